@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tenon/ops.h: operator ids.
+ *
+ * One id, one meaning: an id stands for the newest ONNX form of the operator. Older opsets are rewritten to it at import
+ * (attributes that became inputs become constants, a Softmax before 13 carries coerce_2d = 1). Numbers are stable and
+ * appended only; a plugin answers TN_NO with TN_WHY_OP to an id that it does not know. Attributes cross in the order in
+ * which runtime/graph/ops.def lists them, defaults filled in; the orders that backends need most are the enums below.
+ */
+#ifndef TENON_OPS_H
+#define TENON_OPS_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+  TN_OP_UNKNOWN = 0,
+  /* element-wise, one input */
+  TN_OP_IDENTITY = 1, TN_OP_NEG = 2, TN_OP_ABS = 3, TN_OP_SQRT = 4, TN_OP_EXP = 5, TN_OP_LOG = 6, TN_OP_COS = 7,
+  TN_OP_SIN = 8, TN_OP_TANH = 9, TN_OP_SIGMOID = 10, TN_OP_ERF = 11, TN_OP_RELU = 12, TN_OP_RECIPROCAL = 13,
+  TN_OP_FLOOR = 14, TN_OP_CEIL = 15, TN_OP_ROUND = 16, TN_OP_SIGN = 17, TN_OP_NOT = 18, TN_OP_ISNAN = 19,
+  TN_OP_ISINF = 20, TN_OP_SOFTPLUS = 21, TN_OP_GELU = 22, TN_OP_SWISH = 23, TN_OP_CAST = 24, TN_OP_CLIP = 25,
+  TN_OP_LEAKY_RELU = 26, TN_OP_ELU = 27, TN_OP_HARD_SIGMOID = 28, TN_OP_HARD_SWISH = 29, TN_OP_TAN = 30,
+  TN_OP_DROPOUT = 31,
+  /* element-wise, broadcast */
+  TN_OP_ADD = 40, TN_OP_SUB = 41, TN_OP_MUL = 42, TN_OP_DIV = 43, TN_OP_POW = 44, TN_OP_MOD = 45, TN_OP_MIN = 46,
+  TN_OP_MAX = 47, TN_OP_AND = 48, TN_OP_OR = 49, TN_OP_XOR = 50, TN_OP_EQUAL = 51, TN_OP_GREATER = 52,
+  TN_OP_GREATER_OR_EQUAL = 53, TN_OP_LESS = 54, TN_OP_LESS_OR_EQUAL = 55, TN_OP_WHERE = 56, TN_OP_MEAN = 57,
+  TN_OP_SUM = 58, TN_OP_PRELU = 59,
+  /* shape, movement */
+  TN_OP_SHAPE = 70, TN_OP_SIZE = 71, TN_OP_CONSTANT = 72, TN_OP_CONSTANT_OF_SHAPE = 73, TN_OP_RANGE = 74,
+  TN_OP_RESHAPE = 75, TN_OP_FLATTEN = 76, TN_OP_SQUEEZE = 77, TN_OP_UNSQUEEZE = 78, TN_OP_TRANSPOSE = 79,
+  TN_OP_CONCAT = 80, TN_OP_SPLIT = 81, TN_OP_SLICE = 82, TN_OP_GATHER = 83, TN_OP_GATHER_ELEMENTS = 84,
+  TN_OP_GATHER_ND = 85, TN_OP_SCATTER_ND = 86, TN_OP_SCATTER_ELEMENTS = 87, TN_OP_EXPAND = 88, TN_OP_TILE = 89,
+  TN_OP_TRILU = 90, TN_OP_PAD = 91, TN_OP_ONE_HOT = 92, TN_OP_NON_ZERO = 93, TN_OP_EYE_LIKE = 94,
+  /* reductions and normalizations */
+  TN_OP_REDUCE_SUM = 110, TN_OP_REDUCE_MEAN = 111, TN_OP_REDUCE_MAX = 112, TN_OP_REDUCE_MIN = 113,
+  TN_OP_REDUCE_PROD = 114, TN_OP_REDUCE_SUM_SQUARE = 115, TN_OP_REDUCE_L2 = 116, TN_OP_ARG_MAX = 117,
+  TN_OP_ARG_MIN = 118, TN_OP_CUM_SUM = 119, TN_OP_SOFTMAX = 120, TN_OP_LOG_SOFTMAX = 121,
+  TN_OP_LAYER_NORMALIZATION = 122, TN_OP_RMS_NORMALIZATION = 123, TN_OP_TOP_K = 124,
+  /* matrix products */
+  TN_OP_MATMUL = 140, TN_OP_GEMM = 141,
+  /* language models */
+  TN_OP_ROTARY_EMBEDDING = 160, TN_OP_ATTENTION = 161, TN_OP_TENSOR_SCATTER = 162,
+  /* control flow, parsed and verified; run by the host only */
+  TN_OP_IF = 180, TN_OP_LOOP = 181, TN_OP_SCAN = 182
+};
+
+/* Attribute order of the operators that backends claim most. */
+enum { TN_GEMM_ALPHA = 0, TN_GEMM_BETA = 1, TN_GEMM_TRANS_A = 2, TN_GEMM_TRANS_B = 3 };
+enum { TN_SOFTMAX_AXIS = 0, TN_SOFTMAX_COERCE_2D = 1 };
+enum { TN_TRANSPOSE_PERM = 0 };
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tenon/tenon.h: the application API.
+ *
+ *   tn_runtime   devices opened from a profile. Any thread; outlives its models.
+ *   tn_model     a loaded, placed and packed model. Immutable; any thread; outlives its sessions.
+ *   tn_session   memory for one use of a model. One call at a time; tn_session_cancel from any thread. Two sessions of
+ *                one model share its weights and may run at once.
+ *   tn_lm        a language model folder: model + tokenizer + generation defaults, with sessions of its own.
+ *
+ * Nothing prints and nothing reads the environment. Every function that can fail returns a status and fills a
+ * caller-owned tn_error (may be NULL); outputs are untouched on failure. Strings are UTF-8, terminated.
+ */
+#ifndef TENON_TENON_H
+#define TENON_TENON_H
+
+#include <tenon/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define TN_API __attribute__((visibility("default")))
+#else
+#define TN_API
+#endif
+
+typedef struct tn_runtime tn_runtime;
+typedef struct tn_model tn_model;
+typedef struct tn_session tn_session;
+typedef struct tn_lm tn_lm;
+
+/* "0.1.0" */
+TN_API const char *tn_version(void);
+/* "OK", "INVALID", ... */
+TN_API const char *tn_status_name(tn_status st);
+TN_API const char *tn_dtype_name(tn_dtype dt);
+TN_API void tn_error_init(tn_error *e);
+
+/* --- runtime ----------------------------------------------------------------------------------------------------- */
+
+typedef struct tn_runtime_opts {
+  tn_hdr h;
+  const char *profile;             /* name or file; NULL: "default" */
+  const char *const *profile_dirs; /* searched before the installed folder */
+  const char *const *plugin_dirs;  /* searched before the profile's and the installed folder; absolute */
+  const char *cache_dir;           /* packed weights; NULL: what the profile says, else uncached */
+  uint32_t n_profile_dirs, n_plugin_dirs;
+  uint32_t threads; /* 0: what the profile says */
+  uint32_t log_level;
+  void (*log)(void *user, uint32_t level, const char *line); /* any thread; NULL: silence */
+  void *log_user;
+  /* Packing progress; NULL: none. */
+  void (*progress)(void *user, const char *what, uint64_t done_bytes, uint64_t total_bytes);
+  void *progress_user;
+  uint32_t flags, reserved; /* TN_RT_* */
+} tn_runtime_opts;
+enum {
+  TN_RT_SCAN = 1,           /* load every plugin found, for tn_runtime_report */
+  TN_RT_PRIVILEGED = 2,     /* the process is privileged: no overrides */
+  TN_RT_TEST_WRITABLE = 4,  /* tests: plugin folders that others may write are accepted */
+  TN_RT_TEST_NO_HOST_MATMUL = 8 /* tests: the host refuses every MatMul and Gemm */
+};
+
+TN_API TN_MUST_CHECK tn_status tn_runtime_create(const tn_runtime_opts *o, tn_runtime **out, tn_error *err);
+TN_API void tn_runtime_destroy(tn_runtime *rt);
+/* JSON of plugins, devices, formats and why others were not loaded. Returned string: tn_free. */
+TN_API TN_MUST_CHECK tn_status tn_runtime_report(tn_runtime *rt, char **json, tn_error *err);
+TN_API void tn_free(void *p);
+
+/* --- model ------------------------------------------------------------------------------------------------------- */
+
+typedef struct tn_model_opts {
+  tn_hdr h;
+  uint32_t flags, reserved; /* TN_MODEL_* */
+  /* Names and values of dims to fix or bound in statements; may be NULL. */
+  int64_t max_seq; /* 0: what the profile says */
+} tn_model_opts;
+enum {
+  TN_MODEL_INSPECT = 1,   /* stop before packing: reports only, no session */
+  TN_MODEL_REFERENCE = 2, /* sessions compute with unpack(pack(W)) and declared numerics on the host */
+  TN_MODEL_CAPTURE = 4    /* sessions check every plugin task against the format reference while they run */
+};
+
+/* path: a .onnx file or a folder with model.onnx / decoder_model_merged.onnx. TN_E_UNSUPPORTED lists what nobody takes
+ * in the report that tn_model_load_report gives even then. */
+TN_API TN_MUST_CHECK tn_status tn_model_load(tn_runtime *rt, const char *path, const tn_model_opts *o, tn_model **out,
+                                             tn_error *err);
+TN_API void tn_model_destroy(tn_model *m);
+
+enum { TN_REPORT_CHECK = 1, TN_REPORT_INSPECT = 2 };
+/* JSON in the shapes of the commands check and inspect. tn_free it. */
+TN_API TN_MUST_CHECK tn_status tn_model_report(tn_model *m, uint32_t what, char **json, tn_error *err);
+/* Writes the graph: format "dot" or "text". */
+TN_API TN_MUST_CHECK tn_status tn_model_dump(tn_model *m, const char *format, const char *path, tn_error *err);
+
+/* An input or output. dims[i] -1 where symbolic, then dim_names[i] says how; rank -1 unknown. Lives with the model. */
+typedef struct tn_io_info {
+  tn_hdr h;
+  const char *name;
+  tn_dtype dtype;
+  int32_t rank;
+  int64_t dims[TN_MAX_RANK];
+  const char *dim_names[TN_MAX_RANK];
+} tn_io_info;
+TN_API uint32_t tn_model_n_inputs(const tn_model *m);
+TN_API uint32_t tn_model_n_outputs(const tn_model *m);
+/* NULL past the end. */
+TN_API const tn_io_info *tn_model_input(const tn_model *m, uint32_t i);
+TN_API const tn_io_info *tn_model_output(const tn_model *m, uint32_t i);
+
+/* --- session ----------------------------------------------------------------------------------------------------- */
+
+/* A dense row-major tensor in memory of its owner. */
+typedef struct tn_tensor {
+  tn_hdr h;
+  const char *name;
+  tn_dtype dtype;
+  uint32_t rank;
+  int64_t dims[TN_MAX_RANK];
+  const void *data;
+  uint64_t bytes;
+} tn_tensor;
+
+TN_API TN_MUST_CHECK tn_status tn_session_create(tn_model *m, tn_session **out, tn_error *err);
+TN_API void tn_session_destroy(tn_session *s);
+/* Runs the model once. in: by name, each input exactly once, memory of the caller during the call. out: n_out tensors
+ * whose names the caller sets (or all of the model's, in order, when out[i].name is NULL); filled with memory of the
+ * session that stays valid until the next run. phase: TN_PHASE_*. */
+TN_API TN_MUST_CHECK tn_status tn_session_run(tn_session *s, uint32_t phase, const tn_tensor *const *in, uint32_t n_in,
+                                              tn_tensor *out, uint32_t n_out, tn_error *err);
+/* From any thread: the running call returns TN_E_CANCELLED soon; the session stays usable. */
+TN_API void tn_session_cancel(tn_session *s);
+
+/* What a TN_MODEL_CAPTURE session found: JSON with, per plugin task, the largest |device - reference| / bound. */
+TN_API TN_MUST_CHECK tn_status tn_session_capture_report(tn_session *s, char **json, tn_error *err);
+
+/* One executed task; times in ns of the monotonic clock. */
+typedef struct tn_trace_event {
+  tn_hdr h;
+  const char *track; /* "host:cpu", "cpu-avx2-lut:cpu", "opencl-adreno:gpu" */
+  const char *name;  /* node or task */
+  int64_t start, end;
+  uint64_t bytes;
+  uint32_t step, clock; /* clock 1: the device's own or virtual */
+} tn_trace_event;
+/* fn is called on the running thread after each task; NULL switches it off. */
+TN_API void tn_session_trace(tn_session *s, void (*fn)(void *user, const tn_trace_event *e), void *user);
+
+/* --- language models --------------------------------------------------------------------------------------------- */
+
+typedef struct tn_lm_opts {
+  tn_hdr h;
+  uint32_t model_flags, reserved; /* TN_MODEL_* */
+  int64_t max_seq;                /* 0: profile, then config.json */
+} tn_lm_opts;
+
+typedef struct tn_gen_params {
+  tn_hdr h;
+  uint32_t max_tokens; /* 0: until EOS, a stop string or the context's end */
+  uint32_t top_k;      /* 0: off */
+  float temperature;   /* 0: greedy */
+  float top_p, min_p;  /* 1 / 0: off */
+  float repeat_penalty; /* 1: off */
+  uint64_t seed;
+  const char *const *stop;
+  uint32_t n_stop;
+  uint32_t flags; /* TN_GEN_* */
+} tn_gen_params;
+enum { TN_GEN_IGNORE_EOS = 1, TN_GEN_NO_SPECIAL = 2 };
+
+/* One generated token. text: whole UTF-8 characters that became sure with it (may be empty). Nonzero stops. */
+typedef int (*tn_token_fn)(void *user, int32_t id, const char *text, size_t n);
+
+enum { TN_STOP_LENGTH = 1, TN_STOP_EOS = 2, TN_STOP_STRING = 3, TN_STOP_CALLBACK = 4, TN_STOP_CONTEXT = 5 };
+typedef struct tn_gen_result {
+  tn_hdr h;
+  uint32_t prompt_tokens, new_tokens, reason, reserved;
+  int64_t prefill_ns, decode_ns;
+} tn_gen_result;
+
+/* path: a folder with model, tokenizer.json, config.json, generation_config.json. */
+TN_API TN_MUST_CHECK tn_status tn_lm_load(tn_runtime *rt, const char *path, const tn_lm_opts *o, tn_lm **out,
+                                          tn_error *err);
+TN_API void tn_lm_destroy(tn_lm *lm);
+TN_API tn_model *tn_lm_model(tn_lm *lm); /* the lm's, for reports */
+TN_API int64_t tn_lm_context(const tn_lm *lm);
+/* Defaults: sampling as generation_config.json says, else greedy off (temperature 1). */
+TN_API void tn_gen_params_init(tn_gen_params *p);
+TN_API void tn_lm_gen_defaults(const tn_lm *lm, tn_gen_params *p);
+
+/* A conversation: KV cache and token history. One call at a time. */
+typedef struct tn_chat tn_chat;
+TN_API TN_MUST_CHECK tn_status tn_chat_create(tn_lm *lm, tn_chat **out, tn_error *err);
+TN_API void tn_chat_destroy(tn_chat *c);
+TN_API void tn_chat_cancel(tn_chat *c); /* any thread */
+TN_API void tn_chat_trace(tn_chat *c, void (*fn)(void *user, const tn_trace_event *e), void *user);
+/* Appends prompt (text of n bytes; special tokens of the tokenizer's template are added at the start of an empty
+ * conversation) and generates. A prompt that does not fit the context is TN_E_LIMIT with both lengths. */
+TN_API TN_MUST_CHECK tn_status tn_generate(tn_chat *c, const char *prompt, size_t n, const tn_gen_params *p,
+                                           tn_token_fn fn, void *user, tn_gen_result *res, tn_error *err);
+/* The same from ids. */
+TN_API TN_MUST_CHECK tn_status tn_generate_ids(tn_chat *c, const int32_t *ids, size_t n, const tn_gen_params *p,
+                                               tn_token_fn fn, void *user, tn_gen_result *res, tn_error *err);
+/* Appends ids and gives the logits of every appended position: row i at (*logits)[i * vocab], memory of c until the next
+ * call. */
+TN_API TN_MUST_CHECK tn_status tn_chat_score(tn_chat *c, const int32_t *ids, size_t n, const float **logits,
+                                             size_t *rows, size_t *vocab, tn_error *err);
+/* Forgets everything. */
+TN_API void tn_chat_reset(tn_chat *c);
+
+/* Ids of text / text of ids, tn_free both. add_special: the tokenizer's template. */
+TN_API TN_MUST_CHECK tn_status tn_lm_encode(const tn_lm *lm, const char *text, size_t n, int add_special, int32_t **ids,
+                                            size_t *n_ids, tn_error *err);
+TN_API TN_MUST_CHECK tn_status tn_lm_decode(const tn_lm *lm, const int32_t *ids, size_t n, int skip_special,
+                                            char **text, size_t *n_text, tn_error *err);
+/* Begin- and end-of-sequence ids; -1 where there is none. */
+TN_API int32_t tn_lm_bos(const tn_lm *lm);
+TN_API int tn_lm_is_eos(const tn_lm *lm, int32_t id);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

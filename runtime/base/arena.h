@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A bump allocator whose memory dies at once. One thread at a time.
+ */
+#ifndef TENON_BASE_ARENA_H
+#define TENON_BASE_ARENA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct tni_arena tni_arena;
+
+tni_arena *tni_arena_create(void); /* NULL without memory */
+void tni_arena_destroy(tni_arena *a);
+/* Zeroed, aligned to align (power of two, at most 64). NULL without memory or when count * size overflows. */
+void *tni_arena_alloc(tni_arena *a, size_t bytes, size_t align);
+void *tni_arena_array(tni_arena *a, size_t count, size_t size, size_t align);
+char *tni_arena_strdup(tni_arena *a, const char *s);
+char *tni_arena_strndup(tni_arena *a, const char *s, size_t n);
+void *tni_arena_memdup(tni_arena *a, const void *p, size_t bytes, size_t align);
+size_t tni_arena_bytes(const tni_arena *a); /* taken from the system */
+
+#define TNI_NEW(arena, type) ((type *)tni_arena_alloc((arena), sizeof(type), _Alignof(type)))
+#define TNI_NEW_ARRAY(arena, type, n) ((type *)tni_arena_array((arena), (n), sizeof(type), _Alignof(type)))
+
+#endif

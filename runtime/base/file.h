@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Read-only file mappings.
+ */
+#ifndef TENON_BASE_FILE_H
+#define TENON_BASE_FILE_H
+
+#include "runtime/base/error.h"
+
+typedef struct tni_file {
+  const void *data; /* NULL for an empty file */
+  uint64_t bytes;
+  /* What recognises the same file again. */
+  uint64_t device, inode;
+  int64_t mtime_ns;
+} tni_file;
+
+/* Maps path shared and read-only. Directories, missing and unreadable files are errors that name path:
+ * TN_E_UNAVAILABLE (missing), TN_E_INVALID (not a regular file), TN_E_IO. */
+TN_MUST_CHECK tn_status tni_file_map(const char *path, tni_file *out, tn_error *err);
+/* The same for an open descriptor, which stays the caller's. */
+TN_MUST_CHECK tn_status tni_file_map_fd(int fd, const char *path, tni_file *out, tn_error *err);
+void tni_file_unmap(tni_file *f);
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/map.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "runtime/base/arena.h"
+
+typedef struct slot {
+  const void *key; /* NULL: free */
+  size_t n;
+  uint64_t hash, value;
+} slot;
+
+struct tni_map {
+  tni_arena *keys;
+  slot *slots;
+  size_t cap, count;
+};
+
+tni_map *tni_map_create(void) {
+  tni_map *m = calloc(1, sizeof *m);
+  if (!m) return NULL;
+  m->keys = tni_arena_create();
+  m->cap = 16;
+  m->slots = calloc(m->cap, sizeof *m->slots);
+  if (m->keys && m->slots) return m;
+  tni_map_destroy(m);
+  return NULL;
+}
+
+void tni_map_destroy(tni_map *m) {
+  if (!m) return;
+  tni_arena_destroy(m->keys);
+  free(m->slots);
+  free(m);
+}
+
+static slot *find(slot *slots, size_t cap, const void *key, size_t n, uint64_t hash) {
+  for (size_t i = hash & (cap - 1);; i = (i + 1) & (cap - 1)) {
+    slot *s = &slots[i];
+    if (!s->key || (s->hash == hash && s->n == n && memcmp(s->key, key, n) == 0)) return s;
+  }
+}
+
+bool tni_map_get(const tni_map *m, const void *key, size_t n, uint64_t *value) {
+  const slot *s = find(m->slots, m->cap, key, n, XXH3_64bits(key, n));
+  if (!s->key) return false;
+  *value = s->value;
+  return true;
+}
+
+static bool rehash(tni_map *m) {
+  size_t cap = m->cap * 2;
+  slot *slots = calloc(cap, sizeof *slots);
+  if (!slots) return false;
+  for (size_t i = 0; i < m->cap; i++)
+    if (m->slots[i].key) *find(slots, cap, m->slots[i].key, m->slots[i].n, m->slots[i].hash) = m->slots[i];
+  free(m->slots);
+  m->slots = slots;
+  m->cap = cap;
+  return true;
+}
+
+bool tni_map_put(tni_map *m, const void *key, size_t n, uint64_t value) {
+  if (m->count * 4 >= m->cap * 3 && !rehash(m)) return false;
+  uint64_t hash = XXH3_64bits(key, n);
+  slot *s = find(m->slots, m->cap, key, n, hash);
+  if (!s->key) {
+    void *copy = tni_arena_memdup(m->keys, key, n, 1);
+    if (!copy) return false;
+    *s = (slot){copy, n, hash, value};
+    m->count++;
+  }
+  s->value = value;
+  return true;
+}
+
+size_t tni_map_count(const tni_map *m) { return m->count; }
+bool tni_map_get_str(const tni_map *m, const char *key, uint64_t *value) {
+  return tni_map_get(m, key, strlen(key), value);
+}
+bool tni_map_put_str(tni_map *m, const char *key, uint64_t value) { return tni_map_put(m, key, strlen(key), value); }

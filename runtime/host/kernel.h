@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Host kernels: one call signature for every operator, used by the host device's tasks, by constant folding and by the
+ * oracles. Portable C; f32 accumulation in the order that each kernel's comment states, the same for every thread count.
+ */
+#ifndef TENON_HOST_KERNEL_H
+#define TENON_HOST_KERNEL_H
+
+#include "runtime/graph/graph.h"
+
+/* in[i] NULL: absent. Outputs have dtype, dims, bytes and data set by the caller; out[i] NULL: not wanted. Tensors of
+ * zero elements may have data NULL. Inputs that only the shape rule reads may have data NULL. Inputs and outputs do not
+ * overlap. scratch has the bytes that tni_host_scratch stated (64-byte aligned). run is never NULL. */
+typedef struct tni_kargs {
+  const tn_node *node;
+  const tni_tensor *const *in;
+  tni_tensor *const *out;
+  uint32_t n_in, n_out;
+  void *scratch;
+  tn_run *run;
+  tn_error *err;
+} tni_kargs;
+
+typedef tn_status (*tni_kernel_fn)(const tni_kargs *a);
+
+/* Kernel of an op row, or NULL. */
+tni_kernel_fn tni_host_kernel(const tni_op *op);
+/* Whether the kernel takes these dtypes (the reason into why, at most n bytes). */
+bool tni_host_accepts(const tn_node *node, const tn_value *const *in, uint32_t n_in, char *why, size_t n);
+/* Scratch bytes for concrete dims. */
+uint64_t tni_host_scratch(const tn_node *node, const tni_tensor *const *in, uint32_t n_in, uint32_t n_workers);
+
+/* A tn_run that works in the calling thread only. */
+void tni_run_inline(tn_run *run);
+
+/* tni_eval_fn (infer.h) on host kernels: outputs are allocated on the arena. ctx: a tn_run, or NULL for inline. */
+tn_status tni_host_eval(void *ctx, const tni_node *node, const tni_tensor *const *in, uint32_t n_in, tni_tensor *out,
+                        uint32_t n_out, tni_arena *arena, tn_error *err);
+
+/* The host plugin: same entry type as any other, linked in. */
+tn_status tni_host_plugin_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out);
+
+/* --- format reference (the oracle that gates) ---
+ * Extension "tenon.host.reference" version 1 of the host plugin. After set(), the device's lower() computes each listed
+ * node's matrix product with unpack(blob) of that format and the format's declared activation quantizer, instead of
+ * f32 weights, and adds for each such task an output bound that a checker can ask for. */
+typedef struct tni_host_reference {
+  tn_hdr h;
+  /* nodes[i] (ids of the graph that will be lowered) uses formats[i] with params[i] (n_params[i]); copied. */
+  tn_status (*set)(tn_device *dev, const tn_id *nodes, const tn_format *const *formats, const int64_t *const *params,
+                   const uint32_t *n_params, uint32_t n);
+} tni_host_reference;
+
+/* y[M,N] = quantize(x[M,K]) * w[N,K]^T as num declares it; integer part exact in int64 per group, groups summed in
+ * double. abs[M,N] (may be NULL) gets the sum of absolute terms: |y - device| <= tni_reference_bound(num, K) * abs.
+ * bias[N] may be NULL. Threads through run. */
+tn_status tni_reference_matmul(const tn_numerics *num, const float *x, int64_t M, int64_t K, const float *w, int64_t N,
+                               const float *bias, float *y, float *abs, tn_run *run);
+/* Relative bound from the accumulator dtypes and K only. */
+double tni_reference_bound(const tn_numerics *num, int64_t K);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Hugging Face tokenizer.json: normalizer -> pre-tokenizer -> model (BPE, WordPiece) -> post-processor, and decoders
+ * back. Ids equal those of PyPI's `tokenizers` for the same file. A tokenizer is immutable after load; any thread.
+ */
+#ifndef TENON_LLM_TOKENIZER_H
+#define TENON_LLM_TOKENIZER_H
+
+#include <stdbool.h>
+
+#include "runtime/base/error.h"
+
+typedef struct tni_tokenizer tni_tokenizer;
+
+/* Ids, malloc'd; free with tni_ids_free. */
+typedef struct tni_ids {
+  int32_t *v;
+  size_t n;
+} tni_ids;
+void tni_ids_free(tni_ids *ids);
+
+/* json: the file's bytes; file: its name for messages. TN_E_INVALID names the component (model.merges[12] ...). */
+TN_MUST_CHECK tn_status tni_tokenizer_parse(const char *json, size_t n, const char *file, tni_tokenizer **out,
+                                            tn_error *err);
+TN_MUST_CHECK tn_status tni_tokenizer_load(const char *path, tni_tokenizer **out, tn_error *err);
+void tni_tokenizer_destroy(tni_tokenizer *t);
+
+/* UTF-8 text (n bytes, NULs allowed; invalid UTF-8 is TN_E_INVALID with the offset) -> ids. add_special: run the
+ * post-processor's template (and truncation/padding as the file says). Special tokens in the text are recognised. */
+TN_MUST_CHECK tn_status tni_tokenizer_encode(const tni_tokenizer *t, const char *text, size_t n, bool add_special,
+                                             tni_ids *out, tn_error *err);
+/* Whole-sequence decode, malloc'd and terminated. skip_special drops special tokens. */
+TN_MUST_CHECK tn_status tni_tokenizer_decode(const tni_tokenizer *t, const int32_t *ids, size_t n, bool skip_special,
+                                             char **text, size_t *len, tn_error *err);
+uint32_t tni_tokenizer_vocab_size(const tni_tokenizer *t); /* largest id + 1 */
+/* Text of one token as the file has it, or NULL; and back, -1 if unknown. */
+const char *tni_tokenizer_token(const tni_tokenizer *t, int32_t id);
+int32_t tni_tokenizer_id(const tni_tokenizer *t, const char *token);
+bool tni_tokenizer_is_special(const tni_tokenizer *t, int32_t id);
+
+/* Incremental detokenization: feed ids one by one; text comes out in whole UTF-8 characters and concatenates to exactly
+ * what decode of all ids gives (incomplete bytes at the end are held back until finish, which gives U+FFFD for them as
+ * decode does). */
+typedef struct tni_detok tni_detok;
+tni_detok *tni_detok_create(const tni_tokenizer *t, bool skip_special);
+void tni_detok_destroy(tni_detok *d);
+/* *text lives until the next call; *len may be 0. */
+TN_MUST_CHECK tn_status tni_detok_push(tni_detok *d, int32_t id, const char **text, size_t *len, tn_error *err);
+TN_MUST_CHECK tn_status tni_detok_finish(tni_detok *d, const char **text, size_t *len, tn_error *err);
+
+#endif

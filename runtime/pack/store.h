@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Packed weights: one host-owned file per model and device, mapped on later starts.
+ *
+ * A segment's key is the content of its parts (hashed when packed, afterwards recognised by the source files' device,
+ * size, mtime and inode) + format name, version and params; never the plugin's build. File: header, segment table,
+ * segments aligned to 64 KiB, a checksum per 1 MiB that is checked when a segment is first used. Written to a temporary
+ * file in the same folder (space reserved before anything is mapped), fsync, rename, fsync of the folder: a killed
+ * writer leaves the old file or none. Where the folder cannot be written or is full, segments are packed into anonymous
+ * memory and the log says so.
+ */
+#ifndef TENON_PACK_STORE_H
+#define TENON_PACK_STORE_H
+
+#include "runtime/base/error.h"
+#include "runtime/base/log.h"
+#include "runtime/base/pool.h"
+
+/* One part of a matrix: where its bytes come from, for the stamp. file NULL: in memory, always hashed. */
+typedef struct tni_pack_source {
+  const char *file;
+  uint64_t device, inode, size, offset, bytes;
+  int64_t mtime_ns;
+} tni_pack_source;
+
+typedef struct tni_pack_item {
+  const tn_format *format;
+  const int64_t *params;
+  uint32_t n_params;
+  const tn_weight *weight; /* whole matrix [N,K], parts already joined; raw may be NULL */
+  const tni_pack_source *sources; /* one per part */
+  const tn_weight *const *parts;  /* one per part: their content is what is hashed (raw if there, else rows()) */
+  uint32_t n_parts;
+  const char *name; /* for messages and progress */
+} tni_pack_item;
+
+/* Called from the packing thread now and then. */
+typedef void (*tni_pack_progress)(void *user, const char *name, uint64_t done_bytes, uint64_t total_bytes);
+
+typedef struct tni_pack_opts {
+  const char *dir;        /* cache folder; NULL or "": uncached */
+  const char *model_name; /* base of the file name, cleaned by the store */
+  const char *device_name;
+  uint64_t max_bytes;     /* of all packed files in dir; oldest used are evicted; 0: no limit */
+  const tn_host *host;    /* for format->begin */
+  tni_pool *pool;
+  const tni_log *log;
+  tni_pack_progress progress;
+  void *progress_user;
+  const volatile int32_t *cancel;
+} tni_pack_opts;
+
+typedef struct tni_pack_stats {
+  uint64_t packed_segments, packed_bytes;   /* made in this call */
+  uint64_t mapped_segments, mapped_bytes;   /* found in the file */
+  uint64_t repaired_segments;               /* found with a wrong checksum, packed again */
+  int64_t pack_ns;
+  int cached; /* 0: the segments live in memory only */
+  char path[512];
+} tni_pack_stats;
+
+typedef struct tni_pack_store tni_pack_store;
+
+/* Makes every item available. blobs[i] (n of them, owned by the store) stay valid until close. */
+TN_MUST_CHECK tn_status tni_pack_store_open(const tni_pack_opts *o, const tni_pack_item *const *items, uint32_t n,
+                                            tni_pack_store **out, tn_error *err);
+const tn_blob *tni_pack_store_blob(const tni_pack_store *s, uint32_t i);
+const tni_pack_stats *tni_pack_store_stats(const tni_pack_store *s);
+void tni_pack_store_close(tni_pack_store *s);
+
+/* Bytes that an item will take packed, without packing. */
+TN_MUST_CHECK tn_status tni_pack_bytes(const tni_pack_item *it, uint64_t *bytes, tn_error *err);
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From names to open devices: search, manifest, load (dynlib.c is the only file that knows libltdl), negotiation,
+ * options, enumerate, open. What was not loaded keeps its reason.
+ */
+#ifndef TENON_PLUGIN_REGISTRY_H
+#define TENON_PLUGIN_REGISTRY_H
+
+#include <stdbool.h>
+
+#include "runtime/base/error.h"
+#include "runtime/base/log.h"
+#include "runtime/base/pool.h"
+#include "runtime/profile/profile.h"
+#include "runtime/shape/expr/expr.h"
+
+typedef struct tni_registry tni_registry;
+
+/* Called for host->span and by the session for its tasks; set by `trace`. */
+typedef struct tni_trace_sink {
+  void (*span)(void *user, const char *track, const char *name, uint32_t clock, int64_t start, int64_t end,
+               uint64_t bytes);
+  void *user;
+} tni_trace_sink;
+
+typedef struct tni_registry_opts {
+  const char *const *dirs; /* plugin folders, searched in order; absolute */
+  uint32_t n_dirs;
+  uint32_t max_workers;
+  const tni_log *log;
+  const char *cache_dir; /* for cache_get/put; NULL: keeps nothing */
+  bool checked, privileged;
+  bool allow_shared_writable; /* tests: folders writable by others are allowed */
+  const tni_trace_sink *trace; /* may be NULL */
+} tni_registry_opts;
+
+typedef struct tni_loaded tni_loaded;
+
+/* One plugin as found, loaded or not. */
+typedef struct tni_plugin_info {
+  const char *name, *path, *version;
+  uint16_t abi_min, abi_max, minor; /* plugin's range; what was agreed */
+  bool loaded;
+  tn_error why;                /* not loaded, or no device: the reason */
+  const tn_plugin *plugin;     /* NULL when not loaded */
+  const tn_host *host;         /* the services made for it */
+  tn_device *const *devices;   /* opened */
+  uint32_t n_devices;
+  bool builtin;
+} tni_plugin_info;
+
+/* Loads every plugin that the profile names, in order, then the host device (always last unless named earlier).
+ * A plugin that is required or not `optional` and does not load is an error naming it and why; others are kept with the
+ * reason. */
+TN_MUST_CHECK tn_status tni_registry_create(const tni_registry_opts *o, const tni_profile *p, tni_registry **out,
+                                            tn_error *err);
+/* Every plugin found in the folders, whether or not the profile names it (for `tenon plugins`). Loads them. */
+TN_MUST_CHECK tn_status tni_registry_scan(tni_registry *r, tn_error *err);
+void tni_registry_destroy(tni_registry *r); /* closes devices, shuts plugins down */
+
+uint32_t tni_registry_count(const tni_registry *r);
+const tni_plugin_info *tni_registry_get(const tni_registry *r, uint32_t i);
+/* By name, or NULL. */
+const tni_plugin_info *tni_registry_find(const tni_registry *r, const char *name);
+
+/* Host services that need a graph: tn_graph.ctx must be this. The graph module fills it in tni_graph_view. */
+struct tn_graph_ctx {
+  tni_exprs *exprs;
+};
+
+#endif

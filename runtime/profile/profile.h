@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Device profiles: YAML -> struct. An unknown key, a wrong type or a value out of range is TN_E_INVALID with
+ * file:line:column in err->where.
+ *
+ *   plugins:                 # ordered by preference; "host" may be named, and is always there at the end
+ *     - cpu-avx2-lut
+ *     - name: cpu-neon-lut
+ *       options: {group: 32}
+ *   phases: {prefill: [npu-int8-sim, host], decode: [cpu-avx2-lut]}   # optional; names of `plugins`, in order
+ *   require: [cpu-avx2-lut]  # these must load and take at least one node, and no MatMul/Gemm with constant weights may
+ *                            # fall back to the host
+ *   threads: 0               # 0: all processors that the process may use
+ *   max_seq: 2048            # upper bound of context
+ *   plugin_path: [dir, ...]  # searched before the built-in path; relative to the profile's file
+ *   cache: {dir: PATH, max_bytes: 8G}
+ *   checked: false
+ */
+#ifndef TENON_PROFILE_PROFILE_H
+#define TENON_PROFILE_PROFILE_H
+
+#include <stdbool.h>
+
+#include "runtime/base/arena.h"
+#include "runtime/base/error.h"
+
+/* One scalar option of a plugin's section, typed later against the plugin's own table. */
+typedef struct tni_profile_option {
+  const char *key, *value; /* YAML scalar text */
+  uint32_t line, column;
+} tni_profile_option;
+
+typedef struct tni_profile_plugin {
+  const char *name; /* [a-z0-9-], no separators */
+  const tni_profile_option *options;
+  uint32_t n_options, line, column;
+  bool optional; /* `optional: true`, or in default.yaml: not there or refused is no error, only listed */
+} tni_profile_plugin;
+
+typedef struct tni_profile {
+  tni_arena *arena;
+  const char *name, *file;
+  const tni_profile_plugin *plugins;
+  uint32_t n_plugins;
+  bool has_phases;
+  const char *const *prefill, *const *decode, *const *require;
+  uint32_t n_prefill, n_decode, n_require;
+  uint32_t threads;
+  int64_t max_seq; /* 0: not said */
+  const char *const *plugin_path;
+  uint32_t n_plugin_path;
+  const char *cache_dir; /* NULL: not said */
+  uint64_t cache_max_bytes;
+  bool checked;
+} tni_profile;
+
+TN_MUST_CHECK tn_status tni_profile_parse(const char *text, size_t n, const char *file, tni_profile **out,
+                                          tn_error *err);
+/* name_or_file: a path if it has a separator or ends in .yaml, else NAME.yaml looked up in dirs. */
+TN_MUST_CHECK tn_status tni_profile_load(const char *name_or_file, const char *const *dirs, uint32_t n_dirs,
+                                         tni_profile **out, tn_error *err);
+/* The profile that needs no file: host only. */
+TN_MUST_CHECK tn_status tni_profile_host(tni_profile **out);
+void tni_profile_destroy(tni_profile *p);
+
+#endif
