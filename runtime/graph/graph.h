@@ -16,6 +16,7 @@
 
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
+#include "runtime/base/map.h"
 #include "runtime/graph/op.h"
 #include "runtime/shape/expr/expr.h"
 
@@ -38,16 +39,20 @@ typedef struct tni_origin {
 typedef struct tni_graph tni_graph;
 
 typedef struct tni_value {
-  tn_value pub; /* kind, dtype, rank, dims, uses, producer, name: see plugin.h. rank may be TNI_RANK_UNKNOWN */
+  tn_value pub;       /* kind, dtype, rank, dims, uses, producer, name: see plugin.h. rank may be TNI_RANK_UNKNOWN */
   tni_tensor *tensor; /* CONST: its elements; NULL otherwise */
   tni_origin origin;
   const tn_expr *elems; /* known symbolic elements of a small integer or bool tensor (n_elems of them), or NULL */
   uint32_t n_elems;
-  uint32_t out_index;    /* which output of its producer */
-  bool declared;         /* the model's value_info gave dims: a hint, exporters get them wrong */
+  uint32_t out_index; /* which output of its producer */
+  bool declared;      /* the model's value_info gave dims: a hint, exporters get them wrong */
   uint32_t hint_rank;
   const tn_expr *hint_dims;
   bool is_output; /* a graph output */
+  /* Of a subgraph: the value of `outer` that this one stands for, or TN_NONE. Such a value is of kind INPUT, has no
+   * producer and is not among the graph's inputs. Kept right when the outer graph renumbers or replaces. */
+  tn_id captured;
+  uint32_t cap_uses; /* private */
 } tni_value;
 
 /* Attribute as the model wrote it, before typing. Graph attributes hold subgraphs. */
@@ -60,13 +65,16 @@ typedef struct tni_raw_attr {
 } tni_raw_attr;
 
 typedef struct tni_node {
-  tn_node pub;       /* op, n_in, n_out, n_attr, in, out, attr, name, domain */
-  const tni_op *op;  /* NULL: unknown to the table; then only type and raw attributes stand */
-  const char *type;  /* ONNX op_type */
-  int64_t version;   /* opset version of its domain */
+  tn_node pub;      /* op, n_in, n_out, n_attr, in, out, attr, name, domain */
+  const tni_op *op; /* NULL: unknown to the table; then only type and raw attributes stand */
+  const char *type; /* ONNX op_type */
+  int64_t version;  /* opset version of its domain */
   const tni_raw_attr *raw;
   uint32_t n_raw;
   bool dead; /* removed by a pass; compact drops it */
+  /* Implicit inputs: values of this graph that the node's subgraphs capture. They count among the uses. */
+  const tn_id *captures;
+  uint32_t n_captures;
 } tni_node;
 
 struct tni_graph {
@@ -80,22 +88,37 @@ struct tni_graph {
   tn_id *inputs, *outputs; /* value ids; inputs without initializers only */
   uint32_t n_inputs, n_outputs;
   uint32_t phase;
-  const tni_graph *outer; /* of a subgraph */
+  tni_graph
+      *outer; /* of a subgraph: the graph whose node holds it; set by tni_graph_add_node, or before by the builder */
+  /* private */
+  tni_graph **subs; /* subgraphs of all nodes ever added: owned */
+  uint32_t n_subs, cap_subs, depth;
+  tni_map *names; /* value ids by name */
+  uint32_t n_fresh;
+  tn_id twice; /* a value whose name was taken already, or TN_NONE */
+  bool owns_exprs, owned, finished;
 };
 
 /* exprs NULL: the graph makes its own and frees it. */
 TN_MUST_CHECK tn_status tni_graph_create(tni_exprs *exprs, const char *name, tni_graph **out, tn_error *err);
+/* NULL is fine. Subgraphs of its nodes go with it. */
 void tni_graph_destroy(tni_graph *g);
 
-/* Adds a value; name is copied and may be "" for a fresh unique one. Returns TN_NONE without memory. */
+/* Adds a value; name is copied and may be "" for a fresh unique one. Returns TN_NONE without memory. A name that is
+ * taken already is found out by tni_graph_finish. */
 tn_id tni_graph_add_value(tni_graph *g, const char *name, uint32_t kind, uint32_t dtype);
-/* rank and dims are copied. */
+/* rank and dims are copied. rank TNI_RANK_UNKNOWN: dims is not read. TN_E_LIMIT when rank > TN_MAX_RANK. */
 TN_MUST_CHECK tn_status tni_value_set_dims(tni_graph *g, tn_id v, uint32_t rank, const tn_expr *dims);
-/* Makes v a CONST with this tensor (the struct is copied, data is not); dims become constants. */
+/* Makes v a CONST with this tensor (the struct is copied, data is not); dims become constants. TN_E_LIMIT when rank >
+ * TN_MAX_RANK, TN_E_INVALID for a negative dim. origin may be NULL. */
 TN_MUST_CHECK tn_status tni_value_set_tensor(tni_graph *g, tn_id v, const tni_tensor *t, const tni_origin *origin);
-/* Adds a node. in/out are copied; absent inputs are TN_NONE. raw attributes are copied shallowly (arena strings).
- * The op is looked up in the table; an unknown op is kept with op == NULL. Attribute typing errors (wrong type, missing
- * required) are TN_E_INVALID naming the node. */
+/* Adds a node. in/out are copied; absent inputs are TN_NONE. Raw attributes are copied with their strings and lists,
+ * but not tensors. Subgraphs in them belong to g from this call on, also when it fails; their `outer` becomes g. name
+ * "":
+ * "<type>_<index>". The op is looked up in the table; an unknown op is kept with op == NULL. Attributes that the row
+ * does not have, that it has with another type, that stand twice, or that it requires and the model lacks are
+ * TN_E_INVALID naming node and attribute; those that Tenon refuses are TN_E_UNSUPPORTED. The node is among the uses of
+ * its inputs at once, and the producer of those outputs that no live node produces. */
 TN_MUST_CHECK tn_status tni_graph_add_node(tni_graph *g, const char *name, const char *domain, const char *type,
                                            int64_t version, const tn_id *in, uint32_t n_in, const tn_id *out,
                                            uint32_t n_out, const tni_raw_attr *raw, uint32_t n_raw, tn_id *id,
@@ -103,20 +126,34 @@ TN_MUST_CHECK tn_status tni_graph_add_node(tni_graph *g, const char *name, const
 TN_MUST_CHECK tn_status tni_graph_set_io(tni_graph *g, const tn_id *in, uint32_t n_in, const tn_id *out,
                                          uint32_t n_out);
 
-/* Producers, uses, topological order (cycles, missing inputs, double producers are errors naming the node or tensor),
- * arity against the table. Called by the importer at its end, and by passes after changes. */
+/* Producers, uses, topological order, verification. Called by the importer at its end on the outermost graph (subgraphs
+ * are finished with it; finishing one earlier does no harm where the outer values it reads exist), and by passes after
+ * changes. Nodes keep their order as far as producers allow: one that stands too late moves before its first reader.
+ * Dead nodes stay where they are, count for nothing and leave the uses. Node ids change when the order does.
+ * A value of a subgraph that nothing there makes is looked up by name in the outer graphs and becomes `captured`.
+ * Errors name the node or tensor: cycles, missing inputs, two producers, a name used twice, a graph input or constant
+ * that a node writes, arity against the table, ranks above TN_MAX_RANK, constants whose bytes do not fit their dims. */
 TN_MUST_CHECK tn_status tni_graph_finish(tni_graph *g, tn_error *err);
-/* Drops dead nodes and unused values and renumbers. Ids change. */
+/* Drops dead nodes and unused values and renumbers, subgraphs too, and finishes. Ids change. Graph inputs, outputs of
+ * live nodes, and the STEP values that a STATE names stay. */
 TN_MUST_CHECK tn_status tni_graph_compact(tni_graph *g, tn_error *err);
-/* Removes nodes whose outputs nobody uses (keeps graph outputs). Returns how many. Uses must be current. */
+/* Marks nodes dead whose outputs no live node uses (keeps graph outputs). Returns how many. Uses must be current, and
+ * are so afterwards. */
 uint32_t tni_graph_dce(tni_graph *g);
-/* All uses of value `from` become uses of `to` (graph outputs included). Uses are updated. */
+/* All uses of value `from` become uses of `to` (graph outputs and captures of subgraphs included). Uses are updated,
+ * the order is not. Where `from` is a graph output the two values exchange names, so that the model's interface keeps
+ * its own; TN_E_UNSUPPORTED, nothing changed, where that cannot be: `to` is itself an input, a constant, captured or an
+ * output. */
 TN_MUST_CHECK tn_status tni_graph_replace(tni_graph *g, tn_id from, tn_id to);
 
-/* What plugins see. nodes/values/symbols pointers live on the graph's arena; call after compact. `ctx` is the graph. */
+/* What plugins see. nodes/values/symbols pointers live on the graph's arena; call after compact. ctx: see view.h.
+ * Constants of rank 2 and a numeric dtype get their tn_weight. */
 TN_MUST_CHECK tn_status tni_graph_view(tni_graph *g, uint32_t phase, tn_graph *out, tn_error *err);
 
-/* Attributes by name, through the node's schema row. Absent ones give the row's default. NULL where the op has none. */
+/* Attributes by name, through the node's schema row. Absent ones give the row's default. NULL where the op has none.
+ * For an op unknown to the table: what the model wrote. n is a node of a graph (the pub of a tni_node). In a typed
+ * attribute n == 0 means absent for INT and FLOAT; an absent list, string, tensor or graph is a NULL pointer (an empty
+ * list or string is not NULL). u.p of a TENSOR is a tni_tensor, of a GRAPH a tni_graph. */
 const tn_attr *tni_attr(const tn_node *n, const char *name);
 int64_t tni_attr_i(const tn_node *n, const char *name, int64_t dflt);
 double tni_attr_f(const tn_node *n, const char *name, double dflt);
@@ -141,9 +178,12 @@ uint32_t tni_dtype_bits(uint32_t dtype);
 const char *tni_dtype_name(uint32_t dtype);
 /* Product of dims; TN_E_LIMIT on overflow or negative dims. */
 TN_MUST_CHECK tn_status tni_dims_count(const int64_t *dims, uint32_t rank, int64_t *count);
-/* Bytes of count elements, rounded up to whole bytes. */
+/* Bytes of count elements, rounded up to whole bytes. TN_E_UNSUPPORTED for STRING and unknown, TN_E_LIMIT on overflow.
+ */
 TN_MUST_CHECK tn_status tni_dtype_bytes(uint32_t dtype, int64_t count, uint64_t *bytes);
-/* Elements [first, first+n) of t as float / int64; any numeric dtype (halves, bf16, 8- and 4-bit floats and ints). */
+/* Elements [first, first+n) of t as float / int64; any numeric dtype (halves, bf16, 8- and 4-bit floats, 4- and 2-bit
+ * ints); t->data needs no alignment. Complex gives the real part, STRING zeros. To int64: toward zero, saturating, NaN
+ * gives 0. */
 void tni_tensor_to_f32(const tni_tensor *t, int64_t first, int64_t n, float *dst);
 void tni_tensor_to_i64(const tni_tensor *t, int64_t first, int64_t n, int64_t *dst);
 float tni_f16_to_f32(uint16_t h);

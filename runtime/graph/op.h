@@ -11,16 +11,18 @@
 
 enum { TNI_OPF_ELEMENTWISE = 1, TNI_OPF_SHAPE = 2, TNI_OPF_DATA_DEPENDENT = 4, TNI_OPF_CONTROL = 8 };
 
-/* One typed attribute of a schema row. type is TN_ATTR_* (plugin.h). */
+/* One typed attribute of a schema row. type is TN_ATTR_* (plugin.h); TN_ATTR_NONE marks an attribute that ONNX has and
+ * Tenon refuses (sparse tensors). */
 typedef struct tni_attr_spec {
   const char *name;
   uint32_t type;
-  bool required; /* otherwise the default below; INTS/FLOATS/STRING/TENSOR default to absent (n == 0, pointer NULL) */
+  bool required; /* otherwise the default below; INTS/FLOATS/STRINGS/TENSOR/GRAPH default to absent (n == 0, NULL) */
   union {
     int64_t i;
     double f;
-    const char *s;
+    const char *s; /* NULL: absent */
   } dflt;
+  bool absent; /* INT, FLOAT: there is no default; n == 0 says that the model did not write it */
 } tni_attr_spec;
 
 typedef struct tni_op {

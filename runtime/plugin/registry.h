@@ -11,6 +11,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 #include "runtime/base/pool.h"
+#include "runtime/graph/view.h" /* tn_graph.ctx, for host services that need a graph */
 #include "runtime/profile/profile.h"
 #include "runtime/shape/expr/expr.h"
 
@@ -62,10 +63,5 @@ uint32_t tni_registry_count(const tni_registry *r);
 const tni_plugin_info *tni_registry_get(const tni_registry *r, uint32_t i);
 /* By name, or NULL. */
 const tni_plugin_info *tni_registry_find(const tni_registry *r, const char *name);
-
-/* Host services that need a graph: tn_graph.ctx must be this. The graph module fills it in tni_graph_view. */
-struct tn_graph_ctx {
-  tni_exprs *exprs;
-};
 
 #endif

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/graph/priv.h"
+
+static const char *const type_names[] = {"NONE",   "INT",    "FLOAT", "STRING", "INTS",
+                                         "FLOATS", "TENSOR", "GRAPH", "STRINGS"};
+
+static const char *type_name(uint32_t type) {
+  return type < sizeof type_names / sizeof *type_names ? type_names[type] : "an unknown type";
+}
+
+static const void *dup_list(tni_arena *a, const void *p, uint64_t n, size_t size) {
+  void *d = tni_arena_array(a, n, size, 8);
+  if (d && n) memcpy(d, p, n * size);
+  return d;
+}
+
+static const char *const *dup_strings(tni_arena *a, const char *const *s, uint64_t n) {
+  const char **d = TNI_NEW_ARRAY(a, const char *, n);
+  for (uint64_t i = 0; d && i < n; i++) {
+    d[i] = tni_arena_strdup(a, s[i]);
+    if (!d[i]) return NULL;
+  }
+  return d;
+}
+
+static bool copy_one(tni_arena *a, const tni_raw_attr *src, tni_raw_attr *dst) {
+  *dst = *src;
+  dst->a.h = (tn_hdr)TN_HDR(tn_attr);
+  dst->name = tni_arena_strdup(a, src->name);
+  if (!dst->name) return false;
+  switch (src->a.type) {
+    case TN_ATTR_STRING:
+      dst->a.u.s = tni_arena_strndup(a, src->a.u.s, src->a.n);
+      return dst->a.u.s != NULL;
+    case TN_ATTR_INTS:
+      dst->a.u.p = dup_list(a, src->a.u.ints, src->a.n, sizeof(int64_t));
+      return dst->a.u.p != NULL;
+    case TN_ATTR_FLOATS:
+      dst->a.u.p = dup_list(a, src->a.u.floats, src->a.n, sizeof(float));
+      return dst->a.u.p != NULL;
+    case TN_ATTR_STRINGS:
+      dst->a.u.strings = dup_strings(a, src->a.u.strings, src->a.n);
+      return dst->a.u.p != NULL;
+    case TN_ATTR_TENSOR:
+      dst->a.n = 1;
+      dst->a.u.p = src->tensor;
+      return true;
+    case TN_ATTR_GRAPH:
+      dst->graphs = (tni_graph **)dup_list(a, src->graphs, src->n_graphs, sizeof *src->graphs);
+      dst->a.n = src->n_graphs;
+      dst->a.u.p = src->n_graphs ? src->graphs[0] : NULL;
+      return dst->graphs != NULL;
+    default:
+      dst->a.n = 1;
+      return true;
+  }
+}
+
+const tni_raw_attr *tni_raw_copy(tni_arena *a, const tni_raw_attr *raw, uint32_t n) {
+  tni_raw_attr *copy = TNI_NEW_ARRAY(a, tni_raw_attr, n);
+  for (uint32_t i = 0; copy && i < n; i++)
+    if (!copy_one(a, &raw[i], &copy[i])) return NULL;
+  return copy;
+}
+
+static const tni_attr_spec *find_spec(const tni_op *op, const char *name) {
+  for (uint32_t i = 0; i < op->n_attrs; i++)
+    if (strcmp(op->attrs[i].name, name) == 0) return &op->attrs[i];
+  return NULL;
+}
+
+static tn_status check_raw(const tni_node *n, tn_id id, const tni_raw_attr *r, tn_error *err) {
+  const tni_attr_spec *s = find_spec(n->op, r->name);
+  if (!s)
+    return tni_fail_node(err, TN_E_INVALID, n, id, "attribute '%s' is not one of %s (opset %lld)", r->name, n->type,
+                         (long long)n->version);
+  if (s->type == TN_ATTR_NONE)
+    return tni_fail_node(err, TN_E_UNSUPPORTED, n, id, "attribute '%s' is not supported", r->name);
+  if (s->type != r->a.type)
+    return tni_fail_node(err, TN_E_INVALID, n, id, "attribute '%s' is %s, must be %s", r->name, type_name(r->a.type),
+                         type_name(s->type));
+  if (s->type == TN_ATTR_GRAPH && r->n_graphs != 1)
+    return tni_fail_node(err, TN_E_INVALID, n, id, "attribute '%s' has %u graphs, must have one", r->name, r->n_graphs);
+  if (s->type == TN_ATTR_TENSOR && !r->tensor)
+    return tni_fail_node(err, TN_E_INVALID, n, id, "attribute '%s' has no tensor", r->name);
+  for (const tni_raw_attr *other = n->raw; other < r; other++)
+    if (strcmp(other->name, r->name) == 0)
+      return tni_fail_node(err, TN_E_INVALID, n, id, "attribute '%s' stands twice", r->name);
+  return TN_OK;
+}
+
+static void set_default(const tni_attr_spec *s, tn_attr *a) {
+  *a = (tn_attr){.h = TN_HDR(tn_attr), .type = s->type};
+  if (s->absent) return;
+  if (s->type == TN_ATTR_INT) {
+    a->n = 1;
+    a->u.i = s->dflt.i;
+  } else if (s->type == TN_ATTR_FLOAT) {
+    a->n = 1;
+    a->u.f = s->dflt.f;
+  } else if (s->type == TN_ATTR_STRING && s->dflt.s) {
+    a->n = strlen(s->dflt.s);
+    a->u.s = s->dflt.s;
+  }
+}
+
+tn_status tni_attrs_type(tni_arena *arena, tni_node *n, tn_id id, tn_error *err) {
+  const tni_op *op = n->op;
+  for (uint32_t i = 0; i < n->n_raw; i++) {
+    tn_status st = check_raw(n, id, &n->raw[i], err);
+    if (st != TN_OK) return st;
+  }
+  tn_attr *attrs = TNI_NEW_ARRAY(arena, tn_attr, op->n_attrs);
+  const tn_attr **ptrs = TNI_NEW_ARRAY(arena, const tn_attr *, op->n_attrs);
+  if (!attrs || !ptrs) return tni_fail_memory(err, n->pub.name);
+  for (uint32_t i = 0; i < op->n_attrs; i++) {
+    const tni_attr_spec *s = &op->attrs[i];
+    const tni_raw_attr *r = NULL;
+    for (uint32_t k = 0; k < n->n_raw && !r; k++)
+      if (strcmp(n->raw[k].name, s->name) == 0) r = &n->raw[k];
+    if (!r && s->required)
+      return tni_fail_node(err, TN_E_INVALID, n, id, "attribute '%s' is required and missing", s->name);
+    if (r)
+      attrs[i] = r->a;
+    else
+      set_default(s, &attrs[i]);
+    ptrs[i] = &attrs[i];
+  }
+  n->pub.attr = ptrs;
+  n->pub.n_attr = op->n_attrs;
+  return TN_OK;
+}
+
+const tn_attr *tni_attr(const tn_node *node, const char *name) {
+  const tni_node *n = (const tni_node *)node;
+  if (n->op) {
+    for (uint32_t i = 0; i < n->op->n_attrs; i++)
+      if (strcmp(n->op->attrs[i].name, name) == 0) return n->pub.attr[i];
+    return NULL;
+  }
+  for (uint32_t i = 0; i < n->n_raw; i++)
+    if (strcmp(n->raw[i].name, name) == 0) return &n->raw[i].a;
+  return NULL;
+}
+
+static const tn_attr *typed(const tn_node *n, const char *name, uint32_t type) {
+  const tn_attr *a = tni_attr(n, name);
+  return a && a->type == type ? a : NULL;
+}
+
+int64_t tni_attr_i(const tn_node *n, const char *name, int64_t dflt) {
+  const tn_attr *a = typed(n, name, TN_ATTR_INT);
+  return a && a->n ? a->u.i : dflt;
+}
+
+double tni_attr_f(const tn_node *n, const char *name, double dflt) {
+  const tn_attr *a = typed(n, name, TN_ATTR_FLOAT);
+  return a && a->n ? a->u.f : dflt;
+}
+
+const char *tni_attr_s(const tn_node *n, const char *name, const char *dflt) {
+  const tn_attr *a = typed(n, name, TN_ATTR_STRING);
+  return a && a->u.s ? a->u.s : dflt;
+}
+
+uint32_t tni_attr_ints(const tn_node *n, const char *name, const int64_t **v) {
+  const tn_attr *a = typed(n, name, TN_ATTR_INTS);
+  *v = a ? a->u.ints : NULL;
+  return a ? (uint32_t)a->n : 0;
+}
+
+const tni_tensor *tni_attr_tensor(const tn_node *n, const char *name) {
+  const tn_attr *a = typed(n, name, TN_ATTR_TENSOR);
+  return a ? a->u.p : NULL;
+}

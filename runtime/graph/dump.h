@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the two dumps share.
+ */
+#ifndef TENON_GRAPH_DUMP_H
+#define TENON_GRAPH_DUMP_H
+
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/graph/graph.h"
+
+/* s with a backslash before every character of special, newlines as \n, other control characters as \\xNN. */
+void tni_dump_escaped(FILE *f, const char *s, const char *special);
+/* "float32[batch, 4]"; "?" stands for what is unknown. Escaped for a quoted string. */
+void tni_dump_shape(const tni_graph *g, const tni_value *v, FILE *f);
+
+#endif

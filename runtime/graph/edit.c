@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/graph/priv.h"
+
+/* --- replace --- */
+
+static bool is_made(const tni_value *v) { return v->pub.kind == TN_VALUE_ACT || v->pub.kind == TN_VALUE_OUTPUT; }
+
+static bool exchange_names(tni_graph *g, tn_id a, tn_id b) {
+  tni_value *va = g->values[a], *vb = g->values[b];
+  if (!tni_map_put_str(g->names, va->pub.name, b)) return false;
+  if (!tni_map_put_str(g->names, vb->pub.name, a)) return false; /* cannot happen: both keys are there */
+  const char *name = va->pub.name;
+  va->pub.name = vb->pub.name;
+  vb->pub.name = name;
+  return true;
+}
+
+static tn_status move_output(tni_graph *g, tn_id from, tn_id to) {
+  tni_value *vf = g->values[from], *vt = g->values[to];
+  if (!is_made(vf) || !is_made(vt) || vt->is_output) return TN_E_UNSUPPORTED;
+  if (!exchange_names(g, from, to)) return TN_E_NO_MEMORY;
+  for (uint32_t i = 0; i < g->n_outputs; i++)
+    if (g->outputs[i] == from) g->outputs[i] = to;
+  vf->is_output = false;
+  vf->pub.kind = TN_VALUE_ACT;
+  vt->is_output = true;
+  vt->pub.kind = TN_VALUE_OUTPUT;
+  return TN_OK;
+}
+
+static void swap_id(const tn_id *ids, uint32_t n, tn_id from, tn_id to) {
+  for (uint32_t i = 0; i < n; i++)
+    if (ids[i] == from) ((tn_id *)ids)[i] = to; /* our own array, shown const by the ABI's struct */
+}
+
+static void swap_captured(const tni_node *n, tn_id from, tn_id to) {
+  for (uint32_t i = 0; i < n->n_raw; i++) {
+    for (uint32_t k = 0; k < n->raw[i].n_graphs; k++) {
+      const tni_graph *sub = n->raw[i].graphs[k];
+      for (uint32_t j = 0; j < sub->n_values; j++)
+        if (sub->values[j]->captured == from) sub->values[j]->captured = to;
+    }
+  }
+}
+
+tn_status tni_graph_replace(tni_graph *g, tn_id from, tn_id to) {
+  if (from >= g->n_values || to >= g->n_values) return TN_E_INTERNAL;
+  if (from == to) return TN_OK;
+  tni_value *vf = g->values[from], *vt = g->values[to];
+  if (!tni_value_reserve_uses(g, vt, vf->pub.n_uses)) return TN_E_NO_MEMORY;
+  tn_status st = vf->is_output ? move_output(g, from, to) : TN_OK;
+  if (st != TN_OK) return st;
+  for (uint32_t i = 0; i < vf->pub.n_uses; i++) {
+    const tni_node *n = g->nodes[vf->pub.uses[i]];
+    swap_id(n->pub.in, n->pub.n_in, from, to);
+    swap_id(n->captures, n->n_captures, from, to);
+    if (n->n_captures) swap_captured(n, from, to);
+    tni_value_push_use(vt, vf->pub.uses[i]);
+  }
+  vf->pub.n_uses = 0;
+  return TN_OK;
+}
+
+/* --- dce --- */
+
+static void drop_dead_uses(tni_graph *g) {
+  for (uint32_t i = 0; i < g->n_values; i++) {
+    tni_value *v = g->values[i];
+    tn_id *uses = (tn_id *)v->pub.uses;
+    uint32_t kept = 0;
+    for (uint32_t k = 0; k < v->pub.n_uses; k++)
+      if (!g->nodes[uses[k]]->dead) uses[kept++] = uses[k];
+    v->pub.n_uses = kept;
+  }
+}
+
+/* From the end: dce goes backwards, so that is where the node stands. */
+static void remove_use(tni_value *v, tn_id node) {
+  tn_id *uses = (tn_id *)v->pub.uses;
+  for (uint32_t i = v->pub.n_uses; i-- > 0;) {
+    if (uses[i] != node) continue;
+    memmove(uses + i, uses + i + 1, (v->pub.n_uses - i - 1) * sizeof *uses);
+    v->pub.n_uses--;
+    return;
+  }
+}
+
+static bool is_needed(const tni_graph *g, const tni_node *n) {
+  for (uint32_t i = 0; i < n->pub.n_out; i++) {
+    if (n->pub.out[i] == TN_NONE) continue;
+    const tni_value *v = g->values[n->pub.out[i]];
+    if (v->pub.n_uses || v->is_output) return true;
+  }
+  return false;
+}
+
+static void kill_node(tni_graph *g, tn_id id) {
+  tni_node *n = g->nodes[id];
+  n->dead = true;
+  for (uint32_t i = 0; i < n->pub.n_in; i++)
+    if (n->pub.in[i] != TN_NONE) remove_use(g->values[n->pub.in[i]], id);
+  for (uint32_t i = 0; i < n->n_captures; i++) remove_use(g->values[n->captures[i]], id);
+}
+
+uint32_t tni_graph_dce(tni_graph *g) {
+  uint32_t killed = 0, before;
+  drop_dead_uses(g);
+  do { /* one round where the order is topological; nodes added since finish may need more */
+    before = killed;
+    for (tn_id i = g->n_nodes; i-- > 0;) {
+      if (g->nodes[i]->dead || is_needed(g, g->nodes[i])) continue;
+      kill_node(g, i);
+      killed++;
+    }
+  } while (killed != before);
+  return killed;
+}
+
+/* --- compact --- */
+
+typedef struct renumber {
+  tni_graph *g;
+  tn_id *new_id; /* per old value; before the ids are given: 1 keep, 0 drop */
+} renumber;
+
+static void keep(renumber *r, const tn_id *ids, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++)
+    if (ids[i] != TN_NONE) r->new_id[ids[i]] = 1;
+}
+
+static void mark_kept(renumber *r) {
+  tni_graph *g = r->g;
+  keep(r, g->inputs, g->n_inputs);
+  keep(r, g->outputs, g->n_outputs);
+  for (tn_id i = 0; i < g->n_nodes; i++) {
+    const tni_node *n = g->nodes[i];
+    if (n->dead) continue;
+    keep(r, n->pub.in, n->pub.n_in);
+    keep(r, n->pub.out, n->pub.n_out);
+    keep(r, n->captures, n->n_captures);
+  }
+  for (uint32_t i = 0; i < g->n_values; i++) {
+    const tn_state *s = g->values[i]->pub.state;
+    if (s && r->new_id[i]) keep(r, (const tn_id[]){s->pos, s->valid}, 2);
+  }
+}
+
+static void move_ids(const renumber *r, const tn_id *ids, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++)
+    if (ids[i] != TN_NONE) ((tn_id *)ids)[i] = r->new_id[ids[i]];
+}
+
+static void move_captured(const renumber *r, const tni_node *n) {
+  for (uint32_t i = 0; i < n->n_raw; i++) {
+    for (uint32_t k = 0; k < n->raw[i].n_graphs; k++) {
+      const tni_graph *sub = n->raw[i].graphs[k];
+      for (uint32_t j = 0; j < sub->n_values; j++) move_ids(r, &sub->values[j]->captured, 1);
+    }
+  }
+}
+
+static tn_status move_states(const renumber *r) {
+  for (uint32_t i = 0; i < r->g->n_values; i++) {
+    tni_value *v = r->g->values[i];
+    if (!v->pub.state || r->new_id[i] == TN_NONE) continue;
+    tn_state *s = tni_arena_memdup(r->g->arena, v->pub.state, v->pub.state->h.size, _Alignof(tn_state));
+    if (!s) return TN_E_NO_MEMORY;
+    move_ids(r, &s->pos, 1);
+    move_ids(r, &s->valid, 1);
+    v->pub.state = s;
+  }
+  return TN_OK;
+}
+
+/* A new index of names; the graph keeps its old one when memory ends. */
+static tn_status index_names(const renumber *r) {
+  tni_map *names = tni_map_create();
+  bool ok = names != NULL;
+  for (uint32_t i = 0; ok && i < r->g->n_values; i++)
+    if (r->new_id[i] != TN_NONE) ok = tni_map_put_str(names, r->g->values[i]->pub.name, r->new_id[i]);
+  if (!ok) {
+    tni_map_destroy(names);
+    return TN_E_NO_MEMORY;
+  }
+  tni_map_destroy(r->g->names);
+  r->g->names = names;
+  return TN_OK;
+}
+
+static tn_status apply(renumber *r) {
+  tni_graph *g = r->g;
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < g->n_values; i++) r->new_id[i] = r->new_id[i] ? n++ : TN_NONE;
+  tn_status st = move_states(r);
+  if (st == TN_OK) st = index_names(r);
+  if (st != TN_OK) return st;
+  for (uint32_t i = 0; i < g->n_values; i++)
+    if (r->new_id[i] != TN_NONE) g->values[r->new_id[i]] = g->values[i];
+  g->n_values = n;
+  move_ids(r, g->inputs, g->n_inputs);
+  move_ids(r, g->outputs, g->n_outputs);
+  uint32_t live = 0;
+  for (tn_id i = 0; i < g->n_nodes; i++) {
+    tni_node *node = g->nodes[i];
+    if (node->dead) continue;
+    move_ids(r, node->pub.in, node->pub.n_in);
+    move_ids(r, node->pub.out, node->pub.n_out);
+    move_captured(r, node);
+    g->nodes[live++] = node;
+  }
+  g->n_nodes = live;
+  return TN_OK;
+}
+
+static tn_status compact_subs(const tni_node *n, tn_error *err) {
+  for (uint32_t i = 0; i < n->n_raw; i++) {
+    for (uint32_t k = 0; k < n->raw[i].n_graphs; k++) {
+      tn_status st = tni_graph_compact(n->raw[i].graphs[k], err);
+      if (st != TN_OK) return st;
+    }
+  }
+  return TN_OK;
+}
+
+tn_status tni_graph_compact(tni_graph *g, tn_error *err) {
+  tn_status st = TN_OK;
+  for (tn_id i = 0; st == TN_OK && i < g->n_nodes; i++)
+    if (!g->nodes[i]->dead) st = compact_subs(g->nodes[i], err);
+  if (st == TN_OK) st = tni_graph_finish(g, err);
+  if (st != TN_OK) return st;
+  renumber r = {g, calloc(g->n_values ? g->n_values : 1, sizeof *r.new_id)};
+  if (!r.new_id) return tni_fail_memory(err, g->name);
+  mark_kept(&r);
+  st = apply(&r);
+  free(r.new_id);
+  if (st != TN_OK) return tni_fail_memory(err, g->name);
+  return tni_graph_finish(g, err);
+}

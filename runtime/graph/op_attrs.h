@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Typed attributes of the op table's rows, in the order in which they cross the ABI. Included by op.c only. Names,
+ * types and defaults are those of the newest ONNX version of each operator; `coerce_2d` is ours (ops.h).
+ */
+#ifndef TENON_GRAPH_OP_ATTRS_H
+#define TENON_GRAPH_OP_ATTRS_H
+
+#include "runtime/graph/op.h"
+
+#define ATTRS(set, ...)                                         \
+  static const tni_attr_spec tni_attrs_##set[] = {__VA_ARGS__}; \
+  enum { tni_n_attrs_##set = sizeof tni_attrs_##set / sizeof *tni_attrs_##set }
+#define INT(name, value) \
+  { name, TN_ATTR_INT, false, {.i = (value)}, false }
+#define INT_REQUIRED(name) \
+  { name, TN_ATTR_INT, true, {.i = 0}, false }
+#define INT_OR_ABSENT(name) \
+  { name, TN_ATTR_INT, false, {.i = 0}, true }
+/* ONNX states float defaults; (double)0.01f is not 0.01. */
+#define FLOAT(name, value) \
+  { name, TN_ATTR_FLOAT, false, {.f = (double)(value)}, false }
+#define FLOAT_OR_ABSENT(name) \
+  { name, TN_ATTR_FLOAT, false, {.f = 0}, true }
+#define STRING(name, value) \
+  { name, TN_ATTR_STRING, false, {.s = value}, false }
+/* Lists, tensors, graphs: absent unless the model writes them. */
+#define OTHER(name, kind) \
+  { name, TN_ATTR_##kind, false, {.i = 0}, true }
+#define REFUSED(name) \
+  { name, TN_ATTR_NONE, false, {.i = 0}, true }
+#define GRAPH_REQUIRED(name) \
+  { name, TN_ATTR_GRAPH, true, {.i = 0}, false }
+
+static const tni_attr_spec tni_attrs_none[1];
+enum { tni_n_attrs_none = 0 };
+
+ATTRS(gelu, STRING("approximate", "none"));
+ATTRS(swish, FLOAT("alpha", 1.0f));
+ATTRS(leaky_relu, FLOAT("alpha", 0.01f));
+ATTRS(elu, FLOAT("alpha", 1.0f));
+ATTRS(hard_sigmoid, FLOAT("alpha", 0.2f), FLOAT("beta", 0.5f));
+ATTRS(isinf, INT("detect_negative", 1), INT("detect_positive", 1));
+ATTRS(cast, INT_REQUIRED("to"), INT("saturate", 1), STRING("round_mode", "up"));
+ATTRS(dropout, FLOAT("ratio", 0.5f), INT_OR_ABSENT("seed"));
+ATTRS(mod, INT("fmod", 0));
+ATTRS(shape, INT("start", 0), INT_OR_ABSENT("end"));
+ATTRS(constant, OTHER("value", TENSOR), INT_OR_ABSENT("value_int"), OTHER("value_ints", INTS),
+      FLOAT_OR_ABSENT("value_float"), OTHER("value_floats", FLOATS), OTHER("value_string", STRING),
+      OTHER("value_strings", STRINGS), REFUSED("sparse_value"));
+ATTRS(constant_of_shape, OTHER("value", TENSOR));
+ATTRS(range, INT("stash_type", 1));
+ATTRS(reshape, INT("allowzero", 0));
+ATTRS(flatten, INT("axis", 1));
+ATTRS(transpose, OTHER("perm", INTS));
+ATTRS(concat, INT_REQUIRED("axis"));
+ATTRS(split, INT("axis", 0), INT_OR_ABSENT("num_outputs"));
+ATTRS(axis0, INT("axis", 0));
+ATTRS(gather_nd, INT("batch_dims", 0));
+ATTRS(scatter_nd, STRING("reduction", "none"));
+ATTRS(scatter_elements, INT("axis", 0), STRING("reduction", "none"));
+ATTRS(trilu, INT("upper", 1));
+ATTRS(pad, STRING("mode", "constant"));
+ATTRS(one_hot, INT("axis", -1));
+ATTRS(eye_like, INT_OR_ABSENT("dtype"), INT("k", 0));
+ATTRS(reduce, INT("keepdims", 1), INT("noop_with_empty_axes", 0));
+ATTRS(arg_max, INT("axis", 0), INT("keepdims", 1), INT("select_last_index", 0));
+ATTRS(cum_sum, INT("exclusive", 0), INT("reverse", 0));
+ATTRS(softmax, INT("axis", -1), INT("coerce_2d", 0));
+ATTRS(softmax_1, INT("axis", 1), INT("coerce_2d", 1));
+ATTRS(layer_norm, INT("axis", -1), FLOAT("epsilon", 1e-5f), INT("stash_type", 1));
+ATTRS(top_k, INT("axis", -1), INT("largest", 1), INT("sorted", 1));
+ATTRS(gemm, FLOAT("alpha", 1.0f), FLOAT("beta", 1.0f), INT("transA", 0), INT("transB", 0));
+ATTRS(if_, GRAPH_REQUIRED("then_branch"), GRAPH_REQUIRED("else_branch"));
+ATTRS(loop, GRAPH_REQUIRED("body"));
+ATTRS(scan, GRAPH_REQUIRED("body"), INT_REQUIRED("num_scan_inputs"), OTHER("scan_input_axes", INTS),
+      OTHER("scan_input_directions", INTS), OTHER("scan_output_axes", INTS), OTHER("scan_output_directions", INTS));
+
+#undef ATTRS
+#undef INT
+#undef INT_REQUIRED
+#undef INT_OR_ABSENT
+#undef FLOAT
+#undef FLOAT_OR_ABSENT
+#undef STRING
+#undef OTHER
+#undef REFUSED
+#undef GRAPH_REQUIRED
+
+#endif

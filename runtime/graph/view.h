@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What stands behind tn_graph.ctx, for the host services that answer questions about symbolic dims. It lives on the
+ * graph's arena.
+ */
+#ifndef TENON_GRAPH_VIEW_H
+#define TENON_GRAPH_VIEW_H
+
+#include "runtime/shape/expr/expr.h"
+
+struct tn_graph_ctx {
+  tni_exprs *exprs;
+};
+
+#endif
