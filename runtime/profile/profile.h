@@ -15,6 +15,10 @@
  *   plugin_path: [dir, ...]  # searched before the built-in path; relative to the profile's file
  *   cache: {dir: PATH, max_bytes: 8G}
  *   checked: false
+ *
+ * Paths are relative to the profile's folder and come out absolute. A phase that `phases` leaves out gets `plugins` in
+ * their order. Limits: 64 plugins, 64 options each, 64 folders; threads 0..1024; max_seq 0..2^31-1. Sizes: 512M, 8G.
+ * A profile is immutable; any thread.
  */
 #ifndef TENON_PROFILE_PROFILE_H
 #define TENON_PROFILE_PROFILE_H
@@ -27,11 +31,13 @@
 /* One scalar option of a plugin's section, typed later against the plugin's own table. */
 typedef struct tni_profile_option {
   const char *key, *value; /* YAML scalar text */
-  uint32_t line, column;
+  uint32_t line, column;   /* of the key */
+  uint32_t value_line, value_column;
+  bool quoted;
 } tni_profile_option;
 
 typedef struct tni_profile_plugin {
-  const char *name; /* [a-z0-9-], no separators */
+  const char *name; /* [a-z0-9-], at most 63 */
   const tni_profile_option *options;
   uint32_t n_options, line, column;
   bool optional; /* `optional: true`, or in default.yaml: not there or refused is no error, only listed */
@@ -49,18 +55,23 @@ typedef struct tni_profile {
   int64_t max_seq; /* 0: not said */
   const char *const *plugin_path;
   uint32_t n_plugin_path;
-  const char *cache_dir; /* NULL: not said */
-  uint64_t cache_max_bytes;
+  const char *cache_dir;    /* NULL: not said */
+  uint64_t cache_max_bytes; /* 0: not said */
   bool checked;
 } tni_profile;
 
+/* file: for messages and relative paths; need not exist. */
 TN_MUST_CHECK tn_status tni_profile_parse(const char *text, size_t n, const char *file, tni_profile **out,
                                           tn_error *err);
-/* name_or_file: a path if it has a separator or ends in .yaml, else NAME.yaml looked up in dirs. */
+/* name_or_file: a path if it has a separator or ends in .yaml, else NAME.yaml looked up in dirs (in order; folders that
+ * are not there are passed over). A name that is nowhere is TN_E_INVALID with the folders and the nearest name. */
 TN_MUST_CHECK tn_status tni_profile_load(const char *name_or_file, const char *const *dirs, uint32_t n_dirs,
                                          tni_profile **out, tn_error *err);
 /* The profile that needs no file: host only. */
 TN_MUST_CHECK tn_status tni_profile_host(tni_profile **out);
 void tni_profile_destroy(tni_profile *p);
+
+/* Whether name may name a plugin or profile: 1 to 63 of [a-z0-9-], first a letter or digit. */
+bool tni_name_ok(const char *name);
 
 #endif

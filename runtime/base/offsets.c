@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/offsets.h"
+
+#include <stdlib.h>
+
+#include "runtime/base/checked.h"
+
+typedef struct item {
+  const tn_interval *iv;
+  uint64_t area; /* bytes x life, saturated */
+  uint32_t index;
+} item;
+
+typedef struct placed {
+  uint64_t offset, end;
+  int64_t first, last;
+} placed;
+
+static int by_index(const item *a, const item *b) { return a->index < b->index ? -1 : a->index > b->index; }
+static int larger(uint64_t a, uint64_t b) { return a > b ? -1 : a < b; }
+
+static int by_size(const void *pa, const void *pb) {
+  const item *a = pa, *b = pb;
+  int c = larger(a->iv->bytes, b->iv->bytes);
+  if (!c) c = larger(a->area, b->area);
+  return c ? c : by_index(a, b);
+}
+
+static int by_birth(const void *pa, const void *pb) {
+  const item *a = pa, *b = pb;
+  if (a->iv->first != b->iv->first) return a->iv->first < b->iv->first ? -1 : 1;
+  int c = larger(a->iv->bytes, b->iv->bytes);
+  return c ? c : by_index(a, b);
+}
+
+static int by_area(const void *pa, const void *pb) {
+  const item *a = pa, *b = pb;
+  int c = larger(a->area, b->area);
+  if (!c) c = larger(a->iv->bytes, b->iv->bytes);
+  return c ? c : by_index(a, b);
+}
+
+static uint64_t area_of(const tn_interval *iv) {
+  uint64_t life = (uint64_t)iv->last - (uint64_t)iv->first, area;
+  if (life < UINT64_MAX) life++;
+  return __builtin_mul_overflow(iv->bytes, life, &area) ? UINT64_MAX : area;
+}
+
+static bool align_up(uint64_t v, uint64_t align, uint64_t *out) {
+  if (align <= 1) return *out = v, true;
+  if (__builtin_add_overflow(v, align - 1, &v)) return false;
+  *out = v & ~(align - 1);
+  return true;
+}
+
+/* Smallest gap between the regions alive with iv that holds it, else behind them all. list is sorted by offset. */
+static bool best_fit(const placed *list, uint32_t n, const tn_interval *iv, uint64_t *at) {
+  uint64_t cursor = 0, best = 0, slack = UINT64_MAX;
+  for (uint32_t i = 0; i < n; i++) {
+    const placed *p = &list[i];
+    if (p->last < iv->first || p->first > iv->last) continue;
+    uint64_t start;
+    if (!align_up(cursor, iv->align, &start)) return false;
+    if (p->offset >= start && p->offset - start >= iv->bytes && p->offset - cursor - iv->bytes < slack) {
+      best = start;
+      slack = p->offset - cursor - iv->bytes;
+    }
+    if (p->end > cursor) cursor = p->end;
+  }
+  if (slack != UINT64_MAX) return *at = best, true;
+  return align_up(cursor, iv->align, at);
+}
+
+static void insert(placed *list, uint32_t n, placed p) {
+  while (n > 0 && list[n - 1].offset > p.offset) {
+    list[n] = list[n - 1];
+    n--;
+  }
+  list[n] = p;
+}
+
+static bool place(const item *items, uint32_t n, placed *list, uint64_t *offsets, uint64_t *total) {
+  uint32_t n_list = 0;
+  *total = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    const tn_interval *iv = items[i].iv;
+    uint64_t at = 0, end;
+    if (iv->bytes && !best_fit(list, n_list, iv, &at)) return false;
+    if (__builtin_add_overflow(at, iv->bytes, &end) || end > INT64_MAX) return false;
+    offsets[items[i].index] = at;
+    if (!iv->bytes) continue;
+    insert(list, n_list++, (placed){at, end, iv->first, iv->last});
+    if (end > *total) *total = end;
+  }
+  return true;
+}
+
+tn_status tni_plan_offsets(uint32_t n, tn_interval *iv, uint64_t *total) {
+  static int (*const orders[])(const void *, const void *) = {by_size, by_birth, by_area};
+  for (uint32_t i = 0; i < n; i++)
+    if (iv[i].first > iv[i].last || (iv[i].align & (iv[i].align - 1))) return TN_E_INVALID;
+  if (n == 0) return *total = 0, TN_OK;
+
+  item *items = calloc(n, sizeof *items);
+  placed *list = calloc(n, sizeof *list);
+  uint64_t *now = calloc(n, sizeof *now), *best = calloc(n, sizeof *best), best_total = UINT64_MAX;
+  tn_status st = items && list && now && best ? TN_OK : TN_E_NO_MEMORY;
+  for (uint32_t o = 0; st == TN_OK && o < sizeof orders / sizeof *orders; o++) {
+    for (uint32_t i = 0; i < n; i++) items[i] = (item){&iv[i], area_of(&iv[i]), i};
+    qsort(items, n, sizeof *items, orders[o]);
+    uint64_t t;
+    if (!place(items, n, list, now, &t) || t >= best_total) continue;
+    uint64_t *swap = best;
+    best = now;
+    now = swap;
+    best_total = t;
+  }
+  if (st == TN_OK && best_total == UINT64_MAX) st = TN_E_LIMIT;
+  if (st == TN_OK) {
+    for (uint32_t i = 0; i < n; i++) iv[i].offset = best[i];
+    *total = best_total;
+  }
+  free(items);
+  free(list);
+  free(now);
+  free(best);
+  return st;
+}
+
+uint64_t tni_offsets_lower_bound(uint32_t n, const tn_interval *iv) {
+  uint64_t most = 0;
+  for (uint32_t i = 0; i < n; i++) { /* the maximum is reached at some region's birth */
+    uint64_t sum = 0;
+    for (uint32_t j = 0; j < n; j++)
+      if (iv[j].first <= iv[i].first && iv[j].last >= iv[i].first && __builtin_add_overflow(sum, iv[j].bytes, &sum))
+        return 0;
+    if (sum > most) most = sum;
+  }
+  return most;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The memory planner: places regions with known lifetimes in one arena so that regions alive at the same step never
+ * share a byte. Used by the core for its arenas and lent to plugins as host->offsets.
+ *
+ * Greedy best fit in three orders (largest first, birth first, largest area first); the smallest arena wins, the
+ * earlier order on a tie. The answer depends on the arguments only. O(n^2); any thread.
+ */
+#ifndef TENON_BASE_OFFSETS_H
+#define TENON_BASE_OFFSETS_H
+
+#include <tenon/plugin.h>
+
+/* Fills iv[i].offset (a multiple of iv[i].align) and *total, the bytes of the arena, which the caller aligns to the
+ * largest align. bytes 0 gives offset 0 and takes nothing; align 0 is 1.
+ * TN_E_INVALID: first > last, or align no power of two; TN_E_LIMIT: sizes overflow; TN_E_NO_MEMORY. On failure iv and
+ * total are untouched. */
+TN_MUST_CHECK tn_status tni_plan_offsets(uint32_t n, tn_interval *iv, uint64_t *total);
+
+/* No placement can be smaller: the largest sum of bytes alive at one step. 0 where sums overflow. */
+uint64_t tni_offsets_lower_bound(uint32_t n, const tn_interval *iv);
+
+#endif

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/profile/profile.h"
+
+#include <string.h>
+
+#include "runtime/profile/paths.h"
+#include "runtime/profile/suggest.h"
+#include "runtime/profile/yamltree.h"
+
+enum { MAX_PLUGINS = 64, MAX_OPTIONS = 64, MAX_DIRS = 64, MAX_NAME = 63 };
+
+typedef struct reader {
+  tni_yaml_doc doc;
+  tni_profile *p;
+  tn_error *err;
+} reader;
+
+bool tni_name_ok(const char *name) {
+  size_t n = strlen(name);
+  return n && n <= MAX_NAME && name[0] != '-' && !name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-")];
+}
+
+static tn_status read_name(reader *r, const tni_yaml *y, const char *key, const char **out) {
+  tn_status st = tni_yaml_str(&r->doc, y, key, out, r->err);
+  if (st != TN_OK) return st;
+  if (strchr(*out, '/') || strchr(*out, '\\') || strstr(*out, ".."))
+    return tni_yaml_fail(&r->doc, y, r->err,
+                         "'%.64s' is a path: '%s' takes plugin names; folders go into 'plugin_path'", *out, key);
+  if (!tni_name_ok(*out))
+    return tni_yaml_fail(&r->doc, y, r->err, "'%.64s' is no plugin name: a-z, 0-9 and '-', at most %d characters", *out,
+                         MAX_NAME);
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------------- plugins */
+
+static tn_status read_options(reader *r, const tni_yaml *y, tni_profile_plugin *out) {
+  tn_status st = tni_yaml_want(&r->doc, y, TNI_YAML_MAP, "options", r->err);
+  if (st != TN_OK) return st;
+  if (y->n > MAX_OPTIONS) return tni_yaml_fail(&r->doc, y, r->err, "'options' has more than %d entries", MAX_OPTIONS);
+  tni_profile_option *list = TNI_NEW_ARRAY(r->doc.arena, tni_profile_option, y->n + 1);
+  if (!list) return tni_fail_memory(r->err, r->doc.file);
+  for (const tni_yaml *c = y->child; c; c = c->next) {
+    if (c->kind != TNI_YAML_SCALAR)
+      return tni_yaml_fail(&r->doc, c, r->err, "option '%.64s' must be a single value", c->key->text);
+    list[out->n_options++] =
+        (tni_profile_option){c->key->text, c->text, c->key->line, c->key->column, c->line, c->column, !c->plain};
+  }
+  out->options = list;
+  return TN_OK;
+}
+
+static tn_status read_plugin(reader *r, const tni_yaml *y, tni_profile_plugin *out) {
+  static const char *const keys[] = {"name", "optional", "options", NULL};
+  out->line = y->line;
+  out->column = y->column;
+  if (y->kind == TNI_YAML_SCALAR) return read_name(r, y, "plugins", &out->name);
+  if (y->kind != TNI_YAML_MAP)
+    return tni_yaml_fail(&r->doc, y, r->err, "an entry of 'plugins' must be a name or a mapping with 'name'");
+  tn_status st = tni_yaml_keys(&r->doc, y, keys, "a plugin's entry", r->err);
+  if (st != TN_OK) return st;
+  const tni_yaml *name = tni_yaml_get(y, "name"), *optional = tni_yaml_get(y, "optional"),
+                 *options = tni_yaml_get(y, "options");
+  if (!name) return tni_yaml_fail(&r->doc, y, r->err, "an entry of 'plugins' has no 'name'");
+  st = read_name(r, name, "name", &out->name);
+  if (st == TN_OK && optional) st = tni_yaml_bool(&r->doc, optional, "optional", &out->optional, r->err);
+  if (st == TN_OK && options) st = read_options(r, options, out);
+  return st;
+}
+
+static tn_status read_plugins(reader *r, const tni_yaml *y) {
+  tn_status st = tni_yaml_want(&r->doc, y, TNI_YAML_SEQ, "plugins", r->err);
+  if (st != TN_OK) return st;
+  if (y->n > MAX_PLUGINS) return tni_yaml_fail(&r->doc, y, r->err, "'plugins' has more than %d entries", MAX_PLUGINS);
+  tni_profile_plugin *list = TNI_NEW_ARRAY(r->doc.arena, tni_profile_plugin, y->n + 1);
+  if (!list) return tni_fail_memory(r->err, r->doc.file);
+  uint32_t n = 0;
+  for (const tni_yaml *c = y->child; c; c = c->next) {
+    st = read_plugin(r, c, &list[n]);
+    if (st != TN_OK) return st;
+    for (uint32_t i = 0; i < n; i++)
+      if (strcmp(list[i].name, list[n].name) == 0)
+        return tni_yaml_fail(&r->doc, c, r->err, "plugin '%s' is listed twice in 'plugins' (first in line %u)",
+                             list[n].name, list[i].line);
+    n++;
+  }
+  r->p->plugins = list;
+  r->p->n_plugins = n;
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------------------------------- phases and require */
+
+static bool is_listed(const tni_profile *p, const char *name) {
+  if (strcmp(name, "host") == 0) return true;
+  for (uint32_t i = 0; i < p->n_plugins; i++)
+    if (strcmp(p->plugins[i].name, name) == 0) return true;
+  return false;
+}
+
+static const char *nearest_plugin(const tni_profile *p, const char *name) {
+  const char *names[MAX_PLUGINS + 1] = {"host"};
+  for (uint32_t i = 0; i < p->n_plugins; i++) names[i + 1] = p->plugins[i].name;
+  return tni_nearest(name, names, p->n_plugins + 1);
+}
+
+/* A list of names, each once and each one of `plugins` (or host). */
+static tn_status read_names(reader *r, const tni_yaml *y, const char *key, const char *const **out, uint32_t *n) {
+  tn_status st = tni_yaml_want(&r->doc, y, TNI_YAML_SEQ, key, r->err);
+  if (st != TN_OK) return st;
+  const char **list = TNI_NEW_ARRAY(r->doc.arena, const char *, y->n + 1);
+  if (!list) return tni_fail_memory(r->err, r->doc.file);
+  uint32_t m = 0;
+  for (const tni_yaml *c = y->child; c; c = c->next) {
+    st = read_name(r, c, key, &list[m]);
+    if (st != TN_OK) return st;
+    if (!is_listed(r->p, list[m])) {
+      const char *near = nearest_plugin(r->p, list[m]);
+      return tni_yaml_fail(&r->doc, c, r->err, "'%s' names '%s', which is not in 'plugins'%s%s%s", key, list[m],
+                           near ? ": did you mean '" : "", near ? near : "", near ? "'?" : "");
+    }
+    for (uint32_t i = 0; i < m; i++)
+      if (strcmp(list[i], list[m]) == 0)
+        return tni_yaml_fail(&r->doc, c, r->err, "'%s' names '%s' twice", key, list[m]);
+    m++;
+  }
+  *out = list;
+  *n = m;
+  return TN_OK;
+}
+
+static tn_status plugin_order(reader *r, const char *const **out, uint32_t *n) {
+  const char **list = TNI_NEW_ARRAY(r->doc.arena, const char *, r->p->n_plugins + 1);
+  if (!list) return tni_fail_memory(r->err, r->doc.file);
+  for (uint32_t i = 0; i < r->p->n_plugins; i++) list[i] = r->p->plugins[i].name;
+  *out = list;
+  *n = r->p->n_plugins;
+  return TN_OK;
+}
+
+static tn_status read_phase(reader *r, const tni_yaml *map, const char *key, const char *const **out, uint32_t *n) {
+  const tni_yaml *y = tni_yaml_get(map, key);
+  if (!y) return plugin_order(r, out, n);
+  tn_status st = read_names(r, y, key, out, n);
+  if (st == TN_OK && *n == 0) return tni_yaml_fail(&r->doc, y, r->err, "'phases.%s' names no plugin", key);
+  return st;
+}
+
+static tn_status read_phases(reader *r, const tni_yaml *y) {
+  static const char *const keys[] = {"prefill", "decode", NULL};
+  tni_profile *p = r->p;
+  tn_status st = tni_yaml_want(&r->doc, y, TNI_YAML_MAP, "phases", r->err);
+  if (st == TN_OK) st = tni_yaml_keys(&r->doc, y, keys, "phases", r->err);
+  if (st == TN_OK) st = read_phase(r, y, "prefill", &p->prefill, &p->n_prefill);
+  if (st == TN_OK) st = read_phase(r, y, "decode", &p->decode, &p->n_decode);
+  p->has_phases = true;
+  return st;
+}
+
+/* ---------------------------------------------------------------------------------------------- paths and limits */
+
+static tn_status read_path(reader *r, const tni_yaml *y, const char *key, const char **out) {
+  const char *text;
+  tn_status st = tni_yaml_str(&r->doc, y, key, &text, r->err);
+  if (st != TN_OK) return st;
+  if (text[0] == '~') return tni_yaml_fail(&r->doc, y, r->err, "'%s': '~' is not expanded; write the whole path", key);
+  char *path = tni_path_from(r->doc.arena, r->p->file, text);
+  if (!path) return tni_fail_memory(r->err, r->doc.file);
+  *out = path;
+  return TN_OK;
+}
+
+static tn_status read_plugin_path(reader *r, const tni_yaml *y) {
+  tn_status st = tni_yaml_want(&r->doc, y, TNI_YAML_SEQ, "plugin_path", r->err);
+  if (st != TN_OK) return st;
+  if (y->n > MAX_DIRS) return tni_yaml_fail(&r->doc, y, r->err, "'plugin_path' has more than %d entries", MAX_DIRS);
+  const char **list = TNI_NEW_ARRAY(r->doc.arena, const char *, y->n + 1);
+  if (!list) return tni_fail_memory(r->err, r->doc.file);
+  uint32_t n = 0;
+  for (const tni_yaml *c = y->child; c; c = c->next) {
+    st = read_path(r, c, "plugin_path", &list[n++]);
+    if (st != TN_OK) return st;
+  }
+  r->p->plugin_path = list;
+  r->p->n_plugin_path = n;
+  return TN_OK;
+}
+
+static tn_status read_cache(reader *r, const tni_yaml *y) {
+  static const char *const keys[] = {"dir", "max_bytes", NULL};
+  tn_status st = tni_yaml_want(&r->doc, y, TNI_YAML_MAP, "cache", r->err);
+  if (st == TN_OK) st = tni_yaml_keys(&r->doc, y, keys, "cache", r->err);
+  if (st != TN_OK) return st;
+  const tni_yaml *dir = tni_yaml_get(y, "dir"), *max = tni_yaml_get(y, "max_bytes");
+  if (dir) st = read_path(r, dir, "cache.dir", &r->p->cache_dir);
+  if (st == TN_OK && max) st = tni_yaml_size(&r->doc, max, "cache.max_bytes", &r->p->cache_max_bytes, r->err);
+  return st;
+}
+
+static tn_status read_numbers(reader *r, const tni_yaml *root) {
+  const tni_yaml *threads = tni_yaml_get(root, "threads"), *max_seq = tni_yaml_get(root, "max_seq"),
+                 *checked = tni_yaml_get(root, "checked");
+  int64_t v = 0;
+  tn_status st = threads ? tni_yaml_int(&r->doc, threads, "threads", 0, 1024, &v, r->err) : TN_OK;
+  if (st == TN_OK) r->p->threads = (uint32_t)v;
+  if (st == TN_OK && max_seq) st = tni_yaml_int(&r->doc, max_seq, "max_seq", 0, INT32_MAX, &r->p->max_seq, r->err);
+  if (st == TN_OK && checked) st = tni_yaml_bool(&r->doc, checked, "checked", &r->p->checked, r->err);
+  return st;
+}
+
+static tn_status read_root(reader *r) {
+  static const char *const keys[] = {"plugins",     "phases", "require", "threads", "max_seq",
+                                     "plugin_path", "cache",  "checked", NULL};
+  const tni_yaml *root = r->doc.root, *y;
+  if (!root) return tni_yaml_fail(&r->doc, NULL, r->err, "the profile is empty");
+  tn_status st = tni_yaml_want(&r->doc, root, TNI_YAML_MAP, "profile", r->err);
+  if (st == TN_OK) st = tni_yaml_keys(&r->doc, root, keys, "a profile", r->err);
+  if (st == TN_OK && (y = tni_yaml_get(root, "plugins"))) st = read_plugins(r, y);
+  if (st == TN_OK && (y = tni_yaml_get(root, "phases"))) st = read_phases(r, y);
+  if (st == TN_OK && (y = tni_yaml_get(root, "require")))
+    st = read_names(r, y, "require", &r->p->require, &r->p->n_require);
+  if (st == TN_OK && (y = tni_yaml_get(root, "plugin_path"))) st = read_plugin_path(r, y);
+  if (st == TN_OK && (y = tni_yaml_get(root, "cache"))) st = read_cache(r, y);
+  return st == TN_OK ? read_numbers(r, root) : st;
+}
+
+/* --------------------------------------------------------------------------------------------------------- public */
+
+static tni_profile *new_profile(const char *file) {
+  tni_arena *a = tni_arena_create();
+  tni_profile *p = a ? TNI_NEW(a, tni_profile) : NULL;
+  if (p) {
+    p->arena = a;
+    p->file = tni_arena_strdup(a, file);
+    p->name = tni_path_stem(a, file);
+    if (p->file && p->name) return p;
+  }
+  tni_arena_destroy(a);
+  return NULL;
+}
+
+tn_status tni_profile_parse(const char *text, size_t n, const char *file, tni_profile **out, tn_error *err) {
+  tni_profile *p = new_profile(file);
+  if (!p) return tni_fail_memory(err, file);
+  reader r = {.doc = {p->arena, p->file, NULL}, .p = p, .err = err};
+  tn_status st = tni_yaml_parse(&r.doc, text, n, err);
+  if (st == TN_OK) st = read_root(&r);
+  if (st == TN_OK)
+    *out = p;
+  else
+    tni_profile_destroy(p);
+  return st;
+}
+
+tn_status tni_profile_host(tni_profile **out) {
+  tni_profile *p = new_profile("host.yaml");
+  tni_profile_plugin *host = p ? TNI_NEW(p->arena, tni_profile_plugin) : NULL;
+  if (!host) {
+    tni_profile_destroy(p);
+    return TN_E_NO_MEMORY;
+  }
+  host->name = "host";
+  p->file = "";
+  p->plugins = host;
+  p->n_plugins = 1;
+  *out = p;
+  return TN_OK;
+}
+
+void tni_profile_destroy(tni_profile *p) {
+  if (p) tni_arena_destroy(p->arena);
+}
