@@ -59,8 +59,7 @@ typedef struct tn_runtime_opts {
 enum {
   TN_RT_SCAN = 1,           /* load every plugin found, for tn_runtime_report */
   TN_RT_PRIVILEGED = 2,     /* the process is privileged: no overrides */
-  TN_RT_TEST_WRITABLE = 4,  /* tests: plugin folders that others may write are accepted */
-  TN_RT_TEST_NO_HOST_MATMUL = 8 /* tests: the host refuses every MatMul and Gemm */
+  TN_RT_TEST_WRITABLE = 4   /* tests: plugin folders that others may write are accepted */
 };
 
 TN_API TN_MUST_CHECK tn_status tn_runtime_create(const tn_runtime_opts *o, tn_runtime **out, tn_error *err);
@@ -74,8 +73,14 @@ TN_API void tn_free(void *p);
 typedef struct tn_model_opts {
   tn_hdr h;
   uint32_t flags, reserved; /* TN_MODEL_* */
-  /* Names and values of dims to fix or bound in statements; may be NULL. */
-  int64_t max_seq; /* 0: what the profile says */
+  int64_t max_seq;          /* 0: what the profile says */
+  /* Dims for the memory statement: n_dims symbol names and values. Copied. */
+  const char *const *dim_names;
+  const int64_t *dim_values;
+  uint32_t n_dims, reserved2;
+  /* Passes to leave out, by name. Copied. */
+  const char *const *disabled_passes;
+  uint32_t n_disabled_passes, reserved3;
 } tn_model_opts;
 enum {
   TN_MODEL_INSPECT = 1,   /* stop before packing: reports only, no session */
@@ -83,8 +88,8 @@ enum {
   TN_MODEL_CAPTURE = 4    /* sessions check every plugin task against the format reference while they run */
 };
 
-/* path: a .onnx file or a folder with model.onnx / decoder_model_merged.onnx. TN_E_UNSUPPORTED lists what nobody takes
- * in the report that tn_model_load_report gives even then. */
+/* path: a .onnx file or a folder with model.onnx / decoder_model_merged.onnx. TN_E_UNSUPPORTED names the first node that
+ * nobody takes; with TN_MODEL_INSPECT loading succeeds even then and the check report lists them all. */
 TN_API TN_MUST_CHECK tn_status tn_model_load(tn_runtime *rt, const char *path, const tn_model_opts *o, tn_model **out,
                                              tn_error *err);
 TN_API void tn_model_destroy(tn_model *m);

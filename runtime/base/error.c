@@ -51,7 +51,8 @@ void tni_error_prefix(tn_error *e, const char *fmt, ...) {
 }
 
 const char *tni_status_name(tn_status st) {
-  static const char *const names[] = {"OK",      "INVALID",   "UNSUPPORTED", "UNAVAILABLE", "INCOMPATIBLE", "DEVICE_LOST",
-                                      "CORRUPT", "NO_MEMORY", "CANCELLED",   "INTERNAL",    "IO",           "LIMIT"};
+  static const char *const names[] = {"OK",           "INVALID",     "UNSUPPORTED", "UNAVAILABLE",
+                                      "INCOMPATIBLE", "DEVICE_LOST", "CORRUPT",     "NO_MEMORY",
+                                      "CANCELLED",    "INTERNAL",    "IO",          "LIMIT"};
   return st >= 0 && (size_t)st < sizeof names / sizeof *names ? names[st] : "INTERNAL";
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A fork publishes the job and bumps `epoch`. Workers spin on it for a bound, then park on a condition variable. Work is
- * taken in pieces from one atomic counter, so that a slow thread does not hold the others up. The caller leaves when
+ * A fork publishes the job and bumps `epoch`. Workers spin on it for a bound, then park on a condition variable. Work
+ * is taken in pieces from one atomic counter, so that a slow thread does not hold the others up. The caller leaves when
  * every worker that entered the job has left it again: a worker that is still parked is not waited for.
  */
 #include "runtime/base/pool.h"
@@ -21,7 +21,7 @@ typedef struct worker {
 } worker;
 
 struct tni_pool {
-  pthread_mutex_t fork;  /* one parallel_for at a time */
+  pthread_mutex_t fork; /* one parallel_for at a time */
   pthread_mutex_t park;
   pthread_cond_t wake;
   _Atomic uint32_t epoch; /* odd: a job is open */
@@ -184,7 +184,10 @@ static int32_t run_cancelled(const tn_run *run) {
 
 void tni_pool_run_init(tni_pool_run *r, tni_pool *p, const volatile int32_t *cancel) {
   memset(r, 0, sizeof *r);
-  r->run = (tn_run){.h = TN_HDR(tn_run), .ctx = r, .n_workers = tni_pool_workers(p), .parallel_for = run_for,
+  r->run = (tn_run){.h = TN_HDR(tn_run),
+                    .ctx = r,
+                    .n_workers = tni_pool_workers(p),
+                    .parallel_for = run_for,
                     .cancelled = run_cancelled};
   r->pool = p;
   r->cancel = cancel;

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/plan/claims.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/plan/devlock.h"
+
+typedef struct collector {
+  const tn_graph *view;
+  tni_arena *arena;
+  tni_claims *claims;
+  tni_claim *node; /* of the device being asked */
+  uint32_t device;
+  uint32_t groups_before;
+  const char *fault; /* first thing wrong with its answers */
+  bool no_memory;
+} collector;
+
+static tn_status fault(collector *c, const char *what) {
+  if (!c->fault) c->fault = what;
+  return TN_E_INVALID;
+}
+
+static tn_status copy_claim(collector *c, const tn_claim *in, tni_claim *out) {
+  if (!in || in->h.size < offsetof(tn_claim, cost_ns)) return fault(c, "a claim of a size that is not one");
+  if (in->verdict < TN_YES || in->verdict > TN_GROUP_ONLY) return fault(c, "a claim with an unknown verdict");
+  tni_claim r = {.verdict = in->verdict, .reason = in->reason, .format = in->format, .text = ""};
+  if (TN_HAS(in, tn_claim, cost_ns)) r.cost_ns = in->cost_ns;
+  if (!isfinite(r.cost_ns) || r.cost_ns < 0) return fault(c, "a claim whose cost is not a finite number");
+  if (TN_HAS(in, tn_claim, n_params) && in->n_params) {
+    if (in->n_params > 16 || !in->params) return fault(c, "a claim with absurd format params");
+    r.params = tni_arena_memdup(c->arena, in->params, in->n_params * sizeof *in->params, _Alignof(int64_t));
+    if (!r.params) c->no_memory = true;
+    r.n_params = in->n_params;
+  }
+  if (TN_HAS(in, tn_claim, text))
+    r.text = tni_arena_strndup(c->arena, in->text, strnlen(in->text, sizeof in->text - 1));
+  if (!r.text) c->no_memory = true;
+  *out = r;
+  return TN_OK;
+}
+
+static tn_status on_node(void *ctx, tn_id node, const tn_claim *claim) {
+  collector *c = ctx;
+  if (node >= c->view->n_nodes) return fault(c, "a claim for a node that does not exist");
+  if (c->node[node].verdict) return fault(c, "two claims for one node");
+  return copy_claim(c, claim, &c->node[node]);
+}
+
+static tn_status add_group(tni_claims *cl, tni_arena *arena, const tni_group *g) {
+  if (cl->n_groups == cl->cap_groups) {
+    uint32_t cap = cl->cap_groups ? cl->cap_groups * 2 : 32;
+    tni_group *grown = TNI_NEW_ARRAY(arena, tni_group, cap);
+    if (!grown) return TN_E_NO_MEMORY;
+    if (cl->n_groups) memcpy(grown, cl->groups, cl->n_groups * sizeof *grown);
+    cl->groups = grown;
+    cl->cap_groups = cap;
+  }
+  cl->groups[cl->n_groups++] = *g;
+  return TN_OK;
+}
+
+static tn_status on_group(void *ctx, const tn_id *nodes, uint32_t n, const tn_claim *claim) {
+  collector *c = ctx;
+  if (n == 0 || n > c->view->n_nodes || !nodes) return fault(c, "a group without nodes");
+  for (uint32_t i = 0; i < n; i++) {
+    if (nodes[i] >= c->view->n_nodes) return fault(c, "a group with a node that does not exist");
+    for (uint32_t j = 0; j < i && n <= 64; j++)
+      if (nodes[i] == nodes[j]) return fault(c, "a group that names a node twice");
+  }
+  tni_group g = {.device = c->device, .n_nodes = n};
+  tn_status st = copy_claim(c, claim, &g.claim);
+  if (st != TN_OK) return st;
+  if (g.claim.verdict != TN_YES) return TN_OK;
+  g.nodes = tni_arena_memdup(c->arena, nodes, n * sizeof *nodes, _Alignof(tn_id));
+  if (!g.nodes || add_group(c->claims, c->arena, &g) != TN_OK) c->no_memory = true;
+  return c->no_memory ? TN_E_NO_MEMORY : TN_OK;
+}
+
+/* States enter with the cache in place; until then a layout list is only checked for sense. */
+static tn_status on_state(void *ctx, tn_id value, const tn_layout *const *accepted, uint32_t n) {
+  collector *c = ctx;
+  if (value >= c->view->n_values || (n && !accepted)) return fault(c, "a state that does not exist");
+  return TN_OK;
+}
+
+/* The device's answers do not count: everything is refused with one reason. */
+static void refuse_all(collector *c, const char *text) {
+  c->claims->n_groups = c->groups_before;
+  for (uint32_t i = 0; i < c->view->n_nodes; i++)
+    c->node[i] = (tni_claim){.verdict = TN_NO, .reason = TN_WHY_DRIVER, .text = text};
+}
+
+static tn_status ask(collector *c, const tni_dev *d, tn_error *err) {
+  tn_claim_sink sink = {TN_HDR(tn_claim_sink), c, on_node, on_group, on_state};
+  tn_error why;
+  tni_error_init(&why);
+  tni_devlock_lock(d->lock);
+  tn_status st = d->device->claim(d->device, c->view, NULL, &sink, &why);
+  tni_devlock_unlock(d->lock);
+  if (c->no_memory) return tni_fail_memory(err, d->name);
+  for (uint32_t i = 0; st == TN_OK && !c->fault && i < c->view->n_nodes; i++)
+    if (!c->node[i].verdict) fault(c, "no claim for some nodes");
+  if (st == TN_OK && !c->fault) return TN_OK;
+  char text[320];
+  if (c->fault)
+    snprintf(text, sizeof text, "plugin '%s' gave %s", d->name, c->fault);
+  else
+    snprintf(text, sizeof text, "plugin '%s' failed to claim: %s (%d) %s", d->name, tni_status_name(st), st,
+             why.message);
+  const char *kept = tni_arena_strdup(c->arena, text);
+  if (!kept) return tni_fail_memory(err, d->name);
+  refuse_all(c, kept);
+  return TN_OK;
+}
+
+tn_status tni_claims_collect(const tn_graph *view, const tni_dev *devs, uint32_t n_devs, tni_arena *arena,
+                             tni_claims *out, tn_error *err) {
+  *out = (tni_claims){.node = TNI_NEW_ARRAY(arena, tni_claim *, n_devs)};
+  if (!out->node) return tni_fail_memory(err, NULL);
+  for (uint32_t d = 0; d < n_devs; d++) {
+    out->node[d] = TNI_NEW_ARRAY(arena, tni_claim, view->n_nodes);
+    if (!out->node[d]) return tni_fail_memory(err, NULL);
+    collector c = {
+        .view = view, .arena = arena, .claims = out, .node = out->node[d], .device = d, .groups_before = out->n_groups};
+    tn_status st = ask(&c, &devs[d], err);
+    if (st != TN_OK) return st;
+  }
+  return TN_OK;
+}
+
+const char *tni_why_name(uint32_t reason) {
+  static const char *const names[] = {"none",     "op",    "dtype",  "shape",  "attribute", "not_constant",
+                                      "no_stats", "float", "driver", "option", "too_big",   "cpu"};
+  return reason < sizeof names / sizeof *names ? names[reason] : "unknown";
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/plan/program.h"
+
+#include <string.h>
+#include <xxhash.h>
+
+#include "runtime/plan/devlock.h"
+#include "runtime/plan/program_check.h"
+
+/* Ops, attributes, dims and wiring of the cluster; constants enter by name and shape, their content by the blobs. */
+static void hash_cluster(const tn_graph *g, const tni_cluster *c, uint8_t out[32]) {
+  XXH3_state_t *h = XXH3_createState();
+  memset(out, 0, 32);
+  if (!h) return;
+  XXH3_128bits_reset(h);
+  for (uint32_t i = 0; i < c->n_nodes; i++) {
+    const tn_node *n = g->nodes[c->nodes[i]];
+    XXH3_128bits_update(h, &n->op, sizeof n->op);
+    XXH3_128bits_update(h, n->in, n->n_in * sizeof *n->in);
+    XXH3_128bits_update(h, n->out, n->n_out * sizeof *n->out);
+    for (uint32_t k = 0; k < n->n_out; k++)
+      if (n->out[k] != TN_NONE && g->values[n->out[k]]->rank <= TN_MAX_RANK)
+        XXH3_128bits_update(h, g->values[n->out[k]]->dims, g->values[n->out[k]]->rank * sizeof(tn_expr));
+  }
+  XXH128_hash_t d = XXH3_128bits_digest(h);
+  memcpy(out, &d, sizeof d);
+  XXH3_freeState(h);
+}
+
+tn_status tni_program_lower(const tn_graph *view, const tni_dev *dev, const tni_cluster *c, tni_arena *arena,
+                            tni_program *out, tn_error *err) {
+  tn_subgraph s = {.h = TN_HDR(tn_subgraph),
+                   .graph = view,
+                   .nodes = c->nodes,
+                   .group_of = c->group_of,
+                   .inputs = c->inputs,
+                   .outputs = c->outputs,
+                   .n_nodes = c->n_nodes,
+                   .n_inputs = c->n_inputs,
+                   .n_outputs = c->n_outputs};
+  hash_cluster(view, c, s.hash);
+  *out = (tni_program){.dev = dev, .cluster = c};
+  tni_devlock_lock(dev->lock);
+  tn_status st = dev->device->lower(dev->device, &s, &out->program, err);
+  tni_devlock_unlock(dev->lock);
+  if (st != TN_OK) {
+    tni_fail(err, st, dev->name, "lowering failed");
+    tni_error_prefix(err, "plugin '%s'", dev->name);
+    return st;
+  }
+  if (!out->program) return tni_fail(err, TN_E_INTERNAL, dev->name, "plugin '%s' gave no program", dev->name);
+  out->info = dev->device->info(out->program);
+  st = tni_program_check(view, dev, c, out->info, err);
+  if (st == TN_OK) {
+    out->needs = TNI_NEW_ARRAY(arena, tni_need, out->info->n_needs);
+    if (!out->needs) st = tni_fail_memory(err, dev->name);
+  }
+  for (uint32_t i = 0; st == TN_OK && i < out->info->n_needs; i++)
+    st = tni_need_prepare(view, out->info->needs[i], arena, &out->needs[i], err);
+  if (st != TN_OK) tni_program_release(out);
+  return st;
+}
+
+void tni_program_release(tni_program *p) {
+  if (!p || !p->program) return;
+  tni_devlock_lock(p->dev->lock);
+  p->dev->device->release(p->program);
+  tni_devlock_unlock(p->dev->lock);
+  p->program = NULL;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Constants as [N,K] matrices for packing: as stored, transposed, or several joined along N.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/plan/program.h"
+
+typedef struct stored {
+  tn_weight w; /* first: what callers see */
+  const tni_tensor *t;
+} stored;
+
+typedef struct joined {
+  const tn_weight *const *parts;
+  uint32_t n_parts;
+} joined;
+
+static tn_status rows_as_stored(const tn_weight *w, int64_t n0, int64_t n1, float *dst) {
+  tni_tensor_to_f32(((const stored *)w->ctx)->t, n0 * w->K, (n1 - n0) * w->K, dst);
+  return TN_OK;
+}
+
+/* Column blocks of a [K,N] matrix: whole stored rows are read in order, so that a mapped file is read forwards. */
+static tn_status rows_transposed(const tn_weight *w, int64_t n0, int64_t n1, float *dst) {
+  enum { CHUNK = 256 };
+  const tni_tensor *t = ((const stored *)w->ctx)->t;
+  float line[CHUNK];
+  for (int64_t k = 0; k < w->K; k++) {
+    for (int64_t n = n0; n < n1; n += CHUNK) {
+      int64_t m = n1 - n < CHUNK ? n1 - n : CHUNK;
+      tni_tensor_to_f32(t, k * w->N + n, m, line);
+      for (int64_t i = 0; i < m; i++) dst[(n - n0 + i) * w->K + k] = line[i];
+    }
+  }
+  return TN_OK;
+}
+
+tn_status tni_weight_of(const tn_graph *view, tn_id v, bool kn, tni_arena *arena, tn_weight **out, tn_error *err) {
+  const tni_value *val = (const tni_value *)view->values[v];
+  const tni_tensor *t = val->tensor;
+  if (val->pub.kind != TN_VALUE_CONST || !t || t->rank != 2)
+    return tni_fail(err, TN_E_INTERNAL, val->pub.name, "'%s' is not a constant matrix", val->pub.name);
+  stored *s = TNI_NEW(arena, stored);
+  if (!s) return tni_fail_memory(err, val->pub.name);
+  s->t = t;
+  s->w = (tn_weight){.h = TN_HDR(tn_weight),
+                     .ctx = s,
+                     .N = t->dims[kn ? 1 : 0],
+                     .K = t->dims[kn ? 0 : 1],
+                     .dtype = t->dtype,
+                     .flags = kn ? TN_WEIGHT_TRANSPOSED : 0,
+                     .raw = t->data,
+                     .rows = kn ? rows_transposed : rows_as_stored};
+  *out = &s->w;
+  return TN_OK;
+}
+
+static tn_status rows_joined(const tn_weight *w, int64_t n0, int64_t n1, float *dst) {
+  const joined *j = w->ctx;
+  int64_t first = 0;
+  for (uint32_t i = 0; i < j->n_parts; i++) {
+    int64_t n = j->parts[i]->N, a = n0 > first ? n0 - first : 0, b = n1 - first < n ? n1 - first : n;
+    if (a < b) {
+      tn_status st = j->parts[i]->rows(j->parts[i], a, b, dst + (first + a - n0) * w->K);
+      if (st != TN_OK) return st;
+    }
+    first += n;
+  }
+  return TN_OK;
+}
+
+tn_status tni_need_prepare(const tn_graph *view, const tn_need *need, tni_arena *arena, tni_need *out, tn_error *err) {
+  *out = (tni_need){.need = need, .blob = TN_NONE};
+  if (!need->format) return TN_OK;
+  out->parts = TNI_NEW_ARRAY(arena, const tn_weight *, need->n_values);
+  joined *j = TNI_NEW(arena, joined);
+  if (!out->parts || !j) return tni_fail_memory(err, "weights");
+  int64_t N = 0;
+  for (uint32_t i = 0; i < need->n_values; i++) {
+    tn_weight *w = NULL;
+    tn_status st = tni_weight_of(view, need->values[i], need->flags & TN_NEED_KN, arena, &w, err);
+    if (st != TN_OK) return st;
+    if (w->K != (i ? out->parts[0]->K : w->K))
+      return tni_fail(err, TN_E_INTERNAL, view->values[need->values[i]]->name,
+                      "joined weights differ in K: %lld and %lld", (long long)out->parts[0]->K, (long long)w->K);
+    out->parts[i] = w;
+    N += w->N;
+  }
+  *j = (joined){out->parts, need->n_values};
+  out->joined = need->n_values == 1 ? *out->parts[0]
+                                    : (tn_weight){.h = TN_HDR(tn_weight),
+                                                  .ctx = j,
+                                                  .N = N,
+                                                  .K = out->parts[0]->K,
+                                                  .dtype = TN_DT_F32,
+                                                  .rows = rows_joined};
+  return TN_OK;
+}

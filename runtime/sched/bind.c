@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "runtime/sched/session.h"
+
+typedef struct binder {
+  const tn_model *m;
+  tni_exprs *x;
+  int64_t *dims;
+  uint32_t n;
+  tn_error *err;
+} binder;
+
+static void shape_text(const int64_t *dims, uint32_t rank, char *buf, size_t n) {
+  size_t at = 0;
+  buf[0] = '\0';
+  for (uint32_t i = 0; i < rank && at < n; i++)
+    at += (size_t)snprintf(buf + at, n - at, "%s%lld", i ? "," : "", (long long)dims[i]);
+}
+
+static tn_status mismatch(const binder *b, const tn_tensor *t, const tni_value *v, uint32_t axis) {
+  char got[160], want[160];
+  shape_text(t->dims, t->rank, got, sizeof got);
+  tni_ex_print(b->x, v->pub.dims[axis], want, sizeof want);
+  return tni_fail(b->err, TN_E_INVALID, v->pub.name, "input '%s' has shape [%s]; axis %u must be %s%s", v->pub.name,
+                  got, axis, want, strpbrk(want, "+-*") ? " (with the other inputs' dims)" : "");
+}
+
+/* e is linear in the one symbol that is not bound yet: solve for it. */
+static bool solve(binder *b, tn_expr e, int64_t value) {
+  tn_id unknown = TN_NONE;
+  uint64_t mask = tni_ex_symbols(b->x, e);
+  for (tn_id s = 0; s < b->n; s++) {
+    if (!(mask & (1ull << (s < 63 ? s : 63))) || b->dims[s] >= 0) continue;
+    if (unknown != TN_NONE) return false;
+    unknown = s;
+  }
+  if (unknown == TN_NONE) return false;
+  int64_t f0, f1, f2;
+  b->dims[unknown] = 0;
+  bool ok = tni_ex_eval(b->x, e, b->dims, b->n, &f0) == TN_OK;
+  b->dims[unknown] = 1;
+  ok = ok && tni_ex_eval(b->x, e, b->dims, b->n, &f1) == TN_OK;
+  b->dims[unknown] = 2;
+  ok = ok && tni_ex_eval(b->x, e, b->dims, b->n, &f2) == TN_OK;
+  b->dims[unknown] = -1;
+  int64_t slope = f1 - f0;
+  if (!ok || slope == 0 || f2 - f1 != slope || (value - f0) % slope != 0 || (value - f0) / slope < 0) return false;
+  b->dims[unknown] = (value - f0) / slope;
+  return true;
+}
+
+static tn_status check_one(const binder *b, const tn_tensor *t, const tni_value *v) {
+  if (t->dtype != v->pub.dtype)
+    return tni_fail(b->err, TN_E_INVALID, v->pub.name, "input '%s' is %s; the model takes %s", v->pub.name,
+                    tni_dtype_name(t->dtype), tni_dtype_name(v->pub.dtype));
+  if (v->pub.rank > TN_MAX_RANK)
+    return tni_fail(b->err, TN_E_UNSUPPORTED, v->pub.name, "input '%s' has no declared rank", v->pub.name);
+  if (t->rank != v->pub.rank)
+    return tni_fail(b->err, TN_E_INVALID, v->pub.name, "input '%s' has rank %u; the model takes rank %u", v->pub.name,
+                    t->rank, v->pub.rank);
+  int64_t count;
+  uint64_t bytes;
+  if (tni_dims_count(t->dims, t->rank, &count) != TN_OK || tni_dtype_bytes(t->dtype, count, &bytes) != TN_OK)
+    return tni_fail(b->err, TN_E_INVALID, v->pub.name, "input '%s' has absurd dims", v->pub.name);
+  if (t->bytes < bytes || (bytes && !t->data))
+    return tni_fail(b->err, TN_E_INVALID, v->pub.name, "input '%s' has %llu bytes; its shape takes %llu", v->pub.name,
+                    (unsigned long long)t->bytes, (unsigned long long)bytes);
+  return TN_OK;
+}
+
+/* One round over all dims: plain symbols and solvable expressions are bound, decided ones compared. */
+static tn_status bind_round(binder *b, const tn_tensor *const *in, bool *moved, bool *open) {
+  *moved = *open = false;
+  for (uint32_t i = 0; i < b->m->graph->n_inputs; i++) {
+    const tni_value *v = tni_graph_value(b->m->graph, b->m->graph->inputs[i]);
+    for (uint32_t a = 0; a < v->pub.rank; a++) {
+      int64_t got = in[i]->dims[a], want;
+      if (v->pub.dims[a] == TNI_EXPR_NONE) continue;
+      bool known = true;
+      uint64_t mask = tni_ex_symbols(b->x, v->pub.dims[a]);
+      for (tn_id s = 0; s < b->n; s++)
+        if ((mask & (1ull << (s < 63 ? s : 63))) && b->dims[s] < 0 && (s < 63 || mask >> 63)) known = false;
+      if (!known) {
+        if (solve(b, v->pub.dims[a], got))
+          *moved = true;
+        else
+          *open = true;
+        continue;
+      }
+      if (tni_ex_eval(b->x, v->pub.dims[a], b->dims, b->n, &want) != TN_OK || want != got)
+        return mismatch(b, in[i], v, a);
+    }
+  }
+  return TN_OK;
+}
+
+tn_status tni_bind_symbols(const tn_model *m, const tn_tensor *const *in, int64_t *dims, tn_error *err) {
+  binder b = {m, m->graph->exprs, dims, tni_ex_n_symbols(m->graph->exprs), err};
+  for (uint32_t i = 0; i < b.n; i++) dims[i] = -1;
+  for (uint32_t i = 0; i < m->graph->n_inputs; i++) {
+    tn_status st = check_one(&b, in[i], tni_graph_value(m->graph, m->graph->inputs[i]));
+    if (st != TN_OK) return st;
+  }
+  bool moved = true, open = true;
+  while (moved) {
+    tn_status st = bind_round(&b, in, &moved, &open);
+    if (st != TN_OK) return st;
+  }
+  return TN_OK;
+}

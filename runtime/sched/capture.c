@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * TN_MODEL_CAPTURE: every plugin task beside its reference, on the same inputs.
+ */
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+
+#include "runtime/sched/reference.h"
+
+typedef struct task_result {
+  double ratio;    /* largest |device - reference| / bound */
+  double max_diff; /* and the largest difference itself */
+  double max_ref;
+  uint64_t elements, runs;
+} task_result;
+
+struct tni_capture {
+  task_result **of; /* [n_execs][n_tasks] */
+};
+
+tn_status tni_capture_create(tn_session *s) {
+  s->capture = TNI_NEW(s->mem, struct tni_capture);
+  if (!s->capture) return TN_E_NO_MEMORY;
+  s->capture->of = TNI_NEW_ARRAY(s->mem, task_result *, s->model->n_execs);
+  for (uint32_t i = 0; s->capture->of && i < s->model->n_execs; i++) {
+    s->capture->of[i] = TNI_NEW_ARRAY(s->mem, task_result, s->model->execs[i].n_tasks + 1);
+    if (!s->capture->of[i]) return TN_E_NO_MEMORY;
+  }
+  return s->capture->of ? TN_OK : TN_E_NO_MEMORY;
+}
+
+void tni_capture_destroy(tn_session *s) { s->capture = NULL; }
+
+static void compare(const tni_evaluated *e, const tni_sregion *q, task_result *r) {
+  int64_t count = 0;
+  (void)!tni_dims_count(q->dims, q->rank, &count);
+  const float *got = q->ptr, *want = e->t.data;
+  double top = 0;
+  for (int64_t i = 0; i < count; i++)
+    if (fabs(want[i]) > top) top = fabs(want[i]);
+  for (int64_t i = 0; i < count; i++) {
+    double diff = fabs((double)got[i] - want[i]), bound = e->bound ? e->bound[i] : 1e-5 * top;
+    double ratio = got[i] == want[i] ? 0 : bound > 0 ? diff / bound : INFINITY;
+    if (isnan(got[i]) && isnan(want[i])) ratio = diff = 0;
+    if (!(ratio <= r->ratio)) r->ratio = isnan(ratio) ? INFINITY : ratio;
+    if (!(diff <= r->max_diff)) r->max_diff = diff;
+  }
+  if (top > r->max_ref) r->max_ref = top;
+  r->elements += (uint64_t)count;
+}
+
+tn_status tni_capture_task(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err) {
+  tni_evaluation ev = {.s = s, .x = x, .task = i, .arena = tni_arena_create(), .err = err};
+  task_result *r = &s->capture->of[x - s->execs][i];
+  tn_status st = ev.arena ? tni_evaluate(&ev) : tni_fail_memory(err, NULL);
+  for (uint32_t k = 0; st == TN_OK && k < ev.n_done; k++) {
+    uint32_t reg = ev.done[k].value == TN_NONE ? TN_NONE : x->exec->region_of[ev.done[k].value];
+    if (reg == TN_NONE) continue;
+    const tni_sregion *q = &x->regions[reg];
+    if (q->dtype == TN_DT_F32)
+      compare(&ev.done[k], q, r);
+    else if (q->bytes && memcmp(q->ptr, ev.done[k].t.data, q->bytes) != 0)
+      r->ratio = INFINITY;
+  }
+  r->runs += st == TN_OK;
+  tni_arena_destroy(ev.arena);
+  return st;
+}
+
+tn_status tn_session_capture_report(tn_session *s, char **json, tn_error *err) {
+  if (!s->capture) return tni_fail(err, TN_E_INVALID, s->model->path, "the model was not loaded with TN_MODEL_CAPTURE");
+  json_t *j = json_object(), *list = json_array();
+  double worst = 0;
+  uint64_t checked = 0;
+  for (uint32_t e = 0; e < s->model->n_execs; e++) {
+    const tni_exec *x = &s->model->execs[e];
+    for (uint32_t i = 0; i < x->n_tasks; i++) {
+      const task_result *r = &s->capture->of[e][i];
+      if (!r->runs) continue;
+      const char *device = x->programs[x->tasks[i].program].dev->name;
+      double ratio = isinf(r->ratio) ? 1e30 : r->ratio;
+      if (ratio > worst) worst = ratio;
+      checked += r->elements;
+      json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:I, s:I}", "task", x->tasks[i].label,
+                                            "device", device, "phase", (int)x->phase, "worst_ratio", ratio, "max_diff",
+                                            isinf(r->max_diff) ? 1e30 : r->max_diff, "max_reference", r->max_ref,
+                                            "elements", (json_int_t)r->elements, "runs", (json_int_t)r->runs));
+    }
+  }
+  json_object_set_new(j, "worst_ratio", json_real(worst));
+  json_object_set_new(j, "elements", json_integer((json_int_t)checked));
+  json_object_set_new(j, "tasks", list);
+  char *out = json_dumps(j, JSON_INDENT(1));
+  json_decref(j);
+  if (!out) return tni_fail_memory(err, "report");
+  *json = out;
+  return TN_OK;
+}

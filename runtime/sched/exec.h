@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A placement made ready: claims -> partition -> programs -> tasks over regions.
+ */
+#ifndef TENON_SCHED_EXEC_H
+#define TENON_SCHED_EXEC_H
+
+#include "runtime/sched/internal.h"
+
+/* Claims and partition only (check, inspect). */
+TN_MUST_CHECK tn_status tni_exec_place(tn_model *m, tni_exec *x, uint32_t phase, tn_error *err);
+/* Lowers every cluster. All nodes must be placed. */
+TN_MUST_CHECK tn_status tni_exec_lower(tn_model *m, tni_exec *x, tn_error *err);
+/* Attaches weights (blobs, raw constants) and private memory to the programs. After packing. */
+TN_MUST_CHECK tn_status tni_exec_attach(tn_model *m, tni_exec *x, tn_error *err);
+/* Detaches, releases programs. */
+void tni_exec_finish(tn_model *m, tni_exec *x);
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What stands behind tn_runtime, tn_model and tn_session.
+ *
+ *   tn_runtime  profile, registry, pool; devs[] in the profile's order, the host last
+ *   tn_model    import, graph, one tni_exec per phase, packed weights
+ *   tni_exec    a placement: partition -> programs -> flat task list over regions
+ *   tn_session  memory and bound plans for one user of a model
+ */
+#ifndef TENON_SCHED_INTERNAL_H
+#define TENON_SCHED_INTERNAL_H
+
+#include <tenon/tenon.h>
+
+#include "runtime/base/log.h"
+#include "runtime/base/pool.h"
+#include "runtime/onnx/import.h"
+#include "runtime/pack/store.h"
+#include "runtime/passes/passes.h"
+#include "runtime/plan/devlock.h"
+#include "runtime/plan/program.h"
+#include "runtime/plugin/registry.h"
+#include "runtime/profile/profile.h"
+
+struct tn_runtime {
+  tni_arena *arena;
+  tni_profile *profile;
+  tni_registry *registry;
+  tni_pool *pool;
+  tni_log log;
+  tni_dev *devs;
+  tni_devlock *locks;
+  uint32_t n_devs;
+  uint32_t *order[3]; /* by TN_PHASE_*: indices into devs, best first */
+  uint32_t n_order[3];
+  const char *cache_dir;
+  void (*progress)(void *, const char *, uint64_t, uint64_t);
+  void *progress_user;
+};
+
+/* Memory of one value or TEMP slot, alive in tasks [first, last]. */
+typedef enum { TNI_R_INPUT, TNI_R_STEP, TNI_R_OUTPUT, TNI_R_ACT, TNI_R_TEMP } tni_region_kind;
+typedef struct tni_region {
+  tni_region_kind kind;
+  tn_id value;            /* TN_NONE for TEMP */
+  uint32_t program, slot; /* TEMP: which; else the first that touches it */
+  uint32_t first, last, align;
+  uint32_t device; /* whose engine touches it: then it lives in a buffer of that device; TN_NONE: host memory */
+} tni_region;
+
+typedef struct tni_etask {
+  uint32_t program, task;
+  const tn_task *info;
+  uint32_t *regions; /* [n_uses]; TN_NONE for WEIGHT and PRIVATE */
+  const char *track; /* "plugin:engine" for traces */
+  const char *label;
+} tni_etask;
+
+/* A constant or private memory as attached to a slot. */
+typedef struct tni_attached {
+  tn_view view;
+  int64_t dims[TN_MAX_RANK], strides[TN_MAX_RANK];
+  tn_buffer *buffer; /* ours to destroy, or NULL */
+  void *memory;      /* ours to free, or NULL */
+} tni_attached;
+
+typedef struct tni_exec {
+  uint32_t phase;
+  tn_graph view;
+  tni_claims claims;
+  tni_partition part;
+  tni_program *programs;
+  tni_attached **attached; /* [program][slot] for WEIGHT and PRIVATE */
+  uint32_t n_programs;
+  tni_etask *tasks;
+  uint32_t n_tasks;
+  tni_region *regions;
+  uint32_t n_regions;
+  uint32_t *region_of; /* [n_values] or TN_NONE */
+} tni_exec;
+
+/* Packed weights of one plugin's formats. */
+typedef struct tni_packed {
+  const tni_dev *dev;
+  const tni_pack_item **items;
+  uint32_t n_items;
+  tni_pack_store *store;
+} tni_packed;
+
+struct tn_model {
+  tn_runtime *rt;
+  tni_arena *arena;
+  tni_model *import;
+  tni_graph *graph;
+  const char *path, *name;
+  uint32_t flags;
+  int64_t max_seq;
+  const char **fixed_names; /* dims for the memory statement */
+  int64_t *fixed_values;
+  uint32_t n_fixed;
+  const char **disabled; /* passes to leave out */
+  uint32_t n_disabled;
+  tni_passes_report passes;
+  tni_exec *execs; /* [n_execs]: one for all phases, or prefill and decode */
+  uint32_t n_execs;
+  tni_packed *packed; /* [n_devs] */
+  tn_io_info **inputs, **outputs;
+  uint32_t n_inputs, n_outputs;
+  struct tni_refcache *ref;
+};
+
+typedef struct tni_plan_slot {
+  tn_plan *plan;
+  int64_t *key; /* the dims it was bound for, all symbols */
+  uint64_t used;
+} tni_plan_slot;
+
+enum { TNI_PLANS_PER_TASK = 4 };
+
+/* Views and plans of one task in one session. */
+typedef struct tni_stask {
+  tni_plan_slot plans[TNI_PLANS_PER_TASK];
+  tn_plan *plan; /* the one args belong to */
+  tn_args *args;
+  tn_view **views; /* [n_uses + 1]; the last is the scratch */
+  uint64_t scratch_bytes, scratch_offset;
+  uint32_t scratch_align;
+} tni_stask;
+
+typedef struct tni_sregion {
+  int64_t dims[TN_MAX_RANK], strides[TN_MAX_RANK];
+  uint32_t dtype, rank;
+  uint64_t bytes, offset;
+  void *ptr;         /* host memory, or the mapping while the CPU has it */
+  tn_buffer *buffer; /* device memory */
+  uint64_t buffer_bytes;
+  bool mapped;
+} tni_sregion;
+
+/* State of one session for one placement. */
+typedef struct tni_sexec {
+  tni_exec *exec;
+  int64_t *dims; /* the dims that everything below was made for */
+  bool ready;
+  tni_stask *tasks;
+  tni_sregion *regions;
+  void *arena, *outputs;
+  uint64_t arena_bytes, outputs_bytes;
+} tni_sexec;
+
+struct tn_session {
+  tn_model *model;
+  tni_arena *mem;
+  tni_sexec *execs;
+  tni_pool_run run;
+  volatile int32_t cancel;
+  uint32_t step;
+  uint64_t tick;
+  void (*trace)(void *user, const tn_trace_event *e);
+  void *trace_user;
+  const tn_tensor **inputs; /* [n_inputs], of the running call */
+  struct tni_capture *capture;
+};
+
+#endif

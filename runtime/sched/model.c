@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Loading: import -> passes -> place -> lower -> pack -> attach.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "runtime/host/kernel.h"
+#include "runtime/sched/exec.h"
+#include "runtime/sched/pack.h"
+#include "runtime/sched/reference.h"
+
+static const char *base_name(const char *path) {
+  const char *s = strrchr(path, '/');
+  return s ? s + 1 : path;
+}
+
+/* A folder stands for the model file in it. */
+static tn_status find_file(tn_model *m, const char *path, tn_error *err) {
+  static const char *const names[] = {"model.onnx", "decoder_model_merged.onnx"};
+  struct stat st;
+  if (stat(path, &st) != 0)
+    return tni_fail(err, TN_E_UNAVAILABLE, path, "cannot open model '%s': %s", path, strerror(errno));
+  m->path = tni_arena_strdup(m->arena, path);
+  for (uint32_t i = 0; S_ISDIR(st.st_mode) && i < sizeof names / sizeof *names; i++) {
+    size_t n = strlen(path) + strlen(names[i]) + 2;
+    char *file = tni_arena_alloc(m->arena, n, 1);
+    if (!file) return tni_fail_memory(err, path);
+    snprintf(file, n, "%s/%s", path, names[i]);
+    if (stat(file, &st) == 0) m->path = file;
+  }
+  if (!m->path) return tni_fail_memory(err, path);
+  if (S_ISDIR(st.st_mode))
+    return tni_fail(err, TN_E_UNAVAILABLE, path, "folder '%s' holds neither model.onnx nor decoder_model_merged.onnx",
+                    path);
+  m->name = base_name(m->path);
+  return TN_OK;
+}
+
+static tn_io_info *io_info(tn_model *m, tn_id v) {
+  const tni_value *val = tni_graph_value(m->graph, v);
+  tn_io_info *io = TNI_NEW(m->arena, tn_io_info);
+  if (!io) return NULL;
+  *io = (tn_io_info){.h = TN_HDR(tn_io_info), .name = val->pub.name, .dtype = val->pub.dtype, .rank = -1};
+  if (val->pub.rank > TN_MAX_RANK) return io;
+  io->rank = (int32_t)val->pub.rank;
+  for (uint32_t i = 0; i < val->pub.rank; i++) {
+    char text[256];
+    if (tni_ex_is_const(m->graph->exprs, val->pub.dims[i], &io->dims[i])) continue;
+    io->dims[i] = -1;
+    tni_ex_print(m->graph->exprs, val->pub.dims[i], text, sizeof text);
+    io->dim_names[i] = tni_arena_strdup(m->arena, val->pub.dims[i] == TNI_EXPR_NONE ? "?" : text);
+    if (!io->dim_names[i]) return NULL;
+  }
+  return io;
+}
+
+static tn_status describe_io(tn_model *m, tn_error *err) {
+  const tni_graph *g = m->graph;
+  m->inputs = TNI_NEW_ARRAY(m->arena, tn_io_info *, g->n_inputs);
+  m->outputs = TNI_NEW_ARRAY(m->arena, tn_io_info *, g->n_outputs);
+  if (!m->inputs || !m->outputs) return tni_fail_memory(err, m->path);
+  for (uint32_t i = 0; i < g->n_inputs; i++)
+    if (!(m->inputs[m->n_inputs++] = io_info(m, g->inputs[i]))) return tni_fail_memory(err, m->path);
+  for (uint32_t i = 0; i < g->n_outputs; i++)
+    if (!(m->outputs[m->n_outputs++] = io_info(m, g->outputs[i]))) return tni_fail_memory(err, m->path);
+  return TN_OK;
+}
+
+static tn_status import_graph(tn_model *m, tn_error *err) {
+  tn_status st = tni_import_file(m->path, NULL, &m->rt->log, &m->import, err);
+  if (st != TN_OK) return st;
+  m->graph = m->import->graph;
+  tni_pool_run run;
+  tni_pool_run_init(&run, m->rt->pool, NULL);
+  st = tni_passes_run(m->graph, NULL, tni_host_eval, &run.run, &m->passes, err);
+  return st == TN_OK ? describe_io(m, err) : st;
+}
+
+static tn_status place(tn_model *m, tn_error *err) {
+  static const uint32_t one[] = {TN_PHASE_ANY}, two[] = {TN_PHASE_PREFILL, TN_PHASE_DECODE};
+  bool phases = m->rt->profile->has_phases;
+  uint32_t n = phases ? 2 : 1;
+  m->execs = TNI_NEW_ARRAY(m->arena, tni_exec, n);
+  if (!m->execs) return tni_fail_memory(err, m->path);
+  for (uint32_t i = 0; i < n; i++) {
+    m->n_execs++;
+    tn_status st = tni_exec_place(m, &m->execs[i], phases ? two[i] : one[i], err);
+    if (st != TN_OK) return st;
+  }
+  return TN_OK;
+}
+
+static tn_status refuse_unsupported(const tn_model *m, tn_error *err) {
+  for (uint32_t i = 0; i < m->n_execs; i++) {
+    const tni_exec *x = &m->execs[i];
+    for (uint32_t n = 0; n < x->view.n_nodes; n++) {
+      if (x->part.device_of[n] != TN_NONE) continue;
+      const tni_node *node = tni_graph_node(m->graph, n);
+      const tni_claim *last = &x->claims.node[m->rt->n_devs - 1][n];
+      return tni_fail(err, TN_E_UNSUPPORTED, node->pub.name,
+                      "no device runs %u of %u nodes; first: %s '%s' (%s); `tenon check --unsupported` lists them all",
+                      x->part.n_unsupported, x->view.n_nodes, node->type, node->pub.name, last->text);
+    }
+  }
+  return TN_OK;
+}
+
+/* A matrix product whose second operand is a constant: what `require` keeps off the host. */
+static bool is_weight_product(const tn_graph *g, const tn_node *n) {
+  if (n->op != TN_OP_MATMUL && n->op != TN_OP_GEMM) return false;
+  const tn_value *b = n->n_in > 1 && n->in[1] != TN_NONE ? g->values[n->in[1]] : NULL;
+  return b && b->kind == TN_VALUE_CONST && b->rank == 2;
+}
+
+static tn_status check_require(const tn_model *m, const tni_exec *x, tn_error *err) {
+  const tni_profile *p = m->rt->profile;
+  for (uint32_t r = 0; r < p->n_require; r++) {
+    uint32_t taken = 0;
+    for (uint32_t n = 0; n < x->view.n_nodes; n++)
+      taken += strcmp(m->rt->devs[x->part.device_of[n]].name, p->require[r]) == 0;
+    bool here = !p->has_phases;
+    for (uint32_t i = 0; i < m->rt->n_order[x->phase]; i++)
+      here = here || strcmp(m->rt->devs[m->rt->order[x->phase][i]].name, p->require[r]) == 0;
+    if (!taken && here)
+      return tni_fail(err, TN_E_UNSUPPORTED, p->file, "profile '%s' requires '%s', which takes no node of '%s'",
+                      p->name, p->require[r], m->name);
+  }
+  for (uint32_t n = 0; p->n_require && n < x->view.n_nodes; n++) {
+    const tn_node *node = x->view.nodes[n];
+    if (!m->rt->devs[x->part.device_of[n]].is_host || !is_weight_product(&x->view, node)) continue;
+    const tni_claim *why = &x->claims.node[m->rt->order[x->phase][0]][n];
+    return tni_fail(err, TN_E_UNSUPPORTED, node->name,
+                    "profile '%s' has `require`, but matrix product '%s' falls back to the host: %s", p->name,
+                    node->name, why->text);
+  }
+  return TN_OK;
+}
+
+static tn_status make_ready(tn_model *m, tn_error *err) {
+  tn_status st = refuse_unsupported(m, err);
+  for (uint32_t i = 0; st == TN_OK && i < m->n_execs; i++) st = check_require(m, &m->execs[i], err);
+  for (uint32_t i = 0; st == TN_OK && i < m->n_execs; i++) st = tni_exec_lower(m, &m->execs[i], err);
+  if (st == TN_OK) st = tni_packed_collect(m, err);
+  return st;
+}
+
+/* The caller's options, of whatever size it was compiled with; lists are copied. */
+static tn_status read_opts(tn_model *m, const tn_model_opts *in, tn_error *err) {
+  tn_model_opts o = {0};
+  if (in) memcpy(&o, in, in->h.size < sizeof o ? in->h.size : sizeof o);
+  m->flags = o.flags;
+  m->max_seq = o.max_seq ? o.max_seq : m->rt->profile->max_seq;
+  m->fixed_names = TNI_NEW_ARRAY(m->arena, const char *, o.n_dims);
+  m->fixed_values = TNI_NEW_ARRAY(m->arena, int64_t, o.n_dims);
+  m->disabled = TNI_NEW_ARRAY(m->arena, const char *, o.n_disabled_passes);
+  if (!m->fixed_names || !m->fixed_values || !m->disabled) return tni_fail_memory(err, NULL);
+  for (uint32_t i = 0; i < o.n_dims; i++) {
+    m->fixed_values[i] = o.dim_values[i];
+    if (!(m->fixed_names[m->n_fixed++] = tni_arena_strdup(m->arena, o.dim_names[i]))) return tni_fail_memory(err, NULL);
+  }
+  for (uint32_t i = 0; i < o.n_disabled_passes; i++)
+    if (!(m->disabled[m->n_disabled++] = tni_arena_strdup(m->arena, o.disabled_passes[i])))
+      return tni_fail_memory(err, NULL);
+  return TN_OK;
+}
+
+tn_status tn_model_load(tn_runtime *rt, const char *path, const tn_model_opts *o, tn_model **out, tn_error *err) {
+  if (!rt || !path || !out) return tni_fail(err, TN_E_INVALID, "tn_model_load", "a NULL argument");
+  tn_model *m = calloc(1, sizeof *m);
+  if (!m || !(m->arena = tni_arena_create())) {
+    free(m);
+    return tni_fail_memory(err, path);
+  }
+  m->rt = rt;
+  tn_status st = read_opts(m, o, err);
+  if (st == TN_OK) st = find_file(m, path, err);
+  if (st == TN_OK) st = import_graph(m, err);
+  if (st == TN_OK) st = place(m, err);
+  bool inspect = m->flags & TN_MODEL_INSPECT, whole = true;
+  for (uint32_t i = 0; i < m->n_execs; i++) whole = whole && m->execs[i].part.n_unsupported == 0;
+  if (st == TN_OK && (whole || !inspect)) st = make_ready(m, err);
+  if (st == TN_OK && !inspect) st = tni_packed_open(m, err);
+  for (uint32_t i = 0; st == TN_OK && !inspect && i < m->n_execs; i++) st = tni_exec_attach(m, &m->execs[i], err);
+  if (st == TN_OK && !inspect && (m->flags & (TN_MODEL_REFERENCE | TN_MODEL_CAPTURE))) st = tni_refcache_create(m, err);
+  if (st != TN_OK) {
+    tn_model_destroy(m);
+    return st;
+  }
+  *out = m;
+  return TN_OK;
+}
+
+void tn_model_destroy(tn_model *m) {
+  if (!m) return;
+  for (uint32_t i = 0; i < m->n_execs; i++) tni_exec_finish(m, &m->execs[i]);
+  tni_refcache_destroy(m);
+  tni_packed_close(m);
+  tni_model_destroy(m->import);
+  tni_arena_destroy(m->arena);
+  free(m);
+}
+
+uint32_t tn_model_n_inputs(const tn_model *m) { return m->n_inputs; }
+uint32_t tn_model_n_outputs(const tn_model *m) { return m->n_outputs; }
+const tn_io_info *tn_model_input(const tn_model *m, uint32_t i) { return i < m->n_inputs ? m->inputs[i] : NULL; }
+const tn_io_info *tn_model_output(const tn_model *m, uint32_t i) { return i < m->n_outputs ? m->outputs[i] : NULL; }
+
+tn_status tn_model_dump(tn_model *m, const char *format, const char *path, tn_error *err) {
+  bool dot = strcmp(format, "dot") == 0;
+  if (!dot && strcmp(format, "text") != 0)
+    return tni_fail(err, TN_E_INVALID, format, "unknown dump format '%s' (dot, text)", format);
+  FILE *f = fopen(path, "w");
+  if (!f) return tni_fail(err, TN_E_IO, path, "cannot write '%s': %s", path, strerror(errno));
+  (dot ? tni_graph_dump_dot : tni_graph_dump_text)(m->graph, f);
+  bool ok = !ferror(f);
+  if (fclose(f) != 0 || !ok) return tni_fail(err, TN_E_IO, path, "cannot write '%s': %s", path, strerror(errno));
+  return TN_OK;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/sched/pack.h"
+
+#include <string.h>
+
+/* The item of an equal need made before, or TN_NONE. Constants are compared by value id. */
+static uint32_t find_item(const tni_packed *p, const tni_need *const *needs, const tn_need *n) {
+  for (uint32_t i = 0; i < p->n_items; i++) {
+    const tn_need *o = needs[i]->need;
+    if (o->format == n->format && o->flags == n->flags && o->n_values == n->n_values && o->n_params == n->n_params &&
+        memcmp(o->values, n->values, n->n_values * sizeof *n->values) == 0 &&
+        (n->n_params == 0 || memcmp(o->params, n->params, n->n_params * sizeof *n->params) == 0))
+      return i;
+  }
+  return TN_NONE;
+}
+
+static void fill_source(const tn_model *m, tn_id v, tni_pack_source *s) {
+  const tni_value *val = tni_graph_value(m->graph, v);
+  *s = (tni_pack_source){.offset = val->origin.offset, .bytes = val->tensor->bytes};
+  for (uint32_t i = 0; val->origin.file && i < m->import->n_files; i++) {
+    if (strcmp(m->import->paths[i], val->origin.file) != 0) continue;
+    const tni_file *f = &m->import->files[i];
+    s->file = val->origin.file;
+    s->device = f->device;
+    s->inode = f->inode;
+    s->size = f->bytes;
+    s->mtime_ns = f->mtime_ns;
+  }
+}
+
+static tn_status make_item(tn_model *m, const tni_need *need, const tni_pack_item **out, tn_error *err) {
+  const tn_need *n = need->need;
+  tni_pack_item *it = TNI_NEW(m->arena, tni_pack_item);
+  tni_pack_source *src = TNI_NEW_ARRAY(m->arena, tni_pack_source, n->n_values);
+  if (!it || !src) return tni_fail_memory(err, m->path);
+  for (uint32_t i = 0; i < n->n_values; i++) fill_source(m, n->values[i], &src[i]);
+  *it = (tni_pack_item){.format = n->format,
+                        .params = n->params,
+                        .n_params = n->n_params,
+                        .weight = &need->joined,
+                        .sources = src,
+                        .parts = need->parts,
+                        .n_parts = n->n_values,
+                        .name = tni_graph_value(m->graph, n->values[0])->pub.name};
+  *out = it;
+  return TN_OK;
+}
+
+static tn_status collect(tn_model *m, uint32_t dev, const tni_need **needs, tn_error *err) {
+  tni_packed *p = &m->packed[dev];
+  for (uint32_t x = 0; x < m->n_execs; x++) {
+    for (uint32_t i = 0; i < m->execs[x].n_programs; i++) {
+      tni_program *prog = &m->execs[x].programs[i];
+      for (uint32_t k = 0; prog->cluster->device == dev && k < prog->info->n_needs; k++) {
+        tni_need *n = &prog->needs[k];
+        if (!n->need->format) continue;
+        n->blob = find_item(p, needs, n->need);
+        if (n->blob != TN_NONE) continue;
+        tn_status st = make_item(m, n, &p->items[p->n_items], err);
+        if (st != TN_OK) return st;
+        needs[p->n_items] = n;
+        n->blob = p->n_items++;
+      }
+    }
+  }
+  return TN_OK;
+}
+
+tn_status tni_packed_collect(tn_model *m, tn_error *err) {
+  uint32_t total = 0;
+  for (uint32_t x = 0; x < m->n_execs; x++)
+    for (uint32_t i = 0; i < m->execs[x].n_programs; i++) total += m->execs[x].programs[i].info->n_needs;
+  m->packed = TNI_NEW_ARRAY(m->arena, tni_packed, m->rt->n_devs);
+  const tni_need **needs = TNI_NEW_ARRAY(m->arena, const tni_need *, total);
+  if (!m->packed || !needs) return tni_fail_memory(err, m->path);
+  for (uint32_t d = 0; d < m->rt->n_devs; d++) {
+    m->packed[d] = (tni_packed){.dev = &m->rt->devs[d], .items = TNI_NEW_ARRAY(m->arena, const tni_pack_item *, total)};
+    if (!m->packed[d].items) return tni_fail_memory(err, m->path);
+    tn_status st = collect(m, d, needs, err);
+    if (st != TN_OK) return st;
+  }
+  return TN_OK;
+}
+
+/* "FOLDER-model.onnx": two models named model.onnx in different folders get different files. */
+static const char *store_name(tn_model *m) {
+  const char *end = strrchr(m->path, '/');
+  const char *start = end;
+  while (start && start > m->path && start[-1] != '/') start--;
+  return start && start < end ? tni_arena_strdup(m->arena, start) : m->name;
+}
+
+tn_status tni_packed_open(tn_model *m, tn_error *err) {
+  tn_runtime *rt = m->rt;
+  const char *name = store_name(m);
+  for (uint32_t d = 0; name && d < rt->n_devs; d++) {
+    tni_packed *p = &m->packed[d];
+    if (!p->n_items) continue;
+    tni_pack_opts o = {.dir = rt->cache_dir,
+                       .model_name = name,
+                       .device_name = p->dev->name,
+                       .max_bytes = rt->profile->cache_max_bytes,
+                       .host = p->dev->host,
+                       .pool = rt->pool,
+                       .log = &rt->log,
+                       .progress = rt->progress,
+                       .progress_user = rt->progress_user};
+    tn_status st = tni_pack_store_open(&o, p->items, p->n_items, &p->store, err);
+    if (st != TN_OK) return st;
+  }
+  return name ? TN_OK : tni_fail_memory(err, m->path);
+}
+
+void tni_packed_close(tn_model *m) {
+  for (uint32_t d = 0; m->packed && d < m->rt->n_devs; d++)
+    if (m->packed[d].store) tni_pack_store_close(m->packed[d].store);
+}

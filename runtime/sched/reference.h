@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The oracle that gates: what a plugin's task should have computed, on the host, with unpack(pack(W)) and the declared
+ * numerics of the format (docs/numerics.md). Used instead of the device (TN_MODEL_REFERENCE) or beside it
+ * (TN_MODEL_CAPTURE).
+ */
+#ifndef TENON_SCHED_REFERENCE_H
+#define TENON_SCHED_REFERENCE_H
+
+#include "runtime/sched/internal.h"
+
+/* Unpacked weights, made on first use, shared by sessions. */
+TN_MUST_CHECK tn_status tni_refcache_create(tn_model *m, tn_error *err);
+void tni_refcache_destroy(tn_model *m);
+
+/* Computes task i's nodes into the task's own output regions. */
+TN_MUST_CHECK tn_status tni_reference_task(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err);
+
+/* One node's reference outputs, on the evaluation's arena. bound: allowed |difference| per element, or NULL for
+ * nodes whose bound is relative to the largest output. */
+typedef struct tni_evaluated {
+  tn_id value;
+  tni_tensor t;
+  float *bound;
+} tni_evaluated;
+
+typedef struct tni_evaluation {
+  tn_session *s;
+  tni_sexec *x;
+  uint32_t task;
+  tni_arena *arena;
+  tni_evaluated *done;
+  uint32_t n_done;
+  tn_error *err;
+} tni_evaluation;
+
+/* Computes every node of the task from the task's own inputs; done[] holds what they give. */
+TN_MUST_CHECK tn_status tni_evaluate(tni_evaluation *ev);
+
+/* Results per task: largest |device - reference| over its bound. */
+TN_MUST_CHECK tn_status tni_capture_create(tn_session *s);
+void tni_capture_destroy(tn_session *s);
+/* Compares what task i has just written. */
+TN_MUST_CHECK tn_status tni_capture_task(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err);
+
+#endif

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reports as JSON: the shapes of `tenon check`, `inspect` and `plugins --format json`.
+ */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/sched/internal.h"
+#include "runtime/sched/statement.h"
+#include "runtime/shape/infer.h"
+
+static tn_status to_text(json_t *j, char **out, tn_error *err) {
+  char *s = j ? json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
+  json_decref(j);
+  if (!s) return tni_fail_memory(err, "report");
+  *out = s;
+  return TN_OK;
+}
+
+/* Names come from models and plugins: what is not UTF-8 is shown as such. */
+static json_t *text(const char *s) {
+  json_t *j = json_string(s ? s : "");
+  return j ? j : json_string("(not UTF-8)");
+}
+
+/* --- plugins ---------------------------------------------------------------------------------------------------- */
+
+static json_t *format_json(const tn_format *f) {
+  json_t *j = json_object();
+  json_object_set_new(j, "name", text(f->name));
+  json_object_set_new(j, "version", json_integer(f->version));
+  json_object_set_new(j, "bits", json_integer(f->bits));
+  json_object_set_new(j, "group", json_integer(f->group));
+  json_object_set_new(j, "bits_per_weight", json_real((double)f->bits_per_weight));
+  if (!f->numerics) return j;
+  const tn_numerics *n = f->numerics;
+  json_object_set_new(
+      j, "numerics",
+      json_pack("{s:s, s:i, s:s, s:s, s:s}", "activation", tni_dtype_name(n->act_dtype), "activation_group",
+                (int)n->act_group, "accumulator", tni_dtype_name(n->acc_inner), "across_groups",
+                tni_dtype_name(n->acc_outer), "scales", tni_dtype_name(n->scale_dtype)));
+  return j;
+}
+
+static json_t *plugin_json(const tni_plugin_info *p) {
+  json_t *j = json_object(), *devices = json_array(), *formats = json_array();
+  json_object_set_new(j, "name", text(p->name));
+  json_object_set_new(j, "path", text(p->path));
+  json_object_set_new(j, "version", text(p->version));
+  json_object_set_new(j, "builtin", json_boolean(p->builtin));
+  json_object_set_new(j, "loaded", json_boolean(p->loaded));
+  if (p->why.code) {
+    json_object_set_new(j, "reason_code", text(tni_status_name(p->why.code)));
+    json_object_set_new(j, "reason", text(p->why.message));
+  }
+  for (uint32_t i = 0; i < p->n_devices; i++) {
+    const tn_caps *c = p->devices[i]->caps;
+    json_t *d = json_object();
+    json_object_set_new(d, "name", text(c ? c->name : ""));
+    json_object_set_new(d, "driver", text(c ? c->driver : ""));
+    json_t *engines = json_array();
+    for (uint32_t e = 0; c && e < c->n_engines; e++) json_array_append_new(engines, text(c->engines[e]->name));
+    json_object_set_new(d, "engines", engines);
+    json_array_append_new(devices, d);
+  }
+  for (uint32_t i = 0; p->plugin && i < p->plugin->n_formats; i++)
+    json_array_append_new(formats, format_json(p->plugin->formats[i]));
+  json_object_set_new(j, "devices", devices);
+  json_object_set_new(j, "formats", formats);
+  return j;
+}
+
+tn_status tn_runtime_report(tn_runtime *rt, char **json, tn_error *err) {
+  json_t *j = json_object(), *list = json_array();
+  json_object_set_new(j, "version", text(tn_version()));
+  json_object_set_new(j, "profile", text(rt->profile->name));
+  json_object_set_new(j, "profile_file", text(rt->profile->file));
+  json_object_set_new(j, "threads", json_integer(tni_pool_workers(rt->pool)));
+  for (uint32_t i = 0; i < tni_registry_count(rt->registry); i++)
+    json_array_append_new(list, plugin_json(tni_registry_get(rt->registry, i)));
+  json_object_set_new(j, "plugins", list);
+  return to_text(j, json, err);
+}
+
+/* --- check ------------------------------------------------------------------------------------------------------ */
+
+static json_t *refusals_json(const tn_model *m, const tni_exec *x, uint32_t node) {
+  json_t *j = json_object();
+  for (uint32_t i = 0; i < m->rt->n_order[x->phase]; i++) {
+    uint32_t d = m->rt->order[x->phase][i];
+    if (d == x->part.device_of[node]) break;
+    const tni_claim *c = &x->claims.node[d][node];
+    if (c->verdict == TN_YES) continue;
+    const char *why = c->verdict == TN_GROUP_ONLY && !*c->text ? "only as part of a group" : c->text;
+    json_object_set_new(j, m->rt->devs[d].name,
+                        json_pack("{s:s, s:o}", "code", tni_why_name(c->reason), "text", text(why)));
+  }
+  return j;
+}
+
+static json_t *operand_types(const tni_graph *g, const tn_node *n) {
+  json_t *j = json_array();
+  for (uint32_t i = 0; i < n->n_in; i++)
+    json_array_append_new(
+        j, n->in[i] == TN_NONE ? json_string("") : text(tni_dtype_name(tni_graph_value(g, n->in[i])->pub.dtype)));
+  return j;
+}
+
+static json_t *node_json(const tn_model *m, const tni_exec *x, uint32_t i) {
+  const tni_node *n = tni_graph_node(m->graph, i);
+  json_t *j = json_object();
+  uint32_t d = x->part.device_of[i];
+  json_object_set_new(j, "name", text(n->pub.name));
+  json_object_set_new(j, "op", text(n->type));
+  json_object_set_new(j, "domain", text(n->pub.domain));
+  json_object_set_new(j, "version", json_integer(n->version));
+  json_object_set_new(j, "device", d == TN_NONE ? json_null() : text(m->rt->devs[d].name));
+  const tni_claim *c = tni_partition_claim(&x->part, &x->claims, i);
+  if (c && c->format) json_object_set_new(j, "format", text(c->format->name));
+  if (x->part.group_of[i] != TN_NONE) json_object_set_new(j, "group", json_integer(x->part.group_of[i]));
+  json_object_set_new(j, "inputs", operand_types(m->graph, &n->pub));
+  json_object_set_new(j, "refusals", refusals_json(m, x, i));
+  return j;
+}
+
+static const char *phase_name(uint32_t phase) {
+  return phase == TN_PHASE_PREFILL ? "prefill" : phase == TN_PHASE_DECODE ? "decode" : "any";
+}
+
+static json_t *placement_json(const tn_model *m, const tni_exec *x) {
+  json_t *j = json_object();
+  for (uint32_t d = 0; d < m->rt->n_devs; d++) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < x->view.n_nodes; i++) count += x->part.device_of[i] == d;
+    if (count) json_object_set_new(j, m->rt->devs[d].name, json_integer(count));
+  }
+  if (x->part.n_unsupported) json_object_set_new(j, "unsupported", json_integer(x->part.n_unsupported));
+  return j;
+}
+
+static json_t *check_json(const tn_model *m) {
+  json_t *j = json_object();
+  json_object_set_new(j, "model", text(m->path));
+  json_object_set_new(j, "profile", text(m->rt->profile->name));
+  uint32_t unsupported = 0;
+  for (uint32_t e = 0; e < m->n_execs; e++) {
+    const tni_exec *x = &m->execs[e];
+    json_t *nodes = json_array(), *into = j;
+    unsupported += x->part.n_unsupported;
+    if (e > 0) { /* the decode phase's own placement stands beside the first */
+      into = json_object();
+      json_object_set_new(j, phase_name(x->phase), into);
+    }
+    for (uint32_t i = 0; i < x->view.n_nodes; i++) json_array_append_new(nodes, node_json(m, x, i));
+    json_object_set_new(into, "phase", text(phase_name(x->phase)));
+    json_object_set_new(into, "nodes", nodes);
+    json_object_set_new(into, "placement", placement_json(m, x));
+  }
+  json_object_set_new(j, "unsupported", json_integer(unsupported));
+  return j;
+}
+
+/* --- inspect ---------------------------------------------------------------------------------------------------- */
+
+static json_t *io_json(const tn_io_info *io) {
+  json_t *j = json_object(), *dims = json_array();
+  for (int32_t i = 0; i < io->rank; i++)
+    json_array_append_new(dims, io->dims[i] >= 0 ? json_integer(io->dims[i]) : text(io->dim_names[i]));
+  json_object_set_new(j, "name", text(io->name));
+  json_object_set_new(j, "dtype", text(tni_dtype_name(io->dtype)));
+  json_object_set_new(j, "dims", io->rank < 0 ? json_null() : json_incref(dims));
+  json_decref(dims);
+  return j;
+}
+
+static json_t *symbols_json(const tn_model *m) {
+  json_t *j = json_array();
+  for (uint32_t i = 0; i < tni_ex_n_symbols(m->graph->exprs); i++) {
+    int64_t lo, hi;
+    tni_ex_symbol_bounds(m->graph->exprs, i, &lo, &hi);
+    json_array_append_new(j, json_pack("{s:o, s:I, s:I}", "name", text(tni_ex_symbol_name(m->graph->exprs, i)), "min",
+                                       (json_int_t)lo, "max", (json_int_t)hi));
+  }
+  return j;
+}
+
+static json_t *memory_json(tn_model *m) {
+  tni_statement s;
+  tn_error why;
+  tni_error_init(&why);
+  if (tni_statement_make(m, &s, &why) != TN_OK) return json_pack("{s:o}", "unknown", text(why.message));
+  json_t *at = json_object();
+  for (uint32_t i = 0; i < s.n_dims; i++)
+    json_object_set_new(at, tni_ex_symbol_name(m->graph->exprs, i), json_integer(s.dims[i]));
+  free(s.dims);
+  return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "at", at, "weights_bytes", (json_int_t)s.weights,
+                   "packed_bytes", (json_int_t)s.packed, "kv_bytes", (json_int_t)s.kv, "arena_bytes",
+                   (json_int_t)s.arena, "scratch_bytes", (json_int_t)s.scratch, "total_bytes", (json_int_t)s.total);
+}
+
+static json_t *inspect_json(tn_model *m) {
+  json_t *j = json_object(), *in = json_array(), *out = json_array(), *passes = json_object(), *left = json_array();
+  tn_id names[64];
+  uint32_t n_left = tni_shape_ops_left(m->graph, names, 64);
+  for (uint32_t i = 0; i < m->n_inputs; i++) json_array_append_new(in, io_json(m->inputs[i]));
+  for (uint32_t i = 0; i < m->n_outputs; i++) json_array_append_new(out, io_json(m->outputs[i]));
+  for (uint32_t i = 0; i < m->passes.n; i++)
+    json_object_set_new(passes, m->passes.entries[i].name, json_integer(m->passes.entries[i].fired));
+  for (uint32_t i = 0; i < n_left && i < 64; i++)
+    json_array_append_new(left, text(tni_graph_node(m->graph, names[i])->pub.name));
+  json_object_set_new(j, "model", text(m->path));
+  json_object_set_new(j, "producer", text(m->import->producer));
+  json_object_set_new(j, "inputs", in);
+  json_object_set_new(j, "outputs", out);
+  json_object_set_new(j, "symbols", symbols_json(m));
+  json_object_set_new(j, "nodes_before", json_integer(m->import->n_nodes_file));
+  json_object_set_new(j, "nodes_after", json_integer(m->graph->n_nodes));
+  json_object_set_new(j, "shape_ops_left", json_integer(n_left));
+  json_object_set_new(j, "shape_ops_left_names", left);
+  json_object_set_new(j, "passes", passes);
+  json_object_set_new(j, "placement", placement_json(m, &m->execs[0]));
+  json_object_set_new(j, "memory", memory_json(m));
+  return j;
+}
+
+tn_status tn_model_report(tn_model *m, uint32_t what, char **json, tn_error *err) {
+  if (what != TN_REPORT_CHECK && what != TN_REPORT_INSPECT)
+    return tni_fail(err, TN_E_INVALID, "tn_model_report", "unknown report %u", what);
+  return to_text(what == TN_REPORT_CHECK ? check_json(m) : inspect_json(m), json, err);
+}

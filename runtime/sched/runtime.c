@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/sched/internal.h"
+
+const char *tn_version(void) { return TENON_VERSION; }
+const char *tn_status_name(tn_status st) { return tni_status_name(st); }
+const char *tn_dtype_name(tn_dtype dt) { return tni_dtype_name(dt); }
+void tn_error_init(tn_error *e) { tni_error_init(e); }
+void tn_free(void *p) { free(p); }
+
+/* The caller's options, of whatever size it was compiled with. */
+static tn_status read_opts(const tn_runtime_opts *in, tn_runtime_opts *out, tn_error *err) {
+  memset(out, 0, sizeof *out);
+  out->log_level = TN_LOG_WARN;
+  if (!in) return TN_OK;
+  if (in->h.size < sizeof(tn_hdr))
+    return tni_fail(err, TN_E_INVALID, "tn_runtime_opts", "tn_runtime_opts.h.size is not set");
+  memcpy(out, in, in->h.size < sizeof *out ? in->h.size : sizeof *out);
+  return TN_OK;
+}
+
+/* Profile folders: the caller's, then the installed one. */
+static tn_status load_profile(tn_runtime *rt, const tn_runtime_opts *o, tn_error *err) {
+  const char **dirs = TNI_NEW_ARRAY(rt->arena, const char *, o->n_profile_dirs + 1);
+  if (!dirs) return tni_fail_memory(err, NULL);
+  for (uint32_t i = 0; i < o->n_profile_dirs; i++) dirs[i] = o->profile_dirs[i];
+  dirs[o->n_profile_dirs] = TENON_PROFILE_DIR;
+  return tni_profile_load(o->profile ? o->profile : "default", dirs, o->n_profile_dirs + 1, &rt->profile, err);
+}
+
+static tn_status load_plugins(tn_runtime *rt, const tn_runtime_opts *o, tn_error *err) {
+  uint32_t n = 0;
+  const tni_profile *p = rt->profile;
+  const char **dirs = TNI_NEW_ARRAY(rt->arena, const char *, o->n_plugin_dirs + p->n_plugin_path + 1);
+  if (!dirs) return tni_fail_memory(err, NULL);
+  for (uint32_t i = 0; i < o->n_plugin_dirs; i++) dirs[n++] = o->plugin_dirs[i];
+  for (uint32_t i = 0; i < p->n_plugin_path; i++) dirs[n++] = p->plugin_path[i];
+  dirs[n++] = TENON_PLUGIN_DIR;
+  tni_registry_opts ro = {.dirs = dirs,
+                          .n_dirs = n,
+                          .max_workers = tni_pool_workers(rt->pool),
+                          .log = &rt->log,
+                          .cache_dir = rt->cache_dir,
+                          .checked = p->checked,
+                          .privileged = o->flags & TN_RT_PRIVILEGED,
+                          .allow_shared_writable = o->flags & TN_RT_TEST_WRITABLE};
+  tn_status st = tni_registry_create(&ro, p, &rt->registry, err);
+  if (st == TN_OK && (o->flags & TN_RT_SCAN)) st = tni_registry_scan(rt->registry, err);
+  return st;
+}
+
+static tn_status list_devices(tn_runtime *rt, tn_error *err) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < tni_registry_count(rt->registry); i++) n += tni_registry_get(rt->registry, i)->n_devices;
+  rt->devs = TNI_NEW_ARRAY(rt->arena, tni_dev, n);
+  rt->locks = TNI_NEW_ARRAY(rt->arena, tni_devlock, n);
+  if (!rt->devs || !rt->locks) return tni_fail_memory(err, NULL);
+  for (uint32_t i = 0; i < tni_registry_count(rt->registry); i++) {
+    const tni_plugin_info *pi = tni_registry_get(rt->registry, i);
+    for (uint32_t d = 0; d < pi->n_devices; d++) {
+      tni_devlock *lock = &rt->locks[rt->n_devs];
+      pthread_mutex_init(&lock->m, NULL);
+      rt->devs[rt->n_devs++] = (tni_dev){.name = pi->name,
+                                         .device = pi->devices[d],
+                                         .plugin = pi->plugin,
+                                         .host = pi->host,
+                                         .lock = lock,
+                                         .is_host = pi->builtin};
+    }
+  }
+  return TN_OK;
+}
+
+/* Devices of the named plugins in that order, then the host's. names NULL: the profile's order. */
+static tn_status set_order(tn_runtime *rt, uint32_t phase, const char *const *names, uint32_t n_names) {
+  uint32_t *order = TNI_NEW_ARRAY(rt->arena, uint32_t, rt->n_devs ? rt->n_devs : 1), n = 0;
+  if (!order) return TN_E_NO_MEMORY;
+  bool host_named = false;
+  for (uint32_t i = 0; i < n_names; i++)
+    for (uint32_t d = 0; d < rt->n_devs; d++)
+      if (strcmp(rt->devs[d].name, names[i]) == 0) {
+        order[n++] = d;
+        host_named = host_named || rt->devs[d].is_host;
+      }
+  for (uint32_t d = 0; d < rt->n_devs; d++)
+    if (names ? rt->devs[d].is_host && !host_named : true) order[n++] = d;
+  rt->order[phase] = order;
+  rt->n_order[phase] = n;
+  return TN_OK;
+}
+
+static tn_status set_orders(tn_runtime *rt, tn_error *err) {
+  const tni_profile *p = rt->profile;
+  tn_status st = set_order(rt, TN_PHASE_ANY, NULL, 0);
+  if (st == TN_OK && p->has_phases) st = set_order(rt, TN_PHASE_PREFILL, p->prefill, p->n_prefill);
+  if (st == TN_OK && p->has_phases) st = set_order(rt, TN_PHASE_DECODE, p->decode, p->n_decode);
+  return st == TN_OK ? TN_OK : tni_fail_memory(err, NULL);
+}
+
+tn_status tn_runtime_create(const tn_runtime_opts *opts, tn_runtime **out, tn_error *err) {
+  tn_runtime_opts o;
+  tn_status st = read_opts(opts, &o, err);
+  if (st != TN_OK) return st;
+  tn_runtime *rt = calloc(1, sizeof *rt);
+  if (!rt || !(rt->arena = tni_arena_create())) {
+    free(rt);
+    return tni_fail_memory(err, NULL);
+  }
+  rt->log = (tni_log){o.log, o.log_user, o.log_level};
+  rt->progress = o.progress;
+  rt->progress_user = o.progress_user;
+  st = load_profile(rt, &o, err);
+  if (st == TN_OK) {
+    const char *cache = o.cache_dir ? o.cache_dir : rt->profile->cache_dir;
+    rt->cache_dir = cache && *cache ? tni_arena_strdup(rt->arena, cache) : NULL;
+    rt->pool = tni_pool_create(o.threads ? o.threads : rt->profile->threads);
+    if (!rt->pool) st = tni_fail_memory(err, "thread pool");
+  }
+  if (st == TN_OK) st = load_plugins(rt, &o, err);
+  if (st == TN_OK) st = list_devices(rt, err);
+  if (st == TN_OK) st = set_orders(rt, err);
+  if (st != TN_OK) {
+    tn_runtime_destroy(rt);
+    return st;
+  }
+  *out = rt;
+  return TN_OK;
+}
+
+void tn_runtime_destroy(tn_runtime *rt) {
+  if (!rt) return;
+  tni_registry_destroy(rt->registry);
+  for (uint32_t i = 0; i < rt->n_devs; i++) pthread_mutex_destroy(&rt->locks[i].m);
+  tni_pool_destroy(rt->pool);
+  tni_profile_destroy(rt->profile);
+  tni_arena_destroy(rt->arena);
+  free(rt);
+}

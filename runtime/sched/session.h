@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Parts of a session: symbols from inputs (bind.c), memory for given dims (memory.c), tasks (session.c).
+ */
+#ifndef TENON_SCHED_SESSION_H
+#define TENON_SCHED_SESSION_H
+
+#include "runtime/sched/internal.h"
+
+/* dims[n_symbols] from the inputs of this call; -1 where nothing tells. Wrong ranks, dtypes and contradicting dims are
+ * TN_E_INVALID naming the input. in[i] belongs to graph input i. */
+TN_MUST_CHECK tn_status tni_bind_symbols(const tn_model *m, const tn_tensor *const *in, int64_t *dims, tn_error *err);
+
+/* Sizes, offsets and buffers of every region for dims; writes STEP values. Host memory grows, never shrinks. */
+TN_MUST_CHECK tn_status tni_memory_plan(tn_session *s, tni_sexec *x, const int64_t *dims, tn_error *err);
+/* Sizes only: arena and outputs bytes that dims would take (the memory statement). */
+TN_MUST_CHECK tn_status tni_memory_measure(tn_model *m, tni_exec *x, const int64_t *dims, uint64_t *arena,
+                                           uint64_t *outputs, uint64_t *scratch, tn_error *err);
+void tni_memory_release(tn_session *s, tni_sexec *x);
+
+/* Gives the CPU (cpu true) or the device the memory of region r. Host regions need nothing. */
+TN_MUST_CHECK tn_status tni_region_own(tn_session *s, tni_sexec *x, uint32_t r, bool cpu, tn_error *err);
+
+#endif
