@@ -4,7 +4,11 @@
  *
  * tn_expr ids are only meaningful in their table. The same id means proved equal; different ids mean "not proved".
  * Every question about order or divisibility is answered soundly: unknown is an answer, wrong is not. Building is for
- * one thread; evaluating and asking are for any.
+ * one thread; evaluating and asking (also order and proves_le) are for any, while nobody builds.
+ *
+ * An expression is defined at a point if no division in it is by zero and every exactdiv leaves no remainder. Canonical
+ * forms have the value of what was built wherever that is defined; the other way round need not hold (N - N is 0
+ * whatever N was divided by). Values are mathematical integers; evaluation refuses what passes 64 bits.
  */
 #ifndef TENON_SHAPE_EXPR_H
 #define TENON_SHAPE_EXPR_H
@@ -27,7 +31,8 @@ typedef enum {
 tni_exprs *tni_exprs_create(void); /* NULL without memory */
 void tni_exprs_destroy(tni_exprs *x);
 
-/* Builders return TNI_EXPR_NONE on overflow, division by a constant 0, without memory, or if an operand is NONE. */
+/* Builders return TNI_EXPR_NONE on overflow, division by a constant 0, without memory, if an operand is NONE, or where
+ * the result would be too big (64 terms, degree 8, 16 arguments of min or max, depth 64). */
 tn_expr tni_ex_const(tni_exprs *x, int64_t v);
 /* The symbol of this name, made on first use with bounds [0, 2^31 - 1]. Names are any non-empty bytes. */
 tn_expr tni_ex_sym(tni_exprs *x, const char *name);
@@ -42,16 +47,23 @@ tn_expr tni_ex_max(tni_exprs *x, tn_expr a, tn_expr b);
 tn_expr tni_ex_exactdiv(tni_exprs *x, tn_expr a, tn_expr b);
 
 /* "past_sequence_length + sequence_length", "sumN-N", "2*batch", "floor(h/2)": + - * / // % min() max() floor() and
- * parentheses over C identifiers and integers. Anything that does not parse becomes a symbol of that whole name. */
+ * parentheses over C identifiers and integers; also SymPy's **, ceiling(), Min(), Max(), Mod(), our exactdiv(a, b) and
+ * `any name` in back quotes. "/" is rational: floor(h/2 - 1/2), and exact where it is left over at the end. Anything that
+ * does not parse (or overflows) becomes a symbol of that whole name. */
 tn_expr tni_ex_parse(tni_exprs *x, const char *text);
 
 bool tni_ex_is_const(const tni_exprs *x, tn_expr e, int64_t *v);
 bool tni_ex_is_sym(const tni_exprs *x, tn_expr e, tn_id *sym);
 
-/* Facts. Bounds of a symbol; lo <= value <= hi. */
+/* Facts; they are used by what is built or asked later. TN_E_INVALID, and nothing changed, where a fact contradicts
+ * what is known, or a definition goes round in a circle. */
+/* Bounds of a symbol; lo <= value <= hi. Replaces the bounds of a symbol that nothing was built from yet; afterwards
+ * only narrows them (what was simplified under the old ones must stay right). */
 TN_MUST_CHECK tn_status tni_ex_bound(tni_exprs *x, tn_id sym, int64_t lo, int64_t hi);
 /* A symbol is defined as an expression of others ("total = past + sequence"): later building substitutes it. */
 TN_MUST_CHECK tn_status tni_ex_define(tni_exprs *x, tn_id sym, tn_expr as);
+/* a <= b always ("N <= sumN", "past + sequence <= 2048"). At most 64 such facts are kept; more are ignored. */
+TN_MUST_CHECK tn_status tni_ex_assume_le(tni_exprs *x, tn_expr a, tn_expr b);
 
 uint32_t tni_ex_n_symbols(const tni_exprs *x);
 const char *tni_ex_symbol_name(const tni_exprs *x, tn_id sym);
