@@ -16,6 +16,7 @@ typedef struct tni_infer {
   tni_exprs *x;
   const tni_node *node;
   tn_error *err;
+  bool concrete; /* dims only: elements of the outputs are not wanted */
 } tni_infer;
 
 /* A rule sets dtype, rank, dims (and elems where it can) of the node's outputs from its inputs. A contradiction is
@@ -34,19 +35,34 @@ TN_MUST_CHECK tn_status tni_infer_concrete(const tni_node *node, const tni_tenso
                                            tni_tensor *out, uint32_t n_out, tn_error *err);
 
 /* Replaces values whose symbolic elements or inputs are all constant by CONST values (through the host kernels given
- * by the caller), up to max_bytes each. Returns how many nodes went away in *n. */
+ * by the caller; eval NULL: only where elements are known), up to max_bytes each. Call after tni_infer_graph; uses and
+ * order are current afterwards. A node that the kernels refuse stays. Returns how many nodes went away in *n. */
 typedef tn_status (*tni_eval_fn)(void *ctx, const tni_node *node, const tni_tensor *const *in, uint32_t n_in,
                                  tni_tensor *out, uint32_t n_out, tni_arena *arena, tn_error *err);
 TN_MUST_CHECK tn_status tni_fold_constants(tni_graph *g, uint64_t max_bytes, tni_eval_fn eval, void *ctx, uint32_t *n,
                                            tn_error *err);
 
-/* Turns every value whose elements are all known symbolically, and that a remaining kernel still reads, into a STEP
- * value that the session writes (tni_step_write); shape ops whose results nobody reads any more are removed. */
+/* Turns every value whose elements are all known symbolically, and that something still reads, into a STEP value
+ * without producer that the session writes (tni_step_write); nodes whose results nobody reads any more are removed.
+ * Call after tni_infer_graph; uses are current afterwards.
+ *  - A graph output may become STEP (or, by folding, CONST): then the session copies it out.
+ *  - Operands that only the shape rule reads (tni_op.shape_inputs) become STEP like others, or stay CONST, so that
+ *    inference can be repeated; kernels get data NULL for them. tni_step_is_read tells which STEP values need writing.
+ *    Where such an operand of Reshape, Expand or ConstantOfShape is not known but the node's output dims are, the dims
+ *    take its place.
+ *  - Elements over symbols that no graph input carries (sizes found by NonZero and the like) are not lifted: nobody
+ *    knows them before the step. */
 TN_MUST_CHECK tn_status tni_lift_shape_values(tni_graph *g, uint32_t *n_removed, tn_error *err);
-/* Writes the elements of STEP value v for these dims into dst (dtype and size from the value). */
+/* Writes the elements of STEP value v for these dims (one per symbol of the graph) into dst (dtype and size from the
+ * value). TN_E_INVALID for bytes that do not match, an element that is not known for these dims or that the dtype
+ * cannot hold; dst is then undefined. */
 TN_MUST_CHECK tn_status tni_step_write(const tni_graph *g, tn_id v, const int64_t *dims, uint32_t n_dims, void *dst,
                                        uint64_t bytes);
-/* How many shape ops are left that run per step, each counted once; names up to cap into nodes. */
+/* Whether a kernel reads STEP value v, or it is a graph output; false: only shape rules do. Uses must be current. */
+bool tni_step_is_read(const tni_graph *g, tn_id v);
+/* How many shape ops are left that run per step, each counted once; ids of the first cap into nodes. A shape op is
+ * Shape or Size, or a node that depends on nothing but constants, STEP values and shape ops, and makes a tensor of at
+ * most 1024 elements; positions and masks whose length is symbolic are tensor ops. */
 uint32_t tni_shape_ops_left(const tni_graph *g, tn_id *nodes, uint32_t cap);
 
 #endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "runtime/shape/rules.h"
+
+static bool never_equal(tni_exprs *x, tn_expr a, tn_expr b) {
+  int o = tni_ex_order(x, a, b);
+  if (o == -1 || o == 1) return true;
+  int64_t la, ha, lb, hb;
+  tni_ex_range(x, a, &la, &ha);
+  tni_ex_range(x, b, &lb, &hb);
+  return ha < lb || hb < la;
+}
+
+static bool never_one(const tni_exprs *x, tn_expr a) {
+  int64_t lo, hi;
+  tni_ex_range(x, a, &lo, &hi);
+  return lo > 1 || hi < 1;
+}
+
+tn_expr tni_rule_same_dim(const tni_infer *in, tn_expr a, tn_expr b, bool *ok) {
+  int64_t c;
+  *ok = true;
+  if (a == TNI_EXPR_NONE || a == b) return b;
+  if (b == TNI_EXPR_NONE) return a;
+  *ok = !never_equal(in->x, a, b);
+  return tni_ex_is_const(in->x, b, &c) ? b : a;
+}
+
+tn_expr tni_rule_broadcast_dim(const tni_infer *in, tn_expr a, tn_expr b, bool *ok) {
+  *ok = true;
+  if (a == b) return a;
+  if (tni_rule_is(in, a, 1)) return b;
+  if (tni_rule_is(in, b, 1)) return a;
+  bool a_not_1 = a != TNI_EXPR_NONE && never_one(in->x, a), b_not_1 = b != TNI_EXPR_NONE && never_one(in->x, b);
+  if (a_not_1 && b_not_1) return tni_rule_same_dim(in, a, b, ok);
+  if (a_not_1) return a;
+  if (b_not_1) return b;
+  if (a == TNI_EXPR_NONE || b == TNI_EXPR_NONE) return TNI_EXPR_NONE;
+  int64_t la, ha, lb, hb;
+  tni_ex_range(in->x, a, &la, &ha);
+  tni_ex_range(in->x, b, &lb, &hb);
+  tn_expr larger = tni_ex_max(in->x, a, b);
+  return la >= 1 && lb >= 1 ? larger : tni_ex_min(in->x, tni_ex_mul(in->x, a, b), larger);
+}
+
+tn_status tni_rule_broadcast_with(tni_infer *in, uint32_t i, uint32_t *rank, tn_expr *dims) {
+  const tni_value *v = tni_rule_in(in, i);
+  if (!v) return tni_rule_fail(in, "operand %u is missing", i);
+  if (*rank == TNI_RANK_UNKNOWN || v->pub.rank == TNI_RANK_UNKNOWN) {
+    *rank = TNI_RANK_UNKNOWN;
+    return TN_OK;
+  }
+  if (v->pub.rank > TN_MAX_RANK) return tni_rule_fail(in, "operand %u has rank %u", i, v->pub.rank);
+  uint32_t r = *rank > v->pub.rank ? *rank : v->pub.rank, pad = r - *rank, vpad = r - v->pub.rank;
+  tn_expr out[TN_MAX_RANK];
+  for (uint32_t d = 0; d < r; d++) {
+    bool ok = true;
+    tn_expr a = d < pad ? tni_rule_const(in, 1) : dims[d - pad];
+    tn_expr b = d < vpad ? tni_rule_const(in, 1) : v->pub.dims[d - vpad];
+    out[d] = tni_rule_broadcast_dim(in, a, b, &ok);
+    if (!ok) return tni_rule_fail(in, "operand %u does not broadcast: axis %u differs and neither is 1", i, d);
+  }
+  memcpy(dims, out, r * sizeof *dims);
+  *rank = r;
+  return TN_OK;
+}
+
+uint32_t tni_val_index(const tni_vals *v, uint32_t orank, const int64_t *odims, uint32_t flat) {
+  uint32_t at = 0, stride = 1;
+  for (uint32_t k = 0; k < orank; k++) {
+    uint32_t d = orank - 1 - k, size = (uint32_t)odims[d], pos = size ? flat % size : 0;
+    flat = size ? flat / size : 0;
+    if (k >= v->rank) continue;
+    uint32_t own = (uint32_t)v->dims[v->rank - 1 - k];
+    if (own != 1) at += pos * stride;
+    stride *= own;
+  }
+  return at;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Taking values away from their producers.
+ */
+#ifndef TENON_SHAPE_EDIT_H
+#define TENON_SHAPE_EDIT_H
+
+#include "runtime/graph/graph.h"
+
+/* Output o of node n is made by it no longer; a node without outputs is dead. Uses and producers are stale afterwards
+ * until tni_graph_finish. Returns whether the node died. */
+bool tni_detach_output(tni_graph *g, tni_node *n, uint32_t o);
+/* All elements of v are known, and there are as many as its (constant) dims say. */
+bool tni_elems_complete(const tni_graph *g, const tni_value *v);
+/* Stores int64 into element i of a dense integer or bool tensor; false if the dtype cannot hold it. */
+bool tni_store_index(uint32_t dtype, void *data, uint64_t i, int64_t v);
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "runtime/shape/edit.h"
+#include "runtime/shape/rules.h"
+
+typedef struct fold {
+  tni_graph *g;
+  uint64_t max_bytes;
+  tni_eval_fn eval;
+  void *ctx;
+  uint32_t n; /* nodes that went away */
+  tn_error *err;
+} fold;
+
+static tn_status make_const(fold *f, tni_node *n, uint32_t o, const tni_tensor *t) {
+  tn_status st = tni_value_set_tensor(f->g, n->pub.out[o], t, NULL);
+  if (st != TN_OK) {
+    return tni_fail(f->err, st, n->pub.name, "%s \"%s\": its result is no valid constant", n->type, n->pub.name);
+  }
+  f->n += tni_detach_output(f->g, n, o);
+  return TN_OK;
+}
+
+/* Outputs whose elements inference found to be constant. */
+static tn_status fold_known(fold *f, tni_node *n) {
+  for (uint32_t o = 0; o < n->pub.n_out; o++) {
+    tni_tensor t;
+    if (n->pub.out[o] == TN_NONE) continue;
+    const tni_value *v = f->g->values[n->pub.out[o]];
+    if (!v->elems || !tni_elems_tensor(f->g, v, &t) || t.bytes > f->max_bytes) continue;
+    tn_status st = make_const(f, n, o, &t);
+    if (st != TN_OK) return st;
+  }
+  return TN_OK;
+}
+
+/* Bytes of a value whose dims are all constant. */
+static bool const_size(const tni_graph *g, const tni_value *v, int64_t *dims, uint64_t *bytes) {
+  int64_t count;
+  if (v->pub.rank > TN_MAX_RANK) return false;
+  for (uint32_t d = 0; d < v->pub.rank; d++) {
+    if (v->pub.dims[d] == TNI_EXPR_NONE || !tni_ex_is_const(g->exprs, v->pub.dims[d], &dims[d])) return false;
+  }
+  return tni_dims_count(dims, v->pub.rank, &count) == TN_OK && tni_dtype_bytes(v->pub.dtype, count, bytes) == TN_OK;
+}
+
+static bool is_foldable(const fold *f, const tni_node *n) {
+  int64_t dims[TN_MAX_RANK];
+  uint64_t bytes;
+  if (!f->eval || n->pub.n_in == 0 || (n->op->flags & TNI_OPF_CONTROL)) return false;
+  for (uint32_t i = 0; i < n->pub.n_in; i++) {
+    if (n->pub.in[i] != TN_NONE && f->g->values[n->pub.in[i]]->pub.kind != TN_VALUE_CONST) return false;
+  }
+  for (uint32_t o = 0; o < n->pub.n_out; o++) {
+    if (n->pub.out[o] == TN_NONE) continue;
+    if (!const_size(f->g, f->g->values[n->pub.out[o]], dims, &bytes) || bytes > f->max_bytes) return false;
+  }
+  return true;
+}
+
+/* The kernel and the shape rule must agree. */
+static bool agrees(const fold *f, tn_id id, const tni_tensor *t) {
+  int64_t dims[TN_MAX_RANK];
+  uint64_t bytes;
+  const tni_value *v = f->g->values[id];
+  if (!const_size(f->g, v, dims, &bytes) || t->rank != v->pub.rank || t->dtype != v->pub.dtype) return false;
+  for (uint32_t d = 0; d < t->rank; d++) {
+    if (t->dims[d] != dims[d]) return false;
+  }
+  return true;
+}
+
+static tn_status fold_eval(fold *f, tni_node *n) {
+  tn_error local;
+  tn_status st = TN_E_NO_MEMORY;
+  const tni_tensor **in = calloc(n->pub.n_in, sizeof *in);
+  tni_tensor *out = calloc(n->pub.n_out ? n->pub.n_out : 1, sizeof *out);
+  if (!in || !out) goto out;
+  for (uint32_t i = 0; i < n->pub.n_in; i++)
+    in[i] = n->pub.in[i] == TN_NONE ? NULL : f->g->values[n->pub.in[i]]->tensor;
+  tni_error_init(&local);
+  st = f->eval(f->ctx, n, in, n->pub.n_in, out, n->pub.n_out, f->g->arena, &local);
+  if (st != TN_OK) {
+    if (st != TN_E_NO_MEMORY) st = TN_OK; /* it stays and fails where it runs, if it ever runs */
+    goto out;
+  }
+  for (uint32_t o = 0; st == TN_OK && o < n->pub.n_out; o++) {
+    if (n->pub.out[o] == TN_NONE) continue;
+    if (!agrees(f, n->pub.out[o], &out[o])) {
+      st = tni_fail(f->err, TN_E_INTERNAL, n->pub.name, "%s \"%s\": kernel and shape rule disagree", n->type,
+                    n->pub.name);
+    } else {
+      st = make_const(f, n, o, &out[o]);
+    }
+  }
+out:
+  free(in);
+  free(out);
+  return st == TN_E_NO_MEMORY ? tni_fail_memory(f->err, n->pub.name) : st;
+}
+
+static tn_status fold_node(fold *f, tni_node *n) {
+  tni_tensor t;
+  if (n->pub.op == TN_OP_CONSTANT) {
+    if (n->pub.n_out == 0 || n->pub.out[0] == TN_NONE || !tni_constant_tensor(f->g->arena, n, &t)) return TN_OK;
+    return make_const(f, n, 0, &t);
+  }
+  tn_status st = fold_known(f, n);
+  return st == TN_OK && !n->dead && is_foldable(f, n) ? fold_eval(f, n) : st;
+}
+
+tn_status tni_fold_constants(tni_graph *g, uint64_t max_bytes, tni_eval_fn eval, void *ctx, uint32_t *n,
+                             tn_error *err) {
+  fold f = {.g = g, .max_bytes = max_bytes, .eval = eval, .ctx = ctx, .err = err};
+  for (uint32_t i = 0; i < g->n_nodes; i++) {
+    tni_node *node = g->nodes[i];
+    if (node->dead || !node->op) continue;
+    tn_status st = fold_node(&f, node);
+    if (st != TN_OK) return st;
+  }
+  tn_status st = tni_graph_finish(g, err);
+  if (st == TN_OK && n) *n = f.n;
+  return st;
+}
