@@ -2,6 +2,19 @@
  *
  * ONNX import: bytes -> graph. No arithmetic on tensor elements, no copy of weights: constants point into the mapped
  * model or external data files, which the import keeps mapped.
+ *
+ * Alignment. Protobuf aligns nothing, so the payload of a tensor in a single-file model lies wherever it lies. Payloads
+ * below 1 MiB that are not aligned to their elements are copied (16 MiB at most in all), as are those below 1 KiB;
+ * larger ones stay in the mapping as they are. Readers of CONST data read it bytewise (memcpy, unaligned loads) or ask
+ * tni_tensor_align for a copy first. Data that was copied or decoded is aligned to 64.
+ *
+ * What becomes of the model:
+ *   - Constant nodes and initializers become CONST values; an initializer that is also listed as an input is no input.
+ *   - Local functions are inlined; names made so are "CALL/name". Nodes keep their names; unnamed ones are called after
+ *     their first output.
+ *   - Nodes of ai.onnx are rewritten to the newest form of their operator (upgrade.c); unknown ones stay as they are.
+ *   - Unnamed dims of inputs are symbols "<input>.<axis>". Declared shapes of other values are hints only.
+ *   - Trailing absent inputs of a node are dropped.
  */
 #ifndef TENON_ONNX_IMPORT_H
 #define TENON_ONNX_IMPORT_H
@@ -12,9 +25,11 @@
 
 /* Bounds against hostile files; 0: the default in parentheses. */
 typedef struct tni_import_limits {
-  uint32_t max_depth;    /* nesting of messages, subgraphs and functions (32) */
-  uint32_t max_nodes;    /* in all graphs together after function inlining (1,000,000) */
-  uint64_t max_meta;     /* bytes of the message without tensor payloads (256 MiB) */
+  uint32_t max_depth; /* nesting of graphs and function calls (32, at most 128); messages nest 4 times that + 8 */
+  uint32_t max_nodes; /* in all graphs together after function inlining, calls included (1,000,000) */
+  /* Bytes of the message without tensor payloads (256 MiB, at most 4 GiB). Unpacked it may take four times that, and so
+   * may attributes and decoded typed data (int64_data and the like) together. */
+  uint64_t max_meta;
 } tni_import_limits;
 
 /* A loaded model: graph, mappings, what the file says of itself. */
@@ -28,19 +43,32 @@ typedef struct tni_model {
   uint32_t n_nodes_file; /* nodes as written, subgraphs included */
 } tni_model;
 
-/* path: a .onnx file. Statuses: TN_E_INVALID / TN_E_CORRUPT / TN_E_LIMIT / TN_E_UNAVAILABLE (missing file), the message
- * naming the file, node or tensor. Nothing is left behind on failure. */
+/* path: a .onnx file. lim, log, err may be NULL. Statuses, the message naming the file, node or tensor:
+ *   TN_E_CORRUPT      truncated or no protobuf (with the offset), external data that is too short
+ *   TN_E_INVALID      the format allows it, ONNX does not: missing inputs, cycles, duplicate names, wrong lengths,
+ * external data outside of the folder (absolute, "..", a link that leads out) TN_E_LIMIT        a bound of lim, rank
+ * over TN_MAX_RANK, sizes that overflow TN_E_UNSUPPORTED  an ai.onnx opset outside of 6..28, sparse initializers, data
+ * types after INT2 TN_E_UNAVAILABLE  a missing file Nothing is left behind on failure. The graph is finished
+ * (tni_graph_finish). */
 TN_MUST_CHECK tn_status tni_import_file(const char *path, const tni_import_limits *lim, const tni_log *log,
                                         tni_model **out, tn_error *err);
-/* The same from memory (fuzzing, tests); external data is looked up in dir (NULL: refused). bytes must outlive it. */
+/* The same from memory (fuzzing, tests); external data is looked up in dir (NULL: refused). bytes must outlive the
+ * model. Constants have no origin file. */
 TN_MUST_CHECK tn_status tni_import_bytes(const void *bytes, uint64_t n, const char *dir, const tni_import_limits *lim,
                                          const tni_log *log, tni_model **out, tn_error *err);
 void tni_model_destroy(tni_model *m);
 
-/* A TensorProto file (.pb) as test-data sets hold them. The tensor's data lies on the arena. name may be NULL. */
+/* Whether t's data is aligned to its elements; see "Alignment". */
+bool tni_tensor_aligned(const tni_tensor *t);
+/* Makes t's data aligned: nothing where it is, otherwise a copy on arena takes its place. For who loads a model to run
+ * it and needs typed pointers; before other threads read the graph. */
+TN_MUST_CHECK tn_status tni_tensor_align(tni_tensor *t, tni_arena *arena, tn_error *err);
+
+/* A TensorProto file (.pb) as test-data sets hold them. The tensor's data lies on the arena (STRING: none), and so does
+ * *name (name may be NULL). file is for messages and may be NULL. Errors as above. */
 TN_MUST_CHECK tn_status tni_import_tensor(const void *bytes, uint64_t n, const char *file, tni_arena *arena,
                                           tni_tensor *out, const char **name, tn_error *err);
-/* Writes a TensorProto (raw_data). Returns malloc'd bytes. */
+/* Writes a TensorProto (raw_data). *bytes is malloc'd. TN_E_INVALID for STRING, TN_E_NO_MEMORY. name may be NULL. */
 TN_MUST_CHECK tn_status tni_export_tensor(const tni_tensor *t, const char *name, void **bytes, uint64_t *n);
 
 #endif

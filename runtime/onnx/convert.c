@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/onnx/convert.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static tn_status define(tni_import *c, tni_scope *s, const char *name, tn_id id) {
+  uint64_t old;
+  if (tni_map_get_str(s->names, name, &old))
+    return tni_fail(c->err, TN_E_INVALID, c->file, "value '%s' is defined twice", name);
+  return tni_map_put_str(s->names, name, id) ? TN_OK : tni_fail_memory(c->err, c->file);
+}
+
+/* A new value for `name`, or the caller's where name is an output of the function that s is the body of. */
+static tn_status declare(tni_import *c, tni_scope *s, const char *name, uint32_t kind, tn_id *id) {
+  uint64_t known;
+  if (s->results && tni_map_get_str(s->results, name, &known) && known != TN_NONE) {
+    *id = (tn_id)known;
+    return define(c, s, name, *id);
+  }
+  if (tni_map_get_str(s->names, name, &known)) return define(c, s, name, TN_NONE);
+  const char *full = tni_prefixed(c, s, name);
+  if (!full) return tni_fail_memory(c->err, c->file);
+  /* Inlined names may meet names of the model: those get a fresh one. */
+  if (tni_graph_find(s->g, full) != TN_NONE) full = "";
+  *id = tni_graph_add_value(s->g, full, kind, TN_DT_UNDEFINED);
+  return *id == TN_NONE ? tni_fail_memory(c->err, c->file) : define(c, s, name, *id);
+}
+
+static tn_status capture(tni_import *c, tni_scope *s, tn_id outer, tn_id *id) {
+  const tni_value *o = tni_graph_value(s->up->g, outer);
+  tn_id known = tni_graph_find(s->g, o->pub.name);
+  if (o->tensor) {
+    *id = tni_graph_add_value(s->g, known == TN_NONE ? o->pub.name : "", TN_VALUE_CONST, o->pub.dtype);
+    tn_status st = *id == TN_NONE ? TN_E_NO_MEMORY : tni_value_set_tensor(s->g, *id, o->tensor, &o->origin);
+    return st ? tni_fail(c->err, st, c->file, "constant '%s' in a subgraph", o->pub.name) : TN_OK;
+  }
+  if (known != TN_NONE) {
+    /* The same outer value under another name is fine; a value of the subgraph's own would hide it. */
+    const tni_value *k = tni_graph_value(s->g, known);
+    uint64_t own;
+    if (k->pub.kind == TN_VALUE_INPUT && !tni_map_get_str(s->names, o->pub.name, &own)) {
+      *id = known;
+      return TN_OK;
+    }
+    return tni_fail(c->err, TN_E_UNSUPPORTED, c->file, "value '%s' of a subgraph hides the one it reads", o->pub.name);
+  }
+  *id = tni_graph_add_value(s->g, o->pub.name, TN_VALUE_INPUT, o->pub.dtype);
+  return *id == TN_NONE ? tni_fail_memory(c->err, c->file) : TN_OK;
+}
+
+static tn_status look_up(tni_import *c, tni_scope *s, const char *name, bool *found, tn_id *id) {
+  uint64_t known;
+  *found = tni_map_get_str(s->names, name, &known);
+  if (*found) {
+    *id = (tn_id)known;
+    return TN_OK;
+  }
+  if (!s->up) return TN_OK;
+  tn_id outer;
+  tn_status st = look_up(c, s->up, name, found, &outer);
+  if (st || !*found) return st;
+  *id = TN_NONE;
+  if (outer != TN_NONE) st = capture(c, s, outer, id);
+  if (st) return st;
+  return tni_map_put_str(s->names, name, *id) ? TN_OK : tni_fail_memory(c->err, c->file);
+}
+
+tn_status tni_resolve(tni_import *c, tni_scope *s, const char *name, const char *what, tn_id *id) {
+  bool found;
+  tn_status st = look_up(c, s, name, &found, id);
+  if (st || found) return st;
+  return tni_fail(c->err, TN_E_INVALID, c->file, "%s reads '%s', which nothing produces", what, name);
+}
+
+static tn_status add_initializer(tni_import *c, tni_scope *s, const Onnx__TensorProto *t) {
+  tni_tensor x;
+  tni_origin from;
+  tn_id id;
+  if (!t->name || !*t->name) return tni_fail(c->err, TN_E_INVALID, c->file, "an initializer has no name");
+  tn_status st = tni_read_tensor(c, t, "initializer", s->g->arena, &x, &from);
+  if (!st) st = declare(c, s, t->name, TN_VALUE_CONST, &id);
+  if (st) return st;
+  st = tni_value_set_tensor(s->g, id, &x, &from);
+  return st ? tni_fail(c->err, st, c->file, "initializer '%s' cannot be kept", t->name) : TN_OK;
+}
+
+static tn_status add_initializers(tni_import *c, tni_scope *s, const Onnx__GraphProto *gp) {
+  if (gp->n_sparse_initializer) {
+    const Onnx__TensorProto *t = gp->sparse_initializer[0]->values;
+    return tni_fail(c->err, TN_E_UNSUPPORTED, c->file, "initializer '%s' is sparse", t && t->name ? t->name : "");
+  }
+  tn_status st = TN_OK;
+  for (size_t i = 0; i < gp->n_initializer && !st; i++) st = add_initializer(c, s, gp->initializer[i]);
+  return st;
+}
+
+/* Inputs that an initializer gives a value are constants (IR < 4 lists every initializer as an input). */
+static tn_status add_inputs(tni_import *c, tni_scope *s, const Onnx__GraphProto *gp, tn_id *ids, uint32_t *n) {
+  tn_status st = TN_OK;
+  for (size_t i = 0; i < gp->n_input && !st; i++) {
+    const char *name = gp->input[i]->name;
+    uint64_t known;
+    if (!name || !*name) return tni_fail(c->err, TN_E_INVALID, c->file, "input %zu has no name", i);
+    if (tni_map_get_str(s->names, name, &known) && tni_graph_value(s->g, (tn_id)known)->tensor) continue;
+    st = declare(c, s, name, TN_VALUE_INPUT, &ids[*n]);
+    if (!st) st = tni_input_type(c, s->g, ids[*n], gp->input[i]);
+    ++*n;
+  }
+  return st;
+}
+
+static tn_status declare_outputs(tni_import *c, tni_scope *s, const Onnx__NodeProto *n) {
+  tn_status st = TN_OK;
+  tn_id id;
+  for (size_t i = 0; i < n->n_output && !st; i++)
+    if (*n->output[i]) st = declare(c, s, n->output[i], TN_VALUE_ACT, &id);
+  if (st) tni_error_prefix(c->err, "node '%s'", tni_node_label(n));
+  return st;
+}
+
+/* Everything that nodes define: their outputs, and the constants among them with their values. */
+static tn_status declare_nodes(tni_import *c, tni_scope *s, Onnx__NodeProto *const *nodes, size_t n) {
+  tn_status st = TN_OK;
+  for (size_t i = 0; i < n && !st; i++) st = declare_outputs(c, s, nodes[i]);
+  for (size_t i = 0; i < n && !st; i++) {
+    tn_id v = TN_NONE;
+    if (!tni_is_standard(nodes[i], "Constant")) continue;
+    if (nodes[i]->n_output == 1 && *nodes[i]->output[0])
+      st = tni_resolve(c, s, nodes[i]->output[0], tni_node_label(nodes[i]), &v);
+    else
+      st = tni_fail(c->err, TN_E_INVALID, c->file, "node '%s' (Constant) must have one output",
+                    tni_node_label(nodes[i]));
+    if (!st) st = tni_convert_constant(c, s, nodes[i], v);
+  }
+  return st;
+}
+
+/* Declared shapes: never trusted, so names that are not there do no harm. */
+static tn_status add_hints(tni_import *c, tni_scope *s, Onnx__ValueInfoProto *const *infos, size_t n,
+                           bool new_symbols) {
+  tn_status st = TN_OK;
+  for (size_t i = 0; i < n && !st; i++) {
+    uint64_t id;
+    if (!infos[i]->name || !tni_map_get_str(s->names, infos[i]->name, &id) || id == TN_NONE) continue;
+    const tni_value *v = tni_graph_value(s->g, (tn_id)id);
+    if (!v->tensor && v->pub.kind != TN_VALUE_INPUT) st = tni_hint_type(c, s->g, (tn_id)id, infos[i], new_symbols);
+  }
+  return st;
+}
+
+tn_status tni_convert_nodes(tni_import *c, tni_scope *s, Onnx__NodeProto *const *nodes, size_t n,
+                            Onnx__ValueInfoProto *const *hints, size_t n_hints) {
+  tn_status st = declare_nodes(c, s, nodes, n);
+  if (!st) st = add_hints(c, s, hints, n_hints, false);
+  for (size_t i = 0; i < n && !st; i++)
+    if (!tni_is_standard(nodes[i], "Constant")) st = tni_convert_node(c, s, nodes[i]);
+  return st;
+}
+
+static tn_status add_outputs(tni_import *c, tni_scope *s, const Onnx__GraphProto *gp, tn_id *ids) {
+  for (size_t i = 0; i < gp->n_output; i++) {
+    const char *name = gp->output[i]->name;
+    if (!name || !*name) return tni_fail(c->err, TN_E_INVALID, c->file, "output %zu has no name", i);
+    tn_status st = tni_resolve(c, s, name, "the list of outputs", &ids[i]);
+    if (st) return st;
+    if (ids[i] == TN_NONE) return tni_fail(c->err, TN_E_INVALID, c->file, "output '%s' is absent", name);
+    for (size_t k = 0; k < i && !s->up; k++)
+      if (ids[k] == ids[i]) return tni_fail(c->err, TN_E_INVALID, c->file, "output '%s' stands twice", name);
+  }
+  return TN_OK;
+}
+
+static tn_status convert_graph(tni_import *c, tni_scope *s, const Onnx__GraphProto *gp) {
+  size_t room = gp->n_input + gp->n_output;
+  if (room > c->lim.max_nodes) return tni_fail(c->err, TN_E_LIMIT, c->file, "%zu inputs and outputs", room);
+  tn_id *in = calloc(room + 1, sizeof *in);
+  if (!in) return tni_fail_memory(c->err, c->file);
+  tn_id *out = in + gp->n_input;
+  uint32_t n_in = 0;
+  tn_status st = add_initializers(c, s, gp);
+  if (!st) st = add_inputs(c, s, gp, in, &n_in);
+  if (!st) st = tni_convert_nodes(c, s, gp->node, gp->n_node, gp->value_info, gp->n_value_info);
+  if (!st) st = add_hints(c, s, gp->output, gp->n_output, s->up == NULL);
+  if (!st) st = add_outputs(c, s, gp, out);
+  if (!st) {
+    st = tni_graph_set_io(s->g, in, n_in, out, (uint32_t)gp->n_output);
+    if (st) st = tni_fail(c->err, st, c->file, "inputs and outputs cannot be kept");
+  }
+  free(in);
+  return st;
+}
+
+tn_status tni_convert_subgraph(tni_import *c, tni_scope *s, const Onnx__GraphProto *gp, tni_graph **out) {
+  if (s->depth >= c->lim.max_depth)
+    return tni_fail(c->err, TN_E_LIMIT, c->file, "graphs and function calls nest deeper than %u", c->lim.max_depth);
+  tni_graph *g;
+  tn_status st = tni_graph_create(c->exprs, gp->name ? gp->name : "", &g, c->err);
+  if (st) return st;
+  g->outer = s->g;
+  tni_scope sub = *s;
+  sub.up = s;
+  sub.g = g;
+  sub.results = NULL;
+  sub.depth++;
+  sub.names = tni_map_create();
+  st = sub.names ? convert_graph(c, &sub, gp) : tni_fail_memory(c->err, c->file);
+  tni_map_destroy(sub.names);
+  if (st) {
+    tni_graph_destroy(g);
+    return st;
+  }
+  *out = g;
+  return TN_OK;
+}
+
+tn_status tni_convert_model(tni_import *c, tni_graph *g) {
+  const Onnx__ModelProto *m = c->proto;
+  tni_scope s = {.g = g, .opsets = m->opset_import, .n_opsets = m->n_opset_import, .prefix = "", .depth = 1};
+  tn_status st = tni_check_opsets(c, m->opset_import, m->n_opset_import, "the model");
+  if (!st) st = tni_index_functions(c);
+  if (st) return st;
+  s.names = tni_map_create();
+  st = s.names ? convert_graph(c, &s, m->graph) : tni_fail_memory(c->err, c->file);
+  tni_map_destroy(s.names);
+  return st ? st : tni_graph_finish(g, c->err);
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/onnx/import.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/onnx/convert.h"
+
+enum { DEFAULT_DEPTH = 32, MAX_DEPTH = 128, DEFAULT_NODES = 1000000 };
+#define DEFAULT_META (UINT64_C(256) << 20)
+/* What protobuf-c may take: an empty sub-message of two bytes becomes a struct of a hundred. */
+enum { UNPACK_FACTOR = 4 };
+
+/* What the caller's tni_model is the first member of. */
+typedef struct model {
+  tni_model pub;
+  bool borrowed; /* files[0] is the caller's memory */
+} model;
+
+static tni_import_limits effective(const tni_import_limits *lim) {
+  tni_import_limits l = lim ? *lim : (tni_import_limits){0};
+  if (!l.max_depth) l.max_depth = DEFAULT_DEPTH;
+  if (l.max_depth > MAX_DEPTH) l.max_depth = MAX_DEPTH; /* the importer and protobuf-c recurse */
+  if (!l.max_nodes) l.max_nodes = DEFAULT_NODES;
+  if (!l.max_meta) l.max_meta = DEFAULT_META;
+  if (l.max_meta > UINT32_MAX) l.max_meta = UINT32_MAX;
+  return l;
+}
+
+static uint32_t count_nodes(const Onnx__GraphProto *g) {
+  uint64_t n = g->n_node;
+  for (size_t i = 0; i < g->n_node; i++) {
+    const Onnx__NodeProto *x = g->node[i];
+    for (size_t k = 0; k < x->n_attribute; k++) {
+      if (x->attribute[k]->g) n += count_nodes(x->attribute[k]->g);
+      for (size_t j = 0; j < x->attribute[k]->n_graphs; j++) n += count_nodes(x->attribute[k]->graphs[j]);
+    }
+  }
+  return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
+static tn_status describe(tni_import *c, const Onnx__ModelProto *m) {
+  tni_model *out = c->model;
+  out->ir_version = m->ir_version;
+  out->producer = tni_arena_strdup(c->arena, m->producer_name ? m->producer_name : "");
+  out->producer_version = tni_arena_strdup(c->arena, m->producer_version ? m->producer_version : "");
+  if (!out->producer || !out->producer_version) return tni_fail_memory(c->err, c->file);
+  if (!m->graph) return tni_fail(c->err, TN_E_INVALID, c->file, "the model has no graph");
+  if (!m->n_opset_import) return tni_fail(c->err, TN_E_INVALID, c->file, "the model imports no opset");
+  out->n_nodes_file = count_nodes(m->graph);
+  return TN_OK;
+}
+
+static tn_status convert(tni_import *c) {
+  c->external = tni_map_create();
+  c->functions = tni_map_create();
+  c->symbols = tni_map_create();
+  tn_status st = c->external && c->functions && c->symbols ? TN_OK : tni_fail_memory(c->err, c->file);
+  if (!st) st = describe(c, c->proto);
+  if (!st) st = tni_convert_model(c, c->model->graph);
+  tni_map_destroy(c->external);
+  tni_map_destroy(c->functions);
+  tni_map_destroy(c->symbols);
+  return st;
+}
+
+/* c->bytes are set; builds c->model->graph. */
+static tn_status import(tni_import *c, uint64_t n) {
+  tni_stripped s = {0};
+  tni_scan_limits lim = {c->lim.max_depth, c->lim.max_meta};
+  const ProtobufCMessageDescriptor *root = &onnx__model_proto__descriptor;
+  ProtobufCMessage *msg;
+  tn_status st = tni_scan(root, c->bytes, n, &lim, c->file, &s, c->err);
+  if (st) return st;
+  st = tni_unpack(root, &s, UNPACK_FACTOR * c->lim.max_meta, c->file, &c->scratch, &msg, c->err);
+  if (!st) {
+    c->proto = (const Onnx__ModelProto *)msg;
+    c->spans = s.spans;
+    c->n_spans = s.n_spans;
+    free(s.msg);
+    s.msg = NULL;
+    st = convert(c);
+    tni_arena_destroy(c->scratch);
+  }
+  tni_stripped_finish(&s);
+  return st;
+}
+
+/* Puts the file's own name before a message whose `where` says something else. */
+static void name_file(tn_error *err, const char *file) {
+  const char *base = strrchr(file, '/');
+  base = base ? base + 1 : file;
+  if (err->code && strcmp(err->where, file) != 0 && !strstr(err->message, base)) tni_error_prefix(err, "%s", base);
+}
+
+static tni_model *new_model(tni_import *c, const tni_file *f, const char *path, bool borrowed) {
+  model *m = calloc(1, sizeof *m);
+  if (!m) return NULL;
+  m->borrowed = borrowed;
+  m->pub.files = calloc(4, sizeof *m->pub.files);
+  m->pub.paths = calloc(4, sizeof *m->pub.paths);
+  c->cap_files = 4;
+  if (m->pub.files && m->pub.paths && tni_graph_create(NULL, "", &m->pub.graph, NULL) == TN_OK) {
+    m->pub.files[0] = *f;
+    m->pub.n_files = 1;
+    m->pub.paths[0] = tni_arena_strdup(m->pub.graph->arena, path);
+    if (m->pub.paths[0]) return &m->pub;
+  }
+  m->borrowed = true; /* f stays the caller's */
+  tni_model_destroy(&m->pub);
+  return NULL;
+}
+
+/* Takes over f unless borrowed. */
+static tn_status import_mapped(const tni_file *f, const char *path, const char *dir, bool borrowed,
+                               const tni_import_limits *lim, const tni_log *log, tni_model **out, tn_error *err) {
+  tn_error local;
+  tni_error_init(&local);
+  tni_import c = {.file = path, .bytes = f->data, .dir = dir, .lim = effective(lim), .log = log, .err = &local};
+  c.model = new_model(&c, f, path, borrowed);
+  if (!c.model) {
+    if (!borrowed) tni_file_unmap(&(tni_file){.data = f->data, .bytes = f->bytes});
+    return tni_fail_memory(err, path);
+  }
+  c.arena = c.model->graph->arena;
+  c.exprs = c.model->graph->exprs;
+  if (!borrowed) c.origin = c.model->paths[0];
+  tn_status st = import(&c, f->bytes);
+  if (st) {
+    name_file(&local, path);
+    if (err && err->code == TN_OK) *err = local;
+    tni_model_destroy(c.model);
+    return st;
+  }
+  *out = c.model;
+  return TN_OK;
+}
+
+tn_status tni_import_file(const char *path, const tni_import_limits *lim, const tni_log *log, tni_model **out,
+                          tn_error *err) {
+  tni_file f;
+  tn_status st = tni_file_map(path, &f, err);
+  if (st) return st;
+  const char *slash = strrchr(path, '/');
+  char *dir = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+  if (!dir) {
+    tni_file_unmap(&f);
+    return tni_fail_memory(err, path);
+  }
+  st = import_mapped(&f, path, dir, false, lim, log, out, err);
+  free(dir);
+  return st;
+}
+
+tn_status tni_import_bytes(const void *bytes, uint64_t n, const char *dir, const tni_import_limits *lim,
+                           const tni_log *log, tni_model **out, tn_error *err) {
+  tni_file f = {.data = bytes, .bytes = n};
+  return import_mapped(&f, "(memory)", dir, true, lim, log, out, err);
+}
+
+void tni_model_destroy(tni_model *m) {
+  if (!m) return;
+  bool borrowed = ((model *)m)->borrowed;
+  for (uint32_t i = borrowed ? 1 : 0; i < m->n_files; i++) tni_file_unmap(&m->files[i]);
+  tni_graph_destroy(m->graph);
+  free(m->files);
+  free(m->paths);
+  free(m);
+}
+
+bool tni_tensor_aligned(const tni_tensor *t) {
+  uint32_t bits =
+      t->dtype == TN_DT_C64 || t->dtype == TN_DT_C128 ? tni_dtype_bits(t->dtype) / 2 : tni_dtype_bits(t->dtype);
+  uint32_t align = bits < 16 ? 1 : bits / 8;
+  return (uintptr_t)t->data % align == 0;
+}
+
+tn_status tni_tensor_align(tni_tensor *t, tni_arena *arena, tn_error *err) {
+  if (!t->data || tni_tensor_aligned(t)) return TN_OK;
+  void *copy = tni_arena_memdup(arena, t->data, t->bytes, 64);
+  if (!copy) return tni_fail_memory(err, NULL);
+  t->data = copy;
+  return TN_OK;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/onnx/context.h"
+
+enum { MAX_DIM_TEXT = 256 };
+
+typedef Onnx__TensorShapeProto__Dimension dim_proto;
+
+static const char *name_of(const Onnx__ValueInfoProto *info) { return info->name ? info->name : ""; }
+
+/* The text of a symbolic dim, or NULL. */
+static const char *param_of(const dim_proto *d) {
+  bool has = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
+  return has && d->dim_param && *d->dim_param ? d->dim_param : NULL;
+}
+
+/* Next identifier at or after p: its start, *n bytes; NULL at the end. */
+static const char *identifier(const char *p, size_t *n) {
+  while (*p && !(isalpha((unsigned char)*p) || *p == '_')) p++;
+  if (!*p) return NULL;
+  size_t k = 1;
+  while (isalnum((unsigned char)p[k]) || p[k] == '_') k++;
+  *n = k;
+  return p;
+}
+
+static tn_status learn_symbols(tni_import *c, const char *text) {
+  size_t n;
+  bool ok = tni_map_put_str(c->symbols, text, 1);
+  for (const char *p = identifier(text, &n); p && ok; p = identifier(p + n, &n)) ok = tni_map_put(c->symbols, p, n, 1);
+  return ok ? TN_OK : tni_fail_memory(c->err, c->file);
+}
+
+/* Whether every symbol of text is one of an input. Exporters give each intermediate dim a name of its own; those say
+ * nothing and would fill the table. */
+static bool knows_symbols(const tni_import *c, const char *text) {
+  uint64_t v;
+  size_t n;
+  if (tni_map_get_str(c->symbols, text, &v)) return true;
+  for (const char *p = identifier(text, &n); p; p = identifier(p + n, &n)) {
+    bool function =
+        (n == 3 && (memcmp(p, "min", 3) == 0 || memcmp(p, "max", 3) == 0)) || (n == 5 && memcmp(p, "floor", 5) == 0);
+    if (!function && !tni_map_get(c->symbols, p, n, &v)) return false;
+  }
+  return true;
+}
+
+/* dtype and shape of a tensor type; *shape NULL: rank unknown. Other kinds of values: dtype 0, noted. */
+static tn_status tensor_type(tni_import *c, const Onnx__ValueInfoProto *info, uint32_t *dtype,
+                             const Onnx__TensorShapeProto **shape) {
+  const Onnx__TypeProto *t = info->type;
+  *dtype = TN_DT_UNDEFINED;
+  *shape = NULL;
+  if (!t || t->value_case == ONNX__TYPE_PROTO__VALUE__NOT_SET) return TN_OK;
+  if (t->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE) {
+    tni_log_line(c->log, TN_LOG_INFO, "%s: '%s' is not a dense tensor; its shape is taken as unknown", c->file,
+                 name_of(info));
+    return TN_OK;
+  }
+  const Onnx__TypeProto__Tensor *x = t->tensor_type;
+  if (x->elem_type < 0 || x->elem_type >= TN_DT_COUNT)
+    return tni_fail(c->err, TN_E_UNSUPPORTED, c->file, "value '%s' has data type %d", name_of(info), x->elem_type);
+  if (x->shape && x->shape->n_dim > TN_MAX_RANK)
+    return tni_fail(c->err, TN_E_LIMIT, c->file, "value '%s' has rank %zu, at most %d are supported", name_of(info),
+                    x->shape->n_dim, TN_MAX_RANK);
+  *dtype = (uint32_t)x->elem_type;
+  *shape = x->shape;
+  return TN_OK;
+}
+
+/* A number that is written: *e its expression. Exporters write -1 for "unknown": NONE. */
+static tn_status fixed_dim(tni_import *c, const Onnx__ValueInfoProto *info, const dim_proto *d, size_t axis,
+                           tn_expr *e) {
+  *e = TNI_EXPR_NONE;
+  if (d->value_case != ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE || d->dim_value == -1) return TN_OK;
+  if (d->dim_value < 0)
+    return tni_fail(c->err, TN_E_INVALID, c->file, "value '%s': dimension %zu is %" PRId64, name_of(info), axis,
+                    d->dim_value);
+  *e = tni_ex_const(c->exprs, d->dim_value);
+  return *e == TNI_EXPR_NONE ? tni_fail_memory(c->err, c->file) : TN_OK;
+}
+
+tn_status tni_input_type(tni_import *c, tni_graph *g, tn_id v, const Onnx__ValueInfoProto *info) {
+  uint32_t dtype;
+  const Onnx__TensorShapeProto *shape;
+  tn_expr dims[TN_MAX_RANK];
+  tn_status st = tensor_type(c, info, &dtype, &shape);
+  if (st) return st;
+  tni_graph_value(g, v)->pub.dtype = dtype;
+  if (!shape) return TN_OK;
+  for (size_t i = 0; i < shape->n_dim; i++) {
+    const char *param = param_of(shape->dim[i]);
+    st = fixed_dim(c, info, shape->dim[i], i, &dims[i]);
+    if (st) return st;
+    if (g->outer) continue; /* one name may mean different sizes in two bodies, or in two rounds of a loop */
+    if (param) {
+      st = learn_symbols(c, param);
+      if (st) return st;
+      dims[i] = tni_ex_parse(c->exprs, param);
+    } else if (dims[i] == TNI_EXPR_NONE) {
+      char text[MAX_DIM_TEXT];
+      snprintf(text, sizeof text, "%.200s.%zu", tni_graph_value(g, v)->pub.name, i);
+      dims[i] = tni_ex_sym(c->exprs, text);
+    }
+    if (dims[i] == TNI_EXPR_NONE) return tni_fail_memory(c->err, c->file);
+  }
+  st = tni_value_set_dims(g, v, (uint32_t)shape->n_dim, dims);
+  return st ? tni_fail(c->err, st, c->file, "value '%s': its dimensions", name_of(info)) : TN_OK;
+}
+
+tn_status tni_hint_type(tni_import *c, tni_graph *g, tn_id v, const Onnx__ValueInfoProto *info, bool new_symbols) {
+  uint32_t dtype;
+  const Onnx__TensorShapeProto *shape;
+  tni_value *value = tni_graph_value(g, v);
+  tn_status st = tensor_type(c, info, &dtype, &shape);
+  if (st) return st;
+  if (value->pub.dtype == TN_DT_UNDEFINED) value->pub.dtype = dtype;
+  if (!shape || value->declared) return TN_OK;
+  tn_expr *dims = TNI_NEW_ARRAY(g->arena, tn_expr, shape->n_dim);
+  if (!dims) return tni_fail_memory(c->err, c->file);
+  for (size_t i = 0; i < shape->n_dim; i++) {
+    const char *param = param_of(shape->dim[i]);
+    st = fixed_dim(c, info, shape->dim[i], i, &dims[i]);
+    if (st) return st;
+    if (param && (new_symbols || knows_symbols(c, param))) dims[i] = tni_ex_parse(c->exprs, param);
+  }
+  value->declared = true;
+  value->hint_rank = (uint32_t)shape->n_dim;
+  value->hint_dims = dims;
+  return TN_OK;
+}
