@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plugins/common/cpu.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+static uint64_t saved_by_os(void) {
+  uint32_t lo, hi;
+  __asm__("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+  return (uint64_t)hi << 32 | lo;
+}
+
+uint32_t tni_cm_cpu_features(void) {
+  uint32_t a, b, c, d, f = 0;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !(c & bit_AVX)) return 0;
+  uint64_t os = saved_by_os();
+  if ((os & 6) != 6) return 0;
+  if (c & bit_FMA) f |= TNI_CPU_FMA;
+  if (c & bit_F16C) f |= TNI_CPU_F16C;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return f;
+  uint32_t max_sub = a;
+  if (b & bit_AVX2) f |= TNI_CPU_AVX2;
+  const uint32_t b512 = 1u << 16 | 1u << 30 | 1u << 31, c512 = 1u << 1 | 1u << 11; /* F BW VL; VBMI VNNI */
+  if ((os & 0xe0) == 0xe0 && (b & b512) == b512 && (c & c512) == c512) f |= TNI_CPU_AVX512VNNI;
+  if (max_sub >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4)) f |= TNI_CPU_AVXVNNI;
+  return f;
+}
+#else
+uint32_t tni_cm_cpu_features(void) { return 0; }
+#endif
+
+void tni_cm_cpu_missing(uint32_t have, uint32_t wanted, char *text, size_t n) {
+  static const char *const names[] = {"avx2", "fma", "f16c", "avx_vnni", "avx512_vnni"};
+  size_t at = 0;
+  if (n) text[0] = 0;
+  for (uint32_t i = 0; i < sizeof names / sizeof *names && at < n; i++) {
+    if (!(wanted & ~have & 1u << i)) continue;
+    int w = snprintf(text + at, n - at, "%s%s", at ? ", " : "", names[i]);
+    if (w > 0) at += (size_t)w;
+  }
+}

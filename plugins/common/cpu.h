@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What this CPU and its operating system can run, as bits. On other architectures nothing.
+ */
+#ifndef TENON_COMMON_CPU_H
+#define TENON_COMMON_CPU_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+  TNI_CPU_AVX2 = 1, /* AVX2, and the OS saves ymm */
+  TNI_CPU_FMA = 2,
+  TNI_CPU_F16C = 4,
+  TNI_CPU_AVXVNNI = 8,
+  TNI_CPU_AVX512VNNI = 16 /* AVX-512 F, BW, VL, VBMI and VNNI, and the OS saves zmm */
+};
+
+uint32_t tni_cm_cpu_features(void);
+/* Names of the bits of `wanted` that `have` lacks, "avx2, fma"; empty if none. Always terminated. */
+void tni_cm_cpu_missing(uint32_t have, uint32_t wanted, char *text, size_t n);
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <float.h>
+#include <immintrin.h>
+#include <string.h>
+
+#include "plugins/cpu-avx2-lut/kernels/kernels.h"
+
+enum { MAX_GROUP = 128 };
+
+static inline float absmax_of(const float *x, size_t group) {
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  __m256 m = _mm256_setzero_ps();
+  for (size_t i = 0; i < group; i += 8) m = _mm256_max_ps(m, _mm256_andnot_ps(sign, _mm256_loadu_ps(x + i)));
+  __m128 h = _mm_max_ps(_mm256_castps256_ps128(m), _mm256_extractf128_ps(m, 1));
+  h = _mm_max_ps(h, _mm_movehl_ps(h, h));
+  h = _mm_max_ss(h, _mm_shuffle_ps(h, h, 1));
+  return _mm_cvtss_f32(h);
+}
+
+/* 32 floats -> 32 codes in memory order. The conversion rounds half to even, the FP mode that every task runs in. */
+static inline __m256i codes_of(const float *x, __m256 inv) {
+  const __m256 lo = _mm256_set1_ps(-127.0f), hi = _mm256_set1_ps(127.0f);
+  __m256i v[4];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++) {
+    __m256 f = _mm256_mul_ps(_mm256_loadu_ps(x + i * 8), inv);
+    v[i] = _mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(f, lo), hi));
+  }
+  __m256i b = _mm256_packs_epi16(_mm256_packs_epi32(v[0], v[1]), _mm256_packs_epi32(v[2], v[3]));
+  return _mm256_permutevar8x32_epi32(b, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+/* -8 * (pair sums): maddubs of ones with codes gives s16 pair sums; add all dwords lane by lane. */
+static inline __m256i pair_sums(__m256i codes) { return _mm256_maddubs_epi16(_mm256_set1_epi8(1), codes); }
+
+static inline int32_t zero_word(__m256i sums) {
+  __m128i s = _mm_add_epi16(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+  s = _mm_add_epi16(s, _mm_shuffle_epi32(s, 0x4e));
+  s = _mm_add_epi16(s, _mm_shuffle_epi32(s, 0xb1));
+  return _mm_cvtsi128_si32(_mm_slli_epi16(_mm_sub_epi16(_mm_setzero_si128(), s), 3));
+}
+
+__attribute__((always_inline)) static inline void quantize(size_t group, size_t sub, const float *x, size_t K,
+                                                           size_t K_padded, int8_t *q, float *scale, int32_t *zero) {
+  for (size_t k = 0; k < K_padded; k += group) {
+    float tail[MAX_GROUP];
+    const float *from = x + k;
+    if (k + group > K) {
+      memset(tail, 0, sizeof tail);
+      if (k < K) memcpy(tail, from, (K - k) * sizeof *x);
+      from = tail;
+    }
+    float absmax = absmax_of(from, group), s = absmax / 127.0f;
+    bool flush = s < FLT_MIN; /* declared: denormal scales count as zero */
+    *scale++ = flush ? 0.0f : s;
+    __m256 inv = _mm256_set1_ps(flush ? 0.0f : 127.0f / absmax);
+    for (size_t at = 0; at < group; at += sub) {
+      __m256i sums = _mm256_setzero_si256();
+      for (size_t i = at; i < at + sub; i += 32) {
+        __m256i c = codes_of(from + i, inv);
+        _mm256_storeu_si256((__m256i *)(void *)(q + k + i), c);
+        sums = _mm256_add_epi16(sums, pair_sums(c));
+      }
+      *zero++ = zero_word(sums);
+    }
+  }
+}
+
+void tni_x86_quant_q8g32_f32_1x32_avx2(const float *x, size_t K, size_t K_padded, int8_t *q, float *scale,
+                                       int32_t *zero) {
+  quantize(32, 32, x, K, K_padded, q, scale, zero);
+}
+
+void tni_x86_quant_q8g128_f32_1x128_avx2(const float *x, size_t K, size_t K_padded, int8_t *q, float *scale,
+                                         int32_t *zero) {
+  quantize(128, 64, x, K, K_padded, q, scale, zero);
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * measure, set, bind, args: from dims and memory to something that run only has to walk through.
+ */
+#include <string.h>
+
+#include "plugins/common/graphq.h"
+#include "plugins/cpu-avx2-lut/cost.h"
+#include "plugins/cpu-avx2-lut/match.h"
+#include "plugins/cpu-avx2-lut/program.h"
+
+static bool mul(uint64_t a, uint64_t b, uint64_t *out) { return !__builtin_mul_overflow(a, b, out); }
+
+/* Rows of codes are set off by a cache line, so that six of them do not fall into the same sets. */
+tn_status tni_cal_scratch(const tni_w4g_geometry *g, int64_t M, uint64_t *bytes, size_t *q_stride, size_t *scale_at,
+                          size_t *zero_at) {
+  uint64_t stride = (uint64_t)g->K_padded + 64, groups = (uint64_t)g->superblocks * 2;
+  uint64_t subs = (uint64_t)g->K_padded / (g->group == 32 ? 32 : 64), q, scale, zero, rows = (uint64_t)M;
+  if (M < 0 || !mul(rows, stride, &q) || !mul(rows, groups * 4, &scale) || !mul(rows, subs * 4, &zero))
+    return TN_E_LIMIT;
+  if (q > INT64_MAX / 4 || scale > INT64_MAX / 4 || zero > INT64_MAX / 4) return TN_E_LIMIT;
+  scale = (scale + 63) & ~UINT64_C(63);
+  zero = (zero + 63) & ~UINT64_C(63);
+  if (bytes) *bytes = q + scale + zero;
+  if (q_stride) *q_stride = stride;
+  if (scale_at) *scale_at = q;
+  if (zero_at) *zero_at = q + scale;
+  return TN_OK;
+}
+
+static tn_status eval_dims(const tn_program *p, const tni_cal_dims *d, const tn_dims *dims, int64_t *out) {
+  tn_status st = TN_OK;
+  for (uint32_t i = 0; st == TN_OK && i < d->rank; i++)
+    st = tni_cm_product(p->device->host, &p->graph, d->e + i, 1, dims, &out[i]);
+  return st;
+}
+
+/* Steps of one operand along the batch dims of the result, which align at the end. */
+static bool batch_steps(const int64_t *dims, uint32_t n_batch, int64_t matrix, tni_cal_batch *b, int64_t *step) {
+  for (uint32_t i = 0; i < b->rank; i++) step[i] = 0;
+  for (uint32_t i = n_batch; i-- > 0;) {
+    uint32_t at = b->rank - n_batch + i;
+    if (dims[i] != 1 && dims[i] != b->dims[at]) return false;
+    if (dims[i] != 1) step[at] = matrix;
+    if (__builtin_mul_overflow(matrix, dims[i], &matrix)) return false;
+  }
+  return true;
+}
+
+static bool batch_dims(const int64_t *x, uint32_t nx, const int64_t *w, uint32_t nw, tni_cal_batch *b) {
+  b->rank = nx > nw ? nx : nw;
+  b->count = 1;
+  for (uint32_t i = 0; i < b->rank; i++) {
+    int64_t dx = i + nx >= b->rank ? x[i + nx - b->rank] : 1, dw = i + nw >= b->rank ? w[i + nw - b->rank] : 1;
+    b->dims[i] = dx == 1 ? dw : dx;
+    if (__builtin_mul_overflow(b->count, b->dims[i], &b->count)) return false;
+  }
+  return true;
+}
+
+/* A right operand without batch is one product with all rows. */
+static void merge_rows(tni_cal_batch *b) {
+  for (uint32_t i = 0; i < b->rank; i++)
+    if (b->w_step[i] || (b->dims[i] != 1 && b->x_step[i] == 0)) return;
+  b->M *= b->count;
+  b->count = 1;
+  b->rank = 0;
+}
+
+tn_status tni_cal_batch_of(const tn_program *p, const tni_cal_task *t, const tn_dims *dims, tni_cal_batch *out) {
+  int64_t x[TN_MAX_RANK], w[TN_MAX_RANK], total, unused;
+  tn_status st = eval_dims(p, &t->x, dims, x);
+  if (st == TN_OK) st = eval_dims(p, &t->w, dims, w);
+  if (st != TN_OK) return st;
+  uint32_t rx = t->x.rank, rw = t->w.rank, nx = rx > 2 ? rx - 2 : 0, nw = rw > 2 ? rw - 2 : 0;
+  tni_cal_batch b = {.M = rx > 1 ? x[rx - 2] : 1, .K = x[rx - 1], .N = rw > 1 ? w[rw - 1] : 1};
+  if (b.K != (rw > 1 ? w[rw - 2] : w[0])) return TN_E_INVALID;
+  if (__builtin_mul_overflow(b.M, b.K, &total) || __builtin_mul_overflow(b.K, b.N, &unused)) return TN_E_LIMIT;
+  if (!batch_dims(x, nx, w, nw, &b)) return TN_E_LIMIT;
+  if (!batch_steps(x, nx, total, &b, b.x_step) || !batch_steps(w, nw, unused, &b, b.w_step)) return TN_E_INVALID;
+  if (__builtin_mul_overflow(b.M, b.N, &total) || __builtin_mul_overflow(total, b.count, &total) ||
+      total > INT64_MAX / 8)
+    return TN_E_LIMIT;
+  merge_rows(&b);
+  *out = b;
+  return TN_OK;
+}
+
+static tn_status rows_of(const tn_program *p, const tni_cal_task *t, const tn_dims *dims, int64_t *M) {
+  tn_status st = tni_cm_product(p->device->host, &p->graph, t->x.e, t->x.rank - 1, dims, M);
+  int64_t bytes;
+  if (st == TN_OK && (__builtin_mul_overflow(*M, t->geo.N, &bytes) || bytes > INT64_MAX / 8 ||
+                      __builtin_mul_overflow(*M, t->geo.K, &bytes) || bytes > INT64_MAX / 8))
+    st = TN_E_LIMIT;
+  return st;
+}
+
+/* Bytes of the TEMP slots that a task uses. */
+static tn_status measure_slots(const tn_program *p, const tn_task *t, const tn_dims *dims, uint64_t *slot_bytes) {
+  for (uint32_t i = 0; i < t->n_uses; i++) {
+    const tni_cal_slot *s = p->slots[t->uses[i].slot];
+    int64_t n;
+    if (s->pub.kind != TN_SLOT_TEMP) continue;
+    tn_status st = tni_cm_product(p->device->host, &p->graph, s->dims.e, s->dims.rank, dims, &n);
+    if (st != TN_OK) return st;
+    if (n > INT64_MAX / 4) return TN_E_LIMIT;
+    slot_bytes[t->uses[i].slot] = (uint64_t)n * sizeof(float);
+  }
+  return TN_OK;
+}
+
+static tn_status measure_packed(const tn_program *p, const tni_cal_task *t, const tn_dims *dims, tn_measure *r) {
+  int64_t M;
+  tn_status st = rows_of(p, t, dims, &M);
+  if (st == TN_OK) st = tni_cal_scratch(&t->geo, M, &r->scratch_bytes, NULL, NULL, NULL);
+  if (st != TN_OK) return st;
+  double m = (double)M, n = (double)t->geo.N, k = (double)t->geo.K;
+  r->macs = m * n * k;
+  r->moved_bytes = (double)t->geo.bytes + 4 * m * (n + k);
+  r->cost_ns = tni_cal_cost_packed(m, n, k, (double)t->geo.bytes);
+  return TN_OK;
+}
+
+static tn_status measure_float(const tn_program *p, const tni_cal_task *t, const tn_dims *dims, tn_measure *r) {
+  tni_cal_batch b;
+  tn_status st = tni_cal_batch_of(p, t, dims, &b);
+  if (st != TN_OK) return st;
+  double m = (double)b.M, n = (double)b.N, k = (double)b.K, count = (double)b.count;
+  r->macs = count * m * n * k;
+  r->moved_bytes = 4 * count * (m * k + k * n + m * n);
+  r->cost_ns = tni_cal_cost_float(r->macs);
+  return TN_OK;
+}
+
+tn_status tni_cal_measure(const tn_program *p, tn_id task, const tn_dims *dims, tn_measure *out) {
+  if (task >= p->info.n_tasks || out->h.size < sizeof *out) return TN_E_INVALID;
+  const tni_cal_task *t = p->tasks[task];
+  tn_measure r = {.h = out->h, .slot_bytes = out->slot_bytes, .scratch_align = 64};
+  tn_status st = t->kind == TNI_CAL_PACKED ? measure_packed(p, t, dims, &r) : measure_float(p, t, dims, &r);
+  if (st == TN_OK && r.slot_bytes) st = measure_slots(p, &t->pub, dims, r.slot_bytes);
+  if (st == TN_OK) *out = r;
+  return st;
+}
+
+tn_status tni_cal_set(tn_program *p, tn_id slot, const tn_view *view, const tn_blob *blob, tn_error *err) {
+  if (slot >= p->info.n_slots) return tni_cm_fail(err, TN_E_INVALID, TNI_CAL_NAME, "there is no slot %u", slot);
+  tni_cal_slot *s = p->slots[slot];
+  const char *name = s->pub.name;
+  if (s->pub.kind != TN_SLOT_WEIGHT) return tni_cm_fail(err, TN_E_INVALID, name, "slot %u takes no weights", slot);
+  if (!view || !view->ptr) return tni_cm_fail(err, TN_E_INVALID, name, "weights must be in memory");
+  const tn_need *need = p->needs[s->pub.need];
+  if (need->format) {
+    if (!blob || blob->format != need->format || blob->n_params != 1 || !blob->params ||
+        blob->params[0] != need->params[0])
+      return tni_cm_fail(err, TN_E_INVALID, name, "the blob is not w4g with group %lld", (long long)need->params[0]);
+    if ((uintptr_t)view->ptr % 64) return tni_cm_fail(err, TN_E_INVALID, name, "the blob is not 64-byte aligned");
+    for (uint32_t i = 0; i < p->info.n_tasks; i++) {
+      const tni_cal_task *t = p->tasks[i];
+      if (t->kind != TNI_CAL_PACKED || t->pub.uses[t->w_use].slot != slot) continue;
+      if (blob->N != t->geo.N || blob->K != t->geo.K || blob->bytes < t->geo.bytes)
+        return tni_cm_fail(err, TN_E_INVALID, name, "the blob is [%lld,%lld], not [%lld,%lld]", (long long)blob->N,
+                           (long long)blob->K, (long long)t->geo.N, (long long)t->geo.K);
+    }
+  }
+  s->ptr = view->ptr;
+  s->bytes = view->bytes;
+  return TN_OK;
+}
+
+static tn_status bind_packed(tn_plan *plan, const tn_dims *dims) {
+  const tn_program *p = plan->program;
+  const tni_cal_task *t = plan->task;
+  uint32_t group = (uint32_t)t->geo.group, features = p->device->set.features;
+  tn_status st = rows_of(p, t, dims, &plan->M);
+  if (st == TN_OK)
+    st = tni_cal_scratch(&t->geo, plan->M, &plan->scratch_bytes, &plan->q_stride, &plan->scale_at, &plan->zero_at);
+  plan->quant = (tni_x86_quant_fn)tni_x86_select(TNI_X86_QUANT, group, features)->fn;
+  plan->gemv = (tni_x86_gemv_fn)tni_x86_select(TNI_X86_GEMV, group, features)->fn;
+  plan->gemm = (tni_x86_gemm_fn)tni_x86_select(TNI_X86_GEMM, group, features)->fn;
+  return st;
+}
+
+tn_status tni_cal_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan **out, tn_error *err) {
+  const tn_host *h = p->device->host;
+  if (task >= p->info.n_tasks) return tni_cm_fail(err, TN_E_INVALID, TNI_CAL_NAME, "there is no task %u", task);
+  tn_plan *plan = h->alloc(h->ctx, sizeof *plan, 16, TN_TAG_PLUGIN);
+  if (!plan) return tni_cm_fail(err, TN_E_NO_MEMORY, p->tasks[task]->pub.name, "out of memory");
+  memset(plan, 0, sizeof *plan);
+  plan->program = p;
+  plan->task = p->tasks[task];
+  plan->matmul = (tni_x86_matmul_fn)tni_x86_select(TNI_X86_MATMUL, 0, p->device->set.features)->fn;
+  tn_status st = plan->task->kind == TNI_CAL_PACKED ? bind_packed(plan, dims)
+                                                    : tni_cal_batch_of(p, plan->task, dims, &plan->batch);
+  if (st != TN_OK) {
+    h->free(h->ctx, plan);
+    return tni_cm_fail(err, st, p->tasks[task]->pub.name, "dims that do not fit this product");
+  }
+  *out = plan;
+  return TN_OK;
+}
+
+void tni_cal_unbind(tn_plan *plan) {
+  if (!plan) return;
+  const tn_host *h = plan->program->device->host;
+  h->free(h->ctx, plan);
+}
+
+/* Bytes that a use must have; 0 where it may be empty or is a constant, checked by set(). */
+static uint64_t bytes_of_use(const tn_plan *plan, uint32_t use) {
+  const tni_cal_task *t = plan->task;
+  if (use == t->pub.n_uses) return plan->scratch_bytes;
+  if (t->kind == TNI_CAL_PACKED) {
+    if (use == 0) return (uint64_t)(plan->M * t->geo.K) * 4;
+    for (uint32_t i = 0; i < t->n_parts; i++)
+      if (t->parts[i].y_use == use) return (uint64_t)(plan->M * t->parts[i].N) * 4;
+    return 0;
+  }
+  const tni_cal_batch *b = &plan->batch;
+  return use == t->y_use ? (uint64_t)(b->M * b->N * b->count) * 4 : 0;
+}
+
+static tn_status attach(tn_args *a, uint32_t use, const tn_view *view, tn_error *err) {
+  const tn_plan *plan = a->plan;
+  const tn_task *t = &plan->task->pub;
+  void *ptr = view ? view->ptr : NULL;
+  uint64_t bytes = view ? view->bytes : 0, wanted = bytes_of_use(plan, use);
+  const tni_cal_slot *s = use < t->n_uses ? plan->program->slots[t->uses[use].slot] : NULL;
+  if (s && s->pub.kind == TN_SLOT_WEIGHT) {
+    if (s->ptr) ptr = (void *)(uintptr_t)s->ptr;
+    if (!ptr) return tni_cm_fail(err, TN_E_INVALID, t->name, "weights of '%s' are not set", s->pub.name);
+  } else if (wanted && (!ptr || bytes < wanted)) {
+    return tni_cm_fail(err, TN_E_INVALID, t->name, "'%s' has %llu bytes, %llu are needed", s ? s->pub.name : "scratch",
+                       (unsigned long long)bytes, (unsigned long long)wanted);
+  }
+  uintptr_t align = !s || (s->pub.kind == TN_SLOT_WEIGHT && s->pub.value == TN_NONE) ? 64 : 1;
+  if (wanted && (uintptr_t)ptr % align)
+    return tni_cm_fail(err, TN_E_INVALID, t->name, "'%s' is not aligned", s ? s->pub.name : "scratch");
+  a->ptr[use] = ptr;
+  return TN_OK;
+}
+
+tn_status tni_cal_args(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn_args **out, tn_error *err) {
+  const tn_host *h = plan->program->device->host;
+  uint32_t wanted = plan->task->pub.n_uses + 1;
+  if (n != wanted)
+    return tni_cm_fail(err, TN_E_INVALID, plan->task->pub.name, "%u views given, %u expected", n, wanted);
+  tn_args *a = h->alloc(h->ctx, sizeof *a + n * sizeof *a->ptr, 16, TN_TAG_PLUGIN);
+  if (!a) return tni_cm_fail(err, TN_E_NO_MEMORY, plan->task->pub.name, "out of memory");
+  *a = (tn_args){.plan = plan, .n = n};
+  tn_status st = TN_OK;
+  for (uint32_t i = 0; st == TN_OK && i < n; i++) st = attach(a, i, uses[i], err);
+  if (st != TN_OK)
+    h->free(h->ctx, a);
+  else
+    *out = a;
+  return st;
+}
+
+tn_status tni_cal_args_set(tn_args *a, uint32_t use, const tn_view *view, tn_error *err) {
+  if (use >= a->n) return tni_cm_fail(err, TN_E_INVALID, a->plan->task->pub.name, "there is no use %u", use);
+  return attach(a, use, view, err);
+}
+
+void tni_cal_args_free(tn_args *a) {
+  if (!a) return;
+  const tn_host *h = a->plan->program->device->host;
+  h->free(h->ctx, a);
+}
