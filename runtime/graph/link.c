@@ -4,6 +4,21 @@
 
 #include "runtime/graph/priv.h"
 
+/* Takes from the outer value what is known there. A constant is shared: its elements live as long as the outer graph,
+ * which owns this one. */
+static void inherit(tni_value *v, const tni_value *up) {
+  v->pub.dtype = up->pub.dtype;
+  if (v->pub.rank == TNI_RANK_UNKNOWN) {
+    v->pub.rank = up->pub.rank;
+    v->pub.dims = up->pub.dims;
+  }
+  if (up->pub.kind != TN_VALUE_CONST) return;
+  v->pub.kind = TN_VALUE_CONST;
+  v->tensor = up->tensor;
+  v->origin = up->origin;
+  v->captured = TN_NONE;
+}
+
 tn_status tni_graph_capture(tni_graph *g, const char *name, tn_id *id) {
   *id = tni_graph_find(g, name);
   if (*id != TN_NONE || !g->outer) return TN_OK;
@@ -13,6 +28,7 @@ tn_status tni_graph_capture(tni_graph *g, const char *name, tn_id *id) {
   *id = tni_graph_add_value(g, name, TN_VALUE_INPUT, g->outer->values[up]->pub.dtype);
   if (*id == TN_NONE) return TN_E_NO_MEMORY;
   g->values[*id]->captured = up;
+  inherit(g->values[*id], g->outer->values[up]);
   return TN_OK;
 }
 
@@ -49,7 +65,6 @@ static tn_status check_values(const tni_graph *g, tn_error *err) {
   return TN_OK;
 }
 
-/* Calls fn for every subgraph of n. */
 static tn_status finish_subs(const tni_node *n, tn_error *err) {
   for (uint32_t i = 0; i < n->n_raw; i++) {
     for (uint32_t k = 0; k < n->raw[i].n_graphs; k++) {
@@ -104,21 +119,6 @@ static tn_status collect_captures(tni_graph *g, tni_node *n) {
   }
   n->captures = ids;
   return TN_OK;
-}
-
-/* Takes from the outer value what is known there. A constant is shared: its elements live as long as the outer graph,
- * which owns this one. */
-static void inherit(tni_value *v, const tni_value *up) {
-  v->pub.dtype = up->pub.dtype;
-  if (v->pub.rank == TNI_RANK_UNKNOWN) {
-    v->pub.rank = up->pub.rank;
-    v->pub.dims = up->pub.dims;
-  }
-  if (up->pub.kind != TN_VALUE_CONST) return;
-  v->pub.kind = TN_VALUE_CONST;
-  v->tensor = up->tensor;
-  v->origin = up->origin;
-  v->captured = TN_NONE;
 }
 
 /* Finds what makes value id; *found false: nothing does. */

@@ -32,22 +32,19 @@ static tn_id next_producer(walk *w, tn_id id) {
   return TN_NONE;
 }
 
+/* The stack holds readers below what they read; the text goes the way of the data. */
 static tn_status fail_cycle(const walk *w, tn_id again, tn_error *err) {
-  char text[200] = "";
-  size_t used = 0;
+  char text[180] = "";
+  const tni_node *n = w->g->nodes[again];
   uint32_t first = w->depth - 1;
   while (w->stack[first] != again) first--;
-  for (uint32_t i = w->depth; i-- > first && used < sizeof text - 1;) {
-    int n = snprintf(text + used, sizeof text - used, "'%s' -> ", w->g->nodes[w->stack[i]]->pub.name);
-    used += n < 0 ? 0 : (size_t)n;
-  }
-  const tni_node *n = w->g->nodes[again];
-  if (used >= sizeof text)
-    memcpy(text + sizeof text - 4, "...", 4);
-  else
-    memcpy(text + used - 4, "", 1);
-  return tni_fail_node(err, TN_E_INVALID, n, again, "reads its own result: a cycle of %u node%s, %s", w->depth - first,
-                       w->depth - first == 1 ? "" : "s", text);
+  size_t used = (size_t)snprintf(text, sizeof text, "'%s'", n->pub.name);
+  for (uint32_t i = w->depth; i-- > first && used < sizeof text;)
+    used += (size_t)snprintf(text + used, sizeof text - used, " -> '%s'", w->g->nodes[w->stack[i]]->pub.name);
+  if (used >= sizeof text) memcpy(text + sizeof text - 4, "...", 4);
+  uint32_t count = w->depth - first;
+  return tni_fail_node(err, TN_E_INVALID, n, again, "reads its own result: a cycle of %u node%s, %s", count,
+                       count == 1 ? "" : "s", text);
 }
 
 static tn_status place(walk *w, tn_id start, tn_error *err) {

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "tests/graph/graph_test.h"
+
+/* A graph with the given exprs whose nodes are added through the same builders. */
+static fixture sub_fixture(fixture *outer, const char *name) {
+  fixture s;
+  tni_error_init(&s.err);
+  s.g = NULL;
+  CU_ASSERT_EQUAL(tni_graph_create(outer->g->exprs, name, &s.g, &s.err), TN_OK);
+  return s;
+}
+
+/* An If whose branches read `then_reads` and `else_reads` of the outer graph. */
+static tn_status add_if(fixture *f, const char *name, const char *then_reads, const char *else_reads, const char *out) {
+  fixture t = sub_fixture(f, "then"), e = sub_fixture(f, "else");
+  node(&t, "t", "Neg", then_reads, "tr");
+  io(&t, "", "tr");
+  node(&e, "e", "Abs", else_reads, "er");
+  io(&e, "", "er");
+  tni_raw_attr raw[] = {raw_graph("else_branch", &e.g), raw_graph("then_branch", &t.g)};
+  return node_raw(f, name, "If", 17, "cond", out, raw, 2);
+}
+
+static tni_graph *branch(const fixture *f, const char *node_name, const char *attr) {
+  const tn_attr *a = tni_attr(&f->g->nodes[node_id(f, node_name)]->pub, attr);
+  return (tni_graph *)a->u.p;
+}
+
+static void captures(void) {
+  fixture f;
+  char buf[128];
+  fixture_init(&f);
+  input(&f, "cond", "");
+  input(&f, "x", "n, 4");
+  CU_ASSERT_EQUAL_FATAL(add_if(&f, "if", "late", "x", "y"), TN_OK);
+  node(&f, "late", "Exp", "x", "late"); /* the subgraph's reading orders it before the If */
+  io(&f, "cond x", "y");
+  CU_ASSERT_EQUAL_FATAL(tni_graph_finish(f.g, &f.err), TN_OK);
+  CU_ASSERT_STRING_EQUAL(order_of(&f, buf, sizeof buf), "late if");
+  const tni_node *n = f.g->nodes[node_id(&f, "if")];
+  CU_ASSERT_EQUAL(n->n_captures, 2);
+  CU_ASSERT_EQUAL(tni_graph_value(f.g, val(&f, "late"))->pub.n_uses, 1);
+  CU_ASSERT_EQUAL(tni_graph_value(f.g, val(&f, "late"))->pub.uses[0], 1);
+  tni_graph *e = branch(&f, "if", "else_branch");
+  CU_ASSERT_PTR_EQUAL(e->outer, f.g);
+  const tni_value *x = tni_graph_value(e, tni_graph_find(e, "x"));
+  CU_ASSERT_EQUAL(x->pub.kind, TN_VALUE_INPUT);
+  CU_ASSERT_EQUAL(x->captured, val(&f, "x"));
+  CU_ASSERT_EQUAL(x->pub.rank, 2); /* what is known outside is known inside */
+  CU_ASSERT_EQUAL(tni_graph_dce(f.g), 0);
+  fixture_finish(&f);
+}
+
+/* Reading through two levels makes the one between capture too. */
+static void nested(void) {
+  static float w[2] = {1, 2};
+  fixture f;
+  fixture_init(&f);
+  input(&f, "cond", "");
+  input(&f, "x", "n");
+  constant(&f, "w", TN_DT_F32, 1, (const int64_t[]){2}, w);
+  fixture a = sub_fixture(&f, "a"), b = sub_fixture(&f, "b");
+  val(&a, "cond");
+  CU_ASSERT_EQUAL_FATAL(add_if(&a, "inner", "x", "w", "ar"), TN_OK);
+  io(&a, "", "ar");
+  io(&b, "", "x"); /* an outer value as the branch's output */
+  tni_raw_attr raw[] = {raw_graph("then_branch", &a.g), raw_graph("else_branch", &b.g)};
+  CU_ASSERT_EQUAL_FATAL(node_raw(&f, "outer", "If", 17, "cond", "y", raw, 2), TN_OK);
+  io(&f, "cond x", "y");
+  CU_ASSERT_EQUAL_FATAL(tni_graph_finish(f.g, &f.err), TN_OK);
+  CU_ASSERT_EQUAL(tni_graph_value(a.g, tni_graph_find(a.g, "x"))->captured, val(&f, "x"));
+  tni_graph *t = branch(&a, "inner", "then_branch"), *e = branch(&a, "inner", "else_branch");
+  CU_ASSERT_EQUAL(tni_graph_value(t, tni_graph_find(t, "x"))->captured, tni_graph_find(a.g, "x"));
+  /* constants are shared */
+  const tni_value *ew = tni_graph_value(e, tni_graph_find(e, "w"));
+  CU_ASSERT_TRUE(ew->pub.kind == TN_VALUE_CONST && ew->tensor && ew->tensor->data == w && ew->captured == TN_NONE);
+  CU_ASSERT_EQUAL(tni_graph_value(b.g, tni_graph_find(b.g, "x"))->captured, val(&f, "x"));
+  CU_ASSERT_EQUAL(tni_graph_value(f.g, val(&f, "x"))->pub.n_uses, 2);
+  /* twice does no harm */
+  CU_ASSERT_EQUAL(tni_graph_finish(f.g, &f.err), TN_OK);
+  CU_ASSERT_EQUAL(tni_graph_value(f.g, val(&f, "x"))->pub.n_uses, 2);
+  fixture_finish(&f);
+}
+
+static void missing_in_subgraph(void) {
+  fixture f;
+  fixture_init(&f);
+  input(&f, "cond", "");
+  CU_ASSERT_EQUAL_FATAL(add_if(&f, "if", "cond", "ghost", "y"), TN_OK);
+  io(&f, "cond", "y");
+  CU_ASSERT_EQUAL(tni_graph_finish(f.g, &f.err), TN_E_INVALID);
+  CU_ASSERT_TRUE(err_has(&f.err, "in 'else_branch' of node 'if' (If)|'ghost'|node 'e' (Abs)"));
+  fixture_finish(&f);
+}
+
+/* A name that exists outside but that nothing makes there either. */
+static void missing_outside(void) {
+  fixture f;
+  fixture_init(&f);
+  input(&f, "cond", "");
+  val(&f, "ghost");
+  CU_ASSERT_EQUAL_FATAL(add_if(&f, "if", "cond", "ghost", "y"), TN_OK);
+  io(&f, "cond", "y");
+  CU_ASSERT_EQUAL(tni_graph_finish(f.g, &f.err), TN_E_INVALID);
+  CU_ASSERT_TRUE(err_has(&f.err, "'ghost', which its subgraph reads|node 'if' (If)"));
+  fixture_finish(&f);
+}
+
+static void cycle_through_subgraph(void) {
+  fixture f;
+  fixture_init(&f);
+  input(&f, "cond", "");
+  CU_ASSERT_EQUAL_FATAL(add_if(&f, "if", "z", "cond", "y"), TN_OK);
+  node(&f, "n", "Neg", "y", "z");
+  io(&f, "cond", "z");
+  CU_ASSERT_EQUAL(tni_graph_finish(f.g, &f.err), TN_E_INVALID);
+  CU_ASSERT_TRUE(err_has(&f.err, "cycle of 2 nodes|'if'|'n'"));
+  fixture_finish(&f);
+}
+
+/* Renumbering and replacing outside keep the subgraph's references right. */
+static void edits_outside(void) {
+  fixture f;
+  fixture_init(&f);
+  val(&f, "unused");
+  input(&f, "cond", "");
+  input(&f, "x", "n");
+  node(&f, "id", "Identity", "x", "t");
+  CU_ASSERT_EQUAL_FATAL(add_if(&f, "if", "t", "t", "y"), TN_OK);
+  io(&f, "cond x", "y");
+  CU_ASSERT_EQUAL_FATAL(tni_graph_finish(f.g, &f.err), TN_OK);
+  CU_ASSERT_EQUAL(tni_graph_replace(f.g, val(&f, "t"), val(&f, "x")), TN_OK);
+  CU_ASSERT_EQUAL(tni_graph_dce(f.g), 1);
+  CU_ASSERT_EQUAL_FATAL(tni_graph_compact(f.g, &f.err), TN_OK);
+  CU_ASSERT_EQUAL(f.g->n_nodes, 1);
+  CU_ASSERT_EQUAL(f.g->n_values, 3);
+  tni_graph *t = branch(&f, "if", "then_branch");
+  CU_ASSERT_EQUAL(tni_graph_value(t, tni_graph_find(t, "t"))->captured, tni_graph_find(f.g, "x"));
+  CU_ASSERT_EQUAL(tni_graph_value(f.g, tni_graph_find(f.g, "x"))->pub.n_uses, 2);
+  fixture_finish(&f);
+}
+
+/* A capture that nothing in the subgraph reads any more goes with compact, and its maker with dce. */
+static void edits_inside(void) {
+  fixture f;
+  fixture_init(&f);
+  input(&f, "cond", "");
+  input(&f, "x", "n");
+  node(&f, "big", "Exp", "x", "big");
+  CU_ASSERT_EQUAL_FATAL(add_if(&f, "if", "big", "x", "y"), TN_OK);
+  io(&f, "cond x", "y");
+  CU_ASSERT_EQUAL_FATAL(tni_graph_finish(f.g, &f.err), TN_OK);
+  CU_ASSERT_EQUAL(tni_graph_dce(f.g), 0);
+  tni_graph *t = branch(&f, "if", "then_branch");
+  tn_id x = tni_graph_add_value(t, "x", TN_VALUE_ACT, TN_DT_F32);
+  CU_ASSERT_EQUAL(tni_graph_replace(t, tni_graph_find(t, "big"), x), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tni_graph_compact(f.g, &f.err), TN_OK);
+  CU_ASSERT_EQUAL(tni_graph_find(t, "big"), TN_NONE);
+  CU_ASSERT_EQUAL(tni_graph_dce(f.g), 1);
+  CU_ASSERT_EQUAL_FATAL(tni_graph_compact(f.g, &f.err), TN_OK);
+  CU_ASSERT_EQUAL(tni_graph_find(f.g, "big"), TN_NONE);
+  fixture_finish(&f);
+}
+
+/* Too deep a nest is refused, and everything is freed (the sanitizers watch). */
+static void depth(void) {
+  fixture f;
+  fixture_init(&f);
+  tni_graph *inner = NULL;
+  tn_status st = TN_OK;
+  for (int i = 0; i < 80 && st == TN_OK; i++) {
+    fixture s = sub_fixture(&f, "s");
+    if (inner) {
+      tni_raw_attr raw = raw_graph("body", &inner);
+      st = node_raw(&s, "loop", "Loop", 17, "- -", "z", &raw, 1);
+      f.err = s.err;
+    }
+    io(&s, "", "z");
+    inner = s.g;
+  }
+  CU_ASSERT_EQUAL(st, TN_E_LIMIT);
+  CU_ASSERT_TRUE(err_has(&f.err, "nest deeper than 64|@ loop"));
+  tni_graph_destroy(inner);
+  fixture_finish(&f);
+}
+
+/* A node that fails takes its subgraphs along. */
+static void ownership_on_failure(void) {
+  fixture f;
+  fixture_init(&f);
+  fixture s = sub_fixture(&f, "s");
+  tni_raw_attr raw = raw_graph("then_branch", &s.g);
+  CU_ASSERT_EQUAL(node_raw(&f, "if", "If", 17, "cond", "y", &raw, 1), TN_E_INVALID);
+  CU_ASSERT_TRUE(err_has(&f.err, "'else_branch' is required"));
+  fixture_finish(&f);
+}
+
+void add_subgraph_suite(void) {
+  CU_pSuite s = CU_add_suite("subgraphs", NULL, NULL);
+  CU_add_test(s, "captures", captures);
+  CU_add_test(s, "nested", nested);
+  CU_add_test(s, "missing in the subgraph", missing_in_subgraph);
+  CU_add_test(s, "missing outside", missing_outside);
+  CU_add_test(s, "cycle through a subgraph", cycle_through_subgraph);
+  CU_add_test(s, "edits outside", edits_outside);
+  CU_add_test(s, "edits inside", edits_inside);
+  CU_add_test(s, "depth", depth);
+  CU_add_test(s, "ownership on failure", ownership_on_failure);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "runtime/graph/view.h"
+#include "tests/graph/graph_test.h"
+
+static void structure(void) {
+  fixture f;
+  tn_graph v;
+  memset(&v, 0, sizeof v);
+  fixture_init(&f);
+  input(&f, "x", "batch, 4");
+  node(&f, "a", "Neg", "x", "t");
+  node(&f, "b", "Abs", "t", "y");
+  io(&f, "x", "y");
+  CU_ASSERT_EQUAL_FATAL(tni_graph_compact(f.g, &f.err), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tni_graph_view(f.g, TN_PHASE_DECODE, &v, &f.err), TN_OK);
+  CU_ASSERT_EQUAL(v.h.size, sizeof v);
+  CU_ASSERT_EQUAL(v.phase, TN_PHASE_DECODE);
+  CU_ASSERT_PTR_EQUAL(v.ctx->exprs, f.g->exprs);
+  CU_ASSERT_TRUE(v.n_nodes == 2 && v.n_values == 3);
+  for (uint32_t i = 0; i < v.n_nodes; i++) CU_ASSERT_PTR_EQUAL(v.nodes[i], &f.g->nodes[i]->pub);
+  for (uint32_t i = 0; i < v.n_values; i++) CU_ASSERT_PTR_EQUAL(v.values[i], &f.g->values[i]->pub);
+  CU_ASSERT_EQUAL_FATAL(v.n_symbols, 1);
+  CU_ASSERT_STRING_EQUAL(v.symbols[0]->name, "batch");
+  CU_ASSERT_TRUE(v.symbols[0]->lo == 0 && v.symbols[0]->hi == INT32_MAX);
+  CU_ASSERT_EQUAL(v.symbols[0]->h.size, sizeof(tn_symbol));
+  f.g->nodes[0]->dead = true;
+  CU_ASSERT_EQUAL(tni_graph_view(f.g, TN_PHASE_DECODE, &v, &f.err), TN_E_INTERNAL);
+  fixture_finish(&f);
+}
+
+static void weights(void) {
+  static float w[6] = {1, 2, 3, 4, 5, 6};
+  static uint16_t h[6] = {0x3c00, 0x4000, 0x4200, 0x4400, 0x4500, 0x4600};
+  static uint8_t q[3] = {0x21, 0x43, 0xf5}; /* int4: 1 2 3 4 5 -1 */
+  const int64_t dims[] = {2, 3};
+  fixture f;
+  tn_graph v;
+  float row[6];
+  fixture_init(&f);
+  input(&f, "x", "2, 3");
+  const tn_id ids[] = {constant(&f, "f32", TN_DT_F32, 2, dims, w), constant(&f, "f16", TN_DT_F16, 2, dims, h),
+                       constant(&f, "i4", TN_DT_I4, 2, dims, q), constant(&f, "flat", TN_DT_F32, 1, dims + 1, w)};
+  io(&f, "x", "x");
+  CU_ASSERT_EQUAL_FATAL(tni_graph_finish(f.g, &f.err), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tni_graph_view(f.g, 0, &v, &f.err), TN_OK);
+  for (int i = 0; i < 3; i++) {
+    const tn_weight *p = v.values[ids[i]]->data;
+    CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+    CU_ASSERT_TRUE(p->N == 2 && p->K == 3 && p->flags == 0 && p->h.size == sizeof *p);
+    CU_ASSERT_EQUAL(p->dtype, v.values[ids[i]]->dtype);
+    CU_ASSERT_PTR_EQUAL(p->raw, f.g->values[ids[i]]->tensor->data);
+    CU_ASSERT_EQUAL(p->rows(p, 1, 2, row), TN_OK);
+    CU_ASSERT_TRUE(row[0] == 4 && row[1] == 5 && row[2] == (i == 2 ? -1 : 6));
+    CU_ASSERT_EQUAL(p->rows(p, 0, 2, row), TN_OK);
+    CU_ASSERT_TRUE(row[0] == 1 && row[3] == 4);
+    CU_ASSERT_EQUAL(p->rows(p, 2, 2, row), TN_OK);
+    CU_ASSERT_EQUAL(p->rows(p, 0, 3, row), TN_E_INVALID);
+    CU_ASSERT_EQUAL(p->rows(p, -1, 1, row), TN_E_INVALID);
+    CU_ASSERT_EQUAL(p->rows(p, 2, 1, row), TN_E_INVALID);
+  }
+  CU_ASSERT_PTR_NULL(v.values[ids[3]]->data);
+  CU_ASSERT_PTR_NULL(v.values[val(&f, "x")]->data);
+  fixture_finish(&f);
+}
+
+void add_view_suite(void) {
+  CU_pSuite s = CU_add_suite("view", NULL, NULL);
+  CU_add_test(s, "structure", structure);
+  CU_add_test(s, "weights", weights);
+}
