@@ -128,6 +128,12 @@ typedef struct tn_tensor {
   uint64_t bytes;
 } tn_tensor;
 
+/* Reads a tensor file: .npy (NumPy, versions 1 to 3, C order) or .pb (ONNX TensorProto). *out is one allocation with its
+ * data; tn_free it. name: the TensorProto's, else NULL. */
+TN_API TN_MUST_CHECK tn_status tn_tensor_load(const char *path, tn_tensor **out, tn_error *err);
+/* Writes .npy or .pb, by the path's ending. */
+TN_API TN_MUST_CHECK tn_status tn_tensor_save(const tn_tensor *t, const char *path, tn_error *err);
+
 TN_API TN_MUST_CHECK tn_status tn_session_create(tn_model *m, tn_session **out, tn_error *err);
 TN_API void tn_session_destroy(tn_session *s);
 /* Runs the model once. in: by name, each input exactly once, memory of the caller during the call. out: n_out tensors

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/cli/cli.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+/* --- options ---------------------------------------------------------------------------------------------------- */
+
+static const char *env(const char *name) {
+  if (getauxval(AT_SECURE)) return NULL;
+  const char *v = getenv(name);
+  return v && *v ? v : NULL;
+}
+
+static int parse_format(cli *c) {
+  static const char *const names[] = {"text", "md", "csv", "json"};
+  if (!c->format_name) return 0;
+  for (int i = 0; i < 4; i++)
+    if (strcmp(c->format_name, names[i]) == 0) {
+      c->format = (cli_format)i;
+      return 0;
+    }
+  return cli_usage(c, "unknown --format '%s' (text, md, csv, json)", c->format_name);
+}
+
+int cli_parse(cli *c, int argc, const char **argv, struct poptOption *own, const char *usage, poptContext *pc,
+              const char ***rest, int *done) {
+  struct poptOption common[] = {
+      {"profile", 0, POPT_ARG_STRING, &c->profile, 0, "device profile: a name or a .yaml file (default: default)",
+       "NAME|FILE"},
+      {"plugin-dir", 0, POPT_ARG_ARGV, &c->plugin_dirs, 0, "search this folder for plugins first (repeatable)", "DIR"},
+      {"threads", 0, POPT_ARG_INT, &c->threads, 0, "threads (default: the profile's, else all processors)", "N"},
+      {"cache-dir", 0, POPT_ARG_STRING, &c->cache_dir, 0, "folder for packed weights ('' = none)", "DIR"},
+      {"log-level", 0, POPT_ARG_STRING, &c->log_level, 0, "error, warn, info or debug (default: warn)", "LEVEL"},
+      {"format", 0, POPT_ARG_STRING, &c->format_name, 0, "text, md, csv or json", "FORMAT"},
+      POPT_TABLEEND};
+  struct poptOption all[] = {{NULL, 0, POPT_ARG_INCLUDE_TABLE, own, 0, "Options of this command:", NULL},
+                             {NULL, 0, POPT_ARG_INCLUDE_TABLE, common, 0, "Options of every command:", NULL},
+                             POPT_AUTOHELP POPT_TABLEEND};
+  *done = 0;
+  *pc = poptGetContext("tenon", argc, argv, all, 0);
+  char full[256];
+  snprintf(full, sizeof full, "%s %s", c->command, usage);
+  poptSetOtherOptionHelp(*pc, full);
+  if (getauxval(AT_SECURE)) c->quiet = 0;
+  int rc = poptGetNextOpt(*pc);
+  if (rc < -1) return cli_usage(c, "%s: %s", poptBadOption(*pc, POPT_BADOPTION_NOALIAS), poptStrerror(rc));
+  static const char *none[] = {NULL};
+  *rest = poptGetArgs(*pc);
+  if (!*rest) *rest = none;
+  int bad = parse_format(c);
+  if (bad) return bad;
+  if (c->threads < 0 || c->threads > 256) return cli_usage(c, "--threads takes 0 to 256");
+  return 0;
+}
+
+void cli_finish(cli *c, poptContext pc) {
+  tn_runtime_destroy(c->rt);
+  free(c->profile);
+  free(c->log_level);
+  free(c->format_name);
+  free(c->cache_dir);
+  for (char **d = c->plugin_dirs; d && *d; d++) free(*d);
+  free(c->plugin_dirs);
+  poptFreeContext(pc);
+}
+
+/* --- runtime ---------------------------------------------------------------------------------------------------- */
+
+static void on_log(void *user, uint32_t level, const char *line) {
+  static const char *const names[] = {"error", "warning", "info", "debug"};
+  (void)user;
+  fprintf(stderr, "tenon: %s: %s\n", level < 4 ? names[level] : "log", line);
+}
+
+static void on_progress(void *user, const char *what, uint64_t done, uint64_t total) {
+  (void)user;
+  if (!isatty(STDERR_FILENO) || !total) return;
+  fprintf(stderr, "\rpacking %3.0f %% (%.1f of %.1f MB) %-40.40s", 100.0 * (double)done / (double)total,
+          (double)done / 1e6, (double)total / 1e6, done < total ? what : "");
+  if (done >= total) fprintf(stderr, "\r%*s\r", 100, "");
+}
+
+static int log_level(cli *c, uint32_t *level) {
+  static const char *const names[] = {"error", "warn", "info", "debug"};
+  const char *want = c->log_level ? c->log_level : env("TENON_LOG");
+  *level = TN_LOG_WARN;
+  for (uint32_t i = 0; want && i < 4; i++)
+    if (strcmp(want, names[i]) == 0) {
+      *level = i;
+      return 0;
+    }
+  return want ? cli_usage(c, "unknown log level '%s' (error, warn, info, debug)", want) : 0;
+}
+
+/* --cache-dir, TENON_CACHE_DIR, XDG_CACHE_HOME/tenon, ~/.cache/tenon. NULL: let the profile decide. */
+static const char *cache_dir(const cli *c, char *buf, size_t n) {
+  if (c->cache_dir) return c->cache_dir;
+  const char *v = env("TENON_CACHE_DIR");
+  if (v) return v;
+  v = env("XDG_CACHE_HOME");
+  if (v && *v == '/') {
+    snprintf(buf, n, "%s/tenon", v);
+    return buf;
+  }
+  v = env("HOME");
+  if (!v) return NULL;
+  snprintf(buf, n, "%s/.cache/tenon", v);
+  return buf;
+}
+
+/* --plugin-dir folders, then those of TENON_PLUGIN_PATH, then lib/ beside an installed tree that was moved. */
+static size_t plugin_dirs(const cli *c, const char **dirs, size_t cap, char *path_copy, char *moved, size_t n_moved) {
+  size_t n = 0;
+  for (char **d = c->plugin_dirs; d && *d && n < cap; d++) dirs[n++] = *d;
+  char *save = NULL;
+  for (char *d = strtok_r(path_copy, ":", &save); d && n < cap; d = strtok_r(NULL, ":", &save)) dirs[n++] = d;
+  ssize_t len = readlink("/proc/self/exe", moved, n_moved - 1);
+  char *slash = NULL;
+  if (len > 0) {
+    moved[len] = '\0';
+    slash = strrchr(moved, '/');
+  }
+  if (slash && (size_t)(slash - moved) + sizeof "/" TENON_REL_PLUGINS < n_moved && n < cap) {
+    memcpy(slash, "/" TENON_REL_PLUGINS, sizeof "/" TENON_REL_PLUGINS);
+    if (access(moved, F_OK) == 0) dirs[n++] = moved;
+  }
+  return n;
+}
+
+int cli_open(cli *c, uint32_t flags) {
+  enum { MAX_DIRS = 64 };
+  char cache[4096], moved[4096], profiles[4096], *absolute[MAX_DIRS] = {0};
+  const char *dirs[MAX_DIRS];
+  char *path_copy = strdup(env("TENON_PLUGIN_PATH") ? env("TENON_PLUGIN_PATH") : "");
+  size_t n = path_copy ? plugin_dirs(c, dirs, MAX_DIRS, path_copy, moved, sizeof moved) : 0;
+  for (size_t i = 0; i < n; i++) {
+    absolute[i] = realpath(dirs[i], NULL);
+    if (absolute[i]) dirs[i] = absolute[i];
+  }
+  const char *profile_dirs[2];
+  uint32_t n_profiles = 0;
+  if (env("TENON_PROFILE_PATH")) profile_dirs[n_profiles++] = env("TENON_PROFILE_PATH");
+  ssize_t len = readlink("/proc/self/exe", profiles, sizeof profiles - 64);
+  if (len > 0) {
+    profiles[len] = '\0';
+    char *slash = strrchr(profiles, '/');
+    if (slash) strcpy(slash, "/" TENON_REL_PROFILES);
+    profile_dirs[n_profiles++] = profiles;
+  }
+  uint32_t level;
+  int rc = log_level(c, &level);
+  if (rc == 0) {
+    tn_runtime_opts o = {.h = {sizeof o, 1, 0},
+                         .profile = c->profile ? c->profile : env("TENON_PROFILE"),
+                         .profile_dirs = profile_dirs,
+                         .n_profile_dirs = n_profiles,
+                         .plugin_dirs = dirs,
+                         .n_plugin_dirs = (uint32_t)n,
+                         .cache_dir = cache_dir(c, cache, sizeof cache),
+                         .threads = (uint32_t)c->threads,
+                         .log_level = level,
+                         .log = on_log,
+                         .progress = on_progress,
+                         .flags = flags | (getauxval(AT_SECURE) ? TN_RT_PRIVILEGED : 0)};
+    tn_error_init(&c->err);
+    tn_status st = tn_runtime_create(&o, &c->rt, &c->err);
+    /* What is wrong here is the profile (3) or a plugin (5). */
+    if (st != TN_OK) rc = st == TN_E_INVALID ? cli_fail(c, st) : (cli_fail(c, st), EXIT_DEVICE);
+  }
+  for (size_t i = 0; i < n; i++) free(absolute[i]);
+  free(path_copy);
+  return rc;
+}
+
+int cli_load(cli *c, const char *path, uint32_t flags, tn_model **out) {
+  tn_model_opts o = {.h = {sizeof o, 1, 0}, .flags = flags};
+  tn_error_init(&c->err);
+  tn_status st = tn_model_load(c->rt, path, &o, out, &c->err);
+  if (st == TN_E_UNSUPPORTED) return cli_list_unsupported(c, path);
+  return st == TN_OK ? 0 : cli_fail(c, st);
+}
+
+/* --- messages --------------------------------------------------------------------------------------------------- */
+
+static int exit_code(tn_status st) {
+  switch (st) {
+    case TN_OK:
+      return EXIT_DONE;
+    case TN_E_INVALID:
+    case TN_E_UNAVAILABLE:
+    case TN_E_CORRUPT:
+    case TN_E_IO:
+    case TN_E_LIMIT:
+      return EXIT_INPUT;
+    case TN_E_UNSUPPORTED:
+      return EXIT_UNSUPPORTED;
+    case TN_E_CANCELLED:
+      return EXIT_INT;
+    default:
+      return EXIT_DEVICE;
+  }
+}
+
+int cli_fail(cli *c, tn_status st) {
+  const char *message = c->err.message[0] ? c->err.message : "failed without a reason";
+  if (c->format == FMT_JSON) {
+    json_t *m = json_string(message), *w = json_string(c->err.where);
+    json_t *j = json_pack("{s:{s:s, s:o, s:o}}", "error", "code", tn_status_name(st), "message",
+                          m ? m : json_string("(not UTF-8)"), "where", w ? w : json_string(""));
+    json_dumpf(j, stdout, JSON_INDENT(1));
+    putchar('\n');
+    json_decref(j);
+  } else if (c->err.where[0] && !strstr(message, c->err.where)) {
+    fprintf(stderr, "tenon: %s: %s\n", c->err.where, message);
+  } else {
+    fprintf(stderr, "tenon: %s\n", message);
+  }
+  return exit_code(st);
+}
+
+int cli_usage(cli *c, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(c->err.message, sizeof c->err.message, fmt, ap);
+  va_end(ap);
+  c->err.where[0] = '\0';
+  cli_fail(c, TN_E_INVALID);
+  if (c->format != FMT_JSON) fprintf(stderr, "Try: tenon %s --help\n", c->command);
+  return EXIT_USAGE;
+}
+
+void cli_note(const cli *c, const char *fmt, ...) {
+  if (c->quiet) return;
+  va_list ap;
+  va_start(ap, fmt);
+  vfprintf(stderr, fmt, ap);
+  va_end(ap);
+  fputc('\n', stderr);
+}
+
+/* --- reports ---------------------------------------------------------------------------------------------------- */
+
+json_t *cli_report(cli *c, tn_model *m, uint32_t what) {
+  char *text = NULL;
+  if (tn_model_report(m, what, &text, &c->err) != TN_OK) return NULL;
+  json_t *j = json_loads(text, 0, NULL);
+  tn_free(text);
+  return j;
+}
+
+void cli_note_placement(cli *c, tn_model *m) {
+  json_t *j = cli_report(c, m, TN_REPORT_CHECK);
+  char line[512] = "";
+  size_t at = 0;
+  const char *device;
+  json_t *count;
+  json_object_foreach(json_object_get(j, "placement"), device, count) {
+    int n = snprintf(line + at, sizeof line - at, "%s%s %lld nodes", at ? ", " : "", device,
+                     (long long)json_integer_value(count));
+    if (n < 0 || (size_t)n >= sizeof line - at) break;
+    at += (size_t)n;
+  }
+  cli_note(c, "placement: %s", line);
+  json_decref(j);
+}
+
+int cli_list_unsupported(cli *c, const char *model) {
+  tn_error first = c->err;
+  tn_model_opts o = {.h = {sizeof o, 1, 0}, .flags = TN_MODEL_INSPECT};
+  tn_model *m = NULL;
+  json_t *j = tn_model_load(c->rt, model, &o, &m, &c->err) == TN_OK ? cli_report(c, m, TN_REPORT_CHECK) : NULL;
+  size_t i;
+  json_t *node;
+  json_array_foreach(json_object_get(j, "nodes"), i, node) {
+    if (c->format == FMT_JSON || !json_is_null(json_object_get(node, "device"))) continue;
+    fprintf(stderr, "unsupported: %s-%lld '%s'\n", json_string_value(json_object_get(node, "op")),
+            (long long)json_integer_value(json_object_get(node, "version")),
+            json_string_value(json_object_get(node, "name")));
+    const char *device;
+    json_t *why;
+    json_object_foreach(json_object_get(node, "refusals"), device, why)
+        fprintf(stderr, "  %s: %s\n", device, json_string_value(json_object_get(why, "text")));
+  }
+  json_decref(j);
+  tn_model_destroy(m);
+  c->err = first;
+  return cli_fail(c, TN_E_UNSUPPORTED);
+}
+
+/* --- interruption ----------------------------------------------------------------------------------------------- */
+
+static tn_chat *volatile running_chat;
+static tn_session *volatile running_session;
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int sig) {
+  (void)sig;
+  if (interrupted++) _exit(EXIT_INT);
+  if (running_chat) tn_chat_cancel(running_chat);
+  if (running_session) tn_session_cancel(running_session);
+}
+
+static void catch_interrupt(void) {
+  struct sigaction sa = {.sa_handler = on_signal};
+  sigaction(SIGINT, &sa, NULL);
+  sigaction(SIGTERM, &sa, NULL);
+}
+
+void cli_cancel_chat(tn_chat *chat) {
+  running_chat = chat;
+  if (chat) catch_interrupt();
+}
+
+void cli_cancel_session(tn_session *s) {
+  running_session = s;
+  if (s) catch_interrupt();
+}
+
+int cli_interrupted(void) { return interrupted != 0; }
+
+/* --- files ------------------------------------------------------------------------------------------------------ */
+
+tn_status cli_read(const char *path, char **text, size_t *n, tn_error *err) {
+  FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+  size_t cap = 1 << 16, have = 0;
+  char *buf = f ? malloc(cap) : NULL;
+  while (buf) {
+    have += fread(buf + have, 1, cap - have - 1, f);
+    if (have < cap - 1) break;
+    char *grown = realloc(buf, cap *= 2);
+    if (!grown) free(buf);
+    buf = grown;
+  }
+  bool ok = buf && !ferror(f);
+  int why = errno;
+  if (f && f != stdin) fclose(f);
+  if (!ok) {
+    free(buf);
+    err->code = TN_E_IO;
+    snprintf(err->where, sizeof err->where, "%s", path);
+    snprintf(err->message, sizeof err->message, "cannot read '%s': %s", path, strerror(why));
+    return TN_E_IO;
+  }
+  buf[have] = '\0';
+  *text = buf;
+  *n = have;
+  return TN_OK;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What every command shares: the common options, opening a runtime, tables, errors and exit codes. Results go to
+ * stdout, everything else to stderr.
+ */
+#ifndef TENON_CLI_CLI_H
+#define TENON_CLI_CLI_H
+
+#include <jansson.h>
+#include <popt.h>
+#include <tenon/tenon.h>
+
+enum {
+  EXIT_DONE = 0,
+  EXIT_CHECK = 1,
+  EXIT_USAGE = 2,
+  EXIT_INPUT = 3,
+  EXIT_UNSUPPORTED = 4,
+  EXIT_DEVICE = 5,
+  EXIT_INT = 130
+};
+
+typedef enum { FMT_TEXT, FMT_MD, FMT_CSV, FMT_JSON } cli_format;
+
+/* Options that every command takes. */
+typedef struct cli {
+  const char *command;
+  char *profile, *log_level, *format_name, *cache_dir;
+  char **plugin_dirs;
+  int threads, quiet;
+  cli_format format;
+  tn_error err;
+  tn_runtime *rt;
+} cli;
+
+/* Parses argv with the command's own table in front of the common one. 0, or the exit code to leave with (after --help
+ * EXIT_DONE with *done set). rest: the positional arguments (owned by pc). */
+int cli_parse(cli *c, int argc, const char **argv, struct poptOption *own, const char *usage, poptContext *pc,
+              const char ***rest, int *done);
+void cli_finish(cli *c, poptContext pc);
+
+/* Opens the runtime that the options ask for. 0, or an exit code (reported). */
+int cli_open(cli *c, uint32_t flags);
+int cli_load(cli *c, const char *path, uint32_t flags, tn_model **out);
+
+/* Reports c->err (text on stderr; one JSON object on stdout with --format json) and gives the exit code of st. */
+int cli_fail(cli *c, tn_status st);
+/* A mistake in the command line. */
+int cli_usage(cli *c, const char *fmt, ...) TN_PRINTF(2, 3);
+void cli_note(const cli *c, const char *fmt, ...) TN_PRINTF(2, 3);
+
+/* A table of strings: columns separated by what the format asks for. json: list of objects keyed by the header. */
+typedef struct cli_table {
+  const char *const *header;
+  size_t n_cols;
+  char **cells;
+  size_t n_rows, cap;
+} cli_table;
+void cli_table_init(cli_table *t, const char *const *header, size_t n_cols);
+void cli_table_add(cli_table *t, ...); /* n_cols strings */
+void cli_table_print(const cli_table *t, cli_format f);
+void cli_table_finish(cli_table *t);
+
+/* The running thing that Ctrl-C stops. */
+void cli_cancel_chat(tn_chat *chat);
+void cli_cancel_session(tn_session *s);
+int cli_interrupted(void);
+
+/* Whole file (or "-": standard input), malloc'd and terminated. */
+tn_status cli_read(const char *path, char **text, size_t *n, tn_error *err);
+/* The report of a model as parsed JSON, or NULL with c->err set. */
+json_t *cli_report(cli *c, tn_model *m, uint32_t what);
+/* "cpu-avx2-lut 44, host 260" on stderr. */
+void cli_note_placement(cli *c, tn_model *m);
+/* Prints the nodes that nobody takes (text on stderr); EXIT_UNSUPPORTED. */
+int cli_list_unsupported(cli *c, const char *model);
+
+int cmd_run(int argc, const char **argv);
+int cmd_infer(int argc, const char **argv);
+int cmd_verify(int argc, const char **argv);
+int cmd_check(int argc, const char **argv);
+int cmd_inspect(int argc, const char **argv);
+int cmd_plugins(int argc, const char **argv);
+int cmd_eval(int argc, const char **argv);
+int cmd_trace(int argc, const char **argv);
+
+#endif

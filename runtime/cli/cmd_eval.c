@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Perplexity. Each text is scored alone: BOS (the tokenizer's own, else the model's), then its first tokens up to the
+ * context or --max-tokens; every token after the first is predicted once.
+ */
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/cli/generate.h"
+
+typedef struct eval_opts {
+  char *text, *against;
+  int max_tokens;
+} eval_opts;
+
+typedef struct score {
+  double nll, nll_other, kl, text_means, text_means_other;
+  uint64_t predicted, agree, bytes, texts;
+} score;
+
+/* log softmax of row into out (double: sums over large vocabularies). */
+static void log_softmax(const float *row, size_t n, double *out) {
+  double top = -INFINITY, sum = 0;
+  for (size_t i = 0; i < n; i++)
+    if (row[i] > top) top = row[i];
+  for (size_t i = 0; i < n; i++) sum += exp(row[i] - top);
+  double norm = top + log(sum);
+  for (size_t i = 0; i < n; i++) out[i] = row[i] - norm;
+}
+
+static size_t argmax(const float *row, size_t n) {
+  size_t best = 0;
+  for (size_t i = 1; i < n; i++)
+    if (row[i] > row[best]) best = i;
+  return best;
+}
+
+typedef struct scorer {
+  cli *c;
+  tn_lm *lm;
+  tn_chat *chat, *other; /* other: NULL without --against */
+  double *p, *q;
+  size_t vocab;
+  int64_t limit;
+  score s;
+} scorer;
+
+static tn_status encode(scorer *sc, const char *text, size_t n, int32_t **out, size_t *n_out) {
+  int32_t *ids = NULL, bos = tn_lm_bos(sc->lm);
+  size_t k = 0;
+  tn_status st = tn_lm_encode(sc->lm, text, n, 1, &ids, &k, &sc->c->err);
+  if (st != TN_OK) return st;
+  bool add = bos >= 0 && (k == 0 || ids[0] != bos);
+  int32_t *r = malloc((k + 2) * sizeof *r);
+  if (!r) {
+    tn_free(ids);
+    return TN_E_NO_MEMORY;
+  }
+  if (add) r[0] = bos;
+  memcpy(r + add, ids, k * sizeof *r);
+  tn_free(ids);
+  k += add;
+  *n_out = (int64_t)k > sc->limit ? (size_t)sc->limit : k;
+  *out = r;
+  return TN_OK;
+}
+
+static tn_status compare_rows(scorer *sc, const int32_t *ids, size_t rows, const float *a, const float *b,
+                              double *text_other) {
+  for (size_t i = 0; i < rows; i++) {
+    const float *x = a + i * sc->vocab, *y = b + i * sc->vocab;
+    log_softmax(x, sc->vocab, sc->p);
+    log_softmax(y, sc->vocab, sc->q);
+    for (size_t k = 0; k < sc->vocab; k++)
+      if (sc->q[k] > -700) sc->s.kl += exp(sc->q[k]) * (sc->q[k] - sc->p[k]);
+    sc->s.agree += argmax(x, sc->vocab) == argmax(y, sc->vocab);
+    *text_other -= sc->q[ids[i + 1]];
+  }
+  return TN_OK;
+}
+
+static tn_status score_ids(scorer *sc, const int32_t *ids, size_t n) {
+  const float *a = NULL, *b = NULL;
+  size_t rows = 0, vocab = 0;
+  double text = 0, other = 0;
+  if (n < 2) return TN_OK;
+  tn_chat_reset(sc->chat);
+  tn_status st = tn_chat_score(sc->chat, ids, n - 1, &a, &rows, &vocab, &sc->c->err);
+  if (st != TN_OK) return st;
+  if (vocab != sc->vocab) {
+    free(sc->p);
+    free(sc->q);
+    sc->p = malloc(vocab * sizeof *sc->p);
+    sc->q = malloc(vocab * sizeof *sc->q);
+    sc->vocab = vocab;
+    if (!sc->p || !sc->q) return TN_E_NO_MEMORY;
+  }
+  for (size_t i = 0; i < rows; i++) {
+    if (ids[i + 1] < 0 || (size_t)ids[i + 1] >= vocab) return TN_E_INVALID;
+    log_softmax(a + i * vocab, vocab, sc->p);
+    text -= sc->p[ids[i + 1]];
+  }
+  if (sc->other) {
+    tn_chat_reset(sc->other);
+    st = tn_chat_score(sc->other, ids, n - 1, &b, &rows, &vocab, &sc->c->err);
+    if (st == TN_OK) st = compare_rows(sc, ids, rows, a, b, &other);
+  }
+  sc->s.nll += text;
+  sc->s.nll_other += other;
+  sc->s.text_means += text / (double)rows;
+  sc->s.text_means_other += other / (double)rows;
+  sc->s.predicted += rows;
+  sc->s.texts++;
+  return st;
+}
+
+static tn_status score_text(scorer *sc, const char *text, size_t n) {
+  int32_t *ids = NULL;
+  size_t k = 0, bytes = 0;
+  char *back = NULL;
+  tn_status st = encode(sc, text, n, &ids, &k);
+  if (st == TN_OK) st = score_ids(sc, ids, k);
+  if (st == TN_OK && k > 1) st = tn_lm_decode(sc->lm, ids + 1, k - 1, 1, &back, &bytes, &sc->c->err);
+  sc->s.bytes += bytes;
+  tn_free(back);
+  free(ids);
+  return st;
+}
+
+static tn_status score_file(scorer *sc, const char *path, const char *text, size_t n) {
+  size_t m = strlen(path), i;
+  if (m < 5 || strcmp(path + m - 5, ".json") != 0) return score_text(sc, text, n);
+  json_error_t why;
+  json_t *list = json_loadb(text, n, 0, &why), *s;
+  tn_status st = TN_OK;
+  if (!json_is_array(list)) {
+    snprintf(sc->c->err.message, sizeof sc->c->err.message, "'%s' is not a JSON list of strings%s%s", path,
+             list ? "" : ": ", list ? "" : why.text);
+    st = TN_E_INVALID;
+  }
+  json_array_foreach(list, i, s) {
+    if (st == TN_OK && !json_is_string(s)) {
+      snprintf(sc->c->err.message, sizeof sc->c->err.message, "'%s': element %zu is not a string", path, i);
+      st = TN_E_INVALID;
+    }
+    if (st != TN_OK || cli_interrupted()) break;
+    if (isatty(STDERR_FILENO)) fprintf(stderr, "\rtext %zu of %zu ", i + 1, json_array_size(list));
+    st = score_text(sc, json_string_value(s), json_string_length(s));
+  }
+  if (isatty(STDERR_FILENO)) fprintf(stderr, "\r%*s\r", 40, "");
+  json_decref(list);
+  return st;
+}
+
+static int print_score(const cli *c, const score *s, const char *against) {
+  double n = s->predicted ? (double)s->predicted : 1, texts = s->texts ? (double)s->texts : 1;
+  json_t *j = json_pack("{s:I, s:I, s:I, s:f, s:f, s:f, s:f}", "texts", (json_int_t)s->texts, "tokens",
+                        (json_int_t)s->predicted, "bytes", (json_int_t)s->bytes, "mean_nll", s->nll / n,
+                        "mean_nll_of_texts", s->text_means / texts, "perplexity", exp(s->nll / n), "bits_per_byte",
+                        s->bytes ? s->nll / log(2) / (double)s->bytes : 0);
+  if (against) {
+    json_object_set_new(j, "against", json_string(against));
+    json_object_set_new(j, "other_mean_nll", json_real(s->nll_other / n));
+    json_object_set_new(j, "other_mean_nll_of_texts", json_real(s->text_means_other / texts));
+    json_object_set_new(j, "kl_divergence", json_real(s->kl / n));
+    json_object_set_new(j, "top1_agreement", json_real((double)s->agree / n));
+  }
+  if (c->format == FMT_JSON) {
+    json_dumpf(j, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(10));
+    putchar('\n');
+  } else {
+    static const char *const header[] = {"figure", "value"};
+    const char *key;
+    json_t *v;
+    cli_table t;
+    cli_table_init(&t, header, 2);
+    json_object_foreach(j, key, v) {
+      char buf[64];
+      if (json_is_integer(v))
+        snprintf(buf, sizeof buf, "%lld", (long long)json_integer_value(v));
+      else if (json_is_real(v))
+        snprintf(buf, sizeof buf, "%.6f", json_real_value(v));
+      cli_table_add(&t, key, json_is_string(v) ? json_string_value(v) : buf);
+    }
+    cli_table_print(&t, c->format);
+    cli_table_finish(&t);
+  }
+  json_decref(j);
+  return EXIT_DONE;
+}
+
+/* The other side: the format reference in the same profile, or plain f32 on the host profile. */
+static int open_other(cli *c, cli *host, const char *path, const char *against, tn_lm **other) {
+  if (strcmp(against, "reference") == 0) return gen_load(c, path, TN_MODEL_REFERENCE, other);
+  if (strcmp(against, "host") != 0) return cli_usage(c, "--against takes reference or host");
+  *host = (cli){.command = c->command, .profile = (char *)"host", .format = c->format, .threads = c->threads};
+  int rc = cli_open(host, 0);
+  return rc ? rc : gen_load(host, path, 0, other);
+}
+
+static int evaluate(cli *c, const char *path, const eval_opts *o) {
+  scorer sc = {.c = c};
+  cli host = {0};
+  tn_lm *other = NULL;
+  char *text = NULL;
+  size_t n = 0;
+  tn_error_init(&c->err);
+  tn_status st = cli_read(o->text, &text, &n, &c->err);
+  if (st != TN_OK) return cli_fail(c, st);
+  int rc = gen_load(c, path, 0, &sc.lm);
+  if (!rc && o->against) rc = open_other(c, &host, path, o->against, &other);
+  if (!rc) st = tn_chat_create(sc.lm, &sc.chat, &c->err);
+  if (!rc && st == TN_OK && other) st = tn_chat_create(other, &sc.other, &c->err);
+  if (!rc && st == TN_OK) {
+    sc.limit = tn_lm_context(sc.lm);
+    if (o->max_tokens && o->max_tokens < sc.limit) sc.limit = o->max_tokens;
+    cli_cancel_chat(sc.chat);
+    st = score_file(&sc, o->text, text, n);
+    cli_cancel_chat(NULL);
+  }
+  if (!rc) rc = st == TN_OK ? print_score(c, &sc.s, o->against) : cli_fail(c, st);
+  tn_chat_destroy(sc.chat);
+  tn_chat_destroy(sc.other);
+  tn_lm_destroy(sc.lm);
+  tn_lm_destroy(other);
+  tn_runtime_destroy(host.rt);
+  free(sc.p);
+  free(sc.q);
+  free(text);
+  return rc;
+}
+
+int cmd_eval(int argc, const char **argv) {
+  cli c = {.command = "eval"};
+  eval_opts o = {0};
+  int done;
+  struct poptOption own[] = {
+      {"text", 0, POPT_ARG_STRING, &o.text, 0, "a text, or a .json list of strings that are scored one by one", "FILE"},
+      {"against", 0, POPT_ARG_STRING, &o.against, 0, "reference or host: adds KL divergence and top-1 agreement",
+       "WHAT"},
+      {"max-tokens", 0, POPT_ARG_INT, &o.max_tokens, 0, "first N tokens of each text (default: the context)", "N"},
+      POPT_TABLEEND};
+  poptContext pc;
+  const char **rest;
+  int rc = cli_parse(&c, argc, argv, own, "MODEL --text FILE [options]", &pc, &rest, &done);
+  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
+  if (!rc && !o.text) rc = cli_usage(&c, "--text FILE is needed");
+  if (!rc && o.max_tokens < 0) rc = cli_usage(&c, "--max-tokens takes 0 or more");
+  if (!rc) rc = cli_open(&c, 0);
+  if (!rc) rc = evaluate(&c, rest[0], &o);
+  free(o.text);
+  free(o.against);
+  cli_finish(&c, pc);
+  return rc;
+}

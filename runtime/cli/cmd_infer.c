@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "runtime/cli/cli.h"
+
+enum { MAX_IO = 1024 };
+
+/* "NAME=FILE": the last '=' that leaves a file behind wins nothing; names with '=' do not exist in ONNX tools. */
+static tn_status load_input(cli *c, char *spec, tn_tensor **out) {
+  char *eq = strchr(spec, '=');
+  if (!eq || eq == spec) {
+    snprintf(c->err.message, sizeof c->err.message, "--in takes NAME=FILE, not '%s'", spec);
+    return TN_E_INVALID;
+  }
+  tn_status st = tn_tensor_load(eq + 1, out, &c->err);
+  if (st != TN_OK) return st;
+  *eq = '\0';
+  (*out)->name = spec;
+  return TN_OK;
+}
+
+static tn_status save_outputs(cli *c, const tn_tensor *outs, uint32_t n, const char *dir) {
+  if (mkdir(dir, 0777) != 0 && errno != EEXIST) {
+    snprintf(c->err.message, sizeof c->err.message, "cannot make folder '%s': %s", dir, strerror(errno));
+    return TN_E_IO;
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s.npy", dir, outs[i].name);
+    for (char *p = path + strlen(dir) + 1; *p; p++)
+      if (*p == '/') *p = '_';
+    tn_status st = tn_tensor_save(&outs[i], path, &c->err);
+    if (st != TN_OK) return st;
+  }
+  return TN_OK;
+}
+
+static void list_outputs(const tn_tensor *outs, uint32_t n, cli_format f) {
+  static const char *const header[] = {"output", "dtype", "shape"};
+  cli_table t;
+  cli_table_init(&t, header, 3);
+  for (uint32_t i = 0; i < n; i++) {
+    char shape[256] = "[";
+    for (uint32_t k = 0; k < outs[i].rank; k++) {
+      size_t at = strlen(shape);
+      snprintf(shape + at, sizeof shape - at, "%s%lld", k ? "," : "", (long long)outs[i].dims[k]);
+    }
+    strcat(shape, "]");
+    cli_table_add(&t, outs[i].name, tn_dtype_name(outs[i].dtype), shape);
+  }
+  cli_table_print(&t, f);
+  cli_table_finish(&t);
+}
+
+static int infer(cli *c, tn_model *m, char **in, const char *dir) {
+  tn_tensor *ins[MAX_IO] = {0};
+  uint32_t n_in = 0, n_out = tn_model_n_outputs(m);
+  tn_session *s = NULL;
+  tn_status st = TN_OK;
+  tn_tensor *outs = calloc(n_out + 1, sizeof *outs);
+  for (char **p = in; st == TN_OK && p && *p; p++) {
+    if (n_in == MAX_IO) return cli_usage(c, "too many --in");
+    st = load_input(c, *p, &ins[n_in]);
+    n_in += st == TN_OK;
+  }
+  if (st == TN_OK) st = tn_session_create(m, &s, &c->err);
+  cli_cancel_session(s);
+  if (st == TN_OK) st = tn_session_run(s, TN_PHASE_ANY, (const tn_tensor *const *)ins, n_in, outs, n_out, &c->err);
+  cli_cancel_session(NULL);
+  if (st == TN_OK && dir) st = save_outputs(c, outs, n_out, dir);
+  if (st == TN_OK) list_outputs(outs, n_out, c->format);
+  tn_session_destroy(s);
+  for (uint32_t i = 0; i < n_in; i++) tn_free(ins[i]);
+  free(outs);
+  return st == TN_OK ? EXIT_DONE : cli_fail(c, st);
+}
+
+int cmd_infer(int argc, const char **argv) {
+  cli c = {.command = "infer"};
+  char **in = NULL, *dir = NULL;
+  int done;
+  struct poptOption own[] = {{"in", 0, POPT_ARG_ARGV, &in, 0, "an input: .npy or .pb (repeatable)", "NAME=FILE"},
+                             {"out", 0, POPT_ARG_STRING, &dir, 0, "write outputs as .npy into this folder", "DIR"},
+                             POPT_TABLEEND};
+  poptContext pc;
+  const char **rest;
+  tn_model *m = NULL;
+  int rc = cli_parse(&c, argc, argv, own, "MODEL --in NAME=FILE ... --out DIR", &pc, &rest, &done);
+  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
+  if (!rc) rc = cli_open(&c, 0);
+  if (!rc) rc = cli_load(&c, rest[0], 0, &m);
+  if (!rc) rc = infer(&c, m, in, dir);
+  tn_model_destroy(m);
+  for (char **p = in; p && *p; p++) free(*p);
+  free(in);
+  free(dir);
+  cli_finish(&c, pc);
+  return rc;
+}

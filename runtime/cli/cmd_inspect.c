@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/cli/cli.h"
+
+enum { MAX_LIST = 32 };
+
+typedef struct inspect_opts {
+  char *dims, *dump, *disable;
+  long long max_seq;
+  int passes;
+  const char *names[MAX_LIST], *disabled[MAX_LIST];
+  int64_t values[MAX_LIST];
+  uint32_t n, n_disabled;
+} inspect_opts;
+
+/* "N=1,sumN=4096" */
+static int parse_dims(cli *c, inspect_opts *o) {
+  char *save = NULL;
+  for (char *p = o->dims ? strtok_r(o->dims, ",", &save) : NULL; p; p = strtok_r(NULL, ",", &save)) {
+    char *eq = strchr(p, '='), *end = NULL;
+    errno = 0;
+    long long v = eq ? strtoll(eq + 1, &end, 10) : -1;
+    if (!eq || eq == p || end == eq + 1 || *end || errno || v < 0 || o->n == MAX_LIST)
+      return cli_usage(c, "--dims takes NAME=NUMBER,..., not '%s'", p);
+    *eq = '\0';
+    o->names[o->n] = p;
+    o->values[o->n++] = v;
+  }
+  for (char *p = o->disable ? strtok_r(o->disable, ",", &save) : NULL; p; p = strtok_r(NULL, ",", &save)) {
+    if (o->n_disabled == MAX_LIST) return cli_usage(c, "--disable-pass lists too many passes");
+    o->disabled[o->n_disabled++] = p;
+  }
+  return 0;
+}
+
+static void print_io(const char *what, json_t *list) {
+  size_t i, k;
+  json_t *io, *d;
+  printf("%s:\n", what);
+  json_array_foreach(list, i, io) {
+    printf("  %-32s %-8s [", json_string_value(json_object_get(io, "name")),
+           json_string_value(json_object_get(io, "dtype")));
+    json_array_foreach(json_object_get(io, "dims"), k, d) {
+      if (json_is_integer(d))
+        printf("%s%lld", k ? ", " : "", (long long)json_integer_value(d));
+      else
+        printf("%s%s", k ? ", " : "", json_string_value(d));
+    }
+    printf("]\n");
+  }
+}
+
+static void print_numbers(json_t *obj) {
+  const char *key;
+  json_t *v;
+  json_object_foreach(obj, key, v) {
+    if (json_is_integer(v)) printf("  %-20s %lld\n", key, (long long)json_integer_value(v));
+    if (json_is_string(v)) printf("  %-20s %s\n", key, json_string_value(v));
+  }
+}
+
+static void print_text(json_t *j, int passes) {
+  print_io("inputs", json_object_get(j, "inputs"));
+  print_io("outputs", json_object_get(j, "outputs"));
+  printf("symbols:");
+  size_t i;
+  json_t *s;
+  json_array_foreach(json_object_get(j, "symbols"), i, s)
+      printf("%s %s", i ? "," : "", json_string_value(json_object_get(s, "name")));
+  printf("\nnodes: %lld in the file, %lld to run; shape ops left per step: %lld\n",
+         (long long)json_integer_value(json_object_get(j, "nodes_before")),
+         (long long)json_integer_value(json_object_get(j, "nodes_after")),
+         (long long)json_integer_value(json_object_get(j, "shape_ops_left")));
+  if (passes) {
+    printf("passes (times fired):\n");
+    print_numbers(json_object_get(j, "passes"));
+  }
+  printf("placement (nodes):\n");
+  print_numbers(json_object_get(j, "placement"));
+  json_t *mem = json_object_get(j, "memory");
+  printf("memory, bytes, at");
+  const char *key;
+  json_object_foreach(json_object_get(mem, "at"), key, s) printf(" %s=%lld", key, (long long)json_integer_value(s));
+  printf(":\n");
+  print_numbers(mem);
+}
+
+static int inspect(cli *c, const char *path, inspect_opts *o) {
+  tn_model_opts mo = {.h = {sizeof mo, 1, 0},
+                      .flags = TN_MODEL_INSPECT,
+                      .max_seq = o->max_seq,
+                      .dim_names = o->names,
+                      .dim_values = o->values,
+                      .n_dims = o->n,
+                      .disabled_passes = o->disabled,
+                      .n_disabled_passes = o->n_disabled};
+  tn_model *m = NULL;
+  tn_error_init(&c->err);
+  tn_status st = tn_model_load(c->rt, path, &mo, &m, &c->err);
+  json_t *j = st == TN_OK ? cli_report(c, m, TN_REPORT_INSPECT) : NULL;
+  if (st == TN_OK && !j) st = c->err.code ? c->err.code : TN_E_INTERNAL;
+  if (st == TN_OK && o->dump) {
+    size_t n = strlen(o->dump);
+    st = tn_model_dump(m, n > 4 && strcmp(o->dump + n - 4, ".dot") == 0 ? "dot" : "text", o->dump, &c->err);
+  }
+  if (st == TN_OK && c->format == FMT_JSON) {
+    json_dumpf(j, stdout, JSON_INDENT(1));
+    putchar('\n');
+  } else if (st == TN_OK) {
+    print_text(j, o->passes);
+  }
+  json_decref(j);
+  tn_model_destroy(m);
+  return st == TN_OK ? EXIT_DONE : cli_fail(c, st);
+}
+
+int cmd_inspect(int argc, const char **argv) {
+  cli c = {.command = "inspect"};
+  inspect_opts o = {0};
+  int done;
+  struct poptOption own[] = {
+      {"dims", 0, POPT_ARG_STRING, &o.dims, 0, "dims for the memory statement", "NAME=N,..."},
+      {"max-seq", 0, POPT_ARG_LONGLONG, &o.max_seq, 0, "context for the memory statement", "N"},
+      {"dump", 0, POPT_ARG_STRING, &o.dump, 0, "write the graph (.dot for graphviz, else text)", "FILE"},
+      {"passes", 0, POPT_ARG_NONE, &o.passes, 0, "how often each pass fired", NULL},
+      {"disable-pass", 0, POPT_ARG_STRING, &o.disable, 0, "leave these passes out", "NAME,..."},
+      POPT_TABLEEND};
+  poptContext pc;
+  const char **rest;
+  int rc = cli_parse(&c, argc, argv, own, "MODEL [options]", &pc, &rest, &done);
+  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
+  if (!rc) rc = parse_dims(&c, &o);
+  if (!rc) rc = cli_open(&c, 0);
+  if (!rc) rc = inspect(&c, rest[0], &o);
+  free(o.dims);
+  free(o.dump);
+  free(o.disable);
+  cli_finish(&c, pc);
+  return rc;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/cli/cli.h"
+
+static const char *str(json_t *o, const char *key) {
+  const char *s = json_string_value(json_object_get(o, key));
+  return s ? s : "";
+}
+
+static void list_devices(json_t *plugins, cli_format f) {
+  static const char *const header[] = {"plugin", "version", "state", "device", "driver", "reason"};
+  cli_table t;
+  cli_table_init(&t, header, 6);
+  size_t i, k;
+  json_t *p, *d;
+  json_array_foreach(plugins, i, p) {
+    const char *state = json_is_true(json_object_get(p, "loaded")) ? "loaded" : "not loaded";
+    json_t *devices = json_object_get(p, "devices");
+    if (!json_array_size(devices))
+      cli_table_add(&t, str(p, "name"), str(p, "version"), state, "", "", str(p, "reason"));
+    json_array_foreach(devices, k, d)
+        cli_table_add(&t, str(p, "name"), str(p, "version"), state, str(d, "name"), str(d, "driver"), str(p, "reason"));
+  }
+  cli_table_print(&t, f);
+  cli_table_finish(&t);
+}
+
+static void list_formats(json_t *plugins, cli_format f) {
+  static const char *const header[] = {"plugin",      "format",     "version",     "bits",          "group",
+                                       "bits/weight", "activation", "accumulator", "across groups", "scales"};
+  cli_table t;
+  cli_table_init(&t, header, 10);
+  size_t i, k;
+  json_t *p, *fm;
+  json_array_foreach(plugins, i, p) json_array_foreach(json_object_get(p, "formats"), k, fm) {
+    char version[16], bits[16], group[16], bpw[16], act[64];
+    json_t *n = json_object_get(fm, "numerics");
+    snprintf(version, sizeof version, "%lld", (long long)json_integer_value(json_object_get(fm, "version")));
+    snprintf(bits, sizeof bits, "%lld", (long long)json_integer_value(json_object_get(fm, "bits")));
+    snprintf(group, sizeof group, "%lld", (long long)json_integer_value(json_object_get(fm, "group")));
+    snprintf(bpw, sizeof bpw, "%.3f", json_real_value(json_object_get(fm, "bits_per_weight")));
+    snprintf(act, sizeof act, "%s per %lld", str(n, "activation"),
+             (long long)json_integer_value(json_object_get(n, "activation_group")));
+    cli_table_add(&t, str(p, "name"), str(fm, "name"), version, bits, strcmp(group, "0") ? group : "by option", bpw,
+                  act, str(n, "accumulator"), str(n, "across_groups"), str(n, "scales"));
+  }
+  cli_table_print(&t, f);
+  cli_table_finish(&t);
+}
+
+static int list(cli *c, int formats) {
+  char *text = NULL;
+  tn_status st = tn_runtime_report(c->rt, &text, &c->err);
+  if (st != TN_OK) return cli_fail(c, st);
+  if (c->format == FMT_JSON) {
+    printf("%s\n", text);
+  } else {
+    json_t *j = json_loads(text, 0, NULL);
+    (formats ? list_formats : list_devices)(json_object_get(j, "plugins"), c->format);
+    json_decref(j);
+  }
+  tn_free(text);
+  return EXIT_DONE;
+}
+
+int cmd_plugins(int argc, const char **argv) {
+  cli c = {.command = "plugins"};
+  int formats = 0, done;
+  struct poptOption own[] = {{"formats", 0, POPT_ARG_NONE, &formats, 0, "list weight formats", NULL}, POPT_TABLEEND};
+  poptContext pc;
+  const char **rest;
+  int rc = cli_parse(&c, argc, argv, own, "[options]", &pc, &rest, &done);
+  if (!rc && rest[0]) rc = cli_usage(&c, "'%s' is too much", rest[0]);
+  if (!rc) rc = cli_open(&c, TN_RT_SCAN);
+  if (!rc) rc = list(&c, formats);
+  cli_finish(&c, pc);
+  return rc;
+}

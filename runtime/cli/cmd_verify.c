@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ONNX test-data sets: test_data_set_K/input_N.pb and output_N.pb. Without --against, outputs are compared with the
+ * files. --against reference: every plugin task is compared with the host on unpack(pack(W)) and the declared numerics,
+ * on the task's own inputs; that gates. --against host: plain f32, that informs.
+ */
+#include <dirent.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/cli/cli.h"
+
+enum { MAX_IO = 1024, MAX_SETS = 4096 };
+
+typedef struct verify_opts {
+  char *data, *against;
+  double rtol, atol;
+  int each_node;
+} verify_opts;
+
+typedef struct data_set {
+  char name[256];
+  tn_tensor *in[MAX_IO], *want[MAX_IO];
+  uint32_t n_in, n_want;
+} data_set;
+
+typedef struct verifier {
+  cli *c;
+  const verify_opts *o;
+  tn_model *model;
+  tn_session *session, *other;
+  cli_table table;
+  uint32_t sets, failed;
+  json_t *json;
+} verifier;
+
+static void finish_set(data_set *d) {
+  for (uint32_t i = 0; i < d->n_in; i++) tn_free(d->in[i]);
+  for (uint32_t i = 0; i < d->n_want; i++) tn_free(d->want[i]);
+}
+
+static tn_status load_files(const char *dir, const char *set, const char *kind, tn_tensor **out, uint32_t *n,
+                            tn_error *err) {
+  for (*n = 0; *n < MAX_IO; (*n)++) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s/%s_%u.pb", dir, set, kind, *n);
+    FILE *f = fopen(path, "rb");
+    if (!f) return TN_OK;
+    fclose(f);
+    tn_status st = tn_tensor_load(path, &out[*n], err);
+    if (st != TN_OK) return st;
+  }
+  return TN_OK;
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+/* Names of the test_data_set_* folders, sorted; malloc'd. */
+static uint32_t find_sets(const char *dir, char **names) {
+  DIR *d = opendir(dir);
+  uint32_t n = 0;
+  for (struct dirent *e; d && (e = readdir(d)) && n < MAX_SETS;)
+    if (strncmp(e->d_name, "test_data_set_", 14) == 0) names[n++] = strdup(e->d_name);
+  if (d) closedir(d);
+  qsort(names, n, sizeof *names, by_name);
+  return n;
+}
+
+static double element(const tn_tensor *t, uint64_t i) {
+  switch (t->dtype) {
+    case TN_DT_F32:
+      return ((const float *)t->data)[i];
+    case TN_DT_F64:
+      return ((const double *)t->data)[i];
+    case TN_DT_I64:
+      return (double)((const int64_t *)t->data)[i];
+    case TN_DT_I32:
+      return ((const int32_t *)t->data)[i];
+    case TN_DT_U8:
+    case TN_DT_BOOL:
+      return ((const uint8_t *)t->data)[i];
+    case TN_DT_I8:
+      return ((const int8_t *)t->data)[i];
+    default:
+      return 0;
+  }
+}
+
+static bool has_elements(uint32_t dtype) {
+  return dtype == TN_DT_F32 || dtype == TN_DT_F64 || dtype == TN_DT_I64 || dtype == TN_DT_I32 || dtype == TN_DT_U8 ||
+         dtype == TN_DT_BOOL || dtype == TN_DT_I8;
+}
+
+typedef struct diff {
+  bool ok;
+  double abs, rel;
+  const char *why;
+} diff;
+
+static diff compare(const tn_tensor *got, const tn_tensor *want, double rtol, double atol) {
+  diff d = {.ok = true, .why = ""};
+  if (got->dtype != want->dtype) return (diff){.why = "another dtype"};
+  if (got->rank != want->rank) return (diff){.why = "another rank"};
+  uint64_t n = 1;
+  for (uint32_t i = 0; i < got->rank; i++) {
+    if (got->dims[i] != want->dims[i]) return (diff){.why = "another shape"};
+    n *= (uint64_t)got->dims[i];
+  }
+  if (!has_elements(got->dtype)) {
+    d.ok = got->bytes == want->bytes && (!got->bytes || memcmp(got->data, want->data, got->bytes) == 0);
+    d.why = d.ok ? "" : "other bytes";
+    return d;
+  }
+  for (uint64_t i = 0; i < n; i++) {
+    double g = element(got, i), w = element(want, i), a = fabs(g - w);
+    if (g == w || (isnan(g) && isnan(w))) continue;
+    if (!(a <= d.abs)) d.abs = a;
+    if (w != 0 && !(a / fabs(w) <= d.rel)) d.rel = a / fabs(w);
+    if (!(a <= atol + rtol * fabs(w))) d.ok = false;
+  }
+  if (!d.ok) d.why = "outside the tolerance";
+  return d;
+}
+
+static void add_row(verifier *v, const char *set, const char *what, const diff *d) {
+  char a[32], r[32];
+  snprintf(a, sizeof a, "%.3g", d->abs);
+  snprintf(r, sizeof r, "%.3g", d->rel);
+  cli_table_add(&v->table, set, what, d->ok ? "ok" : "FAILED", a, r, d->why);
+}
+
+/* Inputs go by the name in the file; files without one go by position. */
+static void name_inputs(const verifier *v, data_set *d) {
+  for (uint32_t i = 0; i < d->n_in; i++) {
+    bool known = false;
+    for (uint32_t k = 0; d->in[i]->name && k < tn_model_n_inputs(v->model); k++)
+      known = known || strcmp(tn_model_input(v->model, k)->name, d->in[i]->name) == 0;
+    if (!known && i < tn_model_n_inputs(v->model)) d->in[i]->name = tn_model_input(v->model, i)->name;
+  }
+}
+
+static tn_status run_set(verifier *v, data_set *d) {
+  uint32_t n = tn_model_n_outputs(v->model);
+  tn_tensor *outs = calloc(n + 1, sizeof *outs), *other = calloc(n + 1, sizeof *other);
+  tn_status st = outs && other ? TN_OK : TN_E_NO_MEMORY;
+  name_inputs(v, d);
+  const tn_tensor *const *in = (const tn_tensor *const *)d->in;
+  if (st == TN_OK) st = tn_session_run(v->session, TN_PHASE_ANY, in, d->n_in, outs, n, &v->c->err);
+  if (st == TN_OK && v->other) st = tn_session_run(v->other, TN_PHASE_ANY, in, d->n_in, other, n, &v->c->err);
+  for (uint32_t i = 0; st == TN_OK && i < n; i++) {
+    diff r = {.ok = true, .why = "no expected output"};
+    if (v->other)
+      r = compare(&outs[i], &other[i], v->o->rtol, v->o->atol);
+    else if (i < d->n_want)
+      r = compare(&outs[i], d->want[i], v->o->rtol, v->o->atol);
+    if (v->o->against) { /* end to end informs: rounding of an activation can flip and grow from layer to layer */
+      r.why = r.ok ? "" : "end to end, informs";
+      r.ok = true;
+    }
+    v->failed += !r.ok;
+    add_row(v, d->name, outs[i].name, &r);
+  }
+  v->sets++;
+  free(outs);
+  free(other);
+  return st;
+}
+
+static tn_status verify_sets(verifier *v) {
+  char **names = calloc(MAX_SETS, sizeof *names);
+  uint32_t n = names ? find_sets(v->o->data, names) : 0;
+  tn_status st = TN_OK;
+  if (!n) {
+    snprintf(v->c->err.message, sizeof v->c->err.message, "'%s' holds no test_data_set_* folder", v->o->data);
+    st = TN_E_INVALID;
+  }
+  for (uint32_t i = 0; st == TN_OK && i < n; i++) {
+    data_set *d = calloc(1, sizeof *d);
+    if (!d) return TN_E_NO_MEMORY;
+    snprintf(d->name, sizeof d->name, "%s", names[i]);
+    st = load_files(v->o->data, d->name, "input", d->in, &d->n_in, &v->c->err);
+    if (st == TN_OK) st = load_files(v->o->data, d->name, "output", d->want, &d->n_want, &v->c->err);
+    if (st == TN_OK && d->n_in == 0 && tn_model_n_inputs(v->model)) {
+      snprintf(v->c->err.message, sizeof v->c->err.message, "'%s/%s' holds no input_0.pb", v->o->data, d->name);
+      st = TN_E_INVALID;
+    }
+    if (st == TN_OK) st = run_set(v, d);
+    finish_set(d);
+    free(d);
+  }
+  for (uint32_t i = 0; i < n; i++) free(names[i]);
+  free(names);
+  return st;
+}
+
+/* The gate: per plugin task, the largest |device - reference| over its bound, at most 1. */
+static tn_status judge_tasks(verifier *v) {
+  char *text = NULL;
+  tn_status st = tn_session_capture_report(v->session, &text, &v->c->err);
+  if (st != TN_OK) return st;
+  v->json = json_loads(text, 0, NULL);
+  tn_free(text);
+  size_t i;
+  json_t *t;
+  uint32_t off = 0, total = 0;
+  json_array_foreach(json_object_get(v->json, "tasks"), i, t) {
+    double ratio = json_real_value(json_object_get(t, "worst_ratio"));
+    total++;
+    if (ratio <= 1) continue;
+    if (!off && v->o->each_node)
+      cli_note(v->c, "first group that is off: '%s' on %s, %.3g times its bound",
+               json_string_value(json_object_get(t, "task")), json_string_value(json_object_get(t, "device")), ratio);
+    off++;
+  }
+  v->failed += off;
+  char what[96], detail[96];
+  snprintf(what, sizeof what, "%u plugin tasks, %lld elements", total,
+           (long long)json_integer_value(json_object_get(v->json, "elements")));
+  snprintf(detail, sizeof detail, "worst difference %.3g of its bound",
+           json_real_value(json_object_get(v->json, "worst_ratio")));
+  cli_table_add(&v->table, "each task", what, off ? "FAILED" : "ok", "", "", detail);
+  return TN_OK;
+}
+
+static int print_result(verifier *v) {
+  if (v->c->format == FMT_JSON) {
+    json_t *rows = json_array(), *j = json_object();
+    for (size_t r = 0; r < v->table.n_rows; r++) {
+      json_t *row = json_object();
+      for (size_t k = 0; k < v->table.n_cols; k++)
+        json_object_set_new(row, v->table.header[k], json_string(v->table.cells[r * v->table.n_cols + k]));
+      json_array_append_new(rows, row);
+    }
+    json_object_set_new(j, "rows", rows);
+    json_object_set_new(j, "failed", json_integer(v->failed));
+    if (v->json) json_object_set(j, "tasks", json_object_get(v->json, "tasks"));
+    json_dumpf(j, stdout, JSON_INDENT(1));
+    putchar('\n');
+    json_decref(j);
+  } else {
+    cli_table_print(&v->table, v->c->format);
+  }
+  cli_note(v->c, "%u data sets, %u failed comparisons", v->sets, v->failed);
+  return v->failed ? EXIT_CHECK : EXIT_DONE;
+}
+
+static int verify(cli *c, const char *path, const verify_opts *o) {
+  static const char *const header[] = {"set", "output", "result", "max abs", "max rel", "detail"};
+  bool reference = o->against && strcmp(o->against, "reference") == 0;
+  verifier v = {.c = c, .o = o};
+  cli host = {.command = c->command, .profile = (char *)"host", .format = c->format, .threads = c->threads};
+  tn_model *other = NULL;
+  cli_table_init(&v.table, header, 6);
+  int rc = cli_load(c, path, reference ? TN_MODEL_CAPTURE : 0, &v.model);
+  if (!rc && reference) rc = cli_load(c, path, TN_MODEL_REFERENCE, &other);
+  if (!rc && o->against && !reference) {
+    rc = cli_open(&host, 0);
+    if (!rc) rc = cli_load(&host, path, 0, &other);
+  }
+  tn_status st = TN_OK;
+  if (!rc) st = tn_session_create(v.model, &v.session, &c->err);
+  if (!rc && st == TN_OK && other) st = tn_session_create(other, &v.other, &c->err);
+  if (!rc && st == TN_OK) {
+    cli_cancel_session(v.session);
+    st = verify_sets(&v);
+    cli_cancel_session(NULL);
+  }
+  if (!rc && st == TN_OK && reference) st = judge_tasks(&v);
+  if (!rc) rc = st == TN_OK ? print_result(&v) : cli_fail(c, st);
+  tn_session_destroy(v.session);
+  tn_session_destroy(v.other);
+  tn_model_destroy(v.model);
+  tn_model_destroy(other);
+  tn_runtime_destroy(host.rt);
+  json_decref(v.json);
+  cli_table_finish(&v.table);
+  return rc;
+}
+
+int cmd_verify(int argc, const char **argv) {
+  cli c = {.command = "verify"};
+  verify_opts o = {.rtol = 1e-3, .atol = 1e-4};
+  int done;
+  struct poptOption own[] = {
+      {"data", 0, POPT_ARG_STRING, &o.data, 0, "folder with test_data_set_* (default: the model's)", "DIR"},
+      {"rtol", 0, POPT_ARG_DOUBLE, &o.rtol, 0, "relative tolerance (default 1e-3)", "R"},
+      {"atol", 0, POPT_ARG_DOUBLE, &o.atol, 0, "absolute tolerance (default 1e-4)", "A"},
+      {"against", 0, POPT_ARG_STRING, &o.against, 0, "reference (gates) or host (informs) instead of the files",
+       "WHAT"},
+      {"each-node", 0, POPT_ARG_NONE, &o.each_node, 0, "name the first group that is off", NULL},
+      POPT_TABLEEND};
+  poptContext pc;
+  const char **rest;
+  int rc = cli_parse(&c, argc, argv, own, "MODEL --data DIR [options]", &pc, &rest, &done);
+  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
+  if (!rc && o.against && strcmp(o.against, "reference") && strcmp(o.against, "host"))
+    rc = cli_usage(&c, "--against takes reference or host");
+  if (!rc && !o.data) {
+    const char *slash = strrchr(rest[0], '/');
+    size_t n = strlen(rest[0]);
+    o.data = n > 5 && strcmp(rest[0] + n - 5, ".onnx") == 0
+                 ? strndup(slash ? rest[0] : ".", slash ? (size_t)(slash - rest[0]) : 1)
+                 : strdup(rest[0]);
+  }
+  if (!rc) rc = cli_open(&c, 0);
+  if (!rc) rc = verify(&c, rest[0], &o);
+  free(o.data);
+  free(o.against);
+  cli_finish(&c, pc);
+  return rc;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Options of commands that generate text (run, trace).
+ */
+#ifndef TENON_CLI_GENERATE_H
+#define TENON_CLI_GENERATE_H
+
+#include "runtime/cli/cli.h"
+
+typedef struct gen_opts {
+  char *prompt, *file, *seed;
+  char **stop;
+  int n, top_k, ids, ignore_eos;
+  double temp, top_p, min_p, repeat;
+} gen_opts;
+
+/* Fills a popt table (at least 13 entries). Values below 0 mean: not given. */
+void gen_options(gen_opts *g, struct poptOption *table);
+void gen_options_finish(gen_opts *g);
+/* The prompt: -p, -f, or standard input for "-f -". malloc'd. */
+int gen_prompt(cli *c, const gen_opts *g, char **text, size_t *n);
+/* The model's defaults with the options on top. 0 or an exit code. */
+int gen_params(cli *c, const gen_opts *g, const tn_lm *lm, tn_gen_params *p);
+/* Loads a language model; unsupported nodes are listed. */
+int gen_load(cli *c, const char *path, uint32_t flags, tn_lm **lm);
+void gen_summary(const cli *c, const tn_gen_result *r);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/cli/cli.h"
+
+static const struct {
+  const char *name;
+  int (*fn)(int argc, const char **argv);
+  const char *help;
+} commands[] = {
+    {"run", cmd_run, "generate text from a prompt"},
+    {"infer", cmd_infer, "run any model once on tensors from files"},
+    {"verify", cmd_verify, "compare with expected outputs or with an oracle"},
+    {"check", cmd_check, "which device takes each node, and why others refused"},
+    {"inspect", cmd_inspect, "inputs, outputs, dims, passes, memory"},
+    {"plugins", cmd_plugins, "plugins, devices, formats, and why others were not loaded"},
+    {"eval", cmd_eval, "perplexity of a text"},
+    {"trace", cmd_trace, "one run as a trace for Perfetto"},
+};
+
+static int help(FILE *f) {
+  fprintf(f, "tenon %s: runs exported ONNX models through backend plugins\n\nusage: tenon COMMAND [options]\n\n",
+          tn_version());
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+    fprintf(f, "  %-8s %s\n", commands[i].name, commands[i].help);
+  fprintf(f, "\n`tenon COMMAND --help` lists a command's options.\n");
+  return f == stdout ? EXIT_DONE : EXIT_USAGE;
+}
+
+int main(int argc, char **argv) {
+  if (argc < 2) return help(stderr);
+  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) return help(stdout);
+  if (strcmp(argv[1], "--version") == 0) return printf("tenon %s\n", tn_version()) < 0;
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+    if (strcmp(argv[1], commands[i].name) == 0) return commands[i].fn(argc - 1, (const char **)argv + 1);
+  fprintf(stderr, "tenon: unknown command '%s'\n\n", argv[1]);
+  return help(stderr);
+}
