@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/checked.h"
+#include "runtime/base/map.h"
+#include "runtime/passes/passes.h"
+
+enum { MAX_CONST_BYTES = 64 << 10 };
+enum { KEY_CONST = 1, KEY_STEP = 2, KEY_NODE = 3 };
+
+/* What makes two things the same, as bytes. */
+typedef struct key {
+  unsigned char *p;
+  size_t n, cap;
+  bool failed; /* without memory */
+} key;
+
+static void put(key *k, const void *p, size_t n) {
+  size_t need;
+  if (k->failed || !tni_add_size(k->n, n, &need) || need > SIZE_MAX / 2) {
+    k->failed = true;
+    return;
+  }
+  if (need > k->cap) {
+    unsigned char *grown = realloc(k->p, need * 2);
+    if (!grown) {
+      k->failed = true;
+      return;
+    }
+    k->p = grown;
+    k->cap = need * 2;
+  }
+  if (n) memcpy(k->p + k->n, p, n);
+  k->n = need;
+}
+
+static void put_u64(key *k, uint64_t v) { put(k, &v, sizeof v); }
+
+static void put_tensor(key *k, const tni_tensor *t) {
+  put_u64(k, t->dtype);
+  put_u64(k, t->rank);
+  put(k, t->dims, t->rank * sizeof *t->dims);
+  put_u64(k, t->bytes);
+  if (t->bytes <= MAX_CONST_BYTES && t->data) {
+    put(k, t->data, (size_t)t->bytes);
+  } else {
+    put(k, &t->data, sizeof t->data);
+  }
+}
+
+/* false: a value that is not compared. */
+static bool value_key(const tni_graph *g, const tni_value *v, key *k) {
+  k->n = 0;
+  if (v->is_output || !v->pub.n_uses || v->pub.rank > TN_MAX_RANK) return false;
+  if (v->pub.kind == TN_VALUE_CONST) {
+    if (!v->tensor || v->tensor->dtype == TN_DT_STRING || v->tensor->bytes > MAX_CONST_BYTES) return false;
+    put_u64(k, KEY_CONST);
+    put_tensor(k, v->tensor);
+    return true;
+  }
+  if (v->pub.kind != TN_VALUE_STEP || !v->elems || g->outer) return false;
+  put_u64(k, KEY_STEP);
+  put_u64(k, v->pub.dtype);
+  put_u64(k, v->pub.rank);
+  put(k, v->pub.dims, v->pub.rank * sizeof *v->pub.dims);
+  put_u64(k, v->n_elems);
+  put(k, v->elems, v->n_elems * sizeof *v->elems);
+  return true;
+}
+
+static bool put_attr(key *k, const tn_attr *a) {
+  put_u64(k, a->type);
+  put_u64(k, a->n);
+  put_u64(k, a->u.p != NULL);
+  switch (a->type) {
+    case TN_ATTR_INT:
+      put(k, &a->u.i, sizeof a->u.i);
+      return true;
+    case TN_ATTR_FLOAT:
+      put(k, &a->u.f, sizeof a->u.f);
+      return true;
+    case TN_ATTR_STRING:
+      if (a->u.s) put(k, a->u.s, (size_t)a->n);
+      return true;
+    case TN_ATTR_INTS:
+      if (a->u.ints) put(k, a->u.ints, (size_t)a->n * sizeof *a->u.ints);
+      return true;
+    case TN_ATTR_FLOATS:
+      if (a->u.floats) put(k, a->u.floats, (size_t)a->n * sizeof *a->u.floats);
+      return true;
+    case TN_ATTR_TENSOR:
+      if (a->u.p) put_tensor(k, a->u.p);
+      return true;
+    case TN_ATTR_NONE:
+      return true;
+    default:
+      return false;
+  }
+}
+
+static bool node_key(const tni_node *n, key *k) {
+  k->n = 0;
+  if (n->dead || !n->op || (n->op->flags & TNI_OPF_CONTROL)) return false;
+  put_u64(k, KEY_NODE);
+  put_u64(k, n->op->row);
+  put_u64(k, n->pub.n_in);
+  put(k, n->pub.in, n->pub.n_in * sizeof *n->pub.in);
+  put_u64(k, n->pub.n_out);
+  for (uint32_t o = 0; o < n->pub.n_out; o++) put_u64(k, n->pub.out[o] != TN_NONE);
+  for (uint32_t i = 0; i < n->pub.n_attr; i++) {
+    if (!put_attr(k, n->pub.attr[i])) return false;
+  }
+  return true;
+}
+
+/* The first one with this key into *first; TN_NONE if this is it. */
+static tn_status look_up(tni_map *seen, const key *k, tn_id id, tn_id *first) {
+  uint64_t at;
+  *first = TN_NONE;
+  if (k->failed) return TN_E_NO_MEMORY;
+  if (tni_map_get(seen, k->p, k->n, &at)) {
+    *first = (tn_id)at;
+    return TN_OK;
+  }
+  return tni_map_put(seen, k->p, k->n, id) ? TN_OK : TN_E_NO_MEMORY;
+}
+
+static tn_status merge_values(tni_graph *g, tni_map *seen, key *k, uint32_t *fired) {
+  for (tn_id i = 0; i < g->n_values; i++) {
+    tn_id first;
+    if (!value_key(g, g->values[i], k)) continue;
+    tn_status st = look_up(seen, k, i, &first);
+    if (st == TN_OK && first != TN_NONE) st = tni_graph_replace(g, i, first);
+    if (st != TN_OK) return st;
+    *fired += first != TN_NONE;
+  }
+  return TN_OK;
+}
+
+/* Where a result is a graph output and so is its twin, both stay. */
+static tn_status merge_node(tni_graph *g, const tni_node *first, tni_node *n, uint32_t *fired) {
+  bool all = true;
+  for (uint32_t o = 0; o < n->pub.n_out; o++) {
+    if (n->pub.out[o] == TN_NONE) continue;
+    tn_status st = tni_graph_replace(g, n->pub.out[o], first->pub.out[o]);
+    if (st != TN_OK && st != TN_E_UNSUPPORTED) return st;
+    all = all && st == TN_OK;
+  }
+  n->dead = all;
+  *fired += all;
+  return TN_OK;
+}
+
+static tn_status merge_nodes(tni_graph *g, tni_map *seen, key *k, uint32_t *fired) {
+  for (tn_id i = 0; i < g->n_nodes; i++) {
+    tn_id first;
+    if (!node_key(g->nodes[i], k)) continue;
+    tn_status st = look_up(seen, k, i, &first);
+    if (st == TN_OK && first != TN_NONE) st = merge_node(g, g->nodes[first], g->nodes[i], fired);
+    if (st != TN_OK) return st;
+  }
+  return TN_OK;
+}
+
+tn_status tni_pass_cse(tni_graph *g, uint32_t *n, tn_error *err) {
+  key k = {0};
+  uint32_t fired = 0;
+  tni_map *seen = tni_map_create();
+  tn_status st = seen ? merge_values(g, seen, &k, &fired) : TN_E_NO_MEMORY;
+  if (st == TN_OK) st = merge_nodes(g, seen, &k, &fired);
+  tni_map_destroy(seen);
+  free(k.p);
+  if (st != TN_OK) return tni_fail(err, st, g->name, "cse: %s", tni_status_name(st));
+  *n = fired;
+  return fired ? tni_graph_finish(g, err) : TN_OK;
+}

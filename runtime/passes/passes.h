@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Graph passes: after them a graph is smaller and says the same, bit for bit.
+ *
+ * tni_passes_run repeats rounds of  infer -> fold -> infer -> identity -> cse -> lift -> dce -> compact  until nothing
+ * fires any more. Ids of nodes and values change. Subgraphs of If, Loop and Scan are left as they are.
+ */
+#ifndef TENON_PASSES_PASSES_H
+#define TENON_PASSES_PASSES_H
+
+#include "runtime/shape/infer.h"
+
+enum { TNI_PASSES_MAX = 8, TNI_PASSES_ROUNDS = 8 };
+/* Larger results are not folded: a transposed weight stays an operation on the mapped file. */
+#define TNI_FOLD_MAX_BYTES (UINT64_C(64) << 10)
+
+typedef struct tni_passes_options {
+  const char *const *disabled; /* names of passes to leave out: fold, identity, cse, lift, dce */
+  uint32_t n_disabled;
+  uint64_t max_fold_bytes; /* 0: TNI_FOLD_MAX_BYTES */
+} tni_passes_options;
+
+typedef struct tni_passes_report {
+  struct {
+    const char *name; /* static */
+    uint64_t fired;   /* nodes or values that it changed or removed, all rounds together */
+  } entries[TNI_PASSES_MAX];
+  uint32_t n, rounds;
+  uint32_t nodes_before, nodes_after;
+} tni_passes_report;
+
+/* opt, report: may be NULL. eval and ctx: see tni_fold_constants. TN_E_INVALID: contradicting shapes, or a name in
+ * opt->disabled that is no pass. After a failure the graph is only good for tni_graph_destroy. */
+TN_MUST_CHECK tn_status tni_passes_run(tni_graph *g, const tni_passes_options *opt, tni_eval_fn eval, void *ctx,
+                                       tni_passes_report *report, tn_error *err);
+
+/* --- one file each. Uses must be current before and are afterwards; *n: how often it fired. */
+
+/* Nodes that hand their input on unchanged: Identity, Dropout in inference, Cast to the same type, Concat or Split of
+ * one, and Reshape, Flatten, Squeeze, Unsqueeze, Expand, Tile, Slice, Transpose whose shapes are proved equal and that
+ * move nothing. */
+TN_MUST_CHECK tn_status tni_pass_identity(tni_graph *g, uint32_t *n, tn_error *err);
+/* Equal constants (up to 64 KiB), equal STEP values, and nodes with equal operator, attributes and operands. */
+TN_MUST_CHECK tn_status tni_pass_cse(tni_graph *g, uint32_t *n, tn_error *err);
+
+#endif
