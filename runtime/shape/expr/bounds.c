@@ -199,7 +199,7 @@ static int64_t upper(search *s, const tni_poly *p, int depth) {
   return hi < best ? hi : best;
 }
 
-tni_range tni_poly_range(const tni_exprs *x, const tni_poly *p) {
+static tni_range primitive_range(const tni_exprs *x, const tni_poly *p) {
   search s = {x, 64};
   tni_poly minus = {.n = 0};
   tni_range r = tni_poly_interval(x, p);
@@ -211,6 +211,16 @@ tni_range tni_poly_range(const tni_exprs *x, const tni_poly *p) {
   int64_t lo = hi == INT64_MAX ? INT64_MIN : hi == INT64_MIN ? INT64_MAX : -hi;
   if (lo > r.lo) r.lo = lo;
   return r;
+}
+
+/* p = g * p' + k: p' is an integer, so bounds of it that were rounded are better than those of p. */
+tni_range tni_poly_range(const tni_exprs *x, const tni_poly *p) {
+  int64_t g = tni_poly_content(p, false), k = tni_poly_constant(p);
+  tni_poly q = *p;
+  if (g > 1 && k) q.n--;
+  if (g <= 1 || !tni_poly_scale_down(&q, g)) return primitive_range(x, p);
+  tni_range r = tni_range_mul(primitive_range(x, &q), (tni_range){g, g});
+  return k ? tni_range_add(r, (tni_range){k, k}) : r;
 }
 
 static bool difference(const tni_exprs *x, tn_expr a, tn_expr b, tni_poly *d) {

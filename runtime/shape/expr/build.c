@@ -129,8 +129,12 @@ tn_expr tni_build_minmax(tni_exprs *x, tni_ex_kind kind, const tn_expr *e, uint3
     if (!tni_ex_valid(x, e[i]) || !flatten(x, kind, e[i], &s)) return TNI_EXPR_NONE;
   prune(x, kind, &s);
   if (s.n == 1) return s.e[0];
-  if (common(x, &s, &k, &g) && (k != 0 || g != 1) && take_out(x, &s, k, g, &reduced))
-    return affine(x, tni_ex_intern_args(x, kind, reduced.e, reduced.n), g, k);
+  if (x->nesting < NESTING_LIMIT && common(x, &s, &k, &g) && (k != 0 || g != 1) && take_out(x, &s, k, g, &reduced)) {
+    x->nesting++;
+    tn_expr inner = tni_build_minmax(x, kind, reduced.e, reduced.n);
+    x->nesting--;
+    return affine(x, inner, g, k);
+  }
   return tni_ex_intern_args(x, kind, s.e, s.n);
 }
 

@@ -43,6 +43,7 @@ static bool begin(const tni_exprs *x, tn_expr a, tn_expr b, bool *flipped, divis
 static bool split(division *d, bool truncate) {
   tni_poly q, r;
   if (!tni_poly_divide(&d->a, &d->b, truncate, &q, &r)) return true; /* too big: leave it whole */
+  if (r.n && q.n + r.n > d->a.n && !d->c) return true; /* longer than before: powers of b that would overflow first */
   d->a = r;
   return tni_poly_add(&d->q, &q, 1);
 }
@@ -246,10 +247,10 @@ static tn_expr build_exactdiv(tni_exprs *x, tn_expr a, tn_expr b) {
 
 /* Every round makes the arguments smaller; the bound is there for what nobody thought of. */
 static tn_expr bounded(tni_exprs *x, tn_expr (*fn)(tni_exprs *, tn_expr, tn_expr), tn_expr a, tn_expr b) {
-  if (x->dividing == DIVIDING_MAX) return TNI_EXPR_NONE;
-  x->dividing++;
+  if (x->nesting == NESTING_LIMIT) return TNI_EXPR_NONE;
+  x->nesting++;
   tn_expr e = fn(x, a, b);
-  x->dividing--;
+  x->nesting--;
   return e;
 }
 

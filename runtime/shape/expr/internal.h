@@ -32,7 +32,7 @@ enum {
   TREE_MAX = 1 << 14,
   NODES_MAX = 1 << 22,
   FACTS_MAX = 64,
-  DIVIDING_MAX = 100
+  NESTING_LIMIT = 100
 };
 
 __extension__ typedef __int128 tni_i128;
@@ -88,7 +88,7 @@ struct tni_exprs {
   uint64_t defined;         /* mask as in tni_ex_symbols */
   tn_expr facts[FACTS_MAX]; /* each is >= 0 */
   uint32_t n_facts;
-  uint32_t dividing; /* nesting of divisions under way, bounded by DIVIDING_MAX */
+  uint32_t nesting; /* nesting of rebuilt divisions and minima under way, bounded by NESTING_LIMIT */
 };
 
 static inline bool tni_ex_valid(const tni_exprs *x, tn_expr e) { return e < x->n_nodes; }

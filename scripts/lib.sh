@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+# Shared by the scripts: what Tenon needs from Debian, and a build folder. Source it; do not run it.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+build_packages="gcc libc6-dev meson ninja-build pkg-config protobuf-c-compiler libprotobuf-c-dev libltdl-dev libyaml-dev
+  libjansson-dev libpcre2-dev libutf8proc-dev libxxhash-dev libmd-dev libpopt-dev"
+test_packages="libcunit1-dev python3-venv libonnx-testdata"
+
+say() { printf '== %s\n' "$*" >&2; }
+
+# install_packages NAME...: apt-get install of those that are missing.
+install_packages() {
+  local missing=() p
+  for p in "$@"; do
+    dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
+  done
+  [ ${#missing[@]} -eq 0 ] && return
+  say "installing ${missing[*]}"
+  local sudo=
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || { say "run as root, or install these packages: ${missing[*]}"; exit 1; }
+    sudo=sudo
+  fi
+  $sudo apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# configure DIR [meson options]: sets a build folder up, or leaves one that is.
+configure() {
+  local dir=$1
+  shift
+  [ -f "$dir/build.ninja" ] || meson setup "$dir" "$root" "$@" >/dev/null || { meson setup "$dir" "$root" "$@"; exit 1; }
+}
+
+# tenon_env DIR: runs the tenon of a build folder with that folder's plugins and profiles.
+tenon_env() {
+  export TENON_PLUGIN_PATH="$1/plugins/cpu-avx2-lut" TENON_PROFILE_PATH="$root/configs"
+}

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs what is missing, builds and runs all tests. Arguments go to `meson setup` (BUILD names another build folder).
+set -euo pipefail
+source "$(dirname "$0")/lib.sh"
+
+install_packages $build_packages $test_packages
+build=${BUILD:-$root/build-test}
+venv=$root/.venv
+if ! "$venv/bin/python" -c 'import onnx, numpy, tokenizers, onnxruntime' 2>/dev/null; then
+  say "Python packages for the tests: onnx numpy tokenizers onnxruntime"
+  python3 -m venv "$venv"
+  "$venv/bin/pip" install -q --disable-pip-version-check onnx numpy tokenizers onnxruntime
+fi
+configure "$build" -Dtests=enabled -Dwerror=true "$@"
+say "building"
+ninja -C "$build" >"$build/build.log" || { cat "$build/build.log"; exit 1; }
+
+say "testing"
+status=0
+TENON_TEST_PYTHON=$venv/bin/python meson test -C "$build" --print-errorlogs || status=$?
+"$root/scripts/summary.sh" "$build" || status=1
+exit $status
