@@ -24,10 +24,12 @@ typedef struct tree {
   bool fresh_facts; /* it and all it was made from were built under the facts that hold now */
 } tree;
 
-/* A value, or why there is none. big: some step passed 2^40, so that 64-bit evaluation may overflow. */
+/* A value, or why there is none. size bounds what a term of the expanded polynomial may be: past 2^62, evaluation in 64
+ * bits may overflow although the value fits. */
 typedef struct exact {
   wide v;
-  bool defined, big;
+  bool defined;
+  double size;
 } exact;
 
 typedef struct batch {
@@ -40,7 +42,7 @@ typedef struct batch {
 } batch;
 
 static uint64_t rng;
-static long failures, checked_values, none_built;
+static long failures, checked_values, overflowed, none_built;
 
 static uint64_t next(void) { /* splitmix64 */
   uint64_t z = (rng += UINT64_C(0x9e3779b97f4a7c15));
@@ -93,7 +95,7 @@ static wide floor_wide(wide a, wide b) {
 
 static exact combine(const tree *t, exact a, exact b) {
   const wide limit = (wide)1 << 62;
-  exact r = {.defined = a.defined && b.defined, .big = a.big || b.big};
+  exact r = {.defined = a.defined && b.defined, .size = a.size + b.size};
   if (!r.defined) return r;
   switch (t->kind) {
     case TNI_EX_ADD:
@@ -115,7 +117,7 @@ static exact combine(const tree *t, exact a, exact b) {
       if (t->kind == TNI_EX_MOD) r.v = a.v - r.v * b.v;
   }
   if (r.v > limit || r.v < -limit) r.defined = false;
-  if (r.v > ((wide)1 << 40) || r.v < -((wide)1 << 40)) r.big = true;
+  if (t->kind != TNI_EX_ADD && t->kind != TNI_EX_MIN && t->kind != TNI_EX_MAX) r.size = a.size * b.size;
   return r;
 }
 
@@ -153,14 +155,18 @@ static void choose_points(batch *s) {
   }
 }
 
+static exact leaf(const batch *s, const tree *t, const int64_t *point) {
+  exact v = {.v = t->kind == TNI_EX_CONST ? t->v : point[t->v], .defined = true};
+  v.size = 1 + (v.v < 0 ? -(double)v.v : (double)v.v);
+  if (s->defined && t->kind == TNI_EX_SYM && t->v == 4) v.size += 3 * 10000.0; /* s0 + 2*s2 */
+  return v;
+}
+
 static int put(batch *s, tree t) {
-  for (int p = 0; p < POINTS; p++) {
-    exact *v = &s->value[s->n][p];
-    if (t.kind == TNI_EX_CONST || t.kind == TNI_EX_SYM)
-      *v = (exact){.v = t.kind == TNI_EX_CONST ? t.v : s->point[p][t.v], .defined = true};
-    else
-      *v = combine(&t, s->value[t.a][p], s->value[t.b][p]);
-  }
+  for (int p = 0; p < POINTS; p++)
+    s->value[s->n][p] = t.kind == TNI_EX_CONST || t.kind == TNI_EX_SYM
+                            ? leaf(s, &t, s->point[p])
+                            : combine(&t, s->value[t.a][p], s->value[t.b][p]);
   t.fresh_facts = t.kind == TNI_EX_CONST || t.kind == TNI_EX_SYM || (s->t[t.a].fresh_facts && s->t[t.b].fresh_facts);
   s->t[s->n] = t;
   return s->n++;
@@ -215,7 +221,8 @@ static void check_values(batch *s, int i) {
     if (!v->defined) continue;
     checked_values++;
     tn_status st = tni_ex_eval(s->x, t->e, s->point[p], SYMBOLS, &got);
-    if (st != TN_OK ? !v->big : got != (int64_t)v->v) complain(s, "value changed", i, -1, p);
+    overflowed += st != TN_OK;
+    if (st != TN_OK ? v->size < 0x1p62 : got != (int64_t)v->v) complain(s, "value changed", i, -1, p);
     if ((lo != INT64_MIN && v->v < lo) || (hi != INT64_MAX && v->v > hi)) complain(s, "out of range", i, -1, p);
   }
 }
@@ -321,9 +328,10 @@ static void test_random(void) {
   rng = test_opts.seed;
   printf(" seed %llu, %ld expressions ", (unsigned long long)test_opts.seed, test_opts.count);
   for (long left = test_opts.count; left > 0 && failures < 10;) run_batch(&left);
-  printf("(%ld values, %ld too big) ", checked_values, none_built);
+  printf("(%ld values, %ld overflowed, %ld too big) ", checked_values, overflowed, none_built);
   CU_ASSERT_EQUAL(failures, 0);
   CU_ASSERT_TRUE(none_built < test_opts.count / 4);
+  CU_ASSERT_TRUE(overflowed < checked_values / 50);
   CU_ASSERT_TRUE(checked_values > test_opts.count * 2);
 }
 

@@ -32,7 +32,7 @@ enum {
   TREE_MAX = 1 << 14,
   NODES_MAX = 1 << 22,
   FACTS_MAX = 64,
-  NESTING_LIMIT = 100
+  NESTING_LIMIT = 32
 };
 
 __extension__ typedef __int128 tni_i128;
