@@ -86,6 +86,11 @@ static tn_status check_raw(const tni_node *n, tn_id id, const tni_raw_attr *r, t
     return tni_fail_node(err, TN_E_INVALID, n, id, "attribute '%s' has %u graphs, must have one", r->name, r->n_graphs);
   if (s->type == TN_ATTR_TENSOR && !r->tensor)
     return tni_fail_node(err, TN_E_INVALID, n, id, "attribute '%s' has no tensor", r->name);
+  if (s->type == TN_ATTR_TENSOR) {
+    char why[128];
+    tn_status st = tni_tensor_check(r->tensor, why, sizeof why);
+    if (st != TN_OK) return tni_fail_node(err, st, n, id, "attribute '%s': %s", r->name, why);
+  }
   for (const tni_raw_attr *other = n->raw; other < r; other++)
     if (strcmp(other->name, r->name) == 0)
       return tni_fail_node(err, TN_E_INVALID, n, id, "attribute '%s' stands twice", r->name);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "runtime/base/checked.h"
-#include "runtime/graph/graph.h"
+#include "runtime/graph/priv.h"
 
 typedef struct dtype_info {
   const char *name;
@@ -68,6 +68,27 @@ tn_status tni_dtype_bytes(uint32_t dtype, int64_t count, uint64_t *bytes) {
   if (!tni_mul_size((size_t)count, bits / 8, &n) || n > INT64_MAX) return TN_E_LIMIT;
   *bytes = n;
   return TN_OK;
+}
+
+tn_status tni_tensor_check(const tni_tensor *t, char *why, size_t n) {
+  int64_t count;
+  uint64_t bytes, have = t->data ? t->bytes : 0;
+  if (t->rank > TN_MAX_RANK) {
+    snprintf(why, n, "rank %u is above %d", t->rank, TN_MAX_RANK);
+    return TN_E_LIMIT;
+  }
+  if (tni_dims_count(t->dims, t->rank, &count) != TN_OK) {
+    snprintf(why, n, "its dims are negative or their product overflows");
+    return TN_E_LIMIT;
+  }
+  if (t->dtype == TN_DT_STRING) return TN_OK;
+  if (tni_dtype_bytes(t->dtype, count, &bytes) != TN_OK) {
+    snprintf(why, n, "no size is known for %lld elements of dtype %u", (long long)count, t->dtype);
+    return TN_E_INVALID;
+  }
+  if (have == bytes) return TN_OK;
+  snprintf(why, n, "%llu bytes of elements, its dims need %llu", (unsigned long long)have, (unsigned long long)bytes);
+  return TN_E_INVALID;
 }
 
 /* --- float formats --- */

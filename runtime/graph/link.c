@@ -32,24 +32,6 @@ tn_status tni_graph_capture(tni_graph *g, const char *name, tn_id *id) {
   return TN_OK;
 }
 
-static tn_status check_tensor(const tni_value *v, tn_error *err) {
-  const tni_tensor *t = v->tensor;
-  if (!t) return tni_fail(err, TN_E_INTERNAL, v->pub.name, "a constant without elements");
-  int64_t count;
-  uint64_t bytes;
-  if (t->rank > TN_MAX_RANK) return tni_fail(err, TN_E_LIMIT, v->pub.name, "rank %u is above %d", t->rank, TN_MAX_RANK);
-  if (tni_dims_count(t->dims, t->rank, &count) != TN_OK)
-    return tni_fail(err, TN_E_LIMIT, v->pub.name, "its dims are negative or their product overflows");
-  if (t->dtype == TN_DT_STRING) return TN_OK;
-  if (tni_dtype_bytes(t->dtype, count, &bytes) != TN_OK)
-    return tni_fail(err, TN_E_INVALID, v->pub.name, "no size is known for dtype %u and %lld elements", t->dtype,
-                    (long long)count);
-  if (t->bytes != bytes || (bytes && !t->data))
-    return tni_fail(err, TN_E_INVALID, v->pub.name, "%llu bytes of elements, its dims need %llu",
-                    (unsigned long long)(t->data ? t->bytes : 0), (unsigned long long)bytes);
-  return TN_OK;
-}
-
 static tn_status check_values(const tni_graph *g, tn_error *err) {
   if (g->twice != TN_NONE)
     return tni_fail(err, TN_E_INVALID, g->values[g->twice]->pub.name, "two values of graph '%s' have this name",
@@ -58,9 +40,12 @@ static tn_status check_values(const tni_graph *g, tn_error *err) {
     const tni_value *v = g->values[i];
     if (v->pub.rank > TN_MAX_RANK && v->pub.rank != TNI_RANK_UNKNOWN)
       return tni_fail(err, TN_E_LIMIT, v->pub.name, "rank %u is above %d", v->pub.rank, TN_MAX_RANK);
+    if (v->hint_rank > TN_MAX_RANK && v->hint_rank != TNI_RANK_UNKNOWN)
+      return tni_fail(err, TN_E_LIMIT, v->pub.name, "its declared rank %u is above %d", v->hint_rank, TN_MAX_RANK);
     if (v->pub.kind != TN_VALUE_CONST) continue;
-    tn_status st = check_tensor(v, err);
-    if (st != TN_OK) return st;
+    char why[128];
+    tn_status st = v->tensor ? tni_tensor_check(v->tensor, why, sizeof why) : TN_E_INTERNAL;
+    if (st != TN_OK) return tni_fail(err, st, v->pub.name, "%s", v->tensor ? why : "a constant without elements");
   }
   return TN_OK;
 }

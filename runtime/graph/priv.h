@@ -14,6 +14,9 @@ const char *tni_node_where(const tni_node *n, char *buf, size_t size);
 /* Fails with the node's name as `where` and its id in err->node. */
 tn_status tni_fail_node(tn_error *err, tn_status st, const tni_node *n, tn_id id, const char *fmt, ...) TN_PRINTF(5, 6);
 
+/* Whether t's rank, dims, dtype and bytes fit each other; why not into why. Strings have no size to check. */
+TN_MUST_CHECK tn_status tni_tensor_check(const tni_tensor *t, char *why, size_t n);
+
 /* Copies raw attributes onto the arena: strings and lists too, tensors and graphs not. NULL without memory. */
 const tni_raw_attr *tni_raw_copy(tni_arena *a, const tni_raw_attr *raw, uint32_t n);
 /* Types n->raw by n->op into n->pub.attr. id: for messages. */

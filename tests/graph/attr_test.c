@@ -88,6 +88,16 @@ static void tensors(void) {
   raw.tensor = NULL;
   CU_ASSERT_EQUAL(node_raw(&f, "d", "Constant", 17, "", "z", &raw, 1), TN_E_INVALID);
   CU_ASSERT_TRUE(err_has(&f.err, "'value' has no tensor|node 'd' (Constant)"));
+  t.rank = 9;
+  raw.tensor = &t;
+  tni_error_init(&f.err);
+  CU_ASSERT_EQUAL(node_raw(&f, "e", "Constant", 17, "", "z", &raw, 1), TN_E_LIMIT);
+  CU_ASSERT_TRUE(err_has(&f.err, "'value'|rank 9 is above 8|node 'e' (Constant)"));
+  t.rank = 1;
+  t.dims[0] = 2;
+  tni_error_init(&f.err);
+  CU_ASSERT_EQUAL(node_raw(&f, "e", "Constant", 17, "", "z", &raw, 1), TN_E_INVALID);
+  CU_ASSERT_TRUE(err_has(&f.err, "'value'|4 bytes|need 8|node 'e' (Constant)"));
   fixture_finish(&f);
 }
 

@@ -175,6 +175,11 @@ static void absurd_tensor(fixture *f) {
   CU_ASSERT_EQUAL(tni_value_set_tensor(f->g, val(f, "w"), &t, NULL), TN_OK);
   io(f, "", "w");
 }
+static void absurd_hint(fixture *f) {
+  input(f, "x", "4");
+  f->g->values[0]->hint_rank = 9;
+  io(f, "x", "x");
+}
 static void no_data(fixture *f) {
   tni_tensor t = {.dtype = TN_DT_F32, .rank = 1, .dims = {2}, .bytes = 8};
   CU_ASSERT_EQUAL(tni_value_set_tensor(f->g, val(f, "w"), &t, NULL), TN_OK);
@@ -200,6 +205,7 @@ static void bad_graphs(void) {
       {"absurd rank", absurd_rank, TN_E_LIMIT, "rank 2000000000 is above 8|@ x"},
       {"short tensor", short_tensor, TN_E_INVALID, "20 bytes|need 24|@ w"},
       {"absurd tensor", absurd_tensor, TN_E_LIMIT, "overflows|@ w"},
+      {"absurd declared rank", absurd_hint, TN_E_LIMIT, "declared rank 9 is above 8|@ x"},
       {"tensor without data", no_data, TN_E_INVALID, "0 bytes|need 8|@ w"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -267,7 +273,12 @@ static void links_before_finish(void) {
   f.g->nodes[0]->dead = true;
   node(&f, "c", "Exp", "x", "y"); /* takes over from a dead one */
   CU_ASSERT_EQUAL(tni_graph_value(f.g, val(&f, "y"))->pub.producer, 2);
+  node(&f, "d", "Split", "x", "s z"); /* while the other maker of z is alive still */
+  f.g->nodes[1]->dead = true;
   CU_ASSERT_EQUAL(tni_graph_finish(f.g, &f.err), TN_OK);
+  CU_ASSERT_EQUAL(tni_graph_value(f.g, val(&f, "z"))->pub.producer, 3);
+  CU_ASSERT_EQUAL(tni_graph_value(f.g, val(&f, "z"))->out_index, 1);
+  CU_ASSERT_EQUAL(tni_graph_value(f.g, val(&f, "s"))->out_index, 0);
   fixture_finish(&f);
 }
 

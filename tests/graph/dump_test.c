@@ -25,6 +25,7 @@ static void build(fixture *f) {
   tni_raw_attr p = raw_ints("perm", perm, 2), k = raw_string("kind", "a\"b");
   node_raw(f, "t", "Transpose", 17, "w", "wt", &p, 1);
   node(f, "mm", "MatMul", "x wt", "y");
+  node(f, "sh", "Shape", "y", "s");
   node_raw(f, "what", "Mystery", 17, "y -", "z", &k, 1);
   io(f, "x odd\"name\\\n\x01", "z");
   CU_ASSERT_EQUAL_FATAL(tni_graph_finish(f->g, &f->err), TN_OK);
@@ -40,6 +41,7 @@ static void text(void) {
       "  const \"w\": float32[2, 4]\n"
       "  Transpose \"t\" (\"w\": float32[2, 4]) -> (\"wt\": float32[...]) {perm=[1, 0]}\n"
       "  MatMul \"mm\" (\"x\": float32[batch, ?], \"wt\": float32[...]) -> (\"y\": float32[...])\n"
+      "  Shape \"sh\" (\"y\": float32[...]) -> (\"s\": float32[...]) {start=0}\n"
       "  Mystery \"what\" (\"y\": float32[...], -) -> (\"z\": float32[...]) {kind=\"a\\\"b\"} # unknown to opset 17\n"
       "}\n";
   fixture f;

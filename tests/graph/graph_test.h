@@ -50,5 +50,6 @@ void add_edit_suite(void);
 void add_view_suite(void);
 void add_dump_suite(void);
 void add_dtype_suite(void);
+void add_random_suite(void);
 
 #endif

@@ -3,6 +3,7 @@
  * Prints what check_ops.py and check_dtypes.py compare with PyPI's onnx, numpy and ml_dtypes.
  *   print_tables ops      one JSON object a line, per row of the op table
  *   print_tables dtypes   one line a result: WHAT CODE BITS
+ *   print_tables dot      a graph with awkward names and a subgraph, for graphviz
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -73,14 +74,51 @@ static void print_encodings(void) {
   }
 }
 
+static tn_id value(tni_graph *g, const char *name) {
+  tn_id v = tni_graph_find(g, name);
+  return v != TN_NONE ? v : tni_graph_add_value(g, name, TN_VALUE_ACT, TN_DT_F32);
+}
+
+static tn_status add(tni_graph *g, const char *name, const char *type, const char *in, const char *out,
+                     const tni_raw_attr *raw, uint32_t n_raw) {
+  tn_id i = value(g, in), o = value(g, out);
+  return tni_graph_add_node(g, name, "", type, 17, &i, 1, &o, 1, raw, n_raw, NULL, NULL);
+}
+
+static int print_dot(void) {
+  static const char odd[] = "a \"b\" \\ <c> {d|e}\n\x01 -> \xc3\xa9";
+  tni_graph *g, *t, *e;
+  if (tni_graph_create(NULL, odd, &g, NULL) != TN_OK) return 1;
+  if (tni_graph_create(g->exprs, odd, &t, NULL) != TN_OK || tni_graph_create(g->exprs, "", &e, NULL) != TN_OK) return 1;
+  tn_id x = tni_graph_add_value(g, odd, TN_VALUE_INPUT, TN_DT_F32), y = value(g, "y"), r;
+  tn_expr dims[] = {tni_ex_sym(g->exprs, odd), TNI_EXPR_NONE};
+  tni_raw_attr raw[] = {
+      {.name = "then_branch", .a = {.type = TN_ATTR_GRAPH, .n = 1}, .graphs = &t, .n_graphs = 1},
+      {.name = "else_branch", .a = {.type = TN_ATTR_GRAPH, .n = 1}, .graphs = &e, .n_graphs = 1},
+  };
+  int bad = tni_value_set_dims(g, x, 2, dims) != TN_OK;
+  bad |= add(t, odd, "Neg", odd, "r", NULL, 0) != TN_OK || add(e, odd, "What?", odd, "r", NULL, 0) != TN_OK;
+  r = value(t, "r");
+  bad |= tni_graph_set_io(t, NULL, 0, &r, 1) != TN_OK;
+  r = value(e, "r");
+  bad |= tni_graph_set_io(e, NULL, 0, &r, 1) != TN_OK;
+  bad |= add(g, odd, "If", odd, "y", raw, 2) != TN_OK;
+  bad |= tni_graph_set_io(g, &x, 1, &y, 1) != TN_OK || tni_graph_finish(g, NULL) != TN_OK;
+  tni_graph_dump_dot(g, stdout);
+  tni_graph_destroy(g);
+  return bad;
+}
+
 int main(int argc, char **argv) {
   if (argc == 2 && strcmp(argv[1], "ops") == 0) {
     print_ops();
   } else if (argc == 2 && strcmp(argv[1], "dtypes") == 0) {
     print_decodings();
     print_encodings();
+  } else if (argc == 2 && strcmp(argv[1], "dot") == 0) {
+    return print_dot();
   } else {
-    fprintf(stderr, "usage: print_tables ops|dtypes\n");
+    fprintf(stderr, "usage: print_tables ops|dtypes|dot\n");
     return 2;
   }
   return 0;

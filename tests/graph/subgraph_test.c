@@ -132,6 +132,7 @@ static void edits_outside(void) {
   io(&f, "cond x", "y");
   CU_ASSERT_EQUAL_FATAL(tni_graph_finish(f.g, &f.err), TN_OK);
   CU_ASSERT_EQUAL(tni_graph_replace(f.g, val(&f, "t"), val(&f, "x")), TN_OK);
+  CU_ASSERT_EQUAL(f.g->nodes[node_id(&f, "if")]->captures[0], val(&f, "x"));
   CU_ASSERT_EQUAL(tni_graph_dce(f.g), 1);
   CU_ASSERT_EQUAL_FATAL(tni_graph_compact(f.g, &f.err), TN_OK);
   CU_ASSERT_EQUAL(f.g->n_nodes, 1);
@@ -161,6 +162,21 @@ static void edits_inside(void) {
   CU_ASSERT_EQUAL(tni_graph_dce(f.g), 1);
   CU_ASSERT_EQUAL_FATAL(tni_graph_compact(f.g, &f.err), TN_OK);
   CU_ASSERT_EQUAL(tni_graph_find(f.g, "big"), TN_NONE);
+  fixture_finish(&f);
+}
+
+/* A dead node's captures are uses no more. */
+static void dce_of_captures(void) {
+  fixture f;
+  fixture_init(&f);
+  input(&f, "cond", "");
+  input(&f, "x", "n");
+  node(&f, "big", "Exp", "x", "big");
+  CU_ASSERT_EQUAL_FATAL(add_if(&f, "if", "big", "big", "y"), TN_OK);
+  io(&f, "cond x", "x");
+  CU_ASSERT_EQUAL_FATAL(tni_graph_finish(f.g, &f.err), TN_OK);
+  CU_ASSERT_EQUAL(tni_graph_value(f.g, val(&f, "big"))->pub.n_uses, 2);
+  CU_ASSERT_EQUAL(tni_graph_dce(f.g), 2);
   fixture_finish(&f);
 }
 
@@ -206,6 +222,7 @@ void add_subgraph_suite(void) {
   CU_add_test(s, "cycle through a subgraph", cycle_through_subgraph);
   CU_add_test(s, "edits outside", edits_outside);
   CU_add_test(s, "edits inside", edits_inside);
+  CU_add_test(s, "dce of captures", dce_of_captures);
   CU_add_test(s, "depth", depth);
   CU_add_test(s, "ownership on failure", ownership_on_failure);
 }
