@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Host kernels: one call signature for every operator, used by the host device's tasks, by constant folding and by the
- * oracles. Portable C; f32 accumulation in the order that each kernel's comment states, the same for every thread count.
+ * oracles. Portable C; f32 accumulation in the order that each kernel's comment states, the same for every thread
+ * count.
  */
 #ifndef TENON_HOST_KERNEL_H
 #define TENON_HOST_KERNEL_H

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which dtypes each operator's kernel takes: what claim() answers, so that no kernel is asked what it cannot do.
+ */
+#include <stdio.h>
+
+#include "runtime/host/internal.h"
+
+#define BIT(t) (UINT32_C(1) << TN_DT_##t)
+enum {
+  REAL = BIT(F32) | BIT(F64) | BIT(F16) | BIT(BF16),
+  INTS = BIT(I8) | BIT(U8) | BIT(I16) | BIT(U16) | BIT(I32) | BIT(U32) | BIT(I64) | BIT(U64),
+  NUM = REAL | INTS,
+  BOOLS = BIT(BOOL),
+  INDEX = BIT(I32) | BIT(I64),
+  BYTES8 = NUM | BOOLS | BIT(C64) | BIT(F8E4M3FN) | BIT(F8E4M3FNUZ) | BIT(F8E5M2) | BIT(F8E5M2FNUZ) | BIT(F8E8M0),
+  ALL = BYTES8 | BIT(C128),
+  STORED = ALL | BIT(STRING) | BIT(U4) | BIT(I4) | BIT(F4E2M1) | BIT(U2) | BIT(I2),
+};
+#undef BIT
+
+/* Masks of inputs 0, 1, 2 (the last one also of all further ones); 0: as input 0, and the same dtype. */
+typedef struct rule {
+  uint32_t op, in[3];
+} rule;
+
+static const rule rules[] = {
+    {TN_OP_IDENTITY, {ALL}},
+    {TN_OP_NEG, {NUM}},
+    {TN_OP_ABS, {NUM}},
+    {TN_OP_SQRT, {REAL}},
+    {TN_OP_EXP, {REAL}},
+    {TN_OP_LOG, {REAL}},
+    {TN_OP_COS, {REAL}},
+    {TN_OP_SIN, {REAL}},
+    {TN_OP_TAN, {REAL}},
+    {TN_OP_TANH, {REAL}},
+    {TN_OP_SIGMOID, {REAL}},
+    {TN_OP_ERF, {REAL}},
+    {TN_OP_RELU, {NUM}},
+    {TN_OP_RECIPROCAL, {REAL}},
+    {TN_OP_FLOOR, {REAL}},
+    {TN_OP_CEIL, {REAL}},
+    {TN_OP_ROUND, {REAL}},
+    {TN_OP_SIGN, {NUM}},
+    {TN_OP_SOFTPLUS, {REAL}},
+    {TN_OP_GELU, {REAL}},
+    {TN_OP_SWISH, {REAL}},
+    {TN_OP_LEAKY_RELU, {REAL}},
+    {TN_OP_ELU, {REAL}},
+    {TN_OP_HARD_SIGMOID, {REAL}},
+    {TN_OP_HARD_SWISH, {REAL}},
+    {TN_OP_NOT, {BOOLS}},
+    {TN_OP_ISNAN, {REAL}},
+    {TN_OP_ISINF, {REAL}},
+    {TN_OP_CAST, {NUM | BOOLS}},
+    {TN_OP_CLIP, {NUM}},
+    {TN_OP_DROPOUT, {ALL, NUM, BOOLS}},
+    {TN_OP_ADD, {NUM}},
+    {TN_OP_SUB, {NUM}},
+    {TN_OP_MUL, {NUM}},
+    {TN_OP_DIV, {NUM}},
+    {TN_OP_POW, {NUM, NUM}},
+    {TN_OP_MOD, {NUM}},
+    {TN_OP_PRELU, {NUM}},
+    {TN_OP_MIN, {NUM}},
+    {TN_OP_MAX, {NUM}},
+    {TN_OP_SUM, {NUM}},
+    {TN_OP_MEAN, {REAL}},
+    {TN_OP_AND, {BOOLS}},
+    {TN_OP_OR, {BOOLS}},
+    {TN_OP_XOR, {BOOLS}},
+    {TN_OP_EQUAL, {NUM | BOOLS}},
+    {TN_OP_GREATER, {NUM}},
+    {TN_OP_GREATER_OR_EQUAL, {NUM}},
+    {TN_OP_LESS, {NUM}},
+    {TN_OP_LESS_OR_EQUAL, {NUM}},
+    {TN_OP_WHERE, {BOOLS, BYTES8, BYTES8}},
+    {TN_OP_SHAPE, {STORED}},
+    {TN_OP_SIZE, {STORED}},
+    {TN_OP_CONSTANT, {ALL}},
+    {TN_OP_CONSTANT_OF_SHAPE, {INDEX}},
+    {TN_OP_RANGE, {NUM}},
+    {TN_OP_RESHAPE, {STORED & ~(UINT32_C(1) << TN_DT_STRING), INDEX}},
+    {TN_OP_FLATTEN, {STORED & ~(UINT32_C(1) << TN_DT_STRING)}},
+    {TN_OP_SQUEEZE, {STORED & ~(UINT32_C(1) << TN_DT_STRING), INDEX}},
+    {TN_OP_UNSQUEEZE, {STORED & ~(UINT32_C(1) << TN_DT_STRING), INDEX}},
+    {TN_OP_TRANSPOSE, {ALL}},
+    {TN_OP_CONCAT, {ALL}},
+    {TN_OP_SPLIT, {ALL, INDEX}},
+    {TN_OP_SLICE, {ALL, INDEX, INDEX}},
+    {TN_OP_GATHER, {ALL, INDEX}},
+    {TN_OP_GATHER_ELEMENTS, {ALL, INDEX}},
+    {TN_OP_GATHER_ND, {ALL, INDEX}},
+    {TN_OP_SCATTER_ND, {ALL, INDEX, ALL}},
+    {TN_OP_SCATTER_ELEMENTS, {ALL, INDEX, ALL}},
+    {TN_OP_EXPAND, {ALL, INDEX}},
+    {TN_OP_TILE, {ALL, INDEX}},
+    {TN_OP_TRILU, {ALL, INDEX}},
+    {TN_OP_PAD, {ALL, INDEX, ALL}},
+    {TN_OP_ONE_HOT, {NUM, NUM, ALL}},
+    {TN_OP_EYE_LIKE, {STORED}},
+    {TN_OP_REDUCE_SUM, {NUM, INDEX}},
+    {TN_OP_REDUCE_MEAN, {NUM, INDEX}},
+    {TN_OP_REDUCE_MAX, {NUM | BOOLS, INDEX}},
+    {TN_OP_REDUCE_MIN, {NUM | BOOLS, INDEX}},
+    {TN_OP_REDUCE_PROD, {NUM, INDEX}},
+    {TN_OP_REDUCE_SUM_SQUARE, {NUM, INDEX}},
+    {TN_OP_REDUCE_L2, {NUM, INDEX}},
+    {TN_OP_ARG_MAX, {NUM}},
+    {TN_OP_ARG_MIN, {NUM}},
+    {TN_OP_CUM_SUM, {NUM, INDEX}},
+    {TN_OP_SOFTMAX, {REAL}},
+    {TN_OP_LOG_SOFTMAX, {REAL}},
+    {TN_OP_LAYER_NORMALIZATION, {REAL, REAL, REAL}},
+    {TN_OP_RMS_NORMALIZATION, {REAL, REAL}},
+    {TN_OP_TOP_K, {NUM, INDEX}},
+    {TN_OP_MATMUL, {NUM}},
+    {TN_OP_GEMM, {NUM}},
+};
+
+static const rule *find(uint32_t op) {
+  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+    if (rules[i].op == op) return &rules[i];
+  return NULL;
+}
+
+bool tni_host_accepts(const tn_node *node, const tn_value *const *in, uint32_t n_in, char *why, size_t n) {
+  const rule *r = find(node->op);
+  const tni_op *op = tni_op_by_id(node->op);
+  const char *name = op ? op->name : "this operator";
+  if (n) why[0] = 0;
+  if (!r) {
+    snprintf(why, n, node->op == TN_OP_NON_ZERO ? "%s: the output's shape depends on data" : "no host kernel for %s",
+             name);
+    return false;
+  }
+  if (node->op == TN_OP_CAST) {
+    const int64_t to = tni_attr_i(node, "to", 0);
+    if (to < 0 || to >= TN_DT_COUNT || !(((uint32_t)(NUM | BOOLS) >> to) & 1)) {
+      snprintf(why, n, "Cast: no host kernel to %s", tni_dtype_name((uint32_t)to));
+      return false;
+    }
+  }
+  uint32_t first = TN_DT_UNDEFINED;
+  for (uint32_t i = 0; i < n_in; i++) {
+    if (!in[i]) continue;
+    const uint32_t given = r->in[i < 3 ? i : 2], t = in[i]->dtype;
+    const bool same = i > 0 && !given && !(i > 2 && r->in[2]) && !(i > 1 && r->in[1]);
+    const uint32_t mask = given ? given : i > 1 && r->in[1] ? r->in[1] : r->in[0];
+    if (i == 0) first = t;
+    if (t >= TN_DT_COUNT || !((mask >> t) & 1) || (same && first != TN_DT_UNDEFINED && t != first)) {
+      snprintf(why, n, "%s: no host kernel for input %u of %s", name, i, tni_dtype_name(t));
+      return false;
+    }
+  }
+  return true;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+
+#include "runtime/host/device.h"
+
+static bool shape_known(const tn_value *v) {
+  if (v->rank > TN_MAX_RANK) return false;
+  for (uint32_t d = 0; d < v->rank; d++)
+    if (v->dims[d] == TNI_EXPR_NONE) return false;
+  return true;
+}
+
+static void no(tn_claim *c, uint32_t why) {
+  c->verdict = TN_NO;
+  c->reason = why;
+}
+
+static void refuse_op(tn_claim *c, const tn_node *n, const tni_op *op) {
+  no(c, TN_WHY_OP);
+  if (op) {
+    snprintf(c->text, sizeof c->text, "%s: control flow has no host kernel", op->name);
+    return;
+  }
+  /* Linked in: the node is the core's own, which knows the type that the table does not. */
+  const tni_node *node = (const tni_node *)n;
+  snprintf(c->text, sizeof c->text, "no host kernel for %s.%s-%lld", n->domain && n->domain[0] ? n->domain : "ai.onnx",
+           node->type ? node->type : "?", (long long)node->version);
+}
+
+/* Unknown shapes: what there is of them may be unknown because of data, or because something upstream is. */
+static bool shapes(tn_claim *c, const tn_graph *g, const tn_node *n, const tni_op *op) {
+  for (uint32_t i = 0; i < n->n_in + (uint32_t)n->n_out; i++) {
+    const bool is_out = i >= n->n_in;
+    const tn_id id = is_out ? n->out[i - n->n_in] : n->in[i];
+    if (id == TN_NONE || shape_known(g->values[id])) continue;
+    const tn_value *v = g->values[id];
+    if (is_out && v->n_uses == 0 && v->kind != TN_VALUE_OUTPUT && n->n_out > 1) continue;
+    no(c, TN_WHY_SHAPE);
+    snprintf(c->text, sizeof c->text, "%s: shape of %s '%.60s' is not known%s", op->name, is_out ? "output" : "input",
+             v->name ? v->name : "", op->flags & TNI_OPF_DATA_DEPENDENT ? " (depends on data)" : "");
+    return false;
+  }
+  return true;
+}
+
+static bool dtypes(tn_claim *c, const tn_graph *g, const tn_node *n) {
+  enum { MANY = 32 };
+  const tn_value *in[MANY] = {NULL};
+  for (uint32_t at = 0; at < n->n_in || at == 0; at += MANY - 1) {
+    const uint32_t rest = n->n_in - at < MANY - 1 ? n->n_in - at : MANY - 1;
+    /* From the second piece on, input 0 stays in place: the others are compared with it. */
+    const uint32_t lead = at ? 1 : 0;
+    for (uint32_t i = 0; i < rest; i++) in[lead + i] = n->in[at + i] == TN_NONE ? NULL : g->values[n->in[at + i]];
+    if (!tni_host_accepts(n, in, lead + rest, c->text, sizeof c->text)) {
+      no(c, c->text[0] == 'n' ? TN_WHY_OP : TN_WHY_DTYPE);
+      return false;
+    }
+  }
+  return true;
+}
+
+/* A guess that orders placements: bytes at memory speed, products at what one core's blocked loop reaches. */
+static void cost(tn_claim *c, const tni_host_device *d, const tn_graph *g, const tn_node *n, const tn_dims *at) {
+  tni_tensor in[2] = {{0}}, out = {0}, t;
+  double bytes = 0;
+  for (uint32_t i = 0; i < n->n_in + (uint32_t)n->n_out; i++) {
+    const tn_id id = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
+    if (id == TN_NONE) continue;
+    const bool is_const = g->values[id]->kind == TN_VALUE_CONST;
+    if ((!at && !is_const) || tni_hdev_header(d->host, g, id, at, &t, NULL)) continue;
+    bytes += (double)t.bytes;
+    if (is_const && i < n->n_in) c->weight_bytes += t.bytes;
+    if (i < 2 && i < n->n_in) in[i] = t;
+    if (i == n->n_in) out = t;
+  }
+  if (!at) return;
+  c->macs = tni_hdev_macs(n, in, n->n_in < 2 ? n->n_in : 2, &out);
+  c->cost_ns = 1000 + 0.1 * bytes + 0.06 * c->macs;
+}
+
+static void judge(tn_claim *c, const tni_host_device *d, const tn_graph *g, const tn_node *n, const tn_dims *at) {
+  const tni_op *op = n->op == TN_OP_UNKNOWN ? NULL : tni_op_by_id(n->op);
+  c->verdict = TN_YES;
+  if (!tni_host_kernel(op))
+    refuse_op(c, n, op);
+  else if (d->no_matmul && (n->op == TN_OP_MATMUL || n->op == TN_OP_GEMM)) {
+    no(c, TN_WHY_OPTION);
+    snprintf(c->text, sizeof c->text, "%s: the option no_matmul is set", op->name);
+  } else if (dtypes(c, g, n) && shapes(c, g, n, op))
+    cost(c, d, g, n, at);
+}
+
+tn_status tni_hdev_claim(tn_device *dev, const tn_graph *g, const tn_dims *at, const tn_claim_sink *sink,
+                         tn_error *err) {
+  const tni_host_device *d = (const tni_host_device *)dev;
+  (void)err;
+  for (uint32_t i = 0; i < g->n_nodes; i++) {
+    tn_claim c = {.h = TN_HDR(tn_claim)};
+    judge(&c, d, g, g->nodes[i], at);
+    tn_status s = sink->node(sink->ctx, i, &c);
+    if (s) return s;
+  }
+  return TN_OK;
+}
+
+tn_status tni_hdev_header(const tn_host *host, const tn_graph *g, tn_id id, const tn_dims *dims, tni_tensor *t,
+                          tn_error *err) {
+  const tn_value *v = g->values[id];
+  const tn_dims none = {.h = TN_HDR(tn_dims)};
+  int64_t n;
+  *t = (tni_tensor){.dtype = v->dtype, .rank = v->rank};
+  if (v->rank > TN_MAX_RANK) return tni_fail(err, TN_E_INVALID, v->name, "unknown rank");
+  for (uint32_t d = 0; d < v->rank; d++)
+    if (host->eval(g, v->dims[d], dims ? dims : &none, &t->dims[d]) != TN_OK || t->dims[d] < 0)
+      return tni_fail(err, TN_E_INVALID, v->name, "dim %u has no value", d);
+  tn_status s = tni_dims_count(t->dims, t->rank, &n);
+  if (!s) s = tni_dtype_bytes(t->dtype, n, &t->bytes);
+  return s ? tni_fail(err, s, v->name, "the size is out of range") : TN_OK;
+}
+
+double tni_hdev_macs(const tn_node *n, const tni_tensor *in, uint32_t n_in, const tni_tensor *out) {
+  if ((n->op != TN_OP_MATMUL && n->op != TN_OP_GEMM) || n_in < 2 || !in[0].rank) return 0;
+  const bool ta = n->op == TN_OP_GEMM && tni_attr_i(n, "transA", 0) && in[0].rank == 2;
+  return (double)tni_numel(out) * (double)in[0].dims[ta ? 0 : in[0].rank - 1];
+}

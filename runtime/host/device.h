@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The host device behind the ABI. It is a plugin like any other, except in one respect that comes from being linked in:
+ * a program keeps pointers to the graph's nodes, values and expressions after lower(), because in this core they live
+ * on the graph's arena, which outlives every program. A plugin in a shared object must copy what it needs instead.
+ *
+ * One task per node on engine 0. Values from outside are INPUT or STEP slots, values read outside OUTPUT, the others
+ * TEMP; every constant that a kernel reads is a raw need and a WEIGHT slot. Inputs that only shape rules read have no
+ * slot. All memory comes from tn_host.alloc; run() allocates nothing.
+ */
+#ifndef TENON_HOST_DEVICE_H
+#define TENON_HOST_DEVICE_H
+
+#include "runtime/host/internal.h"
+
+/* What the reference extension was told for one node. */
+typedef struct tni_host_choice {
+  tn_id node;
+  const tn_format *format;
+  int64_t *params;
+  uint32_t n_params;
+} tni_host_choice;
+
+typedef struct tni_host_plugin {
+  tn_plugin pub;
+  const tn_host *host;
+} tni_host_plugin;
+
+typedef struct tni_host_device {
+  tn_device pub;
+  const tn_host *host;
+  bool no_matmul;
+  tni_host_choice *choices; /* of the reference extension */
+  uint32_t n_choices;
+} tni_host_device;
+
+/* Blocks of host memory that die together. */
+typedef struct tni_hblock tni_hblock;
+typedef struct tni_hpool {
+  const tn_host *host;
+  tni_hblock *first;
+} tni_hpool;
+/* Zeroed, 16-byte aligned; NULL without memory or on overflow. */
+void *tni_hpool_array(tni_hpool *p, size_t count, size_t size);
+void tni_hpool_free(tni_hpool *p);
+
+enum { TNI_NO_USE = UINT32_MAX };
+
+/* One operand of a task. use: index into the task's uses, or TNI_NO_USE (absent, or only its dims are read). */
+typedef struct tni_hoperand {
+  tn_id value; /* TN_NONE: absent */
+  uint32_t use;
+} tni_hoperand;
+
+typedef struct tni_htask {
+  tn_task pub;
+  const tn_node *node;
+  tni_kernel_fn kernel;
+  tni_hoperand *in, *out;
+  /* Reference product: the packed constant's slot and the format's numerics. */
+  const tn_numerics *numerics;
+  uint32_t weight_slot;
+  int64_t N, K;
+} tni_htask;
+
+struct tn_program {
+  tn_program_info info;
+  tni_host_device *dev;
+  tni_hpool pool;
+  tn_graph graph; /* a copy of the struct; what it points to is the graph's */
+  tni_htask *tasks;
+  tn_slot *slots;
+  tn_need *needs;
+  tni_tensor *weights; /* [n_slots]; data NULL until set() */
+  float **unpacked;    /* [n_slots]; reference constants [N,K], from set() */
+};
+
+struct tn_plan {
+  const tn_program *program;
+  const tni_htask *task;
+  tni_tensor *in, *out; /* concrete headers, data NULL */
+  uint64_t scratch_bytes;
+};
+
+struct tn_args {
+  const tn_plan *plan;
+  tni_tensor *t; /* [n_in + n_out] */
+  const tni_tensor **in;
+  tni_tensor **out;
+  void *scratch;
+};
+
+tn_status tni_hdev_claim(tn_device *d, const tn_graph *g, const tn_dims *at, const tn_claim_sink *sink, tn_error *err);
+tn_status tni_hdev_lower(tn_device *d, const tn_subgraph *s, tn_program **out, tn_error *err);
+const tn_program_info *tni_hdev_info(const tn_program *p);
+void tni_hdev_release(tn_program *p);
+tn_status tni_hdev_measure(const tn_program *p, tn_id task, const tn_dims *dims, tn_measure *out);
+tn_status tni_hdev_set(tn_program *p, tn_id slot, const tn_view *view, const tn_blob *blob, tn_error *err);
+tn_status tni_hdev_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan **out, tn_error *err);
+void tni_hdev_unbind(tn_plan *plan);
+tn_status tni_hdev_args(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn_args **out, tn_error *err);
+tn_status tni_hdev_args_set(tn_args *a, uint32_t use, const tn_view *view, tn_error *err);
+void tni_hdev_args_free(tn_args *a);
+tn_status tni_hdev_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *err);
+
+/* Header (dtype, rank, dims, bytes) of value v at dims. TN_E_INVALID where a dim is unknown or negative. */
+tn_status tni_hdev_header(const tn_host *host, const tn_graph *g, tn_id v, const tn_dims *dims, tni_tensor *t,
+                          tn_error *err);
+/* Multiply-accumulates of a product; 0 for other nodes. */
+double tni_hdev_macs(const tn_node *node, const tni_tensor *in, uint32_t n_in, const tni_tensor *out);
+
+/* --- reference extension (refdev.c) --- */
+const tni_host_choice *tni_hdev_choice(const tni_host_device *d, tn_id node);
+void tni_hdev_drop_choices(tni_host_device *d);
+const tni_host_reference *tni_hdev_reference_extension(void);
+/* The constant behind the product's second operand, through a Transpose of it; TN_NONE if there is none. *kn: it is
+ * stored [K,N]. */
+tn_id tni_hdev_product_weight(const tn_graph *g, const tn_node *n, bool *kn);
+/* Runs a reference task: t holds the operands of the plan with their data. */
+tn_status tni_hdev_run_reference(const tni_htask *task, const float *w, const tni_tensor *const *in, tni_tensor *out,
+                                 tn_run *run, tn_error *err);
+
+#endif

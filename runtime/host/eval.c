@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/host/gemm.h"
+#include "runtime/shape/infer.h"
+
+static void inline_for(tn_run *run, int64_t n, int64_t grain, tn_body body, void *arg) {
+  (void)run;
+  (void)grain;
+  if (n > 0) body(arg, 0, n, 0);
+}
+
+static int32_t never(const tn_run *run) {
+  (void)run;
+  return 0;
+}
+
+void tni_run_inline(tn_run *run) {
+  *run = (tn_run){.h = TN_HDR(tn_run), .n_workers = 1, .parallel_for = inline_for, .cancelled = never};
+}
+
+uint64_t tni_host_scratch(const tn_node *node, const tni_tensor *const *in, uint32_t n_in, uint32_t n_workers) {
+  uint64_t bytes = 0;
+  if (!n_in || !in[0]) return 0;
+  switch (node->op) {
+    case TN_OP_MATMUL:
+    case TN_OP_GEMM:
+      return tni_gemm_scratch(in[0]->dtype, n_workers);
+    case TN_OP_TOP_K: {
+      const int32_t d = tni_axis(tni_attr_i(node, "axis", -1), in[0]->rank);
+      const uint64_t n = d >= 0 && in[0]->rank ? (uint64_t)in[0]->dims[d] : 0;
+      if (__builtin_mul_overflow(n * sizeof(int64_t), (uint64_t)(n_workers ? n_workers : 1), &bytes)) return UINT64_MAX;
+      return bytes;
+    }
+    default:
+      return 0;
+  }
+}
+
+static tn_status allocate(tni_arena *arena, tni_tensor *t, const char *name, tn_error *err) {
+  t->data = tni_arena_alloc(arena, t->bytes ? (size_t)t->bytes : 1, 64);
+  return t->data ? TN_OK : tni_fail_memory(err, name);
+}
+
+tn_status tni_host_eval(void *ctx, const tni_node *node, const tni_tensor *const *in, uint32_t n_in, tni_tensor *out,
+                        uint32_t n_out, tni_arena *arena, tn_error *err) {
+  const tni_kernel_fn fn = tni_host_kernel(node->op);
+  const char *name = node->pub.name ? node->pub.name : "";
+  tn_run local;
+  if (!fn)
+    return tni_fail(err, TN_E_UNSUPPORTED, name, "no host kernel for %s", node->type ? node->type : "this operator");
+  for (uint32_t i = 0; i < n_out; i++) out[i] = (tni_tensor){.dtype = TN_DT_UNDEFINED};
+  tn_status st = tni_infer_concrete(node, in, n_in, out, n_out, err);
+  if (st) return st;
+  if (!ctx) tni_run_inline(&local);
+  tn_run *run = ctx ? ctx : &local;
+  tni_tensor **ptrs = TNI_NEW_ARRAY(arena, tni_tensor *, n_out ? n_out : 1);
+  if (!ptrs) return tni_fail_memory(err, name);
+  for (uint32_t i = 0; i < n_out; i++) {
+    if (node->pub.out && i < node->pub.n_out && node->pub.out[i] == TN_NONE) continue;
+    st = allocate(arena, &out[i], name, err);
+    if (st) return st;
+    ptrs[i] = &out[i];
+  }
+  const uint64_t bytes = tni_host_scratch(&node->pub, in, n_in, run->n_workers);
+  void *scratch = bytes ? tni_arena_alloc(arena, (size_t)bytes, 64) : NULL;
+  if (bytes && !scratch) return tni_fail_memory(err, name);
+  const tni_kargs a = {&node->pub, in, ptrs, n_in, n_out, scratch, run, err};
+  return fn(&a);
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Programs at concrete dims: measure, set, bind, args, run.
+ */
+#include "runtime/host/device.h"
+
+/* The node's operands at dims. in and out have the node's counts. */
+static tn_status headers(const tn_program *p, const tni_htask *t, const tn_dims *dims, tni_tensor *in, tni_tensor *out,
+                         tn_error *err) {
+  const tn_host *host = p->dev->host;
+  tn_status s = TN_OK;
+  for (uint32_t i = 0; i < t->node->n_in && !s; i++)
+    if (t->in[i].value != TN_NONE) s = tni_hdev_header(host, &p->graph, t->in[i].value, dims, &in[i], err);
+  for (uint32_t i = 0; i < t->node->n_out && !s; i++)
+    if (t->out[i].value != TN_NONE) s = tni_hdev_header(host, &p->graph, t->out[i].value, dims, &out[i], err);
+  return s;
+}
+
+/* Scratch asks for pointers; only the first two inputs decide. */
+static uint64_t scratch_of(const tn_program *p, const tni_htask *t, const tni_tensor *in) {
+  const tni_tensor *ptr[2] = {NULL, NULL};
+  const uint32_t n = t->node->n_in < 2 ? t->node->n_in : 2;
+  for (uint32_t i = 0; i < n; i++) ptr[i] = t->in[i].value == TN_NONE ? NULL : &in[i];
+  return t->numerics ? 0 : tni_host_scratch(t->node, ptr, n, p->dev->host->max_workers);
+}
+
+tn_status tni_hdev_measure(const tn_program *p, tn_id task, const tn_dims *dims, tn_measure *m) {
+  if (task >= p->info.n_tasks) return TN_E_INVALID;
+  const tni_htask *t = &p->tasks[task];
+  tni_hpool tmp = {p->dev->host, NULL};
+  tni_tensor *in = tni_hpool_array(&tmp, (size_t)t->node->n_in + t->node->n_out, sizeof *in);
+  tni_tensor *out = in ? in + t->node->n_in : NULL;
+  tn_status s = in ? headers(p, t, dims, in, out, NULL) : TN_E_NO_MEMORY;
+  double bytes = 0;
+  for (uint32_t i = 0; !s && i < t->node->n_in + (uint32_t)t->node->n_out; i++) {
+    const tni_hoperand *o = i < t->node->n_in ? &t->in[i] : &t->out[i - t->node->n_in];
+    if (o->use == TNI_NO_USE) continue;
+    const uint32_t slot = t->pub.uses[o->use].slot;
+    bytes += (double)in[i].bytes;
+    if (p->slots[slot].kind == TN_SLOT_TEMP && m->slot_bytes) m->slot_bytes[slot] = in[i].bytes;
+  }
+  if (!s) {
+    m->scratch_bytes = scratch_of(p, t, in);
+    m->scratch_align = 64;
+    m->driver_bytes = 0;
+    m->moved_bytes = bytes;
+    m->macs = tni_hdev_macs(t->node, in, t->node->n_in, out);
+    m->cost_ns = 1000 + 0.1 * bytes + 0.06 * m->macs;
+  }
+  tni_hpool_free(&tmp);
+  return s;
+}
+
+/* A packed constant of a reference product: kept as f32 [N,K]. */
+static tn_status unpack(tn_program *p, tn_id slot, const tn_blob *blob, tn_error *err) {
+  const tn_host *host = p->dev->host;
+  const tn_need *need = &p->needs[p->slots[slot].need];
+  const int64_t box[4] = {0, blob->N, 0, blob->K};
+  uint64_t bytes;
+  int64_t n;
+  if (blob->format != need->format) return tni_fail(err, TN_E_INVALID, p->slots[slot].name, "a blob of another format");
+  for (uint32_t i = 0; i < p->info.n_tasks; i++)
+    if (p->tasks[i].weight_slot == slot && (p->tasks[i].N != blob->N || p->tasks[i].K != blob->K))
+      return tni_fail(err, TN_E_INVALID, p->slots[slot].name, "the blob is %lld x %lld", (long long)blob->N,
+                      (long long)blob->K);
+  if (tni_dims_count((const int64_t[]){blob->N, blob->K}, 2, &n) || tni_dtype_bytes(TN_DT_F32, n, &bytes))
+    return tni_fail(err, TN_E_LIMIT, p->slots[slot].name, "the matrix is too large");
+  float *w = host->alloc(host->ctx, bytes ? (size_t)bytes : 1, 64, TN_TAG_PACK);
+  if (!w) return tni_fail_memory(err, p->slots[slot].name);
+  tn_status s = blob->format->unpack(blob, box, w);
+  if (s) {
+    host->free(host->ctx, w);
+    return tni_fail(err, s, p->slots[slot].name, "format '%s' could not unpack", blob->format->name);
+  }
+  host->free(host->ctx, p->unpacked[slot]);
+  p->unpacked[slot] = w;
+  return TN_OK;
+}
+
+tn_status tni_hdev_set(tn_program *p, tn_id slot, const tn_view *view, const tn_blob *blob, tn_error *err) {
+  if (slot >= p->info.n_slots || p->slots[slot].kind != TN_SLOT_WEIGHT)
+    return tni_fail(err, TN_E_INVALID, "host", "slot %u takes no constant", slot);
+  if (p->needs[p->slots[slot].need].format)
+    return blob ? unpack(p, slot, blob, err) : tni_fail(err, TN_E_INVALID, p->slots[slot].name, "no blob");
+  tni_tensor t;
+  tn_status s = tni_hdev_header(p->dev->host, &p->graph, p->slots[slot].value, NULL, &t, err);
+  if (s) return s;
+  if (!view || (t.bytes && (!view->ptr || view->bytes < t.bytes)))
+    return tni_fail(err, TN_E_INVALID, p->slots[slot].name, "the view has %llu bytes, the constant %llu",
+                    (unsigned long long)(view ? view->bytes : 0), (unsigned long long)t.bytes);
+  t.data = view->ptr;
+  p->weights[slot] = t;
+  return TN_OK;
+}
+
+tn_status tni_hdev_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan **out, tn_error *err) {
+  if (task >= p->info.n_tasks) return tni_fail(err, TN_E_INVALID, "host", "no task %u", task);
+  const tni_htask *t = &p->tasks[task];
+  const tn_host *host = p->dev->host;
+  const size_t n = (size_t)t->node->n_in + t->node->n_out;
+  tn_plan *plan = host->alloc(host->ctx, sizeof *plan + n * sizeof(tni_tensor), 16, TN_TAG_PLUGIN);
+  if (!plan) return tni_fail_memory(err, t->pub.name);
+  memset(plan, 0, sizeof *plan + n * sizeof(tni_tensor));
+  plan->program = p;
+  plan->task = t;
+  plan->in = (tni_tensor *)(plan + 1);
+  plan->out = plan->in + t->node->n_in;
+  tn_status s = headers(p, t, dims, plan->in, plan->out, err);
+  if (s) {
+    host->free(host->ctx, plan);
+    return s;
+  }
+  plan->scratch_bytes = scratch_of(p, t, plan->in);
+  *out = plan;
+  return TN_OK;
+}
+
+void tni_hdev_unbind(tn_plan *plan) {
+  if (plan) plan->program->dev->host->free(plan->program->dev->host->ctx, plan);
+}
+
+/* Points operand o at the view (or at what set() gave). */
+static tn_status attach(const tn_plan *plan, const tni_hoperand *o, const tn_view *view, tni_tensor *t, tn_error *err) {
+  const tn_program *p = plan->program;
+  const uint32_t slot = plan->task->pub.uses[o->use].slot;
+  void *ptr = view ? view->ptr : NULL;
+  uint64_t bytes = view ? view->bytes : 0;
+  if (p->slots[slot].kind == TN_SLOT_WEIGHT) {
+    ptr = p->weights[slot].data;
+    bytes = p->weights[slot].bytes;
+  }
+  if (t->bytes && (!ptr || bytes < t->bytes))
+    return tni_fail(err, TN_E_INVALID, p->slots[slot].name, "the view has %llu bytes, the value takes %llu",
+                    (unsigned long long)bytes, (unsigned long long)t->bytes);
+  t->data = ptr;
+  return TN_OK;
+}
+
+static tn_status attach_use(tn_args *a, uint32_t use, const tn_view *view, tn_error *err) {
+  const tni_htask *t = a->plan->task;
+  tn_status s = TN_OK;
+  if (use == t->pub.n_uses) {
+    if (a->plan->scratch_bytes && (!view || !view->ptr || view->bytes < a->plan->scratch_bytes))
+      return tni_fail(err, TN_E_INVALID, t->pub.name, "the scratch is too small");
+    a->scratch = view ? view->ptr : NULL;
+  }
+  for (uint32_t i = 0; i < t->node->n_in && !s; i++)
+    if (t->in[i].use == use) s = attach(a->plan, &t->in[i], view, &a->t[i], err);
+  for (uint32_t i = 0; i < t->node->n_out && !s; i++)
+    if (t->out[i].use == use) s = attach(a->plan, &t->out[i], view, &a->t[t->node->n_in + i], err);
+  return s;
+}
+
+tn_status tni_hdev_args(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn_args **out, tn_error *err) {
+  const tni_htask *t = plan->task;
+  const tn_host *host = plan->program->dev->host;
+  const size_t count = (size_t)t->node->n_in + t->node->n_out;
+  if (n != t->pub.n_uses + 1) return tni_fail(err, TN_E_INVALID, t->pub.name, "%u views for %u uses", n, t->pub.n_uses);
+  const size_t bytes = sizeof(tn_args) + count * (sizeof(tni_tensor) + sizeof(void *));
+  tn_args *a = host->alloc(host->ctx, bytes, 16, TN_TAG_PLUGIN);
+  if (!a) return tni_fail_memory(err, t->pub.name);
+  memset(a, 0, bytes);
+  a->plan = plan;
+  a->t = (tni_tensor *)(a + 1);
+  a->in = (const tni_tensor **)(a->t + count);
+  a->out = (tni_tensor **)(a->in + t->node->n_in);
+  memcpy(a->t, plan->in, count * sizeof(tni_tensor));
+  for (uint32_t i = 0; i < t->node->n_in; i++) a->in[i] = t->in[i].value == TN_NONE ? NULL : &a->t[i];
+  for (uint32_t i = 0; i < t->node->n_out; i++)
+    a->out[i] = t->out[i].value == TN_NONE ? NULL : &a->t[t->node->n_in + i];
+  tn_status s = TN_OK;
+  for (uint32_t u = 0; u < n && !s; u++) s = attach_use(a, u, uses[u], err);
+  if (s)
+    host->free(host->ctx, a);
+  else
+    *out = a;
+  return s;
+}
+
+tn_status tni_hdev_args_set(tn_args *a, uint32_t use, const tn_view *view, tn_error *err) {
+  if (use > a->plan->task->pub.n_uses) return tni_fail(err, TN_E_INVALID, a->plan->task->pub.name, "no use %u", use);
+  return attach_use(a, use, view, err);
+}
+
+void tni_hdev_args_free(tn_args *a) {
+  if (a) a->plan->program->dev->host->free(a->plan->program->dev->host->ctx, a);
+}
+
+tn_status tni_hdev_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *err) {
+  const tni_htask *t = plan->task;
+  tn_status s;
+  if (t->numerics) {
+    const float *w = plan->program->unpacked[t->weight_slot];
+    if (!w) return tni_fail(err, TN_E_INVALID, t->pub.name, "its packed constant was never set");
+    s = tni_hdev_run_reference(t, w, a->in, a->out[0], run, err);
+  } else {
+    const tni_kargs k = {t->node, a->in, a->out, t->node->n_in, t->node->n_out, a->scratch, run, err};
+    s = t->kernel(&k);
+  }
+  if (s && err && err->node == TN_NONE) err->node = t->pub.nodes[0];
+  return s;
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/host/gemm.h"
+
+#include "runtime/host/hot.h"
+
+/* A unit of work is one MB x NB tile of one batch. Its worker's scratch: b packed in panels of TNI_NR columns, a (only
+ * where it must be widened or gathered), and the tile's sums. */
+enum {
+  MB = 96, /* a multiple of TNI_MR; 96 rows x 256 of a stay in a second-level cache */
+  NB = 64,
+  B_FLOATS = TNI_KC * NB,
+  A_FLOATS = MB * TNI_KC,
+  C_FLOATS = MB * NB,
+  WORKER_FLOATS = B_FLOATS + A_FLOATS + C_FLOATS,
+  ROW_CHUNK = 256 /* columns of one piece of a one-row product */
+};
+
+uint64_t tni_gemm_scratch(uint32_t dtype, uint32_t n_workers) {
+  const bool widened = dtype == TN_DT_F32 || tni_is_half(dtype);
+  return widened ? (uint64_t)(n_workers ? n_workers : 1) * WORKER_FLOATS * sizeof(float) : 0;
+}
+
+bool tni_gemm_accepts(uint32_t dtype) {
+  if (dtype == TN_DT_F32 || dtype == TN_DT_F64 || tni_is_half(dtype)) return true;
+  switch (dtype) {
+#define X(DT, U, T, LO, HI) case TN_DT_##DT:
+    TNI_INT_TYPES(X)
+#undef X
+    return true;
+    default:
+      return false;
+  }
+}
+
+typedef struct job {
+  const tni_gemm *g;
+  const tni_hot *hot;
+  float *scratch;
+  tn_run *run;
+  uint32_t size;
+  int64_t m_tiles, n_tiles;
+  int32_t stopped; /* atomic */
+} job;
+
+static bool stop(job *j) {
+  if (__atomic_load_n(&j->stopped, __ATOMIC_RELAXED)) return true;
+  if (!j->run->cancelled || !j->run->cancelled(j->run)) return false;
+  __atomic_store_n(&j->stopped, 1, __ATOMIC_RELAXED);
+  return true;
+}
+
+static void batch_offsets(const tni_gemm *g, int64_t i, int64_t *a, int64_t *b) {
+  *a = *b = 0;
+  for (uint32_t d = g->batch_rank; d-- > 0;) {
+    const int64_t x = i % g->batch_dims[d];
+    i /= g->batch_dims[d];
+    *a += x * g->a_batch[d];
+    *b += x * g->b_batch[d];
+  }
+}
+
+/* dst[i] = p[i * stride] for n elements of the job's dtype, widened. */
+static void load_strided(const tni_gemm *g, const void *base, int64_t at, int64_t stride, int64_t n, float *dst) {
+  if (stride == 1)
+    tni_load_f32(g->dtype, base, at, n, dst);
+  else if (g->dtype == TN_DT_F32)
+    for (int64_t i = 0; i < n; i++) dst[i] = ((const f32u *)base)[at + i * stride];
+  else
+    for (int64_t i = 0; i < n; i++) tni_load_f32(g->dtype, base, at + i * stride, 1, dst + i);
+}
+
+/* b[k0 .. k0+kc, n0 .. n0+nb] into panels [kc][TNI_NR], columns past nb 0. */
+static void pack_b(const job *j, int64_t off, int64_t k0, int64_t kc, int64_t n0, int64_t nb, float *dst) {
+  const tni_gemm *g = j->g;
+  for (int64_t p = 0; p < nb; p += TNI_NR, dst += kc * TNI_NR) {
+    const int64_t w = nb - p < TNI_NR ? nb - p : TNI_NR, at = off + k0 * g->b_row + (n0 + p) * g->b_col;
+    if (g->b_row == 1 && g->dtype == TN_DT_F32) {
+      j->hot->pack_t(dst, (const f32u *)g->b + at, g->b_col, w, kc);
+    } else if (g->b_col == 1 || kc < TNI_NR) {
+      for (int64_t k = 0; k < kc; k++) {
+        load_strided(g, g->b, at + k * g->b_row, g->b_col, w, dst + k * TNI_NR);
+        for (int64_t i = w; i < TNI_NR; i++) dst[k * TNI_NR + i] = 0;
+      }
+    } else {
+      float col[TNI_KC];
+      memset(dst, 0, (size_t)(kc * TNI_NR) * sizeof(float));
+      for (int64_t i = 0; i < w; i++) {
+        load_strided(g, g->b, at + i * g->b_col, g->b_row, kc, col);
+        for (int64_t k = 0; k < kc; k++) dst[k * TNI_NR + i] = col[k];
+      }
+    }
+  }
+}
+
+/* alpha * sums + beta * c into row m, columns [n0, n0 + n). */
+static void finish_row(const tni_gemm *g, int64_t batch, int64_t m, int64_t n0, int64_t n, float *sums) {
+  float c[NB > ROW_CHUNK ? NB : ROW_CHUNK];
+  const int64_t at = (batch * g->M + m) * g->N + n0;
+  if (g->alpha != 1.f)
+    for (int64_t i = 0; i < n; i++) sums[i] = g->alpha * sums[i];
+  if (g->c) {
+    load_strided(g, g->c, m * g->c_row + n0 * g->c_col, g->c_col, n, c);
+    if (g->beta != 1.f)
+      for (int64_t i = 0; i < n; i++) c[i] = g->beta * c[i];
+    for (int64_t i = 0; i < n; i++) sums[i] = sums[i] + c[i];
+  }
+  tni_store_f32(g->dtype, g->y, at, n, sums);
+}
+
+static void tile(job *j, int64_t unit, float *ws) {
+  const tni_gemm *g = j->g;
+  const int64_t batch = unit / (j->m_tiles * j->n_tiles), t = unit % (j->m_tiles * j->n_tiles);
+  const int64_t m0 = (t % j->m_tiles) * MB, n0 = (t / j->m_tiles) * NB;
+  const int64_t mb = g->M - m0 < MB ? g->M - m0 : MB, nb = g->N - n0 < NB ? g->N - n0 : NB;
+  float *pb = ws, *pa = ws + B_FLOATS, *c = pa + A_FLOATS;
+  const bool direct = g->dtype == TN_DT_F32 && g->a_col == 1;
+  int64_t a_off, b_off;
+  batch_offsets(g, batch, &a_off, &b_off);
+  if (g->K == 0) memset(c, 0, C_FLOATS * sizeof(float));
+  for (int64_t k0 = 0; k0 < g->K; k0 += TNI_KC) {
+    const int64_t kc = g->K - k0 < TNI_KC ? g->K - k0 : TNI_KC;
+    const int64_t at = a_off + m0 * g->a_row + k0 * g->a_col;
+    const f32u *a = direct ? (const f32u *)g->a + at : pa;
+    const int64_t lda = direct ? g->a_row : kc;
+    if (!direct)
+      for (int64_t m = 0; m < mb; m++) load_strided(g, g->a, at + m * g->a_row, g->a_col, kc, pa + m * kc);
+    pack_b(j, b_off, k0, kc, n0, nb, pb);
+    for (int64_t p = 0; p < nb; p += TNI_NR)
+      for (int64_t m = 0; m < mb; m += TNI_MR)
+        j->hot->gemm((int)(mb - m < TNI_MR ? mb - m : TNI_MR), kc, a + m * lda, lda, pb + p * kc, c + m * NB + p, NB,
+                     k0 == 0);
+  }
+  for (int64_t m = 0; m < mb; m++) finish_row(g, batch, m0 + m, n0, nb, c + m * NB);
+}
+
+static void tiles(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  job *j = arg;
+  for (int64_t u = begin; u < end && !stop(j); u++) tile(j, u, j->scratch + (size_t)worker * WORKER_FLOATS);
+}
+
+/* One row against b as it lies: every element of b is read once and nothing is packed. */
+static void row_pieces(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  job *j = arg;
+  const tni_gemm *g = j->g;
+  float *c = j->scratch + (size_t)worker * WORKER_FLOATS;
+  for (int64_t u = begin; u < end && !stop(j); u++) {
+    const int64_t batch = u / j->n_tiles, n0 = (u % j->n_tiles) * ROW_CHUNK;
+    const int64_t n = g->N - n0 < ROW_CHUNK ? g->N - n0 : ROW_CHUNK;
+    int64_t a_off, b_off;
+    batch_offsets(g, batch, &a_off, &b_off);
+    if (g->K == 0) memset(c, 0, ROW_CHUNK * sizeof(float));
+    for (int64_t k0 = 0; k0 < g->K; k0 += TNI_KC) {
+      const int64_t kc = g->K - k0 < TNI_KC ? g->K - k0 : TNI_KC;
+      j->hot->gemv(kc, (const f32u *)g->a + a_off + k0, (const f32u *)g->b + b_off + k0 * g->b_row + n0, g->b_row, n, c,
+                   k0 == 0);
+    }
+    finish_row(g, batch, 0, n0, n, c);
+  }
+}
+
+/* --- f64 and integers: one row of y at a time --- */
+
+#define AS_IS(v) (v)
+#define PLAIN(U, T, W, CLAMP)                                                                \
+  {                                                                                          \
+    const U *a = (const U *)g->a + ao + m * g->a_row, *b = (const U *)g->b + bo;             \
+    U *y = (U *)g->y + r * g->N;                                                             \
+    for (int64_t n = 0; n < g->N; n++) y[n] = 0;                                             \
+    for (int64_t k = 0; k < g->K; k++) {                                                     \
+      const W s = (W)a[k * g->a_col];                                                        \
+      const U *row = b + k * g->b_row;                                                       \
+      if (g->b_col == 1)                                                                     \
+        for (int64_t n = 0; n < g->N; n++) y[n] = (T)((W)y[n] + s * (W)row[n]);              \
+      else                                                                                   \
+        for (int64_t n = 0; n < g->N; n++) y[n] = (T)((W)y[n] + s * (W)row[n * g->b_col]);   \
+    }                                                                                        \
+    if (g->alpha != 1.f)                                                                     \
+      for (int64_t n = 0; n < g->N; n++) y[n] = (T)CLAMP((double)g->alpha * (double)y[n]);   \
+    for (int64_t n = 0; n < g->N && g->c; n++) {                                             \
+      const T c = ((const U *)g->c)[m * g->c_row + n * g->c_col];                            \
+      y[n] = (T)((W)y[n] + (W)(g->beta == 1.f ? c : (T)CLAMP((double)g->beta * (double)c))); \
+    }                                                                                        \
+  }                                                                                          \
+  break;
+static void plain_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  job *j = arg;
+  const tni_gemm *g = j->g;
+  (void)worker;
+  for (int64_t r = begin; r < end && !stop(j); r++) {
+    const int64_t m = r % g->M;
+    int64_t ao, bo;
+    batch_offsets(g, r / g->M, &ao, &bo);
+    switch (g->dtype) {
+      case TN_DT_F64:
+        PLAIN(f64u, double, double, AS_IS)
+#define X(DT, U, T, LO, HI) \
+  case TN_DT_##DT:          \
+    PLAIN(U, T, uint64_t, tni_clamp_i64)
+        TNI_INT_TYPES(X)
+#undef X
+      default:
+        break;
+    }
+  }
+}
+
+tn_status tni_gemm_run(const tni_gemm *g, void *scratch, tn_run *run) {
+  job j = {.g = g, .hot = tni_hot_get(), .scratch = scratch, .run = run, .size = tni_elem_size(g->dtype)};
+  if (g->M == 0 || g->N == 0 || g->batches == 0) return TN_OK;
+  if (g->dtype != TN_DT_F32 && !tni_is_half(g->dtype)) {
+    tni_kfor(run, g->batches * g->M, g->N * (g->K + 1) / 4 + 1, plain_rows, &j);
+  } else if (g->M == 1 && g->dtype == TN_DT_F32 && g->a_col == 1 && g->b_col == 1) {
+    j.n_tiles = (g->N + ROW_CHUNK - 1) / ROW_CHUNK;
+    tni_kfor(run, g->batches * j.n_tiles, (g->N < ROW_CHUNK ? g->N : ROW_CHUNK) * (g->K + 1) / 4 + 1, row_pieces, &j);
+  } else {
+    j.m_tiles = (g->M + MB - 1) / MB;
+    j.n_tiles = (g->N + NB - 1) / NB;
+    const int64_t mb = g->M < MB ? g->M : MB, nb = g->N < NB ? g->N : NB;
+    tni_kfor(run, g->batches * j.m_tiles * j.n_tiles, mb * nb * (g->K + 1) / 16 + 1, tiles, &j);
+  }
+  return j.stopped ? TN_E_CANCELLED : TN_OK;
+}

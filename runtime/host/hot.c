@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Compiled once per instruction set: TNI_HOT_NAME is the table's symbol, TNI_HOT_TEXT its name.
+ */
+#include "runtime/host/hot.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef float f32u __attribute__((aligned(1), may_alias));
+typedef float v8 __attribute__((vector_size(32)));
+typedef float v8u __attribute__((vector_size(32), aligned(1), may_alias));
+
+/* --- matrix product --- */
+
+#define ACC(i) v8 c##i##0 = {0}, c##i##1 = {0};
+#define ROW(i) const f32u *restrict a##i = a + (i)*lda;
+#define STEP(i)                 \
+  {                             \
+    const float s = a##i[k];    \
+    c##i##0 = c##i##0 + s * b0; \
+    c##i##1 = c##i##1 + s * b1; \
+  }
+#define OUT(i)                                      \
+  {                                                 \
+    v8u *restrict d = (v8u *)(void *)(c + (i)*ldc); \
+    if (first) {                                    \
+      d[0] = c##i##0;                               \
+      d[1] = c##i##1;                               \
+    } else {                                        \
+      d[0] = d[0] + c##i##0;                        \
+      d[1] = d[1] + c##i##1;                        \
+    }                                               \
+  }
+#define MICRO(n, LIST)                                                                                               \
+  static void micro_##n(int64_t kc, const f32u *restrict a, int64_t lda, const float *restrict b, float *restrict c, \
+                        int64_t ldc, int first) {                                                                    \
+    (void)lda;                                                                                                       \
+    (void)ldc;                                                                                                       \
+    LIST(ACC) LIST(ROW) for (int64_t k = 0; k < kc; k++) {                                                           \
+      const v8u *p = (const v8u *)(const void *)(b + k * TNI_NR);                                                    \
+      const v8 b0 = p[0], b1 = p[1];                                                                                 \
+      LIST(STEP)                                                                                                     \
+    }                                                                                                                \
+    LIST(OUT)                                                                                                        \
+  }
+#define L1(X) X(0)
+#define L2(X) L1(X) X(1)
+#define L3(X) L2(X) X(2)
+#define L4(X) L3(X) X(3)
+#define L5(X) L4(X) X(4)
+#define L6(X) L5(X) X(5)
+MICRO(1, L1)
+MICRO(2, L2)
+MICRO(3, L3)
+MICRO(4, L4)
+MICRO(5, L5)
+MICRO(6, L6)
+
+static void gemm(int mr, int64_t kc, const void *a, int64_t lda, const float *b, float *c, int64_t ldc, int first) {
+  switch (mr) {
+    case 1:
+      micro_1(kc, a, lda, b, c, ldc, first);
+      break;
+    case 2:
+      micro_2(kc, a, lda, b, c, ldc, first);
+      break;
+    case 3:
+      micro_3(kc, a, lda, b, c, ldc, first);
+      break;
+    case 4:
+      micro_4(kc, a, lda, b, c, ldc, first);
+      break;
+    case 5:
+      micro_5(kc, a, lda, b, c, ldc, first);
+      break;
+    default:
+      micro_6(kc, a, lda, b, c, ldc, first);
+      break;
+  }
+}
+
+/* Four rows of b per pass over the accumulators; within a column the four products are added one after the other, so
+ * the order is the micro tile's. */
+static void gemv(int64_t kc, const void *av, const void *bv, int64_t ldb, int64_t n, float *restrict c, int first) {
+  const f32u *restrict a = av, *restrict b = bv;
+  float acc[512] __attribute__((aligned(64)));
+  memset(acc, 0, (size_t)n * sizeof(float));
+  int64_t k = 0;
+  for (; k + 4 <= kc; k += 4) {
+    const f32u *restrict r0 = b + k * ldb, *restrict r1 = r0 + ldb, *restrict r2 = r1 + ldb, *restrict r3 = r2 + ldb;
+    const float s0 = a[k], s1 = a[k + 1], s2 = a[k + 2], s3 = a[k + 3];
+    for (int64_t j = 0; j < n; j++) {
+      float t = acc[j] + s0 * r0[j];
+      t = t + s1 * r1[j];
+      t = t + s2 * r2[j];
+      acc[j] = t + s3 * r3[j];
+    }
+  }
+  for (; k < kc; k++) {
+    const f32u *restrict r0 = b + k * ldb;
+    const float s0 = a[k];
+    for (int64_t j = 0; j < n; j++) acc[j] = acc[j] + s0 * r0[j];
+  }
+  if (first)
+    memcpy(c, acc, (size_t)n * sizeof(float));
+  else
+    for (int64_t j = 0; j < n; j++) c[j] = c[j] + acc[j];
+}
+
+static void transpose8(float *restrict dst, const f32u *restrict s, int64_t ld) {
+  v8 r[8], t[8];
+  for (int i = 0; i < 8; i++) r[i] = *(const v8u *)(const void *)(s + i * ld);
+  for (int i = 0; i < 8; i += 2) {
+    t[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+    t[i + 1] = __builtin_shufflevector(r[i], r[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+  }
+  for (int i = 0; i < 8; i += 4)
+    for (int j = 0; j < 2; j++) {
+      r[i + j] = __builtin_shufflevector(t[i + j], t[i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+      r[i + j + 2] = __builtin_shufflevector(t[i + j], t[i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+  for (int i = 0; i < 4; i++) {
+    v8u *lo = (v8u *)(void *)(dst + i * TNI_NR), *hi = (v8u *)(void *)(dst + (i + 4) * TNI_NR);
+    *lo = __builtin_shufflevector(r[i], r[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    *hi = __builtin_shufflevector(r[i], r[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+  }
+}
+
+static void pack_t(float *dst, const void *src, int64_t ld, int64_t n, int64_t kc) {
+  const f32u *restrict s = src;
+  int64_t k = 0;
+  if (n == TNI_NR)
+    for (; k + 8 <= kc; k += 8) {
+      transpose8(dst + k * TNI_NR, s + k, ld);
+      transpose8(dst + k * TNI_NR + 8, s + 8 * ld + k, ld);
+    }
+  for (; k < kc; k++) {
+    for (int64_t j = 0; j < n; j++) dst[k * TNI_NR + j] = s[j * ld + k];
+    for (int64_t j = n; j < TNI_NR; j++) dst[k * TNI_NR + j] = 0;
+  }
+}
+
+/* --- exponentials --- */
+
+static inline float as_float(uint32_t u) {
+  float f;
+  memcpy(&f, &u, 4);
+  return f;
+}
+static inline uint32_t as_bits(float f) {
+  uint32_t u;
+  memcpy(&u, &f, 4);
+  return u;
+}
+
+/* exp(r) - 1 over r, |r| <= 0.7: Taylor to r^9, relative error under 2^-26. */
+static inline float expm1_over(float r) {
+  float p = 1.f / 3628800;
+  p = p * r + 1.f / 362880;
+  p = p * r + 1.f / 40320;
+  p = p * r + 1.f / 5040;
+  p = p * r + 1.f / 720;
+  p = p * r + 1.f / 120;
+  p = p * r + 1.f / 24;
+  p = p * r + 1.f / 6;
+  p = p * r + 0.5f;
+  return p * r + 1.f;
+}
+
+/* exp within about 1 ulp, no branches: x = n ln2 + r, 2^n in two factors so that results may be subnormal. NaN stays.
+ */
+static inline float exp1(float x) {
+  x = x < -104.f ? -104.f : x;
+  x = x > 89.f ? 89.f : x;
+  const float t = x * 1.44269504f + 12582912.f, n = t - 12582912.f;
+  const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+  const uint32_t i = as_bits(t) - as_bits(12582912.f);
+  const uint32_t h = (uint32_t)((int32_t)i >> 1), l = i - h;
+  const float e = r * expm1_over(r) + 1.f;
+  return e * as_float((h + 127u) << 23) * as_float((l + 127u) << 23);
+}
+
+static inline float tanh1(float x) {
+  float z = fabsf(x) * 2.f;
+  z = z > 40.f ? 40.f : z;
+  const float small = z * expm1_over(z), big = exp1(z) - 1.f, e = z < 0.7f ? small : big;
+  return copysignf(e / (e + 2.f), x);
+}
+
+static void vexp(float *y, const void *xv, int64_t n) {
+  const f32u *x = xv;
+  for (int64_t i = 0; i < n; i++) ((f32u *)y)[i] = exp1(x[i]);
+}
+static void vsigmoid(float *y, const void *xv, int64_t n) {
+  const f32u *x = xv;
+  for (int64_t i = 0; i < n; i++) ((f32u *)y)[i] = 1.f / (1.f + exp1(-x[i]));
+}
+static void vtanh(float *y, const void *xv, int64_t n) {
+  const f32u *x = xv;
+  for (int64_t i = 0; i < n; i++) ((f32u *)y)[i] = tanh1(x[i]);
+}
+static void vswish(float *y, const void *xv, int64_t n, float alpha) {
+  const f32u *x = xv;
+  for (int64_t i = 0; i < n; i++) ((f32u *)y)[i] = x[i] / (1.f + exp1(-(alpha * x[i])));
+}
+
+/* --- row reductions --- */
+
+static float tree(float *s) {
+  for (int w = TNI_LANES / 2; w > 0; w /= 2)
+    for (int i = 0; i < w; i++) s[i] += s[i + w];
+  return s[0];
+}
+
+static float exp_sum(void *yv, const void *xv, int64_t n, float max) {
+  f32u *y = yv;
+  const f32u *x = xv;
+  float s[TNI_LANES] = {0};
+  for (int64_t i = 0; i < n; i++) y[i] = exp1(x[i] - max);
+  int64_t i = 0;
+  for (; i + TNI_LANES <= n; i += TNI_LANES)
+    for (int j = 0; j < TNI_LANES; j++) s[j] += y[i + j];
+  for (int j = 0; i + j < n; j++) s[j] += y[i + j];
+  return tree(s);
+}
+
+static float sum(const void *xv, int64_t n) {
+  const f32u *x = xv;
+  float s[TNI_LANES] = {0};
+  int64_t i = 0;
+  for (; i + TNI_LANES <= n; i += TNI_LANES)
+    for (int j = 0; j < TNI_LANES; j++) s[j] += x[i + j];
+  for (int j = 0; i + j < n; j++) s[j] += x[i + j];
+  return tree(s);
+}
+
+static float sum_sq(const void *xv, int64_t n, float mean) {
+  const f32u *x = xv;
+  float s[TNI_LANES] = {0};
+  int64_t i = 0;
+  for (; i + TNI_LANES <= n; i += TNI_LANES)
+    for (int j = 0; j < TNI_LANES; j++) s[j] += (x[i + j] - mean) * (x[i + j] - mean);
+  for (int j = 0; i + j < n; j++) s[j] += (x[i + j] - mean) * (x[i + j] - mean);
+  return tree(s);
+}
+
+static float vmax(const void *xv, int64_t n) {
+  const f32u *x = xv;
+  float s[TNI_LANES];
+  for (int j = 0; j < TNI_LANES; j++) s[j] = -INFINITY;
+  int64_t i = 0, bad = 0;
+  for (; i + TNI_LANES <= n; i += TNI_LANES)
+    for (int j = 0; j < TNI_LANES; j++) s[j] = x[i + j] > s[j] ? x[i + j] : s[j];
+  for (int j = 0; i + j < n; j++) s[j] = x[i + j] > s[j] ? x[i + j] : s[j];
+  for (i = 0; i < n; i++) bad |= x[i] != x[i];
+  if (bad) return NAN;
+  for (int j = 1; j < TNI_LANES; j++) s[0] = s[j] > s[0] ? s[j] : s[0];
+  return s[0];
+}
+
+extern const tni_hot TNI_HOT_NAME;
+const tni_hot TNI_HOT_NAME = {
+    .name = TNI_HOT_TEXT,
+    .gemm = gemm,
+    .gemv = gemv,
+    .pack_t = pack_t,
+    .exp = vexp,
+    .sigmoid = vsigmoid,
+    .tanh = vtanh,
+    .swish = vswish,
+    .exp_sum = exp_sum,
+    .sum = sum,
+    .sum_sq = sum_sq,
+    .max = vmax,
+};

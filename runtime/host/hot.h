@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The loops that take the time, compiled once per instruction set (hot.c) and chosen by processor.
+ *
+ * Every variant gives the same bits: lanes are written out with vector types of fixed width, no operation is
+ * contracted, and no order depends on the instruction set.
+ */
+#ifndef TENON_HOST_HOT_H
+#define TENON_HOST_HOT_H
+
+#include <stdint.h>
+
+enum {
+  TNI_NR = 16,   /* columns of one packed panel */
+  TNI_MR = 6,    /* most rows of one micro tile */
+  TNI_KC = 256,  /* K block of the accumulation order */
+  TNI_LANES = 16 /* partial sums of row reductions */
+};
+
+typedef struct tni_hot {
+  const char *name;
+  /* c[mr, 16] (row stride ldc) = or += a[mr, kc] (row stride lda) * b[kc, 16] (packed). Each element: one accumulator
+   * that starts at 0 and adds a*b in ascending k; then c = acc (first) or c += acc. */
+  void (*gemm)(int mr, int64_t kc, const void *a, int64_t lda, const float *b, float *c, int64_t ldc, int first);
+  /* The same sums for one row and n <= 512 columns of an unpacked b[kc, n] with row stride ldb (elements). */
+  void (*gemv)(int64_t kc, const void *a, const void *b, int64_t ldb, int64_t n, float *c, int first);
+  /* dst[kc, 16] = transpose of src[n <= 16, kc] with row stride ld; columns from n on are 0. */
+  void (*pack_t)(float *dst, const void *src, int64_t ld, int64_t n, int64_t kc);
+  /* y[i] = f(x[i]); y may be x. */
+  void (*exp)(float *y, const void *x, int64_t n);
+  void (*sigmoid)(float *y, const void *x, int64_t n);
+  void (*tanh)(float *y, const void *x, int64_t n);
+  /* x * sigmoid(alpha x) */
+  void (*swish)(float *y, const void *x, int64_t n, float alpha);
+  /* y = exp(x - max) and returns the sum of y, in 16 interleaved partial sums that are then added pairwise. */
+  float (*exp_sum)(void *y, const void *x, int64_t n, float max);
+  /* Row sums in the same order: of x, of (x - mean)^2. */
+  float (*sum)(const void *x, int64_t n);
+  float (*sum_sq)(const void *x, int64_t n, float mean);
+  /* Largest element; NaN if there is one; -inf for n = 0. */
+  float (*max)(const void *x, int64_t n);
+} tni_hot;
+
+/* The best variant for this processor. */
+const tni_hot *tni_hot_get(void);
+/* All compiled variants that this processor runs: for tests. index past the end: NULL. */
+const tni_hot *tni_hot_variant(uint32_t index);
+
+#endif

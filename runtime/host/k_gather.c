@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Indexed reads: Gather, GatherElements, GatherND, OneHot, EyeLike, NonZero. Indices may be negative; one out of range
+ * is an error that names the node, the index and the limit.
+ */
+#include "runtime/host/internal.h"
+
+/* Checks all indices first, so that the copying loops need no way out. */
+static tn_status check_indices(const tni_kargs *a, const tni_tensor *idx, int64_t first, int64_t stride, int64_t dim) {
+  const int64_t n = tni_numel(idx);
+  if (idx->dtype != TN_DT_I64 && idx->dtype != TN_DT_I32) return tni_kdtype(a, idx->dtype);
+  for (int64_t i = first; i < n; i += stride) {
+    const int64_t v = tni_get_i64(idx, i);
+    if (v < -dim || v >= dim)
+      return tni_kfail(a, TN_E_INVALID, "index %lld is outside [-%lld, %lld)", (long long)v, (long long)dim,
+                       (long long)dim);
+  }
+  return TN_OK;
+}
+
+typedef struct gather {
+  const tni_tensor *idx;
+  const char *x;
+  char *y;
+  int64_t n_idx, dim;
+  size_t inner; /* bytes */
+} gather;
+
+static void gather_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  const gather *g = arg;
+  (void)worker;
+  for (int64_t i = begin; i < end; i++) {
+    const int64_t v = tni_get_i64(g->idx, i % g->n_idx), at = (i / g->n_idx) * g->dim + (v < 0 ? v + g->dim : v);
+    memcpy(g->y + (size_t)i * g->inner, g->x + (size_t)at * g->inner, g->inner);
+  }
+}
+
+tn_status tni_k_gather(const tni_kargs *a) {
+  const tni_tensor *x = a->in[0], *idx = a->in[1];
+  const int32_t axis = tni_axis(tni_attr_i(a->node, "axis", 0), x->rank);
+  const uint32_t size = tni_elem_size(x->dtype);
+  if (!size) return tni_kdtype(a, x->dtype);
+  if (axis < 0 || !x->rank) return tni_kfail(a, TN_E_INVALID, "Gather: axis out of range");
+  const int64_t inner = tni_dim_product(x, (uint32_t)axis + 1, x->rank), outer = tni_dim_product(x, 0, (uint32_t)axis);
+  tn_status s = check_indices(a, idx, 0, 1, x->dims[axis]);
+  if (s) return s;
+  gather g = {idx, x->data, a->out[0]->data, tni_numel(idx), x->dims[axis], (size_t)(inner * size)};
+  if (inner > 0) tni_kfor(a->run, outer * g.n_idx, inner + 4, gather_rows, &g);
+  return TN_OK;
+}
+
+/* Offset in x of the element that output index i selects along axis: coordinates from out, the axis from v. */
+static int64_t element_offset(const tni_tensor *out, const int64_t *st, uint32_t axis, int64_t i, int64_t v) {
+  int64_t off = v * st[axis];
+  for (uint32_t d = out->rank; d-- > 0;) {
+    if (d != axis) off += (i % out->dims[d]) * st[d];
+    i /= out->dims[d];
+  }
+  return off;
+}
+
+tn_status tni_k_gather_elements(const tni_kargs *a) {
+  const tni_tensor *x = a->in[0], *idx = a->in[1];
+  const int32_t axis = tni_axis(tni_attr_i(a->node, "axis", 0), x->rank);
+  const uint32_t size = tni_elem_size(x->dtype);
+  int64_t st[TN_MAX_RANK];
+  if (!size) return tni_kdtype(a, x->dtype);
+  if (axis < 0 || !x->rank || idx->rank != x->rank) return tni_kfail(a, TN_E_INVALID, "GatherElements: axis or rank");
+  for (uint32_t d = 0; d < x->rank; d++)
+    if (d != (uint32_t)axis && idx->dims[d] > x->dims[d])
+      return tni_kfail(a, TN_E_INVALID, "GatherElements: indices exceed dim %u", d);
+  tn_status s = check_indices(a, idx, 0, 1, x->dims[axis]);
+  if (s) return s;
+  tni_strides(x, st);
+  const int64_t n = tni_numel(idx);
+  for (int64_t i = 0; i < n; i++) {
+    int64_t v = tni_get_i64(idx, i);
+    if (v < 0) v += x->dims[axis];
+    const int64_t off = element_offset(idx, st, (uint32_t)axis, i, v);
+    memcpy((char *)a->out[0]->data + i * size, (const char *)x->data + off * size, size);
+  }
+  return TN_OK;
+}
+
+/* indices[batch..., m, k] select slices of x past its batch_dims. */
+tn_status tni_k_gather_nd(const tni_kargs *a) {
+  const tni_tensor *x = a->in[0], *idx = a->in[1];
+  const int64_t b = tni_attr_i(a->node, "batch_dims", 0);
+  const uint32_t size = tni_elem_size(x->dtype);
+  int64_t st[TN_MAX_RANK];
+  if (!size) return tni_kdtype(a, x->dtype);
+  if (!idx->rank || b < 0 || b >= idx->rank || b >= x->rank) return tni_kfail(a, TN_E_INVALID, "GatherND: batch_dims");
+  const int64_t k = idx->dims[idx->rank - 1];
+  if (k < 1 || b + k > x->rank) return tni_kfail(a, TN_E_INVALID, "GatherND: index tuples of %lld", (long long)k);
+  for (int64_t i = 0; i < b; i++)
+    if (x->dims[i] != idx->dims[i]) return tni_kfail(a, TN_E_INVALID, "GatherND: batch dims differ");
+  for (int64_t j = 0; j < k; j++) {
+    tn_status s = check_indices(a, idx, j, k, x->dims[b + j]);
+    if (s) return s;
+  }
+  tni_strides(x, st);
+  const int64_t batches = tni_dim_product(x, 0, (uint32_t)b), tuples = tni_numel(idx) / k;
+  const int64_t inner = tni_dim_product(x, (uint32_t)(b + k), x->rank), per = batches ? tuples / batches : 0;
+  const int64_t batch_elems = tni_dim_product(x, (uint32_t)b, x->rank);
+  for (int64_t i = 0; i < tuples && inner; i++) {
+    int64_t off = (i / per) * batch_elems;
+    for (int64_t j = 0; j < k; j++) {
+      const int64_t v = tni_get_i64(idx, i * k + j);
+      off += (v < 0 ? v + x->dims[b + j] : v) * st[b + j];
+    }
+    memcpy((char *)a->out[0]->data + i * inner * size, (const char *)x->data + off * size, (size_t)(inner * size));
+  }
+  return TN_OK;
+}
+
+/* values = [off, on]; indices outside [-depth, depth) give a row of off. */
+tn_status tni_k_one_hot(const tni_kargs *a) {
+  const tni_tensor *idx = a->in[0], *values = a->in[2];
+  tni_tensor *y = a->out[0];
+  const int32_t axis = tni_axis(tni_attr_i(a->node, "axis", -1), y->rank);
+  const uint32_t size = tni_elem_size(y->dtype);
+  if (!size) return tni_kdtype(a, y->dtype);
+  if (axis < 0 || tni_numel(values) != 2 || values->dtype != y->dtype)
+    return tni_kfail(a, TN_E_INVALID, "OneHot: axis out of range or values not [off, on]");
+  const int64_t depth = y->dims[axis], inner = tni_dim_product(y, (uint32_t)axis + 1, y->rank);
+  const tni_scopy fill = {.rank = 1, .dims = {tni_numel(y)}, .ss = {0}, .ds = {1}};
+  tni_copy_strided(a->run, size, &fill, y->data, values->data);
+  const int64_t n = tni_numel(idx);
+  for (int64_t i = 0; i < n && inner; i++) {
+    const double d = tni_get_f64(idx, i);
+    if (!(d >= -(double)depth && d < (double)depth)) continue;
+    const int64_t v = (int64_t)d, p = v < 0 ? v + depth : v;
+    const int64_t at = (i / inner) * depth * inner + p * inner + i % inner;
+    memcpy((char *)y->data + at * size, (const char *)values->data + size, size);
+  }
+  return TN_OK;
+}
+
+static tn_status write_one(const tni_kargs *a, tni_tensor *y, int64_t i) {
+  const float one = 1;
+  switch (y->dtype) {
+    case TN_DT_F32:
+    case TN_DT_F64:
+    case TN_DT_F16:
+    case TN_DT_BF16:
+      tni_store_f32(y->dtype, y->data, i, 1, &one);
+      break;
+    case TN_DT_BOOL:
+      ((u8u *)y->data)[i] = 1;
+      break;
+#define X(DT, U, T, LO, HI) \
+  case TN_DT_##DT:          \
+    ((U *)y->data)[i] = 1;  \
+    break;
+      TNI_INT_TYPES(X)
+#undef X
+    default:
+      return tni_kdtype(a, y->dtype);
+  }
+  return TN_OK;
+}
+
+tn_status tni_k_eye_like(const tni_kargs *a) {
+  tni_tensor *y = a->out[0];
+  const int64_t k = tni_attr_i(a->node, "k", 0);
+  tn_status s = TN_OK;
+  if (y->rank != 2) return tni_kfail(a, TN_E_INVALID, "EyeLike: rank %u", y->rank);
+  if (y->bytes) memset(y->data, 0, (size_t)y->bytes);
+  if (k <= -y->dims[0] || k >= y->dims[1]) return TN_OK;
+  for (int64_t r = k < 0 ? -k : 0; r < y->dims[0] && r + k < y->dims[1] && !s; r++)
+    s = write_one(a, y, r * y->dims[1] + r + k);
+  return s;
+}
+
+/* The number of results is data; the caller's output has a fixed one. */
+tn_status tni_k_non_zero(const tni_kargs *a) {
+  return tni_kfail(a, TN_E_UNSUPPORTED, "NonZero: the output's shape depends on data");
+}

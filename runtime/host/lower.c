@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Claimed nodes -> program. Sizes are bounded by the node's own arity, so every table is allocated once.
+ */
+#include "runtime/graph/view.h"
+#include "runtime/host/device.h"
+
+struct tni_hblock {
+  tni_hblock *next, *pad;
+};
+
+void *tni_hpool_array(tni_hpool *p, size_t count, size_t size) {
+  size_t bytes;
+  if (__builtin_mul_overflow(count ? count : 1, size, &bytes) ||
+      __builtin_add_overflow(bytes, sizeof(tni_hblock), &bytes))
+    return NULL;
+  tni_hblock *b = p->host->alloc(p->host->ctx, bytes, 16, TN_TAG_PLUGIN);
+  if (!b) return NULL;
+  memset(b, 0, bytes);
+  b->next = p->first;
+  p->first = b;
+  return b + 1;
+}
+
+void tni_hpool_free(tni_hpool *p) {
+  while (p->first) {
+    tni_hblock *next = p->first->next;
+    p->host->free(p->host->ctx, p->first);
+    p->first = next;
+  }
+}
+
+typedef struct build {
+  tn_program *p;
+  const tn_subgraph *s;
+  uint32_t *slot_of; /* [n_values] TN_NONE: none yet */
+  uint32_t *task_of; /* [n_values] producing task in here, TN_NONE */
+  uint8_t *is_output;
+  uint32_t n_slots, n_needs;
+  tn_error *err;
+} build;
+
+static uint32_t slot_kind(const build *b, tn_id v) {
+  const tn_value *val = b->s->graph->values[v];
+  if (b->task_of[v] != TN_NONE) return b->is_output[v] ? TN_SLOT_OUTPUT : TN_SLOT_TEMP;
+  if (val->kind == TN_VALUE_CONST) return TN_SLOT_WEIGHT;
+  return val->kind == TN_VALUE_STEP ? TN_SLOT_STEP : TN_SLOT_INPUT;
+}
+
+static uint32_t new_slot(build *b, tn_id v, uint32_t kind) {
+  tn_slot *s = &b->p->slots[b->n_slots];
+  *s = (tn_slot){.h = TN_HDR(tn_slot),
+                 .name = b->s->graph->values[v]->name,
+                 .kind = kind,
+                 .engines = 1,
+                 .align = 64,
+                 .value = v,
+                 .need = TN_NONE,
+                 .alias = TN_NONE};
+  return b->n_slots++;
+}
+
+static uint32_t slot_for(build *b, tn_id v) {
+  if (b->slot_of[v] != TN_NONE) return b->slot_of[v];
+  const uint32_t i = new_slot(b, v, slot_kind(b, v));
+  b->slot_of[v] = i;
+  if (b->p->slots[i].kind != TN_SLOT_WEIGHT) return i;
+  b->p->slots[i].need = b->n_needs;
+  tn_need *n = &b->p->needs[b->n_needs++];
+  *n = (tn_need){.h = TN_HDR(tn_need), .values = &b->p->slots[i].value, .n_values = 1, .residency = TN_RESIDENCY_HOST};
+  return i;
+}
+
+/* A slot of its own for the packed constant: the same constant may be read raw elsewhere. */
+static uint32_t packed_slot(build *b, tn_id v, const tni_host_choice *c, bool kn) {
+  const uint32_t i = new_slot(b, v, TN_SLOT_WEIGHT);
+  b->p->slots[i].need = b->n_needs;
+  tn_need *n = &b->p->needs[b->n_needs++];
+  *n = (tn_need){.h = TN_HDR(tn_need),
+                 .format = c->format,
+                 .values = &b->p->slots[i].value,
+                 .n_values = 1,
+                 .params = c->params,
+                 .n_params = c->n_params,
+                 .residency = TN_RESIDENCY_HOST,
+                 .flags = kn ? TN_NEED_KN : 0};
+  return i;
+}
+
+static uint32_t add_use(tni_htask *t, uint32_t slot, uint32_t access) {
+  tn_use *u = (tn_use *)(uintptr_t)t->pub.uses;
+  for (uint32_t i = 0; i < t->pub.n_uses; i++)
+    if (u[i].slot == slot) {
+      u[i].access |= access;
+      return i;
+    }
+  u[t->pub.n_uses] = (tn_use){slot, access};
+  return t->pub.n_uses++;
+}
+
+static void add_dep(tni_htask *t, uint32_t dep) {
+  tn_id *d = (tn_id *)(uintptr_t)t->pub.deps;
+  for (uint32_t i = 0; i < t->pub.n_deps; i++)
+    if (d[i] == dep) return;
+  d[t->pub.n_deps++] = dep;
+}
+
+static uint64_t value_symbols(const build *b, tn_id v) {
+  const tn_value *val = b->s->graph->values[v];
+  uint64_t mask = 0;
+  for (uint32_t d = 0; d < val->rank && val->rank <= TN_MAX_RANK; d++)
+    if (val->dims[d] != TNI_EXPR_NONE) mask |= tni_ex_symbols(b->s->graph->ctx->exprs, val->dims[d]);
+  return mask;
+}
+
+/* Input i of the node: a use unless only its dims are read (or, of a reference product, its packed bytes). */
+static void add_input(build *b, tni_htask *t, uint32_t i, const tni_op *op) {
+  const tn_id v = t->node->in[i];
+  tni_hoperand *o = &t->in[i];
+  *o = (tni_hoperand){v, TNI_NO_USE};
+  if (v == TN_NONE) return;
+  t->pub.symbols |= value_symbols(b, v);
+  if ((i < 32 && (op->shape_inputs >> i) & 1) || (t->numerics && i == 1)) return;
+  o->use = add_use(t, slot_for(b, v), TN_READ);
+  if (b->task_of[v] != TN_NONE) add_dep(t, b->task_of[v]);
+}
+
+static void add_output(build *b, tni_htask *t, uint32_t i) {
+  const tn_id v = t->node->out[i];
+  t->out[i] = (tni_hoperand){v, TNI_NO_USE};
+  if (v == TN_NONE) return;
+  if (i > 0 && !b->is_output[v] && b->s->graph->values[v]->n_uses == 0) {
+    t->out[i].value = TN_NONE; /* nobody reads it */
+    return;
+  }
+  t->pub.symbols |= value_symbols(b, v);
+  t->out[i].use = add_use(t, slot_for(b, v), TN_WRITE);
+}
+
+static const tn_numerics *numerics_of(const tni_host_choice *c) {
+  const tn_format *f = c->format;
+  if (TN_HAS(f, tn_format, numerics_of) && f->numerics_of) return f->numerics_of(f, c->params, c->n_params);
+  return f->numerics;
+}
+
+static tn_status make_reference(build *b, tni_htask *t, const tni_host_choice *c) {
+  const tn_node *n = t->node;
+  const tni_host_device *dev = b->p->dev;
+  bool kn;
+  const tn_id w = tni_hdev_product_weight(b->s->graph, n, &kn);
+  if (w == TN_NONE) return tni_fail(b->err, TN_E_UNSUPPORTED, n->name, "the reference needs a constant matrix operand");
+  if (n->op == TN_OP_GEMM && tni_attr_i(n, "transA", 0))
+    return tni_fail(b->err, TN_E_UNSUPPORTED, n->name, "the reference does not transpose A");
+  if (b->s->graph->values[n->in[0]]->dtype != TN_DT_F32)
+    return tni_fail(b->err, TN_E_UNSUPPORTED, n->name, "the reference multiplies float32 activations");
+  t->numerics = numerics_of(c);
+  if (!t->numerics) return tni_fail(b->err, TN_E_INVALID, n->name, "format '%s' declares no numerics", c->format->name);
+  tni_tensor h;
+  tn_status s = tni_hdev_header(dev->host, b->s->graph, w, NULL, &h, b->err);
+  if (s) return s;
+  t->N = h.dims[kn];
+  t->K = h.dims[!kn];
+  t->weight_slot = packed_slot(b, w, c, kn);
+  add_use(t, t->weight_slot, TN_READ);
+  return TN_OK;
+}
+
+static tn_status make_task(build *b, uint32_t i) {
+  tni_htask *t = &b->p->tasks[i];
+  const tn_id id = b->s->nodes[i];
+  const tn_node *n = b->s->graph->nodes[id];
+  const tni_op *op = tni_op_by_id(n->op);
+  const size_t operands = (size_t)n->n_in + n->n_out + 1;
+  t->node = n;
+  t->kernel = n->op == TN_OP_UNKNOWN ? NULL : tni_host_kernel(op);
+  t->weight_slot = TN_NONE;
+  if (!t->kernel) return tni_fail(b->err, TN_E_UNSUPPORTED, n->name, "no host kernel");
+  t->in = tni_hpool_array(&b->p->pool, n->n_in, sizeof *t->in);
+  t->out = tni_hpool_array(&b->p->pool, n->n_out, sizeof *t->out);
+  tn_use *uses = tni_hpool_array(&b->p->pool, operands, sizeof *uses);
+  tn_id *deps = tni_hpool_array(&b->p->pool, operands, sizeof *deps),
+        *nodes = tni_hpool_array(&b->p->pool, 1, sizeof *nodes);
+  if (!t->in || !t->out || !uses || !deps || !nodes) return tni_fail_memory(b->err, n->name);
+  *nodes = id;
+  t->pub = (tn_task){.h = TN_HDR(tn_task), .name = n->name, .uses = uses, .deps = deps, .nodes = nodes, .n_nodes = 1};
+  const tni_host_choice *c = tni_hdev_choice(b->p->dev, id);
+  if (c) {
+    tn_status s = make_reference(b, t, c);
+    if (s) return s;
+  }
+  for (uint32_t k = 0; k < n->n_in; k++) add_input(b, t, k, op);
+  for (uint32_t k = 0; k < n->n_out; k++) {
+    if (n->out[k] != TN_NONE) b->task_of[n->out[k]] = i;
+    add_output(b, t, k);
+  }
+  return TN_OK;
+}
+
+/* Every value that may get a slot: operands of all nodes, and one packed constant each. */
+static size_t slot_bound(const tn_subgraph *s) {
+  size_t n = 0;
+  for (uint32_t i = 0; i < s->n_nodes; i++)
+    n += (size_t)s->graph->nodes[s->nodes[i]]->n_in + s->graph->nodes[s->nodes[i]]->n_out + 1;
+  return n;
+}
+
+/* Tables that info() hands out: arrays of pointers into the program's own arrays. */
+static bool publish(build *b) {
+  tn_program *p = b->p;
+  const tn_need **needs = tni_hpool_array(&p->pool, b->n_needs, sizeof *needs);
+  const tn_slot **slots = tni_hpool_array(&p->pool, b->n_slots, sizeof *slots);
+  const tn_task **tasks = tni_hpool_array(&p->pool, b->s->n_nodes, sizeof *tasks);
+  p->weights = tni_hpool_array(&p->pool, b->n_slots, sizeof *p->weights);
+  p->unpacked = tni_hpool_array(&p->pool, b->n_slots, sizeof *p->unpacked);
+  if (!needs || !slots || !tasks || !p->weights || !p->unpacked) return false;
+  for (uint32_t i = 0; i < b->n_needs; i++) needs[i] = &p->needs[i];
+  for (uint32_t i = 0; i < b->n_slots; i++) slots[i] = &p->slots[i];
+  for (uint32_t i = 0; i < b->s->n_nodes; i++) tasks[i] = &p->tasks[i].pub;
+  p->info = (tn_program_info){.h = TN_HDR(tn_program_info),
+                              .needs = needs,
+                              .slots = slots,
+                              .tasks = tasks,
+                              .n_needs = b->n_needs,
+                              .n_slots = b->n_slots,
+                              .n_tasks = b->s->n_nodes};
+  return true;
+}
+
+static bool allocate(build *b, tni_hpool *tmp) {
+  tn_program *p = b->p;
+  const size_t bound = slot_bound(b->s), n = b->s->graph->n_values;
+  p->tasks = tni_hpool_array(&p->pool, b->s->n_nodes, sizeof *p->tasks);
+  p->slots = tni_hpool_array(&p->pool, bound, sizeof *p->slots);
+  p->needs = tni_hpool_array(&p->pool, bound, sizeof *p->needs);
+  b->slot_of = tni_hpool_array(tmp, n, sizeof *b->slot_of);
+  b->task_of = tni_hpool_array(tmp, n, sizeof *b->task_of);
+  b->is_output = tni_hpool_array(tmp, n, 1);
+  if (!p->tasks || !p->slots || !p->needs || !b->slot_of || !b->task_of || !b->is_output) return false;
+  memset(b->slot_of, 0xff, n * sizeof *b->slot_of);
+  memset(b->task_of, 0xff, n * sizeof *b->task_of);
+  for (uint32_t i = 0; i < b->s->n_outputs; i++) b->is_output[b->s->outputs[i]] = 1;
+  return true;
+}
+
+tn_status tni_hdev_lower(tn_device *d, const tn_subgraph *s, tn_program **out, tn_error *err) {
+  tni_host_device *dev = (tni_host_device *)d;
+  tni_hpool tmp = {dev->host, NULL};
+  tn_program *p = dev->host->alloc(dev->host->ctx, sizeof *p, 16, TN_TAG_PLUGIN);
+  if (!p) return tni_fail_memory(err, "host");
+  *p = (tn_program){.dev = dev, .pool = {dev->host, NULL}, .graph = *s->graph};
+  build b = {.p = p, .s = s, .err = err};
+  tn_status st = allocate(&b, &tmp) ? TN_OK : tni_fail_memory(err, "host");
+  for (uint32_t i = 0; !st && i < s->n_nodes; i++) st = make_task(&b, i);
+  if (!st && !publish(&b)) st = tni_fail_memory(err, "host");
+  tni_hpool_free(&tmp);
+  if (st)
+    tni_hdev_release(p);
+  else
+    *out = p;
+  return st;
+}
+
+const tn_program_info *tni_hdev_info(const tn_program *p) { return &p->info; }
+
+void tni_hdev_release(tn_program *p) {
+  if (!p) return;
+  const tn_host *host = p->dev->host;
+  for (uint32_t i = 0; p->unpacked && i < p->info.n_slots; i++) host->free(host->ctx, p->unpacked[i]);
+  tni_hpool_free(&p->pool);
+  host->free(host->ctx, p);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+
+#include "runtime/host/device.h"
+
+static const tn_option no_matmul = {.h = TN_HDR(tn_option),
+                                    .key = "no_matmul",
+                                    .dflt = "false",
+                                    .type = TN_OPT_BOOL,
+                                    .help = "refuse MatMul and Gemm: proves that another plugin runs them"};
+static const tn_option *const options[] = {&no_matmul};
+
+static const tn_caps caps = {.h = TN_HDR(tn_caps),
+                             .name = "host",
+                             .driver = "portable C",
+                             .key = "tenon-host",
+                             .align = 64,
+                             .dtypes = ~(UINT64_MAX << TN_DT_COUNT) & ~UINT64_C(1) & ~(UINT64_C(1) << TN_DT_STRING)};
+
+static tn_status enumerate(tn_plugin *p, uint32_t cap, const tn_caps **out, uint32_t *n, tn_error *err) {
+  (void)p;
+  (void)err;
+  if (cap > 0) out[0] = &caps;
+  *n = 1;
+  return TN_OK;
+}
+
+static tn_status open_device(tn_plugin *p, uint32_t index, tn_device **out, tn_error *err) {
+  const tn_host *host = ((tni_host_plugin *)p)->host;
+  int64_t off = 0;
+  if (index != 0) return tni_fail(err, TN_E_UNAVAILABLE, "host", "there is no device %u", index);
+  if (TN_HAS(host, tn_host, option) && host->option) {
+    tn_status s = host->option(host->ctx, "no_matmul", TN_OPT_BOOL, &off);
+    if (s) return tni_fail(err, s, "no_matmul", "the option has no value");
+  }
+  tni_host_device *d = host->alloc(host->ctx, sizeof *d, 16, TN_TAG_PLUGIN);
+  if (!d) return tni_fail_memory(err, "host");
+  *d = (tni_host_device){.pub = {.h = TN_HDR(tn_device),
+                                 .caps = &caps,
+                                 .claim = tni_hdev_claim,
+                                 .lower = tni_hdev_lower,
+                                 .info = tni_hdev_info,
+                                 .measure = tni_hdev_measure,
+                                 .set = tni_hdev_set,
+                                 .release = tni_hdev_release,
+                                 .bind = tni_hdev_bind,
+                                 .unbind = tni_hdev_unbind,
+                                 .args = tni_hdev_args,
+                                 .args_set = tni_hdev_args_set,
+                                 .args_free = tni_hdev_args_free,
+                                 .run = tni_hdev_run},
+                         .host = host,
+                         .no_matmul = off != 0};
+  *out = &d->pub;
+  return TN_OK;
+}
+
+static void close_device(tn_device *d) {
+  tni_host_device *h = (tni_host_device *)d;
+  if (!h) return;
+  tni_hdev_drop_choices(h);
+  h->host->free(h->host->ctx, h);
+}
+
+static void shutdown(tn_plugin *p) {
+  const tn_host *host = ((tni_host_plugin *)p)->host;
+  host->free(host->ctx, p);
+}
+
+static const void *get_extension(tn_plugin *p, const char *name, uint32_t version) {
+  (void)p;
+  return version == 1 && strcmp(name, "tenon.host.reference") == 0 ? tni_hdev_reference_extension() : NULL;
+}
+
+tn_status tni_host_plugin_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
+  neg->plugin_min = neg->plugin_max = TN_ABI_MINOR;
+  snprintf(neg->name, sizeof neg->name, "host");
+  snprintf(neg->version, sizeof neg->version, "%s", TNI_VERSION);
+  if (neg->host_min > neg->plugin_max || neg->plugin_min > neg->host_max) {
+    snprintf(neg->message, sizeof neg->message, "host device speaks ABI 1.%u, the core 1.%u to 1.%u", neg->plugin_max,
+             neg->host_min, neg->host_max);
+    return TN_E_INCOMPATIBLE;
+  }
+  neg->minor = neg->host_max < neg->plugin_max ? neg->host_max : neg->plugin_max;
+  tni_host_plugin *p = host->alloc(host->ctx, sizeof *p, 16, TN_TAG_PLUGIN);
+  if (!p) return TN_E_NO_MEMORY;
+  *p = (tni_host_plugin){.pub = {.h = TN_HDR(tn_plugin),
+                                 .name = "host",
+                                 .version = TNI_VERSION,
+                                 .build_id = TNI_VERSION,
+                                 .options = options,
+                                 .n_options = 1,
+                                 .enumerate = enumerate,
+                                 .open = open_device,
+                                 .close = close_device,
+                                 .shutdown = shutdown,
+                                 .get_extension = get_extension},
+                         .host = host};
+  *out = &p->pub;
+  return TN_OK;
+}

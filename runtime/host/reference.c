@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The format reference: what a kernel that obeys a tn_numerics must give, computed plainly.
+ *
+ * Bound. Let u = 2^-24 and T = sum of |sx * q * w| over all k (the `abs` output), and let the device compute, per
+ * group, an inner sum S_g, then y = sum_g fl(sx*sw) * fl(S_g). Against the exact value of the declared formula it makes
+ *   - per element: 1 rounding where unpack() writes code * scale as f32 (the device keeps them apart);
+ *   - per group: 1 for the scale product sx*sw, 1 for S_g as f32, 1 for their product;
+ *   - G - 1 for adding G groups in f32 in any order, 1 more for a first addition to a bias or to 0;
+ *   - 1 for this reference's own rounding to f32.
+ * Every one is relative to a partial sum of absolute terms, which T bounds, so |y - device| <= gamma(G + 6) * T with
+ * gamma(n) = n u / (1 - n u). Integer inner sums are exact; float inner sums add gamma of the group's length in their
+ * own unit (f16: 2^-11, bf16: 2^-8). Float activations (no quantizer) are one group of K terms, each product rounded
+ * once. The sums of this file run in double: their error, K * 2^-53, is far below one u and is covered by counting it
+ * as one.
+ */
+#include <float.h>
+#include <math.h>
+
+#include "runtime/host/internal.h"
+
+enum { TILE_N = 64, CHUNK = 256 };
+
+typedef struct product {
+  const tn_numerics *num;
+  const float *x, *w, *bias;
+  float *y, *abs;
+  int64_t M, N, K, group, n_tiles;
+  float act_max;
+} product;
+
+/* Scale and reciprocal of one activation group; both 0 where every q is 0. */
+static void group_scale(const product *p, const float *x, int64_t n, float *s, float *inv) {
+  float max = 0;
+  *s = *inv = 0;
+  for (int64_t i = 0; i < n; i++) {
+    if (isnan(x[i])) max = NAN;
+    if (!(fabsf(x[i]) <= max)) max = fabsf(x[i]);
+  }
+  if (max == 0) return;
+  *s = max / p->act_max;
+  *inv = p->act_max / max;
+  /* Groups so small that the reciprocal overflows (or the scale is subnormal and those are flushed) are zeros. */
+  if (isinf(*inv) || (p->num->denormals == TN_DENORM_FLUSH && *s < FLT_MIN)) *s = *inv = 0;
+}
+
+static float round_act(const product *p, float v) {
+  return p->num->act_round == TN_ROUND_HALF_AWAY ? roundf(v) : rintf(v);
+}
+
+/* q[i] (an integer, or the activation in its dtype) of n elements from k0 on. */
+static void activations(const product *p, const float *x, int64_t n, float inv, double *q) {
+  for (int64_t i = 0; i < n; i++) {
+    float v = x[i];
+    if (p->num->act_scheme == TN_ACT_ABSMAX)
+      v = inv == 0 ? 0 : round_act(p, v * inv);
+    else if (tni_is_half(p->num->act_dtype)) {
+      uint16_t h;
+      tni_store_f32(p->num->act_dtype, &h, 0, 1, &v);
+      tni_load_f32(p->num->act_dtype, &h, 0, 1, &v);
+    }
+    q[i] = (double)v;
+  }
+}
+
+/* One row of x against up to TILE_N rows of w. */
+static void row_tile(const product *p, int64_t m, int64_t n0, int64_t n1) {
+  double sum[TILE_N] = {0}, mag[TILE_N] = {0}, q[CHUNK];
+  const float *x = p->x + m * p->K;
+  for (int64_t g = 0; g < p->K; g += p->group) {
+    const int64_t len = p->K - g < p->group ? p->K - g : p->group;
+    double in[TILE_N] = {0}, in_mag[TILE_N] = {0};
+    float s = 1, inv = 1;
+    if (p->num->act_scheme == TN_ACT_ABSMAX) group_scale(p, x + g, len, &s, &inv);
+    for (int64_t k = 0; k < len; k += CHUNK) {
+      const int64_t c = len - k < CHUNK ? len - k : CHUNK;
+      activations(p, x + g + k, c, inv, q);
+      for (int64_t n = n0; n < n1; n++) {
+        const float *w = p->w + n * p->K + g + k;
+        double a = 0, b = 0;
+        for (int64_t i = 0; i < c; i++) {
+          a += q[i] * (double)w[i];
+          b += fabs(q[i] * (double)w[i]);
+        }
+        in[n - n0] += a;
+        in_mag[n - n0] += b;
+      }
+    }
+    for (int64_t n = n0; n < n1; n++) {
+      sum[n - n0] += (double)s * in[n - n0];
+      mag[n - n0] += fabs((double)s) * in_mag[n - n0];
+    }
+  }
+  for (int64_t n = n0; n < n1; n++) {
+    const double b = p->bias ? (double)p->bias[n] : 0;
+    p->y[m * p->N + n] = (float)(sum[n - n0] + b);
+    if (p->abs) p->abs[m * p->N + n] = (float)(mag[n - n0] + fabs(b));
+  }
+}
+
+static void tiles(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  const product *p = arg;
+  (void)worker;
+  for (int64_t u = begin; u < end; u++) {
+    const int64_t n0 = (u % p->n_tiles) * TILE_N, n1 = n0 + TILE_N < p->N ? n0 + TILE_N : p->N;
+    row_tile(p, u / p->n_tiles, n0, n1);
+  }
+}
+
+static bool known(const tn_numerics *num) {
+  const bool act = num->act_dtype == TN_DT_I8 || num->act_dtype == TN_DT_F32 || tni_is_half(num->act_dtype);
+  if (num->act_scheme == TN_ACT_ABSMAX) return act && num->act_max > 0 && num->act_round <= TN_ROUND_HALF_AWAY;
+  return num->act_scheme == TN_ACT_NONE && act && num->act_dtype != TN_DT_I8;
+}
+
+tn_status tni_reference_matmul(const tn_numerics *num, const float *x, int64_t M, int64_t K, const float *w, int64_t N,
+                               const float *bias, float *y, float *abs, tn_run *run) {
+  if (!num || M < 0 || K < 0 || N < 0) return TN_E_INVALID;
+  if (!known(num)) return TN_E_UNSUPPORTED;
+  product p = {num,         x, w, bias, y, abs, M, N, K, num->act_group ? num->act_group : K, (N + TILE_N - 1) / TILE_N,
+               num->act_max};
+  if (p.group < 1) p.group = 1;
+  tni_kfor(run, M * p.n_tiles, TILE_N * (K + 1), tiles, &p);
+  return TN_OK;
+}
+
+static double unit(uint32_t dtype) {
+  switch (dtype) {
+    case TN_DT_F64:
+      return 0x1p-53;
+    case TN_DT_F32:
+      return 0x1p-24;
+    case TN_DT_F16:
+      return 0x1p-11;
+    case TN_DT_BF16:
+      return 0x1p-8;
+    default:
+      return 0; /* integers */
+  }
+}
+
+static double gamma_of(double n, double u) { return n * u < 0.5 ? n * u / (1 - n * u) : 1; }
+
+double tni_reference_bound(const tn_numerics *num, int64_t K) {
+  const double k = K > 0 ? (double)K : 1;
+  const double len = num->act_group && num->act_group < k ? num->act_group : k;
+  const bool quantized = num->act_scheme == TN_ACT_ABSMAX;
+  const double groups = quantized || num->act_group ? ceil(k / len) : 1;
+  const double inner = gamma_of(len, unit(num->acc_inner));
+  const double u = unit(num->acc_outer) > 0x1p-24 ? unit(num->acc_outer) : 0x1p-24;
+  return gamma_of(groups + 6, u) + inner;
+}
