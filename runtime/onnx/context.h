@@ -50,7 +50,7 @@ TN_MUST_CHECK tn_status tni_read_tensor(tni_import *c, const Onnx__TensorProto *
 /* Takes n bytes from the budget for copies. */
 TN_MUST_CHECK tn_status tni_charge(tni_import *c, uint64_t n);
 /* Terminated copy of n bytes on arena, charged; NULL: c->err is set. */
-char *tni_copy_bytes(tni_import *c, tni_arena *arena, const void *p, size_t n);
+char *tni_onnx_copy_bytes(tni_import *c, tni_arena *arena, const void *p, size_t n);
 
 /* --- external.c --- */
 /* Finds the external payload of t, which needs `bytes`: *data points into a mapping of the model. */

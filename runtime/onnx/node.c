@@ -76,7 +76,7 @@ static tn_status strings_attr(tni_import *c, const Onnx__AttributeProto *a, tni_
   char **list = TNI_NEW_ARRAY(c->scratch, char *, a->n_strings + 1);
   if (!list) return tni_fail_memory(c->err, c->file);
   for (size_t i = 0; i < a->n_strings; i++) {
-    list[i] = tni_copy_bytes(c, c->scratch, a->strings[i].data, a->strings[i].len);
+    list[i] = tni_onnx_copy_bytes(c, c->scratch, a->strings[i].data, a->strings[i].len);
     if (!list[i]) return c->err->code;
   }
   raw->a.type = TN_ATTR_STRINGS;

@@ -66,7 +66,7 @@ tn_status tni_charge(tni_import *c, uint64_t n) {
   return TN_OK;
 }
 
-char *tni_copy_bytes(tni_import *c, tni_arena *arena, const void *p, size_t n) {
+char *tni_onnx_copy_bytes(tni_import *c, tni_arena *arena, const void *p, size_t n) {
   if (tni_charge(c, n) != TN_OK) return NULL;
   char *s = tni_arena_strndup(arena, p ? p : "", n);
   if (!s) (void)tni_fail_memory(c->err, c->file);
