@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What happens to the ids of a whole text: truncation, templates, padding.
+ */
+#include <string.h>
+
+#include "runtime/llm/tok.h"
+
+enum { MAX_TEMPLATE_IDS = 1024, MAX_PAD = 1 << 20 };
+
+static tn_status add(tni_reader *r, const tni_at *a, tni_post **out) {
+  tni_tokenizer *t = r->t;
+  if (!t->posts) t->posts = TNI_NEW_ARRAY(t->arena, tni_post, TNI_TOK_STEPS);
+  if (!t->posts) return tni_fail_memory(r->err, a->file);
+  if (t->n_posts == TNI_TOK_STEPS) return tni_at_fail(a, TN_E_LIMIT, r->err, "more than %d steps", TNI_TOK_STEPS);
+  *out = &t->posts[t->n_posts++];
+  (*out)->v = TNI_NEW_ARRAY(t->arena, int32_t, MAX_TEMPLATE_IDS);
+  return (*out)->v ? TN_OK : tni_fail_memory(r->err, a->file);
+}
+
+static tn_status put(tni_reader *r, const tni_at *a, tni_post *x, int32_t id) {
+  if (x->n == MAX_TEMPLATE_IDS) return tni_at_fail(a, TN_E_LIMIT, r->err, "more than %d ids", MAX_TEMPLATE_IDS);
+  x->v[x->n++] = id;
+  return TN_OK;
+}
+
+/* ["[SEP]", 102] */
+static tn_status read_pair(tni_reader *r, const tni_at *a, const char *key, tni_post *x) {
+  tni_at p = tni_at_key(a, key), id = tni_at_item(&p, 1);
+  size_t n;
+  int64_t v;
+  tn_status st = tni_at_array(&p, 2, &n, r->err);
+  if (st == TN_OK) st = tni_at_int(&id, 0, TNI_TOK_IDS - 1, &v, r->err);
+  return st != TN_OK ? st : put(r, a, x, (int32_t)v);
+}
+
+static tn_status read_cls_sep(tni_reader *r, const tni_at *a) {
+  tni_post *x;
+  tn_status st = add(r, a, &x);
+  if (st == TN_OK) st = read_pair(r, a, "cls", x);
+  if (st == TN_OK) st = put(r, a, x, TNI_POST_SEQUENCE);
+  return st != TN_OK ? st : read_pair(r, a, "sep", x);
+}
+
+static tn_status read_special(tni_reader *r, const tni_at *a, const tni_at *piece, tni_post *x) {
+  tni_at id = tni_at_key(piece, "id"), map = tni_at_key(a, "special_tokens");
+  tni_view name;
+  tn_status st = tni_at_string(&id, &name, r->err);
+  if (st == TN_OK) st = tni_at_object(&map, r->err);
+  if (st != TN_OK) return st;
+  tni_at entry = tni_at_key(&map, name.v), ids = tni_at_key(&entry, "ids");
+  if (!entry.v) return tni_at_fail(&id, TN_E_INVALID, r->err, "%.60s is not in special_tokens", name.v);
+  size_t n;
+  st = tni_at_array(&ids, MAX_TEMPLATE_IDS, &n, r->err);
+  for (size_t i = 0; i < n && st == TN_OK; i++) {
+    tni_at e = tni_at_item(&ids, i);
+    int64_t v;
+    st = tni_at_int(&e, 0, TNI_TOK_IDS - 1, &v, r->err);
+    if (st == TN_OK) st = put(r, &e, x, (int32_t)v);
+  }
+  return st;
+}
+
+static tn_status read_piece(tni_reader *r, const tni_at *a, const tni_at *piece, tni_post *x) {
+  tni_at special = tni_at_key(piece, "SpecialToken"), seq = tni_at_key(piece, "Sequence");
+  tn_status st = tni_at_object(piece, r->err);
+  if (st != TN_OK) return st;
+  if (special.v) return read_special(r, a, &special, x);
+  if (!seq.v) return tni_at_fail(piece, TN_E_UNSUPPORTED, r->err, "neither SpecialToken nor Sequence");
+  if (!tni_at_is(&seq, "id", "A")) return tni_at_fail(&seq, TN_E_INVALID, r->err, "a single text has sequence A only");
+  return put(r, piece, x, TNI_POST_SEQUENCE);
+}
+
+static tn_status read_template(tni_reader *r, const tni_at *a) {
+  tni_at single = tni_at_key(a, "single");
+  tni_post *x;
+  size_t n, texts = 0;
+  tn_status st = tni_at_array(&single, MAX_TEMPLATE_IDS, &n, r->err);
+  if (st == TN_OK) st = add(r, a, &x);
+  for (size_t i = 0; st == TN_OK && i < n; i++) {
+    tni_at piece = tni_at_item(&single, i);
+    st = read_piece(r, a, &piece, x);
+    if (st == TN_OK) texts += x->v[x->n - 1] == TNI_POST_SEQUENCE && json_object_get(piece.v, "Sequence");
+  }
+  /* One is what every template has; several would let nested templates multiply the text. */
+  if (st == TN_OK && texts != 1)
+    st = tni_at_fail(&single, TN_E_INVALID, r->err, "sequence A is there %zu times", texts);
+  return st;
+}
+
+tn_status tni_post_read(tni_reader *r, const tni_at *a, unsigned depth) {
+  tni_view type;
+  tn_status st = tni_tok_type(r, a, &type);
+  if (st != TN_OK) return st;
+  if (tni_view_is(type, "Sequence")) return tni_tok_sequence(r, a, "processors", depth, tni_post_read);
+  if (tni_view_is(type, "ByteLevel")) return TN_OK; /* trims offsets, which are not kept here */
+  if (tni_view_is(type, "TemplateProcessing")) return read_template(r, a);
+  if (tni_view_is(type, "BertProcessing") || tni_view_is(type, "RobertaProcessing")) return read_cls_sep(r, a);
+  return tni_at_fail(a, TN_E_UNSUPPORTED, r->err, "post-processor %.60s is not supported", type.v);
+}
+
+static tn_status read_truncation(tni_reader *r, const tni_at *a) {
+  tni_at max = tni_at_key(a, "max_length");
+  int64_t v;
+  tn_status st = tni_at_object(a, r->err);
+  if (st == TN_OK) st = tni_at_int(&max, 0, INT32_MAX, &v, r->err);
+  if (st != TN_OK) return st;
+  r->t->truncate = true;
+  r->t->max_length = (size_t)v;
+  r->t->truncate_left = tni_at_is(a, "direction", "Left");
+  r->t->truncate_second = tni_at_is(a, "strategy", "OnlySecond");
+  return TN_OK;
+}
+
+static tn_status read_padding(tni_reader *r, const tni_at *a) {
+  tni_at id = tni_at_key(a, "pad_id"), multiple = tni_at_key(a, "pad_to_multiple_of"), s = tni_at_key(a, "strategy"),
+         fixed = tni_at_key(&s, "Fixed");
+  int64_t v = 0;
+  tn_status st = tni_at_object(a, r->err);
+  if (st == TN_OK) st = tni_at_int(&id, 0, TNI_TOK_IDS - 1, &v, r->err);
+  if (st != TN_OK) return st;
+  r->t->pad = true;
+  r->t->pad_id = (int32_t)v;
+  r->t->pad_left = tni_at_is(a, "direction", "Left");
+  v = 0;
+  if (multiple.v) st = tni_at_int(&multiple, 0, MAX_PAD, &v, r->err);
+  r->t->pad_multiple = (size_t)v;
+  v = 0;
+  if (st == TN_OK && fixed.v) st = tni_at_int(&fixed, 0, MAX_PAD, &v, r->err);
+  r->t->pad_to = (size_t)v;
+  if (st == TN_OK && !fixed.v && !tni_at_is(a, "strategy", "BatchLongest"))
+    st = tni_at_fail(&s, TN_E_UNSUPPORTED, r->err, "neither BatchLongest nor Fixed");
+  return st;
+}
+
+tn_status tni_limits_read(tni_reader *r, const tni_at *truncation, const tni_at *padding) {
+  tn_status st = truncation->v ? read_truncation(r, truncation) : TN_OK;
+  return st == TN_OK && padding->v ? read_padding(r, padding) : st;
+}
+
+/* --- running ------------------------------------------------------------------------------------------------------ */
+
+static tn_status truncate(const tni_tokenizer *t, tni_work *w, tn_error *err) {
+  size_t extra = 0;
+  for (size_t k = 0; k < t->n_posts; k++) extra += t->posts[k].n - 1;
+  if (extra > t->max_length)
+    return tni_fail(err, TN_E_INVALID, "truncation", "max_length %zu has no room for %zu special tokens", t->max_length,
+                    extra);
+  size_t keep = t->max_length - extra;
+  if (w->ids.n <= keep) return TN_OK;
+  if (t->truncate_second) return tni_fail(err, TN_E_INVALID, "truncation", "OnlySecond, but there is one text");
+  if (t->truncate_left) memmove(w->ids.v, w->ids.v + (w->ids.n - keep), keep * sizeof *w->ids.v);
+  w->ids.n = keep;
+  return TN_OK;
+}
+
+/* n ids of room before `at`. */
+static bool open_gap(tni_work *w, size_t at, size_t n) {
+  size_t tail = w->ids.n - at;
+  for (size_t i = 0; i < n; i++) tni_work_id(w, 0);
+  if (w->ids_failed) return false;
+  if (n) memmove(w->ids.v + at + n, w->ids.v + at, tail * sizeof *w->ids.v);
+  return true;
+}
+
+static bool apply(const tni_post *x, tni_work *w) {
+  size_t before = 0;
+  while (before < x->n && x->v[before] != TNI_POST_SEQUENCE) before++;
+  if (!open_gap(w, 0, before)) return false;
+  for (size_t i = 0; i < before; i++) w->ids.v[i] = x->v[i];
+  for (size_t i = before + 1; i < x->n; i++) tni_work_id(w, x->v[i]);
+  return !w->ids_failed;
+}
+
+static bool pad(const tni_tokenizer *t, tni_work *w) {
+  size_t to = t->pad_to > w->ids.n ? t->pad_to : w->ids.n;
+  if (t->pad_multiple && to % t->pad_multiple) to += t->pad_multiple - to % t->pad_multiple;
+  size_t n = to - w->ids.n, at = t->pad_left ? 0 : w->ids.n;
+  if (!open_gap(w, at, n)) return false;
+  for (size_t i = 0; i < n; i++) w->ids.v[at + i] = t->pad_id;
+  return true;
+}
+
+tn_status tni_post_process(const tni_tokenizer *t, tni_work *w, tn_error *err) {
+  tn_status st = t->truncate ? truncate(t, w, err) : TN_OK;
+  if (st != TN_OK) return st;
+  bool ok = true;
+  for (size_t k = 0; ok && k < t->n_posts; k++) ok = apply(&t->posts[k], w);
+  if (ok && t->pad) ok = pad(t, w);
+  return ok ? TN_OK : tni_fail_memory(err, "post_processor");
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A growing byte string with one limit for all: no text inside the tokenizer passes TNI_STR_MAX bytes.
+ *
+ * `zero` counts the leading bytes that come from the first character of the whole input. Metaspace's prepend_scheme
+ * "first" asks for it, so every transformation keeps it.
+ */
+#ifndef TENON_LLM_STR_H
+#define TENON_LLM_STR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TNI_STR_MAX ((size_t)1 << 30)
+
+typedef struct tni_str {
+  char *v; /* malloc'd, not terminated */
+  size_t n, cap, zero;
+  bool failed; /* an append did not fit: sticky, checked once per transformation */
+} tni_str;
+
+typedef struct tni_view {
+  const char *v;
+  size_t n;
+} tni_view;
+
+void tni_str_finish(tni_str *s);
+/* n = zero = 0, failed = false; memory is kept. */
+void tni_str_clear(tni_str *s);
+/* Appends; sets failed when out of memory or over TNI_STR_MAX. v may be NULL when n is 0. */
+void tni_str_add(tni_str *s, const char *v, size_t n);
+void tni_str_add_cp(tni_str *s, uint32_t cp);
+/* Room for extra more bytes; false (and failed) when there is none. */
+bool tni_str_reserve(tni_str *s, size_t extra);
+/* Drops the first n bytes. */
+void tni_str_drop(tni_str *s, size_t n);
+
+#endif

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/llm/tokenizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/checked.h"
+#include "runtime/base/file.h"
+#include "runtime/llm/tok.h"
+#include "runtime/llm/unicode.h"
+
+/* --- working memory ----------------------------------------------------------------------------------------------- */
+
+bool tni_grow(void **v, size_t *cap, size_t n, size_t size) {
+  if (n <= *cap) return true;
+  size_t want = *cap ? *cap : 64, bytes;
+  while (want < n)
+    if (!tni_mul_size(want, 2, &want)) return false;
+  if (!tni_mul_size(want, size, &bytes)) return false;
+  void *p = realloc(*v, bytes);
+  if (!p) return false;
+  *v = p;
+  *cap = want;
+  return true;
+}
+
+void tni_pieces_add(tni_pieces *p, tni_piece x) {
+  if (!p->failed && tni_grow((void **)&p->v, &p->cap, p->n + 1, sizeof *p->v))
+    p->v[p->n++] = x;
+  else
+    p->failed = true;
+}
+
+void tni_segs_add(tni_segs *s, size_t b, size_t e, bool match) {
+  if (!s->failed && tni_grow((void **)&s->v, &s->cap, s->n + 1, sizeof *s->v))
+    s->v[s->n++] = (tni_seg){b, e, match};
+  else
+    s->failed = true;
+}
+
+void tni_work_id(tni_work *w, int32_t id) {
+  if (!w->ids_failed && tni_grow((void **)&w->ids.v, &w->ids_cap, w->ids.n + 1, sizeof *w->ids.v))
+    w->ids.v[w->ids.n++] = id;
+  else
+    w->ids_failed = true;
+}
+
+static void work_finish(tni_work *w) {
+  tni_str_finish(&w->text);
+  tni_str_finish(&w->tmp);
+  tni_str_finish(&w->norm);
+  tni_str_finish(&w->norm2);
+  tni_match_memory_finish(&w->match);
+  free(w->pieces.v);
+  free(w->next.v);
+  free(w->segs.v);
+  free(w->ids.v);
+  free(w->syms);
+  free(w->heap);
+}
+
+/* --- reading ------------------------------------------------------------------------------------------------------ */
+
+tn_status tni_tok_string(tni_reader *r, const tni_at *a, tni_view *out) {
+  tni_view v;
+  tn_status st = tni_at_string(a, &v, r->err);
+  if (st != TN_OK) return st;
+  if (v.n > TNI_TOK_STRING) return tni_at_fail(a, TN_E_LIMIT, r->err, "%zu bytes, at most %d", v.n, TNI_TOK_STRING);
+  char *p = tni_arena_alloc(r->t->arena, v.n + 1, 1);
+  if (!p) return tni_fail_memory(r->err, a->file);
+  memcpy(p, v.v, v.n);
+  *out = (tni_view){p, v.n};
+  return TN_OK;
+}
+
+tn_status tni_tok_type(tni_reader *r, const tni_at *a, tni_view *out) {
+  tn_status st = tni_at_object(a, r->err);
+  if (st != TN_OK) return st;
+  tni_at type = tni_at_key(a, "type");
+  return tni_at_string(&type, out, r->err);
+}
+
+tn_status tni_tok_sequence(tni_reader *r, const tni_at *a, const char *key, unsigned depth, tni_tok_read_fn one) {
+  tni_at list = tni_at_key(a, key);
+  size_t n;
+  if (depth >= TNI_TOK_DEPTH) return tni_at_fail(a, TN_E_LIMIT, r->err, "more than %d Sequences deep", TNI_TOK_DEPTH);
+  tn_status st = tni_at_array(&list, TNI_TOK_STEPS, &n, r->err);
+  for (size_t i = 0; st == TN_OK && i < n; i++) {
+    tni_at x = tni_at_item(&list, i);
+    st = one(r, &x, depth + 1);
+  }
+  return st;
+}
+
+/* Texts of added tokens win over the model's; they must not take another token's id. */
+static tn_status name_added(tni_reader *r, const tni_at *root) {
+  tni_tokenizer *t = r->t;
+  tni_at list = tni_at_key(root, "added_tokens");
+  for (size_t i = 0; i < t->n_added; i++) {
+    const tni_added *x = &t->added[i];
+    tni_at a = tni_at_item(&list, i);
+    tni_token *k = (size_t)x->id < t->n_tokens ? &t->tokens[x->id] : NULL;
+    if (!k) return tni_at_fail(&a, TN_E_INTERNAL, r->err, "id %d is outside the table", (int)x->id);
+    if (k->v && (k->n != x->content.n || memcmp(k->v, x->content.v, k->n) != 0))
+      return tni_at_fail(&a, TN_E_INVALID, r->err, "%.60s and %.60s have the same id %d", x->content.v, k->v,
+                         (int)x->id);
+    *k = (tni_token){x->content.v, x->content, (uint32_t)x->content.n, x->special};
+  }
+  return TN_OK;
+}
+
+static tn_status read_decoder(tni_reader *r, const tni_at *a) {
+  tni_tokenizer *t = r->t;
+  t->decs = TNI_NEW_ARRAY(t->arena, tni_dec, TNI_TOK_STEPS);
+  if (!t->decs) return tni_fail_memory(r->err, a->file);
+  if (!a->v) {
+    t->decs[t->n_decs++].kind = TNI_DEC_JOIN;
+    return TN_OK;
+  }
+  tn_status st = tni_dec_read(r, a, 0);
+  tni_decs_flatten(t);
+  return st;
+}
+
+static tn_status read_all(tni_reader *r, const tni_at *root) {
+  tni_at added = tni_at_key(root, "added_tokens"), norm = tni_at_key(root, "normalizer"),
+         pre = tni_at_key(root, "pre_tokenizer"), post = tni_at_key(root, "post_processor"),
+         dec = tni_at_key(root, "decoder"), trunc = tni_at_key(root, "truncation"), pad = tni_at_key(root, "padding");
+  tn_status st = tni_at_object(root, r->err);
+  if (st == TN_OK) st = tni_model_read(r, root);
+  if (st == TN_OK) st = tni_added_read(r, &added);
+  if (st == TN_OK) st = name_added(r, root);
+  if (st == TN_OK && norm.v) st = tni_norm_read(r, &norm, 0);
+  if (st == TN_OK && pre.v) st = tni_pre_read(r, &pre, 0);
+  if (st == TN_OK && post.v) st = tni_post_read(r, &post, 0);
+  if (st == TN_OK) st = read_decoder(r, &dec);
+  if (st == TN_OK) st = tni_limits_read(r, &trunc, &pad);
+  return st == TN_OK ? tni_added_build(r) : st;
+}
+
+tn_status tni_tokenizer_parse(const char *json, size_t n, const char *file, tni_tokenizer **out, tn_error *err) {
+  json_t *tree = NULL;
+  tn_status st = tni_json_parse(json, n, file, &tree, err);
+  if (st != TN_OK) return st;
+  tni_tokenizer *t = calloc(1, sizeof *t);
+  if (t) t->arena = tni_arena_create();
+  if (t) t->added_ids = tni_map_create();
+  if (t && t->arena && t->added_ids) {
+    tni_reader r = {t, err};
+    tni_at root = tni_at_root(tree, file);
+    st = read_all(&r, &root);
+  } else {
+    st = tni_fail_memory(err, file);
+  }
+  json_decref(tree);
+  if (st != TN_OK) {
+    tni_tokenizer_destroy(t);
+    return st;
+  }
+  *out = t;
+  return TN_OK;
+}
+
+tn_status tni_tokenizer_load(const char *path, tni_tokenizer **out, tn_error *err) {
+  tni_file f;
+  tn_status st = tni_file_map(path, &f, err);
+  if (st != TN_OK) return st;
+  st = tni_tokenizer_parse(f.data, f.bytes, path, out, err);
+  tni_file_unmap(&f);
+  return st;
+}
+
+void tni_tokenizer_destroy(tni_tokenizer *t) {
+  if (!t) return;
+  for (size_t i = 0; i < t->n_norms; i++) tni_pattern_finish(&t->norms[i].pattern);
+  for (size_t i = 0; i < t->n_pres; i++) tni_pattern_finish(&t->pres[i].pattern);
+  for (size_t i = 0; i < t->n_decs; i++) tni_pattern_finish(&t->decs[i].pattern);
+  tni_map_destroy(t->model.vocab);
+  tni_map_destroy(t->added_ids);
+  tni_arena_destroy(t->arena);
+  free(t);
+}
+
+/* --- encoding ----------------------------------------------------------------------------------------------------- */
+
+/* Text between tokens found in the raw text: normalize it, then look for the tokens that are searched afterwards. */
+static tn_status add_text(const tni_tokenizer *t, tni_work *w, const char *s, tni_piece p, tn_error *err) {
+  tni_str_clear(&w->norm);
+  tni_str_add(&w->norm, s + p.off, p.n);
+  w->norm.zero = p.zero;
+  tn_status st = tni_normalize(t, w, err);
+  if (st != TN_OK) return st;
+  size_t base = w->text.n;
+  tni_added_split(t, &t->normalized, w->norm.n ? w->norm.v : "", w->norm.n, w->norm.zero, base, &w->pieces);
+  tni_str_add(&w->text, w->norm.v, w->norm.n);
+  return w->text.failed || w->norm.failed ? tni_fail_memory(err, "text") : TN_OK;
+}
+
+static tn_status encode(const tni_tokenizer *t, tni_work *w, const char *s, size_t n, bool add_special, tn_error *err) {
+  tn_status st = TN_OK;
+  size_t bad = tni_utf8_valid(s, n);
+  if (bad < n) return tni_fail(err, TN_E_INVALID, "text", "not valid UTF-8 at byte %zu", bad);
+  tni_added_split(t, &t->raw, s, n, n ? tni_utf8_len(*s) : 0, 0, &w->next);
+  for (size_t i = 0; st == TN_OK && i < w->next.n; i++) {
+    tni_piece p = w->next.v[i];
+    if (p.id >= 0)
+      tni_pieces_add(&w->pieces, p);
+    else
+      st = add_text(t, w, s, p, err);
+  }
+  if (st == TN_OK && (w->next.failed || w->pieces.failed)) st = tni_fail_memory(err, "text");
+  if (st == TN_OK) st = tni_pre_tokenize(t, w, err);
+  for (size_t i = 0; st == TN_OK && i < w->pieces.n; i++) {
+    tni_piece p = w->pieces.v[i];
+    if (p.id >= 0)
+      tni_work_id(w, p.id);
+    else
+      st = tni_model_encode(t, w, w->text.v + p.off, p.n, err);
+  }
+  if (st == TN_OK && add_special) st = tni_post_process(t, w, err);
+  if (st == TN_OK && w->ids_failed) st = tni_fail_memory(err, "ids");
+  return st;
+}
+
+tn_status tni_tokenizer_encode(const tni_tokenizer *t, const char *text, size_t n, bool add_special, tni_ids *out,
+                               tn_error *err) {
+  if (n > TNI_TOK_TEXT_BYTES)
+    return tni_fail(err, TN_E_LIMIT, "text", "%zu bytes, at most %d in one call", n, TNI_TOK_TEXT_BYTES);
+  tni_work w = {0};
+  tn_status st = encode(t, &w, n ? text : "", n, add_special, err);
+  if (st == TN_OK) {
+    *out = w.ids;
+    w.ids.v = NULL;
+  }
+  work_finish(&w);
+  return st;
+}
+
+void tni_ids_free(tni_ids *ids) {
+  free(ids->v);
+  *ids = (tni_ids){0};
+}
+
+/* --- tokens ------------------------------------------------------------------------------------------------------- */
+
+uint32_t tni_tokenizer_vocab_size(const tni_tokenizer *t) { return (uint32_t)t->n_tokens; }
+
+const char *tni_tokenizer_token(const tni_tokenizer *t, int32_t id) {
+  return id >= 0 && (size_t)id < t->n_tokens ? t->tokens[id].v : NULL;
+}
+
+int32_t tni_tokenizer_id(const tni_tokenizer *t, const char *token) {
+  uint64_t v;
+  size_t n = strlen(token);
+  return tni_map_get(t->added_ids, token, n, &v) ? (int32_t)v : tni_vocab_id(&t->model, token, n);
+}
+
+bool tni_tokenizer_is_special(const tni_tokenizer *t, int32_t id) {
+  return id >= 0 && (size_t)id < t->n_tokens && t->tokens[id].special;
+}

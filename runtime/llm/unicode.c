@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/llm/unicode.h"
+
+#include <utf8proc.h>
+
+size_t tni_utf8_valid(const char *s, size_t n) {
+  size_t i = 0;
+  while (i < n) {
+    unsigned char c = (unsigned char)s[i];
+    if (c < 0x80) {
+      i++;
+      continue;
+    }
+    size_t len = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
+    if (c < 0xc2 || c > 0xf4 || len > n - i) return i;
+    for (size_t k = 1; k < len; k++)
+      if (((unsigned char)s[i + k] & 0xc0) != 0x80) return i;
+    unsigned char d = (unsigned char)s[i + 1];
+    bool bad =
+        (c == 0xe0 && d < 0xa0) || (c == 0xed && d >= 0xa0) || (c == 0xf0 && d < 0x90) || (c == 0xf4 && d >= 0x90);
+    if (bad) return i;
+    i += len;
+  }
+  return n;
+}
+
+uint32_t tni_utf8_get(const char *s, size_t n, size_t *len) {
+  const unsigned char *u = (const unsigned char *)s;
+  size_t k = tni_utf8_len(*s);
+  if (k > n) k = 1; /* unreachable for valid text; never reads past it */
+  *len = k;
+  switch (k) {
+    case 2:
+      return (uint32_t)(u[0] & 0x1f) << 6 | (u[1] & 0x3fu);
+    case 3:
+      return (uint32_t)(u[0] & 0x0f) << 12 | (uint32_t)(u[1] & 0x3f) << 6 | (u[2] & 0x3fu);
+    case 4:
+      return (uint32_t)(u[0] & 0x07) << 18 | (uint32_t)(u[1] & 0x3f) << 12 | (uint32_t)(u[2] & 0x3f) << 6 |
+             (u[3] & 0x3fu);
+    default:
+      return u[0];
+  }
+}
+
+size_t tni_utf8_put(uint32_t cp, char out[4]) {
+  if (cp < 0x80) {
+    out[0] = (char)cp;
+    return 1;
+  }
+  if (cp < 0x800) {
+    out[0] = (char)(0xc0 | cp >> 6);
+    out[1] = (char)(0x80 | (cp & 0x3f));
+    return 2;
+  }
+  if (cp < 0x10000) {
+    out[0] = (char)(0xe0 | cp >> 12);
+    out[1] = (char)(0x80 | (cp >> 6 & 0x3f));
+    out[2] = (char)(0x80 | (cp & 0x3f));
+    return 3;
+  }
+  out[0] = (char)(0xf0 | cp >> 18);
+  out[1] = (char)(0x80 | (cp >> 12 & 0x3f));
+  out[2] = (char)(0x80 | (cp >> 6 & 0x3f));
+  out[3] = (char)(0x80 | (cp & 0x3f));
+  return 4;
+}
+
+size_t tni_utf8_prev(const char *s, size_t at) {
+  do at--;
+  while (at > 0 && ((unsigned char)s[at] & 0xc0) == 0x80);
+  return at;
+}
+
+const char *tni_category(uint32_t cp) {
+  const char *c = utf8proc_category_string((utf8proc_int32_t)cp);
+  if (c[0] != 'C' || c[1] != 'n') return c;
+  size_t lo = 0, hi = tni_n_newer_ranges;
+  while (lo < hi) {
+    size_t mid = lo + (hi - lo) / 2;
+    if (cp > tni_newer_ranges[mid].hi)
+      lo = mid + 1;
+    else
+      hi = mid;
+  }
+  bool in = lo < tni_n_newer_ranges && cp >= tni_newer_ranges[lo].lo;
+  return in ? tni_newer_ranges[lo].category : c;
+}
+
+bool tni_is_white(uint32_t cp) {
+  if (cp < 0x80) return cp == ' ' || (cp >= 9 && cp <= 13);
+  return cp == 0x85 || cp == 0xa0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200a) || cp == 0x2028 || cp == 0x2029 ||
+         cp == 0x202f || cp == 0x205f || cp == 0x3000;
+}
+
+bool tni_is_punct(uint32_t cp) {
+  if (cp < 0x80)
+    return (cp >= 0x21 && cp <= 0x2f) || (cp >= 0x3a && cp <= 0x40) || (cp >= 0x5b && cp <= 0x60) ||
+           (cp >= 0x7b && cp <= 0x7e);
+  return tni_category(cp)[0] == 'P';
+}
+
+bool tni_is_number(uint32_t cp) { return cp < 0x80 ? cp >= '0' && cp <= '9' : tni_category(cp)[0] == 'N'; }
+
+bool tni_is_mark(uint32_t cp) { return cp >= 0x300 && tni_category(cp)[0] == 'M'; }
+
+bool tni_is_alphabetic_symbol(uint32_t cp) {
+  return (cp >= 0x24b6 && cp <= 0x24e9) || (cp >= 0x1f130 && cp <= 0x1f149) || (cp >= 0x1f150 && cp <= 0x1f169) ||
+         (cp >= 0x1f170 && cp <= 0x1f189);
+}
+
+bool tni_is_word(uint32_t cp) {
+  if (cp < 0x80) return (cp >= '0' && cp <= '9') || (cp >= 'A' && cp <= 'Z') || (cp >= 'a' && cp <= 'z') || cp == '_';
+  if (cp == 0x200c || cp == 0x200d || tni_is_alphabetic_symbol(cp)) return true;
+  const char *c = tni_category(cp);
+  if (c[0] == 'L' || c[0] == 'M') return true;
+  return (c[0] == 'N' && c[1] != 'o') || (c[0] == 'P' && c[1] == 'c');
+}
+
+size_t tni_lower(uint32_t cp, uint32_t out[3]) {
+  if (cp == 0x130) { /* SpecialCasing.txt: the only unconditional lower mapping of more than one character */
+    out[0] = 'i';
+    out[1] = 0x307;
+    return 2;
+  }
+  out[0] = (uint32_t)utf8proc_tolower((utf8proc_int32_t)cp);
+  return 1;
+}
+
+/* GPT-2's table: printable Latin-1 bytes stand for themselves, the other 68 follow from U+0100 in order. */
+static bool byte_is_plain(uint32_t b) {
+  return (b >= 0x21 && b <= 0x7e) || (b >= 0xa1 && b <= 0xac) || (b >= 0xae && b <= 0xff);
+}
+
+uint32_t tni_byte_char(uint8_t b) {
+  if (byte_is_plain(b)) return b;
+  if (b <= 0x20) return 0x100u + b;
+  if (b <= 0xa0) return 0x100u + 33 + (b - 0x7fu);
+  return 0x100u + 67; /* 0xad */
+}
+
+int tni_char_byte(uint32_t cp) {
+  if (cp < 0x100) return byte_is_plain(cp) ? (int)cp : -1;
+  if (cp <= 0x120) return (int)(cp - 0x100);
+  if (cp <= 0x142) return (int)(cp - 0x100 - 33 + 0x7f);
+  return cp == 0x143 ? 0xad : -1;
+}

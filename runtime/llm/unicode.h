@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * UTF-8 and the character classes that tokenizer.json's components are defined by. utf8proc gives the categories; what
+ * it does not know yet comes from tni_newer_ranges. All functions are pure.
+ */
+#ifndef TENON_LLM_UNICODE_H
+#define TENON_LLM_UNICODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct tni_newer_range {
+  uint32_t lo, hi;
+  char category[3];
+} tni_newer_range;
+extern const tni_newer_range tni_newer_ranges[]; /* ascending */
+extern const size_t tni_n_newer_ranges;
+
+/* First byte that is not valid UTF-8 (surrogates and overlong forms are not), or n. */
+size_t tni_utf8_valid(const char *s, size_t n);
+/* Decodes one character of valid UTF-8 at s (n > 0 bytes left); *len its bytes. */
+uint32_t tni_utf8_get(const char *s, size_t n, size_t *len);
+/* Bytes of the character that starts with byte b of valid UTF-8. */
+static inline size_t tni_utf8_len(char b) {
+  unsigned char c = (unsigned char)b;
+  return c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+}
+/* Writes cp (at most 4 bytes), returns how many. */
+size_t tni_utf8_put(uint32_t cp, char out[4]);
+/* Start of the character before offset at > 0 of valid UTF-8. */
+size_t tni_utf8_prev(const char *s, size_t at);
+
+/* General category, two letters ("Lu", ..., "Cn"). */
+const char *tni_category(uint32_t cp);
+bool tni_is_white(uint32_t cp);             /* White_Space */
+bool tni_is_punct(uint32_t cp);             /* P* or ASCII punctuation */
+bool tni_is_number(uint32_t cp);            /* N* */
+bool tni_is_mark(uint32_t cp);              /* M* */
+bool tni_is_word(uint32_t cp);              /* \w of UTS 18: Alphabetic, M, Nd, Pc, Join_Control */
+bool tni_is_alphabetic_symbol(uint32_t cp); /* So with Other_Alphabetic: circled and squared letters */
+
+/* Lower case with SpecialCasing's unconditional mappings: at most 3 code points, returns how many. */
+size_t tni_lower(uint32_t cp, uint32_t out[3]);
+
+/* The printable character that stands for byte b in byte-level vocabularies, and back (-1: none). */
+uint32_t tni_byte_char(uint8_t b);
+int tni_char_byte(uint32_t cp);
+
+#endif
