@@ -25,7 +25,7 @@ uint64_t tni_host_scratch(const tn_node *node, const tni_tensor *const *in, uint
     case TN_OP_GEMM:
       return tni_gemm_scratch(in[0]->dtype, n_workers);
     case TN_OP_TOP_K: {
-      const int32_t d = tni_axis(tni_attr_i(node, "axis", -1), in[0]->rank);
+      const int32_t d = tni_kaxis(tni_attr_i(node, "axis", -1), in[0]->rank);
       const uint64_t n = d >= 0 && in[0]->rank ? (uint64_t)in[0]->dims[d] : 0;
       if (__builtin_mul_overflow(n * sizeof(int64_t), (uint64_t)(n_workers ? n_workers : 1), &bytes)) return UINT64_MAX;
       return bytes;

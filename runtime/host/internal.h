@@ -40,14 +40,14 @@ typedef uint64_t u64u TNI_UNALIGNED;
 enum { TNI_CHUNK = 256 };
 
 /* --- tensors --- */
-int64_t tni_numel(const tni_tensor *t);
+int64_t tni_knumel(const tni_tensor *t);
 /* Product of dims [from, to). */
 int64_t tni_dim_product(const tni_tensor *t, uint32_t from, uint32_t to);
 /* Bytes of one element; 0 for types below a byte and strings. */
 uint32_t tni_elem_size(uint32_t dtype);
 bool tni_is_half(uint32_t dtype);
 /* Axis in [0, rank), or -1. rank 0 counts as 1. */
-int32_t tni_axis(int64_t axis, uint32_t rank);
+int32_t tni_kaxis(int64_t axis, uint32_t rank);
 /* Element i of an integer or bool tensor as int64 (any integer dtype). */
 int64_t tni_get_i64(const tni_tensor *t, int64_t i);
 /* Element i of any numeric tensor as double. */
@@ -97,9 +97,9 @@ typedef struct tni_scopy {
 } tni_scopy;
 void tni_copy_strided(tn_run *run, uint32_t elem_size, const tni_scopy *c, void *dst, const void *src);
 /* Row-major strides of t. */
-void tni_strides(const tni_tensor *t, int64_t *st);
+void tni_kstrides(const tni_tensor *t, int64_t *st);
 /* dst = src, bytes of dst; large ones over the pool. */
-void tni_copy_bytes(tn_run *run, void *dst, const void *src, uint64_t bytes);
+void tni_kcopy(tn_run *run, void *dst, const void *src, uint64_t bytes);
 
 /* --- kernels: one prototype per name in ops.def's kernel column --- */
 #define TNI_OP(id, domain, name, since, until, attrs, in_min, in_max, out_min, out_max, shape_in, shape, kernel, \

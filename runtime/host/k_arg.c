@@ -15,7 +15,7 @@ typedef struct line {
 } line;
 
 static tn_status make_line(const tni_kargs *a, int64_t axis, line *l, int64_t *lines) {
-  const int32_t d = tni_axis(axis, a->in[0]->rank);
+  const int32_t d = tni_kaxis(axis, a->in[0]->rank);
   l->x = a->in[0];
   l->y = a->out[0];
   const uint32_t t = l->x->dtype;
@@ -128,7 +128,7 @@ static void cum_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 tn_status tni_k_cum_sum(const tni_kargs *a) {
   line l = {.exclusive = tni_attr_i(a->node, "exclusive", 0) != 0, .reverse = tni_attr_i(a->node, "reverse", 0) != 0};
   int64_t lines;
-  if (tni_numel(a->in[1]) != 1) return tni_kfail(a, TN_E_INVALID, "CumSum: axis is not one element");
+  if (tni_knumel(a->in[1]) != 1) return tni_kfail(a, TN_E_INVALID, "CumSum: axis is not one element");
   tn_status s = make_line(a, tni_get_i64(a->in[1], 0), &l, &lines);
   if (s) return s;
   tni_kfor(a->run, lines, l.n, cum_body, &l);
@@ -201,7 +201,7 @@ tn_status tni_k_top_k(const tni_kargs *a) {
   if (!l.x->rank) return tni_kfail(a, TN_E_INVALID, "TopK: the input is a scalar");
   l.index = a->n_out > 1 ? a->out[1] : NULL;
   const tni_tensor *y = l.y ? l.y : l.index;
-  l.k = y->dims[tni_axis(axis, l.x->rank)];
+  l.k = y->dims[tni_kaxis(axis, l.x->rank)];
   if (l.k < 0 || l.k > l.n)
     return tni_kfail(a, TN_E_INVALID, "TopK: k is %lld of %lld", (long long)l.k, (long long)l.n);
   tni_kfor(a->run, lines, l.n * 8, top_body, &l);

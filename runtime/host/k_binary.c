@@ -64,7 +64,9 @@ static void bin_f32(const void *ctx, void *dst, const void *const *src, const in
     case TN_OP_MAX:
       LOOP(f32u, float, x > y || x != x ? x : y)
     case TN_OP_MOD:
-      if (k->fmod) LOOP(f32u, float, fmodf(x, y))
+      if (k->fmod) {
+        LOOP(f32u, float, fmodf(x, y))
+      }
       LOOP(f32u, float, (float)pymod(x, y))
     default:
       break;
@@ -91,7 +93,9 @@ static void bin_f64(const void *ctx, void *dst, const void *const *src, const in
     case TN_OP_MAX:
       LOOP(f64u, double, x > y || x != x ? x : y)
     case TN_OP_MOD:
-      if (k->fmod) LOOP(f64u, double, fmod(x, y))
+      if (k->fmod) {
+        LOOP(f64u, double, fmod(x, y))
+      }
       LOOP(f64u, double, pymod(x, y))
     default:
       break;
@@ -138,7 +142,9 @@ static void bin_half(const void *ctx, void *dst, const void *const *src, const i
       case TN_OP_MAX:                                                                                           \
         LOOP(U, T, x > y ? x : y)                                                                               \
       case TN_OP_MOD:                                                                                           \
-        if (k->fmod) LOOP(U, T, rem_##DT(x, y))                                                                 \
+        if (k->fmod) {                                                                                          \
+          LOOP(U, T, rem_##DT(x, y))                                                                            \
+        }                                                                                                       \
         LOOP(U, T, mod_##DT(x, y))                                                                              \
       default:                                                                                                  \
         break;                                                                                                  \
@@ -321,6 +327,6 @@ tn_status tni_k_variadic(const tni_kargs *a) {
     if (a->in[i]->dtype != dtype) return tni_kdtype(a, a->in[i]->dtype);
     if (!tni_bcast_init(&b, a->out[0], &a->in[i], 1)) return tni_kfail(a, TN_E_INVALID, "inputs do not broadcast");
   }
-  tni_kfor(a->run, tni_numel(a->out[0]), a->n_in * 2, many_body, &m);
+  tni_kfor(a->run, tni_knumel(a->out[0]), a->n_in * 2, many_body, &m);
   return TN_OK;
 }

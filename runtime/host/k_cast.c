@@ -94,9 +94,9 @@ tn_status tni_k_cast(const tni_kargs *a) {
   if (!castable(c.x->dtype)) return tni_kdtype(a, c.x->dtype);
   if (!castable(c.y->dtype)) return tni_kdtype(a, c.y->dtype);
   if (c.x->dtype == c.y->dtype)
-    tni_copy_bytes(a->run, c.y->data, c.x->data, c.y->bytes);
+    tni_kcopy(a->run, c.y->data, c.x->data, c.y->bytes);
   else
-    tni_kfor(a->run, tni_numel(c.x), 4, cast_body, &c);
+    tni_kfor(a->run, tni_knumel(c.x), 4, cast_body, &c);
   return TN_OK;
 }
 
@@ -154,8 +154,8 @@ tn_status tni_k_clip(const tni_kargs *a) {
   const tni_tensor *bound[2] = {c.lo, c.hi};
   if (!castable(c.x->dtype) || c.x->dtype == TN_DT_BOOL) return tni_kdtype(a, c.x->dtype);
   for (int i = 0; i < 2; i++)
-    if (bound[i] && (bound[i]->dtype != c.x->dtype || tni_numel(bound[i]) != 1))
+    if (bound[i] && (bound[i]->dtype != c.x->dtype || tni_knumel(bound[i]) != 1))
       return tni_kfail(a, TN_E_INVALID, "Clip: %s is not one element of the input's type", i ? "max" : "min");
-  tni_kfor(a->run, tni_numel(c.x), 1, clip_body, &c);
+  tni_kfor(a->run, tni_knumel(c.x), 1, clip_body, &c);
   return TN_OK;
 }

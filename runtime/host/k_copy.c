@@ -9,10 +9,10 @@
 
 /* dst bytes: the caller's out->bytes, which shape inference made equal to the input's. */
 static tn_status copy_all(const tni_kargs *a) {
-  if (a->out[0]->bytes != a->in[0]->bytes && tni_numel(a->out[0]) != tni_numel(a->in[0]))
-    return tni_kfail(a, TN_E_INVALID, "the output has %lld elements, the input %lld", (long long)tni_numel(a->out[0]),
-                     (long long)tni_numel(a->in[0]));
-  tni_copy_bytes(a->run, a->out[0]->data, a->in[0]->data, a->out[0]->bytes);
+  if (a->out[0]->bytes != a->in[0]->bytes && tni_knumel(a->out[0]) != tni_knumel(a->in[0]))
+    return tni_kfail(a, TN_E_INVALID, "the output has %lld elements, the input %lld", (long long)tni_knumel(a->out[0]),
+                     (long long)tni_knumel(a->in[0]));
+  tni_kcopy(a->run, a->out[0]->data, a->in[0]->data, a->out[0]->bytes);
   return TN_OK;
 }
 
@@ -29,29 +29,30 @@ tn_status tni_k_shape(const tni_kargs *a) {
   const int64_t start = clamp_axis(tni_attr_i(a->node, "start", 0), rank);
   const int64_t end = clamp_axis(tni_attr_i(a->node, "end", rank), rank);
   i64u *y = a->out[0]->data;
-  if (tni_numel(a->out[0]) != (end > start ? end - start : 0)) return tni_kfail(a, TN_E_INVALID, "Shape: wrong length");
+  if (tni_knumel(a->out[0]) != (end > start ? end - start : 0))
+    return tni_kfail(a, TN_E_INVALID, "Shape: wrong length");
   for (int64_t i = start; i < end; i++) y[i - start] = a->in[0]->dims[i];
   return TN_OK;
 }
 
 tn_status tni_k_size(const tni_kargs *a) {
-  *(i64u *)a->out[0]->data = tni_numel(a->in[0]);
+  *(i64u *)a->out[0]->data = tni_knumel(a->in[0]);
   return TN_OK;
 }
 
 tn_status tni_k_constant(const tni_kargs *a) {
   const tni_tensor *t = tni_attr_tensor(a->node, "value");
   if (!t || t->bytes != a->out[0]->bytes) return tni_kfail(a, TN_E_UNSUPPORTED, "Constant without a tensor value");
-  tni_copy_bytes(a->run, a->out[0]->data, t->data, t->bytes);
+  tni_kcopy(a->run, a->out[0]->data, t->data, t->bytes);
   return TN_OK;
 }
 
 tn_status tni_k_constant_of_shape(const tni_kargs *a) {
   const tni_tensor *v = tni_attr_tensor(a->node, "value");
   const uint32_t size = tni_elem_size(a->out[0]->dtype);
-  const int64_t n = tni_numel(a->out[0]);
+  const int64_t n = tni_knumel(a->out[0]);
   if (!size) return tni_kdtype(a, a->out[0]->dtype);
-  if (v && (v->dtype != a->out[0]->dtype || tni_numel(v) != 1))
+  if (v && (v->dtype != a->out[0]->dtype || tni_knumel(v) != 1))
     return tni_kfail(a, TN_E_INVALID, "ConstantOfShape: value is not one element of the output's type");
   const tni_scopy c = {.rank = 1, .dims = {n}, .ss = {0}, .ds = {1}};
   const uint64_t zero[2] = {0, 0};
@@ -61,10 +62,10 @@ tn_status tni_k_constant_of_shape(const tni_kargs *a) {
 
 /* start + i * delta, each element by itself. */
 tn_status tni_k_range(const tni_kargs *a) {
-  const int64_t n = tni_numel(a->out[0]);
+  const int64_t n = tni_knumel(a->out[0]);
   const uint32_t dtype = a->out[0]->dtype;
   for (int i = 0; i < 3; i++)
-    if (a->in[i]->dtype != dtype || tni_numel(a->in[i]) != 1)
+    if (a->in[i]->dtype != dtype || tni_knumel(a->in[i]) != 1)
       return tni_kfail(a, TN_E_INVALID, "Range: input %d is not one element of the output's type", i);
   const double f0 = tni_get_f64(a->in[0], 0), fd = tni_get_f64(a->in[2], 0);
   const uint64_t i0 = (uint64_t)tni_get_i64(a->in[0], 0), id = (uint64_t)tni_get_i64(a->in[2], 0);

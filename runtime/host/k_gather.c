@@ -7,7 +7,7 @@
 
 /* Checks all indices first, so that the copying loops need no way out. */
 static tn_status check_indices(const tni_kargs *a, const tni_tensor *idx, int64_t first, int64_t stride, int64_t dim) {
-  const int64_t n = tni_numel(idx);
+  const int64_t n = tni_knumel(idx);
   if (idx->dtype != TN_DT_I64 && idx->dtype != TN_DT_I32) return tni_kdtype(a, idx->dtype);
   for (int64_t i = first; i < n; i += stride) {
     const int64_t v = tni_get_i64(idx, i);
@@ -37,14 +37,14 @@ static void gather_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) 
 
 tn_status tni_k_gather(const tni_kargs *a) {
   const tni_tensor *x = a->in[0], *idx = a->in[1];
-  const int32_t axis = tni_axis(tni_attr_i(a->node, "axis", 0), x->rank);
+  const int32_t axis = tni_kaxis(tni_attr_i(a->node, "axis", 0), x->rank);
   const uint32_t size = tni_elem_size(x->dtype);
   if (!size) return tni_kdtype(a, x->dtype);
   if (axis < 0 || !x->rank) return tni_kfail(a, TN_E_INVALID, "Gather: axis out of range");
   const int64_t inner = tni_dim_product(x, (uint32_t)axis + 1, x->rank), outer = tni_dim_product(x, 0, (uint32_t)axis);
   tn_status s = check_indices(a, idx, 0, 1, x->dims[axis]);
   if (s) return s;
-  gather g = {idx, x->data, a->out[0]->data, tni_numel(idx), x->dims[axis], (size_t)(inner * size)};
+  gather g = {idx, x->data, a->out[0]->data, tni_knumel(idx), x->dims[axis], (size_t)(inner * size)};
   if (inner > 0) tni_kfor(a->run, outer * g.n_idx, inner + 4, gather_rows, &g);
   return TN_OK;
 }
@@ -61,7 +61,7 @@ static int64_t element_offset(const tni_tensor *out, const int64_t *st, uint32_t
 
 tn_status tni_k_gather_elements(const tni_kargs *a) {
   const tni_tensor *x = a->in[0], *idx = a->in[1];
-  const int32_t axis = tni_axis(tni_attr_i(a->node, "axis", 0), x->rank);
+  const int32_t axis = tni_kaxis(tni_attr_i(a->node, "axis", 0), x->rank);
   const uint32_t size = tni_elem_size(x->dtype);
   int64_t st[TN_MAX_RANK];
   if (!size) return tni_kdtype(a, x->dtype);
@@ -71,8 +71,8 @@ tn_status tni_k_gather_elements(const tni_kargs *a) {
       return tni_kfail(a, TN_E_INVALID, "GatherElements: indices exceed dim %u", d);
   tn_status s = check_indices(a, idx, 0, 1, x->dims[axis]);
   if (s) return s;
-  tni_strides(x, st);
-  const int64_t n = tni_numel(idx);
+  tni_kstrides(x, st);
+  const int64_t n = tni_knumel(idx);
   for (int64_t i = 0; i < n; i++) {
     int64_t v = tni_get_i64(idx, i);
     if (v < 0) v += x->dims[axis];
@@ -98,8 +98,8 @@ tn_status tni_k_gather_nd(const tni_kargs *a) {
     tn_status s = check_indices(a, idx, j, k, x->dims[b + j]);
     if (s) return s;
   }
-  tni_strides(x, st);
-  const int64_t batches = tni_dim_product(x, 0, (uint32_t)b), tuples = tni_numel(idx) / k;
+  tni_kstrides(x, st);
+  const int64_t batches = tni_dim_product(x, 0, (uint32_t)b), tuples = tni_knumel(idx) / k;
   const int64_t inner = tni_dim_product(x, (uint32_t)(b + k), x->rank), per = batches ? tuples / batches : 0;
   const int64_t batch_elems = tni_dim_product(x, (uint32_t)b, x->rank);
   for (int64_t i = 0; i < tuples && inner; i++) {
@@ -117,15 +117,15 @@ tn_status tni_k_gather_nd(const tni_kargs *a) {
 tn_status tni_k_one_hot(const tni_kargs *a) {
   const tni_tensor *idx = a->in[0], *values = a->in[2];
   tni_tensor *y = a->out[0];
-  const int32_t axis = tni_axis(tni_attr_i(a->node, "axis", -1), y->rank);
+  const int32_t axis = tni_kaxis(tni_attr_i(a->node, "axis", -1), y->rank);
   const uint32_t size = tni_elem_size(y->dtype);
   if (!size) return tni_kdtype(a, y->dtype);
-  if (axis < 0 || tni_numel(values) != 2 || values->dtype != y->dtype)
+  if (axis < 0 || tni_knumel(values) != 2 || values->dtype != y->dtype)
     return tni_kfail(a, TN_E_INVALID, "OneHot: axis out of range or values not [off, on]");
   const int64_t depth = y->dims[axis], inner = tni_dim_product(y, (uint32_t)axis + 1, y->rank);
-  const tni_scopy fill = {.rank = 1, .dims = {tni_numel(y)}, .ss = {0}, .ds = {1}};
+  const tni_scopy fill = {.rank = 1, .dims = {tni_knumel(y)}, .ss = {0}, .ds = {1}};
   tni_copy_strided(a->run, size, &fill, y->data, values->data);
-  const int64_t n = tni_numel(idx);
+  const int64_t n = tni_knumel(idx);
   for (int64_t i = 0; i < n && inner; i++) {
     const double d = tni_get_f64(idx, i);
     if (!(d >= -(double)depth && d < (double)depth)) continue;

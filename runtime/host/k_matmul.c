@@ -48,7 +48,7 @@ tn_status tni_k_matmul(const tni_kargs *a) {
   const int64_t k = w->rank > 1 ? w->dims[w->rank - 2] : w->dims[0];
   if (k != g.K) return tni_kfail(a, TN_E_INVALID, "MatMul: inner dims %lld and %lld", (long long)g.K, (long long)k);
   if (!batch_strides(&g, x, w, xb, wb)) return tni_kfail(a, TN_E_INVALID, "MatMul: batch dims do not broadcast");
-  if (g.batches * g.M * g.N != tni_numel(a->out[0]))
+  if (g.batches * g.M * g.N != tni_knumel(a->out[0]))
     return tni_kfail(a, TN_E_INVALID, "MatMul: the output does not fit");
   if (!wb) { /* one matrix for all batches: their rows are one long M */
     g.M *= g.batches;
@@ -78,7 +78,7 @@ tn_status tni_k_gemm(const tni_kargs *a) {
   g.a_col = ta ? x->dims[1] : 1;
   g.b_row = tb ? 1 : w->dims[1];
   g.b_col = tb ? w->dims[1] : 1;
-  if (c && tni_numel(a->out[0])) {
+  if (c && tni_knumel(a->out[0])) {
     tni_bcast b;
     const int64_t cols = c->rank ? c->dims[c->rank - 1] : 1, rows = c->rank > 1 ? c->dims[0] : 1;
     if (c->dtype != x->dtype) return tni_kdtype(a, c->dtype);

@@ -20,22 +20,22 @@ tn_status tni_k_transpose(const tni_kargs *a) {
   if (n_perm && n_perm != x->rank)
     return tni_kfail(a, TN_E_INVALID, "Transpose: perm has %u axes, the input %u", n_perm, x->rank);
   tni_scopy c = {.rank = x->rank};
-  tni_strides(x, st);
+  tni_kstrides(x, st);
   for (uint32_t i = 0; i < x->rank; i++) {
-    const int32_t p = n_perm ? tni_axis(perm[i], x->rank) : (int32_t)(x->rank - 1 - i);
+    const int32_t p = n_perm ? tni_kaxis(perm[i], x->rank) : (int32_t)(x->rank - 1 - i);
     if (p < 0 || (seen & (1u << p))) return tni_kfail(a, TN_E_INVALID, "Transpose: perm is not a permutation");
     seen |= 1u << p;
     c.dims[i] = x->dims[p];
     c.ss[i] = st[p];
   }
-  tni_strides(a->out[0], c.ds);
+  tni_kstrides(a->out[0], c.ds);
   tni_copy_strided(a->run, size, &c, a->out[0]->data, x->data);
   return TN_OK;
 }
 
 tn_status tni_k_concat(const tni_kargs *a) {
   tni_tensor *y = a->out[0];
-  const int32_t axis = tni_axis(tni_attr_i(a->node, "axis", 0), y->rank);
+  const int32_t axis = tni_kaxis(tni_attr_i(a->node, "axis", 0), y->rank);
   uint32_t size;
   tn_status s = need_size(a, &size);
   if (s) return s;
@@ -58,7 +58,7 @@ tn_status tni_k_concat(const tni_kargs *a) {
 
 tn_status tni_k_split(const tni_kargs *a) {
   const tni_tensor *x = a->in[0];
-  const int32_t axis = tni_axis(tni_attr_i(a->node, "axis", 0), x->rank);
+  const int32_t axis = tni_kaxis(tni_attr_i(a->node, "axis", 0), x->rank);
   const uint32_t size = tni_elem_size(x->dtype);
   if (!size) return tni_kdtype(a, x->dtype);
   if (axis < 0 || !x->rank) return tni_kfail(a, TN_E_INVALID, "Split: axis out of range");
@@ -96,21 +96,21 @@ static void slice_axis(int64_t start, int64_t end, int64_t step, int64_t dim, in
 tn_status tni_k_slice(const tni_kargs *a) {
   const tni_tensor *x = a->in[0], *starts = a->in[1], *ends = a->in[2];
   const tni_tensor *axes = a->n_in > 3 ? a->in[3] : NULL, *steps = a->n_in > 4 ? a->in[4] : NULL;
-  const int64_t n = tni_numel(starts);
+  const int64_t n = tni_knumel(starts);
   int64_t st[TN_MAX_RANK], off = 0;
   uint32_t size;
   tn_status s = need_size(a, &size);
   if (s) return s;
-  if (tni_numel(ends) != n || (axes && tni_numel(axes) != n) || (steps && tni_numel(steps) != n) || n > x->rank)
+  if (tni_knumel(ends) != n || (axes && tni_knumel(axes) != n) || (steps && tni_knumel(steps) != n) || n > x->rank)
     return tni_kfail(a, TN_E_INVALID, "Slice: starts, ends, axes and steps differ in length");
   tni_scopy c = {.rank = x->rank};
-  tni_strides(x, st);
+  tni_kstrides(x, st);
   for (uint32_t d = 0; d < x->rank; d++) {
     c.dims[d] = x->dims[d];
     c.ss[d] = st[d];
   }
   for (int64_t i = 0; i < n; i++) {
-    const int32_t d = axes ? tni_axis(tni_get_i64(axes, i), x->rank) : (int32_t)i;
+    const int32_t d = axes ? tni_kaxis(tni_get_i64(axes, i), x->rank) : (int32_t)i;
     const int64_t step = steps ? tni_get_i64(steps, i) : 1;
     int64_t first, count;
     if (d < 0 || step == 0) return tni_kfail(a, TN_E_INVALID, "Slice: %s", d < 0 ? "axis out of range" : "step is 0");
@@ -122,8 +122,8 @@ tn_status tni_k_slice(const tni_kargs *a) {
   for (uint32_t d = 0; d < x->rank; d++)
     if (a->out[0]->rank != x->rank || a->out[0]->dims[d] != c.dims[d])
       return tni_kfail(a, TN_E_INVALID, "Slice: the output is not as inferred");
-  tni_strides(a->out[0], c.ds);
-  if (tni_numel(a->out[0])) tni_copy_strided(a->run, size, &c, a->out[0]->data, (const char *)x->data + off * size);
+  tni_kstrides(a->out[0], c.ds);
+  if (tni_knumel(a->out[0])) tni_copy_strided(a->run, size, &c, a->out[0]->data, (const char *)x->data + off * size);
   return TN_OK;
 }
 
@@ -135,8 +135,8 @@ tn_status tni_k_expand(const tni_kargs *a) {
   if (s) return s;
   tni_scopy c = {.rank = y->rank};
   if (x->rank > y->rank) return tni_kfail(a, TN_E_INVALID, "Expand: the output has fewer dims");
-  tni_strides(x, st);
-  tni_strides(y, c.ds);
+  tni_kstrides(x, st);
+  tni_kstrides(y, c.ds);
   for (uint32_t d = 0; d < y->rank; d++) {
     const int64_t p = (int64_t)d - (y->rank - x->rank);
     c.dims[d] = y->dims[d];
@@ -158,8 +158,8 @@ tn_status tni_k_tile(const tni_kargs *a) {
   if (s) return s;
   if (x->rank != y->rank) return tni_kfail(a, TN_E_INVALID, "Tile: ranks differ");
   tni_scopy c = {.rank = 2 * x->rank};
-  tni_strides(x, st);
-  tni_strides(y, dt);
+  tni_kstrides(x, st);
+  tni_kstrides(y, dt);
   for (uint32_t d = 0; d < x->rank; d++) {
     if (x->dims[d] == 0 ? y->dims[d] != 0 : y->dims[d] % x->dims[d] != 0)
       return tni_kfail(a, TN_E_INVALID, "Tile: not a multiple");
@@ -203,7 +203,7 @@ tn_status tni_k_trilu(const tni_kargs *a) {
   tn_status s = need_size(a, &size);
   if (s) return s;
   if (x->rank < 2) return tni_kfail(a, TN_E_INVALID, "Trilu: the input has rank %u", x->rank);
-  if (k && tni_numel(k) != 1) return tni_kfail(a, TN_E_INVALID, "Trilu: k is not one element");
+  if (k && tni_knumel(k) != 1) return tni_kfail(a, TN_E_INVALID, "Trilu: k is not one element");
   trilu t = {x->data,
              a->out[0]->data,
              x->dims[x->rank - 2],
@@ -211,6 +211,6 @@ tn_status tni_k_trilu(const tni_kargs *a) {
              k ? tni_get_i64(k, 0) : 0,
              size,
              tni_attr_i(a->node, "upper", 1) != 0};
-  if (tni_numel(x)) tni_kfor(a->run, tni_dim_product(x, 0, x->rank - 1), t.cols, trilu_rows, &t);
+  if (tni_knumel(x)) tni_kfor(a->run, tni_dim_product(x, 0, x->rank - 1), t.cols, trilu_rows, &t);
   return TN_OK;
 }

@@ -45,7 +45,7 @@ static void apply(const norm *k, const tni_tensor *w, bool add, int64_t r, int64
 
 /* Dense: the trailing dims of X that w covers are w's own and make up one row exactly. */
 static bool is_dense(const norm *k, const tni_tensor *w) {
-  if (tni_numel(w) != k->n) return false;
+  if (tni_knumel(w) != k->n) return false;
   int64_t n = 1;
   for (uint32_t d = k->x->rank, p = w->rank; p > 0 && d > 0;) {
     if (w->dims[--p] != k->x->dims[--d]) return false;
@@ -129,7 +129,7 @@ static void rows_f64(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 static bool is_real(uint32_t t) { return t == TN_DT_F32 || t == TN_DT_F64 || tni_is_half(t); }
 
 static tn_status normalize(const tni_kargs *a, norm *k) {
-  const int32_t axis = tni_axis(tni_attr_i(a->node, "axis", -1), a->in[0]->rank);
+  const int32_t axis = tni_kaxis(tni_attr_i(a->node, "axis", -1), a->in[0]->rank);
   k->x = a->in[0];
   k->scale = a->in[1];
   k->y = a->out[0];
@@ -145,7 +145,7 @@ static tn_status normalize(const tni_kargs *a, norm *k) {
       return tni_kfail(a, TN_E_INVALID, "scale or bias do not broadcast to the input");
   }
   k->n = tni_dim_product(k->x, (uint32_t)axis, k->x->rank);
-  const int64_t rows = k->n ? tni_numel(k->x) / k->n : 0;
+  const int64_t rows = k->n ? tni_knumel(k->x) / k->n : 0;
   tni_kfor(a->run, rows, k->n * 4, k->x->dtype == TN_DT_F64 ? rows_f64 : rows_f32, k);
   return TN_OK;
 }

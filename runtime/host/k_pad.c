@@ -60,10 +60,10 @@ static int pad_mode(const tni_kargs *a) {
 
 static tn_status fill_pads(const tni_kargs *a, pad *p) {
   const tni_tensor *pads = a->in[1], *axes = a->n_in > 3 ? a->in[3] : NULL;
-  const int64_t n = axes ? tni_numel(axes) : p->x->rank;
-  if (n > p->x->rank || tni_numel(pads) != 2 * n) return tni_kfail(a, TN_E_INVALID, "Pad: pads do not fit the axes");
+  const int64_t n = axes ? tni_knumel(axes) : p->x->rank;
+  if (n > p->x->rank || tni_knumel(pads) != 2 * n) return tni_kfail(a, TN_E_INVALID, "Pad: pads do not fit the axes");
   for (int64_t i = 0; i < n; i++) {
-    const int32_t d = axes ? tni_axis(tni_get_i64(axes, i), p->x->rank) : (int32_t)i;
+    const int32_t d = axes ? tni_kaxis(tni_get_i64(axes, i), p->x->rank) : (int32_t)i;
     if (d < 0) return tni_kfail(a, TN_E_INVALID, "Pad: axis out of range");
     p->begin[d] = tni_get_i64(pads, i);
   }
@@ -79,13 +79,13 @@ tn_status tni_k_pad(const tni_kargs *a) {
   if (!p.size) return tni_kdtype(a, p.x->dtype);
   if (p.mode < 0) return tni_kfail(a, TN_E_INVALID, "Pad: unknown mode");
   if (p.y->rank != p.x->rank) return tni_kfail(a, TN_E_INVALID, "Pad: ranks differ");
-  if (value && (value->dtype != p.x->dtype || tni_numel(value) != 1))
+  if (value && (value->dtype != p.x->dtype || tni_knumel(value) != 1))
     return tni_kfail(a, TN_E_INVALID, "Pad: constant_value is not one element of the input's type");
   tn_status s = fill_pads(a, &p);
   if (s) return s;
   if (value) memcpy(p.value, value->data, p.size);
-  tni_strides(p.x, p.st);
-  if (!tni_numel(p.y)) return TN_OK;
+  tni_kstrides(p.x, p.st);
+  if (!tni_knumel(p.y)) return TN_OK;
   if (!p.x->rank)
     memcpy(p.y->data, p.x->data, p.size);
   else

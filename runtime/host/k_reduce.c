@@ -210,7 +210,7 @@ static void group(reduce *r, uint32_t mask) {
   int64_t gd[TN_MAX_RANK + 1], gs[TN_MAX_RANK + 1], st[TN_MAX_RANK];
   bool red[TN_MAX_RANK + 1];
   uint32_t n = 0;
-  tni_strides(x, st);
+  tni_kstrides(x, st);
   for (uint32_t d = 0; d < x->rank; d++) {
     const bool is = (mask >> d) & 1;
     if (x->dims[d] == 1) continue;
@@ -244,20 +244,20 @@ static void group(reduce *r, uint32_t mask) {
 tn_status tni_k_reduce(const tni_kargs *a) {
   reduce r = {.x = a->in[0], .y = a->out[0], .op = a->node->op, .hot = tni_hot_get()};
   const tni_tensor *axes = a->n_in > 1 ? a->in[1] : NULL;
-  const int64_t n = axes ? tni_numel(axes) : 0;
+  const int64_t n = axes ? tni_knumel(axes) : 0;
   uint32_t mask = 0;
   if (r.x->dtype == TN_DT_BOOL ? r.op != TN_OP_REDUCE_MAX && r.op != TN_OP_REDUCE_MIN
                                : !tni_elem_size(r.x->dtype) || tni_elem_size(r.x->dtype) > 8 ||
                                      r.x->dtype > TN_DT_BF16 || r.x->dtype == TN_DT_C64)
     return tni_kdtype(a, r.x->dtype);
   for (int64_t i = 0; i < n; i++) {
-    const int32_t d = tni_axis(tni_get_i64(axes, i), r.x->rank);
+    const int32_t d = tni_kaxis(tni_get_i64(axes, i), r.x->rank);
     if (d < 0) return tni_kfail(a, TN_E_INVALID, "axis %lld of rank %u", (long long)tni_get_i64(axes, i), r.x->rank);
     mask |= 1u << d;
   }
   if (n == 0 && !tni_attr_i(a->node, "noop_with_empty_axes", 0)) mask = UINT32_MAX;
   group(&r, mask);
-  const int64_t outputs = tni_numel(r.y);
+  const int64_t outputs = tni_knumel(r.y);
   if (!outputs) return TN_OK;
   int64_t expect = r.width;
   for (uint32_t d = 0; d < r.nk; d++) expect *= r.kd[d];

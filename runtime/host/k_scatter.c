@@ -80,10 +80,10 @@ tn_status tni_k_scatter_nd(const tni_kargs *a) {
     return tni_kfail(a, TN_E_INVALID, "ScatterND: indices or updates do not fit");
   const int64_t k = idx->dims[idx->rank - 1];
   if (k < 1 || k > x->rank) return tni_kfail(a, TN_E_INVALID, "ScatterND: index tuples of %lld", (long long)k);
-  const int64_t inner = tni_dim_product(x, (uint32_t)k, x->rank), tuples = tni_numel(idx) / k;
-  if (tni_numel(up) != tuples * inner) return tni_kfail(a, TN_E_INVALID, "ScatterND: updates do not fit the indices");
-  tni_copy_bytes(a->run, y->data, x->data, y->bytes);
-  tni_strides(x, st);
+  const int64_t inner = tni_dim_product(x, (uint32_t)k, x->rank), tuples = tni_knumel(idx) / k;
+  if (tni_knumel(up) != tuples * inner) return tni_kfail(a, TN_E_INVALID, "ScatterND: updates do not fit the indices");
+  tni_kcopy(a->run, y->data, x->data, y->bytes);
+  tni_kstrides(x, st);
   for (int64_t i = 0; i < tuples && inner; i++) {
     int64_t off = 0;
     for (int64_t j = 0; j < k; j++) {
@@ -100,20 +100,20 @@ tn_status tni_k_scatter_elements(const tni_kargs *a) {
   const tni_tensor *x = a->in[0], *idx = a->in[1], *up = a->in[2];
   tni_tensor *y = a->out[0];
   const int r = reduction(a);
-  const int32_t axis = tni_axis(tni_attr_i(a->node, "axis", 0), x->rank);
+  const int32_t axis = tni_kaxis(tni_attr_i(a->node, "axis", 0), x->rank);
   const uint32_t size = tni_elem_size(x->dtype);
   int64_t st[TN_MAX_RANK];
   if (r < 0) return tni_kfail(a, TN_E_INVALID, "ScatterElements: unknown reduction");
   if (!reducible(x->dtype, r)) return tni_kdtype(a, x->dtype);
   if (idx->dtype != TN_DT_I64 && idx->dtype != TN_DT_I32) return tni_kdtype(a, idx->dtype);
-  if (axis < 0 || !x->rank || idx->rank != x->rank || up->dtype != x->dtype || tni_numel(up) != tni_numel(idx))
+  if (axis < 0 || !x->rank || idx->rank != x->rank || up->dtype != x->dtype || tni_knumel(up) != tni_knumel(idx))
     return tni_kfail(a, TN_E_INVALID, "ScatterElements: axis, indices or updates do not fit");
   for (uint32_t d = 0; d < x->rank; d++)
     if (d != (uint32_t)axis && idx->dims[d] > x->dims[d])
       return tni_kfail(a, TN_E_INVALID, "ScatterElements: indices exceed dim %u", d);
-  tni_copy_bytes(a->run, y->data, x->data, y->bytes);
-  tni_strides(x, st);
-  const int64_t n = tni_numel(idx), dim = x->dims[axis];
+  tni_kcopy(a->run, y->data, x->data, y->bytes);
+  tni_kstrides(x, st);
+  const int64_t n = tni_knumel(idx), dim = x->dims[axis];
   for (int64_t i = 0; i < n; i++) {
     const int64_t v = tni_get_i64(idx, i);
     if (v < -dim || v >= dim) return bad_index(a, v, dim);

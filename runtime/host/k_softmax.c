@@ -86,11 +86,11 @@ tn_status tni_k_softmax(const tni_kargs *a) {
   const uint32_t rank = s.x->rank, t = s.x->dtype;
   if (t != TN_DT_F32 && t != TN_DT_F64 && !tni_is_half(t)) return tni_kdtype(a, t);
   if (coerce && axis == rank) axis = (int64_t)rank + 1; /* [everything, 1]: every row is one element */
-  const int32_t d = axis == (int64_t)rank + 1 ? (int32_t)rank : tni_axis(axis, rank);
+  const int32_t d = axis == (int64_t)rank + 1 ? (int32_t)rank : tni_kaxis(axis, rank);
   if (d < 0) return tni_kfail(a, TN_E_INVALID, "axis %lld of rank %u", (long long)axis, rank);
   s.n = coerce ? tni_dim_product(s.x, (uint32_t)d, rank) : rank ? s.x->dims[d] : 1;
   s.inner = coerce || !rank ? 1 : tni_dim_product(s.x, (uint32_t)d + 1, rank);
-  const int64_t total = tni_numel(s.x);
+  const int64_t total = tni_knumel(s.x);
   if (!total) return TN_OK;
   const int64_t outer = total / s.n / s.inner, per = (s.inner + TNI_CHUNK - 1) / TNI_CHUNK;
   if (t == TN_DT_F64)

@@ -194,7 +194,7 @@ tn_status tni_k_unary(const tni_kargs *a) {
   u.alpha = tni_attr_f(a->node, "alpha", op == TN_OP_LEAKY_RELU ? 0.01 : op == TN_OP_HARD_SIGMOID ? 0.2 : 1.0);
   u.beta = tni_attr_f(a->node, "beta", 0.5);
   u.tanh_gelu = gelu && strcmp(gelu, "tanh") == 0;
-  tni_kfor(a->run, tni_numel(x), 4, body, &u);
+  tni_kfor(a->run, tni_knumel(x), 4, body, &u);
   return TN_OK;
 }
 
@@ -203,7 +203,7 @@ tn_status tni_k_unary(const tni_kargs *a) {
 tn_status tni_k_not(const tni_kargs *a) {
   const u8u *x = a->in[0]->data;
   u8u *y = a->out[0]->data;
-  const int64_t n = tni_numel(a->in[0]);
+  const int64_t n = tni_knumel(a->in[0]);
   for (int64_t i = 0; i < n; i++) y[i] = !x[i];
   return TN_OK;
 }
@@ -211,7 +211,7 @@ tn_status tni_k_not(const tni_kargs *a) {
 tn_status tni_k_isnan(const tni_kargs *a) {
   const tni_tensor *x = a->in[0];
   u8u *y = a->out[0]->data;
-  const int64_t n = tni_numel(x);
+  const int64_t n = tni_knumel(x);
   const bool neg = tni_attr_i(a->node, "detect_negative", 1), pos = tni_attr_i(a->node, "detect_positive", 1);
   if (x->dtype != TN_DT_F32 && x->dtype != TN_DT_F64 && !tni_is_half(x->dtype)) return tni_kdtype(a, x->dtype);
   for (int64_t i = 0; i < n; i++) {
@@ -224,9 +224,9 @@ tn_status tni_k_isnan(const tni_kargs *a) {
 /* Inference: the identity, and a mask of ones. */
 tn_status tni_k_dropout(const tni_kargs *a) {
   const tni_tensor *ratio = a->n_in > 1 ? a->in[1] : NULL, *train = a->n_in > 2 ? a->in[2] : NULL;
-  if (train && tni_numel(train) == 1 && tni_get_i64(train, 0) && (!ratio || tni_get_f64(ratio, 0) != 0))
+  if (train && tni_knumel(train) == 1 && tni_get_i64(train, 0) && (!ratio || tni_get_f64(ratio, 0) != 0))
     return tni_kfail(a, TN_E_UNSUPPORTED, "Dropout: training_mode is not run");
-  tni_copy_bytes(a->run, a->out[0]->data, a->in[0]->data, a->out[0]->bytes);
-  if (a->n_out > 1 && a->out[1] && tni_numel(a->out[1])) memset(a->out[1]->data, 1, (size_t)tni_numel(a->out[1]));
+  tni_kcopy(a->run, a->out[0]->data, a->in[0]->data, a->out[0]->bytes);
+  if (a->n_out > 1 && a->out[1] && tni_knumel(a->out[1])) memset(a->out[1]->data, 1, (size_t)tni_knumel(a->out[1]));
   return TN_OK;
 }

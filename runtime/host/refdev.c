@@ -78,7 +78,7 @@ static tn_status gemm_tail(const tn_node *n, const tni_tensor *c, tni_tensor *y,
   const int64_t N = y->dims[1], cols = c && c->rank ? c->dims[c->rank - 1] : 1,
                 rows = c && c->rank > 1 ? c->dims[0] : 1;
   f32u *out = y->data;
-  const int64_t total = tni_numel(y);
+  const int64_t total = tni_knumel(y);
   for (int64_t i = 0; i < total; i++) {
     const int64_t at = (rows > 1 ? i / N : 0) * cols + (cols > 1 ? i % N : 0);
     out[i] = (float)(alpha * (double)out[i] + (c ? beta * (double)((const f32u *)c->data)[at] : 0));
@@ -89,8 +89,8 @@ static tn_status gemm_tail(const tn_node *n, const tni_tensor *c, tni_tensor *y,
 tn_status tni_hdev_run_reference(const tni_htask *t, const float *w, const tni_tensor *const *in, tni_tensor *out,
                                  tn_run *run, tn_error *err) {
   const tn_node *n = t->node;
-  const int64_t M = t->N ? tni_numel(out) / t->N : 0;
-  if (!in[0]->rank || in[0]->dims[in[0]->rank - 1] != t->K || M * t->K != tni_numel(in[0]))
+  const int64_t M = t->N ? tni_knumel(out) / t->N : 0;
+  if (!in[0]->rank || in[0]->dims[in[0]->rank - 1] != t->K || M * t->K != tni_knumel(in[0]))
     return tni_fail(err, TN_E_INVALID, n->name, "the activation does not fit the packed constant");
   tn_status s = tni_reference_matmul(t->numerics, in[0]->data, M, t->K, w, t->N, NULL, out->data, NULL, run);
   if (s) return tni_fail(err, s, n->name, "numerics that the reference does not know");

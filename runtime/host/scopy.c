@@ -5,7 +5,7 @@
  */
 #include "runtime/host/internal.h"
 
-void tni_strides(const tni_tensor *t, int64_t *st) {
+void tni_kstrides(const tni_tensor *t, int64_t *st) {
   int64_t s = 1;
   for (uint32_t d = t->rank; d-- > 0;) {
     st[d] = s;
@@ -27,7 +27,7 @@ static void copy_blocks(void *arg, int64_t begin, int64_t end, uint32_t worker) 
   memcpy(j->dst + from, j->src + from, (to < j->bytes ? to : j->bytes) - from);
 }
 
-void tni_copy_bytes(tn_run *run, void *dst, const void *src, uint64_t bytes) {
+void tni_kcopy(tn_run *run, void *dst, const void *src, uint64_t bytes) {
   bytes_job j = {dst, src, bytes};
   if (!bytes) return;
   tni_kfor(run, (int64_t)((bytes + COPY_BLOCK - 1) / COPY_BLOCK), COPY_BLOCK / 4, copy_blocks, &j);
@@ -169,7 +169,7 @@ void tni_copy_strided(tn_run *run, uint32_t elem_size, const tni_scopy *c, void 
   const uint32_t l = j.c.rank - 1;
   if (j.c.ss[l] == 1 && j.c.ds[l] == 1) {
     if (l == 0) {
-      tni_copy_bytes(run, dst, src, (uint64_t)j.c.dims[0] * elem_size);
+      tni_kcopy(run, dst, src, (uint64_t)j.c.dims[0] * elem_size);
       return;
     }
     j.kind = RUN;

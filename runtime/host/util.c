@@ -4,7 +4,7 @@
 
 #include "runtime/host/internal.h"
 
-int64_t tni_numel(const tni_tensor *t) { return tni_dim_product(t, 0, t->rank); }
+int64_t tni_knumel(const tni_tensor *t) { return tni_dim_product(t, 0, t->rank); }
 
 int64_t tni_dim_product(const tni_tensor *t, uint32_t from, uint32_t to) {
   int64_t n = 1;
@@ -46,7 +46,7 @@ uint32_t tni_elem_size(uint32_t dtype) {
 
 bool tni_is_half(uint32_t dtype) { return dtype == TN_DT_F16 || dtype == TN_DT_BF16; }
 
-int32_t tni_axis(int64_t axis, uint32_t rank) {
+int32_t tni_kaxis(int64_t axis, uint32_t rank) {
   const int64_t r = rank ? (int64_t)rank : 1;
   if (axis < -r || axis >= r) return -1;
   return (int32_t)(axis < 0 ? axis + r : axis);
