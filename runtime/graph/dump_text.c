@@ -146,11 +146,42 @@ static void dump_node(const tni_graph *g, const tni_node *n, uint32_t level, FIL
   }
 }
 
+/* The elements of a small constant, or those known symbolically. */
+static void dump_elements(const tni_graph *g, const tni_value *v, FILE *f) {
+  int64_t n = 0, ints[MAX_LISTED];
+  float floats[MAX_LISTED];
+  bool is_float = false;
+  if (v->tensor) {
+    uint32_t dt = v->tensor->dtype;
+    if (tni_dims_count(v->tensor->dims, v->tensor->rank, &n) != TN_OK || n > MAX_LISTED || tni_dtype_bits(dt) == 0)
+      return;
+    is_float = dt == TN_DT_F32 || dt == TN_DT_F64 || dt == TN_DT_F16 || dt == TN_DT_BF16;
+    tni_tensor_to_f32(v->tensor, 0, n, floats);
+    tni_tensor_to_i64(v->tensor, 0, n, ints);
+  } else if (v->elems) {
+    n = v->n_elems < MAX_LISTED ? v->n_elems : MAX_LISTED;
+  } else {
+    return;
+  }
+  fputs(" = [", f);
+  for (int64_t i = 0; i < n; i++) {
+    if (i) fputs(", ", f);
+    if (!v->tensor)
+      dump_dim(g, v->elems[i], f);
+    else if (is_float)
+      fprintf(f, "%.9g", (double)floats[i]);
+    else
+      fprintf(f, "%lld", (long long)ints[i]);
+  }
+  fputs(!v->tensor && v->n_elems > MAX_LISTED ? ", ...]" : "]", f);
+}
+
 static void dump_list(const tni_graph *g, const char *what, const tn_id *ids, uint32_t n, uint32_t level, FILE *f) {
   for (uint32_t i = 0; i < n; i++) {
     indent(f, level);
     fprintf(f, "%s ", what);
     dump_value(g, ids[i], f);
+    dump_elements(g, g->values[ids[i]], f);
     fputc('\n', f);
   }
 }

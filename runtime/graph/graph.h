@@ -147,7 +147,8 @@ uint32_t tni_graph_dce(tni_graph *g);
 TN_MUST_CHECK tn_status tni_graph_replace(tni_graph *g, tn_id from, tn_id to);
 
 /* What plugins see. nodes/values/symbols pointers live on the graph's arena; call after compact. ctx: see view.h.
- * Constants of rank 2 and a numeric dtype get their tn_weight. */
+ * Constants of rank 2 and a numeric dtype get their tn_weight. hash: SHA-256 over phase, operators, attributes, edges,
+ * dtypes, dims and the content of constants up to 4 KiB; names and larger constants' content do not count. */
 TN_MUST_CHECK tn_status tni_graph_view(tni_graph *g, uint32_t phase, tn_graph *out, tn_error *err);
 
 /* Attributes by name, through the node's schema row. Absent ones give the row's default. NULL where the op has none.

@@ -62,15 +62,17 @@ tn_status tni_graph_view(tni_graph *g, uint32_t phase, tn_graph *out, tn_error *
     nodes[i] = &g->nodes[i]->pub;
   }
   for (uint32_t i = 0; i < g->n_values; i++) values[i] = &g->values[i]->pub;
-  *out = (tn_graph){.h = TN_HDR(tn_graph),
-                    .ctx = ctx,
-                    .phase = phase,
-                    .n_nodes = g->n_nodes,
-                    .n_values = g->n_values,
-                    .n_symbols = n_symbols,
-                    .nodes = nodes,
-                    .values = values,
-                    .symbols = symbols};
+  tn_graph view = {.h = TN_HDR(tn_graph),
+                   .ctx = ctx,
+                   .phase = phase,
+                   .n_nodes = g->n_nodes,
+                   .n_values = g->n_values,
+                   .n_symbols = n_symbols,
+                   .nodes = nodes,
+                   .values = values,
+                   .symbols = symbols};
+  if (tni_graph_hash(g, phase, view.hash) != TN_OK) return tni_fail_memory(err, g->name);
+  *out = view;
   g->phase = phase;
   return TN_OK;
 }

@@ -16,12 +16,14 @@ static char *dump(const tni_graph *g, void (*fn)(const tni_graph *, FILE *)) {
 }
 
 static void build(fixture *f) {
-  static float w[8];
-  static const int64_t perm[] = {1, 0};
+  static float w[12], eps[] = {0.5f};
+  static const int64_t perm[] = {1, 0}, shape[] = {-1, 4};
   fixture_init(f);
   input(f, "x", "batch, ?");
   input(f, "odd\"name\\\n\x01", NULL);
-  constant(f, "w", TN_DT_F32, 2, (const int64_t[]){2, 4}, w);
+  constant(f, "w", TN_DT_F32, 2, (const int64_t[]){3, 4}, w);
+  constant(f, "to", TN_DT_I64, 1, (const int64_t[]){2}, (void *)shape);
+  constant(f, "eps", TN_DT_F32, 0, NULL, eps);
   tni_raw_attr p = raw_ints("perm", perm, 2), k = raw_string("kind", "a\"b");
   node_raw(f, "t", "Transpose", 17, "w", "wt", &p, 1);
   node(f, "mm", "MatMul", "x wt", "y");
@@ -38,8 +40,10 @@ static void text(void) {
       "  input \"x\": float32[batch, ?]\n"
       "  input \"odd\\\"name\\\\\\n\\\\x01\": float32[...]\n"
       "  output \"z\": float32[...]\n"
-      "  const \"w\": float32[2, 4]\n"
-      "  Transpose \"t\" (\"w\": float32[2, 4]) -> (\"wt\": float32[...]) {perm=[1, 0]}\n"
+      "  const \"w\": float32[3, 4]\n"
+      "  const \"to\": int64[2] = [-1, 4]\n"
+      "  const \"eps\": float32[] = [0.5]\n"
+      "  Transpose \"t\" (\"w\": float32[3, 4]) -> (\"wt\": float32[...]) {perm=[1, 0]}\n"
       "  MatMul \"mm\" (\"x\": float32[batch, ?], \"wt\": float32[...]) -> (\"y\": float32[...])\n"
       "  Shape \"sh\" (\"y\": float32[...]) -> (\"s\": float32[...]) {start=0}\n"
       "  Mystery \"what\" (\"y\": float32[...], -) -> (\"z\": float32[...]) {kind=\"a\\\"b\"} # unknown to opset 17\n"

@@ -65,8 +65,52 @@ static void weights(void) {
   fixture_finish(&f);
 }
 
+typedef struct hash_case {
+  const char *dim, *type, *value; /* of the input, the second node's operator, the name between them */
+  float w;
+  int64_t axis;
+  uint32_t phase;
+} hash_case;
+
+static void hash_of(const hash_case *c, uint8_t *hash) {
+  fixture f;
+  tn_graph v;
+  float w = c->w;
+  tni_raw_attr axis = raw_int("axis", c->axis);
+  fixture_init(&f);
+  input(&f, "x", c->dim);
+  constant(&f, "w", TN_DT_F32, 1, (const int64_t[]){1}, &w);
+  node_raw(&f, "a", "Gather", 17, "x w", c->value, &axis, 1);
+  node(&f, "b", c->type, c->value, "y");
+  io(&f, "x", "y");
+  CU_ASSERT_EQUAL_FATAL(tni_graph_compact(f.g, &f.err), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tni_graph_view(f.g, c->phase, &v, &f.err), TN_OK);
+  memcpy(hash, v.hash, sizeof v.hash);
+  fixture_finish(&f);
+}
+
+static void hashes(void) {
+  static const hash_case base = {"batch", "Neg", "t", 1, 0, 1};
+  static const struct {
+    hash_case c;
+    bool equal;
+  } rows[] = {
+      {{"batch", "Neg", "t", 1, 0, 1}, true},  {{"batch", "Neg", "other", 1, 0, 1}, true},
+      {{"b", "Neg", "t", 1, 0, 1}, false},     {{"batch", "Abs", "t", 1, 0, 1}, false},
+      {{"batch", "Neg", "t", 2, 0, 1}, false}, {{"batch", "Neg", "t", 1, 1, 1}, false},
+      {{"batch", "Neg", "t", 1, 0, 2}, false}, {{"batch", "What", "t", 1, 0, 1}, false},
+  };
+  uint8_t want[32], got[32];
+  hash_of(&base, want);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    hash_of(&rows[i].c, got);
+    CU_ASSERT_EQUAL(memcmp(want, got, sizeof want) == 0, rows[i].equal);
+  }
+}
+
 void add_view_suite(void) {
   CU_pSuite s = CU_add_suite("view", NULL, NULL);
   CU_add_test(s, "structure", structure);
   CU_add_test(s, "weights", weights);
+  CU_add_test(s, "hashes", hashes);
 }

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <sha2.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/graph/priv.h"
+
+/* Larger constants count by dtype and dims only: weights have hashes of their own. */
+enum { CONTENT_BYTES = 4096 };
+
+static void put(SHA2_CTX *h, const void *p, size_t n) {
+  if (n) SHA256Update(h, p, n);
+}
+
+static void put_u64(SHA2_CTX *h, uint64_t v) {
+  uint8_t b[8];
+  for (int i = 0; i < 8; i++) b[i] = (uint8_t)(v >> 8 * i);
+  put(h, b, sizeof b);
+}
+
+static void put_string(SHA2_CTX *h, const char *s) {
+  size_t n = s ? strlen(s) : 0;
+  put_u64(h, n);
+  put(h, s, n);
+}
+
+static void put_ids(SHA2_CTX *h, const tn_id *ids, uint32_t n) {
+  put_u64(h, n);
+  for (uint32_t i = 0; i < n; i++) put_u64(h, ids[i]);
+}
+
+/* The text of a dim names symbols, so that equal ids of two tables need not be equal numbers. */
+static tn_status put_expr(SHA2_CTX *h, const tni_graph *g, tn_expr e) {
+  char buf[256], *text = buf;
+  if (e == TNI_EXPR_NONE) {
+    put_string(h, "?");
+    return TN_OK;
+  }
+  size_t n = tni_ex_print(g->exprs, e, buf, sizeof buf);
+  if (n >= sizeof buf) {
+    text = malloc(n + 1);
+    if (!text) return TN_E_NO_MEMORY;
+    tni_ex_print(g->exprs, e, text, n + 1);
+  }
+  put_string(h, text);
+  if (text != buf) free(text);
+  return TN_OK;
+}
+
+static void put_tensor(SHA2_CTX *h, const tni_tensor *t) {
+  put_u64(h, t->dtype);
+  put_u64(h, t->rank);
+  for (uint32_t i = 0; i < t->rank; i++) put_u64(h, (uint64_t)t->dims[i]);
+  if (t->dtype != TN_DT_STRING && t->bytes <= CONTENT_BYTES) put(h, t->data, t->bytes);
+}
+
+static tn_status put_graph(SHA2_CTX *h, const tni_graph *g);
+
+static tn_status put_attr(SHA2_CTX *h, const tn_attr *a) {
+  uint64_t bits;
+  put_u64(h, a->type);
+  put_u64(h, a->n);
+  switch (a->type) {
+    case TN_ATTR_INT:
+      put_u64(h, (uint64_t)a->u.i);
+      break;
+    case TN_ATTR_FLOAT:
+      memcpy(&bits, &a->u.f, sizeof bits);
+      put_u64(h, bits);
+      break;
+    case TN_ATTR_STRING:
+      put(h, a->u.s, a->n);
+      break;
+    case TN_ATTR_INTS:
+      put(h, a->u.ints, a->n * sizeof *a->u.ints);
+      break;
+    case TN_ATTR_FLOATS:
+      put(h, a->u.floats, a->n * sizeof *a->u.floats);
+      break;
+    case TN_ATTR_STRINGS:
+      for (uint64_t i = 0; i < a->n; i++) put_string(h, a->u.strings[i]);
+      break;
+    case TN_ATTR_TENSOR:
+      if (a->u.p) put_tensor(h, a->u.p);
+      break;
+    case TN_ATTR_GRAPH:
+      return a->u.p ? put_graph(h, a->u.p) : TN_OK;
+    default:
+      break;
+  }
+  return TN_OK;
+}
+
+static tn_status put_node(SHA2_CTX *h, const tni_node *n) {
+  put_u64(h, n->pub.op);
+  if (!n->op) {
+    put_string(h, n->pub.domain);
+    put_string(h, n->type);
+    put_u64(h, (uint64_t)n->version);
+  }
+  put_ids(h, n->pub.in, n->pub.n_in);
+  put_ids(h, n->pub.out, n->pub.n_out);
+  uint32_t total = n->op ? n->pub.n_attr : n->n_raw;
+  put_u64(h, total);
+  for (uint32_t i = 0; i < total; i++) {
+    if (!n->op) put_string(h, n->raw[i].name);
+    tn_status st = put_attr(h, n->op ? n->pub.attr[i] : &n->raw[i].a);
+    if (st != TN_OK) return st;
+  }
+  return TN_OK;
+}
+
+static tn_status put_value(SHA2_CTX *h, const tni_graph *g, const tni_value *v) {
+  put_u64(h, v->pub.kind);
+  put_u64(h, v->pub.dtype);
+  put_u64(h, v->pub.rank);
+  put_u64(h, v->captured);
+  for (uint32_t i = 0; v->pub.rank != TNI_RANK_UNKNOWN && i < v->pub.rank; i++) {
+    tn_status st = put_expr(h, g, v->pub.dims[i]);
+    if (st != TN_OK) return st;
+  }
+  if (v->tensor) put_tensor(h, v->tensor);
+  if (v->pub.state) {
+    put_u64(h, (uint64_t)v->pub.state->capacity);
+    put_u64(h, (uint64_t)v->pub.state->flags << 32 | v->pub.state->axis);
+    put_ids(h, (const tn_id[]){v->pub.state->pos, v->pub.state->valid}, 2);
+  }
+  return TN_OK;
+}
+
+static tn_status put_graph(SHA2_CTX *h, const tni_graph *g) {
+  tn_status st = TN_OK;
+  put_ids(h, g->inputs, g->n_inputs);
+  put_ids(h, g->outputs, g->n_outputs);
+  put_u64(h, g->n_values);
+  for (tn_id i = 0; st == TN_OK && i < g->n_values; i++) st = put_value(h, g, g->values[i]);
+  put_u64(h, g->n_nodes);
+  for (tn_id i = 0; st == TN_OK && i < g->n_nodes; i++) st = put_node(h, g->nodes[i]);
+  return st;
+}
+
+tn_status tni_graph_hash(const tni_graph *g, uint32_t phase, uint8_t hash[32]) {
+  SHA2_CTX h;
+  SHA256Init(&h);
+  put_u64(&h, phase);
+  tn_status st = put_graph(&h, g);
+  SHA256Final(hash, &h);
+  return st;
+}
