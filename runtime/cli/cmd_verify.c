@@ -22,7 +22,7 @@ typedef struct verify_opts {
 } verify_opts;
 
 typedef struct data_set {
-  char name[256];
+  char *name;
   tn_tensor *in[MAX_IO], *want[MAX_IO];
   uint32_t n_in, n_want;
 } data_set;
@@ -180,7 +180,7 @@ static tn_status verify_sets(verifier *v) {
   for (uint32_t i = 0; st == TN_OK && i < n; i++) {
     data_set *d = calloc(1, sizeof *d);
     if (!d) return TN_E_NO_MEMORY;
-    snprintf(d->name, sizeof d->name, "%s", names[i]);
+    d->name = names[i];
     st = load_files(v->o->data, d->name, "input", d->in, &d->n_in, &v->c->err);
     if (st == TN_OK) st = load_files(v->o->data, d->name, "output", d->want, &d->n_want, &v->c->err);
     if (st == TN_OK && d->n_in == 0 && tn_model_n_inputs(v->model)) {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/plan/program.h"
+#include "runtime/plan/program_check.h"
 
 typedef struct stored {
   tn_weight w; /* first: what callers see */

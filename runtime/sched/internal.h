@@ -20,6 +20,7 @@
 #include "runtime/plan/devlock.h"
 #include "runtime/plan/program.h"
 #include "runtime/plugin/registry.h"
+#include "runtime/plugin/ticket.h"
 #include "runtime/profile/profile.h"
 
 struct tn_runtime {
@@ -148,6 +149,12 @@ typedef struct tni_sexec {
   uint64_t arena_bytes, outputs_bytes;
 } tni_sexec;
 
+/* Completion of one submitted item; outlives the session when the device never answers. */
+typedef struct tni_inflight {
+  tni_waker waker;
+  tn_ticket ticket;
+} tni_inflight;
+
 struct tn_session {
   tn_model *model;
   tni_arena *mem;
@@ -160,6 +167,7 @@ struct tn_session {
   void *trace_user;
   const tn_tensor **inputs; /* [n_inputs], of the running call */
   struct tni_capture *capture;
+  struct tni_inflight *inflight; /* of the engine item under way */
 };
 
 #endif

@@ -76,7 +76,8 @@ static tn_status import_graph(tn_model *m, tn_error *err) {
   m->graph = m->import->graph;
   tni_pool_run run;
   tni_pool_run_init(&run, m->rt->pool, NULL);
-  st = tni_passes_run(m->graph, NULL, tni_host_eval, &run.run, &m->passes, err);
+  const tni_passes_options opt = {.disabled = m->disabled, .n_disabled = m->n_disabled};
+  st = tni_passes_run(m->graph, &opt, tni_host_eval, &run.run, &m->passes, err);
   return st == TN_OK ? describe_io(m, err) : st;
 }
 

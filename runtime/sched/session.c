@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/plugin/check.h"
 #include "runtime/plugin/fpmode.h"
-#include "runtime/plugin/ticket.h"
 #include "runtime/sched/reference.h"
 #include "runtime/shape/infer.h"
 
@@ -137,29 +137,52 @@ static uint64_t task_bytes(const tni_stask *t, const tni_etask *e) {
 }
 
 static tn_status run_cpu(tn_session *s, const tni_dev *d, const tni_etask *e, tni_stask *t, tn_error *err) {
-  tni_fpmode before = tni_fpmode_get();
-  tn_status st = d->device->run(t->plan, t->args, &s->run.run, err);
-  tni_fpmode after = tni_fpmode_get();
-  if (after.v == before.v) return st;
+  uint64_t before = tni_fpmode_get();
+  tn_error why;
+  tni_error_init(&why);
+  tn_status st = d->device->run(t->plan, t->args, &s->run.run, &why);
+  if (st != TN_OK) st = tni_plugin_result(d->name, e->label, st, &why, err);
+  if (tni_fpmode_get() == before) return st;
   tni_fpmode_put(before);
   return tni_fail(err, TN_E_INTERNAL, d->name, "plugin '%s' changed the floating-point mode in '%s'", d->name,
                   e->label);
 }
 
-enum { ENGINE_TIMEOUT_MS = 60000 };
+#define ENGINE_TIMEOUT_NS INT64_C(60000000000)
 
+static tni_inflight *get_inflight(tn_session *s) {
+  if (s->inflight) return s->inflight;
+  tni_inflight *f = calloc(1, sizeof *f);
+  if (f && tni_waker_init(&f->waker) != TN_OK) {
+    free(f);
+    f = NULL;
+  }
+  return s->inflight = f;
+}
+
+/* One item at a time. What timed out is left behind on purpose: the plugin may still complete it. */
 static tn_status run_engine(tn_session *s, const tni_dev *d, const tni_etask *e, tni_stask *t, tn_error *err) {
-  tn_ticket ticket;
-  tni_ticket_init(&ticket);
-  tn_item item = {.h = TN_HDR(tn_item), .plan = t->plan, .args = t->args, .ticket = &ticket, .ready = tni_now_ns()};
+  tni_inflight *f = get_inflight(s);
+  if (!f) return tni_fail_memory(err, e->label);
+  tni_ticket_init(&f->ticket, &f->waker, &s->model->rt->log, e->track);
+  tn_item item = {
+      .h = TN_HDR(tn_item), .plan = t->plan, .args = t->args, .ticket = &f->ticket, .ready = tni_now_ns()};
   const tn_item *items[] = {&item};
   bool blocking = d->device->caps->engines[e->info->engine - 1]->flags & TN_ENGINE_BLOCKING;
+  tni_ticket_arm(&f->ticket);
   tn_status st = d->device->submit(d->device, e->info->engine, items, 1, blocking ? &s->run.run : NULL, err);
-  if (st == TN_OK) st = tni_ticket_wait(&ticket, ENGINE_TIMEOUT_MS, err);
-  if (st == TN_OK && ticket.times.end > ticket.times.start)
-    trace_task(s, e, ticket.times.start, ticket.times.end, task_bytes(t, e), ticket.times.clock);
-  tni_ticket_finish(&ticket);
-  return st;
+  if (st != TN_OK) {
+    if (!tni_ticket_disarm(&f->ticket)) s->inflight = NULL;
+    return st;
+  }
+  st = tni_ticket_wait(&f->ticket, ENGINE_TIMEOUT_NS, err);
+  if (st != TN_OK) {
+    s->inflight = NULL;
+    return st;
+  }
+  const tn_times *times = &f->ticket.times;
+  if (times->end > times->start) trace_task(s, e, times->start, times->end, task_bytes(t, e), times->clock);
+  return tni_plugin_result(d->name, e->label, f->ticket.status, &f->ticket.error, err);
 }
 
 /* The CPU's regions are mapped for CPU tasks and handed back for the engine's. */
@@ -212,10 +235,7 @@ static tn_status run_task(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err
     st = own_regions(s, x, i, true, err);
     if (st == TN_OK) st = tni_capture_task(s, x, i, err);
   }
-  if (st == TN_OK) return TN_OK;
-  if (st == TN_E_CANCELLED) return tni_fail(err, st, e->label, "cancelled");
-  if (err && err->code == TN_OK) tni_fail(err, st, e->label, "failed with status %d and no reason", st);
-  tni_error_prefix(err, "%s '%s'", d->name, e->label);
+  if (st != TN_OK) tni_fail(err, st, e->label, "'%s' failed without a reason", e->label);
   return st;
 }
 
@@ -362,6 +382,8 @@ void tn_session_destroy(tn_session *s) {
     if (x->exec) tni_memory_release(s, x);
   }
   tni_capture_destroy(s);
+  if (s->inflight) tni_waker_finish(&s->inflight->waker);
+  free(s->inflight);
   tni_arena_destroy(s->mem);
   free(s);
 }
