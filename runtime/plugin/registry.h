@@ -2,6 +2,11 @@
  *
  * From names to open devices: search, manifest, load (dynlib.c is the only file that knows libltdl), negotiation,
  * options, enumerate, open. What was not loaded keeps its reason.
+ *
+ * A plugin NAME is DIR/NAME.so with DIR/NAME.yaml (manifest.h) beside it; the first folder that has either file
+ * decides, a refusal there does not go on to the next. A loaded plugin's code stays mapped until the process ends. The
+ * built-in host device is called "host" and has no file. Building and destroying a registry is for one thread; in
+ * between any thread may read it.
  */
 #ifndef TENON_PLUGIN_REGISTRY_H
 #define TENON_PLUGIN_REGISTRY_H
@@ -25,14 +30,18 @@ typedef struct tni_trace_sink {
 } tni_trace_sink;
 
 typedef struct tni_registry_opts {
-  const char *const *dirs; /* plugin folders, searched in order; absolute */
+  /* Plugin folders, searched in order; absolute. The profile's plugin_path is not added: the caller puts it in its
+   * place between its own folders and the installed one. Folders that do not exist are passed over. */
+  const char *const *dirs;
   uint32_t n_dirs;
   uint32_t max_workers;
   const tni_log *log;
   const char *cache_dir; /* for cache_get/put; NULL: keeps nothing */
   bool checked, privileged;
-  bool allow_shared_writable; /* tests: folders writable by others are allowed */
-  const tni_trace_sink *trace; /* may be NULL */
+  bool allow_shared_writable;  /* tests: folders writable by others are allowed */
+  const tni_trace_sink *trace; /* may be NULL; lives as long as the registry */
+  uint64_t memory_limit;       /* of each plugin's host->alloc, bytes; 0: none */
+  tn_entry_v1 host_entry;      /* of the built-in device; NULL: tni_host_plugin_entry */
 } tni_registry_opts;
 
 typedef struct tni_loaded tni_loaded;
@@ -42,20 +51,23 @@ typedef struct tni_plugin_info {
   const char *name, *path, *version;
   uint16_t abi_min, abi_max, minor; /* plugin's range; what was agreed */
   bool loaded;
-  tn_error why;                /* not loaded, or no device: the reason */
-  const tn_plugin *plugin;     /* NULL when not loaded */
-  const tn_host *host;         /* the services made for it */
-  tn_device *const *devices;   /* opened */
+  bool optional;             /* the profile said so, or nobody named it */
+  tn_error why;              /* not loaded, or no device: the reason; code TN_OK otherwise */
+  const tn_plugin *plugin;   /* NULL when not loaded */
+  const tn_host *host;       /* the services made for it */
+  tn_device *const *devices; /* opened */
   uint32_t n_devices;
   bool builtin;
 } tni_plugin_info;
 
 /* Loads every plugin that the profile names, in order, then the host device (always last unless named earlier).
- * A plugin that is required or not `optional` and does not load is an error naming it and why; others are kept with the
- * reason. */
+ * A plugin that is required or not `optional` and does not load, or has no device, is an error naming it and why
+ * (status and place of the reason); others are kept with the reason. A mistake in a plugin's options is always an
+ * error: TN_E_INVALID with the profile's file:line:column. */
 TN_MUST_CHECK tn_status tni_registry_create(const tni_registry_opts *o, const tni_profile *p, tni_registry **out,
                                             tn_error *err);
-/* Every plugin found in the folders, whether or not the profile names it (for `tenon plugins`). Loads them. */
+/* Every plugin found in the folders, whether or not the profile names it (for `tenon plugins`). Loads them, behind
+ * those that are there, by name; one that cannot be loaded is kept with its reason. Fails without memory only. */
 TN_MUST_CHECK tn_status tni_registry_scan(tni_registry *r, tn_error *err);
 void tni_registry_destroy(tni_registry *r); /* closes devices, shuts plugins down */
 

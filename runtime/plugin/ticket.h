@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Completion of submitted items: what stands behind the ABI's tn_ticket.
+ *
+ * Life of a ticket: init -> arm (before submit) -> done (by the plugin, from any thread, also inside submit) -> read
+ * status, times and error -> arm again. Its waker belongs to the session and outlives its tickets. done takes only the
+ * waker's lock, a leaf that nobody holds across a plugin call.
+ */
+#ifndef TENON_PLUGIN_TICKET_H
+#define TENON_PLUGIN_TICKET_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <tenon/plugin.h>
+
+#include "runtime/base/error.h"
+#include "runtime/base/log.h"
+
+/* Where waiting threads sleep. hook (may be NULL) is called by done under the lock, once per completed ticket: it must
+ * not block and may push the ticket on a queue of its owner. */
+typedef struct tni_waker {
+  pthread_mutex_t lock;
+  pthread_cond_t cond;
+  void (*hook)(void *user, tn_ticket *t);
+  void *user;
+  uint64_t completed; /* under lock: tickets so far */
+} tni_waker;
+
+TN_MUST_CHECK tn_status tni_waker_init(tni_waker *w);
+/* No ticket of it is armed. Waits for a done that is just leaving. */
+void tni_waker_finish(tni_waker *w);
+/* Wakes all waiters without completing anything (cancel). */
+void tni_waker_poke(tni_waker *w);
+
+enum { TNI_TICKET_IDLE = 0, TNI_TICKET_ARMED = 1, TNI_TICKET_FILLING = 2, TNI_TICKET_DONE = 3 };
+
+struct tn_ticket {
+  atomic_uint state;
+  tn_status status; /* as the plugin gave it: pass it through tni_plugin_result */
+  tn_times times;   /* zeros where none were given */
+  tn_error error;   /* sanitized copy; code 0 where none was given */
+  tni_waker *waker;
+  const tni_log *log;
+  const char *what; /* plugin and task, for messages; lives as long as the ticket */
+  void *user;       /* the owner's */
+};
+
+void tni_ticket_init(tn_ticket *t, tni_waker *w, const tni_log *log, const char *what);
+/* Before each submit. */
+void tni_ticket_arm(tn_ticket *t);
+/* After a submit that failed took nothing: back to idle. false: done was called nevertheless (a plugin's bug). */
+int tni_ticket_disarm(tn_ticket *t);
+int tni_ticket_is_done(const tn_ticket *t);
+/* Until done or timeout_ns (negative: for ever). TN_E_DEVICE_LOST at the timeout: the plugin may still write what the
+ * item names, so its memory must be leaked. TN_OK says that it completed, not that it succeeded. */
+TN_MUST_CHECK tn_status tni_ticket_wait(tn_ticket *t, int64_t timeout_ns, tn_error *err);
+
+/* host->done. A ticket that is not armed (done twice, never submitted) is only logged. */
+void tni_ticket_done(tn_ticket *t, tn_status st, const tn_times *times, const tn_error *err);
+
+#endif

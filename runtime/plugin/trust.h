@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which files may become code: absolute, regular, owned by root or the current user, not writable by anybody else, in a
+ * folder of the same kind; and an ELF file of this machine whose segments lie inside it (the system's loader maps what
+ * a truncated file lacks, and faults).
+ */
+#ifndef TENON_PLUGIN_TRUST_H
+#define TENON_PLUGIN_TRUST_H
+
+#include <stdbool.h>
+
+#include "runtime/base/file.h"
+
+/* allow_shared: others may write (tests). TN_E_UNAVAILABLE with the reason. */
+TN_MUST_CHECK tn_status tni_trust_dir(const char *dir, bool allow_shared, tn_error *err);
+/* Maps a trusted file; the last component may not be a link. */
+TN_MUST_CHECK tn_status tni_trust_map(const char *path, bool allow_shared, tni_file *out, tn_error *err);
+/* TN_E_INVALID: no ELF shared object, or truncated; TN_E_INCOMPATIBLE: of another machine. */
+TN_MUST_CHECK tn_status tni_elf_check(const tni_file *f, const char *path, tn_error *err);
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base.h"
+
+int tenon_test_helper(void);
+
+static tn_status entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
+  (void)host;
+  return tenon_test_helper() ? base_entry(neg, out, "missing") : TN_E_INTERNAL;
+}
+
+TN_PLUGIN(fault, entry)
