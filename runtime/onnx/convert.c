@@ -28,26 +28,18 @@ static tn_status declare(tni_import *c, tni_scope *s, const char *name, uint32_t
   return *id == TN_NONE ? tni_fail_memory(c->err, c->file) : define(c, s, name, *id);
 }
 
+/* A value of s->g that stands for `outer` of the graph around. Constants are shared instead. */
 static tn_status capture(tni_import *c, tni_scope *s, tn_id outer, tn_id *id) {
   const tni_value *o = tni_graph_value(s->up->g, outer);
-  tn_id known = tni_graph_find(s->g, o->pub.name);
-  if (o->tensor) {
-    *id = tni_graph_add_value(s->g, known == TN_NONE ? o->pub.name : "", TN_VALUE_CONST, o->pub.dtype);
-    tn_status st = *id == TN_NONE ? TN_E_NO_MEMORY : tni_value_set_tensor(s->g, *id, o->tensor, &o->origin);
-    return st ? tni_fail(c->err, st, c->file, "constant '%s' in a subgraph", o->pub.name) : TN_OK;
+  const char *name = tni_graph_find(s->g, o->pub.name) == TN_NONE ? o->pub.name : "";
+  *id = tni_graph_add_value(s->g, name, o->tensor ? TN_VALUE_CONST : TN_VALUE_INPUT, o->pub.dtype);
+  if (*id == TN_NONE) return tni_fail_memory(c->err, c->file);
+  if (!o->tensor) {
+    tni_graph_value(s->g, *id)->captured = outer;
+    return TN_OK;
   }
-  if (known != TN_NONE) {
-    /* The same outer value under another name is fine; a value of the subgraph's own would hide it. */
-    const tni_value *k = tni_graph_value(s->g, known);
-    uint64_t own;
-    if (k->pub.kind == TN_VALUE_INPUT && !tni_map_get_str(s->names, o->pub.name, &own)) {
-      *id = known;
-      return TN_OK;
-    }
-    return tni_fail(c->err, TN_E_UNSUPPORTED, c->file, "value '%s' of a subgraph hides the one it reads", o->pub.name);
-  }
-  *id = tni_graph_add_value(s->g, o->pub.name, TN_VALUE_INPUT, o->pub.dtype);
-  return *id == TN_NONE ? tni_fail_memory(c->err, c->file) : TN_OK;
+  tn_status st = tni_value_set_tensor(s->g, *id, o->tensor, &o->origin);
+  return st ? tni_fail(c->err, st, c->file, "constant '%s' in a subgraph", o->pub.name) : TN_OK;
 }
 
 static tn_status look_up(tni_import *c, tni_scope *s, const char *name, bool *found, tn_id *id) {

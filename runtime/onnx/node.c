@@ -272,7 +272,7 @@ static tn_status make_node(tni_import *c, tni_scope *s, const Onnx__NodeProto *n
   const Onnx__FunctionProto *fn = tni_find_function(c, n);
   if (fn) {
     st = tni_inline_call(c, s, fn, n, d->in, d->n_in, d->out, d->n_out);
-    if (st) tni_error_prefix(c->err, "%s", what);
+    if (st && !s->call) tni_error_prefix(c->err, "%s", what); /* the outermost call and the node itself are named */
     return st;
   }
   d->name = tni_prefixed(c, s, tni_node_label(n));
