@@ -7,7 +7,7 @@
 
 #include "plugins/common/f16.h"
 
-enum { LANES = 8 };
+enum { LANES = 8, MAX_GROUP = 128 };
 
 /* Adding and subtracting 1.5 * 2^23 rounds to an integer, half to even, for |v| < 2^22. */
 static inline float nearest_code(float v) {
@@ -23,17 +23,24 @@ typedef struct fit {
   float err, wc, cc; /* squared error; sums of w * code and code * code */
 } fit;
 
-static fit try_scale(const float *w, uint32_t n, float d) {
+/* Split into loops that compilers turn into vectors; n is a constant where this is inlined. */
+__attribute__((always_inline)) static inline fit try_scale_n(const float *w, uint32_t n, float d) {
   float inv = 1.0f / d, err[LANES] = {0}, wc[LANES] = {0}, cc[LANES] = {0};
+  float c[MAX_GROUP], e[MAX_GROUP];
+  for (uint32_t i = 0; i < n; i++) c[i] = nearest_code(w[i] * inv);
+  for (uint32_t i = 0; i < n; i++) e[i] = w[i] - d * c[i];
   for (uint32_t i = 0; i < n; i += LANES) {
-    for (uint32_t l = 0; l < LANES; l++) {
-      float c = nearest_code(w[i + l] * inv), e = w[i + l] - d * c;
-      err[l] += e * e;
-      wc[l] += w[i + l] * c;
-      cc[l] += c * c;
-    }
+    for (uint32_t l = 0; l < LANES; l++) err[l] += e[i + l] * e[i + l];
+    for (uint32_t l = 0; l < LANES; l++) wc[l] += w[i + l] * c[i + l];
+    for (uint32_t l = 0; l < LANES; l++) cc[l] += c[i + l] * c[i + l];
   }
   return (fit){lane_sum(err), lane_sum(wc), lane_sum(cc)};
+}
+
+static fit try_scale(const float *w, uint32_t n, float d) {
+  if (n == 32) return try_scale_n(w, 32, d);
+  if (n == 128) return try_scale_n(w, 128, d);
+  return try_scale_n(w, n, d);
 }
 
 static int usable(float d, float absmax) {

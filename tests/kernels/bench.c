@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * --bench: GEMV beside a pure read of the same bytes, GEMM beside the maddubs peak, in the same run, on one thread.
+ * Medians of 9.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/kernels/bench_avx2.h"
+#include "tests/kernels/harness.h"
+
+enum { REPEATS = 9 };
+static uint64_t sink;
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int less(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return x < y ? -1 : x > y;
+}
+
+static double median(double *t) {
+  qsort(t, REPEATS, sizeof *t, less);
+  return t[REPEATS / 2];
+}
+
+static uint8_t *random_blob(const tni_w4g_geometry *g) {
+  uint8_t *w = aligned_alloc(64, g->bytes);
+  rng r = rng_of(1);
+  if (!w) abort();
+  for (uint64_t i = 0; i < g->bytes; i += 8) {
+    uint64_t v = rng_next(&r);
+    memcpy(w + i, &v, 8);
+  }
+  for (int64_t sb = 0; sb < g->row_blocks * g->superblocks; sb++)
+    for (int i = 0; i < 32; i++) memcpy(w + sb * g->sb_bytes + i * 2, &(uint16_t){0x2000}, 2);
+  return w;
+}
+
+static void bench_gemv(const tni_x86_kernel *k, int64_t N, int64_t K) {
+  tni_w4g_geometry g;
+  double t[REPEATS], read[REPEATS];
+  float acc[16];
+  if (tni_w4g_geometry_of(N, K, k->group, &g) != TN_OK) abort();
+  uint8_t *w = random_blob(&g);
+  float *x = malloc((size_t)K * sizeof *x);
+  rng r = rng_of(2);
+  fill(x, (size_t)K, V_NORMAL, 1, &r);
+  act_buf a = act_make(quant_of(k->group, 0), x, 1, &g);
+  for (int i = 0; i < REPEATS; i++) {
+    double s = now();
+    sink += bench_read(w, g.bytes);
+    read[i] = now() - s;
+    s = now();
+    for (int64_t b = 0; b < g.row_blocks; b++) {
+      ((tni_x86_gemv_fn)k->fn)(w + b * g.row_block_bytes, (size_t)g.superblocks, &a.a, acc);
+      sink += (uint64_t)(int64_t)acc[0];
+    }
+    t[i] = now() - s;
+  }
+  double gb = (double)g.bytes * 1e-9, tm = median(t), rm = median(read);
+  printf("%-36s N %6lld K %6lld  %7.2f GB/s  read %7.2f GB/s  %5.1f %%\n", k->name, (long long)N, (long long)K, gb / tm,
+         gb / rm, 100 * rm / tm);
+  act_free(&a);
+  free(x);
+  free(w);
+}
+
+static void bench_gemm(const tni_x86_kernel *k, int64_t M, int64_t N, int64_t K) {
+  tni_w4g_geometry g;
+  double t[REPEATS], peak[REPEATS], ops = 2.0 * (double)M * (double)N * (double)K;
+  static float acc[96 * 16];
+  int32_t s32 = 3;
+  if (tni_w4g_geometry_of(N, K, k->group, &g) != TN_OK) abort();
+  uint8_t *w = random_blob(&g);
+  float *x = malloc((size_t)(M * K) * sizeof *x);
+  rng r = rng_of(2);
+  fill(x, (size_t)(M * K), V_NORMAL, 1, &r);
+  act_buf a = act_make(quant_of(k->group, 0), x, M, &g);
+  for (int i = 0; i < REPEATS; i++) {
+    double s = now();
+    double macs = bench_peak(2000000, &s32);
+    peak[i] = (now() - s) / macs;
+    s = now();
+    for (int64_t b = 0; b < g.row_blocks; b++) {
+      for (int64_t m = 0; m < M; m += 96) {
+        int64_t m1 = m + 96 < M ? m + 96 : M;
+        ((tni_x86_gemm_fn)k->fn)(w + b * g.row_block_bytes, (size_t)g.superblocks, &a.a, (size_t)m, (size_t)m1, acc);
+        sink += (uint64_t)(int64_t)acc[0];
+      }
+    }
+    t[i] = now() - s;
+  }
+  double tm = median(t), top = 2e-9 / median(peak);
+  printf("%-36s M %4lld N %5lld K %5lld  %7.1f GOP/s  peak %7.1f GOP/s  %5.1f %%\n", k->name, (long long)M, (long long)N,
+         (long long)K, ops / tm * 1e-9, top, 100 * ops / tm * 1e-9 / top);
+  sink += (uint64_t)s32;
+  act_free(&a);
+  free(x);
+  free(w);
+}
+
+static void bench_quant(const tni_x86_kernel *k, int64_t K) {
+  tni_w4g_geometry g;
+  double t[REPEATS];
+  if (tni_w4g_geometry_of(16, K, k->group, &g) != TN_OK) abort();
+  float *x = malloc((size_t)K * sizeof *x);
+  rng r = rng_of(2);
+  fill(x, (size_t)K, V_NORMAL, 1, &r);
+  act_buf a = act_make(quant_of(k->group, 0), x, 1, &g);
+  for (int i = 0; i < REPEATS; i++) {
+    double s = now();
+    for (int j = 0; j < 100; j++)
+      ((tni_x86_quant_fn)k->fn)(x, (size_t)K, (size_t)g.K_padded, a.a.q, a.a.scale, a.a.zero);
+    t[i] = (now() - s) / 100;
+  }
+  printf("%-36s K %6lld  %7.2f us\n", k->name, (long long)K, median(t) * 1e6);
+  act_free(&a);
+  free(x);
+}
+
+static void bench_pack(void) {
+  enum { N = 1024, K = 2048 };
+  float *w = malloc(sizeof(float) * N * K);
+  rng r = rng_of(3);
+  fill(w, N * K, V_NORMAL, 1, &r);
+  for (int64_t group = 32; group <= 128; group += 96) {
+    tn_blob b;
+    double s = now();
+    uint8_t *p = pack_w4g(w, N, K, group, &b);
+    printf("pack w4g group %-3d %41.1f M weights/s\n", (int)group, N * K / (now() - s) * 1e-6);
+    free(p);
+  }
+  free(w);
+}
+
+int run_bench(void) {
+  uint32_t n, cpu = tni_cm_cpu_features();
+  const tni_x86_kernel *k = tni_x86_kernels(&n);
+  if (!(cpu & TNI_CPU_AVX2)) {
+    printf("no AVX2 on this machine\n");
+    return 77;
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    if (k[i].features & ~cpu) continue;
+    bool scalar = k[i].features == 0;
+    if (k[i].op == TNI_X86_GEMV) bench_gemv(&k[i], scalar ? 256 : 65536, 2048);
+    if (k[i].op == TNI_X86_GEMV && !scalar) bench_gemv(&k[i], 16384, 5632);
+    if (k[i].op == TNI_X86_GEMM) bench_gemm(&k[i], scalar ? 8 : 512, scalar ? 64 : 2048, 2048);
+    if (k[i].op == TNI_X86_GEMM && !scalar) bench_gemm(&k[i], 4, 2048, 2048);
+    if (k[i].op == TNI_X86_QUANT) bench_quant(&k[i], 2048);
+  }
+  bench_pack();
+  return sink == 42; /* keeps what was computed */
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/kernels/harness.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint64_t test_seed = 20260101;
+
+rng rng_of(uint64_t stream) { return (rng){test_seed * 0x9e3779b97f4a7c15u + stream * 0xbf58476d1ce4e5b9u + 1}; }
+
+uint64_t rng_next(rng *r) {
+  uint64_t z = r->s += 0x9e3779b97f4a7c15u;
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+  return z ^ z >> 31;
+}
+
+double rng_unit(rng *r) { return (double)(rng_next(r) >> 11) * 0x1p-53; }
+
+double rng_normal(rng *r) {
+  double s = 0;
+  for (int i = 0; i < 12; i++) s += rng_unit(r);
+  return s - 6;
+}
+
+const char *pattern_name(int p) {
+  static const char *const names[] = {"normal", "zero",    "max",        "alternating", "denormal",
+                                      "huge",   "outlier", "tiny_mixed", "one_sign"};
+  return names[p];
+}
+
+static float value(int pattern, size_t i, float amplitude, rng *r) {
+  float u = (float)rng_normal(r);
+  switch (pattern) {
+    case V_ZERO: return 0;
+    case V_MAX: return rng_next(r) & 1 ? 1.0f : -1.0f;
+    case V_ALTERNATING: return i & 1 ? -1.0f : 1.0f;
+    case V_DENORMAL: return u * 1e-41f;
+    case V_HUGE: return u * amplitude;
+    case V_OUTLIER: return rng_next(r) % 61 == 0 ? 100.0f * u : 0.1f * u;
+    case V_TINY_MIXED: return ldexpf(u, -(int)(rng_next(r) % 140));
+    case V_ONE_SIGN: return -1.0f - 0.001f * fabsf(u);
+    default: return u;
+  }
+}
+
+void fill(float *x, size_t n, int pattern, float amplitude, rng *r) {
+  for (size_t i = 0; i < n; i++) x[i] = value(pattern, i, amplitude, r);
+}
+
+enum { GUARD = 256, FILL = 0xa5 };
+
+guarded guarded_new(size_t bytes) {
+  size_t body = (bytes + 63) / 64 * 64;
+  guarded g = {.bytes = bytes};
+  g.base = aligned_alloc(64, body + 2 * GUARD);
+  if (!g.base) abort();
+  memset(g.base, FILL, body + 2 * GUARD);
+  g.p = g.base + GUARD;
+  return g;
+}
+
+bool guarded_ok(const guarded *g) {
+  size_t body = (g->bytes + 63) / 64 * 64;
+  for (const uint8_t *p = g->base; p < g->p; p++)
+    if (*p != FILL) return false;
+  for (const uint8_t *p = g->p + g->bytes; p < g->p + body + GUARD; p++)
+    if (*p != FILL) return false;
+  return true;
+}
+
+void guarded_free(guarded *g) {
+  free(g->base);
+  *g = (guarded){0};
+}
+
+static void *host_alloc(tn_host_ctx *ctx, size_t bytes, size_t align, uint32_t tag) {
+  test_host *h = (test_host *)ctx;
+  (void)tag;
+  __atomic_fetch_add(&h->total, 1, __ATOMIC_RELAXED);
+  if (h->fail_at && --h->fail_at == 0) return NULL;
+  void *p = NULL;
+  if (posix_memalign(&p, align < sizeof(void *) ? sizeof(void *) : align, bytes ? bytes : 1)) return NULL;
+  memset(p, FILL, bytes); /* uninitialised memory must not be relied on */
+  __atomic_fetch_add(&h->live, 1, __ATOMIC_RELAXED);
+  return p;
+}
+
+static void host_free(tn_host_ctx *ctx, void *p) {
+  if (p) __atomic_fetch_sub(&((test_host *)ctx)->live, 1, __ATOMIC_RELAXED);
+  free(p);
+}
+
+static void host_log(tn_host_ctx *ctx, uint32_t level, const char *line) { (void)ctx, (void)level, (void)line; }
+
+void test_host_init(test_host *h) {
+  *h = (test_host){.host = {.h = TN_HDR(tn_host), .ctx = (tn_host_ctx *)h, .max_workers = 4, .alloc = host_alloc,
+                            .free = host_free, .log = host_log}};
+}
+
+static tn_status weight_rows(const tn_weight *w, int64_t n0, int64_t n1, float *dst) {
+  const test_weight *t = (const test_weight *)w;
+  memcpy(dst, t->data + n0 * w->K, (size_t)((n1 - n0) * w->K) * sizeof *dst);
+  return TN_OK;
+}
+
+void test_weight_init(test_weight *w, const float *data, int64_t N, int64_t K) {
+  *w = (test_weight){.w = {.h = TN_HDR(tn_weight), .N = N, .K = K, .dtype = TN_DT_F32, .rows = weight_rows},
+                     .data = data};
+}
+
+uint8_t *pack_w4g(const float *data, int64_t N, int64_t K, int64_t group, tn_blob *blob) {
+  static const int64_t params[2][1] = {{32}, {128}};
+  const int64_t *p = group == 32 ? params[0] : params[1];
+  test_host host;
+  test_weight w;
+  tn_pack_size size;
+  tn_pack *pack;
+  test_host_init(&host);
+  test_weight_init(&w, data, N, K);
+  if (tni_w4g_format.size(&tni_w4g_format, N, K, p, 1, &size) != TN_OK) return NULL;
+  if (tni_w4g_format.begin(&host.host, &tni_w4g_format, &w.w, p, 1, &pack, NULL) != TN_OK) return NULL;
+  uint8_t *bytes = aligned_alloc(64, size.bytes);
+  tn_status st = bytes ? tni_w4g_format.rows(pack, 0, N, bytes) : TN_E_NO_MEMORY;
+  if (tni_w4g_format.end(pack, bytes) != TN_OK || st != TN_OK || host.live != 0) {
+    free(bytes);
+    return NULL;
+  }
+  *blob = (tn_blob){.h = TN_HDR(tn_blob), .format = &tni_w4g_format, .N = N, .K = K, .bytes = size.bytes, .ptr = bytes,
+                    .params = p, .n_params = 1};
+  return bytes;
+}
+
+float *unpack_all(const tn_blob *b) {
+  float *w = malloc((size_t)(b->N * b->K) * sizeof *w);
+  int64_t box[4] = {0, b->N, 0, b->K};
+  if (!w || tni_w4g_format.unpack(b, box, w) != TN_OK) abort();
+  return w;
+}
+
+act_buf act_make(tni_x86_quant_fn fn, const float *x, int64_t M, const tni_w4g_geometry *g) {
+  size_t groups = (size_t)g->superblocks * 2, sub = g->group == 32 ? 32 : 64, subs = (size_t)g->K_padded / sub;
+  size_t stride = (size_t)g->K_padded + 64, rows = (size_t)M;
+  act_buf b = {.q = guarded_new(rows * stride), .scale = guarded_new(rows * groups * 4),
+               .zero = guarded_new(rows * subs * 4)};
+  b.a = (tni_x86_act){(int8_t *)b.q.p, (float *)(void *)b.scale.p, (int32_t *)(void *)b.zero.p, stride, groups, subs};
+  for (size_t m = 0; m < rows; m++)
+    fn(x + (int64_t)m * g->K, (size_t)g->K, (size_t)g->K_padded, b.a.q + m * stride, b.a.scale + m * groups,
+       b.a.zero + m * subs);
+  return b;
+}
+
+bool act_equal(const act_buf *a, const act_buf *b, int64_t M) {
+  (void)M;
+  return guarded_ok(&a->q) && guarded_ok(&a->scale) && guarded_ok(&a->zero) && !memcmp(a->q.p, b->q.p, a->q.bytes) &&
+         !memcmp(a->scale.p, b->scale.p, a->scale.bytes) && !memcmp(a->zero.p, b->zero.p, a->zero.bytes);
+}
+
+void act_free(act_buf *a) {
+  guarded_free(&a->q);
+  guarded_free(&a->scale);
+  guarded_free(&a->zero);
+}
+
+/* Independent of the kernels: round to nearest even by the C library, sums in int64 times exact weights. */
+static double group_term(const tn_numerics *num, const float *x, const float *w, int64_t n) {
+  float absmax = 0;
+  for (int64_t i = 0; i < n; i++) absmax = fmaxf(absmax, fabsf(x[i]));
+  float s = absmax / num->act_max;
+  if (absmax == 0 || s < FLT_MIN) return 0;
+  float inv = num->act_max / absmax;
+  double sum = 0;
+  for (int64_t i = 0; i < n; i++) sum += (double)nearbyintf(x[i] * inv) * (double)w[i];
+  return sum * (double)s;
+}
+
+static double group_abs(const tn_numerics *num, const float *x, const float *w, int64_t n) {
+  float absmax = 0;
+  for (int64_t i = 0; i < n; i++) absmax = fmaxf(absmax, fabsf(x[i]));
+  float s = absmax / num->act_max;
+  if (absmax == 0 || s < FLT_MIN) return 0;
+  float inv = num->act_max / absmax;
+  double sum = 0;
+  for (int64_t i = 0; i < n; i++) sum += fabs((double)nearbyintf(x[i] * inv) * (double)w[i]);
+  return sum * (double)s;
+}
+
+void reference(const tn_numerics *num, const float *x, int64_t M, int64_t K, const float *w, int64_t N, double *y,
+               double *abs) {
+  for (int64_t m = 0; m < M; m++) {
+    for (int64_t n = 0; n < N; n++) {
+      double sum = 0, mag = 0;
+      for (int64_t k = 0; k < K; k += num->act_group) {
+        int64_t len = K - k < num->act_group ? K - k : num->act_group;
+        sum += group_term(num, x + m * K + k, w + n * K + k, len);
+        mag += group_abs(num, x + m * K + k, w + n * K + k, len);
+      }
+      y[m * N + n] = sum;
+      abs[m * N + n] = mag;
+    }
+  }
+}
+
+double reference_bound(const tn_numerics *num, int64_t K) {
+  double groups = (double)((K + num->act_group - 1) / num->act_group);
+  return (groups + 3) * 0x1p-24;
+}
+
+tni_x86_quant_fn quant_of(uint32_t group, uint32_t features) {
+  return (tni_x86_quant_fn)tni_x86_select(TNI_X86_QUANT, group, features)->fn;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the kernel suites share: seeded values, memory between guards, the reference in double, a host for packing.
+ */
+#ifndef TENON_TESTS_KERNELS_HARNESS_H
+#define TENON_TESTS_KERNELS_HARNESS_H
+
+#include <CUnit/CUnit.h>
+#include <stdbool.h>
+#include <tenon/plugin.h>
+
+#include "plugins/common/w4g.h"
+#include "plugins/cpu-avx2-lut/kernels/kernels.h"
+
+/* Seed of the run, printed; every buffer derives from it and a stream number. */
+extern uint64_t test_seed;
+typedef struct rng {
+  uint64_t s;
+} rng;
+rng rng_of(uint64_t stream);
+uint64_t rng_next(rng *r);
+double rng_unit(rng *r);   /* [0, 1) */
+double rng_normal(rng *r);
+
+/* Value patterns for weights and activations. */
+enum {
+  V_NORMAL, V_ZERO, V_MAX, V_ALTERNATING, V_DENORMAL, V_HUGE, V_OUTLIER, V_TINY_MIXED, V_ONE_SIGN, V_COUNT
+};
+const char *pattern_name(int p);
+/* amplitude: of V_HUGE */
+void fill(float *x, size_t n, int pattern, float amplitude, rng *r);
+
+/* bytes between 256-byte canaries, 64-byte aligned, at the end of its block (offset by `slack` bytes). */
+typedef struct guarded {
+  uint8_t *base, *p;
+  size_t bytes;
+} guarded;
+guarded guarded_new(size_t bytes);
+bool guarded_ok(const guarded *g);
+void guarded_free(guarded *g);
+
+/* A host that can allocate and log; counts what is outstanding. fail_at: the n-th allocation from now fails (1-based). */
+typedef struct test_host {
+  tn_host host;
+  int64_t live, total, fail_at;
+} test_host;
+void test_host_init(test_host *h);
+
+/* Row-major float weights behind a tn_weight. */
+typedef struct test_weight {
+  tn_weight w;
+  const float *data;
+} test_weight;
+void test_weight_init(test_weight *w, const float *data, int64_t N, int64_t K);
+/* Packs with w4g into 64-byte aligned memory (free() it); NULL on failure. */
+uint8_t *pack_w4g(const float *data, int64_t N, int64_t K, int64_t group, tn_blob *blob);
+float *unpack_all(const tn_blob *b);
+
+/* Quantized activations as a kernel of the table makes them; free with act_free. */
+typedef struct act_buf {
+  tni_x86_act a;
+  guarded q, scale, zero;
+} act_buf;
+act_buf act_make(tni_x86_quant_fn fn, const float *x, int64_t M, const tni_w4g_geometry *g);
+bool act_equal(const act_buf *a, const act_buf *b, int64_t M);
+void act_free(act_buf *a);
+
+/* y[M,N] and abs[M,N] (sum of magnitudes of terms) from the numerics and the unpacked weights, groups in double. */
+void reference(const tn_numerics *num, const float *x, int64_t M, int64_t K, const float *w, int64_t N, double *y,
+               double *abs);
+/* |y - device| <= bound * abs: each group's term is rounded three times, and once more for each addition. */
+double reference_bound(const tn_numerics *num, int64_t K);
+
+tni_x86_quant_fn quant_of(uint32_t group, uint32_t features);
+
+int add_format_suite(void);
+int add_kernel_suite(void);
+int add_plugin_suite(const char *so_path);
+int run_bench(void);
+
+#endif

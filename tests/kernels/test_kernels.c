@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every row of the kernel table: same bits as the scalar reference, which lies within the declared bound of a reference
+ * in double; guards; one-hot activations; and a broken kernel, to show that all this can fail.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plugins/common/f16.h"
+#include "tests/kernels/harness.h"
+
+static const int64_t Ks[] = {1, 31, 32, 33, 63, 64, 65, 127, 129, 255, 257, 511, 513, 1000, 2049};
+static const int64_t Ms[] = {1, 2, 3, 4, 5, 6, 7, 12, 13, 97};
+static uint32_t cpu;
+
+static int init(void) {
+  cpu = tni_cm_cpu_features();
+  return 0;
+}
+
+/* Differences between a kernel and what is expected of it; prints the first. */
+typedef struct tally {
+  uint64_t checked, wrong;
+  const char *kernel;
+} tally;
+
+static void note(tally *t, bool ok, int64_t M, int64_t K, int px, int pw) {
+  t->checked++;
+  if (ok) return;
+  if (t->wrong++ == 0)
+    printf("\n    %s: M %lld K %lld x %s w %s seed %llu\n", t->kernel, (long long)M, (long long)K, pattern_name(px),
+           pattern_name(pw), (unsigned long long)test_seed);
+}
+
+static float *make(size_t n, int pattern, float amplitude, uint64_t stream) {
+  rng r = rng_of(stream);
+  float *x = malloc((n ? n : 1) * sizeof *x);
+  if (!x) abort();
+  fill(x, n, pattern, amplitude, &r);
+  return x;
+}
+
+/* acc of rows [0, M) by a GEMV or GEMM variant, between guards. */
+static bool compute(const tni_x86_kernel *k, const uint8_t *w, const tni_w4g_geometry *g, const act_buf *a, int64_t M,
+                    float *out) {
+  guarded acc = guarded_new((size_t)M * 16 * sizeof(float));
+  float *p = (float *)(void *)acc.p;
+  if (k->op == TNI_X86_GEMV) {
+    for (int64_t m = 0; m < M; m++) {
+      size_t i = (size_t)m;
+      tni_x86_act row = a->a;
+      row.q += i * row.q_stride;
+      row.scale += i * row.n_groups;
+      row.zero += i * row.n_subs;
+      ((tni_x86_gemv_fn)k->fn)(w, (size_t)g->superblocks, &row, p + m * 16);
+    }
+  } else {
+    ((tni_x86_gemm_fn)k->fn)(w, (size_t)g->superblocks, &a->a, 0, (size_t)M, p);
+  }
+  bool ok = guarded_ok(&acc);
+  memcpy(out, p, (size_t)M * 16 * sizeof *out);
+  guarded_free(&acc);
+  return ok;
+}
+
+static bool within(const tn_numerics *num, const float *x, int64_t M, int64_t K, const float *w, const float *acc) {
+  double y[16 * 128], mag[16 * 128], bound = reference_bound(num, K);
+  reference(num, x, M, K, w, 16, y, mag);
+  for (int64_t i = 0; i < M * 16; i++)
+    if (!(fabs(y[i] - (double)acc[i]) <= bound * mag[i] + 1e-44)) return false;
+  return true;
+}
+
+static const tni_x86_kernel *scalar_of(const tni_x86_kernel *k) { return tni_x86_select(k->op, k->group, 0); }
+
+/* One variant on one case: bits as the scalar's; the scalar's within the bound. */
+static void check_case(tally *t, const tni_x86_kernel *k, int64_t M, int64_t K, int px, int pw) {
+  tni_w4g_geometry g;
+  tn_blob b;
+  if (tni_w4g_geometry_of(16, K, k->group, &g) != TN_OK) abort();
+  float *x = make((size_t)(M * K), px, 1e25f, 1000 + (uint64_t)(K * 31 + M)), *w = make((size_t)(16 * K), pw, 5e4f, 77 + (uint64_t)K);
+  uint8_t *packed = pack_w4g(w, 16, K, k->group, &b);
+  act_buf a = act_make(quant_of(k->group, 0), x, M, &g);
+  float acc[16 * 128], want[16 * 128], *back = unpack_all(&b);
+  bool ok = compute(k, packed, &g, &a, M, acc);
+  ok = compute(scalar_of(k), packed, &g, &a, M, want) && ok;
+  ok = ok && !memcmp(acc, want, (size_t)M * 16 * sizeof *acc);
+  ok = ok && within(tni_w4g_numerics(k->group), x, M, K, back, acc);
+  note(t, ok, M, K, px, pw);
+  act_free(&a);
+  free(back);
+  free(packed);
+  free(w);
+  free(x);
+}
+
+static void check_variant(tally *t, const tni_x86_kernel *k) {
+  t->kernel = k->name;
+  for (size_t ik = 0; ik < sizeof Ks / sizeof *Ks; ik++)
+    for (size_t im = 0; im < sizeof Ms / sizeof *Ms; im++)
+      if (k->op == TNI_X86_GEMM || Ms[im] <= 3) check_case(t, k, Ms[im], Ks[ik], V_NORMAL, V_NORMAL);
+  for (int px = 0; px < V_COUNT; px++)
+    for (int pw = 0; pw < V_COUNT; pw++)
+      for (int i = 0; i < 3; i++) check_case(t, k, k->op == TNI_X86_GEMM ? 7 : 1, (int64_t[]){32, 200, 700}[i], px, pw);
+  check_case(t, k, 2, 11008, V_MAX, V_MAX);
+  check_case(t, k, 1, 11008, V_ONE_SIGN, V_ONE_SIGN);
+  check_case(t, k, 1, 11008, V_OUTLIER, V_NORMAL);
+}
+
+static void each_product(uint32_t op) {
+  uint32_t n;
+  const tni_x86_kernel *k = tni_x86_kernels(&n);
+  for (uint32_t i = 0; i < n; i++) {
+    if (k[i].op != op || (k[i].features & ~cpu)) continue;
+    tally t = {0};
+    check_variant(&t, &k[i]);
+    CU_ASSERT(t.checked > 100);
+    CU_ASSERT_EQUAL(t.wrong, 0);
+  }
+}
+
+static void gemv_variants(void) { each_product(TNI_X86_GEMV); }
+static void gemm_variants(void) { each_product(TNI_X86_GEMM); }
+
+/* Codes against the C library's rounding; scales exactly as declared; zero words add up. */
+static void quant_matches_declaration(void) {
+  uint32_t wrong = 0;
+  for (uint32_t group = 32; group <= 128; group += 96) {
+    for (int p = 0; p < V_COUNT; p++) {
+      for (size_t ik = 0; ik < sizeof Ks / sizeof *Ks; ik++) {
+        int64_t K = Ks[ik];
+        tni_w4g_geometry g;
+        if (tni_w4g_geometry_of(16, K, group, &g) != TN_OK) abort();
+        float *x = make((size_t)K, p, 1e25f, 5 + (uint64_t)K);
+        act_buf a = act_make(quant_of(group, 0), x, 1, &g);
+        for (int64_t k = 0; k < g.K_padded; k++) {
+          float absmax = 0;
+          for (int64_t i = k / group * group; i < K && i < (k / group + 1) * group; i++) absmax = fmaxf(absmax, fabsf(x[i]));
+          float s = absmax / 127.0f;
+          if (s < 0x1p-126f) s = 0;
+          float want = s > 0 && k < K ? nearbyintf(x[k] * (127.0f / absmax)) : 0;
+          wrong += a.a.q[k] != (int)want || a.a.scale[k / group] != s;
+        }
+        int64_t sub = group == 32 ? 32 : 64;
+        for (int64_t k = 0; k < g.K_padded; k += sub) {
+          int32_t sum[2] = {0, 0};
+          for (int64_t i = 0; i < sub; i++) sum[i % 4 / 2] += a.a.q[k + i];
+          uint32_t word = (uint32_t)a.a.zero[k / sub];
+          wrong += (int16_t)(word & 0xffff) != -8 * sum[0] || (int16_t)(word >> 16) != -8 * sum[1];
+        }
+        wrong += !act_equal(&a, &a, 1);
+        act_free(&a);
+        free(x);
+      }
+    }
+  }
+  CU_ASSERT_EQUAL(wrong, 0);
+}
+
+static void quant_variants(void) {
+  uint32_t n, wrong = 0, compared = 0;
+  const tni_x86_kernel *k = tni_x86_kernels(&n);
+  for (uint32_t i = 0; i < n; i++) {
+    if (k[i].op != TNI_X86_QUANT || (k[i].features & ~cpu)) continue;
+    for (int p = 0; p < V_COUNT; p++) {
+      for (size_t ik = 0; ik < sizeof Ks / sizeof *Ks; ik++) {
+        tni_w4g_geometry g;
+        if (tni_w4g_geometry_of(16, Ks[ik], k[i].group, &g) != TN_OK) abort();
+        float *x = make((size_t)Ks[ik] * 3, p, 1e25f, 60 + ik);
+        act_buf a = act_make((tni_x86_quant_fn)k[i].fn, x, 3, &g), b = act_make(quant_of(k[i].group, 0), x, 3, &g);
+        wrong += !act_equal(&a, &b, 3);
+        compared++;
+        act_free(&a);
+        act_free(&b);
+        free(x);
+      }
+    }
+  }
+  CU_ASSERT_EQUAL(wrong, 0);
+  CU_ASSERT(compared >= 2 * V_COUNT * sizeof Ks / sizeof *Ks);
+}
+
+/* NaN and infinity: undefined results, but no write out of place and no code outside -127..127. */
+static void quant_survives_nan(void) {
+  const float bad[] = {NAN, INFINITY, -INFINITY};
+  for (uint32_t group = 32; group <= 128; group += 96) {
+    for (uint32_t features = 0, i = 0; i < 2; i++, features = cpu) {
+      for (size_t v = 0; v < 3; v++) {
+        float *x = make(300, V_NORMAL, 1, 3);
+        tni_w4g_geometry g;
+        if (tni_w4g_geometry_of(16, 300, group, &g) != TN_OK) abort();
+        x[0] = x[40] = x[299] = bad[v];
+        act_buf a = act_make(quant_of(group, features), x, 1, &g);
+        bool ok = act_equal(&a, &a, 1);
+        for (int64_t k = 0; k < g.K_padded; k++) ok = ok && a.a.q[k] != -128;
+        CU_ASSERT(ok);
+        act_free(&a);
+        free(x);
+      }
+    }
+  }
+}
+
+/* x = e_k reads column k of the weights: 127 * (1/127) * w, exactly the unpacked weight after one rounding. */
+static void one_hot(void) {
+  uint32_t n, wrong = 0;
+  const tni_x86_kernel *k = tni_x86_kernels(&n);
+  for (uint32_t i = 0; i < n; i++) {
+    if ((k[i].op != TNI_X86_GEMV && k[i].op != TNI_X86_GEMM) || (k[i].features & ~cpu)) continue;
+    enum { K = 300 };
+    tni_w4g_geometry g;
+    tn_blob b;
+    if (tni_w4g_geometry_of(16, K, k[i].group, &g) != TN_OK) abort();
+    float *w = make(16 * K, V_NORMAL, 1, 4), x[K] = {0}, acc[16];
+    uint8_t *packed = pack_w4g(w, 16, K, k[i].group, &b);
+    float *back = unpack_all(&b);
+    for (int64_t at = 0; at < K; at++) {
+      x[at] = 1;
+      act_buf a = act_make(quant_of(k[i].group, 0), x, 1, &g);
+      wrong += !compute(&k[i], packed, &g, &a, 1, acc);
+      for (int64_t r = 0; r < 16; r++)
+        wrong += !(fabsf(acc[r] - back[r * K + at]) <= 4 * 0x1p-24f * fabsf(back[r * K + at]));
+      act_free(&a);
+      x[at] = 0;
+    }
+    free(back);
+    free(packed);
+    free(w);
+  }
+  CU_ASSERT_EQUAL(wrong, 0);
+}
+
+/* Broken copies: a zero point forgotten in one group, two rows swapped, a chunk left out, a write one too far. */
+static int breakage;
+
+static void broken_gemv(const uint8_t *block, size_t superblocks, const tni_x86_act *a, float *acc) {
+  int8_t q[2048];
+  tni_x86_act copy = *a;
+  size_t n = superblocks * 64;
+  memcpy(q, a->q, n);
+  if (breakage == 2) memset(q + 8, 0, 8);
+  copy.q = q;
+  tni_x86_gemv_f32_q8g32_w4g32_1x16_scalar(block, superblocks, &copy, acc);
+  if (breakage == 0) {
+    int32_t sum = 0;
+    for (size_t k = 0; k < 32; k++) sum += q[k];
+    for (size_t r = 0; r < 16; r++) {
+      uint16_t h;
+      memcpy(&h, block + r * 2, 2);
+      acc[r] += 8 * (float)sum * (tni_cm_f16_to_f32(h) * a->scale[0]);
+    }
+  }
+  if (breakage == 1) {
+    float t = acc[3];
+    acc[3] = acc[4];
+    acc[4] = t;
+  }
+  if (breakage == 3) acc[16] = 0;
+  if (breakage == 4) acc[15] = nextafterf(acc[15], 1e30f); /* one unit in the last place: bits differ */
+}
+
+static void broken_kernels_are_caught(void) {
+  tni_x86_kernel k = {TNI_X86_GEMV, 32, 0, 0, "broken", (void (*)(void))broken_gemv};
+  for (breakage = 0; breakage < 5; breakage++) {
+    tni_w4g_geometry g;
+    tn_blob b;
+    enum { K = 200 };
+    if (tni_w4g_geometry_of(16, K, 32, &g) != TN_OK) abort();
+    float *x = make(K, V_NORMAL, 1, 21), *w = make(16 * K, V_NORMAL, 1, 22), acc[16], want[16];
+    uint8_t *packed = pack_w4g(w, 16, K, 32, &b);
+    float *back = unpack_all(&b);
+    act_buf a = act_make(quant_of(32, 0), x, 1, &g);
+    bool guards = compute(&k, packed, &g, &a, 1, acc);
+    compute(scalar_of(&k), packed, &g, &a, 1, want);
+    bool bits = !memcmp(acc, want, sizeof acc), bound = within(tni_w4g_numerics(32), x, 1, K, back, acc);
+    CU_ASSERT_EQUAL(guards, breakage != 3);
+    CU_ASSERT_EQUAL(bits, breakage == 3);
+    CU_ASSERT_EQUAL(bound, breakage >= 3);
+    act_free(&a);
+    free(back);
+    free(packed);
+    free(w);
+    free(x);
+  }
+}
+
+/* f32 products: same bits as the scalar chain, and within K roundings of the sum in double. */
+static bool matmul_case(const tni_x86_kernel *k, size_t M, size_t N, size_t K, int pattern) {
+  size_t lda = K + 3, ldb = N + 5, ldc = N + 1;
+  float *a = make(M * lda + 8, pattern, 1e15f, 31), *b = make(K * ldb + 8, V_NORMAL, 1, 32);
+  guarded c = guarded_new(M * ldc * 4), want = guarded_new(M * ldc * 4);
+  tni_x86_matmul p = {a, b, (float *)(void *)c.p, lda, ldb, ldc, M, N, K};
+  ((tni_x86_matmul_fn)k->fn)(&p);
+  p.c = (float *)(void *)want.p;
+  tni_x86_matmul_f32_f32_f32_1x1_scalar(&p);
+  bool ok = guarded_ok(&c) && guarded_ok(&want) && !memcmp(c.p, want.p, M * ldc * 4); /* gaps between rows too */
+  for (size_t m = 0; m < M; m++) {
+    for (size_t n = 0; n < N; n++) {
+      double y = 0, mag = 0;
+      for (size_t i = 0; i < K; i++) {
+        y += (double)a[m * lda + i] * b[i * ldb + n];
+        mag += fabs((double)a[m * lda + i] * b[i * ldb + n]);
+      }
+      ok = ok && fabs(y - (double)p.c[m * ldc + n]) <= (double)(K + 1) * 0x1p-24 * mag + (double)(K + 1) * 1e-45;
+    }
+  }
+  guarded_free(&c);
+  guarded_free(&want);
+  free(a);
+  free(b);
+  return ok;
+}
+
+static void matmul_variants(void) {
+  static const size_t Ms1[] = {1, 2, 3, 5, 6, 7, 13}, Ns[] = {1, 2, 7, 8, 9, 15, 16, 17, 33, 64}, K1[] = {0, 1, 2, 17, 64, 300};
+  uint32_t n, wrong = 0, cases = 0;
+  const tni_x86_kernel *k = tni_x86_kernels(&n);
+  for (uint32_t i = 0; i < n; i++) {
+    if (k[i].op != TNI_X86_MATMUL || (k[i].features & ~cpu)) continue;
+    for (size_t c = 0; c < 7 * 10 * 6; c++, cases++)
+      wrong += !matmul_case(&k[i], Ms1[c % 7], Ns[c / 7 % 10], K1[c / 70], (int)(c % V_COUNT));
+  }
+  CU_ASSERT_EQUAL(wrong, 0);
+  CU_ASSERT(cases >= 420);
+}
+
+static void selection(void) {
+  uint32_t n;
+  const tni_x86_kernel *k = tni_x86_kernels(&n);
+  for (uint32_t i = 0; i < n; i++) {
+    CU_ASSERT_PTR_NOT_NULL(tni_x86_select(k[i].op, k[i].group, 0));
+    CU_ASSERT_PTR_EQUAL(tni_x86_select(k[i].op, k[i].group, k[i].features), &k[i]);
+    CU_ASSERT_PTR_EQUAL(tni_x86_select(k[i].op, k[i].group, TNI_CPU_AVX2), tni_x86_select(k[i].op, k[i].group, 0));
+  }
+  CU_ASSERT_PTR_NULL(tni_x86_select(TNI_X86_GEMV, 64, UINT32_MAX));
+}
+
+static void cpu_features_are_named(void) {
+  char text[64];
+  tni_cm_cpu_missing(TNI_CPU_FMA, TNI_CPU_AVX2 | TNI_CPU_FMA | TNI_CPU_F16C, text, sizeof text);
+  CU_ASSERT_STRING_EQUAL(text, "avx2, f16c");
+  tni_cm_cpu_missing(7, 7, text, sizeof text);
+  CU_ASSERT_STRING_EQUAL(text, "");
+  tni_cm_cpu_missing(0, 31, text, 8);
+  CU_ASSERT_STRING_EQUAL(text, "avx2, f");
+}
+
+int add_kernel_suite(void) {
+  CU_TestInfo tests[] = {{"quant_matches_declaration", quant_matches_declaration},
+                         {"quant_variants", quant_variants},
+                         {"quant_survives_nan", quant_survives_nan},
+                         {"gemv_variants", gemv_variants},
+                         {"gemm_variants", gemm_variants},
+                         {"one_hot", one_hot},
+                         {"broken_kernels_are_caught", broken_kernels_are_caught},
+                         {"matmul_variants", matmul_variants},
+                         {"selection", selection},
+                         {"cpu_features_are_named", cpu_features_are_named},
+                         CU_TEST_INFO_NULL};
+  CU_SuiteInfo suites[] = {{"kernels", init, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+  return CU_register_suites(suites) == CUE_SUCCESS;
+}
