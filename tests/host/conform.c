@@ -89,14 +89,20 @@ static bool close_enough(float a, float b) {
 
 static bool is_real(uint32_t t) { return t == TN_DT_F32 || t == TN_DT_F64 || t == TN_DT_F16 || t == TN_DT_BF16; }
 
+/* ONNX 1.12 stored bfloat16 as uint16 and cut where it now rounds: one step of difference is allowed there. */
+static int compare_old_brain(one *c, const tni_tensor *got, const tni_tensor *want, uint32_t index) {
+  if (got->bytes != want->bytes) return give_up(c, FAILED, "output %u: another size", index);
+  for (uint64_t i = 0; i < got->bytes / 2; i++) {
+    const int a = ((const uint16_t *)got->data)[i], b = ((const uint16_t *)want->data)[i];
+    if (abs(a - b) > 1 && (a & 0x7fff) <= 0x7f80)
+      return give_up(c, FAILED, "output %u[%llu]: bits %04x, not %04x", index, (unsigned long long)i, a, b);
+  }
+  return PASSED;
+}
+
 static int compare(one *c, const tni_tensor *got, const tni_tensor *want, uint32_t index) {
   int64_t n;
-  const bool old_brain = got->dtype == TN_DT_BF16 && want->dtype == TN_DT_U16; /* how ONNX 1.12 stored bfloat16 */
-  if (old_brain) {
-    tni_tensor w = *want;
-    w.dtype = TN_DT_BF16;
-    return compare(c, got, &w, index);
-  }
+  if (got->dtype == TN_DT_BF16 && want->dtype == TN_DT_U16) return compare_old_brain(c, got, want, index);
   if (got->dtype != want->dtype)
     return give_up(c, FAILED, "output %u: %s, not %s", index, tni_dtype_name(got->dtype), tni_dtype_name(want->dtype));
   bool same = got->rank == want->rank;
