@@ -51,5 +51,6 @@ void add_view_suite(void);
 void add_dump_suite(void);
 void add_dtype_suite(void);
 void add_random_suite(void);
+void add_memory_suite(void);
 
 #endif

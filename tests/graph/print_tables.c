@@ -97,7 +97,7 @@ static int print_dot(void) {
       {.name = "else_branch", .a = {.type = TN_ATTR_GRAPH, .n = 1}, .graphs = &e, .n_graphs = 1},
   };
   int bad = tni_value_set_dims(g, x, 2, dims) != TN_OK;
-  bad |= add(t, odd, "Neg", odd, "r", NULL, 0) != TN_OK || add(e, odd, "What?", odd, "r", NULL, 0) != TN_OK;
+  bad |= add(t, odd, "Neg", odd, "r", NULL, 0) != TN_OK || add(e, odd, "What\"?", odd, "r", NULL, 0) != TN_OK;
   r = value(t, "r");
   bad |= tni_graph_set_io(t, NULL, 0, &r, 1) != TN_OK;
   r = value(e, "r");
