@@ -5,6 +5,7 @@ set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
 install_packages $build_packages $test_packages
+export TENON_TEST_PYTHON=$root/.venv/bin/python
 build=${BUILD:-$root/build-test}
 venv=$root/.venv
 if ! "$venv/bin/python" -c 'import onnx, numpy, tokenizers, onnxruntime' 2>/dev/null; then
@@ -18,6 +19,6 @@ ninja -C "$build" >"$build/build.log" || { cat "$build/build.log"; exit 1; }
 
 say "testing"
 status=0
-TENON_TEST_PYTHON=$venv/bin/python meson test -C "$build" --print-errorlogs || status=$?
+meson test -C "$build" --print-errorlogs || status=$?
 "$root/scripts/summary.sh" "$build" || status=1
 exit $status

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bad input: a message that names the cause, the exit code of the contract, never a crash."""
+import json
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import unittest
+
+from common import BUILD, DATA, DEMO, Case, has_avx2, main
+
+
+def varint(n):
+    out = bytearray()
+    while n > 127:
+        out.append(n & 127 | 128)
+        n >>= 7
+    return bytes(out + bytes([n]))
+
+
+def field(number, payload):
+    return varint(number << 3 | 2) + varint(len(payload)) + payload
+
+
+def copy_model(src, dst):
+    shutil.copytree(src, dst)
+    for p in dst.rglob("*"):
+        p.chmod(0o755 if p.is_dir() else 0o644)
+    dst.chmod(0o755)
+    return dst
+
+
+class Models(Case):
+    def test_truncated_at_200_lengths(self):
+        src = self.need(DATA / "onnx/exports/gpt2/model.onnx") if (DATA / "onnx").exists() else DEMO / "model.onnx"
+        data, seed = src.read_bytes(), random.randrange(1 << 30)
+        print("seed", seed)
+        rng = random.Random(seed)
+        f = self.tmp / "t.onnx"
+        for n in sorted(rng.randrange(len(data)) for _ in range(200)):
+            f.write_bytes(data[:n])
+            r = self.tenon("inspect", f, "--profile", "host")
+            self.assertIn(r.returncode, (3,), f"length {n}: {r.stdout}{r.stderr}")
+            self.assertIn("t.onnx", r.stderr)
+
+    def test_nested_subgraphs(self):
+        graph = b""
+        for i in range(3000):
+            if len(graph) > 40000:
+                break
+            attr = field(1, b"then_branch") + varint(20 << 3) + varint(5) + field(6, graph)
+            graph = field(1, field(2, b"c") + field(4, b"If") + field(5, attr))
+        f = self.tmp / "bomb.onnx"
+        f.write_bytes(varint(8) + varint(8) + field(8, varint(16) + varint(17)) + field(7, graph))
+        self.fails(3, "nest", args=["inspect", f, "--profile", "host"])
+
+    def external(self, location, offset=0, length=None):
+        d = self.need(DATA / "onnx/exports/genai-llama-int4")
+        import onnx
+        m = onnx.load(str(d / "model.onnx"), load_external_data=False)
+        for t in m.graph.initializer:
+            for e in t.external_data:
+                if e.key == "location":
+                    e.value = location
+        out = self.tmp / "m"
+        out.mkdir(exist_ok=True)
+        shutil.copy(d / "model.onnx.data", out / "model.onnx.data")
+        onnx.save(m, str(out / "model.onnx"))
+        return out
+
+    def test_external_data_missing_escaping_short(self):
+        out = self.external("nowhere.data")
+        self.fails(3, "nowhere.data", args=["inspect", out, "--profile", "host"])
+        out = self.external("../m/model.onnx.data")
+        self.fails(3, "..", args=["inspect", out, "--profile", "host"])
+        out = self.external("/etc/passwd")
+        self.fails(3, "/etc/passwd", args=["inspect", out, "--profile", "host"])
+        out = self.external("link.data")
+        (self.tmp / "outside").write_bytes(b"x" * 200000)
+        (out / "link.data").symlink_to(self.tmp / "outside")
+        self.fails(3, "link.data", args=["inspect", out, "--profile", "host"])
+        out = self.external("model.onnx.data")
+        (out / "model.onnx.data").write_bytes(b"x" * 1000)
+        self.fails(3, "model.onnx.data", args=["inspect", out, "--profile", "host"])
+
+    def test_not_a_model(self):
+        f = self.tmp / "text.onnx"
+        f.write_text("hello")
+        self.fails(3, "text.onnx", args=["inspect", f, "--profile", "host"])
+        self.fails(3, str(self.tmp), args=["inspect", self.tmp, "--profile", "host"])
+
+
+class Profiles(Case):
+    def test_misspelt_key(self):
+        p = self.profile("plugins: [host]\nthread: 2\n")
+        self.fails(3, "thread", "p.yaml:2:1", args=["run", DEMO, "-p", "x", "--profile", p])
+
+    def test_wrong_types_and_options(self):
+        for text, word in (("plugins: 3\n", "plugins"), ("plugins: [host]\nthreads: many\n", "threads"),
+                           ("plugins:\n  - name: host\n    options: {no_such: 1}\n", "no_such"),
+                           ("plugins: [../host]\n", "../host"), ("plugins: [host\n", "p.yaml")):
+            self.fails(3, word, args=["run", DEMO, "-p", "x", "--profile", self.profile(text)])
+
+    def test_unknown_profile(self):
+        self.fails(3, "nonesuch", args=["run", DEMO, "-p", "x", "--profile", "nonesuch"])
+
+
+class Tokenizers(Case):
+    def test_merge_of_unknown_pieces(self):
+        m = copy_model(DEMO, self.tmp / "m")
+        t = json.loads((m / "tokenizer.json").read_text())
+        t["model"]["merges"][5] = ["nosuchpiece", "other"]
+        (m / "tokenizer.json").write_text(json.dumps(t))
+        self.fails(3, "merges", "nosuchpiece", args=["run", m, "-p", "x", "-n", 1])
+
+    def test_truncated_and_missing(self):
+        m = copy_model(DEMO, self.tmp / "m")
+        text = (m / "tokenizer.json").read_text()
+        (m / "tokenizer.json").write_text(text[:len(text) // 2])
+        self.fails(3, "tokenizer.json", args=["run", m, "-p", "x", "-n", 1])
+        (m / "tokenizer.json").unlink()
+        self.fails(3, "tokenizer.json", args=["run", m, "-p", "x", "-n", 1])
+
+
+@unittest.skipUnless(has_avx2(), "no AVX2 plugin here")
+class Plugins(Case):
+    """Through the program: a required plugin that cannot work is exit code 5 with the reason."""
+
+    def broken(self, name, change):
+        d = self.tmp / name
+        d.mkdir()
+        for f in ("cpu-avx2-lut.so", "cpu-avx2-lut.yaml"):
+            shutil.copy(BUILD / "plugins/cpu-avx2-lut" / f, d / f)
+        change(d)
+        return {"TENON_PLUGIN_PATH": str(d)}
+
+    def check(self, env, *words):
+        self.fails(5, "cpu-avx2-lut", *words, args=["run", DEMO, "-p", "x", "-n", 1, "--profile", "cpu-avx2"], env=env)
+        self.ok("run", DEMO, "-p", "x", "-n", 1, env=env)  # the default profile goes on without it
+
+    def test_text_file(self):
+        self.check(self.broken("text", lambda d: (d / "cpu-avx2-lut.so").write_text("not a library")))
+
+    def test_other_abi_major(self):
+        def change(d):
+            y = (d / "cpu-avx2-lut.yaml").read_text()
+            (d / "cpu-avx2-lut.yaml").write_text(y.replace('"1.0"', '"2.0"').replace("'1.0'", "'2.0'"))
+        self.check(self.broken("major", change), "2.0", "1.0")
+
+    def test_no_manifest(self):
+        self.check(self.broken("bare", lambda d: (d / "cpu-avx2-lut.yaml").unlink()), "manifest")
+
+    def test_writable_by_others(self):
+        self.check(self.broken("open", lambda d: (d / "cpu-avx2-lut.so").chmod(0o777)), "writ")
+
+    def test_missing(self):
+        self.check({"TENON_PLUGIN_PATH": str(self.tmp)})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Text comes out: the goldens' ids on the host, plugin work under `require`, options, errors."""
+import json
+import unittest
+
+from common import DATA, DEMO, Case, has_avx2, main
+
+REQUIRE = """plugins:
+  - name: cpu-avx2-lut
+  - name: host
+    options: {no_matmul: true}
+require: [cpu-avx2-lut]
+"""
+
+
+class Golden(Case):
+    def test_demo_greedy_ids(self):
+        for case in json.loads((DEMO / "golden.json").read_text())["cases"]:
+            got = self.ids(DEMO, "--profile", "host", "-p", case["prompt"], "-n", len(case["greedy_ids"]), "--temp", 0)
+            self.assertEqual(got, case["prompt_ids"] + case["greedy_ids"])
+
+    def test_stories_201_ids(self):
+        import numpy
+        golden = numpy.load(self.need(DATA / "lm/stories260k/golden.npz"))["greedy_from_bos"].tolist()
+        got = self.ids(DATA / "lm/stories260k-onnx", "--profile", "host", "-p", "", "-n", 200, "--temp", 0)
+        self.assertEqual(got, golden)
+
+
+class Default(Case):
+    def test_writes_64_tokens_and_placement(self):
+        r = self.ok("run", DEMO, "-p", "In the beginning", "-n", 64, "--temp", 0)
+        self.assertGreater(len(r.stdout.split()), 30)
+        self.assertIn("decode: 64 tokens", r.stderr)
+        self.assertIn("placement:", r.stderr)
+
+    @unittest.skipUnless(has_avx2(), "no AVX2 plugin here")
+    def test_require_without_the_hosts_products(self):
+        p = self.profile(REQUIRE)
+        r = self.ok("run", DEMO, "--profile", p, "-p", "In the beginning", "-n", 16, "--temp", 0)
+        plain = self.ok("run", DEMO, "-p", "In the beginning", "-n", 16, "--temp", 0)
+        self.assertEqual(r.stdout, plain.stdout)
+        nodes = self.json("check", DEMO, "--profile", p)["nodes"]
+        products = [n for n in nodes if n["op"] in ("MatMul", "Gemm")]
+        self.assertTrue(products)
+        self.assertEqual({n["device"] for n in products}, {"cpu-avx2-lut"})
+
+    def test_host_alone_needs_its_products(self):
+        p = self.profile("plugins:\n  - name: host\n    options: {no_matmul: true}\n")
+        self.fails(4, "MatMul", args=["run", DEMO, "--profile", p, "-p", "x", "-n", 1])
+
+    def test_same_seed_same_text(self):
+        args = [DEMO, "-p", "And", "-n", 24, "--temp", 0.9, "--top-k", 40, "--top-p", 0.9, "--seed"]
+        one, again, other = self.ids(*args, 7), self.ids(*args, 7), self.ids(*args, 8)
+        self.assertEqual(one, again)
+        self.assertNotEqual(one, other)
+
+    def test_stop_string_is_not_printed(self):
+        full = self.ok("run", DEMO, "-p", "In the beginning", "-n", 32, "--temp", 0).stdout
+        word = full.split()[5]
+        cut = self.ok("run", DEMO, "-p", "In the beginning", "-n", 32, "--temp", 0, "--stop", word).stdout
+        self.assertEqual(cut.rstrip("\n"), full[:full.index(word)].rstrip("\n"))
+
+    def test_prompt_from_standard_input(self):
+        a = self.ok("run", DEMO, "-f", "-", "-n", 8, "--temp", 0, stdin="Prince Andrew").stdout
+        self.assertEqual(a, self.ok("run", DEMO, "-p", "Prince Andrew", "-n", 8, "--temp", 0).stdout)
+
+    def test_phases(self):
+        p = self.profile("plugins: [host]\nphases: {prefill: [host], decode: [host]}\n")
+        case = json.loads((DEMO / "golden.json").read_text())["cases"][0]
+        got = self.ids(DEMO, "--profile", p, "-p", case["prompt"], "-n", 8, "--temp", 0)
+        self.assertEqual(got, case["prompt_ids"] + case["greedy_ids"][:8])
+
+    def test_trace_opens_as_json(self):
+        out = self.tmp / "t.json"
+        self.ok("trace", DEMO, "-p", "In the", "-n", 3, "--temp", 0, "-o", out)
+        events = json.loads(out.read_text())["traceEvents"]
+        steps = {e["args"]["step"] for e in events if e["ph"] == "X"}
+        self.assertEqual(len(steps), 3)
+        self.assertTrue(all(e["dur"] >= 0 for e in events if e["ph"] == "X"))
+
+
+class Errors(Case):
+    def test_prompt_longer_than_context(self):
+        f = self.tmp / "long.txt"
+        f.write_text("the king of the north " * 2000)
+        self.fails(3, "context", "2048", args=["run", DEMO, "-f", f, "-n", 1])
+
+    def test_usage(self):
+        self.fails(2, "MODEL", args=["run", "-p", "x"])
+        self.fails(2, "prompt", args=["run", DEMO])
+        self.fails(2, "--nonsense", args=["run", DEMO, "--nonsense"])
+        self.fails(3, "no-such-folder", args=["run", "no-such-folder", "-p", "x"])
+
+    def test_error_as_json(self):
+        r = self.fails(3, args=["run", "no-such-folder", "-p", "x", "--format", "json"])
+        self.assertIn("no-such-folder", json.loads(r.stdout)["error"]["message"])
+
+    def test_help_of_every_command(self):
+        for c in ("run", "infer", "verify", "check", "inspect", "plugins", "eval", "trace"):
+            self.assertIn("--profile", self.ok(c, "--help").stdout)
+
+
+if __name__ == "__main__":
+    main()

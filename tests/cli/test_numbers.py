@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Goldens of real exports, the format reference, perplexity."""
+import json
+import unittest
+
+from common import DATA, DEMO, SOURCE, Case, has_avx2, main
+
+EXPORTS = ["llama", "qwen2", "gpt2", "phi3", "gemma"]
+G128 = "plugins:\n  - name: cpu-avx2-lut\n    options: {group: 128}\nrequire: [cpu-avx2-lut]\n"
+
+
+class Verify(Case):
+    def test_exports_on_the_host(self):
+        self.need(DATA / "onnx/exports")
+        for name in EXPORTS:
+            d = DATA / "onnx/exports" / name
+            self.ok("verify", d / "model.onnx", "--data", d, "--profile", "host")
+        d = DATA / "lm/cappgpt-onnx"
+        self.ok("verify", d / "model.onnx", "--data", d, "--profile", "host")
+
+    def test_a_wrong_golden_fails(self):
+        d = self.need(DATA / "onnx/exports/llama")
+        r = self.tenon("verify", d / "model.onnx", "--data", d, "--profile", "host", "--rtol", 0, "--atol", 0)
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("FAILED", r.stdout)
+
+    @unittest.skipUnless(has_avx2(), "no AVX2 plugin here")
+    def test_exports_against_the_reference(self):
+        self.need(DATA / "onnx/exports")
+        for name in EXPORTS:
+            d = DATA / "onnx/exports" / name
+            j = self.json("verify", d / "model.onnx", "--data", d, "--against", "reference")
+            self.assertGreater(len(j["tasks"]), 4)
+            self.assertEqual(j["failed"], 0)
+
+    def test_check_names_every_device_and_reason(self):
+        j = self.json("check", DEMO)
+        self.assertTrue(all(n["device"] for n in j["nodes"]))
+        self.assertEqual(sum(j["placement"].values()), len(j["nodes"]))
+        if has_avx2():
+            for n in j["nodes"]:
+                if n["device"] == "host":
+                    self.assertTrue(n["refusals"]["cpu-avx2-lut"]["text"], n["name"])
+
+
+class Eval(Case):
+    def test_demo_golden_nll(self):
+        want = json.loads((DEMO / "golden.json").read_text())["valid"]
+        got = self.json("eval", DEMO, "--text", SOURCE / "models/train/valid.json", "--max-tokens", 1024, "--profile", "host")
+        self.assertEqual(got["tokens"], want["predicted_tokens"])
+        self.assertAlmostEqual(got["mean_nll"], want["mean_nll"], delta=1e-4)
+
+    def test_stories_golden_nll(self):
+        want = json.loads(self.need(DATA / "lm/stories260k/golden.json").read_text())
+        got = self.json("eval", DATA / "lm/stories260k-onnx", "--text", DATA / "text/tinystories_30.json", "--profile", "host")
+        self.assertEqual(got["tokens"], want["tinystories30_tokens"])
+        self.assertAlmostEqual(got["mean_nll_of_texts"], want["tinystories30_nll_per_token_mean_of_stories"], delta=1e-4)
+
+    @unittest.skipUnless(has_avx2(), "no AVX2 plugin here")
+    def test_device_is_its_reference(self):
+        self.need(DATA / "lm/stories260k-onnx")
+        for profile in ("cpu-avx2", self.profile(G128)):
+            got = self.json("eval", DATA / "lm/stories260k-onnx", "--text", DATA / "text/tinystories_30.json",
+                            "--against", "reference", "--profile", profile)
+            self.assertLess(abs(got["mean_nll"] / got["other_mean_nll"] - 1), 0.002)
+            self.assertGreater(got["top1_agreement"], 0.99)
+
+    @unittest.skipUnless(has_avx2(), "no AVX2 plugin here")
+    def test_quality_is_reported(self):
+        self.need(DATA / "lm/stories260k-onnx")
+        got = self.json("eval", DATA / "lm/stories260k-onnx", "--text", DATA / "text/tinystories_30.json", "--against", "host")
+        self.assertGreater(got["kl_divergence"], 0)
+        self.assertNotEqual(got["mean_nll"], got["other_mean_nll"])
+
+
+class Infer(Case):
+    def test_round_trip_of_files(self):
+        d = self.need(DATA / "onnx/exports/llama")
+        ins = []
+        for i, name in enumerate(["input_ids", "attention_mask", "position_ids", "past_key_values.0.key",
+                                  "past_key_values.0.value", "past_key_values.1.key", "past_key_values.1.value"]):
+            ins += ["--in", f"{name}={d}/test_data_set_1/input_{i}.pb"]
+        self.ok("infer", d / "model.onnx", *ins, "--out", self.tmp / "out", "--profile", "host")
+        import numpy, onnx
+        want = onnx.numpy_helper.to_array(onnx.load_tensor(str(d / "test_data_set_1/output_0.pb")))
+        got = numpy.load(self.tmp / "out/logits.npy")
+        self.assertTrue(numpy.allclose(got, want, rtol=1e-3, atol=1e-4))
+        numpy.save(self.tmp / "ids.npy", numpy.array([[1]], numpy.int64))
+        ins[1] = f"input_ids={self.tmp}/ids.npy"
+        self.ok("infer", d / "model.onnx", *ins, "--out", self.tmp / "out2", "--profile", "host")
+
+    def test_inputs_are_named_in_errors(self):
+        d = self.need(DATA / "onnx/exports/llama")
+        one = f"input_ids={d}/test_data_set_1/input_0.pb"
+        self.fails(3, "attention_mask", "missing", args=["infer", d / "model.onnx", "--in", one, "--profile", "host"])
+        self.fails(3, "nonsense", args=["infer", d / "model.onnx", "--in", "nonsense" + one[9:], "--profile", "host"])
+
+
+if __name__ == "__main__":
+    main()
