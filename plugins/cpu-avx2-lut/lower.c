@@ -68,6 +68,7 @@ static tni_cal_slot *new_slot(builder *b, uint32_t kind, tn_id value, tn_id need
                      .need = need,
                      .alias = TN_NONE};
   s->writer = TN_NONE;
+  if (!s->pub.name) b->no_memory = true;
   const tn_value *v = tni_cm_value(b->s->graph, value);
   if (v) s->dims = copy_dims(b, v->dims, v->rank);
   b->p->slots[b->p->info.n_slots++] = s;
@@ -132,7 +133,8 @@ static bool start_task(builder *b, uint32_t kind, const char *prefix, const tni_
                            .deps = b->deps,
                            .nodes = nodes,
                            .name = tni_cm_text(&b->p->mem, prefix, b->s->graph->nodes[m->node]->name)};
-  return b->task->pub.name != NULL;
+  if (!b->task->pub.name) b->no_memory = true;
+  return !b->no_memory;
 }
 
 static void finish_task(builder *b) {

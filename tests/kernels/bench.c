@@ -98,8 +98,8 @@ static void bench_gemm(const tni_x86_kernel *k, int64_t M, int64_t N, int64_t K)
     t[i] = now() - s;
   }
   double tm = median(t), top = 2e-9 / median(peak);
-  printf("%-36s M %4lld N %5lld K %5lld  %7.1f GOP/s  peak %7.1f GOP/s  %5.1f %%\n", k->name, (long long)M, (long long)N,
-         (long long)K, ops / tm * 1e-9, top, 100 * ops / tm * 1e-9 / top);
+  printf("%-36s M %4lld N %5lld K %5lld  %7.1f GOP/s  peak %7.1f GOP/s  %5.1f %%\n", k->name, (long long)M,
+         (long long)N, (long long)K, ops / tm * 1e-9, top, 100 * ops / tm * 1e-9 / top);
   sink += (uint64_t)s32;
   act_free(&a);
   free(x);

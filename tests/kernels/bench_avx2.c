@@ -19,8 +19,8 @@ uint64_t bench_read(const void *p, size_t n) {
 #define EACH(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11)
 #define START(i) __m256i s##i = _mm256_set1_epi16(i);
 /* The empty asm keeps the compiler from taking the product out of the loop. */
-#define STEP(i)                                                 \
-  __asm__("" : "+x"(w));                                        \
+#define STEP(i)          \
+  __asm__("" : "+x"(w)); \
   s##i = _mm256_add_epi16(s##i, _mm256_maddubs_epi16(w, a));
 #define SUM(i) t = _mm256_xor_si256(t, s##i);
 

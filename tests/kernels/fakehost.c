@@ -1,2 +1,439 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/kernels/harness.h"
+#include "tests/kernels/fakehost.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- graphs ---------------------------------------------------------------------------------------------------- */
+
+void graph_init(fake_graph *g) {
+  memset(g, 0, sizeof *g);
+  g->pub = (tn_graph){
+      .h = TN_HDR(tn_graph), .ctx = &g->ctx, .nodes = g->node_ptr, .values = g->value_ptr, .symbols = g->symbol_ptr};
+}
+
+void graph_free(fake_graph *g) {
+  for (uint32_t i = 0; i < MAX_VALUES; i++) free(g->data[i]);
+}
+
+static tn_expr add_expr(fake_graph *g, fake_expr e) {
+  for (uint32_t i = 0; i < g->ctx.n; i++)
+    if (!memcmp(&g->ctx.e[i], &e, sizeof e)) return i;
+  if (g->ctx.n == MAX_EXPRS) abort();
+  g->ctx.e[g->ctx.n] = e;
+  return g->ctx.n++;
+}
+
+tn_expr ex(fake_graph *g, int64_t v) {
+  fake_expr e;
+  memset(&e, 0, sizeof e);
+  e.v = v;
+  return add_expr(g, e);
+}
+
+tn_expr sym(fake_graph *g, const char *name, int64_t lo, int64_t hi) {
+  fake_expr e;
+  memset(&e, 0, sizeof e);
+  e.kind = E_SYM;
+  e.v = g->pub.n_symbols;
+  g->symbols[g->pub.n_symbols] = (tn_symbol){.h = TN_HDR(tn_symbol), .name = name, .lo = lo, .hi = hi};
+  g->symbol_ptr[g->pub.n_symbols] = &g->symbols[g->pub.n_symbols];
+  g->pub.n_symbols++;
+  return add_expr(g, e);
+}
+
+tn_expr ex2(fake_graph *g, int kind, tn_expr a, tn_expr b) {
+  fake_expr e;
+  memset(&e, 0, sizeof e);
+  e.kind = kind;
+  e.a = a;
+  e.b = b;
+  return add_expr(g, e);
+}
+
+tn_id value(fake_graph *g, uint32_t kind, uint32_t rank, const tn_expr *dims) {
+  tn_id v = g->pub.n_values++;
+  if (v >= MAX_VALUES) abort();
+  if (rank <= TN_MAX_RANK && rank) memcpy(g->dims[v], dims, rank * sizeof *dims);
+  g->values[v] = (tn_value){.h = TN_HDR(tn_value),
+                            .kind = kind,
+                            .dtype = TN_DT_F32,
+                            .rank = rank,
+                            .dims = g->dims[v],
+                            .uses = g->uses[v],
+                            .producer = TN_NONE,
+                            .origin = TN_NONE,
+                            .name = "value"};
+  g->value_ptr[v] = &g->values[v];
+  return v;
+}
+
+tn_id constant(fake_graph *g, uint32_t rank, const int64_t *dims) {
+  tn_expr e[TN_MAX_RANK] = {0};
+  int64_t n = 1;
+  for (uint32_t i = 0; i < rank; i++) {
+    e[i] = ex(g, dims[i]);
+    n *= dims[i];
+  }
+  tn_id v = value(g, TN_VALUE_CONST, rank, e);
+  rng r = rng_of(4000 + v);
+  g->count[v] = n;
+  g->data[v] = malloc((size_t)(n ? n : 1) * sizeof(float));
+  if (!g->data[v]) abort();
+  fill(g->data[v], (size_t)n, V_NORMAL, 1, &r);
+  return v;
+}
+
+tn_id node(fake_graph *g, uint32_t op, tn_id a, tn_id b, tn_id c, tn_id out) {
+  tn_id n = g->pub.n_nodes++;
+  if (n >= MAX_NODES) abort();
+  const tn_id io[4] = {a, b, c, out};
+  memcpy(g->io[n], io, sizeof io);
+  g->nodes[n] = (tn_node){.h = TN_HDR(tn_node),
+                          .op = op,
+                          .n_in = c != TN_NONE   ? 3
+                                  : b != TN_NONE ? 2
+                                                 : 1,
+                          .n_out = 1,
+                          .in = g->io[n],
+                          .out = &g->io[n][3],
+                          .attr = g->attrs[n],
+                          .name = "node",
+                          .domain = ""};
+  g->node_ptr[n] = &g->nodes[n];
+  if (out != TN_NONE) g->values[out].producer = n;
+  return n;
+}
+
+void gemm_attrs(fake_graph *g, tn_id n, double alpha, double beta, int64_t trans_a, int64_t trans_b) {
+  for (uint32_t i = 0; i < 4; i++) {
+    tn_attr *a = &g->attr[n][i];
+    *a = (tn_attr){.h = TN_HDR(tn_attr), .type = i < 2 ? TN_ATTR_FLOAT : TN_ATTR_INT, .n = 1};
+    if (i < 2)
+      a->u.f = i ? beta : alpha;
+    else
+      a->u.i = i == 2 ? trans_a : trans_b;
+    g->attrs[n][i] = a;
+  }
+  g->nodes[n].n_attr = 4;
+}
+
+void graph_finish(fake_graph *g) {
+  for (tn_id n = 0; n < g->pub.n_nodes; n++)
+    for (uint32_t i = 0; i < g->nodes[n].n_in; i++)
+      if (g->io[n][i] != TN_NONE) g->uses[g->io[n][i]][g->values[g->io[n][i]].n_uses++] = n;
+}
+
+/* --- services -------------------------------------------------------------------------------------------------- */
+
+static tn_status eval(const tn_graph *g, tn_expr e, const tn_dims *d, int64_t *out) {
+  if (e >= g->ctx->n) return TN_E_INVALID;
+  const fake_expr *x = &g->ctx->e[e];
+  int64_t a, b;
+  if (x->kind == E_CONST) return *out = x->v, TN_OK;
+  if (x->kind == E_SYM) {
+    if (!d || x->v >= d->n) return TN_E_INVALID;
+    return *out = d->v[x->v], TN_OK;
+  }
+  if (eval(g, x->a, d, &a) != TN_OK || eval(g, x->b, d, &b) != TN_OK) return TN_E_INVALID;
+  if (x->kind == E_ADD) return __builtin_add_overflow(a, b, out) ? TN_E_INVALID : TN_OK;
+  return *out = a > b ? a : b, TN_OK;
+}
+
+static tn_status range(const tn_graph *g, tn_expr e, int64_t *lo, int64_t *hi) {
+  if (e >= g->ctx->n) return TN_E_INVALID;
+  *lo = *hi = g->ctx->e[e].v;
+  if (g->ctx->e[e].kind != E_CONST) {
+    *lo = 0;
+    *hi = INT64_MAX;
+  }
+  return TN_OK;
+}
+
+static tn_status option(tn_host_ctx *ctx, const char *key, uint32_t type, void *out) {
+  const fake *f = (const fake *)ctx;
+  const struct {
+    const char *key;
+    uint32_t type;
+    int64_t v;
+  } ints[] = {{"group", TN_OPT_INT, f->group},
+              {"min_k", TN_OPT_INT, f->min_k},
+              {"min_n", TN_OPT_INT, f->min_n},
+              {"act_matmul", TN_OPT_BOOL, f->act_matmul}};
+  for (size_t i = 0; i < sizeof ints / sizeof *ints; i++)
+    if (!strcmp(key, ints[i].key) && type == ints[i].type) return *(int64_t *)out = ints[i].v, TN_OK;
+  if (!strcmp(key, "isa") && type == TN_OPT_STRING) return *(const char **)out = f->isa, TN_OK;
+  return TN_E_INVALID;
+}
+
+static int32_t cancelled(const tn_run *run) {
+  fake *f = run->ctx;
+  return f->cancel_after && __atomic_add_fetch(&f->polls, 1, __ATOMIC_RELAXED) > f->cancel_after;
+}
+
+typedef struct piece {
+  tn_body body;
+  void *arg;
+  int64_t begin, end;
+  uint32_t worker;
+} piece;
+
+static void *do_piece(void *arg) {
+  piece *p = arg;
+  if (p->begin < p->end) p->body(p->arg, p->begin, p->end, p->worker);
+  return NULL;
+}
+
+static void parallel_for(tn_run *run, int64_t n, int64_t grain, tn_body body, void *arg) {
+  const fake *f = run->ctx;
+  int64_t parts = f->threads ? f->threads : 1;
+  pthread_t t[8];
+  piece p[8];
+  if (grain < 1) abort();
+  for (int64_t i = 0; i < parts; i++) {
+    p[i] = (piece){body, arg, n * i / parts, n * (i + 1) / parts, (uint32_t)i};
+    if (i == parts - 1)
+      do_piece(&p[i]);
+    else if (pthread_create(&t[i], NULL, do_piece, &p[i]))
+      abort();
+  }
+  for (int64_t i = 0; i + 1 < parts; i++) pthread_join(t[i], NULL);
+}
+
+bool fake_open(fake *f, const char *so) {
+  test_host_init(&f->h);
+  f->h.host.eval = eval;
+  f->h.host.range = range;
+  f->h.host.option = option;
+  f->err = (tn_error){.h = TN_HDR(tn_error), .node = TN_NONE, .task = TN_NONE};
+  void *lib = dlopen(so, RTLD_NOW | RTLD_LOCAL);
+  if (!lib) {
+    printf("%s\n", dlerror());
+    return false;
+  }
+  tn_entry_v1 entry;
+  *(void **)&entry = dlsym(lib, TN_ENTRY_SYMBOL);
+  tn_negotiate neg = {.h = TN_HDR(tn_negotiate)};
+  const tn_caps *caps = NULL;
+  uint32_t n = 0;
+  f->plugin = NULL;
+  f->device = NULL;
+  if (!entry || entry(&f->h.host, &neg, &f->plugin) != TN_OK) return false;
+  if (f->plugin->enumerate(f->plugin, 1, &caps, &n, &f->err) != TN_OK || n != 1) return false;
+  return f->plugin->open(f->plugin, 0, &f->device, &f->err) == TN_OK;
+}
+
+void fake_close(fake *f) {
+  if (f->device) f->plugin->close(f->device);
+  if (f->plugin) f->plugin->shutdown(f->plugin);
+  f->device = NULL;
+  f->plugin = NULL;
+}
+
+/* --- claims ---------------------------------------------------------------------------------------------------- */
+
+static tn_status on_node(void *ctx, tn_id n, const tn_claim *c) {
+  answers *a = ctx;
+  if (n >= MAX_NODES) return TN_E_INVALID;
+  a->node[n] = *c;
+  a->n_answers[n]++;
+  return TN_OK;
+}
+
+static tn_status on_group(void *ctx, const tn_id *nodes, uint32_t n, const tn_claim *c) {
+  answers *a = ctx;
+  if (a->n_groups == MAX_GROUPS || n > MAX_NODES) return TN_E_INVALID;
+  memcpy(a->group[a->n_groups], nodes, n * sizeof *nodes);
+  a->group_n[a->n_groups] = n;
+  a->group_claim[a->n_groups++] = *c;
+  return TN_OK;
+}
+
+tn_status fake_claim(fake *f, const fake_graph *g, const tn_dims *at, answers *a) {
+  memset(a, 0, sizeof *a);
+  tn_claim_sink sink = {.h = TN_HDR(tn_claim_sink), .ctx = a, .node = on_node, .group = on_group};
+  return f->device->claim(f->device, &g->pub, at, &sink, &f->err);
+}
+
+void fake_dims(tn_dims *d, const fake_graph *g, const int64_t *symbols) {
+  *d = (tn_dims){.h = TN_HDR(tn_dims), .v = symbols, .n = g->pub.n_symbols};
+}
+
+int64_t fake_count(const fake_graph *g, tn_id v, const int64_t *symbols) {
+  tn_dims d;
+  int64_t n = 1, one;
+  fake_dims(&d, g, symbols);
+  for (uint32_t i = 0; i < g->values[v].rank; i++) {
+    if (eval(&g->pub, g->dims[v][i], &d, &one) != TN_OK) abort();
+    n *= one;
+  }
+  return n;
+}
+
+/* --- the walk -------------------------------------------------------------------------------------------------- */
+
+typedef struct chosen {
+  tn_id nodes[MAX_NODES], group_of[MAX_NODES], inputs[MAX_VALUES], outputs[MAX_VALUES];
+  tn_subgraph s;
+} chosen;
+
+static bool is_output(const fake_graph *g, tn_id v, const bool *taken) {
+  if (g->values[v].kind == TN_VALUE_OUTPUT) return true;
+  for (uint32_t i = 0; i < g->values[v].n_uses; i++)
+    if (!taken[g->uses[v][i]]) return true;
+  return false;
+}
+
+static void choose(const fake_graph *g, const answers *a, chosen *c) {
+  bool taken[MAX_NODES] = {false};
+  tn_id group[MAX_NODES];
+  memset(c, 0, sizeof *c);
+  for (uint32_t i = 0; i < MAX_NODES; i++) group[i] = TN_NONE;
+  for (uint32_t k = 0; k < a->n_groups; k++) {
+    bool all_free = true;
+    for (uint32_t i = 0; i < a->group_n[k]; i++) all_free = all_free && !taken[a->group[k][i]];
+    for (uint32_t i = 0; all_free && i < a->group_n[k]; i++) {
+      taken[a->group[k][i]] = true;
+      group[a->group[k][i]] = k;
+    }
+  }
+  for (tn_id n = 0; n < g->pub.n_nodes; n++) taken[n] = taken[n] || a->node[n].verdict == TN_YES;
+  for (tn_id n = 0; n < g->pub.n_nodes; n++) {
+    if (!taken[n]) continue;
+    c->nodes[c->s.n_nodes] = n;
+    c->group_of[c->s.n_nodes++] = group[n];
+    if (is_output(g, g->io[n][3], taken)) c->outputs[c->s.n_outputs++] = g->io[n][3];
+  }
+  c->s.h = (tn_hdr)TN_HDR(tn_subgraph);
+  c->s.graph = &g->pub;
+  c->s.nodes = c->nodes;
+  c->s.group_of = c->group_of;
+  c->s.inputs = c->inputs;
+  c->s.outputs = c->outputs;
+}
+
+/* [N,K] of the need's values joined, as a host would present them. */
+static float *joined(const fake_graph *g, const tn_need *need, int64_t *N, int64_t *K) {
+  float *w = malloc(1 << 24);
+  int64_t n0 = 0;
+  bool kn = need->flags & TN_NEED_KN;
+  if (!w) abort();
+  for (uint32_t i = 0; i < need->n_values; i++) {
+    tn_id v = need->values[i];
+    int64_t r = g->ctx.e[g->dims[v][0]].v, c = g->ctx.e[g->dims[v][1]].v, n = kn ? c : r;
+    *K = kn ? r : c;
+    for (int64_t a = 0; a < n; a++)
+      for (int64_t k = 0; k < *K; k++) w[(n0 + a) * *K + k] = g->data[v][kn ? k * n + a : a * *K + k];
+    n0 += n;
+  }
+  *N = n0;
+  return w;
+}
+
+static tn_status give_weights(fake *f, const fake_graph *g, walked *w) {
+  tn_status st = TN_OK;
+  for (uint32_t i = 0; st == TN_OK && i < w->info->n_slots; i++) {
+    const tn_slot *s = w->info->slots[i];
+    if (s->kind != TN_SLOT_WEIGHT) continue;
+    const tn_need *need = w->info->needs[s->need];
+    tn_view v = {.h = TN_HDR(tn_view)};
+    const tn_blob *blob = NULL;
+    if (need->format) {
+      int64_t N = 0, K = 0;
+      float *m = joined(g, need, &N, &K);
+      w->packed[s->need] = pack_w4g(m, N, K, need->params[0], &w->blobs[s->need]);
+      free(m);
+      /* Formats of the .so and of the test are two copies; the host takes the plugin's own. */
+      w->blobs[s->need].format = need->format;
+      blob = &w->blobs[s->need];
+      v.ptr = w->packed[s->need];
+      v.bytes = blob->bytes;
+    } else {
+      v.ptr = g->data[need->values[0]];
+      v.bytes = (uint64_t)g->count[need->values[0]] * 4;
+    }
+    st = f->device->set(w->program, i, &v, blob, &f->err);
+  }
+  return st;
+}
+
+static tn_status run_task(fake *f, fake_graph *g, walked *w, tn_id task, const tn_dims *dims, guarded *memory) {
+  const tn_task *t = w->info->tasks[task];
+  uint64_t slot_bytes[MAX_VALUES] = {0};
+  tn_view views[MAX_VALUES];
+  const tn_view *ptrs[MAX_VALUES];
+  tn_measure m = {.h = TN_HDR(tn_measure), .slot_bytes = slot_bytes};
+  tn_plan *plan = NULL;
+  tn_args *args = NULL;
+  tn_status st = f->device->measure(w->program, task, dims, &m);
+  if (st != TN_OK) return st;
+  w->scratch += m.scratch_bytes;
+  for (uint32_t i = 0; i < t->n_uses; i++) {
+    const tn_slot *s = w->info->slots[t->uses[i].slot];
+    views[i] = (tn_view){.h = TN_HDR(tn_view)};
+    ptrs[i] = &views[i];
+    if (s->kind == TN_SLOT_WEIGHT) continue;
+    int64_t n = fake_count(g, s->value, dims->v);
+    if (s->kind == TN_SLOT_TEMP && slot_bytes[t->uses[i].slot] != (uint64_t)n * 4) return TN_E_INTERNAL;
+    if ((t->uses[i].access & TN_WRITE) && !memory[s->value].base) memory[s->value] = guarded_new((size_t)n * 4);
+    views[i].ptr = memory[s->value].base ? (void *)memory[s->value].p : (void *)g->data[s->value];
+    views[i].bytes = (uint64_t)n * 4;
+  }
+  guarded scratch = guarded_new(m.scratch_bytes);
+  views[t->n_uses] = (tn_view){.h = TN_HDR(tn_view), .ptr = scratch.p, .bytes = scratch.bytes};
+  ptrs[t->n_uses] = &views[t->n_uses];
+  st = f->device->bind(w->program, task, dims, &plan, &f->err);
+  if (st == TN_OK) st = f->device->args(plan, ptrs, t->n_uses + 1, &args, &f->err);
+  if (st == TN_OK) {
+    tn_run run = {.h = TN_HDR(tn_run), .ctx = f, .n_workers = 8, .parallel_for = parallel_for, .cancelled = cancelled};
+    int64_t before = f->h.total;
+    st = f->device->run(plan, args, &run, &f->err);
+    w->run_allocs += f->h.total - before;
+  }
+  f->device->args_free(args);
+  f->device->unbind(plan);
+  w->guards_ok = w->guards_ok && guarded_ok(&scratch);
+  guarded_free(&scratch);
+  return st;
+}
+
+static void take_results(fake_graph *g, walked *w, guarded *memory, const int64_t *symbols) {
+  for (tn_id v = 0; v < g->pub.n_values; v++) {
+    if (!memory[v].base) continue;
+    w->guards_ok = w->guards_ok && guarded_ok(&memory[v]);
+    free(g->data[v]);
+    g->count[v] = fake_count(g, v, symbols);
+    g->data[v] = malloc(memory[v].bytes + 1);
+    if (!g->data[v]) abort();
+    memcpy(g->data[v], memory[v].p, memory[v].bytes);
+    guarded_free(&memory[v]);
+  }
+}
+
+walked walk(fake *f, fake_graph *g, const int64_t *symbols) {
+  walked w = {.guards_ok = true};
+  static answers a;
+  chosen c;
+  guarded memory[MAX_VALUES] = {{0}};
+  tn_dims dims;
+  fake_dims(&dims, g, symbols);
+  w.st = fake_claim(f, g, &dims, &a);
+  if (w.st != TN_OK) return w;
+  choose(g, &a, &c);
+  w.st = f->device->lower(f->device, &c.s, &w.program, &f->err);
+  if (w.st != TN_OK) return w;
+  memset(&c, 0xee, sizeof c); /* nothing of the subgraph may be kept */
+  w.info = f->device->info(w.program);
+  w.st = give_weights(f, g, &w);
+  for (tn_id t = 0; w.st == TN_OK && t < w.info->n_tasks; t++) w.st = run_task(f, g, &w, t, &dims, memory);
+  take_results(g, &w, memory, symbols);
+  return w;
+}
+
+void walked_free(fake *f, walked *w) {
+  if (w->program) f->device->release(w->program);
+  for (uint32_t i = 0; i < MAX_NEEDS; i++) free(w->packed[i]);
+}

@@ -34,15 +34,24 @@ const char *pattern_name(int p) {
 static float value(int pattern, size_t i, float amplitude, rng *r) {
   float u = (float)rng_normal(r);
   switch (pattern) {
-    case V_ZERO: return 0;
-    case V_MAX: return rng_next(r) & 1 ? 1.0f : -1.0f;
-    case V_ALTERNATING: return i & 1 ? -1.0f : 1.0f;
-    case V_DENORMAL: return u * 1e-41f;
-    case V_HUGE: return u * amplitude;
-    case V_OUTLIER: return rng_next(r) % 61 == 0 ? 100.0f * u : 0.1f * u;
-    case V_TINY_MIXED: return ldexpf(u, -(int)(rng_next(r) % 140));
-    case V_ONE_SIGN: return -1.0f - 0.001f * fabsf(u);
-    default: return u;
+    case V_ZERO:
+      return 0;
+    case V_MAX:
+      return rng_next(r) & 1 ? 1.0f : -1.0f;
+    case V_ALTERNATING:
+      return i & 1 ? -1.0f : 1.0f;
+    case V_DENORMAL:
+      return u * 1e-41f;
+    case V_HUGE:
+      return u * amplitude;
+    case V_OUTLIER:
+      return rng_next(r) % 61 == 0 ? 100.0f * u : 0.1f * u;
+    case V_TINY_MIXED:
+      return ldexpf(u, -(int)(rng_next(r) % 140));
+    case V_ONE_SIGN:
+      return -1.0f - 0.001f * fabsf(u);
+    default:
+      return u;
   }
 }
 
@@ -96,8 +105,12 @@ static void host_free(tn_host_ctx *ctx, void *p) {
 static void host_log(tn_host_ctx *ctx, uint32_t level, const char *line) { (void)ctx, (void)level, (void)line; }
 
 void test_host_init(test_host *h) {
-  *h = (test_host){.host = {.h = TN_HDR(tn_host), .ctx = (tn_host_ctx *)h, .max_workers = 4, .alloc = host_alloc,
-                            .free = host_free, .log = host_log}};
+  *h = (test_host){.host = {.h = TN_HDR(tn_host),
+                            .ctx = (tn_host_ctx *)h,
+                            .max_workers = 4,
+                            .alloc = host_alloc,
+                            .free = host_free,
+                            .log = host_log}};
 }
 
 static tn_status weight_rows(const tn_weight *w, int64_t n0, int64_t n1, float *dst) {
@@ -128,8 +141,14 @@ uint8_t *pack_w4g(const float *data, int64_t N, int64_t K, int64_t group, tn_blo
     free(bytes);
     return NULL;
   }
-  *blob = (tn_blob){.h = TN_HDR(tn_blob), .format = &tni_w4g_format, .N = N, .K = K, .bytes = size.bytes, .ptr = bytes,
-                    .params = p, .n_params = 1};
+  *blob = (tn_blob){.h = TN_HDR(tn_blob),
+                    .format = &tni_w4g_format,
+                    .N = N,
+                    .K = K,
+                    .bytes = size.bytes,
+                    .ptr = bytes,
+                    .params = p,
+                    .n_params = 1};
   return bytes;
 }
 
@@ -143,8 +162,8 @@ float *unpack_all(const tn_blob *b) {
 act_buf act_make(tni_x86_quant_fn fn, const float *x, int64_t M, const tni_w4g_geometry *g) {
   size_t groups = (size_t)g->superblocks * 2, sub = g->group == 32 ? 32 : 64, subs = (size_t)g->K_padded / sub;
   size_t stride = (size_t)g->K_padded + 64, rows = (size_t)M;
-  act_buf b = {.q = guarded_new(rows * stride), .scale = guarded_new(rows * groups * 4),
-               .zero = guarded_new(rows * subs * 4)};
+  act_buf b = {
+      .q = guarded_new(rows * stride), .scale = guarded_new(rows * groups * 4), .zero = guarded_new(rows * subs * 4)};
   b.a = (tni_x86_act){(int8_t *)b.q.p, (float *)(void *)b.scale.p, (int32_t *)(void *)b.zero.p, stride, groups, subs};
   for (size_t m = 0; m < rows; m++)
     fn(x + (int64_t)m * g->K, (size_t)g->K, (size_t)g->K_padded, b.a.q + m * stride, b.a.scale + m * groups,

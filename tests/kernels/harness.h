@@ -19,13 +19,11 @@ typedef struct rng {
 } rng;
 rng rng_of(uint64_t stream);
 uint64_t rng_next(rng *r);
-double rng_unit(rng *r);   /* [0, 1) */
+double rng_unit(rng *r); /* [0, 1) */
 double rng_normal(rng *r);
 
 /* Value patterns for weights and activations. */
-enum {
-  V_NORMAL, V_ZERO, V_MAX, V_ALTERNATING, V_DENORMAL, V_HUGE, V_OUTLIER, V_TINY_MIXED, V_ONE_SIGN, V_COUNT
-};
+enum { V_NORMAL, V_ZERO, V_MAX, V_ALTERNATING, V_DENORMAL, V_HUGE, V_OUTLIER, V_TINY_MIXED, V_ONE_SIGN, V_COUNT };
 const char *pattern_name(int p);
 /* amplitude: of V_HUGE */
 void fill(float *x, size_t n, int pattern, float amplitude, rng *r);
@@ -39,7 +37,8 @@ guarded guarded_new(size_t bytes);
 bool guarded_ok(const guarded *g);
 void guarded_free(guarded *g);
 
-/* A host that can allocate and log; counts what is outstanding. fail_at: the n-th allocation from now fails (1-based). */
+/* A host that can allocate and log; counts what is outstanding. fail_at: the n-th allocation from now fails (1-based).
+ */
 typedef struct test_host {
   tn_host host;
   int64_t live, total, fail_at;

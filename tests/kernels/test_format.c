@@ -99,8 +99,8 @@ static void quant4_refusals(void) {
 
 static const struct {
   int64_t N, K;
-} shapes[] = {{1, 1}, {1, 31}, {2, 32}, {15, 33}, {16, 64}, {17, 65}, {33, 127}, {16, 128}, {31, 129}, {48, 255},
-              {64, 256}, {65, 257}, {7, 1000}, {100, 515}};
+} shapes[] = {{1, 1},    {1, 31},   {2, 32},   {15, 33},  {16, 64},  {17, 65},  {33, 127},
+              {16, 128}, {31, 129}, {48, 255}, {64, 256}, {65, 257}, {7, 1000}, {100, 515}};
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
 static float *random_matrix(int64_t N, int64_t K, int pattern, uint64_t stream) {
@@ -184,7 +184,8 @@ static void w4g_boxes(void) {
     rng r = rng_of(8);
     for (int round = 0; round < 200; round++) {
       int64_t n0 = (int64_t)(rng_next(&r) % N), k0 = (int64_t)(rng_next(&r) % K);
-      int64_t n1 = n0 + (int64_t)(rng_next(&r) % (uint64_t)(N - n0 + 1)), k1 = k0 + (int64_t)(rng_next(&r) % (uint64_t)(K - k0 + 1));
+      int64_t n1 = n0 + (int64_t)(rng_next(&r) % (uint64_t)(N - n0 + 1)),
+              k1 = k0 + (int64_t)(rng_next(&r) % (uint64_t)(K - k0 + 1));
       int64_t box[4] = {n0, n1, k0, k1};
       counted c = {bytes, touched, (uint64_t)g.sb_bytes, 0};
       tn_blob disk = b;
@@ -284,8 +285,7 @@ static void w4g_golden(void) {
     uint8_t *bytes = pack_w4g(w, N, K, golden[i].group, &b);
     CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
     uint64_t h = fnv(bytes, b.bytes);
-    if (h != golden[i].hash)
-      printf("\n    group %d: 0x%016llx\n", (int)golden[i].group, (unsigned long long)h);
+    if (h != golden[i].hash) printf("\n    group %d: 0x%016llx\n", (int)golden[i].group, (unsigned long long)h);
     CU_ASSERT_EQUAL(h, golden[i].hash);
     free(bytes);
   }
@@ -348,18 +348,12 @@ static void w4g_no_memory(void) {
 }
 
 int add_format_suite(void) {
-  CU_TestInfo tests[] = {{"f16_round_trip", f16_round_trip},
-                         {"f16_rounding", f16_rounding},
-                         {"quant4_bounds", quant4_bounds},
-                         {"quant4_refusals", quant4_refusals},
-                         {"w4g_round_trip", w4g_round_trip},
-                         {"w4g_exact", w4g_exact},
-                         {"w4g_boxes", w4g_boxes},
-                         {"w4g_splits", w4g_splits},
-                         {"w4g_golden", w4g_golden},
-                         {"w4g_refusals", w4g_refusals},
-                         {"w4g_no_memory", w4g_no_memory},
-                         CU_TEST_INFO_NULL};
+  CU_TestInfo tests[] = {{"f16_round_trip", f16_round_trip}, {"f16_rounding", f16_rounding},
+                         {"quant4_bounds", quant4_bounds},   {"quant4_refusals", quant4_refusals},
+                         {"w4g_round_trip", w4g_round_trip}, {"w4g_exact", w4g_exact},
+                         {"w4g_boxes", w4g_boxes},           {"w4g_splits", w4g_splits},
+                         {"w4g_golden", w4g_golden},         {"w4g_refusals", w4g_refusals},
+                         {"w4g_no_memory", w4g_no_memory},   CU_TEST_INFO_NULL};
   CU_SuiteInfo suites[] = {{"format", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
   return CU_register_suites(suites) == CUE_SUCCESS;
 }

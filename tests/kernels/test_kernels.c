@@ -80,7 +80,8 @@ static void check_case(tally *t, const tni_x86_kernel *k, int64_t M, int64_t K, 
   tni_w4g_geometry g;
   tn_blob b;
   if (tni_w4g_geometry_of(16, K, k->group, &g) != TN_OK) abort();
-  float *x = make((size_t)(M * K), px, 1e25f, 1000 + (uint64_t)(K * 31 + M)), *w = make((size_t)(16 * K), pw, 5e4f, 77 + (uint64_t)K);
+  float *x = make((size_t)(M * K), px, 1e25f, 1000 + (uint64_t)(K * 31 + M)),
+        *w = make((size_t)(16 * K), pw, 5e4f, 77 + (uint64_t)K);
   uint8_t *packed = pack_w4g(w, 16, K, k->group, &b);
   act_buf a = act_make(quant_of(k->group, 0), x, M, &g);
   float acc[16 * 128], want[16 * 128], *back = unpack_all(&b);
@@ -137,7 +138,8 @@ static void quant_matches_declaration(void) {
         act_buf a = act_make(quant_of(group, 0), x, 1, &g);
         for (int64_t k = 0; k < g.K_padded; k++) {
           float absmax = 0;
-          for (int64_t i = k / group * group; i < K && i < (k / group + 1) * group; i++) absmax = fmaxf(absmax, fabsf(x[i]));
+          for (int64_t i = k / group * group; i < K && i < (k / group + 1) * group; i++)
+            absmax = fmaxf(absmax, fabsf(x[i]));
           float s = absmax / 127.0f;
           if (s < 0x1p-126f) s = 0;
           float want = s > 0 && k < K ? nearbyintf(x[k] * (127.0f / absmax)) : 0;
@@ -314,7 +316,8 @@ static bool matmul_case(const tni_x86_kernel *k, size_t M, size_t N, size_t K, i
 }
 
 static void matmul_variants(void) {
-  static const size_t Ms1[] = {1, 2, 3, 5, 6, 7, 13}, Ns[] = {1, 2, 7, 8, 9, 15, 16, 17, 33, 64}, K1[] = {0, 1, 2, 17, 64, 300};
+  static const size_t Ms1[] = {1, 2, 3, 5, 6, 7, 13}, Ns[] = {1, 2, 7, 8, 9, 15, 16, 17, 33, 64},
+                      K1[] = {0, 1, 2, 17, 64, 300};
   uint32_t n, wrong = 0, cases = 0;
   const tni_x86_kernel *k = tni_x86_kernels(&n);
   for (uint32_t i = 0; i < n; i++) {

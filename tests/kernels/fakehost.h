@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A host small enough to read: expressions, options, hand-built graphs, and the walk claim -> lower -> pack -> set ->
+ * bind -> args -> run for whatever the plugin takes.
+ */
+#ifndef TENON_TESTS_KERNELS_FAKEHOST_H
+#define TENON_TESTS_KERNELS_FAKEHOST_H
+
+#include "tests/kernels/harness.h"
+
+enum { MAX_VALUES = 64, MAX_NODES = 32, MAX_EXPRS = 64, MAX_GROUPS = 32, MAX_NEEDS = 64 };
+
+/* Expressions are ids into a table: constants, symbols, sums, maxima. */
+enum { E_CONST, E_SYM, E_ADD, E_MAX };
+typedef struct fake_expr {
+  int kind;
+  int64_t v; /* constant or symbol index */
+  tn_expr a, b;
+} fake_expr;
+
+struct tn_graph_ctx {
+  fake_expr e[MAX_EXPRS];
+  uint32_t n;
+};
+
+typedef struct fake_graph {
+  tn_graph pub;
+  tn_graph_ctx ctx;
+  tn_value values[MAX_VALUES];
+  tn_node nodes[MAX_NODES];
+  tn_symbol symbols[4];
+  const tn_value *value_ptr[MAX_VALUES];
+  const tn_node *node_ptr[MAX_NODES];
+  const tn_symbol *symbol_ptr[4];
+  tn_expr dims[MAX_VALUES][TN_MAX_RANK];
+  tn_id uses[MAX_VALUES][MAX_NODES], io[MAX_NODES][4];
+  const tn_attr *attrs[MAX_NODES][4];
+  tn_attr attr[MAX_NODES][4];
+  float *data[MAX_VALUES]; /* CONST: elements, given at build; others: what run computed or was given */
+  int64_t count[MAX_VALUES];
+} fake_graph;
+
+void graph_init(fake_graph *g);
+void graph_free(fake_graph *g);       /* frees data[] */
+tn_expr ex(fake_graph *g, int64_t v); /* constant */
+tn_expr sym(fake_graph *g, const char *name, int64_t lo, int64_t hi);
+tn_expr ex2(fake_graph *g, int kind, tn_expr a, tn_expr b);
+tn_id value(fake_graph *g, uint32_t kind, uint32_t rank, const tn_expr *dims);
+/* A constant of random values (pattern V_NORMAL, seeded by its id). */
+tn_id constant(fake_graph *g, uint32_t rank, const int64_t *dims);
+tn_id node(fake_graph *g, uint32_t op, tn_id a, tn_id b, tn_id c, tn_id out);
+void gemm_attrs(fake_graph *g, tn_id node, double alpha, double beta, int64_t trans_a, int64_t trans_b);
+void graph_finish(fake_graph *g); /* uses, pointers */
+
+/* Options of the fake host; then the plugin. */
+typedef struct fake {
+  test_host h; /* first: host.ctx points here */
+  int64_t group, min_k, min_n, act_matmul;
+  const char *isa;
+  int threads;          /* of parallel_for; 0: inline */
+  int32_t cancel_after; /* polls until cancelled; 0: never */
+  int64_t polls;
+  tn_plugin *plugin;
+  tn_device *device;
+  tn_error err;
+} fake;
+
+/* Loads (once per process) and opens. open_fails: leaves device NULL with err set instead of failing. */
+bool fake_open(fake *f, const char *so);
+void fake_close(fake *f);
+
+typedef struct answers {
+  tn_claim node[MAX_NODES];
+  uint32_t n_answers[MAX_NODES];
+  tn_id group[MAX_GROUPS][MAX_NODES];
+  uint32_t group_n[MAX_GROUPS], n_groups;
+  tn_claim group_claim[MAX_GROUPS];
+} answers;
+tn_status fake_claim(fake *f, const fake_graph *g, const tn_dims *at, answers *a);
+
+/* What walk() did. y: per value, copies of outputs; bound to the graph's data[]. */
+typedef struct walked {
+  tn_program *program;
+  const tn_program_info *info;
+  tn_blob blobs[MAX_NEEDS];
+  uint8_t *packed[MAX_NEEDS];
+  uint64_t scratch;
+  int64_t run_allocs; /* host allocations during run */
+  bool guards_ok;
+  tn_status st;
+} walked;
+
+/* Takes groups in the order given, then single yeses; lowers all taken nodes as one subgraph; runs it with dims. Inputs
+ * are read from g->data; every computed value's data is allocated, or replaced. */
+walked walk(fake *f, fake_graph *g, const int64_t *symbols);
+void walked_free(fake *f, walked *w);
+
+void fake_dims(tn_dims *d, const fake_graph *g, const int64_t *symbols);
+int64_t fake_count(const fake_graph *g, tn_id v, const int64_t *symbols);
+
+#endif
