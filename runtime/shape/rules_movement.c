@@ -54,8 +54,10 @@ static tn_status reshape_targets(tni_infer *in, const tni_vals *s, bool allowzer
   return TN_OK;
 }
 
-/* Takes one dim equal to e out of list. */
-static bool cancel(tn_expr *list, uint32_t *n, tn_expr e) {
+/* Takes one dim equal to e out of list. Not constants: 0 does not cancel, and the others multiply well. */
+static bool cancel(const tni_infer *in, tn_expr *list, uint32_t *n, tn_expr e) {
+  int64_t c;
+  if (tni_ex_is_const(in->x, e, &c)) return false;
   for (uint32_t i = 0; i < *n; i++) {
     if (list[i] != e) continue;
     list[i] = list[--*n];
@@ -76,7 +78,7 @@ static tn_status reshape_open(tni_infer *in, reshape *r) {
   }
   for (uint32_t d = 0; d < r->rank; d++) {
     if (d == r->open || r->copied[d]) continue;
-    if (r->out[d] == TNI_EXPR_NONE || !cancel(from, &n_from, r->out[d])) rest[n_rest++] = r->out[d];
+    if (r->out[d] == TNI_EXPR_NONE || !cancel(in, from, &n_from, r->out[d])) rest[n_rest++] = r->out[d];
   }
   tn_expr a = tni_rule_product(in, from, n_from), b = tni_rule_product(in, rest, n_rest);
   int64_t ca, cb;
