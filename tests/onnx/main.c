@@ -66,7 +66,7 @@ const tni_node *node_named(const tni_graph *g, const char *name) {
 int main(void) {
   if (CU_initialize_registry() != CUE_SUCCESS) return 2;
   int bad = suite_scan() | suite_tensor() | suite_external() | suite_graph() | suite_function() | suite_upgrade() |
-            suite_real() | suite_fuzz();
+            suite_real() | suite_fuzz() | suite_memory();
   if (bad) return 2;
   CU_basic_set_mode(CU_BRM_VERBOSE);
   CU_basic_run_tests();

@@ -19,6 +19,7 @@ int suite_function(void);
 int suite_upgrade(void);
 int suite_real(void);
 int suite_fuzz(void);
+int suite_memory(void);
 
 /* Imports m (freed) with the defaults. st must be expected; for a failure its message must contain `part` (NULL: any
  * text). The model on success, else NULL. */

@@ -95,7 +95,7 @@ static void test_good(void) {
       CU_ASSERT_PTR_EQUAL(w->tensor->data, (const uint8_t *)m->files[1].data + rows[i].first);
       CU_ASSERT_PTR_NOT_NULL_FATAL(w->origin.file);
       CU_ASSERT_PTR_NOT_NULL(strstr(w->origin.file, rows[i].location));
-      CU_ASSERT_EQUAL(w->origin.offset, rows[i].first);
+      CU_ASSERT_EQUAL(w->origin.offset, (uint64_t)rows[i].first);
     }
     tni_model_destroy(m);
   }
