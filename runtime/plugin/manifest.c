@@ -80,7 +80,7 @@ static tn_status read_sha256(reader *r) {
   for (size_t i = 0; ok && i < 32; i++) {
     int hi = hex(text[2 * i]), lo = hex(text[2 * i + 1]);
     ok = hi >= 0 && lo >= 0;
-    r->m->sha256[i] = (uint8_t)(hi << 4 | lo);
+    if (ok) r->m->sha256[i] = (uint8_t)(hi << 4 | lo);
   }
   if (!ok) return tni_yaml_fail(&r->doc, y, r->err, "'sha256' must be 64 hexadecimal digits");
   r->m->has_sha256 = true;
