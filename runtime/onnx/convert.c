@@ -151,6 +151,22 @@ tn_status tni_convert_nodes(tni_import *c, tni_scope *s, Onnx__NodeProto *const 
   return st;
 }
 
+/* Of the main graph: outputs are asked for by name, so each stands once. */
+static tn_status check_outputs(tni_import *c, const Onnx__GraphProto *gp) {
+  tni_map *seen = tni_map_create();
+  tn_status st = seen ? TN_OK : tni_fail_memory(c->err, c->file);
+  for (size_t i = 0; i < gp->n_output && !st; i++) {
+    const char *name = gp->output[i]->name;
+    uint64_t k;
+    if (tni_map_get_str(seen, name, &k))
+      st = tni_fail(c->err, TN_E_INVALID, c->file, "output '%s' stands twice", name);
+    else if (!tni_map_put_str(seen, name, i))
+      st = tni_fail_memory(c->err, c->file);
+  }
+  tni_map_destroy(seen);
+  return st;
+}
+
 static tn_status add_outputs(tni_import *c, tni_scope *s, const Onnx__GraphProto *gp, tn_id *ids) {
   for (size_t i = 0; i < gp->n_output; i++) {
     const char *name = gp->output[i]->name;
@@ -158,10 +174,8 @@ static tn_status add_outputs(tni_import *c, tni_scope *s, const Onnx__GraphProto
     tn_status st = tni_resolve(c, s, name, "the list of outputs", &ids[i]);
     if (st) return st;
     if (ids[i] == TN_NONE) return tni_fail(c->err, TN_E_INVALID, c->file, "output '%s' is absent", name);
-    for (size_t k = 0; k < i && !s->up; k++)
-      if (ids[k] == ids[i]) return tni_fail(c->err, TN_E_INVALID, c->file, "output '%s' stands twice", name);
   }
-  return TN_OK;
+  return s->up ? TN_OK : check_outputs(c, gp);
 }
 
 static tn_status convert_graph(tni_import *c, tni_scope *s, const Onnx__GraphProto *gp) {

@@ -38,6 +38,9 @@ const Onnx__FunctionProto *tni_find_function(const tni_import *c, const Onnx__No
 }
 
 tn_status tni_check_opsets(tni_import *c, Onnx__OperatorSetIdProto *const *sets, size_t n, const char *who) {
+  if (n > TNI_MAX_OPSETS)
+    return tni_fail(c->err, TN_E_LIMIT, c->file, "%s imports %zu opsets, at most %d are supported", who, n,
+                    TNI_MAX_OPSETS);
   for (size_t i = 0; i < n; i++) {
     if (*domain_of(sets[i]->domain)) continue;
     if (sets[i]->version < TNI_OPSET_MIN || sets[i]->version > TNI_OPSET_MAX)

@@ -294,6 +294,9 @@ tn_status tni_convert_node(tni_import *c, tni_scope *s, const Onnx__NodeProto *n
   if (n->n_input > UINT16_MAX - TNI_DRAFT_ROOM || n->n_output > UINT16_MAX)
     return tni_fail(c->err, TN_E_LIMIT, c->file, "node '%s' has %zu inputs and %zu outputs, at most %d are supported",
                     tni_node_label(n), n->n_input, n->n_output, UINT16_MAX - TNI_DRAFT_ROOM);
+  if (n->n_attribute > TNI_MAX_ATTRIBUTES)
+    return tni_fail(c->err, TN_E_LIMIT, c->file, "node '%s' has %zu attributes, at most %d are supported",
+                    tni_node_label(n), n->n_attribute, TNI_MAX_ATTRIBUTES);
   if (++c->n_nodes > c->lim.max_nodes)
     return tni_fail(c->err, TN_E_LIMIT, c->file, "more than %u nodes", c->lim.max_nodes);
   tni_draft d = {.domain = n->domain ? n->domain : "", .type = n->op_type};

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
 #include <string.h>
 
 #include "suite.h"
@@ -376,11 +377,48 @@ static void test_attributes(void) {
   }
 }
 
+/* Counts that a hostile file can drive up: an answer, and soon. */
+static void test_hostile_counts(void) {
+  wbuf g = graph_of("Relu:a:x:y"), n = onnx_node("Relu", "many", "x", "z"), m;
+  for (int i = 0; i < 2000; i++) wb_msg(&n, 5, onnx_attr_int("a", i));
+  wb_msg(&g, G_NODE, n);
+  import_expect(onnx_model(g, 17), TN_E_LIMIT, "2000 attributes", "attributes");
+  m = onnx_model(graph_of("Relu:a:x:y"), 17);
+  for (int i = 0; i < 2000; i++) wb_msg(&m, M_OPSET, onnx_opset("d", 1));
+  import_expect(m, TN_E_LIMIT, "2001 opsets", "opsets");
+  g = graph_of("");
+  for (int i = 0; i < 40000; i++) {
+    char in[16], out[16];
+    snprintf(in, sizeof in, "t%d", i);
+    snprintf(out, sizeof out, "t%d", i + 1);
+    wb_msg(&g, G_NODE, onnx_node("Relu", "", i ? in : "x", i < 39999 ? out : "y"));
+    if (i) wb_msg(&g, G_OUTPUT, onnx_value(in, TN_DT_F32, "n"));
+  }
+  tni_model_destroy(import_expect(onnx_model(g, 17), TN_OK, NULL, "40,000 nodes and outputs"));
+  /* A dim of 100,000 parentheses is a name like any other. */
+  char *deep = malloc(200001);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(deep);
+  memset(deep, '(', 200000);
+  deep[200000] = '\0';
+  wbuf v = {0}, type = {0}, tensor = {0}, shape = {0}, dim = {0};
+  wb_str(&dim, 2, deep);
+  free(deep);
+  wb_msg(&shape, 1, dim);
+  wb_int(&tensor, 1, 1);
+  wb_msg(&tensor, 2, shape);
+  wb_msg(&type, 1, tensor);
+  wb_str(&v, 1, "p");
+  wb_msg(&v, 2, type);
+  g = graph_of("Relu:a:x:y");
+  wb_msg(&g, G_INPUT, v);
+  tni_model_destroy(import_expect(onnx_model(g, 17), TN_OK, NULL, "deep dim"));
+}
+
 int suite_graph(void) {
   CU_pSuite s = CU_add_suite("onnx graph", NULL, NULL);
   return !s || !CU_add_test(s, "structure", test_structure) || !CU_add_test(s, "names", test_names) ||
          !CU_add_test(s, "model fields", test_model_fields) || !CU_add_test(s, "dims", test_dims) ||
          !CU_add_test(s, "other kinds of values", test_other_kinds) || !CU_add_test(s, "constants", test_constants) ||
          !CU_add_test(s, "subgraphs", test_subgraphs) || !CU_add_test(s, "loop", test_loop) ||
-         !CU_add_test(s, "attributes", test_attributes);
+         !CU_add_test(s, "attributes", test_attributes) || !CU_add_test(s, "hostile counts", test_hostile_counts);
 }

@@ -91,8 +91,14 @@ static void measure(int n, int rows, long limit_kib) {
   if (st == TN_OK) {
     long grown = anonymous_kib() - before;
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < m->graph->n_values; i++)
-      if (m->graph->values[i]->tensor) bytes += m->graph->values[i]->tensor->bytes;
+    for (uint32_t i = 0; i < m->graph->n_values; i++) {
+      const tni_value *v = m->graph->values[i];
+      if (!v->tensor) continue;
+      bytes += v->tensor->bytes;
+      CU_ASSERT_PTR_EQUAL(v->origin.file, m->paths[0]);
+      const uint8_t *at = (const uint8_t *)m->files[0].data + v->origin.offset;
+      CU_ASSERT(v->tensor->data == at || (uintptr_t)at % 4 != 0);
+    }
     CU_ASSERT_EQUAL(bytes, (uint64_t)n * (uint64_t)rows * 4096);
     CU_ASSERT(bytes >= UINT64_C(1) << 30);
     CU_ASSERT(grown < limit_kib);

@@ -99,7 +99,7 @@ static void test_broken(void) {
       {"cut varint", "\x08\x80", 2, "cut off"},
       {"varint of 11 bytes", "\x08\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", 12, "cut off"},
       {"graph longer than the file", "\x3a\x10\x0a", 3, "16 bytes are announced"},
-      {"node longer than the graph", "\x3a\x02\x0a\x10\x08\x01", 6, "its message has 0"},
+      {"node longer than the graph", "\x3a\x02\x0a\x02\x08\x01", 6, "its message has 0"},
       {"length of 2^64 - 1", "\x3a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11, "length"},
       {"ir_version as text", "\x0a\x01x", 3, "wire type"},
       {"graph as a number", "\x38\x01", 2, "wire type"},
