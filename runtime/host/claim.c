@@ -43,7 +43,7 @@ static bool shapes(tn_claim *c, const tn_graph *g, const tn_node *n, const tni_o
   return true;
 }
 
-static bool dtypes(tn_claim *c, const tn_graph *g, const tn_node *n) {
+static bool dtypes(tn_claim *c, const tn_graph *g, const tn_node *n, const tni_op *op) {
   enum { MANY = 32 };
   const tn_value *in[MANY] = {NULL};
   for (uint32_t at = 0; at < n->n_in || at == 0; at += MANY - 1) {
@@ -52,7 +52,7 @@ static bool dtypes(tn_claim *c, const tn_graph *g, const tn_node *n) {
     const uint32_t lead = at ? 1 : 0;
     for (uint32_t i = 0; i < rest; i++) in[lead + i] = n->in[at + i] == TN_NONE ? NULL : g->values[n->in[at + i]];
     if (!tni_host_accepts(n, in, lead + rest, c->text, sizeof c->text)) {
-      no(c, c->text[0] == 'n' ? TN_WHY_OP : TN_WHY_DTYPE);
+      no(c, op->flags & TNI_OPF_DATA_DEPENDENT ? TN_WHY_SHAPE : TN_WHY_DTYPE);
       return false;
     }
   }
@@ -86,7 +86,7 @@ static void judge(tn_claim *c, const tni_host_device *d, const tn_graph *g, cons
   else if (d->no_matmul && (n->op == TN_OP_MATMUL || n->op == TN_OP_GEMM)) {
     no(c, TN_WHY_OPTION);
     snprintf(c->text, sizeof c->text, "%s: the option no_matmul is set", op->name);
-  } else if (dtypes(c, g, n) && shapes(c, g, n, op))
+  } else if (dtypes(c, g, n, op) && shapes(c, g, n, op))
     cost(c, d, g, n, at);
 }
 

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The variants of hot.c: equal bits, and accuracy of the exponentials against the C library in double.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host_test.h"
+#include "runtime/host/hot.h"
+
+enum { N = 1037 };
+
+static void inputs(float *x) {
+  ht_fill(x, N, 9);
+  for (int i = 0; i < N; i++) x[i] *= i % 3 ? 8.f : 110.f;
+  x[0] = 0;
+  x[1] = -0.f;
+  x[2] = INFINITY;
+  x[3] = -INFINITY;
+  x[4] = 88.72f;
+  x[5] = -103.9f;
+}
+
+static void test_variants(void) {
+  const tni_hot *base = tni_hot_variant(0);
+  float x[N], y[N], z[N], w[16 * 64];
+  inputs(x);
+  ht_fill(w, 16 * 64, 5);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(base);
+  CU_ASSERT_PTR_NOT_NULL(tni_hot_get());
+  for (uint32_t v = 1; tni_hot_variant(v); v++) {
+    const tni_hot *h = tni_hot_variant(v);
+#define SAME(CALL)                              \
+  {                                             \
+    memset(y, 0, sizeof y);                     \
+    memset(z, 0, sizeof z);                     \
+    const tni_hot *k = base;                    \
+    float *o = y;                               \
+    CALL;                                       \
+    k = h;                                      \
+    o = z;                                      \
+    CALL;                                       \
+    CU_ASSERT_EQUAL(memcmp(y, z, sizeof y), 0); \
+  }
+    SAME(k->exp(o, x, N))
+    SAME(k->sigmoid(o, x, N))
+    SAME(k->tanh(o, x, N))
+    SAME(k->swish(o, x + 6, N - 6, 1.5f))
+    SAME(o[N - 1] = k->exp_sum(o, x + 7, N - 8, 110.f))
+    SAME(o[0] = k->sum(x + 6, N - 6))
+    SAME(o[0] = k->sum_sq(x + 6, N - 6, 0.25f))
+    SAME(o[0] = k->max(x + 6, N - 6))
+    SAME(k->pack_t(o, w, 64, 16, 61))
+    SAME(k->pack_t(o, w, 64, 13, 61))
+    for (int mr = 1; mr <= TNI_MR; mr++) {
+      SAME(k->gemm(mr, 64, x + 6, 64, w, o, 16, 1))
+      SAME(k->gemm(mr, 64, x + 6, 64, w, o, 16, 0))
+    }
+    SAME(k->gemv(15, x + 6, w, 64, 64, o, 1))
+#undef SAME
+  }
+}
+
+static void test_accuracy(void) {
+  const tni_hot *h = tni_hot_get();
+  double worst[3] = {0};
+  for (double v = -87; v < 88.7; v += 0.0037) {
+    const float x = (float)v;
+    float y[3];
+    h->exp(&y[0], &x, 1);
+    h->tanh(&y[1], &x, 1);
+    h->sigmoid(&y[2], &x, 1);
+    const double want[3] = {exp((double)x), tanh((double)x), 1 / (1 + exp(-(double)x))};
+    for (int i = 0; i < 3; i++) worst[i] = fmax(worst[i], fabs((double)y[i] - want[i]) / fabs(want[i]));
+  }
+  for (int i = 0; i < 3; i++) CU_ASSERT(worst[i] < 4 * 0x1p-24);
+  float x[4] = {NAN, 1000, -1000, 0}, y[4];
+  h->exp(y, x, 4);
+  CU_ASSERT(isnan(y[0]) && isinf(y[1]) && y[2] == 0 && y[3] == 1);
+  h->tanh(y, x, 4);
+  CU_ASSERT(isnan(y[0]) && y[1] == 1 && y[2] == -1 && y[3] == 0);
+  CU_ASSERT(isnan(h->max(x, 4)));
+  CU_ASSERT(h->max(x, 0) == -INFINITY);
+  CU_ASSERT(h->sum(x, 0) == 0);
+}
+
+bool ht_add_hot(void) {
+  CU_pSuite s = CU_add_suite("host hot loops", NULL, NULL);
+  return s && CU_add_test(s, "variants give the same bits", test_variants) && CU_add_test(s, "accuracy", test_accuracy);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host_test.h"
+
+int main(void) {
+  if (CU_initialize_registry() != CUE_SUCCESS) return 1;
+  bool ok = ht_add_kernels() && ht_add_matmul() && ht_add_hot() && ht_add_reference() && ht_add_device();
+  CU_basic_set_mode(CU_BRM_VERBOSE);
+  if (ok) CU_basic_run_tests();
+  const unsigned failed = CU_get_number_of_failures();
+  CU_cleanup_registry();
+  return !ok || failed != 0;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The format reference: quantizers on values worked out by hand, and its bound against a kernel that obeys the
+ * numerics.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "host_test.h"
+
+static const tn_numerics i8 = {.h = TN_HDR(tn_numerics),
+                               .act_dtype = TN_DT_I8,
+                               .act_group = 4,
+                               .act_scheme = TN_ACT_ABSMAX,
+                               .act_round = TN_ROUND_HALF_EVEN,
+                               .act_max = 127,
+                               .acc_inner = TN_DT_I32,
+                               .acc_outer = TN_DT_F32,
+                               .scale_dtype = TN_DT_F16,
+                               .denormals = TN_DENORM_FLUSH};
+
+static void one_row(const tn_numerics *num, const float *x, int64_t K, const float *w, float *y, float *abs) {
+  tn_run run;
+  tni_run_inline(&run);
+  CU_ASSERT_EQUAL(tni_reference_matmul(num, x, 1, K, w, 1, NULL, y, abs, &run), TN_OK);
+}
+
+static void test_quantizer(void) {
+  tn_numerics num = i8;
+  float y, abs;
+  /* absmax 127: scale 1, ties to even: 0.5 -> 0, 1.5 -> 2, -2.5 -> -2 */
+  const float x[4] = {127, 0.5f, 1.5f, -2.5f}, ones[5] = {1, 1, 1, 1, 1};
+  one_row(&num, x, 4, ones, &y, &abs);
+  CU_ASSERT_DOUBLE_EQUAL((double)y, 127 + 0 + 2 - 2, 0);
+  CU_ASSERT_DOUBLE_EQUAL((double)abs, 127 + 0 + 2 + 2, 0);
+  num.act_round = TN_ROUND_HALF_AWAY;
+  one_row(&num, x, 4, ones, &y, &abs);
+  CU_ASSERT_DOUBLE_EQUAL((double)y, 127 + 1 + 2 - 3, 0);
+  /* A group of its own for the fifth element: it keeps its value though it is small. */
+  const float tail[5] = {127, 0, 0, 0, 0.25f};
+  num = i8;
+  one_row(&num, tail, 5, ones, &y, NULL);
+  CU_ASSERT_DOUBLE_EQUAL((double)y, 127.25, 1e-5);
+  num.act_group = 0; /* one scale: 0.25 rounds to 0 */
+  one_row(&num, tail, 5, ones, &y, NULL);
+  CU_ASSERT_DOUBLE_EQUAL((double)y, 127, 0);
+  /* Zeros, groups whose reciprocal overflows, not-a-number. */
+  const float zero[4] = {0}, tiny[4] = {1e-40f, 0, 0, 0}, bad[4] = {NAN, 1, 1, 1};
+  one_row(&i8, zero, 4, ones, &y, NULL);
+  CU_ASSERT(y == 0);
+  one_row(&i8, tiny, 4, ones, &y, NULL);
+  CU_ASSERT(y == 0);
+  one_row(&i8, bad, 4, ones, &y, NULL);
+  CU_ASSERT(isnan(y));
+  /* No quantizer: f16 activations are rounded to f16, f32 ones are not. */
+  num = (tn_numerics){.h = TN_HDR(tn_numerics), .act_dtype = TN_DT_F16, .acc_inner = TN_DT_F32, .acc_outer = TN_DT_F32};
+  const float third = 1.f / 3;
+  one_row(&num, &third, 1, ones, &y, NULL);
+  CU_ASSERT(y == tni_f16_to_f32(tni_f32_to_f16(third)));
+  num.act_dtype = TN_DT_F32;
+  one_row(&num, &third, 1, ones, &y, NULL);
+  CU_ASSERT(y == third);
+  num.act_scheme = 77;
+  tn_run run;
+  tni_run_inline(&run);
+  CU_ASSERT_EQUAL(tni_reference_matmul(&num, &third, 1, 1, ones, 1, NULL, &y, NULL, &run), TN_E_UNSUPPORTED);
+}
+
+enum { M = 5, NN = 70, K = 200, G = 32 };
+
+/* What a kernel does: integer codes and f32 scales apart, groups added in f32. */
+static float device(const float *x, const int8_t *codes, const float *scales) {
+  float y = 0;
+  for (int g = 0; g * G < K; g++) {
+    const int n = K - g * G < G ? K - g * G : G;
+    float max = 0;
+    int32_t sum = 0;
+    for (int i = 0; i < n; i++) max = fmaxf(max, fabsf(x[g * G + i]));
+    const float inv = 127.f / max;
+    for (int i = 0; i < n; i++) sum += (int32_t)rintf(x[g * G + i] * inv) * codes[g * G + i];
+    y += (float)sum * (scales[g] * (max / 127.f));
+  }
+  return y;
+}
+
+static void test_bound(void) {
+  static float x[M * K], w[NN * K], y[M * NN], abs[M * NN], bias[NN];
+  static int8_t codes[NN * K];
+  static float scales[NN * (K / G + 1)];
+  tn_numerics num = i8;
+  num.act_group = G;
+  ht_fill(x, M * K, 1);
+  ht_fill(w, NN * K, 2);
+  ht_fill(scales, NN * (K / G + 1), 3);
+  for (int n = 0; n < NN; n++)
+    for (int k = 0; k < K; k++) {
+      codes[n * K + k] = (int8_t)lrintf(w[n * K + k] * 7);
+      w[n * K + k] = (float)codes[n * K + k] * scales[n * (K / G + 1) + k / G];
+    }
+  const double rel = tni_reference_bound(&num, K);
+  CU_ASSERT(rel > 7 * 0x1p-24 && rel < 20 * 0x1p-24);
+  double used = 0;
+  for (uint32_t workers = 1; workers <= 3; workers += 2) {
+    tni_pool *pool = tni_pool_create(workers);
+    tni_pool_run run;
+    tni_pool_run_init(&run, pool, NULL);
+    CU_ASSERT_EQUAL(tni_reference_matmul(&num, x, M, K, w, NN, NULL, y, abs, &run.run), TN_OK);
+    for (int m = 0; m < M; m++)
+      for (int n = 0; n < NN; n++) {
+        const float d = device(x + m * K, codes + n * K, scales + n * (K / G + 1));
+        const double err = fabs((double)d - (double)y[m * NN + n]), limit = rel * (double)abs[m * NN + n];
+        CU_ASSERT(err <= limit);
+        used = fmax(used, err / limit);
+      }
+    tni_pool_destroy(pool);
+  }
+  CU_ASSERT(used > 0.005); /* a bound that nothing comes near would let mistakes pass */
+  /* One code off by one is outside the bound. */
+  codes[0]++;
+  const float wrong = device(x, codes, scales);
+  CU_ASSERT(fabs((double)wrong - (double)y[0]) > rel * (double)abs[0]);
+  for (int n = 0; n < NN; n++) bias[n] = (float)n;
+  tn_run run;
+  tni_run_inline(&run);
+  const float before = y[3];
+  CU_ASSERT_EQUAL(tni_reference_matmul(&num, x, M, K, w, NN, bias, y, abs, &run), TN_OK);
+  CU_ASSERT_DOUBLE_EQUAL((double)y[3], (double)before + 3, 1e-6);
+}
+
+static void test_bound_grows(void) {
+  tn_numerics f = {.h = TN_HDR(tn_numerics), .act_dtype = TN_DT_F32, .acc_inner = TN_DT_F32, .acc_outer = TN_DT_F32};
+  CU_ASSERT(tni_reference_bound(&f, 1000) > 1000 * 0x1p-24);
+  CU_ASSERT(tni_reference_bound(&i8, 4096) > tni_reference_bound(&i8, 64));
+  f.acc_inner = TN_DT_F16;
+  CU_ASSERT(tni_reference_bound(&f, 100) > 100 * 0x1p-11);
+}
+
+bool ht_add_reference(void) {
+  CU_pSuite s = CU_add_suite("format reference", NULL, NULL);
+  return s && CU_add_test(s, "quantizer", test_quantizer) && CU_add_test(s, "bound holds and bites", test_bound) &&
+         CU_add_test(s, "bound grows", test_bound_grows);
+}
