@@ -179,7 +179,7 @@ static void run_for(tn_run *run, int64_t n, int64_t grain, tn_body body, void *a
 
 static int32_t run_cancelled(const tn_run *run) {
   const tni_pool_run *r = run->ctx;
-  return r->cancel ? *r->cancel : 0;
+  return r->cancel ? __atomic_load_n(r->cancel, __ATOMIC_RELAXED) : 0;
 }
 
 void tni_pool_run_init(tni_pool_run *r, tni_pool *p, const volatile int32_t *cancel) {

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base_test.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/error.h"
+#include "runtime/base/file.h"
+#include "runtime/base/log.h"
+
+static void test_first_failure_wins(void) {
+  tn_error e;
+  tni_error_init(&e);
+  CU_ASSERT_EQUAL(e.h.size, sizeof e);
+  CU_ASSERT_EQUAL(e.code, TN_OK);
+  CU_ASSERT_EQUAL(e.node, TN_NONE);
+  CU_ASSERT_EQUAL(tni_fail(&e, TN_E_INVALID, "a.onnx", "first %d", 1), TN_E_INVALID);
+  CU_ASSERT_EQUAL(tni_fail(&e, TN_E_IO, "b.onnx", "second"), TN_E_IO);
+  CU_ASSERT_EQUAL(tni_fail_memory(&e, "c"), TN_E_NO_MEMORY);
+  CU_ASSERT_EQUAL(e.code, TN_E_INVALID);
+  CU_ASSERT_STRING_EQUAL(e.message, "first 1");
+  CU_ASSERT_STRING_EQUAL(e.where, "a.onnx");
+  /* No error, and one that nobody initialised but zeroed. */
+  CU_ASSERT_EQUAL(tni_fail(NULL, TN_E_LIMIT, "x", "y"), TN_E_LIMIT);
+  tni_error_init(NULL);
+  tni_error_prefix(NULL, "x");
+  tn_error zero = {0};
+  CU_ASSERT_EQUAL(tni_fail(&zero, TN_E_LIMIT, NULL, "y"), TN_E_LIMIT);
+  CU_ASSERT_EQUAL(zero.h.size, sizeof zero);
+  CU_ASSERT_EQUAL(zero.task, TN_NONE);
+  CU_ASSERT_STRING_EQUAL(zero.where, "");
+}
+
+static void test_prefix(void) {
+  tn_error e;
+  tni_error_init(&e);
+  tni_error_prefix(&e, "nothing");
+  CU_ASSERT_STRING_EQUAL(e.message, "");
+  tni_fail(&e, TN_E_IO, NULL, "no disk");
+  tni_error_prefix(&e, "file '%s'", "x");
+  tni_error_prefix(&e, "model");
+  CU_ASSERT_STRING_EQUAL(e.message, "model: file 'x': no disk");
+}
+
+/* Whatever the lengths: terminated, the prefix kept, as much of the old message as fits, nothing behind it touched. */
+static void test_truncation(void) {
+  char text[600];
+  for (size_t n_old = 0; n_old < 300; n_old += 17) {
+    for (size_t n_pre = 0; n_pre < 300; n_pre += 13) {
+      tn_error e;
+      tni_error_init(&e);
+      memset(e.where, 'w', sizeof e.where);
+      memset(text, 'm', sizeof text);
+      text[n_old] = '\0';
+      tni_fail(&e, TN_E_IO, "where", "%s", text);
+      memset(text, 'p', sizeof text);
+      text[n_pre] = '\0';
+      tni_error_prefix(&e, "%s", text);
+      size_t cap = sizeof e.message - 1, p = n_pre < cap - 2 ? n_pre : cap - 2, m = n_old < cap ? n_old : cap;
+      if (m > cap - p - 2) m = cap - p - 2;
+      CU_ASSERT_EQUAL_FATAL(strnlen(e.message, sizeof e.message), p + 2 + m);
+      CU_ASSERT_EQUAL(strspn(e.message, "p"), p);
+      CU_ASSERT_EQUAL(strspn(e.message + p + 2, "m"), m);
+      CU_ASSERT_STRING_EQUAL(e.where, "where");
+    }
+  }
+  tn_error e;
+  tni_error_init(&e);
+  memset(text, 'w', sizeof text - 1);
+  text[sizeof text - 1] = '\0';
+  tni_fail(&e, TN_E_IO, text, "%s", text);
+  CU_ASSERT_EQUAL(strlen(e.where), sizeof e.where - 1);
+  CU_ASSERT_EQUAL(strlen(e.message), sizeof e.message - 1);
+}
+
+static void test_names(void) {
+  CU_ASSERT_STRING_EQUAL(tni_status_name(TN_OK), "OK");
+  CU_ASSERT_STRING_EQUAL(tni_status_name(TN_E_LIMIT), "LIMIT");
+  CU_ASSERT_STRING_EQUAL(tni_status_name(TN_E_DEVICE_LOST), "DEVICE_LOST");
+  CU_ASSERT_STRING_EQUAL(tni_status_name(12), "INTERNAL");
+  CU_ASSERT_STRING_EQUAL(tni_status_name(-1), "INTERNAL");
+  CU_ASSERT_STRING_EQUAL(tni_status_name(INT32_MIN), "INTERNAL");
+}
+
+static char last_line[2048];
+static uint32_t n_lines, last_level;
+
+static void on_line(void *user, uint32_t level, const char *line) {
+  (*(uint32_t *)user)++;
+  last_level = level;
+  snprintf(last_line, sizeof last_line, "%s", line);
+}
+
+static void test_log(void) {
+  tni_log l = {on_line, &n_lines, TN_LOG_INFO};
+  char text[3000];
+  tni_log_line(&l, TN_LOG_DEBUG, "dropped");
+  CU_ASSERT_EQUAL(n_lines, 0);
+  tni_log_line(&l, TN_LOG_INFO, "%d of %s", 3, "them");
+  CU_ASSERT_EQUAL(n_lines, 1);
+  CU_ASSERT_STRING_EQUAL(last_line, "3 of them");
+  tni_log_line(&l, TN_LOG_ERROR, "bad");
+  CU_ASSERT_EQUAL(last_level, TN_LOG_ERROR);
+  memset(text, 'x', sizeof text - 1);
+  text[sizeof text - 1] = '\0';
+  tni_log_line(&l, TN_LOG_WARN, "%s", text);
+  CU_ASSERT_EQUAL(strlen(last_line), 1023);
+  l.fn = NULL;
+  tni_log_line(&l, TN_LOG_ERROR, "nobody");
+  tni_log_line(NULL, TN_LOG_ERROR, "nobody");
+  CU_ASSERT_EQUAL(n_lines, 3);
+}
+
+static void test_file(void) {
+  char dir[] = "/tmp/tenon-base-XXXXXX", path[64], missing[64], below[80];
+  CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
+  snprintf(path, sizeof path, "%s/f", dir);
+  snprintf(missing, sizeof missing, "%s/none", dir);
+  snprintf(below, sizeof below, "%s/f/x", dir);
+  FILE *f = fopen(path, "wb");
+  CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+  fclose(f);
+  tni_file m = {.bytes = 99};
+  CU_ASSERT_EQUAL(tni_file_map(path, &m, NULL), TN_OK); /* empty */
+  CU_ASSERT_EQUAL(m.bytes, 0);
+  CU_ASSERT_PTR_NULL(m.data);
+  tni_file_unmap(&m);
+  f = fopen(path, "wb");
+  fputs("hello", f);
+  fclose(f);
+  CU_ASSERT_EQUAL(tni_file_map(path, &m, NULL), TN_OK);
+  CU_ASSERT_EQUAL(m.bytes, 5);
+  CU_ASSERT_EQUAL(memcmp(m.data, "hello", 5), 0);
+  CU_ASSERT(m.inode != 0 && m.mtime_ns != 0);
+  tni_file_unmap(&m);
+  CU_ASSERT_PTR_NULL(m.data);
+  tni_file_unmap(&m);
+  tni_file_unmap(NULL);
+  const struct {
+    const char *path;
+    tn_status st;
+  } rows[] = {{missing, TN_E_UNAVAILABLE}, {below, TN_E_UNAVAILABLE}, {dir, TN_E_INVALID}, {"/dev/null", TN_E_INVALID}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    tn_error e;
+    tni_error_init(&e);
+    tni_file out = {.bytes = 42};
+    CU_ASSERT_EQUAL(tni_file_map(rows[i].path, &out, &e), rows[i].st);
+    CU_ASSERT_PTR_NOT_NULL(strstr(e.message, rows[i].path));
+    CU_ASSERT_EQUAL(out.bytes, 42); /* untouched */
+  }
+  unlink(path);
+  rmdir(dir);
+}
+
+static void test_clock(void) {
+  int64_t a = tni_now_ns();
+  usleep(2000);
+  int64_t b = tni_now_ns();
+  CU_ASSERT(b - a >= 2000000 && b - a < INT64_C(60000000000));
+}
+
+void suite_error(void) {
+  CU_pSuite s = CU_add_suite("base: error, log, file", NULL, NULL);
+  CU_add_test(s, "first failure wins", test_first_failure_wins);
+  CU_add_test(s, "prefixes", test_prefix);
+  CU_add_test(s, "truncation", test_truncation);
+  CU_add_test(s, "status names", test_names);
+  CU_add_test(s, "log", test_log);
+  CU_add_test(s, "file", test_file);
+  CU_add_test(s, "clock", test_clock);
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base_test.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/pool.h"
+
+enum { MAX_N = 5000 };
+
+typedef struct job {
+  unsigned char hits[MAX_N]; /* plain: two workers at one index are a data race */
+  _Atomic int64_t pieces, wrong;
+  int64_t n, grain;
+  uint32_t n_workers;
+} job;
+
+static void hit(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  job *j = arg;
+  bool small = end - begin < j->grain && end != j->n;
+  if (begin < 0 || begin >= end || end > j->n || worker >= j->n_workers || small) j->wrong++;
+  for (int64_t i = begin; i < end; i++) j->hits[i]++;
+  j->pieces++;
+}
+
+static bool covers_once(tni_pool *p, int64_t n, int64_t grain) {
+  static _Thread_local job j;
+  memset(&j, 0, sizeof j);
+  j.n = n;
+  j.grain = grain < 1 ? 1 : grain;
+  j.n_workers = tni_pool_workers(p);
+  tni_pool_for(p, n, grain, hit, &j);
+  bool ok = j.wrong == 0 && j.pieces <= (n > 0 ? (n + j.grain - 1) / j.grain : 0);
+  for (int64_t i = 0; i < n; i++) ok = ok && j.hits[i] == 1;
+  return ok;
+}
+
+static void test_covers(void) {
+  static const uint32_t workers[] = {1, 2, 3, 8};
+  static const int64_t ns[] = {-1, 0, 1, 2, 3, 7, 8, 9, 63, 64, 100, 1000, 4999};
+  static const int64_t grains[] = {-5, 0, 1, 2, 3, 7, 16, 64, 999, 5000, INT64_MAX / 2};
+  for (size_t w = 0; w < sizeof workers / sizeof *workers; w++) {
+    tni_pool *p = tni_pool_create(workers[w]);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+    CU_ASSERT_EQUAL(tni_pool_workers(p), workers[w]);
+    size_t wrong = 0;
+    for (size_t n = 0; n < sizeof ns / sizeof *ns; n++)
+      for (size_t g = 0; g < sizeof grains / sizeof *grains; g++) wrong += !covers_once(p, ns[n], grains[g]);
+    CU_ASSERT_EQUAL(wrong, 0);
+    tni_pool_destroy(p);
+  }
+  CU_ASSERT_TRUE(covers_once(NULL, 100, 3));
+  CU_ASSERT_EQUAL(tni_pool_workers(NULL), 1);
+  tni_pool_destroy(NULL);
+  tni_pool *all = tni_pool_create(0);
+  CU_ASSERT(tni_pool_workers(all) >= 1);
+  tni_pool_destroy(all);
+}
+
+typedef struct nest {
+  tni_pool *pool;
+  _Atomic int64_t sum, wrong;
+} nest;
+
+typedef struct inner {
+  pthread_t outer;
+  uint32_t worker;
+  int64_t sum; /* plain: inline means one thread */
+  bool wrong;
+} inner;
+
+static void inner_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  inner *in = arg;
+  if (!pthread_equal(pthread_self(), in->outer) || worker != in->worker) in->wrong = true;
+  in->sum += end - begin;
+}
+
+static void outer_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  nest *n = arg;
+  for (int64_t i = begin; i < end; i++) {
+    inner in = {.outer = pthread_self(), .worker = worker};
+    tni_pool_for(n->pool, 50, 1, inner_body, &in);
+    n->sum += in.sum;
+    n->wrong += in.wrong;
+  }
+}
+
+static void test_nested(void) {
+  nest n = {.pool = tni_pool_create(4)};
+  tni_pool_for(n.pool, 200, 1, outer_body, &n);
+  CU_ASSERT_EQUAL(n.sum, 200 * 50);
+  CU_ASSERT_EQUAL(n.wrong, 0);
+  CU_ASSERT_TRUE(covers_once(n.pool, 1000, 3)); /* and it forks again afterwards */
+  tni_pool_destroy(n.pool);
+}
+
+typedef struct sharer {
+  tni_pool *pool;
+  size_t wrong;
+} sharer;
+
+static void *share_main(void *arg) {
+  sharer *s = arg;
+  for (int64_t i = 0; i < 400; i++) s->wrong += !covers_once(s->pool, 1 + i * 7 % 900, 1 + i % 5);
+  return NULL;
+}
+
+static void test_two_threads(void) {
+  tni_pool *p = tni_pool_create(3);
+  sharer s[3] = {{p, 0}, {p, 0}, {p, 0}};
+  pthread_t t[3];
+  for (int i = 0; i < 3; i++) CU_ASSERT_EQUAL_FATAL(pthread_create(&t[i], NULL, share_main, &s[i]), 0);
+  for (int i = 0; i < 3; i++) {
+    pthread_join(t[i], NULL);
+    CU_ASSERT_EQUAL(s[i].wrong, 0);
+  }
+  tni_pool_destroy(p);
+}
+
+static void test_back_to_back(void) {
+  tni_pool *p = tni_pool_create(8);
+  size_t wrong = 0;
+  for (int64_t i = 0; i < 5000; i++) wrong += !covers_once(p, 2 + i % 37, 1);
+  CU_ASSERT_EQUAL(wrong, 0);
+  tni_pool_destroy(p);
+}
+
+typedef struct meet {
+  _Atomic int arrived;
+  int want;
+} meet;
+
+/* Returns only when every worker is in the job: parked ones must have been woken. */
+static void meet_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  meet *m = arg;
+  (void)begin, (void)end, (void)worker;
+  m->arrived++;
+  int64_t until = tni_now_ns() + INT64_C(20000000000);
+  while (m->arrived < m->want && tni_now_ns() < until) usleep(100);
+}
+
+static void test_parked_wake(void) {
+  enum { W = 4 };
+  tni_pool *p = tni_pool_create(W);
+  for (int round = 0; round < 5; round++) {
+    usleep(30000); /* far beyond the spinning bound: all are parked */
+    struct timespec c0, c1;
+    meet m = {.want = W};
+    int64_t start = tni_now_ns();
+    tni_pool_for(p, W, 1, meet_body, &m);
+    CU_ASSERT_EQUAL(m.arrived, W);
+    CU_ASSERT(tni_now_ns() - start < INT64_C(15000000000));
+    if (round < 4) continue;
+    /* Parked threads take no processor time. */
+    usleep(20000);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &c0);
+    usleep(200000);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &c1);
+    int64_t used = (c1.tv_sec - c0.tv_sec) * INT64_C(1000000000) + c1.tv_nsec - c0.tv_nsec;
+    CU_ASSERT(used < 100000000);
+  }
+  tni_pool_destroy(p);
+}
+
+static void test_create_destroy(void) {
+  for (int i = 0; i < 300; i++) {
+    tni_pool *p = tni_pool_create(1 + (uint32_t)i % 6);
+    if (i % 3) CU_ASSERT_TRUE(covers_once(p, 40, 1));
+    tni_pool_destroy(p);
+  }
+}
+
+static void test_run(void) {
+  tni_pool *p = tni_pool_create(2);
+  volatile int32_t cancel = 0;
+  tni_pool_run r;
+  tni_pool_run_init(&r, p, &cancel);
+  CU_ASSERT_EQUAL(r.run.h.size, sizeof(tn_run));
+  CU_ASSERT_EQUAL(r.run.n_workers, 2);
+  job *j = calloc(1, sizeof *j);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(j);
+  j->n = 100;
+  j->grain = 7;
+  j->n_workers = 2;
+  r.run.parallel_for(&r.run, 100, 7, hit, j);
+  CU_ASSERT_EQUAL(j->wrong, 0);
+  CU_ASSERT_EQUAL(j->pieces, 15);
+  CU_ASSERT_EQUAL(r.run.cancelled(&r.run), 0);
+  cancel = 1;
+  CU_ASSERT_NOT_EQUAL(r.run.cancelled(&r.run), 0);
+  tni_pool_run_init(&r, NULL, NULL);
+  CU_ASSERT_EQUAL(r.run.n_workers, 1);
+  CU_ASSERT_EQUAL(r.run.cancelled(&r.run), 0);
+  memset(j->hits, 0, sizeof j->hits);
+  j->pieces = 0;
+  r.run.parallel_for(&r.run, 100, 7, hit, j);
+  CU_ASSERT(j->hits[0] == 1 && j->hits[99] == 1);
+  free(j);
+  tni_pool_destroy(p);
+}
+
+void suite_pool(void) {
+  CU_pSuite s = CU_add_suite("base: pool", NULL, NULL);
+  CU_add_test(s, "each index once", test_covers);
+  CU_add_test(s, "nested calls run inline", test_nested);
+  CU_add_test(s, "threads share a pool", test_two_threads);
+  CU_add_test(s, "forks back to back", test_back_to_back);
+  CU_add_test(s, "parked workers wake", test_parked_wake);
+  CU_add_test(s, "create and destroy", test_create_destroy);
+  CU_add_test(s, "run", test_run);
+}
