@@ -7,21 +7,15 @@
 #include "runtime/plan/devlock.h"
 #include "runtime/plan/program_check.h"
 
-/* Ops, attributes, dims and wiring of the cluster; constants enter by name and shape, their content by the blobs. */
+/* The graph's own hash (operators, attributes, edges, dims) and which of its nodes are taken. */
 static void hash_cluster(const tn_graph *g, const tni_cluster *c, uint8_t out[32]) {
   XXH3_state_t *h = XXH3_createState();
   memset(out, 0, 32);
   if (!h) return;
   XXH3_128bits_reset(h);
-  for (uint32_t i = 0; i < c->n_nodes; i++) {
-    const tn_node *n = g->nodes[c->nodes[i]];
-    XXH3_128bits_update(h, &n->op, sizeof n->op);
-    XXH3_128bits_update(h, n->in, n->n_in * sizeof *n->in);
-    XXH3_128bits_update(h, n->out, n->n_out * sizeof *n->out);
-    for (uint32_t k = 0; k < n->n_out; k++)
-      if (n->out[k] != TN_NONE && g->values[n->out[k]]->rank <= TN_MAX_RANK)
-        XXH3_128bits_update(h, g->values[n->out[k]]->dims, g->values[n->out[k]]->rank * sizeof(tn_expr));
-  }
+  XXH3_128bits_update(h, g->hash, sizeof g->hash);
+  XXH3_128bits_update(h, c->nodes, c->n_nodes * sizeof *c->nodes);
+  XXH3_128bits_update(h, c->group_of, c->n_nodes * sizeof *c->group_of);
   XXH128_hash_t d = XXH3_128bits_digest(h);
   memcpy(out, &d, sizeof d);
   XXH3_freeState(h);

@@ -24,7 +24,7 @@ static tn_status bad(const check *c, const char *part, uint32_t index, const cha
 
 static tn_status check_need(const check *c, uint32_t i) {
   const tn_need *n = c->info->needs[i];
-  if (!n || n->h.size < sizeof(tn_hdr) + 3 * sizeof(void *)) return bad(c, "need", i, "no need");
+  if (!n || n->h.size < sizeof *n) return bad(c, "need", i, "no need");
   if (n->n_values == 0 || !n->values || n->n_values > c->view->n_values) return bad(c, "need", i, "no values");
   if (!n->format && n->n_values != 1) return bad(c, "need", i, "raw needs take one value");
   for (uint32_t k = 0; k < n->n_values; k++) {
@@ -39,12 +39,35 @@ static tn_status check_need(const check *c, uint32_t i) {
   return TN_OK;
 }
 
+/* The nodes of a cluster are sorted. */
+static bool in_cluster(const check *c, tn_id node) {
+  uint32_t lo = 0, hi = c->cluster->n_nodes;
+  while (lo < hi) {
+    uint32_t mid = lo + (hi - lo) / 2;
+    if (c->cluster->nodes[mid] == node) return true;
+    if (c->cluster->nodes[mid] < node)
+      lo = mid + 1;
+    else
+      hi = mid;
+  }
+  return false;
+}
+
 static tn_status check_slot(const check *c, uint32_t i) {
   const tn_slot *s = c->info->slots[i];
   if (!s) return bad(c, "slot", i, "no slot");
+  if (s->h.size < sizeof *s) return bad(c, "slot", i, "a size that is not one");
   if (s->kind < TN_SLOT_INPUT || s->kind > TN_SLOT_PRIVATE) return bad(c, "slot", i, "an unknown kind");
   bool has_value = s->kind <= TN_SLOT_STEP;
   if (has_value && s->value >= c->view->n_values) return bad(c, "slot", i, "a value that does not exist");
+  if (has_value && c->view->values[s->value]->kind == TN_VALUE_CONST)
+    return bad(c, "slot", i, "a constant that is no need");
+  if (s->kind == TN_SLOT_OUTPUT && !in_cluster(c, c->view->values[s->value]->producer))
+    return bad(c, "slot", i, "an output that its nodes do not compute");
+  if (s->kind == TN_SLOT_INPUT && in_cluster(c, c->view->values[s->value]->producer))
+    return bad(c, "slot", i, "an input that its own nodes compute");
+  if (s->kind == TN_SLOT_STEP && c->view->values[s->value]->kind != TN_VALUE_STEP)
+    return bad(c, "slot", i, "a step value that is none");
   if (s->kind == TN_SLOT_WEIGHT && s->need >= c->info->n_needs) return bad(c, "slot", i, "a need that does not exist");
   if (s->align & (s->align - 1) || s->align > 1u << 20) return bad(c, "slot", i, "an absurd alignment");
   if (s->kind == TN_SLOT_STATE) return bad(c, "slot", i, "a state that the host did not offer");
@@ -55,12 +78,20 @@ static tn_status check_task(const check *c, uint32_t i) {
   const tn_task *t = c->info->tasks[i];
   uint32_t engines = c->dev->device->caps ? c->dev->device->caps->n_engines : 0;
   if (!t) return bad(c, "task", i, "no task");
+  if (t->h.size < sizeof *t) return bad(c, "task", i, "a size that is not one");
   if (t->engine > engines) return bad(c, "task", i, "an engine that does not exist");
   if (t->engine && !c->dev->device->submit) return bad(c, "task", i, "an engine without submit");
   if (t->engine == 0 && !c->dev->device->run) return bad(c, "task", i, "a CPU task without run");
   if (t->n_uses > c->info->n_slots || (t->n_uses && !t->uses)) return bad(c, "task", i, "absurd uses");
-  for (uint32_t u = 0; u < t->n_uses; u++)
+  for (uint32_t u = 0; u < t->n_uses; u++) {
     if (t->uses[u].slot >= c->info->n_slots) return bad(c, "task", i, "a slot that does not exist");
+    uint32_t kind = c->info->slots[t->uses[u].slot]->kind;
+    bool fixed = kind == TN_SLOT_INPUT || kind == TN_SLOT_STEP || kind == TN_SLOT_WEIGHT;
+    if (fixed && (t->uses[u].access & (TN_WRITE | TN_APPEND)))
+      return bad(c, "task", i, "it writes what it may only read");
+  }
+  if (t->n_deps > i || (t->n_deps && !t->deps)) return bad(c, "task", i, "absurd dependencies");
+  if (t->n_nodes > c->view->n_nodes || (t->n_nodes && !t->nodes)) return bad(c, "task", i, "absurd nodes");
   for (uint32_t d = 0; d < t->n_deps; d++)
     if (t->deps[d] >= i) return bad(c, "task", i, "a dependency that is not an earlier task");
   for (uint32_t n = 0; n < t->n_nodes; n++)
@@ -90,6 +121,8 @@ tn_status tni_program_check(const tn_graph *view, const tni_dev *dev, const tni_
   if (!info || info->h.size < sizeof *info) return bad(&c, "info", 0, "none");
   if (info->n_tasks > MAX_TASKS || info->n_slots > MAX_TASKS || info->n_needs > MAX_TASKS)
     return bad(&c, "info", 0, "absurd counts");
+  if ((info->n_tasks && !info->tasks) || (info->n_slots && !info->slots) || (info->n_needs && !info->needs))
+    return bad(&c, "info", 0, "a table that is missing");
   tn_status st = TN_OK;
   for (uint32_t i = 0; st == TN_OK && i < info->n_needs; i++) st = check_need(&c, i);
   for (uint32_t i = 0; st == TN_OK && i < info->n_slots; i++) st = check_slot(&c, i);

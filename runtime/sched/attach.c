@@ -166,7 +166,9 @@ void tni_exec_finish(tn_model *m, tni_exec *x) {
     tni_program_release(prog);
     for (uint32_t s = 0; x->attached && x->attached[p] && s < n_slots; s++) {
       tni_attached *a = &x->attached[p][s];
+      tni_devlock_lock(prog->dev->lock);
       if (a->buffer) prog->dev->device->destroy(a->buffer);
+      tni_devlock_unlock(prog->dev->lock);
       free(a->memory);
     }
   }

@@ -88,6 +88,16 @@ static tn_status add_task(tn_model *m, tni_exec *x, uint32_t *temp_of, uint32_t 
   return TN_OK;
 }
 
+/* Graph outputs that the host writes itself: shape arithmetic that no task reads. */
+static void add_step_outputs(tn_model *m, tni_exec *x) {
+  for (uint32_t i = 0; i < m->graph->n_outputs; i++) {
+    tn_id v = m->graph->outputs[i];
+    if (x->region_of[v] != TN_NONE || tni_graph_value(m->graph, v)->pub.kind != TN_VALUE_STEP) continue;
+    tni_region r = {.kind = TNI_R_STEP, .value = v, .align = 64, .device = TN_NONE};
+    x->region_of[v] = add_region(x, &r);
+  }
+}
+
 static tn_status count_and_allocate(tn_model *m, tni_exec *x, uint32_t *max_slots, tn_error *err) {
   uint32_t tasks = 0, slots = 0;
   *max_slots = 1;
@@ -98,7 +108,7 @@ static tn_status count_and_allocate(tn_model *m, tni_exec *x, uint32_t *max_slot
     if (i->n_slots > *max_slots) *max_slots = i->n_slots;
   }
   x->tasks = TNI_NEW_ARRAY(m->arena, tni_etask, tasks);
-  x->regions = TNI_NEW_ARRAY(m->arena, tni_region, slots);
+  x->regions = TNI_NEW_ARRAY(m->arena, tni_region, slots + m->graph->n_outputs);
   x->region_of = TNI_NEW_ARRAY(m->arena, uint32_t, x->view.n_values);
   x->attached = TNI_NEW_ARRAY(m->arena, tni_attached *, x->n_programs);
   if (!x->tasks || !x->regions || !x->region_of || !x->attached) return tni_fail_memory(err, NULL);
@@ -116,6 +126,7 @@ static tn_status build_tasks(tn_model *m, tni_exec *x, tn_error *err) {
     for (uint32_t s = 0; s < max_slots; s++) temp_of[s] = TN_NONE;
     for (uint32_t t = 0; st == TN_OK && t < x->programs[p].info->n_tasks; t++) st = add_task(m, x, temp_of, p, t, err);
   }
+  if (st == TN_OK) add_step_outputs(m, x);
   return st;
 }
 

@@ -48,7 +48,9 @@ static tn_status size_task(sizing *z, uint32_t t, uint64_t *slot_bytes) {
   tn_dims dims = {.h = TN_HDR(tn_dims), .v = z->dims, .n = z->x->view.n_symbols};
   tn_measure me = {.h = TN_HDR(tn_measure), .slot_bytes = slot_bytes};
   for (uint32_t u = 0; u < e->info->n_uses; u++) slot_bytes[e->info->uses[u].slot] = 0;
+  tni_devlock_lock(p->dev->lock);
   tn_status st = p->dev->device->measure(p->program, e->task, &dims, &me);
+  tni_devlock_unlock(p->dev->lock);
   if (st != TN_OK) return tni_fail(z->err, st, p->dev->name, "plugin '%s' cannot measure '%s'", p->dev->name, e->label);
   for (uint32_t u = 0; u < e->info->n_uses; u++) {
     if (e->regions[u] == TN_NONE || z->x->regions[e->regions[u]].kind != TNI_R_TEMP) continue;

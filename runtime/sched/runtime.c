@@ -62,7 +62,7 @@ static tn_status list_devices(tn_runtime *rt, tn_error *err) {
     const tni_plugin_info *pi = tni_registry_get(rt->registry, i);
     for (uint32_t d = 0; d < pi->n_devices; d++) {
       tni_devlock *lock = &rt->locks[rt->n_devs];
-      pthread_mutex_init(&lock->m, NULL);
+      tni_devlock_init(lock);
       rt->devs[rt->n_devs++] = (tni_dev){.name = pi->name,
                                          .device = pi->devices[d],
                                          .plugin = pi->plugin,
@@ -133,7 +133,7 @@ tn_status tn_runtime_create(const tn_runtime_opts *opts, tn_runtime **out, tn_er
 void tn_runtime_destroy(tn_runtime *rt) {
   if (!rt) return;
   tni_registry_destroy(rt->registry);
-  for (uint32_t i = 0; i < rt->n_devs; i++) pthread_mutex_destroy(&rt->locks[i].m);
+  for (uint32_t i = 0; i < rt->n_devs; i++) tni_devlock_finish(&rt->locks[i]);
   tni_pool_destroy(rt->pool);
   tni_profile_destroy(rt->profile);
   tni_arena_destroy(rt->arena);

@@ -165,15 +165,18 @@ static tn_status run_engine(tn_session *s, const tni_dev *d, const tni_etask *e,
   tni_inflight *f = get_inflight(s);
   if (!f) return tni_fail_memory(err, e->label);
   tni_ticket_init(&f->ticket, &f->waker, &s->model->rt->log, e->track);
-  tn_item item = {
-      .h = TN_HDR(tn_item), .plan = t->plan, .args = t->args, .ticket = &f->ticket, .ready = tni_now_ns()};
+  tn_item item = {.h = TN_HDR(tn_item), .plan = t->plan, .args = t->args, .ticket = &f->ticket, .ready = tni_now_ns()};
   const tn_item *items[] = {&item};
   bool blocking = d->device->caps->engines[e->info->engine - 1]->flags & TN_ENGINE_BLOCKING;
   tni_ticket_arm(&f->ticket);
-  tn_status st = d->device->submit(d->device, e->info->engine, items, 1, blocking ? &s->run.run : NULL, err);
+  tn_error why;
+  tni_error_init(&why);
+  pthread_mutex_lock(&d->lock->submit);
+  tn_status st = d->device->submit(d->device, e->info->engine, items, 1, blocking ? &s->run.run : NULL, &why);
+  pthread_mutex_unlock(&d->lock->submit);
   if (st != TN_OK) {
     if (!tni_ticket_disarm(&f->ticket)) s->inflight = NULL;
-    return st;
+    return tni_plugin_result(d->name, e->label, st, &why, err);
   }
   st = tni_ticket_wait(&f->ticket, ENGINE_TIMEOUT_NS, err);
   if (st != TN_OK) {
