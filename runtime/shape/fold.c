@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/shape/edit.h"
 #include "runtime/shape/rules.h"
@@ -71,6 +72,12 @@ static bool prepare(const fold *f, tn_id id, tni_tensor *t) {
   return true;
 }
 
+static bool agrees(const fold *f, tn_id id, const tni_tensor *t) {
+  tni_tensor want = {.data = NULL};
+  return prepare(f, id, &want) && t->rank == want.rank && t->dtype == want.dtype && t->bytes == want.bytes &&
+         memcmp(t->dims, want.dims, want.rank * sizeof *want.dims) == 0;
+}
+
 static tn_status fold_eval(fold *f, tni_node *n) {
   tn_error local;
   tn_status st = TN_E_NO_MEMORY;
@@ -90,7 +97,13 @@ static tn_status fold_eval(fold *f, tni_node *n) {
     goto out;
   }
   for (uint32_t o = 0; st == TN_OK && o < n->pub.n_out; o++) {
-    if (n->pub.out[o] != TN_NONE) st = make_const(f, n, o, &out[o]);
+    if (n->pub.out[o] == TN_NONE) continue;
+    if (!agrees(f, n->pub.out[o], &out[o])) {
+      st = tni_fail(f->err, TN_E_INTERNAL, n->pub.name, "%s \"%s\": kernel and shape rule disagree", n->type,
+                    n->pub.name);
+    } else {
+      st = make_const(f, n, o, &out[o]);
+    }
   }
 out:
   free(in);

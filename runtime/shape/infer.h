@@ -34,8 +34,8 @@ TN_MUST_CHECK tn_status tni_infer_node(tni_graph *g, tn_id node, tn_error *err);
 TN_MUST_CHECK tn_status tni_infer_concrete(const tni_node *node, const tni_tensor *const *in, uint32_t n_in,
                                            tni_tensor *out, uint32_t n_out, tn_error *err);
 
-/* Runs one node. out: dtype, dims and bytes are set; data comes from the arena. An output that is absent in the node
- * has out zeroed and is not wanted. */
+/* Runs one node. out: dtype, dims and bytes are set, and stay as they are; data comes from the arena. An output that is
+ * absent in the node has out zeroed and is not wanted. */
 typedef tn_status (*tni_eval_fn)(void *ctx, const tni_node *node, const tni_tensor *const *in, uint32_t n_in,
                                  tni_tensor *out, uint32_t n_out, tni_arena *arena, tn_error *err);
 /* Replaces values whose symbolic elements or inputs are all constant by CONST values (through the host kernels given
