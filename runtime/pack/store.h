@@ -27,7 +27,7 @@ typedef struct tni_pack_item {
   const tn_format *format;
   const int64_t *params;
   uint32_t n_params;
-  const tn_weight *weight; /* whole matrix [N,K], parts already joined; raw may be NULL */
+  const tn_weight *weight;        /* whole matrix [N,K], parts already joined; raw may be NULL */
   const tni_pack_source *sources; /* one per part */
   const tn_weight *const *parts;  /* one per part: their content is what is hashed (raw if there, else rows()) */
   uint32_t n_parts;
@@ -41,8 +41,8 @@ typedef struct tni_pack_opts {
   const char *dir;        /* cache folder; NULL or "": uncached */
   const char *model_name; /* base of the file name, cleaned by the store */
   const char *device_name;
-  uint64_t max_bytes;     /* of all packed files in dir; oldest used are evicted; 0: no limit */
-  const tn_host *host;    /* for format->begin */
+  uint64_t max_bytes;  /* of all packed files in dir; oldest used are evicted; 0: no limit */
+  const tn_host *host; /* for format->begin */
   tni_pool *pool;
   const tni_log *log;
   tni_pack_progress progress;
@@ -51,9 +51,9 @@ typedef struct tni_pack_opts {
 } tni_pack_opts;
 
 typedef struct tni_pack_stats {
-  uint64_t packed_segments, packed_bytes;   /* made in this call */
-  uint64_t mapped_segments, mapped_bytes;   /* found in the file */
-  uint64_t repaired_segments;               /* found with a wrong checksum, packed again */
+  uint64_t packed_segments, packed_bytes; /* made in this call */
+  uint64_t mapped_segments, mapped_bytes; /* found in the file */
+  uint64_t repaired_segments;             /* found with a wrong checksum, packed again */
   int64_t pack_ns;
   int cached; /* 0: the segments live in memory only */
   char path[512];

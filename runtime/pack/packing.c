@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Packing one matrix: begin, rows in strips over the pool, end. Between strips the caller's thread reports progress and
+ * looks for a cancellation.
+ */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "runtime/pack/internal.h"
+
+static const int64_t ELEMS_PER_PIECE = 256 * 1024;
+
+typedef struct strip {
+  const tn_format *format;
+  tn_pack *pack;
+  void *dst;
+  int64_t first_unit, unit, N;
+  _Atomic int32_t status;
+} strip;
+
+static void pack_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  strip *j = arg;
+  (void)worker;
+  if (atomic_load_explicit(&j->status, memory_order_relaxed) != TN_OK) return;
+  int64_t n0 = (j->first_unit + begin) * j->unit, n1 = (j->first_unit + end) * j->unit;
+  tn_status st = j->format->rows(j->pack, n0, n1 < j->N ? n1 : j->N, j->dst);
+  if (st != TN_OK) atomic_store(&j->status, st);
+}
+
+static tn_status pack_strips(tni_pack_store *s, strip *j, const tni_pk_want *w) {
+  int64_t units = (j->N + j->unit - 1) / j->unit, K = w->item->weight->K;
+  int64_t row = K > 0 ? K : 1;
+  int64_t grain = ELEMS_PER_PIECE / row / j->unit;
+  if (grain < 1) grain = 1;
+  int64_t step = grain * (int64_t)tni_pool_workers(s->o->pool) * 8;
+  for (int64_t at = 0; at < units; at += step) {
+    int64_t n = units - at < step ? units - at : step;
+    if (tni_pk_cancelled(s)) return TN_E_CANCELLED;
+    j->first_unit = at;
+    tni_pool_for(s->o->pool, n, grain, pack_units, j);
+    tn_status st = atomic_load(&j->status);
+    if (st != TN_OK) return st;
+    if (s->o->progress)
+      s->o->progress(s->o->progress_user, w->item->name,
+                     s->done_bytes + (uint64_t)((double)w->size.bytes * (double)(at + n) / (double)units),
+                     s->total_bytes);
+  }
+  return TN_OK;
+}
+
+tn_status tni_pk_pack(tni_pack_store *s, const tni_pk_want *w, uint8_t *dst, tn_error *err) {
+  const tni_pack_item *it = w->item;
+  const char *name = it->name ? it->name : "weight";
+  tn_weight weight = *it->weight;
+  memset(weight.hash, 0, sizeof weight.hash);
+  memcpy(weight.hash, &w->content, sizeof w->content);
+  strip j = {.format = it->format, .dst = dst, .unit = w->size.row_unit, .N = weight.N};
+  if (tni_pk_cancelled(s)) return tni_fail(err, TN_E_CANCELLED, name, "packing was cancelled");
+  tn_status st = it->format->begin(s->o->host, it->format, &weight, it->params, it->n_params, &j.pack, err);
+  if (st == TN_OK) {
+    st = pack_strips(s, &j, w);
+    tn_status ended = it->format->end(j.pack, st == TN_OK ? dst : NULL);
+    if (st == TN_OK) st = ended;
+  }
+  s->done_bytes += w->size.bytes;
+  if (st == TN_E_CANCELLED) return tni_fail(err, st, name, "packing was cancelled");
+  if (st != TN_OK)
+    return tni_fail(err, st, name, "cannot pack '%s' as '%s' (%s)", name, it->format->name, tni_status_name(st));
+  return TN_OK;
+}
