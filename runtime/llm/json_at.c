@@ -10,7 +10,11 @@
 /* Both parsers below pass here so that the same files are accepted everywhere. */
 tn_status tni_json_parse(const char *text, size_t n, const char *file, json_t **out, tn_error *err) {
   json_error_t je;
-  json_t *v = json_loadb(text ? text : "", n, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &je);
+  size_t flags = JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES;
+  json_t *v = json_loadb(text ? text : "", n, flags, &je);
+  /* tokenizer_config.json writes "no limit" as an integer of 31 digits */
+  if (!v && json_error_code(&je) == json_error_numeric_overflow)
+    v = json_loadb(text ? text : "", n, flags | JSON_DECODE_INT_AS_REAL, &je);
   if (!v) {
     if (json_error_code(&je) == json_error_out_of_memory) return tni_fail_memory(err, file);
     return tni_fail(err, TN_E_INVALID, file, "not valid JSON: line %d column %d: %s", je.line, je.column, je.text);
@@ -91,8 +95,10 @@ tn_status tni_at_bool(const tni_at *a, bool dflt, bool *out, tn_error *err) {
 }
 
 tn_status tni_at_int(const tni_at *a, int64_t lo, int64_t hi, int64_t *out, tn_error *err) {
-  if (!json_is_integer(a->v)) return wrong_type(a, "an integer", err);
-  int64_t v = json_integer_value(a->v);
+  double real = json_is_real(a->v) ? json_real_value(a->v) : 0.5;
+  bool whole = real >= -9e15 && real <= 9e15 && real == (double)(int64_t)real;
+  if (!json_is_integer(a->v) && !whole) return wrong_type(a, "an integer", err);
+  int64_t v = whole ? (int64_t)real : json_integer_value(a->v);
   if (v < lo || v > hi)
     return tni_at_fail(a, TN_E_INVALID, err, "%" PRId64 " is not in %" PRId64 "..%" PRId64, v, lo, hi);
   *out = v;

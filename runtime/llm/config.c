@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/llm/config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/llm/json_at.h"
+
+typedef tn_status (*read_fn)(const tni_at *root, tni_lm_config *c, tn_error *err);
+
+static tn_status read_id(const tni_at *root, const char *key, int32_t *out, tn_error *err) {
+  tni_at a = tni_at_key(root, key);
+  int64_t v;
+  if (!a.v) return TN_OK;
+  if (json_is_array(a.v)) a = tni_at_item(&a, 0);
+  if (!a.v) return TN_OK;
+  tn_status st = tni_at_int(&a, -1, INT32_MAX, &v, err);
+  if (st == TN_OK) *out = (int32_t)v;
+  return st;
+}
+
+/* One id or a list; replaces what an earlier file said. */
+static tn_status read_eos(const tni_at *root, tni_lm_config *c, tn_error *err) {
+  tni_at a = tni_at_key(root, "eos_token_id");
+  int64_t v;
+  size_t n = 1;
+  if (!a.v) return TN_OK;
+  bool list = json_is_array(a.v);
+  tn_status st = list ? tni_at_array(&a, TNI_CONFIG_EOS, &n, err) : TN_OK;
+  if (st != TN_OK) return st;
+  c->n_eos = 0;
+  for (size_t i = 0; i < n && st == TN_OK; i++) {
+    tni_at x = list ? tni_at_item(&a, i) : a;
+    st = tni_at_int(&x, -1, INT32_MAX, &v, err);
+    if (st == TN_OK && v >= 0) c->eos[c->n_eos++] = (int32_t)v;
+  }
+  return st;
+}
+
+static tn_status read_size(const tni_at *root, const char *key, int64_t *out, tn_error *err) {
+  tni_at a = tni_at_key(root, key);
+  return a.v ? tni_at_int(&a, 1, INT32_MAX, out, err) : TN_OK;
+}
+
+static tn_status read_sampling(const tni_at *root, tni_lm_config *c, tn_error *err) {
+  tni_at sample = tni_at_key(root, "do_sample"), k = tni_at_key(root, "top_k");
+  int64_t top_k = c->top_k;
+  tn_status st = TN_OK;
+  if (sample.v) {
+    st = tni_at_bool(&sample, false, &c->do_sample, err);
+    c->has_do_sample = true;
+  }
+  const struct {
+    const char *key;
+    double *out, lo, hi;
+  } numbers[] = {{"temperature", &c->temperature, 0, 1e6},
+                 {"top_p", &c->top_p, 0, 1},
+                 {"min_p", &c->min_p, 0, 1},
+                 {"repetition_penalty", &c->repeat_penalty, 1e-6, 1e6}};
+  for (size_t i = 0; i < 4 && st == TN_OK; i++) {
+    tni_at a = tni_at_key(root, numbers[i].key);
+    st = tni_at_number(&a, numbers[i].out, err);
+    double v = *numbers[i].out;
+    if (st == TN_OK && !(v >= numbers[i].lo && v <= numbers[i].hi))
+      st = tni_at_fail(&a, TN_E_INVALID, err, "%g is not in %g..%g", v, numbers[i].lo, numbers[i].hi);
+  }
+  if (st == TN_OK && k.v) st = tni_at_int(&k, 0, INT32_MAX, &top_k, err);
+  c->top_k = (uint32_t)top_k;
+  return st;
+}
+
+static tn_status read_ids(const tni_at *root, tni_lm_config *c, tn_error *err) {
+  tn_status st = read_id(root, "bos_token_id", &c->bos, err);
+  if (st == TN_OK) st = read_id(root, "pad_token_id", &c->pad, err);
+  return st == TN_OK ? read_eos(root, c, err) : st;
+}
+
+/* Multimodal exports keep the language model's part in text_config. */
+static tn_status read_config(const tni_at *root, tni_lm_config *c, tn_error *err) {
+  static const char *const context[] = {"max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length",
+                                        "seq_length"};
+  tni_at text = tni_at_key(root, "text_config");
+  const tni_at *a = json_is_object(text.v) ? &text : root;
+  tn_status st = read_ids(root, c, err);
+  int64_t found = 0;
+  for (size_t i = 0; i < sizeof context / sizeof *context && st == TN_OK && !found; i++)
+    st = read_size(a, context[i], &found, err);
+  if (found) c->context = found;
+  return st == TN_OK ? read_size(a, "vocab_size", &c->vocab, err) : st;
+}
+
+static tn_status read_generation(const tni_at *root, tni_lm_config *c, tn_error *err) {
+  tn_status st = read_ids(root, c, err);
+  return st == TN_OK ? read_sampling(root, c, err) : st;
+}
+
+static tn_status read_genai(const tni_at *root, tni_lm_config *c, tn_error *err) {
+  tni_at model = tni_at_key(root, "model"), search = tni_at_key(root, "search");
+  tn_status st = tni_at_object(&model, err);
+  if (st == TN_OK) st = read_ids(&model, c, err);
+  if (st == TN_OK) st = read_size(&model, "context_length", &c->context, err);
+  if (st == TN_OK) st = read_size(&model, "vocab_size", &c->vocab, err);
+  return st == TN_OK && json_is_object(search.v) ? read_sampling(&search, c, err) : st;
+}
+
+/* "<s>" or {"content": "<s>", ...} */
+static tn_status read_token(const tni_at *root, const char *key, char out[TNI_CONFIG_TOKEN], tn_error *err) {
+  tni_at a = tni_at_key(root, key);
+  tni_view v;
+  if (!a.v) return TN_OK;
+  if (json_is_object(a.v)) a = tni_at_key(&a, "content");
+  tn_status st = tni_at_string(&a, &v, err);
+  if (st != TN_OK) return st;
+  if (v.n >= TNI_CONFIG_TOKEN) return tni_at_fail(&a, TN_E_LIMIT, err, "%zu bytes", v.n);
+  memcpy(out, v.v, v.n);
+  out[v.n] = '\0';
+  return TN_OK;
+}
+
+static tn_status read_tokenizer(const tni_at *root, tni_lm_config *c, tn_error *err) {
+  tni_at add = tni_at_key(root, "add_bos_token");
+  tn_status st = tni_at_bool(&add, false, &c->add_bos, err);
+  if (st == TN_OK) st = read_token(root, "bos_token", c->bos_token, err);
+  return st == TN_OK ? read_token(root, "eos_token", c->eos_token, err) : st;
+}
+
+static tn_status read_file(const char *folder, const char *name, read_fn read, tni_lm_config *c, tn_error *err) {
+  char path[4096];
+  if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
+    return tni_fail(err, TN_E_LIMIT, folder, "the path is too long");
+  json_t *tree = NULL;
+  tn_error mine;
+  tni_error_init(&mine);
+  tn_status st = tni_json_load(path, &tree, &mine);
+  if (st == TN_E_UNAVAILABLE) return TN_OK;
+  tni_at root = tni_at_root(tree, path);
+  if (st == TN_OK) st = tni_at_object(&root, &mine);
+  if (st == TN_OK) st = read(&root, c, &mine);
+  json_decref(tree);
+  return st == TN_OK ? TN_OK : tni_fail(err, st, mine.where, "%s", mine.message);
+}
+
+tn_status tni_lm_config_load(const char *folder, tni_lm_config *out, tn_error *err) {
+  static const struct {
+    const char *name;
+    read_fn read;
+  } files[] = {{"genai_config.json", read_genai},
+               {"config.json", read_config},
+               {"generation_config.json", read_generation},
+               {"tokenizer_config.json", read_tokenizer}};
+  tni_lm_config c = {.bos = -1, .pad = -1, .temperature = 1, .top_p = 1, .repeat_penalty = 1};
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    tn_status st = read_file(folder, files[i].name, files[i].read, &c, err);
+    if (st != TN_OK) return st;
+  }
+  *out = c;
+  return TN_OK;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a model folder says about generation: config.json, generation_config.json, tokenizer_config.json (Hugging Face)
+ * and genai_config.json (ONNX Runtime GenAI). Each may be absent. generation_config.json wins over config.json, both
+ * over genai_config.json. A wrong type or value is TN_E_INVALID with file and key.
+ */
+#ifndef TENON_LLM_CONFIG_H
+#define TENON_LLM_CONFIG_H
+
+#include <stdbool.h>
+
+#include "runtime/base/error.h"
+
+enum { TNI_CONFIG_EOS = 64, TNI_CONFIG_TOKEN = 256 };
+
+typedef struct tni_lm_config {
+  int64_t context, vocab; /* 0: not said */
+  int32_t bos, pad;       /* -1: none */
+  int32_t eos[TNI_CONFIG_EOS];
+  size_t n_eos;
+  bool has_do_sample, do_sample;
+  double temperature, top_p, min_p, repeat_penalty;              /* 1, 1, 0, 1 where not said */
+  uint32_t top_k;                                                /* 0 where not said */
+  bool add_bos;                                                  /* tokenizer_config.json: add_bos_token */
+  char bos_token[TNI_CONFIG_TOKEN], eos_token[TNI_CONFIG_TOKEN]; /* texts; empty: not said */
+} tni_lm_config;
+
+/* folder: without a slash at the end. */
+TN_MUST_CHECK tn_status tni_lm_config_load(const char *folder, tni_lm_config *out, tn_error *err);
+
+#endif

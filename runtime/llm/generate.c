@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The generation loop. A token is given to the caller once it is known whether it is the last, so that its text holds
+ * everything that was waiting for more.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/llm/lm.h"
+#include "runtime/llm/sampler.h"
+#include "runtime/llm/stop.h"
+#include "runtime/llm/str.h"
+#include "runtime/llm/unicode.h"
+
+typedef struct gen {
+  tn_chat *c;
+  const tn_gen_params *p;
+  tn_token_fn fn;
+  void *user;
+  tn_error *err;
+  tni_sampler *sampler;
+  tni_stop *stop;
+  tni_detok *detok; /* NULL: no tokenizer */
+  size_t skip;      /* bytes of the stream that are still the conversation's own text */
+  tni_str text;     /* of this token */
+  tn_gen_result res;
+} gen;
+
+/* The decoder has seen the conversation, so that the first new token is decoded as a continuation (its space stays).
+ * What of that text is not out yet is passed over when it comes. */
+static tn_status prime(gen *g) {
+  const tn_lm *lm = g->c->lm;
+  char *all = NULL;
+  const char *t;
+  size_t len, sum = 0;
+  if (!lm->tok) return TN_OK;
+  g->detok = tni_detok_create(lm->tok, true);
+  if (!g->detok) return tni_fail_memory(g->err, "decoder");
+  tn_status st = tni_tokenizer_decode(lm->tok, g->c->history, g->c->n, true, &all, &sum, g->err);
+  free(all);
+  for (size_t i = 0; i < g->c->n && st == TN_OK; i++) {
+    st = tni_detok_push(g->detok, g->c->history[i], &t, &len, g->err);
+    if (st == TN_OK) sum -= len < sum ? len : sum;
+  }
+  g->skip = sum;
+  return st;
+}
+
+/* Appends text to g->text through the stop strings. */
+static tn_status pass(gen *g, const char *t, size_t len, bool *hit) {
+  size_t drop = g->skip < len ? g->skip : len;
+  g->skip -= drop;
+  while (drop < len && ((unsigned char)t[drop] & 0xc0) == 0x80) drop++; /* never half a character */
+  const char *sure;
+  size_t n;
+  tn_status st = tni_stop_push(g->stop, t + drop, len - drop, &sure, &n, hit, g->err);
+  if (st == TN_OK) tni_str_add(&g->text, sure, n);
+  return st;
+}
+
+static tn_status add_text(gen *g, int32_t id, bool last, bool *hit) {
+  const char *t = "";
+  size_t len = 0;
+  *hit = false;
+  tni_str_clear(&g->text);
+  if (!g->detok) return TN_OK;
+  tn_status st = tni_detok_push(g->detok, id, &t, &len, g->err);
+  if (st == TN_OK) st = pass(g, t, len, hit);
+  if (st != TN_OK || !last || *hit) return st;
+  st = tni_detok_finish(g->detok, &t, &len, g->err);
+  if (st == TN_OK) st = pass(g, t, len, hit);
+  if (st == TN_OK && !*hit) {
+    tni_stop_finish(g->stop, &t, &len);
+    tni_str_add(&g->text, t, len);
+  }
+  return st;
+}
+
+/* Why this token is the last, 0 if it is not (yet). */
+static uint32_t ends(const gen *g, int32_t id) {
+  if (!(g->p->flags & TN_GEN_IGNORE_EOS) && tn_lm_is_eos(g->c->lm, id)) return TN_STOP_EOS;
+  if (g->p->max_tokens && g->res.new_tokens + 1 >= g->p->max_tokens) return TN_STOP_LENGTH;
+  return g->c->n + 1 >= (size_t)g->c->lm->context ? TN_STOP_CONTEXT : 0;
+}
+
+static tn_status one_token(gen *g, const float *logits) {
+  int32_t id;
+  bool hit;
+  tn_status st = tni_sampler_pick(g->sampler, logits, &id, g->err);
+  if (st != TN_OK) return st;
+  tni_sampler_see(g->sampler, id);
+  uint32_t why = ends(g, id);
+  st = tni_chat_append(g->c, &id, 1, g->err);
+  if (st == TN_OK) st = add_text(g, id, why != 0, &hit);
+  if (st == TN_OK && g->text.failed) st = tni_fail_memory(g->err, "text");
+  if (st != TN_OK) return st;
+  g->res.new_tokens++;
+  if (hit && why != TN_STOP_EOS) why = TN_STOP_STRING;
+  int asked = g->fn ? g->fn(g->user, id, g->text.n ? g->text.v : "", g->text.n) : 0;
+  g->res.reason = why ? why : asked ? TN_STOP_CALLBACK : 0;
+  return TN_OK;
+}
+
+static tn_status start(gen *g, size_t vocab) {
+  const tn_gen_params *p = g->p;
+  tni_sampler_params sp = {p->temperature, p->top_p, p->min_p, p->repeat_penalty, p->top_k, p->seed};
+  tn_status st = tni_sampler_create(vocab, &sp, &g->sampler, g->err);
+  for (size_t i = 0; st == TN_OK && i < g->c->n; i++) tni_sampler_see(g->sampler, g->c->history[i]);
+  return st;
+}
+
+static tn_status loop(gen *g) {
+  const float *logits;
+  size_t rows, vocab;
+  int64_t t0 = tni_now_ns();
+  tn_status st = tni_chat_step(g->c, true, &logits, &rows, &vocab, g->err);
+  int64_t t1 = tni_now_ns();
+  g->res.prefill_ns = t1 - t0;
+  if (st == TN_OK) st = start(g, vocab);
+  if (st == TN_OK && g->c->n >= (size_t)g->c->lm->context) g->res.reason = TN_STOP_CONTEXT;
+  while (st == TN_OK && !g->res.reason) {
+    st = one_token(g, logits);
+    if (st == TN_OK && !g->res.reason) st = tni_chat_step(g->c, true, &logits, &rows, &vocab, g->err);
+  }
+  g->res.decode_ns = tni_now_ns() - t1;
+  return st;
+}
+
+/* Parameters are looked at before anything runs. */
+static tn_status check(const tn_gen_params *p, tn_error *err) {
+  if (p->h.size < sizeof *p)
+    return tni_fail(err, TN_E_INVALID, "params", "size %u: call tn_gen_params_init", p->h.size);
+  if (p->n_stop && !p->stop) return tni_fail(err, TN_E_INVALID, "stop", "n_stop is %u and stop is NULL", p->n_stop);
+  tni_sampler *s = NULL;
+  tni_sampler_params sp = {p->temperature, p->top_p, p->min_p, p->repeat_penalty, p->top_k, p->seed};
+  tn_status st = tni_sampler_create(1, &sp, &s, err);
+  tni_sampler_destroy(s);
+  return st;
+}
+
+static tn_status run(gen *g, const int32_t *ids, size_t n, tn_error *err) {
+  tn_chat *c = g->c;
+  size_t before = c->n, fed = c->fed;
+  tn_status st = tni_chat_append(c, ids, n, err);
+  if (st == TN_OK && c->n == c->fed)
+    st = tni_fail(err, TN_E_INVALID, "prompt", "it is empty and the model has no BOS token");
+  g->res.prompt_tokens = (uint32_t)(c->n - c->fed);
+  if (st == TN_OK) st = tni_stop_create(g->p->stop, g->p->n_stop, &g->stop, err);
+  if (st == TN_OK) st = prime(g);
+  if (st == TN_OK) st = loop(g);
+  if (st != TN_OK && c->fed == fed) c->n = before; /* the prompt never ran */
+  tni_sampler_destroy(g->sampler);
+  tni_stop_destroy(g->stop);
+  tni_detok_destroy(g->detok);
+  tni_str_finish(&g->text);
+  return st;
+}
+
+tn_status tn_generate_ids(tn_chat *c, const int32_t *ids, size_t n, const tn_gen_params *p, tn_token_fn fn, void *user,
+                          tn_gen_result *res, tn_error *err) {
+  tn_gen_params defaults;
+  if (n && !ids) return tni_fail(err, TN_E_INVALID, "ids", "NULL");
+  tn_lm_gen_defaults(c->lm, &defaults);
+  gen g = {.c = c, .p = p ? p : &defaults, .fn = fn, .user = user, .err = err};
+  tn_status st = check(g.p, err);
+  if (st != TN_OK) return st;
+  atomic_store(&c->cancelled, false);
+  st = run(&g, ids, n, err);
+  if (st != TN_OK) return st;
+  g.res.h = (tn_hdr){sizeof g.res, 1, 0};
+  if (res) *res = g.res;
+  return TN_OK;
+}
+
+tn_status tn_generate(tn_chat *c, const char *prompt, size_t n, const tn_gen_params *p, tn_token_fn fn, void *user,
+                      tn_gen_result *res, tn_error *err) {
+  tni_ids ids = {0};
+  bool special = c->n == 0 && !(p && p->flags & TN_GEN_NO_SPECIAL);
+  bool more = n == 0 && c->n > c->fed; /* an empty prompt goes on where the last call ended */
+  tn_status st = more ? TN_OK : tni_lm_prompt(c->lm, prompt, n, special, &ids, err);
+  if (st == TN_OK) st = tn_generate_ids(c, ids.v, ids.n, p, fn, user, res, err);
+  tni_ids_free(&ids);
+  return st;
+}

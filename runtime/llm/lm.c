@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/llm/lm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static char *join(const char *folder, const char *name) {
+  char *p = NULL;
+  return asprintf(&p, "%s/%s", folder, name) < 0 ? NULL : p;
+}
+
+/* The folder of a model file, or the path itself; without slashes at the end. */
+static char *folder_of(const char *path) {
+  struct stat sb;
+  char *p = strdup(path);
+  if (!p) return NULL;
+  bool file = stat(path, &sb) == 0 && S_ISREG(sb.st_mode);
+  size_t n = strlen(p);
+  while (n > 1 && p[n - 1] == '/') p[--n] = '\0';
+  if (!file) return p;
+  char *slash = strrchr(p, '/');
+  if (!slash) {
+    free(p);
+    return strdup(".");
+  }
+  *(slash == p ? slash + 1 : slash) = '\0';
+  return p;
+}
+
+static tn_status load_tokenizer(tn_lm *lm, tn_error *err) {
+  tn_error mine;
+  tni_error_init(&mine);
+  tn_status st = tni_tokenizer_load(lm->tok_path, &lm->tok, &mine);
+  if (st == TN_OK || st == TN_E_UNAVAILABLE) return TN_OK;
+  return tni_fail(err, st, mine.where, "%s", mine.message);
+}
+
+static void resolve_tokens(tn_lm *lm) {
+  tni_lm_config *c = &lm->config;
+  lm->bos = c->bos;
+  if (!lm->tok) return;
+  if (lm->bos < 0 && *c->bos_token) lm->bos = tni_tokenizer_id(lm->tok, c->bos_token);
+  if (c->n_eos == 0 && *c->eos_token) {
+    int32_t id = tni_tokenizer_id(lm->tok, c->eos_token);
+    if (id >= 0) c->eos[c->n_eos++] = id;
+  }
+}
+
+static tn_status load(tn_lm *lm, tn_runtime *rt, const char *path, const tn_lm_opts *o, tn_error *err) {
+  char *folder = folder_of(path);
+  if (folder) lm->tok_path = join(folder, "tokenizer.json");
+  tn_status st = lm->tok_path ? tni_lm_config_load(folder, &lm->config, err) : tni_fail_memory(err, path);
+  free(folder);
+  if (st == TN_OK) st = load_tokenizer(lm, err);
+  if (st != TN_OK) return st;
+  resolve_tokens(lm);
+  int64_t max = o ? o->max_seq : 0;
+  lm->context = lm->config.context ? lm->config.context : INT32_MAX;
+  if (max > 0 && max < lm->context) lm->context = max;
+  tn_model_opts mo = {.h = {sizeof mo, 1, 0}, .flags = o ? o->model_flags : 0, .max_seq = max};
+  st = tn_model_load(rt, path, &mo, &lm->model, err);
+  return st == TN_OK ? tni_lm_io_read(lm->model, &lm->io, err) : st;
+}
+
+tn_status tn_lm_load(tn_runtime *rt, const char *path, const tn_lm_opts *o, tn_lm **out, tn_error *err) {
+  if (!path || !out) return tni_fail(err, TN_E_INVALID, "tn_lm_load", "path and out must not be NULL");
+  if (o && o->h.size < sizeof *o) return tni_fail(err, TN_E_INVALID, "tn_lm_load", "opts has size %u", o->h.size);
+  if (o && o->max_seq < 0) return tni_fail(err, TN_E_INVALID, "max_seq", "%lld", (long long)o->max_seq);
+  tn_lm *lm = calloc(1, sizeof *lm);
+  if (!lm) return tni_fail_memory(err, path);
+  tn_status st = load(lm, rt, path, o, err);
+  if (st != TN_OK) {
+    tn_lm_destroy(lm);
+    return st;
+  }
+  *out = lm;
+  return TN_OK;
+}
+
+void tn_lm_destroy(tn_lm *lm) {
+  if (!lm) return;
+  tni_lm_io_finish(&lm->io);
+  if (lm->model) tn_model_destroy(lm->model);
+  tni_tokenizer_destroy(lm->tok);
+  free(lm->tok_path);
+  free(lm);
+}
+
+tn_model *tn_lm_model(tn_lm *lm) { return lm->model; }
+
+int64_t tn_lm_context(const tn_lm *lm) { return lm->context; }
+
+void tn_gen_params_init(tn_gen_params *p) {
+  *p = (tn_gen_params){.h = {sizeof *p, 1, 0}, .temperature = 1, .top_p = 1, .repeat_penalty = 1};
+}
+
+void tn_lm_gen_defaults(const tn_lm *lm, tn_gen_params *p) {
+  const tni_lm_config *c = &lm->config;
+  tn_gen_params_init(p);
+  bool greedy = c->has_do_sample && !c->do_sample;
+  p->temperature = greedy ? 0 : (float)c->temperature;
+  p->top_k = c->top_k;
+  p->top_p = c->top_p > 0 ? (float)c->top_p : 1;
+  p->min_p = (float)c->min_p;
+  p->repeat_penalty = (float)c->repeat_penalty;
+}
+
+int32_t tn_lm_bos(const tn_lm *lm) { return lm->bos; }
+
+int tn_lm_is_eos(const tn_lm *lm, int32_t id) {
+  for (size_t i = 0; i < lm->config.n_eos; i++)
+    if (lm->config.eos[i] == id) return 1;
+  return 0;
+}
+
+static tn_status need_tokenizer(const tn_lm *lm, tn_error *err) {
+  if (lm->tok) return TN_OK;
+  return tni_fail(err, TN_E_UNAVAILABLE, lm->tok_path, "the file is missing: this model takes ids only");
+}
+
+/* As Hugging Face does, BOS comes from the tokenizer's template, or from add_bos_token in tokenizer_config.json. */
+static tn_status encode(const tn_lm *lm, const char *text, size_t n, bool special, tni_ids *ids, tn_error *err) {
+  tn_status st = need_tokenizer(lm, err);
+  if (st == TN_OK && n && !text) st = tni_fail(err, TN_E_INVALID, "text", "NULL");
+  if (st == TN_OK) st = tni_tokenizer_encode(lm->tok, text, n, special, ids, err);
+  if (st != TN_OK) return st;
+  bool add = special && lm->config.add_bos && lm->bos >= 0 && !(ids->n && ids->v[0] == lm->bos);
+  int32_t *v = realloc(ids->v, (ids->n + 1) * sizeof *v); /* room for BOS; never NULL for the caller */
+  if (!v) {
+    tni_ids_free(ids);
+    return tni_fail_memory(err, "ids");
+  }
+  ids->v = v;
+  if (!add) return TN_OK;
+  memmove(v + 1, v, ids->n * sizeof *v);
+  v[0] = lm->bos;
+  ids->n++;
+  return TN_OK;
+}
+
+tn_status tni_lm_prompt(const tn_lm *lm, const char *text, size_t n, bool special, tni_ids *out, tn_error *err) {
+  if (n == 0 && special && !lm->tok && lm->bos >= 0) { /* an empty prompt needs no tokenizer */
+    out->v = malloc(sizeof *out->v);
+    if (!out->v) return tni_fail_memory(err, "ids");
+    out->v[0] = lm->bos;
+    out->n = 1;
+    return TN_OK;
+  }
+  tn_status st = encode(lm, text, n, special, out, err);
+  if (st == TN_OK && out->n == 0 && special && lm->bos >= 0) out->v[out->n++] = lm->bos;
+  return st;
+}
+
+tn_status tn_lm_encode(const tn_lm *lm, const char *text, size_t n, int add_special, int32_t **ids, size_t *n_ids,
+                       tn_error *err) {
+  tni_ids x = {0};
+  tn_status st = encode(lm, text, n, add_special != 0, &x, err);
+  if (st != TN_OK) return st;
+  *ids = x.v;
+  *n_ids = x.n;
+  return TN_OK;
+}
+
+tn_status tn_lm_decode(const tn_lm *lm, const int32_t *ids, size_t n, int skip_special, char **text, size_t *n_text,
+                       tn_error *err) {
+  tn_status st = need_tokenizer(lm, err);
+  return st == TN_OK ? tni_tokenizer_decode(lm->tok, ids, n, skip_special != 0, text, n_text, err) : st;
+}

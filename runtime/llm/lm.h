@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inside of tn_lm and tn_chat: what a model's inputs and outputs mean (lm_io.c), one step over the public session API
+ * (chat.c), and the loop above it (generate.c).
+ *
+ * A step feeds tokens [fed, fed + n) of the history. With a cache, the present.* outputs are copied into memory of the
+ * chat that grows geometrically and become the next past; without one, the whole history is run again. A failed step
+ * changes nothing.
+ */
+#ifndef TENON_LLM_LM_H
+#define TENON_LLM_LM_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <tenon/tenon.h>
+
+#include "runtime/base/error.h"
+#include "runtime/llm/config.h"
+#include "runtime/llm/tokenizer.h"
+
+typedef enum tni_role {
+  TNI_IN_IDS,            /* [1, S] */
+  TNI_IN_MASK,           /* [1, past + S], ones */
+  TNI_IN_POSITIONS,      /* [1, S]: past .. past + S - 1 */
+  TNI_IN_CACHE_POSITION, /* [S]: the same */
+  TNI_IN_USE_CACHE,      /* [1]: past > 0 */
+  TNI_IN_PAST
+} tni_role;
+
+typedef struct tni_in {
+  const tn_io_info *info;
+  tni_role role;
+  uint32_t axis;    /* Past: the axis that grows */
+  uint32_t present; /* Past: which output continues it */
+} tni_in;
+
+typedef struct tni_lm_io {
+  tni_in *in;
+  uint32_t n_in, n_past;
+  uint32_t logits; /* output index */
+  const tn_io_info *logits_info;
+} tni_lm_io;
+
+struct tn_lm {
+  tn_model *model;
+  tni_tokenizer *tok; /* NULL: no tokenizer.json, ids only */
+  char *tok_path;
+  tni_lm_config config;
+  tni_lm_io io;
+  int64_t context;
+  int32_t bos;
+};
+
+/* TN_E_UNSUPPORTED names the input or output that nobody here knows how to feed or read. */
+TN_MUST_CHECK tn_status tni_lm_io_read(tn_model *m, tni_lm_io *io, tn_error *err);
+void tni_lm_io_finish(tni_lm_io *io);
+size_t tni_dtype_bytes(tn_dtype dt); /* 0: not a type that inputs or logits have here */
+
+/* Growing bytes. */
+typedef struct tni_mem {
+  void *v;
+  size_t cap;
+} tni_mem;
+
+struct tn_chat {
+  tn_lm *lm;
+  tn_session *session;
+  int32_t *history;
+  size_t n, cap, fed; /* tokens; those in the cache */
+  tni_mem *feed;      /* [n_in] what each input points to */
+  tn_tensor *in, *out;
+  const tn_tensor **in_ptr;
+  tni_mem logits; /* when they are not f32 */
+  atomic_bool cancelled;
+};
+
+/* Appends to the history (not run yet). TN_E_LIMIT with both lengths, TN_E_INVALID for ids outside the vocabulary. */
+TN_MUST_CHECK tn_status tni_chat_append(tn_chat *c, const int32_t *ids, size_t n, tn_error *err);
+/* Runs what is not fed yet. *rows logits rows of *vocab each; the last belongs to the last token. last_only: *rows
+ * is 1. */
+TN_MUST_CHECK tn_status tni_chat_step(tn_chat *c, bool last_only, const float **logits, size_t *rows, size_t *vocab,
+                                      tn_error *err);
+/* Ids of a prompt for this conversation: template and BOS only at its start. malloc'd. */
+TN_MUST_CHECK tn_status tni_lm_prompt(const tn_lm *lm, const char *text, size_t n, bool special, tni_ids *out,
+                                      tn_error *err);
+
+#endif
