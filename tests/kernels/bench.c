@@ -88,9 +88,9 @@ static void bench_gemm(const tni_x86_kernel *k, int64_t M, int64_t N, int64_t K)
     double macs = bench_peak(2000000, &s32);
     peak[i] = (now() - s) / macs;
     s = now();
-    for (int64_t b = 0; b < g.row_blocks; b++) {
-      for (int64_t m = 0; m < M; m += 96) {
-        int64_t m1 = m + 96 < M ? m + 96 : M;
+    for (int64_t m = 0; m < M; m += 96) { /* as the plugin's units run */
+      int64_t m1 = m + 96 < M ? m + 96 : M;
+      for (int64_t b = 0; b < g.row_blocks; b++) {
         ((tni_x86_gemm_fn)k->fn)(w + b * g.row_block_bytes, (size_t)g.superblocks, &a.a, (size_t)m, (size_t)m1, acc);
         sink += (uint64_t)(int64_t)acc[0];
       }

@@ -10,7 +10,7 @@
 
 /* Reads n bytes (a multiple of 256) and returns something of them. */
 uint64_t bench_read(const void *p, size_t n);
-/* n rounds of 12 independent maddubs + add of 32 byte products; returns the multiply-adds done. */
+/* n rounds of 8 independent maddubs + add of 32 byte products; returns the multiply-adds done. */
 double bench_peak(size_t n, int32_t *sink);
 
 #endif
