@@ -303,6 +303,18 @@ static void test_subgraphs(void) {
   wb_msg(&g, G_NODE, n);
   wb_msg(&g, G_INPUT, onnx_value("cond", TN_DT_BOOL, ""));
   import_expect(onnx_model(g, 17), TN_E_INVALID, "reads 't'", "missing outer value");
+  /* The first branch is fine, the second is not: the first must not leak. */
+  wbuf bad = {0};
+  wb_msg(&bad, G_NODE, onnx_node("Relu", "r", "nowhere", "b2"));
+  wb_msg(&bad, G_OUTPUT, onnx_value("b2", TN_DT_F32, NULL));
+  g = graph_of("Relu:a:x:t");
+  n = onnx_node("If", "choose", "cond", "y");
+  wb_msg(&n, 5, onnx_attr_msg("then_branch", 5, 6, branch(0)));
+  wb_msg(&n, 5, onnx_attr_msg("else_branch", 5, 6, bad));
+  wb_msg(&g, G_NODE, n);
+  wb_msg(&g, G_INPUT, onnx_value("cond", TN_DT_BOOL, ""));
+  wb_msg(&g, G_INIT, ones("w"));
+  import_expect(onnx_model(g, 17), TN_E_INVALID, "node 'choose' (If): node 'r' (Relu) reads 'nowhere'", "bad branch");
   /* One branch missing: the subgraph that was built must not leak. */
   g = graph_of("Relu:a:x:t");
   n = onnx_node("If", "choose", "cond", "y");

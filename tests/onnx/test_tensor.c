@@ -156,6 +156,21 @@ static void test_in_place(void) {
   }
 }
 
+/* Complex elements need the alignment of their parts, those below a byte none. */
+static void test_alignment_of_dtypes(void) {
+  static const struct {
+    uint32_t dtype;
+    unsigned align;
+  } rows[] = {{TN_DT_U8, 1},  {TN_DT_I4, 1},  {TN_DT_F16, 2},  {TN_DT_F32, 4},
+              {TN_DT_I64, 8}, {TN_DT_C64, 4}, {TN_DT_C128, 8}, {TN_DT_BOOL, 1}};
+  static _Alignas(16) uint8_t data[64];
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    for (unsigned at = 0; at < 16; at++) {
+      tni_tensor t = {.dtype = rows[i].dtype, .data = data + at};
+      CU_ASSERT_EQUAL(tni_tensor_aligned(&t), at % rows[i].align == 0);
+    }
+}
+
 static wbuf with_data(wbuf t, uint32_t field, size_t n) {
   static const uint8_t zeros[4096];
   wb_bytes(&t, field, zeros, n);
@@ -269,6 +284,6 @@ int suite_tensor(void) {
   CU_pSuite s = CU_add_suite("onnx tensors", NULL, NULL);
   return !s || !CU_add_test(s, "integer and small dtypes", test_integers) || !CU_add_test(s, "floats", test_floats) ||
          !CU_add_test(s, "large payloads", test_large) || !CU_add_test(s, "in place or aligned", test_in_place) ||
-         !CU_add_test(s, "bad tensors", test_bad) || !CU_add_test(s, "strings, no elements", test_strings_and_empty) ||
-         !CU_add_test(s, ".pb files", test_pb);
+         !CU_add_test(s, "alignment", test_alignment_of_dtypes) || !CU_add_test(s, "bad tensors", test_bad) ||
+         !CU_add_test(s, "strings, no elements", test_strings_and_empty) || !CU_add_test(s, ".pb files", test_pb);
 }
