@@ -83,6 +83,7 @@ static void inner_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 static void outer_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   nest *n = arg;
   for (int64_t i = begin; i < end; i++) {
+    usleep(20); /* so that every worker gets some */
     inner in = {.outer = pthread_self(), .worker = worker};
     tni_pool_for(n->pool, 50, 1, inner_body, &in);
     n->sum += in.sum;
@@ -167,6 +168,22 @@ static void test_parked_wake(void) {
   tni_pool_destroy(p);
 }
 
+/* Workers other than the caller are slow: the call returns only when they are done. */
+static void slow_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  usleep(worker ? 3000 : 300);
+  *(_Atomic int64_t *)arg += end - begin;
+}
+
+static void test_waits(void) {
+  tni_pool *p = tni_pool_create(4);
+  for (int i = 0; i < 20; i++) {
+    _Atomic int64_t sum = 0;
+    tni_pool_for(p, 8, 1, slow_body, &sum);
+    CU_ASSERT_EQUAL(sum, 8);
+  }
+  tni_pool_destroy(p);
+}
+
 static void test_create_destroy(void) {
   for (int i = 0; i < 300; i++) {
     tni_pool *p = tni_pool_create(1 + (uint32_t)i % 6);
@@ -211,6 +228,7 @@ void suite_pool(void) {
   CU_add_test(s, "threads share a pool", test_two_threads);
   CU_add_test(s, "forks back to back", test_back_to_back);
   CU_add_test(s, "parked workers wake", test_parked_wake);
+  CU_add_test(s, "slow workers are waited for", test_waits);
   CU_add_test(s, "create and destroy", test_create_destroy);
   CU_add_test(s, "run", test_run);
 }
