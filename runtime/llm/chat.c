@@ -128,13 +128,13 @@ static tn_status fill(tn_chat *c, uint32_t i, size_t past, size_t n, tn_error *e
   size_t len = in->role == TNI_IN_MASK ? past + n : in->role == TNI_IN_USE_CACHE ? 1 : n, bytes = 1;
   if (in->role == TNI_IN_PAST) {
     t->dims[in->axis] = (int64_t)past;
-    bytes = tni_dtype_bytes(t->dtype);
+    bytes = tni_lm_elem_bytes(t->dtype);
     for (uint32_t d = 0; d < t->rank; d++)
       if (!tni_mul_size(bytes, (size_t)t->dims[d], &bytes)) return tni_fail_memory(err, t->name);
     /* With a past the memory is there and full: the last step put it there. */
     if (past == 0 && !mem_grow(m, 1)) return tni_fail_memory(err, t->name);
   } else {
-    if (!tni_mul_size(len, tni_dtype_bytes(t->dtype), &bytes) || !mem_grow(m, bytes))
+    if (!tni_mul_size(len, tni_lm_elem_bytes(t->dtype), &bytes) || !mem_grow(m, bytes))
       return tni_fail_memory(err, t->name);
     t->dims[t->rank - 1] = (int64_t)len;
   }
@@ -163,7 +163,7 @@ static tn_status fill(tn_chat *c, uint32_t i, size_t past, size_t n, tn_error *e
 /* The present must be the past with its axis grown by this step. */
 static tn_status check_present(const tn_tensor *in, const tn_tensor *out, uint32_t axis, size_t total, tn_error *err) {
   bool same = out->rank == in->rank && out->dtype == in->dtype && out->data;
-  uint64_t bytes = tni_dtype_bytes(in->dtype);
+  uint64_t bytes = tni_lm_elem_bytes(in->dtype);
   for (uint32_t d = 0; same && d < in->rank; d++) {
     same = out->dims[d] == (d == axis ? (int64_t)total : in->dims[d]);
     bytes *= (uint64_t)out->dims[d];
@@ -221,7 +221,7 @@ static tn_status read_logits(tn_chat *c, size_t n, bool last_only, const float *
   const tn_tensor *o = &c->out[0];
   size_t have = o->rank == 3 ? (size_t)o->dims[1] : 1, v = o->rank ? (size_t)o->dims[o->rank - 1] : 0, bytes = 0;
   bool good = (o->rank == 3 || o->rank == 2) && o->dims[0] == 1 && v > 0 && (have == n || have == 1) && o->data;
-  size_t size = tni_dtype_bytes(o->dtype);
+  size_t size = tni_lm_elem_bytes(o->dtype);
   good = good && tni_mul_size(have * v, size, &bytes) && o->bytes == bytes;
   if (!good)
     return tni_fail(err, TN_E_INVALID, o->name, "%s does not have one row of logits for each of %zu tokens", o->name,

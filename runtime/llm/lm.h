@@ -54,7 +54,7 @@ struct tn_lm {
 /* TN_E_UNSUPPORTED names the input or output that nobody here knows how to feed or read. */
 TN_MUST_CHECK tn_status tni_lm_io_read(tn_model *m, tni_lm_io *io, tn_error *err);
 void tni_lm_io_finish(tni_lm_io *io);
-size_t tni_dtype_bytes(tn_dtype dt); /* 0: not a type that inputs or logits have here */
+size_t tni_lm_elem_bytes(tn_dtype dt); /* 0: not a type that inputs or logits have here */
 
 /* Growing bytes. */
 typedef struct tni_mem {

@@ -9,7 +9,7 @@
 
 #include "runtime/llm/lm.h"
 
-size_t tni_dtype_bytes(tn_dtype dt) {
+size_t tni_lm_elem_bytes(tn_dtype dt) {
   switch (dt) {
     case TN_DT_BOOL:
     case TN_DT_U8:
