@@ -44,7 +44,7 @@ typedef struct tni_hpool {
 void *tni_hpool_array(tni_hpool *p, size_t count, size_t size);
 void tni_hpool_free(tni_hpool *p);
 
-enum { TNI_NO_USE = UINT32_MAX };
+#define TNI_NO_USE UINT32_MAX
 
 /* One operand of a task. use: index into the task's uses, or TNI_NO_USE (absent, or only its dims are read). */
 typedef struct tni_hoperand {

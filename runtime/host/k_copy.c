@@ -40,10 +40,23 @@ tn_status tni_k_size(const tni_kargs *a) {
   return TN_OK;
 }
 
+/* The one value attribute that is there: a tensor, a number or a list of numbers. */
 tn_status tni_k_constant(const tni_kargs *a) {
+  static const char *const names[] = {"value_int", "value_ints", "value_float", "value_floats"};
   const tni_tensor *t = tni_attr_tensor(a->node, "value");
-  if (!t || t->bytes != a->out[0]->bytes) return tni_kfail(a, TN_E_UNSUPPORTED, "Constant without a tensor value");
-  tni_kcopy(a->run, a->out[0]->data, t->data, t->bytes);
+  const void *src = t ? t->data : NULL;
+  uint64_t bytes = t ? t->bytes : UINT64_MAX;
+  float f;
+  for (int i = 0; i < 4 && !src; i++) {
+    const tn_attr *v = tni_attr(a->node, names[i]);
+    if (!v || !v->n) continue;
+    f = (float)v->u.f;
+    src = i == 0 ? (const void *)&v->u.i : i == 1 ? v->u.ints : i == 2 ? (const void *)&f : v->u.floats;
+    bytes = (i & 1 ? v->n : 1) * (i < 2 ? sizeof(int64_t) : sizeof(float));
+  }
+  if (bytes != a->out[0]->bytes)
+    return tni_kfail(a, TN_E_UNSUPPORTED, "Constant: strings and sparse values have no kernel");
+  tni_kcopy(a->run, a->out[0]->data, src, bytes);
   return TN_OK;
 }
 

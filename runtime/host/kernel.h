@@ -44,7 +44,9 @@ tn_status tni_host_plugin_entry(const tn_host *host, tn_negotiate *neg, tn_plugi
 /* --- format reference (the oracle that gates) ---
  * Extension "tenon.host.reference" version 1 of the host plugin. After set(), the device's lower() computes each listed
  * node's matrix product with unpack(blob) of that format and the format's declared activation quantizer, instead of
- * f32 weights, and adds for each such task an output bound that a checker can ask for. */
+ * f32 weights: the node gets a need of that format (TN_NEED_KN where the constant is stored [K,N]; a Transpose between
+ * constant and product is looked through) and takes its blob through the device's set(). What such a product may differ
+ * by from a kernel of the format is tni_reference_bound. */
 typedef struct tni_host_reference {
   tn_hdr h;
   /* nodes[i] (ids of the graph that will be lowered) uses formats[i] with params[i] (n_params[i]); copied. */
@@ -52,9 +54,9 @@ typedef struct tni_host_reference {
                    const uint32_t *n_params, uint32_t n);
 } tni_host_reference;
 
-/* y[M,N] = quantize(x[M,K]) * w[N,K]^T as num declares it; integer part exact in int64 per group, groups summed in
- * double. abs[M,N] (may be NULL) gets the sum of absolute terms: |y - device| <= tni_reference_bound(num, K) * abs.
- * bias[N] may be NULL. Threads through run. */
+/* y[M,N] = quantize(x[M,K]) * w[N,K]^T as num declares it: q as declared, all sums in double, one rounding to f32 at
+ * the end. abs[M,N] (may be NULL) gets the sum of absolute terms: |y - device| <= tni_reference_bound(num, K) * abs.
+ * bias[N] may be NULL. Threads through run. TN_E_UNSUPPORTED for numerics that it does not know. */
 tn_status tni_reference_matmul(const tn_numerics *num, const float *x, int64_t M, int64_t K, const float *w, int64_t N,
                                const float *bias, float *y, float *abs, tn_run *run);
 /* Relative bound from the accumulator dtypes and K only. */

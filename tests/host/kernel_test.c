@@ -180,6 +180,10 @@ static const row binary[] = {
 };
 
 static const row movement[] = {
+    {.op = "Constant", .attrs = "value={f32[2] 1 2}", .in = {NULL}, .out = {"f32[2] 1 2"}},
+    {.op = "Constant", .attrs = "value_int=-7", .in = {NULL}, .out = {"i64[] -7"}},
+    {.op = "Constant", .attrs = "value_ints=[3,4]", .in = {NULL}, .out = {"i64[2] 3 4"}},
+    {.op = "Constant", .attrs = "value_float=0.5f", .in = {NULL}, .out = {"f32[] 0.5"}},
     {.op = "Shape",
      .attrs = "start=1",
      .in = {"f32[2,3,4] 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"},
@@ -458,8 +462,8 @@ static bool check(const row *r, tn_run *run) {
   for (uint32_t i = 0; ok && i < n_out; i++)
     ok = ht_tensor(n.g->arena, r->out[i], &want) && ht_same(&out[i], &want, r->rel ? r->rel : 1e-6);
   if (!ok)
-    printf("\n    %s(%s) on %s: status %d %s %s", r->op, r->attrs ? r->attrs : "", r->in[0], st, n.err.where,
-           n.err.message);
+    printf("\n    %s(%s) on %s: status %d %s %s", r->op, r->attrs ? r->attrs : "", r->in[0] ? r->in[0] : "nothing", st,
+           n.err.where, n.err.message);
   ht_node_free(&n);
   return ok;
 }
