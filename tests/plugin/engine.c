@@ -377,10 +377,32 @@ static void test_registries(void) {
   }
 }
 
+/* The built-in host device and whatever the build made of the shipped plugins, through the same door. */
+static void test_shipped(void) {
+  const char *avx2 = getenv("TENON_TEST_AVX2");
+  const char *const dirs[] = {avx2 && *avx2 ? avx2 : "/nonexistent"};
+  static const char yaml[] = "plugins: [{name: cpu-avx2-lut, optional: true}]";
+  tni_profile *p = NULL;
+  tni_registry *r = NULL;
+  tn_error err = {0};
+  CU_ASSERT_EQUAL_FATAL(tni_profile_parse(yaml, sizeof yaml - 1, "s.yaml", &p, &err), TN_OK);
+  tni_registry_opts o = {.dirs = dirs, .n_dirs = 1, .max_workers = 1, .allow_shared_writable = true};
+  tn_status st = tni_registry_create(&o, p, &r, &err);
+  tni_profile_destroy(p);
+  if (st != TN_OK) printf("\n  %s (%s)\n", err.message, err.where);
+  CU_ASSERT_EQUAL_FATAL(st, TN_OK);
+  const tni_plugin_info *i = tni_registry_get(r, 0), *host = tni_registry_get(r, 1);
+  /* Without AVX2, or built for another machine, it must say so; nothing else may keep it away. */
+  CU_ASSERT(!avx2 || !*avx2 || i->n_devices == 1 || strstr(i->why.message, "needs processor features"));
+  CU_ASSERT(host->builtin && host->n_devices == 1 && host->devices[0]->caps->n_engines == 0);
+  tni_registry_destroy(r);
+}
+
 const test_case engine_tests[] = {{"claim", test_claim},
                                   {"completion modes", test_modes},
                                   {"separate memory", test_separate_memory},
                                   {"device lost", test_device_lost},
                                   {"option mistakes", test_option_mistake},
                                   {"registries", test_registries},
+                                  {"shipped", test_shipped},
                                   {0}};

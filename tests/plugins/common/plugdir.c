@@ -75,9 +75,3 @@ tn_status plugdir_host_entry(const tn_host *host, tn_negotiate *neg, tn_plugin *
   (void)host;
   return base_entry(neg, out, "host");
 }
-
-/* Lets a test link the registry without the host module; tests give plugdir_host_entry to the registry anyway. */
-tn_status tni_host_plugin_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out);
-__attribute__((weak)) tn_status tni_host_plugin_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
-  return plugdir_host_entry(host, neg, out);
-}
