@@ -146,18 +146,30 @@ static void add_node(builder *b, tn_id node) {
   ((tn_id *)t->nodes)[t->n_nodes++] = node;
 }
 
+static void add_part(builder *b, const tni_cal_match *m, int64_t n0) {
+  tni_cal_part *part = &b->task->parts[b->task->n_parts++];
+  *part = (tni_cal_part){
+      .n0 = n0, .N = m->N, .bias_use = TN_NONE, .bias_scalar = m->bias_scalar, .alpha = m->alpha, .beta = m->beta};
+  part->y_use = add_use(b, slot_to_write(b, m->y), TN_WRITE);
+  if (m->bias != TN_NONE) part->bias_use = add_use(b, slot_to_read(b, m->bias), TN_READ);
+  if (m->transpose != TN_NONE) add_node(b, m->transpose);
+  add_node(b, m->node);
+}
+
 static void lower_float(builder *b, uint32_t i) {
   const tni_cal_match *m = &b->match[i];
   const tn_graph *g = b->s->graph;
   b->done[i] = 1;
-  if (!start_task(b, TNI_CAL_FLOAT, "matmul ", m, 3, 1)) return;
+  if (!start_task(b, TNI_CAL_FLOAT, "matmul ", m, 4, 1)) return;
   tni_cal_task *t = b->task;
+  t->parts = get(b, 1, sizeof *t->parts);
+  if (b->no_memory) return;
+  t->trans_b = m->trans_b;
   t->x = copy_dims(b, g->values[m->x]->dims, g->values[m->x]->rank);
   t->w = copy_dims(b, g->values[m->w]->dims, g->values[m->w]->rank);
   add_use(b, slot_to_read(b, m->x), TN_READ);
   t->w_use = add_use(b, slot_to_read(b, m->w), TN_READ);
-  t->y_use = add_use(b, slot_to_write(b, m->y), TN_WRITE);
-  add_node(b, m->node);
+  add_part(b, m, 0);
   t->pub.symbols = tni_cm_symbols(b->d->host, g, t->x.e, t->x.rank) | tni_cm_symbols(b->d->host, g, t->w.e, t->w.rank);
   finish_task(b);
 }
@@ -195,22 +207,6 @@ static uint32_t collect(builder *b, uint32_t i, uint32_t *members, tn_error *err
   return n;
 }
 
-static void fill_parts(builder *b, const uint32_t *members, uint32_t n) {
-  tni_cal_task *t = b->task;
-  int64_t n0 = 0;
-  for (uint32_t i = 0; i < n; i++) {
-    const tni_cal_match *m = &b->match[members[i]];
-    tni_cal_part *part = &t->parts[i];
-    *part = (tni_cal_part){
-        .n0 = n0, .N = m->N, .bias_use = TN_NONE, .bias_scalar = m->bias_scalar, .alpha = m->alpha, .beta = m->beta};
-    part->y_use = add_use(b, slot_to_write(b, m->y), TN_WRITE);
-    if (m->bias != TN_NONE) part->bias_use = add_use(b, slot_to_read(b, m->bias), TN_READ);
-    if (m->transpose != TN_NONE) add_node(b, m->transpose);
-    add_node(b, m->node);
-    n0 += m->N;
-  }
-}
-
 static tn_status lower_packed(builder *b, uint32_t i, uint32_t *members, tn_error *err) {
   const tni_cal_match *m = &b->match[i];
   const tn_value *x = b->s->graph->values[m->x];
@@ -228,14 +224,17 @@ static tn_status lower_packed(builder *b, uint32_t i, uint32_t *members, tn_erro
   }
   tn_status st = tni_w4g_geometry_of(N, m->K, b->d->set.group, &t->geo);
   if (st != TN_OK) return tni_cm_fail(err, st, t->pub.name, "the joined matrix is too large");
-  t->n_parts = n;
   t->x = copy_dims(b, x->dims, x->rank);
   add_use(b, slot_to_read(b, m->x), TN_READ);
   tn_id need = add_need(b, &tni_w4g_format, values, n, m->kn);
   uint32_t slot = b->p->info.n_slots;
   if (need == TN_NONE || !new_slot(b, TN_SLOT_WEIGHT, TN_NONE, need, t->pub.name)) return TN_E_NO_MEMORY;
   t->w_use = add_use(b, slot, TN_READ);
-  fill_parts(b, members, n);
+  N = 0;
+  for (uint32_t k = 0; k < n; k++) {
+    add_part(b, &b->match[members[k]], N);
+    N += b->match[members[k]].N;
+  }
   t->pub.symbols = x->rank ? tni_cm_symbols(b->d->host, b->s->graph, x->dims, x->rank - 1) : 0;
   finish_task(b);
   return b->no_memory ? TN_E_NO_MEMORY : TN_OK;

@@ -54,12 +54,12 @@ static const tn_value *behind_transpose(const matcher *c, const tn_value *b, tn_
   return w;
 }
 
-/* y's columns get bias: absent, one element, or [N] / [1,N]. */
+/* y's columns get C: absent, one element, or [N] / [1,N]. */
 static bool match_bias(matcher *c) {
   tni_cal_match *m = c->m;
   const tn_value *v = input(c, 2);
   if (!v || m->beta == 0.0f) return true;
-  if (v->kind != TN_VALUE_CONST) return no(c, TN_WHY_NOT_CONST, "Gemm whose C is not constant");
+  if (v->kind == TN_VALUE_STATE) return no(c, TN_WHY_OP, "products with a KV cache are not computed here");
   if (v->dtype != TN_DT_F32) return no(c, TN_WHY_DTYPE, "Gemm whose C is not float32");
   int64_t last = 1, dim;
   if (v->rank > TN_MAX_RANK) return no(c, TN_WHY_SHAPE, "Gemm whose C has no known rank");
@@ -74,11 +74,11 @@ static bool match_bias(matcher *c) {
   return true;
 }
 
-static bool match_gemm_attrs(matcher *c, bool *trans_b) {
+static bool match_gemm_attrs(matcher *c) {
   if (attr_int(c->n, TN_GEMM_TRANS_A, 0)) return no(c, TN_WHY_ATTR, "Gemm with transA");
   c->m->alpha = (float)attr_float(c->n, TN_GEMM_ALPHA, 1.0);
   c->m->beta = (float)attr_float(c->n, TN_GEMM_BETA, 1.0);
-  *trans_b = attr_int(c->n, TN_GEMM_TRANS_B, 0) != 0;
+  c->m->trans_b = attr_int(c->n, TN_GEMM_TRANS_B, 0) != 0;
   return true;
 }
 
@@ -101,22 +101,23 @@ static bool match_dims(matcher *c, const tn_value *x, const tn_value *w) {
 
 static bool match_packed(matcher *c) {
   tni_cal_match *m = c->m;
-  bool gemm = c->n->op == TN_OP_GEMM, trans_b = false;
+  bool gemm = c->n->op == TN_OP_GEMM;
   const tn_value *x = input(c, 0), *b = input(c, 1), *w = b;
-  if (gemm && !match_gemm_attrs(c, &trans_b)) return false;
+  if (gemm && !match_gemm_attrs(c)) return false;
   if (x->kind == TN_VALUE_CONST) return no(c, TN_WHY_NOT_CONST, "constant A; only B may be packed");
-  m->kn = !trans_b;
+  m->kn = !m->trans_b;
   m->w = c->n->in[1];
   if (!const_matrix(b)) {
     w = behind_transpose(c, b, &m->transpose, &m->w);
     if (!w && b->kind == TN_VALUE_CONST) return no(c, TN_WHY_SHAPE, "constant B that is not a matrix");
+    if (!w && !c->d->set.act_matmul)
+      return no(c, TN_WHY_OPTION, "product of two activations, option act_matmul is off");
     if (!w) return no(c, TN_WHY_NOT_CONST, "B is not constant");
     m->kn = !m->kn;
   }
-  if (!match_dims(c, x, w) || (gemm && !match_bias(c))) {
-    m->transpose = TN_NONE;
-    return false;
-  }
+  if (!match_dims(c, x, w) || (gemm && !match_bias(c))) return false;
+  if (m->bias != TN_NONE && c->g->values[m->bias]->kind != TN_VALUE_CONST)
+    return no(c, TN_WHY_NOT_CONST, "Gemm whose C is not constant");
   m->kind = TNI_CAL_PACKED;
   return true;
 }
@@ -127,15 +128,24 @@ static bool known_dims(const tn_value *v) {
   return true;
 }
 
-/* A MatMul that is not packed; keeps the reason of match_packed where f32 products are switched off. */
+/* A Gemm in f32 takes two matrices with a known N. */
+static bool match_float_gemm(matcher *c, const tn_value *x, const tn_value *b) {
+  tni_cal_match *m = c->m;
+  if (m->reason == TN_WHY_ATTR) return false;
+  if (x->rank != 2 || b->rank != 2) return no(c, TN_WHY_SHAPE, "Gemm of something that is not two matrices");
+  if (!tni_cm_const(c->d->host, c->g, b->dims[m->trans_b ? 0 : 1], &m->N))
+    return no(c, TN_WHY_SHAPE, "Gemm whose N is not known");
+  return match_bias(c);
+}
+
+/* A product that is not packed; keeps the reason of match_packed where f32 products are switched off. */
 static bool match_float(matcher *c, const tn_value *x, const tn_value *b, const tn_value *y) {
   tni_cal_match *m = c->m;
-  if (!c->d->set.act_matmul) {
-    if (m->reason == TN_WHY_NOT_CONST) no(c, TN_WHY_OPTION, "product of two activations, option act_matmul is off");
-    return false;
-  }
+  m->transpose = m->bias = TN_NONE;
+  if (!c->d->set.act_matmul) return false;
   if (x->rank < 1 || b->rank < 1) return no(c, TN_WHY_SHAPE, "a scalar operand");
   if (!known_dims(x) || !known_dims(b) || !known_dims(y)) return no(c, TN_WHY_SHAPE, "a dim that nobody knows");
+  if (c->n->op == TN_OP_GEMM && !match_float_gemm(c, x, b)) return false;
   m->kind = TNI_CAL_FLOAT;
   m->w = c->n->in[1];
   return true;
@@ -154,8 +164,7 @@ static bool match(matcher *c) {
     return no(c, TN_WHY_SHAPE, "a rank that is unknown or over 8");
   c->m->x = n->in[0];
   c->m->y = n->out[0];
-  if (match_packed(c)) return true;
-  return n->op == TN_OP_MATMUL && match_float(c, x, b, y);
+  return match_packed(c) || match_float(c, x, b, y);
 }
 
 void tni_cal_match_node(const tni_cal_device *d, const tn_graph *g, tn_id node, tni_cal_match *out) {

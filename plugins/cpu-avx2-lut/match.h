@@ -9,7 +9,8 @@
 
 enum { TNI_CAL_NO = 0, TNI_CAL_PACKED = 1, TNI_CAL_FLOAT = 2 };
 
-/* PACKED: y[M,N] = alpha * x[M,K] * W + beta * bias, W constant. FLOAT: y = x * w, numpy broadcasting, both any f32. */
+/* PACKED: y[M,N] = alpha * x[M,K] * W + beta * bias, W constant. FLOAT: y = alpha * x * w + beta * bias,
+ * numpy broadcasting, all of them any f32; of a Gemm rank 2. */
 typedef struct tni_cal_match {
   uint32_t kind;    /* TNI_CAL_* */
   uint32_t reason;  /* TN_WHY_* when NO */
@@ -17,7 +18,8 @@ typedef struct tni_cal_match {
   tn_id node;
   tn_id transpose;  /* PACKED: node that turns the constant and is swallowed, or TN_NONE */
   tn_id x, w, y;    /* values; PACKED: w is the stored constant */
-  tn_id bias;       /* PACKED: constant value, or TN_NONE */
+  tn_id bias;       /* value of C, of a packed product constant; or TN_NONE */
+  bool trans_b;     /* FLOAT: w is stored [N,K] */
   bool kn;          /* PACKED: w is stored [K,N] */
   bool bias_scalar; /* one element for all n */
   int64_t N, K;     /* PACKED */

@@ -72,10 +72,16 @@ tn_status tni_cal_batch_of(const tn_program *p, const tni_cal_task *t, const tn_
   tn_status st = eval_dims(p, &t->x, dims, x);
   if (st == TN_OK) st = eval_dims(p, &t->w, dims, w);
   if (st != TN_OK) return st;
+  if (t->trans_b) {
+    int64_t k = w[1];
+    w[1] = w[0];
+    w[0] = k;
+  }
   uint32_t rx = t->x.rank, rw = t->w.rank, nx = rx > 2 ? rx - 2 : 0, nw = rw > 2 ? rw - 2 : 0;
   tni_cal_batch b = {.M = rx > 1 ? x[rx - 2] : 1, .K = x[rx - 1], .N = rw > 1 ? w[rw - 1] : 1};
   if (b.K != (rw > 1 ? w[rw - 2] : w[0])) return TN_E_INVALID;
-  if (__builtin_mul_overflow(b.M, b.K, &total) || __builtin_mul_overflow(b.K, b.N, &unused)) return TN_E_LIMIT;
+  if (__builtin_mul_overflow(b.M, b.K, &total) || __builtin_mul_overflow(b.K, b.N, &unused) || unused > INT64_MAX / 8)
+    return TN_E_LIMIT;
   if (!batch_dims(x, nx, w, nw, &b)) return TN_E_LIMIT;
   if (!batch_steps(x, nx, total, &b, b.x_step) || !batch_steps(w, nw, unused, &b, b.w_step)) return TN_E_INVALID;
   if (__builtin_mul_overflow(b.M, b.N, &total) || __builtin_mul_overflow(total, b.count, &total) ||
@@ -84,6 +90,11 @@ tn_status tni_cal_batch_of(const tn_program *p, const tni_cal_task *t, const tn_
   merge_rows(&b);
   *out = b;
   return TN_OK;
+}
+
+/* [K,N] floats where w has to be turned; batch_of has seen that the count does not overflow. */
+static uint64_t float_scratch(const tni_cal_task *t, const tni_cal_batch *b) {
+  return t->trans_b ? (uint64_t)(b->K * b->N) * sizeof(float) : 0;
 }
 
 static tn_status rows_of(const tn_program *p, const tni_cal_task *t, const tn_dims *dims, int64_t *M) {
@@ -126,6 +137,7 @@ static tn_status measure_float(const tn_program *p, const tni_cal_task *t, const
   tn_status st = tni_cal_batch_of(p, t, dims, &b);
   if (st != TN_OK) return st;
   double m = (double)b.M, n = (double)b.N, k = (double)b.K, count = (double)b.count;
+  r->scratch_bytes = float_scratch(t, &b);
   r->macs = count * m * n * k;
   r->moved_bytes = 4 * count * (m * k + k * n + m * n);
   r->cost_ns = tni_cal_cost_float(r->macs);
@@ -180,6 +192,12 @@ static tn_status bind_packed(tn_plan *plan, const tn_dims *dims) {
   return st;
 }
 
+static tn_status bind_float(tn_plan *plan, const tn_dims *dims) {
+  tn_status st = tni_cal_batch_of(plan->program, plan->task, dims, &plan->batch);
+  if (st == TN_OK) plan->scratch_bytes = float_scratch(plan->task, &plan->batch);
+  return st;
+}
+
 tn_status tni_cal_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan **out, tn_error *err) {
   const tn_host *h = p->device->host;
   if (task >= p->info.n_tasks) return tni_cm_fail(err, TN_E_INVALID, TNI_CAL_NAME, "there is no task %u", task);
@@ -189,8 +207,7 @@ tn_status tni_cal_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan *
   plan->program = p;
   plan->task = p->tasks[task];
   plan->matmul = (tni_x86_matmul_fn)tni_x86_select(TNI_X86_MATMUL, 0, p->device->set.features)->fn;
-  tn_status st = plan->task->kind == TNI_CAL_PACKED ? bind_packed(plan, dims)
-                                                    : tni_cal_batch_of(p, plan->task, dims, &plan->batch);
+  tn_status st = plan->task->kind == TNI_CAL_PACKED ? bind_packed(plan, dims) : bind_float(plan, dims);
   if (st != TN_OK) {
     h->free(h->ctx, plan);
     return tni_cm_fail(err, st, p->tasks[task]->pub.name, "dims that do not fit this product");
@@ -208,15 +225,15 @@ void tni_cal_unbind(tn_plan *plan) {
 /* Bytes that a use must have; 0 where it may be empty or is a constant, checked by set(). */
 static uint64_t bytes_of_use(const tn_plan *plan, uint32_t use) {
   const tni_cal_task *t = plan->task;
-  if (use == t->pub.n_uses) return plan->scratch_bytes;
-  if (t->kind == TNI_CAL_PACKED) {
-    if (use == 0) return (uint64_t)(plan->M * t->geo.K) * 4;
-    for (uint32_t i = 0; i < t->n_parts; i++)
-      if (t->parts[i].y_use == use) return (uint64_t)(plan->M * t->parts[i].N) * 4;
-    return 0;
-  }
   const tni_cal_batch *b = &plan->batch;
-  return use == t->y_use ? (uint64_t)(b->M * b->N * b->count) * 4 : 0;
+  bool packed = t->kind == TNI_CAL_PACKED;
+  if (use == t->pub.n_uses) return plan->scratch_bytes;
+  for (uint32_t i = 0; i < t->n_parts; i++) {
+    const tni_cal_part *part = &t->parts[i];
+    if (part->y_use == use) return (uint64_t)(packed ? plan->M * part->N : b->M * b->N * b->count) * 4;
+    if (part->bias_use == use) return (uint64_t)(part->bias_scalar ? 1 : part->N) * 4;
+  }
+  return packed && use == 0 ? (uint64_t)(plan->M * t->geo.K) * 4 : 0;
 }
 
 static tn_status attach(tn_args *a, uint32_t use, const tn_view *view, tn_error *err) {

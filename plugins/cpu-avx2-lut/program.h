@@ -10,7 +10,7 @@
 #include "plugins/cpu-avx2-lut/device.h"
 #include "plugins/cpu-avx2-lut/kernels/kernels.h"
 
-/* One product's share of a packed task: columns [n0, n0 + N) of the joined matrix. */
+/* One product's share of a task: columns [n0, n0 + N) of the joined matrix. FLOAT tasks have one, n0 and N unused. */
 typedef struct tni_cal_part {
   int64_t n0, N;
   uint32_t y_use, bias_use; /* indices into the task's uses; bias_use TN_NONE: none */
@@ -25,13 +25,13 @@ typedef struct tni_cal_dims {
 } tni_cal_dims;
 
 typedef struct tni_cal_task {
-  tn_task pub;   /* first */
+  tn_task pub;   /* first. uses: x first, then w (the same where they are one value), outputs and biases */
   uint32_t kind; /* TNI_CAL_PACKED or FLOAT */
-  uint32_t n_parts;
-  tni_cal_part *parts;   /* PACKED. uses: x, w, then outputs and biases */
-  tni_w4g_geometry geo;  /* PACKED: of the joined matrix */
-  tni_cal_dims x, w;     /* dims of x; FLOAT: of w too. uses: x, w, y (x alone where w is x: see w_use) */
-  uint32_t w_use, y_use; /* indices into uses; y_use FLOAT only */
+  uint32_t n_parts, w_use;
+  bool trans_b; /* FLOAT: w is [N,K], transposed into scratch by each run */
+  tni_cal_part *parts;
+  tni_w4g_geometry geo; /* PACKED: of the joined matrix */
+  tni_cal_dims x, w;    /* dims of x; FLOAT: of w too */
 } tni_cal_task;
 
 typedef struct tni_cal_slot {

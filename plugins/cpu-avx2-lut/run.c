@@ -120,8 +120,10 @@ static tn_status run_packed(const tn_plan *plan, const tn_args *a, tn_run *run) 
 typedef struct float_run {
   const tn_plan *plan;
   tn_run *run;
+  const tni_cal_part *part;
   const float *x, *w;
-  float *y;
+  const char *bias; /* NULL: none */
+  float *y, *turned;
   int64_t row_units, column_units;
 } float_run;
 
@@ -155,18 +157,44 @@ static void float_blocks(void *arg, int64_t begin, int64_t end, uint32_t worker)
                         .N = (size_t)min64(FLOAT_COLUMNS, b->N - n),
                         .K = (size_t)b->K};
     r->plan->matmul(&p);
+    if (r->part->alpha == 1.0f && !r->bias) continue;
+    const char *bias = r->bias && !r->part->bias_scalar ? r->bias + n * (int64_t)sizeof(float) : r->bias;
+    for (size_t row = 0; row < p.M; row++) store_row(r->part, bias, p.c + row * p.ldc, (int64_t)p.N, p.c + row * p.ldc);
   }
+}
+
+/* Columns [begin, end) of w as it lies, [N,K], become rows of [K,N]. */
+static void turn_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  const float_run *r = arg;
+  int64_t N = r->plan->batch.N, K = r->plan->batch.K;
+  (void)worker;
+  for (int64_t k = begin; k < end; k++)
+    for (int64_t n = 0; n < N; n++) memcpy(r->turned + k * N + n, (const char *)r->w + (n * K + k) * 4, 4);
 }
 
 static tn_status run_float(const tn_plan *plan, const tn_args *a, tn_run *run) {
   const tni_cal_batch *b = &plan->batch;
   const tni_cal_task *t = plan->task;
+  const tni_cal_part *part = t->parts;
   if (b->M == 0 || b->N == 0 || b->count == 0) return TN_OK;
+  float_run r = {.plan = plan,
+                 .run = run,
+                 .part = part,
+                 .x = a->ptr[0],
+                 .w = a->ptr[t->w_use],
+                 .bias = part->bias_use == TN_NONE ? NULL : a->ptr[part->bias_use],
+                 .y = a->ptr[part->y_use],
+                 .turned = a->ptr[a->n - 1]};
   if (b->K == 0) { /* empty sums; the operands may have no address */
-    memset(a->ptr[t->y_use], 0, (size_t)(b->M * b->N * b->count) * sizeof(float));
+    memset(r.y, 0, (size_t)(b->M * b->N * b->count) * sizeof(float));
+    for (int64_t m = 0; m < b->M * b->count && r.bias; m++)
+      store_row(part, r.bias, r.y + m * b->N, b->N, r.y + m * b->N);
     return TN_OK;
   }
-  float_run r = {.plan = plan, .run = run, .x = a->ptr[0], .w = a->ptr[t->w_use], .y = a->ptr[t->y_use]};
+  if (t->trans_b) {
+    run->parallel_for(run, b->K, max64(1, GRAIN_BYTES / b->N), turn_rows, &r);
+    r.w = r.turned;
+  }
   r.row_units = (b->M + FLOAT_ROWS - 1) / FLOAT_ROWS;
   r.column_units = (b->N + FLOAT_COLUMNS - 1) / FLOAT_COLUMNS;
   int64_t macs = min64(b->M, FLOAT_ROWS) * min64(b->N, FLOAT_COLUMNS) * b->K;

@@ -273,6 +273,59 @@ static void activations(void) {
   }
 }
 
+/* Gemm that is not packed: two activations, C an activation, small constants; both orientations, an empty sum. */
+static void float_gemm(void) {
+  static const struct {
+    int64_t M, K, N, trans_b, w_const;
+    double alpha, beta;
+    int bias; /* 0 none, 1 constant [N], 2 activation [1,N], 3 activation [1] */
+  } cases[] = {{3, 20, 7, 0, 1, 1, 1, 1},   {70, 20, 90, 1, 1, 1, 1, 2}, {5, 64, 32, 1, 0, 0.5, 1, 0},
+               {1, 64, 33, 0, 0, 2, -1, 3}, {50, 64, 70, 1, 1, 1, 1, 2}, {4, 0, 6, 1, 0, 1, 3, 1}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    fake f = defaults();
+    f.threads = (int)(i % 3);
+    OPEN(f);
+    fake_graph *g = malloc(sizeof *g);
+    graph_init(g);
+    int64_t M = cases[i].M, K = cases[i].K, N = cases[i].N, wd[2] = {K, N}, S[1] = {0};
+    if (cases[i].trans_b) wd[0] = N, wd[1] = K;
+    tn_id x = value(g, TN_VALUE_INPUT, 2, (tn_expr[]){ex(g, M), ex(g, K)}), c = TN_NONE;
+    tn_id w =
+        cases[i].w_const ? constant(g, 2, wd) : value(g, TN_VALUE_ACT, 2, (tn_expr[]){ex(g, wd[0]), ex(g, wd[1])});
+    if (cases[i].bias == 1) c = constant(g, 1, &N);
+    if (cases[i].bias == 2) c = value(g, TN_VALUE_ACT, 2, (tn_expr[]){ex(g, 1), ex(g, N)});
+    if (cases[i].bias == 3) c = value(g, TN_VALUE_ACT, 1, (tn_expr[]){ex(g, 1)});
+    tn_id y = value(g, TN_VALUE_OUTPUT, 2, (tn_expr[]){ex(g, M), ex(g, N)});
+    gemm_attrs(g, node(g, TN_OP_GEMM, x, w, c, y), cases[i].alpha, cases[i].beta, 0, cases[i].trans_b);
+    graph_finish(g);
+    feed(g, x, S);
+    if (!cases[i].w_const) feed(g, w, S);
+    if (cases[i].bias > 1) feed(g, c, S);
+    walked r = walk(&f, g, S);
+    CU_ASSERT_EQUAL_FATAL(r.st, TN_OK);
+    CU_ASSERT(r.guards_ok && r.run_allocs == 0 && r.scratch == (cases[i].trans_b ? (uint64_t)(K * N) * 4 : 0));
+    uint32_t wrong = 0;
+    for (int64_t m = 0; m < M; m++) {
+      for (int64_t n = 0; n < N; n++) {
+        double s = 0, mag = 0, bias = c == TN_NONE ? 0 : cases[i].beta * (double)g->data[c][g->count[c] == 1 ? 0 : n];
+        for (int64_t k = 0; k < K; k++) {
+          double term = (double)g->data[x][m * K + k] * (double)g->data[w][cases[i].trans_b ? n * K + k : k * N + n];
+          s += term;
+          mag += fabs(term);
+        }
+        double want = cases[i].alpha * s + bias,
+               bound = (double)(K + 4) * 0x1p-24 * (fabs(cases[i].alpha) * mag + fabs(bias));
+        wrong += !(fabs(want - (double)g->data[y][m * N + n]) <= bound);
+      }
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+    walked_free(&f, &r);
+    graph_free(g);
+    free(g);
+    CLOSE(f);
+  }
+}
+
 /* Products that feed products: the value between is TEMP and orders the tasks; x * x^T reads one slot twice. */
 static void chain(void) {
   fake f = defaults();
@@ -519,18 +572,11 @@ static void bad_options(void) {
 
 int add_plugin_suite(const char *so_path) {
   so = so_path;
-  CU_TestInfo tests[] = {{"one_matmul", one_matmul},
-                         {"siblings", siblings},
-                         {"gemm", gemm},
-                         {"activations", activations},
-                         {"chain", chain},
-                         {"refusals", refusals},
-                         {"transposes", transposes},
-                         {"no_memory", no_memory},
-                         {"cancel", cancel},
-                         {"misuse", misuse},
-                         {"bad_options", bad_options},
-                         CU_TEST_INFO_NULL};
+  CU_TestInfo tests[] = {
+      {"one_matmul", one_matmul}, {"siblings", siblings}, {"gemm", gemm},         {"activations", activations},
+      {"float_gemm", float_gemm}, {"chain", chain},       {"refusals", refusals}, {"transposes", transposes},
+      {"no_memory", no_memory},   {"cancel", cancel},     {"misuse", misuse},     {"bad_options", bad_options},
+      CU_TEST_INFO_NULL};
   CU_SuiteInfo suites[] = {{"plugin", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
   return CU_register_suites(suites) == CUE_SUCCESS;
 }
