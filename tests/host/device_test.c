@@ -277,6 +277,12 @@ static void run_program(dev *v, tn_program *p, int64_t s, char **mem, uint64_t *
     ptrs[task->n_uses] = &views[task->n_uses];
     CU_ASSERT_EQUAL(v->d->args(plan, ptrs, task->n_uses, &args, &err), TN_E_INVALID); /* no scratch entry */
     tni_error_init(&err);
+    for (uint32_t u = 0; u <= task->n_uses; u++) { /* one byte short */
+      if (!ptrs[u] || !views[u].bytes) continue;
+      views[u].bytes--;
+      CU_ASSERT_EQUAL(v->d->args(plan, ptrs, task->n_uses + 1, &args, NULL), TN_E_INVALID);
+      views[u].bytes++;
+    }
     CU_ASSERT_EQUAL_FATAL(v->d->args(plan, ptrs, task->n_uses + 1, &args, &err), TN_OK);
     const int live = v->f->live;
     CU_ASSERT_EQUAL(v->d->args_set(args, task->n_uses + 1, ptrs[0], &err), TN_E_INVALID);

@@ -41,5 +41,6 @@ bool ht_add_matmul(void);
 bool ht_add_reference(void);
 bool ht_add_device(void);
 bool ht_add_hot(void);
+bool ht_add_large(void);
 
 #endif

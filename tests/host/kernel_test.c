@@ -114,6 +114,28 @@ static const row casts[] = {
     {.op = "Cast", .attrs = "to=11", .in = {"f16[1] 0.5"}, .out = {"f64[1] 0.5"}},
 };
 
+static const row edges[] = {
+    {.op = "Cast",
+     .attrs = "to=7",
+     .in = {"f32[2] 9223372036854775808 -9223372036854775808"},
+     .out = {"i64[2] 9223372036854775807 -9223372036854775808"}},
+    {.op = "Cast",
+     .attrs = "to=10",
+     .in = {"f32[3] 1.00048828125 1.00146484375 6.1035156e-5"},
+     .out = {"f16[3] 1 1.001953125 6.1035156e-5"},
+     .rel = 1e-9},
+    {.op = "Softmax",
+     .attrs = "axis=1",
+     .in = {"f32[2,1,2] 0 0 0 0"},
+     .out = {"f32[2,1,2] 0.5 0.5 0.5 0.5"},
+     .version = 11},
+    {.op = "Softmax",
+     .attrs = "axis=0",
+     .in = {"f32[2,1,2] 0 0 0 0"},
+     .out = {"f32[2,1,2] 0.25 0.25 0.25 0.25"},
+     .version = 11},
+};
+
 static const row binary[] = {
     {.op = "Add",
      .attrs = NULL,
@@ -482,6 +504,7 @@ static void run_rows(const row *rows, size_t n) {
   static void test_##name(void) { run_rows(name, sizeof name / sizeof *name); }
 SUITE(unary)
 SUITE(casts)
+SUITE(edges)
 SUITE(binary)
 SUITE(movement)
 SUITE(reductions)
@@ -540,7 +563,8 @@ static void test_accepts(void) {
 bool ht_add_kernels(void) {
   CU_pSuite s = CU_add_suite("host kernels", NULL, NULL);
   return s && CU_add_test(s, "unary", test_unary) && CU_add_test(s, "casts", test_casts) &&
-         CU_add_test(s, "binary", test_binary) && CU_add_test(s, "movement", test_movement) &&
-         CU_add_test(s, "reductions", test_reductions) && CU_add_test(s, "products", test_products) &&
-         CU_add_test(s, "table", test_table) && CU_add_test(s, "accepts", test_accepts);
+         CU_add_test(s, "edges", test_edges) && CU_add_test(s, "binary", test_binary) &&
+         CU_add_test(s, "movement", test_movement) && CU_add_test(s, "reductions", test_reductions) &&
+         CU_add_test(s, "products", test_products) && CU_add_test(s, "table", test_table) &&
+         CU_add_test(s, "accepts", test_accepts);
 }
