@@ -209,6 +209,9 @@ bool tni_rule_is(const tni_infer *in, tn_expr e, int64_t v) {
 
 tn_expr tni_rule_product(const tni_infer *in, const tn_expr *dims, uint32_t n) {
   tn_expr p = tni_rule_const(in, 1);
+  for (uint32_t i = 0; i < n; i++) {
+    if (tni_rule_is(in, dims[i], 0)) return dims[i];
+  }
   for (uint32_t i = 0; i < n; i++) p = tni_ex_mul(in->x, p, dims[i]);
   return p;
 }

@@ -57,7 +57,7 @@ void tni_rule_keep_vals(tni_infer *in, uint32_t o, uint32_t i);
 /* --- dims */
 tn_expr tni_rule_const(const tni_infer *in, int64_t v);
 bool tni_rule_is(const tni_infer *in, tn_expr e, int64_t v);
-/* Product of n dims; 1 for none. */
+/* Product of n dims; 1 for none, 0 as soon as one is 0. */
 tn_expr tni_rule_product(const tni_infer *in, const tn_expr *dims, uint32_t n);
 /* A symbol for the size of axis k of output o, which only the data decide: always the same one, first named "VALUE.k"
  * (value names are unique in a graph, node names are not). NONE in concrete mode. */

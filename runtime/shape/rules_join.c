@@ -87,6 +87,11 @@ static tn_status split_sizes(tni_infer *in, tn_expr dim, tn_expr *part, uint32_t
     if (s.n != n) return tni_rule_fail(in, "%u sizes for %u outputs", s.n, n);
     tn_expr sum = tni_rule_const(in, 0);
     for (uint32_t i = 0; i < n; i++) {
+      int64_t size, all;
+      if (s.e[i] != TNI_EXPR_NONE && dim != TNI_EXPR_NONE && tni_ex_is_const(in->x, s.e[i], &size) &&
+          tni_ex_is_const(in->x, dim, &all) && size > all) {
+        return tni_rule_fail(in, "part %u is larger than the axis", i);
+      }
       part[i] = s.e[i];
       sum = tni_ex_add(in->x, sum, s.e[i]);
     }

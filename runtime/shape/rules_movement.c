@@ -9,6 +9,7 @@ typedef struct reshape {
   tn_expr out[TN_MAX_RANK];
   bool copied[TN_MAX_RANK]; /* by a 0 */
   uint32_t rank, open;      /* open: the axis that takes what is left, TN_NONE if there is none */
+  bool stated;              /* the open axis is a -1, not an unknown size */
   bool lost;                /* more than one axis is open */
 } reshape;
 
@@ -29,7 +30,7 @@ static tn_status reshape_targets(tni_infer *in, const tni_vals *s, bool allowzer
   for (uint32_t d = 0; d < s->n; d++) {
     if (!tni_rule_is(in, s->e[d], -1)) continue;
     if (explicit_open) return tni_rule_fail(in, "the target has -1 twice");
-    explicit_open = true;
+    explicit_open = r->stated = true;
     open_axis(r, d);
   }
   for (uint32_t d = 0; d < s->n; d++) {
@@ -66,6 +67,15 @@ static bool cancel(const tni_infer *in, tn_expr *list, uint32_t *n, tn_expr e) {
   return false;
 }
 
+/* Constants whose product is no int64, and none of them 0. */
+static bool overflows(const tni_infer *in, const tn_expr *dims, uint32_t n) {
+  for (uint32_t d = 0; d < n; d++) {
+    int64_t c;
+    if (dims[d] == TNI_EXPR_NONE || !tni_ex_is_const(in->x, dims[d], &c) || c == 0) return false;
+  }
+  return true;
+}
+
 /* Elements of input and target must be as many. Equal factors leave first, so that an unknown axis that is copied and a
  * size of 0 on both sides do no harm. */
 static tn_status reshape_open(tni_infer *in, reshape *r) {
@@ -82,6 +92,7 @@ static tn_status reshape_open(tni_infer *in, reshape *r) {
   }
   tn_expr a = tni_rule_product(in, from, n_from), b = tni_rule_product(in, rest, n_rest);
   int64_t ca, cb;
+  if (b == TNI_EXPR_NONE && overflows(in, rest, n_rest)) return tni_rule_fail(in, "the target is too large");
   if (a == TNI_EXPR_NONE || b == TNI_EXPR_NONE) return TN_OK;
   bool ka = tni_ex_is_const(in->x, a, &ca), kb = tni_ex_is_const(in->x, b, &cb);
   if (r->open == TN_NONE) {
@@ -90,7 +101,7 @@ static tn_status reshape_open(tni_infer *in, reshape *r) {
                          (long long)cb);
   }
   if (kb && cb == 0) {
-    if (ka && ca == 0) return TN_OK; /* any size would do */
+    if (!r->stated || !ka || ca == 0) return TN_OK; /* any size would do */
     return tni_rule_fail(in, "the open axis cannot be found: the other axes have no elements");
   }
   if (kb && tni_ex_divides(in->x, a, cb) == 0) {
