@@ -47,9 +47,13 @@ static tn_status load_plugins(tn_runtime *rt, const tn_runtime_opts *o, tn_error
                           .checked = p->checked,
                           .privileged = o->flags & TN_RT_PRIVILEGED,
                           .allow_shared_writable = o->flags & TN_RT_TEST_WRITABLE};
-  tn_status st = tni_registry_create(&ro, p, &rt->registry, err);
-  if (st == TN_OK && (o->flags & TN_RT_SCAN)) st = tni_registry_scan(rt->registry, err);
-  return st;
+  tn_error why;
+  tni_error_init(&why);
+  tn_status st = tni_registry_create(&ro, p, &rt->registry, &why);
+  /* INVALID is the caller's or the profile's mistake; a plugin that is no plugin does not fit here. */
+  if (st == TN_E_INVALID && p->file && strncmp(why.where, p->file, strlen(p->file)) != 0) st = TN_E_INCOMPATIBLE;
+  if (st != TN_OK) return tni_fail(err, st, why.where, "%s", why.message);
+  return o->flags & TN_RT_SCAN ? tni_registry_scan(rt->registry, err) : TN_OK;
 }
 
 static tn_status list_devices(tn_runtime *rt, tn_error *err) {
