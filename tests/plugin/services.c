@@ -130,10 +130,13 @@ static void test_resource(void) {
 }
 
 static const uint8_t keys[2][32] = {{1}, {2}};
+enum { OTHER_KEY = 99 };
 
 static const tn_host *cached(const char *dir, const char *build, uint32_t n_keys, tn_host_ctx **c) {
   const tn_host *h = make(&(tni_services_opts){.cache_dir = dir}, c);
-  CU_ASSERT_EQUAL(tni_services_set_identity(*c, build, keys, n_keys), TN_OK);
+  /* OTHER_KEY: one device again, with another key */
+  bool other = n_keys == OTHER_KEY;
+  CU_ASSERT_EQUAL(tni_services_set_identity(*c, build, other ? keys + 1 : keys, other ? 1 : n_keys), TN_OK);
   return h;
 }
 
@@ -211,6 +214,7 @@ static void test_cache(void) {
   CU_ASSERT_EQUAL(get(d.path, "b1", 1, "kernel c", text, sizeof text), TN_E_UNAVAILABLE);
   CU_ASSERT_EQUAL(get(d.path, "b2", 1, "kernel a", text, sizeof text), TN_E_UNAVAILABLE);
   CU_ASSERT_EQUAL(get(d.path, "b1", 2, "kernel a", text, sizeof text), TN_E_UNAVAILABLE);
+  CU_ASSERT_EQUAL(get(d.path, "b1", OTHER_KEY, "kernel a", text, sizeof text), TN_E_UNAVAILABLE);
   CU_ASSERT_EQUAL(get(d.path, "", 1, "kernel a", text, sizeof text), TN_E_UNAVAILABLE);
   CU_ASSERT_EQUAL(each_blob(d.path, NULL), 3); /* no temporary file is left */
   each_blob(d.path, remove_file);
