@@ -66,7 +66,23 @@ static bool is_required(const tni_profile *p, const char *name) {
   return false;
 }
 
+/* The host's section with the caller's options behind the profile's. */
+static const tni_profile_plugin *host_section(tni_registry *r, const tni_profile_plugin *s) {
+  uint32_t own = s->n_options, more = r->o.n_host_options;
+  tni_profile_plugin *copy = TNI_NEW(r->arena, tni_profile_plugin);
+  tni_profile_option *list = TNI_NEW_ARRAY(r->arena, tni_profile_option, (size_t)own + more);
+  if (!copy || !list) return NULL;
+  if (own) memcpy(list, s->options, own * sizeof *list);
+  memcpy(list + own, r->o.host_options, more * sizeof *list);
+  *copy = *s;
+  copy->options = list;
+  copy->n_options = own + more;
+  return copy;
+}
+
 static tn_status add_listed(tni_registry *r, const tni_profile *p, const tni_profile_plugin *section, tn_error *err) {
+  if (r->o.n_host_options && strcmp(section->name, "host") == 0 && !(section = host_section(r, section)))
+    return tni_fail_memory(err, "host");
   bool optional = section->optional && !is_required(p, section->name);
   tni_loaded *l;
   tn_status st = add(r, section->name, p->file, section, optional, &l, err);

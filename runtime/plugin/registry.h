@@ -42,6 +42,10 @@ typedef struct tni_registry_opts {
   const tni_trace_sink *trace; /* may be NULL; lives as long as the registry */
   uint64_t memory_limit;       /* of each plugin's host->alloc, bytes; 0: none */
   tn_entry_v1 host_entry;      /* of the built-in device; NULL: tni_host_plugin_entry */
+  /* Options of the built-in device behind the profile's own, such as {"no_matmul", "true"} for tests; lives as long as
+   * the call of tni_registry_create. */
+  const tni_profile_option *host_options;
+  uint32_t n_host_options;
 } tni_registry_opts;
 
 typedef struct tni_loaded tni_loaded;

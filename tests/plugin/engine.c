@@ -386,7 +386,13 @@ static void test_shipped(void) {
   tni_registry *r = NULL;
   tn_error err = {0};
   CU_ASSERT_EQUAL_FATAL(tni_profile_parse(yaml, sizeof yaml - 1, "s.yaml", &p, &err), TN_OK);
-  tni_registry_opts o = {.dirs = dirs, .n_dirs = 1, .max_workers = 1, .allow_shared_writable = true};
+  const tni_profile_option no_matmul = {.key = "no_matmul", .value = "true"};
+  tni_registry_opts o = {.dirs = dirs,
+                         .n_dirs = 1,
+                         .max_workers = 1,
+                         .allow_shared_writable = true,
+                         .host_options = &no_matmul,
+                         .n_host_options = 1};
   tn_status st = tni_registry_create(&o, p, &r, &err);
   tni_profile_destroy(p);
   if (st != TN_OK) printf("\n  %s (%s)\n", err.message, err.where);
@@ -395,6 +401,9 @@ static void test_shipped(void) {
   /* Without AVX2, or built for another machine, it must say so; nothing else may keep it away. */
   CU_ASSERT(!avx2 || !*avx2 || i->n_devices == 1 || strstr(i->why.message, "needs processor features"));
   CU_ASSERT(host->builtin && host->n_devices == 1 && host->devices[0]->caps->n_engines == 0);
+  int64_t on = 0;
+  CU_ASSERT_EQUAL(host->host->option(host->host->ctx, "no_matmul", TN_OPT_BOOL, &on), TN_OK);
+  CU_ASSERT_EQUAL(on, 1);
   tni_registry_destroy(r);
 }
 
