@@ -257,6 +257,8 @@ tn_status tni_loaded_create(const tni_registry_opts *o, const char *name, const 
   l->info.builtin = strcmp(name, "host") == 0;
   tni_error_init(&l->info.why);
   tn_status st = start(o, l, profile_file ? profile_file : "", section);
+  /* INVALID is kept for the profile's mistakes: a plugin or manifest that is none does not fit here. */
+  if (st == TN_E_INVALID && !l->profile_mistake) l->info.why.code = TN_E_INCOMPATIBLE;
   if (st != TN_OK && !l->info.why.where[0]) /* a plugin's own error may name no place */
     snprintf(l->info.why.where, sizeof l->info.why.where, "%s", l->info.builtin ? l->info.name : l->info.path);
   if (st != TN_OK && !l->info.loaded) {

@@ -66,8 +66,9 @@ typedef struct tni_plugin_info {
 
 /* Loads every plugin that the profile names, in order, then the host device (always last unless named earlier).
  * A plugin that is required or not `optional` and does not load, or has no device, is an error naming it and why
- * (status and place of the reason); others are kept with the reason. A mistake in a plugin's options is always an
- * error: TN_E_INVALID with the profile's file:line:column. */
+ * (status and place of the reason); others are kept with the reason. TN_E_INVALID means a mistake of the caller (a
+ * folder that is not absolute) or of the profile (a plugin's options, always an error, with the profile's
+ * file:line:column); a file that is no plugin or manifest is TN_E_INCOMPATIBLE. */
 TN_MUST_CHECK tn_status tni_registry_create(const tni_registry_opts *o, const tni_profile *p, tni_registry **out,
                                             tn_error *err);
 /* Every plugin found in the folders, whether or not the profile names it (for `tenon plugins`). Loads them, behind

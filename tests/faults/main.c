@@ -53,7 +53,7 @@ static const fault contract[] = {
     {"other-name", TN_E_INCOMPATIBLE, "calls itself 'somebody-else', its file 'other-name'"},
     {"no-version", TN_E_INTERNAL, "tn_plugin->version is NULL"},
     {"fpmode-enumerate", TN_E_INTERNAL, "enumerate changes the floating-point mode"},
-    {"noentry", TN_E_INVALID, "is no plugin: it exports no tenon_plugin_entry_v1"},
+    {"noentry", TN_E_INCOMPATIBLE, "is no plugin: it exports no tenon_plugin_entry_v1"},
     {"entry2", TN_E_INCOMPATIBLE, "exports tenon_plugin_entry_v2: it is of ABI 2, this host has 1.0 to 1.0"},
     {"undefined", TN_E_UNAVAILABLE, "undefined symbol: tenon_test_nobody_has_this"},
 };
@@ -214,9 +214,9 @@ static void test_missing_library(void) {
 static void test_files(void) {
   static const char text[] = "#!/bin/sh\necho this is no shared object, whatever its name says, and not a short one\n";
   put("text-file", text, sizeof text - 1);
-  refused("text-file", TN_E_INVALID, "is no shared object (no ELF header)", false);
+  refused("text-file", TN_E_INCOMPATIBLE, "is no shared object (no ELF header)", false);
   put("empty-file", "", 0);
-  refused("empty-file", TN_E_INVALID, "is no shared object", false);
+  refused("empty-file", TN_E_INCOMPATIBLE, "is no shared object", false);
 
   size_t n;
   unsigned char *so = plugdir_read(lib_path("none"), &n);
@@ -234,7 +234,7 @@ static void test_files(void) {
   h->e_ident[EI_CLASS] = ELFCLASS64;
   h->e_type = ET_EXEC;
   put("program", so, n);
-  refused("program", TN_E_INVALID, "but no shared object", false);
+  refused("program", TN_E_INCOMPATIBLE, "but no shared object", false);
   h->e_type = ET_DYN;
 
   for (size_t cut = 1; cut < n; cut += n / 40 + 1) { /* mapped, not read: what is missing would fault */
@@ -254,7 +254,7 @@ static void test_files(void) {
     if (ph->p_type == PT_LOAD) last = (size_t)(ph->p_offset + ph->p_filesz);
   }
   CU_ASSERT_FATAL(last > 1 && plugdir_write(&dir, "cut.so", so, last - 1, 0755));
-  refused("cut", TN_E_INVALID, "is truncated", false);
+  refused("cut", TN_E_INCOMPATIBLE, "is truncated", false);
   free(so);
 }
 
@@ -310,7 +310,7 @@ static void test_manifest(void) {
       plugdir_manifest(&dir, "none", "sha256: 00000000000000000000000000000000000000000000000000000000000000ff\n"));
   refused("none", TN_E_CORRUPT, "the manifest says 00000000", false);
   CU_ASSERT(plugdir_manifest(&dir, "none", "cpuu: [avx2]\n"));
-  refused("none", TN_E_INVALID, "did you mean 'cpu'?", false);
+  refused("none", TN_E_INCOMPATIBLE, "did you mean 'cpu'?", false);
   CU_ASSERT(plugdir_manifest(&dir, "only-manifest", NULL));
   refused("only-manifest", TN_E_UNAVAILABLE, "cannot be opened: No such file", false);
   refused("nowhere", TN_E_UNAVAILABLE, "is in none of the plugin folders", false);
@@ -330,7 +330,7 @@ static void test_folders(void) {
   CU_ASSERT(plugdir_write(&dir, "none.so", "x", 1, 0755));
   const char *const two[] = {"/nonexistent", dir.path, good.path}, *const other[] = {good.path, dir.path};
   tni_error_init(&err);
-  CU_ASSERT_EQUAL(make("plugins: [none]", two, 3, false, &r, &err), TN_E_INVALID);
+  CU_ASSERT_EQUAL(make("plugins: [none]", two, 3, false, &r, &err), TN_E_INCOMPATIBLE);
   CU_ASSERT_PTR_NULL(r);
   tni_error_init(&err);
   CU_ASSERT_EQUAL(make("plugins: [none]", other, 2, false, &r, &err), TN_OK);
