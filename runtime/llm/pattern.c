@@ -85,10 +85,18 @@ tni_matches tni_matches_begin(const tni_pattern *p, tni_match_memory *mem, const
   return (tni_matches){p, mem, n ? s : "", n, 0, SIZE_MAX};
 }
 
+/* Short strings byte by byte: they are found often, and memmem's preparation costs more than the search. */
+static const char *find_literal(const char *s, size_t n, tni_view v) {
+  if (v.n == 0 || v.n > 16) return memmem(s, n, v.v, v.n);
+  for (const char *end = s + n; n >= v.n && (s = memchr(s, v.v[0], n - v.n + 1)); s++, n = (size_t)(end - s))
+    if (memcmp(s, v.v, v.n) == 0) return s;
+  return NULL;
+}
+
 /* First match at or after m->at. */
 static tn_status search(tni_matches *m, bool *found, size_t *b, size_t *e, tn_error *err) {
   if (!m->p->re) {
-    const char *at = memmem(m->s + m->at, m->n - m->at, m->p->lit.v, m->p->lit.n);
+    const char *at = find_literal(m->s + m->at, m->n - m->at, m->p->lit);
     *found = at != NULL;
     if (at) *e = (*b = (size_t)(at - m->s)) + m->p->lit.n;
     return TN_OK;

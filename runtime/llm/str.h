@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TNI_STR_MAX ((size_t)1 << 30)
+#define TNI_STR_MAX ((size_t)1 << 28)
 
 typedef struct tni_str {
   char *v; /* malloc'd, not terminated */

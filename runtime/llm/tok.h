@@ -16,7 +16,7 @@ enum {
   TNI_TOK_STEPS = 64,          /* steps of one kind after flattening */
   TNI_TOK_STRING = 4096,       /* bytes of a token, prefix or replacement */
   TNI_TOK_IDS = 1 << 22,       /* ids are below this */
-  TNI_TOK_TEXT_BYTES = 1 << 28 /* text of one encode call */
+  TNI_TOK_TEXT_BYTES = 1 << 26 /* text of one encode call */
 };
 
 /* --- working memory ---------------------------------------------------------------------------------------------- */

@@ -179,14 +179,14 @@ static void test_match_limit(void) {
 
 /* Text that grows without end is given up, not allocated. */
 static void test_growth(void) {
-  char rule[256], *body = NULL;
+  char rule[4200], many[4001], *body = NULL;
   size_t n = 0;
   FILE *f = open_memstream(&body, &n);
-  snprintf(rule, sizeof rule, "{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"%0100d\"}", 0);
-  for (char *p = rule; *p; p++)
-    if (p > strstr(rule, "content") + 10 && *p == '0') *p = 'a';
+  memset(many, 'a', sizeof many - 1);
+  many[sizeof many - 1] = '\0';
+  snprintf(rule, sizeof rule, "{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"%s\"}", many);
   fputs("{\"type\":\"Sequence\",\"normalizers\":[", f);
-  for (int i = 0; i < 20; i++) fprintf(f, "%s%s", i ? "," : "", rule);
+  for (int i = 0; i < 5; i++) fprintf(f, "%s%s", i ? "," : "", rule);
   fputs("]}", f);
   fclose(f);
   char *json = edited(tiny_tokenizer, "{\"type\":\"Lowercase\"}", body);
