@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Cross build for aarch64, unit tests under qemu-user, and the demo model's golden ids on the host device.
+set -euo pipefail
+source "$(dirname "$0")/lib.sh"
+
+dpkg --print-foreign-architectures | grep -qx arm64 || dpkg --add-architecture arm64
+arm_packages=$(for p in libprotobuf-c-dev libltdl-dev libyaml-dev libjansson-dev libpcre2-dev libutf8proc-dev \
+  libxxhash-dev libmd-dev libpopt-dev libcunit1-dev; do echo "$p:arm64"; done)
+install_packages meson ninja-build pkg-config protobuf-c-compiler gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
+  qemu-user-static python3 $arm_packages
+build=${BUILD:-$root/build-aarch64}
+configure "$build" --cross-file "$root/scripts/aarch64.ini" -Dtests=enabled -Dwerror=true "$@"
+say "building for aarch64"
+ninja -C "$build" >"$build/build.log" || { cat "$build/build.log"; exit 1; }
+
+say "testing under qemu"
+status=0
+meson test -C "$build" --print-errorlogs --timeout-multiplier 10 base expr graph shape host profile llm || status=$?
+"$root/scripts/summary.sh" "$build" || status=1
+
+want=$(python3 -c "
+import json
+c = json.load(open('$root/models/demo/golden.json'))['cases'][0]
+print(*(c['prompt_ids'] + c['greedy_ids'][:8]))")
+got=$(TENON_PROFILE_PATH=$root/configs qemu-aarch64-static "$build/runtime/cli/tenon" run "$root/models/demo" \
+  --profile host -p "In the beginning" -n 8 --temp 0 --ids)
+[ "$got" = "$want" ] && say "aarch64: the demo model's ids are the golden's" || { say "got  $got"; say "want $want"; status=1; }
+exit $status
