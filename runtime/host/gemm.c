@@ -76,6 +76,9 @@ static void pack_b(const job *j, int64_t off, int64_t k0, int64_t kc, int64_t n0
     const int64_t w = nb - p < TNI_NR ? nb - p : TNI_NR, at = off + k0 * g->b_row + (n0 + p) * g->b_col;
     if (g->b_row == 1 && g->dtype == TN_DT_F32) {
       j->hot->pack_t(dst, (const f32u *)g->b + at, g->b_col, w, kc);
+    } else if (g->b_col == 1 && g->dtype == TN_DT_F32 && w == TNI_NR) {
+      const f32u *src = (const f32u *)g->b + at;
+      for (int64_t k = 0; k < kc; k++) memcpy(dst + k * TNI_NR, src + k * g->b_row, TNI_NR * sizeof(float));
     } else if (g->b_col == 1 || kc < TNI_NR) {
       for (int64_t k = 0; k < kc; k++) {
         load_strided(g, g->b, at + k * g->b_row, g->b_col, w, dst + k * TNI_NR);
