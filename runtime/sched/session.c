@@ -95,10 +95,14 @@ static tn_status attach_task(tn_session *s, tni_sexec *x, uint32_t i, const int6
   const tni_dev *d = x->exec->programs[e->program].dev;
   tni_stask *t = &x->tasks[i];
   tn_plan *plan = NULL;
+  tn_status st = TN_OK;
+  for (uint32_t u = 0; st == TN_OK && e->info->engine == 0 && u < e->info->n_uses; u++)
+    if (e->regions[u] != TN_NONE) st = tni_region_own(s, x, e->regions[u], true, err); /* a CPU task gets no NULL */
+  if (st != TN_OK) return st;
   fill_views(x, i);
   if (computes_reference(s, e, x->exec)) return TN_OK;
   tni_devlock_lock(d->lock);
-  tn_status st = get_plan(s, x, i, dims, &plan, err);
+  st = get_plan(s, x, i, dims, &plan, err);
   if (st == TN_OK && plan == t->plan && t->args) {
     for (uint32_t u = 0; st == TN_OK && u <= e->info->n_uses; u++)
       st = d->device->args_set(t->args, u, t->views[u], err);
