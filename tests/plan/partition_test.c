@@ -65,7 +65,7 @@ static const row rows[] = {
      {"0,3", "1,2"},
      "0110",
      "0--0",
-     2},
+     3},
     {"chain of changes", "Relu:x:a;Neg:a:b;Abs:b:c;Exp:c:y", "y", {Y, N, Y, N}, {Y, Y, Y, Y}, {0}, "0101", "----", 4},
 };
 
