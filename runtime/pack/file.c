@@ -102,6 +102,8 @@ void tni_pk_load(const char *path, const tni_log *log, tni_pk_file *f) {
   if (!why) return;
   tni_log_line(log, TN_LOG_WARN, "packed weights in '%s' are not used and packed again: %s", path, why);
   tni_pk_unload(f);
+  f->device = m.device; /* which file it was: not to be looked at again */
+  f->inode = m.inode;
 }
 
 static const tni_pk_segment *find_segment(const tni_pk_file *f, const tni_pk_want *w) {

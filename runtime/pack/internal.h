@@ -17,8 +17,8 @@
 
 /* A file that was loaded: structure checked, sums not. */
 typedef struct tni_pk_file {
-  const uint8_t *data; /* NULL: none */
-  uint64_t bytes, device, inode;
+  const uint8_t *data;           /* NULL: none */
+  uint64_t bytes, device, inode; /* of a damaged file too, with data NULL */
   tni_pk_header head;
   const tni_pk_segment *segments;
   const uint64_t *sums;

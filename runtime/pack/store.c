@@ -14,8 +14,7 @@
 static uint32_t look_again(tni_pack_store *s) {
   struct stat st;
   bool there = stat(s->path, &st) == 0;
-  bool same = there ? s->file.data && (uint64_t)st.st_ino == s->file.inode && (uint64_t)st.st_dev == s->file.device
-                    : !s->file.data;
+  bool same = there ? (uint64_t)st.st_ino == s->file.inode && (uint64_t)st.st_dev == s->file.device : !s->file.data;
   if (!same) {
     tni_pk_unload(&s->file);
     tni_pk_load(s->path, s->o->log, &s->file);

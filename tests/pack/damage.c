@@ -97,6 +97,27 @@ static void test_flips(void) {
   stop();
 }
 
+/* The checksums of header and table are what finds damage there, before anything else stumbles over it. */
+static void test_tables(void) {
+  start();
+  tni_pk_header h;
+  memcpy(&h, good, sizeof h);
+  const struct {
+    size_t at;
+    const char *said;
+  } rows[] = {{20, "header's checksum"},
+              {offsetof(tni_pk_header, table_hash), "header's checksum"},
+              {h.segments_at + offsetof(tni_pk_segment, format), "table's checksum"},
+              {h.sums_at + 3, "table's checksum"},
+              {0, "not a packed-weight file"}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    fx_log_clear();
+    flip_at(rows[i].at, false);
+    CU_ASSERT_EQUAL(fx_logged(rows[i].said), 1);
+  }
+  stop();
+}
+
 /* Two segments at once; and every segment. */
 static void test_many_flips(void) {
   start();
@@ -223,6 +244,7 @@ static void test_torn_slots(void) {
 void test_damage_suite(void) {
   CU_pSuite s = CU_add_suite("pack damage", NULL, NULL);
   CU_add_test(s, "flipped bytes", test_flips);
+  CU_add_test(s, "flipped tables", test_tables);
   CU_add_test(s, "many flipped bytes", test_many_flips);
   CU_add_test(s, "truncated", test_truncated);
   CU_add_test(s, "garbage", test_garbage);
