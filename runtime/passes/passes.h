@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Graph passes: after them a graph is smaller and says the same, bit for bit.
+ * Graph passes: after them a graph is smaller and says the same. Most keep every bit; those that recognise an operator
+ * in its primitives keep results up to rounding (docs/passes.md says which, and what each matches and keeps).
  *
- * tni_passes_run repeats rounds of  infer -> fold -> infer -> identity -> cse -> lift -> dce -> compact  until nothing
- * fires any more. Ids of nodes and values change. Subgraphs of If, Loop and Scan are left as they are.
+ * tni_passes_run repeats rounds of  infer -> fold -> infer -> the passes in the order of run.c -> compact  until
+ * nothing fires any more. Ids of nodes and values change. Subgraphs of If, Loop and Scan are left as they are.
  */
 #ifndef TENON_PASSES_PASSES_H
 #define TENON_PASSES_PASSES_H
 
 #include "runtime/shape/infer.h"
 
-enum { TNI_PASSES_MAX = 8, TNI_PASSES_ROUNDS = 8 };
+enum { TNI_PASSES_MAX = 24, TNI_PASSES_ROUNDS = 8 };
 /* Larger results are not folded: a transposed weight stays an operation on the mapped file. */
 #define TNI_FOLD_MAX_BYTES (UINT64_C(64) << 10)
 
 typedef struct tni_passes_options {
-  const char *const *disabled; /* names of passes to leave out: fold, identity, cse, lift, dce */
+  const char *const *disabled; /* names of passes to leave out, see tni_pass_name */
   uint32_t n_disabled;
   uint64_t max_fold_bytes; /* 0: TNI_FOLD_MAX_BYTES */
 } tni_passes_options;
@@ -33,6 +34,9 @@ typedef struct tni_passes_report {
  * opt->disabled that is no pass. After a failure the graph is only good for tni_graph_destroy. */
 TN_MUST_CHECK tn_status tni_passes_run(tni_graph *g, const tni_passes_options *opt, tni_eval_fn eval, void *ctx,
                                        tni_passes_report *report, tn_error *err);
+
+/* The name of pass i in order, NULL past the last. *rounds (may be NULL): results may differ in their last bits. */
+const char *tni_pass_name(uint32_t i, bool *rounds);
 
 /* --- one file each. Uses must be current before and are afterwards; *n: how often it fired. */
 

@@ -1,10 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/passes/passes.h"
 
-enum { FOLD, IDENTITY, CSE, LIFT, DCE, N_PASSES };
-static const char *const names[N_PASSES] = {"fold", "identity", "cse", "lift", "dce"};
+typedef tn_status (*pass_fn)(tni_graph *g, uint32_t *n, tn_error *err);
+
+static tn_status dce(tni_graph *g, uint32_t *n, tn_error *err) {
+  (void)err;
+  *n = tni_graph_dce(g);
+  return TN_OK;
+}
+
+/* In this order. fold comes first, has arguments of its own, and dims are inferred anew behind it. */
+static const struct pass {
+  const char *name;
+  pass_fn fn;
+  bool rounds; /* results may differ in the last bits */
+} passes[] = {
+    {"fold", NULL, false},        {"identity", tni_pass_identity, false},
+    {"cse", tni_pass_cse, false}, {"lift", tni_lift_shape_values, false},
+    {"dce", dce, false},
+};
+enum { N_PASSES = sizeof passes / sizeof passes[0] };
+_Static_assert((size_t)N_PASSES <= (size_t)TNI_PASSES_MAX, "the report holds every pass");
 
 typedef struct run {
   tni_graph *g;
@@ -16,15 +35,28 @@ typedef struct run {
   tn_error *err;
 } run;
 
+const char *tni_pass_name(uint32_t i, bool *rounds) {
+  if (i >= N_PASSES) return NULL;
+  if (rounds) *rounds = passes[i].rounds;
+  return passes[i].name;
+}
+
+static tn_status unknown_pass(const char *name, tn_error *err) {
+  char list[256] = "";
+  size_t at = 0;
+  for (uint32_t p = 0; p < N_PASSES && at < sizeof list; p++) {
+    int n = snprintf(list + at, sizeof list - at, "%s%s", p ? ", " : "", passes[p].name);
+    at += n > 0 ? (size_t)n : 0;
+  }
+  return tni_fail(err, TN_E_INVALID, "passes", "there is no pass '%s'; there are %s", name, list);
+}
+
 static tn_status read_options(run *r, const tni_passes_options *opt) {
   r->max_fold = opt && opt->max_fold_bytes ? opt->max_fold_bytes : TNI_FOLD_MAX_BYTES;
   for (uint32_t i = 0; opt && i < opt->n_disabled; i++) {
     uint32_t p = 0;
-    while (p < N_PASSES && strcmp(opt->disabled[i], names[p]) != 0) p++;
-    if (p == N_PASSES) {
-      return tni_fail(r->err, TN_E_INVALID, "passes", "there is no pass '%s'; there are fold, identity, cse, lift, dce",
-                      opt->disabled[i]);
-    }
+    while (p < N_PASSES && strcmp(opt->disabled[i], passes[p].name) != 0) p++;
+    if (p == N_PASSES) return unknown_pass(opt->disabled[i], r->err);
     r->off[p] = true;
   }
   return TN_OK;
@@ -32,25 +64,12 @@ static tn_status read_options(run *r, const tni_passes_options *opt) {
 
 static tn_status one_pass(run *r, uint32_t pass, uint64_t *fired) {
   uint32_t n = 0;
-  tn_status st = TN_OK;
+  tn_status st;
   if (r->off[pass]) return TN_OK;
-  switch (pass) {
-    case FOLD:
-      st = tni_fold_constants(r->g, r->max_fold, r->eval, r->ctx, &n, r->err);
-      break;
-    case IDENTITY:
-      st = tni_pass_identity(r->g, &n, r->err);
-      break;
-    case CSE:
-      st = tni_pass_cse(r->g, &n, r->err);
-      break;
-    case LIFT:
-      st = tni_lift_shape_values(r->g, &n, r->err);
-      break;
-    default:
-      n = tni_graph_dce(r->g);
-      break;
-  }
+  if (passes[pass].fn)
+    st = passes[pass].fn(r->g, &n, r->err);
+  else
+    st = tni_fold_constants(r->g, r->max_fold, r->eval, r->ctx, &n, r->err);
   r->fired[pass] += n;
   *fired += n;
   return st;
@@ -58,16 +77,16 @@ static tn_status one_pass(run *r, uint32_t pass, uint64_t *fired) {
 
 static tn_status one_round(run *r, uint64_t *fired) {
   tn_status st = tni_infer_graph(r->g, r->err);
-  if (st == TN_OK) st = one_pass(r, FOLD, fired);
+  if (st == TN_OK) st = one_pass(r, 0, fired);
   if (st == TN_OK && *fired) st = tni_infer_graph(r->g, r->err);
-  for (uint32_t p = IDENTITY; st == TN_OK && p < N_PASSES; p++) st = one_pass(r, p, fired);
+  for (uint32_t p = 1; st == TN_OK && p < N_PASSES; p++) st = one_pass(r, p, fired);
   return st == TN_OK ? tni_graph_compact(r->g, r->err) : st;
 }
 
 static void fill_report(const run *r, tni_passes_report *report, uint32_t before, uint32_t rounds) {
   memset(report, 0, sizeof *report);
   for (uint32_t p = 0; p < N_PASSES; p++) {
-    report->entries[p].name = names[p];
+    report->entries[p].name = passes[p].name;
     report->entries[p].fired = r->fired[p];
   }
   report->n = N_PASSES;

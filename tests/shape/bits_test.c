@@ -147,13 +147,23 @@ static tn_status run_node(bench *b, const tni_node *n, bool symbolic) {
   return st;
 }
 
+/* All passes but those that may round otherwise. */
+static tn_status run_passes(bench *b) {
+  const char *off[TNI_PASSES_MAX], *name;
+  tni_passes_options opt = {.disabled = off};
+  bool rounds;
+  for (uint32_t i = 0; (name = tni_pass_name(i, &rounds)); i++)
+    if (rounds) off[opt.n_disabled++] = name;
+  return tni_passes_run(b->g, &opt, tni_host_eval, NULL, NULL, &b->err);
+}
+
 static bool run_model(bench *b, const char *path, const int64_t *size, bool passes) {
   tni_error_init(&b->err);
   tn_status st = tni_import_file(path, NULL, NULL, &b->m, &b->err);
   b->arena = tni_arena_create();
   if (st == TN_OK) {
     b->g = b->m->graph;
-    if (passes) st = tni_passes_run(b->g, NULL, tni_host_eval, NULL, NULL, &b->err);
+    if (passes) st = run_passes(b);
   }
   if (st == TN_OK) {
     name_symbols(b, size);
