@@ -47,6 +47,20 @@ static void test_tiny(void) {
   tni_tokenizer_destroy(NULL);
 }
 
+/* The merge of the lowest rank comes first, not the leftmost. */
+static void test_merge_order(void) {
+  char *a = edited(tiny_tokenizer, "\"c\":3", "\"c\":3,\"bc\":7,\"bcab\":8");
+  char *b = edited(a, "[[\"a\",\"b\"],\"ab c\"]", "[\"b c\",\"a b\",\"ab c\",\"bc ab\"]");
+  tni_tokenizer *t = parse(b);
+  encodes(t, "abc", false, (int32_t[]){1, 7}, 2);
+  encodes(t, "aab", false, (int32_t[]){1, 4}, 2);
+  encodes(t, "abcabab", false, (int32_t[]){1, 8, 4}, 3);
+  encodes(t, "bcbcab", false, (int32_t[]){7, 8}, 2);
+  tni_tokenizer_destroy(t);
+  free(a);
+  free(b);
+}
+
 static void test_invalid_text(void) {
   static const struct {
     const char *text;
@@ -224,6 +238,7 @@ static void test_unicode(void) {
 void add_tokenizer_suite(void) {
   CU_pSuite s = CU_add_suite("tokenizer", NULL, NULL);
   CU_add_test(s, "a tiny file", test_tiny);
+  CU_add_test(s, "merges by rank", test_merge_order);
   CU_add_test(s, "invalid UTF-8", test_invalid_text);
   CU_add_test(s, "decoding id by id", test_stream);
   CU_add_test(s, "regex translation", test_translate);
