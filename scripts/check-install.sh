@@ -1,0 +1,98 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# check-install.sh BUILD: installs BUILD into a prefix of its own and uses it as a stranger would: headers alone,
+# exported symbols, pkg-config, examples/minimal.c beside the installed `tenon`.
+set -eu
+build=$(cd "$1" && pwd)
+source=$(cd "$(dirname "$0")/.." && pwd)
+work=$build/check-install
+prefix=$work/prefix
+say() { echo "check-install: $*"; }
+die() { say "FAILED: $*" >&2; exit 1; }
+
+for tool in pkg-config nm meson; do
+  command -v $tool >/dev/null || { say "skipped: $tool is not there"; exit 77; }
+done
+rm -rf "$work"
+mkdir -p "$work/elsewhere"
+
+# The build folder has a prefix already; what it installs there is copied to ours.
+conf=$(meson introspect "$build" --buildoptions | tr '{' '\n' | sed -n 's/.*"name": "prefix", "value": "\([^"]*\)".*/\1/p' | head -1)
+DESTDIR=$work/dest meson install -C "$build" --no-rebuild --quiet >"$work/install.log" 2>&1 ||
+  { cat "$work/install.log"; die "meson install"; }
+mv "$work/dest$conf" "$prefix"
+pc=$(find "$prefix" -name tenon.pc)
+[ -n "$pc" ] || die "no tenon.pc"
+sed -i "s|^prefix=.*|prefix=$prefix|" "$pc"
+export PKG_CONFIG_PATH="$(dirname "$pc")"
+libdir=$(pkg-config --variable=libdir tenon)
+say "installed under $prefix"
+
+# Each public header alone, as C and C++.
+for h in "$prefix"/include/tenon/*.h; do
+  name=tenon/$(basename "$h")
+  echo "#include <$name>" >"$work/one.c"
+  cp "$work/one.c" "$work/one.cc"
+  for cc in gcc clang clang-14; do
+    command -v $cc >/dev/null || continue
+    for std in c11 c17; do
+      $cc -std=$std -Wall -Wextra -Wpedantic -Wpadded -Werror -I"$prefix/include" -fsyntax-only "$work/one.c" ||
+        die "$name with $cc -std=$std"
+    done
+  done
+  for cxx in g++ clang++ clang++-14; do
+    command -v $cxx >/dev/null || continue
+    $cxx -x c++ -fsyntax-only /dev/null 2>/dev/null || continue
+    echo '#include <cstddef>' | $cxx -x c++ -fsyntax-only - 2>/dev/null || continue
+    $cxx -std=c++17 -Wall -Wextra -Wpedantic -Wpadded -Werror -I"$prefix/include" -fsyntax-only "$work/one.cc" ||
+      die "$name with $cxx"
+  done
+done
+say "headers compile alone"
+
+# Sanitizer builds export what their runtimes want.
+exports() { nm -D --defined-only "$1" | awk '{print $3}' | sed 's/@.*//' | grep -v '^__asan\|^__ubsan\|^__tsan\|^__odr_asan\|^_init$\|^_fini$' || true; }
+extra=$(exports "$libdir/libtenon.so" | grep -v '^tn_' || true)
+[ -z "$extra" ] || die "libtenon.so exports $extra"
+[ "$(exports "$libdir/libtenon.so" | grep -c '^tn_')" -gt 30 ] || die "libtenon.so exports hardly anything"
+declared=$(sed -n 's/^TN_API.*[ *]\(tn_[a-z0-9_]*\)(.*/\1/p' "$prefix/include/tenon/tenon.h" | sort)
+for f in $declared; do
+  exports "$libdir/libtenon.so" | grep -qx "$f" || die "tenon.h declares $f, libtenon.so lacks it"
+done
+for so in "$libdir"/tenon/plugins/*.so; do
+  [ -e "$so" ] || continue
+  [ "$(exports "$so")" = tenon_plugin_entry_v1 ] || die "$so exports $(exports "$so" | tr '\n' ' ')"
+  [ -e "${so%.so}.yaml" ] || die "$so has no manifest"
+done
+say "symbols: only tn_* and plugin entries"
+
+# The example, against the installed library only.
+# shellcheck disable=SC2046
+${CC:-cc} -std=c11 -Wall -Wextra "$source/examples/minimal.c" $(pkg-config --cflags --libs tenon) -o "$work/minimal" ||
+  die "examples/minimal.c does not build"
+[ "$(wc -l <"$source/examples/minimal.c")" -lt 80 ] || die "examples/minimal.c has 80 lines or more"
+cd "$work/elsewhere"
+export LD_LIBRARY_PATH="$libdir"
+# The library looks for plugins in the prefix that it was configured with; this copy lies elsewhere and says where.
+{ echo "plugin_path: [$libdir/tenon/plugins]"; cat "$prefix/share/tenon/profiles/default.yaml"; } >"$work/device.yaml"
+for profile in "$prefix/share/tenon/profiles/host.yaml" "$work/device.yaml"; do
+  "$work/minimal" "$source/models/demo" "In the beginning" "$profile" >"$work/minimal.out" 2>"$work/minimal.err" ||
+    { cat "$work/minimal.err"; die "minimal with $profile"; }
+  "$prefix/bin/tenon" run "$source/models/demo" -p "In the beginning" -n 32 --temp 0 --profile "$profile" \
+    >"$work/run.out" 2>"$work/run.err" || { cat "$work/run.err"; die "tenon run with $profile"; }
+  [ -s "$work/minimal.out" ] && [ "$(tr -d ' \n' <"$work/minimal.out")" ] || die "minimal printed nothing"
+  # Both end with the same generated text; `run` may print the prompt before it.
+  a=$(cat "$work/minimal.out")
+  b=$(cat "$work/run.out")
+  case "$b" in
+    *"$a"*) ;;
+    *) die "minimal and tenon run differ with $profile:
+$a
+--
+$b" ;;
+  esac
+done
+"$prefix/bin/tenon" plugins >"$work/plugins.out" || die "tenon plugins"
+"$prefix/bin/tenon" plugins | grep -q cpu-avx2-lut || [ ! -e "$libdir/tenon/plugins/cpu-avx2-lut.so" ] ||
+  die "the moved tenon does not find its plugins"
+say "examples/minimal.c says what tenon run says: $(head -c 60 "$work/minimal.out" | tr '\n' ' ')..."
