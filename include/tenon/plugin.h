@@ -131,6 +131,8 @@ typedef struct tn_host {
   /* Completion of a submitted item, exactly once per ticket; times and err may be NULL. */
   void (*done)(tn_ticket *t, tn_status st, const tn_times *times, const tn_error *err);
   const void *(*get_extension)(tn_host_ctx *ctx, const char *name, uint32_t version);
+  /* Symbols that e depends on, as tn_task.symbols wants them: bit i is symbol i, bit 63 all from 63 on. */
+  uint64_t (*symbols)(const tn_graph *g, tn_expr e);
 } tn_host;
 
 /* ---------------------------------------------------------------------------------------------- weights, formats */
@@ -236,7 +238,8 @@ struct tn_format {
 };
 
 /* ------------------------------------------------------------------------------- the graph that a plugin sees */
-/* Read only, valid for the call (a program may keep ids, not pointers). Names are for messages. */
+/* Read only, valid for the call. A program may keep ids and expressions, and tn_graph.ctx, which outlives it: a shallow
+ * copy of the tn_graph is what host->eval and its like need in measure and bind. Names are for messages. */
 
 enum { TN_SYM_PADDABLE = 1, TN_SYM_DATA = 2 };
 typedef struct tn_symbol {

@@ -16,10 +16,7 @@ bool tni_cm_const(const tn_host *host, const tn_graph *g, tn_expr e, int64_t *v)
 TN_MUST_CHECK tn_status tni_cm_product(const tn_host *host, const tn_graph *g, const tn_expr *e, uint32_t n,
                                        const tn_dims *dims, int64_t *out);
 
-/* Bit i: some e depends on symbol i (bit 63: on one from 63 on). The ABI has no service for it, so the expressions are
- * evaluated at corners of the symbols' ranges with one symbol moved at a time; what cannot be evaluated counts as
- * depending on everything. Dimensions are sums, products, quotients, minima and maxima, which move at a corner if they
- * move at all. */
+/* Symbols that some e depends on, as tn_task.symbols wants them; an unknown dim depends on everything. */
 uint64_t tni_cm_symbols(const tn_host *host, const tn_graph *g, const tn_expr *e, uint32_t n);
 
 const tn_value *tni_cm_value(const tn_graph *g, tn_id v); /* NULL for TN_NONE or out of range */

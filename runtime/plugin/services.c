@@ -271,6 +271,11 @@ static int32_t host_divides(const tn_graph *g, tn_expr e, int64_t k) {
   return tni_ex_divides(g->ctx->exprs, e, k);
 }
 
+static uint64_t host_symbols(const tn_graph *g, tn_expr e) {
+  if (!g || !g->ctx || !g->ctx->exprs || e == TNI_EXPR_NONE) return UINT64_MAX;
+  return tni_ex_symbols(g->ctx->exprs, e);
+}
+
 static int32_t host_order(const tn_graph *g, tn_expr a, tn_expr b) {
   if (!g || !g->ctx || !g->ctx->exprs || a == TNI_EXPR_NONE || b == TNI_EXPR_NONE) return 2;
   return tni_ex_order(g->ctx->exprs, a, b);
@@ -307,6 +312,7 @@ static const tn_host services = {
     .range = host_range,
     .divides = host_divides,
     .order = host_order,
+    .symbols = host_symbols,
     .offsets = host_offsets,
     .done = tni_ticket_done,
     .get_extension = host_get_extension,

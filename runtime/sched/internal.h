@@ -31,7 +31,7 @@ struct tn_runtime {
   tni_log log;
   tni_dev *devs;
   tni_devlock *locks;
-  uint32_t n_devs;
+  uint32_t n_devs, n_profile_plugins;
   uint32_t *order[3]; /* by TN_PHASE_*: indices into devs, best first */
   uint32_t n_order[3];
   const char *cache_dir;

@@ -47,22 +47,19 @@ static tn_status load_plugins(tn_runtime *rt, const tn_runtime_opts *o, tn_error
                           .checked = p->checked,
                           .privileged = o->flags & TN_RT_PRIVILEGED,
                           .allow_shared_writable = o->flags & TN_RT_TEST_WRITABLE};
-  tn_error why;
-  tni_error_init(&why);
-  tn_status st = tni_registry_create(&ro, p, &rt->registry, &why);
-  /* INVALID is the caller's or the profile's mistake; a plugin that is no plugin does not fit here. */
-  if (st == TN_E_INVALID && p->file && strncmp(why.where, p->file, strlen(p->file)) != 0) st = TN_E_INCOMPATIBLE;
-  if (st != TN_OK) return tni_fail(err, st, why.where, "%s", why.message);
+  tn_status st = tni_registry_create(&ro, p, &rt->registry, err);
+  if (st != TN_OK) return st;
+  rt->n_profile_plugins = tni_registry_count(rt->registry);
   return o->flags & TN_RT_SCAN ? tni_registry_scan(rt->registry, err) : TN_OK;
 }
 
 static tn_status list_devices(tn_runtime *rt, tn_error *err) {
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < tni_registry_count(rt->registry); i++) n += tni_registry_get(rt->registry, i)->n_devices;
+  uint32_t n = 0, n_plugins = rt->n_profile_plugins; /* what a scan found besides places no node */
+  for (uint32_t i = 0; i < n_plugins; i++) n += tni_registry_get(rt->registry, i)->n_devices;
   rt->devs = TNI_NEW_ARRAY(rt->arena, tni_dev, n);
   rt->locks = TNI_NEW_ARRAY(rt->arena, tni_devlock, n);
   if (!rt->devs || !rt->locks) return tni_fail_memory(err, NULL);
-  for (uint32_t i = 0; i < tni_registry_count(rt->registry); i++) {
+  for (uint32_t i = 0; i < n_plugins; i++) {
     const tni_plugin_info *pi = tni_registry_get(rt->registry, i);
     for (uint32_t d = 0; d < pi->n_devices; d++) {
       tni_devlock *lock = &rt->locks[rt->n_devs];

@@ -143,6 +143,14 @@ static tn_status eval(const tn_graph *g, tn_expr e, const tn_dims *d, int64_t *o
   return *out = a > b ? a : b, TN_OK;
 }
 
+static uint64_t symbols(const tn_graph *g, tn_expr e) {
+  if (e >= g->ctx->n) return UINT64_MAX;
+  const fake_expr *x = &g->ctx->e[e];
+  if (x->kind == E_CONST) return 0;
+  if (x->kind == E_SYM) return UINT64_C(1) << (x->v < 63 ? x->v : 63);
+  return symbols(g, x->a) | symbols(g, x->b);
+}
+
 static tn_status range(const tn_graph *g, tn_expr e, int64_t *lo, int64_t *hi) {
   if (e >= g->ctx->n) return TN_E_INVALID;
   *lo = *hi = g->ctx->e[e].v;
@@ -206,6 +214,7 @@ static void parallel_for(tn_run *run, int64_t n, int64_t grain, tn_body body, vo
 bool fake_open(fake *f, const char *so) {
   test_host_init(&f->h);
   f->h.host.eval = eval;
+  f->h.host.symbols = symbols;
   f->h.host.range = range;
   f->h.host.option = option;
   f->err = (tn_error){.h = TN_HDR(tn_error), .node = TN_NONE, .task = TN_NONE};
