@@ -32,7 +32,7 @@ static tn_status pack_strips(tni_pack_store *s, strip *j, const tni_pk_want *w) 
   int64_t row = K > 0 ? K : 1;
   int64_t grain = ELEMS_PER_PIECE / row / j->unit;
   if (grain < 1) grain = 1;
-  int64_t step = grain * (int64_t)tni_pool_workers(s->o->pool) * 8;
+  int64_t step = grain * (int64_t)tni_pool_workers(s->o->pool) * 4;
   for (int64_t at = 0; at < units; at += step) {
     int64_t n = units - at < step ? units - at : step;
     if (tni_pk_cancelled(s)) return TN_E_CANCELLED;

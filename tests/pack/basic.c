@@ -258,6 +258,16 @@ static void test_cancel(void) {
     char path[512];
     CU_ASSERT_FALSE(fx_pack_file(m.cache, path, sizeof path));
   }
+  /* Within a matrix: the second strip of the big one is not packed any more. */
+  o.pool = NULL;
+  fx_reset_counts();
+  fx_count.cancel = &cancel;
+  fx_count.cancel_after = 2;
+  cancel = 0;
+  tni_pack_store *none = NULL;
+  CU_ASSERT_EQUAL(tni_pack_store_open(&o, m.list, FX_ITEMS, &none, NULL), TN_E_CANCELLED);
+  CU_ASSERT_EQUAL(fx_count.rows, 2);
+  CU_ASSERT_EQUAL(fx_count.abandons, 1);
   cancel = 1; /* before anything */
   tni_pack_store *s = NULL;
   CU_ASSERT_EQUAL(tni_pack_store_open(&o, m.list, FX_ITEMS, &s, NULL), TN_E_CANCELLED);
