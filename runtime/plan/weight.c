@@ -22,16 +22,19 @@ static tn_status rows_as_stored(const tn_weight *w, int64_t n0, int64_t n1, floa
   return TN_OK;
 }
 
-/* Column blocks of a [K,N] matrix: whole stored rows are read in order, so that a mapped file is read forwards. */
+/* Tiles of a [K,N] matrix: stored rows are read in order, so that a mapped file is read forwards, and both sides stay
+ * in the cache. */
 static tn_status rows_transposed(const tn_weight *w, int64_t n0, int64_t n1, float *dst) {
-  enum { CHUNK = 256 };
+  enum { TK = 32, TN = 64 };
   const tni_tensor *t = ((const stored *)w->ctx)->t;
-  float line[CHUNK];
-  for (int64_t k = 0; k < w->K; k++) {
-    for (int64_t n = n0; n < n1; n += CHUNK) {
-      int64_t m = n1 - n < CHUNK ? n1 - n : CHUNK;
-      tni_tensor_to_f32(t, k * w->N + n, m, line);
-      for (int64_t i = 0; i < m; i++) dst[(n - n0 + i) * w->K + k] = line[i];
+  float tile[TK][TN];
+  for (int64_t k0 = 0; k0 < w->K; k0 += TK) {
+    int64_t kk = w->K - k0 < TK ? w->K - k0 : TK;
+    for (int64_t n = n0; n < n1; n += TN) {
+      int64_t m = n1 - n < TN ? n1 - n : TN;
+      for (int64_t k = 0; k < kk; k++) tni_tensor_to_f32(t, (k0 + k) * w->N + n, m, tile[k]);
+      for (int64_t i = 0; i < m; i++)
+        for (int64_t k = 0; k < kk; k++) dst[(n - n0 + i) * w->K + k0 + k] = tile[k][i];
     }
   }
   return TN_OK;
