@@ -109,6 +109,8 @@ typedef struct tn_io_info {
   int64_t dims[TN_MAX_RANK];
   const char *dim_names[TN_MAX_RANK];
 } tn_io_info;
+/* Longest context that the options or the profile allow; 0: neither says. */
+TN_API int64_t tn_model_max_seq(const tn_model *m);
 TN_API uint32_t tn_model_n_inputs(const tn_model *m);
 TN_API uint32_t tn_model_n_outputs(const tn_model *m);
 /* NULL past the end. */

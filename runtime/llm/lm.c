@@ -56,12 +56,13 @@ static tn_status load(tn_lm *lm, tn_runtime *rt, const char *path, const tn_lm_o
   if (st == TN_OK) st = load_tokenizer(lm, err);
   if (st != TN_OK) return st;
   resolve_tokens(lm);
-  int64_t max = o ? o->max_seq : 0;
+  tn_model_opts mo = {.h = {sizeof mo, 1, 0}, .flags = o ? o->model_flags : 0, .max_seq = o ? o->max_seq : 0};
+  st = tn_model_load(rt, path, &mo, &lm->model, err);
+  if (st != TN_OK) return st;
+  int64_t max = tn_model_max_seq(lm->model);
   lm->context = lm->config.context ? lm->config.context : INT32_MAX;
   if (max > 0 && max < lm->context) lm->context = max;
-  tn_model_opts mo = {.h = {sizeof mo, 1, 0}, .flags = o ? o->model_flags : 0, .max_seq = max};
-  st = tn_model_load(rt, path, &mo, &lm->model, err);
-  return st == TN_OK ? tni_lm_io_read(lm->model, &lm->io, err) : st;
+  return tni_lm_io_read(lm->model, &lm->io, err);
 }
 
 tn_status tn_lm_load(tn_runtime *rt, const char *path, const tn_lm_opts *o, tn_lm **out, tn_error *err) {

@@ -205,6 +205,7 @@ void tn_model_destroy(tn_model *m) {
   free(m);
 }
 
+int64_t tn_model_max_seq(const tn_model *m) { return m->max_seq; }
 uint32_t tn_model_n_inputs(const tn_model *m) { return m->n_inputs; }
 uint32_t tn_model_n_outputs(const tn_model *m) { return m->n_outputs; }
 const tn_io_info *tn_model_input(const tn_model *m, uint32_t i) { return i < m->n_inputs ? m->inputs[i] : NULL; }

@@ -85,6 +85,11 @@ class Errors(Case):
         f.write_text("the king of the north " * 2000)
         self.fails(3, "context", "2048", args=["run", DEMO, "-f", f, "-n", 1])
 
+    def test_profile_limits_the_context(self):
+        p = self.profile("plugins: [host]\nmax_seq: 8\n")
+        self.fails(3, "context", "8", args=["run", DEMO, "--profile", p, "-p", "one two three four five six seven eight", "-n", 1])
+        self.assertLessEqual(len(self.ids(DEMO, "--profile", p, "-p", "And the", "-n", 64, "--temp", 0)), 8)
+
     def test_usage(self):
         self.fails(2, "MODEL", args=["run", "-p", "x"])
         self.fails(2, "prompt", args=["run", DEMO])
