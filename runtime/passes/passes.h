@@ -46,5 +46,11 @@ const char *tni_pass_name(uint32_t i, bool *rounds);
 TN_MUST_CHECK tn_status tni_pass_identity(tni_graph *g, uint32_t *n, tn_error *err);
 /* Equal constants (up to 64 KiB), equal STEP values, and nodes with equal operator, attributes and operands. */
 TN_MUST_CHECK tn_status tni_pass_cse(tni_graph *g, uint32_t *n, tn_error *err);
+/* What each of the following matches and keeps stands at the head of its file, and in docs/passes.md. */
+TN_MUST_CHECK tn_status tni_pass_reshape(tni_graph *g, uint32_t *n, tn_error *err);
+TN_MUST_CHECK tn_status tni_pass_layer_norm(tni_graph *g, uint32_t *n, tn_error *err);
+TN_MUST_CHECK tn_status tni_pass_rms_norm(tni_graph *g, uint32_t *n, tn_error *err);
+TN_MUST_CHECK tn_status tni_pass_gelu(tni_graph *g, uint32_t *n, tn_error *err);
+TN_MUST_CHECK tn_status tni_pass_silu(tni_graph *g, uint32_t *n, tn_error *err);
 
 #endif

@@ -18,9 +18,16 @@ static const struct pass {
   pass_fn fn;
   bool rounds; /* results may differ in the last bits */
 } passes[] = {
-    {"fold", NULL, false},        {"identity", tni_pass_identity, false},
-    {"cse", tni_pass_cse, false}, {"lift", tni_lift_shape_values, false},
-    {"dce", dce, false},
+    {"fold", NULL, false},
+    {"identity", tni_pass_identity, false},
+    {"cse", tni_pass_cse, false},
+    {"reshape", tni_pass_reshape, false},
+    {"layer_norm", tni_pass_layer_norm, true},
+    {"rms_norm", tni_pass_rms_norm, true},
+    {"gelu", tni_pass_gelu, true},
+    {"silu", tni_pass_silu, true},
+    {"lift", tni_lift_shape_values, false},
+    {"dce", dce, false}, /* one line each */
 };
 enum { N_PASSES = sizeof passes / sizeof passes[0] };
 _Static_assert((size_t)N_PASSES <= (size_t)TNI_PASSES_MAX, "the report holds every pass");

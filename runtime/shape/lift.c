@@ -4,9 +4,7 @@
 #include "runtime/shape/edit.h"
 #include "runtime/shape/rules.h"
 
-/* Symbols that graph inputs carry, as tni_ex_symbols counts them. Bit 63 stands for many: it is only trusted where
- * there are no more than 64. */
-static uint64_t given_symbols(const tni_graph *g) {
+uint64_t tni_given_symbols(const tni_graph *g) {
   uint64_t mask = 0;
   for (uint32_t i = 0; i < g->n_values; i++) {
     const tni_value *v = g->values[i];
@@ -18,7 +16,7 @@ static uint64_t given_symbols(const tni_graph *g) {
   return tni_ex_n_symbols(g->exprs) > 64 ? mask & ~(UINT64_C(1) << 63) : mask;
 }
 
-static bool are_given(const tni_graph *g, uint64_t given, const tn_expr *e, uint32_t n) {
+bool tni_symbols_given(const tni_graph *g, uint64_t given, const tn_expr *e, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
     if (e[i] == TNI_EXPR_NONE || (tni_ex_symbols(g->exprs, e[i]) & ~given)) return false;
   }
@@ -29,7 +27,7 @@ static bool are_given(const tni_graph *g, uint64_t given, const tn_expr *e, uint
 static bool is_liftable(const tni_graph *g, uint64_t given, const tni_value *v) {
   if (v->pub.kind != TN_VALUE_ACT && v->pub.kind != TN_VALUE_OUTPUT) return false;
   if (!v->pub.n_uses && !v->is_output) return false;
-  return tni_elems_complete(g, v) && are_given(g, given, v->elems, v->n_elems);
+  return tni_elems_complete(g, v) && tni_symbols_given(g, given, v->elems, v->n_elems);
 }
 
 static bool takes_dims(uint32_t op) {
@@ -44,7 +42,7 @@ static tn_status replace_target(tni_graph *g, uint64_t given, tni_node *n, tn_er
   if (target->pub.kind != TN_VALUE_ACT && target->pub.kind != TN_VALUE_OUTPUT && target->pub.kind != TN_VALUE_INPUT) {
     return TN_OK;
   }
-  if (y->pub.rank == TNI_RANK_UNKNOWN || !are_given(g, given, y->pub.dims, y->pub.rank)) return TN_OK;
+  if (y->pub.rank == TNI_RANK_UNKNOWN || !tni_symbols_given(g, given, y->pub.dims, y->pub.rank)) return TN_OK;
   tn_id id = tni_graph_add_value(g, "", TN_VALUE_STEP, TN_DT_I64);
   tn_expr len = tni_ex_const(g->exprs, y->pub.rank);
   if (id == TN_NONE || tni_value_set_dims(g, id, 1, &len) != TN_OK) return tni_fail_memory(err, n->pub.name);
@@ -55,7 +53,7 @@ static tn_status replace_target(tni_graph *g, uint64_t given, tni_node *n, tn_er
 }
 
 tn_status tni_lift_shape_values(tni_graph *g, uint32_t *n_removed, tn_error *err) {
-  uint64_t given = given_symbols(g);
+  uint64_t given = tni_given_symbols(g);
   uint32_t removed = 0;
   for (uint32_t i = 0; i < g->n_nodes; i++) {
     tni_node *n = g->nodes[i];
