@@ -66,6 +66,11 @@ for so in "$libdir"/tenon/plugins/*.so; do
 done
 say "symbols: only tn_* and plugin entries"
 
+if nm -D "$libdir/libtenon.so" | grep -q ' U __\(asan\|tsan\|ubsan\)_'; then
+  say "skipped: the rest, because a sanitizer's runtime is wanted by the library"
+  exit 77
+fi
+
 # The example, against the installed library only.
 # shellcheck disable=SC2046
 ${CC:-cc} -std=c11 -Wall -Wextra "$source/examples/minimal.c" $(pkg-config --cflags --libs tenon) -o "$work/minimal" ||
