@@ -36,7 +36,7 @@ static bool solve(binder *b, tn_expr e, int64_t value) {
     unknown = s;
   }
   if (unknown == TN_NONE) return false;
-  int64_t f0, f1, f2;
+  int64_t f0 = 0, f1 = 0, f2 = 0;
   b->dims[unknown] = 0;
   bool ok = tni_ex_eval(b->x, e, b->dims, b->n, &f0) == TN_OK;
   b->dims[unknown] = 1;
