@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "runtime/base/checked.h"
 #include "runtime/sched/session.h"
 
 typedef struct binder {
@@ -44,9 +45,10 @@ static bool solve(binder *b, tn_expr e, int64_t value) {
   b->dims[unknown] = 2;
   ok = ok && tni_ex_eval(b->x, e, b->dims, b->n, &f2) == TN_OK;
   b->dims[unknown] = -1;
-  int64_t slope = f1 - f0;
-  if (!ok || slope == 0 || f2 - f1 != slope || (value - f0) % slope != 0 || (value - f0) / slope < 0) return false;
-  b->dims[unknown] = (value - f0) / slope;
+  int64_t slope, second, rest;
+  ok = ok && tni_sub_i64(f1, f0, &slope) && tni_sub_i64(f2, f1, &second) && tni_sub_i64(value, f0, &rest);
+  if (!ok || slope == 0 || second != slope || rest == INT64_MIN || rest % slope != 0 || rest / slope < 0) return false;
+  b->dims[unknown] = rest / slope;
   return true;
 }
 
