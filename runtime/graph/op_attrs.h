@@ -71,6 +71,10 @@ ATTRS(softmax_1, INT("axis", 1), INT("coerce_2d", 1));
 ATTRS(layer_norm, INT("axis", -1), FLOAT("epsilon", 1e-5f), INT("stash_type", 1));
 ATTRS(top_k, INT("axis", -1), INT("largest", 1), INT("sorted", 1));
 ATTRS(gemm, FLOAT("alpha", 1.0f), FLOAT("beta", 1.0f), INT("transA", 0), INT("transB", 0));
+ATTRS(attention, INT("is_causal", 0), INT_OR_ABSENT("q_num_heads"), INT_OR_ABSENT("kv_num_heads"),
+      FLOAT_OR_ABSENT("scale"), FLOAT("softcap", 0.0f), INT("left_window_size", -1), INT("right_window_size", -1),
+      INT_OR_ABSENT("softmax_precision"), INT("qk_matmul_output_mode", 0));
+ATTRS(rotary_embedding, INT("interleaved", 0), INT_OR_ABSENT("num_heads"), INT("rotary_embedding_dim", 0));
 ATTRS(if_, GRAPH_REQUIRED("then_branch"), GRAPH_REQUIRED("else_branch"));
 ATTRS(loop, GRAPH_REQUIRED("body"));
 ATTRS(scan, GRAPH_REQUIRED("body"), INT_REQUIRED("num_scan_inputs"), OTHER("scan_input_axes", INTS),

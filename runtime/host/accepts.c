@@ -4,11 +4,12 @@
  */
 #include <stdio.h>
 
-#include "runtime/host/internal.h"
+#include "runtime/host/attention.h"
 
 #define BIT(t) (UINT32_C(1) << TN_DT_##t)
 enum {
   REAL = BIT(F32) | BIT(F64) | BIT(F16) | BIT(BF16),
+  FLOATS = BIT(F32) | BIT(F16) | BIT(BF16),
   INTS = BIT(I8) | BIT(U8) | BIT(I16) | BIT(U16) | BIT(I32) | BIT(U32) | BIT(I64) | BIT(U64),
   NUM = REAL | INTS,
   BOOLS = BIT(BOOL),
@@ -117,6 +118,8 @@ static const rule rules[] = {
     {TN_OP_TOP_K, {NUM, INDEX}},
     {TN_OP_MATMUL, {NUM}},
     {TN_OP_GEMM, {NUM}},
+    {TN_OP_ATTENTION, {FLOATS, FLOATS, FLOATS | BOOLS | INDEX}},
+    {TN_OP_ROTARY_EMBEDDING, {FLOATS, FLOATS, FLOATS | INDEX}},
 };
 
 static const rule *find(uint32_t op) {
@@ -154,5 +157,5 @@ bool tni_host_accepts(const tn_node *node, const tn_value *const *in, uint32_t n
       return false;
     }
   }
-  return true;
+  return node->op != TN_OP_ATTENTION || tni_attention_accepts(node, in, n_in, why, n);
 }

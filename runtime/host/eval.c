@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/host/attention.h"
 #include "runtime/host/gemm.h"
 #include "runtime/shape/infer.h"
 
@@ -24,6 +25,8 @@ uint64_t tni_host_scratch(const tn_node *node, const tni_tensor *const *in, uint
     case TN_OP_MATMUL:
     case TN_OP_GEMM:
       return tni_gemm_scratch(in[0]->dtype, n_workers);
+    case TN_OP_ATTENTION:
+      return tni_attention_scratch(node, in, n_in, n_workers);
     case TN_OP_TOP_K: {
       const int32_t d = tni_kaxis(tni_attr_i(node, "axis", -1), in[0]->rank);
       const uint64_t n = d >= 0 && in[0]->rank ? (uint64_t)in[0]->dims[d] : 0;

@@ -59,7 +59,8 @@ bool ht_tensor(tni_arena *a, const char *text, tni_tensor *t) {
   if (!mem) return false;
   t->data = mem + 1; /* constants in mapped files need not be aligned */
   p++;
-  for (int64_t i = 0; i < n; i++) {
+  memset(mem, 0, (size_t)t->bytes + 33);
+  for (int64_t i = 0; i < n && *p; i++) {
     while (*p == ' ') p++;
     if (!*p || *p == '}') return false;
     put(t, i, p);

@@ -14,7 +14,7 @@
 #include "runtime/base/pool.h"
 #include "runtime/host/kernel.h"
 
-/* Data at an odd address, guard bytes behind. false: the text is wrong. */
+/* Data at an odd address, guard bytes behind; zeros where the text ends after the dims. false: the text is wrong. */
 bool ht_tensor(tni_arena *a, const char *text, tni_tensor *t);
 /* Fills a float tensor with a fixed pseudo-random sequence in [-1, 1). */
 void ht_fill(float *x, int64_t n, uint32_t seed);
@@ -42,5 +42,6 @@ bool ht_add_reference(void);
 bool ht_add_device(void);
 bool ht_add_hot(void);
 bool ht_add_large(void);
+bool ht_add_attention(void);
 
 #endif

@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attention (23, 24, 25): softmax(scale * q k^T, capped, plus mask) v with the softmax taken along blocks of keys, so
+ * that no matrix of scores exists.
+ *
+ * Order (f32; halves are widened first): a score is one sum in ascending d of (q * scale) * k. Keys go in blocks of
+ * KEYS from key 0 on (from the window's first block where there is one): m = largest score so far, l = l * exp(m_old -
+ * m) + sum of exp(s - m) in the order of hot.h, o = o * exp(m_old - m) + the block's sum in ascending key of p * v; y =
+ * o / l. Neither threads, tiles, instruction set nor the number of queries change it.
+ *
+ * A masked key has probability 0 whatever its score is, also where that is inf or NaN. A query without any key gives a
+ * row of zeros (the standard's rule; also what a Softmax with NaN replaced by 0 gives).
+ *
+ * The queries of one group of heads share a tile: each row of K and V is read once per tile for all heads that use it.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "runtime/host/attention.h"
+#include "runtime/host/hot.h"
+
+enum {
+  ROWS = 48, /* queries of one tile, over all heads of the group; a multiple of TNI_MR */
+  KEYS = 64, /* keys of one block */
+  GEMV_ROWS = 4,
+  GEMV_COLS = 512
+};
+
+/* Element strides of a 3D or 4D operand. */
+typedef struct operand {
+  const void *data;
+  int64_t batch, head, row;
+} operand;
+
+typedef struct attention {
+  operand q, k, v, y, past_k, past_v;
+  const tni_tensor *mask, *nonpad;
+  int64_t mask_batch, mask_head, mask_row, mask_keys;
+  int64_t batch, heads, kv_heads, group, length, keys, past, size, v_size, v_cols;
+  int64_t tiles, left, right; /* windows: -1 is none */
+  bool causal;
+  float scale, cap;
+  uint32_t dtype;
+  const tni_hot *hot;
+  float *scratch;
+  uint64_t worker_floats;
+  tn_run *run;
+  int32_t stopped; /* atomic */
+} attention;
+
+/* One worker's memory. */
+typedef struct space {
+  float *q, *k, *v, *s, *o, *rows;
+} space;
+
+typedef struct tile {
+  int64_t b, kv, row0, rows; /* rows [row0, row0 + rows) of group * length: position-major */
+  int64_t lo[ROWS], hi[ROWS], first, last;
+  float m[ROWS], l[ROWS], decay[ROWS];
+} tile;
+
+static int64_t round16(int64_t n) { return (n + TNI_NR - 1) / TNI_NR * TNI_NR; }
+
+/* false: out of range. */
+static bool worker_floats(int64_t size, int64_t v_size, uint64_t *n) {
+  const int64_t limit = INT64_C(1) << 24;
+  if (size < 0 || v_size < 0 || size > limit || v_size > limit) return false;
+  const uint64_t d = (uint64_t)size, dv = (uint64_t)round16(v_size), wide = d > dv ? d : dv;
+  const uint64_t sum = ROWS * d + KEYS * d + KEYS * dv + ROWS * KEYS + ROWS * dv + KEYS * wide;
+  *n = (sum + TNI_NR - 1) / TNI_NR * TNI_NR;
+  return true;
+}
+
+static space space_of(const attention *a, uint32_t worker) {
+  float *p = a->scratch + a->worker_floats * worker;
+  space s = {.q = p};
+  s.s = s.q + ROWS * a->size;
+  s.o = s.s + ROWS * KEYS;
+  s.k = s.o + ROWS * a->v_cols;
+  s.v = s.k + KEYS * a->size;
+  s.rows = s.v + KEYS * a->v_cols;
+  return s;
+}
+
+/* --- which keys a query sees, apart from the mask --- */
+
+static void limits(const attention *a, tile *t) {
+  int64_t end = a->keys, offset = a->past;
+  if (a->nonpad) {
+    const int64_t n = tni_get_i64(a->nonpad, t->b);
+    end = n < 0 ? 0 : n < end ? n : end;
+    offset = end - a->length;
+  }
+  t->first = a->keys;
+  t->last = 0;
+  for (int64_t r = 0; r < t->rows; r++) {
+    const int64_t at = (t->row0 + r) / a->group + offset;
+    int64_t lo = 0, hi = end;
+    if (a->causal && hi > at + 1) hi = at + 1;
+    if (a->right >= 0 && hi - 1 - a->right > at) hi = at + a->right + 1;
+    if (a->left >= 0 && at - a->left > lo) lo = at - a->left;
+    t->lo[r] = lo;
+    t->hi[r] = hi;
+    if (lo >= hi) continue;
+    if (lo < t->first) t->first = lo;
+    if (hi > t->last) t->last = hi;
+  }
+}
+
+/* --- one block --- */
+
+/* Rows [key, key + n) of K or V as f32; *ld their distance. They are gathered where they are halves or lie on both
+ * sides of the past's end. */
+static const f32u *block_rows(const attention *a, const operand *past, const operand *now, const tile *t, int64_t key,
+                              int64_t n, int64_t size, float *rows, int64_t *ld) {
+  const int64_t before = past->data ? a->past : 0;
+  const int64_t at_past = t->b * past->batch + t->kv * past->head, at_now = t->b * now->batch + t->kv * now->head;
+  if (a->dtype == TN_DT_F32 && key >= before) {
+    *ld = now->row;
+    return (const f32u *)now->data + at_now + (key - before) * now->row;
+  }
+  if (a->dtype == TN_DT_F32 && key + n <= before) {
+    *ld = past->row;
+    return (const f32u *)past->data + at_past + key * past->row;
+  }
+  for (int64_t i = 0; i < n; i++) {
+    if (key + i < before)
+      tni_load_f32(a->dtype, past->data, at_past + (key + i) * past->row, size, rows + i * size);
+    else
+      tni_load_f32(a->dtype, now->data, at_now + (key + i - before) * now->row, size, rows + i * size);
+  }
+  *ld = size;
+  return rows;
+}
+
+static void scores(const attention *a, const tile *t, const space *w, int64_t key, int64_t n) {
+  int64_t ld;
+  const f32u *k = block_rows(a, &a->past_k, &a->k, t, key, n, a->size, w->rows, &ld);
+  for (int64_t p = 0; p < n; p += TNI_NR) {
+    a->hot->pack_t(w->k, k + p * ld, ld, n - p < TNI_NR ? n - p : TNI_NR, a->size);
+    for (int64_t r = 0; r < t->rows; r += TNI_MR)
+      a->hot->gemm((int)(t->rows - r < TNI_MR ? t->rows - r : TNI_MR), a->size, w->q + r * a->size, a->size, w->k,
+                   w->s + r * KEYS + p, KEYS, 1);
+  }
+}
+
+static void cap_row(const attention *a, float *s, int64_t n) {
+  for (int64_t i = 0; i < n; i++) s[i] = s[i] / a->cap;
+  a->hot->tanh(s, s, n);
+  for (int64_t i = 0; i < n; i++) s[i] = s[i] * a->cap;
+}
+
+/* Bias of keys [key, key + n) for one query added to s; past the mask's own length everything is masked. */
+static void mask_row(const attention *a, int64_t at, int64_t key, int64_t n, float *restrict s) {
+  const int64_t given = a->mask_keys - key, m = given < 0 ? 0 : given < n ? given : n;
+  if (a->mask->dtype == TN_DT_BOOL) {
+    const u8u *p = (const u8u *)a->mask->data + at + key;
+    for (int64_t i = 0; i < m; i++) s[i] = p[i] ? s[i] : -INFINITY;
+  } else {
+    float bias[KEYS];
+    if (m) tni_load_f32(a->mask->dtype, a->mask->data, at + key, m, bias);
+    for (int64_t i = 0; i < m; i++) {
+      const float sum = s[i] + bias[i];
+      s[i] = bias[i] == -INFINITY ? -INFINITY : sum;
+    }
+  }
+  for (int64_t i = m; i < n; i++) s[i] = -INFINITY;
+}
+
+static void bias_rows(const attention *a, const tile *t, const space *w, int64_t key, int64_t n) {
+  for (int64_t r = 0; r < t->rows; r++) {
+    float *s = w->s + r * KEYS;
+    const int64_t row = t->row0 + r, i = row / a->group, h = t->kv * a->group + row % a->group;
+    if (a->cap > 0) cap_row(a, s, n);
+    if (a->mask) mask_row(a, t->b * a->mask_batch + h * a->mask_head + i * a->mask_row, key, n, s);
+    for (int64_t j = 0; j < n && key + j < t->lo[r]; j++) s[j] = -INFINITY;
+    for (int64_t j = t->hi[r] > key ? t->hi[r] - key : 0; j < n; j++) s[j] = -INFINITY;
+  }
+}
+
+/* Scores become probabilities under the new maximum; what is there already is scaled down to it. */
+static void advance(const attention *a, tile *t, const space *w, int64_t n) {
+  for (int64_t r = 0; r < t->rows; r++) {
+    const float top = a->hot->max(w->s + r * KEYS, n), old = t->m[r];
+    t->m[r] = top > old || top != top ? top : old;
+    t->decay[r] = old == t->m[r] ? 0 : old - t->m[r];
+    if (isinf(t->m[r]) && t->m[r] > 0) t->decay[r] = NAN; /* inf - inf */
+  }
+  a->hot->exp(t->decay, t->decay, t->rows);
+  for (int64_t r = 0; r < t->rows; r++) {
+    float *s = w->s + r * KEYS, *o = w->o + r * a->v_cols;
+    const float d = t->decay[r];
+    if (t->m[r] == -INFINITY) {
+      memset(s, 0, (size_t)n * sizeof *s);
+      continue;
+    }
+    t->l[r] = t->l[r] * d + a->hot->exp_sum(s, s, n, t->m[r]);
+    if (d != 1.f)
+      for (int64_t i = 0; i < a->v_cols; i++) o[i] = o[i] * d;
+  }
+}
+
+static void add_values(const attention *a, const tile *t, const space *w, int64_t key, int64_t n) {
+  int64_t ld;
+  const f32u *v = block_rows(a, &a->past_v, &a->v, t, key, n, a->v_size, w->rows, &ld);
+  if (t->rows <= GEMV_ROWS) { /* nothing to reuse: V is read where it lies */
+    for (int64_t r = 0; r < t->rows; r++)
+      for (int64_t c = 0; c < a->v_size; c += GEMV_COLS)
+        a->hot->gemv(n, w->s + r * KEYS, v + c, ld, a->v_size - c < GEMV_COLS ? a->v_size - c : GEMV_COLS,
+                     w->o + r * a->v_cols + c, 0);
+    return;
+  }
+  for (int64_t c = 0; c < a->v_size; c += TNI_NR) {
+    const int64_t cols = a->v_size - c < TNI_NR ? a->v_size - c : TNI_NR;
+    for (int64_t j = 0; j < n; j++) {
+      float *d = w->v + j * TNI_NR;
+      memcpy(d, v + j * ld + c, (size_t)cols * sizeof *d);
+      for (int64_t i = cols; i < TNI_NR; i++) d[i] = 0;
+    }
+    for (int64_t r = 0; r < t->rows; r += TNI_MR)
+      a->hot->gemm((int)(t->rows - r < TNI_MR ? t->rows - r : TNI_MR), n, w->s + r * KEYS, KEYS, w->v,
+                   w->o + r * a->v_cols + c, a->v_cols, 0);
+  }
+}
+
+/* --- one tile --- */
+
+static int64_t query_at(const attention *a, const operand *x, const tile *t, int64_t r) {
+  const int64_t row = t->row0 + r;
+  return t->b * x->batch + (t->kv * a->group + row % a->group) * x->head + row / a->group * x->row;
+}
+
+static void load_queries(const attention *a, tile *t, const space *w) {
+  for (int64_t r = 0; r < t->rows; r++) {
+    float *q = w->q + r * a->size;
+    tni_load_f32(a->dtype, a->q.data, query_at(a, &a->q, t, r), a->size, q);
+    for (int64_t i = 0; i < a->size; i++) q[i] = q[i] * a->scale;
+    t->m[r] = -INFINITY;
+    t->l[r] = 0;
+  }
+  memset(w->o, 0, (size_t)(t->rows * a->v_cols) * sizeof(float));
+}
+
+static void store_results(const attention *a, const tile *t, const space *w) {
+  for (int64_t r = 0; r < t->rows; r++) {
+    float *o = w->o + r * a->v_cols;
+    const float l = t->m[r] == -INFINITY ? 1.f : t->l[r];
+    for (int64_t i = 0; i < a->v_size; i++) o[i] = o[i] / l;
+    tni_store_f32(a->dtype, (void *)(uintptr_t)a->y.data, query_at(a, &a->y, t, r), a->v_size, o);
+  }
+}
+
+static bool stop(attention *a) {
+  if (__atomic_load_n(&a->stopped, __ATOMIC_RELAXED)) return true;
+  if (!a->run->cancelled || !a->run->cancelled(a->run)) return false;
+  __atomic_store_n(&a->stopped, 1, __ATOMIC_RELAXED);
+  return true;
+}
+
+static void tiles(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  attention *a = arg;
+  const space w = space_of(a, worker);
+  for (int64_t u = begin; u < end && !stop(a); u++) {
+    tile t = {.b = u / a->tiles / a->kv_heads, .kv = u / a->tiles % a->kv_heads, .row0 = u % a->tiles * ROWS};
+    const int64_t all = a->group * a->length;
+    t.rows = all - t.row0 < ROWS ? all - t.row0 : ROWS;
+    limits(a, &t);
+    load_queries(a, &t, &w);
+    for (int64_t key = t.first / KEYS * KEYS; key < t.last; key += KEYS) {
+      const int64_t n = t.last - key < KEYS ? t.last - key : KEYS;
+      scores(a, &t, &w, key, n);
+      bias_rows(a, &t, &w, key, n);
+      advance(a, &t, &w, n);
+      add_values(a, &t, &w, key, n);
+    }
+    store_results(a, &t, &w);
+  }
+}
+
+/* --- present = past, then new --- */
+
+typedef struct append {
+  const operand *past, *now;
+  tni_tensor *out; /* [batch, kv_heads, keys, size] */
+  int64_t before;
+  uint32_t bytes;
+} append;
+
+static void append_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  const append *p = arg;
+  const int64_t *d = p->out->dims;
+  (void)worker;
+  for (int64_t u = begin; u < end; u++) {
+    const int64_t key = u % d[2], h = u / d[2] % d[1], b = u / d[2] / d[1];
+    const operand *from = key < p->before ? p->past : p->now;
+    const int64_t at = b * from->batch + h * from->head + (key < p->before ? key : key - p->before) * from->row;
+    memcpy((char *)p->out->data + u * d[3] * p->bytes, (const char *)from->data + at * p->bytes,
+           (size_t)(d[3] * p->bytes));
+  }
+}
+
+static void append_all(const attention *a, tn_run *run, const operand *past, const operand *now, tni_tensor *out) {
+  append p = {past, now, out, a->past, tni_elem_size(a->dtype)};
+  if (out && tni_knumel(out)) tni_kfor(run, out->dims[0] * out->dims[1] * out->dims[2], out->dims[3], append_rows, &p);
+}
+
+/* --- operands --- */
+
+static operand operand_of(const tni_tensor *t, int64_t heads) {
+  operand o = {.data = t->data};
+  if (t->rank == 4) {
+    o.row = t->dims[3];
+    o.head = t->dims[2] * o.row;
+    o.batch = t->dims[1] * o.head;
+  } else {
+    o.row = t->dims[2];
+    o.head = t->dims[2] / heads;
+    o.batch = t->dims[1] * o.row;
+  }
+  return o;
+}
+
+static const tni_tensor *input(const tni_kargs *k, uint32_t i) { return i < k->n_in ? k->in[i] : NULL; }
+static tni_tensor *output(const tni_kargs *k, uint32_t i) { return i < k->n_out ? k->out[i] : NULL; }
+
+/* The mask against [batch, heads, length, keys], ranks aligned at their ends; its last axis may be shorter. */
+static bool read_mask(attention *a, const tni_tensor *m) {
+  const int64_t want[3] = {a->batch, a->heads, a->length};
+  int64_t *const strides[3] = {&a->mask_batch, &a->mask_head, &a->mask_row};
+  if (!m) return true;
+  if (m->rank < 1 || m->rank > 4 || m->dims[m->rank - 1] > a->keys) return false;
+  int64_t stride = a->mask_keys = m->dims[m->rank - 1];
+  for (uint32_t i = 1; i < m->rank; i++) {
+    const int64_t n = m->dims[m->rank - 1 - i];
+    if (n != 1 && n != want[3 - i]) return false;
+    *strides[3 - i] = n == 1 ? 0 : stride;
+    stride *= n;
+  }
+  a->mask = m;
+  return true;
+}
+
+static bool read_past(attention *a, const tni_tensor *pk, const tni_tensor *pv) {
+  if (!pk && !pv) return true;
+  if (!pk || !pv || a->nonpad || pk->rank != 4 || pv->rank != 4) return false;
+  for (int d = 0; d < 3; d++)
+    if (pk->dims[d] != pv->dims[d]) return false;
+  if (pk->dims[0] != a->batch || pk->dims[1] != a->kv_heads || pk->dims[3] != a->size || pv->dims[3] != a->v_size)
+    return false;
+  a->past = pk->dims[2];
+  a->keys += a->past;
+  a->past_k = operand_of(pk, 0);
+  a->past_v = operand_of(pv, 0);
+  return true;
+}
+
+/* Numbers of heads and head sizes; what is wrong, or NULL. */
+static const char *read_shapes(attention *a, const tn_node *node, const tni_tensor *const *x) {
+  const uint32_t rank = x[0]->rank;
+  if ((rank != 3 && rank != 4) || x[1]->rank != rank || x[2]->rank != rank) return "Q, K and V need 3 or 4 dimensions";
+  a->heads = rank == 4 ? x[0]->dims[1] : tni_attr_i(node, "q_num_heads", 0);
+  a->kv_heads = rank == 4 ? x[1]->dims[1] : tni_attr_i(node, "kv_num_heads", 0);
+  if (rank == 3 && (a->heads <= 0 || a->kv_heads <= 0)) return "3 dimensions need q_num_heads and kv_num_heads";
+  if (a->kv_heads <= 0 ? a->heads != 0 : a->heads % a->kv_heads != 0) return "the heads of K do not divide those of Q";
+  const int64_t h[3] = {a->heads, a->kv_heads, a->kv_heads};
+  for (int i = 0; i < 3; i++)
+    if (rank == 3 && x[i]->dims[2] % h[i]) return "the last dimension is no multiple of the heads";
+  if (rank == 4 && x[2]->dims[1] != a->kv_heads) return "K and V differ in their heads";
+  a->group = a->kv_heads ? a->heads / a->kv_heads : 0;
+  a->batch = x[0]->dims[0];
+  a->length = x[0]->dims[rank - 2];
+  a->keys = x[1]->dims[rank - 2];
+  a->size = rank == 4 ? x[0]->dims[3] : x[0]->dims[2] / a->heads;
+  a->v_size = rank == 4 ? x[2]->dims[3] : x[2]->dims[2] / a->kv_heads;
+  const int64_t k_size = rank == 4 ? x[1]->dims[3] : x[1]->dims[2] / a->kv_heads;
+  if (x[1]->dims[0] != a->batch || x[2]->dims[0] != a->batch) return "the batches differ";
+  if (x[2]->dims[rank - 2] != a->keys) return "K and V differ in length";
+  return k_size == a->size ? NULL : "the head sizes of Q and K differ";
+}
+
+/* No window and one beyond every length are the same. */
+static int64_t window(const tn_node *node, const char *name) {
+  const int64_t n = tni_attr_i(node, name, -1);
+  return n < 0 || n > INT32_MAX ? -1 : n;
+}
+
+static void read_attributes(attention *a, const tn_node *node) {
+  const tn_attr *scale = tni_attr(node, "scale");
+  a->scale = scale && scale->n ? (float)scale->u.f : 1.f / sqrtf((float)a->size);
+  a->cap = (float)tni_attr_f(node, "softcap", 0);
+  a->causal = tni_attr_i(node, "is_causal", 0) != 0;
+  a->left = window(node, "left_window_size");
+  a->right = window(node, "right_window_size");
+}
+
+static tn_status prepare(attention *a, const tni_kargs *k) {
+  const tni_tensor *const *x = k->in;
+  a->dtype = x[0]->dtype;
+  if (a->dtype != TN_DT_F32 && !tni_is_half(a->dtype)) return tni_kdtype(k, a->dtype);
+  if (output(k, 3)) return tni_kfail(k, TN_E_UNSUPPORTED, "Attention: the matrix of scores is never made");
+  const char *wrong = read_shapes(a, k->node, x);
+  if (!wrong && input(k, 6) && (input(k, 6)->rank != 1 || input(k, 6)->dims[0] != a->batch))
+    wrong = "nonpad_kv_seqlen needs one element per batch";
+  a->nonpad = input(k, 6);
+  if (!wrong && !read_past(a, input(k, 4), input(k, 5))) wrong = "past_key and past_value do not fit";
+  if (!wrong && !read_mask(a, input(k, 3))) wrong = "attn_mask does not broadcast";
+  if (!wrong && !worker_floats(a->size, a->v_size, &a->worker_floats)) wrong = "the head size is out of range";
+  if (wrong) return tni_kfail(k, TN_E_INVALID, "Attention: %s", wrong);
+  read_attributes(a, k->node);
+  a->v_cols = round16(a->v_size);
+  a->q = operand_of(x[0], a->heads);
+  a->k = operand_of(x[1], a->kv_heads);
+  a->v = operand_of(x[2], a->kv_heads);
+  a->y = operand_of(k->out[0], a->heads);
+  a->tiles = (a->group * a->length + ROWS - 1) / ROWS;
+  return TN_OK;
+}
+
+tn_status tni_k_attention(const tni_kargs *k) {
+  attention a = {.hot = tni_hot_get(), .scratch = k->scratch, .run = k->run};
+  const tn_status st = prepare(&a, k);
+  if (st) return st;
+  append_all(&a, k->run, &a.past_k, &a.k, output(k, 1));
+  append_all(&a, k->run, &a.past_v, &a.v, output(k, 2));
+  if (!tni_knumel(k->out[0])) return TN_OK;
+  const int64_t rows = a.group * a.length < ROWS ? a.group * a.length : ROWS;
+  tni_kfor(k->run, a.batch * a.kv_heads * a.tiles, rows * (a.keys + 1) * (a.size + a.v_size + 8) / 16 + 1, tiles, &a);
+  return a.stopped ? tni_kfail(k, TN_E_CANCELLED, "stopped") : TN_OK;
+}
+
+uint64_t tni_attention_scratch(const tn_node *node, const tni_tensor *const *in, uint32_t n_in, uint32_t n_workers) {
+  attention a = {0};
+  uint64_t n, bytes;
+  if (n_in < 3 || !in[1] || !in[2] || read_shapes(&a, node, in)) return 0; /* the kernel says why */
+  if (!worker_floats(a.size, a.v_size, &n)) return UINT64_MAX;
+  if (__builtin_mul_overflow(n * sizeof(float), (uint64_t)(n_workers ? n_workers : 1), &bytes)) return UINT64_MAX;
+  return bytes;
+}
+
+bool tni_attention_accepts(const tn_node *node, const tn_value *const *in, uint32_t n_in, char *why, size_t n) {
+  const int64_t precision =
+      node->n_attr > TN_ATTENTION_SOFTMAX_PRECISION ? node->attr[TN_ATTENTION_SOFTMAX_PRECISION]->u.i : 0;
+  for (uint32_t i = 1; i < n_in && i < 7; i++) {
+    if (!in[i] || (i == 3 && in[i]->dtype == TN_DT_BOOL) || (i == 6 && in[i]->dtype == TN_DT_I64)) continue;
+    if (i != 6 && in[0] && in[i]->dtype == in[0]->dtype) continue;
+    snprintf(why, n, "Attention: no host kernel for input %u of %s", i, tni_dtype_name(in[i]->dtype));
+    return false;
+  }
+  if (node->n_out > 3 && node->out[3] != TN_NONE) {
+    snprintf(why, n, "Attention: qk_matmul_output is never made (no matrix of scores)");
+    return false;
+  }
+  if (precision == TN_DT_F64) snprintf(why, n, "Attention: softmax_precision float64");
+  return precision != TN_DT_F64;
+}

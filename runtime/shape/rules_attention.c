@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "runtime/shape/table.h"
+
+/* [batch, heads, length, head size] of a 3D or 4D operand; false: its rank is neither. Unknown dims are NONE. */
+static bool split_heads(const tni_infer *in, const tni_value *v, int64_t heads, tn_expr *d) {
+  if (v->pub.rank == 4) memcpy(d, v->pub.dims, 4 * sizeof *d);
+  if (v->pub.rank != 3 || heads <= 0) return v->pub.rank == 4;
+  d[0] = v->pub.dims[0];
+  d[1] = tni_rule_const(in, heads);
+  d[2] = v->pub.dims[1];
+  d[3] = tni_ex_exactdiv(in->x, v->pub.dims[2], d[1]);
+  return true;
+}
+
+/* Keys and values with what came before; where nothing did, d as it is. */
+static tn_status with_past(tni_infer *in, uint32_t i, tn_expr *d) {
+  const tni_value *p = tni_rule_ranked(in, i);
+  bool ok[3];
+  if (!p) {
+    if (tni_rule_in(in, i)) d[2] = TNI_EXPR_NONE;
+    return TN_OK;
+  }
+  if (p->pub.rank != 4) return tni_rule_fail(in, "operand %u has rank %u instead of 4", i, p->pub.rank);
+  d[0] = tni_rule_same_dim(in, p->pub.dims[0], d[0], &ok[0]);
+  d[1] = tni_rule_same_dim(in, p->pub.dims[1], d[1], &ok[1]);
+  d[3] = tni_rule_same_dim(in, p->pub.dims[3], d[3], &ok[2]);
+  if (!ok[0] || !ok[1] || !ok[2]) return tni_rule_fail(in, "operand %u does not fit what is appended to it", i);
+  d[2] = tni_ex_add(in->x, p->pub.dims[2], d[2]);
+  return TN_OK;
+}
+
+static tn_status unknown(tni_infer *in, uint32_t dtype) {
+  tn_status st = TN_OK;
+  for (uint32_t o = 0; st == TN_OK && o < in->node->pub.n_out; o++) st = tni_rule_set_unknown(in, o, dtype);
+  return st;
+}
+
+static tn_status results(tni_infer *in, const tni_value *x, const tn_expr *q, const tn_expr *k, const tn_expr *v) {
+  const tn_expr y4[4] = {q[0], q[1], q[2], v[3]}, y3[3] = {q[0], q[2], tni_ex_mul(in->x, q[1], v[3])};
+  const tn_expr scores[4] = {q[0], q[1], q[2], k[2]};
+  const uint32_t dtype = x->pub.dtype;
+  tn_status st = tni_rule_set(in, 0, dtype, x->pub.rank, x->pub.rank == 4 ? y4 : y3);
+  if (st == TN_OK) st = tni_rule_set(in, 1, dtype, 4, k);
+  if (st == TN_OK) st = tni_rule_set(in, 2, dtype, 4, v);
+  return st == TN_OK ? tni_rule_set(in, 3, dtype, 4, scores) : st;
+}
+
+/* Outputs: Y like Q with V's head size, present key and value, the scores. */
+tn_status tni_shape_attention(tni_infer *in) {
+  const tni_value *x[3];
+  tn_expr d[3][4];
+  bool ok;
+  const int64_t heads[2] = {tni_attr_i(&in->node->pub, "q_num_heads", 0),
+                            tni_attr_i(&in->node->pub, "kv_num_heads", 0)};
+  for (uint32_t i = 0; i < 3; i++) {
+    x[i] = tni_rule_in(in, i);
+    if (!x[i]) return tni_rule_fail(in, "operand %u is missing", i);
+  }
+  for (uint32_t i = 0; i < 3; i++) {
+    if (x[i]->pub.rank == TNI_RANK_UNKNOWN) return unknown(in, x[0]->pub.dtype);
+    if (x[i]->pub.rank != x[0]->pub.rank) return tni_rule_fail(in, "Q, K and V differ in rank");
+    if (!split_heads(in, x[i], heads[i > 0], d[i]))
+      return tni_rule_fail(in, "operand %u needs 4 dimensions, or 3 and the numbers of heads", i);
+  }
+  for (uint32_t k = 0; k < 3; k++) { /* batch and heads of K and V, then their lengths */
+    (void)tni_rule_same_dim(in, d[1][k], d[2][k], &ok);
+    if (!ok) return tni_rule_fail(in, "K and V differ");
+  }
+  d[0][0] = tni_rule_same_dim(in, d[0][0], d[1][0], &ok);
+  if (!ok) return tni_rule_fail(in, "the batches of Q and K differ");
+  (void)tni_rule_same_dim(in, d[0][3], d[1][3], &ok);
+  if (!ok) return tni_rule_fail(in, "the head sizes of Q and K differ");
+  tn_status st = with_past(in, 4, d[1]);
+  if (st == TN_OK) st = with_past(in, 5, d[2]);
+  return st == TN_OK ? results(in, x[0], d[0], d[1], d[2]) : st;
+}
+
+/* X turned: the same dims. */
+tn_status tni_shape_rotary_embedding(tni_infer *in) {
+  const tni_value *x = tni_rule_ranked(in, 0);
+  if (x && x->pub.rank != 3 && x->pub.rank != 4)
+    return tni_rule_fail(in, "X has rank %u instead of 3 or 4", x->pub.rank);
+  return tni_rule_set_like(in, 0, 0);
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attention and RotaryEmbedding beyond ONNX's own small cases: lengths over several blocks against sums in double, the
+ * same bits for any number of threads and queries, queries that see nothing, and what is refused.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host_test.h"
+
+typedef struct shape {
+  const char *attrs;
+  int64_t batch, heads, kv_heads, length, keys, past, size, v_size;
+  const char *mask; /* dims and dtype, NULL: none */
+  bool causal;
+  int64_t left, right; /* -1: none */
+  double cap;
+} shape;
+
+static const shape shapes[] = {
+    {"", 1, 1, 1, 1, 1, 0, 4, 4, NULL, false, -1, -1, 0},
+    {"", 2, 4, 2, 1, 700, 0, 32, 32, NULL, false, -1, -1, 0},
+    {"", 1, 6, 2, 130, 130, 0, 20, 33, NULL, false, -1, -1, 0},
+    {"is_causal=1", 1, 4, 4, 150, 150, 0, 16, 16, NULL, true, -1, -1, 0},
+    {"is_causal=1", 2, 4, 2, 3, 3, 97, 16, 24, NULL, true, -1, -1, 0},
+    {"is_causal=1", 1, 8, 1, 70, 70, 90, 8, 8, "f32[1,1,70,160]", true, -1, -1, 0},
+    {"", 2, 2, 1, 5, 200, 0, 8, 8, "bool[2,1,5,200]", false, -1, -1, 0},
+    {"", 1, 2, 2, 5, 200, 0, 8, 8, "bool[2,5,130]", false, -1, -1, 0}, /* shorter: the rest is masked */
+    {"left_window_size=70", 1, 2, 1, 200, 200, 0, 8, 8, NULL, false, 70, -1, 0},
+    {"left_window_size=3 right_window_size=66 softcap=0.5f", 1, 2, 1, 140, 140, 10, 8, 530, NULL, false, 3, 66, 0.5},
+};
+
+static const char *f32_dims(char *text, int64_t a, int64_t b, int64_t c, int64_t d) {
+  snprintf(text, 64, "f32[%lld,%lld,%lld,%lld]", (long long)a, (long long)b, (long long)c, (long long)d);
+  return text;
+}
+
+static double bias_of(const tni_tensor *m, int64_t b, int64_t h, int64_t i, int64_t j) {
+  const int64_t at[4] = {b, h, i, j};
+  int64_t index = 0, stride = 1;
+  if (!m) return 0;
+  if (j >= m->dims[m->rank - 1]) return -INFINITY;
+  for (uint32_t d = 0; d < m->rank; d++) {
+    const int64_t n = m->dims[m->rank - 1 - d];
+    index += (n == 1 ? 0 : at[3 - d]) * stride;
+    stride *= n;
+  }
+  if (m->dtype == TN_DT_BOOL) return ((const uint8_t *)m->data)[index] ? 0 : -INFINITY;
+  float f;
+  tni_tensor_to_f32(m, index, 1, &f);
+  return (double)f;
+}
+
+static double element(const tni_tensor *t, int64_t b, int64_t h, int64_t r, int64_t c) {
+  float f;
+  tni_tensor_to_f32(t, ((b * t->dims[1] + h) * t->dims[2] + r) * t->dims[3] + c, 1, &f);
+  return (double)f;
+}
+
+static double joined(const tni_tensor *past, const tni_tensor *now, int64_t b, int64_t h, int64_t r, int64_t c) {
+  const int64_t p = past ? past->dims[2] : 0;
+  return r < p ? element(past, b, h, r, c) : element(now, b, h, r - p, c);
+}
+
+/* One query in double. */
+static void exact(const shape *s, const ht_node *n, int64_t b, int64_t h, int64_t i, double *y) {
+  const int64_t keys = s->past + s->keys, kv = h / (s->heads / s->kv_heads), at = i + s->past;
+  double *p = calloc((size_t)keys, sizeof *p), max = -INFINITY, sum = 0;
+  for (int64_t j = 0; p && j < keys; j++) {
+    for (int64_t c = 0; c < s->size; c++)
+      p[j] += element(n->ptr[0], b, h, i, c) * joined(n->ptr[4], n->ptr[1], b, kv, j, c);
+    p[j] /= sqrt((double)s->size);
+    if (s->cap > 0) p[j] = s->cap * tanh(p[j] / s->cap);
+    p[j] += bias_of(n->ptr[3], b, h, i, j);
+    if ((s->causal && j > at) || (s->left >= 0 && j < at - s->left) || (s->right >= 0 && j > at + s->right))
+      p[j] = -INFINITY;
+    max = p[j] > max ? p[j] : max;
+  }
+  for (int64_t j = 0; p && j < keys; j++) sum += p[j] = isinf(max) ? 0 : exp(p[j] - max);
+  for (int64_t c = 0; p && c < s->v_size; c++) {
+    y[c] = 0;
+    for (int64_t j = 0; j < keys; j++) y[c] += p[j] * joined(n->ptr[5], n->ptr[2], b, kv, j, c);
+    if (sum > 0) y[c] /= sum;
+  }
+  free(p);
+}
+
+/* Through a buffer: operands lie at odd addresses. */
+static void fill(tni_tensor *t, int64_t n, uint32_t seed) {
+  float *x = malloc((size_t)(n ? n : 1) * sizeof *x);
+  if (x) {
+    ht_fill(x, n, seed);
+    memcpy(t->data, x, (size_t)n * sizeof *x);
+  }
+  free(x);
+}
+
+static bool make(const shape *s, ht_node *n) {
+  char q[64], k[64], v[64], pk[64], pv[64];
+  const char *in[] = {f32_dims(q, s->batch, s->heads, s->length, s->size),
+                      f32_dims(k, s->batch, s->kv_heads, s->keys, s->size),
+                      f32_dims(v, s->batch, s->kv_heads, s->keys, s->v_size),
+                      s->mask ? s->mask : "-",
+                      s->past ? f32_dims(pk, s->batch, s->kv_heads, s->past, s->size) : "-",
+                      s->past ? f32_dims(pv, s->batch, s->kv_heads, s->past, s->v_size) : "-",
+                      NULL};
+  if (!ht_node_make(n, "Attention", 25, s->attrs, in, 3)) return false;
+  for (uint32_t i = 0; i < n->n_in; i++) {
+    int64_t count;
+    if (!n->ptr[i] || tni_dims_count(n->ptr[i]->dims, n->ptr[i]->rank, &count) != TN_OK) continue;
+    if (n->ptr[i]->dtype == TN_DT_F32) fill(&n->in[i], count, i + 1);
+    for (int64_t e = 0; e < count && n->ptr[i]->dtype == TN_DT_BOOL; e++)
+      ((uint8_t *)n->in[i].data)[e] = e % 7 < 3 && e / 40 % 5 != 2;
+  }
+  return true;
+}
+
+static void test_long(void) {
+  tni_pool *pool = tni_pool_create(3);
+  tni_pool_run run;
+  tni_pool_run_init(&run, pool, NULL);
+  for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+    const shape *s = &shapes[k];
+    ht_node n;
+    tni_tensor one[3], many[3];
+    double y[1024], worst = 0;
+    CU_ASSERT_FATAL(make(s, &n));
+    CU_ASSERT_EQUAL(tni_host_eval(NULL, n.node, n.ptr, n.n_in, one, 3, n.g->arena, &n.err), TN_OK);
+    CU_ASSERT_EQUAL(tni_host_eval(&run.run, n.node, n.ptr, n.n_in, many, 3, n.g->arena, &n.err), TN_OK);
+    for (int o = 0; o < 3; o++) CU_ASSERT(memcmp(one[o].data, many[o].data, (size_t)one[o].bytes) == 0);
+    for (int64_t b = 0; b < s->batch; b++)
+      for (int64_t h = 0; h < s->heads; h++)
+        for (int64_t i = 0; i<s->length; i += s->length> 10 ? 7 : 1) {
+          exact(s, &n, b, h, i, y);
+          for (int64_t c = 0; c < s->v_size; c++) worst = fmax(worst, fabs(element(&one[0], b, h, i, c) - y[c]));
+        }
+    if (worst > 2e-6) printf("\n  case %zu: %g\n", k, worst);
+    CU_ASSERT(worst <= 2e-6);
+    CU_ASSERT_EQUAL(one[1].dims[2], s->past + s->keys);
+    CU_ASSERT_EQUAL(element(&one[1], 0, 0, s->past, 1), element(n.ptr[1], 0, 0, 0, 1));
+    ht_node_free(&n);
+  }
+  tni_pool_destroy(pool);
+}
+
+/* The last of 130 queries computed alone has the bits that it has among the others. */
+static void test_alone(void) {
+  const shape all = {"is_causal=1", 1, 4, 2, 130, 130, 0, 16, 16, NULL, true, -1, -1, 0};
+  const shape last = {"is_causal=1", 1, 4, 2, 1, 1, 129, 16, 16, NULL, true, -1, -1, 0};
+  ht_node a, b;
+  tni_tensor x[3], y[3];
+  CU_ASSERT_FATAL(make(&all, &a) && make(&last, &b));
+  for (int64_t h = 0; h < 4; h++)
+    memcpy((char *)b.in[0].data + h * 64, (const char *)a.in[0].data + (h * 130 + 129) * 64, 64);
+  for (uint32_t i = 1; i < 3; i++)
+    for (int64_t h = 0; h < 2; h++) {
+      memcpy((char *)b.in[i].data + h * 64, (const char *)a.in[i].data + (h * 130 + 129) * 64, 64);
+      memcpy((char *)b.in[i + 3].data + h * 129 * 64, (const char *)a.in[i].data + h * 130 * 64, 129 * 64);
+    }
+  CU_ASSERT_EQUAL(tni_host_eval(NULL, a.node, a.ptr, a.n_in, x, 3, a.g->arena, &a.err), TN_OK);
+  CU_ASSERT_EQUAL(tni_host_eval(NULL, b.node, b.ptr, b.n_in, y, 3, b.g->arena, &b.err), TN_OK);
+  for (int64_t h = 0; h < 4; h++)
+    CU_ASSERT(memcmp((const char *)y[0].data + h * 64, (const char *)x[0].data + (h * 130 + 129) * 64, 64) == 0);
+  ht_node_free(&a);
+  ht_node_free(&b);
+}
+
+typedef struct row {
+  const char *op, *attrs, *in[8], *out, *says;
+  tn_status status;
+} row;
+
+static const row rows[] = {
+    /* no key: zeros, also behind scores that are inf or NaN */
+    {"Attention",
+     "",
+     {"f32[1,1,2,1] 1 1", "f32[1,1,2,1] inf 2", "f32[1,1,2,1] 3 5", "bool[2,2] 0 0 0 1"},
+     "f32[1,1,2,1] 0 5",
+     NULL,
+     TN_OK},
+    {"Attention",
+     "",
+     {"f32[1,1,1,1] nan", "f32[1,1,1,1] 1", "f32[1,1,1,1] 3", "f32[1,1] -inf"},
+     "f32[1,1,1,1] 0",
+     NULL,
+     TN_OK},
+    {"Attention", "", {"f32[1,1,1,1] nan", "f32[1,1,1,1] 1", "f32[1,1,1,1] 3"}, "f32[1,1,1,1] nan", NULL, TN_OK},
+    {"Attention", "", {"f32[1,1,1,2] 1 2", "f32[1,1,0,2]", "f32[1,1,0,2]"}, "f32[1,1,1,2] 0 0", NULL, TN_OK},
+    {"Attention",
+     "",
+     {"f32[1,3,1,2] 1 2 3 4 5 6", "f32[1,2,1,2] 1 2 3 4", "f32[1,2,1,2] 1 2 3 4"},
+     NULL,
+     "do not divide",
+     TN_E_INVALID},
+    {"Attention",
+     "",
+     {"f32[1,1,1,1] 1", "f32[1,1,2,1] 1 2", "f32[1,1,2,1] 1 2", "f32[3,2] 1 2 3 4 5 6"},
+     NULL,
+     "attn_mask",
+     TN_E_INVALID},
+    {"RotaryEmbedding",
+     "",
+     {"f32[1,1,1,4] 1 2 3 4", "f32[1,1,2] 0 1", "f32[1,1,2] 1 0"},
+     "f32[1,1,1,4] -3 2 1 4",
+     NULL,
+     TN_OK},
+    {"RotaryEmbedding",
+     "rotary_embedding_dim=2",
+     {"f32[1,1,1,4] 1 2 3 4", "f32[1,1,1] 0", "f32[1,1,1] 1"},
+     "f32[1,1,1,4] -2 1 3 4",
+     NULL,
+     TN_OK},
+    {"RotaryEmbedding",
+     "",
+     {"f32[1,1,1,2] 1 2", "f32[2,1] 0 1", "f32[2,1] 1 0", "i64[1,1] 2"},
+     NULL,
+     "position",
+     TN_E_INVALID},
+    {"RotaryEmbedding", "", {"f32[1,1,1,3] 1 2 3", "f32[1,1,1] 0", "f32[1,1,1] 1"}, NULL, "turned", TN_E_INVALID},
+};
+
+static void test_rows(void) {
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const row *r = &rows[i];
+    ht_node n;
+    tni_tensor out[1], want;
+    CU_ASSERT_FATAL(ht_node_make(&n, r->op, 25, r->attrs, r->in, 1));
+    const tn_status st = tni_host_eval(NULL, n.node, n.ptr, n.n_in, out, 1, n.g->arena, &n.err);
+    if (st != r->status) printf("\n  row %zu: %s\n", i, n.err.message);
+    CU_ASSERT_EQUAL(st, r->status);
+    if (r->says) CU_ASSERT(strstr(n.err.message, r->says) != NULL);
+    if (r->out) CU_ASSERT(ht_tensor(n.g->arena, r->out, &want) && ht_same(&out[0], &want, 1e-6));
+    ht_node_free(&n);
+  }
+}
+
+bool ht_add_attention(void) {
+  CU_pSuite s = CU_add_suite("attention", NULL, NULL);
+  return s && CU_add_test(s, "long", test_long) && CU_add_test(s, "alone", test_alone) &&
+         CU_add_test(s, "rows", test_rows);
+}
