@@ -91,6 +91,14 @@ static const char *store_name(tn_model *m) {
   return start && start < end ? tni_arena_strdup(m->arena, start) : m->name;
 }
 
+static void log_store(const tn_model *m, const tni_packed *p) {
+  const tni_pack_stats *s = tni_pack_store_stats(p->store);
+  tni_log_line(&m->rt->log, TN_LOG_INFO, "%s: packed %llu matrices (%.1f MB) in %.2f s, mapped %llu (%.1f MB) of %s",
+               p->dev->name, (unsigned long long)s->packed_segments, (double)s->packed_bytes / 1e6,
+               (double)s->pack_ns / 1e9, (unsigned long long)s->mapped_segments, (double)s->mapped_bytes / 1e6,
+               s->cached ? s->path : "memory");
+}
+
 tn_status tni_packed_open(tn_model *m, tn_error *err) {
   tn_runtime *rt = m->rt;
   const char *name = store_name(m);
@@ -108,6 +116,7 @@ tn_status tni_packed_open(tn_model *m, tn_error *err) {
                        .progress_user = rt->progress_user};
     tn_status st = tni_pack_store_open(&o, p->items, p->n_items, &p->store, err);
     if (st != TN_OK) return st;
+    log_store(m, p);
   }
   return name ? TN_OK : tni_fail_memory(err, m->path);
 }

@@ -68,6 +68,12 @@ class Case(unittest.TestCase):
         p.write_text(text)
         return p
 
+    def module(self, name):
+        try:
+            return __import__(name, fromlist=["*"])
+        except ImportError:
+            self.skipTest(f"Python's {name} is not here")
+
     def need(self, path):
         if not pathlib.Path(path).exists():
             self.skipTest(f"{path} is not here")

@@ -57,7 +57,7 @@ class Models(Case):
 
     def external(self, location, offset=0, length=None):
         d = self.need(DATA / "onnx/exports/genai-llama-int4")
-        import onnx
+        onnx = self.module("onnx")
         m = onnx.load(str(d / "model.onnx"), load_external_data=False)
         for t in m.graph.initializer:
             for e in t.external_data:

@@ -20,7 +20,7 @@ class Golden(Case):
             self.assertEqual(got, case["prompt_ids"] + case["greedy_ids"])
 
     def test_stories_201_ids(self):
-        import numpy
+        numpy = self.module("numpy")
         golden = numpy.load(self.need(DATA / "lm/stories260k/golden.npz"))["greedy_from_bos"].tolist()
         got = self.ids(DATA / "lm/stories260k-onnx", "--profile", "host", "-p", "", "-n", 200, "--temp", 0)
         self.assertEqual(got, golden)

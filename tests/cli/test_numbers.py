@@ -48,7 +48,7 @@ class Verify(Case):
 class Eval(Case):
     def stories(self):
         """The texts to score, and the golden's mean NLL of them."""
-        import numpy
+        numpy = self.module("numpy")
         texts = json.loads(self.need(DATA / "text/tinystories_30.json").read_text())
         n = 4 if QUICK else len(texts)
         f = self.tmp / "stories.json"
@@ -104,7 +104,8 @@ class Infer(Case):
                                   "past_key_values.0.value", "past_key_values.1.key", "past_key_values.1.value"]):
             ins += ["--in", f"{name}={d}/test_data_set_1/input_{i}.pb"]
         self.ok("infer", d / "model.onnx", *ins, "--out", self.tmp / "out", "--profile", "host")
-        import numpy, onnx
+        numpy, onnx = self.module("numpy"), self.module("onnx")
+        self.module("onnx.numpy_helper")
         want = onnx.numpy_helper.to_array(onnx.load_tensor(str(d / "test_data_set_1/output_0.pb")))
         got = numpy.load(self.tmp / "out/logits.npy")
         self.assertTrue(numpy.allclose(got, want, rtol=1e-3, atol=1e-4))
