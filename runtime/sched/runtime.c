@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,23 +24,45 @@ static tn_status read_opts(const tn_runtime_opts *in, tn_runtime_opts *out, tn_e
   return TN_OK;
 }
 
-/* Profile folders: the caller's, then the installed one. */
+/* REL beside the library that this code runs from, so that an installed tree can be moved; NULL where that is not
+ * known. */
+static const char *beside_library(tn_runtime *rt, const char *rel) {
+  Dl_info self;
+  char *real =
+      dladdr((void *)(uintptr_t)&tn_runtime_create, &self) && self.dli_fname ? realpath(self.dli_fname, NULL) : NULL;
+  char *slash = real ? strrchr(real, '/') : NULL, *out = NULL;
+  if (slash) {
+    *slash = '\0';
+    size_t n = strlen(real) + strlen(rel) + 2;
+    out = tni_arena_alloc(rt->arena, n, 1);
+    if (out) snprintf(out, n, "%s/%s", real, rel);
+  }
+  free(real);
+  return out;
+}
+
+/* Profile folders: the caller's, the installed one, the one beside the library. */
 static tn_status load_profile(tn_runtime *rt, const tn_runtime_opts *o, tn_error *err) {
-  const char **dirs = TNI_NEW_ARRAY(rt->arena, const char *, o->n_profile_dirs + 1);
+  const char **dirs = TNI_NEW_ARRAY(rt->arena, const char *, o->n_profile_dirs + 2);
+  const char *moved = beside_library(rt, TENON_PROFILES_FROM_LIB);
+  uint32_t n = 0;
   if (!dirs) return tni_fail_memory(err, NULL);
-  for (uint32_t i = 0; i < o->n_profile_dirs; i++) dirs[i] = o->profile_dirs[i];
-  dirs[o->n_profile_dirs] = TENON_PROFILE_DIR;
-  return tni_profile_load(o->profile ? o->profile : "default", dirs, o->n_profile_dirs + 1, &rt->profile, err);
+  for (uint32_t i = 0; i < o->n_profile_dirs; i++) dirs[n++] = o->profile_dirs[i];
+  dirs[n++] = TENON_PROFILE_DIR;
+  if (moved) dirs[n++] = moved;
+  return tni_profile_load(o->profile ? o->profile : "default", dirs, n, &rt->profile, err);
 }
 
 static tn_status load_plugins(tn_runtime *rt, const tn_runtime_opts *o, tn_error *err) {
   uint32_t n = 0;
   const tni_profile *p = rt->profile;
-  const char **dirs = TNI_NEW_ARRAY(rt->arena, const char *, o->n_plugin_dirs + p->n_plugin_path + 1);
+  const char **dirs = TNI_NEW_ARRAY(rt->arena, const char *, o->n_plugin_dirs + p->n_plugin_path + 2);
+  const char *moved = beside_library(rt, "tenon/plugins");
   if (!dirs) return tni_fail_memory(err, NULL);
   for (uint32_t i = 0; i < o->n_plugin_dirs; i++) dirs[n++] = o->plugin_dirs[i];
   for (uint32_t i = 0; i < p->n_plugin_path; i++) dirs[n++] = p->plugin_path[i];
   dirs[n++] = TENON_PLUGIN_DIR;
+  if (moved) dirs[n++] = moved;
   tni_registry_opts ro = {.dirs = dirs,
                           .n_dirs = n,
                           .max_workers = tni_pool_workers(rt->pool),
