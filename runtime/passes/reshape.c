@@ -124,7 +124,7 @@ static bool is_whole(uint32_t t) {
 /* a -> b -> c is a -> c: back to a, ever wider, or through whole numbers only before the last rounding. */
 static bool casts_merge(uint32_t a, uint32_t b, uint32_t c) {
   if (!lossless(a, b)) return false;
-  return c == a || lossless(b, c) || (is_whole(a) && is_whole(b) && b != TN_DT_BOOL && lossless(c, TN_DT_F64));
+  return c == a || lossless(b, c) || (is_whole(a) && is_whole(b) && lossless(c, TN_DT_F64));
 }
 
 static tn_status merge_casts(pass *p, tni_node *n) {

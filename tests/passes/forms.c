@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/passes/forms.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/host/device.h"
+#include "tests/shape/table.h"
+
+enum { MAX_VALUES = 128, TEXT = 1024, B = 2, S = 3 };
+
+static const struct {
+  const char *name, *word;
+} inputs[] = {{"x", "f32[b,s,8]"}, {"z", "f32[b,s,8]"}, {"q", "f32[b,2,s,8]"}, {"h", "f16[b,s,8]"},
+              {"i", "i32[b,s]"},   {"l", "i64[b,s]"},   {"o", "f32[1,s,8]"},   {"a", "f32[b,s,1]"}};
+static const struct {
+  const char *name;
+  uint32_t dtype, rank;
+  int64_t dims[4];
+} constants[] = {{"w", TN_DT_F32, 1, {8}},  {"v", TN_DT_F32, 1, {8}}, {"k", TN_DT_F32, 3, {1, 1, 8}},
+                 {"hw", TN_DT_F16, 1, {8}}, {"u", TN_DT_F32, 1, {1}}, {"e", TN_DT_F32, 4, {1, 1, 1, 1}}};
+
+static void fill(uint32_t dtype, void *data, int64_t n, uint32_t seed) {
+  for (int64_t i = 0; i < n; i++) {
+    seed = seed * 1664525u + 1013904223u;
+    const float f = (float)(seed >> 8) / (float)(1 << 23) * 3 - 3;
+    if (dtype == TN_DT_F32) ((float *)data)[i] = f;
+    if (dtype == TN_DT_F16) ((uint16_t *)data)[i] = tni_f32_to_f16(f);
+    if (dtype == TN_DT_I32) ((int32_t *)data)[i] = (int32_t)(seed >> 16) - 32768;
+    if (dtype == TN_DT_I64) ((int64_t *)data)[i] = (int64_t)(seed >> 16) - 32768;
+  }
+}
+
+static void add_constant(tni_graph *g, const char *name, uint32_t dtype, uint32_t rank, const int64_t *dims,
+                         const void *data) {
+  tni_tensor t = {.dtype = dtype, .rank = rank};
+  int64_t n = 0;
+  if (rank) memcpy(t.dims, dims, rank * sizeof *dims);
+  CU_ASSERT_EQUAL(tni_dims_count(t.dims, rank, &n), TN_OK);
+  CU_ASSERT_EQUAL(tni_dtype_bytes(dtype, n, &t.bytes), TN_OK);
+  t.data = tni_arena_alloc(g->arena, t.bytes + 1, 16);
+  if (data)
+    memcpy(t.data, data, t.bytes);
+  else
+    fill(dtype, t.data, n, (uint32_t)name[0]);
+  CU_ASSERT_EQUAL(tni_value_set_tensor(g, tni_graph_add_value(g, name, TN_VALUE_CONST, dtype), &t, NULL), TN_OK);
+}
+
+static void add_literal(tni_graph *g, const char *word) {
+  if (word[0] == '#') {
+    int64_t list[8], n = 0;
+    for (char *p = (char *)word; *p; n++) list[n] = strtoll(p + 1, &p, 10);
+    add_constant(g, word, TN_DT_I64, 1, &n, list);
+    return;
+  }
+  static const int64_t ones[] = {1, 1, 1, 1};
+  char *end;
+  float f = strtof(word, &end);
+  uint16_t half = tni_f32_to_f16(f);
+  add_constant(g, word, *end == 'h' ? TN_DT_F16 : TN_DT_F32, *end == 'r' ? 4 : 0, ones,
+               *end == 'h' ? (void *)&half : (void *)&f);
+}
+
+static void need(tni_graph *g, const char *word) {
+  if (tni_graph_find(g, word) != TN_NONE) return;
+  for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++)
+    if (strcmp(word, inputs[i].name) == 0) add_word(g, word, inputs[i].word);
+  for (size_t i = 0; i < sizeof constants / sizeof constants[0]; i++)
+    if (strcmp(word, constants[i].name) == 0)
+      add_constant(g, word, constants[i].dtype, constants[i].rank, constants[i].dims, NULL);
+  if (tni_graph_find(g, word) == TN_NONE) add_literal(g, word);
+}
+
+/* "out=Op in in {attrs}" */
+static void add_statement(tni_graph *g, char *s, char *out, tn_error *err) {
+  char *eq = strchr(s, '='), *brace = strchr(s, '{'), attrs[64] = "", operands[128] = "", *save = NULL;
+  if (brace) {
+    snprintf(attrs, sizeof attrs, "%.*s", (int)strcspn(brace + 1, "}"), brace + 1);
+    *brace = 0;
+  }
+  snprintf(out, 16, "%.*s", (int)(eq - s), s);
+  char *op = strtok_r(eq + 1, " ", &save);
+  for (char *p; (p = strtok_r(NULL, " ", &save));) {
+    need(g, p);
+    strcat(strcat(operands, p), " ");
+  }
+  CU_ASSERT_EQUAL(add_op(g, op, 18, operands, out, attrs, err), TN_OK);
+}
+
+static tni_graph *build(const char *text, tn_error *err) {
+  tni_graph *g = NULL;
+  char copy[TEXT], out[16], *save = NULL;
+  tn_id in[MAX_VALUES];
+  uint32_t n_in = 0;
+  snprintf(copy, sizeof copy, "%s", text);
+  CU_ASSERT_EQUAL_FATAL(tni_graph_create(NULL, "t", &g, err), TN_OK);
+  for (char *s = strtok_r(copy, ";", &save); s; s = strtok_r(NULL, ";", &save))
+    add_statement(g, s + strspn(s, " "), out, err);
+  for (uint32_t i = 0; i < g->n_values; i++)
+    if (g->values[i]->pub.kind == TN_VALUE_INPUT) in[n_in++] = i;
+  tn_id y = tni_graph_find(g, out);
+  CU_ASSERT_EQUAL(tni_graph_set_io(g, in, n_in, &y, 1), TN_OK);
+  CU_ASSERT_EQUAL(tni_graph_finish(g, err), TN_OK);
+  CU_ASSERT_EQUAL(tni_infer_graph(g, err), TN_OK);
+  return g;
+}
+
+/* --- text --- */
+
+static const char *operand_name(const tni_graph *g, tn_id id, uint32_t n_before) {
+  const tni_value *v = g->values[id];
+  float f = 0;
+  if (id < n_before) return v->pub.name;
+  if (v->pub.kind == TN_VALUE_STEP) return "step";
+  if (!v->tensor || v->tensor->dims[0] != 8) return "const";
+  tni_tensor_to_f32(v->tensor, 7, 1, &f);
+  return f == 1 && v->tensor->dtype != TN_DT_I64 ? "ones" : "const";
+}
+
+static void print_attrs(const tni_node *n, char *out) {
+  char one[64];
+  const int64_t *perm;
+  one[0] = 0;
+  if (tni_attr(&n->pub, "epsilon")) snprintf(one, sizeof one, " {epsilon=%g}", tni_attr_f(&n->pub, "epsilon", 0));
+  if (tni_attr(&n->pub, "alpha")) snprintf(one, sizeof one, " {alpha=%g}", tni_attr_f(&n->pub, "alpha", 0));
+  if (tni_attr(&n->pub, "approximate"))
+    snprintf(one, sizeof one, " {approximate=%s}", tni_attr_s(&n->pub, "approximate", ""));
+  if (n->pub.op == TN_OP_CAST) snprintf(one, sizeof one, " {to=%d}", (int)tni_attr_i(&n->pub, "to", 0));
+  strcat(out, one);
+  uint32_t len = tni_attr_ints(&n->pub, "perm", &perm);
+  for (uint32_t i = 0; i < len; i++) {
+    snprintf(one, sizeof one, "%s%d%s", i ? "," : " {perm=", (int)perm[i], i + 1 == len ? "}" : "");
+    strcat(out, one);
+  }
+}
+
+static void print(const tni_graph *g, uint32_t n_before, char *out) {
+  *out = 0;
+  for (uint32_t i = 0; i < g->n_nodes; i++) {
+    const tni_node *n = g->nodes[i];
+    if (n->dead) continue;
+    if (*out) strcat(out, "; ");
+    strcat(strcat(strcat(out, g->values[n->pub.out[0]]->pub.name), "="), n->type);
+    for (uint32_t k = 0; k < n->pub.n_in; k++) strcat(strcat(out, " "), operand_name(g, n->pub.in[k], n_before));
+    print_attrs(n, out);
+  }
+}
+
+/* --- numbers --- */
+
+static void find_sizes(const tni_graph *g, int64_t *sizes) {
+  for (uint32_t i = 0; i < tni_ex_n_symbols(g->exprs); i++)
+    sizes[i] = strcmp(tni_ex_symbol_name(g->exprs, i), "b") == 0 ? B : S;
+}
+
+static void give(const tni_graph *g, tn_id id, const int64_t *sizes, uint32_t n_sizes, tni_arena *a, tni_tensor *t) {
+  const tni_value *v = g->values[id];
+  int64_t count = 0;
+  if (v->pub.kind == TN_VALUE_CONST) *t = *v->tensor;
+  if (v->pub.kind != TN_VALUE_INPUT && v->pub.kind != TN_VALUE_STEP) return;
+  *t = (tni_tensor){.dtype = v->pub.dtype, .rank = v->pub.rank};
+  for (uint32_t d = 0; d < t->rank; d++)
+    CU_ASSERT_EQUAL(tni_ex_eval(g->exprs, v->pub.dims[d], sizes, n_sizes, &t->dims[d]), TN_OK);
+  CU_ASSERT_EQUAL(tni_dims_count(t->dims, t->rank, &count), TN_OK);
+  CU_ASSERT_EQUAL(tni_dtype_bytes(t->dtype, count, &t->bytes), TN_OK);
+  t->data = tni_arena_alloc(a, t->bytes + 1, 16);
+  if (v->pub.kind == TN_VALUE_INPUT)
+    fill(t->dtype, t->data, count, (uint32_t)v->pub.name[0]);
+  else
+    CU_ASSERT_EQUAL(tni_step_write(g, id, sizes, n_sizes, t->data, t->bytes), TN_OK);
+}
+
+/* The graph's output for b = 2, s = 3, on arena a. */
+static tni_tensor evaluate(const tni_graph *g, tni_arena *a) {
+  static tni_tensor t[MAX_VALUES];
+  int64_t sizes[16] = {0};
+  tn_error err;
+  tni_error_init(&err);
+  memset(t, 0, sizeof t);
+  CU_ASSERT_FATAL(g->n_values <= MAX_VALUES);
+  find_sizes(g, sizes);
+  for (uint32_t i = 0; i < g->n_values; i++) give(g, i, sizes, tni_ex_n_symbols(g->exprs), a, &t[i]);
+  for (uint32_t i = 0; i < g->n_nodes; i++) {
+    const tni_node *n = g->nodes[i];
+    const tni_tensor *in[8];
+    if (n->dead) continue;
+    for (uint32_t k = 0; k < n->pub.n_in; k++) in[k] = &t[n->pub.in[k]];
+    tn_status st = tni_host_eval(NULL, n, in, n->pub.n_in, &t[n->pub.out[0]], 1, a, &err);
+    CU_ASSERT_EQUAL(st, TN_OK);
+    if (st != TN_OK) printf("\n  %s: %s\n", n->type, err.message);
+  }
+  return t[g->outputs[0]];
+}
+
+static double at(const tni_tensor *t, int64_t i) {
+  float f;
+  if (t->dtype == TN_DT_I64) return (double)((const int64_t *)t->data)[i];
+  if (t->dtype == TN_DT_F64) return ((const double *)t->data)[i];
+  tni_tensor_to_f32(t, i, 1, &f);
+  return (double)f;
+}
+
+static bool same_numbers(const tni_tensor *a, const tni_tensor *b, double tolerance) {
+  int64_t n = 0;
+  double worst = 0, largest = 0;
+  if (a->dtype != b->dtype || a->rank != b->rank || memcmp(a->dims, b->dims, a->rank * sizeof *a->dims)) return false;
+  if (tni_dims_count(a->dims, a->rank, &n) != TN_OK) return false;
+  for (int64_t i = 0; i < n; i++) {
+    const double d = fabs(at(a, i) - at(b, i));
+    if (!(d <= worst)) worst = d;
+    if (fabs(at(a, i)) > largest) largest = fabs(at(a, i));
+  }
+  if (a->dtype == TN_DT_F16 && tolerance > 0) tolerance = 2e-3;
+  return worst <= tolerance * largest;
+}
+
+static void run_form(const form *f, pass_fn pass, double tolerance) {
+  char text[TEXT], want[TEXT];
+  tn_error err;
+  uint32_t fired = 99;
+  tni_error_init(&err);
+  tni_graph *g = build(f->before, &err), *plain = build(f->before, &err);
+  tni_arena *a = tni_arena_create();
+  print(g, g->n_values, want);
+  const uint32_t n_before = g->n_values;
+  CU_ASSERT_EQUAL(pass(g, &fired, &err), TN_OK);
+  tni_graph_dce(g);
+  CU_ASSERT_EQUAL(tni_graph_finish(g, &err), TN_OK);
+  CU_ASSERT_EQUAL(tni_infer_graph(g, &err), TN_OK);
+  print(g, n_before, text);
+  const char *expected = f->after[0] ? f->after : want;
+  bool ok = strcmp(text, expected) == 0 && (fired == 0) == (f->after[0] == 0);
+  CU_ASSERT_TRUE(ok);
+  if (!ok)
+    printf("\n  %s\n  gives    %s\n  expected %s (fired %u) %s\n", f->before, text, expected, fired, err.message);
+  tni_tensor x = evaluate(plain, a), y = evaluate(g, a);
+  ok = same_numbers(&x, &y, tolerance);
+  CU_ASSERT_TRUE(ok);
+  if (!ok) printf("\n  %s: other numbers\n", f->before);
+  tni_arena_destroy(a);
+  tni_graph_destroy(g);
+  tni_graph_destroy(plain);
+}
+
+void run_forms(const form *f, size_t n, pass_fn pass, double tolerance) {
+  for (size_t i = 0; i < n; i++) run_form(&f[i], pass, tolerance);
+}

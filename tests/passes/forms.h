@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Before/after tests of one pass: a graph in, what is left of it as text, and the same numbers from both.
+ *
+ * before: statements "out=Op in in {attrs};" whose last one makes the graph's output. Operands are inputs
+ *   x, z  f32[b,s,8]    q  f32[b,2,s,8]    h  f16[b,s,8]    i  i32[b,s]    l  i64[b,s]    o  f32[1,s,8]    a f32[b,s,1]
+ * constants
+ *   w, v  f32[8]    k  f32[1,1,8]    hw  f16[8]    u  f32[1]    e  f32[1,1,1,1]
+ * or literals: 0.5 (f32 scalar), 0.5h (f16), 0.5r (f32[1,1,1,1]), #1,2 (i64 vector).
+ * after: "Op in in {attr=value};" of the live nodes in order. A value made by a node is called by its name in `before`,
+ *   constants that the pass made "ones" or "const"; attributes listed: epsilon, approximate, alpha, perm, to. "" stands
+ *   for `before` unchanged: the pass fires 0 times.
+ */
+#ifndef TENON_TESTS_PASSES_FORMS_H
+#define TENON_TESTS_PASSES_FORMS_H
+
+#include <CUnit/CUnit.h>
+
+#include "runtime/passes/build.h"
+
+typedef struct form {
+  const char *before, *after;
+} form;
+
+typedef tn_status (*pass_fn)(tni_graph *g, uint32_t *n, tn_error *err);
+
+/* tolerance: of |after - before| against the largest |before|; halves get 2e-3. */
+void run_forms(const form *f, size_t n, pass_fn pass, double tolerance);
+
+CU_pSuite suite_norm(void);
+CU_pSuite suite_gelu(void);
+CU_pSuite suite_reshape(void);
+
+#endif
