@@ -124,16 +124,16 @@ typedef struct tni_stask {
   tn_plan *plan; /* the one args belong to */
   tn_args *args;
   tn_view **views; /* [n_uses + 1]; the last is the scratch */
-  uint64_t scratch_bytes, scratch_offset;
+  uint64_t scratch_bytes, scratch_room, scratch_offset;
   uint32_t scratch_align;
 } tni_stask;
 
 typedef struct tni_sregion {
   int64_t dims[TN_MAX_RANK], strides[TN_MAX_RANK];
   uint32_t dtype, rank;
-  uint64_t bytes, offset;
-  void *ptr;         /* host memory, or the mapping while the CPU has it */
-  tn_buffer *buffer; /* device memory */
+  uint64_t bytes, room, offset; /* room: what the plan keeps for it, at least bytes */
+  void *ptr;                    /* host memory, or the mapping while the CPU has it */
+  tn_buffer *buffer;            /* device memory */
   uint64_t buffer_bytes;
   bool mapped;
 } tni_sregion;
@@ -143,6 +143,7 @@ typedef struct tni_sexec {
   tni_exec *exec;
   int64_t *dims; /* the dims that everything below was made for */
   bool ready;
+  bool placed; /* regions have room and offsets */
   tni_stask *tasks;
   tni_sregion *regions;
   void *arena, *outputs;

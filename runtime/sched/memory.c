@@ -94,14 +94,14 @@ static tn_status place(sizing *z, uint64_t *arena, uint64_t *outputs) {
   *outputs = 0;
   for (uint32_t i = 0; i < z->x->n_regions; i++) {
     const tni_region *r = &z->x->regions[i];
-    if (in_arena(r)) iv[n++] = (tn_interval){r->first, r->last, z->regions[i].bytes, r->align, 0};
+    if (in_arena(r)) iv[n++] = (tn_interval){r->first, r->last, z->regions[i].room, r->align, 0};
     if (!in_outputs(r)) continue;
     *outputs = (*outputs + r->align - 1) & ~(uint64_t)(r->align - 1);
     z->regions[i].offset = *outputs;
-    *outputs += z->regions[i].bytes;
+    *outputs += z->regions[i].room;
   }
   for (uint32_t t = 0; z->tasks && t < z->x->n_tasks; t++)
-    iv[n++] = (tn_interval){t, t, z->tasks[t].scratch_bytes, z->tasks[t].scratch_align, 0};
+    iv[n++] = (tn_interval){t, t, z->tasks[t].scratch_room, z->tasks[t].scratch_align, 0};
   tn_status st = tni_plan_offsets(n, iv, arena);
   n = 0;
   for (uint32_t i = 0; i < z->x->n_regions; i++)
@@ -111,12 +111,33 @@ static tn_status place(sizing *z, uint64_t *arena, uint64_t *outputs) {
   return st == TN_OK ? TN_OK : tni_fail(z->err, st, NULL, "the memory plan failed");
 }
 
+/* Room for what was sized last, and never less than there was asked for before if `more`. */
+static void set_room(sizing *z, bool more) {
+  for (uint32_t i = 0; i < z->x->n_regions; i++) {
+    tni_sregion *q = &z->regions[i];
+    if (!more || q->bytes > q->room) q->room = q->bytes;
+  }
+  for (uint32_t t = 0; t < z->x->n_tasks; t++) {
+    tni_stask *k = &z->tasks[t];
+    if (!more || k->scratch_bytes > k->scratch_room) k->scratch_room = k->scratch_bytes;
+  }
+}
+
+static bool has_room(const sizing *z) {
+  for (uint32_t i = 0; i < z->x->n_regions; i++)
+    if (z->regions[i].bytes > z->regions[i].room) return false;
+  for (uint32_t t = 0; t < z->x->n_tasks; t++)
+    if (z->tasks[t].scratch_bytes > z->tasks[t].scratch_room) return false;
+  return true;
+}
+
 tn_status tni_memory_measure(tn_model *m, tni_exec *x, const int64_t *dims, uint64_t *arena, uint64_t *outputs,
                              uint64_t *scratch, tn_error *err) {
   sizing z = {.m = m, .x = x, .dims = dims, .err = err};
   z.regions = calloc(x->n_regions + 1, sizeof *z.regions);
   z.tasks = calloc(x->n_tasks + 1, sizeof *z.tasks);
   tn_status st = z.regions && z.tasks ? size_all(&z) : tni_fail_memory(err, NULL);
+  if (st == TN_OK) set_room(&z, false);
   if (st == TN_OK) st = place(&z, arena, outputs);
   *scratch = z.scratch;
   free(z.regions);
@@ -173,19 +194,48 @@ static tn_status write_steps(tn_session *s, tni_sexec *x, const int64_t *dims, t
   return TN_OK;
 }
 
-tn_status tni_memory_plan(tn_session *s, tni_sexec *x, const int64_t *dims, tn_error *err) {
-  sizing z = {.m = s->model, .x = x->exec, .dims = dims, .regions = x->regions, .tasks = x->tasks, .err = err};
+/* Sizes for dims rounded up, so that a context that grows step by step is placed once per bucket. Dims that cannot be
+ * rounded (the model's shapes contradict them) get exact room. */
+static tn_status make_room(tni_sexec *x, sizing *z) {
+  enum { BUCKET = 64 };
+  const int64_t *dims = z->dims;
+  uint32_t n = z->x->view.n_symbols;
+  tn_error *err = z->err;
+  set_room(z, false);
+  if (!x->placed) return TN_OK; /* the first run may be the only one */
+  int64_t *up = calloc(n + 1, sizeof *up);
+  if (!up) return tni_fail_memory(err, NULL);
+  for (uint32_t i = 0; i < n; i++) up[i] = dims[i] > 1 ? (dims[i] + BUCKET - 1) / BUCKET * BUCKET : dims[i];
+  z->dims = up;
+  z->err = NULL;
+  if (size_all(z) == TN_OK) set_room(z, true);
+  z->dims = dims;
+  z->err = err;
+  free(up);
+  return size_all(z);
+}
+
+static tn_status place_all(tni_sexec *x, sizing *z) {
   uint64_t arena = 0, outputs = 0;
-  tn_status st = size_all(&z);
-  if (st == TN_OK) st = place(&z, &arena, &outputs);
-  if (st == TN_OK) st = grow(&x->arena, &x->arena_bytes, arena + 64, err);
-  if (st == TN_OK) st = grow(&x->outputs, &x->outputs_bytes, outputs + 64, err);
+  tn_status st = make_room(x, z);
+  if (st == TN_OK) st = place(z, &arena, &outputs);
+  if (st == TN_OK) st = grow(&x->arena, &x->arena_bytes, arena + 64, z->err);
+  if (st == TN_OK) st = grow(&x->outputs, &x->outputs_bytes, outputs + 64, z->err);
+  x->placed = st == TN_OK;
   for (uint32_t i = 0; st == TN_OK && i < x->exec->n_regions; i++) {
     const tni_region *r = &x->exec->regions[i];
     if (in_arena(r)) x->regions[i].ptr = (char *)x->arena + x->regions[i].offset;
     if (in_outputs(r)) x->regions[i].ptr = (char *)x->outputs + x->regions[i].offset;
-    if (r->device != TN_NONE) st = grow_buffer(s, x, i, err);
   }
+  return st;
+}
+
+tn_status tni_memory_plan(tn_session *s, tni_sexec *x, const int64_t *dims, tn_error *err) {
+  sizing z = {.m = s->model, .x = x->exec, .dims = dims, .regions = x->regions, .tasks = x->tasks, .err = err};
+  tn_status st = size_all(&z);
+  if (st == TN_OK && !(x->placed && has_room(&z))) st = place_all(x, &z);
+  for (uint32_t i = 0; st == TN_OK && i < x->exec->n_regions; i++)
+    if (x->exec->regions[i].device != TN_NONE) st = grow_buffer(s, x, i, err);
   return st == TN_OK ? write_steps(s, x, dims, err) : st;
 }
 
