@@ -30,6 +30,16 @@ static int parse_format(cli *c) {
   return cli_usage(c, "unknown --format '%s' (text, md, csv, json)", c->format_name);
 }
 
+static int parse_disabled(cli *c) {
+  char *save = NULL;
+  for (char *p = c->disable ? strtok_r(c->disable, ",", &save) : NULL; p; p = strtok_r(NULL, ",", &save)) {
+    if (c->n_disabled == sizeof c->disabled / sizeof *c->disabled)
+      return cli_usage(c, "--disable-pass lists too many passes");
+    c->disabled[c->n_disabled++] = p;
+  }
+  return 0;
+}
+
 int cli_parse(cli *c, int argc, const char **argv, struct poptOption *own, const char *usage, poptContext *pc,
               const char ***rest, int *done) {
   struct poptOption common[] = {
@@ -56,6 +66,7 @@ int cli_parse(cli *c, int argc, const char **argv, struct poptOption *own, const
   *rest = poptGetArgs(*pc);
   if (!*rest) *rest = none;
   int bad = parse_format(c);
+  if (!bad) bad = parse_disabled(c);
   if (bad) return bad;
   if (c->threads < 0 || c->threads > 256) return cli_usage(c, "--threads takes 0 to 256");
   return 0;
@@ -67,6 +78,7 @@ void cli_finish(cli *c, poptContext pc) {
   free(c->log_level);
   free(c->format_name);
   free(c->cache_dir);
+  free(c->disable);
   for (char **d = c->plugin_dirs; d && *d; d++) free(*d);
   free(c->plugin_dirs);
   poptFreeContext(pc);
@@ -181,7 +193,8 @@ int cli_open(cli *c, uint32_t flags) {
 }
 
 int cli_load(cli *c, const char *path, uint32_t flags, tn_model **out) {
-  tn_model_opts o = {.h = {sizeof o, 1, 0}, .flags = flags};
+  tn_model_opts o = {
+      .h = {sizeof o, 1, 0}, .flags = flags, .disabled_passes = c->disabled, .n_disabled_passes = c->n_disabled};
   tn_error_init(&c->err);
   tn_status st = tn_model_load(c->rt, path, &o, out, &c->err);
   if (st == TN_E_UNSUPPORTED) return cli_list_unsupported(c, path);

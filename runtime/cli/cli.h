@@ -26,6 +26,9 @@ typedef enum { FMT_TEXT, FMT_MD, FMT_CSV, FMT_JSON } cli_format;
 typedef struct cli {
   const char *command;
   char *profile, *log_level, *format_name, *cache_dir;
+  char *disable; /* --disable-pass, of the commands that load a model as a graph; "NAME,..." */
+  const char *disabled[32];
+  uint32_t n_disabled;
   char **plugin_dirs;
   int threads, quiet;
   cli_format format;

@@ -9,12 +9,12 @@
 enum { MAX_LIST = 32 };
 
 typedef struct inspect_opts {
-  char *dims, *dump, *disable;
+  char *dims, *dump;
   long long max_seq;
   int passes;
-  const char *names[MAX_LIST], *disabled[MAX_LIST];
+  const char *names[MAX_LIST];
   int64_t values[MAX_LIST];
-  uint32_t n, n_disabled;
+  uint32_t n;
 } inspect_opts;
 
 /* "N=1,sumN=4096" */
@@ -29,10 +29,6 @@ static int parse_dims(cli *c, inspect_opts *o) {
     *eq = '\0';
     o->names[o->n] = p;
     o->values[o->n++] = v;
-  }
-  for (char *p = o->disable ? strtok_r(o->disable, ",", &save) : NULL; p; p = strtok_r(NULL, ",", &save)) {
-    if (o->n_disabled == MAX_LIST) return cli_usage(c, "--disable-pass lists too many passes");
-    o->disabled[o->n_disabled++] = p;
   }
   return 0;
 }
@@ -96,8 +92,8 @@ static int inspect(cli *c, const char *path, inspect_opts *o) {
                       .dim_names = o->names,
                       .dim_values = o->values,
                       .n_dims = o->n,
-                      .disabled_passes = o->disabled,
-                      .n_disabled_passes = o->n_disabled};
+                      .disabled_passes = c->disabled,
+                      .n_disabled_passes = c->n_disabled};
   tn_model *m = NULL;
   tn_error_init(&c->err);
   tn_status st = tn_model_load(c->rt, path, &mo, &m, &c->err);
@@ -127,7 +123,7 @@ int cmd_inspect(int argc, const char **argv) {
       {"max-seq", 0, POPT_ARG_LONGLONG, &o.max_seq, 0, "context for the memory statement", "N"},
       {"dump", 0, POPT_ARG_STRING, &o.dump, 0, "write the graph (.dot for graphviz, else text)", "FILE"},
       {"passes", 0, POPT_ARG_NONE, &o.passes, 0, "how often each pass fired", NULL},
-      {"disable-pass", 0, POPT_ARG_STRING, &o.disable, 0, "leave these passes out", "NAME,..."},
+      {"disable-pass", 0, POPT_ARG_STRING, &c.disable, 0, "leave these passes out", "NAME,..."},
       POPT_TABLEEND};
   poptContext pc;
   const char **rest;
@@ -138,7 +134,6 @@ int cmd_inspect(int argc, const char **argv) {
   if (!rc) rc = inspect(&c, rest[0], &o);
   free(o.dims);
   free(o.dump);
-  free(o.disable);
   cli_finish(&c, pc);
   return rc;
 }

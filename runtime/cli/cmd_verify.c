@@ -252,6 +252,8 @@ static int verify(cli *c, const char *path, const verify_opts *o) {
   bool reference = o->against && strcmp(o->against, "reference") == 0;
   verifier v = {.c = c, .o = o};
   cli host = {.command = c->command, .profile = (char *)"host", .format = c->format, .threads = c->threads};
+  memcpy(host.disabled, c->disabled, sizeof host.disabled);
+  host.n_disabled = c->n_disabled;
   tn_model *other = NULL;
   cli_table_init(&v.table, header, 6);
   int rc = cli_load(c, path, reference ? TN_MODEL_CAPTURE : 0, &v.model);
@@ -291,6 +293,7 @@ int cmd_verify(int argc, const char **argv) {
       {"against", 0, POPT_ARG_STRING, &o.against, 0, "reference (gates) or host (informs) instead of the files",
        "WHAT"},
       {"each-node", 0, POPT_ARG_NONE, &o.each_node, 0, "name the first group that is off", NULL},
+      {"disable-pass", 0, POPT_ARG_STRING, &c.disable, 0, "leave these passes out", "NAME,..."},
       POPT_TABLEEND};
   poptContext pc;
   const char **rest;
