@@ -56,6 +56,7 @@ bool tni_match_scalar(const tni_graph *g, tn_id v, double *c) {
       tni_tensor_to_f32(t, 0, 1, &f);
       *c = (double)f;
       return true;
+    case TN_DT_BOOL:
     case TN_DT_I32:
     case TN_DT_I64:
       tni_tensor_to_i64(t, 0, 1, &i);

@@ -27,7 +27,7 @@ tn_id tni_match_only_reader(const tni_graph *g, tn_id v);
 /* The operand of a binary node that is not v (v itself where both are). TN_NONE: v is no operand. */
 tn_id tni_match_other(const tni_node *n, tn_id v);
 
-/* v is a CONST number of one element, whatever its rank. */
+/* v is a CONST float, int32, int64 or bool of one element, whatever its rank. */
 bool tni_match_scalar(const tni_graph *g, tn_id v, double *c);
 /* Equal up to what dtype keeps: relative 1e-6, halves 1e-3, bfloat16 8e-3. Zero only equals zero. */
 bool tni_match_close(uint32_t dtype, double c, double want);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/passes/passes.h"
+#include "runtime/passes/build.h"
 
 static bool same_shape(const tni_value *a, const tni_value *b) {
   if (a->pub.rank == TNI_RANK_UNKNOWN || a->pub.rank != b->pub.rank) return false;
@@ -57,6 +57,21 @@ static bool drops_nothing(const tni_graph *g, const tni_node *n) {
   return on == 0;
 }
 
+/* The operand that n hands on because the other one is neutral: x * 1, x / 1, x and true, x or false. Not x + 0, which
+ * turns -0 into 0. TN_NONE where there is none. */
+static tn_id neutral(const tni_graph *g, const tni_node *n) {
+  const bool one_sided = n->pub.op == TN_OP_DIV;
+  const double want = n->pub.op == TN_OP_OR ? 0 : 1;
+  double c;
+  if (n->pub.op != TN_OP_MUL && n->pub.op != TN_OP_DIV && n->pub.op != TN_OP_AND && n->pub.op != TN_OP_OR)
+    return TN_NONE;
+  for (uint32_t i = one_sided; i < 2 && n->pub.n_in == 2; i++) {
+    if (!tni_match_scalar(g, n->pub.in[i], &c) || c != want) continue;
+    if (tni_match_same_shape(g, n->pub.in[!i], n->pub.out[0])) return n->pub.in[!i];
+  }
+  return TN_NONE;
+}
+
 static bool is_noop(const tni_graph *g, const tni_node *n) {
   const tni_value *x = operand(g, n, 0);
   if (!x || n->pub.n_out == 0 || n->pub.out[0] == TN_NONE) return false;
@@ -92,8 +107,10 @@ tn_status tni_pass_identity(tni_graph *g, uint32_t *n, tn_error *err) {
   uint32_t fired = 0;
   for (uint32_t i = 0; i < g->n_nodes; i++) {
     tni_node *node = g->nodes[i];
-    if (node->dead || !node->op || !is_noop(g, node)) continue;
-    tn_status st = tni_graph_replace(g, node->pub.out[0], node->pub.in[0]);
+    if (node->dead || !node->op) continue;
+    const tn_id same = is_noop(g, node) ? node->pub.in[0] : neutral(g, node);
+    if (same == TN_NONE) continue;
+    tn_status st = tni_graph_replace(g, node->pub.out[0], same);
     if (st == TN_E_UNSUPPORTED) continue; /* a graph output that would lose its name */
     if (st != TN_OK) return tni_fail(err, st, node->pub.name, "identity: the value cannot be replaced");
     node->dead = true;

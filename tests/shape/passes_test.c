@@ -41,6 +41,18 @@ static const noop_case noops[] = {
     {"Split", "f32[b,4]", "i64[1]=4", "axis=1", true},
     {"Pad", "f32[b,4]", "i64[4]=0,1,0,-1", "", false},
     {"Relu", "f32[b,4]", "", "", false},
+    {"Mul", "f32[b,4]", "f32[]=1", "", true},
+    {"Mul", "f32[b,4]", "f32[1,1]=1", "", true},
+    {"Mul", "f32[b,4]", "f32[1,1,1]=1", "", false},
+    {"Mul", "f32[b,4]", "f32[]=2", "", false},
+    {"Mul", "f32[?,4]", "f32[]=1", "", false},
+    {"Mul", "i64[b,4]", "i64[]=1", "", true},
+    {"Div", "f32[b,4]", "f32[]=1", "", true},
+    {"Add", "f32[b,4]", "f32[]=0", "", false}, /* -0 + 0 is 0 */
+    {"And", "bool[b,4]", "bool[]=1", "", true},
+    {"And", "bool[b,4]", "bool[]=0", "", false},
+    {"Or", "bool[b,4]", "bool[]=0", "", true},
+    {"Or", "bool[b,4]", "bool[]=1", "", false},
 };
 
 static void add_rest(tni_graph *g, const char *rest, char *names) {
