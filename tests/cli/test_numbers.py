@@ -78,7 +78,6 @@ class Eval(Case):
             got = self.json("eval", DATA / "lm/stories260k-onnx", "--text", texts, "--against", "reference", "--profile",
                             profile)
             self.assertLess(abs(got["mean_nll"] / got["other_mean_nll"] - 1), 0.002)
-            self.assertGreater(got["top1_agreement"], 0.99)
 
     @unittest.skipUnless(has_avx2(), "no AVX2 plugin here")
     def test_demo_is_its_reference(self):
