@@ -16,10 +16,10 @@ static tn_status headers(const tn_program *p, const tni_htask *t, const tn_dims 
   return s;
 }
 
-/* Scratch asks for pointers; only the first two inputs decide. */
+/* Scratch asks for pointers; only the first three inputs decide. */
 static uint64_t scratch_of(const tn_program *p, const tni_htask *t, const tni_tensor *in) {
-  const tni_tensor *ptr[2] = {NULL, NULL};
-  const uint32_t n = t->node->n_in < 2 ? t->node->n_in : 2;
+  const tni_tensor *ptr[3] = {NULL, NULL, NULL};
+  const uint32_t n = t->node->n_in < 3 ? t->node->n_in : 3;
   for (uint32_t i = 0; i < n; i++) ptr[i] = t->in[i].value == TN_NONE ? NULL : &in[i];
   return t->numerics ? 0 : tni_host_scratch(t->node, ptr, n, p->dev->host->max_workers);
 }

@@ -431,7 +431,8 @@ tn_status tni_k_attention(const tni_kargs *k) {
 uint64_t tni_attention_scratch(const tn_node *node, const tni_tensor *const *in, uint32_t n_in, uint32_t n_workers) {
   attention a = {0};
   uint64_t n, bytes;
-  if (n_in < 3 || !in[1] || !in[2] || read_shapes(&a, node, in)) return 0; /* the kernel says why */
+  if (n_in < 3 || !in[1] || !in[2]) return UINT64_MAX;
+  if (read_shapes(&a, node, in)) return 0; /* the kernel says why */
   if (!worker_floats(a.size, a.v_size, &n)) return UINT64_MAX;
   if (__builtin_mul_overflow(n * sizeof(float), (uint64_t)(n_workers ? n_workers : 1), &bytes)) return UINT64_MAX;
   return bytes;

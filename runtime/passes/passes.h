@@ -52,5 +52,9 @@ TN_MUST_CHECK tn_status tni_pass_layer_norm(tni_graph *g, uint32_t *n, tn_error 
 TN_MUST_CHECK tn_status tni_pass_rms_norm(tni_graph *g, uint32_t *n, tn_error *err);
 TN_MUST_CHECK tn_status tni_pass_gelu(tni_graph *g, uint32_t *n, tn_error *err);
 TN_MUST_CHECK tn_status tni_pass_silu(tni_graph *g, uint32_t *n, tn_error *err);
+/* Attention (24) from MatMul, scale, cap, mask, Softmax, MatMul. */
+TN_MUST_CHECK tn_status tni_pass_attention(tni_graph *g, uint32_t *n, tn_error *err);
+/* RotaryEmbedding (23) from x * cos + rotate_half(x) * sin. */
+TN_MUST_CHECK tn_status tni_pass_rotary(tni_graph *g, uint32_t *n, tn_error *err);
 
 #endif

@@ -21,6 +21,8 @@ static const struct pass {
     {"fold", NULL, false},
     {"identity", tni_pass_identity, false},
     {"cse", tni_pass_cse, false},
+    {"rotary", tni_pass_rotary, false},
+    {"attention", tni_pass_attention, true},
     {"reshape", tni_pass_reshape, false},
     {"layer_norm", tni_pass_layer_norm, true},
     {"rms_norm", tni_pass_rms_norm, true},

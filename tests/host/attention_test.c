@@ -27,6 +27,7 @@ static const shape shapes[] = {
     {"is_causal=1", 2, 4, 2, 3, 3, 97, 16, 24, NULL, true, -1, -1, 0},
     {"is_causal=1", 1, 8, 1, 70, 70, 90, 8, 8, "f32[1,1,70,160]", true, -1, -1, 0},
     {"", 2, 2, 1, 5, 200, 0, 8, 8, "bool[2,1,5,200]", false, -1, -1, 0},
+    {"", 2, 4, 4, 11, 11, 0, 16, 16, "bool[2,1,11,11]", false, -1, -1, 0},
     {"", 1, 2, 2, 5, 200, 0, 8, 8, "bool[2,5,130]", false, -1, -1, 0}, /* shorter: the rest is masked */
     {"left_window_size=70", 1, 2, 1, 200, 200, 0, 8, 8, NULL, false, 70, -1, 0},
     {"left_window_size=3 right_window_size=66 softcap=0.5f", 1, 2, 1, 140, 140, 10, 8, 530, NULL, false, 3, 66, 0.5},
