@@ -84,6 +84,20 @@ typedef struct unary {
 static inline float clamp01_f32(float x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
 static inline double clamp01_f64(double x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
 
+/* The tanh form through the vector tanh, as the primitives of a model have it. */
+static void gelu_tanh_f32(const tni_hot *hot, float *dst, const void *src, int64_t n) {
+  f32u *d = (f32u *)dst;
+  const f32u *s = src;
+  float arg[TNI_CHUNK], t[TNI_CHUNK];
+  for (int64_t i = 0; i < n; i += TNI_CHUNK) {
+    const int64_t m = n - i < TNI_CHUNK ? n - i : TNI_CHUNK;
+    for (int64_t k = 0; k < m; k++)
+      arg[k] = 0.7978845608028654f * (s[i + k] + 0.044715f * s[i + k] * s[i + k] * s[i + k]);
+    hot->tanh(t, arg, m);
+    for (int64_t k = 0; k < m; k++) d[i + k] = 0.5f * s[i + k] * (1 + t[k]);
+  }
+}
+
 static void run_f32(const unary *u, float *dst, const void *src, int64_t n) {
   f32u *d = (f32u *)dst;
   const f32u *s = src;
@@ -98,6 +112,10 @@ static void run_f32(const unary *u, float *dst, const void *src, int64_t n) {
   }
   if (u->op == TN_OP_TANH) {
     u->hot->tanh(dst, src, n);
+    return;
+  }
+  if (u->op == TN_OP_GELU && u->tanh_gelu) {
+    gelu_tanh_f32(u->hot, dst, src, n);
     return;
   }
   if (u->op == TN_OP_SWISH) {
