@@ -42,7 +42,7 @@ const char *tni_pass_name(uint32_t i, bool *rounds);
 
 /* Nodes that hand their input on unchanged: Identity, Dropout in inference, Cast to the same type, Concat or Split of
  * one, and Reshape, Flatten, Squeeze, Unsqueeze, Expand, Tile, Slice, Transpose whose shapes are proved equal and that
- * move nothing. */
+ * move nothing; x * 1, x / 1, x and true, x or false. */
 TN_MUST_CHECK tn_status tni_pass_identity(tni_graph *g, uint32_t *n, tn_error *err);
 /* Equal constants (up to 64 KiB), equal STEP values, and nodes with equal operator, attributes and operands. */
 TN_MUST_CHECK tn_status tni_pass_cse(tni_graph *g, uint32_t *n, tn_error *err);
