@@ -13,8 +13,12 @@ enum { MAX_VALUES = 128, TEXT = 1024, B = 2, S = 3 };
 
 static const struct {
   const char *name, *word;
-} inputs[] = {{"x", "f32[b,s,8]"}, {"z", "f32[b,s,8]"}, {"q", "f32[b,2,s,8]"}, {"h", "f16[b,s,8]"},
-              {"i", "i32[b,s]"},   {"l", "i64[b,s]"},   {"o", "f32[1,s,8]"},   {"a", "f32[b,s,1]"}};
+} inputs[] = {{"x", "f32[b,s,8]"},    {"z", "f32[b,s,8]"},    {"q", "f32[b,2,s,8]"},   {"h", "f16[b,s,8]"},
+              {"i", "i32[b,s]"},      {"l", "i64[b,s]"},      {"o", "f32[1,s,8]"},     {"a", "f32[b,s,1]"},
+              {"kk", "f32[b,2,t,8]"}, {"vv", "f32[b,2,t,8]"}, {"k1", "f32[b,1,t,8]"},  {"v1", "f32[b,1,t,8]"},
+              {"kl", "f32[b,t,2,8]"}, {"kq", "f32[b,2,s,8]"}, {"q8", "f32[b,2,8,t]"},  {"w4", "f32[b,2,s,12]"},
+              {"mm", "f32[b,1,s,t]"}, {"mq", "f32[b,1,s,1]"}, {"bm", "bool[b,1,s,t]"}, {"fr", "f32[b,s,4]"},
+              {"fs", "f32[b,s,4]"},   {"f1", "f32[1,s,4]"}};
 static const struct {
   const char *name;
   uint32_t dtype, rank;
@@ -28,6 +32,7 @@ static void fill(uint32_t dtype, void *data, int64_t n, uint32_t seed) {
     const float f = (float)(seed >> 8) / (float)(1 << 23) * 3 - 3;
     if (dtype == TN_DT_F32) ((float *)data)[i] = f;
     if (dtype == TN_DT_F16) ((uint16_t *)data)[i] = tni_f32_to_f16(f);
+    if (dtype == TN_DT_BOOL) ((uint8_t *)data)[i] = i % 7 < 4; /* the first row is all true, none all false */
     if (dtype == TN_DT_I32) ((int32_t *)data)[i] = (int32_t)(seed >> 16) - 32768;
     if (dtype == TN_DT_I64) ((int64_t *)data)[i] = (int64_t)(seed >> 16) - 32768;
   }
@@ -113,6 +118,7 @@ static const char *operand_name(const tni_graph *g, tn_id id, uint32_t n_before)
   const tni_value *v = g->values[id];
   float f = 0;
   if (id < n_before) return v->pub.name;
+  if (v->pub.kind == TN_VALUE_ACT) return "?";
   if (v->pub.kind == TN_VALUE_STEP) return "step";
   if (!v->tensor || v->tensor->dims[0] != 8) return "const";
   tni_tensor_to_f32(v->tensor, 7, 1, &f);
@@ -128,6 +134,11 @@ static void print_attrs(const tni_node *n, char *out) {
   if (tni_attr(&n->pub, "approximate"))
     snprintf(one, sizeof one, " {approximate=%s}", tni_attr_s(&n->pub, "approximate", ""));
   if (n->pub.op == TN_OP_CAST) snprintf(one, sizeof one, " {to=%d}", (int)tni_attr_i(&n->pub, "to", 0));
+  if (n->pub.op == TN_OP_ATTENTION)
+    snprintf(one, sizeof one, " {scale=%g softcap=%g}", tni_attr_f(&n->pub, "scale", 0),
+             tni_attr_f(&n->pub, "softcap", 0));
+  if (n->pub.op == TN_OP_ROTARY_EMBEDDING)
+    snprintf(one, sizeof one, " {dim=%d}", (int)tni_attr_i(&n->pub, "rotary_embedding_dim", 0));
   strcat(out, one);
   uint32_t len = tni_attr_ints(&n->pub, "perm", &perm);
   for (uint32_t i = 0; i < len; i++) {
@@ -142,7 +153,7 @@ static void print(const tni_graph *g, uint32_t n_before, char *out) {
     const tni_node *n = g->nodes[i];
     if (n->dead) continue;
     if (*out) strcat(out, "; ");
-    strcat(strcat(strcat(out, g->values[n->pub.out[0]]->pub.name), "="), n->type);
+    strcat(strcat(strcat(out, operand_name(g, n->pub.out[0], n_before)), "="), n->type);
     for (uint32_t k = 0; k < n->pub.n_in; k++) strcat(strcat(out, " "), operand_name(g, n->pub.in[k], n_before));
     print_attrs(n, out);
   }
