@@ -13,14 +13,6 @@
 
 #include "runtime/host/internal.h"
 
-/* What the reference extension was told for one node. */
-typedef struct tni_host_choice {
-  tn_id node;
-  const tn_format *format;
-  int64_t *params;
-  uint32_t n_params;
-} tni_host_choice;
-
 typedef struct tni_host_plugin {
   tn_plugin pub;
   const tn_host *host;
@@ -30,8 +22,6 @@ typedef struct tni_host_device {
   tn_device pub;
   const tn_host *host;
   bool no_matmul;
-  tni_host_choice *choices; /* of the reference extension */
-  uint32_t n_choices;
 } tni_host_device;
 
 /* Blocks of host memory that die together. */
@@ -57,10 +47,6 @@ typedef struct tni_htask {
   const tn_node *node;
   tni_kernel_fn kernel;
   tni_hoperand *in, *out;
-  /* Reference product: the packed constant's slot and the format's numerics. */
-  const tn_numerics *numerics;
-  uint32_t weight_slot;
-  int64_t N, K;
 } tni_htask;
 
 struct tn_program {
@@ -72,7 +58,6 @@ struct tn_program {
   tn_slot *slots;
   tn_need *needs;
   tni_tensor *weights; /* [n_slots]; data NULL until set() */
-  float **unpacked;    /* [n_slots]; reference constants [N,K], from set() */
 };
 
 struct tn_plan {
@@ -108,16 +93,5 @@ tn_status tni_hdev_header(const tn_host *host, const tn_graph *g, tn_id v, const
                           tn_error *err);
 /* Multiply-accumulates of a product; 0 for other nodes. */
 double tni_hdev_macs(const tn_node *node, const tni_tensor *in, uint32_t n_in, const tni_tensor *out);
-
-/* --- reference extension (refdev.c) --- */
-const tni_host_choice *tni_hdev_choice(const tni_host_device *d, tn_id node);
-void tni_hdev_drop_choices(tni_host_device *d);
-const tni_host_reference *tni_hdev_reference_extension(void);
-/* The constant behind the product's second operand, through a Transpose of it; TN_NONE if there is none. *kn: it is
- * stored [K,N]. */
-tn_id tni_hdev_product_weight(const tn_graph *g, const tn_node *n, bool *kn);
-/* Runs a reference task: t holds the operands of the plan with their data. */
-tn_status tni_hdev_run_reference(const tni_htask *task, const float *w, const tni_tensor *const *in, tni_tensor *out,
-                                 tn_run *run, tn_error *err);
 
 #endif

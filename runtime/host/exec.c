@@ -21,7 +21,7 @@ static uint64_t scratch_of(const tn_program *p, const tni_htask *t, const tni_te
   const tni_tensor *ptr[3] = {NULL, NULL, NULL};
   const uint32_t n = t->node->n_in < 3 ? t->node->n_in : 3;
   for (uint32_t i = 0; i < n; i++) ptr[i] = t->in[i].value == TN_NONE ? NULL : &in[i];
-  return t->numerics ? 0 : tni_host_scratch(t->node, ptr, n, p->dev->host->max_workers);
+  return tni_host_scratch(t->node, ptr, n, p->dev->host->max_workers);
 }
 
 tn_status tni_hdev_measure(const tn_program *p, tn_id task, const tn_dims *dims, tn_measure *m) {
@@ -51,37 +51,10 @@ tn_status tni_hdev_measure(const tn_program *p, tn_id task, const tn_dims *dims,
   return s;
 }
 
-/* A packed constant of a reference product: kept as f32 [N,K]. */
-static tn_status unpack(tn_program *p, tn_id slot, const tn_blob *blob, tn_error *err) {
-  const tn_host *host = p->dev->host;
-  const tn_need *need = &p->needs[p->slots[slot].need];
-  const int64_t box[4] = {0, blob->N, 0, blob->K};
-  uint64_t bytes;
-  int64_t n;
-  if (blob->format != need->format) return tni_fail(err, TN_E_INVALID, p->slots[slot].name, "a blob of another format");
-  for (uint32_t i = 0; i < p->info.n_tasks; i++)
-    if (p->tasks[i].weight_slot == slot && (p->tasks[i].N != blob->N || p->tasks[i].K != blob->K))
-      return tni_fail(err, TN_E_INVALID, p->slots[slot].name, "the blob is %lld x %lld", (long long)blob->N,
-                      (long long)blob->K);
-  if (tni_dims_count((const int64_t[]){blob->N, blob->K}, 2, &n) || tni_dtype_bytes(TN_DT_F32, n, &bytes))
-    return tni_fail(err, TN_E_LIMIT, p->slots[slot].name, "the matrix is too large");
-  float *w = host->alloc(host->ctx, bytes ? (size_t)bytes : 1, 64, TN_TAG_PACK);
-  if (!w) return tni_fail_memory(err, p->slots[slot].name);
-  tn_status s = blob->format->unpack(blob, box, w);
-  if (s) {
-    host->free(host->ctx, w);
-    return tni_fail(err, s, p->slots[slot].name, "format '%s' could not unpack", blob->format->name);
-  }
-  host->free(host->ctx, p->unpacked[slot]);
-  p->unpacked[slot] = w;
-  return TN_OK;
-}
-
 tn_status tni_hdev_set(tn_program *p, tn_id slot, const tn_view *view, const tn_blob *blob, tn_error *err) {
+  (void)blob; /* no need has a format */
   if (slot >= p->info.n_slots || p->slots[slot].kind != TN_SLOT_WEIGHT)
     return tni_fail(err, TN_E_INVALID, "host", "slot %u takes no constant", slot);
-  if (p->needs[p->slots[slot].need].format)
-    return blob ? unpack(p, slot, blob, err) : tni_fail(err, TN_E_INVALID, p->slots[slot].name, "no blob");
   tni_tensor t;
   tn_status s = tni_hdev_header(p->dev->host, &p->graph, p->slots[slot].value, NULL, &t, err);
   if (s) return s;
@@ -188,15 +161,8 @@ void tni_hdev_args_free(tn_args *a) {
 
 tn_status tni_hdev_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *err) {
   const tni_htask *t = plan->task;
-  tn_status s;
-  if (t->numerics) {
-    const float *w = plan->program->unpacked[t->weight_slot];
-    if (!w) return tni_fail(err, TN_E_INVALID, t->pub.name, "its packed constant was never set");
-    s = tni_hdev_run_reference(t, w, a->in, a->out[0], run, err);
-  } else {
-    const tni_kargs k = {t->node, a->in, a->out, t->node->n_in, t->node->n_out, a->scratch, run, err};
-    s = t->kernel(&k);
-  }
+  const tni_kargs k = {t->node, a->in, a->out, t->node->n_in, t->node->n_out, a->scratch, run, err};
+  tn_status s = t->kernel(&k);
   if (s && err && err->node == TN_NONE) err->node = t->pub.nodes[0];
   return s;
 }

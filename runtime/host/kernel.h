@@ -41,18 +41,7 @@ tn_status tni_host_eval(void *ctx, const tni_node *node, const tni_tensor *const
 /* The host plugin: same entry type as any other, linked in. */
 tn_status tni_host_plugin_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out);
 
-/* --- format reference (the oracle that gates) ---
- * Extension "tenon.host.reference" version 1 of the host plugin. After set(), the device's lower() computes each listed
- * node's matrix product with unpack(blob) of that format and the format's declared activation quantizer, instead of
- * f32 weights: the node gets a need of that format (TN_NEED_KN where the constant is stored [K,N]; a Transpose between
- * constant and product is looked through) and takes its blob through the device's set(). What such a product may differ
- * by from a kernel of the format is tni_reference_bound. */
-typedef struct tni_host_reference {
-  tn_hdr h;
-  /* nodes[i] (ids of the graph that will be lowered) uses formats[i] with params[i] (n_params[i]); copied. */
-  tn_status (*set)(tn_device *dev, const tn_id *nodes, const tn_format *const *formats, const int64_t *const *params,
-                   const uint32_t *n_params, uint32_t n);
-} tni_host_reference;
+/* --- format reference (the oracle that gates) --- */
 
 /* y[M,N] = quantize(x[M,K]) * w[N,K]^T as num declares it: q as declared, all sums in double, one rounding to f32 at
  * the end. abs[M,N] (may be NULL) gets the sum of absolute terms: |y - device| <= tni_reference_bound(num, K) * abs.

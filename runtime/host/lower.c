@@ -71,22 +71,6 @@ static uint32_t slot_for(build *b, tn_id v) {
   return i;
 }
 
-/* A slot of its own for the packed constant: the same constant may be read raw elsewhere. */
-static uint32_t packed_slot(build *b, tn_id v, const tni_host_choice *c, bool kn) {
-  const uint32_t i = new_slot(b, v, TN_SLOT_WEIGHT);
-  b->p->slots[i].need = b->n_needs;
-  tn_need *n = &b->p->needs[b->n_needs++];
-  *n = (tn_need){.h = TN_HDR(tn_need),
-                 .format = c->format,
-                 .values = &b->p->slots[i].value,
-                 .n_values = 1,
-                 .params = c->params,
-                 .n_params = c->n_params,
-                 .residency = TN_RESIDENCY_HOST,
-                 .flags = kn ? TN_NEED_KN : 0};
-  return i;
-}
-
 static uint32_t add_use(tni_htask *t, uint32_t slot, uint32_t access) {
   tn_use *u = (tn_use *)(uintptr_t)t->pub.uses;
   for (uint32_t i = 0; i < t->pub.n_uses; i++)
@@ -113,14 +97,14 @@ static uint64_t value_symbols(const build *b, tn_id v) {
   return mask;
 }
 
-/* Input i of the node: a use unless only its dims are read (or, of a reference product, its packed bytes). */
+/* Input i of the node: a use unless only its dims are read. */
 static void add_input(build *b, tni_htask *t, uint32_t i, const tni_op *op) {
   const tn_id v = t->node->in[i];
   tni_hoperand *o = &t->in[i];
   *o = (tni_hoperand){v, TNI_NO_USE};
   if (v == TN_NONE) return;
   t->pub.symbols |= value_symbols(b, v);
-  if ((i < 32 && (op->shape_inputs >> i) & 1) || (t->numerics && i == 1)) return;
+  if (i < 32 && (op->shape_inputs >> i) & 1) return;
   o->use = add_use(t, slot_for(b, v), TN_READ);
   if (b->task_of[v] != TN_NONE) add_dep(t, b->task_of[v]);
 }
@@ -137,34 +121,6 @@ static void add_output(build *b, tni_htask *t, uint32_t i) {
   t->out[i].use = add_use(t, slot_for(b, v), TN_WRITE);
 }
 
-static const tn_numerics *numerics_of(const tni_host_choice *c) {
-  const tn_format *f = c->format;
-  if (TN_HAS(f, tn_format, numerics_of) && f->numerics_of) return f->numerics_of(f, c->params, c->n_params);
-  return f->numerics;
-}
-
-static tn_status make_reference(build *b, tni_htask *t, const tni_host_choice *c) {
-  const tn_node *n = t->node;
-  const tni_host_device *dev = b->p->dev;
-  bool kn;
-  const tn_id w = tni_hdev_product_weight(b->s->graph, n, &kn);
-  if (w == TN_NONE) return tni_fail(b->err, TN_E_UNSUPPORTED, n->name, "the reference needs a constant matrix operand");
-  if (n->op == TN_OP_GEMM && tni_attr_i(n, "transA", 0))
-    return tni_fail(b->err, TN_E_UNSUPPORTED, n->name, "the reference does not transpose A");
-  if (b->s->graph->values[n->in[0]]->dtype != TN_DT_F32)
-    return tni_fail(b->err, TN_E_UNSUPPORTED, n->name, "the reference multiplies float32 activations");
-  t->numerics = numerics_of(c);
-  if (!t->numerics) return tni_fail(b->err, TN_E_INVALID, n->name, "format '%s' declares no numerics", c->format->name);
-  tni_tensor h;
-  tn_status s = tni_hdev_header(dev->host, b->s->graph, w, NULL, &h, b->err);
-  if (s) return s;
-  t->N = h.dims[kn];
-  t->K = h.dims[!kn];
-  t->weight_slot = packed_slot(b, w, c, kn);
-  add_use(t, t->weight_slot, TN_READ);
-  return TN_OK;
-}
-
 static tn_status make_task(build *b, uint32_t i) {
   tni_htask *t = &b->p->tasks[i];
   const tn_id id = b->s->nodes[i];
@@ -173,7 +129,6 @@ static tn_status make_task(build *b, uint32_t i) {
   const size_t operands = (size_t)n->n_in + n->n_out + 1;
   t->node = n;
   t->kernel = n->op == TN_OP_UNKNOWN ? NULL : tni_host_kernel(op);
-  t->weight_slot = TN_NONE;
   if (!t->kernel) return tni_fail(b->err, TN_E_UNSUPPORTED, n->name, "no host kernel");
   t->in = tni_hpool_array(&b->p->pool, n->n_in, sizeof *t->in);
   t->out = tni_hpool_array(&b->p->pool, n->n_out, sizeof *t->out);
@@ -183,11 +138,6 @@ static tn_status make_task(build *b, uint32_t i) {
   if (!t->in || !t->out || !uses || !deps || !nodes) return tni_fail_memory(b->err, n->name);
   *nodes = id;
   t->pub = (tn_task){.h = TN_HDR(tn_task), .name = n->name, .uses = uses, .deps = deps, .nodes = nodes, .n_nodes = 1};
-  const tni_host_choice *c = tni_hdev_choice(b->p->dev, id);
-  if (c) {
-    tn_status s = make_reference(b, t, c);
-    if (s) return s;
-  }
   for (uint32_t k = 0; k < n->n_in; k++) add_input(b, t, k, op);
   for (uint32_t k = 0; k < n->n_out; k++) {
     if (n->out[k] != TN_NONE) b->task_of[n->out[k]] = i;
@@ -196,11 +146,11 @@ static tn_status make_task(build *b, uint32_t i) {
   return TN_OK;
 }
 
-/* Every value that may get a slot: operands of all nodes, and one packed constant each. */
+/* Every value that may get a slot: operands of all nodes. */
 static size_t slot_bound(const tn_subgraph *s) {
   size_t n = 0;
   for (uint32_t i = 0; i < s->n_nodes; i++)
-    n += (size_t)s->graph->nodes[s->nodes[i]]->n_in + s->graph->nodes[s->nodes[i]]->n_out + 1;
+    n += (size_t)s->graph->nodes[s->nodes[i]]->n_in + s->graph->nodes[s->nodes[i]]->n_out;
   return n;
 }
 
@@ -211,8 +161,7 @@ static bool publish(build *b) {
   const tn_slot **slots = tni_hpool_array(&p->pool, b->n_slots, sizeof *slots);
   const tn_task **tasks = tni_hpool_array(&p->pool, b->s->n_nodes, sizeof *tasks);
   p->weights = tni_hpool_array(&p->pool, b->n_slots, sizeof *p->weights);
-  p->unpacked = tni_hpool_array(&p->pool, b->n_slots, sizeof *p->unpacked);
-  if (!needs || !slots || !tasks || !p->weights || !p->unpacked) return false;
+  if (!needs || !slots || !tasks || !p->weights) return false;
   for (uint32_t i = 0; i < b->n_needs; i++) needs[i] = &p->needs[i];
   for (uint32_t i = 0; i < b->n_slots; i++) slots[i] = &p->slots[i];
   for (uint32_t i = 0; i < b->s->n_nodes; i++) tasks[i] = &p->tasks[i].pub;
@@ -265,7 +214,6 @@ const tn_program_info *tni_hdev_info(const tn_program *p) { return &p->info; }
 void tni_hdev_release(tn_program *p) {
   if (!p) return;
   const tn_host *host = p->dev->host;
-  for (uint32_t i = 0; p->unpacked && i < p->info.n_slots; i++) host->free(host->ctx, p->unpacked[i]);
   tni_hpool_free(&p->pool);
   host->free(host->ctx, p);
 }

@@ -58,7 +58,6 @@ static tn_status open_device(tn_plugin *p, uint32_t index, tn_device **out, tn_e
 static void close_device(tn_device *d) {
   tni_host_device *h = (tni_host_device *)d;
   if (!h) return;
-  tni_hdev_drop_choices(h);
   h->host->free(h->host->ctx, h);
 }
 
@@ -69,7 +68,9 @@ static void shutdown(tn_plugin *p) {
 
 static const void *get_extension(tn_plugin *p, const char *name, uint32_t version) {
   (void)p;
-  return version == 1 && strcmp(name, "tenon.host.reference") == 0 ? tni_hdev_reference_extension() : NULL;
+  (void)name;
+  (void)version;
+  return NULL;
 }
 
 tn_status tni_host_plugin_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The host device through the vtable: claims, programs, memory, runs, the reference extension; every allocation is
+ * The host device through the vtable: claims, programs, memory, runs, no extensions; every allocation is
  * counted and given back.
  */
 #include <math.h>
@@ -408,58 +408,10 @@ static void test_negotiate(void) {
   free(f);
 }
 
-/* --- reference extension: a format whose blob is the f32 matrix, negated, so that who reads it is plain --- */
-
-static tn_status negated(const tn_blob *b, const int64_t box[4], float *dst) {
-  const float *w = b->ptr;
-  for (int64_t n = box[0]; n < box[1]; n++)
-    for (int64_t k = box[2]; k < box[3]; k++) *dst++ = -w[n * b->K + k];
-  return TN_OK;
-}
-
-static void test_reference(void) {
-  static const tn_numerics num = {
-      .h = TN_HDR(tn_numerics), .act_dtype = TN_DT_F32, .acc_inner = TN_DT_F32, .acc_outer = TN_DT_F32};
-  static const tn_format format = {
-      .h = TN_HDR(tn_format), .name = "negated", .version = 1, .numerics = &num, .unpack = negated};
-  const tn_format *formats[1] = {&format};
-  const int64_t params[1] = {32}, *all_params[1] = {params};
-  const uint32_t n_params[1] = {1};
+static void test_extensions(void) {
   dev v = dev_open(false);
-  model m = model_make();
-  tn_id nodes[8], groups[8], product = 0;
-  const tn_subgraph sub = whole(&m, nodes, groups);
-  tn_program *p = NULL;
-  tn_run run;
-  tni_run_inline(&run);
-  while (m.view.nodes[product]->op != TN_OP_MATMUL) product++;
-  CU_ASSERT_PTR_NULL(v.plugin->get_extension(v.plugin, "tenon.host.reference", 2));
-  const tni_host_reference *ext = v.plugin->get_extension(v.plugin, "tenon.host.reference", 1);
-  CU_ASSERT_PTR_NOT_NULL_FATAL(ext);
-  CU_ASSERT_EQUAL(ext->set(v.d, &product, formats, all_params, n_params, 1), TN_OK);
-  CU_ASSERT_EQUAL_FATAL(v.d->lower(v.d, &sub, &p, NULL), TN_OK);
-  const tn_program_info *info = v.d->info(p);
-  uint32_t packed = TN_NONE;
-  for (uint32_t i = 0; i < info->n_slots; i++)
-    if (info->slots[i]->kind == TN_SLOT_WEIGHT && info->needs[info->slots[i]->need]->format == &format) packed = i;
-  CU_ASSERT_FATAL(packed != TN_NONE);
-  const tn_need *need = info->needs[info->slots[packed]->need];
-  CU_ASSERT(need->flags == TN_NEED_KN && need->values[0] == m.w && need->n_params == 1 && need->params[0] == 32);
-  float w[12], nk[12];
-  memcpy(w, m.wt.data, sizeof w);
-  for (int n = 0; n < 3; n++)
-    for (int k = 0; k < 4; k++) nk[n * 4 + k] = w[k * 3 + n];
-  tn_blob blob = {.h = TN_HDR(tn_blob), .format = &format, .N = 3, .K = 5, .bytes = sizeof nk, .ptr = nk};
-  CU_ASSERT_EQUAL(v.d->set(p, packed, NULL, &blob, NULL), TN_E_INVALID);
-  blob.K = 4;
-  CU_ASSERT_EQUAL(v.d->set(p, packed, NULL, &blob, NULL), TN_OK);
-  set_weights(&v, p, &m);
-  float minus[12];
-  for (int i = 0; i < 12; i++) minus[i] = -w[i];
-  memcpy(m.wt.data, minus, sizeof minus); /* what the check computes with: the format's weights */
-  check_run(&v, p, &m, 3, &run);
-  v.d->release(p);
-  tni_graph_destroy(m.g);
+  CU_ASSERT_PTR_NULL(v.plugin->get_extension(v.plugin, "tenon.trace", 1));
+  CU_ASSERT_PTR_NULL(v.plugin->get_extension(v.plugin, "", 0));
   dev_close(&v);
 }
 
@@ -467,5 +419,5 @@ bool ht_add_device(void) {
   CU_pSuite s = CU_add_suite("host device", NULL, NULL);
   return s && CU_add_test(s, "claims", test_claim) && CU_add_test(s, "refusals", test_refusals) &&
          CU_add_test(s, "program", test_program) && CU_add_test(s, "no memory", test_no_memory) &&
-         CU_add_test(s, "negotiation", test_negotiate) && CU_add_test(s, "reference extension", test_reference);
+         CU_add_test(s, "negotiation", test_negotiate) && CU_add_test(s, "no extensions", test_extensions);
 }
