@@ -6,7 +6,8 @@
  *  - MatMul(q, Transpose(k)), the scale as Mul or Div by constants on q, on k (before or behind the Transpose), on the
  *    scores, or several of them;
  *  - cap * Tanh(scores / cap) behind the scale;
- *  - a mask that is added, or Where(keep, scores, c) with c -inf or so low (<= -1e30) that any score vanishes in it;
+ *  - a mask that is added, or Where(keep, scores, c) or Where(drop, c, scores) with c -inf or so low (<= -1e30) that
+ * any score vanishes in it;
  *  - Softmax over the keys, and Where(IsNaN(p), 0, p) behind it;
  *  - repeat_kv on both k and v (Unsqueeze, Expand, Reshape), which is undone, or heads that MatMul broadcasts.
  * An added mask that is Where(keep, 0, -inf) is handed over as keep.
@@ -25,6 +26,7 @@ typedef struct match {
   tn_id q, k, v, mask, keep; /* mask: added; keep: boolean, with c in its place where it is false */
   tn_id scores;              /* output of the first MatMul */
   double scale, cap, low;
+  bool inverted;    /* keep is true where c stands */
   bool k_by_length; /* k is [batch, length, heads, size]: it needs a Transpose */
 } match;
 
@@ -154,9 +156,12 @@ static bool find_scores(match *m, tn_id v) {
   if (tni_match_uses(g, v) != 1) return false;
   if ((n = tni_match_node(g, v, TN_OP_WHERE))) {
     const uint32_t t = g->values[v]->pub.dtype;
-    if (!tni_match_scalar(g, n->pub.in[2], &m->low) || !tni_match_same_shape(g, n->pub.in[1], v)) return false;
+    m->inverted = tni_match_scalar(g, n->pub.in[1], &m->low);
+    if (!m->inverted && !tni_match_scalar(g, n->pub.in[2], &m->low)) return false;
+    const tn_id scores = n->pub.in[m->inverted ? 2 : 1];
     m->keep = n->pub.in[0];
-    return (m->low == (double)-INFINITY || (m->low <= -1e30 && t != TN_DT_F16)) && find_product(m, n->pub.in[1]);
+    return (m->low == (double)-INFINITY || (m->low <= -1e30 && t != TN_DT_F16)) && tni_match_same_shape(g, scores, v) &&
+           find_product(m, scores);
   }
   if (!(n = tni_match_node(g, v, TN_OP_ADD))) return false;
   for (uint32_t i = 0; i < 2; i++) {
@@ -253,17 +258,13 @@ static bool complete(match *m, tn_error *err) {
     m->k = add(g, t, "Transpose", 13, &m->k, 1, &a, 1, err);
   }
   if (m->keep != TN_NONE && m->low == (double)-INFINITY) {
-    m->mask = m->keep;
+    m->mask = m->inverted ? add(g, TN_DT_BOOL, "Not", 1, &m->keep, 1, NULL, 0, err) : m->keep;
   } else if (m->keep != TN_NONE) {
-    const int64_t one = 1;
-    const float low = (float)m->low;
-    const uint16_t half = tni_f32_to_bf16(low);
-    const tn_id in[3] = {m->keep, tni_build_filled(g, t, 1, 0),
-                         tni_build_const(g, t, 1, &one, t == TN_DT_F32 ? (const void *)&low : (const void *)&half)};
-    m->mask = in[1] == TN_NONE || in[2] == TN_NONE ? TN_NONE : add(g, t, "Where", 16, in, 3, NULL, 0, err);
-    if (m->mask == TN_NONE) return false;
+    const tn_id zero = tni_build_filled(g, t, 1, 0), low = tni_build_filled(g, t, 1, m->low);
+    const tn_id in[3] = {m->keep, m->inverted ? low : zero, m->inverted ? zero : low};
+    m->mask = zero == TN_NONE || low == TN_NONE ? TN_NONE : add(g, t, "Where", 16, in, 3, NULL, 0, err);
   }
-  return m->k != TN_NONE;
+  return m->k != TN_NONE && (m->keep == TN_NONE || m->mask != TN_NONE);
 }
 
 static tn_status rewrite(match *m, tni_node *last, tn_error *err) {

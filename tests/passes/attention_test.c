@@ -25,6 +25,9 @@ static const form forms[] = {
     {KT "s=MatMul q t; m=Where bm s -inf; " TAIL, "y=Attention q kk vv bm {scale=1 softcap=0}"},
     {KT "s=MatMul q t; w=Where bm 0 -inf; m=Add s w; " TAIL, "y=Attention q kk vv bm {scale=1 softcap=0}"},
     {KT "s=MatMul q t; m=Where bm s -3e38; " TAIL, "?=Where bm const const; y=Attention q kk vv ? {scale=1 softcap=0}"},
+    {KT "s=MatMul q t; m=Where bm -3e38 s; " TAIL, "?=Where bm const const; y=Attention q kk vv ? {scale=1 softcap=0}"},
+    {KT "s=MatMul q t; m=Where bm -inf s; p=Softmax m {axis=-1}; i=IsNaN p; g=Where i 0 p; y=MatMul g vv",
+     "?=Not bm; y=Attention q kk vv ? {scale=1 softcap=0}"},
     {KT "s=MatMul q t; w=Where bm 0 -9; m=Add s w; " TAIL,
      "w=Where bm 0 -9; y=Attention q kk vv w {scale=1 softcap=0}"},
     /* a query without keys: the guard's zeros */
@@ -48,7 +51,6 @@ static const form forms[] = {
     {KT "m=MatMul q t; p=Softmax m {axis=-1}; o=MatMul p vv; y=MatMul p o", ""}, /* probabilities are read */
     {KT "m=MatMul q t; p=Softmax m {axis=-1}; o=MatMul p vv; y=MatMul m o", ""}, /* scores are read */
     {KT "s=MatMul q t; m=Where bm s -9; " TAIL, ""},                             /* not low enough */
-    {KT "s=MatMul q t; m=Where bm -3e38 s; " TAIL, ""},                          /* masks what is true */
     {KT "s=MatMul q t; m=Add s mq; " TAIL, ""},                                  /* the mask has no keys */
     {KT "s=MatMul q t; m=Mul s mm; " TAIL, ""},
     {KT "s=MatMul q t; d=Div s 3; h=Tanh d; m=Mul h 2; " TAIL, ""}, /* no cap */
