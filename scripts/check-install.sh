@@ -100,4 +100,12 @@ done
 "$prefix/bin/tenon" plugins >"$work/plugins.out" || die "tenon plugins"
 "$prefix/bin/tenon" plugins | grep -q cpu-avx2-lut || [ ! -e "$libdir/tenon/plugins/cpu-avx2-lut.so" ] ||
   die "the moved tenon does not find its plugins"
+
+# The installed manifest carries the checksum of the installed plugin: one byte more and it is refused, by name.
+so=$libdir/tenon/plugins/cpu-avx2-lut.so
+if [ -e "$so" ]; then
+  grep -q '^sha256: [0-9a-f]\{64\}$' "${so%.so}.yaml" || die "the installed manifest has no sha256"
+  printf x >>"$so"
+  "$prefix/bin/tenon" plugins | grep '^cpu-avx2-lut .*not loaded.*SHA-256' >/dev/null || die "a damaged plugin is loaded"
+fi
 say "examples/minimal.c says what tenon run says: $(head -c 60 "$work/minimal.out" | tr '\n' ' ')..."
