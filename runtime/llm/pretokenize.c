@@ -21,7 +21,7 @@ static tn_status add(tni_reader *r, const tni_at *a, tni_pre_kind kind, tni_pre 
 }
 
 static tn_status add_pred(tni_reader *r, const tni_at *a, bool (*pred)(uint32_t), tni_behavior b) {
-  tni_pre *x;
+  tni_pre *x = NULL;
   tn_status st = add(r, a, TNI_PRE_SPLIT_IF, &x);
   if (st != TN_OK) return st;
   x->pred = pred;
@@ -48,7 +48,7 @@ static tn_status read_byte_level(tni_reader *r, const tni_at *a) {
   static const char re[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
   bool prefix, use_regex;
   tni_at p = tni_at_key(a, "add_prefix_space"), u = tni_at_key(a, "use_regex");
-  tni_pre *x;
+  tni_pre *x = NULL;
   tn_status st = tni_at_bool(&p, true, &prefix, r->err);
   if (st == TN_OK) st = tni_at_bool(&u, true, &use_regex, r->err);
   if (st == TN_OK && prefix && (st = add(r, a, TNI_PRE_SPACE, &x)) == TN_OK) x->text = (tni_view){" ", 1};
@@ -65,7 +65,7 @@ static tn_status read_metaspace(tni_reader *r, const tni_at *a) {
          scheme = tni_at_key(a, "prepend_scheme"), split = tni_at_key(a, "split");
   bool add_space, do_split;
   tni_view v;
-  tni_pre *x;
+  tni_pre *x = NULL;
   tn_status st = add(r, a, TNI_PRE_METASPACE, &x);
   if (st == TN_OK) st = tni_tok_string(r, &rep, &x->text);
   if (st == TN_OK) st = tni_at_bool(&old, true, &add_space, r->err);
@@ -94,7 +94,7 @@ static tn_status read_metaspace(tni_reader *r, const tni_at *a) {
 }
 
 static tn_status read_split(tni_reader *r, const tni_at *a) {
-  tni_pre *x;
+  tni_pre *x = NULL;
   tni_at p = tni_at_key(a, "pattern"), i = tni_at_key(a, "invert");
   tn_status st = add(r, a, TNI_PRE_SPLIT, &x);
   if (st == TN_OK) st = tni_pattern_parse(&p, r->t->arena, &x->pattern, r->err);
@@ -103,7 +103,7 @@ static tn_status read_split(tni_reader *r, const tni_at *a) {
 }
 
 static tn_status read_delimiter(tni_reader *r, const tni_at *a) {
-  tni_pre *x;
+  tni_pre *x = NULL;
   tni_at d = tni_at_key(a, "delimiter");
   tni_view v;
   tn_status st = tni_at_string(&d, &v, r->err);
@@ -138,12 +138,12 @@ static tn_status read_bert(tni_reader *r, const tni_at *a) {
 static tn_status read_white(tni_reader *r, const tni_at *a) { return add_pred(r, a, tni_is_white, TNI_SPLIT_REMOVED); }
 
 static tn_status read_words(tni_reader *r, const tni_at *a) {
-  tni_pre *x;
+  tni_pre *x = NULL;
   return add(r, a, TNI_PRE_WORDS, &x);
 }
 
 static tn_status read_length(tni_reader *r, const tni_at *a) {
-  tni_pre *x;
+  tni_pre *x = NULL;
   int64_t n;
   tni_at l = tni_at_key(a, "length");
   tn_status st = tni_at_int(&l, 1, INT32_MAX, &n, r->err);

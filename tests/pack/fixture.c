@@ -257,7 +257,7 @@ bool fx_right(const fx_model *m, uint32_t n, const tni_pack_store *s) {
     const tni_pack_item *it = &m->items[i];
     const tn_blob *b = tni_pack_store_blob(s, i);
     tn_pack_size size;
-    tn_pack *p;
+    tn_pack *p = NULL;
     long begins = fx_count.begins, rows = fx_count.rows, ends = fx_count.ends, source = fx_count.source_rows;
     if (fx_size(it->format, it->weight->N, it->weight->K, it->params, 1, &size) != TN_OK) return false;
     uint8_t *want = calloc(1, size.bytes);
