@@ -10,6 +10,7 @@
  * any score vanishes in it;
  *  - Softmax over the keys, and Where(IsNaN(p), 0, p) behind it;
  *  - repeat_kv on both k and v (Unsqueeze, Expand, Reshape), which is undone, or heads that MatMul broadcasts.
+ * [batch, length, size] counts as one head; its mask may have two axes at most.
  * An added mask that is Where(keep, 0, -inf) is handed over as keep.
  *
  * Keeps: the value, name and shape of the last MatMul, up to rounding. A query that sees no key gives zeros: so did the
@@ -18,6 +19,7 @@
  * present) stay as they are.
  */
 #include <math.h>
+#include <string.h>
 
 #include "runtime/passes/build.h"
 
@@ -26,15 +28,16 @@ typedef struct match {
   tn_id q, k, v, mask, keep; /* mask: added; keep: boolean, with c in its place where it is false */
   tn_id scores;              /* output of the first MatMul */
   double scale, cap, low;
+  uint32_t rank;    /* 4, or 3: [batch, length, size] of one head */
   bool inverted;    /* keep is true where c stands */
   bool k_by_length; /* k is [batch, length, heads, size]: it needs a Transpose */
 } match;
 
-static bool rank4(const tni_graph *g, tn_id v) {
+static bool has_rank(const tni_graph *g, tn_id v, uint32_t rank) {
   const tni_value *x = tni_match_value(g, v);
-  for (uint32_t d = 0; x && x->pub.rank == 4 && d < 4; d++)
+  for (uint32_t d = 0; x && x->pub.rank == rank && d < rank; d++)
     if (x->pub.dims[d] == TNI_EXPR_NONE) return false;
-  return x && x->pub.rank == 4;
+  return x && x->pub.rank == rank;
 }
 
 static tn_expr dim(const tni_graph *g, tn_id v, uint32_t d) { return g->values[v]->pub.dims[d]; }
@@ -62,21 +65,18 @@ static tn_id unscale(const tni_graph *g, tn_id v, double *scale) {
   }
 }
 
-static bool has_perm(const tni_node *n, int64_t a, int64_t b, int64_t c, int64_t d) {
-  const int64_t want[4] = {a, b, c, d}, *perm;
-  if (tni_attr_ints(&n->pub, "perm", &perm) != 4 || !perm) return false;
-  for (int i = 0; i < 4; i++)
-    if (perm[i] != want[i]) return false;
-  return true;
+static bool has_perm(const tni_node *n, uint32_t rank, const int64_t *want) {
+  const int64_t *perm;
+  return tni_attr_ints(&n->pub, "perm", &perm) == rank && perm && memcmp(perm, want, rank * sizeof *want) == 0;
 }
 
 /* Reshape(Expand(x)) that repeats every head of [batch, heads, length, size]: x's own operand, else v. */
 static tn_id unrepeat(const tni_graph *g, tn_id v) {
   const tni_node *out = tni_match_node(g, v, TN_OP_RESHAPE), *wide, *in;
-  if (!out || !rank4(g, v) || !(wide = tni_match_node(g, out->pub.in[0], TN_OP_EXPAND))) return v;
+  if (!out || !has_rank(g, v, 4) || !(wide = tni_match_node(g, out->pub.in[0], TN_OP_EXPAND))) return v;
   if (!(in = tni_match_node(g, wide->pub.in[0], TN_OP_UNSQUEEZE)))
     in = tni_match_node(g, wide->pub.in[0], TN_OP_RESHAPE);
-  if (!in || !rank4(g, in->pub.in[0])) return v;
+  if (!in || !has_rank(g, in->pub.in[0], 4)) return v;
   const tni_value *x = g->values[in->pub.in[0]], *u = g->values[wide->pub.in[0]], *w = g->values[wide->pub.out[0]];
   int64_t one, heads, times, all;
   if (u->pub.rank != 5 || w->pub.rank != 5 || !tni_ex_is_const(g->exprs, u->pub.dims[2], &one) || one != 1) return v;
@@ -93,14 +93,15 @@ static tn_id unrepeat(const tni_graph *g, tn_id v) {
 
 /* The keys behind the second operand of the first MatMul. */
 static bool find_keys(match *m, tn_id v) {
+  static const int64_t plain[2][4] = {{0, 2, 1}, {0, 1, 3, 2}}, by_length[2][4] = {{1, 2, 0}, {0, 2, 3, 1}};
   const tni_graph *g = m->g;
   v = unscale(g, v, &m->scale);
   const tni_node *t = tni_match_node(g, v, TN_OP_TRANSPOSE);
-  if (!t || !rank4(g, t->pub.in[0])) return false;
-  m->k_by_length = has_perm(t, 0, 2, 3, 1);
-  if (!m->k_by_length && !has_perm(t, 0, 1, 3, 2)) return false;
+  if (!t || !has_rank(g, t->pub.in[0], m->rank)) return false;
+  m->k_by_length = has_perm(t, m->rank, by_length[m->rank == 4]);
+  if (!m->k_by_length && !has_perm(t, m->rank, plain[m->rank == 4])) return false;
   m->k = unscale(g, t->pub.in[0], &m->scale);
-  return rank4(g, m->k);
+  return has_rank(g, m->k, m->rank);
 }
 
 /* cap * tanh(x / cap). */
@@ -135,7 +136,7 @@ static bool find_product(match *m, tn_id v) {
   if (!mul || tni_match_uses(g, v) != 1) return false;
   m->scores = v;
   m->q = unscale(g, mul->pub.in[0], &m->scale);
-  return rank4(g, m->q) && find_keys(m, mul->pub.in[1]) && m->scale > 0;
+  return has_rank(g, m->q, m->rank) && find_keys(m, mul->pub.in[1]) && m->scale > 0;
 }
 
 /* v is Where(keep, 0, -inf). */
@@ -175,7 +176,8 @@ static bool find_scores(match *m, tn_id v) {
 }
 
 /* The Softmax over the last axis behind p. */
-static const tni_node *find_softmax(const tni_graph *g, tn_id p) {
+static const tni_node *find_softmax(const match *m, tn_id p) {
+  const tni_graph *g = m->g;
   const tni_node *where = tni_match_node(g, p, TN_OP_WHERE), *is_nan, *softmax;
   uint32_t uses = 1;
   double zero;
@@ -187,9 +189,10 @@ static const tni_node *find_softmax(const tni_graph *g, tn_id p) {
     p = where->pub.in[2];
     uses = 2;
   }
-  if (!(softmax = tni_match_node(g, p, TN_OP_SOFTMAX)) || tni_match_uses(g, p) != uses || !rank4(g, p)) return NULL;
+  if (!(softmax = tni_match_node(g, p, TN_OP_SOFTMAX)) || tni_match_uses(g, p) != uses || !has_rank(g, p, m->rank))
+    return NULL;
   const int64_t axis = tni_attr_i(&softmax->pub, "axis", -1);
-  return axis == -1 || axis == 3 ? softmax : NULL;
+  return axis == -1 || axis == (int64_t)m->rank - 1 ? softmax : NULL;
 }
 
 /* The mask ends in the keys and broadcasts to the scores. */
@@ -197,14 +200,22 @@ static bool mask_fits(const match *m) {
   const tni_graph *g = m->g;
   const tni_value *x = tni_match_value(g, m->mask != TN_NONE ? m->mask : m->keep), *s = g->values[m->scores];
   if (!x) return true;
-  if (x->pub.rank < 1 || x->pub.rank > 4) return false;
+  if (x->pub.rank < 1 || x->pub.rank > (m->rank == 4 ? 4 : 2)) return false; /* of 3 axes the first would be heads */
   for (uint32_t i = 0; i < x->pub.rank; i++) {
     const tn_expr d = x->pub.dims[x->pub.rank - 1 - i];
     int64_t n;
     if (d == TNI_EXPR_NONE) return false;
-    if (d != s->pub.dims[3 - i] && (i == 0 || !tni_ex_is_const(g->exprs, d, &n) || n != 1)) return false;
+    if (d != s->pub.dims[m->rank - 1 - i] && (i == 0 || !tni_ex_is_const(g->exprs, d, &n) || n != 1)) return false;
   }
   return m->mask == TN_NONE || x->pub.dtype == g->values[m->q]->pub.dtype;
+}
+
+/* [batch, length, size]: one head. */
+static bool one_head(const match *m) {
+  const tni_graph *g = m->g;
+  const uint32_t batch = m->k_by_length ? 1 : 0;
+  return dim(g, m->q, 0) == dim(g, m->k, batch) && dim(g, m->q, 0) == dim(g, m->v, 0) &&
+         dim(g, m->q, 2) == dim(g, m->k, 2) && dim(g, m->k, !batch) == dim(g, m->v, 1);
 }
 
 /* Heads of k and v as Attention needs them: repetition undone on both, or on neither. */
@@ -232,10 +243,13 @@ static bool is_float(const tni_graph *g, tn_id v) {
 
 static bool find(match *m, const tni_node *last) {
   const tni_graph *g = m->g;
-  const tni_node *softmax = find_softmax(g, last->pub.in[0]);
+  m->rank = g->values[last->pub.out[0]]->pub.rank;
   m->v = last->pub.in[1];
-  if (!softmax || !rank4(g, m->v) || !rank4(g, last->pub.out[0]) || !find_scores(m, softmax->pub.in[0])) return false;
-  return is_float(g, m->q) && rank4(g, m->scores) && mask_fits(m) && find_heads(m);
+  if ((m->rank != 3 && m->rank != 4) || !has_rank(g, m->v, m->rank)) return false;
+  const tni_node *softmax = find_softmax(m, last->pub.in[0]);
+  if (!softmax || !find_scores(m, softmax->pub.in[0])) return false;
+  return is_float(g, m->q) && has_rank(g, m->scores, m->rank) && mask_fits(m) &&
+         (m->rank == 4 ? find_heads(m) : one_head(m));
 }
 
 /* A node of one output that nobody had; TN_NONE without memory. */
@@ -250,11 +264,11 @@ static tn_id add(tni_graph *g, uint32_t dtype, const char *type, int64_t version
 
 /* The operands that Attention lacks. */
 static bool complete(match *m, tn_error *err) {
-  static const int64_t perm[4] = {0, 2, 1, 3};
+  static const int64_t perm[2][4] = {{1, 0, 2}, {0, 2, 1, 3}};
   tni_graph *g = m->g;
   const uint32_t t = g->values[m->q]->pub.dtype;
   if (m->k_by_length) {
-    const tni_raw_attr a = tni_build_ints("perm", perm, 4);
+    const tni_raw_attr a = tni_build_ints("perm", perm[m->rank == 4], m->rank);
     m->k = add(g, t, "Transpose", 13, &m->k, 1, &a, 1, err);
   }
   if (m->keep != TN_NONE && m->low == (double)-INFINITY) {
@@ -272,6 +286,10 @@ static tn_status rewrite(match *m, tni_node *last, tn_error *err) {
   tni_build_node b = {.type = "Attention", .version = 24, .in = {m->q, m->k, m->v, m->mask}, .n_attr = 1};
   b.n_in = m->mask == TN_NONE ? 3 : 4;
   b.attr[0] = tni_build_float("scale", m->scale);
+  if (m->rank == 3) {
+    b.attr[b.n_attr++] = tni_build_int("q_num_heads", 1);
+    b.attr[b.n_attr++] = tni_build_int("kv_num_heads", 1);
+  }
   if (m->cap > 0) b.attr[b.n_attr++] = tni_build_float("softcap", m->cap);
   return tni_build_in_place(m->g, last, &b, err);
 }

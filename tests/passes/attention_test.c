@@ -46,6 +46,14 @@ static const form forms[] = {
      "y=Attention q k1 v1 {scale=1 softcap=0}"},
     {REPEAT("k1", "ku", "ke", "kr") "t=Transpose kr {perm=0,1,3,2}; m=MatMul q t; " TAIL,
      "ku=Unsqueeze k1 #2; ke=Expand ku #1,1,2,1,8; kr=Reshape ke #0,2,-1,8; y=Attention q kr vv {scale=1 softcap=0}"},
+    /* one head without an axis of its own */
+    {"t=Transpose z {perm=0,2,1}; s=MatMul x t; m=Div s 2; p=Softmax m {axis=2}; y=MatMul p x",
+     "y=Attention x z x {scale=0.5 softcap=0}"},
+    {"t=Transpose z3 {perm=1,2,0}; m=MatMul x t; p=Softmax m {axis=2}; y=MatMul p v3",
+     "?=Transpose z3 {perm=1,0,2}; y=Attention x ? v3 {scale=1 softcap=0}"},
+    {"t=Transpose z {perm=0,2,1}; s=MatMul x t; m=Add s m2; p=Softmax m {axis=2}; y=MatMul p x",
+     "y=Attention x z x m2 {scale=1 softcap=0}"},
+    {"t=Transpose z {perm=0,2,1}; s=MatMul x t; m=Add s m3; p=Softmax m {axis=2}; y=MatMul p x", ""},
     /* something else */
     {KT "m=MatMul q t; p=Softmax m {axis=2}; y=MatMul p vv", ""},
     {KT "m=MatMul q t; p=Softmax m {axis=-1}; o=MatMul p vv; y=MatMul p o", ""}, /* probabilities are read */

@@ -18,7 +18,8 @@ static const struct {
               {"kk", "f32[b,2,t,8]"}, {"vv", "f32[b,2,t,8]"}, {"k1", "f32[b,1,t,8]"},  {"v1", "f32[b,1,t,8]"},
               {"kl", "f32[b,t,2,8]"}, {"kq", "f32[b,2,s,8]"}, {"q8", "f32[b,2,8,t]"},  {"w4", "f32[b,2,s,12]"},
               {"mm", "f32[b,1,s,t]"}, {"mq", "f32[b,1,s,1]"}, {"bm", "bool[b,1,s,t]"}, {"fr", "f32[b,s,4]"},
-              {"fs", "f32[b,s,4]"},   {"f1", "f32[1,s,4]"}};
+              {"fs", "f32[b,s,4]"},   {"f1", "f32[1,s,4]"},   {"z3", "f32[t,b,8]"},    {"v3", "f32[b,t,8]"},
+              {"m2", "f32[s,s]"},     {"m3", "f32[1,s,s]"}};
 static const struct {
   const char *name;
   uint32_t dtype, rank;

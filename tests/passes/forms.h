@@ -6,6 +6,7 @@
  *   x, z  f32[b,s,8]    q  f32[b,2,s,8]    h  f16[b,s,8]    i  i32[b,s]    l  i64[b,s]    o  f32[1,s,8]    a f32[b,s,1]
  *   kk, vv  f32[b,2,t,8]    k1, v1  f32[b,1,t,8]    kl  f32[b,t,2,8]    mm  f32[b,1,s,t]    mq  f32[b,1,s,1]
  *   bm  bool[b,1,s,t]    kq  f32[b,2,s,8]    q8  f32[b,2,8,t]    w4  f32[b,2,s,12]    fr, fs  f32[b,s,4]    f1  f32[1,s,4]
+ *   z3  f32[t,b,8]    v3  f32[b,t,8]    m2  f32[s,s]    m3  f32[1,s,s]
  * constants
  *   w, v  f32[8]    k  f32[1,1,8]    hw  f16[8]    u  f32[1]    e  f32[1,1,1,1]
  * or literals: 0.5 (f32 scalar), 0.5h (f16), 0.5r (f32[1,1,1,1]), #1,2 (i64 vector).
