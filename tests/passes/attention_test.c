@@ -62,6 +62,7 @@ static const form forms[] = {
     {KT "s=MatMul q t; m=Add s mq; " TAIL, ""},                                  /* the mask has no keys */
     {KT "s=MatMul q t; m=Mul s mm; " TAIL, ""},
     {KT "s=MatMul q t; d=Div s 3; h=Tanh d; m=Mul h 2; " TAIL, ""}, /* no cap */
+    {KT "s=MatMul q t; d=Mul s 0.5; h=Tanh d; m=Mul h 4; " TAIL, ""},
     {KT "s=MatMul q t; m=Mul s -1; " TAIL, ""},
     {"m=MatMul q q8; " TAIL, ""},
     {KT "s=MatMul q t; m=Add s mm; p=Softmax m {axis=-1}; i=IsNaN p; g=Where i 1 p; y=MatMul g vv", ""},
@@ -99,6 +100,14 @@ static const form rotary[] = {
      ""},
     {WAVES("fr") HALVES("kq") TURN("q") "y=Add x1 x2", ""},
     {WAVES("fr") HALVES("q") "x1=Mul q su; x2=Mul r cu; y=Add x1 x2", ""},
+    {WAVES("fr") "a=Slice q #0 #4 #3 #1; n=Neg a; r=Concat n a {axis=-1}; " TURN("q") "y=Add x1 x2", ""},
+    {"c=Concat fr fr {axis=-1}; co=Cos c; si=Sin c; cm=Mul co 1.5; ca=Unsqueeze cm #1; cu=Mul ca 2; su=Unsqueeze si "
+     "#1; " HALVES("q") TURN("q") "y=Add x1 x2",
+     ""},
+    {WAVES("fr") "qr=Slice w4 #0 #8 #3 #1; qp=Slice w4 #0 #4 #3 #1; " HALVES("qr")
+         TURN("qr") "z1=Add x1 x2; y=Concat z1 qp {axis=-1}",
+     "qr=Slice w4 #0 #8 #3 #1; qp=Slice w4 #0 #4 #3 #1; ?=Cos fr; ?=Sin fr; z1=RotaryEmbedding qr ? ? {dim=0}; "
+     "y=Concat z1 qp"},
     {WAVES("fr") HALVES("q") TURN("q") "y=Sub x1 x2", ""},
     {"c=Concat fr fs {axis=-1}; co=Cos c; si=Sin c; cu=Unsqueeze co #1; su=Unsqueeze si #1; " HALVES("q")
          TURN("q") "y=Add x1 x2",
