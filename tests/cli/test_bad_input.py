@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import unittest
 
-from common import BUILD, DATA, DEMO, Case, has_avx2, main
+from common import BUILD, DATA, DEMO, TENON, Case, has_avx2, main
 
 
 def varint(n):
@@ -156,6 +156,26 @@ class Plugins(Case):
 
     def test_missing(self):
         self.check({"TENON_PLUGIN_PATH": str(self.tmp)})
+
+    def test_processor_without_avx2(self):
+        qemu = shutil.which("qemu-x86_64-static")
+        if not qemu:
+            self.skipTest("qemu-x86_64-static is not here")
+        if "libasan" in subprocess.run(["ldd", TENON], capture_output=True, text=True).stdout:
+            self.skipTest("the address sanitizer does not run under qemu")
+        env = dict(os.environ, TENON_PLUGIN_PATH=str(BUILD / "plugins/cpu-avx2-lut"),
+                   TENON_PROFILE_PATH=str(DEMO.parent.parent / "configs"), TENON_CACHE_DIR=str(self.cache))
+
+        def old_cpu(*args):
+            return subprocess.run([qemu, "-cpu", "Nehalem", TENON, *map(str, args)], capture_output=True, text=True, env=env)
+
+        r = old_cpu("run", DEMO, "-p", "x", "-n", 1, "--profile", "cpu-avx2")
+        self.assertEqual(r.returncode, 5, r.stderr)
+        self.assertIn("avx2", r.stderr)
+        r = old_cpu("run", DEMO, "-p", "In the beginning", "-n", 2, "--temp", 0, "--ids")
+        golden = json.loads((DEMO / "golden.json").read_text())["cases"][0]
+        self.assertEqual([int(x) for x in r.stdout.split()], golden["prompt_ids"] + golden["greedy_ids"][:2], r.stderr)
+        self.assertNotIn("cpu-avx2-lut", r.stderr.split("placement:")[1])
 
 
 if __name__ == "__main__":
