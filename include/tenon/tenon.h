@@ -143,7 +143,8 @@ TN_API void tn_session_destroy(tn_session *s);
  * session that stays valid until the next run. phase: TN_PHASE_*. */
 TN_API TN_MUST_CHECK tn_status tn_session_run(tn_session *s, uint32_t phase, const tn_tensor *const *in, uint32_t n_in,
                                               tn_tensor *out, uint32_t n_out, tn_error *err);
-/* From any thread: the running call returns TN_E_CANCELLED soon; the session stays usable. */
+/* From any thread: the running call returns TN_E_CANCELLED soon, or the next one where none runs; the session stays
+ * usable. */
 TN_API void tn_session_cancel(tn_session *s);
 
 /* What a TN_MODEL_CAPTURE session found: JSON with, per plugin task, the largest |device - reference| / bound. */
