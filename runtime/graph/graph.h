@@ -16,6 +16,7 @@
 
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
+#include "runtime/base/half.h"
 #include "runtime/base/map.h"
 #include "runtime/graph/op.h"
 #include "runtime/shape/expr/expr.h"
@@ -187,9 +188,5 @@ TN_MUST_CHECK tn_status tni_dtype_bytes(uint32_t dtype, int64_t count, uint64_t 
  * gives 0. */
 void tni_tensor_to_f32(const tni_tensor *t, int64_t first, int64_t n, float *dst);
 void tni_tensor_to_i64(const tni_tensor *t, int64_t first, int64_t n, int64_t *dst);
-float tni_f16_to_f32(uint16_t h);
-uint16_t tni_f32_to_f16(float f); /* round half to even */
-float tni_bf16_to_f32(uint16_t h);
-uint16_t tni_f32_to_bf16(float f);
 
 #endif

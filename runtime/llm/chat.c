@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/base/checked.h"
+#include "runtime/base/half.h"
 #include "runtime/llm/lm.h"
 
 static bool mem_grow(tni_mem *m, size_t bytes) {
@@ -193,28 +194,6 @@ static tn_status keep_present(tn_chat *c, size_t total, tn_error *err) {
   return TN_OK;
 }
 
-static float half_to_float(uint16_t h) {
-  uint32_t sign = (uint32_t)(h & 0x8000) << 16, e = h >> 10 & 31, m = h & 0x3ff, bits;
-  if (e == 31)
-    bits = sign | 0x7f800000 | m << 13;
-  else if (e)
-    bits = sign | (e + 112) << 23 | m << 13;
-  else {
-    float f = (float)m * 0x1p-24f;
-    return sign ? -f : f;
-  }
-  float f;
-  memcpy(&f, &bits, sizeof f);
-  return f;
-}
-
-static float brain_to_float(uint16_t h) {
-  uint32_t bits = (uint32_t)h << 16;
-  float f;
-  memcpy(&f, &bits, sizeof f);
-  return f;
-}
-
 /* [1, S, V], or [1, V] from models that give the last row only. */
 static tn_status read_logits(tn_chat *c, size_t n, bool last_only, const float **logits, size_t *rows, size_t *vocab,
                              tn_error *err) {
@@ -237,7 +216,7 @@ static tn_status read_logits(tn_chat *c, size_t n, bool last_only, const float *
   if (!mem_grow(&c->logits, want * v * sizeof(float))) return tni_fail_memory(err, "logits");
   const uint16_t *h = (const uint16_t *)(const void *)data;
   float *f = c->logits.v;
-  for (size_t i = 0; i < want * v; i++) f[i] = o->dtype == TN_DT_F16 ? half_to_float(h[i]) : brain_to_float(h[i]);
+  for (size_t i = 0; i < want * v; i++) f[i] = o->dtype == TN_DT_F16 ? tni_f16_to_f32(h[i]) : tni_bf16_to_f32(h[i]);
   *logits = f;
   return TN_OK;
 }
