@@ -44,7 +44,9 @@ enum {
   /* language models */
   TN_OP_ROTARY_EMBEDDING = 160, TN_OP_ATTENTION = 161, TN_OP_TENSOR_SCATTER = 162,
   /* control flow, parsed and verified; run by the host only */
-  TN_OP_IF = 180, TN_OP_LOOP = 181, TN_OP_SCAN = 182
+  TN_OP_IF = 180, TN_OP_LOOP = 181, TN_OP_SCAN = 182,
+  /* domain "tenon": what fusion makes; a device that refuses one is offered its parts (docs/passes.md) */
+  TN_OP_FUSED_MATMUL = 200, TN_OP_ELEMENTWISE = 201
 };
 
 /* Attribute order of the operators that backends claim most. */
@@ -57,6 +59,27 @@ enum {
   TN_ATTENTION_SOFTMAX_PRECISION = 7, TN_ATTENTION_QK_OUTPUT_MODE = 8
 };
 enum { TN_ROTARY_INTERLEAVED = 0, TN_ROTARY_NUM_HEADS = 1, TN_ROTARY_DIM = 2 };
+
+/* tenon.Elementwise (version 1) computes a chain of element-wise operators in one go.
+ *   inputs   x_0 .. x_{n-1}; each broadcasts to the outputs as ONNX says. outputs: all of one shape.
+ *   ops      triples  op, a, b  of TN_OP_* and registers. Registers 0 .. n-1 are the inputs; instruction i writes n + i.
+ *            a and b < n + i; b is -1 where the operator has one operand. Binary: ADD SUB MUL DIV. Unary: NEG RELU SIGMOID
+ *            TANH GELU SWISH.
+ *   floats   one per instruction: SWISH its alpha, GELU 1 for tanh and 0 for erf; 0 otherwise.
+ *   results  the register of each output.
+ * Every register has the tensor's dtype; one that is computed in a wider type may stay so.
+ *
+ * tenon.FusedMatMul (version 1) is products of one activation, with such a chain behind them.
+ *   inputs   x [.., M, K]; n_weights matrices w_j [K, N_j] ([N_j, K] with trans_b = 1); then what else the chain reads,
+ *            each dense and either a scalar, [N] or of the products' full shape.
+ *   parts    triples  weight, first, count: product p is x times columns [first, first + count) of that weight.
+ *   ops, floats, results   as above; registers 0 .. parts-1 are the products, then come the other inputs. Registers that
+ *            meet in an instruction have one shape, up to broadcast; no output is broadcast. */
+enum { TN_ELEMENTWISE_OPS = 0, TN_ELEMENTWISE_FLOATS = 1, TN_ELEMENTWISE_RESULTS = 2 };
+enum {
+  TN_FUSED_OPS = 0, TN_FUSED_FLOATS = 1, TN_FUSED_RESULTS = 2, TN_FUSED_N_WEIGHTS = 3, TN_FUSED_TRANS_B = 4,
+  TN_FUSED_PARTS = 5
+};
 
 #ifdef __cplusplus
 }

@@ -268,7 +268,13 @@ typedef struct tn_attr {
   } u;
 } tn_attr;
 
-/* A KV cache tensor owned by the host, updated in place. axis: the sequence; pos, valid: STEP values. */
+/* A KV cache owned by the host, updated in place. A cache is two values of kind STATE that are one memory: the first, as
+ * the run finds it, has no producer; the second is written by a TensorScatter, which appends this run's rows to it
+ * (TN_APPEND) and nothing else. A STATE slot may name either. Both have the dims of the whole context, rows of this run
+ * included; on a session that keeps its caches, dims[axis] may be rounded up to a bucket, and rows from `valid` on are
+ * finite but arbitrary. Memory is row-major with `capacity` rows on `axis`: strides in the view, never from dims.
+ * axis: the sequence. pos, valid: STEP values int64 [batch]: rows before this run, and with it. capacity 0: not known
+ * before the view is. */
 enum { TN_STATE_CIRCULAR = 1 };
 typedef struct tn_state {
   tn_hdr h;

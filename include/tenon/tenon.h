@@ -147,6 +147,36 @@ TN_API TN_MUST_CHECK tn_status tn_session_run(tn_session *s, uint32_t phase, con
  * usable. */
 TN_API void tn_session_cancel(tn_session *s);
 
+/* --- caches in place: a session that keeps what a decoder needs from step to step.
+ *
+ * Where tn_model_has_cache says so, tn_session_keep makes the session the owner of the caches: every past input, and
+ * every input that has one entry per position of the whole context (attention_mask [batch, past + sequence]). All memory
+ * of the session is allocated then; a step allocates nothing. A step appends its rows to the caches where they lie.
+ */
+/* Nonzero: all past inputs became caches, and a session can keep them. */
+TN_API int tn_model_has_cache(const tn_model *m);
+typedef struct tn_keep_opts {
+  tn_hdr h;
+  int64_t batch;    /* sequences; 0: 1 */
+  int64_t capacity; /* positions that the caches hold; 0: tn_model_max_seq, which must say something then */
+  int64_t max_step; /* most positions of one step; 0: the profile's prefill_chunk, or capacity where it says nothing */
+} tn_keep_opts;
+/* TN_E_UNSUPPORTED: the model has no caches that can be kept. TN_E_NO_MEMORY with the bytes. Once per session. */
+TN_API TN_MUST_CHECK tn_status tn_session_keep(tn_session *s, const tn_keep_opts *o, tn_error *err);
+/* Runs one step. in[i] is the tensor of model input i, out[i] of model output i (their count is the model's).
+ * in[i] is NULL for past inputs. An input over the whole context takes its entries for this step's positions only
+ * ([batch, n]); NULL: ones. out[i] NULL: not wanted; present outputs cannot be asked for. rows: 1 for the logits of the
+ * last position only, 0 for all. Outputs are memory of the session until its next call. TN_E_LIMIT: the capacity is
+ * reached, or n > max_step. A step that fails changes nothing. */
+TN_API TN_MUST_CHECK tn_status tn_session_step(tn_session *s, uint32_t phase, const tn_tensor *const *in,
+                                               tn_tensor *const *out, uint32_t rows, tn_error *err);
+/* Positions in the caches. */
+TN_API int64_t tn_session_length(const tn_session *s);
+/* Forgets all positions from n on. TN_E_INVALID: there are not so many. */
+TN_API TN_MUST_CHECK tn_status tn_session_truncate(tn_session *s, int64_t n, tn_error *err);
+/* dst, a keeping session of the same model and batch, starts anew with the first n positions of src. */
+TN_API TN_MUST_CHECK tn_status tn_session_share(tn_session *dst, const tn_session *src, int64_t n, tn_error *err);
+
 /* What a TN_MODEL_CAPTURE session found: JSON with, per plugin task, the largest |device - reference| / bound. */
 TN_API TN_MUST_CHECK tn_status tn_session_capture_report(tn_session *s, char **json, tn_error *err);
 

@@ -135,6 +135,8 @@ static void mark_kept(renumber *r) {
   tni_graph *g = r->g;
   keep(r, g->inputs, g->n_inputs);
   keep(r, g->outputs, g->n_outputs);
+  for (uint32_t i = 0; i < g->n_states; i++) keep(r, (const tn_id[]){g->states[i].in, g->states[i].out}, 2);
+  keep(r, (const tn_id[]){g->step_pos, g->step_valid}, 2);
   for (tn_id i = 0; i < g->n_nodes; i++) {
     const tni_node *n = g->nodes[i];
     if (n->dead) continue;
@@ -202,6 +204,12 @@ static tn_status apply(renumber *r) {
   g->n_values = n;
   move_ids(r, g->inputs, g->n_inputs);
   move_ids(r, g->outputs, g->n_outputs);
+  for (uint32_t i = 0; i < g->n_states; i++) {
+    tni_gstate *s = &g->states[i];
+    for (uint32_t k = 0; k < 4; k++) move_ids(r, (tn_id *[]){&s->past, &s->present, &s->in, &s->out}[k], 1);
+  }
+  move_ids(r, &g->step_pos, 1);
+  move_ids(r, &g->step_valid, 1);
   uint32_t live = 0;
   for (tn_id i = 0; i < g->n_nodes; i++) {
     tni_node *node = g->nodes[i];

@@ -78,6 +78,18 @@ typedef struct tni_node {
   uint32_t n_captures;
 } tni_node;
 
+/* A cache, as the pass `cache` made it of a past input and the present output that continues it. `past` and `present`
+ * stay among the graph's inputs and outputs, declared as the model declared them, and no node reads or writes them: they
+ * are the user's view. The memory is that of two values of kind STATE: `in`, as the run finds it (no producer), and `out`,
+ * with this run's rows appended (written by a TensorScatter). Both have the dims of the whole, rows of this run included.
+ * perm: axis i of the state, its last axes split as past has them, is axis perm[i] of past. */
+typedef struct tni_gstate {
+  tn_id past, present, in, out;
+  uint32_t axis; /* of the sequence, in past */
+  uint32_t rank; /* of past */
+  uint32_t perm[TN_MAX_RANK];
+} tni_gstate;
+
 struct tni_graph {
   tni_arena *arena;
   tni_exprs *exprs; /* symbols and expressions; one per model, shared by subgraphs */
@@ -88,6 +100,13 @@ struct tni_graph {
   uint32_t n_values, cap_values;
   tn_id *inputs, *outputs; /* value ids; inputs without initializers only */
   uint32_t n_inputs, n_outputs;
+  tni_gstate *states; /* compact keeps them and their ids right */
+  uint32_t n_states;
+  /* STEP values int64[batch] without elements, which the session fills: rows before this run, and with it. TN_NONE
+   * without states. tn_state of a STATE names them. */
+  tn_id step_pos, step_valid;
+  /* Symbol: how many rows of logits, counted from the end, a run computes (pass `last_rows`); TN_NONE: all. */
+  tn_id rows_symbol;
   uint32_t phase;
   tni_graph
       *outer; /* of a subgraph: the graph whose node holds it; set by tni_graph_add_node, or before by the builder */

@@ -4,14 +4,15 @@
  * in its primitives keep results up to rounding (docs/passes.md says which, and what each matches and keeps).
  *
  * tni_passes_run repeats rounds of  infer -> fold -> infer -> the passes in the order of run.c -> compact  until
- * nothing fires any more. Ids of nodes and values change. Subgraphs of If, Loop and Scan are left as they are.
+ * nothing fires any more, for three stages one after the other: operators are recognised, then brought into the forms
+ * that plugins and caches want, then fused. Ids of nodes and values change. Subgraphs of If, Loop and Scan are left as they are.
  */
 #ifndef TENON_PASSES_PASSES_H
 #define TENON_PASSES_PASSES_H
 
 #include "runtime/shape/infer.h"
 
-enum { TNI_PASSES_MAX = 24, TNI_PASSES_ROUNDS = 8 };
+enum { TNI_PASSES_MAX = 32, TNI_PASSES_ROUNDS = 8 };
 /* Larger results are not folded: a transposed weight stays an operation on the mapped file. */
 #define TNI_FOLD_MAX_BYTES (UINT64_C(64) << 10)
 

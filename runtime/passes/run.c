@@ -12,24 +12,32 @@ static tn_status dce(tni_graph *g, uint32_t *n, tn_error *err) {
   return TN_OK;
 }
 
+/* RECOGNISE finds operators in their primitives; SHAPE gives them the forms that plugins and caches want; FUSE joins
+ * what is left, and undoing it is all that may come after. Each stage runs until nothing of it or before fires any more.
+ */
+enum { RECOGNISE = 0, SHAPE = 1, FUSE = 2, N_STAGES = 3 };
+
 /* In this order. fold comes first, has arguments of its own, and dims are inferred anew behind it. */
 static const struct pass {
   const char *name;
   pass_fn fn;
   bool rounds; /* results may differ in the last bits */
+  uint32_t stage;
 } passes[] = {
-    {"fold", NULL, false},
-    {"identity", tni_pass_identity, false},
-    {"cse", tni_pass_cse, false},
-    {"rotary", tni_pass_rotary, false},
-    {"attention", tni_pass_attention, true},
-    {"reshape", tni_pass_reshape, false},
-    {"layer_norm", tni_pass_layer_norm, true},
-    {"rms_norm", tni_pass_rms_norm, true},
-    {"gelu", tni_pass_gelu, true},
-    {"silu", tni_pass_silu, true},
-    {"lift", tni_lift_shape_values, false},
-    {"dce", dce, false}, /* one line each */
+    {"fold", NULL, false, RECOGNISE},
+    {"identity", tni_pass_identity, false, RECOGNISE},
+    {"cse", tni_pass_cse, false, RECOGNISE},
+    {"rotary", tni_pass_rotary, false, RECOGNISE},
+    {"attention", tni_pass_attention, true, RECOGNISE},
+    {"reshape", tni_pass_reshape, false, RECOGNISE},
+    {"layer_norm", tni_pass_layer_norm, true, RECOGNISE},
+    {"rms_norm", tni_pass_rms_norm, true, RECOGNISE},
+    {"gelu", tni_pass_gelu, true, RECOGNISE},
+    {"silu", tni_pass_silu, true, RECOGNISE},
+    /* stage SHAPE: heads, mask, cache, last_rows */
+    /* stage FUSE: siblings, chain */
+    {"lift", tni_lift_shape_values, false, RECOGNISE},
+    {"dce", dce, false, RECOGNISE}, /* one line each */
 };
 enum { N_PASSES = sizeof passes / sizeof passes[0] };
 _Static_assert((size_t)N_PASSES <= (size_t)TNI_PASSES_MAX, "the report holds every pass");
@@ -84,11 +92,12 @@ static tn_status one_pass(run *r, uint32_t pass, uint64_t *fired) {
   return st;
 }
 
-static tn_status one_round(run *r, uint64_t *fired) {
+static tn_status one_round(run *r, uint32_t stage, uint64_t *fired) {
   tn_status st = tni_infer_graph(r->g, r->err);
   if (st == TN_OK) st = one_pass(r, 0, fired);
   if (st == TN_OK && *fired) st = tni_infer_graph(r->g, r->err);
-  for (uint32_t p = 1; st == TN_OK && p < N_PASSES; p++) st = one_pass(r, p, fired);
+  for (uint32_t p = 1; st == TN_OK && p < N_PASSES; p++)
+    if (passes[p].stage <= stage) st = one_pass(r, p, fired);
   return st == TN_OK ? tni_graph_compact(r->g, r->err) : st;
 }
 
@@ -107,13 +116,16 @@ static void fill_report(const run *r, tni_passes_report *report, uint32_t before
 tn_status tni_passes_run(tni_graph *g, const tni_passes_options *opt, tni_eval_fn eval, void *ctx,
                          tni_passes_report *report, tn_error *err) {
   run r = {.g = g, .eval = eval, .ctx = ctx, .err = err};
-  uint32_t before = g->n_nodes, round = 0;
-  uint64_t fired = 1;
+  uint32_t before = g->n_nodes, rounds = 0;
   tn_status st = read_options(&r, opt);
-  for (; st == TN_OK && fired && round < TNI_PASSES_ROUNDS; round++) {
-    fired = 0;
-    st = one_round(&r, &fired);
+  for (uint32_t stage = 0; st == TN_OK && stage < N_STAGES; stage++) {
+    uint64_t fired = 1;
+    for (uint32_t round = 0; st == TN_OK && fired && round < TNI_PASSES_ROUNDS; round++) {
+      fired = 0;
+      st = one_round(&r, stage, &fired);
+      rounds++;
+    }
   }
-  if (st == TN_OK && report) fill_report(&r, report, before, round);
+  if (st == TN_OK && report) fill_report(&r, report, before, rounds);
   return st;
 }
