@@ -71,10 +71,13 @@ enum { TN_ROTARY_INTERLEAVED = 0, TN_ROTARY_NUM_HEADS = 1, TN_ROTARY_DIM = 2 };
  *
  * tenon.FusedMatMul (version 1) is products of one activation, with such a chain behind them.
  *   inputs   x [.., M, K]; n_weights matrices w_j [K, N_j] ([N_j, K] with trans_b = 1); then what else the chain reads,
- *            each dense and either a scalar, [N] or of the products' full shape.
+ *            each dense and either one element (of any rank up to x's), [N] or of the products' full shape.
  *   parts    triples  weight, first, count: product p is x times columns [first, first + count) of that weight.
- *   ops, floats, results   as above; registers 0 .. parts-1 are the products, then come the other inputs. Registers that
- *            meet in an instruction have one shape, up to broadcast; no output is broadcast. */
+ *   ops, floats, results   as above; registers 0 .. parts-1 are the products, then come the other inputs. Every
+ *            instruction reads a product or what was computed from one, all operands of it that do have one width N, and
+ *            its result has the shape [.., M, N]. Results are products or instructions.
+ * The host has checked all of this, and the limits below, before a plugin sees a node. */
+enum { TN_CHAIN_MAX_INPUTS = 16, TN_CHAIN_MAX_OPS = 32, TN_FUSED_MAX_PARTS = 16 };
 enum { TN_ELEMENTWISE_OPS = 0, TN_ELEMENTWISE_FLOATS = 1, TN_ELEMENTWISE_RESULTS = 2 };
 enum {
   TN_FUSED_OPS = 0, TN_FUSED_FLOATS = 1, TN_FUSED_RESULTS = 2, TN_FUSED_N_WEIGHTS = 3, TN_FUSED_TRANS_B = 4,
