@@ -107,6 +107,7 @@ struct tni_graph {
   tn_id step_pos, step_valid;
   /* Symbol: how many rows of logits, counted from the end, a run computes (pass `last_rows`); TN_NONE: all. */
   tn_id rows_symbol;
+  tn_expr rows_limit; /* the most that rows_symbol may be: the sequence, what plain runs compute */
   uint32_t phase;
   tni_graph
       *outer; /* of a subgraph: the graph whose node holds it; set by tni_graph_add_node, or before by the builder */

@@ -79,11 +79,20 @@ static tn_status on_group(void *ctx, const tn_id *nodes, uint32_t n, const tn_cl
   return c->no_memory ? TN_E_NO_MEMORY : TN_OK;
 }
 
-/* States enter with the cache in place; until then a layout list is only checked for sense. */
+/* Caches are row-major in the order of their dims: a plugin must take that, it may wish for more. */
+static bool is_row_major(const tn_layout *l, const tn_value *v) {
+  bool same = l && l->dtype == v->dtype && l->rank == v->rank && l->inner_align <= 1 && l->pitch_align <= 1;
+  for (uint8_t i = 0; same && i < v->rank; i++) same = l->order[i] == i;
+  return same;
+}
+
 static tn_status on_state(void *ctx, tn_id value, const tn_layout *const *accepted, uint32_t n) {
   collector *c = ctx;
-  if (value >= c->view->n_values || (n && !accepted)) return fault(c, "a state that does not exist");
-  return TN_OK;
+  if (value >= c->view->n_values || c->view->values[value]->kind != TN_VALUE_STATE || (n && !accepted))
+    return fault(c, "a state that does not exist");
+  bool taken = n == 0;
+  for (uint32_t i = 0; i < n && n <= 64; i++) taken = taken || is_row_major(accepted[i], c->view->values[value]);
+  return taken ? TN_OK : fault(c, "no layout for a state that the host can give");
 }
 
 /* The device's answers do not count: everything is refused with one reason. */

@@ -139,6 +139,18 @@ static bool used_outside(const part *p, const tn_value *v, const uint32_t *clust
   return false;
 }
 
+tn_id tni_state_root(const tn_graph *view, tn_id v) {
+  const tn_id from = view->values[v]->producer;
+  return from == TN_NONE || view->nodes[from]->n_in == 0 ? v : view->nodes[from]->in[0];
+}
+
+static void add_state(const part *p, tni_cluster *c, tn_id v, uint8_t *listed) {
+  const tn_id root = tni_state_root(p->g, v);
+  if (listed[root]) return;
+  listed[root] = 1;
+  c->states[c->n_states++] = root;
+}
+
 static tn_status set_borders(part *p, tni_cluster *c, const uint32_t *cluster_of, uint32_t index, uint8_t *listed) {
   uint32_t n_in = 0, n_out = 0;
   for (uint32_t i = 0; i < c->n_nodes; i++) {
@@ -147,22 +159,29 @@ static tn_status set_borders(part *p, tni_cluster *c, const uint32_t *cluster_of
   }
   c->inputs = TNI_NEW_ARRAY(p->arena, tn_id, n_in);
   c->outputs = TNI_NEW_ARRAY(p->arena, tn_id, n_out);
-  if (!c->inputs || !c->outputs) return TN_E_NO_MEMORY;
+  c->states = TNI_NEW_ARRAY(p->arena, tn_id, n_in + n_out);
+  if (!c->inputs || !c->outputs || !c->states) return TN_E_NO_MEMORY;
   for (uint32_t i = 0; i < c->n_nodes; i++) {
     const tn_node *n = p->g->nodes[c->nodes[i]];
     for (uint32_t k = 0; k < n->n_in; k++) {
       tn_id v = n->in[k];
       if (v == TN_NONE || listed[v] || p->g->values[v]->kind == TN_VALUE_CONST) continue;
+      if (p->g->values[v]->kind == TN_VALUE_STATE) {
+        add_state(p, c, v, listed);
+        continue;
+      }
       tn_id from = p->g->values[v]->producer;
       if (from != TN_NONE && from < p->g->n_nodes && cluster_of[from] == index) continue;
       listed[v] = 1;
       c->inputs[c->n_inputs++] = v;
     }
     for (uint32_t k = 0; k < n->n_out; k++)
-      if (n->out[k] != TN_NONE && used_outside(p, p->g->values[n->out[k]], cluster_of, index))
+      if (n->out[k] != TN_NONE && p->g->values[n->out[k]]->kind != TN_VALUE_STATE &&
+          used_outside(p, p->g->values[n->out[k]], cluster_of, index))
         c->outputs[c->n_outputs++] = n->out[k];
   }
   for (uint32_t i = 0; i < c->n_inputs; i++) listed[c->inputs[i]] = 0;
+  for (uint32_t i = 0; i < c->n_states; i++) listed[c->states[i]] = 0;
   return TN_OK;
 }
 

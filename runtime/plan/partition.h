@@ -14,8 +14,9 @@
 typedef struct tni_cluster {
   uint32_t device, level;
   tn_id *nodes, *group_of; /* topological order */
-  tn_id *inputs, *outputs; /* values */
-  uint32_t n_nodes, n_inputs, n_outputs;
+  tn_id *inputs, *outputs; /* values; caches are in states */
+  tn_id *states;           /* the first value of each cache that a node reads or writes */
+  uint32_t n_nodes, n_inputs, n_outputs, n_states;
 } tni_cluster;
 
 typedef struct tni_partition {
@@ -29,6 +30,8 @@ typedef struct tni_partition {
 /* order: indices into devs, best first (a phase's list). */
 TN_MUST_CHECK tn_status tni_partition_make(const tn_graph *view, const tni_claims *claims, const uint32_t *order,
                                            uint32_t n_order, tni_arena *arena, tni_partition *out, tn_error *err);
+/* The first of the two values of the cache that v is one of (the one without a producer). */
+tn_id tni_state_root(const tn_graph *view, tn_id v);
 /* The claim that node was taken with. */
 const tni_claim *tni_partition_claim(const tni_partition *p, const tni_claims *c, tn_id node);
 

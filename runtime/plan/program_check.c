@@ -64,13 +64,15 @@ static tn_status check_slot(const check *c, uint32_t i) {
     return bad(c, "slot", i, "a constant that is no need");
   if (s->kind == TN_SLOT_OUTPUT && !in_cluster(c, c->view->values[s->value]->producer))
     return bad(c, "slot", i, "an output that its nodes do not compute");
+  bool is_state = has_value && c->view->values[s->value]->kind == TN_VALUE_STATE;
+  if (s->kind == TN_SLOT_STATE && !is_state) return bad(c, "slot", i, "a state that is none");
+  if (s->kind != TN_SLOT_STATE && is_state) return bad(c, "slot", i, "a state in a slot of another kind");
   if (s->kind == TN_SLOT_INPUT && in_cluster(c, c->view->values[s->value]->producer))
     return bad(c, "slot", i, "an input that its own nodes compute");
   if (s->kind == TN_SLOT_STEP && c->view->values[s->value]->kind != TN_VALUE_STEP)
     return bad(c, "slot", i, "a step value that is none");
   if (s->kind == TN_SLOT_WEIGHT && s->need >= c->info->n_needs) return bad(c, "slot", i, "a need that does not exist");
   if (s->align & (s->align - 1) || s->align > 1u << 20) return bad(c, "slot", i, "an absurd alignment");
-  if (s->kind == TN_SLOT_STATE) return bad(c, "slot", i, "a state that the host did not offer");
   return TN_OK;
 }
 

@@ -33,16 +33,18 @@ static uint32_t region_of_slot(tn_model *m, tni_exec *x, uint32_t *temp_of, uint
   const tn_slot *slot = x->programs[p].info->slots[s];
   if (slot->kind == TN_SLOT_WEIGHT || slot->kind == TN_SLOT_PRIVATE) return TN_NONE;
   uint32_t align = slot->align > 64 ? slot->align : 64;
-  uint32_t *at = slot->kind == TN_SLOT_TEMP ? &temp_of[s] : &x->region_of[slot->value];
+  tn_id value = slot->kind == TN_SLOT_STATE ? tni_state_root(&x->view, slot->value) : slot->value;
+  uint32_t *at = slot->kind == TN_SLOT_TEMP ? &temp_of[s] : &x->region_of[value];
   if (*at == TN_NONE) {
     tni_region r = {.kind = TNI_R_TEMP, .value = TN_NONE, .program = p, .slot = s, .first = task, .device = TN_NONE};
     if (slot->kind != TN_SLOT_TEMP) {
-      const tni_value *v = tni_graph_value(m->graph, slot->value);
-      r.value = slot->value;
-      r.kind = v->pub.kind == TN_VALUE_INPUT  ? TNI_R_INPUT
-               : v->pub.kind == TN_VALUE_STEP ? TNI_R_STEP
-               : v->is_output                 ? TNI_R_OUTPUT
-                                              : TNI_R_ACT;
+      const tni_value *v = tni_graph_value(m->graph, value);
+      r.value = value;
+      r.kind = v->pub.kind == TN_VALUE_INPUT   ? TNI_R_INPUT
+               : v->pub.kind == TN_VALUE_STEP  ? TNI_R_STEP
+               : v->pub.kind == TN_VALUE_STATE ? TNI_R_STATE
+               : v->is_output                  ? TNI_R_OUTPUT
+                                               : TNI_R_ACT;
     }
     *at = add_region(x, &r);
   }

@@ -40,7 +40,7 @@ struct tn_runtime {
 };
 
 /* Memory of one value or TEMP slot, alive in tasks [first, last]. */
-typedef enum { TNI_R_INPUT, TNI_R_STEP, TNI_R_OUTPUT, TNI_R_ACT, TNI_R_TEMP } tni_region_kind;
+typedef enum { TNI_R_INPUT, TNI_R_STEP, TNI_R_OUTPUT, TNI_R_ACT, TNI_R_TEMP, TNI_R_STATE } tni_region_kind;
 typedef struct tni_region {
   tni_region_kind kind;
   tn_id value;            /* TN_NONE for TEMP */

@@ -145,7 +145,7 @@ static bool break_it(good *g, int which, const char **expect) {
     CASE(21, "slot 1: a need that does not exist", g->slots[1].need = 1);
     CASE(22, "slot 0: an absurd alignment", g->slots[0].align = 48);
     CASE(23, "slot 0: an absurd alignment", g->slots[0].align = 1u << 30);
-    CASE(24, "slot 0: a state that the host did not offer", g->slots[0].kind = TN_SLOT_STATE);
+    CASE(24, "slot 0: a state that is none", g->slots[0].kind = TN_SLOT_STATE);
     CASE(25, "slot 0: a constant that is no need", g->slots[0].value = g->values[0]);
     CASE(26, "slot 3: an output that its nodes do not compute", g->slots[3].value = value_id(&g->f, "z"));
     CASE(27, "slot 3: an output that its nodes do not compute", g->slots[3].value = g->inputs[0]);
