@@ -75,6 +75,9 @@ ATTRS(attention, INT("is_causal", 0), INT_OR_ABSENT("q_num_heads"), INT_OR_ABSEN
       FLOAT_OR_ABSENT("scale"), FLOAT("softcap", 0.0f), INT("left_window_size", -1), INT("right_window_size", -1),
       INT_OR_ABSENT("softmax_precision"), INT("qk_matmul_output_mode", 0));
 ATTRS(rotary_embedding, INT("interleaved", 0), INT_OR_ABSENT("num_heads"), INT("rotary_embedding_dim", 0));
+ATTRS(elementwise, OTHER("ops", INTS), OTHER("floats", FLOATS), OTHER("results", INTS));
+ATTRS(fused_matmul, OTHER("ops", INTS), OTHER("floats", FLOATS), OTHER("results", INTS), INT("n_weights", 1),
+      INT("trans_b", 0), OTHER("parts", INTS));
 ATTRS(if_, GRAPH_REQUIRED("then_branch"), GRAPH_REQUIRED("else_branch"));
 ATTRS(loop, GRAPH_REQUIRED("body"));
 ATTRS(scan, GRAPH_REQUIRED("body"), INT_REQUIRED("num_scan_inputs"), OTHER("scan_input_axes", INTS),

@@ -118,6 +118,8 @@ static const rule rules[] = {
     {TN_OP_TOP_K, {NUM, INDEX}},
     {TN_OP_MATMUL, {NUM}},
     {TN_OP_GEMM, {NUM}},
+    {TN_OP_FUSED_MATMUL, {REAL}},
+    {TN_OP_ELEMENTWISE, {REAL}},
     {TN_OP_ATTENTION, {FLOATS, FLOATS, FLOATS | BOOLS | INDEX}},
     {TN_OP_ROTARY_EMBEDDING, {FLOATS, FLOATS, FLOATS | INDEX}},
 };

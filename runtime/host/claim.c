@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
+#include "runtime/host/chain.h"
 #include "runtime/host/device.h"
 
 static bool shape_known(const tn_value *v) {
@@ -83,7 +84,7 @@ static void judge(tn_claim *c, const tni_host_device *d, const tn_graph *g, cons
   c->verdict = TN_YES;
   if (!tni_host_kernel(op))
     refuse_op(c, n, op);
-  else if (d->no_matmul && (n->op == TN_OP_MATMUL || n->op == TN_OP_GEMM)) {
+  else if (d->no_matmul && (n->op == TN_OP_MATMUL || n->op == TN_OP_GEMM || n->op == TN_OP_FUSED_MATMUL)) {
     no(c, TN_WHY_OPTION);
     snprintf(c->text, sizeof c->text, "%s: the option no_matmul is set", op->name);
   } else if (dtypes(c, g, n, op) && shapes(c, g, n, op))
@@ -119,6 +120,7 @@ tn_status tni_hdev_header(const tn_host *host, const tn_graph *g, tn_id id, cons
 }
 
 double tni_hdev_macs(const tn_node *n, const tni_tensor *in, uint32_t n_in, const tni_tensor *out) {
+  if (n->op == TN_OP_FUSED_MATMUL && n_in) return tni_fused_macs(n, &in[0]);
   if ((n->op != TN_OP_MATMUL && n->op != TN_OP_GEMM) || n_in < 2 || !in[0].rank) return 0;
   const bool ta = n->op == TN_OP_GEMM && tni_attr_i(n, "transA", 0) && in[0].rank == 2;
   return (double)tni_knumel(out) * (double)in[0].dims[ta ? 0 : in[0].rank - 1];

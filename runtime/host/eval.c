@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/host/attention.h"
+#include "runtime/host/chain.h"
 #include "runtime/host/gemm.h"
 #include "runtime/shape/infer.h"
 
@@ -25,6 +26,8 @@ uint64_t tni_host_scratch(const tn_node *node, const tni_tensor *const *in, uint
     case TN_OP_MATMUL:
     case TN_OP_GEMM:
       return tni_gemm_scratch(in[0]->dtype, n_workers);
+    case TN_OP_FUSED_MATMUL:
+      return tni_fused_scratch(node, in[0]->dtype, n_workers);
     case TN_OP_ATTENTION:
       return tni_attention_scratch(node, in, n_in, n_workers);
     case TN_OP_TOP_K: {

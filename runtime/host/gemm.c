@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/host/gemm.h"
 
-#include "runtime/host/hot.h"
-
 /* A unit of work is one MB x NB tile of one batch. Its worker's scratch: b packed in panels of TNI_NR columns, a (only
  * where it must be widened or gathered), and the tile's sums. */
 enum {
-  MB = 96, /* a multiple of TNI_MR; 96 rows x 256 of a stay in a second-level cache */
-  NB = 64,
+  MB = TNI_GEMM_ROWS,
+  NB = TNI_GEMM_COLS,
   B_FLOATS = TNI_KC * NB,
-  A_FLOATS = MB * TNI_KC,
   C_FLOATS = MB * NB,
-  WORKER_FLOATS = B_FLOATS + A_FLOATS + C_FLOATS,
-  ROW_CHUNK = 256 /* columns of one piece of a one-row product */
+  WORKER_FLOATS = TNI_GEMM_PACKED + C_FLOATS,
+  ROW_CHUNK = TNI_GEMM_ROW_COLS
 };
+_Static_assert((int)MB % (int)TNI_MR == 0, "tiles are whole micro tiles");
 
 uint64_t tni_gemm_scratch(uint32_t dtype, uint32_t n_workers) {
   const bool widened = dtype == TN_DT_F32 || tni_is_half(dtype);
@@ -70,12 +68,12 @@ static void load_strided(const tni_gemm *g, const void *base, int64_t at, int64_
 }
 
 /* b[k0 .. k0+kc, n0 .. n0+nb] into panels [kc][TNI_NR], columns past nb 0. */
-static void pack_b(const job *j, int64_t off, int64_t k0, int64_t kc, int64_t n0, int64_t nb, float *dst) {
-  const tni_gemm *g = j->g;
+static void pack_b(const tni_gemm *g, const tni_hot *hot, int64_t off, int64_t k0, int64_t kc, int64_t n0, int64_t nb,
+                   float *dst) {
   for (int64_t p = 0; p < nb; p += TNI_NR, dst += kc * TNI_NR) {
     const int64_t w = nb - p < TNI_NR ? nb - p : TNI_NR, at = off + k0 * g->b_row + (n0 + p) * g->b_col;
     if (g->b_row == 1 && g->dtype == TN_DT_F32) {
-      j->hot->pack_t(dst, (const f32u *)g->b + at, g->b_col, w, kc);
+      hot->pack_t(dst, (const f32u *)g->b + at, g->b_col, w, kc);
     } else if (g->b_col == 1 && g->dtype == TN_DT_F32 && w == TNI_NR) {
       const f32u *src = (const f32u *)g->b + at;
       for (int64_t k = 0; k < kc; k++) memcpy(dst + k * TNI_NR, src + k * g->b_row, TNI_NR * sizeof(float));
@@ -110,12 +108,9 @@ static void finish_row(const tni_gemm *g, int64_t batch, int64_t m, int64_t n0, 
   tni_store_f32(g->dtype, g->y, at, n, sums);
 }
 
-static void tile(job *j, int64_t unit, float *ws) {
-  const tni_gemm *g = j->g;
-  const int64_t batch = unit / (j->m_tiles * j->n_tiles), t = unit % (j->m_tiles * j->n_tiles);
-  const int64_t m0 = (t % j->m_tiles) * MB, n0 = (t / j->m_tiles) * NB;
-  const int64_t mb = g->M - m0 < MB ? g->M - m0 : MB, nb = g->N - n0 < NB ? g->N - n0 : NB;
-  float *pb = ws, *pa = ws + B_FLOATS, *c = pa + A_FLOATS;
+void tni_gemm_tile(const tni_gemm *g, const tni_hot *hot, int64_t batch, int64_t m0, int64_t mb, int64_t n0, int64_t nb,
+                   float *packed, float *c) {
+  float *pb = packed, *pa = packed + B_FLOATS;
   const bool direct = g->dtype == TN_DT_F32 && g->a_col == 1;
   int64_t a_off, b_off;
   batch_offsets(g, batch, &a_off, &b_off);
@@ -127,12 +122,21 @@ static void tile(job *j, int64_t unit, float *ws) {
     const int64_t lda = direct ? g->a_row : kc;
     if (!direct)
       for (int64_t m = 0; m < mb; m++) load_strided(g, g->a, at + m * g->a_row, g->a_col, kc, pa + m * kc);
-    pack_b(j, b_off, k0, kc, n0, nb, pb);
+    pack_b(g, hot, b_off, k0, kc, n0, nb, pb);
     for (int64_t p = 0; p < nb; p += TNI_NR)
       for (int64_t m = 0; m < mb; m += TNI_MR)
-        j->hot->gemm((int)(mb - m < TNI_MR ? mb - m : TNI_MR), kc, a + m * lda, lda, pb + p * kc, c + m * NB + p, NB,
-                     k0 == 0);
+        hot->gemm((int)(mb - m < TNI_MR ? mb - m : TNI_MR), kc, a + m * lda, lda, pb + p * kc, c + m * NB + p, NB,
+                  k0 == 0);
   }
+}
+
+static void tile(job *j, int64_t unit, float *ws) {
+  const tni_gemm *g = j->g;
+  const int64_t batch = unit / (j->m_tiles * j->n_tiles), t = unit % (j->m_tiles * j->n_tiles);
+  const int64_t m0 = (t % j->m_tiles) * MB, n0 = (t / j->m_tiles) * NB;
+  const int64_t mb = g->M - m0 < MB ? g->M - m0 : MB, nb = g->N - n0 < NB ? g->N - n0 : NB;
+  float *c = ws + TNI_GEMM_PACKED;
+  tni_gemm_tile(g, j->hot, batch, m0, mb, n0, nb, ws, c);
   for (int64_t m = 0; m < mb; m++) finish_row(g, batch, m0 + m, n0, nb, c + m * NB);
 }
 
@@ -141,7 +145,18 @@ static void tiles(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   for (int64_t u = begin; u < end && !stop(j); u++) tile(j, u, j->scratch + (size_t)worker * WORKER_FLOATS);
 }
 
-/* One row against b as it lies: every element of b is read once and nothing is packed. */
+/* Every element of b is read once and nothing is packed. */
+void tni_gemm_row(const tni_gemm *g, const tni_hot *hot, int64_t batch, int64_t n0, int64_t n, float *c) {
+  int64_t a_off, b_off;
+  batch_offsets(g, batch, &a_off, &b_off);
+  if (g->K == 0) memset(c, 0, (size_t)n * sizeof(float));
+  for (int64_t k0 = 0; k0 < g->K; k0 += TNI_KC) {
+    const int64_t kc = g->K - k0 < TNI_KC ? g->K - k0 : TNI_KC;
+    hot->gemv(kc, (const f32u *)g->a + a_off + k0, (const f32u *)g->b + b_off + k0 * g->b_row + n0, g->b_row, n, c,
+              k0 == 0);
+  }
+}
+
 static void row_pieces(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   job *j = arg;
   const tni_gemm *g = j->g;
@@ -149,14 +164,7 @@ static void row_pieces(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   for (int64_t u = begin; u < end && !stop(j); u++) {
     const int64_t batch = u / j->n_tiles, n0 = (u % j->n_tiles) * ROW_CHUNK;
     const int64_t n = g->N - n0 < ROW_CHUNK ? g->N - n0 : ROW_CHUNK;
-    int64_t a_off, b_off;
-    batch_offsets(g, batch, &a_off, &b_off);
-    if (g->K == 0) memset(c, 0, ROW_CHUNK * sizeof(float));
-    for (int64_t k0 = 0; k0 < g->K; k0 += TNI_KC) {
-      const int64_t kc = g->K - k0 < TNI_KC ? g->K - k0 : TNI_KC;
-      j->hot->gemv(kc, (const f32u *)g->a + a_off + k0, (const f32u *)g->b + b_off + k0 * g->b_row + n0, g->b_row, n, c,
-                   k0 == 0);
-    }
+    tni_gemm_row(g, j->hot, batch, n0, n, c);
     finish_row(g, batch, 0, n0, n, c);
   }
 }

@@ -10,6 +10,7 @@
 #ifndef TENON_HOST_GEMM_H
 #define TENON_HOST_GEMM_H
 
+#include "runtime/host/hot.h"
 #include "runtime/host/internal.h"
 
 /* y[batch][M,N] = alpha * a x b + beta * c. Strides in elements; y is dense. K may be 0. c NULL: none. */
@@ -30,5 +31,19 @@ uint64_t tni_gemm_scratch(uint32_t dtype, uint32_t n_workers);
 bool tni_gemm_accepts(uint32_t dtype);
 /* TN_E_CANCELLED when the run is to stop; y is then undefined. */
 tn_status tni_gemm_run(const tni_gemm *g, void *scratch, tn_run *run);
+
+/* --- pieces of a product of f32 or halves, for kernels that go on with the sums before they leave the cache --- */
+enum {
+  TNI_GEMM_ROWS = 96, /* of a tile: 96 rows x TNI_KC of a stay in a second-level cache */
+  TNI_GEMM_COLS = 64,
+  TNI_GEMM_ROW_COLS = 256, /* columns of one piece of a one-row product; at most 512 */
+  TNI_GEMM_PACKED = TNI_KC * (TNI_GEMM_COLS + TNI_GEMM_ROWS) /* floats that a tile packs into */
+};
+/* c[m * TNI_GEMM_COLS + n] = sums of rows m0 + m, m < mb <= TNI_GEMM_ROWS, and columns n0 + n, n < nb <= TNI_GEMM_COLS.
+ * alpha, beta, c, y, M and N of g are not read. c has TNI_GEMM_ROWS * TNI_GEMM_COLS floats, all of which may change. */
+void tni_gemm_tile(const tni_gemm *g, const tni_hot *hot, int64_t batch, int64_t m0, int64_t mb, int64_t n0, int64_t nb,
+                   float *packed, float *c);
+/* The same sums of row 0 for n <= TNI_GEMM_ROW_COLS columns. f32, a_col and b_col 1. */
+void tni_gemm_row(const tni_gemm *g, const tni_hot *hot, int64_t batch, int64_t n0, int64_t n, float *c);
 
 #endif

@@ -71,7 +71,7 @@ bool tni_kcancelled(const tni_kargs *a);
 void tni_kfor(tn_run *run, int64_t n, int64_t cost, tn_body body, void *arg);
 
 /* --- broadcasting --- */
-enum { TNI_BCAST_MAX = 3 };
+enum { TNI_BCAST_MAX = TN_CHAIN_MAX_INPUTS };
 /* Output dims with the sizes-1 dropped and neighbours merged; st: element strides of each operand (0: broadcast). The
  * innermost stride is 0 or 1 always. */
 typedef struct tni_bcast {

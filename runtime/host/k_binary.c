@@ -172,6 +172,11 @@ static tni_bcast_fn binary_fn(uint32_t dtype) {
   }
 }
 
+void tni_binary_real(uint32_t op, uint32_t dtype, void *dst, const void *const *src, const int64_t *step, int64_t n) {
+  const binary k = {.op = op, .dtype = dtype};
+  (dtype == TN_DT_F64 ? bin_f64 : bin_f32)(&k, dst, src, step, n);
+}
+
 /* --- Pow: the base's type is the result's; the exponent may be of another --- */
 
 typedef struct power {

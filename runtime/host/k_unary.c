@@ -144,6 +144,14 @@ static void run_f64(const unary *u, void *dst, const void *src, int64_t n) {
 #undef F
 }
 
+void tni_unary_real(uint32_t op, uint32_t dtype, float value, void *dst, const void *src, int64_t n) {
+  const unary u = {.op = op, .alpha = (double)value, .tanh_gelu = value != 0, .hot = tni_hot_get(), .dtype = dtype};
+  if (dtype == TN_DT_F64)
+    run_f64(&u, dst, src, n);
+  else
+    run_f32(&u, dst, src, n);
+}
+
 static void run_half(const unary *u, int64_t at, int64_t n) {
   float x[TNI_CHUNK], y[TNI_CHUNK];
   for (; n > 0; at += TNI_CHUNK, n -= TNI_CHUNK) {
