@@ -14,6 +14,7 @@ typedef struct collector {
   tni_claim *node; /* of the device being asked */
   uint32_t device;
   uint32_t groups_before;
+  bool is_host;
   const char *fault; /* first thing wrong with its answers */
   bool no_memory;
 } collector;
@@ -42,11 +43,20 @@ static tn_status copy_claim(collector *c, const tn_claim *in, tni_claim *out) {
   return TN_OK;
 }
 
+/* The host alone runs what has no dims before the run. */
+static bool waits_for_data(const collector *c, tn_id node) {
+  return !c->is_host && ((const tni_node *)c->view->nodes[node])->dynamic;
+}
+
 static tn_status on_node(void *ctx, tn_id node, const tn_claim *claim) {
   collector *c = ctx;
   if (node >= c->view->n_nodes) return fault(c, "a claim for a node that does not exist");
   if (c->node[node].verdict) return fault(c, "two claims for one node");
-  return copy_claim(c, claim, &c->node[node]);
+  tn_status st = copy_claim(c, claim, &c->node[node]);
+  if (st == TN_OK && waits_for_data(c, node) && c->node[node].verdict != TN_NO)
+    c->node[node] =
+        (tni_claim){.verdict = TN_NO, .reason = TN_WHY_SHAPE, .text = "only the run knows its dims; the host runs it"};
+  return st;
 }
 
 static tn_status add_group(tni_claims *cl, tni_arena *arena, const tni_group *g) {
@@ -70,6 +80,8 @@ static tn_status on_group(void *ctx, const tn_id *nodes, uint32_t n, const tn_cl
     for (uint32_t j = 0; j < i && n <= 64; j++)
       if (nodes[i] == nodes[j]) return fault(c, "a group that names a node twice");
   }
+  for (uint32_t i = 0; i < n; i++)
+    if (waits_for_data(c, nodes[i])) return TN_OK;
   tni_group g = {.device = c->device, .n_nodes = n};
   tn_status st = copy_claim(c, claim, &g.claim);
   if (st != TN_OK) return st;
@@ -132,8 +144,13 @@ tn_status tni_claims_collect(const tn_graph *view, const tni_dev *devs, uint32_t
   for (uint32_t d = 0; d < n_devs; d++) {
     out->node[d] = TNI_NEW_ARRAY(arena, tni_claim, view->n_nodes);
     if (!out->node[d]) return tni_fail_memory(err, NULL);
-    collector c = {
-        .view = view, .arena = arena, .claims = out, .node = out->node[d], .device = d, .groups_before = out->n_groups};
+    collector c = {.view = view,
+                   .arena = arena,
+                   .claims = out,
+                   .node = out->node[d],
+                   .device = d,
+                   .is_host = devs[d].is_host,
+                   .groups_before = out->n_groups};
     tn_status st = ask(&c, &devs[d], err);
     if (st != TN_OK) return st;
   }

@@ -14,6 +14,13 @@ typedef struct part {
   uint32_t *unit_of; /* [n_nodes]: first node of its accepted group, or itself */
 } part;
 
+/* What a node reads: its inputs, then what its subgraphs capture. */
+static uint32_t n_reads(const tn_node *n) { return n->n_in + ((const tni_node *)n)->n_captures; }
+
+static tn_id read_at(const tn_node *n, uint32_t i) {
+  return i < n->n_in ? n->in[i] : ((const tni_node *)n)->captures[i - n->n_in];
+}
+
 static void each_user(const part *p, tn_id node, void (*fn)(void *, tn_id), void *arg) {
   const tn_node *n = p->g->nodes[node];
   for (uint32_t o = 0; o < n->n_out; o++) {
@@ -105,8 +112,8 @@ static tn_status set_levels(part *p, uint32_t *level) {
     moved = false;
     for (tn_id n = 0; n < g->n_nodes; n++) {
       uint32_t lv = level[p->unit_of[n]], dev = p->out->device_of[n];
-      for (uint32_t i = 0; i < g->nodes[n]->n_in; i++) {
-        tn_id v = g->nodes[n]->in[i];
+      for (uint32_t i = 0; i < n_reads(g->nodes[n]); i++) {
+        tn_id v = read_at(g->nodes[n], i);
         tn_id from = v == TN_NONE ? TN_NONE : g->values[v]->producer;
         if (from == TN_NONE || from >= g->n_nodes) continue;
         uint32_t need = level[p->unit_of[from]] + (p->out->device_of[from] != dev);
@@ -154,7 +161,7 @@ static void add_state(const part *p, tni_cluster *c, tn_id v, uint8_t *listed) {
 static tn_status set_borders(part *p, tni_cluster *c, const uint32_t *cluster_of, uint32_t index, uint8_t *listed) {
   uint32_t n_in = 0, n_out = 0;
   for (uint32_t i = 0; i < c->n_nodes; i++) {
-    n_in += p->g->nodes[c->nodes[i]]->n_in;
+    n_in += n_reads(p->g->nodes[c->nodes[i]]);
     n_out += p->g->nodes[c->nodes[i]]->n_out;
   }
   c->inputs = TNI_NEW_ARRAY(p->arena, tn_id, n_in);
@@ -163,8 +170,8 @@ static tn_status set_borders(part *p, tni_cluster *c, const uint32_t *cluster_of
   if (!c->inputs || !c->outputs || !c->states) return TN_E_NO_MEMORY;
   for (uint32_t i = 0; i < c->n_nodes; i++) {
     const tn_node *n = p->g->nodes[c->nodes[i]];
-    for (uint32_t k = 0; k < n->n_in; k++) {
-      tn_id v = n->in[k];
+    for (uint32_t k = 0; k < n_reads(n); k++) {
+      tn_id v = read_at(n, k);
       if (v == TN_NONE || listed[v] || p->g->values[v]->kind == TN_VALUE_CONST) continue;
       if (p->g->values[v]->kind == TN_VALUE_STATE) {
         add_state(p, c, v, listed);

@@ -6,6 +6,7 @@ int main(void) {
   suite_claims();
   suite_partition();
   suite_program();
+  suite_taskgraph();
   suite_weight();
   CU_basic_set_mode(CU_BRM_VERBOSE);
   CU_basic_run_tests();

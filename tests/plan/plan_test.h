@@ -45,6 +45,7 @@ tn_status answer_table(fake *d, const tn_graph *g, const tn_claim_sink *sink, tn
 void suite_claims(void);
 void suite_partition(void);
 void suite_program(void);
+void suite_taskgraph(void);
 void suite_weight(void);
 
 #endif
