@@ -199,18 +199,22 @@ static tn_status read_cache(reader *r, const tni_yaml *y) {
 
 static tn_status read_numbers(reader *r, const tni_yaml *root) {
   const tni_yaml *threads = tni_yaml_get(root, "threads"), *max_seq = tni_yaml_get(root, "max_seq"),
+                 *chunk = tni_yaml_get(root, "prefill_chunk"), *bucket = tni_yaml_get(root, "bucket"),
                  *checked = tni_yaml_get(root, "checked");
   int64_t v = 0;
   tn_status st = threads ? tni_yaml_int(&r->doc, threads, "threads", 0, 1024, &v, r->err) : TN_OK;
   if (st == TN_OK) r->p->threads = (uint32_t)v;
   if (st == TN_OK && max_seq) st = tni_yaml_int(&r->doc, max_seq, "max_seq", 0, INT32_MAX, &r->p->max_seq, r->err);
+  if (st == TN_OK && chunk)
+    st = tni_yaml_int(&r->doc, chunk, "prefill_chunk", 0, INT32_MAX, &r->p->prefill_chunk, r->err);
+  if (st == TN_OK && bucket) st = tni_yaml_int(&r->doc, bucket, "bucket", 0, 65536, &r->p->bucket, r->err);
   if (st == TN_OK && checked) st = tni_yaml_bool(&r->doc, checked, "checked", &r->p->checked, r->err);
   return st;
 }
 
 static tn_status read_root(reader *r) {
-  static const char *const keys[] = {"plugins",     "phases", "require", "threads", "max_seq",
-                                     "plugin_path", "cache",  "checked", NULL};
+  static const char *const keys[] = {"plugins", "phases",  "require",       "threads", "max_seq", "plugin_path",
+                                     "cache",   "checked", "prefill_chunk", "bucket",  NULL};
   const tni_yaml *root = r->doc.root, *y;
   if (!root) return tni_yaml_fail(&r->doc, NULL, r->err, "the profile is empty");
   tn_status st = tni_yaml_want(&r->doc, root, TNI_YAML_MAP, "profile", r->err);
@@ -231,6 +235,7 @@ static tni_profile *new_profile(const char *file) {
   tni_profile *p = a ? TNI_NEW(a, tni_profile) : NULL;
   if (p) {
     p->arena = a;
+    p->prefill_chunk = 512;
     p->file = tni_arena_strdup(a, file);
     p->name = tni_path_stem(a, file);
     if (p->file && p->name) return p;

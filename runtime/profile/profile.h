@@ -12,12 +12,14 @@
  *                            # fall back to the host
  *   threads: 0               # 0: all processors that the process may use
  *   max_seq: 2048            # upper bound of context
+ *   prefill_chunk: 512       # most positions that one step of a prompt computes; 0: the whole prompt at once
+ *   bucket: 0                # lengths of the context are rounded up to a multiple; 0: nothing changes with the length
  *   plugin_path: [dir, ...]  # searched before the built-in path; relative to the profile's file
  *   cache: {dir: PATH, max_bytes: 8G}
  *   checked: false
  *
  * Paths are relative to the profile's folder and come out absolute. A phase that `phases` leaves out gets `plugins` in
- * their order. Limits: 64 plugins, 64 options each, 64 folders; threads 0..1024; max_seq 0..2^31-1. Sizes: 512M, 8G.
+ * their order. Limits: 64 plugins, 64 options each, 64 folders; threads 0..1024; max_seq, prefill_chunk 0..2^31-1; bucket 0..65536. Sizes: 512M, 8G.
  * A profile is immutable; any thread.
  */
 #ifndef TENON_PROFILE_PROFILE_H
@@ -53,6 +55,7 @@ typedef struct tni_profile {
   uint32_t n_prefill, n_decode, n_require;
   uint32_t threads;
   int64_t max_seq; /* 0: not said */
+  int64_t prefill_chunk, bucket;
   const char *const *plugin_path;
   uint32_t n_plugin_path;
   const char *cache_dir;    /* NULL: not said */

@@ -22,6 +22,7 @@
 #include "runtime/plugin/registry.h"
 #include "runtime/plugin/ticket.h"
 #include "runtime/profile/profile.h"
+#include "runtime/sched/roles.h"
 
 struct tn_runtime {
   tni_arena *arena;
@@ -93,6 +94,7 @@ struct tn_model {
   tni_arena *arena;
   tni_model *import;
   tni_graph *graph;
+  tni_roles roles;
   const char *path, *name;
   uint32_t flags;
   int64_t max_seq;
@@ -126,6 +128,8 @@ typedef struct tni_stask {
   tn_view **views; /* [n_uses + 1]; the last is the scratch */
   uint64_t scratch_bytes, scratch_room, scratch_offset;
   uint32_t scratch_align;
+  bool empty; /* writes nothing at these dims: not run (promise D16 of the ABI page) */
+  bool plain; /* a CPU task of a plugin, or the host, that touches host memory only */
 } tni_stask;
 
 typedef struct tni_sregion {
@@ -137,6 +141,30 @@ typedef struct tni_sregion {
   uint64_t buffer_bytes;
   bool mapped;
 } tni_sregion;
+
+/* One cache of a session. t.dims: the state's, with as many positions as there is room for. */
+typedef struct tni_sstate {
+  tni_tensor t;
+  uint64_t room;
+  void *present; /* what a plain run gave out */
+  uint64_t present_room;
+} tni_sstate;
+
+/* What a keeping session feeds to one input. */
+typedef struct tni_fed {
+  tn_tensor t; /* dims as last bound; data is `data` */
+  void *data;  /* malloc'd */
+  uint64_t room;
+} tni_fed;
+
+/* A session that keeps its caches (step.c). */
+typedef struct tni_keep {
+  int64_t batch, capacity, limit, max_step; /* capacity: limit in whole buckets */
+  int64_t length;                           /* positions in the caches */
+  struct tni_sexec *exec;                   /* prepared for what follows, or NULL */
+  int64_t total, rows;                      /* length of the context, rows of logits */
+  tni_fed *fed;                             /* [n_inputs] */
+} tni_keep;
 
 /* State of one session for one placement. */
 typedef struct tni_sexec {
@@ -167,6 +195,10 @@ struct tn_session {
   void (*trace)(void *user, const tn_trace_event *e);
   void *trace_user;
   const tn_tensor **inputs; /* [n_inputs], of the running call */
+  tni_sstate *states;       /* [n_states] of the graph, or NULL before the first use */
+  int64_t *dims;            /* [n_symbols], of the running call */
+  int64_t pos, valid;       /* what the STEP values of the caches say */
+  tni_keep *keep;           /* or NULL */
   struct tni_capture *capture;
   struct tni_inflight *inflight; /* of the engine item under way */
 };

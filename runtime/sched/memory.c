@@ -185,7 +185,8 @@ static tn_status write_steps(tn_session *s, tni_sexec *x, const int64_t *dims, t
   for (uint32_t i = 0; i < x->exec->n_regions; i++) {
     const tni_region *r = &x->exec->regions[i];
     tni_sregion *q = &x->regions[i];
-    if (r->kind != TNI_R_STEP) continue;
+    if (r->kind != TNI_R_STEP || r->value == s->model->graph->step_pos || r->value == s->model->graph->step_valid)
+      continue;
     tn_status st = tni_region_own(s, x, i, true, err);
     if (st == TN_OK) st = tni_step_write(s->model->graph, r->value, dims, x->exec->view.n_symbols, q->ptr, q->bytes);
     const char *name = tni_graph_value(s->model->graph, r->value)->pub.name;

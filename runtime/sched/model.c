@@ -78,6 +78,7 @@ static tn_status import_graph(tn_model *m, tn_error *err) {
   tni_pool_run_init(&run, m->rt->pool, NULL);
   const tni_passes_options opt = {.disabled = m->disabled, .n_disabled = m->n_disabled};
   st = tni_passes_run(m->graph, &opt, tni_host_eval, &run.run, &m->passes, err);
+  if (st == TN_OK) st = tni_roles_find(m->graph, m->arena, &m->roles, err);
   return st == TN_OK ? describe_io(m, err) : st;
 }
 

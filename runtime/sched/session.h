@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parts of a session: symbols from inputs (bind.c), memory for given dims (memory.c), tasks (session.c).
+ * Parts of a session: symbols from inputs (bind.c), memory for given dims (memory.c), tasks (task.c), plain runs
+ * (session.c), caches that are kept (state.c, step.c).
  */
 #ifndef TENON_SCHED_SESSION_H
 #define TENON_SCHED_SESSION_H
@@ -10,6 +11,20 @@
 /* dims[n_symbols] from the inputs of this call; -1 where nothing tells. Wrong ranks, dtypes and contradicting dims are
  * TN_E_INVALID naming the input. in[i] belongs to graph input i. */
 TN_MUST_CHECK tn_status tni_bind_symbols(const tn_model *m, const tn_tensor *const *in, int64_t *dims, tn_error *err);
+
+/* Inputs are matched and dims bound (s->inputs, s->dims): memory, plans and views of x, as far as dims or memory
+ * changed since its last run. */
+TN_MUST_CHECK tn_status tni_session_prepare(tn_session *s, tni_sexec *x, tn_error *err);
+/* Lengths into the STEP values of the caches, then all tasks in order. */
+TN_MUST_CHECK tn_status tni_session_tasks(tn_session *s, tni_sexec *x, tn_error *err);
+/* Graph output v, filled with memory of the session. */
+TN_MUST_CHECK tn_status tni_session_output(tn_session *s, tni_sexec *x, tn_id v, tn_tensor *out, tn_error *err);
+tni_sexec *tni_session_exec(tn_session *s, uint32_t phase);
+
+/* Plan and memory of task i for dims: a new args when the plan changed, args_set where only memory did. */
+TN_MUST_CHECK tn_status tni_task_attach(tn_session *s, tni_sexec *x, uint32_t i, const int64_t *dims, tn_error *err);
+TN_MUST_CHECK tn_status tni_task_run(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err);
+void tni_task_release(tni_sexec *x, uint32_t i);
 
 /* Sizes, offsets and buffers of every region for dims; writes STEP values. Host memory grows, never shrinks. */
 TN_MUST_CHECK tn_status tni_memory_plan(tn_session *s, tni_sexec *x, const int64_t *dims, tn_error *err);

@@ -31,6 +31,8 @@ static void test_full(void) {
       "require: [cpu-avx2-lut]\n"
       "threads: 3\n"
       "max_seq: 2048\n"
+      "prefill_chunk: 0\n"
+      "bucket: 64\n"
       "plugin_path: [plugins, /opt/p]\n"
       "cache: {dir: ../c, max_bytes: 8G}\n"
       "checked: true\n");
@@ -64,6 +66,8 @@ static void test_full(void) {
   CU_ASSERT_STRING_EQUAL(p->require[0], "cpu-avx2-lut");
   CU_ASSERT_EQUAL(p->threads, 3);
   CU_ASSERT_EQUAL(p->max_seq, 2048);
+  CU_ASSERT_EQUAL(p->prefill_chunk, 0);
+  CU_ASSERT_EQUAL(p->bucket, 64);
   CU_ASSERT_EQUAL_FATAL(p->n_plugin_path, 2);
   CU_ASSERT_STRING_EQUAL(p->plugin_path[0], "/etc/t/plugins");
   CU_ASSERT_STRING_EQUAL(p->plugin_path[1], "/opt/p");
@@ -80,6 +84,8 @@ static void test_defaults(void) {
   CU_ASSERT_PTR_NULL(p->cache_dir);
   CU_ASSERT_EQUAL(p->cache_max_bytes, 0);
   CU_ASSERT_EQUAL(p->max_seq, 0);
+  CU_ASSERT_EQUAL(p->prefill_chunk, 512);
+  CU_ASSERT_EQUAL(p->bucket, 0);
   CU_ASSERT_FALSE(p->checked);
   tni_profile_destroy(p);
 

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The caches of a session: memory, and the user's view of it.
+ *
+ * Every cache of the graph (tni_gstate) is one allocation, row-major in the order of the state's dims with `rows` in
+ * place of the sequence. A plain run loads the caller's past into it, and gives present out of it; a session that keeps
+ * its caches (step.c) does neither.
+ */
+#ifndef TENON_SCHED_STATE_H
+#define TENON_SCHED_STATE_H
+
+#include "runtime/sched/internal.h"
+
+/* Room for `rows` positions at these dims (batch and the like count, the sequence does not). What the caches hold is
+ * lost where they grow. exact: not a byte more than asked for. */
+TN_MUST_CHECK tn_status tni_states_fit(tn_session *s, const int64_t *dims, int64_t rows, bool exact, tn_error *err);
+/* Bytes of all caches at dims with `rows` positions. */
+TN_MUST_CHECK tn_status tni_states_bytes(const tn_model *m, const int64_t *dims, int64_t rows, uint64_t *bytes,
+                                         tn_error *err);
+void tni_states_release(tn_session *s);
+/* Points the STATE regions of x at the memory, with its strides. *moved: some pointed elsewhere before. */
+void tni_states_attach(tn_session *s, tni_sexec *x, bool *moved);
+/* The caller's past tensors (s->inputs) into the caches. */
+TN_MUST_CHECK tn_status tni_states_load(tn_session *s, tn_error *err);
+/* The present output of cache k with `rows` positions, copied into memory of the session. */
+TN_MUST_CHECK tn_status tni_states_present(tn_session *s, uint32_t k, int64_t rows, tn_tensor *out, tn_error *err);
+/* Rows before this run, and with it, as the STEP values of the caches have them. */
+TN_MUST_CHECK tn_status tni_states_lengths(const tn_model *m, const int64_t *dims, int64_t *pos, int64_t *valid,
+                                           tn_error *err);
+
+/* What step.c holds. */
+void tni_keep_release(tn_session *s);
+
+/* The cache that a graph value is past or present of; TN_NONE. */
+uint32_t tni_state_of_past(const tni_graph *g, tn_id v);
+uint32_t tni_state_of_present(const tni_graph *g, tn_id v);
+
+#endif

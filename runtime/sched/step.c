@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A session that keeps its caches (row TL5). Everything that depends on lengths is done when a length changes: the dims
+ * of the inputs, or the context's length, which is rounded up to a bucket (the whole capacity where no device asks for
+ * one). In between a step copies its few input numbers, writes two lengths and runs its tasks.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/checked.h"
+#include "runtime/sched/session.h"
+#include "runtime/sched/state.h"
+
+int tn_model_has_cache(const tn_model *m) { return m->roles.why_not == NULL; }
+
+int64_t tn_session_length(const tn_session *s) { return s->keep ? s->keep->length : 0; }
+
+/* --- what the session feeds -------------------------------------------------------------------------------------- */
+
+static tn_status grow(tni_fed *f, uint64_t bytes, const char *name, tn_error *err) {
+  if (bytes <= f->room && f->data) return TN_OK;
+  void *p = calloc(1, bytes ? bytes : 1);
+  if (!p) return tni_fail_memory(err, name);
+  if (f->data) memcpy(p, f->data, f->room < bytes ? f->room : bytes);
+  free(f->data);
+  f->data = p;
+  f->room = bytes;
+  f->t.data = p;
+  return TN_OK;
+}
+
+static uint64_t elem(const tn_tensor *t) { return tni_dtype_bits(t->dtype) / 8; }
+
+static void put_ones(void *dst, uint32_t dtype, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    switch (dtype) {
+      case TN_DT_I64:
+        ((int64_t *)dst)[i] = 1;
+        break;
+      case TN_DT_I32:
+        ((int32_t *)dst)[i] = 1;
+        break;
+      case TN_DT_F32:
+        ((float *)dst)[i] = 1;
+        break;
+      default:
+        ((uint8_t *)dst)[i] = 1;
+    }
+  }
+}
+
+/* dtypes that put_ones knows. */
+static bool can_be_ones(uint32_t dtype) {
+  return dtype == TN_DT_I64 || dtype == TN_DT_I32 || dtype == TN_DT_F32 || dtype == TN_DT_BOOL || dtype == TN_DT_U8 ||
+         dtype == TN_DT_I8;
+}
+
+/* A context input [batch, total]: rows move to their new distance; entries from `length` on are 0. */
+static tn_status lay_context(const tni_keep *k, tni_fed *f, int64_t total, tn_error *err) {
+  const size_t e = elem(&f->t);
+  const int64_t before = f->t.dims[1], kept = k->length < total ? k->length : total;
+  tn_status st = grow(f, (uint64_t)(k->batch * k->capacity) * e, f->t.name, err);
+  if (st != TN_OK || before == total) return st;
+  char *p = f->data;
+  for (int64_t i = 0; i < k->batch; i++) {
+    const int64_t b = total > before ? k->batch - 1 - i : i;
+    memmove(p + (size_t)(b * total) * e, p + (size_t)(b * before) * e, (size_t)kept * e);
+    memset(p + (size_t)(b * total + kept) * e, 0, (size_t)(total - kept) * e);
+  }
+  f->t.dims[1] = total;
+  f->t.bytes = (uint64_t)(k->batch * total) * e;
+  return TN_OK;
+}
+
+/* The entries of this step's positions, from the caller or ones. */
+static void put_context(const tni_keep *k, tni_fed *f, const tn_tensor *in, int64_t n) {
+  const size_t e = elem(&f->t);
+  for (int64_t b = 0; b < k->batch; b++) {
+    char *at = (char *)f->data + (size_t)(b * f->t.dims[1] + k->length) * e;
+    if (in)
+      memcpy(at, (const char *)in->data + (size_t)(b * n) * e, (size_t)n * e);
+    else
+      put_ones(at, f->t.dtype, n);
+  }
+}
+
+static void clear_context(const tn_session *s) {
+  const tni_keep *k = s->keep;
+  for (uint32_t i = 0; i < s->model->n_inputs; i++) {
+    const tni_fed *f = &k->fed[i];
+    if (s->model->roles.kinds[i] != TNI_IN_CONTEXT || !f->data) continue;
+    const size_t e = elem(&f->t);
+    for (int64_t b = 0; b < k->batch; b++)
+      memset((char *)f->data + (size_t)(b * f->t.dims[1] + k->length) * e, 0, (size_t)(f->t.dims[1] - k->length) * e);
+  }
+}
+
+/* --- keep -------------------------------------------------------------------------------------------------------- */
+
+/* Dims of a past input: constants, the batch, and the length on its axis. */
+static void set_past_dims(const tn_session *s, uint32_t i, int64_t length) {
+  const tni_graph *g = s->model->graph;
+  const tni_gstate *st = &g->states[tni_state_of_past(g, g->inputs[i])];
+  tn_tensor *t = &s->keep->fed[i].t;
+  for (uint32_t a = 0; a < t->rank; a++)
+    if (a == st->axis)
+      t->dims[a] = length;
+    else if (!tni_ex_is_const(g->exprs, tni_graph_value(g, g->inputs[i])->pub.dims[a], &t->dims[a]))
+      t->dims[a] = s->keep->batch;
+}
+
+static tn_status make_fed(tn_session *s, tn_error *err) {
+  const tn_model *m = s->model;
+  tni_keep *k = s->keep;
+  k->fed = TNI_NEW_ARRAY(s->mem, tni_fed, m->n_inputs);
+  if (!k->fed) return tni_fail_memory(err, m->path);
+  for (uint32_t i = 0; i < m->n_inputs; i++) {
+    const tni_value *v = tni_graph_value(m->graph, m->graph->inputs[i]);
+    tn_tensor *t = &k->fed[i].t;
+    *t = (tn_tensor){.h = TN_HDR(tn_tensor), .name = v->pub.name, .dtype = v->pub.dtype, .rank = v->pub.rank};
+    if (m->roles.kinds[i] == TNI_IN_CACHED) {
+      t->data = s; /* never read: the caches are the session's */
+      t->bytes = UINT64_MAX;
+    }
+    if (m->roles.kinds[i] != TNI_IN_CONTEXT) continue;
+    t->dims[0] = k->batch;
+    if (!can_be_ones(t->dtype))
+      return tni_fail(err, TN_E_UNSUPPORTED, t->name, "input '%s' is %s, which has no ones here", t->name,
+                      tni_dtype_name(t->dtype));
+    tn_status st = lay_context(k, &k->fed[i], 0, err);
+    if (st != TN_OK) return st;
+  }
+  return TN_OK;
+}
+
+static int64_t rounded(int64_t n, int64_t to) { return to > 1 ? (n + to - 1) / to * to : n; }
+
+/* Length of the context that a step up to `valid` is run at. */
+static int64_t total_for(const tn_session *s, int64_t valid) {
+  const tni_keep *k = s->keep;
+  if (s->model->roles.exact) return valid;
+  const int64_t bucket = s->model->rt->profile->bucket;
+  return bucket ? rounded(valid, bucket) : k->capacity;
+}
+
+/* Symbols for n positions per sequence at a context of `total`, from the inputs' dims as they would be. */
+static tn_status bind_lengths(tn_session *s, int64_t n, int64_t total, int64_t rows, tn_error *err) {
+  const tni_graph *g = s->model->graph;
+  tni_keep *k = s->keep;
+  for (uint32_t i = 0; i < s->model->n_inputs; i++) {
+    s->inputs[i] = &k->fed[i].t;
+    if (s->model->roles.kinds[i] == TNI_IN_CACHED) set_past_dims(s, i, total - n);
+    if (s->model->roles.kinds[i] != TNI_IN_CONTEXT) continue;
+    tn_status st = lay_context(k, &k->fed[i], total, err);
+    if (st != TN_OK) return st;
+  }
+  tn_status st = tni_bind_symbols(s->model, s->inputs, s->dims, err);
+  if (st == TN_OK && g->rows_symbol != TN_NONE) s->dims[g->rows_symbol] = rows ? rows : n;
+  return st;
+}
+
+/* Dims that the arena is planned for before the first step: nothing but the step's and the context's length counts. */
+static tn_status reserve(tn_session *s, tn_error *err) {
+  const tni_graph *g = s->model->graph;
+  tni_keep *k = s->keep;
+  const int64_t n = k->max_step;
+  for (uint32_t i = 0; i < s->model->n_inputs; i++) {
+    if (s->model->roles.kinds[i] != TNI_IN_PLAIN) continue;
+    const tni_value *v = tni_graph_value(g, g->inputs[i]);
+    tn_tensor *t = &k->fed[i].t;
+    uint64_t bytes = elem(t);
+    for (uint32_t a = 0; a < t->rank; a++) {
+      if (!tni_ex_is_const(g->exprs, v->pub.dims[a], &t->dims[a]))
+        t->dims[a] = v->pub.dims[a] == s->model->roles.step ? n : k->batch;
+      bytes *= (uint64_t)t->dims[a];
+    }
+    t->bytes = bytes;
+    tn_status st = grow(&k->fed[i], bytes, t->name, err);
+    if (st != TN_OK) return st;
+  }
+  tn_status st = bind_lengths(s, n, total_for(s, k->capacity), 1, err);
+  if (st == TN_OK) st = tni_states_fit(s, s->dims, k->capacity, true, err);
+  for (uint32_t i = 0; st == TN_OK && i < s->model->n_execs; i++) st = tni_memory_plan(s, &s->execs[i], s->dims, err);
+  return st;
+}
+
+static tn_status check_keep(const tn_session *s, const tni_keep *k, tn_error *err) {
+  const tn_model *m = s->model;
+  if (m->roles.why_not) return tni_fail(err, TN_E_UNSUPPORTED, m->path, "%s", m->roles.why_not);
+  if (s->keep) return tni_fail(err, TN_E_INVALID, m->path, "the session keeps its caches already");
+  if (k->batch < 1 || k->capacity < 1 || k->max_step < 1 || k->max_step > k->capacity)
+    return tni_fail(err, TN_E_INVALID, m->path, "batch %lld, capacity %lld and max_step %lld make no session",
+                    (long long)k->batch, (long long)k->capacity, (long long)k->max_step);
+  return TN_OK;
+}
+
+tn_status tn_session_keep(tn_session *s, const tn_keep_opts *o, tn_error *err) {
+  tn_keep_opts mine = {0};
+  if (o) memcpy(&mine, o, o->h.size < sizeof mine ? o->h.size : sizeof mine);
+  tni_keep k = {.batch = mine.batch ? mine.batch : 1, .capacity = mine.capacity ? mine.capacity : s->model->max_seq};
+  const int64_t chunk = s->model->rt->profile->prefill_chunk;
+  k.max_step = mine.max_step ? mine.max_step : chunk && chunk < k.capacity ? chunk : k.capacity;
+  k.limit = k.capacity;
+  tn_status st = check_keep(s, &k, err);
+  if (st != TN_OK) return st;
+  if (!s->model->roles.exact) k.capacity = rounded(k.capacity, s->model->rt->profile->bucket);
+  s->keep = TNI_NEW(s->mem, tni_keep);
+  if (!s->keep) return tni_fail_memory(err, s->model->path);
+  *s->keep = k;
+  st = make_fed(s, err);
+  if (st == TN_OK) st = reserve(s, err);
+  return st;
+}
+
+void tni_keep_release(tn_session *s) {
+  for (uint32_t i = 0; s->keep && s->keep->fed && i < s->model->n_inputs; i++) free(s->keep->fed[i].data);
+}
+
+/* --- step -------------------------------------------------------------------------------------------------------- */
+
+/* The caller's tensors against the last step's dims. *same: nothing but data is new. */
+static tn_status read_inputs(const tn_session *s, const tn_tensor *const *in, int64_t *n, bool *same, tn_error *err) {
+  const tn_model *m = s->model;
+  const tn_tensor *x = in[m->roles.input];
+  if (!x || x->rank <= m->roles.axis)
+    return tni_fail(err, TN_E_INVALID, m->inputs[m->roles.input]->name, "input '%s' is missing or of another rank",
+                    m->inputs[m->roles.input]->name);
+  *n = x->dims[m->roles.axis];
+  *same = true;
+  for (uint32_t i = 0; i < m->n_inputs; i++) {
+    const tn_tensor *t = in[i], *fed = &s->keep->fed[i].t;
+    const uint8_t kind = m->roles.kinds[i];
+    if (kind == TNI_IN_CACHED ? t != NULL : kind == TNI_IN_PLAIN && !t)
+      return tni_fail(err, TN_E_INVALID, fed->name, t ? "'%s' is the session's" : "input '%s' is missing", fed->name);
+    if (!t) continue;
+    if (t->rank != fed->rank || t->dtype != fed->dtype || (t->bytes && !t->data))
+      return tni_fail(err, TN_E_INVALID, fed->name, "input '%s' is %s of rank %u; the model takes %s of rank %u",
+                      fed->name, tni_dtype_name(t->dtype), t->rank, tni_dtype_name(fed->dtype), fed->rank);
+    if (kind == TNI_IN_CONTEXT) {
+      if (t->dims[0] != s->keep->batch || t->dims[1] != *n)
+        return tni_fail(err, TN_E_INVALID, fed->name, "input '%s' takes the entries of this step, [%lld, %lld]",
+                        fed->name, (long long)s->keep->batch, (long long)*n);
+      if (t->bytes < (uint64_t)(s->keep->batch * *n) * elem(fed))
+        return tni_fail(err, TN_E_INVALID, fed->name, "input '%s' has too few bytes", fed->name);
+      continue;
+    }
+    *same = *same && memcmp(t->dims, fed->dims, t->rank * sizeof *t->dims) == 0;
+  }
+  return TN_OK;
+}
+
+static tn_status take_plain(tni_fed *f, const tn_tensor *in, tn_error *err) {
+  int64_t count;
+  uint64_t bytes;
+  if (tni_dims_count(in->dims, in->rank, &count) != TN_OK || tni_dtype_bytes(in->dtype, count, &bytes) != TN_OK ||
+      in->bytes < bytes)
+    return tni_fail(err, TN_E_INVALID, f->t.name, "input '%s' has %llu bytes, fewer than its shape takes", f->t.name,
+                    (unsigned long long)in->bytes);
+  tn_status st = grow(f, bytes, f->t.name, err);
+  if (st != TN_OK) return st;
+  memcpy(f->t.dims, in->dims, in->rank * sizeof *in->dims);
+  f->t.bytes = bytes;
+  if (bytes) memcpy(f->data, in->data, bytes);
+  return TN_OK;
+}
+
+static tn_status take_inputs(const tn_session *s, const tn_tensor *const *in, tn_error *err) {
+  tn_status st = TN_OK;
+  for (uint32_t i = 0; st == TN_OK && i < s->model->n_inputs; i++)
+    if (s->model->roles.kinds[i] == TNI_IN_PLAIN) st = take_plain(&s->keep->fed[i], in[i], err);
+  return st;
+}
+
+static void write_context(const tn_session *s, const tn_tensor *const *in, int64_t n) {
+  for (uint32_t i = 0; i < s->model->n_inputs; i++)
+    if (s->model->roles.kinds[i] == TNI_IN_CONTEXT) put_context(s->keep, &s->keep->fed[i], in[i], n);
+}
+
+static tn_status outputs(tn_session *s, tni_sexec *x, tn_tensor *const *out, tn_error *err) {
+  const tni_graph *g = s->model->graph;
+  tn_status st = TN_OK;
+  for (uint32_t i = 0; st == TN_OK && i < g->n_outputs; i++) {
+    if (!out[i]) continue;
+    if (tni_state_of_present(g, g->outputs[i]) != TN_NONE)
+      return tni_fail(err, TN_E_INVALID, s->model->outputs[i]->name, "'%s' is the session's",
+                      s->model->outputs[i]->name);
+    st = tni_session_output(s, x, g->outputs[i], out[i], err);
+  }
+  return st;
+}
+
+static tn_status check_room(const tni_keep *k, int64_t n, tn_error *err) {
+  if (n < 1) return tni_fail(err, TN_E_INVALID, NULL, "a step of %lld positions", (long long)n);
+  if (n > k->max_step)
+    return tni_fail(err, TN_E_LIMIT, NULL, "%lld positions in one step; the session takes %lld", (long long)n,
+                    (long long)k->max_step);
+  if (n > k->limit - k->length)
+    return tni_fail(err, TN_E_LIMIT, NULL, "%lld positions after %lld; the caches hold %lld", (long long)n,
+                    (long long)k->length, (long long)k->limit);
+  return TN_OK;
+}
+
+/* rows as the graph counts them: without the symbol all are computed, and there is one case less to tell apart. */
+static int64_t rows_of(const tn_session *s, uint32_t rows, int64_t n) {
+  return s->model->graph->rows_symbol == TN_NONE || !rows ? n : 1;
+}
+
+static tn_status prepare(tn_session *s, tni_sexec *x, int64_t n, int64_t rows, bool same, tn_error *err) {
+  tni_keep *k = s->keep;
+  const int64_t total = total_for(s, k->length + n);
+  if (same && x->ready && total == k->total && rows == k->rows && x == k->exec) return TN_OK;
+  tn_status st = bind_lengths(s, n, total, rows, err);
+  if (st == TN_OK) st = tni_session_prepare(s, x, err);
+  k->total = total;
+  k->rows = rows;
+  k->exec = st == TN_OK ? x : NULL;
+  return st;
+}
+
+tn_status tn_session_step(tn_session *s, uint32_t phase, const tn_tensor *const *in, tn_tensor *const *out,
+                          uint32_t rows, tn_error *err) {
+  tni_keep *k = s->keep;
+  tn_error local;
+  int64_t n = 0;
+  bool same = false;
+  if (!err) {
+    tni_error_init(&local);
+    err = &local;
+  }
+  if (!k) return tni_fail(err, TN_E_INVALID, s->model->path, "tn_session_keep comes first");
+  tn_status st = read_inputs(s, in, &n, &same, err);
+  if (st == TN_OK) st = check_room(k, n, err);
+  if (st == TN_OK) st = take_inputs(s, in, err);
+  tni_sexec *x = tni_session_exec(s, phase);
+  if (st == TN_OK) st = prepare(s, x, n, rows_of(s, rows, n), same, err);
+  if (st != TN_OK) {
+    k->exec = NULL; /* what was taken so far may not be what was prepared for */
+    return st;
+  }
+  write_context(s, in, n);
+  s->pos = k->length;
+  s->valid = k->length + n;
+  st = tni_session_tasks(s, x, err);
+  if (st == TN_OK) st = outputs(s, x, out, err);
+  if (st == TN_OK)
+    k->length += n;
+  else
+    clear_context(s);
+  return st;
+}
+
+/* --- verbs ------------------------------------------------------------------------------------------------------- */
+
+tn_status tn_session_truncate(tn_session *s, int64_t n, tn_error *err) {
+  if (!s->keep || n < 0 || n > s->keep->length)
+    return tni_fail(err, TN_E_INVALID, s->model->path, "cannot keep %lld of %lld positions", (long long)n,
+                    (long long)tn_session_length(s));
+  s->keep->length = n;
+  clear_context(s);
+  return TN_OK;
+}
+
+/* Rows [0, n) of one cache, whatever stands before its sequence axis. */
+static void copy_rows(const tni_tensor *to, const tni_tensor *from, uint32_t axis, int64_t n) {
+  int64_t outer = 1;
+  size_t row = tni_dtype_bits(to->dtype) / 8;
+  for (uint32_t i = 0; i < axis; i++) outer *= to->dims[i];
+  for (uint32_t i = axis + 1; i < to->rank; i++) row *= (size_t)to->dims[i];
+  for (int64_t o = 0; o < outer; o++)
+    memcpy((char *)to->data + (size_t)(o * to->dims[axis]) * row,
+           (const char *)from->data + (size_t)(o * from->dims[axis]) * row, (size_t)n * row);
+}
+
+tn_status tn_session_share(tn_session *dst, const tn_session *src, int64_t n, tn_error *err) {
+  const tn_model *m = dst->model;
+  if (!dst->keep || !src->keep || m != src->model || dst->keep->batch != src->keep->batch)
+    return tni_fail(err, TN_E_INVALID, m->path, "the sessions do not keep caches of one model and batch");
+  if (n < 0 || n > src->keep->length || n > dst->keep->limit)
+    return tni_fail(err, TN_E_INVALID, m->path, "cannot share %lld of %lld positions", (long long)n,
+                    (long long)src->keep->length);
+  if (dst == src) return tn_session_truncate(dst, n, err);
+  for (uint32_t k = 0; k < m->graph->n_states; k++)
+    copy_rows(&dst->states[k].t, &src->states[k].t, tni_graph_value(m->graph, m->graph->states[k].in)->pub.state->axis,
+              n);
+  for (uint32_t i = 0; i < m->n_inputs; i++) {
+    if (m->roles.kinds[i] != TNI_IN_CONTEXT) continue;
+    tni_fed *to = &dst->keep->fed[i];
+    const tni_fed *from = &src->keep->fed[i];
+    const size_t e = elem(&to->t);
+    if (to->t.dims[1] < n) {
+      tn_status st = lay_context(dst->keep, to, n, err);
+      if (st != TN_OK) return st;
+      dst->keep->exec = NULL;
+    }
+    for (int64_t b = 0; b < dst->keep->batch; b++)
+      memcpy((char *)to->data + (size_t)(b * to->t.dims[1]) * e,
+             (const char *)from->data + (size_t)(b * from->t.dims[1]) * e, (size_t)n * e);
+  }
+  dst->keep->length = n;
+  clear_context(dst);
+  return TN_OK;
+}

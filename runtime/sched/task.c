@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One task of a session: its plan for the dims, its memory, its run.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/plugin/check.h"
+#include "runtime/plugin/fpmode.h"
+#include "runtime/sched/reference.h"
+#include "runtime/sched/session.h"
+
+static bool computes_reference(const tn_session *s, const tni_etask *e, const tni_exec *x) {
+  return (s->model->flags & TN_MODEL_REFERENCE) && !x->programs[e->program].dev->is_host;
+}
+
+/* --- plans and views ------------------------------------------------------------------------------------------- */
+
+static void drop_args(const tni_dev *d, tni_stask *t) {
+  if (t->args) d->device->args_free(t->args);
+  t->args = NULL;
+}
+
+/* The plan of this task for dims: one of the last few, or a new one in place of the longest unused. */
+static tn_status get_plan(tn_session *s, tni_sexec *x, uint32_t i, const int64_t *dims, tn_plan **out, tn_error *err) {
+  const tni_etask *e = &x->exec->tasks[i];
+  const tni_program *p = &x->exec->programs[e->program];
+  tni_stask *t = &x->tasks[i];
+  uint32_t n = x->exec->view.n_symbols, victim = 0;
+  for (uint32_t k = 0; k < TNI_PLANS_PER_TASK; k++) {
+    tni_plan_slot *ps = &t->plans[k];
+    bool same = ps->plan != NULL;
+    for (uint32_t v = 0; same && v < n; v++)
+      same = !(e->info->symbols & (1ull << (v < 63 ? v : 63))) || ps->key[v] == dims[v];
+    if (same) {
+      ps->used = ++s->tick;
+      *out = ps->plan;
+      return TN_OK;
+    }
+    if (t->plans[victim].plan && (!ps->plan || ps->used < t->plans[victim].used)) victim = k;
+  }
+  tni_plan_slot *ps = &t->plans[victim];
+  if (!ps->key && !(ps->key = TNI_NEW_ARRAY(s->mem, int64_t, n + 1))) return tni_fail_memory(err, e->label);
+  if (ps->plan) {
+    if (t->plan == ps->plan) {
+      drop_args(p->dev, t);
+      t->plan = NULL;
+    }
+    p->dev->device->unbind(ps->plan);
+    ps->plan = NULL;
+  }
+  tn_dims d = {.h = TN_HDR(tn_dims), .v = dims, .n = n};
+  tn_status st = p->dev->device->bind(p->program, e->task, &d, &ps->plan, err);
+  if (st == TN_OK && !ps->plan) st = tni_fail(err, TN_E_INTERNAL, p->dev->name, "no plan");
+  if (st != TN_OK) {
+    tni_fail(err, st, p->dev->name, "no reason given");
+    tni_error_prefix(err, "plugin '%s' cannot bind '%s'", p->dev->name, e->label);
+    return st;
+  }
+  memcpy(ps->key, dims, n * sizeof *dims);
+  ps->used = ++s->tick;
+  *out = ps->plan;
+  return TN_OK;
+}
+
+static void fill_views(const tni_sexec *x, uint32_t i) {
+  const tni_etask *e = &x->exec->tasks[i];
+  tni_stask *t = &x->tasks[i];
+  for (uint32_t u = 0; u < e->info->n_uses; u++) {
+    uint32_t r = e->regions[u];
+    if (r == TN_NONE) {
+      *t->views[u] = x->exec->attached[e->program][e->info->uses[u].slot].view;
+      continue;
+    }
+    const tni_sregion *q = &x->regions[r];
+    *t->views[u] = (tn_view){.h = TN_HDR(tn_view),
+                             .buffer = q->buffer,
+                             .ptr = q->ptr,
+                             .bytes = q->bytes,
+                             .dims = q->dims,
+                             .strides = q->strides,
+                             .dtype = q->dtype,
+                             .rank = q->rank};
+  }
+  *t->views[e->info->n_uses] = (tn_view){
+      .h = TN_HDR(tn_view), .ptr = (char *)x->arena + t->scratch_offset, .bytes = t->scratch_bytes, .dtype = TN_DT_U8};
+}
+
+static bool is_empty(const tni_sexec *x, uint32_t i) {
+  const tni_etask *e = &x->exec->tasks[i];
+  bool writes = false;
+  for (uint32_t u = 0; u < e->info->n_uses; u++) {
+    if (e->regions[u] == TN_NONE || !(e->info->uses[u].access & (TN_WRITE | TN_APPEND))) continue;
+    writes = true;
+    if (x->regions[e->regions[u]].bytes) return false;
+  }
+  return writes;
+}
+
+/* Nothing to own, to wait for or to compare: run() is all there is to it. */
+static bool is_plain(const tn_session *s, const tni_sexec *x, uint32_t i) {
+  const tni_etask *e = &x->exec->tasks[i];
+  for (uint32_t u = 0; u < e->info->n_uses; u++)
+    if (e->regions[u] != TN_NONE && x->exec->regions[e->regions[u]].device != TN_NONE) return false;
+  return e->info->engine == 0 && !computes_reference(s, e, x->exec);
+}
+
+/* New memory for a task: a new args when the plan changed, args_set where only a pointer or the dims of a view did. */
+tn_status tni_task_attach(tn_session *s, tni_sexec *x, uint32_t i, const int64_t *dims, tn_error *err) {
+  const tni_etask *e = &x->exec->tasks[i];
+  const tni_dev *d = x->exec->programs[e->program].dev;
+  tni_stask *t = &x->tasks[i];
+  tn_plan *plan = NULL;
+  tn_status st = TN_OK;
+  t->empty = is_empty(x, i);
+  t->plain = is_plain(s, x, i);
+  if (t->empty) return TN_OK;
+  for (uint32_t u = 0; st == TN_OK && e->info->engine == 0 && u < e->info->n_uses; u++)
+    if (e->regions[u] != TN_NONE) st = tni_region_own(s, x, e->regions[u], true, err); /* a CPU task gets no NULL */
+  if (st != TN_OK) return st;
+  fill_views(x, i);
+  if (computes_reference(s, e, x->exec)) return TN_OK;
+  tni_devlock_lock(d->lock);
+  st = get_plan(s, x, i, dims, &plan, err);
+  if (st == TN_OK && plan == t->plan && t->args) {
+    for (uint32_t u = 0; st == TN_OK && u <= e->info->n_uses; u++)
+      st = d->device->args_set(t->args, u, t->views[u], err);
+  } else if (st == TN_OK) {
+    drop_args(d, t);
+    t->plan = plan;
+    st = d->device->args(plan, (const tn_view *const *)t->views, e->info->n_uses + 1, &t->args, err);
+  }
+  tni_devlock_unlock(d->lock);
+  if (st == TN_OK) return TN_OK;
+  tni_fail(err, st, d->name, "no reason given");
+  tni_error_prefix(err, "plugin '%s' cannot attach memory to '%s'", d->name, e->label);
+  return st;
+}
+
+/* --- tasks ----------------------------------------------------------------------------------------------------- */
+
+static void trace_task(const tn_session *s, const tni_etask *e, int64_t start, int64_t end, uint64_t bytes,
+                       uint32_t clock) {
+  if (!s->trace) return;
+  tn_trace_event ev = {.h = TN_HDR(tn_trace_event),
+                       .track = e->track,
+                       .name = e->label,
+                       .start = start,
+                       .end = end,
+                       .bytes = bytes,
+                       .step = s->step,
+                       .clock = clock};
+  s->trace(s->trace_user, &ev);
+}
+
+static uint64_t task_bytes(const tni_stask *t, const tni_etask *e) {
+  uint64_t n = 0;
+  for (uint32_t u = 0; u < e->info->n_uses; u++) n += t->views[u]->bytes;
+  return n;
+}
+
+static tn_status run_cpu(tn_session *s, const tni_dev *d, const tni_etask *e, tni_stask *t, tn_error *err) {
+  uint64_t before = tni_fpmode_get();
+  tn_error why;
+  tni_error_init(&why);
+  tn_status st = d->device->run(t->plan, t->args, &s->run.run, &why);
+  if (st != TN_OK) st = tni_plugin_result(d->name, e->label, st, &why, err);
+  if (tni_fpmode_get() == before) return st;
+  tni_fpmode_put(before);
+  return tni_fail(err, TN_E_INTERNAL, d->name, "plugin '%s' changed the floating-point mode in '%s'", d->name,
+                  e->label);
+}
+
+#define ENGINE_TIMEOUT_NS INT64_C(60000000000)
+
+static tni_inflight *get_inflight(tn_session *s) {
+  if (s->inflight) return s->inflight;
+  tni_inflight *f = calloc(1, sizeof *f);
+  if (f && tni_waker_init(&f->waker) != TN_OK) {
+    free(f);
+    f = NULL;
+  }
+  return s->inflight = f;
+}
+
+/* One item at a time. What timed out is left behind on purpose: the plugin may still complete it. */
+static tn_status run_engine(tn_session *s, const tni_dev *d, const tni_etask *e, tni_stask *t, tn_error *err) {
+  tni_inflight *f = get_inflight(s);
+  if (!f) return tni_fail_memory(err, e->label);
+  tni_ticket_init(&f->ticket, &f->waker, &s->model->rt->log, e->track);
+  tn_item item = {.h = TN_HDR(tn_item), .plan = t->plan, .args = t->args, .ticket = &f->ticket, .ready = tni_now_ns()};
+  const tn_item *items[] = {&item};
+  bool blocking = d->device->caps->engines[e->info->engine - 1]->flags & TN_ENGINE_BLOCKING;
+  tni_ticket_arm(&f->ticket);
+  tn_error why;
+  tni_error_init(&why);
+  pthread_mutex_lock(&d->lock->submit);
+  tn_status st = d->device->submit(d->device, e->info->engine, items, 1, blocking ? &s->run.run : NULL, &why);
+  pthread_mutex_unlock(&d->lock->submit);
+  if (st != TN_OK) {
+    if (!tni_ticket_disarm(&f->ticket)) s->inflight = NULL;
+    return tni_plugin_result(d->name, e->label, st, &why, err);
+  }
+  st = tni_ticket_wait(&f->ticket, ENGINE_TIMEOUT_NS, err);
+  if (st != TN_OK) {
+    s->inflight = NULL;
+    return st;
+  }
+  const tn_times *times = &f->ticket.times;
+  if (times->end > times->start) trace_task(s, e, times->start, times->end, task_bytes(t, e), times->clock);
+  return tni_plugin_result(d->name, e->label, f->ticket.status, &f->ticket.error, err);
+}
+
+/* The CPU's regions are mapped for CPU tasks and handed back for the engine's. */
+static tn_status own_regions(tn_session *s, tni_sexec *x, uint32_t i, bool cpu, tn_error *err) {
+  const tni_etask *e = &x->exec->tasks[i];
+  const tni_dev *d = x->exec->programs[e->program].dev;
+  for (uint32_t u = 0; u < e->info->n_uses; u++) {
+    uint32_t r = e->regions[u];
+    if (r == TN_NONE || x->exec->regions[r].device == TN_NONE) continue;
+    void *before = x->regions[r].ptr;
+    tn_status st = tni_region_own(s, x, r, cpu, err);
+    if (st != TN_OK) return st;
+    if (x->regions[r].ptr == before && x->tasks[i].views[u]->ptr == before) continue;
+    x->tasks[i].views[u]->ptr = x->regions[r].ptr;
+    if (!x->tasks[i].args) continue;
+    tni_devlock_lock(d->lock);
+    st = d->device->args_set(x->tasks[i].args, u, x->tasks[i].views[u], err);
+    tni_devlock_unlock(d->lock);
+    if (st != TN_OK) return st;
+  }
+  return TN_OK;
+}
+
+static tn_status run_any(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err) {
+  const tni_etask *e = &x->exec->tasks[i];
+  const tni_dev *d = x->exec->programs[e->program].dev;
+  tni_stask *t = &x->tasks[i];
+  bool reference = computes_reference(s, e, x->exec);
+  tn_status st = own_regions(s, x, i, e->info->engine == 0 || reference, err);
+  int64_t start = tni_now_ns();
+  if (st == TN_OK && reference)
+    st = tni_reference_task(s, x, i, err);
+  else if (st == TN_OK)
+    st = e->info->engine == 0 ? run_cpu(s, d, e, t, err) : run_engine(s, d, e, t, err);
+  if (st == TN_OK && (e->info->engine == 0 || reference)) trace_task(s, e, start, tni_now_ns(), task_bytes(t, e), 0);
+  if (st == TN_OK && s->capture && !d->is_host) {
+    st = own_regions(s, x, i, true, err);
+    if (st == TN_OK) st = tni_capture_task(s, x, i, err);
+  }
+  if (st != TN_OK) tni_fail(err, st, e->label, "'%s' failed without a reason", e->label);
+  return st;
+}
+
+tn_status tni_task_run(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err) {
+  tni_stask *t = &x->tasks[i];
+  if (t->empty) return TN_OK;
+  if (!t->plain || s->trace || s->capture) return run_any(s, x, i, err);
+  const tni_etask *e = &x->exec->tasks[i];
+  return run_cpu(s, x->exec->programs[e->program].dev, e, t, err);
+}
+
+void tni_task_release(tni_sexec *x, uint32_t i) {
+  const tni_dev *d = x->exec->programs[x->exec->tasks[i].program].dev;
+  tni_devlock_lock(d->lock);
+  drop_args(d, &x->tasks[i]);
+  for (uint32_t k = 0; k < TNI_PLANS_PER_TASK; k++)
+    if (x->tasks[i].plans[k].plan) d->device->unbind(x->tasks[i].plans[k].plan);
+  tni_devlock_unlock(d->lock);
+}
