@@ -107,6 +107,18 @@ tn_expr tni_match_last_dim(const tni_graph *g, tn_id v) {
   return x->pub.dims[x->pub.rank - 1];
 }
 
+bool tni_match_perm(const tni_node *n, uint32_t rank, int64_t *perm) {
+  const int64_t *v;
+  if (!n || !n->op || n->pub.op != TN_OP_TRANSPOSE || rank > TN_MAX_RANK) return false;
+  const uint32_t len = tni_attr_ints(&n->pub, "perm", &v);
+  if (v && len != rank) return false;
+  for (uint32_t d = 0; d < rank; d++) {
+    perm[d] = v ? v[d] : (int64_t)(rank - 1 - d);
+    if (perm[d] < 0 || perm[d] >= rank) return false;
+  }
+  return true;
+}
+
 bool tni_match_reduces_last(const tni_graph *g, const tni_node *n) {
   const tni_value *x = tni_match_value(g, tni_match_in(n, 0)), *axes = tni_match_value(g, tni_match_in(n, 1));
   int64_t count, axis;
@@ -211,6 +223,16 @@ tn_id tni_build_elems(tni_graph *g, const tn_expr *elems, uint32_t n) {
 }
 
 /* --- writing --- */
+
+tn_id tni_build_op(tni_graph *g, const tni_build_node *b, uint32_t dtype, uint32_t rank, const tn_expr *dims,
+                   tn_error *err) {
+  const tn_id v = tni_graph_add_value(g, "", TN_VALUE_ACT, dtype);
+  if (v == TN_NONE || tni_value_set_dims(g, v, rank, dims) != TN_OK) return TN_NONE;
+  return tni_graph_add_node(g, "", b->domain, b->type, b->version, b->in, b->n_in, &v, 1, b->attr, b->n_attr, NULL,
+                            err) == TN_OK
+             ? v
+             : TN_NONE;
+}
 
 tn_status tni_build_in_place(tni_graph *g, tni_node *last, const tni_build_node *b, tn_error *err) {
   last->dead = true;

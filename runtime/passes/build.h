@@ -41,6 +41,8 @@ bool tni_match_with_near(const tni_graph *g, const tni_node *n, double want, tn_
 bool tni_match_same_shape(const tni_graph *g, tn_id a, tn_id b);
 /* The last dim of v, or TNI_EXPR_NONE. */
 tn_expr tni_match_last_dim(const tni_graph *g, tn_id v);
+/* n is a Transpose of `rank` axes; perm is filled in. */
+bool tni_match_perm(const tni_node *n, uint32_t rank, int64_t *perm);
 /* n (a reduction) reduces over the last axis alone and keeps it. */
 bool tni_match_reduces_last(const tni_graph *g, const tni_node *n);
 
@@ -70,6 +72,10 @@ typedef struct tni_build_node {
   uint32_t n_attr;
 } tni_build_node;
 
+/* A new node that makes one fresh value of these dims (rank TNI_RANK_UNKNOWN: inference will tell). TN_NONE: without
+ * memory. */
+tn_id tni_build_op(tni_graph *g, const tni_build_node *b, uint32_t dtype, uint32_t rank, const tn_expr *dims,
+                   tn_error *err);
 /* `last` dies; the new node has its name and makes its outputs. An input that is TN_NONE is absent. */
 TN_MUST_CHECK tn_status tni_build_in_place(tni_graph *g, tni_node *last, const tni_build_node *b, tn_error *err);
 /* A copy of `last` that reads `to` as its input i takes its place. */

@@ -57,5 +57,7 @@ TN_MUST_CHECK tn_status tni_pass_silu(tni_graph *g, uint32_t *n, tn_error *err);
 TN_MUST_CHECK tn_status tni_pass_attention(tni_graph *g, uint32_t *n, tn_error *err);
 /* RotaryEmbedding (23) from x * cos + rotate_half(x) * sin. */
 TN_MUST_CHECK tn_status tni_pass_rotary(tni_graph *g, uint32_t *n, tn_error *err);
+/* Attention and RotaryEmbedding in 3D form; past and present inside Attention. */
+TN_MUST_CHECK tn_status tni_pass_heads(tni_graph *g, uint32_t *n, tn_error *err);
 
 #endif

@@ -49,24 +49,13 @@ static tn_status merge_reshapes(pass *p, tni_node *n) {
 
 /* --- transposes --- */
 
-static bool perm_of(const tni_node *n, uint32_t rank, int64_t *perm) {
-  const int64_t *v;
-  const uint32_t len = tni_attr_ints(&n->pub, "perm", &v);
-  if (rank > TN_MAX_RANK || (v && len != rank)) return false;
-  for (uint32_t d = 0; d < rank; d++) {
-    perm[d] = v ? v[d] : (int64_t)(rank - 1 - d);
-    if (perm[d] < 0 || perm[d] >= rank) return false;
-  }
-  return true;
-}
-
 static tn_status merge_transposes(pass *p, tni_node *n) {
   const tni_node *before = tni_match_node(p->g, n->pub.in[0], TN_OP_TRANSPOSE);
   const tni_value *y = p->g->values[n->pub.out[0]];
   tni_build_node b = {.type = "Transpose", .version = 13, .n_in = 1, .n_attr = 1};
   int64_t first[TN_MAX_RANK], then[TN_MAX_RANK], both[TN_MAX_RANK];
   const uint32_t rank = y->pub.rank;
-  if (!before || y->elems || !perm_of(before, rank, first) || !perm_of(n, rank, then)) return TN_OK;
+  if (!before || y->elems || !tni_match_perm(before, rank, first) || !tni_match_perm(n, rank, then)) return TN_OK;
   for (uint32_t d = 0; d < rank; d++) both[d] = first[then[d]];
   b.in[0] = before->pub.in[0];
   b.attr[0] = tni_build_ints("perm", both, rank);

@@ -35,6 +35,7 @@ static const struct pass {
     {"gelu", tni_pass_gelu, true, RECOGNISE},
     {"silu", tni_pass_silu, true, RECOGNISE},
     /* stage SHAPE: heads, mask, cache, last_rows */
+    {"heads", tni_pass_heads, false, SHAPE},
     /* stage FUSE: siblings, chain */
     {"lift", tni_lift_shape_values, false, RECOGNISE},
     {"dce", dce, false, RECOGNISE}, /* one line each */

@@ -48,11 +48,11 @@ static const form forms[] = {
      "ku=Unsqueeze k1 #2; ke=Expand ku #1,1,2,1,8; kr=Reshape ke #0,2,-1,8; y=Attention q kr vv {scale=1 softcap=0}"},
     /* one head without an axis of its own */
     {"t=Transpose z {perm=0,2,1}; s=MatMul x t; m=Div s 2; p=Softmax m {axis=2}; y=MatMul p x",
-     "y=Attention x z x {scale=0.5 softcap=0}"},
+     "y=Attention x z x {scale=0.5 softcap=0} heads=1/1"},
     {"t=Transpose z3 {perm=1,2,0}; m=MatMul x t; p=Softmax m {axis=2}; y=MatMul p v3",
-     "?=Transpose z3 {perm=1,0,2}; y=Attention x ? v3 {scale=1 softcap=0}"},
+     "?=Transpose z3 {perm=1,0,2}; y=Attention x ? v3 {scale=1 softcap=0} heads=1/1"},
     {"t=Transpose z {perm=0,2,1}; s=MatMul x t; m=Add s m2; p=Softmax m {axis=2}; y=MatMul p x",
-     "y=Attention x z x m2 {scale=1 softcap=0}"},
+     "y=Attention x z x m2 {scale=1 softcap=0} heads=1/1"},
     {"t=Transpose z {perm=0,2,1}; s=MatMul x t; m=Add s m3; p=Softmax m {axis=2}; y=MatMul p x", ""},
     /* something else */
     {KT "m=MatMul q t; p=Softmax m {axis=2}; y=MatMul p vv", ""},

@@ -9,17 +9,20 @@
 #include "runtime/host/device.h"
 #include "tests/shape/table.h"
 
-enum { MAX_VALUES = 128, TEXT = 1024, B = 2, S = 3 };
+enum { MAX_VALUES = 128, MAX_OUTPUTS = 4, TEXT = 1536, NAMES = 32, B = 2, S = 3, PAST = 5 };
 
 static const struct {
   const char *name, *word;
-} inputs[] = {{"x", "f32[b,s,8]"},    {"z", "f32[b,s,8]"},    {"q", "f32[b,2,s,8]"},   {"h", "f16[b,s,8]"},
-              {"i", "i32[b,s]"},      {"l", "i64[b,s]"},      {"o", "f32[1,s,8]"},     {"a", "f32[b,s,1]"},
-              {"kk", "f32[b,2,t,8]"}, {"vv", "f32[b,2,t,8]"}, {"k1", "f32[b,1,t,8]"},  {"v1", "f32[b,1,t,8]"},
-              {"kl", "f32[b,t,2,8]"}, {"kq", "f32[b,2,s,8]"}, {"q8", "f32[b,2,8,t]"},  {"w4", "f32[b,2,s,12]"},
-              {"mm", "f32[b,1,s,t]"}, {"mq", "f32[b,1,s,1]"}, {"bm", "bool[b,1,s,t]"}, {"fr", "f32[b,s,4]"},
-              {"fs", "f32[b,s,4]"},   {"f1", "f32[1,s,4]"},   {"z3", "f32[t,b,8]"},    {"v3", "f32[b,t,8]"},
-              {"m2", "f32[s,s]"},     {"m3", "f32[1,s,s]"}};
+} inputs[] = {
+    {"x", "f32[b,s,8]"},       {"z", "f32[b,s,8]"},       {"q", "f32[b,2,s,8]"},       {"h", "f16[b,s,8]"},
+    {"i", "i32[b,s]"},         {"l", "i64[b,s]"},         {"o", "f32[1,s,8]"},         {"a", "f32[b,s,1]"},
+    {"kk", "f32[b,2,t,8]"},    {"vv", "f32[b,2,t,8]"},    {"k1", "f32[b,1,t,8]"},      {"v1", "f32[b,1,t,8]"},
+    {"kl", "f32[b,t,2,8]"},    {"kq", "f32[b,2,s,8]"},    {"q8", "f32[b,2,8,t]"},      {"w4", "f32[b,2,s,12]"},
+    {"mm", "f32[b,1,s,t]"},    {"mq", "f32[b,1,s,1]"},    {"bm", "bool[b,1,s,t]"},     {"fr", "f32[b,s,4]"},
+    {"fs", "f32[b,s,4]"},      {"f1", "f32[1,s,4]"},      {"z3", "f32[t,b,8]"},        {"v3", "f32[b,t,8]"},
+    {"m2", "f32[s,s]"},        {"m3", "f32[1,s,s]"},      {"pk", "f32[b,2,past,4]"},   {"pv", "f32[b,2,past,4]"},
+    {"pl", "f32[b,past,2,4]"}, {"pt", "f32[b,2,4,past]"}, {"px", "f32[b,2,past,4]"},   {"py", "f32[b,2,past,4]"},
+    {"po", "f32[b,2,o,4]"},    {"ps", "f32[past,b,2,4]"}, {"mp", "f32[b,1,s,past+s]"}, {"mb", "bool[b,1,1,past+s]"}};
 static const struct {
   const char *name;
   uint32_t dtype, rank;
@@ -54,6 +57,8 @@ static void add_constant(tni_graph *g, const char *name, uint32_t dtype, uint32_
   CU_ASSERT_EQUAL(tni_value_set_tensor(g, tni_graph_add_value(g, name, TN_VALUE_CONST, dtype), &t, NULL), TN_OK);
 }
 
+static bool is_new(const char *op) { return strcmp(op, "Attention") == 0 || strcmp(op, "RotaryEmbedding") == 0; }
+
 static void add_literal(tni_graph *g, const char *word) {
   if (word[0] == '#') {
     int64_t list[8], n = 0;
@@ -79,35 +84,40 @@ static void need(tni_graph *g, const char *word) {
   if (tni_graph_find(g, word) == TN_NONE) add_literal(g, word);
 }
 
-/* "out=Op in in {attrs}" */
+/* "out,out=Op in in {attrs}"; before '!': a graph output. */
 static void add_statement(tni_graph *g, char *s, char *out, tn_error *err) {
   char *eq = strchr(s, '='), *brace = strchr(s, '{'), attrs[64] = "", operands[128] = "", *save = NULL;
   if (brace) {
     snprintf(attrs, sizeof attrs, "%.*s", (int)strcspn(brace + 1, "}"), brace + 1);
     *brace = 0;
   }
-  snprintf(out, 16, "%.*s", (int)(eq - s), s);
+  snprintf(out, NAMES, "%.*s", (int)(eq - s), s);
   char *op = strtok_r(eq + 1, " ", &save);
   for (char *p; (p = strtok_r(NULL, " ", &save));) {
-    need(g, p);
+    if (strcmp(p, "-") != 0) need(g, p);
     strcat(strcat(operands, p), " ");
   }
-  CU_ASSERT_EQUAL(add_op(g, op, 18, operands, out, attrs, err), TN_OK);
+  for (char *p = out; *p; p++) *p = *p == ',' ? ' ' : *p;
+  CU_ASSERT_EQUAL(add_op(g, op, is_new(op) ? 25 : 18, operands, out, attrs, err), TN_OK);
+  out[strcspn(out, " ")] = 0;
 }
 
 static tni_graph *build(const char *text, tn_error *err) {
   tni_graph *g = NULL;
-  char copy[TEXT], out[16], *save = NULL;
-  tn_id in[MAX_VALUES];
-  uint32_t n_in = 0;
+  char copy[TEXT], out[NAMES], *save = NULL;
+  tn_id in[MAX_VALUES], outputs[MAX_OUTPUTS];
+  uint32_t n_in = 0, n_out = 0;
   snprintf(copy, sizeof copy, "%s", text);
   CU_ASSERT_EQUAL_FATAL(tni_graph_create(NULL, "t", &g, err), TN_OK);
-  for (char *s = strtok_r(copy, ";", &save); s; s = strtok_r(NULL, ";", &save))
-    add_statement(g, s + strspn(s, " "), out, err);
+  for (char *s = strtok_r(copy, ";", &save); s; s = strtok_r(NULL, ";", &save)) {
+    s += strspn(s, " ");
+    add_statement(g, s + (*s == '!'), out, err);
+    if (*s == '!' && n_out < MAX_OUTPUTS - 1) outputs[n_out++] = tni_graph_find(g, out);
+  }
   for (uint32_t i = 0; i < g->n_values; i++)
     if (g->values[i]->pub.kind == TN_VALUE_INPUT) in[n_in++] = i;
-  tn_id y = tni_graph_find(g, out);
-  CU_ASSERT_EQUAL(tni_graph_set_io(g, in, n_in, &y, 1), TN_OK);
+  outputs[n_out++] = tni_graph_find(g, out);
+  CU_ASSERT_EQUAL(tni_graph_set_io(g, in, n_in, outputs, n_out), TN_OK);
   CU_ASSERT_EQUAL(tni_graph_finish(g, err), TN_OK);
   CU_ASSERT_EQUAL(tni_infer_graph(g, err), TN_OK);
   return g;
@@ -116,8 +126,9 @@ static tni_graph *build(const char *text, tn_error *err) {
 /* --- text --- */
 
 static const char *operand_name(const tni_graph *g, tn_id id, uint32_t n_before) {
-  const tni_value *v = g->values[id];
+  const tni_value *v = tni_graph_value(g, id);
   float f = 0;
+  if (id == TN_NONE) return "-";
   if (id < n_before) return v->pub.name;
   if (v->pub.kind == TN_VALUE_ACT) return "?";
   if (v->pub.kind == TN_VALUE_STEP) return "step";
@@ -138,9 +149,14 @@ static void print_attrs(const tni_node *n, char *out) {
   if (n->pub.op == TN_OP_ATTENTION)
     snprintf(one, sizeof one, " {scale=%g softcap=%g}", tni_attr_f(&n->pub, "scale", 0),
              tni_attr_f(&n->pub, "softcap", 0));
+  const int64_t heads = tni_attr_i(&n->pub, "q_num_heads", tni_attr_i(&n->pub, "num_heads", 0));
   if (n->pub.op == TN_OP_ROTARY_EMBEDDING)
     snprintf(one, sizeof one, " {dim=%d}", (int)tni_attr_i(&n->pub, "rotary_embedding_dim", 0));
   strcat(out, one);
+  if (heads) {
+    snprintf(one, sizeof one, " heads=%d/%d", (int)heads, (int)tni_attr_i(&n->pub, "kv_num_heads", heads));
+    strcat(out, one);
+  }
   uint32_t len = tni_attr_ints(&n->pub, "perm", &perm);
   for (uint32_t i = 0; i < len; i++) {
     snprintf(one, sizeof one, "%s%d%s", i ? "," : " {perm=", (int)perm[i], i + 1 == len ? "}" : "");
@@ -154,7 +170,9 @@ static void print(const tni_graph *g, uint32_t n_before, char *out) {
     const tni_node *n = g->nodes[i];
     if (n->dead) continue;
     if (*out) strcat(out, "; ");
-    strcat(strcat(strcat(out, operand_name(g, n->pub.out[0], n_before)), "="), n->type);
+    for (uint32_t k = 0; k < n->pub.n_out; k++)
+      strcat(strcat(out, k ? "," : ""), operand_name(g, n->pub.out[k], n_before));
+    strcat(strcat(out, "="), n->type);
     for (uint32_t k = 0; k < n->pub.n_in; k++) strcat(strcat(out, " "), operand_name(g, n->pub.in[k], n_before));
     print_attrs(n, out);
   }
@@ -163,8 +181,10 @@ static void print(const tni_graph *g, uint32_t n_before, char *out) {
 /* --- numbers --- */
 
 static void find_sizes(const tni_graph *g, int64_t *sizes) {
-  for (uint32_t i = 0; i < tni_ex_n_symbols(g->exprs); i++)
-    sizes[i] = strcmp(tni_ex_symbol_name(g->exprs, i), "b") == 0 ? B : S;
+  for (uint32_t i = 0; i < tni_ex_n_symbols(g->exprs); i++) {
+    const char *name = tni_ex_symbol_name(g->exprs, i);
+    sizes[i] = strcmp(name, "b") == 0 ? B : strcmp(name, "past") == 0 || strcmp(name, "o") == 0 ? PAST : S;
+  }
 }
 
 static void give(const tni_graph *g, tn_id id, const int64_t *sizes, uint32_t n_sizes, tni_arena *a, tni_tensor *t) {
@@ -184,8 +204,8 @@ static void give(const tni_graph *g, tn_id id, const int64_t *sizes, uint32_t n_
     CU_ASSERT_EQUAL(tni_step_write(g, id, sizes, n_sizes, t->data, t->bytes), TN_OK);
 }
 
-/* The graph's output for b = 2, s = 3, on arena a. */
-static tni_tensor evaluate(const tni_graph *g, tni_arena *a) {
+/* The graph's outputs for b = 2, past = o = 5, other symbols 3, on arena a. */
+static void evaluate(const tni_graph *g, tni_arena *a, tni_tensor *outputs) {
   static tni_tensor t[MAX_VALUES];
   int64_t sizes[16] = {0};
   tn_error err;
@@ -197,13 +217,16 @@ static tni_tensor evaluate(const tni_graph *g, tni_arena *a) {
   for (uint32_t i = 0; i < g->n_nodes; i++) {
     const tni_node *n = g->nodes[i];
     const tni_tensor *in[8];
+    tni_tensor out[MAX_OUTPUTS];
     if (n->dead) continue;
-    for (uint32_t k = 0; k < n->pub.n_in; k++) in[k] = &t[n->pub.in[k]];
-    tn_status st = tni_host_eval(NULL, n, in, n->pub.n_in, &t[n->pub.out[0]], 1, a, &err);
+    for (uint32_t k = 0; k < n->pub.n_in; k++) in[k] = n->pub.in[k] == TN_NONE ? NULL : &t[n->pub.in[k]];
+    tn_status st = tni_host_eval(NULL, n, in, n->pub.n_in, out, n->pub.n_out, a, &err);
     CU_ASSERT_EQUAL(st, TN_OK);
     if (st != TN_OK) printf("\n  %s: %s\n", n->type, err.message);
+    for (uint32_t k = 0; k < n->pub.n_out; k++)
+      if (n->pub.out[k] != TN_NONE) t[n->pub.out[k]] = out[k];
   }
-  return t[g->outputs[0]];
+  for (uint32_t i = 0; i < g->n_outputs; i++) outputs[i] = t[g->outputs[i]];
 }
 
 static double at(const tni_tensor *t, int64_t i) {
@@ -247,10 +270,14 @@ static void run_form(const form *f, pass_fn pass, double tolerance) {
   CU_ASSERT_TRUE(ok);
   if (!ok)
     printf("\n  %s\n  gives    %s\n  expected %s (fired %u) %s\n", f->before, text, expected, fired, err.message);
-  tni_tensor x = evaluate(plain, a), y = evaluate(g, a);
-  ok = same_numbers(&x, &y, tolerance);
-  CU_ASSERT_TRUE(ok);
-  if (!ok) printf("\n  %s: other numbers\n", f->before);
+  tni_tensor x[MAX_OUTPUTS], y[MAX_OUTPUTS];
+  evaluate(plain, a, x);
+  evaluate(g, a, y);
+  for (uint32_t i = 0; i < g->n_outputs; i++) {
+    ok = same_numbers(&x[i], &y[i], tolerance);
+    CU_ASSERT_TRUE(ok);
+    if (!ok) printf("\n  %s: other numbers in output %u\n", f->before, i);
+  }
   tni_arena_destroy(a);
   tni_graph_destroy(g);
   tni_graph_destroy(plain);
