@@ -70,10 +70,11 @@ TN_API void tn_free(void *p);
 
 /* --- model ------------------------------------------------------------------------------------------------------- */
 
+enum { TN_DEFAULT_MAX_SEQ = 2048 };
 typedef struct tn_model_opts {
   tn_hdr h;
   uint32_t flags, reserved; /* TN_MODEL_* */
-  int64_t max_seq;          /* 0: what the profile says */
+  int64_t max_seq;          /* 0: what the profile says; language models then take TN_DEFAULT_MAX_SEQ at most */
   /* Dims for the memory statement: n_dims symbol names and values. Copied. */
   const char *const *dim_names;
   const int64_t *dim_values;
@@ -170,6 +171,8 @@ TN_API TN_MUST_CHECK tn_status tn_session_keep(tn_session *s, const tn_keep_opts
  * reached, or n > max_step. A step that fails changes nothing. */
 TN_API TN_MUST_CHECK tn_status tn_session_step(tn_session *s, uint32_t phase, const tn_tensor *const *in,
                                                tn_tensor *const *out, uint32_t rows, tn_error *err);
+/* Most positions of one step. */
+TN_API int64_t tn_session_max_step(const tn_session *s);
 /* Positions in the caches. */
 TN_API int64_t tn_session_length(const tn_session *s);
 /* Forgets all positions from n on. TN_E_INVALID: there are not so many. */
@@ -197,7 +200,7 @@ TN_API void tn_session_trace(tn_session *s, void (*fn)(void *user, const tn_trac
 typedef struct tn_lm_opts {
   tn_hdr h;
   uint32_t model_flags, reserved; /* TN_MODEL_* */
-  int64_t max_seq;                /* 0: profile, then config.json */
+  int64_t max_seq;                /* 0: profile, then config.json, at most TN_DEFAULT_MAX_SEQ */
 } tn_lm_opts;
 
 typedef struct tn_gen_params {

@@ -9,7 +9,7 @@
 #include "runtime/base/half.h"
 #include "runtime/llm/lm.h"
 
-static bool mem_grow(tni_mem *m, size_t bytes) {
+bool tni_mem_grow(tni_mem *m, size_t bytes) {
   if (bytes <= m->cap && m->v) return true;
   size_t cap = m->cap ? m->cap : 256;
   while (cap < bytes)
@@ -35,7 +35,8 @@ static tn_status init(tn_chat *c, tn_error *err) {
     for (int32_t d = 0; d < x->rank; d++) c->in[i].dims[d] = x->dims[d] < 0 ? 1 : x->dims[d];
     c->in_ptr[i] = &c->in[i];
   }
-  return tn_session_create(c->lm->model, &c->session, err);
+  tn_status st = tn_session_create(c->lm->model, &c->session, err);
+  return st == TN_OK && tn_model_has_cache(c->lm->model) ? tni_chat_keep(c, err) : st;
 }
 
 tn_status tn_chat_create(tn_lm *lm, tn_chat **out, tn_error *err) {
@@ -60,6 +61,7 @@ void tn_chat_destroy(tn_chat *c) {
   free(c->in);
   free(c->in_ptr);
   free(c->out);
+  free(c->out_ptr);
   free(c->logits.v);
   free(c->history);
   free(c);
@@ -74,7 +76,10 @@ void tn_chat_trace(tn_chat *c, void (*fn)(void *user, const tn_trace_event *e), 
   tn_session_trace(c->session, fn, user);
 }
 
-void tn_chat_reset(tn_chat *c) { c->n = c->fed = 0; }
+void tn_chat_reset(tn_chat *c) {
+  c->n = c->fed = 0;
+  if (c->kept) (void)!tn_session_truncate(c->session, 0, NULL);
+}
 
 /* Tokens the model knows; 0: not said. */
 static int64_t vocabulary(const tn_lm *lm) {
@@ -110,9 +115,9 @@ tn_status tni_chat_append(tn_chat *c, const int32_t *ids, size_t n, tn_error *er
 
 /* --- one step ----------------------------------------------------------------------------------------------------- */
 
-static void put_ints(void *dst, tn_dtype dt, size_t n, const int32_t *src, int64_t base, int64_t slope) {
+void tni_put_ints(void *dst, tn_dtype dt, size_t n, const int32_t *src, int64_t base) {
   for (size_t i = 0; i < n; i++) {
-    int64_t v = src ? src[i] : base + slope * (int64_t)i;
+    int64_t v = src ? src[i] : base + (int64_t)i;
     if (dt == TN_DT_I64)
       ((int64_t *)dst)[i] = v;
     else if (dt == TN_DT_I32)
@@ -120,6 +125,10 @@ static void put_ints(void *dst, tn_dtype dt, size_t n, const int32_t *src, int64
     else
       ((uint8_t *)dst)[i] = (uint8_t)v;
   }
+}
+
+static void put_ones(void *dst, tn_dtype dt, size_t n) {
+  for (size_t i = 0; i < n; i++) tni_put_ints((char *)dst + i * tni_lm_elem_bytes(dt), dt, 1, NULL, 1);
 }
 
 static tn_status fill(tn_chat *c, uint32_t i, size_t past, size_t n, tn_error *err) {
@@ -133,25 +142,25 @@ static tn_status fill(tn_chat *c, uint32_t i, size_t past, size_t n, tn_error *e
     for (uint32_t d = 0; d < t->rank; d++)
       if (!tni_mul_size(bytes, (size_t)t->dims[d], &bytes)) return tni_fail_memory(err, t->name);
     /* With a past the memory is there and full: the last step put it there. */
-    if (past == 0 && !mem_grow(m, 1)) return tni_fail_memory(err, t->name);
+    if (past == 0 && !tni_mem_grow(m, 1)) return tni_fail_memory(err, t->name);
   } else {
-    if (!tni_mul_size(len, tni_lm_elem_bytes(t->dtype), &bytes) || !mem_grow(m, bytes))
+    if (!tni_mul_size(len, tni_lm_elem_bytes(t->dtype), &bytes) || !tni_mem_grow(m, bytes))
       return tni_fail_memory(err, t->name);
     t->dims[t->rank - 1] = (int64_t)len;
   }
   switch (in->role) {
     case TNI_IN_IDS:
-      put_ints(m->v, t->dtype, n, c->history + past, 0, 0);
+      tni_put_ints(m->v, t->dtype, n, c->history + past, 0);
       break;
     case TNI_IN_MASK:
-      put_ints(m->v, t->dtype, len, NULL, 1, 0);
+      put_ones(m->v, t->dtype, len);
       break;
     case TNI_IN_POSITIONS:
     case TNI_IN_CACHE_POSITION:
-      put_ints(m->v, t->dtype, n, NULL, (int64_t)past, 1);
+      tni_put_ints(m->v, t->dtype, n, NULL, (int64_t)past);
       break;
     case TNI_IN_USE_CACHE:
-      put_ints(m->v, t->dtype, 1, NULL, past > 0, 0);
+      tni_put_ints(m->v, t->dtype, 1, NULL, past > 0);
       break;
     case TNI_IN_PAST:
       break;
@@ -188,10 +197,20 @@ static tn_status keep_present(tn_chat *c, size_t total, tn_error *err) {
       }
       tn_status st = check_present(&c->in[i], o, io->in[i].axis, total, err);
       if (st != TN_OK) return st;
-      if (!mem_grow(&c->feed[i], o->bytes)) return tni_fail_memory(err, o->name);
+      if (!tni_mem_grow(&c->feed[i], o->bytes)) return tni_fail_memory(err, o->name);
     }
   }
   return TN_OK;
+}
+
+void tni_logits_to_f32(const tn_tensor *o, size_t have, size_t want, size_t vocab, float *dst) {
+  const size_t first = (have - want) * vocab, n = want * vocab;
+  if (o->dtype == TN_DT_F32) {
+    memcpy(dst, (const float *)o->data + first, n * sizeof *dst);
+    return;
+  }
+  const uint16_t *h = (const uint16_t *)o->data + first;
+  for (size_t i = 0; i < n; i++) dst[i] = o->dtype == TN_DT_F16 ? tni_f16_to_f32(h[i]) : tni_bf16_to_f32(h[i]);
 }
 
 /* [1, S, V], or [1, V] from models that give the last row only. */
@@ -213,11 +232,9 @@ static tn_status read_logits(tn_chat *c, size_t n, bool last_only, const float *
   *vocab = v;
   *logits = (const float *)(const void *)data;
   if (o->dtype == TN_DT_F32) return TN_OK;
-  if (!mem_grow(&c->logits, want * v * sizeof(float))) return tni_fail_memory(err, "logits");
-  const uint16_t *h = (const uint16_t *)(const void *)data;
-  float *f = c->logits.v;
-  for (size_t i = 0; i < want * v; i++) f[i] = o->dtype == TN_DT_F16 ? tni_f16_to_f32(h[i]) : tni_bf16_to_f32(h[i]);
-  *logits = f;
+  if (!tni_mem_grow(&c->logits, want * v * sizeof(float))) return tni_fail_memory(err, "logits");
+  tni_logits_to_f32(o, have, want, v, c->logits.v);
+  *logits = c->logits.v;
   return TN_OK;
 }
 
@@ -248,6 +265,7 @@ static tn_status run(tn_chat *c, uint32_t phase, tn_error *err) {
 tn_status tni_chat_step(tn_chat *c, bool last_only, const float **logits, size_t *rows, size_t *vocab, tn_error *err) {
   const tni_lm_io *io = &c->lm->io;
   bool cached = io->n_past > 0;
+  if (c->kept) return tni_chat_keep_step(c, last_only, logits, rows, vocab, err);
   size_t past = cached ? c->fed : 0, n = c->n - past;
   if (c->n == c->fed) return tni_fail(err, TN_E_INVALID, "ids", "there is no token to run");
   uint32_t phase = n > 1 || past == 0 ? TN_PHASE_PREFILL : TN_PHASE_DECODE;

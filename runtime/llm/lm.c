@@ -61,7 +61,8 @@ static tn_status load(tn_lm *lm, tn_runtime *rt, const char *path, const tn_lm_o
   if (st != TN_OK) return st;
   int64_t max = tn_model_max_seq(lm->model);
   lm->context = lm->config.context ? lm->config.context : INT32_MAX;
-  if (max > 0 && max < lm->context) lm->context = max;
+  if (max <= 0) max = TN_DEFAULT_MAX_SEQ;
+  if (max < lm->context) lm->context = max;
   return tni_lm_io_read(lm->model, &lm->io, err);
 }
 

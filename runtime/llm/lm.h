@@ -3,9 +3,10 @@
  * Inside of tn_lm and tn_chat: what a model's inputs and outputs mean (lm_io.c), one step over the public session API
  * (chat.c), and the loop above it (generate.c).
  *
- * A step feeds tokens [fed, fed + n) of the history. With a cache, the present.* outputs are copied into memory of the
- * chat that grows geometrically and become the next past; without one, the whole history is run again. A failed step
- * changes nothing.
+ * A step feeds tokens [fed, fed + n) of the history, and a failed step changes nothing. Where the session can keep the
+ * caches it does, and long prompts are fed in chunks (chat_keep.c). Otherwise, with past inputs, the present.* outputs
+ * are copied into memory of the chat that grows geometrically and become the next past; without them, the whole history
+ * is run again.
  */
 #ifndef TENON_LLM_LM_H
 #define TENON_LLM_LM_H
@@ -70,7 +71,10 @@ struct tn_chat {
   tni_mem *feed;      /* [n_in] what each input points to */
   tn_tensor *in, *out;
   const tn_tensor **in_ptr;
-  tni_mem logits; /* when they are not f32 */
+  tni_mem logits;      /* when they are not f32, or of several chunks */
+  bool kept;           /* the session keeps the caches (chat_keep.c) */
+  int64_t chunk;       /* then: most tokens of one step */
+  tn_tensor **out_ptr; /* then: [outputs of the model], all NULL but the logits' */
   atomic_bool cancelled;
 };
 
@@ -80,6 +84,15 @@ TN_MUST_CHECK tn_status tni_chat_append(tn_chat *c, const int32_t *ids, size_t n
  * is 1. */
 TN_MUST_CHECK tn_status tni_chat_step(tn_chat *c, bool last_only, const float **logits, size_t *rows, size_t *vocab,
                                       tn_error *err);
+/* The same two on a session that keeps its caches. */
+TN_MUST_CHECK tn_status tni_chat_keep(tn_chat *c, tn_error *err);
+TN_MUST_CHECK tn_status tni_chat_keep_step(tn_chat *c, bool last_only, const float **logits, size_t *rows,
+                                           size_t *vocab, tn_error *err);
+/* Pieces that both ways share. put_ints: n integers of a model's type, src[i] or base + i. */
+void tni_put_ints(void *dst, tn_dtype dt, size_t n, const int32_t *src, int64_t base);
+TN_MUST_CHECK bool tni_mem_grow(tni_mem *m, size_t bytes);
+/* Rows [have - want, have) of logits [1, have, V] or [1, V] as f32 at dst, [want, V]. */
+void tni_logits_to_f32(const tn_tensor *o, size_t have, size_t want, size_t vocab, float *dst);
 /* Ids of a prompt for this conversation: template and BOS only at its start. malloc'd. */
 TN_MUST_CHECK tn_status tni_lm_prompt(const tn_lm *lm, const char *text, size_t n, bool special, tni_ids *out,
                                       tn_error *err);

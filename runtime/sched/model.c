@@ -49,10 +49,15 @@ static tn_io_info *io_info(tn_model *m, tn_id v) {
   io->rank = (int32_t)val->pub.rank;
   for (uint32_t i = 0; i < val->pub.rank; i++) {
     char text[256];
-    if (tni_ex_is_const(m->graph->exprs, val->pub.dims[i], &io->dims[i])) continue;
+    tn_id sym;
+    tn_expr d = val->pub.dims[i];
+    if (tni_ex_is_const(m->graph->exprs, d, &io->dims[i])) continue;
     io->dims[i] = -1;
-    tni_ex_print(m->graph->exprs, val->pub.dims[i], text, sizeof text);
-    io->dim_names[i] = tni_arena_strdup(m->arena, val->pub.dims[i] == TNI_EXPR_NONE ? "?" : text);
+    /* What a step may leave out is there in plain runs. */
+    if (d != TNI_EXPR_NONE && tni_ex_is_sym(m->graph->exprs, d, &sym) && sym == m->graph->rows_symbol)
+      d = m->graph->rows_limit;
+    tni_ex_print(m->graph->exprs, d, text, sizeof text);
+    io->dim_names[i] = tni_arena_strdup(m->arena, d == TNI_EXPR_NONE ? "?" : text);
     if (!io->dim_names[i]) return NULL;
   }
   return io;

@@ -56,6 +56,12 @@ static void find_lengths(finder *f) {
   if (mentions(f, f->r->step)) f->r->why_not = say(f, "'%s' does not grow by what a run adds", present->pub.name);
 }
 
+/* Of an entry that nobody gave: step.c writes ones. */
+static bool can_be_one(uint32_t dtype) {
+  return dtype == TN_DT_I64 || dtype == TN_DT_I32 || dtype == TN_DT_F32 || dtype == TN_DT_BOOL || dtype == TN_DT_U8 ||
+         dtype == TN_DT_I8;
+}
+
 static void find_input(finder *f, uint32_t i) {
   const tni_value *v = f->g->values[f->g->inputs[i]];
   f->r->kinds[i] = TNI_IN_PLAIN;
@@ -65,6 +71,8 @@ static void find_input(finder *f, uint32_t i) {
   }
   if (depends(f, v)) {
     f->r->kinds[i] = TNI_IN_CONTEXT;
+    if (!can_be_one(v->pub.dtype))
+      f->r->why_not = say(f, "input '%s' has an entry per position and a type without ones", v->pub.name);
     if (!ranked(v) || v->pub.rank != 2 || v->pub.dims[1] != f->r->total || mentions(f, v->pub.dims[0]))
       f->r->why_not = say(f, "input '%s' depends on the past in a way that is not [batch, past + step]", v->pub.name);
     return;

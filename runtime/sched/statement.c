@@ -6,7 +6,6 @@
 
 #include "runtime/sched/session.h"
 
-enum { DEFAULT_MAX_SEQ = 2048 };
 
 typedef struct roles {
   tn_id batch, sequence, past;
@@ -102,7 +101,7 @@ tn_status tni_statement_make(tn_model *m, tni_statement *out, tn_error *err) {
   for (uint32_t i = 0; st == TN_OK && i < n; i++) fixed[i] = -1;
   if (st == TN_OK) st = fixed_dims(m, fixed, err);
   roles r = find_roles(m);
-  int64_t max_seq = m->max_seq ? m->max_seq : DEFAULT_MAX_SEQ;
+  int64_t max_seq = m->max_seq ? m->max_seq : TN_DEFAULT_MAX_SEQ;
   for (uint32_t e = 0; st == TN_OK && e < m->n_execs; e++) {
     for (int decode = 0; st == TN_OK && decode < 2; decode++) {
       uint64_t arena = 0, outputs = 0, scratch = 0;

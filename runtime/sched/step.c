@@ -13,6 +13,8 @@
 
 int tn_model_has_cache(const tn_model *m) { return m->roles.why_not == NULL; }
 
+int64_t tn_session_max_step(const tn_session *s) { return s->keep ? s->keep->max_step : 0; }
+
 int64_t tn_session_length(const tn_session *s) { return s->keep ? s->keep->length : 0; }
 
 /* --- what the session feeds -------------------------------------------------------------------------------------- */
@@ -47,12 +49,6 @@ static void put_ones(void *dst, uint32_t dtype, int64_t n) {
         ((uint8_t *)dst)[i] = 1;
     }
   }
-}
-
-/* dtypes that put_ones knows. */
-static bool can_be_ones(uint32_t dtype) {
-  return dtype == TN_DT_I64 || dtype == TN_DT_I32 || dtype == TN_DT_F32 || dtype == TN_DT_BOOL || dtype == TN_DT_U8 ||
-         dtype == TN_DT_I8;
 }
 
 /* A context input [batch, total]: rows move to their new distance; entries from `length` on are 0. */
@@ -124,9 +120,6 @@ static tn_status make_fed(tn_session *s, tn_error *err) {
     }
     if (m->roles.kinds[i] != TNI_IN_CONTEXT) continue;
     t->dims[0] = k->batch;
-    if (!can_be_ones(t->dtype))
-      return tni_fail(err, TN_E_UNSUPPORTED, t->name, "input '%s' is %s, which has no ones here", t->name,
-                      tni_dtype_name(t->dtype));
     tn_status st = lay_context(k, &k->fed[i], 0, err);
     if (st != TN_OK) return st;
   }

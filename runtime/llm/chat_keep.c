@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A conversation on a session that keeps its caches: one sequence, prompts in chunks, nothing allocated in a step.
+ */
+#include <stdlib.h>
+
+#include "runtime/base/checked.h"
+#include "runtime/llm/lm.h"
+
+tn_status tni_chat_keep(tn_chat *c, tn_error *err) {
+  const tni_lm_io *io = &c->lm->io;
+  const tn_keep_opts o = {.h = {sizeof o, 1, 0}, .batch = 1, .capacity = c->lm->context};
+  tn_status st = tn_session_keep(c->session, &o, err);
+  if (st != TN_OK) return st;
+  c->chunk = tn_session_max_step(c->session);
+  c->out_ptr = calloc(tn_model_n_outputs(c->lm->model), sizeof *c->out_ptr);
+  if (!c->out_ptr) return tni_fail_memory(err, "chat");
+  c->out[0] = (tn_tensor){.h = {sizeof(tn_tensor), 1, 0}};
+  for (uint32_t i = 0; i < io->n_in; i++) {
+    size_t bytes = (size_t)c->chunk * tni_lm_elem_bytes(c->in[i].dtype);
+    c->in_ptr[i] = NULL; /* the session's own */
+    if (io->in[i].role == TNI_IN_PAST || io->in[i].role == TNI_IN_MASK) continue;
+    if (!tni_mem_grow(&c->feed[i], bytes)) return tni_fail_memory(err, "chat");
+    c->in[i].data = c->feed[i].v;
+    c->in_ptr[i] = &c->in[i];
+  }
+  c->kept = true;
+  return TN_OK;
+}
+
+static void feed(tn_chat *c, size_t at, size_t n) {
+  const tni_lm_io *io = &c->lm->io;
+  for (uint32_t i = 0; i < io->n_in; i++) {
+    tn_tensor *t = &c->in[i];
+    if (!c->in_ptr[i]) continue;
+    const bool flag = io->in[i].role == TNI_IN_USE_CACHE;
+    const size_t len = flag ? 1 : n;
+    tni_put_ints(c->feed[i].v, t->dtype, len, io->in[i].role == TNI_IN_IDS ? c->history + at : NULL,
+                 flag ? at > 0 : (int64_t)at);
+    t->dims[t->rank - 1] = (int64_t)len;
+    t->bytes = len * tni_lm_elem_bytes(t->dtype);
+  }
+}
+
+/* A cancel that came when nothing ran is the session's memory of an earlier call, not of this one. */
+static tn_status run(tn_chat *c, uint32_t phase, bool last_only, tn_error *err) {
+  tn_error mine;
+  tn_status st;
+  int tries = 0;
+  do {
+    tni_error_init(&mine);
+    st = tn_session_step(c->session, phase, c->in_ptr, c->out_ptr, last_only, &mine);
+  } while (st == TN_E_CANCELLED && !atomic_load(&c->cancelled) && tries++ < 2);
+  if (st != TN_OK && err && err->code == TN_OK) *err = mine;
+  return st;
+}
+
+/* Logits of this chunk behind those of the chunks before, unless they can be used where they are. */
+static tn_status take_logits(tn_chat *c, size_t n, size_t total, bool last_only, size_t *done, const float **logits,
+                             size_t *vocab, tn_error *err) {
+  const tn_tensor *o = &c->out[0];
+  const size_t have = o->rank == 3 ? (size_t)o->dims[1] : 1, v = o->rank ? (size_t)o->dims[o->rank - 1] : 0;
+  const size_t want = last_only ? 1 : n, all = last_only ? 1 : total;
+  size_t bytes = 0;
+  if ((o->rank != 2 && o->rank != 3) || o->dims[0] != 1 || !v || have < 1 || !o->data)
+    return tni_fail(err, TN_E_INVALID, o->name, "%s has no row of logits for each of %zu tokens", o->name, n);
+  if (want > have) return tni_fail(err, TN_E_UNSUPPORTED, o->name, "%s has logits for the last token only", o->name);
+  *vocab = v;
+  if (o->dtype == TN_DT_F32 && want == all) {
+    *logits = (const float *)o->data + (have - want) * v;
+    return TN_OK;
+  }
+  if (!tni_mul_size(all, v, &bytes) || !tni_mul_size(bytes, sizeof(float), &bytes) || !tni_mem_grow(&c->logits, bytes))
+    return tni_fail_memory(err, "logits");
+  tni_logits_to_f32(o, have, want, v, (float *)c->logits.v + *done * v);
+  *done += want;
+  *logits = c->logits.v;
+  return TN_OK;
+}
+
+tn_status tni_chat_keep_step(tn_chat *c, bool last_only, const float **logits, size_t *rows, size_t *vocab,
+                             tn_error *err) {
+  const size_t from = c->fed, total = c->n - from;
+  const uint32_t phase = total > 1 || from == 0 ? TN_PHASE_PREFILL : TN_PHASE_DECODE;
+  size_t done = 0;
+  tn_status st = TN_OK;
+  if (total == 0) return tni_fail(err, TN_E_INVALID, "ids", "there is no token to run");
+  for (size_t at = from; st == TN_OK && at < c->n;) {
+    const size_t n = c->n - at < (size_t)c->chunk ? c->n - at : (size_t)c->chunk;
+    const bool wanted = !last_only || at + n == c->n;
+    if (atomic_load(&c->cancelled)) st = tni_fail(err, TN_E_CANCELLED, "chat", "cancelled");
+    feed(c, at, n);
+    c->out_ptr[c->lm->io.logits] = wanted ? &c->out[0] : NULL;
+    if (st == TN_OK) st = run(c, phase, last_only, err);
+    if (st == TN_OK && wanted) st = take_logits(c, n, total, last_only, &done, logits, vocab, err);
+    at += n;
+  }
+  if (st != TN_OK) {
+    (void)!tn_session_truncate(c->session, (int64_t)from, NULL);
+    return st;
+  }
+  *rows = last_only ? 1 : total;
+  c->fed = c->n;
+  return TN_OK;
+}
