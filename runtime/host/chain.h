@@ -31,8 +31,8 @@ typedef struct tni_chain_room {
   float in[TN_CHAIN_MAX_INPUTS][TNI_CHAIN_PIECE]; /* widened halves, for callers */
 } tni_chain_room;
 
-/* Runs the instructions over n <= TNI_CHAIN_PIECE elements; registers of inputs are set. group not NULL: only those with
- * group[register] == which. dst[i] not NULL: where instruction i's n elements go (step 1), else into room. */
+/* Runs the instructions over n <= TNI_CHAIN_PIECE elements; registers of inputs are set. group not NULL: only those
+ * with group[register] == which. dst[i] not NULL: where instruction i's n elements go (step 1), else into room. */
 void tni_chain_run(const tni_chain *c, const uint32_t *group, uint32_t which, tni_registers *r, void *const *dst,
                    tni_chain_room *room, int64_t n);
 /* n elements of register reg into dst (elements [first, first + n) of dtype), rounded where dtype is a half. */

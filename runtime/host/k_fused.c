@@ -160,15 +160,13 @@ static void unit(const fused *k, int64_t u, char *scratch, tni_chain_room *room)
   char *c = scratch + TNI_GEMM_PACKED * sizeof(float);
   for (uint32_t i = 0; i < g->n_parts; i++)
     sums(k, g->parts[i], m0, mb, n0, nb, (float *)(void *)scratch, c + (size_t)i * TILE * wide);
-  for (int64_t m = 0; m < mb; m++)
-    finish_row(k, which, m0 + m, n0, nb, c + m * TNI_GEMM_COLS * (int64_t)wide, room);
+  for (int64_t m = 0; m < mb; m++) finish_row(k, which, m0 + m, n0, nb, c + m * TNI_GEMM_COLS * (int64_t)wide, room);
 }
 
 static void units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   fused *k = arg;
   tni_chain_room room;
-  for (int64_t u = begin; u < end && !stop(k); u++)
-    unit(k, u, (char *)k->a->scratch + worker * k->worker_bytes, &room);
+  for (int64_t u = begin; u < end && !stop(k); u++) unit(k, u, (char *)k->a->scratch + worker * k->worker_bytes, &room);
 }
 
 static int64_t set_groups(fused *k) {

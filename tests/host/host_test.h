@@ -43,5 +43,6 @@ bool ht_add_device(void);
 bool ht_add_hot(void);
 bool ht_add_large(void);
 bool ht_add_attention(void);
+bool ht_add_fused(void);
 
 #endif
