@@ -50,6 +50,7 @@ typedef struct tni_value {
   uint32_t hint_rank;
   const tn_expr *hint_dims;
   bool is_output; /* a graph output */
+  bool dynamic;   /* its dims are known only when it is made (tni_mark_dynamic) */
   /* Of a subgraph: the value of `outer` that this one stands for, or TN_NONE. Such a value is of kind INPUT, has no
    * producer and is not among the graph's inputs. Kept right when the outer graph renumbers or replaces. */
   tn_id captured;
@@ -72,7 +73,8 @@ typedef struct tni_node {
   int64_t version;  /* opset version of its domain */
   const tni_raw_attr *raw;
   uint32_t n_raw;
-  bool dead; /* removed by a pass; compact drops it */
+  bool dead;    /* removed by a pass; compact drops it */
+  bool dynamic; /* runs on the host once its operands' dims are there (tni_mark_dynamic) */
   /* Implicit inputs: values of this graph that the node's subgraphs capture. They count among the uses. */
   const tn_id *captures;
   uint32_t n_captures;

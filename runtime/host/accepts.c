@@ -101,6 +101,7 @@ static const rule rules[] = {
     {TN_OP_PAD, {ALL, INDEX, ALL}},
     {TN_OP_ONE_HOT, {NUM, NUM, ALL}},
     {TN_OP_EYE_LIKE, {STORED}},
+    {TN_OP_NON_ZERO, {NUM | BOOLS}},
     {TN_OP_REDUCE_SUM, {NUM, INDEX}},
     {TN_OP_REDUCE_MEAN, {NUM, INDEX}},
     {TN_OP_REDUCE_MAX, {NUM | BOOLS, INDEX}},
@@ -136,8 +137,7 @@ bool tni_host_accepts(const tn_node *node, const tn_value *const *in, uint32_t n
   const char *name = op ? op->name : "this operator";
   if (n) why[0] = 0;
   if (!r) {
-    snprintf(why, n, node->op == TN_OP_NON_ZERO ? "%s: the output's shape depends on data" : "no host kernel for %s",
-             name);
+    snprintf(why, n, "no host kernel for %s", name);
     return false;
   }
   if (node->op == TN_OP_CAST) {

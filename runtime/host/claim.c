@@ -79,10 +79,46 @@ static void cost(tn_claim *c, const tni_host_device *d, const tn_graph *g, const
   c->cost_ns = 1000 + 0.1 * bytes + 0.06 * c->macs;
 }
 
+/* What a subgraph needs kernels for, all the way down. The first node without one, or NULL. */
+static const tni_node *without_kernel(const tni_node *n) {
+  if (!n->op || (!(n->op->flags & TNI_OPF_CONTROL) && !tni_host_kernel(n->op))) return n;
+  for (uint32_t i = 0; i < n->n_raw; i++)
+    for (uint32_t k = 0; k < n->raw[i].n_graphs; k++) {
+      const tni_graph *sub = n->raw[i].graphs[k];
+      for (uint32_t j = 0; j < sub->n_nodes; j++) {
+        const tni_node *bad = without_kernel(sub->nodes[j]);
+        if (bad) return bad;
+      }
+    }
+  return NULL;
+}
+
+/* Shapes come when the node runs, and so do most dtypes' checks (runtime/sched/interp.c). */
+static bool is_dynamic(tn_claim *c, const tn_graph *g, const tn_node *n, const tni_op *op) {
+  const tni_node *node = (const tni_node *)n;
+  if (!node->dynamic) return false;
+  const tni_node *bad = without_kernel(node);
+  bool typed = !(op->flags & TNI_OPF_CONTROL);
+  for (uint32_t i = 0; i < n->n_in && typed; i++)
+    typed = n->in[i] == TN_NONE || g->values[n->in[i]]->dtype != TN_DT_UNDEFINED;
+  if (bad) {
+    no(c, TN_WHY_OP);
+    snprintf(c->text, sizeof c->text, "%s: no host kernel for %s '%.60s' in its subgraph", op->name,
+             bad->type ? bad->type : "?", bad->pub.name);
+  } else if (typed) {
+    (void)dtypes(c, g, n, op);
+  }
+  return true;
+}
+
 static void judge(tn_claim *c, const tni_host_device *d, const tn_graph *g, const tn_node *n, const tn_dims *at) {
   const tni_op *op = n->op == TN_OP_UNKNOWN ? NULL : tni_op_by_id(n->op);
   c->verdict = TN_YES;
-  if (!tni_host_kernel(op))
+  if (op && is_dynamic(c, g, n, op)) return;
+  if (op && (op->flags & TNI_OPF_DATA_DEPENDENT)) { /* nobody marked it: it cannot be planned */
+    no(c, TN_WHY_SHAPE);
+    snprintf(c->text, sizeof c->text, "%s: the output's shape depends on data", op->name);
+  } else if (!tni_host_kernel(op))
     refuse_op(c, n, op);
   else if (d->no_matmul && (n->op == TN_OP_MATMUL || n->op == TN_OP_GEMM || n->op == TN_OP_FUSED_MATMUL)) {
     no(c, TN_WHY_OPTION);

@@ -4,6 +4,7 @@
  * is an error that names the node, the index and the limit.
  */
 #include "runtime/host/internal.h"
+#include "runtime/shape/infer.h"
 
 /* Checks all indices first, so that the copying loops need no way out. */
 static tn_status check_indices(const tni_kargs *a, const tni_tensor *idx, int64_t first, int64_t stride, int64_t dim) {
@@ -172,7 +173,22 @@ tn_status tni_k_eye_like(const tni_kargs *a) {
   return s;
 }
 
-/* The number of results is data; the caller's output has a fixed one. */
+/* [rank, count], indices in row-major order. The caller has counted. */
 tn_status tni_k_non_zero(const tni_kargs *a) {
-  return tni_kfail(a, TN_E_UNSUPPORTED, "NonZero: the output's shape depends on data");
+  const tni_tensor *x = a->in[0];
+  tni_tensor *y = a->out[0];
+  const int64_t n = tni_knumel(x);
+  int64_t at = 0, index[TN_MAX_RANK] = {0};
+  if (!tni_elem_size(x->dtype)) return tni_kdtype(a, x->dtype);
+  if (y->dtype != TN_DT_I64 || y->rank != 2 || y->dims[0] != x->rank)
+    return tni_kfail(a, TN_E_INVALID, "NonZero: the output has other dims");
+  for (int64_t i = 0; i < n; i++) {
+    if (!tni_elem_is_zero(x, i)) {
+      if (at == y->dims[1]) return tni_kfail(a, TN_E_INTERNAL, "NonZero: more elements than were counted");
+      for (uint32_t d = 0; d < x->rank; d++) ((i64u *)y->data)[d * y->dims[1] + at] = index[d];
+      at++;
+    }
+    for (uint32_t d = x->rank; d-- > 0 && ++index[d] == x->dims[d];) index[d] = 0;
+  }
+  return at == y->dims[1] ? TN_OK : tni_kfail(a, TN_E_INTERNAL, "NonZero: fewer elements than were counted");
 }

@@ -121,15 +121,28 @@ static void add_output(build *b, tni_htask *t, uint32_t i) {
   t->out[i].use = add_use(t, slot_for(b, v), TN_WRITE);
 }
 
+/* A node whose dims come when it runs is handed its operands' tensors: all of them are uses, those that only a shape
+ * rule or a subgraph reads too. Constants are not: they are the graph's. */
+static void add_dynamic_inputs(build *b, tni_htask *t) {
+  const tni_node *n = (const tni_node *)t->node;
+  for (uint32_t k = 0; k < n->pub.n_in + n->n_captures; k++) {
+    const tn_id v = k < n->pub.n_in ? n->pub.in[k] : n->captures[k - n->pub.n_in];
+    if (v == TN_NONE || b->s->graph->values[v]->kind == TN_VALUE_CONST) continue;
+    (void)add_use(t, slot_for(b, v), TN_READ);
+    if (b->task_of[v] != TN_NONE) add_dep(t, b->task_of[v]);
+  }
+}
+
 static tn_status make_task(build *b, uint32_t i) {
   tni_htask *t = &b->p->tasks[i];
   const tn_id id = b->s->nodes[i];
   const tn_node *n = b->s->graph->nodes[id];
   const tni_op *op = tni_op_by_id(n->op);
-  const size_t operands = (size_t)n->n_in + n->n_out + 1;
+  const bool dynamic = ((const tni_node *)n)->dynamic;
+  const size_t operands = (size_t)n->n_in + n->n_out + (dynamic ? ((const tni_node *)n)->n_captures : 0) + 1;
   t->node = n;
   t->kernel = n->op == TN_OP_UNKNOWN ? NULL : tni_host_kernel(op);
-  if (!t->kernel) return tni_fail(b->err, TN_E_UNSUPPORTED, n->name, "no host kernel");
+  if (!t->kernel && !dynamic) return tni_fail(b->err, TN_E_UNSUPPORTED, n->name, "no host kernel");
   t->in = tni_hpool_array(&b->p->pool, n->n_in, sizeof *t->in);
   t->out = tni_hpool_array(&b->p->pool, n->n_out, sizeof *t->out);
   tn_use *uses = tni_hpool_array(&b->p->pool, operands, sizeof *uses);
@@ -138,7 +151,8 @@ static tn_status make_task(build *b, uint32_t i) {
   if (!t->in || !t->out || !uses || !deps || !nodes) return tni_fail_memory(b->err, n->name);
   *nodes = id;
   t->pub = (tn_task){.h = TN_HDR(tn_task), .name = n->name, .uses = uses, .deps = deps, .nodes = nodes, .n_nodes = 1};
-  for (uint32_t k = 0; k < n->n_in; k++) add_input(b, t, k, op);
+  if (dynamic) add_dynamic_inputs(b, t);
+  for (uint32_t k = 0; k < n->n_in && !dynamic; k++) add_input(b, t, k, op);
   for (uint32_t k = 0; k < n->n_out; k++) {
     if (n->out[k] != TN_NONE) b->task_of[n->out[k]] = i;
     add_output(b, t, k);
@@ -150,7 +164,8 @@ static tn_status make_task(build *b, uint32_t i) {
 static size_t slot_bound(const tn_subgraph *s) {
   size_t n = 0;
   for (uint32_t i = 0; i < s->n_nodes; i++)
-    n += (size_t)s->graph->nodes[s->nodes[i]]->n_in + s->graph->nodes[s->nodes[i]]->n_out;
+    n += (size_t)s->graph->nodes[s->nodes[i]]->n_in + s->graph->nodes[s->nodes[i]]->n_out +
+         ((const tni_node *)s->graph->nodes[s->nodes[i]])->n_captures;
   return n;
 }
 

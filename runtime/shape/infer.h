@@ -62,6 +62,16 @@ TN_MUST_CHECK tn_status tni_step_write(const tni_graph *g, tn_id v, const int64_
                                        uint64_t bytes);
 /* Whether a kernel reads STEP value v, or it is a graph output; false: only shape rules do. Uses must be current. */
 bool tni_step_is_read(const tni_graph *g, tn_id v);
+/* Marks values whose dims no input gives (sizes found by NonZero, results of Loop, what follows from them) and the nodes
+ * that read or make one, and all control flow: they run one after the other on the host, and memory comes when they do.
+ * Call when nothing changes any more; uses must be current. Returns how many nodes, UINT32_MAX without memory. */
+uint32_t tni_mark_dynamic(tni_graph *g);
+/* Why node n still runs per step, or only the run can size what it makes: "the length of 'v' depends on the data of
+ * NonZero 'x'". Returns buf. */
+char *tni_dynamic_reason(const tni_graph *g, tn_id n, char *buf, size_t size);
+/* Whether element i is zero; -0.0 is, NaN is not. False for sub-byte types and strings. */
+bool tni_elem_is_zero(const tni_tensor *t, int64_t i);
+
 /* How many shape ops are left that run per step, each counted once; ids of the first cap into nodes. A shape op is
  * Shape or Size, or a node that depends on nothing but constants, STEP values and shape ops, and makes a tensor of at
  * most 1024 elements; positions and masks whose length is symbolic are tensor ops. */

@@ -96,10 +96,23 @@ tn_status tni_shape_one_hot(tni_infer *in) {
   return tni_rule_set(in, 0, values->pub.dtype, rank, dims);
 }
 
-/* [rank, count]: how many is in the data only. */
+/* How many elements of a constant (or of what a run has at hand) are not zero; NONE where it has none. */
+static tn_expr count_non_zero(const tni_infer *in, const tni_value *x) {
+  int64_t count, n = 0;
+  uint64_t need;
+  if (!x || !x->tensor || tni_dims_count(x->tensor->dims, x->tensor->rank, &count) != TN_OK) return TNI_EXPR_NONE;
+  if (tni_dtype_bits(x->tensor->dtype) % 8 || tni_dtype_bytes(x->tensor->dtype, count, &need) != TN_OK ||
+      x->tensor->bytes < need || (need && !x->tensor->data)) {
+    return TNI_EXPR_NONE;
+  }
+  for (int64_t i = 0; i < count; i++) n += !tni_elem_is_zero(x->tensor, i);
+  return tni_rule_const(in, n);
+}
+
+/* [rank, count]: how many is in the data only; a scalar has no index and gives [0, count]. */
 tn_status tni_shape_non_zero(tni_infer *in) {
   const tni_value *x = tni_rule_ranked(in, 0);
-  tn_expr dims[2] = {x && x->pub.rank ? tni_rule_const(in, x->pub.rank) : TNI_EXPR_NONE,
-                     tni_rule_data_symbol(in, 0, 1)};
+  tn_expr dims[2] = {x ? tni_rule_const(in, x->pub.rank) : TNI_EXPR_NONE, count_non_zero(in, x)};
+  if (dims[1] == TNI_EXPR_NONE) dims[1] = tni_rule_data_symbol(in, 0, 1);
   return tni_rule_set(in, 0, TN_DT_I64, 2, dims);
 }

@@ -200,3 +200,17 @@ tn_expr tni_val_compare(tni_exprs *x, uint32_t op, tn_expr a, tn_expr b) {
   }
   return r < 0 ? TNI_EXPR_NONE : tni_ex_const(x, r);
 }
+
+bool tni_elem_is_zero(const tni_tensor *t, int64_t i) {
+  const uint32_t bits = tni_dtype_bits(t->dtype);
+  if (!bits || bits % 8) return false;
+  const size_t size = bits / 8;
+  const unsigned char *p = (const unsigned char *)t->data + (size_t)i * size;
+  const bool complex = t->dtype == TN_DT_C64 || t->dtype == TN_DT_C128;
+  const bool is_float = complex || !tni_dtype_is_index(t->dtype);
+  for (size_t b = 0; b < size; b++) { /* the sign is the top bit of the last byte */
+    const bool sign = is_float && (b == size - 1 || (complex && b == size / 2 - 1));
+    if (p[b] & (sign ? 0x7f : 0xff)) return false;
+  }
+  return true;
+}

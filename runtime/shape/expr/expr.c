@@ -204,3 +204,23 @@ uint64_t tni_ex_symbols(const tni_exprs *x, tn_expr e) {
       mask |= x->nodes[x->symbols[s].definition].symbols;
   return mask;
 }
+
+bool tni_ex_each_symbol(const tni_exprs *x, tn_expr e, bool (*fn)(void *ctx, tn_id sym), void *ctx) {
+  if (!tni_ex_valid(x, e)) return false;
+  const tni_ex_node *n = &x->nodes[e];
+  if (n->kind == TNI_EX_CONST) return true;
+  if (n->kind == TNI_EX_SYM) {
+    const tn_expr as = x->symbols[n->u.sym].definition;
+    return as == TNI_EXPR_NONE ? fn(ctx, n->u.sym) : tni_ex_each_symbol(x, as, fn, ctx);
+  }
+  for (uint32_t i = 0; i < n->n; i++) {
+    if (n->kind != TNI_EX_ADD) {
+      if (!tni_ex_each_symbol(x, n->u.args[i], fn, ctx)) return false;
+      continue;
+    }
+    const tni_term *t = &n->u.terms[i];
+    for (uint32_t k = 0; k < t->degree; k++)
+      if (!tni_ex_each_symbol(x, t->atom[k], fn, ctx)) return false;
+  }
+  return true;
+}

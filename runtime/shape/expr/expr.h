@@ -70,6 +70,9 @@ const char *tni_ex_symbol_name(const tni_exprs *x, tn_id sym);
 void tni_ex_symbol_bounds(const tni_exprs *x, tn_id sym, int64_t *lo, int64_t *hi);
 /* Bit i: e depends on symbol i (symbols past 63 set bit 63). */
 uint64_t tni_ex_symbols(const tni_exprs *x, tn_expr e);
+/* Calls fn once per occurrence of a symbol in e (definitions are followed) until it returns false; then, and for
+ * TNI_EXPR_NONE, the result is false. */
+bool tni_ex_each_symbol(const tni_exprs *x, tn_expr e, bool (*fn)(void *ctx, tn_id sym), void *ctx);
 
 /* v[symbol] for n symbols. TN_E_INVALID where a symbol is not given, on division by zero, overflow or TNI_EXPR_NONE. */
 TN_MUST_CHECK tn_status tni_ex_eval(const tni_exprs *x, tn_expr e, const int64_t *v, uint32_t n, int64_t *out);
