@@ -82,6 +82,8 @@ typedef struct tn_model_opts {
   /* Passes to leave out, by name. Copied. */
   const char *const *disabled_passes;
   uint32_t n_disabled_passes, reserved3;
+  /* For tests: not 0 runs tasks in random orders that the task graph allows, instead of the planned one. */
+  uint64_t order_seed;
 } tn_model_opts;
 enum {
   TN_MODEL_INSPECT = 1,   /* stop before packing: reports only, no session */

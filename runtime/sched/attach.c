@@ -172,5 +172,6 @@ void tni_exec_finish(tn_model *m, tni_exec *x) {
       free(a->memory);
     }
   }
+  tni_taskgraph_destroy(&x->graph);
   (void)m;
 }

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/sched/memory.h"
+
 tn_status tni_exec_place(tn_model *m, tni_exec *x, uint32_t phase, tn_error *err) {
   tn_runtime *rt = m->rt;
   x->phase = phase;
@@ -141,5 +143,6 @@ tn_status tni_exec_lower(tn_model *m, tni_exec *x, tn_error *err) {
     if (st != TN_OK) return st;
     x->n_programs++;
   }
-  return build_tasks(m, x, err);
+  tn_status st = build_tasks(m, x, err);
+  return st == TN_OK ? tni_exec_order(m, x, err) : st;
 }

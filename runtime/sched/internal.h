@@ -18,6 +18,7 @@
 #include "runtime/pack/store.h"
 #include "runtime/passes/passes.h"
 #include "runtime/plan/devlock.h"
+#include "runtime/plan/order.h"
 #include "runtime/plan/program.h"
 #include "runtime/plugin/registry.h"
 #include "runtime/plugin/ticket.h"
@@ -79,6 +80,9 @@ typedef struct tni_exec {
   tni_region *regions;
   uint32_t n_regions;
   uint32_t *region_of; /* [n_values] or TN_NONE */
+  tni_taskgraph graph; /* of tasks[], which stand in the order they are run in */
+  /* Tasks that use region r: users[first_user[r]] .. users[first_user[r + 1] - 1], ascending; behind all 0, 1, 2, ... */
+  uint32_t *first_user, *users;
 } tni_exec;
 
 /* Packed weights of one plugin's formats. */
@@ -103,6 +107,7 @@ struct tn_model {
   uint32_t n_fixed;
   const char **disabled; /* passes to leave out */
   uint32_t n_disabled;
+  uint64_t order_seed; /* 0: tasks run in the planned order; else in random ones that the graph allows */
   tni_passes_report passes;
   tni_exec *execs; /* [n_execs]: one for all phases, or prefill and decode */
   uint32_t n_execs;
@@ -176,6 +181,8 @@ typedef struct tni_sexec {
   tni_sregion *regions;
   void *arena, *outputs;
   uint64_t arena_bytes, outputs_bytes;
+  tni_taskgraph graph; /* exec's, and what the offsets need; only with order_seed */
+  uint32_t *order;     /* [n_tasks], of this run; NULL: as they stand */
 } tni_sexec;
 
 /* Completion of one submitted item; outlives the session when the device never answers. */

@@ -1,129 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory of a session for given dims. Activations and temporaries share one arena by lifetime (regions are alive from
- * their first to their last task; tasks run one after the other here); outputs have memory of their own, because they
- * outlive the run; inputs are the caller's; what an engine touches is a buffer of its device.
+ * Memory of a session for given dims. Activations, temporaries and scratch share one arena by lifetime in the order of
+ * the tasks; outputs have memory of their own, because they outlive the run; inputs are the caller's; what an engine
+ * touches is a buffer of its device.
+ *
+ * Offsets are planned for the largest dims seen. Smaller ones use them as they are wherever nothing takes more than its
+ * room, which is checked each time: that sizes grow with the dims is true of every model known, and not relied on.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/offsets.h"
+#include "runtime/sched/dynamic.h"
+#include "runtime/sched/memory.h"
 #include "runtime/sched/session.h"
 #include "runtime/shape/infer.h"
 
-typedef struct sizing {
-  tn_model *m;
-  tni_exec *x;
-  const int64_t *dims;
-  tni_sregion *regions; /* [n_regions]: out */
-  tni_stask *tasks;     /* [n_tasks]: scratch out; may be NULL */
-  uint64_t scratch;     /* largest */
-  tn_error *err;
-} sizing;
+static uint64_t align_up(uint64_t v, uint64_t align) { return (v + align - 1) & ~(align - 1); }
 
-static tn_status size_value(sizing *z, const tni_region *r, tni_sregion *s) {
-  const tni_value *v = tni_graph_value(z->m->graph, r->value);
-  int64_t count = 1, stride = 1;
-  s->dtype = v->pub.dtype;
-  s->rank = v->pub.rank;
-  for (uint32_t i = 0; i < s->rank; i++) {
-    tn_status st = tni_ex_eval(z->m->graph->exprs, v->pub.dims[i], z->dims, z->x->view.n_symbols, &s->dims[i]);
-    if (st != TN_OK || s->dims[i] < 0)
-      return tni_fail(z->err, TN_E_INVALID, v->pub.name, "'%s': axis %u cannot be computed from the inputs' dims",
-                      v->pub.name, i);
-  }
-  for (uint32_t i = s->rank; i-- > 0;) {
-    s->strides[i] = stride;
-    stride *= s->dims[i] ? s->dims[i] : 1;
-  }
-  if (tni_dims_count(s->dims, s->rank, &count) != TN_OK || tni_dtype_bytes(s->dtype, count, &s->bytes) != TN_OK)
-    return tni_fail(z->err, TN_E_LIMIT, v->pub.name, "'%s' is too large", v->pub.name);
-  return TN_OK;
-}
-
-/* TEMP slots and scratch, from the plugin's measure. */
-static tn_status size_task(sizing *z, uint32_t t, uint64_t *slot_bytes) {
-  const tni_etask *e = &z->x->tasks[t];
-  const tni_program *p = &z->x->programs[e->program];
-  tn_dims dims = {.h = TN_HDR(tn_dims), .v = z->dims, .n = z->x->view.n_symbols};
-  tn_measure me = {.h = TN_HDR(tn_measure), .slot_bytes = slot_bytes};
-  for (uint32_t u = 0; u < e->info->n_uses; u++) slot_bytes[e->info->uses[u].slot] = 0;
-  tni_devlock_lock(p->dev->lock);
-  tn_status st = p->dev->device->measure(p->program, e->task, &dims, &me);
-  tni_devlock_unlock(p->dev->lock);
-  if (st != TN_OK) return tni_fail(z->err, st, p->dev->name, "plugin '%s' cannot measure '%s'", p->dev->name, e->label);
-  for (uint32_t u = 0; u < e->info->n_uses; u++) {
-    if (e->regions[u] == TN_NONE || z->x->regions[e->regions[u]].kind != TNI_R_TEMP) continue;
-    tni_sregion *s = &z->regions[e->regions[u]];
-    if (slot_bytes[e->info->uses[u].slot] > s->bytes) s->bytes = slot_bytes[e->info->uses[u].slot];
-  }
-  if (me.scratch_bytes > z->scratch) z->scratch = me.scratch_bytes;
-  if (!z->tasks) return TN_OK;
-  z->tasks[t].scratch_bytes = me.scratch_bytes;
-  z->tasks[t].scratch_align = me.scratch_align > 64 ? me.scratch_align : 64;
-  return TN_OK;
-}
-
-static tn_status size_all(sizing *z) {
-  uint32_t max_slots = 1;
-  for (uint32_t i = 0; i < z->x->n_programs; i++)
-    if (z->x->programs[i].info->n_slots > max_slots) max_slots = z->x->programs[i].info->n_slots;
-  uint64_t *slot_bytes = calloc(max_slots, sizeof *slot_bytes);
-  tn_status st = slot_bytes ? TN_OK : tni_fail_memory(z->err, NULL);
-  for (uint32_t i = 0; i < z->x->n_regions; i++) z->regions[i].bytes = 0;
-  for (uint32_t i = 0; st == TN_OK && i < z->x->n_regions; i++)
-    if (z->x->regions[i].value != TN_NONE) st = size_value(z, &z->x->regions[i], &z->regions[i]);
-  for (uint32_t t = 0; st == TN_OK && t < z->x->n_tasks; t++) st = size_task(z, t, slot_bytes);
-  free(slot_bytes);
-  return st;
-}
-
-static bool in_arena(const tni_region *r) {
-  return r->device == TN_NONE && (r->kind == TNI_R_ACT || r->kind == TNI_R_TEMP);
-}
-
-static bool in_outputs(const tni_region *r) {
-  return r->device == TN_NONE && (r->kind == TNI_R_OUTPUT || r->kind == TNI_R_STEP);
-}
-
-/* Offsets of arena regions and of every task's scratch (alive in its task only). */
-static tn_status place(sizing *z, uint64_t *arena, uint64_t *outputs) {
-  uint32_t cap = z->x->n_regions + z->x->n_tasks, n = 0;
-  tn_interval *iv = calloc(cap ? cap : 1, sizeof *iv);
-  if (!iv) return tni_fail_memory(z->err, NULL);
-  *outputs = 0;
+/* The outputs' own memory, one behind the other. */
+static uint64_t place_outputs(tni_sizing *z) {
+  uint64_t end = 0;
   for (uint32_t i = 0; i < z->x->n_regions; i++) {
     const tni_region *r = &z->x->regions[i];
-    if (in_arena(r)) iv[n++] = (tn_interval){r->first, r->last, z->regions[i].room, r->align, 0};
-    if (!in_outputs(r)) continue;
-    *outputs = (*outputs + r->align - 1) & ~(uint64_t)(r->align - 1);
-    z->regions[i].offset = *outputs;
-    *outputs += z->regions[i].room;
+    if (!tni_in_outputs(r)) continue;
+    z->regions[i].offset = align_up(end, r->align);
+    end = z->regions[i].offset + z->regions[i].room;
   }
-  for (uint32_t t = 0; z->tasks && t < z->x->n_tasks; t++)
-    iv[n++] = (tn_interval){t, t, z->tasks[t].scratch_room, z->tasks[t].scratch_align, 0};
-  tn_status st = tni_plan_offsets(n, iv, arena);
+  return end;
+}
+
+/* Offsets of arena regions and of every task's scratch. graph: the exec's with the edges that they need, or NULL. */
+static tn_status place(tni_sizing *z, uint64_t *arena, tni_taskgraph *graph) {
+  tni_life *lives;
+  uint32_t n;
+  tn_status st = tni_lives_make(z, &lives, &n);
+  if (st == TN_OK) st = tni_lives_plan(lives, n, arena);
   n = 0;
-  for (uint32_t i = 0; i < z->x->n_regions; i++)
-    if (in_arena(&z->x->regions[i])) z->regions[i].offset = iv[n++].offset;
-  for (uint32_t t = 0; z->tasks && t < z->x->n_tasks; t++) z->tasks[t].scratch_offset = iv[n++].offset;
-  free(iv);
+  for (uint32_t i = 0; st == TN_OK && i < z->x->n_regions; i++)
+    if (tni_in_arena(&z->x->regions[i])) z->regions[i].offset = lives[n++].offset;
+  for (uint32_t t = 0; st == TN_OK && t < z->x->n_tasks; t++) z->tasks[t].scratch_offset = lives[n++].offset;
+  if (st == TN_OK && graph) {
+    tni_taskgraph_destroy(graph);
+    st = tni_taskgraph_share(&z->x->graph, lives, n, graph);
+    if (st == TN_E_LIMIT) st = tni_taskgraph_chain(z->x->n_tasks, graph);
+  }
+  free(lives);
   return st == TN_OK ? TN_OK : tni_fail(z->err, st, NULL, "the memory plan failed");
 }
 
-/* Room for what was sized last, and never less than there was asked for before if `more`. */
-static void set_room(sizing *z, bool more) {
-  for (uint32_t i = 0; i < z->x->n_regions; i++) {
-    tni_sregion *q = &z->regions[i];
-    if (!more || q->bytes > q->room) q->room = q->bytes;
-  }
-  for (uint32_t t = 0; t < z->x->n_tasks; t++) {
-    tni_stask *k = &z->tasks[t];
-    if (!more || k->scratch_bytes > k->scratch_room) k->scratch_room = k->scratch_bytes;
-  }
-}
-
-static bool has_room(const sizing *z) {
+static bool has_room(const tni_sizing *z) {
   for (uint32_t i = 0; i < z->x->n_regions; i++)
     if (z->regions[i].bytes > z->regions[i].room) return false;
   for (uint32_t t = 0; t < z->x->n_tasks; t++)
@@ -131,14 +56,19 @@ static bool has_room(const sizing *z) {
   return true;
 }
 
-tn_status tni_memory_measure(tn_model *m, tni_exec *x, const int64_t *dims, uint64_t *arena, uint64_t *outputs,
-                             uint64_t *scratch, tn_error *err) {
-  sizing z = {.m = m, .x = x, .dims = dims, .err = err};
+tn_status tni_memory_measure(tn_model *m, tni_exec *x, const int64_t *const *dims, uint32_t n, uint64_t *arena,
+                             uint64_t *outputs, uint64_t *scratch, tn_error *err) {
+  tni_sizing z = {.m = m, .x = x, .err = err};
   z.regions = calloc(x->n_regions + 1, sizeof *z.regions);
   z.tasks = calloc(x->n_tasks + 1, sizeof *z.tasks);
-  tn_status st = z.regions && z.tasks ? size_all(&z) : tni_fail_memory(err, NULL);
-  if (st == TN_OK) set_room(&z, false);
-  if (st == TN_OK) st = place(&z, arena, outputs);
+  tn_status st = z.regions && z.tasks ? TN_OK : tni_fail_memory(err, NULL);
+  for (uint32_t i = 0; st == TN_OK && i < n; i++) {
+    z.dims = dims[i];
+    st = tni_sizes(&z);
+    tni_sizes_room(&z, true);
+  }
+  if (st == TN_OK) st = place(&z, arena, NULL);
+  if (st == TN_OK) *outputs = place_outputs(&z);
   *scratch = z.scratch;
   free(z.regions);
   free(z.tasks);
@@ -147,7 +77,7 @@ tn_status tni_memory_measure(tn_model *m, tni_exec *x, const int64_t *dims, uint
 
 static tn_status grow(void **mem, uint64_t *have, uint64_t want, tn_error *err) {
   if (want <= *have) return TN_OK;
-  uint64_t bytes = (want + want / 4 + 4095) & ~4095ull;
+  uint64_t bytes = align_up(want + (*have ? want / 4 : 0), 4096);
   void *p = aligned_alloc(4096, bytes);
   if (!p)
     return tni_fail(err, TN_E_NO_MEMORY, NULL, "cannot allocate %llu bytes for activations", (unsigned long long)bytes);
@@ -197,47 +127,62 @@ static tn_status write_steps(tn_session *s, tni_sexec *x, const int64_t *dims, t
 
 /* Sizes for dims rounded up, so that a context that grows step by step is placed once per bucket. Dims that cannot be
  * rounded (the model's shapes contradict them) get exact room. */
-static tn_status make_room(tni_sexec *x, sizing *z) {
+static tn_status make_room(tni_sexec *x, tni_sizing *z) {
   enum { BUCKET = 64 };
   const int64_t *dims = z->dims;
   uint32_t n = z->x->view.n_symbols;
   tn_error *err = z->err;
-  set_room(z, false);
-  if (!x->placed) return TN_OK; /* the first run may be the only one */
+  tni_sizes_room(z, !x->placed); /* what was reserved stays */
+  if (!x->placed) return TN_OK;  /* the first run may be the only one */
   int64_t *up = calloc(n + 1, sizeof *up);
   if (!up) return tni_fail_memory(err, NULL);
   for (uint32_t i = 0; i < n; i++) up[i] = dims[i] > 1 ? (dims[i] + BUCKET - 1) / BUCKET * BUCKET : dims[i];
   z->dims = up;
   z->err = NULL;
-  if (size_all(z) == TN_OK) set_room(z, true);
+  if (tni_sizes(z) == TN_OK) tni_sizes_room(z, true);
   z->dims = dims;
   z->err = err;
   free(up);
-  return size_all(z);
+  return tni_sizes(z);
 }
 
-static tn_status place_all(tni_sexec *x, sizing *z) {
+static tn_status place_all(tni_sexec *x, tni_sizing *z) {
   uint64_t arena = 0, outputs = 0;
   tn_status st = make_room(x, z);
-  if (st == TN_OK) st = place(z, &arena, &outputs);
+  if (st == TN_OK) st = place(z, &arena, z->m->order_seed ? &x->graph : NULL);
+  if (st == TN_OK) outputs = place_outputs(z);
   if (st == TN_OK) st = grow(&x->arena, &x->arena_bytes, arena + 64, z->err);
   if (st == TN_OK) st = grow(&x->outputs, &x->outputs_bytes, outputs + 64, z->err);
   x->placed = st == TN_OK;
   for (uint32_t i = 0; st == TN_OK && i < x->exec->n_regions; i++) {
     const tni_region *r = &x->exec->regions[i];
-    if (in_arena(r)) x->regions[i].ptr = (char *)x->arena + x->regions[i].offset;
-    if (in_outputs(r)) x->regions[i].ptr = (char *)x->outputs + x->regions[i].offset;
+    if (tni_in_arena(r)) x->regions[i].ptr = (char *)x->arena + x->regions[i].offset;
+    if (tni_in_outputs(r)) x->regions[i].ptr = (char *)x->outputs + x->regions[i].offset;
   }
   return st;
 }
 
 tn_status tni_memory_plan(tn_session *s, tni_sexec *x, const int64_t *dims, tn_error *err) {
-  sizing z = {.m = s->model, .x = x->exec, .dims = dims, .regions = x->regions, .tasks = x->tasks, .err = err};
-  tn_status st = size_all(&z);
+  tni_sizing z = {.m = s->model, .x = x->exec, .dims = dims, .regions = x->regions, .tasks = x->tasks, .err = err};
+  tn_status st = tni_sizes(&z);
   if (st == TN_OK && !(x->placed && has_room(&z))) st = place_all(x, &z);
   for (uint32_t i = 0; st == TN_OK && i < x->exec->n_regions; i++)
     if (x->exec->regions[i].device != TN_NONE) st = grow_buffer(s, x, i, err);
   return st == TN_OK ? write_steps(s, x, dims, err) : st;
+}
+
+tn_status tni_memory_reserve(tn_session *s, tni_sexec *x, const int64_t *dims, tn_error *err) {
+  tni_sizing z = {.m = s->model, .x = x->exec, .dims = dims, .regions = x->regions, .tasks = x->tasks, .err = err};
+  tn_status st = tni_sizes(&z);
+  if (st == TN_OK) tni_sizes_room(&z, true);
+  return st;
+}
+
+const uint32_t *tni_memory_order(tn_session *s, tni_sexec *x) {
+  if (!s->model->order_seed || x->graph.n != x->exec->n_tasks) return NULL;
+  if (!x->order) x->order = TNI_NEW_ARRAY(s->mem, uint32_t, x->exec->n_tasks + 1);
+  if (!x->order || tni_order_random(&x->graph, s->model->order_seed + s->step, x->order) != TN_OK) return NULL;
+  return x->order;
 }
 
 tn_status tni_region_own(tn_session *s, tni_sexec *x, uint32_t i, bool cpu, tn_error *err) {
@@ -262,6 +207,7 @@ tn_status tni_region_own(tn_session *s, tni_sexec *x, uint32_t i, bool cpu, tn_e
 }
 
 void tni_memory_release(tn_session *s, tni_sexec *x) {
+  tni_dynamic_release(x);
   for (uint32_t i = 0; x->regions && i < x->exec->n_regions; i++) {
     tni_sregion *q = &x->regions[i];
     if (!q->buffer) continue;
@@ -273,4 +219,5 @@ void tni_memory_release(tn_session *s, tni_sexec *x) {
   }
   free(x->arena);
   free(x->outputs);
+  tni_taskgraph_destroy(&x->graph);
 }

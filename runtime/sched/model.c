@@ -160,6 +160,7 @@ static tn_status read_opts(tn_model *m, const tn_model_opts *in, tn_error *err) 
   tn_model_opts o = {0};
   if (in) memcpy(&o, in, in->h.size < sizeof o ? in->h.size : sizeof o);
   m->flags = o.flags;
+  m->order_seed = o.order_seed;
   m->max_seq = o.max_seq ? o.max_seq : m->rt->profile->max_seq;
   m->fixed_names = TNI_NEW_ARRAY(m->arena, const char *, o.n_dims);
   m->fixed_values = TNI_NEW_ARRAY(m->arena, int64_t, o.n_dims);

@@ -194,9 +194,21 @@ static json_t *memory_json(tn_model *m) {
   for (uint32_t i = 0; i < s.n_dims; i++)
     json_object_set_new(at, tni_ex_symbol_name(m->graph->exprs, i), json_integer(s.dims[i]));
   free(s.dims);
-  return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "at", at, "weights_bytes", (json_int_t)s.weights,
-                   "packed_bytes", (json_int_t)s.packed, "kv_bytes", (json_int_t)s.kv, "arena_bytes",
-                   (json_int_t)s.arena, "scratch_bytes", (json_int_t)s.scratch, "total_bytes", (json_int_t)s.total);
+  const struct {
+    const char *key;
+    uint64_t bytes;
+  } figures[] = {{"weights_bytes", s.weights},
+                 {"packed_bytes", s.packed},
+                 {"kv_bytes", s.kv},
+                 {"arena_bytes", s.arena},
+                 {"arena_lower_bound_bytes", s.bound},
+                 {"outputs_bytes", s.outputs},
+                 {"scratch_bytes", s.scratch},
+                 {"total_bytes", s.total}};
+  json_t *j = json_pack("{s:o}", "at", at);
+  for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+    json_object_set_new(j, figures[i].key, json_integer((json_int_t)figures[i].bytes));
+  return j;
 }
 
 static json_t *inspect_json(tn_model *m) {

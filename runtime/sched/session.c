@@ -206,10 +206,11 @@ static tn_status write_lengths(tn_session *s, tni_sexec *x, tn_error *err) {
 
 tn_status tni_session_tasks(tn_session *s, tni_sexec *x, tn_error *err) {
   tn_status st = write_lengths(s, x, err);
+  const uint32_t *order = tni_memory_order(s, x);
   s->run.run.step = s->step;
   for (uint32_t i = 0; st == TN_OK && i < x->exec->n_tasks; i++) {
     if (__atomic_load_n(&s->cancel, __ATOMIC_RELAXED)) st = tni_fail(err, TN_E_CANCELLED, NULL, "cancelled");
-    if (st == TN_OK) st = tni_task_run(s, x, i, err);
+    if (st == TN_OK) st = tni_task_run(s, x, order ? order[i] : i, err);
   }
   s->step++;
   __atomic_store_n(&s->cancel, 0, __ATOMIC_RELAXED);

@@ -28,9 +28,13 @@ void tni_task_release(tni_sexec *x, uint32_t i);
 
 /* Sizes, offsets and buffers of every region for dims; writes STEP values. Host memory grows, never shrinks. */
 TN_MUST_CHECK tn_status tni_memory_plan(tn_session *s, tni_sexec *x, const int64_t *dims, tn_error *err);
-/* Sizes only: arena and outputs bytes that dims would take (the memory statement). */
-TN_MUST_CHECK tn_status tni_memory_measure(tn_model *m, tni_exec *x, const int64_t *dims, uint64_t *arena,
-                                           uint64_t *outputs, uint64_t *scratch, tn_error *err);
+/* The first plan of x will have room for these dims too. Before it, as often as needed. */
+TN_MUST_CHECK tn_status tni_memory_reserve(tn_session *s, tni_sexec *x, const int64_t *dims, tn_error *err);
+/* The order of this run's tasks: as they stand (NULL), or with order_seed a random one that the graph allows. */
+const uint32_t *tni_memory_order(tn_session *s, tni_sexec *x);
+/* Sizes only: arena and outputs bytes that a session with room for all of dims[n] would take (the memory statement). */
+TN_MUST_CHECK tn_status tni_memory_measure(tn_model *m, tni_exec *x, const int64_t *const *dims, uint32_t n,
+                                           uint64_t *arena, uint64_t *outputs, uint64_t *scratch, tn_error *err);
 void tni_memory_release(tn_session *s, tni_sexec *x);
 
 /* Gives the CPU (cpu true) or the device the memory of region r. Host regions need nothing. */

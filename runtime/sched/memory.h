@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Parts of the memory plan: what every region takes (sizes.c), dims for given limits (limits.c), the order of tasks
+ * (order.c); memory.c puts them together for a session.
+ */
+#ifndef TENON_SCHED_MEMORY_H
+#define TENON_SCHED_MEMORY_H
+
+#include "runtime/plan/order.h"
+#include "runtime/sched/internal.h"
+
+typedef struct tni_sizing {
+  tn_model *m;
+  tni_exec *x;
+  const int64_t *dims;
+  tni_sregion *regions; /* [n_regions]: out */
+  tni_stask *tasks;     /* [n_tasks]: scratch out */
+  uint64_t scratch;     /* largest */
+  tn_error *err;
+} tni_sizing;
+
+/* dims, strides and bytes of every region and scratch of every task; room and offsets stay. */
+TN_MUST_CHECK tn_status tni_sizes(tni_sizing *z);
+/* room = bytes; more: where that is larger. */
+void tni_sizes_room(tni_sizing *z, bool more);
+
+static inline bool tni_in_arena(const tni_region *r) {
+  return r->device == TN_NONE && (r->kind == TNI_R_ACT || r->kind == TNI_R_TEMP);
+}
+static inline bool tni_in_outputs(const tni_region *r) {
+  return r->device == TN_NONE && (r->kind == TNI_R_OUTPUT || r->kind == TNI_R_STEP);
+}
+
+/* What shares the arena, by room: regions of the arena in their order, then the scratch of every task. malloc'd. */
+TN_MUST_CHECK tn_status tni_lives_make(const tni_sizing *z, tni_life **lives, uint32_t *n);
+
+/* Dims for the model's limits, by symbol: the largest step of a prompt at the end of the context, or (decode) one
+ * position there. Models whose caches cannot be kept: a prompt as long as the context. dims [symbols of the graph]. */
+TN_MUST_CHECK tn_status tni_limit_dims(const tn_model *m, bool decode, int64_t *dims, tn_error *err);
+/* Positions that the caches hold at these limits. */
+int64_t tni_limit_capacity(const tn_model *m);
+
+/* Fills x->graph and the users of its regions, and brings x->tasks into the order that takes least memory at the
+ * limits. */
+TN_MUST_CHECK tn_status tni_exec_order(tn_model *m, tni_exec *x, tn_error *err);
+/* Smallest peak of any order that was looked at, at these dims. */
+TN_MUST_CHECK tn_status tni_exec_bound(tn_model *m, tni_exec *x, const int64_t *dims, uint64_t *bound, tn_error *err);
+
+#endif
