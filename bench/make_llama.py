@@ -10,6 +10,7 @@ one tensor at a time, so that a model of several GB takes little memory. Needs n
 """
 import argparse
 import json
+import math
 import os
 import shutil
 
@@ -43,15 +44,21 @@ class Model:
     def weight(self, name, *shape, scale=None):
         if scale is None:
             scale = 1.0 / np.sqrt(shape[0])
-        w = self.rng.standard_normal(shape, dtype=np.float32) * np.float32(scale)
+        if not self.a.holes:
+            w = self.rng.standard_normal(shape, dtype=np.float32) * np.float32(scale)
         if self.data is None:
             self.inits.append(onnx.numpy_helper.from_array(w, name))
             return name
         t = T(name=name, data_type=T.FLOAT, dims=shape, data_location=T.EXTERNAL)
         offset = -(-self.data.tell() // 4096) * 4096
         self.data.seek(offset)
-        w.tofile(self.data)
-        for k, v in (("location", "model.onnx_data"), ("offset", offset), ("length", w.nbytes)):
+        length = 4 * math.prod(shape)
+        if self.a.holes:
+            self.data.truncate(offset + length)
+            self.data.seek(offset + length)
+        else:
+            w.tofile(self.data)
+        for k, v in (("location", "model.onnx_data"), ("offset", offset), ("length", length)):
             t.external_data.add(key=k, value=str(v))
         self.inits.append(t)
         return name
@@ -213,7 +220,11 @@ def main():
         p.add_argument("--" + name, type=int, default=value)
     p.add_argument("--theta", type=float, default=10000.0)
     p.add_argument("--single-file", action="store_true", help="weights inside model.onnx (at most 2 GB)")
+    p.add_argument("--holes", action="store_true",
+                   help="weights of zeros that take no disk: for measuring everything but the products")
     a = p.parse_args()
+    if a.holes and a.single_file:
+        p.error("--holes needs external data")
     if a.dim % a.heads or a.heads % a.kv_heads or a.dim // a.heads % 2:
         p.error("dim must be heads * an even number, heads a multiple of kv-heads")
     os.makedirs(a.out, exist_ok=True)

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a decode step takes, as JSON on standard output.
+ *
+ *   step overhead MODEL PROFILE PLUGIN_DIR [STEPS]
+ *       ns per step and per task. With the no-op plugin this is the runtime's own time on one engine; allocations are
+ *       counted by interposition. The cost of an empty fork-join over the pool stands apart: a CPU step pays it for
+ *       every parallel loop of its kernels.
+ *   step context MODEL PROFILE PLUGIN_DIR CONTEXT...
+ *       ns per step at each context, KV bytes read there, and the bandwidth of reading memory in the same run.
+ *
+ * Medians; logits are computed for the last position, nothing is sampled.
+ */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/pool.h"
+
+/* --- allocations, counted where the linker wraps them */
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t m);
+void *__real_realloc(void *p, size_t n);
+void *__real_aligned_alloc(size_t a, size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t m);
+void *__wrap_realloc(void *p, size_t n);
+void *__wrap_aligned_alloc(size_t a, size_t n);
+
+static atomic_long allocations;
+
+void *__wrap_malloc(size_t n) {
+  allocations++;
+  return __real_malloc(n);
+}
+void *__wrap_calloc(size_t n, size_t m) {
+  allocations++;
+  return __real_calloc(n, m);
+}
+void *__wrap_realloc(void *p, size_t n) {
+  allocations++;
+  return __real_realloc(p, n);
+}
+void *__wrap_aligned_alloc(size_t a, size_t n) {
+  allocations++;
+  return __real_aligned_alloc(a, n);
+}
+
+static void die(const char *what, const tn_error *e) {
+  fprintf(stderr, "step: %s: %s%s%s\n", what, e->where, *e->where ? ": " : "", e->message);
+  exit(1);
+}
+
+static int by_value(const void *a, const void *b) {
+  const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return (x > y) - (x < y);
+}
+
+static int64_t median(int64_t *v, size_t n) {
+  qsort(v, n, sizeof *v, by_value);
+  return v[n / 2];
+}
+
+/* --- a model that steps */
+
+typedef struct rig {
+  tn_runtime *rt;
+  tn_model *m;
+  tn_session *s;
+  tn_tensor *tensors, logits, **out;
+  const tn_tensor **in;
+  int64_t max_step;
+  uint64_t kv_row; /* bytes that one position has in all caches */
+  tn_error err;
+} rig;
+
+static int is_cache(const char *name) { return strstr(name, "past") != NULL; }
+
+/* Inputs by what exporters call them; everything that is not the session's gets [1, n] integers. */
+static void make_inputs(rig *r) {
+  const uint32_t n = tn_model_n_inputs(r->m);
+  r->tensors = calloc(n, sizeof *r->tensors);
+  r->in = calloc(n, sizeof *r->in);
+  r->out = calloc(tn_model_n_outputs(r->m), sizeof *r->out);
+  for (uint32_t i = 0; i < n; i++) {
+    const tn_io_info *x = tn_model_input(r->m, i);
+    uint64_t row = 4;
+    for (int32_t d = 0; is_cache(x->name) && d < x->rank; d++)
+      if (x->dims[d] > 0) row *= (uint64_t)x->dims[d];
+    if (is_cache(x->name)) r->kv_row += row;
+    if (is_cache(x->name) || strcmp(x->name, "attention_mask") == 0) continue;
+    r->tensors[i] = (tn_tensor){.h = {sizeof(tn_tensor), 1, 0}, .name = x->name, .dtype = x->dtype, .rank = 2};
+    r->tensors[i].dims[0] = 1;
+    r->tensors[i].data = calloc((size_t)r->max_step, sizeof(int64_t));
+    r->in[i] = &r->tensors[i];
+  }
+  r->logits.h = (tn_hdr){sizeof r->logits, 1, 0};
+  r->out[0] = &r->logits;
+}
+
+static void rig_make(rig *r, char **argv, int64_t capacity) {
+  const char *dirs[] = {argv[4]};
+  const tn_runtime_opts o = {.h = {sizeof o, 1, 0},
+                             .profile = argv[3],
+                             .plugin_dirs = dirs,
+                             .n_plugin_dirs = 1,
+                             .cache_dir = getenv("TENON_CACHE_DIR"),
+                             .flags = TN_RT_TEST_WRITABLE};
+  const tn_keep_opts k = {.h = {sizeof k, 1, 0}, .capacity = capacity};
+  tn_error_init(&r->err);
+  if (tn_runtime_create(&o, &r->rt, &r->err) != TN_OK) die("runtime", &r->err);
+  if (tn_model_load(r->rt, argv[2], NULL, &r->m, &r->err) != TN_OK) die("model", &r->err);
+  if (tn_session_create(r->m, &r->s, &r->err) != TN_OK) die("session", &r->err);
+  if (tn_session_keep(r->s, &k, &r->err) != TN_OK) die("caches", &r->err);
+  r->max_step = tn_session_max_step(r->s);
+  make_inputs(r);
+}
+
+static void rig_free(rig *r) {
+  for (uint32_t i = 0; i < tn_model_n_inputs(r->m); i++) free((void *)(uintptr_t)r->tensors[i].data);
+  free(r->tensors);
+  free(r->in);
+  free(r->out);
+  tn_session_destroy(r->s);
+  tn_model_destroy(r->m);
+  tn_runtime_destroy(r->rt);
+}
+
+/* Position i of every input is the i-th of the context, modulo small numbers that any vocabulary has. */
+static void step(rig *r, int64_t n) {
+  const int64_t at = tn_session_length(r->s);
+  for (uint32_t i = 0; i < tn_model_n_inputs(r->m); i++) {
+    tn_tensor *t = &r->tensors[i];
+    int64_t *v = (int64_t *)(uintptr_t)t->data;
+    if (!r->in[i]) continue;
+    t->dims[1] = n;
+    t->bytes = (uint64_t)n * sizeof *v;
+    for (int64_t k = 0; k < n; k++) v[k] = strcmp(t->name, "input_ids") == 0 ? (at + k) % 61 : at + k;
+  }
+  const uint32_t phase = n > 1 ? TN_PHASE_PREFILL : TN_PHASE_DECODE;
+  if (tn_session_step(r->s, phase, r->in, r->out, 1, &r->err) != TN_OK) die("step", &r->err);
+}
+
+static void empty(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  (void)arg, (void)begin, (void)end, (void)worker;
+}
+
+enum { FORKS = 2001 };
+
+/* The pool is a second one of the same size: the runtime's is not for hire. */
+static int64_t fork_join(void) {
+  static int64_t t[FORKS];
+  tni_pool *pool = tni_pool_create(0);
+  for (int i = 0; i < FORKS; i++) {
+    const int64_t t0 = tni_now_ns();
+    tni_pool_for(pool, tni_pool_workers(pool), 1, empty, NULL);
+    t[i] = tni_now_ns() - t0;
+  }
+  tni_pool_destroy(pool);
+  return median(t, FORKS);
+}
+
+static uint32_t tasks_seen;
+static void count_task(void *user, const tn_trace_event *e) {
+  (void)user, (void)e;
+  tasks_seen++;
+}
+
+static int overhead(int argc, char **argv) {
+  const int64_t steps = argc > 5 ? atoll(argv[5]) : 1000;
+  int64_t *t = calloc((size_t)steps, sizeof *t);
+  rig r = {0};
+  if (!t || steps < 1) return 2;
+  rig_make(&r, argv, steps + 64);
+  for (int i = 0; i < 16; i++) step(&r, 1);
+  tn_session_trace(r.s, count_task, NULL);
+  step(&r, 1);
+  tn_session_trace(r.s, NULL, NULL);
+  const long before = allocations;
+  for (int64_t i = 0; i < steps; i++) {
+    const int64_t t0 = tni_now_ns();
+    step(&r, 1);
+    t[i] = tni_now_ns() - t0;
+  }
+  const long made = allocations - before;
+  const int64_t mid = median(t, (size_t)steps);
+  printf(
+      "{\"steps\": %lld, \"tasks\": %u, \"step_ns\": %lld, \"p99_ns\": %lld, \"ns_per_task\": %.1f, \"allocations\": "
+      "%ld, "
+      "\"fork_join_ns\": %lld}\n",
+      (long long)steps, tasks_seen, (long long)mid, (long long)t[steps * 99 / 100], (double)mid / tasks_seen, made,
+      (long long)fork_join());
+  rig_free(&r);
+  free(t);
+  return 0;
+}
+
+/* --- context */
+
+enum { SUM_BYTES = 512 << 20, ROUNDS = 5 };
+typedef struct reading {
+  const uint64_t *p;
+  atomic_ullong sum;
+} reading;
+
+static void read_part(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  reading *x = arg;
+  uint64_t s[8] = {0};
+  (void)worker;
+  for (const uint64_t *p = x->p + begin * 512; p < x->p + end * 512; p += 8)
+    for (int i = 0; i < 8; i++) s[i] += p[i];
+  atomic_fetch_add(&x->sum, s[0] ^ s[1] ^ s[2] ^ s[3] ^ s[4] ^ s[5] ^ s[6] ^ s[7]);
+}
+
+/* Bytes per second that all workers read together from memory. */
+static double bandwidth(void) {
+  uint64_t *p = malloc(SUM_BYTES);
+  reading x = {.p = p};
+  int64_t t[ROUNDS];
+  if (!p) return 0;
+  memset(p, 1, SUM_BYTES);
+  tni_pool *pool = tni_pool_create(0);
+  for (int i = 0; i < ROUNDS; i++) {
+    const int64_t t0 = tni_now_ns();
+    tni_pool_for(pool, SUM_BYTES / 4096, 64, read_part, &x);
+    t[i] = tni_now_ns() - t0;
+  }
+  tni_pool_destroy(pool);
+  free(p);
+  return SUM_BYTES / ((double)median(t, ROUNDS) / 1e9);
+}
+
+static int context(int argc, char **argv) {
+  enum { N = 33 };
+  int64_t last = 0, t[N];
+  rig r = {0};
+  for (int i = 5; i < argc; i++)
+    if (atoll(argv[i]) > last) last = atoll(argv[i]);
+  if (!last) return 2;
+  rig_make(&r, argv, last + N);
+  printf("{\"kv_bytes_per_position\": %llu, \"read_bytes_per_s\": %.4g, \"points\": [", (unsigned long long)r.kv_row,
+         bandwidth());
+  for (int i = 5; i < argc; i++) {
+    const int64_t want = atoll(argv[i]);
+    if (tn_session_length(r.s) > want && tn_session_truncate(r.s, want, &r.err) != TN_OK) die("truncate", &r.err);
+    while (tn_session_length(r.s) < want) {
+      const int64_t n = want - tn_session_length(r.s);
+      step(&r, n < r.max_step ? n : r.max_step);
+    }
+    for (int k = 0; k < N; k++) {
+      const int64_t t0 = tni_now_ns();
+      step(&r, 1);
+      t[k] = tni_now_ns() - t0;
+    }
+    printf("%s{\"context\": %lld, \"step_ns\": %lld}", i > 5 ? ", " : "", (long long)want, (long long)median(t, N));
+    fflush(stdout);
+  }
+  printf("]}\n");
+  rig_free(&r);
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  if (argc >= 5 && strcmp(argv[1], "overhead") == 0) return overhead(argc, argv);
+  if (argc >= 6 && strcmp(argv[1], "context") == 0) return context(argc, argv);
+  fprintf(stderr, "usage: step overhead|context MODEL PROFILE PLUGIN_DIR [STEPS | CONTEXT...]\n");
+  return 2;
+}
