@@ -115,7 +115,8 @@ static void tidy(const job *j, tni_frame *f, const tni_node *n) {
     const tn_id v = r == TN_NONE ? TN_NONE : value_of(j->x->exec, r);
     if (v == TN_NONE) continue;
     const tni_region *region = &j->x->exec->regions[r];
-    if (tni_region_is_dynamic(j->x->exec, r) && (region->kind == TNI_R_OUTPUT || region->last > j->task)) continue;
+    const bool later = region->kind == TNI_R_OUTPUT || region->last > j->task || j->x->order; /* random: nobody knows */
+    if (tni_region_is_dynamic(j->x->exec, r) && later) continue;
     tni_cell_drop(f->cells[v]);
     f->cells[v] = NULL;
   }

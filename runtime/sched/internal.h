@@ -81,7 +81,8 @@ typedef struct tni_exec {
   uint32_t n_regions;
   uint32_t *region_of; /* [n_values] or TN_NONE */
   tni_taskgraph graph; /* of tasks[], which stand in the order they are run in */
-  /* Tasks that use region r: users[first_user[r]] .. users[first_user[r + 1] - 1], ascending; behind all 0, 1, 2, ... */
+  /* Tasks that use region r: users[first_user[r]] .. users[first_user[r + 1] - 1], ascending; behind all 0, 1, 2, ...
+   */
   uint32_t *first_user, *users;
 } tni_exec;
 
@@ -133,8 +134,9 @@ typedef struct tni_stask {
   tn_view **views; /* [n_uses + 1]; the last is the scratch */
   uint64_t scratch_bytes, scratch_room, scratch_offset;
   uint32_t scratch_align;
-  bool empty; /* writes nothing at these dims: not run (promise D16 of the ABI page) */
-  bool plain; /* a CPU task of a plugin, or the host, that touches host memory only */
+  bool empty;   /* writes nothing at these dims: not run (promise D16 of the ABI page) */
+  bool dynamic; /* its dims come when it runs (dynamic.c) */
+  bool plain;   /* a CPU task of a plugin, or the host, that touches host memory only */
 } tni_stask;
 
 typedef struct tni_sregion {
@@ -179,6 +181,7 @@ typedef struct tni_sexec {
   bool placed; /* regions have room and offsets */
   tni_stask *tasks;
   tni_sregion *regions;
+  struct tni_cell **cells; /* [n_values] of dynamic tasks (dynamic.c), or NULL before the first */
   void *arena, *outputs;
   uint64_t arena_bytes, outputs_bytes;
   tni_taskgraph graph; /* exec's, and what the offsets need; only with order_seed */

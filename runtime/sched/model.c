@@ -12,6 +12,7 @@
 #include "runtime/sched/exec.h"
 #include "runtime/sched/pack.h"
 #include "runtime/sched/reference.h"
+#include "runtime/shape/infer.h"
 
 static const char *base_name(const char *path) {
   const char *s = strrchr(path, '/');
@@ -83,6 +84,7 @@ static tn_status import_graph(tn_model *m, tn_error *err) {
   tni_pool_run_init(&run, m->rt->pool, NULL);
   const tni_passes_options opt = {.disabled = m->disabled, .n_disabled = m->n_disabled};
   st = tni_passes_run(m->graph, &opt, tni_host_eval, &run.run, &m->passes, err);
+  if (st == TN_OK && tni_mark_dynamic(m->graph) == UINT32_MAX) st = tni_fail_memory(err, m->path);
   if (st == TN_OK) st = tni_roles_find(m->graph, m->arena, &m->roles, err);
   return st == TN_OK ? describe_io(m, err) : st;
 }

@@ -161,6 +161,8 @@ static void find(finder *f, uint8_t *ok) {
     return;
   }
   find_lengths(f);
+  for (uint32_t i = 0; !f->r->why_not && i < g->n_nodes; i++)
+    if (g->nodes[i]->dynamic) f->r->why_not = say(f, "the dims of node '%s' depend on data", g->nodes[i]->pub.name);
   for (uint32_t i = 0; !f->r->why_not && i < g->n_inputs; i++) find_input(f, i);
   for (uint32_t i = 0; !f->r->why_not && i < g->n_outputs; i++)
     if (cache_of(f, g->outputs[i], false) == TN_NONE && depends(f, g->values[g->outputs[i]]))

@@ -8,6 +8,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/plugin/check.h"
 #include "runtime/plugin/fpmode.h"
+#include "runtime/sched/dynamic.h"
 #include "runtime/sched/reference.h"
 #include "runtime/sched/session.h"
 
@@ -113,9 +114,10 @@ tn_status tni_task_attach(tn_session *s, tni_sexec *x, uint32_t i, const int64_t
   tni_stask *t = &x->tasks[i];
   tn_plan *plan = NULL;
   tn_status st = TN_OK;
-  t->empty = is_empty(x, i);
+  t->dynamic = tni_task_is_dynamic(x->exec, i);
+  t->empty = !t->dynamic && is_empty(x, i);
   t->plain = is_plain(s, x, i);
-  if (t->empty) return TN_OK;
+  if (t->empty || t->dynamic) return TN_OK;
   for (uint32_t u = 0; st == TN_OK && e->info->engine == 0 && u < e->info->n_uses; u++)
     if (e->regions[u] != TN_NONE) st = tni_region_own(s, x, e->regions[u], true, err); /* a CPU task gets no NULL */
   if (st != TN_OK) return st;
@@ -233,6 +235,13 @@ static tn_status own_regions(tn_session *s, tni_sexec *x, uint32_t i, bool cpu, 
   return TN_OK;
 }
 
+static tn_status run_dynamic(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err) {
+  int64_t start = tni_now_ns();
+  tn_status st = tni_dynamic_run(s, x, i, err);
+  if (st == TN_OK) trace_task(s, &x->exec->tasks[i], start, tni_now_ns(), 0, 0);
+  return st;
+}
+
 static tn_status run_any(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err) {
   const tni_etask *e = &x->exec->tasks[i];
   const tni_dev *d = x->exec->programs[e->program].dev;
@@ -256,6 +265,7 @@ static tn_status run_any(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err)
 tn_status tni_task_run(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err) {
   tni_stask *t = &x->tasks[i];
   if (t->empty) return TN_OK;
+  if (t->dynamic) return run_dynamic(s, x, i, err);
   if (!t->plain || s->trace || s->capture) return run_any(s, x, i, err);
   const tni_etask *e = &x->exec->tasks[i];
   return run_cpu(s, x->exec->programs[e->program].dev, e, t, err);
