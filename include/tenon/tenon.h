@@ -203,6 +203,7 @@ typedef struct tn_lm_opts {
   tn_hdr h;
   uint32_t model_flags, reserved; /* TN_MODEL_* */
   int64_t max_seq;                /* 0: profile, then config.json, at most TN_DEFAULT_MAX_SEQ */
+  uint64_t order_seed;            /* as in tn_model_opts */
 } tn_lm_opts;
 
 typedef struct tn_gen_params {

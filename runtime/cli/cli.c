@@ -50,6 +50,7 @@ int cli_parse(cli *c, int argc, const char **argv, struct poptOption *own, const
       {"cache-dir", 0, POPT_ARG_STRING, &c->cache_dir, 0, "folder for packed weights ('' = none)", "DIR"},
       {"log-level", 0, POPT_ARG_STRING, &c->log_level, 0, "error, warn, info or debug (default: warn)", "LEVEL"},
       {"format", 0, POPT_ARG_STRING, &c->format_name, 0, "text, md, csv or json", "FORMAT"},
+      {"order-seed", 0, POPT_ARG_LONGLONG | POPT_ARGFLAG_DOC_HIDDEN, &c->order_seed, 0, NULL, NULL},
       POPT_TABLEEND};
   struct poptOption all[] = {{NULL, 0, POPT_ARG_INCLUDE_TABLE, own, 0, "Options of this command:", NULL},
                              {NULL, 0, POPT_ARG_INCLUDE_TABLE, common, 0, "Options of every command:", NULL},
@@ -193,8 +194,11 @@ int cli_open(cli *c, uint32_t flags) {
 }
 
 int cli_load(cli *c, const char *path, uint32_t flags, tn_model **out) {
-  tn_model_opts o = {
-      .h = {sizeof o, 1, 0}, .flags = flags, .disabled_passes = c->disabled, .n_disabled_passes = c->n_disabled};
+  tn_model_opts o = {.h = {sizeof o, 1, 0},
+                     .flags = flags,
+                     .disabled_passes = c->disabled,
+                     .n_disabled_passes = c->n_disabled,
+                     .order_seed = (uint64_t)c->order_seed};
   tn_error_init(&c->err);
   tn_status st = tn_model_load(c->rt, path, &o, out, &c->err);
   if (st == TN_E_UNSUPPORTED) return cli_list_unsupported(c, path);

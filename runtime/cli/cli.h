@@ -31,6 +31,7 @@ typedef struct cli {
   uint32_t n_disabled;
   char **plugin_dirs;
   int threads, quiet;
+  long long order_seed; /* --order-seed, for tests: tasks in random orders */
   cli_format format;
   tn_error err;
   tn_runtime *rt;

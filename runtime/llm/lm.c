@@ -56,7 +56,10 @@ static tn_status load(tn_lm *lm, tn_runtime *rt, const char *path, const tn_lm_o
   if (st == TN_OK) st = load_tokenizer(lm, err);
   if (st != TN_OK) return st;
   resolve_tokens(lm);
-  tn_model_opts mo = {.h = {sizeof mo, 1, 0}, .flags = o ? o->model_flags : 0, .max_seq = o ? o->max_seq : 0};
+  tn_model_opts mo = {.h = {sizeof mo, 1, 0},
+                      .flags = o ? o->model_flags : 0,
+                      .max_seq = o ? o->max_seq : 0,
+                      .order_seed = o ? o->order_seed : 0};
   st = tn_model_load(rt, path, &mo, &lm->model, err);
   if (st != TN_OK) return st;
   int64_t max = tn_model_max_seq(lm->model);
