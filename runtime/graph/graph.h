@@ -81,10 +81,10 @@ typedef struct tni_node {
 } tni_node;
 
 /* A cache, as the pass `cache` made it of a past input and the present output that continues it. `past` and `present`
- * stay among the graph's inputs and outputs, declared as the model declared them, and no node reads or writes them: they
- * are the user's view. The memory is that of two values of kind STATE: `in`, as the run finds it (no producer), and `out`,
- * with this run's rows appended (written by a TensorScatter). Both have the dims of the whole, rows of this run included.
- * perm: axis i of the state, its last axes split as past has them, is axis perm[i] of past. */
+ * stay among the graph's inputs and outputs, declared as the model declared them, and no node reads or writes them:
+ * they are the user's view. The memory is that of two values of kind STATE: `in`, as the run finds it (no producer),
+ * and `out`, with this run's rows appended (written by a TensorScatter). Both have the dims of the whole, rows of this
+ * run included. perm: axis i of the state, its last axes split as past has them, is axis perm[i] of past. */
 typedef struct tni_gstate {
   tn_id past, present, in, out;
   uint32_t axis; /* of the sequence, in past */
@@ -110,6 +110,10 @@ struct tni_graph {
   /* Symbol: how many rows of logits, counted from the end, a run computes (pass `last_rows`); TN_NONE: all. */
   tn_id rows_symbol;
   tn_expr rows_limit; /* the most that rows_symbol may be: the sequence, what plain runs compute */
+  /* Length of the whole context where padding it cannot reach a result (runtime/sched/roles.h): the session may round
+   * it up to what devices ask for. TNI_EXPR_NONE: nothing may be rounded. */
+  tn_expr padded;
+  tn_id padded_symbol; /* the symbol in it that is chosen so: the past */
   uint32_t phase;
   tni_graph
       *outer; /* of a subgraph: the graph whose node holds it; set by tni_graph_add_node, or before by the builder */

@@ -42,6 +42,7 @@ static const tn_symbol *const *make_symbols(tni_graph *g, uint32_t n) {
     all[i].h = (tn_hdr)TN_HDR(tn_symbol);
     all[i].name = tni_arena_strdup(g->arena, tni_ex_symbol_name(g->exprs, i));
     tni_ex_symbol_bounds(g->exprs, i, &all[i].lo, &all[i].hi);
+    if (g->padded != TNI_EXPR_NONE && i == g->padded_symbol) all[i].flags |= TN_SYM_PADDABLE;
     ptrs[i] = &all[i];
     if (!all[i].name) return NULL;
   }
@@ -56,6 +57,7 @@ tn_status tni_graph_view(tni_graph *g, uint32_t phase, tn_graph *out, tn_error *
   const tn_symbol *const *symbols = make_symbols(g, n_symbols);
   if (!ctx || !nodes || !values || !symbols || set_weights(g) != TN_OK) return tni_fail_memory(err, g->name);
   ctx->exprs = g->exprs;
+  ctx->padded = g->padded;
   for (tn_id i = 0; i < g->n_nodes; i++) {
     if (g->nodes[i]->dead)
       return tni_fail_node(err, TN_E_INTERNAL, g->nodes[i], i, "a dead node in a view: compact was not called");

@@ -10,6 +10,7 @@
 
 struct tn_graph_ctx {
   tni_exprs *exprs;
+  tn_expr padded; /* tni_graph.padded */
 };
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/graph/view.h"
 #include "runtime/plan/devlock.h"
 
 typedef struct collector {
@@ -24,6 +25,52 @@ static tn_status fault(collector *c, const char *what) {
   return TN_E_INVALID;
 }
 
+static bool is_proved(tni_exprs *x, const tn_constraint *k) {
+  int64_t lo, hi;
+  tni_ex_range(x, k->lhs, &lo, &hi);
+  switch (k->rel) {
+    case TN_REL_EQ:
+      return lo == k->rhs && hi == k->rhs;
+    case TN_REL_LE:
+      return hi <= k->rhs;
+    case TN_REL_GE:
+      return lo >= k->rhs;
+    default:
+      return k->rhs > 0 && tni_ex_divides(x, k->lhs, k->rhs) == 1;
+  }
+}
+
+static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
+
+/* 65536 is more than any bucket is good for. */
+static bool widen_bucket(const collector *c, const tn_constraint *k) {
+  if (k->rel != TN_REL_MOD || k->lhs != c->view->ctx->padded || k->lhs == TNI_EXPR_NONE || k->rhs < 1) return false;
+  const int64_t both = c->claims->bucket / gcd(c->claims->bucket, k->rhs);
+  if (k->rhs > 65536 || both > 65536 / k->rhs) return false;
+  c->claims->bucket = both * k->rhs;
+  return true;
+}
+
+/* Constraints that cannot be promised turn yes into no. */
+static tn_status promise(collector *c, const tn_claim *in, tni_claim *out) {
+  static const char *const rels[] = {"=", "<=", ">=", "a multiple of"};
+  tni_exprs *x = c->view->ctx->exprs;
+  if (in->n_constraints > 64 || (in->n_constraints && !in->constraints)) return fault(c, "absurd constraints");
+  for (uint32_t i = 0; out->verdict != TN_NO && i < in->n_constraints; i++) {
+    const tn_constraint *k = &in->constraints[i];
+    char lhs[128], text[256];
+    if (k->rel < TN_REL_EQ || k->rel > TN_REL_MOD) return fault(c, "a constraint with an unknown relation");
+    if (is_proved(x, k) || widen_bucket(c, k)) continue;
+    tni_ex_print(x, k->lhs, lhs, sizeof lhs);
+    snprintf(text, sizeof text, "it needs %s %s %lld, which does not always hold", lhs, rels[k->rel - 1],
+             (long long)k->rhs);
+    out->verdict = TN_NO;
+    out->reason = TN_WHY_SHAPE;
+    if (!(out->text = tni_arena_strdup(c->arena, text))) c->no_memory = true;
+  }
+  return TN_OK;
+}
+
 static tn_status copy_claim(collector *c, const tn_claim *in, tni_claim *out) {
   if (!in || in->h.size < offsetof(tn_claim, cost_ns)) return fault(c, "a claim of a size that is not one");
   if (in->verdict < TN_YES || in->verdict > TN_GROUP_ONLY) return fault(c, "a claim with an unknown verdict");
@@ -39,8 +86,9 @@ static tn_status copy_claim(collector *c, const tn_claim *in, tni_claim *out) {
   if (TN_HAS(in, tn_claim, text))
     r.text = tni_arena_strndup(c->arena, in->text, strnlen(in->text, sizeof in->text - 1));
   if (!r.text) c->no_memory = true;
-  *out = r;
-  return TN_OK;
+  tn_status st = promise(c, in, &r);
+  if (st == TN_OK) *out = r;
+  return st;
 }
 
 /* The host alone runs what has no dims before the run. */
@@ -139,7 +187,7 @@ static tn_status ask(collector *c, const tni_dev *d, tn_error *err) {
 
 tn_status tni_claims_collect(const tn_graph *view, const tni_dev *devs, uint32_t n_devs, tni_arena *arena,
                              tni_claims *out, tn_error *err) {
-  *out = (tni_claims){.node = TNI_NEW_ARRAY(arena, tni_claim *, n_devs)};
+  *out = (tni_claims){.node = TNI_NEW_ARRAY(arena, tni_claim *, n_devs), .bucket = 1};
   if (!out->node) return tni_fail_memory(err, NULL);
   for (uint32_t d = 0; d < n_devs; d++) {
     out->node[d] = TNI_NEW_ARRAY(arena, tni_claim, view->n_nodes);

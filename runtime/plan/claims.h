@@ -2,6 +2,9 @@
  *
  * What the devices say of a graph: one answer per node and device, plus groups. Answers are copied from the plugins and
  * checked: every node exactly once, known verdicts, finite costs, ids in range.
+ *
+ * A constraint of a claim is promised where it is proved, or where it asks for a multiple of the padded length of the
+ * context, which the session then rounds up. Any other turns the claim into a refusal that says which.
  */
 #ifndef TENON_PLAN_CLAIMS_H
 #define TENON_PLAN_CLAIMS_H
@@ -40,6 +43,7 @@ typedef struct tni_claims {
   tni_claim **node; /* [n_devs][n_nodes] */
   tni_group *groups;
   uint32_t n_groups, cap_groups;
+  int64_t bucket; /* the padded length (tni_graph.padded) must be a multiple of it, whoever takes the work; 1: of nothing */
 } tni_claims;
 
 /* Asks every device. A device that fails or answers wrongly refuses everything with that as the reason. */

@@ -171,12 +171,14 @@ static void find(finder *f, uint8_t *ok) {
   if (!f->r->why_not) find_exact(f, ok);
 }
 
-tn_status tni_roles_find(const tni_graph *g, tni_arena *arena, tni_roles *out, tn_error *err) {
+tn_status tni_roles_find(tni_graph *g, tni_arena *arena, tni_roles *out, tn_error *err) {
   *out = (tni_roles){.past = TN_NONE, .step = TNI_EXPR_NONE, .total = TNI_EXPR_NONE, .input = TN_NONE};
   out->kinds = TNI_NEW_ARRAY(arena, uint8_t, g->n_inputs + 1);
   uint8_t *ok = TNI_NEW_ARRAY(arena, uint8_t, g->n_values + 1);
   if (!out->kinds || !ok) return tni_fail_memory(err, g->name);
   finder f = {g, out, arena, 0};
   find(&f, ok);
+  g->padded_symbol = out->past;
+  g->padded = out->why_not || out->exact ? TNI_EXPR_NONE : out->total;
   return TN_OK;
 }

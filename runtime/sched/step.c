@@ -128,11 +128,20 @@ static tn_status make_fed(tn_session *s, tn_error *err) {
 
 static int64_t rounded(int64_t n, int64_t to) { return to > 1 ? (n + to - 1) / to * to : n; }
 
+static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
+
+/* What the profile says, in multiples of what the devices need; 0: they need nothing, nor does the profile. */
+static int64_t bucket_of(const tn_model *m) {
+  int64_t b = m->rt->profile->bucket ? m->rt->profile->bucket : 1;
+  for (uint32_t i = 0; i < m->n_execs; i++) b = b / gcd(b, m->execs[i].claims.bucket) * m->execs[i].claims.bucket;
+  return b == 1 && !m->rt->profile->bucket ? 0 : b;
+}
+
 /* Length of the context that a step up to `valid` is run at. */
 static int64_t total_for(const tn_session *s, int64_t valid) {
   const tni_keep *k = s->keep;
   if (s->model->roles.exact) return valid;
-  const int64_t bucket = s->model->rt->profile->bucket;
+  const int64_t bucket = bucket_of(s->model);
   return bucket ? rounded(valid, bucket) : k->capacity;
 }
 
@@ -196,7 +205,7 @@ tn_status tn_session_keep(tn_session *s, const tn_keep_opts *o, tn_error *err) {
   k.limit = k.capacity;
   tn_status st = check_keep(s, &k, err);
   if (st != TN_OK) return st;
-  if (!s->model->roles.exact) k.capacity = rounded(k.capacity, s->model->rt->profile->bucket);
+  if (!s->model->roles.exact) k.capacity = rounded(k.capacity, bucket_of(s->model));
   s->keep = TNI_NEW(s->mem, tni_keep);
   if (!s->keep) return tni_fail_memory(err, s->model->path);
   *s->keep = k;

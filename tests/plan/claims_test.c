@@ -166,6 +166,56 @@ static void test_wrong_answers(void) {
   }
 }
 
+/* Node n asks for constraint n of a table. */
+static tn_constraint asked[8];
+static tn_status asks(fake *d, const tn_graph *g, const tn_claim_sink *s, tn_error *err) {
+  (void)d, (void)err;
+  for (tn_id i = 0; i < g->n_nodes; i++) {
+    const tn_claim c = {.h = TN_HDR(tn_claim), .verdict = TN_YES, .n_constraints = 1, .constraints = &asked[i]};
+    if (s->node(s->ctx, i, &c) != TN_OK) return TN_E_INTERNAL;
+  }
+  return TN_OK;
+}
+
+/* Proved ones and multiples of the padded length are promised; all others make a refusal. */
+static void test_constraints(void) {
+  fixture f;
+  fake d;
+  tni_dev dev;
+  tni_claims c;
+  fixture_init(&f, "Relu:x:a;Neg:a:b;Abs:b:c;Relu:c:d;Neg:d:e;Abs:e:g;Relu:g:y", "y");
+  fake_init(&d, &dev, "d");
+  d.answer = asks;
+  tni_exprs *x = f.g->exprs;
+  const tn_expr past = tni_ex_sym(x, "past"), seq = tni_ex_sym(x, "seq"), total = tni_ex_add(x, past, seq);
+  f.g->padded = total;
+  CU_ASSERT_EQUAL_FATAL(tni_graph_view(f.g, TN_PHASE_ANY, &f.view, &f.err), TN_OK);
+  const tn_constraint table[] = {{tni_ex_const(x, 4), TN_REL_EQ, 4},
+                                 {total, TN_REL_MOD, 12},
+                                 {total, TN_REL_MOD, 8},
+                                 {seq, TN_REL_MOD, 8},
+                                 {seq, TN_REL_EQ, 1},
+                                 {past, TN_REL_GE, 0},
+                                 {total, TN_REL_LE, 100}};
+  static const bool yes[] = {true, true, true, false, false, true, false};
+  memcpy(asked, table, sizeof table);
+  CU_ASSERT_EQUAL_FATAL(tni_claims_collect(&f.view, &dev, 1, f.arena, &c, &f.err), TN_OK);
+  for (uint32_t i = 0; i < 7; i++) {
+    CU_ASSERT_EQUAL(c.node[0][i].verdict, yes[i] ? TN_YES : TN_NO);
+    if (!yes[i]) CU_ASSERT_PTR_NOT_NULL(strstr(c.node[0][i].text, "does not always hold"));
+  }
+  CU_ASSERT_EQUAL(c.bucket, 24);
+  f.g->padded = TNI_EXPR_NONE; /* nothing may be rounded */
+  CU_ASSERT_EQUAL_FATAL(tni_graph_view(f.g, TN_PHASE_ANY, &f.view, &f.err), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tni_claims_collect(&f.view, &dev, 1, f.arena, &c, &f.err), TN_OK);
+  CU_ASSERT(c.bucket == 1 && c.node[0][1].verdict == TN_NO);
+  asked[0].rel = 99;
+  CU_ASSERT_EQUAL_FATAL(tni_claims_collect(&f.view, &dev, 1, f.arena, &c, &f.err), TN_OK);
+  CU_ASSERT(c.node[0][5].verdict == TN_NO && strstr(c.node[0][5].text, "unknown relation"));
+  fake_finish(&d);
+  fixture_finish(&f);
+}
+
 /* What a claim carries is copied: the plugin may reuse its memory. */
 static tn_status reuses(fake *d, const tn_graph *g, const tn_claim_sink *s, tn_error *err) {
   (void)d, (void)err;
@@ -205,6 +255,7 @@ static void test_copies(void) {
 
 void suite_claims(void) {
   CU_pSuite s = CU_add_suite("plan: claims", NULL, NULL);
+  CU_add_test(s, "constraints", test_constraints);
   CU_add_test(s, "devices that answer wrongly", test_wrong_answers);
   CU_add_test(s, "answers are copied", test_copies);
 }

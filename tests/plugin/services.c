@@ -271,7 +271,7 @@ static void test_exprs(void) {
   const tn_host *h = make(&(tni_services_opts){0}, &c);
   tni_exprs *x = tni_exprs_create();
   CU_ASSERT_PTR_NOT_NULL_FATAL(x);
-  struct tn_graph_ctx ctx = {x};
+  struct tn_graph_ctx ctx = {.exprs = x, .padded = TNI_EXPR_NONE};
   tn_graph g = {.h = TN_HDR(tn_graph), .ctx = &ctx}, empty = {.h = TN_HDR(tn_graph)};
   tn_expr S = tni_ex_sym(x, "S"), S2 = tni_ex_mul(x, S, tni_ex_const(x, 2)),
           more = tni_ex_add(x, S, tni_ex_const(x, 1));
