@@ -35,6 +35,11 @@ tn_status tni_file_map(const char *path, tni_file *out, tn_error *err) {
   return st;
 }
 
+void tni_file_drop(const void *p, uint64_t bytes) {
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE) - 1, begin = (uintptr_t)p & ~page;
+  if (bytes) (void)madvise((void *)begin, ((uintptr_t)p + bytes - begin + page) & ~page, MADV_DONTNEED);
+}
+
 void tni_file_unmap(tni_file *f) {
   if (f && f->data) munmap((void *)f->data, f->bytes);
   if (f) *f = (tni_file){0};

@@ -21,5 +21,8 @@ TN_MUST_CHECK tn_status tni_file_map(const char *path, tni_file *out, tn_error *
 /* The same for an open descriptor, which stays the caller's. */
 TN_MUST_CHECK tn_status tni_file_map_fd(int fd, const char *path, tni_file *out, tn_error *err);
 void tni_file_unmap(tni_file *f);
+/* The pages of [p, p + bytes), which lie in a shared file mapping, leave this process's memory; the system may keep them
+ * and gives them back when they are touched. Nothing is lost, what was written included. */
+void tni_file_drop(const void *p, uint64_t bytes);
 
 #endif

@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "runtime/base/checked.h"
+#include "runtime/base/file.h"
 #include "runtime/pack/internal.h"
 
 enum { ROW_BYTES = 1 << 20, HASH_BYTES = 16 << 20 };
@@ -53,10 +54,12 @@ static void feed_stats(XXH3_state_t *h, const tn_stats *x) {
   }
 }
 
-static tn_status hash_raw(const tni_pack_store *s, const tn_weight *w, uint64_t bytes, XXH3_state_t *h) {
-  for (uint64_t at = 0; at < bytes; at += HASH_BYTES) {
+static tn_status hash_raw(const tni_pack_store *s, const tn_weight *w, const tni_pack_source *src, XXH3_state_t *h) {
+  for (uint64_t at = 0; at < src->bytes; at += HASH_BYTES) {
+    const uint64_t n = src->bytes - at < HASH_BYTES ? src->bytes - at : HASH_BYTES;
     if (tni_pk_cancelled(s)) return TN_E_CANCELLED;
-    feed(h, (const uint8_t *)w->raw + at, bytes - at < HASH_BYTES ? bytes - at : HASH_BYTES);
+    feed(h, (const uint8_t *)w->raw + at, n);
+    if (src->mapped) tni_file_drop((const uint8_t *)src->mapped + at, n);
   }
   return TN_OK;
 }
@@ -102,7 +105,8 @@ static void hash_part(const tni_pack_store *s, part *p) {
   XXH3_128bits_reset(h);
   /* Raw bytes of a quantized weight are its codes only. */
   bool raw = p->weight->raw && p->source->bytes && !p->weight->quant;
-  p->st = raw ? hash_raw(s, p->weight, p->source->bytes, h) : hash_rows(s, p->weight, h);
+  p->st = raw ? hash_raw(s, p->weight, p->source, h) : hash_rows(s, p->weight, h);
+  if (!raw && p->source->mapped) tni_file_drop(p->source->mapped, p->source->bytes);
   p->stamp->content = from_xxh(XXH3_128bits_digest(h));
   XXH3_freeState(h);
 }

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "runtime/base/file.h"
 #include "runtime/pack/internal.h"
 
 static const int64_t ELEMS_PER_PIECE = 256 * 1024;
@@ -62,6 +63,8 @@ tn_status tni_pk_pack(tni_pack_store *s, const tni_pk_want *w, uint8_t *dst, tn_
     tn_status ended = it->format->end(j.pack, st == TN_OK ? dst : NULL);
     if (st == TN_OK) st = ended;
   }
+  for (uint32_t i = 0; i < it->n_parts; i++)
+    if (it->sources[i].mapped) tni_file_drop(it->sources[i].mapped, it->sources[i].bytes);
   s->done_bytes += w->size.bytes;
   if (st == TN_E_CANCELLED) return tni_fail(err, st, name, "packing was cancelled");
   if (st != TN_OK)

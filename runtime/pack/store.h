@@ -21,6 +21,7 @@ typedef struct tni_pack_source {
   const char *file;
   uint64_t device, inode, size, offset, bytes;
   int64_t mtime_ns;
+  const void *mapped; /* its bytes in a file mapping: dropped after use; NULL: not to be dropped */
 } tni_pack_source;
 
 typedef struct tni_pack_item {

@@ -17,6 +17,7 @@
 
 #include "runtime/base/checked.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/file.h"
 #include "runtime/pack/internal.h"
 
 /* A segment of the file to be. */
@@ -174,6 +175,8 @@ static tn_status fill_segments(tni_pack_store *s, plan *p, tn_error *err) {
     else
       st = tni_pk_pack(s, g->want, dst, err);
     if (st != TN_OK) return st;
+    tni_file_drop(dst, g->rec.bytes);
+    if (g->copy) tni_file_drop(g->copy, g->rec.bytes);
   }
   return TN_OK;
 }
@@ -188,6 +191,7 @@ static uint8_t *make_tables(const tni_pack_store *s, plan *p, uint64_t *bytes) {
     const tni_pk_segment *g = &p->seg[i].rec;
     memcpy(t + i * sizeof *g, g, sizeof *g);
     tni_pk_sum(s->o->pool, p->map + g->offset, g->bytes, (uint64_t *)(void *)(t + (h->sums_at - base)) + g->first_sum);
+    tni_file_drop(p->map + g->offset, g->bytes);
     memcpy(stamps + g->first_stamp * sizeof(tni_pk_stamp), p->seg[i].stamps, g->n_stamps * sizeof(tni_pk_stamp));
   }
   if (!t) return NULL;

@@ -26,6 +26,8 @@ static void fill_source(const tn_model *m, tn_id v, tni_pack_source *s) {
     s->inode = f->inode;
     s->size = f->bytes;
     s->mtime_ns = f->mtime_ns;
+    const char *data = val->tensor->data, *begin = f->data;
+    if (data >= begin && data < begin + f->bytes) s->mapped = data;
   }
 }
 
