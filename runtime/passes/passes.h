@@ -59,5 +59,7 @@ TN_MUST_CHECK tn_status tni_pass_attention(tni_graph *g, uint32_t *n, tn_error *
 TN_MUST_CHECK tn_status tni_pass_rotary(tni_graph *g, uint32_t *n, tn_error *err);
 /* Attention and RotaryEmbedding in 3D form; past and present inside Attention. */
 TN_MUST_CHECK tn_status tni_pass_heads(tni_graph *g, uint32_t *n, tn_error *err);
+/* is_causal and windows from masks that say them. */
+TN_MUST_CHECK tn_status tni_pass_mask(tni_graph *g, uint32_t *n, tn_error *err);
 
 #endif

@@ -36,6 +36,7 @@ static const struct pass {
     {"silu", tni_pass_silu, true, RECOGNISE},
     /* stage SHAPE: heads, mask, cache, last_rows */
     {"heads", tni_pass_heads, false, SHAPE},
+    {"mask", tni_pass_mask, true, SHAPE},
     /* stage FUSE: siblings, chain */
     {"lift", tni_lift_shape_values, false, RECOGNISE},
     {"dce", dce, false, RECOGNISE}, /* one line each */
