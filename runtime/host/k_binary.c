@@ -5,7 +5,7 @@
  */
 #include <math.h>
 
-#include "runtime/host/internal.h"
+#include "runtime/host/chain.h"
 
 typedef struct binary {
   uint32_t op, dtype;

@@ -4,6 +4,7 @@
  */
 #include <math.h>
 
+#include "runtime/host/chain.h"
 #include "runtime/host/hot.h"
 #include "runtime/host/internal.h"
 

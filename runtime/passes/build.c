@@ -160,6 +160,12 @@ tni_raw_attr tni_build_ints(const char *name, const int64_t *v, uint32_t n) {
   return r;
 }
 
+tni_raw_attr tni_build_floats(const char *name, const float *v, uint32_t n) {
+  tni_raw_attr r = attr_of(name, TN_ATTR_FLOATS, n);
+  r.a.u.floats = v;
+  return r;
+}
+
 static tn_id add_const(tni_graph *g, const tni_tensor *t, const tni_origin *origin) {
   tn_id v = tni_graph_add_value(g, "", TN_VALUE_CONST, t->dtype);
   return v != TN_NONE && tni_value_set_tensor(g, v, t, origin) == TN_OK ? v : TN_NONE;
@@ -205,6 +211,22 @@ tn_id tni_build_view(tni_graph *g, tn_id v, uint32_t rank, const int64_t *dims) 
   if (t.bytes != from->tensor->bytes) return TN_NONE;
   t.data = from->tensor->data;
   return add_const(g, &t, &from->origin);
+}
+
+tn_id tni_build_slice(tni_graph *g, tn_id v, int64_t first, int64_t n) {
+  const tni_value *from = tni_match_value(g, v);
+  tni_tensor t;
+  int64_t count, all;
+  if (!from || !from->tensor || first < 0 || n < 0 || !tensor_of(from->tensor->dtype, 1, &n, &t, &count))
+    return TN_NONE;
+  const uint32_t bits = tni_dtype_bits(t.dtype);
+  if (!bits || bits % 8 || tni_dims_count(from->tensor->dims, from->tensor->rank, &all) != TN_OK) return TN_NONE;
+  if (first > all || n > all - first) return TN_NONE;
+  const uint64_t skip = (uint64_t)first * (bits / 8);
+  tni_origin origin = from->origin;
+  origin.offset += skip;
+  t.data = from->tensor->data ? (char *)from->tensor->data + skip : NULL;
+  return add_const(g, &t, &origin);
 }
 
 tn_id tni_build_elems(tni_graph *g, const tn_expr *elems, uint32_t n) {

@@ -51,6 +51,7 @@ tni_raw_attr tni_build_int(const char *name, int64_t v);
 tni_raw_attr tni_build_float(const char *name, double v);
 tni_raw_attr tni_build_string(const char *name, const char *s);
 tni_raw_attr tni_build_ints(const char *name, const int64_t *v, uint32_t n);
+tni_raw_attr tni_build_floats(const char *name, const float *v, uint32_t n);
 
 /* A fresh CONST; data (bytes as the dtype and dims say) is copied onto the arena. TN_NONE without memory, or for dims
  * that no tensor has. */
@@ -59,6 +60,8 @@ tn_id tni_build_const(tni_graph *g, uint32_t dtype, uint32_t rank, const int64_t
 tn_id tni_build_filled(tni_graph *g, uint32_t dtype, int64_t n, double c);
 /* A fresh CONST with the bytes (shared) and origin of the CONST v and other dims of the same count. */
 tn_id tni_build_view(tni_graph *g, tn_id v, uint32_t rank, const int64_t *dims);
+/* A fresh CONST vector of elements [first, first + n) of the CONST v, of whole-byte elements; bytes are shared. */
+tn_id tni_build_slice(tni_graph *g, tn_id v, int64_t first, int64_t n);
 /* A fresh int64 vector with these symbolic elements: CONST where all are constant, else STEP. */
 tn_id tni_build_elems(tni_graph *g, const tn_expr *elems, uint32_t n);
 

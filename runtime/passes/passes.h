@@ -61,5 +61,9 @@ TN_MUST_CHECK tn_status tni_pass_rotary(tni_graph *g, uint32_t *n, tn_error *err
 TN_MUST_CHECK tn_status tni_pass_heads(tni_graph *g, uint32_t *n, tn_error *err);
 /* is_causal and windows from masks that say them. */
 TN_MUST_CHECK tn_status tni_pass_mask(tni_graph *g, uint32_t *n, tn_error *err);
+/* tenon.FusedMatMul of products of one activation, and of parts of one product. */
+TN_MUST_CHECK tn_status tni_pass_siblings(tni_graph *g, uint32_t *n, tn_error *err);
+/* Element-wise operators become part of the product before them, or one tenon.Elementwise. */
+TN_MUST_CHECK tn_status tni_pass_chain(tni_graph *g, uint32_t *n, tn_error *err);
 
 #endif
