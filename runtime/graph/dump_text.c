@@ -195,6 +195,25 @@ static void dump_other_values(const tni_graph *g, uint32_t level, FILE *f) {
   }
 }
 
+/* past, present: the user's view; the caches as they are, and with this run's rows. */
+static void dump_states(const tni_graph *g, uint32_t level, FILE *f) {
+  for (uint32_t i = 0; i < g->n_states; i++) {
+    const tni_gstate *s = &g->states[i];
+    indent(f, level);
+    fputs("cache ", f);
+    dump_name(g->values[s->past]->pub.name, f);
+    fputs(" -> ", f);
+    dump_name(g->values[s->present]->pub.name, f);
+    fputs(" in ", f);
+    dump_name(g->values[s->in]->pub.name, f);
+    fputs(" -> ", f);
+    dump_name(g->values[s->out]->pub.name, f);
+    fprintf(f, " axis=%u perm=[", s->axis);
+    for (uint32_t d = 0; d < s->rank; d++) fprintf(f, "%s%u", d ? ", " : "", s->perm[d]);
+    fputs("]\n", f);
+  }
+}
+
 static void dump_symbols(const tni_graph *g, uint32_t level, FILE *f) {
   for (tn_id i = 0; i < tni_ex_n_symbols(g->exprs); i++) {
     int64_t lo, hi;
@@ -213,6 +232,7 @@ static void dump_graph(const tni_graph *g, uint32_t level, FILE *f) {
   if (!g->outer) dump_symbols(g, level + 1, f);
   dump_list(g, "input", g->inputs, g->n_inputs, level + 1, f);
   dump_list(g, "output", g->outputs, g->n_outputs, level + 1, f);
+  dump_states(g, level + 1, f);
   dump_other_values(g, level + 1, f);
   for (tn_id i = 0; i < g->n_nodes; i++)
     if (!g->nodes[i]->dead) dump_node(g, g->nodes[i], level + 1, f);

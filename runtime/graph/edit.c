@@ -92,7 +92,7 @@ static bool is_needed(const tni_graph *g, const tni_node *n) {
   for (uint32_t i = 0; i < n->pub.n_out; i++) {
     if (n->pub.out[i] == TN_NONE) continue;
     const tni_value *v = g->values[n->pub.out[i]];
-    if (v->pub.n_uses || v->is_output) return true;
+    if (v->pub.n_uses || v->is_output || v->pub.kind == TN_VALUE_STATE) return true; /* a cache is for the next run */
   }
   return false;
 }

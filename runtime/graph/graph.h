@@ -158,6 +158,8 @@ TN_MUST_CHECK tn_status tni_graph_set_io(tni_graph *g, const tn_id *in, uint32_t
  * changes. Nodes keep their order as far as producers allow: one that stands too late moves before its first reader.
  * Dead nodes stay where they are, count for nothing and leave the uses. Node ids change when the order does.
  * A value of a subgraph that nothing there makes is looked up by name in the outer graphs and becomes `captured`.
+ * A STATE is written by a TensorScatter that reads a STATE, or by nothing; outputs that are the present of one of
+ * g->states have no producer.
  * Errors name the node or tensor: cycles, missing inputs, two producers, a name used twice, a graph input or constant
  * that a node writes, arity against the table, ranks above TN_MAX_RANK, constants whose bytes do not fit their dims. */
 TN_MUST_CHECK tn_status tni_graph_finish(tni_graph *g, tn_error *err);

@@ -62,6 +62,12 @@ static tn_status finish_subs(const tni_node *n, tn_error *err) {
   return TN_OK;
 }
 
+/* A STATE is made by the node that appends to it, and is one memory with what that node reads. */
+static bool appends(const tni_graph *g, const tni_node *n, uint32_t k) {
+  return g->values[n->pub.out[k]]->pub.kind == TN_VALUE_STATE && n->op && n->pub.op == TN_OP_TENSOR_SCATTER &&
+         n->pub.n_in > 0 && n->pub.in[0] != TN_NONE && g->values[n->pub.in[0]]->pub.kind == TN_VALUE_STATE;
+}
+
 static tn_status set_producers(tni_graph *g, tn_error *err) {
   for (uint32_t i = 0; i < g->n_values; i++) g->values[i]->pub.producer = TN_NONE;
   for (tn_id i = 0; i < g->n_nodes; i++) {
@@ -69,7 +75,7 @@ static tn_status set_producers(tni_graph *g, tn_error *err) {
     for (uint32_t k = 0; k < n->pub.n_out && !n->dead; k++) {
       if (n->pub.out[k] == TN_NONE) continue;
       tni_value *v = g->values[n->pub.out[k]];
-      if (v->pub.kind != TN_VALUE_ACT && v->pub.kind != TN_VALUE_OUTPUT)
+      if (v->pub.kind != TN_VALUE_ACT && v->pub.kind != TN_VALUE_OUTPUT && !appends(g, n, k))
         return tni_fail_node(err, TN_E_INVALID, n, i, "output '%s' is a graph input or a constant", v->pub.name);
       if (v->pub.producer != TN_NONE)
         return tni_fail_node(err, TN_E_INVALID, n, i, "output '%s' is written by node '%s' too", v->pub.name,
@@ -147,10 +153,17 @@ static tn_status resolve_inputs(tni_graph *g, tn_id id, tn_error *err) {
   return TN_OK;
 }
 
+static bool is_present(const tni_graph *g, tn_id v) {
+  for (uint32_t i = 0; i < g->n_states; i++)
+    if (g->states[i].present == v) return true;
+  return false;
+}
+
 static tn_status resolve_outputs(tni_graph *g, tn_error *err) {
   for (uint32_t i = 0; i < g->n_outputs; i++) {
     bool found;
     const char *name = g->values[g->outputs[i]]->pub.name;
+    if (is_present(g, g->outputs[i])) continue; /* the session gives it out of the cache */
     if (resolve(g, g->outputs[i], &found) != TN_OK) return tni_fail_memory(err, name);
     if (!found) return tni_fail(err, TN_E_INVALID, name, "output %u of graph '%s' is made by no node", i, g->name);
   }

@@ -78,6 +78,7 @@ ATTRS(rotary_embedding, INT("interleaved", 0), INT_OR_ABSENT("num_heads"), INT("
 ATTRS(elementwise, OTHER("ops", INTS), OTHER("floats", FLOATS), OTHER("results", INTS));
 ATTRS(fused_matmul, OTHER("ops", INTS), OTHER("floats", FLOATS), OTHER("results", INTS), INT("n_weights", 1),
       INT("trans_b", 0), OTHER("parts", INTS));
+ATTRS(tensor_scatter, INT("axis", -2), STRING("mode", "linear"));
 ATTRS(if_, GRAPH_REQUIRED("then_branch"), GRAPH_REQUIRED("else_branch"));
 ATTRS(loop, GRAPH_REQUIRED("body"));
 ATTRS(scan, GRAPH_REQUIRED("body"), INT_REQUIRED("num_scan_inputs"), OTHER("scan_input_axes", INTS),

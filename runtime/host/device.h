@@ -5,7 +5,7 @@
  * on the graph's arena, which outlives every program. A plugin in a shared object must copy what it needs instead.
  *
  * One task per node on engine 0. Values from outside are INPUT or STEP slots, values read outside OUTPUT, the others
- * TEMP; every constant that a kernel reads is a raw need and a WEIGHT slot. Inputs that only shape rules read have no
+ * TEMP; the two values of a cache are one STATE slot, which TensorScatter appends to and others read; every constant that a kernel reads is a raw need and a WEIGHT slot. Inputs that only shape rules read have no
  * slot. All memory comes from tn_host.alloc; run() allocates nothing.
  */
 #ifndef TENON_HOST_DEVICE_H
@@ -72,6 +72,8 @@ struct tn_args {
   tni_tensor *t; /* [n_in + n_out] */
   const tni_tensor **in;
   tni_tensor **out;
+  int64_t (*strides)[TN_MAX_RANK]; /* of t, where the node has caches; else NULL */
+  const int64_t **operand_strides; /* [n_in + n_out]; NULL where an operand is dense */
   void *scratch;
 };
 

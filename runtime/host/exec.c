@@ -34,7 +34,7 @@ tn_status tni_hdev_measure(const tn_program *p, tn_id task, const tn_dims *dims,
   double bytes = 0;
   for (uint32_t i = 0; !s && i < t->node->n_in + (uint32_t)t->node->n_out; i++) {
     const tni_hoperand *o = i < t->node->n_in ? &t->in[i] : &t->out[i - t->node->n_in];
-    if (o->use == TNI_NO_USE) continue;
+    if (o->use == TNI_NO_USE || (t->pub.uses[o->use].access & TN_APPEND)) continue;
     const uint32_t slot = t->pub.uses[o->use].slot;
     bytes += (double)in[i].bytes;
     if (p->slots[slot].kind == TN_SLOT_TEMP && m->slot_bytes) m->slot_bytes[slot] = in[i].bytes;
@@ -109,6 +109,39 @@ static tn_status attach(const tn_plan *plan, const tni_hoperand *o, const tn_vie
   return TN_OK;
 }
 
+static bool is_state(const tn_plan *plan, const tni_hoperand *o) {
+  if (o->use == TNI_NO_USE) return false;
+  return plan->program->slots[plan->task->pub.uses[o->use].slot].kind == TN_SLOT_STATE;
+}
+
+/* Element strides of a cache: they say how far its last element lies. */
+static tn_status attach_state(tn_args *a, uint32_t i, const tn_view *view, tn_error *err) {
+  tni_tensor *t = &a->t[i];
+  const char *name = a->plan->task->pub.name;
+  uint64_t last = 0;
+  bool fits = view && view->strides && view->rank == t->rank && t->rank && view->strides[t->rank - 1] == 1;
+  for (uint32_t d = 0; fits && d < t->rank && t->bytes; d++) {
+    uint64_t far;
+    fits = view->strides[d] >= 0 &&
+           !__builtin_mul_overflow((uint64_t)(t->dims[d] - 1), (uint64_t)view->strides[d], &far) &&
+           !__builtin_add_overflow(last, far, &last);
+  }
+  if (!fits) return tni_fail(err, TN_E_INVALID, name, "the view of a cache has no strides for it");
+  if (t->bytes && (!view->ptr || last >= view->bytes / tni_elem_size(t->dtype)))
+    return tni_fail(err, TN_E_INVALID, name, "the cache ends at element %llu, its view at byte %llu",
+                    (unsigned long long)last, (unsigned long long)view->bytes);
+  t->data = view->ptr;
+  memcpy(a->strides[i], view->strides, t->rank * sizeof(int64_t));
+  a->operand_strides[i] = a->strides[i];
+  return TN_OK;
+}
+
+static tn_status attach_operand(tn_args *a, uint32_t i, const tn_view *view, tn_error *err) {
+  const tni_htask *t = a->plan->task;
+  const tni_hoperand *o = i < t->node->n_in ? &t->in[i] : &t->out[i - t->node->n_in];
+  return is_state(a->plan, o) ? attach_state(a, i, view, err) : attach(a->plan, o, view, &a->t[i], err);
+}
+
 static tn_status attach_use(tn_args *a, uint32_t use, const tn_view *view, tn_error *err) {
   const tni_htask *t = a->plan->task;
   tn_status s = TN_OK;
@@ -118,10 +151,17 @@ static tn_status attach_use(tn_args *a, uint32_t use, const tn_view *view, tn_er
     a->scratch = view ? view->ptr : NULL;
   }
   for (uint32_t i = 0; i < t->node->n_in && !s; i++)
-    if (t->in[i].use == use) s = attach(a->plan, &t->in[i], view, &a->t[i], err);
+    if (t->in[i].use == use) s = attach_operand(a, i, view, err);
   for (uint32_t i = 0; i < t->node->n_out && !s; i++)
-    if (t->out[i].use == use) s = attach(a->plan, &t->out[i], view, &a->t[t->node->n_in + i], err);
+    if (t->out[i].use == use) s = attach_operand(a, t->node->n_in + i, view, err);
   return s;
+}
+
+static bool has_state(const tn_plan *plan) {
+  const tni_htask *t = plan->task;
+  for (uint32_t i = 0; i < t->pub.n_uses; i++)
+    if (plan->program->slots[t->pub.uses[i].slot].kind == TN_SLOT_STATE) return true;
+  return false;
 }
 
 tn_status tni_hdev_args(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn_args **out, tn_error *err) {
@@ -129,7 +169,8 @@ tn_status tni_hdev_args(tn_plan *plan, const tn_view *const *uses, uint32_t n, t
   const tn_host *host = plan->program->dev->host;
   const size_t count = (size_t)t->node->n_in + t->node->n_out;
   if (n != t->pub.n_uses + 1) return tni_fail(err, TN_E_INVALID, t->pub.name, "%u views for %u uses", n, t->pub.n_uses);
-  const size_t bytes = sizeof(tn_args) + count * (sizeof(tni_tensor) + sizeof(void *));
+  const size_t strides = has_state(plan) ? sizeof(int64_t[TN_MAX_RANK]) + sizeof(void *) : 0;
+  const size_t bytes = sizeof(tn_args) + count * (sizeof(tni_tensor) + sizeof(void *) + strides);
   tn_args *a = host->alloc(host->ctx, bytes, 16, TN_TAG_PLUGIN);
   if (!a) return tni_fail_memory(err, t->pub.name);
   memset(a, 0, bytes);
@@ -137,6 +178,10 @@ tn_status tni_hdev_args(tn_plan *plan, const tn_view *const *uses, uint32_t n, t
   a->t = (tni_tensor *)(a + 1);
   a->in = (const tni_tensor **)(a->t + count);
   a->out = (tni_tensor **)(a->in + t->node->n_in);
+  if (strides) {
+    a->strides = (int64_t(*)[TN_MAX_RANK])(a->out + t->node->n_out);
+    a->operand_strides = (const int64_t **)(a->strides + count);
+  }
   memcpy(a->t, plan->in, count * sizeof(tni_tensor));
   for (uint32_t i = 0; i < t->node->n_in; i++) a->in[i] = t->in[i].value == TN_NONE ? NULL : &a->t[i];
   for (uint32_t i = 0; i < t->node->n_out; i++)
@@ -161,7 +206,18 @@ void tni_hdev_args_free(tn_args *a) {
 
 tn_status tni_hdev_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *err) {
   const tni_htask *t = plan->task;
-  const tni_kargs k = {t->node, a->in, a->out, t->node->n_in, t->node->n_out, a->scratch, run, err};
+  const int64_t *const *in_strides = a->operand_strides, *const *out_strides = in_strides;
+  if (out_strides) out_strides += t->node->n_in;
+  const tni_kargs k = {.node = t->node,
+                       .in = a->in,
+                       .out = a->out,
+                       .n_in = t->node->n_in,
+                       .n_out = t->node->n_out,
+                       .scratch = a->scratch,
+                       .run = run,
+                       .err = err,
+                       .in_strides = in_strides,
+                       .out_strides = out_strides};
   tn_status s = t->kernel(&k);
   if (s && err && err->node == TN_NONE) err->node = t->pub.nodes[0];
   return s;

@@ -98,6 +98,8 @@ typedef struct tni_scopy {
 void tni_copy_strided(tn_run *run, uint32_t elem_size, const tni_scopy *c, void *dst, const void *src);
 /* Row-major strides of t. */
 void tni_kstrides(const tni_tensor *t, int64_t *st);
+/* Strides of input i: those of a cache, or row-major. */
+void tni_kin_strides(const tni_kargs *a, uint32_t i, int64_t *st);
 /* dst = src, bytes of dst; large ones over the pool. */
 void tni_kcopy(tn_run *run, void *dst, const void *src, uint64_t bytes);
 

@@ -306,18 +306,22 @@ static void append_all(const attention *a, tn_run *run, const operand *past, con
 
 /* --- operands --- */
 
-static operand operand_of(const tni_tensor *t, int64_t heads) {
-  operand o = {.data = t->data};
-  if (t->rank == 4) {
-    o.row = t->dims[3];
-    o.head = t->dims[2] * o.row;
-    o.batch = t->dims[1] * o.head;
-  } else {
-    o.row = t->dims[2];
-    o.head = t->dims[2] / heads;
-    o.batch = t->dims[1] * o.row;
-  }
-  return o;
+/* st: element strides. */
+static operand operand_of(const tni_tensor *t, const int64_t *st, int64_t heads) {
+  if (t->rank == 4) return (operand){t->data, st[0], st[1], st[2]};
+  return (operand){t->data, st[0], t->dims[2] / heads, st[1]};
+}
+
+static operand input_of(const tni_kargs *k, uint32_t i, int64_t heads) {
+  int64_t st[TN_MAX_RANK];
+  tni_kin_strides(k, i, st);
+  return operand_of(k->in[i], st, heads);
+}
+
+static operand output_of(const tni_tensor *t, int64_t heads) {
+  int64_t st[TN_MAX_RANK];
+  tni_kstrides(t, st);
+  return operand_of(t, st, heads);
 }
 
 static const tni_tensor *input(const tni_kargs *k, uint32_t i) { return i < k->n_in ? k->in[i] : NULL; }
@@ -340,7 +344,8 @@ static bool read_mask(attention *a, const tni_tensor *m) {
   return true;
 }
 
-static bool read_past(attention *a, const tni_tensor *pk, const tni_tensor *pv) {
+static bool read_past(attention *a, const tni_kargs *k) {
+  const tni_tensor *pk = input(k, 4), *pv = input(k, 5);
   if (!pk && !pv) return true;
   if (!pk || !pv || a->nonpad || pk->rank != 4 || pv->rank != 4) return false;
   for (int d = 0; d < 3; d++)
@@ -349,8 +354,8 @@ static bool read_past(attention *a, const tni_tensor *pk, const tni_tensor *pv) 
     return false;
   a->past = pk->dims[2];
   a->keys += a->past;
-  a->past_k = operand_of(pk, 0);
-  a->past_v = operand_of(pv, 0);
+  a->past_k = input_of(k, 4, 1);
+  a->past_v = input_of(k, 5, 1);
   return true;
 }
 
@@ -402,16 +407,16 @@ static tn_status prepare(attention *a, const tni_kargs *k) {
   if (!wrong && input(k, 6) && (input(k, 6)->rank != 1 || input(k, 6)->dims[0] != a->batch))
     wrong = "nonpad_kv_seqlen needs one element per batch";
   a->nonpad = input(k, 6);
-  if (!wrong && !read_past(a, input(k, 4), input(k, 5))) wrong = "past_key and past_value do not fit";
+  if (!wrong && !read_past(a, k)) wrong = "past_key and past_value do not fit";
   if (!wrong && !read_mask(a, input(k, 3))) wrong = "attn_mask does not broadcast";
   if (!wrong && !worker_floats(a->size, a->v_size, &a->worker_floats)) wrong = "the head size is out of range";
   if (wrong) return tni_kfail(k, TN_E_INVALID, "Attention: %s", wrong);
   read_attributes(a, k->node);
   a->v_cols = round16(a->v_size);
-  a->q = operand_of(x[0], a->heads);
-  a->k = operand_of(x[1], a->kv_heads);
-  a->v = operand_of(x[2], a->kv_heads);
-  a->y = operand_of(k->out[0], a->heads);
+  a->q = input_of(k, 0, a->heads);
+  a->k = input_of(k, 1, a->kv_heads);
+  a->v = input_of(k, 2, a->kv_heads);
+  a->y = output_of(k->out[0], a->heads);
   a->tiles = (a->group * a->length + ROWS - 1) / ROWS;
   return TN_OK;
 }

@@ -11,7 +11,9 @@
 
 /* in[i] NULL: absent. Outputs have dtype, dims, bytes and data set by the caller; out[i] NULL: not wanted. Tensors of
  * zero elements may have data NULL. Inputs that only the shape rule reads may have data NULL. Inputs and outputs do not
- * overlap. scratch has the bytes that tni_host_scratch stated (64-byte aligned). run is never NULL. */
+ * overlap, but for the cache that TensorScatter writes in place: one memory for both. in_strides[i], out_strides[i]:
+ * element strides of a cache, whose rows may be more than its dims say, the last one 1; NULL: dense, as for all others.
+ * in_strides, out_strides: NULL where there is no cache among them. scratch has the bytes that tni_host_scratch stated (64-byte aligned). run is never NULL. */
 typedef struct tni_kargs {
   const tn_node *node;
   const tni_tensor *const *in;
@@ -20,6 +22,7 @@ typedef struct tni_kargs {
   void *scratch;
   tn_run *run;
   tn_error *err;
+  const int64_t *const *in_strides, *const *out_strides;
 } tni_kargs;
 
 typedef tn_status (*tni_kernel_fn)(const tni_kargs *a);

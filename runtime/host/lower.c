@@ -44,6 +44,7 @@ static uint32_t slot_kind(const build *b, tn_id v) {
   const tn_value *val = b->s->graph->values[v];
   if (b->task_of[v] != TN_NONE) return b->is_output[v] ? TN_SLOT_OUTPUT : TN_SLOT_TEMP;
   if (val->kind == TN_VALUE_CONST) return TN_SLOT_WEIGHT;
+  if (val->kind == TN_VALUE_STATE) return TN_SLOT_STATE;
   return val->kind == TN_VALUE_STEP ? TN_SLOT_STEP : TN_SLOT_INPUT;
 }
 
@@ -60,7 +61,15 @@ static uint32_t new_slot(build *b, tn_id v, uint32_t kind) {
   return b->n_slots++;
 }
 
+/* The cache that v is one of the two values of, by the one without a producer. */
+static tn_id state_root(const build *b, tn_id v) {
+  const tn_value *val = b->s->graph->values[v];
+  if (val->kind != TN_VALUE_STATE || val->producer == TN_NONE) return v;
+  return b->s->graph->nodes[val->producer]->in[0];
+}
+
 static uint32_t slot_for(build *b, tn_id v) {
+  v = state_root(b, v);
   if (b->slot_of[v] != TN_NONE) return b->slot_of[v];
   const uint32_t i = new_slot(b, v, slot_kind(b, v));
   b->slot_of[v] = i;
@@ -105,7 +114,8 @@ static void add_input(build *b, tni_htask *t, uint32_t i, const tni_op *op) {
   if (v == TN_NONE) return;
   t->pub.symbols |= value_symbols(b, v);
   if (i < 32 && (op->shape_inputs >> i) & 1) return;
-  o->use = add_use(t, slot_for(b, v), TN_READ);
+  const bool appended = t->node->op == TN_OP_TENSOR_SCATTER && i == 0 && b->s->graph->values[v]->kind == TN_VALUE_STATE;
+  o->use = add_use(t, slot_for(b, v), appended ? TN_APPEND : TN_READ);
   if (b->task_of[v] != TN_NONE) add_dep(t, b->task_of[v]);
 }
 
@@ -118,7 +128,7 @@ static void add_output(build *b, tni_htask *t, uint32_t i) {
     return;
   }
   t->pub.symbols |= value_symbols(b, v);
-  t->out[i].use = add_use(t, slot_for(b, v), TN_WRITE);
+  t->out[i].use = add_use(t, slot_for(b, v), b->s->graph->values[v]->kind == TN_VALUE_STATE ? TN_APPEND : TN_WRITE);
 }
 
 /* A node whose dims come when it runs is handed its operands' tensors: all of them are uses, those that only a shape

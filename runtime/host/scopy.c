@@ -13,6 +13,11 @@ void tni_kstrides(const tni_tensor *t, int64_t *st) {
   }
 }
 
+void tni_kin_strides(const tni_kargs *a, uint32_t i, int64_t *st) {
+  tni_kstrides(a->in[i], st);
+  if (a->in_strides && a->in_strides[i]) memcpy(st, a->in_strides[i], a->in[i]->rank * sizeof *st);
+}
+
 typedef struct bytes_job {
   char *dst;
   const char *src;

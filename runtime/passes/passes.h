@@ -4,8 +4,8 @@
  * in its primitives keep results up to rounding (docs/passes.md says which, and what each matches and keeps).
  *
  * tni_passes_run repeats rounds of  infer -> fold -> infer -> the passes in the order of run.c -> compact  until
- * nothing fires any more, for three stages one after the other: operators are recognised, then brought into the forms
- * that plugins and caches want, then fused. Ids of nodes and values change. Subgraphs of If, Loop and Scan are left as they are.
+ * nothing fires any more, for four stages one after the other: operators are recognised, then brought into the forms
+ * that plugins and caches want, then caches put into memory that stays, then operators fused. Ids of nodes and values change. Subgraphs of If, Loop and Scan are left as they are.
  */
 #ifndef TENON_PASSES_PASSES_H
 #define TENON_PASSES_PASSES_H
@@ -57,6 +57,8 @@ TN_MUST_CHECK tn_status tni_pass_silu(tni_graph *g, uint32_t *n, tn_error *err);
 TN_MUST_CHECK tn_status tni_pass_attention(tni_graph *g, uint32_t *n, tn_error *err);
 /* RotaryEmbedding (23) from x * cos + rotate_half(x) * sin. */
 TN_MUST_CHECK tn_status tni_pass_rotary(tni_graph *g, uint32_t *n, tn_error *err);
+/* Past and present of Attention as caches in place: TensorScatter on STATE values. */
+TN_MUST_CHECK tn_status tni_pass_cache(tni_graph *g, uint32_t *n, tn_error *err);
 /* Attention and RotaryEmbedding in 3D form; past and present inside Attention. */
 TN_MUST_CHECK tn_status tni_pass_heads(tni_graph *g, uint32_t *n, tn_error *err);
 /* is_causal and windows from masks that say them. */

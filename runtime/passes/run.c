@@ -12,10 +12,10 @@ static tn_status dce(tni_graph *g, uint32_t *n, tn_error *err) {
   return TN_OK;
 }
 
-/* RECOGNISE finds operators in their primitives; SHAPE gives them the forms that plugins and caches want; FUSE joins
- * what is left, and undoing it is all that may come after. Each stage runs until nothing of it or before fires any more.
- */
-enum { RECOGNISE = 0, SHAPE = 1, FUSE = 2, N_STAGES = 3 };
+/* RECOGNISE finds operators in their primitives; SHAPE gives them the forms that plugins and caches want; PLACE puts
+ * caches into memory that stays and leaves out what nobody asks for, once those forms are final; FUSE joins what is left,
+ * and undoing it is all that may come after. Each stage runs until nothing of it or before fires any more. */
+enum { RECOGNISE = 0, SHAPE = 1, PLACE = 2, FUSE = 3, N_STAGES = 4 };
 
 /* In this order. fold comes first, has arguments of its own, and dims are inferred anew behind it. */
 static const struct pass {
@@ -34,9 +34,10 @@ static const struct pass {
     {"rms_norm", tni_pass_rms_norm, true, RECOGNISE},
     {"gelu", tni_pass_gelu, true, RECOGNISE},
     {"silu", tni_pass_silu, true, RECOGNISE},
-    /* stage SHAPE: heads, mask, cache, last_rows */
+    /* stage SHAPE: heads, mask; stage PLACE: cache, last_rows */
     {"heads", tni_pass_heads, false, SHAPE},
     {"mask", tni_pass_mask, true, SHAPE},
+    {"cache", tni_pass_cache, false, PLACE},
     /* stage FUSE: siblings, chain */
     {"lift", tni_lift_shape_values, false, RECOGNISE},
     {"dce", dce, false, RECOGNISE}, /* one line each */

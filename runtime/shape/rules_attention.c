@@ -77,6 +77,25 @@ tn_status tni_shape_attention(tni_infer *in) {
   return st == TN_OK ? results(in, x[0], d[0], d[1], d[2]) : st;
 }
 
+/* The cache: batch first, the update as large but for the axis of the sequence. */
+tn_status tni_shape_tensor_scatter(tni_infer *in) {
+  const tni_value *cache = tni_rule_ranked(in, 0), *update = tni_rule_ranked(in, 1), *at = tni_rule_ranked(in, 2);
+  uint32_t axis;
+  bool ok = true;
+  if (!cache) return tni_rule_set_like(in, 0, 0);
+  if (!tni_rule_axis(tni_attr_i(&in->node->pub, "axis", -2), cache->pub.rank, &axis) || axis == 0)
+    return tni_rule_fail(in, "axis %lld is no axis of the cache behind its batch",
+                         (long long)tni_attr_i(&in->node->pub, "axis", -2));
+  if (update && update->pub.rank != cache->pub.rank) return tni_rule_fail(in, "cache and update differ in rank");
+  for (uint32_t d = 0; update && d < cache->pub.rank; d++) {
+    if (d != axis) (void)tni_rule_same_dim(in, cache->pub.dims[d], update->pub.dims[d], &ok);
+    if (!ok) return tni_rule_fail(in, "cache and update differ in axis %u", d);
+  }
+  if (at && at->pub.rank != 1) return tni_rule_fail(in, "write_indices needs one axis");
+  if (at) (void)tni_rule_same_dim(in, at->pub.dims[0], cache->pub.dims[0], &ok);
+  return ok ? tni_rule_set_like(in, 0, 0) : tni_rule_fail(in, "write_indices needs one element per batch");
+}
+
 /* X turned: the same dims. */
 tn_status tni_shape_rotary_embedding(tni_infer *in) {
   const tni_value *x = tni_rule_ranked(in, 0);

@@ -8,80 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fake.h"
 #include "host_test.h"
 #include "runtime/graph/view.h"
 #include "runtime/shape/infer.h"
-
-/* --- a host of its own --- */
-
-typedef struct fake {
-  tn_host host;
-  int live, fail_at; /* fail_at > 0: that allocation from now returns NULL */
-  bool no_matmul;
-} fake;
-
-static void *f_alloc(tn_host_ctx *ctx, size_t bytes, size_t align, uint32_t tag) {
-  fake *f = (fake *)ctx;
-  (void)tag;
-  if (f->fail_at > 0 && --f->fail_at == 0) return NULL;
-  void *p = aligned_alloc(align < 64 ? 64 : align, (bytes + 63) & ~(size_t)63);
-  if (p) memset(p, 0xa5, bytes);
-  f->live += p != NULL;
-  return p;
-}
-static void f_free(tn_host_ctx *ctx, void *p) {
-  ((fake *)ctx)->live -= p != NULL;
-  free(p);
-}
-static tn_status f_option(tn_host_ctx *ctx, const char *key, uint32_t type, void *out) {
-  if (strcmp(key, "no_matmul") != 0 || type != TN_OPT_BOOL) return TN_E_INVALID;
-  *(int64_t *)out = ((fake *)ctx)->no_matmul;
-  return TN_OK;
-}
-static tn_status f_eval(const tn_graph *g, tn_expr e, const tn_dims *d, int64_t *out) {
-  return tni_ex_eval(g->ctx->exprs, e, d->v, d->n, out);
-}
-
-static fake *fake_make(bool no_matmul) {
-  fake *f = calloc(1, sizeof *f);
-  f->no_matmul = no_matmul;
-  f->host = (tn_host){.h = TN_HDR(tn_host),
-                      .ctx = (tn_host_ctx *)f,
-                      .max_workers = 2,
-                      .alloc = f_alloc,
-                      .free = f_free,
-                      .option = f_option,
-                      .eval = f_eval};
-  return f;
-}
-
-typedef struct dev {
-  fake *f;
-  tn_plugin *plugin;
-  tn_device *d;
-} dev;
-
-static dev dev_open(bool no_matmul) {
-  dev v = {.f = fake_make(no_matmul)};
-  tn_negotiate neg = {.h = TN_HDR(tn_negotiate)};
-  const tn_caps *caps[4];
-  uint32_t n = 0;
-  CU_ASSERT_EQUAL_FATAL(tni_host_plugin_entry(&v.f->host, &neg, &v.plugin), TN_OK);
-  CU_ASSERT_EQUAL(v.plugin->enumerate(v.plugin, 4, caps, &n, NULL), TN_OK);
-  CU_ASSERT_EQUAL(n, 1);
-  CU_ASSERT_STRING_EQUAL(caps[0]->name, "host");
-  CU_ASSERT_EQUAL(caps[0]->n_engines, 0);
-  CU_ASSERT_EQUAL(v.plugin->open(v.plugin, 1, &v.d, NULL), TN_E_UNAVAILABLE);
-  CU_ASSERT_EQUAL_FATAL(v.plugin->open(v.plugin, 0, &v.d, NULL), TN_OK);
-  return v;
-}
-
-static void dev_close(dev *v) {
-  v->plugin->close(v->d);
-  v->plugin->shutdown(v->plugin);
-  CU_ASSERT_EQUAL(v->f->live, 0);
-  free(v->f);
-}
 
 /* --- a model: y = softmax(x[S,4] * W[4,3] + b[3]) and z = transpose of x + x (a value read twice) --- */
 
@@ -157,7 +87,7 @@ static answers claim(dev *v, const tn_graph *g, const tn_dims *at) {
 static void test_claim(void) {
   const int64_t seven[4] = {7, 7, 7, 7};
   const tn_dims at = {.h = TN_HDR(tn_dims), .v = seven, .n = 4};
-  dev v = dev_open(false), off = dev_open(true);
+  dev v = ht_dev_open(false), off = ht_dev_open(true);
   model m = model_make();
   answers a = claim(&v, &m.view, &at);
   CU_ASSERT_EQUAL(a.no, 0);
@@ -167,8 +97,8 @@ static void test_claim(void) {
   CU_ASSERT_EQUAL(a.no, 1);
   CU_ASSERT_EQUAL(a.last_no.reason, TN_WHY_OPTION);
   tni_graph_destroy(m.g);
-  dev_close(&v);
-  dev_close(&off);
+  ht_dev_close(&v);
+  ht_dev_close(&off);
 }
 
 /* Unknown operator, unknown dtype, data-dependent shape: each with its reason. */
@@ -181,7 +111,7 @@ static void test_refusals(void) {
               {"", "Softmax", TN_DT_I64, TN_WHY_DTYPE, "int64"},
               {"", "NonZero", TN_DT_F32, TN_WHY_SHAPE, "data"},
               {"", "Sqrt", TN_DT_F32, TN_WHY_SHAPE, "shape"}};
-  dev v = dev_open(false);
+  dev v = ht_dev_open(false);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     tni_graph *g;
     tn_error err;
@@ -207,7 +137,7 @@ static void test_refusals(void) {
     if (a.last_no.reason != rows[i].why) printf("\n    %s: %u %s", rows[i].op, a.last_no.reason, a.last_no.text);
     tni_graph_destroy(g);
   }
-  dev_close(&v);
+  ht_dev_close(&v);
 }
 
 /* --- running a program --- */
@@ -338,7 +268,7 @@ static void check_run(dev *v, tn_program *p, const model *m, int64_t s, tn_run *
 }
 
 static void test_program(void) {
-  dev v = dev_open(false);
+  dev v = ht_dev_open(false);
   model m = model_make();
   tn_id nodes[8], groups[8];
   const tn_subgraph sub = whole(&m, nodes, groups);
@@ -362,12 +292,12 @@ static void test_program(void) {
   v.d->release(p);
   tni_pool_destroy(pool);
   tni_graph_destroy(m.g);
-  dev_close(&v);
+  ht_dev_close(&v);
 }
 
 /* Every allocation that lower, bind and args make may fail: a status, and nothing is left behind. */
 static void test_no_memory(void) {
-  dev v = dev_open(false);
+  dev v = ht_dev_open(false);
   model m = model_make();
   tn_id nodes[8], groups[8];
   const tn_subgraph sub = whole(&m, nodes, groups);
@@ -394,11 +324,11 @@ static void test_no_memory(void) {
   CU_ASSERT_EQUAL(v.d->bind(p, 99, &dims, &plan, NULL), TN_E_INVALID);
   v.d->release(p);
   tni_graph_destroy(m.g);
-  dev_close(&v);
+  ht_dev_close(&v);
 }
 
 static void test_negotiate(void) {
-  fake *f = fake_make(false);
+  fake *f = ht_fake_make(false);
   tn_plugin *p = NULL;
   tn_negotiate neg = {.h = TN_HDR(tn_negotiate), .host_min = 7, .host_max = 9};
   CU_ASSERT_EQUAL(tni_host_plugin_entry(&f->host, &neg, &p), TN_E_INCOMPATIBLE);
@@ -409,10 +339,10 @@ static void test_negotiate(void) {
 }
 
 static void test_extensions(void) {
-  dev v = dev_open(false);
+  dev v = ht_dev_open(false);
   CU_ASSERT_PTR_NULL(v.plugin->get_extension(v.plugin, "tenon.trace", 1));
   CU_ASSERT_PTR_NULL(v.plugin->get_extension(v.plugin, "", 0));
-  dev_close(&v);
+  ht_dev_close(&v);
 }
 
 bool ht_add_device(void) {
