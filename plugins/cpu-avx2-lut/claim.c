@@ -66,6 +66,10 @@ static tn_status answer(const claimer *c, tn_id node) {
     o = packed_offer(c, m, m->N);
     return tni_cm_accept(c->sink, node, m->transpose == TN_NONE ? TN_YES : TN_GROUP_ONLY, &o);
   }
+  if (m->kind == TNI_CAL_FUSED) {
+    o = packed_offer(c, m, m->N);
+    return tni_cm_accept(c->sink, node, TN_YES, &o);
+  }
   if (m->kind == TNI_CAL_FLOAT) {
     o = float_offer(c, m);
     return tni_cm_accept(c->sink, node, TN_YES, &o);

@@ -151,9 +151,22 @@ static bool match_float(matcher *c, const tn_value *x, const tn_value *b, const 
   return true;
 }
 
+static bool match_fused(matcher *c) {
+  tni_cal_fused fused;
+  if (!tni_cal_fused_of(c->d, c->g, c->n, &fused, &c->m->reason, &c->m->text)) return false;
+  c->m->kind = TNI_CAL_FUSED;
+  c->m->x = c->n->in[0];
+  c->m->N = fused.N;
+  c->m->K = fused.K;
+  c->m->kn = !fused.f.trans_b;
+  return true;
+}
+
 static bool match(matcher *c) {
   const tn_node *n = c->n;
-  if (n->op != TN_OP_MATMUL && n->op != TN_OP_GEMM) return no(c, TN_WHY_OP, "only MatMul and Gemm are computed here");
+  if (n->op == TN_OP_FUSED_MATMUL) return match_fused(c);
+  if (n->op != TN_OP_MATMUL && n->op != TN_OP_GEMM)
+    return no(c, TN_WHY_OP, "only MatMul, Gemm and FusedMatMul are computed here");
   const tn_value *x = input(c, 0), *b = input(c, 1), *y = n->n_out ? tni_cm_value(c->g, n->out[0]) : NULL;
   if (!x || !b || !y) return no(c, TN_WHY_SHAPE, "an input or output is missing");
   if (x->dtype != TN_DT_F32 || b->dtype != TN_DT_F32 || y->dtype != TN_DT_F32)

@@ -11,9 +11,16 @@
 
 static bool mul(uint64_t a, uint64_t b, uint64_t *out) { return !__builtin_mul_overflow(a, b, out); }
 
+/* Floats that a worker's tiles take: of one row several units, else up to 96 rows of one. Where products begin within
+ * 16 columns of the joined matrix, one more unit or, for each product, two blocks as they come. */
+static uint64_t tile_floats(int64_t M) {
+  uint64_t units = M == 1 ? TNI_CAL_RUN_UNITS + 1 : M < TNI_CAL_RUN_ROWS ? (uint64_t)M : TNI_CAL_RUN_ROWS;
+  return units * TNI_W4G_ROWS;
+}
+
 /* Rows of codes are set off by a cache line, so that six of them do not fall into the same sets. */
-tn_status tni_cal_scratch(const tni_w4g_geometry *g, int64_t M, uint64_t *bytes, size_t *q_stride, size_t *scale_at,
-                          size_t *zero_at) {
+tn_status tni_cal_room_of(const tni_cal_task *t, int64_t M, uint32_t workers, tni_cal_room *out) {
+  const tni_w4g_geometry *g = &t->geo;
   uint64_t stride = (uint64_t)g->K_padded + 64, groups = (uint64_t)g->superblocks * 2;
   uint64_t subs = (uint64_t)g->K_padded / (g->group == 32 ? 32 : 64), q, scale, zero, rows = (uint64_t)M;
   if (M < 0 || !mul(rows, stride, &q) || !mul(rows, groups * 4, &scale) || !mul(rows, subs * 4, &zero))
@@ -21,10 +28,15 @@ tn_status tni_cal_scratch(const tni_w4g_geometry *g, int64_t M, uint64_t *bytes,
   if (q > INT64_MAX / 4 || scale > INT64_MAX / 4 || zero > INT64_MAX / 4) return TN_E_LIMIT;
   scale = (scale + 63) & ~UINT64_C(63);
   zero = (zero + 63) & ~UINT64_C(63);
-  if (bytes) *bytes = q + scale + zero;
-  if (q_stride) *q_stride = stride;
-  if (scale_at) *scale_at = q;
-  if (zero_at) *zero_at = q + scale;
+  uint64_t tile = tile_floats(M), tiles = t->n_tiles + (M > 1 ? 2 * t->n_split : 0);
+  uint64_t worker = M ? tiles * tile * sizeof(float) : 0;
+  *out = (tni_cal_room){.bytes = q + scale + zero + worker * workers,
+                        .q_stride = stride,
+                        .scale_at = q,
+                        .zero_at = q + scale,
+                        .tiles_at = q + scale + zero,
+                        .worker_bytes = worker,
+                        .tile_floats = tile};
   return TN_OK;
 }
 
@@ -123,8 +135,10 @@ static tn_status measure_slots(const tn_program *p, const tn_task *t, const tn_d
 static tn_status measure_packed(const tn_program *p, const tni_cal_task *t, const tn_dims *dims, tn_measure *r) {
   int64_t M;
   tn_status st = rows_of(p, t, dims, &M);
-  if (st == TN_OK) st = tni_cal_scratch(&t->geo, M, &r->scratch_bytes, NULL, NULL, NULL);
+  tni_cal_room room;
+  if (st == TN_OK) st = tni_cal_room_of(t, M, p->device->host->max_workers, &room);
   if (st != TN_OK) return st;
+  r->scratch_bytes = room.bytes;
   double m = (double)M, n = (double)t->geo.N, k = (double)t->geo.K;
   r->macs = m * n * k;
   r->moved_bytes = (double)t->geo.bytes + 4 * m * (n + k);
@@ -184,11 +198,12 @@ static tn_status bind_packed(tn_plan *plan, const tn_dims *dims) {
   const tni_cal_task *t = plan->task;
   uint32_t group = (uint32_t)t->geo.group, features = p->device->set.features;
   tn_status st = rows_of(p, t, dims, &plan->M);
-  if (st == TN_OK)
-    st = tni_cal_scratch(&t->geo, plan->M, &plan->scratch_bytes, &plan->q_stride, &plan->scale_at, &plan->zero_at);
+  if (st == TN_OK) st = tni_cal_room_of(t, plan->M, p->device->host->max_workers, &plan->room);
+  if (st == TN_OK) plan->scratch_bytes = plan->room.bytes;
   plan->quant = (tni_x86_quant_fn)tni_x86_select(TNI_X86_QUANT, group, features)->fn;
   plan->gemv = (tni_x86_gemv_fn)tni_x86_select(TNI_X86_GEMV, group, features)->fn;
   plan->gemm = (tni_x86_gemm_fn)tni_x86_select(TNI_X86_GEMM, group, features)->fn;
+  plan->chain = ((tni_x86_chain_fn)tni_x86_select(TNI_X86_CHAIN, 0, features)->fn)();
   return st;
 }
 
@@ -222,18 +237,32 @@ void tni_cal_unbind(tn_plan *plan) {
   h->free(h->ctx, plan);
 }
 
+static uint64_t bytes_of_packed_use(const tn_plan *plan, uint32_t use) {
+  const tni_cal_task *t = plan->task;
+  uint64_t rows = (uint64_t)plan->M, most = use == 0 ? rows * (uint64_t)t->geo.K : 0;
+  for (uint32_t k = 0; k < t->n_strips; k++) {
+    const tni_cal_strip *s = t->strips[k];
+    uint64_t columns = (uint64_t)s->N;
+    for (uint32_t i = 0; i < s->prog.n_stores; i++)
+      if (s->store[i] == use && rows * columns > most) most = rows * columns;
+    for (uint32_t i = 0; i < s->prog.n_loads; i++) {
+      uint32_t kind = s->load[i].kind;
+      uint64_t n = kind == TNI_CAL_WHOLE ? rows * columns : kind == TNI_CAL_ROW ? columns : 1;
+      if (kind != TNI_CAL_NUMBER && s->load[i].use == use && n > most) most = n;
+    }
+  }
+  return most * sizeof(float);
+}
+
 /* Bytes that a use must have; 0 where it may be empty or is a constant, checked by set(). */
 static uint64_t bytes_of_use(const tn_plan *plan, uint32_t use) {
   const tni_cal_task *t = plan->task;
   const tni_cal_batch *b = &plan->batch;
-  bool packed = t->kind == TNI_CAL_PACKED;
+  const tni_cal_affine *a = &t->affine;
   if (use == t->pub.n_uses) return plan->scratch_bytes;
-  for (uint32_t i = 0; i < t->n_parts; i++) {
-    const tni_cal_part *part = &t->parts[i];
-    if (part->y_use == use) return (uint64_t)(packed ? plan->M * part->N : b->M * b->N * b->count) * 4;
-    if (part->bias_use == use) return (uint64_t)(part->bias_scalar ? 1 : part->N) * 4;
-  }
-  return packed && use == 0 ? (uint64_t)(plan->M * t->geo.K) * 4 : 0;
+  if (t->kind == TNI_CAL_PACKED) return bytes_of_packed_use(plan, use);
+  if (a->y_use == use) return (uint64_t)(b->M * b->N * b->count) * sizeof(float);
+  return a->bias_use == use ? (uint64_t)(a->bias_scalar ? 1 : a->N) * sizeof(float) : 0;
 }
 
 static tn_status attach(tn_args *a, uint32_t use, const tn_view *view, tn_error *err) {

@@ -6,17 +6,33 @@
 #ifndef TENON_CPU_AVX2_PROGRAM_H
 #define TENON_CPU_AVX2_PROGRAM_H
 
+#include "plugins/common/chain.h"
 #include "plugins/common/w4g.h"
 #include "plugins/cpu-avx2-lut/device.h"
 #include "plugins/cpu-avx2-lut/kernels/kernels.h"
 
-/* One product's share of a task: columns [n0, n0 + N) of the joined matrix. FLOAT tasks have one, n0 and N unused. */
-typedef struct tni_cal_part {
-  int64_t n0, N;
+/* What a chain reads beside products: `number` itself, or a use times `number`. */
+typedef struct tni_cal_operand {
+  uint32_t kind, use; /* TNI_CAL_NUMBER ..; index into the task's uses */
+  float number;
+} tni_cal_operand;
+
+/* Products of one width and the chain behind them (chain.h): units of 16 columns, the same of every product. */
+typedef struct tni_cal_strip {
+  int64_t N, first_unit, n_units;
+  int64_t n0[TN_FUSED_MAX_PARTS];            /* of product i of prog: its first column in the joined matrix */
+  tni_cal_operand load[TN_CHAIN_MAX_INPUTS]; /* of prog.loads */
+  uint32_t store[TNI_CM_MAX_RESULTS];        /* of prog.stores: uses; TN_NONE: not wanted */
+  tni_cm_strip prog;
+} tni_cal_strip;
+
+/* FLOAT: y = alpha * product + beta * bias. */
+typedef struct tni_cal_affine {
+  int64_t N;
   uint32_t y_use, bias_use; /* indices into the task's uses; bias_use TN_NONE: none */
   bool bias_scalar;
   float alpha, beta;
-} tni_cal_part;
+} tni_cal_affine;
 
 /* A value's dims, copied. */
 typedef struct tni_cal_dims {
@@ -25,13 +41,20 @@ typedef struct tni_cal_dims {
 } tni_cal_dims;
 
 typedef struct tni_cal_task {
-  tn_task pub;   /* first. uses: x first, then w (the same where they are one value), outputs and biases */
+  tn_task pub;   /* first. uses: x first, then w (the same where they are one value), outputs and operands */
   uint32_t kind; /* TNI_CAL_PACKED or FLOAT */
-  uint32_t n_parts, w_use;
-  bool trans_b; /* FLOAT: w is [N,K], transposed into scratch by each run */
-  tni_cal_part *parts;
-  tni_w4g_geometry geo; /* PACKED: of the joined matrix */
-  tni_cal_dims x, w;    /* dims of x; FLOAT: of w too */
+  uint32_t w_use;
+  /* PACKED */
+  uint32_t n_strips, n_tiles; /* tiles: of the largest strip */
+  /* Most products of a strip where some begin within 16 columns of the joined matrix: their units meet two blocks. */
+  uint32_t n_split, reserved;
+  int64_t n_units;
+  tni_cal_strip **strips;
+  tni_w4g_geometry geo; /* of the joined matrix */
+  /* FLOAT */
+  bool trans_b; /* w is [N,K], transposed into scratch by each run */
+  tni_cal_affine affine;
+  tni_cal_dims x, w; /* dims of x; FLOAT: of w too */
 } tni_cal_task;
 
 typedef struct tni_cal_slot {
@@ -59,16 +82,25 @@ typedef struct tni_cal_batch {
   int64_t dims[TN_MAX_RANK], x_step[TN_MAX_RANK], w_step[TN_MAX_RANK]; /* steps in elements; 0: broadcast */
 } tni_cal_batch;
 
+enum { TNI_CAL_RUN_UNITS = 8, TNI_CAL_RUN_ROWS = 96 }; /* most units of one row, rows of one unit, in a tile */
+
+/* Layout of a packed task's scratch: codes, scales, zero words, then each worker's tiles. */
+typedef struct tni_cal_room {
+  uint64_t bytes;
+  size_t q_stride, scale_at, zero_at, tiles_at, worker_bytes, tile_floats;
+} tni_cal_room;
+
 struct tn_plan {
   const tn_program *program;
   const tni_cal_task *task;
   int64_t M;           /* PACKED: rows */
   tni_cal_batch batch; /* FLOAT */
   uint64_t scratch_bytes;
-  size_t q_stride, scale_at, zero_at; /* scratch layout: codes, then scales, then zero words */
+  tni_cal_room room; /* PACKED */
   tni_x86_quant_fn quant;
   tni_x86_gemv_fn gemv;
   tni_x86_gemm_fn gemm;
+  const tni_cm_chain_kernels *chain;
   tni_x86_matmul_fn matmul;
 };
 
@@ -78,9 +110,10 @@ struct tn_args {
   void *ptr[]; /* [n] */
 };
 
-/* Scratch of a packed task for M rows; TN_E_LIMIT on overflow. Any pointer may be NULL. */
-TN_MUST_CHECK tn_status tni_cal_scratch(const tni_w4g_geometry *g, int64_t M, uint64_t *bytes, size_t *q_stride,
-                                        size_t *scale_at, size_t *zero_at);
+/* Scratch of a packed task for M rows; TN_E_LIMIT on overflow. */
+TN_MUST_CHECK tn_status tni_cal_room_of(const tni_cal_task *t, int64_t M, uint32_t workers, tni_cal_room *out);
+/* Runs a PACKED task (run_packed.c). TN_E_CANCELLED is its only failure. */
+TN_MUST_CHECK tn_status tni_cal_run_packed(const tn_plan *plan, const tn_args *a, tn_run *run);
 /* Dims of a float task. TN_E_INVALID where they do not fit each other. */
 TN_MUST_CHECK tn_status tni_cal_batch_of(const tn_program *p, const tni_cal_task *t, const tn_dims *dims,
                                          tni_cal_batch *out);

@@ -121,6 +121,37 @@ void gemm_attrs(fake_graph *g, tn_id n, double alpha, double beta, int64_t trans
   g->nodes[n].n_attr = 4;
 }
 
+tn_id fused_node(fake_graph *g, const fused_spec *s) {
+  tn_id n = g->pub.n_nodes++;
+  if (n >= MAX_NODES || s->n_in + s->n_out > MAX_IO) abort();
+  memcpy(g->io[n], s->in, s->n_in * sizeof *s->in);
+  memcpy(g->io[n] + s->n_in, s->out, s->n_out * sizeof *s->out);
+  const tn_attr a[MAX_ATTR] = {{.h = TN_HDR(tn_attr), .type = TN_ATTR_INTS, .n = 3 * s->n_ops, .u.ints = s->ops},
+                               {.h = TN_HDR(tn_attr), .type = TN_ATTR_FLOATS, .n = s->n_ops, .u.floats = s->floats},
+                               {.h = TN_HDR(tn_attr), .type = TN_ATTR_INTS, .n = s->n_out, .u.ints = s->results},
+                               {.h = TN_HDR(tn_attr), .type = TN_ATTR_INT, .n = 1, .u.i = s->n_weights},
+                               {.h = TN_HDR(tn_attr), .type = TN_ATTR_INT, .n = 1, .u.i = s->trans_b},
+                               {.h = TN_HDR(tn_attr), .type = TN_ATTR_INTS, .n = 3 * s->n_parts, .u.ints = s->parts}};
+  for (uint32_t i = 0; i < MAX_ATTR; i++) {
+    g->attr[n][i] = a[i];
+    g->attrs[n][i] = &g->attr[n][i];
+  }
+  g->nodes[n] = (tn_node){.h = TN_HDR(tn_node),
+                          .op = TN_OP_FUSED_MATMUL,
+                          .n_in = (uint16_t)s->n_in,
+                          .n_out = (uint16_t)s->n_out,
+                          .n_attr = MAX_ATTR,
+                          .in = g->io[n],
+                          .out = g->io[n] + s->n_in,
+                          .attr = g->attrs[n],
+                          .name = "fused",
+                          .domain = "tenon"};
+  g->node_ptr[n] = &g->nodes[n];
+  for (uint32_t i = 0; i < s->n_out; i++)
+    if (s->out[i] != TN_NONE) g->values[s->out[i]].producer = n;
+  return n;
+}
+
 void graph_finish(fake_graph *g) {
   for (tn_id n = 0; n < g->pub.n_nodes; n++)
     for (uint32_t i = 0; i < g->nodes[n].n_in; i++)
@@ -314,7 +345,10 @@ static void choose(const fake_graph *g, const answers *a, chosen *c) {
     if (!taken[n]) continue;
     c->nodes[c->s.n_nodes] = n;
     c->group_of[c->s.n_nodes++] = group[n];
-    if (is_output(g, g->io[n][3], taken)) c->outputs[c->s.n_outputs++] = g->io[n][3];
+    for (uint32_t i = 0; i < g->nodes[n].n_out; i++) {
+      tn_id y = g->nodes[n].out[i];
+      if (y != TN_NONE && is_output(g, y, taken)) c->outputs[c->s.n_outputs++] = y;
+    }
   }
   c->s.h = (tn_hdr)TN_HDR(tn_subgraph);
   c->s.graph = &g->pub;
@@ -326,9 +360,10 @@ static void choose(const fake_graph *g, const answers *a, chosen *c) {
 
 /* [N,K] of the need's values joined, as a host would present them. */
 static float *joined(const fake_graph *g, const tn_need *need, int64_t *N, int64_t *K) {
-  float *w = malloc(1 << 24);
-  int64_t n0 = 0;
+  int64_t n0 = 0, total = 1;
   bool kn = need->flags & TN_NEED_KN;
+  for (uint32_t i = 0; i < need->n_values; i++) total += g->count[need->values[i]];
+  float *w = malloc((size_t)total * sizeof *w);
   if (!w) abort();
   for (uint32_t i = 0; i < need->n_values; i++) {
     tn_id v = need->values[i];
@@ -361,12 +396,30 @@ static tn_status give_weights(fake *f, const fake_graph *g, walked *w) {
       v.ptr = w->packed[s->need];
       v.bytes = blob->bytes;
     } else {
-      v.ptr = g->data[need->values[0]];
+      /* As in a mapped file: at any address. */
       v.bytes = (uint64_t)g->count[need->values[0]] * 4;
+      w->packed[s->need] = malloc(v.bytes + 1);
+      if (!w->packed[s->need]) abort();
+      v.ptr = memcpy(w->packed[s->need] + 1, g->data[need->values[0]], v.bytes);
     }
     st = f->device->set(w->program, i, &v, blob, &f->err);
   }
   return st;
+}
+
+/* Memory of an output: its own, or that of the input that it may overwrite, filled with it. */
+static void place_output(fake *f, const fake_graph *g, walked *w, const tn_slot *s, int64_t n, guarded *memory) {
+  memory[s->value] = guarded_new((size_t)n * 4);
+  if (!f->alias || s->alias == TN_NONE) return;
+  tn_id in = w->info->slots[s->alias]->value;
+  if (w->info->slots[s->alias]->kind != TN_SLOT_INPUT || g->count[in] != n || memory[in].base) abort();
+  memcpy(memory[s->value].p, g->data[in], (size_t)n * 4);
+  memory[in] = (guarded){.p = memory[s->value].p};
+  w->n_aliased++;
+}
+
+tn_run fake_run(fake *f) {
+  return (tn_run){.h = TN_HDR(tn_run), .ctx = f, .n_workers = 4, .parallel_for = parallel_for, .cancelled = cancelled};
 }
 
 static tn_status run_task(fake *f, fake_graph *g, walked *w, tn_id task, const tn_dims *dims, guarded *memory) {
@@ -382,13 +435,17 @@ static tn_status run_task(fake *f, fake_graph *g, walked *w, tn_id task, const t
   w->scratch += m.scratch_bytes;
   for (uint32_t i = 0; i < t->n_uses; i++) {
     const tn_slot *s = w->info->slots[t->uses[i].slot];
+    if ((t->uses[i].access & TN_WRITE) && !memory[s->value].p)
+      place_output(f, g, w, s, fake_count(g, s->value, dims->v), memory);
+  }
+  for (uint32_t i = 0; i < t->n_uses; i++) {
+    const tn_slot *s = w->info->slots[t->uses[i].slot];
     views[i] = (tn_view){.h = TN_HDR(tn_view)};
     ptrs[i] = &views[i];
     if (s->kind == TN_SLOT_WEIGHT) continue;
     int64_t n = fake_count(g, s->value, dims->v);
     if (s->kind == TN_SLOT_TEMP && slot_bytes[t->uses[i].slot] != (uint64_t)n * 4) return TN_E_INTERNAL;
-    if ((t->uses[i].access & TN_WRITE) && !memory[s->value].base) memory[s->value] = guarded_new((size_t)n * 4);
-    views[i].ptr = memory[s->value].base ? (void *)memory[s->value].p : (void *)g->data[s->value];
+    views[i].ptr = memory[s->value].p ? (void *)memory[s->value].p : (void *)g->data[s->value];
     views[i].bytes = (uint64_t)n * 4;
   }
   guarded scratch = guarded_new(m.scratch_bytes);
@@ -397,7 +454,7 @@ static tn_status run_task(fake *f, fake_graph *g, walked *w, tn_id task, const t
   st = f->device->bind(w->program, task, dims, &plan, &f->err);
   if (st == TN_OK) st = f->device->args(plan, ptrs, t->n_uses + 1, &args, &f->err);
   if (st == TN_OK) {
-    tn_run run = {.h = TN_HDR(tn_run), .ctx = f, .n_workers = 8, .parallel_for = parallel_for, .cancelled = cancelled};
+    tn_run run = fake_run(f);
     int64_t before = f->h.total;
     st = f->device->run(plan, args, &run, &f->err);
     w->run_allocs += f->h.total - before;
@@ -422,14 +479,11 @@ static void take_results(fake_graph *g, walked *w, guarded *memory, const int64_
   }
 }
 
-walked walk(fake *f, fake_graph *g, const int64_t *symbols) {
+walked fake_prepare(fake *f, const fake_graph *g, const tn_dims *dims) {
   walked w = {.guards_ok = true};
   static answers a;
   chosen c;
-  guarded memory[MAX_VALUES] = {{0}};
-  tn_dims dims;
-  fake_dims(&dims, g, symbols);
-  w.st = fake_claim(f, g, &dims, &a);
+  w.st = fake_claim(f, g, dims, &a);
   if (w.st != TN_OK) return w;
   choose(g, &a, &c);
   w.st = f->device->lower(f->device, &c.s, &w.program, &f->err);
@@ -437,6 +491,14 @@ walked walk(fake *f, fake_graph *g, const int64_t *symbols) {
   memset(&c, 0xee, sizeof c); /* nothing of the subgraph may be kept */
   w.info = f->device->info(w.program);
   w.st = give_weights(f, g, &w);
+  return w;
+}
+
+walked walk(fake *f, fake_graph *g, const int64_t *symbols) {
+  guarded memory[MAX_VALUES] = {{0}};
+  tn_dims dims;
+  fake_dims(&dims, g, symbols);
+  walked w = fake_prepare(f, g, &dims);
   for (tn_id t = 0; w.st == TN_OK && t < w.info->n_tasks; t++) w.st = run_task(f, g, &w, t, &dims, memory);
   take_results(g, &w, memory, symbols);
   return w;

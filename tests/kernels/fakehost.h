@@ -8,7 +8,7 @@
 
 #include "tests/kernels/harness.h"
 
-enum { MAX_VALUES = 64, MAX_NODES = 32, MAX_EXPRS = 64, MAX_GROUPS = 32, MAX_NEEDS = 64 };
+enum { MAX_VALUES = 64, MAX_NODES = 32, MAX_EXPRS = 64, MAX_GROUPS = 32, MAX_NEEDS = 64, MAX_IO = 24, MAX_ATTR = 6 };
 
 /* Expressions are ids into a table: constants, symbols, sums, maxima. */
 enum { E_CONST, E_SYM, E_ADD, E_MAX };
@@ -33,9 +33,9 @@ typedef struct fake_graph {
   const tn_node *node_ptr[MAX_NODES];
   const tn_symbol *symbol_ptr[4];
   tn_expr dims[MAX_VALUES][TN_MAX_RANK];
-  tn_id uses[MAX_VALUES][MAX_NODES], io[MAX_NODES][4];
-  const tn_attr *attrs[MAX_NODES][4];
-  tn_attr attr[MAX_NODES][4];
+  tn_id uses[MAX_VALUES][MAX_NODES], io[MAX_NODES][MAX_IO];
+  const tn_attr *attrs[MAX_NODES][MAX_ATTR];
+  tn_attr attr[MAX_NODES][MAX_ATTR];
   float *data[MAX_VALUES]; /* CONST: elements, given at build; others: what run computed or was given */
   int64_t count[MAX_VALUES];
 } fake_graph;
@@ -50,6 +50,15 @@ tn_id value(fake_graph *g, uint32_t kind, uint32_t rank, const tn_expr *dims);
 tn_id constant(fake_graph *g, uint32_t rank, const int64_t *dims);
 tn_id node(fake_graph *g, uint32_t op, tn_id a, tn_id b, tn_id c, tn_id out);
 void gemm_attrs(fake_graph *g, tn_id node, double alpha, double beta, int64_t trans_a, int64_t trans_b);
+/* A tenon.FusedMatMul; the arrays must outlive the graph. in: x, weights, operands. */
+typedef struct fused_spec {
+  uint32_t n_in, n_out, n_weights, n_parts, n_ops;
+  tn_id in[MAX_IO], out[MAX_IO];
+  int64_t trans_b;
+  int64_t parts[3 * TN_FUSED_MAX_PARTS], ops[3 * TN_CHAIN_MAX_OPS], results[MAX_IO];
+  float floats[TN_CHAIN_MAX_OPS];
+} fused_spec;
+tn_id fused_node(fake_graph *g, const fused_spec *s);
 void graph_finish(fake_graph *g); /* uses, pointers */
 
 /* Options of the fake host; then the plugin. */
@@ -60,6 +69,7 @@ typedef struct fake {
   int threads;          /* of parallel_for; 0: inline */
   int32_t cancel_after; /* polls until cancelled; 0: never */
   int64_t polls;
+  bool alias; /* outputs lie where their slots say that they may */
   tn_plugin *plugin;
   tn_device *device;
   tn_error err;
@@ -86,12 +96,17 @@ typedef struct walked {
   uint8_t *packed[MAX_NEEDS];
   uint64_t scratch;
   int64_t run_allocs; /* host allocations during run */
+  uint32_t n_aliased; /* outputs that lay on an input */
   bool guards_ok;
   tn_status st;
 } walked;
 
 /* Takes groups in the order given, then single yeses; lowers all taken nodes as one subgraph; runs it with dims. Inputs
  * are read from g->data; every computed value's data is allocated, or replaced. */
+/* The part of it before memory: claim, lower, pack, set. */
+walked fake_prepare(fake *f, const fake_graph *g, const tn_dims *dims);
+/* A run lent over f's threads. */
+tn_run fake_run(fake *f);
 walked walk(fake *f, fake_graph *g, const int64_t *symbols);
 void walked_free(fake *f, walked *w);
 

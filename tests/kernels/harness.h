@@ -74,7 +74,9 @@ tni_x86_quant_fn quant_of(uint32_t group, uint32_t features);
 
 int add_format_suite(void);
 int add_kernel_suite(void);
+int add_chain_suite(void);
 int add_plugin_suite(const char *so_path);
+int add_fused_suite(const char *so_path);
 int run_bench(void);
 
 #endif

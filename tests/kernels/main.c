@@ -20,7 +20,7 @@ int main(int argc, char **argv) {
   }
   printf("seed %llu, cpu features 0x%x\n", (unsigned long long)test_seed, tni_cm_cpu_features());
   if (CU_initialize_registry() != CUE_SUCCESS) return 1;
-  if (!add_format_suite() || !add_kernel_suite() || (so && !add_plugin_suite(so))) return 1;
+  if (!add_format_suite() || !add_kernel_suite() || !add_chain_suite() || (so && (!add_plugin_suite(so) || !add_fused_suite(so)))) return 1;
   CU_basic_set_mode(CU_BRM_VERBOSE);
   CU_basic_run_tests();
   unsigned failures = CU_get_number_of_failures();

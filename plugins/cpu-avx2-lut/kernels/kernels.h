@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "plugins/common/chain.h"
 #include "plugins/common/cpu.h"
 
 /* Quantized activations of M rows, K padded with zeros to the format's superblock. */
@@ -46,11 +47,14 @@ typedef struct tni_x86_matmul {
 } tni_x86_matmul;
 typedef void (*tni_x86_matmul_fn)(const tni_x86_matmul *m);
 
-enum { TNI_X86_QUANT = 1, TNI_X86_GEMV = 2, TNI_X86_GEMM = 3, TNI_X86_MATMUL = 4 };
+/* Element-wise kernels (plugins/common/chain.h); their errors stand in chain_f32.h. */
+typedef const tni_cm_chain_kernels *(*tni_x86_chain_fn)(void);
+
+enum { TNI_X86_QUANT = 1, TNI_X86_GEMV = 2, TNI_X86_GEMM = 3, TNI_X86_MATMUL = 4, TNI_X86_CHAIN = 5 };
 
 /* A variant. features: TNI_CPU_* that it needs. Later rows win over earlier ones. */
 typedef struct tni_x86_kernel {
-  uint32_t op, group, features, reserved; /* group 0: MATMUL */
+  uint32_t op, group, features, reserved; /* group 0: MATMUL, CHAIN */
   const char *name;
   void (*fn)(void); /* cast to the op's type */
 } tni_x86_kernel;
@@ -74,6 +78,7 @@ void tni_x86_gemm_f32_q8g32_w4g32_1x16_scalar(const uint8_t *row_block, size_t s
 void tni_x86_gemm_f32_q8g128_w4g128_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_x86_act *a,
                                                 size_t m0, size_t m1, float *acc);
 void tni_x86_matmul_f32_f32_f32_1x1_scalar(const tni_x86_matmul *m);
+const tni_cm_chain_kernels *tni_x86_chain_f32_1x1_scalar(void);
 
 /* AVX2 + FMA + F16C. */
 void tni_x86_quant_q8g32_f32_1x32_avx2(const float *x, size_t K, size_t K_padded, int8_t *q, float *scale,
@@ -89,5 +94,6 @@ void tni_x86_gemm_f32_q8g32_w4g32_6x16_avx2(const uint8_t *row_block, size_t sup
 void tni_x86_gemm_f32_q8g128_w4g128_6x16_avx2(const uint8_t *row_block, size_t superblocks, const tni_x86_act *a,
                                               size_t m0, size_t m1, float *acc);
 void tni_x86_matmul_f32_f32_f32_6x16_avx2(const tni_x86_matmul *m);
+const tni_cm_chain_kernels *tni_x86_chain_f32_1x8_avx2(void);
 
 #endif

@@ -20,6 +20,8 @@ static const tni_x86_kernel table[] = {
     ROW(TNI_X86_GEMM, 128, AVX2, gemm_f32_q8g128_w4g128_6x16_avx2),
     ROW(TNI_X86_MATMUL, 0, 0, matmul_f32_f32_f32_1x1_scalar),
     ROW(TNI_X86_MATMUL, 0, AVX2, matmul_f32_f32_f32_6x16_avx2),
+    ROW(TNI_X86_CHAIN, 0, 0, chain_f32_1x1_scalar),
+    ROW(TNI_X86_CHAIN, 0, AVX2, chain_f32_1x8_avx2),
 };
 #undef ROW
 #undef AVX2

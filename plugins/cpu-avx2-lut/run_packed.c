@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Packed products and the chains behind them. One parallel_for quantizes the rows (one row: the caller does it), a
+ * second goes over units: 16 columns of a strip, up to 96 rows. A unit computes these columns of all the strip's
+ * products, so the chain runs over tiles that are still in cache, and products that are no results never leave the
+ * worker's tiles. Units of one row are taken up to eight at a time. Nothing is allocated.
+ */
+#include <string.h>
+
+#include "plugins/cpu-avx2-lut/match.h"
+#include "plugins/cpu-avx2-lut/program.h"
+
+enum {
+  BLOCK = TNI_W4G_ROWS,
+  GRAIN_BYTES = 32768, /* weights that are worth a fork */
+  GRAIN_MACS = 200000,
+  GRAIN_SPLIT = 4 /* units whose products meet two blocks share one of them with their neighbour */
+};
+
+typedef struct packed_run {
+  const tn_plan *plan;
+  const tn_args *args;
+  tn_run *run;
+  const float *x;
+  const uint8_t *w;
+  char *tiles;
+  tni_x86_act act;
+} packed_run;
+
+/* Where a tile lies: rows [m0, m0 + rows), columns [c, c + columns) of a strip. Each row of the tile has `pitch`
+ * floats, a multiple of 16. */
+typedef struct place {
+  const tni_cal_strip *s;
+  int64_t m0, rows, c, columns, pitch;
+  float *tiles; /* of the worker */
+} place;
+
+/* A product whose units meet two blocks: the right block of a unit is the left one of the next. */
+typedef struct carried {
+  int64_t block, m0; /* what `left` holds; block -1: nothing */
+  float *left, *right;
+} carried;
+
+static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
+static bool cancelled(const tn_run *run) { return run->cancelled && run->cancelled(run); }
+
+static void quantize_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  const packed_run *r = arg;
+  const tni_w4g_geometry *g = &r->plan->task->geo;
+  (void)worker;
+  for (int64_t m = begin; m < end && !cancelled(r->run); m++) {
+    size_t i = (size_t)m;
+    r->plan->quant(r->x + m * g->K, (size_t)g->K, (size_t)g->K_padded, r->act.q + i * r->act.q_stride,
+                   r->act.scale + i * r->act.n_groups, r->act.zero + i * r->act.n_subs);
+  }
+}
+
+static float *tile_of(const packed_run *r, const place *p, uint32_t i) {
+  return p->tiles + (size_t)i * r->plan->room.tile_floats;
+}
+
+/* --- products into tiles ---------------------------------------------------------------------------------------- */
+
+/* One row: blocks one after the other, moved to the front where the product begins within the first. */
+static void row_products(const packed_run *r, const place *p) {
+  const tni_w4g_geometry *g = &r->plan->task->geo;
+  for (uint32_t i = 0; i < p->s->prog.n_parts; i++) {
+    int64_t first = p->s->n0[i] + p->c, shift = first % BLOCK, b = first / BLOCK;
+    float *tile = tile_of(r, p, i), *to = tile;
+    for (; b * BLOCK < first + p->columns; b++, to += BLOCK)
+      r->plan->gemv(r->w + b * g->row_block_bytes, (size_t)g->superblocks, &r->act, to);
+    if (shift) memmove(tile, tile + shift, (size_t)p->columns * sizeof(float));
+  }
+}
+
+static void block_rows(const packed_run *r, const place *p, int64_t block, float *to) {
+  const tni_w4g_geometry *g = &r->plan->task->geo;
+  r->plan->gemm(r->w + block * g->row_block_bytes, (size_t)g->superblocks, &r->act, (size_t)p->m0,
+                (size_t)(p->m0 + p->rows), to);
+}
+
+static void joined_rows(const packed_run *r, const place *p, int64_t first, carried *c, float *tile) {
+  int64_t block = first / BLOCK, shift = first % BLOCK, from_left = min64(BLOCK - shift, p->columns);
+  if (c->block != block || c->m0 != p->m0) block_rows(r, p, block, c->left);
+  if (from_left < p->columns) block_rows(r, p, block + 1, c->right);
+  for (int64_t m = 0; m < p->rows; m++) {
+    memcpy(tile + m * BLOCK, c->left + m * BLOCK + shift, (size_t)from_left * sizeof(float));
+    memcpy(tile + m * BLOCK + from_left, c->right + m * BLOCK, (size_t)(p->columns - from_left) * sizeof(float));
+  }
+  c->block = -1;
+  if (from_left == p->columns) return;
+  float *left = c->left;
+  *c = (carried){.block = block + 1, .m0 = p->m0, .left = c->right, .right = left};
+}
+
+static void tile_products(const packed_run *r, const place *p, carried *c) {
+  for (uint32_t i = 0; i < p->s->prog.n_parts; i++) {
+    int64_t first = p->s->n0[i] + p->c;
+    if (first % BLOCK)
+      joined_rows(r, p, first, &c[i], tile_of(r, p, i));
+    else
+      block_rows(r, p, first / BLOCK, tile_of(r, p, i));
+  }
+}
+
+/* --- operands and results --------------------------------------------------------------------------------------- */
+
+/* An operand may lie at any address of a mapped file. */
+static float one_number(const char *from, float factor) {
+  float v;
+  memcpy(&v, from, sizeof v);
+  return factor == 1.0f ? v : factor * v;
+}
+
+static void load_row(const char *from, float factor, const place *p, float *to) {
+  memcpy(to, from, (size_t)p->columns * sizeof(float));
+  memset(to + p->columns, 0, (size_t)(p->pitch - p->columns) * sizeof(float));
+  for (int64_t i = 0; factor != 1.0f && i < p->columns; i++) to[i] = factor * to[i];
+}
+
+static void load(const packed_run *r, const place *p, const tni_cal_operand *o, float *tile) {
+  const char *from = o->kind == TNI_CAL_NUMBER ? NULL : r->args->ptr[o->use];
+  const int64_t size = (int64_t)sizeof(float);
+  if (o->kind == TNI_CAL_NUMBER || o->kind == TNI_CAL_ONE) {
+    float v = from ? one_number(from, o->number) : o->number;
+    for (int64_t i = 0; i < p->rows * p->pitch; i++) tile[i] = v;
+  } else if (o->kind == TNI_CAL_ROW) {
+    load_row(from + p->c * size, o->number, p, tile);
+    for (int64_t m = 1; m < p->rows; m++) memcpy(tile + m * p->pitch, tile, (size_t)p->pitch * sizeof(float));
+  } else {
+    for (int64_t m = 0; m < p->rows; m++)
+      load_row(from + ((p->m0 + m) * p->s->N + p->c) * size, o->number, p, tile + m * p->pitch);
+  }
+}
+
+/* The chain over the products that lie in the first tiles, then the results to where they belong. */
+static void finish(const packed_run *r, const place *p) {
+  const tni_cm_strip *s = &p->s->prog;
+  for (uint32_t i = 0; i < s->n_loads; i++) load(r, p, &p->s->load[i], tile_of(r, p, s->loads[i].tile));
+  tni_cm_strip_run(s, r->plan->chain, p->tiles, r->plan->room.tile_floats, (size_t)(p->rows * p->pitch));
+  for (uint32_t i = 0; i < s->n_stores; i++) {
+    if (p->s->store[i] == TN_NONE) continue;
+    const float *tile = tile_of(r, p, s->stores[i].tile);
+    float *y = (float *)r->args->ptr[p->s->store[i]] + p->m0 * p->s->N + p->c;
+    for (int64_t m = 0; m < p->rows; m++)
+      memcpy(y + m * p->s->N, tile + m * p->pitch, (size_t)p->columns * sizeof(float));
+  }
+}
+
+/* --- units ------------------------------------------------------------------------------------------------------ */
+
+static const tni_cal_strip *strip_at(const tni_cal_task *t, int64_t unit) {
+  uint32_t k = 0;
+  while (unit >= t->strips[k]->first_unit + t->strips[k]->n_units) k++;
+  return t->strips[k];
+}
+
+static float *worker_tiles(const packed_run *r, uint32_t worker) {
+  return (float *)(void *)(r->tiles + worker * r->plan->room.worker_bytes);
+}
+
+static void row_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  const packed_run *r = arg;
+  place p = {.rows = 1, .tiles = worker_tiles(r, worker)};
+  for (int64_t u = begin, n; u < end && !cancelled(r->run); u += n) {
+    p.s = strip_at(r->plan->task, u);
+    int64_t at = u - p.s->first_unit;
+    n = min64(min64(end - u, p.s->n_units - at), TNI_CAL_RUN_UNITS);
+    p.c = at * BLOCK;
+    p.columns = min64(n * BLOCK, p.s->N - p.c);
+    p.pitch = n * BLOCK;
+    row_products(r, &p);
+    finish(r, &p);
+  }
+}
+
+static void tile_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  const packed_run *r = arg;
+  const tni_cal_task *t = r->plan->task;
+  const size_t floats = r->plan->room.tile_floats;
+  place p = {.tiles = worker_tiles(r, worker), .pitch = BLOCK};
+  carried c[TN_FUSED_MAX_PARTS];
+  const tni_cal_strip *last = NULL;
+  for (int64_t u = begin; u < end && !cancelled(r->run); u++) {
+    int64_t unit = u % t->n_units;
+    p.s = strip_at(t, unit);
+    p.m0 = u / t->n_units * TNI_CAL_RUN_ROWS;
+    p.rows = min64(TNI_CAL_RUN_ROWS, r->plan->M - p.m0);
+    p.c = (unit - p.s->first_unit) * BLOCK;
+    p.columns = min64(BLOCK, p.s->N - p.c);
+    for (uint32_t i = 0; p.s != last && i < t->n_split && i < p.s->prog.n_parts; i++) {
+      float *pair = p.tiles + (t->n_tiles + 2 * i) * floats;
+      c[i] = (carried){.block = -1, .left = pair, .right = pair + floats};
+    }
+    last = p.s;
+    tile_products(r, &p, c);
+    finish(r, &p);
+  }
+}
+
+tn_status tni_cal_run_packed(const tn_plan *plan, const tn_args *a, tn_run *run) {
+  const tni_cal_task *t = plan->task;
+  const tni_w4g_geometry *g = &t->geo;
+  if (plan->M == 0 || t->n_units == 0) return TN_OK;
+  char *scratch = a->ptr[a->n - 1];
+  packed_run r = {.plan = plan, .args = a, .run = run, .x = a->ptr[0], .w = a->ptr[t->w_use]};
+  r.tiles = scratch + plan->room.tiles_at;
+  r.act = (tni_x86_act){.q = (int8_t *)scratch,
+                        .scale = (float *)(void *)(scratch + plan->room.scale_at),
+                        .zero = (int32_t *)(void *)(scratch + plan->room.zero_at),
+                        .q_stride = plan->room.q_stride,
+                        .n_groups = (size_t)g->superblocks * 2,
+                        .n_subs = (size_t)(g->K_padded / (g->group == 32 ? 32 : 64))};
+  if (plan->M == 1)
+    quantize_rows(&r, 0, 1, 0);
+  else
+    run->parallel_for(run, plan->M, max64(1, GRAIN_BYTES / g->K_padded), quantize_rows, &r);
+  if (cancelled(run)) return TN_E_CANCELLED;
+  const int64_t split = t->n_split ? GRAIN_SPLIT : 1;
+  if (plan->M == 1) {
+    run->parallel_for(run, t->n_units, max64(split, GRAIN_BYTES / g->row_block_bytes), row_units, &r);
+  } else {
+    /* Blocks of weights run fastest: they are small beside 96 rows of x, which then stay in L2. */
+    int64_t row_blocks = (plan->M + TNI_CAL_RUN_ROWS - 1) / TNI_CAL_RUN_ROWS;
+    int64_t macs = min64(plan->M, TNI_CAL_RUN_ROWS) * BLOCK * g->K_padded;
+    run->parallel_for(run, t->n_units * row_blocks, max64(split, GRAIN_MACS / macs), tile_units, &r);
+  }
+  return cancelled(run) ? TN_E_CANCELLED : TN_OK;
+}
