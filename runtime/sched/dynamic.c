@@ -13,14 +13,14 @@ bool tni_task_is_dynamic(const tni_exec *x, uint32_t task) {
          ((const tni_node *)x->view.nodes[t->nodes[0]])->dynamic;
 }
 
-static tn_id value_of(const tni_exec *x, uint32_t region) {
+tn_id tni_region_value(const tni_exec *x, uint32_t region) {
   const tni_region *r = &x->regions[region];
   if (r->value != TN_NONE || !x->programs[r->program].dev->is_host) return r->value;
   return x->programs[r->program].info->slots[r->slot]->value; /* the host's temporaries are values */
 }
 
 bool tni_region_is_dynamic(const tni_exec *x, uint32_t region) {
-  const tn_id v = value_of(x, region);
+  const tn_id v = tni_region_value(x, region);
   return v != TN_NONE && v < x->view.n_values && ((const tni_value *)x->view.values[v])->dynamic;
 }
 
@@ -50,7 +50,7 @@ static tn_status read_planned(const job *j, tni_frame *f) {
   for (uint32_t u = 0; u < j->e->info->n_uses; u++) {
     const uint32_t r = j->e->regions[u];
     if (r == TN_NONE || !(j->e->info->uses[u].access & TN_READ) || tni_region_is_dynamic(j->x->exec, r)) continue;
-    const tn_id v = value_of(j->x->exec, r);
+    const tn_id v = tni_region_value(j->x->exec, r);
     tni_tensor t;
     tn_status st = planned(j, v, r, &t);
     if (st != TN_OK) return st;
@@ -99,7 +99,7 @@ static tn_status give(const job *j, tni_frame *f) {
   for (uint32_t u = 0; u < j->e->info->n_uses; u++) {
     const uint32_t r = j->e->regions[u];
     if (r == TN_NONE || !(j->e->info->uses[u].access & TN_WRITE)) continue;
-    const tn_id v = value_of(j->x->exec, r);
+    const tn_id v = tni_region_value(j->x->exec, r);
     const bool dynamic = tni_region_is_dynamic(j->x->exec, r);
     tn_status st = dynamic ? own(j, &f->cells[v]) : give_planned(j, v, r, f->cells[v]);
     if (st != TN_OK) return st;
@@ -112,7 +112,7 @@ static tn_status give(const job *j, tni_frame *f) {
 static void tidy(const job *j, tni_frame *f, const tni_node *n) {
   for (uint32_t u = 0; u < j->e->info->n_uses; u++) {
     const uint32_t r = j->e->regions[u];
-    const tn_id v = r == TN_NONE ? TN_NONE : value_of(j->x->exec, r);
+    const tn_id v = r == TN_NONE ? TN_NONE : tni_region_value(j->x->exec, r);
     if (v == TN_NONE) continue;
     const tni_region *region = &j->x->exec->regions[r];
     const bool later = region->kind == TNI_R_OUTPUT || region->last > j->task || j->x->order; /* random: nobody knows */
@@ -124,7 +124,7 @@ static void tidy(const job *j, tni_frame *f, const tni_node *n) {
     const tn_id v = n->pub.out[o];
     bool used = v == TN_NONE;
     for (uint32_t u = 0; !used && u < j->e->info->n_uses; u++)
-      used = j->e->regions[u] != TN_NONE && value_of(j->x->exec, j->e->regions[u]) == v;
+      used = j->e->regions[u] != TN_NONE && tni_region_value(j->x->exec, j->e->regions[u]) == v;
     if (used) continue;
     tni_cell_drop(f->cells[v]);
     f->cells[v] = NULL;

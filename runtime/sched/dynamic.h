@@ -11,6 +11,8 @@
 #include "runtime/sched/internal.h"
 
 bool tni_task_is_dynamic(const tni_exec *x, uint32_t task);
+/* The value that lies there, also where it is a temporary of the host; TN_NONE for a plugin's. */
+tn_id tni_region_value(const tni_exec *x, uint32_t region);
 /* A region without size before the run. */
 bool tni_region_is_dynamic(const tni_exec *x, uint32_t region);
 TN_MUST_CHECK tn_status tni_dynamic_run(tn_session *s, tni_sexec *x, uint32_t task, tn_error *err);

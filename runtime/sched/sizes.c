@@ -7,8 +7,8 @@
 #include "runtime/sched/dynamic.h"
 #include "runtime/sched/memory.h"
 
-static tn_status size_value(tni_sizing *z, const tni_region *r, tni_sregion *s) {
-  const tni_value *v = tni_graph_value(z->m->graph, r->value);
+static tn_status size_value(tni_sizing *z, tn_id value, tni_sregion *s) {
+  const tni_value *v = tni_graph_value(z->m->graph, value);
   int64_t count = 1, stride = 1;
   s->dtype = v->pub.dtype;
   s->rank = v->pub.rank;
@@ -56,9 +56,10 @@ tn_status tni_sizes(tni_sizing *z) {
   uint64_t *slot_bytes = calloc(max_slots, sizeof *slot_bytes);
   tn_status st = slot_bytes ? TN_OK : tni_fail_memory(z->err, NULL);
   for (uint32_t i = 0; i < z->x->n_regions; i++) z->regions[i].bytes = 0;
-  for (uint32_t i = 0; st == TN_OK && i < z->x->n_regions; i++)
-    if (z->x->regions[i].value != TN_NONE && !tni_region_is_dynamic(z->x, i))
-      st = size_value(z, &z->x->regions[i], &z->regions[i]);
+  for (uint32_t i = 0; st == TN_OK && i < z->x->n_regions; i++) {
+    const tn_id v = tni_region_value(z->x, i);
+    if (v != TN_NONE && !tni_region_is_dynamic(z->x, i)) st = size_value(z, v, &z->regions[i]);
+  }
   for (uint32_t t = 0; st == TN_OK && t < z->x->n_tasks; t++)
     if (!tni_task_is_dynamic(z->x, t)) st = size_task(z, t, slot_bytes);
   free(slot_bytes);

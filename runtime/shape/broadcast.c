@@ -27,6 +27,16 @@ tn_expr tni_rule_same_dim(const tni_infer *in, tn_expr a, tn_expr b, bool *ok) {
   return tni_ex_is_const(in->x, b, &c) ? b : a;
 }
 
+/* a is min(b, c), c at least 2: where b is above c the two differ and neither is 1, so a model that works never gets
+ * there. It is a fact from now on; nodes of subgraphs may not run and tell nothing. */
+static bool bounds_it(const tni_infer *in, tn_expr a, tn_expr b) {
+  int64_t lo, c;
+  tni_ex_range(in->x, a, &lo, &c);
+  if (in->concrete || in->g->outer || c < 2 || c == INT64_MAX) return false;
+  const tn_expr most = tni_rule_const(in, c);
+  return tni_ex_min(in->x, b, most) == a && tni_ex_assume_le(in->x, b, most) == TN_OK;
+}
+
 tn_expr tni_rule_broadcast_dim(const tni_infer *in, tn_expr a, tn_expr b, bool *ok) {
   *ok = true;
   if (a == b) return a;
@@ -37,6 +47,8 @@ tn_expr tni_rule_broadcast_dim(const tni_infer *in, tn_expr a, tn_expr b, bool *
   if (a_not_1) return a;
   if (b_not_1) return b;
   if (a == TNI_EXPR_NONE || b == TNI_EXPR_NONE) return TNI_EXPR_NONE;
+  if (bounds_it(in, a, b)) return b;
+  if (bounds_it(in, b, a)) return a;
   int64_t la, ha, lb, hb;
   tni_ex_range(in->x, a, &la, &ha);
   tni_ex_range(in->x, b, &lb, &hb);

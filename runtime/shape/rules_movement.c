@@ -11,6 +11,7 @@ typedef struct reshape {
   uint32_t rank, open;      /* open: the axis that takes what is left, TN_NONE if there is none */
   bool stated;              /* the open axis is a -1, not an unknown size */
   bool lost;                /* more than one axis is open */
+  bool empty;               /* a copied axis has size 0: whatever else is stated, there are no elements */
 } reshape;
 
 static void open_axis(reshape *r, uint32_t d) {
@@ -84,7 +85,10 @@ static tn_status reshape_open(tni_infer *in, reshape *r) {
   uint32_t n_from = 0, n_rest = 0;
   if (!x || r->lost) return TN_OK;
   for (uint32_t d = 0; d < x->pub.rank; d++) {
-    if (!(d < r->rank && r->copied[d])) from[n_from++] = x->pub.dims[d];
+    if (!(d < r->rank && r->copied[d]))
+      from[n_from++] = x->pub.dims[d];
+    else
+      r->empty = r->empty || tni_rule_is(in, x->pub.dims[d], 0);
   }
   for (uint32_t d = 0; d < r->rank; d++) {
     if (d == r->open || r->copied[d]) continue;
@@ -96,7 +100,7 @@ static tn_status reshape_open(tni_infer *in, reshape *r) {
   if (a == TNI_EXPR_NONE || b == TNI_EXPR_NONE) return TN_OK;
   bool ka = tni_ex_is_const(in->x, a, &ca), kb = tni_ex_is_const(in->x, b, &cb);
   if (r->open == TN_NONE) {
-    if (a == b || !ka || !kb || ca == cb) return TN_OK;
+    if (a == b || !ka || !kb || ca == cb || r->empty) return TN_OK;
     return tni_rule_fail(in, "the target has another number of elements: %lld are not %lld", (long long)ca,
                          (long long)cb);
   }

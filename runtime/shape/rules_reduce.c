@@ -16,6 +16,7 @@ static tn_status reduce_mask(tni_infer *in, uint32_t rank, bool *known, uint32_t
   }
   if (n == 0) *mask = noop ? 0 : (1u << rank) - 1;
   for (uint32_t i = 0; i < n; i++) {
+    if (rank == 0 && (a[i] == 0 || a[i] == -1)) continue; /* a scalar passes for one axis, as elsewhere */
     if (!tni_rule_axis(a[i], rank, &d)) {
       return tni_rule_fail(in, "axis %lld is outside rank %u", (long long)a[i], rank);
     }

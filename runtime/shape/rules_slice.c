@@ -59,7 +59,7 @@ static tn_expr backward(const tni_infer *in, slice_axis *s, tn_expr end, tn_expr
   if (!tni_ex_is_const(in->x, s->start, &a) || !tni_ex_is_const(in->x, end, &b)) return TNI_EXPR_NONE;
   if (tni_ex_is_const(in->x, dim, &d)) {
     if (d == 0) return dim;
-    a = a < 0 ? (a < -d ? -1 : a + d) : a > d - 1 ? d - 1 : a;
+    a = a < 0 ? (a < -d ? 0 : a + d) : a > d - 1 ? d - 1 : a; /* the start stays inside, the end may pass below */
     b = b < 0 ? (b < -d ? -1 : b + d) : b > d - 1 ? d - 1 : b;
     s->start = tni_rule_const(in, a);
     return tni_rule_const(in, a > b ? (a - b - 1) / back + 1 : 0);
@@ -109,17 +109,25 @@ static tn_status slice_axes(tni_infer *in, uint32_t rank, uint32_t count, uint32
   return TN_OK;
 }
 
+/* How many axes are sliced, from whichever operand has a known length. */
+static bool slice_count(const tni_infer *in, uint32_t *count) {
+  for (uint32_t i = 1; i < 5; i++)
+    if (tni_rule_length(in, i, count)) return true;
+  return false;
+}
+
+static void unknown_dims(const tni_value *x, tn_expr *dims, slice_axis *ax) {
+  for (uint32_t d = 0; d < x->pub.rank; d++) dims[d] = ax[d].start = TNI_EXPR_NONE;
+}
+
 static tn_status slice_dims(tni_infer *in, const tni_value *x, tn_expr *dims, slice_axis *ax) {
   tni_vals start, end, steps;
   uint32_t axis[TN_MAX_RANK], count;
   bool ks = tni_rule_vals(in, 1, &start), ke = tni_rule_vals(in, 2, &end), has = tni_rule_in(in, 4) != NULL, known;
   bool kt = has && tni_rule_vals(in, 4, &steps);
-  if (ks) {
-    count = start.n;
-  } else if (ke) {
-    count = end.n;
-  } else if (!tni_rule_length(in, 1, &count)) {
-    count = x->pub.rank;
+  if (!slice_count(in, &count)) {
+    unknown_dims(x, dims, ax);
+    return TN_OK;
   }
   if (count > x->pub.rank) return tni_rule_fail(in, "%u starts for rank %u", count, x->pub.rank);
   if (ks && ke && start.n != end.n) return tni_rule_fail(in, "%u starts and %u ends", start.n, end.n);
@@ -127,8 +135,7 @@ static tn_status slice_dims(tni_infer *in, const tni_value *x, tn_expr *dims, sl
   tn_status st = slice_axes(in, x->pub.rank, count, axis, &known);
   if (st != TN_OK) return st;
   if (!known) {
-    memset(dims, 0xff, TN_MAX_RANK * sizeof *dims);
-    for (uint32_t d = 0; d < x->pub.rank; d++) ax[d].start = TNI_EXPR_NONE;
+    unknown_dims(x, dims, ax);
     return TN_OK;
   }
   for (uint32_t i = 0; i < count; i++) {
