@@ -6,7 +6,6 @@
 
 #include "runtime/host/chain.h"
 #include "runtime/host/hot.h"
-#include "runtime/host/internal.h"
 
 typedef struct unary {
   uint32_t op;

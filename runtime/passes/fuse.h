@@ -64,9 +64,15 @@ void tni_fuse_set_clear(tni_graph *g, tni_fuse_set *s, bool kill);
 /* CHAIN: element-wise operators stand for themselves, products stay joined. ALL: MatMul (Gemm for transposed weights),
  * Split or Slice for parts, and the operators. */
 enum { TNI_UNFUSE_CHAIN = 1, TNI_UNFUSE_ALL = 2 };
+/* The nodes that do the work now. They stay where they are in memory. */
+typedef struct tni_unfused {
+  const tni_node *product[TN_FUSED_MAX_PARTS], *op[TN_CHAIN_MAX_OPS];
+  uint32_t n_products, n_ops; /* both 0: nothing was changed */
+} tni_unfused;
 /* Puts plain nodes in the place of FusedMatMul or Elementwise `node`, which is dead then; its outputs keep their
- * values. *done false, nothing changed: it is neither, has nothing of that kind to take apart, or dims that would have
- * to be known are not. Ends without tni_graph_finish and without inference of what is new. */
-TN_MUST_CHECK tn_status tni_unfuse_node(tni_graph *g, tn_id node, uint32_t how, bool *done, tn_error *err);
+ * values. Changes nothing where it is neither, has nothing of that kind to take apart, or dims that would have to be
+ * known are not. Without tni_graph_finish and without inference of what is new: the caller does both, for many at once.
+ */
+TN_MUST_CHECK tn_status tni_unfuse_node(tni_graph *g, tn_id node, uint32_t how, tni_unfused *out, tn_error *err);
 
 #endif

@@ -11,6 +11,7 @@
 #include "runtime/host/kernel.h"
 #include "runtime/sched/exec.h"
 #include "runtime/sched/pack.h"
+#include "runtime/sched/place.h"
 #include "runtime/sched/reference.h"
 #include "runtime/shape/infer.h"
 
@@ -95,12 +96,8 @@ static tn_status place(tn_model *m, tn_error *err) {
   uint32_t n = phases ? 2 : 1;
   m->execs = TNI_NEW_ARRAY(m->arena, tni_exec, n);
   if (!m->execs) return tni_fail_memory(err, m->path);
-  for (uint32_t i = 0; i < n; i++) {
-    m->n_execs++;
-    tn_status st = tni_exec_place(m, &m->execs[i], phases ? two[i] : one[i], err);
-    if (st != TN_OK) return st;
-  }
-  return TN_OK;
+  m->n_execs = n;
+  return tni_place_fused(m, phases ? two : one, err);
 }
 
 static tn_status refuse_unsupported(const tn_model *m, tn_error *err) {
@@ -120,6 +117,7 @@ static tn_status refuse_unsupported(const tn_model *m, tn_error *err) {
 
 /* A matrix product whose second operand is a constant: what `require` keeps off the host. */
 static bool is_weight_product(const tn_graph *g, const tn_node *n) {
+  if (n->op == TN_OP_FUSED_MATMUL) return g->values[n->in[1]]->kind == TN_VALUE_CONST;
   if (n->op != TN_OP_MATMUL && n->op != TN_OP_GEMM) return false;
   const tn_value *b = n->n_in > 1 && n->in[1] != TN_NONE ? g->values[n->in[1]] : NULL;
   return b && b->kind == TN_VALUE_CONST && b->rank == 2;

@@ -137,6 +137,8 @@ def check_ids(rows, path):
 def main():
     out = subprocess.run([sys.argv[1], "ops"], check=True, capture_output=True, text=True).stdout
     rows = [json.loads(line) for line in out.splitlines()]
+    check_ids(rows, sys.argv[2])
+    rows = [r for r in rows if r["domain"] != "tenon"]  # ours: ops.h says what they mean
     history = {}
     for s in defs.get_all_schemas_with_history():
         if s.domain == "" and s.since_version <= NEWEST:
@@ -146,7 +148,6 @@ def main():
     for row in rows:
         check_row(row, history.get(row["name"], []))
     check_coverage([r for r in rows if r["name"] in history], history)
-    check_ids(rows, sys.argv[2])
     for e in errors:
         print(e)
     print(f"{len(rows)} rows against onnx {onnx.__version__}: {len(errors)} differences")
