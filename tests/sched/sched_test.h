@@ -46,5 +46,6 @@ void suite_inputs(void);
 void suite_runs(void);
 void suite_plugins(void);
 void suite_demo(void);
+void suite_keep(void);
 
 #endif
