@@ -207,7 +207,7 @@ def write_config(a):
     with open(os.path.join(a.out, "config.json"), "w") as f:
         json.dump(config, f, indent=2)
     demo = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "models", "demo")
-    if a.vocab == 4096:
+    if a.vocab >= 4096:  # the demo model's: ids from 4096 on have no text
         for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "generation_config.json"):
             shutil.copy(os.path.join(demo, name), a.out)
 

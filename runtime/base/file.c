@@ -8,6 +8,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* At an address as aligned as the system's units of mapping files (64 KiB; 2 MiB of huge pages): then an offset in the
+ * file says which unit it is in. NULL: errno says why. */
+static void *map_aligned(uint64_t bytes, int fd) {
+  const uint64_t align = bytes < (2u << 20) ? 64u << 10 : 2u << 20;
+  char *room = mmap(NULL, bytes + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return NULL;
+  char *at = (char *)(((uintptr_t)room + align - 1) & ~(uintptr_t)(align - 1));
+  void *p = mmap(at, bytes, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0);
+  const int e = errno;
+  const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE) - 1, end = p == MAP_FAILED ? 0 : (bytes + page) & ~page;
+  if (at > room) (void)munmap(room, (size_t)(at - room));
+  (void)munmap(at + end, (size_t)(room + bytes + align - at - end + page) & ~page);
+  errno = e;
+  return p == MAP_FAILED ? NULL : p;
+}
+
 tn_status tni_file_map_fd(int fd, const char *path, tni_file *out, tn_error *err) {
   struct stat st;
   if (fstat(fd, &st) != 0) return tni_fail(err, TN_E_IO, path, "cannot stat '%s': %s", path, strerror(errno));
@@ -17,9 +33,8 @@ tn_status tni_file_map_fd(int fd, const char *path, tni_file *out, tn_error *err
                 .inode = (uint64_t)st.st_ino,
                 .mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec};
   if (f.bytes) {
-    void *p = mmap(NULL, f.bytes, PROT_READ, MAP_SHARED, fd, 0);
-    if (p == MAP_FAILED) return tni_fail(err, TN_E_IO, path, "cannot map '%s': %s", path, strerror(errno));
-    f.data = p;
+    f.data = map_aligned(f.bytes, fd);
+    if (!f.data) return tni_fail(err, TN_E_IO, path, "cannot map '%s': %s", path, strerror(errno));
   }
   *out = f;
   return TN_OK;

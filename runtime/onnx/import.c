@@ -150,6 +150,8 @@ tn_status tni_import_file(const char *path, const tni_import_limits *lim, const 
   }
   st = import_mapped(&f, path, dir, false, lim, log, out, err);
   free(dir);
+  for (uint32_t i = 0; st == TN_OK && i < (*out)->n_files; i++) /* read once; what is needed comes again */
+    tni_file_drop((*out)->files[i].data, (*out)->files[i].bytes);
   return st;
 }
 

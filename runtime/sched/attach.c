@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/sched/exec.h"
+#include "runtime/sched/tables.h"
 
 typedef struct source {
   const void *ptr;
@@ -81,6 +82,7 @@ static tn_status attach_weight(tn_model *m, tni_exec *x, uint32_t p, uint32_t sl
     src.tensor = tni_graph_value(m->graph, need->need->values[0])->tensor;
     src.ptr = src.tensor->data;
     src.bytes = src.tensor->bytes;
+    if (tni_is_table(m, need->need->values[0])) tni_table_advise(m, need->need->values[0]);
   }
   tn_status st = align_source(prog->dev, &src, a, err);
   bool on_device = need->need->residency == TN_RESIDENCY_DEVICE && prog->dev->device->create;

@@ -57,22 +57,31 @@ int64_t tni_limit_capacity(const tn_model *m) {
   return bucket > 1 && !m->roles.exact ? (most + bucket - 1) / bucket * bucket : most;
 }
 
-tn_status tni_limit_dims(const tn_model *m, bool decode, int64_t *dims, tn_error *err) {
+/* A step of `step` positions (unless they are fixed) at the end of the context, or, where caches are not kept and the
+ * whole prompt goes at once, at its beginning. */
+static tn_status fill(const tn_model *m, int64_t step, bool at_end, int64_t *dims, tn_error *err) {
   const uint32_t n = tni_ex_n_symbols(m->graph->exprs);
-  const bool kept = !m->roles.why_not;
-  const int64_t chunk = m->rt->profile->prefill_chunk;
-  symbols r = kept ? (symbols){TN_NONE, m->roles.past} : guess(m);
-  if (kept) (void)tni_ex_is_sym(m->graph->exprs, m->roles.step, &r.step);
+  symbols r = m->roles.why_not ? guess(m) : (symbols){TN_NONE, m->roles.past};
+  if (!m->roles.why_not) (void)tni_ex_is_sym(m->graph->exprs, m->roles.step, &r.step);
   tn_status st = fixed_dims(m, dims, n, err);
   if (st != TN_OK) return st;
-  const int64_t total = kept ? tni_limit_capacity(m) : longest(m);
-  int64_t step = decode ? 1 : kept && chunk && chunk < longest(m) ? chunk : longest(m);
+  const int64_t total = m->roles.why_not ? longest(m) : tni_limit_capacity(m);
   if (r.step != TN_NONE && dims[r.step] >= 0) step = dims[r.step];
   for (uint32_t s = 0; s < n; s++) {
     if (dims[s] >= 0) continue;
-    dims[s] = 1;
-    if (s == r.step) dims[s] = step;
-    if (s == r.past) dims[s] = total > step && (kept || decode) ? total - step : 0;
+    dims[s] = s == r.step ? step : 1;
+    if (s == r.past) dims[s] = at_end && total > step ? total - step : 0;
   }
   return TN_OK;
+}
+
+tn_status tni_limit_dims(const tn_model *m, bool decode, int64_t *dims, tn_error *err) {
+  const int64_t chunk = m->rt->profile->prefill_chunk;
+  const bool kept = !m->roles.why_not;
+  const int64_t step = decode ? 1 : kept && chunk && chunk < longest(m) ? chunk : longest(m);
+  return fill(m, step, kept || decode, dims, err);
+}
+
+tn_status tni_limit_context(const tn_model *m, int64_t *dims, tn_error *err) {
+  return fill(m, longest(m), false, dims, err);
 }

@@ -37,6 +37,8 @@ TN_MUST_CHECK tn_status tni_lives_make(const tni_sizing *z, tni_life **lives, ui
 /* Dims for the model's limits, by symbol: the largest step of a prompt at the end of the context, or (decode) one
  * position there. Models whose caches cannot be kept: a prompt as long as the context. dims [symbols of the graph]. */
 TN_MUST_CHECK tn_status tni_limit_dims(const tn_model *m, bool decode, int64_t *dims, tn_error *err);
+/* The whole context as one step. */
+TN_MUST_CHECK tn_status tni_limit_context(const tn_model *m, int64_t *dims, tn_error *err);
 /* Positions that the caches hold at these limits. */
 int64_t tni_limit_capacity(const tn_model *m);
 

@@ -202,8 +202,14 @@ static json_t *memory_json(tn_model *m) {
                  {"kv_bytes", s.kv},
                  {"arena_bytes", s.arena},
                  {"arena_lower_bound_bytes", s.bound},
-                 {"outputs_bytes", s.outputs},
                  {"scratch_bytes", s.scratch},
+                 {"outputs_bytes", s.outputs},
+                 {"buffers_bytes", s.buffers},
+                 {"base_bytes", s.base_anonymous + s.base_file},
+                 {"anonymous_bytes", s.anonymous},
+                 {"file_bytes", s.file},
+                 {"packing_bytes", s.packing},
+                 {"loading_bytes", s.loading},
                  {"total_bytes", s.total}};
   json_t *j = json_pack("{s:o}", "at", at);
   for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
@@ -211,16 +217,46 @@ static json_t *memory_json(tn_model *m) {
   return j;
 }
 
+enum { MAX_LISTED = 64 };
+
+/* A node that is not done with before the run, and why. */
+static json_t *reason_json(const tn_model *m, tn_id node) {
+  char why[256];
+  const tni_node *n = tni_graph_node(m->graph, node);
+  return json_pack("{s:o, s:o, s:o}", "node", text(n->pub.name), "op", text(n->type), "reason",
+                   text(tni_dynamic_reason(m->graph, node, why, sizeof why)));
+}
+
+/* Shape ops that run per step; names gets theirs. */
+static json_t *shape_ops_json(const tn_model *m, json_t *names, uint32_t *n) {
+  json_t *j = json_array();
+  tn_id left[MAX_LISTED];
+  *n = tni_shape_ops_left(m->graph, left, MAX_LISTED);
+  for (uint32_t i = 0; i < *n && i < MAX_LISTED; i++) {
+    json_array_append_new(j, reason_json(m, left[i]));
+    json_array_append_new(names, text(tni_graph_node(m->graph, left[i])->pub.name));
+  }
+  return j;
+}
+
+/* Nodes whose dims come when they run. */
+static json_t *dynamic_json(const tn_model *m, uint32_t *n) {
+  json_t *j = json_array();
+  for (uint32_t i = 0; i < m->graph->n_nodes; i++) {
+    if (!m->graph->nodes[i]->dynamic) continue;
+    if ((*n)++ < MAX_LISTED) json_array_append_new(j, reason_json(m, i));
+  }
+  return j;
+}
+
 static json_t *inspect_json(tn_model *m) {
   json_t *j = json_object(), *in = json_array(), *out = json_array(), *passes = json_object(), *left = json_array();
-  tn_id names[64];
-  uint32_t n_left = tni_shape_ops_left(m->graph, names, 64);
+  uint32_t n_left, n_dynamic = 0;
+  json_t *shape_ops = shape_ops_json(m, left, &n_left), *dynamic = dynamic_json(m, &n_dynamic);
   for (uint32_t i = 0; i < m->n_inputs; i++) json_array_append_new(in, io_json(m->inputs[i]));
   for (uint32_t i = 0; i < m->n_outputs; i++) json_array_append_new(out, io_json(m->outputs[i]));
   for (uint32_t i = 0; i < m->passes.n; i++)
     json_object_set_new(passes, m->passes.entries[i].name, json_integer(m->passes.entries[i].fired));
-  for (uint32_t i = 0; i < n_left && i < 64; i++)
-    json_array_append_new(left, text(tni_graph_node(m->graph, names[i])->pub.name));
   json_object_set_new(j, "model", text(m->path));
   json_object_set_new(j, "producer", text(m->import->producer));
   json_object_set_new(j, "inputs", in);
@@ -230,6 +266,9 @@ static json_t *inspect_json(tn_model *m) {
   json_object_set_new(j, "nodes_after", json_integer(m->graph->n_nodes));
   json_object_set_new(j, "shape_ops_left", json_integer(n_left));
   json_object_set_new(j, "shape_ops_left_names", left);
+  json_object_set_new(j, "shape_ops", shape_ops);
+  json_object_set_new(j, "dynamic_nodes", json_integer(n_dynamic));
+  json_object_set_new(j, "dynamic", dynamic);
   json_object_set_new(j, "passes", passes);
   json_object_set_new(j, "placement", placement_json(m, &m->execs[0]));
   json_object_set_new(j, "memory", memory_json(m));
