@@ -59,6 +59,21 @@ static void print_numbers(json_t *obj) {
   }
 }
 
+/* A few of the nodes that something is left of, each with its reason. */
+static void print_reasons(json_t *list) {
+  enum { SHOWN = 8 };
+  size_t i;
+  json_t *e;
+  json_array_foreach(list, i, e) {
+    if (i == SHOWN) {
+      printf("  ... (--format json lists more)\n");
+      break;
+    }
+    printf("  %-16s %s: %s\n", json_string_value(json_object_get(e, "op")),
+           json_string_value(json_object_get(e, "node")), json_string_value(json_object_get(e, "reason")));
+  }
+}
+
 static void print_text(json_t *j, int passes) {
   print_io("inputs", json_object_get(j, "inputs"));
   print_io("outputs", json_object_get(j, "outputs"));
@@ -71,6 +86,10 @@ static void print_text(json_t *j, int passes) {
          (long long)json_integer_value(json_object_get(j, "nodes_before")),
          (long long)json_integer_value(json_object_get(j, "nodes_after")),
          (long long)json_integer_value(json_object_get(j, "shape_ops_left")));
+  print_reasons(json_object_get(j, "shape_ops"));
+  long long dynamic = json_integer_value(json_object_get(j, "dynamic_nodes"));
+  if (dynamic) printf("nodes whose dims come when they run: %lld\n", dynamic);
+  print_reasons(json_object_get(j, "dynamic"));
   if (passes) {
     printf("passes (times fired):\n");
     print_numbers(json_object_get(j, "passes"));

@@ -129,7 +129,7 @@ static void say(const tni_graph *g, tn_id node, tn_id from, char *buf, size_t si
     snprintf(buf, size, "its elements depend on data: '%s'",
              n->pub.n_in && n->pub.in[0] != TN_NONE ? g->values[n->pub.in[0]]->pub.name : n->pub.name);
   else
-    snprintf(buf, size, "depends on data of %s '%s'", type, o->pub.name);
+    snprintf(buf, size, "depends on data that %s '%s' reads", type, o->pub.name);
 }
 
 char *tni_dynamic_reason(const tni_graph *g, tn_id node, char *buf, size_t size) {

@@ -23,8 +23,21 @@ static void open_axis(reshape *r, uint32_t d) {
   r->out[d] = TNI_EXPR_NONE;
 }
 
+/* Whether e is 0 for sizes that are nothing special: a remainder, say. Where only an empty tensor makes it 0, it is a
+ * size. */
+static bool vanishes(const tni_infer *in, tn_expr e) {
+  static const int64_t points[] = {720720, 9973}; /* divisible by all small numbers, and by none */
+  const uint32_t n = tni_ex_n_symbols(in->x);
+  int64_t *v = TNI_NEW_ARRAY(in->g->arena, int64_t, n + 1), at = 0;
+  for (uint32_t p = 0; v && p < 2; p++) {
+    for (uint32_t s = 0; s < n; s++) v[s] = points[p];
+    if (tni_ex_eval(in->x, e, v, n, &at) == TN_OK && at == 0) return true;
+  }
+  return !v;
+}
+
 /* Sizes that the target states. A symbolic one that may be -1 counts as open unless -1 stands elsewhere: what is left
- * is its size in either case. A symbolic one that may be 0 means the size 0. */
+ * is its size in either case; so does one that may well be 0, which copies an axis. */
 static tn_status reshape_targets(tni_infer *in, const tni_vals *s, bool allowzero, reshape *r) {
   const tni_value *x = tni_rule_ranked(in, 0);
   bool explicit_open = false;
@@ -50,7 +63,11 @@ static tn_status reshape_targets(tni_infer *in, const tni_vals *s, bool allowzer
     } else {
       tni_ex_range(in->x, e, &lo, &hi);
       r->out[d] = e;
-      if (lo < 0 && !explicit_open) open_axis(r, d);
+      if (lo < 0 && !explicit_open) {
+        open_axis(r, d);
+      } else if (lo <= 0 && !allowzero && !(x && d < x->pub.rank && x->pub.dims[d] == e) && vanishes(in, e)) {
+        open_axis(r, d);
+      }
     }
   }
   return TN_OK;

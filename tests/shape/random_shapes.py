@@ -26,6 +26,7 @@ OPSET = 18
 SAMPLES = 3  # dims at which every operator of a graph must work while it is made
 MAX_ELEMENTS = 4096
 MAX_VALUE = 1 << 40
+MAX_RANK = 8
 ELEM = {"f": TensorProto.FLOAT, "i": TensorProto.INT64, "b": TensorProto.BOOL, "s": TensorProto.INT32}
 KIND = {np.dtype("float32"): "f", np.dtype("int64"): "i", np.dtype("bool"): "b", np.dtype("int32"): "s"}
 
@@ -424,13 +425,15 @@ def same(a, b):
 def check(folder, made, rows):
     _, outs, runs = made
     problems, compared, claimed = [], 0, 0
-    by_run = {}
+    by_run, reshapes = {}, any(n.op_type == "Reshape" for n in made[0].nodes)
     for row in rows:
         if row[2] == "-":
             return [f"does not load: {row[3]}"], 0, 0
         by_run.setdefault(int(row[2]), []).append(row)
     for k, (sizes, real) in enumerate(runs):
-        if real is None:
+        if real is None or any(t.ndim > MAX_RANK for t in real.values()):
+            continue
+        if 0 in sizes.values() and reshapes:  # see docs/symbolic-shapes.md: a 0 in a target stands for a size of 0
             continue
         mine = by_run.get(k, [])
         failed = next((r[3] for r in mine if r[0] == "fail"), None)
