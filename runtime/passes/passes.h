@@ -59,6 +59,8 @@ TN_MUST_CHECK tn_status tni_pass_attention(tni_graph *g, uint32_t *n, tn_error *
 TN_MUST_CHECK tn_status tni_pass_rotary(tni_graph *g, uint32_t *n, tn_error *err);
 /* Past and present of Attention as caches in place: TensorScatter on STATE values. */
 TN_MUST_CHECK tn_status tni_pass_cache(tni_graph *g, uint32_t *n, tn_error *err);
+/* Logits for the last rows only. */
+TN_MUST_CHECK tn_status tni_pass_last_rows(tni_graph *g, uint32_t *n, tn_error *err);
 /* Attention and RotaryEmbedding in 3D form; past and present inside Attention. */
 TN_MUST_CHECK tn_status tni_pass_heads(tni_graph *g, uint32_t *n, tn_error *err);
 /* is_causal and windows from masks that say them. */

@@ -38,6 +38,7 @@ static const struct pass {
     {"heads", tni_pass_heads, false, SHAPE},
     {"mask", tni_pass_mask, true, SHAPE},
     {"cache", tni_pass_cache, false, PLACE},
+    {"last_rows", tni_pass_last_rows, false, PLACE},
     /* stage FUSE: siblings, chain */
     {"lift", tni_lift_shape_values, false, RECOGNISE},
     {"dce", dce, false, RECOGNISE}, /* one line each */

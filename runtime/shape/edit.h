@@ -12,7 +12,7 @@
 bool tni_detach_output(tni_graph *g, tni_node *n, uint32_t o);
 /* All elements of v are known, and there are as many as its (constant) dims say. */
 bool tni_elems_complete(const tni_graph *g, const tni_value *v);
-/* Symbols that graph inputs carry, as tni_ex_symbols counts them. Bit 63 stands for many: it is only trusted where
+/* Symbols that graph inputs carry, and the rows of logits, which a session sets, as tni_ex_symbols counts them. Bit 63 stands for many: it is only trusted where
  * there are no more than 64. */
 uint64_t tni_given_symbols(const tni_graph *g);
 /* All of e[n] are known and made of such symbols only: they can be written before the step. */

@@ -5,7 +5,7 @@
 #include "runtime/shape/rules.h"
 
 uint64_t tni_given_symbols(const tni_graph *g) {
-  uint64_t mask = 0;
+  uint64_t mask = g->rows_symbol == TN_NONE ? 0 : UINT64_C(1) << (g->rows_symbol < 63 ? g->rows_symbol : 63);
   for (uint32_t i = 0; i < g->n_values; i++) {
     const tni_value *v = g->values[i];
     if (v->pub.kind != TN_VALUE_INPUT && v->pub.kind != TN_VALUE_STATE) continue;

@@ -43,6 +43,7 @@ bool ht_add_device(void);
 bool ht_add_hot(void);
 bool ht_add_large(void);
 bool ht_add_attention(void);
+bool ht_add_states(void);
 bool ht_add_fused(void);
 
 #endif
