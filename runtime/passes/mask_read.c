@@ -176,7 +176,7 @@ static const tni_mtab *find(tni_mask *m, tn_id id) {
   const tni_value *v = m->g->values[id];
   if (v->pub.kind == TN_VALUE_CONST) return tni_mask_const(m, id);
   if (v->elems) return known(m, id);
-  if (v->pub.kind != TN_VALUE_ACT || v->pub.producer >= m->g->n_nodes || v->out_index) return NULL;
+  if (v->pub.producer >= m->g->n_nodes || v->out_index) return NULL;
   const tni_node *n = m->g->nodes[v->pub.producer];
   if (n->dead || !n->op || !is_move(n->pub.op) || m->depth >= TNI_MASK_DEPTH) return NULL;
   m->depth++;

@@ -34,7 +34,8 @@ static const form rotary[] = {
 
 static const form attention[] = {
     {O2 QKV "a=Attention q4 k4 v4 {is_causal=1}; t=Transpose a {perm=0,2,1,3}; y=Reshape t #0,0,8",
-     "o2=Add x z; ?=Attention x z o2 {scale=0 softcap=0} heads=2/2; ?=Reshape ? const; a=Transpose ? {perm=0,2,1,3}; "
+     "o2=Add x z; ?=Attention x z o2 {scale=0 softcap=0} causal heads=2/2; ?=Reshape ? const; a=Transpose ? "
+     "{perm=0,2,1,3}; "
      "t=Transpose a {perm=0,2,1,3}; y=Reshape t #0,0,8"},
     /* fewer heads of k and v; a mask and a scale stay */
     {BY_HEAD("x", "qr", "q4") "k4=Unsqueeze fr #1; v4=Unsqueeze fs #1; y=Attention q4 k4 v4 m2 {scale=0.5f}",
