@@ -4,8 +4,8 @@
  *
  *   step overhead MODEL PROFILE PLUGIN_DIR [STEPS]
  *       ns per step and per task. With the no-op plugin this is the runtime's own time on one engine; allocations are
- *       counted by interposition. The cost of an empty fork-join over the pool stands apart: a CPU step pays it for
- *       every parallel loop of its kernels.
+ *       counted by interposition. The cost of a fork-join over the pool stands apart: a CPU step pays it for every
+ *       parallel loop of its kernels.
  *   step context MODEL PROFILE PLUGIN_DIR CONTEXT...
  *       ns per step at each context, KV bytes read there, and the bandwidth of reading memory in the same run.
  *
@@ -145,20 +145,26 @@ static void step(rig *r, int64_t n) {
   if (tn_session_step(r->s, phase, r->in, r->out, 1, &r->err) != TN_OK) die("step", &r->err);
 }
 
-static void empty(void *arg, int64_t begin, int64_t end, uint32_t worker) {
-  (void)arg, (void)begin, (void)end, (void)worker;
+enum { FORKS = 2001, BUSY_NS = 5000 };
+
+/* One piece per worker: each is busy for as long, so that none can take another's. */
+static void busy(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  (void)arg, (void)worker;
+  for (int64_t i = begin; i < end; i++) {
+    const int64_t t0 = tni_now_ns();
+    while (tni_now_ns() - t0 < BUSY_NS) continue;
+  }
 }
 
-enum { FORKS = 2001 };
-
-/* The pool is a second one of the same size: the runtime's is not for hire. */
+/* What a loop over all workers takes beyond its pieces. The pool is a second one of the same size: the runtime's is not
+ * for hire. */
 static int64_t fork_join(void) {
   static int64_t t[FORKS];
   tni_pool *pool = tni_pool_create(0);
   for (int i = 0; i < FORKS; i++) {
     const int64_t t0 = tni_now_ns();
-    tni_pool_for(pool, tni_pool_workers(pool), 1, empty, NULL);
-    t[i] = tni_now_ns() - t0;
+    tni_pool_for(pool, tni_pool_workers(pool), 1, busy, NULL);
+    t[i] = tni_now_ns() - t0 - BUSY_NS;
   }
   tni_pool_destroy(pool);
   return median(t, FORKS);

@@ -46,7 +46,7 @@ def overhead(a):
     r = step(a, "overhead", m, p, os.path.join(a.build, "bench"), str(a.steps))
     print(f"one step of {r['tasks']} tasks that compute nothing: {r['step_ns'] / 1e3:.2f} us (p99 {r['p99_ns'] / 1e3:.2f}), "
           f"{r['ns_per_task']:.0f} ns per task; {r['allocations']} allocations in {r['steps']} steps")
-    print(f"one empty fork-join over the pool: {r['fork_join_ns'] / 1e3:.2f} us; a CPU step pays it for each parallel loop")
+    print(f"one fork-join over the pool, beyond its work: {r['fork_join_ns'] / 1e3:.2f} us; a CPU step pays it for each parallel loop")
 
 
 def plot(points, limit, path):

@@ -197,6 +197,7 @@ static void check_last_row(const char *path) {
   CU_ASSERT(step(&d, 1, 0, TOKENS, 0, 0, all));
   CU_ASSERT_EQUAL(tn_session_truncate(d.r.s, 0, &d.r.err), TN_OK);
   CU_ASSERT(step(&d, 1, 0, TOKENS, 0, 1, last));
+  CU_ASSERT_EQUAL(d.out.dims[1], 1);
   CU_ASSERT(close_to(last, all + (TOKENS - 1) * d.vocab, d.vocab, "last row"));
   rig_finish(&d.r);
   free(all);
