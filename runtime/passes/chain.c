@@ -11,7 +11,7 @@
  * Keeps: the values that are read outside, with name, dtype and shape. f32 and f64 keep every bit on the host; halves
  * are rounded once, at the end.
  */
-#include <string.h>
+#include <stdlib.h>
 
 #include "runtime/passes/fuse.h"
 
@@ -138,35 +138,39 @@ static int64_t position(const tn_id *list, uint32_t n, tn_id v) {
   return -1;
 }
 
-/* Writes the set in the graph's order. Node ids rise along it: nothing was added since they were given. */
+static int by_id(const void *a, const void *b) {
+  const tn_id x = *(const tn_id *)a, y = *(const tn_id *)b;
+  return x < y ? -1 : x > y;
+}
+
+/* Writes the set in the graph's order: ids rise along it, as long as nodes of an earlier run are not in it. */
 static tn_status write_run(tni_graph *g, tni_fuse_set *s, const run *r, tn_error *err) {
   const tni_node *last = g->nodes[s->list[0]];
   int64_t ops[3 * TN_CHAIN_MAX_OPS], result = (int64_t)r->n_in + s->n - 1;
   float floats[TN_CHAIN_MAX_OPS];
-  tn_id made[TN_CHAIN_MAX_OPS];
-  uint32_t n = 0;
-  for (tn_id prev = 0; n < s->n; n++) {
-    tn_id next = TN_NONE; /* the smallest id that was not written */
-    for (uint32_t i = 0; i < s->n; i++)
-      if ((n == 0 || s->list[i] > prev) && s->list[i] < next) next = s->list[i];
-    const tni_node *node = g->nodes[next];
+  tn_id made[TN_CHAIN_MAX_OPS], in[TN_CHAIN_MAX_INPUTS];
+  uint32_t n_in = 0;
+  const uint32_t n = s->n;
+  qsort(s->list, n, sizeof *s->list, by_id);
+  for (uint32_t i = 0; i < n; i++) {
+    const tni_node *node = g->nodes[s->list[i]];
     tni_instr op = {.op = 0};
     (void)tni_chain_takes(g, node, &op);
-    ops[3 * n] = op.op;
+    ops[3 * i] = op.op;
     for (uint32_t k = 0; k < 2; k++) {
       const tn_id v = tni_match_in(node, k);
-      const int64_t in = position(r->in, r->n_in, v), inner = position(made, n, v);
-      ops[3 * n + 1 + k] = v == TN_NONE ? -1 : in >= 0 ? in : r->n_in + inner;
+      const int64_t inner = position(made, i, v);
+      if (v != TN_NONE && inner < 0 && position(in, n_in, v) < 0) in[n_in++] = v;
+      ops[3 * i + 1 + k] = v == TN_NONE ? -1 : inner >= 0 ? r->n_in + inner : position(in, n_in, v);
     }
-    floats[n] = op.value;
-    made[n] = node->pub.out[0];
-    prev = next;
+    floats[i] = op.value;
+    made[i] = node->pub.out[0];
   }
   const tni_raw_attr attr[] = {tni_build_ints("ops", ops, 3 * n), tni_build_floats("floats", floats, n),
                                tni_build_ints("results", &result, 1)};
   const tn_id out = last->pub.out[0];
   tni_fuse_set_clear(g, s, true);
-  return tni_graph_add_node(g, last->pub.name, "tenon", "Elementwise", 1, r->in, r->n_in, &out, 1, attr, 3, NULL, err);
+  return tni_graph_add_node(g, last->pub.name, "tenon", "Elementwise", 1, in, n_in, &out, 1, attr, 3, NULL, err);
 }
 
 static tn_status fuse_runs(tni_graph *g, tni_fuse_set *s, uint32_t *fired, tn_error *err) {

@@ -30,8 +30,12 @@ static const struct {
   const char *name;
   uint32_t dtype, rank;
   int64_t dims[4];
-} constants[] = {{"w", TN_DT_F32, 1, {8}},  {"v", TN_DT_F32, 1, {8}}, {"k", TN_DT_F32, 3, {1, 1, 8}},
-                 {"hw", TN_DT_F16, 1, {8}}, {"u", TN_DT_F32, 1, {1}}, {"e", TN_DT_F32, 4, {1, 1, 1, 1}}};
+} constants[] = {{"w", TN_DT_F32, 1, {8}},       {"v", TN_DT_F32, 1, {8}},       {"k", TN_DT_F32, 3, {1, 1, 8}},
+                 {"hw", TN_DT_F16, 1, {8}},      {"u", TN_DT_F32, 1, {1}},       {"e", TN_DT_F32, 4, {1, 1, 1, 1}},
+                 {"w8", TN_DT_F32, 2, {8, 8}},   {"x8", TN_DT_F32, 2, {8, 8}},   {"y8", TN_DT_F32, 2, {8, 8}},
+                 {"w12", TN_DT_F32, 2, {8, 12}}, {"x12", TN_DT_F32, 2, {8, 12}}, {"w24", TN_DT_F32, 2, {8, 24}},
+                 {"b12", TN_DT_F32, 1, {12}},    {"b24", TN_DT_F32, 1, {24}},    {"h8", TN_DT_F16, 2, {8, 8}},
+                 {"t12", TN_DT_F32, 2, {12, 8}}};
 
 static void fill(uint32_t dtype, void *data, int64_t n, uint32_t seed) {
   for (int64_t i = 0; i < n; i++) {
@@ -56,7 +60,7 @@ static void add_constant(tni_graph *g, const char *name, uint32_t dtype, uint32_
   if (data)
     memcpy(t.data, data, t.bytes);
   else
-    fill(dtype, t.data, n, (uint32_t)name[0]);
+    fill(dtype, t.data, n, (uint32_t)name[0] + 7u * (uint32_t)name[1]);
   CU_ASSERT_EQUAL(tni_value_set_tensor(g, tni_graph_add_value(g, name, TN_VALUE_CONST, dtype), &t, NULL), TN_OK);
 }
 
@@ -71,7 +75,12 @@ static void add_square(tni_graph *g, const char *name) {
   add_constant(g, name, TN_DT_BOOL, 4, dims, data);
 }
 
-static bool is_new(const char *op) { return strcmp(op, "Attention") == 0 || strcmp(op, "RotaryEmbedding") == 0; }
+static bool is_new(const char *op) {
+  static const char *const names[] = {"Attention", "RotaryEmbedding", "Gelu", "Swish"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    if (strcmp(op, names[i]) == 0) return true;
+  return false;
+}
 
 static void add_literal(tni_graph *g, const char *word) {
   if (word[0] == '#') {
@@ -158,10 +167,32 @@ static const char *operand_name(const tni_graph *g, tn_id id, uint32_t n_before)
   return f == 1 && v->tensor->dtype != TN_DT_I64 ? "ones" : "const";
 }
 
+/* "{0:0+8 1:0+8| Add(0,1) Neg(2)| 3}": parts as weight:first+count (T behind it: transposed), instructions, results. */
+static void print_chain(const tni_node *n, char *out) {
+  const int64_t *v;
+  const char *gap = "";
+  uint32_t len = tni_attr_ints(&n->pub, "parts", &v);
+  out += strlen(out) + (size_t)sprintf(out + strlen(out), " {");
+  for (uint32_t i = 0; i < len; i += 3, gap = " ")
+    out += sprintf(out, "%s%d:%d+%d", gap, (int)v[i], (int)v[i + 1], (int)v[i + 2]);
+  if (len) out += sprintf(out, "%s|", tni_attr_i(&n->pub, "trans_b", 0) ? "T" : "");
+  len = tni_attr_ints(&n->pub, "ops", &v);
+  for (uint32_t i = 0; i < len; i += 3) {
+    out += sprintf(out, "%s%s(%d", i || n->pub.op == TN_OP_FUSED_MATMUL ? " " : "", tni_op_by_id((uint32_t)v[i])->name,
+                   (int)v[i + 1]);
+    out += v[i + 2] < 0 ? sprintf(out, ")") : sprintf(out, ",%d)", (int)v[i + 2]);
+  }
+  len = tni_attr_ints(&n->pub, "results", &v);
+  out += sprintf(out, "|");
+  for (uint32_t i = 0; i < len; i++) out += sprintf(out, " %d", (int)v[i]);
+  sprintf(out, "}");
+}
+
 static void print_attrs(const tni_node *n, char *out) {
   char one[64];
   const int64_t *perm;
   one[0] = 0;
+  if (n->pub.op == TN_OP_FUSED_MATMUL || n->pub.op == TN_OP_ELEMENTWISE) print_chain(n, out);
   if (tni_attr(&n->pub, "epsilon")) snprintf(one, sizeof one, " {epsilon=%g}", tni_attr_f(&n->pub, "epsilon", 0));
   if (tni_attr(&n->pub, "alpha")) snprintf(one, sizeof one, " {alpha=%g}", tni_attr_f(&n->pub, "alpha", 0));
   if (tni_attr(&n->pub, "approximate"))
@@ -256,7 +287,7 @@ void form_run(const tni_graph *g, const form_sizes *z, tni_arena *a, tni_tensor 
   for (uint32_t i = 0; i < g->n_values; i++) give(g, i, sizes, z->seed, a, &t[i]);
   for (uint32_t i = 0; i < g->n_nodes; i++) {
     const tni_node *n = g->nodes[i];
-    const tni_tensor *in[8];
+    const tni_tensor *in[24];
     tni_tensor out[FORM_OUTPUTS];
     if (n->dead) continue;
     for (uint32_t k = 0; k < n->pub.n_in; k++) in[k] = n->pub.in[k] == TN_NONE ? NULL : &t[n->pub.in[k]];

@@ -5,7 +5,8 @@
 
 int main(void) {
   if (CU_initialize_registry() != CUE_SUCCESS) return 1;
-  if (!suite_norm() || !suite_gelu() || !suite_reshape() || !suite_attention() || !suite_heads() || !suite_mask()) {
+  if (!suite_norm() || !suite_gelu() || !suite_reshape() || !suite_attention() || !suite_heads() || !suite_mask() ||
+      !suite_siblings() || !suite_chain() || !suite_unfuse()) {
     CU_cleanup_registry();
     return 1;
   }
