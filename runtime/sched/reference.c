@@ -103,8 +103,7 @@ static const tni_tensor *find_done(const tni_evaluation *ev, tn_id v) {
   return NULL;
 }
 
-/* What a node of the task reads: a constant, something computed here, or the memory that the task was given. */
-static tn_status operand(tni_evaluation *ev, tn_id v, tni_tensor *out) {
+tn_status tni_ref_operand(tni_evaluation *ev, tn_id v, tni_tensor *out) {
   const tni_value *val = tni_graph_value(ev->s->model->graph, v);
   const tni_tensor *done = find_done(ev, v);
   uint32_t r = ev->x->exec->region_of[v];
@@ -122,7 +121,7 @@ static tn_status operand(tni_evaluation *ev, tn_id v, tni_tensor *out) {
   return TN_OK;
 }
 
-static tn_status output_tensor(tni_evaluation *ev, tn_id v, tni_evaluated *out) {
+tn_status tni_ref_output(tni_evaluation *ev, tn_id v, tni_evaluated *out) {
   const tni_value *val = tni_graph_value(ev->s->model->graph, v);
   int64_t count;
   *out = (tni_evaluated){.value = v, .t = {.dtype = val->pub.dtype, .rank = val->pub.rank}};
@@ -167,19 +166,61 @@ static const tn_numerics *numerics_of(const tn_need *n) {
   return f->numerics;
 }
 
+static const tn_numerics *declared_numerics(const tni_evaluation *ev, const tni_program *p, const tni_need *need) {
+  const tn_numerics *num = numerics_of(need->need);
+  if (!num)
+    tni_fail(ev->err, TN_E_INTERNAL, p->dev->name, "format '%s' declares no numerics", need->need->format->name);
+  return num;
+}
+
+/* A constant of the graph as floats [N,K]. */
+static tn_status plain_weight(tni_evaluation *ev, tn_id v, bool kn, const float **out, int64_t *N, int64_t *K) {
+  tni_tensor t;
+  tn_status st = tni_ref_operand(ev, v, &t);
+  if (st != TN_OK) return st;
+  *N = t.dims[kn ? 1 : 0];
+  *K = t.dims[kn ? 0 : 1];
+  float *w = tni_arena_alloc(ev->arena, (size_t)(*N * *K + 1) * sizeof(float), 64);
+  if (!w) return tni_fail_memory(ev->err, tni_graph_value(ev->s->model->graph, v)->pub.name);
+  *out = w;
+  if (!kn) {
+    tni_tensor_to_f32(&t, 0, *N * *K, w);
+    return TN_OK;
+  }
+  for (int64_t k = 0; k < *K; k++)
+    for (int64_t n = 0; n < *N; n++) tni_tensor_to_f32(&t, k * *N + n, 1, &w[n * *K + k]);
+  return TN_OK;
+}
+
+tn_status tni_ref_weight(tni_evaluation *ev, tn_id v, bool kn, const float **w, int64_t *N, int64_t *K,
+                         const tn_numerics **num) {
+  static const tn_numerics f32 = {.h = TN_HDR(tn_numerics),
+                                  .act_dtype = TN_DT_F32,
+                                  .act_scheme = TN_ACT_NONE,
+                                  .acc_inner = TN_DT_F32,
+                                  .acc_outer = TN_DT_F32};
+  const tni_program *p = &ev->x->exec->programs[ev->x->exec->tasks[ev->task].program];
+  uint32_t part = 0;
+  const tni_need *need = find_need(p, v, &part);
+  *num = &f32;
+  if (!need) return plain_weight(ev, v, kn, w, N, K);
+  if (!(*num = declared_numerics(ev, p, need))) return TN_E_INTERNAL;
+  *N = need->parts[part]->N;
+  *K = need->parts[part]->K;
+  return unpacked(ev->s->model, p, need, part, w, ev->err);
+}
+
 /* y = alpha * q(x) W^T + beta * C, with its bound per element. */
 static tn_status formatted_product(tni_evaluation *ev, const tn_node *n, const tni_program *p, const tni_need *need,
                                    uint32_t part, tni_evaluated *out) {
   tni_tensor a, c = {0};
   const float *w = NULL;
-  const tn_numerics *num = numerics_of(need->need);
-  tn_status st = num ? operand(ev, n->in[0], &a)
-                     : tni_fail(ev->err, TN_E_INTERNAL, p->dev->name, "format '%s' declares no numerics",
-                                need->need->format->name);
-  if (st == TN_OK) st = output_tensor(ev, n->out[0], out);
+  const tn_numerics *num = declared_numerics(ev, p, need);
+  tn_status st = num ? tni_ref_operand(ev, n->in[0], &a) : TN_E_INTERNAL;
+  if (st == TN_OK) st = tni_ref_output(ev, n->out[0], out);
   if (st == TN_OK) st = unpacked(ev->s->model, p, need, part, &w, ev->err);
   bool has_c = n->op == TN_OP_GEMM && n->n_in > 2 && n->in[2] != TN_NONE;
-  if (st == TN_OK && has_c) st = operand(ev, n->in[2], &c);
+  if (st == TN_OK && has_c) st = tni_ref_operand(ev, n->in[2], &c);
   if (st != TN_OK) return st;
   if (n->op == TN_OP_GEMM && tni_attr_i(n, "transA", 0))
     return tni_fail(ev->err, TN_E_UNSUPPORTED, n->name, "the reference does not transpose A");
@@ -222,7 +263,7 @@ static tn_status host_node(tni_evaluation *ev, tn_id node, bool absolute, tni_ev
   for (uint32_t i = 0; i < n->pub.n_in; i++) {
     pin[i] = NULL;
     if (n->pub.in[i] == TN_NONE) continue;
-    tn_status st = operand(ev, n->pub.in[i], &in[i]);
+    tn_status st = tni_ref_operand(ev, n->pub.in[i], &in[i]);
     if (st != TN_OK) return st;
     pin[i] = &in[i];
     if (!absolute) continue;
@@ -247,7 +288,7 @@ static tn_status float_product(tni_evaluation *ev, tn_id node, tni_evaluated *ou
   tni_evaluated abs;
   tni_tensor a;
   st = host_node(ev, node, true, &abs);
-  if (st == TN_OK) st = operand(ev, ev->x->exec->view.nodes[node]->in[0], &a);
+  if (st == TN_OK) st = tni_ref_operand(ev, ev->x->exec->view.nodes[node]->in[0], &a);
   if (st != TN_OK) return st;
   int64_t K = a.rank ? a.dims[a.rank - 1] : 1, count = 0;
   (void)!tni_dims_count(out->t.dims, out->t.rank, &count);
@@ -265,6 +306,8 @@ static tn_status evaluate_node(tni_evaluation *ev, tn_id node) {
   tn_status st;
   if (need)
     st = formatted_product(ev, n, p, need, part, out);
+  else if (n->op == TN_OP_FUSED_MATMUL && ev->x->exec->view.values[n->in[0]]->dtype == TN_DT_F32)
+    st = tni_ref_fused(ev, node, out);
   else if (n->op == TN_OP_MATMUL)
     st = float_product(ev, node, out);
   else

@@ -37,6 +37,19 @@ typedef struct tni_evaluation {
 /* Computes every node of the task from the task's own inputs; done[] holds what they give. */
 TN_MUST_CHECK tn_status tni_evaluate(tni_evaluation *ev);
 
+/* --- between reference.c and reference_fused.c --- */
+
+/* What a node of the task reads: a constant, something computed here, or the memory that the task was given. */
+TN_MUST_CHECK tn_status tni_ref_operand(tni_evaluation *ev, tn_id v, tni_tensor *out);
+/* Memory for value v at the dims of the run. */
+TN_MUST_CHECK tn_status tni_ref_output(tni_evaluation *ev, tn_id v, tni_evaluated *out);
+/* Constant matrix v as floats [N,K]: unpacked, with its format's numerics, where the task's program packs it, else as
+ * it is (stored [K,N] where kn), with those of products in f32. */
+TN_MUST_CHECK tn_status tni_ref_weight(tni_evaluation *ev, tn_id v, bool kn, const float **w, int64_t *N, int64_t *K,
+                                       const tn_numerics **num);
+/* A tenon.FusedMatMul of f32: outs[n_out], with bounds carried through the chain (docs/numerics.md). */
+TN_MUST_CHECK tn_status tni_ref_fused(tni_evaluation *ev, tn_id node, tni_evaluated *outs);
+
 /* Results per task: largest |device - reference| over its bound. */
 TN_MUST_CHECK tn_status tni_capture_create(tn_session *s);
 void tni_capture_destroy(tn_session *s);

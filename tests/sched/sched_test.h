@@ -46,6 +46,7 @@ void suite_inputs(void);
 void suite_runs(void);
 void suite_plugins(void);
 void suite_demo(void);
+void suite_fused(void);
 void suite_keep(void);
 
 #endif

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sched-matmul: x[M,K] * w[K,N] in f32 with a constant w, for tests of the session. Option `fault` makes it misbehave:
- * last-column (results 1.5 times too large there), fpmode (leaves flush-to-zero on), status (returns 4711), wait
- * (computes until somebody cancels).
+ * sched-matmul: x[M,K] * w[K,N] in f32 with a constant w, for tests of the session; and of FusedMatMul the one chain
+ * silu(x * gate) * (x * up). Option `fault` makes it misbehave: last-column (results 1.5 times too large there), fpmode
+ * (leaves flush-to-zero on), status (returns 4711), wait (computes until somebody cancels), sigmoid (instead of silu),
+ * swap (gate for up).
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +13,7 @@
 
 #include <tenon/plugin.h>
 
-enum { MAX_NODES = 32, MAX_SLOTS = 3 * MAX_NODES };
+enum { MAX_NODES = 32, MAX_SLOTS = 4 * MAX_NODES };
 
 typedef struct plugin {
   tn_plugin pub;
@@ -24,15 +26,15 @@ struct tn_program {
   plugin *owner;
   tn_graph graph;
   tn_program_info info;
-  tn_need needs[MAX_NODES];
+  tn_need needs[2 * MAX_NODES];
   tn_slot slots[MAX_SLOTS];
   tn_task tasks[MAX_NODES];
-  tn_use uses[MAX_NODES][3];
-  tn_id nodes[MAX_NODES], deps[MAX_NODES][1], weights[MAX_NODES], values[MAX_SLOTS];
+  tn_use uses[MAX_NODES][4]; /* x, weights, y */
+  tn_id nodes[MAX_NODES], deps[MAX_NODES][1], weights[2 * MAX_NODES], values[MAX_SLOTS];
   tn_expr rows[MAX_SLOTS], cols[MAX_SLOTS];
   const float *w[MAX_SLOTS];
   int64_t K[MAX_NODES], N[MAX_NODES];
-  const tn_need *needs_p[MAX_NODES];
+  const tn_need *needs_p[2 * MAX_NODES];
   const tn_slot *slots_p[MAX_SLOTS];
   const tn_task *tasks_p[MAX_NODES];
 };
@@ -44,14 +46,26 @@ struct tn_plan {
 
 struct tn_args {
   tn_view x, y;
+  uint32_t y_use;
 };
 
 static plugin *owner_of(tn_device *d) { return (plugin *)((char *)d - offsetof(plugin, device)); }
 
+static int is_chain(const tn_node *n) {
+  static const int64_t ops[6] = {TN_OP_SWISH, 0, -1, TN_OP_MUL, 2, 1};
+  const tn_attr *a = n->attr[TN_FUSED_OPS];
+  return n->n_in == 3 && n->n_out == 1 && n->attr[TN_FUSED_N_WEIGHTS]->u.i == 2 && a->n == 6 &&
+         memcmp(a->u.ints, ops, sizeof ops) == 0;
+}
+
 static int takes(const tn_graph *g, const tn_node *n) {
-  if (n->op != TN_OP_MATMUL) return 0;
-  const tn_value *a = g->values[n->in[0]], *b = g->values[n->in[1]];
-  return b->kind == TN_VALUE_CONST && b->rank == 2 && b->dtype == TN_DT_F32 && a->rank == 2 && a->dtype == TN_DT_F32;
+  if (n->op != TN_OP_MATMUL && !(n->op == TN_OP_FUSED_MATMUL && is_chain(n))) return 0;
+  for (uint32_t i = 1; i < n->n_in; i++) {
+    const tn_value *b = g->values[n->in[i]];
+    if (b->kind != TN_VALUE_CONST || b->rank != 2 || b->dtype != TN_DT_F32) return 0;
+  }
+  const tn_value *a = g->values[n->in[0]];
+  return a->rank == 2 && a->dtype == TN_DT_F32;
 }
 
 static tn_status claim(tn_device *d, const tn_graph *g, const tn_dims *at, const tn_claim_sink *sink, tn_error *err) {
@@ -117,11 +131,12 @@ static tn_status lower(tn_device *d, const tn_subgraph *s, tn_program **out, tn_
       (tn_program_info){.h = TN_HDR(tn_program_info), .needs = p->needs_p, .slots = p->slots_p, .tasks = p->tasks_p};
   for (uint32_t i = 0; i < s->n_nodes; i++) {
     const tn_node *n = s->graph->nodes[s->nodes[i]];
-    tn_id x = slot_of(p, s, n->in[0]), w = slot_of(p, s, n->in[1]), y = slot_of(p, s, n->out[0]);
+    tn_id x = slot_of(p, s, n->in[0]);
+    uint32_t n_in = n->n_in; /* x, one weight or two */
     p->nodes[i] = s->nodes[i];
     p->uses[i][0] = (tn_use){x, TN_READ};
-    p->uses[i][1] = (tn_use){w, TN_READ};
-    p->uses[i][2] = (tn_use){y, TN_WRITE};
+    for (uint32_t k = 1; k < n_in; k++) p->uses[i][k] = (tn_use){slot_of(p, s, n->in[k]), TN_READ};
+    p->uses[i][n_in] = (tn_use){slot_of(p, s, n->out[0]), TN_WRITE};
     const tn_weight *data = s->graph->values[n->in[1]]->data;
     p->K[i] = data->N; /* a weight is [dims[0], dims[1]] */
     p->N[i] = data->K;
@@ -131,10 +146,10 @@ static tn_status lower(tn_device *d, const tn_subgraph *s, tn_program **out, tn_
                             .uses = p->uses[i],
                             .deps = p->deps[i],
                             .nodes = &p->nodes[i],
-                            .n_uses = 3,
+                            .n_uses = n_in + 1,
                             .n_nodes = 1};
     for (uint32_t k = 0; k < i; k++)
-      if (p->uses[k][2].slot == x) p->deps[i][p->tasks[i].n_deps++] = k;
+      if (p->uses[k][p->tasks[k].n_uses - 1].slot == x) p->deps[i][p->tasks[i].n_deps++] = k;
     p->tasks_p[i] = &p->tasks[i];
     p->info.n_tasks++;
   }
@@ -146,7 +161,7 @@ static const tn_program_info *info(const tn_program *p) { return &p->info; }
 
 static tn_status measure(const tn_program *p, tn_id task, const tn_dims *dims, tn_measure *out) {
   const tn_host *h = p->owner->host;
-  for (int u = 0; u < 3; u++) {
+  for (uint32_t u = 0; u < p->tasks[task].n_uses; u++) {
     tn_id s = p->uses[task][u].slot;
     int64_t r, c;
     if (p->slots[s].kind != TN_SLOT_TEMP) continue;
@@ -177,10 +192,11 @@ static tn_status bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan **
 static void unbind(tn_plan *p) { free(p); }
 
 static tn_status args(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn_args **out, tn_error *err) {
-  (void)plan, (void)err;
-  tn_args *a = n == 4 ? malloc(sizeof *a) : NULL;
+  (void)err;
+  uint32_t n_uses = plan->p->tasks[plan->task].n_uses;
+  tn_args *a = n == n_uses + 1 ? malloc(sizeof *a) : NULL;
   if (!a) return TN_E_INTERNAL;
-  *a = (tn_args){*uses[0], *uses[2]};
+  *a = (tn_args){*uses[0], *uses[n_uses - 1], n_uses - 1};
   *out = a;
   return TN_OK;
 }
@@ -188,7 +204,7 @@ static tn_status args(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn_
 static tn_status args_set(tn_args *a, uint32_t use, const tn_view *view, tn_error *err) {
   (void)err;
   if (use == 0) a->x = *view;
-  if (use == 2) a->y = *view;
+  if (use == a->y_use) a->y = *view;
   return TN_OK;
 }
 
@@ -213,18 +229,29 @@ static tn_status wait_for_cancel(const tn_run *run) {
   return TN_E_INTERNAL;
 }
 
+static float dot(const float *x, const float *w, int64_t K, int64_t N) {
+  float sum = 0;
+  for (int64_t k = 0; k < K; k++) sum += x[k] * w[k * N];
+  return sum;
+}
+
 static tn_status compute(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *err) {
   const tn_program *p = plan->p;
   const char *fault = p->owner->fault;
   int64_t K = p->K[plan->task], N = p->N[plan->task], M = (int64_t)(a->x.bytes / sizeof(float)) / K;
-  const float *x = a->x.ptr, *w = p->w[p->uses[plan->task][1].slot];
+  const tn_use *uses = p->uses[plan->task];
+  const float *x = a->x.ptr, *w = p->w[uses[1].slot], *up = a->y_use == 3 ? p->w[uses[2].slot] : NULL;
   float *y = a->y.ptr;
+  int swap = strcmp(fault, "swap") == 0, silu = strcmp(fault, "sigmoid") != 0;
   (void)err;
   for (int64_t m = 0; m < M; m++)
     for (int64_t n = 0; n < N; n++) {
-      float sum = 0;
-      for (int64_t k = 0; k < K; k++) sum += x[m * K + k] * w[k * N + n];
+      float sum = dot(x + m * K, w + n, K, N);
       if (n == N - 1 && strcmp(fault, "last-column") == 0) sum *= 1.5f;
+      if (up) {
+        float other = dot(x + m * K, up + n, K, N), gate = swap ? other : sum;
+        sum = (silu ? gate : 1) / (1 + expf(-gate)) * (swap ? sum : other);
+      }
       y[m * N + n] = sum;
     }
   if (strcmp(fault, "fpmode") == 0) leave_ftz();
@@ -237,7 +264,7 @@ static const tn_option fault_option = {.h = TN_HDR(tn_option),
                                        .help = "what to do wrong",
                                        .dflt = "none",
                                        .type = TN_OPT_STRING,
-                                       .choices = "none|last-column|fpmode|status|wait"};
+                                       .choices = "none|last-column|fpmode|status|wait|sigmoid|swap"};
 static const tn_option *const options[] = {&fault_option};
 static const tn_caps caps = {.h = TN_HDR(tn_caps), .name = "test cpu", .driver = "none", .key = "sched-matmul"};
 
