@@ -207,9 +207,17 @@ def write_config(a):
     with open(os.path.join(a.out, "config.json"), "w") as f:
         json.dump(config, f, indent=2)
     demo = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "models", "demo")
-    if a.vocab >= 4096:  # the demo model's: ids from 4096 on have no text
-        for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "generation_config.json"):
-            shutil.copy(os.path.join(demo, name), a.out)
+    if a.vocab < 4096:
+        return
+    for name in ("tokenizer_config.json", "special_tokens_map.json", "generation_config.json"):
+        shutil.copy(os.path.join(demo, name), a.out)
+    # The demo model's tokenizer; id N from 4096 on is spelled <|N|>, so that a text can hold any id.
+    with open(os.path.join(demo, "tokenizer.json"), encoding="utf-8") as f:
+        tokenizer = json.load(f)
+    tokenizer["added_tokens"] += [{"id": i, "content": f"<|{i}|>", "single_word": False, "lstrip": False, "rstrip": False,
+                                   "normalized": False, "special": False} for i in range(4096, a.vocab)]
+    with open(os.path.join(a.out, "tokenizer.json"), "w", encoding="utf-8") as f:
+        json.dump(tokenizer, f)
 
 
 def main():

@@ -3,7 +3,10 @@
 """Peak resident memory of `tenon run` against the memory statement of `tenon inspect`, in a first (packing) and a cached
 start with a full context.
 
-  bench/peak.py TENON MODEL_DIR [--max-seq 2048] [--profile default] [--tokens N]
+  bench/peak.py TENON MODEL_DIR [--max-seq 2048] [--tokens N] [--plugins "cpu-avx2-lut, host"]
+
+MODEL_DIR: by bench/make_llama.py with a vocabulary of more than 4096, for instance the shape of a 1.1B Llama (4.4 GB):
+  bench/make_llama.py OUT --layers 22 --dim 2048 --heads 32 --kv-heads 4 --ffn 5632 --vocab 32000
 
 The child is sampled through /proc (every 2 ms: anonymous and file-backed parts at the highest sum seen) and by its own
 high-water mark (VmHWM, exact). Exits 1 when a peak is above the statement, or the statement more than 10 % above the
@@ -63,14 +66,12 @@ def run(a, cache, prompt):
 
 
 def make_prompt(a, path):
-    """Words with as many tokens as the context less those to be generated; counted by the model's own tokenizer."""
+    """Random ids, spelled as bench/make_llama.py's tokenizer reads them, and as many as leave room for the new ones."""
+    with open(os.path.join(a.model, "config.json"), encoding="utf-8") as f:
+        vocab = json.load(f)["vocab_size"]
     rng = random.Random(1)
-    with open(os.path.join(a.model, "tokenizer.json"), encoding="utf-8") as f:
-        vocab = sorted(w for w in json.load(f)["model"]["vocab"] if w.startswith("\u0120") and w[1:].isascii()
-                       and w[1:].isalpha() and len(w) > 3)
-    words = "".join(" " + rng.choice(vocab)[1:] for _ in range(a.max_seq - a.tokens - 16))
     with open(path, "w", encoding="utf-8") as f:
-        f.write(words)
+        f.write("".join(f"<|{rng.randrange(4096, vocab)}|>" for _ in range(a.max_seq - a.tokens - 1)))
 
 
 def main():

@@ -2,6 +2,7 @@
 #include "runtime/base/offsets.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/base/checked.h"
 
@@ -95,35 +96,78 @@ static bool place(const item *items, uint32_t n, placed *list, uint64_t *offsets
   return true;
 }
 
-tn_status tni_plan_offsets(uint32_t n, tn_interval *iv, uint64_t *total) {
+typedef struct planner {
+  uint32_t n;
+  const tn_interval *iv;
+  item *items;
+  placed *list;
+  uint64_t *now, *best; /* offsets */
+  uint64_t best_total;
+} planner;
+
+/* Places in the order of p->items; keeps what is better. false: sizes overflow. */
+static bool attempt(planner *p, uint64_t *total) {
+  if (!place(p->items, p->n, p->list, p->now, total)) return false;
+  if (*total >= p->best_total) return true;
+  uint64_t *swap = p->best;
+  p->best = p->now;
+  p->now = swap;
+  p->best_total = *total;
+  return true;
+}
+
+/* What ends at the top goes first in the next attempt, as long as that may help. */
+static void improve(planner *p, uint64_t bound) {
+  enum { ATTEMPTS = 48, WORK = 1 << 24 };
+  const uint64_t each = (uint64_t)p->n * p->n + 1;
+  uint64_t total = p->best_total;
+  const uint64_t *at = p->best;
+  for (uint32_t i = 0; i < ATTEMPTS && i * each < WORK && p->best_total > bound; i++) {
+    uint32_t top = 0;
+    for (uint32_t k = 1; k < p->n; k++)
+      if (at[p->items[k].index] + p->items[k].iv->bytes == total) top = k;
+    const item first = p->items[top];
+    memmove(p->items + 1, p->items, top * sizeof *p->items);
+    p->items[0] = first;
+    const uint64_t before = p->best_total;
+    if (!attempt(p, &total)) return;
+    at = p->best_total < before ? p->best : p->now;
+  }
+}
+
+static void plan(planner *p) {
   static int (*const orders[])(const void *, const void *) = {by_size, by_birth, by_area};
+  const uint64_t bound = tni_offsets_lower_bound(p->n, p->iv);
+  for (uint32_t o = 0; o < sizeof orders / sizeof *orders && p->best_total > bound; o++) {
+    uint64_t total;
+    for (uint32_t i = 0; i < p->n; i++) p->items[i] = (item){&p->iv[i], area_of(&p->iv[i]), i};
+    qsort(p->items, p->n, sizeof *p->items, orders[o]);
+    const uint64_t before = p->best_total;
+    if (attempt(p, &total) && p->best_total < before) improve(p, bound);
+  }
+}
+
+tn_status tni_plan_offsets(uint32_t n, tn_interval *iv, uint64_t *total) {
   for (uint32_t i = 0; i < n; i++)
     if (iv[i].first > iv[i].last || (iv[i].align & (iv[i].align - 1))) return TN_E_INVALID;
   if (n == 0) return *total = 0, TN_OK;
 
-  item *items = calloc(n, sizeof *items);
-  placed *list = calloc(n, sizeof *list);
-  uint64_t *now = calloc(n, sizeof *now), *best = calloc(n, sizeof *best), best_total = UINT64_MAX;
-  tn_status st = items && list && now && best ? TN_OK : TN_E_NO_MEMORY;
-  for (uint32_t o = 0; st == TN_OK && o < sizeof orders / sizeof *orders; o++) {
-    for (uint32_t i = 0; i < n; i++) items[i] = (item){&iv[i], area_of(&iv[i]), i};
-    qsort(items, n, sizeof *items, orders[o]);
-    uint64_t t;
-    if (!place(items, n, list, now, &t) || t >= best_total) continue;
-    uint64_t *swap = best;
-    best = now;
-    now = swap;
-    best_total = t;
-  }
-  if (st == TN_OK && best_total == UINT64_MAX) st = TN_E_LIMIT;
+  planner p = {.n = n, .iv = iv, .best_total = UINT64_MAX};
+  p.items = calloc(n, sizeof *p.items);
+  p.list = calloc(n, sizeof *p.list);
+  p.now = calloc(n, sizeof *p.now);
+  p.best = calloc(n, sizeof *p.best);
+  tn_status st = p.items && p.list && p.now && p.best ? TN_OK : TN_E_NO_MEMORY;
+  if (st == TN_OK) plan(&p);
+  if (st == TN_OK && p.best_total == UINT64_MAX) st = TN_E_LIMIT;
   if (st == TN_OK) {
-    for (uint32_t i = 0; i < n; i++) iv[i].offset = best[i];
-    *total = best_total;
+    for (uint32_t i = 0; i < n; i++) iv[i].offset = p.best[i];
+    *total = p.best_total;
   }
-  free(items);
-  free(list);
-  free(now);
-  free(best);
+  free(p.items);
+  free(p.list);
+  free(p.now);
+  free(p.best);
   return st;
 }
 

@@ -3,8 +3,9 @@
  * The memory planner: places regions with known lifetimes in one arena so that regions alive at the same step never
  * share a byte. Used by the core for its arenas and lent to plugins as host->offsets.
  *
- * Greedy best fit in three orders (largest first, birth first, largest area first); the smallest arena wins, the
- * earlier order on a tie. The answer depends on the arguments only. O(n^2); any thread.
+ * Greedy best fit in three orders (largest first, birth first, largest area first), each bettered by placing what ended
+ * at the top first, some dozen times; it stops where the lower bound is reached. The smallest arena wins, the earlier
+ * attempt on a tie. The answer depends on the arguments only. O(n^2); any thread.
  */
 #ifndef TENON_BASE_OFFSETS_H
 #define TENON_BASE_OFFSETS_H

@@ -22,13 +22,24 @@ static uint64_t status_bytes(const char *text, const char *key) {
   return at ? strtoull(at + strlen(key), NULL, 10) * 1024 : 0;
 }
 
-static void add_process(tni_statement *s) {
+/* Constants in memory of ours: folded, or moved for their alignment when they were imported. */
+static uint64_t copied_bytes(const tn_model *m) {
+  uint64_t n = 0;
+  for (uint32_t i = 0; i < m->graph->n_values; i++) {
+    const tni_value *v = tni_graph_value(m->graph, i);
+    if (v->tensor && !tni_is_mapped(m, v->tensor)) n += v->tensor->bytes;
+  }
+  return n;
+}
+
+static void add_process(const tn_model *m, tni_statement *s) {
   char text[4096];
   FILE *f = fopen("/proc/self/status", "re");
   size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
   if (f) fclose(f);
   text[n] = '\0';
-  s->base_anonymous = SESSION_FACTOR * status_bytes(text, "RssAnon:");
+  const uint64_t anonymous = status_bytes(text, "RssAnon:"), copied = copied_bytes(m);
+  s->base_anonymous = copied + SESSION_FACTOR * (anonymous > copied ? anonymous - copied : 0);
   s->base_file = SESSION_FACTOR * (status_bytes(text, "RssFile:") + status_bytes(text, "RssShmem:"));
   s->loading = status_bytes(text, "VmHWM:");
 }
@@ -64,7 +75,8 @@ static void add_constants(const tn_model *m, const int64_t *context, tni_stateme
         if (n->format) continue;
         const tni_tensor *t = tni_graph_value(m->graph, v)->tensor;
         if (is_moved(&m->execs[e].programs[p], t)) s->buffers += t->bytes;
-        if (!seen[v]) s->weights += tni_is_table(m, v) ? tni_table_bytes(m, v, context) : t->bytes;
+        if (!seen[v] && tni_is_mapped(m, t))
+          s->weights += tni_is_table(m, v) ? tni_table_bytes(m, v, context) : t->bytes;
         seen[v] = 1;
       }
   free(seen);
@@ -125,7 +137,7 @@ static tn_status add_exec(tn_model *m, tni_exec *x, const int64_t *const dims[2]
 
 static void add_up(const tn_model *m, tni_statement *s) {
   const bool mapped = m->rt->cache_dir && *m->rt->cache_dir;
-  add_process(s);
+  add_process(m, s);
   s->anonymous = s->kv + s->arena + s->outputs + s->buffers + s->base_anonymous + (mapped ? 0 : s->packed);
   s->file = s->weights + s->base_file + (mapped ? s->packed : 0);
   s->packing += s->base_anonymous + s->base_file;

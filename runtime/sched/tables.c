@@ -7,7 +7,7 @@ enum { AROUND = 64 * 1024 }; /* fault_around_bytes */
 
 static const tni_value *value_of(const tn_model *m, tn_id v) { return tni_graph_value(m->graph, v); }
 
-static bool is_mapped(const tn_model *m, const tni_tensor *t) {
+bool tni_is_mapped(const tn_model *m, const tni_tensor *t) {
   const char *data = t->data;
   for (uint32_t i = 0; i < m->import->n_files; i++) {
     const char *begin = m->import->files[i].data;
@@ -25,7 +25,7 @@ bool tni_is_table(const tn_model *m, tn_id v) {
         tni_attr_i(&n->pub, "axis", 0) != 0)
       return false;
   }
-  return val->pub.n_uses && is_mapped(m, val->tensor);
+  return val->pub.n_uses && tni_is_mapped(m, val->tensor);
 }
 
 /* Rows that the Gathers of v can look up; -1: not known. */

@@ -8,6 +8,8 @@
 
 #include "runtime/sched/internal.h"
 
+/* t's data lies in a mapped file of the model. */
+bool tni_is_mapped(const tn_model *m, const tni_tensor *t);
 /* v is read by nothing but Gather on axis 0, and its data lies in a mapped file of the model. */
 bool tni_is_table(const tn_model *m, tn_id v);
 /* Most bytes of it that a context can touch: as many rows as its Gathers have indices at dims. All where that is more,

@@ -57,7 +57,8 @@ static void test_random(void) {
     packed += total;
     bound += tni_offsets_lower_bound(n, iv);
   }
-  CU_ASSERT(packed < bound + bound / 5); /* reuse works: on the whole within 20 % of what nobody can beat */
+  printf("%.3f of the bound ... ", (double)packed / (double)bound);
+  CU_ASSERT(packed < bound + bound / 50); /* on the whole within 2 % of what nobody can beat */
 }
 
 static void test_known(void) {

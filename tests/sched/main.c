@@ -7,6 +7,7 @@ int main(void) {
   suite_runs();
   suite_plugins();
   suite_demo();
+  suite_order();
   suite_fused();
   suite_keep();
   CU_basic_set_mode(CU_BRM_VERBOSE);

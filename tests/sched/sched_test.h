@@ -45,7 +45,9 @@ double json_number(const char *json, const char *key);
 void suite_inputs(void);
 void suite_runs(void);
 void suite_plugins(void);
+void suite_place(void);
 void suite_demo(void);
+void suite_order(void);
 void suite_fused(void);
 void suite_keep(void);
 
