@@ -65,7 +65,7 @@ int cmd_check(int argc, const char **argv) {
   cli c = {.command = "check"};
   int only = 0, done;
   struct poptOption own[] = {{"unsupported", 0, POPT_ARG_NONE, &only, 0, "list only what nobody takes", NULL},
-                             {"disable-pass", 0, POPT_ARG_STRING, &c.disable, 0, "leave these passes out", "NAME,..."},
+                             {"disable-pass", 0, POPT_ARG_STRING, &c.disable, 0, "leave these passes out, or all", "NAME,...|all"},
                              POPT_TABLEEND};
   poptContext pc;
   const char **rest;

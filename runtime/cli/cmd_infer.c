@@ -85,7 +85,7 @@ int cmd_infer(int argc, const char **argv) {
   int done;
   struct poptOption own[] = {{"in", 0, POPT_ARG_ARGV, &in, 0, "an input: .npy or .pb (repeatable)", "NAME=FILE"},
                              {"out", 0, POPT_ARG_STRING, &dir, 0, "write outputs as .npy into this folder", "DIR"},
-                             {"disable-pass", 0, POPT_ARG_STRING, &c.disable, 0, "leave these passes out", "NAME,..."},
+                             {"disable-pass", 0, POPT_ARG_STRING, &c.disable, 0, "leave these passes out, or all", "NAME,...|all"},
                              POPT_TABLEEND};
   poptContext pc;
   const char **rest;

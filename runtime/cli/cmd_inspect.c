@@ -142,7 +142,7 @@ int cmd_inspect(int argc, const char **argv) {
       {"max-seq", 0, POPT_ARG_LONGLONG, &o.max_seq, 0, "context for the memory statement", "N"},
       {"dump", 0, POPT_ARG_STRING, &o.dump, 0, "write the graph (.dot for graphviz, else text)", "FILE"},
       {"passes", 0, POPT_ARG_NONE, &o.passes, 0, "how often each pass fired", NULL},
-      {"disable-pass", 0, POPT_ARG_STRING, &c.disable, 0, "leave these passes out", "NAME,..."},
+      {"disable-pass", 0, POPT_ARG_STRING, &c.disable, 0, "leave these passes out, or all", "NAME,...|all"},
       POPT_TABLEEND};
   poptContext pc;
   const char **rest;

@@ -293,7 +293,7 @@ int cmd_verify(int argc, const char **argv) {
       {"against", 0, POPT_ARG_STRING, &o.against, 0, "reference (gates) or host (informs) instead of the files",
        "WHAT"},
       {"each-node", 0, POPT_ARG_NONE, &o.each_node, 0, "name the first group that is off", NULL},
-      {"disable-pass", 0, POPT_ARG_STRING, &c.disable, 0, "leave these passes out", "NAME,..."},
+      {"disable-pass", 0, POPT_ARG_STRING, &c.disable, 0, "leave these passes out, or all", "NAME,...|all"},
       POPT_TABLEEND};
   poptContext pc;
   const char **rest;

@@ -17,7 +17,7 @@ enum { TNI_PASSES_MAX = 32, TNI_PASSES_ROUNDS = 8 };
 #define TNI_FOLD_MAX_BYTES (UINT64_C(64) << 10)
 
 typedef struct tni_passes_options {
-  const char *const *disabled; /* names of passes to leave out, see tni_pass_name */
+  const char *const *disabled; /* names of passes to leave out, see tni_pass_name; "all" is all of them */
   uint32_t n_disabled;
   uint64_t max_fold_bytes; /* 0: TNI_FOLD_MAX_BYTES */
 } tni_passes_options;

@@ -39,7 +39,8 @@ static const struct pass {
     {"mask", tni_pass_mask, true, SHAPE},
     {"cache", tni_pass_cache, false, PLACE},
     {"last_rows", tni_pass_last_rows, false, PLACE},
-    /* stage FUSE: siblings, chain */
+    {"siblings", tni_pass_siblings, false, FUSE},
+    {"chain", tni_pass_chain, true, FUSE},
     {"lift", tni_lift_shape_values, false, RECOGNISE},
     {"dce", dce, false, RECOGNISE}, /* one line each */
 };
@@ -76,6 +77,10 @@ static tn_status read_options(run *r, const tni_passes_options *opt) {
   r->max_fold = opt && opt->max_fold_bytes ? opt->max_fold_bytes : TNI_FOLD_MAX_BYTES;
   for (uint32_t i = 0; opt && i < opt->n_disabled; i++) {
     uint32_t p = 0;
+    if (strcmp(opt->disabled[i], "all") == 0) {
+      for (p = 0; p < N_PASSES; p++) r->off[p] = true;
+      continue;
+    }
     while (p < N_PASSES && strcmp(opt->disabled[i], passes[p].name) != 0) p++;
     if (p == N_PASSES) return unknown_pass(opt->disabled[i], r->err);
     r->off[p] = true;
