@@ -231,6 +231,13 @@ static void test_switches(void) {
   CU_ASSERT_EQUAL(tni_passes_run(g, &none, NULL, NULL, &rep, &err), TN_OK);
   CU_ASSERT_EQUAL(rep.nodes_after, 12);
   tni_graph_destroy(g);
+  static const char *const word[] = {"all"};
+  none = (tni_passes_options){.disabled = word, .n_disabled = 1};
+  g = branches(&err);
+  CU_ASSERT_EQUAL(tni_passes_run(g, &none, NULL, NULL, &rep, &err), TN_OK);
+  CU_ASSERT_EQUAL(rep.nodes_after, 12);
+  for (uint32_t i = 0; i < rep.n; i++) CU_ASSERT_EQUAL(rep.entries[i].fired, 0);
+  tni_graph_destroy(g);
 }
 
 static void test_bad_name(void) {
