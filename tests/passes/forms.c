@@ -25,7 +25,7 @@ static const struct {
     {"po", "f32[b,2,o,4]"},    {"ps", "f32[past,b,2,4]"}, {"mp", "f32[b,1,s,past+s]"}, {"mb", "bool[b,1,1,past+s]"},
     {"aq", "f32[b,2,s,4]"},    {"ak", "f32[b,2,s,4]"},    {"av", "f32[b,2,s,4]"},      {"am", "i64[b,past+s]"},
     {"ai", "i32[b,past+s]"},   {"ab", "bool[b,past+s]"},  {"af", "f32[1,2,1,past+s]"}, {"as", "i64[b,s]"},
-    {"a8", "f32[b,2,8,4]"},    {"ae", "bool[b,e]"}};
+    {"a8", "f32[b,2,8,4]"},    {"ae", "bool[b,e]"},       {"p2", "f32[b,2,o,4]"}};
 static const struct {
   const char *name;
   uint32_t dtype, rank;
@@ -76,7 +76,7 @@ static void add_square(tni_graph *g, const char *name) {
 }
 
 static bool is_new(const char *op) {
-  static const char *const names[] = {"Attention", "RotaryEmbedding", "Gelu", "Swish"};
+  static const char *const names[] = {"Attention", "RotaryEmbedding", "RMSNormalization", "Gelu", "Swish"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
     if (strcmp(op, names[i]) == 0) return true;
   return false;
@@ -113,35 +113,47 @@ static void need(tni_graph *g, const char *word) {
   if (tni_graph_find(g, word) == TN_NONE) add_literal(g, word);
 }
 
-/* "out,out=Op in in {attrs}"; before '!': a graph output. */
-static void add_statement(tni_graph *g, char *s, char *out, tn_error *err) {
+/* Names without '!', which mark graph outputs. */
+static void take_names(char *out, char *marked) {
+  char *to = out;
+  *marked = 0;
+  for (const char *p = out; *p; p++) {
+    if (*p == '!') strncat(strcat(marked, " "), p + 1, strcspn(p + 1, ", "));
+    if (*p != '!') *to++ = *p == ',' ? ' ' : *p;
+  }
+  *to = 0;
+}
+
+/* "out,!out=Op in in {attr=1&attr=2}"; with '!': a graph output. out: the first; marked: all of those. */
+static void add_statement(tni_graph *g, char *s, char *out, char *marked, tn_error *err) {
   char *eq = strchr(s, '='), *brace = strchr(s, '{'), attrs[64] = "", operands[128] = "", *save = NULL;
   if (brace) {
     snprintf(attrs, sizeof attrs, "%.*s", (int)strcspn(brace + 1, "}"), brace + 1);
     *brace = 0;
   }
+  for (char *p = attrs; *p; p++) *p = *p == '&' ? ';' : *p;
   snprintf(out, NAMES, "%.*s", (int)(eq - s), s);
   char *op = strtok_r(eq + 1, " ", &save);
   for (char *p; (p = strtok_r(NULL, " ", &save));) {
     if (strcmp(p, "-") != 0) need(g, p);
     strcat(strcat(operands, p), " ");
   }
-  for (char *p = out; *p; p++) *p = *p == ',' ? ' ' : *p;
+  take_names(out, marked);
   CU_ASSERT_EQUAL(add_op(g, op, is_new(op) ? 25 : 18, operands, out, attrs, err), TN_OK);
   out[strcspn(out, " ")] = 0;
 }
 
 tni_graph *form_graph(const char *text, tn_error *err) {
   tni_graph *g = NULL;
-  char copy[TEXT], out[NAMES], *save = NULL;
+  char copy[TEXT], out[NAMES], marked[NAMES], *save = NULL, *rest = NULL;
   tn_id in[MAX_VALUES], outputs[FORM_OUTPUTS];
   uint32_t n_in = 0, n_out = 0;
   snprintf(copy, sizeof copy, "%s", text);
   CU_ASSERT_EQUAL_FATAL(tni_graph_create(NULL, "t", &g, err), TN_OK);
   for (char *s = strtok_r(copy, ";", &save); s; s = strtok_r(NULL, ";", &save)) {
-    s += strspn(s, " ");
-    add_statement(g, s + (*s == '!'), out, err);
-    if (*s == '!' && n_out < FORM_OUTPUTS - 1) outputs[n_out++] = tni_graph_find(g, out);
+    add_statement(g, s + strspn(s, " "), out, marked, err);
+    for (char *p = strtok_r(marked, " ", &rest); p && n_out < FORM_OUTPUTS - 1; p = strtok_r(NULL, " ", &rest))
+      outputs[n_out++] = tni_graph_find(g, p);
   }
   for (uint32_t i = 0; i < g->n_values; i++)
     if (g->values[i]->pub.kind == TN_VALUE_INPUT) in[n_in++] = i;
@@ -161,7 +173,8 @@ static const char *operand_name(const tni_graph *g, tn_id id, uint32_t n_before)
   if (id == TN_NONE) return "-";
   if (id < n_before) return v->pub.name;
   if (v->pub.kind == TN_VALUE_ACT) return "?";
-  if (v->pub.kind == TN_VALUE_STEP) return "step";
+  if (v->pub.kind == TN_VALUE_STATE) return v->pub.producer == TN_NONE ? "cache" : "cache'";
+  if (v->pub.kind == TN_VALUE_STEP) return id == g->step_pos ? "pos" : id == g->step_valid ? "valid" : "step";
   if (!v->tensor || v->tensor->dims[0] != 8) return "const";
   tni_tensor_to_f32(v->tensor, 7, 1, &f);
   return f == 1 && v->tensor->dtype != TN_DT_I64 ? "ones" : "const";
@@ -210,6 +223,7 @@ static void print_attrs(const tni_node *n, char *out) {
   const int64_t heads = tni_attr_i(&n->pub, "q_num_heads", tni_attr_i(&n->pub, "num_heads", 0));
   if (n->pub.op == TN_OP_ROTARY_EMBEDDING)
     snprintf(one, sizeof one, " {dim=%d}", (int)tni_attr_i(&n->pub, "rotary_embedding_dim", 0));
+  if (n->pub.op == TN_OP_TENSOR_SCATTER) snprintf(one, sizeof one, " {axis=%d}", (int)tni_attr_i(&n->pub, "axis", 0));
   strcat(out, one);
   if (heads) {
     snprintf(one, sizeof one, " heads=%d/%d", (int)heads, (int)tni_attr_i(&n->pub, "kv_num_heads", heads));
@@ -271,7 +285,7 @@ static void give(const tni_graph *g, tn_id id, const int64_t *sizes, uint32_t se
   t->data = tni_arena_alloc(a, t->bytes + 1, 16);
   if (v->pub.kind == TN_VALUE_INPUT)
     fill(t->dtype, t->data, count, (uint32_t)v->pub.name[0] + 7u * (uint32_t)v->pub.name[1] + seed);
-  else
+  else if (v->elems)
     CU_ASSERT_EQUAL(tni_step_write(g, id, sizes, n_sizes, t->data, t->bytes), TN_OK);
   if (v->pub.kind == TN_VALUE_INPUT && v->pub.name[0] == 'a') fill_keys(t, count);
 }
@@ -284,7 +298,9 @@ void form_run(const tni_graph *g, const form_sizes *z, tni_arena *a, tni_tensor 
   memset(t, 0, sizeof t);
   CU_ASSERT_FATAL(g->n_values <= MAX_VALUES);
   find_sizes(g, z, sizes);
+  if (g->rows_symbol != TN_NONE && z->rows) sizes[g->rows_symbol] = z->rows;
   for (uint32_t i = 0; i < g->n_values; i++) give(g, i, sizes, z->seed, a, &t[i]);
+  form_load_caches(g, z, sizes, a, t);
   for (uint32_t i = 0; i < g->n_nodes; i++) {
     const tni_node *n = g->nodes[i];
     const tni_tensor *in[24];
@@ -297,6 +313,7 @@ void form_run(const tni_graph *g, const form_sizes *z, tni_arena *a, tni_tensor 
     for (uint32_t k = 0; k < n->pub.n_out; k++)
       if (n->pub.out[k] != TN_NONE) t[n->pub.out[k]] = out[k];
   }
+  form_give_present(g, sizes, a, t);
   for (uint32_t i = 0; i < g->n_outputs; i++) outputs[i] = t[g->outputs[i]];
 }
 

@@ -182,7 +182,7 @@ static void compare_rows(const tni_tensor *mask, tni_tensor *x, tni_tensor *y) {
 
 static bool run_both(const tni_graph *plain, const tni_graph *g, maker *m) {
   tni_tensor x[FORM_OUTPUTS], y[FORM_OUTPUTS];
-  const form_sizes z = {1 + pick(m, 2), 1 + pick(m, 5), pick(m, 7), pick(m, 1000)};
+  const form_sizes z = {1 + pick(m, 2), 1 + pick(m, 5), pick(m, 7), pick(m, 1000), 0};
   tni_arena *a = tni_arena_create();
   form_run(plain, &z, a, x);
   form_run(g, &z, a, y);
