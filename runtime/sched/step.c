@@ -162,10 +162,9 @@ static tn_status bind_lengths(tn_session *s, int64_t n, int64_t total, int64_t r
 }
 
 /* Dims that the arena is planned for before the first step: nothing but the step's and the context's length counts. */
-static tn_status reserve(tn_session *s, tn_error *err) {
+static tn_status reserve_inputs(tn_session *s, int64_t n, tn_error *err) {
   const tni_graph *g = s->model->graph;
   tni_keep *k = s->keep;
-  const int64_t n = k->max_step;
   for (uint32_t i = 0; i < s->model->n_inputs; i++) {
     if (s->model->roles.kinds[i] != TNI_IN_PLAIN) continue;
     const tni_value *v = tni_graph_value(g, g->inputs[i]);
@@ -180,7 +179,19 @@ static tn_status reserve(tn_session *s, tn_error *err) {
     tn_status st = grow(&k->fed[i], bytes, t->name, err);
     if (st != TN_OK) return st;
   }
-  tn_status st = bind_lengths(s, n, total_for(s, k->capacity), 1, err);
+  return TN_OK;
+}
+
+/* Room for single positions too: a kernel may want more scratch for one than for many. */
+static tn_status reserve(tn_session *s, tn_error *err) {
+  tni_keep *k = s->keep;
+  const int64_t total = total_for(s, k->capacity);
+  tn_status st = reserve_inputs(s, 1, err);
+  if (st == TN_OK) st = bind_lengths(s, 1, total, 1, err);
+  for (uint32_t i = 0; st == TN_OK && i < s->model->n_execs; i++)
+    st = tni_memory_reserve(s, &s->execs[i], s->dims, err);
+  if (st == TN_OK) st = reserve_inputs(s, k->max_step, err);
+  if (st == TN_OK) st = bind_lengths(s, k->max_step, total, 1, err);
   if (st == TN_OK) st = tni_states_fit(s, s->dims, k->capacity, true, err);
   for (uint32_t i = 0; st == TN_OK && i < s->model->n_execs; i++) st = tni_memory_plan(s, &s->execs[i], s->dims, err);
   return st;
