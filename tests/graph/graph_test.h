@@ -52,5 +52,6 @@ void add_dump_suite(void);
 void add_dtype_suite(void);
 void add_random_suite(void);
 void add_memory_suite(void);
+void add_state_suite(void);
 
 #endif

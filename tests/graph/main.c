@@ -137,6 +137,7 @@ int main(void) {
   add_dtype_suite();
   add_random_suite();
   add_memory_suite();
+  add_state_suite();
   CU_basic_set_mode(CU_BRM_NORMAL);
   CU_basic_run_tests();
   int failed = CU_get_number_of_failures() != 0 || CU_get_error() != CUE_SUCCESS;

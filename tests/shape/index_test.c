@@ -27,9 +27,30 @@ static const rule_case gather[] = {
     {"NonZero", 13, "f32[...]", "", "i64[?,y0.1]"},
 };
 
+static const rule_case attention[] = {
+    {"TensorScatter", 24, "f32[b,t,8] f32[b,s,8] i64[b]", "axis=1", "f32[b,t,8]"},
+    {"TensorScatter", 24, "f32[b,2,t,8] f32[b,2,s,8]", "", "f32[b,2,t,8]"},
+    {"TensorScatter", 24, "f32[...] f32[b,s,8] i64[b]", "axis=1", "f32[...]"},
+    {"TensorScatter", 24, "f32[b,t,8] f32[...]", "axis=-2;mode=\"circular\"", "f32[b,t,8]"},
+    {"TensorScatter", 24, "f32[b,t,8] f32[b,s,8]", "axis=0", "!no axis of the cache"},
+    {"TensorScatter", 24, "f32[b,t,8] f32[b,s,8]", "axis=3", "!no axis of the cache"},
+    {"TensorScatter", 24, "f32[b,t,8] f32[b,s]", "axis=1", "!differ in rank"},
+    {"TensorScatter", 24, "f32[b,t,8] f32[b,s,9]", "axis=1", "!differ in axis 2"},
+    {"TensorScatter", 24, "f32[b,t,8] f32[b,s,8] i64[b,1]", "axis=1", "!one axis"},
+    {"TensorScatter", 24, "f32[2,t,8] f32[2,s,8] i64[3]", "axis=1", "!one element per batch"},
+    /* past and present; three axes */
+    {"Attention", 24, "f32[b,s,8] f32[b,s,4] f32[b,s,6] - f32[b,2,p,2] f32[b,2,p,3]", "q_num_heads=4;kv_num_heads=2",
+     "f32[b,s,12] f32[b,2,p+s,2] f32[b,2,p+s,3]"},
+    {"Attention", 24, "f32[b,s,8] f32[b,t,4] f32[b,t,4] - - - i64[b]", "q_num_heads=4;kv_num_heads=2", "f32[b,s,8]"},
+    {"Attention", 24, "f32[b,4,s,2] f32[b,2,s,2] f32[b,2,s,2] - f32[b,3,p,2] f32[b,2,p,2]", "", "!operand 4"},
+};
+
+static void test_attention(void) { RUN(attention); }
 static void test_gather(void) { RUN(gather); }
 
 CU_pSuite suite_index(void) {
   CU_pSuite s = CU_add_suite("index", NULL, NULL);
-  return s && CU_add_test(s, "gather, one_hot, non_zero", test_gather) ? s : NULL;
+  return s && CU_add_test(s, "gather, one_hot, non_zero", test_gather) && CU_add_test(s, "attention", test_attention)
+             ? s
+             : NULL;
 }
