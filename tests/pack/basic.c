@@ -96,6 +96,43 @@ static void test_stats_and_blobs(void) {
   stop();
 }
 
+/* Resident KiB of the mapping that p lies in; -1: there is none. */
+static long resident(const void *p) {
+  FILE *f = fopen("/proc/self/smaps", "r");
+  char line[512];
+  unsigned long begin, end;
+  long kib = -1;
+  bool inside = false;
+  while (f && kib < 0 && fgets(line, sizeof line, f)) {
+    if (sscanf(line, "%lx-%lx ", &begin, &end) == 2)
+      inside = (uintptr_t)p >= begin && (uintptr_t)p < end;
+    else if (inside)
+      (void)sscanf(line, "Rss: %ld kB", &kib);
+  }
+  if (f) fclose(f);
+  return kib;
+}
+
+enum { AROUND_KIB = 64 };
+
+/* A first start leaves neither the model's pages nor those it wrote in memory; they come when they are used. */
+static void test_residency(void) {
+  start();
+  volatile uint8_t sum = 0;
+  for (int i = 0; i < FX_PARTS; i++) m.sources[i].mapped = m.bytes + m.sources[i].offset;
+  for (uint64_t i = 0; i < m.n_bytes; i += 512) sum = (uint8_t)(sum + m.bytes[i]);
+  CU_ASSERT(resident(m.bytes) >= (long)(m.n_bytes / 1024));
+  tni_pack_store *s = NULL;
+  CU_ASSERT_EQUAL_FATAL(fx_open(&m, FX_ITEMS, pool, &s), TN_OK);
+  printf("%ld of %ld KiB left ... ", resident(m.bytes), (long)(m.n_bytes / 1024));
+  CU_ASSERT(resident(m.bytes) <= AROUND_KIB); /* what was mapped around the last one */
+  CU_ASSERT_EQUAL(resident(tni_pack_store_blob(s, 0)->ptr), 0);
+  CU_ASSERT(fx_right(&m, FX_ITEMS, s));
+  CU_ASSERT(resident(tni_pack_store_blob(s, 0)->ptr) > 0);
+  tni_pack_store_close(s);
+  stop();
+}
+
 /* The raw bytes cannot be read at all on the second open: only stamps can have been used. */
 static void test_not_hashed_again(void) {
   start();
@@ -348,6 +385,7 @@ void test_basic_suite(void) {
   CU_add_test(s, "changed", test_changed);
   CU_add_test(s, "options", test_options);
   CU_add_test(s, "shared", test_shared);
+  CU_add_test(s, "pages leave memory", test_residency);
   CU_add_test(s, "in-memory sources", test_in_memory_sources);
   CU_add_test(s, "uncached", test_uncached);
   CU_add_test(s, "threads", test_threads);
