@@ -97,6 +97,18 @@ static tn_status bind_round(binder *b, const tn_tensor *const *in, bool *moved, 
   return TN_OK;
 }
 
+/* Axes that are a symbol and nothing else come first: where an expression then does not fit, it is the one to blame. */
+static void bind_plain(binder *b, const tn_tensor *const *in) {
+  for (uint32_t i = 0; i < b->m->graph->n_inputs; i++) {
+    const tni_value *v = tni_graph_value(b->m->graph, b->m->graph->inputs[i]);
+    for (uint32_t a = 0; a < v->pub.rank; a++) {
+      tn_id s;
+      if (v->pub.dims[a] != TNI_EXPR_NONE && tni_ex_is_sym(b->x, v->pub.dims[a], &s) && b->dims[s] < 0)
+        b->dims[s] = in[i]->dims[a];
+    }
+  }
+}
+
 tn_status tni_bind_symbols(const tn_model *m, const tn_tensor *const *in, int64_t *dims, tn_error *err) {
   binder b = {m, m->graph->exprs, dims, tni_ex_n_symbols(m->graph->exprs), err};
   for (uint32_t i = 0; i < b.n; i++) dims[i] = -1;
@@ -104,6 +116,7 @@ tn_status tni_bind_symbols(const tn_model *m, const tn_tensor *const *in, int64_
     tn_status st = check_one(&b, in[i], tni_graph_value(m->graph, m->graph->inputs[i]));
     if (st != TN_OK) return st;
   }
+  bind_plain(&b, in);
   bool moved = true, open = true;
   while (moved) {
     tn_status st = bind_round(&b, in, &moved, &open);

@@ -37,6 +37,44 @@ static bool bounds_it(const tni_infer *in, tn_expr a, tn_expr b) {
   return tni_ex_min(in->x, b, most) == a && tni_ex_assume_le(in->x, b, most) == TN_OK;
 }
 
+typedef struct free_symbols {
+  const tni_infer *in;
+  tn_id not_this, first;
+  bool two;
+} free_symbols;
+
+/* A graph input has this symbol as an axis. */
+static bool is_given(const tni_infer *in, tn_id sym) {
+  for (uint32_t i = 0; i < in->g->n_inputs; i++) {
+    const tni_value *v = in->g->values[in->g->inputs[i]];
+    for (uint32_t d = 0; v->pub.rank <= TN_MAX_RANK && d < v->pub.rank; d++) {
+      tn_id s;
+      if (v->pub.dims[d] != TNI_EXPR_NONE && tni_ex_is_sym(in->x, v->pub.dims[d], &s) && s == sym) return true;
+    }
+  }
+  return false;
+}
+
+static bool see_symbol(void *ctx, tn_id sym) {
+  free_symbols *f = ctx;
+  f->two = f->two || (f->first != TN_NONE && f->first != sym);
+  f->first = sym;
+  return sym != f->not_this && is_given(f->in, sym);
+}
+
+/* a is the length of an input that is given a name of its own ("total_sequence_length"), b the sum of two others'
+ * ("past + sequence"). From now on a is b, and a run whose inputs say otherwise is told
+ * so. That a might be 1 and stretched is given up: nobody exports a mask of one entry for several positions. */
+static bool names_sum(const tni_infer *in, tn_expr a, tn_expr b) {
+  tn_id sym;
+  int64_t lo, hi;
+  if (in->concrete || in->g->outer || !tni_ex_is_sym(in->x, a, &sym) || !is_given(in, sym)) return false;
+  free_symbols f = {.in = in, .not_this = sym, .first = TN_NONE};
+  if (!tni_ex_each_symbol(in->x, b, see_symbol, &f) || !f.two || !tni_ex_is_sum(in->x, b)) return false;
+  tni_ex_range(in->x, b, &lo, &hi);
+  return lo >= 0 && tni_ex_define(in->x, sym, b) == TN_OK;
+}
+
 tn_expr tni_rule_broadcast_dim(const tni_infer *in, tn_expr a, tn_expr b, bool *ok) {
   *ok = true;
   if (a == b) return a;
@@ -47,6 +85,8 @@ tn_expr tni_rule_broadcast_dim(const tni_infer *in, tn_expr a, tn_expr b, bool *
   if (a_not_1) return a;
   if (b_not_1) return b;
   if (a == TNI_EXPR_NONE || b == TNI_EXPR_NONE) return TNI_EXPR_NONE;
+  if (names_sum(in, a, b)) return b;
+  if (names_sum(in, b, a)) return a;
   if (bounds_it(in, a, b)) return b;
   if (bounds_it(in, b, a)) return a;
   int64_t la, ha, lb, hb;

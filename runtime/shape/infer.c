@@ -33,11 +33,44 @@ tn_status tni_infer_node(tni_graph *g, tn_id node, tn_error *err) {
   return st;
 }
 
-tn_status tni_infer_graph(tni_graph *g, tn_error *err) {
-  for (uint32_t i = 0; i < g->n_nodes; i++) {
-    tn_status st = tni_infer_node(g, i, err);
-    if (st != TN_OK) return st;
+/* list with definitions put in; the old one stays as it is. Returns list where nothing changes. */
+static const tn_expr *resolved(const tni_graph *g, const tn_expr *list, uint32_t n) {
+  const tn_expr zero = tni_ex_const(g->exprs, 0);
+  tn_expr *copy = NULL;
+  for (uint32_t i = 0; i < n; i++) {
+    const tn_expr e = list[i] == TNI_EXPR_NONE ? TNI_EXPR_NONE : tni_ex_add(g->exprs, list[i], zero);
+    if (e == list[i] || e == TNI_EXPR_NONE) continue;
+    if (!copy) {
+      copy = TNI_NEW_ARRAY(g->arena, tn_expr, n);
+      if (!copy) return NULL;
+      memcpy(copy, list, n * sizeof *copy);
+    }
+    copy[i] = e;
   }
+  return copy ? copy : list;
+}
+
+/* What was learned of a symbol goes into every value that holds it. */
+static tn_status put_definitions(tni_graph *g, tn_error *err) {
+  for (uint32_t i = 0; i < g->n_values; i++) {
+    tni_value *v = g->values[i];
+    if (v->pub.rank != TNI_RANK_UNKNOWN && v->pub.rank)
+      v->pub.dims = (tn_expr *)(uintptr_t)resolved(g, v->pub.dims, v->pub.rank);
+    if (v->elems && v->n_elems) v->elems = resolved(g, v->elems, v->n_elems);
+    if ((v->pub.rank != TNI_RANK_UNKNOWN && v->pub.rank && !v->pub.dims) || (v->n_elems && !v->elems))
+      return tni_fail_memory(err, v->pub.name);
+  }
+  return TN_OK;
+}
+
+tn_status tni_infer_graph(tni_graph *g, tn_error *err) {
+  uint32_t defined;
+  do {
+    defined = tni_ex_n_defined(g->exprs);
+    tn_status st = defined ? put_definitions(g, err) : TN_OK;
+    for (uint32_t i = 0; st == TN_OK && i < g->n_nodes; i++) st = tni_infer_node(g, i, err);
+    if (st != TN_OK) return st;
+  } while (tni_ex_n_defined(g->exprs) != defined);
   return TN_OK;
 }
 

@@ -11,7 +11,7 @@ typedef struct reshape {
   uint32_t rank, open;      /* open: the axis that takes what is left, TN_NONE if there is none */
   bool stated;              /* the open axis is a -1, not an unknown size */
   bool lost;                /* more than one axis is open */
-  bool empty;               /* a copied axis has size 0: whatever else is stated, there are no elements */
+  bool empty;               /* an axis that both have is of size 0: then nothing is said of the others */
 } reshape;
 
 static void open_axis(reshape *r, uint32_t d) {
@@ -94,6 +94,8 @@ static bool overflows(const tni_infer *in, const tn_expr *dims, uint32_t n) {
   return true;
 }
 
+static void common_axis(const tni_infer *in, reshape *r, tn_expr e) { r->empty = r->empty || tni_rule_is(in, e, 0); }
+
 /* Elements of input and target must be as many. Equal factors leave first, so that an unknown axis that is copied and a
  * size of 0 on both sides do no harm. */
 static tn_status reshape_open(tni_infer *in, reshape *r) {
@@ -105,11 +107,15 @@ static tn_status reshape_open(tni_infer *in, reshape *r) {
     if (!(d < r->rank && r->copied[d]))
       from[n_from++] = x->pub.dims[d];
     else
-      r->empty = r->empty || tni_rule_is(in, x->pub.dims[d], 0);
+      common_axis(in, r, x->pub.dims[d]);
   }
+  if (r->empty && r->open != TN_NONE && !r->stated) return TN_OK; /* any size would do */
   for (uint32_t d = 0; d < r->rank; d++) {
     if (d == r->open || r->copied[d]) continue;
-    if (r->out[d] == TNI_EXPR_NONE || !cancel(in, from, &n_from, r->out[d])) rest[n_rest++] = r->out[d];
+    if (r->out[d] == TNI_EXPR_NONE || !cancel(in, from, &n_from, r->out[d]))
+      rest[n_rest++] = r->out[d];
+    else
+      common_axis(in, r, r->out[d]);
   }
   tn_expr a = tni_rule_product(in, from, n_from), b = tni_rule_product(in, rest, n_rest);
   int64_t ca, cb;
@@ -117,7 +123,7 @@ static tn_status reshape_open(tni_infer *in, reshape *r) {
   if (a == TNI_EXPR_NONE || b == TNI_EXPR_NONE) return TN_OK;
   bool ka = tni_ex_is_const(in->x, a, &ca), kb = tni_ex_is_const(in->x, b, &cb);
   if (r->open == TN_NONE) {
-    if (a == b || !ka || !kb || ca == cb || r->empty) return TN_OK;
+    if (a == b || !ka || !kb || ca == cb || r->empty) return TN_OK; /* symbols count as >= 1 here */
     return tni_rule_fail(in, "the target has another number of elements: %lld are not %lld", (long long)ca,
                          (long long)cb);
   }

@@ -224,3 +224,17 @@ bool tni_ex_each_symbol(const tni_exprs *x, tn_expr e, bool (*fn)(void *ctx, tn_
   }
   return true;
 }
+
+bool tni_ex_is_sum(const tni_exprs *x, tn_expr e) {
+  uint32_t n = 0;
+  if (!tni_ex_valid(x, e) || x->nodes[e].kind != TNI_EX_ADD) return false;
+  for (uint32_t i = 0; i < x->nodes[e].n; i++) {
+    const tni_term *t = &x->nodes[e].u.terms[i];
+    if (t->degree == 0) continue;
+    if (t->degree > 1 || t->coef != 1 || x->nodes[t->atom[0]].kind != TNI_EX_SYM) return false;
+    n++;
+  }
+  return n > 1;
+}
+
+uint32_t tni_ex_n_defined(const tni_exprs *x) { return x->n_defined; }

@@ -54,6 +54,10 @@ tn_expr tni_ex_parse(tni_exprs *x, const char *text);
 
 bool tni_ex_is_const(const tni_exprs *x, tn_expr e, int64_t *v);
 bool tni_ex_is_sym(const tni_exprs *x, tn_expr e, tn_id *sym);
+/* Two or more symbols, each once, and perhaps a constant, added up. */
+bool tni_ex_is_sum(const tni_exprs *x, tn_expr e);
+/* How many symbols are defined as something else: dims that were built before may still hold them. */
+uint32_t tni_ex_n_defined(const tni_exprs *x);
 
 /* Facts; they are used by what is built or asked later. TN_E_INVALID, and nothing changed, where a fact contradicts
  * what is known, or a definition goes round in a circle. */
