@@ -113,9 +113,17 @@ static float one_number(const char *from, float factor) {
   return factor == 1.0f ? v : factor * v;
 }
 
+/* Rows of 16 are most of what is copied: known sizes need no call. */
+static inline void copy_row(void *to, const void *from, int64_t columns) {
+  if (columns == BLOCK)
+    memcpy(to, from, BLOCK * sizeof(float));
+  else
+    memcpy(to, from, (size_t)columns * sizeof(float));
+}
+
 static void load_row(const char *from, float factor, const place *p, float *to) {
-  memcpy(to, from, (size_t)p->columns * sizeof(float));
-  memset(to + p->columns, 0, (size_t)(p->pitch - p->columns) * sizeof(float));
+  copy_row(to, from, p->columns);
+  for (int64_t i = p->columns; i < p->pitch; i++) to[i] = 0;
   for (int64_t i = 0; factor != 1.0f && i < p->columns; i++) to[i] = factor * to[i];
 }
 
@@ -143,8 +151,7 @@ static void finish(const packed_run *r, const place *p) {
     if (p->s->store[i] == TN_NONE) continue;
     const float *tile = tile_of(r, p, s->stores[i].tile);
     float *y = (float *)r->args->ptr[p->s->store[i]] + p->m0 * p->s->N + p->c;
-    for (int64_t m = 0; m < p->rows; m++)
-      memcpy(y + m * p->s->N, tile + m * p->pitch, (size_t)p->columns * sizeof(float));
+    for (int64_t m = 0; m < p->rows; m++) copy_row(y + m * p->s->N, tile + m * p->pitch, p->columns);
   }
 }
 

@@ -61,7 +61,7 @@ static double sigmoid(double z) {
 
 /* Largest slopes: sigmoid 1/4, tanh 1; swish s(z) + z s'(z) <= 1.0999 at z = 2.3994, whatever alpha; Gelu Phi(x) + x
  * phi(x)
- * <= 1.1290 at sqrt 2, its tanh form 1.1291. Losses of the function itself, 8 u being 4 ulp at most. */
+ * <= 1.1290 at sqrt 2, its tanh form too. Losses of the function itself, 8 u being 4 ulp at most. */
 static near unary(const fused *k, uint32_t op, double value, near a) {
   const double x = a.v;
   switch (op) {

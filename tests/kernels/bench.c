@@ -14,7 +14,7 @@
 enum { REPEATS = 9 };
 static uint64_t sink;
 
-static double now(void) {
+double bench_now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
@@ -54,15 +54,15 @@ static void bench_gemv(const tni_x86_kernel *k, int64_t N, int64_t K) {
   fill(x, (size_t)K, V_NORMAL, 1, &r);
   act_buf a = act_make(quant_of(k->group, 0), x, 1, &g);
   for (int i = 0; i < REPEATS; i++) {
-    double s = now();
+    double s = bench_now();
     sink += bench_read(w, g.bytes);
-    read[i] = now() - s;
-    s = now();
+    read[i] = bench_now() - s;
+    s = bench_now();
     for (int64_t b = 0; b < g.row_blocks; b++) {
       ((tni_x86_gemv_fn)k->fn)(w + b * g.row_block_bytes, (size_t)g.superblocks, &a.a, acc);
       sink += (uint64_t)(int64_t)acc[0];
     }
-    t[i] = now() - s;
+    t[i] = bench_now() - s;
   }
   double gb = (double)g.bytes * 1e-9, tm = median(t), rm = median(read);
   printf("%-36s N %6lld K %6lld  %7.2f GB/s  read %7.2f GB/s  %5.1f %%\n", k->name, (long long)N, (long long)K, gb / tm,
@@ -84,10 +84,10 @@ static void bench_gemm(const tni_x86_kernel *k, int64_t M, int64_t N, int64_t K)
   fill(x, (size_t)(M * K), V_NORMAL, 1, &r);
   act_buf a = act_make(quant_of(k->group, 0), x, M, &g);
   for (int i = 0; i < REPEATS; i++) {
-    double s = now();
+    double s = bench_now();
     double macs = bench_peak(2000000, &s32);
-    peak[i] = (now() - s) / macs;
-    s = now();
+    peak[i] = (bench_now() - s) / macs;
+    s = bench_now();
     for (int64_t m = 0; m < M; m += 96) { /* as the plugin's units run */
       int64_t m1 = m + 96 < M ? m + 96 : M;
       for (int64_t b = 0; b < g.row_blocks; b++) {
@@ -95,7 +95,7 @@ static void bench_gemm(const tni_x86_kernel *k, int64_t M, int64_t N, int64_t K)
         sink += (uint64_t)(int64_t)acc[0];
       }
     }
-    t[i] = now() - s;
+    t[i] = bench_now() - s;
   }
   double tm = median(t), top = 2e-9 / median(peak);
   printf("%-36s M %4lld N %5lld K %5lld  %7.1f GOP/s  peak %7.1f GOP/s  %5.1f %%\n", k->name, (long long)M,
@@ -115,10 +115,10 @@ static void bench_quant(const tni_x86_kernel *k, int64_t K) {
   fill(x, (size_t)K, V_NORMAL, 1, &r);
   act_buf a = act_make(quant_of(k->group, 0), x, 1, &g);
   for (int i = 0; i < REPEATS; i++) {
-    double s = now();
+    double s = bench_now();
     for (int j = 0; j < 100; j++)
       ((tni_x86_quant_fn)k->fn)(x, (size_t)K, (size_t)g.K_padded, a.a.q, a.a.scale, a.a.zero);
-    t[i] = (now() - s) / 100;
+    t[i] = (bench_now() - s) / 100;
   }
   printf("%-36s K %6lld  %7.2f us\n", k->name, (long long)K, median(t) * 1e6);
   act_free(&a);
@@ -132,9 +132,9 @@ static void bench_pack(void) {
   fill(w, N * K, V_NORMAL, 1, &r);
   for (int64_t group = 32; group <= 128; group += 96) {
     tn_blob b;
-    double s = now();
+    double s = bench_now();
     uint8_t *p = pack_w4g(w, N, K, group, &b);
-    printf("pack w4g group %-3d %41.1f M weights/s\n", (int)group, N * K / (now() - s) * 1e-6);
+    printf("pack w4g group %-3d %41.1f M weights/s\n", (int)group, N * K / (bench_now() - s) * 1e-6);
     free(p);
   }
   free(w);

@@ -78,5 +78,8 @@ int add_chain_suite(void);
 int add_plugin_suite(const char *so_path);
 int add_fused_suite(const char *so_path);
 int run_bench(void);
+/* Fused products of the plugin beside the unfused form. */
+int run_fused_bench(const char *so_path);
+double bench_now(void);
 
 #endif

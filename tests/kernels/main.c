@@ -11,16 +11,24 @@
 
 int main(int argc, char **argv) {
   const char *so = NULL;
+  bool bench = false;
   for (int i = 1; i < argc; i++) {
-    if (!strcmp(argv[i], "--bench")) return run_bench();
-    if (!strcmp(argv[i], "--seed") && i + 1 < argc)
+    if (!strcmp(argv[i], "--bench"))
+      bench = true;
+    else if (!strcmp(argv[i], "--seed") && i + 1 < argc)
       test_seed = strtoull(argv[++i], NULL, 0);
     else
       so = argv[i];
   }
+  if (bench) {
+    int rc = run_bench();
+    return rc || !so ? rc : run_fused_bench(so);
+  }
   printf("seed %llu, cpu features 0x%x\n", (unsigned long long)test_seed, tni_cm_cpu_features());
   if (CU_initialize_registry() != CUE_SUCCESS) return 1;
-  if (!add_format_suite() || !add_kernel_suite() || !add_chain_suite() || (so && (!add_plugin_suite(so) || !add_fused_suite(so)))) return 1;
+  if (!add_format_suite() || !add_kernel_suite() || !add_chain_suite() ||
+      (so && (!add_plugin_suite(so) || !add_fused_suite(so))))
+    return 1;
   CU_basic_set_mode(CU_BRM_VERBOSE);
   CU_basic_run_tests();
   unsigned failures = CU_get_number_of_failures();
