@@ -55,7 +55,7 @@ TN_MUST_CHECK tn_status tni_pass_gelu(tni_graph *g, uint32_t *n, tn_error *err);
 TN_MUST_CHECK tn_status tni_pass_silu(tni_graph *g, uint32_t *n, tn_error *err);
 /* Attention (24) from MatMul, scale, cap, mask, Softmax, MatMul. */
 TN_MUST_CHECK tn_status tni_pass_attention(tni_graph *g, uint32_t *n, tn_error *err);
-/* RotaryEmbedding (23) from x * cos + rotate_half(x) * sin. */
+/* RotaryEmbedding (23) from turns of halves or of pairs side by side. */
 TN_MUST_CHECK tn_status tni_pass_rotary(tni_graph *g, uint32_t *n, tn_error *err);
 /* Past and present of Attention as caches in place: TensorScatter on STATE values. */
 TN_MUST_CHECK tn_status tni_pass_cache(tni_graph *g, uint32_t *n, tn_error *err);

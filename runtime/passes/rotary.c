@@ -1,20 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * rotary:  x * cos + rotate_half(x) * sin  ->  RotaryEmbedding (23) on [batch, heads, length, head size].
+ * rotary:  x * cos + turned(x) * sin  ->  RotaryEmbedding (23) on [batch, heads, length, head size].
  *
- * Matches rotate_half as Concat(Neg(second half), first half) of Slices or of a Split of the last axis, and cos and sin
- * as [c *] Cos and Sin of one Concat(f, f), with an axis of size 1 put in for the heads. They are computed anew from f,
- * at half the length; where f has one row of positions for all batches, it is expanded. A Concat behind it that puts
- * back what a Slice kept away from the turn (partial rotary) becomes rotary_embedding_dim.
+ * Matches, with the two elements of a pair half a head apart or side by side (interleaved):
+ *  - x * cos + r * sin, where r holds -second, first of each pair, and cos and sin hold every number twice (rotary.h):
+ * as Concat(f, f) under Cos and Sin, factors and movement, or as a constant table whose elements say so, gathered by
+ *    positions or sliced. They are computed anew at half the length.
+ *  - the pair itself: first * cos - second * sin and second * cos + first * sin, joined; cos and sin hold every number
+ * once. cos and sin have an axis of size 1 for the heads, or none; where they have one row of positions for all
+ * batches, they are expanded. Constant tables that both are gathered from by the same int64[batch, length] become
+ * operands together with these positions. [batch, length, heads, size], with the axis of the heads in third place, is
+ * turned as [batch, length, heads * size]. A Concat behind it that puts back what a Slice kept away from the turn
+ * (partial rotary) becomes rotary_embedding_dim.
  *
- * Keeps: the value, name and shape of the Add (or Concat), bit for bit.
+ * Keeps: the value, name and shape of the Add (Concat, Reshape), bit for bit.
  */
-#include "runtime/passes/build.h"
+#include "runtime/passes/rotary.h"
 
 typedef struct match {
   tni_graph *g;
-  tn_id x, f;     /* f: [batch or 1, length, half] */
-  double gain[2]; /* on cos, on sin */
+  tni_rotary_tables *t;
+  tn_id x, wave[2]; /* wave: cos, sin as the model multiplies with them */
+  tni_rotary_order order;
+  bool twice;     /* they hold every number twice */
+  bool by_length; /* x is [batch, length, heads, size] */
   int64_t half;   /* of x's last dim */
 } match;
 
@@ -25,154 +34,210 @@ static const tni_value *ranked(const tni_graph *g, tn_id v, uint32_t rank) {
   return x && x->pub.rank == rank ? x : NULL;
 }
 
-static bool last_const(const tni_graph *g, tn_id v, int64_t *n) {
-  const tn_expr d = tni_match_last_dim(g, v);
-  return d != TNI_EXPR_NONE && tni_ex_is_const(g->exprs, d, n);
-}
+/* --- the turn --- */
 
-static bool last_axis(const tni_graph *g, tn_id v, int64_t axis) {
-  return axis == -1 || axis == (int64_t)g->values[v]->pub.rank - 1;
-}
-
-/* Operand i of a Slice as one constant; `absent` where it is not there. */
-static bool slice_arg(const tni_graph *g, const tni_node *n, uint32_t i, double absent, double *v) {
-  const tn_id in = tni_match_in(n, i);
-  *v = absent;
-  return in == TN_NONE ? absent != 0 : tni_match_scalar(g, in, v);
-}
-
-/* v is [first, first + count) of the last axis of *x, by Slice or Split. */
-static bool part(const tni_graph *g, tn_id v, tn_id *x, int64_t *first, int64_t *count) {
-  const tni_value *val = tni_match_value(g, v);
-  int64_t whole;
-  if (!val || val->pub.producer >= g->n_nodes || !last_const(g, v, count)) return false;
-  const tni_node *n = g->nodes[val->pub.producer];
-  if (n->dead || !n->op || (n->pub.op != TN_OP_SLICE && n->pub.op != TN_OP_SPLIT)) return false;
-  *x = n->pub.in[0];
-  if (!last_const(g, *x, &whole)) return false;
-  if (n->pub.op == TN_OP_SPLIT) {
-    int64_t before;
-    *first = 0;
-    for (uint32_t o = 0; o < val->out_index; o++) {
-      if (n->pub.out[o] == TN_NONE || !last_const(g, n->pub.out[o], &before)) return false;
-      *first += before;
-    }
-    return last_axis(g, *x, tni_attr_i(&n->pub, "axis", 0));
-  }
-  double start, axis, step;
-  if (!slice_arg(g, n, 1, 0, &start) || !slice_arg(g, n, 3, 0, &axis) || !slice_arg(g, n, 4, 1, &step)) return false;
-  if (step != 1 || !last_axis(g, *x, (int64_t)axis) || start < -1e9 || start > 1e9) return false;
-  *first = (int64_t)start < 0 ? (int64_t)start + whole : (int64_t)start;
-  if (*first > whole) *first = whole;
-  return *first >= 0 && *first + *count <= whole;
-}
-
-/* v is rotate_half(x). */
-static bool is_rotated(match *m, tn_id v) {
+/* v holds -second, first of the pairs of x. */
+static bool is_turned(match *m, tn_id v, tni_rotary_order order) {
   const tni_graph *g = m->g;
-  const tni_node *join = tni_match_node(g, v, TN_OP_CONCAT), *neg;
-  tn_id a, b;
-  int64_t first, count, whole;
-  if (!join || join->pub.n_in != 2 || !last_axis(g, v, tni_attr_i(&join->pub, "axis", 0))) return false;
-  if (!(neg = tni_match_node(g, join->pub.in[0], TN_OP_NEG)) || !last_const(g, v, &whole) || whole % 2) return false;
-  m->half = whole / 2;
-  if (!part(g, neg->pub.in[0], &b, &first, &count) || first != m->half || count != m->half) return false;
-  if (!part(g, join->pub.in[1], &a, &first, &count) || first != 0 || count != m->half || a != b) return false;
-  m->x = a;
-  return ranked(g, a, 4) && tni_match_same_shape(g, a, v);
-}
-
-/* v is [b, 1, length, size] and holds what *in [b, length, size] holds. */
-static bool is_over_heads(const tni_graph *g, tn_id v, tn_id *in) {
-  const tni_node *n = tni_match_node(g, v, TN_OP_UNSQUEEZE);
-  int64_t one;
-  if (!n && !(n = tni_match_node(g, v, TN_OP_RESHAPE))) return false;
-  const tni_value *x = ranked(g, n->pub.in[0], 3), *y = ranked(g, v, 4);
-  *in = n->pub.in[0];
-  return x && y && tni_ex_is_const(g->exprs, y->pub.dims[1], &one) && one == 1 && x->pub.dims[0] == y->pub.dims[0] &&
-         x->pub.dims[1] == y->pub.dims[2] && x->pub.dims[2] == y->pub.dims[3];
-}
-
-static tn_id ungain(const tni_graph *g, tn_id v, double *gain) {
-  const tni_node *n = tni_match_node(g, v, TN_OP_MUL);
-  tn_id rest;
-  return *gain == 1 && n && tni_match_with_scalar(g, n, gain, &rest) ? rest : v;
-}
-
-/* v is cos or sin (op) of Concat(f, f) over the heads. */
-static bool is_wave(match *m, tn_id v, uint32_t op) {
-  const tni_graph *g = m->g;
-  double *gain = &m->gain[op == TN_OP_SIN];
-  *gain = 1;
-  v = ungain(g, v, gain);
-  if (!is_over_heads(g, v, &v)) return false;
-  v = ungain(g, v, gain);
-  const tni_node *wave = tni_match_node(g, v, op), *join;
-  if (!wave || !(join = tni_match_node(g, wave->pub.in[0], TN_OP_CONCAT)) || join->pub.n_in != 2) return false;
-  if (join->pub.in[0] != join->pub.in[1] || !last_axis(g, join->pub.out[0], tni_attr_i(&join->pub, "axis", 0)))
+  tni_rotary_order of[2];
+  uint32_t which[2];
+  tn_id a, b, x[2];
+  if (!tni_rotary_joined(g, v, order, &a, &b)) return false;
+  const tni_node *neg = tni_match_node(g, a, TN_OP_NEG);
+  if (!neg || !tni_rotary_part(g, neg->pub.in[0], &x[0], &of[0], &which[0]) ||
+      !tni_rotary_part(g, b, &x[1], &of[1], &which[1]))
     return false;
-  const tni_value *f = ranked(g, join->pub.in[0], 3), *x = g->values[m->x];
-  int64_t n;
-  if (!f || (m->f != TN_NONE && m->f != join->pub.in[0]) || !last_const(g, join->pub.in[0], &n) || n != m->half)
-    return false;
-  m->f = join->pub.in[0];
-  if (f->pub.dims[1] != x->pub.dims[2] || f->pub.dtype != x->pub.dtype) return false;
-  return f->pub.dims[0] == x->pub.dims[0] || (tni_ex_is_const(g->exprs, f->pub.dims[0], &n) && n == 1);
+  if (x[0] != x[1] || of[0] != order || of[1] != order || which[0] != 1 || which[1] != 0) return false;
+  m->x = x[0];
+  m->order = order;
+  return ranked(g, m->x, 4) && tni_match_same_shape(g, m->x, v);
 }
 
-/* add is x * cos + rotate_half(x) * sin, in any order. */
-static bool find(match *m, const tni_node *add) {
+/* add is x * cos + turned(x) * sin, in any order. */
+static bool find_whole(match *m, const tni_node *add) {
   const tni_graph *g = m->g;
-  for (uint32_t side = 0; side < 2; side++) {
+  for (uint32_t k = 0; k < 8; k++) { /* which operand, which of its factors, which order */
+    const uint32_t side = k & 1, i = k >> 1 & 1;
     const tni_node *plain = tni_match_node(g, add->pub.in[side], TN_OP_MUL);
     const tni_node *turned = tni_match_node(g, add->pub.in[!side], TN_OP_MUL);
-    for (uint32_t i = 0; plain && turned && i < 2; i++) {
-      m->f = TN_NONE;
-      if (!is_rotated(m, turned->pub.in[i])) continue;
-      const tn_id cos = tni_match_other(plain, m->x);
-      if (cos == TN_NONE || !is_wave(m, cos, TN_OP_COS) || !is_wave(m, turned->pub.in[!i], TN_OP_SIN)) continue;
-      return tni_match_same_shape(g, m->x, add->pub.out[0]);
-    }
+    if (!plain || !turned || !is_turned(m, turned->pub.in[i], k >> 2 ? TNI_ROTARY_PAIRS : TNI_ROTARY_HALVES)) continue;
+    m->wave[0] = tni_match_other(plain, m->x);
+    m->wave[1] = turned->pub.in[!i];
+    m->twice = true;
+    if (m->wave[0] != TN_NONE) return tni_match_same_shape(g, m->x, add->pub.out[0]);
   }
   return false;
 }
 
-/* A node of one output that nobody had; TN_NONE where an operand is or without memory. */
-static tn_id add_node(tni_graph *g, uint32_t dtype, const char *type, tn_id a, tn_id b, tn_error *err) {
-  const tn_id in[2] = {a, b}, v = tni_graph_add_value(g, "", TN_VALUE_ACT, dtype);
-  tn_id node;
-  if (a == TN_NONE || v == TN_NONE) return TN_NONE;
-  g->values[v]->pub.rank = TNI_RANK_UNKNOWN;
-  return tni_graph_add_node(g, "", "", type, 13, in, b == TN_NONE ? 1 : 2, &v, 1, NULL, 0, &node, err) == TN_OK
-             ? v
-             : TN_NONE;
+/* mul is element `which` of m's pairs times something: *wave. m->x TN_NONE: of any x. */
+static bool times_part(match *m, tn_id mul, uint32_t which, tn_id *wave) {
+  const tni_graph *g = m->g;
+  const tni_node *n = tni_match_node(g, mul, TN_OP_MUL);
+  for (uint32_t i = 0; n && i < 2; i++) {
+    tni_rotary_order order;
+    uint32_t w;
+    tn_id x;
+    if (!tni_rotary_part(g, n->pub.in[i], &x, &order, &w) || w != which || order != m->order) continue;
+    if (m->x != TN_NONE && m->x != x) continue;
+    m->x = x;
+    *wave = n->pub.in[!i];
+    return true;
+  }
+  return false;
 }
 
-/* cos or sin of f, [batch, length, half]. */
-static tn_id wave(match *m, const char *op, double gain, tn_error *err) {
+/* v is made of first * cos - second * sin and second * cos + first * sin. */
+static bool find_pair(match *m, tn_id v, tni_rotary_order order) {
+  const tni_graph *g = m->g;
+  tn_id a, b, cos, sin;
+  m->order = order;
+  m->x = TN_NONE;
+  m->twice = false;
+  if (!tni_rotary_joined(g, v, order, &a, &b)) return false;
+  const tni_node *sub = tni_match_node(g, a, TN_OP_SUB), *add = tni_match_node(g, b, TN_OP_ADD);
+  if (!sub || !add || !times_part(m, sub->pub.in[0], 0, &m->wave[0]) || !times_part(m, sub->pub.in[1], 1, &m->wave[1]))
+    return false;
+  for (uint32_t i = 0; i < 2; i++)
+    if (times_part(m, add->pub.in[i], 1, &cos) && times_part(m, add->pub.in[!i], 0, &sin) && cos == m->wave[0] &&
+        sin == m->wave[1])
+      return ranked(g, m->x, 4) && tni_match_same_shape(g, m->x, v);
+  return false;
+}
+
+/* --- cos and sin --- */
+
+/* How the axes of wave w stand to x's: those of [batch or 1, length, n] in *d. */
+static bool read_wave(const match *m, tn_id w, bool by_length, tn_expr *d) {
+  const tni_graph *g = m->g;
+  const tni_value *x = g->values[m->x], *v = tni_match_value(g, w);
+  const tn_expr one = tni_ex_const(g->exprs, 1), length = x->pub.dims[by_length ? 1 : 2];
+  int64_t n;
+  if (!v || v->pub.rank > 4 || v->pub.rank < (by_length ? 3 : 2) || !ranked(g, w, v->pub.rank)) return false;
+  tn_expr dims[4] = {one, one, one, one};
+  for (uint32_t i = 0; i < v->pub.rank; i++) dims[4 - v->pub.rank + i] = v->pub.dims[i];
+  if (dims[by_length ? 2 : 1] != one || dims[by_length ? 1 : 2] != length) return false;
+  d[0] = dims[0];
+  d[1] = length;
+  d[2] = dims[3];
+  if (d[0] != one && d[0] != x->pub.dims[0]) return false;
+  return tni_ex_is_const(g->exprs, d[2], &n) && n == (m->twice ? 2 : 1) * m->half && v->pub.dtype == x->pub.dtype;
+}
+
+static bool find_waves(match *m) {
+  tn_expr d[3];
+  int64_t n;
+  if (!tni_rotary_last(m->g, m->x, &n) || n < 2) return false;
+  m->half = n / 2;
+  for (uint32_t side = 0; side < 2; side++) {
+    m->by_length = side == 1;
+    if (!read_wave(m, m->wave[0], m->by_length, d) || !read_wave(m, m->wave[1], m->by_length, d)) continue;
+    return !m->twice ||
+           (tni_rotary_is_double(m->t, m->wave[0], m->order) && tni_rotary_is_double(m->t, m->wave[1], m->order));
+  }
+  return false;
+}
+
+/* The operand of an Unsqueeze or Reshape that only put in the axis of the heads. */
+static tn_id without_heads(const match *m, tn_id w, const tn_expr *d) {
+  const tni_graph *g = m->g;
+  const tni_node *n = tni_match_node(g, w, TN_OP_UNSQUEEZE);
+  if (!n && !(n = tni_match_node(g, w, TN_OP_RESHAPE))) return w;
+  const tni_value *x = ranked(g, n->pub.in[0], 3);
+  for (uint32_t i = 0; x && i < 3; i++)
+    if (x->pub.dims[i] != d[i]) return w;
+  return x ? n->pub.in[0] : w;
+}
+
+static tn_id reshape_to(tni_graph *g, tn_id v, uint32_t rank, const tn_expr *dims, tn_error *err) {
+  tni_build_node b = {.type = "Reshape", .version = 14, .in = {v}, .n_in = 2, .n_attr = 1};
+  b.in[1] = tni_build_elems(g, dims, rank);
+  b.attr[0] = tni_build_int("allowzero", 1);
+  return b.in[1] == TN_NONE ? TN_NONE : tni_build_op(g, &b, g->values[v]->pub.dtype, rank, dims, err);
+}
+
+/* cos or sin as [batch or 1, length, half]; *d its dims. */
+static tn_id single(match *m, uint32_t i, tn_expr *d, tn_error *err) {
   tni_graph *g = m->g;
-  const tni_value *f = g->values[m->f], *x = g->values[m->x];
-  const uint32_t t = f->pub.dtype;
-  const tn_expr to[3] = {x->pub.dims[0], f->pub.dims[1], f->pub.dims[2]};
-  const bool expand = f->pub.dims[0] != to[0];
-  tn_id v = add_node(g, t, op, m->f, TN_NONE, err);
-  if (gain != 1) {
-    const tn_id c = tni_build_filled(g, t, 1, gain);
-    v = c == TN_NONE ? TN_NONE : add_node(g, t, "Mul", v, c, err);
+  if (!read_wave(m, m->wave[i], m->by_length, d)) return TN_NONE;
+  tn_id v = without_heads(m, m->wave[i], d);
+  if (m->twice) {
+    d[2] = tni_ex_const(g->exprs, m->half);
+    v = tni_rotary_is_double(m->t, v, m->order) ? tni_rotary_halve(m->t, v, m->order, err) : TN_NONE;
   }
-  if (expand) {
-    const tn_id dims = tni_build_elems(g, to, 3);
-    v = dims == TN_NONE ? TN_NONE : add_node(g, t, "Expand", v, dims, err);
-  }
-  return v;
+  return v == TN_NONE || g->values[v]->pub.rank == 3 ? v : reshape_to(g, v, 3, d, err);
 }
 
-static tn_status rewrite(match *m, tni_node *add, tn_error *err) {
-  tni_build_node b = {.type = "RotaryEmbedding", .version = 23, .in = {m->x}, .n_in = 3};
-  b.in[1] = wave(m, "Cos", m->gain[0], err);
-  b.in[2] = wave(m, "Sin", m->gain[1], err);
-  if (b.in[1] == TN_NONE || b.in[2] == TN_NONE) return tni_fail_memory(err, add->pub.name);
-  return tni_build_in_place(m->g, add, &b, err);
+static tn_id expanded(const match *m, tn_id v, const tn_expr *d, tn_error *err) {
+  tni_graph *g = m->g;
+  const tn_expr to[3] = {g->values[m->x]->pub.dims[0], d[1], d[2]};
+  if (v == TN_NONE || d[0] == to[0]) return v;
+  tni_build_node b = {.type = "Expand", .version = 13, .in = {v}, .n_in = 2};
+  b.in[1] = tni_build_elems(g, to, 3);
+  return b.in[1] == TN_NONE ? TN_NONE : tni_build_op(g, &b, g->values[v]->pub.dtype, 3, to, err);
+}
+
+/* v is a row of the constant table *from for each of the positions *at, int64[batch, length]. */
+static bool is_row(const match *m, tn_id v, tn_id *from, tn_id *at) {
+  const tni_graph *g = m->g;
+  const tni_value *x = g->values[m->x];
+  const tni_node *n = tni_match_node(g, v, TN_OP_GATHER);
+  if (!n || tni_attr_i(&n->pub, "axis", 0) != 0) return false;
+  *from = n->pub.in[0];
+  *at = n->pub.in[1];
+  const tni_value *table = ranked(g, *from, 2), *p = ranked(g, *at, 2);
+  return table && table->pub.kind == TN_VALUE_CONST && p && p->pub.dtype == TN_DT_I64 &&
+         p->pub.dims[0] == x->pub.dims[0] && p->pub.dims[1] == x->pub.dims[m->by_length ? 1 : 2];
+}
+
+static bool write_waves(match *m, tni_build_node *b, tn_error *err) {
+  const tni_graph *g = m->g;
+  tn_expr d[2][3];
+  tn_id v[2], from[2], at[2];
+  for (uint32_t i = 0; i < 2; i++)
+    if ((v[i] = single(m, i, d[i], err)) == TN_NONE) return false;
+  b->n_in = 3;
+  if (is_row(m, v[0], &from[0], &at[0]) && is_row(m, v[1], &from[1], &at[1]) && at[0] == at[1] &&
+      tni_match_same_shape(g, from[0], from[1])) {
+    b->in[b->n_in++] = at[0];
+    b->in[1] = from[0];
+    b->in[2] = from[1];
+    return true;
+  }
+  for (uint32_t i = 0; i < 2; i++)
+    if ((b->in[1 + i] = expanded(m, v[i], d[i], err)) == TN_NONE) return false;
+  return true;
+}
+
+/* --- the node --- */
+
+static tn_status rewrite(match *m, tni_node *last, tn_error *err) {
+  tni_graph *g = m->g;
+  const tni_value *x = g->values[m->x];
+  tni_build_node b = {.type = "RotaryEmbedding", .version = 23, .in = {m->x}};
+  tni_build_node back = {.type = "Reshape", .version = 14, .n_in = 2, .n_attr = 1};
+  int64_t heads = 0;
+  if (!write_waves(m, &b, err)) return tni_fail_memory(err, last->pub.name);
+  if (m->order == TNI_ROTARY_PAIRS) b.attr[b.n_attr++] = tni_build_int("interleaved", 1);
+  if (!m->by_length) return tni_build_in_place(g, last, &b, err);
+  if (!tni_ex_is_const(g->exprs, x->pub.dims[2], &heads)) return TN_OK;
+  const tn_expr flat[3] = {x->pub.dims[0], x->pub.dims[1], tni_ex_mul(g->exprs, x->pub.dims[2], x->pub.dims[3])};
+  b.attr[b.n_attr++] = tni_build_int("num_heads", heads);
+  b.in[0] = reshape_to(g, m->x, 3, flat, err);
+  if (b.in[0] != TN_NONE) back.in[0] = tni_build_op(g, &b, x->pub.dtype, 3, flat, err);
+  back.in[1] = tni_build_elems(g, x->pub.dims, 4);
+  back.attr[0] = tni_build_int("allowzero", 1);
+  if (b.in[0] == TN_NONE || back.in[0] == TN_NONE || back.in[1] == TN_NONE) return tni_fail_memory(err, last->pub.name);
+  return tni_build_in_place(g, last, &back, err);
+}
+
+static bool find(match *m, const tni_node *n) {
+  int64_t heads;
+  bool found = false;
+  if (n->pub.op == TN_OP_ADD) found = find_whole(m, n);
+  if (n->pub.op == TN_OP_CONCAT) found = find_pair(m, n->pub.out[0], TNI_ROTARY_HALVES);
+  if (n->pub.op == TN_OP_RESHAPE) found = find_pair(m, n->pub.out[0], TNI_ROTARY_PAIRS);
+  if (!found || !find_waves(m)) return false;
+  return !m->by_length || (tni_ex_is_const(m->g->exprs, m->g->values[m->x]->pub.dims[2], &heads) && heads > 0);
 }
 
 /* Concat(RotaryEmbedding(part of x), the rest of x): all of x, of which the first elements are turned. */
@@ -180,20 +245,21 @@ static tn_status widen(tni_graph *g, tni_node *join, uint32_t *fired, tn_error *
   const tni_node *turn = join->pub.n_in == 2 ? tni_match_node(g, join->pub.in[0], TN_OP_ROTARY_EMBEDDING) : NULL;
   tn_id x, y;
   int64_t first = 0, turned, from, rest;
-  if (!turn || turn->pub.n_in != 3 || tni_match_uses(g, join->pub.in[0]) != 1 || !ranked(g, turn->pub.in[0], 4))
-    return TN_OK;
-  if (tni_attr_i(&turn->pub, "rotary_embedding_dim", 0) || tni_attr_i(&turn->pub, "interleaved", 0)) return TN_OK;
-  if (!last_axis(g, join->pub.out[0], tni_attr_i(&join->pub, "axis", 0)) || !last_const(g, turn->pub.in[0], &turned) ||
-      !last_const(g, join->pub.in[1], &rest))
+  if (!turn || tni_match_uses(g, join->pub.in[0]) != 1 || !ranked(g, turn->pub.in[0], 4)) return TN_OK;
+  if (tni_attr_i(&turn->pub, "rotary_embedding_dim", 0)) return TN_OK;
+  if (!tni_rotary_is_last(g, join->pub.out[0], tni_attr_i(&join->pub, "axis", 0)) ||
+      !tni_rotary_last(g, turn->pub.in[0], &turned) || !tni_rotary_last(g, join->pub.in[1], &rest))
     return TN_OK;
   if (rest == 0) {
     x = turn->pub.in[0];
-  } else if (!part(g, turn->pub.in[0], &x, &first, &turned) || first != 0 ||
-             !part(g, join->pub.in[1], &y, &from, &rest) || y != x || from != turned) {
+  } else if (!tni_rotary_range(g, turn->pub.in[0], &x, &first, &turned) || first != 0 ||
+             !tni_rotary_range(g, join->pub.in[1], &y, &from, &rest) || y != x || from != turned) {
     return TN_OK;
   }
   if (!tni_match_same_shape(g, x, join->pub.out[0])) return TN_OK;
-  tni_build_node b = {.type = "RotaryEmbedding", .version = 23, .in = {x, turn->pub.in[1], turn->pub.in[2]}, .n_in = 3};
+  tni_build_node b = {.type = "RotaryEmbedding", .version = 23, .in = {x}, .n_in = turn->pub.n_in};
+  for (uint32_t i = 1; i < b.n_in; i++) b.in[i] = turn->pub.in[i];
+  if (tni_attr_i(&turn->pub, "interleaved", 0)) b.attr[b.n_attr++] = tni_build_int("interleaved", 1);
   if (rest) b.attr[b.n_attr++] = tni_build_int("rotary_embedding_dim", turned);
   ++*fired;
   return tni_build_in_place(g, join, &b, err);
@@ -202,13 +268,15 @@ static tn_status widen(tni_graph *g, tni_node *join, uint32_t *fired, tn_error *
 tn_status tni_pass_rotary(tni_graph *g, uint32_t *n, tn_error *err) {
   const uint32_t n_nodes = g->n_nodes;
   uint32_t fired = 0;
-  tn_status st = TN_OK;
+  tni_rotary_tables t;
+  tn_status st = tni_rotary_tables_init(&t, g, err);
   for (uint32_t i = 0; st == TN_OK && i < n_nodes; i++) {
-    match m = {.g = g};
-    if (g->nodes[i]->dead || !g->nodes[i]->op || g->nodes[i]->pub.op != TN_OP_ADD || !find(&m, g->nodes[i])) continue;
+    match m = {.g = g, .t = &t};
+    if (g->nodes[i]->dead || !g->nodes[i]->op || !find(&m, g->nodes[i])) continue;
     st = rewrite(&m, g->nodes[i], err);
     fired++;
   }
+  tni_rotary_tables_free(&t);
   for (uint32_t i = 0; st == TN_OK && i < n_nodes; i++)
     if (!g->nodes[i]->dead && g->nodes[i]->op && g->nodes[i]->pub.op == TN_OP_CONCAT)
       st = widen(g, g->nodes[i], &fired, err);

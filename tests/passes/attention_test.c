@@ -74,17 +74,73 @@ static void test_forms(void) { run_forms(forms, sizeof forms / sizeof *forms, tn
 #define HALVES(x) "a=Slice " x " #0 #4 #3 #1; b=Slice " x " #4 #9 #3 #1; n=Neg b; r=Concat n a {axis=-1}; "
 #define TURN(x) "x1=Mul " x " cu; x2=Mul r su; "
 
+#define TABLES(c, s, at) "co=Gather " c " " at "; si=Gather " s " " at "; cu=Unsqueeze co #1; su=Unsqueeze si #1; "
+#define WOVEN(x)                                                    \
+  "a=Slice " x " #0 #8 #3 #2; b=Slice " x                           \
+  " #1 #8 #3 #2; n=Neg b; nu=Unsqueeze n #-1; au=Unsqueeze a #-1; " \
+  "j=Concat nu au {axis=-1}; r=Reshape j #0,0,0,8; "
+#define SPLIT_WAVES "co=Cos fr; si=Sin fr; cu=Unsqueeze co #1; su=Unsqueeze si #1; "
+#define ROT "p1=Mul a cu; p2=Mul b su; o1=Sub p1 p2; p3=Mul b cu; p4=Mul a su; o2=Add p4 p3; "
+
 static const form rotary[] = {
     {WAVES("fr") HALVES("q") TURN("q") "y=Add x1 x2", "?=Cos fr; ?=Sin fr; y=RotaryEmbedding q ? ? {dim=0}"},
     {WAVES("fr") HALVES("q") "x1=Mul cu q; x2=Mul su r; y=Add x2 x1",
      "?=Cos fr; ?=Sin fr; y=RotaryEmbedding q ? ? {dim=0}"},
     /* one row of positions for all batches */
     {WAVES("f1") HALVES("q") TURN("q") "y=Add x1 x2",
-     "?=Cos f1; ?=Expand ? step; ?=Sin f1; ?=Expand ? step; y=RotaryEmbedding q ? ? {dim=0}"},
+     "?=Cos f1; ?=Sin f1; ?=Expand ? step; ?=Expand ? step; y=RotaryEmbedding q ? ? {dim=0}"},
     /* a factor on cos and sin */
     {"c=Concat fr fr {axis=2}; co=Cos c; si=Sin c; cm=Mul co 1.5; sm=Mul si 1.5; cu=Unsqueeze cm #1; su=Unsqueeze sm "
      "#1; " HALVES("q") TURN("q") "y=Add x1 x2",
-     "?=Cos fr; ?=Mul ? const; ?=Sin fr; ?=Mul ? const; y=RotaryEmbedding q ? ? {dim=0}"},
+     "?=Cos fr; ?=Mul ? 1.5; ?=Sin fr; ?=Mul ? 1.5; y=RotaryEmbedding q ? ? {dim=0}"},
+    {"c=Concat fr fr {axis=-1}; co=Cos c; si=Sin c; cm=Mul co 1.5; ca=Unsqueeze cm #1; cu=Mul ca 2; su=Unsqueeze si "
+     "#1; " HALVES("q") TURN("q") "y=Add x1 x2",
+     "?=Cos fr; ?=Mul ? 1.5; ?=Unsqueeze ? #1; ?=Mul ? 2; ?=Reshape ? step; ?=Sin fr; y=RotaryEmbedding q ? ? {dim=0}"},
+    /* which table is called cos does not matter */
+    {WAVES("fr") HALVES("q") "x1=Mul q su; x2=Mul r cu; y=Add x1 x2",
+     "?=Sin fr; ?=Cos fr; y=RotaryEmbedding q ? ? {dim=0}"},
+    /* constant tables, gathered by positions */
+    {TABLES("th_c", "th_s", "as") HALVES("q") TURN("q") "y=Add x1 x2", "y=RotaryEmbedding q const const as {dim=0}"},
+    {"i2=Cast as {to=6}; " TABLES("th_c", "th_s", "i2") HALVES("q") TURN("q") "y=Add x1 x2",
+     "i2=Cast as {to=6}; ?=Gather const i2; ?=Gather const i2; y=RotaryEmbedding q ? ? {dim=0}"},
+    {"i2=Sub as %1; co=Gather th_c as; si=Gather th_s i2; cu=Unsqueeze co #1; su=Unsqueeze si #1; " HALVES("q")
+         TURN("q") "y=Add x1 x2",
+     "i2=Sub as %1; ?=Gather const as; ?=Gather const i2; y=RotaryEmbedding q ? ? {dim=0}"},
+    {"cs=Slice th_c #0 #3 #0; ss=Slice th_s #0 #3 #-2; " TABLES("cs", "ss", "as") HALVES("q") TURN("q") "y=Add x1 x2",
+     "?=Slice const #0 #3 #0; ?=Gather ? as; ?=Slice const #0 #3 #-2; ?=Gather ? as; y=RotaryEmbedding q ? ? {dim=0}"},
+    {"i2=Sub as %1; " TABLES("th_c", "th_s", "i2") HALVES("q") TURN("q") "y=Add x1 x2", /* from behind, too */
+     "i2=Sub as %1; y=RotaryEmbedding q const const i2 {dim=0}"},
+    /* without an axis for the heads or the batch */
+    {"r1=Reshape f1 #-1,4; cu=Concat r1 r1 {axis=1}; su=Cos cu; " HALVES("q") TURN("q") "y=Add x1 x2",
+     "r1=Reshape f1 #-1,4; ?=Reshape r1 step; ?=Cos r1; ?=Reshape ? step; ?=Expand ? step; ?=Expand ? step; "
+     "y=RotaryEmbedding q ? ? {dim=0}"},
+    /* pairs side by side */
+    {TABLES("tp_c", "tp_s", "as") WOVEN("q") TURN("q") "y=Add x1 x2",
+     "y=RotaryEmbedding q const const as {dim=0} interleaved"},
+    {"fu=Unsqueeze fr #-1; fx=Expand fu #1,1,1,2; f8=Reshape fx #0,0,8; co=Cos f8; si=Sin f8; cu=Unsqueeze co #1; "
+     "su=Unsqueeze si #1; " WOVEN("q") TURN("q") "y=Add x1 x2",
+     "?=Cos fr; ?=Sin fr; y=RotaryEmbedding q ? ? {dim=0} interleaved"},
+    {"fu=Unsqueeze fr #3; fx=Tile fu #1,1,1,2; f8=Reshape fx #0,0,8; co=Cos f8; si=Sin f8; cu=Unsqueeze co #1; "
+     "su=Unsqueeze si #1; " WOVEN("q") TURN("q") "y=Add x1 x2",
+     "?=Cos fr; ?=Sin fr; y=RotaryEmbedding q ? ? {dim=0} interleaved"},
+    {"fu=Unsqueeze fr #3; fx=Concat fu fu {axis=3}; f8=Reshape fx #0,0,8; co=Cos f8; si=Sin f8; cu=Unsqueeze co #1; "
+     "su=Unsqueeze si #1; " WOVEN("q") TURN("q") "y=Add x1 x2",
+     "?=Cos fr; ?=Sin fr; y=RotaryEmbedding q ? ? {dim=0} interleaved"},
+    {TABLES("tp_c", "tp_s", "as") "qr=Slice w4 #0 #8 #3 #1; qp=Slice w4 #8 #12 #3 #1; " WOVEN("qr")
+         TURN("qr") "z1=Add x1 x2; y=Concat z1 qp {axis=-1}",
+     "y=RotaryEmbedding w4 const const as {dim=8} interleaved"},
+    /* the two elements of a pair, turned by themselves */
+    {SPLIT_WAVES HALVES("q") ROT "y=Concat o1 o2 {axis=3}", "co=Cos fr; si=Sin fr; y=RotaryEmbedding q co si {dim=0}"},
+    {SPLIT_WAVES WOVEN("q") ROT
+     "u1=Unsqueeze o1 #4; u2=Unsqueeze o2 #4; jj=Concat u1 u2 {axis=4}; y=Reshape jj #0,0,0,8",
+     "co=Cos fr; si=Sin fr; y=RotaryEmbedding q co si {dim=0} interleaved"},
+    /* heads in third place */
+    {"x4=Reshape x #0,0,2,4; fw=Slice fr #0 #2 #2; c=Concat fw fw {axis=-1}; co=Cos c; si=Sin c; cu=Unsqueeze co #2; "
+     "su=Unsqueeze si #2; a=Slice x4 #0 #2 #3 #1; b=Slice x4 #2 #9 #3 #1; n=Neg b; r=Concat n a {axis=-1}; " TURN(
+         "x4") "y=Add x1 x2",
+     "x4=Reshape x #0,0,2,4; fw=Slice fr #0 #2 #2; ?=Cos fw; ?=Sin fw; ?=Reshape x4 step; ?=RotaryEmbedding ? ? ? "
+     "{dim=0} "
+     "heads=2/2; y=Reshape ? step"},
     /* part of the head is turned */
     {WAVES("fr") "qr=Slice w4 #0 #8 #3 #1; qp=Slice w4 #8 #12 #3 #1; " HALVES("qr")
          TURN("qr") "z1=Add x1 x2; y=Concat z1 qp {axis=-1}",
@@ -99,16 +155,56 @@ static const form rotary[] = {
          "q") "y=Add x1 x2",
      ""},
     {WAVES("fr") HALVES("kq") TURN("q") "y=Add x1 x2", ""},
-    {WAVES("fr") HALVES("q") "x1=Mul q su; x2=Mul r cu; y=Add x1 x2", ""},
     {WAVES("fr") "a=Slice q #0 #4 #3 #1; n=Neg a; r=Concat n a {axis=-1}; " TURN("q") "y=Add x1 x2", ""},
-    {"c=Concat fr fr {axis=-1}; co=Cos c; si=Sin c; cm=Mul co 1.5; ca=Unsqueeze cm #1; cu=Mul ca 2; su=Unsqueeze si "
-     "#1; " HALVES("q") TURN("q") "y=Add x1 x2",
-     ""},
     {WAVES("fr") "qr=Slice w4 #0 #8 #3 #1; qp=Slice w4 #0 #4 #3 #1; " HALVES("qr")
          TURN("qr") "z1=Add x1 x2; y=Concat z1 qp {axis=-1}",
      "qr=Slice w4 #0 #8 #3 #1; qp=Slice w4 #0 #4 #3 #1; ?=Cos fr; ?=Sin fr; z1=RotaryEmbedding qr ? ? {dim=0}; "
      "y=Concat z1 qp"},
     {WAVES("fr") HALVES("q") TURN("q") "y=Sub x1 x2", ""},
+    {TABLES("tn_c", "th_s", "as") HALVES("q") TURN("q") "y=Add x1 x2", ""},
+    {TABLES("th_c", "tn_s", "as") HALVES("q") TURN("q") "y=Add x1 x2", ""},
+    {TABLES("tp_c", "tp_s", "as") HALVES("q") TURN("q") "y=Add x1 x2", ""},
+    {TABLES("th_c", "th_s", "as") WOVEN("q") TURN("q") "y=Add x1 x2", ""},
+    {SPLIT_WAVES HALVES("q") ROT "y=Concat o2 o1 {axis=3}", ""},
+    {SPLIT_WAVES HALVES("q") "p1=Mul a cu; p2=Mul b su; o1=Sub p1 p2; p3=Mul b su; p4=Mul a cu; o2=Add p3 p4; "
+                             "y=Concat o1 o2 {axis=3}",
+     ""},
+    {SPLIT_WAVES HALVES("q") "p1=Mul a cu; p2=Mul b su; o1=Sub p2 p1; p3=Mul b cu; p4=Mul a su; o2=Add p3 p4; "
+                             "y=Concat o1 o2 {axis=3}",
+     ""},
+    {SPLIT_WAVES WOVEN("q") ROT "y=Concat o1 o2 {axis=3}", ""},
+    {SPLIT_WAVES HALVES(
+         "q") "b2=Slice kq #4 #9 #3 #1; p1=Mul a cu; p2=Mul b su; o1=Sub p1 p2; p3=Mul b2 cu; p4=Mul a su; "
+              "o2=Add p3 p4; y=Concat o1 o2 {axis=3}",
+     ""},
+    {SPLIT_WAVES HALVES(
+         "q") "c2=Neg cu; p1=Mul a cu; p2=Mul b su; o1=Sub p1 p2; p3=Mul b c2; p4=Mul a su; o2=Add p3 p4; "
+              "y=Concat o1 o2 {axis=3}",
+     ""},
+    {SPLIT_WAVES HALVES(
+         "q") "s2=Neg su; p1=Mul a cu; p2=Mul b su; o1=Sub p1 p2; p3=Mul b cu; p4=Mul a s2; o2=Add p3 p4; "
+              "y=Concat o1 o2 {axis=3}",
+     ""},
+    {"o3=Sub fr fs; co=Slice o3 #0 #1 #2; cu=Unsqueeze co #1; su=Neg cu; " HALVES("q") ROT "y=Concat o1 o2 {axis=3}",
+     ""},
+    {WAVES("fr") "b=Slice q #4 #9 #3 #1; n=Neg b; r=Concat n b {axis=-1}; " TURN("q") "y=Add x1 x2", ""},
+    {WAVES("fr") "a=Slice q #1 #5 #3 #1; b=Slice q #4 #9 #3 #1; n=Neg b; r=Concat n a {axis=-1}; " TURN(
+         "q") "y=Add x1 x2",
+     ""},
+    {WAVES("fr") "a=Slice q #0 #8 #3 #2; b=Slice q #1 #8 #3 #2; n=Neg b; r=Concat n a {axis=-1}; " TURN(
+         "q") "y=Add x1 x2",
+     ""},
+    {"f2=Slice fr #0 #2 #2; " WAVES("f2") "a=Slice aq #0 #4 #3 #3; b=Slice aq #2 #4 #3 #1; n=Neg b; "
+                                          "r=Concat n a {axis=-1}; " TURN("aq") "y=Add x1 x2",
+     ""},
+    {"cs=Slice th_c #0 #4 #1; ss=Slice th_s #0 #4 #1; " TABLES(
+         "cs", "ss", "as") "a=Slice aq #0 #2 #3 #1; "
+                           "b=Slice aq #2 #4 #3 #1; n=Neg b; r=Concat n a {axis=-1}; " TURN("aq") "y=Add x1 x2",
+     ""},
+    {"cs=Gather th_c #7,6,5,4,3,2,1,1 {axis=1}; " TABLES("cs", "th_s", "as") HALVES("q") TURN("q") "y=Add x1 x2", ""},
+    {"ct=Transpose th_c {perm=1,0}; cg=Gather ct as; gg=Slice cg #0 #4 #2; c=Concat gg gg {axis=2}; m1=Mul x c; "
+     "y=Add m1 x",
+     ""},
     {"c=Concat fr fs {axis=-1}; co=Cos c; si=Sin c; cu=Unsqueeze co #1; su=Unsqueeze si #1; " HALVES("q")
          TURN("q") "y=Add x1 x2",
      ""},

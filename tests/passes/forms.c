@@ -75,6 +75,18 @@ static void add_square(tni_graph *g, const char *name) {
   add_constant(g, name, TN_DT_BOOL, 4, dims, data);
 }
 
+/* Constant tables f32[4,8] that hold every number twice: th_, half a row apart; tp_, side by side; tn_, all but one. */
+static void add_table(tni_graph *g, const char *name) {
+  static const int64_t dims[2] = {4, 8};
+  float data[32];
+  for (int i = 0; i < 32; i++) {
+    const int pair = name[1] == 'p' ? i % 8 / 2 : i % 4;
+    data[i] = sinf((float)(i / 8 * 5 + pair * 3 + name[3]));
+  }
+  if (name[1] == 'n') data[21] += 1;
+  add_constant(g, name, TN_DT_F32, 2, dims, data);
+}
+
 static bool is_new(const char *op) {
   static const char *const names[] = {"Attention", "RotaryEmbedding", "RMSNormalization", "Gelu", "Swish"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -105,6 +117,7 @@ static void add_literal(tni_graph *g, const char *word) {
 static void need(tni_graph *g, const char *word) {
   if (tni_graph_find(g, word) != TN_NONE) return;
   if (strncmp(word, "sq_", 3) == 0) add_square(g, word);
+  if (word[0] == 't' && word[1] && word[2] == '_') add_table(g, word);
   for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++)
     if (strcmp(word, inputs[i].name) == 0) add_word(g, word, inputs[i].word);
   for (size_t i = 0; i < sizeof constants / sizeof constants[0]; i++)
@@ -222,7 +235,8 @@ static void print_attrs(const tni_node *n, char *out) {
   }
   const int64_t heads = tni_attr_i(&n->pub, "q_num_heads", tni_attr_i(&n->pub, "num_heads", 0));
   if (n->pub.op == TN_OP_ROTARY_EMBEDDING)
-    snprintf(one, sizeof one, " {dim=%d}", (int)tni_attr_i(&n->pub, "rotary_embedding_dim", 0));
+    snprintf(one, sizeof one, " {dim=%d}%s", (int)tni_attr_i(&n->pub, "rotary_embedding_dim", 0),
+             tni_attr_i(&n->pub, "interleaved", 0) ? " interleaved" : "");
   if (n->pub.op == TN_OP_TENSOR_SCATTER) snprintf(one, sizeof one, " {axis=%d}", (int)tni_attr_i(&n->pub, "axis", 0));
   strcat(out, one);
   if (heads) {
