@@ -6,30 +6,29 @@
  *  - MatMul(q, Transpose(k)), the scale as Mul or Div by constants on q, on k (before or behind the Transpose), on the
  *    scores, or several of them;
  *  - cap * Tanh(scores / cap) behind the scale;
- *  - a mask that is added, or Where(keep, scores, c) or Where(drop, c, scores) with c -inf or so low (<= -1e30) that
- * any score vanishes in it;
+ *  - masks, up to four one behind another: added, or Where(keep, scores, c) or Where(drop, c, scores) with c -inf or so
+ *    low (<= -1e30) that any score vanishes in it;
  *  - Softmax over the keys, and Where(IsNaN(p), 0, p) behind it;
  *  - repeat_kv on both k and v (Unsqueeze, Expand, Reshape), which is undone, or heads that MatMul broadcasts.
  * [batch, length, size] counts as one head; its mask may have two axes at most.
- * An added mask that is Where(keep, 0, -inf) is handed over as keep.
+ * An added mask that is Where(keep, 0, -inf) is handed over as keep; several masks as their sum, or conjunction.
  *
  * Keeps: the value, name and shape of the last MatMul, up to rounding. A query that sees no key gives zeros: so did the
  * IsNaN guard, while without one the primitives gave NaN. NaN in q, k or v comes through, which a guard hid. Scores or
  * probabilities that somebody else reads stay primitives, or they would be computed twice. Caches (Concat of past and
  * present) stay as they are.
  */
-#include <math.h>
 #include <string.h>
 
-#include "runtime/passes/build.h"
+#include "runtime/passes/attention.h"
 
 typedef struct match {
   tni_graph *g;
-  tn_id q, k, v, mask, keep; /* mask: added; keep: boolean, with c in its place where it is false */
-  tn_id scores;              /* output of the first MatMul */
-  double scale, cap, low;
+  tn_id q, k, v;
+  tn_id scores; /* output of the first MatMul */
+  tni_attention_masks masks;
+  double scale, cap;
   uint32_t rank;    /* 4, or 3: [batch, length, size] of one head */
-  bool inverted;    /* keep is true where c stands */
   bool k_by_length; /* k is [batch, length, heads, size]: it needs a Transpose */
 } match;
 
@@ -139,39 +138,17 @@ static bool find_product(match *m, tn_id v) {
   return has_rank(g, m->q, m->rank) && find_keys(m, mul->pub.in[1]) && m->scale > 0;
 }
 
-/* v is Where(keep, 0, -inf). */
-static bool is_keep(const tni_graph *g, tn_id v, tn_id *keep) {
-  const tni_node *n = tni_match_node(g, v, TN_OP_WHERE);
-  double zero, low;
-  if (!n || !tni_match_scalar(g, n->pub.in[1], &zero) || !tni_match_scalar(g, n->pub.in[2], &low)) return false;
-  if (zero != 0 || low != (double)-INFINITY || !tni_match_same_shape(g, n->pub.in[0], v)) return false;
-  *keep = n->pub.in[0];
-  return true;
-}
-
+/* v is the product, or the product under masks, one behind another. */
 static bool find_scores(match *m, tn_id v) {
   const tni_graph *g = m->g;
-  const tni_node *n;
-  m->mask = m->keep = TN_NONE;
   if (find_product(m, v)) return true;
-  if (tni_match_uses(g, v) != 1) return false;
-  if ((n = tni_match_node(g, v, TN_OP_WHERE))) {
-    const uint32_t t = g->values[v]->pub.dtype;
-    m->inverted = tni_match_scalar(g, n->pub.in[1], &m->low);
-    if (!m->inverted && !tni_match_scalar(g, n->pub.in[2], &m->low)) return false;
-    const tn_id scores = n->pub.in[m->inverted ? 2 : 1];
-    m->keep = n->pub.in[0];
-    return (m->low == (double)-INFINITY || (m->low <= -1e30 && t != TN_DT_F16)) && tni_match_same_shape(g, scores, v) &&
-           find_product(m, scores);
+  if (tni_match_uses(g, v) != 1 || m->masks.n == TNI_ATTENTION_LAYERS) return false;
+  tni_attention_layer *l = &m->masks.layer[m->masks.n++];
+  for (uint32_t side = 0; side < 2; side++) {
+    tn_id under;
+    if (tni_attention_layer_of(g, v, side, l, &under) && find_scores(m, under)) return true;
   }
-  if (!(n = tni_match_node(g, v, TN_OP_ADD))) return false;
-  for (uint32_t i = 0; i < 2; i++) {
-    if (!tni_match_same_shape(g, n->pub.in[i], v) || !find_product(m, n->pub.in[i])) continue;
-    m->mask = n->pub.in[!i];
-    m->low = (double)-INFINITY;
-    if (is_keep(g, m->mask, &m->keep)) m->mask = TN_NONE;
-    return true;
-  }
+  m->masks.n--;
   return false;
 }
 
@@ -193,21 +170,6 @@ static const tni_node *find_softmax(const match *m, tn_id p) {
     return NULL;
   const int64_t axis = tni_attr_i(&softmax->pub, "axis", -1);
   return axis == -1 || axis == (int64_t)m->rank - 1 ? softmax : NULL;
-}
-
-/* The mask ends in the keys and broadcasts to the scores. */
-static bool mask_fits(const match *m) {
-  const tni_graph *g = m->g;
-  const tni_value *x = tni_match_value(g, m->mask != TN_NONE ? m->mask : m->keep), *s = g->values[m->scores];
-  if (!x) return true;
-  if (x->pub.rank < 1 || x->pub.rank > (m->rank == 4 ? 4 : 2)) return false; /* of 3 axes the first would be heads */
-  for (uint32_t i = 0; i < x->pub.rank; i++) {
-    const tn_expr d = x->pub.dims[x->pub.rank - 1 - i];
-    int64_t n;
-    if (d == TNI_EXPR_NONE) return false;
-    if (d != s->pub.dims[m->rank - 1 - i] && (i == 0 || !tni_ex_is_const(g->exprs, d, &n) || n != 1)) return false;
-  }
-  return m->mask == TN_NONE || x->pub.dtype == g->values[m->q]->pub.dtype;
 }
 
 /* [batch, length, size]: one head. */
@@ -248,43 +210,31 @@ static bool find(match *m, const tni_node *last) {
   if ((m->rank != 3 && m->rank != 4) || !has_rank(g, m->v, m->rank)) return false;
   const tni_node *softmax = find_softmax(m, last->pub.in[0]);
   if (!softmax || !find_scores(m, softmax->pub.in[0])) return false;
-  return is_float(g, m->q) && has_rank(g, m->scores, m->rank) && mask_fits(m) &&
+  return is_float(g, m->q) && has_rank(g, m->scores, m->rank) &&
+         tni_attention_masks_fit(g, &m->masks, m->scores, m->rank == 3, g->values[m->q]->pub.dtype) &&
          (m->rank == 4 ? find_heads(m) : one_head(m));
 }
 
-/* A node of one output that nobody had; TN_NONE without memory. */
-static tn_id add(tni_graph *g, uint32_t dtype, const char *type, int64_t version, const tn_id *in, uint32_t n_in,
-                 const tni_raw_attr *attr, uint32_t n_attr, tn_error *err) {
-  const tn_id v = tni_graph_add_value(g, "", TN_VALUE_ACT, dtype);
-  tn_id node;
-  if (v == TN_NONE) return TN_NONE;
-  g->values[v]->pub.rank = TNI_RANK_UNKNOWN;
-  return tni_graph_add_node(g, "", "", type, version, in, n_in, &v, 1, attr, n_attr, &node, err) == TN_OK ? v : TN_NONE;
-}
-
 /* The operands that Attention lacks. */
-static bool complete(match *m, tn_error *err) {
+static tn_status complete(match *m, tn_id *mask, tn_error *err) {
   static const int64_t perm[2][4] = {{1, 0, 2}, {0, 2, 1, 3}};
   tni_graph *g = m->g;
   const uint32_t t = g->values[m->q]->pub.dtype;
   if (m->k_by_length) {
-    const tni_raw_attr a = tni_build_ints("perm", perm[m->rank == 4], m->rank);
-    m->k = add(g, t, "Transpose", 13, &m->k, 1, &a, 1, err);
+    tni_build_node b = {.type = "Transpose", .version = 13, .in = {m->k}, .n_in = 1, .n_attr = 1};
+    b.attr[0] = tni_build_ints("perm", perm[m->rank == 4], m->rank);
+    m->k = tni_build_op(g, &b, t, TNI_RANK_UNKNOWN, NULL, err);
+    if (m->k == TN_NONE) return tni_fail_memory(err, "attention");
   }
-  if (m->keep != TN_NONE && m->low == (double)-INFINITY) {
-    m->mask = m->inverted ? add(g, TN_DT_BOOL, "Not", 1, &m->keep, 1, NULL, 0, err) : m->keep;
-  } else if (m->keep != TN_NONE) {
-    const tn_id zero = tni_build_filled(g, t, 1, 0), low = tni_build_filled(g, t, 1, m->low);
-    const tn_id in[3] = {m->keep, m->inverted ? low : zero, m->inverted ? zero : low};
-    m->mask = zero == TN_NONE || low == TN_NONE ? TN_NONE : add(g, t, "Where", 16, in, 3, NULL, 0, err);
-  }
-  return m->k != TN_NONE && (m->keep == TN_NONE || m->mask != TN_NONE);
+  return tni_attention_masks_build(g, &m->masks, t, mask, err);
 }
 
 static tn_status rewrite(match *m, tni_node *last, tn_error *err) {
-  if (!complete(m, err)) return tni_fail_memory(err, last->pub.name);
-  tni_build_node b = {.type = "Attention", .version = 24, .in = {m->q, m->k, m->v, m->mask}, .n_attr = 1};
-  b.n_in = m->mask == TN_NONE ? 3 : 4;
+  tn_id mask;
+  const tn_status st = complete(m, &mask, err);
+  if (st != TN_OK) return st;
+  tni_build_node b = {.type = "Attention", .version = 24, .in = {m->q, m->k, m->v, mask}, .n_attr = 1};
+  b.n_in = mask == TN_NONE ? 3 : 4;
   b.attr[0] = tni_build_float("scale", m->scale);
   if (m->rank == 3) {
     b.attr[b.n_attr++] = tni_build_int("q_num_heads", 1);

@@ -30,6 +30,17 @@ static const form forms[] = {
      "?=Not bm; y=Attention q kk vv ? {scale=1 softcap=0}"},
     {KT "s=MatMul q t; w=Where bm 0 -9; m=Add s w; " TAIL,
      "w=Where bm 0 -9; y=Attention q kk vv w {scale=1 softcap=0}"},
+    /* several of them */
+    {KT "s=MatMul q t; a=Where bm s -3e38; m=Add a mm; " TAIL,
+     "?=Where bm const const; ?=Add ? mm; y=Attention q kk vv ? {scale=1 softcap=0}"},
+    {KT "s=MatMul q t; a=Add mm s; m=Where bm a -3e38; " TAIL,
+     "?=Where bm mm const; y=Attention q kk vv ? {scale=1 softcap=0}"},
+    {KT "s=MatMul q t; n=Not bm; a=Where bm -3e38 s; b=Where n a -3e37; m=Add b mm; " TAIL,
+     "n=Not bm; ?=Where bm const const; ?=Where n ? const; ?=Add ? mm; y=Attention q kk vv ? {scale=1 softcap=0}"},
+    {KT "s=MatMul q t; g=Greater mm -2; a=Where bm -inf s; m=Where g a -inf; p=Softmax m {axis=-1}; i=IsNaN p; "
+        "w=Where i 0 p; y=MatMul w vv",
+     "g=Greater mm -2; ?=Not bm; ?=And ? g; y=Attention q kk vv ? {scale=1 softcap=0}"},
+    {KT "s=MatMul q t; a=Add s mm; b=Add a mm; c=Add b mm; d=Add c mm; m=Add d mm; " TAIL, ""}, /* five */
     /* a query without keys: the guard's zeros */
     {KT "n=Not bm; s=MatMul q t; w=Where n 0 -inf; m=Add s w; p=Softmax m {axis=3}; i=IsNaN p; g=Where i 0 p; "
         "y=MatMul g vv",

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Masks that stand one behind another between scores and Softmax, as one operand of Attention.
+ */
+#ifndef TENON_PASSES_ATTENTION_H
+#define TENON_PASSES_ATTENTION_H
+
+#include "runtime/passes/build.h"
+
+enum { TNI_ATTENTION_LAYERS = 4 };
+
+/* One of them: scores + mask, or scores where keep is true (inverted: false) and low elsewhere. The other is TN_NONE.
+ */
+typedef struct tni_attention_layer {
+  tn_id mask, keep;
+  double low;
+  bool inverted;
+} tni_attention_layer;
+
+typedef struct tni_attention_masks {
+  tni_attention_layer layer[TNI_ATTENTION_LAYERS]; /* from the Softmax inwards */
+  uint32_t n;
+} tni_attention_masks;
+
+/* v puts a mask on *under, by Add or Where; side: which operand of Add is the scores (0 only for Where). false: it does
+ * not, or what it puts in their place is not so low (-inf, or at most -1e30 but in halves) that any score vanishes in
+ * it. */
+bool tni_attention_layer_of(const tni_graph *g, tn_id v, uint32_t side, tni_attention_layer *l, tn_id *under);
+/* All of them end in the keys, broadcast to scores and have dtype where they are added. one_head: scores are
+ * [batch, length, keys]; then masks have two axes at most. */
+bool tni_attention_masks_fit(const tni_graph *g, const tni_attention_masks *m, tn_id scores, bool one_head,
+                             uint32_t dtype);
+/* All of them as one operand: boolean where none is added and all put in -inf. *mask TN_NONE without any. */
+TN_MUST_CHECK tn_status tni_attention_masks_build(tni_graph *g, const tni_attention_masks *m, uint32_t dtype,
+                                                  tn_id *mask, tn_error *err);
+
+#endif
