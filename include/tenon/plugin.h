@@ -392,7 +392,8 @@ enum {
   TN_SLOT_INPUT = 1, TN_SLOT_OUTPUT = 2, TN_SLOT_STATE = 3, TN_SLOT_STEP = 4, TN_SLOT_WEIGHT = 5, TN_SLOT_TEMP = 6,
   TN_SLOT_PRIVATE = 7
 };
-/* One argument of a program. engines: bit e = engine e touches it. alias: the INPUT slot that an OUTPUT may overwrite. */
+/* One argument of a program. engines: bit e = engine e touches it. alias: the INPUT slot that an OUTPUT may overwrite. A
+ * TEMP slot that names a value holds it, dense and whole. */
 typedef struct tn_slot {
   tn_hdr h;
   const char *name;

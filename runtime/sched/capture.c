@@ -34,7 +34,7 @@ void tni_capture_destroy(tn_session *s) { s->capture = NULL; }
 
 static void compare(const tni_evaluated *e, const tni_sregion *q, task_result *r) {
   int64_t count = 0;
-  (void)!tni_dims_count(q->dims, q->rank, &count);
+  (void)!tni_dims_count(e->t.dims, e->t.rank, &count);
   const float *got = q->ptr, *want = e->t.data;
   double top = 0;
   for (int64_t i = 0; i < count; i++)
@@ -56,12 +56,12 @@ tn_status tni_capture_task(tn_session *s, tni_sexec *x, uint32_t i, tn_error *er
   task_result *r = &s->capture->of[x - s->execs][i];
   tn_status st = ev.arena ? tni_evaluate(&ev) : tni_fail_memory(err, NULL);
   for (uint32_t k = 0; st == TN_OK && k < ev.n_done; k++) {
-    uint32_t reg = ev.done[k].value == TN_NONE ? TN_NONE : x->exec->region_of[ev.done[k].value];
+    const uint32_t reg = tni_ref_region(x, i, ev.done[k].value);
     if (reg == TN_NONE) continue;
     const tni_sregion *q = &x->regions[reg];
-    if (q->dtype == TN_DT_F32)
+    if (ev.done[k].t.dtype == TN_DT_F32)
       compare(&ev.done[k], q, r);
-    else if (q->bytes && memcmp(q->ptr, ev.done[k].t.data, q->bytes) != 0)
+    else if (ev.done[k].t.bytes && memcmp(q->ptr, ev.done[k].t.data, ev.done[k].t.bytes) != 0)
       r->ratio = INFINITY;
   }
   r->runs += st == TN_OK;

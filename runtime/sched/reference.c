@@ -103,14 +103,44 @@ static const tni_tensor *find_done(const tni_evaluation *ev, tn_id v) {
   return NULL;
 }
 
+uint32_t tni_ref_region(const tni_sexec *x, uint32_t task, tn_id v) {
+  const tni_etask *e = &x->exec->tasks[task];
+  const tn_program_info *info = x->exec->programs[e->program].info;
+  if (v == TN_NONE || x->exec->region_of[v] != TN_NONE) return v == TN_NONE ? TN_NONE : x->exec->region_of[v];
+  for (uint32_t u = 0; u < e->info->n_uses; u++) {
+    const tn_slot *slot = info->slots[e->info->uses[u].slot];
+    if (slot->kind == TN_SLOT_TEMP && slot->value == v) return e->regions[u];
+  }
+  return TN_NONE;
+}
+
+/* dtype, dims and bytes of v in this run. */
+static tn_status header(tni_evaluation *ev, tn_id v, tni_tensor *t) {
+  const tni_value *val = tni_graph_value(ev->s->model->graph, v);
+  int64_t count;
+  *t = (tni_tensor){.dtype = val->pub.dtype, .rank = val->pub.rank};
+  for (uint32_t i = 0; i < val->pub.rank; i++) {
+    tn_status st = tni_ex_eval(ev->s->model->graph->exprs, val->pub.dims[i], ev->x->dims, ev->x->exec->view.n_symbols,
+                               &t->dims[i]);
+    if (st != TN_OK) return tni_fail(ev->err, st, val->pub.name, "'%s' has unknown dims", val->pub.name);
+  }
+  if (tni_dims_count(t->dims, t->rank, &count) != TN_OK || tni_dtype_bytes(t->dtype, count, &t->bytes) != TN_OK)
+    return tni_fail(ev->err, TN_E_LIMIT, val->pub.name, "'%s' is too large", val->pub.name);
+  return TN_OK;
+}
+
 tn_status tni_ref_operand(tni_evaluation *ev, tn_id v, tni_tensor *out) {
   const tni_value *val = tni_graph_value(ev->s->model->graph, v);
   const tni_tensor *done = find_done(ev, v);
-  uint32_t r = ev->x->exec->region_of[v];
+  const uint32_t r = tni_ref_region(ev->x, ev->task, v);
   if (val->pub.kind == TN_VALUE_CONST) {
     *out = *val->tensor;
   } else if (done) {
     *out = *done;
+  } else if (r != TN_NONE && ev->x->exec->regions[r].value == TN_NONE) {
+    tn_status st = header(ev, v, out);
+    out->data = ev->x->regions[r].ptr;
+    return st;
   } else if (r != TN_NONE) {
     const tni_sregion *q = &ev->x->regions[r];
     *out = (tni_tensor){.dtype = q->dtype, .rank = q->rank, .data = q->ptr, .bytes = q->bytes};
@@ -122,19 +152,11 @@ tn_status tni_ref_operand(tni_evaluation *ev, tn_id v, tni_tensor *out) {
 }
 
 tn_status tni_ref_output(tni_evaluation *ev, tn_id v, tni_evaluated *out) {
-  const tni_value *val = tni_graph_value(ev->s->model->graph, v);
-  int64_t count;
-  *out = (tni_evaluated){.value = v, .t = {.dtype = val->pub.dtype, .rank = val->pub.rank}};
-  for (uint32_t i = 0; i < val->pub.rank; i++) {
-    tn_status st = tni_ex_eval(ev->s->model->graph->exprs, val->pub.dims[i], ev->x->dims, ev->x->exec->view.n_symbols,
-                               &out->t.dims[i]);
-    if (st != TN_OK) return tni_fail(ev->err, st, val->pub.name, "'%s' has unknown dims", val->pub.name);
-  }
-  if (tni_dims_count(out->t.dims, out->t.rank, &count) != TN_OK ||
-      tni_dtype_bytes(out->t.dtype, count, &out->t.bytes) != TN_OK)
-    return tni_fail(ev->err, TN_E_LIMIT, val->pub.name, "'%s' is too large", val->pub.name);
+  *out = (tni_evaluated){.value = v};
+  tn_status st = header(ev, v, &out->t);
+  if (st != TN_OK) return st;
   out->t.data = tni_arena_alloc(ev->arena, out->t.bytes, 64);
-  return out->t.data ? TN_OK : tni_fail_memory(ev->err, val->pub.name);
+  return out->t.data ? TN_OK : tni_fail_memory(ev->err, tni_graph_value(ev->s->model->graph, v)->pub.name);
 }
 
 /* The constant behind a product's second operand, through a Transpose of it. */
@@ -342,7 +364,7 @@ tn_status tni_reference_task(tn_session *s, tni_sexec *x, uint32_t i, tn_error *
   tni_evaluation ev = {.s = s, .x = x, .task = i, .arena = tni_arena_create(), .err = err};
   tn_status st = ev.arena ? tni_evaluate(&ev) : tni_fail_memory(err, NULL);
   for (uint32_t k = 0; st == TN_OK && k < ev.n_done; k++) {
-    uint32_t r = ev.done[k].value == TN_NONE ? TN_NONE : x->exec->region_of[ev.done[k].value];
+    const uint32_t r = tni_ref_region(x, i, ev.done[k].value);
     if (r != TN_NONE && ev.done[k].t.bytes) memcpy(x->regions[r].ptr, ev.done[k].t.data, ev.done[k].t.bytes);
   }
   tni_arena_destroy(ev.arena);

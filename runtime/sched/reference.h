@@ -34,6 +34,8 @@ typedef struct tni_evaluation {
   tn_error *err;
 } tni_evaluation;
 
+/* The region that holds v for this task: its own, or that of a TEMP slot that names it. TN_NONE: none. */
+uint32_t tni_ref_region(const tni_sexec *x, uint32_t task, tn_id v);
 /* Computes every node of the task from the task's own inputs; done[] holds what they give. */
 TN_MUST_CHECK tn_status tni_evaluate(tni_evaluation *ev);
 
