@@ -5,8 +5,12 @@
  *
  * Order (f32; halves are widened first): a score is one sum in ascending d of (q * scale) * k. Keys go in blocks of
  * KEYS from key 0 on (from the window's first block where there is one): m = largest score so far, l = l * exp(m_old -
- * m) + sum of exp(s - m) in the order of hot.h, o = o * exp(m_old - m) + the block's sum in ascending key of p * v; y =
- * o / l. Neither threads, tiles, instruction set nor the number of queries change it.
+ * m) + sum of exp(s - m) in the order of hot.h, o = o * exp(m_old - m) + the block's sum in ascending key of p * v.
+ * Every PART keys that begins anew, and what the parts gave is joined in ascending order in the same way: l = l *
+ * exp(m_l
+ * - m) + l' * exp(m' - m), o likewise; y = o / l. Neither threads, tiles, instruction set nor the number of queries
+ * change it. Parts are computed at once by several workers where there are too few tiles for all of them, as in
+ * decoding; how many at a time depends on the workers alone, so that the scratch does not depend on any length.
  *
  * A masked key has probability 0 whatever its score is, also where that is inf or NaN. A query without any key gives a
  * row of zeros (the standard's rule; also what a Softmax with NaN replaced by 0 gives).
@@ -20,8 +24,10 @@
 #include "runtime/host/hot.h"
 
 enum {
-  ROWS = 48, /* queries of one tile, over all heads of the group; a multiple of TNI_MR */
-  KEYS = 64, /* keys of one block */
+  ROWS = 48,  /* queries of one tile, over all heads of the group; a multiple of TNI_MR */
+  KEYS = 64,  /* keys of one block */
+  PART = 256, /* keys that are summed up apart from the others; a multiple of KEYS */
+  SLOTS = 2,  /* parts that each worker has memory for, besides its own */
   GEMV_ROWS = 4,
   GEMV_COLS = 512
 };
@@ -48,15 +54,22 @@ typedef struct attention {
   int32_t stopped; /* atomic */
 } attention;
 
+/* What some of the keys gave: largest scores, sums of probabilities and of values, by row of the tile. */
+typedef struct sums {
+  float *m, *l, *o;
+} sums;
+
 /* One worker's memory. */
 typedef struct space {
-  float *q, *k, *v, *s, *o, *rows;
+  float *q, *k, *v, *s, *rows;
+  sums total, slots[SLOTS];
 } space;
 
 typedef struct tile {
   int64_t b, kv, row0, rows; /* rows [row0, row0 + rows) of group * length: position-major */
   int64_t lo[ROWS], hi[ROWS], first, last;
-  float m[ROWS], l[ROWS], decay[ROWS];
+  float decay[ROWS];
+  sums to; /* where the blocks are added up */
 } tile;
 
 static int64_t round16(int64_t n) { return (n + TNI_NR - 1) / TNI_NR * TNI_NR; }
@@ -66,7 +79,7 @@ static bool worker_floats(int64_t size, int64_t v_size, uint64_t *n) {
   const int64_t limit = INT64_C(1) << 24;
   if (size < 0 || v_size < 0 || size > limit || v_size > limit) return false;
   const uint64_t d = (uint64_t)size, dv = (uint64_t)round16(v_size), wide = d > dv ? d : dv;
-  const uint64_t sum = ROWS * d + KEYS * d + KEYS * dv + ROWS * KEYS + ROWS * dv + KEYS * wide;
+  const uint64_t sum = ROWS * d + KEYS * d + KEYS * dv + ROWS * KEYS + (SLOTS + 1) * ROWS * (dv + 2) + KEYS * wide;
   *n = (sum + TNI_NR - 1) / TNI_NR * TNI_NR;
   return true;
 }
@@ -75,10 +88,12 @@ static space space_of(const attention *a, uint32_t worker) {
   float *p = a->scratch + a->worker_floats * worker;
   space s = {.q = p};
   s.s = s.q + ROWS * a->size;
-  s.o = s.s + ROWS * KEYS;
-  s.k = s.o + ROWS * a->v_cols;
+  s.k = s.s + ROWS * KEYS;
   s.v = s.k + KEYS * a->size;
   s.rows = s.v + KEYS * a->v_cols;
+  p = s.rows + KEYS * (a->size > a->v_cols ? a->size : a->v_cols);
+  for (int i = 0; i <= SLOTS; i++, p += ROWS * (a->v_cols + 2))
+    *(i ? &s.slots[i - 1] : &s.total) = (sums){.m = p, .l = p + ROWS, .o = p + 2 * ROWS};
   return s;
 }
 
@@ -181,20 +196,20 @@ static void bias_rows(const attention *a, const tile *t, const space *w, int64_t
 /* Scores become probabilities under the new maximum; what is there already is scaled down to it. */
 static void advance(const attention *a, tile *t, const space *w, int64_t n) {
   for (int64_t r = 0; r < t->rows; r++) {
-    const float top = a->hot->max(w->s + r * KEYS, n), old = t->m[r];
-    t->m[r] = top > old || top != top ? top : old;
-    t->decay[r] = old == t->m[r] ? 0 : old - t->m[r];
-    if (isinf(t->m[r]) && t->m[r] > 0) t->decay[r] = NAN; /* inf - inf */
+    const float top = a->hot->max(w->s + r * KEYS, n), old = t->to.m[r];
+    t->to.m[r] = top > old || top != top ? top : old;
+    t->decay[r] = old == t->to.m[r] ? 0 : old - t->to.m[r];
+    if (isinf(t->to.m[r]) && t->to.m[r] > 0) t->decay[r] = NAN; /* inf - inf */
   }
   a->hot->exp(t->decay, t->decay, t->rows);
   for (int64_t r = 0; r < t->rows; r++) {
-    float *s = w->s + r * KEYS, *o = w->o + r * a->v_cols;
+    float *s = w->s + r * KEYS, *o = t->to.o + r * a->v_cols;
     const float d = t->decay[r];
-    if (t->m[r] == -INFINITY) {
+    if (t->to.m[r] == -INFINITY) {
       memset(s, 0, (size_t)n * sizeof *s);
       continue;
     }
-    t->l[r] = t->l[r] * d + a->hot->exp_sum(s, s, n, t->m[r]);
+    t->to.l[r] = t->to.l[r] * d + a->hot->exp_sum(s, s, n, t->to.m[r]);
     if (d != 1.f)
       for (int64_t i = 0; i < a->v_cols; i++) o[i] = o[i] * d;
   }
@@ -207,7 +222,7 @@ static void add_values(const attention *a, const tile *t, const space *w, int64_
     for (int64_t r = 0; r < t->rows; r++)
       for (int64_t c = 0; c < a->v_size; c += GEMV_COLS)
         a->hot->gemv(n, w->s + r * KEYS, v + c, ld, a->v_size - c < GEMV_COLS ? a->v_size - c : GEMV_COLS,
-                     w->o + r * a->v_cols + c, 0);
+                     t->to.o + r * a->v_cols + c, 0);
     return;
   }
   for (int64_t c = 0; c < a->v_size; c += TNI_NR) {
@@ -219,7 +234,7 @@ static void add_values(const attention *a, const tile *t, const space *w, int64_
     }
     for (int64_t r = 0; r < t->rows; r += TNI_MR)
       a->hot->gemm((int)(t->rows - r < TNI_MR ? t->rows - r : TNI_MR), n, w->s + r * KEYS, KEYS, w->v,
-                   w->o + r * a->v_cols + c, a->v_cols, 0);
+                   t->to.o + r * a->v_cols + c, a->v_cols, 0);
   }
 }
 
@@ -230,21 +245,26 @@ static int64_t query_at(const attention *a, const operand *x, const tile *t, int
   return t->b * x->batch + (t->kv * a->group + row % a->group) * x->head + row / a->group * x->row;
 }
 
-static void load_queries(const attention *a, tile *t, const space *w) {
+static void load_queries(const attention *a, const tile *t, const space *w) {
   for (int64_t r = 0; r < t->rows; r++) {
     float *q = w->q + r * a->size;
     tni_load_f32(a->dtype, a->q.data, query_at(a, &a->q, t, r), a->size, q);
     for (int64_t i = 0; i < a->size; i++) q[i] = q[i] * a->scale;
-    t->m[r] = -INFINITY;
-    t->l[r] = 0;
   }
-  memset(w->o, 0, (size_t)(t->rows * a->v_cols) * sizeof(float));
 }
 
-static void store_results(const attention *a, const tile *t, const space *w) {
+static void clear(const attention *a, const tile *t, const sums *to) {
   for (int64_t r = 0; r < t->rows; r++) {
-    float *o = w->o + r * a->v_cols;
-    const float l = t->m[r] == -INFINITY ? 1.f : t->l[r];
+    to->m[r] = -INFINITY;
+    to->l[r] = 0;
+  }
+  memset(to->o, 0, (size_t)(t->rows * a->v_cols) * sizeof(float));
+}
+
+static void store_results(const attention *a, const tile *t, const sums *all) {
+  for (int64_t r = 0; r < t->rows; r++) {
+    float *o = all->o + r * a->v_cols;
+    const float l = all->m[r] == -INFINITY ? 1.f : all->l[r];
     for (int64_t i = 0; i < a->v_size; i++) o[i] = o[i] / l;
     tni_store_f32(a->dtype, (void *)(uintptr_t)a->y.data, query_at(a, &a->y, t, r), a->v_size, o);
   }
@@ -257,23 +277,99 @@ static bool stop(attention *a) {
   return true;
 }
 
+/* Keys of part i into `to`. */
+static void one_part(const attention *a, tile *t, const space *w, int64_t i, sums to) {
+  const int64_t begin = i * PART, end = t->last < begin + PART ? t->last : begin + PART;
+  t->to = to;
+  clear(a, t, &to);
+  for (int64_t key = begin > t->first / KEYS * KEYS ? begin : t->first / KEYS * KEYS; key < end; key += KEYS) {
+    const int64_t n = end - key < KEYS ? end - key : KEYS;
+    scores(a, t, w, key, n);
+    bias_rows(a, t, w, key, n);
+    advance(a, t, w, n);
+    add_values(a, t, w, key, n);
+  }
+}
+
+/* Adds what the next part gave. A row that saw nothing before, or sees nothing now, keeps its bits. */
+static void join(const attention *a, const tile *t, const sums *all, const sums *part) {
+  for (int64_t r = 0; r < t->rows; r++) {
+    float *o = all->o + r * a->v_cols, scale[2];
+    const float *p = part->o + r * a->v_cols, old = all->m[r], new = part->m[r];
+    if (new == -INFINITY) continue;
+    all->m[r] = new > old || new != new ? new : old;
+    scale[0] = old - all->m[r]; /* NaN where both are inf: so are the sums */
+    scale[1] = new - all->m[r];
+    if (old == -INFINITY) {
+      all->l[r] = part->l[r];
+      memcpy(o, p, (size_t)a->v_cols * sizeof *o);
+      continue;
+    }
+    a->hot->exp(scale, scale, 2);
+    all->l[r] = all->l[r] * scale[0] + part->l[r] * scale[1];
+    for (int64_t i = 0; i < a->v_cols; i++) o[i] = o[i] * scale[0] + p[i] * scale[1];
+  }
+}
+
+static tile tile_of(const attention *a, int64_t u) {
+  tile t = {.b = u / a->tiles / a->kv_heads, .kv = u / a->tiles % a->kv_heads, .row0 = u % a->tiles * ROWS};
+  const int64_t all = a->group * a->length;
+  t.rows = all - t.row0 < ROWS ? all - t.row0 : ROWS;
+  limits(a, &t);
+  return t;
+}
+
+/* Whole tiles, one after the other. */
 static void tiles(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   attention *a = arg;
   const space w = space_of(a, worker);
-  for (int64_t u = begin; u < end && !stop(a); u++) {
-    tile t = {.b = u / a->tiles / a->kv_heads, .kv = u / a->tiles % a->kv_heads, .row0 = u % a->tiles * ROWS};
-    const int64_t all = a->group * a->length;
-    t.rows = all - t.row0 < ROWS ? all - t.row0 : ROWS;
-    limits(a, &t);
+  for (int64_t u = begin; u < end; u++) {
+    tile t = tile_of(a, u);
     load_queries(a, &t, &w);
-    for (int64_t key = t.first / KEYS * KEYS; key < t.last; key += KEYS) {
-      const int64_t n = t.last - key < KEYS ? t.last - key : KEYS;
-      scores(a, &t, &w, key, n);
-      bias_rows(a, &t, &w, key, n);
-      advance(a, &t, &w, n);
-      add_values(a, &t, &w, key, n);
+    clear(a, &t, &w.total);
+    for (int64_t i = t.first / PART; i * PART < t.last && !stop(a); i++) {
+      one_part(a, &t, &w, i, w.slots[0]);
+      join(a, &t, &w.total, &w.slots[0]);
     }
-    store_results(a, &t, &w);
+    if (stop(a)) return;
+    store_results(a, &t, &w.total);
+  }
+}
+
+/* --- parts at once --- */
+
+/* Parts [first, + n) of all tiles' parts, tile by tile; part i of a wave goes to the i-th slot of all workers'. */
+typedef struct wave {
+  attention *a;
+  int64_t first, parts;
+} wave;
+
+static sums slot_of(const attention *a, int64_t i) { return space_of(a, (uint32_t)(i / SLOTS)).slots[i % SLOTS]; }
+
+static void wave_parts(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  const wave *x = arg;
+  const space w = space_of(x->a, worker);
+  for (int64_t i = begin; i < end && !stop(x->a); i++) {
+    tile t = tile_of(x->a, (x->first + i) / x->parts);
+    load_queries(x->a, &t, &w);
+    one_part(x->a, &t, &w, (x->first + i) % x->parts, slot_of(x->a, i));
+  }
+}
+
+static void split(attention *a, int64_t n_tiles, int64_t parts, int64_t cost) {
+  const int64_t all = n_tiles * parts, room = (int64_t)a->run->n_workers * SLOTS;
+  const sums total = space_of(a, 0).total; /* nobody else uses it here */
+  for (wave x = {a, 0, parts}; x.first < all && !stop(a); x.first += room) {
+    const int64_t n = all - x.first < room ? all - x.first : room;
+    tni_kfor(a->run, n, cost, wave_parts, &x);
+    if (stop(a)) return;
+    for (int64_t i = 0; i < n; i++) {
+      const tile t = tile_of(a, (x.first + i) / parts);
+      const sums part = slot_of(a, i);
+      if ((x.first + i) % parts == 0) clear(a, &t, &total);
+      join(a, &t, &total, &part);
+      if ((x.first + i) % parts == parts - 1) store_results(a, &t, &total);
+    }
   }
 }
 
@@ -428,8 +524,12 @@ tn_status tni_k_attention(const tni_kargs *k) {
   append_all(&a, k->run, &a.past_k, &a.k, output(k, 1));
   append_all(&a, k->run, &a.past_v, &a.v, output(k, 2));
   if (!tni_knumel(k->out[0])) return TN_OK;
-  const int64_t rows = a.group * a.length < ROWS ? a.group * a.length : ROWS;
-  tni_kfor(k->run, a.batch * a.kv_heads * a.tiles, rows * (a.keys + 1) * (a.size + a.v_size + 8) / 16 + 1, tiles, &a);
+  const int64_t rows = a.group * a.length < ROWS ? a.group * a.length : ROWS, n = a.batch * a.kv_heads * a.tiles;
+  const int64_t parts = (a.keys + PART - 1) / PART, per_key = rows * (a.size + a.v_size + 8);
+  if (parts > 1 && n < 2 * (int64_t)k->run->n_workers && k->run->n_workers > 1)
+    split(&a, n, parts, PART * per_key / 16);
+  else
+    tni_kfor(k->run, n, (a.keys + 1) * per_key / 16 + 1, tiles, &a);
   return a.stopped ? tni_kfail(k, TN_E_CANCELLED, "stopped") : TN_OK;
 }
 

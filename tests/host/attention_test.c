@@ -30,6 +30,13 @@ static const shape shapes[] = {
     {"", 2, 4, 4, 11, 11, 0, 16, 16, "bool[2,1,11,11]", false, -1, -1, 0},
     {"", 1, 2, 2, 5, 200, 0, 8, 8, "bool[2,5,130]", false, -1, -1, 0}, /* shorter: the rest is masked */
     {"left_window_size=70", 1, 2, 1, 200, 200, 0, 8, 8, NULL, false, 70, -1, 0},
+    /* few queries, many keys: parts of the keys by several workers, some of which see nothing */
+    {"is_causal=1", 1, 2, 1, 3, 3, 1000, 16, 24, NULL, true, -1, -1, 0},
+    {"left_window_size=90 softcap=0.5f", 1, 8, 2, 2, 2, 900, 8, 8, NULL, false, 90, -1, 0.5},
+    {"left_window_size=300 is_causal=1", 1, 1, 1, 30, 30, 700, 8, 8, NULL, true, 300, -1, 0},
+    {"", 1, 2, 1, 2, 1100, 0, 8, 8, "bool[1,1,2,1100]", false, -1, -1, 0},
+    {"", 1, 4, 2, 1, 2300, 0, 8, 8, NULL, false, -1, -1, 0}, /* more parts than there is room for at once */
+    {"", 2, 2, 1, 1, 900, 0, 8, 8, "bool[2,1,1,300]", false, -1, -1, 0},
     {"left_window_size=3 right_window_size=66 softcap=0.5f", 1, 2, 1, 140, 140, 10, 8, 530, NULL, false, 3, 66, 0.5},
 };
 

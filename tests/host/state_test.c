@@ -273,7 +273,7 @@ static void expect(const model *m, const memory *x, plain *all, int64_t rows) {
 /* Sequences of different lengths, steps of several and of one row; dims rounded up beyond what is valid. */
 static void test_steps(void) {
   static const int64_t rows[] = {3, 1, 70, 1, 1, 2};
-  tni_pool *pool = tni_pool_create(3);
+  tni_pool *pool = tni_pool_create(2);
   tni_pool_run run;
   tni_pool_run_init(&run, pool, NULL);
   for (int flat = 0; flat < 2; flat++) {
