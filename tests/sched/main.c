@@ -9,6 +9,7 @@ int main(void) {
   suite_demo();
   suite_order();
   suite_fused();
+  suite_place();
   suite_keep();
   CU_basic_set_mode(CU_BRM_VERBOSE);
   CU_basic_run_tests();
