@@ -59,7 +59,9 @@ tn_status tni_capture_task(tn_session *s, tni_sexec *x, uint32_t i, tn_error *er
     const uint32_t reg = tni_ref_region(x, i, ev.done[k].value);
     if (reg == TN_NONE) continue;
     const tni_sregion *q = &x->regions[reg];
-    if (ev.done[k].t.dtype == TN_DT_F32)
+    if (ev.done[k].t.bytes > q->bytes)
+      r->ratio = INFINITY;
+    else if (ev.done[k].t.dtype == TN_DT_F32)
       compare(&ev.done[k], q, r);
     else if (ev.done[k].t.bytes && memcmp(q->ptr, ev.done[k].t.data, ev.done[k].t.bytes) != 0)
       r->ratio = INFINITY;

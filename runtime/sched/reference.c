@@ -140,6 +140,8 @@ tn_status tni_ref_operand(tni_evaluation *ev, tn_id v, tni_tensor *out) {
   } else if (r != TN_NONE && ev->x->exec->regions[r].value == TN_NONE) {
     tn_status st = header(ev, v, out);
     out->data = ev->x->regions[r].ptr;
+    if (st == TN_OK && out->bytes > ev->x->regions[r].bytes)
+      return tni_fail(ev->err, TN_E_INTERNAL, val->pub.name, "the slot of '%s' is too small for it", val->pub.name);
     return st;
   } else if (r != TN_NONE) {
     const tni_sregion *q = &ev->x->regions[r];
@@ -365,7 +367,10 @@ tn_status tni_reference_task(tn_session *s, tni_sexec *x, uint32_t i, tn_error *
   tn_status st = ev.arena ? tni_evaluate(&ev) : tni_fail_memory(err, NULL);
   for (uint32_t k = 0; st == TN_OK && k < ev.n_done; k++) {
     const uint32_t r = tni_ref_region(x, i, ev.done[k].value);
-    if (r != TN_NONE && ev.done[k].t.bytes) memcpy(x->regions[r].ptr, ev.done[k].t.data, ev.done[k].t.bytes);
+    if (r != TN_NONE && ev.done[k].t.bytes > x->regions[r].bytes)
+      st = tni_fail(err, TN_E_INTERNAL, x->exec->tasks[i].label, "an output of the task has too little room");
+    else if (r != TN_NONE && ev.done[k].t.bytes)
+      memcpy(x->regions[r].ptr, ev.done[k].t.data, ev.done[k].t.bytes);
   }
   tni_arena_destroy(ev.arena);
   return st;
