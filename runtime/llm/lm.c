@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/llm/lm.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,9 @@ static tn_status load(tn_lm *lm, tn_runtime *rt, const char *path, const tn_lm_o
   free(folder);
   if (st == TN_OK) st = load_tokenizer(lm, err);
   if (st != TN_OK) return st;
+#ifdef __GLIBC__
+  (void)malloc_trim(0); /* a parsed tokenizer.json is many times its size; what is left of it is not */
+#endif
   resolve_tokens(lm);
   tn_model_opts mo = {.h = {sizeof mo, 1, 0},
                       .flags = o ? o->model_flags : 0,

@@ -82,7 +82,8 @@ static tn_status attach_weight(tn_model *m, tni_exec *x, uint32_t p, uint32_t sl
     src.tensor = tni_graph_value(m->graph, need->need->values[0])->tensor;
     src.ptr = src.tensor->data;
     src.bytes = src.tensor->bytes;
-    if (tni_is_table(m, need->need->values[0])) tni_table_advise(m, need->need->values[0]);
+    if (tni_is_table(m, need->need->values[0]) && tni_table_add(m, need->need->values[0]) != TN_OK)
+      return tni_fail_memory(err, prog->dev->name);
   }
   tn_status st = align_source(prog->dev, &src, a, err);
   bool on_device = need->need->residency == TN_RESIDENCY_DEVICE && prog->dev->device->create;

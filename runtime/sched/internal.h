@@ -116,6 +116,8 @@ struct tn_model {
   tn_io_info **inputs, **outputs;
   uint32_t n_inputs, n_outputs;
   struct tni_refcache *ref;
+  tn_id *tables; /* constants looked up row by row (tables.c) */
+  uint32_t n_tables;
 };
 
 typedef struct tni_plan_slot {
@@ -184,6 +186,7 @@ typedef struct tni_sexec {
   struct tni_cell **cells; /* [n_values] of dynamic tasks (dynamic.c), or NULL before the first */
   void *arena, *outputs;
   uint64_t arena_bytes, outputs_bytes;
+  uint64_t table_rows; /* rows that a run looks up in the model's tables */
   tni_taskgraph graph; /* exec's, and what the offsets need; only with order_seed */
   uint32_t *order;     /* [n_tasks], of this run; NULL: as they stand */
 } tni_sexec;
@@ -209,6 +212,7 @@ struct tn_session {
   int64_t *dims;            /* [n_symbols], of the running call */
   int64_t pos, valid;       /* what the STEP values of the caches say */
   tni_keep *keep;           /* or NULL */
+  uint64_t looked_up;       /* rows of tables since they were dropped */
   struct tni_capture *capture;
   struct tni_inflight *inflight; /* of the engine item under way */
 };

@@ -13,6 +13,7 @@
 #include "runtime/sched/dynamic.h"
 #include "runtime/sched/memory.h"
 #include "runtime/sched/session.h"
+#include "runtime/sched/tables.h"
 #include "runtime/shape/infer.h"
 
 static uint64_t align_up(uint64_t v, uint64_t align) { return (v + align - 1) & ~(align - 1); }
@@ -165,6 +166,7 @@ static tn_status place_all(tni_sexec *x, tni_sizing *z) {
 tn_status tni_memory_plan(tn_session *s, tni_sexec *x, const int64_t *dims, tn_error *err) {
   tni_sizing z = {.m = s->model, .x = x->exec, .dims = dims, .regions = x->regions, .tasks = x->tasks, .err = err};
   tn_status st = tni_sizes(&z);
+  x->table_rows = tni_tables_rows(s->model, dims);
   if (st == TN_OK && !(x->placed && has_room(&z))) st = place_all(x, &z);
   for (uint32_t i = 0; st == TN_OK && i < x->exec->n_regions; i++)
     if (x->exec->regions[i].device != TN_NONE) st = grow_buffer(s, x, i, err);

@@ -9,6 +9,7 @@
 
 #include "runtime/sched/reference.h"
 #include "runtime/sched/state.h"
+#include "runtime/sched/tables.h"
 
 /* --- inputs and outputs ---------------------------------------------------------------------------------------- */
 
@@ -212,6 +213,7 @@ tn_status tni_session_tasks(tn_session *s, tni_sexec *x, tn_error *err) {
     if (__atomic_load_n(&s->cancel, __ATOMIC_RELAXED)) st = tni_fail(err, TN_E_CANCELLED, NULL, "cancelled");
     if (st == TN_OK) st = tni_task_run(s, x, order ? order[i] : i, err);
   }
+  tni_tables_used(s, x);
   s->step++;
   __atomic_store_n(&s->cancel, 0, __ATOMIC_RELAXED);
   return st;

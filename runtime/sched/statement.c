@@ -65,7 +65,7 @@ static bool is_moved(const tni_program *p, const tni_tensor *t) {
   return !p->dev->is_host && t->bytes && (uintptr_t)t->data % 16;
 }
 
-static void add_constants(const tn_model *m, const int64_t *context, tni_statement *s) {
+static void add_constants(const tn_model *m, const int64_t *context, const int64_t *step, tni_statement *s) {
   uint8_t *seen = calloc((size_t)m->graph->n_values + 1, 1);
   for (uint32_t e = 0; seen && e < m->n_execs; e++)
     for (uint32_t p = 0; p < m->execs[e].n_programs; p++)
@@ -76,7 +76,7 @@ static void add_constants(const tn_model *m, const int64_t *context, tni_stateme
         const tni_tensor *t = tni_graph_value(m->graph, v)->tensor;
         if (is_moved(&m->execs[e].programs[p], t)) s->buffers += t->bytes;
         if (!seen[v] && tni_is_mapped(m, t))
-          s->weights += tni_is_table(m, v) ? tni_table_bytes(m, v, context) : t->bytes;
+          s->weights += tni_is_table(m, v) ? tni_table_bytes(m, v, context, step) : t->bytes;
         seen[v] = 1;
       }
   free(seen);
@@ -163,7 +163,7 @@ tn_status tni_statement_make(tn_model *m, tni_statement *out, tn_error *err) {
     st = add_exec(m, &m->execs[e], (const int64_t *const[]){s.dims, one}, &s, err);
   if (st == TN_OK) {
     s.buffers += input_bytes(m, s.dims, n);
-    add_constants(m, all, &s);
+    add_constants(m, all, s.dims, &s);
     add_packed(m, &s);
     add_up(m, &s);
   }

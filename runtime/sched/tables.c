@@ -3,6 +3,8 @@
 
 #include <sys/mman.h>
 
+#include "runtime/base/file.h"
+
 enum { AROUND = 64 * 1024 }; /* fault_around_bytes */
 
 static const tni_value *value_of(const tn_model *m, tn_id v) { return tni_graph_value(m->graph, v); }
@@ -19,6 +21,7 @@ bool tni_is_mapped(const tn_model *m, const tni_tensor *t) {
 bool tni_is_table(const tn_model *m, tn_id v) {
   const tni_value *val = value_of(m, v);
   if (val->pub.kind != TN_VALUE_CONST || !val->tensor || val->is_output || val->pub.rank < 1) return false;
+  if (val->tensor->bytes < TNI_TABLE_BYTES) return false;
   for (uint32_t u = 0; u < val->pub.n_uses; u++) {
     const tni_node *n = tni_graph_node(m->graph, val->pub.uses[u]);
     if (n->n_captures || n->pub.op != TN_OP_GATHER || n->pub.in[0] != v || n->pub.in[1] == v ||
@@ -43,10 +46,16 @@ static int64_t rows_read(const tn_model *m, const tni_value *v, const int64_t *d
   return rows;
 }
 
-uint64_t tni_table_bytes(const tn_model *m, tn_id v, const int64_t *dims) {
+static int64_t most_rows(const tn_model *m, const tni_value *v, const int64_t *context, const int64_t *step) {
+  const int64_t all = rows_read(m, v, context), one = rows_read(m, v, step);
+  if (all < 0 || one < 0 || one > INT64_MAX - TNI_TABLE_ROWS) return -1;
+  return all < one + TNI_TABLE_ROWS - 1 ? all : one + TNI_TABLE_ROWS - 1;
+}
+
+uint64_t tni_table_bytes(const tn_model *m, tn_id v, const int64_t *context, const int64_t *step) {
   const tni_value *val = value_of(m, v);
   const uint64_t all = val->tensor->bytes, n = (uint64_t)val->tensor->dims[0];
-  const int64_t rows = rows_read(m, val, dims);
+  const int64_t rows = most_rows(m, val, context, step);
   if (rows < 0 || !n) return all;
   const uint64_t row = all / n;
   /* A row that may lie across the border of two windows maps both. */
@@ -56,11 +65,38 @@ uint64_t tni_table_bytes(const tn_model *m, tn_id v, const int64_t *dims) {
   return bytes < all ? bytes : all;
 }
 
-void tni_table_advise(const tn_model *m, tn_id v) {
-  const tni_tensor *t = value_of(m, v)->tensor;
+static void advise(const tni_tensor *t) {
   const uintptr_t begin = ((uintptr_t)t->data + AROUND - 1) & ~(uintptr_t)(AROUND - 1);
   const uintptr_t end = ((uintptr_t)t->data + t->bytes) & ~(uintptr_t)(AROUND - 1);
   if (begin >= end) return;
   (void)madvise((void *)begin, end - begin, MADV_RANDOM);
   (void)madvise((void *)begin, end - begin, MADV_NOHUGEPAGE);
+}
+
+tn_status tni_table_add(tn_model *m, tn_id v) {
+  for (uint32_t i = 0; i < m->n_tables; i++)
+    if (m->tables[i] == v) return TN_OK;
+  if (!m->tables && !(m->tables = TNI_NEW_ARRAY(m->arena, tn_id, m->graph->n_values))) return TN_E_NO_MEMORY;
+  m->tables[m->n_tables++] = v;
+  advise(value_of(m, v)->tensor);
+  return TN_OK;
+}
+
+uint64_t tni_tables_rows(const tn_model *m, const int64_t *dims) {
+  uint64_t rows = 0;
+  for (uint32_t i = 0; i < m->n_tables; i++) {
+    const int64_t n = rows_read(m, value_of(m, m->tables[i]), dims);
+    rows += n < 0 ? TNI_TABLE_ROWS : (uint64_t)n;
+  }
+  return rows;
+}
+
+void tni_tables_used(tn_session *s, const tni_sexec *x) {
+  s->looked_up += x->table_rows;
+  if (s->looked_up < TNI_TABLE_ROWS) return;
+  s->looked_up = 0;
+  for (uint32_t i = 0; i < s->model->n_tables; i++) {
+    const tni_tensor *t = value_of(s->model, s->model->tables[i])->tensor;
+    tni_file_drop(t->data, t->bytes);
+  }
 }
