@@ -11,6 +11,7 @@ typedef struct reshape {
   uint32_t rank, open;      /* open: the axis that takes what is left, TN_NONE if there is none */
   bool stated;              /* the open axis is a -1, not an unknown size */
   bool lost;                /* more than one axis is open */
+  bool doubtful;            /* an axis that both have is of unknown size */
   bool empty;               /* an axis that both have is of size 0: then nothing is said of the others */
 } reshape;
 
@@ -94,7 +95,10 @@ static bool overflows(const tni_infer *in, const tn_expr *dims, uint32_t n) {
   return true;
 }
 
-static void common_axis(const tni_infer *in, reshape *r, tn_expr e) { r->empty = r->empty || tni_rule_is(in, e, 0); }
+static void common_axis(const tni_infer *in, reshape *r, tn_expr e) {
+  r->empty = r->empty || tni_rule_is(in, e, 0);
+  r->doubtful = r->doubtful || e == TNI_EXPR_NONE;
+}
 
 /* Elements of input and target must be as many. Equal factors leave first, so that an unknown axis that is copied and a
  * size of 0 on both sides do no harm. */
@@ -109,7 +113,7 @@ static tn_status reshape_open(tni_infer *in, reshape *r) {
     else
       common_axis(in, r, x->pub.dims[d]);
   }
-  if (r->empty && r->open != TN_NONE && !r->stated) return TN_OK; /* any size would do */
+  if ((r->empty || r->doubtful) && r->open != TN_NONE && !r->stated) return TN_OK; /* any size might do */
   for (uint32_t d = 0; d < r->rank; d++) {
     if (d == r->open || r->copied[d]) continue;
     if (r->out[d] == TNI_EXPR_NONE || !cancel(in, from, &n_from, r->out[d]))
