@@ -126,21 +126,37 @@ static tn_status write_steps(tn_session *s, tni_sexec *x, const int64_t *dims, t
   return TN_OK;
 }
 
-/* Sizes for dims rounded up, so that a context that grows step by step is placed once per bucket. Dims that cannot be
- * rounded (the model's shapes contradict them) get exact room. */
-static tn_status make_room(tni_sexec *x, tni_sizing *z) {
+/* A multiple of the bucket, or a power of two below it: a batch of 2 is no reason to have room for 64. */
+static int64_t round_up(int64_t d) {
   enum { BUCKET = 64 };
+  int64_t p = 1;
+  while (p < d && p < BUCKET) p *= 2;
+  return d > BUCKET ? (d + BUCKET - 1) / BUCKET * BUCKET : d < 1 ? d : p;
+}
+
+static uint64_t largest(const tni_sizing *z) {
+  uint64_t most = 0;
+  for (uint32_t i = 0; i < z->x->n_regions; i++)
+    if (z->regions[i].bytes > most) most = z->regions[i].bytes;
+  return most;
+}
+
+/* Sizes for dims rounded up, so that a context that grows step by step is placed once per bucket. Dims that cannot be
+ * rounded (the model's shapes contradict them), or whose products grow out of all proportion, get exact room. */
+static tn_status make_room(tni_sexec *x, tni_sizing *z) {
+  enum { PROPORTION = 4, SMALL = 1 << 20 };
   const int64_t *dims = z->dims;
+  const uint64_t exact = largest(z);
   uint32_t n = z->x->view.n_symbols;
   tn_error *err = z->err;
   tni_sizes_room(z, !x->placed); /* what was reserved stays */
   if (!x->placed) return TN_OK;  /* the first run may be the only one */
   int64_t *up = calloc(n + 1, sizeof *up);
   if (!up) return tni_fail_memory(err, NULL);
-  for (uint32_t i = 0; i < n; i++) up[i] = dims[i] > 1 ? (dims[i] + BUCKET - 1) / BUCKET * BUCKET : dims[i];
+  for (uint32_t i = 0; i < n; i++) up[i] = round_up(dims[i]);
   z->dims = up;
   z->err = NULL;
-  if (tni_sizes(z) == TN_OK) tni_sizes_room(z, true);
+  if (tni_sizes(z) == TN_OK && largest(z) / PROPORTION <= exact + SMALL) tni_sizes_room(z, true);
   z->dims = dims;
   z->err = err;
   free(up);
