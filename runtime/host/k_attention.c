@@ -148,13 +148,20 @@ static const f32u *block_rows(const attention *a, const operand *past, const ope
   return rows;
 }
 
+/* Rows of one micro tile, so that none is left with few: of 8 rows 4 and 4, not 6 and 2. */
+static int64_t even_step(int64_t rows) {
+  const int64_t n = (rows + TNI_MR - 1) / TNI_MR;
+  return (rows + n - 1) / n;
+}
+
 static void scores(const attention *a, const tile *t, const space *w, int64_t key, int64_t n) {
+  const int64_t step = even_step(t->rows);
   int64_t ld;
   const f32u *k = block_rows(a, &a->past_k, &a->k, t, key, n, a->size, w->rows, &ld);
   for (int64_t p = 0; p < n; p += TNI_NR) {
     a->hot->pack_t(w->k, k + p * ld, ld, n - p < TNI_NR ? n - p : TNI_NR, a->size);
-    for (int64_t r = 0; r < t->rows; r += TNI_MR)
-      a->hot->gemm((int)(t->rows - r < TNI_MR ? t->rows - r : TNI_MR), a->size, w->q + r * a->size, a->size, w->k,
+    for (int64_t r = 0; r < t->rows; r += step)
+      a->hot->gemm((int)(t->rows - r < step ? t->rows - r : step), a->size, w->q + r * a->size, a->size, w->k,
                    w->s + r * KEYS + p, KEYS, 1);
   }
 }
@@ -216,6 +223,7 @@ static void advance(const attention *a, tile *t, const space *w, int64_t n) {
 }
 
 static void add_values(const attention *a, const tile *t, const space *w, int64_t key, int64_t n) {
+  const int64_t step = even_step(t->rows);
   int64_t ld;
   const f32u *v = block_rows(a, &a->past_v, &a->v, t, key, n, a->v_size, w->rows, &ld);
   if (t->rows <= GEMV_ROWS) { /* nothing to reuse: V is read where it lies */
@@ -232,8 +240,8 @@ static void add_values(const attention *a, const tile *t, const space *w, int64_
       memcpy(d, v + j * ld + c, (size_t)cols * sizeof *d);
       for (int64_t i = cols; i < TNI_NR; i++) d[i] = 0;
     }
-    for (int64_t r = 0; r < t->rows; r += TNI_MR)
-      a->hot->gemm((int)(t->rows - r < TNI_MR ? t->rows - r : TNI_MR), n, w->s + r * KEYS, KEYS, w->v,
+    for (int64_t r = 0; r < t->rows; r += step)
+      a->hot->gemm((int)(t->rows - r < step ? t->rows - r : step), n, w->s + r * KEYS, KEYS, w->v,
                    t->to.o + r * a->v_cols + c, a->v_cols, 0);
   }
 }
