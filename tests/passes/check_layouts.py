@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Caches in every layout that a model may declare, through a session: outputs against onnxruntime's, all caches in place.
+"""Caches in every layout that a model may declare, through a session: outputs against onnxruntime's, and no Transpose.
 
     check_layouts.py TENON
 
-One attention layer with 4 heads of q and 2 of k and v, written in primitives, for each order of the axes of past. A batch
-of 2, with and without past, several new positions and one. Exit 77 without onnx or onnxruntime.
+One attention layer with 4 heads of q and 2 of k and v, written in primitives, for each order of the axes of past. A
+batch of 2, with and without past, several new positions and one. Exit 77 without onnx or onnxruntime.
 """
 import itertools
 import pathlib
@@ -47,7 +47,8 @@ def side(nodes, inits, name, layout):
               helper.make_node("Reshape", [f"{name}5", "heads_shape"], [f"{name}6"])]
     dims = {0: "b", 1: KV, 3: D}
     shapes = [[dims.get(p, length) for p in perm] for length in ("past", "past + s")]
-    return [helper.make_tensor_value_info(f"{n}_{name}", TensorProto.FLOAT, s) for n, s in zip(("past", "present"), shapes)]
+    return [helper.make_tensor_value_info(f"{n}_{name}", TensorProto.FLOAT, s)
+            for n, s in zip(("past", "present"), shapes)]
 
 
 def make(path, key, value):
@@ -92,7 +93,8 @@ def run(tenon, model, feeds, folder):
 
 def caches(tenon, model, folder):
     dump = folder / "graph.txt"
-    subprocess.run([tenon, "inspect", str(model), "--profile", "host", "--dump", str(dump)], capture_output=True, check=True)
+    subprocess.run([tenon, "inspect", str(model), "--profile", "host", "--dump", str(dump)], capture_output=True,
+                   check=True)
     text = dump.read_text()
     return text.count("  cache "), text.count("  Transpose ")
 
