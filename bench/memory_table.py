@@ -68,7 +68,7 @@ def row(tenon, path, profile):
         bound = m["arena_lower_bound_bytes"]
         ratio = m["arena_bytes"] / bound if bound else 1.0
         bad = bad or (lm and ratio > 1.05)
-        cells.append(f"{m['arena_bytes']:,} ({ratio:.3f})")
+        cells.append(f"{m['arena_bytes']:,} ({ratio:.3f})" + ("" if step else ", fixed dims"))
     cells += [""] * (len(LENGTHS) - len(cells))
     return [name_of(path), profile] + cells, bad
 

@@ -10,9 +10,9 @@
 #include "runtime/sched/state.h"
 #include "runtime/sched/tables.h"
 
-/* A session takes at most as much again as loading left behind: views, plans and arguments mirror tasks and operands of
- * the graph (measured: docs/memory.md). */
-enum { SESSION_FACTOR = 2, HASH_CHUNK = 16 << 20 };
+/* What sessions and a tokenizer add to what loading left in memory: views, plans and arguments mirror tasks and operands
+ * of the graph; code that loading did not run (measured: docs/memory.md). */
+enum { ANONYMOUS_FACTOR = 3, FILE_FACTOR = 2, HASH_CHUNK = 16 << 20 };
 
 /* --- the process ------------------------------------------------------------------------------------------------- */
 
@@ -39,8 +39,8 @@ static void add_process(const tn_model *m, tni_statement *s) {
   if (f) fclose(f);
   text[n] = '\0';
   const uint64_t anonymous = status_bytes(text, "RssAnon:"), copied = copied_bytes(m);
-  s->base_anonymous = copied + SESSION_FACTOR * (anonymous > copied ? anonymous - copied : 0);
-  s->base_file = SESSION_FACTOR * (status_bytes(text, "RssFile:") + status_bytes(text, "RssShmem:"));
+  s->base_anonymous = copied + ANONYMOUS_FACTOR * (anonymous > copied ? anonymous - copied : 0);
+  s->base_file = FILE_FACTOR * (status_bytes(text, "RssFile:") + status_bytes(text, "RssShmem:"));
   s->loading = status_bytes(text, "VmHWM:");
 }
 

@@ -97,6 +97,39 @@ static void test_bound(void) {
   rig_finish(&r);
 }
 
+/* Figures of the statement of models/demo with this context. */
+static void statement(int64_t max_seq, const char *const *keys, double *out, uint32_t n) {
+  rig r;
+  char path[512], profile[64], *json = NULL;
+  snprintf(path, sizeof path, "%s/models/demo", getenv("TENON_TEST_SOURCE"));
+  snprintf(profile, sizeof profile, "plugins: [host]\nmax_seq: %d\nprefill_chunk: 8\n", (int)max_seq);
+  CU_ASSERT_EQUAL_FATAL(rig_init(&r, profile), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(rig_open(&r, path, TN_MODEL_INSPECT), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tn_model_report(r.m, TN_REPORT_INSPECT, &json, NULL), TN_OK);
+  for (uint32_t i = 0; i < n; i++) out[i] = json_number(json, keys[i]);
+  tn_free(json);
+  rig_finish(&r);
+}
+
+/* Caches once, a table by the rows that are looked up, and sums that are sums. */
+static void test_statement(void) {
+  static const char *const keys[] = {"kv_bytes",      "arena_bytes",   "arena_lower_bound_bytes",
+                                     "weights_bytes", "outputs_bytes", "anonymous_bytes",
+                                     "file_bytes",    "total_bytes"};
+  enum { KV, ARENA, BOUND, WEIGHTS, OUTPUTS, ANONYMOUS, FILE_BYTES, TOTAL, N };
+  enum { LAYERS = 6, KV_HEADS = 4, HEAD = 32, VOCAB = 4096 };
+  double few[N], many[N];
+  statement(16, keys, few, N);
+  statement(1600, keys, many, N);
+  CU_ASSERT_EQUAL(few[KV], 2.0 * LAYERS * KV_HEADS * HEAD * 16 * sizeof(float));
+  CU_ASSERT_EQUAL(many[KV], 100 * few[KV]);
+  CU_ASSERT(few[BOUND] > 0 && few[ARENA] >= few[BOUND] && few[ARENA] <= 1.05 * few[BOUND]);
+  CU_ASSERT(few[OUTPUTS] >= VOCAB * sizeof(float) && few[OUTPUTS] < 2 * VOCAB * sizeof(float)); /* one row */
+  CU_ASSERT(few[WEIGHTS] < many[WEIGHTS]);
+  CU_ASSERT(few[ANONYMOUS] > few[KV] + few[ARENA] + few[OUTPUTS] && few[FILE_BYTES] > few[WEIGHTS]);
+  CU_ASSERT(few[TOTAL] >= few[ANONYMOUS] + few[FILE_BYTES] && many[TOTAL] >= many[ANONYMOUS] + many[FILE_BYTES]);
+}
+
 void suite_order(void) {
   CU_pSuite s = CU_add_suite("sched: random orders", NULL, NULL);
   CU_add_test(s, "host", test_host);
@@ -104,4 +137,5 @@ void suite_order(void) {
   CU_add_test(s, "engine", test_engine);
   CU_add_test(s, "a plan without its edges is seen", test_without_edges);
   CU_add_test(s, "arena and lower bound", test_bound);
+  CU_add_test(s, "statement", test_statement);
 }
