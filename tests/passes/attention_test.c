@@ -40,6 +40,10 @@ static const form forms[] = {
     {KT "s=MatMul q t; g=Greater mm -2; a=Where bm -inf s; m=Where g a -inf; p=Softmax m {axis=-1}; i=IsNaN p; "
         "w=Where i 0 p; y=MatMul w vv",
      "g=Greater mm -2; ?=Not bm; ?=And ? g; y=Attention q kk vv ? {scale=1 softcap=0}"},
+    {KT "s=MatMul q t; a=Add s mm; b=Add a mm; c=Add b mm; m=Add c mm; " TAIL,
+     "?=Add mm mm; ?=Add ? mm; ?=Add ? mm; y=Attention q kk vv ? {scale=1 softcap=0}"},
+    {KT "s=MatMul q t; w=Where bm 1 -inf; m=Add s w; " TAIL,
+     "w=Where bm 1 -inf; y=Attention q kk vv w {scale=1 softcap=0}"},
     {KT "s=MatMul q t; a=Add s mm; b=Add a mm; c=Add b mm; d=Add c mm; m=Add d mm; " TAIL, ""}, /* five */
     /* a query without keys: the guard's zeros */
     {KT "n=Not bm; s=MatMul q t; w=Where n 0 -inf; m=Add s w; p=Softmax m {axis=3}; i=IsNaN p; g=Where i 0 p; "
