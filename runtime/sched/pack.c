@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/sched/pack.h"
 
+#include <malloc.h>
 #include <string.h>
 
 /* The item of an equal need made before, or TN_NONE. Constants are compared by value id. */
@@ -119,6 +120,10 @@ tn_status tni_packed_open(tn_model *m, tn_error *err) {
     tn_status st = tni_pack_store_open(&o, p->items, p->n_items, &p->store, err);
     if (st != TN_OK) return st;
     log_store(m, p);
+#ifdef __GLIBC__
+    if (tni_pack_store_stats(p->store)->packed_segments)
+      (void)malloc_trim(0); /* what packing had, the session may have */
+#endif
   }
   return name ? TN_OK : tni_fail_memory(err, m->path);
 }
