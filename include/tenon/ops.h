@@ -46,7 +46,7 @@ enum {
   /* control flow, parsed and verified; run by the host only */
   TN_OP_IF = 180, TN_OP_LOOP = 181, TN_OP_SCAN = 182,
   /* domain "tenon": what fusion makes; a device that refuses one is offered its parts (docs/passes.md) */
-  TN_OP_FUSED_MATMUL = 200, TN_OP_ELEMENTWISE = 201
+  TN_OP_FUSED_MATMUL = 200, TN_OP_ELEMENTWISE = 201, TN_OP_TENON_ATTENTION = 202
 };
 
 /* Attribute order of the operators that backends claim most. */
@@ -83,6 +83,16 @@ enum {
   TN_FUSED_OPS = 0, TN_FUSED_FLOATS = 1, TN_FUSED_RESULTS = 2, TN_FUSED_N_WEIGHTS = 3, TN_FUSED_TRANS_B = 4,
   TN_FUSED_PARTS = 5
 };
+
+/* tenon.Attention (version 1) is ONNX Attention of version 25, with the same attributes in the same order (TN_ATTENTION_*),
+ * the same inputs 0 to 6 and outputs, and two inputs more, either of which may be absent; both have Q's dtype:
+ *   sinks    input 7 [q_num_heads]: a logit per head that takes part in the softmax and has no value. With m the largest of
+ *            sink and scores, p = exp(s - m) / (sum of exp(s - m) + exp(sink - m)). Neither scale, softcap nor mask act on it.
+ *   slopes   input 8 [q_num_heads]: slope * (j - i) is added to the scaled and capped score before the mask (ALiBi); j is the
+ *            key's position, i the query's, counted as is_causal counts it: from the past's end, or with nonpad_kv_seqlen
+ *            from there back.
+ * A query that sees no key gives zeros, with a sink or without. A graph has it only where one of both is there. */
+enum { TN_ATTENTION_SINKS = 7, TN_ATTENTION_SLOPES = 8 }; /* inputs */
 
 #ifdef __cplusplus
 }

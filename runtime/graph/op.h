@@ -44,4 +44,7 @@ const tni_op *tni_op_table(uint32_t *n);
 /* First row with this id, or NULL: for names in messages. */
 const tni_op *tni_op_by_id(uint32_t id);
 
+/* Attention of ONNX or of Tenon: the second has inputs more, and is the first without them. */
+static inline bool tni_is_attention(uint32_t op) { return op == TN_OP_ATTENTION || op == TN_OP_TENON_ATTENTION; }
+
 #endif

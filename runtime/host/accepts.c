@@ -122,6 +122,7 @@ static const rule rules[] = {
     {TN_OP_FUSED_MATMUL, {REAL}},
     {TN_OP_ELEMENTWISE, {REAL}},
     {TN_OP_ATTENTION, {FLOATS, FLOATS, FLOATS | BOOLS | INDEX}},
+    {TN_OP_TENON_ATTENTION, {FLOATS, FLOATS, FLOATS | BOOLS | INDEX}},
     {TN_OP_TENSOR_SCATTER, {ALL, 0, INDEX}},
     {TN_OP_ROTARY_EMBEDDING, {FLOATS, FLOATS, FLOATS | INDEX}},
 };
@@ -160,5 +161,5 @@ bool tni_host_accepts(const tn_node *node, const tn_value *const *in, uint32_t n
       return false;
     }
   }
-  return node->op != TN_OP_ATTENTION || tni_attention_accepts(node, in, n_in, why, n);
+  return !tni_is_attention(node->op) || tni_attention_accepts(node, in, n_in, why, n);
 }

@@ -29,6 +29,7 @@ uint64_t tni_host_scratch(const tn_node *node, const tni_tensor *const *in, uint
     case TN_OP_FUSED_MATMUL:
       return tni_fused_scratch(node, in[0]->dtype, n_workers);
     case TN_OP_ATTENTION:
+    case TN_OP_TENON_ATTENTION:
       return tni_attention_scratch(node, in, n_in, n_workers);
     case TN_OP_TOP_K: {
       const int32_t d = tni_kaxis(tni_attr_i(node, "axis", -1), in[0]->rank);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention (23, 24, 25): softmax(scale * q k^T, capped, plus mask) v with the softmax taken along blocks of keys, so
- * that no matrix of scores exists.
+ * Attention (23, 24, 25) and tenon.Attention: softmax(scale * q k^T, capped, plus slopes, plus mask) v with the softmax
+ * taken along blocks of keys, so that no matrix of scores exists.
  *
  * Order (f32; halves are widened first): a score is one sum in ascending d of (q * scale) * k. Keys go in blocks of
  * KEYS from key 0 on (from the window's first block where there is one): m = largest score so far, l = l * exp(m_old -
@@ -11,6 +11,8 @@
  * - m) + l' * exp(m' - m), o likewise; y = o / l. Neither threads, tiles, instruction set nor the number of queries
  * change it. Parts are computed at once by several workers where there are too few tiles for all of them, as in
  * decoding; how many at a time depends on the workers alone, so that the scratch does not depend on any length.
+ *
+ * A sink is what was summed up before the first part: m = sink, l = 1. A slope is added as f32(slope * f32(j - i)).
  *
  * A masked key has probability 0 whatever its score is, also where that is inf or NaN. A query without any key gives a
  * row of zeros (the standard's rule; also what a Softmax with NaN replaced by 0 gives).
@@ -40,7 +42,7 @@ typedef struct operand {
 
 typedef struct attention {
   operand q, k, v, y, past_k, past_v;
-  const tni_tensor *mask, *nonpad;
+  const tni_tensor *mask, *nonpad, *sinks, *slopes;
   int64_t mask_batch, mask_head, mask_row, mask_keys;
   int64_t batch, heads, kv_heads, group, length, keys, past, size, v_size, v_cols;
   int64_t tiles, left, right; /* windows: -1 is none */
@@ -66,8 +68,8 @@ typedef struct space {
 } space;
 
 typedef struct tile {
-  int64_t b, kv, row0, rows; /* rows [row0, row0 + rows) of group * length: position-major */
-  int64_t lo[ROWS], hi[ROWS], first, last;
+  int64_t b, kv, row0, rows;                         /* rows [row0, row0 + rows) of group * length: position-major */
+  int64_t at[ROWS], lo[ROWS], hi[ROWS], first, last; /* positions; keys that are seen */
   float decay[ROWS];
   sums to; /* where the blocks are added up */
 } tile;
@@ -114,6 +116,7 @@ static void limits(const attention *a, tile *t) {
     if (a->causal && hi > at + 1) hi = at + 1;
     if (a->right >= 0 && hi - 1 - a->right > at) hi = at + a->right + 1;
     if (a->left >= 0 && at - a->left > lo) lo = at - a->left;
+    t->at[r] = at;
     t->lo[r] = lo;
     t->hi[r] = hi;
     if (lo >= hi) continue;
@@ -172,6 +175,20 @@ static void cap_row(const attention *a, float *s, int64_t n) {
   for (int64_t i = 0; i < n; i++) s[i] = s[i] * a->cap;
 }
 
+static float of_head(const attention *a, const tni_tensor *t, int64_t h) {
+  float f;
+  tni_load_f32(a->dtype, t->data, h, 1, &f);
+  return f;
+}
+
+/* Slope times the keys' distances, the first of which is `from`. */
+static void slope_row(float slope, int64_t from, int64_t n, float *restrict s) {
+  for (int64_t i = 0; i < n; i++) {
+    const float far = slope * (float)(from + i);
+    s[i] = s[i] + far;
+  }
+}
+
 /* Bias of keys [key, key + n) for one query added to s; past the mask's own length everything is masked. */
 static void mask_row(const attention *a, int64_t at, int64_t key, int64_t n, float *restrict s) {
   const int64_t given = a->mask_keys - key, m = given < 0 ? 0 : given < n ? given : n;
@@ -194,6 +211,7 @@ static void bias_rows(const attention *a, const tile *t, const space *w, int64_t
     float *s = w->s + r * KEYS;
     const int64_t row = t->row0 + r, i = row / a->group, h = t->kv * a->group + row % a->group;
     if (a->cap > 0) cap_row(a, s, n);
+    if (a->slopes) slope_row(of_head(a, a->slopes, h), key - t->at[r], n, s);
     if (a->mask) mask_row(a, t->b * a->mask_batch + h * a->mask_head + i * a->mask_row, key, n, s);
     for (int64_t j = 0; j < n && key + j < t->lo[r]; j++) s[j] = -INFINITY;
     for (int64_t j = t->hi[r] > key ? t->hi[r] - key : 0; j < n; j++) s[j] = -INFINITY;
@@ -269,6 +287,15 @@ static void clear(const attention *a, const tile *t, const sums *to) {
   memset(to->o, 0, (size_t)(t->rows * a->v_cols) * sizeof(float));
 }
 
+/* Nothing but the sinks, if there are any. */
+static void begin_with(const attention *a, const tile *t, const sums *to) {
+  clear(a, t, to);
+  for (int64_t r = 0; a->sinks && r < t->rows; r++) {
+    to->m[r] = of_head(a, a->sinks, t->kv * a->group + (t->row0 + r) % a->group);
+    to->l[r] = to->m[r] == -INFINITY ? 0.f : 1.f;
+  }
+}
+
 static void store_results(const attention *a, const tile *t, const sums *all) {
   for (int64_t r = 0; r < t->rows; r++) {
     float *o = all->o + r * a->v_cols;
@@ -334,7 +361,7 @@ static void tiles(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   for (int64_t u = begin; u < end; u++) {
     tile t = tile_of(a, u);
     load_queries(a, &t, &w);
-    clear(a, &t, &w.total);
+    begin_with(a, &t, &w.total);
     for (int64_t i = t.first / PART; i * PART < t.last && !stop(a); i++) {
       one_part(a, &t, &w, i, w.slots[0]);
       join(a, &t, &w.total, &w.slots[0]);
@@ -374,7 +401,7 @@ static void split(attention *a, int64_t n_tiles, int64_t parts, int64_t cost) {
     for (int64_t i = 0; i < n; i++) {
       const tile t = tile_of(a, (x.first + i) / parts);
       const sums part = slot_of(a, i);
-      if ((x.first + i) % parts == 0) clear(a, &t, &total);
+      if ((x.first + i) % parts == 0) begin_with(a, &t, &total);
       join(a, &t, &total, &part);
       if ((x.first + i) % parts == parts - 1) store_results(a, &t, &total);
     }
@@ -448,6 +475,11 @@ static bool read_mask(attention *a, const tni_tensor *m) {
   return true;
 }
 
+/* One element per head, or none. */
+static bool read_per_head(const attention *a, const tni_tensor *x) {
+  return !x || (x->rank == 1 && x->dims[0] == a->heads && x->dtype == a->dtype);
+}
+
 static bool read_past(attention *a, const tni_kargs *k) {
   const tni_tensor *pk = input(k, 4), *pv = input(k, 5);
   if (!pk && !pv) return true;
@@ -513,6 +545,10 @@ static tn_status prepare(attention *a, const tni_kargs *k) {
   a->nonpad = input(k, 6);
   if (!wrong && !read_past(a, k)) wrong = "past_key and past_value do not fit";
   if (!wrong && !read_mask(a, input(k, 3))) wrong = "attn_mask does not broadcast";
+  a->sinks = input(k, TN_ATTENTION_SINKS);
+  a->slopes = input(k, TN_ATTENTION_SLOPES);
+  if (!wrong && !read_per_head(a, a->sinks)) wrong = "sinks need one element per head";
+  if (!wrong && !read_per_head(a, a->slopes)) wrong = "slopes need one element per head";
   if (!wrong && !worker_floats(a->size, a->v_size, &a->worker_floats)) wrong = "the head size is out of range";
   if (wrong) return tni_kfail(k, TN_E_INVALID, "Attention: %s", wrong);
   read_attributes(a, k->node);
@@ -554,7 +590,7 @@ uint64_t tni_attention_scratch(const tn_node *node, const tni_tensor *const *in,
 bool tni_attention_accepts(const tn_node *node, const tn_value *const *in, uint32_t n_in, char *why, size_t n) {
   const int64_t precision =
       node->n_attr > TN_ATTENTION_SOFTMAX_PRECISION ? node->attr[TN_ATTENTION_SOFTMAX_PRECISION]->u.i : 0;
-  for (uint32_t i = 1; i < n_in && i < 7; i++) {
+  for (uint32_t i = 1; i < n_in && i <= TN_ATTENTION_SLOPES; i++) {
     if (!in[i] || (i == 3 && in[i]->dtype == TN_DT_BOOL) || (i == 6 && in[i]->dtype == TN_DT_I64)) continue;
     if (i != 6 && in[0] && in[i]->dtype == in[0]->dtype) continue;
     snprintf(why, n, "Attention: no host kernel for input %u of %s", i, tni_dtype_name(in[i]->dtype));

@@ -263,8 +263,8 @@ tn_status tni_build_in_place(tni_graph *g, tni_node *last, const tni_build_node 
 }
 
 tn_status tni_build_swap_input(tni_graph *g, tni_node *last, uint32_t i, tn_id to, tn_error *err) {
-  tn_id in[8];
-  if (last->pub.n_in > 8 || i >= last->pub.n_in || last->n_captures)
+  tn_id in[TNI_BUILD_INPUTS];
+  if (last->pub.n_in > TNI_BUILD_INPUTS || i >= last->pub.n_in || last->n_captures)
     return tni_fail(err, TN_E_INTERNAL, last->pub.name, "input %u cannot be swapped", i);
   memcpy(in, last->pub.in, last->pub.n_in * sizeof *in);
   in[i] = to;

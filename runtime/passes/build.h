@@ -66,10 +66,11 @@ tn_id tni_build_slice(tni_graph *g, tn_id v, int64_t first, int64_t n);
 tn_id tni_build_elems(tni_graph *g, const tn_expr *elems, uint32_t n);
 
 /* What takes a pattern's place. domain NULL: ai.onnx. */
+enum { TNI_BUILD_INPUTS = 16 };
 typedef struct tni_build_node {
   const char *domain, *type;
   int64_t version;
-  tn_id in[8];
+  tn_id in[TNI_BUILD_INPUTS];
   uint32_t n_in;
   tni_raw_attr attr[16];
   uint32_t n_attr;

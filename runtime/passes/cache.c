@@ -142,12 +142,12 @@ static tn_status find_all(pass *p, bool *all) {
   tni_graph *g = p->g;
   uint32_t n = 0;
   *all = !g->outer && g->n_states == 0;
-  for (uint32_t i = 0; i < g->n_nodes; i++) n += !g->nodes[i]->dead && g->nodes[i]->pub.op == TN_OP_ATTENTION;
+  for (uint32_t i = 0; i < g->n_nodes; i++) n += !g->nodes[i]->dead && tni_is_attention(g->nodes[i]->pub.op);
   if (!*all || n == 0) return TN_OK;
   if (!(p->found = TNI_NEW_ARRAY(g->arena, match, n))) return tni_fail_memory(p->err, g->name);
   for (uint32_t i = 0; i < g->n_nodes && *all; i++) {
     tni_node *node = g->nodes[i];
-    if (node->dead || !node->op || node->pub.op != TN_OP_ATTENTION) continue;
+    if (node->dead || !node->op || !tni_is_attention(node->pub.op)) continue;
     if (tni_match_in(node, 4) == TN_NONE && tni_match_in(node, 5) == TN_NONE) continue;
     *all = find(p, node, &p->found[p->n]);
     p->n++;
@@ -208,9 +208,11 @@ static tn_status rewrite(pass *p, const match *m, tni_gstate *s) {
     const tn_status st = append(p, &m->half[i], &s[i]);
     if (st != TN_OK) return st;
   }
-  const tn_id in[7] = {n->pub.in[0], s[0].out, s[1].out, tni_match_in(n, 3), TN_NONE, TN_NONE, g->step_valid};
-  return tni_graph_add_node(g, n->pub.name, NULL, n->type, n->version < 24 ? 24 : n->version, in, 7, n->pub.out, 1,
-                            n->raw, n->n_raw, NULL, p->err);
+  const bool onnx = n->pub.op == TN_OP_ATTENTION;
+  const tn_id in[9] = {n->pub.in[0], s[0].out,      s[1].out,           tni_match_in(n, 3), TN_NONE,
+                       TN_NONE,      g->step_valid, tni_match_in(n, 7), tni_match_in(n, 8)};
+  return tni_graph_add_node(g, n->pub.name, n->pub.domain, n->type, onnx && n->version < 24 ? 24 : n->version, in,
+                            onnx ? 7 : 9, n->pub.out, 1, n->raw, n->n_raw, NULL, p->err);
 }
 
 tn_status tni_pass_cache(tni_graph *g, uint32_t *n, tn_error *err) {

@@ -148,12 +148,13 @@ static bool fits(const split *s) {
 static tn_status attention(tni_graph *g, tni_node *n, uint32_t *fired, tn_error *err) {
   static const int64_t perm[4] = {0, 2, 1, 3};
   split s[3];
-  tni_build_node b = {.type = n->type, .version = n->version, .n_in = n->pub.n_in};
+  tni_build_node b = {.domain = n->pub.domain, .type = n->type, .version = n->version, .n_in = n->pub.n_in};
   tni_build_node t = {.type = "Transpose", .version = 13, .n_in = 1, .n_attr = 1};
   tn_id out[4] = {TN_NONE, TN_NONE, TN_NONE, TN_NONE};
   for (uint32_t i = 0; i < 3; i++)
     if (!find_split(g, n->pub.in[i], &s[i]) || !fits(&s[i])) return TN_OK;
-  if (!has_rank(g, n->pub.out[0], 4) || n->pub.n_in > 7 || n->pub.n_out > 4 || !copy_attrs(&b, n, 2)) return TN_OK;
+  if (!has_rank(g, n->pub.out[0], 4) || n->pub.n_in > TNI_BUILD_INPUTS || n->pub.n_out > 4 || !copy_attrs(&b, n, 2))
+    return TN_OK;
   if (s[1].heads != s[2].heads || s[0].heads % s[1].heads || tni_attr_i(&n->pub, "q_num_heads", 0) ||
       tni_attr_i(&n->pub, "kv_num_heads", 0))
     return TN_OK;
@@ -170,8 +171,8 @@ static tn_status attention(tni_graph *g, tni_node *n, uint32_t *fired, tn_error 
   out[0] = tni_graph_add_value(g, "", TN_VALUE_ACT, y->dtype);
   if (out[0] == TN_NONE || tni_value_set_dims(g, out[0], 3, dims) != TN_OK) return tni_fail_memory(err, n->pub.name);
   n->dead = true;
-  tn_status st = tni_graph_add_node(g, n->pub.name, NULL, b.type, b.version, b.in, b.n_in, out, n->pub.n_out, b.attr,
-                                    b.n_attr, NULL, err);
+  tn_status st = tni_graph_add_node(g, n->pub.name, b.domain, b.type, b.version, b.in, b.n_in, out, n->pub.n_out,
+                                    b.attr, b.n_attr, NULL, err);
   if (st != TN_OK) return st;
   t.in[0] = reshape_to(g, out[0], shape, 4, by_length, err);
   t.attr[0] = tni_build_ints("perm", perm, 4);
@@ -243,8 +244,9 @@ static tn_status leave_join(tni_graph *g, cache *c, tn_id *present, tn_error *er
 
 /* Which keys a query sees does not depend on where the past ends, and nothing else stands in the past's place. */
 static bool takes_past(const tni_node *n) {
-  for (uint32_t i = 4; i < n->pub.n_in; i++)
-    if (n->pub.in[i] != TN_NONE) return false;
+  for (uint32_t i = 4; i < 7; i++)
+    if (tni_match_in(n, i) != TN_NONE) return false;
+  if (tni_match_in(n, TN_ATTENTION_SLOPES) != TN_NONE) return false;
   for (uint32_t i = 1; i < n->pub.n_out; i++)
     if (n->pub.out[i] != TN_NONE) return false;
   return tni_attr_i(&n->pub, "is_causal", 0) == 0 && tni_attr_i(&n->pub, "left_window_size", -1) < 0 &&
@@ -252,7 +254,7 @@ static bool takes_past(const tni_node *n) {
 }
 
 static tn_status absorb(tni_graph *g, tni_node *n, uint32_t *fired, tn_error *err) {
-  tni_build_node b = {.type = n->type, .version = n->version, .n_in = 6};
+  tni_build_node b = {.domain = n->pub.domain, .type = n->type, .version = n->version, .n_in = 6};
   tn_id out[3] = {n->pub.out[0], TN_NONE, TN_NONE};
   cache c[2];
   if (!takes_past(n) || !has_rank(g, n->pub.in[0], 4) || !copy_attrs(&b, n, 0)) return TN_OK;
@@ -264,6 +266,11 @@ static tn_status absorb(tni_graph *g, tni_node *n, uint32_t *fired, tn_error *er
       return TN_OK;
   b.in[0] = n->pub.in[0];
   b.in[3] = tni_match_in(n, 3);
+  if (n->pub.n_in > TN_ATTENTION_SINKS) { /* slopes, which would count from the past's end, are none */
+    b.n_in = TN_ATTENTION_SINKS + 1;
+    b.in[6] = TN_NONE;
+    b.in[7] = n->pub.in[TN_ATTENTION_SINKS];
+  }
   for (uint32_t i = 0; i < 2; i++) {
     b.in[i + 1] = turned(g, &c[i], c[i].now, err);
     b.in[i + 4] = turned(g, &c[i], c[i].past, err);
@@ -273,7 +280,8 @@ static tn_status absorb(tni_graph *g, tni_node *n, uint32_t *fired, tn_error *er
   }
   n->dead = true;
   ++*fired;
-  return tni_graph_add_node(g, n->pub.name, NULL, b.type, b.version, b.in, b.n_in, out, 3, b.attr, b.n_attr, NULL, err);
+  return tni_graph_add_node(g, n->pub.name, b.domain, b.type, b.version, b.in, b.n_in, out, 3, b.attr, b.n_attr, NULL,
+                            err);
 }
 
 /* Every node that is there when it begins, then those it made: absorbing makes operands that can be flat. */
@@ -286,8 +294,8 @@ tn_status tni_pass_heads(tni_graph *g, uint32_t *n, tn_error *err) {
       tni_node *node = g->nodes[i];
       if (node->dead || !node->op) continue;
       if (round == 0 && node->pub.op == TN_OP_ROTARY_EMBEDDING) st = rotary(g, node, &fired, err);
-      if (round == 1 && node->pub.op == TN_OP_ATTENTION) st = absorb(g, node, &fired, err);
-      if (round == 2 && node->pub.op == TN_OP_ATTENTION) st = attention(g, node, &fired, err);
+      if (round == 1 && tni_is_attention(node->pub.op)) st = absorb(g, node, &fired, err);
+      if (round == 2 && tni_is_attention(node->pub.op)) st = attention(g, node, &fired, err);
     }
   }
   return st == TN_OK ? tni_build_done(g, fired, n, err) : st;

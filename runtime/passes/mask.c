@@ -277,7 +277,7 @@ static bool is_worth_it(const found *f, uint32_t n) {
 }
 
 static tn_status rewrite(const found *f, uint32_t n, const tn_expr *dims, tni_node *old, tn_error *err) {
-  tni_build_node b = {.type = old->type, .version = old->version, .n_in = old->pub.n_in};
+  tni_build_node b = {.domain = old->pub.domain, .type = old->type, .version = old->version, .n_in = old->pub.n_in};
   const int64_t left = tni_attr_i(&old->pub, "left_window_size", -1);
   const int64_t right = tni_attr_i(&old->pub, "right_window_size", -1);
   const int64_t l = f->left < 0 ? left : least(left, f->left), r = f->right < 0 ? right : least(right, f->right);
@@ -300,7 +300,7 @@ static tn_status one(tni_mask *m, tni_node *n, uint32_t *fired, tn_error *err) {
   found f = {.m = m, .node = n};
   tn_expr dims[4];
   uint32_t n_rest;
-  if (!is_plain(n) || n->pub.n_in > 8 || n->n_raw > 9 || !find_dims(&f)) return TN_OK;
+  if (!is_plain(n) || n->pub.n_in > TNI_BUILD_INPUTS || n->n_raw > 9 || !find_dims(&f)) return TN_OK;
   f.t = tni_mtab_broadcast(m, tni_mask_read(m, n->pub.in[3]), 4, f.dims);
   if (!f.t || !find_conjunction(&f) || !find_positions(&f)) return TN_OK;
   if (!can_write(&f, &n_rest, dims) || !is_worth_it(&f, n_rest)) return TN_OK;
@@ -321,7 +321,7 @@ tn_status tni_pass_mask(tni_graph *g, uint32_t *n, tn_error *err) {
   m.n_values = n_values;
   if (!m.memo || !m.read) st = tni_fail_memory(err, "mask");
   for (uint32_t i = 0; st == TN_OK && i < n_nodes; i++)
-    if (!g->nodes[i]->dead && g->nodes[i]->op && g->nodes[i]->pub.op == TN_OP_ATTENTION)
+    if (!g->nodes[i]->dead && g->nodes[i]->op && tni_is_attention(g->nodes[i]->pub.op))
       st = one(&m, g->nodes[i], &fired, err);
   tni_arena_destroy(m.arena);
   return st == TN_OK ? tni_build_done(g, fired, n, err) : st;

@@ -117,7 +117,7 @@ static bool is_mask(const finder *f, tn_id id, const uint8_t *ok) {
   for (uint32_t u = 0; u < v->pub.n_uses; u++) {
     const tni_node *n = f->g->nodes[v->pub.uses[u]];
     if (n->n_captures) return false;
-    if (n->pub.op == TN_OP_ATTENTION) {
+    if (tni_is_attention(n->pub.op)) {
       if (!reads_as(n, id, MASK) || n->pub.n_in <= NONPAD || n->pub.in[NONPAD] == TN_NONE) return false;
     } else if (!keeps_keys(f, n) || !ok[n->pub.out[0]]) {
       return false;

@@ -47,6 +47,14 @@ static tn_status results(tni_infer *in, const tni_value *x, const tn_expr *q, co
   return st == TN_OK ? tni_rule_set(in, 3, dtype, 4, scores) : st;
 }
 
+/* Sinks and slopes of tenon.Attention: one per head. */
+static bool per_head(tni_infer *in, uint32_t i, tn_expr heads) {
+  const tni_value *v = tni_rule_ranked(in, i);
+  bool ok = !v || v->pub.rank == 1;
+  if (v && ok) (void)tni_rule_same_dim(in, v->pub.dims[0], heads, &ok);
+  return ok;
+}
+
 /* Outputs: Y like Q with V's head size, present key and value, the scores. */
 tn_status tni_shape_attention(tni_infer *in) {
   const tni_value *x[3];
@@ -72,6 +80,8 @@ tn_status tni_shape_attention(tni_infer *in) {
   if (!ok) return tni_rule_fail(in, "the batches of Q and K differ");
   (void)tni_rule_same_dim(in, d[0][3], d[1][3], &ok);
   if (!ok) return tni_rule_fail(in, "the head sizes of Q and K differ");
+  for (uint32_t i = TN_ATTENTION_SINKS; i <= TN_ATTENTION_SLOPES; i++)
+    if (!per_head(in, i, d[0][1])) return tni_rule_fail(in, "operand %u needs one element per head of Q", i);
   tn_status st = with_past(in, 4, d[1]);
   if (st == TN_OK) st = with_past(in, 5, d[2]);
   return st == TN_OK ? results(in, x[0], d[0], d[1], d[2]) : st;

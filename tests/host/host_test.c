@@ -142,8 +142,10 @@ bool ht_node_make(ht_node *n, const char *op, int64_t version, const char *attrs
   }
   n->n_out = n_out;
   for (uint32_t i = 0; i < n_out; i++) outs[i] = tni_graph_add_value(n->g, "", TN_VALUE_ACT, TN_DT_UNDEFINED);
-  if (tni_graph_add_node(n->g, "the node", "", op, version ? version : 25, ids, n->n_in, outs, n_out, raw, n_raw, &id,
-                         &n->err))
+  const bool own = strncmp(op, "tenon.", 6) == 0;
+  if (own) version = 1;
+  if (tni_graph_add_node(n->g, "the node", own ? "tenon" : "", own ? op + 6 : op, version ? version : 25, ids, n->n_in,
+                         outs, n_out, raw, n_raw, &id, &n->err))
     return false;
   n->node = tni_graph_node(n->g, id);
   return true;

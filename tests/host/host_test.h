@@ -19,7 +19,7 @@ bool ht_tensor(tni_arena *a, const char *text, tni_tensor *t);
 /* Fills a float tensor with a fixed pseudo-random sequence in [-1, 1). */
 void ht_fill(float *x, int64_t n, uint32_t seed);
 
-enum { HT_IO = 8 };
+enum { HT_IO = 10 };
 /* One node in a graph of its own. */
 typedef struct ht_node {
   tni_graph *g;
@@ -29,7 +29,7 @@ typedef struct ht_node {
   uint32_t n_in, n_out;
   tn_error err;
 } ht_node;
-/* in: texts, NULL ends. version 0: 25. */
+/* op: "Name", or "tenon.Name" of version 1. in: texts, NULL ends. version 0: 25. */
 bool ht_node_make(ht_node *n, const char *op, int64_t version, const char *attrs, const char *const *in,
                   uint32_t n_out);
 void ht_node_free(ht_node *n);

@@ -41,6 +41,11 @@ static const rule_case attention[] = {
     /* past and present; three axes */
     {"Attention", 24, "f32[b,s,8] f32[b,s,4] f32[b,s,6] - f32[b,2,p,2] f32[b,2,p,3]", "q_num_heads=4;kv_num_heads=2",
      "f32[b,s,12] f32[b,2,p+s,2] f32[b,2,p+s,3]"},
+    {"tenon.Attention", 1, "f32[b,4,s,2] f32[b,2,s,2] f32[b,2,s,3] - - - - f32[4] f32[h]", "", "f32[b,4,s,3]"},
+    {"tenon.Attention", 1, "f32[b,s,8] f32[b,s,4] f32[b,s,6] - f32[b,2,p,2] f32[b,2,p,3] - - f32[4]",
+     "q_num_heads=4;kv_num_heads=2", "f32[b,s,12] f32[b,2,p+s,2] f32[b,2,p+s,3]"},
+    {"tenon.Attention", 1, "f32[b,4,s,2] f32[b,2,s,2] f32[b,2,s,2] - - - - f32[2]", "", "!operand 7"},
+    {"tenon.Attention", 1, "f32[b,4,s,2] f32[b,2,s,2] f32[b,2,s,2] - - - - - f32[4,1]", "", "!operand 8"},
     {"Attention", 24, "f32[b,s,8] f32[b,t,4] f32[b,t,4] - - - i64[b]", "q_num_heads=4;kv_num_heads=2", "f32[b,s,8]"},
     {"Attention", 24, "f32[b,4,s,2] f32[b,2,s,2] f32[b,2,s,2] - f32[b,3,p,2] f32[b,2,p,2]", "", "!operand 4"},
 };

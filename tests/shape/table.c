@@ -185,7 +185,9 @@ tn_status add_op(tni_graph *g, const char *op, int version, const char *in, cons
   uint32_t n_attr = split(attrs, ';', text);
   for (uint32_t i = 0; i < n_attr; i++) parse_attr(g, text[i], &raw[i]);
   snprintf(names[0], WORD, "the_%s", op);
-  return tni_graph_add_node(g, names[0], "", op, version, ids, n_in, outs, n_out, raw, n_attr, &node, err);
+  const bool own = strncmp(op, "tenon.", 6) == 0;
+  return tni_graph_add_node(g, names[0], own ? "tenon" : "", own ? op + 6 : op, version, ids, n_in, outs, n_out, raw,
+                            n_attr, &node, err);
 }
 
 bool matches(const tni_graph *g, const tni_value *v, const char *text) {

@@ -30,7 +30,7 @@ void run_concrete(const rule_case *c, size_t n);
 
 /* Adds a value from a word; TN_NONE for "-". kind INPUT, or CONST. */
 tn_id add_word(tni_graph *g, const char *name, const char *word);
-/* Adds a node with outputs named out ("a b"); operands by name ("x - y"). */
+/* Adds a node (op: "Name", or "tenon.Name") with outputs named out ("a b"); operands by name ("x - y"). */
 tn_status add_op(tni_graph *g, const char *op, int version, const char *in, const char *out, const char *attrs,
                  tn_error *err);
 /* Whether value v is what word says. */
