@@ -9,6 +9,7 @@
  *  - masks, up to four one behind another: added, or Where(keep, scores, c) or Where(drop, c, scores) with c -inf or so
  *    low (<= -1e30) that any score vanishes in it;
  *  - Softmax over the keys, and Where(IsNaN(p), 0, p) behind it;
+ *  - sinks, a column behind the scores that the product with v does not read: then it is tenon.Attention;
  *  - repeat_kv on both k and v (Unsqueeze, Expand, Reshape), which is undone, or heads that MatMul broadcasts.
  * [batch, length, size] counts as one head; its mask may have two axes at most.
  * An added mask that is Where(keep, 0, -inf) is handed over as keep; several masks as their sum, or conjunction.
@@ -26,6 +27,7 @@ typedef struct match {
   tni_graph *g;
   tn_id q, k, v;
   tn_id scores; /* output of the first MatMul */
+  tn_id sinks;  /* one number per head, or TN_NONE */
   tni_attention_masks masks;
   double scale, cap;
   uint32_t rank;    /* 4, or 3: [batch, length, size] of one head */
@@ -166,10 +168,8 @@ static const tni_node *find_softmax(const match *m, tn_id p) {
     p = where->pub.in[2];
     uses = 2;
   }
-  if (!(softmax = tni_match_node(g, p, TN_OP_SOFTMAX)) || tni_match_uses(g, p) != uses || !has_rank(g, p, m->rank))
-    return NULL;
-  const int64_t axis = tni_attr_i(&softmax->pub, "axis", -1);
-  return axis == -1 || axis == (int64_t)m->rank - 1 ? softmax : NULL;
+  softmax = tni_attention_softmax(g, p);
+  return softmax && tni_match_uses(g, p) == uses && has_rank(g, p, m->rank) ? softmax : NULL;
 }
 
 /* [batch, length, size]: one head. */
@@ -209,7 +209,9 @@ static bool find(match *m, const tni_node *last) {
   m->v = last->pub.in[1];
   if ((m->rank != 3 && m->rank != 4) || !has_rank(g, m->v, m->rank)) return false;
   const tni_node *softmax = find_softmax(m, last->pub.in[0]);
-  if (!softmax || !find_scores(m, softmax->pub.in[0])) return false;
+  tn_id under = softmax ? softmax->pub.in[0] : TN_NONE;
+  if (!softmax && (m->rank != 4 || !tni_attention_sinks(g, last->pub.in[0], &under, &m->sinks))) return false;
+  if (!find_scores(m, under)) return false;
   return is_float(g, m->q) && has_rank(g, m->scores, m->rank) &&
          tni_attention_masks_fit(g, &m->masks, m->scores, m->rank == 3, g->values[m->q]->pub.dtype) &&
          (m->rank == 4 ? find_heads(m) : one_head(m));
@@ -240,6 +242,14 @@ static tn_status rewrite(match *m, tni_node *last, tn_error *err) {
     b.attr[b.n_attr++] = tni_build_int("q_num_heads", 1);
     b.attr[b.n_attr++] = tni_build_int("kv_num_heads", 1);
   }
+  if (m->sinks != TN_NONE) {
+    b.domain = "tenon";
+    b.version = 1;
+    for (b.n_in = 4; b.n_in < TN_ATTENTION_SINKS; b.n_in++) b.in[b.n_in] = TN_NONE;
+    b.n_in++;
+    if ((b.in[TN_ATTENTION_SINKS] = tni_attention_per_head(m->g, m->sinks, err)) == TN_NONE)
+      return tni_fail_memory(err, "attention");
+  }
   if (m->cap > 0) b.attr[b.n_attr++] = tni_build_float("softcap", m->cap);
   return tni_build_in_place(m->g, last, &b, err);
 }
@@ -249,7 +259,7 @@ tn_status tni_pass_attention(tni_graph *g, uint32_t *n, tn_error *err) {
   uint32_t fired = 0;
   for (uint32_t i = 0; i < n_nodes; i++) {
     tni_node *last = g->nodes[i];
-    match m = {.g = g};
+    match m = {.g = g, .sinks = TN_NONE};
     if (last->dead || !last->op || last->pub.op != TN_OP_MATMUL || !find(&m, last)) continue;
     tn_status st = rewrite(&m, last, err);
     if (st != TN_OK) return st;

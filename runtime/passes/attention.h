@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Masks that stand one behind another between scores and Softmax, as one operand of Attention.
+ * Masks that stand one behind another between scores and Softmax, as one operand of Attention; sinks.
  */
 #ifndef TENON_PASSES_ATTENTION_H
 #define TENON_PASSES_ATTENTION_H
@@ -33,5 +33,13 @@ bool tni_attention_masks_fit(const tni_graph *g, const tni_attention_masks *m, t
 /* All of them as one operand: boolean where none is added and all put in -inf. *mask TN_NONE without any. */
 TN_MUST_CHECK tn_status tni_attention_masks_build(tni_graph *g, const tni_attention_masks *m, uint32_t dtype,
                                                   tn_id *mask, tn_error *err);
+
+/* The Softmax over the last axis that makes v, or NULL. */
+const tni_node *tni_attention_softmax(const tni_graph *g, tn_id v);
+/* p [batch, heads, length, keys] is Softmax(Concat(scores, sinks)) without its last column, and nobody else reads what
+ * lies between. *sinks: a value of rank 3 or 4 that holds one number per head, for tni_attention_per_head. */
+bool tni_attention_sinks(const tni_graph *g, tn_id p, tn_id *scores, tn_id *sinks);
+/* [heads] of [heads, 1, 1] or [1, heads, 1, 1], heads constant. TN_NONE: without memory. */
+tn_id tni_attention_per_head(tni_graph *g, tn_id column, tn_error *err);
 
 #endif

@@ -6,6 +6,11 @@
 
 #define KT "t=Transpose kk {perm=0,1,3,2}; "
 #define TAIL "p=Softmax m {axis=-1}; y=MatMul p vv"
+/* [b,2,s,1] of sinks [2], joined to m, and the row's maximum taken off */
+#define WIDE "QS=Shape q; w0=Slice QS #0 #1; w2=Slice QS #2 #3; we=Concat w0 #2 w2 #1 {axis=0}; "
+#define SINK(v) \
+  "s4=Reshape " v " #1,-1,1,1; " WIDE "se=Expand s4 we; c=Concat m se {axis=-1}; x1=ReduceMax c #-1; d=Sub c x1; "
+#define NOSINK "p=Slice p1 #0 #-1 #3 #1; y=MatMul p vv"
 #define REPEAT(x, u, e, r) u "=Unsqueeze " x " #2; " e "=Expand " u " #1,1,2,1,8; " r "=Reshape " e " #0,2,-1,8; "
 
 static const form forms[] = {
@@ -69,6 +74,36 @@ static const form forms[] = {
     {"t=Transpose z {perm=0,2,1}; s=MatMul x t; m=Add s m2; p=Softmax m {axis=2}; y=MatMul p x",
      "y=Attention x z x m2 {scale=1 softcap=0} heads=1/1"},
     {"t=Transpose z {perm=0,2,1}; s=MatMul x t; m=Add s m3; p=Softmax m {axis=2}; y=MatMul p x", ""},
+    /* sinks: of a constant, a value, behind masks, without what is subtracted from a row, with repeated heads */
+    {KT "s=MatMul q t; m=Add s mm; " SINK("sk") "p1=Softmax d {axis=-1}; " NOSINK,
+     "y=Attention q kk vv mm - - - sk {scale=1 softcap=0}"},
+    {KT "m=MatMul q t; sw=Neg sk; " SINK("sw") "p1=Softmax d {axis=3}; " NOSINK,
+     "sw=Neg sk; y=Attention q kk vv - - - - sw {scale=1 softcap=0}"},
+    {KT "s=MatMul q t; a=Mul s 0.5; m=Where bm a -inf; " WIDE "su=Unsqueeze sk #0,2,3; se=Expand su we; "
+        "c=Concat m se {axis=3}; p1=Softmax c {axis=-1}; " NOSINK,
+     "y=Attention q kk vv bm - - - sk {scale=0.5 softcap=0}"},
+    {KT "m=MatMul q t; " WIDE "sr=Add sk4 sk4; se=Expand sr we; c=Concat m se {axis=3}; p1=Softmax c {axis=-1}; "
+        "KS=Shape vv; n=Slice KS #2 #3; p=Slice p1 #0 n #3; y=MatMul p vv",
+     "sr=Add sk4 sk4; ?=Reshape sr const; y=Attention q kk vv - - - - ? {scale=1 softcap=0}"},
+    {KT "m=MatMul q t; " WIDE "se=Expand sk4 we; c=Concat m se {axis=3}; p1=Softmax c {axis=-1}; " NOSINK,
+     "y=Attention q kk vv - - - - const {scale=1 softcap=0}"},
+    {REPEAT("k1", "ku", "ke", "kr") REPEAT("v1", "vu", "ve", "vr") "t=Transpose kr {perm=0,1,3,2}; m=MatMul q t; " SINK(
+         "sk") "p1=Softmax d {axis=-1}; p=Slice p1 #0 #-1 #3; y=MatMul p vr",
+     "y=Attention q k1 v1 - - - - sk {scale=1 softcap=0}"},
+    /* no sinks: the first column goes, or two; one per query; in front; what is left is read twice */
+    {KT "m=MatMul q t; " SINK("sk") "p1=Softmax d {axis=-1}; p=Slice p1 #1 #99 #3; y=MatMul p vv", ""},
+    {KT "m=MatMul q t; " SINK("sk") "p1=Softmax d {axis=2}; " NOSINK, ""},
+    {KT "m=MatMul q t; e1=Unsqueeze x #1; e2=ReduceMax e1 #-1; " WIDE "se=Expand e2 we; c=Concat m se {axis=-1}; "
+        "p1=Softmax c {axis=-1}; " NOSINK,
+     ""},
+    {KT "m=MatMul q t; " WIDE "se=Expand sk4 we; c=Concat se m {axis=-1}; p1=Softmax c {axis=-1}; " NOSINK, ""},
+    {KT "m=MatMul q t; " SINK(
+         "sk") "p1=Softmax d {axis=-1}; p=Slice p1 #0 #-1 #3; y0=MatMul p vv; i=ReduceSum c; y=Add y0 i",
+     ""},
+    {KT "m=MatMul q t; " SINK("sk") "p1=Softmax d {axis=-1}; p=Slice p1 #0 #-1 #3; y0=MatMul p vv; y=MatMul p y0", ""},
+    {KT "m=MatMul q t; " WIDE "se=Expand sk4 we; c=Concat m se {axis=-1}; x1=ReduceMax m #-1; d=Sub c x1; "
+        "p1=Softmax d {axis=-1}; " NOSINK,
+     ""},
     /* something else */
     {KT "m=MatMul q t; p=Softmax m {axis=2}; y=MatMul p vv", ""},
     {KT "m=MatMul q t; p=Softmax m {axis=-1}; o=MatMul p vv; y=MatMul p o", ""}, /* probabilities are read */

@@ -16,6 +16,9 @@ static const form caches[] = {
      "o2=Add x z; " SCATTERED("z", "o2", "mp", " causal", "y")},
     {O2 "y,!k,!v=Attention x z o2 mb pk pv {q_num_heads=2&kv_num_heads=2&left_window_size=3}",
      "o2=Add x z; " SCATTERED("z", "o2", "mb", " left=3", "y")},
+    {O2 "y,!k,!v=tenon.Attention x z o2 mb pk pv - sk sk {q_num_heads=2&kv_num_heads=2&is_causal=1}",
+     "o2=Add x z; cache'=TensorScatter cache z pos {axis=1}; cache'=TensorScatter cache o2 pos {axis=1}; "
+     "y=Attention x cache' cache' mb - - valid sk sk {scale=0 softcap=0} causal heads=2/2"},
     /* 4D; v before k among the outputs; nobody reads the result of the last */
     {"q4=Slice q #0 #4 #3; k4=Slice q #4 #8 #3; !y,!k,!v=Attention q4 k4 q4 - pk pv; i=ReduceSum x",
      "q4=Slice q #0 #4 #3; k4=Slice q #4 #8 #3; i=ReduceSum x; cache'=TensorScatter cache k4 pos {axis=2}; "

@@ -35,7 +35,7 @@ static const struct {
                  {"w8", TN_DT_F32, 2, {8, 8}},   {"x8", TN_DT_F32, 2, {8, 8}},   {"y8", TN_DT_F32, 2, {8, 8}},
                  {"w12", TN_DT_F32, 2, {8, 12}}, {"x12", TN_DT_F32, 2, {8, 12}}, {"w24", TN_DT_F32, 2, {8, 24}},
                  {"b12", TN_DT_F32, 1, {12}},    {"b24", TN_DT_F32, 1, {24}},    {"h8", TN_DT_F16, 2, {8, 8}},
-                 {"t12", TN_DT_F32, 2, {12, 8}}};
+                 {"t12", TN_DT_F32, 2, {12, 8}}, {"sk", TN_DT_F32, 1, {2}},      {"sk4", TN_DT_F32, 4, {1, 2, 1, 1}}};
 
 static void fill(uint32_t dtype, void *data, int64_t n, uint32_t seed) {
   for (int64_t i = 0; i < n; i++) {
@@ -224,11 +224,11 @@ static void print_attrs(const tni_node *n, char *out) {
   if (tni_attr(&n->pub, "approximate"))
     snprintf(one, sizeof one, " {approximate=%s}", tni_attr_s(&n->pub, "approximate", ""));
   if (n->pub.op == TN_OP_CAST) snprintf(one, sizeof one, " {to=%d}", (int)tni_attr_i(&n->pub, "to", 0));
-  if (n->pub.op == TN_OP_ATTENTION)
+  if (tni_is_attention(n->pub.op))
     snprintf(one, sizeof one, " {scale=%g softcap=%g}", tni_attr_f(&n->pub, "scale", 0),
              tni_attr_f(&n->pub, "softcap", 0));
-  if (n->pub.op == TN_OP_ATTENTION && tni_attr_i(&n->pub, "is_causal", 0)) strcat(one, " causal");
-  for (uint32_t i = 0; n->pub.op == TN_OP_ATTENTION && i < 2; i++) {
+  if (tni_is_attention(n->pub.op) && tni_attr_i(&n->pub, "is_causal", 0)) strcat(one, " causal");
+  for (uint32_t i = 0; tni_is_attention(n->pub.op) && i < 2; i++) {
     const int64_t w = tni_attr_i(&n->pub, i ? "right_window_size" : "left_window_size", -1);
     const size_t len = strlen(one);
     if (w >= 0) snprintf(one + len, sizeof one - len, " %s=%d", i ? "right" : "left", (int)w);

@@ -56,6 +56,11 @@ static const form attention[] = {
 #define JOIN "!k=Concat pk k4 {axis=2}; !v=Concat pv v4 {axis=-2}; "
 
 static const form caches[] = {
+    /* sinks stay; slopes count from the past's end, where there is one */
+    {O2 Q4 K4 V4 JOIN "y=tenon.Attention q4 k v mp - - - sk",
+     "o2=Add x z; ?,k,v=Attention o2 x z mp pk pv - sk {scale=0 softcap=0} heads=2/2; ?=Reshape ? const; "
+     "y=Transpose ? {perm=0,2,1,3}"},
+    {"k=Concat pk ak {axis=2}; v=Concat pv av {axis=2}; y=tenon.Attention aq k v - - - - - sk", ""},
     {O2 Q4 K4 V4 JOIN "y=Attention q4 k v mp",
      "o2=Add x z; ?,k,v=Attention o2 x z mp pk pv {scale=0 softcap=0} heads=2/2; ?=Reshape ? const; "
      "y=Transpose ? {perm=0,2,1,3}"},
