@@ -8,6 +8,8 @@
  *  - j <= i + past (causal), j <= i + past + r, j >= i + past - l, any of them or none, with past the length of
  *    past_key (0 without one), and
  *  - conditions on elements of other tensors hold that do not depend on i, such as attention_mask[b, j] != 0.
+ * A sum is taken apart (split): what only says this goes, ALiBi (mask_slopes.c) becomes slopes, and terms of one row for
+ * all queries stay.
  * A boolean mask says so itself; an added one has 0 where a key is kept, or a bias that does not depend on i, and where
  * it is not, -inf or a number that any score vanishes in (at most -1e30; halves: -65504).
  *
@@ -24,6 +26,8 @@
 
 #include "runtime/passes/mask.h"
 
+enum { TERMS = 8 };
+
 typedef struct found {
   tni_mask *m;
   const tni_node *node;
@@ -33,7 +37,8 @@ typedef struct found {
   tni_mleaf kept;          /* 0, or a bias */
   double low;              /* where all others are this number; NaN where they are several */
   int64_t left, right;     /* -1: none */
-  bool is_bool;
+  bool is_bool, has_slopes;
+  tni_mslopes slopes;
 } found;
 
 /* --- what the node says --- */
@@ -141,14 +146,30 @@ static bool find_window(found *f, const tni_matom *a, bool opposite) {
 }
 
 static bool find_positions(found *f) {
-  f->left = f->right = -1;
   for (uint32_t a = 0; a < f->t->n_atoms; a++) {
     const bool yes = f->must >> a & 1, no = f->must_not >> a & 1;
     const tni_matom *p = &f->t->atom[a];
     if (!yes && !no) continue; /* decided by the others */
     if (p->kind == TNI_MATOM_INDEX ? !find_window(f, p, no) : p->f.c[2] != f->m->zero) return false;
   }
+  return true;
+}
+
+/* What is added to keys that are kept: nothing, slopes, or something that does not depend on the query. Slopes may be
+ * off by a number per query, which softmax does not see but a sink would. */
+static bool find_bias(found *f) {
+  if (f->kept.kind != TNI_MLEAF_SRC || f->is_bool) return true;
+  if (tni_match_in(f->node, TN_ATTENTION_SINKS) == TN_NONE && tni_match_in(f->node, TN_ATTENTION_SLOPES) == TN_NONE &&
+      !f->has_slopes && tni_mask_slopes(f->m, &f->kept, f->dims, f->t->dtype, &f->slopes)) {
+    f->has_slopes = true;
+    f->kept = tni_mleaf_num(0);
+  }
   return f->kept.kind != TNI_MLEAF_SRC || f->kept.f.c[2] == f->m->zero;
+}
+
+static bool understand(found *f, tn_id mask) {
+  f->t = tni_mtab_broadcast(f->m, tni_mask_read(f->m, mask), 4, f->dims);
+  return f->t && find_conjunction(f) && find_positions(f) && find_bias(f);
 }
 
 /* --- what is left --- */
@@ -273,17 +294,23 @@ static bool is_worth_it(const found *f, uint32_t n) {
   if (f->left >= 0 || f->right >= 0) return true;
   if (n == 0 && f->kept.kind != TNI_MLEAF_SRC) return true;
   if (!f->is_bool && isnan(f->low)) return false; /* several numbers */
+  if (f->has_slopes) return true;
   return v->pub.rank >= 2 && v->pub.dims[v->pub.rank - 2] != f->m->one;
 }
 
-static tn_status rewrite(const found *f, uint32_t n, const tn_expr *dims, tni_node *old, tn_error *err) {
+static tn_status rewrite(const found *f, tn_id rest, tni_node *old, tn_error *err) {
   tni_build_node b = {.domain = old->pub.domain, .type = old->type, .version = old->version, .n_in = old->pub.n_in};
   const int64_t left = tni_attr_i(&old->pub, "left_window_size", -1);
   const int64_t right = tni_attr_i(&old->pub, "right_window_size", -1);
   const int64_t l = f->left < 0 ? left : least(left, f->left), r = f->right < 0 ? right : least(right, f->right);
-  tn_id rest;
-  if (!write_rest(f, n, dims, &rest, err)) return tni_fail_memory(err, old->pub.name);
-  for (uint32_t i = 0; i < b.n_in; i++) b.in[i] = i == 3 ? rest : old->pub.in[i];
+  if (f->has_slopes) {
+    b.domain = "tenon";
+    b.version = 1;
+    b.n_in = TN_ATTENTION_SLOPES + 1;
+  }
+  for (uint32_t i = 0; i < b.n_in; i++) b.in[i] = i == 3 ? rest : tni_match_in(old, i);
+  if (f->has_slopes && (b.in[TN_ATTENTION_SLOPES] = tni_mask_slopes_build(f->m, &f->slopes, err)) == TN_NONE)
+    return tni_fail_memory(err, old->pub.name);
   if (rest == TN_NONE && b.n_in == 4) b.n_in = 3;
   for (uint32_t i = 0; i < old->n_raw; i++) {
     const char *name = old->raw[i].name;
@@ -296,16 +323,111 @@ static tn_status rewrite(const found *f, uint32_t n, const tn_expr *dims, tni_no
   return tni_build_in_place(f->m->g, old, &b, err);
 }
 
-static tn_status one(tni_mask *m, tni_node *n, uint32_t *fired, tn_error *err) {
-  found f = {.m = m, .node = n};
+/* --- sums --- */
+
+/* What is added up, from the last one inwards. */
+typedef struct terms {
+  tn_id all[TERMS], rest[TERMS];
+  uint32_t n, n_rest;
+  bool positions, has_cond; /* some are understood; one of them says something about keys, too: */
+  found cond;
+  uint32_t n_cond;
   tn_expr dims[4];
+} terms;
+
+static bool split(const tni_graph *g, tn_id v, terms *t) {
+  const tni_node *add = tni_match_node(g, v, TN_OP_ADD);
+  if (add && add->pub.n_in == 2) return split(g, add->pub.in[0], t) && split(g, add->pub.in[1], t);
+  if (t->n == TERMS) return false;
+  t->all[t->n++] = v;
+  return true;
+}
+
+static bool one_row(const found *f, tn_id v) {
+  const tni_value *x = f->m->g->values[v];
+  return x->pub.rank == 1 || (x->pub.rank >= 2 && x->pub.rank <= 4 && x->pub.dims[x->pub.rank - 2] == f->m->one);
+}
+
+/* Positions and slopes go, with conditions beside them once; of the others one row must be enough. */
+static bool see_term(found *f, terms *t, tn_id v) {
+  found one = *f;
+  uint32_t n;
+  tn_expr dims[4];
+  const bool known = understand(&one, v) && can_write(&one, &n, dims) && one.kept.kind != TNI_MLEAF_SRC;
+  if (known && (n == 0 || (!one_row(f, v) && !t->has_cond && !isnan(one.low)))) {
+    f->left = one.left;
+    f->right = one.right;
+    f->has_slopes = one.has_slopes;
+    f->slopes = one.slopes;
+    t->positions = true;
+    if (n == 0) return true;
+    t->has_cond = true;
+    t->cond = one;
+    t->n_cond = n;
+    memcpy(t->dims, dims, sizeof dims);
+    return true;
+  }
+  t->rest[t->n_rest++] = v;
+  return one_row(f, v);
+}
+
+/* Everything that stays, added up; TN_NONE: nothing. false: without memory. */
+static bool add_up(const terms *t, tni_graph *g, uint32_t dtype, tn_id *rest, tn_error *err) {
+  *rest = TN_NONE;
+  if (t->has_cond && !write_rest(&t->cond, t->n_cond, t->dims, rest, err)) return false;
+  if (t->has_cond && t->n_rest && g->values[*rest]->pub.dtype == TN_DT_BOOL) {
+    tni_build_node b = {.type = "Where", .version = 16, .in = {*rest}, .n_in = 3};
+    b.in[1] = tni_build_filled(g, dtype, 1, 0);
+    b.in[2] = tni_build_filled(g, dtype, 1, (double)-INFINITY);
+    if (b.in[1] == TN_NONE || b.in[2] == TN_NONE) return false;
+    if ((*rest = tni_build_op(g, &b, dtype, 4, t->dims, err)) == TN_NONE) return false;
+  }
+  for (uint32_t i = 0; i < t->n_rest; i++) {
+    const tni_build_node b = {.type = "Add", .version = 14, .in = {*rest, t->rest[i]}, .n_in = 2};
+    *rest = *rest == TN_NONE ? t->rest[i] : tni_build_op(g, &b, dtype, TNI_RANK_UNKNOWN, NULL, err);
+    if (*rest == TN_NONE) return false;
+  }
+  return true;
+}
+
+static tn_status sum(found *f, tni_node *n, uint32_t *fired, tn_error *err) {
+  tni_graph *g = f->m->g;
+  const uint32_t dtype = g->values[n->pub.in[3]]->pub.dtype;
+  terms t = {.n = 0};
+  if (dtype == TN_DT_BOOL || !split(g, n->pub.in[3], &t) || t.n < 2) return TN_OK;
+  for (uint32_t i = 0; i < t.n; i++)
+    if (!see_term(f, &t, t.all[i])) return TN_OK;
+  if (!t.positions) return TN_OK;
+  tn_id rest;
+  if (!add_up(&t, g, dtype, &rest, err)) return tni_fail_memory(err, n->pub.name);
+  ++*fired;
+  return rewrite(f, rest, n, err);
+}
+
+static tn_status one(tni_mask *m, tni_node *n, uint32_t *fired, tn_error *err) {
+  found f = {.m = m, .node = n, .left = -1, .right = -1};
+  tn_expr dims[4];
+  tn_id rest;
   uint32_t n_rest;
   if (!is_plain(n) || n->pub.n_in > TNI_BUILD_INPUTS || n->n_raw > 9 || !find_dims(&f)) return TN_OK;
-  f.t = tni_mtab_broadcast(m, tni_mask_read(m, n->pub.in[3]), 4, f.dims);
-  if (!f.t || !find_conjunction(&f) || !find_positions(&f)) return TN_OK;
-  if (!can_write(&f, &n_rest, dims) || !is_worth_it(&f, n_rest)) return TN_OK;
+  const found none = f;
+  const bool known = understand(&f, n->pub.in[3]) && can_write(&f, &n_rest, dims);
+  if (!known || f.kept.kind == TNI_MLEAF_SRC) { /* a sum may say more about what is added */
+    const uint32_t before = *fired;
+    found parts = none;
+    const tn_status st = sum(&parts, n, fired, err);
+    if (st != TN_OK || *fired != before) return st;
+  }
+  if (!known || !is_worth_it(&f, n_rest)) return TN_OK;
+  if (!write_rest(&f, n_rest, dims, &rest, err)) return tni_fail_memory(err, n->pub.name);
   ++*fired;
-  return rewrite(&f, n_rest, dims, n, err);
+  return rewrite(&f, rest, n, err);
+}
+
+static bool make_memo(tni_mask *m) {
+  m->memo = TNI_NEW_ARRAY(m->arena, const tni_mtab *, m->n_values + 1);
+  m->read = TNI_NEW_ARRAY(m->arena, bool, m->n_values + 1);
+  return m->memo && m->read;
 }
 
 tn_status tni_pass_mask(tni_graph *g, uint32_t *n, tn_error *err) {
@@ -314,12 +436,13 @@ tn_status tni_pass_mask(tni_graph *g, uint32_t *n, tn_error *err) {
   tni_mask m = {.g = g, .x = g->exprs, .arena = tni_arena_create()};
   tn_status st = TN_OK;
   if (!m.arena) return tni_fail_memory(err, "mask");
-  m.memo = TNI_NEW_ARRAY(m.arena, const tni_mtab *, n_values + 1);
-  m.read = TNI_NEW_ARRAY(m.arena, bool, n_values + 1);
   m.zero = tni_ex_const(g->exprs, 0);
   m.one = tni_ex_const(g->exprs, 1);
   m.n_values = n_values;
-  if (!m.memo || !m.read) st = tni_fail_memory(err, "mask");
+  tni_mask reals = m;
+  reals.exact = true;
+  m.reals = &reals;
+  if (!make_memo(&m) || !make_memo(&reals)) st = tni_fail_memory(err, "mask");
   for (uint32_t i = 0; st == TN_OK && i < n_nodes; i++)
     if (!g->nodes[i]->dead && g->nodes[i]->op && tni_is_attention(g->nodes[i]->pub.op))
       st = one(&m, g->nodes[i], &fired, err);

@@ -67,6 +67,8 @@ typedef struct tni_mask {
   tn_expr zero, one;
   uint32_t n_values; /* when it began: what came later is not read */
   uint32_t depth;
+  bool exact;             /* floats are taken as real numbers: they may be forms, too */
+  struct tni_mask *reals; /* the same with exact; NULL there */
 } tni_mask;
 
 /* The table of value v, or NULL. */
@@ -80,6 +82,20 @@ const tni_mtab *tni_mask_move(tni_mask *m, const tni_node *n);
 const tni_mtab *tni_mask_index(tni_mask *m, const tni_node *n);
 /* Symbolic elements of a small integer tensor; false where one is unknown or there are more than max. */
 bool tni_mask_elems(tni_mask *m, tn_id v, tn_expr *e, uint32_t max, uint32_t *n);
+
+/* --- ALiBi (mask_slopes.c): times * slope[h] * j for key j, and something that all keys of a query have in common. */
+typedef struct tni_mslopes {
+  tn_id src;    /* of `heads` elements, or TN_NONE: */
+  float *table; /* they are these, or NULL: */
+  double value; /* all are this one */
+  int64_t heads, times;
+  uint32_t dtype;
+} tni_mslopes;
+/* l, the only leaf over dims [batch, heads, queries, keys] of a mask of this dtype, is that: a product of one number
+ * per head and of positions, or a constant whose rows are lines, read from some column on. Up to rounding. */
+bool tni_mask_slopes(tni_mask *m, const tni_mleaf *l, const tn_expr *dims, uint32_t dtype, tni_mslopes *s);
+/* The vector [heads] of slopes. TN_NONE: without memory. */
+tn_id tni_mask_slopes_build(tni_mask *m, const tni_mslopes *s, tn_error *err);
 
 /* --- forms (mask_form.c). A coefficient that could not be built is TNI_EXPR_NONE; whole tells. */
 tni_mform tni_mform_const(const tni_mask *m, tn_expr k);

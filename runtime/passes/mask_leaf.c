@@ -304,6 +304,8 @@ static void cast(tni_mask *m, const tni_mtab *out, const tni_node *n, const tni_
     r->yes = *a;
     r->yes.lo = tni_mask_round(out->dtype, a->lo);
     r->yes.hi = tni_mask_round(out->dtype, a->hi);
+  } else if (is_float(out->dtype) && m->exact && a->kind == TNI_MLEAF_INT) {
+    r->yes = *a;
   } else if (is_float(out->dtype) && bounds(m, out, a, &lo, &hi)) {
     r->yes = rounded(out, lo, hi);
   }
@@ -361,6 +363,15 @@ static tni_mleaf arithmetic(tni_mask *m, uint32_t op, const tni_mtab *out, const
   }
 }
 
+/* A number that is an integer, as a form beside a form, where floats are real numbers. */
+static const tni_mleaf *as_form(tni_mask *m, const tni_mleaf *l, const tni_mleaf *other, tni_mleaf *form) {
+  double c;
+  if (!m->exact || other->kind != TNI_MLEAF_INT || !tni_mleaf_is_num(l, &c) || fabs(c) > INT32_MAX || c != floor(c))
+    return l;
+  *form = tni_mleaf_int(m, (int64_t)c);
+  return form;
+}
+
 static tni_mleaf negated(tni_mask *m, const tni_mleaf *a) {
   if (a->kind != TNI_MLEAF_INT) return negative(m, a);
   tni_mleaf r = *a;
@@ -372,6 +383,7 @@ void tni_mleaf_apply(tni_mask *m, const void *arg, const tni_mtab *out, const tn
   const tni_node *n = arg;
   const uint32_t op = n->pub.op;
   const tni_mleaf *a = in[0], *b = n->pub.n_in > 1 ? in[1] : NULL;
+  tni_mleaf form[2];
   *r = (tni_mout){.n = 0};
   if (op == TN_OP_IDENTITY) r->yes = *a;
   if (op == TN_OP_CAST) cast(m, out, n, a, r);
@@ -382,5 +394,5 @@ void tni_mleaf_apply(tni_mask *m, const void *arg, const tni_mtab *out, const tn
   if (op == TN_OP_LESS || op == TN_OP_LESS_OR_EQUAL) above(m, out, b, a, op == TN_OP_LESS, r);
   if (op == TN_OP_WHERE) r->yes = *in[a->lo != 0 ? 1 : 2];
   if (op == TN_OP_ADD || op == TN_OP_SUB || op == TN_OP_MUL || op == TN_OP_DIV || op == TN_OP_MIN || op == TN_OP_MAX)
-    r->yes = arithmetic(m, op, out, a, b);
+    r->yes = arithmetic(m, op, out, as_form(m, a, b, &form[0]), as_form(m, b, a, &form[1]));
 }

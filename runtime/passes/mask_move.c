@@ -93,7 +93,7 @@ static bool slice_form(tni_mask *m, void *arg, const tni_mform *in, tni_mform *o
 static tn_expr first_of(tni_mask *m, tn_expr start, tn_expr dim) {
   int64_t lo, hi;
   tni_ex_range(m->x, start, &lo, &hi);
-  if (lo >= 0) return start;
+  if (lo >= 0 || tni_ex_proves_le(m->x, m->zero, start)) return start;
   if (hi >= 0) return TNI_EXPR_NONE;
   const tn_expr e = tni_ex_add(m->x, start, dim);
   if (e == TNI_EXPR_NONE || tni_ex_proves_le(m->x, m->zero, e)) return e;

@@ -25,7 +25,7 @@ static const struct {
     {"po", "f32[b,2,o,4]"},    {"ps", "f32[past,b,2,4]"}, {"mp", "f32[b,1,s,past+s]"}, {"mb", "bool[b,1,1,past+s]"},
     {"aq", "f32[b,2,s,4]"},    {"ak", "f32[b,2,s,4]"},    {"av", "f32[b,2,s,4]"},      {"am", "i64[b,past+s]"},
     {"ai", "i32[b,past+s]"},   {"ab", "bool[b,past+s]"},  {"af", "f32[1,2,1,past+s]"}, {"as", "i64[b,s]"},
-    {"a8", "f32[b,2,8,4]"},    {"ae", "bool[b,e]"},       {"p2", "f32[b,2,o,4]"}};
+    {"ao", "i64[b,past+s]"},   {"a8", "f32[b,2,8,4]"},    {"ae", "bool[b,e]"},         {"p2", "f32[b,2,o,4]"}};
 static const struct {
   const char *name;
   uint32_t dtype, rank;
@@ -75,6 +75,15 @@ static void add_square(tni_graph *g, const char *name) {
   add_constant(g, name, TN_DT_BOOL, 4, dims, data);
 }
 
+/* Constants f32[1,2,1,16] whose rows are lines: al_t; al_n, all but one number. */
+static void add_lines(tni_graph *g, const char *name) {
+  static const int64_t dims[4] = {1, 2, 1, 16};
+  float data[32];
+  for (int i = 0; i < 32; i++) data[i] = (i < 16 ? 0.7f : -0.3f) * (float)(i % 16 - 15);
+  if (name[3] == 'n') data[29] += 0.01f;
+  add_constant(g, name, TN_DT_F32, 4, dims, data);
+}
+
 /* Constant tables f32[4,8] that hold every number twice: th_, half a row apart; tp_, side by side; tn_, all but one. */
 static void add_table(tni_graph *g, const char *name) {
   static const int64_t dims[2] = {4, 8};
@@ -117,6 +126,7 @@ static void add_literal(tni_graph *g, const char *word) {
 static void need(tni_graph *g, const char *word) {
   if (tni_graph_find(g, word) != TN_NONE) return;
   if (strncmp(word, "sq_", 3) == 0) add_square(g, word);
+  if (strncmp(word, "al_", 3) == 0) add_lines(g, word);
   if (word[0] == 't' && word[1] && word[2] == '_') add_table(g, word);
   for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++)
     if (strcmp(word, inputs[i].name) == 0) add_word(g, word, inputs[i].word);
@@ -302,6 +312,8 @@ static void give(const tni_graph *g, tn_id id, const int64_t *sizes, uint32_t se
   else if (v->elems)
     CU_ASSERT_EQUAL(tni_step_write(g, id, sizes, n_sizes, t->data, t->bytes), TN_OK);
   if (v->pub.kind == TN_VALUE_INPUT && v->pub.name[0] == 'a') fill_keys(t, count);
+  if (v->pub.kind == TN_VALUE_INPUT && strcmp(v->pub.name, "ao") == 0)
+    for (int64_t k = 0; k < count; k++) ((int64_t *)t->data)[k] &= 1;
 }
 
 void form_run(const tni_graph *g, const form_sizes *z, tni_arena *a, tni_tensor *outputs) {

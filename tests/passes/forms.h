@@ -10,13 +10,13 @@
  *   fr, fs  f32[b,s,4]    f1  f32[1,s,4]    z3  f32[t,b,8]    v3  f32[b,t,8]    m2  f32[s,s]    m3  f32[1,s,s]
  *   pk, pv, px, py  f32[b,2,past,4]    pl  f32[b,past,2,4]    pt  f32[b,2,4,past]    ps  f32[past,b,2,4]
  *   po, p2  f32[b,2,o,4]    mp  f32[b,1,s,past+s]    mb  bool[b,1,1,past+s]
- *   aq, ak, av  f32[b,2,s,4]    af  f32[1,2,1,past+s]; mostly 1: am  i64[b,past+s]    ai  i32    ab  bool    as
- *   i64[b,s] constants w, v  f32[8]    k  f32[1,1,8]    hw  f16[8]    u  f32[1]    e  f32[1,1,1,1]
+ *   aq, ak, av  f32[b,2,s,4]    af  f32[1,2,1,past+s]; mostly 1: ao (none above)  i64[b,past+s]  am  i64[b,past+s] ai
+ * i32    ab  bool    as i64[b,s] constants w, v  f32[8]    k  f32[1,1,8]    hw  f16[8]    u  f32[1]    e  f32[1,1,1,1]
  *   w8, x8, y8  f32[8,8]    w12, x12  f32[8,12]    w24  f32[8,24]    t12  f32[12,8]    sk  f32[2]    sk4  f32[1,2,1,1]
- * b12  f32[12]    b24  f32[24] h8 f16[8,8] sq_t, sq_b, sq_n bool[1,1,16,16] or literals: 0.5 (f32 scalar), 0.5h (f16),
- * 0.5r (f32[1,1,1,1]), %5 (i64 scalar), #1,2 (i64 vector). after: "Op in in {attr=value};" of the live nodes in order.
- * A value made by a node is called by its name in `before`, constants that the pass made "ones" or "const", values
- * between nodes that it made
+ * b12  f32[12]    b24  f32[24] h8 f16[8,8] sq_t, sq_b, sq_n bool[1,1,16,16] al_t, al_n f32[1,2,1,16] or literals: 0.5
+ * (f32 scalar), 0.5h (f16), 0.5r (f32[1,1,1,1]), %5 (i64 scalar), #1,2 (i64 vector). after: "Op in in {attr=value};" of
+ * the live nodes in order. A value made by a node is called by its name in `before`, constants that the pass made
+ * "ones" or "const", values between nodes that it made
  * "?"; attributes listed: epsilon, approximate, alpha, perm, to, those of attention, heads=q/kv, and of fused nodes
  * (print_chain). Caches are "cache", with this run's rows "cache'"; the lengths "pos" and "valid".
  *   "" stands for `before` unchanged: the pass fires 0 times.

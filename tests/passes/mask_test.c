@@ -126,8 +126,7 @@ static const form padding[] = {
     /* a bias that does not depend on the query */
     {DIMS I J CAUSAL "M=Where C af -inf; " ATT, "y=Attention aq ak av af pk pv {scale=0 softcap=0} causal"},
     {DIMS I J CAUSAL "kf=Cast KJ {to=1}; al=Mul e kf; c2=Where C 0 -3.4028235e38; M=Add c2 al; " ATT,
-     "PS=Shape pk; AS=Shape aq; P1=Slice PS #2 #3; S1=Slice AS #2 #3; T1=Add P1 S1; T=Squeeze T1; KJ=Range %0 T %1; "
-     "kf=Cast KJ {to=1}; al=Mul e kf; y=Attention aq ak av al pk pv {scale=0 softcap=0} causal"},
+     "y=Attention aq ak av - pk pv - - const {scale=0 softcap=0} causal"},
     /* keys alone: a mask of one row; finite numbers stay */
     {DIMS PAD "B=Shape am; b1=Slice B #0 #1; w1=Concat b1 #1 S1 T1 {axis=0}; M=Expand PA w1; " ATT,
      "?=Cast am {to=9}; ?=Reshape ? step; y=Attention aq ak av ? pk pv {scale=0 softcap=0}"},
@@ -176,10 +175,6 @@ static const form misses[] = {
     {DIMS I J CAUSAL PAD "M=Or C PA; " ATT, ""},
     {DIMS "r=Slice sq_n P1 T1 #2; M=Slice r #0 T1 #3; " ATT, ""},
     {DIMS "P2=Sub P1 #1; T2=Sub T1 #1; r=Slice sq_t P2 T2 #2; M=Slice r #0 T1 #3; " ATT, ""},
-    /* 1 - mask times a number: it is no mask where mask is neither 0 nor 1 */
-    {DIMS I J CAUSAL "u4=Unsqueeze am #1,2; f=Cast u4 {to=1}; iv=Sub 1 f; lo=Mul iv -3.4e38; c2=Where C 0 -3.4e38; "
-                     "M=Add c2 lo; " ATT,
-     ""},
     /* keys that were joined before: is_causal would count from 0 */
     {DIMS I J "M=LessOrEqual KJ QI; k=Concat pk ak {axis=2}; v=Concat pv av {axis=2}; y=Attention aq k v M", ""},
     {DIMS "T2=Concat T1 T1 {axis=0}; f=ConstantOfShape T2 {value=f32[1]=1}; t=Trilu f {upper=0}; c=Cast t {to=9}; "
@@ -187,12 +182,94 @@ static const form misses[] = {
      "y=Attention aq ak av - pk pv {scale=0 softcap=0} left=0"},
 };
 
+/* sums: positions go, one row for all queries stays */
+#define LOW(c) "u4=Unsqueeze am #1,2; f=Cast u4 {to=1}; iv=Sub 1 f; lo=Mul iv " c "; "
+static const form sums[] = {
+    {DIMS I J CAUSAL LOW("-9") "c2=Where C 0 -3.4e38; M=Add c2 lo; " ATT,
+     LOW("-9") "y=Attention aq ak av lo pk pv {scale=0 softcap=0} causal"},
+    {DIMS I J CAUSAL "u4=Unsqueeze ao #1,2; f=Cast u4 {to=1}; iv=Sub 1 f; lo=Mul iv -3.4e38; c2=Where C 0 -3.4e38; "
+                     "M=Add lo c2; " ATT,
+     "u4=Unsqueeze ao #1,2; f=Cast u4 {to=1}; iv=Sub 1 f; lo=Mul iv -3.4e38; y=Attention aq ak av lo pk pv {scale=0 "
+     "softcap=0} causal"},
+    {DIMS I J CAUSAL LOW("-9") "c2=Where C 0 -inf; m1=Add lo af; M=Add m1 c2; " ATT,
+     LOW("-9") "?=Add lo af; y=Attention aq ak av ? pk pv {scale=0 softcap=0} causal"},
+    {DIMS I J CAUSAL LOW("-9") "D=Sub QI KJ; w1=Less D %3; w2=Where w1 0 -inf; c2=Where C 0 -3.4e38; m1=Add w2 lo; "
+                               "M=Add m1 c2; " ATT,
+     LOW("-9") "y=Attention aq ak av lo pk pv {scale=0 softcap=0} causal left=2"},
+    /* conditions on keys within the same part, with and without another that stays */
+    {DIMS I J CAUSAL LOW("-9") "p2=Unsqueeze ab #1,2; cp=And C p2; c2=Where cp 0 -inf; M=Add c2 lo; " ATT,
+     LOW("-9") "?=Reshape ab step; ?=Where ? const const; ?=Add ? lo; y=Attention aq ak av ? pk pv {scale=0 "
+               "softcap=0} causal"},
+    {DIMS I J CAUSAL "p2=Unsqueeze ab #1,2; cp=And C p2; c2=Where cp 0 -inf; su=Reshape sk #2,1,1; kf=Cast KJ {to=1}; "
+                     "al=Mul su kf; M=Add c2 al; " ATT,
+     "?=Reshape ab step; y=Attention aq ak av ? pk pv - - sk {scale=0 softcap=0} causal"},
+    /* near misses: what stays has a row for each query; not low enough; nothing about positions */
+    {DIMS I J CAUSAL "c2=Where C 0 -inf; M=Add c2 mp; " ATT, ""},
+    {DIMS I J CAUSAL LOW("-9") "c2=Where C 0 -9; M=Add c2 lo; " ATT, ""},
+    {DIMS I J CAUSAL LOW("-9") "c2=Where C 1 -inf; M=Add c2 lo; " ATT, ""},
+    {DIMS LOW("-9") "M=Add lo af; " ATT, ""},
+    {DIMS I J LOW("-9") "c=Less KJ QI; c2=Where c 0 -inf; M=Add c2 lo; " ATT, ""},
+    {DIMS I J CAUSAL LOW("-9") "c2=Where C 0 -inf; M=Sub c2 lo; " ATT, ""},
+};
+
+/* ALiBi */
+#define SLOPE "su=Reshape sk #2,1,1; "
+#define SLOPED "y=Attention aq ak av - pk pv - - sk {scale=0 softcap=0} causal"
+static const form slopes[] = {
+    {DIMS I J CAUSAL SLOPE "kf=Cast KJ {to=1}; al=Mul su kf; M=Where C al -inf; " ATT, SLOPED},
+    {DIMS I J CAUSAL SLOPE "kf=Cast KJ {to=1}; al=Mul kf su; c2=Where C 0 -3.4e38; M=Add al c2; " ATT, SLOPED},
+    {DIMS I J CAUSAL SLOPE "d=Sub KJ QI; df=Cast d {to=1}; al=Mul su df; c2=Where C 0 -3.4e38; M=Add al c2; " ATT,
+     SLOPED},
+    /* positions subtracted as floats; from T back; [1,heads,1,1] */
+    {DIMS I J CAUSAL SLOPE "kf=Cast KJ {to=1}; qf=Cast QI {to=1}; d=Sub kf qf; al=Mul su d; M=Where C al -inf; " ATT,
+     SLOPED},
+    {DIMS I J CAUSAL SLOPE "nT=Sub %1 T; r=Range nT %1 %1; rf=Cast r {to=1}; al=Mul su rf; a4=Unsqueeze al #0; "
+                           "M=Where C a4 -inf; " ATT,
+     SLOPED},
+    {DIMS I J CAUSAL "kf=Cast KJ {to=1}; k1=Sub kf 1; al=Mul sk4 k1; M=Where C al -inf; " ATT,
+     "y=Attention aq ak av - pk pv - - const {scale=0 softcap=0} causal"},
+    /* falling with the distance */
+    {DIMS I J CAUSAL SLOPE "d=Sub QI KJ; df=Cast d {to=1}; al=Mul su df; M=Where C al -inf; " ATT,
+     "?=Mul sk const; y=Attention aq ak av - pk pv - - ? {scale=0 softcap=0} causal"},
+    {DIMS I J CAUSAL "sn=Neg sk4; kf=Cast KJ {to=1}; al=Mul sn kf; M=Where C al -inf; " ATT,
+     "sn=Neg sk4; ?=Reshape sn const; y=Attention aq ak av - pk pv - - ? {scale=0 softcap=0} causal"},
+    /* a constant table, its first T columns, or those behind the first */
+    {DIMS I J CAUSAL "T2=Add T1 #1; al=Slice al_t #1 T2 #3; c2=Where C 0 -3.4e38; M=Add al c2; " ATT,
+     "y=Attention aq ak av - pk pv - - const {scale=0 softcap=0} causal"},
+    {DIMS I J CAUSAL "al=Slice al_t #0 T1 #3; c2=Where C 0 -3.4e38; M=Add al c2; " ATT,
+     "y=Attention aq ak av - pk pv - - const {scale=0 softcap=0} causal"},
+    /* with keys that are hidden, and without any condition */
+    {DIMS I J CAUSAL PAD SLOPE "kf=Cast KJ {to=1}; al=Mul su kf; cp=And C PA; M=Where cp al -inf; " ATT,
+     "?=Cast am {to=9}; ?=Reshape ? step; y=Attention aq ak av ? pk pv - - sk {scale=0 softcap=0} causal"},
+    {DIMS J SLOPE "kf=Cast KJ {to=1}; M=Mul su kf; " ATT, "y=Attention aq ak av - pk pv - - sk {scale=0 softcap=0}"},
+    {DIMS I J CAUSAL SLOPE LOW(
+         "-9") "kf=Cast KJ {to=1}; al=Mul su kf; c2=Where C 0 -3.4e38; m1=Add al lo; M=Add m1 c2; " ATT,
+     LOW("-9") "y=Attention aq ak av lo pk pv - - sk {scale=0 softcap=0} causal"},
+    /* near misses: no line; slopes of queries; two of them (the second stays); where sinks see more than differences */
+    {DIMS J SLOPE "kf=Cast KJ {to=1}; k2=Mul kf kf; M=Mul su k2; " ATT, ""},
+    {DIMS I J SLOPE "qf=Cast QI {to=1}; kf=Cast KJ {to=1}; d=Mul qf kf; M=Mul su d; " ATT, ""},
+    {DIMS I J CAUSAL "al=Slice al_n #0 T1 #3; c2=Where C 0 -3.4e38; M=Add al c2; " ATT,
+     "PS=Shape pk; AS=Shape aq; P1=Slice PS #2 #3; S1=Slice AS #2 #3; T1=Add P1 S1; al=Slice al_n #0 T1 #3; "
+     "y=Attention aq ak av al pk pv {scale=0 softcap=0} causal"},
+    {DIMS J SLOPE "kf=Cast KJ {to=1}; a1=Mul su kf; a2=Mul sk4 kf; M=Add a1 a2; " ATT,
+     "PS=Shape pk; AS=Shape aq; P1=Slice PS #2 #3; S1=Slice AS #2 #3; T1=Add P1 S1; "
+     "T=Squeeze T1; KJ=Range %0 T %1; kf=Cast KJ {to=1}; a2=Mul sk4 kf; y=Attention aq ak av a2 pk pv - - sk {scale=0 "
+     "softcap=0}"},
+    {DIMS J SLOPE "kf=Cast KJ {to=1}; M=Mul su kf; y=tenon.Attention aq ak av M pk pv - sk", ""},
+};
+
+/* Scores are sums of 4 products below 9 and slopes below 3 times 8 positions, rounded before and after. */
+#define SLOPES_BOUND ((8 + 4 * (4 * 9 + 3 * 8)) * (double)FLT_EPSILON)
+
+static void test_sums(void) { run_forms(sums, sizeof sums / sizeof *sums, tni_pass_mask, SLOPES_BOUND); }
+static void test_slopes(void) { run_forms(slopes, sizeof slopes / sizeof *slopes, tni_pass_mask, SLOPES_BOUND); }
+
 static void test_positions(void) { run_forms(positions, sizeof positions / sizeof *positions, tni_pass_mask, BOUND); }
 static void test_padding(void) { run_forms(padding, sizeof padding / sizeof *padding, tni_pass_mask, BOUND); }
 static void test_misses(void) { run_forms(misses, sizeof misses / sizeof *misses, tni_pass_mask, BOUND); }
 
-/* GPT-2 as it was written for years: a constant triangle, sliced and filled in before a second mask is added. */
-static void test_from_primitives(void) {
+/* From primitives through all passes but the cache's. */
+static void from_primitives(const char *text, uint32_t op, uint32_t n_in, bool mask, int64_t left) {
   static const char *const off[] = {"cache"};
   const tni_passes_options opt = {.disabled = off, .n_disabled = 1};
   const form_sizes sizes = {.b = 2, .s = 3, .past = 5};
@@ -200,27 +277,59 @@ static void test_from_primitives(void) {
   uint32_t n = 0;
   tn_error err;
   tni_error_init(&err);
-  static const char text[] = DIMS
-      "k=Concat pk ak {axis=2}; v0=Concat pv av {axis=2}; kt=Transpose k {perm=0,1,3,2}; s0=MatMul aq kt; "
-      "s1=Div s0 2; r=Slice sq_t P1 T1 #2; c=Slice r #0 T1 #3; s2=Where c s1 -3.4028235e38; " PAD
-      "l0=Where PA 0 -3.4028235e38; s3=Add s2 l0; p0=Softmax s3 {axis=-1}; y=MatMul p0 v0";
   tni_graph *g = form_graph(text, &err), *plain = form_graph(text, &err);
   tni_arena *a = tni_arena_create();
   CU_ASSERT_EQUAL(tni_passes_run(g, &opt, NULL, NULL, NULL, &err), TN_OK);
   for (uint32_t i = 0; i < g->n_nodes; i++) {
     const tni_node *node = g->nodes[i];
+    const tn_id m = tni_match_in(node, 3);
     if (!tni_is_attention(node->pub.op)) continue;
     n++;
+    CU_ASSERT_EQUAL(node->pub.op, op);
+    CU_ASSERT_EQUAL(node->pub.n_in, n_in);
+    CU_ASSERT_NOT_EQUAL(tni_match_in(node, n_in - 1), TN_NONE);
+    CU_ASSERT_NOT_EQUAL(tni_match_in(node, 4), TN_NONE);
     CU_ASSERT_EQUAL(tni_attr_i(&node->pub, "is_causal", 0), 1);
-    CU_ASSERT_EQUAL(tni_graph_value(g, tni_match_in(node, 3))->pub.dims[2], tni_ex_const(g->exprs, 1));
+    CU_ASSERT_EQUAL(tni_attr_i(&node->pub, "left_window_size", -1), left);
+    CU_ASSERT_EQUAL(m != TN_NONE, mask);
+    if (m != TN_NONE) CU_ASSERT_EQUAL(tni_graph_value(g, m)->pub.dims[2], tni_ex_const(g->exprs, 1));
   }
   CU_ASSERT_EQUAL(n, 1);
   form_run(plain, &sizes, a, x);
   form_run(g, &sizes, a, y);
-  CU_ASSERT_TRUE(form_same(&x[0], &y[0], BOUND));
+  CU_ASSERT_TRUE(form_same(&x[0], &y[0], SLOPES_BOUND));
   tni_arena_destroy(a);
   tni_graph_destroy(g);
   tni_graph_destroy(plain);
+}
+
+#define JOINED \
+  "k=Concat pk ak {axis=2}; v0=Concat pv av {axis=2}; kt=Transpose k {perm=0,1,3,2}; s0=MatMul aq kt; s1=Div s0 2; "
+
+static void test_from_primitives(void) {
+  /* GPT-2 as it was written for years: a constant triangle, sliced and filled in before a second mask is added */
+  from_primitives(DIMS JOINED "r=Slice sq_t P1 T1 #2; c=Slice r #0 T1 #3; s2=Where c s1 -3.4028235e38; " PAD
+                              "l0=Where PA 0 -3.4028235e38; s3=Add s2 l0; p0=Softmax s3 {axis=-1}; y=MatMul p0 v0",
+                  TN_OP_ATTENTION, 6, true, -1);
+  /* the same with a mask that is multiplied */
+  from_primitives(DIMS JOINED
+                  "r=Slice sq_t P1 T1 #2; c=Slice r #0 T1 #3; s2=Where c s1 -3.4028235e38; "
+                  "u4=Unsqueeze ao #1,2; f=Cast u4 {to=1}; iv=Sub 1 f; lo=Mul iv -3.4028235e38; "
+                  "s3=Add s2 lo; p0=Softmax s3 {axis=-1}; y=MatMul p0 v0",
+                  TN_OP_ATTENTION, 6, true, -1);
+  /* sinks behind a window, as gpt-oss has them */
+  from_primitives(DIMS I J CAUSAL JOINED
+                  "Q3=Sub QI %3; w1=Greater KJ Q3; cw=And C w1; m0=Where cw 0 -3.4028235e38; s2=Add s1 m0; "
+                  "s4=Reshape sk #1,-1,1,1; b0=Slice AS #0 #1; we=Concat b0 #2 S1 #1 {axis=0}; se=Expand s4 we; "
+                  "cs=Concat s2 se {axis=-1}; x1=ReduceMax cs #-1; d=Sub cs x1; p1=Softmax d {axis=-1}; "
+                  "p0=Slice p1 #0 #-1 #3; y=MatMul p0 v0",
+                  TN_OP_TENON_ATTENTION, 8, false, 2);
+  /* ALiBi and both masks, added one behind another */
+  from_primitives(DIMS I J CAUSAL JOINED SLOPE LOW(
+                      "-9") "kf=Cast KJ {to=1}; qf=Cast QI {to=1}; d=Sub kf qf; al=Mul su d; s2=Add s1 al; "
+                            "m0=Where C 0 -3.4028235e38; s3=Add s2 m0; s4=Add s3 lo; p0=Softmax s4 {axis=-1}; "
+                            "y=MatMul p0 v0",
+                  TN_OP_TENON_ATTENTION, 9, true, -1);
 }
 
 void test_mask_random(void);
@@ -228,7 +337,8 @@ void test_mask_random(void);
 CU_pSuite suite_mask(void) {
   CU_pSuite s = CU_add_suite("mask", NULL, NULL);
   if (!s || !CU_add_test(s, "positions", test_positions) || !CU_add_test(s, "padding", test_padding) ||
-      !CU_add_test(s, "near misses", test_misses) || !CU_add_test(s, "from primitives", test_from_primitives) ||
+      !CU_add_test(s, "near misses", test_misses) || !CU_add_test(s, "sums", test_sums) ||
+      !CU_add_test(s, "slopes", test_slopes) || !CU_add_test(s, "from primitives", test_from_primitives) ||
       !CU_add_test(s, "random masks", test_mask_random))
     return NULL;
   return s;
