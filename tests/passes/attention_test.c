@@ -91,8 +91,9 @@ static const form forms[] = {
          "sk") "p1=Softmax d {axis=-1}; p=Slice p1 #0 #-1 #3; y=MatMul p vr",
      "y=Attention q k1 v1 - - - - sk {scale=1 softcap=0}"},
     /* no sinks: the first column goes, or two; one per query; in front; what is left is read twice */
-    {KT "m=MatMul q t; " SINK("sk") "p1=Softmax d {axis=-1}; p=Slice p1 #1 #99 #3; y=MatMul p vv", ""},
+    {KT "m=MatMul q t; " SINK("sk") "p1=Softmax d {axis=-1}; p=Slice p1 #1 #9223372036854775807 #3; y=MatMul p vv", ""},
     {KT "m=MatMul q t; " SINK("sk") "p1=Softmax d {axis=2}; " NOSINK, ""},
+    {KT "m=MatMul q t; se=ReduceMax q #-1; c=Concat m se {axis=-1}; p1=Softmax c {axis=-1}; " NOSINK, ""},
     {KT "m=MatMul q t; e1=Unsqueeze x #1; e2=ReduceMax e1 #-1; " WIDE "se=Expand e2 we; c=Concat m se {axis=-1}; "
         "p1=Softmax c {axis=-1}; " NOSINK,
      ""},

@@ -205,6 +205,11 @@ static const form sums[] = {
      "?=Reshape ab step; y=Attention aq ak av ? pk pv - - sk {scale=0 softcap=0} causal"},
     /* near misses: what stays has a row for each query; not low enough; nothing about positions */
     {DIMS I J CAUSAL "c2=Where C 0 -inf; M=Add c2 mp; " ATT, ""},
+    {DIMS I J CAUSAL PAD LOW(
+         "-9") "B=Shape am; b1=Slice B #0 #1; w1=Concat b1 #1 S1 T1 {axis=0}; e4=Expand PA w1; "
+               "p2=Unsqueeze ab #1,2; l2=Where p2 -1e35 -1e38; l3=Where e4 0 l2; c2=Where C 0 -inf; "
+               "m1=Add c2 l3; M=Add m1 lo; " ATT,
+     ""},
     {DIMS I J CAUSAL LOW("-9") "c2=Where C 0 -9; M=Add c2 lo; " ATT, ""},
     {DIMS I J CAUSAL LOW("-9") "c2=Where C 1 -inf; M=Add c2 lo; " ATT, ""},
     {DIMS LOW("-9") "M=Add lo af; " ATT, ""},
@@ -247,6 +252,7 @@ static const form slopes[] = {
      LOW("-9") "y=Attention aq ak av lo pk pv - - sk {scale=0 softcap=0} causal"},
     /* near misses: no line; slopes of queries; two of them (the second stays); where sinks see more than differences */
     {DIMS J SLOPE "kf=Cast KJ {to=1}; k2=Mul kf kf; M=Mul su k2; " ATT, ""},
+    {DIMS J SLOPE "kf=Cast KJ {to=1}; al=Mul su kf; T3=Sub T %1; R=Sub T3 KJ; M=Gather al R {axis=2}; " ATT, ""},
     {DIMS I J SLOPE "qf=Cast QI {to=1}; kf=Cast KJ {to=1}; d=Mul qf kf; M=Mul su d; " ATT, ""},
     {DIMS I J CAUSAL "al=Slice al_n #0 T1 #3; c2=Where C 0 -3.4e38; M=Add al c2; " ATT,
      "PS=Shape pk; AS=Shape aq; P1=Slice PS #2 #3; S1=Slice AS #2 #3; T1=Add P1 S1; al=Slice al_n #0 T1 #3; "
