@@ -272,7 +272,8 @@ typedef struct tn_attr {
  * the run finds it, has no producer; the second is written by a TensorScatter, which appends this run's rows to it
  * (TN_APPEND) and nothing else. A STATE slot may name either. Both have the dims of the whole context, rows of this run
  * included; on a session that keeps its caches, dims[axis] may be rounded up to a bucket, and rows from `valid` on are
- * finite but arbitrary. Memory is row-major with `capacity` rows on `axis`: strides in the view, never from dims.
+ * finite but arbitrary. The view of a 3-D value [batch, rows, heads * size] has rank 4, [batch, rows, heads, size]; that of a
+ * 4-D one has the value's dims. How the memory lies is in its strides, never in dims: there is room for more rows.
  * axis: the sequence. pos, valid: STEP values int64 [batch]: rows before this run, and with it. capacity 0: not known
  * before the view is. */
 enum { TN_STATE_CIRCULAR = 1 };
@@ -281,6 +282,7 @@ typedef struct tn_state {
   uint32_t axis, flags;
   int64_t capacity;
   tn_id pos, valid;
+  int64_t heads; /* of a 3-D value: heads that its last dim holds; 0: one */
 } tn_state;
 
 /* STEP: small tensors that the host writes before a step (positions, lengths, values of shape arithmetic). */

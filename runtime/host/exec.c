@@ -114,16 +114,29 @@ static bool is_state(const tn_plan *plan, const tni_hoperand *o) {
   return plan->program->slots[plan->task->pub.uses[o->use].slot].kind == TN_SLOT_STATE;
 }
 
+/* The dims that the view's strides belong to: the value's, or those with heads apart. */
+static bool state_dims(const tni_tensor *t, const tn_view *view, int64_t dims[4]) {
+  if (!view || !view->strides || !t->rank || t->rank > 4) return false;
+  memcpy(dims, t->dims, t->rank * sizeof *dims);
+  if (view->rank == t->rank) return view->strides[t->rank - 1] == 1;
+  if (t->rank != 3 || view->rank != 4 || !view->dims || view->strides[3] != 1) return false;
+  dims[2] = view->dims[2];
+  dims[3] = view->dims[3];
+  int64_t all;
+  return dims[2] > 0 && dims[3] >= 0 && !__builtin_mul_overflow(dims[2], dims[3], &all) && all == t->dims[2];
+}
+
 /* Element strides of a cache: they say how far its last element lies. */
 static tn_status attach_state(tn_args *a, uint32_t i, const tn_view *view, tn_error *err) {
   tni_tensor *t = &a->t[i];
   const char *name = a->plan->task->pub.name;
   uint64_t last = 0;
-  bool fits = view && view->strides && view->rank == t->rank && t->rank && view->strides[t->rank - 1] == 1;
-  for (uint32_t d = 0; fits && d < t->rank && t->bytes; d++) {
+  int64_t dims[4];
+  bool fits = state_dims(t, view, dims);
+  for (uint32_t d = 0; fits && d < view->rank && t->bytes; d++) {
     uint64_t far;
     fits = view->strides[d] >= 0 &&
-           !__builtin_mul_overflow((uint64_t)(t->dims[d] - 1), (uint64_t)view->strides[d], &far) &&
+           !__builtin_mul_overflow((uint64_t)(dims[d] - 1), (uint64_t)view->strides[d], &far) &&
            !__builtin_add_overflow(last, far, &last);
   }
   if (!fits) return tni_fail(err, TN_E_INVALID, name, "the view of a cache has no strides for it");
@@ -131,7 +144,13 @@ static tn_status attach_state(tn_args *a, uint32_t i, const tn_view *view, tn_er
     return tni_fail(err, TN_E_INVALID, name, "the cache ends at element %llu, its view at byte %llu",
                     (unsigned long long)last, (unsigned long long)view->bytes);
   t->data = view->ptr;
+  memset(a->strides[i], 0, sizeof a->strides[i]);
   memcpy(a->strides[i], view->strides, t->rank * sizeof(int64_t));
+  if (view->rank > t->rank) {
+    a->strides[i][2] = 1;
+    a->strides[i][TNI_ST_HEAD] = view->strides[2];
+    a->strides[i][TNI_ST_HEADS] = dims[2];
+  }
   a->operand_strides[i] = a->strides[i];
   return TN_OK;
 }

@@ -125,7 +125,7 @@ void tni_gemm_tile(const tni_gemm *g, const tni_hot *hot, int64_t batch, int64_t
     pack_b(g, hot, b_off, k0, kc, n0, nb, pb);
     for (int64_t p = 0; p < nb; p += TNI_NR)
       for (int64_t m = 0; m < mb; m += TNI_MR)
-        hot->gemm((int)(mb - m < TNI_MR ? mb - m : TNI_MR), kc, a + m * lda, lda, pb + p * kc, c + m * NB + p, NB,
+        hot->gemm((int)(mb - m < TNI_MR ? mb - m : TNI_MR), kc, a + m * lda, lda, pb + p * kc, TNI_NR, c + m * NB + p, NB,
                   k0 == 0);
   }
 }

@@ -32,17 +32,17 @@ typedef float v8u __attribute__((vector_size(32), aligned(1), may_alias));
       d[1] = d[1] + c##i##1;                        \
     }                                               \
   }
-#define MICRO(n, LIST)                                                                                               \
-  static void micro_##n(int64_t kc, const f32u *restrict a, int64_t lda, const float *restrict b, float *restrict c, \
-                        int64_t ldc, int first) {                                                                    \
-    (void)lda;                                                                                                       \
-    (void)ldc;                                                                                                       \
-    LIST(ACC) LIST(ROW) for (int64_t k = 0; k < kc; k++) {                                                           \
-      const v8u *p = (const v8u *)(const void *)(b + k * TNI_NR);                                                    \
-      const v8 b0 = p[0], b1 = p[1];                                                                                 \
-      LIST(STEP)                                                                                                     \
-    }                                                                                                                \
-    LIST(OUT)                                                                                                        \
+#define MICRO(n, LIST)                                                                                        \
+  static void micro_##n(int64_t kc, const f32u *restrict a, int64_t lda, const f32u *restrict b, int64_t ldb, \
+                        float *restrict c, int64_t ldc, int first) {                                          \
+    (void)lda;                                                                                                \
+    (void)ldc;                                                                                                \
+    LIST(ACC) LIST(ROW) for (int64_t k = 0; k < kc; k++) {                                                    \
+      const v8u *p = (const v8u *)(const void *)(b + k * ldb);                                                \
+      const v8 b0 = p[0], b1 = p[1];                                                                          \
+      LIST(STEP)                                                                                              \
+    }                                                                                                         \
+    LIST(OUT)                                                                                                 \
   }
 #define L1(X) X(0)
 #define L2(X) L1(X) X(1)
@@ -57,25 +57,26 @@ MICRO(4, L4)
 MICRO(5, L5)
 MICRO(6, L6)
 
-static void gemm(int mr, int64_t kc, const void *a, int64_t lda, const float *b, float *c, int64_t ldc, int first) {
+static void gemm(int mr, int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, float *c, int64_t ldc,
+                 int first) {
   switch (mr) {
     case 1:
-      micro_1(kc, a, lda, b, c, ldc, first);
+      micro_1(kc, a, lda, b, ldb, c, ldc, first);
       break;
     case 2:
-      micro_2(kc, a, lda, b, c, ldc, first);
+      micro_2(kc, a, lda, b, ldb, c, ldc, first);
       break;
     case 3:
-      micro_3(kc, a, lda, b, c, ldc, first);
+      micro_3(kc, a, lda, b, ldb, c, ldc, first);
       break;
     case 4:
-      micro_4(kc, a, lda, b, c, ldc, first);
+      micro_4(kc, a, lda, b, ldb, c, ldc, first);
       break;
     case 5:
-      micro_5(kc, a, lda, b, c, ldc, first);
+      micro_5(kc, a, lda, b, ldb, c, ldc, first);
       break;
     default:
-      micro_6(kc, a, lda, b, c, ldc, first);
+      micro_6(kc, a, lda, b, ldb, c, ldc, first);
       break;
   }
 }
@@ -108,7 +109,7 @@ static void gemv(int64_t kc, const void *av, const void *bv, int64_t ldb, int64_
     for (int64_t j = 0; j < n; j++) c[j] = c[j] + acc[j];
 }
 
-static void transpose8(float *restrict dst, const f32u *restrict s, int64_t ld) {
+static void transpose8(float *restrict dst, int64_t ldd, const f32u *restrict s, int64_t ld) {
   v8 r[8], t[8];
   for (int i = 0; i < 8; i++) r[i] = *(const v8u *)(const void *)(s + i * ld);
   for (int i = 0; i < 8; i += 2) {
@@ -121,7 +122,7 @@ static void transpose8(float *restrict dst, const f32u *restrict s, int64_t ld) 
       r[i + j + 2] = __builtin_shufflevector(t[i + j], t[i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
     }
   for (int i = 0; i < 4; i++) {
-    v8u *lo = (v8u *)(void *)(dst + i * TNI_NR), *hi = (v8u *)(void *)(dst + (i + 4) * TNI_NR);
+    v8u *lo = (v8u *)(void *)(dst + i * ldd), *hi = (v8u *)(void *)(dst + (i + 4) * ldd);
     *lo = __builtin_shufflevector(r[i], r[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
     *hi = __builtin_shufflevector(r[i], r[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
   }
@@ -132,12 +133,29 @@ static void pack_t(float *dst, const void *src, int64_t ld, int64_t n, int64_t k
   int64_t k = 0;
   if (n == TNI_NR)
     for (; k + 8 <= kc; k += 8) {
-      transpose8(dst + k * TNI_NR, s + k, ld);
-      transpose8(dst + k * TNI_NR + 8, s + 8 * ld + k, ld);
+      transpose8(dst + k * TNI_NR, TNI_NR, s + k, ld);
+      transpose8(dst + k * TNI_NR + 8, TNI_NR, s + 8 * ld + k, ld);
     }
   for (; k < kc; k++) {
     for (int64_t j = 0; j < n; j++) dst[k * TNI_NR + j] = s[j * ld + k];
     for (int64_t j = n; j < TNI_NR; j++) dst[k * TNI_NR + j] = 0;
+  }
+}
+
+/* Lanes are rows: a key's element is broadcast, so nothing is transposed but 8 x 8 results. */
+static void dots8(int64_t n, int64_t kc, const float *at, const void *bv, int64_t ldb, float *c, int64_t ldc) {
+  const f32u *restrict b = bv;
+  float out[64] __attribute__((aligned(32)));
+  for (int64_t j = 0; j < n; j += 8) {
+    const f32u *r[8];
+    v8 acc[8] = {{0}};
+    for (int64_t i = 0; i < 8; i++) r[i] = b + (j + i < n ? j + i : n - 1) * ldb;
+    for (int64_t k = 0; k < kc; k++) {
+      const v8 a = *(const v8u *)(const void *)(at + k * 8);
+      for (int i = 0; i < 8; i++) acc[i] = acc[i] + a * r[i][k];
+    }
+    for (int i = 0; i < 8; i++) *(v8u *)(void *)(out + i * 8) = acc[i];
+    transpose8(c + j, ldc, out, 8);
   }
 }
 
@@ -264,6 +282,7 @@ const tni_hot TNI_HOT_NAME = {
     .name = TNI_HOT_TEXT,
     .gemm = gemm,
     .gemv = gemv,
+    .dots8 = dots8,
     .pack_t = pack_t,
     .exp = vexp,
     .sigmoid = vsigmoid,

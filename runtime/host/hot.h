@@ -19,9 +19,13 @@ enum {
 
 typedef struct tni_hot {
   const char *name;
-  /* c[mr, 16] (row stride ldc) = or += a[mr, kc] (row stride lda) * b[kc, 16] (packed). Each element: one accumulator
-   * that starts at 0 and adds a*b in ascending k; then c = acc (first) or c += acc. */
-  void (*gemm)(int mr, int64_t kc, const void *a, int64_t lda, const float *b, float *c, int64_t ldc, int first);
+  /* c[mr, 16] (row stride ldc) = or += a[mr, kc] (row stride lda) * b[kc, 16] (row stride ldb; 16 where packed). Each
+   * element: one accumulator that starts at 0 and adds a*b in ascending k; then c = acc (first) or c += acc. */
+  void (*gemm)(int mr, int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, float *c, int64_t ldc,
+               int first);
+  /* c[8, n] (row stride ldc) = a[8, kc] * b[n, kc]^T (row stride ldb), the same sums: for few rows that meet an
+   * unpacked, untransposed b once. at: a transposed, [kc, 8]. Columns of c up to the next multiple of 8 are written. */
+  void (*dots8)(int64_t n, int64_t kc, const float *at, const void *b, int64_t ldb, float *c, int64_t ldc);
   /* The same sums for one row and n <= 512 columns of an unpacked b[kc, n] with row stride ldb (elements). */
   void (*gemv)(int64_t kc, const void *a, const void *b, int64_t ldb, int64_t n, float *c, int first);
   /* dst[kc, 16] = transpose of src[n <= 16, kc] with row stride ld; columns from n on are 0. */

@@ -27,6 +27,7 @@
 
 enum {
   ROWS = 48,  /* queries of one tile, over all heads of the group; a multiple of TNI_MR */
+  FEW = 8,    /* rows that dots8 takes */
   KEYS = 64,  /* keys of one block */
   PART = 256, /* keys that are summed up apart from the others; a multiple of KEYS */
   SLOTS = 2,  /* parts that each worker has memory for, besides its own */
@@ -157,14 +158,34 @@ static int64_t even_step(int64_t rows) {
   return (rows + n - 1) / n;
 }
 
+/* Too few to pay for packing what they meet once; a single row has ways of its own. */
+static bool few_rows(const tile *t) { return t->rows > 1 && t->rows <= FEW; }
+
+/* Asks for rows that come next, a little at a time: the processor foresees too few of them. Rows past the last do no
+ * harm. Inlined by force: a function of nothing but prefetches counts as one without effect. */
+static inline __attribute__((always_inline)) void fetch(const attention *a, const operand *now, const tile *t,
+                                                        int64_t key, int64_t n, int64_t size) {
+  if (a->dtype != TN_DT_F32 || a->past_k.data) return;
+  const char *p = (const char *)now->data + (t->b * now->batch + t->kv * now->head + key * now->row) * 4;
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t c = 0; c < size * 4; c += 64) __builtin_prefetch(p + i * now->row * 4 + c, 0, 2);
+}
+
 static void scores(const attention *a, const tile *t, const space *w, int64_t key, int64_t n) {
   const int64_t step = even_step(t->rows);
   int64_t ld;
   const f32u *k = block_rows(a, &a->past_k, &a->k, t, key, n, a->size, w->rows, &ld);
+  if (few_rows(t)) {
+    for (int64_t p = 0; p < n; p += 8) {
+      fetch(a, &a->k, t, key + KEYS + p, 8, a->size);
+      a->hot->dots8(n - p < 8 ? n - p : 8, a->size, w->q + FEW * a->size, k + p * ld, ld, w->s + p, KEYS);
+    }
+    return;
+  }
   for (int64_t p = 0; p < n; p += TNI_NR) {
     a->hot->pack_t(w->k, k + p * ld, ld, n - p < TNI_NR ? n - p : TNI_NR, a->size);
     for (int64_t r = 0; r < t->rows; r += step)
-      a->hot->gemm((int)(t->rows - r < step ? t->rows - r : step), a->size, w->q + r * a->size, a->size, w->k,
+      a->hot->gemm((int)(t->rows - r < step ? t->rows - r : step), a->size, w->q + r * a->size, a->size, w->k, TNI_NR,
                    w->s + r * KEYS + p, KEYS, 1);
   }
 }
@@ -206,13 +227,20 @@ static void mask_row(const attention *a, int64_t at, int64_t key, int64_t n, flo
   for (int64_t i = m; i < n; i++) s[i] = -INFINITY;
 }
 
+/* One row of the mask for all queries, and nothing masked in this block. */
+static bool nothing_masked(const attention *a, const tile *t, int64_t key, int64_t n) {
+  return a->mask->dtype == TN_DT_BOOL && !a->mask_head && !a->mask_row && key + n <= a->mask_keys &&
+         !memchr((const char *)a->mask->data + t->b * a->mask_batch + key, 0, (size_t)n);
+}
+
 static void bias_rows(const attention *a, const tile *t, const space *w, int64_t key, int64_t n) {
+  const bool masked = a->mask && !nothing_masked(a, t, key, n);
   for (int64_t r = 0; r < t->rows; r++) {
     float *s = w->s + r * KEYS;
     const int64_t row = t->row0 + r, i = row / a->group, h = t->kv * a->group + row % a->group;
     if (a->cap > 0) cap_row(a, s, n);
     if (a->slopes) slope_row(of_head(a, a->slopes, h), key - t->at[r], n, s);
-    if (a->mask) mask_row(a, t->b * a->mask_batch + h * a->mask_head + i * a->mask_row, key, n, s);
+    if (masked) mask_row(a, t->b * a->mask_batch + h * a->mask_head + i * a->mask_row, key, n, s);
     for (int64_t j = 0; j < n && key + j < t->lo[r]; j++) s[j] = -INFINITY;
     for (int64_t j = t->hi[r] > key ? t->hi[r] - key : 0; j < n; j++) s[j] = -INFINITY;
   }
@@ -253,14 +281,16 @@ static void add_values(const attention *a, const tile *t, const space *w, int64_
   }
   for (int64_t c = 0; c < a->v_size; c += TNI_NR) {
     const int64_t cols = a->v_size - c < TNI_NR ? a->v_size - c : TNI_NR;
-    for (int64_t j = 0; j < n; j++) {
+    const bool packed = cols < TNI_NR || !few_rows(t);
+    if (!packed) fetch(a, &a->v, t, key + KEYS + c, TNI_NR, a->v_size);
+    for (int64_t j = 0; packed && j < n; j++) {
       float *d = w->v + j * TNI_NR;
       memcpy(d, v + j * ld + c, (size_t)cols * sizeof *d);
       for (int64_t i = cols; i < TNI_NR; i++) d[i] = 0;
     }
     for (int64_t r = 0; r < t->rows; r += step)
-      a->hot->gemm((int)(t->rows - r < step ? t->rows - r : step), n, w->s + r * KEYS, KEYS, w->v,
-                   t->to.o + r * a->v_cols + c, a->v_cols, 0);
+      a->hot->gemm((int)(t->rows - r < step ? t->rows - r : step), n, w->s + r * KEYS, KEYS, packed ? w->v : v + c,
+                   packed ? TNI_NR : ld, t->to.o + r * a->v_cols + c, a->v_cols, 0);
   }
 }
 
@@ -277,6 +307,10 @@ static void load_queries(const attention *a, const tile *t, const space *w) {
     tni_load_f32(a->dtype, a->q.data, query_at(a, &a->q, t, r), a->size, q);
     for (int64_t i = 0; i < a->size; i++) q[i] = q[i] * a->scale;
   }
+  if (!few_rows(t)) return;
+  float *transposed = w->q + FEW * a->size;
+  for (int64_t i = 0; i < a->size; i++)
+    for (int64_t r = 0; r < FEW; r++) transposed[i * FEW + r] = r < t->rows ? w->q[r * a->size + i] : 0;
 }
 
 static void clear(const attention *a, const tile *t, const sums *to) {
@@ -440,7 +474,7 @@ static void append_all(const attention *a, tn_run *run, const operand *past, con
 /* st: element strides. */
 static operand operand_of(const tni_tensor *t, const int64_t *st, int64_t heads) {
   if (t->rank == 4) return (operand){t->data, st[0], st[1], st[2]};
-  return (operand){t->data, st[0], t->dims[2] / heads, st[1]};
+  return (operand){t->data, st[0], st[TNI_ST_HEADS] == heads ? st[TNI_ST_HEAD] : t->dims[2] / heads, st[1]};
 }
 
 static operand input_of(const tni_kargs *k, uint32_t i, int64_t heads) {
@@ -450,7 +484,7 @@ static operand input_of(const tni_kargs *k, uint32_t i, int64_t heads) {
 }
 
 static operand output_of(const tni_tensor *t, int64_t heads) {
-  int64_t st[TN_MAX_RANK];
+  int64_t st[TN_MAX_RANK] = {0};
   tni_kstrides(t, st);
   return operand_of(t, st, heads);
 }

@@ -12,11 +12,11 @@ typedef struct scatter {
   char *cache;
   int64_t batch, inner, rows, limit;  /* inner: what stands between batch and sequence; rows of the update */
   int64_t st_batch, st_inner, st_row; /* of the cache, in bytes */
+  int64_t up_inner, up_row;           /* of the update, in bytes */
   size_t row_bytes;
   bool circular;
 } scatter;
 
-/* u counts the update's rows as they lie. */
 static void write_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const scatter *s = arg;
   (void)worker;
@@ -28,7 +28,9 @@ static void write_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
       row %= s->limit;
     }
     memcpy(s->cache + b * s->st_batch + k * s->st_inner + row * s->st_row,
-           (const char *)s->update->data + (size_t)u * s->row_bytes, s->row_bytes);
+           (const char *)s->update->data + b * s->inner * s->rows * (int64_t)s->row_bytes + k * s->up_inner +
+               i * s->up_row,
+           s->row_bytes);
   }
 }
 
@@ -67,6 +69,14 @@ static const char *read_shapes(const tni_kargs *a, scatter *s) {
   s->st_batch = st[0] * size;
   s->st_inner = axis > 1 ? st[axis - 1] * size : 0;
   s->st_row = st[axis] * size;
+  s->up_row = (int64_t)s->row_bytes;
+  s->up_inner = s->rows * s->up_row;
+  if (!st[TNI_ST_HEADS]) return NULL;
+  if (axis != 1 || cache->rank != 3) return "heads lie apart in a cache that has no place for them";
+  s->inner = st[TNI_ST_HEADS];
+  s->st_inner = st[TNI_ST_HEAD] * size;
+  s->up_inner = s->up_row / s->inner;
+  s->row_bytes = (size_t)s->up_inner;
   return NULL;
 }
 

@@ -13,7 +13,11 @@
  * zero elements may have data NULL. Inputs that only the shape rule reads may have data NULL. Inputs and outputs do not
  * overlap, but for the cache that TensorScatter writes in place: one memory for both. in_strides[i], out_strides[i]:
  * element strides of a cache, whose rows may be more than its dims say, the last one 1; NULL: dense, as for all others.
- * in_strides, out_strides: NULL where there is no cache among them. scratch has the bytes that tni_host_scratch stated (64-byte aligned). run is never NULL. */
+ * Where the last dim of a 3-D cache is heads that lie apart, [TNI_ST_HEAD] is their distance and [TNI_ST_HEADS] their
+ * number, else 0.
+ * in_strides, out_strides: NULL where there is no cache among them. scratch has the bytes that tni_host_scratch stated
+ * (64-byte aligned). run is never NULL. */
+enum { TNI_ST_HEAD = 6, TNI_ST_HEADS = 7 };
 typedef struct tni_kargs {
   const tn_node *node;
   const tni_tensor *const *in;

@@ -187,7 +187,10 @@ static void set_perm(const half *h, uint32_t rank, tni_gstate *s) {
 static tn_status append(pass *p, const half *h, tni_gstate *s) {
   tni_graph *g = p->g;
   const uint32_t rank = g->values[h->now]->pub.rank;
-  const tn_state state = {.h = TN_HDR(tn_state), .axis = rank == 3 ? 1 : 2, .pos = g->step_pos, .valid = g->step_valid};
+  int64_t heads = 0;
+  if (rank == 3 && !tni_ex_is_const(g->exprs, dim(g, h->appended, 1), &heads)) heads = 0;
+  const tn_state state = {
+      .h = TN_HDR(tn_state), .axis = rank == 3 ? 1 : 2, .pos = g->step_pos, .valid = g->step_valid, .heads = heads};
   *s = (tni_gstate){.past = h->past, .present = h->present};
   set_perm(h, rank, s);
   s->in = make_state(p, h, &state);

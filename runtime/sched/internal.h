@@ -151,7 +151,8 @@ typedef struct tni_sregion {
   bool mapped;
 } tni_sregion;
 
-/* One cache of a session. t.dims: the state's, with as many positions as there is room for. */
+/* One cache of a session. t: [batch, heads, rows, size], with as many rows as there is room for. */
+enum { TNI_STATE_HEADS = 1, TNI_STATE_ROWS = 2, TNI_STATE_SIZE = 3 };
 typedef struct tni_sstate {
   tni_tensor t;
   uint64_t room;

@@ -3,8 +3,11 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "runtime/base/checked.h"
+
+enum { HUGE_PAGE = 1 << 21 };
 
 static const tni_value *value_of(const tn_model *m, tn_id v) { return tni_graph_value(m->graph, v); }
 
@@ -34,17 +37,20 @@ tn_status tni_states_lengths(const tn_model *m, const int64_t *dims, int64_t *po
   return st == TN_OK ? eval(m, g->present, g->axis, dims, valid, err) : st;
 }
 
-/* Dims of cache k with `rows` positions, and its bytes. */
+/* Memory of cache k with `rows` positions: [batch, heads, rows, size], so that what a head reads lies in one piece. */
 static tn_status shape_of(const tn_model *m, uint32_t k, const int64_t *dims, int64_t rows, tni_tensor *t,
                           tn_error *err) {
-  const tni_value *v = value_of(m, m->graph->states[k].in);
-  int64_t count;
-  *t = (tni_tensor){.dtype = v->pub.dtype, .rank = v->pub.rank};
-  for (uint32_t i = 0; i < t->rank; i++) {
-    t->dims[i] = rows;
-    tn_status st = i == v->pub.state->axis ? TN_OK : eval(m, m->graph->states[k].in, i, dims, &t->dims[i], err);
-    if (st != TN_OK) return st;
-  }
+  const tn_id id = m->graph->states[k].in;
+  const tni_value *v = value_of(m, id);
+  const bool flat = v->pub.rank == 3;
+  int64_t count, rest[2] = {1, 1}; /* heads and size, or heads * size */
+  *t = (tni_tensor){.dtype = v->pub.dtype, .rank = 4, .dims = {1, 1, rows, 1}};
+  tn_status st = eval(m, id, 0, dims, &t->dims[0], err);
+  if (st == TN_OK) st = eval(m, id, flat ? 2 : 1, dims, &rest[0], err);
+  if (st == TN_OK && !flat) st = eval(m, id, 3, dims, &rest[1], err);
+  if (st != TN_OK) return st;
+  t->dims[TNI_STATE_HEADS] = !flat ? rest[0] : v->pub.state->heads ? v->pub.state->heads : 1;
+  t->dims[TNI_STATE_SIZE] = flat ? rest[0] / t->dims[TNI_STATE_HEADS] : rest[1];
   if (tni_dims_count(t->dims, t->rank, &count) == TN_OK && tni_dtype_bytes(t->dtype, count, &t->bytes) == TN_OK)
     return TN_OK;
   return tni_fail(err, TN_E_LIMIT, v->pub.name, "a cache of %lld positions is too large", (long long)rows);
@@ -64,10 +70,13 @@ tn_status tni_states_bytes(const tn_model *m, const int64_t *dims, int64_t rows,
 
 /* Zeroed: rows from the valid length on are read by kernels that do not stop there, and must be finite. */
 static tn_status allocate(tni_sstate *c, uint64_t bytes, const char *name, tn_error *err) {
+  const bool large = bytes >= HUGE_PAGE;
   uint64_t room = (bytes + 4095) & ~4095ull;
-  void *p = aligned_alloc(4096, room ? room : 4096);
+  void *p = aligned_alloc(large ? HUGE_PAGE : 4096, room ? room : 4096);
   if (!p)
     return tni_fail(err, TN_E_NO_MEMORY, name, "cannot allocate %llu bytes for a cache", (unsigned long long)bytes);
+  /* Each step reads it from end to end: fewer, larger pages. A wish, which takes no more memory. */
+  if (large) (void)!madvise(p, room & ~(uint64_t)(HUGE_PAGE - 1), MADV_HUGEPAGE);
   memset(p, 0, room);
   free(c->t.data);
   c->t.data = p;
@@ -101,22 +110,32 @@ void tni_states_release(tn_session *s) {
   }
 }
 
+/* Strides of the memory's four axes, in elements. */
+static void strides_of(const tni_tensor *t, int64_t st[4]) {
+  st[3] = 1;
+  for (uint32_t i = 3; i-- > 0;) st[i] = st[i + 1] * (t->dims[i + 1] ? t->dims[i + 1] : 1);
+}
+
 void tni_states_attach(tn_session *s, tni_sexec *x, bool *moved) {
   for (uint32_t k = 0; k < s->model->graph->n_states; k++) {
     const tni_tensor *t = &s->states[k].t;
-    uint32_t r = x->exec->region_of[s->model->graph->states[k].in];
+    const bool flat = value_of(s->model, s->model->graph->states[k].in)->pub.rank == 3;
+    const uint32_t r = x->exec->region_of[s->model->graph->states[k].in];
+    const uint32_t rows = flat ? 1 : TNI_STATE_ROWS, heads = flat ? 2 : TNI_STATE_HEADS;
+    int64_t st[4], length;
     if (r == TN_NONE) continue;
     tni_sregion *q = &x->regions[r];
-    int64_t stride = 1;
-    bool same = q->ptr == t->data;
-    for (uint32_t i = t->rank; i-- > 0;) {
-      same = same && q->strides[i] == stride;
-      q->strides[i] = stride;
-      stride *= t->dims[i] ? t->dims[i] : 1;
-    }
+    length = q->dims[rows]; /* as the value has it */
+    strides_of(t, st);
+    const int64_t strides[4] = {st[0], flat ? st[2] : st[1], flat ? st[1] : st[2], 1};
+    *moved = *moved || q->ptr != t->data || q->rank != 4 || memcmp(q->strides, strides, sizeof strides) != 0;
+    memcpy(q->dims, t->dims, sizeof(int64_t[4]));
+    q->dims[rows] = length;
+    q->dims[heads] = t->dims[TNI_STATE_HEADS];
+    memcpy(q->strides, strides, sizeof strides);
+    q->rank = 4;
     q->ptr = t->data;
     q->bytes = t->bytes;
-    *moved = *moved || !same;
   }
 }
 
@@ -137,12 +156,13 @@ static copier make_copier(const tn_model *m, uint32_t k, const tni_tensor *cache
     c.in_user[i] = stride;
     stride *= dims[i];
   }
-  stride = elem;
-  for (uint32_t i = g->rank; i-- > 0;) {
-    const uint32_t a = g->perm[i];
-    c.in_cache[a] = stride;
-    stride *= a == g->axis ? cache->dims[value_of(m, g->in)->pub.state->axis] : dims[a];
-  }
+  const bool flat = value_of(m, g->in)->pub.rank == 3;
+  int64_t st[4];
+  strides_of(cache, st);
+  c.in_cache[g->perm[0]] = st[0] * elem;
+  c.in_cache[g->perm[1]] = (flat ? st[TNI_STATE_ROWS] : st[TNI_STATE_HEADS]) * elem;
+  c.in_cache[g->perm[2]] = (flat ? st[TNI_STATE_HEADS] : st[TNI_STATE_ROWS]) * elem;
+  c.in_cache[g->perm[3]] = elem;
   return c;
 }
 
@@ -173,7 +193,7 @@ tn_status tni_states_load(tn_session *s, tn_error *err) {
     const uint32_t k = tni_state_of_past(g, g->inputs[i]);
     if (k == TN_NONE) continue;
     const tn_tensor *past = s->inputs[i];
-    const int64_t rows = s->states[k].t.dims[value_of(s->model, g->states[k].in)->pub.state->axis];
+    const int64_t rows = s->states[k].t.dims[TNI_STATE_ROWS];
     if (past->dims[g->states[k].axis] > rows)
       return tni_fail(err, TN_E_INVALID, past->name, "'%s' is longer than what it continues to", past->name);
     copier c = make_copier(s->model, k, &s->states[k].t, (void *)(uintptr_t)past->data, past->dims);

@@ -2,8 +2,8 @@
  *
  * The caches of a session: memory, and the user's view of it.
  *
- * Every cache of the graph (tni_gstate) is one allocation, row-major in the order of the state's dims with `rows` in
- * place of the sequence. A plain run loads the caller's past into it, and gives present out of it; a session that keeps
+ * Every cache of the graph (tni_gstate) is one allocation [batch, heads, rows, size], whatever the model declares: what a
+ * head reads lies in one piece (heads side by side in each row cost a CPU two thirds of its bandwidth). A plain run loads the caller's past into it, and gives present out of it; a session that keeps
  * its caches (step.c) does neither.
  */
 #ifndef TENON_SCHED_STATE_H

@@ -373,15 +373,12 @@ tn_status tn_session_truncate(tn_session *s, int64_t n, tn_error *err) {
   return TN_OK;
 }
 
-/* Rows [0, n) of one cache, whatever stands before its sequence axis. */
-static void copy_rows(const tni_tensor *to, const tni_tensor *from, uint32_t axis, int64_t n) {
-  int64_t outer = 1;
-  size_t row = tni_dtype_bits(to->dtype) / 8;
-  for (uint32_t i = 0; i < axis; i++) outer *= to->dims[i];
-  for (uint32_t i = axis + 1; i < to->rank; i++) row *= (size_t)to->dims[i];
-  for (int64_t o = 0; o < outer; o++)
-    memcpy((char *)to->data + (size_t)(o * to->dims[axis]) * row,
-           (const char *)from->data + (size_t)(o * from->dims[axis]) * row, (size_t)n * row);
+/* Rows [0, n) of one cache. */
+static void copy_rows(const tni_tensor *to, const tni_tensor *from, int64_t n) {
+  const size_t row = (size_t)to->dims[TNI_STATE_SIZE] * tni_dtype_bits(to->dtype) / 8;
+  for (int64_t o = 0; o < to->dims[0] * to->dims[TNI_STATE_HEADS]; o++)
+    memcpy((char *)to->data + (size_t)(o * to->dims[TNI_STATE_ROWS]) * row,
+           (const char *)from->data + (size_t)(o * from->dims[TNI_STATE_ROWS]) * row, (size_t)n * row);
 }
 
 tn_status tn_session_share(tn_session *dst, const tn_session *src, int64_t n, tn_error *err) {
@@ -392,9 +389,7 @@ tn_status tn_session_share(tn_session *dst, const tn_session *src, int64_t n, tn
     return tni_fail(err, TN_E_INVALID, m->path, "cannot share %lld of %lld positions", (long long)n,
                     (long long)src->keep->length);
   if (dst == src) return tn_session_truncate(dst, n, err);
-  for (uint32_t k = 0; k < m->graph->n_states; k++)
-    copy_rows(&dst->states[k].t, &src->states[k].t, tni_graph_value(m->graph, m->graph->states[k].in)->pub.state->axis,
-              n);
+  for (uint32_t k = 0; k < m->graph->n_states; k++) copy_rows(&dst->states[k].t, &src->states[k].t, n);
   for (uint32_t i = 0; i < m->n_inputs; i++) {
     if (m->roles.kinds[i] != TNI_IN_CONTEXT) continue;
     tni_fed *to = &dst->keep->fed[i];

@@ -44,7 +44,8 @@ static void table_is_sound(void) {
     CU_ASSERT_PTR_EQUAL(tni_op_find(t[i].domain, t[i].name, t[i].until ? t[i].until : 28), &t[i]);
     CU_ASSERT_TRUE(t[i].in_min <= t[i].in_max && t[i].out_min <= t[i].out_max);
     CU_ASSERT_TRUE(tni_op_by_id(t[i].id) != NULL && strcmp(tni_op_by_id(t[i].id)->name, t[i].name) == 0);
-    for (uint32_t k = 0; k < i; k++) CU_ASSERT_EQUAL(t[k].id == t[i].id, strcmp(t[k].name, t[i].name) == 0);
+    for (uint32_t k = 0; k < i; k++)
+      CU_ASSERT_EQUAL(t[k].id == t[i].id, strcmp(t[k].name, t[i].name) == 0 && strcmp(t[k].domain, t[i].domain) == 0);
   }
   CU_ASSERT_PTR_NULL(tni_op_by_id(TN_OP_UNKNOWN));
   CU_ASSERT_PTR_NULL(tni_op_by_id(9999));

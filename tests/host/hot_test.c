@@ -55,12 +55,33 @@ static void test_variants(void) {
     SAME(k->pack_t(o, w, 64, 16, 61))
     SAME(k->pack_t(o, w, 64, 13, 61))
     for (int mr = 1; mr <= TNI_MR; mr++) {
-      SAME(k->gemm(mr, 64, x + 6, 64, w, o, 16, 1))
-      SAME(k->gemm(mr, 64, x + 6, 64, w, o, 16, 0))
+      SAME(k->gemm(mr, 64, x + 6, 64, w, 16, o, 16, 1))
+      SAME(k->gemm(mr, 64, x + 6, 64, w, 16, o, 16, 0))
     }
+    SAME(k->gemm(4, 15, x + 6, 64, w + 1, 64, o, 16, 1))
+    SAME(k->dots8(13, 61, x + 6, w, 64, o, 24))
     SAME(k->gemv(15, x + 6, w, 64, 64, o, 1))
 #undef SAME
   }
+}
+
+/* dots8 and a gemm of an unpacked matrix: the sums of the packed ones, bit for bit. */
+static void test_unpacked(void) {
+  const tni_hot *h = tni_hot_get();
+  enum { KC = 61, KEYS = 13 };
+  float a[8 * KC], at[8 * KC], b[16 * 64], packed[KC * 16], want[8 * 16], got[8 * 16];
+  ht_fill(a, 8 * KC, 7);
+  ht_fill(b, 16 * 64, 11);
+  for (int r = 0; r < 8; r++)
+    for (int k = 0; k < KC; k++) at[k * 8 + r] = a[r * KC + k];
+  h->pack_t(packed, b, 64, KEYS, KC);
+  for (int r = 0; r < 8; r += 4) h->gemm(4, KC, a + r * KC, KC, packed, 16, want + r * 16, 16, 1);
+  h->dots8(KEYS, KC, at, b, 64, got, 16);
+  for (int r = 0; r < 8; r++) CU_ASSERT_EQUAL(memcmp(got + r * 16, want + r * 16, KEYS * sizeof *got), 0);
+  for (int k = 0; k < 16; k++) memcpy(packed + k * 16, b + k * 64 + 3, 16 * sizeof *b);
+  h->gemm(4, 16, a, KC, packed, 16, want, 16, 1);
+  h->gemm(4, 16, a, KC, b + 3, 64, got, 16, 1);
+  CU_ASSERT_EQUAL(memcmp(got, want, 4 * 16 * sizeof *got), 0);
 }
 
 static void test_accuracy(void) {
@@ -88,5 +109,6 @@ static void test_accuracy(void) {
 
 bool ht_add_hot(void) {
   CU_pSuite s = CU_add_suite("host hot loops", NULL, NULL);
-  return s && CU_add_test(s, "variants give the same bits", test_variants) && CU_add_test(s, "accuracy", test_accuracy);
+  return s && CU_add_test(s, "variants give the same bits", test_variants) &&
+         CU_add_test(s, "unpacked operands", test_unpacked) && CU_add_test(s, "accuracy", test_accuracy);
 }

@@ -125,13 +125,17 @@ static tn_program *lower(dev *v, const model *m) {
 /* --- memory of a session --- */
 
 typedef struct memory {
+  int how;
   float *cache[2], *q, *k, *v, *y;
   int64_t pos[B], valid[B], dims[4], strides[4];
   uint64_t cache_bytes;
 } memory;
 
-static memory memory_make(bool flat) {
-  memory m = {.cache_bytes = (uint64_t)B * ROOM * H * D * sizeof(float)};
+/* How the memory lies: as the value has it, or, of a flat one, with heads apart. */
+typedef enum { SPLIT, FLAT, APART } lie;
+
+static memory memory_make(lie how) {
+  memory m = {.how = how, .cache_bytes = (uint64_t)B * ROOM * H * D * sizeof(float)};
   const int64_t n = B * ROOM * H * D;
   for (int i = 0; i < 2; i++) {
     m.cache[i] = malloc(m.cache_bytes);
@@ -142,7 +146,9 @@ static memory memory_make(bool flat) {
   m.v = malloc(sizeof(float) * B * MAX_ROWS * H * D);
   m.y = malloc(sizeof(float) * B * MAX_ROWS * HQ * D);
   const int64_t st3[4] = {ROOM * H * D, H * D, 1, 0}, st4[4] = {H * ROOM * D, ROOM * D, D, 1};
-  memcpy(m.strides, flat ? st3 : st4, sizeof st3);
+  const int64_t apart[4] = {H * ROOM * D, D, ROOM * D, 1}, dims[4] = {B, ROOM, H, D};
+  memcpy(m.strides, how == APART ? apart : how == FLAT ? st3 : st4, sizeof st3);
+  memcpy(m.dims, dims, sizeof dims);
   return m;
 }
 
@@ -161,7 +167,7 @@ static tn_view view_of(const model *m, memory *x, const tn_slot *slot, int64_t r
   if (slot->kind == TN_SLOT_STATE) {
     w.ptr = x->cache[v == m->in[1]];
     w.bytes = x->cache_bytes;
-    w.rank = m->flat ? 3 : 4;
+    w.rank = x->how == FLAT ? 3 : 4;
     w.dims = x->dims;
     w.strides = x->strides;
   } else if (slot->kind == TN_SLOT_STEP) {
@@ -276,10 +282,11 @@ static void test_steps(void) {
   tni_pool *pool = tni_pool_create(2);
   tni_pool_run run;
   tni_pool_run_init(&run, pool, NULL);
-  for (int flat = 0; flat < 2; flat++) {
+  for (lie how = SPLIT; how <= APART; how++) {
+    const bool flat = how != SPLIT;
     dev v = ht_dev_open(false);
     model m = make(flat);
-    memory x = memory_make(flat);
+    memory x = memory_make(how);
     tn_program *p = lower(&v, &m);
     plain *all = calloc(B, sizeof *all);
     int64_t pos[B] = {0, 0};
@@ -287,7 +294,10 @@ static void test_steps(void) {
     for (int64_t r = 0; r < 5; r++)
       for (int64_t h = 0; h < H; h++)
         for (int64_t d = 0; d < D; d++) {
-          const int64_t to = x.strides[0] + (flat ? r * x.strides[1] + h * D : h * x.strides[1] + r * x.strides[2]) + d;
+          const int64_t row = flat ? x.strides[1] : x.strides[2], head = how == SPLIT  ? x.strides[1]
+                                                                         : how == FLAT ? D
+                                                                                       : x.strides[2];
+          const int64_t to = x.strides[0] + r * row + h * head + d;
           x.cache[0][to] = all[1].k[(r * H + h) * D + d] = (float)(r + d) / 8;
           x.cache[1][to] = all[1].v[(r * H + h) * D + d] = (float)(r - h) / 8;
         }
@@ -371,7 +381,7 @@ static void test_errors(void) {
   static const struct { int64_t rows, past, pos; } rows[] = {{2, 8, 9}, {2, 8, -1}, {3, 8, INT64_MAX}, {1, 0, 1}};
   dev v = ht_dev_open(false);
   model m = make(true);
-  memory x = memory_make(true);
+  memory x = memory_make(FLAT);
   tn_program *p = lower(&v, &m);
   tn_run run;
   tni_run_inline(&run);
