@@ -127,10 +127,13 @@ UNTAKEN = {("Scan", 8)}  # sequence_lens; no exporter wrote it for long
 
 
 def check_ids(rows, path):
-    """The names in ops.h are those of the operators: TN_OP_REDUCE_SUM_SQUARE = ReduceSumSquare."""
+    """The names in ops.h are those of the operators: TN_OP_REDUCE_SUM_SQUARE = ReduceSumSquare. A name of both domains
+    says which: TN_OP_TENON_ATTENTION."""
     ids = {int(n): k for k, n in re.findall(r"TN_OP_(\w+) = (\d+)", open(path).read())}
+    onnx_names = {r["name"] for r in rows if not r["domain"]}
     for r in rows:
-        if ids.get(r["id"], "").replace("_", "").lower() != r["name"].lower():
+        prefix = r["domain"] if r["domain"] and r["name"] in onnx_names else ""
+        if ids.get(r["id"], "").replace("_", "").lower() != prefix + r["name"].lower():
             fail(r, f"has the id of {ids.get(r['id'])}")
 
 
