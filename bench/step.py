@@ -102,7 +102,7 @@ def main():
     p.add_argument("--profile", default=os.path.join(HERE, "..", "configs", "default.yaml"))
     p.add_argument("--steps", type=int, default=1000)
     a = p.parse_args()
-    a.work = os.path.abspath(a.work)
+    a.build, a.work = os.path.abspath(a.build), os.path.abspath(a.work)
     os.makedirs(a.work, exist_ok=True)
     (overhead if a.what == "overhead" else context)(a)
 

@@ -247,7 +247,7 @@ static void bias_rows(const attention *a, const tile *t, const space *w, int64_t
 }
 
 /* Scores become probabilities under the new maximum; what is there already is scaled down to it. */
-static void advance(const attention *a, tile *t, const space *w, int64_t n) {
+static void advance(const attention *a, tile *t, const space *w, int64_t key, int64_t n) {
   for (int64_t r = 0; r < t->rows; r++) {
     const float top = a->hot->max(w->s + r * KEYS, n), old = t->to.m[r];
     t->to.m[r] = top > old || top != top ? top : old;
@@ -258,6 +258,7 @@ static void advance(const attention *a, tile *t, const space *w, int64_t n) {
   for (int64_t r = 0; r < t->rows; r++) {
     float *s = w->s + r * KEYS, *o = t->to.o + r * a->v_cols;
     const float d = t->decay[r];
+    if (few_rows(t)) fetch(a, &a->v, t, key + KEYS + r * (KEYS / FEW / 2), KEYS / FEW / 2, a->v_size);
     if (t->to.m[r] == -INFINITY) {
       memset(s, 0, (size_t)n * sizeof *s);
       continue;
@@ -282,7 +283,7 @@ static void add_values(const attention *a, const tile *t, const space *w, int64_
   for (int64_t c = 0; c < a->v_size; c += TNI_NR) {
     const int64_t cols = a->v_size - c < TNI_NR ? a->v_size - c : TNI_NR;
     const bool packed = cols < TNI_NR || !few_rows(t);
-    if (!packed) fetch(a, &a->v, t, key + KEYS + c, TNI_NR, a->v_size);
+    if (!packed) fetch(a, &a->v, t, key + KEYS + KEYS / 2 + c / 2, TNI_NR / 2, a->v_size);
     for (int64_t j = 0; packed && j < n; j++) {
       float *d = w->v + j * TNI_NR;
       memcpy(d, v + j * ld + c, (size_t)cols * sizeof *d);
@@ -355,7 +356,7 @@ static void one_part(const attention *a, tile *t, const space *w, int64_t i, sum
     const int64_t n = end - key < KEYS ? end - key : KEYS;
     scores(a, t, w, key, n);
     bias_rows(a, t, w, key, n);
-    advance(a, t, w, n);
+    advance(a, t, w, key, n);
     add_values(a, t, w, key, n);
   }
 }
