@@ -60,7 +60,6 @@ int cli_parse(cli *c, int argc, const char **argv, struct poptOption *own, const
   char full[256];
   snprintf(full, sizeof full, "%s %s", c->command, usage);
   poptSetOtherOptionHelp(*pc, full);
-  if (getauxval(AT_SECURE)) c->quiet = 0;
   int rc = poptGetNextOpt(*pc);
   if (rc < -1) return cli_usage(c, "%s: %s", poptBadOption(*pc, POPT_BADOPTION_NOALIAS), poptStrerror(rc));
   static const char *none[] = {NULL};
@@ -254,8 +253,7 @@ int cli_usage(cli *c, const char *fmt, ...) {
   return EXIT_USAGE;
 }
 
-void cli_note(const cli *c, const char *fmt, ...) {
-  if (c->quiet) return;
+void cli_note(const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
   vfprintf(stderr, fmt, ap);
@@ -285,7 +283,7 @@ void cli_note_placement(cli *c, tn_model *m) {
     if (n < 0 || (size_t)n >= sizeof line - at) break;
     at += (size_t)n;
   }
-  cli_note(c, "placement: %s", line);
+  cli_note("placement: %s", line);
   json_decref(j);
 }
 

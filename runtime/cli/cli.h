@@ -30,7 +30,7 @@ typedef struct cli {
   const char *disabled[32];
   uint32_t n_disabled;
   char **plugin_dirs;
-  int threads, quiet;
+  int threads;
   long long order_seed; /* --order-seed, for tests: tasks in random orders */
   cli_format format;
   tn_error err;
@@ -51,7 +51,7 @@ int cli_load(cli *c, const char *path, uint32_t flags, tn_model **out);
 int cli_fail(cli *c, tn_status st);
 /* A mistake in the command line. */
 int cli_usage(cli *c, const char *fmt, ...) TN_PRINTF(2, 3);
-void cli_note(const cli *c, const char *fmt, ...) TN_PRINTF(2, 3);
+void cli_note(const char *fmt, ...) TN_PRINTF(1, 2);
 
 /* A table of strings: columns separated by what the format asks for. json: list of objects keyed by the header. */
 typedef struct cli_table {

@@ -57,7 +57,7 @@ static int print_check(cli *c, tn_model *m, int only_unsupported) {
     cli_note_placement(c, m);
   }
   json_decref(j);
-  if (unsupported) cli_note(c, "no device runs %lld nodes", unsupported);
+  if (unsupported) cli_note("no device runs %lld nodes", unsupported);
   return unsupported ? EXIT_UNSUPPORTED : EXIT_DONE;
 }
 

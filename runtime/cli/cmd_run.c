@@ -41,10 +41,10 @@ static int generate(cli *c, tn_lm *lm, const gen_opts *g, const char *prompt, si
   if (res.new_tokens || (g->ids && n_ids && !o.first)) putchar('\n');
   fflush(stdout);
   if (st == TN_OK && res.reason == TN_STOP_CONTEXT)
-    cli_note(c, "stopped: the context of %lld tokens is full", (long long)tn_lm_context(lm));
+    cli_note("stopped: the context of %lld tokens is full", (long long)tn_lm_context(lm));
   if (st == TN_OK) {
     cli_note_placement(c, tn_lm_model(lm));
-    gen_summary(c, &res);
+    gen_summary(&res);
   }
   tn_chat_destroy(chat);
   tn_free(ids);

@@ -77,8 +77,8 @@ static int trace(cli *c, tn_lm *lm, const gen_opts *g, const char *path, const c
   tn_chat_destroy(chat);
   for (int i = 0; i < t.n_tracks; i++) free(t.tracks[i]);
   if (st != TN_OK) return cli_fail(c, st);
-  gen_summary(c, &res);
-  cli_note(c, "%llu events on %d tracks in %s", t.events, t.n_tracks, path);
+  gen_summary(&res);
+  cli_note("%llu events on %d tracks in %s", t.events, t.n_tracks, path);
   return EXIT_DONE;
 }
 

@@ -211,7 +211,7 @@ static tn_status judge_tasks(verifier *v) {
     total++;
     if (ratio <= 1) continue;
     if (!off && v->o->each_node)
-      cli_note(v->c, "first group that is off: '%s' on %s, %.3g times its bound",
+      cli_note("first group that is off: '%s' on %s, %.3g times its bound",
                json_string_value(json_object_get(t, "task")), json_string_value(json_object_get(t, "device")), ratio);
     off++;
   }
@@ -243,7 +243,7 @@ static int print_result(verifier *v) {
   } else {
     cli_table_print(&v->table, v->c->format);
   }
-  cli_note(v->c, "%u data sets, %u failed comparisons", v->sets, v->failed);
+  cli_note("%u data sets, %u failed comparisons", v->sets, v->failed);
   return v->failed ? EXIT_CHECK : EXIT_DONE;
 }
 

@@ -77,10 +77,10 @@ int gen_load(cli *c, const char *path, uint32_t flags, tn_lm **lm) {
   return st == TN_OK ? 0 : cli_fail(c, st);
 }
 
-void gen_summary(const cli *c, const tn_gen_result *r) {
+void gen_summary(const tn_gen_result *r) {
   double pre = (double)r->prefill_ns / 1e9, dec = (double)r->decode_ns / 1e9;
   /* The first new token comes out of the prefill. */
   uint32_t steps = r->new_tokens ? r->new_tokens - 1 : 0;
-  cli_note(c, "prefill: %u tokens, %.1f tokens/s; decode: %u tokens, %.1f tokens/s", r->prompt_tokens,
+  cli_note("prefill: %u tokens, %.1f tokens/s; decode: %u tokens, %.1f tokens/s", r->prompt_tokens,
            pre > 0 ? r->prompt_tokens / pre : 0, r->new_tokens, dec > 0 ? steps / dec : 0);
 }

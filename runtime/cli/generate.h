@@ -23,6 +23,6 @@ int gen_prompt(cli *c, const gen_opts *g, char **text, size_t *n);
 int gen_params(cli *c, const gen_opts *g, const tn_lm *lm, tn_gen_params *p);
 /* Loads a language model; unsupported nodes are listed. */
 int gen_load(cli *c, const char *path, uint32_t flags, tn_lm **lm);
-void gen_summary(const cli *c, const tn_gen_result *r);
+void gen_summary(const tn_gen_result *r);
 
 #endif

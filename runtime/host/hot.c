@@ -175,17 +175,20 @@ static inline uint32_t as_bits(float f) {
 }
 
 /* exp(r) - 1 over r, |r| <= 0.7: Taylor to r^9, relative error under 2^-26. */
+#define EXPM1_OVER(p, r)    \
+  p = p * r + 1.f / 362880; \
+  p = p * r + 1.f / 40320;  \
+  p = p * r + 1.f / 5040;   \
+  p = p * r + 1.f / 720;    \
+  p = p * r + 1.f / 120;    \
+  p = p * r + 1.f / 24;     \
+  p = p * r + 1.f / 6;      \
+  p = p * r + 0.5f;         \
+  p = p * r + 1.f
 static inline float expm1_over(float r) {
   float p = 1.f / 3628800;
-  p = p * r + 1.f / 362880;
-  p = p * r + 1.f / 40320;
-  p = p * r + 1.f / 5040;
-  p = p * r + 1.f / 720;
-  p = p * r + 1.f / 120;
-  p = p * r + 1.f / 24;
-  p = p * r + 1.f / 6;
-  p = p * r + 0.5f;
-  return p * r + 1.f;
+  EXPM1_OVER(p, r);
+  return p;
 }
 
 /* exp within about 1 ulp, no branches: x = n ln2 + r, 2^n in two factors so that results may be subnormal. NaN stays.
@@ -243,15 +246,7 @@ static inline v8 exp8(v8 x) {
   const v8 r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
   const v8i i = (v8i)t - (v8i)magic, h = i >> 1, l = i - h;
   v8 p = zero + 1.f / 3628800;
-  p = p * r + 1.f / 362880;
-  p = p * r + 1.f / 40320;
-  p = p * r + 1.f / 5040;
-  p = p * r + 1.f / 720;
-  p = p * r + 1.f / 120;
-  p = p * r + 1.f / 24;
-  p = p * r + 1.f / 6;
-  p = p * r + 0.5f;
-  p = p * r + 1.f;
+  EXPM1_OVER(p, r);
   const v8 e = r * p + 1.f;
   return e * (v8)((h + 127) << 23) * (v8)((l + 127) << 23);
 }

@@ -34,13 +34,6 @@ typedef struct match {
   bool k_by_length; /* k is [batch, length, heads, size]: it needs a Transpose */
 } match;
 
-static bool has_rank(const tni_graph *g, tn_id v, uint32_t rank) {
-  const tni_value *x = tni_match_value(g, v);
-  for (uint32_t d = 0; x && x->pub.rank == rank && d < rank; d++)
-    if (x->pub.dims[d] == TNI_EXPR_NONE) return false;
-  return x && x->pub.rank == rank;
-}
-
 static tn_expr dim(const tni_graph *g, tn_id v, uint32_t d) { return g->values[v]->pub.dims[d]; }
 
 static bool const_dim(const tni_graph *g, tn_id v, uint32_t d, int64_t *n) {
@@ -74,10 +67,10 @@ static bool has_perm(const tni_node *n, uint32_t rank, const int64_t *want) {
 /* Reshape(Expand(x)) that repeats every head of [batch, heads, length, size]: x's own operand, else v. */
 static tn_id unrepeat(const tni_graph *g, tn_id v) {
   const tni_node *out = tni_match_node(g, v, TN_OP_RESHAPE), *wide, *in;
-  if (!out || !has_rank(g, v, 4) || !(wide = tni_match_node(g, out->pub.in[0], TN_OP_EXPAND))) return v;
+  if (!out || !tni_match_rank(g, v, 4) || !(wide = tni_match_node(g, out->pub.in[0], TN_OP_EXPAND))) return v;
   if (!(in = tni_match_node(g, wide->pub.in[0], TN_OP_UNSQUEEZE)))
     in = tni_match_node(g, wide->pub.in[0], TN_OP_RESHAPE);
-  if (!in || !has_rank(g, in->pub.in[0], 4)) return v;
+  if (!in || !tni_match_rank(g, in->pub.in[0], 4)) return v;
   const tni_value *x = g->values[in->pub.in[0]], *u = g->values[wide->pub.in[0]], *w = g->values[wide->pub.out[0]];
   int64_t one, heads, times, all;
   if (u->pub.rank != 5 || w->pub.rank != 5 || !tni_ex_is_const(g->exprs, u->pub.dims[2], &one) || one != 1) return v;
@@ -98,11 +91,11 @@ static bool find_keys(match *m, tn_id v) {
   const tni_graph *g = m->g;
   v = unscale(g, v, &m->scale);
   const tni_node *t = tni_match_node(g, v, TN_OP_TRANSPOSE);
-  if (!t || !has_rank(g, t->pub.in[0], m->rank)) return false;
+  if (!t || !tni_match_rank(g, t->pub.in[0], m->rank)) return false;
   m->k_by_length = has_perm(t, m->rank, by_length[m->rank == 4]);
   if (!m->k_by_length && !has_perm(t, m->rank, plain[m->rank == 4])) return false;
   m->k = unscale(g, t->pub.in[0], &m->scale);
-  return has_rank(g, m->k, m->rank);
+  return tni_match_rank(g, m->k, m->rank);
 }
 
 /* cap * tanh(x / cap). */
@@ -137,7 +130,7 @@ static bool find_product(match *m, tn_id v) {
   if (!mul || tni_match_uses(g, v) != 1) return false;
   m->scores = v;
   m->q = unscale(g, mul->pub.in[0], &m->scale);
-  return has_rank(g, m->q, m->rank) && find_keys(m, mul->pub.in[1]) && m->scale > 0;
+  return tni_match_rank(g, m->q, m->rank) && find_keys(m, mul->pub.in[1]) && m->scale > 0;
 }
 
 /* v is the product, or the product under masks, one behind another. */
@@ -169,7 +162,7 @@ static const tni_node *find_softmax(const match *m, tn_id p) {
     uses = 2;
   }
   softmax = tni_attention_softmax(g, p);
-  return softmax && tni_match_uses(g, p) == uses && has_rank(g, p, m->rank) ? softmax : NULL;
+  return softmax && tni_match_uses(g, p) == uses && tni_match_rank(g, p, m->rank) ? softmax : NULL;
 }
 
 /* [batch, length, size]: one head. */
@@ -207,12 +200,12 @@ static bool find(match *m, const tni_node *last) {
   const tni_graph *g = m->g;
   m->rank = g->values[last->pub.out[0]]->pub.rank;
   m->v = last->pub.in[1];
-  if ((m->rank != 3 && m->rank != 4) || !has_rank(g, m->v, m->rank)) return false;
+  if ((m->rank != 3 && m->rank != 4) || !tni_match_rank(g, m->v, m->rank)) return false;
   const tni_node *softmax = find_softmax(m, last->pub.in[0]);
   tn_id under = softmax ? softmax->pub.in[0] : TN_NONE;
   if (!softmax && (m->rank != 4 || !tni_attention_sinks(g, last->pub.in[0], &under, &m->sinks))) return false;
   if (!find_scores(m, under)) return false;
-  return is_float(g, m->q) && has_rank(g, m->scores, m->rank) &&
+  return is_float(g, m->q) && tni_match_rank(g, m->scores, m->rank) &&
          tni_attention_masks_fit(g, &m->masks, m->scores, m->rank == 3, g->values[m->q]->pub.dtype) &&
          (m->rank == 4 ? find_heads(m) : one_head(m));
 }

@@ -101,6 +101,13 @@ bool tni_match_same_shape(const tni_graph *g, tn_id a, tn_id b) {
   return true;
 }
 
+bool tni_match_rank(const tni_graph *g, tn_id v, uint32_t rank) {
+  const tni_value *x = tni_match_value(g, v);
+  for (uint32_t d = 0; x && x->pub.rank == rank && d < rank; d++)
+    if (x->pub.dims[d] == TNI_EXPR_NONE) return false;
+  return x && x->pub.rank == rank;
+}
+
 tn_expr tni_match_last_dim(const tni_graph *g, tn_id v) {
   const tni_value *x = tni_match_value(g, v);
   if (!x || x->pub.rank == TNI_RANK_UNKNOWN || x->pub.rank == 0) return TNI_EXPR_NONE;

@@ -42,13 +42,6 @@ typedef struct pass {
 
 static tn_expr dim(const tni_graph *g, tn_id v, uint32_t d) { return g->values[v]->pub.dims[d]; }
 
-static bool has_rank(const tni_graph *g, tn_id v, uint32_t rank) {
-  const tni_value *x = tni_match_value(g, v);
-  for (uint32_t d = 0; x && x->pub.rank == rank && d < rank; d++)
-    if (x->pub.dims[d] == TNI_EXPR_NONE) return false;
-  return x && x->pub.rank == rank;
-}
-
 static uint32_t times_among(const tn_id *ids, uint32_t n, tn_id v) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < n; i++) count += ids[i] == v;
@@ -75,13 +68,13 @@ static bool find_past(const tni_graph *g, tn_id v, half *h) {
     h->past = turn->pub.in[0];
   }
   for (uint32_t d = 0; d < 4; d++) h->perm[d] = (uint32_t)perm[d];
-  return has_rank(g, v, 4) && has_rank(g, h->past, 4) && is_free_input(g, h->past);
+  return tni_match_rank(g, v, 4) && tni_match_rank(g, h->past, 4) && is_free_input(g, h->past);
 }
 
 /* v, which Attention makes, is present, or what is Transpose of it in past's layout. */
 static bool find_present(const tni_graph *g, tn_id v, half *h) {
   int64_t perm[TN_MAX_RANK];
-  if (v == TN_NONE || !has_rank(g, v, 4)) return false;
+  if (v == TN_NONE || !tni_match_rank(g, v, 4)) return false;
   h->present = h->appended = v;
   const tn_id reader = tni_match_only_reader(g, v);
   if (reader != TN_NONE) {
@@ -101,7 +94,7 @@ static bool find_present(const tni_graph *g, tn_id v, half *h) {
 static bool same_lengths(pass *p, const half *h) {
   const tni_graph *g = p->g;
   const bool flat = g->values[h->now]->pub.rank == 3;
-  if (!has_rank(g, h->now, flat ? 3 : 4)) return false;
+  if (!tni_match_rank(g, h->now, flat ? 3 : 4)) return false;
   const tn_expr batch = dim(g, h->past, h->perm[0]), past = dim(g, h->past, h->perm[2]);
   const tn_expr now = dim(g, h->now, flat ? 1 : 2);
   if (p->batch == TNI_EXPR_NONE) {

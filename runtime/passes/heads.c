@@ -24,13 +24,6 @@ enum { MAX_ATTRS = 16 };
 
 static tn_expr dim(const tni_graph *g, tn_id v, uint32_t d) { return g->values[v]->pub.dims[d]; }
 
-static bool has_rank(const tni_graph *g, tn_id v, uint32_t rank) {
-  const tni_value *x = tni_match_value(g, v);
-  for (uint32_t d = 0; x && x->pub.rank == rank && d < rank; d++)
-    if (x->pub.dims[d] == TNI_EXPR_NONE) return false;
-  return x && x->pub.rank == rank;
-}
-
 static bool is_perm(const tni_node *n, int64_t a, int64_t b, int64_t c, int64_t d) {
   const int64_t want[4] = {a, b, c, d};
   int64_t perm[TN_MAX_RANK];
@@ -48,17 +41,17 @@ typedef struct split {
 static const tni_node *splits_last(tni_graph *g, tn_id z, tn_id *x) {
   const tni_node *n = tni_match_node(g, z, TN_OP_RESHAPE);
   *x = n ? n->pub.in[0] : TN_NONE;
-  if (!n || !has_rank(g, *x, 3) || dim(g, *x, 0) != dim(g, z, 0) || dim(g, *x, 1) != dim(g, z, 1)) return NULL;
+  if (!n || !tni_match_rank(g, *x, 3) || dim(g, *x, 0) != dim(g, z, 0) || dim(g, *x, 1) != dim(g, z, 1)) return NULL;
   return dim(g, *x, 2) == tni_ex_mul(g->exprs, dim(g, z, 2), dim(g, z, 3)) ? n : NULL;
 }
 
 static bool find_split(tni_graph *g, tn_id v, split *s) {
   *s = (split){.flat = TN_NONE, .by_length = TN_NONE};
-  if (!has_rank(g, v, 4) || !tni_ex_is_const(g->exprs, dim(g, v, 1), &s->heads) ||
+  if (!tni_match_rank(g, v, 4) || !tni_ex_is_const(g->exprs, dim(g, v, 1), &s->heads) ||
       !tni_ex_is_const(g->exprs, dim(g, v, 3), &s->size) || s->heads < 1 || s->size < 1)
     return false;
   const tni_node *t = tni_match_node(g, v, TN_OP_TRANSPOSE), *r;
-  if (t && is_perm(t, 0, 2, 1, 3) && has_rank(g, t->pub.in[0], 4)) {
+  if (t && is_perm(t, 0, 2, 1, 3) && tni_match_rank(g, t->pub.in[0], 4)) {
     s->by_length = t->pub.in[0];
     s->reshape = splits_last(g, s->by_length, &s->flat);
     if (!s->reshape) s->flat = TN_NONE;
@@ -67,7 +60,7 @@ static bool find_split(tni_graph *g, tn_id v, split *s) {
   /* one head: an axis more is all there is to it */
   if (s->heads != 1) return false;
   if (!(r = tni_match_node(g, v, TN_OP_RESHAPE))) r = tni_match_node(g, v, TN_OP_UNSQUEEZE);
-  if (!r || !has_rank(g, r->pub.in[0], 3)) return false;
+  if (!r || !tni_match_rank(g, r->pub.in[0], 3)) return false;
   for (uint32_t d = 0; d < 3; d++)
     if (dim(g, r->pub.in[0], d) != dim(g, v, d ? d + 1 : 0)) return false;
   s->reshape = r;
@@ -153,7 +146,8 @@ static tn_status attention(tni_graph *g, tni_node *n, uint32_t *fired, tn_error 
   tn_id out[4] = {TN_NONE, TN_NONE, TN_NONE, TN_NONE};
   for (uint32_t i = 0; i < 3; i++)
     if (!find_split(g, n->pub.in[i], &s[i]) || !fits(&s[i])) return TN_OK;
-  if (!has_rank(g, n->pub.out[0], 4) || n->pub.n_in > TNI_BUILD_INPUTS || n->pub.n_out > 4 || !copy_attrs(&b, n, 2))
+  if (!tni_match_rank(g, n->pub.out[0], 4) || n->pub.n_in > TNI_BUILD_INPUTS || n->pub.n_out > 4 ||
+      !copy_attrs(&b, n, 2))
     return TN_OK;
   if (s[1].heads != s[2].heads || s[0].heads % s[1].heads || tni_attr_i(&n->pub, "q_num_heads", 0) ||
       tni_attr_i(&n->pub, "kv_num_heads", 0))
@@ -193,20 +187,20 @@ typedef struct cache {
 static bool find_cache(const tni_graph *g, tn_id v, cache *c) {
   const tni_node *turn = tni_match_node(g, v, TN_OP_TRANSPOSE);
   *c = (cache){.perm = {0, 1, 2, 3}};
-  if (!has_rank(g, v, 4)) return false;
+  if (!tni_match_rank(g, v, 4)) return false;
   if (turn) {
     if (tni_match_uses(g, v) != 1 || !tni_match_perm(turn, 4, c->perm)) return false;
     c->turn = g->nodes[g->values[v]->pub.producer];
     v = turn->pub.in[0];
   }
   const tni_node *join = tni_match_node(g, v, TN_OP_CONCAT);
-  if (!join || join->pub.n_in != 2 || !has_rank(g, v, 4)) return false;
+  if (!join || join->pub.n_in != 2 || !tni_match_rank(g, v, 4)) return false;
   if (tni_match_uses(g, v) != 1u + g->values[v]->is_output) return false;
   c->join = g->nodes[g->values[v]->pub.producer];
   c->past = join->pub.in[0];
   c->now = join->pub.in[1];
   c->all = v;
-  if (!has_rank(g, c->past, 4) || !has_rank(g, c->now, 4)) return false;
+  if (!tni_match_rank(g, c->past, 4) || !tni_match_rank(g, c->now, 4)) return false;
   if (g->values[c->past]->pub.kind != TN_VALUE_INPUT || g->values[c->past]->captured != TN_NONE ||
       tni_match_uses(g, c->past) != 1)
     return false;
@@ -257,7 +251,7 @@ static tn_status absorb(tni_graph *g, tni_node *n, uint32_t *fired, tn_error *er
   tni_build_node b = {.domain = n->pub.domain, .type = n->type, .version = n->version, .n_in = 6};
   tn_id out[3] = {n->pub.out[0], TN_NONE, TN_NONE};
   cache c[2];
-  if (!takes_past(n) || !has_rank(g, n->pub.in[0], 4) || !copy_attrs(&b, n, 0)) return TN_OK;
+  if (!takes_past(n) || !tni_match_rank(g, n->pub.in[0], 4) || !copy_attrs(&b, n, 0)) return TN_OK;
   for (uint32_t i = 0; i < 2; i++)
     if (!find_cache(g, n->pub.in[i + 1], &c[i])) return TN_OK;
   for (uint32_t i = 0; i < 3; i++) /* batch, heads and lengths of both caches */

@@ -19,13 +19,6 @@
 
 #include "runtime/passes/build.h"
 
-static bool has_rank(const tni_graph *g, tn_id v, uint32_t rank) {
-  const tni_value *x = tni_match_value(g, v);
-  for (uint32_t d = 0; x && x->pub.rank == rank && d < rank; d++)
-    if (x->pub.dims[d] == TNI_EXPR_NONE) return false;
-  return x && x->pub.rank == rank;
-}
-
 static tni_node *maker(const tni_graph *g, tn_id v) {
   const tni_value *x = tni_match_value(g, v);
   if (!x || x->pub.producer >= g->n_nodes || x->out_index) return NULL;
@@ -52,7 +45,7 @@ static bool is_row_wise(const tni_graph *g, const tni_node *n, uint32_t *at) {
     *at = i;
     found++;
   }
-  return found == 1 && has_rank(g, n->pub.in[*at], 3) &&
+  return found == 1 && tni_match_rank(g, n->pub.in[*at], 3) &&
          g->values[n->pub.in[*at]]->pub.dims[1] == g->values[n->pub.out[0]]->pub.dims[1];
 }
 
@@ -63,16 +56,17 @@ static bool is_norm(const tni_graph *g, const tni_node *n) {
     if (n->pub.out[i] != TN_NONE && tni_match_uses(g, n->pub.out[i])) return false;
   for (uint32_t i = 1; i < n->pub.n_in; i++)
     if (n->pub.in[i] != TN_NONE && !is_row_constant(g, n->pub.in[i])) return false;
-  return (axis == -1 || axis == 2) && has_rank(g, n->pub.in[0], 3);
+  return (axis == -1 || axis == 2) && tni_match_rank(g, n->pub.in[0], 3);
 }
 
 /* Down from the output to its product; NULL: it has none. */
 static tni_node *find_product(const tni_graph *g, tn_id v) {
   for (;;) {
-    tni_node *n = has_rank(g, v, 3) && tni_match_uses(g, v) == 1 ? maker(g, v) : NULL;
+    tni_node *n = tni_match_rank(g, v, 3) && tni_match_uses(g, v) == 1 ? maker(g, v) : NULL;
     uint32_t at = 0;
     if (!n) return NULL;
-    if (n->pub.op == TN_OP_MATMUL) return has_rank(g, n->pub.in[0], 3) && has_rank(g, n->pub.in[1], 2) ? n : NULL;
+    if (n->pub.op == TN_OP_MATMUL)
+      return tni_match_rank(g, n->pub.in[0], 3) && tni_match_rank(g, n->pub.in[1], 2) ? n : NULL;
     if (!is_row_wise(g, n, &at)) return NULL;
     v = n->pub.in[at];
   }
@@ -97,7 +91,8 @@ static bool is_run(const tni_graph *g, tn_id v, tn_expr *length) {
   const tni_gstate *s = &g->states[0];
   const tn_expr *past = g->values[s->past]->pub.dims, *present = g->values[s->present]->pub.dims;
   *length = tni_ex_sub(g->exprs, present[s->axis], past[s->axis]);
-  return has_rank(g, v, 3) && g->values[v]->pub.dims[0] == past[s->perm[0]] && g->values[v]->pub.dims[1] == *length;
+  return tni_match_rank(g, v, 3) && g->values[v]->pub.dims[0] == past[s->perm[0]] &&
+         g->values[v]->pub.dims[1] == *length;
 }
 
 /* A symbol that the model does not have. */

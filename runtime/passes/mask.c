@@ -8,10 +8,9 @@
  *  - j <= i + past (causal), j <= i + past + r, j >= i + past - l, any of them or none, with past the length of
  *    past_key (0 without one), and
  *  - conditions on elements of other tensors hold that do not depend on i, such as attention_mask[b, j] != 0.
- * A sum is taken apart (split): what only says this goes, ALiBi (mask_slopes.c) becomes slopes, and terms of one row for
- * all queries stay.
- * A boolean mask says so itself; an added one has 0 where a key is kept, or a bias that does not depend on i, and where
- * it is not, -inf or a number that any score vanishes in (at most -1e30; halves: -65504).
+ * A sum is taken apart (split): what only says this goes, ALiBi (mask_slopes.c) becomes slopes, and terms of one row
+ * for all queries stay. A boolean mask says so itself; an added one has 0 where a key is kept, or a bias that does not
+ * depend on i, and where it is not, -inf or a number that any score vanishes in (at most -1e30; halves: -65504).
  *
  * What is left is nothing, or a mask of [batch or 1, heads or 1, 1, keys] made of the tensors that the conditions name.
  * A mask that says nothing about positions is only replaced where it gets smaller; added finite numbers stay as they

@@ -13,8 +13,8 @@ static tn_status dce(tni_graph *g, uint32_t *n, tn_error *err) {
 }
 
 /* RECOGNISE finds operators in their primitives; SHAPE gives them the forms that plugins and caches want; PLACE puts
- * caches into memory that stays and leaves out what nobody asks for, once those forms are final; FUSE joins what is left,
- * and undoing it is all that may come after. Each stage runs until nothing of it or before fires any more. */
+ * caches into memory that stays and leaves out what nobody asks for, once those forms are final; FUSE joins what is
+ * left, and undoing it is all that may come after. Each stage runs until nothing of it or before fires any more. */
 enum { RECOGNISE = 0, SHAPE = 1, PLACE = 2, FUSE = 3, N_STAGES = 4 };
 
 /* In this order. fold comes first, has arguments of its own, and dims are inferred anew behind it. */
