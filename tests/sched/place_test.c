@@ -90,7 +90,7 @@ static void test_place(void) {
     for (uint32_t x = 0; x < r.m->n_execs; x++) {
       const char *nodes = x && rows[i].decode ? rows[i].decode : rows[i].nodes;
       describe(&r, x, text, sizeof text);
-      if (strcmp(text, nodes) != 0) printf("\n    row %zu: %s, expected %s\n", i, text, nodes);
+      if (strcmp(text, nodes) != 0) printf("\n    row %zu: %s, expected %s\n", i, text, nodes ? nodes : "nothing");
       CU_ASSERT_STRING_EQUAL(text, nodes);
     }
     tn_tensor x = f32_tensor("x", x_data, 2, ROWS, K, 0);
