@@ -337,7 +337,7 @@ typedef struct tn_constraint {
   int64_t rhs;
 } tn_constraint;
 
-/* A layout that a plugin accepts for a STATE: dimension order outermost first, alignment of the innermost and pitch. */
+/* A layout that a plugin accepts for a STATE: order of its view's dimensions, outermost first, alignment of the innermost and pitch. */
 typedef struct tn_layout {
   tn_hdr h;
   uint32_t dtype, rank;

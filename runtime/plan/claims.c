@@ -139,11 +139,18 @@ static tn_status on_group(void *ctx, const tn_id *nodes, uint32_t n, const tn_cl
   return c->no_memory ? TN_E_NO_MEMORY : TN_OK;
 }
 
-/* Caches are row-major in the order of their dims: a plugin must take that, it may wish for more. */
-static bool is_row_major(const tn_layout *l, const tn_value *v) {
-  bool same = l && l->dtype == v->dtype && l->rank == v->rank && l->inner_align <= 1 && l->pitch_align <= 1;
-  for (uint8_t i = 0; same && i < v->rank; i++) same = l->order[i] == i;
-  return same;
+tn_layout tni_state_layout(const tn_value *v) {
+  tn_layout l = {.h = TN_HDR(tn_layout), .dtype = v->dtype, .rank = 4, .inner_align = 1, .pitch_align = 1};
+  const uint8_t flat[4] = {0, 2, 1, 3}; /* a 3-D value is seen as [batch, rows, heads, size] */
+  for (uint8_t i = 0; i < 4; i++) l.order[i] = v->rank == 3 ? flat[i] : i;
+  return l;
+}
+
+/* A plugin must take the layout that the host has, it may wish for more. */
+static bool takes_layout(const tn_layout *l, const tn_value *v) {
+  const tn_layout have = tni_state_layout(v);
+  return l && l->dtype == have.dtype && l->rank == have.rank && memcmp(l->order, have.order, 4) == 0 &&
+         l->inner_align <= 1 && l->pitch_align <= 1;
 }
 
 static tn_status on_state(void *ctx, tn_id value, const tn_layout *const *accepted, uint32_t n) {
@@ -151,7 +158,7 @@ static tn_status on_state(void *ctx, tn_id value, const tn_layout *const *accept
   if (value >= c->view->n_values || c->view->values[value]->kind != TN_VALUE_STATE || (n && !accepted))
     return fault(c, "a state that does not exist");
   bool taken = n == 0;
-  for (uint32_t i = 0; i < n && n <= 64; i++) taken = taken || is_row_major(accepted[i], c->view->values[value]);
+  for (uint32_t i = 0; i < n && n <= 64; i++) taken = taken || takes_layout(accepted[i], c->view->values[value]);
   return taken ? TN_OK : fault(c, "no layout for a state that the host can give");
 }
 

@@ -50,6 +50,10 @@ typedef struct tni_claims {
 TN_MUST_CHECK tn_status tni_claims_collect(const tn_graph *view, const tni_dev *devs, uint32_t n_devs, tni_arena *arena,
                                            tni_claims *out, tn_error *err);
 
+/* How the memory of a cache lies, the one way there is today: [batch, heads, rows, size] (runtime/sched/state.h), said over
+ * the dims of its view. */
+tn_layout tni_state_layout(const tn_value *v);
+
 const char *tni_why_name(uint32_t reason);
 
 #endif

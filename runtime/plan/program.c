@@ -21,21 +21,15 @@ static void hash_cluster(const tn_graph *g, const tni_cluster *c, uint8_t out[32
   XXH3_freeState(h);
 }
 
-/* The one layout of caches today: row-major in the order of the value's dims. */
-static const tn_layout *row_major(const tn_value *v, tni_arena *arena) {
-  tn_layout *l = TNI_NEW(arena, tn_layout);
-  if (!l) return NULL;
-  *l = (tn_layout){.h = TN_HDR(tn_layout), .dtype = v->dtype, .rank = v->rank, .inner_align = 1, .pitch_align = 1};
-  for (uint8_t i = 0; i < v->rank; i++) l->order[i] = i;
-  return l;
-}
-
 tn_status tni_program_lower(const tn_graph *view, const tni_dev *dev, const tni_cluster *c, tni_arena *arena,
                             tni_program *out, tn_error *err) {
   const tn_layout **layouts = TNI_NEW_ARRAY(arena, const tn_layout *, c->n_states);
-  if (!layouts) return tni_fail_memory(err, dev->name);
-  for (uint32_t i = 0; i < c->n_states; i++)
-    if (!(layouts[i] = row_major(view->values[c->states[i]], arena))) return tni_fail_memory(err, dev->name);
+  tn_layout *each = TNI_NEW_ARRAY(arena, tn_layout, c->n_states);
+  if (!layouts || !each) return tni_fail_memory(err, dev->name);
+  for (uint32_t i = 0; i < c->n_states; i++) {
+    each[i] = tni_state_layout(view->values[c->states[i]]);
+    layouts[i] = &each[i];
+  }
   tn_subgraph s = {.h = TN_HDR(tn_subgraph),
                    .graph = view,
                    .nodes = c->nodes,

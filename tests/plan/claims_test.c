@@ -216,6 +216,51 @@ static void test_constraints(void) {
   fixture_finish(&f);
 }
 
+/* A device that takes the caches' layout, among others or not, and one that does not. */
+static const tn_layout *wished[2];
+static uint32_t n_wished;
+static tn_status wishes(fake *d, const tn_graph *g, const tn_claim_sink *s, tn_error *err) {
+  const tn_claim yes = {.h = TN_HDR(tn_claim), .verdict = TN_YES};
+  (void)d, (void)err;
+  tn_status st = s->node(s->ctx, 0, &yes);
+  return st == TN_OK ? s->state(s->ctx, g->nodes[0]->in[0], wished, n_wished) : st;
+}
+
+static void test_layouts(void) {
+  for (uint32_t rank = 3; rank <= 4; rank++) {
+    fixture f;
+    fake d;
+    tni_dev dev;
+    tni_claims c;
+    fixture_init(&f, "Relu:x:y", "y");
+    fake_init(&d, &dev, "d");
+    d.answer = wishes;
+    tni_value *v = tni_graph_value(f.g, value_id(&f, "x"));
+    v->pub.kind = TN_VALUE_STATE;
+    v->pub.rank = rank;
+    const tn_layout mine = {.h = TN_HDR(tn_layout), .dtype = TN_DT_F32, .rank = 4, .order = {0, 1, 2, 3}};
+    const tn_layout heads_first = {.h = TN_HDR(tn_layout), .dtype = TN_DT_F32, .rank = 4, .order = {0, 2, 1, 3}};
+    const tn_layout flat = {.h = TN_HDR(tn_layout), .dtype = TN_DT_F32, .rank = 3, .order = {0, 1, 2}};
+    const struct {
+      const tn_layout *a, *b;
+      bool yes;
+    } cases[] = {{&mine, NULL, rank == 4},
+                 {&heads_first, NULL, rank == 3},
+                 {&flat, NULL, false},
+                 {&mine, &heads_first, true},
+                 {NULL, NULL, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+      wished[0] = cases[i].a;
+      wished[1] = cases[i].b;
+      n_wished = cases[i].b ? 2 : cases[i].a ? 1 : 0;
+      CU_ASSERT_EQUAL_FATAL(tni_claims_collect(&f.view, &dev, 1, f.arena, &c, &f.err), TN_OK);
+      CU_ASSERT_EQUAL(c.node[0][0].verdict, cases[i].yes ? TN_YES : TN_NO);
+    }
+    fake_finish(&d);
+    fixture_finish(&f);
+  }
+}
+
 /* What a claim carries is copied: the plugin may reuse its memory. */
 static tn_status reuses(fake *d, const tn_graph *g, const tn_claim_sink *s, tn_error *err) {
   (void)d, (void)err;
@@ -256,6 +301,7 @@ static void test_copies(void) {
 void suite_claims(void) {
   CU_pSuite s = CU_add_suite("plan: claims", NULL, NULL);
   CU_add_test(s, "constraints", test_constraints);
+  CU_add_test(s, "layouts of caches", test_layouts);
   CU_add_test(s, "devices that answer wrongly", test_wrong_answers);
   CU_add_test(s, "answers are copied", test_copies);
 }
