@@ -10,6 +10,8 @@
 #ifndef TENON_OPS_H
 #define TENON_OPS_H
 
+#include <stdint.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -93,6 +95,26 @@ enum {
  *            from there back.
  * A query that sees no key gives zeros, with a sink or without. A graph has it only where one of both is there. */
 enum { TN_ATTENTION_SINKS = 7, TN_ATTENTION_SLOPES = 8 }; /* inputs */
+
+/* Operands of an operator that chains have (tenon.Elementwise, tenon.FusedMatMul), else 0. */
+static inline uint32_t tn_chain_arity(uint32_t op) {
+  switch (op) {
+    case TN_OP_ADD:
+    case TN_OP_SUB:
+    case TN_OP_MUL:
+    case TN_OP_DIV:
+      return 2;
+    case TN_OP_NEG:
+    case TN_OP_RELU:
+    case TN_OP_SIGMOID:
+    case TN_OP_TANH:
+    case TN_OP_GELU:
+    case TN_OP_SWISH:
+      return 1;
+    default:
+      return 0;
+  }
+}
 
 #ifdef __cplusplus
 }

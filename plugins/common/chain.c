@@ -3,26 +3,6 @@
 
 #include <string.h>
 
-/* Operands of an operator that chains have, else 0. */
-static uint32_t arity(int64_t op) {
-  switch (op) {
-    case TN_OP_ADD:
-    case TN_OP_SUB:
-    case TN_OP_MUL:
-    case TN_OP_DIV:
-      return 2;
-    case TN_OP_NEG:
-    case TN_OP_RELU:
-    case TN_OP_SIGMOID:
-    case TN_OP_TANH:
-    case TN_OP_GELU:
-    case TN_OP_SWISH:
-      return 1;
-    default:
-      return 0;
-  }
-}
-
 /* --- reading ---------------------------------------------------------------------------------------------------- */
 
 /* The attribute, where it has this type; an absent or empty list has n 0. */
@@ -45,7 +25,7 @@ static const char *read_ops(const tn_node *n, tni_cm_chain *c) {
   if ((floats ? floats->n : 0) != c->n_ops) return "floats does not have one number per instruction";
   for (uint32_t i = 0; i < c->n_ops; i++) {
     const int64_t *t = ops->u.ints + 3 * i, limit = (int64_t)c->n_in + i;
-    uint32_t operands = arity(t[0]);
+    uint32_t operands = t[0] > 0 && t[0] < UINT32_MAX ? tn_chain_arity((uint32_t)t[0]) : 0;
     if (!operands) return "ops has an operator that is no part of chains";
     if (t[1] < 0 || t[1] >= limit || (operands == 2 ? t[2] < 0 || t[2] >= limit : t[2] != -1))
       return "an instruction's operands are not registers written before";

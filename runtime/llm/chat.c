@@ -249,14 +249,15 @@ static void name_outputs(tn_chat *c) {
 }
 
 /* A cancel that came when nothing ran is the session's memory of an earlier call, not of this one. */
-static tn_status run(tn_chat *c, uint32_t phase, tn_error *err) {
+tn_status tni_chat_run(tn_chat *c, uint32_t phase, bool last_only, tn_error *err) {
   const tni_lm_io *io = &c->lm->io;
   tn_error mine;
   tn_status st;
   int tries = 0;
   do {
     tni_error_init(&mine);
-    st = tn_session_run(c->session, phase, c->in_ptr, io->n_in, c->out, io->n_past + 1, &mine);
+    st = c->kept ? tn_session_step(c->session, phase, c->in_ptr, c->out_ptr, last_only, &mine)
+                 : tn_session_run(c->session, phase, c->in_ptr, io->n_in, c->out, io->n_past + 1, &mine);
   } while (st == TN_E_CANCELLED && !atomic_load(&c->cancelled) && tries++ < 2);
   if (st != TN_OK && err && err->code == TN_OK) *err = mine;
   return st;
@@ -275,7 +276,7 @@ tn_status tni_chat_step(tn_chat *c, bool last_only, const float **logits, size_t
   }
   if (atomic_load(&c->cancelled)) return tni_fail(err, TN_E_CANCELLED, "chat", "cancelled");
   name_outputs(c);
-  tn_status st = run(c, phase, err);
+  tn_status st = tni_chat_run(c, phase, last_only, err);
   if (st == TN_OK) st = read_logits(c, n, last_only, logits, rows, vocab, err);
   if (st == TN_OK && cached) st = keep_present(c, c->n, err);
   if (st == TN_OK) c->fed = c->n;

@@ -42,19 +42,6 @@ static void feed(tn_chat *c, size_t at, size_t n) {
   }
 }
 
-/* A cancel that came when nothing ran is the session's memory of an earlier call, not of this one. */
-static tn_status run(tn_chat *c, uint32_t phase, bool last_only, tn_error *err) {
-  tn_error mine;
-  tn_status st;
-  int tries = 0;
-  do {
-    tni_error_init(&mine);
-    st = tn_session_step(c->session, phase, c->in_ptr, c->out_ptr, last_only, &mine);
-  } while (st == TN_E_CANCELLED && !atomic_load(&c->cancelled) && tries++ < 2);
-  if (st != TN_OK && err && err->code == TN_OK) *err = mine;
-  return st;
-}
-
 /* Logits of this chunk behind those of the chunks before, unless they can be used where they are. */
 static tn_status take_logits(tn_chat *c, size_t n, size_t total, bool last_only, size_t *done, const float **logits,
                              size_t *vocab, tn_error *err) {
@@ -91,7 +78,7 @@ tn_status tni_chat_keep_step(tn_chat *c, bool last_only, const float **logits, s
     if (atomic_load(&c->cancelled)) st = tni_fail(err, TN_E_CANCELLED, "chat", "cancelled");
     feed(c, at, n);
     c->out_ptr[c->lm->io.logits] = wanted ? &c->out[0] : NULL;
-    if (st == TN_OK) st = run(c, phase, last_only, err);
+    if (st == TN_OK) st = tni_chat_run(c, phase, last_only, err);
     if (st == TN_OK && wanted) st = take_logits(c, n, total, last_only, &done, logits, vocab, err);
     at += n;
   }

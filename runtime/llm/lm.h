@@ -88,7 +88,8 @@ TN_MUST_CHECK tn_status tni_chat_step(tn_chat *c, bool last_only, const float **
 TN_MUST_CHECK tn_status tni_chat_keep(tn_chat *c, tn_error *err);
 TN_MUST_CHECK tn_status tni_chat_keep_step(tn_chat *c, bool last_only, const float **logits, size_t *rows,
                                            size_t *vocab, tn_error *err);
-/* Pieces that both ways share. put_ints: n integers of a model's type, src[i] or base + i. */
+/* Pieces that both ways share. run: the session's step or run. put_ints: n integers of a model's type, src[i] or base + i. */
+TN_MUST_CHECK tn_status tni_chat_run(tn_chat *c, uint32_t phase, bool last_only, tn_error *err);
 void tni_put_ints(void *dst, tn_dtype dt, size_t n, const int32_t *src, int64_t base);
 TN_MUST_CHECK bool tni_mem_grow(tni_mem *m, size_t bytes);
 /* Rows [have - want, have) of logits [1, have, V] or [1, V] as f32 at dst, [want, V]. */

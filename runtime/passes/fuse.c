@@ -176,7 +176,7 @@ static uint32_t operand(tni_graph *g, tni_draft *d, uint32_t like, tn_id id) {
 }
 
 bool tni_chain_takes(const tni_graph *g, const tni_node *n, tni_instr *instr) {
-  const uint32_t arity = n->op && !n->dead ? tni_chain_arity(n->pub.op) : 0;
+  const uint32_t arity = n->op && !n->dead ? tn_chain_arity(n->pub.op) : 0;
   const tni_value *x = arity ? tni_match_value(g, tni_match_in(n, 0)) : NULL;
   if (!x || !is_float(x->pub.dtype) || n->pub.n_out != 1 || n->pub.out[0] == TN_NONE) return false;
   *instr = (tni_instr){n->pub.op, TNI_REG_NONE, TNI_REG_NONE, 0};
@@ -196,7 +196,7 @@ bool tni_draft_pull(tni_graph *g, tni_draft *d, const tni_node *n) {
   uint32_t like = TNI_REG_NONE, reg[2] = {TNI_REG_NONE, TNI_REG_NONE};
   const uint32_t n_extra = d->n_extra;
   if (d->n_ops == TN_CHAIN_MAX_OPS || !tni_chain_takes(g, n, &op)) return false;
-  const uint32_t arity = tni_chain_arity(op.op);
+  const uint32_t arity = tn_chain_arity(op.op);
   for (uint32_t i = arity; i-- > 0;)
     if (tni_draft_find(d, n->pub.in[i]) != TNI_REG_NONE) like = tni_draft_find(d, n->pub.in[i]);
   const tni_value *out = g->values[n->pub.out[0]];

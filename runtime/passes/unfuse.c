@@ -42,7 +42,7 @@ static tn_status add_operator(undo *u, const tni_instr *i, tn_id a, tn_id b, tn_
     attr = tni_build_string("approximate", i->value != 0 ? "tanh" : "none");
     n_attr = 1;
   }
-  tn_status st = add(u, "", op->name, version, in, tni_chain_arity(i->op), &out, 1, n_attr ? &attr : NULL, n_attr);
+  tn_status st = add(u, "", op->name, version, in, tn_chain_arity(i->op), &out, 1, n_attr ? &attr : NULL, n_attr);
   if (st == TN_OK) u->out->op[u->out->n_ops++] = u->g->nodes[u->g->n_nodes - 1];
   return st;
 }

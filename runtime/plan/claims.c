@@ -40,12 +40,10 @@ static bool is_proved(tni_exprs *x, const tn_constraint *k) {
   }
 }
 
-static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
-
 /* 65536 is more than any bucket is good for. */
 static bool widen_bucket(const collector *c, const tn_constraint *k) {
   if (k->rel != TN_REL_MOD || k->lhs != c->view->ctx->padded || k->lhs == TNI_EXPR_NONE || k->rhs < 1) return false;
-  const int64_t both = c->claims->bucket / gcd(c->claims->bucket, k->rhs);
+  const int64_t both = c->claims->bucket / tni_gcd(c->claims->bucket, k->rhs);
   if (k->rhs > 65536 || both > 65536 / k->rhs) return false;
   c->claims->bucket = both * k->rhs;
   return true;

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 
+#include "runtime/sched/state.h"
 #include "runtime/shape/infer.h"
 
 typedef struct finder {
@@ -36,12 +37,6 @@ static bool depends(const finder *f, const tni_value *v) {
   return !ranked(v);
 }
 
-static uint32_t cache_of(const finder *f, tn_id v, bool input) {
-  for (uint32_t i = 0; i < f->g->n_states; i++)
-    if ((input ? f->g->states[i].past : f->g->states[i].present) == v) return i;
-  return TN_NONE;
-}
-
 /* The symbol of the past and what a run adds to it. */
 static void find_lengths(finder *f) {
   const tni_gstate *s = &f->g->states[0];
@@ -65,7 +60,7 @@ static bool can_be_one(uint32_t dtype) {
 static void find_input(finder *f, uint32_t i) {
   const tni_value *v = f->g->values[f->g->inputs[i]];
   f->r->kinds[i] = TNI_IN_PLAIN;
-  if (cache_of(f, f->g->inputs[i], true) != TN_NONE) {
+  if (tni_state_of_past(f->g, f->g->inputs[i]) != TN_NONE) {
     f->r->kinds[i] = TNI_IN_CACHED;
     return;
   }
@@ -165,7 +160,7 @@ static void find(finder *f, uint8_t *ok) {
     if (g->nodes[i]->dynamic) f->r->why_not = say(f, "the dims of node '%s' depend on data", g->nodes[i]->pub.name);
   for (uint32_t i = 0; !f->r->why_not && i < g->n_inputs; i++) find_input(f, i);
   for (uint32_t i = 0; !f->r->why_not && i < g->n_outputs; i++)
-    if (cache_of(f, g->outputs[i], false) == TN_NONE && depends(f, g->values[g->outputs[i]]))
+    if (tni_state_of_present(g, g->outputs[i]) == TN_NONE && depends(f, g->values[g->outputs[i]]))
       f->r->why_not = say(f, "output '%s' depends on the past", g->values[g->outputs[i]]->pub.name);
   if (!f->r->why_not && f->r->input == TN_NONE) f->r->why_not = "no input tells how many positions a step has";
   if (!f->r->why_not) find_exact(f, ok);

@@ -128,12 +128,10 @@ static tn_status make_fed(tn_session *s, tn_error *err) {
 
 static int64_t rounded(int64_t n, int64_t to) { return to > 1 ? (n + to - 1) / to * to : n; }
 
-static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
-
 /* What the profile says, in multiples of what the devices need; 0: they need nothing, nor does the profile. */
 static int64_t bucket_of(const tn_model *m) {
   int64_t b = m->rt->profile->bucket ? m->rt->profile->bucket : 1;
-  for (uint32_t i = 0; i < m->n_execs; i++) b = b / gcd(b, m->execs[i].claims.bucket) * m->execs[i].claims.bucket;
+  for (uint32_t i = 0; i < m->n_execs; i++) b = b / tni_gcd(b, m->execs[i].claims.bucket) * m->execs[i].claims.bucket;
   return b == 1 && !m->rt->profile->bucket ? 0 : b;
 }
 

@@ -1,25 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/shape/fused.h"
 
-uint32_t tni_chain_arity(uint32_t op) {
-  switch (op) {
-    case TN_OP_ADD:
-    case TN_OP_SUB:
-    case TN_OP_MUL:
-    case TN_OP_DIV:
-      return 2;
-    case TN_OP_NEG:
-    case TN_OP_RELU:
-    case TN_OP_SIGMOID:
-    case TN_OP_TANH:
-    case TN_OP_GELU:
-    case TN_OP_SWISH:
-      return 1;
-    default:
-      return 0;
-  }
-}
-
 static const char *read_ops(const tn_node *n, tni_chain *c) {
   const int64_t *ops;
   const tn_attr *floats = tni_attr(n, "floats");
@@ -30,7 +11,7 @@ static const char *read_ops(const tn_node *n, tni_chain *c) {
   if ((floats ? floats->n : 0) != c->n_ops) return "floats does not have one number per instruction";
   for (uint32_t i = 0; i < c->n_ops; i++, ops += 3) {
     const int64_t limit = (int64_t)c->n_in + i;
-    const uint32_t arity = ops[0] > 0 && ops[0] < UINT32_MAX ? tni_chain_arity((uint32_t)ops[0]) : 0;
+    const uint32_t arity = ops[0] > 0 && ops[0] < UINT32_MAX ? tn_chain_arity((uint32_t)ops[0]) : 0;
     if (!arity) return "an operator in ops that chains do not have";
     if (ops[1] < 0 || ops[1] >= limit || (arity == 2 && (ops[2] < 0 || ops[2] >= limit)))
       return "an instruction reads a register that is not written yet";

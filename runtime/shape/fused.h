@@ -38,9 +38,6 @@ typedef struct tni_fused {
   uint32_t n_groups;
 } tni_fused;
 
-/* How many operands a chain's operator has: 0 for one that no chain has. */
-uint32_t tni_chain_arity(uint32_t op);
-
 /* n: a node of a graph. NULL, or what is wrong with it (static). Groups are numbered by their first product; products
  * of one group are of one width. Columns are not compared with the weight's dims. */
 const char *tni_chain_read(const tn_node *n, tni_chain *out);

@@ -85,6 +85,8 @@ void tni_ex_range(const tni_exprs *x, tn_expr e, int64_t *lo, int64_t *hi);
 int tni_ex_divides(const tni_exprs *x, tn_expr e, int64_t c);   /* c divides e: 1 yes, 0 no, -1 unknown */
 int tni_ex_order(tni_exprs *x, tn_expr a, tn_expr b);           /* -1 a<b, 0 equal, 1 a>b always; 2 unknown */
 bool tni_ex_proves_le(tni_exprs *x, tn_expr a, tn_expr b);      /* a <= b always */
+/* Greatest common divisor, >= 0 (1 where that has no int64_t). */
+int64_t tni_gcd(int64_t a, int64_t b);
 
 /* Text of e into buf (always terminated); returns the length that was needed. Parses back to the same id. */
 size_t tni_ex_print(const tni_exprs *x, tn_expr e, char *buf, size_t n);

@@ -117,7 +117,6 @@ bool tni_poly_is_const(const tni_poly *p, int64_t *v);
 bool tni_poly_divide(const tni_poly *a, const tni_poly *b, bool truncate, tni_poly *q, tni_poly *r);
 /* The one term that is an atom with coefficient 1 plus a constant. */
 bool tni_poly_atom_plus(const tni_poly *p, tn_expr *atom, int64_t *coef, int64_t *k);
-int64_t tni_gcd(int64_t a, int64_t b);
 
 /* Floor division and modulo of numbers, d != 0; false: overflow. */
 bool tni_floordiv_i64(int64_t n, int64_t d, int64_t *out);
