@@ -133,6 +133,9 @@ typedef struct tn_host {
   const void *(*get_extension)(tn_host_ctx *ctx, const char *name, uint32_t version);
   /* Symbols that e depends on, as tn_task.symbols wants them: bit i is symbol i, bit 63 all from 63 on. */
   uint64_t (*symbols)(const tn_graph *g, tn_expr e);
+  /* Nonzero once what the host is doing with this plugin is to stop: poll it in long lower, bind, set and tn_format
+   * calls, and return TN_E_CANCELLED. Runs have tn_run.cancelled. Any thread. */
+  int32_t (*cancelled)(tn_host_ctx *ctx);
 } tn_host;
 
 /* ---------------------------------------------------------------------------------------------- weights, formats */
@@ -553,6 +556,9 @@ struct tn_device {
   tn_status (*unmap)(tn_buffer *b, void *ptr, tn_error *err);
 };
 
+/* RESIDENT: something of it outlives shutdown (a driver's threads): the code must stay loaded. A second entry call after
+ * shutdown works all the same. */
+enum { TN_PLUGIN_RESIDENT = 1 };
 struct tn_plugin {
   tn_hdr h;
   const char *name, *version, *build_id;
@@ -565,6 +571,7 @@ struct tn_plugin {
   void (*close)(tn_device *d); /* joins its threads */
   void (*shutdown)(tn_plugin *p);
   const void *(*get_extension)(tn_plugin *p, const char *name, uint32_t version);
+  uint32_t flags, reserved; /* TN_PLUGIN_* */
 };
 
 /* Both ranges are filled even on failure, so that the message shows both. minor: min(host_max, plugin_max). */

@@ -38,6 +38,7 @@ struct tn_host_ctx {
   atomic_uint n_names;
   const char *names[MAX_SPAN_NAMES]; /* [0, n_names) are final */
   atomic_uint_least64_t bytes, peak, blocks;
+  atomic_int cancel;
 };
 
 /* ------------------------------------------------------------------------------------------------------- memory */
@@ -294,6 +295,10 @@ static const void *host_get_extension(tn_host_ctx *c, const char *name, uint32_t
   return NULL;
 }
 
+static int32_t host_cancelled(tn_host_ctx *c) { return c ? atomic_load_explicit(&c->cancel, memory_order_relaxed) : 0; }
+
+void tni_services_cancel(tn_host_ctx *c, bool on) { atomic_store(&c->cancel, on); }
+
 /* --------------------------------------------------------------------------------------------------------- life */
 
 static const tn_host services = {
@@ -316,6 +321,7 @@ static const tn_host services = {
     .offsets = host_offsets,
     .done = tni_ticket_done,
     .get_extension = host_get_extension,
+    .cancelled = host_cancelled,
 };
 
 static const char *dup_or_null(tni_arena *a, const char *s, bool *ok) {

@@ -30,6 +30,8 @@ const tn_host *tni_services_host(tn_host_ctx *c);
 /* values live as long as c (its arena: tni_services_arena). */
 void tni_services_set_options(tn_host_ctx *c, const tni_option_value *values, uint32_t n);
 tni_arena *tni_services_arena(tn_host_ctx *c);
+/* What tn_host.cancelled answers from now on. Any thread. */
+void tni_services_cancel(tn_host_ctx *c, bool on);
 /* Switches the cache on. build_id NULL or "": it stays off. keys: n times 32 bytes. */
 TN_MUST_CHECK tn_status tni_services_set_identity(tn_host_ctx *c, const char *build_id, const uint8_t (*keys)[32],
                                                   uint32_t n);
