@@ -43,7 +43,7 @@ static uint8_t *random_blob(const tni_w4g_geometry *g) {
   return w;
 }
 
-static void bench_gemv(const tni_x86_kernel *k, int64_t N, int64_t K) {
+static void bench_gemv(const tni_clt_kernel *k, int64_t N, int64_t K) {
   tni_w4g_geometry g;
   double t[REPEATS], read[REPEATS];
   float acc[16];
@@ -59,7 +59,7 @@ static void bench_gemv(const tni_x86_kernel *k, int64_t N, int64_t K) {
     read[i] = bench_now() - s;
     s = bench_now();
     for (int64_t b = 0; b < g.row_blocks; b++) {
-      ((tni_x86_gemv_fn)k->fn)(w + b * g.row_block_bytes, (size_t)g.superblocks, &a.a, acc);
+      ((tni_clt_gemv_fn)k->fn)(w + b * g.row_block_bytes, (size_t)g.superblocks, &a.a, acc);
       sink += (uint64_t)(int64_t)acc[0];
     }
     t[i] = bench_now() - s;
@@ -72,7 +72,7 @@ static void bench_gemv(const tni_x86_kernel *k, int64_t N, int64_t K) {
   free(w);
 }
 
-static void bench_gemm(const tni_x86_kernel *k, int64_t M, int64_t N, int64_t K) {
+static void bench_gemm(const tni_clt_kernel *k, int64_t M, int64_t N, int64_t K) {
   tni_w4g_geometry g;
   double t[REPEATS], peak[REPEATS], ops = 2.0 * (double)M * (double)N * (double)K;
   static float acc[96 * 16];
@@ -91,7 +91,7 @@ static void bench_gemm(const tni_x86_kernel *k, int64_t M, int64_t N, int64_t K)
     for (int64_t m = 0; m < M; m += 96) { /* as the plugin's units run */
       int64_t m1 = m + 96 < M ? m + 96 : M;
       for (int64_t b = 0; b < g.row_blocks; b++) {
-        ((tni_x86_gemm_fn)k->fn)(w + b * g.row_block_bytes, (size_t)g.superblocks, &a.a, (size_t)m, (size_t)m1, acc);
+        ((tni_clt_gemm_fn)k->fn)(w + b * g.row_block_bytes, (size_t)g.superblocks, &a.a, (size_t)m, (size_t)m1, acc);
         sink += (uint64_t)(int64_t)acc[0];
       }
     }
@@ -106,7 +106,7 @@ static void bench_gemm(const tni_x86_kernel *k, int64_t M, int64_t N, int64_t K)
   free(w);
 }
 
-static void bench_quant(const tni_x86_kernel *k, int64_t K) {
+static void bench_quant(const tni_clt_kernel *k, int64_t K) {
   tni_w4g_geometry g;
   double t[REPEATS];
   if (tni_w4g_geometry_of(16, K, k->group, &g) != TN_OK) abort();
@@ -116,8 +116,7 @@ static void bench_quant(const tni_x86_kernel *k, int64_t K) {
   act_buf a = act_make(quant_of(k->group, 0), x, 1, &g);
   for (int i = 0; i < REPEATS; i++) {
     double s = bench_now();
-    for (int j = 0; j < 100; j++)
-      ((tni_x86_quant_fn)k->fn)(x, (size_t)K, (size_t)g.K_padded, a.a.q, a.a.scale, a.a.zero);
+    for (int j = 0; j < 100; j++) ((tni_clt_quant_fn)k->fn)(x, (size_t)K, (size_t)g.K_padded, &a.a, 0);
     t[i] = (bench_now() - s) / 100;
   }
   printf("%-36s K %6lld  %7.2f us\n", k->name, (long long)K, median(t) * 1e6);
@@ -141,8 +140,8 @@ static void bench_pack(void) {
 }
 
 int run_bench(void) {
-  uint32_t n, cpu = tni_cm_cpu_features();
-  const tni_x86_kernel *k = tni_x86_kernels(&n);
+  uint32_t n = tni_x86_kernels.n, cpu = tni_cm_cpu_features();
+  const tni_clt_kernel *k = tni_x86_kernels.rows;
   if (!(cpu & TNI_CPU_AVX2)) {
     printf("no AVX2 on this machine\n");
     return 77;
@@ -150,11 +149,11 @@ int run_bench(void) {
   for (uint32_t i = 0; i < n; i++) {
     if (k[i].features & ~cpu) continue;
     bool scalar = k[i].features == 0;
-    if (k[i].op == TNI_X86_GEMV) bench_gemv(&k[i], scalar ? 256 : 65536, 2048);
-    if (k[i].op == TNI_X86_GEMV && !scalar) bench_gemv(&k[i], 16384, 5632);
-    if (k[i].op == TNI_X86_GEMM) bench_gemm(&k[i], scalar ? 8 : 512, scalar ? 64 : 2048, 2048);
-    if (k[i].op == TNI_X86_GEMM && !scalar) bench_gemm(&k[i], 4, 2048, 2048);
-    if (k[i].op == TNI_X86_QUANT) bench_quant(&k[i], 2048);
+    if (k[i].op == TNI_CLT_GEMV) bench_gemv(&k[i], scalar ? 256 : 65536, 2048);
+    if (k[i].op == TNI_CLT_GEMV && !scalar) bench_gemv(&k[i], 16384, 5632);
+    if (k[i].op == TNI_CLT_GEMM) bench_gemm(&k[i], scalar ? 8 : 512, scalar ? 64 : 2048, 2048);
+    if (k[i].op == TNI_CLT_GEMM && !scalar) bench_gemm(&k[i], 4, 2048, 2048);
+    if (k[i].op == TNI_CLT_QUANT) bench_quant(&k[i], 2048);
   }
   bench_pack();
   return sink == 42; /* keeps what was computed */

@@ -159,15 +159,17 @@ float *unpack_all(const tn_blob *b) {
   return w;
 }
 
-act_buf act_make(tni_x86_quant_fn fn, const float *x, int64_t M, const tni_w4g_geometry *g) {
-  size_t groups = (size_t)g->superblocks * 2, sub = g->group == 32 ? 32 : 64, subs = (size_t)g->K_padded / sub;
-  size_t stride = (size_t)g->K_padded + 64, rows = (size_t)M;
-  act_buf b = {
-      .q = guarded_new(rows * stride), .scale = guarded_new(rows * groups * 4), .zero = guarded_new(rows * subs * 4)};
-  b.a = (tni_x86_act){(int8_t *)b.q.p, (float *)(void *)b.scale.p, (int32_t *)(void *)b.zero.p, stride, groups, subs};
-  for (size_t m = 0; m < rows; m++)
-    fn(x + (int64_t)m * g->K, (size_t)g->K, (size_t)g->K_padded, b.a.q + m * stride, b.a.scale + m * groups,
-       b.a.zero + m * subs);
+act_buf act_make(const tni_clt_kernel *k, const float *x, int64_t M, const tni_w4g_geometry *g) {
+  tni_clt_act_room room = tni_clt_act_room_of(k->layout, (size_t)g->K_padded, (size_t)g->group);
+  size_t n = ((size_t)M + room.rows - 1) / room.rows;
+  act_buf b = {.q = guarded_new(n * room.q_stride),
+               .scale = guarded_new(n * room.s_stride * 4),
+               .zero = guarded_new(n * room.z_stride * 4)};
+  b.a = (tni_clt_act){
+      (int8_t *)b.q.p, (float *)(void *)b.scale.p, (int32_t *)(void *)b.zero.p, room.q_stride, room.s_stride,
+      room.z_stride};
+  for (int64_t m = 0; m < M; m++)
+    ((tni_clt_quant_fn)k->fn)(x + m * g->K, (size_t)g->K, (size_t)g->K_padded, &b.a, (size_t)m);
   return b;
 }
 
@@ -227,6 +229,6 @@ double reference_bound(const tn_numerics *num, int64_t K) {
   return (groups + 3) * 0x1p-24;
 }
 
-tni_x86_quant_fn quant_of(uint32_t group, uint32_t features) {
-  return (tni_x86_quant_fn)tni_x86_select(TNI_X86_QUANT, group, features)->fn;
+const tni_clt_kernel *quant_of(uint32_t group, uint32_t features) {
+  return tni_clt_select(&tni_x86_kernels, TNI_CLT_QUANT, TNI_CLT_W4G, group, features, 1);
 }

@@ -57,10 +57,10 @@ float *unpack_all(const tn_blob *b);
 
 /* Quantized activations as a kernel of the table makes them; free with act_free. */
 typedef struct act_buf {
-  tni_x86_act a;
+  tni_clt_act a;
   guarded q, scale, zero;
 } act_buf;
-act_buf act_make(tni_x86_quant_fn fn, const float *x, int64_t M, const tni_w4g_geometry *g);
+act_buf act_make(const tni_clt_kernel *k, const float *x, int64_t M, const tni_w4g_geometry *g);
 bool act_equal(const act_buf *a, const act_buf *b, int64_t M);
 void act_free(act_buf *a);
 
@@ -70,7 +70,7 @@ void reference(const tn_numerics *num, const float *x, int64_t M, int64_t K, con
 /* |y - device| <= bound * abs: each group's term is rounded three times, and once more for each addition. */
 double reference_bound(const tn_numerics *num, int64_t K);
 
-tni_x86_quant_fn quant_of(uint32_t group, uint32_t features);
+const tni_clt_kernel *quant_of(uint32_t group, uint32_t features);
 
 int add_format_suite(void);
 int add_kernel_suite(void);

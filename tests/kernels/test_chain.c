@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugins/cpu-avx2-lut/kernels/chain_f32.h"
+#include "plugins/common/cpu_lut/chain_f32.h"
 #include "tests/kernels/harness.h"
 
 enum { BATCH = 4096 };
@@ -23,11 +23,11 @@ typedef struct function {
 enum { SIGMOID, TANH, GELU_ERF, GELU_TANH, SWISH };
 
 static const function functions[] = {
-    {"sigmoid", TNI_X86_ULP_SIGMOID, 0, SIGMOID},    {"tanh", TNI_X86_ULP_TANH, 0, TANH},
-    {"gelu erf", TNI_X86_ULP_GELU_ERF, 0, GELU_ERF}, {"gelu tanh", TNI_X86_ULP_GELU_TANH, 1, GELU_TANH},
-    {"swish", TNI_X86_ULP_SWISH, 1, SWISH},          {"swish 1.702", TNI_X86_ULP_SWISH, 1.702f, SWISH},
-    {"swish -1", TNI_X86_ULP_SWISH, -1, SWISH},      {"swish 1e-20", TNI_X86_ULP_SWISH, 1e-20f, SWISH},
-    {"swish 3e10", TNI_X86_ULP_SWISH, 3e10f, SWISH}};
+    {"sigmoid", TNI_CLT_ULP_SIGMOID, 0, SIGMOID},    {"tanh", TNI_CLT_ULP_TANH, 0, TANH},
+    {"gelu erf", TNI_CLT_ULP_GELU_ERF, 0, GELU_ERF}, {"gelu tanh", TNI_CLT_ULP_GELU_TANH, 1, GELU_TANH},
+    {"swish", TNI_CLT_ULP_SWISH, 1, SWISH},          {"swish 1.702", TNI_CLT_ULP_SWISH, 1.702f, SWISH},
+    {"swish -1", TNI_CLT_ULP_SWISH, -1, SWISH},      {"swish 1e-20", TNI_CLT_ULP_SWISH, 1e-20f, SWISH},
+    {"swish 3e10", TNI_CLT_ULP_SWISH, 3e10f, SWISH}};
 
 static tni_cm_unary_fn kernel_of(const tni_cm_chain_kernels *k, const function *f) {
   const tni_cm_unary_fn fns[] = {k->sigmoid, k->tanh, k->gelu_erf, k->gelu_tanh, k->swish};
@@ -59,7 +59,7 @@ static double ulp_of(double y) {
 }
 
 static const tni_cm_chain_kernels *table(uint32_t features) {
-  return ((tni_x86_chain_fn)tni_x86_select(TNI_X86_CHAIN, 0, features)->fn)();
+  return ((tni_clt_chain_fn)tni_clt_select(&tni_x86_kernels, TNI_CLT_CHAIN, TNI_CLT_ANY, 0, features, 1)->fn)();
 }
 
 static bool same_float(float a, float b) { return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b)); }

@@ -43,21 +43,21 @@ static float *make(size_t n, int pattern, float amplitude, uint64_t stream) {
 }
 
 /* acc of rows [0, M) by a GEMV or GEMM variant, between guards. */
-static bool compute(const tni_x86_kernel *k, const uint8_t *w, const tni_w4g_geometry *g, const act_buf *a, int64_t M,
+static bool compute(const tni_clt_kernel *k, const uint8_t *w, const tni_w4g_geometry *g, const act_buf *a, int64_t M,
                     float *out) {
   guarded acc = guarded_new((size_t)M * 16 * sizeof(float));
   float *p = (float *)(void *)acc.p;
-  if (k->op == TNI_X86_GEMV) {
+  if (k->op == TNI_CLT_GEMV) {
     for (int64_t m = 0; m < M; m++) {
       size_t i = (size_t)m;
-      tni_x86_act row = a->a;
+      tni_clt_act row = a->a;
       row.q += i * row.q_stride;
-      row.scale += i * row.n_groups;
-      row.zero += i * row.n_subs;
-      ((tni_x86_gemv_fn)k->fn)(w, (size_t)g->superblocks, &row, p + m * 16);
+      row.scale += i * row.s_stride;
+      row.zero += i * row.z_stride;
+      ((tni_clt_gemv_fn)k->fn)(w, (size_t)g->superblocks, &row, p + m * 16);
     }
   } else {
-    ((tni_x86_gemm_fn)k->fn)(w, (size_t)g->superblocks, &a->a, 0, (size_t)M, p);
+    ((tni_clt_gemm_fn)k->fn)(w, (size_t)g->superblocks, &a->a, 0, (size_t)M, p);
   }
   bool ok = guarded_ok(&acc);
   memcpy(out, p, (size_t)M * 16 * sizeof *out);
@@ -73,10 +73,13 @@ static bool within(const tn_numerics *num, const float *x, int64_t M, int64_t K,
   return true;
 }
 
-static const tni_x86_kernel *scalar_of(const tni_x86_kernel *k) { return tni_x86_select(k->op, k->group, 0); }
+static const tni_clt_kernel *select_like(const tni_clt_kernel *k, uint32_t features) {
+  return tni_clt_select(&tni_x86_kernels, k->op, k->format, k->group, features, 1);
+}
+static const tni_clt_kernel *scalar_of(const tni_clt_kernel *k) { return select_like(k, 0); }
 
 /* One variant on one case: bits as the scalar's; the scalar's within the bound. */
-static void check_case(tally *t, const tni_x86_kernel *k, int64_t M, int64_t K, int px, int pw) {
+static void check_case(tally *t, const tni_clt_kernel *k, int64_t M, int64_t K, int px, int pw) {
   tni_w4g_geometry g;
   tn_blob b;
   if (tni_w4g_geometry_of(16, K, k->group, &g) != TN_OK) abort();
@@ -97,22 +100,22 @@ static void check_case(tally *t, const tni_x86_kernel *k, int64_t M, int64_t K, 
   free(x);
 }
 
-static void check_variant(tally *t, const tni_x86_kernel *k) {
+static void check_variant(tally *t, const tni_clt_kernel *k) {
   t->kernel = k->name;
   for (size_t ik = 0; ik < sizeof Ks / sizeof *Ks; ik++)
     for (size_t im = 0; im < sizeof Ms / sizeof *Ms; im++)
-      if (k->op == TNI_X86_GEMM || Ms[im] <= 3) check_case(t, k, Ms[im], Ks[ik], V_NORMAL, V_NORMAL);
+      if (k->op == TNI_CLT_GEMM || Ms[im] <= 3) check_case(t, k, Ms[im], Ks[ik], V_NORMAL, V_NORMAL);
   for (int px = 0; px < V_COUNT; px++)
     for (int pw = 0; pw < V_COUNT; pw++)
-      for (int i = 0; i < 3; i++) check_case(t, k, k->op == TNI_X86_GEMM ? 7 : 1, (int64_t[]){32, 200, 700}[i], px, pw);
+      for (int i = 0; i < 3; i++) check_case(t, k, k->op == TNI_CLT_GEMM ? 7 : 1, (int64_t[]){32, 200, 700}[i], px, pw);
   check_case(t, k, 2, 11008, V_MAX, V_MAX);
   check_case(t, k, 1, 11008, V_ONE_SIGN, V_ONE_SIGN);
   check_case(t, k, 1, 11008, V_OUTLIER, V_NORMAL);
 }
 
 static void each_product(uint32_t op) {
-  uint32_t n;
-  const tni_x86_kernel *k = tni_x86_kernels(&n);
+  uint32_t n = tni_x86_kernels.n;
+  const tni_clt_kernel *k = tni_x86_kernels.rows;
   for (uint32_t i = 0; i < n; i++) {
     if (k[i].op != op || (k[i].features & ~cpu)) continue;
     tally t = {0};
@@ -122,8 +125,8 @@ static void each_product(uint32_t op) {
   }
 }
 
-static void gemv_variants(void) { each_product(TNI_X86_GEMV); }
-static void gemm_variants(void) { each_product(TNI_X86_GEMM); }
+static void gemv_variants(void) { each_product(TNI_CLT_GEMV); }
+static void gemm_variants(void) { each_product(TNI_CLT_GEMM); }
 
 /* Codes against the C library's rounding; scales exactly as declared; zero words add up. */
 static void quant_matches_declaration(void) {
@@ -162,16 +165,16 @@ static void quant_matches_declaration(void) {
 }
 
 static void quant_variants(void) {
-  uint32_t n, wrong = 0, compared = 0;
-  const tni_x86_kernel *k = tni_x86_kernels(&n);
+  uint32_t n = tni_x86_kernels.n, wrong = 0, compared = 0;
+  const tni_clt_kernel *k = tni_x86_kernels.rows;
   for (uint32_t i = 0; i < n; i++) {
-    if (k[i].op != TNI_X86_QUANT || (k[i].features & ~cpu)) continue;
+    if (k[i].op != TNI_CLT_QUANT || (k[i].features & ~cpu)) continue;
     for (int p = 0; p < V_COUNT; p++) {
       for (size_t ik = 0; ik < sizeof Ks / sizeof *Ks; ik++) {
         tni_w4g_geometry g;
         if (tni_w4g_geometry_of(16, Ks[ik], k[i].group, &g) != TN_OK) abort();
         float *x = make((size_t)Ks[ik] * 3, p, 1e25f, 60 + ik);
-        act_buf a = act_make((tni_x86_quant_fn)k[i].fn, x, 3, &g), b = act_make(quant_of(k[i].group, 0), x, 3, &g);
+        act_buf a = act_make(&k[i], x, 3, &g), b = act_make(quant_of(k[i].group, 0), x, 3, &g);
         wrong += !act_equal(&a, &b, 3);
         compared++;
         act_free(&a);
@@ -207,10 +210,10 @@ static void quant_survives_nan(void) {
 
 /* x = e_k reads column k of the weights: 127 * (1/127) * w, exactly the unpacked weight after one rounding. */
 static void one_hot(void) {
-  uint32_t n, wrong = 0;
-  const tni_x86_kernel *k = tni_x86_kernels(&n);
+  uint32_t n = tni_x86_kernels.n, wrong = 0;
+  const tni_clt_kernel *k = tni_x86_kernels.rows;
   for (uint32_t i = 0; i < n; i++) {
-    if ((k[i].op != TNI_X86_GEMV && k[i].op != TNI_X86_GEMM) || (k[i].features & ~cpu)) continue;
+    if ((k[i].op != TNI_CLT_GEMV && k[i].op != TNI_CLT_GEMM) || (k[i].features & ~cpu)) continue;
     enum { K = 300 };
     tni_w4g_geometry g;
     tn_blob b;
@@ -237,14 +240,14 @@ static void one_hot(void) {
 /* Broken copies: a zero point forgotten in one group, two rows swapped, a chunk left out, a write one too far. */
 static int breakage;
 
-static void broken_gemv(const uint8_t *block, size_t superblocks, const tni_x86_act *a, float *acc) {
+static void broken_gemv(const uint8_t *block, size_t superblocks, const tni_clt_act *a, float *acc) {
   int8_t q[2048];
-  tni_x86_act copy = *a;
+  tni_clt_act copy = *a;
   size_t n = superblocks * 64;
   memcpy(q, a->q, n);
   if (breakage == 2) memset(q + 8, 0, 8);
   copy.q = q;
-  tni_x86_gemv_f32_q8g32_w4g32_1x16_scalar(block, superblocks, &copy, acc);
+  tni_clt_gemv_f32_q8g32_w4g32_1x16_scalar(block, superblocks, &copy, acc);
   if (breakage == 0) {
     int32_t sum = 0;
     for (size_t k = 0; k < 32; k++) sum += q[k];
@@ -264,7 +267,7 @@ static void broken_gemv(const uint8_t *block, size_t superblocks, const tni_x86_
 }
 
 static void broken_kernels_are_caught(void) {
-  tni_x86_kernel k = {TNI_X86_GEMV, 32, 0, 0, "broken", (void (*)(void))broken_gemv};
+  tni_clt_kernel k = {TNI_CLT_GEMV, TNI_CLT_W4G, 32, 0, 0, 0, "broken", (void (*)(void))broken_gemv};
   for (breakage = 0; breakage < 5; breakage++) {
     tni_w4g_geometry g;
     tn_blob b;
@@ -289,14 +292,14 @@ static void broken_kernels_are_caught(void) {
 }
 
 /* f32 products: same bits as the scalar chain, and within K roundings of the sum in double. */
-static bool matmul_case(const tni_x86_kernel *k, size_t M, size_t N, size_t K, int pattern) {
+static bool matmul_case(const tni_clt_kernel *k, size_t M, size_t N, size_t K, int pattern) {
   size_t lda = K + 3, ldb = N + 5, ldc = N + 1;
   float *a = make(M * lda + 8, pattern, 1e15f, 31), *b = make(K * ldb + 8, V_NORMAL, 1, 32);
   guarded c = guarded_new(M * ldc * 4), want = guarded_new(M * ldc * 4);
-  tni_x86_matmul p = {a, b, (float *)(void *)c.p, lda, ldb, ldc, M, N, K};
-  ((tni_x86_matmul_fn)k->fn)(&p);
+  tni_clt_matmul p = {a, b, (float *)(void *)c.p, lda, ldb, ldc, M, N, K};
+  ((tni_clt_matmul_fn)k->fn)(&p);
   p.c = (float *)(void *)want.p;
-  tni_x86_matmul_f32_f32_f32_1x1_scalar(&p);
+  tni_clt_matmul_f32_f32_f32_1x1_scalar(&p);
   bool ok = guarded_ok(&c) && guarded_ok(&want) && !memcmp(c.p, want.p, M * ldc * 4); /* gaps between rows too */
   for (size_t m = 0; m < M; m++) {
     for (size_t n = 0; n < N; n++) {
@@ -318,10 +321,10 @@ static bool matmul_case(const tni_x86_kernel *k, size_t M, size_t N, size_t K, i
 static void matmul_variants(void) {
   static const size_t Ms1[] = {1, 2, 3, 5, 6, 7, 13}, Ns[] = {1, 2, 7, 8, 9, 15, 16, 17, 33, 64},
                       K1[] = {0, 1, 2, 17, 64, 300};
-  uint32_t n, wrong = 0, cases = 0;
-  const tni_x86_kernel *k = tni_x86_kernels(&n);
+  uint32_t n = tni_x86_kernels.n, wrong = 0, cases = 0;
+  const tni_clt_kernel *k = tni_x86_kernels.rows;
   for (uint32_t i = 0; i < n; i++) {
-    if (k[i].op != TNI_X86_MATMUL || (k[i].features & ~cpu)) continue;
+    if (k[i].op != TNI_CLT_MATMUL || (k[i].features & ~cpu)) continue;
     for (size_t c = 0; c < 7 * 10 * 6; c++, cases++)
       wrong += !matmul_case(&k[i], Ms1[c % 7], Ns[c / 7 % 10], K1[c / 70], (int)(c % V_COUNT));
   }
@@ -330,14 +333,14 @@ static void matmul_variants(void) {
 }
 
 static void selection(void) {
-  uint32_t n;
-  const tni_x86_kernel *k = tni_x86_kernels(&n);
+  uint32_t n = tni_x86_kernels.n;
+  const tni_clt_kernel *k = tni_x86_kernels.rows;
   for (uint32_t i = 0; i < n; i++) {
-    CU_ASSERT_PTR_NOT_NULL(tni_x86_select(k[i].op, k[i].group, 0));
-    CU_ASSERT_PTR_EQUAL(tni_x86_select(k[i].op, k[i].group, k[i].features), &k[i]);
-    CU_ASSERT_PTR_EQUAL(tni_x86_select(k[i].op, k[i].group, TNI_CPU_AVX2), tni_x86_select(k[i].op, k[i].group, 0));
+    CU_ASSERT_PTR_NOT_NULL(scalar_of(&k[i]));
+    CU_ASSERT_PTR_EQUAL(select_like(&k[i], k[i].features), &k[i]);
+    CU_ASSERT_PTR_EQUAL(select_like(&k[i], TNI_CPU_AVX2), scalar_of(&k[i]));
   }
-  CU_ASSERT_PTR_NULL(tni_x86_select(TNI_X86_GEMV, 64, UINT32_MAX));
+  CU_ASSERT_PTR_NULL(tni_clt_select(&tni_x86_kernels, TNI_CLT_GEMV, TNI_CLT_W4G, 64, UINT32_MAX, 1));
 }
 
 static void cpu_features_are_named(void) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <immintrin.h>
 
-#include "plugins/cpu-avx2-lut/kernels/chain_f32.h"
+#include "plugins/common/cpu_lut/chain_f32.h"
 #include "plugins/cpu-avx2-lut/kernels/kernels.h"
 
 #define SET(v) _mm256_set1_ps(v)

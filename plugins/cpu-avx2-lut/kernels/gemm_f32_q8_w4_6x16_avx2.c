@@ -93,36 +93,36 @@ __attribute__((always_inline)) static inline void add_scaled(float *acc, __m256i
   zero++;                                                                    \
   REP(WIDEN)
 
-#define TILE(M, REP)                                                                    \
-  static void tile32_##M(const panel *p, const tni_x86_act *a, size_t m, float *acc) {  \
-    const size_t q_stride = a->q_stride, z_stride = a->n_subs, s_stride = a->n_groups;  \
-    const int8_t *q = a->q + m * q_stride + p->first_group * 32;                        \
-    const int32_t *zero = a->zero + m * z_stride + p->first_group;                      \
-    const float *sx = a->scale + m * s_stride + p->first_group;                         \
-    const uint8_t *w = &p->w[0][0];                                                     \
-    const __m256i ones = _mm256_set1_epi16(1);                                          \
-    for (size_t g = 0; g < p->groups; g++, sx++) {                                      \
-      const float *sw = p->scale[g];                                                    \
-      SUB_GROUP(REP, 8)                                                                 \
-      REP(FINISH)                                                                       \
-    }                                                                                   \
-  }                                                                                     \
-  static void tile128_##M(const panel *p, const tni_x86_act *a, size_t m, float *acc) { \
-    const size_t q_stride = a->q_stride, z_stride = a->n_subs, s_stride = a->n_groups;  \
-    const int8_t *q = a->q + m * q_stride + p->first_group * 128;                       \
-    const int32_t *zero = a->zero + m * z_stride + p->first_group * 2;                  \
-    const float *sx = a->scale + m * s_stride + p->first_group;                         \
-    const uint8_t *w = &p->w[0][0];                                                     \
-    const __m256i ones = _mm256_set1_epi16(1);                                          \
-    __m256i kept[M][2];                                                                 \
-    for (size_t g = 0; g < p->groups; g++, sx++) {                                      \
-      const float *sw = p->scale[g];                                                    \
-      {SUB_GROUP(REP, 16) REP(KEEP)} {                                                  \
-        SUB_GROUP(REP, 16)                                                              \
-        REP(JOIN)                                                                       \
-        REP(FINISH)                                                                     \
-      }                                                                                 \
-    }                                                                                   \
+#define TILE(M, REP)                                                                     \
+  static void tile32_##M(const panel *p, const tni_clt_act *a, size_t m, float *acc) {   \
+    const size_t q_stride = a->q_stride, z_stride = a->z_stride, s_stride = a->s_stride; \
+    const int8_t *q = a->q + m * q_stride + p->first_group * 32;                         \
+    const int32_t *zero = a->zero + m * z_stride + p->first_group;                       \
+    const float *sx = a->scale + m * s_stride + p->first_group;                          \
+    const uint8_t *w = &p->w[0][0];                                                      \
+    const __m256i ones = _mm256_set1_epi16(1);                                           \
+    for (size_t g = 0; g < p->groups; g++, sx++) {                                       \
+      const float *sw = p->scale[g];                                                     \
+      SUB_GROUP(REP, 8)                                                                  \
+      REP(FINISH)                                                                        \
+    }                                                                                    \
+  }                                                                                      \
+  static void tile128_##M(const panel *p, const tni_clt_act *a, size_t m, float *acc) {  \
+    const size_t q_stride = a->q_stride, z_stride = a->z_stride, s_stride = a->s_stride; \
+    const int8_t *q = a->q + m * q_stride + p->first_group * 128;                        \
+    const int32_t *zero = a->zero + m * z_stride + p->first_group * 2;                   \
+    const float *sx = a->scale + m * s_stride + p->first_group;                          \
+    const uint8_t *w = &p->w[0][0];                                                      \
+    const __m256i ones = _mm256_set1_epi16(1);                                           \
+    __m256i kept[M][2];                                                                  \
+    for (size_t g = 0; g < p->groups; g++, sx++) {                                       \
+      const float *sw = p->scale[g];                                                     \
+      {SUB_GROUP(REP, 16) REP(KEEP)} {                                                   \
+        SUB_GROUP(REP, 16)                                                               \
+        REP(JOIN)                                                                        \
+        REP(FINISH)                                                                      \
+      }                                                                                  \
+    }                                                                                    \
   }
 
 TILE(1, REP1)
@@ -147,12 +147,12 @@ TILE(6, REP6)
 #undef REP5
 #undef REP6
 
-typedef void (*tile_fn)(const panel *p, const tni_x86_act *a, size_t m, float *acc);
+typedef void (*tile_fn)(const panel *p, const tni_clt_act *a, size_t m, float *acc);
 static const tile_fn tiles32[TILE_M + 1] = {NULL, tile32_1, tile32_2, tile32_3, tile32_4, tile32_5, tile32_6};
 static const tile_fn tiles128[TILE_M + 1] = {NULL, tile128_1, tile128_2, tile128_3, tile128_4, tile128_5, tile128_6};
 
 static void gemm(size_t group, size_t sb_bytes, const tile_fn *tiles, const uint8_t *block, size_t superblocks,
-                 const tni_x86_act *a, size_t m0, size_t m1, float *acc) {
+                 const tni_clt_act *a, size_t m0, size_t m1, float *acc) {
   _Alignas(64) panel p;
   const size_t per_panel = PANEL_K / (2 * group);
   memset(acc, 0, (m1 - m0) * TNI_W4G_ROWS * sizeof *acc);
@@ -165,12 +165,12 @@ static void gemm(size_t group, size_t sb_bytes, const tile_fn *tiles, const uint
   }
 }
 
-void tni_x86_gemm_f32_q8g32_w4g32_6x16_avx2(const uint8_t *row_block, size_t superblocks, const tni_x86_act *a,
+void tni_x86_gemm_f32_q8g32_w4g32_6x16_avx2(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
                                             size_t m0, size_t m1, float *acc) {
   gemm(32, sizeof(tni_w4g_sb32), tiles32, row_block, superblocks, a, m0, m1, acc);
 }
 
-void tni_x86_gemm_f32_q8g128_w4g128_6x16_avx2(const uint8_t *row_block, size_t superblocks, const tni_x86_act *a,
+void tni_x86_gemm_f32_q8g128_w4g128_6x16_avx2(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
                                               size_t m0, size_t m1, float *acc) {
   gemm(128, sizeof(tni_w4g_sb128), tiles128, row_block, superblocks, a, m0, m1, acc);
 }

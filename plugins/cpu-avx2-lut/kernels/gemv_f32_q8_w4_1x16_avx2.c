@@ -42,7 +42,7 @@ static inline __m256 scaled(__m256i sum, const uint8_t *halves, float sx) {
 }
 
 __attribute__((always_inline)) static inline void gemv(size_t group, size_t sub, size_t sb_bytes, const uint8_t *block,
-                                                       size_t superblocks, const tni_x86_act *a, float *acc) {
+                                                       size_t superblocks, const tni_clt_act *a, float *acc) {
   const int8_t *q = a->q;
   const float *sx = a->scale;
   const int32_t *zero = a->zero;
@@ -60,12 +60,12 @@ __attribute__((always_inline)) static inline void gemv(size_t group, size_t sub,
   _mm256_storeu_ps(acc + 8, y1);
 }
 
-void tni_x86_gemv_f32_q8g32_w4g32_1x16_avx2(const uint8_t *row_block, size_t superblocks, const tni_x86_act *a,
+void tni_x86_gemv_f32_q8g32_w4g32_1x16_avx2(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
                                             float *acc) {
   gemv(32, 32, sizeof(tni_w4g_sb32), row_block, superblocks, a, acc);
 }
 
-void tni_x86_gemv_f32_q8g128_w4g128_1x16_avx2(const uint8_t *row_block, size_t superblocks, const tni_x86_act *a,
+void tni_x86_gemv_f32_q8g128_w4g128_1x16_avx2(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
                                               float *acc) {
   gemv(128, 64, sizeof(tni_w4g_sb128), row_block, superblocks, a, acc);
 }

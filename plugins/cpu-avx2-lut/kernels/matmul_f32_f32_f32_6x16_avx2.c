@@ -93,7 +93,7 @@ typedef void (*tail_fn)(const float *a, size_t lda, const float *b, size_t ldb, 
 static const tile_fn tiles[TILE_M + 1] = {NULL, tile_1, tile_2, tile_3, tile_4, tile_5, tile_6};
 static const tail_fn tails[TILE_M + 1] = {NULL, tail_1, tail_2, tail_3, tail_4, tail_5, tail_6};
 
-void tni_x86_matmul_f32_f32_f32_6x16_avx2(const tni_x86_matmul *p) {
+void tni_x86_matmul_f32_f32_f32_6x16_avx2(const tni_clt_matmul *p) {
   for (size_t n = 0; n < p->N; n += TILE_N) {
     size_t left = p->N - n;
     columns cols = columns_of(left);

@@ -41,7 +41,10 @@ static inline int32_t zero_word(__m256i sums) {
 }
 
 __attribute__((always_inline)) static inline void quantize(size_t group, size_t sub, const float *x, size_t K,
-                                                           size_t K_padded, int8_t *q, float *scale, int32_t *zero) {
+                                                           size_t K_padded, const tni_clt_act *a, size_t m) {
+  int8_t *q = a->q + m * a->q_stride;
+  float *scale = a->scale + m * a->s_stride;
+  int32_t *zero = a->zero + m * a->z_stride;
   for (size_t k = 0; k < K_padded; k += group) {
     float tail[MAX_GROUP];
     const float *from = x + k;
@@ -66,12 +69,10 @@ __attribute__((always_inline)) static inline void quantize(size_t group, size_t 
   }
 }
 
-void tni_x86_quant_q8g32_f32_1x32_avx2(const float *x, size_t K, size_t K_padded, int8_t *q, float *scale,
-                                       int32_t *zero) {
-  quantize(32, 32, x, K, K_padded, q, scale, zero);
+void tni_x86_quant_q8g32_f32_1x32_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
+  quantize(32, 32, x, K, K_padded, a, m);
 }
 
-void tni_x86_quant_q8g128_f32_1x128_avx2(const float *x, size_t K, size_t K_padded, int8_t *q, float *scale,
-                                         int32_t *zero) {
-  quantize(128, 64, x, K, K_padded, q, scale, zero);
+void tni_x86_quant_q8g128_f32_1x128_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
+  quantize(128, 64, x, K, K_padded, a, m);
 }

@@ -7,11 +7,11 @@
  */
 #include <string.h>
 
-#include "plugins/cpu-avx2-lut/match.h"
-#include "plugins/cpu-avx2-lut/program.h"
+#include "plugins/common/cpu_lut/match.h"
+#include "plugins/common/cpu_lut/program.h"
 
 enum {
-  BLOCK = TNI_W4G_ROWS,
+  BLOCK = TNI_CLT_ROWS,
   GRAIN_BYTES = 32768, /* weights that are worth a fork */
   GRAIN_MACS = 200000,
   GRAIN_SPLIT = 4 /* units whose products meet two blocks share one of them with their neighbour */
@@ -24,13 +24,13 @@ typedef struct packed_run {
   const float *x;
   const uint8_t *w;
   char *tiles;
-  tni_x86_act act;
+  tni_clt_act act;
 } packed_run;
 
 /* Where a tile lies: rows [m0, m0 + rows), columns [c, c + columns) of a strip. Each row of the tile has `pitch`
  * floats, a multiple of 16. */
 typedef struct place {
-  const tni_cal_strip *s;
+  const tni_clt_strip *s;
   int64_t m0, rows, c, columns, pitch;
   float *tiles; /* of the worker */
 } place;
@@ -47,13 +47,10 @@ static bool cancelled(const tn_run *run) { return run->cancelled && run->cancell
 
 static void quantize_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const packed_run *r = arg;
-  const tni_w4g_geometry *g = &r->plan->task->geo;
+  const tni_clt_geometry *g = &r->plan->task->geo;
   (void)worker;
-  for (int64_t m = begin; m < end && !cancelled(r->run); m++) {
-    size_t i = (size_t)m;
-    r->plan->quant(r->x + m * g->K, (size_t)g->K, (size_t)g->K_padded, r->act.q + i * r->act.q_stride,
-                   r->act.scale + i * r->act.n_groups, r->act.zero + i * r->act.n_subs);
-  }
+  for (int64_t m = begin; m < end && !cancelled(r->run); m++)
+    r->plan->quant(r->x + m * g->K, (size_t)g->K, (size_t)g->K_padded, &r->act, (size_t)m);
 }
 
 static float *tile_of(const packed_run *r, const place *p, uint32_t i) {
@@ -64,7 +61,7 @@ static float *tile_of(const packed_run *r, const place *p, uint32_t i) {
 
 /* One row: blocks one after the other, moved to the front where the product begins within the first. */
 static void row_products(const packed_run *r, const place *p) {
-  const tni_w4g_geometry *g = &r->plan->task->geo;
+  const tni_clt_geometry *g = &r->plan->task->geo;
   for (uint32_t i = 0; i < p->s->prog.n_parts; i++) {
     int64_t first = p->s->n0[i] + p->c, shift = first % BLOCK, b = first / BLOCK;
     float *tile = tile_of(r, p, i), *to = tile;
@@ -75,7 +72,7 @@ static void row_products(const packed_run *r, const place *p) {
 }
 
 static void block_rows(const packed_run *r, const place *p, int64_t block, float *to) {
-  const tni_w4g_geometry *g = &r->plan->task->geo;
+  const tni_clt_geometry *g = &r->plan->task->geo;
   r->plan->gemm(r->w + block * g->row_block_bytes, (size_t)g->superblocks, &r->act, (size_t)p->m0,
                 (size_t)(p->m0 + p->rows), to);
 }
@@ -127,13 +124,13 @@ static void load_row(const char *from, float factor, const place *p, float *to) 
   for (int64_t i = 0; factor != 1.0f && i < p->columns; i++) to[i] = factor * to[i];
 }
 
-static void load(const packed_run *r, const place *p, const tni_cal_operand *o, float *tile) {
-  const char *from = o->kind == TNI_CAL_NUMBER ? NULL : r->args->ptr[o->use];
+static void load(const packed_run *r, const place *p, const tni_clt_operand *o, float *tile) {
+  const char *from = o->kind == TNI_CLT_NUMBER ? NULL : r->args->ptr[o->use];
   const int64_t size = (int64_t)sizeof(float);
-  if (o->kind == TNI_CAL_NUMBER || o->kind == TNI_CAL_ONE) {
+  if (o->kind == TNI_CLT_NUMBER || o->kind == TNI_CLT_ONE) {
     float v = from ? one_number(from, o->number) : o->number;
     for (int64_t i = 0; i < p->rows * p->pitch; i++) tile[i] = v;
-  } else if (o->kind == TNI_CAL_ROW) {
+  } else if (o->kind == TNI_CLT_ROW) {
     load_row(from + p->c * size, o->number, p, tile);
     for (int64_t m = 1; m < p->rows; m++) memcpy(tile + m * p->pitch, tile, (size_t)p->pitch * sizeof(float));
   } else {
@@ -157,7 +154,7 @@ static void finish(const packed_run *r, const place *p) {
 
 /* --- units ------------------------------------------------------------------------------------------------------ */
 
-static const tni_cal_strip *strip_at(const tni_cal_task *t, int64_t unit) {
+static const tni_clt_strip *strip_at(const tni_clt_task *t, int64_t unit) {
   uint32_t k = 0;
   while (unit >= t->strips[k]->first_unit + t->strips[k]->n_units) k++;
   return t->strips[k];
@@ -173,7 +170,7 @@ static void row_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   for (int64_t u = begin, n; u < end && !cancelled(r->run); u += n) {
     p.s = strip_at(r->plan->task, u);
     int64_t at = u - p.s->first_unit;
-    n = min64(min64(end - u, p.s->n_units - at), TNI_CAL_RUN_UNITS);
+    n = min64(min64(end - u, p.s->n_units - at), TNI_CLT_RUN_UNITS);
     p.c = at * BLOCK;
     p.columns = min64(n * BLOCK, p.s->N - p.c);
     p.pitch = n * BLOCK;
@@ -184,16 +181,16 @@ static void row_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 
 static void tile_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const packed_run *r = arg;
-  const tni_cal_task *t = r->plan->task;
+  const tni_clt_task *t = r->plan->task;
   const size_t floats = r->plan->room.tile_floats;
   place p = {.tiles = worker_tiles(r, worker), .pitch = BLOCK};
   carried c[TN_FUSED_MAX_PARTS];
-  const tni_cal_strip *last = NULL;
+  const tni_clt_strip *last = NULL;
   for (int64_t u = begin; u < end && !cancelled(r->run); u++) {
     int64_t unit = u % t->n_units;
     p.s = strip_at(t, unit);
-    p.m0 = u / t->n_units * TNI_CAL_RUN_ROWS;
-    p.rows = min64(TNI_CAL_RUN_ROWS, r->plan->M - p.m0);
+    p.m0 = u / t->n_units * TNI_CLT_RUN_ROWS;
+    p.rows = min64(TNI_CLT_RUN_ROWS, r->plan->M - p.m0);
     p.c = (unit - p.s->first_unit) * BLOCK;
     p.columns = min64(BLOCK, p.s->N - p.c);
     for (uint32_t i = 0; p.s != last && i < t->n_split && i < p.s->prog.n_parts; i++) {
@@ -206,19 +203,19 @@ static void tile_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   }
 }
 
-tn_status tni_cal_run_packed(const tn_plan *plan, const tn_args *a, tn_run *run) {
-  const tni_cal_task *t = plan->task;
-  const tni_w4g_geometry *g = &t->geo;
+tn_status tni_clt_run_packed(const tn_plan *plan, const tn_args *a, tn_run *run) {
+  const tni_clt_task *t = plan->task;
+  const tni_clt_geometry *g = &t->geo;
   if (plan->M == 0 || t->n_units == 0) return TN_OK;
   char *scratch = a->ptr[a->n - 1];
   packed_run r = {.plan = plan, .args = a, .run = run, .x = a->ptr[0], .w = a->ptr[t->w_use]};
   r.tiles = scratch + plan->room.tiles_at;
-  r.act = (tni_x86_act){.q = (int8_t *)scratch,
+  r.act = (tni_clt_act){.q = (int8_t *)scratch,
                         .scale = (float *)(void *)(scratch + plan->room.scale_at),
                         .zero = (int32_t *)(void *)(scratch + plan->room.zero_at),
-                        .q_stride = plan->room.q_stride,
-                        .n_groups = (size_t)g->superblocks * 2,
-                        .n_subs = (size_t)(g->K_padded / (g->group == 32 ? 32 : 64))};
+                        .q_stride = plan->room.act.q_stride,
+                        .s_stride = plan->room.act.s_stride,
+                        .z_stride = plan->room.act.z_stride};
   if (plan->M == 1)
     quantize_rows(&r, 0, 1, 0);
   else
@@ -229,8 +226,8 @@ tn_status tni_cal_run_packed(const tn_plan *plan, const tn_args *a, tn_run *run)
     run->parallel_for(run, t->n_units, max64(split, GRAIN_BYTES / g->row_block_bytes), row_units, &r);
   } else {
     /* Blocks of weights run fastest: they are small beside 96 rows of x, which then stay in L2. */
-    int64_t row_blocks = (plan->M + TNI_CAL_RUN_ROWS - 1) / TNI_CAL_RUN_ROWS;
-    int64_t macs = min64(plan->M, TNI_CAL_RUN_ROWS) * BLOCK * g->K_padded;
+    int64_t row_blocks = (plan->M + TNI_CLT_RUN_ROWS - 1) / TNI_CLT_RUN_ROWS;
+    int64_t macs = min64(plan->M, TNI_CLT_RUN_ROWS) * BLOCK * g->K_padded;
     run->parallel_for(run, t->n_units * row_blocks, max64(split, GRAIN_MACS / macs), tile_units, &r);
   }
   return cancelled(run) ? TN_E_CANCELLED : TN_OK;

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "plugins/cpu-avx2-lut/kernels/chain_f32.h"
-#include "plugins/cpu-avx2-lut/kernels/kernels.h"
+#include "plugins/common/cpu_lut/chain_f32.h"
+#include "plugins/common/cpu_lut/kernels.h"
 
 static uint32_t bits_of(float x) {
   uint32_t u;
@@ -127,4 +127,4 @@ static const tni_cm_chain_kernels kernels = {.add = add,
                                              .gelu_tanh = gelu_tanh,
                                              .swish = swish};
 
-const tni_cm_chain_kernels *tni_x86_chain_f32_1x1_scalar(void) { return &kernels; }
+const tni_cm_chain_kernels *tni_clt_chain_f32_1x1_scalar(void) { return &kernels; }

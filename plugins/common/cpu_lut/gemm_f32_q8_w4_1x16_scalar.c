@@ -4,9 +4,9 @@
  */
 #include <string.h>
 
+#include "plugins/common/cpu_lut/kernels.h"
 #include "plugins/common/f16.h"
 #include "plugins/common/w4g.h"
-#include "plugins/cpu-avx2-lut/kernels/kernels.h"
 
 /* sum of (code - 8) * q over one group of row `lane`. */
 static int32_t group_sum(const uint8_t *code, size_t group, size_t lane, const int8_t *q) {
@@ -33,26 +33,26 @@ static inline void row(size_t group, size_t sb_bytes, const uint8_t *block, size
   }
 }
 
-void tni_x86_gemv_f32_q8g32_w4g32_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_x86_act *a,
+void tni_clt_gemv_f32_q8g32_w4g32_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
                                               float *acc) {
   row(32, sizeof(tni_w4g_sb32), row_block, superblocks, a->q, a->scale, acc);
 }
 
-void tni_x86_gemv_f32_q8g128_w4g128_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_x86_act *a,
+void tni_clt_gemv_f32_q8g128_w4g128_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
                                                 float *acc) {
   row(128, sizeof(tni_w4g_sb128), row_block, superblocks, a->q, a->scale, acc);
 }
 
-void tni_x86_gemm_f32_q8g32_w4g32_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_x86_act *a,
+void tni_clt_gemm_f32_q8g32_w4g32_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
                                               size_t m0, size_t m1, float *acc) {
   for (size_t m = m0; m < m1; m++)
-    row(32, sizeof(tni_w4g_sb32), row_block, superblocks, a->q + m * a->q_stride, a->scale + m * a->n_groups,
+    row(32, sizeof(tni_w4g_sb32), row_block, superblocks, a->q + m * a->q_stride, a->scale + m * a->s_stride,
         acc + (m - m0) * TNI_W4G_ROWS);
 }
 
-void tni_x86_gemm_f32_q8g128_w4g128_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_x86_act *a,
+void tni_clt_gemm_f32_q8g128_w4g128_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
                                                 size_t m0, size_t m1, float *acc) {
   for (size_t m = m0; m < m1; m++)
-    row(128, sizeof(tni_w4g_sb128), row_block, superblocks, a->q + m * a->q_stride, a->scale + m * a->n_groups,
+    row(128, sizeof(tni_w4g_sb128), row_block, superblocks, a->q + m * a->q_stride, a->scale + m * a->s_stride,
         acc + (m - m0) * TNI_W4G_ROWS);
 }

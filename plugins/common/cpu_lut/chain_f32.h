@@ -13,14 +13,14 @@
  *
  * Largest errors, in ulp of the result (tests/kernels sweeps them against double):
  */
-#ifndef TENON_CPU_AVX2_CHAIN_F32_H
-#define TENON_CPU_AVX2_CHAIN_F32_H
+#ifndef TENON_COMMON_CPU_LUT_CHAIN_F32_H
+#define TENON_COMMON_CPU_LUT_CHAIN_F32_H
 
-#define TNI_X86_ULP_SIGMOID 2.5
-#define TNI_X86_ULP_TANH 2.0
-#define TNI_X86_ULP_SWISH 3.5
-#define TNI_X86_ULP_GELU_TANH 3.5
-#define TNI_X86_ULP_GELU_ERF 6.0
+#define TNI_CLT_ULP_SIGMOID 2.5
+#define TNI_CLT_ULP_TANH 2.0
+#define TNI_CLT_ULP_SWISH 3.5
+#define TNI_CLT_ULP_GELU_TANH 3.5
+#define TNI_CLT_ULP_GELU_ERF 6.0
 
 #define EXP_MAGIC 12582912.0f /* 1.5 * 2^23 */
 #define EXP_LOG2E 1.44269504f

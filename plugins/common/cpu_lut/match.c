@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plugins/cpu-avx2-lut/match.h"
+#include "plugins/common/cpu_lut/match.h"
 
 #include "plugins/common/graphq.h"
-#include "plugins/common/w4g.h"
 
 typedef struct matcher {
-  const tni_cal_device *d;
+  const tni_clt_device *d;
   const tn_graph *g;
   const tn_node *n;
-  tni_cal_match *m;
+  tni_clt_match *m;
 } matcher;
 
 static bool no(matcher *c, uint32_t reason, const char *text) {
-  c->m->kind = TNI_CAL_NO;
+  c->m->kind = TNI_CLT_NO;
   c->m->reason = reason;
   c->m->text = text;
   return false;
@@ -56,7 +55,7 @@ static const tn_value *behind_transpose(const matcher *c, const tn_value *b, tn_
 
 /* y's columns get C: absent, one element, or [N] / [1,N]. */
 static bool match_bias(matcher *c) {
-  tni_cal_match *m = c->m;
+  tni_clt_match *m = c->m;
   const tn_value *v = input(c, 2);
   if (!v || m->beta == 0.0f) return true;
   if (v->kind == TN_VALUE_STATE) return no(c, TN_WHY_OP, "products with a KV cache are not computed here");
@@ -84,23 +83,23 @@ static bool match_gemm_attrs(matcher *c) {
 
 /* Dims of the stored constant and of x agree, and are worth packing. */
 static bool match_dims(matcher *c, const tn_value *x, const tn_value *w) {
-  tni_cal_match *m = c->m;
+  tni_clt_match *m = c->m;
   const tn_host *h = c->d->host;
   int64_t xk;
-  tni_w4g_geometry geo;
+  tni_clt_geometry geo;
   if (!tni_cm_const(h, c->g, w->dims[m->kn ? 0 : 1], &m->K) || !tni_cm_const(h, c->g, w->dims[m->kn ? 1 : 0], &m->N))
     return no(c, TN_WHY_SHAPE, "a constant without known dims");
   if (x->rank < 1 || !tni_cm_const(h, c->g, x->dims[x->rank - 1], &xk) || xk != m->K)
     return no(c, TN_WHY_SHAPE, "the last dim of A is not known to be K");
   if (m->K < c->d->set.min_k) return no(c, TN_WHY_OPTION, "constant with K below option min_k");
   if (m->N < c->d->set.min_n) return no(c, TN_WHY_OPTION, "constant with N below option min_n");
-  if (tni_w4g_geometry_of(m->N, m->K, c->d->set.group, &geo) != TN_OK)
+  if (tni_clt_geometry_of(c->d, m->N, m->K, &geo) != TN_OK)
     return no(c, TN_WHY_TOO_BIG, "constant with a dim of zero or over 2^31");
   return true;
 }
 
 static bool match_packed(matcher *c) {
-  tni_cal_match *m = c->m;
+  tni_clt_match *m = c->m;
   bool gemm = c->n->op == TN_OP_GEMM;
   const tn_value *x = input(c, 0), *b = input(c, 1), *w = b;
   if (gemm && !match_gemm_attrs(c)) return false;
@@ -118,7 +117,7 @@ static bool match_packed(matcher *c) {
   if (!match_dims(c, x, w) || (gemm && !match_bias(c))) return false;
   if (m->bias != TN_NONE && c->g->values[m->bias]->kind != TN_VALUE_CONST)
     return no(c, TN_WHY_NOT_CONST, "Gemm whose C is not constant");
-  m->kind = TNI_CAL_PACKED;
+  m->kind = TNI_CLT_PACKED;
   return true;
 }
 
@@ -130,7 +129,7 @@ static bool known_dims(const tn_value *v) {
 
 /* A Gemm in f32 takes two matrices with a known N. */
 static bool match_float_gemm(matcher *c, const tn_value *x, const tn_value *b) {
-  tni_cal_match *m = c->m;
+  tni_clt_match *m = c->m;
   if (m->reason == TN_WHY_ATTR) return false;
   if (x->rank != 2 || b->rank != 2) return no(c, TN_WHY_SHAPE, "Gemm of something that is not two matrices");
   if (!tni_cm_const(c->d->host, c->g, b->dims[m->trans_b ? 0 : 1], &m->N))
@@ -140,21 +139,21 @@ static bool match_float_gemm(matcher *c, const tn_value *x, const tn_value *b) {
 
 /* A product that is not packed; keeps the reason of match_packed where f32 products are switched off. */
 static bool match_float(matcher *c, const tn_value *x, const tn_value *b, const tn_value *y) {
-  tni_cal_match *m = c->m;
+  tni_clt_match *m = c->m;
   m->transpose = m->bias = TN_NONE;
   if (!c->d->set.act_matmul) return false;
   if (x->rank < 1 || b->rank < 1) return no(c, TN_WHY_SHAPE, "a scalar operand");
   if (!known_dims(x) || !known_dims(b) || !known_dims(y)) return no(c, TN_WHY_SHAPE, "a dim that nobody knows");
   if (c->n->op == TN_OP_GEMM && !match_float_gemm(c, x, b)) return false;
-  m->kind = TNI_CAL_FLOAT;
+  m->kind = TNI_CLT_FLOAT;
   m->w = c->n->in[1];
   return true;
 }
 
 static bool match_fused(matcher *c) {
-  tni_cal_fused fused;
-  if (!tni_cal_fused_of(c->d, c->g, c->n, &fused, &c->m->reason, &c->m->text)) return false;
-  c->m->kind = TNI_CAL_FUSED;
+  tni_clt_fused fused;
+  if (!tni_clt_fused_of(c->d, c->g, c->n, &fused, &c->m->reason, &c->m->text)) return false;
+  c->m->kind = TNI_CLT_FUSED;
   c->m->x = c->n->in[0];
   c->m->N = fused.N;
   c->m->K = fused.K;
@@ -180,8 +179,8 @@ static bool match(matcher *c) {
   return match_packed(c) || match_float(c, x, b, y);
 }
 
-void tni_cal_match_node(const tni_cal_device *d, const tn_graph *g, tn_id node, tni_cal_match *out) {
-  *out = (tni_cal_match){.node = node, .transpose = TN_NONE, .bias = TN_NONE, .alpha = 1, .beta = 1, .text = ""};
+void tni_clt_match_node(const tni_clt_device *d, const tn_graph *g, tn_id node, tni_clt_match *out) {
+  *out = (tni_clt_match){.node = node, .transpose = TN_NONE, .bias = TN_NONE, .alpha = 1, .beta = 1, .text = ""};
   matcher c = {d, g, g->nodes[node], out};
   match(&c);
 }

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "plugins/cpu-avx2-lut/kernels/kernels.h"
+#include "plugins/common/cpu_lut/kernels.h"
 
 /* A raw constant may lie at any address of a mapped file. */
 static float load(const float *base, size_t i) {
@@ -11,7 +11,7 @@ static float load(const float *base, size_t i) {
   return v;
 }
 
-void tni_x86_matmul_f32_f32_f32_1x1_scalar(const tni_x86_matmul *p) {
+void tni_clt_matmul_f32_f32_f32_1x1_scalar(const tni_clt_matmul *p) {
   for (size_t m = 0; m < p->M; m++) {
     for (size_t n = 0; n < p->N; n++) {
       float c = 0;

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "plugins/cpu-avx2-lut/kernels/kernels.h"
+#include "plugins/common/cpu_lut/kernels.h"
 
 enum { MAX_GROUP = 128 };
 
@@ -37,8 +37,11 @@ static int32_t zero_word(const int8_t *q, size_t sub) {
   return (int32_t)((uint32_t)(-8 * even & 0xffff) | (uint32_t)(-8 * odd & 0xffff) << 16);
 }
 
-static inline void quantize(size_t group, size_t sub, const float *x, size_t K, size_t K_padded, int8_t *q,
-                            float *scale, int32_t *zero) {
+static inline void quantize(size_t group, size_t sub, const float *x, size_t K, size_t K_padded, const tni_clt_act *a,
+                            size_t m) {
+  int8_t *q = a->q + m * a->q_stride;
+  float *scale = a->scale + m * a->s_stride;
+  int32_t *zero = a->zero + m * a->z_stride;
   for (size_t k = 0, g = 0; k < K_padded; k += group, g++) {
     float tail[MAX_GROUP] = {0};
     const float *from = x + k;
@@ -51,12 +54,10 @@ static inline void quantize(size_t group, size_t sub, const float *x, size_t K, 
   for (size_t k = 0; k < K_padded; k += sub) zero[k / sub] = zero_word(q + k, sub);
 }
 
-void tni_x86_quant_q8g32_f32_1x32_scalar(const float *x, size_t K, size_t K_padded, int8_t *q, float *scale,
-                                         int32_t *zero) {
-  quantize(32, 32, x, K, K_padded, q, scale, zero);
+void tni_clt_quant_q8g32_f32_1x32_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
+  quantize(32, 32, x, K, K_padded, a, m);
 }
 
-void tni_x86_quant_q8g128_f32_1x128_scalar(const float *x, size_t K, size_t K_padded, int8_t *q, float *scale,
-                                           int32_t *zero) {
-  quantize(128, 64, x, K, K_padded, q, scale, zero);
+void tni_clt_quant_q8g128_f32_1x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
+  quantize(128, 64, x, K, K_padded, a, m);
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "plugins/common/cpu_lut/match.h"
 #include "plugins/common/graphq.h"
-#include "plugins/common/w4g.h"
-#include "plugins/cpu-avx2-lut/match.h"
 
 typedef struct reader {
-  const tni_cal_device *d;
+  const tni_clt_device *d;
   const tn_graph *g;
   const tn_node *n;
-  tni_cal_fused *out;
+  tni_clt_fused *out;
   uint32_t *reason;
   const char **text;
 } reader;
@@ -39,11 +38,11 @@ static bool read_values(const reader *r) {
 
 /* Where each weight lies in the joined matrix. */
 static bool join_weights(const reader *r) {
-  tni_cal_fused *o = r->out;
+  tni_clt_fused *o = r->out;
   const tn_host *h = r->d->host;
   const tn_value *x = input(r, 0);
   bool used[TN_FUSED_MAX_PARTS] = {false};
-  tni_w4g_geometry geo;
+  tni_clt_geometry geo;
   if (x->kind == TN_VALUE_CONST) return no(r, TN_WHY_NOT_CONST, "constant activation; only weights may be packed");
   if (x->rank < 1 || !tni_cm_const(h, r->g, x->dims[x->rank - 1], &o->K))
     return no(r, TN_WHY_SHAPE, "the last dim of the activation is not known");
@@ -64,7 +63,7 @@ static bool join_weights(const reader *r) {
   }
   if (o->K < r->d->set.min_k) return no(r, TN_WHY_OPTION, "weights with K below option min_k");
   if (o->N < r->d->set.min_n) return no(r, TN_WHY_OPTION, "weights with N below option min_n");
-  if (tni_w4g_geometry_of(o->N, o->K, r->d->set.group, &geo) != TN_OK)
+  if (tni_clt_geometry_of(r->d, o->N, o->K, &geo) != TN_OK)
     return no(r, TN_WHY_TOO_BIG, "weights with a dim of zero or over 2^31 together");
   return true;
 }
@@ -80,8 +79,8 @@ static bool one_element(const reader *r, const tn_value *v) {
 static bool read_extra(const reader *r, uint32_t e, int64_t width) {
   const tn_value *v = input(r, 1 + r->out->f.n_weights + e);
   int64_t last;
-  r->out->extra[e] = one_element(r, v) ? TNI_CAL_ONE : v->rank == 1 ? TNI_CAL_ROW : TNI_CAL_WHOLE;
-  if (r->out->extra[e] == TNI_CAL_ONE) return true;
+  r->out->extra[e] = one_element(r, v) ? TNI_CLT_ONE : v->rank == 1 ? TNI_CLT_ROW : TNI_CLT_WHOLE;
+  if (r->out->extra[e] == TNI_CLT_ONE) return true;
   if (!tni_cm_const(r->d->host, r->g, v->dims[v->rank - 1], &last) || last != width)
     return no(r, TN_WHY_SHAPE, "an operand of the chain does not have the products' columns");
   return true;
@@ -102,9 +101,9 @@ static bool read_extras(const reader *r) {
   return true;
 }
 
-bool tni_cal_fused_of(const tni_cal_device *d, const tn_graph *g, const tn_node *n, tni_cal_fused *out,
+bool tni_clt_fused_of(const tni_clt_device *d, const tn_graph *g, const tn_node *n, tni_clt_fused *out,
                       uint32_t *reason, const char **text) {
-  *out = (tni_cal_fused){.n_strips = 0};
+  *out = (tni_clt_fused){.n_strips = 0};
   const reader r = {d, g, n, out, reason, text};
   const char *why = tni_cm_fused_read(n, &out->f);
   if (why) return no(&r, TN_WHY_ATTR, why);

@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
-#include "plugins/cpu-avx2-lut/match.h"
-#include "plugins/cpu-avx2-lut/program.h"
+#include "plugins/common/cpu_lut/match.h"
+#include "plugins/common/cpu_lut/program.h"
 
 enum { GRAIN_BYTES = 32768, GRAIN_MACS = 200000, FLOAT_ROWS = 48, FLOAT_COLUMNS = 64 };
 
@@ -14,7 +14,7 @@ static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 static bool cancelled(const tn_run *run) { return run->cancelled && run->cancelled(run); }
 
 /* y = alpha * acc + beta * bias over n columns. A raw bias may lie at any address of a mapped file. */
-static void store_row(const tni_cal_affine *f, const char *bias, const float *acc, int64_t n, float *y) {
+static void store_row(const tni_clt_affine *f, const char *bias, const float *acc, int64_t n, float *y) {
   for (int64_t i = 0; i < n; i++) {
     float v = f->alpha == 1.0f ? acc[i] : f->alpha * acc[i], c;
     if (bias) {
@@ -28,7 +28,7 @@ static void store_row(const tni_cal_affine *f, const char *bias, const float *ac
 typedef struct float_run {
   const tn_plan *plan;
   tn_run *run;
-  const tni_cal_affine *affine;
+  const tni_clt_affine *affine;
   const float *x, *w;
   const char *bias; /* NULL: none */
   float *y, *turned;
@@ -36,7 +36,7 @@ typedef struct float_run {
 } float_run;
 
 /* Element offsets of the operands of product i of the batch. */
-static void batch_offsets(const tni_cal_batch *b, int64_t i, int64_t *x, int64_t *w) {
+static void batch_offsets(const tni_clt_batch *b, int64_t i, int64_t *x, int64_t *w) {
   *x = *w = 0;
   for (uint32_t d = b->rank; d-- > 0;) {
     int64_t at = i % b->dims[d];
@@ -48,14 +48,14 @@ static void batch_offsets(const tni_cal_batch *b, int64_t i, int64_t *x, int64_t
 
 static void float_blocks(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const float_run *r = arg;
-  const tni_cal_batch *b = &r->plan->batch;
+  const tni_clt_batch *b = &r->plan->batch;
   int64_t per_product = r->row_units * r->column_units;
   (void)worker;
   for (int64_t u = begin; u < end && !cancelled(r->run); u++) {
     int64_t i = u / per_product, m = u % per_product / r->column_units * FLOAT_ROWS;
     int64_t n = u % r->column_units * FLOAT_COLUMNS, x, w;
     batch_offsets(b, i, &x, &w);
-    tni_x86_matmul p = {.a = r->x + x + m * b->K,
+    tni_clt_matmul p = {.a = r->x + x + m * b->K,
                         .b = r->w + w + n,
                         .c = r->y + (i * b->M + m) * b->N + n,
                         .lda = (size_t)b->K,
@@ -82,9 +82,9 @@ static void turn_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 }
 
 static tn_status run_float(const tn_plan *plan, const tn_args *a, tn_run *run) {
-  const tni_cal_batch *b = &plan->batch;
-  const tni_cal_task *t = plan->task;
-  const tni_cal_affine *f = &t->affine;
+  const tni_clt_batch *b = &plan->batch;
+  const tni_clt_task *t = plan->task;
+  const tni_clt_affine *f = &t->affine;
   if (b->M == 0 || b->N == 0 || b->count == 0) return TN_OK;
   float_run r = {.plan = plan,
                  .run = run,
@@ -110,7 +110,7 @@ static tn_status run_float(const tn_plan *plan, const tn_args *a, tn_run *run) {
   return cancelled(run) ? TN_E_CANCELLED : TN_OK;
 }
 
-tn_status tni_cal_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *err) {
-  tn_status st = plan->task->kind == TNI_CAL_PACKED ? tni_cal_run_packed(plan, a, run) : run_float(plan, a, run);
+tn_status tni_clt_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *err) {
+  tn_status st = plan->task->kind == TNI_CLT_PACKED ? tni_clt_run_packed(plan, a, run) : run_float(plan, a, run);
   return st == TN_OK ? st : tni_cm_fail(err, st, plan->task->pub.name, "cancelled");
 }

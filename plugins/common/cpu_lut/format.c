@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plugins/common/cpu_lut/format.h"
+
+#include "plugins/common/cpu_lut/kernels.h"
+#include "plugins/common/w4g.h"
+
+_Static_assert(TNI_W4G_ROWS == TNI_CLT_ROWS && TNI_W4G_MAX_DIM == TNI_CLT_MAX_DIM, "w4g is one of the family");
+
+static tn_status w4g_geometry(int64_t N, int64_t K, const int64_t *params, tni_clt_geometry *out) {
+  tni_w4g_geometry g;
+  tn_status st = tni_w4g_geometry_of(N, K, params[0], &g);
+  if (st == TN_OK)
+    *out = (tni_clt_geometry){.N = N,
+                              .K = K,
+                              .K_padded = g.K_padded,
+                              .group = g.group,
+                              .superblocks = g.superblocks,
+                              .row_block_bytes = g.row_block_bytes,
+                              .bytes = g.bytes};
+  return st;
+}
+
+const tni_clt_format tni_clt_w4g = {
+    .format = &tni_w4g_format, .id = TNI_CLT_W4G, .n_params = 1, .geometry = w4g_geometry};

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the host sees of a backend: negotiation, options, the one device.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "plugins/common/cpu.h"
+#include "plugins/common/cpu_lut/backend.h"
+#include "plugins/common/w4g.h"
+
+static const tn_option opt_group = {.h = TN_HDR(tn_option),
+                                    .key = "group",
+                                    .dflt = "32",
+                                    .type = TN_OPT_INT,
+                                    .lo = 32,
+                                    .hi = 128,
+                                    .choices = "32|128",
+                                    .help = "weights that share a scale: 32 (4.5 bits) or 128 (4.125 bits)"};
+static const tn_option opt_act_matmul = {.h = TN_HDR(tn_option),
+                                         .key = "act_matmul",
+                                         .dflt = "true",
+                                         .type = TN_OPT_BOOL,
+                                         .help = "take MatMul without packed weights too, in f32"};
+static const tn_option opt_min_k = {.h = TN_HDR(tn_option),
+                                    .key = "min_k",
+                                    .dflt = "32",
+                                    .type = TN_OPT_INT,
+                                    .lo = 1,
+                                    .hi = 1 << 20,
+                                    .help = "smallest K whose weights are packed"};
+static const tn_option opt_min_n = {.h = TN_HDR(tn_option),
+                                    .key = "min_n",
+                                    .dflt = "16",
+                                    .type = TN_OPT_INT,
+                                    .lo = 1,
+                                    .hi = 1 << 20,
+                                    .help = "smallest N whose weights are packed"};
+static const tn_format *const formats[] = {&tni_w4g_format};
+
+bool tni_clt_cpu_refusal(const tni_clt_backend *b, uint32_t features, char *text, size_t n) {
+  char missing[64];
+  if (n) text[0] = 0;
+  if (!b->kernels || !(b->needed & ~features)) return false; /* an offline device needs nothing */
+  tni_cm_cpu_missing(features, b->needed, missing, sizeof missing);
+  snprintf(text, n, "this CPU or operating system lacks %s", missing);
+  return true;
+}
+
+static tn_status enumerate(tn_plugin *pub, uint32_t cap, const tn_caps **out, uint32_t *n, tn_error *err) {
+  tni_clt_plugin *p = (tni_clt_plugin *)pub;
+  char text[128];
+  *n = 0;
+  if (tni_clt_cpu_refusal(p->backend, p->cpu, text, sizeof text)) {
+    tni_cm_fail(err, TN_E_UNAVAILABLE, p->backend->name, "%s", text);
+    return TN_OK;
+  }
+  *n = 1;
+  if (cap) out[0] = &p->caps;
+  return TN_OK;
+}
+
+/* Features that kernels may use under this value of `isa`; false where there is no such value. */
+static bool features_of(const tni_clt_backend *b, const char *isa, uint32_t cpu, uint32_t *features) {
+  for (uint32_t i = 0; isa && i < b->n_isas; i++) {
+    if (strcmp(isa, b->isas[i].name)) continue;
+    *features = cpu & b->isas[i].features;
+    return true;
+  }
+  return false;
+}
+
+static tn_status read_options(const tni_clt_plugin *p, tni_clt_settings *set, tn_error *err) {
+  const tn_host *h = p->host;
+  const char *name = p->backend->name;
+  int64_t act = 1;
+  const char *isa = "auto";
+  tn_status st = h->option(h->ctx, "group", TN_OPT_INT, &set->params[0]);
+  if (st == TN_OK) st = h->option(h->ctx, "min_k", TN_OPT_INT, &set->min_k);
+  if (st == TN_OK) st = h->option(h->ctx, "min_n", TN_OPT_INT, &set->min_n);
+  if (st == TN_OK) st = h->option(h->ctx, "act_matmul", TN_OPT_BOOL, &act);
+  if (st == TN_OK) st = h->option(h->ctx, "isa", TN_OPT_STRING, &isa);
+  if (st != TN_OK) return tni_cm_fail(err, st, p->backend->name, "the host did not give an option");
+  if (!tni_w4g_numerics(set->params[0]))
+    return tni_cm_fail(err, TN_E_INVALID, name, "group is %lld: 32 or 128", (long long)set->params[0]);
+  set->format = &tni_clt_w4g;
+  set->act_matmul = act != 0;
+  if (!features_of(p->backend, isa, p->cpu, &set->features))
+    return tni_cm_fail(err, TN_E_INVALID, name, "isa is '%s': %s", isa ? isa : "", p->backend->isa_choices);
+  return TN_OK;
+}
+
+/* The kernels that one row and many rows get, one line. */
+static void log_kernels(const tni_clt_device *d) {
+  static const struct {
+    uint32_t op;
+    int64_t M;
+  } picks[] = {{TNI_CLT_QUANT, 1}, {TNI_CLT_GEMV, 1}, {TNI_CLT_QUANT, 512}, {TNI_CLT_GEMM, 512}, {TNI_CLT_MATMUL, 1}};
+  char line[320];
+  uint32_t group = (uint32_t)d->set.params[0];
+  int at = snprintf(line, sizeof line, "%s: group %u", d->backend->name, group);
+  for (size_t i = 0; i < sizeof picks / sizeof *picks && at > 0 && (size_t)at < sizeof line; i++) {
+    bool any = picks[i].op == TNI_CLT_MATMUL;
+    const tni_clt_kernel *k = tni_clt_select(d->backend->kernels, picks[i].op, any ? TNI_CLT_ANY : d->set.format->id,
+                                             any ? 0 : group, d->set.features, picks[i].M);
+    at += snprintf(line + at, sizeof line - (size_t)at, ", %s", k ? k->name : "offline");
+  }
+  d->host->log(d->host->ctx, TN_LOG_DEBUG, line);
+}
+
+static tn_status open_device(tn_plugin *pub, uint32_t index, tn_device **out, tn_error *err) {
+  tni_clt_plugin *p = (tni_clt_plugin *)pub;
+  char text[128];
+  if (index != 0) return tni_cm_fail(err, TN_E_INVALID, p->backend->name, "there is no device %u", index);
+  if (tni_clt_cpu_refusal(p->backend, p->cpu, text, sizeof text))
+    return tni_cm_fail(err, TN_E_UNAVAILABLE, p->backend->name, "%s", text);
+  tni_cm_mem mem = {.host = p->host};
+  tni_clt_device *d = tni_cm_new(&mem, 1, sizeof *d);
+  if (!d) return tni_cm_fail(err, TN_E_NO_MEMORY, p->backend->name, "out of memory");
+  *d = (tni_clt_device){.pub = {.h = TN_HDR(tn_device),
+                                .caps = &p->caps,
+                                .claim = tni_clt_claim,
+                                .lower = tni_clt_lower,
+                                .info = tni_clt_info,
+                                .measure = tni_clt_measure,
+                                .set = tni_clt_set,
+                                .release = tni_clt_release,
+                                .bind = tni_clt_bind,
+                                .unbind = tni_clt_unbind,
+                                .args = tni_clt_args,
+                                .args_set = tni_clt_args_set,
+                                .args_free = tni_clt_args_free,
+                                .run = tni_clt_run},
+                        .mem = mem,
+                        .host = p->host,
+                        .backend = p->backend};
+  tn_status st = read_options(p, &d->set, err);
+  if (st != TN_OK) {
+    tni_cm_free(&mem);
+    return st;
+  }
+  log_kernels(d);
+  *out = &d->pub;
+  return TN_OK;
+}
+
+static void close_device(tn_device *d) {
+  if (!d) return;
+  tni_cm_mem mem = ((tni_clt_device *)d)->mem;
+  tni_cm_free(&mem);
+}
+
+static void shutdown_plugin(tn_plugin *p) {
+  if (!p) return;
+  tni_cm_mem mem = ((tni_clt_plugin *)p)->mem;
+  tni_cm_free(&mem);
+}
+
+static const void *get_extension(tn_plugin *p, const char *name, uint32_t version) {
+  (void)p, (void)name, (void)version;
+  return NULL;
+}
+
+static void fill_caps(tni_clt_plugin *p) {
+  p->caps = (tn_caps){.h = TN_HDR(tn_caps),
+                      .name = p->backend->name,
+                      .driver = p->backend->driver,
+                      .flags = p->backend->kernels ? 0 : TN_CAPS_OFFLINE,
+                      .align = 64,
+                      .dtypes = UINT64_C(1) << TN_DT_F32};
+  memcpy(p->caps.key, &p->cpu, sizeof p->cpu);
+}
+
+static void fill_options(tni_clt_plugin *p) {
+  p->isa = (tn_option){.h = TN_HDR(tn_option),
+                       .key = "isa",
+                       .dflt = "auto",
+                       .type = TN_OPT_STRING,
+                       .choices = p->backend->isa_choices,
+                       .help = "kernels to use; all give the same bits"};
+  const tn_option *const all[TNI_CLT_N_OPTIONS] = {&opt_group, &p->isa, &opt_act_matmul, &opt_min_k, &opt_min_n};
+  memcpy(p->options, all, sizeof all);
+}
+
+tn_status tni_clt_entry(const tni_clt_backend *b, const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
+  if (!neg || neg->h.size < sizeof *neg) return TN_E_INCOMPATIBLE;
+  neg->plugin_min = neg->plugin_max = TN_ABI_MINOR;
+  snprintf(neg->name, sizeof neg->name, "%s", b->name);
+  snprintf(neg->version, sizeof neg->version, "%s", b->version);
+  if (neg->host_max < neg->plugin_min || neg->host_min > neg->plugin_max) {
+    snprintf(neg->message, sizeof neg->message, "host speaks ABI 1.%u to 1.%u, plugin 1.%u", neg->host_min,
+             neg->host_max, neg->plugin_max);
+    return TN_E_INCOMPATIBLE;
+  }
+  if (!host || host->h.size < sizeof *host || !out) {
+    snprintf(neg->message, sizeof neg->message, "the host's table is shorter than that of ABI 1.0");
+    return TN_E_INCOMPATIBLE;
+  }
+  neg->minor = neg->host_max < neg->plugin_max ? neg->host_max : neg->plugin_max;
+  tni_cm_mem mem = {.host = host};
+  tni_clt_plugin *p = tni_cm_new(&mem, 1, sizeof *p);
+  if (!p) return TN_E_NO_MEMORY;
+  *p = (tni_clt_plugin){.pub = {.h = TN_HDR(tn_plugin),
+                                .name = b->name,
+                                .version = b->version,
+                                .build_id = b->version,
+                                .options = p->options,
+                                .formats = formats,
+                                .n_options = TNI_CLT_N_OPTIONS,
+                                .n_formats = sizeof formats / sizeof *formats,
+                                .enumerate = enumerate,
+                                .open = open_device,
+                                .close = close_device,
+                                .shutdown = shutdown_plugin,
+                                .get_extension = get_extension},
+                        .mem = mem,
+                        .host = host,
+                        .backend = b,
+                        .cpu = b->kernels ? tni_cm_cpu_features() : 0};
+  fill_caps(p);
+  fill_options(p);
+  *out = &p->pub;
+  return TN_OK;
+}
+
+tn_status tni_clt_geometry_of(const tni_clt_device *d, int64_t N, int64_t K, tni_clt_geometry *out) {
+  return d->set.format->geometry(N, K, d->set.params, out);
+}
