@@ -143,24 +143,33 @@ typedef struct tn_host {
 /* How a format computes, declared: the contract that kernels are judged by (docs/numerics.md).
  * Activations: x is cut into groups of act_group along K (0: the whole row). TN_ACT_ABSMAX: s = absmax / act_max (f32
  * division), q = round(x * (1 / s)) where 1/s is the f32 quotient act_max / absmax; absmax 0 gives q = 0. TN_ACT_NONE: x is used in act_dtype.
+ * TN_ACT_RUNSUM, for lookup tables: as ABSMAX with, for absmax, the largest sum of |x| over the runs of act_run elements
+ * that the group is cut into (the last may be short), f32, neighbours added first: (|x0| + |x1|) + (|x2| + |x3|). A
+ * table of all partial sums of a run's q then spans at most act_max and the rounding of q: no entry of it is rounded.
+ * TN_ACT_STATIC, for calibrated scales: one scale s for all of x, act_group 0. q = round(x / s), f32 division, clamped to
+ * [-act_max - 1, act_max]; NaN gives 0. s is act_scale; where that is 0, the float whose bits are the low 32 of the format's
+ * params[0]. With acc_inner I64 and acc_outer F64 y is f32 of (f64) sum * (s * s_w), rounded to f64 and then to f32: the
+ * sum is a wide integer, so kernels that split it in any way give the same bits (docs/numerics.md has the domain).
  * y[m,n] = sum over groups of sx * sum_k q * w; within a group the sum runs in acc_inner, across groups in acc_outer. */
-enum { TN_ACT_NONE = 0, TN_ACT_ABSMAX = 1 };
+enum { TN_ACT_NONE = 0, TN_ACT_ABSMAX = 1, TN_ACT_RUNSUM = 2, TN_ACT_STATIC = 3 };
 enum { TN_ROUND_HALF_EVEN = 0, TN_ROUND_HALF_AWAY = 1 };
 enum { TN_DENORM_KEEP = 0, TN_DENORM_FLUSH = 1 };
 enum { TN_NAN_PROPAGATE = 0, TN_NAN_UNDEFINED = 1 };
 typedef struct tn_numerics {
   tn_hdr h;
-  uint32_t act_dtype;  /* TN_DT_I8, TN_DT_F16, TN_DT_F32 */
+  uint32_t act_dtype;  /* of q: TN_DT_I8, TN_DT_I16, TN_DT_I32, TN_DT_F16, TN_DT_F32 */
   uint32_t act_group;  /* elements along K that share a scale; 0 = K */
   uint32_t act_scheme; /* TN_ACT_* */
   uint32_t act_round;  /* TN_ROUND_* */
-  float act_max;       /* largest |q| */
+  float act_max;       /* largest |q|; RUNSUM: of a run's sum of |q|, before rounding */
   uint32_t acc_inner;  /* dtype of sums within a group */
   uint32_t acc_outer;  /* dtype of sums across groups */
   uint32_t scale_dtype; /* dtype that weight scales are stored in */
   uint32_t denormals;  /* TN_DENORM_* of scales and outputs */
   uint32_t nan;        /* TN_NAN_* for inputs that are NaN or infinite */
   double finite_max;   /* |x| above this is outside the declared domain */
+  uint32_t act_run;    /* RUNSUM: elements of a run, 2, 4 or 8; act_group is a multiple of it */
+  float act_scale;     /* STATIC: s; 0: it stands in params[0] */
 } tn_numerics;
 
 /* Weights that a model brings already quantized (MatMulNBits and the like); NULL where it brings floats. */
@@ -170,12 +179,15 @@ typedef struct tn_quant {
   const void *codes, *scales, *zeros;
 } tn_quant;
 
-/* Statistics of a value by calibration. ch_*: [n] or NULL. */
+/* What an activation was like on the calibration text (docs/calibration.md). absmax: largest |x|. p999: what 99.9 % of
+ * all |x| are not above, rounded up by less than 2^-8 of itself. n: channels, the last dim. ch_*: [n] or NULL, over the
+ * rows of the text: in how many |x / s| > 127.5 at s = p999 / 127; the mean of x; the mean of x^2. */
 typedef struct tn_stats {
   tn_hdr h;
   float absmax, p999;
   uint32_t n, reserved;
   const float *ch_over, *ch_mean, *ch_weight;
+  uint64_t rows; /* how many there were; 0: unknown */
 } tn_stats;
 
 /* A constant matrix [N,K] to be packed; siblings are joined along N by the host before the plugin sees them. */

@@ -19,7 +19,7 @@
 
 #include "runtime/host/internal.h"
 
-enum { TILE_N = 64, CHUNK = 256 };
+enum { TILE_N = 64, CHUNK = 256, MAX_RUN = 8 };
 
 typedef struct product {
   const tn_numerics *num;
@@ -29,13 +29,27 @@ typedef struct product {
   float act_max;
 } product;
 
+/* Elements of a run, for formats by lookup tables; 1: each element by itself. */
+static int64_t run_of(const tn_numerics *num) { return num->act_scheme == TN_ACT_RUNSUM ? (int64_t)num->act_run : 1; }
+
+/* Sum of magnitudes of a run in f32, neighbours first; what lies beyond n counts as 0. */
+static float run_sum(const float *x, int64_t n, int64_t run) {
+  float v[MAX_RUN];
+  for (int64_t i = 0; i < run; i++) v[i] = i < n ? fabsf(x[i]) : 0;
+  for (int64_t step = 1; step < run; step *= 2)
+    for (int64_t i = 0; i < run; i += 2 * step) v[i] += v[i + step];
+  return v[0];
+}
+
 /* Scale and reciprocal of one activation group; both 0 where every q is 0. */
 static void group_scale(const product *p, const float *x, int64_t n, float *s, float *inv) {
+  const int64_t run = run_of(p->num);
   float max = 0;
   *s = *inv = 0;
-  for (int64_t i = 0; i < n; i++) {
-    if (isnan(x[i])) max = NAN;
-    if (!(fabsf(x[i]) <= max)) max = fabsf(x[i]);
+  for (int64_t i = 0; i < n; i += run) {
+    const float v = run_sum(x + i, n - i, run);
+    if (isnan(v)) max = NAN;
+    if (!(v <= max)) max = v;
   }
   if (max == 0) return;
   *s = max / p->act_max;
@@ -52,7 +66,7 @@ static float round_act(const product *p, float v) {
 static void activations(const product *p, const float *x, int64_t n, float inv, double *q) {
   for (int64_t i = 0; i < n; i++) {
     float v = x[i];
-    if (p->num->act_scheme == TN_ACT_ABSMAX)
+    if (p->num->act_scheme != TN_ACT_NONE)
       v = inv == 0 ? 0 : round_act(p, v * inv);
     else if (tni_is_half(p->num->act_dtype)) {
       uint16_t h;
@@ -71,7 +85,7 @@ static void row_tile(const product *p, int64_t m, int64_t n0, int64_t n1) {
     const int64_t len = p->K - g < p->group ? p->K - g : p->group;
     double in[TILE_N] = {0}, in_mag[TILE_N] = {0};
     float s = 1, inv = 1;
-    if (p->num->act_scheme == TN_ACT_ABSMAX) group_scale(p, x + g, len, &s, &inv);
+    if (p->num->act_scheme != TN_ACT_NONE) group_scale(p, x + g, len, &s, &inv);
     for (int64_t k = 0; k < len; k += CHUNK) {
       const int64_t c = len - k < CHUNK ? len - k : CHUNK;
       activations(p, x + g + k, c, inv, q);
@@ -108,9 +122,15 @@ static void tiles(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 }
 
 static bool known(const tn_numerics *num) {
-  const bool act = num->act_dtype == TN_DT_I8 || num->act_dtype == TN_DT_F32 || tni_is_half(num->act_dtype);
-  if (num->act_scheme == TN_ACT_ABSMAX) return act && num->act_max > 0 && num->act_round <= TN_ROUND_HALF_AWAY;
-  return num->act_scheme == TN_ACT_NONE && act && num->act_dtype != TN_DT_I8;
+  const bool whole = num->act_dtype == TN_DT_I8 || num->act_dtype == TN_DT_I16;
+  const bool act = whole || num->act_dtype == TN_DT_F32 || tni_is_half(num->act_dtype);
+  const bool quantized = act && num->act_max > 0 && num->act_round <= TN_ROUND_HALF_AWAY;
+  if (num->act_scheme == TN_ACT_ABSMAX) return quantized;
+  if (num->act_scheme == TN_ACT_RUNSUM) {
+    const uint32_t run = TN_HAS(num, tn_numerics, act_run) ? num->act_run : 0;
+    return quantized && (run == 2 || run == 4 || run == MAX_RUN) && num->act_group % run == 0;
+  }
+  return num->act_scheme == TN_ACT_NONE && act && !whole;
 }
 
 tn_status tni_reference_matmul(const tn_numerics *num, const float *x, int64_t M, int64_t K, const float *w, int64_t N,
@@ -144,7 +164,7 @@ static double gamma_of(double n, double u) { return n * u < 0.5 ? n * u / (1 - n
 double tni_reference_bound(const tn_numerics *num, int64_t K) {
   const double k = K > 0 ? (double)K : 1;
   const double len = num->act_group && num->act_group < k ? num->act_group : k;
-  const bool quantized = num->act_scheme == TN_ACT_ABSMAX;
+  const bool quantized = num->act_scheme != TN_ACT_NONE;
   const double groups = quantized || num->act_group ? ceil(k / len) : 1;
   const double inner = gamma_of(len, unit(num->acc_inner));
   const double u = unit(num->acc_outer) > 0x1p-24 ? unit(num->acc_outer) : 0x1p-24;

@@ -61,10 +61,25 @@ static void test_quantizer(void) {
   num.act_dtype = TN_DT_F32;
   one_row(&num, &third, 1, ones, &y, NULL);
   CU_ASSERT(y == third);
+  /* Runs: the sum of the first run of four is 6, so the scale is 6 / 12; ties to even. */
+  const float runs[6] = {1, -2, 3, 0, -0.75f, 5}, weights[6] = {1, 10, 100, 1000, 10000, 100000};
+  num = i8;
+  num.act_dtype = TN_DT_I16;
+  num.act_scheme = TN_ACT_RUNSUM;
+  num.act_run = 4;
+  num.act_max = 12;
+  num.act_group = 8;
+  one_row(&num, runs, 6, weights, &y, NULL);
+  CU_ASSERT(y == 1 - 20 + 300 - 1 * 10000.0f + 500000.0f); /* -0.75 is -1.5 steps: -2 */
+  num.act_run = 2;                                         /* largest run -0.75, 5: scale 5.75 / 12 */
+  one_row(&num, runs, 6, weights, &y, NULL);
+  CU_ASSERT_DOUBLE_EQUAL((double)y, (5.75 / 12) * (2 - 40 + 600 - 2 * 10000.0 + 10 * 100000.0), 0.05);
+  num.act_run = 3;
+  tn_run one;
+  tni_run_inline(&one);
+  CU_ASSERT_EQUAL(tni_reference_matmul(&num, runs, 1, 6, weights, 1, NULL, &y, NULL, &one), TN_E_UNSUPPORTED);
   num.act_scheme = 77;
-  tn_run run;
-  tni_run_inline(&run);
-  CU_ASSERT_EQUAL(tni_reference_matmul(&num, &third, 1, 1, ones, 1, NULL, &y, NULL, &run), TN_E_UNSUPPORTED);
+  CU_ASSERT_EQUAL(tni_reference_matmul(&num, &third, 1, 1, ones, 1, NULL, &y, NULL, &one), TN_E_UNSUPPORTED);
 }
 
 enum { M = 5, NN = 70, K = 200, G = 32 };
