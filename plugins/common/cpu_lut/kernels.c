@@ -21,6 +21,10 @@ tni_clt_act_room tni_clt_act_room_of(uint32_t layout, size_t K_padded, size_t gr
           .rows = 8, .q_stride = 8 * K_padded + 64, .s_stride = 16 * groups, .z_stride = 16 * groups};
     case TNI_CLT_ROWS_S32:
       return (tni_clt_act_room){.rows = 1, .q_stride = K_padded + 64, .s_stride = groups, .z_stride = 4 * groups};
+    case TNI_CLT_TABLES:
+      return (tni_clt_act_room){.rows = 1, .q_stride = 4 * K_padded + 64, .s_stride = groups, .z_stride = groups};
+    case TNI_CLT_Q16:
+      return (tni_clt_act_room){.rows = 1, .q_stride = 2 * K_padded + 64, .s_stride = groups, .z_stride = 0};
     default:
       return (tni_clt_act_room){
           .rows = 1, .q_stride = K_padded + 64, .s_stride = groups, .z_stride = K_padded / (group == 32 ? 32 : 64)};

@@ -34,7 +34,11 @@ enum {
   TNI_CLT_ROWS_S32 = 2,
   /* Tiles of 8 rows, [K_padded / 8][8 rows][8 codes]. Each group has 16 scales and 16 start words, for rows
    * 0 0 1 1 2 2 .. 7 7 of the tile. What belongs to rows beyond M is whatever was there. */
-  TNI_CLT_TILES8 = 3
+  TNI_CLT_TILES8 = 3,
+  /* Row by row: tables of all quads, 4 bytes for each element, and one word for each group (plugins/common/lut.h). */
+  TNI_CLT_TABLES = 4,
+  /* Row by row: codes in 16 bits; no words. */
+  TNI_CLT_Q16 = 5
 };
 #define TNI_CLT_START 0x4b400000
 
@@ -77,7 +81,16 @@ typedef void (*tni_clt_matmul_fn)(const tni_clt_matmul *m);
 typedef const tni_cm_chain_kernels *(*tni_clt_chain_fn)(void);
 
 enum { TNI_CLT_QUANT = 1, TNI_CLT_GEMV = 2, TNI_CLT_GEMM = 3, TNI_CLT_MATMUL = 4, TNI_CLT_CHAIN = 5 };
-enum { TNI_CLT_ANY = 0, TNI_CLT_W4G = 1 }; /* weight formats; ANY: MATMUL, CHAIN */
+/* Weight formats; ANY: MATMUL, CHAIN. Plain and paired forms of one kind are one format: a backend has one of them. */
+enum {
+  TNI_CLT_ANY = 0,
+  TNI_CLT_W4G = 1,
+  TNI_CLT_LUT1 = 2,
+  TNI_CLT_LUT2 = 3,
+  TNI_CLT_LUT3 = 4,
+  TNI_CLT_LUT4 = 5,
+  TNI_CLT_LUTT = 6
+};
 
 /* A variant. Later rows win over earlier ones. */
 typedef struct tni_clt_kernel {

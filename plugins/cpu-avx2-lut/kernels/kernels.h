@@ -5,7 +5,7 @@
 #ifndef TENON_CPU_AVX2_KERNELS_H
 #define TENON_CPU_AVX2_KERNELS_H
 
-#include "plugins/common/cpu_lut/kernels.h"
+#include "plugins/common/cpu_lut/lut_kernels.h"
 
 extern const tni_clt_table tni_x86_kernels;
 
@@ -22,5 +22,21 @@ void tni_x86_gemm_f32_q8g128_w4g128_6x16_avx2(const uint8_t *row_block, size_t s
                                               size_t m0, size_t m1, float *acc);
 void tni_x86_matmul_f32_f32_f32_6x16_avx2(const tni_clt_matmul *m);
 const tni_cm_chain_kernels *tni_x86_chain_f32_1x8_avx2(void);
+
+/* Bit-serial formats (plugins/common/cpu_lut/lut_kernels.h). */
+#define DECLARE(id)                                                                                          \
+  void tni_x86_tables_##id##_f32_1x128_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, \
+                                            size_t m);                                                       \
+  void tni_x86_gemv_f32_##id##_1x16_avx2(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
+                                         float *acc);                                                        \
+  void tni_x86_gemm_f32_##id##_6x16_avx2(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
+                                         size_t m0, size_t m1, float *acc);
+DECLARE(lut1)
+DECLARE(lut2)
+DECLARE(lut3)
+DECLARE(lut4)
+DECLARE(lutt)
+#undef DECLARE
+void tni_x86_quant_q9g128_f32_1x128_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 
 #endif

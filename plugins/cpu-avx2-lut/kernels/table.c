@@ -4,9 +4,20 @@
 #define AVX2 (TNI_CPU_AVX2 | TNI_CPU_FMA | TNI_CPU_F16C)
 #define W4G(op, group, name) TNI_CLT_ROW(TNI_CLT_##op, TNI_CLT_W4G, group, AVX2, 0, TNI_CLT_ROWS_S16, tni_x86_, name)
 #define ANY(op, name) TNI_CLT_ROW(TNI_CLT_##op, TNI_CLT_ANY, 0, AVX2, 0, 0, tni_x86_, name)
+#define LUT(format, id)                                                                                         \
+  TNI_CLT_SCALAR_LUT_ROWS(format, id, id),                                                                      \
+      TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, AVX2, 0, TNI_CLT_TABLES, tni_x86_, tables_##id##_f32_1x128_avx2), \
+      TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, AVX2, 2, TNI_CLT_Q16, tni_x86_, quant_q9g128_f32_1x128_avx2),     \
+      TNI_CLT_ROW(TNI_CLT_GEMV, format, 128, AVX2, 0, TNI_CLT_TABLES, tni_x86_, gemv_f32_##id##_1x16_avx2),     \
+      TNI_CLT_ROW(TNI_CLT_GEMM, format, 128, AVX2, 0, TNI_CLT_Q16, tni_x86_, gemm_f32_##id##_6x16_avx2)
 
 static const tni_clt_kernel rows[] = {
     TNI_CLT_SCALAR_ROWS,
+    LUT(TNI_CLT_LUT1, lut1),
+    LUT(TNI_CLT_LUT2, lut2),
+    LUT(TNI_CLT_LUT3, lut3),
+    LUT(TNI_CLT_LUT4, lut4),
+    LUT(TNI_CLT_LUTT, lutt),
     W4G(QUANT, 32, quant_q8g32_f32_1x32_avx2),
     W4G(QUANT, 128, quant_q8g128_f32_1x128_avx2),
     W4G(GEMV, 32, gemv_f32_q8g32_w4g32_1x16_avx2),
@@ -16,6 +27,7 @@ static const tni_clt_kernel rows[] = {
     ANY(MATMUL, matmul_f32_f32_f32_6x16_avx2),
     ANY(CHAIN, chain_f32_1x8_avx2),
 };
+#undef LUT
 #undef ANY
 #undef W4G
 #undef AVX2
