@@ -352,7 +352,8 @@ typedef struct tn_constraint {
   int64_t rhs;
 } tn_constraint;
 
-/* A layout that a plugin accepts for a STATE: order of its view's dimensions, outermost first, alignment of the innermost and pitch. */
+/* A layout that a plugin accepts for a STATE: order of its view's dimensions, outermost first. Between neighbours along
+ * order[2] lies a multiple of inner_align elements, along order[1] one of pitch_align (0 or 1: dense). */
 typedef struct tn_layout {
   tn_hdr h;
   uint32_t dtype, rank;
@@ -475,7 +476,9 @@ typedef struct tn_buffer_req {
   uint32_t kind, usage, flags, align, reserved; /* TN_MEM_*, bits of TN_SLOT_* kinds, TN_BUF_* */
 } tn_buffer_req;
 
-/* Memory of one use: the root buffer + offset, or ptr where the CPU may reach it. strides in elements. */
+/* Memory of one use. Engines find it at the root buffer + offset, a multiple of caps->sub_align; ptr is its first byte
+ * where the CPU may reach it (CPU tasks always have it), else NULL. strides in elements. What engines read of INPUT and
+ * STEP values lies in one buffer of the device, which the host writes once per step. */
 typedef struct tn_view {
   tn_hdr h;
   tn_buffer *buffer;
@@ -561,9 +564,16 @@ struct tn_device {
   tn_status (*run)(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *err);
   /* Other engines: takes all items or none; each completes through host->done. run is lent to BLOCKING engines only. */
   tn_status (*submit)(tn_device *d, uint32_t engine, const tn_item *const *items, uint32_t n, tn_run *run, tn_error *err);
+  /* kind NEW makes memory; the others import what the host or another device's share() has: ptr, or fd + offset, which
+   * stays the caller's (keep a dup of it, or a mapping). Without TN_BUF_HOST it is never mapped. */
   tn_status (*create)(tn_device *d, const tn_buffer_req *req, tn_buffer **out, tn_error *err);
+  /* Memory of b for another device, as one of caps->export_kinds: out->ptr, or out->fd (the caller closes it) and
+   * out->offset. Valid while b lives. */
   tn_status (*share)(tn_buffer *b, uint32_t kind, tn_buffer_req *out, tn_error *err);
   void (*destroy)(tn_buffer *b);
+  /* Range [offset, offset + n) for the CPU; *ptr is its first byte. access: TN_READ, TN_WRITE; only WRITE: all of it will
+   * be written, its content need not come. Several ranges of a buffer that do not meet may be mapped at once, and items
+   * may use what is not mapped. Buffers flagged TN_BUF_COHERENT stay mapped while items use them. */
   tn_status (*map)(tn_buffer *b, uint64_t offset, uint64_t n, uint32_t access, void **ptr, tn_error *err);
   tn_status (*unmap)(tn_buffer *b, void *ptr, tn_error *err);
 };

@@ -37,7 +37,7 @@ static tn_status planned(const job *j, tn_id v, uint32_t region, tni_tensor *t) 
   const tni_graph *g = j->s->model->graph;
   const tni_value *val = tni_graph_value(g, v);
   int64_t count;
-  tn_status st = tni_region_own(j->s, j->x, region, true, j->err);
+  tn_status st = tni_region_take(j->s, j->x, region, TN_NONE, TN_READ | TN_WRITE, j->err);
   *t = (tni_tensor){.dtype = val->pub.dtype, .rank = val->pub.rank, .data = j->x->regions[region].ptr};
   for (uint32_t d = 0; st == TN_OK && d < t->rank; d++)
     st = tni_ex_eval(g->exprs, val->pub.dims[d], j->x->dims, j->x->exec->view.n_symbols, &t->dims[d]);

@@ -38,7 +38,7 @@ static uint32_t region_of_slot(tn_model *m, tni_exec *x, uint32_t *temp_of, uint
   tn_id value = slot->kind == TN_SLOT_STATE ? tni_state_root(&x->view, slot->value) : slot->value;
   uint32_t *at = slot->kind == TN_SLOT_TEMP ? &temp_of[s] : &x->region_of[value];
   if (*at == TN_NONE) {
-    tni_region r = {.kind = TNI_R_TEMP, .value = TN_NONE, .program = p, .slot = s, .first = task, .device = TN_NONE};
+    tni_region r = {.kind = TNI_R_TEMP, .value = TN_NONE, .program = p, .slot = s, .first = task};
     if (slot->kind != TN_SLOT_TEMP) {
       const tni_value *v = tni_graph_value(m->graph, value);
       r.value = value;
@@ -56,19 +56,18 @@ static uint32_t region_of_slot(tn_model *m, tni_exec *x, uint32_t *temp_of, uint
   return *at;
 }
 
-static tn_status claim_device(tn_model *m, tni_exec *x, tni_region *r, uint32_t dev, tn_error *err) {
-  if (m->flags & TN_MODEL_REFERENCE) return TN_OK;
-  if (r->device != TN_NONE && r->device != dev) {
-    const char *name = r->value == TN_NONE ? "temporary" : tni_graph_value(m->graph, r->value)->pub.name;
-    return tni_fail(err, TN_E_UNSUPPORTED, name, "'%s' is used by engines of both '%s' and '%s'", name,
-                    m->rt->devs[r->device].name, m->rt->devs[dev].name);
+/* Who touches region r: the CPU, or an engine of device dev. The reference computes everything on the CPU. */
+static tn_status add_user(tn_model *m, tni_region *r, uint32_t dev, bool engine, tn_error *err) {
+  const tni_dev *d = &m->rt->devs[dev];
+  if (!engine || m->flags & TN_MODEL_REFERENCE) {
+    r->users.cpu = true;
+    return TN_OK;
   }
-  const tn_device *d = m->rt->devs[dev].device;
-  if (!d->create || !d->destroy || !d->map || !d->unmap)
-    return tni_fail(err, TN_E_INTERNAL, m->rt->devs[dev].name, "plugin '%s' has engines but no buffer functions",
-                    m->rt->devs[dev].name);
-  (void)x;
-  r->device = dev;
+  if (!d->device->create || !d->device->destroy || !d->device->map || !d->device->unmap)
+    return tni_fail(err, TN_E_INTERNAL, d->name, "plugin '%s' has engines but no buffer functions", d->name);
+  if (dev >= TNI_MEM_DEVICES)
+    return tni_fail(err, TN_E_LIMIT, d->name, "device %u has engines; the first %d may", dev, TNI_MEM_DEVICES);
+  r->users.devices |= 1ull << dev;
   return TN_OK;
 }
 
@@ -84,9 +83,8 @@ static tn_status add_task(tn_model *m, tni_exec *x, uint32_t *temp_of, uint32_t 
   if (!e->regions || !e->track) return tni_fail_memory(err, prog->dev->name);
   for (uint32_t u = 0; u < info->n_uses; u++) {
     e->regions[u] = region_of_slot(m, x, temp_of, p, info->uses[u].slot, index);
-    const tn_slot *slot = prog->info->slots[info->uses[u].slot];
-    if (e->regions[u] == TN_NONE || (info->engine == 0 && !(slot->engines & ~1u))) continue;
-    tn_status st = claim_device(m, x, &x->regions[e->regions[u]], dev, err);
+    if (e->regions[u] == TN_NONE) continue;
+    tn_status st = add_user(m, &x->regions[e->regions[u]], dev, info->engine != 0, err);
     if (st != TN_OK) return st;
   }
   return TN_OK;
@@ -97,7 +95,7 @@ static void add_step_outputs(tn_model *m, tni_exec *x) {
   for (uint32_t i = 0; i < m->graph->n_outputs; i++) {
     tn_id v = m->graph->outputs[i];
     if (x->region_of[v] != TN_NONE || tni_graph_value(m->graph, v)->pub.kind != TN_VALUE_STEP) continue;
-    tni_region r = {.kind = TNI_R_STEP, .value = v, .align = 64, .device = TN_NONE};
+    tni_region r = {.kind = TNI_R_STEP, .value = v, .align = 64, .users.cpu = true};
     x->region_of[v] = add_region(x, &r);
   }
 }
@@ -131,7 +129,7 @@ static tn_status build_tasks(tn_model *m, tni_exec *x, tn_error *err) {
     for (uint32_t t = 0; st == TN_OK && t < x->programs[p].info->n_tasks; t++) st = add_task(m, x, temp_of, p, t, err);
   }
   if (st == TN_OK) add_step_outputs(m, x);
-  return st;
+  return st == TN_OK ? tni_blocks_make(m, x, err) : st;
 }
 
 tn_status tni_exec_lower(tn_model *m, tni_exec *x, tn_error *err) {

@@ -23,6 +23,7 @@
 #include "runtime/plugin/registry.h"
 #include "runtime/plugin/ticket.h"
 #include "runtime/profile/profile.h"
+#include "runtime/sched/devmem.h"
 #include "runtime/sched/roles.h"
 
 struct tn_runtime {
@@ -48,13 +49,25 @@ typedef struct tni_region {
   tn_id value;            /* TN_NONE for TEMP */
   uint32_t program, slot; /* TEMP: which; else the first that touches it */
   uint32_t first, last, align;
-  uint32_t device; /* whose engine touches it: then it lives in a buffer of that device; TN_NONE: host memory */
+  tni_mem_users users; /* of its tasks; of a STATE those of all placements (state.c) */
+  uint32_t block;      /* where it lies; TN_NONE: INPUT (the caller's) and STATE (the session's) */
 } tni_region;
+
+/* Regions that lie in one memory, because the same devices touch them. 0 is the host's arena, 1 the host's outputs and
+ * STEP values. */
+typedef enum { TNI_B_ARENA, TNI_B_OUTPUT } tni_block_kind;
+typedef struct tni_block {
+  tni_block_kind kind;
+  tni_mem_users users;
+  uint32_t align, n_homes; /* of its memory */
+} tni_block;
+enum { TNI_BLOCK_ARENA = 0, TNI_BLOCK_OUTPUTS = 1 };
 
 typedef struct tni_etask {
   uint32_t program, task;
   const tn_task *info;
   uint32_t *regions; /* [n_uses]; TN_NONE for WEIGHT and PRIVATE */
+  uint32_t block;    /* of its scratch */
   const char *track; /* "plugin:engine" for traces */
   const char *label;
 } tni_etask;
@@ -80,6 +93,9 @@ typedef struct tni_exec {
   tni_region *regions;
   uint32_t n_regions;
   uint32_t *region_of; /* [n_values] or TN_NONE */
+  tni_block *blocks;
+  uint32_t n_blocks;
+  uint64_t feeds;      /* devices whose engines read inputs or STEP values: each has a copy of its own */
   tni_taskgraph graph; /* of tasks[], which stand in the order they are run in */
   /* Tasks that use region r: users[first_user[r]] .. users[first_user[r + 1] - 1], ascending; behind all 0, 1, 2, ...
    */
@@ -110,6 +126,8 @@ struct tn_model {
   uint32_t n_disabled;
   uint64_t order_seed; /* 0: tasks run in the planned order; else in random ones that the graph allows */
   tni_passes_report passes;
+  tni_mem_users *state_users; /* [n_states] of the graph: who touches a cache */
+  tn_layout *state_layouts;   /* [n_states]: over the dims of a cache's view */
   tni_exec *execs; /* [n_execs]: one for all phases, or prefill and decode */
   uint32_t n_execs;
   tni_packed *packed; /* [n_devs] */
@@ -145,16 +163,18 @@ typedef struct tni_sregion {
   int64_t dims[TN_MAX_RANK], strides[TN_MAX_RANK];
   uint32_t dtype, rank;
   uint64_t bytes, room, offset; /* room: what the plan keeps for it, at least bytes */
-  void *ptr;                    /* host memory, or the mapping while the CPU has it */
-  tn_buffer *buffer;            /* device memory */
-  uint64_t buffer_bytes;
-  bool mapped;
+  void *ptr;                    /* where the CPU may reach it now, or NULL */
+  uint64_t feed_offset;         /* INPUT and STEP: in each device's copy */
+  tni_span own, *span;          /* where engines reach it; NULL: nowhere. span: own, or the cache's */
 } tni_sregion;
 
 /* One cache of a session. t: [batch, heads, rows, size], with as many rows as there is room for. */
 enum { TNI_STATE_HEADS = 1, TNI_STATE_ROWS = 2, TNI_STATE_SIZE = 3 };
 typedef struct tni_sstate {
-  tni_tensor t;
+  tni_tensor t;       /* data: NULL while no device has given it to the CPU */
+  int64_t strides[4]; /* of t's axes, in elements */
+  tni_mem mem;
+  tni_span span;
   uint64_t room;
   void *present; /* what a plain run gave out */
   uint64_t present_room;
@@ -185,8 +205,9 @@ typedef struct tni_sexec {
   tni_stask *tasks;
   tni_sregion *regions;
   struct tni_cell **cells; /* [n_values] of dynamic tasks (dynamic.c), or NULL before the first */
-  void *arena, *outputs;
-  uint64_t arena_bytes, outputs_bytes;
+  tni_mem *mems;           /* [n_blocks] */
+  tni_mem *feeds;          /* [n_devs]: copies of inputs and STEP values, in one piece that is written once per step */
+  tni_span *feed_spans;
   uint64_t table_rows; /* rows that a run looks up in the model's tables */
   tni_taskgraph graph; /* exec's, and what the offsets need; only with order_seed */
   uint32_t *order;     /* [n_tasks], of this run; NULL: as they stand */
@@ -210,6 +231,7 @@ struct tn_session {
   void *trace_user;
   const tn_tensor **inputs; /* [n_inputs], of the running call */
   tni_sstate *states;       /* [n_states] of the graph, or NULL before the first use */
+  tni_mem_counts memory;    /* what it made and moved on devices */
   int64_t *dims;            /* [n_symbols], of the running call */
   int64_t pos, valid;       /* what the STEP values of the caches say */
   tni_keep *keep;           /* or NULL */

@@ -24,15 +24,25 @@ TN_MUST_CHECK tn_status tni_sizes(tni_sizing *z);
 /* room = bytes; more: where that is larger. */
 void tni_sizes_room(tni_sizing *z, bool more);
 
-static inline bool tni_in_arena(const tni_region *r) {
-  return r->device == TN_NONE && (r->kind == TNI_R_ACT || r->kind == TNI_R_TEMP);
+/* Says for every region and scratch of x which block it lies in (blocks.c). Regions know their users. TN_E_UNSUPPORTED:
+ * the profile has `require`, and devices share what they cannot. */
+TN_MUST_CHECK tn_status tni_blocks_make(tn_model *m, tni_exec *x, tn_error *err);
+/* m->state_users, from all placements, and the users of their STATE regions. After all are lowered. */
+TN_MUST_CHECK tn_status tni_blocks_states(tn_model *m, tn_error *err);
+static inline bool tni_in_arena(const tni_exec *x, const tni_region *r) {
+  return r->block != TN_NONE && x->blocks[r->block].kind == TNI_B_ARENA;
 }
-static inline bool tni_in_outputs(const tni_region *r) {
-  return r->device == TN_NONE && (r->kind == TNI_R_OUTPUT || r->kind == TNI_R_STEP);
+static inline bool tni_in_outputs(const tni_exec *x, const tni_region *r) {
+  return r->block != TN_NONE && x->blocks[r->block].kind == TNI_B_OUTPUT;
+}
+/* It has a copy on each device that reads it. */
+static inline bool tni_is_fed(const tni_region *r) {
+  return (r->kind == TNI_R_INPUT || r->kind == TNI_R_STEP) && r->users.devices;
 }
 
-/* What shares the arena, by room: regions of the arena in their order, then the scratch of every task. malloc'd. */
-TN_MUST_CHECK tn_status tni_lives_make(const tni_sizing *z, tni_life **lives, uint32_t *n);
+/* What shares the arena `block` (TN_NONE: all arenas as if they were one), by room: its regions in their order, then
+ * the scratch of its tasks. malloc'd. */
+TN_MUST_CHECK tn_status tni_lives_make(const tni_sizing *z, uint32_t block, tni_life **lives, uint32_t *n);
 
 /* Dims for the model's limits, by symbol: the largest step of a prompt at the end of the context, or (decode) one
  * position there. Models whose caches cannot be kept: a prompt as long as the context. dims [symbols of the graph]. */

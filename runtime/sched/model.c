@@ -10,9 +10,11 @@
 
 #include "runtime/host/kernel.h"
 #include "runtime/sched/exec.h"
+#include "runtime/sched/memory.h"
 #include "runtime/sched/pack.h"
 #include "runtime/sched/place.h"
 #include "runtime/sched/reference.h"
+#include "runtime/sched/state.h"
 #include "runtime/shape/infer.h"
 
 static const char *base_name(const char *path) {
@@ -150,7 +152,9 @@ static tn_status check_require(const tn_model *m, const tni_exec *x, tn_error *e
 static tn_status make_ready(tn_model *m, tn_error *err) {
   tn_status st = refuse_unsupported(m, err);
   for (uint32_t i = 0; st == TN_OK && i < m->n_execs; i++) st = check_require(m, &m->execs[i], err);
+  if (st == TN_OK) st = tni_states_layouts(m, err);
   for (uint32_t i = 0; st == TN_OK && i < m->n_execs; i++) st = tni_exec_lower(m, &m->execs[i], err);
+  if (st == TN_OK) st = tni_blocks_states(m, err);
   if (st == TN_OK) st = tni_packed_collect(m, err);
   return st;
 }

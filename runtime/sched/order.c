@@ -104,7 +104,7 @@ static tn_status choose(tn_model *m, tni_exec *x, const int64_t *dims, tni_order
   tn_status st = z.regions && z.tasks ? tni_sizes(&z) : TN_E_NO_MEMORY;
   if (st == TN_OK) {
     tni_sizes_room(&z, false);
-    st = tni_lives_make(&z, &lives, &n);
+    st = tni_lives_make(&z, TN_NONE, &lives, &n);
     if (st == TN_OK) st = tni_order_choose(&x->graph, lives, n, order);
   } else if (st != TN_E_NO_MEMORY) {
     st = TN_OK;

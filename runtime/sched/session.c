@@ -30,25 +30,17 @@ static tn_status match_inputs(tn_session *s, const tn_tensor *const *in, uint32_
   return TN_OK;
 }
 
-/* Caller's memory is used as it lies; what a device holds is copied in. */
-static tn_status place_inputs(tn_session *s, tni_sexec *x, bool *moved, tn_error *err) {
+/* The caller's memory is used as it lies. */
+static void place_inputs(tn_session *s, tni_sexec *x, bool *moved) {
   const tni_graph *g = s->model->graph;
-  *moved = false;
   for (uint32_t i = 0; i < g->n_inputs; i++) {
     uint32_t r = x->exec->region_of[g->inputs[i]];
     if (r == TN_NONE) continue;
     tni_sregion *q = &x->regions[r];
     void *data = (void *)(uintptr_t)s->inputs[i]->data;
-    if (x->exec->regions[r].device != TN_NONE) {
-      tn_status st = tni_region_own(s, x, r, true, err);
-      if (st != TN_OK) return st;
-      if (q->bytes) memcpy(q->ptr, data, q->bytes);
-    } else if (q->ptr != data) {
-      q->ptr = data;
-      *moved = true;
-    }
+    *moved = *moved || q->ptr != data;
+    q->ptr = data;
   }
-  return TN_OK;
 }
 
 tn_status tni_session_output(tn_session *s, tni_sexec *x, tn_id v, tn_tensor *out, tn_error *err) {
@@ -60,7 +52,7 @@ tn_status tni_session_output(tn_session *s, tni_sexec *x, tn_id v, tn_tensor *ou
   if (cache != TN_NONE) return tni_states_present(s, cache, s->valid, out, err);
   if (r != TN_NONE && x->exec->regions[r].kind != TNI_R_INPUT) {
     tni_sregion *q = &x->regions[r];
-    tn_status st = tni_region_own(s, x, r, true, err);
+    tn_status st = tni_region_take(s, x, r, TN_NONE, TN_READ, err);
     if (st != TN_OK) return st;
     out->dtype = q->dtype;
     out->rank = q->rank;
@@ -108,7 +100,10 @@ static tn_status create_exec(tn_session *s, tni_sexec *x, tni_exec *exec) {
   x->dims = TNI_NEW_ARRAY(s->mem, int64_t, exec->view.n_symbols + 1);
   x->tasks = TNI_NEW_ARRAY(s->mem, tni_stask, exec->n_tasks);
   x->regions = TNI_NEW_ARRAY(s->mem, tni_sregion, exec->n_regions);
-  if (!x->dims || !x->tasks || !x->regions) return TN_E_NO_MEMORY;
+  x->mems = TNI_NEW_ARRAY(s->mem, tni_mem, exec->n_blocks);
+  x->feeds = TNI_NEW_ARRAY(s->mem, tni_mem, s->model->rt->n_devs);
+  x->feed_spans = TNI_NEW_ARRAY(s->mem, tni_span, s->model->rt->n_devs);
+  if (!x->dims || !x->tasks || !x->regions || !x->mems || !x->feeds || !x->feed_spans) return TN_E_NO_MEMORY;
   for (uint32_t i = 0; i < exec->n_tasks; i++) {
     uint32_t n = exec->tasks[i].info->n_uses + 1;
     x->tasks[i].views = TNI_NEW_ARRAY(s->mem, tn_view *, n);
@@ -180,7 +175,7 @@ tn_status tni_session_prepare(tn_session *s, tni_sexec *x, tn_error *err) {
   x->ready = false;
   if (!same) st = tni_memory_plan(s, x, s->dims, err);
   tni_states_attach(s, x, &moved);
-  if (st == TN_OK) st = place_inputs(s, x, &moved, err);
+  place_inputs(s, x, &moved);
   for (uint32_t i = 0; st == TN_OK && (!same || moved) && i < x->exec->n_tasks; i++)
     st = tni_task_attach(s, x, i, s->dims, err);
   if (st != TN_OK) return st;
@@ -190,23 +185,21 @@ tn_status tni_session_prepare(tn_session *s, tni_sexec *x, tn_error *err) {
 }
 
 /* Both have one element per sequence, and all sequences are as long as each other. */
-static tn_status write_lengths(tn_session *s, tni_sexec *x, tn_error *err) {
+static void write_lengths(tn_session *s, tni_sexec *x) {
   const tni_graph *g = s->model->graph;
   const tn_id values[2] = {g->step_pos, g->step_valid};
   const int64_t length[2] = {s->pos, s->valid};
   for (uint32_t i = 0; i < 2; i++) {
     const uint32_t r = values[i] == TN_NONE ? TN_NONE : x->exec->region_of[values[i]];
     if (r == TN_NONE) continue;
-    tn_status st = tni_region_own(s, x, r, true, err);
-    if (st != TN_OK) return st;
     int64_t *p = x->regions[r].ptr;
     for (uint64_t k = 0; k < x->regions[r].bytes / sizeof *p; k++) p[k] = length[i];
   }
-  return TN_OK;
 }
 
 tn_status tni_session_tasks(tn_session *s, tni_sexec *x, tn_error *err) {
-  tn_status st = write_lengths(s, x, err);
+  write_lengths(s, x);
+  tn_status st = tni_memory_feed(s, x, err);
   const uint32_t *order = tni_memory_order(s, x);
   s->run.run.step = s->step;
   for (uint32_t i = 0; st == TN_OK && i < x->exec->n_tasks; i++) {

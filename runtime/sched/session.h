@@ -37,7 +37,20 @@ TN_MUST_CHECK tn_status tni_memory_measure(tn_model *m, tni_exec *x, const int64
                                            uint64_t *arena, uint64_t *outputs, uint64_t *scratch, tn_error *err);
 void tni_memory_release(tn_session *s, tni_sexec *x);
 
-/* Gives the CPU (cpu true) or the device the memory of region r. Host regions need nothing. */
-TN_MUST_CHECK tn_status tni_region_own(tn_session *s, tni_sexec *x, uint32_t r, bool cpu, tn_error *err);
+/* Inputs and STEP values to the devices whose engines read them. Once per step, when both are written. */
+TN_MUST_CHECK tn_status tni_memory_feed(tn_session *s, tni_sexec *x, tn_error *err);
+
+/* Hands region r to the CPU (dev TN_NONE; x->regions[r].ptr is set) or to device dev's engines; access as in
+ * tni_span_take. Regions that are plain need nothing. One call of a session at a time. */
+TN_MUST_CHECK tn_status tni_region_take(tn_session *s, tni_sexec *x, uint32_t r, uint32_t dev, uint32_t access,
+                                        tn_error *err);
+/* The CPU reaches it at any time at one address. */
+static inline bool tni_region_is_plain(const tni_exec *x, uint32_t r) {
+  const tni_region *p = &x->regions[r];
+  return !p->users.devices || p->kind == TNI_R_INPUT || p->kind == TNI_R_STEP;
+}
+/* How region r is seen by an engine of device dev, or by a CPU task (dev TN_NONE), and the scratch of task i. */
+void tni_region_view(const tn_session *s, const tni_sexec *x, uint32_t r, uint32_t dev, tn_view *v);
+void tni_scratch_view(const tni_sexec *x, uint32_t i, tn_view *v);
 
 #endif

@@ -77,23 +77,26 @@ void tni_sizes_room(tni_sizing *z, bool more) {
   }
 }
 
-tn_status tni_lives_make(const tni_sizing *z, tni_life **lives, uint32_t *n) {
+tn_status tni_lives_make(const tni_sizing *z, uint32_t block, tni_life **lives, uint32_t *n) {
   const tni_exec *x = z->x;
   tni_life *v = calloc((size_t)x->n_regions + x->n_tasks + 1, sizeof *v);
   *n = 0;
   if (!(*lives = v)) return TN_E_NO_MEMORY;
   for (uint32_t i = 0; i < x->n_regions; i++) {
-    if (!tni_in_arena(&x->regions[i])) continue;
+    if (!tni_in_arena(x, &x->regions[i]) || (block != TN_NONE && x->regions[i].block != block)) continue;
     v[(*n)++] = (tni_life){.tasks = x->users + x->first_user[i],
                            .n_tasks = x->first_user[i + 1] - x->first_user[i],
                            .bytes = z->regions[i].room,
                            .align = x->regions[i].align};
   }
-  for (uint32_t t = 0; t < x->n_tasks; t++)
+  for (uint32_t t = 0; t < x->n_tasks; t++) {
+    const uint32_t b = x->tasks[t].block, align = x->blocks[b].align;
+    if (block != TN_NONE && b != block) continue;
     v[(*n)++] = (tni_life){.tasks = x->users + x->first_user[x->n_regions] + t,
                            .n_tasks = 1,
                            .serial = x->tasks[t].info->engine == 0,
                            .bytes = z->tasks[t].scratch_room,
-                           .align = z->tasks[t].scratch_align};
+                           .align = z->tasks[t].scratch_align > align ? z->tasks[t].scratch_align : align};
+  }
   return TN_OK;
 }

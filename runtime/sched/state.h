@@ -2,9 +2,10 @@
  *
  * The caches of a session: memory, and the user's view of it.
  *
- * Every cache of the graph (tni_gstate) is one allocation [batch, heads, rows, size], whatever the model declares: what a
- * head reads lies in one piece (heads side by side in each row cost a CPU two thirds of its bandwidth). A plain run loads the caller's past into it, and gives present out of it; a session that keeps
- * its caches (step.c) does neither.
+ * Every cache of the graph (tni_gstate) is one memory (devmem.h), in the layout that all devices agreed on. Where
+ * nobody asks for another it is [batch, heads, rows, size], whatever the model declares: what a head reads lies in one
+ * piece (heads side by side in each row cost a CPU two thirds of its bandwidth). A plain run loads the caller's past
+ * into it, and gives present out of it; a session that keeps its caches (step.c) does neither.
  */
 #ifndef TENON_SCHED_STATE_H
 #define TENON_SCHED_STATE_H
@@ -24,6 +25,10 @@ void tni_states_attach(tn_session *s, tni_sexec *x, bool *moved);
 TN_MUST_CHECK tn_status tni_states_load(tn_session *s, tn_error *err);
 /* The present output of cache k with `rows` positions, copied into memory of the session. */
 TN_MUST_CHECK tn_status tni_states_present(tn_session *s, uint32_t k, int64_t rows, tn_tensor *out, tn_error *err);
+/* dst's caches begin with the first n rows of src's. */
+TN_MUST_CHECK tn_status tni_states_share(tn_session *dst, const tn_session *src, int64_t n, tn_error *err);
+/* m->state_layouts: dtype and order of every cache. After place, before lowering. */
+TN_MUST_CHECK tn_status tni_states_layouts(tn_model *m, tn_error *err);
 /* Rows before this run, and with it, as the STEP values of the caches have them. */
 TN_MUST_CHECK tn_status tni_states_lengths(const tn_model *m, const int64_t *dims, int64_t *pos, int64_t *valid,
                                            tn_error *err);

@@ -371,14 +371,6 @@ tn_status tn_session_truncate(tn_session *s, int64_t n, tn_error *err) {
   return TN_OK;
 }
 
-/* Rows [0, n) of one cache. */
-static void copy_rows(const tni_tensor *to, const tni_tensor *from, int64_t n) {
-  const size_t row = (size_t)to->dims[TNI_STATE_SIZE] * tni_dtype_bits(to->dtype) / 8;
-  for (int64_t o = 0; o < to->dims[0] * to->dims[TNI_STATE_HEADS]; o++)
-    memcpy((char *)to->data + (size_t)(o * to->dims[TNI_STATE_ROWS]) * row,
-           (const char *)from->data + (size_t)(o * from->dims[TNI_STATE_ROWS]) * row, (size_t)n * row);
-}
-
 tn_status tn_session_share(tn_session *dst, const tn_session *src, int64_t n, tn_error *err) {
   const tn_model *m = dst->model;
   if (!dst->keep || !src->keep || m != src->model || dst->keep->batch != src->keep->batch)
@@ -387,7 +379,8 @@ tn_status tn_session_share(tn_session *dst, const tn_session *src, int64_t n, tn
     return tni_fail(err, TN_E_INVALID, m->path, "cannot share %lld of %lld positions", (long long)n,
                     (long long)src->keep->length);
   if (dst == src) return tn_session_truncate(dst, n, err);
-  for (uint32_t k = 0; k < m->graph->n_states; k++) copy_rows(&dst->states[k].t, &src->states[k].t, n);
+  tn_status shared = tni_states_share(dst, src, n, err);
+  if (shared != TN_OK) return shared;
   for (uint32_t i = 0; i < m->n_inputs; i++) {
     if (m->roles.kinds[i] != TNI_IN_CONTEXT) continue;
     tni_fed *to = &dst->keep->fed[i];

@@ -65,8 +65,9 @@ static tn_status get_plan(tn_session *s, tni_sexec *x, uint32_t i, const int64_t
   return TN_OK;
 }
 
-static void fill_views(const tni_sexec *x, uint32_t i) {
+static void fill_views(const tn_session *s, const tni_sexec *x, uint32_t i) {
   const tni_etask *e = &x->exec->tasks[i];
+  const uint32_t d = e->info->engine ? x->exec->programs[e->program].cluster->device : TN_NONE;
   tni_stask *t = &x->tasks[i];
   for (uint32_t u = 0; u < e->info->n_uses; u++) {
     uint32_t r = e->regions[u];
@@ -74,18 +75,9 @@ static void fill_views(const tni_sexec *x, uint32_t i) {
       *t->views[u] = x->exec->attached[e->program][e->info->uses[u].slot].view;
       continue;
     }
-    const tni_sregion *q = &x->regions[r];
-    *t->views[u] = (tn_view){.h = TN_HDR(tn_view),
-                             .buffer = q->buffer,
-                             .ptr = q->ptr,
-                             .bytes = q->bytes,
-                             .dims = q->dims,
-                             .strides = q->strides,
-                             .dtype = q->dtype,
-                             .rank = q->rank};
+    tni_region_view(s, x, r, d, t->views[u]);
   }
-  *t->views[e->info->n_uses] = (tn_view){
-      .h = TN_HDR(tn_view), .ptr = (char *)x->arena + t->scratch_offset, .bytes = t->scratch_bytes, .dtype = TN_DT_U8};
+  tni_scratch_view(x, i, t->views[e->info->n_uses]);
 }
 
 static bool is_empty(const tni_sexec *x, uint32_t i) {
@@ -103,7 +95,7 @@ static bool is_empty(const tni_sexec *x, uint32_t i) {
 static bool is_plain(const tn_session *s, const tni_sexec *x, uint32_t i) {
   const tni_etask *e = &x->exec->tasks[i];
   for (uint32_t u = 0; u < e->info->n_uses; u++)
-    if (e->regions[u] != TN_NONE && x->exec->regions[e->regions[u]].device != TN_NONE) return false;
+    if (e->regions[u] != TN_NONE && !tni_region_is_plain(x->exec, e->regions[u])) return false;
   return e->info->engine == 0 && !computes_reference(s, e, x->exec);
 }
 
@@ -119,9 +111,9 @@ tn_status tni_task_attach(tn_session *s, tni_sexec *x, uint32_t i, const int64_t
   t->plain = is_plain(s, x, i);
   if (t->empty || t->dynamic) return TN_OK;
   for (uint32_t u = 0; st == TN_OK && e->info->engine == 0 && u < e->info->n_uses; u++)
-    if (e->regions[u] != TN_NONE) st = tni_region_own(s, x, e->regions[u], true, err); /* a CPU task gets no NULL */
+    if (e->regions[u] != TN_NONE) st = tni_region_take(s, x, e->regions[u], TN_NONE, 0, err); /* it gets no NULL */
   if (st != TN_OK) return st;
-  fill_views(x, i);
+  fill_views(s, x, i);
   if (computes_reference(s, e, x->exec)) return TN_OK;
   tni_devlock_lock(d->lock);
   st = get_plan(s, x, i, dims, &plan, err);
@@ -214,17 +206,17 @@ static tn_status run_engine(tn_session *s, const tni_dev *d, const tni_etask *e,
   return tni_plugin_result(d->name, e->label, f->ticket.status, &f->ticket.error, err);
 }
 
-/* The CPU's regions are mapped for CPU tasks and handed back for the engine's. */
+/* What a task uses is handed to the CPU (mapped) or to its device. */
 static tn_status own_regions(tn_session *s, tni_sexec *x, uint32_t i, bool cpu, tn_error *err) {
   const tni_etask *e = &x->exec->tasks[i];
   const tni_dev *d = x->exec->programs[e->program].dev;
+  const uint32_t to = cpu ? TN_NONE : x->exec->programs[e->program].cluster->device;
   for (uint32_t u = 0; u < e->info->n_uses; u++) {
     uint32_t r = e->regions[u];
-    if (r == TN_NONE || x->exec->regions[r].device == TN_NONE) continue;
-    void *before = x->regions[r].ptr;
-    tn_status st = tni_region_own(s, x, r, cpu, err);
+    if (r == TN_NONE || tni_region_is_plain(x->exec, r)) continue;
+    tn_status st = tni_region_take(s, x, r, to, e->info->uses[u].access, err);
     if (st != TN_OK) return st;
-    if (x->regions[r].ptr == before && x->tasks[i].views[u]->ptr == before) continue;
+    if (x->tasks[i].views[u]->ptr == x->regions[r].ptr) continue;
     x->tasks[i].views[u]->ptr = x->regions[r].ptr;
     if (!x->tasks[i].args) continue;
     tni_devlock_lock(d->lock);

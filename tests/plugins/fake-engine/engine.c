@@ -17,10 +17,14 @@ static tn_status locate(const tn_view *v, bool host_ok, place *out, tn_error *er
     return TN_OK;
   }
   const fake_buffer *b = (const fake_buffer *)v->buffer;
-  if (b->mapped) return fake_fail(err, TN_E_INVALID, "a buffer is mapped while an item uses it");
   if (v->offset > b->pub.bytes || v->bytes > b->pub.bytes - v->offset)
     return fake_fail(err, TN_E_INVALID, "a view of %llu bytes at %llu leaves its buffer of %llu",
                      (unsigned long long)v->bytes, (unsigned long long)v->offset, (unsigned long long)b->pub.bytes);
+  if (fake_is_mapped(b, v->offset, v->bytes))
+    return fake_fail(err, TN_E_INVALID, "a buffer is mapped where an item uses it");
+  if (!host_ok && v->offset % FAKE_SUB_ALIGN)
+    return fake_fail(err, TN_E_INVALID, "a view begins at %llu, no multiple of %d", (unsigned long long)v->offset,
+                     FAKE_SUB_ALIGN);
   *out = (place){b->bytes + v->offset, FAKE_KEY};
   return TN_OK;
 }

@@ -10,7 +10,7 @@
 
 #include <tenon/plugin.h>
 
-enum { FAKE_QUEUE = 64, FAKE_KEY = 0x5a };
+enum { FAKE_QUEUE = 64, FAKE_KEY = 0x5a, FAKE_SUB_ALIGN = 128 };
 enum { FAKE_BLOCKING, FAKE_THREAD, FAKE_INLINE, FAKE_MAP };
 
 typedef struct fake_plugin {
@@ -37,12 +37,19 @@ typedef struct fake_device {
   int64_t items; /* done so far; the engine's */
 } fake_device;
 
+/* A range of a buffer that the host has; disjoint ones may be mapped at once. */
+typedef struct fake_mapping {
+  struct fake_mapping *next;
+  unsigned char *shadow;
+  uint64_t offset, bytes;
+  uint32_t access;
+} fake_mapping;
+
 typedef struct fake_buffer {
   tn_buffer pub;
   unsigned char *bytes; /* every byte XOR FAKE_KEY */
-  unsigned char *mapped;
-  uint64_t map_offset, map_bytes;
-  uint32_t map_access;
+  fake_mapping *mapped;
+  bool host; /* made to be mapped */
 } fake_buffer;
 
 /* out = a + b, broadcast to out's dims. */
@@ -114,6 +121,8 @@ tn_status fake_create(tn_device *d, const tn_buffer_req *req, tn_buffer **out, t
 void fake_destroy(tn_buffer *b);
 tn_status fake_map(tn_buffer *b, uint64_t offset, uint64_t n, uint32_t access, void **ptr, tn_error *err);
 tn_status fake_unmap(tn_buffer *b, void *ptr, tn_error *err);
+/* Some of the range is mapped. */
+bool fake_is_mapped(const fake_buffer *b, uint64_t offset, uint64_t n);
 /* engine.c */
 tn_status fake_engine_start(fake_device *d);
 void fake_engine_stop(fake_device *d);

@@ -16,47 +16,73 @@ tn_status fake_create(tn_device *pub, const tn_buffer_req *req, tn_buffer **out,
     return fake_fail(err, TN_E_NO_MEMORY, "no device memory for %llu bytes", (unsigned long long)req->bytes);
   }
   memset(bytes, (req->flags & TN_BUF_ZERO) ? FAKE_KEY : 0xee, req->bytes);
-  *b = (fake_buffer){.pub = {.h = TN_HDR(tn_buffer), .device = pub, .bytes = req->bytes}, .bytes = bytes};
+  *b = (fake_buffer){.pub = {.h = TN_HDR(tn_buffer), .device = pub, .bytes = req->bytes},
+                     .bytes = bytes,
+                     .host = req->flags & TN_BUF_HOST};
   *out = &b->pub;
   return TN_OK;
+}
+
+static void drop(const fake_buffer *b, fake_mapping *m) {
+  const tn_host *h = host_of(b);
+  if (!m) return;
+  /* Who still reads it finds no numbers. */
+  memset(m->shadow, 0xdd, m->bytes);
+  h->free(h->ctx, m->shadow);
+  h->free(h->ctx, m);
 }
 
 void fake_destroy(tn_buffer *pub) {
   if (!pub) return;
   fake_buffer *b = (fake_buffer *)pub;
   const tn_host *h = host_of(b);
-  h->free(h->ctx, b->mapped);
+  while (b->mapped) {
+    fake_mapping *m = b->mapped;
+    b->mapped = m->next;
+    drop(b, m);
+  }
   h->free(h->ctx, b->bytes);
   h->free(h->ctx, b);
+}
+
+bool fake_is_mapped(const fake_buffer *b, uint64_t offset, uint64_t n) {
+  for (const fake_mapping *m = b->mapped; m; m = m->next)
+    if (m->offset < offset + n && offset < m->offset + m->bytes) return true;
+  return false;
 }
 
 tn_status fake_map(tn_buffer *pub, uint64_t offset, uint64_t n, uint32_t access, void **ptr, tn_error *err) {
   fake_buffer *b = (fake_buffer *)pub;
   const tn_host *h = host_of(b);
   fake_engine_drain((fake_device *)pub->device);
-  if (b->mapped) return fake_fail(err, TN_E_INVALID, "the buffer is mapped already");
+  if (!b->host) return fake_fail(err, TN_E_INVALID, "the buffer was made without TN_BUF_HOST");
   if (offset > pub->bytes || n > pub->bytes - offset)
     return fake_fail(err, TN_E_INVALID, "map of %llu bytes at %llu in a buffer of %llu", (unsigned long long)n,
                      (unsigned long long)offset, (unsigned long long)pub->bytes);
-  unsigned char *m = h->alloc(h->ctx, n ? n : 1, 64, TN_TAG_PLUGIN);
-  if (!m) return fake_fail(err, TN_E_NO_MEMORY, "no memory to map %llu bytes", (unsigned long long)n);
+  if (fake_is_mapped(b, offset, n)) return fake_fail(err, TN_E_INVALID, "the range is mapped already");
+  fake_mapping *m = h->alloc(h->ctx, sizeof *m, 16, TN_TAG_PLUGIN);
+  unsigned char *shadow = m ? h->alloc(h->ctx, n ? n : 1, 64, TN_TAG_PLUGIN) : NULL;
+  if (!shadow) {
+    h->free(h->ctx, m);
+    return fake_fail(err, TN_E_NO_MEMORY, "no memory to map %llu bytes", (unsigned long long)n);
+  }
   /* What only will be written is not read: its old content is not promised. */
-  for (uint64_t i = 0; i < n; i++) m[i] = (access & TN_READ) ? b->bytes[offset + i] ^ FAKE_KEY : 0xdd;
+  for (uint64_t i = 0; i < n; i++) shadow[i] = (access & TN_READ) ? b->bytes[offset + i] ^ FAKE_KEY : 0xdd;
+  *m = (fake_mapping){b->mapped, shadow, offset, n, access};
   b->mapped = m;
-  b->map_offset = offset;
-  b->map_bytes = n;
-  b->map_access = access;
-  *ptr = m;
+  *ptr = shadow;
   return TN_OK;
 }
 
 tn_status fake_unmap(tn_buffer *pub, void *ptr, tn_error *err) {
   fake_buffer *b = (fake_buffer *)pub;
-  const tn_host *h = host_of(b);
-  if (!b->mapped || ptr != b->mapped) return fake_fail(err, TN_E_INVALID, "unmap of a pointer that map did not give");
-  if (b->map_access & (TN_WRITE | TN_APPEND))
-    for (uint64_t i = 0; i < b->map_bytes; i++) b->bytes[b->map_offset + i] = b->mapped[i] ^ FAKE_KEY;
-  h->free(h->ctx, b->mapped);
-  b->mapped = NULL;
+  fake_mapping **at = &b->mapped;
+  while (*at && (*at)->shadow != ptr) at = &(*at)->next;
+  if (!*at) return fake_fail(err, TN_E_INVALID, "unmap of a pointer that map did not give");
+  fake_mapping *m = *at;
+  if (m->access & (TN_WRITE | TN_APPEND))
+    for (uint64_t i = 0; i < m->bytes; i++) b->bytes[m->offset + i] = m->shadow[i] ^ FAKE_KEY;
+  *at = m->next;
+  drop(b, m);
   return TN_OK;
 }

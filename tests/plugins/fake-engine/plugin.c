@@ -64,7 +64,7 @@ static tn_status enumerate(tn_plugin *pub, uint32_t cap, const tn_caps **out, ui
                       .engines = p->engines,
                       .n_engines = 1,
                       .align = 64,
-                      .sub_align = 4,
+                      .sub_align = FAKE_SUB_ALIGN,
                       .dtypes = UINT64_C(1) << TN_DT_F32,
                       .memory_bytes = UINT64_C(1) << 32,
                       .max_buffer_bytes = UINT64_C(1) << 32};
