@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a node is to this backend: products of one calibrated activation with constant matrices, and a chain behind
+ * them. Pure: asked again at lowering, it gives the same answer.
+ */
+#ifndef TENON_NPU_INT8_LINEAR_H
+#define TENON_NPU_INT8_LINEAR_H
+
+#include "plugins/common/chain.h"
+#include "plugins/npu-int8-sim/device.h"
+#include "plugins/npu-int8-sim/w8.h"
+
+/* How an operand of a chain meets the products: one number, one for each column, or element by element. */
+enum { TNI_NPU_ONE = 1, TNI_NPU_ROW = 2, TNI_NPU_WHOLE = 3 };
+
+typedef struct tni_npu_linear {
+  tn_id node, x;
+  bool kn;     /* weights are stored [K,N] */
+  bool shadow; /* outliers run beside the device */
+  float scale; /* of the activation */
+  int64_t params[2];
+  double importance; /* largest |x| over its scale: NPU6 */
+  int64_t K;
+  uint32_t n_weights, n_rows, n_strips, reserved; /* weights that a part uses */
+  tn_id weight[TN_FUSED_MAX_PARTS];
+  int64_t N[TN_FUSED_MAX_PARTS];
+  tn_constraint rows[TN_MAX_RANK]; /* which make rows equal the chunk */
+  tni_cm_fused f;                  /* parts[].weight counts used weights */
+  tn_id extras[TN_CHAIN_MAX_INPUTS];
+  uint8_t extra[TN_CHAIN_MAX_INPUTS]; /* TNI_NPU_ONE ..; of those that a chain reads */
+  uint32_t strip[TNI_CM_MAX_REGISTERS];
+} tni_npu_linear;
+
+/* linear NULL: not ours, for this reason (TN_WHY_*) and static text. */
+typedef struct tni_npu_answer {
+  const tni_npu_linear *linear;
+  uint32_t reason;
+  const char *text;
+} tni_npu_answer;
+
+/* Answers for all nodes of g, on mem; which products are shadowed depends on all of them. NULL without memory. */
+const tni_npu_answer *tni_npu_read(const tni_npu_device *d, const tn_graph *g, tni_cm_mem *mem);
+
+/* Time on the device's clock of one execution of all its products, and of the CPU's part, at the device's chunk. */
+int64_t tni_npu_product_ns(const tni_npu_device *d, const tni_npu_linear *l);
+int64_t tni_npu_cpu_part_ns(const tni_npu_device *d, const tni_npu_linear *l);
+
+#endif

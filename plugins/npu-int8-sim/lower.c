@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Subgraph -> program: a block of tasks for each linear.
+ */
+#include "plugins/npu-int8-sim/build.h"
+
+#include <string.h>
+
+#include "plugins/common/graphq.h"
+
+/* --- the chain behind the products ------------------------------------------------------------------------------- */
+
+static void add_strip(tni_npu_builder *b, tni_npu_block *k, tni_npu_task *merge, const tn_node *n, uint32_t which) {
+  const tni_npu_linear *l = &k->l;
+  tni_npu_strip *s = tni_npu_get(b, 1, sizeof *s);
+  if (!s) return;
+  tni_cm_strip_make(&l->f, l->strip, which, &s->prog);
+  if (!s->prog.n_stores) return;
+  s->N = l->f.parts[s->prog.parts[0]].count;
+  for (uint32_t i = 0; i < s->prog.n_loads; i++) {
+    const uint32_t e = s->prog.loads[i].what;
+    s->load[i] = (tni_npu_operand){l->extra[e], tni_npu_use(b, merge, tni_npu_reads(b, l->extras[e]), TN_READ)};
+  }
+  for (uint32_t i = 0; i < s->prog.n_stores; i++) {
+    const tn_id y = n->out[s->prog.stores[i].what];
+    s->slot[i] = y == TN_NONE ? TN_NONE : tni_npu_writes(b, y);
+    s->store[i] = tni_npu_use(b, merge, s->slot[i], TN_WRITE);
+  }
+  if (s->prog.n_tiles > k->n_tiles) k->n_tiles = s->prog.n_tiles;
+  k->strips[k->n_strips++] = s;
+}
+
+/* --- the four tasks ---------------------------------------------------------------------------------------------- */
+
+static void add_quantize(tni_npu_builder *b, tni_npu_block *k) {
+  tni_npu_task *t = tni_npu_start(b, k, TNI_NPU_QUANTIZE, "quantize ", 3);
+  tni_npu_use(b, t, k->x, TN_READ);
+  tni_npu_use(b, t, k->xq, TN_WRITE);
+  if (k->l.shadow) tni_npu_use(b, t, k->marks, TN_WRITE);
+  tni_npu_finish(b, t);
+}
+
+static void add_product(tni_npu_builder *b, tni_npu_block *k) {
+  tni_npu_task *t = tni_npu_start(b, k, TNI_NPU_PRODUCT, "int8 ", 2 + k->l.n_weights);
+  tni_npu_use(b, t, k->xq, TN_READ);
+  tni_npu_use(b, t, k->acc, TN_WRITE);
+  for (uint32_t i = 0; i < k->l.n_weights; i++) tni_npu_use(b, t, k->w[i], TN_READ);
+  tni_npu_finish(b, t);
+}
+
+static void add_shadow(tni_npu_builder *b, tni_npu_block *k) {
+  tni_npu_task *t = tni_npu_start(b, k, TNI_NPU_SHADOW, "shadow ", 3 + k->l.n_weights);
+  tni_npu_use(b, t, k->x, TN_READ);
+  tni_npu_use(b, t, k->marks, TN_READ);
+  tni_npu_use(b, t, k->sum, TN_WRITE);
+  for (uint32_t i = 0; i < k->l.n_weights; i++) tni_npu_use(b, t, k->rows[i], TN_READ);
+  tni_npu_finish(b, t);
+}
+
+/* It computes the node, and reads x only so that whoever judges the node still finds what it was computed from. */
+static void add_merge(tni_npu_builder *b, tni_npu_block *k, const tn_node *n) {
+  tni_npu_task *t = tni_npu_start(b, k, TNI_NPU_MERGE, "merge ", 4 + k->l.f.n_extras + n->n_out);
+  tn_id *nodes = tni_npu_get(b, 1, sizeof *nodes);
+  if (!t || !nodes) return;
+  *nodes = k->l.node;
+  t->pub.nodes = nodes;
+  t->pub.n_nodes = 1;
+  tni_npu_use(b, t, k->x, TN_READ);
+  tni_npu_use(b, t, k->acc, TN_READ);
+  if (k->l.shadow) {
+    tni_npu_use(b, t, k->marks, TN_READ);
+    tni_npu_use(b, t, k->sum, TN_READ);
+  }
+  for (uint32_t i = 0; i < k->l.n_strips && !b->no_memory; i++) add_strip(b, k, t, n, i);
+  tni_npu_finish(b, t);
+}
+
+static void add_weights(tni_npu_builder *b, tni_npu_block *k) {
+  const tni_npu_linear *l = &k->l;
+  for (uint32_t i = 0; i < l->n_weights && !b->no_memory; i++) {
+    const char *name = b->s->graph->values[l->weight[i]]->name;
+    k->n0[i] = k->N;
+    k->N += l->N[i];
+    k->w[i] = tni_npu_weight(b, name, &tni_w8a8_format, l->weight[i], l->kn, l->params, 2, TN_RESIDENCY_DEVICE,
+                             1u << TNI_NPU_ENGINE);
+    if (l->shadow)
+      k->rows[i] = tni_npu_weight(b, name, &tni_w8r_format, l->weight[i], l->kn, NULL, 0, TN_RESIDENCY_DISK, 1);
+  }
+}
+
+static tni_npu_block *new_block(tni_npu_builder *b, const tni_npu_linear *l) {
+  const tn_value *x = b->s->graph->values[l->x];
+  tni_npu_block *k = tni_npu_get(b, 1, sizeof *k);
+  tn_expr *dims = tni_npu_get(b, x->rank, sizeof *dims);
+  if (!k || !dims) return NULL;
+  memcpy(dims, x->dims, (x->rank - 1) * sizeof *dims);
+  k->l = *l;
+  k->x_dims = dims;
+  k->x_rank = x->rank - 1;
+  k->marks = k->sum = TN_NONE;
+  k->name = tni_cm_text(&b->p->mem, "", b->s->graph->nodes[l->node]->name);
+  if (!k->name) b->no_memory = true;
+  b->p->blocks[b->p->n_blocks++] = k;
+  if (pthread_mutex_init(&k->lock, NULL) == 0) k->locked = true;
+  return k->locked && !b->no_memory ? k : NULL;
+}
+
+static tn_status add_block(tni_npu_builder *b, const tni_npu_linear *l) {
+  const uint32_t both = 1u | 1u << TNI_NPU_ENGINE;
+  tni_npu_block *k = new_block(b, l);
+  if (!k) return TN_E_NO_MEMORY;
+  k->x = tni_npu_reads(b, l->x);
+  k->xq = tni_npu_temp(b, "codes of ", k->name, both);
+  k->acc = tni_npu_temp(b, "sums of ", k->name, both);
+  if (l->shadow) {
+    k->marks = tni_npu_temp(b, "outliers of ", k->name, 1);
+    k->sum = tni_npu_temp(b, "shadow of ", k->name, 1);
+  }
+  add_weights(b, k);
+  if (b->no_memory) return TN_E_NO_MEMORY;
+  add_quantize(b, k);
+  add_product(b, k);
+  if (l->shadow) add_shadow(b, k);
+  add_merge(b, k, b->s->graph->nodes[l->node]);
+  if (b->no_memory) return TN_E_NO_MEMORY;
+  return l->shadow ? tni_npu_rows_order(b->p, k, b->s->graph->values[l->x]->stats, b->p->device->set.hot) : TN_OK;
+}
+
+/* --- the program -------------------------------------------------------------------------------------------------- */
+
+static bool reserve(tni_npu_builder *b) {
+  const size_t n = b->s->n_nodes;
+  size_t slots = n * (5 + 2 * TN_FUSED_MAX_PARTS);
+  for (uint32_t i = 0; i < n; i++) {
+    const tn_node *node = b->s->graph->nodes[b->s->nodes[i]];
+    slots += (size_t)node->n_in + node->n_out;
+  }
+  b->p->blocks = tni_npu_get(b, n, sizeof *b->p->blocks);
+  b->p->tasks = tni_npu_get(b, 4 * n, sizeof *b->p->tasks);
+  b->p->slots = tni_npu_get(b, slots, sizeof *b->p->slots);
+  b->p->needs = tni_npu_get(b, slots, sizeof *b->p->needs);
+  b->p->raw = tni_npu_get(b, slots, sizeof *b->p->raw);
+  b->writer = tni_npu_get(b, slots, sizeof *b->writer);
+  return !b->no_memory;
+}
+
+static tn_status lower_all(tni_npu_builder *b, tni_cm_mem *mem, tn_error *err) {
+  const tn_graph *g = b->s->graph;
+  const tni_npu_answer *a = tni_npu_read(b->p->device, g, mem);
+  if (!a || !reserve(b)) return TN_E_NO_MEMORY;
+  tn_status st = TN_OK;
+  for (uint32_t i = 0; st == TN_OK && i < b->s->n_nodes; i++) {
+    const tn_id n = b->s->nodes[i];
+    if (!a[n].linear)
+      st = tni_cm_fail(err, TN_E_INVALID, g->nodes[n]->name, "node %u was not claimed by " TNI_NPU_NAME, n);
+    else
+      st = add_block(b, a[n].linear);
+  }
+  return st;
+}
+
+tn_status tni_npu_lower(tn_device *dev, const tn_subgraph *s, tn_program **out, tn_error *err) {
+  tni_npu_device *d = (tni_npu_device *)dev;
+  tni_cm_mem mem = {.host = d->host}, once = {.host = d->host};
+  tn_program *p = tni_cm_new(&mem, 1, sizeof *p);
+  if (!p) return tni_cm_fail(err, TN_E_NO_MEMORY, TNI_NPU_NAME, "out of memory");
+  p->mem = mem;
+  p->device = d;
+  p->graph = *s->graph;
+  p->graph.nodes = NULL; /* lent for this call only */
+  p->graph.values = NULL;
+  p->graph.symbols = NULL;
+  tni_npu_builder b = {.s = s, .p = p};
+  tn_status st = lower_all(&b, &once, err);
+  tni_cm_free(&once);
+  if (st != TN_OK) {
+    tni_npu_release(p);
+    return st == TN_E_NO_MEMORY ? tni_cm_fail(err, st, TNI_NPU_NAME, "out of memory") : st;
+  }
+  p->info.h = (tn_hdr)TN_HDR(tn_program_info);
+  p->info.needs = (const tn_need *const *)p->needs;
+  p->info.slots = (const tn_slot *const *)p->slots;
+  p->info.tasks = (const tn_task *const *)p->tasks;
+  *out = p;
+  return TN_OK;
+}
+
+const tn_program_info *tni_npu_info(const tn_program *p) { return &p->info; }
+
+void tni_npu_release(tn_program *p) {
+  if (!p) return;
+  for (uint32_t i = 0; i < p->n_blocks; i++)
+    if (p->blocks[i]->locked) pthread_mutex_destroy(&p->blocks[i]->lock);
+  tni_cm_mem mem = p->mem;
+  tni_cm_free(&mem);
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * measure, set, bind, args: from dims and memory to something that run and submit only have to walk through.
+ */
+#include <string.h>
+
+#include "plugins/common/graphq.h"
+#include "plugins/npu-int8-sim/program.h"
+
+/* --- sizes ------------------------------------------------------------------------------------------------------ */
+
+static bool grow(uint64_t *sum, uint64_t a, uint64_t b, uint64_t unit) {
+  uint64_t n;
+  if (__builtin_mul_overflow(a, b, &n) || n > INT64_MAX / 4) return false;
+  n = (n + unit - 1) / unit * unit;
+  return !__builtin_add_overflow(*sum, n, sum) && *sum <= INT64_MAX / 4;
+}
+
+tn_status tni_npu_room_of(const tni_npu_block *b, int64_t M, uint32_t workers, tni_npu_room *out) {
+  tni_npu_room r = {.words = ((uint64_t)b->l.K + 63) / 64, .tile_floats = TNI_NPU_TILE_ROWS * TNI_NPU_TILE_COLUMNS};
+  const uint64_t m = (uint64_t)M, K = ((uint64_t)b->l.K + TNI_NPU_TILE - 1) / TNI_NPU_TILE * TNI_NPU_TILE;
+  if (M < 0 || !grow(&r.xq, m, K, TNI_NPU_ALIGN) || !grow(&r.marks, m, 4, 64)) return TN_E_LIMIT;
+  r.bitmap_at = r.marks;
+  if (!grow(&r.marks, m * 8, r.words, 64)) return TN_E_LIMIT;
+  uint64_t pitch = 0;
+  for (uint32_t i = 0; i < b->l.n_weights; i++) {
+    const uint64_t n = tni_w8r_pitch(b->l.N[i]);
+    r.acc_at[i] = r.acc;
+    if (n > pitch) pitch = n;
+    if (m && !grow(&r.acc, 1, npusim_output_bytes(M, b->l.N[i]), TNI_NPU_ALIGN)) return TN_E_LIMIT;
+  }
+  if (!grow(&r.sum, m * 8, (uint64_t)b->N, 64) || !grow(&r.shadow_bytes, 8, r.words, 64) ||
+      !grow(&r.shadow_bytes, TNI_NPU_BATCH, pitch, 64))
+    return TN_E_LIMIT;
+  if (!grow(&r.merge_bytes, workers, b->n_tiles * r.tile_floats * sizeof(float), 64)) return TN_E_LIMIT;
+  *out = r;
+  return TN_OK;
+}
+
+static tn_status rows_of(const tn_program *p, const tni_npu_block *b, const tn_dims *dims, int64_t *M) {
+  return tni_cm_product(p->device->host, &p->graph, b->x_dims, b->x_rank, dims, M);
+}
+
+/* What a CPU task moves and multiplies, as the clock's two constants want it. */
+static void cpu_cost(const tni_npu_task *t, double m, tn_measure *r) {
+  const tni_npu_block *b = t->b;
+  const double k = (double)b->l.K, n = (double)b->N;
+  if (t->kind == TNI_NPU_QUANTIZE) r->moved_bytes = 5 * m * k;
+  if (t->kind == TNI_NPU_SHADOW) {
+    r->macs = m * b->outliers * n;
+    r->moved_bytes = 8 * m * n + b->outliers * n;
+  }
+  if (t->kind == TNI_NPU_MERGE) r->moved_bytes = (b->l.shadow ? 16 : 8) * m * n;
+}
+
+static void fill_cost(const tn_program *p, const tni_npu_task *t, double m, tn_measure *r) {
+  const tni_npu_block *b = t->b;
+  if (t->kind == TNI_NPU_PRODUCT) {
+    r->cost_ns = (double)tni_npu_product_ns(p->device, &b->l);
+    r->macs = m * (double)b->N * (double)b->l.K;
+    r->moved_bytes = (double)b->N * (double)b->l.K + m * (double)b->l.K + 4 * m * (double)b->N;
+    r->driver_bytes = (uint64_t)(TNI_NPU_TILE + 1) * (uint64_t)(b->l.K + TNI_NPU_TILE) * sizeof(int16_t);
+    return;
+  }
+  cpu_cost(t, m, r);
+  r->cost_ns = (double)npusim_cpu_ns(p->device->set.profile, r->macs, r->moved_bytes);
+  for (uint32_t i = 0; t->kind == TNI_NPU_SHADOW && i < b->l.n_weights; i++)
+    r->driver_bytes += tni_npu_rows_bytes(b, i);
+}
+
+static uint64_t temp_bytes(const tn_program *p, const tni_npu_block *b, const tni_npu_room *room, int64_t M,
+                           tn_id slot) {
+  if (slot == b->xq) return room->xq;
+  if (slot == b->marks) return room->marks;
+  if (slot == b->acc) return room->acc;
+  if (slot == b->sum) return room->sum;
+  /* A value between two blocks: the merge's strip that writes it knows its width. */
+  for (uint32_t i = 0; i < p->n_blocks; i++)
+    for (uint32_t k = 0; k < p->blocks[i]->n_strips; k++) {
+      const tni_npu_strip *s = p->blocks[i]->strips[k];
+      for (uint32_t o = 0; o < s->prog.n_stores; o++)
+        if (s->slot[o] == slot) return (uint64_t)M * (uint64_t)s->N * sizeof(float);
+    }
+  return 0;
+}
+
+tn_status tni_npu_measure(const tn_program *p, tn_id task, const tn_dims *dims, tn_measure *out) {
+  if (task >= p->info.n_tasks || out->h.size < sizeof *out) return TN_E_INVALID;
+  const tni_npu_task *t = p->tasks[task];
+  tn_measure r = {.h = out->h, .slot_bytes = out->slot_bytes, .scratch_align = 64};
+  tni_npu_room room;
+  int64_t M;
+  tn_status st = rows_of(p, t->b, dims, &M);
+  if (st == TN_OK) st = tni_npu_room_of(t->b, M, p->device->host->max_workers, &room);
+  if (st != TN_OK) return st;
+  if (t->kind == TNI_NPU_SHADOW) r.scratch_bytes = room.shadow_bytes;
+  if (t->kind == TNI_NPU_MERGE) r.scratch_bytes = room.merge_bytes;
+  fill_cost(p, t, (double)M, &r);
+  for (uint32_t i = 0; r.slot_bytes && i < t->pub.n_uses; i++) {
+    const tn_id slot = t->pub.uses[i].slot;
+    if (p->slots[slot]->kind == TN_SLOT_TEMP) r.slot_bytes[slot] = temp_bytes(p, t->b, &room, M, slot);
+  }
+  *out = r;
+  return TN_OK;
+}
+
+/* --- weights ---------------------------------------------------------------------------------------------------- */
+
+static tn_status check_blob(const tn_program *p, tn_id slot, const tni_npu_block *b, uint32_t w, const tn_blob *blob,
+                            tn_error *err) {
+  const tn_need *need = p->needs[p->slots[slot]->need];
+  const uint64_t bytes = need->format == &tni_w8a8_format ? tni_w8a8_codes(b->l.N[w], b->l.K) + TNI_W8_TRAILER
+                                                          : tni_w8r_codes(b->l.N[w], b->l.K) + TNI_W8R_TRAILER;
+  if (!blob || blob->format != need->format)
+    return tni_cm_fail(err, TN_E_INVALID, p->slots[slot]->name, "the blob is not %s", need->format->name);
+  if (blob->N != b->l.N[w] || blob->K != b->l.K || blob->bytes < bytes)
+    return tni_cm_fail(err, TN_E_INVALID, p->slots[slot]->name, "the blob is [%lld,%lld], not [%lld,%lld]",
+                       (long long)blob->N, (long long)blob->K, (long long)b->l.N[w], (long long)b->l.K);
+  return TN_OK;
+}
+
+static tn_status set_device(const tn_program *p, tn_id slot, tni_npu_block *b, uint32_t w, const tn_view *view,
+                            const tn_blob *blob, tn_error *err) {
+  const char *name = p->slots[slot]->name;
+  if (!view || !view->buffer || view->buffer->device != &p->device->pub)
+    return tni_cm_fail(err, TN_E_INVALID, name, "weights must be in memory of the device");
+  if (view->offset % TNI_NPU_ALIGN || view->bytes < blob->bytes || view->offset > view->buffer->bytes ||
+      view->bytes > view->buffer->bytes - view->offset)
+    return tni_cm_fail(err, TN_E_INVALID, name, "weights do not lie in their buffer, or not at a multiple of %d",
+                       TNI_NPU_ALIGN);
+  if (tni_w8_scale(blob, &b->w_scale[w]) != TN_OK)
+    return tni_cm_fail(err, TN_E_CORRUPT, name, "the packed weights have no scale");
+  b->w_handle[w] = ((const tni_npu_buffer *)view->buffer)->handle;
+  b->w_at[w] = view->offset;
+  return TN_OK;
+}
+
+static tn_status set_weight(tn_program *p, tn_id slot, const tn_view *view, const tn_blob *blob, tn_error *err) {
+  for (uint32_t i = 0; i < p->n_blocks; i++) {
+    tni_npu_block *b = p->blocks[i];
+    for (uint32_t w = 0; w < b->l.n_weights; w++) {
+      const bool rows = b->l.shadow && b->rows[w] == slot;
+      if (!rows && b->w[w] != slot) continue;
+      tn_status st = check_blob(p, slot, b, w, blob, err);
+      if (st != TN_OK) return st;
+      return rows ? tni_npu_rows_set(p, b, w, blob, err) : set_device(p, slot, b, w, view, blob, err);
+    }
+  }
+  return tni_cm_fail(err, TN_E_INTERNAL, p->slots[slot]->name, "a weight that belongs to nothing");
+}
+
+tn_status tni_npu_set(tn_program *p, tn_id slot, const tn_view *view, const tn_blob *blob, tn_error *err) {
+  if (slot >= p->info.n_slots) return tni_cm_fail(err, TN_E_INVALID, TNI_NPU_NAME, "there is no slot %u", slot);
+  const tn_slot *s = p->slots[slot];
+  if (s->kind != TN_SLOT_WEIGHT) return tni_cm_fail(err, TN_E_INVALID, s->name, "slot %u takes no weights", slot);
+  if (p->needs[s->need]->format) return set_weight(p, slot, view, blob, err);
+  if (!view || !view->ptr) return tni_cm_fail(err, TN_E_INVALID, s->name, "a constant must be in memory");
+  p->raw[slot] = view->ptr;
+  return TN_OK;
+}
+
+/* --- plans ------------------------------------------------------------------------------------------------------ */
+
+static tn_status prepare(tn_plan *plan, tn_error *err) {
+  const tni_npu_block *b = plan->task->b;
+  npusim_gemm g[TN_FUSED_MAX_PARTS];
+  for (uint32_t i = 0; i < b->l.n_weights; i++) {
+    if (!b->w_handle[i]) return tni_cm_fail(err, TN_E_INVALID, plan->task->pub.name, "its weights are not set");
+    g[i] = (npusim_gemm){.shape = {plan->M, b->l.N[i], b->l.K}, .weights = b->w_handle[i], .weights_at = b->w_at[i]};
+  }
+  const int rc = npusim_prepare(plan->program->device->sim, g, b->l.n_weights, &plan->graph);
+  return rc == NPUSIM_OK ? TN_OK : tni_npu_fail(err, rc, plan->task->pub.name, "the graph cannot be prepared");
+}
+
+tn_status tni_npu_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan **out, tn_error *err) {
+  const tn_host *h = p->device->host;
+  if (task >= p->info.n_tasks) return tni_cm_fail(err, TN_E_INVALID, TNI_NPU_NAME, "there is no task %u", task);
+  const tni_npu_task *t = p->tasks[task];
+  int64_t M;
+  tn_status st = rows_of(p, t->b, dims, &M);
+  if (st != TN_OK) return tni_cm_fail(err, st, t->pub.name, "dims that do not fit this product");
+  if (M != p->device->set.chunk)
+    return tni_cm_fail(err, TN_E_UNSUPPORTED, t->pub.name, "%lld rows: shapes are static, there must be %lld",
+                       (long long)M, (long long)p->device->set.chunk);
+  tn_plan *plan = h->alloc(h->ctx, sizeof *plan, 16, TN_TAG_PLUGIN);
+  if (!plan) return tni_cm_fail(err, TN_E_NO_MEMORY, t->pub.name, "out of memory");
+  *plan = (tn_plan){.program = p, .task = t, .M = M};
+  st = tni_npu_room_of(t->b, M, h->max_workers, &plan->room);
+  if (st == TN_OK && t->kind == TNI_NPU_PRODUCT) st = prepare(plan, err);
+  if (st != TN_OK) {
+    h->free(h->ctx, plan);
+    return tni_cm_fail(err, st, t->pub.name, "too large");
+  }
+  *out = plan;
+  return TN_OK;
+}
+
+void tni_npu_unbind(tn_plan *plan) {
+  if (!plan) return;
+  const tn_host *h = plan->program->device->host;
+  npusim_graph_free(plan->graph);
+  h->free(h->ctx, plan);
+}
+
+/* --- arguments -------------------------------------------------------------------------------------------------- */
+
+static uint64_t operand_bytes(const tni_npu_strip *s, uint32_t kind, int64_t M) {
+  const uint64_t columns = (uint64_t)s->N;
+  return sizeof(float) * (kind == TNI_NPU_WHOLE ? (uint64_t)M * columns : kind == TNI_NPU_ROW ? columns : 1);
+}
+
+/* Bytes that a use must have. */
+static uint64_t bytes_of_use(const tn_plan *plan, uint32_t use) {
+  const tni_npu_block *b = plan->task->b;
+  const tni_npu_room *r = &plan->room;
+  const tn_task *t = &plan->task->pub;
+  if (use == t->n_uses)
+    return plan->task->kind == TNI_NPU_SHADOW  ? r->shadow_bytes
+           : plan->task->kind == TNI_NPU_MERGE ? r->merge_bytes
+                                               : 0;
+  const tn_id slot = t->uses[use].slot;
+  uint64_t most = slot == b->x       ? (uint64_t)plan->M * (uint64_t)b->l.K * sizeof(float)
+                  : slot == b->xq    ? r->xq
+                  : slot == b->marks ? r->marks
+                  : slot == b->acc   ? r->acc
+                  : slot == b->sum   ? r->sum
+                                     : 0;
+  for (uint32_t k = 0; plan->task->kind == TNI_NPU_MERGE && k < b->n_strips; k++) {
+    const tni_npu_strip *s = b->strips[k];
+    for (uint32_t i = 0; i < s->prog.n_loads; i++)
+      if (s->load[i].use == use && operand_bytes(s, s->load[i].kind, plan->M) > most)
+        most = operand_bytes(s, s->load[i].kind, plan->M);
+    for (uint32_t i = 0; i < s->prog.n_stores; i++)
+      if (s->store[i] == use) most = operand_bytes(s, TNI_NPU_WHOLE, plan->M);
+  }
+  return most;
+}
+
+/* The device takes a handle and an offset: a pointer says nothing to it. */
+static tn_status attach_device(const tn_plan *plan, const tn_slot *s, const tn_view *v, struct tni_npu_place *to,
+                               tn_error *err) {
+  const char *name = plan->task->pub.name;
+  if (!v || !v->buffer || v->buffer->device != &plan->program->device->pub)
+    return tni_cm_fail(err, TN_E_INVALID, name, "'%s' is not in memory of the device", s->name);
+  if (v->offset % TNI_NPU_ALIGN)
+    return tni_cm_fail(err, TN_E_INVALID, name, "'%s' does not lie at a multiple of %d", s->name, TNI_NPU_ALIGN);
+  to->handle = ((const tni_npu_buffer *)v->buffer)->handle;
+  to->at = v->offset;
+  return TN_OK;
+}
+
+static tn_status attach(tn_args *a, uint32_t use, const tn_view *view, tn_error *err) {
+  const tn_plan *plan = a->plan;
+  const tn_task *t = &plan->task->pub;
+  const tn_slot *s = use < t->n_uses ? plan->program->slots[t->uses[use].slot] : NULL;
+  const uint64_t wanted = bytes_of_use(plan, use);
+  struct tni_npu_place *to = &a->place[use];
+  if (s && s->kind == TN_SLOT_WEIGHT) { /* came with set() */
+    to->ptr = (uint8_t *)(uintptr_t)plan->program->raw[t->uses[use].slot];
+    if (plan->program->needs[s->need]->format || to->ptr) return TN_OK;
+    return tni_cm_fail(err, TN_E_INVALID, t->name, "constant '%s' is not set", s->name);
+  }
+  if (wanted && (!view || view->bytes < wanted))
+    return tni_cm_fail(err, TN_E_INVALID, t->name, "'%s' has %llu bytes, %llu are needed", s ? s->name : "scratch",
+                       (unsigned long long)(view ? view->bytes : 0), (unsigned long long)wanted);
+  if (s && t->engine) return attach_device(plan, s, view, to, err);
+  if (wanted && !view->ptr)
+    return tni_cm_fail(err, TN_E_INVALID, t->name, "'%s' has no address on the CPU", s ? s->name : "scratch");
+  to->ptr = view ? view->ptr : NULL;
+  if (wanted && (uintptr_t)to->ptr % (!s || (s->kind == TN_SLOT_TEMP && s->value == TN_NONE) ? 64 : 4))
+    return tni_cm_fail(err, TN_E_INVALID, t->name, "'%s' is not aligned", s ? s->name : "scratch");
+  return TN_OK;
+}
+
+tn_status tni_npu_args(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn_args **out, tn_error *err) {
+  const tn_host *h = plan->program->device->host;
+  const uint32_t wanted = plan->task->pub.n_uses + 1;
+  if (n != wanted)
+    return tni_cm_fail(err, TN_E_INVALID, plan->task->pub.name, "%u views given, %u expected", n, wanted);
+  tn_args *a = h->alloc(h->ctx, sizeof *a + n * sizeof *a->place, 16, TN_TAG_PLUGIN);
+  if (!a) return tni_cm_fail(err, TN_E_NO_MEMORY, plan->task->pub.name, "out of memory");
+  memset(a, 0, sizeof *a + n * sizeof *a->place);
+  a->plan = plan;
+  a->n = n;
+  tn_status st = TN_OK;
+  for (uint32_t i = 0; st == TN_OK && i < n; i++) st = attach(a, i, uses[i], err);
+  if (st != TN_OK)
+    h->free(h->ctx, a);
+  else
+    *out = a;
+  return st;
+}
+
+tn_status tni_npu_args_set(tn_args *a, uint32_t use, const tn_view *view, tn_error *err) {
+  if (use >= a->n) return tni_cm_fail(err, TN_E_INVALID, a->plan->task->pub.name, "there is no use %u", use);
+  return attach(a, use, view, err);
+}
+
+void tni_npu_args_free(tn_args *a) {
+  if (!a) return;
+  const tn_host *h = a->plan->program->device->host;
+  h->free(h->ctx, a);
+}
+
+const struct tni_npu_place *tni_npu_place_of(const tn_args *a, tn_id slot) {
+  const tn_task *t = &a->plan->task->pub;
+  for (uint32_t i = 0; i < t->n_uses; i++)
+    if (t->uses[i].slot == slot) return &a->place[i];
+  return NULL;
+}
+
+uint8_t *tni_npu_scratch(const tn_args *a) { return a->place[a->n - 1].ptr; }

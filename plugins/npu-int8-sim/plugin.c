@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Entry, negotiation, the one device.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "plugins/npu-int8-sim/extension.h"
+#include "plugins/npu-int8-sim/program.h"
+
+#define VERSION "0.1.0"
+enum { TRACE = 4096, DEPTH = 8 };
+
+static const tn_format *const formats[] = {&tni_w8a8_format, &tni_w8r_format};
+
+static void fill_caps(tn_caps *c, const tn_engine *const *engines, const tn_clock *clock, const npusim_profile *p,
+                      uint64_t window) {
+  *c = (tn_caps){.h = TN_HDR(tn_caps),
+                 .name = TNI_NPU_NAME,
+                 .driver = p->name,
+                 .engines = engines,
+                 .clock = clock,
+                 .n_engines = 1,
+                 .import_kinds = 1u << TN_MEM_FD,
+                 .export_kinds = 1u << TN_MEM_FD,
+                 .align = TNI_NPU_ALIGN,
+                 .sub_align = TNI_NPU_ALIGN,
+                 .import_align = TNI_NPU_ALIGN,
+                 .dtypes = UINT64_C(1) << TN_DT_F32,
+                 .memory_bytes = window,
+                 .max_buffer_bytes = window,
+                 .window_bytes = window};
+  snprintf((char *)c->key, sizeof c->key, "npusim %s", p->name);
+}
+
+static void fill_clock(tn_clock *c, const npusim_profile *p) {
+  *c = (tn_clock){.h = TN_HDR(tn_clock),
+                  .name = "npu, simulated",
+                  .kind = TN_CLOCK_VIRTUAL,
+                  .cpu_ns_per_mac = p->cpu_ns_per_mac,
+                  .cpu_ns_per_byte = p->cpu_ns_per_byte};
+}
+
+static tn_status enumerate(tn_plugin *pub, uint32_t cap, const tn_caps **out, uint32_t *n, tn_error *err) {
+  (void)err;
+  *n = 1;
+  if (cap) out[0] = &((tni_npu_plugin *)pub)->caps;
+  return TN_OK;
+}
+
+static const tn_device functions = {.claim = tni_npu_claim,
+                                    .lower = tni_npu_lower,
+                                    .info = tni_npu_info,
+                                    .measure = tni_npu_measure,
+                                    .set = tni_npu_set,
+                                    .release = tni_npu_release,
+                                    .bind = tni_npu_bind,
+                                    .unbind = tni_npu_unbind,
+                                    .args = tni_npu_args,
+                                    .args_set = tni_npu_args_set,
+                                    .args_free = tni_npu_args_free,
+                                    .run = tni_npu_run,
+                                    .submit = tni_npu_submit,
+                                    .create = tni_npu_create,
+                                    .share = tni_npu_share,
+                                    .destroy = tni_npu_destroy,
+                                    .map = tni_npu_map,
+                                    .unmap = tni_npu_unmap};
+
+static tn_status start(tni_npu_device *d, const tni_npu_plugin *p, tn_error *err) {
+  tn_status st = tni_npu_read_options(p->host, &d->set, err);
+  if (st != TN_OK) return st;
+  const npusim_config config = {.profile = d->set.profile,
+                                .window_bytes = d->set.window_bytes,
+                                .wake = d->set.wake,
+                                .trace = TRACE,
+                                .faults = d->set.faults};
+  d->sim = npusim_open(&config);
+  if (!d->sim) return tni_cm_fail(err, TN_E_NO_MEMORY, TNI_NPU_NAME, "out of memory");
+  fill_clock(&d->clock, d->set.profile);
+  fill_caps(&d->caps, p->engines, &d->clock, d->set.profile, d->set.window_bytes);
+  d->pub = functions;
+  d->pub.h = (tn_hdr)TN_HDR(tn_device);
+  d->pub.caps = &d->caps;
+  return TN_OK;
+}
+
+static tn_status open_device(tn_plugin *pub, uint32_t index, tn_device **out, tn_error *err) {
+  tni_npu_plugin *p = (tni_npu_plugin *)pub;
+  if (index != 0) return tni_cm_fail(err, TN_E_INVALID, TNI_NPU_NAME, "there is no device %u", index);
+  tni_cm_mem mem = {.host = p->host};
+  tni_npu_device *d = tni_cm_new(&mem, 1, sizeof *d);
+  if (!d) return tni_cm_fail(err, TN_E_NO_MEMORY, TNI_NPU_NAME, "out of memory");
+  d->mem = mem;
+  d->host = p->host;
+  tn_status st = start(d, p, err);
+  if (st != TN_OK) {
+    tni_cm_free(&mem);
+    return st;
+  }
+  *out = &d->pub;
+  return TN_OK;
+}
+
+/* What the device counted; its times are of its own clock. */
+static void log_counters(const tni_npu_device *d) {
+  char line[256];
+  npusim_counters n;
+  npusim_count(d->sim, &n);
+  if (!n.submissions) return;
+  snprintf(line, sizeof line,
+           "%s: %llu graphs, %llu executions, busy %.3f of %.3f ms and %.3f ms of preparing in virtual time (%s)",
+           TNI_NPU_NAME, (unsigned long long)n.graphs, (unsigned long long)n.submissions, (double)n.busy_ns / 1e6,
+           (double)n.end_ns / 1e6, (double)n.prepare_ns / 1e6, d->set.profile->name);
+  d->host->log(d->host->ctx, TN_LOG_DEBUG, line);
+}
+
+static void close_device(tn_device *pub) {
+  if (!pub) return;
+  tni_npu_device *d = (tni_npu_device *)pub;
+  tni_cm_mem mem = d->mem;
+  log_counters(d);
+  npusim_close(d->sim);
+  tni_cm_free(&mem);
+}
+
+static void shutdown_plugin(tn_plugin *p) {
+  if (!p) return;
+  tni_cm_mem mem = ((tni_npu_plugin *)p)->mem;
+  tni_cm_free(&mem);
+}
+
+static void count(tn_device *d, npusim_counters *out) { npusim_count(((tni_npu_device *)d)->sim, out); }
+
+static uint32_t trace(tn_device *d, npusim_times *out, uint32_t cap) {
+  return npusim_trace(((tni_npu_device *)d)->sim, out, cap);
+}
+
+static const void *get_extension(tn_plugin *p, const char *name, uint32_t version) {
+  static const tni_npu_counters counters = {.h = TN_HDR(tni_npu_counters), .count = count, .trace = trace};
+  (void)p;
+  return version == 1 && !strcmp(name, TNI_NPU_COUNTERS) ? &counters : NULL;
+}
+
+static tn_status negotiate(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
+  if (!neg || neg->h.size < sizeof *neg) return TN_E_INCOMPATIBLE;
+  neg->plugin_min = neg->plugin_max = TN_ABI_MINOR;
+  snprintf(neg->name, sizeof neg->name, "%s", TNI_NPU_NAME);
+  snprintf(neg->version, sizeof neg->version, "%s", VERSION);
+  if (neg->host_max < neg->plugin_min || neg->host_min > neg->plugin_max) {
+    snprintf(neg->message, sizeof neg->message, "host speaks ABI 1.%u to 1.%u, plugin 1.%u", neg->host_min,
+             neg->host_max, neg->plugin_max);
+    return TN_E_INCOMPATIBLE;
+  }
+  if (!host || !TN_HAS(host, tn_host, symbols) || !out) {
+    snprintf(neg->message, sizeof neg->message, "the host's table is shorter than that of ABI 1.0");
+    return TN_E_INCOMPATIBLE;
+  }
+  neg->minor = neg->host_max < neg->plugin_max ? neg->host_max : neg->plugin_max;
+  return TN_OK;
+}
+
+tn_status tni_npu_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
+  tn_status st = negotiate(host, neg, out);
+  if (st != TN_OK) return st;
+  tni_cm_mem mem = {.host = host};
+  tni_npu_plugin *p = tni_cm_new(&mem, 1, sizeof *p);
+  if (!p) return TN_E_NO_MEMORY;
+  *p = (tni_npu_plugin){.pub = {.h = TN_HDR(tn_plugin),
+                                .name = TNI_NPU_NAME,
+                                .version = VERSION,
+                                .build_id = VERSION,
+                                .options = tni_npu_options,
+                                .formats = formats,
+                                .n_options = tni_npu_n_options,
+                                .n_formats = sizeof formats / sizeof *formats,
+                                .enumerate = enumerate,
+                                .open = open_device,
+                                .close = close_device,
+                                .shutdown = shutdown_plugin,
+                                .get_extension = get_extension},
+                        .mem = mem,
+                        .host = host,
+                        .engine = {.h = TN_HDR(tn_engine), .name = "npu", .flags = TN_ENGINE_BLOCKING, .depth = DEPTH}};
+  p->engines[0] = &p->engine;
+  fill_clock(&p->clock, npusim_profile_find("hmx-2026"));
+  fill_caps(&p->caps, p->engines, &p->clock, npusim_profile_find("hmx-2026"),
+            npusim_profile_find("hmx-2026")->window_bytes);
+  *out = &p->pub;
+  return TN_OK;
+}
+
+TN_PLUGIN(npu_int8_sim, tni_npu_entry)

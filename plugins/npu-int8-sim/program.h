@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Programs, plans and arguments. Each linear is a block of three or four tasks: quantize (CPU) -> products (NPU) beside
+ * shadow (CPU) -> merge (CPU). TEMP slots join them:
+ *   xq    int8 [chunk][K rounded up to 32], for the device
+ *   marks which elements are outliers: uint32 count[chunk], then a bitmap [chunk][K rounded up to 64] (with shadow)
+ *   acc   int32 [chunk][N rounded up to 32] of each weight, from the device, each at a multiple of 128
+ *   sum   int64 [chunk][N of all weights]: the shadow; rows without outliers are not written (with shadow)
+ */
+#ifndef TENON_NPU_INT8_PROGRAM_H
+#define TENON_NPU_INT8_PROGRAM_H
+
+#include <pthread.h>
+
+#include "plugins/npu-int8-sim/linear.h"
+
+enum { TNI_NPU_QUANTIZE = 0, TNI_NPU_PRODUCT = 1, TNI_NPU_SHADOW = 2, TNI_NPU_MERGE = 3 };
+
+/* A weight's rows for the shadow: hot ones are always here, others are kept while they are in use (least recently used
+ * goes first). One lock, held for a row's copy. */
+typedef struct tni_npu_rows {
+  const tn_blob *blob;
+  const uint8_t *ptr; /* all of it, where the host has it in memory */
+  uint64_t pitch;
+  uint32_t n_kept, n_hot; /* rows of `kept`; the first n_hot never leave */
+  int64_t *channel;       /* [n_kept]; -1: free */
+  uint64_t *used;         /* [n_kept] */
+  uint64_t clock, reads;  /* reads from disk so far */
+  int8_t *kept;           /* [n_kept][pitch] */
+  uint32_t *at;           /* [K]: index in kept, or TN_NONE */
+} tni_npu_rows;
+
+/* What a chain reads beside products: a use of the merge task. */
+typedef struct tni_npu_operand {
+  uint32_t kind, use; /* TNI_NPU_ONE .. */
+} tni_npu_operand;
+
+typedef struct tni_npu_strip {
+  int64_t N;
+  tni_npu_operand load[TN_CHAIN_MAX_INPUTS]; /* of prog.loads */
+  uint32_t store[TNI_CM_MAX_RESULTS];        /* of prog.stores: uses; TN_NONE: not wanted */
+  tn_id slot[TNI_CM_MAX_RESULTS];            /* their slots */
+  tni_cm_strip prog;
+} tni_npu_strip;
+
+typedef struct tni_npu_block {
+  tni_npu_linear l;
+  const char *name;
+  const tn_expr *x_dims; /* all but the last */
+  uint32_t x_rank;
+  int64_t N;                                                                     /* of all weights */
+  tn_id x, xq, marks, acc, sum, w[TN_FUSED_MAX_PARTS], rows[TN_FUSED_MAX_PARTS]; /* slots */
+  int64_t n0[TN_FUSED_MAX_PARTS];                                                /* a weight's first column of N */
+  float w_scale[TN_FUSED_MAX_PARTS];
+  uint32_t w_handle[TN_FUSED_MAX_PARTS]; /* 0: not set */
+  uint64_t w_at[TN_FUSED_MAX_PARTS];
+  tni_npu_rows cold[TN_FUSED_MAX_PARTS];
+  int64_t *order;       /* [K] channels, most outliers first; NULL where calibration did not count */
+  int64_t n_hot;        /* channels of it that cover the part asked for */
+  double outliers;      /* expected per row */
+  pthread_mutex_t lock; /* of cold */
+  bool locked;          /* the lock was made */
+  uint32_t n_strips, n_tiles;
+  tni_npu_strip *strips[TN_FUSED_MAX_PARTS];
+} tni_npu_block;
+
+typedef struct tni_npu_task {
+  tn_task pub; /* first */
+  uint32_t kind, reserved;
+  tni_npu_block *b;
+} tni_npu_task;
+
+struct tn_program {
+  tni_cm_mem mem;
+  tni_npu_device *device;
+  tn_graph graph; /* head of the graph it was lowered from */
+  tn_program_info info;
+  tn_need **needs;
+  tn_slot **slots;
+  tni_npu_task **tasks;
+  tni_npu_block **blocks;
+  uint32_t n_blocks, reserved;
+  const void **raw; /* [n_slots]: constants as they are */
+};
+
+/* Sizes of a block's TEMP slots and scratch for M rows; TN_E_LIMIT on overflow. */
+typedef struct tni_npu_room {
+  uint64_t xq, marks, acc, sum, acc_at[TN_FUSED_MAX_PARTS];
+  uint64_t words;                                  /* uint64s of a row of the bitmap */
+  uint64_t bitmap_at;                              /* in marks */
+  uint64_t shadow_bytes, merge_bytes, tile_floats; /* scratch, per worker where merging */
+} tni_npu_room;
+TN_MUST_CHECK tn_status tni_npu_room_of(const tni_npu_block *b, int64_t M, uint32_t workers, tni_npu_room *out);
+
+struct tn_plan {
+  tn_program *program;
+  const tni_npu_task *task;
+  npusim_graph *graph; /* PRODUCT */
+  int64_t M;
+  tni_npu_room room;
+};
+
+struct tn_args {
+  const tn_plan *plan;
+  uint32_t n, reserved;
+  struct tni_npu_place {
+    uint8_t *ptr; /* CPU tasks */
+    uint32_t handle, reserved;
+    uint64_t at; /* PRODUCT */
+  } place[];
+};
+
+enum { TNI_NPU_BATCH = 32, TNI_NPU_TILE_ROWS = 8, TNI_NPU_TILE_COLUMNS = 64 };
+
+/* Memory of a use of the task's `slot`; NULL: it has none. */
+const struct tni_npu_place *tni_npu_place_of(const tn_args *a, tn_id slot);
+/* The scratch. */
+uint8_t *tni_npu_scratch(const tn_args *a);
+
+/* Rows of weights for the shadow (rows.c). */
+TN_MUST_CHECK tn_status tni_npu_rows_set(tn_program *p, tni_npu_block *b, uint32_t w, const tn_blob *blob,
+                                         tn_error *err);
+/* Copies row k of weight w to dst[pitch]. Any thread. */
+TN_MUST_CHECK tn_status tni_npu_rows_get(tni_npu_block *b, uint32_t w, int64_t k, int8_t *dst);
+uint64_t tni_npu_rows_bytes(const tni_npu_block *b, uint32_t w);
+/* Channels by outliers, from calibration. */
+TN_MUST_CHECK tn_status tni_npu_rows_order(tn_program *p, tni_npu_block *b, const tn_stats *s, double hot);
+
+/* CPU tasks. */
+TN_MUST_CHECK tn_status tni_npu_quantize(const tn_plan *plan, const tn_args *a, tn_run *run);
+TN_MUST_CHECK tn_status tni_npu_shadow(const tn_plan *plan, const tn_args *a, tn_run *run);
+TN_MUST_CHECK tn_status tni_npu_merge(const tn_plan *plan, const tn_args *a, tn_run *run);
+
+/* q of one element, f32 division; lo and hi are whole numbers of at most 2^22. */
+static inline int32_t tni_npu_round(float x, float s, float lo, float hi) {
+  float v = x / s;
+  v = v > hi ? hi : v;
+  v = v < lo ? lo : v;
+  v = v == v ? v : 0.0f;
+  return (int32_t)((v + 12582912.0f) - 12582912.0f); /* half to even: 1.5 * 2^23 */
+}
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The device's engine. The driver is synchronous: a submission returns when its items are done.
+ */
+#include <string.h>
+
+#include "plugins/npu-int8-sim/program.h"
+
+static int stop(void *arg) {
+  const tn_run *run = arg;
+  return run->cancelled && run->cancelled(run);
+}
+
+static int execute(const tn_item *it, tn_run *run, npusim_times *t) {
+  const tni_npu_block *b = it->plan->task->b;
+  const struct tni_npu_place *xq = tni_npu_place_of(it->args, b->xq), *acc = tni_npu_place_of(it->args, b->acc);
+  npusim_tensor x[TN_FUSED_MAX_PARTS], y[TN_FUSED_MAX_PARTS];
+  for (uint32_t i = 0; i < b->l.n_weights; i++) {
+    x[i] = (npusim_tensor){.handle = xq->handle, .at = xq->at, .rows = it->plan->M, .columns = b->l.K};
+    y[i] = (npusim_tensor){
+        .handle = acc->handle, .at = acc->at + it->plan->room.acc_at[i], .rows = it->plan->M, .columns = b->l.N[i]};
+  }
+  return npusim_execute(it->plan->graph, x, y, it->ready, run ? stop : NULL, run, t);
+}
+
+/* Between memory of the device and the host's, by the simulator, which counts it. Two buffers: the CPU maps one. */
+static tn_status copy(tni_npu_device *d, const tn_item *it, tn_error *err) {
+  const tni_npu_buffer *src = (const tni_npu_buffer *)it->src->buffer, *dst = (const tni_npu_buffer *)it->dst->buffer;
+  const uint64_t n = it->src->bytes;
+  void *host = it->src->ptr;
+  int rc = NPUSIM_BAD;
+  if (n != it->dst->bytes)
+    return tni_cm_fail(err, TN_E_INVALID, TNI_NPU_NAME, "a copy between views of different sizes");
+  if (src && dst) {
+    tn_status st = tni_npu_map(it->src->buffer, it->src->offset, n, TN_READ, &host, err);
+    if (st != TN_OK) return st;
+  }
+  if (dst && host)
+    rc = npusim_write(d->sim, dst->handle, it->dst->offset, host, n);
+  else if (src && it->dst->ptr)
+    rc = npusim_read(d->sim, src->handle, it->src->offset, it->dst->ptr, n);
+  return rc == NPUSIM_OK ? TN_OK : tni_npu_fail(err, rc, TNI_NPU_NAME, "a copy failed");
+}
+
+/* False where the item will never complete. */
+static bool run_item(tni_npu_device *d, const tn_item *it, tn_run *run) {
+  tn_error err = {.h = TN_HDR(tn_error), .node = TN_NONE, .task = TN_NONE};
+  npusim_times t = {.ready = it->ready, .start = it->ready, .end = it->ready};
+  tn_status st = TN_OK;
+  if (it->plan) {
+    const int rc = execute(it, run, &t);
+    if (rc == NPUSIM_HUNG) return false;
+    if (rc != NPUSIM_OK) st = tni_npu_fail(&err, rc, it->plan->task->pub.name, "the execution failed");
+  } else {
+    st = copy(d, it, &err);
+    t.bytes = st == TN_OK ? it->src->bytes : 0;
+  }
+  const tn_times times = {
+      .h = TN_HDR(tn_times), .queued = t.ready, .start = t.start, .end = t.end, .bytes = t.bytes, .clock = 1};
+  d->host->done(it->ticket, st, &times, st == TN_OK ? NULL : &err); /* the item may be gone from here on */
+  return true;
+}
+
+static bool good(const tni_npu_device *d, const tn_view *v) {
+  return v && (v->buffer ? v->buffer->device == &d->pub : v->ptr != NULL);
+}
+
+tn_status tni_npu_submit(tn_device *dev, uint32_t engine, const tn_item *const *items, uint32_t n, tn_run *run,
+                         tn_error *err) {
+  tni_npu_device *d = (tni_npu_device *)dev;
+  if (engine != TNI_NPU_ENGINE) return tni_cm_fail(err, TN_E_INVALID, TNI_NPU_NAME, "there is no engine %u", engine);
+  for (uint32_t i = 0; i < n; i++) {
+    const tn_item *it = items[i];
+    if (!it->ticket) return tni_cm_fail(err, TN_E_INVALID, TNI_NPU_NAME, "an item has no ticket");
+    if (it->plan ? !it->args || it->args->plan != it->plan || !it->plan->graph : !good(d, it->src) || !good(d, it->dst))
+      return tni_cm_fail(err, TN_E_INVALID, TNI_NPU_NAME,
+                         "an item is neither products with their arguments nor a copy");
+  }
+  for (uint32_t i = 0; i < n; i++)
+    if (!run_item(d, items[i], run)) break;
+  return TN_OK;
+}
