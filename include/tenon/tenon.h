@@ -55,6 +55,8 @@ typedef struct tn_runtime_opts {
   void (*progress)(void *user, const char *what, uint64_t done_bytes, uint64_t total_bytes);
   void *progress_user;
   uint32_t flags, reserved; /* TN_RT_* */
+  /* Activation statistics of the model (docs/calibration.md); NULL: what the profile says. "": none. */
+  const char *calibration;
 } tn_runtime_opts;
 enum {
   TN_RT_SCAN = 1,           /* load every plugin found, for tn_runtime_report */
@@ -88,7 +90,8 @@ typedef struct tn_model_opts {
 enum {
   TN_MODEL_INSPECT = 1,   /* stop before packing: reports only, no session */
   TN_MODEL_REFERENCE = 2, /* sessions compute with unpack(pack(W)) and declared numerics on the host */
-  TN_MODEL_CAPTURE = 4    /* sessions check every plugin task against the format reference while they run */
+  TN_MODEL_CAPTURE = 4,   /* sessions check every plugin task against the format reference while they run */
+  TN_MODEL_CALIBRATE = 8  /* sessions record activations: tn_model_calibration_* */
 };
 
 /* path: a .onnx file or a folder with model.onnx / decoder_model_merged.onnx. TN_E_UNSUPPORTED names the first node that
@@ -97,11 +100,27 @@ TN_API TN_MUST_CHECK tn_status tn_model_load(tn_runtime *rt, const char *path, c
                                              tn_error *err);
 TN_API void tn_model_destroy(tn_model *m);
 
-enum { TN_REPORT_CHECK = 1, TN_REPORT_INSPECT = 2 };
-/* JSON in the shapes of the commands check and inspect. tn_free it. */
+enum { TN_REPORT_CHECK = 1, TN_REPORT_INSPECT = 2, TN_REPORT_CALIBRATION = 3 };
+/* JSON in the shapes of the commands check, inspect and calibrate. tn_free it. */
 TN_API TN_MUST_CHECK tn_status tn_model_report(tn_model *m, uint32_t what, char **json, tn_error *err);
 /* Writes the graph: format "dot" or "text". */
 TN_API TN_MUST_CHECK tn_status tn_model_dump(tn_model *m, const char *format, const char *path, tn_error *err);
+
+/* --- calibration (docs/calibration.md): load with TN_MODEL_CALIBRATE, run a text, tn_model_calibration_next, run the same
+ * text again, save. Every run of every session of the model counts. */
+/* Ends the first pass. TN_E_INVALID: it has ended, or the model does not record. */
+TN_API TN_MUST_CHECK tn_status tn_model_calibration_next(tn_model *m, tn_error *err);
+/* What was run: a name for people, the bytes that are hashed, tokens. */
+typedef struct tn_calibration_text {
+  tn_hdr h;
+  const char *name;
+  const void *bytes;
+  uint64_t n_bytes, tokens;
+} tn_calibration_text;
+/* Writes the YAML file; a file that is there is replaced as a whole, or kept. TN_E_INVALID: the passes differ, or there was
+ * one only. */
+TN_API TN_MUST_CHECK tn_status tn_model_calibration_save(tn_model *m, const tn_calibration_text *text, const char *path,
+                                                         tn_error *err);
 
 /* An input or output. dims[i] -1 where symbolic, then dim_names[i] says how; rank -1 unknown. Lives with the model. */
 typedef struct tn_io_info {

@@ -48,6 +48,7 @@ int cli_parse(cli *c, int argc, const char **argv, struct poptOption *own, const
       {"plugin-dir", 0, POPT_ARG_ARGV, &c->plugin_dirs, 0, "search this folder for plugins first (repeatable)", "DIR"},
       {"threads", 0, POPT_ARG_INT, &c->threads, 0, "threads (default: the profile's, else all processors)", "N"},
       {"cache-dir", 0, POPT_ARG_STRING, &c->cache_dir, 0, "folder for packed weights ('' = none)", "DIR"},
+      {"calibration", 0, POPT_ARG_STRING, &c->calibration, 0, "activation statistics of the model ('' = none)", "FILE"},
       {"log-level", 0, POPT_ARG_STRING, &c->log_level, 0, "error, warn, info or debug (default: warn)", "LEVEL"},
       {"format", 0, POPT_ARG_STRING, &c->format_name, 0, "text, md, csv or json", "FORMAT"},
       {"order-seed", 0, POPT_ARG_LONGLONG | POPT_ARGFLAG_DOC_HIDDEN, &c->order_seed, 0, NULL, NULL},
@@ -78,6 +79,7 @@ void cli_finish(cli *c, poptContext pc) {
   free(c->log_level);
   free(c->format_name);
   free(c->cache_dir);
+  free(c->calibration);
   free(c->disable);
   for (char **d = c->plugin_dirs; d && *d; d++) free(*d);
   free(c->plugin_dirs);
@@ -181,6 +183,7 @@ int cli_open(cli *c, uint32_t flags) {
                          .log_level = level,
                          .log = on_log,
                          .progress = on_progress,
+                         .calibration = c->calibration,
                          .flags = flags | (getauxval(AT_SECURE) ? TN_RT_PRIVILEGED : 0)};
     tn_error_init(&c->err);
     tn_status st = tn_runtime_create(&o, &c->rt, &c->err);

@@ -25,7 +25,7 @@ typedef enum { FMT_TEXT, FMT_MD, FMT_CSV, FMT_JSON } cli_format;
 /* Options that every command takes. */
 typedef struct cli {
   const char *command;
-  char *profile, *log_level, *format_name, *cache_dir;
+  char *profile, *log_level, *format_name, *cache_dir, *calibration;
   char *disable; /* --disable-pass, of the commands that load a model as a graph; "NAME,..." */
   const char *disabled[32];
   uint32_t n_disabled;
@@ -87,5 +87,6 @@ int cmd_inspect(int argc, const char **argv);
 int cmd_plugins(int argc, const char **argv);
 int cmd_eval(int argc, const char **argv);
 int cmd_trace(int argc, const char **argv);
+int cmd_calibrate(int argc, const char **argv);
 
 #endif

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "runtime/cli/generate.h"
+#include "runtime/cli/texts.h"
 
 typedef struct eval_opts {
   char *text, *against;
@@ -48,26 +49,6 @@ typedef struct scorer {
   int64_t limit;
   score s;
 } scorer;
-
-static tn_status encode(scorer *sc, const char *text, size_t n, int32_t **out, size_t *n_out) {
-  int32_t *ids = NULL, bos = tn_lm_bos(sc->lm);
-  size_t k = 0;
-  tn_status st = tn_lm_encode(sc->lm, text, n, 1, &ids, &k, &sc->c->err);
-  if (st != TN_OK) return st;
-  bool add = bos >= 0 && (k == 0 || ids[0] != bos);
-  int32_t *r = malloc((k + 2) * sizeof *r);
-  if (!r) {
-    tn_free(ids);
-    return TN_E_NO_MEMORY;
-  }
-  if (add) r[0] = bos;
-  memcpy(r + add, ids, k * sizeof *r);
-  tn_free(ids);
-  k += add;
-  *n_out = (int64_t)k > sc->limit ? (size_t)sc->limit : k;
-  *out = r;
-  return TN_OK;
-}
 
 static tn_status compare_rows(scorer *sc, const int32_t *ids, size_t rows, const float *a, const float *b,
                               double *text_other) {
@@ -118,41 +99,20 @@ static tn_status score_ids(scorer *sc, const int32_t *ids, size_t n) {
   return st;
 }
 
-static tn_status score_text(scorer *sc, const char *text, size_t n) {
+static tn_status score_text(void *user, size_t index, size_t count, const char *text, size_t n) {
+  scorer *sc = user;
   int32_t *ids = NULL;
   size_t k = 0, bytes = 0;
   char *back = NULL;
-  tn_status st = encode(sc, text, n, &ids, &k);
+  if (count > 1 && isatty(STDERR_FILENO)) fprintf(stderr, "\rtext %zu of %zu ", index + 1, count);
+  tn_status st = cli_text_encode(sc->lm, text, n, &ids, &k, &sc->c->err);
+  if ((int64_t)k > sc->limit) k = (size_t)sc->limit;
   if (st == TN_OK) st = score_ids(sc, ids, k);
   if (st == TN_OK && k > 1) st = tn_lm_decode(sc->lm, ids + 1, k - 1, 1, &back, &bytes, &sc->c->err);
+  if (index + 1 == count && isatty(STDERR_FILENO)) fprintf(stderr, "\r%*s\r", 40, "");
   sc->s.bytes += bytes;
   tn_free(back);
   free(ids);
-  return st;
-}
-
-static tn_status score_file(scorer *sc, const char *path, const char *text, size_t n) {
-  size_t m = strlen(path), i;
-  if (m < 5 || strcmp(path + m - 5, ".json") != 0) return score_text(sc, text, n);
-  json_error_t why;
-  json_t *list = json_loadb(text, n, 0, &why), *s;
-  tn_status st = TN_OK;
-  if (!json_is_array(list)) {
-    snprintf(sc->c->err.message, sizeof sc->c->err.message, "'%s' is not a JSON list of strings%s%s", path,
-             list ? "" : ": ", list ? "" : why.text);
-    st = TN_E_INVALID;
-  }
-  json_array_foreach(list, i, s) {
-    if (st == TN_OK && !json_is_string(s)) {
-      snprintf(sc->c->err.message, sizeof sc->c->err.message, "'%s': element %zu is not a string", path, i);
-      st = TN_E_INVALID;
-    }
-    if (st != TN_OK || cli_interrupted()) break;
-    if (isatty(STDERR_FILENO)) fprintf(stderr, "\rtext %zu of %zu ", i + 1, json_array_size(list));
-    st = score_text(sc, json_string_value(s), json_string_length(s));
-  }
-  if (isatty(STDERR_FILENO)) fprintf(stderr, "\r%*s\r", 40, "");
-  json_decref(list);
   return st;
 }
 
@@ -219,7 +179,7 @@ static int evaluate(cli *c, const char *path, const eval_opts *o) {
     sc.limit = tn_lm_context(sc.lm);
     if (o->max_tokens && o->max_tokens < sc.limit) sc.limit = o->max_tokens;
     cli_cancel_chat(sc.chat);
-    st = score_file(&sc, o->text, text, n);
+    st = cli_texts_each(o->text, text, n, score_text, &sc, &c->err);
     cli_cancel_chat(NULL);
   }
   if (!rc) rc = st == TN_OK ? print_score(c, &sc.s, o->against) : cli_fail(c, st);

@@ -17,13 +17,14 @@ static const struct {
     {"plugins", cmd_plugins, "plugins, devices, formats, and why others were not loaded"},
     {"eval", cmd_eval, "perplexity of a text"},
     {"trace", cmd_trace, "one run as a trace for Perfetto"},
+    {"calibrate", cmd_calibrate, "activation statistics on a text, for formats that need them"},
 };
 
 static int help(FILE *f) {
   fprintf(f, "tenon %s: runs exported ONNX models through backend plugins\n\nusage: tenon COMMAND [options]\n\n",
           tn_version());
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-    fprintf(f, "  %-8s %s\n", commands[i].name, commands[i].help);
+    fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].help);
   fprintf(f, "\n`tenon COMMAND --help` lists a command's options.\n");
   return f == stdout ? EXIT_DONE : EXIT_USAGE;
 }

@@ -180,6 +180,10 @@ TN_MUST_CHECK tn_status tni_graph_replace(tni_graph *g, tn_id from, tn_id to);
  * dtypes, dims and the content of constants up to 4 KiB; names and larger constants' content do not count. */
 TN_MUST_CHECK tn_status tni_graph_view(tni_graph *g, uint32_t phase, tn_graph *out, tn_error *err);
 
+/* SHA-256 of the structure: operators, attributes, edges, dtypes, dims, the content of small constants. Names of nodes
+ * and values, and the content of large constants, do not count. */
+TN_MUST_CHECK tn_status tni_graph_hash(const tni_graph *g, uint32_t phase, uint8_t hash[32]);
+
 /* Attributes by name, through the node's schema row. Absent ones give the row's default. NULL where the op has none.
  * For an op unknown to the table: what the model wrote. n is a node of a graph (the pub of a tni_node). In a typed
  * attribute n == 0 means absent for INT and FLOAT; an absent list, string, tensor or graph is a NULL pointer (an empty

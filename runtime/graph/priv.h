@@ -34,8 +34,4 @@ void tni_value_push_use(tni_value *v, tn_id node);
 /* order[i]: old index of the node that comes at place i. *changed: it is not the identity. Producers must be set. */
 tn_status tni_graph_order(const tni_graph *g, tn_id *order, bool *changed, tn_error *err);
 
-/* SHA-256 of the structure: operators, attributes, edges, dtypes, dims, the content of small constants. Names of nodes
- * and values, and the content of large constants, do not count. */
-TN_MUST_CHECK tn_status tni_graph_hash(const tni_graph *g, uint32_t phase, uint8_t hash[32]);
-
 #endif

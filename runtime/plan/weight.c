@@ -55,6 +55,7 @@ tn_status tni_weight_of(const tn_graph *view, tn_id v, bool kn, tni_arena *arena
                      .dtype = t->dtype,
                      .flags = kn ? TN_WEIGHT_TRANSPOSED : 0,
                      .raw = t->data,
+                     .x = val->pub.data ? val->pub.data->x : NULL,
                      .rows = kn ? rows_transposed : rows_as_stored};
   *out = &s->w;
   return TN_OK;
@@ -72,6 +73,14 @@ static tn_status rows_joined(const tn_weight *w, int64_t n0, int64_t n1, float *
     first += n;
   }
   return TN_OK;
+}
+
+/* Of the activation that meets all of them; NULL where they meet several. */
+static const tn_stats *common_stats(const tn_weight *const *parts, uint32_t n) {
+  const tn_stats *x = parts[0]->x;
+  for (uint32_t i = 1; i < n; i++)
+    if (parts[i]->x != x) x = NULL;
+  return x;
 }
 
 tn_status tni_need_prepare(const tn_graph *view, const tn_need *need, tni_arena *arena, tni_need *out, tn_error *err) {
@@ -98,6 +107,7 @@ tn_status tni_need_prepare(const tn_graph *view, const tn_need *need, tni_arena 
                                                   .N = N,
                                                   .K = out->parts[0]->K,
                                                   .dtype = TN_DT_F32,
+                                                  .x = common_stats(out->parts, need->n_values),
                                                   .rows = rows_joined};
   return TN_OK;
 }

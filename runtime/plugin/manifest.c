@@ -146,7 +146,7 @@ tn_status tni_manifest_parse(tni_arena *a, const char *text, size_t n, const cha
                              tn_error *err) {
   tni_manifest m = {.file = tni_arena_strdup(a, file)};
   if (!m.file) return tni_fail_memory(err, file);
-  reader r = {.doc = {a, m.file, NULL}, .m = &m, .err = err};
+  reader r = {.doc = {.arena = a, .file = m.file}, .m = &m, .err = err};
   tn_status st = tni_yaml_parse(&r.doc, text, n, err);
   if (st == TN_OK) st = read_root(&r);
   if (st == TN_OK) *out = m;

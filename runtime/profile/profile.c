@@ -214,7 +214,7 @@ static tn_status read_numbers(reader *r, const tni_yaml *root) {
 
 static tn_status read_root(reader *r) {
   static const char *const keys[] = {"plugins", "phases",  "require",       "threads", "max_seq", "plugin_path",
-                                     "cache",   "checked", "prefill_chunk", "bucket",  NULL};
+                                     "cache",   "checked", "prefill_chunk", "bucket",  "calibration", NULL};
   const tni_yaml *root = r->doc.root, *y;
   if (!root) return tni_yaml_fail(&r->doc, NULL, r->err, "the profile is empty");
   tn_status st = tni_yaml_want(&r->doc, root, TNI_YAML_MAP, "profile", r->err);
@@ -225,6 +225,7 @@ static tn_status read_root(reader *r) {
     st = read_names(r, y, "require", &r->p->require, &r->p->n_require);
   if (st == TN_OK && (y = tni_yaml_get(root, "plugin_path"))) st = read_plugin_path(r, y);
   if (st == TN_OK && (y = tni_yaml_get(root, "cache"))) st = read_cache(r, y);
+  if (st == TN_OK && (y = tni_yaml_get(root, "calibration"))) st = read_path(r, y, "calibration", &r->p->calibration);
   return st == TN_OK ? read_numbers(r, root) : st;
 }
 
@@ -247,7 +248,7 @@ static tni_profile *new_profile(const char *file) {
 tn_status tni_profile_parse(const char *text, size_t n, const char *file, tni_profile **out, tn_error *err) {
   tni_profile *p = new_profile(file);
   if (!p) return tni_fail_memory(err, file);
-  reader r = {.doc = {p->arena, p->file, NULL}, .p = p, .err = err};
+  reader r = {.doc = {.arena = p->arena, .file = p->file}, .p = p, .err = err};
   tn_status st = tni_yaml_parse(&r.doc, text, n, err);
   if (st == TN_OK) st = read_root(&r);
   if (st == TN_OK)

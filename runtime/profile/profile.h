@@ -17,6 +17,7 @@
  *   plugin_path: [dir, ...]  # searched before the built-in path; relative to the profile's file
  *   cache: {dir: PATH, max_bytes: 8G}
  *   checked: false
+ *   calibration: FILE        # statistics of activations (docs/calibration.md), of the model that is run
  *
  * Paths are relative to the profile's folder and come out absolute. A phase that `phases` leaves out gets `plugins` in
  * their order. Limits: 64 plugins, 64 options each, 64 folders; threads 0..1024; max_seq, prefill_chunk 0..2^31-1; bucket 0..65536. Sizes: 512M, 8G.
@@ -61,6 +62,7 @@ typedef struct tni_profile {
   const char *cache_dir;    /* NULL: not said */
   uint64_t cache_max_bytes; /* 0: not said */
   bool checked;
+  const char *calibration; /* NULL: none */
 } tni_profile;
 
 /* file: for messages and relative paths; need not exist. */

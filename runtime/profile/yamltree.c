@@ -11,7 +11,7 @@ typedef struct builder {
   tni_yaml *root;
   tni_yaml *stack[TNI_YAML_MAX_DEPTH], **tail[TNI_YAML_MAX_DEPTH];
   const tni_yaml *key[TNI_YAML_MAX_DEPTH]; /* of a mapping: the key that waits for its value */
-  uint32_t depth, nodes, documents;
+  uint32_t depth, nodes, max_nodes, documents;
 } builder;
 
 void tni_place(char *buf, size_t n, const char *file, uint32_t line, uint32_t column) {
@@ -52,7 +52,7 @@ static tn_status attach_key(builder *b, const yaml_event_t *e, const tni_yaml *y
 
 static tn_status attach(builder *b, const yaml_event_t *e, tni_yaml *y) {
   if (!y) return tni_fail_memory(b->err, b->doc->file);
-  if (++b->nodes > TNI_YAML_MAX_NODES) return fail_at(b, &e->start_mark, "too many entries");
+  if (++b->nodes > b->max_nodes) return fail_at(b, &e->start_mark, "too many entries");
   if (b->depth == 0) {
     b->root = y;
     return TN_OK;
@@ -137,10 +137,11 @@ static tn_status parser_error(const builder *b, const yaml_parser_t *p) {
 }
 
 tn_status tni_yaml_parse(tni_yaml_doc *doc, const char *text, size_t n, tn_error *err) {
-  builder b = {.doc = doc, .err = err};
-  if (n > TNI_YAML_MAX_BYTES)
-    return tni_fail(err, TN_E_INVALID, doc->file, "%zu bytes is too large for this file (at most %d)", n,
-                    TNI_YAML_MAX_BYTES);
+  const uint64_t max_bytes = doc->max_bytes ? doc->max_bytes : TNI_YAML_MAX_BYTES;
+  builder b = {.doc = doc, .err = err, .max_nodes = doc->max_nodes ? doc->max_nodes : TNI_YAML_MAX_NODES};
+  if (n > max_bytes)
+    return tni_fail(err, TN_E_INVALID, doc->file, "%zu bytes is too large for this file (at most %llu)", n,
+                    (unsigned long long)max_bytes);
   yaml_parser_t p;
   if (!yaml_parser_initialize(&p)) return tni_fail_memory(err, doc->file);
   yaml_parser_set_input_string(&p, (const unsigned char *)text, n);

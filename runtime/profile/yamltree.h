@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * YAML text -> a small tree with places, for profiles and manifests.
+ * YAML text -> a small tree with places, for profiles, manifests and calibration files.
  *
  * One document of mappings, sequences and scalars. Anchors, aliases, tags and a second document are refused, duplicate
  * keys too; depth, node count and bytes are bounded, so the size of the tree is bounded by the size of the text. All
@@ -33,9 +33,11 @@ typedef struct tni_yaml_doc {
   tni_arena *arena;
   const char *file; /* for messages */
   const tni_yaml *root;
+  uint64_t max_bytes; /* 0: TNI_YAML_MAX_BYTES */
+  uint32_t max_nodes; /* 0: TNI_YAML_MAX_NODES */
 } tni_yaml_doc;
 
-/* Parses n bytes. doc->arena and doc->file are set by the caller; root is NULL for an empty document. */
+/* Parses n bytes. doc->arena, doc->file and the limits are set by the caller; root is NULL for an empty document. */
 TN_MUST_CHECK tn_status tni_yaml_parse(tni_yaml_doc *doc, const char *text, size_t n, tn_error *err);
 
 /* TN_E_INVALID at a node. at NULL: the file. */
@@ -56,6 +58,9 @@ TN_MUST_CHECK tn_status tni_yaml_str(const tni_yaml_doc *doc, const tni_yaml *y,
                                      tn_error *err);
 TN_MUST_CHECK tn_status tni_yaml_bool(const tni_yaml_doc *doc, const tni_yaml *y, const char *name, bool *out,
                                       tn_error *err);
+/* A finite number. */
+TN_MUST_CHECK tn_status tni_yaml_float(const tni_yaml_doc *doc, const tni_yaml *y, const char *name, double lo, double hi,
+                                       double *out, tn_error *err);
 TN_MUST_CHECK tn_status tni_yaml_int(const tni_yaml_doc *doc, const tni_yaml *y, const char *name, int64_t lo,
                                      int64_t hi, int64_t *out, tn_error *err);
 /* 4096, 512K, 512M, 8G, 1T (powers of 1024). */

@@ -112,6 +112,18 @@ tn_status tni_yaml_int(const tni_yaml_doc *doc, const tni_yaml *y, const char *n
   return TN_OK;
 }
 
+tn_status tni_yaml_float(const tni_yaml_doc *doc, const tni_yaml *y, const char *name, double lo, double hi,
+                         double *out, tn_error *err) {
+  tn_status st = tni_yaml_want(doc, y, TNI_YAML_SCALAR, name, err);
+  if (st != TN_OK) return st;
+  double v;
+  if (!y->plain || !tni_text_float(y->text, &v))
+    return tni_yaml_fail(doc, y, err, "'%s' must be a number, not '%.64s'", name, y->text);
+  if (v < lo || v > hi) return tni_yaml_fail(doc, y, err, "'%s' is %g, out of range [%g, %g]", name, v, lo, hi);
+  *out = v;
+  return TN_OK;
+}
+
 static bool text_size(const char *text, uint64_t *out) {
   static const char units[] = "KMGT";
   size_t digits = strspn(text, "0123456789");

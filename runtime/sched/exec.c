@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/sched/calibrate.h"
 #include "runtime/sched/memory.h"
 
 tn_status tni_exec_place(tn_model *m, tni_exec *x, uint32_t phase, tn_error *err) {
@@ -11,6 +12,7 @@ tn_status tni_exec_place(tn_model *m, tni_exec *x, uint32_t phase, tn_error *err
   x->phase = phase;
   x->view.h = (tn_hdr)TN_HDR(tn_graph);
   tn_status st = tni_graph_view(m->graph, phase, &x->view, err);
+  if (st == TN_OK) st = tni_calibrate_attach(m, err);
   if (st == TN_OK) st = tni_claims_collect(&x->view, rt->devs, rt->n_devs, m->arena, &x->claims, err);
   if (st == TN_OK)
     st = tni_partition_make(&x->view, &x->claims, rt->order[phase], rt->n_order[phase], m->arena, &x->part, err);

@@ -14,6 +14,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/pool.h"
+#include "runtime/calib/calib.h"
 #include "runtime/onnx/import.h"
 #include "runtime/pack/store.h"
 #include "runtime/passes/passes.h"
@@ -37,7 +38,7 @@ struct tn_runtime {
   uint32_t n_devs, n_profile_plugins;
   uint32_t *order[3]; /* by TN_PHASE_*: indices into devs, best first */
   uint32_t n_order[3];
-  const char *cache_dir;
+  const char *cache_dir, *calibration;
   void (*progress)(void *, const char *, uint64_t, uint64_t);
   void *progress_user;
 };
@@ -134,6 +135,9 @@ struct tn_model {
   tn_io_info **inputs, **outputs;
   uint32_t n_inputs, n_outputs;
   struct tni_refcache *ref;
+  tni_calib *calib;           /* what the profile or the options name, or NULL */
+  tni_recorder *recorder;     /* TN_MODEL_CALIBRATE */
+  char hash[TNI_CALIB_HEX + 1]; /* of the model as imported; only with one of the two */
   tn_id *tables; /* constants looked up row by row (tables.c) */
   uint32_t n_tables;
 };

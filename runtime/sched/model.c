@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "runtime/host/kernel.h"
+#include "runtime/sched/calibrate.h"
 #include "runtime/sched/exec.h"
 #include "runtime/sched/memory.h"
 #include "runtime/sched/pack.h"
@@ -83,6 +84,8 @@ static tn_status import_graph(tn_model *m, tn_error *err) {
   tn_status st = tni_import_file(m->path, NULL, &m->rt->log, &m->import, err);
   if (st != TN_OK) return st;
   m->graph = m->import->graph;
+  st = tni_calibrate_open(m, err);
+  if (st != TN_OK) return st;
   tni_pool_run run;
   tni_pool_run_init(&run, m->rt->pool, NULL);
   const tni_passes_options opt = {.disabled = m->disabled, .n_disabled = m->n_disabled};
@@ -198,6 +201,7 @@ tn_status tn_model_load(tn_runtime *rt, const char *path, const tn_model_opts *o
   if (st == TN_OK && !inspect) st = tni_packed_open(m, err);
   for (uint32_t i = 0; st == TN_OK && !inspect && i < m->n_execs; i++) st = tni_exec_attach(m, &m->execs[i], err);
   if (st == TN_OK && !inspect && (m->flags & (TN_MODEL_REFERENCE | TN_MODEL_CAPTURE))) st = tni_refcache_create(m, err);
+  if (st == TN_OK && !inspect && (m->flags & TN_MODEL_CALIBRATE)) st = tni_recorder_create(m->graph, &m->recorder, err);
   if (st != TN_OK) {
     tn_model_destroy(m);
     return st;
@@ -211,6 +215,8 @@ void tn_model_destroy(tn_model *m) {
   for (uint32_t i = 0; i < m->n_execs; i++) tni_exec_finish(m, &m->execs[i]);
   tni_refcache_destroy(m);
   tni_packed_close(m);
+  tni_recorder_destroy(m->recorder);
+  tni_calib_destroy(m->calib);
   tni_model_destroy(m->import);
   tni_arena_destroy(m->arena);
   free(m);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/sched/calibrate.h"
 #include "runtime/sched/internal.h"
 #include "runtime/sched/statement.h"
 #include "runtime/shape/infer.h"
@@ -276,6 +277,11 @@ static json_t *inspect_json(tn_model *m) {
 }
 
 tn_status tn_model_report(tn_model *m, uint32_t what, char **json, tn_error *err) {
+  if (what == TN_REPORT_CALIBRATION) {
+    json_t *j = NULL;
+    tn_status st = tni_calibrate_report(m, &j, err);
+    return st == TN_OK ? to_text(j, json, err) : st;
+  }
   if (what != TN_REPORT_CHECK && what != TN_REPORT_INSPECT)
     return tni_fail(err, TN_E_INVALID, "tn_model_report", "unknown report %u", what);
   return to_text(what == TN_REPORT_CHECK ? check_json(m) : inspect_json(m), json, err);

@@ -141,6 +141,8 @@ tn_status tn_runtime_create(const tn_runtime_opts *opts, tn_runtime **out, tn_er
   if (st == TN_OK) {
     const char *cache = o.cache_dir ? o.cache_dir : rt->profile->cache_dir;
     rt->cache_dir = cache && *cache ? tni_arena_strdup(rt->arena, cache) : NULL;
+    const char *calibration = o.calibration ? o.calibration : rt->profile->calibration;
+    rt->calibration = calibration && *calibration ? tni_arena_strdup(rt->arena, calibration) : NULL;
     rt->pool = tni_pool_create(o.threads ? o.threads : rt->profile->threads);
     if (!rt->pool) st = tni_fail_memory(err, "thread pool");
   }

@@ -8,6 +8,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/plugin/check.h"
 #include "runtime/plugin/fpmode.h"
+#include "runtime/sched/calibrate.h"
 #include "runtime/sched/dynamic.h"
 #include "runtime/sched/reference.h"
 #include "runtime/sched/session.h"
@@ -240,6 +241,7 @@ static tn_status run_any(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err)
   tni_stask *t = &x->tasks[i];
   bool reference = computes_reference(s, e, x->exec);
   tn_status st = own_regions(s, x, i, e->info->engine == 0 || reference, err);
+  if (st == TN_OK && s->model->recorder) st = tni_calibrate_task(s, x, i, err);
   int64_t start = tni_now_ns();
   if (st == TN_OK && reference)
     st = tni_reference_task(s, x, i, err);
@@ -258,7 +260,7 @@ tn_status tni_task_run(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err) {
   tni_stask *t = &x->tasks[i];
   if (t->empty) return TN_OK;
   if (t->dynamic) return run_dynamic(s, x, i, err);
-  if (!t->plain || s->trace || s->capture) return run_any(s, x, i, err);
+  if (!t->plain || s->trace || s->capture || s->model->recorder) return run_any(s, x, i, err);
   const tni_etask *e = &x->exec->tasks[i];
   return run_cpu(s, x->exec->programs[e->program].dev, e, t, err);
 }
