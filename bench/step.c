@@ -7,7 +7,8 @@
  *       counted by interposition. The cost of a fork-join over the pool stands apart: a CPU step pays it for every
  *       parallel loop of its kernels.
  *   step context MODEL PROFILE PLUGIN_DIR CONTEXT...
- *       ns per step at each context, KV bytes read there, and the bandwidth of reading memory in the same run.
+ *       ns per step at each context, KV bytes read there, and the bandwidth of reading memory in the same run, and how
+ *       many products per second the host's micro tile makes in cache: attention can be bound by either.
  *
  * Medians; logits are computed for the last position, nothing is sampled.
  */
@@ -19,6 +20,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/pool.h"
+#include "runtime/host/hot.h"
 
 /* --- allocations, counted where the linker wraps them */
 
@@ -222,49 +224,81 @@ static void read_part(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   atomic_fetch_add(&x->sum, s[0] ^ s[1] ^ s[2] ^ s[3] ^ s[4] ^ s[5] ^ s[6] ^ s[7]);
 }
 
-/* Bytes per second that all workers read together from memory. */
-static double bandwidth(void) {
+/* Bytes per second that all workers read together from memory, ROUNDS times. */
+static void bandwidth(double *rates) {
   uint64_t *p = malloc(SUM_BYTES);
   reading x = {.p = p};
-  int64_t t[ROUNDS];
-  if (!p) return 0;
+  if (!p) exit(1);
   memset(p, 1, SUM_BYTES);
   tni_pool *pool = tni_pool_create(0);
   for (int i = 0; i < ROUNDS; i++) {
     const int64_t t0 = tni_now_ns();
     tni_pool_for(pool, SUM_BYTES / 4096, 64, read_part, &x);
-    t[i] = tni_now_ns() - t0;
+    rates[i] = SUM_BYTES / ((double)(tni_now_ns() - t0) / 1e9);
   }
   tni_pool_destroy(pool);
   free(p);
-  return SUM_BYTES / ((double)median(t, ROUNDS) / 1e9);
 }
 
+/* The host's micro tile on operands in the nearest cache: products per second of all workers. */
+static void multiply(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  static float a[TNI_MR * TNI_KC], b[TNI_KC * TNI_NR];
+  float c[TNI_MR * TNI_NR];
+  (void)arg, (void)worker;
+  for (int64_t i = begin; i < end; i++) tni_hot_get()->gemm(TNI_MR, TNI_KC, a, TNI_KC, b, TNI_NR, c, TNI_NR, 1);
+}
+
+static double products(void) {
+  enum { TILES = 20000 };
+  int64_t t[ROUNDS];
+  tni_pool *pool = tni_pool_create(0);
+  for (int i = 0; i < ROUNDS; i++) {
+    const int64_t t0 = tni_now_ns();
+    tni_pool_for(pool, TILES, 64, multiply, NULL);
+    t[i] = tni_now_ns() - t0;
+  }
+  tni_pool_destroy(pool);
+  return (double)TILES * TNI_MR * TNI_NR * TNI_KC / ((double)median(t, ROUNDS) / 1e9);
+}
+
+static int by_size(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* The bandwidth is measured at every point: on shared machines it changes from one second to the next. */
 static int context(int argc, char **argv) {
-  enum { N = 33 };
-  int64_t last = 0, t[N];
+  enum { N = 33, MOST = 32 };
+  int64_t last = 0, t[N], median_ns[MOST];
+  double rates[MOST * ROUNDS];
+  const int n = argc - 5;
   rig r = {0};
-  for (int i = 5; i < argc; i++)
-    if (atoll(argv[i]) > last) last = atoll(argv[i]);
-  if (!last) return 2;
+  for (int i = 0; i < n; i++)
+    if (atoll(argv[5 + i]) > last) last = atoll(argv[5 + i]);
+  if (!last || n > MOST) return 2;
   rig_make(&r, argv, last + N);
-  printf("{\"kv_bytes_per_position\": %llu, \"read_bytes_per_s\": %.4g, \"points\": [", (unsigned long long)r.kv_row,
-         bandwidth());
-  for (int i = 5; i < argc; i++) {
-    const int64_t want = atoll(argv[i]);
+  for (int i = 0; i < n; i++) {
+    const int64_t want = atoll(argv[5 + i]);
     if (tn_session_length(r.s) > want && tn_session_truncate(r.s, want, &r.err) != TN_OK) die("truncate", &r.err);
     while (tn_session_length(r.s) < want) {
-      const int64_t n = want - tn_session_length(r.s);
-      step(&r, n < r.max_step ? n : r.max_step);
+      const int64_t left = want - tn_session_length(r.s);
+      step(&r, left < r.max_step ? left : r.max_step);
     }
+    bandwidth(rates + i * ROUNDS);
     for (int k = 0; k < N; k++) {
       const int64_t t0 = tni_now_ns();
       step(&r, 1);
       t[k] = tni_now_ns() - t0;
     }
-    printf("%s{\"context\": %lld, \"step_ns\": %lld}", i > 5 ? ", " : "", (long long)want, (long long)median(t, N));
-    fflush(stdout);
+    median_ns[i] = median(t, N);
   }
+  qsort(rates, (size_t)(n * ROUNDS), sizeof *rates, by_size);
+  printf(
+      "{\"kv_bytes_per_position\": %llu, \"read_bytes_per_s\": %.4g, \"slowest\": %.4g, \"fastest\": %.4g, "
+      "\"products_per_s\": %.4g, \"points\": [",
+      (unsigned long long)r.kv_row, rates[n * ROUNDS / 2], rates[0], rates[n * ROUNDS - 1], products());
+  for (int i = 0; i < n; i++)
+    printf("%s{\"context\": %lld, \"step_ns\": %lld}", i ? ", " : "", atoll(argv[5 + i]), (long long)median_ns[i]);
   printf("]}\n");
   rig_free(&r);
   return 0;

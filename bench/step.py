@@ -76,6 +76,12 @@ def plot(points, limit, path):
                 f'<text x="{m}" y="24">ms per step (solid); first point + caches at read bandwidth (dashed)</text></svg>\n')
 
 
+def heads_per_cache(folder):
+    with open(os.path.join(folder, "config.json")) as f:
+        c = json.load(f)
+    return c["num_attention_heads"] // c.get("num_key_value_heads", c["num_attention_heads"])
+
+
 def context(a):
     m = a.model or model(os.path.join(a.work, "llama-1.1b"))
     plugins = os.path.join(a.build, "plugins", "cpu-avx2-lut")
@@ -83,12 +89,17 @@ def context(a):
     points, rate, row = r["points"], r["read_bytes_per_s"], r["kv_bytes_per_position"]
     first = points[0]
     limit = [first["step_ns"] + (p["context"] - first["context"]) * row / rate * 1e9 for p in points]
-    print(f"read bandwidth in this run: {rate / 1e9:.1f} GB/s; caches: {row} bytes per position")
-    print("| context | ms per step | extra ms | extra KV bytes / bandwidth, ms | ratio |\n|---|---|---|---|---|")
+    group = heads_per_cache(m)
+    print(f"read bandwidth in this run: {rate / 1e9:.1f} GB/s (from {r['slowest'] / 1e9:.1f} to {r['fastest'] / 1e9:.1f}); "
+          f"caches: {row} bytes per position, each read for {group} heads; "
+          f"the host's micro tile: {r['products_per_s'] / 1e9:.1f} G products/s")
+    print("| context | ms per step | extra ms | extra KV bytes / bandwidth, ms | ratio | extra products / tile's rate, ms |")
+    print("|---|---|---|---|---|---|")
     for p, ns in zip(points, limit):
         extra, least = (p["step_ns"] - first["step_ns"]) / 1e6, (ns - first["step_ns"]) / 1e6
         ratio = f"{extra / least:.2f}" if least else "-"
-        print(f"| {p['context']} | {p['step_ns'] / 1e6:.2f} | {extra:.2f} | {least:.2f} | {ratio} |")
+        products = (p["context"] - first["context"]) * row / 4 * group / r["products_per_s"] * 1e3
+        print(f"| {p['context']} | {p['step_ns'] / 1e6:.2f} | {extra:.2f} | {least:.2f} | {ratio} | {products:.2f} |")
     plot(points, limit, os.path.join(a.work, "context.svg"))
     print("plot:", os.path.join(a.work, "context.svg"))
 

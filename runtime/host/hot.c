@@ -144,23 +144,6 @@ static void pack_t(float *dst, const void *src, int64_t ld, int64_t n, int64_t k
   }
 }
 
-/* Lanes are rows: a key's element is broadcast, so nothing is transposed but 8 x 8 results. */
-static void dots8(int64_t n, int64_t kc, const float *at, const void *bv, int64_t ldb, float *c, int64_t ldc) {
-  const f32u *restrict b = bv;
-  float out[64] __attribute__((aligned(32)));
-  for (int64_t j = 0; j < n; j += 8) {
-    const f32u *r[8];
-    v8 acc[8] = {{0}};
-    for (int64_t i = 0; i < 8; i++) r[i] = b + (j + i < n ? j + i : n - 1) * ldb;
-    for (int64_t k = 0; k < kc; k++) {
-      const v8 a = *(const v8u *)(const void *)(at + k * 8);
-      for (int i = 0; i < 8; i++) acc[i] = acc[i] + a * r[i][k];
-    }
-    for (int i = 0; i < 8; i++) *(v8u *)(void *)(out + i * 8) = acc[i];
-    transpose8(c + j, ldc, out, 8);
-  }
-}
-
 /* --- exponentials --- */
 
 static inline float as_float(uint32_t u) {
@@ -191,6 +174,11 @@ static inline float expm1_over(float r) {
   return p;
 }
 
+/* The same over |r| <= ln2 / 2: Taylor to r^7, relative error under 2^-27. */
+#define EXP_OVER(DO, p, r) \
+  DO(p *r + 1.f / 720)     \
+  DO(p *r + 1.f / 120) DO(p *r + 1.f / 24) DO(p *r + 1.f / 6) DO(p *r + 0.5f) DO(p *r + 1.f)
+
 /* exp within about 1 ulp, no branches: x = n ln2 + r, 2^n in two factors so that results may be subnormal. NaN stays.
  */
 static inline float exp1(float x) {
@@ -200,7 +188,11 @@ static inline float exp1(float x) {
   const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
   const uint32_t i = as_bits(t) - as_bits(12582912.f);
   const uint32_t h = (uint32_t)((int32_t)i >> 1), l = i - h;
-  const float e = r * expm1_over(r) + 1.f;
+  float p = 1.f / 5040;
+#define ONE(next) p = next;
+  EXP_OVER(ONE, p, r)
+#undef ONE
+  const float e = p * r + 1.f;
   return e * as_float((h + 127u) << 23) * as_float((l + 127u) << 23);
 }
 
@@ -236,38 +228,62 @@ static float tree(float *s) {
   return s[0];
 }
 
-/* exp1 of eight lanes: the same operations. */
 static inline v8 pick8(v8i mask, v8 yes, v8 no) { return (v8)((mask & (v8i)yes) | (~mask & (v8i)no)); }
-static inline v8 exp8(v8 x) {
+/* a > b ? a : b, so b where one is NaN. */
+static inline v8 max8(v8 a, v8 b) {
+#ifdef __AVX__
+  return __builtin_ia32_maxps256(a, b);
+#else
+  return pick8(a > b, a, b);
+#endif
+}
+
+/* v[i] = exp1(v[i] - max) for i < 4 and v <= max. Abreast, or the processor waits for each. */
+enum { ABREAST = 4 };
+#define EACH(e) \
+  for (int u = 0; u < ABREAST; u++) e;
+static inline __attribute__((always_inline)) void exp8x4(v8u *v, v8 max) {
   const v8 zero = {0}, magic = zero + 12582912.f;
-  x = pick8(x < -104.f, zero - 104.f, x);
-  x = pick8(x > 89.f, zero + 89.f, x);
-  const v8 t = x * 1.44269504f + 12582912.f, n = t - 12582912.f;
-  const v8 r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-  const v8i i = (v8i)t - (v8i)magic, h = i >> 1, l = i - h;
-  v8 p = zero + 1.f / 3628800;
-  EXPM1_OVER(p, r);
-  const v8 e = r * p + 1.f;
-  return e * (v8)((h + 127) << 23) * (v8)((l + 127) << 23);
+  v8 x[ABREAST], t[ABREAST], r[ABREAST], p[ABREAST];
+  v8i h[ABREAST], l[ABREAST];
+  EACH(x[u] = v[u] - max)
+  EACH(x[u] = max8(zero - 104.f, x[u]))
+  EACH(t[u] = x[u] * 1.44269504f + 12582912.f)
+  EACH(p[u] = t[u] - 12582912.f)
+  EACH(r[u] = x[u] - p[u] * 0.693359375f)
+  EACH(r[u] = r[u] + p[u] * 2.12194440e-4f)
+  EACH(p[u] = zero + 1.f / 5040)
+#define STEP8(next) EACH(p[u] = next)
+  EXP_OVER(STEP8, p[u], r[u])
+#undef STEP8
+  EACH(p[u] = p[u] * r[u] + 1.f)
+  EACH(l[u] = (v8i)t[u] - (v8i)magic)
+  EACH(h[u] = l[u] >> 1)
+  EACH(l[u] = l[u] - h[u])
+  EACH(p[u] = p[u] * (v8)((h[u] + 127) << 23))
+  EACH(v[u] = p[u] * (v8)((l[u] + 127) << 23))
 }
 
 static float exp_sum(void *yv, const void *xv, int64_t n, float max) {
+  enum { WIDE = ABREAST * 8 };
   f32u *y = yv;
   const f32u *x = xv;
+  const v8 zero = {0};
   v8 s0 = {0}, s1 = {0};
   float s[TNI_LANES];
   int64_t i = 0;
-  for (; i + TNI_LANES <= n; i += TNI_LANES) {
-    const v8 e0 = exp8(*(const v8u *)(const void *)(x + i) - max);
-    const v8 e1 = exp8(*(const v8u *)(const void *)(x + i + 8) - max);
-    *(v8u *)(void *)(y + i) = e0;
-    *(v8u *)(void *)(y + i + 8) = e1;
-    s0 = s0 + e0;
-    s1 = s1 + e1;
+  if (xv != yv) memmove(y, x, (size_t)n * sizeof *y);
+  for (; i + WIDE <= n; i += WIDE) {
+    v8u *e = (v8u *)(void *)(y + i);
+    exp8x4(e, zero + max);
+    s0 = s0 + e[0];
+    s1 = s1 + e[1];
+    s0 = s0 + e[2];
+    s1 = s1 + e[3];
   }
   memcpy(s, &s0, sizeof s0);
   memcpy(s + 8, &s1, sizeof s1);
-  for (int j = 0; i + j < n; j++) s[j] += y[i + j] = exp1(x[i + j] - max);
+  for (; i < n; i++) s[i % TNI_LANES] += y[i] = exp1(y[i] - max);
   return tree(s);
 }
 
@@ -316,12 +332,97 @@ static float vmax(const void *xv, int64_t n) {
   return s[0];
 }
 
+/* --- eight rows of queries: lanes are rows --- */
+
+/* Asks memory for line i of what comes next. */
+static inline void fetch(const char *next, int64_t i) {
+  if (next) __builtin_prefetch(next + i * 64, 0, 2);
+}
+
+/* Keys past the last repeat it. Four elements of eight keys are two lines of memory. */
+static void dots8(int64_t n, int64_t kc, const float *at, const void *bv, int64_t ldb, float *c, const void *nextv) {
+  const f32u *restrict b = bv;
+  const char *next = nextv;
+  for (int64_t j = 0; j < n; j += 8) {
+    const f32u *r[8];
+    v8 acc[8] = {{0}};
+    for (int64_t i = 0; i < 8; i++) r[i] = b + (j + i < n ? j + i : n - 1) * ldb;
+    int64_t k = 0;
+    for (; k + 4 <= kc; k += 4) {
+      fetch(next, j * kc / 16 + k / 2);
+      fetch(next, j * kc / 16 + k / 2 + 1);
+      for (int64_t q = k; q < k + 4; q++) {
+        const v8 a = *(const v8u *)(const void *)(at + q * 8);
+        for (int i = 0; i < 8; i++) acc[i] = acc[i] + a * r[i][q];
+      }
+    }
+    for (; k < kc; k++) {
+      const v8 a = *(const v8u *)(const void *)(at + k * 8);
+      for (int i = 0; i < 8; i++) acc[i] = acc[i] + a * r[i][k];
+    }
+    for (int i = 0; i < 8; i++) *(v8u *)(void *)(c + (j + i) * 8) = acc[i];
+  }
+}
+
+static v8 load8(const float *p) { return *(const v8u *)(const void *)p; }
+static void store8(float *p, v8 v) { *(v8u *)(void *)p = v; }
+
+static bool softmax8(int64_t n, float *s, float *max, float *sum, float *decay) {
+  const v8 old = load8(max), none = old - INFINITY, zero = {0};
+  v8u *restrict v = (v8u *)(void *)s;
+  v8 top[ABREAST] = {none, none, none, none}, part[TNI_LANES];
+  v8u d[ABREAST] = {{0}};
+  for (int64_t i = 0; i < n; i += ABREAST) EACH(top[u] = max8(v[i + u], top[u]))
+  top[0] = max8(max8(top[0], top[1]), max8(top[2], top[3]));
+  const v8 now = pick8(top[0] > old, top[0], old), finite = now - now;
+  for (int r = 0; r < 8; r++)
+    if (finite[r] != 0.f) return false;
+  d[0] = pick8(old == now, zero, old - now);
+  exp8x4(d, zero);
+  for (int64_t i = 0; i < n; i += ABREAST) exp8x4(v + i, now);
+  for (int j = 0; j < TNI_LANES; j++) part[j] = v[j];
+  for (int64_t i = TNI_LANES; i < n; i += TNI_LANES)
+    for (int j = 0; j < TNI_LANES; j++) part[j] = part[j] + v[i + j];
+  for (int w = TNI_LANES / 2; w > 0; w /= 2)
+    for (int i = 0; i < w; i++) part[i] = part[i] + part[i + w];
+  store8(max, now);
+  store8(decay, d[0]);
+  store8(sum, load8(sum) * d[0] + part[0]);
+  return true;
+}
+
+/* Four rows at a time: b is read twice, from the nearest cache. */
+static void values8(int64_t n, const float *p, const void *bv, int64_t ldb, const float *decay, float *c, int64_t ldc,
+                    const void *nextv) {
+  const f32u *restrict b = bv;
+  const char *next = nextv;
+  for (int h = 0; h < 8; h += 4, p += 4) {
+    v8 acc[4][2] = {{{0}}};
+    for (int64_t k = 0; k < n; k++) {
+      const v8u *row = (const v8u *)(const void *)(b + k * ldb);
+      const v8 b0 = row[0], b1 = row[1];
+      if (k % 2 == 0) fetch(next, (h / 4 * n + k) / 2);
+      for (int i = 0; i < 4; i++) {
+        acc[i][0] = acc[i][0] + b0 * p[k * 8 + i];
+        acc[i][1] = acc[i][1] + b1 * p[k * 8 + i];
+      }
+    }
+    for (int i = 0; i < 4; i++) {
+      float *o = c + (h + i) * ldc;
+      store8(o, load8(o) * decay[h + i] + acc[i][0]);
+      store8(o + 8, load8(o + 8) * decay[h + i] + acc[i][1]);
+    }
+  }
+}
+
 extern const tni_hot TNI_HOT_NAME;
 const tni_hot TNI_HOT_NAME = {
     .name = TNI_HOT_TEXT,
     .gemm = gemm,
     .gemv = gemv,
     .dots8 = dots8,
+    .softmax8 = softmax8,
+    .values8 = values8,
     .pack_t = pack_t,
     .exp = vexp,
     .sigmoid = vsigmoid,

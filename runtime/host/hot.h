@@ -8,6 +8,7 @@
 #ifndef TENON_HOST_HOT_H
 #define TENON_HOST_HOT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -23,9 +24,18 @@ typedef struct tni_hot {
    * element: one accumulator that starts at 0 and adds a*b in ascending k; then c = acc (first) or c += acc. */
   void (*gemm)(int mr, int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, float *c, int64_t ldc,
                int first);
-  /* c[8, n] (row stride ldc) = a[8, kc] * b[n, kc]^T (row stride ldb), the same sums: for few rows that meet an
-   * unpacked, untransposed b once. at: a transposed, [kc, 8]. Columns of c up to the next multiple of 8 are written. */
-  void (*dots8)(int64_t n, int64_t kc, const float *at, const void *b, int64_t ldb, float *c, int64_t ldc);
+  /* c[n, 8] = b[n, kc] (row stride ldb) * at[kc, 8], the same sums: for 8 rows, at transposed, that meet an unpacked b
+   * once. Rows of c up to the next multiple of 8 are written. next: as many bytes, of rows that lie side by side, are
+   * asked of memory meanwhile; NULL: none. */
+  void (*dots8)(int64_t n, int64_t kc, const float *at, const void *b, int64_t ldb, float *c, const void *next);
+  /* Scores s[n, 8] of one block become probabilities under max[8], which grows to the block's, and sum[8] and decay[8]
+   * follow as they would by max, exp and exp_sum, row by row. n: a multiple of 16. false, and nothing is done: a
+   * largest score is not finite. */
+  bool (*softmax8)(int64_t n, float *s, float *max, float *sum, float *decay);
+  /* c[8, 16] (row stride ldc) = c * decay[8] + p[n, 8]^T * b[n, 16] (row stride ldb), the same sums; next as above,
+   * n * 64 bytes. */
+  void (*values8)(int64_t n, const float *p, const void *b, int64_t ldb, const float *decay, float *c, int64_t ldc,
+                  const void *next);
   /* The same sums for one row and n <= 512 columns of an unpacked b[kc, n] with row stride ldb (elements). */
   void (*gemv)(int64_t kc, const void *a, const void *b, int64_t ldb, int64_t n, float *c, int first);
   /* dst[kc, 16] = transpose of src[n <= 16, kc] with row stride ld; columns from n on are 0. */

@@ -30,7 +30,8 @@ enum {
   FEW = 8,    /* rows that dots8 takes */
   KEYS = 64,  /* keys of one block */
   PART = 256, /* keys that are summed up apart from the others; a multiple of KEYS */
-  SLOTS = 2,  /* parts that each worker has memory for, besides its own */
+  PIECE = 4,  /* parts in a row for one worker, so that what follows a block is mostly its own next block */
+  SLOTS = 8,  /* parts that each worker has memory for, besides its own */
   GEMV_ROWS = 4,
   GEMV_COLS = 512
 };
@@ -161,14 +162,17 @@ static int64_t even_step(int64_t rows) {
 /* Too few to pay for packing what they meet once; a single row has ways of its own. */
 static bool few_rows(const tile *t) { return t->rows > 1 && t->rows <= FEW; }
 
-/* Asks for rows that come next, a little at a time: the processor foresees too few of them. Rows past the last do no
- * harm. Inlined by force: a function of nothing but prefetches counts as one without effect. */
-static inline __attribute__((always_inline)) void fetch(const attention *a, const operand *now, const tile *t,
-                                                        int64_t key, int64_t n, int64_t size) {
-  if (a->dtype != TN_DT_F32 || a->past_k.data) return;
-  const char *p = (const char *)now->data + (t->b * now->batch + t->kv * now->head + key * now->row) * 4;
-  for (int64_t i = 0; i < n; i++)
-    for (int64_t c = 0; c < size * 4; c += 64) __builtin_prefetch(p + i * now->row * 4 + c, 0, 2);
+/* Scores by key, [KEYS, FEW], and as the others have them, by row. */
+static float *by_key(const space *w) { return w->s + FEW * KEYS; }
+static const float *transposed_queries(const attention *a, const space *w) { return w->q + FEW * a->size; }
+
+static void few_scores(const attention *a, const tile *t, const space *w, const f32u *k, int64_t ld, int64_t n) {
+  float *s = by_key(w), rows[FEW * TNI_NR];
+  a->hot->dots8(n, a->size, transposed_queries(a, w), k, ld, s, NULL);
+  for (int64_t p = 0; p < n; p += TNI_NR) {
+    a->hot->pack_t(rows, s + p * FEW, FEW, n - p < TNI_NR ? n - p : TNI_NR, FEW);
+    for (int64_t r = 0; r < t->rows; r++) memcpy(w->s + r * KEYS + p, rows + r * TNI_NR, TNI_NR * sizeof *rows);
+  }
 }
 
 static void scores(const attention *a, const tile *t, const space *w, int64_t key, int64_t n) {
@@ -176,10 +180,7 @@ static void scores(const attention *a, const tile *t, const space *w, int64_t ke
   int64_t ld;
   const f32u *k = block_rows(a, &a->past_k, &a->k, t, key, n, a->size, w->rows, &ld);
   if (few_rows(t)) {
-    for (int64_t p = 0; p < n; p += 8) {
-      fetch(a, &a->k, t, key + KEYS + p, 8, a->size);
-      a->hot->dots8(n - p < 8 ? n - p : 8, a->size, w->q + FEW * a->size, k + p * ld, ld, w->s + p, KEYS);
-    }
+    few_scores(a, t, w, k, ld, n);
     return;
   }
   for (int64_t p = 0; p < n; p += TNI_NR) {
@@ -247,7 +248,7 @@ static void bias_rows(const attention *a, const tile *t, const space *w, int64_t
 }
 
 /* Scores become probabilities under the new maximum; what is there already is scaled down to it. */
-static void advance(const attention *a, tile *t, const space *w, int64_t key, int64_t n) {
+static void advance(const attention *a, tile *t, const space *w, int64_t n) {
   for (int64_t r = 0; r < t->rows; r++) {
     const float top = a->hot->max(w->s + r * KEYS, n), old = t->to.m[r];
     t->to.m[r] = top > old || top != top ? top : old;
@@ -258,7 +259,6 @@ static void advance(const attention *a, tile *t, const space *w, int64_t key, in
   for (int64_t r = 0; r < t->rows; r++) {
     float *s = w->s + r * KEYS, *o = t->to.o + r * a->v_cols;
     const float d = t->decay[r];
-    if (few_rows(t)) fetch(a, &a->v, t, key + KEYS + r * (KEYS / FEW / 2), KEYS / FEW / 2, a->v_size);
     if (t->to.m[r] == -INFINITY) {
       memset(s, 0, (size_t)n * sizeof *s);
       continue;
@@ -283,7 +283,6 @@ static void add_values(const attention *a, const tile *t, const space *w, int64_
   for (int64_t c = 0; c < a->v_size; c += TNI_NR) {
     const int64_t cols = a->v_size - c < TNI_NR ? a->v_size - c : TNI_NR;
     const bool packed = cols < TNI_NR || !few_rows(t);
-    if (!packed) fetch(a, &a->v, t, key + KEYS + KEYS / 2 + c / 2, TNI_NR / 2, a->v_size);
     for (int64_t j = 0; packed && j < n; j++) {
       float *d = w->v + j * TNI_NR;
       memcpy(d, v + j * ld + c, (size_t)cols * sizeof *d);
@@ -293,6 +292,38 @@ static void add_values(const attention *a, const tile *t, const space *w, int64_
       a->hot->gemm((int)(t->rows - r < step ? t->rows - r : step), n, w->s + r * KEYS, KEYS, packed ? w->v : v + c,
                    packed ? TNI_NR : ld, t->to.o + r * a->v_cols + c, a->v_cols, 0);
   }
+}
+
+/* --- one block for few rows that see all of it, with nothing added to the scores: the same sums --- */
+
+static bool sees_all(const attention *a, const tile *t, int64_t key, int64_t n) {
+  if (!few_rows(t) || a->cap > 0 || a->slopes || a->v_size % TNI_NR) return false;
+  for (int64_t r = 0; r < t->rows; r++)
+    if (t->lo[r] > key || t->hi[r] < key + n) return false;
+  return !a->mask || nothing_masked(a, t, key, n);
+}
+
+/* What memory is asked for meanwhile: the block that follows, where it lies in one piece. */
+static const void *following(const f32u *rows, const f32u *gathered, int64_t ld, int64_t size) {
+  return rows == gathered || ld != size ? NULL : rows + KEYS * ld;
+}
+
+/* false: nothing is done. */
+static bool few_block(const attention *a, const tile *t, const space *w, int64_t key, int64_t n) {
+  const int64_t whole = (n + TNI_NR - 1) / TNI_NR * TNI_NR;
+  float *s = by_key(w), *max = t->to.m, *sum = t->to.l, decay[FEW];
+  int64_t ld;
+  if (!sees_all(a, t, key, n)) return false;
+  const f32u *rows = block_rows(a, &a->past_k, &a->k, t, key, n, a->size, w->rows, &ld);
+  a->hot->dots8(n, a->size, transposed_queries(a, w), rows, ld, s, following(rows, w->rows, ld, a->size));
+  for (int64_t i = n * FEW; i < whole * FEW; i++) s[i] = -INFINITY;
+  if (!a->hot->softmax8(whole, s, max, sum, decay)) return false;
+  rows = block_rows(a, &a->past_v, &a->v, t, key, n, a->v_size, w->rows, &ld);
+  const char *next = following(rows, w->rows, ld, a->v_size);
+  for (int64_t c = 0; c < a->v_size; c += TNI_NR)
+    a->hot->values8(n, s, rows + c, ld, decay, t->to.o + c, a->v_cols,
+                    next ? next + c * n * (int64_t)sizeof(float) : NULL);
+  return true;
 }
 
 /* --- one tile --- */
@@ -309,17 +340,18 @@ static void load_queries(const attention *a, const tile *t, const space *w) {
     for (int64_t i = 0; i < a->size; i++) q[i] = q[i] * a->scale;
   }
   if (!few_rows(t)) return;
-  float *transposed = w->q + FEW * a->size;
+  float *turned = w->q + FEW * a->size;
   for (int64_t i = 0; i < a->size; i++)
-    for (int64_t r = 0; r < FEW; r++) transposed[i * FEW + r] = r < t->rows ? w->q[r * a->size + i] : 0;
+    for (int64_t r = 0; r < FEW; r++) turned[i * FEW + r] = r < t->rows ? w->q[r * a->size + i] : 0;
 }
 
 static void clear(const attention *a, const tile *t, const sums *to) {
-  for (int64_t r = 0; r < t->rows; r++) {
+  const int64_t rows = few_rows(t) ? FEW : t->rows;
+  for (int64_t r = 0; r < rows; r++) {
     to->m[r] = -INFINITY;
     to->l[r] = 0;
   }
-  memset(to->o, 0, (size_t)(t->rows * a->v_cols) * sizeof(float));
+  memset(to->o, 0, (size_t)(rows * a->v_cols) * sizeof(float));
 }
 
 /* Nothing but the sinks, if there are any. */
@@ -354,30 +386,35 @@ static void one_part(const attention *a, tile *t, const space *w, int64_t i, sum
   clear(a, t, &to);
   for (int64_t key = begin > t->first / KEYS * KEYS ? begin : t->first / KEYS * KEYS; key < end; key += KEYS) {
     const int64_t n = end - key < KEYS ? end - key : KEYS;
+    if (few_block(a, t, w, key, n)) continue;
     scores(a, t, w, key, n);
     bias_rows(a, t, w, key, n);
-    advance(a, t, w, key, n);
+    advance(a, t, w, n);
     add_values(a, t, w, key, n);
   }
 }
 
 /* Adds what the next part gave. A row that saw nothing before, or sees nothing now, keeps its bits. */
 static void join(const attention *a, const tile *t, const sums *all, const sums *part) {
+  float scale[2 * ROWS], *now = scale + t->rows;
   for (int64_t r = 0; r < t->rows; r++) {
-    float *o = all->o + r * a->v_cols, scale[2];
-    const float *p = part->o + r * a->v_cols, old = all->m[r], new = part->m[r];
+    const float old = all->m[r], new = part->m[r], m = new > old || new != new ? new : old;
+    scale[r] = old - m; /* NaN where both are inf: so are the sums */
+    now[r] = new - m;
+  }
+  a->hot->exp(scale, scale, 2 * t->rows);
+  for (int64_t r = 0; r < t->rows; r++) {
+    float *restrict o = all->o + r * a->v_cols;
+    const float *restrict p = part->o + r * a->v_cols, old = all->m[r], new = part->m[r], s0 = scale[r], s1 = now[r];
     if (new == -INFINITY) continue;
     all->m[r] = new > old || new != new ? new : old;
-    scale[0] = old - all->m[r]; /* NaN where both are inf: so are the sums */
-    scale[1] = new - all->m[r];
     if (old == -INFINITY) {
       all->l[r] = part->l[r];
       memcpy(o, p, (size_t)a->v_cols * sizeof *o);
       continue;
     }
-    a->hot->exp(scale, scale, 2);
-    all->l[r] = all->l[r] * scale[0] + part->l[r] * scale[1];
-    for (int64_t i = 0; i < a->v_cols; i++) o[i] = o[i] * scale[0] + p[i] * scale[1];
+    all->l[r] = all->l[r] * s0 + part->l[r] * s1;
+    for (int64_t i = 0; i < a->v_cols; i++) o[i] = o[i] * s0 + p[i] * s1;
   }
 }
 
@@ -416,22 +453,38 @@ typedef struct wave {
 
 static sums slot_of(const attention *a, int64_t i) { return space_of(a, (uint32_t)(i / SLOTS)).slots[i % SLOTS]; }
 
+/* Asks memory for a block that no other block asked for. Inlined by force: a function of nothing but prefetches counts
+ * as one without effect. */
+static inline __attribute__((always_inline)) void ask(const attention *a, const operand *now, const tile *t,
+                                                      int64_t key, int64_t size) {
+  if (a->dtype != TN_DT_F32 || a->past_k.data || !few_rows(t) || now->row != size) return;
+  const char *p = (const char *)now->data + (t->b * now->batch + t->kv * now->head + key * size) * 4;
+  for (int64_t i = 0; i < KEYS * size / 16; i++) __builtin_prefetch(p + i * 64, 0, 2);
+}
+
 static void wave_parts(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const wave *x = arg;
-  const space w = space_of(x->a, worker);
-  for (int64_t i = begin; i < end && !stop(x->a); i++) {
-    tile t = tile_of(x->a, (x->first + i) / x->parts);
-    load_queries(x->a, &t, &w);
-    one_part(x->a, &t, &w, (x->first + i) % x->parts, slot_of(x->a, i));
+  attention *a = x->a;
+  const space w = space_of(a, worker);
+  tile t = {0};
+  for (int64_t i = begin; i < end && !stop(a); i++) {
+    const int64_t part = (x->first + i) % x->parts;
+    if (i == begin || part == 0) {
+      t = tile_of(a, (x->first + i) / x->parts);
+      ask(a, &a->k, &t, part * PART, a->size);
+      ask(a, &a->v, &t, part * PART, a->v_size);
+      load_queries(a, &t, &w);
+    }
+    one_part(a, &t, &w, part, slot_of(a, i));
   }
 }
 
-static void split(attention *a, int64_t n_tiles, int64_t parts, int64_t cost) {
+static void split(attention *a, int64_t n_tiles, int64_t parts) {
   const int64_t all = n_tiles * parts, room = (int64_t)a->run->n_workers * SLOTS;
   const sums total = space_of(a, 0).total; /* nobody else uses it here */
   for (wave x = {a, 0, parts}; x.first < all && !stop(a); x.first += room) {
     const int64_t n = all - x.first < room ? all - x.first : room;
-    tni_kfor(a->run, n, cost, wave_parts, &x);
+    a->run->parallel_for(a->run, n, PIECE, wave_parts, &x);
     if (stop(a)) return;
     for (int64_t i = 0; i < n; i++) {
       const tile t = tile_of(a, (x.first + i) / parts);
@@ -606,7 +659,7 @@ tn_status tni_k_attention(const tni_kargs *k) {
   const int64_t rows = a.group * a.length < ROWS ? a.group * a.length : ROWS, n = a.batch * a.kv_heads * a.tiles;
   const int64_t parts = (a.keys + PART - 1) / PART, per_key = rows * (a.size + a.v_size + 8);
   if (parts > 1 && n < 2 * (int64_t)k->run->n_workers && k->run->n_workers > 1)
-    split(&a, n, parts, PART * per_key / 16);
+    split(&a, n, parts);
   else
     tni_kfor(k->run, n, (a.keys + 1) * per_key / 16 + 1, tiles, &a);
   return a.stopped ? tni_kfail(k, TN_E_CANCELLED, "stopped") : TN_OK;

@@ -59,7 +59,10 @@ static void test_variants(void) {
       SAME(k->gemm(mr, 64, x + 6, 64, w, 16, o, 16, 0))
     }
     SAME(k->gemm(4, 15, x + 6, 64, w + 1, 64, o, 16, 1))
-    SAME(k->dots8(13, 61, x + 6, w, 64, o, 24))
+    SAME(k->dots8(13, 61, x + 6, w, 64, o, NULL))
+    SAME(memcpy(o, w, 48 * 8 * sizeof *o); memset(o + 400, 0, 24 * sizeof *o);
+         (void)k->softmax8(48, o, o + 400, o + 408, o + 416))
+    SAME(memcpy(o, w, 8 * 24 * sizeof *o); k->values8(32, x + 6, w, 24, w, o, 24, NULL))
     SAME(k->gemv(15, x + 6, w, 64, 64, o, 1))
 #undef SAME
   }
@@ -76,12 +79,52 @@ static void test_unpacked(void) {
     for (int k = 0; k < KC; k++) at[k * 8 + r] = a[r * KC + k];
   h->pack_t(packed, b, 64, KEYS, KC);
   for (int r = 0; r < 8; r += 4) h->gemm(4, KC, a + r * KC, KC, packed, 16, want + r * 16, 16, 1);
-  h->dots8(KEYS, KC, at, b, 64, got, 16);
-  for (int r = 0; r < 8; r++) CU_ASSERT_EQUAL(memcmp(got + r * 16, want + r * 16, KEYS * sizeof *got), 0);
+  h->dots8(KEYS, KC, at, b, 64, got, b);
+  for (int i = 0; i < 8 * KEYS; i++) CU_ASSERT_EQUAL(memcmp(got + i, want + i % 8 * 16 + i / 8, sizeof *got), 0);
   for (int k = 0; k < 16; k++) memcpy(packed + k * 16, b + k * 64 + 3, 16 * sizeof *b);
   h->gemm(4, 16, a, KC, packed, 16, want, 16, 1);
   h->gemm(4, 16, a, KC, b + 3, 64, got, 16, 1);
   CU_ASSERT_EQUAL(memcmp(got, want, 4 * 16 * sizeof *got), 0);
+}
+
+/* A block of eight rows at once: what max, exp, exp_sum and gemm give row by row, bit for bit. */
+static void test_eight_rows(void) {
+  const tni_hot *h = tni_hot_get();
+  enum { KEYS = 48 };
+  float s[8 * KEYS], p[KEYS * 8], b[KEYS * 24], max[8], sum[8], decay[8], c[8 * 24], want[8 * 24];
+  ht_fill(s, 8 * KEYS, 3);
+  ht_fill(b, KEYS * 24, 5);
+  ht_fill(c, 8 * 24, 9);
+  memcpy(want, c, sizeof c);
+  for (int i = 0; i < 8 * KEYS; i++) p[i] = s[i % 8 * KEYS + i / 8];
+  for (int r = 0; r < 8; r++) {
+    max[r] = r ? (float)r / 4 - 1 : -INFINITY;
+    sum[r] = (float)r;
+  }
+  float m[8], l[8];
+  for (int r = 0; r < 8; r++) {
+    const float top = h->max(s + r * KEYS, KEYS);
+    m[r] = top > max[r] ? top : max[r];
+    float d = m[r] == max[r] ? 0 : max[r] - m[r];
+    h->exp(&d, &d, 1);
+    l[r] = sum[r] * d + h->exp_sum(s + r * KEYS, s + r * KEYS, KEYS, m[r]);
+    for (int i = 0; i < 16; i++) want[r * 24 + i] *= d;
+  }
+  CU_ASSERT(h->softmax8(KEYS, p, max, sum, decay));
+  CU_ASSERT_EQUAL(memcmp(m, max, sizeof m), 0);
+  CU_ASSERT_EQUAL(memcmp(l, sum, sizeof l), 0);
+  for (int i = 0; i < 8 * KEYS; i++) CU_ASSERT_EQUAL(memcmp(p + i, s + i % 8 * KEYS + i / 8, sizeof *p), 0);
+  h->values8(KEYS, p, b, 24, decay, c, 24, b);
+  for (int r = 0; r < 8; r += 4) h->gemm(4, KEYS, s + r * KEYS, KEYS, b, 24, want + r * 24, 24, 0);
+  CU_ASSERT_EQUAL(memcmp(c, want, sizeof c), 0);
+  const float bad[2] = {INFINITY, -INFINITY}; /* nothing is done where a row has no finite largest score */
+  for (int k = 0; k < 2; k++) {
+    for (int i = 0; i < KEYS; i++) p[i * 8 + 3] = bad[k];
+    max[3] = -INFINITY;
+    memcpy(s, p, sizeof s);
+    CU_ASSERT(!h->softmax8(KEYS, p, max, sum, decay));
+    CU_ASSERT_EQUAL(memcmp(s, p, sizeof s) || memcmp(l, sum, sizeof l), 0);
+  }
 }
 
 static void test_accuracy(void) {
@@ -110,5 +153,6 @@ static void test_accuracy(void) {
 bool ht_add_hot(void) {
   CU_pSuite s = CU_add_suite("host hot loops", NULL, NULL);
   return s && CU_add_test(s, "variants give the same bits", test_variants) &&
-         CU_add_test(s, "unpacked operands", test_unpacked) && CU_add_test(s, "accuracy", test_accuracy);
+         CU_add_test(s, "unpacked operands", test_unpacked) && CU_add_test(s, "eight rows at once", test_eight_rows) &&
+         CU_add_test(s, "accuracy", test_accuracy);
 }
