@@ -13,6 +13,10 @@
  * own unit (f16: 2^-11, bf16: 2^-8). Float activations (no quantizer) are one group of K terms, each product rounded
  * once. The sums of this file run in double: their error, K * 2^-53, is far below one u and is covered by counting it
  * as one.
+ *
+ * A static scale with a wide integer sum (TN_ACT_STATIC, I64, F64) has bound 0: while |sum of q * code| < 2^36 and
+ * scales of weights have 17 bits, every sum of this file is exact, sx times it is rounded once to double and then to
+ * f32, as the declared formula is, and so the bits are the same.
  */
 #include <float.h>
 #include <math.h>
@@ -46,6 +50,10 @@ static void group_scale(const product *p, const float *x, int64_t n, float *s, f
   const int64_t run = run_of(p->num);
   float max = 0;
   *s = *inv = 0;
+  if (p->num->act_scheme == TN_ACT_STATIC) {
+    *s = *inv = p->num->act_scale;
+    return;
+  }
   for (int64_t i = 0; i < n; i += run) {
     const float v = run_sum(x + i, n - i, run);
     if (isnan(v)) max = NAN;
@@ -62,11 +70,21 @@ static float round_act(const product *p, float v) {
   return p->num->act_round == TN_ROUND_HALF_AWAY ? roundf(v) : rintf(v);
 }
 
-/* q[i] (an integer, or the activation in its dtype) of n elements from k0 on. */
+/* A static scale knows nothing of what it will meet. */
+static float clamped(const product *p, float v) {
+  if (isnan(v)) return 0;
+  v = round_act(p, v);
+  return v > p->act_max ? p->act_max : v < -p->act_max - 1 ? -p->act_max - 1 : v;
+}
+
+/* q[i] (an integer, or the activation in its dtype) of n elements from k0 on; inv: the scale itself where it is static.
+ */
 static void activations(const product *p, const float *x, int64_t n, float inv, double *q) {
   for (int64_t i = 0; i < n; i++) {
     float v = x[i];
-    if (p->num->act_scheme != TN_ACT_NONE)
+    if (p->num->act_scheme == TN_ACT_STATIC)
+      v = clamped(p, v / inv);
+    else if (p->num->act_scheme != TN_ACT_NONE)
       v = inv == 0 ? 0 : round_act(p, v * inv);
     else if (tni_is_half(p->num->act_dtype)) {
       uint16_t h;
@@ -126,6 +144,9 @@ static bool known(const tn_numerics *num) {
   const bool act = whole || num->act_dtype == TN_DT_F32 || tni_is_half(num->act_dtype);
   const bool quantized = act && num->act_max > 0 && num->act_round <= TN_ROUND_HALF_AWAY;
   if (num->act_scheme == TN_ACT_ABSMAX) return quantized;
+  if (num->act_scheme == TN_ACT_STATIC)
+    return TN_HAS(num, tn_numerics, act_scale) && num->act_scale > 0 && isfinite(num->act_scale) && num->act_max > 0 &&
+           num->act_group == 0 && num->act_round <= TN_ROUND_HALF_AWAY;
   if (num->act_scheme == TN_ACT_RUNSUM) {
     const uint32_t run = TN_HAS(num, tn_numerics, act_run) ? num->act_run : 0;
     return quantized && (run == 2 || run == 4 || run == MAX_RUN) && num->act_group % run == 0;
@@ -162,6 +183,7 @@ static double unit(uint32_t dtype) {
 static double gamma_of(double n, double u) { return n * u < 0.5 ? n * u / (1 - n * u) : 1; }
 
 double tni_reference_bound(const tn_numerics *num, int64_t K) {
+  if (num->act_scheme == TN_ACT_STATIC && num->acc_inner == TN_DT_I64 && num->acc_outer == TN_DT_F64) return 0;
   const double k = K > 0 ? (double)K : 1;
   const double len = num->act_group && num->act_group < k ? num->act_group : k;
   const bool quantized = num->act_scheme != TN_ACT_NONE;

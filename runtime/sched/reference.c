@@ -190,11 +190,22 @@ static const tn_numerics *numerics_of(const tn_need *n) {
   return f->numerics;
 }
 
+/* A static scale that stands in the params. */
+static const tn_numerics *with_scale(tni_evaluation *ev, const tn_numerics *num, const tn_need *n) {
+  if (!TN_HAS(num, tn_numerics, act_scale) || num->act_scale != 0 || n->n_params == 0) return num;
+  tn_numerics *own = TNI_NEW(ev->arena, tn_numerics);
+  if (!own) return num; /* without a scale the reference refuses it */
+  *own = *num;
+  const uint32_t bits = (uint32_t)n->params[0];
+  memcpy(&own->act_scale, &bits, sizeof bits);
+  return own;
+}
+
 static const tn_numerics *declared_numerics(const tni_evaluation *ev, const tni_program *p, const tni_need *need) {
   const tn_numerics *num = numerics_of(need->need);
   if (!num)
     tni_fail(ev->err, TN_E_INTERNAL, p->dev->name, "format '%s' declares no numerics", need->need->format->name);
-  return num;
+  return num && num->act_scheme == TN_ACT_STATIC ? with_scale(ev, num, need->need) : num;
 }
 
 /* A constant of the graph as floats [N,K]. */
@@ -262,6 +273,7 @@ static tn_status formatted_product(tni_evaluation *ev, const tn_node *n, const t
     alpha = tni_attr_f(n, "alpha", 1);
     beta = tni_attr_f(n, "beta", 1);
   }
+  const bool exact = rel == 0 && n->op == TN_OP_MATMUL; /* wide integers, one conversion */
   int64_t c_cols = has_c && c.rank ? c.dims[c.rank - 1] : 1, c_rows = has_c && c.rank > 1 ? c.dims[c.rank - 2] : 1;
   for (int64_t i = 0; i < M * N; i++) {
     double add = 0;
@@ -271,7 +283,7 @@ static tn_status formatted_product(tni_evaluation *ev, const tn_node *n, const t
       add = beta * v;
     }
     double r = alpha * y[i] + add;
-    out->bound[i] = (float)(rel * fabs(alpha) * out->bound[i] + 2 * 0x1p-24 * (fabs(r) + fabs(add)));
+    out->bound[i] = exact ? 0 : (float)(rel * fabs(alpha) * out->bound[i] + 2 * 0x1p-24 * (fabs(r) + fabs(add)));
     y[i] = (float)r;
   }
   return TN_OK;

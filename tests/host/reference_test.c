@@ -143,6 +143,40 @@ static void test_bound(void) {
   CU_ASSERT_DOUBLE_EQUAL((double)y[3], (double)before + 3, 1e-6);
 }
 
+/* A static scale: the bits of a sum in int64, what does not fit the range is cut off at its ends. */
+static void test_static(void) {
+  tn_numerics num = {.h = TN_HDR(tn_numerics),
+                     .act_dtype = TN_DT_I32,
+                     .act_scheme = TN_ACT_STATIC,
+                     .act_max = 1048575,
+                     .acc_inner = TN_DT_I64,
+                     .acc_outer = TN_DT_F64,
+                     .act_scale = 0.0123f};
+  enum { LONG = 3000 };
+  static float x[LONG], w[LONG];
+  const float sw = 0x1.2345p-9f; /* 17 bits */
+  int64_t sum = 0;
+  tn_run run;
+  tni_run_inline(&run);
+  for (int k = 0; k < LONG; k++) {
+    const int code = (k * 37) % 255 - 127;
+    x[k] = k % 50 ? sinf((float)k) : (float)k * (k % 100 ? 3.f : -3.f);
+    w[k] = (float)code * sw;
+    sum += (int64_t)rintf(x[k] / num.act_scale) * code;
+  }
+  float y = 0;
+  CU_ASSERT_EQUAL(tni_reference_matmul(&num, x, 1, LONG, w, 1, NULL, &y, NULL, &run), TN_OK);
+  CU_ASSERT(y == (float)((double)sum * ((double)num.act_scale * (double)sw)));
+  CU_ASSERT_EQUAL(tni_reference_bound(&num, LONG), 0);
+  const float far[4] = {1e30f, -1e30f, NAN, 2.5f}, ones[4] = {1, 1, 1, 1};
+  num.act_max = 127;
+  num.act_scale = 1;
+  CU_ASSERT_EQUAL(tni_reference_matmul(&num, far, 1, 4, ones, 1, NULL, &y, NULL, &run), TN_OK);
+  CU_ASSERT_EQUAL(y, 127.f - 128.f + 0.f + 2.f);
+  num.act_scale = 0;
+  CU_ASSERT_EQUAL(tni_reference_matmul(&num, far, 1, 4, ones, 1, NULL, &y, NULL, &run), TN_E_UNSUPPORTED);
+}
+
 static void test_bound_grows(void) {
   tn_numerics f = {.h = TN_HDR(tn_numerics), .act_dtype = TN_DT_F32, .acc_inner = TN_DT_F32, .acc_outer = TN_DT_F32};
   CU_ASSERT(tni_reference_bound(&f, 1000) > 1000 * 0x1p-24);
@@ -154,5 +188,5 @@ static void test_bound_grows(void) {
 bool ht_add_reference(void) {
   CU_pSuite s = CU_add_suite("format reference", NULL, NULL);
   return s && CU_add_test(s, "quantizer", test_quantizer) && CU_add_test(s, "bound holds and bites", test_bound) &&
-         CU_add_test(s, "bound grows", test_bound_grows);
+         CU_add_test(s, "static scale", test_static) && CU_add_test(s, "bound grows", test_bound_grows);
 }
