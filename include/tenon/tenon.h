@@ -181,7 +181,8 @@ typedef struct tn_keep_opts {
   tn_hdr h;
   int64_t batch;    /* sequences; 0: 1 */
   int64_t capacity; /* positions that the caches hold; 0: tn_model_max_seq, which must say something then */
-  int64_t max_step; /* most positions of one step; 0: the profile's prefill_chunk, or capacity where it says nothing */
+  int64_t max_step; /* most positions of one step; 0: the profile's prefill_chunk, or capacity where it says nothing.
+                     * A device that takes one length only makes it no larger: shorter steps are padded up to it */
 } tn_keep_opts;
 /* TN_E_UNSUPPORTED: the model has no caches that can be kept. TN_E_NO_MEMORY with the bytes. Once per session. */
 TN_API TN_MUST_CHECK tn_status tn_session_keep(tn_session *s, const tn_keep_opts *o, tn_error *err);
@@ -189,7 +190,8 @@ TN_API TN_MUST_CHECK tn_status tn_session_keep(tn_session *s, const tn_keep_opts
  * in[i] is NULL for past inputs. An input over the whole context takes its entries for this step's positions only
  * ([batch, n]); NULL: ones. out[i] NULL: not wanted; present outputs cannot be asked for. rows: 1 for the logits of the
  * last position only, 0 for all. Outputs are memory of the session until its next call. TN_E_LIMIT: the capacity is
- * reached, or n > max_step. A step that fails changes nothing. */
+ * reached, or n > max_step. A step that fails changes nothing. Where phases have placements of their own, one position
+ * is decoded and more are prefilled, whatever phase says. */
 TN_API TN_MUST_CHECK tn_status tn_session_step(tn_session *s, uint32_t phase, const tn_tensor *const *in,
                                                tn_tensor *const *out, uint32_t rows, tn_error *err);
 /* Most positions of one step. */

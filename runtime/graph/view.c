@@ -38,11 +38,14 @@ static tn_status set_weights(tni_graph *g) {
 static const tn_symbol *const *make_symbols(tni_graph *g, uint32_t n) {
   tn_symbol *all = TNI_NEW_ARRAY(g->arena, tn_symbol, n);
   const tn_symbol **ptrs = TNI_NEW_ARRAY(g->arena, const tn_symbol *, n);
+  tn_id step;
   for (uint32_t i = 0; all && ptrs && i < n; i++) {
     all[i].h = (tn_hdr)TN_HDR(tn_symbol);
     all[i].name = tni_arena_strdup(g->arena, tni_ex_symbol_name(g->exprs, i));
     tni_ex_symbol_bounds(g->exprs, i, &all[i].lo, &all[i].hi);
     if (g->padded != TNI_EXPR_NONE && i == g->padded_symbol) all[i].flags |= TN_SYM_PADDABLE;
+    if (g->step != TNI_EXPR_NONE && !g->step_fixed && tni_ex_is_sym(g->exprs, g->step, &step) && i == step)
+      all[i].flags |= TN_SYM_PADDABLE;
     ptrs[i] = &all[i];
     if (!all[i].name) return NULL;
   }
@@ -58,6 +61,8 @@ tn_status tni_graph_view(tni_graph *g, uint32_t phase, tn_graph *out, tn_error *
   if (!ctx || !nodes || !values || !symbols || set_weights(g) != TN_OK) return tni_fail_memory(err, g->name);
   ctx->exprs = g->exprs;
   ctx->padded = g->padded;
+  ctx->step = g->step;
+  ctx->step_fixed = g->step_fixed;
   for (tn_id i = 0; i < g->n_nodes; i++) {
     if (g->nodes[i]->dead)
       return tni_fail_node(err, TN_E_INTERNAL, g->nodes[i], i, "a dead node in a view: compact was not called");

@@ -10,7 +10,8 @@
 
 struct tn_graph_ctx {
   tni_exprs *exprs;
-  tn_expr padded; /* tni_graph.padded */
+  tn_expr padded, step;   /* tni_graph.padded, step */
+  const char *step_fixed; /* tni_graph.step_fixed */
 };
 
 #endif

@@ -3,10 +3,11 @@
  * last_rows: logits for the last rows only, where a session asks for no more.
  *
  *   logits [batch, length, n] = row-wise(MatMul(row-wise(norm(h)), w))
- *   ->  the same of Slice(h, starts = length - rows, ends = length, axis 1)
+ *   ->  the same of Slice(h, starts = end - rows, ends = end, axis 1)
  *
- * rows is a new symbol (tni_graph.rows_symbol), at most the length (rows_limit), which the session sets: the length in
- * plain runs. Only in graphs with caches, whose new length `length` is: elsewhere nobody sets it.
+ * rows and end are new symbols (tni_graph.rows_symbol, rows_end), rows <= end <= length (rows_limit), which the session
+ * sets: both are the length in plain runs, and end is less where the last rows are padding. Only in graphs with caches,
+ * whose new length `length` is: elsewhere nobody sets them.
  *
  * Matches the one output of three axes that is such a product with a matrix; none where there are several, because rows
  * of one kind are counted. Row-wise are element-wise operators whose other operands are constants with nothing but a
@@ -96,33 +97,36 @@ static bool is_run(const tni_graph *g, tn_id v, tn_expr *length) {
 }
 
 /* A symbol that the model does not have. */
-static tn_expr fresh_symbol(tni_exprs *x, tn_id *id) {
-  char name[32] = "rows";
+static tn_expr fresh_symbol(tni_exprs *x, const char *base, tn_id *id) {
+  char name[32];
+  snprintf(name, sizeof name, "%s", base);
   const uint32_t n = tni_ex_n_symbols(x);
   for (uint32_t k = 0;; k++) {
     const tn_expr e = tni_ex_sym(x, name);
     if (e == TNI_EXPR_NONE || (tni_ex_n_symbols(x) > n && tni_ex_is_sym(x, e, id))) return e;
-    snprintf(name, sizeof name, "rows_%u", k);
+    snprintf(name, sizeof name, "%s_%u", base, k);
   }
 }
 
 static tn_status rewrite(tni_graph *g, tni_node *n, uint32_t at, tn_expr length, tn_error *err) {
   const tni_value *h = g->values[n->pub.in[at]];
   const int64_t one = 1, axis = 1;
-  tn_id symbol = TN_NONE;
-  const tn_expr rows = fresh_symbol(g->exprs, &symbol);
-  if (rows == TNI_EXPR_NONE) return tni_fail_memory(err, n->pub.name);
-  const tn_status st = tni_ex_assume_le(g->exprs, rows, length);
+  tn_id symbol = TN_NONE, last = TN_NONE;
+  const tn_expr rows = fresh_symbol(g->exprs, "rows", &symbol), end = fresh_symbol(g->exprs, "end", &last);
+  if (rows == TNI_EXPR_NONE || end == TNI_EXPR_NONE) return tni_fail_memory(err, n->pub.name);
+  tn_status st = tni_ex_assume_le(g->exprs, rows, end);
+  if (st == TN_OK) st = tni_ex_assume_le(g->exprs, end, length);
   if (st != TN_OK) return tni_fail(err, st, n->pub.name, "rows of logits contradict the model's lengths");
-  const tn_expr first = tni_ex_sub(g->exprs, length, rows), dims[3] = {h->pub.dims[0], rows, h->pub.dims[2]};
+  const tn_expr first = tni_ex_sub(g->exprs, end, rows), dims[3] = {h->pub.dims[0], rows, h->pub.dims[2]};
   tni_build_node b = {.type = "Slice", .version = 13, .in = {n->pub.in[at]}, .n_in = 4};
   b.in[1] = tni_build_elems(g, &first, 1);
-  b.in[2] = tni_build_elems(g, &length, 1);
+  b.in[2] = tni_build_elems(g, &end, 1);
   b.in[3] = tni_build_const(g, TN_DT_I64, 1, &one, &axis);
   if (b.in[1] == TN_NONE || b.in[2] == TN_NONE || b.in[3] == TN_NONE) return tni_fail_memory(err, n->pub.name);
   const tn_id cut = tni_build_op(g, &b, h->pub.dtype, 3, dims, err);
   if (cut == TN_NONE) return tni_fail_memory(err, n->pub.name);
   g->rows_symbol = symbol;
+  g->rows_end = last;
   g->rows_limit = length;
   return tni_build_swap_input(g, n, at, cut, err);
 }

@@ -13,8 +13,10 @@ typedef struct collector {
   tni_arena *arena;
   tni_claims *claims;
   tni_claim *node; /* of the device being asked */
+  const tni_dev *devs;
   uint32_t device;
   uint32_t groups_before;
+  int64_t chunk_before;
   bool is_host;
   const char *fault; /* first thing wrong with its answers */
   bool no_memory;
@@ -49,6 +51,27 @@ static bool widen_bucket(const collector *c, const tn_constraint *k) {
   return true;
 }
 
+/* The positions of a run. text: why not, for one that names them. */
+static bool fix_chunk(const collector *c, const tn_constraint *k, char *text, size_t n) {
+  const tn_graph_ctx *g = c->view->ctx;
+  tni_claims *cl = c->claims;
+  if (k->rel != TN_REL_EQ || g->step == TNI_EXPR_NONE || k->lhs != g->step) return false;
+  const bool one = c->view->phase == TN_PHASE_DECODE && k->rhs == 1;
+  if (!one && c->view->phase != TN_PHASE_PREFILL) return false;
+  if (!one && (k->rhs < 1 || k->rhs > 65536)) return false;
+  if (!one && g->step_fixed) {
+    snprintf(text, n, ": runs cannot be padded: %s", g->step_fixed);
+    return false;
+  }
+  if (cl->chunk && cl->chunk != k->rhs) {
+    snprintf(text, n, ": '%s' has fixed it to %lld", c->devs[cl->chunk_by].name, (long long)cl->chunk);
+    return false;
+  }
+  if (!cl->chunk) cl->chunk_by = c->device;
+  cl->chunk = k->rhs;
+  return true;
+}
+
 /* Constraints that cannot be promised turn yes into no. */
 static tn_status promise(collector *c, const tn_claim *in, tni_claim *out) {
   static const char *const rels[] = {"=", "<=", ">=", "a multiple of"};
@@ -56,12 +79,16 @@ static tn_status promise(collector *c, const tn_claim *in, tni_claim *out) {
   if (in->n_constraints > 64 || (in->n_constraints && !in->constraints)) return fault(c, "absurd constraints");
   for (uint32_t i = 0; out->verdict != TN_NO && i < in->n_constraints; i++) {
     const tn_constraint *k = &in->constraints[i];
-    char lhs[128], text[256];
+    char lhs[128], text[512], more[256] = "";
     if (k->rel < TN_REL_EQ || k->rel > TN_REL_MOD) return fault(c, "a constraint with an unknown relation");
     if (is_proved(x, k) || widen_bucket(c, k)) continue;
+    if (fix_chunk(c, k, more, sizeof more)) {
+      out->fixed = true;
+      continue;
+    }
     tni_ex_print(x, k->lhs, lhs, sizeof lhs);
-    snprintf(text, sizeof text, "it needs %s %s %lld, which does not always hold", lhs, rels[k->rel - 1],
-             (long long)k->rhs);
+    snprintf(text, sizeof text, "it needs %s %s %lld, which does not always hold%s", lhs, rels[k->rel - 1],
+             (long long)k->rhs, more);
     out->verdict = TN_NO;
     out->reason = TN_WHY_SHAPE;
     if (!(out->text = tni_arena_strdup(c->arena, text))) c->no_memory = true;
@@ -163,6 +190,7 @@ static tn_status on_state(void *ctx, tn_id value, const tn_layout *const *accept
 /* The device's answers do not count: everything is refused with one reason. */
 static void refuse_all(collector *c, const char *text) {
   c->claims->n_groups = c->groups_before;
+  c->claims->chunk = c->chunk_before;
   for (uint32_t i = 0; i < c->view->n_nodes; i++)
     c->node[i] = (tni_claim){.verdict = TN_NO, .reason = TN_WHY_DRIVER, .text = text};
 }
@@ -201,9 +229,11 @@ tn_status tni_claims_collect(const tn_graph *view, const tni_dev *devs, uint32_t
                    .arena = arena,
                    .claims = out,
                    .node = out->node[d],
+                   .devs = devs,
                    .device = d,
                    .is_host = devs[d].is_host,
-                   .groups_before = out->n_groups};
+                   .groups_before = out->n_groups,
+                   .chunk_before = out->chunk};
     tn_status st = ask(&c, &devs[d], err);
     if (st != TN_OK) return st;
   }

@@ -3,8 +3,10 @@
  * What the devices say of a graph: one answer per node and device, plus groups. Answers are copied from the plugins and
  * checked: every node exactly once, known verdicts, finite costs, ids in range.
  *
- * A constraint of a claim is promised where it is proved, or where it asks for a multiple of the padded length of the
- * context, which the session then rounds up. Any other turns the claim into a refusal that says which.
+ * A constraint of a claim is promised where it is proved, where it asks for a multiple of the padded length of the
+ * context, which the session then rounds up, or where it fixes the positions of a run: to any length in the prefill
+ * phase of a model whose runs can be padded (the first device's wins), to 1 in the decode phase. Any other turns the
+ * claim into a refusal that says which.
  */
 #ifndef TENON_PLAN_CLAIMS_H
 #define TENON_PLAN_CLAIMS_H
@@ -30,6 +32,7 @@ typedef struct tni_claim {
   uint32_t n_params;
   double cost_ns;
   const char *text;
+  bool fixed; /* only at tni_claims.chunk positions */
 } tni_claim;
 
 typedef struct tni_group {
@@ -43,6 +46,8 @@ typedef struct tni_claims {
   tni_claim **node; /* [n_devs][n_nodes] */
   tni_group *groups;
   uint32_t n_groups, cap_groups;
+  int64_t chunk;  /* positions of every run, where a device fixes them; 0: any */
+  tn_id chunk_by; /* index of the first device that does */
   int64_t bucket; /* the padded length (tni_graph.padded) must be a multiple of it, whoever takes the work; 1: of nothing */
 } tni_claims;
 

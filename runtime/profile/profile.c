@@ -207,6 +207,7 @@ static tn_status read_numbers(reader *r, const tni_yaml *root) {
   if (st == TN_OK && max_seq) st = tni_yaml_int(&r->doc, max_seq, "max_seq", 0, INT32_MAX, &r->p->max_seq, r->err);
   if (st == TN_OK && chunk)
     st = tni_yaml_int(&r->doc, chunk, "prefill_chunk", 0, INT32_MAX, &r->p->prefill_chunk, r->err);
+  r->p->chunk_said = chunk != NULL;
   if (st == TN_OK && bucket) st = tni_yaml_int(&r->doc, bucket, "bucket", 0, 65536, &r->p->bucket, r->err);
   if (st == TN_OK && checked) st = tni_yaml_bool(&r->doc, checked, "checked", &r->p->checked, r->err);
   return st;

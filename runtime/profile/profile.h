@@ -12,7 +12,8 @@
  *                            # fall back to the host
  *   threads: 0               # 0: all processors that the process may use
  *   max_seq: 2048            # upper bound of context
- *   prefill_chunk: 512       # most positions that one step of a prompt computes; 0: the whole prompt at once
+ *   prefill_chunk: 512       # most positions that one step of a prompt computes; 0: the whole prompt at once. A plugin
+ *                            # that takes prompts in pieces of one length only decides it; saying another is an error
  *   bucket: 0                # lengths of the context are rounded up to a multiple; 0: nothing changes with the length
  *   plugin_path: [dir, ...]  # searched before the built-in path; relative to the profile's file
  *   cache: {dir: PATH, max_bytes: 8G}
@@ -57,6 +58,7 @@ typedef struct tni_profile {
   uint32_t threads;
   int64_t max_seq; /* 0: not said */
   int64_t prefill_chunk, bucket;
+  bool chunk_said; /* prefill_chunk stands in the file */
   const char *const *plugin_path;
   uint32_t n_plugin_path;
   const char *cache_dir;    /* NULL: not said */

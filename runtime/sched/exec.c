@@ -7,6 +7,13 @@
 #include "runtime/sched/calibrate.h"
 #include "runtime/sched/memory.h"
 
+/* The length of its runs, if it took work that has one length only. */
+static int64_t chunk_of(const tni_exec *x) {
+  for (uint32_t n = 0; n < x->view.n_nodes; n++)
+    if (x->part.device_of[n] != TN_NONE && tni_partition_claim(&x->part, &x->claims, n)->fixed) return x->claims.chunk;
+  return 0;
+}
+
 tn_status tni_exec_place(tn_model *m, tni_exec *x, uint32_t phase, tn_error *err) {
   tn_runtime *rt = m->rt;
   x->phase = phase;
@@ -16,6 +23,7 @@ tn_status tni_exec_place(tn_model *m, tni_exec *x, uint32_t phase, tn_error *err
   if (st == TN_OK) st = tni_claims_collect(&x->view, rt->devs, rt->n_devs, m->arena, &x->claims, err);
   if (st == TN_OK)
     st = tni_partition_make(&x->view, &x->claims, rt->order[phase], rt->n_order[phase], m->arena, &x->part, err);
+  x->chunk = st == TN_OK ? chunk_of(x) : 0;
   return st;
 }
 

@@ -83,6 +83,7 @@ typedef struct tni_attached {
 
 typedef struct tni_exec {
   uint32_t phase;
+  int64_t chunk; /* positions of every run of it, because a device asks for that; 0: any */
   tn_graph view;
   tni_claims claims;
   tni_partition part;
@@ -193,10 +194,10 @@ typedef struct tni_fed {
 
 /* A session that keeps its caches (step.c). */
 typedef struct tni_keep {
-  int64_t batch, capacity, limit, max_step; /* capacity: limit in whole buckets */
+  int64_t batch, capacity, limit, max_step; /* capacity: limit, and room for a padded chunk at its end, in whole buckets */
   int64_t length;                           /* positions in the caches */
   struct tni_sexec *exec;                   /* prepared for what follows, or NULL */
-  int64_t total, rows;                      /* length of the context, rows of logits */
+  int64_t total, rows, end;                 /* length of the context, rows of logits and where they end */
   tni_fed *fed;                             /* [n_inputs] */
 } tni_keep;
 

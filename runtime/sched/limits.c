@@ -52,8 +52,19 @@ static tn_status fixed_dims(const tn_model *m, int64_t *dims, uint32_t n, tn_err
 
 static int64_t longest(const tn_model *m) { return m->max_seq ? m->max_seq : TN_DEFAULT_MAX_SEQ; }
 
+bool tni_exec_takes(const tn_model *m, const tni_exec *x, int64_t n) {
+  if (m->n_execs == 1 || m->roles.why_not) return true;
+  if (x->phase == TN_PHASE_DECODE) return n == 1;
+  return x->chunk ? n == x->chunk : n > 1;
+}
+
+int64_t tni_chunk_room(const tn_model *m, int64_t positions) {
+  const int64_t chunk = tni_model_chunk(m);
+  return chunk ? positions - 1 + chunk : positions;
+}
+
 int64_t tni_limit_capacity(const tn_model *m) {
-  const int64_t bucket = m->rt->profile->bucket, most = longest(m);
+  const int64_t bucket = m->rt->profile->bucket, most = tni_chunk_room(m, longest(m));
   return bucket > 1 && !m->roles.exact ? (most + bucket - 1) / bucket * bucket : most;
 }
 
@@ -76,9 +87,9 @@ static tn_status fill(const tn_model *m, int64_t step, bool at_end, int64_t *dim
 }
 
 tn_status tni_limit_dims(const tn_model *m, bool decode, int64_t *dims, tn_error *err) {
-  const int64_t chunk = m->rt->profile->prefill_chunk;
   const bool kept = !m->roles.why_not;
-  const int64_t step = decode ? 1 : kept && chunk && chunk < longest(m) ? chunk : longest(m);
+  const int64_t fixed = kept ? tni_model_chunk(m) : 0, chunk = m->rt->profile->prefill_chunk;
+  const int64_t step = decode ? 1 : fixed ? fixed : kept && chunk && chunk < longest(m) ? chunk : longest(m);
   return fill(m, step, kept || decode, dims, err);
 }
 

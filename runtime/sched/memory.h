@@ -49,6 +49,13 @@ TN_MUST_CHECK tn_status tni_lives_make(const tni_sizing *z, uint32_t block, tni_
 TN_MUST_CHECK tn_status tni_limit_dims(const tn_model *m, bool decode, int64_t *dims, tn_error *err);
 /* The whole context as one step. */
 TN_MUST_CHECK tn_status tni_limit_context(const tn_model *m, int64_t *dims, tn_error *err);
+/* Positions of every run of a prompt, because a device takes no other length; 0: any. After place. */
+int64_t tni_model_chunk(const tn_model *m);
+/* Whether a session that keeps its caches runs n positions on x (a padded chunk counts whole): one position is decoded,
+ * more are prefilled. */
+bool tni_exec_takes(const tn_model *m, const tni_exec *x, int64_t n);
+/* Rows of a cache for so many positions: a padded chunk may begin at the last. */
+int64_t tni_chunk_room(const tn_model *m, int64_t positions);
 /* Positions that the caches hold at these limits. */
 int64_t tni_limit_capacity(const tn_model *m);
 

@@ -105,6 +105,23 @@ static tn_status place(tn_model *m, tn_error *err) {
   return tni_place_fused(m, phases ? two : one, err);
 }
 
+/* What the profile says must be what a device asks for. */
+static tn_status check_chunk(const tn_model *m, tn_error *err) {
+  const tni_profile *p = m->rt->profile;
+  const int64_t chunk = tni_model_chunk(m);
+  if (!chunk || !p->chunk_said || p->prefill_chunk == chunk) return TN_OK;
+  const tni_exec *x = &m->execs[0];
+  return tni_fail(err, TN_E_INVALID, p->file,
+                  "profile '%s' has prefill_chunk: %lld, but plugin '%s' takes prompts in pieces of %lld only", p->name,
+                  (long long)p->prefill_chunk, m->rt->devs[x->claims.chunk_by].name, (long long)chunk);
+}
+
+int64_t tni_model_chunk(const tn_model *m) {
+  for (uint32_t i = 0; i < m->n_execs; i++)
+    if (m->execs[i].phase == TN_PHASE_PREFILL) return m->execs[i].chunk;
+  return 0;
+}
+
 static tn_status refuse_unsupported(const tn_model *m, tn_error *err) {
   for (uint32_t i = 0; i < m->n_execs; i++) {
     const tni_exec *x = &m->execs[i];
@@ -155,6 +172,7 @@ static tn_status check_require(const tn_model *m, const tni_exec *x, tn_error *e
 static tn_status make_ready(tn_model *m, tn_error *err) {
   tn_status st = refuse_unsupported(m, err);
   for (uint32_t i = 0; st == TN_OK && i < m->n_execs; i++) st = check_require(m, &m->execs[i], err);
+  if (st == TN_OK) st = check_chunk(m, err);
   if (st == TN_OK) st = tni_states_layouts(m, err);
   for (uint32_t i = 0; st == TN_OK && i < m->n_execs; i++) st = tni_exec_lower(m, &m->execs[i], err);
   if (st == TN_OK) st = tni_blocks_states(m, err);

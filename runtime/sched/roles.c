@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 
+#include "runtime/sched/padding.h"
 #include "runtime/sched/state.h"
 #include "runtime/shape/infer.h"
 
@@ -175,5 +176,7 @@ tn_status tni_roles_find(tni_graph *g, tni_arena *arena, tni_roles *out, tn_erro
   find(&f, ok);
   g->padded_symbol = out->past;
   g->padded = out->why_not || out->exact ? TNI_EXPR_NONE : out->total;
+  g->step = out->why_not ? TNI_EXPR_NONE : out->step;
+  g->step_fixed = out->why_not ? out->why_not : out->exact ? out->exact : tni_padding_refusal(g, out, arena);
   return TN_OK;
 }

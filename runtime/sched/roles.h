@@ -23,7 +23,7 @@ typedef struct tni_roles {
   uint32_t input, axis; /* a plain input and its axis of length `step` */
 } tni_roles;
 
-/* After passes. Sets g->padded. */
+/* After passes. Sets g->padded, step and step_fixed. */
 TN_MUST_CHECK tn_status tni_roles_find(tni_graph *g, tni_arena *arena, tni_roles *out, tn_error *err);
 
 #endif

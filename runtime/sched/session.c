@@ -160,6 +160,29 @@ void tn_session_trace(tn_session *s, void (*fn)(void *user, const tn_trace_event
   s->trace_user = user;
 }
 
+/* Positions of this run, from the symbols. */
+static int64_t positions(const tn_session *s) {
+  const tni_graph *g = s->model->graph;
+  int64_t n = -1;
+  if (g->step == TNI_EXPR_NONE || tni_ex_eval(g->exprs, g->step, s->dims, tni_ex_n_symbols(g->exprs), &n) != TN_OK)
+    return -1;
+  return n;
+}
+
+/* A plain run is not padded: where the phase's placement takes one length only, another does what has another. */
+static tn_status run_exec(tn_session *s, uint32_t phase, tni_sexec **out, tn_error *err) {
+  tni_sexec *x = tni_session_exec(s, phase);
+  const int64_t n = positions(s);
+  for (uint32_t i = 0; x->exec->chunk && x->exec->chunk != n && i < s->model->n_execs; i++)
+    if (!s->execs[i].exec->chunk || s->execs[i].exec->chunk == n) x = &s->execs[i];
+  *out = x;
+  if (!x->exec->chunk || x->exec->chunk == n) return TN_OK;
+  return tni_fail(
+      err, TN_E_UNSUPPORTED, s->model->path,
+      "plugin '%s' runs exactly %lld positions at once, not %lld; a session that keeps its caches pads them",
+      s->model->rt->devs[x->exec->claims.chunk_by].name, (long long)x->exec->chunk, (long long)n);
+}
+
 tni_sexec *tni_session_exec(tn_session *s, uint32_t phase) {
   for (uint32_t i = 0; i < s->model->n_execs; i++)
     if (s->execs[i].exec->phase == phase) return &s->execs[i];
@@ -219,6 +242,7 @@ static tn_status take_inputs(tn_session *s, tn_error *err) {
   if (st == TN_OK && g->rows_symbol != TN_NONE) {
     st = tni_ex_eval(g->exprs, g->rows_limit, s->dims, tni_ex_n_symbols(g->exprs), &s->dims[g->rows_symbol]);
     if (st != TN_OK) return tni_fail(err, st, s->model->path, "the inputs do not tell how many rows there are");
+    s->dims[g->rows_end] = s->dims[g->rows_symbol];
   }
   if (st != TN_OK || !g->n_states) return st;
   st = tni_states_lengths(s->model, s->dims, &s->pos, &s->valid, err);
@@ -234,9 +258,10 @@ tn_status tn_session_run(tn_session *s, uint32_t phase, const tn_tensor *const *
     err = &local;
   }
   if (s->keep) return tni_fail(err, TN_E_INVALID, s->model->path, "the session keeps its caches: tn_session_step");
-  tni_sexec *x = tni_session_exec(s, phase);
+  tni_sexec *x = NULL;
   tn_status st = match_inputs(s, in, n_in, err);
   if (st == TN_OK) st = take_inputs(s, err);
+  if (st == TN_OK) st = run_exec(s, phase, &x, err);
   if (st == TN_OK) st = tni_session_prepare(s, x, err);
   if (st == TN_OK) st = tni_session_tasks(s, x, err);
   return st == TN_OK ? collect_outputs(s, x, out, n_out, err) : st;

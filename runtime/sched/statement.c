@@ -10,8 +10,8 @@
 #include "runtime/sched/state.h"
 #include "runtime/sched/tables.h"
 
-/* What sessions and a tokenizer add to what loading left in memory: views, plans and arguments mirror tasks and operands
- * of the graph; code that loading did not run (measured: docs/memory.md). */
+/* What sessions and a tokenizer add to what loading left in memory: views, plans and arguments mirror tasks and
+ * operands of the graph; code that loading did not run (measured: docs/memory.md). */
 enum { ANONYMOUS_FACTOR = 3, FILE_FACTOR = 2, HASH_CHUNK = 16 << 20 };
 
 /* --- the process ------------------------------------------------------------------------------------------------- */
@@ -123,11 +123,16 @@ static tn_status kv_bytes(const tn_model *m, const int64_t *dims, uint32_t n, tn
   return TN_OK;
 }
 
-/* One placement: room for the largest step and for one position. */
-static tn_status add_exec(tn_model *m, tni_exec *x, const int64_t *const dims[2], tni_statement *s, tn_error *err) {
+/* One placement: room for the largest step and for one position, as far as it runs them. */
+static tn_status add_exec(tn_model *m, tni_exec *x, const int64_t *const both[2], tni_statement *s, tn_error *err) {
   uint64_t arena = 0, outputs = 0, scratch = 0, bound[2] = {0};
-  tn_status st = tni_memory_measure(m, x, dims, 2, &arena, &outputs, &scratch, err);
-  for (uint32_t i = 0; st == TN_OK && i < 2; i++) st = tni_exec_bound(m, x, dims[i], &bound[i], err);
+  const int64_t *dims[2];
+  const bool one = tni_exec_takes(m, x, 1);
+  uint32_t n = 0;
+  if (x->phase != TN_PHASE_DECODE || m->roles.why_not) dims[n++] = both[0];
+  if (one || !n) dims[n++] = both[1];
+  tn_status st = tni_memory_measure(m, x, dims, n, &arena, &outputs, &scratch, err);
+  for (uint32_t i = 0; st == TN_OK && i < n; i++) st = tni_exec_bound(m, x, dims[i], &bound[i], err);
   s->arena += arena;
   s->outputs += outputs;
   s->bound += bound[bound[1] > bound[0]];

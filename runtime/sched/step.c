@@ -3,11 +3,18 @@
  * A session that keeps its caches (row TL5). Everything that depends on lengths is done when a length changes: the dims
  * of the inputs, or the context's length, which is rounded up to a bucket (the whole capacity where no device asks for
  * one). In between a step copies its few input numbers, writes two lengths and runs its tasks.
+ *
+ * Steps of more than one position run on the prefill placement, single ones on the decode placement. Where a device of
+ * the former takes one length only (tni_exec.chunk), a shorter step is padded on the right: rows behind the last repeat
+ * its numbers, and the length that the caches are told counts them, so that causality hides them from the real ones
+ * (attention counts back from it). Their rows stay in the caches as what was never there: the length goes on by the
+ * real ones, and the next step writes over them.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/checked.h"
+#include "runtime/sched/memory.h"
 #include "runtime/sched/session.h"
 #include "runtime/sched/state.h"
 
@@ -144,7 +151,7 @@ static int64_t total_for(const tn_session *s, int64_t valid) {
 }
 
 /* Symbols for n positions per sequence at a context of `total`, from the inputs' dims as they would be. */
-static tn_status bind_lengths(tn_session *s, int64_t n, int64_t total, int64_t rows, tn_error *err) {
+static tn_status bind_lengths(tn_session *s, int64_t n, int64_t total, int64_t rows, int64_t end, tn_error *err) {
   const tni_graph *g = s->model->graph;
   tni_keep *k = s->keep;
   for (uint32_t i = 0; i < s->model->n_inputs; i++) {
@@ -155,7 +162,10 @@ static tn_status bind_lengths(tn_session *s, int64_t n, int64_t total, int64_t r
     if (st != TN_OK) return st;
   }
   tn_status st = tni_bind_symbols(s->model, s->inputs, s->dims, err);
-  if (st == TN_OK && g->rows_symbol != TN_NONE) s->dims[g->rows_symbol] = rows ? rows : n;
+  if (st == TN_OK && g->rows_symbol != TN_NONE) {
+    s->dims[g->rows_symbol] = rows;
+    s->dims[g->rows_end] = end;
+  }
   return st;
 }
 
@@ -180,18 +190,25 @@ static tn_status reserve_inputs(tn_session *s, int64_t n, tn_error *err) {
   return TN_OK;
 }
 
-/* Room for single positions too: a kernel may want more scratch for one than for many. */
+/* Room for single positions too: a kernel may want more scratch for one than for many. What takes single ones only is
+ * planned for them. */
 static tn_status reserve(tn_session *s, tn_error *err) {
+  const tn_model *m = s->model;
   tni_keep *k = s->keep;
   const int64_t total = total_for(s, k->capacity);
+  const int64_t chunk = tni_model_chunk(m), most = chunk ? chunk : k->max_step;
   tn_status st = reserve_inputs(s, 1, err);
-  if (st == TN_OK) st = bind_lengths(s, 1, total, 1, err);
-  for (uint32_t i = 0; st == TN_OK && i < s->model->n_execs; i++)
-    st = tni_memory_reserve(s, &s->execs[i], s->dims, err);
-  if (st == TN_OK) st = reserve_inputs(s, k->max_step, err);
-  if (st == TN_OK) st = bind_lengths(s, k->max_step, total, 1, err);
+  if (st == TN_OK) st = bind_lengths(s, 1, total, 1, 1, err);
   if (st == TN_OK) st = tni_states_fit(s, s->dims, k->capacity, true, err);
-  for (uint32_t i = 0; st == TN_OK && i < s->model->n_execs; i++) st = tni_memory_plan(s, &s->execs[i], s->dims, err);
+  for (uint32_t i = 0; st == TN_OK && i < m->n_execs; i++) {
+    if (!tni_exec_takes(m, s->execs[i].exec, 1)) continue;
+    st = tni_exec_takes(m, s->execs[i].exec, most) ? tni_memory_reserve(s, &s->execs[i], s->dims, err)
+                                                   : tni_memory_plan(s, &s->execs[i], s->dims, err);
+  }
+  if (st == TN_OK) st = reserve_inputs(s, most, err);
+  if (st == TN_OK) st = bind_lengths(s, most, total, 1, most, err);
+  for (uint32_t i = 0; st == TN_OK && i < m->n_execs; i++)
+    if (tni_exec_takes(m, s->execs[i].exec, most)) st = tni_memory_plan(s, &s->execs[i], s->dims, err);
   return st;
 }
 
@@ -209,11 +226,15 @@ tn_status tn_session_keep(tn_session *s, const tn_keep_opts *o, tn_error *err) {
   tn_keep_opts mine = {0};
   if (o) memcpy(&mine, o, o->h.size < sizeof mine ? o->h.size : sizeof mine);
   tni_keep k = {.batch = mine.batch ? mine.batch : 1, .capacity = mine.capacity ? mine.capacity : s->model->max_seq};
-  const int64_t chunk = s->model->rt->profile->prefill_chunk;
+  const int64_t fixed = tni_model_chunk(s->model), chunk = fixed ? fixed : s->model->rt->profile->prefill_chunk;
   k.max_step = mine.max_step ? mine.max_step : chunk && chunk < k.capacity ? chunk : k.capacity;
   k.limit = k.capacity;
   tn_status st = check_keep(s, &k, err);
   if (st != TN_OK) return st;
+  if (fixed && k.max_step > fixed) k.max_step = fixed;
+  if (__builtin_add_overflow(k.capacity, fixed, &(int64_t){0}))
+    return tni_fail(err, TN_E_INVALID, s->model->path, "a capacity of %lld", (long long)k.capacity);
+  k.capacity = tni_chunk_room(s->model, k.capacity);
   if (!s->model->roles.exact) k.capacity = rounded(k.capacity, bucket_of(s->model));
   s->keep = TNI_NEW(s->mem, tni_keep);
   if (!s->keep) return tni_fail_memory(err, s->model->path);
@@ -228,6 +249,28 @@ void tni_keep_release(tn_session *s) {
 }
 
 /* --- step -------------------------------------------------------------------------------------------------------- */
+
+/* The axis of a plain input that has an entry per position of the step; its rank where there is none. */
+static uint32_t step_axis(const tn_model *m, uint32_t i) {
+  const tni_value *v = tni_graph_value(m->graph, m->graph->inputs[i]);
+  uint32_t a = 0;
+  while (a < v->pub.rank && v->pub.dims[a] != m->roles.step) a++;
+  return a;
+}
+
+/* Its dims with `length` positions. */
+static bool same_dims(const tn_model *m, uint32_t i, const tn_tensor *t, const tn_tensor *fed, int64_t length) {
+  const uint32_t axis = step_axis(m, i);
+  for (uint32_t a = 0; a < t->rank; a++)
+    if (fed->dims[a] != (a == axis ? length : t->dims[a])) return false;
+  return true;
+}
+
+/* Positions that a step of n is run with. */
+static int64_t padded(const tn_model *m, int64_t n) {
+  const int64_t chunk = n > 1 ? tni_model_chunk(m) : 0;
+  return chunk ? chunk : n;
+}
 
 /* The caller's tensors against the last step's dims. *same: nothing but data is new. */
 static tn_status read_inputs(const tn_session *s, const tn_tensor *const *in, int64_t *n, bool *same, tn_error *err) {
@@ -255,8 +298,39 @@ static tn_status read_inputs(const tn_session *s, const tn_tensor *const *in, in
         return tni_fail(err, TN_E_INVALID, fed->name, "input '%s' has too few bytes", fed->name);
       continue;
     }
-    *same = *same && memcmp(t->dims, fed->dims, t->rank * sizeof *t->dims) == 0;
+    *same = *same && same_dims(m, i, t, fed, padded(m, *n));
   }
+  return TN_OK;
+}
+
+/* Entries along axis, and behind the last of them copies of it up to `length`. */
+static void put_padded(tni_fed *f, const tn_tensor *in, uint32_t axis, int64_t length) {
+  size_t inner = elem(in), outer = 1;
+  for (uint32_t a = axis + 1; a < in->rank; a++) inner *= (size_t)in->dims[a];
+  for (uint32_t a = 0; a < axis; a++) outer *= (size_t)in->dims[a];
+  const size_t n = (size_t)in->dims[axis];
+  for (size_t o = 0; o < outer; o++) {
+    char *to = (char *)f->data + o * (size_t)length * inner;
+    memcpy(to, (const char *)in->data + o * n * inner, n * inner);
+    for (size_t k = n; k < (size_t)length; k++) memcpy(to + k * inner, to + (n - 1) * inner, inner);
+  }
+}
+
+static tn_status take_padded(tni_fed *f, const tn_tensor *in, uint32_t axis, int64_t length, tn_error *err) {
+  tn_tensor t = *in;
+  int64_t count, mine;
+  uint64_t bytes, all;
+  t.dims[axis] = length;
+  if (tni_dims_count(in->dims, in->rank, &mine) != TN_OK || tni_dtype_bytes(in->dtype, mine, &bytes) != TN_OK ||
+      tni_dims_count(t.dims, t.rank, &count) != TN_OK || tni_dtype_bytes(t.dtype, count, &all) != TN_OK ||
+      in->bytes < bytes)
+    return tni_fail(err, TN_E_INVALID, f->t.name, "input '%s' has %llu bytes, fewer than its shape takes", f->t.name,
+                    (unsigned long long)in->bytes);
+  tn_status st = grow(f, all, f->t.name, err);
+  if (st != TN_OK) return st;
+  memcpy(f->t.dims, t.dims, t.rank * sizeof *t.dims);
+  f->t.bytes = all;
+  if (all) put_padded(f, in, axis, length);
   return TN_OK;
 }
 
@@ -275,10 +349,17 @@ static tn_status take_plain(tni_fed *f, const tn_tensor *in, tn_error *err) {
   return TN_OK;
 }
 
-static tn_status take_inputs(const tn_session *s, const tn_tensor *const *in, tn_error *err) {
+static tn_status take_inputs(const tn_session *s, const tn_tensor *const *in, int64_t n, tn_error *err) {
+  const tn_model *m = s->model;
+  const int64_t length = padded(m, n);
   tn_status st = TN_OK;
-  for (uint32_t i = 0; st == TN_OK && i < s->model->n_inputs; i++)
-    if (s->model->roles.kinds[i] == TNI_IN_PLAIN) st = take_plain(&s->keep->fed[i], in[i], err);
+  for (uint32_t i = 0; st == TN_OK && i < m->n_inputs; i++) {
+    if (m->roles.kinds[i] != TNI_IN_PLAIN) continue;
+    const uint32_t axis = step_axis(m, i);
+    st = length != n && axis < in[i]->rank && in[i]->dims[axis] == n
+             ? take_padded(&s->keep->fed[i], in[i], axis, length, err)
+             : take_plain(&s->keep->fed[i], in[i], err);
+  }
   return st;
 }
 
@@ -287,7 +368,23 @@ static void write_context(const tn_session *s, const tn_tensor *const *in, int64
     if (s->model->roles.kinds[i] == TNI_IN_CONTEXT) put_context(s->keep, &s->keep->fed[i], in[i], n);
 }
 
-static tn_status outputs(tn_session *s, tni_sexec *x, tn_tensor *const *out, tn_error *err) {
+/* The real rows of an output that has one for each of `length`, brought together. The memory is the session's. */
+static void cut_rows(const tn_session *s, tn_id v, tn_tensor *t, int64_t n, int64_t length) {
+  const tni_value *val = tni_graph_value(s->model->graph, v);
+  uint32_t axis = 0;
+  while (axis < t->rank && (val->pub.dims[axis] != s->model->roles.step || t->dims[axis] != length)) axis++;
+  if (axis == t->rank || n == length) return;
+  size_t inner = elem(t), outer = 1;
+  for (uint32_t a = axis + 1; a < t->rank; a++) inner *= (size_t)t->dims[a];
+  for (uint32_t a = 0; a < axis; a++) outer *= (size_t)t->dims[a];
+  char *p = (char *)(uintptr_t)t->data;
+  for (size_t o = 1; o < outer; o++)
+    memmove(p + o * (size_t)n * inner, p + o * (size_t)length * inner, (size_t)n * inner);
+  t->dims[axis] = n;
+  t->bytes = outer * (size_t)n * inner;
+}
+
+static tn_status outputs(tn_session *s, tni_sexec *x, tn_tensor *const *out, int64_t n, tn_error *err) {
   const tni_graph *g = s->model->graph;
   tn_status st = TN_OK;
   for (uint32_t i = 0; st == TN_OK && i < g->n_outputs; i++) {
@@ -296,6 +393,7 @@ static tn_status outputs(tn_session *s, tni_sexec *x, tn_tensor *const *out, tn_
       return tni_fail(err, TN_E_INVALID, s->model->outputs[i]->name, "'%s' is the session's",
                       s->model->outputs[i]->name);
     st = tni_session_output(s, x, g->outputs[i], out[i], err);
+    if (st == TN_OK) cut_rows(s, g->outputs[i], out[i], n, padded(s->model, n));
   }
   return st;
 }
@@ -318,14 +416,22 @@ static int64_t rows_of(const tn_session *s, uint32_t rows, int64_t n) {
 
 static tn_status prepare(tn_session *s, tni_sexec *x, int64_t n, int64_t rows, bool same, tn_error *err) {
   tni_keep *k = s->keep;
-  const int64_t total = total_for(s, k->length + n);
-  if (same && x->ready && total == k->total && rows == k->rows && x == k->exec) return TN_OK;
-  tn_status st = bind_lengths(s, n, total, rows, err);
+  const int64_t length = padded(s->model, n), total = total_for(s, k->length + length);
+  if (same && x->ready && total == k->total && rows == k->rows && n == k->end && x == k->exec) return TN_OK;
+  tn_status st = bind_lengths(s, length, total, rows, n, err);
   if (st == TN_OK) st = tni_session_prepare(s, x, err);
   k->total = total;
   k->rows = rows;
+  k->end = n;
   k->exec = st == TN_OK ? x : NULL;
   return st;
+}
+
+/* One position is decoded, more are prefilled; without phases there is one placement for all. */
+static tni_sexec *exec_of(tn_session *s, int64_t n) {
+  uint32_t i = 0;
+  while (i + 1 < s->model->n_execs && !tni_exec_takes(s->model, s->execs[i].exec, padded(s->model, n))) i++;
+  return &s->execs[i];
 }
 
 tn_status tn_session_step(tn_session *s, uint32_t phase, const tn_tensor *const *in, tn_tensor *const *out,
@@ -341,8 +447,9 @@ tn_status tn_session_step(tn_session *s, uint32_t phase, const tn_tensor *const 
   if (!k) return tni_fail(err, TN_E_INVALID, s->model->path, "tn_session_keep comes first");
   tn_status st = read_inputs(s, in, &n, &same, err);
   if (st == TN_OK) st = check_room(k, n, err);
-  if (st == TN_OK) st = take_inputs(s, in, err);
-  tni_sexec *x = tni_session_exec(s, phase);
+  if (st == TN_OK) st = take_inputs(s, in, n, err);
+  tni_sexec *x = exec_of(s, n);
+  (void)phase; /* what is run is told by n */
   if (st == TN_OK) st = prepare(s, x, n, rows_of(s, rows, n), same, err);
   if (st != TN_OK) {
     k->exec = NULL; /* what was taken so far may not be what was prepared for */
@@ -350,9 +457,9 @@ tn_status tn_session_step(tn_session *s, uint32_t phase, const tn_tensor *const 
   }
   write_context(s, in, n);
   s->pos = k->length;
-  s->valid = k->length + n;
+  s->valid = k->length + padded(s->model, n);
   st = tni_session_tasks(s, x, err);
-  if (st == TN_OK) st = outputs(s, x, out, err);
+  if (st == TN_OK) st = outputs(s, x, out, n, err);
   if (st == TN_OK)
     k->length += n;
   else

@@ -32,6 +32,7 @@ static bool find_given(const tni_graph *g, given *k) {
       (void)tni_ex_each_symbol(g->exprs, v->pub.dims[d], set_given, k);
   }
   if (g->rows_symbol != TN_NONE) set_given(k, g->rows_symbol);
+  if (g->rows_end != TN_NONE) set_given(k, g->rows_end);
   return true;
 }
 

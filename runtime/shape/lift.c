@@ -4,8 +4,10 @@
 #include "runtime/shape/edit.h"
 #include "runtime/shape/rules.h"
 
+static uint64_t bit_of(tn_id symbol) { return symbol == TN_NONE ? 0 : UINT64_C(1) << (symbol < 63 ? symbol : 63); }
+
 uint64_t tni_given_symbols(const tni_graph *g) {
-  uint64_t mask = g->rows_symbol == TN_NONE ? 0 : UINT64_C(1) << (g->rows_symbol < 63 ? g->rows_symbol : 63);
+  uint64_t mask = bit_of(g->rows_symbol) | bit_of(g->rows_end);
   for (uint32_t i = 0; i < g->n_values; i++) {
     const tni_value *v = g->values[i];
     if (v->pub.kind != TN_VALUE_INPUT && v->pub.kind != TN_VALUE_STATE) continue;

@@ -11,6 +11,7 @@ int main(void) {
   suite_fused();
   suite_place();
   suite_keep();
+  suite_chunk();
   CU_basic_set_mode(CU_BRM_VERBOSE);
   CU_basic_run_tests();
   unsigned failures = CU_get_number_of_failures();

@@ -50,5 +50,6 @@ void suite_demo(void);
 void suite_order(void);
 void suite_fused(void);
 void suite_keep(void);
+void suite_chunk(void);
 
 #endif

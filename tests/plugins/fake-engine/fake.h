@@ -20,7 +20,7 @@ typedef struct fake_plugin {
   const tn_engine *engines[1];
   tn_caps caps;
   int mode;
-  int64_t delay_us, fail_after;
+  int64_t delay_us, fail_after, chunk;
 } fake_plugin;
 
 typedef struct fake_device {

@@ -57,6 +57,12 @@ tn_status fake_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan **ou
               o = in[i]->rank <= plan->out.rank ? plan->out.dims[plan->out.rank - in[i]->rank + k] : -1;
       if (d != 1 && d != o) st = TN_E_INVALID;
     }
+  const int64_t chunk = p->device->plugin->chunk;
+  if (st == TN_OK && chunk && plan->out.rank == 3 && plan->out.dims[1] != chunk) {
+    p->host->free(p->host->ctx, plan);
+    return fake_fail(err, TN_E_INTERNAL, "task %u is bound at %lld, not at %lld", task, (long long)plan->out.dims[1],
+                     (long long)chunk);
+  }
   if (st != TN_OK) {
     p->host->free(p->host->ctx, plan);
     return fake_fail(err, st, "task %u: its dims cannot be evaluated or do not broadcast", task);

@@ -35,7 +35,14 @@ static const tn_option fail_after = {.h = TN_HDR(tn_option),
                                      .lo = 0,
                                      .hi = 1e9,
                                      .type = TN_OPT_INT};
-static const tn_option *const options[] = {&completion, &delay, &fail_after};
+static const tn_option chunk = {.h = TN_HDR(tn_option),
+                                .key = "chunk",
+                                .help = "length of a padded axis 1 that Adds of rank 3 need; 0: any",
+                                .dflt = "0",
+                                .lo = 0,
+                                .hi = 65536,
+                                .type = TN_OPT_INT};
+static const tn_option *const options[] = {&completion, &delay, &fail_after, &chunk};
 
 static tn_status read_options(fake_plugin *p, tn_error *err) {
   static const char *const modes[] = {"blocking", "thread", "inline", "map"};
@@ -43,7 +50,8 @@ static tn_status read_options(fake_plugin *p, tn_error *err) {
   const tn_host *h = p->host;
   if (h->option(h->ctx, "completion", TN_OPT_STRING, &text) != TN_OK ||
       h->option(h->ctx, "delay_us", TN_OPT_INT, &p->delay_us) != TN_OK ||
-      h->option(h->ctx, "fail_after", TN_OPT_INT, &p->fail_after) != TN_OK)
+      h->option(h->ctx, "fail_after", TN_OPT_INT, &p->fail_after) != TN_OK ||
+      h->option(h->ctx, "chunk", TN_OPT_INT, &p->chunk) != TN_OK)
     return fake_fail(err, TN_E_INTERNAL, "the host lost an option");
   p->mode = 0;
   while (p->mode < FAKE_MAP && strcmp(text, modes[p->mode]) != 0) p->mode++;

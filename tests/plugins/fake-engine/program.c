@@ -18,14 +18,27 @@ static const char *refusal(const tn_graph *g, const tn_node *n, uint32_t *reason
   return NULL;
 }
 
-tn_status fake_claim(tn_device *d, const tn_graph *g, const tn_dims *at, const tn_claim_sink *sink, tn_error *err) {
-  (void)d;
+/* Axis 1 of a result of rank 3 must have the length `chunk`. */
+static bool is_static(const fake_device *d, const tn_graph *g, const tn_node *n, tn_constraint *k) {
+  const tn_value *y = g->values[n->out[0]];
+  if (!d->plugin->chunk || y->rank != 3) return false;
+  *k = (tn_constraint){.lhs = y->dims[1], .rel = TN_REL_EQ, .rhs = d->plugin->chunk};
+  return true;
+}
+
+tn_status fake_claim(tn_device *pub, const tn_graph *g, const tn_dims *at, const tn_claim_sink *sink, tn_error *err) {
+  const fake_device *d = (const fake_device *)pub;
   (void)at;
   for (uint32_t i = 0; i < g->n_nodes; i++) {
     tn_claim c = {.h = TN_HDR(tn_claim)};
+    tn_constraint k;
     const char *why = refusal(g, g->nodes[i], &c.reason);
     c.verdict = why ? TN_NO : TN_YES;
     if (why) snprintf(c.text, sizeof c.text, "%s", why);
+    if (!why && is_static(d, g, g->nodes[i], &k)) {
+      c.constraints = &k;
+      c.n_constraints = 1;
+    }
     tn_status st = sink->node(sink->ctx, i, &c);
     if (st != TN_OK) return fake_fail(err, st, "the host did not take a claim");
   }
