@@ -181,25 +181,20 @@ static tn_status unpack(const tn_blob *b, const int64_t box[4], float *dst) {
   }
 
 /* The errors are those of lut_fit.h, which a test compares. */
-static const tn_format formats[2][5] = {
+const tn_format tni_lut_formats[2][TNI_LUT_KINDS] = {
     {FORMAT("lut1", 1, 1.0f), FORMAT("lut2", 2, 0.651f), FORMAT("lut3", 3, 0.451f), FORMAT("lut4", 4, 0.251f),
      FORMAT("lutt", 2, 0.601f)},
     {FORMAT("lut1p", 1, 1.0f), FORMAT("lut2p", 2, 0.651f), FORMAT("lut3p", 3, 0.451f), FORMAT("lut4p", 4, 0.251f),
      FORMAT("luttp", 2, 0.601f)}};
 #undef FORMAT
 
-static const tni_lut_kind kinds[2][5] = {{{1, 2, 1, 0}, {2, 4, 3, 0}, {3, 8, 7, 0}, {4, 16, 15, 0}, {2, 3, 2, 0}},
-                                         {{1, 2, 1, 1}, {2, 4, 3, 1}, {3, 8, 7, 1}, {4, 16, 15, 1}, {2, 3, 2, 1}}};
-
-const tn_format *tni_lut_format(const char *name, int paired) {
-  for (uint32_t i = 0; i < 5; i++)
-    if (!strcmp(name, formats[0][i].name)) return &formats[paired ? 1 : 0][i];
-  return NULL;
-}
+static const tni_lut_kind kinds[2][TNI_LUT_KINDS] = {
+    {{1, 2, 1, 0}, {2, 4, 3, 0}, {3, 8, 7, 0}, {4, 16, 15, 0}, {2, 3, 2, 0}},
+    {{1, 2, 1, 1}, {2, 4, 3, 1}, {3, 8, 7, 1}, {4, 16, 15, 1}, {2, 3, 2, 1}}};
 
 const tni_lut_kind *tni_lut_kind_of(const tn_format *f) {
-  for (uint32_t i = 0; i < 5; i++)
+  for (uint32_t i = 0; i < TNI_LUT_KINDS; i++)
     for (uint32_t p = 0; p < 2; p++)
-      if (!strcmp(f->name, formats[p][i].name)) return &kinds[p][i];
+      if (!strcmp(f->name, tni_lut_formats[p][i].name)) return &kinds[p][i];
   return NULL;
 }

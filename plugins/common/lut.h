@@ -50,8 +50,9 @@ typedef struct tni_lut_kind {
   uint32_t planes, levels, zero, paired;
 } tni_lut_kind;
 
-/* NULL where the name is none of the family. paired: the Arm form of the same. */
-const tn_format *tni_lut_format(const char *name, int paired);
+/* lut1, lut2, lut3, lut4, lutt; [1]: the paired forms. */
+enum { TNI_LUT_KINDS = 5 };
+extern const tn_format tni_lut_formats[2][TNI_LUT_KINDS];
 /* Of a format of the family (any copy of it: by name); NULL for others. */
 const tni_lut_kind *tni_lut_kind_of(const tn_format *f);
 

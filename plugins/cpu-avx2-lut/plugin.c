@@ -6,6 +6,9 @@ enum { NEEDED = TNI_CPU_AVX2 | TNI_CPU_FMA | TNI_CPU_F16C };
 
 static const tni_clt_isa isas[] = {{"auto", NEEDED}, {"scalar", 0}, {"avx2", NEEDED}};
 
+static const tni_clt_format *const formats[] = {&tni_clt_w4g,  &tni_clt_lut1, &tni_clt_lut2,
+                                                &tni_clt_lut3, &tni_clt_lut4, &tni_clt_lutt};
+
 static const tni_clt_backend backend = {.name = "cpu-avx2-lut",
                                         .version = "0.1.0",
                                         .driver = "avx2 fma f16c",
@@ -13,7 +16,10 @@ static const tni_clt_backend backend = {.name = "cpu-avx2-lut",
                                         .isa_choices = "auto|scalar|avx2",
                                         .n_isas = sizeof isas / sizeof *isas,
                                         .needed = NEEDED,
-                                        .kernels = &tni_x86_kernels};
+                                        .kernels = &tni_x86_kernels,
+                                        .formats = formats,
+                                        .format_choices = "w4g|lut1|lut2|lut3|lut4|lutt",
+                                        .n_formats = sizeof formats / sizeof *formats};
 
 static tn_status entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
   return tni_clt_entry(&backend, host, neg, out);

@@ -30,39 +30,43 @@ static double median(double *t) {
   return t[REPEATS / 2];
 }
 
-static uint8_t *random_blob(const tni_w4g_geometry *g) {
-  uint8_t *w = aligned_alloc(64, g->bytes);
+/* Any codes, scales of 2^-7. */
+static uint8_t *random_blob(const subject *s) {
+  const tni_clt_geometry *g = &s->geo;
+  uint8_t *w = aligned_alloc(64, (g->bytes + 63) / 64 * 64);
   rng r = rng_of(1);
   if (!w) abort();
-  for (uint64_t i = 0; i < g->bytes; i += 8) {
+  for (uint64_t i = 0; i + 8 <= g->bytes; i += 8) {
     uint64_t v = rng_next(&r);
     memcpy(w + i, &v, 8);
   }
-  for (int64_t sb = 0; sb < g->row_blocks * g->superblocks; sb++)
-    for (int i = 0; i < 32; i++) memcpy(w + sb * g->sb_bytes + i * 2, &(uint16_t){0x2000}, 2);
+  int64_t sb_bytes = g->row_block_bytes / g->superblocks, scales = s->f->id == TNI_CLT_W4G ? 32 : 16;
+  for (uint64_t sb = 0; sb < g->bytes; sb += (uint64_t)sb_bytes)
+    for (int64_t i = 0; i < scales; i++) memcpy(w + sb + i * 2, &(uint16_t){0x2000}, 2);
   return w;
 }
 
 static void bench_gemv(const tni_clt_kernel *k, int64_t N, int64_t K) {
-  tni_w4g_geometry g;
+  subject s;
   double t[REPEATS], read[REPEATS];
   float acc[16];
-  if (tni_w4g_geometry_of(N, K, k->group, &g) != TN_OK) abort();
-  uint8_t *w = random_blob(&g);
+  subject_init(&s, k, N, K);
+  const tni_clt_geometry g = s.geo;
+  uint8_t *w = random_blob(&s);
   float *x = malloc((size_t)K * sizeof *x);
   rng r = rng_of(2);
   fill(x, (size_t)K, V_NORMAL, 1, &r);
-  act_buf a = act_make(quant_of(k->group, 0), x, 1, &g);
+  act_buf a = act_make(s.prologue, x, 1, &s.geo);
   for (int i = 0; i < REPEATS; i++) {
-    double s = bench_now();
+    double at = bench_now();
     sink += bench_read(w, g.bytes);
-    read[i] = bench_now() - s;
-    s = bench_now();
-    for (int64_t b = 0; b < g.row_blocks; b++) {
+    read[i] = bench_now() - at;
+    at = bench_now();
+    for (int64_t b = 0; b < (N + 15) / 16; b++) {
       ((tni_clt_gemv_fn)k->fn)(w + b * g.row_block_bytes, (size_t)g.superblocks, &a.a, acc);
       sink += (uint64_t)(int64_t)acc[0];
     }
-    t[i] = bench_now() - s;
+    t[i] = bench_now() - at;
   }
   double gb = (double)g.bytes * 1e-9, tm = median(t), rm = median(read);
   printf("%-36s N %6lld K %6lld  %7.2f GB/s  read %7.2f GB/s  %5.1f %%\n", k->name, (long long)N, (long long)K, gb / tm,
@@ -73,29 +77,30 @@ static void bench_gemv(const tni_clt_kernel *k, int64_t N, int64_t K) {
 }
 
 static void bench_gemm(const tni_clt_kernel *k, int64_t M, int64_t N, int64_t K) {
-  tni_w4g_geometry g;
+  subject s;
   double t[REPEATS], peak[REPEATS], ops = 2.0 * (double)M * (double)N * (double)K;
   static float acc[96 * 16];
   int32_t s32 = 3;
-  if (tni_w4g_geometry_of(N, K, k->group, &g) != TN_OK) abort();
-  uint8_t *w = random_blob(&g);
+  subject_init(&s, k, N, K);
+  const tni_clt_geometry g = s.geo;
+  uint8_t *w = random_blob(&s);
   float *x = malloc((size_t)(M * K) * sizeof *x);
   rng r = rng_of(2);
   fill(x, (size_t)(M * K), V_NORMAL, 1, &r);
-  act_buf a = act_make(quant_of(k->group, 0), x, M, &g);
+  act_buf a = act_make(s.prologue, x, M, &s.geo);
   for (int i = 0; i < REPEATS; i++) {
-    double s = bench_now();
+    double at = bench_now();
     double macs = bench_peak(2000000, &s32);
-    peak[i] = (bench_now() - s) / macs;
-    s = bench_now();
+    peak[i] = (bench_now() - at) / macs;
+    at = bench_now();
     for (int64_t m = 0; m < M; m += 96) { /* as the plugin's units run */
       int64_t m1 = m + 96 < M ? m + 96 : M;
-      for (int64_t b = 0; b < g.row_blocks; b++) {
+      for (int64_t b = 0; b < (N + 15) / 16; b++) {
         ((tni_clt_gemm_fn)k->fn)(w + b * g.row_block_bytes, (size_t)g.superblocks, &a.a, (size_t)m, (size_t)m1, acc);
         sink += (uint64_t)(int64_t)acc[0];
       }
     }
-    t[i] = bench_now() - s;
+    t[i] = bench_now() - at;
   }
   double tm = median(t), top = 2e-9 / median(peak);
   printf("%-36s M %4lld N %5lld K %5lld  %7.1f GOP/s  peak %7.1f GOP/s  %5.1f %%\n", k->name, (long long)M,
@@ -107,17 +112,17 @@ static void bench_gemm(const tni_clt_kernel *k, int64_t M, int64_t N, int64_t K)
 }
 
 static void bench_quant(const tni_clt_kernel *k, int64_t K) {
-  tni_w4g_geometry g;
+  subject s;
   double t[REPEATS];
-  if (tni_w4g_geometry_of(16, K, k->group, &g) != TN_OK) abort();
+  subject_init(&s, k, 16, K);
   float *x = malloc((size_t)K * sizeof *x);
   rng r = rng_of(2);
   fill(x, (size_t)K, V_NORMAL, 1, &r);
-  act_buf a = act_make(quant_of(k->group, 0), x, 1, &g);
+  act_buf a = act_make(k, x, 1, &s.geo);
   for (int i = 0; i < REPEATS; i++) {
-    double s = bench_now();
-    for (int j = 0; j < 100; j++) ((tni_clt_quant_fn)k->fn)(x, (size_t)K, (size_t)g.K_padded, &a.a, 0);
-    t[i] = (bench_now() - s) / 100;
+    double at = bench_now();
+    for (int j = 0; j < 100; j++) ((tni_clt_quant_fn)k->fn)(x, (size_t)K, (size_t)s.geo.K_padded, &a.a, 0);
+    t[i] = (bench_now() - at) / 100;
   }
   printf("%-36s K %6lld  %7.2f us\n", k->name, (long long)K, median(t) * 1e6);
   act_free(&a);
@@ -140,8 +145,8 @@ static void bench_pack(void) {
 }
 
 int run_bench(void) {
-  uint32_t n = tni_x86_kernels.n, cpu = tni_cm_cpu_features();
-  const tni_clt_kernel *k = tni_x86_kernels.rows;
+  uint32_t n = KERNELS.n, cpu = tni_cm_cpu_features();
+  const tni_clt_kernel *k = KERNELS.rows;
   if (!(cpu & TNI_CPU_AVX2)) {
     printf("no AVX2 on this machine\n");
     return 77;

@@ -204,6 +204,8 @@ static tn_status option(tn_host_ctx *ctx, const char *key, uint32_t type, void *
               {"act_matmul", TN_OPT_BOOL, f->act_matmul}};
   for (size_t i = 0; i < sizeof ints / sizeof *ints; i++)
     if (!strcmp(key, ints[i].key) && type == ints[i].type) return *(int64_t *)out = ints[i].v, TN_OK;
+  if (!strcmp(key, "format") && type == TN_OPT_STRING)
+    return *(const char **)out = f->format ? f->format : "w4g", TN_OK;
   if (!strcmp(key, "isa") && type == TN_OPT_STRING) return *(const char **)out = f->isa, TN_OK;
   return TN_E_INVALID;
 }
@@ -388,10 +390,8 @@ static tn_status give_weights(fake *f, const fake_graph *g, walked *w) {
     if (need->format) {
       int64_t N = 0, K = 0;
       float *m = joined(g, need, &N, &K);
-      w->packed[s->need] = pack_w4g(m, N, K, need->params[0], &w->blobs[s->need]);
+      w->packed[s->need] = pack_as(need->format, need->params, need->n_params, m, N, K, &w->blobs[s->need]);
       free(m);
-      /* Formats of the .so and of the test are two copies; the host takes the plugin's own. */
-      w->blobs[s->need].format = need->format;
       blob = &w->blobs[s->need];
       v.ptr = w->packed[s->need];
       v.bytes = blob->bytes;

@@ -65,9 +65,9 @@ void graph_finish(fake_graph *g); /* uses, pointers */
 typedef struct fake {
   test_host h; /* first: host.ctx points here */
   int64_t group, min_k, min_n, act_matmul;
-  const char *isa;
-  int threads;          /* of parallel_for; 0: inline */
-  int32_t cancel_after; /* polls until cancelled; 0: never */
+  const char *isa, *format; /* format NULL: w4g */
+  int threads;              /* of parallel_for; 0: inline */
+  int32_t cancel_after;     /* polls until cancelled; 0: never */
   int64_t polls;
   bool alias; /* outputs lie where their slots say that they may */
   tn_plugin *plugin;

@@ -124,42 +124,51 @@ void test_weight_init(test_weight *w, const float *data, int64_t N, int64_t K) {
                      .data = data};
 }
 
-uint8_t *pack_w4g(const float *data, int64_t N, int64_t K, int64_t group, tn_blob *blob) {
-  static const int64_t params[2][1] = {{32}, {128}};
-  const int64_t *p = group == 32 ? params[0] : params[1];
+uint8_t *pack_as(const tn_format *f, const int64_t *params, uint32_t n_params, const float *data, int64_t N, int64_t K,
+                 tn_blob *blob) {
   test_host host;
   test_weight w;
   tn_pack_size size;
   tn_pack *pack;
   test_host_init(&host);
   test_weight_init(&w, data, N, K);
-  if (tni_w4g_format.size(&tni_w4g_format, N, K, p, 1, &size) != TN_OK) return NULL;
-  if (tni_w4g_format.begin(&host.host, &tni_w4g_format, &w.w, p, 1, &pack, NULL) != TN_OK) return NULL;
-  uint8_t *bytes = aligned_alloc(64, size.bytes);
-  tn_status st = bytes ? tni_w4g_format.rows(pack, 0, N, bytes) : TN_E_NO_MEMORY;
-  if (tni_w4g_format.end(pack, bytes) != TN_OK || st != TN_OK || host.live != 0) {
+  if (f->size(f, N, K, params, n_params, &size) != TN_OK) return NULL;
+  if (f->begin(&host.host, f, &w.w, params, n_params, &pack, NULL) != TN_OK) return NULL;
+  uint8_t *bytes = aligned_alloc(64, (size.bytes + 63) / 64 * 64);
+  tn_status st = bytes ? f->rows(pack, 0, N, bytes) : TN_E_NO_MEMORY;
+  if (f->end(pack, bytes) != TN_OK || st != TN_OK || host.live != 0) {
     free(bytes);
     return NULL;
   }
   *blob = (tn_blob){.h = TN_HDR(tn_blob),
-                    .format = &tni_w4g_format,
+                    .format = f,
                     .N = N,
                     .K = K,
                     .bytes = size.bytes,
                     .ptr = bytes,
-                    .params = p,
-                    .n_params = 1};
+                    .params = params,
+                    .n_params = n_params};
   return bytes;
+}
+
+uint8_t *pack_w4g(const float *data, int64_t N, int64_t K, int64_t group, tn_blob *blob) {
+  static const int64_t params[2][1] = {{32}, {128}};
+  return pack_as(&tni_w4g_format, group == 32 ? params[0] : params[1], 1, data, N, K, blob);
 }
 
 float *unpack_all(const tn_blob *b) {
   float *w = malloc((size_t)(b->N * b->K) * sizeof *w);
   int64_t box[4] = {0, b->N, 0, b->K};
-  if (!w || tni_w4g_format.unpack(b, box, w) != TN_OK) abort();
+  if (!w || b->format->unpack(b, box, w) != TN_OK) abort();
   return w;
 }
 
-act_buf act_make(const tni_clt_kernel *k, const float *x, int64_t M, const tni_w4g_geometry *g) {
+const tn_numerics *numerics_of(const tn_blob *b) {
+  const tn_format *f = b->format;
+  return f->numerics_of ? f->numerics_of(f, b->params, b->n_params) : f->numerics;
+}
+
+act_buf act_make(const tni_clt_kernel *k, const float *x, int64_t M, const tni_clt_geometry *g) {
   tni_clt_act_room room = tni_clt_act_room_of(k->layout, (size_t)g->K_padded, (size_t)g->group);
   size_t n = ((size_t)M + room.rows - 1) / room.rows;
   act_buf b = {.q = guarded_new(n * room.q_stride),
@@ -185,26 +194,32 @@ void act_free(act_buf *a) {
   guarded_free(&a->zero);
 }
 
-/* Independent of the kernels: round to nearest even by the C library, sums in int64 times exact weights. */
-static double group_term(const tn_numerics *num, const float *x, const float *w, int64_t n) {
-  float absmax = 0;
-  for (int64_t i = 0; i < n; i++) absmax = fmaxf(absmax, fabsf(x[i]));
-  float s = absmax / num->act_max;
-  if (absmax == 0 || s < FLT_MIN) return 0;
-  float inv = num->act_max / absmax;
-  double sum = 0;
-  for (int64_t i = 0; i < n; i++) sum += (double)nearbyintf(x[i] * inv) * (double)w[i];
-  return sum * (double)s;
+/* Independent of the kernels and of the product's reference: what the numerics declare, rounding by the C library. */
+static float group_scale(const tn_numerics *num, const float *x, int64_t n, float *inv) {
+  int64_t run = num->act_scheme == TN_ACT_RUNSUM ? num->act_run : 1;
+  float top = 0, s;
+  for (int64_t i = 0; i < n; i += run) {
+    float v[4] = {0};
+    for (int64_t j = 0; j < run && i + j < n; j++) v[j] = fabsf(x[i + j]);
+    top = fmaxf(top, (v[0] + v[1]) + (v[2] + v[3]));
+  }
+  *inv = 0;
+  s = top / num->act_max;
+  if (top == 0 || s < FLT_MIN) return 0;
+  *inv = num->act_max / top;
+  return s;
 }
 
-static double group_abs(const tn_numerics *num, const float *x, const float *w, int64_t n) {
-  float absmax = 0;
-  for (int64_t i = 0; i < n; i++) absmax = fmaxf(absmax, fabsf(x[i]));
-  float s = absmax / num->act_max;
-  if (absmax == 0 || s < FLT_MIN) return 0;
-  float inv = num->act_max / absmax;
-  double sum = 0;
-  for (int64_t i = 0; i < n; i++) sum += fabs((double)nearbyintf(x[i] * inv) * (double)w[i]);
+/* Sum of a group's terms, and of their magnitudes. */
+static double group_term(const tn_numerics *num, const float *x, const float *w, int64_t n, double *mag) {
+  float inv, s = group_scale(num, x, n, &inv);
+  double sum = 0, abs = 0;
+  for (int64_t i = 0; i < n; i++) {
+    double t = (double)nearbyintf(x[i] * inv) * (double)w[i];
+    sum += t;
+    abs += fabs(t);
+  }
+  *mag += abs * (double)s;
   return sum * (double)s;
 }
 
@@ -215,8 +230,7 @@ void reference(const tn_numerics *num, const float *x, int64_t M, int64_t K, con
       double sum = 0, mag = 0;
       for (int64_t k = 0; k < K; k += num->act_group) {
         int64_t len = K - k < num->act_group ? K - k : num->act_group;
-        sum += group_term(num, x + m * K + k, w + n * K + k, len);
-        mag += group_abs(num, x + m * K + k, w + n * K + k, len);
+        sum += group_term(num, x + m * K + k, w + n * K + k, len, &mag);
       }
       y[m * N + n] = sum;
       abs[m * N + n] = mag;
@@ -230,5 +244,29 @@ double reference_bound(const tn_numerics *num, int64_t K) {
 }
 
 const tni_clt_kernel *quant_of(uint32_t group, uint32_t features) {
-  return tni_clt_select(&tni_x86_kernels, TNI_CLT_QUANT, TNI_CLT_W4G, group, features, 1);
+  return tni_clt_select(&KERNELS, TNI_CLT_QUANT, TNI_CLT_W4G, group, features, 1);
+}
+
+static const tni_clt_format *format_of(uint32_t id) {
+  static const tni_clt_format *const all[] = {&tni_clt_w4g,  &tni_clt_lut1, &tni_clt_lut2,
+                                              &tni_clt_lut3, &tni_clt_lut4, &tni_clt_lutt};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    if (all[i]->id == id) return all[i];
+  abort();
+}
+
+void subject_init(subject *s, const tni_clt_kernel *k, int64_t N, int64_t K) {
+  *s = (subject){.f = format_of(k->format), .params = {k->group}};
+  if (s->f->geometry(s->f, N, K, s->params, &s->geo) != TN_OK) abort();
+  const tni_clt_table *t = &KERNELS;
+  for (uint32_t i = 0; i < t->n; i++) {
+    const tni_clt_kernel *q = &t->rows[i];
+    bool same = q->op == TNI_CLT_QUANT && q->format == k->format && q->group == k->group && !q->features;
+    if (same && (!k->layout || q->layout == k->layout)) s->prologue = q;
+  }
+  if (!s->prologue) abort();
+}
+
+uint8_t *subject_pack(const subject *s, const float *data, tn_blob *blob) {
+  return pack_as(s->f->format, s->params, s->f->n_params, data, s->geo.N, s->geo.K, blob);
 }

@@ -9,8 +9,15 @@
 #include <stdbool.h>
 #include <tenon/plugin.h>
 
+#include "plugins/common/cpu_lut/format.h"
 #include "plugins/common/w4g.h"
+#if defined(__aarch64__)
+#include "plugins/cpu-neon-lut/kernels/kernels.h"
+#define KERNELS tni_arm_kernels
+#else
 #include "plugins/cpu-avx2-lut/kernels/kernels.h"
+#define KERNELS tni_x86_kernels
+#endif
 
 /* Seed of the run, printed; every buffer derives from it and a stream number. */
 extern uint64_t test_seed;
@@ -51,16 +58,19 @@ typedef struct test_weight {
   const float *data;
 } test_weight;
 void test_weight_init(test_weight *w, const float *data, int64_t N, int64_t K);
-/* Packs with w4g into 64-byte aligned memory (free() it); NULL on failure. */
+/* Packs into 64-byte aligned memory (free() it); NULL on failure. blob keeps params. */
+uint8_t *pack_as(const tn_format *f, const int64_t *params, uint32_t n_params, const float *data, int64_t N, int64_t K,
+                 tn_blob *blob);
 uint8_t *pack_w4g(const float *data, int64_t N, int64_t K, int64_t group, tn_blob *blob);
 float *unpack_all(const tn_blob *b);
+const tn_numerics *numerics_of(const tn_blob *b);
 
 /* Quantized activations as a kernel of the table makes them; free with act_free. */
 typedef struct act_buf {
   tni_clt_act a;
   guarded q, scale, zero;
 } act_buf;
-act_buf act_make(const tni_clt_kernel *k, const float *x, int64_t M, const tni_w4g_geometry *g);
+act_buf act_make(const tni_clt_kernel *k, const float *x, int64_t M, const tni_clt_geometry *g);
 bool act_equal(const act_buf *a, const act_buf *b, int64_t M);
 void act_free(act_buf *a);
 
@@ -70,7 +80,19 @@ void reference(const tn_numerics *num, const float *x, int64_t M, int64_t K, con
 /* |y - device| <= bound * abs: each group's term is rounded three times, and once more for each addition. */
 double reference_bound(const tn_numerics *num, int64_t K);
 
-const tni_clt_kernel *quant_of(uint32_t group, uint32_t features);
+const tni_clt_kernel *quant_of(uint32_t group, uint32_t features); /* of w4g */
+
+/* What a row of the table needs beside it: the format's geometry for [N,K] and the scalar prologue that makes what the
+ * kernel reads. */
+typedef struct subject {
+  const tni_clt_format *f;
+  int64_t params[1];
+  tni_clt_geometry geo;
+  const tni_clt_kernel *prologue;
+} subject;
+void subject_init(subject *s, const tni_clt_kernel *k, int64_t N, int64_t K);
+/* Packs in the subject's format, which must outlive blob; NULL on failure. */
+uint8_t *subject_pack(const subject *s, const float *data, tn_blob *blob);
 
 int add_format_suite(void);
 int add_kernel_suite(void);

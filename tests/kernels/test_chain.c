@@ -59,7 +59,7 @@ static double ulp_of(double y) {
 }
 
 static const tni_cm_chain_kernels *table(uint32_t features) {
-  return ((tni_clt_chain_fn)tni_clt_select(&tni_x86_kernels, TNI_CLT_CHAIN, TNI_CLT_ANY, 0, features, 1)->fn)();
+  return ((tni_clt_chain_fn)tni_clt_select(&KERNELS, TNI_CLT_CHAIN, TNI_CLT_ANY, 0, features, 1)->fn)();
 }
 
 static bool same_float(float a, float b) { return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b)); }

@@ -43,7 +43,7 @@ static float *make(size_t n, int pattern, float amplitude, uint64_t stream) {
 }
 
 /* acc of rows [0, M) by a GEMV or GEMM variant, between guards. */
-static bool compute(const tni_clt_kernel *k, const uint8_t *w, const tni_w4g_geometry *g, const act_buf *a, int64_t M,
+static bool compute(const tni_clt_kernel *k, const uint8_t *w, const tni_clt_geometry *g, const act_buf *a, int64_t M,
                     float *out) {
   guarded acc = guarded_new((size_t)M * 16 * sizeof(float));
   float *p = (float *)(void *)acc.p;
@@ -74,24 +74,24 @@ static bool within(const tn_numerics *num, const float *x, int64_t M, int64_t K,
 }
 
 static const tni_clt_kernel *select_like(const tni_clt_kernel *k, uint32_t features) {
-  return tni_clt_select(&tni_x86_kernels, k->op, k->format, k->group, features, 1);
+  return tni_clt_select(&KERNELS, k->op, k->format, k->group, features, k->min_m > 1 ? k->min_m : 1);
 }
 static const tni_clt_kernel *scalar_of(const tni_clt_kernel *k) { return select_like(k, 0); }
 
 /* One variant on one case: bits as the scalar's; the scalar's within the bound. */
 static void check_case(tally *t, const tni_clt_kernel *k, int64_t M, int64_t K, int px, int pw) {
-  tni_w4g_geometry g;
+  subject s;
   tn_blob b;
-  if (tni_w4g_geometry_of(16, K, k->group, &g) != TN_OK) abort();
+  subject_init(&s, k, 16, K);
   float *x = make((size_t)(M * K), px, 1e25f, 1000 + (uint64_t)(K * 31 + M)),
-        *w = make((size_t)(16 * K), pw, 5e4f, 77 + (uint64_t)K);
-  uint8_t *packed = pack_w4g(w, 16, K, k->group, &b);
-  act_buf a = act_make(quant_of(k->group, 0), x, M, &g);
+        *w = make((size_t)(16 * K), pw, 1e4f, 77 + (uint64_t)K);
+  uint8_t *packed = subject_pack(&s, w, &b);
+  act_buf a = act_make(s.prologue, x, M, &s.geo);
   float acc[16 * 128], want[16 * 128], *back = unpack_all(&b);
-  bool ok = compute(k, packed, &g, &a, M, acc);
-  ok = compute(scalar_of(k), packed, &g, &a, M, want) && ok;
+  bool ok = compute(k, packed, &s.geo, &a, M, acc);
+  ok = compute(scalar_of(k), packed, &s.geo, &a, M, want) && ok;
   ok = ok && !memcmp(acc, want, (size_t)M * 16 * sizeof *acc);
-  ok = ok && within(tni_w4g_numerics(k->group), x, M, K, back, acc);
+  ok = ok && within(numerics_of(&b), x, M, K, back, acc);
   note(t, ok, M, K, px, pw);
   act_free(&a);
   free(back);
@@ -114,8 +114,8 @@ static void check_variant(tally *t, const tni_clt_kernel *k) {
 }
 
 static void each_product(uint32_t op) {
-  uint32_t n = tni_x86_kernels.n;
-  const tni_clt_kernel *k = tni_x86_kernels.rows;
+  uint32_t n = KERNELS.n;
+  const tni_clt_kernel *k = KERNELS.rows;
   for (uint32_t i = 0; i < n; i++) {
     if (k[i].op != op || (k[i].features & ~cpu)) continue;
     tally t = {0};
@@ -135,21 +135,21 @@ static void quant_matches_declaration(void) {
     for (int p = 0; p < V_COUNT; p++) {
       for (size_t ik = 0; ik < sizeof Ks / sizeof *Ks; ik++) {
         int64_t K = Ks[ik];
-        tni_w4g_geometry g;
-        if (tni_w4g_geometry_of(16, K, group, &g) != TN_OK) abort();
+        subject s;
+        subject_init(&s, quant_of(group, 0), 16, K);
         float *x = make((size_t)K, p, 1e25f, 5 + (uint64_t)K);
-        act_buf a = act_make(quant_of(group, 0), x, 1, &g);
-        for (int64_t k = 0; k < g.K_padded; k++) {
+        act_buf a = act_make(quant_of(group, 0), x, 1, &s.geo);
+        for (int64_t k = 0; k < s.geo.K_padded; k++) {
           float absmax = 0;
           for (int64_t i = k / group * group; i < K && i < (k / group + 1) * group; i++)
             absmax = fmaxf(absmax, fabsf(x[i]));
-          float s = absmax / 127.0f;
-          if (s < 0x1p-126f) s = 0;
-          float want = s > 0 && k < K ? nearbyintf(x[k] * (127.0f / absmax)) : 0;
-          wrong += a.a.q[k] != (int)want || a.a.scale[k / group] != s;
+          float step = absmax / 127.0f;
+          if (step < 0x1p-126f) step = 0;
+          float want = step > 0 && k < K ? nearbyintf(x[k] * (127.0f / absmax)) : 0;
+          wrong += a.a.q[k] != (int)want || a.a.scale[k / group] != step;
         }
         int64_t sub = group == 32 ? 32 : 64;
-        for (int64_t k = 0; k < g.K_padded; k += sub) {
+        for (int64_t k = 0; k < s.geo.K_padded; k += sub) {
           int32_t sum[2] = {0, 0};
           for (int64_t i = 0; i < sub; i++) sum[i % 4 / 2] += a.a.q[k + i];
           uint32_t word = (uint32_t)a.a.zero[k / sub];
@@ -165,16 +165,16 @@ static void quant_matches_declaration(void) {
 }
 
 static void quant_variants(void) {
-  uint32_t n = tni_x86_kernels.n, wrong = 0, compared = 0;
-  const tni_clt_kernel *k = tni_x86_kernels.rows;
+  uint32_t n = KERNELS.n, wrong = 0, compared = 0;
+  const tni_clt_kernel *k = KERNELS.rows;
   for (uint32_t i = 0; i < n; i++) {
     if (k[i].op != TNI_CLT_QUANT || (k[i].features & ~cpu)) continue;
     for (int p = 0; p < V_COUNT; p++) {
       for (size_t ik = 0; ik < sizeof Ks / sizeof *Ks; ik++) {
-        tni_w4g_geometry g;
-        if (tni_w4g_geometry_of(16, Ks[ik], k[i].group, &g) != TN_OK) abort();
+        subject s;
+        subject_init(&s, &k[i], 16, Ks[ik]);
         float *x = make((size_t)Ks[ik] * 3, p, 1e25f, 60 + ik);
-        act_buf a = act_make(&k[i], x, 3, &g), b = act_make(quant_of(k[i].group, 0), x, 3, &g);
+        act_buf a = act_make(&k[i], x, 3, &s.geo), b = act_make(s.prologue, x, 3, &s.geo);
         wrong += !act_equal(&a, &b, 3);
         compared++;
         act_free(&a);
@@ -194,12 +194,12 @@ static void quant_survives_nan(void) {
     for (uint32_t features = 0, i = 0; i < 2; i++, features = cpu) {
       for (size_t v = 0; v < 3; v++) {
         float *x = make(300, V_NORMAL, 1, 3);
-        tni_w4g_geometry g;
-        if (tni_w4g_geometry_of(16, 300, group, &g) != TN_OK) abort();
+        subject s;
+        subject_init(&s, quant_of(group, 0), 16, 300);
         x[0] = x[40] = x[299] = bad[v];
-        act_buf a = act_make(quant_of(group, features), x, 1, &g);
+        act_buf a = act_make(quant_of(group, features), x, 1, &s.geo);
         bool ok = act_equal(&a, &a, 1);
-        for (int64_t k = 0; k < g.K_padded; k++) ok = ok && a.a.q[k] != -128;
+        for (int64_t k = 0; k < s.geo.K_padded; k++) ok = ok && a.a.q[k] != -128;
         CU_ASSERT(ok);
         act_free(&a);
         free(x);
@@ -210,21 +210,21 @@ static void quant_survives_nan(void) {
 
 /* x = e_k reads column k of the weights: 127 * (1/127) * w, exactly the unpacked weight after one rounding. */
 static void one_hot(void) {
-  uint32_t n = tni_x86_kernels.n, wrong = 0;
-  const tni_clt_kernel *k = tni_x86_kernels.rows;
+  uint32_t n = KERNELS.n, wrong = 0;
+  const tni_clt_kernel *k = KERNELS.rows;
   for (uint32_t i = 0; i < n; i++) {
     if ((k[i].op != TNI_CLT_GEMV && k[i].op != TNI_CLT_GEMM) || (k[i].features & ~cpu)) continue;
     enum { K = 300 };
-    tni_w4g_geometry g;
+    subject s;
     tn_blob b;
-    if (tni_w4g_geometry_of(16, K, k[i].group, &g) != TN_OK) abort();
+    subject_init(&s, &k[i], 16, K);
     float *w = make(16 * K, V_NORMAL, 1, 4), x[K] = {0}, acc[16];
-    uint8_t *packed = pack_w4g(w, 16, K, k[i].group, &b);
+    uint8_t *packed = subject_pack(&s, w, &b);
     float *back = unpack_all(&b);
     for (int64_t at = 0; at < K; at++) {
       x[at] = 1;
-      act_buf a = act_make(quant_of(k[i].group, 0), x, 1, &g);
-      wrong += !compute(&k[i], packed, &g, &a, 1, acc);
+      act_buf a = act_make(s.prologue, x, 1, &s.geo);
+      wrong += !compute(&k[i], packed, &s.geo, &a, 1, acc);
       for (int64_t r = 0; r < 16; r++)
         wrong += !(fabsf(acc[r] - back[r * K + at]) <= 4 * 0x1p-24f * fabsf(back[r * K + at]));
       act_free(&a);
@@ -269,16 +269,16 @@ static void broken_gemv(const uint8_t *block, size_t superblocks, const tni_clt_
 static void broken_kernels_are_caught(void) {
   tni_clt_kernel k = {TNI_CLT_GEMV, TNI_CLT_W4G, 32, 0, 0, 0, "broken", (void (*)(void))broken_gemv};
   for (breakage = 0; breakage < 5; breakage++) {
-    tni_w4g_geometry g;
+    subject s;
     tn_blob b;
     enum { K = 200 };
-    if (tni_w4g_geometry_of(16, K, 32, &g) != TN_OK) abort();
+    subject_init(&s, &k, 16, K);
     float *x = make(K, V_NORMAL, 1, 21), *w = make(16 * K, V_NORMAL, 1, 22), acc[16], want[16];
     uint8_t *packed = pack_w4g(w, 16, K, 32, &b);
     float *back = unpack_all(&b);
-    act_buf a = act_make(quant_of(32, 0), x, 1, &g);
-    bool guards = compute(&k, packed, &g, &a, 1, acc);
-    compute(scalar_of(&k), packed, &g, &a, 1, want);
+    act_buf a = act_make(quant_of(32, 0), x, 1, &s.geo);
+    bool guards = compute(&k, packed, &s.geo, &a, 1, acc);
+    compute(scalar_of(&k), packed, &s.geo, &a, 1, want);
     bool bits = !memcmp(acc, want, sizeof acc), bound = within(tni_w4g_numerics(32), x, 1, K, back, acc);
     CU_ASSERT_EQUAL(guards, breakage != 3);
     CU_ASSERT_EQUAL(bits, breakage == 3);
@@ -321,8 +321,8 @@ static bool matmul_case(const tni_clt_kernel *k, size_t M, size_t N, size_t K, i
 static void matmul_variants(void) {
   static const size_t Ms1[] = {1, 2, 3, 5, 6, 7, 13}, Ns[] = {1, 2, 7, 8, 9, 15, 16, 17, 33, 64},
                       K1[] = {0, 1, 2, 17, 64, 300};
-  uint32_t n = tni_x86_kernels.n, wrong = 0, cases = 0;
-  const tni_clt_kernel *k = tni_x86_kernels.rows;
+  uint32_t n = KERNELS.n, wrong = 0, cases = 0;
+  const tni_clt_kernel *k = KERNELS.rows;
   for (uint32_t i = 0; i < n; i++) {
     if (k[i].op != TNI_CLT_MATMUL || (k[i].features & ~cpu)) continue;
     for (size_t c = 0; c < 7 * 10 * 6; c++, cases++)
@@ -333,14 +333,14 @@ static void matmul_variants(void) {
 }
 
 static void selection(void) {
-  uint32_t n = tni_x86_kernels.n;
-  const tni_clt_kernel *k = tni_x86_kernels.rows;
+  uint32_t n = KERNELS.n;
+  const tni_clt_kernel *k = KERNELS.rows;
   for (uint32_t i = 0; i < n; i++) {
     CU_ASSERT_PTR_NOT_NULL(scalar_of(&k[i]));
     CU_ASSERT_PTR_EQUAL(select_like(&k[i], k[i].features), &k[i]);
     CU_ASSERT_PTR_EQUAL(select_like(&k[i], TNI_CPU_AVX2), scalar_of(&k[i]));
   }
-  CU_ASSERT_PTR_NULL(tni_clt_select(&tni_x86_kernels, TNI_CLT_GEMV, TNI_CLT_W4G, 64, UINT32_MAX, 1));
+  CU_ASSERT_PTR_NULL(tni_clt_select(&KERNELS, TNI_CLT_GEMV, TNI_CLT_W4G, 64, UINT32_MAX, 1));
 }
 
 static void cpu_features_are_named(void) {

@@ -26,10 +26,13 @@ typedef struct tni_clt_isa {
 /* One plugin; a constant. */
 typedef struct tni_clt_backend {
   const char *name, *version, *driver;
-  const tni_clt_isa *isas;      /* [n_isas]; the first is "auto": all that the backend has a use for */
-  const char *isa_choices;      /* "auto|scalar|.." */
-  uint32_t n_isas, needed;      /* TNI_CPU_* without which no device is offered */
-  const tni_clt_table *kernels; /* NULL: offline */
+  const tni_clt_isa *isas;              /* [n_isas]; the first is "auto": all that the backend has a use for */
+  const char *isa_choices;              /* "auto|scalar|.." */
+  uint32_t n_isas, needed;              /* TNI_CPU_* without which no device is offered */
+  const tni_clt_table *kernels;         /* NULL: offline */
+  const tni_clt_format *const *formats; /* [n_formats]; the first is the default of option `format` */
+  const char *format_choices;           /* "w4g|lut1|.." */
+  uint32_t n_formats, reserved;
 } tni_clt_backend;
 
 /* The options, as the profile set them. */
@@ -41,15 +44,16 @@ typedef struct tni_clt_settings {
   uint32_t features; /* TNI_CPU_* that kernels may use: what the CPU has, cut by `isa` */
 } tni_clt_settings;
 
-enum { TNI_CLT_N_OPTIONS = 5 };
+enum { TNI_CLT_N_OPTIONS = 6, TNI_CLT_MAX_FORMATS = 8 };
 typedef struct tni_clt_plugin {
   tn_plugin pub; /* first */
   tni_cm_mem mem;
   const tn_host *host;
   const tni_clt_backend *backend;
   uint32_t cpu; /* TNI_CPU_* found */
-  tn_option isa;
+  tn_option isa, format;
   const tn_option *options[TNI_CLT_N_OPTIONS];
+  const tn_format *formats[TNI_CLT_MAX_FORMATS];
   tn_caps caps;
 } tni_clt_plugin;
 

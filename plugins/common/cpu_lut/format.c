@@ -2,11 +2,15 @@
 #include "plugins/common/cpu_lut/format.h"
 
 #include "plugins/common/cpu_lut/kernels.h"
+#include "plugins/common/lut.h"
 #include "plugins/common/w4g.h"
 
+_Static_assert(TNI_LUT_ROWS == TNI_CLT_ROWS && TNI_LUT_MAX_DIM == TNI_CLT_MAX_DIM, "lut too");
 _Static_assert(TNI_W4G_ROWS == TNI_CLT_ROWS && TNI_W4G_MAX_DIM == TNI_CLT_MAX_DIM, "w4g is one of the family");
 
-static tn_status w4g_geometry(int64_t N, int64_t K, const int64_t *params, tni_clt_geometry *out) {
+static tn_status w4g_geometry(const tni_clt_format *f, int64_t N, int64_t K, const int64_t *params,
+                              tni_clt_geometry *out) {
+  (void)f;
   tni_w4g_geometry g;
   tn_status st = tni_w4g_geometry_of(N, K, params[0], &g);
   if (st == TN_OK)
@@ -21,4 +25,32 @@ static tn_status w4g_geometry(int64_t N, int64_t K, const int64_t *params, tni_c
 }
 
 const tni_clt_format tni_clt_w4g = {
-    .format = &tni_w4g_format, .id = TNI_CLT_W4G, .n_params = 1, .geometry = w4g_geometry};
+    .option = "w4g", .format = &tni_w4g_format, .id = TNI_CLT_W4G, .n_params = 1, .geometry = w4g_geometry};
+
+static tn_status lut_geometry(const tni_clt_format *f, int64_t N, int64_t K, const int64_t *params,
+                              tni_clt_geometry *out) {
+  (void)params;
+  tni_lut_geometry g;
+  tn_status st = tni_lut_geometry_of(tni_lut_kind_of(f->format), N, K, &g);
+  if (st == TN_OK)
+    *out = (tni_clt_geometry){.N = N,
+                              .K = K,
+                              .K_padded = g.K_padded,
+                              .group = TNI_LUT_GROUP,
+                              .superblocks = g.groups,
+                              .row_block_bytes = g.row_block_bytes,
+                              .bytes = g.bytes};
+  return st;
+}
+
+#define LUT(name, kind, i)                                                                                \
+  const tni_clt_format tni_clt_##name = {                                                                 \
+      .option = #name, .format = &tni_lut_formats[0][i], .id = TNI_CLT_##kind, .geometry = lut_geometry}; \
+  const tni_clt_format tni_clt_##name##p = {                                                              \
+      .option = #name, .format = &tni_lut_formats[1][i], .id = TNI_CLT_##kind, .geometry = lut_geometry}
+LUT(lut1, LUT1, 0);
+LUT(lut2, LUT2, 1);
+LUT(lut3, LUT3, 2);
+LUT(lut4, LUT4, 3);
+LUT(lutt, LUTT, 4);
+#undef LUT

@@ -20,13 +20,18 @@ typedef struct tni_clt_geometry {
   uint64_t bytes;
 } tni_clt_geometry;
 
-typedef struct tni_clt_format {
+typedef struct tni_clt_format tni_clt_format;
+struct tni_clt_format {
+  const char *option; /* value of option `format` */
   const tn_format *format;
   uint32_t id, n_params; /* TNI_CLT_W4G .. */
   /* TN_E_INVALID for params or dims that the format does not have, TN_E_LIMIT on overflow. */
-  tn_status (*geometry)(int64_t N, int64_t K, const int64_t *params, tni_clt_geometry *out);
-} tni_clt_format;
+  tn_status (*geometry)(const tni_clt_format *f, int64_t N, int64_t K, const int64_t *params, tni_clt_geometry *out);
+};
 
 extern const tni_clt_format tni_clt_w4g; /* params [group] */
+/* Bit-serial formats, without params: of a backend that reads plain bytes, and of one that reads paired ones. */
+extern const tni_clt_format tni_clt_lut1, tni_clt_lut2, tni_clt_lut3, tni_clt_lut4, tni_clt_lutt;
+extern const tni_clt_format tni_clt_lut1p, tni_clt_lut2p, tni_clt_lut3p, tni_clt_lut4p, tni_clt_luttp;
 
 #endif

@@ -185,10 +185,10 @@ tn_status tni_clt_set(tn_program *p, tn_id slot, const tn_view *view, const tn_b
   if (!view || !view->ptr) return tni_cm_fail(err, TN_E_INVALID, name, "weights must be in memory");
   const tn_need *need = p->needs[s->pub.need];
   if (need->format) {
-    if (!blob || blob->format != need->format || blob->n_params != need->n_params || !blob->params ||
-        memcmp(blob->params, need->params, need->n_params * sizeof *need->params))
-      return tni_cm_fail(err, TN_E_INVALID, name, "the blob is not %s with group %lld", need->format->name,
-                         (long long)need->params[0]);
+    if (!blob || blob->format != need->format || blob->n_params != need->n_params ||
+        (need->n_params &&
+         (!blob->params || memcmp(blob->params, need->params, need->n_params * sizeof *need->params))))
+      return tni_cm_fail(err, TN_E_INVALID, name, "the blob is not %s with the same params", need->format->name);
     if ((uintptr_t)view->ptr % 64) return tni_cm_fail(err, TN_E_INVALID, name, "the blob is not 64-byte aligned");
     for (uint32_t i = 0; i < p->info.n_tasks; i++) {
       const tni_clt_task *t = p->tasks[i];

@@ -16,7 +16,7 @@ static const tn_option opt_group = {.h = TN_HDR(tn_option),
                                     .lo = 32,
                                     .hi = 128,
                                     .choices = "32|128",
-                                    .help = "weights that share a scale: 32 (4.5 bits) or 128 (4.125 bits)"};
+                                    .help = "w4g: weights that share a scale, 32 (4.5 bits) or 128 (4.125 bits)"};
 static const tn_option opt_act_matmul = {.h = TN_HDR(tn_option),
                                          .key = "act_matmul",
                                          .dflt = "true",
@@ -36,7 +36,6 @@ static const tn_option opt_min_n = {.h = TN_HDR(tn_option),
                                     .lo = 1,
                                     .hi = 1 << 20,
                                     .help = "smallest N whose weights are packed"};
-static const tn_format *const formats[] = {&tni_w4g_format};
 
 bool tni_clt_cpu_refusal(const tni_clt_backend *b, uint32_t features, char *text, size_t n) {
   char missing[64];
@@ -74,16 +73,20 @@ static tn_status read_options(const tni_clt_plugin *p, tni_clt_settings *set, tn
   const tn_host *h = p->host;
   const char *name = p->backend->name;
   int64_t act = 1;
-  const char *isa = "auto";
+  const char *isa = "auto", *format = "";
   tn_status st = h->option(h->ctx, "group", TN_OPT_INT, &set->params[0]);
   if (st == TN_OK) st = h->option(h->ctx, "min_k", TN_OPT_INT, &set->min_k);
   if (st == TN_OK) st = h->option(h->ctx, "min_n", TN_OPT_INT, &set->min_n);
   if (st == TN_OK) st = h->option(h->ctx, "act_matmul", TN_OPT_BOOL, &act);
   if (st == TN_OK) st = h->option(h->ctx, "isa", TN_OPT_STRING, &isa);
+  if (st == TN_OK) st = h->option(h->ctx, "format", TN_OPT_STRING, &format);
   if (st != TN_OK) return tni_cm_fail(err, st, p->backend->name, "the host did not give an option");
-  if (!tni_w4g_numerics(set->params[0]))
+  for (uint32_t i = 0; format && i < p->backend->n_formats; i++)
+    if (!strcmp(format, p->backend->formats[i]->option)) set->format = p->backend->formats[i];
+  if (!set->format)
+    return tni_cm_fail(err, TN_E_INVALID, name, "format is '%s': %s", format ? format : "", p->backend->format_choices);
+  if (set->format->id == TNI_CLT_W4G && !tni_w4g_numerics(set->params[0]))
     return tni_cm_fail(err, TN_E_INVALID, name, "group is %lld: 32 or 128", (long long)set->params[0]);
-  set->format = &tni_clt_w4g;
   set->act_matmul = act != 0;
   if (!features_of(p->backend, isa, p->cpu, &set->features))
     return tni_cm_fail(err, TN_E_INVALID, name, "isa is '%s': %s", isa ? isa : "", p->backend->isa_choices);
@@ -97,8 +100,10 @@ static void log_kernels(const tni_clt_device *d) {
     int64_t M;
   } picks[] = {{TNI_CLT_QUANT, 1}, {TNI_CLT_GEMV, 1}, {TNI_CLT_QUANT, 512}, {TNI_CLT_GEMM, 512}, {TNI_CLT_MATMUL, 1}};
   char line[320];
-  uint32_t group = (uint32_t)d->set.params[0];
-  int at = snprintf(line, sizeof line, "%s: group %u", d->backend->name, group);
+  tni_clt_geometry geo = {0};
+  if (tni_clt_geometry_of(d, TNI_CLT_ROWS, 1, &geo) != TN_OK) return;
+  uint32_t group = (uint32_t)geo.group;
+  int at = snprintf(line, sizeof line, "%s: %s, group %u", d->backend->name, d->set.format->format->name, group);
   for (size_t i = 0; i < sizeof picks / sizeof *picks && at > 0 && (size_t)at < sizeof line; i++) {
     bool any = picks[i].op == TNI_CLT_MATMUL;
     const tni_clt_kernel *k = tni_clt_select(d->backend->kernels, picks[i].op, any ? TNI_CLT_ANY : d->set.format->id,
@@ -178,8 +183,17 @@ static void fill_options(tni_clt_plugin *p) {
                        .type = TN_OPT_STRING,
                        .choices = p->backend->isa_choices,
                        .help = "kernels to use; all give the same bits"};
-  const tn_option *const all[TNI_CLT_N_OPTIONS] = {&opt_group, &p->isa, &opt_act_matmul, &opt_min_k, &opt_min_n};
+  p->format = (tn_option){.h = TN_HDR(tn_option),
+                          .key = "format",
+                          .dflt = p->backend->formats[0]->option,
+                          .type = TN_OPT_STRING,
+                          .choices = p->backend->format_choices,
+                          .help = "of packed weights (docs/formats.md)"};
+  const tn_option *const all[TNI_CLT_N_OPTIONS] = {&opt_group,      &p->isa,    &p->format,
+                                                   &opt_act_matmul, &opt_min_k, &opt_min_n};
   memcpy(p->options, all, sizeof all);
+  for (uint32_t i = 0; i < p->backend->n_formats && i < TNI_CLT_MAX_FORMATS; i++)
+    p->formats[p->pub.n_formats++] = p->backend->formats[i]->format;
 }
 
 tn_status tni_clt_entry(const tni_clt_backend *b, const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
@@ -205,9 +219,8 @@ tn_status tni_clt_entry(const tni_clt_backend *b, const tn_host *host, tn_negoti
                                 .version = b->version,
                                 .build_id = b->version,
                                 .options = p->options,
-                                .formats = formats,
+                                .formats = p->formats,
                                 .n_options = TNI_CLT_N_OPTIONS,
-                                .n_formats = sizeof formats / sizeof *formats,
                                 .enumerate = enumerate,
                                 .open = open_device,
                                 .close = close_device,
@@ -224,5 +237,5 @@ tn_status tni_clt_entry(const tni_clt_backend *b, const tn_host *host, tn_negoti
 }
 
 tn_status tni_clt_geometry_of(const tni_clt_device *d, int64_t N, int64_t K, tni_clt_geometry *out) {
-  return d->set.format->geometry(N, K, d->set.params, out);
+  return d->set.format->geometry(d->set.format, N, K, d->set.params, out);
 }
