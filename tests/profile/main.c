@@ -35,8 +35,10 @@ static void test_full(void) {
       "bucket: 64\n"
       "plugin_path: [plugins, /opt/p]\n"
       "cache: {dir: ../c, max_bytes: 8G}\n"
-      "checked: true\n");
+      "checked: true\n"
+      "calibration: c/demo.yaml\n");
   CU_ASSERT_STRING_EQUAL(p->name, "p");
+  CU_ASSERT_STRING_EQUAL(p->calibration, "/etc/t/c/demo.yaml");
   CU_ASSERT_STRING_EQUAL(p->file, "/etc/t/p.yaml");
   CU_ASSERT_EQUAL_FATAL(p->n_plugins, 3);
   CU_ASSERT_STRING_EQUAL(p->plugins[0].name, "cpu-avx2-lut");
