@@ -126,12 +126,25 @@ static bool state_dims(const tni_tensor *t, const tn_view *view, int64_t dims[4]
   return dims[2] > 0 && dims[3] >= 0 && !__builtin_mul_overflow(dims[2], dims[3], &all) && all == t->dims[2];
 }
 
+/* The session may keep the caches of a float value as another float. */
+static bool take_dtype(tni_tensor *t, const tn_view *view) {
+  const bool is_float = t->dtype == TN_DT_F32 || tni_is_half(t->dtype);
+  int64_t count;
+  if (!view || view->dtype == t->dtype) return true;
+  if (!is_float || (view->dtype != TN_DT_F32 && !tni_is_half(view->dtype))) return false;
+  t->dtype = view->dtype;
+  return tni_dims_count(t->dims, t->rank, &count) == TN_OK && tni_dtype_bytes(t->dtype, count, &t->bytes) == TN_OK;
+}
+
 /* Element strides of a cache: they say how far its last element lies. */
 static tn_status attach_state(tn_args *a, uint32_t i, const tn_view *view, tn_error *err) {
   tni_tensor *t = &a->t[i];
   const char *name = a->plan->task->pub.name;
   uint64_t last = 0;
   int64_t dims[4];
+  if (!take_dtype(t, view))
+    return tni_fail(err, TN_E_UNSUPPORTED, name, "a cache of %s kept as %s: the host has no kernel for it",
+                    tni_dtype_name(t->dtype), tni_dtype_name(view->dtype));
   bool fits = state_dims(t, view, dims);
   for (uint32_t d = 0; fits && d < view->rank && t->bytes; d++) {
     uint64_t far;

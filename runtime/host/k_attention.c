@@ -3,11 +3,11 @@
  * Attention (23, 24, 25) and tenon.Attention: softmax(scale * q k^T, capped, plus slopes, plus mask) v with the softmax
  * taken along blocks of keys, so that no matrix of scores exists.
  *
- * Order (f32; halves are widened first): a score is one sum in ascending d of (q * scale) * k. Keys go in blocks of
- * KEYS from key 0 on (from the window's first block where there is one): m = largest score so far, l = l * exp(m_old -
- * m) + sum of exp(s - m) in the order of hot.h, o = o * exp(m_old - m) + the block's sum in ascending key of p * v.
- * Every PART keys that begins anew, and what the parts gave is joined in ascending order in the same way: l = l *
- * exp(m_l
+ * Order (f32; halves are widened first, those of K and V block by block, whatever Q is): a score is one sum in
+ * ascending d of (q * scale) * k. Keys go in blocks of KEYS from key 0 on (from the window's first block where there is
+ * one): m = largest score so far, l = l * exp(m_old - m) + sum of exp(s - m) in the order of hot.h, o = o * exp(m_old -
+ * m) + the block's sum in ascending key of p * v. Every PART keys that begins anew, and what the parts gave is joined
+ * in ascending order in the same way: l = l * exp(m_l
  * - m) + l' * exp(m' - m), o likewise; y = o / l. Neither threads, tiles, instruction set nor the number of queries
  * change it. Parts are computed at once by several workers where there are too few tiles for all of them, as in
  * decoding; how many at a time depends on the workers alone, so that the scratch does not depend on any length.
@@ -40,6 +40,7 @@ enum {
 typedef struct operand {
   const void *data;
   int64_t batch, head, row;
+  uint32_t dtype; /* keys and values may be kept as other floats than those of Q */
 } operand;
 
 typedef struct attention {
@@ -135,19 +136,19 @@ static const f32u *block_rows(const attention *a, const operand *past, const ope
                               int64_t n, int64_t size, float *rows, int64_t *ld) {
   const int64_t before = past->data ? a->past : 0;
   const int64_t at_past = t->b * past->batch + t->kv * past->head, at_now = t->b * now->batch + t->kv * now->head;
-  if (a->dtype == TN_DT_F32 && key >= before) {
+  if (now->dtype == TN_DT_F32 && key >= before) {
     *ld = now->row;
     return (const f32u *)now->data + at_now + (key - before) * now->row;
   }
-  if (a->dtype == TN_DT_F32 && key + n <= before) {
+  if (past->dtype == TN_DT_F32 && key + n <= before) {
     *ld = past->row;
     return (const f32u *)past->data + at_past + key * past->row;
   }
   for (int64_t i = 0; i < n; i++) {
     if (key + i < before)
-      tni_load_f32(a->dtype, past->data, at_past + (key + i) * past->row, size, rows + i * size);
+      tni_load_f32(past->dtype, past->data, at_past + (key + i) * past->row, size, rows + i * size);
     else
-      tni_load_f32(a->dtype, now->data, at_now + (key + i - before) * now->row, size, rows + i * size);
+      tni_load_f32(now->dtype, now->data, at_now + (key + i - before) * now->row, size, rows + i * size);
   }
   *ld = size;
   return rows;
@@ -457,7 +458,7 @@ static sums slot_of(const attention *a, int64_t i) { return space_of(a, (uint32_
  * as one without effect. */
 static inline __attribute__((always_inline)) void ask(const attention *a, const operand *now, const tile *t,
                                                       int64_t key, int64_t size) {
-  if (a->dtype != TN_DT_F32 || a->past_k.data || !few_rows(t) || now->row != size) return;
+  if (now->dtype != TN_DT_F32 || a->past_k.data || !few_rows(t) || now->row != size) return;
   const char *p = (const char *)now->data + (t->b * now->batch + t->kv * now->head + key * size) * 4;
   for (int64_t i = 0; i < KEYS * size / 16; i++) __builtin_prefetch(p + i * 64, 0, 2);
 }
@@ -519,7 +520,7 @@ static void append_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) 
 }
 
 static void append_all(const attention *a, tn_run *run, const operand *past, const operand *now, tni_tensor *out) {
-  append p = {past, now, out, a->past, tni_elem_size(a->dtype)};
+  append p = {past, now, out, a->past, tni_elem_size(now->dtype)};
   if (out && tni_knumel(out)) tni_kfor(run, out->dims[0] * out->dims[1] * out->dims[2], out->dims[3], append_rows, &p);
 }
 
@@ -527,8 +528,8 @@ static void append_all(const attention *a, tn_run *run, const operand *past, con
 
 /* st: element strides. */
 static operand operand_of(const tni_tensor *t, const int64_t *st, int64_t heads) {
-  if (t->rank == 4) return (operand){t->data, st[0], st[1], st[2]};
-  return (operand){t->data, st[0], st[TNI_ST_HEADS] == heads ? st[TNI_ST_HEAD] : t->dims[2] / heads, st[1]};
+  if (t->rank == 4) return (operand){t->data, st[0], st[1], st[2], t->dtype};
+  return (operand){t->data, st[0], st[TNI_ST_HEADS] == heads ? st[TNI_ST_HEAD] : t->dims[2] / heads, st[1], t->dtype};
 }
 
 static operand input_of(const tni_kargs *k, uint32_t i, int64_t heads) {
@@ -574,6 +575,7 @@ static bool read_past(attention *a, const tni_kargs *k) {
   if (!pk || !pv || a->nonpad || pk->rank != 4 || pv->rank != 4) return false;
   for (int d = 0; d < 3; d++)
     if (pk->dims[d] != pv->dims[d]) return false;
+  if (pk->dtype != k->in[1]->dtype || pv->dtype != k->in[2]->dtype) return false;
   if (pk->dims[0] != a->batch || pk->dims[1] != a->kv_heads || pk->dims[3] != a->size || pv->dims[3] != a->v_size)
     return false;
   a->past = pk->dims[2];
@@ -625,7 +627,10 @@ static void read_attributes(attention *a, const tn_node *node) {
 static tn_status prepare(attention *a, const tni_kargs *k) {
   const tni_tensor *const *x = k->in;
   a->dtype = x[0]->dtype;
-  if (a->dtype != TN_DT_F32 && !tni_is_half(a->dtype)) return tni_kdtype(k, a->dtype);
+  for (int i = 0; i < 3; i++)
+    if (x[i]->dtype != TN_DT_F32 && !tni_is_half(x[i]->dtype)) return tni_kdtype(k, x[i]->dtype);
+  for (uint32_t i = 1; i < 3; i++)
+    if (output(k, i) && output(k, i)->dtype != x[i]->dtype) return tni_kdtype(k, output(k, i)->dtype);
   if (output(k, 3)) return tni_kfail(k, TN_E_UNSUPPORTED, "Attention: the matrix of scores is never made");
   const char *wrong = read_shapes(a, k->node, x);
   if (!wrong && input(k, 6) && (input(k, 6)->rank != 1 || input(k, 6)->dims[0] != a->batch))

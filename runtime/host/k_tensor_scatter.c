@@ -2,8 +2,9 @@
  *
  * TensorScatter (24): rows [write_indices[b], + n) of each sequence's cache become the n rows of the update.
  *
- * A cache of the session is input and output in one memory: then only those rows are written. Otherwise the cache is
- * copied first. A row outside the cache is an error before anything is written; mode `circular` wraps around.
+ * A cache of the session is input and output in one memory: then only those rows are written, and it may be of another
+ * float dtype than the update, which is rounded half to even. Otherwise the cache is copied first. A row outside the
+ * cache is an error before anything is written; mode `circular` wraps around.
  */
 #include "runtime/host/internal.h"
 
@@ -13,9 +14,26 @@ typedef struct scatter {
   int64_t batch, inner, rows, limit;  /* inner: what stands between batch and sequence; rows of the update */
   int64_t st_batch, st_inner, st_row; /* of the cache, in bytes */
   int64_t up_inner, up_row;           /* of the update, in bytes */
-  size_t row_bytes;
+  size_t row_bytes;                   /* of the update */
+  uint32_t to;                        /* dtype of the cache */
   bool circular;
 } scatter;
+
+static void write_row(const scatter *s, char *to, const char *from) {
+  enum { PIECE = 256 };
+  const uint32_t dtype = s->update->dtype;
+  if (s->to == dtype) {
+    memcpy(to, from, s->row_bytes);
+    return;
+  }
+  const int64_t n = (int64_t)s->row_bytes / tni_elem_size(dtype);
+  for (int64_t i = 0; i < n; i += PIECE) {
+    float v[PIECE];
+    const int64_t m = n - i < PIECE ? n - i : PIECE;
+    tni_load_f32(dtype, from, i, m, v);
+    tni_store_f32(s->to, to, i, m, v);
+  }
+}
 
 static void write_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const scatter *s = arg;
@@ -27,10 +45,9 @@ static void write_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
       if (s->rows - i > s->limit) continue; /* a later row takes its place */
       row %= s->limit;
     }
-    memcpy(s->cache + b * s->st_batch + k * s->st_inner + row * s->st_row,
-           (const char *)s->update->data + b * s->inner * s->rows * (int64_t)s->row_bytes + k * s->up_inner +
-               i * s->up_row,
-           s->row_bytes);
+    write_row(s, s->cache + b * s->st_batch + k * s->st_inner + row * s->st_row,
+              (const char *)s->update->data + b * s->inner * s->rows * (int64_t)s->row_bytes + k * s->up_inner +
+                  i * s->up_row);
   }
 }
 
@@ -51,7 +68,7 @@ static const char *read_shapes(const tni_kargs *a, scatter *s) {
   const char *mode = tni_attr_s(a->node, "mode", "linear");
   const int32_t axis = tni_kaxis(tni_attr_i(a->node, "axis", -2), cache->rank);
   int64_t st[TN_MAX_RANK];
-  const int64_t size = tni_elem_size(cache->dtype);
+  const int64_t size = tni_elem_size(cache->dtype), up = tni_elem_size(update->dtype);
   if (axis < 1) return "the axis is none of the cache behind its batch";
   if (update->rank != cache->rank) return "cache and update differ in rank";
   for (uint32_t d = 0; d < cache->rank; d++)
@@ -65,7 +82,7 @@ static const char *read_shapes(const tni_kargs *a, scatter *s) {
   s->inner = tni_dim_product(cache, 1, (uint32_t)axis);
   s->rows = update->dims[axis];
   s->limit = cache->dims[axis];
-  s->row_bytes = (size_t)(tni_dim_product(cache, (uint32_t)axis + 1, cache->rank) * size);
+  s->row_bytes = (size_t)(tni_dim_product(cache, (uint32_t)axis + 1, cache->rank) * up);
   s->st_batch = st[0] * size;
   s->st_inner = axis > 1 ? st[axis - 1] * size : 0;
   s->st_row = st[axis] * size;
@@ -80,11 +97,15 @@ static const char *read_shapes(const tni_kargs *a, scatter *s) {
   return NULL;
 }
 
+static bool is_float(uint32_t dtype) { return dtype == TN_DT_F32 || tni_is_half(dtype); }
+
 tn_status tni_k_tensor_scatter(const tni_kargs *a) {
   tni_tensor *out = a->out[0];
   scatter s = {.update = a->in[1], .at = a->n_in > 2 ? a->in[2] : NULL, .cache = out->data};
-  if (!tni_elem_size(out->dtype) || a->in[1]->dtype != out->dtype || a->in[0]->dtype != out->dtype)
+  const bool converts = a->in[0]->data == out->data && is_float(out->dtype) && is_float(a->in[1]->dtype);
+  if (!tni_elem_size(out->dtype) || (a->in[1]->dtype != out->dtype && !converts) || a->in[0]->dtype != out->dtype)
     return tni_kdtype(a, a->in[1]->dtype);
+  s.to = out->dtype;
   const char *wrong = read_shapes(a, &s);
   if (wrong) return tni_kfail(a, TN_E_INVALID, "TensorScatter: %s", wrong);
   const tn_status st = check_rows(a, &s);

@@ -7,6 +7,7 @@
 
 #include "runtime/graph/view.h"
 #include "runtime/plan/devlock.h"
+#include "runtime/plan/partition.h"
 
 typedef struct collector {
   const tn_graph *view;
@@ -15,7 +16,7 @@ typedef struct collector {
   tni_claim *node; /* of the device being asked */
   const tni_dev *devs;
   uint32_t device;
-  uint32_t groups_before;
+  uint32_t groups_before, states_before;
   int64_t chunk_before;
   bool is_host;
   const char *fault; /* first thing wrong with its answers */
@@ -164,33 +165,74 @@ static tn_status on_group(void *ctx, const tn_id *nodes, uint32_t n, const tn_cl
   return c->no_memory ? TN_E_NO_MEMORY : TN_OK;
 }
 
-tn_layout tni_state_layout(const tn_value *v) {
-  tn_layout l = {.h = TN_HDR(tn_layout), .dtype = v->dtype, .rank = 4, .inner_align = 1, .pitch_align = 1};
-  const uint8_t flat[4] = {0, 2, 1, 3}; /* a 3-D value is seen as [batch, rows, heads, size] */
-  for (uint8_t i = 0; i < 4; i++) l.order[i] = v->rank == 3 ? flat[i] : i;
-  return l;
-}
-
-/* A plugin must take the layout that the host has, it may wish for more. */
-static bool takes_layout(const tn_layout *l, const tn_value *v) {
-  const tn_layout have = tni_state_layout(v);
-  return l && l->dtype == have.dtype && l->rank == have.rank && memcmp(l->order, have.order, 4) == 0 &&
-         l->inner_align <= 1 && l->pitch_align <= 1;
+static tn_status add_state(collector *c, const tni_state_claim *made, const char *why) {
+  tni_claims *cl = c->claims;
+  if (cl->n_states == cl->cap_states) {
+    const uint32_t cap = cl->cap_states ? cl->cap_states * 2 : 32;
+    tni_state_claim *grown = TNI_NEW_ARRAY(c->arena, tni_state_claim, cap);
+    if (!grown) return TN_E_NO_MEMORY;
+    if (cl->n_states) memcpy(grown, cl->states, cl->n_states * sizeof *grown);
+    cl->states = grown;
+    cl->cap_states = cap;
+  }
+  cl->states[cl->n_states] = *made;
+  cl->states[cl->n_states].why = *why ? tni_arena_strdup(c->arena, why) : NULL;
+  if (*why && !cl->states[cl->n_states].why) return TN_E_NO_MEMORY;
+  cl->n_states++;
+  return TN_OK;
 }
 
 static tn_status on_state(void *ctx, tn_id value, const tn_layout *const *accepted, uint32_t n) {
   collector *c = ctx;
-  if (value >= c->view->n_values || c->view->values[value]->kind != TN_VALUE_STATE || (n && !accepted))
+  if (value >= c->view->n_values || c->view->values[value]->kind != TN_VALUE_STATE)
     return fault(c, "a state that does not exist");
-  bool taken = n == 0;
-  for (uint32_t i = 0; i < n && n <= 64; i++) taken = taken || takes_layout(accepted[i], c->view->values[value]);
-  return taken ? TN_OK : fault(c, "no layout for a state that the host can give");
+  tni_state_claim made = {.device = c->device, .value = tni_state_root(c->view, value)};
+  for (uint32_t i = c->states_before; i < c->claims->n_states; i++)
+    if (c->claims->states[i].value == made.value) return fault(c, "layouts for one cache twice");
+  if (n == 0 && !accepted) return TN_OK;
+  char why[200];
+  const char *wrong = tni_layouts_read(c->view->values[made.value], accepted, n, c->arena, &made, why, sizeof why);
+  if (wrong) return fault(c, wrong);
+  if (n && add_state(c, &made, why) != TN_OK) c->no_memory = true;
+  return c->no_memory ? TN_E_NO_MEMORY : TN_OK;
+}
+
+static bool touches(const collector *c, const tn_node *n, tn_id cache) {
+  for (uint32_t i = 0; i < (uint32_t)n->n_in + n->n_out; i++) {
+    const tn_id v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
+    if (v != TN_NONE && c->view->values[v]->kind == TN_VALUE_STATE && tni_state_root(c->view, v) == cache) return true;
+  }
+  return false;
+}
+
+static void drop_groups(collector *c, tn_id node) {
+  tni_claims *cl = c->claims;
+  uint32_t kept = c->groups_before;
+  for (uint32_t g = c->groups_before; g < cl->n_groups; g++) {
+    bool has = false;
+    for (uint32_t i = 0; i < cl->groups[g].n_nodes; i++) has = has || cl->groups[g].nodes[i] == node;
+    if (!has) cl->groups[kept++] = cl->groups[g];
+  }
+  cl->n_groups = kept;
+}
+
+/* What works on a cache in none of the layouts that the host can give is refused. */
+static void refuse_states(collector *c) {
+  for (uint32_t s = c->states_before; s < c->claims->n_states; s++) {
+    const tni_state_claim *k = &c->claims->states[s];
+    for (uint32_t i = 0; k->why && i < c->view->n_nodes; i++) {
+      if (c->node[i].verdict == TN_NO || !touches(c, c->view->nodes[i], k->value)) continue;
+      c->node[i] = (tni_claim){.verdict = TN_NO, .reason = TN_WHY_DTYPE, .text = k->why};
+      drop_groups(c, i);
+    }
+  }
 }
 
 /* The device's answers do not count: everything is refused with one reason. */
 static void refuse_all(collector *c, const char *text) {
   c->claims->n_groups = c->groups_before;
   c->claims->chunk = c->chunk_before;
+  c->claims->n_states = c->states_before;
   for (uint32_t i = 0; i < c->view->n_nodes; i++)
     c->node[i] = (tni_claim){.verdict = TN_NO, .reason = TN_WHY_DRIVER, .text = text};
 }
@@ -205,7 +247,10 @@ static tn_status ask(collector *c, const tni_dev *d, tn_error *err) {
   if (c->no_memory) return tni_fail_memory(err, d->name);
   for (uint32_t i = 0; st == TN_OK && !c->fault && i < c->view->n_nodes; i++)
     if (!c->node[i].verdict) fault(c, "no claim for some nodes");
-  if (st == TN_OK && !c->fault) return TN_OK;
+  if (st == TN_OK && !c->fault) {
+    refuse_states(c);
+    return TN_OK;
+  }
   char text[320];
   if (c->fault)
     snprintf(text, sizeof text, "plugin '%s' gave %s", d->name, c->fault);
@@ -233,6 +278,7 @@ tn_status tni_claims_collect(const tn_graph *view, const tni_dev *devs, uint32_t
                    .device = d,
                    .is_host = devs[d].is_host,
                    .groups_before = out->n_groups,
+                   .states_before = out->n_states,
                    .chunk_before = out->chunk};
     tn_status st = ask(&c, &devs[d], err);
     if (st != TN_OK) return st;

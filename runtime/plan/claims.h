@@ -14,6 +14,7 @@
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/graph/graph.h"
+#include "runtime/plan/layouts.h"
 
 /* A device of the profile, in order of preference. name: the plugin's. Lives in the runtime. */
 typedef struct tni_dev {
@@ -46,6 +47,8 @@ typedef struct tni_claims {
   tni_claim **node; /* [n_devs][n_nodes] */
   tni_group *groups;
   uint32_t n_groups, cap_groups;
+  tni_state_claim *states; /* layouts of caches, by device; who says nothing takes the host's */
+  uint32_t n_states, cap_states;
   int64_t chunk;  /* positions of every run, where a device fixes them; 0: any */
   tn_id chunk_by; /* index of the first device that does */
   int64_t bucket; /* the padded length (tni_graph.padded) must be a multiple of it, whoever takes the work; 1: of nothing */
@@ -54,10 +57,6 @@ typedef struct tni_claims {
 /* Asks every device. A device that fails or answers wrongly refuses everything with that as the reason. */
 TN_MUST_CHECK tn_status tni_claims_collect(const tn_graph *view, const tni_dev *devs, uint32_t n_devs, tni_arena *arena,
                                            tni_claims *out, tn_error *err);
-
-/* How the memory of a cache lies, the one way there is today: [batch, heads, rows, size] (runtime/sched/state.h), said over
- * the dims of its view. */
-tn_layout tni_state_layout(const tn_value *v);
 
 const char *tni_why_name(uint32_t reason);
 

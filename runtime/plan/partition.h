@@ -17,6 +17,7 @@ typedef struct tni_cluster {
   tn_id *inputs, *outputs; /* values; caches are in states */
   tn_id *states;           /* the first value of each cache that a node reads or writes */
   uint32_t n_nodes, n_inputs, n_outputs, n_states;
+  const tn_layout *layouts; /* [n_states] as agreed; NULL: as nobody asks anything */
 } tni_cluster;
 
 typedef struct tni_partition {

@@ -27,7 +27,7 @@ tn_status tni_program_lower(const tn_graph *view, const tni_dev *dev, const tni_
   tn_layout *each = TNI_NEW_ARRAY(arena, tn_layout, c->n_states);
   if (!layouts || !each) return tni_fail_memory(err, dev->name);
   for (uint32_t i = 0; i < c->n_states; i++) {
-    each[i] = tni_state_layout(view->values[c->states[i]]);
+    each[i] = c->layouts ? c->layouts[i] : tni_state_layout(view->values[c->states[i]]);
     layouts[i] = &each[i];
   }
   tn_subgraph s = {.h = TN_HDR(tn_subgraph),

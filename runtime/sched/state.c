@@ -314,10 +314,80 @@ tn_status tni_states_share(tn_session *dst, const tn_session *src, int64_t n, tn
   return TN_OK;
 }
 
+/* --- layouts ------------------------------------------------------------------------------------------------------ */
+
+static bool uses_cache(const tni_exec *x, uint32_t dev, tn_id cache) {
+  for (uint32_t c = 0; c < x->part.n_clusters; c++) {
+    const tni_cluster *cl = &x->part.clusters[c];
+    for (uint32_t i = 0; cl->device == dev && i < cl->n_states; i++)
+      if (cl->states[i] == cache) return true;
+  }
+  return false;
+}
+
+/* Who touches a cache with conditions of its own: the placement of single positions leads, in it the profile's order.
+ */
+typedef struct asked {
+  const tni_state_claim *by[2 * TNI_MEM_DEVICES];
+  tni_state_claim silent; /* of who says nothing */
+  uint32_t n;
+} asked;
+
+static tn_status ask(const tn_model *m, const tni_exec *x, tn_id cache, asked *a, tn_error *err) {
+  for (uint32_t o = 0; o < m->rt->n_order[x->phase]; o++) {
+    const uint32_t dev = m->rt->order[x->phase][o];
+    const tni_state_claim *said = &a->silent;
+    if (m->rt->devs[dev].is_host || !uses_cache(x, dev, cache)) continue;
+    for (uint32_t i = 0; i < x->claims.n_states; i++)
+      if (x->claims.states[i].device == dev && x->claims.states[i].value == cache) said = &x->claims.states[i];
+    if (a->n == 2 * TNI_MEM_DEVICES) return tni_fail(err, TN_E_LIMIT, m->path, "too many devices share a cache");
+    a->by[a->n++] = said;
+  }
+  return TN_OK;
+}
+
+static tn_status disagree(const tn_model *m, const asked *a, const char *name, tn_error *err) {
+  char text[2][64] = {"", ""};
+  const char *who[2] = {"", ""};
+  for (uint32_t i = 0, k = 0; i < a->n && k < 2; i++) {
+    if (k && a->by[i]->device == a->by[0]->device) continue;
+    who[k] = a->by[i] == &a->silent ? "a device that asks for nothing" : m->rt->devs[a->by[i]->device].name;
+    tni_layout_print(&a->by[i]->layouts[0], text[k++], sizeof text[0]);
+  }
+  return tni_fail(err, TN_E_UNSUPPORTED, name, "no layout of cache '%s' suits all: '%s' asks for %s, '%s' for %s", name,
+                  who[0], text[0], who[1], text[1]);
+}
+
+static tn_status agree(tn_model *m, uint32_t k, tn_error *err) {
+  const tni_gstate *g = &m->graph->states[k];
+  const tni_value *v = value_of(m, g->in);
+  tn_layout plain = tni_state_layout(&v->pub);
+  asked a = {.silent = {.device = TN_NONE, .layouts = &plain, .n = 1}};
+  tn_status st = TN_OK;
+  for (uint32_t e = m->n_execs; st == TN_OK && e-- > 0;) st = ask(m, &m->execs[e], g->in, &a, err);
+  m->state_layouts[k] = plain;
+  if (st != TN_OK || !a.n || tni_layouts_agree(a.by, a.n, &m->state_layouts[k])) return st;
+  return disagree(m, &a, value_of(m, g->past)->pub.name, err);
+}
+
+/* What lowering is told: by cluster. */
+static tn_status tell(tn_model *m, tni_cluster *c, tn_error *err) {
+  tn_layout *l = TNI_NEW_ARRAY(m->arena, tn_layout, c->n_states + 1);
+  if (!l) return tni_fail_memory(err, m->path);
+  for (uint32_t i = 0; i < c->n_states; i++)
+    for (uint32_t k = 0; k < m->graph->n_states; k++)
+      if (m->graph->states[k].in == c->states[i]) l[i] = m->state_layouts[k];
+  c->layouts = l;
+  return TN_OK;
+}
+
 tn_status tni_states_layouts(tn_model *m, tn_error *err) {
+  tn_status st = TN_OK;
   m->state_layouts = TNI_NEW_ARRAY(m->arena, tn_layout, m->graph->n_states + 1);
   if (!m->state_layouts) return tni_fail_memory(err, m->path);
-  for (uint32_t k = 0; k < m->graph->n_states; k++)
-    m->state_layouts[k] = tni_state_layout(&value_of(m, m->graph->states[k].in)->pub);
-  return TN_OK;
+  for (uint32_t k = 0; st == TN_OK && k < m->graph->n_states; k++) st = agree(m, k, err);
+  for (uint32_t e = 0; st == TN_OK && e < m->n_execs; e++)
+    for (uint32_t c = 0; st == TN_OK && c < m->execs[e].part.n_clusters; c++)
+      st = tell(m, &m->execs[e].part.clusters[c], err);
+  return st;
 }

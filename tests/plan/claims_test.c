@@ -216,7 +216,7 @@ static void test_constraints(void) {
   fixture_finish(&f);
 }
 
-/* A device that takes the caches' layout, among others or not, and one that does not. */
+/* A device that takes layouts of caches, among others or not, and one that takes none that can be given. */
 static const tn_layout *wished[2];
 static uint32_t n_wished;
 static tn_status wishes(fake *d, const tn_graph *g, const tn_claim_sink *s, tn_error *err) {
@@ -241,20 +241,34 @@ static void test_layouts(void) {
     const tn_layout mine = {.h = TN_HDR(tn_layout), .dtype = TN_DT_F32, .rank = 4, .order = {0, 1, 2, 3}};
     const tn_layout heads_first = {.h = TN_HDR(tn_layout), .dtype = TN_DT_F32, .rank = 4, .order = {0, 2, 1, 3}};
     const tn_layout flat = {.h = TN_HDR(tn_layout), .dtype = TN_DT_F32, .rank = 3, .order = {0, 1, 2}};
+    const tn_layout half = {
+        .h = TN_HDR(tn_layout), .dtype = TN_DT_F16, .rank = 4, .order = {0, 2, 1, 3}, .pitch_align = 64};
+    const tn_layout int8 = {.h = TN_HDR(tn_layout), .dtype = TN_DT_I8, .rank = 4, .order = {0, 1, 2, 3}};
+    const tn_layout turned = {.h = TN_HDR(tn_layout), .dtype = TN_DT_F32, .rank = 4, .order = {0, 1, 3, 2}};
+    const tn_layout twice = {.h = TN_HDR(tn_layout), .dtype = TN_DT_F32, .rank = 4, .order = {0, 1, 1, 3}};
     const struct {
       const tn_layout *a, *b;
       bool yes;
-    } cases[] = {{&mine, NULL, rank == 4},
-                 {&heads_first, NULL, rank == 3},
-                 {&flat, NULL, false},
-                 {&mine, &heads_first, true},
-                 {NULL, NULL, true}};
+      uint32_t kept;
+      const char *part; /* of the refusal */
+    } cases[] = {{&mine, NULL, true, 1, ""},
+                 {&heads_first, NULL, true, 1, ""},
+                 {&flat, NULL, false, 0, "rank"},
+                 {&twice, NULL, false, 0, "order"},
+                 {&half, &mine, true, 2, ""},
+                 {&int8, NULL, false, 0, "cache 'x' as int8 [0 1 2 3]: the host has no kernels"},
+                 {&turned, NULL, false, 0, "side by side"},
+                 {&int8, &half, true, 1, ""},
+                 {NULL, NULL, true, 0, ""}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
       wished[0] = cases[i].a;
       wished[1] = cases[i].b;
       n_wished = cases[i].b ? 2 : cases[i].a ? 1 : 0;
       CU_ASSERT_EQUAL_FATAL(tni_claims_collect(&f.view, &dev, 1, f.arena, &c, &f.err), TN_OK);
       CU_ASSERT_EQUAL(c.node[0][0].verdict, cases[i].yes ? TN_YES : TN_NO);
+      CU_ASSERT_PTR_NOT_NULL(strstr(c.node[0][0].text, cases[i].part));
+      CU_ASSERT_EQUAL(c.n_states && c.states[0].n, cases[i].kept != 0);
+      if (cases[i].kept) CU_ASSERT_EQUAL(c.states[0].n, cases[i].kept);
     }
     fake_finish(&d);
     fixture_finish(&f);
