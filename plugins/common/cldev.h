@@ -15,14 +15,14 @@
 
 /* Features; a kernel variant names those that it needs. */
 enum {
-  TNI_CLF_FP16 = 1,         /* cl_khr_fp16: arithmetic in half; without it half is storage (vload_half) */
-  TNI_CLF_IMAGES = 2,       /* images at all, 1D images over buffers included */
-  TNI_CLF_IMAGE2D_BUF = 4,  /* cl_khr_image2d_from_buffer, pitch and base alignment known */
-  TNI_CLF_SUBGROUPS = 8,    /* cl_khr_subgroups or OpenCL C 3.0's */
+  TNI_CLF_FP16 = 1,        /* cl_khr_fp16: arithmetic in half; without it half is storage (vload_half) */
+  TNI_CLF_IMAGES = 2,      /* images at all, 1D images over buffers included */
+  TNI_CLF_IMAGE2D_BUF = 4, /* cl_khr_image2d_from_buffer, pitch and base alignment known */
+  TNI_CLF_SUBGROUPS = 8,   /* cl_khr_subgroups or OpenCL C 3.0's */
   TNI_CLF_PRIORITY_QCOM = 16,
   TNI_CLF_PRIORITY_KHR = 32,
-  TNI_CLF_UNIFIED = 64,     /* CL_DEVICE_HOST_UNIFIED_MEMORY */
-  TNI_CLF_LOCAL = 128,      /* local memory is real, not ordinary cached memory */
+  TNI_CLF_UNIFIED = 64, /* CL_DEVICE_HOST_UNIFIED_MEMORY */
+  TNI_CLF_LOCAL = 128,  /* local memory is real, not ordinary cached memory */
   TNI_CLF_SUBGROUP_SHUFFLE = 256,
   TNI_CLF_INT_DOT = 512,
   TNI_CLF_ARM_IMPORT = 1024,
@@ -34,10 +34,10 @@ typedef struct tni_cl_info {
   cl_device_id id;
   cl_device_type type;
   char name[128], driver[128], version[128], platform_version[192], c_version[64];
-  char *extensions; /* with a space at both ends */
+  char *extensions;  /* with a space at both ends */
   uint32_t features; /* TNI_CLF_* */
   uint32_t cl_major, cl_minor;
-  uint32_t base_align; /* bytes, of sub-buffers */
+  uint32_t base_align;        /* bytes, of sub-buffers */
   uint32_t pitch_px, base_px; /* of 2D images over buffers; 0: none */
   uint64_t image2d_w, image2d_h, image_buffer_px, max_alloc, global_bytes, local_bytes;
   uint32_t units, max_group, reserved;
@@ -89,7 +89,8 @@ TN_MUST_CHECK tn_status tni_cl_create(tn_device *d, const tni_cl_context *c, con
                                       tn_error *err);
 TN_MUST_CHECK tn_status tni_cl_share(tn_buffer *b, uint32_t kind, tn_buffer_req *out, tn_error *err);
 void tni_cl_destroy(tn_buffer *b);
-TN_MUST_CHECK tn_status tni_cl_map(tn_buffer *b, uint64_t offset, uint64_t n, uint32_t access, void **ptr, tn_error *err);
+TN_MUST_CHECK tn_status tni_cl_map(tn_buffer *b, uint64_t offset, uint64_t n, uint32_t access, void **ptr,
+                                   tn_error *err);
 TN_MUST_CHECK tn_status tni_cl_unmap(tn_buffer *b, void *ptr, tn_error *err);
 
 #endif

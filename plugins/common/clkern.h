@@ -3,17 +3,17 @@
  * Kernels of OpenCL plugins: kinds, the arguments that each kind takes, variants, programs.
  *
  * A kind is one operation with fixed arguments; a variant is one kernel that computes it. A plugin has a table of
- * variants, best first; behind them stand the floor variants of plugins/common/cl, which need nothing but OpenCL C 1.2 and
- * buffers. The first variant whose features are there, that fits the sizes, that builds, and whose self-test agrees
+ * variants, best first; behind them stand the floor variants of plugins/common/cl, which need nothing but OpenCL C 1.2
+ * and buffers. The first variant whose features are there, that fits the sizes, that builds, and whose self-test agrees
  * with C is used. One program per kernel.
  *
  * Arguments. For each operand of the kind, in order: `__global uchar *p` (or an image, see flags) and `uint p_o`, where
  * it begins, in elements (w and s of products: in units of 128 bytes). Then the kind's ints, then its floats. An absent
  * operand has type 0 and any pointer. Types of operands are macros when a program is built, T_X, T_Y ... as listed,
  * with values of TN_DT_*; FP16 is 1 where half arithmetic may be used. prologue.cl stands before every source:
- *   LD(T, p, i) one element as float (of integer types: as int, of TN_DT_I64: as long); LD4(T, p, i) float4 at element i,
- *   any alignment; ST(T, v, p, i), ST4(T, v, p, i). p already has its offset: p = AT(T, p, p_o).
- * "pitch" is the distance of rows in elements. All ints are int32; lowering refuses what does not fit.
+ *   LD(T, p, i) one element as float (of integer types: as int, of TN_DT_I64: as long); LD4(T, p, i) float4 at element
+ * i, any alignment; ST(T, v, p, i), ST4(T, v, p, i). p already has its offset: p = AT(T, p, p_o). "pitch" is the
+ * distance of rows in elements. All ints are int32; lowering refuses what does not fit.
  */
 #ifndef TENON_COMMON_CLKERN_H
 #define TENON_COMMON_CLKERN_H
@@ -56,6 +56,7 @@ enum { TNI_CLI_ROWS = 0, TNI_CLI_D = 1 };
 /* Concrete sizes of one launch; types[i] of operand i as TN_DT_*, 0 absent. */
 typedef struct tni_cl_shape {
   uint32_t kind, n_operands, n_ints, n_floats;
+  uint32_t no_image, reserved; /* 1: the weights of this launch have no image */
   uint32_t types[TNI_CL_MAX_OPERANDS];
   int32_t ints[TNI_CL_MAX_INTS];
   float floats[TNI_CL_MAX_FLOATS];
@@ -63,16 +64,16 @@ typedef struct tni_cl_shape {
 
 /* What w of a product is to this variant. */
 enum {
-  TNI_CLV_W_IMAGE2D = 1,   /* image2d_t R32UI over the buffer, Pn / 2 wide, Kp / 4 high: 2 columns x 4 k in a texel */
-  TNI_CLV_W_IMAGE1D = 2    /* image1d_buffer_t R32UI over the whole blob; w_o counts texels */
+  TNI_CLV_W_IMAGE2D = 1, /* image2d_t R32UI over the buffer, Pn / 2 wide, Kp / 4 high: 2 columns x 4 k in a texel */
+  TNI_CLV_W_IMAGE1D = 2  /* image1d_buffer_t R32UI over the whole blob; w_o counts texels */
 };
 
 typedef struct tni_cl_variant {
-  uint32_t kind, flags;  /* TNI_CLK_*, TNI_CLV_* */
-  const char *name;      /* of the __kernel */
+  uint32_t kind, flags; /* TNI_CLK_*, TNI_CLV_* */
+  const char *name;     /* of the __kernel */
   const char *source;
-  const char *options;   /* more -D, or "" */
-  uint32_t needs;        /* TNI_CLF_* */
+  const char *options; /* more -D, or "" */
+  uint32_t needs;      /* TNI_CLF_* */
   uint32_t reserved;
   /* Whether it computes this; NULL: everything of its kind. */
   bool (*fits)(const tni_cl_info *i, const tni_cl_shape *s);
@@ -104,13 +105,15 @@ typedef struct tni_cl_kernels {
   const uint32_t *n;
   tni_cl_program *first;
   tni_cm_mem mem;
-  uint32_t features;  /* of the device, cut by options */
+  uint32_t features; /* of the device, cut by options */
   bool self_test;
   uint32_t source_builds, binary_builds, skipped;
 } tni_cl_kernels;
 
-/* The program for a shape; builds and tests it on first use. TN_E_UNAVAILABLE with all reasons where no variant works. */
-TN_MUST_CHECK tn_status tni_cl_kernel_for(tni_cl_kernels *k, const tni_cl_shape *s, tni_cl_program **out, tn_error *err);
+/* The program for a shape; builds and tests it on first use. TN_E_UNAVAILABLE with all reasons where no variant works.
+ */
+TN_MUST_CHECK tn_status tni_cl_kernel_for(tni_cl_kernels *k, const tni_cl_shape *s, tni_cl_program **out,
+                                          tn_error *err);
 /* A program from a generated source. */
 TN_MUST_CHECK tn_status tni_cl_kernel_of_source(tni_cl_kernels *k, const char *name, const char *source,
                                                 const char *options, tni_cl_program **out, tn_error *err);

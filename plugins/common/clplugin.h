@@ -14,9 +14,9 @@ typedef struct tni_cl_vendor {
   const char *libraries; /* default of option `libraries`: drivers' names, ':' between them */
   const tni_cl_variant *variants;
   uint32_t n_variants;
-  uint32_t flush_every;  /* kernels between two clFlush; 0: one per submission */
-  bool images;           /* weights may be read through images */
-  bool import;           /* host memory is taken over without a copy where the driver does it */
+  uint32_t flush_every;            /* kernels between two clFlush; 0: one per submission */
+  bool images;                     /* weights may be read through images */
+  bool import;                     /* host memory is taken over without a copy where the driver does it */
   const tn_option *const *options; /* of its own, beside the common ones */
   uint32_t n_options;
 } tni_cl_vendor;

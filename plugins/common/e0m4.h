@@ -7,12 +7,10 @@
  * weight of 0 stays 0.
  *
  * The blob serves every OpenCL plugin. Np = N rounded up to 128, Kp = K to 128, cut along N into parts of P columns
- * (P = Np where the whole is at most TNI_E0M4_PART_BYTES, else the largest multiple of 128 that keeps a part within it);
- * parts one after the other, each
- *   W   Kp/4 x Pn uint16, little endian: code(k,n) in bits 4*(k%4) .. +3 of W[k/4][n]
- *   S   Kp/128 x Pn {half s, half c}
- * Rows beyond N and elements beyond K have code 8, c = 1.5: weight 0; groups wholly beyond have s = 0.
- * Align 128 (a base address of images and sub-buffers on the phones known).
+ * (P = Np where the whole is at most TNI_E0M4_PART_BYTES, else the largest multiple of 128 that keeps a part within
+ * it); parts one after the other, each W   Kp/4 x Pn uint16, little endian: code(k,n) in bits 4*(k%4) .. +3 of
+ * W[k/4][n] S   Kp/128 x Pn {half s, half c} Rows beyond N and elements beyond K have code 8, c = 1.5: weight 0; groups
+ * wholly beyond have s = 0. Align 128 (a base address of images and sub-buffers on the phones known).
  *
  * Packing a group with lowest weight lo <= 0 and highest hi >= 0 (0 is always part of the range): s = half(hi - lo),
  * c = half(1 - lo / s), code = min(floor(16 * (w / s + c - 1) + 1/2), 15), not below 0. Plain f32 operations in this
@@ -33,15 +31,15 @@ enum { TNI_E0M4_GROUP = 128, TNI_E0M4_COLUMNS = 128 };
 
 typedef struct tni_e0m4_geometry {
   int64_t N, K, Np, Kp;
-  int64_t part_n;   /* columns of a part; the last may have fewer (a multiple of 128) */
+  int64_t part_n; /* columns of a part; the last may have fewer (a multiple of 128) */
   int64_t n_parts;
   uint64_t bytes;
 } tni_e0m4_geometry;
 
 /* Leaf of the geometry: where part p lies. */
 typedef struct tni_e0m4_part {
-  int64_t n0, Pn;         /* first column, columns (padded) */
-  uint64_t w_at, s_at;    /* bytes from the blob's begin */
+  int64_t n0, Pn;      /* first column, columns (padded) */
+  uint64_t w_at, s_at; /* bytes from the blob's begin */
 } tni_e0m4_part;
 
 /* TN_E_INVALID for dims outside 1..TNI_E0M4_MAX_DIM, TN_E_LIMIT on overflow. */
