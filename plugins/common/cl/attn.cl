@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One group per query and head: 64 keys at a time, each lane one score, then each lane some columns of the values.
 // Masked keys have probability 0 without an infinity anywhere, so that relaxed arithmetic may be used.
+// No loop is left by some lanes only: Intel's vectorizer was seen to give other results then, from run to run.
 #define LANES 64
 #define MAX_D 256
 #define OUT (MAX_D / LANES)
@@ -29,11 +30,11 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attn(
   float o[OUT], m = -1e30f, sum = 0;
   for (int i = 0; i < OUT; i++) o[i] = 0;
   for (int t0 = lo; t0 < hi; t0 += LANES) {
-    const int t = t0 + l;
-    bool seen = t < hi;
+    bool seen = t0 + l < hi;
+    const int t = seen ? t0 + l : hi - 1;
     float score = -1e30f;
     barrier(CLK_LOCAL_MEM_FENCE);
-    if (seen) {
+    {
       const size_t row = k_at + (size_t)t * ks;
       float4 acc = 0;
       int d = 0;
@@ -47,11 +48,11 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attn(
         seen = false;
       } else {
 #if T_M == 9
-        seen = LD(T_M, AT(T_M, mask, mask_o), mi) != 0;
+        seen = seen && LD(T_M, AT(T_M, mask, mask_o), mi) != 0;
 #else
         const float bias = LD(T_M, AT(T_M, mask, mask_o), mi);
-        seen = bias > -1e30f;
-        if (seen) score += bias;
+        seen = seen && bias > -1e30f;
+        score += seen ? bias : 0;
 #endif
       }
 #endif
@@ -71,9 +72,8 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attn(
     float add = 0;
     for (int j = 0; j < count; j++) add += p[j];
     sum = sum * decay + add;
-    for (int i = 0; i < OUT; i++) {
-      const int d = l + i * LANES;
-      if (d >= DV) break;
+    for (int i = 0; i < OUT && i * LANES < DV; i++) {
+      const int d = min(l + i * LANES, DV - 1);
       float acc = o[i] * decay;
       for (int j = 0; j < count; j++) acc += p[j] * LD(T_V, V, v_at + (size_t)(t0 + j) * vs + d);
       o[i] = acc;
