@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One answer per node. A yes holds under the constraint that there are exactly as many rows as a chunk has.
+ * One answer per node. A yes holds under the constraint that there are exactly as many rows as a chunk has (of each
+ * sequence of a batch).
  */
 #include <stdio.h>
 
@@ -11,7 +12,7 @@ static tn_claim yes(const tni_npu_device *d, const tni_npu_linear *l) {
   tn_claim c = {.h = TN_HDR(tn_claim),
                 .verdict = TN_YES,
                 .n_constraints = l->n_rows,
-                .constraints = l->rows,
+                .constraints = &l->rows,
                 .format = &tni_w8a8_format,
                 .params = l->params,
                 .n_params = 2,

@@ -126,25 +126,21 @@ static bool read_extras(const reader *r) {
 
 /* --- the chunk -------------------------------------------------------------------------------------------------- */
 
-/* Rows are the product of all dims but the last. The last unknown one is held to what makes it a chunk, others to 1. */
+/* The last unknown dim is the sequence's and is held to the chunk. Others, a batch, are chunks one after the other. */
 static bool read_rows(const reader *r) {
   tni_npu_linear *l = r->l;
   const tn_value *x = tni_cm_value(r->g, l->x);
   int64_t known = 1, dim;
   for (uint32_t i = 0; i + 1 < x->rank; i++) {
-    if (tni_cm_const(r->d->host, r->g, x->dims[i], &dim)) {
-      if (dim < 1 || dim > r->d->set.chunk) return no(r, TN_WHY_SHAPE, "rows that cannot be the chunk");
-      known *= dim;
-      if (known > r->d->set.chunk) return no(r, TN_WHY_SHAPE, "rows that cannot be the chunk");
-    } else if (x->dims[i] == TN_NONE) {
-      return no(r, TN_WHY_SHAPE, "a dim that nobody knows");
-    } else {
-      l->rows[l->n_rows++] = (tn_constraint){.lhs = x->dims[i], .rel = TN_REL_EQ, .rhs = 1};
+    if (x->dims[i] == TN_NONE) return no(r, TN_WHY_SHAPE, "a dim that nobody knows");
+    if (!tni_cm_const(r->d->host, r->g, x->dims[i], &dim)) {
+      l->rows = (tn_constraint){.lhs = x->dims[i], .rel = TN_REL_EQ, .rhs = r->d->set.chunk};
+      l->n_rows = 1;
+    } else if (dim < 1 || __builtin_mul_overflow(known, dim, &known)) {
+      return no(r, TN_WHY_SHAPE, "no rows, or too many");
     }
   }
-  if (r->d->set.chunk % known || (!l->n_rows && known != r->d->set.chunk))
-    return no(r, TN_WHY_SHAPE, "rows that cannot be the chunk");
-  if (l->n_rows) l->rows[l->n_rows - 1].rhs = r->d->set.chunk / known;
+  if (!l->n_rows && known % r->d->set.chunk) return no(r, TN_WHY_SHAPE, "rows that are not whole chunks");
   return true;
 }
 
@@ -153,16 +149,16 @@ static bool read_rows(const reader *r) {
 static bool read_stats(const reader *r) {
   const tn_stats *s = tni_cm_value(r->g, r->l->x)->stats;
   if (!s) return no(r, TN_WHY_NO_STATS, "the activation was not calibrated");
-  if (!(s->absmax >= 0 && s->absmax < 1e30f) || !(s->p999 >= 0 && s->p999 <= s->absmax))
+  if (!(s->absmax >= 0 && s->absmax < 1e30f) || !(s->p999 >= 0 && s->p999 < 1e30f))
     return no(r, TN_WHY_NO_STATS, "the activation's statistics are no numbers");
   r->l->importance = s->p999 > 0 ? (double)s->absmax / (double)s->p999 : 1;
   return true;
 }
 
-/* Without shadow nothing that calibration saw may be cut off. */
+/* Without shadow nothing that calibration saw may be cut off. p999 is a bin's upper end, so it may lie above absmax. */
 static void choose_scale(const tn_graph *g, tni_npu_linear *l) {
   const tn_stats *s = tni_cm_value(g, l->x)->stats;
-  const float top = l->shadow && s->p999 > 0 ? s->p999 : s->absmax;
+  const float top = l->shadow && s->p999 > 0 && s->p999 < s->absmax ? s->p999 : s->absmax;
   l->scale = top / 127.0f > 1e-30f ? top / 127.0f : 1e-30f;
   tni_w8a8_params(l->scale, l->shadow, l->params);
 }

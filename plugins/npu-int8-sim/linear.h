@@ -24,8 +24,8 @@ typedef struct tni_npu_linear {
   uint32_t n_weights, n_rows, n_strips, reserved; /* weights that a part uses */
   tn_id weight[TN_FUSED_MAX_PARTS];
   int64_t N[TN_FUSED_MAX_PARTS];
-  tn_constraint rows[TN_MAX_RANK]; /* which make rows equal the chunk */
-  tni_cm_fused f;                  /* parts[].weight counts used weights */
+  tn_constraint rows; /* n_rows 1: a symbol must be the chunk */
+  tni_cm_fused f;     /* parts[].weight counts used weights */
   tn_id extras[TN_CHAIN_MAX_INPUTS];
   uint8_t extra[TN_CHAIN_MAX_INPUTS]; /* TNI_NPU_ONE ..; of those that a chain reads */
   uint32_t strip[TNI_CM_MAX_REGISTERS];

@@ -2,6 +2,7 @@
  *
  * measure, set, bind, args: from dims and memory to something that run and submit only have to walk through.
  */
+#include <math.h>
 #include <string.h>
 
 #include "plugins/common/graphq.h"
@@ -56,7 +57,7 @@ static void cpu_cost(const tni_npu_task *t, double m, tn_measure *r) {
 static void fill_cost(const tn_program *p, const tni_npu_task *t, double m, tn_measure *r) {
   const tni_npu_block *b = t->b;
   if (t->kind == TNI_NPU_PRODUCT) {
-    r->cost_ns = (double)tni_npu_product_ns(p->device, &b->l);
+    r->cost_ns = ceil(m / (double)p->device->set.chunk) * (double)tni_npu_product_ns(p->device, &b->l);
     r->macs = m * (double)b->N * (double)b->l.K;
     r->moved_bytes = (double)b->N * (double)b->l.K + m * (double)b->l.K + 4 * m * (double)b->N;
     r->driver_bytes = (uint64_t)(TNI_NPU_TILE + 1) * (uint64_t)(b->l.K + TNI_NPU_TILE) * sizeof(int16_t);
@@ -166,7 +167,9 @@ static tn_status prepare(tn_plan *plan, tn_error *err) {
   npusim_gemm g[TN_FUSED_MAX_PARTS];
   for (uint32_t i = 0; i < b->l.n_weights; i++) {
     if (!b->w_handle[i]) return tni_cm_fail(err, TN_E_INVALID, plan->task->pub.name, "its weights are not set");
-    g[i] = (npusim_gemm){.shape = {plan->M, b->l.N[i], b->l.K}, .weights = b->w_handle[i], .weights_at = b->w_at[i]};
+    g[i] = (npusim_gemm){.shape = {plan->program->device->set.chunk, b->l.N[i], b->l.K},
+                         .weights = b->w_handle[i],
+                         .weights_at = b->w_at[i]};
   }
   const int rc = npusim_prepare(plan->program->device->sim, g, b->l.n_weights, &plan->graph);
   return rc == NPUSIM_OK ? TN_OK : tni_npu_fail(err, rc, plan->task->pub.name, "the graph cannot be prepared");
@@ -179,7 +182,7 @@ tn_status tni_npu_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan *
   int64_t M;
   tn_status st = rows_of(p, t->b, dims, &M);
   if (st != TN_OK) return tni_cm_fail(err, st, t->pub.name, "dims that do not fit this product");
-  if (M != p->device->set.chunk)
+  if (M == 0 || M % p->device->set.chunk)
     return tni_cm_fail(err, TN_E_UNSUPPORTED, t->pub.name, "%lld rows: shapes are static, there must be %lld",
                        (long long)M, (long long)p->device->set.chunk);
   tn_plan *plan = h->alloc(h->ctx, sizeof *plan, 16, TN_TAG_PLUGIN);

@@ -11,16 +11,34 @@ static int stop(void *arg) {
   return run->cancelled && run->cancelled(run);
 }
 
-static int execute(const tn_item *it, tn_run *run, npusim_times *t) {
+/* Chunk `at` of the rows. */
+static int execute_chunk(const tn_item *it, int64_t at, tn_run *run, npusim_times *t) {
   const tni_npu_block *b = it->plan->task->b;
   const struct tni_npu_place *xq = tni_npu_place_of(it->args, b->xq), *acc = tni_npu_place_of(it->args, b->acc);
+  const int64_t rows = it->plan->program->device->set.chunk;
   npusim_tensor x[TN_FUSED_MAX_PARTS], y[TN_FUSED_MAX_PARTS];
   for (uint32_t i = 0; i < b->l.n_weights; i++) {
-    x[i] = (npusim_tensor){.handle = xq->handle, .at = xq->at, .rows = it->plan->M, .columns = b->l.K};
-    y[i] = (npusim_tensor){
-        .handle = acc->handle, .at = acc->at + it->plan->room.acc_at[i], .rows = it->plan->M, .columns = b->l.N[i]};
+    x[i] = (npusim_tensor){
+        .handle = xq->handle, .at = xq->at + npusim_input_bytes(at * rows, b->l.K), .rows = rows, .columns = b->l.K};
+    y[i] = (npusim_tensor){.handle = acc->handle,
+                           .at = acc->at + it->plan->room.acc_at[i] + npusim_output_bytes(at * rows, b->l.N[i]),
+                           .rows = rows,
+                           .columns = b->l.N[i]};
   }
   return npusim_execute(it->plan->graph, x, y, it->ready, run ? stop : NULL, run, t);
+}
+
+/* One execution for each sequence of a batch, one after the other. */
+static int execute(const tn_item *it, tn_run *run, npusim_times *t) {
+  npusim_times one = *t;
+  for (int64_t at = 0; at * it->plan->program->device->set.chunk < it->plan->M; at++) {
+    const int rc = execute_chunk(it, at, run, &one);
+    if (rc != NPUSIM_OK) return rc;
+    if (at == 0) t->start = one.start;
+    t->end = one.end;
+    t->bytes += one.bytes;
+  }
+  return NPUSIM_OK;
 }
 
 /* Between memory of the device and the host's, by the simulator, which counts it. Two buffers: the CPU maps one. */

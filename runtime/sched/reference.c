@@ -191,7 +191,7 @@ static const tn_numerics *numerics_of(const tn_need *n) {
 }
 
 /* A static scale that stands in the params. */
-static const tn_numerics *with_scale(tni_evaluation *ev, const tn_numerics *num, const tn_need *n) {
+static const tn_numerics *with_scale(const tni_evaluation *ev, const tn_numerics *num, const tn_need *n) {
   if (!TN_HAS(num, tn_numerics, act_scale) || num->act_scale != 0 || n->n_params == 0) return num;
   tn_numerics *own = TNI_NEW(ev->arena, tn_numerics);
   if (!own) return num; /* without a scale the reference refuses it */

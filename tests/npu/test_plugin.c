@@ -378,12 +378,42 @@ static void refusals(void) {
   CLOSE(m);
 }
 
+/* A batch of two is two chunks on the device, one after the other. */
+static void batch(void) {
+  enum { K = 70, N = 45, ROWS = 128 };
+  rng r = rng_of(19);
+  mini m = mini_defaults();
+  OPEN(m);
+  net n;
+  net_init(&n, K, 2, (int64_t[]){N, N}, 0.25f, &r);
+  static const chain_spec spec = {.n_parts = 2, .parts = {0, 0, N, 1, 0, N}, .n_results = 2, .results = {0, 1}};
+  n.op = TN_OP_FUSED_MATMUL;
+  n.chain = &spec;
+  net_build(&n, m.chunk);
+  const float s = n.stats.p999 / 127.0f;
+  float *x = plant(&n, ROWS, s, 4, &r);
+  built b = mini_build(&m, &n, ROWS, false);
+  CU_ASSERT_EQUAL_FATAL(b.st, TN_OK);
+  CU_ASSERT_EQUAL(mini_step(&m, &b, x, false), TN_OK);
+  for (uint32_t j = 0; j < 2; j++) {
+    float *want = wide_product(&n, j, x, ROWS, s, true);
+    CU_ASSERT_EQUAL(memcmp(want, mini_output(&n, &b, j), ROWS * N * 4), 0);
+    free(want);
+  }
+  CU_ASSERT(mini_count(&m).submissions == 2 && mini_count(&m).graphs == 1);
+  CU_ASSERT_EQUAL(b.times[1].end - b.times[1].start, mini_count(&m).busy_ns);
+  free(x);
+  mini_unbuild(&m, &b);
+  net_free(&n);
+  CLOSE(m);
+}
+
 /* Any other number of rows is refused, by the plugin before the device. */
 static void other_rows(void) {
   rng r = rng_of(9);
   mini m = mini_defaults();
   OPEN(m);
-  const int64_t rows[] = {1, 63, 65, 128, 4096};
+  const int64_t rows[] = {1, 63, 65, 96, 4095};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     net n;
     net_init(&n, 64, 1, (int64_t[]){32}, 0.25f, &r);
@@ -642,6 +672,7 @@ bool add_plugin_suite(void) {
                          {"parts", parts},
                          {"claims", claims},
                          {"refusals", refusals},
+                         {"batch", batch},
                          {"other rows", other_rows},
                          {"bad options", bad_options},
                          {"buffers", buffers},
