@@ -28,12 +28,26 @@ uint32_t tni_cm_cpu_features(void) {
   if (max_sub >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4)) f |= TNI_CPU_AVXVNNI;
   return f;
 }
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+
+/* Bits as the kernel's hwcap.h has them: an older C library may lack the names. */
+uint32_t tni_cm_cpu_features(void) {
+  unsigned long hw = getauxval(AT_HWCAP), hw2 = getauxval(AT_HWCAP2);
+  uint32_t f = 0;
+  if (hw & 1ul << 1) f |= TNI_CPU_NEON; /* ASIMD */
+  if (hw & 1ul << 20) f |= TNI_CPU_DOTPROD;
+  if (hw2 & 1ul << 13) f |= TNI_CPU_I8MM;
+  if (hw2 & 1ul << 1) f |= TNI_CPU_SVE2;
+  return f;
+}
 #else
 uint32_t tni_cm_cpu_features(void) { return 0; }
 #endif
 
 void tni_cm_cpu_missing(uint32_t have, uint32_t wanted, char *text, size_t n) {
-  static const char *const names[] = {"avx2", "fma", "f16c", "avx_vnni", "avx512_vnni"};
+  static const char *const names[] = {"avx2", "fma",     "f16c", "avx_vnni", "avx512_vnni",
+                                      "neon", "dotprod", "i8mm", "sve2"};
   size_t at = 0;
   if (n) text[0] = 0;
   for (uint32_t i = 0; i < sizeof names / sizeof *names && at < n; i++) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What this CPU and its operating system can run, as bits. On other architectures nothing.
+ * What this CPU and its operating system can run, as bits: cpuid on x86-64, the kernel's auxiliary vector on aarch64.
+ * On other architectures nothing.
  */
 #ifndef TENON_COMMON_CPU_H
 #define TENON_COMMON_CPU_H
@@ -13,7 +14,11 @@ enum {
   TNI_CPU_FMA = 2,
   TNI_CPU_F16C = 4,
   TNI_CPU_AVXVNNI = 8,
-  TNI_CPU_AVX512VNNI = 16 /* AVX-512 F, BW, VL, VBMI and VNNI, and the OS saves zmm */
+  TNI_CPU_AVX512VNNI = 16, /* AVX-512 F, BW, VL, VBMI and VNNI, and the OS saves zmm */
+  TNI_CPU_NEON = 32,       /* every aarch64 */
+  TNI_CPU_DOTPROD = 64,
+  TNI_CPU_I8MM = 128,
+  TNI_CPU_SVE2 = 256
 };
 
 uint32_t tni_cm_cpu_features(void);

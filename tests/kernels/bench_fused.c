@@ -129,8 +129,7 @@ static int less(const void *a, const void *b) {
 static bool bench_one(const char *so, const shape *s) {
   ready *fused = ready_of(so, s, true), *plain = ready_of(so, s, false);
   const tni_cm_chain_kernels *k =
-      ((tni_clt_chain_fn)tni_clt_select(&KERNELS, TNI_CLT_CHAIN, TNI_CLT_ANY, 0, tni_cm_cpu_features(), 1)
-           ->fn)();
+      ((tni_clt_chain_fn)tni_clt_select(&KERNELS, TNI_CLT_CHAIN, TNI_CLT_ANY, 0, tni_cm_cpu_features(), 1)->fn)();
   const size_t n = (size_t)(s->M * s->N) / 16 * 16;
   double t[2][REPEATS];
   float *residual = room(n * sizeof(float));

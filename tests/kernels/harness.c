@@ -7,6 +7,7 @@
 #include <string.h>
 
 uint64_t test_seed = 20260101;
+const char *test_only = "";
 
 rng rng_of(uint64_t stream) { return (rng){test_seed * 0x9e3779b97f4a7c15u + stream * 0xbf58476d1ce4e5b9u + 1}; }
 
@@ -210,32 +211,33 @@ static float group_scale(const tn_numerics *num, const float *x, int64_t n, floa
   return s;
 }
 
-/* Sum of a group's terms, and of their magnitudes. */
-static double group_term(const tn_numerics *num, const float *x, const float *w, int64_t n, double *mag) {
-  float inv, s = group_scale(num, x, n, &inv);
-  double sum = 0, abs = 0;
-  for (int64_t i = 0; i < n; i++) {
-    double t = (double)nearbyintf(x[i] * inv) * (double)w[i];
-    sum += t;
-    abs += fabs(t);
+/* One row of x against all of w; groups in double. The row is quantized once. q: [K], for it. */
+static void reference_row(const tn_numerics *num, const float *x, int64_t K, const float *w, int64_t N, float *q,
+                          double *y, double *abs) {
+  for (int64_t n = 0; n < N; n++) y[n] = abs[n] = 0;
+  for (int64_t k = 0; k < K; k += num->act_group) {
+    int64_t end = K - k < num->act_group ? K : k + num->act_group;
+    float inv, s = group_scale(num, x + k, end - k, &inv);
+    for (int64_t i = k; i < end; i++) q[i] = nearbyintf(x[i] * inv);
+    for (int64_t n = 0; n < N; n++) {
+      double sum = 0, mag = 0;
+      for (int64_t i = k; i < end; i++) {
+        double t = (double)q[i] * (double)w[n * K + i];
+        sum += t;
+        mag += fabs(t);
+      }
+      y[n] += sum * (double)s;
+      abs[n] += mag * (double)s;
+    }
   }
-  *mag += abs * (double)s;
-  return sum * (double)s;
 }
 
 void reference(const tn_numerics *num, const float *x, int64_t M, int64_t K, const float *w, int64_t N, double *y,
                double *abs) {
-  for (int64_t m = 0; m < M; m++) {
-    for (int64_t n = 0; n < N; n++) {
-      double sum = 0, mag = 0;
-      for (int64_t k = 0; k < K; k += num->act_group) {
-        int64_t len = K - k < num->act_group ? K - k : num->act_group;
-        sum += group_term(num, x + m * K + k, w + n * K + k, len, &mag);
-      }
-      y[m * N + n] = sum;
-      abs[m * N + n] = mag;
-    }
-  }
+  float *q = malloc((size_t)(K ? K : 1) * sizeof *q);
+  if (!q) abort();
+  for (int64_t m = 0; m < M; m++) reference_row(num, x + m * K, K, w, N, q, y + m * N, abs + m * N);
+  free(q);
 }
 
 double reference_bound(const tn_numerics *num, int64_t K) {

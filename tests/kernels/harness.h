@@ -21,6 +21,8 @@
 
 /* Seed of the run, printed; every buffer derives from it and a stream number. */
 extern uint64_t test_seed;
+/* Only kernels whose name contains this; "": all, and everything that is not a kernel. */
+extern const char *test_only;
 typedef struct rng {
   uint64_t s;
 } rng;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kernels [--seed N] [--bench] [PLUGIN.so]
+ * kernels [--seed N] [--bench] [--only PART_OF_A_KERNELS_NAME] [PLUGIN.so]
  */
 #include <CUnit/Basic.h>
 #include <stdio.h>
@@ -17,6 +17,8 @@ int main(int argc, char **argv) {
       bench = true;
     else if (!strcmp(argv[i], "--seed") && i + 1 < argc)
       test_seed = strtoull(argv[++i], NULL, 0);
+    else if (!strcmp(argv[i], "--only") && i + 1 < argc)
+      test_only = argv[++i];
     else
       so = argv[i];
   }
@@ -30,7 +32,7 @@ int main(int argc, char **argv) {
 #endif
   printf("seed %llu, cpu features 0x%x\n", (unsigned long long)test_seed, tni_cm_cpu_features());
   if (CU_initialize_registry() != CUE_SUCCESS) return 1;
-  if (!add_format_suite() || !add_kernel_suite() || !add_chain_suite() ||
+  if (!add_kernel_suite() || (!*test_only && (!add_format_suite() || !add_chain_suite())) ||
       (so && (!add_plugin_suite(so) || !add_fused_suite(so))))
     return 1;
   CU_basic_set_mode(CU_BRM_VERBOSE);

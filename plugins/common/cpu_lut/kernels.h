@@ -2,11 +2,12 @@
  *
  * Kernels of the CPU backends: what they take, and the table from which one is picked.
  *
- * Names: op_dst_lhs_rhs_tile_isa. q8g32 / q8g128: activations quantized in groups of 32 or 128; w4g32 / w4g128: the
- * packed format of plugins/common/w4g.h. Each op has a scalar reference (here); every other variant gives the same bits
- * as it (the float operations and their order are stated in w4g.h and at tni_clt_matmul_fn). Kernels neither allocate
- * nor fail; they touch no memory beyond what is stated. None assumes alignment except of packed weights (64) and of
- * scratch (64).
+ * Names: op_dst_lhs_rhs_tile_isa. q8g32 / q8g128: activations quantized in groups of 32 or 128 (q8g32s: with the start
+ * words of TNI_CLT_ROWS_S32 or TILES8, which a tile of one or eight rows tells apart); w4g32 / w4g128: the packed
+ * format of plugins/common/w4g.h. Each op has a scalar reference (here); every other variant gives the same bits as it
+ * (the float operations and their order are stated in w4g.h and at tni_clt_matmul_fn). Kernels neither allocate nor
+ * fail; they touch no memory beyond what is stated. None assumes alignment except of packed weights (64) and of scratch
+ * (64).
  *
  * Products over packed weights have two steps: a prologue (TNI_CLT_QUANT) makes of each row of x what the kernels of
  * the format read, once for all products that share x; GEMV and GEMM take it and one row block of weights.
@@ -116,6 +117,10 @@ const tni_clt_kernel *tni_clt_select(const tni_clt_table *t, uint32_t op, uint32
 /* Scalar references. */
 void tni_clt_quant_q8g32_f32_1x32_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_quant_q8g128_f32_1x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_clt_quant_q8g32s_f32_1x32_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_clt_quant_q8g128s_f32_1x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_clt_quant_q8g32s_f32_8x32_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_clt_quant_q8g128s_f32_8x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_gemv_f32_q8g32_w4g32_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
                                               float *acc);
 void tni_clt_gemv_f32_q8g128_w4g128_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,

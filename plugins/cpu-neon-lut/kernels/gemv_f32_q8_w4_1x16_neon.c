@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One activation row times 16 outputs without SDOT: products of bytes are summed in s16, each lane one k of four of an
+ * output, for 32 k (8 products of at most 15 * 127), then added in pairs into s32.
+ */
+#include "plugins/common/w4g.h"
+#include "plugins/cpu-neon-lut/kernels/kernels.h"
+#include "plugins/cpu-neon-lut/kernels/scaled.h"
+
+/* Four outputs: two of them in each. */
+typedef struct pair_sums {
+  int16x8_t lo, hi;
+} pair_sums;
+
+static inline void add_products(pair_sums *s, uint8x16_t w, int8x16_t a) {
+  int8x16_t v = vreinterpretq_s8_u8(w);
+  s->lo = vmlal_s8(s->lo, vget_low_s8(v), vget_low_s8(a));
+  s->hi = vmlal_high_s8(s->hi, v, a);
+}
+
+#define LANES(v, i) vreinterpretq_s8_s32(vdupq_laneq_s32(v, i))
+
+/* Eight k of 16 outputs; lanes i and i + 1 of a hold their codes. */
+#define CHUNK(i)                                                                                                  \
+  {                                                                                                               \
+    int8x16_t a0 = LANES(a, i), a1 = LANES(a, i + 1);                                                             \
+    uint8x16_t w0 = vld1q_u8(code), w1 = vld1q_u8(code + 16), w2 = vld1q_u8(code + 32), w3 = vld1q_u8(code + 48); \
+    add_products(&s0, vandq_u8(w0, nibble), a0);                                                                  \
+    add_products(&s1, vandq_u8(w1, nibble), a0);                                                                  \
+    add_products(&s2, vandq_u8(w2, nibble), a0);                                                                  \
+    add_products(&s3, vandq_u8(w3, nibble), a0);                                                                  \
+    add_products(&s0, vshrq_n_u8(w0, 4), a1);                                                                     \
+    add_products(&s1, vshrq_n_u8(w1, 4), a1);                                                                     \
+    add_products(&s2, vshrq_n_u8(w2, 4), a1);                                                                     \
+    add_products(&s3, vshrq_n_u8(w3, 4), a1);                                                                     \
+    code += 64;                                                                                                   \
+  }
+
+__attribute__((always_inline)) static inline void gemv(size_t group, size_t sb_bytes, const uint8_t *block,
+                                                       size_t superblocks, const tni_clt_act *act, float *acc) {
+  const uint8x16_t nibble = vdupq_n_u8(15);
+  const int8_t *q = act->q;
+  const float *sx = act->scale;
+  const int32_t *zero = act->zero;
+  float32x4_t y0 = vdupq_n_f32(0), y1 = y0, y2 = y0, y3 = y0;
+  for (size_t sb = 0; sb < superblocks; sb++, block += sb_bytes) {
+    const uint8_t *code = block + 64;
+    for (size_t g = 0; g < 2; g++, sx++, zero += 4) {
+      int32x4_t t0 = tni_arm_start(zero), t1 = tni_arm_start(zero), t2 = tni_arm_start(zero), t3 = tni_arm_start(zero);
+      for (size_t k = 0; k < group; k += 32) {
+        const int16x8_t none = vdupq_n_s16(0);
+        pair_sums s0 = {none, none}, s1 = s0, s2 = s0, s3 = s0;
+        for (size_t c = 0; c < 2; c++, q += 16) {
+          int32x4_t a = vreinterpretq_s32_s8(vld1q_s8(q));
+          CHUNK(0)
+          CHUNK(2)
+        }
+        t0 = vpadalq_s16(t0, vpaddq_s16(s0.lo, s0.hi));
+        t1 = vpadalq_s16(t1, vpaddq_s16(s1.lo, s1.hi));
+        t2 = vpadalq_s16(t2, vpaddq_s16(s2.lo, s2.hi));
+        t3 = vpadalq_s16(t3, vpaddq_s16(s3.lo, s3.hi));
+      }
+      const uint8_t *sw = block + g * 32;
+      y0 = tni_arm_add(y0, t0, vmulq_n_f32(tni_arm_scales(sw), *sx));
+      y1 = tni_arm_add(y1, t1, vmulq_n_f32(tni_arm_scales(sw + 8), *sx));
+      y2 = tni_arm_add(y2, t2, vmulq_n_f32(tni_arm_scales(sw + 16), *sx));
+      y3 = tni_arm_add(y3, t3, vmulq_n_f32(tni_arm_scales(sw + 24), *sx));
+    }
+  }
+  vst1q_f32(acc, y0);
+  vst1q_f32(acc + 4, y1);
+  vst1q_f32(acc + 8, y2);
+  vst1q_f32(acc + 12, y3);
+}
+#undef CHUNK
+#undef LANES
+
+void tni_arm_gemv_f32_q8g32_w4g32_1x16_neon(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
+                                            float *acc) {
+  gemv(32, sizeof(tni_w4g_sb32), row_block, superblocks, a, acc);
+}
+
+void tni_arm_gemv_f32_q8g128_w4g128_1x16_neon(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
+                                              float *acc) {
+  gemv(128, sizeof(tni_w4g_sb128), row_block, superblocks, a, acc);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The aarch64 variants; shapes, layouts and names are those of plugins/common/cpu_lut/kernels.h. Suffixes: neon is
+ * plain ARMv8.0, dotprod has SDOT, i8mm has SMMLA too.
+ */
+#ifndef TENON_CPU_NEON_KERNELS_H
+#define TENON_CPU_NEON_KERNELS_H
+
+#include "plugins/common/cpu_lut/lut_kernels.h"
+
+extern const tni_clt_table tni_arm_kernels;
+
+/* Plain NEON. 1x32, 1x128: row by row; 8x32, 8x128: into tiles of 8 rows. */
+void tni_arm_quant_q8g32s_f32_1x32_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_arm_quant_q8g128s_f32_1x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_arm_quant_q8g32s_f32_8x32_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_arm_quant_q8g128s_f32_8x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_arm_gemv_f32_q8g32_w4g32_1x16_neon(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
+                                            float *acc);
+void tni_arm_gemv_f32_q8g128_w4g128_1x16_neon(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
+                                              float *acc);
+void tni_arm_gemm_f32_q8g32_w4g32_2x16_neon(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
+                                            size_t m0, size_t m1, float *acc);
+void tni_arm_gemm_f32_q8g128_w4g128_2x16_neon(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
+                                              size_t m0, size_t m1, float *acc);
+void tni_arm_matmul_f32_f32_f32_4x16_neon(const tni_clt_matmul *m);
+const tni_cm_chain_kernels *tni_arm_chain_f32_1x4_neon(void);
+
+/* Bit-serial formats (plugins/common/cpu_lut/lut_kernels.h), plain NEON. */
+#define TNI_ARM_DECLARE(id, base)                                                                              \
+  void tni_arm_tables_##base##_f32_1x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, \
+                                              size_t m);                                                       \
+  void tni_arm_gemv_f32_##id##_1x16_neon(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,   \
+                                         float *acc);                                                          \
+  void tni_arm_gemm_f32_##id##_4x16_neon(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,   \
+                                         size_t m0, size_t m1, float *acc);
+TNI_ARM_DECLARE(lut1p, lut1)
+TNI_ARM_DECLARE(lut2p, lut2)
+TNI_ARM_DECLARE(lut3p, lut3)
+TNI_ARM_DECLARE(lut4p, lut4)
+TNI_ARM_DECLARE(luttp, lutt)
+#undef TNI_ARM_DECLARE
+void tni_arm_quant_q9g128_f32_1x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+
+/* SDOT. */
+void tni_arm_gemv_f32_q8g32_w4g32_1x16_dotprod(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
+                                               float *acc);
+void tni_arm_gemv_f32_q8g128_w4g128_1x16_dotprod(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
+                                                 float *acc);
+void tni_arm_gemm_f32_q8g32_w4g32_4x8_dotprod(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
+                                              size_t m0, size_t m1, float *acc);
+void tni_arm_gemm_f32_q8g128_w4g128_4x8_dotprod(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
+                                                size_t m0, size_t m1, float *acc);
+
+/* SMMLA. */
+void tni_arm_gemm_f32_q8g32_w4g32_4x8_i8mm(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
+                                           size_t m0, size_t m1, float *acc);
+void tni_arm_gemm_f32_q8g128_w4g128_4x8_i8mm(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
+                                             size_t m0, size_t m1, float *acc);
+
+#endif

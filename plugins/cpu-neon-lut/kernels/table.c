@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From five rows of x on, SMMLA over tiles of 8 rows; below, a tile would be mostly empty.
+ */
+#include "plugins/cpu-neon-lut/kernels/kernels.h"
+
+#define NEON TNI_CPU_NEON
+#define DOTPROD (NEON | TNI_CPU_DOTPROD)
+#define I8MM (DOTPROD | TNI_CPU_I8MM)
+#define W4G(op, group, features, min_m, layout, name) \
+  TNI_CLT_ROW(TNI_CLT_##op, TNI_CLT_W4G, group, features, min_m, TNI_CLT_##layout, tni_arm_, name)
+#define ANY(op, name) TNI_CLT_ROW(TNI_CLT_##op, TNI_CLT_ANY, 0, NEON, 0, 0, tni_arm_, name)
+#define LUT(format, id, base)                                                                                     \
+  TNI_CLT_SCALAR_LUT_ROWS(format, id, base),                                                                      \
+      TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, NEON, 0, TNI_CLT_TABLES, tni_arm_, tables_##base##_f32_1x128_neon), \
+      TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, NEON, 2, TNI_CLT_Q16, tni_arm_, quant_q9g128_f32_1x128_neon),       \
+      TNI_CLT_ROW(TNI_CLT_GEMV, format, 128, NEON, 0, TNI_CLT_TABLES, tni_arm_, gemv_f32_##id##_1x16_neon),       \
+      TNI_CLT_ROW(TNI_CLT_GEMM, format, 128, NEON, 0, TNI_CLT_Q16, tni_arm_, gemm_f32_##id##_4x16_neon)
+
+static const tni_clt_kernel rows[] = {
+    /* References of the layouts below; what follows serves x of any length without features. */
+    TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_W4G, 32, 0, 0, TNI_CLT_ROWS_S32, tni_clt_, quant_q8g32s_f32_1x32_scalar),
+    TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_W4G, 128, 0, 0, TNI_CLT_ROWS_S32, tni_clt_, quant_q8g128s_f32_1x128_scalar),
+    TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_W4G, 32, 0, 0, TNI_CLT_TILES8, tni_clt_, quant_q8g32s_f32_8x32_scalar),
+    TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_W4G, 128, 0, 0, TNI_CLT_TILES8, tni_clt_, quant_q8g128s_f32_8x128_scalar),
+    TNI_CLT_SCALAR_ROWS,
+    LUT(TNI_CLT_LUT1, lut1p, lut1),
+    LUT(TNI_CLT_LUT2, lut2p, lut2),
+    LUT(TNI_CLT_LUT3, lut3p, lut3),
+    LUT(TNI_CLT_LUT4, lut4p, lut4),
+    LUT(TNI_CLT_LUTT, luttp, lutt),
+    W4G(QUANT, 32, NEON, 0, ROWS_S32, quant_q8g32s_f32_1x32_neon),
+    W4G(QUANT, 128, NEON, 0, ROWS_S32, quant_q8g128s_f32_1x128_neon),
+    W4G(QUANT, 32, I8MM, 5, TILES8, quant_q8g32s_f32_8x32_neon),
+    W4G(QUANT, 128, I8MM, 5, TILES8, quant_q8g128s_f32_8x128_neon),
+    W4G(GEMV, 32, NEON, 0, ROWS_S32, gemv_f32_q8g32_w4g32_1x16_neon),
+    W4G(GEMV, 128, NEON, 0, ROWS_S32, gemv_f32_q8g128_w4g128_1x16_neon),
+    W4G(GEMV, 32, DOTPROD, 0, ROWS_S32, gemv_f32_q8g32_w4g32_1x16_dotprod),
+    W4G(GEMV, 128, DOTPROD, 0, ROWS_S32, gemv_f32_q8g128_w4g128_1x16_dotprod),
+    W4G(GEMM, 32, NEON, 0, ROWS_S32, gemm_f32_q8g32_w4g32_2x16_neon),
+    W4G(GEMM, 128, NEON, 0, ROWS_S32, gemm_f32_q8g128_w4g128_2x16_neon),
+    W4G(GEMM, 32, DOTPROD, 0, ROWS_S32, gemm_f32_q8g32_w4g32_4x8_dotprod),
+    W4G(GEMM, 128, DOTPROD, 0, ROWS_S32, gemm_f32_q8g128_w4g128_4x8_dotprod),
+    W4G(GEMM, 32, I8MM, 5, TILES8, gemm_f32_q8g32_w4g32_4x8_i8mm),
+    W4G(GEMM, 128, I8MM, 5, TILES8, gemm_f32_q8g128_w4g128_4x8_i8mm),
+    ANY(MATMUL, matmul_f32_f32_f32_4x16_neon),
+    ANY(CHAIN, chain_f32_1x4_neon),
+};
+#undef LUT
+#undef ANY
+#undef W4G
+#undef I8MM
+#undef DOTPROD
+#undef NEON
+
+const tni_clt_table tni_arm_kernels = {rows, sizeof rows / sizeof *rows, 0};
