@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where data lies: the demo model on discrete devices that run the host's kernels (tests/plugins/mirror). Whatever the
+ * core maps too late, not at all or under an item is a fault there; what it gets right are the host's bits.
+ */
+#include <malloc.h>
+#include <math.h>
+
+#include "runtime/sched/internal.h"
+#include "sched_test.h"
+
+enum { MAX_IN = 64, PROMPT = 24, CHUNK = 10, STEPS = 16, CAPACITY = 128, VOCAB_MAX = 8192 };
+
+typedef struct walk {
+  rig r;
+  const tn_tensor *in[MAX_IN];
+  tn_tensor t[MAX_IN], logits, *out[MAX_IN];
+  int64_t ids[CHUNK], pos[CHUNK];
+  size_t vocab;
+} walk;
+
+static bool begin(walk *w, const char *profile) {
+  char path[1024];
+  memset(w, 0, sizeof *w);
+  snprintf(path, sizeof path, "%s/models/demo/model.onnx", getenv("TENON_TEST_SOURCE"));
+  tn_status st = rig_init(&w->r, profile);
+  if (st == TN_OK) st = rig_open(&w->r, path, 0);
+  if (st == TN_OK) st = tn_session_create(w->r.m, &w->r.s, &w->r.err);
+  const tn_keep_opts o = {.h = {sizeof o, 1, 0}, .capacity = CAPACITY, .max_step = CHUNK};
+  if (st == TN_OK) st = tn_session_keep(w->r.s, &o, &w->r.err);
+  if (st == TN_OK) w->vocab = (size_t)tn_model_output(w->r.m, 0)->dims[2];
+  w->logits.h = (tn_hdr){sizeof w->logits, 1, 0};
+  w->out[0] = &w->logits;
+  return st == TN_OK && w->vocab <= VOCAB_MAX;
+}
+
+/* n positions; the last one's logits to dst. */
+static bool step(walk *w, tn_session *s, int64_t n, float *dst) {
+  const int64_t at = tn_session_length(s);
+  for (int64_t i = 0; i < n; i++) {
+    w->pos[i] = at + i;
+    w->ids[i] = 3 + (at + i) * 131 % 4000;
+  }
+  for (uint32_t i = 0; i < tn_model_n_inputs(w->r.m); i++) {
+    const char *name = tn_model_input(w->r.m, i)->name;
+    int64_t *v = strcmp(name, "input_ids") == 0 ? w->ids : strcmp(name, "position_ids") == 0 ? w->pos : NULL;
+    if (!v) continue;
+    w->t[i] = i64_tensor(name, v, 2, 1, n);
+    w->in[i] = &w->t[i];
+  }
+  tn_error_init(&w->r.err);
+  if (tn_session_step(s, n > 1 ? TN_PHASE_PREFILL : TN_PHASE_DECODE, w->in, w->out, 1, &w->r.err) != TN_OK) {
+    printf("\n    step at %lld: %s\n", (long long)at, w->r.err.message);
+    return false;
+  }
+  const float *last = w->logits.data;
+  memcpy(dst, last + (w->logits.bytes / sizeof *last - w->vocab), w->vocab * sizeof *last);
+  return true;
+}
+
+/* A prompt in chunks, steps, a part forgotten, and another chunk: logits [STEPS + 2][vocab]. */
+static bool go(walk *w, tn_session *s, float *dst) {
+  bool ok = true;
+  for (int64_t at = 0; ok && at < PROMPT; at += CHUNK) ok = step(w, s, PROMPT - at < CHUNK ? PROMPT - at : CHUNK, dst);
+  for (int i = 0; ok && i < STEPS; i++) ok = step(w, s, 1, dst + (size_t)(1 + i) * w->vocab);
+  ok = ok && tn_session_truncate(s, PROMPT - 3, &w->r.err) == TN_OK;
+  return ok && step(w, s, CHUNK, dst + (size_t)(STEPS + 1) * w->vocab);
+}
+
+static size_t logits_count(const walk *w) { return (STEPS + 2) * w->vocab; }
+
+static float *host_logits;
+static size_t host_count;
+static double host_kv;
+
+static double inspected(walk *w, const char *key) {
+  char *json = NULL;
+  if (tn_model_report(w->r.m, TN_REPORT_INSPECT, &json, &w->r.err) != TN_OK) return -1;
+  const double n = json_number(json, key);
+  tn_free(json);
+  return n;
+}
+
+static int setup(void) {
+  walk w;
+  bool ok = begin(&w, "plugins: [host]\nmax_seq: 128\n");
+  host_logits = ok ? malloc(logits_count(&w) * sizeof(float)) : NULL;
+  ok = ok && host_logits && go(&w, w.r.s, host_logits);
+  host_count = logits_count(&w);
+  host_kv = inspected(&w, "kv_bytes");
+  rig_finish(&w.r);
+  return !ok;
+}
+
+static int teardown(void) {
+  free(host_logits);
+  return 0;
+}
+
+/* Largest difference to the host, as a part of its largest logit. */
+static double distance(const float *got) {
+  double worst = 0, most = 0;
+  for (size_t i = 0; i < host_count; i++) {
+    const double d = fabs((double)got[i] - host_logits[i]);
+    worst = d > worst || d != d ? d : worst;
+    most = fabs((double)host_logits[i]) > most ? fabs((double)host_logits[i]) : most;
+  }
+  return worst / most;
+}
+
+static const char *profile_of(const char *a, const char *b, const char *more) {
+  static char text[1024];
+  snprintf(text, sizeof text,
+           "plugins:\n  - name: mirror-a\n    options: {%s}\n%s%s%s  - name: host\nmax_seq: 128\n%s\n", a,
+           b ? "  - name: mirror-b\n    options: {" : "", b ? b : "", b ? "}\n" : "", more);
+  return text;
+}
+
+/* All logits of a profile; NULL: it failed, and said so. */
+static float *logits_of(walk *w, const char *profile) {
+  if (!begin(w, profile)) {
+    printf("\n    %s\n", w->r.err.message);
+    return NULL;
+  }
+  float *got = malloc(logits_count(w) * sizeof *got);
+  if (got && go(w, w->r.s, got)) return got;
+  free(got);
+  return NULL;
+}
+
+#define PHASES(p, d) "phases: {prefill: [" p "], decode: [" d "]}"
+
+/* The same bits as on the host, and no copies of caches or anything else. */
+static void test_bits(void) {
+  static const struct {
+    const char *label, *a, *b, *more;
+  } rows[] = {
+      {"one device", "layout: host", NULL, ""},
+      {"coherent", "coherent: true", NULL, ""},
+      {"every second node", "every: 2", NULL, ""},
+      {"every third node, coherent", "every: 3, coherent: true", NULL, ""},
+      {"rows first", "layout: f32", NULL, ""},
+      {"CPU then device", "layout: f32", NULL, PHASES("host", "mirror-a")},
+      {"device then CPU", "layout: f32", NULL, PHASES("mirror-a", "host")},
+      {"two devices: a shares descriptors", "share: fd", "import: fd", PHASES("mirror-a", "mirror-b")},
+      {"two devices: b shares descriptors", "import: fd", "share: fd", PHASES("mirror-a", "mirror-b")},
+      {"two devices: a descriptor becomes a pointer", "share: fd, coherent: true", "import: ptr, coherent: true",
+       PHASES("mirror-a", "mirror-b")},
+      {"two devices import the host's memory", "import: fd", "import: fd", PHASES("mirror-a", "mirror-b")},
+      {"two devices import the host's pointers", "import: ptr, coherent: true", "import: both, coherent: true",
+       PHASES("mirror-a", "mirror-b")},
+      {"two devices side by side", "every: 2, share: fd", "import: fd", ""},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    walk w;
+    float *got = logits_of(&w, profile_of(rows[i].a, rows[i].b, rows[i].more));
+    CU_ASSERT_PTR_NOT_NULL(got);
+    const bool same = got && memcmp(got, host_logits, host_count * sizeof *got) == 0;
+    if (!same) printf("\n    %s: differs by %g\n", rows[i].label, got ? distance(got) : -1.0);
+    CU_ASSERT(same);
+    if (got) {
+      CU_ASSERT(w.r.s->memory.buffers + w.r.s->memory.imports > 0);
+      CU_ASSERT_EQUAL(w.r.s->memory.copies, 0);
+    }
+    free(got);
+    rig_finish(&w.r);
+  }
+}
+
+/* Nothing is made after the first decode step, and a step maps what it writes and what is read: inputs, logits. */
+static void test_counts(void) {
+  walk w;
+  float *row = malloc(VOCAB_MAX * sizeof *row);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(row);
+  CU_ASSERT_FATAL(begin(&w, profile_of("layout: f16", NULL, "")));
+  CU_ASSERT(step(&w, w.r.s, CHUNK, row) && step(&w, w.r.s, 1, row));
+  const tni_mem_counts before = w.r.s->memory;
+  for (int i = 0; i < 50; i++) CU_ASSERT(step(&w, w.r.s, 1, row));
+  const tni_mem_counts after = w.r.s->memory;
+  CU_ASSERT_EQUAL(after.buffers, before.buffers);
+  CU_ASSERT_EQUAL(after.imports, before.imports);
+  CU_ASSERT_EQUAL(after.maps - before.maps, 2 * 50);
+  CU_ASSERT(before.buffers <= 4 + w.r.m->graph->n_states); /* arena, outputs, inputs of both placements, caches */
+  free(row);
+  rig_finish(&w.r);
+}
+
+/* Devices that share no memory: copies, counted; an error where the profile has `require`. */
+static void test_apart(void) {
+  walk w;
+  float *got = logits_of(&w, profile_of("layout: f32", "layout: f32", PHASES("mirror-a", "mirror-b")));
+  CU_ASSERT_PTR_NOT_NULL(got);
+  if (got) {
+    CU_ASSERT_EQUAL(memcmp(got, host_logits, host_count * sizeof *got), 0);
+    /* a to b before the first single position, b to a for the last chunk: once per cache each. */
+    CU_ASSERT_EQUAL(w.r.s->memory.copies, 2 * w.r.m->graph->n_states);
+  }
+  free(got);
+  rig_finish(&w.r);
+  CU_ASSERT_FALSE(begin(
+      &w, profile_of("layout: f32", "layout: f32", PHASES("mirror-a", "mirror-b") "\nrequire: [mirror-a, mirror-b]")));
+  CU_ASSERT_PTR_NOT_NULL(strstr(w.r.err.message, "would be copied between 'mirror-a' and 'mirror-b'"));
+  rig_finish(&w.r);
+}
+
+/* Half caches: half the bytes, numbers near the host's, and the same ones whoever computes and however they lie. */
+static void test_half(void) {
+  static const struct {
+    const char *label, *a, *more;
+  } rows[] = {{"f16", "layout: f16", ""},
+              {"rows first", "layout: f16-rows", ""},
+              {"rows first, every second node", "layout: f16-rows, every: 2", ""},
+              {"CPU then device", "layout: f16-rows", PHASES("host", "mirror-a")},
+              {"device then CPU", "layout: f16", PHASES("mirror-a", "host")}};
+  float *first = NULL;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    walk w;
+    float *got = logits_of(&w, profile_of(rows[i].a, NULL, rows[i].more));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(got);
+    /* Keys and values are off by 2^-11 of themselves; a network of few layers makes little of it. */
+    const double d = distance(got);
+    CU_ASSERT(d > 0 && d < 32 * ldexp(1, -11));
+    if (i && memcmp(got, first, host_count * sizeof *got) != 0) printf("\n    %s\n", rows[i].label);
+    if (i) CU_ASSERT_EQUAL(memcmp(got, first, host_count * sizeof *got), 0);
+    const double kv = inspected(&w, "kv_bytes");
+    CU_ASSERT(strstr(rows[i].a, "rows") ? kv >= host_kv / 2 && kv <= host_kv : kv == host_kv / 2);
+    CU_ASSERT_EQUAL(w.r.s->memory.copies, 0);
+    if (!first)
+      first = got;
+    else
+      free(got);
+    rig_finish(&w.r);
+  }
+  free(first);
+}
+
+static void test_refused(void) {
+  walk w;
+  float *got = logits_of(&w, profile_of("layout: int8", NULL, ""));
+  CU_ASSERT_PTR_NOT_NULL(got);
+  if (got) CU_ASSERT_EQUAL(memcmp(got, host_logits, host_count * sizeof *got), 0);
+  free(got);
+  uint32_t refused = 0;
+  const tni_exec *x = w.r.m ? &w.r.m->execs[0] : NULL;
+  for (uint32_t n = 0; x && n < x->view.n_nodes; n++)
+    refused += strstr(x->claims.node[0][n].text, "as int8 [0 2 1 3]: the host has no kernels for such caches") != NULL;
+  CU_ASSERT(x && refused > w.r.m->graph->n_states); /* what appends, and what reads */
+  rig_finish(&w.r);
+  CU_ASSERT_FALSE(
+      begin(&w, profile_of("layout: f32, share: fd", "layout: f16, import: fd", PHASES("mirror-a", "mirror-b"))));
+  CU_ASSERT_PTR_NOT_NULL(
+      strstr(w.r.err.message, "suits all: 'mirror-b' asks for float16 [0 2 1 3], 'mirror-a' for float32"));
+  rig_finish(&w.r);
+}
+
+/* Two sessions on one device, one of which starts with what the other has. */
+static void test_share(void) {
+  walk w;
+  tn_session *other = NULL;
+  float *a = malloc(2 * VOCAB_MAX * sizeof *a), *b = a ? a + VOCAB_MAX : NULL;
+  CU_ASSERT_PTR_NOT_NULL_FATAL(a);
+  CU_ASSERT_FATAL(begin(&w, profile_of("layout: f16-rows", NULL, "")));
+  const tn_keep_opts o = {.h = {sizeof o, 1, 0}, .capacity = 2 * CAPACITY, .max_step = CHUNK};
+  CU_ASSERT_EQUAL_FATAL(tn_session_create(w.r.m, &other, &w.r.err), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tn_session_keep(other, &o, &w.r.err), TN_OK);
+  CU_ASSERT(step(&w, w.r.s, CHUNK, a) && step(&w, other, 3, b));
+  CU_ASSERT_EQUAL(tn_session_share(other, w.r.s, CHUNK, &w.r.err), TN_OK);
+  for (int i = 0; i < 5; i++) {
+    CU_ASSERT(step(&w, w.r.s, 1, a) && step(&w, other, 1, b));
+    CU_ASSERT_EQUAL(memcmp(a, b, w.vocab * sizeof *a), 0);
+  }
+  tn_session_destroy(other);
+  free(a);
+  rig_finish(&w.r);
+}
+
+/* Two runtimes with two plugins in one process, steps taken in turns. */
+static void test_two(void) {
+  walk a, b;
+  float *x = malloc(2 * VOCAB_MAX * sizeof *x), *y = x ? x + VOCAB_MAX : NULL;
+  CU_ASSERT_PTR_NOT_NULL_FATAL(x);
+  CU_ASSERT_FATAL(begin(&a, profile_of("layout: f32", NULL, "")));
+  CU_ASSERT_FATAL(begin(&b, "plugins: [mirror-b, host]\nmax_seq: 128\n"));
+  for (int i = 0; i < 5; i++) {
+    CU_ASSERT(step(&a, a.r.s, 2, x) && step(&b, b.r.s, 2, y));
+    CU_ASSERT_EQUAL(memcmp(x, y, a.vocab * sizeof *x), 0);
+  }
+  rig_finish(&a.r);
+  CU_ASSERT(step(&b, b.r.s, 1, y));
+  rig_finish(&b.r);
+  free(x);
+}
+
+int main(void) {
+  if (CU_initialize_registry() != CUE_SUCCESS) return 1;
+  CU_pSuite s = CU_add_suite("sched: where data lies", setup, teardown);
+  CU_add_test(s, "the host's bits on devices with memory of their own", test_bits);
+  CU_add_test(s, "what a step makes and maps", test_counts);
+  CU_add_test(s, "devices that share no memory", test_apart);
+  CU_add_test(s, "half caches", test_half);
+  CU_add_test(s, "layouts that nobody has, and that do not meet", test_refused);
+  CU_add_test(s, "sessions share a prefix on a device", test_share);
+  CU_add_test(s, "two plugins in one process", test_two);
+  CU_basic_set_mode(CU_BRM_VERBOSE);
+  CU_basic_run_tests();
+  const unsigned failures = CU_get_number_of_failures() + (CU_get_number_of_suites_failed() != 0);
+  CU_cleanup_registry();
+  return failures != 0;
+}
