@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Prologues of the bit-serial formats. Tables: half of each is built from bytes modulo 256 and masks, the other half by
+ * table[15 - i] = sum |q| - table[i].
+ */
+#include <arm_neon.h>
+#include <float.h>
+#include <string.h>
+
+#include "plugins/common/lut.h"
+#include "plugins/cpu-neon-lut/kernels/kernels.h"
+
+enum { GROUP = TNI_LUT_GROUP };
+
+/* Sums of magnitudes of four quads, neighbours first. */
+static inline float32x4_t quad_sums(const float *x) {
+  float32x4_t a = vpaddq_f32(vabsq_f32(vld1q_f32(x)), vabsq_f32(vld1q_f32(x + 4)));
+  float32x4_t b = vpaddq_f32(vabsq_f32(vld1q_f32(x + 8)), vabsq_f32(vld1q_f32(x + 12)));
+  return vpaddq_f32(a, b);
+}
+
+/* The scale of 128 values, and what they are multiplied by. */
+static inline float group_scale(const float *x, float32x4_t *inv) {
+  float32x4_t m = vdupq_n_f32(0);
+  for (size_t i = 0; i < GROUP; i += 16) m = vmaxnmq_f32(m, quad_sums(x + i));
+  float max = vmaxnmvq_f32(m), s = max / 253.0f;
+  int flush = s < FLT_MIN; /* declared: denormal scales count as zero */
+  *inv = vdupq_n_f32(flush ? 0.0f : 253.0f / max);
+  return flush ? 0.0f : s;
+}
+
+/* Of a NaN: -255, as the reference has it. */
+static inline int32x4_t codes4(const float *x, float32x4_t inv) {
+  const float32x4_t lo = vdupq_n_f32(-255.0f), hi = vdupq_n_f32(255.0f);
+  return vcvtnq_s32_f32(vminnmq_f32(vmaxnmq_f32(vmulq_f32(vld1q_f32(x), inv), lo), hi));
+}
+
+static inline int16x8_t codes8(const float *x, float32x4_t inv) {
+  return vcombine_s16(vmovn_s32(codes4(x, inv)), vmovn_s32(codes4(x + 4, inv)));
+}
+
+/* x from k on, or a copy with zeros behind. */
+static inline const float *group_at(const float *x, size_t K, size_t k, float *tail) {
+  if (K - k >= GROUP) return x + k;
+  memset(tail, 0, GROUP * sizeof *tail);
+  memcpy(tail, x + k, (K - k) * sizeof *x);
+  return tail;
+}
+
+void tni_arm_quant_q9g128_f32_1x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
+  int8_t *out = a->q + m * a->q_stride;
+  for (size_t k = 0, g = 0; k < K_padded; k += GROUP, g++) {
+    float tail[GROUP];
+    const float *from = group_at(x, K, k, tail);
+    float32x4_t inv;
+    a->scale[m * a->s_stride + g] = group_scale(from, &inv);
+    for (size_t i = 0; i < GROUP; i += 8, out += 16) vst1q_s16((int16_t *)(void *)out, codes8(from + i, inv));
+  }
+}
+
+/* Entry i of the low half of a table: which elements it sums, two quads in a register. */
+static const uint8_t masks[3][16] = {
+    {0, 255, 0, 255, 0, 255, 0, 255, 0, 255, 0, 255, 0, 255, 0, 255},
+    {0, 0, 255, 255, 0, 0, 255, 255, 0, 0, 255, 255, 0, 0, 255, 255},
+    {0, 0, 0, 0, 255, 255, 255, 255, 0, 0, 0, 0, 255, 255, 255, 255},
+};
+/* Element 0 of two quads, eight times each; of two s16, likewise. */
+static const uint8_t first_of[16] = {0, 0, 0, 0, 0, 0, 0, 0, 4, 4, 4, 4, 4, 4, 4, 4};
+static const uint8_t first_word[16] = {0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2};
+
+/* Tables of two quads. codes: their bytes modulo 256 in front; base, abs: minus the sum of the negative ones, and the
+ * sum of magnitudes, in s16 from word `at` on. */
+static inline void tables2(uint8x16_t codes, int16x8_t base, int16x8_t abs, uint8_t at, uint8_t *out) {
+  const uint8x16_t first = vld1q_u8(first_of), word = vaddq_u8(vld1q_u8(first_word), vdupq_n_u8((uint8_t)(2 * at)));
+  uint8x16_t low = vqtbl1q_u8(vreinterpretq_u8_s16(base), word);
+  for (uint8_t j = 0; j < 3; j++)
+    low = vaddq_u8(low, vandq_u8(vqtbl1q_u8(codes, vaddq_u8(first, vdupq_n_u8(j))), vld1q_u8(masks[j])));
+  uint8x16_t high = vrev64q_u8(vsubq_u8(vqtbl1q_u8(vreinterpretq_u8_s16(abs), word), low));
+  vst1q_u8(out, vreinterpretq_u8_u64(vzip1q_u64(vreinterpretq_u64_u8(low), vreinterpretq_u64_u8(high))));
+  vst1q_u8(out + 16, vreinterpretq_u8_u64(vzip2q_u64(vreinterpretq_u64_u8(low), vreinterpretq_u64_u8(high))));
+}
+
+__attribute__((always_inline)) static inline void tables(int32_t full, int32_t zero, const float *x, size_t K,
+                                                         size_t K_padded, const tni_clt_act *a, size_t m) {
+  const int16x8_t none = vdupq_n_s16(0);
+  uint8_t *out = (uint8_t *)a->q + m * a->q_stride;
+  for (size_t k = 0, g = 0; k < K_padded; k += GROUP, g++) {
+    float tail[GROUP];
+    const float *from = group_at(x, K, k, tail);
+    float32x4_t inv;
+    int32x4_t sum = vdupq_n_s32(0), abs = sum;
+    a->scale[m * a->s_stride + g] = group_scale(from, &inv);
+    for (size_t i = 0; i < GROUP; i += 16, out += 64) {
+      int16x8_t q0 = codes8(from + i, inv), q1 = codes8(from + i + 8, inv), m0 = vabsq_s16(q0), m1 = vabsq_s16(q1);
+      int16x8_t n0 = vmaxq_s16(vnegq_s16(q0), none), n1 = vmaxq_s16(vnegq_s16(q1), none);
+      sum = vpadalq_s16(vpadalq_s16(sum, q0), q1);
+      abs = vpadalq_s16(vpadalq_s16(abs, m0), m1);
+      /* Pairs, then quads: four in front. */
+      int16x8_t base = vpaddq_s16(vpaddq_s16(n0, n1), none), mag = vpaddq_s16(vpaddq_s16(m0, m1), none);
+      uint8x16_t bytes = vreinterpretq_u8_s8(vuzp1q_s8(vreinterpretq_s8_s16(q0), vreinterpretq_s8_s16(q1)));
+      tables2(bytes, base, mag, 0, out);
+      tables2(vextq_u8(bytes, bytes, 8), base, mag, 2, out + 32);
+    }
+    a->zero[m * a->z_stride + g] = (full - zero) * vaddvq_s32(sum) - full * vaddvq_s32(abs);
+  }
+}
+
+#define TABLES(id, full, zero)                                                                               \
+  void tni_arm_tables_##id##_f32_1x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, \
+                                            size_t m) {                                                      \
+    tables(full, zero, x, K, K_padded, a, m);                                                                \
+  }
+TABLES(lut1, 1, 1)
+TABLES(lut2, 3, 3)
+TABLES(lut3, 7, 7)
+TABLES(lut4, 15, 15)
+TABLES(lutt, 3, 2)
+#undef TABLES
