@@ -267,7 +267,6 @@ static bool match_elementwise(const matcher *m) {
       m->o->perm[i] =
           p && p->type == TN_ATTR_INTS && p->n == y->rank ? (uint8_t)p->u.ints[i] : (uint8_t)(y->rank - 1 - i);
     m->o->f_spec.chain = (tni_cm_chain){.n_in = 1, .n_results = 1, .results = {0}};
-    m->o->n_in = 1;
     return take(m, TNI_CLO_EW);
   }
   if (m->n->op == TN_OP_CAST) {
@@ -355,7 +354,7 @@ static bool match_split(const matcher *m) {
   const int64_t axis = attr_int(m, 0, 0);
   if (!ew_rank(m)) return false;
   m->o->i[0] = axis < 0 ? axis + x->rank : axis;
-  m->o->n_in = 1;
+  
   return take(m, TNI_CLO_SPLIT);
 }
 
@@ -393,7 +392,6 @@ static bool dispatch(const matcher *m) {
     case TN_OP_SQUEEZE:
     case TN_OP_UNSQUEEZE:
     case TN_OP_IDENTITY:
-      m->o->n_in = 1;
       return take(m, TNI_CLO_ALIAS);
     default:
       return match_elementwise(m);
@@ -438,7 +436,7 @@ static tn_status tell_states(const tn_graph *g, const tn_claim_sink *sink) {
                                       {.h = TN_HDR(tn_layout), .dtype = TN_DT_F32, .rank = 4, .order = {0, 2, 1, 3}}};
   static const tn_layout *const list[] = {&layouts[0], &layouts[1], &layouts[2], &layouts[3]};
   for (tn_id v = 0; sink->state && v < g->n_values; v++) {
-    if (g->values[v]->kind != TN_VALUE_STATE) continue;
+    if (g->values[v]->kind != TN_VALUE_STATE || g->values[v]->producer != TN_NONE) continue; /* once for each cache */
     tn_status st = sink->state(sink->ctx, v, list, 4);
     if (st != TN_OK) return st;
   }

@@ -177,6 +177,12 @@ static tn_status create(tn_device *d, const tn_buffer_req *req, tn_buffer **out,
   return tni_cl_create(d, &((tni_cl_device *)d)->context, req, out, err);
 }
 
+/* Nothing here runs on the host's processor. */
+static tn_status run(const tn_plan *plan, tn_args *a, tn_run *r, tn_error *err) {
+  (void)a, (void)r;
+  return tni_cm_fail(err, TN_E_INVALID, plan->task->pub.name, "this task is for engine 1");
+}
+
 static const tn_device functions = {.h = TN_HDR(tn_device),
                                     .claim = tni_cl_claim,
                                     .lower = tni_cl_lower,
@@ -189,6 +195,7 @@ static const tn_device functions = {.h = TN_HDR(tn_device),
                                     .args = tni_cl_args,
                                     .args_set = tni_cl_args_set,
                                     .args_free = tni_cl_args_free,
+                                    .run = run,
                                     .submit = tni_cl_submit,
                                     .create = create,
                                     .share = tni_cl_share,
