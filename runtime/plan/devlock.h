@@ -1,27 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The locks of one device. `m` keeps claim .. args_free and buffer calls apart and is never held across run or submit;
- * `submit` keeps submissions to its engines apart, because two sessions may run at once. Order: never both.
+ * `submit` keeps submissions to one engine apart, because two sessions may run at once. Order: never both.
  */
 #ifndef TENON_PLAN_DEVLOCK_H
 #define TENON_PLAN_DEVLOCK_H
 
 #include <pthread.h>
+#include <stdint.h>
+
+enum { TNI_SUBMIT_LOCKS = 8 }; /* engines that have a lock of their own; more share */
 
 typedef struct tni_devlock {
-  pthread_mutex_t m, submit;
+  pthread_mutex_t m, submit[TNI_SUBMIT_LOCKS];
 } tni_devlock;
 
 static inline void tni_devlock_init(tni_devlock *l) {
   pthread_mutex_init(&l->m, NULL);
-  pthread_mutex_init(&l->submit, NULL);
+  for (int i = 0; i < TNI_SUBMIT_LOCKS; i++) pthread_mutex_init(&l->submit[i], NULL);
 }
 static inline void tni_devlock_finish(tni_devlock *l) {
   pthread_mutex_destroy(&l->m);
-  pthread_mutex_destroy(&l->submit);
+  for (int i = 0; i < TNI_SUBMIT_LOCKS; i++) pthread_mutex_destroy(&l->submit[i]);
 }
 
 static inline void tni_devlock_lock(tni_devlock *l) { pthread_mutex_lock(&l->m); }
 static inline void tni_devlock_unlock(tni_devlock *l) { pthread_mutex_unlock(&l->m); }
+static inline pthread_mutex_t *tni_devlock_submit(tni_devlock *l, uint32_t engine) {
+  return &l->submit[engine % TNI_SUBMIT_LOCKS];
+}
 
 #endif

@@ -88,10 +88,10 @@ void tni_ticket_done(tn_ticket *t, tn_status st, const tn_times *times, const tn
   pthread_mutex_unlock(&w->lock);
 }
 
-static int sleep_until(tni_waker *w, int64_t deadline) {
-  if (deadline == INT64_MAX) return pthread_cond_wait(&w->cond, &w->lock);
+int tni_waker_sleep(tni_waker *w, int64_t deadline) {
+  if (deadline == INT64_MAX) return pthread_cond_wait(&w->cond, &w->lock) == ETIMEDOUT;
   struct timespec ts = {.tv_sec = (time_t)(deadline / 1000000000), .tv_nsec = (long)(deadline % 1000000000)};
-  return pthread_cond_timedwait(&w->cond, &w->lock, &ts);
+  return pthread_cond_timedwait(&w->cond, &w->lock, &ts) == ETIMEDOUT;
 }
 
 tn_status tni_ticket_wait(tn_ticket *t, int64_t timeout_ns, tn_error *err) {
@@ -100,7 +100,7 @@ tn_status tni_ticket_wait(tn_ticket *t, int64_t timeout_ns, tn_error *err) {
   tni_waker *w = t->waker;
   int late = 0;
   pthread_mutex_lock(&w->lock);
-  while (!tni_ticket_is_done(t) && !late) late = sleep_until(w, deadline) == ETIMEDOUT;
+  while (!tni_ticket_is_done(t) && !late) late = tni_waker_sleep(w, deadline);
   bool done = tni_ticket_is_done(t);
   pthread_mutex_unlock(&w->lock);
   if (done) return TN_OK;

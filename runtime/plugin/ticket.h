@@ -30,6 +30,8 @@ typedef struct tni_waker {
 TN_MUST_CHECK tn_status tni_waker_init(tni_waker *w);
 /* No ticket of it is armed. Waits for a done that is just leaving. */
 void tni_waker_finish(tni_waker *w);
+/* With w->lock held: until something completes (or no reason), or deadline on tni_now_ns's clock. nonzero: it passed. */
+int tni_waker_sleep(tni_waker *w, int64_t deadline);
 /* Wakes all waiters without completing anything (cancel). */
 void tni_waker_poke(tni_waker *w);
 

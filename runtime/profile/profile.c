@@ -200,7 +200,7 @@ static tn_status read_cache(reader *r, const tni_yaml *y) {
 static tn_status read_numbers(reader *r, const tni_yaml *root) {
   const tni_yaml *threads = tni_yaml_get(root, "threads"), *max_seq = tni_yaml_get(root, "max_seq"),
                  *chunk = tni_yaml_get(root, "prefill_chunk"), *bucket = tni_yaml_get(root, "bucket"),
-                 *checked = tni_yaml_get(root, "checked");
+                 *checked = tni_yaml_get(root, "checked"), *timeout = tni_yaml_get(root, "timeout_ms");
   int64_t v = 0;
   tn_status st = threads ? tni_yaml_int(&r->doc, threads, "threads", 0, 1024, &v, r->err) : TN_OK;
   if (st == TN_OK) r->p->threads = (uint32_t)v;
@@ -209,13 +209,15 @@ static tn_status read_numbers(reader *r, const tni_yaml *root) {
     st = tni_yaml_int(&r->doc, chunk, "prefill_chunk", 0, INT32_MAX, &r->p->prefill_chunk, r->err);
   r->p->chunk_said = chunk != NULL;
   if (st == TN_OK && bucket) st = tni_yaml_int(&r->doc, bucket, "bucket", 0, 65536, &r->p->bucket, r->err);
+  if (st == TN_OK && timeout)
+    st = tni_yaml_int(&r->doc, timeout, "timeout_ms", 1, 3600000, &r->p->timeout_ms, r->err);
   if (st == TN_OK && checked) st = tni_yaml_bool(&r->doc, checked, "checked", &r->p->checked, r->err);
   return st;
 }
 
 static tn_status read_root(reader *r) {
   static const char *const keys[] = {"plugins", "phases",  "require",       "threads", "max_seq", "plugin_path",
-                                     "cache",   "checked", "prefill_chunk", "bucket",  "calibration", NULL};
+                                     "cache",   "checked", "prefill_chunk", "bucket",  "calibration", "timeout_ms", NULL};
   const tni_yaml *root = r->doc.root, *y;
   if (!root) return tni_yaml_fail(&r->doc, NULL, r->err, "the profile is empty");
   tn_status st = tni_yaml_want(&r->doc, root, TNI_YAML_MAP, "profile", r->err);
@@ -238,6 +240,7 @@ static tni_profile *new_profile(const char *file) {
   if (p) {
     p->arena = a;
     p->prefill_chunk = 512;
+    p->timeout_ms = 60000;
     p->file = tni_arena_strdup(a, file);
     p->name = tni_path_stem(a, file);
     if (p->file && p->name) return p;

@@ -18,10 +18,11 @@
  *   plugin_path: [dir, ...]  # searched before the built-in path; relative to the profile's file
  *   cache: {dir: PATH, max_bytes: 8G}
  *   checked: false
+ *   timeout_ms: 60000        # an engine that completes nothing for so long is lost
  *   calibration: FILE        # statistics of activations (docs/calibration.md), of the model that is run
  *
  * Paths are relative to the profile's folder and come out absolute. A phase that `phases` leaves out gets `plugins` in
- * their order. Limits: 64 plugins, 64 options each, 64 folders; threads 0..1024; max_seq, prefill_chunk 0..2^31-1; bucket 0..65536. Sizes: 512M, 8G.
+ * their order. Limits: 64 plugins, 64 options each, 64 folders; threads 0..1024; max_seq, prefill_chunk 0..2^31-1; bucket 0..65536; timeout_ms 1..3600000. Sizes: 512M, 8G.
  * A profile is immutable; any thread.
  */
 #ifndef TENON_PROFILE_PROFILE_H
@@ -64,6 +65,7 @@ typedef struct tni_profile {
   const char *cache_dir;    /* NULL: not said */
   uint64_t cache_max_bytes; /* 0: not said */
   bool checked;
+  int64_t timeout_ms;
   const char *calibration; /* NULL: none */
 } tni_profile;
 

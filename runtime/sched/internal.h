@@ -158,6 +158,7 @@ typedef struct tni_stask {
   tn_args *args;
   tn_view **views; /* [n_uses + 1]; the last is the scratch */
   uint64_t scratch_bytes, scratch_room, scratch_offset;
+  double macs, moved_bytes, cost_ns; /* as the plugin measures it at these dims */
   uint32_t scratch_align;
   bool empty;   /* writes nothing at these dims: not run (promise D16 of the ABI page) */
   bool dynamic; /* its dims come when it runs (dynamic.c) */
@@ -214,15 +215,10 @@ typedef struct tni_sexec {
   tni_mem *feeds;          /* [n_devs]: copies of inputs and STEP values, in one piece that is written once per step */
   tni_span *feed_spans;
   uint64_t table_rows; /* rows that a run looks up in the model's tables */
-  tni_taskgraph graph; /* exec's, and what the offsets need; only with order_seed */
-  uint32_t *order;     /* [n_tasks], of this run; NULL: as they stand */
+  struct tni_executor *executor; /* NULL: tasks run as they stand (executor.h) */
+  tni_taskgraph graph;           /* exec's, and what the offsets need; only with an executor */
+  uint32_t *order;               /* [n_tasks]: that this run took them in; only with order_seed */
 } tni_sexec;
-
-/* Completion of one submitted item; outlives the session when the device never answers. */
-typedef struct tni_inflight {
-  tni_waker waker;
-  tn_ticket ticket;
-} tni_inflight;
 
 struct tn_session {
   tn_model *model;
@@ -242,7 +238,6 @@ struct tn_session {
   tni_keep *keep;           /* or NULL */
   uint64_t looked_up;       /* rows of tables since they were dropped */
   struct tni_capture *capture;
-  struct tni_inflight *inflight; /* of the engine item under way */
 };
 
 #endif

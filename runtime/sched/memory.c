@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "runtime/sched/dynamic.h"
+#include "runtime/sched/executor.h"
 #include "runtime/sched/memory.h"
 #include "runtime/sched/session.h"
 #include "runtime/sched/tables.h"
@@ -236,7 +237,7 @@ static tn_status make_room(tni_sexec *x, tni_sizing *z) {
 static tn_status place_all(tn_session *s, tni_sexec *x, tni_sizing *z) {
   uint64_t *bytes = calloc(x->exec->n_blocks + 1, sizeof *bytes);
   tn_status st = bytes ? make_room(x, z) : tni_fail_memory(z->err, NULL);
-  if (st == TN_OK) st = place(z, bytes, z->m->order_seed ? &x->graph : NULL);
+  if (st == TN_OK) st = place(z, bytes, x->executor ? &x->graph : NULL);
   for (uint32_t b = 0; st == TN_OK && b < x->exec->n_blocks; b++) st = grow_block(s, x, b, bytes[b], z->err);
   if (st == TN_OK) st = grow_feeds(s, x, place_feeds(z), z->err);
   x->placed = st == TN_OK;
@@ -262,11 +263,9 @@ tn_status tni_memory_reserve(tn_session *s, tni_sexec *x, const int64_t *dims, t
   return st;
 }
 
-const uint32_t *tni_memory_order(tn_session *s, tni_sexec *x) {
-  if (!s->model->order_seed || x->graph.n != x->exec->n_tasks) return NULL;
-  if (!x->order) x->order = TNI_NEW_ARRAY(s->mem, uint32_t, x->exec->n_tasks + 1);
-  if (!x->order || tni_order_random(&x->graph, s->model->order_seed + s->step, x->order) != TN_OK) return NULL;
-  return x->order;
+bool tni_region_is_shared(const tni_sexec *x, uint32_t r, bool cpu) {
+  const tni_span *span = x->regions[r].span;
+  return span && span->mem && span->mem->homes.n == 1 && (!cpu || span->mem->open[0]);
 }
 
 static tn_status feed_device(tni_sexec *x, uint32_t d, tn_error *err) {
@@ -336,9 +335,16 @@ void tni_scratch_view(const tni_sexec *x, uint32_t i, tn_view *v) {
   }
 }
 
+void tni_memory_free(const tn_session *s, tni_mem *m) {
+  bool lost = false, given = false;
+  for (uint32_t i = 0; i < s->model->n_execs; i++) lost = lost || tni_executor_lost(s->execs[i].executor);
+  for (uint32_t h = 0; h < m->homes.n; h++) given = given || (m->homes.v[h].owner == TN_NONE && m->homes.v[h].devices);
+  if (!lost || !given) tni_mem_destroy(m);
+}
+
 void tni_memory_release(tn_session *s, tni_sexec *x) {
   tni_dynamic_release(x);
-  for (uint32_t b = 0; x->mems && b < x->exec->n_blocks; b++) tni_mem_destroy(&x->mems[b]);
-  for (uint32_t d = 0; x->feeds && d < s->model->rt->n_devs; d++) tni_mem_destroy(&x->feeds[d]);
+  for (uint32_t b = 0; x->mems && b < x->exec->n_blocks; b++) tni_memory_free(s, &x->mems[b]);
+  for (uint32_t d = 0; x->feeds && d < s->model->rt->n_devs; d++) tni_memory_free(s, &x->feeds[d]);
   tni_taskgraph_destroy(&x->graph);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/sched/executor.h"
 #include "runtime/sched/reference.h"
 #include "runtime/sched/state.h"
 #include "runtime/sched/tables.h"
@@ -95,7 +96,7 @@ static tn_status collect_outputs(tn_session *s, tni_sexec *x, tn_tensor *out, ui
 
 /* --- life ------------------------------------------------------------------------------------------------------ */
 
-static tn_status create_exec(tn_session *s, tni_sexec *x, tni_exec *exec) {
+static tn_status create_exec(tn_session *s, tni_sexec *x, tni_exec *exec, tn_error *err) {
   x->exec = exec;
   x->dims = TNI_NEW_ARRAY(s->mem, int64_t, exec->view.n_symbols + 1);
   x->tasks = TNI_NEW_ARRAY(s->mem, tni_stask, exec->n_tasks);
@@ -111,7 +112,7 @@ static tn_status create_exec(tn_session *s, tni_sexec *x, tni_exec *exec) {
     if (!x->tasks[i].views || !views) return TN_E_NO_MEMORY;
     for (uint32_t u = 0; u < n; u++) x->tasks[i].views[u] = &views[u];
   }
-  return TN_OK;
+  return tni_executor_wanted(s->model, exec) ? tni_executor_create(s, x, &x->executor, err) : TN_OK;
 }
 
 tn_status tn_session_create(tn_model *m, tn_session **out, tn_error *err) {
@@ -127,11 +128,11 @@ tn_status tn_session_create(tn_model *m, tn_session **out, tn_error *err) {
   s->inputs = TNI_NEW_ARRAY(s->mem, const tn_tensor *, m->n_inputs);
   s->dims = TNI_NEW_ARRAY(s->mem, int64_t, tni_ex_n_symbols(m->graph->exprs) + 1);
   tn_status st = s->execs && s->inputs && s->dims ? TN_OK : TN_E_NO_MEMORY;
-  for (uint32_t i = 0; st == TN_OK && i < m->n_execs; i++) st = create_exec(s, &s->execs[i], &m->execs[i]);
+  for (uint32_t i = 0; st == TN_OK && i < m->n_execs; i++) st = create_exec(s, &s->execs[i], &m->execs[i], err);
   if (st == TN_OK && (m->flags & TN_MODEL_CAPTURE)) st = tni_capture_create(s);
   if (st != TN_OK) {
     tn_session_destroy(s);
-    return tni_fail_memory(err, m->path);
+    return tni_fail(err, st, m->path, "no memory for a session of '%s'", m->name);
   }
   *out = s;
   return TN_OK;
@@ -147,8 +148,7 @@ void tn_session_destroy(tn_session *s) {
   tni_states_release(s);
   tni_keep_release(s);
   tni_capture_destroy(s);
-  if (s->inflight) tni_waker_finish(&s->inflight->waker);
-  free(s->inflight);
+  for (uint32_t i = 0; s->execs && i < s->model->n_execs; i++) tni_executor_destroy(s->execs[i].executor);
   tni_arena_destroy(s->mem);
   free(s);
 }
@@ -223,11 +223,11 @@ static void write_lengths(tn_session *s, tni_sexec *x) {
 tn_status tni_session_tasks(tn_session *s, tni_sexec *x, tn_error *err) {
   write_lengths(s, x);
   tn_status st = tni_memory_feed(s, x, err);
-  const uint32_t *order = tni_memory_order(s, x);
   s->run.run.step = s->step;
-  for (uint32_t i = 0; st == TN_OK && i < x->exec->n_tasks; i++) {
+  if (st == TN_OK && x->executor) st = tni_executor_run(x->executor, err);
+  for (uint32_t i = 0; st == TN_OK && !x->executor && i < x->exec->n_tasks; i++) {
     if (__atomic_load_n(&s->cancel, __ATOMIC_RELAXED)) st = tni_fail(err, TN_E_CANCELLED, NULL, "cancelled");
-    if (st == TN_OK) st = tni_task_run(s, x, order ? order[i] : i, err);
+    if (st == TN_OK) st = tni_task_run(s, x, i, err);
   }
   tni_tables_used(s, x);
   s->step++;

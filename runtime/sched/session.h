@@ -23,19 +23,34 @@ tni_sexec *tni_session_exec(tn_session *s, uint32_t phase);
 
 /* Plan and memory of task i for dims: a new args when the plan changed, args_set where only memory did. */
 TN_MUST_CHECK tn_status tni_task_attach(tn_session *s, tni_sexec *x, uint32_t i, const int64_t *dims, tn_error *err);
+/* Task i of the CPU (or what stands in for an engine's task in reference mode), here and now. */
 TN_MUST_CHECK tn_status tni_task_run(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err);
+/* Its plugin's part alone, for plain tasks: any thread, with a run of its own. */
+TN_MUST_CHECK tn_status tni_task_compute(tni_sexec *x, uint32_t i, tn_run *run, tn_error *err);
+/* Whether it is for an engine. */
+bool tni_task_is_submitted(const tn_model *m, const tni_exec *x, uint32_t i);
+/* Its device memory becomes the CPU's (mapped) or the device's. */
+TN_MUST_CHECK tn_status tni_task_own(tn_session *s, tni_sexec *x, uint32_t i, bool cpu, tn_error *err);
+/* What watches tasks: calibration before, capture after. Nothing of the task is in flight. */
+TN_MUST_CHECK tn_status tni_task_before(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err);
+TN_MUST_CHECK tn_status tni_task_after(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err);
+/* clock: 0, TN_CLOCK_DEVICE, TN_CLOCK_VIRTUAL. */
+void tni_task_trace(const tn_session *s, const tni_sexec *x, uint32_t i, const char *track, int64_t start, int64_t end,
+                    uint32_t clock);
 void tni_task_release(tni_sexec *x, uint32_t i);
 
 /* Sizes, offsets and buffers of every region for dims; writes STEP values. Host memory grows, never shrinks. */
 TN_MUST_CHECK tn_status tni_memory_plan(tn_session *s, tni_sexec *x, const int64_t *dims, tn_error *err);
 /* The first plan of x will have room for these dims too. Before it, as often as needed. */
 TN_MUST_CHECK tn_status tni_memory_reserve(tn_session *s, tni_sexec *x, const int64_t *dims, tn_error *err);
-/* The order of this run's tasks: as they stand (NULL), or with order_seed a random one that the graph allows. */
-const uint32_t *tni_memory_order(tn_session *s, tni_sexec *x);
+/* Whether several devices, or (cpu) the CPU and devices, may read region r at once. */
+bool tni_region_is_shared(const tni_sexec *x, uint32_t r, bool cpu);
 /* Sizes only: arena and outputs bytes that a session with room for all of dims[n] would take (the memory statement). */
 TN_MUST_CHECK tn_status tni_memory_measure(tn_model *m, tni_exec *x, const int64_t *const *dims, uint32_t n,
                                            uint64_t *arena, uint64_t *outputs, uint64_t *scratch, tn_error *err);
 void tni_memory_release(tn_session *s, tni_sexec *x);
+/* Destroys m, unless a device that is lost may still write what the host gave it: then it is leaked. */
+void tni_memory_free(const tn_session *s, tni_mem *m);
 
 /* Inputs and STEP values to the devices whose engines read them. Once per step, when both are written. */
 TN_MUST_CHECK tn_status tni_memory_feed(tn_session *s, tni_sexec *x, tn_error *err);

@@ -45,6 +45,9 @@ static tn_status size_task(tni_sizing *z, uint32_t t, uint64_t *slot_bytes) {
   }
   if (me.scratch_bytes > z->scratch) z->scratch = me.scratch_bytes;
   z->tasks[t].scratch_bytes = me.scratch_bytes;
+  z->tasks[t].macs = me.macs;
+  z->tasks[t].moved_bytes = me.moved_bytes;
+  z->tasks[t].cost_ns = me.cost_ns;
   z->tasks[t].scratch_align = me.scratch_align > 64 ? me.scratch_align : 64;
   return TN_OK;
 }
@@ -94,7 +97,7 @@ tn_status tni_lives_make(const tni_sizing *z, uint32_t block, tni_life **lives, 
     if (block != TN_NONE && b != block) continue;
     v[(*n)++] = (tni_life){.tasks = x->users + x->first_user[x->n_regions] + t,
                            .n_tasks = 1,
-                           .serial = x->tasks[t].info->engine == 0,
+                           .serial = x->tasks[t].info->engine == 0 && !z->m->order_seed,
                            .bytes = z->tasks[t].scratch_room,
                            .align = z->tasks[t].scratch_align > align ? z->tasks[t].scratch_align : align};
   }

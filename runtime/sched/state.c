@@ -7,6 +7,7 @@
 #include "runtime/base/checked.h"
 #include "runtime/base/half.h"
 #include "runtime/plan/devlock.h"
+#include "runtime/sched/session.h"
 
 static const tni_value *value_of(const tn_model *m, tn_id v) { return tni_graph_value(m->graph, v); }
 
@@ -139,7 +140,7 @@ tn_status tni_states_fit(tn_session *s, const int64_t *dims, int64_t rows, bool 
 
 void tni_states_release(tn_session *s) {
   for (uint32_t k = 0; s->states && k < s->model->graph->n_states; k++) {
-    tni_mem_destroy(&s->states[k].mem);
+    tni_memory_free(s, &s->states[k].mem);
     free(s->states[k].present);
   }
 }

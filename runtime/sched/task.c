@@ -135,18 +135,10 @@ tn_status tni_task_attach(tn_session *s, tni_sexec *x, uint32_t i, const int64_t
 
 /* --- tasks ----------------------------------------------------------------------------------------------------- */
 
-static void trace_task(const tn_session *s, const tni_etask *e, int64_t start, int64_t end, uint64_t bytes,
-                       uint32_t clock) {
-  if (!s->trace) return;
-  tn_trace_event ev = {.h = TN_HDR(tn_trace_event),
-                       .track = e->track,
-                       .name = e->label,
-                       .start = start,
-                       .end = end,
-                       .bytes = bytes,
-                       .step = s->step,
-                       .clock = clock};
-  s->trace(s->trace_user, &ev);
+bool tni_task_is_submitted(const tn_model *m, const tni_exec *x, uint32_t i) {
+  const tni_etask *e = &x->tasks[i];
+  const bool reference = (m->flags & TN_MODEL_REFERENCE) && !x->programs[e->program].dev->is_host;
+  return e->info->engine != 0 && !reference;
 }
 
 static uint64_t task_bytes(const tni_stask *t, const tni_etask *e) {
@@ -155,11 +147,29 @@ static uint64_t task_bytes(const tni_stask *t, const tni_etask *e) {
   return n;
 }
 
-static tn_status run_cpu(tn_session *s, const tni_dev *d, const tni_etask *e, tni_stask *t, tn_error *err) {
+void tni_task_trace(const tn_session *s, const tni_sexec *x, uint32_t i, const char *track, int64_t start, int64_t end,
+                    uint32_t clock) {
+  if (!s->trace) return;
+  const tni_etask *e = &x->exec->tasks[i];
+  tn_trace_event ev = {.h = TN_HDR(tn_trace_event),
+                       .track = track,
+                       .name = e->label,
+                       .start = start,
+                       .end = end,
+                       .bytes = x->tasks[i].dynamic ? 0 : task_bytes(&x->tasks[i], e),
+                       .step = s->step,
+                       .clock = clock};
+  s->trace(s->trace_user, &ev);
+}
+
+tn_status tni_task_compute(tni_sexec *x, uint32_t i, tn_run *run, tn_error *err) {
+  const tni_etask *e = &x->exec->tasks[i];
+  const tni_dev *d = x->exec->programs[e->program].dev;
+  tni_stask *t = &x->tasks[i];
   uint64_t before = tni_fpmode_get();
   tn_error why;
   tni_error_init(&why);
-  tn_status st = d->device->run(t->plan, t->args, &s->run.run, &why);
+  tn_status st = d->device->run(t->plan, t->args, run, &why);
   if (st != TN_OK) st = tni_plugin_result(d->name, e->label, st, &why, err);
   if (tni_fpmode_get() == before) return st;
   tni_fpmode_put(before);
@@ -167,48 +177,7 @@ static tn_status run_cpu(tn_session *s, const tni_dev *d, const tni_etask *e, tn
                   e->label);
 }
 
-#define ENGINE_TIMEOUT_NS INT64_C(60000000000)
-
-static tni_inflight *get_inflight(tn_session *s) {
-  if (s->inflight) return s->inflight;
-  tni_inflight *f = calloc(1, sizeof *f);
-  if (f && tni_waker_init(&f->waker) != TN_OK) {
-    free(f);
-    f = NULL;
-  }
-  return s->inflight = f;
-}
-
-/* One item at a time. What timed out is left behind on purpose: the plugin may still complete it. */
-static tn_status run_engine(tn_session *s, const tni_dev *d, const tni_etask *e, tni_stask *t, tn_error *err) {
-  tni_inflight *f = get_inflight(s);
-  if (!f) return tni_fail_memory(err, e->label);
-  tni_ticket_init(&f->ticket, &f->waker, &s->model->rt->log, e->track);
-  tn_item item = {.h = TN_HDR(tn_item), .plan = t->plan, .args = t->args, .ticket = &f->ticket, .ready = tni_now_ns()};
-  const tn_item *items[] = {&item};
-  bool blocking = d->device->caps->engines[e->info->engine - 1]->flags & TN_ENGINE_BLOCKING;
-  tni_ticket_arm(&f->ticket);
-  tn_error why;
-  tni_error_init(&why);
-  pthread_mutex_lock(&d->lock->submit);
-  tn_status st = d->device->submit(d->device, e->info->engine, items, 1, blocking ? &s->run.run : NULL, &why);
-  pthread_mutex_unlock(&d->lock->submit);
-  if (st != TN_OK) {
-    if (!tni_ticket_disarm(&f->ticket)) s->inflight = NULL;
-    return tni_plugin_result(d->name, e->label, st, &why, err);
-  }
-  st = tni_ticket_wait(&f->ticket, ENGINE_TIMEOUT_NS, err);
-  if (st != TN_OK) {
-    s->inflight = NULL;
-    return st;
-  }
-  const tn_times *times = &f->ticket.times;
-  if (times->end > times->start) trace_task(s, e, times->start, times->end, task_bytes(t, e), times->clock);
-  return tni_plugin_result(d->name, e->label, f->ticket.status, &f->ticket.error, err);
-}
-
-/* What a task uses is handed to the CPU (mapped) or to its device. */
-static tn_status own_regions(tn_session *s, tni_sexec *x, uint32_t i, bool cpu, tn_error *err) {
+tn_status tni_task_own(tn_session *s, tni_sexec *x, uint32_t i, bool cpu, tn_error *err) {
   const tni_etask *e = &x->exec->tasks[i];
   const tni_dev *d = x->exec->programs[e->program].dev;
   const uint32_t to = cpu ? TN_NONE : x->exec->programs[e->program].cluster->device;
@@ -228,41 +197,44 @@ static tn_status own_regions(tn_session *s, tni_sexec *x, uint32_t i, bool cpu, 
   return TN_OK;
 }
 
-static tn_status run_dynamic(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err) {
-  int64_t start = tni_now_ns();
-  tn_status st = tni_dynamic_run(s, x, i, err);
-  if (st == TN_OK) trace_task(s, &x->exec->tasks[i], start, tni_now_ns(), 0, 0);
-  return st;
+tn_status tni_task_before(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err) {
+  if (!s->model->recorder) return TN_OK;
+  tn_status st = tni_task_own(s, x, i, true, err);
+  return st == TN_OK ? tni_calibrate_task(s, x, i, err) : st;
+}
+
+tn_status tni_task_after(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err) {
+  if (!s->capture || x->exec->programs[x->exec->tasks[i].program].dev->is_host) return TN_OK;
+  tn_status st = tni_task_own(s, x, i, true, err);
+  return st == TN_OK ? tni_capture_task(s, x, i, err) : st;
 }
 
 static tn_status run_any(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err) {
   const tni_etask *e = &x->exec->tasks[i];
-  const tni_dev *d = x->exec->programs[e->program].dev;
-  tni_stask *t = &x->tasks[i];
-  bool reference = computes_reference(s, e, x->exec);
-  tn_status st = own_regions(s, x, i, e->info->engine == 0 || reference, err);
-  if (st == TN_OK && s->model->recorder) st = tni_calibrate_task(s, x, i, err);
+  const bool reference = computes_reference(s, e, x->exec);
+  tn_status st = tni_task_own(s, x, i, true, err);
+  if (st == TN_OK) st = tni_task_before(s, x, i, err);
   int64_t start = tni_now_ns();
-  if (st == TN_OK && reference)
-    st = tni_reference_task(s, x, i, err);
-  else if (st == TN_OK)
-    st = e->info->engine == 0 ? run_cpu(s, d, e, t, err) : run_engine(s, d, e, t, err);
-  if (st == TN_OK && (e->info->engine == 0 || reference)) trace_task(s, e, start, tni_now_ns(), task_bytes(t, e), 0);
-  if (st == TN_OK && s->capture && !d->is_host) {
-    st = own_regions(s, x, i, true, err);
-    if (st == TN_OK) st = tni_capture_task(s, x, i, err);
-  }
+  if (st == TN_OK) st = reference ? tni_reference_task(s, x, i, err) : tni_task_compute(x, i, &s->run.run, err);
+  if (st == TN_OK) tni_task_trace(s, x, i, e->track, start, tni_now_ns(), 0);
+  if (st == TN_OK) st = tni_task_after(s, x, i, err);
   if (st != TN_OK) tni_fail(err, st, e->label, "'%s' failed without a reason", e->label);
   return st;
 }
 
+static tn_status run_dynamic(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err) {
+  int64_t start = tni_now_ns();
+  tn_status st = tni_dynamic_run(s, x, i, err);
+  if (st == TN_OK) tni_task_trace(s, x, i, x->exec->tasks[i].track, start, tni_now_ns(), 0);
+  return st;
+}
+
 tn_status tni_task_run(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err) {
-  tni_stask *t = &x->tasks[i];
+  const tni_stask *t = &x->tasks[i];
   if (t->empty) return TN_OK;
   if (t->dynamic) return run_dynamic(s, x, i, err);
   if (!t->plain || s->trace || s->capture || s->model->recorder) return run_any(s, x, i, err);
-  const tni_etask *e = &x->exec->tasks[i];
-  return run_cpu(s, x->exec->programs[e->program].dev, e, t, err);
+  return tni_task_compute(x, i, &s->run.run, err);
 }
 
 void tni_task_release(tni_sexec *x, uint32_t i) {

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Engines of a placement, as its executor uses them: what is in flight, and what has come back.
+ *
+ * A lane is one engine of one device. Records and tickets lie in memory that a lost device can go on writing to.
+ * All calls from the executor's thread.
+ */
+#ifndef TENON_SCHED_LANES_H
+#define TENON_SCHED_LANES_H
+
+#include "runtime/sched/hand.h"
+#include "runtime/sched/internal.h"
+
+typedef enum { TNI_REC_ITEM, TNI_REC_SUBMIT, TNI_REC_CPU } tni_rec_kind;
+
+/* One thing in flight: an item of an engine, a submit that blocks, or a CPU task on another thread. */
+typedef struct tni_record {
+  tn_ticket ticket;
+  tn_item item;
+  tni_rec_kind kind;
+  uint32_t task, lane; /* lane of a submit too */
+  bool in_flight;
+  struct tni_flight *flight;
+  struct tni_record *next; /* of those that have come back */
+  /* CPU tasks on another thread */
+  tn_session *session;
+  tni_sexec *x;
+  tni_pool_run run;
+  tn_status status;
+  tn_error error;
+  int64_t start, end;
+} tni_record;
+
+typedef struct tni_flight {
+  tni_waker waker;
+  tni_record *back; /* under the waker's lock */
+} tni_flight;
+
+typedef struct tni_job tni_job;
+typedef struct tni_lane {
+  const tni_dev *dev;
+  const char *track;
+  uint32_t engine, depth; /* 0: any */
+  bool busy;              /* its thread is in submit */
+  tni_hand *hand;         /* of an engine that blocks */
+  tni_job *job;           /* what is submitted */
+  uint32_t *queue;        /* [n_tasks] tasks that may be submitted, in order */
+  uint32_t head, n, in_flight;
+  int64_t ready; /* latest item.ready in flight */
+} tni_lane;
+
+enum { TNI_HELPERS = 3 }; /* threads of the random mode */
+
+typedef struct tni_lanes {
+  tn_session *s;
+  tni_sexec *x;
+  tni_lane *lane; /* [n]; lane 0 is the CPU and has nothing of this */
+  uint32_t n;
+  uint32_t *of;        /* [n_tasks] */
+  tni_record *records; /* [n_tasks], in the flight's memory, then one per lane */
+  tni_flight *flight;
+  tni_hand *helpers[TNI_HELPERS];
+  bool helping[TNI_HELPERS];
+  uint32_t in_flight; /* records */
+  bool lost;
+} tni_lanes;
+
+/* helpers: threads for CPU tasks. */
+TN_MUST_CHECK tn_status tni_lanes_create(tn_session *s, tni_sexec *x, bool helpers, tni_lanes *out, tn_error *err);
+void tni_lanes_destroy(tni_lanes *l);
+
+/* Submits n tasks of the lane together; their memory is the device's. What the engine refuses comes back as failed. */
+void tni_lanes_submit(tni_lanes *l, uint32_t lane, const uint32_t *tasks, const int64_t *ready, uint32_t n);
+/* A plain CPU task on a helper. false: none is free. */
+bool tni_lanes_help(tni_lanes *l, uint32_t task);
+/* What has come back, oldest first, or NULL. wait: until there is something. TN_E_DEVICE_LOST: nothing came for
+ * timeout_ns; the lanes are of no more use. */
+TN_MUST_CHECK tn_status tni_lanes_take(tni_lanes *l, bool wait, int64_t timeout_ns, tni_record **out, tn_error *err);
+
+#endif
