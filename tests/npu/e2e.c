@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * npu-demo PLUGIN_DIR...: the demo model end to end through libtenon: calibrated on a text, prompts on the simulated
+ * NPU, tokens on the CPU.
+ */
+#include <CUnit/Basic.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/tenon.h>
+#include <unistd.h>
+
+enum { PROMPT = 1000, MAX_DIRS = 4 };
+
+static const char *dirs[MAX_DIRS];
+static uint32_t n_dirs;
+static char folder[] = "/tmp/npu-demo-XXXXXX";
+static char model[1024];
+
+typedef struct bench {
+  tn_runtime *rt;
+  tn_lm *lm;
+  tn_chat *chat;
+  tn_error err;
+  char profile[128];
+} bench;
+
+static void log_line(void *user, uint32_t level, const char *line) {
+  (void)user;
+  if (level == TN_LOG_ERROR) printf("%s\n", line);
+}
+
+/* text: a profile, in which %s stands for the folder. */
+static tn_status bench_open(bench *b, const char *text, uint32_t flags, uint64_t seed) {
+  static int count;
+  memset(b, 0, sizeof *b);
+  snprintf(b->profile, sizeof b->profile, "%s/p%d.yaml", folder, count++);
+  FILE *f = fopen(b->profile, "w");
+  if (!f) return TN_E_IO;
+  fputs(text, f);
+  fclose(f);
+  tn_error_init(&b->err);
+  const tn_runtime_opts o = {.h = {sizeof o, 1, 0},
+                             .profile = b->profile,
+                             .plugin_dirs = dirs,
+                             .n_plugin_dirs = n_dirs,
+                             .log = log_line,
+                             .flags = TN_RT_TEST_WRITABLE};
+  const tn_lm_opts lo = {.h = {sizeof lo, 1, 0}, .model_flags = flags, .order_seed = seed};
+  tn_status st = tn_runtime_create(&o, &b->rt, &b->err);
+  if (st == TN_OK) st = tn_lm_load(b->rt, model, &lo, &b->lm, &b->err);
+  if (st == TN_OK) st = tn_chat_create(b->lm, &b->chat, &b->err);
+  if (st != TN_OK) printf("\n    %s: %s", b->err.where, b->err.message);
+  return st;
+}
+
+static void bench_close(bench *b) {
+  tn_chat_destroy(b->chat);
+  tn_lm_destroy(b->lm);
+  tn_runtime_destroy(b->rt);
+  if (b->profile[0]) unlink(b->profile);
+}
+
+/* n ids that a text of this kind has: words of the model's own, by a fixed rule. */
+static void ids_of(int32_t *ids, size_t n, uint32_t seed) {
+  for (size_t i = 0; i < n; i++) {
+    seed = seed * 1664525 + 1013904223;
+    ids[i] = (int32_t)(3 + seed / 65536 % 900);
+  }
+}
+
+static float *score(bench *b, const int32_t *ids, size_t n, size_t *vocab) {
+  const float *logits;
+  size_t rows;
+  tn_chat_reset(b->chat);
+  const tn_status st = tn_chat_score(b->chat, ids, n, &logits, &rows, vocab, &b->err);
+  if (st != TN_OK) printf("\n    %s: %s", b->err.where, b->err.message);
+  CU_ASSERT_EQUAL_FATAL(st, TN_OK);
+  CU_ASSERT_EQUAL_FATAL(rows, n);
+  float *copy = malloc(n * *vocab * sizeof *copy);
+  if (!copy) abort();
+  return memcpy(copy, logits, n * *vocab * sizeof *copy);
+}
+
+/* Largest |a - b| over the largest |a|. */
+static double distance(const float *a, const float *b, size_t n) {
+  double top = 0, diff = 0;
+  for (size_t i = 0; i < n; i++) {
+    top = fmax(top, fabs((double)a[i]));
+    diff = fmax(diff, fabs((double)a[i] - (double)b[i]));
+  }
+  return diff / top;
+}
+
+/* --- calibration, once -------------------------------------------------------------------------------------------- */
+
+static char calib[128];
+
+static int calibrate(void) {
+  bench b;
+  int32_t ids[PROMPT];
+  const float *logits;
+  size_t rows, vocab;
+  snprintf(calib, sizeof calib, "%s/demo.calib.yaml", folder);
+  ids_of(ids, PROMPT, 1);
+  tn_status st = bench_open(&b, "plugins: [host]\n", TN_MODEL_CALIBRATE, 0);
+  for (int pass = 1; st == TN_OK && pass <= 2; pass++) {
+    if (pass == 2) st = tn_model_calibration_next(tn_lm_model(b.lm), &b.err);
+    tn_chat_reset(b.chat);
+    if (st == TN_OK) st = tn_chat_score(b.chat, ids, PROMPT, &logits, &rows, &vocab, &b.err);
+  }
+  const tn_calibration_text what = {.h = {sizeof what, 1, 0}, .name = "ids by a rule"};
+  if (st == TN_OK) st = tn_model_calibration_save(tn_lm_model(b.lm), &what, calib, &b.err);
+  if (st != TN_OK) printf("\n    %s: %s", b.err.where, b.err.message);
+  bench_close(&b);
+  return st != TN_OK;
+}
+
+static int clean(void) {
+  unlink(calib);
+  return rmdir(folder);
+}
+
+static const char *profile(const char *options, const char *more) {
+  static char text[1024];
+  snprintf(
+      text, sizeof text,
+      "plugins:\n  - {name: npu-int8-sim, options: {%s}}\n  - host\nphases: {prefill: [npu-int8-sim, host], decode: "
+      "[host]}\ncalibration: %s\n%s",
+      options, calib, more);
+  return text;
+}
+
+/* --- tests -------------------------------------------------------------------------------------------------------- */
+
+/* The same logits whatever the chunk, though 1000 is a multiple of none. */
+static void chunks(void) {
+  static const char *const options[] = {"chunk: 64", "chunk: 128", "chunk: 256, profile: qnn-2024"};
+  int32_t ids[PROMPT];
+  float *y[3];
+  size_t vocab = 0;
+  ids_of(ids, PROMPT, 2);
+  for (int i = 0; i < 3; i++) {
+    bench b;
+    CU_ASSERT_EQUAL_FATAL(bench_open(&b, profile(options[i], ""), 0, 0), TN_OK);
+    y[i] = score(&b, ids, PROMPT, &vocab);
+    bench_close(&b);
+  }
+  CU_ASSERT(distance(y[0], y[1], PROMPT * vocab) <= 1e-5);
+  CU_ASSERT(distance(y[0], y[2], PROMPT * vocab) <= 1e-5);
+  for (int i = 0; i < 3; i++) free(y[i]);
+}
+
+typedef struct seen {
+  uint32_t npu, virtual_clock, named;
+  int64_t end;
+  bool ordered;
+} seen;
+
+static void on_task(void *user, const tn_trace_event *e) {
+  seen *s = user;
+  if (strcmp(e->track, "npu-int8-sim:npu") != 0) return;
+  s->npu++;
+  s->virtual_clock += e->clock != 0;
+  s->named += strncmp(e->name, "int8 ", 5) == 0;
+  s->ordered = s->ordered && e->start >= s->end && e->end > e->start;
+  s->end = e->end;
+}
+
+/* A prompt of two chunks runs two, a longer one three; each on the device's clock, in order. */
+static void no_empty_chunk(void) {
+  bench b;
+  int32_t ids[130];
+  size_t vocab;
+  uint32_t n[2];
+  ids_of(ids, 130, 3);
+  CU_ASSERT_EQUAL_FATAL(bench_open(&b, profile("chunk: 64", ""), 0, 0), TN_OK);
+  for (int i = 0; i < 2; i++) {
+    seen s = {.ordered = true};
+    tn_chat_trace(b.chat, on_task, &s);
+    free(score(&b, ids, 127 + 3 * (size_t)i, &vocab));
+    tn_chat_trace(b.chat, NULL, NULL);
+    CU_ASSERT(s.npu > 0 && s.virtual_clock == s.npu && s.named == s.npu && s.ordered);
+    n[i] = s.npu;
+  }
+  CU_ASSERT(n[0] % 2 == 0 && n[1] == n[0] / 2 * 3);
+  seen s = {.ordered = true};
+  tn_chat_trace(b.chat, on_task, &s);
+  free(score(&b, ids, 128, &vocab));
+  CU_ASSERT_EQUAL(s.npu, n[0]);
+  bench_close(&b);
+}
+
+/* Bits do not depend on which of the ready tasks comes first. */
+static void any_order(void) {
+  int32_t ids[100];
+  float *first = NULL;
+  size_t vocab = 0;
+  ids_of(ids, 100, 4);
+  for (uint64_t seed = 0; seed < 4; seed++) {
+    bench b;
+    CU_ASSERT_EQUAL_FATAL(bench_open(&b, profile("chunk: 64", seed & 1 ? "threads: 2\n" : "threads: 1\n"), 0, seed),
+                          TN_OK);
+    float *y = score(&b, ids, 100, &vocab);
+    if (!first)
+      first = y;
+    else
+      CU_ASSERT_EQUAL(memcmp(first, y, 100 * vocab * sizeof *y), 0);
+    if (y != first) free(y);
+    bench_close(&b);
+  }
+  free(first);
+}
+
+/* The declared numerics, computed by the host: only the chains may round otherwise. */
+static void reference(void) {
+  int32_t ids[70];
+  float *y[2];
+  size_t vocab = 0;
+  ids_of(ids, 70, 5);
+  for (int i = 0; i < 2; i++) {
+    bench b;
+    CU_ASSERT_EQUAL_FATAL(bench_open(&b, profile("chunk: 64", ""), i ? TN_MODEL_REFERENCE : 0, 0), TN_OK);
+    y[i] = score(&b, ids, 70, &vocab);
+    bench_close(&b);
+  }
+  /* A last bit of a chain may flip a code of the next quantizer: one of 127 and more steps in one of its columns. */
+  CU_ASSERT(distance(y[0], y[1], 70 * vocab) <= 1e-3);
+  free(y[0]);
+  free(y[1]);
+}
+
+/* What the shadow is for: with it the model is nearer to f32 than without. */
+static void quality(void) {
+  static const char *const options[] = {"shadow: all", "shadow: pruned", "shadow: none"};
+  int32_t ids[512];
+  size_t vocab = 0;
+  double off[3];
+  bench host;
+  ids_of(ids, 512, 6);
+  CU_ASSERT_EQUAL_FATAL(bench_open(&host, "plugins: [host]\n", 0, 0), TN_OK);
+  float *f32 = score(&host, ids, 512, &vocab);
+  for (int i = 0; i < 3; i++) {
+    bench b;
+    CU_ASSERT_EQUAL_FATAL(bench_open(&b, profile(options[i], ""), 0, 0), TN_OK);
+    float *y = score(&b, ids, 512, &vocab);
+    double d = 0;
+    for (size_t k = 0; k < 512 * vocab; k++) d += ((double)y[k] - (double)f32[k]) * ((double)y[k] - (double)f32[k]);
+    off[i] = sqrt(d / (double)(512 * vocab));
+    free(y);
+    bench_close(&b);
+  }
+  printf("(rms of logits %.4f, %.4f, %.4f) ", off[0], off[1], off[2]);
+  CU_ASSERT(off[0] < off[1] && off[1] < off[2]);
+  free(f32);
+  bench_close(&host);
+}
+
+/* A device that is lost or hangs, or memory that cannot be had, is a status, and the process goes on. */
+static void faults(void) {
+  static const struct {
+    const char *options;
+    tn_status load, run;
+  } cases[] = {{"chunk: 64, fault: 'lost:30'", TN_OK, TN_E_DEVICE_LOST},
+               {"chunk: 64, fault: 'graph:5'", TN_OK, TN_E_NO_MEMORY},
+               {"chunk: 64, window_mib: 1", TN_E_NO_MEMORY, TN_OK}};
+  int32_t ids[200];
+  ids_of(ids, 200, 7);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    bench b;
+    const float *logits;
+    size_t rows, vocab;
+    tn_status st = bench_open(&b, profile(cases[i].options, ""), 0, 0);
+    if (st == TN_OK) st = tn_chat_score(b.chat, ids, 200, &logits, &rows, &vocab, &b.err);
+    CU_ASSERT(st == cases[i].run || st == cases[i].load);
+    CU_ASSERT(st != TN_OK && b.err.message[0]);
+    if (st != cases[i].run && st != cases[i].load)
+      printf("\n    case %zu: %d %s: %s", i, st, b.err.where, b.err.message);
+    bench_close(&b);
+  }
+}
+
+int main(int argc, char **argv) {
+  const char *source = getenv("TENON_TEST_SOURCE");
+  for (int i = 1; i < argc && n_dirs < MAX_DIRS; i++) dirs[n_dirs++] = argv[i];
+  snprintf(model, sizeof model, "%s/models/demo", source ? source : ".");
+  if (!n_dirs || !mkdtemp(folder)) return 2;
+  CU_TestInfo tests[] = {{"chunks", chunks},       {"no empty chunk", no_empty_chunk},
+                         {"any order", any_order}, {"reference", reference},
+                         {"quality", quality},     {"faults", faults},
+                         CU_TEST_INFO_NULL};
+  CU_SuiteInfo suites[] = {{"demo model on the NPU", calibrate, clean, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+  if (CU_initialize_registry() != CUE_SUCCESS || CU_register_suites(suites) != CUE_SUCCESS) return 1;
+  CU_basic_set_mode(CU_BRM_VERBOSE);
+  CU_basic_run_tests();
+  const unsigned failures = CU_get_number_of_failures();
+  CU_cleanup_registry();
+  return failures != 0;
+}
