@@ -58,7 +58,15 @@ tn_status tni_capture_task(tn_session *s, tni_sexec *x, uint32_t i, tn_error *er
   for (uint32_t k = 0; st == TN_OK && k < ev.n_done; k++) {
     const uint32_t reg = tni_ref_region(x, i, ev.done[k].value);
     if (reg == TN_NONE) continue;
+    tni_sregion dense;
     const tni_sregion *q = &x->regions[reg];
+    if (x->exec->regions[reg].kind == TNI_R_STATE) {
+      tni_tensor t = ev.done[k].t;
+      st = tni_ref_state_load(&ev, q, &t);
+      if (st != TN_OK) break;
+      dense = (tni_sregion){.ptr = t.data, .bytes = t.bytes, .dtype = t.dtype};
+      q = &dense;
+    }
     if (ev.done[k].t.bytes > q->bytes)
       r->ratio = INFINITY;
     else if (ev.done[k].t.dtype == TN_DT_F32)

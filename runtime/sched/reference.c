@@ -106,6 +106,7 @@ static const tni_tensor *find_done(const tni_evaluation *ev, tn_id v) {
 uint32_t tni_ref_region(const tni_sexec *x, uint32_t task, tn_id v) {
   const tni_etask *e = &x->exec->tasks[task];
   const tn_program_info *info = x->exec->programs[e->program].info;
+  if (v != TN_NONE && x->exec->view.values[v]->kind == TN_VALUE_STATE) v = tni_state_root(&x->exec->view, v);
   if (v == TN_NONE || x->exec->region_of[v] != TN_NONE) return v == TN_NONE ? TN_NONE : x->exec->region_of[v];
   for (uint32_t u = 0; u < e->info->n_uses; u++) {
     const tn_slot *slot = info->slots[e->info->uses[u].slot];
@@ -137,6 +138,9 @@ tn_status tni_ref_operand(tni_evaluation *ev, tn_id v, tni_tensor *out) {
     *out = *val->tensor;
   } else if (done) {
     *out = *done;
+  } else if (r != TN_NONE && ev->x->exec->regions[r].kind == TNI_R_STATE) {
+    tn_status st = header(ev, v, out);
+    return st == TN_OK ? tni_ref_state_load(ev, &ev->x->regions[r], out) : st;
   } else if (r != TN_NONE && ev->x->exec->regions[r].value == TN_NONE) {
     tn_status st = header(ev, v, out);
     out->data = ev->x->regions[r].ptr;
@@ -379,7 +383,9 @@ tn_status tni_reference_task(tn_session *s, tni_sexec *x, uint32_t i, tn_error *
   tn_status st = ev.arena ? tni_evaluate(&ev) : tni_fail_memory(err, NULL);
   for (uint32_t k = 0; st == TN_OK && k < ev.n_done; k++) {
     const uint32_t r = tni_ref_region(x, i, ev.done[k].value);
-    if (r != TN_NONE && ev.done[k].t.bytes > x->regions[r].bytes)
+    if (r != TN_NONE && x->exec->regions[r].kind == TNI_R_STATE)
+      tni_ref_state_store(&x->regions[r], &ev.done[k].t);
+    else if (r != TN_NONE && ev.done[k].t.bytes > x->regions[r].bytes)
       st = tni_fail(err, TN_E_INTERNAL, x->exec->tasks[i].label, "an output of the task has too little room");
     else if (r != TN_NONE && ev.done[k].t.bytes)
       memcpy(x->regions[r].ptr, ev.done[k].t.data, ev.done[k].t.bytes);
