@@ -429,7 +429,8 @@ static double cost(const tni_cl_device *d, const tni_cl_op *o, const tn_graph *g
   return 5000 + (double)o->geo.bytes / 40 + *macs / 500;
 }
 
-static tn_status tell_states(const tn_graph *g, const tn_claim_sink *sink) {
+/* With a task for each operation nothing is stored in half, caches neither. */
+static tn_status tell_states(const tni_cl_device *d, const tn_graph *g, const tn_claim_sink *sink) {
   static const tn_layout layouts[] = {{.h = TN_HDR(tn_layout), .dtype = TN_DT_F16, .rank = 4, .order = {0, 1, 2, 3}},
                                       {.h = TN_HDR(tn_layout), .dtype = TN_DT_F16, .rank = 4, .order = {0, 2, 1, 3}},
                                       {.h = TN_HDR(tn_layout), .dtype = TN_DT_F32, .rank = 4, .order = {0, 1, 2, 3}},
@@ -437,7 +438,7 @@ static tn_status tell_states(const tn_graph *g, const tn_claim_sink *sink) {
   static const tn_layout *const list[] = {&layouts[0], &layouts[1], &layouts[2], &layouts[3]};
   for (tn_id v = 0; sink->state && v < g->n_values; v++) {
     if (g->values[v]->kind != TN_VALUE_STATE || g->values[v]->producer != TN_NONE) continue; /* once for each cache */
-    tn_status st = sink->state(sink->ctx, v, list, 4);
+    tn_status st = sink->state(sink->ctx, v, d->set.split ? list + 2 : list, d->set.split ? 2 : 4);
     if (st != TN_OK) return st;
   }
   return TN_OK;
@@ -466,5 +467,5 @@ tn_status tni_cl_claim(tn_device *dev, const tn_graph *g, const tn_dims *at, con
     st = tni_cm_accept(sink, n, TN_YES, &offer);
   }
   d->host->free(d->host->ctx, o);
-  return st == TN_OK ? tell_states(g, sink) : st;
+  return st == TN_OK ? tell_states(d, g, sink) : st;
 }
