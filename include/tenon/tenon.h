@@ -66,6 +66,9 @@ enum {
 
 TN_API TN_MUST_CHECK tn_status tn_runtime_create(const tn_runtime_opts *o, tn_runtime **out, tn_error *err);
 TN_API void tn_runtime_destroy(tn_runtime *rt);
+/* From any thread, and from a signal handler: the tn_model_load or tn_lm_load under way, packing included, returns
+ * TN_E_CANCELLED soon, or the next one where none is. No file is left half written. */
+TN_API void tn_runtime_cancel(tn_runtime *rt);
 /* JSON of plugins, devices, formats and why others were not loaded. Returned string: tn_free. */
 TN_API TN_MUST_CHECK tn_status tn_runtime_report(tn_runtime *rt, char **json, tn_error *err);
 TN_API void tn_free(void *p);
@@ -91,7 +94,8 @@ enum {
   TN_MODEL_INSPECT = 1,   /* stop before packing: reports only, no session */
   TN_MODEL_REFERENCE = 2, /* sessions compute with unpack(pack(W)) and declared numerics on the host */
   TN_MODEL_CAPTURE = 4,   /* sessions check every plugin task against the format reference while they run */
-  TN_MODEL_CALIBRATE = 8  /* sessions record activations: tn_model_calibration_* */
+  TN_MODEL_CALIBRATE = 8, /* sessions record activations: tn_model_calibration_* */
+  TN_MODEL_PACK = 16      /* stop behind packing: reports only, no session. Devices that cannot run (offline) may pack */
 };
 
 /* path: a .onnx file or a folder with model.onnx / decoder_model_merged.onnx. TN_E_UNSUPPORTED names the first node that
@@ -100,9 +104,19 @@ TN_API TN_MUST_CHECK tn_status tn_model_load(tn_runtime *rt, const char *path, c
                                              tn_error *err);
 TN_API void tn_model_destroy(tn_model *m);
 
-enum { TN_REPORT_CHECK = 1, TN_REPORT_INSPECT = 2, TN_REPORT_CALIBRATION = 3 };
-/* JSON in the shapes of the commands check, inspect and calibrate. tn_free it. */
+enum {
+  TN_REPORT_CHECK = 1, TN_REPORT_INSPECT = 2, TN_REPORT_CALIBRATION = 3,
+  TN_REPORT_PACK = 4,       /* what was packed or mapped, by device */
+  TN_REPORT_PACK_ERRORS = 5 /* and how far each matrix is from what the model says: reads them all */
+};
+/* JSON in the shapes of the commands check, inspect, calibrate and pack. tn_free it. */
 TN_API TN_MUST_CHECK tn_status tn_model_report(tn_model *m, uint32_t what, char **json, tn_error *err);
+/* Packs every constant matrix of the model's products with one weight format of any plugin that is loaded, in memory and
+ * one by one, unpacks it and says how far off it is: JSON as of `tenon pack --format F --report`. No device is needed;
+ * TN_MODEL_INSPECT is enough. params: the format's, n of them. TN_E_INVALID: nobody states such a format, or it takes
+ * other params. */
+TN_API TN_MUST_CHECK tn_status tn_model_format_report(tn_model *m, const char *format, const int64_t *params, uint32_t n,
+                                                      char **json, tn_error *err);
 /* Writes the graph: format "dot" or "text". */
 TN_API TN_MUST_CHECK tn_status tn_model_dump(tn_model *m, const char *format, const char *path, tn_error *err);
 

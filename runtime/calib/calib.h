@@ -52,6 +52,7 @@ void tni_calib_text_hash(const void *p, size_t n, char hex[TNI_CALIB_HEX + 1]);
 /* The product at a node: one activation and constant matrices. false: it is none. Gemm with transA is none. */
 typedef struct tni_product {
   tn_id x, weights[TN_FUSED_MAX_PARTS]; /* values */
+  bool kn[TN_FUSED_MAX_PARTS];          /* stored [K,N] */
   uint32_t n_weights;
   int64_t K;
 } tni_product;

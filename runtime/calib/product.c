@@ -23,6 +23,7 @@ static bool add_weight(const tni_graph *g, tn_id v, bool trans_b, tni_product *p
   const int64_t K = t->dims[turned != trans_b];
   if (p->n_weights && K != p->K) return false;
   p->K = K;
+  p->kn[p->n_weights] = turned == trans_b;
   p->weights[p->n_weights++] = w;
   return K > 0;
 }

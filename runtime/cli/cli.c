@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <time.h>
 #include <unistd.h>
 
 /* --- options ---------------------------------------------------------------------------------------------------- */
@@ -94,12 +95,24 @@ static void on_log(void *user, uint32_t level, const char *line) {
   fprintf(stderr, "tenon: %s: %s\n", level < 4 ? names[level] : "log", line);
 }
 
+static double now_s(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* Bytes, and time left at the pace since the first call. */
 static void on_progress(void *user, const char *what, uint64_t done, uint64_t total) {
-  (void)user;
+  cli *c = user;
   if (!isatty(STDERR_FILENO) || !total) return;
-  fprintf(stderr, "\rpacking %3.0f %% (%.1f of %.1f MB) %-40.40s", 100.0 * (double)done / (double)total,
-          (double)done / 1e6, (double)total / 1e6, done < total ? what : "");
-  if (done >= total) fprintf(stderr, "\r%*s\r", 100, "");
+  if (done < c->pack_done || c->pack_start == 0) c->pack_start = now_s();
+  if (done < c->pack_done || c->pack_done == 0) c->pack_first = done;
+  c->pack_done = done;
+  const double spent = now_s() - c->pack_start, made = (double)(done - c->pack_first);
+  const double left = made > 0 ? spent / made * (double)(total - done) : 0;
+  fprintf(stderr, "\rpacking %3.0f %% (%.1f of %.1f MB, %.0f s left) %-40.40s", 100.0 * (double)done / (double)total,
+          (double)done / 1e6, (double)total / 1e6, left, done < total ? what : "");
+  if (done >= total) fprintf(stderr, "\r%*s\r", 110, "");
 }
 
 static int log_level(cli *c, uint32_t *level) {
@@ -183,6 +196,7 @@ int cli_open(cli *c, uint32_t flags) {
                          .log_level = level,
                          .log = on_log,
                          .progress = on_progress,
+                         .progress_user = c,
                          .calibration = c->calibration,
                          .flags = flags | (getauxval(AT_SECURE) ? TN_RT_PRIVILEGED : 0)};
     tn_error_init(&c->err);
@@ -202,7 +216,9 @@ int cli_load(cli *c, const char *path, uint32_t flags, tn_model **out) {
                      .n_disabled_passes = c->n_disabled,
                      .order_seed = (uint64_t)c->order_seed};
   tn_error_init(&c->err);
+  cli_cancel_load(c->rt);
   tn_status st = tn_model_load(c->rt, path, &o, out, &c->err);
+  cli_cancel_load(NULL);
   if (st == TN_E_UNSUPPORTED) return cli_list_unsupported(c, path);
   return st == TN_OK ? 0 : cli_fail(c, st);
 }
@@ -317,6 +333,7 @@ int cli_list_unsupported(cli *c, const char *model) {
 
 static tn_chat *volatile running_chat;
 static tn_session *volatile running_session;
+static tn_runtime *volatile running_load;
 static volatile sig_atomic_t interrupted;
 
 static void on_signal(int sig) {
@@ -324,6 +341,7 @@ static void on_signal(int sig) {
   if (interrupted++) _exit(EXIT_INT);
   if (running_chat) tn_chat_cancel(running_chat);
   if (running_session) tn_session_cancel(running_session);
+  if (running_load) tn_runtime_cancel(running_load);
 }
 
 static void catch_interrupt(void) {
@@ -335,11 +353,19 @@ static void catch_interrupt(void) {
 void cli_cancel_chat(tn_chat *chat) {
   running_chat = chat;
   if (chat) catch_interrupt();
+  if (chat && interrupted) tn_chat_cancel(chat);
 }
 
 void cli_cancel_session(tn_session *s) {
   running_session = s;
   if (s) catch_interrupt();
+  if (s && interrupted) tn_session_cancel(s);
+}
+
+void cli_cancel_load(tn_runtime *rt) {
+  running_load = rt;
+  if (rt) catch_interrupt();
+  if (rt && interrupted) tn_runtime_cancel(rt);
 }
 
 int cli_interrupted(void) { return interrupted != 0; }

@@ -33,6 +33,8 @@ typedef struct cli {
   int threads;
   long long order_seed; /* --order-seed, for tests: tasks in random orders */
   cli_format format;
+  double pack_start; /* progress of packing */
+  uint64_t pack_first, pack_done;
   tn_error err;
   tn_runtime *rt;
 } cli;
@@ -68,6 +70,7 @@ void cli_table_finish(cli_table *t);
 /* The running thing that Ctrl-C stops. */
 void cli_cancel_chat(tn_chat *chat);
 void cli_cancel_session(tn_session *s);
+void cli_cancel_load(tn_runtime *rt);
 int cli_interrupted(void);
 
 /* Whole file (or "-": standard input), malloc'd and terminated. */
@@ -87,6 +90,7 @@ int cmd_inspect(int argc, const char **argv);
 int cmd_plugins(int argc, const char **argv);
 int cmd_eval(int argc, const char **argv);
 int cmd_trace(int argc, const char **argv);
+int cmd_pack(int argc, const char **argv);
 int cmd_calibrate(int argc, const char **argv);
 
 #endif

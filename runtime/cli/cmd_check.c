@@ -18,44 +18,103 @@ static void refusal_text(json_t *refusals, char *buf, size_t cap) {
   }
 }
 
-static void print_phase(json_t *phase, cli_format f, int only_unsupported) {
-  static const char *const header[] = {"node", "op", "device", "format", "others refused because"};
+/* A node of both placements: it has the same name, and stands at the same place. */
+typedef struct row {
+  json_t *n, *other; /* other: in the decode phase, or NULL */
+  char op[160], why[1024];
+} row;
+
+static const char *device_of(json_t *n) {
+  const char *s = json_string_value(json_object_get(n, "device"));
+  return s ? s : "(none)";
+}
+
+static const char *format_of(json_t *n) {
+  const char *s = json_string_value(json_object_get(n, "format"));
+  return s ? s : "";
+}
+
+static void fill_row(row *r) {
+  const char *domain = json_string_value(json_object_get(r->n, "domain"));
+  snprintf(r->op, sizeof r->op, "%s%s%s-%lld", domain, *domain ? "." : "",
+           json_string_value(json_object_get(r->n, "op")),
+           (long long)json_integer_value(json_object_get(r->n, "version")));
+  refusal_text(json_object_get(r->n, "refusals"), r->why, sizeof r->why);
+  if (!r->other) return;
+  char decode[512];
+  refusal_text(json_object_get(r->other, "refusals"), decode, sizeof decode);
+  const size_t at = strlen(r->why);
+  if (*decode && strcmp(decode, r->why) != 0)
+    snprintf(r->why + at, sizeof r->why - at, "%sin decode %s", at ? "; " : "", decode);
+}
+
+static int is_taken(const row *r) {
+  return !json_is_null(json_object_get(r->n, "device")) &&
+         (!r->other || !json_is_null(json_object_get(r->other, "device")));
+}
+
+/* One table: a device for each phase where the phases have placements of their own. */
+static void print_nodes(json_t *j, cli_format f, int only_unsupported) {
+  static const char *const one[] = {"node", "op", "device", "format", "others refused because"},
+                           *const two[] = {"node",
+                                           "op",
+                                           "prefill",
+                                           "decode",
+                                           "format in prefill",
+                                           "format in decode",
+                                           "others refused because"};
+  json_t *decode = json_object_get(json_object_get(j, "decode"), "nodes");
   cli_table t;
-  cli_table_init(&t, header, 5);
   size_t i;
-  json_t *n;
-  json_array_foreach(json_object_get(phase, "nodes"), i, n) {
-    const char *device = json_string_value(json_object_get(n, "device"));
-    const char *format = json_string_value(json_object_get(n, "format"));
-    char why[1024], op[160];
-    if (only_unsupported && device) continue;
-    refusal_text(json_object_get(n, "refusals"), why, sizeof why);
-    const char *domain = json_string_value(json_object_get(n, "domain"));
-    snprintf(op, sizeof op, "%s%s%s-%lld", domain, *domain ? "." : "", json_string_value(json_object_get(n, "op")),
-             (long long)json_integer_value(json_object_get(n, "version")));
-    cli_table_add(&t, json_string_value(json_object_get(n, "name")), op, device ? device : "(none)",
-                  format ? format : "", why);
+  row r = {0};
+  cli_table_init(&t, decode ? two : one, decode ? 7 : 5);
+  json_array_foreach(json_object_get(j, "nodes"), i, r.n) {
+    r.other = json_array_get(decode, i);
+    fill_row(&r);
+    if (only_unsupported && is_taken(&r)) continue;
+    const char *name = json_string_value(json_object_get(r.n, "name"));
+    if (decode)
+      cli_table_add(&t, name, r.op, device_of(r.n), device_of(r.other), format_of(r.n), format_of(r.other), r.why);
+    else
+      cli_table_add(&t, name, r.op, device_of(r.n), format_of(r.n), r.why);
   }
   cli_table_print(&t, f);
   cli_table_finish(&t);
 }
 
+/* "prefill: npu 30 nodes, host 50 nodes; 25 matrix products with constant weights, 0 fell back to the host" */
+static void note_phase(json_t *phase) {
+  char line[512] = "";
+  size_t at = 0;
+  const char *device, *name = json_string_value(json_object_get(phase, "phase"));
+  json_t *count;
+  json_object_foreach(json_object_get(phase, "placement"), device, count) {
+    const int n = snprintf(line + at, sizeof line - at, "%s%s %lld nodes", at ? ", " : "", device,
+                           (long long)json_integer_value(count));
+    if (n < 0 || (size_t)n >= sizeof line - at) break;
+    at += (size_t)n;
+  }
+  cli_note("%s: %s; %lld matrix products with constant weights, %lld fell back to the host",
+           name && strcmp(name, "any") ? name : "placement", line,
+           (long long)json_integer_value(json_object_get(phase, "weight_products")),
+           (long long)json_integer_value(json_object_get(phase, "fell_back")));
+}
+
 static int print_check(cli *c, tn_model *m, int only_unsupported) {
-  json_t *j = cli_report(c, m, TN_REPORT_CHECK);
+  json_t *j = cli_report(c, m, TN_REPORT_CHECK), *offline;
+  size_t i;
   if (!j) return cli_fail(c, c->err.code ? c->err.code : TN_E_INTERNAL);
-  long long unsupported = json_integer_value(json_object_get(j, "unsupported"));
+  const long long unsupported = json_integer_value(json_object_get(j, "unsupported"));
   if (c->format == FMT_JSON) {
     json_dumpf(j, stdout, JSON_INDENT(1));
     putchar('\n');
   } else {
-    print_phase(j, c->format, only_unsupported);
-    json_t *decode = json_object_get(j, "decode");
-    if (decode) {
-      printf("\ndecode:\n");
-      print_phase(decode, c->format, only_unsupported);
-    }
-    cli_note_placement(c, m);
+    print_nodes(j, c->format, only_unsupported);
+    note_phase(j);
+    if (json_object_get(j, "decode")) note_phase(json_object_get(j, "decode"));
   }
+  json_array_foreach(json_object_get(j, "offline"), i, offline) cli_note(
+      "'%s' is offline: it claims and packs for hardware that is not here, and cannot run", json_string_value(offline));
   json_decref(j);
   if (unsupported) cli_note("no device runs %lld nodes", unsupported);
   return unsupported ? EXIT_UNSUPPORTED : EXIT_DONE;
@@ -64,9 +123,10 @@ static int print_check(cli *c, tn_model *m, int only_unsupported) {
 int cmd_check(int argc, const char **argv) {
   cli c = {.command = "check"};
   int only = 0, done;
-  struct poptOption own[] = {{"unsupported", 0, POPT_ARG_NONE, &only, 0, "list only what nobody takes", NULL},
-                             {"disable-pass", 0, POPT_ARG_STRING, &c.disable, 0, "leave these passes out, or all", "NAME,...|all"},
-                             POPT_TABLEEND};
+  struct poptOption own[] = {
+      {"unsupported", 0, POPT_ARG_NONE, &only, 0, "list only what nobody takes", NULL},
+      {"disable-pass", 0, POPT_ARG_STRING, &c.disable, 0, "leave these passes out, or all", "NAME,...|all"},
+      POPT_TABLEEND};
   poptContext pc;
   const char **rest;
   tn_model *m = NULL;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,31 +21,53 @@ static void list_devices(json_t *plugins, cli_format f) {
     json_t *devices = json_object_get(p, "devices");
     if (!json_array_size(devices))
       cli_table_add(&t, str(p, "name"), str(p, "version"), state, "", "", str(p, "reason"));
-    json_array_foreach(devices, k, d)
-        cli_table_add(&t, str(p, "name"), str(p, "version"), state, str(d, "name"), str(d, "driver"), str(p, "reason"));
+    json_array_foreach(devices, k, d) cli_table_add(
+        &t, str(p, "name"), str(p, "version"), state, str(d, "name"), str(d, "driver"),
+        json_is_true(json_object_get(d, "offline")) ? "offline: claims and packs, cannot run" : str(p, "reason"));
   }
   cli_table_print(&t, f);
   cli_table_finish(&t);
 }
 
+/* "int8 static per row, max 127, half even" */
+static void activation(json_t *n, char *buf, size_t size) {
+  const char *scheme = str(n, "activation_scheme");
+  const long long group = json_integer_value(json_object_get(n, "activation_group"));
+  char per[32] = "per row";
+  if (group) snprintf(per, sizeof per, "per %lld", group);
+  if (!*scheme || strcmp(scheme, "none") == 0)
+    snprintf(buf, size, "%s", str(n, "activation"));
+  else
+    snprintf(buf, size, "%s %s %s, max %g, %s", str(n, "activation"), scheme,
+             strcmp(scheme, "static") ? per : "per tensor", json_real_value(json_object_get(n, "activation_max")),
+             str(n, "activation_rounding"));
+}
+
 static void list_formats(json_t *plugins, cli_format f) {
-  static const char *const header[] = {"plugin",      "format",     "version",     "bits",          "group",
-                                       "bits/weight", "activation", "accumulator", "across groups", "scales"};
+  static const char *const header[] = {"plugin",      "format",    "version",     "bits",        "group",
+                                       "bits/weight", "max error", "activations", "accumulator", "across",
+                                       "scales",      "denormals", "NaN",         "largest x",   "reads"};
   cli_table t;
-  cli_table_init(&t, header, 10);
+  cli_table_init(&t, header, sizeof header / sizeof *header);
   size_t i, k;
   json_t *p, *fm;
   json_array_foreach(plugins, i, p) json_array_foreach(json_object_get(p, "formats"), k, fm) {
-    char version[16], bits[16], group[16], bpw[16], act[64];
-    json_t *n = json_object_get(fm, "numerics");
+    char version[16], bits[16], group[16], bpw[16], act[96], error[32], most[32] = "any";
+    json_t *n = json_object_get(fm, "numerics"), *max = json_object_get(n, "finite_max");
     snprintf(version, sizeof version, "%lld", (long long)json_integer_value(json_object_get(fm, "version")));
     snprintf(bits, sizeof bits, "%lld", (long long)json_integer_value(json_object_get(fm, "bits")));
     snprintf(group, sizeof group, "%lld", (long long)json_integer_value(json_object_get(fm, "group")));
     snprintf(bpw, sizeof bpw, "%.3f", json_real_value(json_object_get(fm, "bits_per_weight")));
-    snprintf(act, sizeof act, "%s per %lld", str(n, "activation"),
-             (long long)json_integer_value(json_object_get(n, "activation_group")));
+    snprintf(error, sizeof error, "%.4f", json_real_value(json_object_get(fm, "weight_error")));
+    if (json_is_real(max)) snprintf(most, sizeof most, "%g", json_real_value(max));
+    activation(n, act, sizeof act);
+    const bool stats = json_is_true(json_object_get(fm, "reads_statistics"));
     cli_table_add(&t, str(p, "name"), str(fm, "name"), version, bits, strcmp(group, "0") ? group : "by option", bpw,
-                  act, str(n, "accumulator"), str(n, "across_groups"), str(n, "scales"));
+                  error, act, str(n, "accumulator"), str(n, "across_groups"), str(n, "scales"), str(n, "denormals"),
+                  str(n, "nan"), most,
+                  stats                                                  ? "statistics"
+                  : json_is_true(json_object_get(fm, "reads_quantized")) ? "quantized"
+                                                                         : "");
   }
   cli_table_print(&t, f);
   cli_table_finish(&t);

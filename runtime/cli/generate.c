@@ -72,7 +72,9 @@ int gen_params(cli *c, const gen_opts *g, const tn_lm *lm, tn_gen_params *p) {
 int gen_load(cli *c, const char *path, uint32_t flags, tn_lm **lm) {
   tn_lm_opts o = {.h = {sizeof o, 1, 0}, .model_flags = flags, .order_seed = (uint64_t)c->order_seed};
   tn_error_init(&c->err);
+  cli_cancel_load(c->rt);
   tn_status st = tn_lm_load(c->rt, path, &o, lm, &c->err);
+  cli_cancel_load(NULL);
   if (st == TN_E_UNSUPPORTED) return cli_list_unsupported(c, path);
   return st == TN_OK ? 0 : cli_fail(c, st);
 }

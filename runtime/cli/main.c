@@ -17,6 +17,7 @@ static const struct {
     {"plugins", cmd_plugins, "plugins, devices, formats, and why others were not loaded"},
     {"eval", cmd_eval, "perplexity of a text"},
     {"trace", cmd_trace, "one run as a trace for Perfetto"},
+    {"pack", cmd_pack, "pack weights ahead of time, and how exact they are"},
     {"calibrate", cmd_calibrate, "activation statistics on a text, for formats that need them"},
 };
 

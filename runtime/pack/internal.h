@@ -38,6 +38,13 @@ typedef struct tni_pk_want {
   const uint8_t *ptr;   /* NULL: not there yet */
 } tni_pk_want;
 
+/* Where a blob's bytes are: in memory, and in an open file where fd is not -1. */
+typedef struct tni_pk_bytes {
+  const uint8_t *ptr;
+  uint64_t at;
+  int fd;
+} tni_pk_bytes;
+
 struct tni_pack_store {
   const tni_pack_opts *o; /* during open only */
   tni_pack_stats stats;
@@ -48,7 +55,9 @@ struct tni_pack_store {
   uint32_t n_stamps;
   tn_blob *blobs; /* [n_items] */
   tni_pk_file file;
-  void *own; /* a mapping of what was packed now, or NULL */
+  tni_pk_bytes *bytes; /* [n_items]: what blobs read */
+  int fd;              /* the file that the segments lie in; -1: none */
+  void *own;           /* a mapping of what was packed now, or NULL */
   uint64_t own_bytes;
   char *path, *dir; /* NULL: uncached */
   uint64_t done_bytes, total_bytes;

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/pack/store.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/pack/internal.h"
@@ -92,19 +95,46 @@ static tn_status make_available(tni_pack_store *s, const tni_pack_item *const *i
   return TN_OK;
 }
 
+/* From the file: what lies on disk only must not become part of this process's memory. */
 static tn_status blob_read(const tn_blob *b, uint64_t offset, uint64_t n, void *dst) {
+  const tni_pk_bytes *from = (const tni_pk_bytes *)(const void *)b->ctx;
+  uint8_t *to = dst;
   if (offset > b->bytes || n > b->bytes - offset) return TN_E_INVALID;
-  if (n) memcpy(dst, (const uint8_t *)b->ptr + offset, n);
+  if (n && from->fd < 0) memcpy(to, from->ptr + offset, n);
+  while (n && from->fd >= 0) {
+    const ssize_t got = pread(from->fd, to, n, (off_t)(from->at + offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return TN_E_IO;
+    to += got;
+    offset += (uint64_t)got;
+    n -= (uint64_t)got;
+  }
   return TN_OK;
 }
 
+/* The file that is mapped, which may have lost its name to another by now: then there is none to read from. */
+static void open_file(tni_pack_store *s) {
+  struct stat st;
+  if (!s->stats.cached || s->fd >= 0) return;
+  s->fd = open(s->path, O_RDONLY | O_CLOEXEC);
+  if (s->fd < 0 ||
+      (fstat(s->fd, &st) == 0 && (uint64_t)st.st_ino == s->file.inode && (uint64_t)st.st_dev == s->file.device))
+    return;
+  close(s->fd);
+  s->fd = -1;
+}
+
 static tn_status make_blobs(tni_pack_store *s, const tni_pack_item *const *items, tn_error *err) {
+  const uint8_t *base = s->own ? s->own : s->file.data;
   s->blobs = calloc((size_t)s->n_items + 1, sizeof *s->blobs);
-  if (!s->blobs) return tni_fail_memory(err, s->path);
+  s->bytes = calloc((size_t)s->n_items + 1, sizeof *s->bytes);
+  if (!s->blobs || !s->bytes) return tni_fail_memory(err, s->path);
+  open_file(s);
   for (uint32_t i = 0; i < s->n_items; i++) {
     const tni_pk_want *w = &s->want[s->want_of[i]];
+    s->bytes[i] = (tni_pk_bytes){.ptr = w->ptr, .at = s->fd < 0 ? 0 : (uint64_t)(w->ptr - base), .fd = s->fd};
     s->blobs[i] = (tn_blob){.h = TN_HDR(tn_blob),
-                            .ctx = s,
+                            .ctx = &s->bytes[i],
                             .format = items[i]->format,
                             .N = items[i]->weight->N,
                             .K = items[i]->weight->K,
@@ -124,6 +154,7 @@ tn_status tni_pack_store_open(const tni_pack_opts *o, const tni_pack_item *const
   s->o = o;
   s->n_items = n;
   s->file.slot = -1;
+  s->fd = -1;
   tn_status st = make_available(s, items, err);
   if (st == TN_OK) st = make_blobs(s, items, err);
   if (st != TN_OK) {
@@ -144,6 +175,8 @@ void tni_pack_store_close(tni_pack_store *s) {
   if (!s) return;
   tni_pk_unload(&s->file);
   if (s->own) munmap(s->own, s->own_bytes);
+  if (s->fd >= 0) close(s->fd);
+  free(s->bytes);
   free(s->want);
   free(s->want_of);
   free(s->stamps);

@@ -65,6 +65,7 @@ typedef struct tni_pack_store tni_pack_store;
 /* Makes every item available. blobs[i] (n of them, owned by the store) stay valid until close. */
 TN_MUST_CHECK tn_status tni_pack_store_open(const tni_pack_opts *o, const tni_pack_item *const *items, uint32_t n,
                                             tni_pack_store **out, tn_error *err);
+/* read() of a blob reads the file, where there is one. */
 const tn_blob *tni_pack_store_blob(const tni_pack_store *s, uint32_t i);
 const tni_pack_stats *tni_pack_store_stats(const tni_pack_store *s);
 void tni_pack_store_close(tni_pack_store *s);

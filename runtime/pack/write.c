@@ -262,6 +262,9 @@ static void adopt(tni_pack_store *s, plan *p) {
   s->own = p->map;
   s->own_bytes = p->head.file_bytes;
   p->map = NULL;
+  (void)flock(p->fd, LOCK_UN);
+  s->fd = p->fd;
+  p->fd = -1;
 }
 
 /* Packed already, but the file failed afterwards: memory takes the bytes, so that nothing is packed twice. */

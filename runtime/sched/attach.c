@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/file.h"
 #include "runtime/sched/exec.h"
 #include "runtime/sched/tables.h"
 
@@ -68,6 +69,18 @@ static tn_status align_source(const tni_dev *d, source *s, tni_attached *a, tn_e
   return TN_OK;
 }
 
+/* The plugin gets the blob's read() and no pointer; what checking the file brought into memory leaves it. */
+static tn_status set_on_disk(tn_model *m, const tni_program *prog, uint32_t slot, const tni_need *need, tn_error *err) {
+  const tni_pack_store *store = m->packed[prog->cluster->device].store;
+  const tn_blob *whole = tni_pack_store_blob(store, need->blob);
+  tn_blob *blob = TNI_NEW(m->arena, tn_blob);
+  if (!blob) return tni_fail_memory(err, prog->dev->name);
+  if (tni_pack_store_stats(store)->cached) tni_file_drop(whole->ptr, whole->bytes);
+  *blob = *whole;
+  blob->ptr = NULL;
+  return prog->dev->device->set(prog->program, slot, NULL, blob, err);
+}
+
 static tn_status attach_weight(tn_model *m, tni_exec *x, uint32_t p, uint32_t slot, tn_error *err) {
   tni_program *prog = &x->programs[p];
   const tn_slot *s = prog->info->slots[slot];
@@ -89,9 +102,9 @@ static tn_status attach_weight(tn_model *m, tni_exec *x, uint32_t p, uint32_t sl
   bool on_device = need->need->residency == TN_RESIDENCY_DEVICE && prog->dev->device->create;
   if (st == TN_OK && on_device && src.ptr) st = to_buffer(prog->dev, &src, a, err);
   if (st != TN_OK) return st;
+  if (need->need->format && need->need->residency == TN_RESIDENCY_DISK) return set_on_disk(m, prog, slot, need, err);
   fill_view(a, &src);
-  bool disk = need->need->residency == TN_RESIDENCY_DISK;
-  return prog->dev->device->set(prog->program, slot, disk ? NULL : &a->view, src.blob, err);
+  return prog->dev->device->set(prog->program, slot, &a->view, src.blob, err);
 }
 
 /* Private memory does not depend on dims; the bytes come from the first task that uses the slot. */

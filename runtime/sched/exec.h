@@ -16,4 +16,7 @@ TN_MUST_CHECK tn_status tni_exec_attach(tn_model *m, tni_exec *x, tn_error *err)
 /* Detaches, releases programs. */
 void tni_exec_finish(tn_model *m, tni_exec *x);
 
+/* A matrix product whose second operand is a constant: what `require` keeps off the host (model.c). */
+bool tni_is_weight_product(const tn_graph *g, const tn_node *n);
+
 #endif

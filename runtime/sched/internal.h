@@ -39,6 +39,7 @@ struct tn_runtime {
   uint32_t *order[3]; /* by TN_PHASE_*: indices into devs, best first */
   uint32_t n_order[3];
   const char *cache_dir, *calibration;
+  volatile int32_t cancel; /* of a load */
   void (*progress)(void *, const char *, uint64_t, uint64_t);
   void *progress_user;
 };
@@ -239,5 +240,10 @@ struct tn_session {
   uint64_t looked_up;       /* rows of tables since they were dropped */
   struct tni_capture *capture;
 };
+
+/* TN_E_CANCELLED once tn_runtime_cancel was called; what: the model. */
+TN_MUST_CHECK tn_status tni_runtime_cancelled(const tn_runtime *rt, const char *what, tn_error *err);
+/* What was cancelled has ended. */
+void tni_runtime_resume(tn_runtime *rt);
 
 #endif

@@ -137,8 +137,7 @@ static tn_status refuse_unsupported(const tn_model *m, tn_error *err) {
   return TN_OK;
 }
 
-/* A matrix product whose second operand is a constant: what `require` keeps off the host. */
-static bool is_weight_product(const tn_graph *g, const tn_node *n) {
+bool tni_is_weight_product(const tn_graph *g, const tn_node *n) {
   if (n->op == TN_OP_FUSED_MATMUL) return g->values[n->in[1]]->kind == TN_VALUE_CONST;
   if (n->op != TN_OP_MATMUL && n->op != TN_OP_GEMM) return false;
   const tn_value *b = n->n_in > 1 && n->in[1] != TN_NONE ? g->values[n->in[1]] : NULL;
@@ -160,7 +159,7 @@ static tn_status check_require(const tn_model *m, const tni_exec *x, tn_error *e
   }
   for (uint32_t n = 0; p->n_require && n < x->view.n_nodes; n++) {
     const tn_node *node = x->view.nodes[n];
-    if (!m->rt->devs[x->part.device_of[n]].is_host || !is_weight_product(&x->view, node)) continue;
+    if (!m->rt->devs[x->part.device_of[n]].is_host || !tni_is_weight_product(&x->view, node)) continue;
     const tni_claim *why = &x->claims.node[m->rt->order[x->phase][0]][n];
     return tni_fail(err, TN_E_UNSUPPORTED, node->name,
                     "profile '%s' has `require`, but matrix product '%s' falls back to the host: %s", p->name,
@@ -169,12 +168,28 @@ static tn_status check_require(const tn_model *m, const tni_exec *x, tn_error *e
   return TN_OK;
 }
 
+/* Devices for hardware that is not here claim, lower and pack; they cannot run. */
+static tn_status refuse_offline(const tn_model *m, const tni_exec *x, tn_error *err) {
+  for (uint32_t i = 0; i < x->part.n_clusters; i++) {
+    const tni_dev *d = &m->rt->devs[x->part.clusters[i].device];
+    if (d->device->caps->flags & TN_CAPS_OFFLINE)
+      return tni_fail(err, TN_E_UNSUPPORTED, d->name,
+                      "device '%s' of plugin '%s' is offline: it claims and packs for hardware that is not here, and "
+                      "cannot run; `tenon check`, `inspect` and `pack` work with it",
+                      d->device->caps->name ? d->device->caps->name : "", d->name);
+  }
+  return TN_OK;
+}
+
 static tn_status make_ready(tn_model *m, tn_error *err) {
   tn_status st = refuse_unsupported(m, err);
+  const bool runs = !(m->flags & (TN_MODEL_INSPECT | TN_MODEL_PACK));
   for (uint32_t i = 0; st == TN_OK && i < m->n_execs; i++) st = check_require(m, &m->execs[i], err);
   if (st == TN_OK) st = check_chunk(m, err);
   if (st == TN_OK) st = tni_states_layouts(m, err);
+  for (uint32_t i = 0; st == TN_OK && runs && i < m->n_execs; i++) st = refuse_offline(m, &m->execs[i], err);
   for (uint32_t i = 0; st == TN_OK && i < m->n_execs; i++) st = tni_exec_lower(m, &m->execs[i], err);
+  if (st == TN_OK) st = tni_runtime_cancelled(m->rt, m->path, err);
   if (st == TN_OK) st = tni_blocks_states(m, err);
   if (st == TN_OK) st = tni_packed_collect(m, err);
   return st;
@@ -201,6 +216,31 @@ static tn_status read_opts(tn_model *m, const tn_model_opts *in, tn_error *err) 
   return TN_OK;
 }
 
+/* What sessions need behind packed weights. */
+static tn_status attach(tn_model *m, tn_error *err) {
+  tn_status st = TN_OK;
+  for (uint32_t i = 0; st == TN_OK && i < m->n_execs; i++) st = tni_exec_attach(m, &m->execs[i], err);
+  if (st == TN_OK && (m->flags & (TN_MODEL_REFERENCE | TN_MODEL_CAPTURE))) st = tni_refcache_create(m, err);
+  if (st == TN_OK && (m->flags & TN_MODEL_CALIBRATE)) st = tni_recorder_create(m->graph, &m->recorder, err);
+  return st;
+}
+
+static tn_status load_stages(tn_model *m, const char *path, const tn_model_opts *o, tn_error *err) {
+  tn_status st = read_opts(m, o, err);
+  if (st == TN_OK) st = find_file(m, path, err);
+  if (st == TN_OK) st = import_graph(m, err);
+  if (st == TN_OK) st = tni_runtime_cancelled(m->rt, m->path, err);
+  if (st == TN_OK) st = place(m, err);
+  if (st == TN_OK) st = tni_runtime_cancelled(m->rt, m->path, err);
+  const bool inspect = m->flags & TN_MODEL_INSPECT;
+  bool whole = true;
+  for (uint32_t i = 0; i < m->n_execs; i++) whole = whole && m->execs[i].part.n_unsupported == 0;
+  if (st == TN_OK && (whole || !inspect)) st = make_ready(m, err);
+  if (st != TN_OK || inspect) return st;
+  st = tni_packed_open(m, err);
+  return st == TN_OK && !(m->flags & TN_MODEL_PACK) ? attach(m, err) : st;
+}
+
 tn_status tn_model_load(tn_runtime *rt, const char *path, const tn_model_opts *o, tn_model **out, tn_error *err) {
   if (!rt || !path || !out) return tni_fail(err, TN_E_INVALID, "tn_model_load", "a NULL argument");
   tn_model *m = calloc(1, sizeof *m);
@@ -209,17 +249,8 @@ tn_status tn_model_load(tn_runtime *rt, const char *path, const tn_model_opts *o
     return tni_fail_memory(err, path);
   }
   m->rt = rt;
-  tn_status st = read_opts(m, o, err);
-  if (st == TN_OK) st = find_file(m, path, err);
-  if (st == TN_OK) st = import_graph(m, err);
-  if (st == TN_OK) st = place(m, err);
-  bool inspect = m->flags & TN_MODEL_INSPECT, whole = true;
-  for (uint32_t i = 0; i < m->n_execs; i++) whole = whole && m->execs[i].part.n_unsupported == 0;
-  if (st == TN_OK && (whole || !inspect)) st = make_ready(m, err);
-  if (st == TN_OK && !inspect) st = tni_packed_open(m, err);
-  for (uint32_t i = 0; st == TN_OK && !inspect && i < m->n_execs; i++) st = tni_exec_attach(m, &m->execs[i], err);
-  if (st == TN_OK && !inspect && (m->flags & (TN_MODEL_REFERENCE | TN_MODEL_CAPTURE))) st = tni_refcache_create(m, err);
-  if (st == TN_OK && !inspect && (m->flags & TN_MODEL_CALIBRATE)) st = tni_recorder_create(m->graph, &m->recorder, err);
+  tn_status st = load_stages(m, path, o, err);
+  if (st == TN_E_CANCELLED) tni_runtime_resume(rt);
   if (st != TN_OK) {
     tn_model_destroy(m);
     return st;

@@ -16,7 +16,7 @@ static uint32_t find_item(const tni_packed *p, const tni_need *const *needs, con
   return TN_NONE;
 }
 
-static void fill_source(const tn_model *m, tn_id v, tni_pack_source *s) {
+void tni_packed_source(const tn_model *m, tn_id v, tni_pack_source *s) {
   const tni_value *val = tni_graph_value(m->graph, v);
   *s = (tni_pack_source){.offset = val->origin.offset, .bytes = val->tensor->bytes};
   for (uint32_t i = 0; val->origin.file && i < m->import->n_files; i++) {
@@ -37,7 +37,7 @@ static tn_status make_item(tn_model *m, const tni_need *need, const tni_pack_ite
   tni_pack_item *it = TNI_NEW(m->arena, tni_pack_item);
   tni_pack_source *src = TNI_NEW_ARRAY(m->arena, tni_pack_source, n->n_values);
   if (!it || !src) return tni_fail_memory(err, m->path);
-  for (uint32_t i = 0; i < n->n_values; i++) fill_source(m, n->values[i], &src[i]);
+  for (uint32_t i = 0; i < n->n_values; i++) tni_packed_source(m, n->values[i], &src[i]);
   *it = (tni_pack_item){.format = n->format,
                         .params = n->params,
                         .n_params = n->n_params,
@@ -116,7 +116,8 @@ tn_status tni_packed_open(tn_model *m, tn_error *err) {
                        .pool = rt->pool,
                        .log = &rt->log,
                        .progress = rt->progress,
-                       .progress_user = rt->progress_user};
+                       .progress_user = rt->progress_user,
+                       .cancel = &rt->cancel};
     tn_status st = tni_pack_store_open(&o, p->items, p->n_items, &p->store, err);
     if (st != TN_OK) return st;
     log_store(m, p);

@@ -5,6 +5,8 @@
 #ifndef TENON_SCHED_PACK_H
 #define TENON_SCHED_PACK_H
 
+#include <jansson.h>
+
 #include "runtime/sched/internal.h"
 
 /* Gathers the needs of all phases per device; equal needs are packed once. */
@@ -12,5 +14,10 @@ TN_MUST_CHECK tn_status tni_packed_collect(tn_model *m, tn_error *err);
 /* Packs or maps. */
 TN_MUST_CHECK tn_status tni_packed_open(tn_model *m, tn_error *err);
 void tni_packed_close(tn_model *m);
+/* Where the bytes of constant v lie. */
+void tni_packed_source(const tn_model *m, tn_id v, tni_pack_source *s);
+
+/* The report of a pack as JSON, a new object (packreport.c). errors: with tensors and their errors. */
+TN_MUST_CHECK tn_status tni_pack_report(tn_model *m, bool errors, json_t **out, tn_error *err);
 
 #endif

@@ -3,11 +3,13 @@
  * Reports as JSON: the shapes of `tenon check`, `inspect` and `plugins --format json`.
  */
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/sched/calibrate.h"
-#include "runtime/sched/internal.h"
+#include "runtime/sched/exec.h"
+#include "runtime/sched/pack.h"
 #include "runtime/sched/statement.h"
 #include "runtime/shape/infer.h"
 
@@ -27,6 +29,24 @@ static json_t *text(const char *s) {
 
 /* --- plugins ---------------------------------------------------------------------------------------------------- */
 
+static const char *one_of(const char *const *names, uint32_t n, uint32_t i) { return i < n ? names[i] : "unknown"; }
+
+static json_t *numerics_json(const tn_numerics *n) {
+  static const char *const schemes[] = {"none", "absmax", "runsum", "static"},
+                           *const round[] = {"half even", "half away"}, *const denormals[] = {"keep", "flush"},
+                           *const nan[] = {"propagate", "undefined"};
+  json_t *j = json_pack("{s:s, s:i, s:s, s:s, s:s}", "activation", tni_dtype_name(n->act_dtype), "activation_group",
+                        (int)n->act_group, "accumulator", tni_dtype_name(n->acc_inner), "across_groups",
+                        tni_dtype_name(n->acc_outer), "scales", tni_dtype_name(n->scale_dtype));
+  json_object_set_new(j, "activation_scheme", json_string(one_of(schemes, 4, n->act_scheme)));
+  json_object_set_new(j, "activation_rounding", json_string(one_of(round, 2, n->act_round)));
+  json_object_set_new(j, "activation_max", json_real((double)n->act_max));
+  json_object_set_new(j, "denormals", json_string(one_of(denormals, 2, n->denormals)));
+  json_object_set_new(j, "nan", json_string(one_of(nan, 2, n->nan)));
+  json_object_set_new(j, "finite_max", isfinite(n->finite_max) ? json_real(n->finite_max) : json_null());
+  return j;
+}
+
 static json_t *format_json(const tn_format *f) {
   json_t *j = json_object();
   json_object_set_new(j, "name", text(f->name));
@@ -34,13 +54,11 @@ static json_t *format_json(const tn_format *f) {
   json_object_set_new(j, "bits", json_integer(f->bits));
   json_object_set_new(j, "group", json_integer(f->group));
   json_object_set_new(j, "bits_per_weight", json_real((double)f->bits_per_weight));
-  if (!f->numerics) return j;
-  const tn_numerics *n = f->numerics;
-  json_object_set_new(
-      j, "numerics",
-      json_pack("{s:s, s:i, s:s, s:s, s:s}", "activation", tni_dtype_name(n->act_dtype), "activation_group",
-                (int)n->act_group, "accumulator", tni_dtype_name(n->acc_inner), "across_groups",
-                tni_dtype_name(n->acc_outer), "scales", tni_dtype_name(n->scale_dtype)));
+  json_object_set_new(j, "weight_error", json_real((double)f->w_err));
+  json_object_set_new(j, "activation_error", json_real((double)f->x_err));
+  json_object_set_new(j, "reads_statistics", json_boolean(f->flags & TN_FMT_READS_STATS));
+  json_object_set_new(j, "reads_quantized", json_boolean(f->flags & TN_FMT_READS_QUANT));
+  if (f->numerics) json_object_set_new(j, "numerics", numerics_json(f->numerics));
   return j;
 }
 
@@ -63,6 +81,7 @@ static json_t *plugin_json(const tni_plugin_info *p) {
     json_t *engines = json_array();
     for (uint32_t e = 0; c && e < c->n_engines; e++) json_array_append_new(engines, text(c->engines[e]->name));
     json_object_set_new(d, "engines", engines);
+    if (c && c->flags & TN_CAPS_OFFLINE) json_object_set_new(d, "offline", json_true());
     json_array_append_new(devices, d);
   }
   for (uint32_t i = 0; p->plugin && i < p->plugin->n_formats; i++)
@@ -140,6 +159,27 @@ static json_t *placement_json(const tn_model *m, const tni_exec *x) {
   return j;
 }
 
+/* Products with constant weights, and how many the host got although another device stands before it. */
+static void count_products(const tn_model *m, const tni_exec *x, json_t *into) {
+  const uint32_t *order = m->rt->order[x->phase];
+  uint32_t products = 0, fell = 0;
+  for (uint32_t i = 0; i < x->view.n_nodes; i++) {
+    if (!tni_is_weight_product(&x->view, x->view.nodes[i])) continue;
+    const uint32_t d = x->part.device_of[i];
+    products++;
+    fell += d != TN_NONE && m->rt->devs[d].is_host && m->rt->n_order[x->phase] && !m->rt->devs[order[0]].is_host;
+  }
+  json_object_set_new(into, "weight_products", json_integer(products));
+  json_object_set_new(into, "fell_back", json_integer(fell));
+}
+
+static json_t *offline_json(const tn_model *m) {
+  json_t *j = json_array();
+  for (uint32_t d = 0; d < m->rt->n_devs; d++)
+    if (m->rt->devs[d].device->caps->flags & TN_CAPS_OFFLINE) json_array_append_new(j, text(m->rt->devs[d].name));
+  return j;
+}
+
 static json_t *check_json(const tn_model *m) {
   json_t *j = json_object();
   json_object_set_new(j, "model", text(m->path));
@@ -157,7 +197,9 @@ static json_t *check_json(const tn_model *m) {
     json_object_set_new(into, "phase", text(phase_name(x->phase)));
     json_object_set_new(into, "nodes", nodes);
     json_object_set_new(into, "placement", placement_json(m, x));
+    count_products(m, x, into);
   }
+  json_object_set_new(j, "offline", offline_json(m));
   json_object_set_new(j, "unsupported", json_integer(unsupported));
   return j;
 }
@@ -277,9 +319,10 @@ static json_t *inspect_json(tn_model *m) {
 }
 
 tn_status tn_model_report(tn_model *m, uint32_t what, char **json, tn_error *err) {
-  if (what == TN_REPORT_CALIBRATION) {
-    json_t *j = NULL;
-    tn_status st = tni_calibrate_report(m, &j, err);
+  json_t *j = NULL;
+  if (what == TN_REPORT_CALIBRATION || what == TN_REPORT_PACK || what == TN_REPORT_PACK_ERRORS) {
+    tn_status st = what == TN_REPORT_CALIBRATION ? tni_calibrate_report(m, &j, err)
+                                                 : tni_pack_report(m, what == TN_REPORT_PACK_ERRORS, &j, err);
     return st == TN_OK ? to_text(j, json, err) : st;
   }
   if (what != TN_REPORT_CHECK && what != TN_REPORT_INSPECT)

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/plugin/services.h"
 #include "runtime/sched/internal.h"
 
 const char *tn_version(void) { return TENON_VERSION; }
@@ -156,6 +157,23 @@ tn_status tn_runtime_create(const tn_runtime_opts *opts, tn_runtime **out, tn_er
   *out = rt;
   return TN_OK;
 }
+
+static void set_cancel(tn_runtime *rt, bool on) {
+  __atomic_store_n(&rt->cancel, on, __ATOMIC_RELAXED);
+  for (uint32_t i = 0; rt->registry && i < tni_registry_count(rt->registry); i++) {
+    const tn_host *h = tni_registry_get(rt->registry, i)->host;
+    if (h) tni_services_cancel(h->ctx, on);
+  }
+}
+
+void tn_runtime_cancel(tn_runtime *rt) { set_cancel(rt, true); }
+
+tn_status tni_runtime_cancelled(const tn_runtime *rt, const char *what, tn_error *err) {
+  if (!__atomic_load_n(&rt->cancel, __ATOMIC_RELAXED)) return TN_OK;
+  return tni_fail(err, TN_E_CANCELLED, what, "loading was cancelled");
+}
+
+void tni_runtime_resume(tn_runtime *rt) { set_cancel(rt, false); }
 
 void tn_runtime_destroy(tn_runtime *rt) {
   if (!rt) return;

@@ -116,7 +116,8 @@ static tn_status create_exec(tn_session *s, tni_sexec *x, tni_exec *exec, tn_err
 }
 
 tn_status tn_session_create(tn_model *m, tn_session **out, tn_error *err) {
-  if (m->flags & TN_MODEL_INSPECT) return tni_fail(err, TN_E_INVALID, m->path, "the model was loaded for inspection");
+  if (m->flags & (TN_MODEL_INSPECT | TN_MODEL_PACK))
+    return tni_fail(err, TN_E_INVALID, m->path, "the model was loaded for inspection");
   tn_session *s = calloc(1, sizeof *s);
   if (!s || !(s->mem = tni_arena_create())) {
     free(s);

@@ -51,5 +51,6 @@ void suite_order(void);
 void suite_fused(void);
 void suite_keep(void);
 void suite_chunk(void);
+void suite_pack(void);
 
 #endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Packing ahead of time. --format says a weight format here; text, md, csv and json still say how to print, so that
+ * `--format w4g:32 --format json` is both.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/cli/cli.h"
+
+enum { MAX_PARAMS = 8 };
+
+typedef struct pack_opts {
+  char **formats;
+  const char *format; /* weight format, or NULL: what the profile's devices want */
+  int64_t params[MAX_PARAMS];
+  uint32_t n_params;
+  int report;
+} pack_opts;
+
+/* "NAME" or "NAME:1,2" */
+static int parse_weight_format(cli *c, pack_opts *o, char *text) {
+  char *colon = strchr(text, ':'), *save = NULL;
+  if (o->format) return cli_usage(c, "one weight format at a time, not '%s' and '%s'", o->format, text);
+  o->format = text;
+  if (!colon) return 0;
+  *colon = '\0';
+  for (char *p = strtok_r(colon + 1, ",", &save); p; p = strtok_r(NULL, ",", &save)) {
+    char *end = NULL;
+    errno = 0;
+    const long long v = strtoll(p, &end, 10);
+    if (errno || end == p || *end || o->n_params == MAX_PARAMS)
+      return cli_usage(c, "--format takes NAME:NUMBER,..., not '%s:%s'", text, p);
+    o->params[o->n_params++] = v;
+  }
+  return 0;
+}
+
+static int parse_formats(cli *c, pack_opts *o) {
+  static const char *const shows[] = {"text", "md", "csv", "json"};
+  int rc = 0;
+  for (char **f = o->formats; f && *f && !rc; f++) {
+    int k = 0;
+    while (k < 4 && strcmp(shows[k], *f) != 0) k++;
+    if (k < 4)
+      c->format = (cli_format)k;
+    else
+      rc = parse_weight_format(c, o, *f);
+  }
+  return rc;
+}
+
+static const char *str(json_t *o, const char *key) {
+  const char *s = json_string_value(json_object_get(o, key));
+  return s ? s : "";
+}
+
+static double num(json_t *o, const char *key) { return json_number_value(json_object_get(o, key)); }
+
+static void params_text(json_t *list, char *buf, size_t n) {
+  size_t i, at = 0;
+  json_t *p;
+  buf[0] = '\0';
+  json_array_foreach(list, i, p) {
+    const int m = snprintf(buf + at, n - at, "%s%lld", i ? "," : ":", (long long)json_integer_value(p));
+    if (m < 0 || (size_t)m >= n - at) return;
+    at += (size_t)m;
+  }
+}
+
+static void add_row(cli_table *t, json_t *v, json_t *j) {
+  char dims[48], bytes[32], cells[4][32], format[96], params[64];
+  json_t *own = json_object_get(v, "params");
+  params_text(own ? own : json_object_get(j, "params"), params, sizeof params);
+  snprintf(format, sizeof format, "%s%s", *str(v, "format") ? str(v, "format") : str(j, "format"), params);
+  snprintf(dims, sizeof dims, "%lldx%lld", (long long)num(v, "N"), (long long)num(v, "K"));
+  if (json_object_get(v, "refused")) {
+    cli_table_add(t, str(v, "name"), dims, format, "", "", "", "", "", str(v, "refused"));
+    return;
+  }
+  static const char *const keys[] = {"max_of_group", "rms", "mean_abs_of_weights", "bound"};
+  for (int k = 0; k < 4; k++) snprintf(cells[k], sizeof *cells, "%.6f", num(v, keys[k]));
+  snprintf(bytes, sizeof bytes, "%lld", (long long)num(v, "bytes"));
+  cli_table_add(t, str(v, "name"), dims, format, bytes, cells[0], cells[3], cells[1], cells[2],
+                json_is_false(json_object_get(v, "within_bound")) ? "outside its bound" : "");
+}
+
+static void print_errors(json_t *j, cli_format f) {
+  static const char *const header[] = {"matrix", "N x K", "format",   "bytes", "max / group's max",
+                                       "bound",  "rms",   "mean abs", "note"};
+  cli_table t;
+  size_t i;
+  json_t *v, *total = json_object_get(j, "total");
+  cli_table_init(&t, header, 9);
+  json_array_foreach(json_object_get(j, "tensors"), i, v) add_row(&t, v, j);
+  cli_table_print(&t, f);
+  cli_table_finish(&t);
+  cli_note(
+      "all: %.3f bits per weight; errors of the weights: rms %.6f, mean %.6f, largest %.6f of a group's largest; "
+      "worst: %s",
+      num(total, "bits_per_weight"), num(total, "rms"), num(total, "mean_abs_of_weights"), num(total, "max_of_group"),
+      str(total, "worst"));
+}
+
+static void print_devices(json_t *j, cli_format f) {
+  static const char *const header[] = {"device", "formats", "matrices", "packed", "mapped", "MB", "seconds", "file"};
+  cli_table t;
+  size_t i;
+  json_t *d;
+  cli_table_init(&t, header, 8);
+  json_array_foreach(json_object_get(j, "devices"), i, d) {
+    char formats[128] = "", cells[5][32];
+    const char *name;
+    json_t *count;
+    json_object_foreach(json_object_get(d, "formats"), name, count)
+        snprintf(formats + strlen(formats), sizeof formats - strlen(formats), "%s%s", *formats ? " " : "", name);
+    snprintf(cells[0], sizeof *cells, "%.0f", num(d, "matrices"));
+    snprintf(cells[1], sizeof *cells, "%.0f", num(d, "packed"));
+    snprintf(cells[2], sizeof *cells, "%.0f", num(d, "mapped"));
+    snprintf(cells[3], sizeof *cells, "%.1f", (num(d, "packed_bytes") + num(d, "mapped_bytes")) / 1e6);
+    snprintf(cells[4], sizeof *cells, "%.2f", num(d, "seconds"));
+    cli_table_add(&t, str(d, "device"), formats, cells[0], cells[1], cells[2], cells[3], cells[4],
+                  *str(d, "path") ? str(d, "path") : "(memory: not kept)");
+  }
+  cli_table_print(&t, f);
+  cli_table_finish(&t);
+}
+
+static int show(cli *c, const pack_opts *o, json_t *j) {
+  if (!j) return cli_fail(c, c->err.code ? c->err.code : TN_E_INTERNAL);
+  const long long outside = json_integer_value(json_object_get(json_object_get(j, "total"), "outside_bound"));
+  if (c->format == FMT_JSON) {
+    json_dumpf(j, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+    putchar('\n');
+  } else {
+    if (json_object_get(j, "devices")) print_devices(j, c->format);
+    if (o->report && json_object_get(j, "devices")) putchar('\n');
+    if (o->report) print_errors(j, c->format);
+  }
+  json_decref(j);
+  if (outside) cli_note("%lld matrices are outside the bound that their format declares", outside);
+  return outside ? EXIT_CHECK : EXIT_DONE;
+}
+
+static int report_format(cli *c, const char *path, const pack_opts *o) {
+  tn_model *m = NULL;
+  char *text = NULL;
+  int rc = cli_load(c, path, TN_MODEL_INSPECT, &m);
+  if (!rc) {
+    cli_cancel_load(c->rt);
+    const tn_status st = tn_model_format_report(m, o->format, o->params, o->n_params, &text, &c->err);
+    cli_cancel_load(NULL);
+    rc = st == TN_OK ? show(c, o, json_loads(text, 0, NULL)) : cli_fail(c, st);
+  }
+  tn_free(text);
+  tn_model_destroy(m);
+  return rc;
+}
+
+static int pack(cli *c, const char *path, const pack_opts *o) {
+  tn_model *m = NULL;
+  int rc = cli_load(c, path, TN_MODEL_PACK, &m);
+  if (!rc) rc = show(c, o, cli_report(c, m, o->report ? TN_REPORT_PACK_ERRORS : TN_REPORT_PACK));
+  tn_model_destroy(m);
+  return rc;
+}
+
+int cmd_pack(int argc, const char **argv) {
+  cli c = {.command = "pack"};
+  pack_opts o = {0};
+  int done;
+  struct poptOption own[] = {
+      {"format", 0, POPT_ARG_ARGV, &o.formats, 0,
+       "with --report: try this weight format of any plugin, NAME or NAME:PARAM,...; or text, md, csv, json", "FORMAT"},
+      {"report", 0, POPT_ARG_NONE, &o.report, 0, "errors of every matrix and the worst", NULL},
+      {"disable-pass", 0, POPT_ARG_STRING, &c.disable, 0, "leave these passes out, or all", "NAME,...|all"},
+      POPT_TABLEEND};
+  poptContext pc;
+  const char **rest;
+  int rc = cli_parse(&c, argc, argv, own, "MODEL [options]", &pc, &rest, &done);
+  if (!rc) rc = parse_formats(&c, &o);
+  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
+  if (!rc && o.format && !o.report)
+    rc = cli_usage(&c, "devices choose their formats (options of the profile): --format goes with --report");
+  if (!rc) rc = cli_open(&c, o.format ? TN_RT_SCAN : 0);
+  if (!rc) rc = o.format ? report_format(&c, rest[0], &o) : pack(&c, rest[0], &o);
+  for (char **f = o.formats; f && *f; f++) free(*f);
+  free(o.formats);
+  cli_finish(&c, pc);
+  return rc;
+}
