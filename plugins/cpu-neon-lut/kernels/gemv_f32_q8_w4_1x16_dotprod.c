@@ -35,7 +35,7 @@ __attribute__((always_inline)) static inline void gemv(size_t group, size_t sb_b
     const uint8_t *code = block + 64;
     for (size_t g = 0; g < 2; g++, sx++, zero += 4) {
       int32x4_t t0 = tni_arm_start(zero), t1 = tni_arm_start(zero), t2 = tni_arm_start(zero), t3 = tni_arm_start(zero);
-#pragma GCC unroll 2
+#pragma GCC unroll 8
       for (size_t k = 0; k < group; k += 16, q += 16) {
         int8x16_t a = vld1q_s8(q);
         CHUNK(0)

@@ -12,28 +12,33 @@ typedef struct pair_sums {
   int16x8_t lo, hi;
 } pair_sums;
 
-static inline void add_products(pair_sums *s, uint8x16_t w, int8x16_t a) {
+static inline pair_sums products(uint8x16_t w, int8x16_t a) {
   int8x16_t v = vreinterpretq_s8_u8(w);
-  s->lo = vmlal_s8(s->lo, vget_low_s8(v), vget_low_s8(a));
-  s->hi = vmlal_high_s8(s->hi, v, a);
+  return (pair_sums){vmull_s8(vget_low_s8(v), vget_low_s8(a)), vmull_high_s8(v, a)};
+}
+
+static inline pair_sums add_products(pair_sums s, uint8x16_t w, int8x16_t a) {
+  int8x16_t v = vreinterpretq_s8_u8(w);
+  return (pair_sums){vmlal_s8(s.lo, vget_low_s8(v), vget_low_s8(a)), vmlal_high_s8(s.hi, v, a)};
 }
 
 #define LANES(v, i) vreinterpretq_s8_s32(vdupq_laneq_s32(v, i))
+#define START(s, w, a) s = products(w, a)
+#define ADD(s, w, a) s = add_products(s, w, a)
 
-/* Eight k of 16 outputs; lanes i and i + 1 of a hold their codes. */
-#define CHUNK(i)                                                                                                  \
+/* Eight k of 16 outputs; lanes i and i + 1 of a hold their codes. FIRST: START or ADD. */
+#define CHUNK(FIRST, code, a, i)                                                                                  \
   {                                                                                                               \
     int8x16_t a0 = LANES(a, i), a1 = LANES(a, i + 1);                                                             \
     uint8x16_t w0 = vld1q_u8(code), w1 = vld1q_u8(code + 16), w2 = vld1q_u8(code + 32), w3 = vld1q_u8(code + 48); \
-    add_products(&s0, vandq_u8(w0, nibble), a0);                                                                  \
-    add_products(&s1, vandq_u8(w1, nibble), a0);                                                                  \
-    add_products(&s2, vandq_u8(w2, nibble), a0);                                                                  \
-    add_products(&s3, vandq_u8(w3, nibble), a0);                                                                  \
-    add_products(&s0, vshrq_n_u8(w0, 4), a1);                                                                     \
-    add_products(&s1, vshrq_n_u8(w1, 4), a1);                                                                     \
-    add_products(&s2, vshrq_n_u8(w2, 4), a1);                                                                     \
-    add_products(&s3, vshrq_n_u8(w3, 4), a1);                                                                     \
-    code += 64;                                                                                                   \
+    FIRST(s0, vandq_u8(w0, nibble), a0);                                                                          \
+    FIRST(s1, vandq_u8(w1, nibble), a0);                                                                          \
+    FIRST(s2, vandq_u8(w2, nibble), a0);                                                                          \
+    FIRST(s3, vandq_u8(w3, nibble), a0);                                                                          \
+    ADD(s0, vshrq_n_u8(w0, 4), a1);                                                                               \
+    ADD(s1, vshrq_n_u8(w1, 4), a1);                                                                               \
+    ADD(s2, vshrq_n_u8(w2, 4), a1);                                                                               \
+    ADD(s3, vshrq_n_u8(w3, 4), a1);                                                                               \
   }
 
 __attribute__((always_inline)) static inline void gemv(size_t group, size_t sb_bytes, const uint8_t *block,
@@ -47,14 +52,13 @@ __attribute__((always_inline)) static inline void gemv(size_t group, size_t sb_b
     const uint8_t *code = block + 64;
     for (size_t g = 0; g < 2; g++, sx++, zero += 4) {
       int32x4_t t0 = tni_arm_start(zero), t1 = tni_arm_start(zero), t2 = tni_arm_start(zero), t3 = tni_arm_start(zero);
-      for (size_t k = 0; k < group; k += 32) {
-        const int16x8_t none = vdupq_n_s16(0);
-        pair_sums s0 = {none, none}, s1 = s0, s2 = s0, s3 = s0;
-        for (size_t c = 0; c < 2; c++, q += 16) {
-          int32x4_t a = vreinterpretq_s32_s8(vld1q_s8(q));
-          CHUNK(0)
-          CHUNK(2)
-        }
+      for (size_t k = 0; k < group; k += 32, q += 32, code += 256) {
+        int32x4_t q0 = vreinterpretq_s32_s8(vld1q_s8(q)), q1 = vreinterpretq_s32_s8(vld1q_s8(q + 16));
+        pair_sums s0, s1, s2, s3;
+        CHUNK(START, code, q0, 0)
+        CHUNK(ADD, code + 64, q0, 2)
+        CHUNK(ADD, code + 128, q1, 0)
+        CHUNK(ADD, code + 192, q1, 2)
         t0 = vpadalq_s16(t0, vpaddq_s16(s0.lo, s0.hi));
         t1 = vpadalq_s16(t1, vpaddq_s16(s1.lo, s1.hi));
         t2 = vpadalq_s16(t2, vpaddq_s16(s2.lo, s2.hi));
@@ -73,6 +77,8 @@ __attribute__((always_inline)) static inline void gemv(size_t group, size_t sb_b
   vst1q_f32(acc + 12, y3);
 }
 #undef CHUNK
+#undef ADD
+#undef START
 #undef LANES
 
 void tni_arm_gemv_f32_q8g32_w4g32_1x16_neon(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,

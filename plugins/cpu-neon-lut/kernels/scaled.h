@@ -28,7 +28,7 @@ static inline float32x4_t tni_arm_add(float32x4_t y, int32x4_t from_start, float
 
 /* A load for each register: a copy from another takes a slot of the vector pipes, a load does not. */
 static inline int32x4_t tni_arm_start(const int32_t *zero) {
-  __asm__("" : "+r"(zero));
+  __asm__ volatile("" : "+r"(zero));
   return vld1q_s32(zero);
 }
 
