@@ -64,7 +64,7 @@ static uint32_t features_of(const picker *p, const tni_cl_info *i) {
                {"cl_khr_priority_hints", TNI_CLF_PRIORITY_KHR},
                {"cl_qcom_priority_hint", TNI_CLF_PRIORITY_QCOM},
                {"cl_qcom_reqd_sub_group_size", TNI_CLF_QCOM_SUBGROUP_SIZE},
-               {"cl_arm_import_memory", TNI_CLF_ARM_IMPORT}};
+               {"cl_arm_import_memory_host", TNI_CLF_ARM_IMPORT}};
   uint32_t f = 0;
   for (size_t k = 0; k < sizeof known / sizeof *known; k++)
     if (tni_cl_has(i, known[k].extension)) f |= known[k].bit;

@@ -5,7 +5,24 @@
 
 static tni_cl_buffer *of(tn_buffer *b) { return (tni_cl_buffer *)b; }
 
+typedef cl_mem(CL_API_CALL *import_fn)(cl_context, cl_mem_flags, const cl_import_properties_arm *, void *, size_t,
+                                       cl_int *);
+
+/* cl_arm_import_memory takes over pages of this process; where a device has it, CL_MEM_USE_HOST_PTR copies at the first
+ * use and at every map (Arm's OpenCL guide), so that a refusal is the better answer. */
+static cl_mem import_arm(const tni_cl_context *c, void *ptr, uint64_t bytes, cl_int *code) {
+  const cl_import_properties_arm props[] = {CL_IMPORT_TYPE_ARM, CL_IMPORT_TYPE_HOST_ARM, 0};
+  import_fn fn = NULL;
+  if (c->api->GetExtensionFunctionAddressForPlatform)
+    *(void **)&fn = c->api->GetExtensionFunctionAddressForPlatform(c->info->platform, "clImportMemoryARM");
+  if (fn) return fn(c->context, CL_MEM_READ_WRITE, props, ptr, bytes, code);
+  *code = CL_INVALID_OPERATION;
+  return NULL;
+}
+
 static cl_mem make_mem(const tni_cl_context *c, const tn_buffer_req *req, cl_int *code) {
+  if (req->kind == TN_MEM_HOST_PTR && (c->info->features & TNI_CLF_ARM_IMPORT))
+    return import_arm(c, (char *)req->ptr + req->offset, req->bytes, code);
   cl_mem_flags flags = CL_MEM_READ_WRITE;
   if (req->kind == TN_MEM_HOST_PTR)
     flags |= CL_MEM_USE_HOST_PTR;
