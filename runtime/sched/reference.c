@@ -116,7 +116,7 @@ uint32_t tni_ref_region(const tni_sexec *x, uint32_t task, tn_id v) {
 }
 
 /* dtype, dims and bytes of v in this run. */
-static tn_status header(tni_evaluation *ev, tn_id v, tni_tensor *t) {
+tn_status tni_ref_header(tni_evaluation *ev, tn_id v, tni_tensor *t) {
   const tni_value *val = tni_graph_value(ev->s->model->graph, v);
   int64_t count;
   *t = (tni_tensor){.dtype = val->pub.dtype, .rank = val->pub.rank};
@@ -139,10 +139,10 @@ tn_status tni_ref_operand(tni_evaluation *ev, tn_id v, tni_tensor *out) {
   } else if (done) {
     *out = *done;
   } else if (r != TN_NONE && ev->x->exec->regions[r].kind == TNI_R_STATE) {
-    tn_status st = header(ev, v, out);
+    tn_status st = tni_ref_header(ev, v, out);
     return st == TN_OK ? tni_ref_state_load(ev, &ev->x->regions[r], out) : st;
   } else if (r != TN_NONE && ev->x->exec->regions[r].value == TN_NONE) {
-    tn_status st = header(ev, v, out);
+    tn_status st = tni_ref_header(ev, v, out);
     out->data = ev->x->regions[r].ptr;
     if (st == TN_OK && out->bytes > ev->x->regions[r].bytes)
       return tni_fail(ev->err, TN_E_INTERNAL, val->pub.name, "the slot of '%s' is too small for it", val->pub.name);
@@ -159,7 +159,7 @@ tn_status tni_ref_operand(tni_evaluation *ev, tn_id v, tni_tensor *out) {
 
 tn_status tni_ref_output(tni_evaluation *ev, tn_id v, tni_evaluated *out) {
   *out = (tni_evaluated){.value = v};
-  tn_status st = header(ev, v, &out->t);
+  tn_status st = tni_ref_header(ev, v, &out->t);
   if (st != TN_OK) return st;
   out->t.data = tni_arena_alloc(ev->arena, out->t.bytes, 64);
   return out->t.data ? TN_OK : tni_fail_memory(ev->err, tni_graph_value(ev->s->model->graph, v)->pub.name);
@@ -344,7 +344,9 @@ static tn_status evaluate_node(tni_evaluation *ev, tn_id node) {
   const tni_need *need = find_need(p, weight_of(&ev->x->exec->view, n), &part);
   tni_evaluated *out = &ev->done[ev->n_done];
   tn_status st;
-  if (need)
+  if (tni_ref_is_shaped(ev, node))
+    st = tni_ref_shaped(ev, node, out);
+  else if (need)
     st = formatted_product(ev, n, p, need, part, out);
   else if (n->op == TN_OP_FUSED_MATMUL && ev->x->exec->view.values[n->in[0]]->dtype == TN_DT_F32)
     st = tni_ref_fused(ev, node, out);

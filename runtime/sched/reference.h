@@ -52,6 +52,11 @@ TN_MUST_CHECK tn_status tni_ref_output(tni_evaluation *ev, tn_id v, tni_evaluate
  * it is (stored [K,N] where kn), with those of products in f32. */
 TN_MUST_CHECK tn_status tni_ref_weight(tni_evaluation *ev, tn_id v, bool kn, const float **w, int64_t *N, int64_t *K,
                                        const tn_numerics **num);
+/* dtype, dims and bytes of v in this run. */
+TN_MUST_CHECK tn_status tni_ref_header(tni_evaluation *ev, tn_id v, tni_tensor *t);
+/* The node has a shape operand that the task has no memory of; its outputs. */
+bool tni_ref_is_shaped(const tni_evaluation *ev, tn_id node);
+TN_MUST_CHECK tn_status tni_ref_shaped(tni_evaluation *ev, tn_id node, tni_evaluated *outs);
 /* A tenon.FusedMatMul of f32: outs[n_out], with bounds carried through the chain (docs/numerics.md). */
 TN_MUST_CHECK tn_status tni_ref_fused(tni_evaluation *ev, tn_id node, tni_evaluated *outs);
 
