@@ -20,10 +20,11 @@ FLOW = {
     "host": [*CORE, "shape"],
     "passes": [*CORE, "shape"],
     "profile": ["base"],
+    "calib": [*CORE, "profile"],
     "plugin": [*CORE, "host", "profile"],
     "plan": [*CORE, "profile", "plugin"],
     "pack": [*CORE, "profile", "plugin", "plan"],
-    "sched": [*CORE, "shape", "onnx", "host", "passes", "profile", "plugin", "plan", "pack"],
+    "sched": [*CORE, "shape", "onnx", "host", "passes", "profile", "plugin", "plan", "pack", "calib"],
     "llm": ["base"],  # and the public API
     "cli": ["base"],  # and the public API
 }
