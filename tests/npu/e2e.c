@@ -235,20 +235,20 @@ static void reference(void) {
 /* What the shadow is for: with it the model is nearer to f32 than without. */
 static void quality(void) {
   static const char *const options[] = {"shadow: all", "shadow: pruned", "shadow: none"};
-  int32_t ids[512];
+  int32_t ids[256];
   size_t vocab = 0;
   double off[3];
   bench host;
-  ids_of(ids, 512, 6);
+  ids_of(ids, 256, 6);
   CU_ASSERT_EQUAL_FATAL(bench_open(&host, "plugins: [host]\n", 0, 0), TN_OK);
-  float *f32 = score(&host, ids, 512, &vocab);
+  float *f32 = score(&host, ids, 256, &vocab);
   for (int i = 0; i < 3; i++) {
     bench b;
     CU_ASSERT_EQUAL_FATAL(bench_open(&b, profile(options[i], ""), 0, 0), TN_OK);
-    float *y = score(&b, ids, 512, &vocab);
+    float *y = score(&b, ids, 256, &vocab);
     double d = 0;
-    for (size_t k = 0; k < 512 * vocab; k++) d += ((double)y[k] - (double)f32[k]) * ((double)y[k] - (double)f32[k]);
-    off[i] = sqrt(d / (double)(512 * vocab));
+    for (size_t k = 0; k < 256 * vocab; k++) d += ((double)y[k] - (double)f32[k]) * ((double)y[k] - (double)f32[k]);
+    off[i] = sqrt(d / (double)(256 * vocab));
     free(y);
     bench_close(&b);
   }

@@ -293,15 +293,16 @@ static void virtual_clock(void) {
   const npusim_shape s = {M, N, K};
   const int64_t cost = npusim_graph_ns(c.profile, &s, 1), wake = c.profile->wake_ns;
   npusim_times t[5], seen[5];
-  const int64_t ready[5] = {500, 0, 600, 30000000, -7};
+  /* Gaps: the first, none, none, 10.35 ms, 9.9 ms. */
+  const int64_t ready[5] = {500, 0, 600, 16000000, 16000000 + cost + wake + 9900000};
   for (int i = 0; i < 5; i++)
     CU_ASSERT_EQUAL(npusim_execute(b.graph, &b.x, &b.y, ready[i], NULL, NULL, &t[i]), NPUSIM_OK);
   CU_ASSERT(t[0].start == 500 && t[0].end == 500 + cost + wake); /* cold */
   CU_ASSERT(t[1].start == t[0].end && t[1].end == t[1].start + cost);
   CU_ASSERT(t[2].start == t[1].end && t[2].ready == 600);
-  CU_ASSERT(t[3].start == 30000000 && t[3].end == 30000000 + cost + wake); /* asleep */
-  CU_ASSERT(t[4].start == t[3].end && t[4].end == t[4].start + cost);
-  CU_ASSERT_EQUAL(npusim_trace(b.s, seen, 5), 3); /* the last three */
+  CU_ASSERT(t[3].start == ready[3] && t[3].end == ready[3] + cost + wake); /* asleep */
+  CU_ASSERT(t[4].start == ready[4] && t[4].end == t[4].start + cost);      /* still awake */
+  CU_ASSERT_EQUAL(npusim_trace(b.s, seen, 5), 3);                          /* the last three */
   CU_ASSERT(!memcmp(&seen[0], &t[2], sizeof *seen) && !memcmp(&seen[2], &t[4], sizeof *seen));
   npusim_counters n;
   npusim_count(b.s, &n);
