@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/base/file.h"
+#include "runtime/sched/devconst.h"
 #include "runtime/sched/exec.h"
 #include "runtime/sched/tables.h"
 
@@ -15,39 +16,16 @@ typedef struct source {
   uint64_t bytes;
   const tn_blob *blob;
   const tni_tensor *tensor;
+  bool from_file; /* in a shared mapping */
 } source;
 
-static tn_status copy_in(const tni_dev *d, tn_buffer *b, const void *src, uint64_t bytes, tn_error *err) {
-  void *p = NULL;
-  tn_status st = d->device->map(b, 0, bytes, TN_WRITE, &p, err);
-  if (st != TN_OK) return st;
-  if (!p) return tni_fail(err, TN_E_INTERNAL, d->name, "plugin '%s' mapped a buffer at NULL", d->name);
-  memcpy(p, src, bytes);
-  return d->device->unmap(b, p, err);
-}
-
-static tn_status to_buffer(const tni_dev *d, const source *s, tni_attached *a, tn_error *err) {
-  const tn_caps *caps = d->device->caps;
-  tn_buffer_req req = {.h = TN_HDR(tn_buffer_req), .bytes = s->bytes, .usage = 1u << TN_SLOT_WEIGHT, .fd = -1};
-  uint64_t align = caps->import_align ? caps->import_align : 1;
-  tn_status st = TN_E_UNSUPPORTED;
-  if ((caps->import_kinds & (1u << TN_MEM_HOST_PTR)) && (uintptr_t)s->ptr % align == 0) {
-    req.kind = TN_MEM_HOST_PTR;
-    req.ptr = (void *)(uintptr_t)s->ptr;
-    st = d->device->create(d->device, &req, &a->buffer, NULL);
-  }
-  if (st == TN_OK) return TN_OK;
-  req.kind = TN_MEM_NEW;
-  req.ptr = NULL;
-  req.flags = TN_BUF_HOST;
-  st = d->device->create(d->device, &req, &a->buffer, err);
-  return st == TN_OK ? copy_in(d, a->buffer, s->ptr, s->bytes, err) : st;
-}
-
 static void fill_view(tni_attached *a, const source *s) {
-  a->view =
-      (tn_view){.h = TN_HDR(tn_view), .buffer = a->buffer, .bytes = s->bytes, .dims = a->dims, .strides = a->strides};
-  if (!a->buffer) a->view.ptr = (void *)(uintptr_t)s->ptr;
+  if (a->buffer) a->view.buffer = a->buffer;
+  a->view.h = (tn_hdr)TN_HDR(tn_view);
+  a->view.bytes = s->bytes;
+  a->view.dims = a->dims;
+  a->view.strides = a->strides;
+  if (!a->view.buffer) a->view.ptr = (void *)(uintptr_t)s->ptr;
   if (!s->tensor) return;
   a->view.dtype = s->tensor->dtype;
   a->view.rank = s->tensor->rank;
@@ -91,16 +69,18 @@ static tn_status attach_weight(tn_model *m, tni_exec *x, uint32_t p, uint32_t sl
     src.blob = tni_pack_store_blob(m->packed[prog->cluster->device].store, need->blob);
     src.ptr = src.blob->ptr;
     src.bytes = src.blob->bytes;
+    src.from_file = tni_pack_store_stats(m->packed[prog->cluster->device].store)->cached;
   } else {
     src.tensor = tni_graph_value(m->graph, need->need->values[0])->tensor;
     src.ptr = src.tensor->data;
     src.bytes = src.tensor->bytes;
+    src.from_file = tni_is_mapped(m, src.tensor);
     if (tni_is_table(m, need->need->values[0]) && tni_table_add(m, need->need->values[0]) != TN_OK)
       return tni_fail_memory(err, prog->dev->name);
   }
-  tn_status st = align_source(prog->dev, &src, a, err);
-  bool on_device = need->need->residency == TN_RESIDENCY_DEVICE && prog->dev->device->create;
-  if (st == TN_OK && on_device && src.ptr) st = to_buffer(prog->dev, &src, a, err);
+  const bool on_device = need->need->residency == TN_RESIDENCY_DEVICE && prog->dev->device->create && src.ptr;
+  tn_status st = on_device ? tni_devconst_get(m, prog->dev, src.ptr, src.bytes, src.from_file, &a->view.buffer, err)
+                           : align_source(prog->dev, &src, a, err);
   if (st != TN_OK) return st;
   if (need->need->format && need->need->residency == TN_RESIDENCY_DISK) return set_on_disk(m, prog, slot, need, err);
   fill_view(a, &src);

@@ -78,7 +78,7 @@ typedef struct tni_etask {
 typedef struct tni_attached {
   tn_view view;
   int64_t dims[TN_MAX_RANK], strides[TN_MAX_RANK];
-  tn_buffer *buffer; /* ours to destroy, or NULL */
+  tn_buffer *buffer; /* private memory: ours to destroy, or NULL */
   void *memory;      /* ours to free, or NULL */
 } tni_attached;
 
@@ -130,6 +130,7 @@ struct tn_model {
   uint64_t order_seed; /* 0: tasks run in the planned order; else in random ones that the graph allows */
   tni_passes_report passes;
   tni_mem_users *state_users; /* [n_states] of the graph: who touches a cache */
+  struct tni_devconsts *consts; /* constants in memory of devices */
   tn_layout *state_layouts;   /* [n_states]: over the dims of a cache's view */
   tni_exec *execs; /* [n_execs]: one for all phases, or prefill and decode */
   uint32_t n_execs;

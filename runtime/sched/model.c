@@ -10,6 +10,7 @@
 
 #include "runtime/host/kernel.h"
 #include "runtime/sched/calibrate.h"
+#include "runtime/sched/devconst.h"
 #include "runtime/sched/exec.h"
 #include "runtime/sched/memory.h"
 #include "runtime/sched/pack.h"
@@ -262,6 +263,7 @@ tn_status tn_model_load(tn_runtime *rt, const char *path, const tn_model_opts *o
 void tn_model_destroy(tn_model *m) {
   if (!m) return;
   for (uint32_t i = 0; i < m->n_execs; i++) tni_exec_finish(m, &m->execs[i]);
+  tni_devconst_release(m);
   tni_refcache_destroy(m);
   tni_packed_close(m);
   tni_recorder_destroy(m->recorder);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/sched/devconst.h"
 #include "runtime/sched/memory.h"
 #include "runtime/sched/session.h"
 #include "runtime/sched/state.h"
@@ -61,7 +62,8 @@ static void add_packed(const tn_model *m, tni_statement *s) {
 }
 
 /* What a program of a plugin cannot read as it lies is copied (attach.c). */
-static bool is_moved(const tni_program *p, const tni_tensor *t) {
+static bool is_moved(const tni_program *p, const tn_need *n, const tni_tensor *t) {
+  if (n->residency == TN_RESIDENCY_DEVICE && p->dev->device->create) return !tni_devconst_imports(p->dev, t->data);
   return !p->dev->is_host && t->bytes && (uintptr_t)t->data % 16;
 }
 
@@ -74,7 +76,7 @@ static void add_constants(const tn_model *m, const int64_t *context, const int64
         const tn_id v = n->values[0];
         if (n->format) continue;
         const tni_tensor *t = tni_graph_value(m->graph, v)->tensor;
-        if (is_moved(&m->execs[e].programs[p], t)) s->buffers += t->bytes;
+        if (is_moved(&m->execs[e].programs[p], n, t)) s->buffers += t->bytes;
         if (!seen[v] && tni_is_mapped(m, t))
           s->weights += tni_is_table(m, v) ? tni_table_bytes(m, v, context, step) : t->bytes;
         seen[v] = 1;
