@@ -25,6 +25,10 @@ TN_MUST_CHECK tn_status tni_order_choose(const tni_taskgraph *g, const tni_life 
 /* Fills the lives' offsets for the order that their tasks are numbered in, and the arena's bytes. */
 TN_MUST_CHECK tn_status tni_lives_plan(tni_life *lives, uint32_t n, uint64_t *arena);
 
+/* The same for all orders that g allows: lives share bytes only where every task of the one comes before every task of
+ * the other. Larger, and nothing has to wait for memory. TN_E_LIMIT: more than TNI_REACH_MAX tasks. */
+TN_MUST_CHECK tn_status tni_lives_spread(const tni_taskgraph *g, tni_life *lives, uint32_t n, uint64_t *arena);
+
 /* A random order of those that the graph allows; the same for the same seed. order [n]. */
 TN_MUST_CHECK tn_status tni_order_random(const tni_taskgraph *g, uint64_t seed, uint32_t *order);
 

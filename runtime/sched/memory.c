@@ -44,12 +44,18 @@ static uint64_t place_feeds(tni_sizing *z) {
   return end;
 }
 
+/* Where engines work beside the CPU or beside each other nothing waits for memory; elsewhere it is least. */
+static tn_status spread(const tni_sizing *z, tni_life *lives, uint32_t n, uint64_t *bytes) {
+  tn_status st = tni_exec_overlaps(z->m, z->x) ? tni_lives_spread(&z->x->graph, lives, n, bytes) : TN_E_LIMIT;
+  return st == TN_E_LIMIT ? tni_lives_plan(lives, n, bytes) : st;
+}
+
 /* Offsets of one arena's regions and scratch. graph: gets the edges that they need, or NULL. */
 static tn_status place_arena(tni_sizing *z, uint32_t block, uint64_t *bytes, tni_taskgraph *graph) {
   tni_life *lives;
   uint32_t n;
   tn_status st = tni_lives_make(z, block, &lives, &n);
-  if (st == TN_OK) st = tni_lives_plan(lives, n, bytes);
+  if (st == TN_OK) st = spread(z, lives, n, bytes);
   n = 0;
   for (uint32_t i = 0; st == TN_OK && i < z->x->n_regions; i++)
     if (z->x->regions[i].block == block) z->regions[i].offset = lives[n++].offset;

@@ -29,6 +29,8 @@ TN_MUST_CHECK tn_status tni_task_run(tn_session *s, tni_sexec *x, uint32_t i, tn
 TN_MUST_CHECK tn_status tni_task_compute(tni_sexec *x, uint32_t i, tn_run *run, tn_error *err);
 /* Whether it is for an engine. */
 bool tni_task_is_submitted(const tn_model *m, const tni_exec *x, uint32_t i);
+/* Whether tasks of x may run at once: more than one engine, or one and the CPU. */
+bool tni_exec_overlaps(const tn_model *m, const tni_exec *x);
 /* Its device memory becomes the CPU's (mapped) or the device's. */
 TN_MUST_CHECK tn_status tni_task_own(tn_session *s, tni_sexec *x, uint32_t i, bool cpu, tn_error *err);
 /* What watches tasks: calibration before, capture after. Nothing of the task is in flight. */

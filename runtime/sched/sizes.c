@@ -80,6 +80,13 @@ void tni_sizes_room(tni_sizing *z, bool more) {
   }
 }
 
+/* Scratch of the CPU, and of one engine, is one task's at a time; 0: not so with random orders, which have threads. */
+static uint32_t serial_of(const tni_sizing *z, uint32_t t) {
+  const tni_etask *e = &z->x->tasks[t];
+  if (e->info->engine == 0) return z->m->order_seed ? 0 : 1;
+  return 2 + z->x->programs[e->program].cluster->device * 256 + e->info->engine;
+}
+
 tn_status tni_lives_make(const tni_sizing *z, uint32_t block, tni_life **lives, uint32_t *n) {
   const tni_exec *x = z->x;
   tni_life *v = calloc((size_t)x->n_regions + x->n_tasks + 1, sizeof *v);
@@ -97,7 +104,7 @@ tn_status tni_lives_make(const tni_sizing *z, uint32_t block, tni_life **lives, 
     if (block != TN_NONE && b != block) continue;
     v[(*n)++] = (tni_life){.tasks = x->users + x->first_user[x->n_regions] + t,
                            .n_tasks = 1,
-                           .serial = x->tasks[t].info->engine == 0 && !z->m->order_seed,
+                           .serial = serial_of(z, t),
                            .bytes = z->tasks[t].scratch_room,
                            .align = z->tasks[t].scratch_align > align ? z->tasks[t].scratch_align : align};
   }

@@ -141,6 +141,17 @@ bool tni_task_is_submitted(const tn_model *m, const tni_exec *x, uint32_t i) {
   return e->info->engine != 0 && !reference;
 }
 
+bool tni_exec_overlaps(const tn_model *m, const tni_exec *x) {
+  bool engines = false, others = false;
+  for (uint32_t t = 1; t < x->n_tasks; t++) {
+    const tni_etask *a = &x->tasks[0], *b = &x->tasks[t];
+    engines = engines || tni_task_is_submitted(m, x, t) || tni_task_is_submitted(m, x, 0);
+    others = others || a->info->engine != b->info->engine ||
+             x->programs[a->program].cluster->device != x->programs[b->program].cluster->device;
+  }
+  return engines && others;
+}
+
 static uint64_t task_bytes(const tni_stask *t, const tni_etask *e) {
   uint64_t n = 0;
   for (uint32_t u = 0; u < e->info->n_uses; u++) n += t->views[u]->bytes;

@@ -345,7 +345,7 @@ static void test_device_lost(void) {
 static void test_option_mistake(void) {
   static const struct {
     const char *options, *where, *says;
-  } t[] = {{"completion: never", "f.yaml:4:27", "must be one of blocking|thread|inline|map"},
+  } t[] = {{"completion: later", "f.yaml:4:27", "must be one of blocking|thread|inline|map|twice|never|wrong"},
            {"compleiton: map", "f.yaml:4:15", "did you mean 'completion'?"},
            {"delay_us: -1", "f.yaml:4:25", "out of range"}};
   for (size_t i = 0; i < sizeof t / sizeof *t; i++) {

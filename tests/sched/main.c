@@ -10,6 +10,7 @@ int main(void) {
   suite_order();
   suite_fused();
   suite_place();
+  suite_executor();
   suite_keep();
   suite_chunk();
   suite_pack();

@@ -92,97 +92,148 @@ static tn_status add(const tn_item *it, tn_error *err) {
   return TN_OK;
 }
 
-static void execute(fake_device *d, const tn_item *it, int64_t queued) {
-  tn_error err = {.h = TN_HDR(tn_error), .node = TN_NONE, .task = TN_NONE};
-  const fake_plugin *p = d->plugin;
-  if (p->delay_us > 0) {
-    struct timespec ts = {.tv_sec = p->delay_us / 1000000, .tv_nsec = (long)(p->delay_us % 1000000) * 1000};
-    nanosleep(&ts, NULL);
+/* Virtual time: a microsecond per item. */
+static void set_times(fake_lane *l, const tn_item *it, tn_times *t) {
+  if (!l->d->plugin->virtual_clock) return;
+  t->clock = 1;
+  t->queued = it->ready;
+  t->start = it->ready > l->free ? it->ready : l->free;
+  t->end = l->free = t->start + 1000;
+}
+
+static void nap(int64_t us) {
+  struct timespec ts = {.tv_sec = us / 1000000, .tv_nsec = (long)(us % 1000000) * 1000};
+  if (us > 0) nanosleep(&ts, NULL);
+}
+
+static void finish(fake_lane *l, tn_ticket *ticket, tn_status st, const tn_times *t, const tn_error *err) {
+  const tn_host *h = l->d->host;
+  const int mode = l->d->plugin->mode;
+  if (mode == FAKE_NEVER) return;
+  if (mode == FAKE_WRONG) {
+    h->done(NULL, TN_OK, NULL, NULL);
+    if (l->last && l->last_submit == atomic_load(&l->n_submits))
+      h->done(l->last, TN_E_INTERNAL, t, NULL); /* of an item that is done already */
   }
+  l->last = ticket;
+  l->last_submit = atomic_load(&l->n_submits);
+  h->done(ticket, st, t, err); /* the item may be gone from here on */
+  if (mode == FAKE_TWICE) h->done(ticket, TN_E_INTERNAL, t, NULL);
+}
+
+static void execute(fake_lane *l, const tn_item *it, int64_t queued) {
+  tn_error err = {.h = TN_HDR(tn_error), .node = TN_NONE, .task = TN_NONE};
+  fake_device *d = l->d;
+  const fake_plugin *p = d->plugin;
   tn_times t = {.h = TN_HDR(tn_times), .queued = queued, .start = d->host->now(d->host->ctx)};
   tn_status st;
-  if (p->fail_after && d->items >= p->fail_after)
+  const int now = atomic_fetch_add(&d->computing, 1) + 1;
+  if (now > atomic_load(&d->together)) atomic_store(&d->together, now);
+  nap(p->delay_us);
+  pthread_mutex_lock(&d->memory);
+  if (p->fail_after && atomic_load(&d->items) >= p->fail_after)
     st = fake_fail(&err, TN_E_DEVICE_LOST, "fake-engine was told to fail after %lld items", (long long)p->fail_after);
   else
     st = it->plan ? add(it, &err) : copy(it, &err);
-  d->items++;
+  pthread_mutex_unlock(&d->memory);
+  atomic_fetch_add(&d->items, 1);
+  atomic_fetch_sub(&d->computing, 1);
   t.end = d->host->now(d->host->ctx);
   t.bytes = it->plan ? it->args->views[2].bytes : it->src->bytes;
-  d->host->done(it->ticket, st, &t, st == TN_OK ? NULL : &err); /* the item may be gone from here on */
+  set_times(l, it, &t);
+  finish(l, it->ticket, st, &t, st == TN_OK ? NULL : &err);
 }
 
 /* Runs the oldest item, or waits for who runs one. With lock held, and held again on return. */
-static void step(fake_device *d) {
-  if (d->busy) {
-    pthread_cond_wait(&d->less, &d->lock);
+static void step(fake_lane *l) {
+  if (l->busy) {
+    pthread_cond_wait(&l->less, &l->lock);
     return;
   }
-  if (!d->n) return;
-  const tn_item *it = d->queue[d->head];
-  d->head = (d->head + 1) % FAKE_QUEUE;
-  d->n--;
-  d->busy = true;
-  pthread_mutex_unlock(&d->lock);
-  execute(d, it, d->host->now(d->host->ctx));
-  pthread_mutex_lock(&d->lock);
-  d->busy = false;
-  pthread_cond_broadcast(&d->less);
+  if (!l->n) return;
+  const tn_item *it = l->queue[l->head];
+  l->head = (l->head + 1) % FAKE_QUEUE;
+  l->n--;
+  l->busy = true;
+  pthread_mutex_unlock(&l->lock);
+  execute(l, it, l->d->host->now(l->d->host->ctx));
+  pthread_mutex_lock(&l->lock);
+  l->busy = false;
+  pthread_cond_broadcast(&l->less);
 }
 
 /* Mode map: whoever calls map or submit first completes items; this thread only keeps a host that waits from hanging.
  */
-static void linger(fake_device *d) {
-  const struct timespec ts = {.tv_nsec = 20000000};
-  pthread_mutex_unlock(&d->lock);
-  nanosleep(&ts, NULL);
-  pthread_mutex_lock(&d->lock);
+static void linger(fake_lane *l) {
+  pthread_mutex_unlock(&l->lock);
+  nap(20000);
+  pthread_mutex_lock(&l->lock);
 }
 
 static void *engine_main(void *arg) {
-  fake_device *d = arg;
-  pthread_mutex_lock(&d->lock);
-  while (!d->quit || d->n) {
-    if (!d->n) {
-      pthread_cond_wait(&d->more, &d->lock);
+  fake_lane *l = arg;
+  pthread_mutex_lock(&l->lock);
+  while (!l->quit || l->n) {
+    if (!l->n) {
+      pthread_cond_wait(&l->more, &l->lock);
       continue;
     }
-    if (d->plugin->mode == FAKE_MAP && !d->quit) linger(d);
-    step(d);
+    if (l->d->plugin->mode == FAKE_MAP && !l->quit) linger(l);
+    step(l);
   }
-  pthread_mutex_unlock(&d->lock);
+  pthread_mutex_unlock(&l->lock);
   return NULL;
 }
 
-tn_status fake_engine_start(fake_device *d) {
-  if (pthread_mutex_init(&d->lock, NULL) != 0) return TN_E_NO_MEMORY;
-  pthread_cond_init(&d->more, NULL);
-  pthread_cond_init(&d->less, NULL);
-  d->has_thread = d->plugin->mode != FAKE_INLINE;
-  if (!d->has_thread || pthread_create(&d->thread, NULL, engine_main, d) == 0) return TN_OK;
-  d->has_thread = false;
-  fake_engine_stop(d);
+static tn_status start(fake_device *d, fake_lane *l) {
+  l->d = d;
+  pthread_mutex_init(&l->lock, NULL);
+  pthread_cond_init(&l->more, NULL);
+  pthread_cond_init(&l->less, NULL);
+  l->has_thread = d->plugin->mode != FAKE_INLINE;
+  if (!l->has_thread || pthread_create(&l->thread, NULL, engine_main, l) == 0) return TN_OK;
+  l->has_thread = false;
   return TN_E_NO_MEMORY;
+}
+
+tn_status fake_engine_start(fake_device *d) {
+  tn_status st = TN_OK;
+  pthread_mutex_init(&d->memory, NULL);
+  for (int i = 0; i < FAKE_ENGINES; i++) {
+    tn_status one = start(d, &d->lanes[i]);
+    if (one != TN_OK) st = one;
+  }
+  if (st != TN_OK) fake_engine_stop(d);
+  return st;
+}
+
+static void stop(fake_lane *l) {
+  if (l->has_thread) {
+    pthread_mutex_lock(&l->lock);
+    l->quit = true;
+    pthread_cond_broadcast(&l->more);
+    pthread_mutex_unlock(&l->lock);
+    pthread_join(l->thread, NULL);
+  }
+  pthread_cond_destroy(&l->more);
+  pthread_cond_destroy(&l->less);
+  pthread_mutex_destroy(&l->lock);
 }
 
 void fake_engine_stop(fake_device *d) {
   fake_engine_drain(d);
-  if (d->has_thread) {
-    pthread_mutex_lock(&d->lock);
-    d->quit = true;
-    pthread_cond_broadcast(&d->more);
-    pthread_mutex_unlock(&d->lock);
-    pthread_join(d->thread, NULL);
-  }
-  pthread_cond_destroy(&d->more);
-  pthread_cond_destroy(&d->less);
-  pthread_mutex_destroy(&d->lock);
+  for (int i = 0; i < FAKE_ENGINES; i++) stop(&d->lanes[i]);
+  pthread_mutex_destroy(&d->memory);
+}
+
+static void drain(fake_lane *l) {
+  pthread_mutex_lock(&l->lock);
+  while (l->n || l->busy) step(l);
+  pthread_mutex_unlock(&l->lock);
 }
 
 void fake_engine_drain(fake_device *d) {
-  if (d->plugin->mode != FAKE_MAP) return;
-  pthread_mutex_lock(&d->lock);
-  while (d->n || d->busy) step(d);
-  pthread_mutex_unlock(&d->lock);
+  for (int i = 0; i < FAKE_ENGINES && d->plugin->mode == FAKE_MAP; i++) drain(&d->lanes[i]);
 }
 
 static tn_status check_item(const tn_item *it, tn_error *err) {
@@ -196,23 +247,27 @@ tn_status fake_submit(tn_device *pub, uint32_t engine, const tn_item *const *ite
                       tn_error *err) {
   fake_device *d = (fake_device *)pub;
   const fake_plugin *p = d->plugin;
-  if (engine != 1) return fake_fail(err, TN_E_INVALID, "there is no engine %u", engine);
+  if (engine < 1 || engine > (uint32_t)p->n_engines)
+    return fake_fail(err, TN_E_INVALID, "there is no engine %u", engine);
   if (p->mode == FAKE_BLOCKING && !run) return fake_fail(err, TN_E_INVALID, "a BLOCKING engine was lent no tn_run");
   if (n > FAKE_QUEUE) return fake_fail(err, TN_E_LIMIT, "%u items, at most %d", n, FAKE_QUEUE);
   for (uint32_t i = 0; i < n; i++) {
     tn_status st = check_item(items[i], err);
     if (st != TN_OK) return st;
   }
+  fake_lane *l = &d->lanes[engine - 1];
+  atomic_fetch_add(&d->submits, 1);
+  atomic_fetch_add(&l->n_submits, 1);
   if (p->mode == FAKE_INLINE) {
-    for (uint32_t i = 0; i < n; i++) execute(d, items[i], d->host->now(d->host->ctx));
+    for (uint32_t i = 0; i < n; i++) execute(l, items[i], d->host->now(d->host->ctx));
     return TN_OK;
   }
   fake_engine_drain(d);
-  pthread_mutex_lock(&d->lock);
-  while (d->n + n > FAKE_QUEUE) pthread_cond_wait(&d->less, &d->lock);
-  for (uint32_t i = 0; i < n; i++) d->queue[(d->head + d->n++) % FAKE_QUEUE] = items[i];
-  pthread_cond_broadcast(&d->more);
-  while (p->mode == FAKE_BLOCKING && (d->n || d->busy)) pthread_cond_wait(&d->less, &d->lock);
-  pthread_mutex_unlock(&d->lock);
+  pthread_mutex_lock(&l->lock);
+  while (l->n + n > FAKE_QUEUE) pthread_cond_wait(&l->less, &l->lock);
+  for (uint32_t i = 0; i < n; i++) l->queue[(l->head + l->n++) % FAKE_QUEUE] = items[i];
+  pthread_cond_broadcast(&l->more);
+  while (p->mode == FAKE_BLOCKING && (l->n || l->busy)) pthread_cond_wait(&l->less, &l->lock);
+  pthread_mutex_unlock(&l->lock);
   return TN_OK;
 }

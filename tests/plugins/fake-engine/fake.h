@@ -6,27 +6,29 @@
 #define TENON_TESTS_FAKE_ENGINE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include <tenon/plugin.h>
 
 enum { FAKE_QUEUE = 64, FAKE_KEY = 0x5a, FAKE_SUB_ALIGN = 128 };
-enum { FAKE_BLOCKING, FAKE_THREAD, FAKE_INLINE, FAKE_MAP };
+enum { FAKE_BLOCKING, FAKE_THREAD, FAKE_INLINE, FAKE_MAP, FAKE_TWICE, FAKE_NEVER, FAKE_WRONG };
+enum { FAKE_ENGINES = 2 };
 
 typedef struct fake_plugin {
   tn_plugin pub;
   const tn_host *host;
-  tn_engine engine;
-  const tn_engine *engines[1];
+  tn_engine engine[FAKE_ENGINES];
+  const tn_engine *engines[FAKE_ENGINES];
+  tn_clock clock;
   tn_caps caps;
   int mode;
-  int64_t delay_us, fail_after, chunk;
+  int64_t delay_us, fail_after, chunk, n_engines, count, virtual_clock;
 } fake_plugin;
 
-typedef struct fake_device {
-  tn_device pub;
-  fake_plugin *plugin;
-  const tn_host *host;
+/* One engine. */
+typedef struct fake_lane {
+  struct fake_device *d;
   pthread_mutex_t lock;
   pthread_cond_t more, less; /* items came; items went */
   const tn_item *queue[FAKE_QUEUE];
@@ -34,7 +36,20 @@ typedef struct fake_device {
   bool quit, busy;  /* under lock; busy: an item is being computed */
   pthread_t thread;
   bool has_thread;
-  int64_t items; /* done so far; the engine's */
+  int64_t free;    /* when, on the virtual clock; of who computes */
+  tn_ticket *last; /* completed before, in that submit; of who computes */
+  int last_submit;
+  atomic_int n_submits;
+} fake_lane;
+
+typedef struct fake_device {
+  tn_device pub;
+  fake_plugin *plugin;
+  const tn_host *host;
+  fake_lane lanes[FAKE_ENGINES];
+  pthread_mutex_t memory;                /* of the mappings */
+  atomic_llong items, submits, together; /* done so far; most that computed at once */
+  atomic_int computing;
 } fake_device;
 
 /* A range of a buffer that the host has; disjoint ones may be mapped at once. */

@@ -59,7 +59,11 @@ tn_status fake_map(tn_buffer *pub, uint64_t offset, uint64_t n, uint32_t access,
   if (offset > pub->bytes || n > pub->bytes - offset)
     return fake_fail(err, TN_E_INVALID, "map of %llu bytes at %llu in a buffer of %llu", (unsigned long long)n,
                      (unsigned long long)offset, (unsigned long long)pub->bytes);
-  if (fake_is_mapped(b, offset, n)) return fake_fail(err, TN_E_INVALID, "the range is mapped already");
+  fake_device *d = (fake_device *)pub->device;
+  pthread_mutex_lock(&d->memory);
+  const bool taken = fake_is_mapped(b, offset, n);
+  pthread_mutex_unlock(&d->memory);
+  if (taken) return fake_fail(err, TN_E_INVALID, "the range is mapped already");
   fake_mapping *m = h->alloc(h->ctx, sizeof *m, 16, TN_TAG_PLUGIN);
   unsigned char *shadow = m ? h->alloc(h->ctx, n ? n : 1, 64, TN_TAG_PLUGIN) : NULL;
   if (!shadow) {
@@ -68,21 +72,26 @@ tn_status fake_map(tn_buffer *pub, uint64_t offset, uint64_t n, uint32_t access,
   }
   /* What only will be written is not read: its old content is not promised. */
   for (uint64_t i = 0; i < n; i++) shadow[i] = (access & TN_READ) ? b->bytes[offset + i] ^ FAKE_KEY : 0xdd;
+  pthread_mutex_lock(&d->memory);
   *m = (fake_mapping){b->mapped, shadow, offset, n, access};
   b->mapped = m;
+  pthread_mutex_unlock(&d->memory);
   *ptr = shadow;
   return TN_OK;
 }
 
 tn_status fake_unmap(tn_buffer *pub, void *ptr, tn_error *err) {
   fake_buffer *b = (fake_buffer *)pub;
+  fake_device *d = (fake_device *)pub->device;
   fake_mapping **at = &b->mapped;
+  pthread_mutex_lock(&d->memory);
   while (*at && (*at)->shadow != ptr) at = &(*at)->next;
-  if (!*at) return fake_fail(err, TN_E_INVALID, "unmap of a pointer that map did not give");
   fake_mapping *m = *at;
-  if (m->access & (TN_WRITE | TN_APPEND))
+  if (m && (m->access & (TN_WRITE | TN_APPEND)))
     for (uint64_t i = 0; i < m->bytes; i++) b->bytes[m->offset + i] = m->shadow[i] ^ FAKE_KEY;
-  *at = m->next;
+  if (m) *at = m->next;
+  pthread_mutex_unlock(&d->memory);
+  if (!m) return fake_fail(err, TN_E_INVALID, "unmap of a pointer that map did not give");
   drop(b, m);
   return TN_OK;
 }

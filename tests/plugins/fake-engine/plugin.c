@@ -20,7 +20,7 @@ static const tn_option completion = {.h = TN_HDR(tn_option),
                                      .help = "who calls done",
                                      .dflt = "blocking",
                                      .type = TN_OPT_STRING,
-                                     .choices = "blocking|thread|inline|map"};
+                                     .choices = "blocking|thread|inline|map|twice|never|wrong"};
 static const tn_option delay = {.h = TN_HDR(tn_option),
                                 .key = "delay_us",
                                 .help = "sleep before each item",
@@ -42,19 +42,39 @@ static const tn_option chunk = {.h = TN_HDR(tn_option),
                                 .lo = 0,
                                 .hi = 65536,
                                 .type = TN_OPT_INT};
-static const tn_option *const options[] = {&completion, &delay, &fail_after, &chunk};
+static const tn_option engines = {.h = TN_HDR(tn_option),
+                                  .key = "engines",
+                                  .help = "how many, four nodes in turns",
+                                  .dflt = "1",
+                                  .lo = 1,
+                                  .hi = FAKE_ENGINES,
+                                  .type = TN_OPT_INT};
+static const tn_option count = {.h = TN_HDR(tn_option),
+                                .key = "count",
+                                .help = "log items and submits when the device is closed",
+                                .dflt = "false",
+                                .type = TN_OPT_BOOL};
+static const tn_option virtual_clock = {.h = TN_HDR(tn_option),
+                                        .key = "virtual",
+                                        .help = "a clock of its own, on which every item takes a microsecond",
+                                        .dflt = "false",
+                                        .type = TN_OPT_BOOL};
+static const tn_option *const options[] = {&completion, &delay, &fail_after, &chunk, &engines, &count, &virtual_clock};
 
 static tn_status read_options(fake_plugin *p, tn_error *err) {
-  static const char *const modes[] = {"blocking", "thread", "inline", "map"};
+  static const char *const modes[] = {"blocking", "thread", "inline", "map", "twice", "never", "wrong"};
   const char *text;
   const tn_host *h = p->host;
   if (h->option(h->ctx, "completion", TN_OPT_STRING, &text) != TN_OK ||
       h->option(h->ctx, "delay_us", TN_OPT_INT, &p->delay_us) != TN_OK ||
       h->option(h->ctx, "fail_after", TN_OPT_INT, &p->fail_after) != TN_OK ||
-      h->option(h->ctx, "chunk", TN_OPT_INT, &p->chunk) != TN_OK)
+      h->option(h->ctx, "chunk", TN_OPT_INT, &p->chunk) != TN_OK ||
+      h->option(h->ctx, "engines", TN_OPT_INT, &p->n_engines) != TN_OK ||
+      h->option(h->ctx, "count", TN_OPT_BOOL, &p->count) != TN_OK ||
+      h->option(h->ctx, "virtual", TN_OPT_BOOL, &p->virtual_clock) != TN_OK)
     return fake_fail(err, TN_E_INTERNAL, "the host lost an option");
   p->mode = 0;
-  while (p->mode < FAKE_MAP && strcmp(text, modes[p->mode]) != 0) p->mode++;
+  while (p->mode < FAKE_WRONG && strcmp(text, modes[p->mode]) != 0) p->mode++;
   return TN_OK;
 }
 
@@ -62,15 +82,20 @@ static tn_status enumerate(tn_plugin *pub, uint32_t cap, const tn_caps **out, ui
   fake_plugin *p = (fake_plugin *)pub;
   tn_status st = read_options(p, err);
   if (st != TN_OK) return st;
-  p->engine = (tn_engine){.h = TN_HDR(tn_engine), .name = "fake", .depth = FAKE_QUEUE};
-  if (p->mode == FAKE_BLOCKING) p->engine.flags = TN_ENGINE_BLOCKING;
-  p->engines[0] = &p->engine;
+  for (int i = 0; i < FAKE_ENGINES; i++) {
+    p->engine[i] = (tn_engine){.h = TN_HDR(tn_engine), .name = i ? "fake2" : "fake", .depth = FAKE_QUEUE};
+    if (p->mode == FAKE_BLOCKING) p->engine[i].flags = TN_ENGINE_BLOCKING;
+    p->engines[i] = &p->engine[i];
+  }
+  p->clock = (tn_clock){
+      .h = TN_HDR(tn_clock), .name = "fake time", .kind = TN_CLOCK_VIRTUAL, .cpu_ns_per_mac = 1, .cpu_ns_per_byte = 1};
   p->caps = (tn_caps){.h = TN_HDR(tn_caps),
                       .name = "fake engine",
                       .driver = "none",
                       .key = "fake-engine-1",
                       .engines = p->engines,
-                      .n_engines = 1,
+                      .n_engines = (uint32_t)p->n_engines,
+                      .clock = p->virtual_clock ? &p->clock : NULL,
                       .align = 64,
                       .sub_align = FAKE_SUB_ALIGN,
                       .dtypes = UINT64_C(1) << TN_DT_F32,
@@ -119,6 +144,11 @@ static tn_status open_device(tn_plugin *pub, uint32_t index, tn_device **out, tn
 static void close_device(tn_device *pub) {
   fake_device *d = (fake_device *)pub;
   fake_engine_stop(d);
+  char line[160];
+  snprintf(line, sizeof line, "counted %lld items in %lld submits, at most %lld at once",
+           (long long)atomic_load(&d->items), (long long)atomic_load(&d->submits),
+           (long long)atomic_load(&d->together));
+  if (d->plugin->count) d->host->log(d->host->ctx, TN_LOG_WARN, line);
   d->host->free(d->host->ctx, d);
 }
 

@@ -68,7 +68,7 @@ static tn_id slot_of(tn_program *p, const tn_subgraph *s, tn_id v) {
   *slot = (tn_slot){.h = TN_HDR(tn_slot),
                     .name = "slot",
                     .kind = slot_kind(s, v),
-                    .engines = 1u << 1,
+                    .engines = p->device->plugin->n_engines > 1 ? 1u << 1 | 1u << 2 : 1u << 1,
                     .align = 4,
                     .value = v,
                     .need = TN_NONE,
@@ -106,7 +106,7 @@ static void add_task(tn_program *p, const tn_subgraph *s, tn_id node) {
   uint32_t n_sym = s->graph->n_symbols;
   t->pub = (tn_task){.h = TN_HDR(tn_task),
                      .name = t->name,
-                     .engine = 1,
+                     .engine = 1 + node / 4 % (uint32_t)p->device->plugin->n_engines,
                      .symbols = n_sym >= 64 ? UINT64_MAX : (UINT64_C(1) << n_sym) - 1,
                      .uses = t->uses,
                      .deps = t->deps,
