@@ -39,13 +39,19 @@ static fit try_scale(const float *w, uint32_t n, float top, float s) {
   float inv = 1.0f / (2.0f * s), err[LANES] = {0}, wl[LANES] = {0}, ll[LANES] = {0};
   float level[MAX_GROUP], half = 0.5f * top;
   for (uint32_t i = 0; i < n; i++) level[i] = 2.0f * nearest_code(w[i] * inv + half, top) - top;
-  for (uint32_t i = 0; i < n; i += LANES)
+  for (uint32_t i = 0; i < n / LANES * LANES; i += LANES)
     for (uint32_t l = 0; l < LANES; l++) {
       float e = w[i + l] - s * level[i + l];
       err[l] += e * e;
       wl[l] += w[i + l] * level[i + l];
       ll[l] += level[i + l] * level[i + l];
     }
+  for (uint32_t i = n / LANES * LANES; i < n; i++) {
+    float e = w[i] - s * level[i];
+    err[i % LANES] += e * e;
+    wl[i % LANES] += w[i] * level[i];
+    ll[i % LANES] += level[i] * level[i];
+  }
   return (fit){lane_sum(err), lane_sum(wl), lane_sum(ll)};
 }
 

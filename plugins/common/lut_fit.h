@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-/* w[n], n a multiple of 8 up to 128 -> codes[n] below `levels` (2 .. 16), w[i] ~ (2 codes[i] - zero) * *scale, scale
+/* w[n], n up to 128 -> codes[n] below `levels` (2 .. 16), w[i] ~ (2 codes[i] - zero) * *scale, scale
  * binary16 and >= 0; zero is levels - 1. For each of a fixed list of factors f, starts from scale = f * largest
  * magnitude / zero, refits twice by least squares, and keeps the least sum of squared errors (eight partial sums,
  * element i in sum i % 8; the first of equals wins). zero * scale stays at or above tni_lut_least(levels) of the

@@ -250,8 +250,13 @@ const tni_clt_kernel *quant_of(uint32_t group, uint32_t features) {
 }
 
 static const tni_clt_format *format_of(uint32_t id) {
+#if defined(__aarch64__)
+  static const tni_clt_format *const all[] = {&tni_clt_w4g,   &tni_clt_lut1p, &tni_clt_lut2p,
+                                              &tni_clt_lut3p, &tni_clt_lut4p, &tni_clt_luttp};
+#else
   static const tni_clt_format *const all[] = {&tni_clt_w4g,  &tni_clt_lut1, &tni_clt_lut2,
                                               &tni_clt_lut3, &tni_clt_lut4, &tni_clt_lutt};
+#endif
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (all[i]->id == id) return all[i];
   abort();

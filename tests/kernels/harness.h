@@ -97,6 +97,7 @@ void subject_init(subject *s, const tni_clt_kernel *k, int64_t N, int64_t K);
 uint8_t *subject_pack(const subject *s, const float *data, tn_blob *blob);
 
 int add_format_suite(void);
+int add_lut_suite(void);
 int add_kernel_suite(void);
 int add_chain_suite(void);
 int add_plugin_suite(const char *so_path);
