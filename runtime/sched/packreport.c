@@ -12,6 +12,7 @@
 
 enum { STRIP_ELEMS = 1 << 18 };
 static const double ENDLESS = 1e30; /* JSON has no infinity */
+static const double TINY = 0x1p-13; /* what is smaller than this has no bound: scales in half end there */
 
 typedef struct sums {
   double worst;          /* of a group: max |e| / absmax */
@@ -38,10 +39,11 @@ static void add_group(sums *s, const float *w, const float *u, int64_t n, double
     s->w1 += a;
     s->w2 += a * a;
   }
+  s->n += (double)n;
   if (absmax > 0) top = absmax;
+  if (top > 0 && top < TINY) return;
   const double rel = error == 0 ? 0 : top > 0 && isfinite(error) ? error / top : ENDLESS;
   if (rel > s->worst) s->worst = rel;
-  s->n += (double)n;
 }
 
 static int64_t strip_rows(const tn_weight *w) {
