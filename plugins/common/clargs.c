@@ -49,7 +49,7 @@ static int64_t room_of(const cache_strides *c, int64_t H) {
 
 static tn_status patch_states(const tn_args *a, tni_cl_launch *l, tn_error *err) {
   for (uint32_t i = 0; i < 2; i++) {
-    cache_strides c;
+    cache_strides c = {0};
     if (l->state_use[i] == TN_NONE) continue;
     const bool append = l->shape.kind == TNI_CLK_APPEND;
     tn_status st = cache_of(a, l->state_use[i], l->label, l->shape.types[append ? 2 : 1 + i], &c, err);

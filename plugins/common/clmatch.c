@@ -354,7 +354,7 @@ static bool match_split(const matcher *m) {
   const int64_t axis = attr_int(m, 0, 0);
   if (!ew_rank(m)) return false;
   m->o->i[0] = axis < 0 ? axis + x->rank : axis;
-  
+
   return take(m, TNI_CLO_SPLIT);
 }
 

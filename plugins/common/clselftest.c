@@ -11,7 +11,7 @@
 #include "plugins/common/e0m4.h"
 #include "plugins/common/f16.h"
 
-enum { MAX_BYTES = 1 << 17 };
+enum { MAX_BYTES = 1 << 18 };
 
 typedef struct tester {
   tni_cl_kernels *k;
@@ -73,8 +73,8 @@ static void shape_case(tester *t) {
     case TNI_CLK_GEMV:
     case TNI_CLK_GEMM: {
       const int32_t M = s->kind == TNI_CLK_GEMM ? 11 : s->ints[TNI_CLI_M] > 1 ? 3 : 1;
-      set_ints(s, 6, (int32_t[]){M, 131, 301, 256, 304, 132});
-      memcpy(count, (uint64_t[]){(uint64_t)M * 304, 0, 0, (uint64_t)M * 132}, 32);
+      set_ints(s, 6, (int32_t[]){M, 131, 1101, 256, 1104, 132});
+      memcpy(count, (uint64_t[]){(uint64_t)M * 1104, 0, 0, (uint64_t)M * 132}, 32);
       t->out = 3;
       break;
     }

@@ -128,7 +128,6 @@ static tn_status pack_tile(const tni_e0m4_geometry *g, int zero_exact, const flo
     memset(codes, 8, sizeof codes);
     if (n < n_rows && have > 0 && tni_e0m4_group(rows + n * g->K + k0, (uint32_t)have, zero_exact, codes, s + 2 * n))
       return TN_E_INVALID;
-    /* What lies beyond K has to be weight 0, which in this group is the code next to c. */
     for (int64_t k = 0; k < GROUP; k += 4)
       w[k / 4 * pitch + n] = (uint16_t)(codes[k] | codes[k + 1] << 4 | codes[k + 2] << 8 | codes[k + 3] << 12);
   }

@@ -6,11 +6,15 @@
  * half are sums of centred values, and no sum of x is needed beside them. zero_exact 1: c is a multiple of 1/16, so a
  * weight of 0 stays 0.
  *
- * The blob serves every OpenCL plugin. Np = N rounded up to 128, Kp = K to 128, cut along N into parts of P columns
- * (P = Np where the whole is at most TNI_E0M4_PART_BYTES, else the largest multiple of 128 that keeps a part within
- * it); parts one after the other, each W   Kp/4 x Pn uint16, little endian: code(k,n) in bits 4*(k%4) .. +3 of
- * W[k/4][n] S   Kp/128 x Pn {half s, half c} Rows beyond N and elements beyond K have code 8, c = 1.5: weight 0; groups
- * wholly beyond have s = 0. Align 128 (a base address of images and sub-buffers on the phones known).
+ * The blob serves every OpenCL plugin. Np = N rounded up to 128, Kp = K to 128, cut along N into parts of Pn columns
+ * (the whole where that is at most TNI_E0M4_PART_BYTES, else the largest multiple of 128 that keeps a part within it);
+ * parts one after the other, align 128 (a base address of images and sub-buffers on the phones known). A part is
+ *
+ * - W: Kp/4 x Pn uint16, little endian: code(k,n) in bits 4*(k%4) .. +3 of W[k/4][n];
+ * - S: Kp/128 x Pn pairs {half s, half c}.
+ *
+ * Rows beyond N have s = 0. Within the last group elements beyond K have code 8 and mean nothing: kernels take no x
+ * from there.
  *
  * Packing a group with lowest weight lo <= 0 and highest hi >= 0 (0 is always part of the range): s = half(hi - lo),
  * c = half(1 - lo / s), code = min(floor(16 * (w / s + c - 1) + 1/2), 15), not below 0. Plain f32 operations in this
