@@ -393,6 +393,7 @@ static tn_status carry(tni_span *s, uint32_t h, tn_error *err) {
 
 tn_status tni_span_take(tni_span *s, uint32_t dev, uint32_t access, tn_error *err) {
   tni_mem *m = s->mem;
+  const bool whole = access & TNI_SPAN_WHOLE;
   tn_status st = TN_OK;
   uint32_t h = 0;
   if (!m) return TN_OK;
@@ -400,10 +401,11 @@ tn_status tni_span_take(tni_span *s, uint32_t dev, uint32_t access, tn_error *er
     h = home_of(m, dev);
   else if (s->valid)
     h = (uint32_t)__builtin_ctz(s->valid);
+  access &= ~(uint32_t)TNI_SPAN_WHOLE;
   const bool writes = access & (TN_WRITE | TN_APPEND);
   if (dev == TN_NONE) {
     /* The rest of what is only partly written stays. */
-    st = take_cpu(s, h, writes ? TN_READ | TN_WRITE : TN_READ, err);
+    st = take_cpu(s, h, whole ? TN_WRITE : writes ? TN_READ | TN_WRITE : TN_READ, err);
   } else {
     st = tni_span_release(s, err);
     if (st == TN_OK && !m->open[h]) st = release_sharing(s, err);

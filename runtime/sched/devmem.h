@@ -97,6 +97,8 @@ typedef struct tni_span {
   struct tni_span *next;
 } tni_span;
 
+enum { TNI_SPAN_WHOLE = 1 << 16 }; /* beside TN_WRITE: the CPU writes all that is read of it, nothing is fetched */
+
 /* Hands the span to the CPU (dev TN_NONE: s->ptr is set) or to a device (s->ptr becomes NULL, unless the CPU may use it
  * at any time). access: TN_READ, TN_WRITE, TN_APPEND, what the taker is going to do; TN_WRITE alone: all of it is
  * written. 0: an address is wanted and no content. */

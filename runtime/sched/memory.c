@@ -276,7 +276,7 @@ bool tni_region_is_shared(const tni_sexec *x, uint32_t r, bool cpu) {
 
 static tn_status feed_device(tni_sexec *x, uint32_t d, tn_error *err) {
   tni_span *to = &x->feed_spans[d];
-  tn_status st = tni_span_take(to, TN_NONE, TN_WRITE, err);
+  tn_status st = tni_span_take(to, TN_NONE, TN_WRITE | TNI_SPAN_WHOLE, err);
   for (uint32_t i = 0; st == TN_OK && i < x->exec->n_regions; i++) {
     const tni_region *r = &x->exec->regions[i];
     const tni_sregion *q = &x->regions[i];
