@@ -170,6 +170,19 @@ static tn_status read_path(reader *r, const tni_yaml *y, const char *key, const 
   return TN_OK;
 }
 
+/* A name in the model's folder is resolved when the model is known. */
+static tn_status read_calibration(reader *r, const tni_yaml *y) {
+  static const char model[] = TNI_IN_MODEL;
+  const char *text;
+  const tn_status st = tni_yaml_str(&r->doc, y, "calibration", &text, r->err);
+  if (st != TN_OK || strncmp(text, model, sizeof model - 1) != 0)
+    return st == TN_OK ? read_path(r, y, "calibration", &r->p->calibration) : st;
+  if (!text[sizeof model - 1] || strchr(text + sizeof model - 1, '/'))
+    return tni_yaml_fail(&r->doc, y, r->err, "'calibration': '%s' must be followed by the name of a file", model);
+  r->p->calibration = text;
+  return TN_OK;
+}
+
 static tn_status read_plugin_path(reader *r, const tni_yaml *y) {
   tn_status st = tni_yaml_want(&r->doc, y, TNI_YAML_SEQ, "plugin_path", r->err);
   if (st != TN_OK) return st;
@@ -209,15 +222,15 @@ static tn_status read_numbers(reader *r, const tni_yaml *root) {
     st = tni_yaml_int(&r->doc, chunk, "prefill_chunk", 0, INT32_MAX, &r->p->prefill_chunk, r->err);
   r->p->chunk_said = chunk != NULL;
   if (st == TN_OK && bucket) st = tni_yaml_int(&r->doc, bucket, "bucket", 0, 65536, &r->p->bucket, r->err);
-  if (st == TN_OK && timeout)
-    st = tni_yaml_int(&r->doc, timeout, "timeout_ms", 1, 3600000, &r->p->timeout_ms, r->err);
+  if (st == TN_OK && timeout) st = tni_yaml_int(&r->doc, timeout, "timeout_ms", 1, 3600000, &r->p->timeout_ms, r->err);
   if (st == TN_OK && checked) st = tni_yaml_bool(&r->doc, checked, "checked", &r->p->checked, r->err);
   return st;
 }
 
 static tn_status read_root(reader *r) {
-  static const char *const keys[] = {"plugins", "phases",  "require",       "threads", "max_seq", "plugin_path",
-                                     "cache",   "checked", "prefill_chunk", "bucket",  "calibration", "timeout_ms", NULL};
+  static const char *const keys[] = {"plugins",     "phases",     "require", "threads",       "max_seq",
+                                     "plugin_path", "cache",      "checked", "prefill_chunk", "bucket",
+                                     "calibration", "timeout_ms", NULL};
   const tni_yaml *root = r->doc.root, *y;
   if (!root) return tni_yaml_fail(&r->doc, NULL, r->err, "the profile is empty");
   tn_status st = tni_yaml_want(&r->doc, root, TNI_YAML_MAP, "profile", r->err);
@@ -228,7 +241,7 @@ static tn_status read_root(reader *r) {
     st = read_names(r, y, "require", &r->p->require, &r->p->n_require);
   if (st == TN_OK && (y = tni_yaml_get(root, "plugin_path"))) st = read_plugin_path(r, y);
   if (st == TN_OK && (y = tni_yaml_get(root, "cache"))) st = read_cache(r, y);
-  if (st == TN_OK && (y = tni_yaml_get(root, "calibration"))) st = read_path(r, y, "calibration", &r->p->calibration);
+  if (st == TN_OK && (y = tni_yaml_get(root, "calibration"))) st = read_calibration(r, y);
   return st == TN_OK ? read_numbers(r, root) : st;
 }
 

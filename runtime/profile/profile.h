@@ -19,7 +19,8 @@
  *   cache: {dir: PATH, max_bytes: 8G}
  *   checked: false
  *   timeout_ms: 60000        # an engine that completes nothing for so long is lost
- *   calibration: FILE        # statistics of activations (docs/calibration.md), of the model that is run
+ *   calibration: FILE        # statistics of activations (docs/calibration.md), of the model that is run; ${model}/FILE:
+ *                            # in its folder
  *
  * Paths are relative to the profile's folder and come out absolute. A phase that `phases` leaves out gets `plugins` in
  * their order. Limits: 64 plugins, 64 options each, 64 folders; threads 0..1024; max_seq, prefill_chunk 0..2^31-1; bucket 0..65536; timeout_ms 1..3600000. Sizes: 512M, 8G.
@@ -34,6 +35,8 @@
 #include "runtime/base/error.h"
 
 /* One scalar option of a plugin's section, typed later against the plugin's own table. */
+#define TNI_IN_MODEL "${model}/"
+
 typedef struct tni_profile_option {
   const char *key, *value; /* YAML scalar text */
   uint32_t line, column;   /* of the key */
@@ -66,7 +69,7 @@ typedef struct tni_profile {
   uint64_t cache_max_bytes; /* 0: not said */
   bool checked;
   int64_t timeout_ms;
-  const char *calibration; /* NULL: none */
+  const char *calibration; /* NULL: none; TNI_IN_MODEL and a name: in the model's folder */
 } tni_profile;
 
 /* file: for messages and relative paths; need not exist. */

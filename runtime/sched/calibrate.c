@@ -2,13 +2,33 @@
 #include "runtime/sched/calibrate.h"
 
 #include <string.h>
+#include <unistd.h>
 
+#include "runtime/profile/paths.h"
 #include "runtime/sched/reference.h"
 
+/* What the runtime was told, or a file beside the model. */
+static tn_status find_file(const tn_model *m, const char **file, tn_error *err) {
+  static const char beside[] = TNI_IN_MODEL;
+  *file = m->rt->calibration;
+  if (!*file || strncmp(*file, beside, sizeof beside - 1) != 0) return TN_OK;
+  const char *name = *file + sizeof beside - 1;
+  *file = tni_path_from(m->arena, m->path, name);
+  if (!*file) return tni_fail_memory(err, m->path);
+  if (access(*file, R_OK) == 0) return TN_OK;
+  return tni_fail(err, TN_E_INVALID, *file,
+                  "profile '%s' wants statistics of activations, and there is no '%s' beside the model: make it by "
+                  "'tenon calibrate', or give another with --calibration",
+                  m->rt->profile->name, name);
+}
+
 tn_status tni_calibrate_open(tn_model *m, tn_error *err) {
-  const char *file = m->rt->calibration;
+  const char *file = NULL;
   const bool record = m->flags & TN_MODEL_CALIBRATE;
-  if (!record && !file) return TN_OK;
+  if (!record) {
+    const tn_status found = find_file(m, &file, err);
+    if (found != TN_OK || !file) return found;
+  }
   tn_status st = tni_calib_model_hash(m->graph, m->hash, err);
   if (st != TN_OK || record) return st; /* statistics change nothing that is recorded */
   st = tni_calib_read(file, &m->calib, err);

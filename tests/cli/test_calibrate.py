@@ -116,6 +116,13 @@ class Calibrate(common.Case):
         p = self.profile("plugins: [host]\ncalibration: missing.yaml\n")
         self.fails(3, "missing.yaml", args=["check", DEMO, "--profile", p])
         self.ok("plugins", "--profile", p)
+        p = self.profile("plugins: [host]\ncalibration: '${model}/none.yaml'\n")
+        self.fails(3, "no 'none.yaml' beside the model", "tenon calibrate", args=["check", DEMO, "--profile", p])
+        p = self.profile("plugins: [host]\ncalibration: '${model}/calibration.yaml'\n")
+        r = self.ok("check", DEMO, "--profile", p, "--log-level", "info")
+        self.assertIn("statistics for 25 of 25", r.stderr)
+        p = self.profile("plugins: [host]\ncalibration: '${model}/'\n")
+        self.fails(3, "p.yaml:2:14", "the name of a file", args=["check", DEMO, "--profile", p])
         p = self.profile("plugins: [host]\ncalibration: [c.yaml]\n")
         self.fails(3, "p.yaml:2:14", "'calibration' must be a single value", args=["check", DEMO, "--profile", p])
 
