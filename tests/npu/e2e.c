@@ -5,6 +5,7 @@
  */
 #include <CUnit/Basic.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -214,6 +215,51 @@ static void any_order(void) {
   free(first);
 }
 
+typedef struct speaker {
+  tn_chat *chat;
+  const int32_t *ids;
+  const float *logits;
+  size_t n, rows, vocab;
+  tn_status st;
+} speaker;
+
+static void *speak(void *arg) {
+  speaker *s = arg;
+  tn_error err;
+  tn_error_init(&err);
+  s->st = tn_chat_score(s->chat, s->ids, s->n, &s->logits, &s->rows, &s->vocab, &err);
+  return NULL;
+}
+
+/* Two conversations at once share the device, its weights and the rows that were read: each has the bits it has alone.
+ */
+static void two_sessions(void) {
+  enum { N = 130 };
+  bench b;
+  int32_t ids[2][N];
+  float *alone[2];
+  size_t vocab = 0;
+  tn_chat *second = NULL;
+  pthread_t thread[2];
+  CU_ASSERT_EQUAL_FATAL(bench_open(&b, profile("chunk: 64, hot: 0", ""), 0, 0), TN_OK);
+  for (uint32_t i = 0; i < 2; i++) {
+    ids_of(ids[i], N, 20 + i);
+    alone[i] = score(&b, ids[i], N, &vocab);
+  }
+  tn_chat_reset(b.chat);
+  CU_ASSERT_EQUAL_FATAL(tn_chat_create(b.lm, &second, &b.err), TN_OK);
+  speaker s[2] = {{.chat = b.chat, .ids = ids[0], .n = N}, {.chat = second, .ids = ids[1], .n = N}};
+  for (int i = 0; i < 2; i++) CU_ASSERT_EQUAL_FATAL(pthread_create(&thread[i], NULL, speak, &s[i]), 0);
+  for (int i = 0; i < 2; i++) pthread_join(thread[i], NULL);
+  for (int i = 0; i < 2; i++) {
+    CU_ASSERT_EQUAL(s[i].st, TN_OK);
+    CU_ASSERT(s[i].st == TN_OK && !memcmp(s[i].logits, alone[i], N * vocab * sizeof(float)));
+    free(alone[i]);
+  }
+  tn_chat_destroy(second);
+  bench_close(&b);
+}
+
 /* The declared numerics, computed by the host: only the chains may round otherwise. */
 static void reference(void) {
   int32_t ids[70];
@@ -288,9 +334,9 @@ int main(int argc, char **argv) {
   snprintf(model, sizeof model, "%s/models/demo", source ? source : ".");
   if (!n_dirs || !mkdtemp(folder)) return 2;
   CU_TestInfo tests[] = {{"chunks", chunks},       {"no empty chunk", no_empty_chunk},
-                         {"any order", any_order}, {"reference", reference},
-                         {"quality", quality},     {"faults", faults},
-                         CU_TEST_INFO_NULL};
+                         {"any order", any_order}, {"two sessions", two_sessions},
+                         {"reference", reference}, {"quality", quality},
+                         {"faults", faults},       CU_TEST_INFO_NULL};
   CU_SuiteInfo suites[] = {{"demo model on the NPU", calibrate, clean, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
   if (CU_initialize_registry() != CUE_SUCCESS || CU_register_suites(suites) != CUE_SUCCESS) return 1;
   CU_basic_set_mode(CU_BRM_VERBOSE);

@@ -2,6 +2,8 @@
  *
  * The built plugin through its vtable, from claim to outputs.
  */
+#include <fcntl.h>
+#include <malloc.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -609,6 +611,41 @@ static void cancel(void) {
   }
 }
 
+static int open_files(void) {
+  int n = 0;
+  for (int fd = 0; fd < 1024; fd++) n += fcntl(fd, F_GETFD) >= 0;
+  return n;
+}
+
+/* A hundred times from the entry to shutdown: neither heap, nor descriptors, nor mappings grow. */
+static void reopen(void) {
+  size_t heap = 0;
+  int files = 0;
+  for (int i = 0; i < 100; i++) {
+    rng r = rng_of(24);
+    mini m = mini_defaults();
+    OPEN(m);
+    net n;
+    net_init(&n, 64, 1, (int64_t[]){32}, 0.25f, &r);
+    net_build(&n, m.chunk);
+    float *x = plant(&n, 64, 0.25f, 2, &r);
+    built b = mini_build(&m, &n, 64, false);
+    CU_ASSERT_EQUAL(b.st, TN_OK);
+    CU_ASSERT_EQUAL(mini_step(&m, &b, x, false), TN_OK);
+    free(x);
+    mini_unbuild(&m, &b);
+    CU_ASSERT_EQUAL(mini_count(&m).registered_bytes, 0);
+    net_free(&n);
+    CLOSE(m);
+    if (i == 49) {
+      heap = mallinfo2().uordblks;
+      files = open_files();
+    }
+  }
+  CU_ASSERT(mallinfo2().uordblks <= heap);
+  CU_ASSERT_EQUAL(open_files(), files);
+}
+
 /* Wrong blobs, views, indices: statuses. */
 static void misuse(void) {
   rng r = rng_of(23);
@@ -680,6 +717,7 @@ bool add_plugin_suite(void) {
                          {"device faults", device_faults},
                          {"no memory", no_memory},
                          {"cancel", cancel},
+                         {"reopen", reopen},
                          {"misuse", misuse},
                          CU_TEST_INFO_NULL};
   CU_SuiteInfo suites[] = {{"plugin", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
