@@ -220,14 +220,15 @@ TN_API TN_MUST_CHECK tn_status tn_session_share(tn_session *dst, const tn_sessio
 /* What a TN_MODEL_CAPTURE session found: JSON with, per plugin task, the largest |device - reference| / bound. */
 TN_API TN_MUST_CHECK tn_status tn_session_capture_report(tn_session *s, char **json, tn_error *err);
 
-/* One executed task; times in ns of the monotonic clock. */
+/* One executed task; times in ns of `clock`: 0 the host's monotonic one, 1 (TN_CLOCK_DEVICE) a device's own, 2
+ * (TN_CLOCK_VIRTUAL) a simulated device's, on which CPU tasks appear too, on the track "plugin:cpu" of that device. */
 typedef struct tn_trace_event {
   tn_hdr h;
   const char *track; /* "host:cpu", "cpu-avx2-lut:cpu", "opencl-adreno:gpu" */
   const char *name;  /* node or task */
   int64_t start, end;
   uint64_t bytes;
-  uint32_t step, clock; /* clock 1: the device's own or virtual */
+  uint32_t step, clock;
 } tn_trace_event;
 /* fn is called on the running thread after each task; NULL switches it off. */
 TN_API void tn_session_trace(tn_session *s, void (*fn)(void *user, const tn_trace_event *e), void *user);

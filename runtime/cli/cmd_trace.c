@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One generation as a trace in the Chrome format (Perfetto opens it): a track per engine; clocks other than the host's
- * are tracks of their own.
+ * One generation as a trace in the Chrome format (Perfetto opens it): a track per engine, a process per clock: "wall",
+ * "device" (a device's own) and "virtual" (a simulated one's). Each begins at its own zero.
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +12,17 @@
 
 enum { MAX_TRACKS = 64 };
 
+/* Clocks by tn_trace_event.clock, each a process of its own: their times have nothing to do with each other. */
+enum { CLOCKS = 3 };
+static const char *const clock_names[CLOCKS] = {"wall", "device", "virtual"};
+
 typedef struct tracer {
   FILE *f;
   char *tracks[MAX_TRACKS];
+  uint32_t clock_of[MAX_TRACKS];
   int n_tracks;
-  int64_t zero;
+  int64_t zero[CLOCKS];
+  bool seen[CLOCKS];
   unsigned long long events;
 } tracer;
 
@@ -27,27 +34,34 @@ static void write_string(FILE *f, const char *s) {
   json_decref(j);
 }
 
-static int track_id(tracer *t, const tn_trace_event *e) {
-  char name[256];
-  snprintf(name, sizeof name, "%s%s", e->track, e->clock ? " (device clock)" : "");
-  for (int i = 0; i < t->n_tracks; i++)
-    if (strcmp(t->tracks[i], name) == 0) return i;
-  if (t->n_tracks == MAX_TRACKS) return MAX_TRACKS - 1;
-  t->tracks[t->n_tracks] = strdup(name);
-  fprintf(t->f,
-          "%s{\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":", t->events++ ? ",\n" : "",
-          t->n_tracks);
-  write_string(t->f, name);
+static void name(tracer *t, uint32_t clock, int tid, const char *what, const char *text) {
+  fprintf(t->f, "%s{\"ph\":\"M\",\"pid\":%u,\"tid\":%d,\"name\":\"%s\",\"args\":{\"name\":", t->events++ ? ",\n" : "",
+          clock + 1, tid, what);
+  write_string(t->f, text);
   fprintf(t->f, "}}");
+}
+
+static int track_id(tracer *t, const tn_trace_event *e, uint32_t clock) {
+  for (int i = 0; i < t->n_tracks; i++)
+    if (t->clock_of[i] == clock && strcmp(t->tracks[i], e->track) == 0) return i;
+  if (t->n_tracks == MAX_TRACKS) return MAX_TRACKS - 1;
+  t->clock_of[t->n_tracks] = clock;
+  t->tracks[t->n_tracks] = strdup(e->track);
+  name(t, clock, t->n_tracks, "thread_name", e->track);
   return t->n_tracks++;
 }
 
 static void on_event(void *user, const tn_trace_event *e) {
   tracer *t = user;
-  int tid = track_id(t, e);
-  if (!t->zero) t->zero = e->start;
-  fprintf(t->f, "%s{\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"name\":", t->events++ ? ",\n" : "",
-          tid, (double)(e->start - t->zero) / 1e3, (double)(e->end - e->start) / 1e3);
+  const uint32_t clock = e->clock < CLOCKS ? e->clock : 1;
+  if (!t->seen[clock]) {
+    name(t, clock, 0, "process_name", clock_names[clock]);
+    t->zero[clock] = e->start;
+    t->seen[clock] = true;
+  }
+  int tid = track_id(t, e, clock);
+  fprintf(t->f, "%s{\"ph\":\"X\",\"pid\":%u,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"name\":", t->events++ ? ",\n" : "",
+          clock + 1, tid, (double)(e->start - t->zero[clock]) / 1e3, (double)(e->end - e->start) / 1e3);
   write_string(t->f, e->name);
   fprintf(t->f, ",\"args\":{\"step\":%u,\"bytes\":%llu}}", e->step, (unsigned long long)e->bytes);
 }

@@ -228,6 +228,7 @@ struct tn_session {
   tni_sexec *execs;
   tni_pool_run run;
   volatile int32_t cancel;
+  int binding; /* tasks are being bound, and whether plugins were told to stop that (session.c) */
   uint32_t step;
   uint64_t tick;
   void (*trace)(void *user, const tn_trace_event *e);

@@ -4,9 +4,11 @@
  */
 #include "runtime/sched/session.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/plugin/services.h"
 #include "runtime/sched/executor.h"
 #include "runtime/sched/reference.h"
 #include "runtime/sched/state.h"
@@ -154,7 +156,22 @@ void tn_session_destroy(tn_session *s) {
   free(s);
 }
 
-void tn_session_cancel(tn_session *s) { __atomic_store_n(&s->cancel, 1, __ATOMIC_RELAXED); }
+static void tell_plugins(const tn_session *s, bool on) {
+  for (uint32_t d = 0; d < s->model->rt->n_devs; d++)
+    if (s->model->rt->devs[d].host) tni_services_cancel(s->model->rt->devs[d].host->ctx, on);
+}
+
+/* s->binding. Who cancels may do so in a signal handler: no lock. */
+enum { BIND_IDLE, BIND_GOES_ON, BIND_IS_TOLD, BIND_TOLD };
+
+void tn_session_cancel(tn_session *s) {
+  int expected = BIND_GOES_ON;
+  __atomic_store_n(&s->cancel, 1, __ATOMIC_SEQ_CST);
+  if (!__atomic_compare_exchange_n(&s->binding, &expected, BIND_IS_TOLD, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+    return;
+  tell_plugins(s, true);
+  __atomic_store_n(&s->binding, BIND_TOLD, __ATOMIC_SEQ_CST);
+}
 
 void tn_session_trace(tn_session *s, void (*fn)(void *user, const tn_trace_event *e), void *user) {
   s->trace = fn;
@@ -192,6 +209,23 @@ tni_sexec *tni_session_exec(tn_session *s, uint32_t phase) {
 
 /* --- runs -------------------------------------------------------------------------------------------------------- */
 
+static tn_status bind_tasks(tn_session *s, tni_sexec *x, tn_error *err) {
+  tn_status st = TN_OK;
+  int now = BIND_GOES_ON;
+  __atomic_store_n(&s->binding, BIND_GOES_ON, __ATOMIC_SEQ_CST);
+  for (uint32_t i = 0; st == TN_OK && i < x->exec->n_tasks; i++) {
+    if (__atomic_load_n(&s->cancel, __ATOMIC_SEQ_CST)) st = tni_fail(err, TN_E_CANCELLED, NULL, "cancelled");
+    if (st == TN_OK) st = tni_task_attach(s, x, i, s->dims, err);
+  }
+  if (!__atomic_compare_exchange_n(&s->binding, &now, BIND_IDLE, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+    while (__atomic_load_n(&s->binding, __ATOMIC_SEQ_CST) != BIND_TOLD) sched_yield();
+    tell_plugins(s, false);
+    __atomic_store_n(&s->binding, BIND_IDLE, __ATOMIC_SEQ_CST);
+  }
+  if (st == TN_E_CANCELLED) __atomic_store_n(&s->cancel, 0, __ATOMIC_RELAXED); /* it was for this call */
+  return st;
+}
+
 tn_status tni_session_prepare(tn_session *s, tni_sexec *x, tn_error *err) {
   const uint32_t n = x->exec->view.n_symbols;
   bool moved = false, same = x->ready && memcmp(s->dims, x->dims, n * sizeof *s->dims) == 0;
@@ -200,8 +234,7 @@ tn_status tni_session_prepare(tn_session *s, tni_sexec *x, tn_error *err) {
   if (!same) st = tni_memory_plan(s, x, s->dims, err);
   tni_states_attach(s, x, &moved);
   place_inputs(s, x, &moved);
-  for (uint32_t i = 0; st == TN_OK && (!same || moved) && i < x->exec->n_tasks; i++)
-    st = tni_task_attach(s, x, i, s->dims, err);
+  if (st == TN_OK && (!same || moved)) st = bind_tasks(s, x, err);
   if (st != TN_OK) return st;
   memcpy(x->dims, s->dims, n * sizeof *s->dims);
   x->ready = true;

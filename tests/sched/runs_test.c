@@ -126,6 +126,16 @@ static void test_cancel(void) {
     pthread_join(t, NULL);
   }
   rig_finish(&r);
+  /* In the middle of a bind that polls; and it is forgotten then. */
+  CU_ASSERT_EQUAL_FATAL(rig_init(&r, "plugins:\n  - name: sched-matmul\n    options: {fault: bind}\n  - name: host\n"),
+                        TN_OK);
+  CU_ASSERT_EQUAL_FATAL(rig_load(&r, network(), 0), TN_OK);
+  for (int i = 0; i < 3; i++) {
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&t, NULL, cancel_soon, r.s), 0);
+    CU_ASSERT_EQUAL(rig_run(&r, 0, &x, NULL, NULL, out, 2), TN_E_CANCELLED);
+    pthread_join(t, NULL);
+  }
+  rig_finish(&r);
   /* Before a task starts; then the session goes on, with the right result. */
   CU_ASSERT_EQUAL_FATAL(rig_init(&r, "plugins: [host]\n"), TN_OK);
   CU_ASSERT_EQUAL_FATAL(rig_load(&r, network(), 0), TN_OK);

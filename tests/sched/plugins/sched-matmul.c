@@ -3,7 +3,7 @@
  * sched-matmul: x[M,K] * w[K,N] in f32 with a constant w, for tests of the session; and of FusedMatMul the one chain
  * silu(x * gate) * (x * up). Option `fault` makes it misbehave: last-column (results 1.5 times too large there), fpmode
  * (leaves flush-to-zero on), status (returns 4711), wait (computes until somebody cancels), sigmoid (instead of silu),
- * swap (gate for up).
+ * swap (gate for up), bind (binds until somebody cancels).
  */
 #include <math.h>
 #include <stdio.h>
@@ -180,8 +180,20 @@ static tn_status set(tn_program *p, tn_id slot, const tn_view *view, const tn_bl
 
 static void release(tn_program *p) { p->owner->host->free(p->owner->host->ctx, p); }
 
+/* Polls what the host says; five seconds are longer than anybody waits. */
+static tn_status bind_for_ever(const tn_host *h, tn_error *err) {
+  for (int i = 0; i < 5000; i++) {
+    const struct timespec ms = {.tv_nsec = 1000000};
+    if (h->cancelled(h->ctx)) return TN_E_CANCELLED;
+    nanosleep(&ms, NULL);
+  }
+  snprintf(err->message, sizeof err->message, "nobody cancelled");
+  return TN_E_INTERNAL;
+}
+
 static tn_status bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan **out, tn_error *err) {
-  (void)dims, (void)err;
+  (void)dims;
+  if (strcmp(p->owner->fault, "bind") == 0) return bind_for_ever(p->owner->host, err);
   tn_plan *plan = malloc(sizeof *plan);
   if (!plan) return TN_E_NO_MEMORY;
   *plan = (tn_plan){p, task};
@@ -264,7 +276,7 @@ static const tn_option fault_option = {.h = TN_HDR(tn_option),
                                        .help = "what to do wrong",
                                        .dflt = "none",
                                        .type = TN_OPT_STRING,
-                                       .choices = "none|last-column|fpmode|status|wait|sigmoid|swap"};
+                                       .choices = "none|last-column|fpmode|status|wait|sigmoid|swap|bind"};
 static const tn_option *const options[] = {&fault_option};
 static const tn_caps caps = {.h = TN_HDR(tn_caps), .name = "test cpu", .driver = "none", .key = "sched-matmul"};
 
