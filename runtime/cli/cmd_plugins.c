@@ -62,9 +62,12 @@ static void list_formats(json_t *plugins, cli_format f) {
     if (json_is_real(max)) snprintf(most, sizeof most, "%g", json_real_value(max));
     activation(n, act, sizeof act);
     const bool stats = json_is_true(json_object_get(fm, "reads_statistics"));
-    cli_table_add(&t, str(p, "name"), str(fm, "name"), version, bits, strcmp(group, "0") ? group : "by option", bpw,
-                  error, act, str(n, "accumulator"), str(n, "across_groups"), str(n, "scales"), str(n, "denormals"),
-                  str(n, "nan"), most,
+    cli_table_add(&t, str(p, "name"), str(fm, "name"), version, bits,
+                  strcmp(group, "0")                      ? group
+                  : strcmp(str(fm, "group_is"), "matrix") ? "by option"
+                                                          : "matrix",
+                  bpw, error, act, str(n, "accumulator"), str(n, "across_groups"), str(n, "scales"),
+                  str(n, "denormals"), str(n, "nan"), most,
                   stats                                                  ? "statistics"
                   : json_is_true(json_object_get(fm, "reads_quantized")) ? "quantized"
                                                                          : "");

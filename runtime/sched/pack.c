@@ -86,6 +86,20 @@ tn_status tni_packed_collect(tn_model *m, tn_error *err) {
   return TN_OK;
 }
 
+bool tni_packed_on_disk(const tn_model *m, uint32_t dev, uint32_t item) {
+  bool any = false;
+  for (uint32_t x = 0; x < m->n_execs; x++)
+    for (uint32_t p = 0; p < m->execs[x].n_programs; p++) {
+      const tni_program *prog = &m->execs[x].programs[p];
+      for (uint32_t k = 0; prog->cluster->device == dev && k < prog->info->n_needs; k++) {
+        if (!prog->needs[k].need->format || prog->needs[k].blob != item) continue;
+        if (prog->needs[k].need->residency != TN_RESIDENCY_DISK) return false;
+        any = true;
+      }
+    }
+  return any;
+}
+
 /* "FOLDER-model.onnx": two models named model.onnx in different folders get different files. */
 static const char *store_name(tn_model *m) {
   const char *end = strrchr(m->path, '/');

@@ -17,6 +17,9 @@ void tni_packed_close(tn_model *m);
 /* Where the bytes of constant v lie. */
 void tni_packed_source(const tn_model *m, tn_id v, tni_pack_source *s);
 
+/* Whether every need of item i of a device is for reading from the disk: then it takes no memory where it has a file. */
+bool tni_packed_on_disk(const tn_model *m, uint32_t dev, uint32_t item);
+
 /* The report of a pack as JSON, a new object (packreport.c). errors: with tensors and their errors. */
 TN_MUST_CHECK tn_status tni_pack_report(tn_model *m, bool errors, json_t **out, tn_error *err);
 

@@ -47,12 +47,20 @@ static json_t *numerics_json(const tn_numerics *n) {
   return j;
 }
 
+/* group 0: by params; of a format that takes none, the whole matrix shares a scale. */
+static const char *group_is(const tn_format *f) {
+  tn_pack_size size;
+  if (f->group) return "fixed";
+  return f->size(f, 128, 256, NULL, 0, &size) == TN_OK ? "matrix" : "option";
+}
+
 static json_t *format_json(const tn_format *f) {
   json_t *j = json_object();
   json_object_set_new(j, "name", text(f->name));
   json_object_set_new(j, "version", json_integer(f->version));
   json_object_set_new(j, "bits", json_integer(f->bits));
   json_object_set_new(j, "group", json_integer(f->group));
+  json_object_set_new(j, "group_is", json_string(group_is(f)));
   json_object_set_new(j, "bits_per_weight", json_real((double)f->bits_per_weight));
   json_object_set_new(j, "weight_error", json_real((double)f->w_err));
   json_object_set_new(j, "activation_error", json_real((double)f->x_err));
@@ -242,6 +250,7 @@ static json_t *memory_json(tn_model *m) {
     uint64_t bytes;
   } figures[] = {{"weights_bytes", s.weights},
                  {"packed_bytes", s.packed},
+                 {"on_disk_bytes", s.on_disk},
                  {"kv_bytes", s.kv},
                  {"arena_bytes", s.arena},
                  {"arena_lower_bound_bytes", s.bound},

@@ -7,6 +7,7 @@
 
 #include "runtime/sched/devconst.h"
 #include "runtime/sched/memory.h"
+#include "runtime/sched/pack.h"
 #include "runtime/sched/session.h"
 #include "runtime/sched/state.h"
 #include "runtime/sched/tables.h"
@@ -56,6 +57,7 @@ static void add_packed(const tn_model *m, tni_statement *s) {
       if (tni_pack_bytes(it, &bytes, NULL) != TN_OK) continue;
       for (uint32_t k = 0; k < it->n_parts; k++) raw += it->sources[k].bytes;
       s->packed += bytes;
+      if (tni_packed_on_disk(m, d, i)) s->on_disk += bytes;
       if (raw + bytes > most) most = raw + bytes;
     }
   s->packing = most;
@@ -146,7 +148,7 @@ static void add_up(const tn_model *m, tni_statement *s) {
   const bool mapped = m->rt->cache_dir && *m->rt->cache_dir;
   add_process(m, s);
   s->anonymous = s->kv + s->arena + s->outputs + s->buffers + s->base_anonymous + (mapped ? 0 : s->packed);
-  s->file = s->weights + s->base_file + (mapped ? s->packed : 0);
+  s->file = s->weights + s->base_file + (mapped ? s->packed - s->on_disk : 0);
   s->packing += s->base_anonymous + s->base_file;
   s->total = s->anonymous + s->file;
   if (s->packing > s->total) s->total = s->packing;

@@ -12,6 +12,7 @@
 typedef struct tni_statement {
   uint64_t weights; /* constants as they lie in the model's files; of tables the rows that a context can look up */
   uint64_t packed;  /* packed weights */
+  uint64_t on_disk; /* of packed: what is read from its file when it is needed, and takes no memory */
   uint64_t kv;      /* caches; where they cannot be kept, past inputs as the caller holds them (old and new) */
   uint64_t arena;   /* activations, temporaries and scratch */
   uint64_t bound;   /* no plan of any order that was looked at could take less than this for the arena */

@@ -121,6 +121,22 @@ class Pack(common.Case):
         r = self.fails(4, args=[*infer, "--format", "json"], env=self.plugins)
         self.assertEqual(json.loads(r.stdout)["error"]["code"], "UNSUPPORTED")
 
+    def test_on_disk(self):
+        """What is read from the disk is stated, and not counted as resident; results are those of memory."""
+        path, results, np = self.model(), [], self.module("numpy")
+        np.save(self.tmp / "x.npy", np.random.default_rng(1).standard_normal((3, 256)).astype(np.float32))
+        stated = {}
+        for residency in ("host", "disk"):
+            p = self.sched(f"residency: {residency}")
+            stated[residency] = self.json("inspect", path, "--profile", p, env=self.plugins)["memory"]
+            self.ok("infer", path, "--in", f"x={self.tmp}/x.npy", "--out", self.tmp / residency, "--profile", p,
+                    env=self.plugins)
+            results.append(np.load(self.tmp / residency / "y0.npy"))
+        self.assertTrue((results[0] == results[1]).all())
+        self.assertEqual(stated["host"]["on_disk_bytes"], 0)
+        self.assertEqual(stated["disk"]["on_disk_bytes"], stated["disk"]["packed_bytes"])
+        self.assertEqual(stated["disk"]["packed_bytes"], 64 + 256 * 96 * 4)
+
     def test_phases(self):
         path = self.model()
         p = self.sched("", "phases: {prefill: [sched-packed], decode: [host]}\n")
