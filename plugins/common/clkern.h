@@ -124,7 +124,8 @@ void tni_cl_kernels_finish(tni_cl_kernels *k);
 /* What a launch must give, in C: operand i begins at p[i] (offsets added). The oracle of self-tests and tests. w of a
  * product is the part's W, s its S. */
 void tni_cl_reference(const tni_cl_shape *s, void *const *p);
-/* Runs a small case of this program against tni_cl_reference; NULL, or what differs (static text). */
-const char *tni_cl_self_test(tni_cl_kernels *k, const tni_cl_program *p, const tni_cl_shape *like);
+/* Runs a small case of this program against tni_cl_reference; NULL, or what failed (static text). *wrong: the results, not
+ * the attempt. */
+const char *tni_cl_self_test(tni_cl_kernels *k, const tni_cl_program *p, const tni_cl_shape *like, bool *wrong);
 
 #endif

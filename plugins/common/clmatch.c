@@ -88,6 +88,39 @@ static bool kernel_works(const matcher *m, uint32_t kind, uint32_t n, const uint
   return no(m, TN_WHY_DRIVER, text ? text : "no kernel works");
 }
 
+/* The same with the types that this node's values will have: half inside, the graph's dtype for what comes from
+ * outside. Generated kernels are built when they are bound. */
+static bool kind_works(const matcher *m) {
+  static const int32_t ints[28] = {1, 1, 1, 1};
+  const bool split = m->d->set.split != 0;
+  const uint32_t half = split ? TN_DT_F32 : TN_DT_F16;
+  const tn_value *v[3] = {in(m, 0), in(m, 1), in(m, 2)};
+  int32_t of[28];
+  memcpy(of, ints, sizeof of);
+  switch (m->o->what) {
+    case TNI_CLO_GATHER:
+      return kernel_works(m, TNI_CLK_GATHER, 3, (const uint32_t[]){v[0]->dtype, v[1]->dtype, half}, of);
+    case TNI_CLO_NORM:
+      of[4] = (int32_t)m->o->i[0];
+      return kernel_works(m, TNI_CLK_NORM, 4,
+                          (const uint32_t[]){half, v[1] ? v[1]->dtype : 0, v[2] ? v[2]->dtype : 0, half}, of);
+    case TNI_CLO_ROTARY:
+      return kernel_works(m, TNI_CLK_ROTARY, 5,
+                          (const uint32_t[]){half, TN_DT_F32, TN_DT_F32, in(m, 3) ? TN_DT_I64 : 0, half}, of);
+    case TNI_CLO_APPEND:
+      return kernel_works(m, TNI_CLK_APPEND, 3, (const uint32_t[]){half, TN_DT_I64, half}, of);
+    case TNI_CLO_ATTN:
+      of[23] = m->o->i[0] != 0;
+      of[24] = (int32_t)m->o->i[3];
+      of[25] = (int32_t)m->o->i[4];
+      return kernel_works(
+          m, TNI_CLK_ATTN, 6,
+          (const uint32_t[]){half, half, half, in(m, 3) ? in(m, 3)->dtype : 0, in(m, 6) ? TN_DT_I64 : 0, half}, of);
+    default:
+      return true;
+  }
+}
+
 /* --- products ---------------------------------------------------------------------------------------------------- */
 
 static bool product_dims(const matcher *m, int64_t K) {
@@ -413,8 +446,10 @@ bool tni_cl_match(tni_cl_device *d, const tn_graph *g, tn_id node, tni_cl_op *ou
   *reason = TN_WHY_NONE;
   *text = "";
   matcher m = {d, g, n, out, reason, text};
-  if (!check_values(&m)) return false;
-  return dispatch(&m);
+  if (!check_values(&m) || !dispatch(&m)) return false;
+  if (kind_works(&m)) return true;
+  out->what = TNI_CLO_NO;
+  return false;
 }
 
 /* --- claims ------------------------------------------------------------------------------------------------------ */

@@ -36,7 +36,7 @@ static void fill(tester *t, uint32_t i, unsigned char *p) {
   for (uint32_t e = 0; e < n; e++) {
     const float f = (float)((int32_t)(next(t) % 2001) - 1000) / 500.0f;
     const uint16_t h = tni_cm_f32_to_f16(f);
-    const int64_t l = next(t) % 5;
+    const int64_t l = next(t) % (t->s.kind == TNI_CLK_ATTN ? 71 : 5);
     const int32_t w = (int32_t)l;
     const void *from = type == TN_DT_F16   ? (const void *)&h
                        : type == TN_DT_I64 ? (const void *)&l
@@ -127,6 +127,7 @@ static void shape_case(tester *t) {
       memcpy(count, (uint64_t[]){84, 140, 72}, 24);
       t->out = 2;
   }
+  s->n_floats = s->kind == TNI_CLK_NORM ? 1 : s->kind == TNI_CLK_ATTN ? 2 : 0;
   for (uint32_t i = 0; i < s->n_operands; i++) t->bytes[i] = s->types[i] ? count[i] * size_of(s->types[i]) : 0;
 }
 
@@ -172,7 +173,7 @@ static const char *compare(const tester *t, const unsigned char *got, const unsi
   return worst <= tolerance(t) * scale + 1e-6 ? NULL : "self-test: wrong results";
 }
 
-static const char *run(tester *t, unsigned char *room) {
+static const char *run(tester *t, unsigned char *room, bool *wrong) {
   tni_cl_direct d = {.kernels = t->k, .program = t->p, .shape = &t->s};
   unsigned char *at = room;
   void *p[8] = {0};
@@ -204,15 +205,17 @@ static const char *run(tester *t, unsigned char *room) {
   const char *why = tni_cl_run_direct(&d);
   if (why) return why;
   tni_cl_reference(&t->s, p);
-  return compare(t, got, p[t->out]);
+  why = compare(t, got, p[t->out]);
+  *wrong = why != NULL;
+  return why;
 }
 
-const char *tni_cl_self_test(tni_cl_kernels *k, const tni_cl_program *p, const tni_cl_shape *like) {
+const char *tni_cl_self_test(tni_cl_kernels *k, const tni_cl_program *p, const tni_cl_shape *like, bool *wrong) {
   tester t = {.k = k, .p = p, .s = *like, .seed = 42};
   unsigned char *room = k->host->alloc(k->host->ctx, MAX_BYTES, 128, TN_TAG_SCRATCH);
   if (!room) return "self-test: out of memory";
   shape_case(&t);
-  const char *why = run(&t, room);
+  const char *why = run(&t, room, wrong);
   k->host->free(k->host->ctx, room);
   return why;
 }

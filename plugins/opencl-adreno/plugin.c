@@ -16,7 +16,8 @@ static tn_status entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) 
                                        .libraries = LIBRARIES,
                                        .variants = tni_adreno_variants,
                                        .n_variants = TNI_ADRENO_N_VARIANTS,
-                                       .images = true};
+                                       .images = true,
+                                       .import = true};
   return tni_cl_plugin_entry(&vendor, host, neg, out);
 }
 

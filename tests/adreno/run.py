@@ -44,7 +44,7 @@ def tenon(folder, *args):
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
-def generate(folder, path, n=24):
+def generate(folder, path, n=12):
     return tenon(folder, "run", DEMO, "-p", "In the beginning", "-n", str(n), "--temp", "0", "--profile", path,
                  "--log-level", "debug")
 
@@ -64,6 +64,8 @@ def texts(folder):
     code, again, err = generate(folder, any_device)
     expect(code == 0 and again == text, "the second start writes the same", again + err)
     expect(builds(err)[0] == 0 and builds(err)[1] > 5, "the second start compiles nothing", str(builds(err)) + err)
+    if RUNTIME == "pocl":  # compiles for each size of a group in every process: as little as shows something
+        return
     for name, more in (("flush", "flush_every: 1"), ("buffers", "images: false"), ("normal", "priority: normal")):
         code, other, err = generate(folder, profile(folder, name, "device_type: any, " + more))
         expect(code == 0 and other == text, "the same text with " + more, other + err)
@@ -86,7 +88,7 @@ def numbers(folder):
     with open(text, "w") as f:
         f.write("And God said, Let there be light: and there was light. And God saw the light, that it was good. " * 2)
     path = profile(folder, "any", "device_type: any")
-    code, out, err = tenon(folder, "eval", DEMO, "--text", text, "--max-tokens", "48", "--against", "reference",
+    code, out, err = tenon(folder, "eval", DEMO, "--text", text, "--max-tokens", "24", "--against", "reference",
                            "--profile", path, "--format", "json")
     report = json.loads(out) if code == 0 else {}
     kl = float(report.get("kl_divergence", 1))
