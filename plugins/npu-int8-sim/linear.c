@@ -185,18 +185,9 @@ static bool among_first(const tni_npu_answer *a, uint32_t n, uint32_t i, uint32_
   return before < keep;
 }
 
-const tni_npu_answer *tni_npu_read(const tni_npu_device *d, const tn_graph *g, tni_cm_mem *mem) {
-  tni_npu_answer *a = tni_cm_new(mem, g->n_nodes ? g->n_nodes : 1, sizeof *a);
+static void choose_shadows(const tni_npu_device *d, const tn_graph *g, const tni_npu_answer *a) {
   uint32_t count = 0;
-  for (uint32_t i = 0; a && i < g->n_nodes; i++) {
-    const bool product = g->nodes[i]->op == TN_OP_MATMUL || g->nodes[i]->op == TN_OP_FUSED_MATMUL;
-    tni_npu_linear none = {.n_weights = 0}, *l = product ? tni_cm_new(mem, 1, sizeof *l) : &none;
-    if (!l) return NULL;
-    l->node = i;
-    const reader r = {d, g, g->nodes[i], l, &a[i]};
-    if (read_node(&r)) a[i].linear = l;
-    count += a[i].linear != NULL;
-  }
+  for (uint32_t i = 0; a && i < g->n_nodes; i++) count += a[i].linear != NULL;
   const uint32_t keep = (uint32_t)ceil((1 - d->set.prune) * count - 1e-9);
   for (uint32_t i = 0; a && i < g->n_nodes; i++) {
     tni_npu_linear *l = (tni_npu_linear *)(uintptr_t)a[i].linear;
@@ -205,6 +196,20 @@ const tni_npu_answer *tni_npu_read(const tni_npu_device *d, const tn_graph *g, t
                 (d->set.shadow == TNI_NPU_SHADOW_PRUNED && among_first(a, g->n_nodes, i, keep));
     choose_scale(g, l);
   }
+}
+
+const tni_npu_answer *tni_npu_read(const tni_npu_device *d, const tn_graph *g, tni_cm_mem *mem) {
+  tni_npu_answer *a = tni_cm_new(mem, g->n_nodes ? g->n_nodes : 1, sizeof *a);
+  for (uint32_t i = 0; a && i < g->n_nodes; i++) {
+    const bool product = g->nodes[i]->op == TN_OP_MATMUL || g->nodes[i]->op == TN_OP_FUSED_MATMUL;
+    tni_npu_linear none = {.n_weights = 0}, *l = product ? tni_cm_new(mem, 1, sizeof *l) : &none;
+    if (!l) return NULL;
+    l->node = i;
+    const reader r = {d, g, g->nodes[i], l, &a[i]};
+    if (read_node(&r)) a[i].linear = l;
+  }
+  if (a && !tni_npu_fit_window(d, a, g->n_nodes, mem)) return NULL;
+  choose_shadows(d, g, a);
   return a;
 }
 

@@ -41,6 +41,10 @@ typedef struct tni_npu_answer {
 /* Answers for all nodes of g, on mem; which products are shadowed depends on all of them. NULL without memory. */
 const tni_npu_answer *tni_npu_read(const tni_npu_device *d, const tn_graph *g, tni_cm_mem *mem);
 
+/* Refuses what does not fit the device's window (window.c): NPU9, a greedy choice by time saved per byte. False without
+ * memory. */
+bool tni_npu_fit_window(const tni_npu_device *d, tni_npu_answer *a, uint32_t n, tni_cm_mem *mem);
+
 /* Time on the device's clock of one execution of all its products, and of the CPU's part, at the device's chunk. */
 int64_t tni_npu_product_ns(const tni_npu_device *d, const tni_npu_linear *l);
 int64_t tni_npu_cpu_part_ns(const tni_npu_device *d, const tni_npu_linear *l);

@@ -304,6 +304,26 @@ static void quality(void) {
   bench_close(&host);
 }
 
+/* A window that is too small for all takes the largest products; the others run on the CPU. */
+static void window(void) {
+  static const char *const options[] = {"chunk: 64", "chunk: 64, window_mib: 4", "chunk: 64, window_mib: 1"};
+  int32_t ids[100];
+  size_t vocab;
+  uint32_t n[3];
+  ids_of(ids, 100, 8);
+  for (int i = 0; i < 3; i++) {
+    bench b;
+    seen s = {.ordered = true};
+    CU_ASSERT_EQUAL_FATAL(bench_open(&b, profile(options[i], ""), 0, 0), TN_OK);
+    tn_chat_trace(b.chat, on_task, &s);
+    free(score(&b, ids, 100, &vocab));
+    n[i] = s.npu;
+    bench_close(&b);
+  }
+  printf("(%u, %u, %u executions) ", n[0], n[1], n[2]);
+  CU_ASSERT(n[0] > n[1] && n[1] > 0 && n[2] == 0);
+}
+
 /* A device that is lost or hangs, or memory that cannot be had, is a status, and the process goes on. */
 static void faults(void) {
   static const struct {
@@ -311,7 +331,7 @@ static void faults(void) {
     tn_status load, run;
   } cases[] = {{"chunk: 64, fault: 'lost:30'", TN_OK, TN_E_DEVICE_LOST},
                {"chunk: 64, fault: 'graph:5'", TN_OK, TN_E_NO_MEMORY},
-               {"chunk: 64, window_mib: 1", TN_E_NO_MEMORY, TN_OK}};
+               {"chunk: 64, fault: 'alloc:3'", TN_E_NO_MEMORY, TN_OK}};
   int32_t ids[200];
   ids_of(ids, 200, 7);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -336,7 +356,8 @@ int main(int argc, char **argv) {
   CU_TestInfo tests[] = {{"chunks", chunks},       {"no empty chunk", no_empty_chunk},
                          {"any order", any_order}, {"two sessions", two_sessions},
                          {"reference", reference}, {"quality", quality},
-                         {"faults", faults},       CU_TEST_INFO_NULL};
+                         {"window", window},       {"faults", faults},
+                         CU_TEST_INFO_NULL};
   CU_SuiteInfo suites[] = {{"demo model on the NPU", calibrate, clean, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
   if (CU_initialize_registry() != CUE_SUCCESS || CU_register_suites(suites) != CUE_SUCCESS) return 1;
   CU_basic_set_mode(CU_BRM_VERBOSE);

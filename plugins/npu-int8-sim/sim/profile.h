@@ -21,6 +21,7 @@ typedef struct npusim_profile {
   double macs_ps;        /* int8 multiplications and additions */
   double prepare_ns_per_weight;
   double cpu_ns_per_mac, cpu_ns_per_byte;
+  double cpu_int8_macs_ps; /* int8 products on the CPU beside it, for placement */
   bool float_attention;
   double att_macs_ps, att_exp_ps; /* of float attention on the NPU; 0: it has none */
   int64_t att_exp_macs;           /* an exponential on the CPU, in multiplications */
