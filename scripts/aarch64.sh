@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Cross build for aarch64, unit tests under qemu-user, and the demo model's golden ids on the host device.
+# Cross build for aarch64, unit tests under qemu-user, cpu-neon-lut's kernels and the demo model on it under several CPUs
+# (tests/arm), and the demo model's golden ids on the host device.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
@@ -18,6 +19,14 @@ say "testing under qemu"
 status=0
 meson test -C "$build" --print-errorlogs --timeout-multiplier 10 base expr graph shape host profile llm || status=$?
 "$root/scripts/summary.sh" "$build" || status=1
+
+# The emulator's default CPU has every ISA; the others show that the lower ones need nothing more.
+say "kernels, and the demo model on each kind of CPU"
+meson test -C "$build" --print-errorlogs --timeout-multiplier 10 kernels arm || status=$?
+for cpu in cortex-a72 cortex-a76; do
+  qemu-aarch64-static -cpu "$cpu" "$build/tests/kernels/kernels-test" --only w4g >"$build/kernels-$cpu.log" ||
+    { status=1; cat "$build/kernels-$cpu.log"; }
+done
 
 want=$(python3 -c "
 import json
