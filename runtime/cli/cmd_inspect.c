@@ -74,6 +74,15 @@ static void print_reasons(json_t *list) {
   }
 }
 
+static void print_caches(const json_t *caches) {
+  const json_t *c;
+  size_t i;
+  json_array_foreach(caches, i, c)
+      printf("caches: %lld of %s, memory of %s%s\n", (long long)json_integer_value(json_object_get(c, "caches")),
+             json_string_value(json_object_get(c, "layout")), json_string_value(json_object_get(c, "memory_of")),
+             json_is_true(json_object_get(c, "copied_when_handed_over")) ? " (copied when handed over)" : "");
+}
+
 static void print_text(json_t *j, int passes) {
   print_io("inputs", json_object_get(j, "inputs"));
   print_io("outputs", json_object_get(j, "outputs"));
@@ -102,6 +111,9 @@ static void print_text(json_t *j, int passes) {
   json_object_foreach(json_object_get(mem, "at"), key, s) printf(" %s=%lld", key, (long long)json_integer_value(s));
   printf(":\n");
   print_numbers(mem);
+  print_caches(json_object_get(j, "caches"));
+  const size_t carried = json_array_size(json_object_get(j, "carried"));
+  if (carried) printf("values that devices hand each other by copies: %zu\n", carried);
 }
 
 static int inspect(cli *c, const char *path, inspect_opts *o) {

@@ -10,6 +10,7 @@
 #include "runtime/sched/calibrate.h"
 #include "runtime/sched/exec.h"
 #include "runtime/sched/pack.h"
+#include "runtime/sched/report_caches.h"
 #include "runtime/sched/statement.h"
 #include "runtime/shape/infer.h"
 
@@ -324,6 +325,8 @@ static json_t *inspect_json(tn_model *m) {
   json_object_set_new(j, "passes", passes);
   json_object_set_new(j, "placement", placement_json(m, &m->execs[0]));
   json_object_set_new(j, "memory", memory_json(m));
+  json_object_set_new(j, "caches", tni_caches_json(m));
+  json_object_set_new(j, "carried", tni_carried_json(m));
   return j;
 }
 

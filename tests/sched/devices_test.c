@@ -196,6 +196,11 @@ static void test_apart(void) {
   CU_ASSERT_PTR_NOT_NULL(got);
   if (got) {
     CU_ASSERT_EQUAL(memcmp(got, host_logits, host_count * sizeof *got), 0);
+    char *json = NULL;
+    CU_ASSERT_EQUAL(tn_model_report(w.r.m, TN_REPORT_INSPECT, &json, &w.r.err), TN_OK);
+    CU_ASSERT(json && strstr(json, "\"mirror-b, mirror-a\"") == NULL);
+    CU_ASSERT(json && strstr(json, "\"mirror-a, mirror-b\"") && strstr(json, "\"copied_when_handed_over\": true"));
+    tn_free(json);
     /* a to b before the first single position, b to a for the last chunk: once per cache each. */
     CU_ASSERT_EQUAL(w.r.s->memory.copies, 2 * w.r.m->graph->n_states);
   }
