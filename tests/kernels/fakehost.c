@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* --- graphs ---------------------------------------------------------------------------------------------------- */
 
@@ -40,6 +41,7 @@ tn_expr sym(fake_graph *g, const char *name, int64_t lo, int64_t hi) {
   e.kind = E_SYM;
   e.v = g->pub.n_symbols;
   g->symbols[g->pub.n_symbols] = (tn_symbol){.h = TN_HDR(tn_symbol), .name = name, .lo = lo, .hi = hi};
+  g->ctx.hi[g->pub.n_symbols] = hi;
   g->symbol_ptr[g->pub.n_symbols] = &g->symbols[g->pub.n_symbols];
   g->pub.n_symbols++;
   return add_expr(g, e);
@@ -187,13 +189,34 @@ static tn_status range(const tn_graph *g, tn_expr e, int64_t *lo, int64_t *hi) {
   *lo = *hi = g->ctx->e[e].v;
   if (g->ctx->e[e].kind != E_CONST) {
     *lo = 0;
-    *hi = INT64_MAX;
+    *hi = g->ctx->e[e].kind == E_SYM && g->ctx->hi[g->ctx->e[e].v] ? g->ctx->hi[g->ctx->e[e].v] : INT64_MAX;
   }
   return TN_OK;
 }
 
+/* A value in the spelling of a profile. */
+static tn_status option_value(uint32_t type, const char *text, void *out) {
+  if (type == TN_OPT_STRING) return *(const char **)out = text, TN_OK;
+  if (type == TN_OPT_FLOAT) return *(double *)out = strtod(text, NULL), TN_OK;
+  if (type == TN_OPT_BOOL) return *(int64_t *)out = !strcmp(text, "true"), TN_OK;
+  return *(int64_t *)out = strtoll(text, NULL, 10), TN_OK;
+}
+
+/* What the harness was told, and what the plugin's own table says. */
+static tn_status generic_option(const fake *f, const char *key, uint32_t type, bool defaults, void *out) {
+  const size_t n = strlen(key);
+  for (uint32_t i = 0; i < f->n_set; i++)
+    if (!strncmp(f->set[i], key, n) && f->set[i][n] == '=') return option_value(type, f->set[i] + n + 1, out);
+  for (uint32_t i = 0; defaults && f->plugin && i < f->plugin->n_options; i++) {
+    const tn_option *o = f->plugin->options[i];
+    if (!strcmp(o->key, key) && o->type == type) return option_value(type, o->dflt, out);
+  }
+  return TN_E_INVALID;
+}
+
 static tn_status option(tn_host_ctx *ctx, const char *key, uint32_t type, void *out) {
   const fake *f = (const fake *)ctx;
+  if (f->set) return generic_option(f, key, type, true, out);
   const struct {
     const char *key;
     uint32_t type;
@@ -244,8 +267,70 @@ static void parallel_for(tn_run *run, int64_t n, int64_t grain, tn_body body, vo
   for (int64_t i = 0; i + 1 < parts; i++) pthread_join(t[i], NULL);
 }
 
+static int64_t now(tn_host_ctx *ctx) {
+  struct timespec t;
+  (void)ctx;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static uint32_t name_id(tn_host_ctx *ctx, const char *name) { return (void)ctx, (void)name, 0; }
+static void span(tn_host_ctx *ctx, uint32_t name, uint32_t clock, int64_t start, int64_t end) {
+  (void)ctx, (void)name, (void)clock, (void)start, (void)end;
+}
+static tn_status resource(tn_host_ctx *ctx, const char *rel, const void **data, uint64_t *n) {
+  return (void)ctx, (void)rel, (void)data, (void)n, TN_E_UNAVAILABLE;
+}
+static tn_status cache_get(tn_host_ctx *ctx, const void *key, uint64_t nkey, const void **data, uint64_t *n) {
+  return (void)ctx, (void)key, (void)nkey, (void)data, (void)n, TN_E_UNAVAILABLE;
+}
+static tn_status cache_put(tn_host_ctx *ctx, const void *key, uint64_t nkey, const void *data, uint64_t n) {
+  return (void)ctx, (void)key, (void)nkey, (void)data, (void)n, TN_OK;
+}
+static int32_t divides(const tn_graph *g, tn_expr e, int64_t c) {
+  if (e >= g->ctx->n || g->ctx->e[e].kind != E_CONST || c == 0) return -1;
+  return g->ctx->e[e].v % c == 0;
+}
+static int32_t order(const tn_graph *g, tn_expr a, tn_expr b) { return (void)g, a == b ? 0 : 2; }
+/* One after the other. */
+static tn_status offsets(tn_host_ctx *ctx, uint32_t n, tn_interval *iv, uint64_t *total) {
+  uint64_t at = 0;
+  (void)ctx;
+  for (uint32_t i = 0; i < n; i++) {
+    iv[i].offset = (at + iv[i].align - 1) & ~(iv[i].align - 1);
+    at = iv[i].offset + iv[i].bytes;
+  }
+  return *total = at, TN_OK;
+}
+static const void *no_extension(tn_host_ctx *ctx, const char *name, uint32_t version) {
+  return (void)ctx, (void)name, (void)version, NULL;
+}
+static int32_t never(tn_host_ctx *ctx) { return (void)ctx, 0; }
+static void done(tn_ticket *t, tn_status st, const tn_times *times, const tn_error *err) {
+  if (times) t->times = *times;
+  if (err) t->err = *err;
+  t->st = st;
+  __atomic_add_fetch(&t->done, 1, __ATOMIC_RELEASE);
+}
+
+static void more_services(tn_host *h) {
+  h->now = now;
+  h->name_id = name_id;
+  h->span = span;
+  h->resource = resource;
+  h->cache_get = cache_get;
+  h->cache_put = cache_put;
+  h->divides = divides;
+  h->order = order;
+  h->offsets = offsets;
+  h->done = done;
+  h->get_extension = no_extension;
+  h->cancelled = never;
+}
+
 bool fake_open(fake *f, const char *so) {
   test_host_init(&f->h);
+  more_services(&f->h.host);
   f->h.host.eval = eval;
   f->h.host.symbols = symbols;
   f->h.host.range = range;
@@ -360,8 +445,7 @@ static void choose(const fake_graph *g, const answers *a, chosen *c) {
   c->s.outputs = c->outputs;
 }
 
-/* [N,K] of the need's values joined, as a host would present them. */
-static float *joined(const fake_graph *g, const tn_need *need, int64_t *N, int64_t *K) {
+float *fake_joined(const fake_graph *g, const tn_need *need, int64_t *N, int64_t *K) {
   int64_t n0 = 0, total = 1;
   bool kn = need->flags & TN_NEED_KN;
   for (uint32_t i = 0; i < need->n_values; i++) total += g->count[need->values[i]];
@@ -389,7 +473,7 @@ static tn_status give_weights(fake *f, const fake_graph *g, walked *w) {
     const tn_blob *blob = NULL;
     if (need->format) {
       int64_t N = 0, K = 0;
-      float *m = joined(g, need, &N, &K);
+      float *m = fake_joined(g, need, &N, &K);
       w->packed[s->need] = pack_as(need->format, need->params, need->n_params, m, N, K, &w->blobs[s->need]);
       free(m);
       blob = &w->blobs[s->need];

@@ -20,7 +20,16 @@ typedef struct fake_expr {
 
 struct tn_graph_ctx {
   fake_expr e[MAX_EXPRS];
+  int64_t hi[4]; /* of symbols */
   uint32_t n;
+};
+
+/* A submitted item: what done() said, and how often. */
+struct tn_ticket {
+  tn_status st;
+  uint32_t done;
+  tn_times times;
+  tn_error err;
 };
 
 typedef struct fake_graph {
@@ -69,7 +78,9 @@ typedef struct fake {
   int threads;              /* of parallel_for; 0: inline */
   int32_t cancel_after;     /* polls until cancelled; 0: never */
   int64_t polls;
-  bool alias; /* outputs lie where their slots say that they may */
+  bool alias;             /* outputs lie where their slots say that they may */
+  const char *const *set; /* [n_set] "key=value": before the fields above; what neither has is the plugin's default */
+  uint32_t n_set;
   tn_plugin *plugin;
   tn_device *device;
   tn_error err;
@@ -110,6 +121,8 @@ tn_run fake_run(fake *f);
 walked walk(fake *f, fake_graph *g, const int64_t *symbols);
 void walked_free(fake *f, walked *w);
 
+/* [N,K] of a need's values joined, as a host presents them; free() it. */
+float *fake_joined(const fake_graph *g, const tn_need *need, int64_t *N, int64_t *K);
 void fake_dims(tn_dims *d, const fake_graph *g, const int64_t *symbols);
 int64_t fake_count(const fake_graph *g, tn_id v, const int64_t *symbols);
 
