@@ -22,7 +22,7 @@ int main(int argc, char **argv) {
   if (!npu_so) return 2;
   printf("seed %llu\n", (unsigned long long)npu_seed);
   if (CU_initialize_registry() != CUE_SUCCESS) return 1;
-  if (!add_sim_suite() || !add_w8_suite() || !add_plugin_suite()) return 1;
+  if (!add_sim_suite() || !add_w8_suite() || !add_plugin_suite() || !add_device_suite()) return 1;
   CU_basic_set_mode(CU_BRM_VERBOSE);
   CU_basic_run_tests();
   const unsigned failures = CU_get_number_of_failures();

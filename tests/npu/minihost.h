@@ -126,5 +126,6 @@ void mini_unbuild(mini *m, built *b);
 bool add_sim_suite(void);
 bool add_w8_suite(void);
 bool add_plugin_suite(void);
+bool add_device_suite(void);
 
 #endif
