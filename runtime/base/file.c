@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -58,4 +59,19 @@ void tni_file_drop(const void *p, uint64_t bytes) {
 void tni_file_unmap(tni_file *f) {
   if (f && f->data) munmap((void *)f->data, f->bytes);
   if (f) *f = (tni_file){0};
+}
+
+int tni_make_folder(const char *path) {
+  struct stat st;
+  char *copy = strdup(path);
+  if (!copy) return ENOMEM;
+  for (char *p = copy; p && *p;) {
+    p = strchr(p + 1, '/');
+    if (p) *p = '\0';
+    if (mkdir(copy, 0700) != 0 && errno != EEXIST && errno != EROFS && errno != EACCES) break;
+    if (p) *p = '/';
+  }
+  free(copy);
+  if (stat(path, &st) != 0) return errno;
+  return S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Read-only file mappings.
+ * Read-only file mappings; folders.
  */
 #ifndef TENON_BASE_FILE_H
 #define TENON_BASE_FILE_H
@@ -24,5 +24,7 @@ void tni_file_unmap(tni_file *f);
 /* The pages of [p, p + bytes), which lie in a shared file mapping, leave this process's memory; the system may keep them
  * and gives them back when they are touched. Nothing is lost, what was written included. */
 void tni_file_drop(const void *p, uint64_t bytes);
+/* Makes the folder and those above it that are missing, mode 0700. 0, or an errno. */
+int tni_make_folder(const char *path);
 
 #endif

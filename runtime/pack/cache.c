@@ -20,6 +20,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "runtime/base/file.h"
 #include "runtime/pack/internal.h"
 
 enum { NAME_MAX_PART = 64, LOCK_POLL_MS = 20, LOCK_WAIT_S = 600, YOUNG_S = 60 };
@@ -51,16 +52,7 @@ tn_status tni_pk_paths(tni_pack_store *s, tn_error *err) {
 }
 
 bool tni_pk_make_dir(const tni_pack_store *s) {
-  struct stat st;
-  char *path = strdup(s->dir);
-  for (char *p = path; path && p && *p;) {
-    p = strchr(p + 1, '/');
-    if (p) *p = '\0';
-    if (mkdir(path, 0700) != 0 && errno != EEXIST && errno != EROFS && errno != EACCES) break;
-    if (p) *p = '/';
-  }
-  free(path);
-  int e = stat(s->dir, &st) != 0 ? errno : S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
+  int e = tni_make_folder(s->dir);
   if (!e) return true;
   tni_log_line(s->o->log, TN_LOG_WARN, "packed weights are not kept: cannot use the cache folder '%s': %s", s->dir,
                strerror(e));

@@ -71,8 +71,13 @@ tn_status tni_blob_get(const char *dir, const void *key, uint64_t nkey, const tn
   return TN_OK;
 }
 
-/* Opens CACHE_DIR/plugins/NAME, making what is missing below cache_dir. */
+/* Opens CACHE_DIR/plugins/NAME, making what is missing. */
 static int open_dir(const char *cache_dir, const char *name) {
+  int made = tni_make_folder(cache_dir);
+  if (made) {
+    errno = made;
+    return -1;
+  }
   int top = open(cache_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), mid = -1, dir = -1;
   if (top < 0) return -1;
   if (mkdirat(top, "plugins", 0700) == 0 || errno == EEXIST)

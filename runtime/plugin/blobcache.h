@@ -20,7 +20,7 @@ enum { TNI_BLOB_MAX_KEY = 1 << 16, TNI_BLOB_MAX_BYTES = 1 << 30 };
  * TN_E_UNAVAILABLE: absent or damaged. */
 TN_MUST_CHECK tn_status tni_blob_get(const char *dir, const void *key, uint64_t nkey, const tni_log *log,
                                      tni_file *file, const void **data, uint64_t *n);
-/* cache_dir must exist; the folders below it are made (mode 0700). */
+/* Folders that are missing are made (mode 0700). */
 TN_MUST_CHECK tn_status tni_blob_put(const char *cache_dir, const char *name, const void *key, uint64_t nkey,
                                      const void *data, uint64_t n, tn_error *err);
 
