@@ -45,6 +45,7 @@ __attribute__((always_inline)) static inline void quarter(size_t group, const tn
   EACH(LOAD)
   for (size_t g = 0; g < p->groups; g++, zero += 16, scale += 16) {
     EACH(START)
+#pragma GCC unroll 4
     for (size_t k = 0; k < group; k += 8, q += 64, w += 128) {
       int8x16_t a0 = vld1q_s8(q), a1 = vld1q_s8(q + 16);
       int8x16_t w0 = vld1q_s8(w), w1 = vld1q_s8(w + 16), w2 = vld1q_s8(w + 32), w3 = vld1q_s8(w + 48);
