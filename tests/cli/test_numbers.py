@@ -8,6 +8,7 @@ from common import DATA, DEMO, SOURCE, Case, has_avx2, main
 
 EXPORTS = ["llama", "qwen2", "gpt2", "phi3", "gemma"]
 QUICK = os.environ.get("TENON_TEST_QUICK")  # sanitizer builds score four texts instead of all
+LUT = "plugins:\n  - name: cpu-avx2-lut\n    options: {format: %s, min_k: 1, min_n: 1}\n  - host\n"
 G128 = "plugins:\n  - name: cpu-avx2-lut\n    options: {group: 128}\nrequire: [cpu-avx2-lut]\n"
 
 
@@ -34,6 +35,17 @@ class Verify(Case):
             j = self.json("verify", d / "model.onnx", "--data", d, "--against", "reference")
             self.assertGreater(len(j["tasks"]), 4)
             self.assertEqual(j["failed"], 0)
+
+    @unittest.skipUnless(has_avx2(), "no AVX2 plugin here")
+    def test_bit_serial_weights_against_the_reference(self):
+        self.need(DATA / "onnx/exports")
+        for name in EXPORTS:
+            d = DATA / "onnx/exports" / name
+            for planes in ("lut1", "lut2", "lut3", "lut4", "lutt"):
+                j = self.json("verify", d / "model.onnx", "--data", d, "--against", "reference", "--profile",
+                              self.profile(LUT % planes))
+                self.assertGreater(len(j["tasks"]), 4)
+                self.assertEqual(j["failed"], 0, f"{name} {planes}")
 
     def test_check_names_every_device_and_reason(self):
         j = self.json("check", DEMO)
@@ -86,6 +98,18 @@ class Eval(Case):
         got = self.json("eval", DEMO, "--text", texts, "--max-tokens", 64 if QUICK else 512, "--against", "reference",
                         "--profile", "cpu-avx2")
         self.assertLess(abs(got["mean_nll"] / got["other_mean_nll"] - 1), 0.002)
+
+    @unittest.skipUnless(has_avx2(), "no AVX2 plugin here")
+    def test_bit_serial_weights_are_their_reference(self):
+        """Short texts: near the reference, and each plane pays."""
+        texts = self.tmp / "t.json"
+        texts.write_text(json.dumps([t[:400] for t in json.loads((SOURCE / "models/train/valid.json").read_text())[:2]]))
+        last = None
+        for planes in (2, 3, 4):
+            got = self.json("eval", DEMO, "--text", texts, "--against", "reference", "--profile", f"cpu-avx2-lut{planes}")
+            self.assertLess(abs(got["mean_nll"] / got["other_mean_nll"] - 1), 0.002, planes)
+            self.assertTrue(last is None or got["mean_nll"] < last, planes)
+            last = got["mean_nll"]
 
     @unittest.skipUnless(has_avx2(), "no AVX2 plugin here")
     def test_quality_is_reported(self):
