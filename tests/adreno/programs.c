@@ -23,7 +23,7 @@ static uint32_t n_entries;
 
 static void *host_alloc(tn_host_ctx *c, size_t n, size_t align, uint32_t tag) {
   (void)c, (void)tag;
-  return aligned_alloc(align < 64 ? 64 : align, (n + 127) / 64 * 64);
+  return aligned_alloc(align < 64 ? 64 : align, (n + 255) / 128 * 128);
 }
 static void host_free(tn_host_ctx *c, void *p) {
   (void)c;
