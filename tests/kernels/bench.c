@@ -144,6 +144,55 @@ static void bench_pack(void) {
   free(w);
 }
 
+static double thread_time(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* One GEMV of 512 x 4096 and the prologue before it, microseconds of this thread: the least of 200, since what others
+ * do on the machine only adds. 1.2 MiB at most: weights from the second-level cache. */
+static void bench_plane(const char *name, uint32_t format, uint32_t group) {
+  enum { N = 512, K = 4096, ROUNDS = 200 };
+  uint32_t cpu = tni_cm_cpu_features();
+  const tni_clt_kernel *gemv = tni_clt_select(&KERNELS, TNI_CLT_GEMV, format, group, cpu, 1),
+                       *quant = tni_clt_select(&KERNELS, TNI_CLT_QUANT, format, group, cpu, 1);
+  subject s;
+  float acc[16], x[K];
+  double best = 1, before = 1;
+  rng r = rng_of(2);
+  subject_init(&s, gemv, N, K);
+  uint8_t *w = random_blob(&s);
+  fill(x, K, V_NORMAL, 1, &r);
+  act_buf a = act_make(quant, x, 1, &s.geo);
+  for (int i = 0; i < ROUNDS; i++) {
+    double at = thread_time();
+    for (int64_t b = 0; b < N / 16; b++) {
+      ((tni_clt_gemv_fn)gemv->fn)(w + b * s.geo.row_block_bytes, (size_t)s.geo.superblocks, &a.a, acc);
+      sink += (uint64_t)(int64_t)acc[0];
+    }
+    double t = thread_time() - at;
+    best = t < best ? t : best;
+    at = thread_time();
+    ((tni_clt_quant_fn)quant->fn)(x, K, (size_t)s.geo.K_padded, &a.a, 0);
+    t = thread_time() - at;
+    before = t < before ? t : before;
+  }
+  printf("%s %.2f %.2f\n", name, best * 1e6, before * 1e6);
+  act_free(&a);
+  free(w);
+}
+
+/* "name gemv_us prologue_us", for bench/planes.py. */
+static void bench_planes(void) {
+  bench_plane("lut1", TNI_CLT_LUT1, 128);
+  bench_plane("lut2", TNI_CLT_LUT2, 128);
+  bench_plane("lut3", TNI_CLT_LUT3, 128);
+  bench_plane("lut4", TNI_CLT_LUT4, 128);
+  bench_plane("w4g128", TNI_CLT_W4G, 128);
+  bench_plane("w4g32", TNI_CLT_W4G, 32);
+}
+
 int run_bench(void) {
   uint32_t n = KERNELS.n, cpu = tni_cm_cpu_features();
   const tni_clt_kernel *k = KERNELS.rows;
@@ -151,8 +200,12 @@ int run_bench(void) {
     printf("no AVX2 on this machine\n");
     return 77;
   }
+  if (!strcmp(test_only, "planes")) {
+    bench_planes();
+    return 0;
+  }
   for (uint32_t i = 0; i < n; i++) {
-    if (k[i].features & ~cpu) continue;
+    if (k[i].features & ~cpu || !strstr(k[i].name, test_only)) continue;
     bool scalar = k[i].features == 0;
     if (k[i].op == TNI_CLT_GEMV) bench_gemv(&k[i], scalar ? 256 : 65536, 2048);
     if (k[i].op == TNI_CLT_GEMV && !scalar) bench_gemv(&k[i], 16384, 5632);
@@ -160,6 +213,6 @@ int run_bench(void) {
     if (k[i].op == TNI_CLT_GEMM && !scalar) bench_gemm(&k[i], 4, 2048, 2048);
     if (k[i].op == TNI_CLT_QUANT) bench_quant(&k[i], 2048);
   }
-  bench_pack();
+  if (!*test_only) bench_pack();
   return sink == 42; /* keeps what was computed */
 }
