@@ -173,6 +173,7 @@ typedef struct tni_sregion {
   uint64_t bytes, room, offset; /* room: what the plan keeps for it, at least bytes */
   void *ptr;                    /* where the CPU may reach it now, or NULL */
   uint64_t feed_offset;         /* INPUT and STEP: in each device's copy */
+  uint32_t armed;               /* step + 1 that its canary was put in (guard.h) */
   tni_span own, *span;          /* where engines reach it; NULL: nowhere. span: own, or the cache's */
 } tni_sregion;
 
@@ -210,6 +211,7 @@ typedef struct tni_sexec {
   int64_t *dims; /* the dims that everything below was made for */
   bool ready;
   bool placed; /* regions have room and offsets */
+  bool guarded; /* the next run is the first of its plan: canaries are watched (guard.h) */
   tni_stask *tasks;
   tni_sregion *regions;
   struct tni_cell **cells; /* [n_values] of dynamic tasks (dynamic.c), or NULL before the first */

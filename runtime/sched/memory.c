@@ -13,6 +13,7 @@
 
 #include "runtime/sched/dynamic.h"
 #include "runtime/sched/executor.h"
+#include "runtime/sched/guard.h"
 #include "runtime/sched/memory.h"
 #include "runtime/sched/session.h"
 #include "runtime/sched/tables.h"
@@ -27,7 +28,7 @@ static uint64_t place_outputs(tni_sizing *z, uint32_t block) {
     const tni_region *r = &z->x->regions[i];
     if (r->block != block) continue;
     z->regions[i].offset = align_up(end, r->align);
-    end = z->regions[i].offset + z->regions[i].room;
+    end = z->regions[i].offset + z->regions[i].room + TNI_GUARD_BYTES;
   }
   return end;
 }
@@ -259,6 +260,7 @@ tn_status tni_memory_plan(tn_session *s, tni_sexec *x, const int64_t *dims, tn_e
   if (st == TN_OK && !(x->placed && has_room(&z))) st = place_all(s, x, &z);
   if (st != TN_OK) return st;
   point(x);
+  x->guarded = true;
   return write_steps(s, x, dims, err);
 }
 

@@ -263,6 +263,7 @@ tn_status tni_session_tasks(tn_session *s, tni_sexec *x, tn_error *err) {
     if (__atomic_load_n(&s->cancel, __ATOMIC_RELAXED)) st = tni_fail(err, TN_E_CANCELLED, NULL, "cancelled");
     if (st == TN_OK) st = tni_task_run(s, x, i, err);
   }
+  x->guarded = x->guarded && st != TN_OK;
   tni_tables_used(s, x);
   s->step++;
   __atomic_store_n(&s->cancel, 0, __ATOMIC_RELAXED);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "runtime/sched/dynamic.h"
+#include "runtime/sched/guard.h"
 #include "runtime/sched/memory.h"
 
 static tn_status size_value(tni_sizing *z, tn_id value, tni_sregion *s) {
@@ -96,7 +97,7 @@ tn_status tni_lives_make(const tni_sizing *z, uint32_t block, tni_life **lives, 
     if (!tni_in_arena(x, &x->regions[i]) || (block != TN_NONE && x->regions[i].block != block)) continue;
     v[(*n)++] = (tni_life){.tasks = x->users + x->first_user[i],
                            .n_tasks = x->first_user[i + 1] - x->first_user[i],
-                           .bytes = z->regions[i].room,
+                           .bytes = z->regions[i].room ? z->regions[i].room + TNI_GUARD_BYTES : 0,
                            .align = x->regions[i].align};
   }
   for (uint32_t t = 0; t < x->n_tasks; t++) {
@@ -105,7 +106,7 @@ tn_status tni_lives_make(const tni_sizing *z, uint32_t block, tni_life **lives, 
     v[(*n)++] = (tni_life){.tasks = x->users + x->first_user[x->n_regions] + t,
                            .n_tasks = 1,
                            .serial = serial_of(z, t),
-                           .bytes = z->tasks[t].scratch_room,
+                           .bytes = z->tasks[t].scratch_room ? z->tasks[t].scratch_room + TNI_GUARD_BYTES : 0,
                            .align = z->tasks[t].scratch_align > align ? z->tasks[t].scratch_align : align};
   }
   return TN_OK;

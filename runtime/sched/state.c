@@ -7,6 +7,7 @@
 #include "runtime/base/checked.h"
 #include "runtime/base/half.h"
 #include "runtime/plan/devlock.h"
+#include "runtime/sched/guard.h"
 #include "runtime/sched/session.h"
 
 static const tni_value *value_of(const tn_model *m, tn_id v) { return tni_graph_value(m->graph, v); }
@@ -107,13 +108,16 @@ static void drop_args(tn_session *s) {
 /* Zeroed: rows from the valid length on are read by kernels that do not stop there, and must be finite. */
 static tn_status allocate(tn_session *s, uint32_t k, uint64_t bytes, tn_error *err) {
   tni_sstate *c = &s->states[k];
-  const tni_mem_spec spec = {
-      .users = s->model->state_users[k], .bytes = bytes, .usage = 1u << TN_SLOT_STATE, .zero = true, .what = "a cache"};
+  const tni_mem_spec spec = {.users = s->model->state_users[k],
+                             .bytes = bytes + TNI_GUARD_BYTES,
+                             .usage = 1u << TN_SLOT_STATE,
+                             .zero = true,
+                             .what = "a cache"};
   if (spec.users.devices) drop_args(s);
   tni_mem_destroy(&c->mem);
   tn_status st = tni_mem_create(s->model->rt->devs, &spec, &s->memory, &c->mem, err);
   c->span = (tni_span){.mem = &c->mem, .bytes = c->mem.bytes};
-  c->room = st == TN_OK ? c->mem.bytes : 0;
+  c->room = st == TN_OK ? c->mem.bytes - TNI_GUARD_BYTES : 0;
   c->t.data = st == TN_OK && !c->mem.n_parts ? c->mem.host[0] : NULL;
   if (st == TN_OK) return st;
   tni_mem_destroy(&c->mem);
@@ -134,12 +138,17 @@ tn_status tni_states_fit(tn_session *s, const int64_t *dims, int64_t rows, bool 
     if (st != TN_OK) return st;
     t.data = c->t.data;
     c->t = t;
+    if (t.data) tni_guard_put((char *)t.data + t.bytes);
   }
   return TN_OK;
 }
 
 void tni_states_release(tn_session *s) {
   for (uint32_t k = 0; s->states && k < s->model->graph->n_states; k++) {
+    const tni_tensor *t = &s->states[k].t;
+    if (t->data && !tni_guard_holds((const char *)t->data + t->bytes))
+      tni_log_line(&s->model->rt->log, TN_LOG_ERROR, "something wrote past the end of cache '%s'",
+                   value_of(s->model, s->model->graph->states[k].past)->pub.name);
     tni_memory_free(s, &s->states[k].mem);
     free(s->states[k].present);
   }

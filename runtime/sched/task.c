@@ -10,6 +10,7 @@
 #include "runtime/plugin/fpmode.h"
 #include "runtime/sched/calibrate.h"
 #include "runtime/sched/dynamic.h"
+#include "runtime/sched/guard.h"
 #include "runtime/sched/reference.h"
 #include "runtime/sched/session.h"
 
@@ -225,9 +226,11 @@ static tn_status run_any(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err)
   const bool reference = computes_reference(s, e, x->exec);
   tn_status st = tni_task_own(s, x, i, true, err);
   if (st == TN_OK) st = tni_task_before(s, x, i, err);
+  if (x->guarded) tni_guard_before(s, x, i);
   int64_t start = tni_now_ns();
   if (st == TN_OK) st = reference ? tni_reference_task(s, x, i, err) : tni_task_compute(x, i, &s->run.run, err);
   if (st == TN_OK) tni_task_trace(s, x, i, e->track, start, tni_now_ns(), 0);
+  if (st == TN_OK && x->guarded) st = tni_guard_after(s, x, i, err);
   if (st == TN_OK) st = tni_task_after(s, x, i, err);
   if (st != TN_OK) tni_fail(err, st, e->label, "'%s' failed without a reason", e->label);
   return st;
@@ -244,7 +247,7 @@ tn_status tni_task_run(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err) {
   const tni_stask *t = &x->tasks[i];
   if (t->empty) return TN_OK;
   if (t->dynamic) return run_dynamic(s, x, i, err);
-  if (!t->plain || s->trace || s->capture || s->model->recorder) return run_any(s, x, i, err);
+  if (!t->plain || x->guarded || s->trace || s->capture || s->model->recorder) return run_any(s, x, i, err);
   return tni_task_compute(x, i, &s->run.run, err);
 }
 

@@ -78,6 +78,7 @@ static void test_misbehaviour(void) {
     tn_status st;
     const char *part;
   } rows[] = {{"fpmode", TN_E_INTERNAL, "plugin 'sched-matmul' changed the floating-point mode in 'p'"},
+              {"overrun", TN_E_INTERNAL, "plugin 'sched-matmul' wrote past the end of 'y' in 'p'"},
               {"status", TN_E_INTERNAL, "4711"}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     rig r;

@@ -266,6 +266,7 @@ static tn_status compute(const tn_plan *plan, tn_args *a, tn_run *run, tn_error 
       }
       y[m * N + n] = sum;
     }
+  if (strcmp(fault, "overrun") == 0) ((char *)a->y.ptr)[a->y.bytes]++;
   if (strcmp(fault, "fpmode") == 0) leave_ftz();
   if (strcmp(fault, "status") == 0) return 4711;
   return strcmp(fault, "wait") == 0 ? wait_for_cancel(run) : TN_OK;
@@ -276,7 +277,7 @@ static const tn_option fault_option = {.h = TN_HDR(tn_option),
                                        .help = "what to do wrong",
                                        .dflt = "none",
                                        .type = TN_OPT_STRING,
-                                       .choices = "none|last-column|fpmode|status|wait|sigmoid|swap|bind"};
+                                       .choices = "none|last-column|fpmode|status|wait|sigmoid|swap|bind|overrun"};
 static const tn_option *const options[] = {&fault_option};
 static const tn_caps caps = {.h = TN_HDR(tn_caps), .name = "test cpu", .driver = "none", .key = "sched-matmul"};
 
