@@ -17,8 +17,8 @@
  * Everything is allocated when the executor is made; a run allocates nothing. One run at a time.
  *
  * Errors: the first one ends the run when all that is in flight has come back. An engine that completes nothing for
- * profile.timeout_ms is lost (TN_E_DEVICE_LOST): what it may still write is left to it for ever, and every later run of
- * the session says the same.
+ * profile.timeout_ms is lost (TN_E_DEVICE_LOST): what it may still write is left to it until it is closed (for ever,
+ * where it hangs in submit), and every later run of the session says the same.
  */
 #ifndef TENON_SCHED_EXECUTOR_H
 #define TENON_SCHED_EXECUTOR_H

@@ -40,9 +40,13 @@ struct tn_runtime {
   uint32_t n_order[3];
   const char *cache_dir, *calibration;
   volatile int32_t cancel; /* of a load */
+  struct tni_left *left;   /* what lost devices may write until they are closed */
   void (*progress)(void *, const char *, uint64_t, uint64_t);
   void *progress_user;
 };
+
+/* free(p) once all devices are closed. Any thread. Without memory for that it is leaked. */
+void tni_runtime_leave(tn_runtime *rt, void *p);
 
 /* Memory of one value or TEMP slot, alive in tasks [first, last]. */
 typedef enum { TNI_R_INPUT, TNI_R_STEP, TNI_R_OUTPUT, TNI_R_ACT, TNI_R_TEMP, TNI_R_STATE } tni_region_kind;

@@ -253,25 +253,33 @@ tn_status tni_lanes_create(tn_session *s, tni_sexec *x, bool helpers, tni_lanes 
   return st == TN_OK ? st : tni_fail(err, st, NULL, "no memory or threads for the engines");
 }
 
+/* An engine that hangs in submit keeps what it was given for ever; others until their device is closed. */
+static void let_go(tni_lanes *l, void *p, bool hangs) {
+  if (!l->lost)
+    free(p);
+  else if (!hangs)
+    tni_runtime_leave(l->s->model->rt, p);
+}
+
 void tni_lanes_destroy(tni_lanes *l) {
+  static const volatile int32_t cancelled = 1; /* the session's own flag goes */
+  bool any = false;
   for (uint32_t h = 0; h < TNI_HELPERS; h++) tni_hand_stop(l->helpers[h]);
   for (uint32_t k = 1; l->lane && k < l->n; k++) {
     tni_lane *lane = &l->lane[k];
-    const bool held = l->lost && (lane->busy || lane->in_flight);
+    any = any || lane->busy;
     if (lane->busy) {
-      static const volatile int32_t cancelled = 1; /* the session's own flag goes */
       __atomic_store_n(&lane->job->run.cancel, &cancelled, __ATOMIC_RELAXED);
       tni_hand_abandon(lane->hand);
     } else {
       tni_hand_stop(lane->hand);
     }
-    if (!lane->job || held) continue;
-    free(lane->job->items);
-    free(lane->job->records);
-    free(lane->job);
+    if (!lane->job || lane->busy) continue;
+    let_go(l, lane->job->items, false);
+    let_go(l, lane->job->records, false);
+    let_go(l, lane->job, false);
   }
-  if (l->lost) return; /* tickets and items are the device's */
-  if (l->flight) tni_waker_finish(&l->flight->waker);
-  free(l->flight);
-  free(l->records);
+  if (l->flight && !l->lost) tni_waker_finish(&l->flight->waker);
+  let_go(l, l->flight, any);
+  let_go(l, l->records, any);
 }

@@ -175,9 +175,28 @@ tn_status tni_runtime_cancelled(const tn_runtime *rt, const char *what, tn_error
 
 void tni_runtime_resume(tn_runtime *rt) { set_cancel(rt, false); }
 
+struct tni_left {
+  struct tni_left *next;
+  void *p;
+};
+
+void tni_runtime_leave(tn_runtime *rt, void *p) {
+  struct tni_left *l = p ? malloc(sizeof *l) : NULL;
+  if (!l) return;
+  l->p = p;
+  l->next = __atomic_load_n(&rt->left, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(&rt->left, &l->next, l, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) continue;
+}
+
 void tn_runtime_destroy(tn_runtime *rt) {
   if (!rt) return;
   tni_registry_destroy(rt->registry);
+  while (rt->left) {
+    struct tni_left *l = rt->left;
+    rt->left = l->next;
+    free(l->p);
+    free(l);
+  }
   for (uint32_t i = 0; i < rt->n_devs; i++) tni_devlock_finish(&rt->locks[i]);
   tni_pool_destroy(rt->pool);
   tni_profile_destroy(rt->profile);
