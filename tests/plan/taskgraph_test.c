@@ -170,7 +170,7 @@ static uint32_t simulate(const world *w, const tni_taskgraph *g, const uint32_t 
 
 typedef struct tally {
   uint32_t lost, lost_without, reordered;
-  uint64_t arena, plain, bound;
+  uint64_t arena, plain, bound, wide;
 } tally;
 
 static void plan_world(world *w, tally *sum) {
@@ -194,6 +194,14 @@ static void plan_world(world *w, tally *sum) {
     sum->lost += lost;
     sum->lost_without += simulate(w, &ordered, o.task, arena, w->seed * 100 + k) != 0;
   }
+  /* Spread: safe in every order without one edge more. */
+  uint64_t wide = 0;
+  tni_taskgraph_destroy(&safe);
+  CU_ASSERT_EQUAL_FATAL(tni_lives_spread(&ordered, w->lives, w->n_lives, &wide), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tni_taskgraph_share(&ordered, w->lives, w->n_lives, &safe), TN_OK);
+  CU_ASSERT(safe.n_edges == ordered.n_edges && wide >= o.bound);
+  for (uint64_t k = 1; k <= 8; k++) sum->lost += simulate(w, &ordered, o.task, wide, w->seed * 100 + k);
+  sum->wide += wide;
   sum->reordered += o.chosen != 0;
   sum->arena += arena;
   sum->plain += plain;
@@ -214,9 +222,9 @@ static void test_random(void) {
   }
   printf(
       "%u of %d graphs reordered, arena %.3f of the numbering's, %.3f of the bound, %u of %d runs without the edges "
-      "caught ... ",
+      "caught; spread %.3f of the arena ... ",
       sum.reordered, WORLDS, (double)sum.arena / (double)sum.plain, (double)sum.arena / (double)sum.bound,
-      sum.lost_without, 8 * WORLDS);
+      sum.lost_without, 8 * WORLDS, (double)sum.wide / (double)sum.arena);
   CU_ASSERT_EQUAL(sum.lost, 0);
   CU_ASSERT(sum.lost_without > 4 * WORLDS); /* the simulation sees a plan without its edges */
   CU_ASSERT(sum.reordered > WORLDS / 4 && sum.arena < sum.plain);

@@ -56,6 +56,7 @@ static const bad table[] = {
     {"max_seq: 2147483648\n", "p.yaml:1:10", "out of range"},
     {"prefill_chunk: -1\n", "p.yaml:1:16", "out of range"},
     {"bucket: 65537\n", "p.yaml:1:9", "out of range"},
+    {"timeout_ms: 0\n", "p.yaml:1:13", "out of range"},
     {"plugins: [../evil]\n", "p.yaml:1:11", "is a path"},
     {"plugins: [a/b]\n", "p.yaml:1:11", "is a path"},
     {"plugins: ['a..b']\n", "p.yaml:1:11", "is a path"},

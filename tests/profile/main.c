@@ -87,6 +87,8 @@ static void test_defaults(void) {
   CU_ASSERT_EQUAL(p->cache_max_bytes, 0);
   CU_ASSERT_EQUAL(p->max_seq, 0);
   CU_ASSERT_EQUAL(p->prefill_chunk, 512);
+  CU_ASSERT_FALSE(p->chunk_said);
+  CU_ASSERT_EQUAL(p->timeout_ms, 60000);
   CU_ASSERT_EQUAL(p->bucket, 0);
   CU_ASSERT_FALSE(p->checked);
   tni_profile_destroy(p);
