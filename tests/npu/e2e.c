@@ -194,6 +194,43 @@ static void no_empty_chunk(void) {
   bench_close(&b);
 }
 
+typedef struct timeline {
+  uint64_t hash;
+  uint32_t n, beside; /* events; shadows that began before the execution beside them ended */
+  int64_t shadow_start;
+} timeline;
+
+static void on_virtual(void *user, const tn_trace_event *e) {
+  timeline *t = user;
+  if (!e->clock) return;
+  const int64_t times[2] = {e->start, e->end};
+  for (const char *c = e->name; *c; c++) t->hash = (t->hash ^ (uint8_t)*c) * 0x100000001b3u;
+  for (int i = 0; i < 16; i++) t->hash = (t->hash ^ (uint8_t)(times[i / 8] >> i % 8 * 8)) * 0x100000001b3u;
+  t->n++;
+  if (!strncmp(e->name, "shadow ", 7)) t->shadow_start = e->start;
+  if (strncmp(e->name, "int8 ", 5) != 0) return;
+  t->beside += t->shadow_start >= e->start && t->shadow_start < e->end;
+}
+
+/* Virtual time is the same whatever the machine does, and in it the shadow runs beside the device. */
+static void virtual_time(void) {
+  static const char *const threads[] = {"threads: 1\n", "threads: 2\n", "threads: 2\n"};
+  int32_t ids[70];
+  timeline t[3];
+  size_t vocab;
+  ids_of(ids, 70, 9);
+  for (int i = 0; i < 3; i++) {
+    bench b;
+    t[i] = (timeline){.hash = 0xcbf29ce484222325u, .shadow_start = -1};
+    CU_ASSERT_EQUAL_FATAL(bench_open(&b, profile("chunk: 64", threads[i]), 0, 0), TN_OK);
+    tn_chat_trace(b.chat, on_virtual, &t[i]);
+    free(score(&b, ids, 70, &vocab));
+    bench_close(&b);
+  }
+  CU_ASSERT(t[0].n > 100 && t[0].beside >= 40);
+  CU_ASSERT(t[0].hash == t[1].hash && t[1].hash == t[2].hash && t[0].n == t[1].n);
+}
+
 /* Bits do not depend on which of the ready tasks comes first. */
 static void any_order(void) {
   int32_t ids[100];
@@ -353,10 +390,15 @@ int main(int argc, char **argv) {
   for (int i = 1; i < argc && n_dirs < MAX_DIRS; i++) dirs[n_dirs++] = argv[i];
   snprintf(model, sizeof model, "%s/models/demo", source ? source : ".");
   if (!n_dirs || !mkdtemp(folder)) return 2;
-  CU_TestInfo tests[] = {{"chunks", chunks},       {"no empty chunk", no_empty_chunk},
-                         {"any order", any_order}, {"two sessions", two_sessions},
-                         {"reference", reference}, {"quality", quality},
-                         {"window", window},       {"faults", faults},
+  CU_TestInfo tests[] = {{"chunks", chunks},
+                         {"no empty chunk", no_empty_chunk},
+                         {"virtual time", virtual_time},
+                         {"any order", any_order},
+                         {"two sessions", two_sessions},
+                         {"reference", reference},
+                         {"quality", quality},
+                         {"window", window},
+                         {"faults", faults},
                          CU_TEST_INFO_NULL};
   CU_SuiteInfo suites[] = {{"demo model on the NPU", calibrate, clean, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
   if (CU_initialize_registry() != CUE_SUCCESS || CU_register_suites(suites) != CUE_SUCCESS) return 1;
