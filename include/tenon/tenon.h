@@ -61,7 +61,8 @@ typedef struct tn_runtime_opts {
 enum {
   TN_RT_SCAN = 1,           /* load every plugin found, for tn_runtime_report */
   TN_RT_PRIVILEGED = 2,     /* the process is privileged: no overrides */
-  TN_RT_TEST_WRITABLE = 4   /* tests: plugin folders that others may write are accepted */
+  TN_RT_TEST_WRITABLE = 4,  /* tests: plugin folders that others may write are accepted */
+  TN_RT_CHECKED = 8         /* plugins are told TN_HOST_CHECKED, as by `checked: true` in a profile */
 };
 
 TN_API TN_MUST_CHECK tn_status tn_runtime_create(const tn_runtime_opts *o, tn_runtime **out, tn_error *err);

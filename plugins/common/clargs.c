@@ -265,6 +265,12 @@ static cl_int enqueue(tni_cl_device *d, const tn_item *it, tni_cl_flight *f, uin
   cl_int code = it->plan ? enqueue_plan(d, it, since_flush) : enqueue_copy(d, it);
   if (code == CL_SUCCESS) code = d->api.EnqueueMarkerWithWaitList(d->context.queue, 0, NULL, &event);
   if (code != CL_SUCCESS) return code;
+  if (d->set.wait) {
+    code = d->api.WaitForEvents(1, &event);
+    d->api.ReleaseEvent(event);
+    if (code == CL_SUCCESS) land(f, code);
+    return code;
+  }
   code = d->api.SetEventCallback(event, CL_COMPLETE, on_event, f);
   d->api.ReleaseEvent(event);
   return code;

@@ -78,11 +78,12 @@ static const tn_option opt_zero = {
     .dflt = "false",
     .type = TN_OPT_BOOL,
     .help = "e0m4: a weight of 0 stays 0, at the price of somewhat larger errors elsewhere"};
-static const tn_option opt_split = {.h = TN_HDR(tn_option),
-                                    .key = "split",
-                                    .dflt = "false",
-                                    .type = TN_OPT_BOOL,
-                                    .help = "one task per operation with float32 between them, for checks"};
+static const tn_option opt_split = {
+    .h = TN_HDR(tn_option),
+    .key = "split",
+    .dflt = "false",
+    .type = TN_OPT_BOOL,
+    .help = "one task per operation with float32 between them; checked runs (verify) do it by themselves"};
 static const tn_option opt_flush = {.h = TN_HDR(tn_option),
                                     .key = "flush_every",
                                     .dflt = "-1",
@@ -90,14 +91,21 @@ static const tn_option opt_flush = {.h = TN_HDR(tn_option),
                                     .lo = -1,
                                     .hi = 1 << 20,
                                     .help = "kernels between two flushes; 0: one per submission; -1: the plugin's own"};
+static const tn_option opt_completion = {
+    .h = TN_HDR(tn_option),
+    .key = "completion",
+    .dflt = "callback",
+    .type = TN_OPT_STRING,
+    .choices = "callback|wait",
+    .help = "how the end of a step is seen; wait: for drivers whose callbacks do not come"};
 static const tn_option *const common_options[] = {&opt_type,  &opt_device, &opt_priority, &opt_min_k,
                                                   &opt_min_n, &opt_fp16,   &opt_images,   &opt_test,
-                                                  &opt_zero,  &opt_split,  &opt_flush};
+                                                  &opt_zero,  &opt_split,  &opt_flush,    &opt_completion};
 static const tn_format *const formats[] = {&tni_e0m4_format};
 
 static tn_status read_options(cl_plugin *p, tni_cl_settings *s, tn_error *err) {
   const tn_host *h = p->host;
-  const char *priority = "low";
+  const char *priority = "low", *completion = "callback";
   int64_t flush = -1;
   const struct {
     const char *key;
@@ -114,11 +122,14 @@ static tn_status read_options(cl_plugin *p, tni_cl_settings *s, tn_error *err) {
              {"self_test", TN_OPT_BOOL, &s->self_test},
              {"zero_exact", TN_OPT_BOOL, &s->zero_exact},
              {"split", TN_OPT_BOOL, &s->split},
-             {"flush_every", TN_OPT_INT, &flush}};
+             {"flush_every", TN_OPT_INT, &flush},
+             {"completion", TN_OPT_STRING, &completion}};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     tn_status st = h->option(h->ctx, all[i].key, all[i].type, all[i].out);
     if (st != TN_OK) return tni_cm_fail(err, st, p->vendor->name, "the host did not give option %s", all[i].key);
   }
+  s->split = s->split || (h->flags & TN_HOST_CHECKED);
+  s->wait = completion && !strcmp(completion, "wait");
   s->low_priority = priority && !strcmp(priority, "low");
   s->flush_every = flush < 0 ? p->vendor->flush_every : flush;
   return TN_OK;
@@ -127,7 +138,8 @@ static tn_status read_options(cl_plugin *p, tni_cl_settings *s, tn_error *err) {
 static void fill_caps(cl_plugin *p) {
   const tni_cl_info *i = &p->info;
   const bool unified = i->features & TNI_CLF_UNIFIED;
-  p->engine = (tn_engine){.h = TN_HDR(tn_engine), .name = "gpu", .depth = 8};
+  p->engine =
+      (tn_engine){.h = TN_HDR(tn_engine), .name = "gpu", .depth = 8, .flags = p->set.wait ? TN_ENGINE_BLOCKING : 0};
   p->engines[0] = &p->engine;
   p->caps = (tn_caps){.h = TN_HDR(tn_caps),
                       .name = i->name,

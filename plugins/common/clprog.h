@@ -17,7 +17,7 @@
 
 typedef struct tni_cl_settings {
   const char *libraries, *type, *name;
-  int64_t min_k, min_n, zero_exact, flush_every, self_test, split, low_priority, fp16, images;
+  int64_t min_k, min_n, zero_exact, flush_every, self_test, split, low_priority, fp16, images, wait;
 } tni_cl_settings;
 
 /* An item on its way. */

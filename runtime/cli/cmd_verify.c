@@ -308,7 +308,7 @@ int cmd_verify(int argc, const char **argv) {
                  ? strndup(slash ? rest[0] : ".", slash ? (size_t)(slash - rest[0]) : 1)
                  : strdup(rest[0]);
   }
-  if (!rc) rc = cli_open(&c, 0);
+  if (!rc) rc = cli_open(&c, TN_RT_CHECKED);
   if (!rc) rc = verify(&c, rest[0], &o);
   free(o.data);
   free(o.against);

@@ -69,7 +69,7 @@ static tn_status load_plugins(tn_runtime *rt, const tn_runtime_opts *o, tn_error
                           .max_workers = tni_pool_workers(rt->pool),
                           .log = &rt->log,
                           .cache_dir = rt->cache_dir,
-                          .checked = p->checked,
+                          .checked = p->checked || (o->flags & TN_RT_CHECKED),
                           .privileged = o->flags & TN_RT_PRIVILEGED,
                           .allow_shared_writable = o->flags & TN_RT_TEST_WRITABLE};
   tn_status st = tni_registry_create(&ro, p, &rt->registry, err);

@@ -71,6 +71,11 @@ def modes(folder, text):
 
 
 def accidents(folder):
+    waiting = os.path.join(folder, "waiting.yaml")
+    with open(waiting, "w") as f:
+        f.write("plugins:\n  - {name: opencl-adreno, options: {completion: wait}}\n  - host\nrequire: [opencl-adreno]\n")
+    code, out, err, _ = run(folder, "callback=drop", profile=waiting)
+    expect(code == 0 and out.strip().startswith("of the reign of"), "a driver that loses callbacks, option completion", (code, err))
     code, out, err, _ = run(folder, "lose=200", cache="cache-lost")
     expect(code == 5 and "DEVICE_LOST" in err, "a lost device is code 5 and says so", (code, err))
     code, out, err, _ = run(folder, "lose_event=150", cache="cache-lost")
