@@ -64,11 +64,18 @@ static bool get_room(tn_program *p, tni_npu_rows *r, int64_t K, int64_t n_kept) 
   r->used = tni_cm_new(&p->mem, (size_t)n_kept, sizeof *r->used);
   r->kept = tni_cm_new(&p->mem, (size_t)n_kept, r->pitch);
   r->at = tni_cm_new(&p->mem, (size_t)K, sizeof *r->at);
-  if (!r->channel || !r->used || !r->kept || !r->at) return false;
   r->n_kept = (uint32_t)n_kept;
-  for (int64_t i = 0; i < n_kept; i++) r->channel[i] = -1;
+  return r->channel && r->used && r->kept && r->at;
+}
+
+/* Nothing is here yet: also where weights are set a second time. */
+static void forget(tni_npu_rows *r, int64_t K) {
+  r->n_hot = 0;
+  for (uint32_t i = 0; i < r->n_kept; i++) {
+    r->channel[i] = -1;
+    r->used[i] = 0;
+  }
   for (int64_t k = 0; k < K; k++) r->at[k] = TN_NONE;
-  return true;
 }
 
 tn_status tni_npu_rows_set(tn_program *p, tni_npu_block *b, uint32_t w, const tn_blob *blob, tn_error *err) {
@@ -79,7 +86,11 @@ tn_status tni_npu_rows_set(tn_program *p, tni_npu_block *b, uint32_t w, const tn
   r->ptr = blob->ptr;
   if (r->ptr) return TN_OK;
   if (!blob->read) return tni_cm_fail(err, TN_E_INVALID, b->name, "a blob that is neither in memory nor readable");
-  if (!r->kept && !get_room(p, r, K, kept)) return tni_cm_fail(err, TN_E_NO_MEMORY, b->name, "out of memory");
+  if (!r->at && !get_room(p, r, K, kept)) {
+    r->at = NULL;
+    return tni_cm_fail(err, TN_E_NO_MEMORY, b->name, "out of memory");
+  }
+  forget(r, K);
   for (; r->n_hot < b->n_hot; r->n_hot++) {
     const int64_t k = b->order[r->n_hot];
     tn_status st = read_row(r, k, r->kept + (uint64_t)r->n_hot * r->pitch);

@@ -169,6 +169,12 @@ static void cold_rows(void) {
   x[0] = 1e9f; /* channel 0, long gone */
   CU_ASSERT_EQUAL(mini_step(&m, &b, x, false), TN_OK);
   CU_ASSERT_EQUAL(m.disk_reads, before + 1);
+  /* Set again, nothing is remembered but the hot rows. */
+  const tn_id rows = b.info->tasks[2]->uses[3].slot;
+  CU_ASSERT_EQUAL(m.device->set(b.p, rows, NULL, &b.blob[rows], &m.err), TN_OK);
+  CU_ASSERT_EQUAL(m.disk_reads, before + 1 + 3);
+  CU_ASSERT_EQUAL(mini_step(&m, &b, x, false), TN_OK);
+  CU_ASSERT_EQUAL(m.disk_reads, before + 1 + 3 + 1);
   free(want);
   free(x);
   mini_unbuild(&m, &b);
