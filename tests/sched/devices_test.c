@@ -304,6 +304,64 @@ static void test_share(void) {
   rig_finish(&w.r);
 }
 
+/* A plain run: the caller's past goes into the device's caches, present comes out, in the model's dtype. */
+static void test_plain(void) {
+  enum { N = 6, PAST = 4 };
+  static float past[32 * 1 * 64 * PAST * 64];
+  float *got[2] = {NULL};
+  size_t n = 0;
+  for (int device = 0; device < 2; device++) {
+    walk w;
+    tn_tensor in[MAX_IN], out[MAX_IN];
+    const tn_tensor *ptr[MAX_IN];
+    int64_t ids[N], pos[N], mask[N + PAST];
+    memset(&w, 0, sizeof w);
+    char path[1024];
+    snprintf(path, sizeof path, "%s/models/demo/model.onnx", getenv("TENON_TEST_SOURCE"));
+    tn_status st = rig_init(&w.r, device ? profile_of("layout: f32, every: 2", NULL, "") : "plugins: [host]\n");
+    if (st == TN_OK) st = rig_open(&w.r, path, 0);
+    if (st == TN_OK) st = tn_session_create(w.r.m, &w.r.s, &w.r.err);
+    CU_ASSERT_EQUAL_FATAL(st, TN_OK);
+    for (int i = 0; i < N; i++) {
+      ids[i] = 5 + i;
+      pos[i] = PAST + i;
+    }
+    for (int i = 0; i < N + PAST; i++) mask[i] = 1;
+    for (size_t i = 0; i < sizeof past / sizeof *past; i++) past[i] = (float)(i % 13) / 13 - 0.4f;
+    const uint32_t n_in = tn_model_n_inputs(w.r.m), n_out = tn_model_n_outputs(w.r.m);
+    for (uint32_t i = 0; i < n_in; i++) {
+      const tn_io_info *x = tn_model_input(w.r.m, i);
+      if (strcmp(x->name, "input_ids") == 0 || strcmp(x->name, "position_ids") == 0)
+        in[i] = i64_tensor(x->name, strcmp(x->name, "input_ids") == 0 ? ids : pos, 2, 1, N);
+      else if (strcmp(x->name, "attention_mask") == 0)
+        in[i] = i64_tensor(x->name, mask, 2, 1, N + PAST);
+      else {
+        in[i] = f32_tensor(x->name, past, 4, 1, x->dims[1], PAST);
+        in[i].dims[3] = x->dims[3];
+        in[i].bytes = sizeof(float) * (uint64_t)(x->dims[1] * PAST * x->dims[3]);
+      }
+      ptr[i] = &in[i];
+    }
+    memset(out, 0, sizeof out);
+    st = tn_session_run(w.r.s, TN_PHASE_ANY, ptr, n_in, out, n_out, &w.r.err);
+    if (st != TN_OK) printf("\n    %s\n", w.r.err.message);
+    CU_ASSERT_EQUAL_FATAL(st, TN_OK);
+    n = 0;
+    for (uint32_t i = 0; i < n_out; i++) n += out[i].bytes;
+    got[device] = malloc(n);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(got[device]);
+    size_t at = 0;
+    for (uint32_t i = 0; i < n_out; i++) {
+      memcpy((char *)got[device] + at, out[i].data, out[i].bytes);
+      at += out[i].bytes;
+    }
+    rig_finish(&w.r);
+  }
+  CU_ASSERT_EQUAL(memcmp(got[0], got[1], n), 0);
+  free(got[0]);
+  free(got[1]);
+}
+
 /* Two runtimes with two plugins in one process, steps taken in turns. */
 static void test_two(void) {
   walk a, b;
@@ -331,6 +389,7 @@ int main(void) {
   CU_add_test(s, "the format reference over caches of devices", test_reference);
   CU_add_test(s, "layouts that nobody has, and that do not meet", test_refused);
   CU_add_test(s, "sessions share a prefix on a device", test_share);
+  CU_add_test(s, "a plain run with a past", test_plain);
   CU_add_test(s, "two plugins in one process", test_two);
   CU_basic_set_mode(CU_BRM_VERBOSE);
   CU_basic_run_tests();
