@@ -234,6 +234,10 @@ static void test_half(void) {
     const double kv = inspected(&w, "kv_bytes");
     CU_ASSERT(strstr(rows[i].a, "rows") ? kv >= host_kv / 2 && kv <= host_kv : kv == host_kv / 2);
     CU_ASSERT_EQUAL(w.r.s->memory.copies, 0);
+    const tni_sstate *c = &w.r.s->states[0];
+    const bool rows_first = c->strides[TNI_STATE_ROWS] > c->strides[TNI_STATE_HEADS];
+    CU_ASSERT(c->t.dtype == TN_DT_F16 && rows_first == (strstr(rows[i].a, "rows") != NULL));
+    if (rows_first) CU_ASSERT_EQUAL(c->strides[TNI_STATE_ROWS] % 64, 0);
     if (!first)
       first = got;
     else
