@@ -290,19 +290,37 @@ json_t *cli_report(cli *c, tn_model *m, uint32_t what) {
   return j;
 }
 
-void cli_note_placement(cli *c, tn_model *m) {
-  json_t *j = cli_report(c, m, TN_REPORT_CHECK);
-  char line[512] = "";
+/* "cpu-avx2-lut 44 nodes, host 260 nodes" */
+static void placement_text(json_t *phase, char *line, size_t cap) {
   size_t at = 0;
   const char *device;
   json_t *count;
-  json_object_foreach(json_object_get(j, "placement"), device, count) {
-    int n = snprintf(line + at, sizeof line - at, "%s%s %lld nodes", at ? ", " : "", device,
-                     (long long)json_integer_value(count));
-    if (n < 0 || (size_t)n >= sizeof line - at) break;
+  line[0] = '\0';
+  json_object_foreach(json_object_get(phase, "placement"), device, count) {
+    const int n =
+        snprintf(line + at, cap - at, "%s%s %lld nodes", at ? ", " : "", device, (long long)json_integer_value(count));
+    if (n < 0 || (size_t)n >= cap - at) break;
     at += (size_t)n;
   }
-  cli_note("placement: %s", line);
+}
+
+void cli_note_phases(json_t *check, bool products) {
+  json_t *phases[] = {check, json_object_get(check, "decode")};
+  for (int i = 0; i < 2 && phases[i]; i++) {
+    char line[512], more[96] = "";
+    const char *name = json_string_value(json_object_get(phases[i], "phase"));
+    placement_text(phases[i], line, sizeof line);
+    if (products)
+      snprintf(more, sizeof more, "; %lld matrix products with constant weights, %lld fell back to the host",
+               (long long)json_integer_value(json_object_get(phases[i], "weight_products")),
+               (long long)json_integer_value(json_object_get(phases[i], "fell_back")));
+    cli_note("%s: %s%s", name && strcmp(name, "any") ? name : "placement", line, more);
+  }
+}
+
+void cli_note_placement(cli *c, tn_model *m) {
+  json_t *j = cli_report(c, m, TN_REPORT_CHECK);
+  if (j) cli_note_phases(j, false);
   json_decref(j);
 }
 

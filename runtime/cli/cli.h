@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 #include <popt.h>
+#include <stdbool.h>
 #include <tenon/tenon.h>
 
 enum {
@@ -77,7 +78,10 @@ int cli_interrupted(void);
 tn_status cli_read(const char *path, char **text, size_t *n, tn_error *err);
 /* The report of a model as parsed JSON, or NULL with c->err set. */
 json_t *cli_report(cli *c, tn_model *m, uint32_t what);
-/* "cpu-avx2-lut 44, host 260" on stderr. */
+/* Who takes how many nodes, a line on stderr for each phase of a check report that has a placement of its own;
+ * products: and how many products with constant weights fell back to the host. */
+void cli_note_phases(json_t *check, bool products);
+/* The same of a model, without products. */
 void cli_note_placement(cli *c, tn_model *m);
 /* Prints the nodes that nobody takes (text on stderr); EXIT_UNSUPPORTED. */
 int cli_list_unsupported(cli *c, const char *model);

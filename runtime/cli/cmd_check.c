@@ -82,24 +82,6 @@ static void print_nodes(json_t *j, cli_format f, int only_unsupported) {
   cli_table_finish(&t);
 }
 
-/* "prefill: npu 30 nodes, host 50 nodes; 25 matrix products with constant weights, 0 fell back to the host" */
-static void note_phase(json_t *phase) {
-  char line[512] = "";
-  size_t at = 0;
-  const char *device, *name = json_string_value(json_object_get(phase, "phase"));
-  json_t *count;
-  json_object_foreach(json_object_get(phase, "placement"), device, count) {
-    const int n = snprintf(line + at, sizeof line - at, "%s%s %lld nodes", at ? ", " : "", device,
-                           (long long)json_integer_value(count));
-    if (n < 0 || (size_t)n >= sizeof line - at) break;
-    at += (size_t)n;
-  }
-  cli_note("%s: %s; %lld matrix products with constant weights, %lld fell back to the host",
-           name && strcmp(name, "any") ? name : "placement", line,
-           (long long)json_integer_value(json_object_get(phase, "weight_products")),
-           (long long)json_integer_value(json_object_get(phase, "fell_back")));
-}
-
 static int print_check(cli *c, tn_model *m, int only_unsupported) {
   json_t *j = cli_report(c, m, TN_REPORT_CHECK), *offline;
   size_t i;
@@ -110,8 +92,7 @@ static int print_check(cli *c, tn_model *m, int only_unsupported) {
     putchar('\n');
   } else {
     print_nodes(j, c->format, only_unsupported);
-    note_phase(j);
-    if (json_object_get(j, "decode")) note_phase(json_object_get(j, "decode"));
+    cli_note_phases(j, true);
   }
   json_array_foreach(json_object_get(j, "offline"), i, offline) cli_note(
       "'%s' is offline: it claims and packs for hardware that is not here, and cannot run", json_string_value(offline));
