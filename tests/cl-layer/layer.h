@@ -40,15 +40,19 @@
 /* Counters, in the order of reports.
  * objects = buffers + sub_buffers + images + imports. bytes_in: given at creation (COPY_HOST_PTR) or by WriteBuffer;
  * bytes_out: ReadBuffer; bytes_between: CopyBuffer and its like; bytes_shadow: maps of discrete mode, and host pointers
- * that a device of its own memory, or a Mali without import, copies. reads: ReadBuffer, ReadImage and maps for reading.
+ * that a device of its own memory, or a Mali without import, copies; bytes_map_write: of
+ * maps for writing, whatever the device; bytes_imported: host memory taken over where that is free. reads: ReadBuffer
+ * and maps for reading.
  * waits: times that the host was told that commands are done, or waited for it: callbacks asked for, WaitForEvents,
  * Finish, blocking transfers and maps (of a queue that has had commands since the last one). polls: GetEventInfo. */
-#define TN_LAYER_COUNTERS(X)                                                                                           \
-  X(buffers)                                                                                                           \
-  X(sub_buffers) X(images) X(imports) X(objects) X(live_objects) X(bytes_in) X(bytes_out) X(bytes_between)             \
-      X(bytes_shadow) X(reads) X(writes) X(copies) X(fills) X(maps) X(unmaps) X(map_reads) X(map_writes) X(programs)   \
-          X(source_builds) X(binary_builds) X(builds_failed) X(kernels) X(kernels_run) X(flushes) X(finishes) X(waits) \
-              X(polls) X(contexts) X(priority_hints) X(priority_errors) X(calls_lost) X(args_set) X(longest_batch)
+#define TN_LAYER_COUNTERS(X)                                                                                          \
+  X(buffers)                                                                                                          \
+  X(sub_buffers)                                                                                                      \
+  X(images) X(imports) X(objects) X(live_objects) X(bytes_in) X(bytes_out) X(bytes_between) X(bytes_shadow)           \
+      X(bytes_map_write) X(bytes_imported) X(reads) X(writes) X(copies) X(fills) X(maps) X(unmaps) X(map_reads)       \
+          X(map_writes) X(programs) X(source_builds) X(binary_builds) X(builds_failed) X(kernels) X(kernels_run)      \
+              X(flushes) X(finishes) X(waits) X(polls) X(contexts) X(priority_hints) X(priority_errors) X(calls_lost) \
+                  X(args_set) X(longest_batch)
 
 typedef struct layer_counters {
 #define FIELD(name) _Atomic(uint64_t) name;
@@ -110,6 +114,7 @@ typedef struct layer_state {
   layer_object *objects;
   _Atomic(uint64_t) builds, since_wait, since_flush;
   atomic_bool lost;
+  _Atomic(cl_command_queue) queue; /* the last that was used */
   FILE *log;
 } layer_state;
 

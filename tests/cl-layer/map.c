@@ -80,6 +80,7 @@ static void *CL_API_CALL map_buffer(cl_command_queue q, cl_mem mem, cl_bool bloc
     return NULL;
   }
   COUNT(maps, 1);
+  if (flags & (CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION)) COUNT(bytes_map_write, bytes);
   if (flags & CL_MAP_READ) {
     COUNT(map_reads, 1);
     COUNT(reads, 1);

@@ -56,7 +56,10 @@ static cl_mem refuse(cl_int st, cl_int *err) {
 static cl_mem_flags host_pointer(cl_mem_flags flags, size_t bytes) {
   if (flags & CL_MEM_COPY_HOST_PTR) COUNT(bytes_in, bytes);
   if (!(flags & CL_MEM_USE_HOST_PTR)) return flags;
-  if (L.set.discrete || L.set.as.host_ptr_copies) COUNT(bytes_shadow, bytes);
+  if (L.set.discrete || L.set.as.host_ptr_copies)
+    COUNT(bytes_shadow, bytes);
+  else
+    COUNT(bytes_imported, bytes);
   return L.set.discrete ? (flags & ~(cl_mem_flags)CL_MEM_USE_HOST_PTR) | CL_MEM_COPY_HOST_PTR : flags;
 }
 
@@ -152,6 +155,7 @@ cl_mem CL_API_CALL layer_import(cl_context c, cl_mem_flags flags, const cl_impor
   cl_mem m = L.next.clCreateBuffer(c, flags | CL_MEM_USE_HOST_PTR, bytes, memory, err);
   if (!m) return NULL;
   COUNT(imports, 1);
+  COUNT(bytes_imported, bytes);
   watch(m, flags, bytes, NULL);
   return m;
 }

@@ -29,6 +29,20 @@ static void flushed(void) {
   while (n > most && !atomic_compare_exchange_weak(&L.count.longest_batch, &most, n)) continue;
 }
 
+/* A lost device does nothing any more: what the driver underneath still has to do is over before memory goes. */
+static cl_int CL_API_CALL release_memory(cl_mem m) {
+  cl_command_queue q = atomic_load(&L.queue);
+  if (atomic_load(&L.lost) && q) L.next.clFinish(q);
+  return L.next.clReleaseMemObject(m);
+}
+
+static cl_int CL_API_CALL release_queue(cl_command_queue q) {
+  cl_command_queue same = q;
+  if (atomic_load(&L.lost)) L.next.clFinish(q);
+  atomic_compare_exchange_strong(&L.queue, &same, NULL);
+  return L.next.clReleaseCommandQueue(q);
+}
+
 static void command(bool blocking) {
   atomic_fetch_add(&L.since_wait, 1);
   if (!blocking) return;
@@ -39,6 +53,7 @@ static void command(bool blocking) {
 static cl_int CL_API_CALL run(cl_command_queue q, cl_kernel k, cl_uint dims, const size_t *offset, const size_t *global,
                               const size_t *local, cl_uint n, const cl_event *wait, cl_event *event) {
   uint64_t nth = COUNT(kernels_run, 1) + 1;
+  atomic_store(&L.queue, q);
   if (L.set.lose && nth >= L.set.lose) atomic_store(&L.lost, true);
   if (layer_lost()) return LAYER_LOST;
   size_t items = 1;
@@ -173,8 +188,7 @@ static void *sleep_and_tell(void *arg) {
   late *l = arg;
   nanosleep(&(struct timespec){.tv_nsec = SLOW_NS}, NULL);
   l->fn(l->event, l->status, l->user);
-  L.next.clReleaseEvent(l->event);
-  free(l);
+  free(l); /* the event is kept: behind the callback the program may have ended and the driver be gone */
   return NULL;
 }
 
@@ -208,6 +222,8 @@ static cl_int CL_API_CALL set_callback(cl_event e, cl_int type, event_fn fn, voi
 }
 
 void layer_hook_queue(cl_icd_dispatch *t) {
+  t->clReleaseMemObject = release_memory;
+  t->clReleaseCommandQueue = release_queue;
   t->clEnqueueNDRangeKernel = run;
   t->clEnqueueReadBuffer = read_buffer;
   t->clEnqueueWriteBuffer = write_buffer;

@@ -233,6 +233,7 @@ static void discrete(void) {
   NEED(c[5] == 6);
   unmap(&r, m, c);
   NEED(counter("bytes_shadow") == 4 * BYTES && counter("map_reads") == 2 && counter("map_writes") == 1);
+  NEED(counter("bytes_map_write") == 2 * BYTES);
   clReleaseMemObject(m);
   NEED(counter("live_objects") == 0);
   done(&r);
@@ -274,7 +275,7 @@ static void import(void) {
   if (!value(&r, CL_DEVICE_HOST_UNIFIED_MEMORY)) {
     NEED(!m && st == CL_INVALID_OPERATION);
   } else {
-    NEED(m && counter("imports") == 1 && counter("bytes_shadow") == 0);
+    NEED(m && counter("imports") == 1 && counter("bytes_shadow") == 0 && counter("bytes_imported") == BYTES);
     NEED(run_async(&r, m, NULL) == CL_SUCCESS);
     int *p = map(&r, m, CL_MAP_READ);
     NEED(p[9] == 10);
