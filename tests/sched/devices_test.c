@@ -366,6 +366,27 @@ static void test_plain(void) {
   free(got[1]);
 }
 
+/* Memory that runs out at any buffer is a status that names the plugin, and everything closes. */
+static void test_no_memory(void) {
+  int failed = 0, last = 0;
+  for (int n = 1; n < 4096 && failed == last; n += n < 4 ? 1 : n / 2) {
+    char options[64];
+    walk w;
+    last++;
+    snprintf(options, sizeof options, "layout: f16, fail_create: %d", n);
+    if (begin(&w, profile_of(options, NULL, ""))) {
+      rig_finish(&w.r);
+      continue;
+    }
+    failed++;
+    CU_ASSERT_EQUAL(w.r.err.code, TN_E_NO_MEMORY);
+    CU_ASSERT_PTR_NOT_NULL(strstr(w.r.err.message, "mirror-a"));
+    if (!strstr(w.r.err.message, "mirror-a")) printf("\n    %d: %s\n", n, w.r.err.message);
+    rig_finish(&w.r);
+  }
+  CU_ASSERT(failed > 5 && last == failed + 1);
+}
+
 /* Two runtimes with two plugins in one process, steps taken in turns. */
 static void test_two(void) {
   walk a, b;
@@ -394,6 +415,7 @@ int main(void) {
   CU_add_test(s, "layouts that nobody has, and that do not meet", test_refused);
   CU_add_test(s, "sessions share a prefix on a device", test_share);
   CU_add_test(s, "a plain run with a past", test_plain);
+  CU_add_test(s, "a device without memory", test_no_memory);
   CU_add_test(s, "two plugins in one process", test_two);
   CU_basic_set_mode(CU_BRM_VERBOSE);
   CU_basic_run_tests();

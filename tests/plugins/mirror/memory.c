@@ -42,6 +42,8 @@ tn_status mirror_create(tn_device *pub, const tn_buffer_req *req, tn_buffer **ou
   mirror_device *d = (mirror_device *)pub;
   if (req->kind != TN_MEM_NEW && !(d->plugin->caps.import_kinds >> req->kind & 1))
     return mirror_fail(err, TN_E_UNSUPPORTED, "it imports no memory of kind %u", req->kind);
+  if (d->plugin->fail_create && ++d->created >= d->plugin->fail_create)
+    return mirror_fail(err, TN_E_NO_MEMORY, "it was told to have no memory for buffer %lld", (long long)d->created);
   mirror_buffer *b = calloc(1, sizeof *b);
   if (!b) return TN_E_NO_MEMORY;
   b->pub = (tn_buffer){.h = TN_HDR(tn_buffer), .device = pub, .bytes = req->bytes};

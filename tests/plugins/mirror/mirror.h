@@ -16,12 +16,12 @@ typedef struct mirror {
   tn_plugin pub;
   const tn_host *host;
   tn_plugin *inner;
-  const tn_option *options[8];
+  const tn_option *options[8]; /* the inner device's, and ours */
   tn_engine engine;
   const tn_engine *engines[1];
   tn_caps caps;
   const char *layout;
-  int64_t coherent, every;
+  int64_t coherent, every, fail_create;
 } mirror;
 
 /* A range that the host has. */
@@ -50,6 +50,7 @@ typedef struct mirror_device {
   const tn_host *host;
   pthread_mutex_t lock; /* an item runs, or memory is mapped */
   mirror_buffer *buffers;
+  int64_t created;
 } mirror_device;
 
 tn_status mirror_fail(tn_error *err, tn_status st, const char *fmt, ...) TN_PRINTF(3, 4);

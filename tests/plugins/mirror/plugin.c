@@ -36,6 +36,14 @@ static const tn_option opt_every = {.h = TN_HDR(tn_option),
                                     .hi = 1000,
                                     .type = TN_OPT_INT};
 
+static const tn_option opt_fail = {.h = TN_HDR(tn_option),
+                                   .key = "fail_create",
+                                   .help = "from the n-th buffer on there is no memory",
+                                   .dflt = "0",
+                                   .lo = 0,
+                                   .hi = 100000,
+                                   .type = TN_OPT_INT};
+
 static uint32_t kinds(const char *text) {
   const uint32_t fd = 1u << TN_MEM_FD, ptr = 1u << TN_MEM_HOST_PTR;
   return strcmp(text, "fd") == 0 ? fd : strcmp(text, "ptr") == 0 ? ptr : strcmp(text, "both") == 0 ? fd | ptr : 0;
@@ -47,7 +55,8 @@ static tn_status enumerate(tn_plugin *pub, uint32_t cap, const tn_caps **out, ui
   const char *import, *share;
   if (h->option(h->ctx, "import", TN_OPT_STRING, &import) || h->option(h->ctx, "share", TN_OPT_STRING, &share) ||
       h->option(h->ctx, "layout", TN_OPT_STRING, &p->layout) ||
-      h->option(h->ctx, "coherent", TN_OPT_BOOL, &p->coherent) || h->option(h->ctx, "every", TN_OPT_INT, &p->every))
+      h->option(h->ctx, "coherent", TN_OPT_BOOL, &p->coherent) || h->option(h->ctx, "every", TN_OPT_INT, &p->every) ||
+      h->option(h->ctx, "fail_create", TN_OPT_INT, &p->fail_create))
     return mirror_fail(err, TN_E_INTERNAL, "the host lost an option");
   p->engine = (tn_engine){.h = TN_HDR(tn_engine), .name = "mirror", .flags = TN_ENGINE_BLOCKING, .depth = 64};
   p->engines[0] = &p->engine;
@@ -126,7 +135,8 @@ static tn_status entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) 
     free(p);
     return st;
   }
-  const tn_option *mine[] = {p->inner->options[0], &opt_import, &opt_share, &opt_layout, &opt_coherent, &opt_every};
+  const tn_option *mine[] = {p->inner->options[0], &opt_import, &opt_share, &opt_layout,
+                             &opt_coherent,        &opt_every,  &opt_fail};
   memcpy(p->options, mine, sizeof mine);
   p->host = host;
   p->pub = (tn_plugin){.h = TN_HDR(tn_plugin),
