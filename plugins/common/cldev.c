@@ -123,10 +123,16 @@ static bool fill(const picker *p, cl_platform_id platform, cl_device_id id, tni_
   return true;
 }
 
-static cl_device_type type_of(const char *text) {
-  if (!strcmp(text, "cpu")) return CL_DEVICE_TYPE_CPU;
-  if (!strcmp(text, "accelerator")) return CL_DEVICE_TYPE_ACCELERATOR;
-  return !strcmp(text, "any") ? CL_DEVICE_TYPE_ALL : CL_DEVICE_TYPE_GPU;
+/* The kinds that an option names, best first; 0 ends them. */
+static void types_of(const char *text, cl_device_type types[4]) {
+  const cl_device_type any[] = {CL_DEVICE_TYPE_GPU, CL_DEVICE_TYPE_ACCELERATOR, CL_DEVICE_TYPE_CPU, 0};
+  memset(types, 0, 4 * sizeof *types);
+  if (!strcmp(text, "any"))
+    memcpy(types, any, sizeof any);
+  else
+    types[0] = !strcmp(text, "cpu")           ? CL_DEVICE_TYPE_CPU
+               : !strcmp(text, "accelerator") ? CL_DEVICE_TYPE_ACCELERATOR
+                                              : CL_DEVICE_TYPE_GPU;
 }
 
 /* NULL, or why this device will not do. */
@@ -140,6 +146,7 @@ static const char *unfit(const picker *p, const tni_cl_info *i) {
 static tn_status search(const picker *p, tni_cl_info *out, tn_error *err) {
   cl_platform_id platforms[MAX_PLATFORMS];
   cl_device_id devices[MAX_DEVICES];
+  cl_device_type types[4];
   cl_uint np = 0, nd = 0, seen = 0;
   const char *why = "";
   cl_int code = p->api->GetPlatformIDs(MAX_PLATFORMS, platforms, &np);
@@ -148,16 +155,18 @@ static tn_status search(const picker *p, tni_cl_info *out, tn_error *err) {
     return tni_cm_fail(err, TN_E_UNAVAILABLE, p->api->path, "the driver has no platform (%s)",
                        code == CL_SUCCESS ? "none listed" : tni_cl_error(code, buf));
   }
-  for (cl_uint a = 0; a < np && a < MAX_PLATFORMS; a++) {
-    if (p->api->GetDeviceIDs(platforms[a], type_of(p->wish->type), MAX_DEVICES, devices, &nd) != CL_SUCCESS) continue;
-    for (cl_uint d = 0; d < nd && d < MAX_DEVICES; d++) {
-      if (!fill(p, platforms[a], devices[d], out)) return tni_cm_fail(err, TN_E_NO_MEMORY, "opencl", "out of memory");
-      const char *no = unfit(p, out);
-      if (!no) return TN_OK;
-      why = no;
-      seen++;
+  types_of(p->wish->type, types);
+  for (const cl_device_type *t = types; *t; t++)
+    for (cl_uint a = 0; a < np && a < MAX_PLATFORMS; a++) {
+      if (p->api->GetDeviceIDs(platforms[a], *t, MAX_DEVICES, devices, &nd) != CL_SUCCESS) continue;
+      for (cl_uint d = 0; d < nd && d < MAX_DEVICES; d++) {
+        if (!fill(p, platforms[a], devices[d], out)) return tni_cm_fail(err, TN_E_NO_MEMORY, "opencl", "out of memory");
+        const char *no = unfit(p, out);
+        if (!no) return TN_OK;
+        why = no;
+        seen++;
+      }
     }
-  }
   if (seen)
     return tni_cm_fail(err, TN_E_UNAVAILABLE, out->name, "%u OpenCL device(s), none fits: %s", (unsigned)seen, why);
   return tni_cm_fail(err, TN_E_UNAVAILABLE, "device_type", "no OpenCL device of type '%s' (%s)", p->wish->type,

@@ -30,7 +30,7 @@ static const tn_option opt_type = {.h = TN_HDR(tn_option),
                                    .dflt = "gpu",
                                    .type = TN_OPT_STRING,
                                    .choices = "gpu|cpu|accelerator|any",
-                                   .help = "kind of OpenCL device to take"};
+                                   .help = "kind of OpenCL device to take; any: a GPU before an accelerator before a CPU"};
 static const tn_option opt_device = {.h = TN_HDR(tn_option),
                                      .key = "device",
                                      .dflt = "",
