@@ -4,6 +4,7 @@
  * NPU, tokens on the CPU.
  */
 #include <CUnit/Basic.h>
+#include <jansson.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -315,6 +316,65 @@ static void reference(void) {
   free(y[1]);
 }
 
+/* One run of `n` positions over no past, through a session that checks every task. */
+static tn_status run_checked(bench *b, tn_session *s, int64_t n) {
+  enum { MAX_IO = 32 };
+  tn_model *m = tn_lm_model(b->lm);
+  static int64_t ids[256], ones[256], positions[256];
+  tn_tensor in[MAX_IO], out[MAX_IO];
+  const tn_tensor *pin[MAX_IO];
+  for (int64_t i = 0; i < n; i++) {
+    ids[i] = 3 + i * 7 % 900;
+    ones[i] = 1;
+    positions[i] = i;
+  }
+  if (tn_model_n_inputs(m) > MAX_IO || tn_model_n_outputs(m) > MAX_IO || n > 256) return TN_E_INTERNAL;
+  for (uint32_t i = 0; i < tn_model_n_inputs(m); i++) {
+    const tn_io_info *io = tn_model_input(m, i);
+    const bool past = io->rank == 4;
+    in[i] = (tn_tensor){
+        .h = {sizeof *in, 1, 0}, .name = io->name, .dtype = io->dtype, .rank = (uint32_t)io->rank, .dims = {1, n}};
+    for (int32_t d = 1; past && d < 4; d++) in[i].dims[d] = io->dims[d] < 0 ? 0 : io->dims[d];
+    in[i].data = past ? NULL : strstr(io->name, "mask") ? ones : strstr(io->name, "position") ? positions : ids;
+    in[i].bytes = past ? 0 : (uint64_t)n * sizeof *ids;
+    pin[i] = &in[i];
+  }
+  memset(out, 0, sizeof out);
+  for (uint32_t i = 0; i < tn_model_n_outputs(m); i++) out[i].h = (tn_hdr){sizeof *out, 1, 0};
+  return tn_session_run(s, TN_PHASE_PREFILL, pin, tn_model_n_inputs(m), out, tn_model_n_outputs(m), &b->err);
+}
+
+/* Each task within the bound of its own inputs; products without a chain equal to the last bit. */
+static void each_task(void) {
+  bench b;
+  tn_session *s = NULL;
+  char *text = NULL;
+  CU_ASSERT_EQUAL_FATAL(bench_open(&b, profile("chunk: 64", ""), TN_MODEL_CAPTURE, 0), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tn_session_create(tn_lm_model(b.lm), &s, &b.err), TN_OK);
+  const tn_status st = run_checked(&b, s, 64);
+  if (st != TN_OK) printf("\n    %s: %s", b.err.where, b.err.message);
+  CU_ASSERT_EQUAL_FATAL(st, TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tn_session_capture_report(s, &text, &b.err), TN_OK);
+  json_t *report = json_loads(text, 0, NULL), *task;
+  size_t i;
+  uint32_t merges = 0, plain = 0, inexact = 0;
+  CU_ASSERT(json_number_value(json_object_get(report, "worst_ratio")) <= 1);
+  json_array_foreach(json_object_get(report, "tasks"), i, task) {
+    const char *name = json_string_value(json_object_get(task, "task"));
+    if (!strstr(name, "merge ")) continue;
+    merges += json_integer_value(json_object_get(task, "elements")) > 0;
+    if (!strstr(name, "q_proj")) continue;
+    plain++;
+    inexact += json_number_value(json_object_get(task, "max_diff")) != 0;
+  }
+  CU_ASSERT(merges == 24 && plain == 6);
+  CU_ASSERT_EQUAL(inexact, 0);
+  json_decref(report);
+  tn_free(text);
+  tn_session_destroy(s);
+  bench_close(&b);
+}
+
 /* What the shadow is for: with it the model is nearer to f32 than without. */
 static void quality(void) {
   static const char *const options[] = {"shadow: all", "shadow: pruned", "shadow: none"};
@@ -396,6 +456,7 @@ int main(int argc, char **argv) {
                          {"any order", any_order},
                          {"two sessions", two_sessions},
                          {"reference", reference},
+                         {"each task", each_task},
                          {"quality", quality},
                          {"window", window},
                          {"faults", faults},
