@@ -4,8 +4,8 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 build_packages="gcc libc6-dev meson ninja-build pkg-config protobuf-c-compiler libprotobuf-c-dev libltdl-dev libyaml-dev
-  libjansson-dev libpcre2-dev libutf8proc-dev libxxhash-dev libmd-dev libpopt-dev"
-test_packages="libcunit1-dev python3-venv libonnx-testdata ocl-icd-libopencl1 ocl-icd-opencl-dev opencl-headers pocl-opencl-icd
+  libjansson-dev libpcre2-dev libutf8proc-dev libxxhash-dev libmd-dev libpopt-dev opencl-headers"
+test_packages="libcunit1-dev python3-venv libonnx-testdata ocl-icd-libopencl1 ocl-icd-opencl-dev pocl-opencl-icd
   oclgrind"
 
 say() { printf '== %s\n' "$*" >&2; }
@@ -36,5 +36,7 @@ configure() {
 
 # tenon_env DIR: runs the tenon of a build folder with that folder's plugins and profiles.
 tenon_env() {
-  export TENON_PLUGIN_PATH="$1/plugins/cpu-avx2-lut" TENON_PROFILE_PATH="$root/configs"
+  local folders
+  folders=$(find "$1/plugins" -mindepth 2 -maxdepth 2 -name '*.so' -printf ':%h')
+  export TENON_PLUGIN_PATH="${folders#:}" TENON_PROFILE_PATH="$root/configs"
 }
