@@ -87,6 +87,8 @@ static tn_status list_devices(tn_runtime *rt, tn_error *err) {
   for (uint32_t i = 0; i < n_plugins; i++) {
     const tni_plugin_info *pi = tni_registry_get(rt->registry, i);
     for (uint32_t d = 0; d < pi->n_devices; d++) {
+      /* A profile that can do without a plugin passes over devices that cannot run. */
+      if (pi->optional && pi->devices[d]->caps->flags & TN_CAPS_OFFLINE) continue;
       tni_devlock *lock = &rt->locks[rt->n_devs];
       tni_devlock_init(lock);
       rt->devs[rt->n_devs++] = (tni_dev){.name = pi->name,

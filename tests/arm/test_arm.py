@@ -99,6 +99,14 @@ class Tiers(Case):
         self.assertEqual(ids, GOLDEN["ids_g128"])
         self.assertIn("w4g128_4x8_i8mm", line)
 
+    def test_bit_serial(self):
+        for b in ("lut2", "lut3", "lut4"):
+            with self.subTest(format=b):
+                ids, line = self.generate(self.profile(b, format=b), cpu="cortex-a72")
+                self.assertEqual(ids, GOLDEN[f"ids_{b}"])
+                self.assertIn(f"gemv_f32_{b}p_1x16_neon", line)
+                self.assertIn(f"gemm_f32_{b}p_4x16_neon", line)
+
     def test_no_product_falls_back(self):
         r = self.ok("check", DEMO, "--profile", "cpu-neon", "--format", "json", cpu="max")
         report = json.loads(r.stdout)
@@ -139,6 +147,10 @@ class Offline(Case):
         self.assertIn("offline", r.stderr)
         self.assertIn("cpu-neon-lut", r.stderr)
 
+    def test_optional_is_passed_over(self):
+        r = self.ok("run", DEMO, "-p", GOLDEN["prompt"], "-n", 1, "--temp", 0, "--profile", "default")
+        self.assertNotIn("cpu-neon-lut", r.stderr.split("placement:")[1])
+
     def test_claims(self):
         report = json.loads(self.ok("check", DEMO, "--profile", "cpu-neon", "--format", "json").stdout)
         products = [n for n in report["nodes"] if n["op"] in ("MatMul", "Gemm", "FusedMatMul")]
@@ -150,7 +162,8 @@ class Offline(Case):
         if not (BUILD / "plugins/cpu-avx2-lut/cpu-avx2-lut.so").exists() or " avx2 " not in pathlib.Path(
                 "/proc/cpuinfo").read_text().replace("\n", " "):
             self.skipTest("no AVX2 plugin here")
-        for profile, ids in (("cpu-avx2", "ids_g32"), ("cpu-avx2-g128", "ids_g128")):
+        for profile, ids in (("cpu-avx2", "ids_g32"), ("cpu-avx2-g128", "ids_g128"), ("cpu-avx2-lut2", "ids_lut2"),
+                             ("cpu-avx2-lut3", "ids_lut3"), ("cpu-avx2-lut4", "ids_lut4")):
             self.assertEqual(self.generate(profile, plugins=plugins)[0], GOLDEN[ids])
         self.assertEqual(self.packed("cpu-avx2", plugins=plugins), GOLDEN["pack_sha256"])
 
