@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include "sched_test.h"
 
+/* From any thread. */
 static void on_log(void *user, uint32_t level, const char *line) {
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   rig *r = user;
-  size_t n = strlen(r->log);
   (void)level;
+  pthread_mutex_lock(&lock);
+  size_t n = strlen(r->log);
   snprintf(r->log + n, sizeof r->log - n, "%s\n", line);
+  pthread_mutex_unlock(&lock);
 }
 
 static bool write_file(const char *path, const void *p, size_t n) {

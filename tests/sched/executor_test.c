@@ -109,7 +109,7 @@ static void test_modes(void) {
         CU_ASSERT_EQUAL_FATAL(st, TN_OK);
         CU_ASSERT_EQUAL(memcmp(got, want, sizeof got), 0);
       }
-      if (strcmp(modes[m], "twice") == 0) CU_ASSERT_PTR_NOT_NULL(strstr(r.log, "done was called twice"));
+      if (strcmp(modes[m], "twice") == 0) CU_ASSERT_PTR_NOT_NULL(strstr(r.log, "done was called twice for one item"));
       if (strcmp(modes[m], "wrong") == 0) CU_ASSERT_PTR_NOT_NULL(strstr(r.log, "done was called"));
       rig_finish(&r);
     }

@@ -110,15 +110,14 @@ static void finish(fake_lane *l, tn_ticket *ticket, tn_status st, const tn_times
   const tn_host *h = l->d->host;
   const int mode = l->d->plugin->mode;
   if (mode == FAKE_NEVER) return;
-  if (mode == FAKE_WRONG) {
-    h->done(NULL, TN_OK, NULL, NULL);
+  if (mode == FAKE_WRONG) h->done(NULL, TN_OK, NULL, NULL);
+  if (mode == FAKE_WRONG || mode == FAKE_TWICE) {
     if (l->last && l->last_submit == atomic_load(&l->n_submits))
       h->done(l->last, TN_E_INTERNAL, t, NULL); /* of an item that is done already */
   }
   l->last = ticket;
   l->last_submit = atomic_load(&l->n_submits);
   h->done(ticket, st, t, err); /* the item may be gone from here on */
-  if (mode == FAKE_TWICE) h->done(ticket, TN_E_INTERNAL, t, NULL);
 }
 
 static void execute(fake_lane *l, const tn_item *it, int64_t queued) {
@@ -234,6 +233,15 @@ static void drain(fake_lane *l) {
 
 void fake_engine_drain(fake_device *d) {
   for (int i = 0; i < FAKE_ENGINES && d->plugin->mode == FAKE_MAP; i++) drain(&d->lanes[i]);
+}
+
+void fake_engine_forget(fake_device *d) {
+  for (int i = 0; i < FAKE_ENGINES && d->plugin->mode == FAKE_NEVER; i++) {
+    fake_lane *l = &d->lanes[i];
+    pthread_mutex_lock(&l->lock);
+    while (l->n || l->busy) pthread_cond_wait(&l->less, &l->lock);
+    pthread_mutex_unlock(&l->lock);
+  }
 }
 
 static tn_status check_item(const tn_item *it, tn_error *err) {

@@ -143,6 +143,8 @@ tn_status fake_engine_start(fake_device *d);
 void fake_engine_stop(fake_device *d);
 /* Runs what waits (mode map). */
 void fake_engine_drain(fake_device *d);
+/* Before what items name is freed: they are computed, though nobody was told (mode never). */
+void fake_engine_forget(fake_device *d);
 tn_status fake_submit(tn_device *d, uint32_t engine, const tn_item *const *items, uint32_t n, tn_run *run,
                       tn_error *err);
 

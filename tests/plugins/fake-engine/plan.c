@@ -122,7 +122,9 @@ tn_status fake_args_set(tn_args *a, uint32_t use, const tn_view *view, tn_error 
 }
 
 void fake_args_free(tn_args *a) {
-  if (a) a->plan->program->host->free(a->plan->program->host->ctx, a);
+  if (!a) return;
+  fake_engine_forget(a->plan->program->device);
+  a->plan->program->host->free(a->plan->program->host->ctx, a);
 }
 
 tn_status fake_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *err) {
