@@ -85,6 +85,11 @@ void tni_mem_destroy(tni_mem *m);
 /* The buffer that device dev knows it by; NULL: none. */
 tn_buffer *tni_mem_buffer(const tni_mem *m, uint32_t dev);
 
+/* Between devmem.c and devspan.c: [offset, offset + n) of a device's share for the CPU, and back. */
+TN_MUST_CHECK tn_status tni_mem_map(tni_mem *m, const tni_mem_part *p, uint64_t offset, uint64_t n, uint32_t access,
+                                    void **ptr, tn_error *err);
+TN_MUST_CHECK tn_status tni_mem_unmap(const tni_mem *m, const tni_mem_part *p, void *ptr, tn_error *err);
+
 /* A part of a memory. What is mapped is the CPU's. */
 typedef struct tni_span {
   tni_mem *mem; /* NULL: no memory yet */
