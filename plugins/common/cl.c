@@ -21,9 +21,10 @@ static const char *bind_functions(void *lib, tni_cl_api *a) {
   return NULL;
 }
 
+/* What does not fit is cut off. */
 static void add_reason(char *text, size_t size, const char *name, const char *why) {
-  size_t n = strlen(text);
-  if (n + 1 < size) snprintf(text + n, size - n, "%s%s: %s", n ? "; " : "", name, why);
+  const size_t n = strlen(text);
+  if (n + 1 < size && snprintf(text + n, size - n, "%s%s: %s", n ? "; " : "", name, why) < 0) text[n] = 0;
 }
 
 static bool try_library(const char *name, tni_cl_api *out, char *reasons, size_t size) {
