@@ -136,6 +136,23 @@ static void check(const char *profile) {
   rig_finish(&w.r);
 }
 
+/* Tasks on several threads, when they are ready: nothing is allocated for that either. */
+static void test_executor(void) {
+  walker w;
+  CU_ASSERT_FATAL(start(&w, "plugins: [host]\nprefill_chunk: 8\n", STEPS));
+  tn_session_destroy(w.r.s);
+  w.r.m->order_seed = 7;
+  const tn_keep_opts o = {.h = {sizeof o, 1, 0}, .capacity = STEPS, .max_step = 8};
+  CU_ASSERT_EQUAL_FATAL(tn_session_create(w.r.m, &w.r.s, &w.r.err), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tn_session_keep(w.r.s, &o, &w.r.err), TN_OK);
+  CU_ASSERT(w.r.s->execs[0].executor != NULL);
+  CU_ASSERT(walk(&w, 4));
+  allocated = 0;
+  CU_ASSERT(walk(&w, STEPS / 5));
+  CU_ASSERT_EQUAL(allocated, 0);
+  rig_finish(&w.r);
+}
+
 static void test_host(void) { check("plugins: [host]\nprefill_chunk: 8\n"); }
 
 static void test_avx2(void) {
@@ -171,6 +188,7 @@ static void test_counters(void) {
 int main(void) {
   if (CU_initialize_registry() != CUE_SUCCESS) return 1;
   CU_pSuite s = CU_add_suite("steps", NULL, NULL);
+  CU_add_test(s, "tasks when they are ready", test_executor);
   CU_add_test(s, "1,000 steps on the host", test_host);
   CU_add_test(s, "1,000 steps on the default plugins", test_avx2);
   CU_add_test(s, "the counters count", test_counters);
