@@ -5,9 +5,9 @@
  * memory; one-hot activations that read back every weight; and bits flipped in the packed weights, which must be
  * caught.
  *
- * every-plugin PLUGIN.so [--seed N] [VARIANT ...], a VARIANT being key=value,key=value of the plugin's options;
- * "prefill" or "decode" as a word of it sets the phase. Ends with 77 and the reason where the plugin has no device
- * here.
+ * every-plugin PLUGIN.so [--seed N] [--broken] [VARIANT ...], a VARIANT being key=value,key=value of the plugin's
+ * options; "prefill" or "decode" as a word of it sets the phase. Ends with 77 and the reason where the plugin has no
+ * device here. --broken: the plugin is a copy with a broken kernel; ends with 0 if every variant shows it.
  */
 #include <float.h>
 #include <math.h>
@@ -256,7 +256,7 @@ static uint32_t parse(char *text, const char **set, uint32_t *phase) {
   return n;
 }
 
-static int variant(const char *so, const char *text) {
+static int variant(const char *so, const char *text, bool broken) {
   char copy[256];
   const char *set[MAX_SET] = {""};
   static setting s;
@@ -288,26 +288,30 @@ static int variant(const char *so, const char *text) {
       (unsigned long long)t.flips);
   fake_close(&f);
   if (f.h.live) printf("  WRONG: %lld allocations are left\n", (long long)f.h.live);
+  if (broken) return t.wrong == 0 || !t.products || f.h.live;
   return t.wrong || !t.products || f.h.live || t.caught != t.flips || t.flips < 4;
 }
 
 int main(int argc, char **argv) {
   const char *so = NULL;
   int rc = 0, variants = 0;
+  bool broken = false;
   for (int i = 1; i < argc; i++) {
     if (!strcmp(argv[i], "--seed") && i + 1 < argc)
       test_seed = strtoull(argv[++i], NULL, 10);
+    else if (!strcmp(argv[i], "--broken"))
+      broken = true;
     else if (!so)
       so = argv[i];
     else {
       variants++;
-      int one = variant(so, argv[i]);
+      int one = variant(so, argv[i], broken);
       if (one == 77 && !rc) rc = 77;
       if (one != 0 && one != 77) rc = 1;
     }
   }
   if (!so) return 2;
-  if (!variants) rc = variant(so, "");
+  if (!variants) rc = variant(so, "", broken);
   printf("seed %llu\n", (unsigned long long)test_seed);
   return rc;
 }
