@@ -39,7 +39,9 @@ def profile(folder, name, options="", require=True, optional=False):
 
 
 def tenon(folder, *args):
-    env = dict(os.environ, TENON_PLUGIN_PATH=os.path.dirname(PLUGIN), TENON_CACHE_DIR=os.path.join(folder, "cache"))
+    # PoCL compiles once more for each size of a group: that is its own affair, and kept between our processes.
+    env = dict(os.environ, TENON_PLUGIN_PATH=os.path.dirname(PLUGIN), TENON_CACHE_DIR=os.path.join(folder, "cache"),
+               POCL_CACHE_DIR=os.path.join(folder, "pocl"), POCL_KERNEL_CACHE="1")
     done = subprocess.run([TENON, *args], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=200)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
@@ -95,6 +97,20 @@ def numbers(folder):
     expect(code == 0 and kl < 1e-4, "logits are the reference's (KL %g)" % kl, out + err)
 
 
+def operations(folder):
+    """Each operation from its own inputs, within the bound of its type and length: other exports, with and without past."""
+    path = profile(folder, "exports", "device_type: any", False)
+    for name in ("gemma", "gpt2", "qwen2"):
+        data = os.path.join(os.environ.get("TENON_TEST_DATA", ""), "onnx", "exports", name)
+        if not os.path.exists(os.path.join(data, "model.onnx")):
+            print("skipped: no %s" % data)
+            continue
+        code, out, err = tenon(folder, "verify", os.path.join(data, "model.onnx"), "--data", data, "--against", "reference",
+                               "--profile", path)
+        line = [l for l in out.splitlines() if l.startswith("each task")]
+        expect(code == 0 and line and int(line[0].split()[2]) > 20, "%s: %s" % (name, line[0] if line else "no tasks"), out + err)
+
+
 def refusals(folder):
     lost = profile(folder, "lost", 'libraries: "libno-such-driver.so"')
     code, out, err = generate(folder, lost, 2)
@@ -113,6 +129,8 @@ def main():
         texts(folder)
         placement(folder)
         numbers(folder)
+        if RUNTIME != "pocl":
+            operations(folder)
         refusals(folder)
     print("%s: %d failed" % (RUNTIME, len(failures)))
     sys.exit(1 if failures else 0)
