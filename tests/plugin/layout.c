@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where fields of growing structs lie in version 1. What stands here does not move; new fields are added behind.
+ */
+#include <tenon/plugin.h>
+
+#define AT(type, field, offset) _Static_assert(offsetof(type, field) == (offset), #type "." #field)
+
+AT(tn_numerics, act_dtype, 8);
+AT(tn_numerics, act_group, 12);
+AT(tn_numerics, act_scheme, 16);
+AT(tn_numerics, act_round, 20);
+AT(tn_numerics, act_max, 24);
+AT(tn_numerics, acc_inner, 28);
+AT(tn_numerics, acc_outer, 32);
+AT(tn_numerics, scale_dtype, 36);
+AT(tn_numerics, denormals, 40);
+AT(tn_numerics, nan, 44);
+AT(tn_numerics, finite_max, 48);
+AT(tn_numerics, act_run, 56);
+AT(tn_numerics, act_scale, 60);
+_Static_assert(TN_ACT_NONE == 0 && TN_ACT_ABSMAX == 1 && TN_ACT_RUNSUM == 2 && TN_ACT_STATIC == 3, "schemes");
+#undef AT
