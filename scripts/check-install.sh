@@ -6,26 +6,15 @@ set -eu
 build=$(cd "$1" && pwd)
 source=$(cd "$(dirname "$0")/.." && pwd)
 work=$build/check-install
-prefix=$work/prefix
 say() { echo "check-install: $*"; }
 die() { say "FAILED: $*" >&2; exit 1; }
+. "$source/scripts/install-prefix.sh"
 
 for tool in pkg-config nm meson; do
   command -v $tool >/dev/null || { say "skipped: $tool is not there"; exit 77; }
 done
-rm -rf "$work"
+install_prefix "$build" "$work" || die "meson install"
 mkdir -p "$work/elsewhere"
-
-# The build folder has a prefix already; what it installs there is copied to ours.
-conf=$(meson introspect "$build" --buildoptions | tr '{' '\n' | sed -n 's/.*"name": "prefix", "value": "\([^"]*\)".*/\1/p' | head -1)
-DESTDIR=$work/dest meson install -C "$build" --no-rebuild --quiet >"$work/install.log" 2>&1 ||
-  { cat "$work/install.log"; die "meson install"; }
-mv "$work/dest$conf" "$prefix"
-pc=$(find "$prefix" -name tenon.pc)
-[ -n "$pc" ] || die "no tenon.pc"
-sed -i "s|^prefix=.*|prefix=$prefix|" "$pc"
-export PKG_CONFIG_PATH="$(dirname "$pc")"
-libdir=$(pkg-config --variable=libdir tenon)
 say "installed under $prefix"
 
 # Each public header alone, as C and C++.

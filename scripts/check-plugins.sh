@@ -1,0 +1,58 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# check-plugins.sh BUILD: builds all plugins in a meson project of their own, against what BUILD installs and nothing else of
+# this tree, and lets the installed `tenon` use them.
+set -eu
+build=$(cd "$1" && pwd)
+source=$(cd "$(dirname "$0")/.." && pwd)
+work=$build/check-plugins
+say() { echo "check-plugins: $*"; }
+die() { say "FAILED: $*" >&2; exit 1; }
+. "$source/scripts/install-prefix.sh"
+
+for tool in pkg-config meson ninja; do
+  command -v $tool >/dev/null || { say "skipped: $tool is not there"; exit 77; }
+done
+install_prefix "$build" "$work" || die "meson install"
+if nm -D "$libdir/libtenon.so" | grep -q ' U __\(asan\|tsan\|ubsan\)_'; then
+  say "skipped: the library wants a sanitizer's runtime"
+  exit 77
+fi
+
+alone=$work/alone
+mkdir "$alone"
+ln -s "$source/plugins" "$source/scripts" "$alone"
+cp "$source/scripts/plugins-alone/meson.build" "$source/meson_options.txt" "$alone"
+meson setup "$work/out" "$alone" >"$work/setup.log" 2>&1 || { cat "$work/setup.log"; die "meson setup"; }
+ninja -C "$work/out" >"$work/ninja.log" 2>&1 || { cat "$work/ninja.log"; die "the plugins do not build alone"; }
+# What the compiler really opened.
+foreign=$(ninja -C "$work/out" -t deps | grep -E '/runtime/|\.\./include/' | sort -u || true)
+[ -z "$foreign" ] || die "headers that are not installed: $foreign"
+
+export LD_LIBRARY_PATH="$libdir"
+folders=$(find "$work/out/plugins" -mindepth 2 -maxdepth 2 -name '*.so')
+[ -n "$folders" ] || die "no plugin"
+for so in $folders; do
+  name=$(basename "$so" .so)
+  [ -e "$libdir/tenon/plugins/$name.so" ] || die "$name is not built by the tree itself"
+done
+[ "$(echo "$folders" | wc -l)" -eq "$(find "$libdir/tenon/plugins" -name '*.so' | wc -l)" ] ||
+  die "the tree builds other plugins: $(ls "$libdir/tenon/plugins")"
+
+# say_text PROFILE DIR...: text of the demo model by the plugins in these folders.
+say_text() {
+  profile=$1
+  shift
+  dirs=
+  for d in "$@"; do dirs="$dirs --plugin-dir $d"; done
+  # shellcheck disable=SC2086
+  "$prefix/bin/tenon" run "$source/models/demo" -p "In the beginning" -n 16 --temp 0 --profile "$profile" $dirs \
+    --cache-dir "$work/cache" 2>"$work/run.err" || { cat "$work/run.err" >&2; die "tenon run --profile $profile"; }
+}
+for profile in default npu-prefill; do
+  # shellcheck disable=SC2046
+  a=$(say_text "$prefix/share/tenon/profiles/$profile.yaml" $(dirname $folders | sort -u))
+  b=$(say_text "$prefix/share/tenon/profiles/$profile.yaml" "$libdir/tenon/plugins")
+  [ -n "$a" ] && [ "$a" = "$b" ] || die "$profile: '$a', and with the tree's own plugins '$b'"
+done
+say "$(echo "$folders" | wc -l) plugins, built from installed headers, say what the tree's own say"
