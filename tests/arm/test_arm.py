@@ -100,7 +100,7 @@ class Tiers(Case):
         self.assertIn("w4g128_4x8_i8mm", line)
 
     def test_bit_serial(self):
-        for b in ("lut2", "lut3", "lut4"):
+        for b in ("lut3",) if QEMU else ("lut2", "lut3", "lut4"):
             with self.subTest(format=b):
                 ids, line = self.generate(self.profile(b, format=b), cpu="cortex-a72")
                 self.assertEqual(ids, GOLDEN[f"ids_{b}"])
