@@ -19,5 +19,12 @@ AT(tn_numerics, nan, 44);
 AT(tn_numerics, finite_max, 48);
 AT(tn_numerics, act_run, 56);
 AT(tn_numerics, act_scale, 60);
+AT(tn_stats, absmax, 8);
+AT(tn_stats, p999, 12);
+AT(tn_stats, n, 16);
+AT(tn_stats, ch_over, 24);
+AT(tn_stats, ch_mean, 32);
+AT(tn_stats, ch_weight, 40);
+AT(tn_stats, rows, 48);
 _Static_assert(TN_ACT_NONE == 0 && TN_ACT_ABSMAX == 1 && TN_ACT_RUNSUM == 2 && TN_ACT_STATIC == 3, "schemes");
 #undef AT
