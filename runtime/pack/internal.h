@@ -65,7 +65,7 @@ struct tni_pack_store {
 
 static inline bool tni_pk_equal(tni_pk_hash a, tni_pk_hash b) { return a.lo == b.lo && a.hi == b.hi; }
 static inline uint64_t tni_pk_pieces(uint64_t bytes) { return bytes / TNI_PK_PIECE + (bytes % TNI_PK_PIECE != 0); }
-static inline bool tni_pk_cancelled(const tni_pack_store *s) { return s->o->cancel && *s->o->cancel; }
+static inline bool tni_pk_cancelled(const tni_pack_store *s) { return s->o->cancel && __atomic_load_n(s->o->cancel, __ATOMIC_RELAXED); }
 
 /* key.c. Fills want, want_of and stamps; contents of parts come from the file's stamps where they match. */
 tn_status tni_pk_keys(tni_pack_store *s, const tni_pack_item *const *items, tn_error *err);
