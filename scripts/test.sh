@@ -14,9 +14,9 @@ if ! "$venv/bin/python" -c 'import onnx, numpy, tokenizers, onnxruntime' 2>/dev/
   "$venv/bin/pip" install -q --disable-pip-version-check onnx numpy tokenizers onnxruntime
 fi
 # A full OpenCL on the CPU, 0.8 GB once: without it the tests of OpenCL plugins run on PoCL alone and say so.
-if [ ! -e "$venv/lib/libintelocl.so" ]; then
-  say "Python package for the tests: intel-opencl-rt"
-  "$venv/bin/pip" install -q --disable-pip-version-check intel-opencl-rt || say "no intel-opencl-rt: its tests are skipped"
+if [ ! -e "$venv/lib/libintelocl.so" ] || [ ! -e "$venv/lib/libimf.so" ]; then
+  say "Python packages for the tests: intel-opencl-rt intel-cmplr-lib-rt"
+  "$venv/bin/pip" install -q --disable-pip-version-check intel-opencl-rt intel-cmplr-lib-rt || say "no intel-opencl-rt: its tests are skipped"
 fi
 configure "$build" -Dtests=enabled -Dwerror=true "$@"
 say "building"
