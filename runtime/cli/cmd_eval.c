@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Perplexity. Each text is scored alone: BOS (the tokenizer's own, else the model's), then its first tokens up to the
- * context or --max-tokens; every token after the first is predicted once.
+ * context or --max-tokens; every token after the first is predicted once. With --decode N the last N positions of each
+ * text are computed one by one, as generating does it (and on the devices of that phase).
  */
 #include <math.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +17,12 @@
 
 typedef struct eval_opts {
   char *text, *against;
-  int max_tokens;
+  int max_tokens, decode;
 } eval_opts;
 
 typedef struct score {
-  double nll, nll_other, kl, text_means, text_means_other;
+  double nll, nll_other, kl, text_means, text_means_other, off; /* off: largest difference of two logits of one row,
+                                                                    relative to the row's largest |logit| */
   uint64_t predicted, agree, bytes, texts;
 } score;
 
@@ -45,58 +48,93 @@ typedef struct scorer {
   tn_lm *lm;
   tn_chat *chat, *other; /* other: NULL without --against */
   double *p, *q;
-  size_t vocab;
+  size_t vocab, decode;
   int64_t limit;
+  float *rows[2]; /* logits of one text by lm and other */
   score s;
 } scorer;
 
-static tn_status compare_rows(scorer *sc, const int32_t *ids, size_t rows, const float *a, const float *b,
-                              double *text_other) {
+static void compare_logits(scorer *sc, const float *x, const float *y) {
+  float most = 0, off = 0;
+  for (size_t k = 0; k < sc->vocab; k++) {
+    const float d = fabsf(x[k] - y[k]);
+    if (!(d <= off)) off = d; /* NaN too */
+    if (fabsf(y[k]) > most) most = fabsf(y[k]);
+  }
+  const double rel = most > 0 ? (double)off / (double)most : (double)off;
+  if (!(rel <= sc->s.off)) sc->s.off = rel;
+}
+
+static double compare_rows(scorer *sc, const int32_t *ids, size_t rows) {
+  double text = 0;
   for (size_t i = 0; i < rows; i++) {
-    const float *x = a + i * sc->vocab, *y = b + i * sc->vocab;
+    const float *x = sc->rows[0] + i * sc->vocab, *y = sc->rows[1] + i * sc->vocab;
     log_softmax(x, sc->vocab, sc->p);
     log_softmax(y, sc->vocab, sc->q);
     for (size_t k = 0; k < sc->vocab; k++)
       if (sc->q[k] > -700) sc->s.kl += exp(sc->q[k]) * (sc->q[k] - sc->p[k]);
     sc->s.agree += argmax(x, sc->vocab) == argmax(y, sc->vocab);
-    *text_other -= sc->q[ids[i + 1]];
+    text -= sc->q[ids[i + 1]];
+    compare_logits(sc, x, y);
   }
-  return TN_OK;
+  return text;
 }
 
-static tn_status score_ids(scorer *sc, const int32_t *ids, size_t n) {
-  const float *a = NULL, *b = NULL;
-  size_t rows = 0, vocab = 0;
-  double text = 0, other = 0;
-  if (n < 2) return TN_OK;
-  tn_chat_reset(sc->chat);
-  tn_status st = tn_chat_score(sc->chat, ids, n - 1, &a, &rows, &vocab, &sc->c->err);
-  if (st != TN_OK) return st;
-  if (vocab != sc->vocab) {
-    free(sc->p);
-    free(sc->q);
+static tn_status make_room(scorer *sc, int side, size_t rows, size_t vocab) {
+  if (sc->vocab && vocab != sc->vocab) return TN_E_INVALID;
+  if (!sc->vocab) {
     sc->p = malloc(vocab * sizeof *sc->p);
     sc->q = malloc(vocab * sizeof *sc->q);
     sc->vocab = vocab;
     if (!sc->p || !sc->q) return TN_E_NO_MEMORY;
   }
-  for (size_t i = 0; i < rows; i++) {
-    if (ids[i + 1] < 0 || (size_t)ids[i + 1] >= vocab) return TN_E_INVALID;
-    log_softmax(a + i * vocab, vocab, sc->p);
+  if (vocab && rows > SIZE_MAX / sizeof(float) / vocab) return TN_E_LIMIT;
+  float *p = realloc(sc->rows[side], rows * vocab * sizeof *p);
+  if (!p) return TN_E_NO_MEMORY;
+  sc->rows[side] = p;
+  return TN_OK;
+}
+
+/* Logits of all n positions into rows[side]: first what is computed at once, then one by one. */
+static tn_status logits_of(scorer *sc, int side, tn_chat *chat, const int32_t *ids, size_t n) {
+  const size_t first = sc->decode < n ? n - sc->decode : 1;
+  tn_chat_reset(chat);
+  for (size_t at = 0; at < n;) {
+    const float *got = NULL;
+    size_t rows = 0, vocab = 0;
+    const size_t want = at ? 1 : first;
+    tn_status st = tn_chat_score(chat, ids + at, want, &got, &rows, &vocab, &sc->c->err);
+    if (st == TN_OK && rows != want) st = TN_E_INTERNAL;
+    if (st == TN_OK && !at) st = make_room(sc, side, n, vocab);
+    if (st != TN_OK) return st;
+    memcpy(sc->rows[side] + at * sc->vocab, got, rows * sc->vocab * sizeof *got);
+    at += rows;
+  }
+  return TN_OK;
+}
+
+static tn_status score_ids(scorer *sc, const int32_t *ids, size_t n) {
+  double text = 0, other = 0;
+  if (n < 2) return TN_OK;
+  const size_t rows = n - 1;
+  tn_status st = logits_of(sc, 0, sc->chat, ids, rows);
+  for (size_t i = 0; st == TN_OK && i < rows; i++) {
+    if (ids[i + 1] < 0 || (size_t)ids[i + 1] >= sc->vocab) return TN_E_INVALID;
+    log_softmax(sc->rows[0] + i * sc->vocab, sc->vocab, sc->p);
     text -= sc->p[ids[i + 1]];
   }
-  if (sc->other) {
-    tn_chat_reset(sc->other);
-    st = tn_chat_score(sc->other, ids, n - 1, &b, &rows, &vocab, &sc->c->err);
-    if (st == TN_OK) st = compare_rows(sc, ids, rows, a, b, &other);
+  if (st == TN_OK && sc->other) {
+    st = logits_of(sc, 1, sc->other, ids, rows);
+    if (st == TN_OK) other = compare_rows(sc, ids, rows);
   }
+  if (st != TN_OK) return st;
   sc->s.nll += text;
   sc->s.nll_other += other;
   sc->s.text_means += text / (double)rows;
   sc->s.text_means_other += other / (double)rows;
   sc->s.predicted += rows;
   sc->s.texts++;
-  return st;
+  return TN_OK;
 }
 
 static tn_status score_text(void *user, size_t index, size_t count, const char *text, size_t n) {
@@ -128,6 +166,7 @@ static int print_score(const cli *c, const score *s, const char *against) {
     json_object_set_new(j, "other_mean_nll_of_texts", json_real(s->text_means_other / texts));
     json_object_set_new(j, "kl_divergence", json_real(s->kl / n));
     json_object_set_new(j, "top1_agreement", json_real((double)s->agree / n));
+    json_object_set_new(j, "largest_logit_difference", json_real(s->off));
   }
   if (c->format == FMT_JSON) {
     json_dumpf(j, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(10));
@@ -163,7 +202,7 @@ static int open_other(cli *c, cli *host, const char *path, const char *against, 
 }
 
 static int evaluate(cli *c, const char *path, const eval_opts *o) {
-  scorer sc = {.c = c};
+  scorer sc = {.c = c, .decode = (size_t)o->decode};
   cli host = {0};
   tn_lm *other = NULL;
   char *text = NULL;
@@ -188,6 +227,8 @@ static int evaluate(cli *c, const char *path, const eval_opts *o) {
   tn_lm_destroy(sc.lm);
   tn_lm_destroy(other);
   tn_runtime_destroy(host.rt);
+  free(sc.rows[0]);
+  free(sc.rows[1]);
   free(sc.p);
   free(sc.q);
   free(text);
@@ -203,6 +244,8 @@ int cmd_eval(int argc, const char **argv) {
       {"against", 0, POPT_ARG_STRING, &o.against, 0, "reference or host: adds KL divergence and top-1 agreement",
        "WHAT"},
       {"max-tokens", 0, POPT_ARG_INT, &o.max_tokens, 0, "first N tokens of each text (default: the context)", "N"},
+      {"decode", 0, POPT_ARG_INT, &o.decode, 0, "compute the last N positions of each text one by one (default: 0)",
+       "N"},
       POPT_TABLEEND};
   poptContext pc;
   const char **rest;
@@ -210,6 +253,7 @@ int cmd_eval(int argc, const char **argv) {
   if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
   if (!rc && !o.text) rc = cli_usage(&c, "--text FILE is needed");
   if (!rc && o.max_tokens < 0) rc = cli_usage(&c, "--max-tokens takes 0 or more");
+  if (!rc && o.decode < 0) rc = cli_usage(&c, "--decode takes 0 or more");
   if (!rc) rc = cli_open(&c, 0);
   if (!rc) rc = evaluate(&c, rest[0], &o);
   free(o.text);

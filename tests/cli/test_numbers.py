@@ -36,6 +36,23 @@ class Verify(Case):
             self.assertGreater(len(j["tasks"]), 4)
             self.assertEqual(j["failed"], 0)
 
+    def test_one_by_one(self):
+        """Positions computed one by one: on the host the same sums in the same order, on a device near its reference."""
+        texts = self.tmp / "t.json"
+        texts.write_text(json.dumps([json.loads((SOURCE / "models/train/valid.json").read_text())[3]]))
+        n, last = (40, 20) if QUICK else (300, 200)
+        args = ("eval", DEMO, "--text", texts, "--max-tokens", n)
+        at_once = self.json(*args, "--profile", "host")
+        for k in (1, last, n):
+            self.assertEqual(self.json(*args, "--decode", k, "--profile", "host")["mean_nll"], at_once["mean_nll"], k)
+        self.fails(2, "--decode takes 0 or more", args=[*args, "--decode", "-1"])
+        if not has_avx2():
+            return
+        got = self.json(*args, "--decode", last, "--against", "reference", "--profile", "cpu-avx2")
+        self.assertEqual(got["tokens"], at_once["tokens"])
+        self.assertLess(abs(got["mean_nll"] / got["other_mean_nll"] - 1), 0.002)
+        self.assertGreater(got["largest_logit_difference"], 0)
+
     @unittest.skipUnless(has_avx2(), "no AVX2 plugin here")
     def test_bit_serial_weights_against_the_reference(self):
         self.need(DATA / "onnx/exports")
