@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/host/attention_block.h"
+
+#include <math.h>
+
+/* Rows [key, key + n) of K or V as f32; *ld their distance. They are gathered where they are halves or lie on both
+ * sides of the past's end. */
+static const f32u *block_rows(const attention *a, const operand *past, const operand *now, const tile *t, int64_t key,
+                              int64_t n, int64_t size, float *rows, int64_t *ld) {
+  const int64_t before = past->data ? a->past : 0;
+  const int64_t at_past = t->b * past->batch + t->kv * past->head, at_now = t->b * now->batch + t->kv * now->head;
+  if (now->dtype == TN_DT_F32 && key >= before) {
+    *ld = now->row;
+    return (const f32u *)now->data + at_now + (key - before) * now->row;
+  }
+  if (past->dtype == TN_DT_F32 && key + n <= before) {
+    *ld = past->row;
+    return (const f32u *)past->data + at_past + key * past->row;
+  }
+  for (int64_t i = 0; i < n; i++) {
+    if (key + i < before)
+      tni_load_f32(past->dtype, past->data, at_past + (key + i) * past->row, size, rows + i * size);
+    else
+      tni_load_f32(now->dtype, now->data, at_now + (key + i - before) * now->row, size, rows + i * size);
+  }
+  *ld = size;
+  return rows;
+}
+
+/* Rows of one micro tile, so that none is left with few: of 8 rows 4 and 4, not 6 and 2. */
+static int64_t even_step(int64_t rows) {
+  const int64_t n = (rows + TNI_MR - 1) / TNI_MR;
+  return (rows + n - 1) / n;
+}
+
+/* Scores by key, [KEYS, FEW], and as the others have them, by row. */
+static float *by_key(const space *w) { return w->s + FEW * KEYS; }
+
+static void few_scores(const attention *a, const tile *t, const space *w, const f32u *k, int64_t ld, int64_t n) {
+  float *s = by_key(w), rows[FEW * TNI_NR];
+  a->hot->dots8(n, a->size, turned_queries(a, w), k, ld, s, NULL);
+  for (int64_t p = 0; p < n; p += TNI_NR) {
+    a->hot->pack_t(rows, s + p * FEW, FEW, n - p < TNI_NR ? n - p : TNI_NR, FEW);
+    for (int64_t r = 0; r < t->rows; r++) memcpy(w->s + r * KEYS + p, rows + r * TNI_NR, TNI_NR * sizeof *rows);
+  }
+}
+
+static void scores(const attention *a, const tile *t, const space *w, int64_t key, int64_t n) {
+  const int64_t step = even_step(t->rows);
+  int64_t ld;
+  const f32u *k = block_rows(a, &a->past_k, &a->k, t, key, n, a->size, w->rows, &ld);
+  if (few_rows(t)) {
+    few_scores(a, t, w, k, ld, n);
+    return;
+  }
+  for (int64_t p = 0; p < n; p += TNI_NR) {
+    a->hot->pack_t(w->k, k + p * ld, ld, n - p < TNI_NR ? n - p : TNI_NR, a->size);
+    for (int64_t r = 0; r < t->rows; r += step)
+      a->hot->gemm((int)(t->rows - r < step ? t->rows - r : step), a->size, w->q + r * a->size, a->size, w->k, TNI_NR,
+                   w->s + r * KEYS + p, KEYS, 1);
+  }
+}
+
+static void cap_row(const attention *a, float *s, int64_t n) {
+  for (int64_t i = 0; i < n; i++) s[i] = s[i] / a->cap;
+  a->hot->tanh(s, s, n);
+  for (int64_t i = 0; i < n; i++) s[i] = s[i] * a->cap;
+}
+
+/* Slope times the keys' distances, the first of which is `from`. */
+static void slope_row(float slope, int64_t from, int64_t n, float *restrict s) {
+  for (int64_t i = 0; i < n; i++) {
+    const float far = slope * (float)(from + i);
+    s[i] = s[i] + far;
+  }
+}
+
+/* Bias of keys [key, key + n) for one query added to s; past the mask's own length everything is masked. */
+static void mask_row(const attention *a, int64_t at, int64_t key, int64_t n, float *restrict s) {
+  const int64_t given = a->mask_keys - key, m = given < 0 ? 0 : given < n ? given : n;
+  if (a->mask->dtype == TN_DT_BOOL) {
+    const u8u *p = (const u8u *)a->mask->data + at + key;
+    for (int64_t i = 0; i < m; i++) s[i] = p[i] ? s[i] : -INFINITY;
+  } else {
+    float bias[KEYS];
+    if (m) tni_load_f32(a->mask->dtype, a->mask->data, at + key, m, bias);
+    for (int64_t i = 0; i < m; i++) {
+      const float sum = s[i] + bias[i];
+      s[i] = bias[i] == -INFINITY ? -INFINITY : sum;
+    }
+  }
+  for (int64_t i = m; i < n; i++) s[i] = -INFINITY;
+}
+
+/* One row of the mask for all queries, and nothing masked in this block. */
+static bool nothing_masked(const attention *a, const tile *t, int64_t key, int64_t n) {
+  return a->mask->dtype == TN_DT_BOOL && !a->mask_head && !a->mask_row && key + n <= a->mask_keys &&
+         !memchr((const char *)a->mask->data + t->b * a->mask_batch + key, 0, (size_t)n);
+}
+
+static void bias_rows(const attention *a, const tile *t, const space *w, int64_t key, int64_t n) {
+  const bool masked = a->mask && !nothing_masked(a, t, key, n);
+  for (int64_t r = 0; r < t->rows; r++) {
+    float *s = w->s + r * KEYS;
+    const int64_t row = t->row0 + r, i = row / a->group, h = t->kv * a->group + row % a->group;
+    if (a->cap > 0) cap_row(a, s, n);
+    if (a->slopes) slope_row(of_head(a, a->slopes, h), key - t->at[r], n, s);
+    if (masked) mask_row(a, t->b * a->mask_batch + h * a->mask_head + i * a->mask_row, key, n, s);
+    for (int64_t j = 0; j < n && key + j < t->lo[r]; j++) s[j] = -INFINITY;
+    for (int64_t j = t->hi[r] > key ? t->hi[r] - key : 0; j < n; j++) s[j] = -INFINITY;
+  }
+}
+
+/* Scores become probabilities under the new maximum; what is there already is scaled down to it. */
+static void advance(const attention *a, tile *t, const space *w, int64_t n) {
+  for (int64_t r = 0; r < t->rows; r++) {
+    const float top = a->hot->max(w->s + r * KEYS, n), old = t->to.m[r];
+    t->to.m[r] = top > old || top != top ? top : old;
+    t->decay[r] = old == t->to.m[r] ? 0 : old - t->to.m[r];
+    if (isinf(t->to.m[r]) && t->to.m[r] > 0) t->decay[r] = NAN; /* inf - inf */
+  }
+  a->hot->exp(t->decay, t->decay, t->rows);
+  for (int64_t r = 0; r < t->rows; r++) {
+    float *s = w->s + r * KEYS, *o = t->to.o + r * a->v_cols;
+    const float d = t->decay[r];
+    if (t->to.m[r] == -INFINITY) {
+      memset(s, 0, (size_t)n * sizeof *s);
+      continue;
+    }
+    t->to.l[r] = t->to.l[r] * d + a->hot->exp_sum(s, s, n, t->to.m[r]);
+    if (d != 1.f)
+      for (int64_t i = 0; i < a->v_cols; i++) o[i] = o[i] * d;
+  }
+}
+
+static void add_values(const attention *a, const tile *t, const space *w, int64_t key, int64_t n) {
+  const int64_t step = even_step(t->rows);
+  int64_t ld;
+  const f32u *v = block_rows(a, &a->past_v, &a->v, t, key, n, a->v_size, w->rows, &ld);
+  if (t->rows <= GEMV_ROWS) { /* nothing to reuse: V is read where it lies */
+    for (int64_t r = 0; r < t->rows; r++)
+      for (int64_t c = 0; c < a->v_size; c += GEMV_COLS)
+        a->hot->gemv(n, w->s + r * KEYS, v + c, ld, a->v_size - c < GEMV_COLS ? a->v_size - c : GEMV_COLS,
+                     t->to.o + r * a->v_cols + c, 0);
+    return;
+  }
+  for (int64_t c = 0; c < a->v_size; c += TNI_NR) {
+    const int64_t cols = a->v_size - c < TNI_NR ? a->v_size - c : TNI_NR;
+    const bool packed = cols < TNI_NR || !few_rows(t);
+    for (int64_t j = 0; packed && j < n; j++) {
+      float *d = w->v + j * TNI_NR;
+      memcpy(d, v + j * ld + c, (size_t)cols * sizeof *d);
+      for (int64_t i = cols; i < TNI_NR; i++) d[i] = 0;
+    }
+    for (int64_t r = 0; r < t->rows; r += step)
+      a->hot->gemm((int)(t->rows - r < step ? t->rows - r : step), n, w->s + r * KEYS, KEYS, packed ? w->v : v + c,
+                   packed ? TNI_NR : ld, t->to.o + r * a->v_cols + c, a->v_cols, 0);
+  }
+}
+
+/* --- one block for few rows that see all of it, with nothing added to the scores: the same sums --- */
+
+static bool sees_all(const attention *a, const tile *t, int64_t key, int64_t n) {
+  if (!few_rows(t) || a->cap > 0 || a->slopes || a->v_size % TNI_NR) return false;
+  for (int64_t r = 0; r < t->rows; r++)
+    if (t->lo[r] > key || t->hi[r] < key + n) return false;
+  return !a->mask || nothing_masked(a, t, key, n);
+}
+
+/* What memory is asked for meanwhile: the block that follows, where it lies in one piece. */
+static const void *following(const f32u *rows, const f32u *gathered, int64_t ld, int64_t size) {
+  return rows == gathered || ld != size ? NULL : rows + KEYS * ld;
+}
+
+/* false: nothing is done. */
+static bool few_block(const attention *a, const tile *t, const space *w, int64_t key, int64_t n) {
+  const int64_t whole = (n + TNI_NR - 1) / TNI_NR * TNI_NR;
+  float *s = by_key(w), *max = t->to.m, *sum = t->to.l, decay[FEW];
+  int64_t ld;
+  if (!sees_all(a, t, key, n)) return false;
+  const f32u *rows = block_rows(a, &a->past_k, &a->k, t, key, n, a->size, w->rows, &ld);
+  a->hot->dots8(n, a->size, turned_queries(a, w), rows, ld, s, following(rows, w->rows, ld, a->size));
+  for (int64_t i = n * FEW; i < whole * FEW; i++) s[i] = -INFINITY;
+  if (!a->hot->softmax8(whole, s, max, sum, decay)) return false;
+  rows = block_rows(a, &a->past_v, &a->v, t, key, n, a->v_size, w->rows, &ld);
+  const char *next = following(rows, w->rows, ld, a->v_size);
+  for (int64_t c = 0; c < a->v_size; c += TNI_NR)
+    a->hot->values8(n, s, rows + c, ld, decay, t->to.o + c, a->v_cols,
+                    next ? next + c * n * (int64_t)sizeof(float) : NULL);
+  return true;
+}
+
+void tni_attention_block(const attention *a, tile *t, const space *w, int64_t key, int64_t n) {
+  if (few_block(a, t, w, key, n)) return;
+  scores(a, t, w, key, n);
+  bias_rows(a, t, w, key, n);
+  advance(a, t, w, n);
+  add_values(a, t, w, key, n);
+}
