@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "plugins/common/graphq.h"
+
 /* --- reading ---------------------------------------------------------------------------------------------------- */
 
 /* The attribute, where it has this type; an absent or empty list has n 0. */
@@ -167,6 +169,40 @@ static void place_steps(placer *p, tni_cm_strip *out, const uint32_t *strip, uin
     if (op->b != TN_NONE && !read_later(p, op->b, i)) p->busy[s->b] = false;
     s->dst = p->tile_of[c->n_in + i] = take_tile(p);
   }
+}
+
+static bool one_element(const tn_host *host, const tn_graph *g, const tn_value *v) {
+  int64_t dim;
+  for (uint32_t i = 0; i < v->rank; i++)
+    if (!tni_cm_const(host, g, v->dims[i], &dim) || dim != 1) return false;
+  return true;
+}
+
+/* What an extra is to products of this width; 0 where it has other columns. */
+static uint8_t extra_of(const tn_host *host, const tn_graph *g, const tn_value *v, int64_t width) {
+  int64_t last;
+  if (one_element(host, g, v)) return TNI_CM_ONE;
+  if (!tni_cm_const(host, g, v->dims[v->rank - 1], &last) || last != width) return 0;
+  return v->rank == 1 ? TNI_CM_ROW : TNI_CM_WHOLE;
+}
+
+bool tni_cm_extras_read(const tn_host *host, const tn_graph *g, const tni_cm_fused *f,
+                        const uint32_t strip[TNI_CM_MAX_REGISTERS], const tn_id *extras,
+                        uint8_t extra[TN_CHAIN_MAX_INPUTS]) {
+  const tni_cm_chain *c = &f->chain;
+  for (uint32_t i = 0; i < c->n_ops; i++) {
+    int64_t width = 0;
+    for (uint32_t p = 0; p < f->n_parts; p++)
+      if (strip[p] == strip[c->n_in + i]) width = f->parts[p].count;
+    const uint32_t operands[2] = {c->ops[i].a, c->ops[i].b};
+    for (uint32_t k = 0; k < 2; k++) {
+      if (operands[k] < f->n_parts || operands[k] >= c->n_in) continue;
+      const uint32_t e = operands[k] - f->n_parts;
+      extra[e] = extra_of(host, g, tni_cm_value(g, extras[e]), width);
+      if (!extra[e]) return false;
+    }
+  }
+  return true;
 }
 
 void tni_cm_strip_make(const tni_cm_fused *f, const uint32_t *strip, uint32_t which, tni_cm_strip *out) {

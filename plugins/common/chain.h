@@ -58,6 +58,15 @@ const char *tni_cm_fused_read(const tn_node *n, tni_cm_fused *out);
 enum { TNI_CM_MAX_REGISTERS = TN_FUSED_MAX_PARTS + TN_CHAIN_MAX_INPUTS + TN_CHAIN_MAX_OPS };
 uint32_t tni_cm_strips(const tni_cm_fused *f, uint32_t strip[TNI_CM_MAX_REGISTERS]);
 
+/* How an operand of a chain meets the products: a number of the graph's (NUMBER) or of one element (ONE), one for each
+ * column, or element by element. */
+enum { TNI_CM_NUMBER = 0, TNI_CM_ONE = 1, TNI_CM_ROW = 2, TNI_CM_WHOLE = 3 };
+/* ONE, ROW or WHOLE of each extra that the chain reads into extra[]; extras: their values, of known rank. false: one
+ * does not have the columns of the products that it meets. */
+bool tni_cm_extras_read(const tn_host *host, const tn_graph *g, const tni_cm_fused *f,
+                        const uint32_t strip[TNI_CM_MAX_REGISTERS], const tn_id *extras,
+                        uint8_t extra[TN_CHAIN_MAX_INPUTS]);
+
 /* dst may be a or b. */
 typedef struct tni_cm_step {
   uint32_t op, dst, a, b; /* tiles; b TN_NONE */

@@ -92,36 +92,10 @@ static bool read_weights(const reader *r) {
   return true;
 }
 
-static bool one_element(const reader *r, const tn_value *v) {
-  int64_t dim;
-  for (uint32_t i = 0; i < v->rank; i++)
-    if (!tni_cm_const(r->d->host, r->g, v->dims[i], &dim) || dim != 1) return false;
-  return true;
-}
-
-static bool read_extra(const reader *r, uint32_t e, int64_t width) {
-  const tn_value *v = tni_cm_value(r->g, r->l->extras[e]);
-  int64_t last;
-  r->l->extra[e] = one_element(r, v) ? TNI_NPU_ONE : v->rank == 1 ? TNI_NPU_ROW : TNI_NPU_WHOLE;
-  if (r->l->extra[e] == TNI_NPU_ONE) return true;
-  if (!tni_cm_const(r->d->host, r->g, v->dims[v->rank - 1], &last) || last != width)
-    return no(r, TN_WHY_SHAPE, "an operand of the chain does not have the products' columns");
-  return true;
-}
-
 static bool read_extras(const reader *r) {
-  const tni_cm_fused *f = &r->l->f;
-  const tni_cm_chain *c = &f->chain;
-  for (uint32_t i = 0; i < c->n_ops; i++) {
-    int64_t width = 0;
-    for (uint32_t p = 0; p < f->n_parts; p++)
-      if (r->l->strip[p] == r->l->strip[c->n_in + i]) width = f->parts[p].count;
-    const uint32_t operands[2] = {c->ops[i].a, c->ops[i].b};
-    for (uint32_t k = 0; k < 2; k++)
-      if (operands[k] >= f->n_parts && operands[k] < c->n_in && !read_extra(r, operands[k] - f->n_parts, width))
-        return false;
-  }
-  return true;
+  tni_npu_linear *l = r->l;
+  return tni_cm_extras_read(r->d->host, r->g, &l->f, l->strip, l->extras, l->extra) ||
+         no(r, TN_WHY_SHAPE, "an operand of the chain does not have the products' columns");
 }
 
 /* --- the chunk -------------------------------------------------------------------------------------------------- */

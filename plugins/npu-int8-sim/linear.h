@@ -10,9 +10,6 @@
 #include "plugins/npu-int8-sim/device.h"
 #include "plugins/npu-int8-sim/w8.h"
 
-/* How an operand of a chain meets the products: one number, one for each column, or element by element. */
-enum { TNI_NPU_ONE = 1, TNI_NPU_ROW = 2, TNI_NPU_WHOLE = 3 };
-
 typedef struct tni_npu_linear {
   tn_id node, x;
   bool kn;     /* weights are stored [K,N] */
@@ -27,7 +24,7 @@ typedef struct tni_npu_linear {
   tn_constraint rows; /* n_rows 1: a symbol must be the chunk */
   tni_cm_fused f;     /* parts[].weight counts used weights */
   tn_id extras[TN_CHAIN_MAX_INPUTS];
-  uint8_t extra[TN_CHAIN_MAX_INPUTS]; /* TNI_NPU_ONE ..; of those that a chain reads */
+  uint8_t extra[TN_CHAIN_MAX_INPUTS]; /* TNI_CM_ONE ..; of those that a chain reads */
   uint32_t strip[TNI_CM_MAX_REGISTERS];
 } tni_npu_linear;
 

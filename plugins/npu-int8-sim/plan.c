@@ -209,7 +209,7 @@ void tni_npu_unbind(tn_plan *plan) {
 
 static uint64_t operand_bytes(const tni_npu_strip *s, uint32_t kind, int64_t M) {
   const uint64_t columns = (uint64_t)s->N;
-  return sizeof(float) * (kind == TNI_NPU_WHOLE ? (uint64_t)M * columns : kind == TNI_NPU_ROW ? columns : 1);
+  return sizeof(float) * (kind == TNI_CM_WHOLE ? (uint64_t)M * columns : kind == TNI_CM_ROW ? columns : 1);
 }
 
 /* Bytes that a use must have. */
@@ -234,7 +234,7 @@ static uint64_t bytes_of_use(const tn_plan *plan, uint32_t use) {
       if (s->load[i].use == use && operand_bytes(s, s->load[i].kind, plan->M) > most)
         most = operand_bytes(s, s->load[i].kind, plan->M);
     for (uint32_t i = 0; i < s->prog.n_stores; i++)
-      if (s->store[i] == use) most = operand_bytes(s, TNI_NPU_WHOLE, plan->M);
+      if (s->store[i] == use) most = operand_bytes(s, TNI_CM_WHOLE, plan->M);
   }
   return most;
 }

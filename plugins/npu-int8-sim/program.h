@@ -32,7 +32,7 @@ typedef struct tni_npu_rows {
 
 /* What a chain reads beside products: a use of the merge task. */
 typedef struct tni_npu_operand {
-  uint32_t kind, use; /* TNI_NPU_ONE .. */
+  uint32_t kind, use; /* TNI_CM_ONE .. */
 } tni_npu_operand;
 
 typedef struct tni_npu_strip {

@@ -200,12 +200,12 @@ static void load_operand(const job *j, const place *p, const tni_npu_operand *o,
   float one;
   for (int64_t r = 0; r < p->rows; r++) {
     float *to = tile + r * TNI_NPU_TILE_COLUMNS;
-    if (o->kind == TNI_NPU_ONE) {
+    if (o->kind == TNI_CM_ONE) {
       memcpy(&one, from, sizeof one);
       for (int64_t n = 0; n < TNI_NPU_TILE_COLUMNS; n++) to[n] = one;
       continue;
     }
-    const int64_t at = o->kind == TNI_NPU_ROW ? p->c : (p->m0 + r) * p->s->N + p->c;
+    const int64_t at = o->kind == TNI_CM_ROW ? p->c : (p->m0 + r) * p->s->N + p->c;
     memcpy(to, from + at * (int64_t)sizeof(float), row);
     for (int64_t n = p->columns; n < TNI_NPU_TILE_COLUMNS; n++) to[n] = 0;
   }

@@ -85,9 +85,9 @@ static void add_product(tni_clt_builder *b, const tni_clt_match *m, int64_t n0) 
   tni_clt_operand operands[2];
   uint32_t strip[TNI_CM_MAX_REGISTERS];
   bool scaled = m->alpha != 1.0f, biased = m->bias != TN_NONE;
-  if (scaled) operands[f.n_extras++] = (tni_clt_operand){.kind = TNI_CLT_NUMBER, .number = m->alpha};
+  if (scaled) operands[f.n_extras++] = (tni_clt_operand){.kind = TNI_CM_NUMBER, .number = m->alpha};
   if (biased)
-    operands[f.n_extras++] = (tni_clt_operand){.kind = m->bias_scalar ? TNI_CLT_ONE : TNI_CLT_ROW,
+    operands[f.n_extras++] = (tni_clt_operand){.kind = m->bias_scalar ? TNI_CM_ONE : TNI_CM_ROW,
                                                .use = tni_clt_add_use(b, tni_clt_slot_to_read(b, m->bias), TN_READ),
                                                .number = m->beta};
   tni_cm_chain *c = &f.chain;
@@ -134,7 +134,7 @@ static bool read_by_another(const tni_clt_task *t, const tni_clt_strip *s, uint3
   for (uint32_t k = 0; k < t->n_strips; k++) {
     const tni_clt_strip *o = t->strips[k];
     for (uint32_t i = 0; o != s && i < o->prog.n_loads; i++)
-      if (o->load[i].kind != TNI_CLT_NUMBER && o->load[i].use == use) return true;
+      if (o->load[i].kind != TNI_CM_NUMBER && o->load[i].use == use) return true;
   }
   return false;
 }
@@ -143,7 +143,7 @@ static bool read_by_another(const tni_clt_task *t, const tni_clt_strip *s, uint3
  * there, and x is quantized before any unit runs. An operand serves one output only. */
 static void offer_alias(tni_clt_builder *b, const tni_clt_strip *s) {
   for (uint32_t i = 0, o = 0; i < s->prog.n_loads; i++) {
-    if (s->load[i].kind != TNI_CLT_WHOLE || read_by_another(b->task, s, s->load[i].use)) continue;
+    if (s->load[i].kind != TNI_CM_WHOLE || read_by_another(b->task, s, s->load[i].use)) continue;
     uint32_t slot = b->uses[s->load[i].use].slot;
     while (o < s->prog.n_stores && s->store[o] == TN_NONE) o++;
     if (o == s->prog.n_stores) return;

@@ -29,10 +29,6 @@ typedef struct tni_clt_match {
 
 void tni_clt_match_node(const tni_clt_device *d, const tn_graph *g, tn_id node, tni_clt_match *out);
 
-/* How an operand of a chain meets the products: the same number everywhere, one for each column, or element by element.
- */
-enum { TNI_CLT_NUMBER = 0, TNI_CLT_ONE = 1, TNI_CLT_ROW = 2, TNI_CLT_WHOLE = 3 };
-
 /* A FusedMatMul, read. Weights that no part uses are not packed. */
 typedef struct tni_clt_fused {
   tni_cm_fused f;
@@ -40,7 +36,7 @@ typedef struct tni_clt_fused {
   uint32_t strip[TNI_CM_MAX_REGISTERS];
   int64_t K, N;                          /* of the joined matrix */
   int64_t weight_n0[TN_FUSED_MAX_PARTS]; /* its first column in the joined matrix; -1: not packed */
-  uint8_t extra[TN_CHAIN_MAX_INPUTS];    /* TNI_CLT_ONE .. WHOLE */
+  uint8_t extra[TN_CHAIN_MAX_INPUTS];    /* TNI_CM_ONE .. WHOLE */
 } tni_clt_fused;
 
 /* False where it cannot be computed here; reason (TN_WHY_*) and text (static) say why. */

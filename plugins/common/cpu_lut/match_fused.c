@@ -68,39 +68,6 @@ static bool join_weights(const reader *r) {
   return true;
 }
 
-static bool one_element(const reader *r, const tn_value *v) {
-  int64_t dim;
-  for (uint32_t i = 0; i < v->rank; i++)
-    if (!tni_cm_const(r->d->host, r->g, v->dims[i], &dim) || dim != 1) return false;
-  return true;
-}
-
-/* What extra e is to products of this width. */
-static bool read_extra(const reader *r, uint32_t e, int64_t width) {
-  const tn_value *v = input(r, 1 + r->out->f.n_weights + e);
-  int64_t last;
-  r->out->extra[e] = one_element(r, v) ? TNI_CLT_ONE : v->rank == 1 ? TNI_CLT_ROW : TNI_CLT_WHOLE;
-  if (r->out->extra[e] == TNI_CLT_ONE) return true;
-  if (!tni_cm_const(r->d->host, r->g, v->dims[v->rank - 1], &last) || last != width)
-    return no(r, TN_WHY_SHAPE, "an operand of the chain does not have the products' columns");
-  return true;
-}
-
-static bool read_extras(const reader *r) {
-  const tni_cm_fused *f = &r->out->f;
-  const tni_cm_chain *c = &f->chain;
-  for (uint32_t i = 0; i < c->n_ops; i++) {
-    int64_t width = 0;
-    for (uint32_t p = 0; p < f->n_parts; p++)
-      if (r->out->strip[p] == r->out->strip[c->n_in + i]) width = f->parts[p].count;
-    const uint32_t operands[2] = {c->ops[i].a, c->ops[i].b};
-    for (uint32_t k = 0; k < 2; k++)
-      if (operands[k] >= f->n_parts && operands[k] < c->n_in && !read_extra(r, operands[k] - f->n_parts, width))
-        return false;
-  }
-  return true;
-}
-
 bool tni_clt_fused_of(const tni_clt_device *d, const tn_graph *g, const tn_node *n, tni_clt_fused *out,
                       uint32_t *reason, const char **text) {
   *out = (tni_clt_fused){.n_strips = 0};
@@ -109,5 +76,7 @@ bool tni_clt_fused_of(const tni_clt_device *d, const tn_graph *g, const tn_node 
   if (why) return no(&r, TN_WHY_ATTR, why);
   out->n_strips = tni_cm_strips(&out->f, out->strip);
   if (!out->n_strips) return no(&r, TN_WHY_ATTR, "a chain that joins unlike products or uses none");
-  return read_values(&r) && join_weights(&r) && read_extras(&r);
+  if (!read_values(&r) || !join_weights(&r)) return false;
+  return tni_cm_extras_read(d->host, g, &out->f, out->strip, n->in + 1 + out->f.n_weights, out->extra) ||
+         no(&r, TN_WHY_SHAPE, "an operand of the chain does not have the products' columns");
 }

@@ -264,8 +264,8 @@ static uint64_t bytes_of_packed_use(const tn_plan *plan, uint32_t use) {
       if (s->store[i] == use && rows * columns > most) most = rows * columns;
     for (uint32_t i = 0; i < s->prog.n_loads; i++) {
       uint32_t kind = s->load[i].kind;
-      uint64_t n = kind == TNI_CLT_WHOLE ? rows * columns : kind == TNI_CLT_ROW ? columns : 1;
-      if (kind != TNI_CLT_NUMBER && s->load[i].use == use && n > most) most = n;
+      uint64_t n = kind == TNI_CM_WHOLE ? rows * columns : kind == TNI_CM_ROW ? columns : 1;
+      if (kind != TNI_CM_NUMBER && s->load[i].use == use && n > most) most = n;
     }
   }
   return most * sizeof(float);

@@ -12,7 +12,7 @@
 
 /* What a chain reads beside products: `number` itself, or a use times `number`. */
 typedef struct tni_clt_operand {
-  uint32_t kind, use; /* TNI_CLT_NUMBER ..; index into the task's uses */
+  uint32_t kind, use; /* TNI_CM_NUMBER ..; index into the task's uses */
   float number;
 } tni_clt_operand;
 

@@ -125,12 +125,12 @@ static void load_row(const char *from, float factor, const place *p, float *to) 
 }
 
 static void load(const packed_run *r, const place *p, const tni_clt_operand *o, float *tile) {
-  const char *from = o->kind == TNI_CLT_NUMBER ? NULL : r->args->ptr[o->use];
+  const char *from = o->kind == TNI_CM_NUMBER ? NULL : r->args->ptr[o->use];
   const int64_t size = (int64_t)sizeof(float);
-  if (o->kind == TNI_CLT_NUMBER || o->kind == TNI_CLT_ONE) {
+  if (o->kind == TNI_CM_NUMBER || o->kind == TNI_CM_ONE) {
     float v = from ? one_number(from, o->number) : o->number;
     for (int64_t i = 0; i < p->rows * p->pitch; i++) tile[i] = v;
-  } else if (o->kind == TNI_CLT_ROW) {
+  } else if (o->kind == TNI_CM_ROW) {
     load_row(from + p->c * size, o->number, p, tile);
     for (int64_t m = 1; m < p->rows; m++) memcpy(tile + m * p->pitch, tile, (size_t)p->pitch * sizeof(float));
   } else {
