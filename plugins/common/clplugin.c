@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "plugins/common/clprog.h"
+#include "plugins/common/options.h"
 
 enum { MAX_OPTIONS = 24 };
 
@@ -25,12 +26,13 @@ typedef struct cl_plugin {
   bool found;
 } cl_plugin;
 
-static const tn_option opt_type = {.h = TN_HDR(tn_option),
-                                   .key = "device_type",
-                                   .dflt = "gpu",
-                                   .type = TN_OPT_STRING,
-                                   .choices = "gpu|cpu|accelerator|any",
-                                   .help = "kind of OpenCL device to take; any: a GPU before an accelerator before a CPU"};
+static const tn_option opt_type = {
+    .h = TN_HDR(tn_option),
+    .key = "device_type",
+    .dflt = "gpu",
+    .type = TN_OPT_STRING,
+    .choices = "gpu|cpu|accelerator|any",
+    .help = "kind of OpenCL device to take; any: a GPU before an accelerator before a CPU"};
 static const tn_option opt_device = {.h = TN_HDR(tn_option),
                                      .key = "device",
                                      .dflt = "",
@@ -42,20 +44,6 @@ static const tn_option opt_priority = {.h = TN_HDR(tn_option),
                                        .type = TN_OPT_STRING,
                                        .choices = "low|normal",
                                        .help = "low: where the device has such a hint, so that screens stay smooth"};
-static const tn_option opt_min_k = {.h = TN_HDR(tn_option),
-                                    .key = "min_k",
-                                    .dflt = "32",
-                                    .type = TN_OPT_INT,
-                                    .lo = 1,
-                                    .hi = 1 << 20,
-                                    .help = "smallest K whose weights are packed"};
-static const tn_option opt_min_n = {.h = TN_HDR(tn_option),
-                                    .key = "min_n",
-                                    .dflt = "16",
-                                    .type = TN_OPT_INT,
-                                    .lo = 1,
-                                    .hi = 1 << 20,
-                                    .help = "smallest N whose weights are packed"};
 static const tn_option opt_fp16 = {
     .h = TN_HDR(tn_option),
     .key = "fp16",
@@ -98,9 +86,9 @@ static const tn_option opt_completion = {
     .type = TN_OPT_STRING,
     .choices = "callback|wait",
     .help = "how the end of a step is seen; wait: for drivers whose callbacks do not come"};
-static const tn_option *const common_options[] = {&opt_type,  &opt_device, &opt_priority, &opt_min_k,
-                                                  &opt_min_n, &opt_fp16,   &opt_images,   &opt_test,
-                                                  &opt_zero,  &opt_split,  &opt_flush,    &opt_completion};
+static const tn_option *const common_options[] = {&opt_type,         &opt_device, &opt_priority, &tni_cm_opt_min_k,
+                                                  &tni_cm_opt_min_n, &opt_fp16,   &opt_images,   &opt_test,
+                                                  &opt_zero,         &opt_split,  &opt_flush,    &opt_completion};
 static const tn_format *const formats[] = {&tni_e0m4_format};
 
 static tn_status read_options(cl_plugin *p, tni_cl_settings *s, tn_error *err) {

@@ -7,6 +7,7 @@
 
 #include "plugins/common/cpu.h"
 #include "plugins/common/cpu_lut/backend.h"
+#include "plugins/common/options.h"
 #include "plugins/common/w4g.h"
 
 static const tn_option opt_group = {.h = TN_HDR(tn_option),
@@ -22,21 +23,6 @@ static const tn_option opt_act_matmul = {.h = TN_HDR(tn_option),
                                          .dflt = "true",
                                          .type = TN_OPT_BOOL,
                                          .help = "take MatMul without packed weights too, in f32"};
-static const tn_option opt_min_k = {.h = TN_HDR(tn_option),
-                                    .key = "min_k",
-                                    .dflt = "32",
-                                    .type = TN_OPT_INT,
-                                    .lo = 1,
-                                    .hi = 1 << 20,
-                                    .help = "smallest K whose weights are packed"};
-static const tn_option opt_min_n = {.h = TN_HDR(tn_option),
-                                    .key = "min_n",
-                                    .dflt = "16",
-                                    .type = TN_OPT_INT,
-                                    .lo = 1,
-                                    .hi = 1 << 20,
-                                    .help = "smallest N whose weights are packed"};
-
 bool tni_clt_cpu_refusal(const tni_clt_backend *b, uint32_t features, char *text, size_t n) {
   char missing[64];
   if (n) text[0] = 0;
@@ -189,8 +175,8 @@ static void fill_options(tni_clt_plugin *p) {
                           .type = TN_OPT_STRING,
                           .choices = p->backend->format_choices,
                           .help = "of packed weights (docs/formats.md)"};
-  const tn_option *const all[TNI_CLT_N_OPTIONS] = {&opt_group,      &p->isa,    &p->format,
-                                                   &opt_act_matmul, &opt_min_k, &opt_min_n};
+  const tn_option *const all[TNI_CLT_N_OPTIONS] = {&opt_group,      &p->isa,           &p->format,
+                                                   &opt_act_matmul, &tni_cm_opt_min_k, &tni_cm_opt_min_n};
   memcpy(p->options, all, sizeof all);
   for (uint32_t i = 0; i < p->backend->n_formats && i < TNI_CLT_MAX_FORMATS; i++)
     p->formats[p->pub.n_formats++] = p->backend->formats[i]->format;
