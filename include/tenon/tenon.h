@@ -167,10 +167,18 @@ typedef struct tn_tensor {
   uint64_t bytes;
 } tn_tensor;
 
+/* Sequences and optionals: dtypes of a tn_tensor and of a tn_io_info that no device sees. Such a value has rank 1 and
+ * dims[0] elements (an optional: none or one), data points to dims[0] pointers to tn_tensor, bytes is what these pointers
+ * take; an optional's element may be a sequence. What the elements are, each of them says; a tn_io_info has rank -1. */
+enum { TN_DT_SEQUENCE = 256, TN_DT_OPTIONAL = 257 };
+
 /* Reads a tensor file: .npy (NumPy, versions 1 to 3, C order) or .pb (ONNX TensorProto). *out is one allocation with its
  * data; tn_free it. name: the TensorProto's, else NULL. */
 TN_API TN_MUST_CHECK tn_status tn_tensor_load(const char *path, tn_tensor **out, tn_error *err);
-/* Writes .npy or .pb, by the path's ending. */
+/* The same for what an input or output of dtype `as` (tn_io_info) is stored as: ONNX SequenceProto and OptionalProto for the two
+ * above, which only who knows the type can tell apart; any other dtype: tn_tensor_load. Elements lie in the one allocation. */
+TN_API TN_MUST_CHECK tn_status tn_value_load(const char *path, tn_dtype as, tn_tensor **out, tn_error *err);
+/* Writes .npy or .pb, by the path's ending. Tensors only. */
 TN_API TN_MUST_CHECK tn_status tn_tensor_save(const tn_tensor *t, const char *path, tn_error *err);
 
 TN_API TN_MUST_CHECK tn_status tn_session_create(tn_model *m, tn_session **out, tn_error *err);

@@ -68,6 +68,18 @@ TN_MUST_CHECK tn_status tni_tensor_align(tni_tensor *t, tni_arena *arena, tn_err
  * *name (name may be NULL). file is for messages and may be NULL. Errors as above. */
 TN_MUST_CHECK tn_status tni_import_tensor(const void *bytes, uint64_t n, const char *file, tni_arena *arena,
                                           tni_tensor *out, const char **name, tn_error *err);
+/* What a test-data file holds: a tensor, or a sequence or optional of such. Lies on one arena. */
+enum { TNI_FORM_TENSOR, TNI_FORM_SEQUENCE, TNI_FORM_OPTIONAL };
+typedef struct tni_datum {
+  uint32_t form, n;         /* n: elements of a sequence; of an optional none or one */
+  tni_tensor t;             /* of a tensor */
+  struct tni_datum **items; /* [n] */
+} tni_datum;
+enum { TNI_DATUM_DEPTH = 8 };
+/* The same for a file that holds a value of this form: TensorProto, SequenceProto, OptionalProto. TN_E_UNSUPPORTED:
+ * maps, sparse tensors. TN_E_LIMIT: nested deeper than TNI_DATUM_DEPTH. */
+TN_MUST_CHECK tn_status tni_import_datum(const void *bytes, uint64_t n, const char *file, uint32_t form,
+                                         tni_arena *arena, tni_datum *out, const char **name, tn_error *err);
 /* Writes a TensorProto (raw_data). *bytes is malloc'd. TN_E_INVALID for STRING, TN_E_NO_MEMORY. name may be NULL. */
 TN_MUST_CHECK tn_status tni_export_tensor(const tni_tensor *t, const char *name, void **bytes, uint64_t *n);
 

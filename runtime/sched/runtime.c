@@ -10,7 +10,9 @@
 
 const char *tn_version(void) { return TENON_VERSION; }
 const char *tn_status_name(tn_status st) { return tni_status_name(st); }
-const char *tn_dtype_name(tn_dtype dt) { return tni_dtype_name(dt); }
+const char *tn_dtype_name(tn_dtype dt) {
+  return dt == TN_DT_SEQUENCE ? "sequence" : dt == TN_DT_OPTIONAL ? "optional" : tni_dtype_name(dt);
+}
 void tn_error_init(tn_error *e) { tni_error_init(e); }
 void tn_free(void *p) { free(p); }
 
