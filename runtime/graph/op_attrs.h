@@ -71,6 +71,8 @@ ATTRS(softmax_1, INT("axis", 1), INT("coerce_2d", 1));
 ATTRS(layer_norm, INT("axis", -1), FLOAT("epsilon", 1e-5f), INT("stash_type", 1));
 ATTRS(top_k, INT("axis", -1), INT("largest", 1), INT("sorted", 1));
 ATTRS(gemm, FLOAT("alpha", 1.0f), FLOAT("beta", 1.0f), INT("transA", 0), INT("transB", 0));
+ATTRS(conv, STRING("auto_pad", "NOTSET"), OTHER("dilations", INTS), INT("group", 1), OTHER("kernel_shape", INTS),
+      OTHER("pads", INTS), OTHER("strides", INTS));
 ATTRS(attention, INT("is_causal", 0), INT_OR_ABSENT("q_num_heads"), INT_OR_ABSENT("kv_num_heads"),
       FLOAT_OR_ABSENT("scale"), FLOAT("softcap", 0.0f), INT("left_window_size", -1), INT("right_window_size", -1),
       INT_OR_ABSENT("softmax_precision"), INT("qk_matmul_output_mode", 0));
@@ -83,6 +85,10 @@ ATTRS(if_, GRAPH_REQUIRED("then_branch"), GRAPH_REQUIRED("else_branch"));
 ATTRS(loop, GRAPH_REQUIRED("body"));
 ATTRS(scan, GRAPH_REQUIRED("body"), INT_REQUIRED("num_scan_inputs"), OTHER("scan_input_axes", INTS),
       OTHER("scan_input_directions", INTS), OTHER("scan_output_axes", INTS), OTHER("scan_output_directions", INTS));
+ATTRS(sequence_empty, INT_OR_ABSENT("dtype"));
+ATTRS(split_to_sequence, INT("axis", 0), INT("keepdims", 1));
+ATTRS(concat_from_sequence, INT_REQUIRED("axis"), INT("new_axis", 0));
+ATTRS(optional, OTHER("type", INTS)); /* a type, as tni_type_ints writes it */
 
 #undef ATTRS
 #undef INT

@@ -119,6 +119,7 @@ static const rule rules[] = {
     {TN_OP_TOP_K, {NUM, INDEX}},
     {TN_OP_MATMUL, {NUM}},
     {TN_OP_GEMM, {NUM}},
+    {TN_OP_CONV, {REAL}},
     {TN_OP_FUSED_MATMUL, {REAL}},
     {TN_OP_ELEMENTWISE, {REAL}},
     {TN_OP_ATTENTION, {FLOATS, FLOATS, FLOATS | BOOLS | INDEX}},

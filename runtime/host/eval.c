@@ -25,6 +25,7 @@ uint64_t tni_host_scratch(const tn_node *node, const tni_tensor *const *in, uint
   switch (node->op) {
     case TN_OP_MATMUL:
     case TN_OP_GEMM:
+    case TN_OP_CONV:
       return tni_gemm_scratch(in[0]->dtype, n_workers);
     case TN_OP_FUSED_MATMUL:
       return tni_fused_scratch(node, in[0]->dtype, n_workers);

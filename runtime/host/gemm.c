@@ -47,14 +47,14 @@ static bool stop(job *j) {
   return true;
 }
 
-static void batch_offsets(const tni_gemm *g, int64_t i, int64_t *a, int64_t *b) {
-  *a = *b = 0;
+/* Where batch i starts in an operand of these batch strides. */
+static int64_t batch_offset(const tni_gemm *g, int64_t i, const int64_t *strides) {
+  int64_t at = 0;
   for (uint32_t d = g->batch_rank; d-- > 0;) {
-    const int64_t x = i % g->batch_dims[d];
+    at += i % g->batch_dims[d] * strides[d];
     i /= g->batch_dims[d];
-    *a += x * g->a_batch[d];
-    *b += x * g->b_batch[d];
   }
+  return at;
 }
 
 /* dst[i] = p[i * stride] for n elements of the job's dtype, widened. */
@@ -100,7 +100,8 @@ static void finish_row(const tni_gemm *g, int64_t batch, int64_t m, int64_t n0, 
   if (g->alpha != 1.f)
     for (int64_t i = 0; i < n; i++) sums[i] = g->alpha * sums[i];
   if (g->c) {
-    load_strided(g, g->c, m * g->c_row + n0 * g->c_col, g->c_col, n, c);
+    const int64_t from = batch_offset(g, batch, g->c_batch) + m * g->c_row + n0 * g->c_col;
+    load_strided(g, g->c, from, g->c_col, n, c);
     if (g->beta != 1.f)
       for (int64_t i = 0; i < n; i++) c[i] = g->beta * c[i];
     for (int64_t i = 0; i < n; i++) sums[i] = sums[i] + c[i];
@@ -112,8 +113,7 @@ void tni_gemm_tile(const tni_gemm *g, const tni_hot *hot, int64_t batch, int64_t
                    float *packed, float *c) {
   float *pb = packed, *pa = packed + B_FLOATS;
   const bool direct = g->dtype == TN_DT_F32 && g->a_col == 1;
-  int64_t a_off, b_off;
-  batch_offsets(g, batch, &a_off, &b_off);
+  const int64_t a_off = batch_offset(g, batch, g->a_batch), b_off = batch_offset(g, batch, g->b_batch);
   if (g->K == 0) memset(c, 0, C_FLOATS * sizeof(float));
   for (int64_t k0 = 0; k0 < g->K; k0 += TNI_KC) {
     const int64_t kc = g->K - k0 < TNI_KC ? g->K - k0 : TNI_KC;
@@ -122,11 +122,14 @@ void tni_gemm_tile(const tni_gemm *g, const tni_hot *hot, int64_t batch, int64_t
     const int64_t lda = direct ? g->a_row : kc;
     if (!direct)
       for (int64_t m = 0; m < mb; m++) load_strided(g, g->a, at + m * g->a_row, g->a_col, kc, pa + m * kc);
-    pack_b(g, hot, b_off, k0, kc, n0, nb, pb);
+    if (g->pack)
+      g->pack(g->pack_ctx, batch, k0, kc, n0, nb, pb);
+    else
+      pack_b(g, hot, b_off, k0, kc, n0, nb, pb);
     for (int64_t p = 0; p < nb; p += TNI_NR)
       for (int64_t m = 0; m < mb; m += TNI_MR)
-        hot->gemm((int)(mb - m < TNI_MR ? mb - m : TNI_MR), kc, a + m * lda, lda, pb + p * kc, TNI_NR, c + m * NB + p, NB,
-                  k0 == 0);
+        hot->gemm((int)(mb - m < TNI_MR ? mb - m : TNI_MR), kc, a + m * lda, lda, pb + p * kc, TNI_NR, c + m * NB + p,
+                  NB, k0 == 0);
   }
 }
 
@@ -147,8 +150,7 @@ static void tiles(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 
 /* Every element of b is read once and nothing is packed. */
 void tni_gemm_row(const tni_gemm *g, const tni_hot *hot, int64_t batch, int64_t n0, int64_t n, float *c) {
-  int64_t a_off, b_off;
-  batch_offsets(g, batch, &a_off, &b_off);
+  const int64_t a_off = batch_offset(g, batch, g->a_batch), b_off = batch_offset(g, batch, g->b_batch);
   if (g->K == 0) memset(c, 0, (size_t)n * sizeof(float));
   for (int64_t k0 = 0; k0 < g->K; k0 += TNI_KC) {
     const int64_t kc = g->K - k0 < TNI_KC ? g->K - k0 : TNI_KC;
@@ -188,7 +190,7 @@ static void row_pieces(void *arg, int64_t begin, int64_t end, uint32_t worker) {
     if (g->alpha != 1.f)                                                                     \
       for (int64_t n = 0; n < g->N; n++) y[n] = (T)CLAMP((double)g->alpha * (double)y[n]);   \
     for (int64_t n = 0; n < g->N && g->c; n++) {                                             \
-      const T c = ((const U *)g->c)[m * g->c_row + n * g->c_col];                            \
+      const T c = ((const U *)g->c)[co + m * g->c_row + n * g->c_col];                       \
       y[n] = (T)((W)y[n] + (W)(g->beta == 1.f ? c : (T)CLAMP((double)g->beta * (double)c))); \
     }                                                                                        \
   }                                                                                          \
@@ -198,9 +200,9 @@ static void plain_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const tni_gemm *g = j->g;
   (void)worker;
   for (int64_t r = begin; r < end && !stop(j); r++) {
-    const int64_t m = r % g->M;
-    int64_t ao, bo;
-    batch_offsets(g, r / g->M, &ao, &bo);
+    const int64_t m = r % g->M, i = r / g->M;
+    const int64_t ao = batch_offset(g, i, g->a_batch), bo = batch_offset(g, i, g->b_batch);
+    const int64_t co = batch_offset(g, i, g->c_batch);
     switch (g->dtype) {
       case TN_DT_F64:
         PLAIN(f64u, double, double, AS_IS)
@@ -220,7 +222,7 @@ tn_status tni_gemm_run(const tni_gemm *g, void *scratch, tn_run *run) {
   if (g->M == 0 || g->N == 0 || g->batches == 0) return TN_OK;
   if (g->dtype != TN_DT_F32 && !tni_is_half(g->dtype)) {
     tni_kfor(run, g->batches * g->M, g->N * (g->K + 1) / 4 + 1, plain_rows, &j);
-  } else if (g->M == 1 && g->dtype == TN_DT_F32 && g->a_col == 1 && g->b_col == 1) {
+  } else if (g->M == 1 && g->dtype == TN_DT_F32 && g->a_col == 1 && g->b_col == 1 && !g->pack) {
     j.n_tiles = (g->N + ROW_CHUNK - 1) / ROW_CHUNK;
     tni_kfor(run, g->batches * j.n_tiles, (g->N < ROW_CHUNK ? g->N : ROW_CHUNK) * (g->K + 1) / 4 + 1, row_pieces, &j);
   } else {

@@ -13,6 +13,11 @@
 #include "runtime/host/hot.h"
 #include "runtime/host/internal.h"
 
+/* dst [nb rounded up to panels of TNI_NR columns][kc][TNI_NR] = b[k0 .. k0 + kc, n0 .. n0 + nb] of a batch, widened to
+ * f32; columns past nb are 0. */
+typedef void (*tni_gemm_pack)(const void *ctx, int64_t batch, int64_t k0, int64_t kc, int64_t n0, int64_t nb,
+                              float *dst);
+
 /* y[batch][M,N] = alpha * a x b + beta * c. Strides in elements; y is dense. K may be 0. c NULL: none. */
 typedef struct tni_gemm {
   uint32_t dtype;
@@ -22,8 +27,11 @@ typedef struct tni_gemm {
   int64_t a_row, a_col, b_row, b_col, c_row, c_col;
   /* Batch i starts at a + sum_d idx_d * a_batch[d]; dims of the batch, outermost first. */
   uint32_t batch_rank;
-  int64_t batch_dims[TN_MAX_RANK], a_batch[TN_MAX_RANK], b_batch[TN_MAX_RANK];
+  int64_t batch_dims[TN_MAX_RANK], a_batch[TN_MAX_RANK], b_batch[TN_MAX_RANK], c_batch[TN_MAX_RANK];
   float alpha, beta;
+  /* Not NULL: there is no matrix b; whoever knows its elements packs them (f32 and halves only). */
+  tni_gemm_pack pack;
+  const void *pack_ctx;
 } tni_gemm;
 
 uint64_t tni_gemm_scratch(uint32_t dtype, uint32_t n_workers);

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/host/im2col.h"
+
+void tni_im2col_init(tni_im2col *c, const tni_window *w, const tni_tensor *x, const tni_tensor *y, int64_t groups) {
+  *c = (tni_im2col){.w = *w, .dtype = x->dtype, .x = x->data, .channels = x->dims[1] / groups};
+  c->plane = c->positions = c->taps = 1;
+  for (uint32_t d = 0; d < w->rank; d++) {
+    c->in[d] = x->dims[d + 2];
+    c->out[d] = y->dims[d + 2];
+    c->plane *= c->in[d];
+    c->positions *= c->out[d];
+    c->taps *= w->kernel[d];
+  }
+  tni_window_pads(&c->w, c->in, c->out);
+}
+
+int64_t tni_im2col_row(const tni_im2col *c, int64_t tap, const int64_t *o, int64_t *shift) {
+  const tni_window *w = &c->w;
+  int64_t at = 0, stride = c->in[w->rank - 1];
+  const uint32_t last = w->rank - 1;
+  *shift = tap % w->kernel[last] * w->dilation[last] - w->begin[last];
+  tap /= w->kernel[last];
+  for (uint32_t d = last; d-- > 0;) {
+    const int64_t i = o[d] * w->stride[d] - w->begin[d] + tap % w->kernel[d] * w->dilation[d];
+    if (i < 0 || i >= c->in[d]) return -1;
+    tap /= w->kernel[d];
+    at += i * stride;
+    stride *= c->in[d];
+  }
+  return at;
+}
+
+void tni_im2col_inside(const tni_im2col *c, int64_t shift, int64_t n, int64_t *lo, int64_t *hi) {
+  const int64_t s = c->w.stride[c->w.rank - 1], size = c->in[c->w.rank - 1];
+  *lo = shift < 0 ? (-shift + s - 1) / s : 0;
+  *hi = size > shift ? (size - shift + s - 1) / s : 0;
+  if (*hi > n) *hi = n;
+  if (*lo > *hi) *lo = *hi;
+}
+
+/* Columns that lie side by side in one output row. */
+typedef struct run {
+  int64_t first, n; /* positions of the innermost dim */
+  int64_t o[TNI_WINDOW_MAX];
+} run;
+
+static uint32_t split_runs(const tni_im2col *c, int64_t n0, int64_t nb, run *runs) {
+  const uint32_t last = c->w.rank - 1;
+  uint32_t count = 0;
+  while (nb > 0) {
+    run *r = &runs[count++];
+    int64_t rest = n0 / c->out[last];
+    r->first = n0 % c->out[last];
+    r->n = c->out[last] - r->first < nb ? c->out[last] - r->first : nb;
+    for (uint32_t d = last; d-- > 0;) {
+      r->o[d] = rest % c->out[d];
+      rest /= c->out[d];
+    }
+    n0 += r->n;
+    nb -= r->n;
+  }
+  return count;
+}
+
+/* One run of one row of the matrix; x: element offset of the channel's plane. */
+static void fill(const tni_im2col *c, const run *r, int64_t x, int64_t tap, float *dst) {
+  const int64_t s = c->w.stride[c->w.rank - 1];
+  int64_t shift, lo = 0, hi = 0;
+  const int64_t row = tni_im2col_row(c, tap, r->o, &shift);
+  shift += r->first * s;
+  if (row >= 0) tni_im2col_inside(c, shift, r->n, &lo, &hi);
+  for (int64_t i = 0; i < lo; i++) dst[i] = 0;
+  for (int64_t i = hi; i < r->n; i++) dst[i] = 0;
+  if (lo == hi) return;
+  const int64_t at = x + row + shift;
+  if (s == 1)
+    tni_load_f32(c->dtype, c->x, at + lo, hi - lo, dst + lo);
+  else if (c->dtype == TN_DT_F32)
+    for (int64_t i = lo; i < hi; i++) dst[i] = ((const f32u *)c->x)[at + i * s];
+  else
+    for (int64_t i = lo; i < hi; i++) tni_load_f32(c->dtype, c->x, at + i * s, 1, dst + i);
+}
+
+void tni_im2col_pack(const void *ctx, int64_t batch, int64_t k0, int64_t kc, int64_t n0, int64_t nb, float *dst) {
+  const tni_im2col *c = ctx;
+  run runs[TNI_GEMM_COLS];
+  float row[TNI_GEMM_COLS] = {0};
+  const uint32_t n = split_runs(c, n0, nb, runs);
+  for (int64_t k = 0; k < kc; k++) {
+    const int64_t x = (batch * c->channels + (k0 + k) / c->taps) * c->plane, tap = (k0 + k) % c->taps;
+    int64_t at = 0;
+    for (uint32_t i = 0; i < n; at += runs[i++].n) fill(c, &runs[i], x, tap, row + at);
+    for (int64_t p = 0; p < nb; p += TNI_NR) memcpy(dst + p * kc + k * TNI_NR, row + p, TNI_NR * sizeof *row);
+  }
+}

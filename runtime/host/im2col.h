@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A convolution's input as the right-hand matrix of a product: row k is one tap of one channel (k = channel * taps +
+ * tap, taps in the kernel's row-major order), column p one output position (row-major). The matrix is never stored: the
+ * product asks for blocks of it.
+ */
+#ifndef TENON_HOST_IM2COL_H
+#define TENON_HOST_IM2COL_H
+
+#include "runtime/host/gemm.h"
+#include "runtime/shape/window.h"
+
+typedef struct tni_im2col {
+  tni_window w; /* pads resolved */
+  uint32_t dtype;
+  const void *x;    /* [batches][channels][plane] */
+  int64_t channels; /* of one group */
+  int64_t in[TNI_WINDOW_MAX], out[TNI_WINDOW_MAX];
+  int64_t plane, positions, taps; /* products of in, out and kernel */
+} tni_im2col;
+
+/* The windows of x [N, C, ..] that give y [N, M, ..], C in `groups`; pads of auto_pad are put in. */
+void tni_im2col_init(tni_im2col *c, const tni_window *w, const tni_tensor *x, const tni_tensor *y, int64_t groups);
+/* A tni_gemm_pack; ctx is a tni_im2col of f32 or halves. A batch is one group of one image. */
+void tni_im2col_pack(const void *ctx, int64_t batch, int64_t k0, int64_t kc, int64_t n0, int64_t nb, float *dst);
+/* Input position of tap `tap` (row-major) for the output row at `o` (outer dims; the innermost is 0): offset of the row
+ * in the plane, or -1 where it lies in the padding; *shift: what the innermost position adds to stride * ow. */
+int64_t tni_im2col_row(const tni_im2col *c, int64_t tap, const int64_t *o, int64_t *shift);
+/* The ow in [0, n) for which 0 <= ow * stride + shift < in of the innermost dim: [*lo, *hi). */
+void tni_im2col_inside(const tni_im2col *c, int64_t shift, int64_t n, int64_t *lo, int64_t *hi);
+
+#endif

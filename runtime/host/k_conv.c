@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Conv: Y[n, m] = B[m] + sum over channels and taps of W[m, c, tap] * X[n, c, ...], m's group only.
+ *
+ * f32 and halves are products W [M / group, K] x (im2col.h) [K, positions] per image and group, with gemm.h's order of
+ * sums; f32 with one channel per group, and f64, go directly: one sum per element in ascending channel and tap that
+ * leaves the padding out. The bias comes last.
+ */
+#include "runtime/host/im2col.h"
+
+typedef struct direct {
+  tni_im2col im;
+  const tni_tensor *w, *b;
+  tni_tensor *y;
+  int64_t group_outs, groups;
+} direct;
+
+/* One piece of an output row: n <= TNI_CHUNK elements from ow0 on. */
+#define DIRECT(NAME, U, T)                                                                                      \
+  static void NAME(const direct *c, int64_t image, int64_t m, const int64_t *o, int64_t ow0, int64_t n, U *y) { \
+    const int64_t s = c->im.w.stride[c->im.w.rank - 1], C = c->im.channels;                                     \
+    const int64_t first = (image * c->groups + m / c->group_outs) * C;                                          \
+    T acc[TNI_CHUNK] = {0};                                                                                     \
+    for (int64_t i = 0; i < C * c->im.taps; i++) {                                                              \
+      int64_t shift, lo, hi;                                                                                    \
+      const int64_t row = tni_im2col_row(&c->im, i % c->im.taps, o, &shift);                                    \
+      const T w = ((const U *)c->w->data)[m * C * c->im.taps + i];                                              \
+      if (row < 0) continue;                                                                                    \
+      shift += ow0 * s;                                                                                         \
+      tni_im2col_inside(&c->im, shift, n, &lo, &hi);                                                            \
+      const U *x = (const U *)c->im.x + (first + i / c->im.taps) * c->im.plane + row;                           \
+      if (s == 1)                                                                                               \
+        for (int64_t j = lo; j < hi; j++) acc[j] += w * x[shift + j];                                           \
+      else                                                                                                      \
+        for (int64_t j = lo; j < hi; j++) acc[j] += w * x[shift + j * s];                                       \
+    }                                                                                                           \
+    const T bias = c->b ? ((const U *)c->b->data)[m] : 0;                                                       \
+    for (int64_t j = 0; j < n; j++) y[j] = acc[j] + bias;                                                       \
+  }
+DIRECT(piece_f32, f32u, float)
+DIRECT(piece_f64, f64u, double)
+#undef DIRECT
+
+static void direct_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  const direct *c = arg;
+  const uint32_t last = c->im.w.rank - 1;
+  const int64_t n = c->im.out[last], rows = c->im.positions / n, M = c->y->dims[1];
+  (void)worker;
+  for (int64_t r = begin; r < end; r++) {
+    int64_t o[TNI_WINDOW_MAX] = {0}, rest = r % rows;
+    for (uint32_t d = last; d-- > 0;) {
+      o[d] = rest % c->im.out[d];
+      rest /= c->im.out[d];
+    }
+    for (int64_t i = 0; i < n; i += TNI_CHUNK) {
+      const int64_t k = n - i < TNI_CHUNK ? n - i : TNI_CHUNK, image = r / rows / M, m = r / rows % M;
+      if (c->y->dtype == TN_DT_F64)
+        piece_f64(c, image, m, o, i, k, (f64u *)c->y->data + r * n + i);
+      else
+        piece_f32(c, image, m, o, i, k, (f32u *)c->y->data + r * n + i);
+    }
+  }
+}
+
+static bool is_pointwise(const tni_window *w) {
+  for (uint32_t d = 0; d < w->rank; d++)
+    if (w->kernel[d] != 1 || w->stride[d] != 1 || w->begin[d] || w->end[d]) return false;
+  return true;
+}
+
+static tn_status product(const tni_kargs *a, const direct *c) {
+  const tni_im2col *im = &c->im;
+  const int64_t K = im->channels * im->taps;
+  tni_gemm g = {.dtype = im->dtype, .a = c->w->data, .b = im->x, .y = c->y->data, .alpha = 1, .beta = 1};
+  g.M = c->group_outs;
+  g.N = im->positions;
+  g.K = K;
+  g.batches = c->y->dims[0] * c->groups;
+  g.batch_rank = 2;
+  g.batch_dims[0] = c->y->dims[0];
+  g.batch_dims[1] = c->groups;
+  g.a_row = K;
+  g.a_col = g.b_col = g.c_row = 1;
+  g.a_batch[1] = g.M * K;
+  g.b_row = im->plane;
+  g.b_batch[0] = c->groups * im->channels * im->plane;
+  g.b_batch[1] = im->channels * im->plane;
+  if (c->b) g.c = c->b->data;
+  g.c_batch[1] = g.M;
+  if (!is_pointwise(&im->w)) {
+    g.pack = tni_im2col_pack;
+    g.pack_ctx = im;
+  }
+  const tn_status s = tni_gemm_run(&g, a->scratch, a->run);
+  return s == TN_E_CANCELLED ? tni_kfail(a, s, "stopped") : s;
+}
+
+tn_status tni_k_conv(const tni_kargs *a) {
+  const tni_tensor *x = a->in[0], *w = a->in[1], *b = a->n_in > 2 ? a->in[2] : NULL;
+  tni_tensor *y = a->out[0];
+  tni_window win;
+  char why[128];
+  if (w->dtype != x->dtype || (b && b->dtype != x->dtype)) return tni_kdtype(a, w->dtype);
+  if (x->rank < 3 || w->rank != x->rank || y->rank != x->rank) return tni_kfail(a, TN_E_INVALID, "Conv: ranks differ");
+  const int64_t groups = tni_attr_i(a->node, "group", 1);
+  if (!tni_window_read(a->node, x->rank - 2, w->dims + 2, &win, why, sizeof why))
+    return tni_kfail(a, TN_E_INVALID, "Conv: %s", why);
+  if (groups < 1 || w->dims[0] % groups || x->dims[1] % groups || x->dims[1] / groups != w->dims[1] ||
+      y->dims[1] != w->dims[0] || (b && tni_knumel(b) != w->dims[0]))
+    return tni_kfail(a, TN_E_INVALID, "Conv: channels do not fit the weight");
+  if (!tni_knumel(y)) return TN_OK;
+  direct c = {.w = w, .b = b, .y = y, .groups = groups, .group_outs = w->dims[0] / groups};
+  tni_im2col_init(&c.im, &win, x, y, groups);
+  if (x->dtype != TN_DT_F64 && (x->dtype != TN_DT_F32 || c.im.channels > 1)) return product(a, &c);
+  const int64_t n = c.im.out[win.rank - 1];
+  tni_kfor(a->run, y->dims[0] * y->dims[1] * (c.im.positions / n), n * (c.im.channels * c.im.taps + 1) / 4 + 1,
+           direct_rows, &c);
+  return TN_OK;
+}
