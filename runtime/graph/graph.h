@@ -39,6 +39,16 @@ typedef struct tni_origin {
 
 typedef struct tni_graph tni_graph;
 
+/* What a value is that is no tensor: its own dtype is UNDEFINED and its rank unknown. dtype, rank, dims are those of all the
+ * tensors in it, as far as they are known to be the same. */
+enum { TNI_FORM_TENSOR, TNI_FORM_SEQUENCE, TNI_FORM_OPTIONAL };
+typedef struct tni_type {
+  uint32_t form;
+  uint32_t dtype, rank; /* TENSOR; rank may be TNI_RANK_UNKNOWN */
+  const tn_expr *dims;
+  const struct tni_type *elem; /* SEQUENCE, OPTIONAL; NULL: not known */
+} tni_type;
+
 typedef struct tni_value {
   tn_value pub;       /* kind, dtype, rank, dims, uses, producer, name: see plugin.h. rank may be TNI_RANK_UNKNOWN */
   tni_tensor *tensor; /* CONST: its elements; NULL otherwise */
@@ -49,6 +59,7 @@ typedef struct tni_value {
   bool declared;      /* the model's value_info gave dims: a hint, exporters get them wrong */
   uint32_t hint_rank;
   const tn_expr *hint_dims;
+  const tni_type *type; /* SEQUENCE or OPTIONAL; NULL: a tensor, or not known */
   bool is_output; /* a graph output */
   bool dynamic;   /* its dims are known only when it is made (tni_mark_dynamic) */
   /* Of a subgraph: the value of `outer` that this one stands for, or TN_NONE. Such a value is of kind INPUT, has no

@@ -65,5 +65,7 @@ TN_MUST_CHECK tn_status tni_input_type(tni_import *c, tni_graph *g, tn_id v, con
 /* Sets dtype (where unknown) and hint dims. new_symbols: dims may name symbols that no input has. */
 TN_MUST_CHECK tn_status tni_hint_type(tni_import *c, tni_graph *g, tn_id v, const Onnx__ValueInfoProto *info,
                                       bool new_symbols);
+/* A type as numbers, from the outside in: TNI_FORM_*, and a dtype behind the TENSOR: what attributes of types become. */
+TN_MUST_CHECK tn_status tni_type_ints(tni_import *c, const Onnx__TypeProto *t, int64_t *v, uint32_t cap, uint32_t *n);
 
 #endif

@@ -69,7 +69,6 @@ TN_MUST_CHECK tn_status tni_tensor_align(tni_tensor *t, tni_arena *arena, tn_err
 TN_MUST_CHECK tn_status tni_import_tensor(const void *bytes, uint64_t n, const char *file, tni_arena *arena,
                                           tni_tensor *out, const char **name, tn_error *err);
 /* What a test-data file holds: a tensor, or a sequence or optional of such. Lies on one arena. */
-enum { TNI_FORM_TENSOR, TNI_FORM_SEQUENCE, TNI_FORM_OPTIONAL };
 typedef struct tni_datum {
   uint32_t form, n;         /* n: elements of a sequence; of an optional none or one */
   tni_tensor t;             /* of a tensor */

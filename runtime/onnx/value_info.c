@@ -57,8 +57,11 @@ static tn_status tensor_type(tni_import *c, const Onnx__ValueInfoProto *info, ui
   *shape = NULL;
   if (!t || t->value_case == ONNX__TYPE_PROTO__VALUE__NOT_SET) return TN_OK;
   if (t->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE) {
-    tni_log_line(c->log, TN_LOG_INFO, "%s: '%s' is not a dense tensor; its shape is taken as unknown", c->file,
-                 name_of(info));
+    if (t->value_case != ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE &&
+        t->value_case != ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE)
+      tni_log_line(c->log, TN_LOG_INFO,
+                   "%s: '%s' is no dense tensor, sequence or optional; its shape is taken as unknown", c->file,
+                   name_of(info));
     return TN_OK;
   }
   const Onnx__TypeProto__Tensor *x = t->tensor_type;
@@ -84,6 +87,75 @@ static tn_status fixed_dim(tni_import *c, const Onnx__ValueInfoProto *info, cons
   return *e == TNI_EXPR_NONE ? tni_fail_memory(c->err, c->file) : TN_OK;
 }
 
+/* t as a type on the graph's arena. Dims: those that are written, of an input; nothing is known of a hint's. NULL, with
+ * TN_OK, for what Tenon has no word for. */
+static tn_status convert_type(tni_import *c, tni_graph *g, const Onnx__TypeProto *t, bool dims, tni_type **out) {
+  const Onnx__TypeProto *elem = NULL;
+  *out = NULL;
+  if (!t) return TN_OK;
+  tni_type made = {.form = TNI_FORM_TENSOR, .rank = TNI_RANK_UNKNOWN};
+  if (t->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE) {
+    made.form = TNI_FORM_SEQUENCE;
+    elem = t->sequence_type->elem_type;
+  } else if (t->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE) {
+    made.form = TNI_FORM_OPTIONAL;
+    elem = t->optional_type->elem_type;
+  } else if (t->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE) {
+    return TN_OK;
+  }
+  if (made.form == TNI_FORM_TENSOR) {
+    const Onnx__TypeProto__Tensor *x = t->tensor_type;
+    if (x->elem_type < 0 || x->elem_type >= TN_DT_COUNT)
+      return tni_fail(c->err, TN_E_UNSUPPORTED, c->file, "a type has data type %d", x->elem_type);
+    made.dtype = (uint32_t)x->elem_type;
+    if (dims && x->shape && x->shape->n_dim <= TN_MAX_RANK) {
+      tn_expr *list = TNI_NEW_ARRAY(g->arena, tn_expr, x->shape->n_dim + 1);
+      if (!list) return tni_fail_memory(c->err, c->file);
+      for (size_t i = 0; i < x->shape->n_dim; i++) list[i] = TNI_EXPR_NONE;
+      made.rank = (uint32_t)x->shape->n_dim;
+      made.dims = list;
+    }
+  } else {
+    tni_type *of = NULL;
+    tn_status st = convert_type(c, g, elem, dims, &of); /* the scan bounds the nesting */
+    if (st) return st;
+    made.elem = of;
+  }
+  if (!(*out = TNI_NEW(g->arena, tni_type))) return tni_fail_memory(c->err, c->file);
+  **out = made;
+  return TN_OK;
+}
+
+/* Of a value that is no tensor. */
+static tn_status group_type(tni_import *c, tni_graph *g, tn_id v, const Onnx__ValueInfoProto *info, bool dims) {
+  tni_type *type;
+  if (!info->type || info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE) return TN_OK;
+  tn_status st = convert_type(c, g, info->type, dims, &type);
+  if (st) return st;
+  tni_graph_value(g, v)->type = type;
+  return TN_OK;
+}
+
+tn_status tni_type_ints(tni_import *c, const Onnx__TypeProto *t, int64_t *v, uint32_t cap, uint32_t *n) {
+  for (*n = 0; t && *n + 2 <= cap;) {
+    if (t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE) {
+      v[(*n)++] = TNI_FORM_TENSOR;
+      v[(*n)++] = t->tensor_type->elem_type;
+      return TN_OK;
+    }
+    if (t->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE) {
+      v[(*n)++] = TNI_FORM_SEQUENCE;
+      t = t->sequence_type->elem_type;
+    } else if (t->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE) {
+      v[(*n)++] = TNI_FORM_OPTIONAL;
+      t = t->optional_type->elem_type;
+    } else {
+      break;
+    }
+  }
+  return tni_fail(c->err, TN_E_UNSUPPORTED, c->file, "a type that is no tensor, sequence or optional of such");
+}
+
 tn_status tni_input_type(tni_import *c, tni_graph *g, tn_id v, const Onnx__ValueInfoProto *info) {
   uint32_t dtype;
   const Onnx__TensorShapeProto *shape;
@@ -91,7 +163,8 @@ tn_status tni_input_type(tni_import *c, tni_graph *g, tn_id v, const Onnx__Value
   tn_status st = tensor_type(c, info, &dtype, &shape);
   if (st) return st;
   tni_graph_value(g, v)->pub.dtype = dtype;
-  if (!shape) return TN_OK;
+  st = group_type(c, g, v, info, true);
+  if (st || !shape) return st;
   for (size_t i = 0; i < shape->n_dim; i++) {
     const char *param = param_of(shape->dim[i]);
     st = fixed_dim(c, info, shape->dim[i], i, &dims[i]);
@@ -119,7 +192,8 @@ tn_status tni_hint_type(tni_import *c, tni_graph *g, tn_id v, const Onnx__ValueI
   tn_status st = tensor_type(c, info, &dtype, &shape);
   if (st) return st;
   if (value->pub.dtype == TN_DT_UNDEFINED) value->pub.dtype = dtype;
-  if (!shape || value->declared) return TN_OK;
+  if (!value->type) st = group_type(c, g, v, info, false);
+  if (st || !shape || value->declared) return st;
   tn_expr *dims = TNI_NEW_ARRAY(g->arena, tn_expr, shape->n_dim);
   if (!dims) return tni_fail_memory(c->err, c->file);
   for (size_t i = 0; i < shape->n_dim; i++) {

@@ -52,18 +52,15 @@ static bool solve(binder *b, tn_expr e, int64_t value) {
   return true;
 }
 
-static tn_status check_one(const binder *b, const tn_tensor *t, const tni_value *v) {
-  if (t->dtype != v->pub.dtype)
-    return tni_fail(b->err, TN_E_INVALID, v->pub.name, "input '%s' is %s; the model takes %s", v->pub.name,
-                    tni_dtype_name(t->dtype), tni_dtype_name(v->pub.dtype));
-  if (v->pub.rank > TN_MAX_RANK)
-    return tni_fail(b->err, TN_E_UNSUPPORTED, v->pub.name, "input '%s' has no declared rank", v->pub.name);
-  if (t->rank != v->pub.rank)
-    return tni_fail(b->err, TN_E_INVALID, v->pub.name, "input '%s' has rank %u; the model takes rank %u", v->pub.name,
-                    t->rank, v->pub.rank);
+static const char *form_name(uint32_t form) {
+  return form == TNI_FORM_TENSOR ? "a tensor" : form == TNI_FORM_SEQUENCE ? "a sequence" : "an optional";
+}
+
+static tn_status check_bytes(const binder *b, const tn_tensor *t, const tni_value *v) {
   int64_t count;
   uint64_t bytes;
-  if (tni_dims_count(t->dims, t->rank, &count) != TN_OK || tni_dtype_bytes(t->dtype, count, &bytes) != TN_OK)
+  if (t->rank > TN_MAX_RANK || tni_dims_count(t->dims, t->rank, &count) != TN_OK ||
+      tni_dtype_bytes(t->dtype, count, &bytes) != TN_OK)
     return tni_fail(b->err, TN_E_INVALID, v->pub.name, "input '%s' has absurd dims", v->pub.name);
   if (t->bytes < bytes || (bytes && !t->data))
     return tni_fail(b->err, TN_E_INVALID, v->pub.name, "input '%s' has %llu bytes; its shape takes %llu", v->pub.name,
@@ -71,12 +68,58 @@ static tn_status check_one(const binder *b, const tn_tensor *t, const tni_value 
   return TN_OK;
 }
 
+/* A sequence or optional against its type; NULL: anything may stand there. */
+static tn_status check_type(const binder *b, const tn_tensor *t, const tni_type *type, const tni_value *v,
+                            uint32_t depth) {
+  const uint32_t form = !t                           ? TNI_FORM_TENSOR
+                        : t->dtype == TN_DT_SEQUENCE ? TNI_FORM_SEQUENCE
+                        : t->dtype == TN_DT_OPTIONAL ? TNI_FORM_OPTIONAL
+                                                     : TNI_FORM_TENSOR;
+  if (!t || depth > TNI_DATUM_DEPTH)
+    return tni_fail(b->err, TN_E_INVALID, v->pub.name, "input '%s': an element is missing or too deep", v->pub.name);
+  if (type && type->form != form)
+    return tni_fail(b->err, TN_E_INVALID, v->pub.name, "input '%s' has %s where the model takes %s", v->pub.name,
+                    form_name(form), form_name(type->form));
+  if (form == TNI_FORM_TENSOR) {
+    if (type && type->dtype && type->dtype != t->dtype)
+      return tni_fail(b->err, TN_E_INVALID, v->pub.name, "an element of input '%s' is %s; the model takes %s",
+                      v->pub.name, tni_dtype_name(t->dtype), tni_dtype_name(type->dtype));
+    if (type && type->rank <= TN_MAX_RANK && type->rank != t->rank)
+      return tni_fail(b->err, TN_E_INVALID, v->pub.name,
+                      "an element of input '%s' has rank %u; the model takes rank %u", v->pub.name, t->rank,
+                      type->rank);
+    return check_bytes(b, t, v);
+  }
+  const tn_tensor *const *items = t->data;
+  if (t->rank != 1 || t->dims[0] < 0 || t->dims[0] > INT32_MAX || (t->dims[0] && !items) ||
+      t->bytes < (uint64_t)t->dims[0] * sizeof *items || (form == TNI_FORM_OPTIONAL && t->dims[0] > 1))
+    return tni_fail(b->err, TN_E_INVALID, v->pub.name, "input '%s' is no whole sequence or optional", v->pub.name);
+  tn_status st = TN_OK;
+  for (int64_t i = 0; st == TN_OK && i < t->dims[0]; i++)
+    st = check_type(b, items[i], type ? type->elem : NULL, v, depth + 1);
+  return st;
+}
+
+static tn_status check_one(const binder *b, const tn_tensor *t, const tni_value *v) {
+  if (v->type) return check_type(b, t, v->type, v, 1);
+  if (t->dtype != v->pub.dtype)
+    return tni_fail(b->err, TN_E_INVALID, v->pub.name, "input '%s' is %s; the model takes %s", v->pub.name,
+                    tni_dtype_name(t->dtype), tni_dtype_name(v->pub.dtype));
+  if (v->pub.rank <= TN_MAX_RANK && t->rank != v->pub.rank)
+    return tni_fail(b->err, TN_E_INVALID, v->pub.name, "input '%s' has rank %u; the model takes rank %u", v->pub.name,
+                    t->rank, v->pub.rank);
+  return check_bytes(b, t, v);
+}
+
+/* Axes whose dims say something. */
+static uint32_t axes_of(const tni_value *v) { return v->pub.rank <= TN_MAX_RANK ? v->pub.rank : 0; }
+
 /* One round over all dims: plain symbols and solvable expressions are bound, decided ones compared. */
 static tn_status bind_round(binder *b, const tn_tensor *const *in, bool *moved, bool *open) {
   *moved = *open = false;
   for (uint32_t i = 0; i < b->m->graph->n_inputs; i++) {
     const tni_value *v = tni_graph_value(b->m->graph, b->m->graph->inputs[i]);
-    for (uint32_t a = 0; a < v->pub.rank; a++) {
+    for (uint32_t a = 0; a < axes_of(v); a++) {
       int64_t got = in[i]->dims[a], want;
       if (v->pub.dims[a] == TNI_EXPR_NONE) continue;
       bool known = true;
@@ -101,7 +144,7 @@ static tn_status bind_round(binder *b, const tn_tensor *const *in, bool *moved, 
 static void bind_plain(binder *b, const tn_tensor *const *in) {
   for (uint32_t i = 0; i < b->m->graph->n_inputs; i++) {
     const tni_value *v = tni_graph_value(b->m->graph, b->m->graph->inputs[i]);
-    for (uint32_t a = 0; a < v->pub.rank; a++) {
+    for (uint32_t a = 0; a < axes_of(v); a++) {
       tn_id s;
       if (v->pub.dims[a] != TNI_EXPR_NONE && tni_ex_is_sym(b->x, v->pub.dims[a], &s) && b->dims[s] < 0)
         b->dims[s] = in[i]->dims[a];

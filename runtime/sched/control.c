@@ -337,6 +337,40 @@ static tn_status run_scan(tni_interp *ip, tni_frame *f, const tni_node *n, tni_c
   return st;
 }
 
+/* --- SequenceMap ------------------------------------------------------------------------------------------------ */
+
+/* One turn per element of the first input; other sequences give the element of that number, tensors stay. */
+static tn_status map_turn(tni_interp *ip, tni_frame *f, const tni_node *n, const tni_graph *body, tni_cell *const *in,
+                          uint32_t turn, tni_cell **args, tni_cell **res) {
+  for (uint32_t i = 0; i < n->pub.n_in; i++) {
+    if (!in[i]) return tni_fail(ip->err, TN_E_INVALID, n->pub.name, "input %u is missing", i);
+    if (in[i]->form == TNI_FORM_SEQUENCE && in[i]->n != in[0]->n)
+      return tni_fail(ip->err, TN_E_INVALID, n->pub.name, "sequences of %u and %u elements", in[0]->n, in[i]->n);
+    args[i] = in[i]->form == TNI_FORM_SEQUENCE ? in[i]->items[turn] : in[i];
+  }
+  return tni_interp_graph(ip, body, f, args, n->pub.n_in, res);
+}
+
+static tn_status run_map(tni_interp *ip, tni_frame *f, const tni_node *n, tni_cell *const *in, tni_cell **out) {
+  const tni_graph *body = body_of(n, "body");
+  if (!body || body->n_inputs != n->pub.n_in || body->n_outputs != n->pub.n_out)
+    return tni_fail(ip->err, TN_E_INVALID, n->pub.name, "its body takes %u and gives %u values; %u and %u are due",
+                    body ? body->n_inputs : 0, body ? body->n_outputs : 0, n->pub.n_in, n->pub.n_out);
+  if (!in[0] || in[0]->form != TNI_FORM_SEQUENCE)
+    return tni_fail(ip->err, TN_E_INVALID, n->pub.name, "input 0 is no sequence");
+  tni_cell **args = calloc((size_t)n->pub.n_in + n->pub.n_out + 1, sizeof *args),
+           **res = args + (args ? n->pub.n_in : 0);
+  tn_status st = args ? TN_OK : tni_fail_memory(ip->err, n->pub.name);
+  for (uint32_t o = 0; st == TN_OK && o < n->pub.n_out; o++)
+    if (!(out[o] = tni_cell_group(TNI_FORM_SEQUENCE, in[0]->n))) st = tni_fail_memory(ip->err, n->pub.name);
+  for (uint32_t t = 0; st == TN_OK && t < in[0]->n; t++) {
+    st = map_turn(ip, f, n, body, in, t, args, res);
+    for (uint32_t o = 0; st == TN_OK && o < n->pub.n_out; o++) out[o]->items[t] = res[o];
+  }
+  free(args);
+  return st;
+}
+
 tn_status tni_interp_control(tni_interp *ip, tni_frame *f, const tni_node *n, tni_cell *const *in, tni_cell **out) {
   switch (n->pub.op) {
     case TN_OP_IF:
@@ -345,6 +379,8 @@ tn_status tni_interp_control(tni_interp *ip, tni_frame *f, const tni_node *n, tn
       return run_loop(ip, f, n, in, out);
     case TN_OP_SCAN:
       return run_scan(ip, f, n, in, out);
+    case TN_OP_SEQUENCE_MAP:
+      return run_map(ip, f, n, in, out);
     default:
       return tni_fail(ip->err, TN_E_UNSUPPORTED, n->pub.name, "control flow that Tenon does not know");
   }

@@ -46,14 +46,27 @@ static tn_status planned(const job *j, tn_id v, uint32_t region, tni_tensor *t) 
   return st == TN_OK ? st : tni_fail(j->err, st, val->pub.name, "'%s' has no dims", val->pub.name);
 }
 
+/* A sequence, an optional, or a tensor whose rank the model does not state: as the caller gave it. */
+static tn_status read_given(const job *j, tni_frame *f, tn_id v) {
+  const tni_graph *g = j->s->model->graph;
+  tni_cell_drop(f->cells[v]); /* of the run before */
+  f->cells[v] = NULL;
+  for (uint32_t i = 0; i < g->n_inputs && !f->cells[v]; i++)
+    if (g->inputs[i] == v) f->cells[v] = tni_cell_given(j->s->inputs[i]);
+  return f->cells[v] ? TN_OK : tni_fail_memory(j->err, j->e->label);
+}
+
 static tn_status read_planned(const job *j, tni_frame *f) {
   for (uint32_t u = 0; u < j->e->info->n_uses; u++) {
     const uint32_t r = j->e->regions[u];
-    if (r == TN_NONE || !(j->e->info->uses[u].access & TN_READ) || tni_region_is_dynamic(j->x->exec, r)) continue;
+    if (r == TN_NONE || !(j->e->info->uses[u].access & TN_READ)) continue;
     const tn_id v = tni_region_value(j->x->exec, r);
+    const bool dynamic = tni_region_is_dynamic(j->x->exec, r);
     tni_tensor t;
-    tn_status st = planned(j, v, r, &t);
+    if (dynamic && j->x->exec->regions[r].kind != TNI_R_INPUT) continue;
+    tn_status st = dynamic ? read_given(j, f, v) : planned(j, v, r, &t);
     if (st != TN_OK) return st;
+    if (dynamic) continue;
     f->cells[v] = tni_cell_borrow(&t);
     if (!f->cells[v]) return tni_fail_memory(j->err, j->e->label);
   }
@@ -62,33 +75,35 @@ static tn_status read_planned(const job *j, tni_frame *f) {
 
 /* A result in memory that is not its own (a branch that hands an outer value on) gets a copy: it outlives the task. */
 static tn_status own(const job *j, tni_cell **c) {
-  if (!(*c)->borrowed) return TN_OK;
-  tni_cell *copy = tni_cell_new(&(*c)->t);
-  if (!copy) return tni_fail_memory(j->err, j->e->label);
-  if (copy->t.bytes) memcpy(copy->t.data, (*c)->t.data, (size_t)copy->t.bytes);
+  tni_cell *mine = tni_cell_own(*c);
+  if (!mine) return tni_fail_memory(j->err, j->e->label);
   tni_cell_drop(*c);
-  *c = copy;
+  *c = mine;
   return TN_OK;
 }
 
-static void show(tni_sregion *q, const tni_tensor *t) {
+static tn_status show(const job *j, tni_sregion *q, tni_cell *c) {
   int64_t stride = 1;
-  q->dtype = t->dtype;
-  q->rank = t->rank;
-  q->bytes = t->bytes;
-  q->ptr = t->data;
-  memcpy(q->dims, t->dims, sizeof q->dims);
-  for (uint32_t i = t->rank; i-- > 0;) {
+  tn_tensor t = {.name = NULL};
+  if (tni_cell_show(c, &t) != TN_OK) return tni_fail_memory(j->err, j->e->label);
+  q->dtype = t.dtype;
+  q->rank = t.rank;
+  q->bytes = t.bytes;
+  q->ptr = (void *)(uintptr_t)t.data;
+  memcpy(q->dims, t.dims, sizeof q->dims);
+  for (uint32_t i = t.rank; i-- > 0;) {
     q->strides[i] = stride;
-    stride *= t->dims[i] ? t->dims[i] : 1;
+    stride *= t.dims[i] ? t.dims[i] : 1;
   }
+  return TN_OK;
 }
 
 static tn_status give_planned(const job *j, tn_id v, uint32_t region, const tni_cell *c) {
   tni_tensor t;
   tn_status st = planned(j, v, region, &t);
   if (st != TN_OK) return st;
-  if (t.dtype != c->t.dtype || t.rank != c->t.rank || memcmp(t.dims, c->t.dims, t.rank * sizeof *t.dims) != 0)
+  if (c->form != TNI_FORM_TENSOR || t.dtype != c->t.dtype || t.rank != c->t.rank ||
+      memcmp(t.dims, c->t.dims, t.rank * sizeof *t.dims) != 0)
     return tni_fail(j->err, TN_E_INTERNAL, tni_graph_value(j->s->model->graph, v)->pub.name,
                     "'%s' has another shape than was inferred", tni_graph_value(j->s->model->graph, v)->pub.name);
   if (t.bytes) memcpy(t.data, c->t.data, (size_t)t.bytes);
@@ -102,8 +117,8 @@ static tn_status give(const job *j, tni_frame *f) {
     const tn_id v = tni_region_value(j->x->exec, r);
     const bool dynamic = tni_region_is_dynamic(j->x->exec, r);
     tn_status st = dynamic ? own(j, &f->cells[v]) : give_planned(j, v, r, f->cells[v]);
+    if (st == TN_OK && dynamic) st = show(j, &j->x->regions[r], f->cells[v]);
     if (st != TN_OK) return st;
-    if (dynamic) show(&j->x->regions[r], &f->cells[v]->t);
   }
   return TN_OK;
 }

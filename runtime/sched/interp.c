@@ -9,38 +9,6 @@
 
 enum { DEPTH_LIMIT = 64 };
 
-/* --- cells ------------------------------------------------------------------------------------------------------ */
-
-tni_cell *tni_cell_new(const tni_tensor *t) {
-  tni_cell *c = calloc(1, sizeof *c);
-  if (!c || t->bytes > SIZE_MAX - 128) {
-    free(c);
-    return NULL;
-  }
-  *c = (tni_cell){.t = *t, .refs = 1};
-  c->t.data = aligned_alloc(64, ((size_t)t->bytes + 64) & ~(size_t)63);
-  if (c->t.data) return c;
-  free(c);
-  return NULL;
-}
-
-tni_cell *tni_cell_borrow(const tni_tensor *t) {
-  tni_cell *c = calloc(1, sizeof *c);
-  if (c) *c = (tni_cell){.t = *t, .refs = 1, .borrowed = true};
-  return c;
-}
-
-tni_cell *tni_cell_hold(tni_cell *c) {
-  c->refs++;
-  return c;
-}
-
-void tni_cell_drop(tni_cell *c) {
-  if (!c || --c->refs) return;
-  if (!c->borrowed) free(c->t.data);
-  free(c);
-}
-
 static void drop_all(tni_cell **c, uint32_t n) {
   for (uint32_t i = 0; c && i < n; i++) tni_cell_drop(c[i]);
 }
@@ -99,6 +67,14 @@ static tn_status call(tni_interp *ip, const tni_node *n, const tni_tensor *const
 
 static tn_status run_kernel(tni_interp *ip, const tni_node *n, tni_cell *const *in, tni_cell **out) {
   const uint32_t n_in = n->pub.n_in, n_out = n->pub.n_out;
+  for (uint32_t i = 0; i < n_in; i++) {
+    if (!in[i] || in[i]->form == TNI_FORM_TENSOR) continue;
+    if (n->pub.op != TN_OP_IDENTITY || n_out != 1)
+      return tni_fail(ip->err, TN_E_INVALID, n->pub.name, "input %u of %s '%s' is %s", i, n->type, n->pub.name,
+                      in[i]->form == TNI_FORM_SEQUENCE ? "a sequence" : "an optional");
+    out[0] = tni_cell_hold(in[i]);
+    return TN_OK;
+  }
   if (!tni_host_kernel(n->op))
     return tni_fail(ip->err, TN_E_UNSUPPORTED, n->pub.name, "no host kernel for %s '%s'", n->type, n->pub.name);
   tn_status st = accepts(ip, n, in);
@@ -128,8 +104,10 @@ static tn_status run_node(tni_interp *ip, tni_frame *f, const tni_node *n, tni_c
   if (!(n->op->flags & TNI_OPF_CONTROL)) return run_kernel(ip, n, in, out);
   if (ip->depth >= DEPTH_LIMIT)
     return tni_fail(ip->err, TN_E_LIMIT, n->pub.name, "control flow is nested deeper than %d", DEPTH_LIMIT);
+  const bool control =
+      n->pub.op == TN_OP_IF || n->pub.op == TN_OP_LOOP || n->pub.op == TN_OP_SCAN || n->pub.op == TN_OP_SEQUENCE_MAP;
   ip->depth++;
-  tn_status st = tni_interp_control(ip, f, n, in, out);
+  tn_status st = control ? tni_interp_control(ip, f, n, in, out) : tni_interp_sequence(ip, n, in, out);
   ip->depth--;
   if (st != TN_OK) tni_error_prefix(ip->err, "%s '%s'", n->type, n->pub.name);
   return st;

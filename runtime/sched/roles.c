@@ -73,7 +73,7 @@ static void find_input(finder *f, uint32_t i) {
       f->r->why_not = say(f, "input '%s' depends on the past in a way that is not [batch, past + step]", v->pub.name);
     return;
   }
-  for (uint32_t a = 0; a < v->pub.rank && f->r->input == TN_NONE; a++) {
+  for (uint32_t a = 0; ranked(v) && a < v->pub.rank && f->r->input == TN_NONE; a++) {
     if (v->pub.dims[a] != f->r->step) continue;
     f->r->input = i;
     f->r->axis = a;

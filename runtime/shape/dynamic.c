@@ -74,6 +74,7 @@ uint32_t tni_mark_dynamic(tni_graph *g) {
   for (uint32_t i = 0; i < g->n_values; i++) {
     tni_value *v = g->values[i];
     v->dynamic = (v->pub.kind == TN_VALUE_ACT || v->pub.kind == TN_VALUE_OUTPUT) && !dims_given(g, &k, v);
+    if (v->pub.kind == TN_VALUE_INPUT) v->dynamic = v->pub.rank > TN_MAX_RANK; /* sequences, optionals, no rank stated */
   }
   for (uint32_t i = 0; i < g->n_nodes; i++) {
     tni_node *node = g->nodes[i];

@@ -135,6 +135,7 @@ tn_status tni_rule_set(tni_infer *in, uint32_t o, uint32_t dtype, uint32_t rank,
     }
   }
   v->pub.dtype = dtype;
+  v->type = NULL;
   if (v->pub.rank == rank && (!rank || memcmp(v->pub.dims, dims, rank * sizeof *dims) == 0)) return TN_OK;
   tn_expr *copy = TNI_NEW_ARRAY(in->g->arena, tn_expr, rank ? rank : 1);
   if (!copy) return tni_fail_memory(in->err, in->node->pub.name);
@@ -150,6 +151,7 @@ tn_status tni_rule_set_unknown(tni_infer *in, uint32_t o, uint32_t dtype) {
   tni_value *v = tni_rule_out(in, o);
   if (!v) return TN_OK;
   v->pub.dtype = dtype;
+  v->type = NULL;
   v->pub.rank = TNI_RANK_UNKNOWN;
   v->pub.dims = NULL;
   v->elems = NULL;
@@ -157,9 +159,17 @@ tn_status tni_rule_set_unknown(tni_infer *in, uint32_t o, uint32_t dtype) {
   return TN_OK;
 }
 
+tn_status tni_rule_set_type(tni_infer *in, uint32_t o, const tni_type *type) {
+  tni_value *v = tni_rule_out(in, o);
+  tn_status st = tni_rule_set_unknown(in, o, TN_DT_UNDEFINED);
+  if (v && st == TN_OK) v->type = type;
+  return st;
+}
+
 tn_status tni_rule_set_like(tni_infer *in, uint32_t o, uint32_t i) {
   const tni_value *v = tni_rule_in(in, i);
   if (!v) return tni_rule_fail(in, "operand %u is missing", i);
+  if (v->type) return tni_rule_set_type(in, o, v->type);
   if (v->pub.rank == TNI_RANK_UNKNOWN) return tni_rule_set_unknown(in, o, v->pub.dtype);
   return tni_rule_set(in, o, v->pub.dtype, v->pub.rank, v->pub.dims);
 }

@@ -40,7 +40,9 @@ bool tni_rule_length(const tni_infer *in, uint32_t i, uint32_t *n);
 TN_MUST_CHECK tn_status tni_rule_set(tni_infer *in, uint32_t o, uint32_t dtype, uint32_t rank, const tn_expr *dims);
 /* Rank unknown. */
 TN_MUST_CHECK tn_status tni_rule_set_unknown(tni_infer *in, uint32_t o, uint32_t dtype);
-/* dtype and dims of operand i. */
+/* A sequence or optional; type lies on the graph's arena. */
+TN_MUST_CHECK tn_status tni_rule_set_type(tni_infer *in, uint32_t o, const tni_type *type);
+/* dtype and dims, or type, of operand i. */
 TN_MUST_CHECK tn_status tni_rule_set_like(tni_infer *in, uint32_t o, uint32_t i);
 /* True if elements of output o are worth computing: an integer or bool tensor with n <= TNI_MAX_ELEMS known elements.
  * dims may be NULL. Call after tni_rule_set. */

@@ -28,7 +28,7 @@ VARIADIC = 99
 # tn_attr types (plugin.h) of ONNX attribute types; 0 marks one that is refused.
 A = defs.OpSchema.AttrType
 TYPES = {A.INT: 1, A.FLOAT: 2, A.STRING: 3, A.INTS: 4, A.FLOATS: 5, A.TENSOR: 6, A.GRAPH: 7, A.STRINGS: 8,
-         A.SPARSE_TENSOR: 0}
+         A.SPARSE_TENSOR: 0, A.TYPE_PROTO: 4}  # types: as numbers (runtime/onnx/context.h)
 
 # Attributes that are ours, or of an older form and kept: (operator, attribute).
 EXTRA = {
