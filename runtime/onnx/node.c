@@ -123,6 +123,15 @@ static tn_status list_attr(tni_import *c, tni_raw_attr *raw, uint32_t type, cons
   return tni_charge(c, (uint64_t)n * size);
 }
 
+static tn_status type_attr(tni_import *c, const Onnx__AttributeProto *a, tni_raw_attr *raw) {
+  enum { MOST = 16 };
+  uint32_t n;
+  int64_t *v = TNI_NEW_ARRAY(c->scratch, int64_t, MOST);
+  if (!v) return tni_fail_memory(c->err, c->file);
+  tn_status st = tni_type_ints(c, a->tp, v, MOST, &n);
+  return st ? st : list_attr(c, raw, TN_ATTR_INTS, v, n, sizeof *v);
+}
+
 /* a -> raw; lists and strings still point into the message (tni_graph_add_node copies them). */
 static tn_status convert_attr(tni_import *c, tni_scope *s, tni_scope *home, const Onnx__AttributeProto *a,
                               tni_raw_attr *raw) {
@@ -150,9 +159,11 @@ static tn_status convert_attr(tni_import *c, tni_scope *s, tni_scope *home, cons
       return graphs_attr(c, s, home, &a->g, 1, raw);
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPHS:
       return graphs_attr(c, s, home, a->graphs, a->n_graphs, raw);
+    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TYPE_PROTO:
+      return type_attr(c, a, raw);
     default:
       raw->a.type = TN_ATTR_NONE;
-      return TN_OK; /* known by name only: sparse tensors, types */
+      return TN_OK; /* known by name only: sparse tensors, lists of types */
   }
 }
 
