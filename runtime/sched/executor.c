@@ -15,20 +15,24 @@ enum { CPU_LANE = 0 };
 
 struct tni_executor {
   tn_session *s;
-  tni_sexec *x;
-  uint32_t n;
-  tni_taskgraph chain; /* where the session's graph is missing */
+  const tni_exec *exec;
+  tni_sexec *const *xs;        /* [n_pieces] of this run */
+  uint32_t n_pieces, cap, per; /* cap: most pieces; per: tasks of one */
+  uint32_t n;                  /* of this run: ids are piece * per + task */
+  tni_taskgraph chain;         /* where the session's graph is missing */
+  tni_taskgraph joint;         /* of several pieces */
+  tni_taskgraph *of_joint;     /* [cap] the graphs it was made from, the last of the run's pieces: only compared */
+  uint32_t joined;             /* pieces of joint */
   const tni_taskgraph *graph;
   tni_taskgraph of_succ; /* the graph that succ was made from: its arrays are only compared */
   uint32_t *first_succ, *succ, *fill;
   uint32_t succ_room;
-  uint32_t *wait;           /* [n] predecessors that are not done, nor before it in its lane */
+  uint32_t *wait;           /* [cap * per, as what follows] predecessors that are not done, nor before it in its lane */
   uint32_t *ready, n_ready; /* CPU tasks */
-  int64_t *ready_at;        /* [n] on the virtual clock */
-  uint32_t *stack;          /* [n] */
-  uint32_t *batch;          /* [n] */
-  int64_t *batch_ready;     /* [n] */
-  uint32_t *users, *user;   /* [n_regions]: items in flight that use it; of which device */
+  int64_t *ready_at;        /* on the virtual clock */
+  uint32_t *stack, *batch;
+  int64_t *batch_ready;
+  uint32_t *users, *user; /* [cap * n_regions]: items in flight that use it; of which device */
   tni_lanes lanes;
   tni_vclock clock;
   bool virtual_time, one_by_one;
@@ -56,14 +60,39 @@ static tn_status make_successors(tni_executor *e) {
   return TN_OK;
 }
 
-/* The session's graph, with the edges that its memory needs; it changes when memory is placed anew. */
-static tn_status take_graph(tni_executor *e) {
-  tn_status st = TN_OK;
-  e->graph = &e->x->graph;
-  if (e->graph->n != e->n) {
-    if (!e->chain.first) st = tni_taskgraph_chain(e->n, &e->chain);
-    e->graph = &e->chain;
+/* A piece's graph, with the edges that its memory needs; it changes when memory is placed anew. */
+static const tni_taskgraph *graph_of(const tni_executor *e, uint32_t piece) {
+  return e->xs[piece]->graph.n == e->per ? &e->xs[piece]->graph : &e->chain;
+}
+
+static tn_status join_graphs(tni_executor *e) {
+  tni_edges all = {0};
+  bool ok = true;
+  tni_taskgraph_destroy(&e->joint);
+  e->joined = 0;
+  for (uint32_t p = 0; ok && p < e->n_pieces; p++) {
+    const tni_taskgraph *g = graph_of(e, p);
+    for (uint32_t t = 0; t < e->per; t++)
+      for (uint32_t i = g->first[t]; ok && i < g->first[t + 1]; i++)
+        ok = tni_edges_add(&all, p * e->per + g->pred[i], p * e->per + t);
+    for (uint32_t i = 0; ok && p && i < e->exec->n_carried; i++)
+      ok = tni_edges_add(&all, (p - 1) * e->per + e->exec->carried[i].from, p * e->per + e->exec->carried[i].to);
+    e->of_joint[p] = *g;
   }
+  tn_status st = ok ? tni_taskgraph_make(e->n, all.v, all.n, &e->joint) : TN_E_NO_MEMORY;
+  free(all.v);
+  if (st == TN_OK) e->joined = e->n_pieces;
+  return st;
+}
+
+static tn_status take_graph(tni_executor *e) {
+  bool same = e->joined == e->n_pieces;
+  tn_status st = e->chain.first ? TN_OK : tni_taskgraph_chain(e->per, &e->chain);
+  if (st != TN_OK) return st;
+  for (uint32_t p = 0; same && p < e->n_pieces; p++)
+    same = !memcmp(&e->of_joint[p], graph_of(e, p), sizeof *e->of_joint);
+  if (e->n_pieces > 1 && !same) st = join_graphs(e);
+  e->graph = e->n_pieces > 1 ? &e->joint : graph_of(e, 0);
   if (st != TN_OK || memcmp(&e->of_succ, e->graph, sizeof e->of_succ) == 0) return st;
   return make_successors(e);
 }
@@ -77,7 +106,13 @@ static uint32_t random_below(tni_executor *e, uint32_t n) {
   return (uint32_t)(e->random % n);
 }
 
-static uint32_t lane_of(const tni_executor *e, uint32_t t) { return e->one_by_one ? CPU_LANE : e->lanes.of[t]; }
+static tni_sexec *piece_of(const tni_executor *e, uint32_t id) { return e->xs[id / e->per]; }
+static const tni_etask *task_of(const tni_executor *e, uint32_t id) { return &e->exec->tasks[id % e->per]; }
+static tni_stask *state_of(const tni_executor *e, uint32_t id) { return &piece_of(e, id)->tasks[id % e->per]; }
+
+static uint32_t lane_of(const tni_executor *e, uint32_t id) {
+  return e->one_by_one ? CPU_LANE : e->lanes.of[id % e->per];
+}
 
 static void enqueue(tni_executor *e, uint32_t t) {
   const uint32_t lane = lane_of(e, t);
@@ -87,7 +122,7 @@ static void enqueue(tni_executor *e, uint32_t t) {
     return;
   }
   tni_lane *l = &e->lanes.lane[lane];
-  l->queue[(l->head + l->n++) % (e->n + 1)] = t;
+  l->queue[(l->head + l->n++) % (e->n + 1)] = t; /* n of this run: queues are empty when it begins */
 }
 
 /* t waits for nothing any more. What follows it on its own lane may follow it there at once. */
@@ -114,34 +149,40 @@ static void finish(tni_executor *e, uint32_t t) {
 }
 
 static uint32_t region(const tni_executor *e, uint32_t t, uint32_t use) {
-  const uint32_t r = e->x->exec->tasks[t].regions[use];
-  return r == TN_NONE || tni_region_is_plain(e->x->exec, r) ? TN_NONE : r;
+  const uint32_t r = task_of(e, t)->regions[use];
+  return r == TN_NONE || tni_region_is_plain(e->exec, r) ? TN_NONE : r;
+}
+
+/* In users: all pieces have the same caches. */
+static uint32_t counted_at(const tni_executor *e, uint32_t t, uint32_t r) {
+  return e->exec->regions[r].kind == TNI_R_STATE ? r : t / e->per * e->exec->n_regions + r;
 }
 
 /* Some memory of t is in use by a device other than dev (TN_NONE: the CPU). */
 static bool is_taken(const tni_executor *e, uint32_t t, uint32_t dev) {
-  for (uint32_t u = 0; u < e->x->exec->tasks[t].info->n_uses; u++) {
-    const uint32_t r = region(e, t, u);
-    if (r != TN_NONE && e->users[r] && e->user[r] != dev && !tni_region_is_shared(e->x, r, dev == TN_NONE)) return true;
+  for (uint32_t u = 0; u < task_of(e, t)->info->n_uses; u++) {
+    const uint32_t r = region(e, t, u), at = r == TN_NONE ? 0 : counted_at(e, t, r);
+    if (r == TN_NONE || !e->users[at] || e->user[at] == dev) continue;
+    if (!tni_region_is_shared(piece_of(e, t), r, dev == TN_NONE)) return true;
   }
   return false;
 }
 
 static uint32_t device_of(const tni_executor *e, uint32_t t) {
-  return e->x->exec->programs[e->x->exec->tasks[t].program].cluster->device;
+  return e->exec->programs[task_of(e, t)->program].cluster->device;
 }
 
 static void count_users(tni_executor *e, uint32_t t, uint32_t by) {
-  for (uint32_t u = 0; u < e->x->exec->tasks[t].info->n_uses; u++) {
+  for (uint32_t u = 0; u < task_of(e, t)->info->n_uses; u++) {
     const uint32_t r = region(e, t, u);
     if (r == TN_NONE) continue;
-    e->users[r] += by;
-    e->user[r] = device_of(e, t);
+    e->users[counted_at(e, t, r)] += by;
+    e->user[counted_at(e, t, r)] = device_of(e, t);
   }
 }
 
 static void note_start(tni_executor *e, uint32_t t) {
-  if (e->x->order && e->started < e->n) e->x->order[e->started] = t;
+  if (e->xs[0]->order && e->started < e->per) e->xs[0]->order[e->started] = t % e->per;
   e->started++;
 }
 
@@ -154,18 +195,24 @@ static void drop_head(const tni_executor *e, tni_lane *l) {
   l->n--;
 }
 
+/* When the inputs of t were there, on dev's clock. In random orders nobody keeps a virtual one. */
+static int64_t ready_time(const tni_executor *e, const tni_dev *dev, uint32_t t) {
+  const tn_clock *c = dev->device->caps->clock;
+  if (e->virtual_time && e->clock.dev == dev) return tni_vclock_ready(&e->clock, e->graph, t);
+  return c && c->kind == TN_CLOCK_VIRTUAL ? 0 : tni_now_ns();
+}
+
 /* As many tasks from the head of the queue as go in one submit. */
 static tn_status gather(tni_executor *e, tni_lane *l, uint32_t *n, tn_error *err) {
   for (*n = 0; l->n && (!l->depth || l->in_flight + *n < l->depth);) {
     const uint32_t t = head_of(l);
-    if (e->x->tasks[t].empty || is_taken(e, t, device_of(e, t))) return TN_OK;
-    tn_status st = tni_task_own(e->s, e->x, t, false, err);
+    if (state_of(e, t)->empty || is_taken(e, t, device_of(e, t))) return TN_OK;
+    tn_status st = tni_task_own(e->s, piece_of(e, t), t % e->per, false, err);
     if (st != TN_OK) return st;
     count_users(e, t, 1);
     note_start(e, t);
     e->batch[*n] = t;
-    e->batch_ready[(*n)++] =
-        e->virtual_time && e->clock.dev == l->dev ? tni_vclock_ready(&e->clock, e->graph, t) : tni_now_ns();
+    e->batch_ready[(*n)++] = ready_time(e, l->dev, t);
     drop_head(e, l);
   }
   return TN_OK;
@@ -175,7 +222,7 @@ static tn_status feed(tni_executor *e, uint32_t lane, tn_error *err) {
   tni_lane *l = &e->lanes.lane[lane];
   for (;;) {
     uint32_t n = 0;
-    while (l->n && !l->in_flight && !l->busy && e->x->tasks[head_of(l)].empty) {
+    while (l->n && !l->in_flight && !l->busy && state_of(e, head_of(l))->empty) {
       const uint32_t t = head_of(l);
       drop_head(e, l);
       note_start(e, t);
@@ -228,19 +275,20 @@ static bool must_wait(const tni_executor *e, uint32_t t) {
 static void cpu_done(tni_executor *e, uint32_t t) {
   if (e->virtual_time) {
     int64_t start, end;
-    tni_vclock_cpu(&e->clock, t, e->ready_at[t], &e->x->tasks[t], &start, &end);
-    if (!e->x->tasks[t].empty) tni_task_trace(e->s, e->x, t, e->clock.track, start, end, TN_CLOCK_VIRTUAL);
+    tni_vclock_cpu(&e->clock, t, e->ready_at[t], state_of(e, t), &start, &end);
+    if (!state_of(e, t)->empty)
+      tni_task_trace(e->s, piece_of(e, t), t % e->per, e->clock.track, start, end, TN_CLOCK_VIRTUAL);
   }
   finish(e, t);
 }
 
 /* One task after the other: capture compares each with what it read. */
 static tn_status run_alone(tni_executor *e, uint32_t t, tn_error *err) {
-  const uint32_t lane = e->lanes.of[t];
+  const uint32_t lane = e->lanes.of[t % e->per];
   const int64_t ready = e->virtual_time ? e->ready_at[t] : tni_now_ns();
-  if (e->x->tasks[t].empty) return TN_OK;
-  tn_status st = tni_task_before(e->s, e->x, t, err);
-  if (st == TN_OK) st = tni_task_own(e->s, e->x, t, false, err);
+  if (state_of(e, t)->empty) return TN_OK;
+  tn_status st = tni_task_before(e->s, piece_of(e, t), t % e->per, err);
+  if (st == TN_OK) st = tni_task_own(e->s, piece_of(e, t), t % e->per, false, err);
   if (st != TN_OK) return st;
   count_users(e, t, 1);
   tni_lanes_submit(&e->lanes, lane, &t, &ready, 1);
@@ -253,7 +301,7 @@ static tn_status run_one(tni_executor *e, bool *ran, tn_error *err) {
   *ran = false;
   if (at == e->n_ready || must_wait(e, e->ready[at])) return TN_OK;
   const uint32_t t = e->ready[at];
-  const tni_stask *k = &e->x->tasks[t];
+  const tni_stask *k = state_of(e, t);
   if (e->one_by_one && e->lanes.in_flight) return TN_OK;
   const bool elsewhere = e->random && k->plain && !k->empty && !k->dynamic && !e->virtual_time && !e->one_by_one;
   if (elsewhere && (random_below(e, 4) || e->lanes.in_flight) && !tni_lanes_help(&e->lanes, t)) return TN_OK;
@@ -262,12 +310,13 @@ static tn_status run_one(tni_executor *e, bool *ran, tn_error *err) {
   note_start(e, t);
   *ran = true;
   if (helped) return TN_OK;
-  if (e->lanes.of[t] != CPU_LANE) {
+  if (e->lanes.of[t % e->per] != CPU_LANE) {
     tn_status st = run_alone(e, t, err);
     if (st == TN_OK && k->empty) cpu_done(e, t);
     return st;
   }
-  tn_status st = tni_task_run(e->s, e->x, t, err);
+  e->s->run.run.step = e->s->step + piece_of(e, t)->ahead;
+  tn_status st = tni_task_run(e->s, piece_of(e, t), t % e->per, err);
   if (st == TN_OK) cpu_done(e, t);
   return st;
 }
@@ -275,35 +324,35 @@ static tn_status run_one(tni_executor *e, bool *ran, tn_error *err) {
 /* --- what comes back --------------------------------------------------------------------------------------------- */
 
 static tn_status item_back(tni_executor *e, tni_record *r, tn_error *err) {
-  const tni_etask *task = &e->x->exec->tasks[r->task];
-  const tni_dev *d = e->x->exec->programs[task->program].dev;
+  const tni_etask *task = &e->exec->tasks[r->task];
+  const tni_dev *d = e->exec->programs[task->program].dev;
   const tn_times *times = &r->ticket.times;
-  count_users(e, r->task, UINT32_MAX); /* one less */
+  count_users(e, r->id, UINT32_MAX); /* one less */
   tn_status st = tni_plugin_result(d->name, task->label, r->ticket.status, &r->ticket.error, err);
   if (st != TN_OK) return st;
   const tn_clock *c = d->device->caps->clock;
   const uint32_t clock = times->clock ? c && c->kind == TN_CLOCK_VIRTUAL ? TN_CLOCK_VIRTUAL : TN_CLOCK_DEVICE : 0;
-  if (times->end > times->start) tni_task_trace(e->s, e->x, r->task, task->track, times->start, times->end, clock);
+  if (times->end > times->start) tni_task_trace(e->s, r->x, r->task, task->track, times->start, times->end, clock);
   if (e->virtual_time) {
     const bool said = e->clock.dev == d && clock == TN_CLOCK_VIRTUAL;
-    const double cost = e->x->tasks[r->task].cost_ns;
+    const double cost = r->x->tasks[r->task].cost_ns;
     tni_vclock_end(
-        &e->clock, r->task,
-        said ? times->end : tni_vclock_ready(&e->clock, e->graph, r->task) + (int64_t)(cost < 1e15 ? cost : 1e15));
+        &e->clock, r->id,
+        said ? times->end : tni_vclock_ready(&e->clock, e->graph, r->id) + (int64_t)(cost < 1e15 ? cost : 1e15));
   }
-  st = tni_task_after(e->s, e->x, r->task, err);
-  if (st == TN_OK) finish(e, r->task);
+  st = tni_task_after(e->s, r->x, r->task, err);
+  if (st == TN_OK) finish(e, r->id);
   return st;
 }
 
 static tn_status helper_back(tni_executor *e, const tni_record *r, tn_error *err) {
-  const tni_etask *task = &e->x->exec->tasks[r->task];
+  const tni_etask *task = &e->exec->tasks[r->task];
   if (r->status != TN_OK) {
     if (err->code == TN_OK) *err = r->error;
     return tni_fail(err, r->status, task->label, "'%s' failed without a reason", task->label);
   }
-  tni_task_trace(e->s, e->x, r->task, task->track, r->start, r->end, 0);
-  cpu_done(e, r->task);
+  tni_task_trace(e->s, r->x, r->task, task->track, r->start, r->end, 0);
+  cpu_done(e, r->id);
   return TN_OK;
 }
 
@@ -311,7 +360,7 @@ static tn_status helper_back(tni_executor *e, const tni_record *r, tn_error *err
 static tni_record *next_back(const tni_executor *e, tni_record **list) {
   tni_record **best = list;
   for (tni_record **p = list; e->virtual_time && *p; p = &(*p)->next)
-    if ((*p)->task < (*best)->task) best = p;
+    if ((*p)->id < (*best)->id) best = p;
   tni_record *r = *best;
   *best = r->next;
   return r;
@@ -359,6 +408,7 @@ static void begin(tni_executor *e) {
   for (uint32_t t = 0; t < e->n; t++) e->wait[t] = e->graph->first[t + 1] - e->graph->first[t];
   if (e->virtual_time) tni_vclock_begin(&e->clock);
   for (uint32_t t = 0; e->virtual_time && t < e->n; t++) e->clock.ends[t] = e->clock.start;
+  for (uint32_t i = 0; i < e->n; i++) e->lanes.records[i].x = piece_of(e, i);
 }
 
 /* wait[t] of what release() lets follow becomes 0 on the way: roots are those that wait for nothing at all. */
@@ -367,8 +417,12 @@ static void release_roots(tni_executor *e) {
     if (e->graph->first[t + 1] == e->graph->first[t]) release(e, t);
 }
 
-tn_status tni_executor_run(tni_executor *e, tn_error *err) {
+tn_status tni_executor_run(tni_executor *e, tni_sexec *const *xs, uint32_t n, tn_error *err) {
   tn_status st = e->why.code;
+  if (n < 1 || n > e->cap) return tni_fail(err, TN_E_INTERNAL, NULL, "%u pieces at once, not 1 to %u", n, e->cap);
+  e->xs = xs;
+  e->n_pieces = n;
+  e->n = n * e->per;
   if (st != TN_OK) {
     *err = e->why;
     return st;
@@ -402,14 +456,17 @@ bool tni_executor_wanted(const tn_model *m, const tni_exec *x) {
   return false;
 }
 
-tn_status tni_executor_create(tn_session *s, tni_sexec *x, tni_executor **out, tn_error *err) {
+tn_status tni_executor_create(tn_session *s, tni_sexec *x, uint32_t pieces, tni_executor **out, tn_error *err) {
   tni_executor *e = calloc(1, sizeof *e);
   if (!e) return tni_fail_memory(err, s->model->path);
-  const uint32_t n = e->n = x->exec->n_tasks, r = x->exec->n_regions + 1;
+  const uint32_t n = pieces * x->exec->n_tasks, r = pieces * x->exec->n_regions + 1;
   const tni_dev *dev;
   e->s = s;
-  e->x = x;
+  e->exec = x->exec;
+  e->per = x->exec->n_tasks;
+  e->cap = pieces;
   tni_error_init(&e->why);
+  e->of_joint = TNI_NEW_ARRAY(s->mem, tni_taskgraph, pieces);
   e->first_succ = TNI_NEW_ARRAY(s->mem, uint32_t, n + 2);
   e->wait = TNI_NEW_ARRAY(s->mem, uint32_t, n + 1);
   e->ready = TNI_NEW_ARRAY(s->mem, uint32_t, n + 1);
@@ -419,11 +476,11 @@ tn_status tni_executor_create(tn_session *s, tni_sexec *x, tni_executor **out, t
   e->batch_ready = TNI_NEW_ARRAY(s->mem, int64_t, n + 1);
   e->users = TNI_NEW_ARRAY(s->mem, uint32_t, r);
   e->user = TNI_NEW_ARRAY(s->mem, uint32_t, r);
-  x->order = s->model->order_seed ? TNI_NEW_ARRAY(s->mem, uint32_t, n + 1) : NULL;
-  bool ok = e->first_succ && e->wait && e->ready && e->stack && e->batch && e->ready_at && e->batch_ready && e->users &&
-            e->user && (x->order || !s->model->order_seed);
-  tn_status st = ok ? tni_lanes_create(s, x, s->model->order_seed != 0, &e->lanes, err) : TN_E_NO_MEMORY;
-  e->virtual_time = tni_vclock_find(s->model, x->exec, &dev);
+  if (s->model->order_seed && !x->order) x->order = TNI_NEW_ARRAY(s->mem, uint32_t, n + 1);
+  bool ok = e->of_joint && e->first_succ && e->wait && e->ready && e->stack && e->batch && e->ready_at &&
+            e->batch_ready && e->users && e->user && (x->order || !s->model->order_seed);
+  tn_status st = ok ? tni_lanes_create(s, x->exec, pieces, s->model->order_seed != 0, &e->lanes, err) : TN_E_NO_MEMORY;
+  e->virtual_time = !s->model->order_seed && tni_vclock_find(s->model, x->exec, &dev);
   if (st == TN_OK && e->virtual_time) st = tni_vclock_init(&e->clock, s->mem, dev, n);
   if (st == TN_OK) {
     *out = e;
@@ -439,6 +496,7 @@ void tni_executor_destroy(tni_executor *e) {
   if (!e) return;
   tni_lanes_destroy(&e->lanes);
   tni_taskgraph_destroy(&e->chain);
+  tni_taskgraph_destroy(&e->joint);
   free(e->succ);
   free(e);
 }

@@ -14,7 +14,10 @@
  * With a device on a virtual clock, what happens depends on that clock alone (vclock.h): completions are taken all at
  * once, and a CPU task runs beside engines only where none of them can have anything earlier for it.
  *
- * Everything is allocated when the executor is made; a run allocates nothing. One run at a time.
+ * Several pieces of a prompt may be in flight: one graph of all their tasks, numbered piece after piece.
+ *
+ * Everything is allocated when the executor is made; a run allocates nothing, unless memory of its placement was
+ * planned anew or another number of pieces is run. One run at a time.
  *
  * Errors: the first one ends the run when all that is in flight has come back. An engine that completes nothing for
  * profile.timeout_ms is lost (TN_E_DEVICE_LOST): what it may still write is left to it until it is closed (for ever,
@@ -30,13 +33,15 @@ typedef struct tni_executor tni_executor;
 /* Whether x needs one: engines, or an order_seed. Else its tasks run as they stand. */
 bool tni_executor_wanted(const tn_model *m, const tni_exec *x);
 
-/* Memory and threads; x->exec's tasks are final. */
-TN_MUST_CHECK tn_status tni_executor_create(tn_session *s, tni_sexec *x, tni_executor **out, tn_error *err);
+/* Memory and threads for at most `pieces` of a prompt at once; x->exec's tasks are final. */
+TN_MUST_CHECK tn_status tni_executor_create(tn_session *s, tni_sexec *x, uint32_t pieces, tni_executor **out,
+                                            tn_error *err);
 void tni_executor_destroy(tni_executor *e);
 /* A device is lost that may still write what this session gave it: memory of x that it was given must be leaked. */
 bool tni_executor_lost(const tni_executor *e);
 
-/* All tasks of x, once. Plans and memory are attached. */
-TN_MUST_CHECK tn_status tni_executor_run(tni_executor *e, tn_error *err);
+/* All tasks of xs[0..n), once. They are states of one placement, for pieces of a prompt in their order: what touches a
+ * cache waits for what touches it in the piece before. Plans and memory are attached. */
+TN_MUST_CHECK tn_status tni_executor_run(tni_executor *e, tni_sexec *const *xs, uint32_t n, tn_error *err);
 
 #endif

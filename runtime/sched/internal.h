@@ -104,6 +104,9 @@ typedef struct tni_exec {
   uint32_t n_blocks;
   uint64_t feeds;      /* devices whose engines read inputs or STEP values: each has a copy of its own */
   tni_taskgraph graph; /* of tasks[], which stand in the order they are run in */
+  tni_edge *carried;   /* [n_carried] `to` of a piece of a prompt waits for `from` of the piece before: caches, private
+                          memory */
+  uint32_t n_carried;
   /* Tasks that use region r: users[first_user[r]] .. users[first_user[r + 1] - 1], ascending; behind all 0, 1, 2, ...
    */
   uint32_t *first_user, *users;
@@ -133,19 +136,19 @@ struct tn_model {
   uint32_t n_disabled;
   uint64_t order_seed; /* 0: tasks run in the planned order; else in random ones that the graph allows */
   tni_passes_report passes;
-  tni_mem_users *state_users; /* [n_states] of the graph: who touches a cache */
+  tni_mem_users *state_users;   /* [n_states] of the graph: who touches a cache */
   struct tni_devconsts *consts; /* constants in memory of devices */
-  tn_layout *state_layouts;   /* [n_states]: over the dims of a cache's view */
-  tni_exec *execs; /* [n_execs]: one for all phases, or prefill and decode */
+  tn_layout *state_layouts;     /* [n_states]: over the dims of a cache's view */
+  tni_exec *execs;              /* [n_execs]: one for all phases, or prefill and decode */
   uint32_t n_execs;
   tni_packed *packed; /* [n_devs] */
   tn_io_info **inputs, **outputs;
   uint32_t n_inputs, n_outputs;
   struct tni_refcache *ref;
-  tni_calib *calib;           /* what the profile or the options name, or NULL */
-  tni_recorder *recorder;     /* TN_MODEL_CALIBRATE */
+  tni_calib *calib;             /* what the profile or the options name, or NULL */
+  tni_recorder *recorder;       /* TN_MODEL_CALIBRATE */
   char hash[TNI_CALIB_HEX + 1]; /* of the model as imported; only with one of the two */
-  tn_id *tables; /* constants looked up row by row (tables.c) */
+  tn_id *tables;                /* constants looked up row by row (tables.c) */
   uint32_t n_tables;
 };
 
@@ -202,11 +205,12 @@ typedef struct tni_fed {
 
 /* A session that keeps its caches (step.c). */
 typedef struct tni_keep {
-  int64_t batch, capacity, limit, max_step; /* capacity: limit, and room for a padded chunk at its end, in whole buckets */
-  int64_t length;                           /* positions in the caches */
-  struct tni_sexec *exec;                   /* prepared for what follows, or NULL */
-  int64_t total, rows, end;                 /* length of the context, rows of logits and where they end */
-  tni_fed *fed;                             /* [n_inputs] */
+  int64_t batch, capacity, limit,
+      max_step;             /* capacity: limit, and room for a padded chunk at its end, in whole buckets */
+  int64_t length;           /* positions in the caches */
+  struct tni_sexec *exec;   /* prepared for what follows, or NULL */
+  int64_t total, rows, end; /* length of the context, rows of logits and where they end */
+  tni_fed *fed;             /* [n_inputs] */
 } tni_keep;
 
 /* State of one session for one placement. */
@@ -214,15 +218,17 @@ typedef struct tni_sexec {
   tni_exec *exec;
   int64_t *dims; /* the dims that everything below was made for */
   bool ready;
-  bool placed; /* regions have room and offsets */
-  bool guarded; /* the next run is the first of its plan: canaries are watched (guard.h) */
+  bool placed;        /* regions have room and offsets */
+  bool guarded;       /* the next run is the first of its plan: canaries are watched (guard.h) */
+  uint32_t ahead;     /* pieces of the prompt in flight before this one (pieces.c) */
+  int64_t pos, valid; /* what the STEP values of the caches say */
   tni_stask *tasks;
   tni_sregion *regions;
   struct tni_cell **cells; /* [n_values] of dynamic tasks (dynamic.c), or NULL before the first */
   tni_mem *mems;           /* [n_blocks] */
   tni_mem *feeds;          /* [n_devs]: copies of inputs and STEP values, in one piece that is written once per step */
   tni_span *feed_spans;
-  uint64_t table_rows; /* rows that a run looks up in the model's tables */
+  uint64_t table_rows;           /* rows that a run looks up in the model's tables */
   struct tni_executor *executor; /* NULL: tasks run as they stand (executor.h) */
   tni_taskgraph graph;           /* exec's, and what the offsets need; only with an executor */
   uint32_t *order;               /* [n_tasks]: that this run took them in; only with order_seed */

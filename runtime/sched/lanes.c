@@ -14,7 +14,7 @@
 struct tni_job {
   const tni_dev *dev;
   uint32_t engine, n;
-  const tn_item **items; /* [n_tasks] */
+  const tn_item **items; /* [n_ids] */
   tni_record **records;
   tni_record *returned; /* of the submit itself, where the engine blocks */
   tni_pool_run run;
@@ -52,14 +52,14 @@ static tn_status lost(tni_lanes *l, int64_t timeout_ns, tn_error *err) {
   const tni_record *r = l->records;
   while (!r->in_flight || r->kind == TNI_REC_CPU) r++; /* CPU tasks come back: something else is in flight */
   const tni_lane *lane = &l->lane[r->lane];
-  const char *what = r->kind == TNI_REC_ITEM ? l->x->exec->tasks[r->task].label : "a submit";
+  const char *what = r->kind == TNI_REC_ITEM ? l->exec->tasks[r->task].label : "a submit";
   l->lost = true;
   return tni_fail(err, TN_E_DEVICE_LOST, lane->track, "%s did not complete '%s' within %lld ms: the device is lost",
                   lane->track, what, (long long)(timeout_ns / 1000000));
 }
 
 static bool only_cpu(const tni_lanes *l) {
-  for (uint32_t i = 0; i < l->x->exec->n_tasks + l->n; i++)
+  for (uint32_t i = 0; i < l->n_ids + l->n; i++)
     if (l->records[i].in_flight && l->records[i].kind != TNI_REC_CPU) return false;
   return true;
 }
@@ -118,13 +118,13 @@ static void fly(tni_lanes *l, tni_record *r) {
   l->in_flight++;
 }
 
-void tni_lanes_submit(tni_lanes *l, uint32_t lane, const uint32_t *tasks, const int64_t *ready, uint32_t n) {
+void tni_lanes_submit(tni_lanes *l, uint32_t lane, const uint32_t *ids, const int64_t *ready, uint32_t n) {
   tni_lane *to = &l->lane[lane];
   tni_job *j = to->job;
   j->n = n;
   for (uint32_t i = 0; i < n; i++) {
-    tni_record *r = &l->records[tasks[i]];
-    const tni_stask *t = &l->x->tasks[tasks[i]];
+    tni_record *r = &l->records[ids[i]];
+    const tni_stask *t = &r->x->tasks[r->task];
     r->item = (tn_item){.h = TN_HDR(tn_item),
                         .plan = t->plan,
                         .args = t->args,
@@ -132,7 +132,7 @@ void tni_lanes_submit(tni_lanes *l, uint32_t lane, const uint32_t *tasks, const 
                         .ready = ready ? ready[i] : tni_now_ns()};
     r->kind = TNI_REC_ITEM;
     r->lane = lane;
-    to->ready = r->item.ready;
+    if (!to->in_flight || r->item.ready < to->ready) to->ready = r->item.ready;
     tni_ticket_arm(&r->ticket);
     fly(l, r);
     to->in_flight++;
@@ -158,14 +158,14 @@ static void compute(void *arg) {
   come_back(r);
 }
 
-bool tni_lanes_help(tni_lanes *l, uint32_t task) {
+bool tni_lanes_help(tni_lanes *l, uint32_t id) {
   uint32_t h = 0;
   while (h < TNI_HELPERS && (!l->helpers[h] || l->helping[h])) h++;
   if (h == TNI_HELPERS) return false;
-  tni_record *r = &l->records[task];
+  tni_record *r = &l->records[id];
   r->kind = TNI_REC_CPU;
   r->lane = h;
-  r->run.run.step = l->s->step;
+  r->run.run.step = l->s->step + r->x->ahead;
   l->helping[h] = true;
   fly(l, r);
   tni_hand_give(l->helpers[h], compute, r);
@@ -175,7 +175,7 @@ bool tni_lanes_help(tni_lanes *l, uint32_t task) {
 /* --- life -------------------------------------------------------------------------------------------------------- */
 
 static tn_status add_lane(tni_lanes *l, const tni_dev *d, uint32_t engine, const char *track) {
-  const uint32_t n = l->x->exec->n_tasks;
+  const uint32_t n = l->n_ids;
   const tn_engine *e = d->device->caps->engines[engine - 1];
   tni_lane *lane = &l->lane[l->n];
   *lane = (tni_lane){.dev = d, .track = track, .engine = engine, .depth = e->depth};
@@ -195,7 +195,7 @@ static tn_status add_lane(tni_lanes *l, const tni_dev *d, uint32_t engine, const
 }
 
 static tn_status find_lanes(tni_lanes *l) {
-  const tni_exec *x = l->x->exec;
+  const tni_exec *x = l->exec;
   l->n = 1;
   for (uint32_t t = 0; t < x->n_tasks; t++) {
     const tni_dev *d = x->programs[x->tasks[t].program].dev;
@@ -211,16 +211,16 @@ static tn_status find_lanes(tni_lanes *l) {
 }
 
 static void init_records(tni_lanes *l) {
-  const uint32_t n = l->x->exec->n_tasks;
+  const uint32_t n = l->n_ids;
   for (uint32_t i = 0; i < n + l->n; i++) {
     tni_record *r = &l->records[i];
     r->flight = l->flight;
-    r->task = i < n ? i : TN_NONE;
+    r->id = i < n ? i : TN_NONE;
+    r->task = i < n ? i % l->exec->n_tasks : TN_NONE;
     r->session = l->s;
-    r->x = l->x;
     tni_pool_run_init(&r->run, l->s->model->rt->pool, &l->s->cancel);
     if (i < n) {
-      tni_ticket_init(&r->ticket, &l->flight->waker, &l->s->model->rt->log, l->x->exec->tasks[i].track);
+      tni_ticket_init(&r->ticket, &l->flight->waker, &l->s->model->rt->log, l->exec->tasks[r->task].track);
       r->ticket.user = r;
       continue;
     }
@@ -230,11 +230,12 @@ static void init_records(tni_lanes *l) {
   }
 }
 
-tn_status tni_lanes_create(tn_session *s, tni_sexec *x, bool helpers, tni_lanes *out, tn_error *err) {
-  const uint32_t n = x->exec->n_tasks;
-  *out = (tni_lanes){.s = s, .x = x};
-  out->of = TNI_NEW_ARRAY(s->mem, uint32_t, n + 1);
-  out->lane = TNI_NEW_ARRAY(s->mem, tni_lane, n + 1);
+tn_status tni_lanes_create(tn_session *s, const tni_exec *exec, uint32_t pieces, bool helpers, tni_lanes *out,
+                           tn_error *err) {
+  const uint32_t n = exec->n_tasks * pieces;
+  *out = (tni_lanes){.s = s, .exec = exec, .n_ids = n};
+  out->of = TNI_NEW_ARRAY(s->mem, uint32_t, exec->n_tasks + 1);
+  out->lane = TNI_NEW_ARRAY(s->mem, tni_lane, exec->n_tasks + 1);
   tn_status st = out->of && out->lane ? find_lanes(out) : TN_E_NO_MEMORY;
   out->flight = calloc(1, sizeof *out->flight);
   out->records = calloc((size_t)n + out->n, sizeof *out->records);

@@ -13,18 +13,19 @@
 
 typedef enum { TNI_REC_ITEM, TNI_REC_SUBMIT, TNI_REC_CPU } tni_rec_kind;
 
-/* One thing in flight: an item of an engine, a submit that blocks, or a CPU task on another thread. */
+/* One thing in flight: an item of an engine, a submit that blocks, or a CPU task on another thread. Where several
+ * pieces of a prompt are in flight, id = piece * tasks of the placement + task. */
 typedef struct tni_record {
   tn_ticket ticket;
   tn_item item;
   tni_rec_kind kind;
-  uint32_t task, lane; /* lane of a submit too */
+  uint32_t id, task, lane, reserved; /* lane of a submit too */
   bool in_flight;
   struct tni_flight *flight;
   struct tni_record *next; /* of those that have come back */
   /* CPU tasks on another thread */
   tn_session *session;
-  tni_sexec *x;
+  tni_sexec *x; /* whose task */
   tni_pool_run run;
   tn_status status;
   tn_error error;
@@ -44,20 +45,20 @@ typedef struct tni_lane {
   bool busy;              /* its thread is in submit */
   tni_hand *hand;         /* of an engine that blocks */
   tni_job *job;           /* what is submitted */
-  uint32_t *queue;        /* [n_tasks] tasks that may be submitted, in order */
+  uint32_t *queue;        /* [n_ids] what may be submitted, in order */
   uint32_t head, n, in_flight;
-  int64_t ready; /* latest item.ready in flight */
+  int64_t ready; /* least item.ready in flight */
 } tni_lane;
 
 enum { TNI_HELPERS = 3 }; /* threads of the random mode */
 
 typedef struct tni_lanes {
   tn_session *s;
-  tni_sexec *x;
+  const tni_exec *exec;
   tni_lane *lane; /* [n]; lane 0 is the CPU and has nothing of this */
-  uint32_t n;
+  uint32_t n, n_ids;
   uint32_t *of;        /* [n_tasks] */
-  tni_record *records; /* [n_tasks], in the flight's memory, then one per lane */
+  tni_record *records; /* [n_ids], in the flight's memory, then one per lane */
   tni_flight *flight;
   tni_hand *helpers[TNI_HELPERS];
   bool helping[TNI_HELPERS];
@@ -65,14 +66,16 @@ typedef struct tni_lanes {
   bool lost;
 } tni_lanes;
 
-/* helpers: threads for CPU tasks. */
-TN_MUST_CHECK tn_status tni_lanes_create(tn_session *s, tni_sexec *x, bool helpers, tni_lanes *out, tn_error *err);
+/* pieces: of a prompt, at most in flight. helpers: threads for CPU tasks. Before anything runs the caller says whose
+ * tasks the records are (record.x). */
+TN_MUST_CHECK tn_status tni_lanes_create(tn_session *s, const tni_exec *exec, uint32_t pieces, bool helpers,
+                                         tni_lanes *out, tn_error *err);
 void tni_lanes_destroy(tni_lanes *l);
 
 /* Submits n tasks of the lane together; their memory is the device's. What the engine refuses comes back as failed. */
-void tni_lanes_submit(tni_lanes *l, uint32_t lane, const uint32_t *tasks, const int64_t *ready, uint32_t n);
+void tni_lanes_submit(tni_lanes *l, uint32_t lane, const uint32_t *ids, const int64_t *ready, uint32_t n);
 /* A plain CPU task on a helper. false: none is free. */
-bool tni_lanes_help(tni_lanes *l, uint32_t task);
+bool tni_lanes_help(tni_lanes *l, uint32_t id);
 /* What has come back, oldest first, or NULL. wait: until there is something. TN_E_DEVICE_LOST: nothing came for
  * timeout_ns; the lanes are of no more use. */
 TN_MUST_CHECK tn_status tni_lanes_take(tni_lanes *l, bool wait, int64_t timeout_ns, tni_record **out, tn_error *err);

@@ -16,6 +16,14 @@ static uint32_t object_of(const tni_exec *x, const tni_etask *e, uint32_t use, c
   return x->n_regions + first_slot[e->program] + slot;
 }
 
+/* [n_programs + 1]; malloc'd. NULL: no memory. */
+static uint32_t *first_slots(const tni_exec *x) {
+  uint32_t *first_slot = calloc((size_t)x->n_programs + 1, sizeof *first_slot);
+  for (uint32_t p = 0; first_slot && p < x->n_programs; p++)
+    first_slot[p + 1] = first_slot[p] + x->programs[p].info->n_slots;
+  return first_slot;
+}
+
 /* Reads and writes in the order of the list. */
 static tn_status add_hazards(const tni_exec *x, const uint32_t *first_slot, tni_edges *edges) {
   size_t total = 0;
@@ -33,6 +41,44 @@ static tn_status add_hazards(const tni_exec *x, const uint32_t *first_slot, tni_
   return st;
 }
 
+/* What a task of one piece of a prompt may meet in the next: caches and private memory. */
+static bool is_kept(const tni_exec *x, uint32_t object) {
+  return object >= x->n_regions || x->regions[object].kind == TNI_R_STATE;
+}
+
+/* Pairs of accesses to one such object, of which one writes. All pieces have the same writers: each waits for the last
+ * piece's, so nothing needs an edge to an earlier one. */
+static tn_status carry(const tn_model *m, tni_exec *x, const tni_access *a, uint32_t n, tn_status st) {
+  tni_edges e = {0};
+  for (uint32_t i = 0; st == TN_OK && i < n; i++)
+    for (uint32_t k = 0; st == TN_OK && k < n; k++)
+      if (a[i].object == a[k].object && (a[i].access | a[k].access) & (TN_WRITE | TN_APPEND) &&
+          !tni_edges_add(&e, a[i].task, a[k].task))
+        st = TN_E_NO_MEMORY;
+  x->carried = st == TN_OK ? TNI_NEW_ARRAY(m->arena, tni_edge, e.n + 1) : NULL;
+  if (x->carried) memcpy(x->carried, e.v, e.n * sizeof *e.v);
+  x->n_carried = x->carried ? e.n : 0;
+  free(e.v);
+  return x->carried ? TN_OK : TN_E_NO_MEMORY;
+}
+
+static tn_status add_carried(const tn_model *m, tni_exec *x) {
+  size_t total = 0;
+  uint32_t n = 0;
+  uint32_t *first_slot = first_slots(x);
+  for (uint32_t t = 0; t < x->n_tasks; t++) total += x->tasks[t].info->n_uses;
+  tni_access *a = calloc(total + 1, sizeof *a);
+  for (uint32_t t = 0; a && first_slot && t < x->n_tasks; t++)
+    for (uint32_t u = 0; u < x->tasks[t].info->n_uses; u++) {
+      const uint32_t o = object_of(x, &x->tasks[t], u, first_slot);
+      if (o != TN_NONE && is_kept(x, o)) a[n++] = (tni_access){t, o, x->tasks[t].info->uses[u].access};
+    }
+  tn_status st = carry(m, x, a, n, a && first_slot ? TN_OK : TN_E_NO_MEMORY);
+  free(first_slot);
+  free(a);
+  return st;
+}
+
 /* Edges that plugins declare; first: where their tasks stand in the list. */
 static bool add_declared(const tni_exec *x, tni_edges *edges) {
   for (uint32_t t = 0; t < x->n_tasks; t++) {
@@ -45,10 +91,8 @@ static bool add_declared(const tni_exec *x, tni_edges *edges) {
 
 static tn_status make_graph(tni_exec *x) {
   tni_edges edges = {0};
-  uint32_t *first_slot = calloc((size_t)x->n_programs + 1, sizeof *first_slot);
+  uint32_t *first_slot = first_slots(x);
   tn_status st = first_slot ? TN_OK : TN_E_NO_MEMORY;
-  for (uint32_t p = 0; st == TN_OK && p < x->n_programs; p++)
-    first_slot[p + 1] = first_slot[p] + x->programs[p].info->n_slots;
   if (st == TN_OK && !add_declared(x, &edges)) st = TN_E_NO_MEMORY;
   if (st == TN_OK) st = add_hazards(x, first_slot, &edges);
   if (st == TN_OK) st = tni_taskgraph_make(x->n_tasks, edges.v, edges.n, &x->graph);
@@ -139,6 +183,7 @@ tn_status tni_exec_order(tn_model *m, tni_exec *x, tn_error *err) {
     st = choose(m, x, dims, &order);
     if (st == TN_OK && order.task && order.chosen) st = reorder(x, order.task);
   }
+  if (st == TN_OK && x->chunk) st = add_carried(m, x);
   free(order.task);
   free(dims);
   if (st == TN_E_NO_MEMORY) return tni_fail_memory(err, m->path);

@@ -114,7 +114,7 @@ static tn_status create_exec(tn_session *s, tni_sexec *x, tni_exec *exec, tn_err
     if (!x->tasks[i].views || !views) return TN_E_NO_MEMORY;
     for (uint32_t u = 0; u < n; u++) x->tasks[i].views[u] = &views[u];
   }
-  return tni_executor_wanted(s->model, exec) ? tni_executor_create(s, x, &x->executor, err) : TN_OK;
+  return tni_executor_wanted(s->model, exec) ? tni_executor_create(s, x, 1, &x->executor, err) : TN_OK;
 }
 
 tn_status tn_session_create(tn_model *m, tn_session **out, tn_error *err) {
@@ -245,7 +245,7 @@ tn_status tni_session_prepare(tn_session *s, tni_sexec *x, tn_error *err) {
 static void write_lengths(tn_session *s, tni_sexec *x) {
   const tni_graph *g = s->model->graph;
   const tn_id values[2] = {g->step_pos, g->step_valid};
-  const int64_t length[2] = {s->pos, s->valid};
+  const int64_t length[2] = {x->pos, x->valid};
   for (uint32_t i = 0; i < 2; i++) {
     const uint32_t r = values[i] == TN_NONE ? TN_NONE : x->exec->region_of[values[i]];
     if (r == TN_NONE) continue;
@@ -254,18 +254,24 @@ static void write_lengths(tn_session *s, tni_sexec *x) {
   }
 }
 
-tn_status tni_session_tasks(tn_session *s, tni_sexec *x, tn_error *err) {
-  write_lengths(s, x);
-  tn_status st = tni_memory_feed(s, x, err);
+tn_status tni_session_tasks(tn_session *s, tni_sexec *const *xs, uint32_t n, tn_error *err) {
+  tni_sexec *x = xs[0];
+  tn_status st = TN_OK;
+  for (uint32_t p = 0; st == TN_OK && p < n; p++) {
+    write_lengths(s, xs[p]);
+    st = tni_memory_feed(s, xs[p], err);
+  }
   s->run.run.step = s->step;
-  if (st == TN_OK && x->executor) st = tni_executor_run(x->executor, err);
+  if (st == TN_OK && x->executor) st = tni_executor_run(x->executor, xs, n, err);
   for (uint32_t i = 0; st == TN_OK && !x->executor && i < x->exec->n_tasks; i++) {
     if (__atomic_load_n(&s->cancel, __ATOMIC_RELAXED)) st = tni_fail(err, TN_E_CANCELLED, NULL, "cancelled");
     if (st == TN_OK) st = tni_task_run(s, x, i, err);
   }
-  x->guarded = x->guarded && st != TN_OK;
-  tni_tables_used(s, x);
-  s->step++;
+  for (uint32_t p = 0; p < n; p++) {
+    xs[p]->guarded = xs[p]->guarded && st != TN_OK;
+    tni_tables_used(s, xs[p]);
+  }
+  s->step += n;
   __atomic_store_n(&s->cancel, 0, __ATOMIC_RELAXED);
   return st;
 }
@@ -298,6 +304,10 @@ tn_status tn_session_run(tn_session *s, uint32_t phase, const tn_tensor *const *
   if (st == TN_OK) st = take_inputs(s, err);
   if (st == TN_OK) st = run_exec(s, phase, &x, err);
   if (st == TN_OK) st = tni_session_prepare(s, x, err);
-  if (st == TN_OK) st = tni_session_tasks(s, x, err);
+  if (st == TN_OK) {
+    x->pos = s->pos;
+    x->valid = s->valid;
+    st = tni_session_tasks(s, &x, 1, err);
+  }
   return st == TN_OK ? collect_outputs(s, x, out, n_out, err) : st;
 }

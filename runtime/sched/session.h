@@ -15,8 +15,9 @@ TN_MUST_CHECK tn_status tni_bind_symbols(const tn_model *m, const tn_tensor *con
 /* Inputs are matched and dims bound (s->inputs, s->dims): memory, plans and views of x, as far as dims or memory
  * changed since its last run. */
 TN_MUST_CHECK tn_status tni_session_prepare(tn_session *s, tni_sexec *x, tn_error *err);
-/* Lengths into the STEP values of the caches, then all tasks in order. */
-TN_MUST_CHECK tn_status tni_session_tasks(tn_session *s, tni_sexec *x, tn_error *err);
+/* Lengths (x->pos, x->valid) into the STEP values of the caches, then all tasks of xs[0..n) in an order that their
+ * graph allows. More than one needs an executor. */
+TN_MUST_CHECK tn_status tni_session_tasks(tn_session *s, tni_sexec *const *xs, uint32_t n, tn_error *err);
 /* Graph output v, filled with memory of the session. */
 TN_MUST_CHECK tn_status tni_session_output(tn_session *s, tni_sexec *x, tn_id v, tn_tensor *out, tn_error *err);
 tni_sexec *tni_session_exec(tn_session *s, uint32_t phase);

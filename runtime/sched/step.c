@@ -456,9 +456,9 @@ tn_status tn_session_step(tn_session *s, uint32_t phase, const tn_tensor *const 
     return st;
   }
   write_context(s, in, n);
-  s->pos = k->length;
-  s->valid = k->length + padded(s->model, n);
-  st = tni_session_tasks(s, x, err);
+  x->pos = k->length;
+  x->valid = k->length + padded(s->model, n);
+  st = tni_session_tasks(s, &x, 1, err);
   if (st == TN_OK) st = outputs(s, x, out, n, err);
   if (st == TN_OK)
     k->length += n;

@@ -169,7 +169,7 @@ void tni_task_trace(const tn_session *s, const tni_sexec *x, uint32_t i, const c
                        .start = start,
                        .end = end,
                        .bytes = x->tasks[i].dynamic ? 0 : task_bytes(&x->tasks[i], e),
-                       .step = s->step,
+                       .step = s->step + x->ahead,
                        .clock = clock};
   s->trace(s->trace_user, &ev);
 }
