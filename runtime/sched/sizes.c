@@ -13,6 +13,8 @@ static tn_status size_value(tni_sizing *z, tn_id value, tni_sregion *s) {
   int64_t count = 1, stride = 1;
   s->dtype = v->pub.dtype;
   s->rank = v->pub.rank;
+  if (s->rank > TN_MAX_RANK)
+    return tni_fail(z->err, TN_E_UNSUPPORTED, v->pub.name, "'%s': nothing says how many axes it has", v->pub.name);
   for (uint32_t i = 0; i < s->rank; i++) {
     tn_status st = tni_ex_eval(z->m->graph->exprs, v->pub.dims[i], z->dims, z->x->view.n_symbols, &s->dims[i]);
     if (st != TN_OK || s->dims[i] < 0)
