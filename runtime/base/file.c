@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -74,4 +76,26 @@ int tni_make_folder(const char *path) {
   free(copy);
   if (stat(path, &st) != 0) return errno;
   return S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
+}
+
+char *tni_file_in(const char *folder, const char *name) {
+  char *p = NULL;
+  return asprintf(&p, "%s/%s", folder, name) < 0 ? NULL : p;
+}
+
+char *tni_path_folder(const char *path) {
+  struct stat sb;
+  char *p = strdup(path);
+  if (!p) return NULL;
+  const bool file = stat(path, &sb) == 0 && S_ISREG(sb.st_mode);
+  size_t n = strlen(p);
+  while (n > 1 && p[n - 1] == '/') p[--n] = '\0';
+  if (!file) return p;
+  char *slash = strrchr(p, '/');
+  if (!slash) {
+    free(p);
+    return strdup(".");
+  }
+  *(slash == p ? slash + 1 : slash) = '\0';
+  return p;
 }

@@ -26,5 +26,10 @@ void tni_file_unmap(tni_file *f);
 void tni_file_drop(const void *p, uint64_t bytes);
 /* Makes the folder and those above it that are missing, mode 0700. 0, or an errno. */
 int tni_make_folder(const char *path);
+/* "FOLDER/NAME", malloc'd; NULL without memory. */
+char *tni_file_in(const char *folder, const char *name);
+/* The folder of a regular file, or path itself where it is not one; without slashes at the end. malloc'd; NULL without
+ * memory. */
+char *tni_path_folder(const char *path);
 
 #endif

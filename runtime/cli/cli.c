@@ -352,6 +352,8 @@ int cli_list_unsupported(cli *c, const char *model) {
 static tn_chat *volatile running_chat;
 static tn_session *volatile running_session;
 static tn_runtime *volatile running_load;
+static void (*volatile running_cancel)(void *);
+static void *volatile running_object;
 static volatile sig_atomic_t interrupted;
 
 static void on_signal(int sig) {
@@ -360,6 +362,7 @@ static void on_signal(int sig) {
   if (running_chat) tn_chat_cancel(running_chat);
   if (running_session) tn_session_cancel(running_session);
   if (running_load) tn_runtime_cancel(running_load);
+  if (running_object) running_cancel(running_object);
 }
 
 static void catch_interrupt(void) {
@@ -384,6 +387,14 @@ void cli_cancel_load(tn_runtime *rt) {
   running_load = rt;
   if (rt) catch_interrupt();
   if (rt && interrupted) tn_runtime_cancel(rt);
+}
+
+void cli_cancel_by(void (*cancel)(void *), void *object) {
+  running_object = NULL;
+  running_cancel = cancel;
+  running_object = object;
+  if (object) catch_interrupt();
+  if (object && interrupted) cancel(object);
 }
 
 int cli_interrupted(void) { return interrupted != 0; }

@@ -72,6 +72,8 @@ void cli_table_finish(cli_table *t);
 void cli_cancel_chat(tn_chat *chat);
 void cli_cancel_session(tn_session *s);
 void cli_cancel_load(tn_runtime *rt);
+/* Any other object, by a function of its own. */
+void cli_cancel_by(void (*cancel)(void *), void *object);
 int cli_interrupted(void);
 
 /* Whole file (or "-": standard input), malloc'd and terminated. */
@@ -96,5 +98,7 @@ int cmd_eval(int argc, const char **argv);
 int cmd_trace(int argc, const char **argv);
 int cmd_pack(int argc, const char **argv);
 int cmd_calibrate(int argc, const char **argv);
+int cmd_classify(int argc, const char **argv);
+int cmd_embed(int argc, const char **argv);
 
 #endif

@@ -14,6 +14,8 @@ static const struct {
     {"verify", cmd_verify, "compare with expected outputs or with an oracle"},
     {"check", cmd_check, "which device takes each node, and why others refused"},
     {"inspect", cmd_inspect, "inputs, outputs, dims, passes, memory"},
+    {"embed", cmd_embed, "vectors of texts, and which are close to a query"},
+    {"classify", cmd_classify, "classes of images; with a CLIP model, which labels fit"},
     {"plugins", cmd_plugins, "plugins, devices, formats, and why others were not loaded"},
     {"eval", cmd_eval, "perplexity of a text"},
     {"trace", cmd_trace, "one run as a trace for Perfetto"},

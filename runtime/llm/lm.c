@@ -2,33 +2,10 @@
 #include "runtime/llm/lm.h"
 
 #include <malloc.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-static char *join(const char *folder, const char *name) {
-  char *p = NULL;
-  return asprintf(&p, "%s/%s", folder, name) < 0 ? NULL : p;
-}
-
-/* The folder of a model file, or the path itself; without slashes at the end. */
-static char *folder_of(const char *path) {
-  struct stat sb;
-  char *p = strdup(path);
-  if (!p) return NULL;
-  bool file = stat(path, &sb) == 0 && S_ISREG(sb.st_mode);
-  size_t n = strlen(p);
-  while (n > 1 && p[n - 1] == '/') p[--n] = '\0';
-  if (!file) return p;
-  char *slash = strrchr(p, '/');
-  if (!slash) {
-    free(p);
-    return strdup(".");
-  }
-  *(slash == p ? slash + 1 : slash) = '\0';
-  return p;
-}
+#include "runtime/base/file.h"
 
 static tn_status load_tokenizer(tn_lm *lm, tn_error *err) {
   tn_error mine;
@@ -50,8 +27,8 @@ static void resolve_tokens(tn_lm *lm) {
 }
 
 static tn_status load(tn_lm *lm, tn_runtime *rt, const char *path, const tn_lm_opts *o, tn_error *err) {
-  char *folder = folder_of(path);
-  if (folder) lm->tok_path = join(folder, "tokenizer.json");
+  char *folder = tni_path_folder(path);
+  if (folder) lm->tok_path = tni_file_in(folder, "tokenizer.json");
   tn_status st = lm->tok_path ? tni_lm_config_load(folder, &lm->config, err) : tni_fail_memory(err, path);
   free(folder);
   if (st == TN_OK) st = load_tokenizer(lm, err);

@@ -243,6 +243,20 @@ void tni_ids_free(tni_ids *ids) {
 
 /* --- tokens ------------------------------------------------------------------------------------------------------- */
 
+void tni_tokenizer_limit(tni_tokenizer *t, size_t max) {
+  t->truncate = max > 0;
+  t->max_length = max;
+  t->truncate_second = t->pad = false;
+}
+
+bool tni_tokenizer_lowercases(const tni_tokenizer *t) {
+  for (size_t i = 0; i < t->n_norms; i++)
+    if (t->norms[i].kind == TNI_NORM_LOWERCASE || (t->norms[i].kind == TNI_NORM_BERT && t->norms[i].lowercase)) return true;
+  return false;
+}
+
+int32_t tni_tokenizer_pad(const tni_tokenizer *t) { return t->pad ? t->pad_id : -1; }
+
 uint32_t tni_tokenizer_vocab_size(const tni_tokenizer *t) { return (uint32_t)t->n_tokens; }
 
 const char *tni_tokenizer_token(const tni_tokenizer *t, int32_t id) {

@@ -32,6 +32,13 @@ TN_MUST_CHECK tn_status tni_tokenizer_encode(const tni_tokenizer *t, const char 
 /* Whole-sequence decode, malloc'd and terminated. skip_special drops special tokens. */
 TN_MUST_CHECK tn_status tni_tokenizer_decode(const tni_tokenizer *t, const int32_t *ids, size_t n, bool skip_special,
                                              char **text, size_t *len, tn_error *err);
+/* In place of the file's truncation and padding: ids are cut to max with special ones (0: never), nothing is padded. Before
+ * the first use. */
+void tni_tokenizer_limit(tni_tokenizer *t, size_t max);
+/* Whether the normalizer makes small letters of all. */
+bool tni_tokenizer_lowercases(const tni_tokenizer *t);
+/* Id that encoding pads with; -1: it does not pad. */
+int32_t tni_tokenizer_pad(const tni_tokenizer *t);
 uint32_t tni_tokenizer_vocab_size(const tni_tokenizer *t); /* largest id + 1 */
 /* Text of one token as the file has it, or NULL; and back, -1 if unknown. */
 const char *tni_tokenizer_token(const tni_tokenizer *t, int32_t id);

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Vectors of texts, one per line of a file; with --query the lines by their cosine to it.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/tasks.h>
+
+#include "runtime/cli/cli.h"
+
+enum { SHOWN = 60 };
+
+typedef struct embed_opts {
+  char *file, *query, *pool, *out;
+  char **texts;
+  int no_normalize, normalize, max_tokens, batch, top;
+} embed_opts;
+
+typedef struct lines {
+  const char **v;
+  size_t *len;
+  size_t n, cap;
+} lines;
+
+static const char *const pools[] = {"auto", "mean", "cls", "max", "last", "mean_sqrt_len", "none"};
+
+static int add(lines *l, const char *text, size_t n) {
+  if (l->n == l->cap) {
+    const size_t cap = l->cap ? l->cap * 2 : 64;
+    const char **v = realloc(l->v, cap * sizeof *v);
+    if (v) l->v = v;
+    size_t *len = v ? realloc(l->len, cap * sizeof *len) : NULL;
+    if (!len) return -1;
+    l->len = len;
+    l->cap = cap;
+  }
+  l->v[l->n] = text;
+  l->len[l->n++] = n;
+  return 0;
+}
+
+/* Lines without their ends; empty ones are left out. */
+static int split(lines *l, const char *text, size_t n) {
+  for (size_t at = 0, end; at < n; at = end + 1) {
+    const char *nl = memchr(text + at, '\n', n - at);
+    end = nl ? (size_t)(nl - text) : n;
+    const size_t len = end - at - (end > at && text[end - 1] == '\r');
+    if (len && add(l, text + at, len) != 0) return -1;
+  }
+  return 0;
+}
+
+static tn_status collect(cli *c, const embed_opts *o, lines *l, char **text) {
+  size_t n = 0;
+  tn_status st = o->file ? cli_read(o->file, text, &n, &c->err) : TN_OK;
+  int bad = o->query ? add(l, o->query, strlen(o->query)) : 0;
+  for (char **p = o->texts; !bad && p && *p; p++) bad = add(l, *p, strlen(*p));
+  if (st == TN_OK && !bad) bad = split(l, *text, *text ? n : 0);
+  if (bad) {
+    snprintf(c->err.message, sizeof c->err.message, "out of memory");
+    return TN_E_NO_MEMORY;
+  }
+  if (st == TN_OK && l->n <= (o->query ? 1u : 0u)) {
+    snprintf(c->err.message, sizeof c->err.message, "%s: no text", o->file ? o->file : "-p");
+    return TN_E_INVALID;
+  }
+  return st;
+}
+
+/* --- output ---------------------------------------------------------------------------------------------------------
+ */
+
+static void print_json(const tn_embedder *e, const lines *l, const float *v, size_t size) {
+  json_t *root = json_object(), *list = json_array();
+  json_object_set_new(root, "pool", json_string(pools[tn_embedder_pool(e)]));
+  json_object_set_new(root, "normalized", json_boolean(tn_embedder_normalize(e) == TN_NORMALIZE_YES));
+  json_object_set_new(root, "size", json_integer((json_int_t)size));
+  for (size_t i = 0; i < l->n; i++) {
+    json_t *x = json_array();
+    for (size_t k = 0; k < size; k++) json_array_append_new(x, json_real(v[i * size + k]));
+    json_array_append_new(list, x);
+  }
+  json_object_set_new(root, "vectors", list);
+  json_dumpf(root, stdout, JSON_REAL_PRECISION(9));
+  putchar('\n');
+  json_decref(root);
+}
+
+static void print_vectors(const lines *l, const float *v, size_t size, cli_format f) {
+  for (size_t i = 0; i < l->n; i++)
+    for (size_t k = 0; k < size; k++)
+      printf("%.9g%s", v[i * size + k], k + 1 == size ? "\n" : f == FMT_CSV ? "," : " ");
+}
+
+static double cosine(const float *a, const float *b, size_t n) {
+  double ab = 0, aa = 0, bb = 0;
+  for (size_t k = 0; k < n; k++) {
+    ab += (double)a[k] * b[k];
+    aa += (double)a[k] * a[k];
+    bb += (double)b[k] * b[k];
+  }
+  return aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 0;
+}
+
+typedef struct hit {
+  double score;
+  size_t line;
+} hit;
+
+static int best_first(const void *a, const void *b) {
+  const hit *x = a, *y = b;
+  return x->score != y->score ? (x->score < y->score ? 1 : -1) : x->line < y->line ? -1 : x->line > y->line;
+}
+
+/* Text 0 is the query. */
+static tn_status print_ranking(cli *c, const lines *l, const float *v, size_t size, size_t top) {
+  static const char *const header[] = {"cosine", "line", "text"};
+  hit *hits = malloc(l->n * sizeof *hits);
+  cli_table t;
+  if (!hits) return TN_E_NO_MEMORY;
+  for (size_t i = 1; i < l->n; i++) hits[i - 1] = (hit){cosine(v, v + i * size, size), i};
+  qsort(hits, l->n - 1, sizeof *hits, best_first);
+  cli_table_init(&t, header, 3);
+  for (size_t i = 0; i < l->n - 1 && (!top || i < top); i++) {
+    const size_t len = l->len[hits[i].line];
+    char score[32], line[32], *text = NULL;
+    snprintf(score, sizeof score, "%.6f", hits[i].score);
+    snprintf(line, sizeof line, "%zu", hits[i].line);
+    const int cut = c->format == FMT_TEXT && len > SHOWN ? SHOWN : (int)len;
+    if (asprintf(&text, "%.*s%s", cut, l->v[hits[i].line], (size_t)cut < len ? "..." : "") < 0) break;
+    cli_table_add(&t, score, line, text);
+    free(text);
+  }
+  cli_table_print(&t, c->format);
+  cli_table_finish(&t);
+  free(hits);
+  return TN_OK;
+}
+
+/* --- the command ----------------------------------------------------------------------------------------------------
+ */
+
+static int pool_of(const char *name) {
+  for (uint32_t i = 0; i < sizeof pools / sizeof *pools; i++)
+    if (strcmp(pools[i], name) == 0) return (int)i;
+  return -1;
+}
+
+static void stop(void *e) { tn_embedder_cancel(e); }
+
+static int embed(cli *c, const char *model, const embed_opts *o, const lines *l) {
+  const tn_embed_opts eo = {.h = {sizeof eo, 1, 0},
+                            .pool = o->pool ? (uint32_t)pool_of(o->pool) : TN_POOL_AUTO,
+                            .normalize = o->no_normalize ? TN_NORMALIZE_NO
+                                         : o->normalize  ? TN_NORMALIZE_YES
+                                                         : TN_NORMALIZE_AUTO,
+                            .max_tokens = (uint32_t)o->max_tokens,
+                            .batch = (uint32_t)o->batch};
+  tn_embedder *e = NULL;
+  float *v = NULL;
+  size_t size = 0;
+  cli_cancel_load(c->rt);
+  tn_status st = tn_embedder_load(c->rt, model, &eo, &e, &c->err);
+  cli_cancel_load(NULL);
+  cli_cancel_by(stop, e);
+  if (st == TN_OK) st = tn_embed(e, l->v, l->len, l->n, &v, &size, &c->err);
+  cli_cancel_by(stop, NULL);
+  if (st == TN_OK) cli_note_placement(c, tn_embedder_model(e));
+  const tn_tensor t = {.h = {sizeof t, 1, 0},
+                       .dtype = TN_DT_F32,
+                       .rank = 2,
+                       .dims = {(int64_t)l->n, (int64_t)size},
+                       .data = v,
+                       .bytes = l->n * size * sizeof *v};
+  if (st == TN_OK && o->out) st = tn_tensor_save(&t, o->out, &c->err);
+  if (st == TN_OK && o->query)
+    st = print_ranking(c, l, v, size, (size_t)o->top);
+  else if (st == TN_OK && !o->out && c->format == FMT_JSON)
+    print_json(e, l, v, size);
+  else if (st == TN_OK && !o->out)
+    print_vectors(l, v, size, c->format);
+  if (st == TN_OK)
+    cli_note("%zu texts, vectors of %zu, pool %s%s", l->n, size, pools[tn_embedder_pool(e)],
+             tn_embedder_normalize(e) == TN_NORMALIZE_YES ? ", length 1" : "");
+  tn_free(v);
+  tn_embedder_destroy(e);
+  return st == TN_OK ? EXIT_DONE : cli_fail(c, st);
+}
+
+static int check(cli *c, const embed_opts *o) {
+  if (!o->file && !o->texts) return cli_usage(c, "what is to be embedded? -f FILE or -p TEXT");
+  if (o->pool && pool_of(o->pool) < 0)
+    return cli_usage(c, "--pool '%s': auto, mean, cls, max, last, mean_sqrt_len or none", o->pool);
+  if (o->normalize && o->no_normalize) return cli_usage(c, "--normalize and --no-normalize");
+  if (o->max_tokens < 0 || o->batch < 0 || o->top < 0) return cli_usage(c, "a count below 0");
+  return 0;
+}
+
+int cmd_embed(int argc, const char **argv) {
+  cli c = {.command = "embed"};
+  embed_opts o = {0};
+  lines l = {0};
+  char *text = NULL;
+  int done;
+  struct poptOption own[] = {
+      {"file", 'f', POPT_ARG_STRING, &o.file, 0, "texts, one per line; - is standard input", "FILE"},
+      {"text", 'p', POPT_ARG_ARGV, &o.texts, 0, "a text (repeatable)", "TEXT"},
+      {"query", 0, POPT_ARG_STRING, &o.query, 0, "rank the texts by their cosine to this one", "TEXT"},
+      {"top", 0, POPT_ARG_INT, &o.top, 0, "with --query: only the best N", "N"},
+      {"pool", 0, POPT_ARG_STRING, &o.pool, 0,
+       "mean, cls, max, last, mean_sqrt_len or none (default: what the folder says)", "HOW"},
+      {"normalize", 0, POPT_ARG_NONE, &o.normalize, 0, "scale vectors to length 1", NULL},
+      {"no-normalize", 0, POPT_ARG_NONE, &o.no_normalize, 0, "do not, whatever the folder says", NULL},
+      {"max-tokens", 0, POPT_ARG_INT, &o.max_tokens, 0, "cut texts to N tokens (default: what the folder says)", "N"},
+      {"batch", 0, POPT_ARG_INT, &o.batch, 0, "texts of one run (32)", "N"},
+      {"out", 'o', POPT_ARG_STRING, &o.out, 0, "write the vectors as .npy or .pb", "FILE"},
+      POPT_TABLEEND};
+  poptContext pc;
+  const char **rest;
+  int rc = cli_parse(&c, argc, argv, own, "MODEL -f FILE|-p TEXT [--query TEXT]", &pc, &rest, &done);
+  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
+  if (!rc) rc = check(&c, &o);
+  if (!rc) {
+    const tn_status st = collect(&c, &o, &l, &text);
+    if (st != TN_OK) rc = cli_fail(&c, st);
+  }
+  if (!rc) rc = cli_open(&c, 0);
+  if (!rc) rc = embed(&c, rest[0], &o, &l);
+  for (char **p = o.texts; p && *p; p++) free(*p);
+  free(o.texts);
+  free(o.file), free(o.query), free(o.pool), free(o.out);
+  free(text), free(l.v), free(l.len);
+  cli_finish(&c, pc);
+  return rc;
+}

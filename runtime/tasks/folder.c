@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/tasks/folder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/file.h"
+#include "runtime/llm/json_at.h"
+
+enum { MODULES = 16, LABELS = 1 << 20 };
+
+typedef tn_status (*read_fn)(const tni_at *root, void *out, tn_error *err);
+
+/* A file that is missing says nothing. */
+static tn_status read_file(const char *folder, const char *name, read_fn read, void *out, tn_error *err) {
+  char *path = tni_file_in(folder, name);
+  json_t *tree = NULL;
+  tn_error mine;
+  if (!path) return tni_fail_memory(err, name);
+  tni_error_init(&mine);
+  tn_status st = tni_json_load(path, &tree, &mine);
+  const bool missing = st == TN_E_UNAVAILABLE;
+  tni_at root = tni_at_root(tree, path);
+  if (st == TN_OK) st = read(&root, out, &mine);
+  if (st != TN_OK && !missing) (void)tni_fail(err, st, mine.where, "%s", mine.message);
+  json_decref(tree);
+  free(path);
+  return missing ? TN_OK : st;
+}
+
+/* --- sentence-transformers -------------------------------------------------------------------------------------------
+ */
+
+static tn_status read_pooling(const tni_at *root, void *out, tn_error *err) {
+  static const struct {
+    const char *key;
+    uint32_t pool;
+  } modes[] = {{"pooling_mode_cls_token", TN_POOL_CLS},  {"pooling_mode_mean_tokens", TN_POOL_MEAN},
+               {"pooling_mode_max_tokens", TN_POOL_MAX}, {"pooling_mode_mean_sqrt_len_tokens", TN_POOL_MEAN_SQRT_LEN},
+               {"pooling_mode_lasttoken", TN_POOL_LAST}, {"pooling_mode_weightedmean_tokens", TN_POOL_AUTO}};
+  tni_embed_config *c = out;
+  uint32_t found = 0;
+  for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+    tni_at a = tni_at_key(root, modes[i].key);
+    bool on;
+    tn_status st = tni_at_bool(&a, false, &on, err);
+    if (st != TN_OK) return st;
+    if (!on) continue;
+    if (modes[i].pool == TN_POOL_AUTO || found++)
+      return tni_at_fail(&a, TN_E_UNSUPPORTED, err,
+                         found > 1 ? "more than one way of pooling" : "not a pooling made here");
+    c->pool = modes[i].pool;
+  }
+  return TN_OK;
+}
+
+static tn_status read_limits(const tni_at *root, void *out, tn_error *err) {
+  tni_embed_config *c = out;
+  tni_at max = tni_at_key(root, "max_seq_length"), lower = tni_at_key(root, "do_lower_case");
+  int64_t v = 0;
+  tn_status st = max.v ? tni_at_int(&max, 1, INT32_MAX, &v, err) : TN_OK;
+  if (st == TN_OK) st = tni_at_bool(&lower, false, &c->lowercase, err);
+  if (st == TN_OK && v) c->max_tokens = (uint32_t)v;
+  return st;
+}
+
+static bool ends_with(const char *s, const char *end) {
+  const size_t n = strlen(s), k = strlen(end);
+  return n >= k && strcmp(s + n - k, end) == 0;
+}
+
+typedef struct modules {
+  const char *folder;
+  tni_embed_config *c;
+} modules;
+
+static tn_status read_module(const tni_at *a, const modules *m, tn_error *err) {
+  tni_at type = tni_at_key(a, "type"), path = tni_at_key(a, "path");
+  tni_view t, p;
+  tn_status st = tni_at_string(&type, &t, err);
+  if (st == TN_OK) st = tni_at_string(&path, &p, err);
+  if (st != TN_OK) return st;
+  if (strchr(p.v, '/') || strcmp(p.v, "..") == 0)
+    return tni_at_fail(&path, TN_E_INVALID, err, "not a folder beside it");
+  if (ends_with(t.v, ".Normalize")) {
+    m->c->normalize = TN_NORMALIZE_YES;
+    return TN_OK;
+  }
+  const bool pooling = ends_with(t.v, ".Pooling");
+  if (!pooling && !ends_with(t.v, ".Transformer"))
+    return tni_at_fail(&type, TN_E_UNSUPPORTED, err, "module %.80s is not made here", t.v);
+  char *folder = *p.v ? tni_file_in(m->folder, p.v) : strdup(m->folder);
+  if (!folder) return tni_fail_memory(err, m->folder);
+  st = read_file(folder, pooling ? "config.json" : "sentence_bert_config.json", pooling ? read_pooling : read_limits,
+                 m->c, err);
+  free(folder);
+  return st;
+}
+
+static tn_status read_modules(const tni_at *root, void *out, tn_error *err) {
+  size_t n;
+  tn_status st = tni_at_array(root, MODULES, &n, err);
+  for (size_t i = 0; i < n && st == TN_OK; i++) {
+    tni_at a = tni_at_item(root, i);
+    st = tni_at_object(&a, err);
+    if (st == TN_OK) st = read_module(&a, out, err);
+  }
+  return st;
+}
+
+/* model_max_length is 1e30 where there is no limit. */
+static tn_status read_tokenizer(const tni_at *root, void *out, tn_error *err) {
+  tni_embed_config *c = out;
+  tni_at max = tni_at_key(root, "model_max_length");
+  double v = 0;
+  tn_status st = tni_at_number(&max, &v, err);
+  if (st == TN_OK && v >= 1 && v < INT32_MAX && (!c->max_tokens || v < c->max_tokens)) c->max_tokens = (uint32_t)v;
+  return st;
+}
+
+tn_status tni_embed_config_read(const char *folder, tni_embed_config *out, tn_error *err) {
+  tni_embed_config c = {0};
+  modules m = {folder, &c};
+  tn_status st = read_file(folder, "modules.json", read_modules, &m, err);
+  if (st == TN_OK && !c.max_tokens) st = read_file(folder, "sentence_bert_config.json", read_limits, &c, err);
+  if (st == TN_OK) st = read_file(folder, "tokenizer_config.json", read_tokenizer, &c, err);
+  if (st == TN_OK) *out = c;
+  return st;
+}
+
+/* --- labels ---------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct labels {
+  char **v;
+  size_t n;
+} labels;
+
+void tni_labels_free(char **v, size_t n) {
+  for (size_t i = 0; v && i < n; i++) free(v[i]);
+  free(v);
+}
+
+/* Keys are numbers as texts, in any order. */
+static bool class_of(const char *key, size_t *id) {
+  char *end;
+  if (*key < '0' || *key > '9') return false;
+  const unsigned long v = strtoul(key, &end, 10);
+  *id = v;
+  return !*end && v < LABELS;
+}
+
+static tn_status read_labels(const tni_at *root, void *out, tn_error *err) {
+  labels *l = out;
+  tni_at map = tni_at_key(root, "id2label");
+  const char *key;
+  json_t *v;
+  size_t id, n = 0;
+  if (!map.v) return TN_OK;
+  tn_status st = tni_at_object(&map, err);
+  if (st != TN_OK) return st;
+  json_object_foreach(map.v, key, v) {
+    if (!class_of(key, &id)) return tni_at_fail(&map, TN_E_INVALID, err, "%.60s is not a class number", key);
+    if (id >= n) n = id + 1;
+  }
+  l->v = calloc(n ? n : 1, sizeof *l->v);
+  l->n = n;
+  if (!l->v) return tni_fail_memory(err, root->file);
+  json_object_foreach(map.v, key, v) {
+    if (!json_is_string(v) || !class_of(key, &id))
+      return tni_at_fail(&map, TN_E_INVALID, err, "%.60s: not a text", key);
+    free(l->v[id]);
+    l->v[id] = strdup(json_string_value(v));
+    if (!l->v[id]) return tni_fail_memory(err, root->file);
+  }
+  return TN_OK;
+}
+
+tn_status tni_labels_read(const char *folder, char ***out, size_t *n, tn_error *err) {
+  labels l = {0};
+  tn_status st = read_file(folder, "config.json", read_labels, &l, err);
+  if (st != TN_OK) {
+    tni_labels_free(l.v, l.n);
+    return st;
+  }
+  *out = l.v;
+  *n = l.n;
+  return TN_OK;
+}

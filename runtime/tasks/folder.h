@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a folder says about a task: sentence-transformers' modules.json with the folders that it names, and id2label of
+ * config.json. Files that are not there say nothing; a wrong type or value is TN_E_INVALID with file and key.
+ */
+#ifndef TENON_TASKS_FOLDER_H
+#define TENON_TASKS_FOLDER_H
+
+#include <stdbool.h>
+#include <tenon/tasks.h>
+
+#include "runtime/base/error.h"
+
+typedef struct tni_embed_config {
+  uint32_t pool, normalize; /* AUTO: not said */
+  uint32_t max_tokens;      /* 0: not said */
+  bool lowercase;
+} tni_embed_config;
+/* TN_E_UNSUPPORTED: a module that is not made here (Dense, several poolings at once). */
+TN_MUST_CHECK tn_status tni_embed_config_read(const char *folder, tni_embed_config *out, tn_error *err);
+
+/* Names by class, malloc'd: (*out)[i] NULL where class i has none. */
+TN_MUST_CHECK tn_status tni_labels_read(const char *folder, char ***out, size_t *n, tn_error *err);
+void tni_labels_free(char **labels, size_t n);
+
+#endif
