@@ -27,6 +27,8 @@
 /* Lists, tensors, graphs: absent unless the model writes them. */
 #define OTHER(name, kind) \
   { name, TN_ATTR_##kind, false, {.i = 0}, true }
+#define INTS_REQUIRED(name) \
+  { name, TN_ATTR_INTS, true, {.i = 0}, false }
 #define REFUSED(name) \
   { name, TN_ATTR_NONE, false, {.i = 0}, true }
 #define GRAPH_REQUIRED(name) \
@@ -73,6 +75,14 @@ ATTRS(top_k, INT("axis", -1), INT("largest", 1), INT("sorted", 1));
 ATTRS(gemm, FLOAT("alpha", 1.0f), FLOAT("beta", 1.0f), INT("transA", 0), INT("transB", 0));
 ATTRS(conv, STRING("auto_pad", "NOTSET"), OTHER("dilations", INTS), INT("group", 1), OTHER("kernel_shape", INTS),
       OTHER("pads", INTS), OTHER("strides", INTS));
+ATTRS(average_pool, STRING("auto_pad", "NOTSET"), INT("ceil_mode", 0), INT("count_include_pad", 0),
+      OTHER("dilations", INTS), INTS_REQUIRED("kernel_shape"), OTHER("pads", INTS), OTHER("strides", INTS));
+ATTRS(max_pool, STRING("auto_pad", "NOTSET"), INT("ceil_mode", 0), OTHER("dilations", INTS),
+      INTS_REQUIRED("kernel_shape"), OTHER("pads", INTS), INT("storage_order", 0), OTHER("strides", INTS));
+ATTRS(lp_pool, STRING("auto_pad", "NOTSET"), INT("ceil_mode", 0), OTHER("dilations", INTS),
+      INTS_REQUIRED("kernel_shape"), INT("p", 2), OTHER("pads", INTS), OTHER("strides", INTS));
+ATTRS(global_lp_pool, INT("p", 2));
+ATTRS(max_unpool, INTS_REQUIRED("kernel_shape"), OTHER("pads", INTS), OTHER("strides", INTS));
 ATTRS(attention, INT("is_causal", 0), INT_OR_ABSENT("q_num_heads"), INT_OR_ABSENT("kv_num_heads"),
       FLOAT_OR_ABSENT("scale"), FLOAT("softcap", 0.0f), INT("left_window_size", -1), INT("right_window_size", -1),
       INT_OR_ABSENT("softmax_precision"), INT("qk_matmul_output_mode", 0));
@@ -98,6 +108,7 @@ ATTRS(optional, OTHER("type", INTS)); /* a type, as tni_type_ints writes it */
 #undef FLOAT_OR_ABSENT
 #undef STRING
 #undef OTHER
+#undef INTS_REQUIRED
 #undef REFUSED
 #undef GRAPH_REQUIRED
 

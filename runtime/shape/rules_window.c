@@ -81,3 +81,65 @@ tn_status tni_shape_conv(tni_infer *in) {
   const tni_value *x = tni_rule_in(in, 0);
   return conv_dims(in, 1, 2, x ? x->pub.dtype : TN_DT_UNDEFINED);
 }
+
+/* What all windowed operators of one operand share: X [N, C, spatial] of known rank in dims, or the result set. */
+static tn_status windowed(tni_infer *in, const tni_value **x, tni_window *w, tn_expr *dims) {
+  char why[128];
+  *x = tni_rule_in(in, 0);
+  if (!*x) return tni_rule_fail(in, "operand 0 is missing");
+  if ((*x)->pub.rank == TNI_RANK_UNKNOWN) return TN_OK;
+  if ((*x)->pub.rank < 3 || (*x)->pub.rank > TN_MAX_RANK)
+    return tni_rule_fail(in, "an input of rank %u", (*x)->pub.rank);
+  if (!tni_window_read(&in->node->pub, (*x)->pub.rank - 2, NULL, w, why, sizeof why)) return bad(in, why);
+  for (uint32_t d = 0; d < (*x)->pub.rank; d++) dims[d] = (*x)->pub.dims[d];
+  return TN_OK;
+}
+
+/* [N, C, windows]; MaxPool's second output has the same dims. */
+tn_status tni_shape_pool(tni_infer *in) {
+  const tni_value *x;
+  tni_window w;
+  tn_expr dims[TN_MAX_RANK];
+  tn_status st = windowed(in, &x, &w, dims);
+  if (st) return st;
+  if (x->pub.rank == TNI_RANK_UNKNOWN) {
+    st = tni_rule_set_unknown(in, 0, x->pub.dtype);
+    return st ? st : tni_rule_set_unknown(in, 1, TN_DT_I64);
+  }
+  for (uint32_t d = 2; d < x->pub.rank; d++) dims[d] = tni_window_count(in, &w, d - 2, x->pub.dims[d]);
+  st = tni_rule_set(in, 0, x->pub.dtype, x->pub.rank, dims);
+  return st ? st : tni_rule_set(in, 1, TN_DT_I64, x->pub.rank, dims);
+}
+
+/* [N, C, 1, ...] */
+tn_status tni_shape_global_pool(tni_infer *in) {
+  const tni_value *x = tni_rule_in(in, 0);
+  tn_expr dims[TN_MAX_RANK];
+  if (!x) return tni_rule_fail(in, "operand 0 is missing");
+  if (x->pub.rank == TNI_RANK_UNKNOWN) return tni_rule_set_unknown(in, 0, x->pub.dtype);
+  if (x->pub.rank < 2) return tni_rule_fail(in, "an input of rank %u", x->pub.rank);
+  for (uint32_t d = 0; d < x->pub.rank; d++) dims[d] = d < 2 ? x->pub.dims[d] : tni_rule_const(in, 1);
+  return tni_rule_set(in, 0, x->pub.dtype, x->pub.rank, dims);
+}
+
+/* (size - 1) * stride + kernel - pads, or operand 2 where it is there. */
+tn_status tni_shape_max_unpool(tni_infer *in) {
+  const tni_value *x;
+  tni_window w;
+  tni_vals given;
+  tn_expr dims[TN_MAX_RANK];
+  tn_status st = windowed(in, &x, &w, dims);
+  if (st) return st;
+  if (x->pub.rank == TNI_RANK_UNKNOWN) return tni_rule_set_unknown(in, 0, x->pub.dtype);
+  const bool has = tni_rule_in(in, 2) != NULL, known = has && tni_rule_vals(in, 2, &given);
+  if (known && given.n != x->pub.rank) return tni_rule_fail(in, "output_shape has %u elements", given.n);
+  for (uint32_t d = 0; d < x->pub.rank; d++) {
+    if (has) {
+      dims[d] = known ? given.e[d] : TNI_EXPR_NONE;
+    } else if (d >= 2) {
+      const int64_t s = w.stride[d - 2], more = w.kernel[d - 2] - w.begin[d - 2] - w.end[d - 2] - s;
+      dims[d] = tni_ex_add(in->x, tni_ex_mul(in->x, dims[d], tni_rule_const(in, s)), tni_rule_const(in, more));
+    }
+  }
+  return tni_rule_set(in, 0, x->pub.dtype, x->pub.rank, dims);
+}
