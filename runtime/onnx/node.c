@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/base/checked.h"
+#include "runtime/onnx/contrib.h"
 #include "runtime/onnx/convert.h"
 
 const char *tni_node_label(const Onnx__NodeProto *n) {
@@ -289,11 +290,14 @@ static tn_status make_node(tni_import *c, tni_scope *s, const Onnx__NodeProto *n
   d->name = tni_prefixed(c, s, tni_node_label(n));
   st = d->name ? node_version(c, s, d->domain, &d->version) : tni_fail_memory(c->err, c->file);
   if (!st) st = convert_attrs(c, s, n, d);
+  bool rewritten = false;
   if (!st && tni_is_standard(n, d->type)) st = tni_upgrade(c, s->g, d);
+  if (!st) st = tni_contrib(c, s->g, d, &rewritten);
   if (st) {
     tni_error_prefix(c->err, "%s", what);
     return st;
   }
+  if (rewritten) return TN_OK;
   *added = true; /* subgraphs are the graph's from here on */
   return tni_graph_add_node(s->g, d->name, d->domain, d->type, d->version, d->in, d->n_in, d->out, d->n_out, d->raw,
                             d->n_raw, NULL, c->err);

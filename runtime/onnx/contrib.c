@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/onnx/contrib.h"
+
+#include <string.h>
+
+static const struct {
+  const char *type;
+  tni_contrib_fn fn;
+} table[] = {
+    {"Attention", tni_contrib_attention},
+    {"BiasAdd", tni_contrib_bias_add},
+    {"BiasGelu", tni_contrib_gelu},
+    {"BiasSplitGelu", tni_contrib_bias_split_gelu},
+    {"EmbedLayerNormalization", tni_contrib_embed_layer_norm},
+    {"FastGelu", tni_contrib_fast_gelu},
+    {"FusedMatMul", tni_contrib_fused_matmul},
+    {"Gelu", tni_contrib_gelu},
+    {"GroupQueryAttention", tni_contrib_gqa},
+    {"MultiHeadAttention", tni_contrib_multi_head},
+    {"QuickGelu", tni_contrib_quick_gelu},
+    {"RotaryEmbedding", tni_contrib_rotary},
+    {"SimplifiedLayerNormalization", tni_contrib_layer_norm},
+    {"SkipLayerNormalization", tni_contrib_skip_layer_norm},
+    {"SkipSimplifiedLayerNormalization", tni_contrib_skip_simplified},
+    {"TransposeMatMul", tni_contrib_fused_matmul},
+};
+
+tn_status tni_contrib(tni_import *c, tni_graph *g, tni_draft *d, bool *done) {
+  /* Exporters write this one in the standard domain, where ONNX Runtime registers it. */
+  const bool stray = !*d->domain && strcmp(d->type, "SimplifiedLayerNormalization") == 0;
+  *done = false;
+  if (!stray && strcmp(d->domain, "com.microsoft") != 0) return TN_OK;
+  tni_emit e = {.c = c, .g = g, .d = d};
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    if (strcmp(table[i].type, d->type) != 0) continue;
+    *done = true;
+    table[i].fn(&e);
+    return e.st;
+  }
+  return TN_OK;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operators of ONNX Runtime's domain com.microsoft, rewritten at import to operators of ai.onnx (and tenon.Attention
+ * for sinks). Sources: ONNX Runtime's ContribOperators document, and for what it leaves open what its CPU kernels
+ * compute.
+ *
+ * One function per operator, by family: contrib_simple.c (activations, products), contrib_norm.c, contrib_attention.c,
+ * contrib_gqa.c, contrib_rotary.c, contrib_mask.c. docs/operators-contrib.md lists what each takes and refuses.
+ */
+#ifndef TENON_ONNX_CONTRIB_H
+#define TENON_ONNX_CONTRIB_H
+
+#include "runtime/onnx/emit.h"
+
+/* *done: d was rewritten, its nodes are in g. Otherwise it stays as it is, unknown to the op table or not. */
+TN_MUST_CHECK tn_status tni_contrib(tni_import *c, tni_graph *g, tni_draft *d, bool *done);
+
+typedef void (*tni_contrib_fn)(tni_emit *e);
+void tni_contrib_gelu(tni_emit *e); /* Gelu, BiasGelu */
+void tni_contrib_fast_gelu(tni_emit *e);
+void tni_contrib_quick_gelu(tni_emit *e);
+void tni_contrib_bias_split_gelu(tni_emit *e);
+void tni_contrib_bias_add(tni_emit *e);
+void tni_contrib_fused_matmul(tni_emit *e);
+void tni_contrib_layer_norm(tni_emit *e); /* SimplifiedLayerNormalization */
+void tni_contrib_skip_layer_norm(tni_emit *e);
+void tni_contrib_skip_simplified(tni_emit *e);
+void tni_contrib_embed_layer_norm(tni_emit *e);
+void tni_contrib_rotary(tni_emit *e);
+void tni_contrib_attention(tni_emit *e);
+void tni_contrib_multi_head(tni_emit *e);
+void tni_contrib_gqa(tni_emit *e);
+
+/* --- contrib_mask.c --- */
+/* A mask of keys as ONNX Runtime's Attention and MultiHeadAttention take it, by its rank: [B] ends, [2B] ends and
+ * starts, [B, T], [B, S, T]; as what is added to scores: 0, or filter where a key is masked. total: int64 [1], T.
+ * dtype: of the scores. TN_NONE in, TN_NONE out. */
+tn_id tni_contrib_mask(tni_emit *e, tn_id mask, tn_id query, tn_id total, float filter, uint32_t dtype);
+
+/* --- contrib_rotary.c --- */
+/* RotaryEmbedding of x [B, S, heads * size] (heads > 0) or [B, heads, S, size] (heads 0). dim 0: all of a head. */
+tn_id tni_contrib_turn(tni_emit *e, tn_id x, tn_id cos, tn_id sin, tn_id positions, int64_t heads, bool interleaved,
+                       int64_t dim);
+/* int64 [B, S]: first + 0, 1, ..; B and S of x, first int64 [1] or [B, 1]. */
+tn_id tni_contrib_positions(tni_emit *e, tn_id x, tn_id first);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * GroupQueryAttention: the standard's Attention with its past inside, causal, behind RotaryEmbedding where the operator
+ * turns queries and keys itself; tenon.Attention where the softmax has sinks.
+ *
+ * Where positions begin is the length of the past, which a session knows before it runs. seqlens_k says the same of
+ * every sequence that fills its past, and only there: sequences of a batch that are padded on the right may differ in a
+ * prompt (no key behind a query is seen), not after one. docs/operators-contrib.md says so.
+ */
+#include <inttypes.h>
+
+#include "runtime/onnx/contrib.h"
+
+enum { QUERY, KEY, VALUE, PAST_KEY, PAST_VALUE, SEQLENS_K, TOTAL, COS, SIN, POSITIONS, BIAS, SINKS, OPERANDS };
+
+typedef struct gqa {
+  int64_t heads, kv_heads;
+  tn_id q, k, v, past; /* past: int64 [1], its length */
+} gqa;
+
+/* The size of a head, -1 where no operand states it. */
+static int64_t head_size(const tni_emit *e, const gqa *a) {
+  const int64_t past = tni_em_dim(e, tni_em_in(e, PAST_KEY), 3), all = tni_em_dim(e, a->q, 2);
+  const int64_t n = tni_em_in(e, KEY) == TN_NONE ? a->heads + 2 * a->kv_heads : a->heads;
+  return past > 0 ? past : all > 0 && all % n == 0 ? all / n : -1;
+}
+
+/* [B, S, (heads + 2 kv_heads) * size] -> q, k, v. */
+static void unpack(tni_emit *e, gqa *a) {
+  const int64_t size = head_size(e, a);
+  tn_id part[3];
+  if (size > 0 && size <= INT32_MAX) {
+    const int64_t sizes[] = {a->heads * size, a->kv_heads * size, a->kv_heads * size};
+    tni_em_split(e, a->q, 2, sizes, 3, part);
+  } else {
+    const int64_t split[] = {0, 0, a->heads + 2 * a->kv_heads, -1}, flat[] = {0, 0, -1};
+    const int64_t sizes[] = {a->heads, a->kv_heads, a->kv_heads};
+    tni_em_split(e, tni_em_reshape(e, a->q, split, 4), 2, sizes, 3, part);
+    for (int i = 0; i < 3; i++) part[i] = tni_em_reshape(e, part[i], flat, 3);
+  }
+  a->q = part[0];
+  a->k = part[1];
+  a->v = part[2];
+}
+
+static void turn(tni_emit *e, gqa *a) {
+  if (!tni_em_int(e, "do_rotary", 0)) return;
+  const tn_id cos = tni_em_in(e, COS), sin = tni_em_in(e, SIN);
+  if (cos == TN_NONE || sin == TN_NONE) {
+    tni_em_fail(e, TN_E_INVALID, "do_rotary without cos_cache and sin_cache");
+    return;
+  }
+  const bool interleaved = tni_em_int(e, "rotary_interleaved", 0) != 0;
+  const int64_t half = tni_em_dim(e, cos, 1);
+  const int64_t dim = half > 0 && half <= INT32_MAX ? 2 * half : 0;
+  const tn_id stated = tni_em_in(e, POSITIONS);
+  const tn_id positions = stated != TN_NONE ? stated : tni_contrib_positions(e, a->q, a->past);
+  a->q = tni_contrib_turn(e, a->q, cos, sin, positions, a->heads, interleaved, dim);
+  a->k = tni_contrib_turn(e, a->k, cos, sin, positions, a->kv_heads, interleaved, dim);
+}
+
+static bool read(tni_emit *e, gqa *a) {
+  static const char *const names[] = {
+      "do_rotary", "kv_num_heads", "local_window_size", "num_heads",    "rotary_interleaved", "scale", "smooth_softmax",
+      "softcap",   "qk_output",    "k_quant_type",      "v_quant_type", "kv_cache_bit_width", NULL};
+  if (!tni_em_knows(e, OPERANDS, 3, names)) return false;
+  *a = (gqa){.heads = tni_em_int(e, "num_heads", 0), .kv_heads = tni_em_int(e, "kv_num_heads", 0)};
+  if (a->heads < 1 || a->heads > INT16_MAX || a->kv_heads < 1 || a->heads % a->kv_heads)
+    tni_em_fail(e, TN_E_INVALID, "%" PRId64 " heads on %" PRId64 " heads of keys", a->heads, a->kv_heads);
+  const char *quant[] = {tni_em_string(e, "k_quant_type", "NONE"), tni_em_string(e, "v_quant_type", "NONE")};
+  for (int i = 0; i < 2; i++)
+    if (*quant[i] && *quant[i] != 'N') tni_em_fail(e, TN_E_UNSUPPORTED, "a quantized cache (%s)", quant[i]);
+  if ((tni_em_in(e, PAST_KEY) == TN_NONE) != (tni_em_in(e, PAST_VALUE) == TN_NONE))
+    tni_em_fail(e, TN_E_INVALID, "past_key and past_value come together");
+  a->q = tni_em_in(e, QUERY);
+  a->k = tni_em_in(e, KEY);
+  a->v = tni_em_in(e, VALUE);
+  return e->st == TN_OK;
+}
+
+static void attributes(tni_emit *e, const gqa *a, tni_em_node *n) {
+  const float scale = tni_em_float(e, "scale", 0), cap = tni_em_float(e, "softcap", 0);
+  const int64_t window = tni_em_int(e, "local_window_size", -1);
+  n->attr[n->n_attr++] = tni_em_attr_int("is_causal", 1);
+  n->attr[n->n_attr++] = tni_em_attr_int("q_num_heads", a->heads);
+  n->attr[n->n_attr++] = tni_em_attr_int("kv_num_heads", a->kv_heads);
+  if (scale != 0) n->attr[n->n_attr++] = tni_em_attr_float("scale", (double)scale);
+  if (cap != 0) n->attr[n->n_attr++] = tni_em_attr_float("softcap", (double)cap);
+  /* A window counts the query's own key, the standard's attribute those before it. */
+  if (window > 0) n->attr[n->n_attr++] = tni_em_attr_int("left_window_size", window - 1);
+}
+
+void tni_contrib_gqa(tni_emit *e) {
+  gqa a;
+  if (!read(e, &a)) return;
+  a.past = tni_em_in(e, PAST_KEY) == TN_NONE ? tni_em_index(e, 0) : tni_em_shape(e, tni_em_in(e, PAST_KEY), 2, 3);
+  if (a.k == TN_NONE) unpack(e, &a);
+  turn(e, &a);
+  tni_em_node n = {.type = "Attention", .n_in = 6, .n_out = 3};
+  const tn_id in[] = {a.q, a.k, a.v, tni_em_in(e, BIAS), tni_em_in(e, PAST_KEY), tni_em_in(e, PAST_VALUE)};
+  for (int i = 0; i < 6; i++) n.in[i] = in[i];
+  attributes(e, &a, &n);
+  tn_id sinks = tni_em_in(e, SINKS);
+  /* exp(0) in the sum of every row is a sink whose logit is 0. */
+  if (sinks == TN_NONE && tni_em_int(e, "smooth_softmax", 0) > 0)
+    sinks = tni_em_filled(e, tni_em_float_dtype(e, OPERANDS), a.heads, 0);
+  if (sinks != TN_NONE) {
+    n.domain = "tenon";
+    n.in[6] = TN_NONE;
+    n.in[TN_ATTENTION_SINKS] = sinks;
+    n.n_in = TN_ATTENTION_SINKS + 1;
+  }
+  tni_em_give(e, 0, tni_em_node_add(e, &n));
+  tni_em_give(e, 1, n.out[1]);
+  tni_em_give(e, 2, n.out[2]);
+}
