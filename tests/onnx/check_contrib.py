@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of com.microsoft against ONNX Runtime: models of one node with random attributes, operands and inputs.
+
+    check_contrib.py TENON [FILTER]
+
+f32; each element must be within 2e-5 of the largest |value| of its output, f16 2e-3. Exit 77 without onnx or onnxruntime.
+"""
+import pathlib
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+try:
+    import numpy as np
+    import onnx
+    import onnxruntime as ort
+    from onnx import TensorProto as T, helper, numpy_helper
+except ImportError as e:
+    print("skipped:", e)
+    sys.exit(77)
+
+MS = "com.microsoft"
+BOUND = {np.dtype(np.float32): 2e-5, np.dtype(np.float16): 2e-3}
+
+
+class Case:
+    """One node. inputs: name -> array, or (array,) for an initializer; None is absent. compare: which results (None: all).
+    oracle: a case that says the same and that ONNX Runtime's CPU provider can run."""
+
+    def __init__(self, name, op, inputs, n_out=1, domain=MS, bound=None, compare=None, oracle=None, **attrs):
+        self.name, self.op, self.inputs, self.n_out, self.domain = name, op, inputs, n_out, domain
+        self.attrs, self.bound, self.compare, self.oracle = attrs, bound, compare, oracle
+
+    def model(self):
+        names, graph_in, init, self.feeds = [], [], [], {}
+        for k, v in self.inputs.items():
+            const = isinstance(v, tuple)
+            v = v[0] if const else v
+            if v is None:
+                names.append("")
+                continue
+            names.append(k)
+            if const:
+                init.append(numpy_helper.from_array(v, k))
+            else:
+                graph_in.append(helper.make_tensor_value_info(
+                    k, helper.np_dtype_to_tensor_dtype(v.dtype), [f"{k}_{i}" if n != 1 else 1 for i, n in enumerate(v.shape)]))
+                self.feeds[k] = v
+        while names and not names[-1]:
+            names.pop()
+        outs = [f"y{i}" if i < self.n_out and (not self.compare or i in self.compare) else ""
+                for i in range(self.n_out)]
+        node = helper.make_node(self.op, names, outs, name="node", domain=self.domain, **self.attrs)
+        kinds = [onnx.ValueInfoProto(name=o) for o in outs if o]
+        graph = helper.make_graph([node], "one", graph_in, kinds, init)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(MS, 1)],
+                                 ir_version=9)
+
+
+def run(tenon, case, folder):
+    model = case.model()
+    path = folder / "model.onnx"
+    onnx.save(model, path)
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    try:
+        told = case.oracle or case
+        text = (told.model() if case.oracle else model).SerializeToString()
+        s = ort.InferenceSession(text, options, providers=["CPUExecutionProvider"])
+        want = dict(zip([o.name for o in s.get_outputs()], s.run(None, told.feeds)))
+    except Exception as e:
+        return f"{case.name}: onnxruntime: {str(e).splitlines()[0][:200]}"
+    args = []
+    for k, v in case.feeds.items():
+        np.save(folder / f"{k}.npy", v)
+        args += ["--in", f"{k}={folder}/{k}.npy"]
+    out = folder / "out"
+    out.mkdir()
+    r = subprocess.run([tenon, "infer", path, *args, "--out", out, "--profile", "host"], capture_output=True, text=True)
+    if r.returncode:
+        return f"{case.name}: {r.stderr.strip()}"
+    bad = []
+    for name, w in want.items():
+        got = np.load(out / f"{name}.npy")
+        if got.shape != w.shape or got.dtype != w.dtype:
+            bad.append(f"{name} is {got.dtype} {got.shape}, not {w.dtype} {w.shape}")
+            continue
+        scale = max(float(np.abs(w.astype(np.float64)).max(initial=0)), 1e-3)
+        worst = float(np.abs(got.astype(np.float64) - w.astype(np.float64)).max(initial=0)) / scale
+        bound = case.bound or BOUND.get(w.dtype, 0)
+        if not worst <= bound:
+            bad.append(f"{name}: {worst:.3g} of the largest value, bound {bound:g}")
+    return f"{case.name}: {'; '.join(bad)}" if bad else None
+
+
+# --- cases ---
+
+def f(rng, *shape, dtype=np.float32):
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def activations(r):
+    x, b = f(r, 2, 3, 16), f(r, 16)
+    for op in ("Gelu", "FastGelu", "QuickGelu"):
+        yield Case(op, op, {"x": x})
+    yield Case("QuickGelu alpha", "QuickGelu", {"x": x}, alpha=0.7)
+    yield Case("FastGelu bias", "FastGelu", {"x": x, "b": (b,)})
+    yield Case("BiasGelu", "BiasGelu", {"x": x, "b": (b,)})
+
+
+def matmuls(r):
+    for a_shape, b_shape, more in (((2, 3, 4, 5), (2, 3, 5, 6), {}), ((2, 3, 5, 4), (2, 3, 5, 6), {"transA": 1}),
+                                   ((4, 5), (6, 5), {"transB": 1, "alpha": 0.25}),
+                                   ((2, 5, 4), (2, 6, 5), {"transA": 1, "transB": 1, "alpha": 2.0}),
+                                   ((4, 2, 5), (2, 5, 6), {"transBatchA": 1}), ((5,), (5, 3), {})):
+        for op in ("FusedMatMul", "TransposeMatMul"):
+            if op == "TransposeMatMul" and "transBatchA" in more:
+                continue
+            yield Case(f"{op} {more}", op, {"a": f(r, *a_shape), "b": f(r, *b_shape)}, **more)
+
+
+def norms(r):
+    x, skip, g, b, bias = f(r, 2, 3, 16), f(r, 2, 3, 16), f(r, 16), f(r, 16), f(r, 16)
+    for domain in ("", MS):
+        if domain == "":
+            yield Case("SimplifiedLayerNormalization", "SimplifiedLayerNormalization", {"x": x, "g": (g,)}, n_out=2,
+                       domain=domain, epsilon=1e-3)
+    for s in (skip, skip[:1], skip[0]):
+        for with_bias in (None, (bias,)):
+            yield Case(f"SkipLayerNormalization {s.shape}", "SkipLayerNormalization",
+                       {"x": x, "s": s, "g": (g,), "b": (b,), "bias": with_bias}, n_out=4, compare=(0, 3), epsilon=1e-5)
+            yield Case(f"SkipSimplifiedLayerNormalization {s.shape}", "SkipSimplifiedLayerNormalization",
+                       {"x": x, "s": s, "g": (g,), "bias": with_bias}, n_out=4, compare=(0, 3))
+    yield Case("SkipLayerNormalization no beta", "SkipLayerNormalization", {"x": x, "s": skip, "g": (g,)})
+    ids, seg = r.integers(0, 20, (2, 5)).astype(np.int32), r.integers(0, 2, (2, 5)).astype(np.int32)
+    pos = r.integers(0, 9, (2, 5)).astype(np.int32)
+    mask = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], np.int32)
+    word, ptab, stab = f(r, 20, 16), f(r, 9, 16), f(r, 2, 16)
+    for with_seg in (True, False):
+        for m in (None, mask):
+            for p in (None, pos):
+                yield Case("EmbedLayerNormalization", "EmbedLayerNormalization",
+                           {"ids": ids, "seg": seg if with_seg else None, "word": (word,), "pos": (ptab,),
+                            "segt": (stab,) if with_seg else None, "g": (g,), "b": (b,), "mask": m, "positions": p},
+                           n_out=3, compare=(0, 1, 2) if m is not None else (0, 2), epsilon=1e-6)
+
+
+def rotary(r):
+    for rank in (3, 4):
+        for interleaved in (0, 1):
+            for dim in (0, 4):
+                for offset in (True, False):
+                    if dim and rank == 4:
+                        continue
+                    size, heads = 8, 3
+                    x = f(r, 2, 5, heads * size) if rank == 3 else f(r, 2, heads, 5, size)
+                    half = (dim or size) // 2
+                    pos = np.array([2], np.int64) if offset else r.integers(0, 10, (2, 5)).astype(np.int64)
+                    more = {"num_heads": heads, "rotary_embedding_dim": dim} if dim else {}
+                    yield Case(f"RotaryEmbedding rank {rank} dim {dim}", "RotaryEmbedding",
+                               {"x": x, "pos": pos, "cos": (f(r, 10, half),), "sin": (f(r, 10, half),)},
+                               interleaved=interleaved, **more)
+
+
+def attention(r):
+    B, S, N, H = 2, 4, 3, 8
+    D = N * H
+    for past in (0, 3):
+        for mask in (None, "ends", "both", "two", "three"):
+            for causal in (0, 1):
+                for bias in (False, True):
+                    if bias and (past or mask in ("ends", "both")):
+                        continue
+                    T_ = S + past
+                    m = {None: None, "ends": np.array([T_, T_ - 1], np.int32),
+                         "both": np.array([T_, T_ - 1, 1, 0], np.int32),
+                         "two": r.integers(0, 2, (B, T_)).astype(np.int32),
+                         "three": r.integers(0, 2, (B, S, T_)).astype(np.int32)}[mask]
+                    if m is not None and m.ndim > 1:
+                        m[..., 0] = 1
+                    if mask == "both" and past:
+                        continue
+                    v = {"x": f(r, B, S, 10), "w": (f(r, 10, 3 * D),), "b": (f(r, 3 * D),), "m": m,
+                         "past": f(r, 2, B, N, past, H) if past else None,
+                         "bias": f(r, 1, N, S, T_) if bias else None}
+                    yield Case(f"Attention past {past} mask {mask} causal {causal} bias {bias}", "Attention", v,
+                               n_out=2, num_heads=N, unidirectional=causal)
+    yield Case("Attention sizes", "Attention", {"x": f(r, B, S, 10), "w": (f(r, 10, 2 * D + N * 4),),
+                                                "b": (f(r, 2 * D + N * 4),)}, num_heads=N,
+               qkv_hidden_sizes=[D, D, N * 4], scale=0.3)
+
+
+def multi_head(r):
+    B, S, L, N, H = 2, 4, 5, 3, 8
+    D = N * H
+    for form in ("three", "packed qkv", "packed kv", "cross"):
+        for mask in (None, "two"):
+            for bias in (False, True):
+                for add in (False, True):
+                    n = S if form == "packed qkv" else L
+                    v = {"q": f(r, B, S, D), "k": f(r, B, n, D), "v": f(r, B, n, D)}
+                    plain = dict(v)
+                    if form == "packed qkv":
+                        v = {"q": np.stack([x.reshape(B, S, N, H) for x in v.values()], 3), "k": None, "v": None}
+                    if form == "packed kv":
+                        kv = np.stack([v[x].reshape(B, n, N, H) for x in "kv"], 3)
+                        v = {"q": v["q"], "k": kv, "v": None}
+                    if form == "cross":
+                        v = {"q": f(r, B, S, D), "k": f(r, B, N, n, H), "v": f(r, B, N, n, H)}
+                    if bias and form != "three":
+                        continue
+                    m = r.integers(0, 2, (B, n)).astype(np.int32)
+                    m[:, 0] = 1
+                    rest = dict(b=(f(r, 3 * D),) if bias else None, m=m if mask else None,
+                                a=f(r, B, N, S, n) if add else None)
+                    same = Case("", "MultiHeadAttention", dict(plain, **rest), num_heads=N)
+                    yield Case(f"MultiHeadAttention {form} mask {mask} bias {bias} add {add}", "MultiHeadAttention",
+                               dict(v, **rest), oracle=same if "packed" in form else None, num_heads=N)
+    for causal in (0, 1):
+        v = {"q": f(r, B, S, D), "k": f(r, B, S, D), "v": f(r, B, S, D), "b": None, "m": None, "a": None,
+             "pk": f(r, B, N, 3, H), "pv": f(r, B, N, 3, H)}
+        yield Case("MultiHeadAttention past", "MultiHeadAttention", v, n_out=3, num_heads=N, unidirectional=causal,
+                   scale=0.4)
+
+
+def gqa(r):
+    N, K, H = 4, 2, 16
+    for dtype in (np.float32, np.float16):
+        for packed in (False, True):
+            for turn in (None, 0, 1):
+                for S, P in ((5, 0), (1, 4), (3, 4)):
+                    for more in ({}, {"local_window_size": 3}, {"softcap": 2.0, "scale": 0.3}, {"smooth_softmax": 1},
+                                 {"sink": 1}):
+                        if dtype == np.float16 and (packed or turn == 1):
+                            continue
+                        if more and (turn == 1 or packed):
+                            continue
+                        half, B = H // 2, 1 if S > 1 and P else 2  # what ONNX Runtime takes
+                        v = {"q": f(r, B, S, (N + 2 * K if packed else N) * H, dtype=dtype),
+                             "k": None if packed else f(r, B, S, K * H, dtype=dtype),
+                             "v": None if packed else f(r, B, S, K * H, dtype=dtype),
+                             "pk": f(r, B, K, P, H, dtype=dtype), "pv": f(r, B, K, P, H, dtype=dtype),
+                             "seq": np.full((B,), P + S - 1, np.int32), "total": (np.array(P + S, np.int32),),
+                             "cos": (f(r, 16, half, dtype=dtype),) if turn is not None else None,
+                             "sin": (f(r, 16, half, dtype=dtype),) if turn is not None else None}
+                        attrs = dict(more)
+                        if attrs.pop("sink", 0):
+                            v.update(pos=None, bias=None, sink=(f(r, N, dtype=dtype),))
+                        if turn is not None:
+                            attrs.update(do_rotary=1, rotary_interleaved=turn)
+                        yield Case(f"GroupQueryAttention {dtype.__name__} packed {packed} rotary {turn} S {S} P {P} {more}",
+                                   "GroupQueryAttention", v, n_out=3, num_heads=N, kv_num_heads=K, **attrs)
+
+
+FAMILIES = (activations, matmuls, norms, rotary, attention, multi_head, gqa)
+
+
+def main():
+    tenon, only = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else ""
+    cases = [c for i, family in enumerate(FAMILIES) for c in family(np.random.default_rng(i)) if only in c.name]
+    with tempfile.TemporaryDirectory() as t:
+        folders = []
+        for i in range(len(cases)):
+            folders.append(pathlib.Path(t) / str(i))
+            folders[-1].mkdir()
+        with ThreadPoolExecutor(2) as pool:
+            failed = [x for x in pool.map(lambda a: run(tenon, *a), zip(cases, folders)) if x]
+    print("\n".join(failed))
+    print(f"{len(cases)} cases, {len(failed)} failed")
+    sys.exit(1 if failed or not cases else 0)
+
+
+if __name__ == "__main__":
+    main()
