@@ -71,6 +71,12 @@ ATTRS(cum_sum, INT("exclusive", 0), INT("reverse", 0));
 ATTRS(softmax, INT("axis", -1), INT("coerce_2d", 0));
 ATTRS(softmax_1, INT("axis", 1), INT("coerce_2d", 1));
 ATTRS(layer_norm, INT("axis", -1), FLOAT("epsilon", 1e-5f), INT("stash_type", 1));
+ATTRS(batch_norm, FLOAT("epsilon", 1e-5f), FLOAT("momentum", 0.9f), INT("training_mode", 0));
+ATTRS(epsilon, FLOAT("epsilon", 1e-5f));
+ATTRS(group_norm, FLOAT("epsilon", 1e-5f), INT_REQUIRED("num_groups"), INT("stash_type", 1));
+ATTRS(lrn, FLOAT("alpha", 1e-4f), FLOAT("beta", 0.75f), FLOAT("bias", 1.0f), INT_REQUIRED("size"));
+ATTRS(lp_norm, INT("axis", -1), INT("p", 2));
+ATTRS(mean_variance_norm, OTHER("axes", INTS));
 ATTRS(top_k, INT("axis", -1), INT("largest", 1), INT("sorted", 1));
 ATTRS(gemm, FLOAT("alpha", 1.0f), FLOAT("beta", 1.0f), INT("transA", 0), INT("transB", 0));
 ATTRS(conv, STRING("auto_pad", "NOTSET"), OTHER("dilations", INTS), INT("group", 1), OTHER("kernel_shape", INTS),

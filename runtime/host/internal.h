@@ -52,6 +52,8 @@ int32_t tni_kaxis(int64_t axis, uint32_t rank);
 int64_t tni_get_i64(const tni_tensor *t, int64_t i);
 /* Element i of any numeric tensor as double. */
 double tni_get_f64(const tni_tensor *t, int64_t i);
+/* Element i of a numeric or bool tensor set to v: floats rounded, integers toward zero and clamped, bool v != 0. */
+void tni_put_f64(const tni_tensor *t, int64_t i, double v);
 /* Toward zero, clamped to the range; NaN is 0. */
 int64_t tni_clamp_i64(double v);
 /* Elements [first, first + n) of a float tensor (f16, bf16, f32, f64) as f32, and back (round half to even). */

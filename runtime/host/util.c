@@ -83,6 +83,42 @@ double tni_get_f64(const tni_tensor *t, int64_t i) {
   }
 }
 
+void tni_put_f64(const tni_tensor *t, int64_t i, double v) {
+  const float f = (float)v;
+  switch (t->dtype) {
+    case TN_DT_F64:
+      ((f64u *)t->data)[i] = v;
+      break;
+    case TN_DT_F32:
+    case TN_DT_F16:
+    case TN_DT_BF16:
+      tni_store_f32(t->dtype, t->data, i, 1, &f);
+      break;
+    case TN_DT_BOOL:
+      ((u8u *)t->data)[i] = v != 0;
+      break;
+    case TN_DT_U64:
+      ((u64u *)t->data)[i] = v >= 18446744073709551616.0 ? UINT64_MAX : v > 0 ? (uint64_t)v : 0;
+      break;
+#define X(DT, U, T, LO, HI)                                                       \
+  case TN_DT_##DT: {                                                              \
+    const int64_t n = tni_clamp_i64(v);                                           \
+    ((U *)t->data)[i] = n < (int64_t)LO ? (T)LO : n > (int64_t)HI ? (T)HI : (T)n; \
+    break;                                                                        \
+  }
+      X(I8, i8u, int8_t, INT8_MIN, INT8_MAX)
+      X(U8, u8u, uint8_t, 0, UINT8_MAX)
+      X(I16, i16u, int16_t, INT16_MIN, INT16_MAX)
+      X(U16, u16u, uint16_t, 0, UINT16_MAX)
+      X(I32, i32u, int32_t, INT32_MIN, INT32_MAX)
+      X(U32, u32u, uint32_t, 0, UINT32_MAX)
+      X(I64, i64u, int64_t, INT64_MIN, INT64_MAX)
+#undef X
+    default:
+      break;
+  }
+}
+
 int64_t tni_clamp_i64(double v) {
   if (v != v) return 0;
   if (v >= 9223372036854775808.0) return INT64_MAX;

@@ -169,6 +169,20 @@ static tn_status dropout(const rewrite *r) {
   return TN_OK;
 }
 
+/* Like ONNX Runtime and every later version, a graph that is run is run for inference, and its statistics are no
+ * outputs. spatial 0 (a mean per element) has no later form. */
+static tn_status batch_norm(const rewrite *r) {
+  const tni_raw_attr *spatial = find(r->d, "spatial");
+  if (spatial && (spatial->a.type != TN_ATTR_INT || spatial->a.u.i != 1))
+    return tni_fail(r->c->err, TN_E_UNSUPPORTED, r->c->file, "BatchNormalization '%s': attribute 'spatial' is not 1",
+                    r->d->name);
+  drop(r->d, "spatial");
+  drop(r->d, "is_test");
+  drop(r->d, "consumed_inputs");
+  if (r->d->n_out > 1) r->d->n_out = 1;
+  return TN_OK;
+}
+
 static tn_status scatter(const rewrite *r) {
   r->d->type = "ScatterElements";
   if (r->d->version < 11) r->d->version = 11;
@@ -288,6 +302,7 @@ static const struct {
     {"PRelu", 7, prelu},
     {"Gemm", 7, gemm},
     {"Dropout", 7, dropout},
+    {"BatchNormalization", 14, batch_norm},
     {"TopK", 10, top_k},
     {"Slice", 10, slice},
     {"Clip", 11, clip},
