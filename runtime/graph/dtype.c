@@ -134,6 +134,30 @@ static const tiny_format *tiny_of(uint32_t dtype) {
   }
 }
 
+uint32_t tni_f32_to_code(uint32_t dtype, float x, bool saturate) {
+  const tiny_format *t = tiny_of(dtype);
+  if (!t) return 0;
+  const uint32_t top = t->exp_bits + t->man_bits, sign = (uint32_t)(signbit(x) != 0) << top;
+  const uint32_t exp_all = ((1u << t->exp_bits) - 1) << t->man_bits, all = (1u << top) - 1;
+  const uint32_t nan = t->special == NAN_NEG_ZERO ? 1u << top : t->special == NO_NAN ? 1u << top : sign | all;
+  const uint32_t largest = t->special == IEEE ? exp_all - 1 : t->special == NAN_ALL_ONES ? all - 1 : all;
+  if (isnan(x)) return t->special == IEEE ? sign | exp_all | 1u << (t->man_bits - 1) : nan;
+  uint32_t code = largest + 1;
+  if (!isinf(x)) {
+    const int least = 1 - t->bias;
+    int e = x == 0 ? least : ilogbf(x);
+    if (e < least) e = least;
+    /* The mantissa with its leading one, an integer but for what is rounded away; a carry moves on into the exponent. */
+    const double whole = rint(ldexp(fabs((double)x), (int)t->man_bits - e));
+    const double sum = ldexp((double)(e + t->bias), (int)t->man_bits) + whole - (double)(1u << t->man_bits);
+    if (sum <= (double)largest) code = (uint32_t)sum;
+  }
+  if (code == 0 && t->special == NAN_NEG_ZERO) return 0;
+  if (code <= largest) return sign | code;
+  if (saturate || t->special == NO_NAN) return sign | largest;
+  return t->special == IEEE ? sign | exp_all : nan;
+}
+
 static float e8m0_to_f32(uint32_t v) { return v == 255 ? NAN : ldexpf(1.0f, (int)v - 127); }
 
 /* --- elements --- */

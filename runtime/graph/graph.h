@@ -237,5 +237,9 @@ TN_MUST_CHECK tn_status tni_dtype_bytes(uint32_t dtype, int64_t count, uint64_t 
  * gives 0. */
 void tni_tensor_to_f32(const tni_tensor *t, int64_t first, int64_t n, float *dst);
 void tni_tensor_to_i64(const tni_tensor *t, int64_t first, int64_t n, int64_t *dst);
+/* The code of x in an 8-bit float that has a sign, or in float4e2m1, rounded half to even. What is larger than the largest
+ * becomes that if it is to saturate (always in float4e2m1), else infinity or, where there is none, NaN. NaN is 0x80 in
+ * the FNUZ types; float4e2m1 has none and gives -0. */
+uint32_t tni_f32_to_code(uint32_t dtype, float x, bool saturate);
 
 #endif

@@ -101,6 +101,9 @@ ATTRS(if_, GRAPH_REQUIRED("then_branch"), GRAPH_REQUIRED("else_branch"));
 ATTRS(loop, GRAPH_REQUIRED("body"));
 ATTRS(scan, GRAPH_REQUIRED("body"), INT_REQUIRED("num_scan_inputs"), OTHER("scan_input_axes", INTS),
       OTHER("scan_input_directions", INTS), OTHER("scan_output_axes", INTS), OTHER("scan_output_directions", INTS));
+ATTRS(quantize_linear, INT("axis", 1), INT("block_size", 0), INT("output_dtype", 0), INT("precision", 0),
+      INT("saturate", 1));
+ATTRS(dequantize_linear, INT("axis", 1), INT("block_size", 0), INT("output_dtype", 0));
 ATTRS(sequence_empty, INT_OR_ABSENT("dtype"));
 ATTRS(split_to_sequence, INT("axis", 0), INT("keepdims", 1));
 ATTRS(concat_from_sequence, INT_REQUIRED("axis"), INT("new_axis", 0));

@@ -4,12 +4,10 @@
 #include "runtime/shape/table.h"
 
 /* [.., M, K] x [.., K, N]; a vector gets a leading (left) or trailing (right) 1 that leaves again. */
-tn_status tni_shape_matmul(tni_infer *in) {
-  const tni_value *a = tni_rule_in(in, 0), *b = tni_rule_in(in, 1);
+static tn_status product(tni_infer *in, uint32_t ia, uint32_t ib, uint32_t dtype) {
+  const tni_value *a = tni_rule_in(in, ia), *b = tni_rule_in(in, ib);
   if (!a || !b) return tni_rule_fail(in, "an operand is missing");
-  if (a->pub.rank == TNI_RANK_UNKNOWN || b->pub.rank == TNI_RANK_UNKNOWN) {
-    return tni_rule_set_unknown(in, 0, a->pub.dtype);
-  }
+  if (a->pub.rank == TNI_RANK_UNKNOWN || b->pub.rank == TNI_RANK_UNKNOWN) return tni_rule_set_unknown(in, 0, dtype);
   uint32_t ra = a->pub.rank, rb = b->pub.rank, rank;
   if (ra == 0 || rb == 0) return tni_rule_fail(in, "a scalar has no product");
   bool ok;
@@ -26,8 +24,17 @@ tn_status tni_shape_matmul(tni_infer *in) {
   }
   if (ra >= 2) dims[rank++] = a->pub.dims[ra - 2];
   if (rb >= 2) dims[rank++] = b->pub.dims[rb - 1];
-  return tni_rule_set(in, 0, a->pub.dtype, rank, dims);
+  return tni_rule_set(in, 0, dtype, rank, dims);
 }
+
+static uint32_t dtype_of(const tni_infer *in, uint32_t i) {
+  const tni_value *v = tni_rule_in(in, i);
+  return v ? v->pub.dtype : TN_DT_UNDEFINED;
+}
+
+tn_status tni_shape_matmul(tni_infer *in) { return product(in, 0, 1, dtype_of(in, 0)); }
+tn_status tni_shape_matmul_integer(tni_infer *in) { return product(in, 0, 1, TN_DT_I32); }
+tn_status tni_shape_qlinear_matmul(tni_infer *in) { return product(in, 0, 3, dtype_of(in, 7)); }
 
 tn_status tni_shape_gemm(tni_infer *in) {
   const tni_value *a = tni_rule_in(in, 0), *b = tni_rule_in(in, 1), *c = tni_rule_in(in, 2);

@@ -82,6 +82,13 @@ tn_status tni_shape_conv(tni_infer *in) {
   return conv_dims(in, 1, 2, x ? x->pub.dtype : TN_DT_UNDEFINED);
 }
 
+tn_status tni_shape_conv_integer(tni_infer *in) { return conv_dims(in, 1, UINT32_MAX, TN_DT_I32); }
+
+tn_status tni_shape_qlinear_conv(tni_infer *in) {
+  const tni_value *zero = tni_rule_in(in, 7);
+  return conv_dims(in, 3, 8, zero ? zero->pub.dtype : TN_DT_UNDEFINED);
+}
+
 /* What all windowed operators of one operand share: X [N, C, spatial] of known rank in dims, or the result set. */
 static tn_status windowed(tni_infer *in, const tni_value **x, tni_window *w, tn_expr *dims) {
   char why[128];
