@@ -44,6 +44,8 @@ ATTRS(elu, FLOAT("alpha", 1.0f));
 ATTRS(hard_sigmoid, FLOAT("alpha", 0.2f), FLOAT("beta", 0.5f));
 ATTRS(isinf, INT("detect_negative", 1), INT("detect_positive", 1));
 ATTRS(cast, INT_REQUIRED("to"), INT("saturate", 1), STRING("round_mode", "up"));
+ATTRS(cast_like, INT("saturate", 1), STRING("round_mode", "up"));
+ATTRS(bit_cast, INT_REQUIRED("to"));
 ATTRS(dropout, FLOAT("ratio", 0.5f), INT_OR_ABSENT("seed"));
 ATTRS(mod, INT("fmod", 0));
 ATTRS(shape, INT("start", 0), INT_OR_ABSENT("end"));

@@ -24,7 +24,9 @@ enum {
   CODES = BYTES | BIT(I16) | BIT(U16) | BIT(I4) | BIT(U4) | BIT(I2) | BIT(U2) | BIT(F4E2M1) | BIT(F8E4M3FN) |
           BIT(F8E4M3FNUZ) | BIT(F8E5M2) | BIT(F8E5M2FNUZ), /* what is quantized to */
   CODES32 = CODES | BIT(I32),
-  STORED = ALL | BIT(STRING) | BIT(U4) | BIT(I4) | BIT(F4E2M1) | BIT(U2) | BIT(I2),
+  SMALL = BIT(U4) | BIT(I4) | BIT(F4E2M1) | BIT(U2) | BIT(I2), /* below a byte */
+  STORED = ALL | BIT(STRING) | SMALL,
+  CASTABLE = NUM | BOOLS | SMALL | BIT(F8E4M3FN) | BIT(F8E4M3FNUZ) | BIT(F8E5M2) | BIT(F8E5M2FNUZ) | BIT(F8E8M0),
 };
 #undef BIT
 
@@ -62,7 +64,9 @@ static const rule rules[] = {
     {TN_OP_NOT, {BOOLS}},
     {TN_OP_ISNAN, {REAL}},
     {TN_OP_ISINF, {REAL}},
-    {TN_OP_CAST, {NUM | BOOLS}},
+    {TN_OP_CAST, {CASTABLE}},
+    {TN_OP_CAST_LIKE, {CASTABLE, CASTABLE}},
+    {TN_OP_BIT_CAST, {ALL | SMALL}},
     {TN_OP_CLIP, {NUM}},
     {TN_OP_DROPOUT, {ALL, NUM, BOOLS}},
     {TN_OP_ADD, {NUM}},
@@ -173,7 +177,7 @@ bool tni_host_accepts(const tn_node *node, const tn_value *const *in, uint32_t n
   }
   if (node->op == TN_OP_CAST) {
     const int64_t to = tni_attr_i(node, "to", 0);
-    if (to < 0 || to >= TN_DT_COUNT || !(((uint32_t)(NUM | BOOLS) >> to) & 1)) {
+    if (to < 0 || to >= TN_DT_COUNT || !(((uint32_t)CASTABLE >> to) & 1)) {
       snprintf(why, n, "Cast: no host kernel to %s", tni_dtype_name((uint32_t)to));
       return false;
     }

@@ -80,9 +80,12 @@ static tn_expr cast_elem(const tni_infer *in, uint32_t to, tn_expr e) {
   return lo == 0 && hi == 0 ? tni_rule_const(in, 0) : TNI_EXPR_NONE;
 }
 
+/* Cast says the type, CastLike shows it. */
 tn_status tni_shape_cast(tni_infer *in) {
-  const tni_value *x = tni_rule_ranked(in, 0);
-  int64_t to = tni_attr_i(&in->node->pub, "to", 0);
+  const tni_value *x = tni_rule_ranked(in, 0), *like = tni_rule_in(in, 1);
+  const bool shown = in->node->pub.op == TN_OP_CAST_LIKE;
+  int64_t to = shown ? (like ? like->pub.dtype : TN_DT_UNDEFINED) : tni_attr_i(&in->node->pub, "to", 0);
+  if (shown && to == TN_DT_UNDEFINED) return tni_rule_set_unknown(in, 0, TN_DT_UNDEFINED);
   if (to <= 0 || to >= TN_DT_COUNT) return tni_rule_fail(in, "target type %lld is unknown", (long long)to);
   if (!x) return tni_rule_set_unknown(in, 0, (uint32_t)to);
   tn_status st = tni_rule_set(in, 0, (uint32_t)to, x->pub.rank, x->pub.dims);
@@ -94,6 +97,18 @@ tn_status tni_shape_cast(tni_infer *in) {
   for (uint32_t i = 0; e && i < n; i++) e[i] = cast_elem(in, (uint32_t)to, v.e[i]);
   tni_rule_set_vals(in, 0, e, n);
   return TN_OK;
+}
+
+/* The same bits under another type of the same width. */
+tn_status tni_shape_bit_cast(tni_infer *in) {
+  const tni_value *x = tni_rule_in(in, 0);
+  const int64_t to = tni_attr_i(&in->node->pub, "to", 0);
+  if (!x || x->pub.dtype == TN_DT_UNDEFINED) return tni_rule_set_unknown(in, 0, (uint32_t)to);
+  if (to <= 0 || to >= TN_DT_COUNT || !tni_dtype_bits((uint32_t)to) ||
+      tni_dtype_bits((uint32_t)to) != tni_dtype_bits(x->pub.dtype))
+    return tni_rule_fail(in, "%s has not the width of type %lld", tni_dtype_name(x->pub.dtype), (long long)to);
+  return x->pub.rank == TNI_RANK_UNKNOWN ? tni_rule_set_unknown(in, 0, (uint32_t)to)
+                                         : tni_rule_set(in, 0, (uint32_t)to, x->pub.rank, x->pub.dims);
 }
 
 tn_status tni_shape_dropout(tni_infer *in) {
