@@ -41,11 +41,18 @@ typedef struct any_product {
 
 /* y[S,N] = x[S,K] w[K,N]. stats: of x, or NULL; phase: TN_PHASE_*. */
 void any_init(any_product *p, fake *f, int64_t N, int64_t K, uint32_t phase, const tn_stats *stats, uint64_t stream);
+/* The same with weights of the caller's, kn[K,N], copied. */
+void any_init_weights(any_product *p, fake *f, int64_t N, int64_t K, uint32_t phase, const tn_stats *stats,
+                      const float *kn);
 /* Asks; false where the plugin refuses (claim has why). */
 bool any_claimed(any_product *p);
 /* Up to arguments, for M rows. */
 tn_status any_prepare(any_product *p, int64_t M);
-/* x[M][K] -> y[M][N]. TN_E_INTERNAL (why) where a guard changed or a ticket was not answered exactly once. */
+/* x[M][K] -> y[M][N]. TN_E_INTERNAL (why) where a ticket was not answered exactly once. */
+tn_status any_step(any_product *p, const float *x, float *y);
+/* TN_E_INTERNAL (why) where a guard around a slot or a scratch changed. */
+tn_status any_guards(any_product *p);
+/* Both. */
 tn_status any_run(any_product *p, const float *x, float *y);
 void any_free(any_product *p);
 

@@ -242,20 +242,6 @@ static void all_shapes(tally *t, setting *s, bool engines) {
 
 enum { MAX_SET = 16 };
 
-/* "a=b,c=d" -> set[]; text is cut up. Words without '=' are phases. */
-static uint32_t parse(char *text, const char **set, uint32_t *phase) {
-  uint32_t n = 0;
-  for (char *w = strtok(text, ","); w && n < MAX_SET; w = strtok(NULL, ",")) {
-    if (!strcmp(w, "prefill"))
-      *phase = TN_PHASE_PREFILL;
-    else if (!strcmp(w, "decode"))
-      *phase = TN_PHASE_DECODE;
-    else
-      set[n++] = w;
-  }
-  return n;
-}
-
 static int variant(const char *so, const char *text, bool broken) {
   char copy[256];
   const char *set[MAX_SET] = {""};
@@ -264,7 +250,7 @@ static int variant(const char *so, const char *text, bool broken) {
   snprintf(copy, sizeof copy, "%s", text);
   s = (setting){.f = &f, .phase = TN_PHASE_ANY};
   s.stats = (tn_stats){.h = TN_HDR(tn_stats), .absmax = 8, .p999 = 4, .ch_over = s.zeros};
-  f.n_set = parse(copy, set, &s.phase);
+  f.n_set = fake_variant(copy, set, MAX_SET, &s.phase);
   tally t = {.plugin = so, .variant = text};
   if (!fake_open(&f, so)) {
     printf("no device [%s]: %s\n", text, f.err.message);

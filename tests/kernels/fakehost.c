@@ -73,7 +73,7 @@ tn_id value(fake_graph *g, uint32_t kind, uint32_t rank, const tn_expr *dims) {
   return v;
 }
 
-tn_id constant(fake_graph *g, uint32_t rank, const int64_t *dims) {
+tn_id constant_of(fake_graph *g, uint32_t rank, const int64_t *dims, const float *data) {
   tn_expr e[TN_MAX_RANK] = {0};
   int64_t n = 1;
   for (uint32_t i = 0; i < rank; i++) {
@@ -85,9 +85,14 @@ tn_id constant(fake_graph *g, uint32_t rank, const int64_t *dims) {
   g->count[v] = n;
   g->data[v] = malloc((size_t)(n ? n : 1) * sizeof(float));
   if (!g->data[v]) abort();
-  fill(g->data[v], (size_t)n, V_NORMAL, 1, &r);
+  if (data)
+    memcpy(g->data[v], data, (size_t)n * sizeof *data);
+  else
+    fill(g->data[v], (size_t)n, V_NORMAL, 1, &r);
   return v;
 }
+
+tn_id constant(fake_graph *g, uint32_t rank, const int64_t *dims) { return constant_of(g, rank, dims, NULL); }
 
 tn_id node(fake_graph *g, uint32_t op, tn_id a, tn_id b, tn_id c, tn_id out) {
   tn_id n = g->pub.n_nodes++;
@@ -192,6 +197,19 @@ static tn_status range(const tn_graph *g, tn_expr e, int64_t *lo, int64_t *hi) {
     *hi = g->ctx->e[e].kind == E_SYM && g->ctx->hi[g->ctx->e[e].v] ? g->ctx->hi[g->ctx->e[e].v] : INT64_MAX;
   }
   return TN_OK;
+}
+
+uint32_t fake_variant(char *text, const char **set, uint32_t cap, uint32_t *phase) {
+  uint32_t n = 0;
+  for (char *w = strtok(text, ","); w && n < cap; w = strtok(NULL, ",")) {
+    if (!strcmp(w, "prefill"))
+      *phase = TN_PHASE_PREFILL;
+    else if (!strcmp(w, "decode"))
+      *phase = TN_PHASE_DECODE;
+    else
+      set[n++] = w;
+  }
+  return n;
 }
 
 /* A value in the spelling of a profile. */

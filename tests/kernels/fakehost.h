@@ -57,6 +57,8 @@ tn_expr ex2(fake_graph *g, int kind, tn_expr a, tn_expr b);
 tn_id value(fake_graph *g, uint32_t kind, uint32_t rank, const tn_expr *dims);
 /* A constant of random values (pattern V_NORMAL, seeded by its id). */
 tn_id constant(fake_graph *g, uint32_t rank, const int64_t *dims);
+/* The same with the caller's values, copied. */
+tn_id constant_of(fake_graph *g, uint32_t rank, const int64_t *dims, const float *data);
 tn_id node(fake_graph *g, uint32_t op, tn_id a, tn_id b, tn_id c, tn_id out);
 void gemm_attrs(fake_graph *g, tn_id node, double alpha, double beta, int64_t trans_a, int64_t trans_b);
 /* A tenon.FusedMatMul; the arrays must outlive the graph. in: x, weights, operands. */
@@ -86,6 +88,8 @@ typedef struct fake {
   tn_error err;
 } fake;
 
+/* "a=b,c=d" -> set[], at most cap; text is cut up. "prefill" and "decode" are phases. */
+uint32_t fake_variant(char *text, const char **set, uint32_t cap, uint32_t *phase);
 /* Loads (once per process) and opens. open_fails: leaves device NULL with err set instead of failing. */
 bool fake_open(fake *f, const char *so);
 void fake_close(fake *f);
