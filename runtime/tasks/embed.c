@@ -51,7 +51,9 @@ static tn_status choose_output(tn_embedder *e, uint32_t asked, tn_error *err) {
   return rows ? TN_OK : tni_fail(err, TN_E_UNSUPPORTED, "model", "no output [texts, tokens, size] to pool");
 }
 
-static tn_status settle(tn_embedder *e, const tn_embed_opts *o, const tni_embed_config *c, int32_t pad, tn_error *err) {
+/* most: tokens that the model takes, 0: any number. */
+static tn_status settle(tn_embedder *e, const tn_embed_opts *o, const tni_embed_config *c, int32_t pad, int64_t most,
+                        tn_error *err) {
   const uint32_t asked = o ? o->pool : TN_POOL_AUTO, normalize = o ? o->normalize : TN_NORMALIZE_AUTO;
   uint32_t max = o && o->max_tokens ? o->max_tokens : c->max_tokens;
   if (asked > TN_POOL_NONE || normalize > TN_NORMALIZE_NO)
@@ -61,7 +63,8 @@ static tn_status settle(tn_embedder *e, const tn_embed_opts *o, const tni_embed_
                  : c->normalize != TN_NORMALIZE_AUTO ? c->normalize
                                                      : TN_NORMALIZE_NO;
   e->pad = tni_tokenizer_pad(e->tok) >= 0 ? tni_tokenizer_pad(e->tok) : pad >= 0 ? pad : 0;
-  tni_tokenizer_limit(e->tok, max ? max : LENGTH);
+  if (!max) max = LENGTH;
+  tni_tokenizer_limit(e->tok, most && most < max ? (size_t)most : max);
   if (c->lowercase && !tni_tokenizer_lowercases(e->tok))
     return tni_fail(err, TN_E_UNSUPPORTED, "sentence_bert_config.json",
                     "do_lower_case, and the tokenizer does not do it");
@@ -81,10 +84,10 @@ static tn_status load(tn_embedder *e, tn_runtime *rt, const char *path, const ch
   if (st != TN_OK) return st;
   tn_model_opts mo = {.h = {sizeof mo, 1, 0}, .flags = o ? o->model_flags : 0};
   st = tn_model_load(rt, path, &mo, &e->model, err);
-  if (st == TN_OK) st = settle(e, o, &c, lm.pad, err);
   if (st == TN_OK) st = tni_feed_open(e->model, true, false, &feed, err);
+  if (st == TN_OK) st = settle(e, o, &c, lm.pad, tni_feed_fixed(e->model, &feed, TNI_TEXT_IDS, 1), err);
   if (st != TN_OK) return st;
-  const int64_t fixed = tni_feed_batch(e->model, &feed, TNI_TEXT_IDS);
+  const int64_t fixed = tni_feed_fixed(e->model, &feed, TNI_TEXT_IDS, 0);
   e->batch = o && o->batch ? o->batch : BATCH;
   if (fixed && fixed < e->batch) e->batch = (uint32_t)fixed;
   return (mo.flags & (TN_MODEL_INSPECT | TN_MODEL_PACK)) ? TN_OK : tn_session_create(e->model, &e->session, err);
@@ -187,7 +190,7 @@ static tn_status keep(job *j, const size_t *texts, size_t n, const tn_tensor *t,
 /* A model with a fixed batch gets the last text again where there are too few. */
 static tn_status run(job *j, size_t first, size_t n, tn_error *err) {
   tn_embedder *e = j->e;
-  const int64_t fixed = tni_feed_batch(e->model, &j->feed, TNI_TEXT_IDS);
+  const int64_t fixed = tni_feed_fixed(e->model, &j->feed, TNI_TEXT_IDS, 0);
   const size_t rows = fixed ? (size_t)fixed : n;
   size_t *texts = malloc(rows * sizeof *texts);
   tn_tensor out = {.h = {sizeof out, 1, 0}, .name = e->out->name};

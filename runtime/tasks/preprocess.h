@@ -22,7 +22,8 @@ typedef enum tni_filter {
 } tni_filter;
 
 /* src [h, w, c] -> dst [oh, ow, c], 8 bits. Two passes, rows first, each with weights that cover every source pixel
- * under an output pixel (so shrinking averages) in 22-bit fixed point and rounded to 8 bits: Pillow's resampling. */
+ * under an output pixel (so shrinking averages) in 22-bit fixed point and rounded to 8 bits: Pillow's
+ * resampling (whose newer versions take columns first where they find that cheaper, which moves values by a level). */
 TN_MUST_CHECK tn_status tni_resize(const uint8_t *src, uint32_t w, uint32_t h, uint32_t c, uint8_t *dst, uint32_t ow,
                                    uint32_t oh, tni_filter filter, tn_error *err);
 

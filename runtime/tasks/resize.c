@@ -92,11 +92,18 @@ static void line(const weights *k, const uint8_t *src, size_t step_in, uint8_t *
     }
 }
 
+/* Places are added up, not multiplied, as Pillow does: it decides where a place falls between two pixels. */
 static void nearest(const uint8_t *src, uint32_t w, uint32_t h, uint32_t c, uint8_t *dst, uint32_t ow, uint32_t oh) {
   const double sx = (double)w / ow, sy = (double)h / oh;
-  for (uint32_t y = 0; y < oh; y++)
-    for (uint32_t x = 0; x < ow; x++)
-      memcpy(dst + ((size_t)y * ow + x) * c, src + ((size_t)((y + 0.5) * sy) * w + (size_t)((x + 0.5) * sx)) * c, c);
+  double py = sy * 0.5;
+  for (uint32_t y = 0; y < oh; y++, py += sy) {
+    const size_t row = (size_t)py < h ? (size_t)py : h - 1;
+    double px = sx * 0.5;
+    for (uint32_t x = 0; x < ow; x++, px += sx) {
+      const size_t col = (size_t)px < w ? (size_t)px : w - 1;
+      memcpy(dst + ((size_t)y * ow + x) * c, src + (row * w + col) * c, c);
+    }
+  }
 }
 
 /* Rows, then columns; a pass whose size does not change is left out. */

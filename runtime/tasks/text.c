@@ -80,10 +80,10 @@ void tni_feed_close(tni_feed *f) {
   *f = (tni_feed){0};
 }
 
-int64_t tni_feed_batch(const tn_model *m, const tni_feed *f, tni_text_role role) {
+int64_t tni_feed_fixed(const tn_model *m, const tni_feed *f, tni_text_role role, uint32_t axis) {
   const int at = tni_feed_find(f, role);
   const tn_io_info *x = at < 0 ? NULL : tn_model_input(m, (uint32_t)at);
-  return x && x->rank > 0 && x->dims[0] > 0 ? x->dims[0] : 0;
+  return x && x->rank > (int32_t)axis && x->dims[axis] > 0 ? x->dims[axis] : 0;
 }
 
 /* One row of a role: n tokens, then padding up to len. */

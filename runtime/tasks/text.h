@@ -50,8 +50,8 @@ TN_MUST_CHECK tn_status tni_feed_text(tni_feed *f, const tn_model *m, const tni_
 void tni_feed_close(tni_feed *f);
 /* Index of the input with that role, or -1. */
 int tni_feed_find(const tni_feed *f, tni_text_role role);
-/* Batch that the model's input has fixed; 0: any. */
-int64_t tni_feed_batch(const tn_model *m, const tni_feed *f, tni_text_role role);
+/* Size that the model's input has fixed along an axis; 0: any. */
+int64_t tni_feed_fixed(const tn_model *m, const tni_feed *f, tni_text_role role, uint32_t axis);
 
 /* Elements of a float tensor (f32, f16, bf16, f64) as f32, malloc'd; TN_E_UNSUPPORTED for others. */
 TN_MUST_CHECK tn_status tni_task_floats(const tn_tensor *t, float **out, size_t *n, tn_error *err);

@@ -26,6 +26,7 @@ FLOW = {
     "pack": [*CORE, "profile", "plugin", "plan"],
     "sched": [*CORE, "shape", "onnx", "host", "passes", "profile", "plugin", "plan", "pack", "calib"],
     "llm": ["base"],  # and the public API
+    "tasks": ["base", "llm"],  # and the public API
     "cli": ["base"],  # and the public API
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
