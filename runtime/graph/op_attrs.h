@@ -106,6 +106,17 @@ ATTRS(scan, GRAPH_REQUIRED("body"), INT_REQUIRED("num_scan_inputs"), OTHER("scan
 ATTRS(quantize_linear, INT("axis", 1), INT("block_size", 0), INT("output_dtype", 0), INT("precision", 0),
       INT("saturate", 1));
 ATTRS(dequantize_linear, INT("axis", 1), INT("block_size", 0), INT("output_dtype", 0));
+ATTRS(rnn, OTHER("activation_alpha", FLOATS), OTHER("activation_beta", FLOATS), OTHER("activations", STRINGS),
+      FLOAT_OR_ABSENT("clip"), STRING("direction", "forward"), INT_OR_ABSENT("hidden_size"), INT("layout", 0));
+ATTRS(gru, OTHER("activation_alpha", FLOATS), OTHER("activation_beta", FLOATS), OTHER("activations", STRINGS),
+      FLOAT_OR_ABSENT("clip"), STRING("direction", "forward"), INT_OR_ABSENT("hidden_size"), INT("layout", 0),
+      INT("linear_before_reset", 0));
+ATTRS(lstm, OTHER("activation_alpha", FLOATS), OTHER("activation_beta", FLOATS), OTHER("activations", STRINGS),
+      FLOAT_OR_ABSENT("clip"), STRING("direction", "forward"), INT_OR_ABSENT("hidden_size"), INT("input_forget", 0),
+      INT("layout", 0));
+ATTRS(linear_attention, INT("chunk_size", 64), INT_REQUIRED("kv_num_heads"), INT_REQUIRED("q_num_heads"),
+      FLOAT("scale", 0.0f), STRING("update_rule", "gated_delta"));
+ATTRS(causal_conv, STRING("activation", "none"));
 ATTRS(sequence_empty, INT_OR_ABSENT("dtype"));
 ATTRS(split_to_sequence, INT("axis", 0), INT("keepdims", 1));
 ATTRS(concat_from_sequence, INT_REQUIRED("axis"), INT("new_axis", 0));

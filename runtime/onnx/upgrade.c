@@ -194,6 +194,12 @@ static tn_status gemm(const rewrite *r) {
   return TN_OK;
 }
 
+/* 0 meant that nobody reads Y, which the node's outputs say. */
+static tn_status recurrent(const rewrite *r) {
+  drop(r->d, "output_sequence");
+  return TN_OK;
+}
+
 /* --- broadcasting before opset 7: B's shape matches A's dims from `axis` on, so B needs ones at its end --- */
 
 static tn_status new_node(const rewrite *r, const char *type, const tn_id *in, uint32_t n_in, const tni_raw_attr *raw,
@@ -302,6 +308,9 @@ static const struct {
     {"PRelu", 7, prelu},
     {"Gemm", 7, gemm},
     {"Dropout", 7, dropout},
+    {"RNN", 7, recurrent},
+    {"GRU", 7, recurrent},
+    {"LSTM", 7, recurrent},
     {"BatchNormalization", 14, batch_norm},
     {"TopK", 10, top_k},
     {"Slice", 10, slice},

@@ -47,9 +47,10 @@ REWRITTEN = {
     "is_test": {"Dropout"},
     "is_test spatial consumed_inputs": {"BatchNormalization"},
     "broadcast": {"Gemm"},
+    "output_sequence": {"RNN", "GRU", "LSTM"},
 }
 # Defaults that are lists, which the table has none of: kernels and rules know them.
-LIST_DEFAULTS = {("MeanVarianceNormalization", "axes")}
+LIST_DEFAULTS = {("MeanVarianceNormalization", "axes"), ("RNN", "activations")}
 # Arity that differs from the newest form: (operator, "in"/"out") -> why.
 ARITY = {}
 
