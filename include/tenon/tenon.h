@@ -205,7 +205,8 @@ typedef struct tn_keep_opts {
   int64_t batch;    /* sequences; 0: 1 */
   int64_t capacity; /* positions that the caches hold; 0: tn_model_max_seq, which must say something then */
   int64_t max_step; /* most positions of one step; 0: the profile's prefill_chunk, or capacity where it says nothing.
-                     * A device that takes one length only makes it no larger: shorter steps are padded up to it */
+                     * A device that takes one length only: shorter steps are padded up to it, longer ones are several
+                     * pieces at once (0: as long as the capacity) */
 } tn_keep_opts;
 /* TN_E_UNSUPPORTED: the model has no caches that can be kept. TN_E_NO_MEMORY with the bytes. Once per session. */
 TN_API TN_MUST_CHECK tn_status tn_session_keep(tn_session *s, const tn_keep_opts *o, tn_error *err);

@@ -213,7 +213,8 @@ static tn_status read_cache(reader *r, const tni_yaml *y) {
 static tn_status read_numbers(reader *r, const tni_yaml *root) {
   const tni_yaml *threads = tni_yaml_get(root, "threads"), *max_seq = tni_yaml_get(root, "max_seq"),
                  *chunk = tni_yaml_get(root, "prefill_chunk"), *bucket = tni_yaml_get(root, "bucket"),
-                 *checked = tni_yaml_get(root, "checked"), *timeout = tni_yaml_get(root, "timeout_ms");
+                 *checked = tni_yaml_get(root, "checked"), *timeout = tni_yaml_get(root, "timeout_ms"),
+                 *flight = tni_yaml_get(root, "chunks_in_flight"), *memory = tni_yaml_get(root, "memory");
   int64_t v = 0;
   tn_status st = threads ? tni_yaml_int(&r->doc, threads, "threads", 0, 1024, &v, r->err) : TN_OK;
   if (st == TN_OK) r->p->threads = (uint32_t)v;
@@ -223,14 +224,18 @@ static tn_status read_numbers(reader *r, const tni_yaml *root) {
   r->p->chunk_said = chunk != NULL;
   if (st == TN_OK && bucket) st = tni_yaml_int(&r->doc, bucket, "bucket", 0, 65536, &r->p->bucket, r->err);
   if (st == TN_OK && timeout) st = tni_yaml_int(&r->doc, timeout, "timeout_ms", 1, 3600000, &r->p->timeout_ms, r->err);
+  v = 0;
+  if (st == TN_OK && flight) st = tni_yaml_int(&r->doc, flight, "chunks_in_flight", 0, 64, &v, r->err);
+  r->p->chunks_in_flight = (uint32_t)v;
+  if (st == TN_OK && memory) st = tni_yaml_size(&r->doc, memory, "memory", &r->p->memory, r->err);
   if (st == TN_OK && checked) st = tni_yaml_bool(&r->doc, checked, "checked", &r->p->checked, r->err);
   return st;
 }
 
 static tn_status read_root(reader *r) {
-  static const char *const keys[] = {"plugins",     "phases",     "require", "threads",       "max_seq",
-                                     "plugin_path", "cache",      "checked", "prefill_chunk", "bucket",
-                                     "calibration", "timeout_ms", NULL};
+  static const char *const keys[] = {"plugins",     "phases",     "require",          "threads",       "max_seq",
+                                     "plugin_path", "cache",      "checked",          "prefill_chunk", "bucket",
+                                     "calibration", "timeout_ms", "chunks_in_flight", "memory",        NULL};
   const tni_yaml *root = r->doc.root, *y;
   if (!root) return tni_yaml_fail(&r->doc, NULL, r->err, "the profile is empty");
   tn_status st = tni_yaml_want(&r->doc, root, TNI_YAML_MAP, "profile", r->err);
@@ -254,6 +259,7 @@ static tni_profile *new_profile(const char *file) {
     p->arena = a;
     p->prefill_chunk = 512;
     p->timeout_ms = 60000;
+    p->memory = UINT64_C(512) << 20;
     p->file = tni_arena_strdup(a, file);
     p->name = tni_path_stem(a, file);
     if (p->file && p->name) return p;

@@ -14,6 +14,8 @@
  *   max_seq: 2048            # upper bound of context
  *   prefill_chunk: 512       # most positions that one step of a prompt computes; 0: the whole prompt at once. A plugin
  *                            # that takes prompts in pieces of one length only decides it; saying another is an error
+ *   chunks_in_flight: 0      # pieces of a prompt that such a plugin may work on at once; 0: all there are
+ *   memory: 512M             # what those may take together (four may always be in flight); 0: not limited
  *   bucket: 0                # lengths of the context are rounded up to a multiple; 0: nothing changes with the length
  *   plugin_path: [dir, ...]  # searched before the built-in path; relative to the profile's file
  *   cache: {dir: PATH, max_bytes: 8G}
@@ -23,7 +25,7 @@
  *                            # in its folder
  *
  * Paths are relative to the profile's folder and come out absolute. A phase that `phases` leaves out gets `plugins` in
- * their order. Limits: 64 plugins, 64 options each, 64 folders; threads 0..1024; max_seq, prefill_chunk 0..2^31-1; bucket 0..65536; timeout_ms 1..3600000. Sizes: 512M, 8G.
+ * their order. Limits: 64 plugins, 64 options each, 64 folders; threads 0..1024; max_seq, prefill_chunk 0..2^31-1; chunks_in_flight 0..64; bucket 0..65536; timeout_ms 1..3600000. Sizes: 512M, 8G.
  * A profile is immutable; any thread.
  */
 #ifndef TENON_PROFILE_PROFILE_H
@@ -63,6 +65,8 @@ typedef struct tni_profile {
   int64_t max_seq; /* 0: not said */
   int64_t prefill_chunk, bucket;
   bool chunk_said; /* prefill_chunk stands in the file */
+  uint32_t chunks_in_flight; /* 0: as many as there are */
+  uint64_t memory;           /* 0: not limited */
   const char *const *plugin_path;
   uint32_t n_plugin_path;
   const char *cache_dir;    /* NULL: not said */

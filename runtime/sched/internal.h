@@ -210,12 +210,16 @@ typedef struct tni_keep {
   int64_t length;           /* positions in the caches */
   struct tni_sexec *exec;   /* prepared for what follows, or NULL */
   int64_t total, rows, end; /* length of the context, rows of logits and where they end */
-  tni_fed *fed;             /* [n_inputs] */
+  tni_fed *fed;              /* [n_inputs] */
+  struct tni_pieces *pieces; /* of prompts in flight, or NULL (pieces.c) */
 } tni_keep;
 
 /* State of one session for one placement. */
 typedef struct tni_sexec {
   tni_exec *exec;
+  struct tni_sexec *head, **also; /* of a placement: the session's state; [n_also] of more pieces of a prompt. They share
+                                     their plans */
+  uint32_t n_also;
   int64_t *dims; /* the dims that everything below was made for */
   bool ready;
   bool placed;        /* regions have room and offsets */

@@ -50,7 +50,7 @@ static tn_status fixed_dims(const tn_model *m, int64_t *dims, uint32_t n, tn_err
   return TN_OK;
 }
 
-static int64_t longest(const tn_model *m) { return m->max_seq ? m->max_seq : TN_DEFAULT_MAX_SEQ; }
+int64_t tni_limit_longest(const tn_model *m) { return m->max_seq ? m->max_seq : TN_DEFAULT_MAX_SEQ; }
 
 bool tni_exec_takes(const tn_model *m, const tni_exec *x, int64_t n) {
   if (m->n_execs == 1 || m->roles.why_not) return true;
@@ -64,7 +64,7 @@ int64_t tni_chunk_room(const tn_model *m, int64_t positions) {
 }
 
 int64_t tni_limit_capacity(const tn_model *m) {
-  const int64_t bucket = m->rt->profile->bucket, most = tni_chunk_room(m, longest(m));
+  const int64_t bucket = m->rt->profile->bucket, most = tni_chunk_room(m, tni_limit_longest(m));
   return bucket > 1 && !m->roles.exact ? (most + bucket - 1) / bucket * bucket : most;
 }
 
@@ -76,7 +76,7 @@ static tn_status fill(const tn_model *m, int64_t step, bool at_end, int64_t *dim
   if (!m->roles.why_not) (void)tni_ex_is_sym(m->graph->exprs, m->roles.step, &r.step);
   tn_status st = fixed_dims(m, dims, n, err);
   if (st != TN_OK) return st;
-  const int64_t total = m->roles.why_not ? longest(m) : tni_limit_capacity(m);
+  const int64_t total = m->roles.why_not ? tni_limit_longest(m) : tni_limit_capacity(m);
   if (r.step != TN_NONE && dims[r.step] >= 0) step = dims[r.step];
   for (uint32_t s = 0; s < n; s++) {
     if (dims[s] >= 0) continue;
@@ -89,10 +89,13 @@ static tn_status fill(const tn_model *m, int64_t step, bool at_end, int64_t *dim
 tn_status tni_limit_dims(const tn_model *m, bool decode, int64_t *dims, tn_error *err) {
   const bool kept = !m->roles.why_not;
   const int64_t fixed = kept ? tni_model_chunk(m) : 0, chunk = m->rt->profile->prefill_chunk;
-  const int64_t step = decode ? 1 : fixed ? fixed : kept && chunk && chunk < longest(m) ? chunk : longest(m);
+  const int64_t step = decode                                          ? 1
+                       : fixed                                         ? fixed
+                       : kept && chunk && chunk < tni_limit_longest(m) ? chunk
+                                                                       : tni_limit_longest(m);
   return fill(m, step, kept || decode, dims, err);
 }
 
 tn_status tni_limit_context(const tn_model *m, int64_t *dims, tn_error *err) {
-  return fill(m, longest(m), false, dims, err);
+  return fill(m, tni_limit_longest(m), false, dims, err);
 }

@@ -56,6 +56,8 @@ int64_t tni_model_chunk(const tn_model *m);
 bool tni_exec_takes(const tn_model *m, const tni_exec *x, int64_t n);
 /* Rows of a cache for so many positions: a padded chunk may begin at the last. */
 int64_t tni_chunk_room(const tn_model *m, int64_t positions);
+/* The longest context. */
+int64_t tni_limit_longest(const tn_model *m);
 /* Positions that the caches hold at these limits. */
 int64_t tni_limit_capacity(const tn_model *m);
 

@@ -10,6 +10,7 @@
 
 #include "runtime/plugin/services.h"
 #include "runtime/sched/executor.h"
+#include "runtime/sched/pieces.h"
 #include "runtime/sched/reference.h"
 #include "runtime/sched/state.h"
 #include "runtime/sched/tables.h"
@@ -98,8 +99,9 @@ static tn_status collect_outputs(tn_session *s, tni_sexec *x, tn_tensor *out, ui
 
 /* --- life ------------------------------------------------------------------------------------------------------ */
 
-static tn_status create_exec(tn_session *s, tni_sexec *x, tni_exec *exec, tn_error *err) {
+tn_status tni_sexec_init(tn_session *s, tni_sexec *x, tni_exec *exec, tni_sexec *head) {
   x->exec = exec;
+  x->head = head;
   x->dims = TNI_NEW_ARRAY(s->mem, int64_t, exec->view.n_symbols + 1);
   x->tasks = TNI_NEW_ARRAY(s->mem, tni_stask, exec->n_tasks);
   x->regions = TNI_NEW_ARRAY(s->mem, tni_sregion, exec->n_regions);
@@ -114,7 +116,13 @@ static tn_status create_exec(tn_session *s, tni_sexec *x, tni_exec *exec, tn_err
     if (!x->tasks[i].views || !views) return TN_E_NO_MEMORY;
     for (uint32_t u = 0; u < n; u++) x->tasks[i].views[u] = &views[u];
   }
-  return tni_executor_wanted(s->model, exec) ? tni_executor_create(s, x, 1, &x->executor, err) : TN_OK;
+  return TN_OK;
+}
+
+static tn_status create_exec(tn_session *s, tni_sexec *x, tni_exec *exec, tn_error *err) {
+  tn_status st = tni_sexec_init(s, x, exec, x);
+  if (st != TN_OK || !tni_executor_wanted(s->model, exec)) return st;
+  return tni_executor_create(s, x, 1, &x->executor, err);
 }
 
 tn_status tn_session_create(tn_model *m, tn_session **out, tn_error *err) {
@@ -143,6 +151,7 @@ tn_status tn_session_create(tn_model *m, tn_session **out, tn_error *err) {
 
 void tn_session_destroy(tn_session *s) {
   if (!s) return;
+  tni_pieces_release(s);
   for (uint32_t i = 0; s->execs && i < s->model->n_execs; i++) {
     tni_sexec *x = &s->execs[i];
     for (uint32_t t = 0; x->exec && x->tasks && t < x->exec->n_tasks; t++) tni_task_release(x, t);
@@ -272,7 +281,6 @@ tn_status tni_session_tasks(tn_session *s, tni_sexec *const *xs, uint32_t n, tn_
     tni_tables_used(s, xs[p]);
   }
   s->step += n;
-  __atomic_store_n(&s->cancel, 0, __ATOMIC_RELAXED);
   return st;
 }
 
@@ -308,6 +316,7 @@ tn_status tn_session_run(tn_session *s, uint32_t phase, const tn_tensor *const *
     x->pos = s->pos;
     x->valid = s->valid;
     st = tni_session_tasks(s, &x, 1, err);
+    __atomic_store_n(&s->cancel, 0, __ATOMIC_RELAXED);
   }
   return st == TN_OK ? collect_outputs(s, x, out, n_out, err) : st;
 }

@@ -40,7 +40,12 @@ TN_MUST_CHECK tn_status tni_task_after(tn_session *s, tni_sexec *x, uint32_t i, 
 /* clock: 0, TN_CLOCK_DEVICE, TN_CLOCK_VIRTUAL. */
 void tni_task_trace(const tn_session *s, const tni_sexec *x, uint32_t i, const char *track, int64_t start, int64_t end,
                     uint32_t clock);
+/* Its args, before memory or a plan that they name goes; and its plans. */
+void tni_task_drop_args(tni_sexec *x, uint32_t i);
 void tni_task_release(tni_sexec *x, uint32_t i);
+
+/* Arrays of a zeroed state of a placement; head: its first state, or x itself. Memory of the session's arena. */
+TN_MUST_CHECK tn_status tni_sexec_init(tn_session *s, tni_sexec *x, tni_exec *exec, tni_sexec *head);
 
 /* Sizes, offsets and buffers of every region for dims; writes STEP values. Host memory grows, never shrinks. */
 TN_MUST_CHECK tn_status tni_memory_plan(tn_session *s, tni_sexec *x, const int64_t *dims, tn_error *err);

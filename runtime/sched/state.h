@@ -35,6 +35,12 @@ TN_MUST_CHECK tn_status tni_states_lengths(const tn_model *m, const int64_t *dim
 
 /* What step.c holds. */
 void tni_keep_release(tn_session *s);
+/* Length of the context that a step up to `valid` is run at. */
+int64_t tni_keep_total(const tn_session *s, int64_t valid);
+/* Positions that a step of n is run with; of one that is cut into pieces, each of them. */
+int64_t tni_keep_padded(const tn_model *m, int64_t n);
+/* rows as the graph counts them: without the symbol all are computed, and there is one case less to tell apart. */
+int64_t tni_keep_rows(const tn_session *s, uint32_t rows, int64_t n);
 
 /* The cache that a graph value is past or present of; TN_NONE. */
 uint32_t tni_state_of_past(const tni_graph *g, tn_id v);

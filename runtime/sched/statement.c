@@ -8,6 +8,7 @@
 #include "runtime/sched/devconst.h"
 #include "runtime/sched/memory.h"
 #include "runtime/sched/pack.h"
+#include "runtime/sched/pieces.h"
 #include "runtime/sched/session.h"
 #include "runtime/sched/state.h"
 #include "runtime/sched/tables.h"
@@ -137,9 +138,10 @@ static tn_status add_exec(tn_model *m, tni_exec *x, const int64_t *const both[2]
   if (one || !n) dims[n++] = both[1];
   tn_status st = tni_memory_measure(m, x, dims, n, &arena, &outputs, &scratch, err);
   for (uint32_t i = 0; st == TN_OK && i < n; i++) st = tni_exec_bound(m, x, dims[i], &bound[i], err);
-  s->arena += arena;
-  s->outputs += outputs;
-  s->bound += bound[bound[1] > bound[0]];
+  const uint32_t pieces = tni_pieces_most(m, x, tni_limit_longest(m), arena + outputs);
+  s->arena += pieces * arena;
+  s->outputs += pieces * outputs;
+  s->bound += pieces * bound[bound[1] > bound[0]];
   if (scratch > s->scratch) s->scratch = scratch;
   return st;
 }

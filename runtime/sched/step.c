@@ -8,13 +8,15 @@
  * the former takes one length only (tni_exec.chunk), a shorter step is padded on the right: rows behind the last repeat
  * its numbers, and the length that the caches are told counts them, so that causality hides them from the real ones
  * (attention counts back from it). Their rows stay in the caches as what was never there: the length goes on by the
- * real ones, and the next step writes over them.
+ * real ones, and the next step writes over them. A longer one is several of them at once (pieces.h).
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/checked.h"
+#include "runtime/sched/feed.h"
 #include "runtime/sched/memory.h"
+#include "runtime/sched/pieces.h"
 #include "runtime/sched/session.h"
 #include "runtime/sched/state.h"
 
@@ -24,114 +26,7 @@ int64_t tn_session_max_step(const tn_session *s) { return s->keep ? s->keep->max
 
 int64_t tn_session_length(const tn_session *s) { return s->keep ? s->keep->length : 0; }
 
-/* --- what the session feeds -------------------------------------------------------------------------------------- */
-
-static tn_status grow(tni_fed *f, uint64_t bytes, const char *name, tn_error *err) {
-  if (bytes <= f->room && f->data) return TN_OK;
-  void *p = calloc(1, bytes ? bytes : 1);
-  if (!p) return tni_fail_memory(err, name);
-  if (f->data) memcpy(p, f->data, f->room < bytes ? f->room : bytes);
-  free(f->data);
-  f->data = p;
-  f->room = bytes;
-  f->t.data = p;
-  return TN_OK;
-}
-
-static uint64_t elem(const tn_tensor *t) { return tni_dtype_bits(t->dtype) / 8; }
-
-static void put_ones(void *dst, uint32_t dtype, int64_t n) {
-  for (int64_t i = 0; i < n; i++) {
-    switch (dtype) {
-      case TN_DT_I64:
-        ((int64_t *)dst)[i] = 1;
-        break;
-      case TN_DT_I32:
-        ((int32_t *)dst)[i] = 1;
-        break;
-      case TN_DT_F32:
-        ((float *)dst)[i] = 1;
-        break;
-      default:
-        ((uint8_t *)dst)[i] = 1;
-    }
-  }
-}
-
-/* A context input [batch, total]: rows move to their new distance; entries from `length` on are 0. */
-static tn_status lay_context(const tni_keep *k, tni_fed *f, int64_t total, tn_error *err) {
-  const size_t e = elem(&f->t);
-  const int64_t before = f->t.dims[1], kept = k->length < total ? k->length : total;
-  tn_status st = grow(f, (uint64_t)(k->batch * k->capacity) * e, f->t.name, err);
-  if (st != TN_OK || before == total) return st;
-  char *p = f->data;
-  for (int64_t i = 0; i < k->batch; i++) {
-    const int64_t b = total > before ? k->batch - 1 - i : i;
-    memmove(p + (size_t)(b * total) * e, p + (size_t)(b * before) * e, (size_t)kept * e);
-    memset(p + (size_t)(b * total + kept) * e, 0, (size_t)(total - kept) * e);
-  }
-  f->t.dims[1] = total;
-  f->t.bytes = (uint64_t)(k->batch * total) * e;
-  return TN_OK;
-}
-
-/* The entries of this step's positions, from the caller or ones. */
-static void put_context(const tni_keep *k, tni_fed *f, const tn_tensor *in, int64_t n) {
-  const size_t e = elem(&f->t);
-  for (int64_t b = 0; b < k->batch; b++) {
-    char *at = (char *)f->data + (size_t)(b * f->t.dims[1] + k->length) * e;
-    if (in)
-      memcpy(at, (const char *)in->data + (size_t)(b * n) * e, (size_t)n * e);
-    else
-      put_ones(at, f->t.dtype, n);
-  }
-}
-
-static void clear_context(const tn_session *s) {
-  const tni_keep *k = s->keep;
-  for (uint32_t i = 0; i < s->model->n_inputs; i++) {
-    const tni_fed *f = &k->fed[i];
-    if (s->model->roles.kinds[i] != TNI_IN_CONTEXT || !f->data) continue;
-    const size_t e = elem(&f->t);
-    for (int64_t b = 0; b < k->batch; b++)
-      memset((char *)f->data + (size_t)(b * f->t.dims[1] + k->length) * e, 0, (size_t)(f->t.dims[1] - k->length) * e);
-  }
-}
-
 /* --- keep -------------------------------------------------------------------------------------------------------- */
-
-/* Dims of a past input: constants, the batch, and the length on its axis. */
-static void set_past_dims(const tn_session *s, uint32_t i, int64_t length) {
-  const tni_graph *g = s->model->graph;
-  const tni_gstate *st = &g->states[tni_state_of_past(g, g->inputs[i])];
-  tn_tensor *t = &s->keep->fed[i].t;
-  for (uint32_t a = 0; a < t->rank; a++)
-    if (a == st->axis)
-      t->dims[a] = length;
-    else if (!tni_ex_is_const(g->exprs, tni_graph_value(g, g->inputs[i])->pub.dims[a], &t->dims[a]))
-      t->dims[a] = s->keep->batch;
-}
-
-static tn_status make_fed(tn_session *s, tn_error *err) {
-  const tn_model *m = s->model;
-  tni_keep *k = s->keep;
-  k->fed = TNI_NEW_ARRAY(s->mem, tni_fed, m->n_inputs);
-  if (!k->fed) return tni_fail_memory(err, m->path);
-  for (uint32_t i = 0; i < m->n_inputs; i++) {
-    const tni_value *v = tni_graph_value(m->graph, m->graph->inputs[i]);
-    tn_tensor *t = &k->fed[i].t;
-    *t = (tn_tensor){.h = TN_HDR(tn_tensor), .name = v->pub.name, .dtype = v->pub.dtype, .rank = v->pub.rank};
-    if (m->roles.kinds[i] == TNI_IN_CACHED) {
-      t->data = s; /* never read: the caches are the session's */
-      t->bytes = UINT64_MAX;
-    }
-    if (m->roles.kinds[i] != TNI_IN_CONTEXT) continue;
-    t->dims[0] = k->batch;
-    tn_status st = lay_context(k, &k->fed[i], 0, err);
-    if (st != TN_OK) return st;
-  }
-  return TN_OK;
-}
 
 static int64_t rounded(int64_t n, int64_t to) { return to > 1 ? (n + to - 1) / to * to : n; }
 
@@ -142,52 +37,11 @@ static int64_t bucket_of(const tn_model *m) {
   return b == 1 && !m->rt->profile->bucket ? 0 : b;
 }
 
-/* Length of the context that a step up to `valid` is run at. */
-static int64_t total_for(const tn_session *s, int64_t valid) {
+int64_t tni_keep_total(const tn_session *s, int64_t valid) {
   const tni_keep *k = s->keep;
   if (s->model->roles.exact) return valid;
   const int64_t bucket = bucket_of(s->model);
   return bucket ? rounded(valid, bucket) : k->capacity;
-}
-
-/* Symbols for n positions per sequence at a context of `total`, from the inputs' dims as they would be. */
-static tn_status bind_lengths(tn_session *s, int64_t n, int64_t total, int64_t rows, int64_t end, tn_error *err) {
-  const tni_graph *g = s->model->graph;
-  tni_keep *k = s->keep;
-  for (uint32_t i = 0; i < s->model->n_inputs; i++) {
-    s->inputs[i] = &k->fed[i].t;
-    if (s->model->roles.kinds[i] == TNI_IN_CACHED) set_past_dims(s, i, total - n);
-    if (s->model->roles.kinds[i] != TNI_IN_CONTEXT) continue;
-    tn_status st = lay_context(k, &k->fed[i], total, err);
-    if (st != TN_OK) return st;
-  }
-  tn_status st = tni_bind_symbols(s->model, s->inputs, s->dims, err);
-  if (st == TN_OK && g->rows_symbol != TN_NONE) {
-    s->dims[g->rows_symbol] = rows;
-    s->dims[g->rows_end] = end;
-  }
-  return st;
-}
-
-/* Dims that the arena is planned for before the first step: nothing but the step's and the context's length counts. */
-static tn_status reserve_inputs(tn_session *s, int64_t n, tn_error *err) {
-  const tni_graph *g = s->model->graph;
-  tni_keep *k = s->keep;
-  for (uint32_t i = 0; i < s->model->n_inputs; i++) {
-    if (s->model->roles.kinds[i] != TNI_IN_PLAIN) continue;
-    const tni_value *v = tni_graph_value(g, g->inputs[i]);
-    tn_tensor *t = &k->fed[i].t;
-    uint64_t bytes = elem(t);
-    for (uint32_t a = 0; a < t->rank; a++) {
-      if (!tni_ex_is_const(g->exprs, v->pub.dims[a], &t->dims[a]))
-        t->dims[a] = v->pub.dims[a] == s->model->roles.step ? n : k->batch;
-      bytes *= (uint64_t)t->dims[a];
-    }
-    t->bytes = bytes;
-    tn_status st = grow(&k->fed[i], bytes, t->name, err);
-    if (st != TN_OK) return st;
-  }
-  return TN_OK;
 }
 
 /* Room for single positions too: a kernel may want more scratch for one than for many. What takes single ones only is
@@ -195,18 +49,18 @@ static tn_status reserve_inputs(tn_session *s, int64_t n, tn_error *err) {
 static tn_status reserve(tn_session *s, tn_error *err) {
   const tn_model *m = s->model;
   tni_keep *k = s->keep;
-  const int64_t total = total_for(s, k->capacity);
+  const int64_t total = tni_keep_total(s, k->capacity);
   const int64_t chunk = tni_model_chunk(m), most = chunk ? chunk : k->max_step;
-  tn_status st = reserve_inputs(s, 1, err);
-  if (st == TN_OK) st = bind_lengths(s, 1, total, 1, 1, err);
+  tn_status st = tni_feed_size(s, k->fed, 1, err);
+  if (st == TN_OK) st = tni_feed_bind(s, k->fed, 1, total, 1, 1, err);
   if (st == TN_OK) st = tni_states_fit(s, s->dims, k->capacity, true, err);
   for (uint32_t i = 0; st == TN_OK && i < m->n_execs; i++) {
     if (!tni_exec_takes(m, s->execs[i].exec, 1)) continue;
     st = tni_exec_takes(m, s->execs[i].exec, most) ? tni_memory_reserve(s, &s->execs[i], s->dims, err)
                                                    : tni_memory_plan(s, &s->execs[i], s->dims, err);
   }
-  if (st == TN_OK) st = reserve_inputs(s, most, err);
-  if (st == TN_OK) st = bind_lengths(s, most, total, 1, most, err);
+  if (st == TN_OK) st = tni_feed_size(s, k->fed, most, err);
+  if (st == TN_OK) st = tni_feed_bind(s, k->fed, most, total, 1, most, err);
   for (uint32_t i = 0; st == TN_OK && i < m->n_execs; i++)
     if (tni_exec_takes(m, s->execs[i].exec, most)) st = tni_memory_plan(s, &s->execs[i], s->dims, err);
   return st;
@@ -227,11 +81,10 @@ tn_status tn_session_keep(tn_session *s, const tn_keep_opts *o, tn_error *err) {
   if (o) memcpy(&mine, o, o->h.size < sizeof mine ? o->h.size : sizeof mine);
   tni_keep k = {.batch = mine.batch ? mine.batch : 1, .capacity = mine.capacity ? mine.capacity : s->model->max_seq};
   const int64_t fixed = tni_model_chunk(s->model), chunk = fixed ? fixed : s->model->rt->profile->prefill_chunk;
-  k.max_step = mine.max_step ? mine.max_step : chunk && chunk < k.capacity ? chunk : k.capacity;
+  k.max_step = mine.max_step ? mine.max_step : !fixed && chunk && chunk < k.capacity ? chunk : k.capacity;
   k.limit = k.capacity;
   tn_status st = check_keep(s, &k, err);
   if (st != TN_OK) return st;
-  if (fixed && k.max_step > fixed) k.max_step = fixed;
   if (__builtin_add_overflow(k.capacity, fixed, &(int64_t){0}))
     return tni_fail(err, TN_E_INVALID, s->model->path, "a capacity of %lld", (long long)k.capacity);
   k.capacity = tni_chunk_room(s->model, k.capacity);
@@ -239,35 +92,26 @@ tn_status tn_session_keep(tn_session *s, const tn_keep_opts *o, tn_error *err) {
   s->keep = TNI_NEW(s->mem, tni_keep);
   if (!s->keep) return tni_fail_memory(err, s->model->path);
   *s->keep = k;
-  st = make_fed(s, err);
+  st = tni_feed_make(s, &s->keep->fed, err);
   if (st == TN_OK) st = reserve(s, err);
-  return st;
+  return st == TN_OK && fixed ? tni_pieces_plan(s, err) : st;
 }
 
 void tni_keep_release(tn_session *s) {
-  for (uint32_t i = 0; s->keep && s->keep->fed && i < s->model->n_inputs; i++) free(s->keep->fed[i].data);
+  if (s->keep) tni_feed_release(s->model, s->keep->fed);
 }
 
 /* --- step -------------------------------------------------------------------------------------------------------- */
 
-/* The axis of a plain input that has an entry per position of the step; its rank where there is none. */
-static uint32_t step_axis(const tn_model *m, uint32_t i) {
-  const tni_value *v = tni_graph_value(m->graph, m->graph->inputs[i]);
-  uint32_t a = 0;
-  while (a < v->pub.rank && v->pub.dims[a] != m->roles.step) a++;
-  return a;
-}
-
 /* Its dims with `length` positions. */
 static bool same_dims(const tn_model *m, uint32_t i, const tn_tensor *t, const tn_tensor *fed, int64_t length) {
-  const uint32_t axis = step_axis(m, i);
+  const uint32_t axis = tni_feed_axis(m, i);
   for (uint32_t a = 0; a < t->rank; a++)
     if (fed->dims[a] != (a == axis ? length : t->dims[a])) return false;
   return true;
 }
 
-/* Positions that a step of n is run with. */
-static int64_t padded(const tn_model *m, int64_t n) {
+int64_t tni_keep_padded(const tn_model *m, int64_t n) {
   const int64_t chunk = n > 1 ? tni_model_chunk(m) : 0;
   return chunk ? chunk : n;
 }
@@ -294,78 +138,13 @@ static tn_status read_inputs(const tn_session *s, const tn_tensor *const *in, in
       if (t->dims[0] != s->keep->batch || t->dims[1] != *n)
         return tni_fail(err, TN_E_INVALID, fed->name, "input '%s' takes the entries of this step, [%lld, %lld]",
                         fed->name, (long long)s->keep->batch, (long long)*n);
-      if (t->bytes < (uint64_t)(s->keep->batch * *n) * elem(fed))
+      if (t->bytes < (uint64_t)(s->keep->batch * *n) * tni_feed_elem(fed))
         return tni_fail(err, TN_E_INVALID, fed->name, "input '%s' has too few bytes", fed->name);
       continue;
     }
-    *same = *same && same_dims(m, i, t, fed, padded(m, *n));
+    *same = *same && same_dims(m, i, t, fed, tni_keep_padded(m, *n));
   }
   return TN_OK;
-}
-
-/* Entries along axis, and behind the last of them copies of it up to `length`. */
-static void put_padded(tni_fed *f, const tn_tensor *in, uint32_t axis, int64_t length) {
-  size_t inner = elem(in), outer = 1;
-  for (uint32_t a = axis + 1; a < in->rank; a++) inner *= (size_t)in->dims[a];
-  for (uint32_t a = 0; a < axis; a++) outer *= (size_t)in->dims[a];
-  const size_t n = (size_t)in->dims[axis];
-  for (size_t o = 0; o < outer; o++) {
-    char *to = (char *)f->data + o * (size_t)length * inner;
-    memcpy(to, (const char *)in->data + o * n * inner, n * inner);
-    for (size_t k = n; k < (size_t)length; k++) memcpy(to + k * inner, to + (n - 1) * inner, inner);
-  }
-}
-
-static tn_status take_padded(tni_fed *f, const tn_tensor *in, uint32_t axis, int64_t length, tn_error *err) {
-  tn_tensor t = *in;
-  int64_t count, mine;
-  uint64_t bytes, all;
-  t.dims[axis] = length;
-  if (tni_dims_count(in->dims, in->rank, &mine) != TN_OK || tni_dtype_bytes(in->dtype, mine, &bytes) != TN_OK ||
-      tni_dims_count(t.dims, t.rank, &count) != TN_OK || tni_dtype_bytes(t.dtype, count, &all) != TN_OK ||
-      in->bytes < bytes)
-    return tni_fail(err, TN_E_INVALID, f->t.name, "input '%s' has %llu bytes, fewer than its shape takes", f->t.name,
-                    (unsigned long long)in->bytes);
-  tn_status st = grow(f, all, f->t.name, err);
-  if (st != TN_OK) return st;
-  memcpy(f->t.dims, t.dims, t.rank * sizeof *t.dims);
-  f->t.bytes = all;
-  if (all) put_padded(f, in, axis, length);
-  return TN_OK;
-}
-
-static tn_status take_plain(tni_fed *f, const tn_tensor *in, tn_error *err) {
-  int64_t count;
-  uint64_t bytes;
-  if (tni_dims_count(in->dims, in->rank, &count) != TN_OK || tni_dtype_bytes(in->dtype, count, &bytes) != TN_OK ||
-      in->bytes < bytes)
-    return tni_fail(err, TN_E_INVALID, f->t.name, "input '%s' has %llu bytes, fewer than its shape takes", f->t.name,
-                    (unsigned long long)in->bytes);
-  tn_status st = grow(f, bytes, f->t.name, err);
-  if (st != TN_OK) return st;
-  memcpy(f->t.dims, in->dims, in->rank * sizeof *in->dims);
-  f->t.bytes = bytes;
-  if (bytes) memcpy(f->data, in->data, bytes);
-  return TN_OK;
-}
-
-static tn_status take_inputs(const tn_session *s, const tn_tensor *const *in, int64_t n, tn_error *err) {
-  const tn_model *m = s->model;
-  const int64_t length = padded(m, n);
-  tn_status st = TN_OK;
-  for (uint32_t i = 0; st == TN_OK && i < m->n_inputs; i++) {
-    if (m->roles.kinds[i] != TNI_IN_PLAIN) continue;
-    const uint32_t axis = step_axis(m, i);
-    st = length != n && axis < in[i]->rank && in[i]->dims[axis] == n
-             ? take_padded(&s->keep->fed[i], in[i], axis, length, err)
-             : take_plain(&s->keep->fed[i], in[i], err);
-  }
-  return st;
-}
-
-static void write_context(const tn_session *s, const tn_tensor *const *in, int64_t n) {
-  for (uint32_t i = 0; i < s->model->n_inputs; i++)
-    if (s->model->roles.kinds[i] == TNI_IN_CONTEXT) put_context(s->keep, &s->keep->fed[i], in[i], n);
 }
 
 /* The real rows of an output that has one for each of `length`, brought together. The memory is the session's. */
@@ -374,7 +153,7 @@ static void cut_rows(const tn_session *s, tn_id v, tn_tensor *t, int64_t n, int6
   uint32_t axis = 0;
   while (axis < t->rank && (val->pub.dims[axis] != s->model->roles.step || t->dims[axis] != length)) axis++;
   if (axis == t->rank || n == length) return;
-  size_t inner = elem(t), outer = 1;
+  size_t inner = tni_feed_elem(t), outer = 1;
   for (uint32_t a = axis + 1; a < t->rank; a++) inner *= (size_t)t->dims[a];
   for (uint32_t a = 0; a < axis; a++) outer *= (size_t)t->dims[a];
   char *p = (char *)(uintptr_t)t->data;
@@ -393,7 +172,7 @@ static tn_status outputs(tn_session *s, tni_sexec *x, tn_tensor *const *out, int
       return tni_fail(err, TN_E_INVALID, s->model->outputs[i]->name, "'%s' is the session's",
                       s->model->outputs[i]->name);
     st = tni_session_output(s, x, g->outputs[i], out[i], err);
-    if (st == TN_OK) cut_rows(s, g->outputs[i], out[i], n, padded(s->model, n));
+    if (st == TN_OK) cut_rows(s, g->outputs[i], out[i], n, tni_keep_padded(s->model, n));
   }
   return st;
 }
@@ -409,16 +188,15 @@ static tn_status check_room(const tni_keep *k, int64_t n, tn_error *err) {
   return TN_OK;
 }
 
-/* rows as the graph counts them: without the symbol all are computed, and there is one case less to tell apart. */
-static int64_t rows_of(const tn_session *s, uint32_t rows, int64_t n) {
+int64_t tni_keep_rows(const tn_session *s, uint32_t rows, int64_t n) {
   return s->model->graph->rows_symbol == TN_NONE || !rows ? n : 1;
 }
 
 static tn_status prepare(tn_session *s, tni_sexec *x, int64_t n, int64_t rows, bool same, tn_error *err) {
   tni_keep *k = s->keep;
-  const int64_t length = padded(s->model, n), total = total_for(s, k->length + length);
+  const int64_t length = tni_keep_padded(s->model, n), total = tni_keep_total(s, k->length + length);
   if (same && x->ready && total == k->total && rows == k->rows && n == k->end && x == k->exec) return TN_OK;
-  tn_status st = bind_lengths(s, length, total, rows, n, err);
+  tn_status st = tni_feed_bind(s, k->fed, length, total, rows, n, err);
   if (st == TN_OK) st = tni_session_prepare(s, x, err);
   k->total = total;
   k->rows = rows;
@@ -430,7 +208,7 @@ static tn_status prepare(tn_session *s, tni_sexec *x, int64_t n, int64_t rows, b
 /* One position is decoded, more are prefilled; without phases there is one placement for all. */
 static tni_sexec *exec_of(tn_session *s, int64_t n) {
   uint32_t i = 0;
-  while (i + 1 < s->model->n_execs && !tni_exec_takes(s->model, s->execs[i].exec, padded(s->model, n))) i++;
+  while (i + 1 < s->model->n_execs && !tni_exec_takes(s->model, s->execs[i].exec, tni_keep_padded(s->model, n))) i++;
   return &s->execs[i];
 }
 
@@ -447,23 +225,25 @@ tn_status tn_session_step(tn_session *s, uint32_t phase, const tn_tensor *const 
   if (!k) return tni_fail(err, TN_E_INVALID, s->model->path, "tn_session_keep comes first");
   tn_status st = read_inputs(s, in, &n, &same, err);
   if (st == TN_OK) st = check_room(k, n, err);
-  if (st == TN_OK) st = take_inputs(s, in, n, err);
   tni_sexec *x = exec_of(s, n);
   (void)phase; /* what is run is told by n */
-  if (st == TN_OK) st = prepare(s, x, n, rows_of(s, rows, n), same, err);
+  if (st == TN_OK && x->exec->chunk && n > x->exec->chunk) return tni_pieces_step(s, x, in, out, n, rows, err);
+  if (st == TN_OK) st = tni_feed_take(s, k->fed, in, n, 0, n, tni_keep_padded(s->model, n), err);
+  if (st == TN_OK) st = prepare(s, x, n, tni_keep_rows(s, rows, n), same, err);
   if (st != TN_OK) {
     k->exec = NULL; /* what was taken so far may not be what was prepared for */
     return st;
   }
-  write_context(s, in, n);
+  tni_feed_context(s, k->fed, in, n, 0, n);
   x->pos = k->length;
-  x->valid = k->length + padded(s->model, n);
+  x->valid = k->length + tni_keep_padded(s->model, n);
   st = tni_session_tasks(s, &x, 1, err);
+  __atomic_store_n(&s->cancel, 0, __ATOMIC_RELAXED);
   if (st == TN_OK) st = outputs(s, x, out, n, err);
   if (st == TN_OK)
     k->length += n;
   else
-    clear_context(s);
+    tni_feed_clear(s);
   return st;
 }
 
@@ -474,7 +254,7 @@ tn_status tn_session_truncate(tn_session *s, int64_t n, tn_error *err) {
     return tni_fail(err, TN_E_INVALID, s->model->path, "cannot keep %lld of %lld positions", (long long)n,
                     (long long)tn_session_length(s));
   s->keep->length = n;
-  clear_context(s);
+  tni_feed_clear(s);
   return TN_OK;
 }
 
@@ -492,9 +272,9 @@ tn_status tn_session_share(tn_session *dst, const tn_session *src, int64_t n, tn
     if (m->roles.kinds[i] != TNI_IN_CONTEXT) continue;
     tni_fed *to = &dst->keep->fed[i];
     const tni_fed *from = &src->keep->fed[i];
-    const size_t e = elem(&to->t);
+    const size_t e = tni_feed_elem(&to->t);
     if (to->t.dims[1] < n) {
-      tn_status st = lay_context(dst->keep, to, n, err);
+      tn_status st = tni_feed_lay(dst->keep, to, n, err);
       if (st != TN_OK) return st;
       dst->keep->exec = NULL;
     }
@@ -503,6 +283,6 @@ tn_status tn_session_share(tn_session *dst, const tn_session *src, int64_t n, tn
              (const char *)from->data + (size_t)(b * from->t.dims[1]) * e, (size_t)n * e);
   }
   dst->keep->length = n;
-  clear_context(dst);
+  tni_feed_clear(dst);
   return TN_OK;
 }

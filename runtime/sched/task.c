@@ -25,25 +25,51 @@ static void drop_args(const tni_dev *d, tni_stask *t) {
   t->args = NULL;
 }
 
-/* The plan of this task for dims: one of the last few, or a new one in place of the longest unused. */
+/* Pieces of a prompt in flight share their plans: the k-th state of this placement. */
+static tni_sexec *sharer(const tni_sexec *x, uint32_t k) { return k ? x->head->also[k - 1] : x->head; }
+
+static bool used_by_others(const tni_sexec *x, uint32_t i, const tn_plan *plan) {
+  bool used = false;
+  for (uint32_t k = 0; k <= x->head->n_also; k++)
+    used = used || (sharer(x, k) != x && sharer(x, k)->tasks[i].plan == plan);
+  return used;
+}
+
+static bool is_bound_for(const tni_plan_slot *ps, const tni_etask *e, const int64_t *dims, uint32_t n) {
+  bool same = ps->plan != NULL;
+  for (uint32_t v = 0; same && v < n; v++)
+    same = !(e->info->symbols & (1ull << (v < 63 ? v : 63))) || ps->key[v] == dims[v];
+  return same;
+}
+
+/* The slot with a plan of this task for dims, or the one that may get it: free, or unused for longest. */
+static tni_plan_slot *find_slot(const tni_sexec *x, uint32_t i, const int64_t *dims, bool *found) {
+  tni_plan_slot *victim = NULL;
+  *found = true;
+  for (uint32_t y = 0; y <= x->head->n_also; y++)
+    for (uint32_t k = 0; k < TNI_PLANS_PER_TASK; k++) {
+      tni_plan_slot *ps = &sharer(x, y)->tasks[i].plans[k];
+      if (is_bound_for(ps, &x->exec->tasks[i], dims, x->exec->view.n_symbols)) return ps;
+      if (ps->plan && used_by_others(x, i, ps->plan)) continue;
+      if (!victim || (victim->plan && (!ps->plan || ps->used < victim->used))) victim = ps;
+    }
+  *found = false;
+  return victim;
+}
+
+/* The plan of this task for dims: one of the last few, or a new one. */
 static tn_status get_plan(tn_session *s, tni_sexec *x, uint32_t i, const int64_t *dims, tn_plan **out, tn_error *err) {
   const tni_etask *e = &x->exec->tasks[i];
   const tni_program *p = &x->exec->programs[e->program];
   tni_stask *t = &x->tasks[i];
-  uint32_t n = x->exec->view.n_symbols, victim = 0;
-  for (uint32_t k = 0; k < TNI_PLANS_PER_TASK; k++) {
-    tni_plan_slot *ps = &t->plans[k];
-    bool same = ps->plan != NULL;
-    for (uint32_t v = 0; same && v < n; v++)
-      same = !(e->info->symbols & (1ull << (v < 63 ? v : 63))) || ps->key[v] == dims[v];
-    if (same) {
-      ps->used = ++s->tick;
-      *out = ps->plan;
-      return TN_OK;
-    }
-    if (t->plans[victim].plan && (!ps->plan || ps->used < t->plans[victim].used)) victim = k;
+  const uint32_t n = x->exec->view.n_symbols;
+  bool found;
+  tni_plan_slot *ps = find_slot(x, i, dims, &found); /* others use one each, of four for each */
+  if (found) {
+    ps->used = ++s->tick;
+    *out = ps->plan;
+    return TN_OK;
   }
-  tni_plan_slot *ps = &t->plans[victim];
   if (!ps->key && !(ps->key = TNI_NEW_ARRAY(s->mem, int64_t, n + 1))) return tni_fail_memory(err, e->label);
   if (ps->plan) {
     if (t->plan == ps->plan) {
@@ -251,10 +277,17 @@ tn_status tni_task_run(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err) {
   return tni_task_compute(x, i, &s->run.run, err);
 }
 
-void tni_task_release(tni_sexec *x, uint32_t i) {
+void tni_task_drop_args(tni_sexec *x, uint32_t i) {
   const tni_dev *d = x->exec->programs[x->exec->tasks[i].program].dev;
   tni_devlock_lock(d->lock);
   drop_args(d, &x->tasks[i]);
+  tni_devlock_unlock(d->lock);
+}
+
+void tni_task_release(tni_sexec *x, uint32_t i) {
+  const tni_dev *d = x->exec->programs[x->exec->tasks[i].program].dev;
+  tni_task_drop_args(x, i);
+  tni_devlock_lock(d->lock);
   for (uint32_t k = 0; k < TNI_PLANS_PER_TASK; k++)
     if (x->tasks[i].plans[k].plan) d->device->unbind(x->tasks[i].plans[k].plan);
   tni_devlock_unlock(d->lock);

@@ -195,10 +195,16 @@ static void no_empty_chunk(void) {
   bench_close(&b);
 }
 
+typedef struct interval {
+  uint32_t step, product; /* product: hash of its name */
+  int64_t start, end;
+} interval;
+
 typedef struct timeline {
   uint64_t hash;
-  uint32_t n, beside; /* events; shadows that began before the execution beside them ended */
-  int64_t shadow_start;
+  uint32_t n, n_shadows, n_npu, beside; /* events; shadows that began while the products beside them ran */
+  interval shadows[1024], npu[1024];
+  int64_t first, last, npu_ns, cpu_ns;
 } timeline;
 
 static void on_virtual(void *user, const tn_trace_event *e) {
@@ -207,29 +213,43 @@ static void on_virtual(void *user, const tn_trace_event *e) {
   const int64_t times[2] = {e->start, e->end};
   for (const char *c = e->name; *c; c++) t->hash = (t->hash ^ (uint8_t)*c) * 0x100000001b3u;
   for (int i = 0; i < 16; i++) t->hash = (t->hash ^ (uint8_t)(times[i / 8] >> i % 8 * 8)) * 0x100000001b3u;
+  if (!t->n || e->start < t->first) t->first = e->start;
+  if (!t->n || e->end > t->last) t->last = e->end;
   t->n++;
-  if (!strncmp(e->name, "shadow ", 7)) t->shadow_start = e->start;
-  if (strncmp(e->name, "int8 ", 5) != 0) return;
-  t->beside += t->shadow_start >= e->start && t->shadow_start < e->end;
+  const bool shadow = !strncmp(e->name, "shadow ", 7), npu = !strcmp(e->track, "npu-int8-sim:npu");
+  interval at = {.step = e->step, .start = e->start, .end = e->end, .product = 5381};
+  for (const char *c = strchr(e->name, ' '); c && *c; c++) at.product = at.product * 33 + (uint8_t)*c;
+  *(npu ? &t->npu_ns : &t->cpu_ns) += e->end - e->start;
+  if (shadow && t->n_shadows < 1024) t->shadows[t->n_shadows++] = at;
+  if (npu && t->n_npu < 1024) t->npu[t->n_npu++] = at;
+}
+
+static void count_beside(timeline *t) {
+  for (uint32_t i = 0; i < t->n_shadows; i++)
+    for (uint32_t k = 0; k < t->n_npu; k++) {
+      const interval *a = &t->shadows[i], *b = &t->npu[k];
+      t->beside += a->step == b->step && a->product == b->product && a->start >= b->start && a->start < b->end;
+    }
 }
 
 /* Virtual time is the same whatever the machine does, and in it the shadow runs beside the device. */
 static void virtual_time(void) {
-  static const char *const threads[] = {"threads: 1\n", "threads: 2\n", "threads: 2\n"};
+  static const char *const threads[] = {"threads: 1\n", "threads: 2\n", "threads: 2\nchunks_in_flight: 1\n"};
   int32_t ids[70];
-  timeline t[3];
+  static timeline t[3];
   size_t vocab;
   ids_of(ids, 70, 9);
   for (int i = 0; i < 3; i++) {
     bench b;
-    t[i] = (timeline){.hash = 0xcbf29ce484222325u, .shadow_start = -1};
+    t[i] = (timeline){.hash = 0xcbf29ce484222325u};
     CU_ASSERT_EQUAL_FATAL(bench_open(&b, profile("chunk: 64", threads[i]), 0, 0), TN_OK);
     tn_chat_trace(b.chat, on_virtual, &t[i]);
     free(score(&b, ids, 70, &vocab));
+    count_beside(&t[i]);
     bench_close(&b);
   }
-  CU_ASSERT(t[0].n > 100 && t[0].beside >= 40);
-  CU_ASSERT(t[0].hash == t[1].hash && t[1].hash == t[2].hash && t[0].n == t[1].n);
+  CU_ASSERT(t[0].n > 100 && t[0].n == t[1].n && t[0].hash == t[1].hash);
+  CU_ASSERT(t[2].n_shadows == 48 && t[2].beside >= 40);
 }
 
 /* Bits do not depend on which of the ready tasks comes first. */
@@ -251,6 +271,64 @@ static void any_order(void) {
     bench_close(&b);
   }
   free(first);
+}
+
+/* A prompt, what follows it on the decode plugin, and a second prompt behind both. */
+enum { FIRST = 330, SECOND = 65, ALL = FIRST + 1 + SECOND };
+static float *converse(const char *more, uint64_t seed, timeline *t, size_t *vocab) {
+  bench b;
+  int32_t ids[ALL];
+  static const size_t parts[] = {FIRST, 1, SECOND};
+  float *all = NULL;
+  ids_of(ids, ALL, 30);
+  CU_ASSERT_EQUAL_FATAL(bench_open(&b, profile("chunk: 64, profile: qnn-2024", more), 0, seed), TN_OK);
+  if (t) {
+    *t = (timeline){.hash = 0};
+    tn_chat_trace(b.chat, on_virtual, t);
+  }
+  for (size_t i = 0, at = 0; i < 3; at += parts[i++]) {
+    const float *y;
+    size_t rows;
+    const tn_status st = tn_chat_score(b.chat, ids + at, parts[i], &y, &rows, vocab, &b.err);
+    if (st != TN_OK) printf("\n    %s: %s", b.err.where, b.err.message);
+    CU_ASSERT_FATAL(st == TN_OK && rows == parts[i]);
+    if (!all && !(all = malloc(ALL * *vocab * sizeof *all))) abort();
+    memcpy(all + at * *vocab, y, parts[i] * *vocab * sizeof *y);
+    if (i == 0) tn_chat_trace(b.chat, NULL, NULL);
+  }
+  bench_close(&b);
+  return all;
+}
+
+/* However many pieces of a prompt are in flight, in whatever order and on however many threads: the same bits. On the
+ * simulated clock more pieces take less time, and never less than one of the two machines has to do. */
+static void in_flight(void) {
+  static const char *const more[] = {"chunks_in_flight: 1\n", "chunks_in_flight: 2\n", "chunks_in_flight: 4\n",
+                                     "memory: 64K\n", ""};
+  static timeline t[5];
+  int64_t span[5];
+  size_t vocab;
+  float *one = converse(more[0], 0, &t[0], &vocab);
+  for (int i = 1; i < 5; i++) {
+    float *y = converse(more[i], 0, &t[i], &vocab);
+    CU_ASSERT_EQUAL(memcmp(one, y, ALL * vocab * sizeof *y), 0);
+    free(y);
+  }
+  for (uint64_t seed = 1; seed < 5; seed++) {
+    float *y = converse(seed & 1 ? "threads: 2\n" : "threads: 1\nchunks_in_flight: 3\n", seed, NULL, &vocab);
+    CU_ASSERT_EQUAL(memcmp(one, y, ALL * vocab * sizeof *y), 0);
+    free(y);
+  }
+  free(one);
+  for (int i = 0; i < 5; i++) {
+    span[i] = t[i].last - t[i].first;
+    CU_ASSERT(t[i].n == t[0].n && t[i].npu_ns == t[0].npu_ns && t[i].cpu_ns == t[0].cpu_ns);
+    CU_ASSERT(span[i] >= t[0].npu_ns && span[i] >= t[0].cpu_ns);
+  }
+  printf("(%.2f, %.2f, %.2f, %.2f ms of %.2f) ", (double)span[0] / 1e6, (double)span[1] / 1e6, (double)span[2] / 1e6,
+         (double)span[4] / 1e6, (double)t[0].npu_ns / 1e6);
+  CU_ASSERT(span[0] > span[1] && span[1] > span[2] && span[2] > span[4]);
+  CU_ASSERT_EQUAL(span[3], span[2]); /* four are always allowed */
 }
 
 typedef struct speaker {
@@ -454,6 +532,7 @@ int main(int argc, char **argv) {
                          {"no empty chunk", no_empty_chunk},
                          {"virtual time", virtual_time},
                          {"any order", any_order},
+                         {"in flight", in_flight},
                          {"two sessions", two_sessions},
                          {"reference", reference},
                          {"each task", each_task},

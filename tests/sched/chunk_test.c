@@ -9,7 +9,7 @@
 #include "runtime/sched/state.h"
 #include "sched_test.h"
 
-enum { TOKENS = 40, CHUNK = 8, MAX_IN = 64 };
+enum { TOKENS = 56, CHUNK = 8, MAX_IN = 64 };
 
 static const char *const padded =
     "plugins:\n  - name: fake-engine\n    options: {completion: inline, chunk: 8}\n"
@@ -91,11 +91,11 @@ static void poison(decoder *d) {
 
 /* A first turn of every length, then turns at odd positions and single tokens. */
 static void test_lengths(void) {
-  static const int64_t more[] = {1, 3, 8, 1, 2, 0};
+  static const int64_t more[] = {1, 3, 8, 1, 17, 2, 0};
   decoder d, e;
   CU_ASSERT_FATAL(open_demo(&d, padded, TOKENS) && open_demo(&e, plain, TOKENS));
-  CU_ASSERT_EQUAL(tn_session_max_step(d.r.s), CHUNK);
-  for (int64_t first = 1; first <= CHUNK; first++) {
+  CU_ASSERT_EQUAL(tn_session_max_step(d.r.s), TOKENS); /* in pieces of CHUNK, several at once */
+  for (int64_t first = 1; first <= 2 * CHUNK + 2; first++) {
     int64_t at = 0;
     CU_ASSERT_EQUAL(tn_session_truncate(d.r.s, 0, NULL), TN_OK);
     CU_ASSERT_EQUAL(tn_session_truncate(e.r.s, 0, NULL), TN_OK);
