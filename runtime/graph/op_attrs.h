@@ -24,6 +24,8 @@
   { name, TN_ATTR_FLOAT, false, {.f = 0}, true }
 #define STRING(name, value) \
   { name, TN_ATTR_STRING, false, {.s = value}, false }
+#define STRING_REQUIRED(name) \
+  { name, TN_ATTR_STRING, true, {.s = NULL}, false }
 /* Lists, tensors, graphs: absent unless the model writes them. */
 #define OTHER(name, kind) \
   { name, TN_ATTR_##kind, false, {.i = 0}, true }
@@ -41,6 +43,9 @@ ATTRS(gelu, STRING("approximate", "none"));
 ATTRS(swish, FLOAT("alpha", 1.0f));
 ATTRS(leaky_relu, FLOAT("alpha", 0.01f));
 ATTRS(elu, FLOAT("alpha", 1.0f));
+ATTRS(selu, FLOAT("alpha", 1.67326319217681884765625f), FLOAT("gamma", 1.05070102214813232421875f));
+ATTRS(shrink, FLOAT("bias", 0.0f), FLOAT("lambd", 0.5f));
+ATTRS(bit_shift, STRING_REQUIRED("direction"));
 ATTRS(hard_sigmoid, FLOAT("alpha", 0.2f), FLOAT("beta", 0.5f));
 ATTRS(isinf, INT("detect_negative", 1), INT("detect_positive", 1));
 ATTRS(cast, INT_REQUIRED("to"), INT("saturate", 1), STRING("round_mode", "up"));
@@ -129,6 +134,7 @@ ATTRS(optional, OTHER("type", INTS)); /* a type, as tni_type_ints writes it */
 #undef FLOAT
 #undef FLOAT_OR_ABSENT
 #undef STRING
+#undef STRING_REQUIRED
 #undef OTHER
 #undef INTS_REQUIRED
 #undef REFUSED

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Along one axis: ArgMax, ArgMin, CumSum, TopK. The tensor is seen as [outer, n, inner].
+ * Along one axis: ArgMax, ArgMin, Hardmax, CumSum, CumProd, TopK. The tensor is seen as [outer, n, inner].
  */
 #include <math.h>
 
@@ -10,7 +10,7 @@ typedef struct line {
   const tni_tensor *x;
   tni_tensor *y, *index;
   int64_t n, inner, k;
-  bool largest, last, exclusive, reverse, sorted;
+  bool largest, last, exclusive, reverse, sorted, product;
   int64_t *scratch; /* TopK: n per worker */
 } line;
 
@@ -80,17 +80,49 @@ tn_status tni_k_arg_max(const tni_kargs *a) {
   return TN_OK;
 }
 
-/* --- CumSum --- */
+/* --- Hardmax: one at the first of the largest, zero elsewhere --- */
+
+static void hardmax_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  const line *l = arg;
+  const float one = 1;
+  (void)worker;
+  for (int64_t i = begin; i < end; i++) {
+    const int64_t at = line_at(l, i);
+    tni_store_f32(l->y->dtype, l->y->data, at + arg_best(l, at) * l->inner, 1, &one);
+  }
+}
+
+tn_status tni_k_hardmax(const tni_kargs *a) {
+  line l = {.largest = true};
+  const tni_tensor *x = a->in[0];
+  const bool coerce = tni_attr_i(a->node, "coerce_2d", 0) != 0;
+  const int64_t axis = tni_attr_i(a->node, "axis", coerce ? 1 : -1);
+  int64_t lines;
+  tn_status s = make_line(a, axis, &l, &lines);
+  if (s) return s;
+  if (x->dtype != TN_DT_F32 && x->dtype != TN_DT_F64 && !tni_is_half(x->dtype)) return tni_kdtype(a, x->dtype);
+  if (!tni_knumel(x)) return TN_OK;
+  if (coerce) {
+    l.n *= l.inner;
+    l.inner = 1;
+    lines = tni_knumel(x) / l.n;
+  }
+  memset(l.y->data, 0, (size_t)l.y->bytes);
+  tni_kfor(a->run, lines, l.n, hardmax_body, &l);
+  return TN_OK;
+}
+
+/* --- CumSum, CumProd --- */
 
 #define CUM(U, W)                                                   \
   {                                                                 \
     const U *x = (const U *)l->x->data + at;                        \
     U *y = (U *)l->y->data + at;                                    \
-    W acc = 0;                                                      \
+    W acc = l->product;                                             \
     for (int64_t j = 0; j < l->n; j++) {                            \
       const int64_t p = (l->reverse ? l->n - 1 - j : j) * l->inner; \
       const W before = acc;                                         \
-      acc += (W)x[p];                                               \
+      acc = l->product ? acc * (W)x[p] : acc + (W)x[p];             \
       y[p] = (U)(l->exclusive ? before : acc);                      \
     }                                                               \
   }                                                                 \
@@ -111,13 +143,13 @@ static void cum_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
         TNI_INT_TYPES(X)
 #undef X
       default: {
-        float acc = 0;
+        float acc = l->product;
         for (int64_t j = 0; j < l->n; j++) {
           const int64_t p = at + (l->reverse ? l->n - 1 - j : j) * l->inner;
           const float before = acc;
           float v;
           tni_load_f32(l->x->dtype, l->x->data, p, 1, &v);
-          acc += v;
+          acc = l->product ? acc * v : acc + v;
           tni_store_f32(l->x->dtype, l->y->data, p, 1, l->exclusive ? &before : &acc);
         }
       }
@@ -126,9 +158,11 @@ static void cum_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 }
 
 tn_status tni_k_cum_sum(const tni_kargs *a) {
-  line l = {.exclusive = tni_attr_i(a->node, "exclusive", 0) != 0, .reverse = tni_attr_i(a->node, "reverse", 0) != 0};
+  line l = {.exclusive = tni_attr_i(a->node, "exclusive", 0) != 0,
+            .reverse = tni_attr_i(a->node, "reverse", 0) != 0,
+            .product = a->node->op == TN_OP_CUM_PROD};
   int64_t lines;
-  if (tni_knumel(a->in[1]) != 1) return tni_kfail(a, TN_E_INVALID, "CumSum: axis is not one element");
+  if (tni_knumel(a->in[1]) != 1) return tni_kfail(a, TN_E_INVALID, "axis is not one element");
   tn_status s = make_line(a, tni_get_i64(a->in[1], 0), &l, &lines);
   if (s) return s;
   tni_kfor(a->run, lines, l.n, cum_body, &l);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Element-wise arithmetic with broadcasting: Add Sub Mul Div Pow Mod PRelu, and Min Max Sum Mean of any number.
+ * Element-wise arithmetic with broadcasting: Add Sub Mul Div Pow Mod PRelu SwiGLU, bits, and Min Max Sum Mean of any
+ * number.
  * Integers wrap; integer division truncates and by zero gives 0; halves are computed in f32 and rounded once.
  */
 #include <math.h>
@@ -9,7 +10,8 @@
 
 typedef struct binary {
   uint32_t op, dtype;
-  bool fmod;
+  bool fmod, left; /* left: of BitShift */
+  double alpha;    /* of SwiGLU */
 } binary;
 
 /* The three ways in which an innermost run meets its operands. */
@@ -44,6 +46,9 @@ static double pymod(double x, double y) {
   return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
 
+static float swiglu_f32(float x, float y, float alpha) { return x / (1 + expf(-(alpha * x))) * y; }
+static double swiglu_f64(double x, double y, double alpha) { return x / (1 + exp(-(alpha * x))) * y; }
+
 static void bin_f32(const void *ctx, void *dst, const void *const *src, const int64_t *step, int64_t n) {
   const binary *k = ctx;
   switch (k->op) {
@@ -68,6 +73,8 @@ static void bin_f32(const void *ctx, void *dst, const void *const *src, const in
         LOOP(f32u, float, fmodf(x, y))
       }
       LOOP(f32u, float, (float)pymod(x, y))
+    case TN_OP_SWIGLU:
+      LOOP(f32u, float, swiglu_f32(x, y, (float)k->alpha))
     default:
       break;
   }
@@ -97,6 +104,8 @@ static void bin_f64(const void *ctx, void *dst, const void *const *src, const in
         LOOP(f64u, double, fmod(x, y))
       }
       LOOP(f64u, double, pymod(x, y))
+    case TN_OP_SWIGLU:
+      LOOP(f64u, double, swiglu_f64(x, y, k->alpha))
     default:
       break;
   }
@@ -122,6 +131,12 @@ static void bin_half(const void *ctx, void *dst, const void *const *src, const i
     const T r = rem_##DT(x, y);                                                                                 \
     return r != 0 && LO < 0 && ((r ^ y) >> (sizeof(T) * 8 - 1)) ? (T)(r + y) : r;                               \
   }                                                                                                             \
+  /* Past the width, or by less than nothing: what the sign alone gives. */                                     \
+  static T shift_##DT(T x, T y, bool left) {                                                                    \
+    const bool minus = LO < 0 && x < (T)1 && x != 0, none = (LO < 0 && y < (T)1 && y != 0);                     \
+    if (none || (uint64_t)y >= sizeof(T) * 8) return (T)(minus && !left ? -1 : 0);                              \
+    return left ? (T)((uint64_t)x << y) : minus ? (T) ~((uint64_t) ~(int64_t)x >> y) : (T)((uint64_t)x >> y);   \
+  }                                                                                                             \
   static void bin_##DT(const void *ctx, void *dst, const void *const *src, const int64_t *step, int64_t n) {    \
     const binary *k = ctx;                                                                                      \
     switch (k->op) {                                                                                            \
@@ -146,6 +161,14 @@ static void bin_half(const void *ctx, void *dst, const void *const *src, const i
           LOOP(U, T, rem_##DT(x, y))                                                                            \
         }                                                                                                       \
         LOOP(U, T, mod_##DT(x, y))                                                                              \
+      case TN_OP_BITWISE_AND:                                                                                   \
+        LOOP(U, T, (T)(x & y))                                                                                  \
+      case TN_OP_BITWISE_OR:                                                                                    \
+        LOOP(U, T, (T)(x | y))                                                                                  \
+      case TN_OP_BITWISE_XOR:                                                                                   \
+        LOOP(U, T, (T)(x ^ y))                                                                                  \
+      case TN_OP_BIT_SHIFT:                                                                                     \
+        LOOP(U, T, shift_##DT(x, y, k->left))                                                                   \
       default:                                                                                                  \
         break;                                                                                                  \
     }                                                                                                           \
@@ -243,11 +266,18 @@ static void pow_fn(const void *ctx, void *dst, const void *const *src, const int
 tn_status tni_k_binary(const tni_kargs *a) {
   const tni_tensor *x = a->in[0], *y = a->in[1];
   const uint32_t op = a->node->op;
-  const binary k = {.op = op, .dtype = x->dtype, .fmod = tni_attr_i(a->node, "fmod", 0) != 0};
+  const char *direction = op == TN_OP_BIT_SHIFT ? tni_attr_s(a->node, "direction", "") : "";
+  const binary k = {.op = op,
+                    .dtype = x->dtype,
+                    .fmod = tni_attr_i(a->node, "fmod", 0) != 0,
+                    .left = direction && !strcmp(direction, "LEFT"),
+                    .alpha = tni_attr_f(a->node, "alpha", 1)};
   const power p = {x->dtype, y->dtype};
   const tni_bcast_fn fn = binary_fn(x->dtype);
   tni_bcast b;
   if (!fn) return tni_kdtype(a, x->dtype);
+  if (op == TN_OP_BIT_SHIFT && !k.left && (!direction || strcmp(direction, "RIGHT")))
+    return tni_kfail(a, TN_E_INVALID, "BitShift: direction is neither LEFT nor RIGHT");
   if (op == TN_OP_POW ? !binary_fn(y->dtype) : x->dtype != y->dtype) return tni_kdtype(a, y->dtype);
   if (!tni_bcast_init(&b, a->out[0], a->in, 2)) return tni_kfail(a, TN_E_INVALID, "inputs do not broadcast");
   const void *src[2] = {x->data, y->data};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ReduceSum, Mean, Max, Min, Prod, SumSquare, L2 over any axes.
+ * ReduceSum, Mean, Max, Min, Prod, SumSquare, L1, L2, LogSum, LogSumExp over any axes.
  *
  * Dims are merged into kept and reduced groups. Where the innermost group is reduced, each row is summed in 16
  * interleaved partial sums that are added pairwise (hot.h), and rows in ascending order; where it is kept, every
  * element adds its terms in ascending order. Halves accumulate in f32, integers in int64 (wrapping). No order depends
- * on threads.
+ * on threads. LogSumExp is computed in double, relative to the largest element.
  */
 #include <math.h>
 
@@ -28,17 +28,22 @@ static void load_f(const reduce *r, int64_t at, int64_t n, float *v) {
   tni_load_f32(r->x->dtype, r->x->data, at, n, v);
   if (r->op == TN_OP_REDUCE_SUM_SQUARE || r->op == TN_OP_REDUCE_L2)
     for (int64_t i = 0; i < n; i++) v[i] *= v[i];
+  if (r->op == TN_OP_REDUCE_L1)
+    for (int64_t i = 0; i < n; i++) v[i] = fabsf(v[i]);
 }
 static void load_d(const reduce *r, int64_t at, int64_t n, double *v) {
   memcpy(v, (const f64u *)r->x->data + at, (size_t)n * 8);
   if (r->op == TN_OP_REDUCE_SUM_SQUARE || r->op == TN_OP_REDUCE_L2)
     for (int64_t i = 0; i < n; i++) v[i] *= v[i];
+  if (r->op == TN_OP_REDUCE_L1)
+    for (int64_t i = 0; i < n; i++) v[i] = fabs(v[i]);
 }
 static void load_i(const reduce *r, int64_t at, int64_t n, int64_t *v) {
   const bool sq = r->op == TN_OP_REDUCE_SUM_SQUARE || r->op == TN_OP_REDUCE_L2;
   for (int64_t i = 0; i < n; i++) {
     v[i] = tni_get_i64(r->x, at + i);
     if (sq) v[i] = (int64_t)((uint64_t)v[i] * (uint64_t)v[i]);
+    if (r->op == TN_OP_REDUCE_L1 && v[i] < 0 && r->x->dtype != TN_DT_U64) v[i] = (int64_t)(0 - (uint64_t)v[i]);
   }
 }
 
@@ -101,11 +106,13 @@ static void fold_i(const reduce *r, int64_t *acc, const int64_t *v, int64_t n) {
 static void store_f(const reduce *r, int64_t at, int64_t n, float *v) {
   for (int64_t i = 0; i < n && r->op == TN_OP_REDUCE_MEAN; i++) v[i] /= (float)r->count;
   for (int64_t i = 0; i < n && r->op == TN_OP_REDUCE_L2; i++) v[i] = sqrtf(v[i]);
+  for (int64_t i = 0; i < n && r->op == TN_OP_REDUCE_LOG_SUM; i++) v[i] = logf(v[i]);
   tni_store_f32(r->y->dtype, r->y->data, at, n, v);
 }
 static void store_d(const reduce *r, int64_t at, int64_t n, double *v) {
   for (int64_t i = 0; i < n && r->op == TN_OP_REDUCE_MEAN; i++) v[i] /= (double)r->count;
   for (int64_t i = 0; i < n && r->op == TN_OP_REDUCE_L2; i++) v[i] = sqrt(v[i]);
+  for (int64_t i = 0; i < n && r->op == TN_OP_REDUCE_LOG_SUM; i++) v[i] = log(v[i]);
   memcpy((f64u *)r->y->data + at, v, (size_t)n * 8);
 }
 static void store_i(const reduce *r, int64_t at, int64_t n, int64_t *v) {
@@ -130,7 +137,7 @@ static void store_i(const reduce *r, int64_t at, int64_t n, int64_t *v) {
 static float row_f(const reduce *r, int64_t at) {
   const uint32_t op = r->op;
   float v[TNI_CHUNK], acc = start_f(r);
-  const bool sum = op == TN_OP_REDUCE_SUM || op == TN_OP_REDUCE_MEAN;
+  const bool sum = op == TN_OP_REDUCE_SUM || op == TN_OP_REDUCE_MEAN || op == TN_OP_REDUCE_LOG_SUM;
   if (r->x->dtype == TN_DT_F32) {
     const f32u *x = (const f32u *)r->x->data + at;
     if (sum) return r->hot->sum(x, r->inner);
@@ -140,7 +147,7 @@ static float row_f(const reduce *r, int64_t at) {
   for (int64_t i = 0; i < r->inner; i += TNI_CHUNK) {
     const int64_t n = r->inner - i < TNI_CHUNK ? r->inner - i : TNI_CHUNK;
     load_f(r, at + i, n, v);
-    if (sum || op == TN_OP_REDUCE_SUM_SQUARE || op == TN_OP_REDUCE_L2)
+    if (sum || op == TN_OP_REDUCE_SUM_SQUARE || op == TN_OP_REDUCE_L2 || op == TN_OP_REDUCE_L1)
       acc += r->hot->sum(v, n);
     else
       for (int64_t j = 0; j < n; j++) fold_f(r, &acc, v + j, 1);
@@ -191,11 +198,45 @@ UNIT(f, float)
 UNIT(d, double)
 UNIT(i, int64_t)
 
+/* Every output on its own, twice over its elements: the largest, then the sum. */
+static double log_sum_exp(const reduce *r, int64_t first, int64_t step) {
+  double max = -INFINITY, sum = 0;
+  for (int pass = 0; pass < 2; pass++)
+    for (int64_t k = 0; k < r->rows; k++) {
+      const int64_t at = first + offset_of(k, r->nr, r->rd, r->rs);
+      for (int64_t i = 0; i < step; i++) {
+        const double v = tni_get_f64(r->x, at + i);
+        if (pass)
+          sum += exp(v - max);
+        else
+          max = v > max || isnan(v) ? v : max;
+      }
+      if (!pass && isnan(max)) return max;
+    }
+  return isinf(max) ? max : max + log(sum);
+}
+
+static void unit_lse(const reduce *r, int64_t u) {
+  const int64_t per = (r->width + TNI_CHUNK - 1) / TNI_CHUNK, col = (u % per) * TNI_CHUNK;
+  const int64_t n = r->width - col < TNI_CHUNK ? r->width - col : TNI_CHUNK, out = (u / per) * r->width + col;
+  const int64_t base = offset_of(u / per, r->nk, r->kd, r->ks) + col;
+  for (int64_t i = 0; i < n; i++) {
+    const double v = log_sum_exp(r, base + i, r->last_kept ? 1 : r->inner);
+    const float f = (float)v;
+    if (r->y->dtype == TN_DT_F64)
+      ((f64u *)r->y->data)[out + i] = v;
+    else
+      tni_store_f32(r->y->dtype, r->y->data, out + i, 1, &f);
+  }
+}
+
 static void body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const reduce *r = arg;
   (void)worker;
   for (int64_t u = begin; u < end; u++) {
-    if (r->x->dtype == TN_DT_F64)
+    if (r->op == TN_OP_REDUCE_LOG_SUM_EXP)
+      unit_lse(r, u);
+    else if (r->x->dtype == TN_DT_F64)
       unit_d(r, u);
     else if (r->x->dtype == TN_DT_F32 || tni_is_half(r->x->dtype))
       unit_f(r, u);

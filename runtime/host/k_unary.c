@@ -9,7 +9,7 @@
 
 typedef struct unary {
   uint32_t op;
-  double alpha, beta;
+  double alpha, beta; /* Selu: alpha, gamma; Shrink: lambd, bias */
   bool tanh_gelu;
   const tni_hot *hot;
   uint32_t dtype;
@@ -77,6 +77,34 @@ typedef struct unary {
       EACH(clamp01_##REAL(alpha *x + beta))                                                              \
     case TN_OP_HARD_SWISH:                                                                               \
       EACH(x *clamp01_##REAL(x / 6 + (REAL)0.5))                                                         \
+    case TN_OP_ACOS:                                                                                     \
+      EACH(F(acos)(x))                                                                                   \
+    case TN_OP_ACOSH:                                                                                    \
+      EACH(F(acosh)(x))                                                                                  \
+    case TN_OP_ASIN:                                                                                     \
+      EACH(F(asin)(x))                                                                                   \
+    case TN_OP_ASINH:                                                                                    \
+      EACH(F(asinh)(x))                                                                                  \
+    case TN_OP_ATAN:                                                                                     \
+      EACH(F(atan)(x))                                                                                   \
+    case TN_OP_ATANH:                                                                                    \
+      EACH(F(atanh)(x))                                                                                  \
+    case TN_OP_COSH:                                                                                     \
+      EACH(F(cosh)(x))                                                                                   \
+    case TN_OP_SINH:                                                                                     \
+      EACH(F(sinh)(x))                                                                                   \
+    case TN_OP_CELU:                                                                                     \
+      EACH(x < 0 ? alpha * F(expm1)(x / alpha) : x)                                                      \
+    case TN_OP_SELU:                                                                                     \
+      EACH(x > 0 ? beta * x : beta * (alpha * F(expm1)(x)))                                              \
+    case TN_OP_MISH:                                                                                     \
+      EACH(x *F(tanh)((x > 0 ? x : 0) + F(log1p)(F(exp)(-F(fabs)(x)))))                                  \
+    case TN_OP_SHRINK:                                                                                   \
+      EACH(x<-alpha ? x + beta : x> alpha ? x - beta : x != x ? x : 0)                                   \
+    case TN_OP_SOFTSIGN:                                                                                 \
+      EACH(x / (1 + F(fabs)(x)))                                                                         \
+    case TN_OP_THRESHOLDED_RELU:                                                                         \
+      EACH(x > alpha || x != x ? x : 0)                                                                  \
     default:                                                                                             \
       break;                                                                                             \
   }
@@ -162,6 +190,8 @@ static void run_half(const unary *u, int64_t at, int64_t n) {
   }
 }
 
+static double shrunk(const unary *u, double x) { return x < -u->alpha ? x + u->beta : x > u->alpha ? x - u->beta : 0; }
+
 /* Wraps as two's complement does. */
 static bool run_int(const unary *u, void *dst, const void *src, int64_t n) {
   switch (u->dtype) {
@@ -181,6 +211,10 @@ static bool run_int(const unary *u, void *dst, const void *src, int64_t n) {
         d[i] = (T)(below ? -1 : x != 0);               \
       else if (u->op == TN_OP_RELU)                    \
         d[i] = below ? 0 : x;                          \
+      else if (u->op == TN_OP_BITWISE_NOT)             \
+        d[i] = (T)~x;                                  \
+      else if (u->op == TN_OP_SHRINK)                  \
+        d[i] = (T)tni_clamp_i64(shrunk(u, (double)x)); \
       else                                             \
         return false;                                  \
     }                                                  \
@@ -207,18 +241,34 @@ static void body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
     run_int(u, u->dst + begin * size, u->src + begin * size, end - begin);
 }
 
-static bool int_op(uint32_t op) { return op == TN_OP_NEG || op == TN_OP_ABS || op == TN_OP_SIGN || op == TN_OP_RELU; }
+static bool int_op(uint32_t op) {
+  return op == TN_OP_NEG || op == TN_OP_ABS || op == TN_OP_SIGN || op == TN_OP_RELU || op == TN_OP_BITWISE_NOT ||
+         op == TN_OP_SHRINK;
+}
+
+/* Names and defaults of the two numbers that an operator takes. */
+static void read_params(unary *u, const tn_node *n) {
+  const uint32_t op = u->op;
+  const bool shrink = op == TN_OP_SHRINK;
+  const double alpha = op == TN_OP_LEAKY_RELU     ? 0.01
+                       : op == TN_OP_HARD_SIGMOID ? 0.2
+                       : op == TN_OP_SELU         ? (double)1.67326319217681884765625f
+                                                  : 1.0;
+  u->alpha = shrink ? tni_attr_f(n, "lambd", 0.5) : tni_attr_f(n, "alpha", alpha);
+  if (op == TN_OP_SELU)
+    u->beta = tni_attr_f(n, "gamma", (double)1.05070102214813232421875f);
+  else
+    u->beta = shrink ? tni_attr_f(n, "bias", 0) : tni_attr_f(n, "beta", 0.5);
+}
 
 tn_status tni_k_unary(const tni_kargs *a) {
   const tni_tensor *x = a->in[0];
   const bool real = x->dtype == TN_DT_F32 || x->dtype == TN_DT_F64 || tni_is_half(x->dtype);
   const bool integer = !real && x->dtype != TN_DT_BOOL && tni_elem_size(x->dtype) && int_op(a->node->op);
-  if (!real && !integer) return tni_kdtype(a, x->dtype);
+  if (real ? a->node->op == TN_OP_BITWISE_NOT : !integer) return tni_kdtype(a, x->dtype);
   const char *gelu = tni_attr_s(a->node, "approximate", "none");
   unary u = {.op = a->node->op, .dtype = x->dtype, .hot = tni_hot_get(), .dst = a->out[0]->data, .src = x->data};
-  const uint32_t op = u.op;
-  u.alpha = tni_attr_f(a->node, "alpha", op == TN_OP_LEAKY_RELU ? 0.01 : op == TN_OP_HARD_SIGMOID ? 0.2 : 1.0);
-  u.beta = tni_attr_f(a->node, "beta", 0.5);
+  read_params(&u, a->node);
   u.tanh_gelu = gelu && strcmp(gelu, "tanh") == 0;
   tni_kfor(a->run, tni_knumel(x), 4, body, &u);
   return TN_OK;

@@ -326,6 +326,9 @@ static const struct {
     {"ReduceProd", 18, axes_input},
     {"ReduceSumSquare", 18, axes_input},
     {"ReduceL2", 18, axes_input},
+    {"ReduceL1", 18, axes_input},
+    {"ReduceLogSum", 18, axes_input},
+    {"ReduceLogSumExp", 18, axes_input},
     {"Scatter", TNI_OPSET_MAX + 1, scatter},
 };
 

@@ -175,6 +175,20 @@ tn_status tni_shape_broadcast(tni_infer *in) {
   return st;
 }
 
+/* Two operands of one shape, without broadcasting. */
+tn_status tni_shape_same_both(tni_infer *in) {
+  const tni_value *x = tni_rule_ranked(in, 0), *y = tni_rule_ranked(in, 1);
+  bool ok = true;
+  tn_expr dims[TN_MAX_RANK];
+  tn_status st = same_dtypes(in, 0);
+  if (st) return st;
+  if (!x || !y) return tni_rule_set_like(in, 0, x ? 0 : 1);
+  if (x->pub.rank != y->pub.rank) return tni_rule_fail(in, "both operands need one shape");
+  for (uint32_t d = 0; d < x->pub.rank && ok; d++) dims[d] = tni_rule_same_dim(in, x->pub.dims[d], y->pub.dims[d], &ok);
+  if (!ok) return tni_rule_fail(in, "both operands need one shape");
+  return tni_rule_set(in, 0, x->pub.dtype, x->pub.rank, dims);
+}
+
 tn_status tni_shape_broadcast_bool(tni_infer *in) {
   tn_status st = same_dtypes(in, 0);
   if (st == TN_OK) st = broadcast_dims(in, TN_DT_BOOL);

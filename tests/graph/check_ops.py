@@ -32,13 +32,13 @@ TYPES = {A.INT: 1, A.FLOAT: 2, A.STRING: 3, A.INTS: 4, A.FLOATS: 5, A.TENSOR: 6,
 
 # Attributes that are ours, or of an older form and kept: (operator, attribute).
 EXTRA = {
-    ("Softmax", "coerce_2d"), ("LogSoftmax", "coerce_2d"),  # the flattening of versions before 13
+    ("Softmax", "coerce_2d"), ("LogSoftmax", "coerce_2d"), ("Hardmax", "coerce_2d"),  # the flattening of versions before 13
     ("Dropout", "ratio"),  # 7 to 11; later an input
 }
 # Attributes of older forms that runtime/onnx/upgrade.c turns into inputs or drops.
 REWRITTEN = {
     "axis broadcast": {"Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less"},
-    "axes": {"Squeeze", "Unsqueeze", "Slice"} | {f"Reduce{k}" for k in "Sum Mean Max Min Prod SumSquare L2".split()},
+    "axes": {"Squeeze", "Unsqueeze", "Slice"} | {f"Reduce{k}" for k in "Sum Mean Max Min Prod SumSquare L1 L2 LogSum LogSumExp".split()},
     "starts ends": {"Slice"},
     "split": {"Split"},
     "min max": {"Clip"},
