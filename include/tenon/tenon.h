@@ -222,9 +222,10 @@ TN_API TN_MUST_CHECK tn_status tn_session_step(tn_session *s, uint32_t phase, co
 TN_API int64_t tn_session_max_step(const tn_session *s);
 /* Positions in the caches. */
 TN_API int64_t tn_session_length(const tn_session *s);
-/* Forgets all positions from n on. TN_E_INVALID: there are not so many. */
+/* Forgets all positions from n on. TN_E_INVALID: there are not so many. TN_E_LIMIT: a cache is a ring (kv_ring of the
+ * profile) that does not hold any more what the position n looks back to; n 0 is always right. Nothing changes then. */
 TN_API TN_MUST_CHECK tn_status tn_session_truncate(tn_session *s, int64_t n, tn_error *err);
-/* dst, a keeping session of the same model and batch, starts anew with the first n positions of src. */
+/* dst, a keeping session of the same model and batch, starts anew with the first n positions of src. TN_E_LIMIT as above. */
 TN_API TN_MUST_CHECK tn_status tn_session_share(tn_session *dst, const tn_session *src, int64_t n, tn_error *err);
 
 /* What a TN_MODEL_CAPTURE session found: JSON with, per plugin task, the largest |device - reference| / bound. */

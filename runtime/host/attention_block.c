@@ -3,15 +3,19 @@
 
 #include <math.h>
 
-/* Rows [key, key + n) of K or V as f32; *ld their distance. They are gathered where they are halves or lie on both
- * sides of the past's end. */
+#include "runtime/host/kvrow.h"
+
+static int64_t row_of(const operand *x, int64_t key) { return x->ring ? key % x->ring : key; }
+
+/* Rows [key, key + n) of K or V as f32; *ld their distance. They are gathered where they are no f32, or lie on both
+ * sides of the past's or a ring's end. */
 static const f32u *block_rows(const attention *a, const operand *past, const operand *now, const tile *t, int64_t key,
                               int64_t n, int64_t size, float *rows, int64_t *ld) {
   const int64_t before = past->data ? a->past : 0;
   const int64_t at_past = t->b * past->batch + t->kv * past->head, at_now = t->b * now->batch + t->kv * now->head;
-  if (now->dtype == TN_DT_F32 && key >= before) {
+  if (now->dtype == TN_DT_F32 && key >= before && (!now->ring || row_of(now, key) + n <= now->ring)) {
     *ld = now->row;
-    return (const f32u *)now->data + at_now + (key - before) * now->row;
+    return (const f32u *)now->data + at_now + row_of(now, key - before) * now->row;
   }
   if (past->dtype == TN_DT_F32 && key + n <= before) {
     *ld = past->row;
@@ -21,7 +25,10 @@ static const f32u *block_rows(const attention *a, const operand *past, const ope
     if (key + i < before)
       tni_load_f32(past->dtype, past->data, at_past + (key + i) * past->row, size, rows + i * size);
     else
-      tni_load_f32(now->dtype, now->data, at_now + (key + i - before) * now->row, size, rows + i * size);
+      tni_kv_load(now->dtype,
+                  (const char *)now->data +
+                      (at_now + row_of(now, key + i - before) * now->row) * (int64_t)tni_elem_size(now->dtype),
+                  TN_DT_F32, rows + i * size, 1, size);
   }
   *ld = size;
   return rows;

@@ -24,7 +24,8 @@ enum {
 typedef struct operand {
   const void *data;
   int64_t batch, head, row;
-  uint32_t dtype; /* keys and values may be kept as other floats than those of Q */
+  uint32_t dtype; /* keys and values may be kept as other floats than those of Q, or quantized (kvrow.h) */
+  int64_t ring;   /* rows, where they wrap around: key k lies in row k % ring; 0: they do not */
 } operand;
 
 typedef struct attention {

@@ -3,6 +3,7 @@
  * Programs at concrete dims: measure, set, bind, args, run.
  */
 #include "runtime/host/device.h"
+#include "runtime/host/kvrow.h"
 
 /* The node's operands at dims. in and out have the node's counts. */
 static tn_status headers(const tn_program *p, const tni_htask *t, const tn_dims *dims, tni_tensor *in, tni_tensor *out,
@@ -114,10 +115,21 @@ static bool is_state(const tn_plan *plan, const tni_hoperand *o) {
   return plan->program->slots[plan->task->pub.uses[o->use].slot].kind == TN_SLOT_STATE;
 }
 
-/* The dims that the view's strides belong to: the value's, or those with heads apart. */
-static bool state_dims(const tni_tensor *t, const tn_view *view, int64_t dims[4]) {
+/* The sequence's axis where rows wrap around, else TN_NONE. */
+static uint32_t ring_axis(const tn_args *a, uint32_t i) {
+  const tni_htask *t = a->plan->task;
+  const tn_id v = i < t->node->n_in ? t->in[i].value : t->out[i - t->node->n_in].value;
+  const tn_state *s = a->plan->program->graph.values[v]->state;
+  return s && s->flags & TN_STATE_CIRCULAR ? s->axis : TN_NONE;
+}
+
+/* The dims that the view's strides belong to: the value's, or those with heads apart; of a ring as many rows as there
+ * are. */
+static bool state_dims(const tni_tensor *t, const tn_view *view, uint32_t ring, int64_t dims[4]) {
   if (!view || !view->strides || !t->rank || t->rank > 4) return false;
   memcpy(dims, t->dims, t->rank * sizeof *dims);
+  if (ring != TN_NONE && (ring >= t->rank || !view->dims || ring >= view->rank || view->dims[ring] < 1)) return false;
+  if (ring != TN_NONE) dims[ring] = view->dims[ring];
   if (view->rank == t->rank) return view->strides[t->rank - 1] == 1;
   if (t->rank != 3 || view->rank != 4 || !view->dims || view->strides[3] != 1) return false;
   dims[2] = view->dims[2];
@@ -126,39 +138,48 @@ static bool state_dims(const tni_tensor *t, const tn_view *view, int64_t dims[4]
   return dims[2] > 0 && dims[3] >= 0 && !__builtin_mul_overflow(dims[2], dims[3], &all) && all == t->dims[2];
 }
 
-/* The session may keep the caches of a float value as another float. */
+/* The session may keep the caches of a float value as another float, or quantized. */
 static bool take_dtype(tni_tensor *t, const tn_view *view) {
-  const bool is_float = t->dtype == TN_DT_F32 || tni_is_half(t->dtype);
   int64_t count;
   if (!view || view->dtype == t->dtype) return true;
-  if (!is_float || (view->dtype != TN_DT_F32 && !tni_is_half(view->dtype))) return false;
+  if (!tni_kv_dtype(t->dtype) || !tni_kv_dtype(view->dtype)) return false;
   t->dtype = view->dtype;
   return tni_dims_count(t->dims, t->rank, &count) == TN_OK && tni_dtype_bytes(t->dtype, count, &t->bytes) == TN_OK;
 }
 
-/* Element strides of a cache: they say how far its last element lies. */
+/* Elements from the beginning of a cache's view to the end of its last row. false: absurd strides. */
+static bool state_extent(const tni_tensor *t, const tn_view *view, const int64_t dims[4], uint64_t *end) {
+  const int64_t size = dims[view->rank - 1];
+  *end = 0;
+  for (uint32_t d = 0; d + 1 < view->rank; d++) {
+    uint64_t far;
+    if (dims[d] < 1) continue; /* there is nothing */
+    if (view->strides[d] < 0 || __builtin_mul_overflow((uint64_t)(dims[d] - 1), (uint64_t)view->strides[d], &far) ||
+        __builtin_add_overflow(*end, far, end))
+      return false;
+  }
+  return !__builtin_add_overflow(*end, (uint64_t)tni_kv_pitch(t->dtype, size), end);
+}
+
+/* Element strides of a cache: they say how far its last row lies. */
 static tn_status attach_state(tn_args *a, uint32_t i, const tn_view *view, tn_error *err) {
   tni_tensor *t = &a->t[i];
   const char *name = a->plan->task->pub.name;
-  uint64_t last = 0;
+  const uint32_t ring = ring_axis(a, i);
+  uint64_t end = 0;
   int64_t dims[4];
   if (!take_dtype(t, view))
     return tni_fail(err, TN_E_UNSUPPORTED, name, "a cache of %s kept as %s: the host has no kernel for it",
                     tni_dtype_name(t->dtype), tni_dtype_name(view->dtype));
-  bool fits = state_dims(t, view, dims);
-  for (uint32_t d = 0; fits && d < view->rank && t->bytes; d++) {
-    uint64_t far;
-    fits = view->strides[d] >= 0 &&
-           !__builtin_mul_overflow((uint64_t)(dims[d] - 1), (uint64_t)view->strides[d], &far) &&
-           !__builtin_add_overflow(last, far, &last);
-  }
-  if (!fits) return tni_fail(err, TN_E_INVALID, name, "the view of a cache has no strides for it");
-  if (t->bytes && (!view->ptr || last >= view->bytes / tni_elem_size(t->dtype)))
+  if (!state_dims(t, view, ring, dims) || !state_extent(t, view, dims, &end))
+    return tni_fail(err, TN_E_INVALID, name, "the view of a cache has no strides for it");
+  if (t->bytes && (!view->ptr || end > view->bytes / tni_elem_size(t->dtype)))
     return tni_fail(err, TN_E_INVALID, name, "the cache ends at element %llu, its view at byte %llu",
-                    (unsigned long long)last, (unsigned long long)view->bytes);
+                    (unsigned long long)end, (unsigned long long)view->bytes);
   t->data = view->ptr;
   memset(a->strides[i], 0, sizeof a->strides[i]);
   memcpy(a->strides[i], view->strides, t->rank * sizeof(int64_t));
+  if (ring != TN_NONE) a->strides[i][TNI_ST_RING] = dims[ring];
   if (view->rank > t->rank) {
     a->strides[i][2] = 1;
     a->strides[i][TNI_ST_HEAD] = view->strides[2];

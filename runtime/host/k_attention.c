@@ -3,7 +3,8 @@
  * Attention (23, 24, 25) and tenon.Attention: softmax(scale * q k^T, capped, plus slopes, plus mask) v with the softmax
  * taken along blocks of keys, so that no matrix of scores exists.
  *
- * Order (f32; halves are widened first, those of K and V block by block, whatever Q is): a score is one sum in
+ * Order (f32; halves are widened first, and int8 multiplied by its scale, those of K and V block by block, whatever Q
+ * is): a score is one sum in
  * ascending d of (q * scale) * k. Keys go in blocks of KEYS from key 0 on (from the window's first block where there is
  * one): m = largest score so far, l = l * exp(m_old - m) + sum of exp(s - m) in the order of hot.h, o = o * exp(m_old -
  * m) + the block's sum in ascending key of p * v. Every PART keys that begins anew, and what the parts gave is joined
@@ -17,12 +18,17 @@
  * A masked key has probability 0 whatever its score is, also where that is inf or NaN. A query without any key gives a
  * row of zeros (the standard's rule; also what a Softmax with NaN replaced by 0 gives).
  *
+ * Keys are counted by position, also where the cache is a ring that holds the last of them: the bits are those of a
+ * cache that holds all. The window must not reach behind what the ring holds; blocks may, rows that are outside of it
+ * are masked.
+ *
  * The queries of one group of heads share a tile: each row of K and V is read once per tile for all heads that use it.
  */
 #include <math.h>
 #include <stdio.h>
 
 #include "runtime/host/attention_block.h"
+#include "runtime/host/kvrow.h"
 
 static int64_t round16(int64_t n) { return (n + TNI_NR - 1) / TNI_NR * TNI_NR; }
 
@@ -202,7 +208,7 @@ static sums slot_of(const attention *a, int64_t i) { return space_of(a, (uint32_
  * as one without effect. */
 static inline __attribute__((always_inline)) void ask(const attention *a, const operand *now, const tile *t,
                                                       int64_t key, int64_t size) {
-  if (now->dtype != TN_DT_F32 || a->past_k.data || !few_rows(t) || now->row != size) return;
+  if (now->dtype != TN_DT_F32 || a->past_k.data || !few_rows(t) || now->row != size || now->ring) return;
   const char *p = (const char *)now->data + (t->b * now->batch + t->kv * now->head + key * size) * 4;
   for (int64_t i = 0; i < KEYS * size / 16; i++) __builtin_prefetch(p + i * 64, 0, 2);
 }
@@ -272,8 +278,9 @@ static void append_all(const attention *a, tn_run *run, const operand *past, con
 
 /* st: element strides. */
 static operand operand_of(const tni_tensor *t, const int64_t *st, int64_t heads) {
-  if (t->rank == 4) return (operand){t->data, st[0], st[1], st[2], t->dtype};
-  return (operand){t->data, st[0], st[TNI_ST_HEADS] == heads ? st[TNI_ST_HEAD] : t->dims[2] / heads, st[1], t->dtype};
+  if (t->rank == 4) return (operand){t->data, st[0], st[1], st[2], t->dtype, st[TNI_ST_RING]};
+  const int64_t head = st[TNI_ST_HEADS] == heads ? st[TNI_ST_HEAD] : t->dims[2] / heads;
+  return (operand){t->data, st[0], head, st[1], t->dtype, st[TNI_ST_RING]};
 }
 
 static operand input_of(const tni_kargs *k, uint32_t i, int64_t heads) {
@@ -368,11 +375,22 @@ static void read_attributes(attention *a, const tn_node *node) {
   a->right = window(node, "right_window_size");
 }
 
+/* A quantized row has one scale: it must be what a head reads. */
+static bool rows_are_heads(const attention *a, const tni_kargs *k) {
+  for (uint32_t i = 1; i < 3; i++)
+    if (k->in[i]->dtype == TN_DT_I8 && k->in[i]->rank == 3 && k->in_strides[i][TNI_ST_HEADS] != a->kv_heads)
+      return false;
+  return true;
+}
+
 static tn_status prepare(attention *a, const tni_kargs *k) {
   const tni_tensor *const *x = k->in;
   a->dtype = x[0]->dtype;
-  for (int i = 0; i < 3; i++)
-    if (x[i]->dtype != TN_DT_F32 && !tni_is_half(x[i]->dtype)) return tni_kdtype(k, x[i]->dtype);
+  for (uint32_t i = 0; i < 3; i++) {
+    const bool cached = i && k->in_strides && k->in_strides[i];
+    if (x[i]->dtype != TN_DT_F32 && !tni_is_half(x[i]->dtype) && !(cached && tni_kv_dtype(x[i]->dtype)))
+      return tni_kdtype(k, x[i]->dtype);
+  }
   for (uint32_t i = 1; i < 3; i++)
     if (output(k, i) && output(k, i)->dtype != x[i]->dtype) return tni_kdtype(k, output(k, i)->dtype);
   if (output(k, 3)) return tni_kfail(k, TN_E_UNSUPPORTED, "Attention: the matrix of scores is never made");
@@ -387,6 +405,7 @@ static tn_status prepare(attention *a, const tni_kargs *k) {
   if (!wrong && !read_per_head(a, a->sinks)) wrong = "sinks need one element per head";
   if (!wrong && !read_per_head(a, a->slopes)) wrong = "slopes need one element per head";
   if (!wrong && !worker_floats(a->size, a->v_size, &a->worker_floats)) wrong = "the head size is out of range";
+  if (!wrong && !rows_are_heads(a, k)) wrong = "a quantized cache whose rows are not one head's";
   if (wrong) return tni_kfail(k, TN_E_INVALID, "Attention: %s", wrong);
   read_attributes(a, k->node);
   a->v_cols = round16(a->v_size);

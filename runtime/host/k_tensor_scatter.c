@@ -3,10 +3,12 @@
  * TensorScatter (24): rows [write_indices[b], + n) of each sequence's cache become the n rows of the update.
  *
  * A cache of the session is input and output in one memory: then only those rows are written, and it may be of another
- * float dtype than the update, which is rounded half to even. Otherwise the cache is copied first. A row outside the
- * cache is an error before anything is written; mode `circular` wraps around.
+ * float dtype than the update, which is rounded half to even, or quantized (kvrow.h). Otherwise the cache is copied
+ * first. A row outside the cache is an error before anything is written. Mode `circular`, and a cache that is a ring,
+ * wrap around: of more rows than it has the last ones stay.
  */
 #include "runtime/host/internal.h"
+#include "runtime/host/kvrow.h"
 
 typedef struct scatter {
   const tni_tensor *update, *at; /* at NULL: row 0 */
@@ -19,22 +21,6 @@ typedef struct scatter {
   bool circular;
 } scatter;
 
-static void write_row(const scatter *s, char *to, const char *from) {
-  enum { PIECE = 256 };
-  const uint32_t dtype = s->update->dtype;
-  if (s->to == dtype) {
-    memcpy(to, from, s->row_bytes);
-    return;
-  }
-  const int64_t n = (int64_t)s->row_bytes / tni_elem_size(dtype);
-  for (int64_t i = 0; i < n; i += PIECE) {
-    float v[PIECE];
-    const int64_t m = n - i < PIECE ? n - i : PIECE;
-    tni_load_f32(dtype, from, i, m, v);
-    tni_store_f32(s->to, to, i, m, v);
-  }
-}
-
 static void write_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const scatter *s = arg;
   (void)worker;
@@ -45,9 +31,13 @@ static void write_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
       if (s->rows - i > s->limit) continue; /* a later row takes its place */
       row %= s->limit;
     }
-    write_row(s, s->cache + b * s->st_batch + k * s->st_inner + row * s->st_row,
-              (const char *)s->update->data + b * s->inner * s->rows * (int64_t)s->row_bytes + k * s->up_inner +
-                  i * s->up_row);
+    const char *from = (const char *)s->update->data + b * s->inner * s->rows * (int64_t)s->row_bytes +
+                       k * s->up_inner + i * s->up_row;
+    char *to = s->cache + b * s->st_batch + k * s->st_inner + row * s->st_row;
+    if (s->to == s->update->dtype)
+      memcpy(to, from, s->row_bytes);
+    else
+      tni_kv_store(s->to, to, s->update->dtype, from, 1, (int64_t)s->row_bytes / tni_elem_size(s->update->dtype));
   }
 }
 
@@ -81,7 +71,8 @@ static const char *read_shapes(const tni_kargs *a, scatter *s) {
   s->batch = cache->dims[0];
   s->inner = tni_dim_product(cache, 1, (uint32_t)axis);
   s->rows = update->dims[axis];
-  s->limit = cache->dims[axis];
+  s->limit = st[TNI_ST_RING] ? st[TNI_ST_RING] : cache->dims[axis];
+  s->circular = s->circular || st[TNI_ST_RING];
   s->row_bytes = (size_t)(tni_dim_product(cache, (uint32_t)axis + 1, cache->rank) * up);
   s->st_batch = st[0] * size;
   s->st_inner = axis > 1 ? st[axis - 1] * size : 0;
@@ -97,12 +88,11 @@ static const char *read_shapes(const tni_kargs *a, scatter *s) {
   return NULL;
 }
 
-static bool is_float(uint32_t dtype) { return dtype == TN_DT_F32 || tni_is_half(dtype); }
-
 tn_status tni_k_tensor_scatter(const tni_kargs *a) {
   tni_tensor *out = a->out[0];
   scatter s = {.update = a->in[1], .at = a->n_in > 2 ? a->in[2] : NULL, .cache = out->data};
-  const bool converts = a->in[0]->data == out->data && is_float(out->dtype) && is_float(a->in[1]->dtype);
+  const bool converts = a->in[0]->data == out->data && tni_kv_dtype(out->dtype) &&
+                        (a->in[1]->dtype == TN_DT_F32 || tni_is_half(a->in[1]->dtype));
   if (!tni_elem_size(out->dtype) || (a->in[1]->dtype != out->dtype && !converts) || a->in[0]->dtype != out->dtype)
     return tni_kdtype(a, a->in[1]->dtype);
   s.to = out->dtype;

@@ -14,10 +14,11 @@
  * overlap, but for the cache that TensorScatter writes in place: one memory for both. in_strides[i], out_strides[i]:
  * element strides of a cache, whose rows may be more than its dims say, the last one 1; NULL: dense, as for all others.
  * Where the last dim of a 3-D cache is heads that lie apart, [TNI_ST_HEAD] is their distance and [TNI_ST_HEADS] their
- * number, else 0.
+ * number, else 0. Where rows wrap around, [TNI_ST_RING] is how many there are, else 0: position p lies in row p modulo
+ * that. A cache of float values may be kept in another dtype (kvrow.h), which is that of the tensor then.
  * in_strides, out_strides: NULL where there is no cache among them. scratch has the bytes that tni_host_scratch stated
  * (64-byte aligned). run is never NULL. */
-enum { TNI_ST_HEAD = 6, TNI_ST_HEADS = 7 };
+enum { TNI_ST_RING = 5, TNI_ST_HEAD = 6, TNI_ST_HEADS = 7 };
 typedef struct tni_kargs {
   const tn_node *node;
   const tni_tensor *const *in;

@@ -14,7 +14,7 @@ void tni_kstrides(const tni_tensor *t, int64_t *st) {
 }
 
 void tni_kin_strides(const tni_kargs *a, uint32_t i, int64_t *st) {
-  st[TNI_ST_HEADS] = 0;
+  st[TNI_ST_RING] = st[TNI_ST_HEADS] = 0;
   tni_kstrides(a->in[i], st);
   if (a->in_strides && a->in_strides[i]) memcpy(st, a->in_strides[i], TN_MAX_RANK * sizeof *st);
 }

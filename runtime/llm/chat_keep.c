@@ -83,7 +83,9 @@ tn_status tni_chat_keep_step(tn_chat *c, bool last_only, const float **logits, s
     at += n;
   }
   if (st != TN_OK) {
-    (void)!tn_session_truncate(c->session, (int64_t)from, NULL);
+    /* Rings may have lost what was there: then all of the history is fed again. */
+    if (tn_session_truncate(c->session, (int64_t)from, NULL) != TN_OK) c->fed = 0;
+    if (c->fed == 0) (void)!tn_session_truncate(c->session, 0, NULL);
     return st;
   }
   *rows = last_only ? 1 : total;

@@ -149,7 +149,7 @@ static tn_status run(gen *g, const int32_t *ids, size_t n, tn_error *err) {
   if (st == TN_OK) st = tni_stop_create(g->p->stop, g->p->n_stop, &g->stop, err);
   if (st == TN_OK) st = prime(g);
   if (st == TN_OK) st = loop(g);
-  if (st != TN_OK && c->fed == fed) c->n = before; /* the prompt never ran */
+  if (st != TN_OK && c->fed <= fed) c->n = before; /* the prompt never ran */
   tni_sampler_destroy(g->sampler);
   tni_stop_destroy(g->stop);
   tni_detok_destroy(g->detok);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/plan/layouts.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +15,8 @@ tn_layout tni_state_layout(const tn_value *v) {
 }
 
 void tni_layout_print(const tn_layout *l, char *text, size_t n) {
-  snprintf(text, n, "%s [%u %u %u %u]", tni_dtype_name(l->dtype), l->order[0], l->order[1], l->order[2], l->order[3]);
+  snprintf(text, n, "%s [%u %u %u %u]%s", tni_dtype_name(l->dtype), l->order[0], l->order[1], l->order[2], l->order[3],
+           l->flags & TN_LAYOUT_CIRCULAR ? " ring" : "");
 }
 
 static bool is_order(const uint8_t *order) {
@@ -23,10 +25,13 @@ static bool is_order(const uint8_t *order) {
   return seen == 15;
 }
 
-/* What is wrong with it, or NULL. */
+/* What is wrong with it, or NULL. Who does not know `flags` yet says no ring. */
 static const char *read_one(const tn_layout *in, tn_layout *out) {
-  if (!in || in->h.size < sizeof *in) return "a layout of a size that is not one";
-  *out = *in;
+  if (!in || in->h.size < offsetof(tn_layout, flags)) return "a layout of a size that is not one";
+  *out = (tn_layout){.rank = 0};
+  memcpy(out, in, in->h.size < sizeof *out ? in->h.size : sizeof *out);
+  out->h = (tn_hdr)TN_HDR(tn_layout);
+  if (out->flags & ~(uint32_t)TN_LAYOUT_CIRCULAR) return "a layout with flags that are none";
   if (in->rank != 4) return "a layout whose rank is not that of a cache's view, 4";
   if (!is_order(in->order)) return "a layout whose order is none";
   if (in->inner_align > MAX_ALIGN || in->pitch_align > MAX_ALIGN) return "a layout with an absurd alignment";
@@ -35,11 +40,16 @@ static const char *read_one(const tn_layout *in, tn_layout *out) {
   return NULL;
 }
 
+bool tni_state_takes(const tn_value *v, uint32_t dtype) {
+  if (v->dtype != TN_DT_F32) return dtype == v->dtype;
+  if (dtype == TN_DT_I8) return v->rank == 4 || (v->rank == 3 && v->state && v->state->heads > 0);
+  return dtype == TN_DT_F32 || dtype == TN_DT_F16 || dtype == TN_DT_BF16;
+}
+
 static bool has_kernels(const tn_layout *l, const tn_value *v, char *why, size_t n) {
-  const bool floats = l->dtype == TN_DT_F32 || l->dtype == TN_DT_F16 || l->dtype == TN_DT_BF16;
   char text[64];
   tni_layout_print(l, text, sizeof text);
-  if (l->dtype != v->dtype && !(floats && v->dtype == TN_DT_F32))
+  if (!tni_state_takes(v, l->dtype))
     snprintf(why, n, "cache '%s' as %s: the host has no kernels for such caches of %s", v->name, text,
              tni_dtype_name(v->dtype));
   else if (l->order[3] != 3)
@@ -77,15 +87,17 @@ static bool meet(tn_layout *l, const tni_state_claim *c) {
     if (o->dtype != l->dtype || memcmp(o->order, l->order, 4) != 0) continue;
     l->inner_align = common(l->inner_align, o->inner_align);
     l->pitch_align = common(l->pitch_align, o->pitch_align);
+    l->flags &= o->flags;
     return true;
   }
   return false;
 }
 
-bool tni_layouts_agree(const tni_state_claim *const *by, uint32_t n, tn_layout *out) {
+bool tni_layouts_agree(const tni_state_claim *const *by, uint32_t n, uint32_t wish, tn_layout *out) {
   for (uint32_t i = 0; i < by[0]->n; i++) {
     tn_layout l = by[0]->layouts[i];
     uint32_t k = 1;
+    if (wish != TN_DT_UNDEFINED && l.dtype != wish) continue;
     while (k < n && meet(&l, by[k])) k++;
     if (k < n) continue;
     *out = l;

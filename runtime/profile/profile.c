@@ -232,10 +232,27 @@ static tn_status read_numbers(reader *r, const tni_yaml *root) {
   return st;
 }
 
+static tn_status read_kv(reader *r, const tni_yaml *root) {
+  static const struct {
+    const char *name;
+    uint32_t dtype;
+  } kinds[] = {{"f32", TN_DT_F32}, {"f16", TN_DT_F16}, {"bf16", TN_DT_BF16}, {"int8", TN_DT_I8}};
+  const tni_yaml *kv = tni_yaml_get(root, "kv"), *ring = tni_yaml_get(root, "kv_ring");
+  const char *text = NULL;
+  tn_status st = ring ? tni_yaml_bool(&r->doc, ring, "kv_ring", &r->p->kv_ring, r->err) : TN_OK;
+  if (st == TN_OK && kv) st = tni_yaml_str(&r->doc, kv, "kv", &text, r->err);
+  if (!text || st != TN_OK) return st;
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    if (strcmp(text, kinds[i].name) == 0) r->p->kv = kinds[i].dtype;
+  if (r->p->kv != TN_DT_UNDEFINED) return TN_OK;
+  return tni_yaml_fail(&r->doc, kv, r->err, "'kv' is f32, f16, bf16 or int8, not '%.64s'", text);
+}
+
 static tn_status read_root(reader *r) {
   static const char *const keys[] = {"plugins",     "phases",     "require",          "threads",       "max_seq",
                                      "plugin_path", "cache",      "checked",          "prefill_chunk", "bucket",
-                                     "calibration", "timeout_ms", "chunks_in_flight", "memory",        NULL};
+                                     "calibration", "timeout_ms", "chunks_in_flight", "memory",        "kv",
+                                     "kv_ring",     NULL};
   const tni_yaml *root = r->doc.root, *y;
   if (!root) return tni_yaml_fail(&r->doc, NULL, r->err, "the profile is empty");
   tn_status st = tni_yaml_want(&r->doc, root, TNI_YAML_MAP, "profile", r->err);
@@ -247,6 +264,7 @@ static tn_status read_root(reader *r) {
   if (st == TN_OK && (y = tni_yaml_get(root, "plugin_path"))) st = read_plugin_path(r, y);
   if (st == TN_OK && (y = tni_yaml_get(root, "cache"))) st = read_cache(r, y);
   if (st == TN_OK && (y = tni_yaml_get(root, "calibration"))) st = read_calibration(r, y);
+  if (st == TN_OK) st = read_kv(r, root);
   return st == TN_OK ? read_numbers(r, root) : st;
 }
 
@@ -260,6 +278,7 @@ static tni_profile *new_profile(const char *file) {
     p->prefill_chunk = 512;
     p->timeout_ms = 60000;
     p->memory = UINT64_C(512) << 20;
+    p->kv_ring = true;
     p->file = tni_arena_strdup(a, file);
     p->name = tni_path_stem(a, file);
     if (p->file && p->name) return p;

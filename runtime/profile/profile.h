@@ -21,6 +21,9 @@
  *   cache: {dir: PATH, max_bytes: 8G}
  *   checked: false
  *   timeout_ms: 60000        # an engine that completes nothing for so long is lost
+ *   kv: f32                  # what caches are kept as: f32, f16, bf16 or int8 (quantized by row and head); devices that
+ *                            # do not take it keep theirs. Not said: what devices ask for, else the model's own
+ *   kv_ring: true            # caches whose readers look back a fixed window keep only what that needs
  *   calibration: FILE        # statistics of activations (docs/calibration.md), of the model that is run; ${model}/FILE:
  *                            # in its folder
  *
@@ -71,7 +74,8 @@ typedef struct tni_profile {
   uint32_t n_plugin_path;
   const char *cache_dir;    /* NULL: not said */
   uint64_t cache_max_bytes; /* 0: not said */
-  bool checked;
+  bool checked, kv_ring;
+  uint32_t kv; /* TN_DT_*; TN_DT_UNDEFINED: not said */
   int64_t timeout_ms;
   const char *calibration; /* NULL: none; TNI_IN_MODEL and a name: in the model's folder */
 } tni_profile;

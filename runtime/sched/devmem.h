@@ -8,7 +8,8 @@
  *
  * A tni_span is a part of a tni_mem. It belongs to the CPU (mapped) or to devices (not mapped); tni_span_take hands it
  * over. Spans of one memory may share bytes when no task needs both at once: handing over one gives back those that
- * share with it. Buffers that are COHERENT stay mapped.
+ * share with it. Buffers that are COHERENT stay mapped. Of a cache that lies in several homes only the rows are copied
+ * that the taker has not got yet (tni_rows).
  *
  * Threads: calls for the spans of one session one at a time. Device calls are made under the device's lock.
  */
@@ -90,6 +91,16 @@ TN_MUST_CHECK tn_status tni_mem_map(tni_mem *m, const tni_mem_part *p, uint64_t 
                                     void **ptr, tn_error *err);
 TN_MUST_CHECK tn_status tni_mem_unmap(const tni_mem *m, const tni_mem_part *p, void *ptr, tn_error *err);
 
+/* What a span holds, where it is a cache: rows that are written once each, in the order of positions. Position p lies
+ * in row p, or p % ring. Axes 0 and 1 are batch and heads, 2 the rows; strides in bytes. */
+typedef struct tni_rows {
+  int64_t pos, valid;          /* of the run: TN_APPEND writes positions [pos, valid) */
+  int64_t ring;                /* 0: none */
+  int64_t have[TNI_MEM_PARTS]; /* by home: positions [0, have) are right there, of a ring the last of them */
+  int64_t dims[3], strides[3];
+  uint64_t row_bytes;
+} tni_rows;
+
 /* A part of a memory. What is mapped is the CPU's. */
 typedef struct tni_span {
   tni_mem *mem; /* NULL: no memory yet */
@@ -97,8 +108,9 @@ typedef struct tni_span {
   void *ptr;                 /* while the CPU may use it, else NULL */
   void *maps[TNI_MEM_PARTS]; /* by part */
   uint32_t access;           /* what it is mapped for; 0: not mapped */
-  uint32_t home;             /* that is mapped */
+  uint32_t home;             /* that the CPU had last */
   uint32_t valid, reserved;  /* bit per home that has the last content; 0: there is none */
+  tni_rows *rows;            /* of a cache, instead of `valid` where there are several homes; else NULL */
   struct tni_span *next;
 } tni_span;
 
@@ -108,6 +120,8 @@ enum { TNI_SPAN_WHOLE = 1 << 16 }; /* beside TN_WRITE: the CPU writes all that i
  * at any time). access: TN_READ, TN_WRITE, TN_APPEND, what the taker is going to do; TN_WRITE alone: all of it is
  * written. 0: an address is wanted and no content. */
 TN_MUST_CHECK tn_status tni_span_take(tni_span *s, uint32_t dev, uint32_t access, tn_error *err);
+/* The CPU, which has a cache's span for TN_WRITE, has filled it: positions [0, end) are there and nothing else. */
+void tni_span_wrote(tni_span *s, int64_t end);
 /* Gives back what the CPU has. */
 TN_MUST_CHECK tn_status tni_span_release(tni_span *s, tn_error *err);
 

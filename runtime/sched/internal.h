@@ -138,7 +138,8 @@ struct tn_model {
   tni_passes_report passes;
   tni_mem_users *state_users;   /* [n_states] of the graph: who touches a cache */
   struct tni_devconsts *consts; /* constants in memory of devices */
-  tn_layout *state_layouts;     /* [n_states]: over the dims of a cache's view */
+  tn_layout *state_layouts;     /* [n_states]: over the dims of a cache's view; with TN_LAYOUT_CIRCULAR it is a ring */
+  int64_t *state_windows;       /* [n_states]: positions that readers look back; -1: all */
   tni_exec *execs;              /* [n_execs]: one for all phases, or prefill and decode */
   uint32_t n_execs;
   tni_packed *packed; /* [n_devs] */
@@ -184,13 +185,16 @@ typedef struct tni_sregion {
   tni_span own, *span;          /* where engines reach it; NULL: nowhere. span: own, or the cache's */
 } tni_sregion;
 
-/* One cache of a session. t: [batch, heads, rows, size], with as many rows as there is room for. */
+/* One cache of a session. t: [batch, heads, rows, size], with as many rows as there is room for. A row of int8 has its
+ * scale behind it (runtime/host/kvrow.h), which the strides and bytes count. */
 enum { TNI_STATE_HEADS = 1, TNI_STATE_ROWS = 2, TNI_STATE_SIZE = 3 };
 typedef struct tni_sstate {
   tni_tensor t;       /* data: NULL while no device has given it to the CPU */
   int64_t strides[4]; /* of t's axes, in elements */
   tni_mem mem;
   tni_span span;
+  tni_rows rows; /* of the span */
+  int64_t held;  /* first position that is still there; 0 where there is no ring */
   uint64_t room;
   void *present; /* what a plain run gave out */
   uint64_t present_room;

@@ -86,14 +86,14 @@ static tn_status fill(const tn_model *m, int64_t step, bool at_end, int64_t *dim
   return TN_OK;
 }
 
-tn_status tni_limit_dims(const tn_model *m, bool decode, int64_t *dims, tn_error *err) {
+int64_t tni_limit_step(const tn_model *m) {
   const bool kept = !m->roles.why_not;
   const int64_t fixed = kept ? tni_model_chunk(m) : 0, chunk = m->rt->profile->prefill_chunk;
-  const int64_t step = decode                                          ? 1
-                       : fixed                                         ? fixed
-                       : kept && chunk && chunk < tni_limit_longest(m) ? chunk
-                                                                       : tni_limit_longest(m);
-  return fill(m, step, kept || decode, dims, err);
+  return fixed ? fixed : kept && chunk && chunk < tni_limit_longest(m) ? chunk : tni_limit_longest(m);
+}
+
+tn_status tni_limit_dims(const tn_model *m, bool decode, int64_t *dims, tn_error *err) {
+  return fill(m, decode ? 1 : tni_limit_step(m), !m->roles.why_not || decode, dims, err);
 }
 
 tn_status tni_limit_context(const tn_model *m, int64_t *dims, tn_error *err) {

@@ -302,6 +302,10 @@ tn_status tni_region_take(tn_session *s, tni_sexec *x, uint32_t i, uint32_t dev,
   if (tni_region_is_plain(x->exec, i) || !q->span) return TN_OK;
   /* Several tasks may write parts of a temporary. */
   if (access == TN_WRITE && r->kind == TNI_R_TEMP) access |= TN_READ;
+  if (q->span->rows) {
+    q->span->rows->pos = x->pos;
+    q->span->rows->valid = x->valid;
+  }
   tn_status st = tni_span_take(q->span, dev, access, err);
   q->ptr = q->span->ptr;
   if (st == TN_OK || r->value == TN_NONE) return st;

@@ -60,6 +60,8 @@ int64_t tni_chunk_room(const tn_model *m, int64_t positions);
 int64_t tni_limit_longest(const tn_model *m);
 /* Positions that the caches hold at these limits. */
 int64_t tni_limit_capacity(const tn_model *m);
+/* Most positions of a step at them. */
+int64_t tni_limit_step(const tn_model *m);
 
 /* Fills x->graph and the users of its regions, and brings x->tasks into the order that takes least memory at the
  * limits. */

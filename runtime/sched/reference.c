@@ -386,7 +386,7 @@ tn_status tni_reference_task(tn_session *s, tni_sexec *x, uint32_t i, tn_error *
   for (uint32_t k = 0; st == TN_OK && k < ev.n_done; k++) {
     const uint32_t r = tni_ref_region(x, i, ev.done[k].value);
     if (r != TN_NONE && x->exec->regions[r].kind == TNI_R_STATE)
-      tni_ref_state_store(&x->regions[r], &ev.done[k].t);
+      tni_ref_state_store(x, &x->regions[r], &ev.done[k].t);
     else if (r != TN_NONE && ev.done[k].t.bytes > x->regions[r].bytes)
       st = tni_fail(err, TN_E_INTERNAL, x->exec->tasks[i].label, "an output of the task has too little room");
     else if (r != TN_NONE && ev.done[k].t.bytes)

@@ -43,9 +43,9 @@ TN_MUST_CHECK tn_status tni_evaluate(tni_evaluation *ev);
 
 /* What a node of the task reads: a constant, something computed here, or the memory that the task was given. */
 TN_MUST_CHECK tn_status tni_ref_operand(tni_evaluation *ev, tn_id v, tni_tensor *out);
-/* A cache as a dense tensor of the graph's dtype (t has dtype, dims, bytes), and back. */
+/* A cache as a dense tensor of the graph's dtype (t has dtype, dims, bytes), and this run's rows back. */
 TN_MUST_CHECK tn_status tni_ref_state_load(tni_evaluation *ev, const tni_sregion *q, tni_tensor *t);
-void tni_ref_state_store(const tni_sregion *q, const tni_tensor *t);
+void tni_ref_state_store(const tni_sexec *x, const tni_sregion *q, const tni_tensor *t);
 /* Memory for value v at the dims of the run. */
 TN_MUST_CHECK tn_status tni_ref_output(tni_evaluation *ev, tn_id v, tni_evaluated *out);
 /* Constant matrix v as floats [N,K]: unpacked, with its format's numerics, where the task's program packs it, else as

@@ -268,6 +268,7 @@ tn_status tni_session_tasks(tn_session *s, tni_sexec *const *xs, uint32_t n, tn_
   tn_status st = TN_OK;
   for (uint32_t p = 0; st == TN_OK && p < n; p++) {
     write_lengths(s, xs[p]);
+    tni_states_wrote(s, xs[p]->valid);
     st = tni_memory_feed(s, xs[p], err);
   }
   s->run.run.step = s->step;
@@ -295,7 +296,7 @@ static tn_status take_inputs(tn_session *s, tn_error *err) {
   }
   if (st != TN_OK || !g->n_states) return st;
   st = tni_states_lengths(s->model, s->dims, &s->pos, &s->valid, err);
-  if (st == TN_OK) st = tni_states_fit(s, s->dims, s->valid, false, err);
+  if (st == TN_OK) st = tni_states_fit(s, s->dims, s->valid, 0, false, err);
   return st == TN_OK ? tni_states_load(s, err) : st;
 }
 

@@ -122,7 +122,7 @@ static uint64_t user_kv(const tn_model *m, const int64_t *dims, uint32_t n) {
 }
 
 static tn_status kv_bytes(const tn_model *m, const int64_t *dims, uint32_t n, tni_statement *s, tn_error *err) {
-  if (!m->roles.why_not) return tni_states_bytes(m, dims, tni_limit_capacity(m), &s->kv, err);
+  if (!m->roles.why_not) return tni_states_bytes(m, dims, tni_limit_capacity(m), tni_limit_step(m), &s->kv, err);
   uint64_t bytes = user_kv(m, dims, n);
   if (bytes > s->kv) s->kv = bytes;
   return TN_OK;

@@ -53,7 +53,7 @@ static tn_status reserve(tn_session *s, tn_error *err) {
   const int64_t chunk = tni_model_chunk(m), most = chunk ? chunk : k->max_step;
   tn_status st = tni_feed_size(s, k->fed, 1, err);
   if (st == TN_OK) st = tni_feed_bind(s, k->fed, 1, total, 1, 1, err);
-  if (st == TN_OK) st = tni_states_fit(s, s->dims, k->capacity, true, err);
+  if (st == TN_OK) st = tni_states_fit(s, s->dims, k->capacity, most, true, err);
   for (uint32_t i = 0; st == TN_OK && i < m->n_execs; i++) {
     if (!tni_exec_takes(m, s->execs[i].exec, 1)) continue;
     st = tni_exec_takes(m, s->execs[i].exec, most) ? tni_memory_reserve(s, &s->execs[i], s->dims, err)
@@ -253,6 +253,9 @@ tn_status tn_session_truncate(tn_session *s, int64_t n, tn_error *err) {
   if (!s->keep || n < 0 || n > s->keep->length)
     return tni_fail(err, TN_E_INVALID, s->model->path, "cannot keep %lld of %lld positions", (long long)n,
                     (long long)tn_session_length(s));
+  const tn_status st = n < s->keep->length ? tni_states_hold(s, n, err) : TN_OK;
+  if (st != TN_OK) return st;
+  if (n == 0) tni_states_forget(s);
   s->keep->length = n;
   tni_feed_clear(s);
   return TN_OK;
@@ -266,7 +269,8 @@ tn_status tn_session_share(tn_session *dst, const tn_session *src, int64_t n, tn
     return tni_fail(err, TN_E_INVALID, m->path, "cannot share %lld of %lld positions", (long long)n,
                     (long long)src->keep->length);
   if (dst == src) return tn_session_truncate(dst, n, err);
-  tn_status shared = tni_states_share(dst, src, n, err);
+  tn_status shared = tni_states_hold(src, n, err);
+  if (shared == TN_OK) shared = tni_states_share(dst, src, n, err);
   if (shared != TN_OK) return shared;
   for (uint32_t i = 0; i < m->n_inputs; i++) {
     if (m->roles.kinds[i] != TNI_IN_CONTEXT) continue;

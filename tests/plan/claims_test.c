@@ -244,6 +244,11 @@ static void test_layouts(void) {
     const tn_layout half = {
         .h = TN_HDR(tn_layout), .dtype = TN_DT_F16, .rank = 4, .order = {0, 2, 1, 3}, .pitch_align = 64};
     const tn_layout int8 = {.h = TN_HDR(tn_layout), .dtype = TN_DT_I8, .rank = 4, .order = {0, 1, 2, 3}};
+    const tn_layout int4 = {.h = TN_HDR(tn_layout), .dtype = TN_DT_I4, .rank = 4, .order = {0, 1, 2, 3}};
+    /* Of a plugin that was built before there were rings; and flags that nobody knows. */
+    const tn_layout old = {
+        .h = {offsetof(tn_layout, flags), 1, 0}, .dtype = TN_DT_F32, .rank = 4, .order = {0, 1, 2, 3}, .flags = 77};
+    const tn_layout odd = {.h = TN_HDR(tn_layout), .dtype = TN_DT_F32, .rank = 4, .order = {0, 1, 2, 3}, .flags = 6};
     const tn_layout turned = {.h = TN_HDR(tn_layout), .dtype = TN_DT_F32, .rank = 4, .order = {0, 1, 3, 2}};
     const tn_layout twice = {.h = TN_HDR(tn_layout), .dtype = TN_DT_F32, .rank = 4, .order = {0, 1, 1, 3}};
     const struct {
@@ -251,15 +256,19 @@ static void test_layouts(void) {
       bool yes;
       uint32_t kept;
       const char *part; /* of the refusal */
-    } cases[] = {{&mine, NULL, true, 1, ""},
-                 {&heads_first, NULL, true, 1, ""},
-                 {&flat, NULL, false, 0, "rank"},
-                 {&twice, NULL, false, 0, "order"},
-                 {&half, &mine, true, 2, ""},
-                 {&int8, NULL, false, 0, "cache 'x' as int8 [0 1 2 3]: the host has no kernels"},
-                 {&turned, NULL, false, 0, "side by side"},
-                 {&int8, &half, true, 1, ""},
-                 {NULL, NULL, true, 0, ""}};
+    } cases[] = {
+        {&mine, NULL, true, 1, ""},
+        {&heads_first, NULL, true, 1, ""},
+        {&flat, NULL, false, 0, "rank"},
+        {&twice, NULL, false, 0, "order"},
+        {&half, &mine, true, 2, ""},
+        {&int8, NULL, rank == 4, rank == 4, rank == 4 ? "" : "cache 'x' as int8 [0 1 2 3]: the host has no kernels"},
+        {&int4, NULL, false, 0, "cache 'x' as int4 [0 1 2 3]: the host has no kernels"},
+        {&old, NULL, true, 1, ""},
+        {&odd, NULL, false, 0, "flags"},
+        {&turned, NULL, false, 0, "side by side"},
+        {&int8, &half, true, rank == 4 ? 2 : 1, ""},
+        {NULL, NULL, true, 0, ""}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
       wished[0] = cases[i].a;
       wished[1] = cases[i].b;

@@ -189,6 +189,54 @@ static void test_counts(void) {
   rig_finish(&w.r);
 }
 
+/* Bytes that one position has in all caches. */
+static uint64_t row_bytes(const tn_session *s) {
+  uint64_t n = 0;
+  for (uint32_t k = 0; k < s->model->graph->n_states; k++)
+    n += (uint64_t)(s->states[k].rows.dims[0] * s->states[k].rows.dims[1]) * s->states[k].rows.row_bytes;
+  return n;
+}
+
+/* Phases in turns: each hand-over carries what the other device appended meanwhile, and the devices' own counters say
+ * so too. */
+static void test_turns(void) {
+  static const char *const layouts[] = {"layout: f32, count: true", "layout: f16-rows, count: true",
+                                        "layout: int8-rows, count: true"};
+  static const int64_t turns[] = {10, 1, 1, 1, 6, 1, 2, 2, 1, 1, 9};
+  for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+    uint64_t rows = 0, bytes = 0;
+    int64_t at = 0, have[2] = {0, 0};
+    float *want = malloc(2 * VOCAB_MAX * sizeof *want), *got = want ? want + VOCAB_MAX : NULL;
+    walk one, two;
+    CU_ASSERT_PTR_NOT_NULL_FATAL(want);
+    CU_ASSERT_FATAL(begin(&one, profile_of(layouts[i], NULL, "")));
+    CU_ASSERT_FATAL(begin(&two, profile_of(layouts[i], layouts[i], PHASES("mirror-a", "mirror-b"))));
+    for (size_t k = 0; k < sizeof turns / sizeof *turns; k++) {
+      const int dev = turns[k] == 1;
+      CU_ASSERT(step(&one, one.r.s, turns[k], want) && step(&two, two.r.s, turns[k], got));
+      CU_ASSERT_EQUAL(memcmp(want, got, one.vocab * sizeof *want), 0);
+      rows += (uint64_t)(at - have[dev]);
+      at += turns[k];
+      have[dev] = at;
+      bytes = rows * row_bytes(two.r.s);
+      /* Rows that lie side by side, 48 bytes of padding behind each 144, are one piece. */
+      const uint64_t pads = strncmp(layouts[i], "layout: int8-rows", 17) == 0 ? bytes / 3 : 0;
+      CU_ASSERT(two.r.s->memory.copied_bytes >= bytes && two.r.s->memory.copied_bytes <= bytes + pads);
+      CU_ASSERT(!pads || two.r.s->memory.copied_bytes > bytes);
+    }
+    CU_ASSERT(rows > 0 && rows < 2 * (uint64_t)at);
+    bytes = two.r.s->memory.copied_bytes;
+    rig_finish(&one.r);
+    rig_finish(&two.r);
+    uint64_t n[4] = {0};
+    const char *a = strstr(two.r.log, "mirror-a: caches: "), *b = strstr(two.r.log, "mirror-b: caches: ");
+    CU_ASSERT(a && sscanf(a, "mirror-a: caches: %lu bytes fetched, %lu sent", &n[0], &n[1]) == 2);
+    CU_ASSERT(b && sscanf(b, "mirror-b: caches: %lu bytes fetched, %lu sent", &n[2], &n[3]) == 2);
+    CU_ASSERT(n[0] + n[2] == bytes && n[1] + n[3] == bytes);
+    free(want);
+  }
+}
+
 /* Devices that share no memory: copies, counted; an error where the profile has `require`. */
 static void test_apart(void) {
   walk w;
@@ -201,8 +249,9 @@ static void test_apart(void) {
     CU_ASSERT(json && strstr(json, "\"mirror-b, mirror-a\"") == NULL);
     CU_ASSERT(json && strstr(json, "\"mirror-a, mirror-b\"") && strstr(json, "\"copied_when_handed_over\": true"));
     tn_free(json);
-    /* a to b before the first single position, b to a for the last chunk: once per cache each. */
-    CU_ASSERT_EQUAL(w.r.s->memory.copies, 2 * w.r.m->graph->n_states);
+    /* a to b before the first single position, the prompt's rows; a still has those that the last chunk follows. */
+    CU_ASSERT_EQUAL(w.r.s->memory.copies, w.r.m->graph->n_states);
+    CU_ASSERT_EQUAL(w.r.s->memory.copied_bytes, PROMPT * row_bytes(w.r.s));
   }
   free(got);
   rig_finish(&w.r);
@@ -270,14 +319,14 @@ static void test_reference(void) {
 
 static void test_refused(void) {
   walk w;
-  float *got = logits_of(&w, profile_of("layout: int8", NULL, ""));
+  float *got = logits_of(&w, profile_of("layout: apart", NULL, ""));
   CU_ASSERT_PTR_NOT_NULL(got);
   if (got) CU_ASSERT_EQUAL(memcmp(got, host_logits, host_count * sizeof *got), 0);
   free(got);
   uint32_t refused = 0;
   const tni_exec *x = w.r.m ? &w.r.m->execs[0] : NULL;
   for (uint32_t n = 0; x && n < x->view.n_nodes; n++)
-    refused += strstr(x->claims.node[0][n].text, "as int8 [0 2 1 3]: the host has no kernels for such caches") != NULL;
+    refused += strstr(x->claims.node[0][n].text, "the elements of a head are not side by side") != NULL;
   CU_ASSERT(x && refused > w.r.m->graph->n_states); /* what appends, and what reads */
   rig_finish(&w.r);
   CU_ASSERT_FALSE(
@@ -410,6 +459,7 @@ int main(void) {
   CU_add_test(s, "the host's bits on devices with memory of their own", test_bits);
   CU_add_test(s, "what a step makes and maps", test_counts);
   CU_add_test(s, "devices that share no memory", test_apart);
+  CU_add_test(s, "phases in turns carry what is new", test_turns);
   CU_add_test(s, "half caches", test_half);
   CU_add_test(s, "the format reference over caches of devices", test_reference);
   CU_add_test(s, "layouts that nobody has, and that do not meet", test_refused);

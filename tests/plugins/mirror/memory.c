@@ -49,6 +49,7 @@ tn_status mirror_create(tn_device *pub, const tn_buffer_req *req, tn_buffer **ou
   b->pub = (tn_buffer){.h = TN_HDR(tn_buffer), .device = pub, .bytes = req->bytes};
   b->fd = -1;
   b->host = req->flags & TN_BUF_HOST;
+  b->cache = req->usage == 1u << TN_SLOT_STATE;
   b->weights = req->usage == 1u << TN_SLOT_WEIGHT;
   if (d->plugin->coherent) b->pub.flags = TN_BUF_COHERENT;
   tn_status st = TN_OK;
@@ -126,6 +127,8 @@ static tn_status map_shadow(mirror_buffer *b, uint64_t offset, uint64_t n, uint3
     return mirror_fail(err, TN_E_NO_MEMORY, "no memory to map");
   }
   *m = (mirror_map){b->maps, p, offset, n, access};
+  if (b->cache && access & TN_READ) device_of(&b->pub)->fetched += n;
+  if (b->cache && access & (TN_WRITE | TN_APPEND)) device_of(&b->pub)->sent += n;
   if (access & TN_READ)
     memcpy(p, b->bytes + offset, n);
   else

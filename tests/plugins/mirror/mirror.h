@@ -16,12 +16,12 @@ typedef struct mirror {
   tn_plugin pub;
   const tn_host *host;
   tn_plugin *inner;
-  const tn_option *options[8]; /* the inner device's, and ours */
+  const tn_option *options[9]; /* the inner device's, and ours */
   tn_engine engine;
   const tn_engine *engines[1];
   tn_caps caps;
   const char *layout;
-  int64_t coherent, every, fail_create;
+  int64_t coherent, every, fail_create, ring, count;
 } mirror;
 
 /* A range that the host has. */
@@ -40,6 +40,7 @@ typedef struct mirror_buffer {
   int fd;
   bool host;    /* made to be mapped */
   bool weights; /* never closed: there are many */
+  bool cache;
   mirror_map *maps;
 } mirror_buffer;
 
@@ -51,6 +52,7 @@ typedef struct mirror_device {
   pthread_mutex_t lock; /* an item runs, or memory is mapped */
   mirror_buffer *buffers;
   int64_t created;
+  uint64_t fetched, sent; /* bytes of caches that went through maps, out of the device and into it */
 } mirror_device;
 
 tn_status mirror_fail(tn_error *err, tn_status st, const char *fmt, ...) TN_PRINTF(3, 4);

@@ -24,10 +24,17 @@ tn_status mirror_fail(tn_error *err, tn_status st, const char *fmt, ...) {
       .h = TN_HDR(tn_option), .key = k, .help = k, .dflt = d, .type = TN_OPT_STRING, .choices = c}
 CHOICE(opt_import, "import", "none", "none|fd|ptr|both");
 CHOICE(opt_share, "share", "none", "none|fd|ptr|both");
-CHOICE(opt_layout, "layout", "host", "host|f32|f16|f16-rows|int8");
+CHOICE(opt_layout, "layout", "host", "host|f32|f16|f16-rows|int8|int8-rows|apart");
 #undef CHOICE
 static const tn_option opt_coherent = {
     .h = TN_HDR(tn_option), .key = "coherent", .help = "buffers stay mapped", .dflt = "false", .type = TN_OPT_BOOL};
+static const tn_option opt_ring = {
+    .h = TN_HDR(tn_option), .key = "ring", .help = "caches may be rings", .dflt = "false", .type = TN_OPT_BOOL};
+static const tn_option opt_count = {.h = TN_HDR(tn_option),
+                                    .key = "count",
+                                    .help = "says at the end what was mapped of caches",
+                                    .dflt = "false",
+                                    .type = TN_OPT_BOOL};
 static const tn_option opt_every = {.h = TN_HDR(tn_option),
                                     .key = "every",
                                     .help = "takes every n-th node",
@@ -55,7 +62,8 @@ static tn_status enumerate(tn_plugin *pub, uint32_t cap, const tn_caps **out, ui
   const char *import, *share;
   if (h->option(h->ctx, "import", TN_OPT_STRING, &import) || h->option(h->ctx, "share", TN_OPT_STRING, &share) ||
       h->option(h->ctx, "layout", TN_OPT_STRING, &p->layout) ||
-      h->option(h->ctx, "coherent", TN_OPT_BOOL, &p->coherent) || h->option(h->ctx, "every", TN_OPT_INT, &p->every) ||
+      h->option(h->ctx, "coherent", TN_OPT_BOOL, &p->coherent) || h->option(h->ctx, "ring", TN_OPT_BOOL, &p->ring) ||
+      h->option(h->ctx, "count", TN_OPT_BOOL, &p->count) || h->option(h->ctx, "every", TN_OPT_INT, &p->every) ||
       h->option(h->ctx, "fail_create", TN_OPT_INT, &p->fail_create))
     return mirror_fail(err, TN_E_INTERNAL, "the host lost an option");
   p->engine = (tn_engine){.h = TN_HDR(tn_engine), .name = "mirror", .flags = TN_ENGINE_BLOCKING, .depth = 64};
@@ -116,6 +124,10 @@ static tn_status open_device(tn_plugin *pub, uint32_t index, tn_device **out, tn
 
 static void close_device(tn_device *pub) {
   mirror_device *d = (mirror_device *)pub;
+  char line[160];
+  snprintf(line, sizeof line, MIRROR_NAME ": caches: %llu bytes fetched, %llu sent", (unsigned long long)d->fetched,
+           (unsigned long long)d->sent);
+  if (d->plugin->count) d->host->log(d->host->ctx, TN_LOG_WARN, line);
   d->plugin->inner->close(d->inner);
   pthread_mutex_destroy(&d->lock);
   free(d);
@@ -135,8 +147,8 @@ static tn_status entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) 
     free(p);
     return st;
   }
-  const tn_option *mine[] = {p->inner->options[0], &opt_import, &opt_share, &opt_layout,
-                             &opt_coherent,        &opt_every,  &opt_fail};
+  const tn_option *mine[] = {p->inner->options[0], &opt_import, &opt_share, &opt_layout, &opt_coherent,
+                             &opt_every,           &opt_fail,   &opt_ring,  &opt_count};
   memcpy(p->options, mine, sizeof mine);
   p->host = host;
   p->pub = (tn_plugin){.h = TN_HDR(tn_plugin),

@@ -54,16 +54,24 @@ static tn_status on_state(void *ctx, tn_id value, const tn_layout *const *accept
 
 static tn_status say_layout(const mirror_device *d, const tn_graph *g, tn_id v, const tn_claim_sink *sink) {
   const char *name = d->plugin->layout;
-  const bool flat = g->values[v]->rank == 3, rows = strcmp(name, "f16-rows") == 0;
+  const bool flat = g->values[v]->rank == 3, rows = strstr(name, "-rows") != NULL;
   tn_layout l = {.h = TN_HDR(tn_layout), .rank = 4};
   if (strcmp(name, "host") == 0) return TN_OK;
-  l.dtype = strcmp(name, "f32") == 0 ? TN_DT_F32 : strcmp(name, "int8") == 0 ? TN_DT_I8 : TN_DT_F16;
+  l.dtype = strcmp(name, "f32") == 0 || strcmp(name, "apart") == 0 ? TN_DT_F32
+            : strncmp(name, "int8", 4) == 0                        ? TN_DT_I8
+                                                                   : TN_DT_F16;
   for (uint8_t i = 0; i < 4; i++) l.order[i] = i;
   if (rows != flat) { /* the view has heads first, and rows are wanted first, or the other way */
     l.order[1] = 2;
     l.order[2] = 1;
   }
   if (rows) l.pitch_align = 64;
+  if (d->plugin->ring) l.flags = TN_LAYOUT_CIRCULAR;
+  if (strcmp(name, "apart") == 0) { /* the elements of a head */
+    const uint8_t last = l.order[3];
+    l.order[3] = l.order[2];
+    l.order[2] = last;
+  }
   const tn_layout *list[] = {&l};
   return sink->state(sink->ctx, v, list, 1);
 }
