@@ -172,11 +172,18 @@ typedef struct tn_numerics {
   float act_scale;     /* STATIC: s; 0: it stands in params[0] */
 } tn_numerics;
 
-/* Weights that a model brings already quantized (MatMulNBits and the like); NULL where it brings floats. */
+/* Weights that a model brings already quantized (MatMulNBits and the like); NULL where it brings floats. AFFINE:
+ * w[n,k] = (code - zero) * scale in f32, with scale and zero of row n and group k / group; codes are unsigned. codes, scales
+ * and zeros are NULL: how they are stored is the host's affair, grid() tells. scale_dtype: what every scale fits. */
+enum { TN_QUANT_AFFINE = 0 };
 typedef struct tn_quant {
   tn_hdr h;
   uint32_t bits, group, scheme, scale_dtype;
   const void *codes, *scales, *zeros;
+  const void *ctx;
+  /* Rows [n0, n1): codes[(n1-n0) * K], one a byte; scales and zeros [(n1-n0) * ceil(K / group)]. Any may be NULL: not
+   * wanted. Any thread. */
+  tn_status (*grid)(const struct tn_quant *q, int64_t n0, int64_t n1, uint8_t *codes, float *scales, float *zeros);
 } tn_quant;
 
 /* What an activation was like on the calibration text (docs/calibration.md). absmax: largest |x|. p999: what 99.9 % of

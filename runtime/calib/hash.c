@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include "runtime/calib/calib.h"
+#include "runtime/graph/quantized.h"
 
 enum { WHOLE_BYTES = 64 * 1024, PAGE_BYTES = 4096, PAGES = 16 };
 
@@ -23,14 +24,16 @@ static void feed_text(XXH3_state_t *h, const char *s) {
 }
 
 static void feed_content(XXH3_state_t *h, const tni_tensor *t) {
-  const uint8_t *p = t->data;
-  feed_u64(h, t->bytes);
-  if (t->dtype == TN_DT_STRING || !t->bytes) return; /* the graph's own hash has dtype and dims */
-  if (t->bytes <= WHOLE_BYTES) {
-    XXH3_128bits_update(h, p, t->bytes);
+  const tni_quantized *q = t->quantized;
+  const uint8_t *p = q ? q->codes : t->data;
+  const uint64_t bytes = q ? (uint64_t)q->N * (uint64_t)q->row_bytes : t->bytes;
+  feed_u64(h, bytes);
+  if (t->dtype == TN_DT_STRING || !bytes) return; /* the graph's own hash has dtype and dims */
+  if (bytes <= WHOLE_BYTES) {
+    XXH3_128bits_update(h, p, bytes);
     return;
   }
-  const uint64_t last = t->bytes - PAGE_BYTES;
+  const uint64_t last = bytes - PAGE_BYTES;
   for (uint64_t i = 0; i < PAGES; i++)
     XXH3_128bits_update(h, p + last / (PAGES - 1) * i + last % (PAGES - 1) * i / (PAGES - 1), PAGE_BYTES);
 }

@@ -4,6 +4,7 @@
 
 #include "runtime/base/checked.h"
 #include "runtime/graph/priv.h"
+#include "runtime/graph/quantized.h"
 
 typedef struct dtype_info {
   const char *name;
@@ -72,7 +73,7 @@ tn_status tni_dtype_bytes(uint32_t dtype, int64_t count, uint64_t *bytes) {
 
 tn_status tni_tensor_check(const tni_tensor *t, char *why, size_t n) {
   int64_t count;
-  uint64_t bytes, have = t->data ? t->bytes : 0;
+  uint64_t bytes, have = t->data || t->quantized ? t->bytes : 0;
   if (t->rank > TN_MAX_RANK) {
     snprintf(why, n, "rank %u is above %d", t->rank, TN_MAX_RANK);
     return TN_E_LIMIT;
@@ -203,6 +204,10 @@ static void small_to_f32(uint32_t dtype, const uint8_t *p, int64_t first, int64_
   break
 
 void tni_tensor_to_f32(const tni_tensor *t, int64_t first, int64_t n, float *dst) {
+  if (t->quantized && !t->data) {
+    tni_quantized_read(t->quantized, first, n, dst);
+    return;
+  }
   const uint8_t *p = t->data;
   int64_t step = tni_dtype_bits(t->dtype) / 8;
   switch (t->dtype) {

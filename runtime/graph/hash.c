@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/graph/priv.h"
+#include "runtime/graph/quantized.h"
 
 /* Larger constants count by dtype and dims only: weights have hashes of their own. */
 enum { CONTENT_BYTES = 4096 };
@@ -51,7 +52,10 @@ static void put_tensor(SHA2_CTX *h, const tni_tensor *t) {
   put_u64(h, t->dtype);
   put_u64(h, t->rank);
   for (uint32_t i = 0; i < t->rank; i++) put_u64(h, (uint64_t)t->dims[i]);
-  if (t->dtype != TN_DT_STRING && t->bytes <= CONTENT_BYTES) put(h, t->data, t->bytes);
+  const tni_quantized *q = t->quantized;
+  put_u64(h, q ? q->bits : 0);
+  if (q) put_u64(h, (uint64_t)q->block);
+  if (!q && t->dtype != TN_DT_STRING && t->bytes <= CONTENT_BYTES) put(h, t->data, t->bytes);
 }
 
 static tn_status put_graph(SHA2_CTX *h, const tni_graph *g);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/graph/priv.h"
+#include "runtime/graph/quantized.h"
 
 static tn_status weight_rows(const tn_weight *w, int64_t n0, int64_t n1, float *dst) {
   if (n0 < 0 || n1 < n0 || n1 > w->N) return TN_E_INVALID;
@@ -30,6 +31,12 @@ static tn_status set_weights(tni_graph *g) {
     w->dtype = v->tensor->dtype;
     w->raw = v->tensor->data;
     w->rows = weight_rows;
+    if (v->tensor->quantized) {
+      tn_quant *q = TNI_NEW(g->arena, tn_quant);
+      if (!q) return TN_E_NO_MEMORY;
+      tni_quantized_view(v->tensor->quantized, q);
+      w->quant = q;
+    }
     v->pub.data = w;
   }
   return TN_OK;

@@ -59,7 +59,9 @@ tn_status tni_hdev_set(tn_program *p, tn_id slot, const tn_view *view, const tn_
   tni_tensor t;
   tn_status s = tni_hdev_header(p->dev->host, &p->graph, p->slots[slot].value, NULL, &t, err);
   if (s) return s;
-  if (!view || (t.bytes && (!view->ptr || view->bytes < t.bytes)))
+  const tni_value *v = (const tni_value *)p->graph.values[p->slots[slot].value];
+  t.quantized = v->tensor ? v->tensor->quantized : NULL;
+  if (!view || (t.bytes && ((!view->ptr && !t.quantized) || view->bytes < t.bytes)))
     return tni_fail(err, TN_E_INVALID, p->slots[slot].name, "the view has %llu bytes, the constant %llu",
                     (unsigned long long)(view ? view->bytes : 0), (unsigned long long)t.bytes);
   t.data = view->ptr;
@@ -102,8 +104,9 @@ static tn_status attach(const tn_plan *plan, const tni_hoperand *o, const tn_vie
   if (p->slots[slot].kind == TN_SLOT_WEIGHT) {
     ptr = p->weights[slot].data;
     bytes = p->weights[slot].bytes;
+    t->quantized = p->weights[slot].quantized;
   }
-  if (t->bytes && (!ptr || bytes < t->bytes))
+  if (t->bytes && ((!ptr && !t->quantized) || bytes < t->bytes))
     return tni_fail(err, TN_E_INVALID, p->slots[slot].name, "the view has %llu bytes, the value takes %llu",
                     (unsigned long long)bytes, (unsigned long long)t->bytes);
   t->data = ptr;

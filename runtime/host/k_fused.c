@@ -5,7 +5,7 @@
  * those of MatMul and the chain's operators (chain.h says what halves do).
  */
 #include "runtime/host/chain.h"
-#include "runtime/host/gemm.h"
+#include "runtime/host/quantized.h"
 
 enum { TILE = TNI_GEMM_ROWS * TNI_GEMM_COLS };
 _Static_assert((int)TNI_GEMM_ROW_COLS <= (int)TNI_CHAIN_PIECE && (int)TNI_GEMM_COLS <= (int)TNI_CHAIN_PIECE,
@@ -69,7 +69,7 @@ static bool stop(fused *k) {
 }
 
 /* Product p as a matrix product of its own. */
-static tni_gemm gemm_of(const fused *k, uint32_t p) {
+static tni_gemm gemm_of(const fused *k, uint32_t p, tni_hquantized *room) {
   const tni_part *part = &k->f.parts[p];
   const tni_tensor *w = k->a->in[1 + part->weight];
   tni_gemm g = {.dtype = k->dtype, .M = k->M, .N = part->count, .K = k->K, .batches = 1, .a = k->a->in[0]->data};
@@ -78,6 +78,7 @@ static tni_gemm gemm_of(const fused *k, uint32_t p) {
   g.b_row = k->f.trans_b ? 1 : w->dims[1];
   g.b_col = k->f.trans_b ? k->K : 1;
   g.b = w->data ? (const char *)w->data + part->first * g.b_col * k->size : NULL;
+  tni_hquantized_pack(&g, w, !k->f.trans_b, part->first, room);
   return g;
 }
 
@@ -95,10 +96,11 @@ static void tile_f64(const tni_gemm *g, int64_t m0, int64_t mb, int64_t n0, int6
 }
 
 static void sums(const fused *k, uint32_t p, int64_t m0, int64_t mb, int64_t n0, int64_t nb, float *packed, char *c) {
-  const tni_gemm g = gemm_of(k, p);
+  tni_hquantized room;
+  const tni_gemm g = gemm_of(k, p, &room);
   if (k->work == TN_DT_F64)
     tile_f64(&g, m0, mb, n0, nb, (double *)(void *)c);
-  else if (k->one_row)
+  else if (k->one_row && !g.pack)
     tni_gemm_row(&g, k->hot, 0, n0, nb, (float *)(void *)c);
   else
     tni_gemm_tile(&g, k->hot, 0, m0, mb, n0, nb, packed, (float *)(void *)c);

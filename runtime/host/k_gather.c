@@ -3,6 +3,7 @@
  * Indexed reads: Gather, GatherElements, GatherND, OneHot, EyeLike, NonZero. Indices may be negative; one out of range
  * is an error that names the node, the index and the limit.
  */
+#include "runtime/graph/quantized.h"
 #include "runtime/host/internal.h"
 #include "runtime/shape/infer.h"
 
@@ -27,12 +28,32 @@ typedef struct gather {
   size_t inner; /* bytes */
 } gather;
 
+typedef struct gather_codes {
+  const tni_tensor *idx, *y;
+  const tni_quantized *q;
+} gather_codes;
+
 static void gather_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const gather *g = arg;
   (void)worker;
   for (int64_t i = begin; i < end; i++) {
     const int64_t v = tni_get_i64(g->idx, i % g->n_idx), at = (i / g->n_idx) * g->dim + (v < 0 ? v + g->dim : v);
     memcpy(g->y + (size_t)i * g->inner, g->x + (size_t)at * g->inner, g->inner);
+  }
+}
+
+/* Rows of a table that lies quantized. */
+static void gather_quantized(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  const gather_codes *g = arg;
+  float row[TNI_CHUNK];
+  (void)worker;
+  for (int64_t i = begin; i < end; i++) {
+    const int64_t v = tni_get_i64(g->idx, i), r = v < 0 ? v + g->q->N : v;
+    for (int64_t k = 0; k < g->q->K; k += TNI_CHUNK) {
+      const int64_t n = g->q->K - k < TNI_CHUNK ? g->q->K - k : TNI_CHUNK;
+      tni_quantized_row(g->q, r, k, k + n, row);
+      tni_store_f32(g->y->dtype, g->y->data, i * g->q->K + k, n, row);
+    }
   }
 }
 
@@ -45,6 +66,11 @@ tn_status tni_k_gather(const tni_kargs *a) {
   const int64_t inner = tni_dim_product(x, (uint32_t)axis + 1, x->rank), outer = tni_dim_product(x, 0, (uint32_t)axis);
   tn_status s = check_indices(a, idx, 0, 1, x->dims[axis]);
   if (s) return s;
+  if (x->quantized && !x->data) {
+    gather_codes codes = {idx, a->out[0], x->quantized};
+    tni_kfor(a->run, tni_knumel(idx), inner + 4, gather_quantized, &codes);
+    return TN_OK;
+  }
   gather g = {idx, x->data, a->out[0]->data, tni_knumel(idx), x->dims[axis], (size_t)(inner * size)};
   if (inner > 0) tni_kfor(a->run, outer * g.n_idx, inner + 4, gather_rows, &g);
   return TN_OK;

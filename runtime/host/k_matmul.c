@@ -2,7 +2,7 @@
  *
  * MatMul (NumPy's rules for ranks and batches) and Gemm on the engine of gemm.h.
  */
-#include "runtime/host/gemm.h"
+#include "runtime/host/quantized.h"
 
 static tn_status finish(const tni_kargs *a, const tni_gemm *g) {
   tn_status s = tni_gemm_run(g, a->scratch, a->run);
@@ -50,6 +50,8 @@ tn_status tni_k_matmul(const tni_kargs *a) {
   if (!batch_strides(&g, x, w, xb, wb)) return tni_kfail(a, TN_E_INVALID, "MatMul: batch dims do not broadcast");
   if (g.batches * g.M * g.N != tni_knumel(a->out[0]))
     return tni_kfail(a, TN_E_INVALID, "MatMul: the output does not fit");
+  tni_hquantized room;
+  tni_hquantized_pack(&g, w, true, 0, &room);
   if (!wb) { /* one matrix for all batches: their rows are one long M */
     g.M *= g.batches;
     g.batches = 1;
@@ -76,6 +78,8 @@ tn_status tni_k_gemm(const tni_kargs *a) {
     return tni_kfail(a, TN_E_INVALID, "Gemm: inner dims %lld and %lld", (long long)g.K, (long long)w->dims[tb]);
   g.a_row = ta ? 1 : x->dims[1];
   g.a_col = ta ? x->dims[1] : 1;
+  tni_hquantized room;
+  tni_hquantized_pack(&g, w, !tb, 0, &room);
   g.b_row = tb ? 1 : w->dims[1];
   g.b_col = tb ? w->dims[1] : 1;
   if (c && tni_knumel(a->out[0])) {

@@ -5,7 +5,8 @@
  * compute.
  *
  * One function per operator, by family: contrib_simple.c (activations, products), contrib_norm.c, contrib_attention.c,
- * contrib_gqa.c, contrib_rotary.c, contrib_mask.c. docs/operators-contrib.md lists what each takes and refuses.
+ * contrib_gqa.c, contrib_rotary.c, contrib_mask.c, contrib_nbits.c. docs/operators-contrib.md lists what each takes and
+ * refuses.
  */
 #ifndef TENON_ONNX_CONTRIB_H
 #define TENON_ONNX_CONTRIB_H
@@ -30,6 +31,8 @@ void tni_contrib_rotary(tni_emit *e);
 void tni_contrib_attention(tni_emit *e);
 void tni_contrib_multi_head(tni_emit *e);
 void tni_contrib_gqa(tni_emit *e);
+void tni_contrib_matmul_nbits(tni_emit *e);
+void tni_contrib_gather_blocks(tni_emit *e);
 
 /* --- contrib_mask.c --- */
 /* A mask of keys as ONNX Runtime's Attention and MultiHeadAttention take it, by its rank: [B] ends, [2B] ends and

@@ -201,6 +201,10 @@ tn_id tni_em_vector(tni_emit *e, const int64_t *v, size_t n) {
   return constant(e, (tni_tensor){.dtype = TN_DT_I64, .rank = 1, .dims = {(int64_t)n}, .bytes = n * sizeof *v}, v);
 }
 
+tn_id tni_em_floats(tni_emit *e, const float *v, size_t n) {
+  return constant(e, (tni_tensor){.dtype = TN_DT_F32, .rank = 1, .dims = {(int64_t)n}, .bytes = n * sizeof *v}, v);
+}
+
 tn_id tni_em_index(tni_emit *e, int64_t v) { return tni_em_vector(e, &v, 1); }
 
 /* Bytes of one element, 0: another dtype. */
@@ -240,6 +244,24 @@ tn_id tni_em_filled(tni_emit *e, uint32_t dtype, int64_t n, double v) {
   if (!all) return no_memory(e);
   for (int64_t i = 0; i < n; i++) memcpy(all + (size_t)i * size, one, size);
   return constant(e, (tni_tensor){.dtype = dtype, .rank = 1, .dims = {n}, .bytes = bytes}, all);
+}
+
+const tni_tensor *tni_em_const(const tni_emit *e, tn_id v) {
+  const tni_value *x = v == TN_NONE ? NULL : tni_graph_value(e->g, v);
+  return x && x->pub.kind == TN_VALUE_CONST ? x->tensor : NULL;
+}
+
+tn_id tni_em_quantized(tni_emit *e, const tni_quantized *q) {
+  int64_t count;
+  tni_tensor t = {
+      .dtype = q->scale_dtype, .rank = 2, .dims = {q->transposed ? q->K : q->N, q->transposed ? q->N : q->K}};
+  if (e->st) return TN_NONE;
+  if (tni_dims_count(t.dims, 2, &count) != TN_OK || tni_dtype_bytes(t.dtype, count, &t.bytes) != TN_OK)
+    return tni_em_fail(e, TN_E_LIMIT, "its weights are too large");
+  t.quantized = tni_arena_memdup(e->g->arena, q, sizeof *q, _Alignof(tni_quantized));
+  const tn_id v = t.quantized ? fresh(e, "weight", TN_VALUE_CONST, t.dtype) : no_memory(e);
+  if (v == TN_NONE) return v;
+  return tni_value_set_tensor(e->g, v, &t, NULL) == TN_OK ? v : no_memory(e);
 }
 
 static tni_raw_attr attr(const char *name, uint32_t type, uint64_t n) {

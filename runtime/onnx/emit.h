@@ -13,6 +13,7 @@
 #ifndef TENON_ONNX_EMIT_H
 #define TENON_ONNX_EMIT_H
 
+#include "runtime/graph/quantized.h"
 #include "runtime/onnx/convert.h"
 
 typedef struct tni_emit {
@@ -52,10 +53,16 @@ uint32_t tni_em_float_dtype(const tni_emit *e, uint32_t n);
 
 /* --- making --- */
 tn_id tni_em_vector(tni_emit *e, const int64_t *v, size_t n); /* int64 [n] */
+tn_id tni_em_floats(tni_emit *e, const float *v, size_t n);   /* f32 [n] */
 tn_id tni_em_index(tni_emit *e, int64_t v);                   /* int64 [1] */
 tn_id tni_em_scalar(tni_emit *e, uint32_t dtype, double v);   /* f16, bf16, f32, f64, i32, i64, bool */
 /* A constant of n equal elements [n] of a float dtype. */
 tn_id tni_em_filled(tni_emit *e, uint32_t dtype, int64_t n, double v);
+
+/* The constant that v is, or NULL. */
+const tni_tensor *tni_em_const(const tni_emit *e, tn_id v);
+/* A constant whose elements are q's (copied; what it points to is not): [K, N] where it is transposed, else [N, K]. */
+tn_id tni_em_quantized(tni_emit *e, const tni_quantized *q);
 
 enum { TNI_EM_IN = 10, TNI_EM_ATTR = 10, TNI_EM_OUT = 4 };
 typedef struct tni_em_node {

@@ -215,7 +215,7 @@ tn_id tni_build_view(tni_graph *g, tn_id v, uint32_t rank, const int64_t *dims) 
   tni_tensor t;
   int64_t count;
   if (!from || !from->tensor || !tensor_of(from->tensor->dtype, rank, dims, &t, &count)) return TN_NONE;
-  if (t.bytes != from->tensor->bytes) return TN_NONE;
+  if (t.bytes != from->tensor->bytes || from->tensor->quantized) return TN_NONE;
   t.data = from->tensor->data;
   return add_const(g, &t, &from->origin);
 }
@@ -224,7 +224,7 @@ tn_id tni_build_slice(tni_graph *g, tn_id v, int64_t first, int64_t n) {
   const tni_value *from = tni_match_value(g, v);
   tni_tensor t;
   int64_t count, all;
-  if (!from || !from->tensor || first < 0 || n < 0 || !tensor_of(from->tensor->dtype, 1, &n, &t, &count))
+  if (!from || !from->tensor || from->tensor->quantized || first < 0 || n < 0 || !tensor_of(from->tensor->dtype, 1, &n, &t, &count))
     return TN_NONE;
   const uint32_t bits = tni_dtype_bits(t.dtype);
   if (!bits || bits % 8 || tni_dims_count(from->tensor->dims, from->tensor->rank, &all) != TN_OK) return TN_NONE;

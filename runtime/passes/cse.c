@@ -46,6 +46,7 @@ static void put_tensor(key *k, const tni_tensor *t) {
     put(k, t->data, (size_t)t->bytes);
   } else {
     put(k, &t->data, sizeof t->data);
+    put(k, &t->quantized, sizeof t->quantized);
   }
 }
 

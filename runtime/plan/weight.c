@@ -5,17 +5,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/graph/quantized.h"
 #include "runtime/plan/program_check.h"
 
 typedef struct stored {
   tn_weight w; /* first: what callers see */
   const tni_tensor *t;
+  tn_quant quant;
 } stored;
 
 typedef struct joined {
   const tn_weight *const *parts;
   uint32_t n_parts;
+  tn_quant quant;
 } joined;
+
+/* Rows of a weight whose codes lie row by row, whichever way the tensor is seen. */
+static tn_status rows_quantized(const tn_weight *w, int64_t n0, int64_t n1, float *dst) {
+  const tni_quantized *q = ((const stored *)w->ctx)->t->quantized;
+  if (n0 < 0 || n1 < n0 || n1 > w->N) return TN_E_INVALID;
+  for (int64_t n = n0; n < n1; n++) tni_quantized_row(q, n, 0, w->K, dst + (n - n0) * w->K);
+  return TN_OK;
+}
 
 static tn_status rows_as_stored(const tn_weight *w, int64_t n0, int64_t n1, float *dst) {
   tni_tensor_to_f32(((const stored *)w->ctx)->t, n0 * w->K, (n1 - n0) * w->K, dst);
@@ -57,6 +68,11 @@ tn_status tni_weight_of(const tn_graph *view, tn_id v, bool kn, tni_arena *arena
                      .raw = t->data,
                      .x = val->pub.data ? val->pub.data->x : NULL,
                      .rows = kn ? rows_transposed : rows_as_stored};
+  if (t->quantized && t->quantized->transposed == kn) {
+    tni_quantized_view(t->quantized, &s->quant);
+    s->w.quant = &s->quant;
+    s->w.rows = rows_quantized;
+  }
   *out = &s->w;
   return TN_OK;
 }
@@ -73,6 +89,39 @@ static tn_status rows_joined(const tn_weight *w, int64_t n0, int64_t n1, float *
     first += n;
   }
   return TN_OK;
+}
+
+static tn_status joined_grid(const tn_quant *q, int64_t n0, int64_t n1, uint8_t *codes, float *scales, float *zeros) {
+  const joined *j = q->ctx;
+  const int64_t K = j->parts[0]->K, blocks = (K + q->group - 1) / q->group;
+  int64_t first = 0;
+  for (uint32_t i = 0; i < j->n_parts; i++) {
+    const tn_quant *part = j->parts[i]->quant;
+    const int64_t n = j->parts[i]->N, a = n0 > first ? n0 - first : 0, b = n1 - first < n ? n1 - first : n;
+    if (a < b) {
+      const int64_t at = first + a - n0;
+      tn_status st = part->grid(part, a, b, codes ? codes + at * K : NULL, scales ? scales + at * blocks : NULL,
+                                zeros ? zeros + at * blocks : NULL);
+      if (st != TN_OK) return st;
+    }
+    first += n;
+  }
+  return TN_OK;
+}
+
+/* One grid for all, where they have one of the same kind. */
+static const tn_quant *common_grid(joined *j) {
+  const tn_quant *q = j->parts[0]->quant;
+  for (uint32_t i = 0; i < j->n_parts; i++) {
+    const tn_quant *o = j->parts[i]->quant;
+    if (!q || !o || o->bits != q->bits || o->group != q->group || o->scheme != q->scheme ||
+        o->scale_dtype != q->scale_dtype)
+      return NULL;
+  }
+  j->quant = *q;
+  j->quant.ctx = j;
+  j->quant.grid = joined_grid;
+  return &j->quant;
 }
 
 /* Of the activation that meets all of them; NULL where they meet several. */
@@ -100,13 +149,14 @@ tn_status tni_need_prepare(const tn_graph *view, const tn_need *need, tni_arena 
     out->parts[i] = w;
     N += w->N;
   }
-  *j = (joined){out->parts, need->n_values};
+  *j = (joined){.parts = out->parts, .n_parts = need->n_values};
   out->joined = need->n_values == 1 ? *out->parts[0]
                                     : (tn_weight){.h = TN_HDR(tn_weight),
                                                   .ctx = j,
                                                   .N = N,
                                                   .K = out->parts[0]->K,
                                                   .dtype = TN_DT_F32,
+                                                  .quant = common_grid(j),
                                                   .x = common_stats(out->parts, need->n_values),
                                                   .rows = rows_joined};
   return TN_OK;

@@ -13,6 +13,7 @@
 #include "runtime/sched/devconst.h"
 #include "runtime/sched/exec.h"
 #include "runtime/sched/memory.h"
+#include "runtime/sched/dense.h"
 #include "runtime/sched/pack.h"
 #include "runtime/sched/place.h"
 #include "runtime/sched/reference.h"
@@ -193,6 +194,7 @@ static tn_status make_ready(tn_model *m, tn_error *err) {
   for (uint32_t i = 0; st == TN_OK && i < m->n_execs; i++) st = tni_exec_lower(m, &m->execs[i], err);
   if (st == TN_OK) st = tni_runtime_cancelled(m->rt, m->path, err);
   if (st == TN_OK) st = tni_blocks_states(m, err);
+  if (st == TN_OK && !(m->flags & TN_MODEL_PACK)) st = tni_dense_constants(m, err);
   if (st == TN_OK) st = tni_packed_collect(m, err);
   return st;
 }

@@ -7,6 +7,7 @@
 
 #include "runtime/sched/devconst.h"
 #include "runtime/sched/memory.h"
+#include "runtime/graph/quantized.h"
 #include "runtime/sched/pack.h"
 #include "runtime/sched/pieces.h"
 #include "runtime/sched/session.h"
@@ -30,7 +31,8 @@ static uint64_t copied_bytes(const tn_model *m) {
   uint64_t n = 0;
   for (uint32_t i = 0; i < m->graph->n_values; i++) {
     const tni_value *v = tni_graph_value(m->graph, i);
-    if (v->tensor && !tni_is_mapped(m, v->tensor)) n += v->tensor->bytes;
+    const bool floats = v->tensor && (v->tensor->data || !v->tensor->quantized);
+    if (floats && !tni_is_mapped(m, v->tensor)) n += v->tensor->bytes;
   }
   return n;
 }
@@ -80,6 +82,7 @@ static void add_constants(const tn_model *m, const int64_t *context, const int64
         if (n->format) continue;
         const tni_tensor *t = tni_graph_value(m->graph, v)->tensor;
         if (is_moved(&m->execs[e].programs[p], n, t)) s->buffers += t->bytes;
+        if (!seen[v] && t->quantized && !t->data) s->weights += tni_quantized_bytes(t->quantized);
         if (!seen[v] && tni_is_mapped(m, t))
           s->weights += tni_is_table(m, v) ? tni_table_bytes(m, v, context, step) : t->bytes;
         seen[v] = 1;

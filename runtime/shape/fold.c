@@ -51,7 +51,8 @@ static bool is_foldable(const fold *f, const tni_node *n) {
   uint64_t bytes;
   if (!f->eval || n->pub.n_in == 0 || (n->op->flags & TNI_OPF_CONTROL)) return false;
   for (uint32_t i = 0; i < n->pub.n_in; i++) {
-    if (n->pub.in[i] != TN_NONE && f->g->values[n->pub.in[i]]->pub.kind != TN_VALUE_CONST) return false;
+    const tni_value *v = n->pub.in[i] == TN_NONE ? NULL : f->g->values[n->pub.in[i]];
+    if (v && (v->pub.kind != TN_VALUE_CONST || v->tensor->quantized)) return false;
   }
   for (uint32_t o = 0; o < n->pub.n_out; o++) {
     if (n->pub.out[o] == TN_NONE) continue;

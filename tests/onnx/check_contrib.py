@@ -254,7 +254,49 @@ def gqa(r):
                                    "GroupQueryAttention", v, n_out=3, num_heads=N, kv_num_heads=K, **attrs)
 
 
-FAMILIES = (activations, matmuls, norms, rotary, attention, multi_head, gqa)
+def matmul_nbits(r):
+    N, bits_of = 24, ((4, 32), (4, 16), (8, 32), (2, 32), (4, 128))
+    for bits, block in bits_of:
+        for zeros in (None, "codes", "values") if bits < 8 else (None, "codes"):
+            for K in (64, 72) if block == 32 else (128,):
+                blocks = -(-K // block)
+                v = {"a": f(r, 2, 5, K), "b": (r.integers(0, 256, (N, blocks, block * bits // 8)).astype(np.uint8),),
+                     "s": (f(r, N, blocks) * 0.1,), "z": None, "g": None, "bias": None}
+                if zeros == "codes":
+                    v["z"] = (r.integers(0, 256, (N, -(-blocks * bits // 8))).astype(np.uint8),)
+                if zeros == "values":
+                    v["z"] = (f(r, N, blocks),)
+                if K == 64:
+                    v["bias"] = (f(r, N),)
+                yield Case(f"MatMulNBits {bits} bits, block {block}, K {K}, zeros {zeros}", "MatMulNBits", v, K=K, N=N,
+                           bits=bits, block_size=block, accuracy_level=1)
+    v = {"a": f(r, 3, 64), "b": (r.integers(0, 256, (N, 2, 16)).astype(np.uint8),), "s": (f(r, N, 2),), "z": None,
+         "g": (r.permutation(np.arange(64) // 32).astype(np.int32),)}
+    yield Case("MatMulNBits g_idx", "MatMulNBits", v, K=64, N=N, bits=4, block_size=32)
+
+
+def gather_blocks(r):
+    V, K = 9, 64
+    idx = r.integers(0, V, (2, 3)).astype(np.int64)
+    for block in (16, 32):
+        blocks = K // block
+        for zeros in (False, True):
+            for bits in (4, 8):
+                v = {"d": (r.integers(0, 256, (V, K * bits // 8)).astype(np.uint8),), "i": idx,
+                     "s": (f(r, V, blocks),), "z": (r.integers(0, 256, (V, -(-blocks * bits // 8))).astype(np.uint8),)
+                     if zeros else None}
+                yield Case(f"GatherBlockQuantized uint8 {bits} bits block {block} zeros {zeros}",
+                           "GatherBlockQuantized", v, bits=bits, block_size=block, quantize_axis=1)
+            for dtype in ("int4", "uint4"):
+                import ml_dtypes
+                t, low = getattr(ml_dtypes, dtype), -8 if dtype == "int4" else 0
+                v = {"d": (r.integers(low, low + 16, (V, K)).astype(t),), "i": idx, "s": (f(r, V, blocks),),
+                     "z": (r.integers(low, low + 16, (V, blocks)).astype(t),) if zeros else None}
+                yield Case(f"GatherBlockQuantized {dtype} block {block} zeros {zeros}", "GatherBlockQuantized", v,
+                           block_size=block, quantize_axis=1)
+
+
+FAMILIES = (activations, matmuls, norms, rotary, attention, multi_head, gqa, matmul_nbits, gather_blocks)
 
 
 def main():

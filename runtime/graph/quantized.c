@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/graph/quantized.h"
+
+#include <string.h>
+
+enum { CHUNK = 256 };
+
+static float scale_at(uint32_t dtype, const uint8_t *p, int64_t i) {
+  const tni_tensor t = {.dtype = dtype, .data = (void *)(uintptr_t)p};
+  float v;
+  tni_tensor_to_f32(&t, i, 1, &v);
+  return v;
+}
+
+static uint32_t code_at(const uint8_t *p, int64_t i, uint32_t bits) {
+  const uint32_t per = 8 / bits;
+  return (uint32_t)(p[i / per] >> (uint32_t)(i % per) * bits) & ((1u << bits) - 1);
+}
+
+static float zero_at(const tni_quantized *q, int64_t n, int64_t b) {
+  if (q->zero_kind == TNI_ZERO_CODES) return (float)(code_at(q->zeros + n * q->zero_row_bytes, b, q->bits) ^ q->flip);
+  if (q->zero_kind == TNI_ZERO_VALUES) return scale_at(q->scale_dtype, q->zeros, n * q->blocks + b);
+  return q->zero_kind == TNI_ZERO_NONE ? 0.f : (float)(1u << (q->bits - 1));
+}
+
+void tni_quantized_row(const tni_quantized *q, int64_t n, int64_t k0, int64_t k1, float *dst) {
+  const uint8_t *row = q->codes + n * q->row_bytes;
+  for (int64_t k = k0; k < k1;) {
+    const int64_t b = k / q->block, end = (b + 1) * q->block < k1 ? (b + 1) * q->block : k1;
+    const float scale = scale_at(q->scale_dtype, q->scales, n * q->blocks + b), zero = zero_at(q, n, b);
+    float value[16];
+    if (q->bits <= 4 && end - k >= 16) { /* a table pays */
+      for (uint32_t c = 0; c < 1u << q->bits; c++) value[c] = ((float)(c ^ q->flip) - zero) * scale;
+      for (; k < end; k++) *dst++ = value[code_at(row, k, q->bits)];
+    } else {
+      for (; k < end; k++) *dst++ = ((float)(code_at(row, k, q->bits) ^ q->flip) - zero) * scale;
+    }
+  }
+}
+
+void tni_quantized_grid(const tni_quantized *q, int64_t n, uint8_t *codes, float *scales, float *zeros) {
+  const uint8_t *row = q->codes + n * q->row_bytes;
+  for (int64_t k = 0; codes && k < q->K; k++) codes[k] = (uint8_t)(code_at(row, k, q->bits) ^ q->flip);
+  for (int64_t b = 0; scales && b < q->blocks; b++) scales[b] = scale_at(q->scale_dtype, q->scales, n * q->blocks + b);
+  for (int64_t b = 0; zeros && b < q->blocks; b++) zeros[b] = zero_at(q, n, b);
+}
+
+void tni_quantized_read(const tni_quantized *q, int64_t first, int64_t n, float *dst) {
+  const int64_t width = q->transposed ? q->N : q->K;
+  for (int64_t i = first; i < first + n;) {
+    const int64_t r = i / width, c = i % width, m = width - c < first + n - i ? width - c : first + n - i;
+    if (!q->transposed) tni_quantized_row(q, r, c, c + m, dst);
+    for (int64_t j = 0; q->transposed && j < m; j++) tni_quantized_row(q, c + j, r, r + 1, dst + j);
+    i += m;
+    dst += m;
+  }
+}
+
+static void put(uint32_t dtype, void *data, int64_t i, float v) {
+  const uint16_t h = dtype == TN_DT_F16 ? tni_f32_to_f16(v) : tni_f32_to_bf16(v);
+  if (dtype == TN_DT_F32)
+    ((float *)data)[i] = v;
+  else
+    ((uint16_t *)data)[i] = h;
+}
+
+tn_status tni_quantized_dense(tni_tensor *t, tni_arena *arena) {
+  const tni_quantized *q = t->quantized;
+  float part[CHUNK];
+  if (!q || t->data) return TN_OK;
+  if (t->dtype != TN_DT_F32 && t->dtype != TN_DT_F16 && t->dtype != TN_DT_BF16) return TN_E_UNSUPPORTED;
+  if (t->bytes > SIZE_MAX / 2) return TN_E_LIMIT;
+  void *data = tni_arena_alloc(arena, t->bytes ? (size_t)t->bytes : 1, 64);
+  if (!data) return TN_E_NO_MEMORY;
+  const int64_t row = q->transposed ? 1 : q->K, step = q->transposed ? q->N : 1;
+  for (int64_t n = 0; n < q->N; n++)
+    for (int64_t k = 0; k < q->K; k += CHUNK) {
+      const int64_t end = q->K - k < CHUNK ? q->K : k + CHUNK;
+      tni_quantized_row(q, n, k, end, part);
+      for (int64_t i = k; i < end; i++) put(t->dtype, data, n * row + i * step, part[i - k]);
+    }
+  t->data = data;
+  return TN_OK;
+}
+
+uint64_t tni_quantized_bytes(const tni_quantized *q) {
+  const uint64_t scale = tni_dtype_bits(q->scale_dtype) / 8, blocks = (uint64_t)q->blocks;
+  const uint64_t zeros = q->zero_kind == TNI_ZERO_CODES    ? (uint64_t)q->zero_row_bytes
+                         : q->zero_kind == TNI_ZERO_VALUES ? blocks * scale
+                                                           : 0;
+  return (uint64_t)q->N * ((uint64_t)q->row_bytes + blocks * scale + zeros);
+}
+
+static tn_status grid(const tn_quant *view, int64_t n0, int64_t n1, uint8_t *codes, float *scales, float *zeros) {
+  const tni_quantized *q = view->ctx;
+  if (n0 < 0 || n1 < n0 || n1 > q->N) return TN_E_INVALID;
+  for (int64_t n = n0; n < n1; n++) {
+    const int64_t i = n - n0;
+    tni_quantized_grid(q, n, codes ? codes + i * q->K : NULL, scales ? scales + i * q->blocks : NULL,
+                       zeros ? zeros + i * q->blocks : NULL);
+  }
+  return TN_OK;
+}
+
+void tni_quantized_view(const tni_quantized *q, tn_quant *out) {
+  *out = (tn_quant){.h = TN_HDR(tn_quant),
+                    .bits = q->bits,
+                    .group = (uint32_t)q->block,
+                    .scheme = TN_QUANT_AFFINE,
+                    .scale_dtype = q->scale_dtype,
+                    .ctx = q,
+                    .grid = grid};
+}

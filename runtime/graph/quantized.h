@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Constants that a model brings quantized (MatMulNBits, GatherBlockQuantized): floats to everybody who asks for
+ * elements, codes and scales to who can use them.
+ *
+ * w[n, k] = (code - zero) * scale, computed in f32: a difference that is exact, one product. Codes are unsigned, of 2,
+ * 4 or 8 bits; scale and zero belong to row n and the block of k. Rows of codes and of zeros begin at a byte. The
+ * elements of a code lie from the low bits up.
+ *
+ * A tensor with `quantized` set has the dtype and dims of its floats and bytes as they would take; data is NULL until
+ * somebody who must have floats in memory asks for them (tni_quantized_dense). The struct hangs on the graph's arena,
+ * what it points to lies in the mapped model. Read only, any thread.
+ */
+#ifndef TENON_GRAPH_QUANTIZED_H
+#define TENON_GRAPH_QUANTIZED_H
+
+#include "runtime/graph/graph.h"
+
+enum { TNI_ZERO_MIDDLE = 0, TNI_ZERO_CODES = 1, TNI_ZERO_VALUES = 2, TNI_ZERO_NONE = 3 };
+
+typedef struct tni_quantized {
+  uint32_t bits, zero_kind; /* zeros: 2^(bits-1) everywhere, codes, values of scale_dtype, or 0 everywhere */
+  int64_t N, K, block;      /* the tensor is [N, K], or [K, N] where transposed */
+  bool transposed;
+  uint32_t scale_dtype; /* f32, f16, bf16 */
+  int64_t row_bytes, zero_row_bytes, blocks;
+  const uint8_t *codes;  /* [N][row_bytes] */
+  const uint8_t *scales; /* [N][blocks] */
+  const uint8_t *zeros;  /* [N][zero_row_bytes], or [N][blocks] values; NULL: neither */
+  uint8_t flip;          /* xor'ed into each code: 2^(bits-1) for two's complement, whose zeros are flipped too */
+} tni_quantized;
+
+/* Elements [k0, k1) of row n. */
+void tni_quantized_row(const tni_quantized *q, int64_t n, int64_t k0, int64_t k1, float *dst);
+/* The same as codes, one a byte; scales and zeros of all blocks of row n as f32. Any may be NULL. */
+void tni_quantized_grid(const tni_quantized *q, int64_t n, uint8_t *codes, float *scales, float *zeros);
+/* Of codes, scales and zeros as they are stored. */
+uint64_t tni_quantized_bytes(const tni_quantized *q);
+/* As plugins see it. */
+void tni_quantized_view(const tni_quantized *q, tn_quant *out);
+/* Elements [first, first + n) in the tensor's order. */
+void tni_quantized_read(const tni_quantized *q, int64_t first, int64_t n, float *dst);
+/* Floats of t's dtype in memory of the arena; nothing where they are already. TN_E_NO_MEMORY, TN_E_LIMIT. */
+TN_MUST_CHECK tn_status tni_quantized_dense(tni_tensor *t, tni_arena *arena);
+
+#endif

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Weights of 2, 4 and 8 bits in blocks: MatMulNBits becomes MatMul, GatherBlockQuantized Gather, of a constant that
+ * lies quantized (runtime/graph/quantized.h). accuracy_level is advice to kernels that quantize activations; here each
+ * plugin's format says what it does.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "runtime/base/checked.h"
+#include "runtime/onnx/contrib.h"
+
+enum { MAX_DIM = INT32_MAX };
+
+static bool is_scale(uint32_t dtype) { return dtype == TN_DT_F32 || dtype == TN_DT_F16 || dtype == TN_DT_BF16; }
+
+/* Operand i as a constant of at least n elements whose dtype is `dtype` (0: a scale's); its bytes, or NULL. */
+static const tni_tensor *stored(tni_emit *e, uint32_t i, const char *what, uint32_t dtype, int64_t n) {
+  const tni_tensor *t = tni_em_const(e, tni_em_in(e, i));
+  int64_t count;
+  if (!t || !t->data) {
+    tni_em_fail(e, TN_E_UNSUPPORTED, "%s is no constant", what);
+  } else if (dtype ? t->dtype != dtype : !is_scale(t->dtype)) {
+    tni_em_fail(e, TN_E_INVALID, "%s is %s", what, tni_dtype_name(t->dtype));
+  } else if (tni_dims_count(t->dims, t->rank, &count) != TN_OK || count != n) {
+    tni_em_fail(e, TN_E_INVALID, "%s has not the %" PRId64 " elements that it needs", what, n);
+  } else {
+    return t;
+  }
+  return NULL;
+}
+
+/* bits, N, K and block are in q: the rest of its geometry. */
+static bool set_geometry(tni_emit *e, tni_quantized *q) {
+  const bool bits = q->bits == 2 || q->bits == 4 || q->bits == 8;
+  if (!bits || q->N < 1 || q->K < 1 || q->block < 1 || q->N > MAX_DIM || q->K > MAX_DIM || q->block > MAX_DIM ||
+      q->block * q->bits % 8) {
+    tni_em_fail(e, TN_E_INVALID, "[%" PRId64 ", %" PRId64 "] of %u bits in blocks of %" PRId64, q->N, q->K, q->bits,
+                q->block);
+    return false;
+  }
+  q->blocks = (q->K + q->block - 1) / q->block;
+  q->row_bytes = q->blocks * (q->block * q->bits / 8);
+  q->zero_row_bytes = (q->blocks * q->bits + 7) / 8;
+  return true;
+}
+
+static void take_scales(tni_emit *e, uint32_t i, tni_quantized *q) {
+  const tni_tensor *t = stored(e, i, "scales", 0, q->N * q->blocks);
+  if (!t) return;
+  q->scales = t->data;
+  q->scale_dtype = t->dtype;
+}
+
+/* Zeros are codes where they are stored as `codes`, else values like the scales. */
+static void take_zeros(tni_emit *e, uint32_t i, uint32_t codes, int64_t count, tni_quantized *q) {
+  const tn_id v = tni_em_in(e, i);
+  if (v == TN_NONE || e->st) return;
+  const bool values = tni_em_dtype(e, v) == q->scale_dtype;
+  const tni_tensor *t = values ? stored(e, i, "zero_points", q->scale_dtype, q->N * q->blocks)
+                               : stored(e, i, "zero_points", codes, count);
+  if (!t) return;
+  q->zero_kind = values ? TNI_ZERO_VALUES : TNI_ZERO_CODES;
+  q->zeros = t->data;
+}
+
+/* --- MatMulNBits --- */
+
+/* Position i of the new order holds element order[i]: those of block 0, of block 1, ... Fails where a block of the new
+ * order would hold elements of two groups. */
+static bool order_of_groups(tni_emit *e, const tni_tensor *groups, const tni_quantized *q, int64_t *order) {
+  int64_t n = 0;
+  int32_t *of = TNI_NEW_ARRAY(e->c->scratch, int32_t, (size_t)q->K);
+  int64_t *at = TNI_NEW_ARRAY(e->c->scratch, int64_t, (size_t)q->blocks + 1);
+  if (!of || !at) {
+    e->st = tni_fail_memory(e->c->err, e->c->file);
+    return false;
+  }
+  memcpy(of, groups->data, (size_t)q->K * sizeof *of);
+  for (int64_t k = 0; k < q->K; k++) {
+    if (of[k] < 0 || of[k] >= q->blocks) {
+      tni_em_fail(e, TN_E_INVALID, "g_idx names group %d of %" PRId64, of[k], q->blocks);
+      return false;
+    }
+    at[of[k] + 1]++;
+  }
+  for (int64_t b = 0; b < q->blocks; b++) {
+    const int64_t full = b + 1 < q->blocks ? q->block : q->K - b * q->block;
+    if (at[b + 1] != full) {
+      tni_em_fail(e, TN_E_UNSUPPORTED, "g_idx gives group %" PRId64 " %" PRId64 " elements instead of %" PRId64, b,
+                  at[b + 1], full);
+      return false;
+    }
+    at[b + 1] += at[b];
+  }
+  for (int64_t k = 0; k < q->K; k++) order[at[of[k]]++] = k;
+  for (int64_t k = 0; k < q->K; k++) n += order[k] != k;
+  return n > 0;
+}
+
+/* Codes in the order that makes groups of neighbours; the operand is reordered alike. */
+static tn_id regroup(tni_emit *e, tn_id x, tni_quantized *q) {
+  const tni_tensor *groups = stored(e, 4, "g_idx", TN_DT_I32, q->K);
+  int64_t *order = groups ? TNI_NEW_ARRAY(e->c->scratch, int64_t, (size_t)q->K) : NULL;
+  size_t bytes;
+  if (!order || !order_of_groups(e, groups, q, order)) return x;
+  uint8_t *codes = NULL;
+  if (tni_mul_size((size_t)q->N, (size_t)q->row_bytes, &bytes)) codes = TNI_NEW_ARRAY(e->g->arena, uint8_t, bytes);
+  if (!codes) {
+    e->st = tni_fail_memory(e->c->err, e->c->file);
+    return x;
+  }
+  const uint32_t per = 8 / q->bits, mask = (1u << q->bits) - 1;
+  for (int64_t n = 0; n < q->N; n++)
+    for (int64_t k = 0; k < q->K; k++) {
+      const uint8_t from = q->codes[n * q->row_bytes + order[k] / per];
+      const uint32_t code = (uint32_t)(from >> (uint32_t)(order[k] % per) * q->bits) & mask;
+      codes[n * q->row_bytes + k / per] |= (uint8_t)(code << (uint32_t)(k % per) * q->bits);
+    }
+  q->codes = codes;
+  tni_em_node gather = {.type = "Gather", .n_in = 2, .in = {x, tni_em_vector(e, order, (size_t)q->K)}, .n_attr = 1};
+  gather.attr[0] = tni_em_attr_int("axis", -1);
+  return tni_em_node_add(e, &gather);
+}
+
+/* operands: A [.., K], B [N, blocks, block * bits / 8], scales, zero_points, g_idx, bias. */
+void tni_contrib_matmul_nbits(tni_emit *e) {
+  static const char *const names[] = {"K", "N", "bits", "block_size", "accuracy_level", "weight_prepacked", NULL};
+  if (!tni_em_knows(e, 6, 1, names)) return;
+  const int64_t bits = tni_em_int(e, "bits", 4);
+  tni_quantized q = {.bits = bits > 0 && bits <= 8 ? (uint32_t)bits : 0, .transposed = true};
+  q.N = tni_em_int(e, "N", 0);
+  q.K = tni_em_int(e, "K", 0);
+  q.block = tni_em_int(e, "block_size", 0);
+  if (tni_em_int(e, "weight_prepacked", 0)) tni_em_fail(e, TN_E_UNSUPPORTED, "weights in the order of one device");
+  if (e->st || !set_geometry(e, &q)) return;
+  const tni_tensor *codes = stored(e, 1, "B", TN_DT_U8, q.N * q.row_bytes);
+  if (codes) q.codes = codes->data;
+  take_scales(e, 2, &q);
+  take_zeros(e, 3, TN_DT_U8, q.N * q.zero_row_bytes, &q);
+  if (e->st) return;
+  const tn_id x = tni_em_in(e, 4) == TN_NONE ? tni_em_in(e, 0) : regroup(e, tni_em_in(e, 0), &q);
+  tni_em_give(e, 0, tni_em_add(e, tni_em_2(e, "MatMul", x, tni_em_quantized(e, &q)), tni_em_in(e, 5)));
+}
+
+/* --- GatherBlockQuantized --- */
+
+/* operands: data [V, K] (uint8: bits of 8 per element), indices, scales [V, blocks], zero_points. */
+void tni_contrib_gather_blocks(tni_emit *e) {
+  static const char *const names[] = {"bits", "block_size", "gather_axis", "quantize_axis", NULL};
+  if (!tni_em_knows(e, 4, 1, names)) return;
+  const tni_tensor *data = tni_em_const(e, tni_em_in(e, 0));
+  if (!data || !data->data || data->rank != 2) {
+    tni_em_fail(e, TN_E_UNSUPPORTED, "data is no constant matrix");
+    return;
+  }
+  const bool packed = data->dtype == TN_DT_U8, is_signed = data->dtype == TN_DT_I4;
+  if (!packed && !is_signed && data->dtype != TN_DT_U4) {
+    tni_em_fail(e, TN_E_UNSUPPORTED, "data of %s", tni_dtype_name(data->dtype));
+    return;
+  }
+  const int64_t bits = packed ? tni_em_int(e, "bits", 4) : 4, axis = tni_em_int(e, "quantize_axis", 1);
+  tni_quantized q = {.bits = bits > 0 && bits <= 8 ? (uint32_t)bits : 0};
+  q.N = data->dims[0];
+  q.K = packed && q.bits ? data->dims[1] * (8 / q.bits) : data->dims[1];
+  q.block = tni_em_int(e, "block_size", 128);
+  q.flip = is_signed ? 8 : 0;
+  q.zero_kind = packed || is_signed ? TNI_ZERO_MIDDLE : TNI_ZERO_NONE;
+  if (tni_em_int(e, "gather_axis", 0) != 0 || (axis != 1 && axis != -1))
+    tni_em_fail(e, TN_E_UNSUPPORTED, "rows that are not those of axis 0, or blocks that are not along the last axis");
+  if (e->st || !set_geometry(e, &q)) return;
+  if (q.K * q.bits % 8) {
+    tni_em_fail(e, TN_E_UNSUPPORTED, "rows of %" PRId64 " elements, which do not end at a byte", q.K);
+    return;
+  }
+  q.row_bytes = q.K * q.bits / 8; /* the last block is as long as it is */
+  q.codes = data->data;
+  take_scales(e, 2, &q);
+  if (!packed && q.blocks % 2 && tni_em_in(e, 3) != TN_NONE)
+    tni_em_fail(e, TN_E_UNSUPPORTED, "zero points of which a row does not end at a byte");
+  take_zeros(e, 3, data->dtype, packed ? q.N * q.zero_row_bytes : q.N * q.blocks, &q);
+  if (e->st) return;
+  tni_em_give(e, 0, tni_em_2(e, "Gather", tni_em_quantized(e, &q), tni_em_in(e, 1)));
+}
