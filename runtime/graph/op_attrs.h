@@ -95,6 +95,24 @@ ATTRS(max_pool, STRING("auto_pad", "NOTSET"), INT("ceil_mode", 0), OTHER("dilati
 ATTRS(lp_pool, STRING("auto_pad", "NOTSET"), INT("ceil_mode", 0), OTHER("dilations", INTS),
       INTS_REQUIRED("kernel_shape"), INT("p", 2), OTHER("pads", INTS), OTHER("strides", INTS));
 ATTRS(global_lp_pool, INT("p", 2));
+ATTRS(conv_transpose, STRING("auto_pad", "NOTSET"), OTHER("dilations", INTS), INT("group", 1),
+      OTHER("kernel_shape", INTS), OTHER("output_padding", INTS), OTHER("output_shape", INTS), OTHER("pads", INTS),
+      OTHER("strides", INTS));
+ATTRS(deform_conv, OTHER("dilations", INTS), INT("group", 1), OTHER("kernel_shape", INTS), INT("offset_group", 1),
+      OTHER("pads", INTS), OTHER("strides", INTS));
+ATTRS(max_roi_pool, INTS_REQUIRED("pooled_shape"), FLOAT("spatial_scale", 1.0f));
+ATTRS(roi_align, STRING("coordinate_transformation_mode", "half_pixel"), STRING("mode", "avg"),
+      INT("output_height", 1), INT("output_width", 1), INT("sampling_ratio", 0), FLOAT("spatial_scale", 1.0f));
+ATTRS(resize, INT("antialias", 0), OTHER("axes", INTS), STRING("coordinate_transformation_mode", "half_pixel"),
+      FLOAT("cubic_coeff_a", -0.75f), INT("exclude_outside", 0), FLOAT("extrapolation_value", 0.0f),
+      STRING("keep_aspect_ratio_policy", "stretch"), STRING("mode", "nearest"),
+      STRING("nearest_mode", "round_prefer_floor"));
+ATTRS(grid_sample, INT("align_corners", 0), STRING("mode", "linear"), STRING("padding_mode", "zeros"));
+ATTRS(affine_grid, INT("align_corners", 0));
+ATTRS(depth_to_space, INT_REQUIRED("blocksize"), STRING("mode", "DCR"));
+ATTRS(col2im, OTHER("dilations", INTS), OTHER("pads", INTS), OTHER("strides", INTS));
+ATTRS(center_crop_pad, OTHER("axes", INTS));
+ATTRS(non_max_suppression, INT("center_point_box", 0));
 ATTRS(max_unpool, INTS_REQUIRED("kernel_shape"), OTHER("pads", INTS), OTHER("strides", INTS));
 ATTRS(attention, INT("is_causal", 0), INT_OR_ABSENT("q_num_heads"), INT_OR_ABSENT("kv_num_heads"),
       FLOAT_OR_ABSENT("scale"), FLOAT("softcap", 0.0f), INT("left_window_size", -1), INT("right_window_size", -1),

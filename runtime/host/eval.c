@@ -4,6 +4,7 @@
 #include "runtime/host/gemm.h"
 #include "runtime/host/recurrent.h"
 #include "runtime/shape/infer.h"
+#include "runtime/shape/nms.h"
 
 static void inline_for(tn_run *run, int64_t n, int64_t grain, tn_body body, void *arg) {
   (void)run;
@@ -27,6 +28,7 @@ uint64_t tni_host_scratch(const tn_node *node, const tni_tensor *const *in, uint
     case TN_OP_MATMUL:
     case TN_OP_GEMM:
     case TN_OP_CONV:
+    case TN_OP_DEFORM_CONV:
       return tni_gemm_scratch(in[0]->dtype, n_workers);
     case TN_OP_RNN:
     case TN_OP_GRU:
@@ -39,6 +41,8 @@ uint64_t tni_host_scratch(const tn_node *node, const tni_tensor *const *in, uint
     case TN_OP_ATTENTION:
     case TN_OP_TENON_ATTENTION:
       return tni_attention_scratch(node, in, n_in, n_workers);
+    case TN_OP_NON_MAX_SUPPRESSION:
+      return n_in > 1 && in[1] && in[1]->rank == 3 ? tni_nms_work(in[1]->dims[2]) * sizeof(int64_t) : 0;
     case TN_OP_TOP_K: {
       const int32_t d = tni_kaxis(tni_attr_i(node, "axis", -1), in[0]->rank);
       const uint64_t n = d >= 0 && in[0]->rank ? (uint64_t)in[0]->dims[d] : 0;

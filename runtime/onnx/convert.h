@@ -34,8 +34,8 @@ typedef struct tni_scope {
   uint32_t depth;     /* graphs and calls around */
 } tni_scope;
 
-/* A node while it is being made. in has room for TNI_DRAFT_ROOM more. */
-enum { TNI_DRAFT_ROOM = 5 };
+/* A node while it is being made. in has room for TNI_DRAFT_ROOM more, raw for TNI_DRAFT_ATTRS. */
+enum { TNI_DRAFT_ROOM = 5, TNI_DRAFT_ATTRS = 3 };
 typedef struct tni_draft {
   const char *name, *domain, *type;
   int64_t version;

@@ -316,7 +316,7 @@ tn_status tni_convert_node(tni_import *c, tni_scope *s, const Onnx__NodeProto *n
     return tni_fail(c->err, TN_E_LIMIT, c->file, "more than %u nodes", c->lim.max_nodes);
   tni_draft d = {.domain = n->domain ? n->domain : "", .type = n->op_type};
   d.in = calloc(n->n_input + TNI_DRAFT_ROOM + n->n_output + 1, sizeof *d.in);
-  d.raw = calloc(n->n_attribute + 1, sizeof *d.raw); /* one more: upgrade.c adds it */
+  d.raw = calloc(n->n_attribute + TNI_DRAFT_ATTRS, sizeof *d.raw);
   bool added = false;
   tn_status st = TN_E_NO_MEMORY;
   if (d.in && d.raw) {

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/onnx/upgrade_image.h"
 #include "runtime/onnx/convert.h"
 
 enum { NEW_VERSION = 13 }; /* of the nodes made here: all their rows hold for it */
@@ -288,6 +289,8 @@ static tn_status prelu(const rewrite *r) {
   return broadcast_from(r, 1);
 }
 
+static tn_status image(const rewrite *r) { return tni_upgrade_image(r->c, r->g, r->d); }
+
 /* Rewrites nodes of `type` written for opsets below `before`. */
 static const struct {
   const char *type;
@@ -312,6 +315,11 @@ static const struct {
     {"GRU", 7, recurrent},
     {"LSTM", 7, recurrent},
     {"BatchNormalization", 14, batch_norm},
+    {"Upsample", TNI_OPSET_MAX + 1, image},
+    {"Resize", 11, image},
+    {"RoiAlign", 16, image},
+    {"GridSample", 20, image},
+    {"GroupNormalization", 21, image},
     {"TopK", 10, top_k},
     {"Slice", 10, slice},
     {"Clip", 11, clip},

@@ -89,6 +89,45 @@ tn_status tni_shape_qlinear_conv(tni_infer *in) {
   return conv_dims(in, 3, 8, zero ? zero->pub.dtype : TN_DT_UNDEFINED);
 }
 
+/* X, W, offset, B, mask; what offset and mask must be is the kernel's. */
+tn_status tni_shape_deform_conv(tni_infer *in) {
+  const tni_value *x = tni_rule_in(in, 0);
+  return conv_dims(in, 1, 3, x ? x->pub.dtype : TN_DT_UNDEFINED);
+}
+
+/* X [N, C, ...], W [C, M / group, ...] -> [N, M, ...] */
+tn_status tni_shape_conv_transpose(tni_infer *in) {
+  const tni_value *x = tni_rule_in(in, 0), *w = tni_rule_in(in, 1);
+  const int64_t group = tni_attr_i(&in->node->pub, "group", 1);
+  tn_expr dims[TN_MAX_RANK];
+  int64_t kernel[TNI_WINDOW_MAX], c;
+  tni_window win;
+  char why[128];
+  uint32_t rank;
+  bool ok = true;
+  if (!x || !w) return tni_rule_fail(in, "an operand is missing");
+  tn_status st = conv_operands(in, x, w, &rank);
+  if (st) return st;
+  if (group < 1 || group > INT32_MAX) return tni_rule_fail(in, "attribute 'group' is %lld", (long long)group);
+  if (rank == TNI_RANK_UNKNOWN) return tni_rule_set_unknown(in, 0, x->pub.dtype);
+  for (uint32_t d = 0; d < rank; d++) dims[d] = TNI_EXPR_NONE;
+  const bool kx = x->pub.rank != TNI_RANK_UNKNOWN, kw = w->pub.rank != TNI_RANK_UNKNOWN;
+  if (kx) dims[0] = x->pub.dims[0];
+  if (kw) dims[1] = tni_ex_mul(in->x, w->pub.dims[1], tni_rule_const(in, group));
+  if (kx && kw) (void)tni_rule_same_dim(in, x->pub.dims[1], w->pub.dims[0], &ok);
+  if (!ok) return tni_rule_fail(in, "input and weight differ in channels");
+  if (kw && w->pub.dims[0] != TNI_EXPR_NONE && tni_ex_is_const(in->x, w->pub.dims[0], &c) && c % group)
+    return tni_rule_fail(in, "%lld channels in %lld groups", (long long)c, (long long)group);
+  st = bias_fits(in, 2, dims[1]);
+  if (st) return st;
+  const bool known = kw && kernel_dims(in, w, kernel);
+  if (known) {
+    if (!tni_window_read_spread(&in->node->pub, rank - 2, kernel, &win, why, sizeof why)) return bad(in, why);
+    for (uint32_t d = 2; d < rank && kx; d++) dims[d] = tni_window_spread(in, &win, d - 2, x->pub.dims[d]);
+  }
+  return tni_rule_set(in, 0, x->pub.dtype, rank, dims);
+}
+
 /* What all windowed operators of one operand share: X [N, C, spatial] of known rank in dims, or the result set. */
 static tn_status windowed(tni_infer *in, const tni_value **x, tni_window *w, tn_expr *dims) {
   char why[128];

@@ -21,6 +21,7 @@ typedef struct tni_window {
   bool ceil;
   int64_t kernel[TNI_WINDOW_MAX], stride[TNI_WINDOW_MAX], dilation[TNI_WINDOW_MAX];
   int64_t begin[TNI_WINDOW_MAX], end[TNI_WINDOW_MAX];
+  int64_t more[TNI_WINDOW_MAX], out[TNI_WINDOW_MAX]; /* ConvTranspose: output_padding, output_shape (0: not stated) */
 } tni_window;
 
 /* Reads node's attributes for `rank` spatial dims. kernel: the weight's spatial dims, which kernel_shape must not
@@ -35,5 +36,16 @@ int64_t tni_window_span(const tni_window *w, uint32_t d);
 tn_expr tni_window_count(const tni_infer *in, const tni_window *w, uint32_t d, tn_expr size);
 /* Puts the padding of auto_pad into begin and end, for input dims in[rank] and output dims out[rank]. */
 void tni_window_pads(tni_window *w, const int64_t *in, const int64_t *out);
+
+/* --- ConvTranspose: windows that spread */
+/* As tni_window_read, with output_padding and output_shape. */
+bool tni_window_read_spread(const tn_node *node, uint32_t rank, const int64_t *kernel, tni_window *w, char *why,
+                            size_t n);
+/* How far windows over `size` elements spread along dim d: output_shape; SAME: size * stride; else (size - 1) * stride
+ * + span + output_padding - pads. */
+tn_expr tni_window_spread(const tni_infer *in, const tni_window *w, uint32_t d, tn_expr size);
+/* Puts the padding that output_shape or auto_pad leads to into begin and end: the smaller half first for SAME_UPPER,
+ * else the larger. An output larger than the windows reach has none, and zeros at its end. */
+void tni_window_spread_pads(tni_window *w, const int64_t *in, const int64_t *out);
 
 #endif

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ConvTranspose: every input element adds its multiple of the kernel to the output. X [N, C, in], W [C, M / group,
+ * ...].
+ *
+ * An output row is summed up in place: channels ascending, taps ascending within each, the bias last. f32 and halves
+ * sum in f32, f64 in double.
+ */
+#include "runtime/host/internal.h"
+#include "runtime/shape/window.h"
+
+typedef struct transposed {
+  tni_window w;
+  const tni_tensor *x, *weight, *bias;
+  tni_tensor *y;
+  int64_t groups, C, M; /* channels of one group, in and out */
+  int64_t in[TNI_WINDOW_MAX], out[TNI_WINDOW_MAX], plane, taps;
+} transposed;
+
+/* Offset of the input row whose tap `tap` reaches the output row at o (outer dims), or -1. *t: the tap of the innermost
+ * dim. */
+static int64_t input_row(const transposed *c, int64_t tap, const int64_t *o, int64_t *t) {
+  const tni_window *w = &c->w;
+  const uint32_t last = w->rank - 1;
+  int64_t at = 0, stride = c->in[last];
+  *t = tap % w->kernel[last];
+  tap /= w->kernel[last];
+  for (uint32_t d = last; d-- > 0;) {
+    const int64_t p = o[d] + w->begin[d] - tap % w->kernel[d] * w->dilation[d];
+    tap /= w->kernel[d];
+    if (p < 0 || p % w->stride[d] || p / w->stride[d] >= c->in[d]) return -1;
+    at += p / w->stride[d] * stride;
+    stride *= c->in[d];
+  }
+  return at;
+}
+
+/* Elements [i0, i1) of a row with tap offset `shift` land on outputs [o0, o0 + n): out = i * stride + shift. */
+static void reach(const transposed *c, int64_t shift, int64_t o0, int64_t n, int64_t *i0, int64_t *i1) {
+  const int64_t s = c->w.stride[c->w.rank - 1], size = c->in[c->w.rank - 1], lo = o0 - shift, hi = o0 + n - shift;
+  *i0 = lo > 0 ? (lo + s - 1) / s : 0;
+  *i1 = hi > 0 ? (hi + s - 1) / s : 0;
+  if (*i1 > size) *i1 = size;
+  if (*i0 > *i1) *i0 = *i1;
+}
+
+#define PIECE(T, U, LOAD)                                                                                       \
+  static void piece_##T(const transposed *c, int64_t image, int64_t m, const int64_t *o, int64_t o0, int64_t n, \
+                        T *acc) {                                                                               \
+    const int64_t g = m / c->M, first = (image * c->groups + g) * c->C, s = c->w.stride[c->w.rank - 1];         \
+    T v[TNI_CHUNK];                                                                                             \
+    for (int64_t j = 0; j < n; j++) acc[j] = 0;                                                                 \
+    for (int64_t k = 0; k < c->C * c->taps; k++) {                                                              \
+      const int64_t ch = k / c->taps, tap = k % c->taps;                                                        \
+      int64_t t, i0, i1;                                                                                        \
+      const int64_t row = input_row(c, tap, o, &t);                                                             \
+      if (row < 0) continue;                                                                                    \
+      const int64_t shift = t * c->w.dilation[c->w.rank - 1] - c->w.begin[c->w.rank - 1];                       \
+      reach(c, shift, o0, n, &i0, &i1);                                                                         \
+      if (i0 == i1) continue;                                                                                   \
+      T w;                                                                                                      \
+      LOAD(c->weight, ((g * c->C + ch) * c->M + m % c->M) * c->taps + tap, 1, &w);                              \
+      LOAD(c->x, (first + ch) * c->plane + row + i0, i1 - i0, v);                                               \
+      T *to = acc + i0 * s + shift - o0;                                                                        \
+      for (int64_t i = 0; i < i1 - i0; i++) to[i * s] += w * v[i];                                              \
+    }                                                                                                           \
+    if (!c->bias) return;                                                                                       \
+    T b;                                                                                                        \
+    LOAD(c->bias, m, 1, &b);                                                                                    \
+    for (int64_t j = 0; j < n; j++) acc[j] += b;                                                                \
+  }
+#define LOAD_FLOAT(t, at, n, dst) tni_load_f32((t)->dtype, (t)->data, at, n, dst)
+#define LOAD_DOUBLE(t, at, n, dst) memcpy(dst, (const f64u *)(t)->data + (at), (size_t)(n) * sizeof(double))
+PIECE(float, f32u, LOAD_FLOAT)
+PIECE(double, f64u, LOAD_DOUBLE)
+#undef PIECE
+#undef LOAD_FLOAT
+#undef LOAD_DOUBLE
+
+static void rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  const transposed *c = arg;
+  const uint32_t last = c->w.rank - 1;
+  const int64_t n = c->out[last], all = c->groups * c->M, per = tni_dim_product(c->y, 2, c->y->rank) / n;
+  (void)worker;
+  for (int64_t r = begin; r < end; r++) {
+    int64_t o[TNI_WINDOW_MAX] = {0}, rest = r % per;
+    for (uint32_t d = last; d-- > 0;) {
+      o[d] = rest % c->out[d];
+      rest /= c->out[d];
+    }
+    for (int64_t i = 0; i < n; i += TNI_CHUNK) {
+      const int64_t k = n - i < TNI_CHUNK ? n - i : TNI_CHUNK, image = r / per / all, m = r / per % all;
+      if (c->y->dtype == TN_DT_F64) {
+        double acc[TNI_CHUNK];
+        piece_double(c, image, m, o, i, k, acc);
+        memcpy((f64u *)c->y->data + r * n + i, acc, (size_t)k * sizeof *acc);
+      } else {
+        float acc[TNI_CHUNK];
+        piece_float(c, image, m, o, i, k, acc);
+        tni_store_f32(c->y->dtype, c->y->data, r * n + i, k, acc);
+      }
+    }
+  }
+}
+
+tn_status tni_k_conv_transpose(const tni_kargs *a) {
+  const tni_tensor *x = a->in[0], *w = a->in[1], *b = a->n_in > 2 ? a->in[2] : NULL;
+  transposed c = {.x = x, .weight = w, .bias = b, .y = a->out[0], .groups = tni_attr_i(a->node, "group", 1)};
+  char why[128];
+  if (w->dtype != x->dtype || (b && b->dtype != x->dtype)) return tni_kdtype(a, w->dtype);
+  if (x->rank < 3 || w->rank != x->rank || c.y->rank != x->rank)
+    return tni_kfail(a, TN_E_INVALID, "ConvTranspose: ranks differ");
+  if (!tni_window_read_spread(a->node, x->rank - 2, w->dims + 2, &c.w, why, sizeof why))
+    return tni_kfail(a, TN_E_INVALID, "ConvTranspose: %s", why);
+  if (c.groups < 1 || x->dims[1] != w->dims[0] || x->dims[1] % c.groups || c.y->dims[1] != w->dims[1] * c.groups ||
+      (b && tni_knumel(b) != c.y->dims[1]))
+    return tni_kfail(a, TN_E_INVALID, "ConvTranspose: channels do not fit the weight");
+  if (!tni_knumel(c.y)) return TN_OK;
+  c.C = x->dims[1] / c.groups;
+  c.M = w->dims[1];
+  c.plane = tni_dim_product(x, 2, x->rank);
+  c.taps = tni_dim_product(w, 2, w->rank);
+  for (uint32_t d = 0; d < c.w.rank; d++) {
+    c.in[d] = x->dims[d + 2];
+    c.out[d] = c.y->dims[d + 2];
+  }
+  tni_window_spread_pads(&c.w, c.in, c.out);
+  const int64_t n = c.out[c.w.rank - 1];
+  tni_kfor(a->run, tni_knumel(c.y) / n, n * (c.C * c.taps + 1) / 2 + 1, rows, &c);
+  return TN_OK;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Older forms of the operators on images. Source: the version notes of each operator in ONNX's Changelog document.
+ */
+#include "runtime/onnx/upgrade_image.h"
+
+#include <string.h>
+
+#include "runtime/onnx/emit.h"
+
+static tni_raw_attr *find(tni_draft *d, const char *name) {
+  for (uint32_t i = 0; i < d->n_raw; i++)
+    if (strcmp(d->raw[i].name, name) == 0) return &d->raw[i];
+  return NULL;
+}
+
+static void drop(tni_draft *d, const char *name) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < d->n_raw; i++)
+    if (strcmp(d->raw[i].name, name) != 0) d->raw[n++] = d->raw[i];
+  d->n_raw = n;
+}
+
+/* Strings of a draft are not terminated. */
+static bool is(const tni_raw_attr *a, const char *text) {
+  return a && a->a.type == TN_ATTR_STRING && a->a.n == strlen(text) && memcmp(a->a.u.s, text, strlen(text)) == 0;
+}
+
+/* At most TNI_DRAFT_ATTRS of a node. */
+static void add(tni_draft *d, const char *name, const char *value) {
+  d->raw[d->n_raw++] = tni_em_attr_string(name, value);
+}
+
+/* X, scales (now operand 2): positions without half pixels, floor. */
+static void old_resize(tni_draft *d) {
+  if (d->n_in == 2) {
+    d->in[2] = d->in[1];
+    d->in[1] = TN_NONE;
+    d->n_in = 3;
+  }
+  d->type = "Resize";
+  d->version = 19;
+  add(d, "coordinate_transformation_mode", "asymmetric");
+  add(d, "nearest_mode", "floor");
+}
+
+static tn_status upsample(tni_emit *e, tni_draft *d) {
+  const tni_raw_attr *scales = find(d, "scales");
+  if (scales) {
+    const tn_attr a = scales->a;
+    if (a.type != TN_ATTR_FLOATS || d->n_in != 1)
+      return tni_fail(e->c->err, TN_E_INVALID, e->c->file, "attribute 'scales' has the wrong type or is an input too");
+    d->in[1] = tni_em_floats(e, a.u.floats, (size_t)a.n);
+    d->n_in = 2;
+    drop(d, "scales");
+  }
+  tni_raw_attr *mode = find(d, "mode");
+  if (is(mode, "bilinear") || is(mode, "trilinear")) *mode = tni_em_attr_string("mode", "linear");
+  old_resize(d);
+  return e->st;
+}
+
+/* The names that 20 gave to modes. */
+static void grid_sample(tni_draft *d) {
+  tni_raw_attr *mode = find(d, "mode");
+  if (is(mode, "bilinear"))
+    *mode = tni_em_attr_string("mode", "linear");
+  else if (is(mode, "bicubic"))
+    *mode = tni_em_attr_string("mode", "cubic");
+}
+
+/* Before 21 scale and bias have an element per group: each is repeated for its channels. */
+static tn_status group_norm(tni_emit *e, tni_draft *d) {
+  static const int64_t behind[] = {1};
+  const tni_raw_attr *groups = find(d, "num_groups");
+  if (d->n_in != 3 || !groups || groups->a.type != TN_ATTR_INT) return TN_OK; /* the op table says what is wrong */
+  const tn_id per = tni_em_2(e, "Div", tni_em_shape(e, d->in[0], 1, 2), tni_em_index(e, groups->a.u.i));
+  const tn_id sizes[2] = {tni_em_index(e, 1), per};
+  const tn_id shape = tni_em_concat(e, sizes, 2, 0);
+  for (uint32_t i = 1; i < 3; i++) {
+    const tn_id wide = tni_em_2(e, "Expand", tni_em_unsqueeze(e, d->in[i], behind, 1), shape);
+    d->in[i] = tni_em_2(e, "Reshape", wide, tni_em_index(e, -1));
+  }
+  d->version = 21;
+  return e->st;
+}
+
+tn_status tni_upgrade_image(tni_import *c, tni_graph *g, tni_draft *d) {
+  tni_emit e = {.c = c, .g = g, .d = d};
+  if (strcmp(d->type, "Upsample") == 0) return upsample(&e, d);
+  if (strcmp(d->type, "Resize") == 0) old_resize(d);
+  if (strcmp(d->type, "GridSample") == 0) grid_sample(d);
+  if (strcmp(d->type, "RoiAlign") == 0) add(d, "coordinate_transformation_mode", "output_half_pixel");
+  return strcmp(d->type, "GroupNormalization") == 0 ? group_norm(&e, d) : TN_OK;
+}
