@@ -188,7 +188,8 @@ static tn_status check_arity(const tni_node *n, tn_id id, tn_error *err) {
   const tni_op *op = n->op;
   if (!op) return TN_OK;
   uint32_t n_in = effective(n->pub.in, n->pub.n_in);
-  bool control = op->id == TN_OP_LOOP; /* its first two inputs may be empty, and must stand there */
+  bool control =
+      op->id == TN_OP_LOOP || op->id == TN_OP_SCAN; /* its first two inputs may be empty, and must stand there */
   tn_status st = check_count(n, id, "inputs", control ? n->pub.n_in : n_in, op->in_min, op->in_max, err);
   for (uint32_t i = 0; st == TN_OK && !control && i < op->in_min; i++)
     if (n->pub.in[i] == TN_NONE) st = tni_fail_node(err, TN_E_INVALID, n, id, "input %u is missing", i);

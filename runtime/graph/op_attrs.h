@@ -124,6 +124,7 @@ ATTRS(fused_matmul, OTHER("ops", INTS), OTHER("floats", FLOATS), OTHER("results"
 ATTRS(tensor_scatter, INT("axis", -2), STRING("mode", "linear"));
 ATTRS(if_, GRAPH_REQUIRED("then_branch"), GRAPH_REQUIRED("else_branch"));
 ATTRS(loop, GRAPH_REQUIRED("body"));
+ATTRS(scan_8, GRAPH_REQUIRED("body"), OTHER("directions", INTS), INT_REQUIRED("num_scan_inputs"));
 ATTRS(scan, GRAPH_REQUIRED("body"), INT_REQUIRED("num_scan_inputs"), OTHER("scan_input_axes", INTS),
       OTHER("scan_input_directions", INTS), OTHER("scan_output_axes", INTS), OTHER("scan_output_directions", INTS));
 ATTRS(quantize_linear, INT("axis", 1), INT("block_size", 0), INT("output_dtype", 0), INT("precision", 0),
