@@ -58,12 +58,13 @@ typedef struct fake_mapping {
   unsigned char *shadow;
   uint64_t offset, bytes;
   uint32_t access;
+  uint64_t room; /* of shadow */
 } fake_mapping;
 
 typedef struct fake_buffer {
   tn_buffer pub;
   unsigned char *bytes; /* every byte XOR FAKE_KEY */
-  fake_mapping *mapped;
+  fake_mapping *mapped, *spare;
   bool host; /* made to be mapped */
 } fake_buffer;
 

@@ -23,13 +23,30 @@ tn_status fake_create(tn_device *pub, const tn_buffer_req *req, tn_buffer **out,
   return TN_OK;
 }
 
-static void drop(const fake_buffer *b, fake_mapping *m) {
+/* Kept for the next map: who still reads it finds no numbers, and steps allocate nothing. */
+static void put_aside(fake_buffer *b, fake_mapping *m) {
+  memset(m->shadow, 0xdd, m->room);
+  m->next = b->spare;
+  b->spare = m;
+}
+
+static fake_mapping *take_mapping(fake_buffer *b, uint64_t n) {
   const tn_host *h = host_of(b);
-  if (!m) return;
-  /* Who still reads it finds no numbers. */
-  memset(m->shadow, 0xdd, m->bytes);
-  h->free(h->ctx, m->shadow);
+  fake_mapping **at = &b->spare;
+  while (*at && (*at)->room < n) at = &(*at)->next;
+  fake_mapping *m = *at;
+  if (m) {
+    *at = m->next;
+    return m;
+  }
+  m = h->alloc(h->ctx, sizeof *m, 16, TN_TAG_PLUGIN);
+  unsigned char *shadow = m ? h->alloc(h->ctx, n ? n : 1, 64, TN_TAG_PLUGIN) : NULL;
+  if (shadow) {
+    *m = (fake_mapping){.shadow = shadow, .room = n};
+    return m;
+  }
   h->free(h->ctx, m);
+  return NULL;
 }
 
 void fake_destroy(tn_buffer *pub) {
@@ -39,7 +56,13 @@ void fake_destroy(tn_buffer *pub) {
   while (b->mapped) {
     fake_mapping *m = b->mapped;
     b->mapped = m->next;
-    drop(b, m);
+    put_aside(b, m);
+  }
+  while (b->spare) {
+    fake_mapping *m = b->spare;
+    b->spare = m->next;
+    h->free(h->ctx, m->shadow);
+    h->free(h->ctx, m);
   }
   h->free(h->ctx, b->bytes);
   h->free(h->ctx, b);
@@ -53,7 +76,6 @@ bool fake_is_mapped(const fake_buffer *b, uint64_t offset, uint64_t n) {
 
 tn_status fake_map(tn_buffer *pub, uint64_t offset, uint64_t n, uint32_t access, void **ptr, tn_error *err) {
   fake_buffer *b = (fake_buffer *)pub;
-  const tn_host *h = host_of(b);
   fake_engine_drain((fake_device *)pub->device);
   if (!b->host) return fake_fail(err, TN_E_INVALID, "the buffer was made without TN_BUF_HOST");
   if (offset > pub->bytes || n > pub->bytes - offset)
@@ -62,18 +84,18 @@ tn_status fake_map(tn_buffer *pub, uint64_t offset, uint64_t n, uint32_t access,
   fake_device *d = (fake_device *)pub->device;
   pthread_mutex_lock(&d->memory);
   const bool taken = fake_is_mapped(b, offset, n);
+  fake_mapping *m = taken ? NULL : take_mapping(b, n);
   pthread_mutex_unlock(&d->memory);
   if (taken) return fake_fail(err, TN_E_INVALID, "the range is mapped already");
-  fake_mapping *m = h->alloc(h->ctx, sizeof *m, 16, TN_TAG_PLUGIN);
-  unsigned char *shadow = m ? h->alloc(h->ctx, n ? n : 1, 64, TN_TAG_PLUGIN) : NULL;
-  if (!shadow) {
-    h->free(h->ctx, m);
-    return fake_fail(err, TN_E_NO_MEMORY, "no memory to map %llu bytes", (unsigned long long)n);
-  }
+  if (!m) return fake_fail(err, TN_E_NO_MEMORY, "no memory to map %llu bytes", (unsigned long long)n);
+  unsigned char *shadow = m->shadow;
   /* What only will be written is not read: its old content is not promised. */
   for (uint64_t i = 0; i < n; i++) shadow[i] = (access & TN_READ) ? b->bytes[offset + i] ^ FAKE_KEY : 0xdd;
   pthread_mutex_lock(&d->memory);
-  *m = (fake_mapping){b->mapped, shadow, offset, n, access};
+  m->next = b->mapped;
+  m->offset = offset;
+  m->bytes = n;
+  m->access = access;
   b->mapped = m;
   pthread_mutex_unlock(&d->memory);
   *ptr = shadow;
@@ -89,9 +111,10 @@ tn_status fake_unmap(tn_buffer *pub, void *ptr, tn_error *err) {
   fake_mapping *m = *at;
   if (m && (m->access & (TN_WRITE | TN_APPEND)))
     for (uint64_t i = 0; i < m->bytes; i++) b->bytes[m->offset + i] = m->shadow[i] ^ FAKE_KEY;
-  if (m) *at = m->next;
+  if (m) {
+    *at = m->next;
+    put_aside(b, m);
+  }
   pthread_mutex_unlock(&d->memory);
-  if (!m) return fake_fail(err, TN_E_INVALID, "unmap of a pointer that map did not give");
-  drop(b, m);
-  return TN_OK;
+  return m ? TN_OK : fake_fail(err, TN_E_INVALID, "unmap of a pointer that map did not give");
 }
