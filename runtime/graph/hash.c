@@ -53,8 +53,10 @@ static void put_tensor(SHA2_CTX *h, const tni_tensor *t) {
   put_u64(h, t->rank);
   for (uint32_t i = 0; i < t->rank; i++) put_u64(h, (uint64_t)t->dims[i]);
   const tni_quantized *q = t->quantized;
-  put_u64(h, q ? q->bits : 0);
-  if (q) put_u64(h, (uint64_t)q->block);
+  if (q) { /* after all that others have, whose hashes are in files */
+    put_u64(h, q->bits);
+    put_u64(h, (uint64_t)q->block);
+  }
   if (!q && t->dtype != TN_DT_STRING && t->bytes <= CONTENT_BYTES) put(h, t->data, t->bytes);
 }
 
