@@ -5,6 +5,10 @@
 #include "runtime/shape/edit.h"
 #include "runtime/shape/rules.h"
 
+/* What DequantizeLinear makes of constant weights may be larger than other results, this much in all: a model that fits
+ * runs as if it were stored in floats, a large one keeps its codes and does not grow. */
+#define UNPACKED_MAX (UINT64_C(64) << 20)
+
 typedef struct fold {
   tni_graph *g;
   uint64_t max_bytes;
@@ -46,9 +50,13 @@ static bool const_size(const tni_graph *g, const tni_value *v, int64_t *dims, ui
   return tni_dims_count(dims, v->pub.rank, &count) == TN_OK && tni_dtype_bytes(v->pub.dtype, count, bytes) == TN_OK;
 }
 
+static bool unpacks(const tni_node *n) { return n->pub.op == TN_OP_DEQUANTIZE_LINEAR; }
+
 static bool is_foldable(const fold *f, const tni_node *n) {
   int64_t dims[TN_MAX_RANK];
-  uint64_t bytes;
+  uint64_t bytes, most = f->max_bytes;
+  if (unpacks(n) && f->g->unpacked_bytes < UNPACKED_MAX && most < UNPACKED_MAX - f->g->unpacked_bytes)
+    most = UNPACKED_MAX - f->g->unpacked_bytes;
   if (!f->eval || n->pub.n_in == 0 || (n->op->flags & TNI_OPF_CONTROL)) return false;
   for (uint32_t i = 0; i < n->pub.n_in; i++) {
     const tni_value *v = n->pub.in[i] == TN_NONE ? NULL : f->g->values[n->pub.in[i]];
@@ -56,7 +64,7 @@ static bool is_foldable(const fold *f, const tni_node *n) {
   }
   for (uint32_t o = 0; o < n->pub.n_out; o++) {
     if (n->pub.out[o] == TN_NONE) continue;
-    if (!const_size(f->g, f->g->values[n->pub.out[o]], dims, &bytes) || bytes > f->max_bytes) return false;
+    if (!const_size(f->g, f->g->values[n->pub.out[o]], dims, &bytes) || bytes > most) return false;
   }
   return true;
 }
@@ -103,6 +111,7 @@ static tn_status fold_eval(fold *f, tni_node *n) {
       st = tni_fail(f->err, TN_E_INTERNAL, n->pub.name, "%s \"%s\": kernel and shape rule disagree", n->type,
                     n->pub.name);
     } else {
+      if (unpacks(n)) f->g->unpacked_bytes += out[o].bytes;
       st = make_const(f, n, o, &out[o]);
     }
   }
