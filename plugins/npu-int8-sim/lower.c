@@ -189,8 +189,10 @@ const tn_program_info *tni_npu_info(const tn_program *p) { return &p->info; }
 
 void tni_npu_release(tn_program *p) {
   if (!p) return;
-  for (uint32_t i = 0; i < p->n_blocks; i++)
+  for (uint32_t i = 0; i < p->n_blocks; i++) {
+    npusim_graph_free(p->blocks[i]->graph);
     if (p->blocks[i]->locked) pthread_mutex_destroy(&p->blocks[i]->lock);
+  }
   tni_cm_mem mem = p->mem;
   tni_cm_free(&mem);
 }

@@ -23,6 +23,7 @@ tn_status tni_npu_fail(tn_error *err, int rc, const char *where, const char *wha
       [NPUSIM_LOST] = TN_E_DEVICE_LOST,
       [NPUSIM_HUNG] = TN_E_DEVICE_LOST,
       [NPUSIM_STOPPED] = TN_E_CANCELLED,
+      [NPUSIM_STALE] = TN_E_INVALID,
   };
   const tn_status st = rc >= 0 && (size_t)rc < sizeof status / sizeof *status ? status[rc] : TN_E_INTERNAL;
   tni_cm_fail(err, st, where, "%s: %s", what, npusim_text(rc));

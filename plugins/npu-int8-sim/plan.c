@@ -131,6 +131,8 @@ static tn_status set_device(const tn_program *p, tn_id slot, tni_npu_block *b, u
                        TNI_NPU_ALIGN);
   if (tni_w8_scale(blob, &b->w_scale[w]) != TN_OK)
     return tni_cm_fail(err, TN_E_CORRUPT, name, "the packed weights have no scale");
+  npusim_graph_free(b->graph); /* of other weights */
+  b->graph = NULL;
   b->w_handle[w] = ((const tni_npu_buffer *)view->buffer)->handle;
   b->w_at[w] = view->offset;
   return TN_OK;
@@ -162,19 +164,6 @@ tn_status tni_npu_set(tn_program *p, tn_id slot, const tn_view *view, const tn_b
 
 /* --- plans ------------------------------------------------------------------------------------------------------ */
 
-static tn_status prepare(tn_plan *plan, tn_error *err) {
-  const tni_npu_block *b = plan->task->b;
-  npusim_gemm g[TN_FUSED_MAX_PARTS];
-  for (uint32_t i = 0; i < b->l.n_weights; i++) {
-    if (!b->w_handle[i]) return tni_cm_fail(err, TN_E_INVALID, plan->task->pub.name, "its weights are not set");
-    g[i] = (npusim_gemm){.shape = {plan->program->device->set.chunk, b->l.N[i], b->l.K},
-                         .weights = b->w_handle[i],
-                         .weights_at = b->w_at[i]};
-  }
-  const int rc = npusim_prepare(plan->program->device->sim, g, b->l.n_weights, &plan->graph);
-  return rc == NPUSIM_OK ? TN_OK : tni_npu_fail(err, rc, plan->task->pub.name, "the graph cannot be prepared");
-}
-
 tn_status tni_npu_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan **out, tn_error *err) {
   const tn_host *h = p->device->host;
   if (task >= p->info.n_tasks) return tni_cm_fail(err, TN_E_INVALID, TNI_NPU_NAME, "there is no task %u", task);
@@ -189,7 +178,7 @@ tn_status tni_npu_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan *
   if (!plan) return tni_cm_fail(err, TN_E_NO_MEMORY, t->pub.name, "out of memory");
   *plan = (tn_plan){.program = p, .task = t, .M = M};
   st = tni_npu_room_of(t->b, M, h->max_workers, &plan->room);
-  if (st == TN_OK && t->kind == TNI_NPU_PRODUCT) st = prepare(plan, err);
+  if (st == TN_OK && t->kind == TNI_NPU_PRODUCT) st = tni_npu_prepare(p, t, err);
   if (st != TN_OK) {
     h->free(h->ctx, plan);
     return tni_cm_fail(err, st, t->pub.name, "too large");
@@ -201,7 +190,6 @@ tn_status tni_npu_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan *
 void tni_npu_unbind(tn_plan *plan) {
   if (!plan) return;
   const tn_host *h = plan->program->device->host;
-  npusim_graph_free(plan->graph);
   h->free(h->ctx, plan);
 }
 

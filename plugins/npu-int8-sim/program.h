@@ -52,6 +52,7 @@ typedef struct tni_npu_block {
   tn_id x, xq, marks, acc, sum, w[TN_FUSED_MAX_PARTS], rows[TN_FUSED_MAX_PARTS]; /* slots */
   int64_t n0[TN_FUSED_MAX_PARTS];                                                /* a weight's first column of N */
   float w_scale[TN_FUSED_MAX_PARTS];
+  npusim_graph *graph;                   /* of all its products; NULL: not prepared yet */
   uint32_t w_handle[TN_FUSED_MAX_PARTS]; /* 0: not set */
   uint64_t w_at[TN_FUSED_MAX_PARTS];
   tni_npu_rows cold[TN_FUSED_MAX_PARTS];
@@ -95,7 +96,6 @@ TN_MUST_CHECK tn_status tni_npu_room_of(const tni_npu_block *b, int64_t M, uint3
 struct tn_plan {
   tn_program *program;
   const tni_npu_task *task;
-  npusim_graph *graph; /* PRODUCT */
   int64_t M;
   tni_npu_room room;
 };
@@ -125,6 +125,9 @@ TN_MUST_CHECK tn_status tni_npu_rows_get(tni_npu_block *b, uint32_t w, int64_t k
 uint64_t tni_npu_rows_bytes(const tni_npu_block *b, uint32_t w);
 /* Channels by outliers, from calibration. */
 TN_MUST_CHECK tn_status tni_npu_rows_order(tn_program *p, tni_npu_block *b, const tn_stats *s, double hot);
+
+/* The graph of a PRODUCT task (prepare.c), unless it is there. */
+TN_MUST_CHECK tn_status tni_npu_prepare(const tn_program *p, const tni_npu_task *t, tn_error *err);
 
 /* CPU tasks. */
 TN_MUST_CHECK tn_status tni_npu_quantize(const tn_plan *plan, const tn_args *a, tn_run *run);

@@ -25,7 +25,7 @@ static int execute_chunk(const tn_item *it, int64_t at, tn_run *run, npusim_time
                            .rows = rows,
                            .columns = b->l.N[i]};
   }
-  return npusim_execute(it->plan->graph, x, y, it->ready, run ? stop : NULL, run, t);
+  return npusim_execute(it->plan->task->b->graph, x, y, it->ready, run ? stop : NULL, run, t);
 }
 
 /* One execution for each sequence of a batch, one after the other. */
@@ -90,7 +90,8 @@ tn_status tni_npu_submit(tn_device *dev, uint32_t engine, const tn_item *const *
   for (uint32_t i = 0; i < n; i++) {
     const tn_item *it = items[i];
     if (!it->ticket) return tni_cm_fail(err, TN_E_INVALID, TNI_NPU_NAME, "an item has no ticket");
-    if (it->plan ? !it->args || it->args->plan != it->plan || !it->plan->graph : !good(d, it->src) || !good(d, it->dst))
+    if (it->plan ? !it->args || it->args->plan != it->plan || it->plan->task->kind != TNI_NPU_PRODUCT
+                 : !good(d, it->src) || !good(d, it->dst))
       return tni_cm_fail(err, TN_E_INVALID, TNI_NPU_NAME,
                          "an item is neither products with their arguments nor a copy");
   }

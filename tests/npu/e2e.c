@@ -4,6 +4,7 @@
  * NPU, tokens on the CPU.
  */
 #include <CUnit/Basic.h>
+#include <ftw.h>
 #include <jansson.h>
 #include <math.h>
 #include <pthread.h>
@@ -29,8 +30,11 @@ typedef struct bench {
   char profile[128];
 } bench;
 
+static char counted[256]; /* what the device said last of its graphs */
+
 static void log_line(void *user, uint32_t level, const char *line) {
   (void)user;
+  if (strstr(line, " graphs prepared, ")) snprintf(counted, sizeof counted, "%s", line);
   if (level == TN_LOG_ERROR) printf("%s\n", line);
 }
 
@@ -48,6 +52,7 @@ static tn_status bench_open(bench *b, const char *text, uint32_t flags, uint64_t
                              .profile = b->profile,
                              .plugin_dirs = dirs,
                              .n_plugin_dirs = n_dirs,
+                             .log_level = TN_LOG_DEBUG,
                              .log = log_line,
                              .flags = TN_RT_TEST_WRITABLE};
   const tn_lm_opts lo = {.h = {sizeof lo, 1, 0}, .model_flags = flags, .order_seed = seed};
@@ -331,6 +336,34 @@ static void in_flight(void) {
   CU_ASSERT_EQUAL(span[3], span[2]); /* four are always allowed */
 }
 
+static int drop(const char *path, const struct stat *info, int flag, struct FTW *at) {
+  (void)info, (void)flag, (void)at;
+  return remove(path);
+}
+
+/* A second start prepares nothing, and computes the same. */
+static void kept_graphs(void) {
+  static const char *const said[] = {" 24 graphs prepared, 0 kept ones", " 0 graphs prepared, 24 kept ones"};
+  char cache[64], more[96];
+  int32_t ids[70];
+  float *y[2];
+  size_t vocab = 0;
+  snprintf(cache, sizeof cache, "%s/cache", folder);
+  snprintf(more, sizeof more, "cache: {dir: %s}\n", cache);
+  ids_of(ids, 70, 40);
+  for (int i = 0; i < 2; i++) {
+    bench b;
+    CU_ASSERT_EQUAL_FATAL(bench_open(&b, profile("chunk: 64", more), 0, 0), TN_OK);
+    y[i] = score(&b, ids, 70, &vocab);
+    bench_close(&b);
+    CU_ASSERT_PTR_NOT_NULL(strstr(counted, said[i]));
+  }
+  CU_ASSERT_EQUAL(memcmp(y[0], y[1], 70 * vocab * sizeof **y), 0);
+  free(y[0]);
+  free(y[1]);
+  nftw(cache, drop, 8, FTW_DEPTH | FTW_PHYS);
+}
+
 typedef struct speaker {
   tn_chat *chat;
   const int32_t *ids;
@@ -533,6 +566,7 @@ int main(int argc, char **argv) {
                          {"virtual time", virtual_time},
                          {"any order", any_order},
                          {"in flight", in_flight},
+                         {"kept graphs", kept_graphs},
                          {"two sessions", two_sessions},
                          {"reference", reference},
                          {"each task", each_task},

@@ -87,6 +87,39 @@ static tn_status option(tn_host_ctx *ctx, const char *key, uint32_t type, void *
   return TN_E_INVALID;
 }
 
+static tn_status cache_get(tn_host_ctx *ctx, const void *key, uint64_t nkey, const void **data, uint64_t *n) {
+  const mini_cache *c = ((const mini *)ctx)->cache;
+  for (uint32_t i = 0; c && i < c->n; i++) {
+    if (c->entry[i].n_key != nkey || memcmp(c->entry[i].key, key, nkey) != 0) continue;
+    *data = c->entry[i].data;
+    *n = c->entry[i].n;
+    return TN_OK;
+  }
+  return TN_E_UNAVAILABLE;
+}
+
+static tn_status cache_put(tn_host_ctx *ctx, const void *key, uint64_t nkey, const void *data, uint64_t n) {
+  mini_cache *c = ((const mini *)ctx)->cache;
+  uint32_t i = 0;
+  while (c && i < c->n && (c->entry[i].n_key != nkey || memcmp(c->entry[i].key, key, nkey) != 0)) i++;
+  if (!c || i == MINI_CACHED) return TN_OK;
+  if (i == c->n) {
+    c->entry[c->n++].key = memcpy(malloc(nkey), key, nkey);
+    c->entry[i].n_key = nkey;
+  }
+  free(c->entry[i].data);
+  c->entry[i].data = memcpy(malloc(n), data, n);
+  c->entry[i].n = n;
+  return TN_OK;
+}
+
+void mini_cache_free(mini_cache *c) {
+  for (uint32_t i = 0; i < c->n; i++) {
+    free(c->entry[i].key);
+    free(c->entry[i].data);
+  }
+}
+
 /* Expression 0 is symbol 0, the others are numbers. */
 static const net *net_of(const tn_graph *g) { return (const net *)(const void *)g->ctx; }
 
@@ -155,6 +188,8 @@ bool mini_open(mini *m) {
                       .eval = eval,
                       .range = range,
                       .symbols = symbols,
+                      .cache_get = cache_get,
+                      .cache_put = cache_put,
                       .done = done};
   m->err = (tn_error){.h = TN_HDR(tn_error), .node = TN_NONE, .task = TN_NONE};
   void *lib = dlopen(npu_so, RTLD_NOW | RTLD_LOCAL);

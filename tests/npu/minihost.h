@@ -21,6 +21,17 @@ uint64_t rng_next(rng *r);
 int64_t rng_below(rng *r, int64_t n);
 double rng_normal(rng *r);
 
+/* The host's cache of blobs; the test owns it. */
+enum { MINI_CACHED = 8 };
+typedef struct mini_cache {
+  struct {
+    uint8_t *key, *data;
+    uint64_t n_key, n;
+  } entry[MINI_CACHED];
+  uint32_t n;
+} mini_cache;
+void mini_cache_free(mini_cache *c);
+
 /* Counts what is outstanding; fail_at: the n-th allocation from now fails (1-based). */
 typedef struct mini {
   tn_host host; /* first: host.ctx points here */
@@ -30,6 +41,7 @@ typedef struct mini {
   const char *profile, *shadow, *fault;
   int64_t chunk, wake, window_mib;
   double prune, hot;
+  mini_cache *cache; /* NULL: nothing is kept */
   tn_plugin *plugin;
   tn_device *device;
   const tni_npu_counters *counters;

@@ -12,8 +12,39 @@
 
 #include "tests/npu/reference.h"
 
-/* --- claims ----------------------------------------------------------------------------------------------------------
- */
+/* One MatMul [K, N] on a device of the options in m, which the caller sets first. */
+typedef struct one {
+  mini m;
+  net n;
+  float *x; /* [64][K] with planted outliers */
+  built b;
+} one;
+
+static void one_make(one *o, uint64_t stream, int64_t K, int64_t N, int outliers) {
+  rng r = rng_of(stream);
+  net_init(&o->n, K, 1, (int64_t[]){N}, 0.25f, &r);
+  net_build(&o->n, o->m.chunk);
+  o->x = plant(&o->n, 64, 0.25f, outliers, &r);
+}
+
+static void one_open(one *o, uint64_t stream, int64_t K, int64_t N, int outliers) {
+  OPEN(o->m);
+  one_make(o, stream, K, N, outliers);
+  o->b = mini_build(&o->m, &o->n, 64, false);
+}
+
+static void one_drop(one *o) {
+  free(o->x);
+  mini_unbuild(&o->m, &o->b);
+  net_free(&o->n);
+}
+
+static void one_close(one *o) {
+  one_drop(o);
+  CLOSE(o->m);
+}
+
+/* --- claims ------------------------------------------------------------------------------------------------------ */
 
 static void claims(void) {
   rng r = rng_of(7);
@@ -152,8 +183,7 @@ static void bad_options(void) {
   }
 }
 
-/* --- memory, time, failures
- * -------------------------------------------------------------------------------------------- */
+/* --- memory, time, failures -------------------------------------------------------------------------------------- */
 
 /* Copies are the simulator's and counted; shared memory is one memory; what is not the device's is refused. */
 static void buffers(void) {
@@ -195,43 +225,68 @@ static void buffers(void) {
 
 /* Times are the device's: ready, then launch and the rest; the same every time. */
 static void times(void) {
-  rng r = rng_of(10);
-  mini m = mini_defaults();
-  m.wake = 0;
-  OPEN(m);
-  CU_ASSERT(m.device->caps->clock->kind == TN_CLOCK_VIRTUAL && m.device->caps->clock->cpu_ns_per_byte == 0.04);
-  CU_ASSERT(m.device->caps->n_engines == 1 && m.device->caps->engines[0]->flags == TN_ENGINE_BLOCKING);
-  net n;
-  net_init(&n, 2048, 1, (int64_t[]){96}, 0.25f, &r);
-  net_build(&n, m.chunk);
-  float *x = plant(&n, 64, 0.25f, 0, &r);
-  built b = mini_build(&m, &n, 64, false);
-  CU_ASSERT_EQUAL_FATAL(b.st, TN_OK);
+  one o = {.m = mini_defaults()};
+  o.m.wake = 0;
+  one_open(&o, 10, 2048, 96, 0);
+  CU_ASSERT_EQUAL_FATAL(o.b.st, TN_OK);
+  const tn_caps *caps = o.m.device->caps;
+  CU_ASSERT(caps->clock->kind == TN_CLOCK_VIRTUAL && caps->clock->cpu_ns_per_byte == 0.04);
+  CU_ASSERT(caps->n_engines == 1 && caps->engines[0]->flags == TN_ENGINE_BLOCKING);
   const npusim_shape shape = {64, 96, 2048};
   const int64_t cost = npusim_graph_ns(npusim_profile_find("hmx-2026"), &shape, 1);
   for (int i = 0; i < 3; i++) {
-    CU_ASSERT_EQUAL(mini_step(&m, &b, x, false), TN_OK);
-    CU_ASSERT(b.times[1].clock == 1 && b.times[1].queued == 1000 && b.times[1].start == 1000 + i * cost);
-    CU_ASSERT(b.times[1].end == b.times[1].start + cost && b.times[1].bytes > 96 * 2048);
+    CU_ASSERT_EQUAL(mini_step(&o.m, &o.b, o.x, false), TN_OK);
+    CU_ASSERT(o.b.times[1].clock == 1 && o.b.times[1].queued == 1000 && o.b.times[1].start == 1000 + i * cost);
+    CU_ASSERT(o.b.times[1].end == o.b.times[1].start + cost && o.b.times[1].bytes > 96 * 2048);
   }
-  CU_ASSERT(mini_count(&m).submissions == 3 && mini_count(&m).graphs == 1);
+  CU_ASSERT(mini_count(&o.m).submissions == 3 && mini_count(&o.m).graphs == 1);
   /* What a task costs on that clock is what it moves and multiplies, by the clock's two constants. */
   uint64_t slots[MAX_SLOTS] = {0};
   const int64_t S = 64;
   const tn_dims dims = {.h = TN_HDR(tn_dims), .v = &S, .n = 1};
   for (uint32_t t = 0; t < 4; t++) {
     tn_measure me = {.h = TN_HDR(tn_measure), .slot_bytes = slots};
-    CU_ASSERT_EQUAL(m.device->measure(b.p, t, &dims, &me), TN_OK);
+    CU_ASSERT_EQUAL(o.m.device->measure(o.b.p, t, &dims, &me), TN_OK);
     if (t == 1)
       CU_ASSERT(me.cost_ns == (double)cost && me.macs == 64.0 * 96 * 2048)
     else
       CU_ASSERT_DOUBLE_EQUAL(me.cost_ns, me.macs * 0.004 + me.moved_bytes * 0.04, 1);
   }
-  CU_ASSERT_EQUAL(b.info->tasks[0]->symbols, 1);
-  free(x);
-  mini_unbuild(&m, &b);
-  net_free(&n);
-  CLOSE(m);
+  CU_ASSERT_EQUAL(o.b.info->tasks[0]->symbols, 1);
+  one_close(&o);
+}
+
+/* Prepared graphs come back from the host's cache, where they are what is wanted; else they are made and kept anew. */
+static void kept_graphs(void) {
+  static const struct {
+    const char *what, *profile;
+    uint64_t stream, graphs, loaded;
+    uint32_t entries;
+  } cases[] = {{"the first", "hmx-2026", 30, 1, 0, 1},   {"the same", "hmx-2026", 30, 0, 1, 1},
+               {"damaged", "hmx-2026", 30, 1, 0, 1},     {"mended", "hmx-2026", 30, 0, 1, 1},
+               {"cut off", "hmx-2026", 30, 1, 0, 1},     {"other weights", "hmx-2026", 31, 1, 0, 2},
+               {"other costs", "qnn-2024", 30, 1, 0, 3}, {"all there", "hmx-2026", 31, 0, 1, 3}};
+  mini_cache cache = {.n = 0};
+  float *first = NULL;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    one o = {.m = mini_defaults()};
+    o.m.profile = cases[i].profile;
+    o.m.cache = &cache;
+    if (!strcmp(cases[i].what, "damaged")) cache.entry[0].data[100] ^= 1;
+    if (!strcmp(cases[i].what, "cut off")) cache.entry[0].n--;
+    one_open(&o, cases[i].stream, 64, 96, 2);
+    CU_ASSERT_EQUAL_FATAL(o.b.st, TN_OK);
+    const npusim_counters n = mini_count(&o.m);
+    CU_ASSERT(n.graphs == cases[i].graphs && n.loaded == cases[i].loaded && cache.n == cases[i].entries);
+    CU_ASSERT_EQUAL(n.prepare_ns, cases[i].graphs ? 6 * 64 * 96 : 0);
+    if (n.graphs != cases[i].graphs) printf("\n    %s", cases[i].what);
+    CU_ASSERT_EQUAL(mini_step(&o.m, &o.b, o.x, false), TN_OK);
+    if (!first) first = memcpy(malloc(64 * 96 * 4), mini_output(&o.n, &o.b, 0), 64 * 96 * 4);
+    if (cases[i].stream == 30) CU_ASSERT_EQUAL(memcmp(first, mini_output(&o.n, &o.b, 0), 64 * 96 * 4), 0);
+    one_close(&o);
+  }
+  free(first);
+  mini_cache_free(&cache);
 }
 
 static void device_faults(void) {
@@ -242,51 +297,36 @@ static void device_faults(void) {
                {"alloc:3", TN_E_NO_MEMORY, TN_OK},  {"lost:1", TN_OK, TN_E_DEVICE_LOST},
                {"hung:1", TN_OK, TN_E_DEVICE_LOST}, {"lost:2", TN_OK, TN_OK}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    rng r = rng_of(20);
-    mini m = mini_defaults();
-    m.fault = cases[i].fault;
-    OPEN(m);
-    net n;
-    net_init(&n, 64, 1, (int64_t[]){32}, 0.25f, &r);
-    net_build(&n, m.chunk);
-    float *x = plant(&n, 64, 0.25f, 2, &r);
-    built b = mini_build(&m, &n, 64, false);
-    CU_ASSERT_EQUAL(b.st, cases[i].build);
-    if (b.st == TN_OK) CU_ASSERT_EQUAL(mini_step(&m, &b, x, false), cases[i].step);
-    if (b.st != TN_OK) CU_ASSERT(m.err.code == b.st && m.err.message[0]);
+    one o = {.m = mini_defaults()};
+    o.m.fault = cases[i].fault;
+    one_open(&o, 20, 64, 32, 2);
+    CU_ASSERT_EQUAL(o.b.st, cases[i].build);
+    if (o.b.st == TN_OK) CU_ASSERT_EQUAL(mini_step(&o.m, &o.b, o.x, false), cases[i].step);
+    if (o.b.st != TN_OK) CU_ASSERT(o.m.err.code == o.b.st && o.m.err.message[0]);
     if (!strcmp(cases[i].fault, "lost:2")) {
-      CU_ASSERT_EQUAL(mini_step(&m, &b, x, false), TN_E_DEVICE_LOST);
-      CU_ASSERT(m.err.code == TN_E_DEVICE_LOST && strstr(m.err.message, "lost"));
+      CU_ASSERT_EQUAL(mini_step(&o.m, &o.b, o.x, false), TN_E_DEVICE_LOST);
+      CU_ASSERT(o.m.err.code == TN_E_DEVICE_LOST && strstr(o.m.err.message, "lost"));
     }
-    free(x);
-    mini_unbuild(&m, &b);
-    net_free(&n);
-    CLOSE(m);
+    one_close(&o);
   }
 }
 
 /* Every allocation fails once: a status, no leak. */
 static void no_memory(void) {
   for (int64_t at = 1; at < 400; at++) {
-    rng r = rng_of(21);
-    mini m = mini_defaults();
-    OPEN(m);
-    net n;
-    net_init(&n, 64, 1, (int64_t[]){32}, 0.25f, &r);
-    net_build(&n, m.chunk);
-    float *x = plant(&n, 64, 0.25f, 2, &r);
-    const int64_t live = m.live;
-    m.fail_at = at;
-    built b = mini_build(&m, &n, 64, false);
-    const bool reached = m.fail_at == 0;
-    CU_ASSERT_EQUAL(b.st, reached ? TN_E_NO_MEMORY : TN_OK);
-    m.fail_at = 0;
-    if (b.st == TN_OK) CU_ASSERT_EQUAL(mini_step(&m, &b, x, false), TN_OK);
-    free(x);
-    mini_unbuild(&m, &b);
-    CU_ASSERT_EQUAL(m.live, live);
-    net_free(&n);
-    CLOSE(m);
+    one o = {.m = mini_defaults()};
+    OPEN(o.m);
+    one_make(&o, 21, 64, 32, 2);
+    const int64_t live = o.m.live;
+    o.m.fail_at = at;
+    o.b = mini_build(&o.m, &o.n, 64, false);
+    const bool reached = o.m.fail_at == 0;
+    CU_ASSERT_EQUAL(o.b.st, reached ? TN_E_NO_MEMORY : TN_OK);
+    o.m.fail_at = 0;
+    if (o.b.st == TN_OK) CU_ASSERT_EQUAL(mini_step(&o.m, &o.b, o.x, false), TN_OK);
+    one_drop(&o);
+    CU_ASSERT_EQUAL(o.m.live, live);
+    CLOSE(o.m);
     if (!reached) return;
   }
   CU_FAIL("never ran out of allocations to fail");
@@ -294,25 +334,16 @@ static void no_memory(void) {
 
 static void cancel(void) {
   for (int32_t polls = 1; polls < 6; polls++) {
-    rng r = rng_of(22);
-    mini m = mini_defaults();
-    OPEN(m);
-    net n;
-    net_init(&n, 64, 1, (int64_t[]){96}, 0.25f, &r);
-    net_build(&n, m.chunk);
-    float *x = plant(&n, 64, 0.25f, 2, &r);
-    built b = mini_build(&m, &n, 64, false);
-    CU_ASSERT_EQUAL_FATAL(b.st, TN_OK);
-    m.cancel_after = polls * 25;
-    CU_ASSERT_EQUAL(mini_step(&m, &b, x, false), TN_E_CANCELLED);
-    CU_ASSERT_EQUAL(m.err.code, TN_E_CANCELLED);
-    m.cancel_after = 0;
-    m.err = (tn_error){.h = TN_HDR(tn_error)};
-    CU_ASSERT_EQUAL(mini_step(&m, &b, x, false), TN_OK);
-    free(x);
-    mini_unbuild(&m, &b);
-    net_free(&n);
-    CLOSE(m);
+    one o = {.m = mini_defaults()};
+    one_open(&o, 22, 64, 96, 2);
+    CU_ASSERT_EQUAL_FATAL(o.b.st, TN_OK);
+    o.m.cancel_after = polls * 25;
+    CU_ASSERT_EQUAL(mini_step(&o.m, &o.b, o.x, false), TN_E_CANCELLED);
+    CU_ASSERT_EQUAL(o.m.err.code, TN_E_CANCELLED);
+    o.m.cancel_after = 0;
+    o.m.err = (tn_error){.h = TN_HDR(tn_error)};
+    CU_ASSERT_EQUAL(mini_step(&o.m, &o.b, o.x, false), TN_OK);
+    one_close(&o);
   }
 }
 
@@ -327,21 +358,13 @@ static void reopen(void) {
   size_t heap = 0;
   int files = 0;
   for (int i = 0; i < 100; i++) {
-    rng r = rng_of(24);
-    mini m = mini_defaults();
-    OPEN(m);
-    net n;
-    net_init(&n, 64, 1, (int64_t[]){32}, 0.25f, &r);
-    net_build(&n, m.chunk);
-    float *x = plant(&n, 64, 0.25f, 2, &r);
-    built b = mini_build(&m, &n, 64, false);
-    CU_ASSERT_EQUAL(b.st, TN_OK);
-    CU_ASSERT_EQUAL(mini_step(&m, &b, x, false), TN_OK);
-    free(x);
-    mini_unbuild(&m, &b);
-    CU_ASSERT_EQUAL(mini_count(&m).registered_bytes, 0);
-    net_free(&n);
-    CLOSE(m);
+    one o = {.m = mini_defaults()};
+    one_open(&o, 24, 64, 32, 2);
+    CU_ASSERT_EQUAL(o.b.st, TN_OK);
+    CU_ASSERT_EQUAL(mini_step(&o.m, &o.b, o.x, false), TN_OK);
+    one_drop(&o);
+    CU_ASSERT_EQUAL(mini_count(&o.m).registered_bytes, 0);
+    CLOSE(o.m);
     if (i == 49) {
       heap = mallinfo2().uordblks;
       files = open_files();
@@ -413,6 +436,7 @@ bool add_device_suite(void) {
                          {"bad options", bad_options},
                          {"buffers", buffers},
                          {"times", times},
+                         {"kept graphs", kept_graphs},
                          {"device faults", device_faults},
                          {"no memory", no_memory},
                          {"cancel", cancel},

@@ -151,7 +151,7 @@ static bench bench_open(const npusim_config *c) {
     for (int k = 0; k < K; k++) *weight_at(&b, n, k) = (int8_t)rng_next(&r);
   if (npusim_register(b.s, b.fd, 0, 65536, &b.handle) != NPUSIM_OK) return b;
   const npusim_gemm g = {.shape = {M, N, K}, .weights = b.handle, .weights_at = 8192};
-  (void)!npusim_prepare(b.s, &g, 1, &b.graph);
+  (void)!npusim_prepare(b.s, &g, 1, NULL, &b.graph);
   b.x = (npusim_tensor){.handle = b.handle, .at = 0, .rows = M, .columns = K};
   b.y = (npusim_tensor){.handle = b.handle, .at = 16384, .rows = M, .columns = N};
   return b;
@@ -202,7 +202,7 @@ static void shapes(void) {
                             {-32, 8, 8}, {32, INT64_MAX, 8}, {INT64_MAX / 32 * 32, 8, 8}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     const npusim_gemm q = {.shape = {bad[i][0], bad[i][1], bad[i][2]}, .weights = b.handle};
-    CU_ASSERT_EQUAL(npusim_prepare(b.s, &q, 1, &g), NPUSIM_SHAPE);
+    CU_ASSERT_EQUAL(npusim_prepare(b.s, &q, 1, NULL, &g), NPUSIM_SHAPE);
   }
   const npusim_tensor tensors[] = {
       {b.handle, 0, 0, M + 32, K}, {b.handle, 0, 0, M - 1, K}, {b.handle, 0, 0, M, K + 1}, {b.handle, 0, 0, 1, K}};
@@ -211,7 +211,7 @@ static void shapes(void) {
   npusim_tensor y = b.y;
   y.columns = NP;
   CU_ASSERT_EQUAL(npusim_execute(b.graph, &b.x, &y, 0, NULL, NULL, &t), NPUSIM_SHAPE);
-  CU_ASSERT_EQUAL(npusim_prepare(b.s, NULL, 0, &g), NPUSIM_BAD);
+  CU_ASSERT_EQUAL(npusim_prepare(b.s, NULL, 0, NULL, &g), NPUSIM_BAD);
   CU_ASSERT(g == NULL);
   bench_close(&b);
 }

@@ -32,7 +32,8 @@ enum {
   NPUSIM_BUSY = 6,         /* memory that an execution uses, or a graph holds */
   NPUSIM_LOST = 7,         /* the device is gone; everything fails from here on */
   NPUSIM_HUNG = 8,         /* this execution will never complete */
-  NPUSIM_STOPPED = 9       /* the caller asked to stop */
+  NPUSIM_STOPPED = 9,      /* the caller asked to stop */
+  NPUSIM_STALE = 10        /* a saved graph of something else */
 };
 
 typedef struct npusim npusim;
@@ -56,6 +57,7 @@ typedef struct npusim_counters {
   uint64_t bytes_copied;                                            /* so far, by read and write */
   uint64_t registered_bytes, live_registrations, live_graphs;       /* now */
   int64_t prepare_ns, busy_ns, end_ns;                              /* so far; the queue's clock */
+  uint64_t loaded;                                                  /* graphs from saved ones, so far */
 } npusim_counters;
 
 /* One execution, on the device's clock. */
@@ -96,11 +98,63 @@ typedef struct npusim_gemm {
   uint64_t weights_at;
 } npusim_gemm;
 
+enum { NPUSIM_MAX_GEMMS = 16, NPUSIM_MAX_K = 131072, NPUSIM_MAX_PARAMS = 4096 };
+
+/* What stands between products [0, first) and the others of a graph: code of the caller's that the device's vector unit
+ * runs, as operator packages are. It makes the codes [rows][K rounded up to 32] that the others read, from sums
+ * [rows][N rounded up to 32] of the first, for some rows at a time; what lies beyond K it leaves. It sees the device's
+ * own memory only. params are copied. Its time is in no cost model: hidden behind the products. */
+typedef struct npusim_middle {
+  const char *name; /* with a version in it */
+  void (*fn)(const void *params, const int32_t *const *sums, int8_t *codes, int64_t rows);
+  const void *params;
+  uint32_t n_params, first;
+} npusim_middle;
+
 /* M must be a multiple of 32; N and K from 1, K to 131072 (so that int32 cannot overflow). The weights stay where they
- * are. */
-enum { NPUSIM_MAX_GEMMS = 16, NPUSIM_MAX_K = 131072 };
-int npusim_prepare(npusim *s, const npusim_gemm *g, uint32_t n, npusim_graph **out);
+ * are. mid may be NULL. */
+int npusim_prepare(npusim *s, const npusim_gemm *g, uint32_t n, const npusim_middle *mid, npusim_graph **out);
 void npusim_graph_free(npusim_graph *g);
+
+/* A prepared graph as it is kept: what it was made for, and a sum over that. No pointers, no padding. */
+typedef struct npusim_saved {
+  char magic[8];
+  uint32_t version, n, first, reserved;
+  char profile[32], middle[32];
+  uint64_t params; /* digest of the middle's */
+  npusim_shape shape[NPUSIM_MAX_GEMMS];
+  uint64_t weights[NPUSIM_MAX_GEMMS]; /* digests of the codes */
+  uint64_t sum;
+} npusim_saved;
+/* What preparing these would give. */
+int npusim_describe(npusim *s, const npusim_gemm *g, uint32_t n, const npusim_middle *mid, npusim_saved *out);
+/* The graph without preparing it, which then costs no time. now: of npusim_describe. NPUSIM_STALE: what was saved is
+ * another simulator's or profile's, of other shapes or weights, or damaged. */
+int npusim_load(npusim *s, const npusim_gemm *g, uint32_t n, const npusim_middle *mid, const npusim_saved *now,
+                const void *saved, uint64_t bytes, npusim_graph **out);
+
+/* Float attention, where the profile has it: M queries (a multiple of 32), the last at position valid - 1, over the
+ * first `valid` of T keys; causal: each over those up to its own. softmax(scale * q k) v in double, one rounding; rows
+ * of a query that sees nothing are 0. Nothing to prepare, and it holds no weights. */
+typedef struct npusim_attention {
+  int64_t M, T, heads, kv_heads, size, v_size;
+  float scale;
+  bool causal;
+} npusim_attention;
+/* float32: where a row and a head begin, in elements. */
+typedef struct npusim_rows {
+  uint32_t handle, reserved;
+  uint64_t at;
+  int64_t row, head;
+} npusim_rows;
+typedef struct npusim_attention_io {
+  npusim_rows q, k, v, y;
+  uint32_t valid, reserved; /* handle of an int64 */
+  uint64_t valid_at;
+} npusim_attention_io;
+int npusim_prepare_attention(npusim *s, const npusim_attention *a, npusim_graph **out);
+int npusim_attend(npusim_graph *g, const npusim_attention_io *io, int64_t ready, int (*stop)(void *arg), void *arg,
+                  npusim_times *times);
 
 /* A tensor of an execution: rows and columns as the graph has them. */
 typedef struct npusim_tensor {
@@ -109,8 +163,9 @@ typedef struct npusim_tensor {
   int64_t rows, columns;
 } npusim_tensor;
 
-/* Runs the graph: x[i] and y[i] belong to product i (x may repeat). ready: when the inputs were there, on the device's
- * clock. stop may be NULL; a nonzero answer ends it. Returns when it is done. */
+/* Runs the graph: x[i] and y[i] belong to product i (x may repeat); with a middle, x of those before it and y of the
+ * others are read. ready: when the inputs were there, on the device's clock. stop may be NULL; a nonzero answer ends
+ * it. Returns when it is done. */
 int npusim_execute(npusim_graph *g, const npusim_tensor *x, const npusim_tensor *y, int64_t ready,
                    int (*stop)(void *arg), void *arg, npusim_times *times);
 
