@@ -163,11 +163,12 @@ static void test_dims(void) {
 
 static void count_lines(void *user, uint32_t level, const char *line) {
   (void)level;
-  if (strstr(line, "'s' is not a dense tensor")) ++*(int *)user;
+  if (strstr(line, "'m' is no dense tensor, sequence or optional")) ++*(int *)user;
 }
 
 static void test_other_kinds(void) {
   wbuf g = graph_of("Relu:a:x:y"), v = {0}, type = {0}, seq = {0}, inner = {0}, tensor = {0};
+  wbuf w = {0}, map_type = {0}, map = {0}, of = {0}, f32 = {0};
   wb_int(&tensor, 1, 1);
   wb_msg(&inner, 1, tensor);
   wb_msg(&seq, 1, inner);
@@ -175,6 +176,14 @@ static void test_other_kinds(void) {
   wb_str(&v, 1, "s");
   wb_msg(&v, 2, type);
   wb_msg(&g, G_INPUT, v);
+  wb_int(&f32, 1, 1);
+  wb_msg(&of, 1, f32);
+  wb_int(&map, 1, 7);
+  wb_msg(&map, 2, of);
+  wb_msg(&map_type, 5, map);
+  wb_str(&w, 1, "m");
+  wb_msg(&w, 2, map_type);
+  wb_msg(&g, G_INPUT, w);
   wbuf b = onnx_model(g, 17);
   int notes = 0;
   tni_log log = {count_lines, &notes, TN_LOG_DEBUG};
@@ -182,6 +191,9 @@ static void test_other_kinds(void) {
   CU_ASSERT_EQUAL_FATAL(tni_import_bytes(b.p, b.n, NULL, NULL, &log, &m, NULL), TN_OK);
   CU_ASSERT_EQUAL(notes, 1);
   CU_ASSERT_EQUAL(value_named(m->graph, "s")->pub.rank, TNI_RANK_UNKNOWN);
+  CU_ASSERT(value_named(m->graph, "s")->type && value_named(m->graph, "s")->type->form == TNI_FORM_SEQUENCE);
+  CU_ASSERT_EQUAL(value_named(m->graph, "m")->pub.rank, TNI_RANK_UNKNOWN);
+  CU_ASSERT_PTR_NULL(value_named(m->graph, "m")->type);
   tni_model_destroy(m);
   wb_free(&b);
   wbuf sparse = {0};

@@ -39,8 +39,11 @@ enum { N_REALS = sizeof reals / sizeof *reals };
 
 static int absent;
 
-/* Constants that upgrade.c makes are called after their node. */
+/* Constants that upgrade.c makes are called after their node; those of the contrib rewrites NODE/constant, or %N, and weights
+ * that stay quantized stand beside the file's own codes. */
 static bool made_here(const tni_graph *g, const tni_value *v) {
+  const char *slash = strrchr(v->pub.name, '/');
+  if (v->tensor->quantized || *v->pub.name == '%' || (slash && strcmp(slash, "/constant") == 0)) return true;
   static const char *const ends[] = {".axes", ".split", ".starts", ".ends", ".min", ".max", ".pads", ".value", ".k"};
   char node[512];
   const char *dot = strrchr(v->pub.name, '.');
