@@ -221,6 +221,38 @@ tn_status tni_convert_subgraph(tni_import *c, tni_scope *s, const Onnx__GraphPro
   return TN_OK;
 }
 
+/* Nothing but subgraphs of Ifs reads v. */
+static bool is_for_branches(const tni_graph *g, const tni_value *v, tn_id id) {
+  for (uint32_t u = 0; u < v->pub.n_uses; u++) {
+    const tni_node *n = tni_graph_node(g, v->pub.uses[u]);
+    if (n->pub.op != TN_OP_IF || n->pub.in[0] == id) return false;
+  }
+  return v->pub.n_uses != 0;
+}
+
+/* An operand that only a branch reads may be anything where the other branch is taken: exporters of merged decoders declare
+ * the lengths of a past that then is a stand-in. Behind the batch each such dim is a symbol of its own. */
+static tn_status free_branch_inputs(tni_import *c, tni_graph *g) {
+  for (uint32_t i = 0; i < g->n_inputs; i++) {
+    const tn_id id = g->inputs[i];
+    const tni_value *v = tni_graph_value(g, id);
+    tn_expr dims[TN_MAX_RANK];
+    int64_t n;
+    if (v->pub.rank > TN_MAX_RANK || !is_for_branches(g, v, id)) continue;
+    for (uint32_t d = 0; d < v->pub.rank; d++) {
+      char text[300];
+      dims[d] = v->pub.dims[d];
+      if (d == 0 || dims[d] == TNI_EXPR_NONE || tni_ex_is_const(g->exprs, dims[d], &n)) continue;
+      snprintf(text, sizeof text, "%.200s.%u", v->pub.name, d);
+      dims[d] = tni_ex_sym(g->exprs, text);
+      if (dims[d] == TNI_EXPR_NONE) return tni_fail_memory(c->err, c->file);
+    }
+    tn_status st = tni_value_set_dims(g, id, v->pub.rank, dims);
+    if (st) return tni_fail(c->err, st, c->file, "value '%s': its dimensions", v->pub.name);
+  }
+  return TN_OK;
+}
+
 tn_status tni_convert_model(tni_import *c, tni_graph *g) {
   const Onnx__ModelProto *m = c->proto;
   tni_scope s = {.g = g, .opsets = m->opset_import, .n_opsets = m->n_opset_import, .prefix = "", .depth = 1};
@@ -230,5 +262,6 @@ tn_status tni_convert_model(tni_import *c, tni_graph *g) {
   s.names = tni_map_create();
   st = s.names ? convert_graph(c, &s, m->graph) : tni_fail_memory(c->err, c->file);
   tni_map_destroy(s.names);
-  return st ? st : tni_graph_finish(g, c->err);
+  if (!st) st = tni_graph_finish(g, c->err);
+  return st ? st : free_branch_inputs(c, g);
 }
