@@ -33,6 +33,16 @@ void tni_contrib_multi_head(tni_emit *e);
 void tni_contrib_gqa(tni_emit *e);
 void tni_contrib_matmul_nbits(tni_emit *e);
 void tni_contrib_gather_blocks(tni_emit *e);
+void tni_contrib_linear(tni_emit *e);         /* QuantizeLinear, DequantizeLinear */
+void tni_contrib_qlinear_binary(tni_emit *e); /* QLinearAdd, QLinearMul */
+void tni_contrib_qlinear_sigmoid(tni_emit *e);
+void tni_contrib_qlinear_leaky_relu(tni_emit *e);
+void tni_contrib_qlinear_softmax(tni_emit *e);
+void tni_contrib_qlinear_global_pool(tni_emit *e);
+void tni_contrib_qlinear_concat(tni_emit *e);
+void tni_contrib_dynamic_matmul(tni_emit *e);
+void tni_contrib_matmul_to_float(tni_emit *e);
+void tni_contrib_qgemm(tni_emit *e);
 
 /* --- contrib_mask.c --- */
 /* A mask of keys as ONNX Runtime's Attention and MultiHeadAttention take it, by its rank: [B] ends, [2B] ends and

@@ -296,7 +296,46 @@ def gather_blocks(r):
                            block_size=block, quantize_axis=1)
 
 
-FAMILIES = (activations, matmuls, norms, rotary, attention, multi_head, gqa, matmul_nbits, gather_blocks)
+def quantized(r):
+    u8 = lambda *shape: r.integers(0, 256, shape).astype(np.uint8)
+    # 7 bits: without VNNI, ONNX Runtime's sums of u8 x s8 pairs saturate at 16 bits
+    i8 = lambda *shape: r.integers(-64, 64, shape).astype(np.int8)
+    sc, z, y = (np.float32(0.02),), (np.uint8(120),), (np.float32(0.05), )
+    yz = (np.uint8(100),)
+    one = {"x": u8(1, 4, 5, 5), "xs": sc, "xz": z, "ys": y, "yz": yz}
+    two = {"a": u8(2, 3, 8), "as": sc, "az": z, "b": u8(3, 8), "bs": (np.float32(0.01),), "bz": (np.uint8(90),), "ys": y,
+           "yz": yz}
+    step = 1.01 / 100  # a tie may be rounded the other way: one step of about 100 or more
+    for op in ("QLinearAdd", "QLinearMul"):
+        yield Case(op, op, two, bound=step)
+    yield Case("QLinearSigmoid", "QLinearSigmoid", dict(one, ys=(np.float32(1 / 256),), yz=(np.uint8(0),)), bound=step)
+    yield Case("QLinearLeakyRelu", "QLinearLeakyRelu", one, bound=step, alpha=0.2)
+    yield Case("QLinearSoftmax", "QLinearSoftmax", dict(one, xs=(np.float32(0.1),), ys=(np.float32(1 / 256),),
+                                                        yz=(np.uint8(0),)), bound=step, axis=-1, opset=13)
+    yield Case("QLinearGlobalAveragePool", "QLinearGlobalAveragePool", one, bound=step)
+    yield Case("QLinearConcat", "QLinearConcat", {"ys": y, "yz": yz, "a": u8(2, 3), "as": sc, "az": z, "b": u8(2, 4),
+                                                  "bs": (np.float32(0.03),), "bz": (np.uint8(7),)}, bound=step, axis=1)
+    for b, bz in ((i8(16, 6), np.int8(3)), (u8(16, 6), np.uint8(130))):
+        for per_column in (False, True):
+            bs = f(r, 6) * 0.1 if per_column else np.float32(0.03)
+            bz_ = np.full(6, bz) if per_column else bz
+            for bias in (None, (f(r, 6),)):
+                yield Case("DynamicQuantizeMatMul", "DynamicQuantizeMatMul",
+                           {"a": f(r, 2, 5, 16), "b": (b,), "bs": (bs,), "bz": (bz_,), "bias": bias})
+                yield Case("MatMulIntegerToFloat", "MatMulIntegerToFloat",
+                           {"a": u8(2, 5, 16), "b": (b,), "as": sc, "bs": (bs,), "az": z, "bz": (bz_,), "bias": bias})
+    c = r.integers(-500, 500, 6).astype(np.int32)
+    gemm = {"a": u8(5, 16), "as": sc, "az": z, "b": (i8(16, 6),), "bs": (np.float32(0.03),), "bz": (np.int8(0),), "c": (c,)}
+    yield Case("QGemm float", "QGemm", gemm)
+    yield Case("QGemm", "QGemm", dict(gemm, ys=(np.float32(0.5),), yz=yz), bound=step)
+    yield Case("QGemm transposed", "QGemm", dict(gemm, a=u8(16, 5), b=(i8(6, 16),)), transA=1, transB=1, alpha=0.5)
+    yield Case("QuantizeLinear 16 bits", "QuantizeLinear", {"x": f(r, 3, 4), "s": (np.float32(0.001),),
+                                                             "z": (np.uint16(30000),)}, bound=1.01 / 30000)
+    yield Case("DequantizeLinear 16 bits", "DequantizeLinear", {"x": (r.integers(0, 65536, (3, 4)).astype(np.uint16)),
+                                                                 "s": (np.float32(0.001),), "z": (np.uint16(30000),)})
+
+
+FAMILIES = (activations, matmuls, norms, rotary, attention, multi_head, gqa, matmul_nbits, gather_blocks, quantized)
 
 
 def main():
