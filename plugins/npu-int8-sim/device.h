@@ -22,6 +22,7 @@ typedef struct tni_npu_settings {
   int64_t chunk;   /* rows of every product */
   uint32_t shadow; /* TNI_NPU_SHADOW_* */
   bool wake;
+  bool one_ffn; /* gate, up and down in one graph where they have no shadow */
   double hot;   /* part of all outliers whose weight rows stay in memory */
   double prune; /* part of the products that run without shadow where shadow is pruned */
   uint64_t window_bytes;

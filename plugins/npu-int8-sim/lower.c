@@ -41,9 +41,11 @@ static void add_quantize(tni_npu_builder *b, tni_npu_block *k) {
 }
 
 static void add_product(tni_npu_builder *b, tni_npu_block *k) {
-  tni_npu_task *t = tni_npu_start(b, k, TNI_NPU_PRODUCT, "int8 ", 2 + k->l.n_weights);
+  tni_npu_task *t =
+      tni_npu_start(b, k, TNI_NPU_PRODUCT, "int8 ", 2 + k->l.n_weights + (k->gate ? k->gate->l.n_weights : 0));
   tni_npu_use(b, t, k->xq, TN_READ);
   tni_npu_use(b, t, k->acc, TN_WRITE);
+  for (uint32_t i = 0; k->gate && i < k->gate->l.n_weights; i++) tni_npu_use(b, t, k->gate->w[i], TN_READ);
   for (uint32_t i = 0; i < k->l.n_weights; i++) tni_npu_use(b, t, k->w[i], TN_READ);
   tni_npu_finish(b, t);
 }
@@ -60,11 +62,11 @@ static void add_shadow(tni_npu_builder *b, tni_npu_block *k) {
 /* It computes the node, and reads x only so that whoever judges the node still finds what it was computed from. */
 static void add_merge(tni_npu_builder *b, tni_npu_block *k, const tn_node *n) {
   tni_npu_task *t = tni_npu_start(b, k, TNI_NPU_MERGE, "merge ", 4 + k->l.f.n_extras + n->n_out);
-  tn_id *nodes = tni_npu_get(b, 1, sizeof *nodes);
+  tn_id *nodes = tni_npu_get(b, 2, sizeof *nodes);
   if (!t || !nodes) return;
-  *nodes = k->l.node;
+  if (k->gate) nodes[t->pub.n_nodes++] = k->gate->l.node;
+  nodes[t->pub.n_nodes++] = k->l.node;
   t->pub.nodes = nodes;
-  t->pub.n_nodes = 1;
   tni_npu_use(b, t, k->x, TN_READ);
   tni_npu_use(b, t, k->acc, TN_READ);
   if (k->l.shadow) {
@@ -105,12 +107,34 @@ static tni_npu_block *new_block(tni_npu_builder *b, const tni_npu_linear *l) {
   return k->locked && !b->no_memory ? k : NULL;
 }
 
-static tn_status add_block(tni_npu_builder *b, const tni_npu_linear *l) {
+/* x and its codes: the gate's where there is one. */
+static void add_input(tni_npu_builder *b, tni_npu_block *k) {
+  const uint32_t both = 1u | 1u << TNI_NPU_ENGINE;
+  if (k->gate) {
+    k->x = k->gate->x;
+    k->xq = k->gate->xq;
+    return;
+  }
+  k->x = tni_npu_reads(b, k->l.x);
+  k->xq = tni_npu_temp(b, "codes of ", k->name, both);
+}
+
+static tn_status add_gate(tni_npu_builder *b, tni_npu_block *k, const tni_npu_linear *gate) {
+  k->gate = new_block(b, gate);
+  if (!k->gate) return TN_E_NO_MEMORY;
+  k->gate->acc = TN_NONE;
+  tni_cm_strip_make(&gate->f, gate->strip, 0, &k->between);
+  add_input(b, k->gate);
+  add_weights(b, k->gate);
+  return b->no_memory ? TN_E_NO_MEMORY : TN_OK;
+}
+
+/* gate: what is computed in front of it in the same graph, or NULL. */
+static tn_status add_block(tni_npu_builder *b, const tni_npu_linear *l, const tni_npu_linear *gate) {
   const uint32_t both = 1u | 1u << TNI_NPU_ENGINE;
   tni_npu_block *k = new_block(b, l);
-  if (!k) return TN_E_NO_MEMORY;
-  k->x = tni_npu_reads(b, l->x);
-  k->xq = tni_npu_temp(b, "codes of ", k->name, both);
+  if (!k || (gate && add_gate(b, k, gate) != TN_OK)) return TN_E_NO_MEMORY;
+  add_input(b, k);
   k->acc = tni_npu_temp(b, "sums of ", k->name, both);
   if (l->shadow) {
     k->marks = tni_npu_temp(b, "outliers of ", k->name, 1);
@@ -118,7 +142,7 @@ static tn_status add_block(tni_npu_builder *b, const tni_npu_linear *l) {
   }
   add_weights(b, k);
   if (b->no_memory) return TN_E_NO_MEMORY;
-  add_quantize(b, k);
+  add_quantize(b, k->gate ? k->gate : k);
   add_product(b, k);
   if (l->shadow) add_shadow(b, k);
   add_merge(b, k, b->s->graph->nodes[l->node]);
@@ -144,6 +168,42 @@ static bool reserve(tni_npu_builder *b) {
   return !b->no_memory;
 }
 
+/* Whether the products of g may be computed in the graph of l, which reads what their chain makes and nobody else does:
+ * both without shadow, which is the CPU's, and a chain of nothing but the products. */
+static bool is_gate(const tni_npu_builder *b, const tni_npu_linear *g, const tni_npu_linear *l) {
+  const tn_graph *graph = b->s->graph;
+  const tn_node *n = graph->nodes[g->node];
+  tni_cm_strip strip;
+  bool outside = graph->values[l->x]->n_uses != 1;
+  for (uint32_t i = 0; i < b->s->n_outputs; i++) outside = outside || b->s->outputs[i] == l->x;
+  if (outside || !b->p->device->set.one_ffn || g->shadow || l->shadow || g->n_strips != 1) return false;
+  if (g->n_rows != l->n_rows || (g->n_rows && g->rows.lhs != l->rows.lhs) ||
+      g->n_weights + l->n_weights > NPUSIM_MAX_GEMMS)
+    return false;
+  tni_cm_strip_make(&g->f, g->strip, 0, &strip);
+  if (strip.n_loads || strip.n_tiles > TNI_NPU_MIDDLE_TILES || strip.n_stores != 1) return false;
+  for (uint32_t i = 0; i < n->n_out; i++)
+    if (n->out[i] != TN_NONE && n->out[i] != l->x) return false;
+  return n->out[strip.stores[0].what] == l->x && g->f.parts[strip.parts[0]].count == l->K;
+}
+
+/* The product of this program that l's x comes from, or NULL. */
+static const tni_npu_linear *gate_of(const tni_npu_builder *b, const tni_npu_answer *a, const tni_npu_linear *l) {
+  const tn_id from = b->s->graph->values[l->x]->producer;
+  bool here = false;
+  for (uint32_t i = 0; i < b->s->n_nodes; i++) here = here || b->s->nodes[i] == from;
+  return here && a[from].linear && is_gate(b, a[from].linear, l) ? a[from].linear : NULL;
+}
+
+/* It is computed in the graph of the product that reads it. */
+static bool is_inside(const tni_npu_builder *b, const tni_npu_answer *a, const tni_npu_linear *g) {
+  for (uint32_t i = 0; i < b->s->n_nodes; i++) {
+    const tni_npu_linear *l = a[b->s->nodes[i]].linear;
+    if (l && gate_of(b, a, l) == g) return true;
+  }
+  return false;
+}
+
 static tn_status lower_all(tni_npu_builder *b, tni_cm_mem *mem, tn_error *err) {
   const tn_graph *g = b->s->graph;
   const tni_npu_answer *a = tni_npu_read(b->p->device, g, mem);
@@ -153,8 +213,8 @@ static tn_status lower_all(tni_npu_builder *b, tni_cm_mem *mem, tn_error *err) {
     const tn_id n = b->s->nodes[i];
     if (!a[n].linear)
       st = tni_cm_fail(err, TN_E_INVALID, g->nodes[n]->name, "node %u was not claimed by " TNI_NPU_NAME, n);
-    else
-      st = add_block(b, a[n].linear);
+    else if (!is_inside(b, a, a[n].linear))
+      st = add_block(b, a[n].linear, gate_of(b, a, a[n].linear));
   }
   return st;
 }

@@ -19,12 +19,14 @@ OPTION(hot, "part of all outliers whose weight rows stay in memory; the others a
 OPTION(wake, "idle gaps of the queue cost what waking the device costs", TN_OPT_BOOL, "true", .lo = 0);
 OPTION(window_mib, "memory that the device can address, in MiB; 0: as the profile says", TN_OPT_INT, "0", .lo = 0,
        .hi = 1 << 20);
+OPTION(ffn, "gate, up and down as one graph with their chain on the device, where none has a shadow, or as two",
+       TN_OPT_STRING, "one", .choices = "one|two");
 OPTION(fault, "for tests: what fails, as KIND:N; kinds alloc, register, graph, lost, hung", TN_OPT_STRING, "none",
        .lo = 0);
 #undef OPTION
 
-const tn_option *const tni_npu_options[] = {&opt_profile, &opt_chunk, &opt_shadow,     &opt_prune,
-                                            &opt_hot,     &opt_wake,  &opt_window_mib, &opt_fault};
+const tn_option *const tni_npu_options[] = {&opt_profile, &opt_chunk,      &opt_shadow, &opt_prune, &opt_hot,
+                                            &opt_wake,    &opt_window_mib, &opt_ffn,    &opt_fault};
 const uint32_t tni_npu_n_options = sizeof tni_npu_options / sizeof *tni_npu_options;
 
 static tn_status wrong(tn_error *err, const char *key, const char *what) {
@@ -56,7 +58,7 @@ static tn_status read_fault(const char *text, npusim_faults *f, tn_error *err) {
 
 tn_status tni_npu_read_options(const tn_host *h, tni_npu_settings *set, tn_error *err) {
   static const char *const shadows[] = {"none", "pruned", "all"};
-  const char *profile = NULL, *shadow = NULL, *fault = NULL;
+  const char *profile = NULL, *shadow = NULL, *fault = NULL, *ffn = NULL;
   int64_t wake = 1, mib = 0;
   *set = (tni_npu_settings){.shadow = UINT32_MAX};
   if (h->option(h->ctx, "profile", TN_OPT_STRING, &profile) != TN_OK || !(set->profile = npusim_profile_find(profile)))
@@ -76,6 +78,9 @@ tn_status tni_npu_read_options(const tn_host *h, tni_npu_settings *set, tn_error
   if (h->option(h->ctx, "wake", TN_OPT_BOOL, &wake) != TN_OK) return wrong(err, "wake", "is missing");
   if (h->option(h->ctx, "window_mib", TN_OPT_INT, &mib) != TN_OK || mib < 0 || mib > 1 << 20)
     return wrong(err, "window_mib", "is out of range");
+  if (h->option(h->ctx, "ffn", TN_OPT_STRING, &ffn) != TN_OK || !ffn || (strcmp(ffn, "one") && strcmp(ffn, "two")))
+    return wrong(err, "ffn", "is not one or two");
+  set->one_ffn = !strcmp(ffn, "one");
   set->wake = wake != 0;
   set->window_bytes = mib ? (uint64_t)mib << 20 : set->profile->window_bytes;
   if (h->option(h->ctx, "fault", TN_OPT_STRING, &fault) != TN_OK) return wrong(err, "fault", "is missing");

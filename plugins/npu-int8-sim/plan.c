@@ -18,8 +18,9 @@ static bool grow(uint64_t *sum, uint64_t a, uint64_t b, uint64_t unit) {
 }
 
 tn_status tni_npu_room_of(const tni_npu_block *b, int64_t M, uint32_t workers, tni_npu_room *out) {
-  tni_npu_room r = {.words = ((uint64_t)b->l.K + 63) / 64, .tile_floats = TNI_NPU_TILE_ROWS * TNI_NPU_TILE_COLUMNS};
-  const uint64_t m = (uint64_t)M, K = ((uint64_t)b->l.K + TNI_NPU_TILE - 1) / TNI_NPU_TILE * TNI_NPU_TILE;
+  const uint64_t k = (uint64_t)tni_npu_input(b)->K;
+  tni_npu_room r = {.words = (k + 63) / 64, .tile_floats = TNI_NPU_TILE_ROWS * TNI_NPU_TILE_COLUMNS};
+  const uint64_t m = (uint64_t)M, K = (k + TNI_NPU_TILE - 1) / TNI_NPU_TILE * TNI_NPU_TILE;
   if (M < 0 || !grow(&r.xq, m, K, TNI_NPU_ALIGN) || !grow(&r.marks, m, 4, 64)) return TN_E_LIMIT;
   r.bitmap_at = r.marks;
   if (!grow(&r.marks, m * 8, r.words, 64)) return TN_E_LIMIT;
@@ -57,10 +58,16 @@ static void cpu_cost(const tni_npu_task *t, double m, tn_measure *r) {
 static void fill_cost(const tn_program *p, const tni_npu_task *t, double m, tn_measure *r) {
   const tni_npu_block *b = t->b;
   if (t->kind == TNI_NPU_PRODUCT) {
-    r->cost_ns = ceil(m / (double)p->device->set.chunk) * (double)tni_npu_product_ns(p->device, &b->l);
-    r->macs = m * (double)b->N * (double)b->l.K;
-    r->moved_bytes = (double)b->N * (double)b->l.K + m * (double)b->l.K + 4 * m * (double)b->N;
+    npusim_shape shape[NPUSIM_MAX_GEMMS];
+    const uint32_t n = tni_npu_shapes(b, p->device->set.chunk, shape);
+    double weights = 0;
+    for (uint32_t i = 0; i < n; i++) weights += (double)shape[i].N * (double)shape[i].K;
+    r->cost_ns = ceil(m / (double)p->device->set.chunk) * (double)npusim_graph_ns(p->device->set.profile, shape, n);
+    r->macs = m * weights;
+    r->moved_bytes = weights + m * (double)tni_npu_input(b)->K + 4 * m * (double)b->N;
     r->driver_bytes = (uint64_t)(TNI_NPU_TILE + 1) * (uint64_t)(b->l.K + TNI_NPU_TILE) * sizeof(int16_t);
+    if (b->gate) /* between the products, in memory of the device's own */
+      r->driver_bytes += (uint64_t)p->device->set.chunk * (uint64_t)(4 * b->gate->N + b->l.K);
     return;
   }
   cpu_cost(t, m, r);
@@ -210,7 +217,7 @@ static uint64_t bytes_of_use(const tn_plan *plan, uint32_t use) {
            : plan->task->kind == TNI_NPU_MERGE ? r->merge_bytes
                                                : 0;
   const tn_id slot = t->uses[use].slot;
-  uint64_t most = slot == b->x       ? (uint64_t)plan->M * (uint64_t)b->l.K * sizeof(float)
+  uint64_t most = slot == b->x       ? (uint64_t)plan->M * (uint64_t)tni_npu_input(b)->K * sizeof(float)
                   : slot == b->xq    ? r->xq
                   : slot == b->marks ? r->marks
                   : slot == b->acc   ? r->acc

@@ -43,8 +43,12 @@ typedef struct tni_npu_strip {
   tni_cm_strip prog;
 } tni_npu_strip;
 
+/* gate: products whose only use is to be x of these, computed in the same graph (NPU3: a block's feed-forward part). It
+ * is a block too, with a quantize task and weights, but has no sums of its own: x and xq of this block are its. */
 typedef struct tni_npu_block {
   tni_npu_linear l;
+  struct tni_npu_block *gate;
+  tni_cm_strip between; /* with a gate: its chain */
   const char *name;
   const tn_expr *x_dims; /* all but the last */
   uint32_t x_rank;
@@ -110,7 +114,7 @@ struct tn_args {
   } place[];
 };
 
-enum { TNI_NPU_BATCH = 32, TNI_NPU_TILE_ROWS = 8, TNI_NPU_TILE_COLUMNS = 64 };
+enum { TNI_NPU_BATCH = 32, TNI_NPU_TILE_ROWS = 8, TNI_NPU_TILE_COLUMNS = 64, TNI_NPU_MIDDLE_TILES = 16 };
 
 /* Memory of a use of the task's `slot`; NULL: it has none. */
 const struct tni_npu_place *tni_npu_place_of(const tn_args *a, tn_id slot);
@@ -126,6 +130,12 @@ uint64_t tni_npu_rows_bytes(const tni_npu_block *b, uint32_t w);
 /* Channels by outliers, from calibration. */
 TN_MUST_CHECK tn_status tni_npu_rows_order(tn_program *p, tni_npu_block *b, const tn_stats *s, double hot);
 
+/* What quantize reads: the gate's, or its own. */
+static inline const tni_npu_linear *tni_npu_input(const tni_npu_block *b) { return b->gate ? &b->gate->l : &b->l; }
+/* Products of its graph, the gate's first; returns how many. */
+uint32_t tni_npu_shapes(const tni_npu_block *b, int64_t rows, npusim_shape shape[NPUSIM_MAX_GEMMS]);
+/* Sums of unshadowed rows as floats: to[rows][TNI_NPU_TILE_COLUMNS], zeros behind the columns. */
+void tni_npu_dequantize(const int32_t *from, int64_t pitch, int64_t rows, int64_t columns, double scale, float *to);
 /* The graph of a PRODUCT task (prepare.c), unless it is there. */
 TN_MUST_CHECK tn_status tni_npu_prepare(const tn_program *p, const tni_npu_task *t, tn_error *err);
 

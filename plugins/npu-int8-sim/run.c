@@ -173,6 +173,13 @@ typedef struct place {
   float *tiles;
 } place;
 
+void tni_npu_dequantize(const int32_t *from, int64_t pitch, int64_t rows, int64_t columns, double scale, float *to) {
+  for (int64_t r = 0; r < rows; r++, from += pitch, to += TNI_NPU_TILE_COLUMNS) {
+    for (int64_t n = 0; n < columns; n++) to[n] = (float)((double)from[n] * scale);
+    for (int64_t n = columns; n < TNI_NPU_TILE_COLUMNS; n++) to[n] = 0;
+  }
+}
+
 /* The one conversion of a sum to float: both factors of the scale are exact in double, and so is their product. */
 static void load_product(const job *j, const place *p, uint32_t part, float *tile) {
   const tni_npu_block *b = j->b;
@@ -187,9 +194,8 @@ static void load_product(const job *j, const place *p, uint32_t part, float *til
     const bool shadowed = b->l.shadow && j->counts[m];
     const int64_t *more = shadowed ? j->sum + m * b->N + b->n0[f->weight] + first : NULL;
     float *to = tile + r * TNI_NPU_TILE_COLUMNS;
-    for (int64_t n = 0; !more && n < p->columns; n++) to[n] = (float)((double)from[n] * scale);
+    tni_npu_dequantize(from, pitch, 1, p->columns, scale, to);
     for (int64_t n = 0; more && n < p->columns; n++) to[n] = (float)((double)(from[n] + more[n]) * scale);
-    for (int64_t n = p->columns; n < TNI_NPU_TILE_COLUMNS; n++) to[n] = 0;
   }
 }
 

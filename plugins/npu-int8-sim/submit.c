@@ -15,15 +15,18 @@ static int stop(void *arg) {
 static int execute_chunk(const tn_item *it, int64_t at, tn_run *run, npusim_times *t) {
   const tni_npu_block *b = it->plan->task->b;
   const struct tni_npu_place *xq = tni_npu_place_of(it->args, b->xq), *acc = tni_npu_place_of(it->args, b->acc);
-  const int64_t rows = it->plan->program->device->set.chunk;
-  npusim_tensor x[TN_FUSED_MAX_PARTS], y[TN_FUSED_MAX_PARTS];
-  for (uint32_t i = 0; i < b->l.n_weights; i++) {
+  const int64_t rows = it->plan->program->device->set.chunk, K = tni_npu_input(b)->K;
+  const uint32_t before = b->gate ? b->gate->l.n_weights : 0; /* products whose sums stay on the device */
+  npusim_tensor x[NPUSIM_MAX_GEMMS], y[NPUSIM_MAX_GEMMS];
+  for (uint32_t i = 0; i < (before ? before : b->l.n_weights); i++)
     x[i] = (npusim_tensor){
-        .handle = xq->handle, .at = xq->at + npusim_input_bytes(at * rows, b->l.K), .rows = rows, .columns = b->l.K};
-    y[i] = (npusim_tensor){.handle = acc->handle,
-                           .at = acc->at + it->plan->room.acc_at[i] + npusim_output_bytes(at * rows, b->l.N[i]),
-                           .rows = rows,
-                           .columns = b->l.N[i]};
+        .handle = xq->handle, .at = xq->at + npusim_input_bytes(at * rows, K), .rows = rows, .columns = K};
+  for (uint32_t i = 0; i < b->l.n_weights; i++) {
+    y[before + i] =
+        (npusim_tensor){.handle = acc->handle,
+                        .at = acc->at + it->plan->room.acc_at[i] + npusim_output_bytes(at * rows, b->l.N[i]),
+                        .rows = rows,
+                        .columns = b->l.N[i]};
   }
   return npusim_execute(it->plan->task->b->graph, x, y, it->ready, run ? stop : NULL, run, t);
 }

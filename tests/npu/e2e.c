@@ -486,6 +486,30 @@ static void each_task(void) {
   bench_close(&b);
 }
 
+/* Without shadow gate, up and down are one graph, with the chain between them on the device: three executions for a
+ * block instead of four, and the same bits. */
+static void one_ffn(void) {
+  static const char *const options[] = {"chunk: 64, shadow: none, ffn: two", "chunk: 64, shadow: none",
+                                        "chunk: 64, shadow: pruned, ffn: two", "chunk: 64, shadow: pruned"};
+  int32_t ids[100];
+  float *y[4];
+  uint32_t n[4];
+  size_t vocab = 0;
+  ids_of(ids, 100, 50);
+  for (int i = 0; i < 4; i++) {
+    bench b;
+    seen s = {.ordered = true};
+    CU_ASSERT_EQUAL_FATAL(bench_open(&b, profile(options[i], ""), 0, 0), TN_OK);
+    tn_chat_trace(b.chat, on_task, &s);
+    y[i] = score(&b, ids, 100, &vocab);
+    n[i] = s.npu;
+    bench_close(&b);
+  }
+  for (int i = 0; i < 4; i += 2) CU_ASSERT_EQUAL(memcmp(y[i], y[i + 1], 100 * vocab * sizeof **y), 0);
+  CU_ASSERT(n[0] == 2 * 24 && n[1] == 2 * 18 && n[2] == 2 * 24 && n[3] < n[2]);
+  for (int i = 0; i < 4; i++) free(y[i]);
+}
+
 /* What the shadow is for: with it the model is nearer to f32 than without. */
 static void quality(void) {
   static const char *const options[] = {"shadow: all", "shadow: pruned", "shadow: none"};
@@ -570,6 +594,7 @@ int main(int argc, char **argv) {
                          {"two sessions", two_sessions},
                          {"reference", reference},
                          {"each task", each_task},
+                         {"one ffn", one_ffn},
                          {"quality", quality},
                          {"window", window},
                          {"faults", faults},

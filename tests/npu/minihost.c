@@ -73,10 +73,15 @@ static tn_status option(tn_host_ctx *ctx, const char *key, uint32_t type, void *
     int64_t i;
     double f;
     const char *s;
-  } all[] = {{"profile", TN_OPT_STRING, 0, 0, m->profile}, {"shadow", TN_OPT_STRING, 0, 0, m->shadow},
-             {"fault", TN_OPT_STRING, 0, 0, m->fault},     {"chunk", TN_OPT_INT, m->chunk, 0, NULL},
-             {"wake", TN_OPT_BOOL, m->wake, 0, NULL},      {"window_mib", TN_OPT_INT, m->window_mib, 0, NULL},
-             {"prune", TN_OPT_FLOAT, 0, m->prune, NULL},   {"hot", TN_OPT_FLOAT, 0, m->hot, NULL}};
+  } all[] = {{"profile", TN_OPT_STRING, 0, 0, m->profile},
+             {"shadow", TN_OPT_STRING, 0, 0, m->shadow},
+             {"fault", TN_OPT_STRING, 0, 0, m->fault},
+             {"ffn", TN_OPT_STRING, 0, 0, "one"},
+             {"chunk", TN_OPT_INT, m->chunk, 0, NULL},
+             {"wake", TN_OPT_BOOL, m->wake, 0, NULL},
+             {"window_mib", TN_OPT_INT, m->window_mib, 0, NULL},
+             {"prune", TN_OPT_FLOAT, 0, m->prune, NULL},
+             {"hot", TN_OPT_FLOAT, 0, m->hot, NULL}};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     if (strcmp(all[i].key, key) != 0 || all[i].type != type) continue;
     if (type == TN_OPT_STRING) *(const char **)out = all[i].s;
