@@ -43,6 +43,7 @@ static double denormalize(const sample *s, double v, int64_t n) {
   if (s->grid->dtype != TN_DT_F64) x = (double)(float)x;
   if (s->mode == NEAREST) x = rint(x);
   const double lo = s->align ? 0 : -0.5, hi = (double)n - (s->align ? 1 : 0.5);
+  if (s->mode == CUBIC) return x; /* its taps are padded one by one, as PyTorch and ONNX Runtime do */
   if (s->padding == BORDER && (x < lo || x > hi)) x = x < 0 ? 0 : (double)(n - 1);
   if (s->padding == REFLECTION) x = reflect(x, lo, hi);
   return x;

@@ -30,7 +30,7 @@ MODELS = [
     ("onnx/structural/bert_mlm_tiny_30522.onnx", True),
     ("onnx/structural/optimum_tiny_distilbert_cls.onnx", True),
     ("onnx/tashkeel/model_fp32.onnx", False),
-    ("onnx/vit/vit_ibp_3_3_8.onnx", False),
+    ("onnx/vit/vit_ibp_3_3_8.onnx", True),
 ]
 NUMPY = {"float32": numpy.float32, "int64": numpy.int64, "int32": numpy.int32, "bool": numpy.bool_}
 

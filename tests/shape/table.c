@@ -72,13 +72,22 @@ static word parse_word(tni_exprs *x, const char *s) {
   return w;
 }
 
-static void store(uint32_t dtype, void *p, uint32_t i, int64_t v) {
+/* A number that is none of the expressions' integers has become a symbol of that name. */
+static bool fraction(const tni_exprs *x, tn_expr e, double *v) {
+  tn_id sym;
+  char *end;
+  if (!tni_ex_is_sym(x, e, &sym)) return false;
+  *v = strtod(tni_ex_symbol_name(x, sym), &end);
+  return !*end;
+}
+
+static void store(uint32_t dtype, void *p, uint32_t i, int64_t v, double real) {
   switch (dtype) {
     case TN_DT_F32:
-      ((float *)p)[i] = (float)v;
+      ((float *)p)[i] = (float)real;
       break;
     case TN_DT_F64:
-      ((double *)p)[i] = (double)v;
+      ((double *)p)[i] = real;
       break;
     case TN_DT_I32:
       ((int32_t *)p)[i] = (int32_t)v;
@@ -104,8 +113,10 @@ static bool word_tensor(tni_arena *a, tni_exprs *x, const word *w, tni_tensor *t
   t->data = tni_arena_alloc(a, t->bytes ? t->bytes : 1, 8);
   for (uint32_t i = 0; i < w->n; i++) {
     int64_t v = 0;
-    if (!tni_ex_is_const(x, w->elems[i], &v)) return false;
-    store(t->dtype, t->data, i, v);
+    double real;
+    const bool whole = tni_ex_is_const(x, w->elems[i], &v);
+    if (!whole && !fraction(x, w->elems[i], &real)) return false;
+    store(t->dtype, t->data, i, v, whole ? (double)v : real);
   }
   return t->data != NULL;
 }

@@ -38,6 +38,7 @@ bool matches(const tni_graph *g, const tni_value *v, const char *word);
 
 CU_pSuite suite_elementwise(void);
 CU_pSuite suite_movement(void);
+CU_pSuite suite_image(void);
 CU_pSuite suite_index(void);
 CU_pSuite suite_source(void);
 CU_pSuite suite_reduce(void);
