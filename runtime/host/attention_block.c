@@ -45,7 +45,7 @@ static float *by_key(const space *w) { return w->s + FEW * KEYS; }
 
 static void few_scores(const attention *a, const tile *t, const space *w, const f32u *k, int64_t ld, int64_t n) {
   float *s = by_key(w), rows[FEW * TNI_NR];
-  a->hot->dots8(n, a->size, turned_queries(a, w), k, ld, s, NULL);
+  a->hot->dots8((int)t->rows, n, a->size, w->q, k, ld, s, NULL);
   for (int64_t p = 0; p < n; p += TNI_NR) {
     a->hot->pack_t(rows, s + p * FEW, FEW, n - p < TNI_NR ? n - p : TNI_NR, FEW);
     for (int64_t r = 0; r < t->rows; r++) memcpy(w->s + r * KEYS + p, rows + r * TNI_NR, TNI_NR * sizeof *rows);
@@ -53,7 +53,7 @@ static void few_scores(const attention *a, const tile *t, const space *w, const 
 }
 
 static void scores(const attention *a, const tile *t, const space *w, int64_t key, int64_t n) {
-  const int64_t step = even_step(t->rows);
+  const int64_t step = even_step(t->rows), even = even_elements(a);
   int64_t ld;
   const f32u *k = block_rows(a, &a->past_k, &a->k, t, key, n, a->size, w->rows, &ld);
   if (few_rows(t)) {
@@ -62,9 +62,13 @@ static void scores(const attention *a, const tile *t, const space *w, int64_t ke
   }
   for (int64_t p = 0; p < n; p += TNI_NR) {
     a->hot->pack_t(w->k, k + p * ld, ld, n - p < TNI_NR ? n - p : TNI_NR, a->size);
-    for (int64_t r = 0; r < t->rows; r += step)
-      a->hot->gemm((int)(t->rows - r < step ? t->rows - r : step), a->size, w->q + r * a->size, a->size, w->k, TNI_NR,
-                   w->s + r * KEYS + p, KEYS, 1);
+    for (int64_t r = 0; r < t->rows; r += step) {
+      const int mr = (int)(t->rows - r < step ? t->rows - r : step);
+      const float *q = w->q + r * a->size;
+      float *s = w->s + r * KEYS + p;
+      a->hot->fgemm(mr, even, q, a->size, w->k, 2 * TNI_NR, s, KEYS, 1);
+      a->hot->fgemm(mr, a->size - even, q + even, a->size, w->k + TNI_NR, 2 * TNI_NR, s, KEYS, 0);
+    }
   }
 }
 
@@ -126,7 +130,7 @@ static void advance(const attention *a, tile *t, const space *w, int64_t n) {
     t->decay[r] = old == t->to.m[r] ? 0 : old - t->to.m[r];
     if (isinf(t->to.m[r]) && t->to.m[r] > 0) t->decay[r] = NAN; /* inf - inf */
   }
-  a->hot->exp(t->decay, t->decay, t->rows);
+  (void)a->hot->exp_sum(t->decay, t->decay, t->rows, 0);
   for (int64_t r = 0; r < t->rows; r++) {
     float *s = w->s + r * KEYS, *o = t->to.o + r * a->v_cols;
     const float d = t->decay[r];
@@ -144,13 +148,6 @@ static void add_values(const attention *a, const tile *t, const space *w, int64_
   const int64_t step = even_step(t->rows);
   int64_t ld;
   const f32u *v = block_rows(a, &a->past_v, &a->v, t, key, n, a->v_size, w->rows, &ld);
-  if (t->rows <= GEMV_ROWS) { /* nothing to reuse: V is read where it lies */
-    for (int64_t r = 0; r < t->rows; r++)
-      for (int64_t c = 0; c < a->v_size; c += GEMV_COLS)
-        a->hot->gemv(n, w->s + r * KEYS, v + c, ld, a->v_size - c < GEMV_COLS ? a->v_size - c : GEMV_COLS,
-                     t->to.o + r * a->v_cols + c, 0);
-    return;
-  }
   for (int64_t c = 0; c < a->v_size; c += TNI_NR) {
     const int64_t cols = a->v_size - c < TNI_NR ? a->v_size - c : TNI_NR;
     const bool packed = cols < TNI_NR || !few_rows(t);
@@ -160,8 +157,8 @@ static void add_values(const attention *a, const tile *t, const space *w, int64_
       for (int64_t i = cols; i < TNI_NR; i++) d[i] = 0;
     }
     for (int64_t r = 0; r < t->rows; r += step)
-      a->hot->gemm((int)(t->rows - r < step ? t->rows - r : step), n, w->s + r * KEYS, KEYS, packed ? w->v : v + c,
-                   packed ? TNI_NR : ld, t->to.o + r * a->v_cols + c, a->v_cols, 0);
+      a->hot->fgemm((int)(t->rows - r < step ? t->rows - r : step), n, w->s + r * KEYS, KEYS, packed ? w->v : v + c,
+                    packed ? TNI_NR : ld, t->to.o + r * a->v_cols + c, a->v_cols, 0);
   }
 }
 
@@ -186,13 +183,13 @@ static bool few_block(const attention *a, const tile *t, const space *w, int64_t
   int64_t ld;
   if (!sees_all(a, t, key, n)) return false;
   const f32u *rows = block_rows(a, &a->past_k, &a->k, t, key, n, a->size, w->rows, &ld);
-  a->hot->dots8(n, a->size, turned_queries(a, w), rows, ld, s, following(rows, w->rows, ld, a->size));
+  a->hot->dots8((int)t->rows, n, a->size, w->q, rows, ld, s, following(rows, w->rows, ld, a->size));
   for (int64_t i = n * FEW; i < whole * FEW; i++) s[i] = -INFINITY;
   if (!a->hot->softmax8(whole, s, max, sum, decay)) return false;
   rows = block_rows(a, &a->past_v, &a->v, t, key, n, a->v_size, w->rows, &ld);
   const char *next = following(rows, w->rows, ld, a->v_size);
   for (int64_t c = 0; c < a->v_size; c += TNI_NR)
-    a->hot->values8(n, s, rows + c, ld, decay, t->to.o + c, a->v_cols,
+    a->hot->values8((int)t->rows, n, s, rows + c, ld, decay, t->to.o + c, a->v_cols,
                     next ? next + c * n * (int64_t)sizeof(float) : NULL);
   return true;
 }

@@ -15,9 +15,7 @@ enum {
   KEYS = 64,  /* keys of one block */
   PART = 256, /* keys that are summed up apart from the others; a multiple of KEYS */
   PIECE = 4,  /* parts in a row for one worker, so that what follows a block is mostly its own next block */
-  SLOTS = 8,  /* parts that each worker has memory for, besides its own */
-  GEMV_ROWS = 4,
-  GEMV_COLS = 512
+  SLOTS = 8   /* parts that each worker has memory for, besides its own */
 };
 
 /* Element strides of a 3D or 4D operand. */
@@ -62,10 +60,10 @@ typedef struct tile {
   sums to; /* where the blocks are added up */
 } tile;
 
-/* Too few rows to pay for packing what they meet once; a single row has ways of its own. */
-static inline bool few_rows(const tile *t) { return t->rows > 1 && t->rows <= FEW; }
-/* Where such rows' queries stand once more, [size, FEW]. */
-static inline float *turned_queries(const attention *a, const space *w) { return w->q + FEW * a->size; }
+/* Too few rows to pay for packing what they meet once. */
+static inline bool few_rows(const tile *t) { return t->rows <= FEW; }
+/* The elements of a query with even d, which stand before the others. */
+static inline int64_t even_elements(const attention *a) { return (a->size + 1) / 2; }
 static inline float of_head(const attention *a, const tni_tensor *t, int64_t h) {
   float f;
   tni_load_f32(a->dtype, t->data, h, 1, &f);

@@ -2,85 +2,14 @@
  *
  * Compiled once per instruction set: TNI_HOT_NAME is the table's symbol, TNI_HOT_TEXT its name.
  */
-#include "runtime/host/hot.h"
-
-#include <math.h>
-#include <stdbool.h>
-#include <string.h>
-
-typedef float f32u __attribute__((aligned(1), may_alias));
-typedef float v8 __attribute__((vector_size(32)));
-typedef float v8u __attribute__((vector_size(32), aligned(1), may_alias));
-typedef int32_t v8i __attribute__((vector_size(32)));
+#define MADD(a, b, c) ((c) + (a) * (b))
+#include "runtime/host/hot_tile.h"
 
 /* --- matrix product --- */
 
-#define ACC(i) v8 c##i##0 = {0}, c##i##1 = {0};
-#define ROW(i) const f32u *restrict a##i = a + (i)*lda;
-#define STEP(i)                 \
-  {                             \
-    const float s = a##i[k];    \
-    c##i##0 = c##i##0 + s * b0; \
-    c##i##1 = c##i##1 + s * b1; \
-  }
-#define OUT(i)                                      \
-  {                                                 \
-    v8u *restrict d = (v8u *)(void *)(c + (i)*ldc); \
-    if (first) {                                    \
-      d[0] = c##i##0;                               \
-      d[1] = c##i##1;                               \
-    } else {                                        \
-      d[0] = d[0] + c##i##0;                        \
-      d[1] = d[1] + c##i##1;                        \
-    }                                               \
-  }
-#define MICRO(n, LIST)                                                                                        \
-  static void micro_##n(int64_t kc, const f32u *restrict a, int64_t lda, const f32u *restrict b, int64_t ldb, \
-                        float *restrict c, int64_t ldc, int first) {                                          \
-    (void)lda;                                                                                                \
-    (void)ldc;                                                                                                \
-    LIST(ACC) LIST(ROW) for (int64_t k = 0; k < kc; k++) {                                                    \
-      const v8u *p = (const v8u *)(const void *)(b + k * ldb);                                                \
-      const v8 b0 = p[0], b1 = p[1];                                                                          \
-      LIST(STEP)                                                                                              \
-    }                                                                                                         \
-    LIST(OUT)                                                                                                 \
-  }
-#define L1(X) X(0)
-#define L2(X) L1(X) X(1)
-#define L3(X) L2(X) X(2)
-#define L4(X) L3(X) X(3)
-#define L5(X) L4(X) X(4)
-#define L6(X) L5(X) X(5)
-MICRO(1, L1)
-MICRO(2, L2)
-MICRO(3, L3)
-MICRO(4, L4)
-MICRO(5, L5)
-MICRO(6, L6)
-
 static void gemm(int mr, int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, float *c, int64_t ldc,
                  int first) {
-  switch (mr) {
-    case 1:
-      micro_1(kc, a, lda, b, ldb, c, ldc, first);
-      break;
-    case 2:
-      micro_2(kc, a, lda, b, ldb, c, ldc, first);
-      break;
-    case 3:
-      micro_3(kc, a, lda, b, ldb, c, ldc, first);
-      break;
-    case 4:
-      micro_4(kc, a, lda, b, ldb, c, ldc, first);
-      break;
-    case 5:
-      micro_5(kc, a, lda, b, ldb, c, ldc, first);
-      break;
-    default:
-      micro_6(kc, a, lda, b, ldb, c, ldc, first);
-      break;
-  }
+  tile(mr, kc, a, lda, b, ldb, c, ldc, first);
 }
 
 /* Four rows of b per pass over the accumulators; within a column the four products are added one after the other, so
@@ -145,17 +74,6 @@ static void pack_t(float *dst, const void *src, int64_t ld, int64_t n, int64_t k
 }
 
 /* --- exponentials --- */
-
-static inline float as_float(uint32_t u) {
-  float f;
-  memcpy(&f, &u, 4);
-  return f;
-}
-static inline uint32_t as_bits(float f) {
-  uint32_t u;
-  memcpy(&u, &f, 4);
-  return u;
-}
 
 /* exp(r) - 1 over r, |r| <= 0.7: Taylor to r^9, relative error under 2^-26. */
 #define EXPM1_OVER(p, r)    \
@@ -228,42 +146,6 @@ static float tree(float *s) {
   return s[0];
 }
 
-static inline v8 pick8(v8i mask, v8 yes, v8 no) { return (v8)((mask & (v8i)yes) | (~mask & (v8i)no)); }
-/* a > b ? a : b, so b where one is NaN. */
-static inline v8 max8(v8 a, v8 b) {
-#ifdef __AVX__
-  return __builtin_ia32_maxps256(a, b);
-#else
-  return pick8(a > b, a, b);
-#endif
-}
-
-/* v[i] = exp1(v[i] - max) for i < 4 and v <= max. Abreast, or the processor waits for each. */
-enum { ABREAST = 4 };
-#define EACH(e) \
-  for (int u = 0; u < ABREAST; u++) e;
-static inline __attribute__((always_inline)) void exp8x4(v8u *v, v8 max) {
-  const v8 zero = {0}, magic = zero + 12582912.f;
-  v8 x[ABREAST], t[ABREAST], r[ABREAST], p[ABREAST];
-  v8i h[ABREAST], l[ABREAST];
-  EACH(x[u] = v[u] - max)
-  EACH(x[u] = max8(zero - 104.f, x[u]))
-  EACH(t[u] = x[u] * 1.44269504f + 12582912.f)
-  EACH(p[u] = t[u] - 12582912.f)
-  EACH(r[u] = x[u] - p[u] * 0.693359375f)
-  EACH(r[u] = r[u] + p[u] * 2.12194440e-4f)
-  EACH(p[u] = zero + 1.f / 5040)
-#define STEP8(next) EACH(p[u] = next)
-  EXP_OVER(STEP8, p[u], r[u])
-#undef STEP8
-  EACH(p[u] = p[u] * r[u] + 1.f)
-  EACH(l[u] = (v8i)t[u] - (v8i)magic)
-  EACH(h[u] = l[u] >> 1)
-  EACH(l[u] = l[u] - h[u])
-  EACH(p[u] = p[u] * (v8)((h[u] + 127) << 23))
-  EACH(v[u] = p[u] * (v8)((l[u] + 127) << 23))
-}
-
 static float exp_sum(void *yv, const void *xv, int64_t n, float max) {
   enum { WIDE = ABREAST * 8 };
   f32u *y = yv;
@@ -275,7 +157,7 @@ static float exp_sum(void *yv, const void *xv, int64_t n, float max) {
   if (xv != yv) memmove(y, x, (size_t)n * sizeof *y);
   for (; i + WIDE <= n; i += WIDE) {
     v8u *e = (v8u *)(void *)(y + i);
-    exp8x4(e, zero + max);
+    decay8x4(e, zero + max);
     s0 = s0 + e[0];
     s1 = s1 + e[1];
     s0 = s0 + e[2];
@@ -283,7 +165,7 @@ static float exp_sum(void *yv, const void *xv, int64_t n, float max) {
   }
   memcpy(s, &s0, sizeof s0);
   memcpy(s + 8, &s1, sizeof s1);
-  for (; i < n; i++) s[i % TNI_LANES] += y[i] = exp1(y[i] - max);
+  for (; i < n; i++) s[i % TNI_LANES] += y[i] = decay1(y[i] - max);
   return tree(s);
 }
 
@@ -332,97 +214,15 @@ static float vmax(const void *xv, int64_t n) {
   return s[0];
 }
 
-/* --- eight rows of queries: lanes are rows --- */
-
-/* Asks memory for line i of what comes next. */
-static inline void fetch(const char *next, int64_t i) {
-  if (next) __builtin_prefetch(next + i * 64, 0, 2);
-}
-
-/* Keys past the last repeat it. Four elements of eight keys are two lines of memory. */
-static void dots8(int64_t n, int64_t kc, const float *at, const void *bv, int64_t ldb, float *c, const void *nextv) {
-  const f32u *restrict b = bv;
-  const char *next = nextv;
-  for (int64_t j = 0; j < n; j += 8) {
-    const f32u *r[8];
-    v8 acc[8] = {{0}};
-    for (int64_t i = 0; i < 8; i++) r[i] = b + (j + i < n ? j + i : n - 1) * ldb;
-    int64_t k = 0;
-    for (; k + 4 <= kc; k += 4) {
-      fetch(next, j * kc / 16 + k / 2);
-      fetch(next, j * kc / 16 + k / 2 + 1);
-      for (int64_t q = k; q < k + 4; q++) {
-        const v8 a = *(const v8u *)(const void *)(at + q * 8);
-        for (int i = 0; i < 8; i++) acc[i] = acc[i] + a * r[i][q];
-      }
-    }
-    for (; k < kc; k++) {
-      const v8 a = *(const v8u *)(const void *)(at + k * 8);
-      for (int i = 0; i < 8; i++) acc[i] = acc[i] + a * r[i][k];
-    }
-    for (int i = 0; i < 8; i++) *(v8u *)(void *)(c + (j + i) * 8) = acc[i];
-  }
-}
-
-static v8 load8(const float *p) { return *(const v8u *)(const void *)p; }
-static void store8(float *p, v8 v) { *(v8u *)(void *)p = v; }
-
-static bool softmax8(int64_t n, float *s, float *max, float *sum, float *decay) {
-  const v8 old = load8(max), none = old - INFINITY, zero = {0};
-  v8u *restrict v = (v8u *)(void *)s;
-  v8 top[ABREAST] = {none, none, none, none}, part[TNI_LANES];
-  v8u d[ABREAST] = {{0}};
-  for (int64_t i = 0; i < n; i += ABREAST) EACH(top[u] = max8(v[i + u], top[u]))
-  top[0] = max8(max8(top[0], top[1]), max8(top[2], top[3]));
-  const v8 now = pick8(top[0] > old, top[0], old), finite = now - now;
-  for (int r = 0; r < 8; r++)
-    if (finite[r] != 0.f) return false;
-  d[0] = pick8(old == now, zero, old - now);
-  exp8x4(d, zero);
-  for (int64_t i = 0; i < n; i += ABREAST) exp8x4(v + i, now);
-  for (int j = 0; j < TNI_LANES; j++) part[j] = v[j];
-  for (int64_t i = TNI_LANES; i < n; i += TNI_LANES)
-    for (int j = 0; j < TNI_LANES; j++) part[j] = part[j] + v[i + j];
-  for (int w = TNI_LANES / 2; w > 0; w /= 2)
-    for (int i = 0; i < w; i++) part[i] = part[i] + part[i + w];
-  store8(max, now);
-  store8(decay, d[0]);
-  store8(sum, load8(sum) * d[0] + part[0]);
-  return true;
-}
-
-/* Four rows at a time: b is read twice, from the nearest cache. */
-static void values8(int64_t n, const float *p, const void *bv, int64_t ldb, const float *decay, float *c, int64_t ldc,
-                    const void *nextv) {
-  const f32u *restrict b = bv;
-  const char *next = nextv;
-  for (int h = 0; h < 8; h += 4, p += 4) {
-    v8 acc[4][2] = {{{0}}};
-    for (int64_t k = 0; k < n; k++) {
-      const v8u *row = (const v8u *)(const void *)(b + k * ldb);
-      const v8 b0 = row[0], b1 = row[1];
-      if (k % 2 == 0) fetch(next, (h / 4 * n + k) / 2);
-      for (int i = 0; i < 4; i++) {
-        acc[i][0] = acc[i][0] + b0 * p[k * 8 + i];
-        acc[i][1] = acc[i][1] + b1 * p[k * 8 + i];
-      }
-    }
-    for (int i = 0; i < 4; i++) {
-      float *o = c + (h + i) * ldc;
-      store8(o, load8(o) * decay[h + i] + acc[i][0]);
-      store8(o + 8, load8(o + 8) * decay[h + i] + acc[i][1]);
-    }
-  }
-}
-
 extern const tni_hot TNI_HOT_NAME;
 const tni_hot TNI_HOT_NAME = {
     .name = TNI_HOT_TEXT,
     .gemm = gemm,
     .gemv = gemv,
-    .dots8 = dots8,
-    .softmax8 = softmax8,
-    .values8 = values8,
+    .fgemm = TNI_HOT_OWN(fgemm),
+    .dots8 = TNI_HOT_OWN(dots8),
+    .softmax8 = TNI_HOT_OWN(softmax8),
+    .values8 = TNI_HOT_OWN(values8),
     .pack_t = pack_t,
     .exp = vexp,
     .sigmoid = vsigmoid,

@@ -11,7 +11,7 @@ extern const tni_hot tni_hot_avx2;
 const tni_hot *tni_hot_variant(uint32_t index) {
   if (index == 0) return &tni_hot_base;
 #ifdef TNI_HOT_AVX2
-  if (index == 1 && __builtin_cpu_supports("avx2")) return &tni_hot_avx2;
+  if (index == 1 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &tni_hot_avx2;
 #endif
   return NULL;
 }

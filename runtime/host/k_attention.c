@@ -4,11 +4,11 @@
  * taken along blocks of keys, so that no matrix of scores exists.
  *
  * Order (f32; halves are widened first, and int8 multiplied by its scale, those of K and V block by block, whatever Q
- * is): a score is one sum in
- * ascending d of (q * scale) * k. Keys go in blocks of KEYS from key 0 on (from the window's first block where there is
- * one): m = largest score so far, l = l * exp(m_old - m) + sum of exp(s - m) in the order of hot.h, o = o * exp(m_old -
- * m) + the block's sum in ascending key of p * v. Every PART keys that begins anew, and what the parts gave is joined
- * in ascending order in the same way: l = l * exp(m_l
+ * is): a score is the sum over even d of (q * scale) * k plus that over odd d, each in ascending d. Here and with the
+ * values a product is added with one rounding. Keys go in blocks of KEYS from key 0 on (from the window's first block
+ * where there is one): m = largest score so far, l = l * exp(m_old - m) + sum of exp(s - m) in the order of hot.h, o = o
+ * * exp(m_old - m) + the block's sum in ascending key of p * v. Every PART keys that begins anew, and what the parts gave
+ * is joined in ascending order in the same way: l = l * exp(m_l
  * - m) + l' * exp(m' - m), o likewise; y = o / l. Neither threads, tiles, instruction set nor the number of queries
  * change it. Parts are computed at once by several workers where there are too few tiles for all of them, as in
  * decoding; how many at a time depends on the workers alone, so that the scratch does not depend on any length.
@@ -88,16 +88,16 @@ static int64_t query_at(const attention *a, const operand *x, const tile *t, int
   return t->b * x->batch + (t->kv * a->group + row % a->group) * x->head + row / a->group * x->row;
 }
 
+/* Scaled, and as those who multiply want them: see tni_dots8_at, or even elements before odd ones. */
 static void load_queries(const attention *a, const tile *t, const space *w) {
+  const bool few = few_rows(t);
+  float *x = w->rows;
+  if (few) memset(w->q, 0, (size_t)(2 * FEW * even_elements(a)) * sizeof *w->q);
   for (int64_t r = 0; r < t->rows; r++) {
-    float *q = w->q + r * a->size;
-    tni_load_f32(a->dtype, a->q.data, query_at(a, &a->q, t, r), a->size, q);
-    for (int64_t i = 0; i < a->size; i++) q[i] = q[i] * a->scale;
+    tni_load_f32(a->dtype, a->q.data, query_at(a, &a->q, t, r), a->size, x);
+    for (int64_t i = 0; i < a->size; i++)
+      w->q[few ? tni_dots8_at(t->rows, r, i) : r * a->size + i % 2 * even_elements(a) + i / 2] = x[i] * a->scale;
   }
-  if (!few_rows(t)) return;
-  float *turned = turned_queries(a, w);
-  for (int64_t i = 0; i < a->size; i++)
-    for (int64_t r = 0; r < FEW; r++) turned[i * FEW + r] = r < t->rows ? w->q[r * a->size + i] : 0;
 }
 
 static void clear(const attention *a, const tile *t, const sums *to) {

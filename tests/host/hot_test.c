@@ -57,41 +57,91 @@ static void test_variants(void) {
     for (int mr = 1; mr <= TNI_MR; mr++) {
       SAME(k->gemm(mr, 64, x + 6, 64, w, 16, o, 16, 1))
       SAME(k->gemm(mr, 64, x + 6, 64, w, 16, o, 16, 0))
+      SAME(k->fgemm(mr, 64, x + 6, 64, w, 16, o, 16, 1))
     }
     SAME(k->gemm(4, 15, x + 6, 64, w + 1, 64, o, 16, 1))
-    SAME(k->dots8(13, 61, x + 6, w, 64, o, NULL))
+    for (int rows = 4; rows <= 8; rows += 4) SAME(k->dots8(rows, 13, 61, x + 6, w, 64, o, NULL))
     SAME(memcpy(o, w, 48 * 8 * sizeof *o); memset(o + 400, 0, 24 * sizeof *o);
          (void)k->softmax8(48, o, o + 400, o + 408, o + 416))
-    SAME(memcpy(o, w, 8 * 24 * sizeof *o); k->values8(32, x + 6, w, 24, w, o, 24, NULL))
+    SAME(memcpy(o, w, 8 * 24 * sizeof *o); k->values8(8, 32, x + 6, w, 24, w, o, 24, NULL))
     SAME(k->gemv(15, x + 6, w, 64, 64, o, 1))
 #undef SAME
   }
 }
 
-/* dots8 and a gemm of an unpacked matrix: the sums of the packed ones, bit for bit. */
-static void test_unpacked(void) {
-  const tni_hot *h = tni_hot_get();
-  enum { KC = 61, KEYS = 13 };
-  float a[8 * KC], at[8 * KC], b[16 * 64], packed[KC * 16], want[8 * 16], got[8 * 16];
+/* dots8 of some rows: the sums that the packed tile gives over even and over odd elements, bit for bit. */
+static void dots(const tni_hot *h, int rows) {
+  enum { KC = 61, EVEN = 31, KEYS = 13 };
+  float a[8 * KC], at[8 * (KC + 1)] = {0}, odd[8 * KC], b[16 * 64], packed[KC * 16], want[8 * 16], got[8 * (KEYS + 7)];
   ht_fill(a, 8 * KC, 7);
   ht_fill(b, 16 * 64, 11);
   for (int r = 0; r < 8; r++)
-    for (int k = 0; k < KC; k++) at[k * 8 + r] = a[r * KC + k];
+    for (int k = 0; k < KC; k++) {
+      if (r < rows) at[tni_dots8_at(rows, r, k)] = a[r * KC + k];
+      odd[r * KC + k % 2 * EVEN + k / 2] = r < rows ? a[r * KC + k] : 0;
+    }
   h->pack_t(packed, b, 64, KEYS, KC);
-  for (int r = 0; r < 8; r += 4) h->gemm(4, KC, a + r * KC, KC, packed, 16, want + r * 16, 16, 1);
-  h->dots8(KEYS, KC, at, b, 64, got, b);
+  for (int r = 0; r < 8; r += 4) {
+    h->fgemm(4, EVEN, odd + r * KC, KC, packed, 32, want + r * 16, 16, 1);
+    h->fgemm(4, KC - EVEN, odd + r * KC + EVEN, KC, packed + 16, 32, want + r * 16, 16, 0);
+  }
+  h->dots8(rows, KEYS, KC, at, b, 64, got, b);
   for (int i = 0; i < 8 * KEYS; i++) CU_ASSERT_EQUAL(memcmp(got + i, want + i % 8 * 16 + i / 8, sizeof *got), 0);
+}
+
+static void test_unpacked(void) {
+  const tni_hot *h = tni_hot_get();
+  enum { KC = 61 };
+  float a[8 * KC], b[16 * 64], packed[KC * 16], want[8 * 16], got[8 * 16];
+  for (int rows = 1; rows <= 8; rows++) dots(h, rows);
+  ht_fill(a, 8 * KC, 7);
+  ht_fill(b, 16 * 64, 11);
   for (int k = 0; k < 16; k++) memcpy(packed + k * 16, b + k * 64 + 3, 16 * sizeof *b);
   h->gemm(4, 16, a, KC, packed, 16, want, 16, 1);
   h->gemm(4, 16, a, KC, b + 3, 64, got, 16, 1);
   CU_ASSERT_EQUAL(memcmp(got, want, 4 * 16 * sizeof *got), 0);
 }
 
+static float any_float(uint32_t *state, uint32_t near) {
+  uint32_t u;
+  float f;
+  *state = *state * 1664525 + 1013904223;
+  u = *state >> 8 & 0x7fffff;
+  *state = *state * 1664525 + 1013904223;
+  u |= (*state & 0x80000000) | ((*state >> 8) % 255 / near + 128 - 128 / near) << 23;
+  if ((*state & 31) == 0) u &= 0xff800fff; /* ties need short fractions */
+  memcpy(&f, &u, sizeof f);
+  return f;
+}
+
+/* One rounding, also where there is no instruction for it: every exponent, exponents near each other, ties. */
+static void test_fused(void) {
+  for (uint32_t v = 0; tni_hot_variant(v); v++) {
+    const tni_hot *h = tni_hot_variant(v);
+    uint32_t state = 7;
+    for (int i = 0; i < 20000; i++) {
+      float a[2] = {1}, b[32], c[16];
+      for (int j = 0; j < 16; j++) b[j] = any_float(&state, i % 2 ? 1 : 16);
+      a[1] = any_float(&state, i % 2 ? 1 : 16);
+      for (int j = 16; j < 32; j++) b[j] = i % 3 ? any_float(&state, i % 2 ? 1 : 16) : -b[j - 16] / a[1];
+      h->fgemm(1, 2, a, 2, b, 16, c, 16, 1);
+      for (int j = 0; j < 16; j++) {
+        const float want = fmaf(a[1], b[16 + j], b[j]);
+        if (memcmp(&want, &c[j], sizeof want) != 0 && !(isnan(want) && isnan(c[j]))) {
+          printf("%s: %a * %a + %a is %a, not %a\n", h->name, a[1], b[16 + j], b[j], want, c[j]);
+          CU_FAIL_FATAL("rounded twice");
+        }
+      }
+    }
+  }
+  CU_PASS("one rounding");
+}
+
 /* A block of eight rows at once: what max, exp, exp_sum and gemm give row by row, bit for bit. */
 static void test_eight_rows(void) {
   const tni_hot *h = tni_hot_get();
   enum { KEYS = 48 };
-  float s[8 * KEYS], p[KEYS * 8], b[KEYS * 24], max[8], sum[8], decay[8], c[8 * 24], want[8 * 24];
+  float s[8 * KEYS], p[KEYS * 8], b[KEYS * 24], max[8], sum[8], decay[8], c[8 * 24], want[8 * 24], few[8 * 24];
   ht_fill(s, 8 * KEYS, 3);
   ht_fill(b, KEYS * 24, 5);
   ht_fill(c, 8 * 24, 9);
@@ -106,7 +156,7 @@ static void test_eight_rows(void) {
     const float top = h->max(s + r * KEYS, KEYS);
     m[r] = top > max[r] ? top : max[r];
     float d = m[r] == max[r] ? 0 : max[r] - m[r];
-    h->exp(&d, &d, 1);
+    (void)h->exp_sum(&d, &d, 1, 0);
     l[r] = sum[r] * d + h->exp_sum(s + r * KEYS, s + r * KEYS, KEYS, m[r]);
     for (int i = 0; i < 16; i++) want[r * 24 + i] *= d;
   }
@@ -114,9 +164,13 @@ static void test_eight_rows(void) {
   CU_ASSERT_EQUAL(memcmp(m, max, sizeof m), 0);
   CU_ASSERT_EQUAL(memcmp(l, sum, sizeof l), 0);
   for (int i = 0; i < 8 * KEYS; i++) CU_ASSERT_EQUAL(memcmp(p + i, s + i % 8 * KEYS + i / 8, sizeof *p), 0);
-  h->values8(KEYS, p, b, 24, decay, c, 24, b);
-  for (int r = 0; r < 8; r += 4) h->gemm(4, KEYS, s + r * KEYS, KEYS, b, 24, want + r * 24, 24, 0);
+  memcpy(few, c, sizeof c);
+  h->values8(8, KEYS, p, b, 24, decay, c, 24, b);
+  for (int r = 0; r < 8; r += 4) h->fgemm(4, KEYS, s + r * KEYS, KEYS, b, 24, want + r * 24, 24, 0);
   CU_ASSERT_EQUAL(memcmp(c, want, sizeof c), 0);
+  memcpy(want + 4 * 24, few + 4 * 24, 4 * 24 * sizeof *few); /* rows behind four stay */
+  h->values8(3, KEYS, p, b, 24, decay, few, 24, b);
+  CU_ASSERT_EQUAL(memcmp(few, want, sizeof few), 0);
   const float bad[2] = {INFINITY, -INFINITY}; /* nothing is done where a row has no finite largest score */
   for (int k = 0; k < 2; k++) {
     for (int i = 0; i < KEYS; i++) p[i * 8 + 3] = bad[k];
@@ -140,11 +194,24 @@ static void test_accuracy(void) {
     for (int i = 0; i < 3; i++) worst[i] = fmax(worst[i], fabs((double)y[i] - want[i]) / fabs(want[i]));
   }
   for (int i = 0; i < 3; i++) CU_ASSERT(worst[i] < 4 * 0x1p-24);
+  for (double v = -87.3; v <= 0; v += 0.0037) {
+    float z[33];
+    for (int i = 0; i < 33; i++) z[i] = (float)v;
+    (void)h->exp_sum(z, z, 33, 0); /* in lanes, and one that is left */
+    CU_ASSERT(z[0] == z[32] && fabs((double)z[0] / exp((double)(float)v) - 1) < 3 * 0x1p-24);
+  }
   float x[4] = {NAN, 1000, -1000, 0}, y[4];
   h->exp(y, x, 4);
   CU_ASSERT(isnan(y[0]) && isinf(y[1]) && y[2] == 0 && y[3] == 1);
   h->tanh(y, x, 4);
   CU_ASSERT(isnan(y[0]) && y[1] == 1 && y[2] == -1 && y[3] == 0);
+  for (int i = 0; i < 4; i++) {
+    float far[33]; /* NaN stays; what is far below is nothing */
+    const float at[4] = {NAN, -INFINITY, -1e30f, -89};
+    for (int j = 0; j < 33; j++) far[j] = at[i];
+    (void)h->exp_sum(far, far, 33, 0);
+    CU_ASSERT(i ? far[0] == 0 && far[32] == 0 : isnan(far[0]) && isnan(far[32]));
+  }
   CU_ASSERT(isnan(h->max(x, 4)));
   CU_ASSERT(h->max(x, 0) == -INFINITY);
   CU_ASSERT(h->sum(x, 0) == 0);
@@ -153,6 +220,6 @@ static void test_accuracy(void) {
 bool ht_add_hot(void) {
   CU_pSuite s = CU_add_suite("host hot loops", NULL, NULL);
   return s && CU_add_test(s, "variants give the same bits", test_variants) &&
-         CU_add_test(s, "unpacked operands", test_unpacked) && CU_add_test(s, "eight rows at once", test_eight_rows) &&
-         CU_add_test(s, "accuracy", test_accuracy);
+         CU_add_test(s, "unpacked operands", test_unpacked) && CU_add_test(s, "one rounding", test_fused) &&
+         CU_add_test(s, "eight rows at once", test_eight_rows) && CU_add_test(s, "accuracy", test_accuracy);
 }

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Vector types of fixed width and what the files that are compiled per instruction set share: lanes, a product and a
+ * sum rounded once (fma1, fma8), and exp of what is not positive.
+ *
+ * A rounded-once product needs an instruction. Where the instruction set lacks it, it is computed in double and rounded
+ * to odd there, which gives the same bits and takes some twenty times as long.
+ */
+#ifndef TENON_HOST_HOT_LANES_H
+#define TENON_HOST_HOT_LANES_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "runtime/host/hot.h"
+
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+typedef float f32u __attribute__((aligned(1), may_alias));
+typedef float v8 __attribute__((vector_size(32)));
+typedef float v8u __attribute__((vector_size(32), aligned(1), may_alias));
+typedef double f64u __attribute__((aligned(1), may_alias));
+typedef double v4d __attribute__((vector_size(32)));
+typedef int32_t v8i __attribute__((vector_size(32)));
+typedef uint32_t v8n __attribute__((vector_size(32)));
+
+static inline float as_float(uint32_t u) {
+  float f;
+  memcpy(&f, &u, 4);
+  return f;
+}
+static inline uint32_t as_bits(float f) {
+  uint32_t u;
+  memcpy(&u, &f, 4);
+  return u;
+}
+
+/* --- a * b + c, rounded once --- */
+
+#if defined(__FMA__)
+static inline float fma1(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+static inline v8 fma8(v8 a, v8 b, v8 c) { return __builtin_ia32_vfmaddps256(a, b, c); }
+#elif defined(__aarch64__)
+static inline float fma1(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+static inline v8 fma8(v8 a, v8 b, v8 c) {
+  float32x4_t x[2], y[2], z[2];
+  memcpy(x, &a, sizeof a);
+  memcpy(y, &b, sizeof b);
+  memcpy(z, &c, sizeof c);
+  for (int i = 0; i < 2; i++) z[i] = vfmaq_f32(z[i], x[i], y[i]);
+  memcpy(&c, z, sizeof c);
+  return c;
+}
+#else
+typedef double v8d __attribute__((vector_size(64)));
+typedef int64_t v8l __attribute__((vector_size(64)));
+/* The product of two floats is exact in double. Where the sum is not, it moves to the neighbour on the side of what was
+ * lost if its last bit is even: the rounding to float that follows then sees on which side of every midpoint it lies.
+ */
+static inline v8 fma8(v8 a, v8 b, v8 c) {
+  const v8d p = __builtin_convertvector(a, v8d) * __builtin_convertvector(b, v8d), z = __builtin_convertvector(c, v8d);
+  const v8d s = p + z, t = s - p, lost = (p - (s - t)) + (z - t), zero = {0};
+  const v8l even = ((v8l)s & 1) - 1, inexact = ((lost < zero) | (lost > zero)) & even; /* neither where it is NaN */
+  const v8l step = ((lost < zero) ^ (s < zero)) | 1;
+  return __builtin_convertvector((v8d)((v8l)s + (step & inexact)), v8);
+}
+static inline float fma1(float a, float b, float c) {
+  const v8 x = {a}, y = {b}, z = {c};
+  return fma8(x, y, z)[0];
+}
+#endif
+
+/* --- lanes --- */
+
+static inline v8 all8(float f) { return (v8){f, f, f, f, f, f, f, f}; }
+static inline v8 load8(const float *p) { return *(const v8u *)(const void *)p; }
+static inline void store8(float *p, v8 v) { *(v8u *)(void *)p = v; }
+static inline v8 pick8(v8i mask, v8 yes, v8 no) { return (v8)((mask & (v8i)yes) | (~mask & (v8i)no)); }
+/* a > b ? a : b, so b where one is NaN. */
+static inline v8 max8(v8 a, v8 b) {
+#ifdef __AVX__
+  return __builtin_ia32_maxps256(a, b);
+#else
+  return pick8(a > b, a, b);
+#endif
+}
+
+/* --- exp(x), x <= 0 --- */
+
+/* Within about 1 ulp, 0 where n < -126, which is under 2^-126: x = n ln2 + r, over |r| <= ln2 / 2 the polynomial of
+ * degree 6 with the least relative error, 2^-28, in pairs. NaN stays. */
+#define LOG2E 1.44269504f
+#define MAGIC 12582912.f
+#define LN2_HIGH 0.693359375f
+#define LN2_REST -2.12194440e-4f
+#define DECAY2 0x1.fffffcp-2f
+#define DECAY3 0x1.555492p-3f
+#define DECAY4 0x1.5558f2p-5f
+#define DECAY5 0x1.1239e4p-7f
+#define DECAY6 0x1.6a2430p-10f
+#define DECAY_LEAST -88.f /* n = -127, and 2^n is then 0 */
+static inline float decay1(float x) {
+  x = x < DECAY_LEAST ? DECAY_LEAST : x;
+  const float t = fma1(x, LOG2E, MAGIC), n = t - MAGIC;
+  const float r = fma1(n, -LN2_REST, fma1(n, -LN2_HIGH, x)), s = r * r;
+  const float high = fma1(s, DECAY6, fma1(r, DECAY5, DECAY4)), low = fma1(s, fma1(r, DECAY3, DECAY2), r + 1.f);
+  return fma1(s * s, high, low) * as_float((as_bits(t) + 127u) << 23);
+}
+
+/* v[i] = decay1(v[i] - max) for i < 4. Abreast, or the processor waits for each. */
+enum { ABREAST = 4 };
+#define EACH(e) \
+  for (int u = 0; u < ABREAST; u++) e;
+static inline __attribute__((always_inline)) void decay8x4(v8u *v, v8 max) {
+  v8 x[ABREAST], t[ABREAST], r[ABREAST], p[ABREAST], q[ABREAST], s[ABREAST];
+  EACH(x[u] = max8(all8(DECAY_LEAST), v[u] - max))
+  EACH(t[u] = fma8(x[u], all8(LOG2E), all8(MAGIC)))
+  EACH(p[u] = t[u] - MAGIC)
+  EACH(r[u] = fma8(p[u], all8(-LN2_HIGH), x[u]))
+  EACH(r[u] = fma8(p[u], all8(-LN2_REST), r[u]))
+  EACH(s[u] = r[u] * r[u])
+  EACH(q[u] = fma8(r[u], all8(DECAY5), all8(DECAY4)))
+  EACH(p[u] = fma8(r[u], all8(DECAY3), all8(DECAY2)))
+  EACH(q[u] = fma8(s[u], all8(DECAY6), q[u]))
+  EACH(r[u] = r[u] + 1.f)
+  EACH(r[u] = fma8(s[u], p[u], r[u]))
+  EACH(s[u] = s[u] * s[u])
+  EACH(p[u] = fma8(s[u], q[u], r[u]))
+  EACH(v[u] = p[u] * (v8)(((v8n)t[u] + 127) << 23))
+}
+
+/* --- what hot_attention.c gives to the table of hot.c --- */
+
+#define TNI_HOT_JOIN2(a, b) a##_##b
+#define TNI_HOT_JOIN(a, b) TNI_HOT_JOIN2(a, b)
+#define TNI_HOT_OWN(name) TNI_HOT_JOIN(TNI_HOT_NAME, name)
+void TNI_HOT_OWN(fgemm)(int mr, int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, float *c,
+                        int64_t ldc, int first);
+void TNI_HOT_OWN(dots8)(int rows, int64_t n, int64_t kc, const float *at, const void *b, int64_t ldb, float *c,
+                        const void *next);
+bool TNI_HOT_OWN(softmax8)(int64_t n, float *s, float *max, float *sum, float *decay);
+void TNI_HOT_OWN(values8)(int rows, int64_t n, const float *p, const void *b, int64_t ldb, const float *decay, float *c,
+                          int64_t ldc, const void *next);
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The micro tile of 1 to TNI_MR rows and TNI_NR columns: `static void tile`, with the parameters of tni_hot's gemm. Who
+ * includes this says before how a product is added: MADD(a, b, c) is a * b + c of three v8.
+ */
+#ifndef TENON_HOST_HOT_TILE_H
+#define TENON_HOST_HOT_TILE_H
+
+#include "runtime/host/hot_lanes.h"
+
+#define ACC(i) v8 c##i##0 = {0}, c##i##1 = {0};
+#define ROW(i) const f32u *restrict a##i = a + (i)*lda;
+#define STEP(i)                     \
+  {                                 \
+    const v8 s = all8(a##i[k]);     \
+    c##i##0 = MADD(s, b0, c##i##0); \
+    c##i##1 = MADD(s, b1, c##i##1); \
+  }
+#define OUT(i)                                      \
+  {                                                 \
+    v8u *restrict d = (v8u *)(void *)(c + (i)*ldc); \
+    if (first) {                                    \
+      d[0] = c##i##0;                               \
+      d[1] = c##i##1;                               \
+    } else {                                        \
+      d[0] = d[0] + c##i##0;                        \
+      d[1] = d[1] + c##i##1;                        \
+    }                                               \
+  }
+#define MICRO(n, LIST)                                                                                        \
+  static void micro_##n(int64_t kc, const f32u *restrict a, int64_t lda, const f32u *restrict b, int64_t ldb, \
+                        float *restrict c, int64_t ldc, int first) {                                          \
+    (void)lda;                                                                                                \
+    (void)ldc;                                                                                                \
+    LIST(ACC) LIST(ROW) for (int64_t k = 0; k < kc; k++) {                                                    \
+      const v8u *p = (const v8u *)(const void *)(b + k * ldb);                                                \
+      const v8 b0 = p[0], b1 = p[1];                                                                          \
+      LIST(STEP)                                                                                              \
+    }                                                                                                         \
+    LIST(OUT)                                                                                                 \
+  }
+#define L1(X) X(0)
+#define L2(X) L1(X) X(1)
+#define L3(X) L2(X) X(2)
+#define L4(X) L3(X) X(3)
+#define L5(X) L4(X) X(4)
+#define L6(X) L5(X) X(5)
+MICRO(1, L1)
+MICRO(2, L2)
+MICRO(3, L3)
+MICRO(4, L4)
+MICRO(5, L5)
+MICRO(6, L6)
+
+static void tile(int mr, int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, float *c, int64_t ldc,
+                 int first) {
+  switch (mr) {
+    case 1:
+      micro_1(kc, a, lda, b, ldb, c, ldc, first);
+      break;
+    case 2:
+      micro_2(kc, a, lda, b, ldb, c, ldc, first);
+      break;
+    case 3:
+      micro_3(kc, a, lda, b, ldb, c, ldc, first);
+      break;
+    case 4:
+      micro_4(kc, a, lda, b, ldb, c, ldc, first);
+      break;
+    case 5:
+      micro_5(kc, a, lda, b, ldb, c, ldc, first);
+      break;
+    default:
+      micro_6(kc, a, lda, b, ldb, c, ldc, first);
+      break;
+  }
+}
+
+#endif
