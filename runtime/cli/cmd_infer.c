@@ -10,17 +10,41 @@
 enum { MAX_IO = 1024 };
 
 /* "NAME=FILE": the last '=' that leaves a file behind wins nothing; names with '=' do not exist in ONNX tools. */
-static tn_status load_input(cli *c, char *spec, tn_tensor **out) {
+static tn_status load_input(cli *c, const tn_model *m, char *spec, tn_tensor **out) {
   char *eq = strchr(spec, '=');
   if (!eq || eq == spec) {
     snprintf(c->err.message, sizeof c->err.message, "--in takes NAME=FILE, not '%s'", spec);
     return TN_E_INVALID;
   }
-  tn_status st = tn_tensor_load(eq + 1, out, &c->err);
-  if (st != TN_OK) return st;
   *eq = '\0';
-  (*out)->name = spec;
-  return TN_OK;
+  tn_dtype as = TN_DT_UNDEFINED;
+  for (uint32_t i = 0; i < tn_model_n_inputs(m); i++)
+    if (strcmp(tn_model_input(m, i)->name, spec) == 0) as = tn_model_input(m, i)->dtype;
+  tn_status st = tn_value_load(eq + 1, as, out, &c->err);
+  if (st == TN_OK) (*out)->name = spec;
+  return st;
+}
+
+static bool is_group(const tn_tensor *t) { return t->dtype == TN_DT_SEQUENCE || t->dtype == TN_DT_OPTIONAL; }
+
+/* One tensor to a file; a sequence or optional to one per element, NAME.0.npy and so on. */
+static tn_status save_value(cli *c, const tn_tensor *t, const char *name, const char *dir) {
+  char path[4096];
+  int at = snprintf(path, sizeof path, "%s/", dir);
+  if (is_group(t)) {
+    const tn_tensor *const *items = t->data;
+    tn_status st = TN_OK;
+    for (int64_t i = 0; st == TN_OK && i < t->dims[0]; i++) {
+      char one[1024];
+      snprintf(one, sizeof one, "%.1000s.%lld", name, (long long)i);
+      st = save_value(c, items[i], one, dir);
+    }
+    return st;
+  }
+  snprintf(path + at, sizeof path - (size_t)at, "%s.npy", name);
+  for (char *p = path + at; *p; p++)
+    if (*p == '/') *p = '_';
+  return tn_tensor_save(t, path, &c->err);
 }
 
 static tn_status save_outputs(cli *c, const tn_tensor *outs, uint32_t n, const char *dir) {
@@ -28,15 +52,9 @@ static tn_status save_outputs(cli *c, const tn_tensor *outs, uint32_t n, const c
     snprintf(c->err.message, sizeof c->err.message, "cannot make folder '%s': %s", dir, strerror(errno));
     return TN_E_IO;
   }
-  for (uint32_t i = 0; i < n; i++) {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s.npy", dir, outs[i].name);
-    for (char *p = path + strlen(dir) + 1; *p; p++)
-      if (*p == '/') *p = '_';
-    tn_status st = tn_tensor_save(&outs[i], path, &c->err);
-    if (st != TN_OK) return st;
-  }
-  return TN_OK;
+  tn_status st = TN_OK;
+  for (uint32_t i = 0; st == TN_OK && i < n; i++) st = save_value(c, &outs[i], outs[i].name, dir);
+  return st;
 }
 
 static void list_outputs(const tn_tensor *outs, uint32_t n, cli_format f) {
@@ -64,7 +82,7 @@ static int infer(cli *c, tn_model *m, char **in, const char *dir) {
   tn_tensor *outs = calloc(n_out + 1, sizeof *outs);
   for (char **p = in; st == TN_OK && p && *p; p++) {
     if (n_in == MAX_IO) return cli_usage(c, "too many --in");
-    st = load_input(c, *p, &ins[n_in]);
+    st = load_input(c, m, *p, &ins[n_in]);
     n_in += st == TN_OK;
   }
   if (st == TN_OK) st = tn_session_create(m, &s, &c->err);
@@ -83,10 +101,11 @@ int cmd_infer(int argc, const char **argv) {
   cli c = {.command = "infer"};
   char **in = NULL, *dir = NULL;
   int done;
-  struct poptOption own[] = {{"in", 0, POPT_ARG_ARGV, &in, 0, "an input: .npy or .pb (repeatable)", "NAME=FILE"},
-                             {"out", 0, POPT_ARG_STRING, &dir, 0, "write outputs as .npy into this folder", "DIR"},
-                             {"disable-pass", 0, POPT_ARG_STRING, &c.disable, 0, "leave these passes out, or all", "NAME,...|all"},
-                             POPT_TABLEEND};
+  struct poptOption own[] = {
+      {"in", 0, POPT_ARG_ARGV, &in, 0, "an input: .npy or .pb (repeatable)", "NAME=FILE"},
+      {"out", 0, POPT_ARG_STRING, &dir, 0, "write outputs as .npy into this folder", "DIR"},
+      {"disable-pass", 0, POPT_ARG_STRING, &c.disable, 0, "leave these passes out, or all", "NAME,...|all"},
+      POPT_TABLEEND};
   poptContext pc;
   const char **rest;
   tn_model *m = NULL;

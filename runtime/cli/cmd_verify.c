@@ -42,7 +42,9 @@ static void finish_set(data_set *d) {
   for (uint32_t i = 0; i < d->n_want; i++) tn_free(d->want[i]);
 }
 
-static tn_status load_files(const char *dir, const char *set, const char *kind, tn_tensor **out, uint32_t *n,
+/* info: what the model says of input or output i. */
+static tn_status load_files(const tn_model *m, const tn_io_info *(*info)(const tn_model *m, uint32_t i),
+                            const char *dir, const char *set, const char *kind, tn_tensor **out, uint32_t *n,
                             tn_error *err) {
   for (*n = 0; *n < MAX_IO; (*n)++) {
     char path[4096];
@@ -50,7 +52,8 @@ static tn_status load_files(const char *dir, const char *set, const char *kind, 
     FILE *f = fopen(path, "rb");
     if (!f) return TN_OK;
     fclose(f);
-    tn_status st = tn_tensor_load(path, &out[*n], err);
+    const tn_io_info *io = info(m, *n);
+    tn_status st = tn_value_load(path, io ? io->dtype : TN_DT_UNDEFINED, &out[*n], err);
     if (st != TN_OK) return st;
   }
   return TN_OK;
@@ -125,6 +128,23 @@ static diff compare(const tn_tensor *got, const tn_tensor *want, double rtol, do
   return d;
 }
 
+/* Sequences and optionals element by element; the largest differences of all. */
+static diff compare_values(const tn_tensor *got, const tn_tensor *want, double rtol, double atol) {
+  if (got->dtype != want->dtype || (got->dtype != TN_DT_SEQUENCE && got->dtype != TN_DT_OPTIONAL))
+    return compare(got, want, rtol, atol);
+  const tn_tensor *const *a = got->data, *const *b = want->data;
+  diff all = {.ok = got->dims[0] == want->dims[0], .why = ""};
+  if (!all.ok) all.why = "another number of elements";
+  for (int64_t i = 0; all.ok && i < got->dims[0]; i++) {
+    const diff d = compare_values(a[i], b[i], rtol, atol);
+    all.ok = d.ok;
+    all.why = d.why;
+    all.abs = d.abs > all.abs ? d.abs : all.abs;
+    all.rel = d.rel > all.rel ? d.rel : all.rel;
+  }
+  return all;
+}
+
 static void add_row(verifier *v, const char *set, const char *what, const diff *d) {
   char a[32], r[32];
   snprintf(a, sizeof a, "%.3g", d->abs);
@@ -153,9 +173,9 @@ static tn_status run_set(verifier *v, data_set *d) {
   for (uint32_t i = 0; st == TN_OK && i < n; i++) {
     diff r = {.ok = true, .why = "no expected output"};
     if (v->other)
-      r = compare(&outs[i], &other[i], v->o->rtol, v->o->atol);
+      r = compare_values(&outs[i], &other[i], v->o->rtol, v->o->atol);
     else if (i < d->n_want)
-      r = compare(&outs[i], d->want[i], v->o->rtol, v->o->atol);
+      r = compare_values(&outs[i], d->want[i], v->o->rtol, v->o->atol);
     if (v->o->against) { /* end to end informs: rounding of an activation can flip and grow from layer to layer */
       r.why = r.ok ? "" : "end to end, informs";
       r.ok = true;
@@ -181,8 +201,9 @@ static tn_status verify_sets(verifier *v) {
     data_set *d = calloc(1, sizeof *d);
     if (!d) return TN_E_NO_MEMORY;
     d->name = names[i];
-    st = load_files(v->o->data, d->name, "input", d->in, &d->n_in, &v->c->err);
-    if (st == TN_OK) st = load_files(v->o->data, d->name, "output", d->want, &d->n_want, &v->c->err);
+    st = load_files(v->model, tn_model_input, v->o->data, d->name, "input", d->in, &d->n_in, &v->c->err);
+    if (st == TN_OK)
+      st = load_files(v->model, tn_model_output, v->o->data, d->name, "output", d->want, &d->n_want, &v->c->err);
     if (st == TN_OK && d->n_in == 0 && tn_model_n_inputs(v->model)) {
       snprintf(v->c->err.message, sizeof v->c->err.message, "'%s/%s' holds no input_0.pb", v->o->data, d->name);
       st = TN_E_INVALID;

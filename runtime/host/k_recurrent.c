@@ -73,8 +73,7 @@ static const struct {
     [F_SOFTPLUS] = {"Softplus", 0, 0, 0},
 };
 
-static double apply(const recurrent *q, const activation *a, double v) {
-  if (q->clip > 0) v = v < -q->clip ? -q->clip : v > q->clip ? q->clip : v;
+static double value_of(const activation *a, double v) {
   switch (a->f) {
     case F_RELU:
       return v < 0 ? 0 : v;
@@ -100,6 +99,12 @@ static double apply(const recurrent *q, const activation *a, double v) {
     default:
       return v > 0 ? v + log1p(exp(-v)) : log1p(exp(v));
   }
+}
+
+/* The clip bounds what gates are made of. The cell's way into LSTM's output is not bounded, as in ONNX Runtime. */
+static double apply(const recurrent *q, const activation *a, double v) {
+  if (q->clip > 0) v = v < -q->clip ? -q->clip : v > q->clip ? q->clip : v;
+  return value_of(a, v);
 }
 
 /* The next of a list of scaling values, which functions that take one consume in order; dflt behind its end. */
@@ -242,7 +247,7 @@ static void lstm_step(seq *s) {
     const double gi = apply(q, &s->act[0], in[i] + p[i] * s->c[i]);
     const double gf = q->input_forget ? 1 - gi : apply(q, &s->act[0], forget[i] + p[2 * H + i] * s->c[i]);
     s->c[i] = gf * s->c[i] + gi * apply(q, &s->act[1], cell[i]);
-    s->h[i] = apply(q, &s->act[0], out[i] + p[H + i] * s->c[i]) * apply(q, &s->act[2], s->c[i]);
+    s->h[i] = apply(q, &s->act[0], out[i] + p[H + i] * s->c[i]) * value_of(&s->act[2], s->c[i]);
   }
 }
 
