@@ -53,6 +53,7 @@ TN_MUST_CHECK tn_status tni_pass_layer_norm(tni_graph *g, uint32_t *n, tn_error 
 TN_MUST_CHECK tn_status tni_pass_rms_norm(tni_graph *g, uint32_t *n, tn_error *err);
 TN_MUST_CHECK tn_status tni_pass_gelu(tni_graph *g, uint32_t *n, tn_error *err);
 TN_MUST_CHECK tn_status tni_pass_silu(tni_graph *g, uint32_t *n, tn_error *err);
+TN_MUST_CHECK tn_status tni_pass_conv_scale(tni_graph *g, uint32_t *n, tn_error *err);
 /* Attention (24) from MatMul, scale, cap, mask, Softmax, MatMul. */
 TN_MUST_CHECK tn_status tni_pass_attention(tni_graph *g, uint32_t *n, tn_error *err);
 /* RotaryEmbedding (23) from turns of halves or of pairs side by side. */

@@ -27,6 +27,7 @@ static const struct pass {
     {"fold", NULL, false, RECOGNISE},
     {"identity", tni_pass_identity, false, RECOGNISE},
     {"cse", tni_pass_cse, false, RECOGNISE},
+    {"conv_scale", tni_pass_conv_scale, true, RECOGNISE},
     {"rotary", tni_pass_rotary, false, RECOGNISE},
     {"attention", tni_pass_attention, true, RECOGNISE},
     {"reshape", tni_pass_reshape, false, RECOGNISE},

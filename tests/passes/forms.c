@@ -30,12 +30,16 @@ static const struct {
   const char *name;
   uint32_t dtype, rank;
   int64_t dims[4];
-} constants[] = {{"w", TN_DT_F32, 1, {8}},       {"v", TN_DT_F32, 1, {8}},       {"k", TN_DT_F32, 3, {1, 1, 8}},
-                 {"hw", TN_DT_F16, 1, {8}},      {"u", TN_DT_F32, 1, {1}},       {"e", TN_DT_F32, 4, {1, 1, 1, 1}},
-                 {"w8", TN_DT_F32, 2, {8, 8}},   {"x8", TN_DT_F32, 2, {8, 8}},   {"y8", TN_DT_F32, 2, {8, 8}},
-                 {"w12", TN_DT_F32, 2, {8, 12}}, {"x12", TN_DT_F32, 2, {8, 12}}, {"w24", TN_DT_F32, 2, {8, 24}},
-                 {"b12", TN_DT_F32, 1, {12}},    {"b24", TN_DT_F32, 1, {24}},    {"h8", TN_DT_F16, 2, {8, 8}},
-                 {"t12", TN_DT_F32, 2, {12, 8}}, {"sk", TN_DT_F32, 1, {2}},      {"sk4", TN_DT_F32, 4, {1, 2, 1, 1}}};
+} constants[] = {
+    {"w", TN_DT_F32, 1, {8}},           {"v", TN_DT_F32, 1, {8}},           {"k", TN_DT_F32, 3, {1, 1, 8}},
+    {"hw", TN_DT_F16, 1, {8}},          {"u", TN_DT_F32, 1, {1}},           {"e", TN_DT_F32, 4, {1, 1, 1, 1}},
+    {"w8", TN_DT_F32, 2, {8, 8}},       {"x8", TN_DT_F32, 2, {8, 8}},       {"y8", TN_DT_F32, 2, {8, 8}},
+    {"w12", TN_DT_F32, 2, {8, 12}},     {"x12", TN_DT_F32, 2, {8, 12}},     {"w24", TN_DT_F32, 2, {8, 24}},
+    {"b12", TN_DT_F32, 1, {12}},        {"b24", TN_DT_F32, 1, {24}},        {"h8", TN_DT_F16, 2, {8, 8}},
+    {"t12", TN_DT_F32, 2, {12, 8}},     {"sk", TN_DT_F32, 1, {2}},          {"sk4", TN_DT_F32, 4, {1, 2, 1, 1}},
+    {"cw", TN_DT_F32, 4, {4, 2, 3, 1}}, {"cg", TN_DT_F32, 4, {4, 1, 1, 3}}, {"ct", TN_DT_F32, 4, {2, 2, 2, 2}},
+    {"c1", TN_DT_F32, 1, {4}},          {"c2", TN_DT_F32, 1, {4}},          {"c3", TN_DT_F32, 1, {4}},
+    {"cv", TN_DT_F32, 1, {4}},          {"c4", TN_DT_F32, 4, {1, 4, 1, 1}}, {"cx", TN_DT_F32, 3, {4, 1, 1}}};
 
 static void fill(uint32_t dtype, void *data, int64_t n, uint32_t seed) {
   for (int64_t i = 0; i < n; i++) {
@@ -61,6 +65,7 @@ static void add_constant(tni_graph *g, const char *name, uint32_t dtype, uint32_
     memcpy(t.data, data, t.bytes);
   else
     fill(dtype, t.data, n, (uint32_t)name[0] + 7u * (uint32_t)name[1]);
+  for (int64_t i = 0; i < n && !strcmp(name, "cv"); i++) ((float *)t.data)[i] = fabsf(((float *)t.data)[i]) + 0.1f;
   CU_ASSERT_EQUAL(tni_value_set_tensor(g, tni_graph_add_value(g, name, TN_VALUE_CONST, dtype), &t, NULL), TN_OK);
 }
 
