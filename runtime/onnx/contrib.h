@@ -33,6 +33,8 @@ void tni_contrib_multi_head(tni_emit *e);
 void tni_contrib_gqa(tni_emit *e);
 void tni_contrib_matmul_nbits(tni_emit *e);
 void tni_contrib_gather_blocks(tni_emit *e);
+void tni_contrib_moe(tni_emit *e);
+void tni_contrib_qmoe(tni_emit *e);
 void tni_contrib_linear(tni_emit *e);         /* QuantizeLinear, DequantizeLinear */
 void tni_contrib_qlinear_binary(tni_emit *e); /* QLinearAdd, QLinearMul */
 void tni_contrib_qlinear_sigmoid(tni_emit *e);
@@ -43,6 +45,11 @@ void tni_contrib_qlinear_concat(tni_emit *e);
 void tni_contrib_dynamic_matmul(tni_emit *e);
 void tni_contrib_matmul_to_float(tni_emit *e);
 void tni_contrib_qgemm(tni_emit *e);
+
+/* --- contrib_nbits.c --- */
+/* A constant of the codes, scales and zeros that these constants hold (zeros may be TN_NONE); q has bits, N, K, block
+ * and transposed. */
+tn_id tni_contrib_quantized(tni_emit *e, tni_quantized *q, tn_id codes, tn_id scales, tn_id zeros);
 
 /* --- contrib_mask.c --- */
 /* A mask of keys as ONNX Runtime's Attention and MultiHeadAttention take it, by its rank: [B] ends, [2B] ends and

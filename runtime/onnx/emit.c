@@ -251,6 +251,13 @@ const tni_tensor *tni_em_const(const tni_emit *e, tn_id v) {
   return x && x->pub.kind == TN_VALUE_CONST ? x->tensor : NULL;
 }
 
+tn_id tni_em_view(tni_emit *e, const tni_tensor *t) {
+  if (e->st) return TN_NONE;
+  const tn_id v = fresh(e, "part", TN_VALUE_CONST, t->dtype);
+  if (v == TN_NONE) return v;
+  return tni_value_set_tensor(e->g, v, t, NULL) == TN_OK ? v : no_memory(e);
+}
+
 tn_id tni_em_quantized(tni_emit *e, const tni_quantized *q) {
   int64_t count;
   tni_tensor t = {

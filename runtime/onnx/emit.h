@@ -61,6 +61,8 @@ tn_id tni_em_filled(tni_emit *e, uint32_t dtype, int64_t n, double v);
 
 /* The constant that v is, or NULL. */
 const tni_tensor *tni_em_const(const tni_emit *e, tn_id v);
+/* A constant that is t; its bytes are not copied. */
+tn_id tni_em_view(tni_emit *e, const tni_tensor *t);
 /* A constant whose elements are q's (copied; what it points to is not): [K, N] where it is transposed, else [N, K]. */
 tn_id tni_em_quantized(tni_emit *e, const tni_quantized *q);
 

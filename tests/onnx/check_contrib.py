@@ -335,7 +335,37 @@ def quantized(r):
                                                                  "s": (np.float32(0.001),), "z": (np.uint16(30000),)})
 
 
-FAMILIES = (activations, matmuls, norms, rotary, attention, multi_head, gqa, matmul_nbits, gather_blocks, quantized)
+def experts(r):
+    E, H, I = 4, 32, 32
+    for kind, fusion in (("relu", 0), ("gelu", 0), ("silu", 0), ("identity", 0), ("swiglu", 1)):
+        for k in (1, 2):
+            for normal in (0, 1):
+                for bias in (False, True):
+                    if bias and kind not in ("swiglu", "silu"):
+                        continue
+                    wide = I * (2 if kind == "swiglu" else 1)
+                    v = {"x": f(r, 2, 3, H), "p": f(r, 6, E), "w1": (f(r, E, wide, H) / 4,),
+                         "b1": (f(r, E, wide),) if bias else None, "w2": (f(r, E, H, I) / 4,),
+                         "b2": (f(r, E, H),) if bias else None}
+                    more = {"swiglu_fusion": fusion, "activation_alpha": 1.702, "activation_beta": 1.0,
+                            "swiglu_limit": 2.0} if fusion else {}
+                    yield Case(f"MoE {kind} k {k} normal {normal} bias {bias}", "MoE", v, k=k, activation_type=kind,
+                               normalize_routing_weights=normal, **more)
+    for bits in (4, 8):
+        for block in (0, 32):
+            scales = (E, 2 * I) if block == 0 else (E, 2 * I, H // block)
+            scales2 = (E, H) if block == 0 else (E, H, I // block)
+            v = {"x": f(r, 2, 3, H), "p": f(r, 6, E), "w1": (r.integers(0, 256, (E, 2 * I, H * bits // 8)).astype(np.uint8),),
+                 "s1": (np.abs(f(r, *scales)) * (0.5 / 2 ** bits),), "b1": (f(r, E, 2 * I),),
+                 "w2": (r.integers(0, 256, (E, H, I * bits // 8)).astype(np.uint8),),
+                 "s2": (np.abs(f(r, *scales2)) * (0.5 / 2 ** bits),), "b2": (f(r, E, H),)}
+            # blocks of 8 bits: ONNX Runtime rounds activations to 8 bits too
+            yield Case(f"QMoE {bits} bits block {block}", "QMoE", v, bound=2e-2 if bits == 8 and block else None, k=2, activation_type="swiglu", swiglu_fusion=1,
+                       activation_alpha=1.702, activation_beta=1.0, swiglu_limit=7.0, expert_weight_bits=bits,
+                       normalize_routing_weights=1, **({"block_size": block} if block else {}))
+
+
+FAMILIES = (activations, matmuls, norms, rotary, attention, multi_head, gqa, matmul_nbits, gather_blocks, quantized, experts)
 
 
 def main():
