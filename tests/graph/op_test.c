@@ -23,7 +23,8 @@ static void find_by_version(void) {
       {"", "Gelu", 19, 0, 0},
       {"", "Gelu", 20, TN_OP_GELU, 20},
       {"", "Gelu", 28, TN_OP_GELU, 20},
-      {"", "Scan", 8, 0, 0},
+      {"", "Scan", 7, 0, 0},
+      {"", "Scan", 8, TN_OP_SCAN, 8},
       {"", "Where", -1, 0, 0},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
