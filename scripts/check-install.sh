@@ -3,6 +3,7 @@
 # check-install.sh BUILD: installs BUILD into a prefix of its own and uses it as a stranger would: headers alone,
 # exported symbols, pkg-config, examples/minimal.c beside the installed `tenon`.
 set -eu
+unset TENON_PLUGIN_PATH TENON_PROFILE_PATH TENON_PROFILE TENON_CACHE_DIR TENON_LOG
 build=$(cd "$1" && pwd)
 source=$(cd "$(dirname "$0")/.." && pwd)
 work=$build/check-install
