@@ -9,7 +9,7 @@ void tni_im2col_init(tni_im2col *c, const tni_window *w, const tni_tensor *x, co
     c->out[d] = y->dims[d + 2];
     c->plane *= c->in[d];
     c->positions *= c->out[d];
-    c->taps *= w->kernel[d];
+    if (__builtin_mul_overflow(c->taps, w->kernel[d], &c->taps)) c->taps = INT64_MAX; /* a pooling's; none counts them */
   }
   tni_window_pads(&c->w, c->in, c->out);
 }
@@ -28,6 +28,42 @@ int64_t tni_im2col_row(const tni_im2col *c, int64_t tap, const int64_t *o, int64
     stride *= c->in[d];
   }
   return at;
+}
+
+static void locate(const tni_im2col *c, const int64_t *o, tni_taps *t) {
+  const tni_window *w = &c->w;
+  const uint32_t last = w->rank - 1;
+  t->row = 0;
+  for (uint32_t d = 0; d < last; d++)
+    t->row = (t->row + o[d] * w->stride[d] - w->begin[d] + t->at[d] * w->dilation[d]) * c->in[d + 1];
+  t->shift = t->at[last] * w->dilation[last] - w->begin[last];
+}
+
+bool tni_taps_first(const tni_im2col *c, const int64_t *o, int64_t o0, int64_t n, tni_taps *t) {
+  const tni_window *w = &c->w;
+  for (uint32_t d = 0; d < w->rank; d++) {
+    const bool inner = d + 1 == w->rank;
+    /* Positions of tap 0: of the last output for the first tap that is inside, of the first output for the last one. */
+    const int64_t s = w->stride[d], dil = w->dilation[d];
+    const int64_t high = (inner ? o0 + n - 1 : o[d]) * s - w->begin[d], low = (inner ? o0 : o[d]) * s - w->begin[d];
+    const int64_t past = c->in[d] > low ? (c->in[d] - low + dil - 1) / dil : 0;
+    t->lo[d] = t->at[d] = high < 0 ? (-high + dil - 1) / dil : 0;
+    t->hi[d] = past < w->kernel[d] ? past : w->kernel[d];
+    if (t->lo[d] >= t->hi[d]) return false;
+  }
+  locate(c, o, t);
+  return true;
+}
+
+bool tni_taps_next(const tni_im2col *c, const int64_t *o, tni_taps *t) {
+  for (uint32_t d = c->w.rank; d-- > 0;) {
+    if (++t->at[d] < t->hi[d]) {
+      locate(c, o, t);
+      return true;
+    }
+    t->at[d] = t->lo[d];
+  }
+  return false;
 }
 
 void tni_im2col_inside(const tni_im2col *c, int64_t shift, int64_t n, int64_t *lo, int64_t *hi) {

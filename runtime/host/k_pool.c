@@ -87,11 +87,11 @@ static int64_t column_index(const pool *c, int64_t at) {
   }                                                                                                              \
   static void finish_##T(const pool *c, T *acc, const int64_t *o, int64_t o0, int64_t n) {                       \
     const uint32_t last = c->im.w.rank - 1;                                                                      \
-    int64_t outer = 1;                                                                                           \
-    for (uint32_t d = 0; d < last; d++) outer *= taps_counted(c, d, o[d]);                                       \
+    double outer = 1;                                                                                            \
+    for (uint32_t d = 0; d < last; d++) outer *= (double)taps_counted(c, d, o[d]);                               \
     for (int64_t j = 0; j < n && c->op == TN_OP_AVERAGE_POOL; j++) {                                             \
-      const int64_t count = outer * taps_counted(c, last, o0 + j);                                               \
-      acc[j] = count ? acc[j] / (T)count : 0;                                                                    \
+      const double count = outer * (double)taps_counted(c, last, o0 + j);                                        \
+      acc[j] = count > 0 ? acc[j] / (T)count : 0;                                                                \
     }                                                                                                            \
     for (int64_t j = 0; j < n && c->op == TN_OP_LP_POOL && c->p != 1; j++) acc[j] = POW(acc[j], (T)1 / (T)c->p); \
   }                                                                                                              \
@@ -103,14 +103,13 @@ static int64_t column_index(const pool *c, int64_t at) {
       acc[j] = c->op == TN_OP_MAX_POOL ? (T)lowest(c->x->dtype) : 0;                                             \
       best[j] = -1;                                                                                              \
     }                                                                                                            \
-    for (int64_t t = 0; t < c->im.taps; t++) {                                                                   \
-      int64_t shift, lo, hi;                                                                                     \
-      const int64_t row = tni_im2col_row(&c->im, t, o, &shift);                                                  \
-      if (row < 0) continue;                                                                                     \
-      shift += o0 * s;                                                                                           \
+    tni_taps t;                                                                                                  \
+    for (bool more = tni_taps_first(&c->im, o, o0, n, &t); more; more = tni_taps_next(&c->im, o, &t)) {          \
+      int64_t lo, hi;                                                                                            \
+      const int64_t shift = t.shift + o0 * s;                                                                    \
       tni_im2col_inside(&c->im, shift, n, &lo, &hi);                                                             \
       if (lo == hi) continue;                                                                                    \
-      const int64_t at = row + shift + lo * s;                                                                   \
+      const int64_t at = t.row + shift + lo * s;                                                                 \
       fetch_##T(c->x, plane * c->im.plane + at, s, hi - lo, v);                                                  \
       take_##T(c, acc + lo, best + lo, v, hi - lo, at, s);                                                       \
     }                                                                                                            \
@@ -165,6 +164,6 @@ tn_status tni_k_pool(const tni_kargs *a) {
   c.column_major = tni_attr_i(a->node, "storage_order", 0) != 0;
   if (index) c.index = index->data;
   const int64_t n = c.im.out[w.rank - 1];
-  tni_kfor(a->run, tni_knumel(y) / n, n * c.im.taps, pool_rows, &c);
+  tni_kfor(a->run, tni_knumel(y) / n, n * (c.im.taps < c.im.plane ? c.im.taps : c.im.plane), pool_rows, &c);
   return TN_OK;
 }

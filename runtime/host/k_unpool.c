@@ -14,9 +14,8 @@ static tn_status pooled_from(const tni_kargs *a, int64_t *dims) {
     return tni_kfail(a, TN_E_INVALID, "MaxUnpool: %s", why);
   for (uint32_t d = 0; d < x->rank; d++) {
     dims[d] = x->dims[d];
-    if (d < 2) continue;
-    dims[d] = (x->dims[d] - 1) * w.stride[d - 2] + w.kernel[d - 2] - w.begin[d - 2] - w.end[d - 2];
-    if (a->out[0]->dims[d] < dims[d])
+    if (d >= 2) dims[d] = (x->dims[d] - 1) * w.stride[d - 2] + w.kernel[d - 2] - w.begin[d - 2] - w.end[d - 2];
+    if (dims[d] < 0 || a->out[0]->dims[d] < dims[d])
       return tni_kfail(a, TN_E_INVALID, "MaxUnpool: output dim %u is %lld, less than %lld", d,
                        (long long)a->out[0]->dims[d], (long long)dims[d]);
   }

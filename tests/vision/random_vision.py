@@ -25,8 +25,9 @@ except ImportError as e:
     sys.exit(77)
 
 RUNS = 3
-EPS = {"float32": 2.0**-23, "float64": 2.0**-52, "float16": 2.0**-10}
-NUMPY = {T.FLOAT: np.float32, T.DOUBLE: np.float64, T.FLOAT16: np.float16, T.INT8: np.int8, T.UINT8: np.uint8,
+EPS = {T.FLOAT: 2.0**-23, T.DOUBLE: 2.0**-52, T.FLOAT16: 2.0**-10, T.BFLOAT16: 2.0**-7}
+HALVES = [T.FLOAT16, T.BFLOAT16]
+NUMPY = {T.FLOAT: np.float32, T.DOUBLE: np.float64, T.INT8: np.int8, T.UINT8: np.uint8,
          T.INT32: np.int32, T.INT64: np.int64}
 
 
@@ -41,6 +42,7 @@ class Case:
         self.channels = rng.choice([1, 2, 3, 4, 6])
         self.terms = 1  # of one sum
         self.exact = False
+        self.half = None  # the operator between casts: X, constants and result are of this dtype, the files f32
 
     def window(self, kernel=None, dilations=True, ceil=False, auto=True):
         r = self.rng
@@ -69,7 +71,7 @@ class Case:
 
 def conv(rng):
     c = Case(rng, "Conv")
-    c.dtype = rng.choice([T.FLOAT, T.FLOAT, T.FLOAT16, T.DOUBLE])
+    c.dtype = rng.choice([T.FLOAT, T.FLOAT, T.DOUBLE])
     group = rng.choice([g for g in (1, 1, 2, 3, c.channels) if c.channels % g == 0])
     k = c.window()
     m = group * rng.choice([1, 1, 2, 5, 100 // group if rng.random() < 0.2 else 3])
@@ -107,7 +109,7 @@ def pool(rng):
         c.attrs.pop("ceil_mode", None)
     c.terms = int(np.prod(c.attrs["kernel_shape"]))
     if c.op == "MaxPool":
-        c.dtype = rng.choice([T.FLOAT, T.DOUBLE, T.INT8, T.UINT8, T.FLOAT16])
+        c.dtype = rng.choice([T.FLOAT, T.DOUBLE, T.INT8, T.UINT8])
         c.exact = True
         if rng.random() < 0.5:
             c.outputs.append("i")
@@ -121,7 +123,7 @@ def pool(rng):
 
 
 def global_pool(rng):
-    c = Case(rng, rng.choice(["GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"]))
+    c = Case(rng, rng.choice(["GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"]), 21)
     c.dtype = rng.choice([T.FLOAT, T.FLOAT, T.DOUBLE]) if c.op != "GlobalLpPool" else T.FLOAT
     c.terms = 2000
     return c
@@ -227,9 +229,34 @@ def values(rng, dtype, shape):
     return rng.integers(max(info.min, -100), min(info.max, 200), shape).astype(t)
 
 
+def rounded(v, half):
+    """v as a half holds it, in f32."""
+    if half == T.FLOAT16:
+        return v.astype(np.float16).astype(np.float32)
+    bits = v.astype(np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+
+
+def halve(c, names, nodes):
+    """Casts around the operator; returns the models with them and without, as lists of nodes."""
+    skip = {"roi", "scales", "none", "sizes", "grid", "pads"}
+    inside = {n: n + "_half" for n in names if n not in skip}
+    around = [helper.make_node("Cast", [n], [h], to=c.half) for n, h in inside.items()]
+    node = nodes[-1]
+    half = onnx.NodeProto()
+    half.CopyFrom(node)
+    half.input[:] = [inside.get(n, n) for n in names]
+    half.output[0] = "y_half"
+    return nodes[:-1] + around + [half, helper.make_node("Cast", ["y_half"], ["y"], to=T.FLOAT)]
+
+
 def make(folder, rng):
     c = rng.choice(MAKERS)(rng)
     os.makedirs(folder)
+    if c.dtype == T.FLOAT and rng.random() < 0.35 and c.op != "GlobalLpPool":
+        c.half = rng.choice(HALVES)
+        c.consts = [(n, rounded(v, c.half) if v.dtype == np.float32 and n not in ("roi", "scales", "none") else v)
+                    for n, v in c.consts]
     symbols = ["b"] + [f"s{i}" for i in range(c.rank)]
     inputs = [helper.make_tensor_value_info("x", c.dtype, [symbols[0], c.channels] + symbols[1:])]
     names = ["x"] + [n for n, _ in c.consts if n not in c.extra] + c.extra
@@ -242,14 +269,19 @@ def make(folder, rng):
         inputs.append(helper.make_tensor_value_info("grid", T.FLOAT, ["b"] + c.grid + [c.rank]))
     nodes.append(helper.make_node(c.op, names, c.outputs, **c.attrs))
     outputs = [helper.make_tensor_value_info(n, T.INT64 if n == "i" else c.dtype, None) for n in c.outputs]
-    graph = helper.make_graph(nodes, c.op, inputs, outputs, [numpy_helper.from_array(v, n) for n, v in c.consts])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", c.opset)], ir_version=10)
-    onnx.save(model, os.path.join(folder, "model.onnx"))
+    def model_of(body):
+        graph = helper.make_graph(body, c.op, inputs, outputs, [numpy_helper.from_array(v, n) for n, v in c.consts])
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", c.opset)], ir_version=10)
+
+    model = model_of(nodes)
+    onnx.save(model_of(halve(c, names, nodes)) if c.half else model, os.path.join(folder, "model.onnx"))
     gen = np.random.default_rng(rng.randrange(1 << 60))
     feeds = []
     for r in range(RUNS):
         size = [rng.randint(3, 11) * getattr(c, "multiple", 1) for _ in range(c.rank)]
         feed = {"x": values(gen, c.dtype, [rng.randint(1, 2), c.channels] + size)}
+        if c.half:
+            feed["x"] = rounded(feed["x"], c.half)
         if c.op == "GridSample":
             feed["grid"] = gen.uniform(-1.3, 1.3, [feed["x"].shape[0]] + c.grid + [c.rank]).astype(np.float32)
         os.makedirs(os.path.join(folder, str(r), "out"))
@@ -270,7 +302,7 @@ def session(model):
 
 def expected(c, model, run, feed):
     """Outputs by onnxruntime; None where it does not have the case. Where it takes the output's rounded length in the place
-    of scale * length (Resize), by the reference evaluator, whose way ONNX's own cases ask for. Half precision: in float."""
+    of scale * length (Resize), by the reference evaluator, whose way ONNX's own cases ask for. Halves: of the same numbers in f32."""
     if c.op == "Resize" and c.attrs["coordinate_transformation_mode"] in ("align_corners", "pytorch_half_pixel"):
         return ReferenceEvaluator(model).run(None, feed)
     if "kernel_shape" in c.attrs and c.op != "ConvTranspose":
@@ -286,28 +318,18 @@ def expected(c, model, run, feed):
             return run.run(None, feed)
         except Exception:
             return None
-    if c.op == "Conv" and c.dtype == T.FLOAT16 and "auto_pad" not in c.attrs:
-        wide = onnx.ModelProto()
-        wide.CopyFrom(model)
-        for v in list(wide.graph.input) + list(wide.graph.output):
-            v.type.tensor_type.elem_type = T.FLOAT
-        for i, t in enumerate(wide.graph.initializer):
-            wide.graph.initializer[i].CopyFrom(numpy_helper.from_array(numpy_helper.to_array(t).astype(np.float32), t.name))
-        other = session(wide)
-        return [y.astype(np.float16) for y in other.run(None, {n: v.astype(np.float32) for n, v in feed.items()})] if other else None
     return None
 
 
 def differs(c, got, want):
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"{got.dtype}{list(got.shape)}, not {want.dtype}{list(want.shape)}"
-    if not np.issubdtype(want.dtype, np.floating) or c.exact:
+    if not np.issubdtype(want.dtype, np.floating) or (c.exact and not c.half):
         return None if np.array_equal(got, want, equal_nan=True) else f"{np.sum(got != want)} of {got.size} elements"
-    # Both sides round: each term and sum once (eps of the computation), the result once (eps of the dtype).
-    eps = EPS[str(want.dtype)]
+    # Both sides round each term and sum once in what they compute in, and the result once to its dtype.
     a, b = got.astype(np.float64), want.astype(np.float64)
     scale = max(1.0, float(np.abs(b[np.isfinite(b)]).max(initial=0)))
-    bound = 4 * eps * scale + c.terms * (EPS["float64"] if c.dtype == T.DOUBLE else EPS["float32"]) * scale
+    bound = 4 * EPS[c.half or c.dtype] * scale + c.terms * EPS[c.dtype] * scale
     ok = (np.abs(a - b) <= bound) | (np.isnan(a) & np.isnan(b)) | (a == b)
     return None if ok.all() else f"off by {np.abs(a - b)[~ok].max():.3g}, bound {bound:.3g}"
 
@@ -372,7 +394,7 @@ def main():
         ops[m[0].op] = ops.get(m[0].op, 0) + n
         if bad:
             wrong += 1
-            print(f"FAIL {m[0].op} {m[0].attrs} {T.DataType.Name(m[0].dtype)} {[(n, v.shape) for n, v in m[0].consts]}: {bad[0]}")
+            print(f"FAIL {m[0].op} {m[0].attrs} {T.DataType.Name(m[0].half or m[0].dtype)} {[(n, v.shape) for n, v in m[0].consts]}: {bad[0]}")
             if a.keep:
                 shutil.copytree(folder, os.path.join(a.keep, os.path.basename(folder)), dirs_exist_ok=True)
     shutil.rmtree(top, ignore_errors=True)
