@@ -122,6 +122,23 @@ ATTRS(elementwise, OTHER("ops", INTS), OTHER("floats", FLOATS), OTHER("results",
 ATTRS(fused_matmul, OTHER("ops", INTS), OTHER("floats", FLOATS), OTHER("results", INTS), INT("n_weights", 1),
       INT("trans_b", 0), OTHER("parts", INTS));
 ATTRS(tensor_scatter, INT("axis", -2), STRING("mode", "linear"));
+ATTRS(einsum, STRING_REQUIRED("equation"));
+ATTRS(dft, INT("inverse", 0), INT("onesided", 0));
+ATTRS(stft, INT("onesided", 1));
+ATTRS(window, INT("output_datatype", 1), INT("periodic", 1));
+ATTRS(mel_weight_matrix, INT("output_datatype", 1));
+ATTRS(optional_axis, INT_OR_ABSENT("axis"));
+ATTRS(unique, INT_OR_ABSENT("axis"), INT("sorted", 1));
+ATTRS(reverse_sequence, INT("batch_axis", 1), INT("time_axis", 0));
+ATTRS(random_normal, INT("dtype", 1), FLOAT("mean", 0.0f), FLOAT("scale", 1.0f), FLOAT_OR_ABSENT("seed"),
+      INTS_REQUIRED("shape"));
+ATTRS(random_normal_like, INT_OR_ABSENT("dtype"), FLOAT("mean", 0.0f), FLOAT("scale", 1.0f), FLOAT_OR_ABSENT("seed"));
+ATTRS(random_uniform, INT("dtype", 1), FLOAT("high", 1.0f), FLOAT("low", 0.0f), FLOAT_OR_ABSENT("seed"),
+      INTS_REQUIRED("shape"));
+ATTRS(random_uniform_like, INT_OR_ABSENT("dtype"), FLOAT("high", 1.0f), FLOAT("low", 0.0f), FLOAT_OR_ABSENT("seed"));
+ATTRS(multinomial, INT("dtype", 6), INT("sample_size", 1), FLOAT_OR_ABSENT("seed"));
+ATTRS(bernoulli, INT_OR_ABSENT("dtype"), FLOAT_OR_ABSENT("seed"));
+ATTRS(loss, INT_OR_ABSENT("ignore_index"), STRING("reduction", "mean"));
 ATTRS(if_, GRAPH_REQUIRED("then_branch"), GRAPH_REQUIRED("else_branch"));
 ATTRS(loop, GRAPH_REQUIRED("body"));
 ATTRS(scan_8, GRAPH_REQUIRED("body"), OTHER("directions", INTS), INT_REQUIRED("num_scan_inputs"));

@@ -21,7 +21,8 @@ void tni_run_inline(tn_run *run) {
   *run = (tn_run){.h = TN_HDR(tn_run), .n_workers = 1, .parallel_for = inline_for, .cancelled = never};
 }
 
-uint64_t tni_host_scratch(const tn_node *node, const tni_tensor *const *in, uint32_t n_in, uint32_t n_workers) {
+uint64_t tni_host_scratch(const tn_node *node, const tni_tensor *const *in, uint32_t n_in, const tni_tensor *out,
+                          uint32_t n_workers) {
   uint64_t bytes = 0;
   if (!n_in || !in[0]) return 0;
   switch (node->op) {
@@ -43,6 +44,13 @@ uint64_t tni_host_scratch(const tn_node *node, const tni_tensor *const *in, uint
       return tni_attention_scratch(node, in, n_in, n_workers);
     case TN_OP_NON_MAX_SUPPRESSION:
       return n_in > 1 && in[1] && in[1]->rank == 3 ? tni_nms_work(in[1]->dims[2]) * sizeof(int64_t) : 0;
+    case TN_OP_DFT:
+    case TN_OP_STFT:
+      return tni_dft_scratch(node, out, n_workers);
+    case TN_OP_DET:
+      return tni_det_scratch(in[0], n_workers);
+    case TN_OP_UNIQUE:
+      return tni_unique_scratch(in[0]);
     case TN_OP_TOP_K: {
       const int32_t d = tni_kaxis(tni_attr_i(node, "axis", -1), in[0]->rank);
       const uint64_t n = d >= 0 && in[0]->rank ? (uint64_t)in[0]->dims[d] : 0;
@@ -79,7 +87,7 @@ tn_status tni_host_eval(void *ctx, const tni_node *node, const tni_tensor *const
     if (st) return st;
     ptrs[i] = &out[i];
   }
-  const uint64_t bytes = tni_host_scratch(&node->pub, in, n_in, run->n_workers);
+  const uint64_t bytes = tni_host_scratch(&node->pub, in, n_in, n_out ? ptrs[0] : NULL, run->n_workers);
   void *scratch = bytes ? tni_arena_alloc(arena, (size_t)bytes, 64) : NULL;
   if (bytes && !scratch) return tni_fail_memory(err, name);
   const tni_kargs a = {&node->pub, in, ptrs, n_in, n_out, scratch, run, err, NULL, NULL};

@@ -17,12 +17,13 @@ static tn_status headers(const tn_program *p, const tni_htask *t, const tn_dims 
   return s;
 }
 
-/* Scratch asks for pointers; only the first three inputs decide. */
+/* Scratch asks for pointers; only the first three inputs and the first output, which lies behind the inputs, decide. */
 static uint64_t scratch_of(const tn_program *p, const tni_htask *t, const tni_tensor *in) {
+  const tni_tensor *out = t->node->n_out && t->out[0].value != TN_NONE ? in + t->node->n_in : NULL;
   const tni_tensor *ptr[3] = {NULL, NULL, NULL};
   const uint32_t n = t->node->n_in < 3 ? t->node->n_in : 3;
   for (uint32_t i = 0; i < n; i++) ptr[i] = t->in[i].value == TN_NONE ? NULL : &in[i];
-  return tni_host_scratch(t->node, ptr, n, p->dev->host->max_workers);
+  return tni_host_scratch(t->node, ptr, n, out, p->dev->host->max_workers);
 }
 
 tn_status tni_hdev_measure(const tn_program *p, tn_id task, const tn_dims *dims, tn_measure *m) {

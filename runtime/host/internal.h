@@ -105,6 +105,11 @@ void tni_kin_strides(const tni_kargs *a, uint32_t i, int64_t *st);
 /* dst = src, bytes of dst; large ones over the pool. */
 void tni_kcopy(tn_run *run, void *dst, const void *src, uint64_t bytes);
 
+/* --- scratch of single operators (tni_host_scratch) --- */
+uint64_t tni_dft_scratch(const tn_node *node, const tni_tensor *out, uint32_t n_workers);
+uint64_t tni_det_scratch(const tni_tensor *x, uint32_t n_workers);
+uint64_t tni_unique_scratch(const tni_tensor *x);
+
 /* --- kernels: one prototype per name in ops.def's kernel column --- */
 #define TNI_OP(id, domain, name, since, until, attrs, in_min, in_max, out_min, out_max, shape_in, shape, kernel, \
                flags)                                                                                            \

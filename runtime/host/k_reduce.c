@@ -220,14 +220,7 @@ static void unit_lse(const reduce *r, int64_t u) {
   const int64_t per = (r->width + TNI_CHUNK - 1) / TNI_CHUNK, col = (u % per) * TNI_CHUNK;
   const int64_t n = r->width - col < TNI_CHUNK ? r->width - col : TNI_CHUNK, out = (u / per) * r->width + col;
   const int64_t base = offset_of(u / per, r->nk, r->kd, r->ks) + col;
-  for (int64_t i = 0; i < n; i++) {
-    const double v = log_sum_exp(r, base + i, r->last_kept ? 1 : r->inner);
-    const float f = (float)v;
-    if (r->y->dtype == TN_DT_F64)
-      ((f64u *)r->y->data)[out + i] = v;
-    else
-      tni_store_f32(r->y->dtype, r->y->data, out + i, 1, &f);
-  }
+  for (int64_t i = 0; i < n; i++) tni_put_f64(r->y, out + i, log_sum_exp(r, base + i, r->last_kept ? 1 : r->inner));
 }
 
 static void body(void *arg, int64_t begin, int64_t end, uint32_t worker) {

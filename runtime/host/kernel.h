@@ -36,8 +36,9 @@ typedef tn_status (*tni_kernel_fn)(const tni_kargs *a);
 tni_kernel_fn tni_host_kernel(const tni_op *op);
 /* Whether the kernel takes these dtypes (the reason into why, at most n bytes). */
 bool tni_host_accepts(const tn_node *node, const tn_value *const *in, uint32_t n_in, char *why, size_t n);
-/* Scratch bytes for concrete dims. */
-uint64_t tni_host_scratch(const tn_node *node, const tni_tensor *const *in, uint32_t n_in, uint32_t n_workers);
+/* Scratch bytes for concrete dims. out: the first output (dims only), or NULL. */
+uint64_t tni_host_scratch(const tn_node *node, const tni_tensor *const *in, uint32_t n_in, const tni_tensor *out,
+                          uint32_t n_workers);
 
 /* A tn_run that works in the calling thread only. */
 void tni_run_inline(tn_run *run);

@@ -163,6 +163,19 @@ static tn_status top_k(const rewrite *r) {
   return TN_OK;
 }
 
+/* The axis became an input, and its default another. */
+static tn_status dft(const rewrite *r) {
+  const tni_raw_attr *axis = find(r->d, "axis");
+  const int64_t v = axis ? axis->a.u.i : 1;
+  if (axis && axis->a.type != TN_ATTR_INT) return wrong_type(r, "axis");
+  tn_id id;
+  tn_status st = add_ints(r, "axis", &v, 1, &id);
+  if (st) return st;
+  set_input(r->d, 2, id);
+  drop(r->d, "axis");
+  return TN_OK;
+}
+
 /* is_test == 0 meant training; like ONNX Runtime and every later version, a graph that is run is run for inference. */
 static tn_status dropout(const rewrite *r) {
   drop(r->d, "is_test");
@@ -337,6 +350,7 @@ static const struct {
     {"ReduceL1", 18, axes_input},
     {"ReduceLogSum", 18, axes_input},
     {"ReduceLogSumExp", 18, axes_input},
+    {"DFT", 20, dft},
     {"Scatter", TNI_OPSET_MAX + 1, scatter},
 };
 

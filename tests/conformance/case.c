@@ -179,7 +179,8 @@ static verdict compare_tensor(test_case *c, const tni_tensor *got, const tni_ten
     return PASSED;
   }
   if (got->dtype == TN_DT_C64 || got->dtype == TN_DT_C128) n *= 2;
-  const double rtol = got->dtype == TN_DT_BF16 && c->rtol < 0x1p-6 ? 0x1p-6 : c->rtol;
+  const double two_steps = got->dtype == TN_DT_BF16 ? 0x1p-6 : got->dtype == TN_DT_F16 ? 0x1p-9 : 0;
+  const double rtol = c->rtol > two_steps ? c->rtol : two_steps;
   for (int64_t i = 0; i < n; i++) {
     const double x = element(got, i), y = element(want, i);
     if (!close_enough(x, y, rtol, c->atol))

@@ -51,7 +51,7 @@ void case_read_tolerance(test_case *c);
 /* Reads data set i. *there false: no such folder. */
 verdict case_load_set(test_case *c, uint32_t i, case_set *s, bool *there);
 /* got against s->out[i]: dtype and dims equal; floats as numpy.testing.assert_allclose with the case's rtol and atol
- * (bfloat16: at least two of its steps, as ONNX's runner does); everything else bit by bit. */
+ * (halves: at least two of their steps, as ONNX's runner does for bfloat16); everything else bit by bit. */
 verdict case_compare(test_case *c, const case_value *got, const case_value *want, uint32_t i);
 /* Position of input k of set among names[n]: by its name, else k. UINT32_MAX: none. */
 uint32_t case_input_index(const case_set *s, uint32_t k, const char *const *names, uint32_t n);

@@ -65,7 +65,10 @@ def node_cases(root):
         cases = collect_testcases(None)
     for case in cases:
         path = os.path.join(root, case.name)
-        make_folder(path, case.rtol, case.atol)
+        atol = case.atol
+        if case.name.startswith(("test_dft", "test_stft")):  # stored by a transform in float32: one step of the largest
+            atol = max([atol] + [2.0**-23 * float(np.abs(o).max()) for _, outs in case.data_sets for o in outs])
+        make_folder(path, case.rtol, atol)
         write(os.path.join(path, "model.onnx"), case.model.SerializeToString())
         for i, (inputs, outputs) in enumerate(case.data_sets):
             folder = os.path.join(path, f"test_data_set_{i}")

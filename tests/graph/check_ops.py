@@ -37,6 +37,7 @@ EXTRA = {
 }
 # Attributes of older forms that runtime/onnx/upgrade.c turns into inputs or drops.
 REWRITTEN = {
+    "axis": {"DFT"},
     "axis broadcast": {"Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less"},
     "axes": {"Squeeze", "Unsqueeze", "Slice"} | {f"Reduce{k}" for k in "Sum Mean Max Min Prod SumSquare L1 L2 LogSum LogSumExp".split()},
     "starts ends": {"Slice"},

@@ -262,7 +262,7 @@ static void test_unknown_op(void) {
   world w = start();
   add_word(w.g, "x", "f32[b,64]");
   add_word(w.g, "c", "f32[1]");
-  op(&w, "Einsum", "x", "e", "");
+  op(&w, "NotAnOperator", "x", "e", "");
   op(&w, "Add", "e c", "sum", "");
   op(&w, "Shape", "sum", "y", "");
   tni_value *hint = tni_graph_value(w.g, tni_graph_find(w.g, "e"));

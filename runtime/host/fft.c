@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/host/fft.h"
+
+#include <math.h>
+
+#define PI 3.14159265358979323846
+
+void tni_fft_roots(tni_complex *root, int64_t n, bool inverse) {
+  for (int64_t k = 0; k < n; k++) {
+    const double angle = 2 * PI * (double)k / (double)n;
+    root[k] = (tni_complex){cos(angle), inverse ? sin(angle) : -sin(angle)};
+  }
+}
+
+static int64_t smallest_factor(int64_t n) {
+  for (int64_t p = 2; p * p <= n; p++)
+    if (n % p == 0) return p;
+  return n;
+}
+
+static tni_complex times(tni_complex a, tni_complex b) {
+  return (tni_complex){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
+
+/* One part of a transform of N: n of its samples, `stride` apart; root has N entries, N = n * stride. */
+typedef struct part {
+  const tni_complex *root;
+  int64_t stride;
+  tni_complex *room;
+} part;
+
+/* The p transforms of m that lie behind each other in y, joined to one of n = p * m:
+ * y[k + q m] = sum over r of root^(r k) part_r[k] * root_p^(r q). */
+static void join(const part *s, int64_t n, int64_t p, tni_complex *y) {
+  const int64_t m = n / p, all = n * s->stride;
+  for (int64_t k = 0; k < m; k++) {
+    for (int64_t r = 0; r < p; r++) s->room[r] = times(y[r * m + k], s->root[r * k % n * s->stride]);
+    for (int64_t q = 0; q < p; q++) {
+      tni_complex sum = s->room[0];
+      const int64_t step = q * m * s->stride; /* below all */
+      for (int64_t r = 1, at = step; r < p; r++, at = at + step < all ? at + step : at + step - all) {
+        const tni_complex t = times(s->room[r], s->root[at]);
+        sum.re += t.re;
+        sum.im += t.im;
+      }
+      y[q * m + k] = sum;
+    }
+  }
+}
+
+/* As deep as n has prime factors. */
+static void transform(const part *s, int64_t n, const tni_complex *x, tni_complex *y) {
+  if (n == 1) {
+    y[0] = x[0];
+    return;
+  }
+  const int64_t p = smallest_factor(n), m = n / p;
+  const part inner = {s->root, s->stride * p, s->room};
+  for (int64_t r = 0; r < p; r++) transform(&inner, m, x + r * s->stride, y + r * m);
+  join(s, n, p, y);
+}
+
+void tni_fft(const tni_complex *root, int64_t n, const tni_complex *x, tni_complex *y, tni_complex *room) {
+  const part s = {root, 1, room};
+  if (n > 0) transform(&s, n, x, y);
+}
