@@ -302,8 +302,9 @@ def session(model):
 
 def expected(c, model, run, feed):
     """Outputs by onnxruntime; None where it does not have the case. Where it takes the output's rounded length in the place
-    of scale * length (Resize), by the reference evaluator, whose way ONNX's own cases ask for. Halves: of the same numbers in f32."""
-    if c.op == "Resize" and c.attrs["coordinate_transformation_mode"] in ("align_corners", "pytorch_half_pixel"):
+    of scale * length, or positions in f32 (Resize), by the reference evaluator, whose way ONNX's own cases ask for. Halves: of the same numbers in f32."""
+    if c.op == "Resize" and (c.attrs["mode"] == "nearest" or
+                             c.attrs["coordinate_transformation_mode"] in ("align_corners", "pytorch_half_pixel")):
         return ReferenceEvaluator(model).run(None, feed)
     if "kernel_shape" in c.attrs and c.op != "ConvTranspose":
         pads, n = c.attrs.get("pads", [0] * 2 * c.rank), c.rank
