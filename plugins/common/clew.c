@@ -1,14 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Element-wise kernels, generated: one per chain. Strides and dims come from a small buffer, so that shapes cost no
- * build. meta: d0 (innermost) d1 d2 d3, then 4 strides of each input and output, innermost first; then for each input
- * with a dynamic start: axis stride, the input's length along it, the output's.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plugins/common/clew.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "plugins/common/clprog.h"
 
 typedef struct text {
   char *out;
@@ -80,6 +75,15 @@ static const char *formula(uint32_t op) {
 }
 
 bool tni_cl_ew_operator(uint32_t op) { return formula(op) != NULL; }
+
+void tni_cl_ew_geometry(const int32_t meta[4], size_t global[3], size_t local[3]) {
+  const size_t d0 = (size_t)meta[0];
+  local[0] = d0 >= 64 ? 64 : d0 >= 16 ? 16 : 1;
+  local[1] = local[2] = 1;
+  global[0] = (d0 + local[0] - 1) / local[0] * local[0];
+  global[1] = (size_t)meta[1];
+  global[2] = (size_t)meta[2] * (size_t)meta[3];
+}
 
 static void arguments(text *t, const tni_cl_ew *e, uint32_t n_starts) {
   add(t, "__kernel void ew(");

@@ -8,7 +8,7 @@
 
 #include "plugins/common/clprog.h"
 
-enum { MAX_TEMPS = 2, TEMP_Y = 0, TEMP_X = 1, EW_SOURCE = 24576 };
+enum { MAX_TEMPS = 2, TEMP_Y = 0, TEMP_X = 1 };
 
 /* Memory with dims: strides in elements. */
 typedef struct tni_cx_view {

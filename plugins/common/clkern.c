@@ -201,13 +201,14 @@ static void build(tni_cl_kernels *k, tni_cl_program *p) {
 }
 
 /* Only what the kernel computed is remembered: memory that was short today may be there tomorrow. */
-static void test(tni_cl_kernels *k, tni_cl_program *p, const tni_cl_shape *s) {
-  if (p->why || p->tested || !k->self_test) return;
+bool tni_cl_kernel_tested(tni_cl_kernels *k, tni_cl_program *p, tni_cl_test_fn fn, const void *like) {
+  if (p->why || p->tested || !k->self_test) return !p->why;
   bool wrong = false;
-  p->why = tni_cl_self_test(k, p, s, &wrong);
+  p->why = fn(k, p, like, &wrong);
   p->tested = true;
   if (!p->why || wrong) remember(k, p, p->why ? STATE_WRONG : STATE_GOOD, p->why ? p->why : "");
   if (p->why) say(k, TN_LOG_WARN, p, p->why);
+  return !p->why;
 }
 
 /* --- finding ---------------------------------------------------------------------------------------------------- */
@@ -267,8 +268,7 @@ tn_status tni_cl_kernel_for(tni_cl_kernels *k, const tni_cl_shape *s, tni_cl_pro
       options_of(k, v, s, options, sizeof options);
       tni_cl_program *p = find(k, v, v->name, v->source, options);
       if (!p) return tni_cm_fail(err, TN_E_NO_MEMORY, v->name, "out of memory");
-      test(k, p, s);
-      if (!p->why) {
+      if (tni_cl_kernel_tested(k, p, tni_cl_self_test, s)) {
         *out = p;
         return TN_OK;
       }

@@ -114,9 +114,13 @@ typedef struct tni_cl_kernels {
  */
 TN_MUST_CHECK tn_status tni_cl_kernel_for(tni_cl_kernels *k, const tni_cl_shape *s, tni_cl_program **out,
                                           tn_error *err);
-/* A program from a generated source. */
+/* A program from a generated source, untested (clew.h). */
 TN_MUST_CHECK tn_status tni_cl_kernel_of_source(tni_cl_kernels *k, const char *name, const char *source,
                                                 const char *options, tni_cl_program **out, tn_error *err);
+/* Asks fn once for a program that has not been tested, and remembers what it says; false where the program cannot be
+ * used (p->why). */
+typedef const char *(*tni_cl_test_fn)(tni_cl_kernels *k, const tni_cl_program *p, const void *like, bool *wrong);
+bool tni_cl_kernel_tested(tni_cl_kernels *k, tni_cl_program *p, tni_cl_test_fn fn, const void *like);
 void tni_cl_kernels_finish(tni_cl_kernels *k);
 
 /* --- C --- */
@@ -124,8 +128,8 @@ void tni_cl_kernels_finish(tni_cl_kernels *k);
 /* What a launch must give, in C: operand i begins at p[i] (offsets added). The oracle of self-tests and tests. w of a
  * product is the part's W, s its S. */
 void tni_cl_reference(const tni_cl_shape *s, void *const *p);
-/* Runs a small case of this program against tni_cl_reference; NULL, or what failed (static text). *wrong: the results, not
- * the attempt. */
-const char *tni_cl_self_test(tni_cl_kernels *k, const tni_cl_program *p, const tni_cl_shape *like, bool *wrong);
+/* Runs a small case of this program against tni_cl_reference, like a tni_cl_shape; NULL, or what failed (static text).
+ * *wrong: the results, not the attempt. */
+const char *tni_cl_self_test(tni_cl_kernels *k, const tni_cl_program *p, const void *like, bool *wrong);
 
 #endif

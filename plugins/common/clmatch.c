@@ -88,8 +88,26 @@ static bool kernel_works(const matcher *m, uint32_t kind, uint32_t n, const uint
   return no(m, TN_WHY_DRIVER, text ? text : "no kernel works");
 }
 
+/* The same for a generated kernel of one node. */
+static bool generated_works(const matcher *m, uint32_t half) {
+  const tni_cm_chain *c = &m->o->f_spec.chain;
+  tni_cl_ew e = {.n_in = c->n_in, .n_ops = c->n_ops, .n_out = c->n_results};
+  tni_cl_program *p;
+  tn_error err = {.h = TN_HDR(tn_error)};
+  for (uint32_t i = 0; i < c->n_in + c->n_results; i++) {
+    const tn_value *v = i < c->n_in ? in(m, i) : tni_cm_value(m->g, m->n->out[i - c->n_in]);
+    if (!v || !is_float(v)) return true; /* what only moves, and integers: tested when they are bound */
+    e.types[i] = v->kind == TN_VALUE_ACT ? half : v->dtype;
+  }
+  memcpy(e.ops, c->ops, sizeof e.ops);
+  memcpy(e.results, c->results, c->n_results * sizeof *c->results);
+  if (!c->n_ops || tni_cl_kernel_of_ew(&m->d->kernels, &e, &p, &err) == TN_OK) return true;
+  const char *text = tni_cm_text(&m->d->kernels.mem, "", err.message);
+  return no(m, TN_WHY_DRIVER, text ? text : "no kernel works");
+}
+
 /* The same with the types that this node's values will have: half inside, the graph's dtype for what comes from
- * outside. Generated kernels are built when they are bound. */
+ * outside. Chains of products have a kernel of their own when they are bound. */
 static bool kind_works(const matcher *m) {
   static const int32_t ints[28] = {1, 1, 1, 1};
   const bool split = m->d->set.split != 0;
@@ -116,6 +134,8 @@ static bool kind_works(const matcher *m) {
       return kernel_works(
           m, TNI_CLK_ATTN, 6,
           (const uint32_t[]){half, half, half, in(m, 3) ? in(m, 3)->dtype : 0, in(m, 6) ? TN_DT_I64 : 0, half}, of);
+    case TNI_CLO_EW:
+      return generated_works(m, half);
     default:
       return true;
   }

@@ -172,7 +172,10 @@ tn_status tni_cl_measure(const tn_program *p, tn_id task, const tn_dims *dims, t
 }
 
 tn_status tni_cl_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan **out, tn_error *err) {
-  return make_plan(p, task, dims, true, out, err);
+  tn_status st = make_plan(p, task, dims, true, out, err);
+  if (st != TN_E_UNAVAILABLE) return st;
+  if (err) err->code = TN_E_INTERNAL; /* no kernel works: the device is there, and fails */
+  return TN_E_INTERNAL;
 }
 
 void tni_cl_unbind(tn_plan *plan) {

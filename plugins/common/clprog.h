@@ -11,7 +11,7 @@
 #ifndef TENON_COMMON_CLPROG_H
 #define TENON_COMMON_CLPROG_H
 
-#include "plugins/common/chain.h"
+#include "plugins/common/clew.h"
 #include "plugins/common/clplugin.h"
 #include "plugins/common/clrun.h"
 
@@ -177,19 +177,5 @@ void tni_cl_wait_flights(tni_cl_device *d);
 
 /* Launches of all operations of a task for concrete dims; compile false: sizes only. */
 tn_status tni_cl_expand(tn_plan *plan, const tn_dims *dims, bool compile, tn_error *err);
-
-/* Source of an element-wise kernel. regs: n_in inputs, then instructions; types of inputs and outputs. wide: long
- * registers (integers only). dynamic: bit i: input i begins at a start read from an int64 operand behind the outputs.
- */
-typedef struct tni_cl_ew {
-  uint32_t n_in, n_ops, n_out, wide, dynamic, reserved;
-  uint32_t types[TNI_CL_MAX_OPERANDS]; /* inputs, outputs, starts */
-  tni_cm_instr ops[TN_CHAIN_MAX_OPS];
-  uint32_t results[TNI_CM_MAX_RESULTS];
-} tni_cl_ew;
-/* false: does not fit into size. */
-bool tni_cl_ew_source(const tni_cl_ew *e, char *out, size_t size);
-/* Operators that one-node element-wise launches have beside those of chains. */
-bool tni_cl_ew_operator(uint32_t op);
 
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plugins/common/clrun.h"
 
+#include <string.h>
+
 #include "plugins/common/e0m4.h"
 
 cl_int tni_cl_set_args(const tni_cl_api *a, cl_kernel kernel, const tni_cl_shape *s, const tni_cl_bound *operands) {
@@ -42,7 +44,7 @@ cl_mem tni_cl_weight_image(const tni_cl_context *c, cl_mem blob, uint64_t blob_b
 /* --- one launch over host memory --------------------------------------------------------------------------------- */
 
 typedef struct objects {
-  cl_mem mem[8], image;
+  cl_mem mem[TNI_CL_MAX_OPERANDS], image;
   cl_kernel kernel;
 } objects;
 
@@ -69,15 +71,18 @@ static const char *make_objects(const tni_cl_direct *d, objects *o) {
 
 static const char *launch(const tni_cl_direct *d, objects *o) {
   const tni_cl_context *c = d->kernels->c;
-  tni_cl_bound b[8] = {{0}};
+  tni_cl_bound b[TNI_CL_MAX_OPERANDS] = {{0}};
   size_t global[3], local[3];
-  for (uint32_t i = 0; i < d->shape->n_operands; i++) b[i].mem = o->mem[i] ? o->mem[i] : o->mem[0];
+  for (uint32_t i = 0; i < d->shape->n_operands; i++)
+    b[i] = (tni_cl_bound){.mem = o->mem[i] ? o->mem[i] : o->mem[0], .offset = d->offset[i]};
   if (is_product(d->shape)) {
     if (o->image) b[1].mem = o->image;
     b[2] = (tni_cl_bound){.mem = o->mem[1], .offset = (uint32_t)(d->s_at / 128)};
   }
   if (tni_cl_set_args(c->api, o->kernel, d->shape, b) != CL_SUCCESS) return "self-test: arguments refused";
-  d->program->variant->geometry(c->info, d->shape, global, local);
+  memcpy(global, d->global, sizeof global);
+  memcpy(local, d->local, sizeof local);
+  if (d->program->variant) d->program->variant->geometry(c->info, d->shape, global, local);
   cl_int code =
       c->api->EnqueueNDRangeKernel(c->queue, o->kernel, 3, NULL, global, local[0] ? local : NULL, 0, NULL, NULL);
   for (uint32_t i = 0; code == CL_SUCCESS && i < d->shape->n_operands; i++)
@@ -93,7 +98,7 @@ const char *tni_cl_run_direct(const tni_cl_direct *d) {
   if (!why) why = launch(d, &o);
   if (o.kernel) a->ReleaseKernel(o.kernel);
   if (o.image) a->ReleaseMemObject(o.image);
-  for (uint32_t i = 0; i < 8; i++)
+  for (uint32_t i = 0; i < TNI_CL_MAX_OPERANDS; i++)
     if (o.mem[i]) a->ReleaseMemObject(o.mem[i]);
   return why;
 }

@@ -23,13 +23,16 @@ cl_mem tni_cl_weight_image(const tni_cl_context *c, cl_mem blob, uint64_t blob_b
 bool tni_cl_image_fits(const tni_cl_info *i, uint32_t flags, uint64_t w_at, uint64_t blob_bytes, int64_t Pn, int64_t K);
 
 /* One launch with operands in host memory: copied to the device, run, and all of them copied back. data[i] NULL:
- * absent, or (s of a product) in the buffer of operand 1 at s_at. */
+ * absent, or (s of a product) in the buffer of operand 1 at s_at. offset[i]: where operand i begins, in elements. Sizes
+ * are the variant's; of a generated program global and local. */
 typedef struct tni_cl_direct {
   tni_cl_kernels *kernels;
   const tni_cl_program *program;
   const tni_cl_shape *shape;
-  void *data[8];
-  uint64_t bytes[8], s_at;
+  void *data[TNI_CL_MAX_OPERANDS];
+  uint64_t bytes[TNI_CL_MAX_OPERANDS], s_at;
+  uint32_t offset[TNI_CL_MAX_OPERANDS];
+  size_t global[3], local[3];
 } tni_cl_direct;
 /* NULL, or what failed (static text). */
 const char *tni_cl_run_direct(const tni_cl_direct *d);

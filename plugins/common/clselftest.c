@@ -210,8 +210,8 @@ static const char *run(tester *t, unsigned char *room, bool *wrong) {
   return why;
 }
 
-const char *tni_cl_self_test(tni_cl_kernels *k, const tni_cl_program *p, const tni_cl_shape *like, bool *wrong) {
-  tester t = {.k = k, .p = p, .s = *like, .seed = 42};
+const char *tni_cl_self_test(tni_cl_kernels *k, const tni_cl_program *p, const void *like, bool *wrong) {
+  tester t = {.k = k, .p = p, .s = *(const tni_cl_shape *)like, .seed = 42};
   unsigned char *room = k->host->alloc(k->host->ctx, MAX_BYTES, 128, TN_TAG_SCRATCH);
   if (!room) return "self-test: out of memory";
   shape_case(&t);

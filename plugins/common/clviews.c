@@ -148,15 +148,6 @@ static void put_strides(tni_cx *e, const tni_cx_view *v, const tni_cx_view *out,
 
 static bool is_int(uint32_t type) { return type != TN_DT_F32 && type != TN_DT_F16; }
 
-static void ew_geometry(tni_cl_launch *l, const int32_t *m) {
-  const size_t d0 = (size_t)m[0];
-  l->local[0] = d0 >= 64 ? 64 : d0 >= 16 ? 16 : 1;
-  l->local[1] = l->local[2] = 1;
-  l->global[0] = (d0 + l->local[0] - 1) / l->local[0] * l->local[0];
-  l->global[1] = (size_t)m[1];
-  l->global[2] = (size_t)m[2] * (size_t)m[3];
-}
-
 /* chain's inputs are `in` in order; all outputs have the dims of out[0]. */
 void tni_cx_emit_ew(tni_cx *e, const tni_cm_chain *c, const tni_cx_view *in, const tni_cx_view *out,
                     const tni_cx_start *s) {
@@ -188,22 +179,13 @@ void tni_cx_emit_ew(tni_cx *e, const tni_cm_chain *c, const tni_cx_view *in, con
   }
   l->operands[l->shape.n_operands] = (tni_cl_place){TNI_CLP_META, 0, 4 * (uint64_t)at};
   l->shape.types[l->shape.n_operands++] = TN_DT_I32;
-  ew_geometry(l, m);
+  tni_cl_ew_geometry(m, l->global, l->local);
   if (!l->global[0] || !l->global[1] || !l->global[2]) {
     e->plan->n_launches--;
     return;
   }
   if (!e->compile || e->st != TN_OK) return;
-  char *text = tni_cm_new(e->mem, EW_SOURCE, 1);
-  if (!text) {
-    tni_cx_fail(e, TN_E_NO_MEMORY, e->d->vendor->name, "out of memory");
-    return;
-  }
-  if (!tni_cl_ew_source(w, text, EW_SOURCE)) {
-    tni_cx_fail(e, TN_E_LIMIT, e->d->vendor->name, "a chain that is too long");
-    return;
-  }
-  e->st = tni_cl_kernel_of_source(&e->d->kernels, "ew", text, "", &l->program, e->err);
+  e->st = tni_cl_kernel_of_ew(&e->d->kernels, w, &l->program, e->err);
 }
 
 void tni_cx_emit_copy(tni_cx *e, const tni_cx_view *from, const tni_cx_view *to) {

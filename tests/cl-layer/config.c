@@ -87,6 +87,10 @@ static void set(const char *word) {
     which(word, value, &L.set.fail_build);
   else if (KEY("crash_build"))
     which(word, value, &L.set.crash_build);
+  else if (KEY("wrong"))
+    text(word, value, L.set.wrong, sizeof L.set.wrong);
+  else if (KEY("wrong_optimized"))
+    text(word, value, L.set.wrong_optimized, sizeof L.set.wrong_optimized);
   else if (KEY("report"))
     text(word, value, L.set.report, sizeof L.set.report);
   else if (KEY("log"))

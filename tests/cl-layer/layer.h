@@ -17,6 +17,8 @@
  *   fail_alloc=N             the N-th memory object (from 1) fails; fail_alloc_from=N: it and all after it
  *   fail_build=N             the N-th build fails; fail_build=NAME: every build of a program with a kernel of that name
  *   crash_build=N|NAME       ends the process inside that build, as a driver's compiler does
+ *   wrong=NAME               kernels with this in their name leave out their last work-group, or do nothing where there is
+ *                            one; wrong_optimized=NAME: where their build was not told -cl-opt-disable
  *   lose=N                   from the N-th kernel on (from 1) every call fails with CL_OUT_OF_RESOURCES
  *   lose_event=N             the N-th kernel is taken, then its queue's next completion is an error, and all is lost
  *   callback=slow|drop       event callbacks come 5 ms late, or never
@@ -85,6 +87,7 @@ typedef struct layer_settings {
   char hide[512];
   uint64_t fail_alloc, fail_alloc_from, lose, lose_event;
   layer_which fail_build, crash_build;
+  char wrong[64], wrong_optimized[64];
   char report[512], log[512];
 } layer_settings;
 

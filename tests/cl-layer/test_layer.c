@@ -359,6 +359,31 @@ static void lose(void) {
   done(&r);
 }
 
+/* The last work-item of a kernel that the layer spoils is left out. */
+static void wrong(void) {
+  const bool spoilt = !strstr(getenv("TENON_CL_LAYER"), "wrong=other"),
+             plain = strstr(getenv("TENON_CL_LAYER"), "_opt") != NULL;
+  for (int way = 0; way < 2; way++) {
+    rig r = queue();
+    cl_int st;
+    r.program = clCreateProgramWithSource(r.context, 1, &source, NULL, &st);
+    NEED(st == CL_SUCCESS &&
+         clBuildProgram(r.program, 1, &r.device, way ? "-cl-opt-disable" : "", NULL, NULL) == CL_SUCCESS);
+    r.kernel = clCreateKernel(r.program, "increment", &st);
+    NEED(st == CL_SUCCESS);
+    cl_mem m = clCreateBuffer(r.context, 0, BYTES, NULL, &st);
+    int *x = map(&r, m, CL_MAP_WRITE);
+    memset(x, 0, BYTES);
+    unmap(&r, m, x);
+    NEED(run_async(&r, m, NULL) == CL_SUCCESS);
+    x = map(&r, m, CL_MAP_READ);
+    NEED(x[0] == 1 && x[N - 2] == 1 && x[N - 1] == !(spoilt && !(way && plain)));
+    unmap(&r, m, x);
+    clReleaseMemObject(m);
+    done(&r);
+  }
+}
+
 static atomic_int told, told_status;
 static void CL_CALLBACK tell(cl_event e, cl_int status, void *user) {
   (void)e, (void)user;
@@ -464,6 +489,9 @@ static const struct {
     {"fail_build by name", "fail_build=other", fail_build, 0, 0},
     {"crash_build", "crash_build=increment", crash_build, 0, SIGABRT},
     {"binary", "as=adreno", binary, 0, 0},
+    {"wrong", "wrong=incre", wrong, 0, 0},
+    {"wrong optimized", "wrong_optimized=increment", wrong, 0, 0},
+    {"wrong elsewhere", "wrong=other", wrong, 0, 0},
     {"lose", "lose=2", lose, 0, 0},
     {"lose_event", "lose_event=1", lose_event, 0, 0},
     {"slow", "callback=slow", slow, 0, 0},

@@ -14,18 +14,10 @@
 #include "plugins/common/clkern.h"
 #include "plugins/common/clrun.h"
 #include "plugins/common/f16.h"
+#include "tests/opencl/rig.h"
 #include "tests/opencl/tables.h"
 
 enum { GUARD = 64, MAX_SHAPES = 32, MIN_KERNELS = 10 };
-
-typedef struct rig {
-  tn_host host;
-  tni_cl_api api;
-  tni_cl_info info;
-  tni_cl_context context;
-  tni_cm_mem mem;
-  bool here;
-} rig;
 
 static rig R;
 static uint64_t seed = 1;
@@ -33,51 +25,8 @@ static const char *library = "libOpenCL.so.1";
 static const char *only;  /* kernels with this in their name */
 static uint32_t launched; /* kernels that ran at least once */
 
-/* --- a host ----------------------------------------------------------------------------------------------------- */
-
-static void *host_alloc(tn_host_ctx *c, size_t n, size_t align, uint32_t tag) {
-  (void)c, (void)tag;
-  return aligned_alloc(align < 64 ? 64 : align, (n + 127) / 64 * 64);
-}
-static void host_free(tn_host_ctx *c, void *p) {
-  (void)c;
-  free(p);
-}
-static void host_log(tn_host_ctx *c, uint32_t level, const char *line) {
-  (void)c;
-  if (level <= TN_LOG_WARN) fprintf(stderr, "%s\n", line);
-}
-static tn_status no_get(tn_host_ctx *c, const void *k, uint64_t nk, const void **d, uint64_t *n) {
-  (void)c, (void)k, (void)nk, (void)d, (void)n;
-  return TN_E_UNAVAILABLE;
-}
-static tn_status no_put(tn_host_ctx *c, const void *k, uint64_t nk, const void *d, uint64_t n) {
-  (void)c, (void)k, (void)nk, (void)d, (void)n;
-  return TN_OK;
-}
-
-static int open_device(void) {
-  tn_error err = {.h = TN_HDR(tn_error)};
-  R.host = (tn_host){.h = TN_HDR(tn_host),
-                     .max_workers = 1,
-                     .alloc = host_alloc,
-                     .free = host_free,
-                     .log = host_log,
-                     .cache_get = no_get,
-                     .cache_put = no_put};
-  R.mem.host = &R.host;
-  const tni_cl_wish wish = {.libraries = library, .type = "any", .name = "", .mask = ~0u};
-  tn_status st = tni_cl_open(library, &R.api, &err);
-  if (st == TN_OK) st = tni_cl_pick(&R.api, &wish, &R.mem, &R.info, &err);
-  if (st == TN_OK) st = tni_cl_context_init(&R.context, &R.api, &R.info, &R.host, false, &err);
-  if (st != TN_OK) printf("no OpenCL device: %s\n", err.message);
-  R.here = st == TN_OK;
-  return 0;
-}
-
 static int close_device(void) {
-  if (R.here) tni_cl_context_finish(&R.context);
-  tni_cm_free(&R.mem);
+  rig_close(&R);
   return 0;
 }
 
@@ -442,7 +391,6 @@ static void run_variant(const char *table, const tni_cl_variant *v, uint32_t fea
 }
 
 static void all_variants(void) {
-  if (!R.here) return;
   for (const test_table *t = test_tables; t->name; t++)
     for (uint32_t i = 0; i < *t->n; i++) {
       const tni_cl_variant *v = &t->variants[i];
@@ -460,7 +408,7 @@ static void all_variants(void) {
 /* A copy of each plugin's GEMV that loses the last element of K: the cases see it. */
 static void broken_copies(void) {
   static const char right[] = "k + 4 <= ", lost[] = "k + 5 <= ";
-  for (const test_table *t = test_tables; R.here && !only && t->name; t++) {
+  for (const test_table *t = test_tables; !only && t->name; t++) {
     const tni_cl_variant *v = t->variants;
     while (v < t->variants + *t->n && (v->kind != TNI_CLK_GEMV || v->flags || v->needs & ~R.info.features)) v++;
     CU_ASSERT_FATAL(v < t->variants + *t->n);
@@ -483,11 +431,7 @@ int main(int argc, char **argv) {
   if (argc > 1) library = argv[1];
   if (argc > 2) seed = strtoull(argv[2], NULL, 0);
   if (argc > 3 && *argv[3]) only = argv[3];
-  open_device();
-  if (!R.here) {
-    tni_cm_free(&R.mem);
-    return 77;
-  }
+  if (!rig_open(&R, library)) return 77;
   if (CU_initialize_registry() != CUE_SUCCESS) return 1;
   CU_pSuite s = CU_add_suite("opencl kernels", NULL, close_device);
   if (!s || !CU_add_test(s, "variants", all_variants) || !CU_add_test(s, "broken copies", broken_copies)) return 1;

@@ -37,7 +37,7 @@ class Device(Case):
         self.cache = pathlib.Path(SHARED.name) / "cache"
 
     def cold(self):
-        self.cache = self.tmp / "cache"
+        self.cache = pathlib.Path(tempfile.mkdtemp(dir=self.tmp))
 
     def env(self, words="", **more):
         self.report = self.tmp / "report"
@@ -231,6 +231,24 @@ class Broken(Device):
         self.assertEqual(r.returncode, 4, r.stderr)  # `require`: the products would fall back
         self.assertIn("layer: this build is to fail", r.stderr)
         self.default_runs("fail_build=kernel")
+
+    def test_miscompiled(self):
+        """A driver that makes something else of a kernel: another kernel, or a refusal with the reason."""
+        want = self.write(8)[0]
+        self.cold()
+        got, _, err = self.write(8, words="wrong_optimized=ew")
+        self.assertEqual(got, want)
+        self.assertIn("kernel ew: self-test: wrong results", err)
+        got, c, err = self.write(8, words="wrong_optimized=ew")  # and is not asked again
+        self.assertEqual((got, c["source_builds"]), (want, 0))
+        self.cold()
+        r = self.lost("wrong=ew", "no element-wise kernel works", "self-test: wrong results")
+        self.assertNotIn("never freed", r.stderr)
+        self.default_runs("wrong=ew")
+        self.cold()
+        own = "mali_" if MALI else "adreno_"
+        _, _, err = self.write(8, words=f"wrong={own}")
+        self.assertRegex(err, re.compile(f"kernel {own}.*: self-test: wrong results"))
 
     def test_crash_in_a_build(self):
         """The process dies in the driver's compiler; the next start leaves that kernel out."""
