@@ -151,6 +151,7 @@ static void matrix(tally *t, fake *f, const placed *w) {
   t->w = w;
   for (uint32_t i = 0; i < t->j->n_m; i++) {
     any_product p;
+    f->threads = t->j->M[i] > 1 ? 2 : 1; /* a thread for each of many short runs would be most of the time */
     any_init_weights(&p, f, w->N, w->K, t->j->phase, w->stats.h.size ? &w->stats : NULL, w->kn);
     if (!any_claimed(&p)) {
       complain(t, t->j->M[i], p.claim.text);
