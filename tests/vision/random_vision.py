@@ -217,7 +217,45 @@ def unary_pad(rng):
     return c
 
 
-MAKERS = [conv, conv, conv, conv_transpose, pool, pool, pool, global_pool, norm, norm, resize, resize, resize, grid_sample,
+def old(rng):
+    """Forms of older opsets, which the importer rewrites."""
+    c = Case(rng, rng.choice(["Upsample", "Resize", "GridSample", "BatchNormalization", "GroupNormalization", "AveragePool",
+                              "MaxPool", "Conv"]))
+    c.rank = 2
+    c.terms = 4096
+    if c.op in ("Upsample", "Resize"):
+        scales = [1.0, 1.0] + [float(rng.choice([1, 2, 3])) for _ in range(2)]
+        c.attrs["mode"] = rng.choice(["nearest", "linear"])
+        c.opset = 10 if c.op == "Resize" else rng.choice([7, 9])
+        if c.opset == 7:
+            c.attrs["scales"] = scales
+        else:
+            c.consts.append(("scales", np.array(scales, np.float32)))
+    elif c.op == "GridSample":
+        c.opset, c.grid, c.extra = 16, [3, 4], ["grid"]
+        c.attrs.update(mode=rng.choice(["nearest", "bilinear", "bicubic"]), align_corners=rng.choice([0, 1]))
+    elif c.op == "BatchNormalization":
+        c.opset = rng.choice([7, 8, 9, 13])
+        for n in ("scale", "shift", "mean"):
+            c.const(n, [c.channels])
+        c.const("var", [c.channels], low=0.1)
+        if c.opset < 9:
+            c.attrs["spatial"] = 1
+    elif c.op == "GroupNormalization":
+        c.opset = 18
+        groups = rng.choice([g for g in (1, 2, 3) if c.channels % g == 0])
+        c.attrs["num_groups"] = groups
+        c.const("scale", [groups])
+        c.const("shift", [groups])
+    else:
+        c.opset = 7
+        k = c.window(dilations=c.op == "Conv")
+        if c.op == "Conv":
+            c.const("w", [3, c.channels] + k)
+    return c
+
+
+MAKERS = [old, old, conv, conv, conv, conv_transpose, pool, pool, pool, global_pool, norm, norm, resize, resize, resize, grid_sample,
           blocks, unary_pad]
 
 
@@ -253,7 +291,7 @@ def halve(c, names, nodes):
 def make(folder, rng):
     c = rng.choice(MAKERS)(rng)
     os.makedirs(folder)
-    if c.dtype == T.FLOAT and rng.random() < 0.35 and c.op != "GlobalLpPool":
+    if c.dtype == T.FLOAT and c.opset > 13 and rng.random() < 0.35 and c.op != "GlobalLpPool":
         c.half = rng.choice(HALVES)
         c.consts = [(n, rounded(v, c.half) if v.dtype == np.float32 and n not in ("roi", "scales", "none") else v)
                     for n, v in c.consts]
@@ -303,7 +341,7 @@ def session(model):
 def expected(c, model, run, feed):
     """Outputs by onnxruntime; None where it does not have the case. Where it takes the output's rounded length in the place
     of scale * length, or positions in f32 (Resize), by the reference evaluator, whose way ONNX's own cases ask for. Halves: of the same numbers in f32."""
-    if c.op == "Resize" and (c.attrs["mode"] == "nearest" or
+    if c.op == "Resize" and c.opset > 10 and (c.attrs["mode"] == "nearest" or
                              c.attrs["coordinate_transformation_mode"] in ("align_corners", "pytorch_half_pixel")):
         return ReferenceEvaluator(model).run(None, feed)
     if "kernel_shape" in c.attrs and c.op != "ConvTranspose":
