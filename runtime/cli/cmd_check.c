@@ -53,8 +53,43 @@ static int is_taken(const row *r) {
          (!r->other || !json_is_null(json_object_get(r->other, "device")));
 }
 
+static void dtypes_text(json_t *inputs, char *buf, size_t cap) {
+  size_t i, at = 0;
+  json_t *v;
+  buf[0] = '\0';
+  json_array_foreach(inputs, i, v) {
+    const char *name = json_string_value(v);
+    const int n = snprintf(buf + at, cap - at, "%s%s", i ? ", " : "", name && *name ? name : "-");
+    if (n < 0 || (size_t)n >= cap - at) break;
+    at += (size_t)n;
+  }
+}
+
+/* What nobody takes: everything that decides whether somebody could. */
+static void print_unsupported(json_t *j, cli_format f) {
+  static const char *const header[] = {"node", "op", "inputs", "attributes", "refused because", "nearest that works"};
+  json_t *decode = json_object_get(json_object_get(j, "decode"), "nodes");
+  cli_table t;
+  size_t i;
+  row r = {0};
+  cli_table_init(&t, header, 6);
+  json_array_foreach(json_object_get(j, "nodes"), i, r.n) {
+    char inputs[256];
+    r.other = json_array_get(decode, i);
+    fill_row(&r);
+    if (is_taken(&r)) continue;
+    json_t *from = json_is_null(json_object_get(r.n, "device")) ? r.n : r.other;
+    dtypes_text(json_object_get(r.n, "inputs"), inputs, sizeof inputs);
+    cli_table_add(&t, json_string_value(json_object_get(r.n, "name")), r.op, inputs,
+                  json_string_value(json_object_get(from, "attributes")), r.why,
+                  json_string_value(json_object_get(from, "nearest")));
+  }
+  cli_table_print(&t, f);
+  cli_table_finish(&t);
+}
+
 /* One table: a device for each phase where the phases have placements of their own. */
-static void print_nodes(json_t *j, cli_format f, int only_unsupported) {
+static void print_nodes(json_t *j, cli_format f) {
   static const char *const one[] = {"node", "op", "device", "format", "others refused because"},
                            *const two[] = {"node",
                                            "op",
@@ -71,7 +106,6 @@ static void print_nodes(json_t *j, cli_format f, int only_unsupported) {
   json_array_foreach(json_object_get(j, "nodes"), i, r.n) {
     r.other = json_array_get(decode, i);
     fill_row(&r);
-    if (only_unsupported && is_taken(&r)) continue;
     const char *name = json_string_value(json_object_get(r.n, "name"));
     if (decode)
       cli_table_add(&t, name, r.op, device_of(r.n), device_of(r.other), format_of(r.n), format_of(r.other), r.why);
@@ -91,7 +125,10 @@ static int print_check(cli *c, tn_model *m, int only_unsupported) {
     json_dumpf(j, stdout, JSON_INDENT(1));
     putchar('\n');
   } else {
-    print_nodes(j, c->format, only_unsupported);
+    if (only_unsupported)
+      print_unsupported(j, c->format);
+    else
+      print_nodes(j, c->format);
     cli_note_phases(j, true);
   }
   json_array_foreach(json_object_get(j, "offline"), i, offline) cli_note(

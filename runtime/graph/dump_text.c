@@ -112,7 +112,7 @@ static bool is_absent(const tn_attr *a) {
   return a->u.p == NULL;
 }
 
-static void dump_attrs(const tni_node *n, FILE *f) {
+void tni_dump_attrs(const tni_node *n, FILE *f) {
   uint32_t total = n->op ? n->pub.n_attr : n->n_raw, shown = 0;
   for (uint32_t i = 0; i < total; i++) {
     const tn_attr *a = n->op ? n->pub.attr[i] : &n->raw[i].a;
@@ -134,7 +134,7 @@ static void dump_node(const tni_graph *g, const tni_node *n, uint32_t level, FIL
   dump_ids(g, n->pub.in, n->pub.n_in, f);
   fputs(" -> ", f);
   dump_ids(g, n->pub.out, n->pub.n_out, f);
-  dump_attrs(n, f);
+  tni_dump_attrs(n, f);
   if (!n->op) fprintf(f, " # unknown to opset %lld", (long long)n->version);
   fputc('\n', f);
   for (uint32_t i = 0; i < n->n_raw; i++) {

@@ -41,6 +41,8 @@ static const struct {
     {"TransposeMatMul", tni_contrib_fused_matmul},
 };
 
+const char *tni_contrib_name(uint32_t i) { return i < sizeof table / sizeof *table ? table[i].type : NULL; }
+
 tn_status tni_contrib(tni_import *c, tni_graph *g, tni_draft *d, bool *done) {
   /* Exporters write this one in the standard domain, where ONNX Runtime registers it. */
   const bool stray = !*d->domain && strcmp(d->type, "SimplifiedLayerNormalization") == 0;

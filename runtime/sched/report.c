@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/graph/dump.h"
 #include "runtime/sched/calibrate.h"
 #include "runtime/sched/exec.h"
+#include "runtime/sched/nearest.h"
 #include "runtime/sched/pack.h"
 #include "runtime/sched/report_caches.h"
 #include "runtime/sched/statement.h"
@@ -136,6 +138,19 @@ static json_t *operand_types(const tni_graph *g, const tn_node *n) {
   return j;
 }
 
+/* Of a node that nobody takes: what was asked of it, and what would do. */
+static void add_unsupported(json_t *j, const tni_graph *g, const tni_node *n) {
+  char near[512], *attributes = NULL;
+  size_t bytes;
+  FILE *f = open_memstream(&attributes, &bytes);
+  if (f) tni_dump_attrs(n, f);
+  if (f) fclose(f);
+  tni_nearest(g, n, near, sizeof near);
+  json_object_set_new(j, "attributes", text(attributes && *attributes ? attributes + 1 : ""));
+  json_object_set_new(j, "nearest", text(near));
+  free(attributes);
+}
+
 static json_t *node_json(const tn_model *m, const tni_exec *x, uint32_t i) {
   const tni_node *n = tni_graph_node(m->graph, i);
   json_t *j = json_object();
@@ -150,6 +165,7 @@ static json_t *node_json(const tn_model *m, const tni_exec *x, uint32_t i) {
   if (x->part.group_of[i] != TN_NONE) json_object_set_new(j, "group", json_integer(x->part.group_of[i]));
   json_object_set_new(j, "inputs", operand_types(m->graph, &n->pub));
   json_object_set_new(j, "refusals", refusals_json(m, x, i));
+  if (d == TN_NONE) add_unsupported(j, m->graph, n);
   return j;
 }
 
@@ -249,20 +265,13 @@ static json_t *memory_json(tn_model *m) {
   const struct {
     const char *key;
     uint64_t bytes;
-  } figures[] = {{"weights_bytes", s.weights},
-                 {"packed_bytes", s.packed},
-                 {"on_disk_bytes", s.on_disk},
-                 {"kv_bytes", s.kv},
-                 {"arena_bytes", s.arena},
-                 {"arena_lower_bound_bytes", s.bound},
-                 {"scratch_bytes", s.scratch},
-                 {"outputs_bytes", s.outputs},
-                 {"buffers_bytes", s.buffers},
-                 {"base_bytes", s.base_anonymous + s.base_file},
-                 {"anonymous_bytes", s.anonymous},
-                 {"file_bytes", s.file},
-                 {"packing_bytes", s.packing},
-                 {"loading_bytes", s.loading},
+  } figures[] = {{"weights_bytes", s.weights},     {"packed_bytes", s.packed},
+                 {"on_disk_bytes", s.on_disk},     {"kv_bytes", s.kv},
+                 {"arena_bytes", s.arena},         {"arena_lower_bound_bytes", s.bound},
+                 {"scratch_bytes", s.scratch},     {"outputs_bytes", s.outputs},
+                 {"buffers_bytes", s.buffers},     {"base_bytes", s.base_anonymous + s.base_file},
+                 {"anonymous_bytes", s.anonymous}, {"file_bytes", s.file},
+                 {"packing_bytes", s.packing},     {"loading_bytes", s.loading},
                  {"total_bytes", s.total}};
   json_t *j = json_pack("{s:o}", "at", at);
   for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
