@@ -88,23 +88,44 @@ tn_id tni_npu_writes(tni_npu_builder *b, tn_id value) {
   return add_slot(b, &s, "", b->s->graph->values[value]->name);
 }
 
+tn_id tni_npu_state(tni_npu_builder *b, tn_id value) {
+  const tn_id at = find_slot(b, value);
+  if (at != TN_NONE) return at;
+  const tn_slot s = {
+      .kind = TN_SLOT_STATE, .engines = 1u << TNI_NPU_ENGINE, .align = TNI_NPU_ALIGN, .value = value, .need = TN_NONE};
+  return add_slot(b, &s, "", b->s->graph->values[value]->name);
+}
+
+void tni_npu_on_device(tni_npu_builder *b, tn_id slot) {
+  if (slot == TN_NONE) return;
+  tn_slot *s = b->p->slots[slot];
+  s->engines |= 1u << TNI_NPU_ENGINE;
+  if (s->align < TNI_NPU_ALIGN) s->align = TNI_NPU_ALIGN;
+}
+
 /* --- tasks ------------------------------------------------------------------------------------------------------ */
 
-tni_npu_task *tni_npu_start(tni_npu_builder *b, tni_npu_block *k, uint32_t kind, const char *prefix,
-                            uint32_t max_uses) {
+tni_npu_task *tni_npu_begin(tni_npu_builder *b, uint32_t kind, const char *prefix, const char *name,
+                            const tn_expr *dims, uint32_t n_dims, uint32_t max_uses) {
   tni_npu_task *t = tni_npu_get(b, 1, sizeof *t);
   tn_use *uses = tni_npu_get(b, max_uses, sizeof *uses);
   tn_id *deps = tni_npu_get(b, max_uses, sizeof *deps);
   if (!t || !uses || !deps) return NULL;
   t->kind = kind;
-  t->b = k;
   t->pub = (tn_task){.h = TN_HDR(tn_task),
-                     .name = tni_cm_text(&b->p->mem, prefix, k->name),
-                     .engine = kind == TNI_NPU_PRODUCT ? TNI_NPU_ENGINE : 0,
-                     .symbols = tni_cm_symbols(b->p->device->host, b->s->graph, k->x_dims, k->x_rank),
+                     .name = tni_cm_text(&b->p->mem, prefix, name),
+                     .engine = kind == TNI_NPU_PRODUCT || kind == TNI_NPU_ATTEND ? TNI_NPU_ENGINE : 0,
+                     .symbols = tni_cm_symbols(b->p->device->host, b->s->graph, dims, n_dims),
                      .uses = uses,
                      .deps = deps};
   if (!t->pub.name) b->no_memory = true;
+  return t;
+}
+
+tni_npu_task *tni_npu_start(tni_npu_builder *b, tni_npu_block *k, uint32_t kind, const char *prefix,
+                            uint32_t max_uses) {
+  tni_npu_task *t = tni_npu_begin(b, kind, prefix, k->name, k->x_dims, k->x_rank, max_uses);
+  if (t) t->b = k;
   return t;
 }
 

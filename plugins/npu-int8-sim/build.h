@@ -26,6 +26,14 @@ tn_id tni_npu_weight(tni_npu_builder *b, const char *name, const tn_format *f, t
 tn_id tni_npu_reads(tni_npu_builder *b, tn_id value);
 tn_id tni_npu_writes(tni_npu_builder *b, tn_id value);
 
+/* The slot of a cache. */
+tn_id tni_npu_state(tni_npu_builder *b, tn_id value);
+/* The device touches the slot too. */
+void tni_npu_on_device(tni_npu_builder *b, tn_id slot);
+
+/* A task named prefix and name, of the symbols of some dims; then its uses. */
+tni_npu_task *tni_npu_begin(tni_npu_builder *b, uint32_t kind, const char *prefix, const char *name,
+                            const tn_expr *dims, uint32_t n_dims, uint32_t max_uses);
 /* A task of a block; then its uses. What an earlier task wrote becomes a dependency. */
 tni_npu_task *tni_npu_start(tni_npu_builder *b, tni_npu_block *k, uint32_t kind, const char *prefix, uint32_t max_uses);
 uint32_t tni_npu_use(tni_npu_builder *b, tni_npu_task *t, tn_id slot, uint32_t access);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "plugins/common/answer.h"
+#include "plugins/common/graphq.h"
 #include "plugins/npu-int8-sim/linear.h"
 
 static tn_claim yes(const tni_npu_device *d, const tni_npu_linear *l) {
@@ -24,14 +25,31 @@ static tn_claim yes(const tni_npu_device *d, const tni_npu_linear *l) {
   return c;
 }
 
+static tn_claim yes_attention(const tni_npu_device *d, const tn_graph *g, const tn_dims *at,
+                              const tni_npu_attention *o) {
+  int64_t T = o->a.M;
+  if (at && tni_cm_product(d->host, g, &o->keys, 1, at, &T) != TN_OK) T = o->a.M;
+  return (tn_claim){.h = TN_HDR(tn_claim),
+                    .verdict = TN_YES,
+                    .n_constraints = o->n_rows,
+                    .constraints = &o->rows,
+                    .cost_ns = (double)tni_npu_attention_ns(d, o, T),
+                    .macs = (double)o->a.M * (double)T * (double)(o->a.heads * (o->a.size + o->a.v_size))};
+}
+
 tn_status tni_npu_claim(tn_device *dev, const tn_graph *g, const tn_dims *at, const tn_claim_sink *sink,
                         tn_error *err) {
   const tni_npu_device *d = (const tni_npu_device *)dev;
   tni_cm_mem mem = {.host = d->host};
-  (void)at; /* shapes are static: costs do not depend on dims */
   const tni_npu_answer *a = tni_npu_read(d, g, &mem);
   tn_status st = a ? TN_OK : tni_cm_fail(err, TN_E_NO_MEMORY, TNI_NPU_NAME, "out of memory");
   for (uint32_t i = 0; st == TN_OK && i < g->n_nodes; i++) {
+    if (a[i].attention) { /* what it costs depends on the context; of products nothing does: shapes are static */
+      const tn_claim c = yes_attention(d, g, at, a[i].attention);
+      st = sink->node(sink->ctx, i, &c);
+      if (st == TN_OK) st = tni_npu_attention_states(g, (const tn_id[]){a[i].attention->k, a[i].attention->v}, 2, sink);
+      continue;
+    }
     if (!a[i].linear) {
       st = tni_cm_refuse(sink, i, a[i].reason, a[i].text);
       continue;

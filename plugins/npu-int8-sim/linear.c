@@ -175,6 +175,12 @@ static void choose_shadows(const tni_npu_device *d, const tn_graph *g, const tni
 const tni_npu_answer *tni_npu_read(const tni_npu_device *d, const tn_graph *g, tni_cm_mem *mem) {
   tni_npu_answer *a = tni_cm_new(mem, g->n_nodes ? g->n_nodes : 1, sizeof *a);
   for (uint32_t i = 0; a && i < g->n_nodes; i++) {
+    if (g->nodes[i]->op == TN_OP_ATTENTION) {
+      tni_npu_attention *o = tni_cm_new(mem, 1, sizeof *o);
+      if (!o) return NULL;
+      if (tni_npu_attention_read(d, g, i, o, &a[i].reason, &a[i].text)) a[i].attention = o;
+      continue;
+    }
     const bool product = g->nodes[i]->op == TN_OP_MATMUL || g->nodes[i]->op == TN_OP_FUSED_MATMUL;
     tni_npu_linear none = {.n_weights = 0}, *l = product ? tni_cm_new(mem, 1, sizeof *l) : &none;
     if (!l) return NULL;

@@ -7,6 +7,7 @@
 #define TENON_NPU_INT8_LINEAR_H
 
 #include "plugins/common/chain.h"
+#include "plugins/npu-int8-sim/attend.h"
 #include "plugins/npu-int8-sim/device.h"
 #include "plugins/npu-int8-sim/w8.h"
 
@@ -31,6 +32,7 @@ typedef struct tni_npu_linear {
 /* linear NULL: not ours, for this reason (TN_WHY_*) and static text. */
 typedef struct tni_npu_answer {
   const tni_npu_linear *linear;
+  const tni_npu_attention *attention; /* or this */
   uint32_t reason;
   const char *text;
 } tni_npu_answer;

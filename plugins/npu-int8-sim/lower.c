@@ -150,6 +150,37 @@ static tn_status add_block(tni_npu_builder *b, const tni_npu_linear *l, const tn
   return l->shadow ? tni_npu_rows_order(b->p, k, b->s->graph->values[l->x]->stats, b->p->device->set.hot) : TN_OK;
 }
 
+/* --- attention --------------------------------------------------------------------------------------------------- */
+
+static tn_status add_attention(tni_npu_builder *b, const tni_npu_attention *from) {
+  tni_npu_attention *o = tni_npu_get(b, 1, sizeof *o);
+  tn_id *node = tni_npu_get(b, 1, sizeof *node);
+  if (!o || !node) return TN_E_NO_MEMORY;
+  *o = *from;
+  *node = o->node;
+  o->name = tni_cm_text(&b->p->mem, "", b->s->graph->nodes[o->node]->name);
+  const tn_expr dims[2] = {o->batch, o->keys};
+  if (!o->name) return TN_E_NO_MEMORY;
+  tni_npu_task *t = tni_npu_begin(b, TNI_NPU_ATTEND, "float ", o->name, dims, 2, 6);
+  if (!t) return TN_E_NO_MEMORY;
+  t->att = o;
+  o->slot[0] = tni_npu_reads(b, o->q);
+  o->slot[1] = tni_npu_state(b, o->k);
+  o->slot[2] = tni_npu_state(b, o->v);
+  o->slot[3] = tni_npu_reads(b, o->valid);
+  o->slot[4] = tni_npu_writes(b, o->y);
+  o->slot[5] = o->mask == TN_NONE ? TN_NONE : tni_npu_reads(b, o->mask);
+  for (uint32_t i = 0; i < 6; i++) {
+    tni_npu_on_device(b, o->slot[i]);
+    tni_npu_use(b, t, o->slot[i], i == 4 ? TN_WRITE : TN_READ);
+  }
+  t->pub.nodes = node;
+  t->pub.n_nodes = 1;
+  b->p->attentions[b->p->n_attentions++] = o;
+  tni_npu_finish(b, t);
+  return b->no_memory ? TN_E_NO_MEMORY : TN_OK;
+}
+
 /* --- the program -------------------------------------------------------------------------------------------------- */
 
 static bool reserve(tni_npu_builder *b) {
@@ -160,6 +191,7 @@ static bool reserve(tni_npu_builder *b) {
     slots += (size_t)node->n_in + node->n_out;
   }
   b->p->blocks = tni_npu_get(b, n, sizeof *b->p->blocks);
+  b->p->attentions = tni_npu_get(b, n, sizeof *b->p->attentions);
   b->p->tasks = tni_npu_get(b, 4 * n, sizeof *b->p->tasks);
   b->p->slots = tni_npu_get(b, slots, sizeof *b->p->slots);
   b->p->needs = tni_npu_get(b, slots, sizeof *b->p->needs);
@@ -211,7 +243,9 @@ static tn_status lower_all(tni_npu_builder *b, tni_cm_mem *mem, tn_error *err) {
   tn_status st = TN_OK;
   for (uint32_t i = 0; st == TN_OK && i < b->s->n_nodes; i++) {
     const tn_id n = b->s->nodes[i];
-    if (!a[n].linear)
+    if (a[n].attention)
+      st = add_attention(b, a[n].attention);
+    else if (!a[n].linear)
       st = tni_cm_fail(err, TN_E_INVALID, g->nodes[n]->name, "node %u was not claimed by " TNI_NPU_NAME, n);
     else if (!is_inside(b, a, a[n].linear))
       st = add_block(b, a[n].linear, gate_of(b, a, a[n].linear));

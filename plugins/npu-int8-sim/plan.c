@@ -82,6 +82,9 @@ static uint64_t temp_bytes(const tn_program *p, const tni_npu_block *b, const tn
   if (slot == b->marks) return room->marks;
   if (slot == b->acc) return room->acc;
   if (slot == b->sum) return room->sum;
+  for (uint32_t i = 0; i < p->n_attentions; i++)
+    if (p->attentions[i]->slot[4] == slot)
+      return (uint64_t)M * (uint64_t)(p->attentions[i]->a.heads * p->attentions[i]->a.v_size) * sizeof(float);
   /* A value between two blocks: the merge's strip that writes it knows its width. */
   for (uint32_t i = 0; i < p->n_blocks; i++)
     for (uint32_t k = 0; k < p->blocks[i]->n_strips; k++) {
@@ -98,6 +101,7 @@ tn_status tni_npu_measure(const tn_program *p, tn_id task, const tn_dims *dims, 
   tn_measure r = {.h = out->h, .slot_bytes = out->slot_bytes, .scratch_align = 64};
   tni_npu_room room;
   int64_t M;
+  if (t->att) return tni_npu_attend_measure(p, t, dims, out);
   tn_status st = rows_of(p, t->b, dims, &M);
   if (st == TN_OK) st = tni_npu_room_of(t->b, M, p->device->host->max_workers, &room);
   if (st != TN_OK) return st;
@@ -171,21 +175,25 @@ tn_status tni_npu_set(tn_program *p, tn_id slot, const tn_view *view, const tn_b
 
 /* --- plans ------------------------------------------------------------------------------------------------------ */
 
+static tn_status bind_product(const tn_program *p, const tni_npu_task *t, const tn_dims *dims, tn_plan *plan,
+                              tn_error *err) {
+  tn_status st = rows_of(p, t->b, dims, &plan->M);
+  if (st != TN_OK) return tni_cm_fail(err, st, t->pub.name, "dims that do not fit this product");
+  if (plan->M == 0 || plan->M % p->device->set.chunk)
+    return tni_cm_fail(err, TN_E_UNSUPPORTED, t->pub.name, "%lld rows: shapes are static, there must be %lld",
+                       (long long)plan->M, (long long)p->device->set.chunk);
+  st = tni_npu_room_of(t->b, plan->M, p->device->host->max_workers, &plan->room);
+  return st == TN_OK && t->kind == TNI_NPU_PRODUCT ? tni_npu_prepare(p, t, err) : st;
+}
+
 tn_status tni_npu_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan **out, tn_error *err) {
   const tn_host *h = p->device->host;
   if (task >= p->info.n_tasks) return tni_cm_fail(err, TN_E_INVALID, TNI_NPU_NAME, "there is no task %u", task);
   const tni_npu_task *t = p->tasks[task];
-  int64_t M;
-  tn_status st = rows_of(p, t->b, dims, &M);
-  if (st != TN_OK) return tni_cm_fail(err, st, t->pub.name, "dims that do not fit this product");
-  if (M == 0 || M % p->device->set.chunk)
-    return tni_cm_fail(err, TN_E_UNSUPPORTED, t->pub.name, "%lld rows: shapes are static, there must be %lld",
-                       (long long)M, (long long)p->device->set.chunk);
   tn_plan *plan = h->alloc(h->ctx, sizeof *plan, 16, TN_TAG_PLUGIN);
   if (!plan) return tni_cm_fail(err, TN_E_NO_MEMORY, t->pub.name, "out of memory");
-  *plan = (tn_plan){.program = p, .task = t, .M = M};
-  st = tni_npu_room_of(t->b, M, h->max_workers, &plan->room);
-  if (st == TN_OK && t->kind == TNI_NPU_PRODUCT) st = tni_npu_prepare(p, t, err);
+  *plan = (tn_plan){.program = p, .task = t};
+  tn_status st = t->att ? tni_npu_attend_bind(p, t, dims, plan, err) : bind_product(p, t, dims, plan, err);
   if (st != TN_OK) {
     h->free(h->ctx, plan);
     return tni_cm_fail(err, st, t->pub.name, "too large");
@@ -197,6 +205,7 @@ tn_status tni_npu_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan *
 void tni_npu_unbind(tn_plan *plan) {
   if (!plan) return;
   const tn_host *h = plan->program->device->host;
+  if (plan->attention) tni_npu_attend_unbind(plan);
   h->free(h->ctx, plan);
 }
 
@@ -212,6 +221,7 @@ static uint64_t bytes_of_use(const tn_plan *plan, uint32_t use) {
   const tni_npu_block *b = plan->task->b;
   const tni_npu_room *r = &plan->room;
   const tn_task *t = &plan->task->pub;
+  if (plan->task->att) return 0; /* as attaching finds it */
   if (use == t->n_uses)
     return plan->task->kind == TNI_NPU_SHADOW  ? r->shadow_bytes
            : plan->task->kind == TNI_NPU_MERGE ? r->merge_bytes
@@ -235,8 +245,8 @@ static uint64_t bytes_of_use(const tn_plan *plan, uint32_t use) {
 }
 
 /* The device takes a handle and an offset: a pointer says nothing to it. */
-static tn_status attach_device(const tn_plan *plan, const tn_slot *s, const tn_view *v, struct tni_npu_place *to,
-                               tn_error *err) {
+static tn_status attach_device(const tn_plan *plan, const tn_slot *s, uint32_t use, const tn_view *v,
+                               struct tni_npu_place *to, tn_error *err) {
   const char *name = plan->task->pub.name;
   if (!v || !v->buffer || v->buffer->device != &plan->program->device->pub)
     return tni_cm_fail(err, TN_E_INVALID, name, "'%s' is not in memory of the device", s->name);
@@ -244,7 +254,7 @@ static tn_status attach_device(const tn_plan *plan, const tn_slot *s, const tn_v
     return tni_cm_fail(err, TN_E_INVALID, name, "'%s' does not lie at a multiple of %d", s->name, TNI_NPU_ALIGN);
   to->handle = ((const tni_npu_buffer *)v->buffer)->handle;
   to->at = v->offset;
-  return TN_OK;
+  return plan->task->att ? tni_npu_attend_attach(plan, use, v, to, err) : TN_OK;
 }
 
 static tn_status attach(tn_args *a, uint32_t use, const tn_view *view, tn_error *err) {
@@ -261,7 +271,7 @@ static tn_status attach(tn_args *a, uint32_t use, const tn_view *view, tn_error 
   if (wanted && (!view || view->bytes < wanted))
     return tni_cm_fail(err, TN_E_INVALID, t->name, "'%s' has %llu bytes, %llu are needed", s ? s->name : "scratch",
                        (unsigned long long)(view ? view->bytes : 0), (unsigned long long)wanted);
-  if (s && t->engine) return attach_device(plan, s, view, to, err);
+  if (s && t->engine) return attach_device(plan, s, use, view, to, err);
   if (wanted && !view->ptr)
     return tni_cm_fail(err, TN_E_INVALID, t->name, "'%s' has no address on the CPU", s ? s->name : "scratch");
   to->ptr = view ? view->ptr : NULL;

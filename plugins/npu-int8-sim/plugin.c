@@ -104,16 +104,17 @@ static tn_status open_device(tn_plugin *pub, uint32_t index, tn_device **out, tn
 
 /* What the device counted; its times are of its own clock. */
 static void log_counters(const tni_npu_device *d) {
-  char line[256];
+  char line[384];
   npusim_counters n;
   npusim_count(d->sim, &n);
   if (!n.submissions) return;
-  snprintf(
-      line, sizeof line,
-      "%s: %llu graphs prepared, %llu kept ones, %llu executions, busy %.3f of %.3f ms and %.3f ms of preparing in "
-      "virtual time (%s)",
-      TNI_NPU_NAME, (unsigned long long)n.graphs, (unsigned long long)n.loaded, (unsigned long long)n.submissions,
-      (double)n.busy_ns / 1e6, (double)n.end_ns / 1e6, (double)n.prepare_ns / 1e6, d->set.profile->name);
+  snprintf(line, sizeof line,
+           "%s: %llu graphs prepared, %llu kept ones, %llu executions, %llu bytes copied, busy %.3f of %.3f ms and "
+           "%.3f ms of preparing in "
+           "virtual time (%s)",
+           TNI_NPU_NAME, (unsigned long long)n.graphs, (unsigned long long)n.loaded, (unsigned long long)n.submissions,
+           (unsigned long long)n.bytes_copied, (double)n.busy_ns / 1e6, (double)n.end_ns / 1e6,
+           (double)n.prepare_ns / 1e6, d->set.profile->name);
   d->host->log(d->host->ctx, TN_LOG_DEBUG, line);
 }
 

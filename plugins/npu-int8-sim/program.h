@@ -12,9 +12,10 @@
 
 #include <pthread.h>
 
+#include "plugins/npu-int8-sim/attend.h"
 #include "plugins/npu-int8-sim/linear.h"
 
-enum { TNI_NPU_QUANTIZE = 0, TNI_NPU_PRODUCT = 1, TNI_NPU_SHADOW = 2, TNI_NPU_MERGE = 3 };
+enum { TNI_NPU_QUANTIZE = 0, TNI_NPU_PRODUCT = 1, TNI_NPU_SHADOW = 2, TNI_NPU_MERGE = 3, TNI_NPU_ATTEND = 4 };
 
 /* A weight's rows for the shadow: hot ones are always here, others are kept while they are in use (least recently used
  * goes first). One lock, held for a row's copy. */
@@ -69,11 +70,12 @@ typedef struct tni_npu_block {
   tni_npu_strip *strips[TN_FUSED_MAX_PARTS];
 } tni_npu_block;
 
-typedef struct tni_npu_task {
+struct tni_npu_task {
   tn_task pub; /* first */
   uint32_t kind, reserved;
-  tni_npu_block *b;
-} tni_npu_task;
+  tni_npu_block *b;       /* NULL: ATTEND */
+  tni_npu_attention *att; /* of ATTEND */
+};
 
 struct tn_program {
   tni_cm_mem mem;
@@ -84,8 +86,10 @@ struct tn_program {
   tn_slot **slots;
   tni_npu_task **tasks;
   tni_npu_block **blocks;
-  uint32_t n_blocks, reserved;
-  const void **raw; /* [n_slots]: constants as they are */
+  tni_npu_attention **attentions;
+  uint32_t n_blocks, n_attentions;
+  struct tni_npu_attends *attends; /* graphs of plans that are bound */
+  const void **raw;                /* [n_slots]: constants as they are */
 };
 
 /* Sizes of a block's TEMP slots and scratch for M rows; TN_E_LIMIT on overflow. */
@@ -100,6 +104,8 @@ TN_MUST_CHECK tn_status tni_npu_room_of(const tni_npu_block *b, int64_t M, uint3
 struct tn_plan {
   tn_program *program;
   const tni_npu_task *task;
+  npusim_graph *attention; /* ATTEND: shared with other layers; M is the batch then */
+  int64_t keys;
   int64_t M;
   tni_npu_room room;
 };
@@ -110,7 +116,8 @@ struct tn_args {
   struct tni_npu_place {
     uint8_t *ptr; /* CPU tasks */
     uint32_t handle, reserved;
-    uint64_t at; /* PRODUCT */
+    uint64_t at;              /* tasks of the device */
+    int64_t row, head, batch; /* ATTEND: where these begin, in elements */
   } place[];
 };
 

@@ -69,7 +69,7 @@ static bool run_item(tni_npu_device *d, const tn_item *it, tn_run *run) {
   npusim_times t = {.ready = it->ready, .start = it->ready, .end = it->ready};
   tn_status st = TN_OK;
   if (it->plan) {
-    const int rc = execute(it, run, &t);
+    const int rc = it->plan->task->att ? tni_npu_attend_run(it, run ? stop : NULL, run, &t) : execute(it, run, &t);
     if (rc == NPUSIM_HUNG) return false;
     if (rc != NPUSIM_OK) st = tni_npu_fail(&err, rc, it->plan->task->pub.name, "the execution failed");
   } else {
@@ -93,7 +93,7 @@ tn_status tni_npu_submit(tn_device *dev, uint32_t engine, const tn_item *const *
   for (uint32_t i = 0; i < n; i++) {
     const tn_item *it = items[i];
     if (!it->ticket) return tni_cm_fail(err, TN_E_INVALID, TNI_NPU_NAME, "an item has no ticket");
-    if (it->plan ? !it->args || it->args->plan != it->plan || it->plan->task->kind != TNI_NPU_PRODUCT
+    if (it->plan ? !it->args || it->args->plan != it->plan || !it->plan->task->pub.engine
                  : !good(d, it->src) || !good(d, it->dst))
       return tni_cm_fail(err, TN_E_INVALID, TNI_NPU_NAME,
                          "an item is neither products with their arguments nor a copy");

@@ -66,6 +66,11 @@ static int hold(const npusim_graph *g, const void *arg, npusim_held *h) {
   if (rc == NPUSIM_OK && io->valid_at % 8) rc = NPUSIM_BAD;
   if (rc == NPUSIM_OK) rc = npusim_hold(g->s, io->valid, io->valid_at, sizeof(int64_t), &h->x[4]);
   if (rc == NPUSIM_OK) h->handles[h->n++] = io->valid;
+  if (rc != NPUSIM_OK || !io->mask) return rc;
+  if (io->mask_row < 0 || io->mask_head < 0 || io->mask_row > a->T || io->mask_head > a->M * a->T) return NPUSIM_BAD;
+  rc = npusim_hold(g->s, io->mask, io->mask_at,
+                   (uint64_t)((a->M - 1) * io->mask_row + (a->heads - 1) * io->mask_head + a->T), &h->x[5]);
+  if (rc == NPUSIM_OK) h->handles[h->n++] = io->mask;
   return rc;
 }
 
@@ -78,21 +83,25 @@ static double dot(const float *a, const float *b, int64_t n) {
   return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-/* One query over keys [0, n). */
+/* One query over those of the keys [0, n) that mask leaves; NULL: all. */
 static void attend(const npusim_attention *a, const float *q, const float *k, int64_t k_row, const float *v,
-                   int64_t v_row, int64_t n, double *p, float *y) {
+                   int64_t v_row, const uint8_t *mask, int64_t n, double *p, float *y) {
   double *out = p + a->T, top = -INFINITY, sum = 0;
+  bool any = false;
   for (int64_t j = 0; j < n; j++) {
+    if (mask && !mask[j]) continue;
     p[j] = dot(q, k + j * k_row, a->size) * (double)a->scale;
     if (!(p[j] <= top)) top = p[j];
+    any = true;
   }
   memset(out, 0, (size_t)a->v_size * sizeof *out);
   for (int64_t j = 0; j < n; j++) {
+    if (mask && !mask[j]) continue;
     const double e = exp(p[j] - top);
     sum += e;
     for (int64_t i = 0; i < a->v_size; i++) out[i] += e * (double)v[j * v_row + i];
   }
-  for (int64_t i = 0; i < a->v_size; i++) y[i] = n > 0 ? (float)(out[i] / sum) : 0.0f;
+  for (int64_t i = 0; i < a->v_size; i++) y[i] = any ? (float)(out[i] / sum) : 0.0f;
 }
 
 static int compute(const npusim_graph *g, const void *arg, const npusim_held *h, const npusim_stop *stop) {
@@ -109,7 +118,8 @@ static int compute(const npusim_graph *g, const void *arg, const npusim_held *h,
     for (int64_t i = 0; i < a->heads; i++) {
       const int64_t kv = i / (a->heads / a->kv_heads);
       attend(a, f[Q] + m * io->q.row + i * io->q.head, f[K] + kv * io->k.head, io->k.row, f[V] + kv * io->v.head,
-             io->v.row, seen > 0 ? seen : 0, g->scores, (float *)(void *)h->x[Y] + m * io->y.row + i * io->y.head);
+             io->v.row, io->mask ? h->x[5] + m * io->mask_row + i * io->mask_head : NULL, seen > 0 ? seen : 0,
+             g->scores, (float *)(void *)h->x[Y] + m * io->y.row + i * io->y.head);
     }
   }
   return NPUSIM_OK;

@@ -149,8 +149,9 @@ typedef struct npusim_rows {
 } npusim_rows;
 typedef struct npusim_attention_io {
   npusim_rows q, k, v, y;
-  uint32_t valid, reserved; /* handle of an int64 */
-  uint64_t valid_at;
+  uint32_t valid, mask; /* handle of an int64; of bytes, one for each key that is 0 where nobody sees it, or 0 */
+  uint64_t valid_at, mask_at;
+  int64_t mask_row, mask_head; /* in bytes; 0: the same for all */
 } npusim_attention_io;
 int npusim_prepare_attention(npusim *s, const npusim_attention *a, npusim_graph **out);
 int npusim_attend(npusim_graph *g, const npusim_attention_io *io, int64_t ready, int (*stop)(void *arg), void *arg,
