@@ -6,8 +6,9 @@
 
 #include "runtime/host/kernel.h"
 #include "runtime/onnx/import.h"
+#include "runtime/profile/suggest.h"
 
-enum { NAME = 64, FAR = 3 };
+enum { NAMES = 1024 };
 
 /* Operators that are left out on purpose. */
 static const struct {
@@ -20,25 +21,6 @@ static const struct {
     {"", "TfIdfVectorizer", "texts are not run: prepare them in the application and feed numbers"},
     {"", "ImageDecoder", "files are not decoded in a graph: feed pixels (tenon classify decodes PNG and JPEG)"},
 };
-
-/* Letters to insert, drop or exchange, at most FAR. */
-static uint32_t distance(const char *a, const char *b) {
-  const size_t na = strlen(a), nb = strlen(b);
-  uint8_t row[NAME + 1];
-  if (na > NAME || nb > NAME || (na > nb ? na - nb : nb - na) >= FAR) return FAR;
-  for (size_t j = 0; j <= nb; j++) row[j] = (uint8_t)j;
-  for (size_t i = 1; i <= na; i++) {
-    uint8_t corner = row[0];
-    row[0] = (uint8_t)i;
-    for (size_t j = 1; j <= nb; j++) {
-      const uint8_t change = (uint8_t)(corner + (a[i - 1] != b[j - 1]));
-      corner = row[j];
-      uint8_t best = (uint8_t)((row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1);
-      row[j] = change < best ? change : best;
-    }
-  }
-  return row[nb] < FAR ? row[nb] : FAR;
-}
 
 static const char *shown(const char *domain) { return *domain ? domain : "ai.onnx"; }
 
@@ -59,24 +41,23 @@ static bool other_version(const tni_node *n, char *buf, size_t size) {
 
 /* The name in another domain, or the nearest name in any. */
 static void other_name(const tni_node *n, char *buf, size_t size) {
-  uint32_t rows, best = FAR;
+  const char *names[NAMES], *domains[NAMES], *type;
+  uint32_t rows, count = 0;
   const tni_op *op = tni_op_table(&rows);
-  const char *domain = NULL, *name = NULL, *type;
-  for (uint32_t i = 0; i < rows; i++) {
-    const uint32_t d = distance(op[i].name, n->type);
-    if (d >= best) continue;
-    best = d;
-    domain = op[i].domain;
-    name = op[i].name;
+  for (uint32_t i = 0; i < rows && count < NAMES; i++) {
+    names[count] = op[i].name;
+    domains[count++] = shown(op[i].domain);
   }
-  for (uint32_t i = 0; (type = tni_contrib_name(i)) != NULL; i++) {
-    const uint32_t d = distance(type, n->type);
-    if (d >= best) continue;
-    best = d;
-    domain = "com.microsoft";
-    name = type;
+  for (uint32_t i = 0; (type = tni_contrib_name(i)) != NULL && count < NAMES; i++) {
+    names[count] = type;
+    domains[count++] = "com.microsoft";
   }
-  if (name) snprintf(buf, size, "%s.%s runs%s", shown(domain), name, best ? ", if that is meant" : "");
+  const char *found = tni_nearest(n->type, names, count);
+  for (uint32_t i = 0; found && i < count; i++)
+    if (names[i] == found) {
+      snprintf(buf, size, "%s.%s runs%s", domains[i], found, strcmp(found, n->type) ? ", if that is meant" : "");
+      return;
+    }
 }
 
 /* Dtypes that the host takes where it does not take these: the same node with every float, then integer operand
@@ -115,7 +96,7 @@ static bool other_dtype(const tni_graph *g, const tni_node *n, char *buf, size_t
   return false;
 }
 
-void tni_nearest(const tni_graph *g, const tni_node *n, char *buf, size_t size) {
+void tni_nearest_node(const tni_graph *g, const tni_node *n, char *buf, size_t size) {
   buf[0] = '\0';
   for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
     if (strcmp(left_out[i].domain, n->pub.domain) == 0 &&

@@ -9,6 +9,6 @@
 #include "runtime/graph/graph.h"
 
 /* Text for people into buf, "" where nothing comes near. */
-void tni_nearest(const tni_graph *g, const tni_node *n, char *buf, size_t size);
+void tni_nearest_node(const tni_graph *g, const tni_node *n, char *buf, size_t size);
 
 #endif

@@ -145,7 +145,7 @@ static void add_unsupported(json_t *j, const tni_graph *g, const tni_node *n) {
   FILE *f = open_memstream(&attributes, &bytes);
   if (f) tni_dump_attrs(n, f);
   if (f) fclose(f);
-  tni_nearest(g, n, near, sizeof near);
+  tni_nearest_node(g, n, near, sizeof near);
   json_object_set_new(j, "attributes", text(attributes && *attributes ? attributes + 1 : ""));
   json_object_set_new(j, "nearest", text(near));
   free(attributes);
