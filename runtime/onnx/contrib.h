@@ -5,7 +5,8 @@
  * compute.
  *
  * One function per operator, by family: contrib_simple.c (activations, products), contrib_norm.c, contrib_attention.c,
- * contrib_gqa.c, contrib_rotary.c, contrib_mask.c, contrib_nbits.c. docs/operators-contrib.md lists what each takes and
+ * contrib_gqa.c, contrib_rotary.c, contrib_mask.c, contrib_nbits.c, contrib_quant.c,
+ * contrib_moe.c, contrib_fused.c. docs/operators-contrib.md lists what each takes and
  * refuses.
  */
 #ifndef TENON_ONNX_CONTRIB_H
@@ -33,6 +34,11 @@ void tni_contrib_multi_head(tni_emit *e);
 void tni_contrib_gqa(tni_emit *e);
 void tni_contrib_matmul_nbits(tni_emit *e);
 void tni_contrib_gather_blocks(tni_emit *e);
+void tni_contrib_qattention(tni_emit *e);
+void tni_contrib_fused_conv(tni_emit *e);
+void tni_contrib_fused_gemm(tni_emit *e);
+void tni_contrib_relative_bias(tni_emit *e);
+void tni_contrib_group_norm(tni_emit *e);
 void tni_contrib_moe(tni_emit *e);
 void tni_contrib_qmoe(tni_emit *e);
 void tni_contrib_linear(tni_emit *e);         /* QuantizeLinear, DequantizeLinear */
@@ -45,6 +51,11 @@ void tni_contrib_qlinear_concat(tni_emit *e);
 void tni_contrib_dynamic_matmul(tni_emit *e);
 void tni_contrib_matmul_to_float(tni_emit *e);
 void tni_contrib_qgemm(tni_emit *e);
+
+/* --- contrib_quant.c --- */
+/* (A - a_zero) (B - b_zero), times both scales, plus bias; A of bytes [.., K], B [K, N]. */
+tn_id tni_contrib_integer_product(tni_emit *e, tn_id a, tn_id b, tn_id a_zero, tn_id b_zero, tn_id a_scale,
+                                  tn_id b_scale, tn_id bias);
 
 /* --- contrib_nbits.c --- */
 /* A constant of the codes, scales and zeros that these constants hold (zeros may be TN_NONE); q has bits, N, K, block

@@ -69,35 +69,52 @@ static void take_past(tni_emit *e, tn_id past, attention *a) {
   a->past_v = tni_em_2(e, "Gather", past, tni_em_scalar(e, TN_DT_I64, 1));
 }
 
-/* operands: input, weights, bias, mask_index, past, attention_bias; results: y, present [2, B, heads, T, size]. */
-void tni_contrib_attention(tni_emit *e) {
-  static const char *const names[] = {"mask_filter_value",
-                                      "num_heads",
-                                      "qkv_hidden_sizes",
-                                      "scale",
-                                      "unidirectional",
-                                      "do_rotary",
-                                      "past_present_share_buffer",
-                                      "rotary_embedding_dim",
-                                      NULL};
+/* packed: what x gave, [B, S, Dq + Dk + Dv]. */
+static void attend(tni_emit *e, attention *a, tn_id x, tn_id packed, tn_id mask, tn_id past, tn_id added) {
   static const int64_t zero = 0;
-  attention a = {.q = TN_NONE};
-  if (!tni_em_knows(e, 6, 2, names) || !heads_of(e, &a.heads)) return;
   if (tni_em_int(e, "do_rotary", 0) || tni_em_int(e, "past_present_share_buffer", 0))
     tni_em_fail(e, TN_E_UNSUPPORTED, "do_rotary or a shared buffer");
-  if (tni_em_in(e, 1) == TN_NONE) tni_em_fail(e, TN_E_INVALID, "no weights");
-  const tn_id x = tni_em_in(e, 0);
-  cut(e, tni_em_add(e, tni_em_2(e, "MatMul", x, tni_em_in(e, 1)), tni_em_in(e, 2)), &a.q, &a.k, &a.v);
-  take_past(e, tni_em_in(e, 4), &a);
+  cut(e, packed, &a->q, &a->k, &a->v);
+  take_past(e, past, a);
   const float filter = tni_em_float(e, "mask_filter_value", -10000.0f);
-  const tn_id mask = tni_em_in(e, 3);
-  const tn_id T = mask == TN_NONE ? TN_NONE : total(e, x, 1, a.past_k);
-  a.mask = tni_em_add(e, tni_contrib_mask(e, mask, x, T, filter, tni_em_float_dtype(e, 6)), tni_em_in(e, 5));
+  const tn_id T = mask == TN_NONE ? TN_NONE : total(e, x, 1, a->past_k);
+  a->mask = tni_em_add(e, tni_contrib_mask(e, mask, x, T, filter, tni_em_float_dtype(e, e->d->n_in)), added);
   tni_em_node n;
-  apply(e, &a, &n);
+  apply(e, a, &n);
   if (!tni_em_wants(e, 1)) return;
   const tn_id both[] = {tni_em_unsqueeze(e, n.out[1], &zero, 1), tni_em_unsqueeze(e, n.out[2], &zero, 1)};
   tni_em_give(e, 1, tni_em_concat(e, both, 2, 0));
+}
+
+static const char *const attention_names[] = {"mask_filter_value",
+                                              "num_heads",
+                                              "qkv_hidden_sizes",
+                                              "scale",
+                                              "unidirectional",
+                                              "do_rotary",
+                                              "past_present_share_buffer",
+                                              "rotary_embedding_dim",
+                                              NULL};
+
+/* operands: input, weights, bias, mask_index, past, attention_bias; results: y, present [2, B, heads, T, size]. */
+void tni_contrib_attention(tni_emit *e) {
+  attention a = {.q = TN_NONE};
+  if (!tni_em_knows(e, 6, 2, attention_names) || !heads_of(e, &a.heads)) return;
+  if (tni_em_in(e, 1) == TN_NONE) tni_em_fail(e, TN_E_INVALID, "no weights");
+  const tn_id x = tni_em_in(e, 0);
+  attend(e, &a, x, tni_em_add(e, tni_em_2(e, "MatMul", x, tni_em_in(e, 1)), tni_em_in(e, 2)), tni_em_in(e, 3),
+         tni_em_in(e, 4), tni_em_in(e, 5));
+}
+
+/* operands: input, weight, bias, input_scale, weight_scale, mask_index, input_zero_point, weight_zero_point, past. */
+void tni_contrib_qattention(tni_emit *e) {
+  attention a = {.q = TN_NONE};
+  if (!tni_em_knows(e, 9, 2, attention_names) || !heads_of(e, &a.heads)) return;
+  const tn_id x = tni_em_in(e, 0);
+  attend(e, &a, x,
+         tni_contrib_integer_product(e, x, tni_em_in(e, 1), tni_em_in(e, 6), tni_em_in(e, 7), tni_em_in(e, 3),
+                                     tni_em_in(e, 4), tni_em_in(e, 2)),
+         tni_em_in(e, 5), tni_em_in(e, 8), TN_NONE);
 }
 
 /* --- MultiHeadAttention --- */

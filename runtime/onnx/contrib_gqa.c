@@ -11,7 +11,25 @@
 
 #include "runtime/onnx/contrib.h"
 
-enum { QUERY, KEY, VALUE, PAST_KEY, PAST_VALUE, SEQLENS_K, TOTAL, COS, SIN, POSITIONS, BIAS, SINKS, OPERANDS };
+enum {
+  QUERY,
+  KEY,
+  VALUE,
+  PAST_KEY,
+  PAST_VALUE,
+  SEQLENS_K,
+  TOTAL,
+  COS,
+  SIN,
+  POSITIONS,
+  BIAS,
+  SINKS,
+  K_SCALE,
+  V_SCALE,
+  Q_NORM,
+  K_NORM,
+  OPERANDS
+};
 
 typedef struct gqa {
   int64_t heads, kv_heads;
@@ -43,6 +61,16 @@ static void unpack(tni_emit *e, gqa *a) {
   a->v = part[2];
 }
 
+/* RMS norm of each head of x [B, S, heads * size]. */
+static tn_id head_norm(tni_emit *e, tn_id x, int64_t heads, tn_id scale) {
+  const int64_t split[] = {0, 0, heads, -1}, flat[] = {0, 0, -1};
+  if (scale == TN_NONE) return x;
+  tni_em_node n = {.type = "RMSNormalization", .n_in = 2, .in = {tni_em_reshape(e, x, split, 4), scale}, .n_attr = 2};
+  n.attr[0] = tni_em_attr_int("axis", -1);
+  n.attr[1] = tni_em_attr_float("epsilon", (double)tni_em_float(e, "qk_norm_epsilon", 1e-6f));
+  return tni_em_reshape(e, tni_em_node_add(e, &n), flat, 3);
+}
+
 static void turn(tni_emit *e, gqa *a) {
   if (!tni_em_int(e, "do_rotary", 0)) return;
   const tn_id cos = tni_em_in(e, COS), sin = tni_em_in(e, SIN);
@@ -60,9 +88,22 @@ static void turn(tni_emit *e, gqa *a) {
 }
 
 static bool read(tni_emit *e, gqa *a) {
-  static const char *const names[] = {
-      "do_rotary", "kv_num_heads", "local_window_size", "num_heads",    "rotary_interleaved", "scale", "smooth_softmax",
-      "softcap",   "qk_output",    "k_quant_type",      "v_quant_type", "kv_cache_bit_width", NULL};
+  static const char *const names[] = {"do_rotary",
+                                      "kv_num_heads",
+                                      "local_window_size",
+                                      "num_heads",
+                                      "rotary_interleaved",
+                                      "scale",
+                                      "smooth_softmax",
+                                      "softcap",
+                                      "causal",
+                                      "qk_norm_epsilon",
+                                      "sliding_window_cache",
+                                      "qk_output",
+                                      "k_quant_type",
+                                      "v_quant_type",
+                                      "kv_cache_bit_width",
+                                      NULL};
   if (!tni_em_knows(e, OPERANDS, 3, names)) return false;
   *a = (gqa){.heads = tni_em_int(e, "num_heads", 0), .kv_heads = tni_em_int(e, "kv_num_heads", 0)};
   if (a->heads < 1 || a->heads > INT16_MAX || a->kv_heads < 1 || a->heads % a->kv_heads)
@@ -72,6 +113,9 @@ static bool read(tni_emit *e, gqa *a) {
     if (*quant[i] && *quant[i] != 'N') tni_em_fail(e, TN_E_UNSUPPORTED, "a quantized cache (%s)", quant[i]);
   if ((tni_em_in(e, PAST_KEY) == TN_NONE) != (tni_em_in(e, PAST_VALUE) == TN_NONE))
     tni_em_fail(e, TN_E_INVALID, "past_key and past_value come together");
+  if (tni_em_in(e, K_SCALE) != TN_NONE || tni_em_in(e, V_SCALE) != TN_NONE)
+    tni_em_fail(e, TN_E_UNSUPPORTED, "a quantized cache");
+  if (tni_em_int(e, "sliding_window_cache", 0)) tni_em_fail(e, TN_E_UNSUPPORTED, "a cache of the window alone");
   a->q = tni_em_in(e, QUERY);
   a->k = tni_em_in(e, KEY);
   a->v = tni_em_in(e, VALUE);
@@ -81,7 +125,7 @@ static bool read(tni_emit *e, gqa *a) {
 static void attributes(tni_emit *e, const gqa *a, tni_em_node *n) {
   const float scale = tni_em_float(e, "scale", 0), cap = tni_em_float(e, "softcap", 0);
   const int64_t window = tni_em_int(e, "local_window_size", -1);
-  n->attr[n->n_attr++] = tni_em_attr_int("is_causal", 1);
+  n->attr[n->n_attr++] = tni_em_attr_int("is_causal", tni_em_int(e, "causal", 1) != 0);
   n->attr[n->n_attr++] = tni_em_attr_int("q_num_heads", a->heads);
   n->attr[n->n_attr++] = tni_em_attr_int("kv_num_heads", a->kv_heads);
   if (scale != 0) n->attr[n->n_attr++] = tni_em_attr_float("scale", (double)scale);
@@ -95,6 +139,8 @@ void tni_contrib_gqa(tni_emit *e) {
   if (!read(e, &a)) return;
   a.past = tni_em_in(e, PAST_KEY) == TN_NONE ? tni_em_index(e, 0) : tni_em_shape(e, tni_em_in(e, PAST_KEY), 2, 3);
   if (a.k == TN_NONE) unpack(e, &a);
+  a.q = head_norm(e, a.q, a.heads, tni_em_in(e, Q_NORM));
+  a.k = head_norm(e, a.k, a.kv_heads, tni_em_in(e, K_NORM));
   turn(e, &a);
   tni_em_node n = {.type = "Attention", .n_in = 6, .n_out = 3};
   const tn_id in[] = {a.q, a.k, a.v, tni_em_in(e, BIAS), tni_em_in(e, PAST_KEY), tni_em_in(e, PAST_VALUE)};

@@ -84,12 +84,11 @@ void tni_contrib_qlinear_concat(tni_emit *e) {
 
 /* --- products --- */
 
-/* (A - a_zero) (B - b_zero), times both scales, plus bias; A uint8 or int8 [.., K], B [K, N]. */
-static void integer_product(tni_emit *e, tn_id a, tn_id b, tn_id a_zero, tn_id b_zero, tn_id a_scale, tn_id b_scale,
-                            tn_id bias) {
+tn_id tni_contrib_integer_product(tni_emit *e, tn_id a, tn_id b, tn_id a_zero, tn_id b_zero, tn_id a_scale,
+                                  tn_id b_scale, tn_id bias) {
   tni_em_node n = {.type = "MatMulInteger", .n_in = 4, .in = {a, b, a_zero, b_zero}};
   const tn_id sums = tni_em_cast(e, tni_em_node_add(e, &n), TN_DT_F32);
-  tni_em_give(e, 0, tni_em_add(e, tni_em_2(e, "Mul", sums, tni_em_2(e, "Mul", a_scale, b_scale)), bias));
+  return tni_em_add(e, tni_em_2(e, "Mul", sums, tni_em_2(e, "Mul", a_scale, b_scale)), bias);
 }
 
 /* operands: A float, B, b_scale, b_zero_point, bias. */
@@ -98,15 +97,18 @@ void tni_contrib_dynamic_matmul(tni_emit *e) {
   if (!tni_em_knows(e, 5, 1, names)) return;
   tni_em_node n = {.type = "DynamicQuantizeLinear", .n_in = 1, .in = {tni_em_in(e, 0)}, .n_out = 3};
   tni_em_node_add(e, &n);
-  integer_product(e, n.out[0], tni_em_in(e, 1), n.out[2], tni_em_in(e, 3), n.out[1], tni_em_in(e, 2), tni_em_in(e, 4));
+  tni_em_give(e, 0,
+              tni_contrib_integer_product(e, n.out[0], tni_em_in(e, 1), n.out[2], tni_em_in(e, 3), n.out[1],
+                                          tni_em_in(e, 2), tni_em_in(e, 4)));
 }
 
 /* operands: A, B, a_scale, b_scale, a_zero_point, b_zero_point, bias. */
 void tni_contrib_matmul_to_float(tni_emit *e) {
   static const char *const names[] = {NULL};
   if (!tni_em_knows(e, 7, 1, names)) return;
-  integer_product(e, tni_em_in(e, 0), tni_em_in(e, 1), tni_em_in(e, 4), tni_em_in(e, 5), tni_em_in(e, 2),
-                  tni_em_in(e, 3), tni_em_in(e, 6));
+  tni_em_give(e, 0,
+              tni_contrib_integer_product(e, tni_em_in(e, 0), tni_em_in(e, 1), tni_em_in(e, 4), tni_em_in(e, 5),
+                                          tni_em_in(e, 2), tni_em_in(e, 3), tni_em_in(e, 6)));
 }
 
 /* operands: A, its scale and zero, B, its scale and zero, C int32 in units of both scales, the result's scale and zero

@@ -64,6 +64,12 @@ size_t tni_em_ints(tni_emit *e, const char *name, const int64_t **v) {
   return a ? (size_t)a->n : 0;
 }
 
+size_t tni_em_float_list(tni_emit *e, const char *name, const float **v) {
+  const tn_attr *a = find(e, name, TN_ATTR_FLOATS);
+  *v = a ? a->u.floats : NULL;
+  return a ? (size_t)a->n : 0;
+}
+
 static bool listed(const char *name, const char *const *names) {
   while (*names && strcmp(*names, name) != 0) names++;
   return *names;
@@ -121,6 +127,12 @@ static uint32_t rank_made(const tni_emit *e, const tni_node *n, uint32_t depth) 
       const uint32_t r = rank_of(e, n->pub.in[0], depth), i = rank_of(e, n->pub.in[1], depth);
       return r == TNI_RANK_UNKNOWN || i == TNI_RANK_UNKNOWN || r + i == 0 ? TNI_RANK_UNKNOWN : r + i - 1;
     }
+    case TN_OP_REDUCE_SUM: {
+      const uint32_t r = rank_of(e, n->pub.in[0], depth), less = n->pub.n_in > 1 ? length_of(e, n->pub.in[1]) : r;
+      if (tni_attr_i(&n->pub, "keepdims", 1)) return r;
+      return r == TNI_RANK_UNKNOWN || less == TNI_RANK_UNKNOWN || less > r ? TNI_RANK_UNKNOWN : r - less;
+    }
+    case TN_OP_EQUAL:
     case TN_OP_ADD:
     case TN_OP_SUB:
     case TN_OP_MUL:

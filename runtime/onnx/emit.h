@@ -37,6 +37,7 @@ float tni_em_float(tni_emit *e, const char *name, float dflt);
 const char *tni_em_string(tni_emit *e, const char *name, const char *dflt);
 /* *v NULL: absent. */
 size_t tni_em_ints(tni_emit *e, const char *name, const int64_t **v);
+size_t tni_em_float_list(tni_emit *e, const char *name, const float **v);
 /* Fails for an attribute that is not among names (NULL ends them) and for an output past n_out or an operand past n_in:
  * a newer version of the operator than the rewrite knows. */
 bool tni_em_knows(tni_emit *e, uint32_t n_in, uint32_t n_out, const char *const *names);

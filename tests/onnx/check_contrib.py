@@ -335,6 +335,27 @@ def quantized(r):
                                                                  "s": (np.float32(0.001),), "z": (np.uint16(30000),)})
 
 
+def fused(r):
+    x, w, b, z = f(r, 2, 4, 6, 6), f(r, 8, 4, 3, 3), f(r, 8), f(r, 2, 8, 6, 6)
+    for kind, params in (("Relu", None), ("LeakyRelu", [0.3]), ("Clip", [0.0, 6.0]), ("HardSigmoid", [0.2, 0.5]),
+                         ("Tanh", None), ("Sigmoid", None)):
+        more = {"activation_params": params} if params else {}
+        yield Case(f"FusedConv {kind}", "FusedConv", {"x": x, "w": (w,), "b": (b,)}, activation=kind, pads=[1] * 4, **more)
+    yield Case("FusedConv sum", "FusedConv", {"x": x, "w": (w,), "b": (b,), "z": z}, activation="Relu", pads=[1] * 4)
+    for kind in ("Relu", "LeakyRelu", "Tanh"):
+        yield Case(f"FusedGemm {kind}", "FusedGemm", {"a": f(r, 5, 6), "b": (f(r, 7, 6),), "c": (f(r, 7),)},
+                   activation=kind, transB=1, alpha=0.5, activation_alpha=0.1)
+    for past in (0, 3):
+        for mask in (None, np.array([4 + past, 3 + past], np.int32)):
+            D = 24
+            yield Case("QAttention", "QAttention",
+                       {"x": r.integers(0, 256, (2, 4, 10)).astype(np.uint8),
+                        "w": (r.integers(-64, 64, (10, 3 * D)).astype(np.int8),), "b": (f(r, 3 * D),),
+                        "xs": (np.float32(0.02),), "ws": (np.float32(0.01),), "m": mask, "xz": (np.uint8(128),),
+                        "wz": (np.int8(0),), "past": f(r, 2, 2, 3, past, 8) if past else None}, n_out=2, num_heads=3,
+                       unidirectional=1)
+
+
 def experts(r):
     E, H, I = 4, 32, 32
     for kind, fusion in (("relu", 0), ("gelu", 0), ("silu", 0), ("identity", 0), ("swiglu", 1)):
@@ -365,7 +386,7 @@ def experts(r):
                        normalize_routing_weights=1, **({"block_size": block} if block else {}))
 
 
-FAMILIES = (activations, matmuls, norms, rotary, attention, multi_head, gqa, matmul_nbits, gather_blocks, quantized, experts)
+FAMILIES = (activations, matmuls, norms, rotary, attention, multi_head, gqa, matmul_nbits, gather_blocks, quantized, fused, experts)
 
 
 def main():
