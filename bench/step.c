@@ -6,9 +6,9 @@
  *       ns per step and per task. With the no-op plugin this is the runtime's own time on one engine; allocations are
  *       counted by interposition. The cost of a fork-join over the pool stands apart: a CPU step pays it for every
  *       parallel loop of its kernels.
- *   step context MODEL PROFILE PLUGIN_DIR CONTEXT...
- *       ns per step at each context, KV bytes read there, and the bandwidth of reading memory in the same run, and how
- *       many products per second the host's micro tile makes in cache: attention can be bound by either.
+ *   step context MODEL PROFILE PLUGIN_DIR ROUNDS CONTEXT...
+ *       In every round: ns per step at each context, the bandwidth of reading memory before and after, and how many
+ *       products per second the micro tile of attention makes in cache: attention can be bound by either.
  *
  * Medians; logits are computed for the last position, nothing is sampled.
  */
@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <tenon/tenon.h>
 
 #include "runtime/base/clock.h"
@@ -122,12 +123,17 @@ static void rig_make(rig *r, char **argv, int64_t capacity) {
   make_inputs(r);
 }
 
-static void rig_free(rig *r) {
+/* The session and its inputs; the model stays. */
+static void rig_leave(rig *r) {
   for (uint32_t i = 0; i < tn_model_n_inputs(r->m); i++) free((void *)(uintptr_t)r->tensors[i].data);
   free(r->tensors);
   free(r->in);
   free(r->out);
   tn_session_destroy(r->s);
+}
+
+static void rig_free(rig *r) {
+  rig_leave(r);
   tn_model_destroy(r->m);
   tn_runtime_destroy(r->rt);
 }
@@ -209,7 +215,7 @@ static int overhead(int argc, char **argv) {
 
 /* --- context */
 
-enum { SUM_BYTES = 512 << 20, ROUNDS = 5 };
+enum { SUM_BYTES = 256 << 20, N = 11, MOST = 16 };
 typedef struct reading {
   const uint64_t *p;
   atomic_ullong sum;
@@ -224,89 +230,88 @@ static void read_part(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   atomic_fetch_add(&x->sum, s[0] ^ s[1] ^ s[2] ^ s[3] ^ s[4] ^ s[5] ^ s[6] ^ s[7]);
 }
 
-/* Bytes per second that all workers read together from memory, ROUNDS times. */
-static void bandwidth(double *rates) {
-  uint64_t *p = malloc(SUM_BYTES);
+/* Bytes per second that all workers read together from memory. */
+static double bandwidth(tni_pool *pool, const uint64_t *p) {
   reading x = {.p = p};
-  if (!p) exit(1);
-  memset(p, 1, SUM_BYTES);
-  tni_pool *pool = tni_pool_create(0);
-  for (int i = 0; i < ROUNDS; i++) {
-    const int64_t t0 = tni_now_ns();
-    tni_pool_for(pool, SUM_BYTES / 4096, 64, read_part, &x);
-    rates[i] = SUM_BYTES / ((double)(tni_now_ns() - t0) / 1e9);
-  }
-  tni_pool_destroy(pool);
-  free(p);
+  const int64_t t0 = tni_now_ns();
+  tni_pool_for(pool, SUM_BYTES / 4096, 64, read_part, &x);
+  return SUM_BYTES / ((double)(tni_now_ns() - t0) / 1e9);
 }
 
-/* The host's micro tile on operands in the nearest cache: products per second of all workers. */
+/* The micro tile of attention on operands in the nearest cache: products per second of all workers. */
 static void multiply(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   static float a[TNI_MR * TNI_KC], b[TNI_KC * TNI_NR];
   float c[TNI_MR * TNI_NR];
   (void)arg, (void)worker;
-  for (int64_t i = begin; i < end; i++) tni_hot_get()->gemm(TNI_MR, TNI_KC, a, TNI_KC, b, TNI_NR, c, TNI_NR, 1);
+  for (int64_t i = begin; i < end; i++) tni_hot_get()->fgemm(TNI_MR, TNI_KC, a, TNI_KC, b, TNI_NR, c, TNI_NR, 1);
 }
 
-static double products(void) {
+static double products(tni_pool *pool) {
   enum { TILES = 20000 };
-  int64_t t[ROUNDS];
-  tni_pool *pool = tni_pool_create(0);
-  for (int i = 0; i < ROUNDS; i++) {
+  const int64_t t0 = tni_now_ns();
+  tni_pool_for(pool, TILES, 64, multiply, NULL);
+  return (double)TILES * TNI_MR * TNI_NR * TNI_KC / ((double)(tni_now_ns() - t0) / 1e9);
+}
+
+/* A session of r's model with `want` positions in its caches and room for N more. */
+static void at_context(rig *r, const rig *model, int64_t want) {
+  const tn_keep_opts k = {.h = {sizeof k, 1, 0}, .capacity = want + N};
+  *r = (rig){.rt = model->rt, .m = model->m};
+  tn_error_init(&r->err);
+  if (tn_session_create(r->m, &r->s, &r->err) != TN_OK) die("session", &r->err);
+  if (tn_session_keep(r->s, &k, &r->err) != TN_OK) die("caches", &r->err);
+  r->max_step = tn_session_max_step(r->s);
+  make_inputs(r);
+  while (tn_session_length(r->s) < want) {
+    const int64_t left = want - tn_session_length(r->s);
+    step(r, left < r->max_step ? left : r->max_step);
+  }
+}
+
+static int64_t some_steps(rig *r, int64_t at) {
+  int64_t t[N];
+  for (int k = 0; k < N; k++) {
     const int64_t t0 = tni_now_ns();
-    tni_pool_for(pool, TILES, 64, multiply, NULL);
-    t[i] = tni_now_ns() - t0;
+    step(r, 1);
+    t[k] = tni_now_ns() - t0;
   }
-  tni_pool_destroy(pool);
-  return (double)TILES * TNI_MR * TNI_NR * TNI_KC / ((double)median(t, ROUNDS) / 1e9);
+  if (tn_session_truncate(r->s, at, &r->err) != TN_OK) die("truncate", &r->err);
+  return median(t, N);
 }
 
-static int by_size(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-/* The bandwidth is measured at every point: on shared machines it changes from one second to the next. */
+/* Machines that others share change from one second to the next: sessions at all contexts take turns, and every round
+ * measures what the machine gives just then. */
 static int context(int argc, char **argv) {
-  enum { N = 33, MOST = 32 };
-  int64_t last = 0, t[N], median_ns[MOST];
-  double rates[MOST * ROUNDS];
-  const int n = argc - 5;
-  rig r = {0};
-  for (int i = 0; i < n; i++)
-    if (atoll(argv[5 + i]) > last) last = atoll(argv[5 + i]);
-  if (!last || n > MOST) return 2;
-  rig_make(&r, argv, last + N);
-  for (int i = 0; i < n; i++) {
-    const int64_t want = atoll(argv[5 + i]);
-    if (tn_session_length(r.s) > want && tn_session_truncate(r.s, want, &r.err) != TN_OK) die("truncate", &r.err);
-    while (tn_session_length(r.s) < want) {
-      const int64_t left = want - tn_session_length(r.s);
-      step(&r, left < r.max_step ? left : r.max_step);
-    }
-    bandwidth(rates + i * ROUNDS);
-    for (int k = 0; k < N; k++) {
-      const int64_t t0 = tni_now_ns();
-      step(&r, 1);
-      t[k] = tni_now_ns() - t0;
-    }
-    median_ns[i] = median(t, N);
+  const int n = argc - 6, rounds = atoi(argv[5]);
+  rig first = {0}, r[MOST];
+  uint64_t *p = aligned_alloc(2 << 20, SUM_BYTES); /* on large pages, as caches are */
+  if (p) (void)madvise(p, SUM_BYTES, MADV_HUGEPAGE);
+  if (!p || n < 1 || n > MOST || rounds < 1) return 2;
+  memset(p, 1, SUM_BYTES);
+  rig_make(&first, argv, N);
+  tni_pool *pool = tni_pool_create(0);
+  for (int i = 0; i < n; i++) at_context(&r[i], &first, atoll(argv[6 + i]));
+  printf("{\"kv_bytes_per_position\": %llu, \"contexts\": [", (unsigned long long)first.kv_row);
+  for (int i = 0; i < n; i++) printf("%s%lld", i ? ", " : "", atoll(argv[6 + i]));
+  printf("], \"rounds\": [");
+  fflush(stdout); /* who waits for the caches to be full sees it */
+  for (int k = 0; k < rounds; k++) {
+    const double before = bandwidth(pool, p), rate = products(pool);
+    printf("%s{\"products_per_s\": %.4g, \"step_ns\": [", k ? ", " : "", rate);
+    for (int i = 0; i < n; i++) printf("%s%lld", i ? ", " : "", (long long)some_steps(&r[i], atoll(argv[6 + i])));
+    printf("], \"read_bytes_per_s\": [%.4g, %.4g]}", before, bandwidth(pool, p));
   }
-  qsort(rates, (size_t)(n * ROUNDS), sizeof *rates, by_size);
-  printf(
-      "{\"kv_bytes_per_position\": %llu, \"read_bytes_per_s\": %.4g, \"slowest\": %.4g, \"fastest\": %.4g, "
-      "\"products_per_s\": %.4g, \"points\": [",
-      (unsigned long long)r.kv_row, rates[n * ROUNDS / 2], rates[0], rates[n * ROUNDS - 1], products());
-  for (int i = 0; i < n; i++)
-    printf("%s{\"context\": %lld, \"step_ns\": %lld}", i ? ", " : "", atoll(argv[5 + i]), (long long)median_ns[i]);
   printf("]}\n");
-  rig_free(&r);
+  tni_pool_destroy(pool);
+  free(p);
+  for (int i = 0; i < n; i++) rig_leave(&r[i]);
+  rig_free(&first);
   return 0;
 }
 
 int main(int argc, char **argv) {
   if (argc >= 5 && strcmp(argv[1], "overhead") == 0) return overhead(argc, argv);
-  if (argc >= 6 && strcmp(argv[1], "context") == 0) return context(argc, argv);
-  fprintf(stderr, "usage: step overhead|context MODEL PROFILE PLUGIN_DIR [STEPS | CONTEXT...]\n");
+  if (argc >= 7 && strcmp(argv[1], "context") == 0) return context(argc, argv);
+  fprintf(stderr, "usage: step overhead|context MODEL PROFILE PLUGIN_DIR [STEPS | ROUNDS CONTEXT...]\n");
   return 2;
 }

@@ -12,12 +12,13 @@ numpy and onnx; the plot needs nothing.
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SHAPE = "--layers 22 --dim 2048 --heads 32 --kv-heads 4 --ffn 5632 --vocab 32000".split()
-CONTEXTS = [100, 250, 500, 1000, 1500, 2000]
+CONTEXTS = [100, 500, 1000, 2000]
 
 
 def model(folder, *extra):
@@ -85,21 +86,35 @@ def heads_per_cache(folder):
 def context(a):
     m = a.model or model(os.path.join(a.work, "llama-1.1b"))
     plugins = os.path.join(a.build, "plugins", "cpu-avx2-lut")
-    r = step(a, "context", m, a.profile, plugins, *map(str, CONTEXTS))
-    points, rate, row = r["points"], r["read_bytes_per_s"], r["kv_bytes_per_position"]
-    first = points[0]
-    limit = [first["step_ns"] + (p["context"] - first["context"]) * row / rate * 1e9 for p in points]
-    group = heads_per_cache(m)
-    print(f"read bandwidth in this run: {rate / 1e9:.1f} GB/s (from {r['slowest'] / 1e9:.1f} to {r['fastest'] / 1e9:.1f}); "
-          f"caches: {row} bytes per position, each read for {group} heads; "
-          f"the host's micro tile: {r['products_per_s'] / 1e9:.1f} G products/s")
-    print("| context | ms per step | extra ms | extra KV bytes / bandwidth, ms | ratio | extra products / tile's rate, ms |")
-    print("|---|---|---|---|---|---|")
-    for p, ns in zip(points, limit):
-        extra, least = (p["step_ns"] - first["step_ns"]) / 1e6, (ns - first["step_ns"]) / 1e6
-        ratio = f"{extra / least:.2f}" if least else "-"
-        products = (p["context"] - first["context"]) * row / 4 * group / r["products_per_s"] * 1e3
-        print(f"| {p['context']} | {p['step_ns'] / 1e6:.2f} | {extra:.2f} | {least:.2f} | {ratio} | {products:.2f} |")
+    if a.figures:
+        with open(a.figures) as f:
+            r = json.load(f)
+    else:
+        r = step(a, "context", m, a.profile, plugins, str(a.rounds), *map(str, CONTEXTS))
+    row, group, rounds = r["kv_bytes_per_position"], heads_per_cache(m), r["rounds"]
+    rates = [statistics.mean(x["read_bytes_per_s"]) for x in rounds]
+    print(f"{len(rounds)} rounds; read bandwidth {statistics.median(rates) / 1e9:.1f} GB/s ({min(rates) / 1e9:.1f} to "
+          f"{max(rates) / 1e9:.1f}); caches: {row} bytes per position, each read for {group} heads; micro tile "
+          f"{statistics.median(x['products_per_s'] for x in rounds) / 1e9:.1f} G products/s")
+    print("Medians over the rounds; every ratio is that of one round, with its own bandwidth.")
+    print("| context | ms per step | extra ms | extra KV bytes / bandwidth, ms | ratio (quartiles) | rounds <= 1.3 | "
+          "extra products / tile's rate, ms |")
+    print("|---|---|---|---|---|---|---|")
+    points, limit = [], []
+    for i, c in enumerate(CONTEXTS):
+        extra = [x["step_ns"][i] - x["step_ns"][0] for x in rounds]
+        least = [(c - CONTEXTS[0]) * row / rate * 1e9 for rate in rates]
+        ns = statistics.median(x["step_ns"][i] for x in rounds)
+        points.append({"context": c, "step_ns": ns})
+        limit.append(points[0]["step_ns"] + statistics.median(least))
+        if not i:
+            print(f"| {c} | {ns / 1e6:.2f} | | | | | |")
+            continue
+        ratios = [e / n for e, n in zip(extra, least)]
+        q = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
+        work = statistics.median((c - CONTEXTS[0]) * row / 4 * group / x["products_per_s"] * 1e3 for x in rounds)
+        print(f"| {c} | {ns / 1e6:.2f} | {statistics.median(extra) / 1e6:.2f} | {statistics.median(least) / 1e6:.2f} | "
+              f"{statistics.median(ratios):.2f} ({q[0]:.2f} to {q[2]:.2f}) | {sum(x <= 1.3 for x in ratios)} | {work:.2f} |")
     plot(points, limit, os.path.join(a.work, "context.svg"))
     print("plot:", os.path.join(a.work, "context.svg"))
 
@@ -111,6 +126,8 @@ def main():
     p.add_argument("--work", default="bench-models")
     p.add_argument("--model", help="a folder that is there instead of the one made in DIR")
     p.add_argument("--profile", default=os.path.join(HERE, "..", "configs", "default.yaml"))
+    p.add_argument("--figures", help="what bench-step context printed before, instead of a new run")
+    p.add_argument("--rounds", type=int, default=25)
     p.add_argument("--steps", type=int, default=1000)
     a = p.parse_args()
     a.build, a.work = os.path.abspath(a.build), os.path.abspath(a.work)

@@ -171,9 +171,10 @@ static bool sees_all(const attention *a, const tile *t, int64_t key, int64_t n) 
   return !a->mask || nothing_masked(a, t, key, n);
 }
 
-/* What memory is asked for meanwhile: the block that follows, where it lies in one piece. */
-static const void *following(const f32u *rows, const f32u *gathered, int64_t ld, int64_t size) {
-  return rows == gathered || ld != size ? NULL : rows + KEYS * ld;
+/* What memory is asked for meanwhile: the block that follows, where there is one and it lies in one piece. */
+static const void *following(const tile *t, int64_t key, const f32u *rows, const f32u *gathered, int64_t ld,
+                             int64_t size) {
+  return rows == gathered || ld != size || key + KEYS >= t->last ? NULL : rows + KEYS * ld;
 }
 
 /* false: nothing is done. */
@@ -183,11 +184,11 @@ static bool few_block(const attention *a, const tile *t, const space *w, int64_t
   int64_t ld;
   if (!sees_all(a, t, key, n)) return false;
   const f32u *rows = block_rows(a, &a->past_k, &a->k, t, key, n, a->size, w->rows, &ld);
-  a->hot->dots8((int)t->rows, n, a->size, w->q, rows, ld, s, following(rows, w->rows, ld, a->size));
+  a->hot->dots8((int)t->rows, n, a->size, w->q, rows, ld, s, following(t, key, rows, w->rows, ld, a->size));
   for (int64_t i = n * FEW; i < whole * FEW; i++) s[i] = -INFINITY;
   if (!a->hot->softmax8(whole, s, max, sum, decay)) return false;
   rows = block_rows(a, &a->past_v, &a->v, t, key, n, a->v_size, w->rows, &ld);
-  const char *next = following(rows, w->rows, ld, a->v_size);
+  const char *next = following(t, key, rows, w->rows, ld, a->v_size);
   for (int64_t c = 0; c < a->v_size; c += TNI_NR)
     a->hot->values8((int)t->rows, n, s, rows + c, ld, decay, t->to.o + c, a->v_cols,
                     next ? next + c * n * (int64_t)sizeof(float) : NULL);

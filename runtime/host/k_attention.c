@@ -6,9 +6,10 @@
  * Order (f32; halves are widened first, and int8 multiplied by its scale, those of K and V block by block, whatever Q
  * is): a score is the sum over even d of (q * scale) * k plus that over odd d, each in ascending d. Here and with the
  * values a product is added with one rounding. Keys go in blocks of KEYS from key 0 on (from the window's first block
- * where there is one): m = largest score so far, l = l * exp(m_old - m) + sum of exp(s - m) in the order of hot.h, o = o
- * * exp(m_old - m) + the block's sum in ascending key of p * v. Every PART keys that begins anew, and what the parts gave
- * is joined in ascending order in the same way: l = l * exp(m_l
+ * where there is one): m = largest score so far, l = l * exp(m_old - m) + sum of exp(s - m) in the order of hot.h, o =
+ * o
+ * * exp(m_old - m) + the block's sum in ascending key of p * v. Every PART keys that begins anew, and what the parts
+ * gave is joined in ascending order in the same way: l = l * exp(m_l
  * - m) + l' * exp(m' - m), o likewise; y = o / l. Neither threads, tiles, instruction set nor the number of queries
  * change it. Parts are computed at once by several workers where there are too few tiles for all of them, as in
  * decoding; how many at a time depends on the workers alone, so that the scratch does not depend on any length.
@@ -177,12 +178,23 @@ static tile tile_of(const attention *a, int64_t u) {
   return t;
 }
 
+/* Asks memory for a block that no other block asked for. Inlined by force: a function of nothing but prefetches counts
+ * as one without effect. */
+static inline __attribute__((always_inline)) void ask(const attention *a, const operand *now, const tile *t,
+                                                      int64_t key, int64_t size) {
+  if (now->dtype != TN_DT_F32 || a->past_k.data || !few_rows(t) || now->row != size || now->ring) return;
+  const char *p = (const char *)now->data + (t->b * now->batch + t->kv * now->head + key * size) * 4;
+  for (int64_t i = 0; i < KEYS * size / 16; i++) __builtin_prefetch(p + i * 64, 0, 2);
+}
+
 /* Whole tiles, one after the other. */
 static void tiles(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   attention *a = arg;
   const space w = space_of(a, worker);
   for (int64_t u = begin; u < end; u++) {
     tile t = tile_of(a, u);
+    ask(a, &a->k, &t, t.first / KEYS * KEYS, a->size);
+    ask(a, &a->v, &t, t.first / KEYS * KEYS, a->v_size);
     load_queries(a, &t, &w);
     begin_with(a, &t, &w.total);
     for (int64_t i = t.first / PART; i * PART < t.last && !stop(a); i++) {
@@ -203,15 +215,6 @@ typedef struct wave {
 } wave;
 
 static sums slot_of(const attention *a, int64_t i) { return space_of(a, (uint32_t)(i / SLOTS)).slots[i % SLOTS]; }
-
-/* Asks memory for a block that no other block asked for. Inlined by force: a function of nothing but prefetches counts
- * as one without effect. */
-static inline __attribute__((always_inline)) void ask(const attention *a, const operand *now, const tile *t,
-                                                      int64_t key, int64_t size) {
-  if (now->dtype != TN_DT_F32 || a->past_k.data || !few_rows(t) || now->row != size || now->ring) return;
-  const char *p = (const char *)now->data + (t->b * now->batch + t->kv * now->head + key * size) * 4;
-  for (int64_t i = 0; i < KEYS * size / 16; i++) __builtin_prefetch(p + i * 64, 0, 2);
-}
 
 static void wave_parts(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const wave *x = arg;

@@ -10,7 +10,7 @@
 #include "runtime/plan/devlock.h"
 
 enum { PAGE = 4096, HUGE_PAGE = 1 << 21 };
-enum { HOST_NONE, HOST_HEAP, HOST_MAPPED, HOST_DEVICE }; /* what host[] is: DEVICE is a map() that stays */
+enum { HOST_NONE, HOST_HEAP, HOST_MAPPED, HOST_DEVICE, HOST_SLAB }; /* what host[] is: DEVICE is a map() that stays */
 
 #define KIND(k) (1u << (k))
 
@@ -84,9 +84,43 @@ static tn_status no_memory(const tni_dev *d, const tni_mem_spec *spec, tn_status
                   spec->what);
 }
 
+/* What is large is read from end to end: fewer, larger pages. A wish, which takes no more memory. */
+static void *large_pages(uint64_t align, uint64_t bytes) {
+  void *p = aligned_alloc(align < HUGE_PAGE ? HUGE_PAGE : align, bytes);
+  if (p) (void)!madvise(p, bytes & ~(uint64_t)(HUGE_PAGE - 1), MADV_HUGEPAGE);
+  return p;
+}
+
+uint64_t tni_slab_bytes(uint64_t bytes) { return round_up(bytes ? bytes : 1, PAGE); }
+
+tni_slab *tni_slab_create(uint64_t bytes) {
+  tni_slab *s = bytes >= HUGE_PAGE && bytes < INT64_MAX ? malloc(sizeof *s) : NULL;
+  if (!s) return NULL;
+  *s = (tni_slab){.base = large_pages(0, round_up(bytes, PAGE)), .bytes = bytes, .users = 1};
+  if (s->base) return s;
+  free(s);
+  return NULL;
+}
+
+void tni_slab_drop(tni_slab *s) {
+  if (!s || --s->users) return;
+  free(s->base);
+  free(s);
+}
+
+/* NULL: no room. */
+static void *from_slab(tni_slab *s, uint64_t bytes) {
+  if (!s || s->bytes - s->used < bytes) return NULL;
+  void *p = s->base + s->used;
+  s->used += bytes;
+  s->users++;
+  return p;
+}
+
 /* Memory of the host's own. shared: with a descriptor that others can map. */
 static tn_status host_memory(tni_mem *m, uint32_t h, const tni_mem_spec *spec, uint64_t align, int *fd, tn_error *err) {
   uint64_t bytes = round_up(m->bytes, align);
+  bool slab = false;
   void *p;
   if (fd) {
     *fd = memfd_create("tenon", MFD_CLOEXEC);
@@ -94,16 +128,18 @@ static tn_status host_memory(tni_mem *m, uint32_t h, const tni_mem_spec *spec, u
     p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
     if (p == MAP_FAILED) return no_memory(NULL, spec, TN_E_NO_MEMORY, err);
   } else {
-    /* What is large is read from end to end: fewer, larger pages. A wish, which takes no more memory. */
-    const bool large = spec->zero && bytes >= HUGE_PAGE;
-    p = aligned_alloc(large && align < HUGE_PAGE ? HUGE_PAGE : align, bytes);
+    p = align == PAGE && !m->slab ? from_slab(spec->slab, bytes) : NULL;
+    slab = p != NULL;
+    if (slab)
+      m->slab = spec->slab;
+    else
+      p = spec->zero && bytes >= HUGE_PAGE ? large_pages(align, bytes) : aligned_alloc(align, bytes);
     if (!p) return no_memory(NULL, spec, TN_E_NO_MEMORY, err);
-    if (large) (void)!madvise(p, bytes & ~(uint64_t)(HUGE_PAGE - 1), MADV_HUGEPAGE);
     if (spec->zero) memset(p, 0, bytes);
   }
   m->host[h] = p;
   m->host_bytes[h] = bytes;
-  m->host_kind[h] = fd ? HOST_MAPPED : HOST_HEAP;
+  m->host_kind[h] = fd ? HOST_MAPPED : slab ? HOST_SLAB : HOST_HEAP;
   return TN_OK;
 }
 
@@ -297,6 +333,7 @@ void tni_mem_destroy(tni_mem *m) {
     if (m->host_kind[h] == HOST_HEAP) free(m->host[h]);
     if (m->host_kind[h] == HOST_MAPPED) munmap(m->host[h], m->host_bytes[h]);
   }
+  tni_slab_drop(m->slab);
   *m = (tni_mem){.n_parts = 0};
 }
 

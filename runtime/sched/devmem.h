@@ -50,12 +50,27 @@ typedef struct tni_mem_counts {
   uint64_t copies, copied_bytes; /* from home to home */
 } tni_mem_counts;
 
+/* The host's memory for what is made together, in one piece: memory of a few MiB each gets large pages only as part of
+ * something larger. Lives until the last tni_mem in it goes. */
+typedef struct tni_slab {
+  char *base;
+  uint64_t bytes, used;
+  uint32_t users, reserved; /* whoever made it is one */
+} tni_slab;
+
+/* Room for `bytes`; NULL: none, which costs speed alone. */
+tni_slab *tni_slab_create(uint64_t bytes);
+void tni_slab_drop(tni_slab *s); /* NULL is fine */
+/* What one memory of so many bytes takes there. */
+uint64_t tni_slab_bytes(uint64_t bytes);
+
 typedef struct tni_mem_spec {
   tni_mem_users users;
   uint64_t bytes;
   uint32_t usage, align; /* bits of TN_SLOT_*; of its beginning: a power of two or 0 */
   bool zero;             /* zeroed, and made to be read from end to end */
   const char *what;      /* for messages */
+  tni_slab *slab;        /* where the host's own private memory comes from while there is room; or NULL */
 } tni_mem_spec;
 
 /* A device's share in a home. */
@@ -76,6 +91,7 @@ typedef struct tni_mem {
   uint8_t host_kind[TNI_MEM_PARTS];
   uint32_t n_parts;
   struct tni_span *mapped; /* spans that the CPU has */
+  tni_slab *slab;          /* that host memory of this lies in, or NULL */
 } tni_mem;
 
 /* TN_E_NO_MEMORY with bytes and device. *out is right, and to be destroyed, also on failure. */

@@ -116,13 +116,14 @@ static void drop_args(tn_session *s) {
 }
 
 /* Zeroed: rows from the valid length on are read by kernels that do not stop there, and must be finite. */
-static tn_status allocate(tn_session *s, uint32_t k, uint64_t bytes, tn_error *err) {
+static tn_status allocate(tn_session *s, uint32_t k, uint64_t bytes, tni_slab *slab, tn_error *err) {
   tni_sstate *c = &s->states[k];
   const tni_mem_spec spec = {.users = s->model->state_users[k],
                              .bytes = bytes + TNI_GUARD_BYTES,
                              .usage = 1u << TN_SLOT_STATE,
                              .zero = true,
-                             .what = "a cache"};
+                             .what = "a cache",
+                             .slab = slab};
   if (spec.users.devices) drop_args(s);
   tni_mem_destroy(&c->mem);
   tn_status st = tni_mem_create(s->model->rt->devs, &spec, &s->memory, &c->mem, err);
@@ -148,24 +149,52 @@ static void describe_rows(tni_sstate *c, bool ring) {
   c->rows.row_bytes = (uint64_t)(tni_kv_pitch(c->t.dtype, c->t.dims[TNI_STATE_SIZE]) * elem);
 }
 
+static bool too_small(const tni_sstate *c, uint64_t bytes) { return bytes > c->room || !c->room; }
+
+/* What the CPU alone uses of caches that are too small goes, and comes back in one piece. *slab: room for all of it, or
+ * NULL. */
+static tn_status begin_slab(tn_session *s, const int64_t *dims, int64_t positions, int64_t step, tni_slab **slab,
+                            tn_error *err) {
+  uint64_t bytes = 0;
+  *slab = NULL;
+  for (uint32_t k = 0; k < s->model->graph->n_states; k++) {
+    tni_sstate *c = &s->states[k];
+    tni_tensor t;
+    int64_t strides[4];
+    tn_status st = shape_of(s->model, k, dims, tni_state_rows(s->model, k, positions, step), &t, strides, err);
+    if (st != TN_OK) return st;
+    if (s->model->state_users[k].devices || !too_small(c, t.bytes)) continue;
+    tni_mem_destroy(&c->mem);
+    c->room = 0;
+    c->t.data = NULL;
+    if (__builtin_add_overflow(bytes, tni_slab_bytes(t.bytes + TNI_GUARD_BYTES), &bytes)) return TN_OK;
+  }
+  *slab = tni_slab_create(bytes);
+  return TN_OK;
+}
+
 tn_status tni_states_fit(tn_session *s, const int64_t *dims, int64_t positions, int64_t step, bool exact,
                          tn_error *err) {
   const tni_graph *g = s->model->graph;
+  tni_slab *slab = NULL;
+  tn_status st = TN_OK;
   if (g->n_states && !s->states && !(s->states = TNI_NEW_ARRAY(s->mem, tni_sstate, g->n_states)))
     return tni_fail_memory(err, s->model->path);
-  for (uint32_t k = 0; k < g->n_states; k++) {
+  if (exact) st = begin_slab(s, dims, positions, step, &slab, err);
+  for (uint32_t k = 0; st == TN_OK && k < g->n_states; k++) {
     tni_sstate *c = &s->states[k];
+    tni_slab *from = s->model->state_users[k].devices ? NULL : slab;
     tni_tensor t;
-    tn_status st = shape_of(s->model, k, dims, tni_state_rows(s->model, k, positions, step), &t, c->strides, err);
-    if (st != TN_OK) return st;
-    if (t.bytes > c->room || !c->room) st = allocate(s, k, exact ? t.bytes : t.bytes + t.bytes / 4, err);
-    if (st != TN_OK) return st;
+    st = shape_of(s->model, k, dims, tni_state_rows(s->model, k, positions, step), &t, c->strides, err);
+    if (st == TN_OK && too_small(c, t.bytes)) st = allocate(s, k, exact ? t.bytes : t.bytes + t.bytes / 4, from, err);
+    if (st != TN_OK) break;
     t.data = c->t.data;
     c->t = t;
     describe_rows(c, s->model->state_layouts[k].flags & TN_LAYOUT_CIRCULAR);
     if (t.data) tni_guard_put((char *)t.data + t.bytes);
   }
-  return TN_OK;
+  tni_slab_drop(slab);
+  return st;
 }
 
 void tni_states_release(tn_session *s) {
