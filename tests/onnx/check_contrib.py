@@ -26,11 +26,12 @@ BOUND = {np.dtype(np.float32): 2e-5, np.dtype(np.float16): 2e-3}
 
 class Case:
     """One node. inputs: name -> array, or (array,) for an initializer; None is absent. compare: which results (None: all).
-    oracle: a case that says the same and that ONNX Runtime's CPU provider can run."""
+    oracle: a case that says the same and that ONNX Runtime's CPU provider can run. refuse: what the message of the refusal
+    must hold, beside the node's name."""
 
-    def __init__(self, name, op, inputs, n_out=1, domain=MS, bound=None, compare=None, oracle=None, **attrs):
+    def __init__(self, name, op, inputs, n_out=1, domain=MS, bound=None, compare=None, oracle=None, refuse=None, **attrs):
         self.name, self.op, self.inputs, self.n_out, self.domain = name, op, inputs, n_out, domain
-        self.attrs, self.bound, self.compare, self.oracle = attrs, bound, compare, oracle
+        self.attrs, self.bound, self.compare, self.oracle, self.refuse = attrs, bound, compare, oracle, refuse
 
     def model(self):
         names, graph_in, init, self.feeds = [], [], [], {}
@@ -62,6 +63,10 @@ def run(tenon, case, folder):
     model = case.model()
     path = folder / "model.onnx"
     onnx.save(model, path)
+    if case.refuse:
+        r = subprocess.run([tenon, "inspect", path, "--profile", "host"], capture_output=True, text=True)
+        right = r.returncode in (3, 4) and "'node'" in r.stderr and case.refuse in r.stderr
+        return None if right else f"{case.name}: {r.returncode} instead of a refusal with '{case.refuse}': {r.stderr}"
     options = ort.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
@@ -386,7 +391,43 @@ def experts(r):
                        normalize_routing_weights=1, **({"block_size": block} if block else {}))
 
 
-FAMILIES = (activations, matmuls, norms, rotary, attention, multi_head, gqa, matmul_nbits, gather_blocks, quantized, fused, experts)
+def refusals(r):
+    """What no file may get through: sizes that do not fit, operands that must be constants, attributes nobody knows."""
+    def bad(name, op, text, inputs, **attrs):
+        return Case(f"refused: {name}", op, inputs, refuse=text, **attrs)
+
+    b, s = (r.integers(0, 256, (24, 2, 16)).astype(np.uint8),), (f(r, 24, 2),)
+    nbits = {"a": f(r, 3, 64), "b": b, "s": s}
+    good = dict(K=64, N=24, bits=4, block_size=32)
+    yield bad("bits", "MatMulNBits", "3 bits", nbits, **dict(good, bits=3))
+    yield bad("bits 0", "MatMulNBits", "0 bits", nbits, **dict(good, bits=1 << 40))
+    yield bad("K", "MatMulNBits", "weights has not", nbits, **dict(good, K=128))
+    yield bad("huge K", "MatMulNBits", "blocks of 32", nbits, **dict(good, K=1 << 62))
+    yield bad("block 0", "MatMulNBits", "blocks of 0", nbits, **dict(good, block_size=0))
+    yield bad("weights as input", "MatMulNBits", "weights is no constant", dict(nbits, b=b[0]), **good)
+    yield bad("scales", "MatMulNBits", "scales", dict(nbits, s=(f(r, 24, 3),)), **good)
+    yield bad("g_idx", "MatMulNBits", "group 7 of 2", dict(nbits, z=None, g=(np.full(64, 7, np.int32),)), **good)
+    yield bad("uneven groups", "MatMulNBits", "64 elements", dict(nbits, z=None, g=(np.zeros(64, np.int32),)), **good)
+    yield bad("prepacked", "MatMulNBits", "order of one device", nbits, weight_prepacked=1, **good)
+    q = {"q": f(r, 1, 3, 64), "k": f(r, 1, 3, 32), "v": f(r, 1, 3, 32)}
+    for heads, kv in ((0, 1), (4, 0), (4, 3), (-4, 2), (1 << 40, 1)):
+        yield bad(f"heads {heads} {kv}", "GroupQueryAttention", "heads", q, num_heads=heads, kv_num_heads=kv)
+    yield bad("past", "GroupQueryAttention", "come together", dict(q, pk=f(r, 1, 2, 4, 16)), num_heads=4, kv_num_heads=2)
+    yield bad("rotary", "GroupQueryAttention", "cos_cache", q, num_heads=4, kv_num_heads=2, do_rotary=1)
+    yield bad("attribute", "GroupQueryAttention", "'unheard_of'", q, num_heads=4, kv_num_heads=2, unheard_of=1)
+    yield bad("attribute's type", "QuickGelu", "wrong type", {"x": f(r, 2)}, alpha=[1.0])
+    yield bad("sizes", "Attention", "qkv_hidden_sizes", {"x": f(r, 1, 2, 4), "w": (f(r, 4, 12),)}, num_heads=2,
+              qkv_hidden_sizes=[4, -4, 4])
+    yield bad("mask", "Attention", "mask whose rank", {"x": f(r, 1, 2, 4), "w": (f(r, 4, 12),), "b": None,
+                                                       "m": np.ones((1, 1, 8, 8), np.int32)}, num_heads=2)
+    yield bad("experts", "MoE", "fc2's weights", {"x": f(r, 3, 8), "p": f(r, 3, 2), "w": f(r, 2, 8, 8), "b": None,
+                                                  "w2": f(r, 2, 8, 8)})
+    yield bad("activation", "FusedGemm", "'Nope'", {"a": f(r, 2, 3), "b": (f(r, 3, 4),)}, activation="Nope")
+    yield bad("buckets", "RelativePositionBias", "buckets", {"t": (f(r, 1, 2),), "q": np.array([1]), "k": np.array([1])},
+              max_distance=8)
+
+
+FAMILIES = (activations, matmuls, norms, rotary, attention, multi_head, gqa, matmul_nbits, gather_blocks, quantized, fused, experts, refusals)
 
 
 def main():
