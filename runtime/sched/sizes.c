@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "runtime/base/checked.h"
 #include "runtime/sched/dynamic.h"
 #include "runtime/sched/guard.h"
 #include "runtime/sched/memory.h"
@@ -11,6 +12,7 @@
 static tn_status size_value(tni_sizing *z, tn_id value, tni_sregion *s) {
   const tni_value *v = tni_graph_value(z->m->graph, value);
   int64_t count = 1, stride = 1;
+  bool fits = true;
   s->dtype = v->pub.dtype;
   s->rank = v->pub.rank;
   if (s->rank > TN_MAX_RANK)
@@ -23,9 +25,10 @@ static tn_status size_value(tni_sizing *z, tn_id value, tni_sregion *s) {
   }
   for (uint32_t i = s->rank; i-- > 0;) {
     s->strides[i] = stride;
-    stride *= s->dims[i] ? s->dims[i] : 1;
+    fits = fits && tni_mul_i64(stride, s->dims[i] ? s->dims[i] : 1, &stride);
   }
-  if (tni_dims_count(s->dims, s->rank, &count) != TN_OK || tni_dtype_bytes(s->dtype, count, &s->bytes) != TN_OK)
+  if (!fits || tni_dims_count(s->dims, s->rank, &count) != TN_OK ||
+      tni_dtype_bytes(s->dtype, count, &s->bytes) != TN_OK)
     return tni_fail(z->err, TN_E_LIMIT, v->pub.name, "'%s' is too large", v->pub.name);
   return TN_OK;
 }
