@@ -47,10 +47,10 @@ def causal(name, **cfg):
 
 # --- inputs and goldens ---
 
-def session(path):
+def session(path, level=ort.GraphOptimizationLevel.ORT_ENABLE_BASIC):
     o = ort.SessionOptions()
     o.log_severity_level = 3
-    o.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    o.graph_optimization_level = level
     return ort.InferenceSession(str(path), o, providers=["CPUExecutionProvider"])
 
 
@@ -352,7 +352,69 @@ def image(build, dynamo, size=32):
 
 
 WIDE = dict(SMALL, num_attention_heads=2, num_key_value_heads=1)  # heads of 16: less ONNX Runtime refuses
-MOE = dict(GROUPED, num_local_experts=4, num_experts_per_tok=2)
+# --- what ONNX Runtime's own tools make of an export ---
+
+def rewritten(base):
+    """Makes the export `base`, keeps its goldens (its own where change returns True) and changes its model."""
+    def wrap(change):
+        def make(folder):
+            MODELS[base](folder)
+            path = folder / "model.onnx"
+            if change(path):
+                for d in folder.glob("test_data_set_*"):
+                    feeds = {t.name: numpy_helper.to_array(t) for t in (
+                        onnx.TensorProto.FromString(p.read_bytes()) for p in d.glob("input_*.pb"))}
+                    shutil.rmtree(d)
+                    s = session(path, ort.GraphOptimizationLevel.ORT_DISABLE_ALL)
+                    write_set(folder, int(d.name.rsplit("_", 1)[1]), s, feeds)
+        return make
+    return wrap
+
+
+def transformers_optimizer(base, kind, heads=HEADS, hidden=HIDDEN, mha=False):
+    def change(path):
+        from onnxruntime.transformers import optimizer
+        from onnxruntime.transformers.fusion_options import FusionOptions
+        options = FusionOptions(kind)
+        options.use_multi_head_attention = mha
+        optimizer.optimize_model(str(path), model_type=kind, num_heads=heads, hidden_size=hidden, opt_level=0,
+                                 optimization_options=options).save_model_to_file(str(path))
+    return rewritten(base)(change)
+
+
+def session_optimizer(base):
+    def change(path):
+        o = ort.SessionOptions()
+        o.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+        o.optimized_model_filepath = str(path) + ".new"
+        ort.InferenceSession(str(path), o, providers=["CPUExecutionProvider"])
+        shutil.move(str(path) + ".new", path)
+    return rewritten(base)(change)
+
+
+def quantizer(base, kind):
+    def change(path):
+        from onnxruntime import quantization as q
+        new = path.with_suffix(".new")
+        if kind == "dynamic":
+            q.quantize_dynamic(path, new, reduce_range=True)
+        else:
+            class Reader(q.CalibrationDataReader):
+                def __init__(self):
+                    self.sets = iter([{t.name: numpy_helper.to_array(t) for t in (
+                        onnx.TensorProto.FromString(p.read_bytes())
+                        for p in (path.parent / "test_data_set_0").glob("input_*.pb"))}])
+
+                def get_next(self):
+                    return next(self.sets, None)
+
+            q.quantize_static(path, new, Reader(), reduce_range=True,
+                              quant_format=q.QuantFormat.QDQ if kind == "qdq" else q.QuantFormat.QOperator)
+        new.rename(path)
+        return True
+    return rewritten(base)(change)
+
+
 BERT = dict(SMALL, max_position_embeddings=40, type_vocab_size=2)
 VISION = dict(hidden_size=HIDDEN, intermediate_size=INNER, num_hidden_layers=2, num_attention_heads=4, image_size=32,
               patch_size=8)
@@ -388,6 +450,18 @@ MODELS = {
     "optimum-granite": optimum_lm("granite", **GROUPED),
     "optimum-smollm3": optimum_lm("smollm3", **GROUPED),
     "optimum-cohere": optimum_lm("cohere", **GROUPED),
+    "optimum-nemotron": optimum_lm("nemotron", **GROUPED),
+    "optimum-llama-yarn": optimum_lm("llama", **GROUPED, rope_scaling={
+        "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}),
+    "optimum-gpt-bigcode": optimum_lm("gpt_bigcode", vocab_size=VOCAB, n_embd=HIDDEN, n_layer=2, n_head=4,
+                                      n_positions=64),
+    "optimum-falcon-alibi": optimum_lm("falcon", vocab_size=VOCAB, hidden_size=HIDDEN, num_hidden_layers=2,
+                                       num_attention_heads=4, alibi=True, new_decoder_architecture=False),
+    "optimum-glm": optimum_lm("glm", **GROUPED, head_dim=8),
+    "optimum-helium": optimum_lm("helium", **GROUPED, head_dim=8),
+    "optimum-gemma2": optimum_lm("gemma2", **GROUPED, head_dim=8, sliding_window=4, query_pre_attn_scalar=8),
+    "optimum-qwen3-moe": optimum_lm("qwen3_moe", **GROUPED, num_experts=4, num_experts_per_tok=2,
+                                    moe_intermediate_size=16, head_dim=8),
     # Optimum, encoders and both
     "optimum-bert": encoder(auto(T.AutoModel, "bert", **BERT), "feature-extraction"),
     "optimum-roberta": encoder(auto(T.AutoModel, "roberta", **BERT), "feature-extraction"),
@@ -399,6 +473,10 @@ MODELS = {
     "optimum-electra": encoder(auto(T.AutoModel, "electra", **BERT, embedding_size=16), "feature-extraction"),
     "optimum-deberta-v2": encoder(auto(T.AutoModel, "deberta-v2", **BERT, relative_attention=True,
                                        pos_att_type=["p2c", "c2p"], position_buckets=8), "feature-extraction"),
+    "optimum-roformer": encoder(auto(T.AutoModel, "roformer", **BERT), "feature-extraction"),
+    "optimum-mobilebert": encoder(auto(T.AutoModel, "mobilebert", **dict(BERT, intra_bottleneck_size=16,
+                                                                         embedding_size=16)), "feature-extraction"),
+    "optimum-modernbert": encoder(auto(T.AutoModel, "modernbert", **SMALL, local_attention=4), "feature-extraction"),
     "optimum-t5-merged": merged_t5,
     "optimum-t5-encoder": t5_part("encoder_model.onnx"),
     "optimum-t5-prefill": t5_part("decoder_model.onnx"),
@@ -407,6 +485,18 @@ MODELS = {
     "optimum-vit": encoder(auto(T.AutoModelForImageClassification, "vit", **VISION), "image-classification"),
     "optimum-swin": encoder(auto(T.AutoModelForImageClassification, "swin", image_size=32, patch_size=4, embed_dim=16,
                                  depths=[1, 1], num_heads=[2, 4], window_size=4), "image-classification"),
+    "optimum-swinv2": encoder(auto(T.AutoModelForImageClassification, "swinv2", image_size=32, patch_size=4,
+                                   embed_dim=16, depths=[1, 1], num_heads=[2, 4], window_size=4),
+                              "image-classification"),
+    "optimum-segformer": encoder(auto(T.AutoModelForSemanticSegmentation, "segformer", num_encoder_blocks=2,
+                                      depths=[1, 1], sr_ratios=[2, 1], hidden_sizes=[8, 16], patch_sizes=[7, 3],
+                                      strides=[4, 2], num_attention_heads=[1, 2], mlp_ratios=[2, 2],
+                                      decoder_hidden_size=16), "semantic-segmentation"),
+    "optimum-levit": encoder(auto(T.LevitForImageClassification, "levit", image_size=64, hidden_sizes=[16, 24, 32],
+                                  num_attention_heads=[2, 3, 4], depths=[1, 1, 1], key_dim=[8, 8, 8]),
+                             "image-classification", 64),
+    "optimum-yolos": encoder(auto(T.AutoModelForObjectDetection, "yolos", **dict(VISION, image_size=[32, 32]),
+                                  num_detection_tokens=4), "object-detection"),
     "optimum-resnet": encoder(auto(T.ResNetForImageClassification, "resnet", embedding_size=8, hidden_sizes=[8, 16],
                                    depths=[1, 1], layer_type="basic"), "image-classification"),
     "optimum-convnext": encoder(auto(T.ConvNextForImageClassification, "convnext", hidden_sizes=[8, 16],
@@ -427,7 +517,6 @@ MODELS = {
                                                n_positions=64), ("input_ids", "attention_mask"), True),
     "dynamo-gemma2": torch_export(lambda: causal("gemma2", **GROUPED, head_dim=8, sliding_window=4,
                                                  query_pre_attn_scalar=8), ("input_ids", "attention_mask"), True),
-    "dynamo-mixtral": torch_export(lambda: causal("mixtral", **MOE), ("input_ids", "attention_mask"), True),
     "dynamo-bert": torch_export(auto(T.AutoModel, "bert", **BERT), ("input_ids", "attention_mask"), True),
     "dynamo-vit": torch_export(auto(T.AutoModelForImageClassification, "vit", **VISION), ("pixel_values",), True),
     "dynamo-mobilenet": image(tv("mobilenet_v2", width_mult=0.1, num_classes=10), True),
@@ -443,13 +532,22 @@ MODELS = {
     "genai-mistral-int4": genai("mistral", **WIDE, sliding_window=4, head_dim=16),
     "genai-granite-int4": genai("granite", **WIDE),
     "genai-olmo-fp32": genai("olmo", precision="fp32", **WIDE),
-    "genai-llama-fp16": genai("llama", precision="fp16", **WIDE),
     "genai-llama-int4-asymmetric": genai("llama", options={"int4_is_symmetric": False}, **WIDE),
     "genai-llama-int8": genai("llama", options={"int4_algo_config": "rtn_last"}, **WIDE),
     "genai-llama-qdq": genai("llama", options={"use_qdq": True}, **WIDE),
-    "genai-gptoss-int4": genai("gpt_oss", **dict(WIDE, head_dim=16, num_local_experts=4, num_experts_per_tok=2,
-                                                 sliding_window=4)),
-    "genai-phimoe-int4": genai("phimoe", **dict(MOE, **WIDE)),
+    # models of ONNX Runtime's optimizers and quantizers
+    "ort-bert-fused": transformers_optimizer("optimum-bert", "bert"),
+    "ort-bert-fused-mha": transformers_optimizer("optimum-bert", "bert", mha=True),
+    "ort-gpt2-fused": transformers_optimizer("optimum-gpt2", "gpt2"),
+    "ort-t5-encoder-fused": transformers_optimizer("optimum-t5-encoder", "t5"),
+    "ort-vit-fused": transformers_optimizer("optimum-vit", "vit"),
+    "ort-clip-fused": transformers_optimizer("optimum-clip", "clip"),
+    "ort-distilbert-session": session_optimizer("optimum-distilbert"),
+    "ort-mobilenet-session": session_optimizer("torchscript-mobilenet"),
+    "ort-llama-session": session_optimizer("genai-llama-int4"),
+    "ort-bert-dynamic": quantizer("optimum-bert", "dynamic"),
+    "ort-resnet-qdq": quantizer("optimum-resnet", "qdq"),
+    "ort-resnet-qoperator": quantizer("optimum-resnet", "qoperator"),
 }
 
 
