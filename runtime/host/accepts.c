@@ -216,8 +216,8 @@ static const rule rules[] = {
     {TN_OP_LINEAR_ATTENTION, {FLOATS, FLOATS, FLOATS}},
     {TN_OP_CAUSAL_CONV_WITH_STATE, {FLOATS, FLOATS, FLOATS}},
     {TN_OP_ELEMENTWISE, {REAL}},
-    {TN_OP_ATTENTION, {FLOATS, FLOATS, FLOATS | BOOLS | INDEX}},
-    {TN_OP_TENON_ATTENTION, {FLOATS, FLOATS, FLOATS | BOOLS | INDEX}},
+    {TN_OP_ATTENTION, {REAL, REAL, REAL | BOOLS | INDEX}},
+    {TN_OP_TENON_ATTENTION, {REAL, REAL, REAL | BOOLS | INDEX}},
     {TN_OP_TENSOR_SCATTER, {ALL, 0, INDEX}},
     {TN_OP_ROTARY_EMBEDDING, {FLOATS, FLOATS, FLOATS | INDEX}},
 };
@@ -256,5 +256,5 @@ bool tni_host_accepts(const tn_node *node, const tn_value *const *in, uint32_t n
       return false;
     }
   }
-  return !tni_is_attention(node->op) || tni_attention_accepts(node, in, n_in, why, n);
+  return !tni_is_attention(node->op) || tni_attention_accepts(in, n_in, why, n);
 }

@@ -70,6 +70,11 @@ static inline float of_head(const attention *a, const tni_tensor *t, int64_t h) 
   return f;
 }
 
+/* Which keys each row of the tile sees, apart from the mask: at, lo, hi, first, last. */
+void tni_attention_limits(const attention *a, tile *t);
+/* k_attention_scores.c: Y in double; the fourth output of the operator. */
+tn_status tni_attention_double(const tni_kargs *k, const attention *a);
+tn_status tni_attention_scores(const tni_kargs *k, const attention *a, tni_tensor *out);
 /* Adds keys [key, key + n), n <= KEYS, to t->to. */
 void tni_attention_block(const attention *a, tile *t, const space *w, int64_t key, int64_t n);
 

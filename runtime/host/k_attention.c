@@ -58,7 +58,7 @@ static space space_of(const attention *a, uint32_t worker) {
 
 /* --- which keys a query sees, apart from the mask --- */
 
-static void limits(const attention *a, tile *t) {
+void tni_attention_limits(const attention *a, tile *t) {
   int64_t end = a->keys, offset = a->past;
   if (a->nonpad) {
     const int64_t n = tni_get_i64(a->nonpad, t->b);
@@ -174,7 +174,7 @@ static tile tile_of(const attention *a, int64_t u) {
   tile t = {.b = u / a->tiles / a->kv_heads, .kv = u / a->tiles % a->kv_heads, .row0 = u % a->tiles * ROWS};
   const int64_t all = a->group * a->length;
   t.rows = all - t.row0 < ROWS ? all - t.row0 : ROWS;
-  limits(a, &t);
+  tni_attention_limits(a, &t);
   return t;
 }
 
@@ -391,12 +391,12 @@ static tn_status prepare(attention *a, const tni_kargs *k) {
   a->dtype = x[0]->dtype;
   for (uint32_t i = 0; i < 3; i++) {
     const bool cached = i && k->in_strides && k->in_strides[i];
-    if (x[i]->dtype != TN_DT_F32 && !tni_is_half(x[i]->dtype) && !(cached && tni_kv_dtype(x[i]->dtype)))
+    if (x[i]->dtype != TN_DT_F32 && x[i]->dtype != TN_DT_F64 && !tni_is_half(x[i]->dtype) &&
+        !(cached && tni_kv_dtype(x[i]->dtype)))
       return tni_kdtype(k, x[i]->dtype);
   }
   for (uint32_t i = 1; i < 3; i++)
     if (output(k, i) && output(k, i)->dtype != x[i]->dtype) return tni_kdtype(k, output(k, i)->dtype);
-  if (output(k, 3)) return tni_kfail(k, TN_E_UNSUPPORTED, "Attention: the matrix of scores is never made");
   const char *wrong = read_shapes(a, k->node, x);
   if (!wrong && input(k, 6) && (input(k, 6)->rank != 1 || input(k, 6)->dims[0] != a->batch))
     wrong = "nonpad_kv_seqlen needs one element per batch";
@@ -426,7 +426,10 @@ tn_status tni_k_attention(const tni_kargs *k) {
   if (st) return st;
   append_all(&a, k->run, &a.past_k, &a.k, output(k, 1));
   append_all(&a, k->run, &a.past_v, &a.v, output(k, 2));
-  if (!tni_knumel(k->out[0])) return TN_OK;
+  const tn_status scored = output(k, 3) ? tni_attention_scores(k, &a, output(k, 3)) : TN_OK;
+  if (scored || !tni_knumel(k->out[0])) return scored;
+  if (a.dtype == TN_DT_F64 || tni_attr_i(k->node, "softmax_precision", 0) == TN_DT_F64)
+    return tni_attention_double(k, &a);
   const int64_t rows = a.group * a.length < ROWS ? a.group * a.length : ROWS, n = a.batch * a.kv_heads * a.tiles;
   const int64_t parts = (a.keys + PART - 1) / PART, per_key = rows * (a.size + a.v_size + 8);
   if (parts > 1 && n < 2 * (int64_t)k->run->n_workers && k->run->n_workers > 1)
@@ -446,19 +449,12 @@ uint64_t tni_attention_scratch(const tn_node *node, const tni_tensor *const *in,
   return bytes;
 }
 
-bool tni_attention_accepts(const tn_node *node, const tn_value *const *in, uint32_t n_in, char *why, size_t n) {
-  const int64_t precision =
-      node->n_attr > TN_ATTENTION_SOFTMAX_PRECISION ? node->attr[TN_ATTENTION_SOFTMAX_PRECISION]->u.i : 0;
+bool tni_attention_accepts(const tn_value *const *in, uint32_t n_in, char *why, size_t n) {
   for (uint32_t i = 1; i < n_in && i <= TN_ATTENTION_SLOPES; i++) {
     if (!in[i] || (i == 3 && in[i]->dtype == TN_DT_BOOL) || (i == 6 && in[i]->dtype == TN_DT_I64)) continue;
     if (i != 6 && in[0] && in[i]->dtype == in[0]->dtype) continue;
     snprintf(why, n, "Attention: no host kernel for input %u of %s", i, tni_dtype_name(in[i]->dtype));
     return false;
   }
-  if (node->n_out > 3 && node->out[3] != TN_NONE) {
-    snprintf(why, n, "Attention: qk_matmul_output is never made (no matrix of scores)");
-    return false;
-  }
-  if (precision == TN_DT_F64) snprintf(why, n, "Attention: softmax_precision float64");
-  return precision != TN_DT_F64;
+  return true;
 }

@@ -12,7 +12,7 @@
 #include "runtime/onnx/import.h"
 #include "runtime/onnx/scan.h"
 
-enum { TNI_OPSET_MIN = 6, TNI_OPSET_MAX = 28 };
+enum { TNI_OPSET_MIN = 1, TNI_OPSET_MAX = 28 };
 enum { TNI_MAX_EXTERNAL = 16384, TNI_MAX_ATTRIBUTES = 1024, TNI_MAX_OPSETS = 256 }; /* searched one by one */
 /* A payload that is not aligned to its elements is copied when smaller than the first, up to the second in all. */
 enum { TNI_ALIGN_COPY = 1 << 20, TNI_ALIGN_COPY_ALL = 16 << 20 };

@@ -45,6 +45,10 @@ typedef struct tni_draft {
   uint32_t n_raw;
 } tni_draft;
 
+/* --- upgrade_first.c --- */
+/* Forms of opsets 1 to 5 that opset 6 has in other words: attributes and version of the draft change. */
+void tni_upgrade_first(tni_draft *d);
+
 /* --- convert.c --- */
 /* Converts the model's main graph into g (created, empty) and finishes it. */
 TN_MUST_CHECK tn_status tni_convert_model(tni_import *c, tni_graph *g);

@@ -203,6 +203,14 @@ static tn_status scatter(const rewrite *r) {
   return TN_OK;
 }
 
+/* Of versions 1 to 4: the shape is an attribute. */
+static tn_status reshape(const rewrite *r) {
+  drop(r->d, "consumed_inputs");
+  tn_status st = require(r, "shape");
+  r->d->version = 5;
+  return st ? st : ints_to_input(r, "shape", 1);
+}
+
 static tn_status gemm(const rewrite *r) {
   drop(r->d, "broadcast");
   return TN_OK;
@@ -333,6 +341,7 @@ static const struct {
     {"RoiAlign", 16, image},
     {"GridSample", 20, image},
     {"GroupNormalization", 21, image},
+    {"Reshape", 5, reshape},
     {"TopK", 10, top_k},
     {"Slice", 10, slice},
     {"Clip", 11, clip},
@@ -356,6 +365,7 @@ static const struct {
 
 tn_status tni_upgrade(tni_import *c, tni_graph *g, tni_draft *d) {
   rewrite r = {c, g, d};
+  tni_upgrade_first(d);
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
     if (d->version < rules[i].before && strcmp(rules[i].type, d->type) == 0) return rules[i].fn(&r);
   return TN_OK;

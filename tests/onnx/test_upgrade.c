@@ -14,23 +14,16 @@ typedef struct row {
 } row;
 
 static const row rows[] = {
-    {"Squeeze", "x", 11, "axes", {0, 2}, 2, 1, 2},
-    {"Squeeze", "x", 11, NULL, {0}, 0, -1, 1},
-    {"Unsqueeze", "x", 12, "axes", {0}, 1, 1, 2},
-    {"ReduceSum", "x", 12, "axes", {-1}, 1, 1, 2},
-    {"ReduceSum", "x", 12, NULL, {0}, 0, -1, 1},
-    {"ReduceMean", "x", 17, "axes", {1, 2}, 2, 1, 2},
-    {"ReduceMax", "x", 13, "axes", {1}, 1, 1, 2},
-    {"ReduceMin", "x", 13, "axes", {1}, 1, 1, 2},
-    {"ReduceProd", "x", 13, "axes", {1}, 1, 1, 2},
-    {"ReduceSumSquare", "x", 13, "axes", {1}, 1, 1, 2},
-    {"ReduceL2", "x", 13, "axes", {1}, 1, 1, 2},
-    {"Split", "x", 11, "split", {1, 3}, 2, 1, 2},
-    {"TopK", "x", 9, "k", {3}, 0, 1, 2},
-    {"Pad", "x", 10, "pads", {0, 0, 1, 1}, 4, 1, 2},
-    {"Scatter", "x,x,x", 9, NULL, {0}, 0, -1, 3},
-    {"Dropout", "x", 6, "is_test", {1}, 0, -1, 1},
-    {"Gemm", "x,x,x", 6, "broadcast", {1}, 0, -1, 3},
+    {"Squeeze", "x", 11, "axes", {0, 2}, 2, 1, 2},   {"Squeeze", "x", 11, NULL, {0}, 0, -1, 1},
+    {"Unsqueeze", "x", 12, "axes", {0}, 1, 1, 2},    {"ReduceSum", "x", 12, "axes", {-1}, 1, 1, 2},
+    {"ReduceSum", "x", 12, NULL, {0}, 0, -1, 1},     {"ReduceMean", "x", 17, "axes", {1, 2}, 2, 1, 2},
+    {"ReduceMax", "x", 13, "axes", {1}, 1, 1, 2},    {"ReduceMin", "x", 13, "axes", {1}, 1, 1, 2},
+    {"ReduceProd", "x", 13, "axes", {1}, 1, 1, 2},   {"ReduceSumSquare", "x", 13, "axes", {1}, 1, 1, 2},
+    {"ReduceL2", "x", 13, "axes", {1}, 1, 1, 2},     {"ReduceL1", "x", 13, "axes", {1}, 1, 1, 2},
+    {"ReduceLogSum", "x", 13, "axes", {1}, 1, 1, 2}, {"ReduceLogSumExp", "x", 13, "axes", {1}, 1, 1, 2},
+    {"Split", "x", 11, "split", {1, 3}, 2, 1, 2},    {"TopK", "x", 9, "k", {3}, 0, 1, 2},
+    {"Pad", "x", 10, "pads", {0, 0, 1, 1}, 4, 1, 2}, {"Scatter", "x,x,x", 9, NULL, {0}, 0, -1, 3},
+    {"Dropout", "x", 6, "is_test", {1}, 0, -1, 1},   {"Gemm", "x,x,x", 6, "broadcast", {1}, 0, -1, 3},
 };
 
 static tni_model *import_row(const row *r, wbuf node) {
@@ -70,6 +63,43 @@ static void test_attrs_to_inputs(void) {
     if (r->at >= 0) check_input(m->graph, node, r);
     tni_model_destroy(m);
   }
+}
+
+/* Opsets 1 to 5: a hint that goes, a type by name, a shape and an axis that were said otherwise. */
+static void test_first(void) {
+  static const int64_t hint[] = {0}, shape[] = {2, -1};
+  wbuf n = onnx_node("Relu", "node", "x", "y");
+  wb_msg(&n, 5, onnx_attr_ints("consumed_inputs", hint, 1));
+  const row relu = {.type = "Relu", .opset = 1};
+  tni_model *m = import_row(&relu, n);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(m);
+  CU_ASSERT_PTR_NOT_NULL(node_named(m->graph, "node")->op);
+  CU_ASSERT(!tni_attr(&node_named(m->graph, "node")->pub, "consumed_inputs"));
+  tni_model_destroy(m);
+
+  n = onnx_node("Cast", "node", "x", "y");
+  wb_msg(&n, 5, onnx_attr_str("to", "INT64"));
+  const row cast = {.type = "Cast", .opset = 5};
+  m = import_row(&cast, n);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(m);
+  CU_ASSERT_EQUAL(tni_attr_i(&node_named(m->graph, "node")->pub, "to", 0), TN_DT_I64);
+  tni_model_destroy(m);
+
+  n = onnx_node("Reshape", "node", "x", "y");
+  wb_msg(&n, 5, onnx_attr_ints("shape", shape, 2));
+  const row reshape = {.type = "Reshape", .opset = 4};
+  m = import_row(&reshape, n);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(m);
+  const tni_node *r = node_named(m->graph, "node");
+  CU_ASSERT_EQUAL_FATAL(r->pub.n_in, 2);
+  CU_ASSERT_EQUAL(memcmp(tni_graph_value(m->graph, r->pub.in[1])->tensor->data, shape, sizeof shape), 0);
+  tni_model_destroy(m);
+
+  const row concat = {.type = "Concat", .opset = 3};
+  m = import_row(&concat, onnx_node("Concat", "node", "x,x", "y"));
+  CU_ASSERT_PTR_NOT_NULL_FATAL(m);
+  CU_ASSERT_EQUAL(tni_attr_i(&node_named(m->graph, "node")->pub, "axis", 0), 1);
+  tni_model_destroy(m);
 }
 
 static void test_slice_split_clip(void) {
@@ -197,6 +227,7 @@ static void test_prelu(void) {
 int suite_upgrade(void) {
   CU_pSuite s = CU_add_suite("onnx upgrade", NULL, NULL);
   return !s || !CU_add_test(s, "attributes to inputs", test_attrs_to_inputs) ||
-         !CU_add_test(s, "Slice, Split, Clip", test_slice_split_clip) || !CU_add_test(s, "newer opsets", test_newer) ||
-         !CU_add_test(s, "broadcast of opset 6", test_broadcast) || !CU_add_test(s, "PRelu of opset 6", test_prelu);
+         !CU_add_test(s, "opsets 1 to 5", test_first) || !CU_add_test(s, "Slice, Split, Clip", test_slice_split_clip) ||
+         !CU_add_test(s, "newer opsets", test_newer) || !CU_add_test(s, "broadcast of opset 6", test_broadcast) ||
+         !CU_add_test(s, "PRelu of opset 6", test_prelu);
 }

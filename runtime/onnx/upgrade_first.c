@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Forms of opsets 1 to 5. Most differ from those of opset 6 by `consumed_inputs` alone, a hint of where results may
+ * lie. What is not listed keeps its version: the op table knows it, or has no row for it and nobody takes it.
+ */
+#include <string.h>
+
+#include "runtime/onnx/convert.h"
+
+static const char *const hinted[] = {"Abs",
+                                     "Add",
+                                     "BatchNormalization",
+                                     "Ceil",
+                                     "Clip",
+                                     "Div",
+                                     "Dropout",
+                                     "Elu",
+                                     "Exp",
+                                     "Floor",
+                                     "Gemm",
+                                     "HardSigmoid",
+                                     "InstanceNormalization",
+                                     "LeakyRelu",
+                                     "Log",
+                                     "Max",
+                                     "Mean",
+                                     "Min",
+                                     "Mul",
+                                     "Neg",
+                                     "PRelu",
+                                     "Reciprocal",
+                                     "Relu",
+                                     "Selu",
+                                     "Sigmoid",
+                                     "Sqrt",
+                                     "Sub",
+                                     "Sum",
+                                     "Tanh"};
+
+static tni_raw_attr *find(tni_draft *d, const char *name) {
+  for (uint32_t i = 0; i < d->n_raw; i++)
+    if (!strcmp(d->raw[i].name, name)) return &d->raw[i];
+  return NULL;
+}
+
+static void drop(tni_draft *d, const char *name) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < d->n_raw; i++)
+    if (strcmp(d->raw[i].name, name)) d->raw[n++] = d->raw[i];
+  d->n_raw = n;
+}
+
+/* The type was a name: "FLOAT". */
+static void cast(tni_draft *d) {
+  static const char *const names[] = {"",       "FLOAT",  "UINT8",     "INT8",      "UINT16",  "INT16",
+                                      "INT32",  "INT64",  "STRING",    "BOOL",      "FLOAT16", "DOUBLE",
+                                      "UINT32", "UINT64", "COMPLEX64", "COMPLEX128"};
+  tni_raw_attr *to = find(d, "to");
+  if (!to || to->a.type != TN_ATTR_STRING) return; /* typing says so */
+  for (int64_t t = 1; t < (int64_t)(sizeof names / sizeof *names); t++) {
+    if (to->a.n != strlen(names[t]) || memcmp(to->a.u.s, names[t], to->a.n)) continue;
+    to->a = (tn_attr){.h = {sizeof(tn_attr), 1, 0}, .type = TN_ATTR_INT, .n = 1};
+    to->a.u.i = t;
+    d->version = 6;
+    return;
+  }
+}
+
+/* Without an axis: 1. */
+static void concat(tni_draft *d) {
+  if (!find(d, "axis")) {
+    tni_raw_attr *axis = &d->raw[d->n_raw++];
+    *axis = (tni_raw_attr){.name = "axis", .a = {.h = {sizeof(tn_attr), 1, 0}, .type = TN_ATTR_INT, .n = 1}};
+    axis->a.u.i = 1;
+  }
+  d->version = 4;
+}
+
+void tni_upgrade_first(tni_draft *d) {
+  if (d->version >= 6) return;
+  if (!strcmp(d->type, "Cast")) cast(d);
+  if (!strcmp(d->type, "Concat") && d->version < 4) concat(d);
+  if (!strcmp(d->type, "Pad") && d->version < 2 && find(d, "paddings")) find(d, "paddings")->name = "pads";
+  for (size_t i = 0; i < sizeof hinted / sizeof *hinted; i++) {
+    if (strcmp(d->type, hinted[i])) continue;
+    drop(d, "consumed_inputs");
+    d->version = 6;
+  }
+}
