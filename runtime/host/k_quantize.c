@@ -5,7 +5,7 @@
  */
 #include <math.h>
 
-#include "runtime/host/internal.h"
+#include "runtime/host/narrow.h"
 
 /* Where the scale of an element stands: x is [outer, dim, inner] around the axis, and element (o, a, k) has scale
  * o * so + a / block * sa + k * sk. */
@@ -82,20 +82,6 @@ static bool int_range(uint32_t dtype, double *lo, double *hi) {
   return false;
 }
 
-/* Element i of a type of at most 16 bits; elements of one byte are written in ascending order, the first one whole. */
-static void put(uint32_t bits, void *y, int64_t i, uint32_t code) {
-  u8u *p = y;
-  if (bits == 16) {
-    ((u16u *)y)[i] = (uint16_t)code;
-  } else if (bits == 8) {
-    p[i] = (uint8_t)code;
-  } else {
-    const uint32_t per = 8 / bits, at = (uint32_t)(i % per) * bits;
-    code &= (1u << bits) - 1;
-    p[i / per] = (uint8_t)(at ? p[i / per] | code << at : code);
-  }
-}
-
 static float rounded_to(uint32_t dtype, float v) {
   uint16_t h;
   if (!tni_is_half(dtype)) return v;
@@ -115,6 +101,7 @@ static void quantize_body(void *arg, int64_t begin, int64_t end, uint32_t worker
   for (int64_t c = begin; c < end; c++) {
     const int64_t at = c * TNI_CHUNK, n = total - at < TNI_CHUNK ? total - at : TNI_CHUNK;
     place p = place_at(&q->g, at);
+    uint8_t codes[TNI_CHUNK];
     for (int64_t i = 0; i < n; i++) {
       const int64_t s = step(&q->g, &p);
       float scale, zero = 0;
@@ -123,11 +110,14 @@ static void quantize_body(void *arg, int64_t begin, int64_t end, uint32_t worker
       const float v = rounded_to(q->precision, (float)(tni_get_f64(q->x, at + i) / (double)scale));
       if (ints) {
         const double r = v != v ? 0 : rint((double)v) + (double)zero;
-        put(bits, q->y->data, at + i, (uint32_t)(int32_t)(r < lo ? lo : r > hi ? hi : r));
+        const int32_t code = (int32_t)(r < lo ? lo : r > hi ? hi : r);
+        if (bits == 16) ((u16u *)q->y->data)[at + i] = (uint16_t)code;
+        codes[i] = (uint8_t)code;
       } else {
-        put(bits, q->y->data, at + i, tni_f32_to_code(q->y->dtype, v + zero, q->saturate));
+        codes[i] = (uint8_t)tni_f32_to_code(q->y->dtype, v + zero, q->saturate);
       }
     }
+    if (bits <= 8) tni_store_codes(q->y->dtype, q->y->data, at, n, codes);
   }
 }
 
