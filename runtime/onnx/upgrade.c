@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/onnx/upgrade_first.h"
 #include "runtime/onnx/upgrade_image.h"
 #include "runtime/onnx/convert.h"
 
@@ -366,14 +365,6 @@ static const struct {
 
 tn_status tni_upgrade(tni_import *c, tni_graph *g, tni_draft *d) {
   rewrite r = {c, g, d};
-  tn_status st = d->version < 6 ? tni_upgrade_first(c, g, d) : TN_OK;
-  for (size_t i = 0; st == TN_OK && i < sizeof rules / sizeof *rules; i++) {
-    if (d->version >= rules[i].before || strcmp(rules[i].type, d->type) != 0) continue;
-    st = rules[i].fn(&r);
-    break;
-  }
-  if (st == TN_OK && d->version < 6 && tni_is_as_6(d)) d->version = 6;
-  return st;
   tni_upgrade_first(d);
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
     if (d->version < rules[i].before && strcmp(rules[i].type, d->type) == 0) return rules[i].fn(&r);
