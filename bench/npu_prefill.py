@@ -20,6 +20,7 @@ plugins:
   - host
 phases: {{prefill: [npu-int8-sim, host], decode: [host]}}
 chunks_in_flight: {flight}
+bucket: {chunk}
 """
 
 

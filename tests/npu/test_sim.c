@@ -191,6 +191,149 @@ static void exact_product(void) {
   bench_close(&b);
 }
 
+/* Codes of the middle: sums of two products, halved and clamped. */
+static void middle_of(const void *params, const int32_t *const *sums, int8_t *codes, int64_t rows) {
+  const int shift = *(const int *)params;
+  for (int64_t m = 0; m < rows; m++)
+    for (int n = 0; n < N; n++) {
+      const int32_t v = (sums[0][m * NP + n] - sums[1][m * NP + n]) >> shift;
+      codes[m * NP + n] = (int8_t)(v < -128 ? -128 : v > 127 ? 127 : v);
+    }
+}
+
+/* Two products of x, what is made of them, and a product of that, which is [M, K] again: one graph. */
+static void middle(void) {
+  enum { SHIFT = 9 };
+  const npusim_config c = config_of();
+  bench b = bench_open(&c);
+  npusim_graph *g = NULL;
+  npusim_times t;
+  npusim_saved now, other;
+  const int shift = SHIFT;
+  /* The second and the third lie in the same bytes; [N, K] as 2 x 3 tiles, [K, N] as 3 x 2. */
+  const npusim_gemm gemms[3] = {{.shape = {M, N, K}, .weights = b.handle, .weights_at = 8192},
+                                {.shape = {M, N, K}, .weights = b.handle, .weights_at = 8192 + 128},
+                                {.shape = {M, K, N}, .weights = b.handle, .weights_at = 8192}};
+  npusim_middle mid = {.name = "difference", .fn = middle_of, .params = &shift, .n_params = sizeof shift, .first = 2};
+  CU_ASSERT_EQUAL_FATAL(npusim_prepare(b.s, gemms, 3, &mid, &g), NPUSIM_OK);
+  const npusim_tensor x[3] = {b.x, b.x}, y[3] = {{0}, {0}, {b.handle, 0, 32768, M, K}};
+  CU_ASSERT_EQUAL(npusim_execute(g, x, y, 0, NULL, NULL, &t), NPUSIM_OK);
+  const npusim_shape shapes3[3] = {gemms[0].shape, gemms[1].shape, gemms[2].shape};
+  CU_ASSERT_EQUAL(t.end - t.start, npusim_graph_ns(c.profile, shapes3, 3));
+  int8_t code[M][64];
+  uint32_t wrong = 0, used = 0;
+  memset(code, 0, sizeof code);
+  for (int m = 0; m < M; m++)
+    for (int n = 0; n < N; n++) {
+      int32_t sum = 0;
+      for (int k = 0; k < K; k++) {
+        const int8_t *w = (const int8_t *)weight_at(&b, n, k);
+        sum += (int8_t)b.map[m * KP + k] * (w[0] - w[128]);
+      }
+      sum >>= SHIFT;
+      code[m][n] = (int8_t)(sum < -128 ? -128 : sum > 127 ? 127 : sum);
+      used += code[m][n] != 0;
+    }
+  const int8_t *w3 = (const int8_t *)b.map + 8192; /* [K/32][N/32][32][32] */
+  for (int m = 0; m < M; m++)
+    for (int k = 0; k < K; k++) {
+      int32_t want = 0, got;
+      for (int n = 0; n < 64; n++) want += code[m][n] * w3[(k / 32 * 2 + n / 32) * 1024 + k % 32 * 32 + n % 32];
+      memcpy(&got, b.map + 32768 + (m * KP + k) * 4, 4);
+      wrong += got != want;
+    }
+  CU_ASSERT(wrong == 0 && used > M * N / 2);
+  npusim_graph_free(g);
+  /* Saved graphs tell middles and their numbers apart. */
+  CU_ASSERT_EQUAL(npusim_describe(b.s, gemms, 3, &mid, &now), NPUSIM_OK);
+  const int more = SHIFT + 1;
+  mid.params = &more;
+  CU_ASSERT_EQUAL(npusim_describe(b.s, gemms, 3, &mid, &other), NPUSIM_OK);
+  CU_ASSERT_EQUAL(npusim_load(b.s, gemms, 3, &mid, &other, &now, sizeof now, &g), NPUSIM_STALE);
+  CU_ASSERT_EQUAL(npusim_load(b.s, gemms, 3, &mid, &other, &other, sizeof other - 1, &g), NPUSIM_STALE);
+  mid.first = 3;
+  CU_ASSERT_EQUAL(npusim_prepare(b.s, gemms, 3, &mid, &g), NPUSIM_BAD);
+  mid.first = 1; /* then the second does not take what the middle makes */
+  CU_ASSERT_EQUAL(npusim_prepare(b.s, gemms, 3, &mid, &g), NPUSIM_SHAPE);
+  bench_close(&b);
+}
+
+enum { AM = 32, AT = 50, AH = 4, AKV = 2, AD = 8, AVALID = 41 };
+
+/* Softmax of what query m of head h sees, in long double. */
+static double attend_one(const float *q, const float *k, const float *v, const uint8_t *mask, int m, int h, int d) {
+  long double sum = 0, out = 0, top = -INFINITY, s[AT];
+  for (int j = 0; j <= AVALID - AM + m; j++) {
+    s[j] = 0;
+    for (int i = 0; i < AD; i++)
+      s[j] += (long double)q[(m * AH + h) * AD + i] * (long double)k[(h / 2 * AT + j) * AD + i];
+    s[j] *= 0.5L;
+    if (mask[j] && s[j] > top) top = s[j];
+  }
+  for (int j = 0; j <= AVALID - AM + m; j++) {
+    if (!mask[j]) continue;
+    sum += expl(s[j] - top);
+    out += expl(s[j] - top) * (long double)v[(h / 2 * AT + j) * AD + d];
+  }
+  return sum > 0 ? (double)(out / sum) : 0;
+}
+
+static void float_attention(void) {
+  npusim_config c = config_of();
+  bench b = bench_open(&c);
+  const npusim_attention a = {
+      .M = AM, .T = AT, .heads = AH, .kv_heads = AKV, .size = AD, .v_size = AD, .scale = 0.5f, .causal = true};
+  npusim_graph *g = NULL;
+  CU_ASSERT_EQUAL(npusim_prepare_attention(b.s, &a, &g), NPUSIM_SHAPE); /* a profile without it */
+  bench_close(&b);
+  c.profile = npusim_profile_find("hmx-2026-fa");
+  b = bench_open(&c);
+  rng r = rng_of(71);
+  float *f = (float *)(void *)b.map, *q = f, *k = f + 2048, *v = f + 4096, *y = f + 8192;
+  for (int i = 0; i < 6144; i++) f[i] = (float)rng_normal(&r);
+  uint8_t *mask = b.map + 49152;
+  memset(mask, 1, AT);
+  memset(mask, 0, 12); /* the first two queries see keys up to 9 and 10: none */
+  const int64_t valid = AVALID;
+  memcpy(b.map + 50000, &valid, sizeof valid);
+  npusim_attention_io io = {.q = {b.handle, 0, 0, AH * AD, AD},
+                            .k = {b.handle, 0, 8192, AD, AT * AD},
+                            .v = {b.handle, 0, 16384, AD, AT * AD},
+                            .y = {b.handle, 0, 32768, AH * AD, AD},
+                            .valid = b.handle,
+                            .valid_at = 50000,
+                            .mask = b.handle,
+                            .mask_at = 49152};
+  npusim_times t;
+  CU_ASSERT_EQUAL_FATAL(npusim_prepare_attention(b.s, &a, &g), NPUSIM_OK);
+  CU_ASSERT_EQUAL(npusim_attend(g, &io, 0, NULL, NULL, &t), NPUSIM_OK);
+  CU_ASSERT_EQUAL(t.end - t.start, npusim_attention_ns(c.profile, AM, AT, AH * AD, AKV * AD, AH));
+  double worst = 0;
+  for (int m = 0; m < AM; m++)
+    for (int h = 0; h < AH; h++)
+      for (int d = 0; d < AD; d++) {
+        const double want = attend_one(q, k, v, mask, m, h, d), got = (double)y[(m * AH + h) * AD + d];
+        if (m < 2) CU_ASSERT(want == 0 && got == 0);
+        worst = fmax(worst, fabs(got - want) - fabs(want) * 0x1p-24);
+      }
+  CU_ASSERT(worst <= 1e-13); /* half a bit of float, and what is lost in double */
+  io.k.at += 64;
+  CU_ASSERT_EQUAL(npusim_attend(g, &io, 0, NULL, NULL, &t), NPUSIM_BAD);
+  io.k.at = 65536 - 128;
+  CU_ASSERT_EQUAL(npusim_attend(g, &io, 0, NULL, NULL, &t), NPUSIM_UNREGISTERED);
+  io.k.at = 8192;
+  io.mask_at = 65536 - AT + 1;
+  CU_ASSERT_EQUAL(npusim_attend(g, &io, 0, NULL, NULL, &t), NPUSIM_UNREGISTERED);
+  io.mask_at = 49152;
+  const int64_t beyond = AT + 1;
+  memcpy(b.map + 50000, &beyond, sizeof beyond);
+  CU_ASSERT_EQUAL(npusim_attend(g, &io, 0, NULL, NULL, &t), NPUSIM_BAD);
+  CU_ASSERT_EQUAL(npusim_execute(g, &b.x, &b.y, 0, NULL, NULL, &t), NPUSIM_BAD);
+  CU_ASSERT_EQUAL(npusim_attend(b.graph, &io, 0, NULL, NULL, &t), NPUSIM_BAD);
+  npusim_graph_free(g);
+  bench_close(&b);
+}
+
 /* Static shapes only. */
 static void shapes(void) {
   const npusim_config c = config_of();
@@ -348,6 +491,8 @@ bool add_sim_suite(void) {
   CU_TestInfo tests[] = {{"reference durations", reference_durations},
                          {"costs", costs},
                          {"exact product", exact_product},
+                         {"between products", middle},
+                         {"float attention", float_attention},
                          {"static shapes", shapes},
                          {"unreachable memory", unreachable},
                          {"registration", registration},
