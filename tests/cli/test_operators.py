@@ -3,6 +3,7 @@
 """Operators with many attributes against onnxruntime, sequences and optionals as inputs and outputs, and models of
 TENON_TEST_DATA whose result is known. Exit 77 where Python has no numpy, onnx or onnxruntime."""
 import itertools
+import json
 import random
 import sys
 import unittest
@@ -285,6 +286,24 @@ class Models(Case):
         if not p.exists():
             self.skipTest(f"{p} is not there")
         return p
+
+    def test_tashkeel(self):
+        """Diacritics for two sentences: the text that the model's authors print."""
+        d = self.data("tashkeel")
+        golden, arrays = json.loads((d / "golden.json").read_text()), np.load(d / "golden.npz")
+        marks = {v: k for k, v in json.loads((d / "target_id_map.json").read_text()).items()}
+        marks[0] = ""
+        for k, g in enumerate(golden):
+            ids = arrays[f"in{k}"]
+            for name, v in (("ids", ids), ("len", np.array([ids.shape[1]], np.int64))):
+                np.save(self.tmp / f"{name}.npy", v)
+            out = self.tmp / f"out{k}"
+            self.ok("infer", str(d / "model_fp32.onnx"), "--in", f"char_inputs={self.tmp}/ids.npy", "--in",
+                    f"input_lengths={self.tmp}/len.npy", "--out", str(out), "--profile", "host")
+            logits = np.load(out / "onnx::ArgMax_2259.npy")
+            np.testing.assert_allclose(logits, arrays[f"logits{k}"], rtol=1e-3, atol=1e-3)
+            text = "".join(c + marks[int(m)] for c, m in zip(g["text"], np.load(out / "output.npy")[0]))
+            self.assertEqual(text, g["result"])
 
     def test_mobilenet_qdq(self):
         """Stored outputs within two steps of their quantization (runtimes differ by as much), the class the same."""
