@@ -75,7 +75,9 @@ tn_status tni_shape_causal_conv(tni_infer *in) {
   if (st) return st;
   const tn_expr k = dim_of(in, 1, 3, 2);
   tn_expr B = dim_of(in, 0, 3, 0), C = dim_of(in, 0, 3, 1);
-  if (C == TNI_EXPR_NONE) C = dim_of(in, 1, 3, 0);
+  bool same;
+  C = tni_rule_same_dim(in, C, dim_of(in, 1, 3, 0), &same);
+  if (!same) return tni_rule_fail(in, "another number of channels than the kernel's");
   if (tni_rule_is(in, k, 0)) return tni_rule_fail(in, "a kernel of no elements");
   const tn_expr y[3] = {B, C, dim_of(in, 0, 3, 2)};
   const tn_expr state[3] = {B, C, k == TNI_EXPR_NONE ? k : tni_ex_sub(in->x, k, tni_rule_const(in, 1))};

@@ -13,7 +13,7 @@
 
 #include "tests/shape/table.h"
 
-enum { MAX_OPERANDS = 5, TEXT = 512 };
+enum { MAX_OPERANDS = 9, TEXT = 512 };
 
 static const char *const dim_pool[] = {"1", "1", "2", "3", "4", "6", "0", "b", "s", "b", "s", "b+s", "2*b", "s+1", "?"};
 static const char *const elem_pool[] = {
