@@ -559,7 +559,9 @@ typedef struct tn_caps {
   uint64_t memory_bytes, max_buffer_bytes, window_bytes;
 } tn_caps;
 
-/* A device. Freed in the order args, plans, programs, buffers, device; also after DEVICE_LOST. Buffer functions are
+/* A device. Freed in the order args, plans, programs, buffers, device; also after DEVICE_LOST. An item that the host has
+ * given up (nothing came back for timeout_ms) may still be in flight then: args_free waits for it, or takes it out of the
+ * queue. Its `done`, and one for any item of an earlier step or session, may come until close. Buffer functions are
  * NULL where memory is the host's; submit is NULL where there are no engines. */
 struct tn_device {
   tn_hdr h;

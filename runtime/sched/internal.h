@@ -41,6 +41,7 @@ struct tn_runtime {
   const char *cache_dir, *calibration;
   volatile int32_t cancel; /* of a load */
   struct tni_left *left;   /* what lost devices may write until they are closed */
+  tni_tickets tickets;     /* what done may be called with until then */
   void (*progress)(void *, const char *, uint64_t, uint64_t);
   void *progress_user;
 };

@@ -88,7 +88,8 @@ tn_status tni_lanes_take(tni_lanes *l, bool wait, int64_t timeout_ns, tni_record
 
 static void fail_items(const tni_job *j, tn_status st, const tn_error *why) {
   for (uint32_t i = 0; i < j->n; i++)
-    if (!tni_ticket_is_done(&j->records[i]->ticket)) tni_ticket_done(&j->records[i]->ticket, st, NULL, why);
+    if (!tni_ticket_is_done(j->records[i]->ticket))
+      tni_ticket_done(tni_ticket_handle(j->records[i]->ticket), st, NULL, why);
 }
 
 static void submit(tni_job *j, tn_run *run) {
@@ -128,12 +129,11 @@ void tni_lanes_submit(tni_lanes *l, uint32_t lane, const uint32_t *ids, const in
     r->item = (tn_item){.h = TN_HDR(tn_item),
                         .plan = t->plan,
                         .args = t->args,
-                        .ticket = &r->ticket,
+                        .ticket = tni_ticket_arm(r->ticket),
                         .ready = ready ? ready[i] : tni_now_ns()};
     r->kind = TNI_REC_ITEM;
     r->lane = lane;
     if (!to->in_flight || r->item.ready < to->ready) to->ready = r->item.ready;
-    tni_ticket_arm(&r->ticket);
     fly(l, r);
     to->in_flight++;
     j->items[i] = &r->item;
@@ -210,7 +210,7 @@ static tn_status find_lanes(tni_lanes *l) {
   return TN_OK;
 }
 
-static void init_records(tni_lanes *l) {
+static tn_status init_records(tni_lanes *l) {
   const uint32_t n = l->n_ids;
   for (uint32_t i = 0; i < n + l->n; i++) {
     tni_record *r = &l->records[i];
@@ -220,14 +220,16 @@ static void init_records(tni_lanes *l) {
     r->session = l->s;
     tni_pool_run_init(&r->run, l->s->model->rt->pool, &l->s->cancel);
     if (i < n) {
-      tni_ticket_init(&r->ticket, &l->flight->waker, &l->s->model->rt->log, l->exec->tasks[r->task].track);
-      r->ticket.user = r;
+      if (!(r->ticket = tni_tickets_take(&l->s->model->rt->tickets))) return TN_E_NO_MEMORY;
+      tni_ticket_init(r->ticket, &l->flight->waker, &l->s->model->rt->log, l->exec->tasks[r->task].track);
+      r->ticket->user = r;
       continue;
     }
     r->kind = TNI_REC_SUBMIT;
     r->lane = i - n;
     if (r->lane) l->lane[r->lane].job->returned = r;
   }
+  return TN_OK;
 }
 
 tn_status tni_lanes_create(tn_session *s, const tni_exec *exec, uint32_t pieces, bool helpers, tni_lanes *out,
@@ -247,7 +249,7 @@ tn_status tni_lanes_create(tn_session *s, const tni_exec *exec, uint32_t pieces,
   if (st == TN_OK) {
     out->flight->waker.hook = on_done;
     out->flight->waker.user = out->flight;
-    init_records(out);
+    st = init_records(out);
   }
   for (uint32_t h = 0; st == TN_OK && helpers && h < TNI_HELPERS; h++)
     if (!(out->helpers[h] = tni_hand_start())) st = TN_E_NO_MEMORY;
@@ -281,6 +283,9 @@ void tni_lanes_destroy(tni_lanes *l) {
     let_go(l, lane->job, false);
   }
   if (l->flight && !l->lost) tni_waker_finish(&l->flight->waker);
+  for (uint32_t i = 0; l->records && !l->lost && i < l->n_ids; i++)
+    tni_tickets_give(&l->s->model->rt->tickets, l->records[i].ticket);
+  if (any) tni_tickets_leave(&l->s->model->rt->tickets);
   let_go(l, l->flight, any);
   let_go(l, l->records, any);
 }

@@ -16,7 +16,7 @@ typedef enum { TNI_REC_ITEM, TNI_REC_SUBMIT, TNI_REC_CPU } tni_rec_kind;
 /* One thing in flight: an item of an engine, a submit that blocks, or a CPU task on another thread. Where several
  * pieces of a prompt are in flight, id = piece * tasks of the placement + task. */
 typedef struct tni_record {
-  tn_ticket ticket;
+  tn_ticket *ticket; /* of an item; the runtime's pool has its memory */
   tn_item item;
   tni_rec_kind kind;
   uint32_t id, task, lane, reserved; /* lane of a submit too */

@@ -135,7 +135,12 @@ tn_status tn_runtime_create(const tn_runtime_opts *opts, tn_runtime **out, tn_er
   tn_status st = read_opts(opts, &o, err);
   if (st != TN_OK) return st;
   tn_runtime *rt = calloc(1, sizeof *rt);
-  if (!rt || !(rt->arena = tni_arena_create())) {
+  if (!rt || tni_tickets_init(&rt->tickets) != TN_OK) {
+    free(rt);
+    return tni_fail_memory(err, NULL);
+  }
+  if (!(rt->arena = tni_arena_create())) {
+    tni_tickets_finish(&rt->tickets);
     free(rt);
     return tni_fail_memory(err, NULL);
   }
@@ -201,6 +206,7 @@ void tn_runtime_destroy(tn_runtime *rt) {
     free(l->p);
     free(l);
   }
+  tni_tickets_finish(&rt->tickets);
   for (uint32_t i = 0; i < rt->n_devs; i++) tni_devlock_finish(&rt->locks[i]);
   tni_pool_destroy(rt->pool);
   tni_profile_destroy(rt->profile);

@@ -164,13 +164,12 @@ static tn_view view(tn_buffer *b, void *ptr, uint64_t bytes) {
 
 /* Submits and waits; the first failure of an item. */
 static tn_status submit(rig *g, tn_item *items, uint32_t n, tn_error *err) {
-  tn_ticket t[4];
+  tn_ticket t[4] = {{.what = ""}};
   const tn_item *list[4];
   for (uint32_t i = 0; i < n; i++) {
     tni_ticket_init(&t[i], &g->waker, NULL, "item");
-    tni_ticket_arm(&t[i]);
     items[i].h = (tn_hdr)TN_HDR(tn_item);
-    items[i].ticket = &t[i];
+    items[i].ticket = tni_ticket_arm(&t[i]);
     list[i] = &items[i];
   }
   tn_status st = g->dev->submit(g->dev, 1, list, n, &g->run.run, err);

@@ -3,6 +3,7 @@
  * Engines beside the CPU and beside each other: the same bits in every way of completing and in every order, whole
  * steps in one submit, virtual time that does not depend on this machine, and devices that are lost.
  */
+#include <pthread.h>
 #include <time.h>
 
 #include "runtime/sched/internal.h"
@@ -241,6 +242,55 @@ static void test_lost_anywhere(void) {
   }
 }
 
+/* --- done at the wrong time -------------------------------------------------------------------------------------- */
+
+/* Again, of an earlier step, of a session that is gone: a line in the log, and nothing that is in flight now ends. */
+static void test_stale(void) {
+  for (int engines = 1; engines <= 2; engines++) {
+    float want[ROWS * K], got[ROWS * K];
+    char options[100];
+    bool seen = false;
+    rig r;
+    on_host(branches(), want);
+    snprintf(options, sizeof options, "completion: stale, delay_us: 20, engines: %d", engines);
+    CU_ASSERT_EQUAL_FATAL(rig_init(&r, profile(options, "")), TN_OK);
+    CU_ASSERT_EQUAL_FATAL(rig_load(&r, branches(), 0), TN_OK);
+    for (int session = 0; session < 4; session++) {
+      for (int k = 0; k < 3; k++) {
+        const tn_status st = run(&r, got);
+        if (st != TN_OK) printf("\n    %s\n", r.err.message);
+        CU_ASSERT_EQUAL_FATAL(st, TN_OK);
+        CU_ASSERT_EQUAL(memcmp(got, want, sizeof got), 0);
+        seen = seen || strstr(r.log, "for an item of an earlier step; ignored");
+        if (!session && !k) CU_ASSERT_PTR_NOT_NULL(strstr(r.log, "twice for one item; ignored"));
+        r.log[0] = '\0';
+      }
+      tn_session_destroy(r.s);
+      r.s = NULL;
+      CU_ASSERT_EQUAL_FATAL(tn_session_create(r.m, &r.s, &r.err), TN_OK);
+    }
+    rig_finish(&r);
+    CU_ASSERT(seen);
+  }
+}
+
+/* What is given up answers later: after the session, and beside the next one. */
+static void test_late(void) {
+  float want[ROWS * K], got[ROWS * K];
+  rig r;
+  on_host(branches(), want);
+  CU_ASSERT_EQUAL_FATAL(rig_init(&r, profile("completion: thread, delay_us: 30000", "timeout_ms: 10\n")), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(rig_load(&r, branches(), 0), TN_OK);
+  for (int i = 0; i < 3; i++) {
+    CU_ASSERT_EQUAL(run(&r, got), TN_E_DEVICE_LOST);
+    CU_ASSERT_PTR_NOT_NULL(strstr(r.err.message, "within 10 ms"));
+    tn_session_destroy(r.s);
+    r.s = NULL;
+    CU_ASSERT_EQUAL_FATAL(tn_session_create(r.m, &r.s, &r.err), TN_OK);
+  }
+  rig_finish(&r);
+}
+
 /* --- virtual time ------------------------------------------------------------------------------------------------ */
 
 static void record(const char *options, timeline *t) {
@@ -296,6 +346,52 @@ static void test_cancel(void) {
   rig_finish(&r);
 }
 
+typedef struct canceller {
+  tn_session *s;
+  long after_ns;
+} canceller;
+
+static void *cancel_later(void *arg) {
+  const canceller *c = arg;
+  nanosleep(&(struct timespec){.tv_nsec = c->after_ns}, NULL);
+  tn_session_cancel(c->s);
+  return NULL;
+}
+
+/* At any moment of a step on two engines and the CPU: ended or not, and the next run is right. */
+static void test_cancel_anywhere(void) {
+  static const char *const modes[] = {"blocking", "thread", "map"};
+  float want[ROWS * K], got[ROWS * K];
+  int cancelled = 0, ended = 0;
+  on_host(branches(), want);
+  for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
+    char options[100];
+    rig r;
+    snprintf(options, sizeof options, "completion: %s, engines: 2, delay_us: 50", modes[m]);
+    CU_ASSERT_EQUAL_FATAL(rig_init(&r, profile(options, "")), TN_OK);
+    CU_ASSERT_EQUAL_FATAL(rig_load(&r, branches(), 0), TN_OK);
+    for (long i = 0; i < 25; i++) {
+      canceller c = {r.s, i * 200000};
+      pthread_t thread;
+      CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, cancel_later, &c), 0);
+      tn_status st = run(&r, got);
+      CU_ASSERT(st == TN_OK || st == TN_E_CANCELLED);
+      pthread_join(thread, NULL);
+      __atomic_store_n(&r.s->cancel, 0, __ATOMIC_RELAXED); /* not for the next one */
+      ended += st == TN_OK;
+      cancelled += st == TN_E_CANCELLED;
+      if (st == TN_OK) CU_ASSERT_EQUAL(memcmp(got, want, sizeof got), 0);
+      st = run(&r, got);
+      if (st != TN_OK) printf("\n    %s: %s\n", options, r.err.message);
+      CU_ASSERT_EQUAL_FATAL(st, TN_OK);
+      CU_ASSERT_EQUAL(memcmp(got, want, sizeof got), 0);
+    }
+    rig_finish(&r);
+  }
+  CU_ASSERT(cancelled > 0);
+  printf("%d ended, %d did not ... ", ended, cancelled);
+}
+
 void suite_executor(void) {
   CU_pSuite s = CU_add_suite("engines beside the CPU", NULL, NULL);
   CU_add_test(s, "every way of completing, every order", test_modes);
@@ -306,4 +402,7 @@ void suite_executor(void) {
   CU_add_test(s, "lost at any item", test_lost_anywhere);
   CU_add_test(s, "virtual time", test_virtual);
   CU_add_test(s, "cancel", test_cancel);
+  CU_add_test(s, "cancel at any moment, two engines", test_cancel_anywhere);
+  CU_add_test(s, "done again, too late, of a session that is gone", test_stale);
+  CU_add_test(s, "an answer after the timeout", test_late);
 }

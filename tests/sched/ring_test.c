@@ -5,6 +5,8 @@
  * dtype; and what a ring has lost is refused.
  */
 #include <math.h>
+#include <pthread.h>
+#include <time.h>
 
 #include "runtime/host/kvrow.h"
 #include "runtime/sched/internal.h"
@@ -255,6 +257,81 @@ static void test_cancel(void) {
   free(got);
 }
 
+/* Verbs where nothing has been run, and in the middle of nothing. */
+static void test_fresh(void) {
+  walk w;
+  tn_session *other = NULL;
+  CU_ASSERT_FATAL(begin(&w, host, 20, 33));
+  CU_ASSERT_EQUAL(tn_session_truncate(w.r.s, 0, &w.r.err), TN_E_INVALID); /* it keeps nothing yet */
+  CU_ASSERT_EQUAL_FATAL(tn_session_create(w.r.m, &other, &w.r.err), TN_OK);
+  CU_ASSERT_EQUAL(tn_session_share(other, w.r.s, 0, &w.r.err), TN_E_INVALID);
+  CU_ASSERT(keep(&w, w.r.s, CAPACITY, STEP) && keep(&w, other, CAPACITY, STEP));
+  CU_ASSERT_EQUAL(tn_session_truncate(w.r.s, 0, &w.r.err), TN_OK);
+  CU_ASSERT_EQUAL(tn_session_truncate(w.r.s, 1, &w.r.err), TN_E_INVALID);
+  CU_ASSERT_EQUAL(tn_session_truncate(w.r.s, -1, &w.r.err), TN_E_INVALID);
+  CU_ASSERT_EQUAL(tn_session_share(other, w.r.s, 0, &w.r.err), TN_OK);
+  CU_ASSERT_EQUAL(tn_session_share(other, w.r.s, 1, &w.r.err), TN_E_INVALID);
+  CU_ASSERT_EQUAL(step(&w, other, 5), TN_OK);
+  CU_ASSERT_EQUAL(tn_session_share(other, w.r.s, 0, &w.r.err), TN_OK);
+  CU_ASSERT_EQUAL(tn_session_length(other), 0);
+  CU_ASSERT_EQUAL(tn_session_share(other, other, 0, &w.r.err), TN_OK);
+  CU_ASSERT_EQUAL(step(&w, other, 5), TN_OK);
+  tn_session_destroy(other);
+  rig_finish(&w.r);
+}
+
+typedef struct canceller {
+  tn_session *s;
+  long after_ns;
+} canceller;
+
+static void *cancel_later(void *arg) {
+  const canceller *c = arg;
+  nanosleep(&(struct timespec){.tv_nsec = c->after_ns}, NULL);
+  tn_session_cancel(c->s);
+  return NULL;
+}
+
+/* Steps of two devices and the CPU, cancelled at any moment and taken again: as if nothing had been. */
+static void test_cancel_anywhere(void) {
+  static const char *const profiles[] = {
+      "plugins: [{name: mirror-a, options: {layout: f32, ring: true, every: 2, share: fd}}, "
+      "{name: mirror-b, options: {layout: f32, ring: true, import: fd}}, host]\n",
+      "plugins: [{name: mirror-a, options: {layout: f32, ring: true}}, "
+      "{name: mirror-b, options: {layout: f32, ring: true}}]\nphases: {prefill: [mirror-a], decode: [mirror-b]}\n"};
+  float *want = logits_of("plugins: [host]\n" ALL, 20, 33, cuts[0], NULL), *got = calloc(LONG * VOCAB, sizeof *got);
+  int cancelled = 0;
+  CU_ASSERT_FATAL(want && got);
+  for (size_t i = 0; i < 2; i++) {
+    walk w;
+    const int64_t *next = cuts[0];
+    CU_ASSERT_FATAL(begin(&w, profiles[i], 20, 33) && keep(&w, w.r.s, CAPACITY, STEP));
+    for (int64_t at = 0, k = 0, tries = 1; at < LONG; k++, tries++) {
+      canceller c = {w.r.s, k * 37 % 100 * tries * 10000}; /* later and later, until it ends */
+      pthread_t thread;
+      const int64_t n = *next < LONG - at ? *next : LONG - at;
+      CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, cancel_later, &c), 0);
+      const tn_status st = step(&w, w.r.s, n);
+      pthread_join(thread, NULL);
+      __atomic_store_n(&w.r.s->cancel, 0, __ATOMIC_RELAXED); /* not for the next one */
+      cancelled += st == TN_E_CANCELLED;
+      CU_ASSERT_FATAL(st == TN_OK || st == TN_E_CANCELLED);
+      CU_ASSERT_EQUAL(tn_session_length(w.r.s), st == TN_OK ? at + n : at);
+      if (st != TN_OK) continue;
+      memcpy(got + at * VOCAB, w.logits.data, (size_t)n * VOCAB * sizeof *got);
+      at += n;
+      tries = 0;
+      next = next[1] ? next + 1 : cuts[0];
+    }
+    CU_ASSERT(same(want, got));
+    rig_finish(&w.r);
+  }
+  CU_ASSERT(cancelled > 0);
+  printf("%d cancelled ... ", cancelled);
+  free(want);
+  free(got);
+}
+
 /* Into rings of other sizes, which hold less or more. */
 static void test_share(void) {
   walk w;
@@ -468,6 +545,8 @@ int main(void) {
   CU_add_test(s, "devices that know rings, and that do not", test_devices);
   CU_add_test(s, "truncate", test_truncate);
   CU_add_test(s, "a cancelled step", test_cancel);
+  CU_add_test(s, "verbs of fresh sessions", test_fresh);
+  CU_add_test(s, "steps of two devices, cancelled at any moment", test_cancel_anywhere);
   CU_add_test(s, "share", test_share);
   CU_add_test(s, "the memory statement", test_statement);
   CU_add_test(s, "plain runs", test_plain);

@@ -106,10 +106,20 @@ static void nap(int64_t us) {
   if (us > 0) nanosleep(&ts, NULL);
 }
 
+/* Mode stale: everything that was completed is completed again. */
+static void repeat(fake_lane *l) {
+  const int n = l->n_seen < FAKE_SEEN ? l->n_seen : FAKE_SEEN;
+  for (int i = 0; i < n; i++) l->d->host->done(l->seen[i], TN_E_INTERNAL, NULL, NULL);
+}
+
 static void finish(fake_lane *l, tn_ticket *ticket, tn_status st, const tn_times *t, const tn_error *err) {
   const tn_host *h = l->d->host;
   const int mode = l->d->plugin->mode;
   if (mode == FAKE_NEVER) return;
+  if (mode == FAKE_STALE) {
+    repeat(l);
+    l->seen[l->n_seen++ % FAKE_SEEN] = ticket;
+  }
   if (mode == FAKE_WRONG) h->done(NULL, TN_OK, NULL, NULL);
   if (mode == FAKE_WRONG || mode == FAKE_TWICE) {
     if (l->last && l->last_submit == atomic_load(&l->n_submits))
@@ -214,6 +224,7 @@ static void stop(fake_lane *l) {
     pthread_mutex_unlock(&l->lock);
     pthread_join(l->thread, NULL);
   }
+  if (l->d->plugin->mode == FAKE_STALE) repeat(l); /* their sessions are gone */
   pthread_cond_destroy(&l->more);
   pthread_cond_destroy(&l->less);
   pthread_mutex_destroy(&l->lock);
@@ -236,8 +247,9 @@ void fake_engine_drain(fake_device *d) {
 }
 
 void fake_engine_forget(fake_device *d) {
-  for (int i = 0; i < FAKE_ENGINES && d->plugin->mode == FAKE_NEVER; i++) {
+  for (int i = 0; i < FAKE_ENGINES; i++) {
     fake_lane *l = &d->lanes[i];
+    if (!l->has_thread) continue;
     pthread_mutex_lock(&l->lock);
     while (l->n || l->busy) pthread_cond_wait(&l->less, &l->lock);
     pthread_mutex_unlock(&l->lock);

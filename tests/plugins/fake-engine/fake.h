@@ -12,7 +12,8 @@
 #include <tenon/plugin.h>
 
 enum { FAKE_QUEUE = 64, FAKE_KEY = 0x5a, FAKE_SUB_ALIGN = 128 };
-enum { FAKE_BLOCKING, FAKE_THREAD, FAKE_INLINE, FAKE_MAP, FAKE_TWICE, FAKE_NEVER, FAKE_WRONG };
+enum { FAKE_BLOCKING, FAKE_THREAD, FAKE_INLINE, FAKE_MAP, FAKE_TWICE, FAKE_NEVER, FAKE_WRONG, FAKE_STALE };
+enum { FAKE_SEEN = 64 };
 enum { FAKE_ENGINES = 2 };
 
 typedef struct fake_plugin {
@@ -39,6 +40,8 @@ typedef struct fake_lane {
   int64_t free;    /* when, on the virtual clock; of who computes */
   tn_ticket *last; /* completed before, in that submit; of who computes */
   int last_submit;
+  tn_ticket *seen[FAKE_SEEN]; /* mode stale: completed, in this step and in earlier ones */
+  int n_seen;
   atomic_int n_submits;
 } fake_lane;
 

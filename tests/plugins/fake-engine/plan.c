@@ -113,7 +113,8 @@ tn_status fake_args(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn_ar
 
 tn_status fake_args_set(tn_args *a, uint32_t use, const tn_view *view, tn_error *err) {
   const fake_task *t = a->plan->task;
-  if (use >= t->pub.n_uses) return fake_fail(err, TN_E_INVALID, "there is no use %u", use);
+  if (use == t->pub.n_uses) return TN_OK; /* the scratch, which it does not use */
+  if (use > t->pub.n_uses) return fake_fail(err, TN_E_INVALID, "there is no use %u", use);
   const tn_id slots[3] = {t->a.slot, t->b.slot, t->out.slot};
   tn_status st = TN_OK;
   for (int i = 0; st == TN_OK && i < 3; i++)

@@ -20,7 +20,7 @@ static const tn_option completion = {.h = TN_HDR(tn_option),
                                      .help = "who calls done",
                                      .dflt = "blocking",
                                      .type = TN_OPT_STRING,
-                                     .choices = "blocking|thread|inline|map|twice|never|wrong"};
+                                     .choices = "blocking|thread|inline|map|twice|never|wrong|stale"};
 static const tn_option delay = {.h = TN_HDR(tn_option),
                                 .key = "delay_us",
                                 .help = "sleep before each item",
@@ -62,7 +62,7 @@ static const tn_option virtual_clock = {.h = TN_HDR(tn_option),
 static const tn_option *const options[] = {&completion, &delay, &fail_after, &chunk, &engines, &count, &virtual_clock};
 
 static tn_status read_options(fake_plugin *p, tn_error *err) {
-  static const char *const modes[] = {"blocking", "thread", "inline", "map", "twice", "never", "wrong"};
+  static const char *const modes[] = {"blocking", "thread", "inline", "map", "twice", "never", "wrong", "stale"};
   const char *text;
   const tn_host *h = p->host;
   if (h->option(h->ctx, "completion", TN_OPT_STRING, &text) != TN_OK ||
@@ -74,7 +74,7 @@ static tn_status read_options(fake_plugin *p, tn_error *err) {
       h->option(h->ctx, "virtual", TN_OPT_BOOL, &p->virtual_clock) != TN_OK)
     return fake_fail(err, TN_E_INTERNAL, "the host lost an option");
   p->mode = 0;
-  while (p->mode < FAKE_WRONG && strcmp(text, modes[p->mode]) != 0) p->mode++;
+  while (p->mode < FAKE_STALE && strcmp(text, modes[p->mode]) != 0) p->mode++;
   return TN_OK;
 }
 
