@@ -59,9 +59,13 @@ static int64_t batch_offset(const tni_gemm *g, int64_t i, const int64_t *strides
 
 /* dst[i] = p[i * stride] for n elements of the job's dtype, widened. */
 static void load_strided(const tni_gemm *g, const void *base, int64_t at, int64_t stride, int64_t n, float *dst) {
-  if (stride == 1)
+  if (stride == 1) {
     tni_load_f32(g->dtype, base, at, n, dst);
-  else if (g->dtype == TN_DT_F32)
+  } else if (stride == 0 && n > 0) {
+    float one;
+    tni_load_f32(g->dtype, base, at, 1, &one);
+    for (int64_t i = 0; i < n; i++) dst[i] = one;
+  } else if (g->dtype == TN_DT_F32)
     for (int64_t i = 0; i < n; i++) dst[i] = ((const f32u *)base)[at + i * stride];
   else
     for (int64_t i = 0; i < n; i++) tni_load_f32(g->dtype, base, at + i * stride, 1, dst + i);

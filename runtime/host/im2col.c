@@ -9,34 +9,37 @@ void tni_im2col_init(tni_im2col *c, const tni_window *w, const tni_tensor *x, co
     c->out[d] = y->dims[d + 2];
     c->plane *= c->in[d];
     c->positions *= c->out[d];
-    if (__builtin_mul_overflow(c->taps, w->kernel[d], &c->taps)) c->taps = INT64_MAX; /* a pooling's; none counts them */
+    if (__builtin_mul_overflow(c->taps, w->kernel[d], &c->taps))
+      c->taps = INT64_MAX; /* a pooling's; none counts them */
   }
   tni_window_pads(&c->w, c->in, c->out);
 }
 
-int64_t tni_im2col_row(const tni_im2col *c, int64_t tap, const int64_t *o, int64_t *shift) {
+/* Offset in the plane of the input row that the tap at `at` reads for the output row at o, -1 in the padding; *shift:
+ * what the innermost position adds to stride * ow. */
+static int64_t row_of(const tni_im2col *c, const int64_t *at, const int64_t *o, int64_t *shift) {
   const tni_window *w = &c->w;
-  int64_t at = 0, stride = c->in[w->rank - 1];
   const uint32_t last = w->rank - 1;
-  *shift = tap % w->kernel[last] * w->dilation[last] - w->begin[last];
-  tap /= w->kernel[last];
-  for (uint32_t d = last; d-- > 0;) {
-    const int64_t i = o[d] * w->stride[d] - w->begin[d] + tap % w->kernel[d] * w->dilation[d];
+  int64_t row = 0;
+  for (uint32_t d = 0; d < last; d++) {
+    const int64_t i = o[d] * w->stride[d] - w->begin[d] + at[d] * w->dilation[d];
     if (i < 0 || i >= c->in[d]) return -1;
-    tap /= w->kernel[d];
-    at += i * stride;
-    stride *= c->in[d];
+    row = (row + i) * c->in[d + 1];
   }
-  return at;
+  *shift = at[last] * w->dilation[last] - w->begin[last];
+  return row;
+}
+
+int64_t tni_im2col_row(const tni_im2col *c, int64_t tap, const int64_t *o, int64_t *shift) {
+  int64_t at[TNI_WINDOW_MAX];
+  for (uint32_t d = c->w.rank; d-- > 0; tap /= c->w.kernel[d]) at[d] = tap % c->w.kernel[d];
+  return row_of(c, at, o, shift);
 }
 
 static void locate(const tni_im2col *c, const int64_t *o, tni_taps *t) {
-  const tni_window *w = &c->w;
-  const uint32_t last = w->rank - 1;
-  t->row = 0;
-  for (uint32_t d = 0; d < last; d++)
-    t->row = (t->row + o[d] * w->stride[d] - w->begin[d] + t->at[d] * w->dilation[d]) * c->in[d + 1];
-  t->shift = t->at[last] * w->dilation[last] - w->begin[last];
+  t->tap = 0;
+  for (uint32_t d = 0; d < c->w.rank; d++) t->tap = t->tap * c->w.kernel[d] + t->at[d];
+  t->row = row_of(c, t->at, o, &t->shift);
 }
 
 bool tni_taps_first(const tni_im2col *c, const int64_t *o, int64_t o0, int64_t n, tni_taps *t) {
@@ -68,8 +71,13 @@ bool tni_taps_next(const tni_im2col *c, const int64_t *o, tni_taps *t) {
 
 void tni_im2col_inside(const tni_im2col *c, int64_t shift, int64_t n, int64_t *lo, int64_t *hi) {
   const int64_t s = c->w.stride[c->w.rank - 1], size = c->in[c->w.rank - 1];
-  *lo = shift < 0 ? (-shift + s - 1) / s : 0;
-  *hi = size > shift ? (size - shift + s - 1) / s : 0;
+  if (s == 1) {
+    *lo = shift < 0 ? -shift : 0;
+    *hi = size > shift ? size - shift : 0;
+  } else {
+    *lo = shift < 0 ? (-shift + s - 1) / s : 0;
+    *hi = size > shift ? (size - shift + s - 1) / s : 0;
+  }
   if (*hi > n) *hi = n;
   if (*lo > *hi) *lo = *hi;
 }
@@ -99,10 +107,10 @@ static uint32_t split_runs(const tni_im2col *c, int64_t n0, int64_t nb, run *run
 }
 
 /* One run of one row of the matrix; x: element offset of the channel's plane. */
-static void fill(const tni_im2col *c, const run *r, int64_t x, int64_t tap, float *dst) {
+static void fill(const tni_im2col *c, const run *r, int64_t x, const int64_t *tap, float *dst) {
   const int64_t s = c->w.stride[c->w.rank - 1];
-  int64_t shift, lo = 0, hi = 0;
-  const int64_t row = tni_im2col_row(c, tap, r->o, &shift);
+  int64_t shift = 0, lo = 0, hi = 0;
+  const int64_t row = row_of(c, tap, r->o, &shift);
   shift += r->first * s;
   if (row >= 0) tni_im2col_inside(c, shift, r->n, &lo, &hi);
   for (int64_t i = 0; i < lo; i++) dst[i] = 0;
@@ -121,11 +129,15 @@ void tni_im2col_pack(const void *ctx, int64_t batch, int64_t k0, int64_t kc, int
   const tni_im2col *c = ctx;
   run runs[TNI_GEMM_COLS];
   float row[TNI_GEMM_COLS] = {0};
+  int64_t tap[TNI_WINDOW_MAX] = {0}, x = (batch * c->channels + k0 / c->taps) * c->plane, rest = k0 % c->taps;
   const uint32_t n = split_runs(c, n0, nb, runs);
+  for (uint32_t d = c->w.rank; d-- > 0; rest /= c->w.kernel[d]) tap[d] = rest % c->w.kernel[d];
   for (int64_t k = 0; k < kc; k++) {
-    const int64_t x = (batch * c->channels + (k0 + k) / c->taps) * c->plane, tap = (k0 + k) % c->taps;
     int64_t at = 0;
     for (uint32_t i = 0; i < n; at += runs[i++].n) fill(c, &runs[i], x, tap, row + at);
     for (int64_t p = 0; p < nb; p += TNI_NR) memcpy(dst + p * kc + k * TNI_NR, row + p, TNI_NR * sizeof *row);
+    uint32_t d = c->w.rank;
+    while (d > 0 && ++tap[d - 1] == c->w.kernel[d - 1]) tap[--d] = 0;
+    if (d == 0) x += c->plane;
   }
 }

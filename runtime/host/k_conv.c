@@ -20,19 +20,25 @@ typedef struct direct {
   static void NAME(const direct *c, int64_t image, int64_t m, const int64_t *o, int64_t ow0, int64_t n, U *y) { \
     const int64_t s = c->im.w.stride[c->im.w.rank - 1], C = c->im.channels;                                     \
     const int64_t first = (image * c->groups + m / c->group_outs) * C;                                          \
-    T acc[TNI_CHUNK] = {0};                                                                                     \
-    for (int64_t i = 0; i < C * c->im.taps; i++) {                                                              \
-      int64_t shift, lo, hi;                                                                                    \
-      const int64_t row = tni_im2col_row(&c->im, i % c->im.taps, o, &shift);                                    \
-      const T w = ((const U *)c->w->data)[m * C * c->im.taps + i];                                              \
-      if (row < 0) continue;                                                                                    \
-      shift += ow0 * s;                                                                                         \
-      tni_im2col_inside(&c->im, shift, n, &lo, &hi);                                                            \
-      const U *x = (const U *)c->im.x + (first + i / c->im.taps) * c->im.plane + row;                           \
-      if (s == 1)                                                                                               \
-        for (int64_t j = lo; j < hi; j++) acc[j] += w * x[shift + j];                                           \
-      else                                                                                                      \
-        for (int64_t j = lo; j < hi; j++) acc[j] += w * x[shift + j * s];                                       \
+    T acc[TNI_CHUNK];                                                                                           \
+    tni_taps t;                                                                                                 \
+    for (int64_t j = 0; j < n; j++) acc[j] = 0;                                                                 \
+    for (int64_t ch = 0; ch < C; ch++) {                                                                        \
+      const U *w = (const U *)c->w->data + (m * C + ch) * c->im.taps;                                           \
+      const U *plane = (const U *)c->im.x + (first + ch) * c->im.plane;                                         \
+      for (bool more = tni_taps_first(&c->im, o, ow0, n, &t); more; more = tni_taps_next(&c->im, o, &t)) {      \
+        const int64_t shift = t.shift + ow0 * s;                                                                \
+        const U *x = plane + t.row;                                                                             \
+        const T v = w[t.tap];                                                                                   \
+        int64_t lo, hi;                                                                                         \
+        tni_im2col_inside(&c->im, shift, n, &lo, &hi);                                                          \
+        if (s == 1)                                                                                             \
+          for (int64_t j = lo; j < hi; j++) acc[j] += v * x[shift + j];                                         \
+        else if (s == 2)                                                                                        \
+          for (int64_t j = lo; j < hi; j++) acc[j] += v * x[shift + 2 * j];                                     \
+        else                                                                                                    \
+          for (int64_t j = lo; j < hi; j++) acc[j] += v * x[shift + j * s];                                     \
+      }                                                                                                         \
     }                                                                                                           \
     const T bias = c->b ? ((const U *)c->b->data)[m] : 0;                                                       \
     for (int64_t j = 0; j < n; j++) y[j] = acc[j] + bias;                                                       \

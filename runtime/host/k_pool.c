@@ -19,10 +19,15 @@ typedef struct pool {
 
 /* n elements of x, `step` apart, from `at` on. */
 static void fetch_float(const tni_tensor *x, int64_t at, int64_t step, int64_t n, float *dst) {
-  if (x->dtype == TN_DT_F32)
-    for (int64_t i = 0; i < n; i++) dst[i] = ((const f32u *)x->data)[at + i * step];
-  else
+  const f32u *src = (const f32u *)x->data + (x->dtype == TN_DT_F32 ? at : 0);
+  if (x->dtype != TN_DT_F32)
     for (int64_t i = 0; i < n; i++) tni_tensor_to_f32(x, at + i * step, 1, dst + i);
+  else if (step == 1)
+    memcpy(dst, src, (size_t)n * sizeof *dst);
+  else if (step == 2)
+    for (int64_t i = 0; i < n; i++) dst[i] = src[2 * i];
+  else
+    for (int64_t i = 0; i < n; i++) dst[i] = src[i * step];
 }
 
 static void fetch_double(const tni_tensor *x, int64_t at, int64_t step, int64_t n, double *dst) {
@@ -69,7 +74,9 @@ static int64_t column_index(const pool *c, int64_t at) {
 
 #define POOL(T, ABS, POW)                                                                                        \
   static void take_##T(const pool *c, T *acc, int64_t *best, const T *v, int64_t n, int64_t at, int64_t step) {  \
-    if (c->op == TN_OP_MAX_POOL) {                                                                               \
+    if (c->op == TN_OP_MAX_POOL && !c->index) {                                                                  \
+      for (int64_t j = 0; j < n; j++) acc[j] = v[j] > acc[j] || v[j] != v[j] ? v[j] : acc[j];                    \
+    } else if (c->op == TN_OP_MAX_POOL) {                                                                        \
       for (int64_t j = 0; j < n; j++) {                                                                          \
         const bool more = v[j] > acc[j] || v[j] != v[j] || best[j] < 0;                                          \
         acc[j] = more ? v[j] : acc[j];                                                                           \
