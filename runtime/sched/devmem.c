@@ -246,7 +246,7 @@ static tn_status make_home(tni_mem *m, uint32_t h, const tni_mem_spec *spec, tn_
     st = host_memory(m, h, spec, align, wants_fd ? &fd : NULL, err);
   } else {
     /* The CPU carries what lies in several homes from one to the other. */
-    const bool host = spec->users.cpu || others || m->homes.n > 1;
+    const bool host = spec->users.cpu || others || m->homes.n > 1 || spec->watched;
     tn_buffer_req req = {.fd = -1, .flags = (spec->zero ? TN_BUF_ZERO : 0) | (host ? TN_BUF_HOST : 0)};
     st = create_buffer(m, h, home->owner, &req, spec, err);
   }

@@ -69,6 +69,7 @@ typedef struct tni_mem_spec {
   uint64_t bytes;
   uint32_t usage, align; /* bits of TN_SLOT_*; of its beginning: a power of two or 0 */
   bool zero;             /* zeroed, and made to be read from end to end */
+  bool watched;          /* the CPU looks at guards in it (guard.h), whoever else uses it */
   const char *what;      /* for messages */
   tni_slab *slab;        /* where the host's own private memory comes from while there is room; or NULL */
 } tni_mem_spec;

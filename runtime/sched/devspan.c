@@ -10,6 +10,9 @@
 tn_status tni_span_release(tni_span *s, tn_error *err) {
   tn_status st = TN_OK;
   if (!s->access) return TN_OK;
+  /* A map may be a copy of its own that comes back as it is: the last one must not undo what was written. */
+  for (uint32_t i = 0; s->ptr && s->access & ~(uint32_t)TN_READ && i < s->mem->n_parts; i++)
+    if (s->maps[i] && s->maps[i] != s->ptr) memcpy(s->maps[i], s->ptr, s->bytes);
   for (uint32_t i = 0; i < s->mem->n_parts; i++) {
     if (!s->maps[i]) continue;
     tn_status one = tni_mem_unmap(s->mem, &s->mem->parts[i], s->maps[i], err);

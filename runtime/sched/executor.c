@@ -7,6 +7,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/plugin/check.h"
 #include "runtime/sched/calibrate.h"
+#include "runtime/sched/guard.h"
 #include "runtime/sched/lanes.h"
 #include "runtime/sched/session.h"
 #include "runtime/sched/vclock.h"
@@ -109,6 +110,9 @@ static uint32_t random_below(tni_executor *e, uint32_t n) {
 static tni_sexec *piece_of(const tni_executor *e, uint32_t id) { return e->xs[id / e->per]; }
 static const tni_etask *task_of(const tni_executor *e, uint32_t id) { return &e->exec->tasks[id % e->per]; }
 static tni_stask *state_of(const tni_executor *e, uint32_t id) { return &piece_of(e, id)->tasks[id % e->per]; }
+
+/* Guards behind memory of engines are looked at around each item of the piece's first run. */
+static bool watched(const tni_executor *e, uint32_t id) { return e->s->model->rt->checked && piece_of(e, id)->guarded; }
 
 static uint32_t lane_of(const tni_executor *e, uint32_t id) {
   return e->one_by_one ? CPU_LANE : e->lanes.of[id % e->per];
@@ -289,6 +293,7 @@ static tn_status run_alone(tni_executor *e, uint32_t t, tn_error *err) {
   if (state_of(e, t)->empty) return TN_OK;
   tn_status st = tni_task_before(e->s, piece_of(e, t), t % e->per, err);
   if (st == TN_OK) st = tni_task_own(e->s, piece_of(e, t), t % e->per, false, err);
+  if (st == TN_OK && watched(e, t)) st = tni_guard_before(e->s, piece_of(e, t), t % e->per, err);
   if (st != TN_OK) return st;
   count_users(e, t, 1);
   tni_lanes_submit(&e->lanes, lane, &t, &ready, 1);
@@ -340,7 +345,8 @@ static tn_status item_back(tni_executor *e, tni_record *r, tn_error *err) {
         &e->clock, r->id,
         said ? times->end : tni_vclock_ready(&e->clock, e->graph, r->id) + (int64_t)(cost < 1e15 ? cost : 1e15));
   }
-  st = tni_task_after(e->s, r->x, r->task, err);
+  if (watched(e, r->id)) st = tni_guard_after(e->s, r->x, r->task, err);
+  if (st == TN_OK) st = tni_task_after(e->s, r->x, r->task, err);
   if (st == TN_OK) finish(e, r->id);
   return st;
 }
@@ -403,6 +409,7 @@ static void begin(tni_executor *e) {
   const uint64_t seed = e->s->model->order_seed;
   e->random = seed ? (seed + e->s->step) * UINT64_C(0x9E3779B97F4A7C15) | 1 : 0;
   e->one_by_one = e->s->capture || e->s->model->recorder;
+  for (uint32_t p = 0; p < e->n_pieces; p++) e->one_by_one = e->one_by_one || watched(e, p * e->per);
   e->finished = e->started = e->n_ready = 0;
   for (uint32_t k = 1; k < e->lanes.n; k++) e->lanes.lane[k].head = e->lanes.lane[k].n = 0;
   for (uint32_t t = 0; t < e->n; t++) e->wait[t] = e->graph->first[t + 1] - e->graph->first[t];

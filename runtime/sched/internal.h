@@ -39,6 +39,7 @@ struct tn_runtime {
   uint32_t *order[3]; /* by TN_PHASE_*: indices into devs, best first */
   uint32_t n_order[3];
   const char *cache_dir, *calibration;
+  bool checked; /* TN_RT_CHECKED, or the profile says so */
   volatile int32_t cancel; /* of a load */
   struct tni_left *left;   /* what lost devices may write until they are closed */
   tni_tickets tickets;     /* what done may be called with until then */

@@ -150,6 +150,7 @@ static tn_status grow_block(tn_session *s, tni_sexec *x, uint32_t b, uint64_t by
                        .bytes = bytes + 64,
                        .usage = k->kind == TNI_B_OUTPUT ? 1u << TN_SLOT_OUTPUT : 1u << TN_SLOT_TEMP,
                        .align = k->align,
+                       .watched = s->model->rt->checked,
                        .what = k->kind == TNI_B_OUTPUT ? "outputs" : "activations"};
   return grow(s, x, &x->mems[b], &spec, err);
 }

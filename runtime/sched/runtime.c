@@ -66,12 +66,13 @@ static tn_status load_plugins(tn_runtime *rt, const tn_runtime_opts *o, tn_error
   for (uint32_t i = 0; i < p->n_plugin_path; i++) dirs[n++] = p->plugin_path[i];
   dirs[n++] = TENON_PLUGIN_DIR;
   if (moved) dirs[n++] = moved;
+  rt->checked = p->checked || (o->flags & TN_RT_CHECKED);
   tni_registry_opts ro = {.dirs = dirs,
                           .n_dirs = n,
                           .max_workers = tni_pool_workers(rt->pool),
                           .log = &rt->log,
                           .cache_dir = rt->cache_dir,
-                          .checked = p->checked || (o->flags & TN_RT_CHECKED),
+                          .checked = rt->checked,
                           .privileged = o->flags & TN_RT_PRIVILEGED,
                           .allow_shared_writable = o->flags & TN_RT_TEST_WRITABLE};
   tn_status st = tni_registry_create(&ro, p, &rt->registry, err);

@@ -122,6 +122,7 @@ static tn_status allocate(tn_session *s, uint32_t k, uint64_t bytes, tni_slab *s
                              .bytes = bytes + TNI_GUARD_BYTES,
                              .usage = 1u << TN_SLOT_STATE,
                              .zero = true,
+                             .watched = s->model->rt->checked,
                              .what = "a cache",
                              .slab = slab};
   if (spec.users.devices) drop_args(s);

@@ -252,7 +252,7 @@ static tn_status run_any(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err)
   const bool reference = computes_reference(s, e, x->exec);
   tn_status st = tni_task_own(s, x, i, true, err);
   if (st == TN_OK) st = tni_task_before(s, x, i, err);
-  if (x->guarded) tni_guard_before(s, x, i);
+  if (st == TN_OK && x->guarded) st = tni_guard_before(s, x, i, err);
   int64_t start = tni_now_ns();
   if (st == TN_OK) st = reference ? tni_reference_task(s, x, i, err) : tni_task_compute(x, i, &s->run.run, err);
   if (st == TN_OK) tni_task_trace(s, x, i, e->track, start, tni_now_ns(), 0);

@@ -154,6 +154,7 @@ static void test_bits(void) {
       {"two devices import the host's pointers", "import: ptr, coherent: true", "import: both, coherent: true",
        PHASES("mirror-a", "mirror-b")},
       {"two devices side by side", "every: 2, share: fd", "import: fd", ""},
+      {"two devices and the CPU", "every: 3, share: fd", "every: 2, import: fd", ""},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     walk w;
@@ -165,6 +166,38 @@ static void test_bits(void) {
     if (got) {
       CU_ASSERT(w.r.s->memory.buffers + w.r.s->memory.imports > 0);
       CU_ASSERT_EQUAL(w.r.s->memory.copies, 0);
+    }
+    free(got);
+    rig_finish(&w.r);
+  }
+}
+
+/* In checked mode a byte that an item writes behind its memory is an error that names plugin, value and task; without
+ * one nothing is said, and the bits are the same. */
+static void test_strays(void) {
+  static const struct {
+    const char *a, *b, *more;
+    bool strays;
+  } rows[] = {{"layout: f16-rows", NULL, "checked: true", false},
+              {"every: 2, share: fd", "import: fd", "checked: true", false},
+              {"layout: f32, stray: 1", NULL, "checked: true", true},
+              {"layout: f32, stray: 9", NULL, "checked: true", true}, /* a cache's append among them */
+              {"layout: f32, stray: 10", NULL, "checked: true", true},
+              {"every: 2, stray: 30", NULL, "checked: true", true},
+              {"coherent: true, stray: 20", NULL, "checked: true", true},
+              {"every: 2, share: fd", "import: fd, stray: 3", "checked: true", true}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    walk w;
+    float row[VOCAB_MAX], *got = NULL;
+    CU_ASSERT_FATAL(begin(&w, profile_of(rows[i].a, rows[i].b, rows[i].more)));
+    if (rows[i].strays) {
+      CU_ASSERT_FALSE(step(&w, w.r.s, CHUNK, row));
+      CU_ASSERT_EQUAL(w.r.err.code, TN_E_INTERNAL);
+      const char *text = w.r.err.message, *plugin = rows[i].b ? "plugin 'mirror-b'" : "plugin 'mirror-a'";
+      CU_ASSERT(strstr(text, plugin) && strstr(text, "wrote past the end of '") && strstr(text, "' in '"));
+    } else if ((got = malloc(logits_count(&w) * sizeof *got))) {
+      CU_ASSERT(go(&w, w.r.s, got));
+      CU_ASSERT(!strstr(rows[i].a, "every") || memcmp(got, host_logits, host_count * sizeof *got) == 0);
     }
     free(got);
     rig_finish(&w.r);
@@ -458,6 +491,7 @@ int main(void) {
   CU_pSuite s = CU_add_suite("sched: where data lies", setup, teardown);
   CU_add_test(s, "the host's bits on devices with memory of their own", test_bits);
   CU_add_test(s, "what a step makes and maps", test_counts);
+  CU_add_test(s, "strays of a device", test_strays);
   CU_add_test(s, "devices that share no memory", test_apart);
   CU_add_test(s, "phases in turns carry what is new", test_turns);
   CU_add_test(s, "half caches", test_half);

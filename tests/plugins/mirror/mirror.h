@@ -16,12 +16,12 @@ typedef struct mirror {
   tn_plugin pub;
   const tn_host *host;
   tn_plugin *inner;
-  const tn_option *options[9]; /* the inner device's, and ours */
+  const tn_option *options[10]; /* the inner device's, and ours */
   tn_engine engine;
   const tn_engine *engines[1];
   tn_caps caps;
   const char *layout;
-  int64_t coherent, every, fail_create, ring, count;
+  int64_t coherent, every, fail_create, ring, count, stray;
 } mirror;
 
 /* A range that the host has. */
@@ -51,7 +51,7 @@ typedef struct mirror_device {
   const tn_host *host;
   pthread_mutex_t lock; /* an item runs, or memory is mapped */
   mirror_buffer *buffers;
-  int64_t created;
+  int64_t created, items;
   uint64_t fetched, sent; /* bytes of caches that went through maps, out of the device and into it */
 } mirror_device;
 

@@ -51,6 +51,14 @@ static const tn_option opt_fail = {.h = TN_HDR(tn_option),
                                    .hi = 100000,
                                    .type = TN_OPT_INT};
 
+static const tn_option opt_stray = {.h = TN_HDR(tn_option),
+                                    .key = "stray",
+                                    .help = "the n-th item writes a byte behind what it was given",
+                                    .dflt = "0",
+                                    .lo = 0,
+                                    .hi = 100000,
+                                    .type = TN_OPT_INT};
+
 static uint32_t kinds(const char *text) {
   const uint32_t fd = 1u << TN_MEM_FD, ptr = 1u << TN_MEM_HOST_PTR;
   return strcmp(text, "fd") == 0 ? fd : strcmp(text, "ptr") == 0 ? ptr : strcmp(text, "both") == 0 ? fd | ptr : 0;
@@ -64,7 +72,8 @@ static tn_status enumerate(tn_plugin *pub, uint32_t cap, const tn_caps **out, ui
       h->option(h->ctx, "layout", TN_OPT_STRING, &p->layout) ||
       h->option(h->ctx, "coherent", TN_OPT_BOOL, &p->coherent) || h->option(h->ctx, "ring", TN_OPT_BOOL, &p->ring) ||
       h->option(h->ctx, "count", TN_OPT_BOOL, &p->count) || h->option(h->ctx, "every", TN_OPT_INT, &p->every) ||
-      h->option(h->ctx, "fail_create", TN_OPT_INT, &p->fail_create))
+      h->option(h->ctx, "fail_create", TN_OPT_INT, &p->fail_create) ||
+      h->option(h->ctx, "stray", TN_OPT_INT, &p->stray))
     return mirror_fail(err, TN_E_INTERNAL, "the host lost an option");
   p->engine = (tn_engine){.h = TN_HDR(tn_engine), .name = "mirror", .flags = TN_ENGINE_BLOCKING, .depth = 64};
   p->engines[0] = &p->engine;
@@ -148,7 +157,7 @@ static tn_status entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) 
     return st;
   }
   const tn_option *mine[] = {p->inner->options[0], &opt_import, &opt_share, &opt_layout, &opt_coherent,
-                             &opt_every,           &opt_fail,   &opt_ring,  &opt_count};
+                             &opt_every,           &opt_fail,   &opt_ring,  &opt_count,  &opt_stray};
   memcpy(p->options, mine, sizeof mine);
   p->host = host;
   p->pub = (tn_plugin){.h = TN_HDR(tn_plugin),

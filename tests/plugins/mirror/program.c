@@ -21,6 +21,7 @@ struct tn_program {
 struct tn_plan {
   tn_program *program;
   tn_plan *inner;
+  tn_id task;
 };
 
 struct tn_args {
@@ -157,6 +158,7 @@ tn_status mirror_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan **
   tn_plan *plan = calloc(1, sizeof *plan);
   if (!plan) return TN_E_NO_MEMORY;
   plan->program = p;
+  plan->task = task;
   tn_status st = p->device->inner->bind(p->inner, task, dims, &plan->inner, err);
   if (st == TN_OK)
     *out = plan;
@@ -221,12 +223,26 @@ tn_status mirror_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *err
   return mirror_fail(err, TN_E_INTERNAL, "it has no CPU tasks");
 }
 
+/* A byte behind the last use that it writes. */
+static void stray(const tn_item *it) {
+  const tn_program *p = it->plan->program;
+  const tn_task *t = p->device->inner->info(p->inner)->tasks[it->plan->task];
+  for (uint32_t u = t->n_uses; u-- > 0;) {
+    tn_view v;
+    if (!(t->uses[u].access & (TN_WRITE | TN_APPEND)) || !it->args->views[u].bytes) continue;
+    if (locate(it->plan, &it->args->views[u], &v, NULL) == TN_OK) ((unsigned char *)v.ptr)[v.bytes] ^= 1;
+    return;
+  }
+}
+
 static tn_status run_one(mirror_device *d, const tn_item *it, tn_run *run, tn_error *err) {
   if (!it->plan) return mirror_fail(err, TN_E_UNSUPPORTED, "it copies nothing");
   for (uint32_t i = 0; i < it->args->n; i++)
     if (mirror_is_mapped(&it->args->views[i]))
       return mirror_fail(err, TN_E_INVALID, "use %u is mapped while an item uses it", i);
-  return d->inner->run(it->plan->inner, it->args->inner, run, err);
+  tn_status st = d->inner->run(it->plan->inner, it->args->inner, run, err);
+  if (st == TN_OK && ++d->items == d->plugin->stray) stray(it);
+  return st;
 }
 
 tn_status mirror_submit(tn_device *pub, uint32_t engine, const tn_item *const *items, uint32_t n, tn_run *run,
