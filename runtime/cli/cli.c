@@ -50,6 +50,8 @@ int cli_parse(cli *c, int argc, const char **argv, struct poptOption *own, const
       {"threads", 0, POPT_ARG_INT, &c->threads, 0, "threads (default: the profile's, else all processors)", "N"},
       {"cache-dir", 0, POPT_ARG_STRING, &c->cache_dir, 0, "folder for packed weights ('' = none)", "DIR"},
       {"calibration", 0, POPT_ARG_STRING, &c->calibration, 0, "activation statistics of the model ('' = none)", "FILE"},
+      {"max-memory", 0, POPT_ARG_STRING, &c->max_memory, 0, "memory that the process may take, mapped files apart",
+       "BYTES|nK|nM|nG"},
       {"log-level", 0, POPT_ARG_STRING, &c->log_level, 0, "error, warn, info or debug (default: warn)", "LEVEL"},
       {"format", 0, POPT_ARG_STRING, &c->format_name, 0, "text, md, csv or json", "FORMAT"},
       {"order-seed", 0, POPT_ARG_LONGLONG | POPT_ARGFLAG_DOC_HIDDEN, &c->order_seed, 0, NULL, NULL},
@@ -69,6 +71,7 @@ int cli_parse(cli *c, int argc, const char **argv, struct poptOption *own, const
   if (!*rest) *rest = none;
   int bad = parse_format(c);
   if (!bad) bad = parse_disabled(c);
+  if (!bad) bad = cli_limit_memory(c);
   if (bad) return bad;
   if (c->threads < 0 || c->threads > 256) return cli_usage(c, "--threads takes 0 to 256");
   return 0;
@@ -81,6 +84,7 @@ void cli_finish(cli *c, poptContext pc) {
   free(c->format_name);
   free(c->cache_dir);
   free(c->calibration);
+  free(c->max_memory);
   free(c->disable);
   for (char **d = c->plugin_dirs; d && *d; d++) free(*d);
   free(c->plugin_dirs);

@@ -27,6 +27,7 @@ typedef enum { FMT_TEXT, FMT_MD, FMT_CSV, FMT_JSON } cli_format;
 typedef struct cli {
   const char *command;
   char *profile, *log_level, *format_name, *cache_dir, *calibration;
+  char *max_memory; /* --max-memory */
   char *disable; /* --disable-pass, of the commands that load a model as a graph; "NAME,..." */
   const char *disabled[32];
   uint32_t n_disabled;
@@ -45,6 +46,9 @@ typedef struct cli {
 int cli_parse(cli *c, int argc, const char **argv, struct poptOption *own, const char *usage, poptContext *pc,
               const char ***rest, int *done);
 void cli_finish(cli *c, poptContext pc);
+
+/* Holds the process to --max-memory. 0, or the exit code of a size that is none. */
+int cli_limit_memory(cli *c);
 
 /* Opens the runtime that the options ask for. 0, or an exit code (reported). */
 int cli_open(cli *c, uint32_t flags);

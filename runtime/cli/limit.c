@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * --max-memory: the system refuses the process what is over it (RLIMIT_DATA: the heap and private mappings, thread
+ * stacks included; mapped weights do not count, they are the file's). Refused allocations end in "out of memory" with
+ * the place.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "runtime/cli/cli.h"
+
+/* "1500000", "64K", "512M", "2G"; units of 1024. 0: not a size. */
+static unsigned long long parse_size(const char *s) {
+  static const char units[] = "KMG";
+  char *end;
+  errno = 0;
+  if (*s < '0' || *s > '9') return 0;
+  unsigned long long v = strtoull(s, &end, 10);
+  const char *unit = *end ? strchr(units, *end >= 'a' ? *end - 'a' + 'A' : *end) : NULL;
+  const unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
+  if (errno || (*end && (!unit || end[1])) || v > (~0ull >> shift)) return 0;
+  return v << shift;
+}
+
+int cli_limit_memory(cli *c) {
+  struct rlimit now;
+  if (!c->max_memory) return 0;
+  const unsigned long long bytes = parse_size(c->max_memory);
+  if (!bytes) return cli_usage(c, "--max-memory '%s': bytes, or a number with K, M or G", c->max_memory);
+  if (getrlimit(RLIMIT_DATA, &now) != 0 || (now.rlim_max != RLIM_INFINITY && bytes > now.rlim_max))
+    return cli_usage(c, "--max-memory %s is over what the system allows this process", c->max_memory);
+  now.rlim_cur = bytes;
+  if (setrlimit(RLIMIT_DATA, &now) != 0) return cli_usage(c, "--max-memory %s: %s", c->max_memory, strerror(errno));
+  return 0;
+}
