@@ -161,6 +161,10 @@ class Model:
         late = self.op("Greater", "/mask/Greater", [cols, rows])
         pad = self.op("Equal", "/mask/Equal", [self.op("Unsqueeze", "/mask/Unsqueeze_pad",
                                                        ["attention_mask", self.const([1, 2])]), zero])
+        if self.a.window:  # a row sees itself and the window - 1 before it
+            early = self.op("LessOrEqual", "/mask/LessOrEqual", [cols, self.op("Sub", "/mask/Sub_window", [
+                rows, self.const(self.a.window)])])
+            late = self.op("Or", "/mask/Or_window", [late, early])
         hide = self.op("Or", "/mask/Or", [late, pad])
         self.mask = self.op("Where", "/mask/Where", [hide, self.const(np.finfo(np.float32).min, np.float32),
                                                      self.const(0.0, np.float32)])
@@ -226,6 +230,7 @@ def main():
     for name, value in (("layers", 4), ("dim", 256), ("heads", 8), ("kv-heads", 4), ("ffn", 704), ("vocab", 4096),
                         ("context", 2048), ("seed", 1)):
         p.add_argument("--" + name, type=int, default=value)
+    p.add_argument("--window", type=int, default=0, help="keys that a query sees, itself included; 0: all before it")
     p.add_argument("--theta", type=float, default=10000.0)
     p.add_argument("--single-file", action="store_true", help="weights inside model.onnx (at most 2 GB)")
     p.add_argument("--holes", action="store_true",

@@ -27,8 +27,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 INT4_GROUP = 128
 
-# label, plugin, options, what runs it: "" here, "arm" the --aarch64 program; calibrated
-ROWS = [("host f32", "host", "", "", False)]
+# label, plugin, options (of the host: of the profile), what runs it: "" here, "arm" the --aarch64 program; calibrated
+ROWS = [("host f32", "host", "", "", False), ("host f32, f16 caches", "host", "kv: f16", "", False),
+        ("host f32, int8 caches", "host", "kv: int8", "", False)]
 for arch, plugin in (("", "cpu-avx2-lut"), ("arm", "cpu-neon-lut")):
     for label, options in (("w4g, groups of 32", "group: 32"), ("w4g, groups of 128", "group: 128"),
                            ("bit-serial, 1 plane", "format: lut1"), ("bit-serial, ternary", "format: lutt"),
@@ -91,7 +92,7 @@ def score(a, model, scored, recorded, tmp):
         profile = os.path.join(tmp, "p.yaml")
         with open(profile, "w", encoding="utf-8") as f:
             if plugin == "host":
-                f.write("plugins: [host]\n")
+                f.write(f"plugins: [host]\n{options}\n")
             else:
                 f.write(f"plugins:\n  - name: {plugin}\n    options: {{{options}}}\n  - host\n")
                 # The NPU leaves products of some rows only (logits) to others: to f32 here, so that its own error shows.

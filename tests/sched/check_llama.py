@@ -41,7 +41,7 @@ def save(folder, index, f, names, values):
                 out.write(onnx.numpy_helper.from_array(v, name).SerializeToString())
 
 
-def check(folder, extra):
+def check(folder, extra, new=12, ring=False):
     subprocess.run([sys.executable, os.path.join(source, "bench", "make_llama.py"), folder, "--layers", str(LAYERS),
                     "--dim", "64", "--heads", "4", "--kv-heads", str(KV), "--ffn", "96"] + extra, check=True)
     path = os.path.join(folder, "model.onnx")
@@ -54,15 +54,21 @@ def check(folder, extra):
     save(folder, 0, feed(ids, None), names, first)
     more = feed(rng.integers(0, 4096, (2, 3)), first[1:])
     save(folder, 1, more, names, s.run(names, more))
-    profile = os.path.join(source, "configs", "host.yaml")
+    profile = os.path.join(folder, "host.yaml")
+    with open(profile, "w", encoding="utf-8") as f:
+        f.write("plugins: [host]\nprefill_chunk: 16\n")
+    if ring != (" ring" in subprocess.run([tenon, "inspect", path, "--profile", profile, "--format", "json"], check=True,
+                                          capture_output=True, text=True).stdout):
+        print(f"{folder}: caches that are {'no' if ring else ''} rings")
+        sys.exit(1)
     subprocess.run([tenon, "verify", path, "--data", folder, "--profile", profile], check=True)
     # Greedy ids by onnxruntime from the ids that `tenon run` prints first.
-    out = subprocess.run([tenon, "run", folder, "-p", "In the beginning", "-n", "12", "--temp", "0", "--ids",
+    out = subprocess.run([tenon, "run", folder, "-p", "In the beginning", "-n", str(new), "--temp", "0", "--ids",
                           "--ignore-eos", "--profile", profile], check=True, capture_output=True, text=True).stdout
     got = [int(x) for x in out.split()]
-    seq, past = got[:-12], None
+    seq, past = got[:-new], None
     want, step = list(seq), np.array([seq])
-    for _ in range(12):
+    for _ in range(new):
         r = s.run(names, feed(step, past))
         want.append(int(r[0][0, -1].argmax()))
         step, past = np.array([[want[-1]]]), r[1:]
@@ -74,4 +80,6 @@ def check(folder, extra):
 with tempfile.TemporaryDirectory() as tmp:
     check(os.path.join(tmp, "external"), [])
     check(os.path.join(tmp, "single"), ["--single-file"])
-print("make_llama.py: logits and greedy ids as onnxruntime's")
+    # 100 positions go round a ring of 64 rows.
+    check(os.path.join(tmp, "window"), ["--single-file", "--window", "12"], 100, True)
+print("make_llama.py: logits and greedy ids as onnxruntime's, with a sliding window too")
