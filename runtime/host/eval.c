@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/host/attention.h"
 #include "runtime/host/chain.h"
+#include "runtime/host/conv_transpose.h"
 #include "runtime/host/gemm.h"
 #include "runtime/host/recurrent.h"
 #include "runtime/shape/infer.h"
@@ -42,6 +43,8 @@ uint64_t tni_host_scratch(const tn_node *node, const tni_tensor *const *in, uint
     case TN_OP_ATTENTION:
     case TN_OP_TENON_ATTENTION:
       return tni_attention_scratch(node, in, n_in, n_workers);
+    case TN_OP_CONV_TRANSPOSE:
+      return n_in > 1 && in[1] ? tni_conv_transpose_scratch(in[0], in[1], n_workers) : 0;
     case TN_OP_NON_MAX_SUPPRESSION:
       return n_in > 1 && in[1] && in[1]->rank == 3 ? tni_nms_work(in[1]->dims[2]) * sizeof(int64_t) : 0;
     case TN_OP_DFT:

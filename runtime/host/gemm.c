@@ -124,7 +124,10 @@ void tni_gemm_tile(const tni_gemm *g, const tni_hot *hot, int64_t batch, int64_t
     const int64_t at = a_off + m0 * g->a_row + k0 * g->a_col;
     const f32u *a = direct ? (const f32u *)g->a + at : pa;
     const int64_t lda = direct ? g->a_row : kc;
-    if (!direct)
+    if (!direct && g->dtype == TN_DT_F32 && g->a_row == 1) /* transposed: rows of a lie side by side */
+      for (int64_t k = 0; k < kc; k++)
+        for (int64_t m = 0; m < mb; m++) pa[m * kc + k] = ((const f32u *)g->a)[at + k * g->a_col + m];
+    else if (!direct)
       for (int64_t m = 0; m < mb; m++) load_strided(g, g->a, at + m * g->a_row, g->a_col, kc, pa + m * kc);
     if (g->pack)
       g->pack(g->pack_ctx, batch, k0, kc, n0, nb, pb);

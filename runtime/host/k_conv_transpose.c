@@ -3,11 +3,15 @@
  * ConvTranspose: every input element adds its multiple of the kernel to the output. X [N, C, in], W [C, M / group,
  * ...].
  *
- * An output row is summed up in place: channels ascending, taps ascending within each, the bias last. f32 and halves
- * sum in f32, f64 in double.
+ * f32: per image and group, columns [M / group * taps, positions] = W^T X in gemm.h's order, for as many input
+ * positions at a time as COLUMNS floats hold; then they are added where they belong, taps ascending. Halves (in f32)
+ * and f64: an output row is summed up in place, channels ascending, taps ascending within each. The bias comes last.
  */
-#include "runtime/host/internal.h"
+#include "runtime/host/conv_transpose.h"
+#include "runtime/host/gemm.h"
 #include "runtime/shape/window.h"
+
+enum { COLUMNS = 1 << 20, POSITIONS_MIN = 64 };
 
 typedef struct transposed {
   tni_window w;
@@ -103,6 +107,103 @@ static void rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   }
 }
 
+/* --- f32: products, then sums */
+
+/* Input positions per product. */
+static int64_t block_of(const tni_tensor *x, const tni_tensor *w) {
+  const int64_t rows = w->dims[1] * tni_dim_product(w, 2, w->rank), plane = tni_dim_product(x, 2, x->rank);
+  const int64_t n = rows > 0 && COLUMNS / rows > POSITIONS_MIN ? COLUMNS / rows : POSITIONS_MIN;
+  return n < plane ? n : plane;
+}
+
+uint64_t tni_conv_transpose_scratch(const tni_tensor *x, const tni_tensor *w, uint32_t n_workers) {
+  uint64_t bytes;
+  if (x->dtype != TN_DT_F32 || x->rank < 3 || w->rank != x->rank) return 0;
+  const uint64_t rows = (uint64_t)tni_dim_product(w, 1, w->rank);
+  if (__builtin_mul_overflow(rows, (uint64_t)block_of(x, w) * sizeof(float), &bytes)) return UINT64_MAX;
+  return bytes + 64 + tni_gemm_scratch(TN_DT_F32, n_workers);
+}
+
+typedef struct columns {
+  const transposed *c;
+  const float *v; /* [M * taps, n] */
+  int64_t image, group;
+  int64_t p0, n; /* input positions */
+} columns;
+
+/* Where input row `row` lands under tap `tap`: offset in the output plane, or -1. */
+static int64_t output_row(const transposed *c, int64_t row, int64_t tap) {
+  const tni_window *w = &c->w;
+  const uint32_t last = w->rank - 1;
+  int64_t at = 0, stride = c->out[last];
+  tap /= w->kernel[last];
+  for (uint32_t d = last; d-- > 0;) {
+    const int64_t o = row % c->in[d] * w->stride[d] + tap % w->kernel[d] * w->dilation[d] - w->begin[d];
+    if (o < 0 || o >= c->out[d]) return -1;
+    at += o * stride;
+    stride *= c->out[d];
+    row /= c->in[d];
+    tap /= w->kernel[d];
+  }
+  return at;
+}
+
+/* Adds the columns of one tap to the plane y, input row by input row. */
+static void add_tap(const columns *k, int64_t tap, const float *v, f32u *y) {
+  const transposed *c = k->c;
+  const uint32_t last = c->w.rank - 1;
+  const int64_t width = c->in[last], s = c->w.stride[last], end = k->p0 + k->n;
+  const int64_t shift = tap % c->w.kernel[last] * c->w.dilation[last] - c->w.begin[last];
+  int64_t lo, hi;
+  reach(c, shift, 0, c->out[last], &lo, &hi);
+  for (int64_t row = k->p0 / width; row * width < end; row++) {
+    const int64_t first = row * width, at = output_row(c, row, tap);
+    const int64_t i0 = k->p0 - first > lo ? k->p0 - first : lo, i1 = end - first < hi ? end - first : hi;
+    if (at < 0 || i0 >= i1) continue;
+    const float *from = v + (first + i0 - k->p0);
+    f32u *to = y + at + shift + i0 * s;
+    if (s == 1)
+      for (int64_t i = 0; i < i1 - i0; i++) to[i] += from[i];
+    else
+      for (int64_t i = 0; i < i1 - i0; i++) to[i * s] += from[i];
+  }
+}
+
+static void add_columns(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  const columns *k = arg;
+  const transposed *c = k->c;
+  const int64_t plane = tni_dim_product(c->y, 2, c->y->rank);
+  (void)worker;
+  for (int64_t m = begin; m < end; m++) {
+    const int64_t channel = k->group * c->M + m;
+    f32u *y = (f32u *)c->y->data + (k->image * c->groups * c->M + channel) * plane;
+    if (k->p0 == 0) memset(y, 0, (size_t)plane * sizeof(float));
+    for (int64_t t = 0; t < c->taps; t++) add_tap(k, t, k->v + (m * c->taps + t) * k->n, y);
+    if (!c->bias || k->p0 + k->n < c->plane) continue;
+    const float b = ((const f32u *)c->bias->data)[channel];
+    for (int64_t i = 0; i < plane; i++) y[i] += b;
+  }
+}
+
+static tn_status products(const tni_kargs *a, const transposed *c) {
+  const int64_t rows = c->M * c->taps, block = block_of(c->x, c->weight);
+  float *v = (float *)((char *)a->scratch + (tni_gemm_scratch(TN_DT_F32, a->run->n_workers) + 63) / 64 * 64);
+  for (int64_t u = 0; u < c->x->dims[0] * c->groups; u++)
+    for (int64_t p0 = 0; p0 < c->plane; p0 += block) {
+      columns k = {c, v, u / c->groups, u % c->groups, p0, c->plane - p0 < block ? c->plane - p0 : block};
+      tni_gemm g = {.dtype = TN_DT_F32, .M = rows, .N = k.n, .K = c->C, .batches = 1, .y = v, .alpha = 1, .beta = 1};
+      g.a = (const f32u *)c->weight->data + k.group * c->C * rows;
+      g.b = (const f32u *)c->x->data + u * c->C * c->plane + p0;
+      g.a_row = g.b_col = 1;
+      g.a_col = rows;
+      g.b_row = c->plane;
+      const tn_status s = tni_gemm_run(&g, a->scratch, a->run);
+      if (s) return s == TN_E_CANCELLED ? tni_kfail(a, s, "stopped") : s;
+      tni_kfor(a->run, c->M, c->taps * k.n, add_columns, &k);
+    }
+  return TN_OK;
+}
+
 tn_status tni_k_conv_transpose(const tni_kargs *a) {
   const tni_tensor *x = a->in[0], *w = a->in[1], *b = a->n_in > 2 ? a->in[2] : NULL;
   transposed c = {.x = x, .weight = w, .bias = b, .y = a->out[0], .groups = tni_attr_i(a->node, "group", 1)};
@@ -125,6 +226,7 @@ tn_status tni_k_conv_transpose(const tni_kargs *a) {
     c.out[d] = c.y->dims[d + 2];
   }
   tni_window_spread_pads(&c.w, c.in, c.out);
+  if (x->dtype == TN_DT_F32 && c.C && c.plane) return products(a, &c);
   const int64_t n = c.out[c.w.rank - 1];
   tni_kfor(a->run, tni_knumel(c.y) / n, n * (c.C * c.taps + 1) / 2 + 1, rows, &c);
   return TN_OK;
