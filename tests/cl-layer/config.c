@@ -95,6 +95,8 @@ static void set(const char *word) {
     text(word, value, L.set.report, sizeof L.set.report);
   else if (KEY("log"))
     text(word, value, L.set.log, sizeof L.set.log);
+  else if (KEY("lost") && !strcmp(value, "late"))
+    L.set.late = true;
   else if (KEY("callback") && !strcmp(value, "slow"))
     L.set.slow_callback = true;
   else if (KEY("callback") && !strcmp(value, "drop"))

@@ -21,6 +21,10 @@
  *                            one; wrong_optimized=NAME: where their build was not told -cl-opt-disable
  *   lose=N                   from the N-th kernel on (from 1) every call fails with CL_OUT_OF_RESOURCES
  *   lose_event=N             the N-th kernel is taken, then its queue's next completion is an error, and all is lost
+ *   lost=late                what a lost device was given to do is done as late as can be, and wrong: when the loss is first
+ *                            seen all memory that it may write is filled with 0xFF, and memory lent to it (imported, host
+ *                            pointers) again when its object is released; if that is no longer there by then, the process
+ *                            ends with 98
  *   callback=slow|drop       event callbacks come 5 ms late, or never
  *   no_devices               the platform has none
  *   report=FILE              counters are written there when the process ends ("name value" lines)
@@ -82,7 +86,7 @@ typedef struct layer_which {
 
 typedef struct layer_settings {
   layer_profile as;
-  bool discrete, slow_callback, drop_callback, no_devices;
+  bool discrete, slow_callback, drop_callback, no_devices, late;
   bool no_fp16, no_subgroups, no_images, no_priority;
   char hide[512];
   uint64_t fail_alloc, fail_alloc_from, lose, lose_event;
@@ -106,6 +110,8 @@ typedef struct layer_object {
   cl_mem_flags flags;
   size_t bytes;
   char *host_ptr;
+  bool imported; /* memory of the program's */
+  char *lent;    /* that, where the device may write it, or NULL */
   layer_map *maps;
 } layer_object;
 
@@ -116,7 +122,7 @@ typedef struct layer_state {
   pthread_mutex_t lock; /* objects, log */
   layer_object *objects;
   _Atomic(uint64_t) builds, since_wait, since_flush;
-  atomic_bool lost;
+  atomic_bool lost, spoilt; /* spoilt: lost=late has filled what there was */
   _Atomic(cl_command_queue) queue; /* the last that was used */
   FILE *log;
 } layer_state;
@@ -145,6 +151,10 @@ void layer_hook_queue(cl_icd_dispatch *t);
 /* memory.c: the object of a handle, with L.lock held; NULL for one that is not ours. */
 layer_object *layer_find(cl_mem m);
 void layer_free_maps(layer_object *o);
+/* lost=late: fills all memory that a device may write. Not from a callback of the driver's. */
+void layer_spoil(void);
+/* The same for what is lent of one object, which is about to go. */
+void layer_spoil_lent(cl_mem m);
 cl_mem CL_API_CALL layer_import(cl_context ctx, cl_mem_flags flags, const cl_import_properties_arm *props, void *memory,
                                 size_t size, cl_int *err);
 

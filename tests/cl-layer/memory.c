@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "layer.h"
 
@@ -26,10 +27,63 @@ static void CL_CALLBACK gone(cl_mem m, void *user) {
   free(dead);
 }
 
-static void watch(cl_mem m, cl_mem_flags flags, size_t bytes, void *host_ptr) {
+/* --- memory of a device that is lost ------------------------------------------------------------------------------ */
+
+/* Fills memory that may be read-only, or gone: the system is asked, and says so instead of a fault. */
+static bool fill(char *to, size_t bytes, bool keep) {
+  int ends[2];
+  char chunk[4096];
+  bool ok = pipe(ends) == 0;
+  memset(chunk, 0xFF, sizeof chunk);
+  for (size_t at = 0; ok && at < bytes; at += sizeof chunk) {
+    const size_t n = bytes - at < sizeof chunk ? bytes - at : sizeof chunk;
+    ok = write(ends[1], keep ? to + at : chunk, n) == (ssize_t)n && read(ends[0], to + at, n) == (ssize_t)n;
+  }
+  close(ends[0]);
+  close(ends[1]);
+  return ok;
+}
+
+void layer_spoil(void) {
+  const cl_uchar poison = 0xFF;
+  cl_command_queue q = atomic_load(&L.queue);
+  if (!L.set.late || !q || atomic_exchange(&L.spoilt, true)) return;
+  L.next.clFinish(q);
+  pthread_mutex_lock(&L.lock);
+  for (layer_object *o = L.objects; o; o = o->next) {
+    if (o->lent)
+      (void)!fill(o->lent, o->bytes, false);
+    else if (o->bytes && !o->host_ptr && !o->imported && !(o->flags & CL_MEM_READ_ONLY))
+      L.next.clEnqueueFillBuffer(q, o->mem, &poison, 1, 0, o->bytes, 0, NULL, NULL);
+  }
+  pthread_mutex_unlock(&L.lock);
+  L.next.clFinish(q);
+}
+
+void layer_spoil_lent(cl_mem m) {
+  pthread_mutex_lock(&L.lock);
+  const layer_object *o = layer_find(m);
+  const bool gone = o && o->lent && !fill(o->lent, o->bytes, false);
+  pthread_mutex_unlock(&L.lock);
+  if (!gone) return;
+  fprintf(stderr, "layer: memory that was lent to the device went before its object\n");
+  _exit(98);
+}
+
+/* Whether the program could write there itself: a packed file's mapping is read-only. */
+static char *lent(cl_mem_flags flags, void *ptr, size_t bytes) {
+  return L.set.late && ptr && !(flags & CL_MEM_READ_ONLY) && fill(ptr, bytes, true) ? ptr : NULL;
+}
+
+static void watch(cl_mem m, cl_mem_flags flags, size_t bytes, void *host_ptr, void *imported) {
   layer_object *o = calloc(1, sizeof *o);
   if (!o) abort();
-  *o = (layer_object){.mem = m, .flags = flags, .bytes = bytes, .host_ptr = host_ptr};
+  *o = (layer_object){.mem = m,
+                      .flags = flags,
+                      .bytes = bytes,
+                      .host_ptr = host_ptr,
+                      .imported = imported != NULL,
+                      .lent = lent(flags, imported, bytes)};
   pthread_mutex_lock(&L.lock);
   o->next = L.objects;
   L.objects = o;
@@ -69,7 +123,8 @@ static cl_mem CL_API_CALL create_buffer(cl_context c, cl_mem_flags flags, size_t
   cl_mem m = L.next.clCreateBuffer(c, host_pointer(flags, bytes), bytes, ptr, err);
   if (!m) return NULL;
   COUNT(buffers, 1);
-  watch(m, flags, bytes, flags & CL_MEM_USE_HOST_PTR ? ptr : NULL);
+  void *used = flags & CL_MEM_USE_HOST_PTR ? ptr : NULL;
+  watch(m, flags, bytes, used, L.set.discrete ? NULL : used);
   return m;
 }
 
@@ -92,7 +147,7 @@ static cl_mem CL_API_CALL create_sub_buffer(cl_mem parent, cl_mem_flags flags, c
   cl_mem m = L.next.clCreateSubBuffer(parent, flags, type, info, err);
   if (!m) return NULL;
   COUNT(sub_buffers, 1);
-  watch(m, flags | inherited, r ? r->size : 0, host_ptr);
+  watch(m, flags | inherited, r ? r->size : 0, host_ptr, NULL);
   return m;
 }
 
@@ -130,7 +185,7 @@ static cl_mem CL_API_CALL create_image(cl_context c, cl_mem_flags flags, const c
   cl_mem m = L.next.clCreateImage(c, flags, f, d, ptr, err);
   if (!m) return NULL;
   COUNT(images, 1);
-  watch(m, flags, 0, NULL);
+  watch(m, flags, 0, NULL, NULL);
   return m;
 }
 
@@ -156,7 +211,7 @@ cl_mem CL_API_CALL layer_import(cl_context c, cl_mem_flags flags, const cl_impor
   if (!m) return NULL;
   COUNT(imports, 1);
   COUNT(bytes_imported, bytes);
-  watch(m, flags, bytes, NULL);
+  watch(m, flags, bytes, NULL, memory);
   return m;
 }
 

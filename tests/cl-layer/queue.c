@@ -10,9 +10,12 @@
 
 enum { SLOW_NS = 5000000 };
 
+static _Thread_local bool in_callback; /* of the driver's: it must not wait for the queue there */
+
 bool layer_lost(void) {
   if (!atomic_load(&L.lost)) return false;
   COUNT(calls_lost, 1);
+  if (!in_callback) layer_spoil();
   return true;
 }
 
@@ -33,6 +36,7 @@ static void flushed(void) {
 static cl_int CL_API_CALL release_memory(cl_mem m) {
   cl_command_queue q = atomic_load(&L.queue);
   if (atomic_load(&L.lost) && q) L.next.clFinish(q);
+  if (atomic_load(&L.lost) && L.set.late) layer_spoil_lent(m);
   return L.next.clReleaseMemObject(m);
 }
 
@@ -220,7 +224,9 @@ static void *sleep_and_tell(void *arg) {
 static void CL_CALLBACK tell(cl_event e, cl_int status, void *user) {
   late *l = user;
   pthread_t thread;
+  in_callback = true;
   l->status = died() ? LAYER_LOST : status;
+  in_callback = false;
   l->event = e;
   if (L.set.slow_callback) {
     L.next.clRetainEvent(e);

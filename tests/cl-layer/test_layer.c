@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -384,6 +385,30 @@ static void wrong(void) {
   }
 }
 
+/* Memory of a lost device is poison, and what was lent to it is written when it is given back; gone by then, the
+ * process ends. */
+static void lost_late(bool gone) {
+  rig r = kernel();
+  cl_int st;
+  cl_mem m = clCreateBuffer(r.context, CL_MEM_ALLOC_HOST_PTR, BYTES, NULL, &st);
+  int *own = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const int *file = mmap(NULL, BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  cl_mem lent = clCreateBuffer(r.context, CL_MEM_USE_HOST_PTR, BYTES, own, &st);
+  NEED(st == CL_SUCCESS);
+  cl_mem read_only = clCreateBuffer(r.context, CL_MEM_USE_HOST_PTR, BYTES, (void *)(uintptr_t)file, &st);
+  NEED(st == CL_SUCCESS && own[5] == 0);
+  const int *x = map(&r, m, CL_MAP_READ);
+  NEED(run_async(&r, m, NULL) == CL_OUT_OF_RESOURCES);
+  NEED(own[5] == -1 && own[N - 1] == -1 && x[0] == -1 && x[N - 1] == -1 && file[5] == 0);
+  own[5] = 7;
+  if (gone) munmap(own, BYTES);
+  NEED(clReleaseMemObject(lent) == CL_SUCCESS && own[5] == -1);
+  NEED(clReleaseMemObject(read_only) == CL_SUCCESS && clReleaseMemObject(m) == CL_SUCCESS);
+  done(&r);
+}
+static void late(void) { lost_late(false); }
+static void late_gone(void) { lost_late(true); }
+
 static atomic_int told, told_status;
 static void CL_CALLBACK tell(cl_event e, cl_int status, void *user) {
   (void)e, (void)user;
@@ -494,6 +519,8 @@ static const struct {
     {"wrong elsewhere", "wrong=other", wrong, 0, 0},
     {"lose", "lose=2", lose, 0, 0},
     {"lose_event", "lose_event=1", lose_event, 0, 0},
+    {"lost late", "lose=1 lost=late", late, 0, 0},
+    {"lent memory that went", "lose=1 lost=late", late_gone, 98, 0},
     {"slow", "callback=slow", slow, 0, 0},
     {"dropped", "callback=drop", dropped, 0, 0},
     {"no devices", "no_devices", no_devices, 0, 0},

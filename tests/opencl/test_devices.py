@@ -271,9 +271,13 @@ class Broken(Device):
         run = c["kernels_run"]
         for n in (1, run // 3, run - 2):
             for how in ("lose", "lose_event"):
-                r = self.lost(f"{how}={n}")
-                self.assertRegex(r.stderr, re.compile(f"{PLUGIN}|lost|OUT_OF_RESOURCES"))
-        self.default_runs("lose=1")
+                self.is_lost(f"{how}={n} lost=late")
+        self.is_lost(f"lose={run // 2}")  # work in flight is finished
+        self.default_runs("lose=1 lost=late")
+
+    def is_lost(self, words):
+        r = self.lost(words)
+        self.assertRegex(r.stderr, re.compile(f"{PLUGIN}|lost|OUT_OF_RESOURCES"), words)
 
 
 if __name__ == "__main__":
