@@ -228,6 +228,13 @@ static const rule *find(uint32_t op) {
   return NULL;
 }
 
+uint32_t tni_host_dtypes(uint32_t op, uint32_t input) {
+  const rule *r = find(op);
+  if (!r) return 0;
+  const uint32_t given = r->in[input < 3 ? input : 2];
+  return given ? given : input > 1 && r->in[1] ? r->in[1] : r->in[0];
+}
+
 bool tni_host_accepts(const tn_node *node, const tn_value *const *in, uint32_t n_in, char *why, size_t n) {
   const rule *r = find(node->op);
   const tni_op *op = tni_op_by_id(node->op);

@@ -7,7 +7,7 @@ usage: make_cases.py FOLDER
 Kinds: node (made by onnx.backend.test.case.node of the onnx package that Python has), simple, pytorch-converted,
 pytorch-operator and light (which lie in that package; light models get the input that ONNX's runner makes up), and
 old-node where Debian's libonnx-testdata is installed (the cases of ONNX 1.12, written in older opsets).
-Three things differ from ONNX's layout: a file `tolerance` holds rtol and atol; a sequence is a folder input_0.seq with
+Four things differ from ONNX's layout: a file `tolerance` holds rtol and atol, `op` the operator that a node case is of; a sequence is a folder input_0.seq with
 0.pb, 1.pb, ... ; an optional that is empty is a file input_0.none.
 """
 import contextlib
@@ -63,12 +63,16 @@ def node_cases(root):
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         cases = collect_testcases(None)
+    ops = {}  # an expanded case comes behind the one that it is made of
     for case in cases:
         path = os.path.join(root, case.name)
         atol = case.atol
         if case.name.startswith(("test_dft", "test_stft")):  # stored by a transform in float32: one step of the largest
             atol = max([atol] + [2.0**-23 * float(np.abs(o).max()) for _, outs in case.data_sets for o in outs])
         make_folder(path, case.rtol, atol)
+        expanded = case.name.split("_expanded")[0]
+        ops[case.name] = case.model.graph.node[0].op_type if expanded == case.name else ops.get(expanded, "")
+        write(os.path.join(path, "op"), ops[case.name].encode())
         write(os.path.join(path, "model.onnx"), case.model.SerializeToString())
         for i, (inputs, outputs) in enumerate(case.data_sets):
             folder = os.path.join(path, f"test_data_set_{i}")
