@@ -6,7 +6,7 @@
 int main(void) {
   if (CU_initialize_registry() != CUE_SUCCESS) return 1;
   if (!suite_elementwise() || !suite_movement() || !suite_image() || !suite_index() || !suite_source() ||
-      !suite_reduce() || !suite_graph() || !suite_passes()) {
+      !suite_reduce() || !suite_sequence() || !suite_graph() || !suite_passes()) {
     CU_cleanup_registry();
     return 1;
   }

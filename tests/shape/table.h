@@ -42,6 +42,7 @@ CU_pSuite suite_image(void);
 CU_pSuite suite_index(void);
 CU_pSuite suite_source(void);
 CU_pSuite suite_reduce(void);
+CU_pSuite suite_sequence(void);
 CU_pSuite suite_graph(void);
 CU_pSuite suite_passes(void);
 
