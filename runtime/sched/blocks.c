@@ -31,7 +31,9 @@ static tn_status refuse_copies(const tn_model *m, const tni_mem_homes *h, const 
 static tn_status find_block(tn_model *m, tni_exec *x, tni_block_kind kind, tni_mem_users users, const char *what,
                             uint32_t *block, tn_error *err) {
   tni_mem_homes homes;
-  if (!users.devices || kind == TNI_B_OUTPUT) users.cpu = true;
+  /* Capture and recorder look at what every task reads and writes. */
+  const bool watched = m->flags & TN_MODEL_CAPTURE || m->recorder;
+  if (!users.devices || kind == TNI_B_OUTPUT || watched) users.cpu = true;
   for (*block = 0; *block < x->n_blocks; ++*block) {
     const tni_block *b = &x->blocks[*block];
     if (b->kind == kind && b->users.devices == users.devices && b->users.cpu == users.cpu) return TN_OK;

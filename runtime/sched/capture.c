@@ -64,6 +64,8 @@ tn_status tni_capture_task(tn_session *s, tni_sexec *x, uint32_t i, tn_error *er
       tni_tensor t = ev.done[k].t;
       st = tni_ref_state_load(&ev, q, &t);
       if (st != TN_OK) break;
+      st = tni_ref_state_bound(&ev, q, &ev.done[k]);
+      if (st != TN_OK) break;
       dense = (tni_sregion){.ptr = t.data, .bytes = t.bytes, .dtype = t.dtype};
       q = &dense;
     }

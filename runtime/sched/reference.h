@@ -46,6 +46,9 @@ TN_MUST_CHECK tn_status tni_ref_operand(tni_evaluation *ev, tn_id v, tni_tensor 
 /* A cache as a dense tensor of the graph's dtype (t has dtype, dims, bytes), and this run's rows back. */
 TN_MUST_CHECK tn_status tni_ref_state_load(tni_evaluation *ev, const tni_sregion *q, tni_tensor *t);
 void tni_ref_state_store(const tni_sexec *x, const tni_sregion *q, const tni_tensor *t);
+/* What a cache of another dtype than the graph's may be off by, element by element: e->bound; half a step of what it is
+ * kept as beside what float32 sums may be. */
+TN_MUST_CHECK tn_status tni_ref_state_bound(tni_evaluation *ev, const tni_sregion *q, tni_evaluated *e);
 /* Memory for value v at the dims of the run. */
 TN_MUST_CHECK tn_status tni_ref_output(tni_evaluation *ev, tn_id v, tni_evaluated *out);
 /* Constant matrix v as floats [N,K]: unpacked, with its format's numerics, where the task's program packs it, else as

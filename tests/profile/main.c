@@ -91,6 +91,13 @@ static void test_defaults(void) {
   CU_ASSERT_EQUAL(p->timeout_ms, 60000);
   CU_ASSERT_EQUAL(p->bucket, 0);
   CU_ASSERT_FALSE(p->checked);
+  CU_ASSERT_EQUAL(p->kv, TN_DT_UNDEFINED);
+  CU_ASSERT_TRUE(p->kv_ring);
+  tni_profile_destroy(p);
+
+  p = good("kv: int8\nkv_ring: false\n");
+  CU_ASSERT_EQUAL(p->kv, TN_DT_I8);
+  CU_ASSERT_FALSE(p->kv_ring);
   tni_profile_destroy(p);
 
   p = good("plugins: [a, b]\nphases: {decode: [b]}\n"); /* the phase that is not said has the plugins' order */

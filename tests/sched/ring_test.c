@@ -538,6 +538,33 @@ static void test_reference(void) {
   }
 }
 
+/* Task by task within bounds that know what a cache is kept as: half a step of a half, or of a row's codes. */
+static void test_capture(void) {
+  static const char *const layouts[] = {"layout: f32, ring: true", "layout: f16", "layout: int8",
+                                        "layout: int8-rows, ring: true"};
+  float *got = malloc(LONG * VOCAB * sizeof *got);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(got);
+  for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+    walk w;
+    char profile[128], *json = NULL;
+    snprintf(profile, sizeof profile, "plugins: [{name: mirror-a, options: {%s}}, host]\n", layouts[i]);
+    memset(&w, 0, sizeof w);
+    CU_ASSERT_EQUAL_FATAL(rig_init(&w.r, profile), TN_OK);
+    CU_ASSERT_EQUAL_FATAL(rig_load(&w.r, make_model(20, 33), TN_MODEL_CAPTURE), TN_OK);
+    w.logits.h = (tn_hdr){sizeof w.logits, 1, 0};
+    w.in[0] = &w.ids;
+    w.out[0] = &w.logits;
+    CU_ASSERT(keep(&w, w.r.s, CAPACITY, STEP) && steps(&w, w.r.s, cuts[0], LONG, got));
+    CU_ASSERT_EQUAL_FATAL(tn_session_capture_report(w.r.s, &json, &w.r.err), TN_OK);
+    const double worst = json_number(json, "worst_ratio");
+    if (!(worst > 0 && worst <= 1)) printf("\n    %s: %g\n", layouts[i], worst);
+    CU_ASSERT(worst > 0 && worst <= 1);
+    tn_free(json);
+    rig_finish(&w.r);
+  }
+  free(got);
+}
+
 int main(void) {
   if (CU_initialize_registry() != CUE_SUCCESS) return 1;
   CU_pSuite s = CU_add_suite("rings and quantized caches", NULL, NULL);
@@ -553,6 +580,7 @@ int main(void) {
   CU_add_test(s, "quantized rows", test_rows);
   CU_add_test(s, "int8 caches", test_int8);
   CU_add_test(s, "the format reference", test_reference);
+  CU_add_test(s, "capture", test_capture);
   CU_basic_set_mode(CU_BRM_VERBOSE);
   CU_basic_run_tests();
   const unsigned failures = CU_get_number_of_failures();
