@@ -53,3 +53,20 @@ uint64_t tenon_cl_layer_counter(const char *name) {
 #undef FIND
   return UINT64_MAX;
 }
+
+/* For tests in the same process, with nothing of OpenCL open: the accidents of `words` instead of what was set before, on a
+ * device that is whole again; objects, kernels and builds are counted from 1. */
+EXPORT void tenon_cl_layer_again(const char *words);
+void tenon_cl_layer_again(const char *words) {
+  layer_settings *s = &L.set;
+  s->fail_alloc = s->fail_alloc_from = s->lose = s->lose_event = 0;
+  s->fail_build = s->crash_build = (layer_which){0};
+  s->wrong[0] = s->wrong_optimized[0] = '\0';
+  s->late = false;
+  atomic_store(&L.count.objects, 0);
+  atomic_store(&L.count.kernels_run, 0);
+  atomic_store(&L.builds, 0);
+  atomic_store(&L.lost, false);
+  atomic_store(&L.spoilt, false);
+  layer_configure(words);
+}

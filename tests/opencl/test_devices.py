@@ -205,12 +205,11 @@ class Broken(Device):
     def test_allocations(self):
         self.write(2)  # builds, so that the failing starts are short
         total = self.write(8)[1]["objects"]
-        for n in (1, 2, total // 3, total // 2, total):
-            words = f"fail_alloc={n}"
-            r = self.tenon("run", DEMO, "-p", "In the beginning", "-n", 8, "--temp", 0, "--profile", PLUGIN,
-                           env=self.env(words))
-            self.assertIn(r.returncode, (0, 5), f"{words}\n{r.stderr}")
-            self.assertNotIn("never freed", r.stderr)
+        words = f"fail_alloc={total // 2}"  # every n: faults.c
+        r = self.tenon("run", DEMO, "-p", "In the beginning", "-n", 8, "--temp", 0, "--profile", PLUGIN,
+                       env=self.env(words))
+        self.assertIn(r.returncode, (0, 5), f"{words}\n{r.stderr}")
+        self.assertNotIn("never freed", r.stderr)
         self.lost("fail_alloc_from=1", PLUGIN)
         self.default_runs("fail_alloc_from=1")
 
@@ -266,12 +265,10 @@ class Broken(Device):
         self.assertIn("crashed when it was built", r.stderr)
 
     def test_lost(self):
-        _, c, _ = self.write(8)
-        _, c, _ = self.write(8)
-        run = c["kernels_run"]
-        for n in (1, run // 3, run - 2):
-            for how in ("lose", "lose_event"):
-                self.is_lost(f"{how}={n} lost=late")
+        self.write(8)
+        run = self.write(8)[1]["kernels_run"]
+        self.is_lost(f"lose={run // 3} lost=late")  # many n: faults.c
+        self.is_lost(f"lose_event={run - 2} lost=late")
         self.is_lost(f"lose={run // 2}")  # work in flight is finished
         self.default_runs("lose=1 lost=late")
 
