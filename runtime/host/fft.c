@@ -7,8 +7,11 @@
 
 void tni_fft_roots(tni_complex *root, int64_t n, bool inverse) {
   for (int64_t k = 0; k < n; k++) {
+    static const double quarter[4][2] = {{1, 0}, {0, 1}, {-1, 0}, {0, -1}}; /* exact */
     const double angle = 2 * PI * (double)k / (double)n;
-    root[k] = (tni_complex){cos(angle), inverse ? sin(angle) : -sin(angle)};
+    const bool whole = 4 * k % n == 0;
+    const double c = whole ? quarter[4 * k / n][0] : cos(angle), s = whole ? quarter[4 * k / n][1] : sin(angle);
+    root[k] = (tni_complex){c, inverse ? s : -s};
   }
 }
 

@@ -45,5 +45,6 @@ bool ht_add_large(void);
 bool ht_add_attention(void);
 bool ht_add_states(void);
 bool ht_add_fused(void);
+bool ht_add_general(void);
 
 #endif
