@@ -36,10 +36,12 @@ int64_t tni_im2col_row(const tni_im2col *c, int64_t tap, const int64_t *o, int64
   return row_of(c, at, o, shift);
 }
 
-static void locate(const tni_im2col *c, const int64_t *o, tni_taps *t) {
-  t->tap = 0;
-  for (uint32_t d = 0; d < c->w.rank; d++) t->tap = t->tap * c->w.kernel[d] + t->at[d];
-  t->row = row_of(c, t->at, o, &t->shift);
+static void locate(const tni_im2col *c, const int64_t *o, tni_taps *t) { t->row = row_of(c, t->at, o, &t->shift); }
+
+int64_t tni_taps_index(const tni_im2col *c, const tni_taps *t) {
+  int64_t tap = 0;
+  for (uint32_t d = 0; d < c->w.rank; d++) tap = tap * c->w.kernel[d] + t->at[d];
+  return tap;
 }
 
 bool tni_taps_first(const tni_im2col *c, const int64_t *o, int64_t o0, int64_t n, tni_taps *t) {

@@ -27,7 +27,6 @@ void tni_im2col_pack(const void *ctx, int64_t batch, int64_t k0, int64_t kc, int
  * for (bool more = tni_taps_first(..); more; more = tni_taps_next(..)). However large a kernel or its padding is, there
  * are no more of them than the input has elements. */
 typedef struct tni_taps {
-  int64_t tap;   /* row-major in the kernel */
   int64_t row;   /* offset of the input row in the plane */
   int64_t shift; /* output ow reads element ow * stride + shift of it */
   int64_t lo[TNI_WINDOW_MAX], hi[TNI_WINDOW_MAX], at[TNI_WINDOW_MAX];
@@ -35,6 +34,8 @@ typedef struct tni_taps {
 /* o: the row's position in the outer dims. */
 bool tni_taps_first(const tni_im2col *c, const int64_t *o, int64_t o0, int64_t n, tni_taps *t);
 bool tni_taps_next(const tni_im2col *c, const int64_t *o, tni_taps *t);
+/* Its number, row-major in the kernel: of kernels that a weight has, not of a pooling's, which may be of any size. */
+int64_t tni_taps_index(const tni_im2col *c, const tni_taps *t);
 /* The same of any tap by its number, for those who count what lies in the padding too: the row's offset, or -1 where it
  * lies in the padding. */
 int64_t tni_im2col_row(const tni_im2col *c, int64_t tap, const int64_t *o, int64_t *shift);

@@ -29,7 +29,7 @@ typedef struct direct {
       for (bool more = tni_taps_first(&c->im, o, ow0, n, &t); more; more = tni_taps_next(&c->im, o, &t)) {      \
         const int64_t shift = t.shift + ow0 * s;                                                                \
         const U *x = plane + t.row;                                                                             \
-        const T v = w[t.tap];                                                                                   \
+        const T v = w[tni_taps_index(&c->im, &t)];                                                              \
         int64_t lo, hi;                                                                                         \
         tni_im2col_inside(&c->im, shift, n, &lo, &hi);                                                          \
         if (s == 1)                                                                                             \
