@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "host_test.h"
+#include "runtime/host/narrow.h"
 
 typedef struct row {
   const char *op, *attrs;
@@ -127,7 +128,27 @@ static void test_random(void) {
   tni_pool_destroy(pool);
 }
 
+/* FLOAT8E8M0: codes of 2^(code - 127); ONNX's cases only round up. */
+static void test_powers(void) {
+  static const struct {
+    double x;
+    tni_round round;
+    bool saturate;
+    uint8_t code;
+  } want[] = {
+      {1, TNI_ROUND_UP, true, 127},        {1.1, TNI_ROUND_UP, true, 128},       {1.9, TNI_ROUND_DOWN, true, 127},
+      {1.5, TNI_ROUND_NEAREST, true, 128}, {1.49, TNI_ROUND_NEAREST, true, 127}, {-3, TNI_ROUND_DOWN, true, 128},
+      {0, TNI_ROUND_UP, true, 0},          {0, TNI_ROUND_NEAREST, false, 255},   {1e-300, TNI_ROUND_UP, true, 0},
+      {1e-300, TNI_ROUND_UP, false, 255},  {1e300, TNI_ROUND_UP, true, 254},     {1e300, TNI_ROUND_NEAREST, false, 255},
+      {INFINITY, TNI_ROUND_UP, true, 254}, {NAN, TNI_ROUND_UP, true, 255}};
+  for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+    const tni_narrowing n = {TN_DT_F8E8M0, want[i].saturate, want[i].round};
+    CU_ASSERT_EQUAL(tni_narrow(&n, want[i].x), want[i].code);
+  }
+}
+
 bool ht_add_general(void) {
   CU_pSuite s = CU_add_suite("general operators", NULL, NULL);
-  return s && CU_add_test(s, "rows", test_rows) && CU_add_test(s, "random numbers", test_random);
+  return s && CU_add_test(s, "rows", test_rows) && CU_add_test(s, "random numbers", test_random) &&
+         CU_add_test(s, "powers of two", test_powers);
 }
