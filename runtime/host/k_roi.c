@@ -8,7 +8,7 @@
 
 #include "runtime/host/internal.h"
 
-enum { GRID_MAX = 1 << 16 }; /* sampling points per bin and dim */
+enum { GRID_MAX = 1 << 12 }; /* sampling points per bin and dim */
 
 typedef struct roi {
   const tni_kargs *a;
