@@ -86,7 +86,8 @@ static tn_status no_memory(const tni_dev *d, const tni_mem_spec *spec, tn_status
 
 /* What is large is read from end to end: fewer, larger pages. A wish, which takes no more memory. */
 static void *large_pages(uint64_t align, uint64_t bytes) {
-  void *p = aligned_alloc(align < HUGE_PAGE ? HUGE_PAGE : align, bytes);
+  const uint64_t unit = align < HUGE_PAGE ? HUGE_PAGE : align;
+  void *p = aligned_alloc(unit, round_up(bytes, unit)); /* C wants a multiple; what is behind bytes is never touched */
   if (p) (void)!madvise(p, bytes & ~(uint64_t)(HUGE_PAGE - 1), MADV_HUGEPAGE);
   return p;
 }
