@@ -148,7 +148,8 @@ uint32_t tni_f32_to_code(uint32_t dtype, float x, bool saturate) {
     const int least = 1 - t->bias;
     int e = x == 0 ? least : ilogbf(x);
     if (e < least) e = least;
-    /* The mantissa with its leading one, an integer but for what is rounded away; a carry moves on into the exponent. */
+    /* The mantissa with its leading one, an integer but for what is rounded away; a carry moves on into the exponent.
+     */
     const double whole = rint(ldexp(fabs((double)x), (int)t->man_bits - e));
     const double sum = ldexp((double)(e + t->bias), (int)t->man_bits) + whole - (double)(1u << t->man_bits);
     if (sum <= (double)largest) code = (uint32_t)sum;
@@ -178,6 +179,11 @@ static bool is_signed_small(uint32_t dtype) { return dtype == TN_DT_I8 || dtype 
 
 /* Types of at most 8 bits through a table of all codes. */
 static void small_to_f32(uint32_t dtype, const uint8_t *p, int64_t first, int64_t n, float *dst) {
+  if (dtype == TN_DT_U8 || dtype == TN_DT_I8) { /* no table for what is a number already */
+    for (int64_t i = 0; i < n; i++)
+      dst[i] = dtype == TN_DT_U8 ? (float)p[first + i] : (float)sign_extend(p[first + i], 8);
+    return;
+  }
   float lut[256];
   uint32_t bits = tni_dtype_bits(dtype);
   const tiny_format *t = tiny_of(dtype);

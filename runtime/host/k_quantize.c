@@ -138,7 +138,8 @@ static void quantize_bytes(void *arg, int64_t begin, int64_t end, uint32_t worke
     v = v != v ? 0 : v;
     v = v < least ? least : v;
     v = v > most ? most : v;
-    y[i] = (uint8_t)(int32_t)(rintf(v) + zero);
+    v = v + 12582912.f; /* 1.5 * 2^23: half to even, as by rintf */
+    y[i] = (uint8_t)(int32_t)((v - 12582912.f) + zero);
   }
 }
 
@@ -184,14 +185,23 @@ static void dequantize_body(void *arg, int64_t begin, int64_t end, uint32_t work
     place p = place_at(&q->g, at);
     int64_t had = -1;
     tni_tensor_to_f32(q->x, at, n, v); /* at most 16 bits: exact. 32-bit ones have no zero point */
-    for (int64_t i = 0; i < n; i++) {
-      const int64_t s = step(&q->g, &p);
+    for (int64_t i = 0; i < n;) {
+      const bool one = !q->g.sa && !q->g.sk, runs = one || !q->g.sk; /* elements in a row with one scale */
+      const int64_t left = one                        ? n - i
+                           : runs && q->g.inner > p.k ? q->g.inner - p.k
+                                                      : 1,
+                    m = left < n - i ? left : n - i;
+      const int64_t s = p.o * q->g.so + p.a / q->g.block * q->g.sa + p.k * q->g.sk;
       if (s != had) {
         tni_tensor_to_f32(q->scale, s, 1, &scale);
         if (q->zero) tni_tensor_to_f32(q->zero, s, 1, &zero);
         had = s;
       }
-      v[i] = (v[i] - zero) * scale;
+      for (int64_t e = i + m; i < e; i++) v[i] = (v[i] - zero) * scale;
+      if (!one) {
+        p.k += m - 1;
+        (void)step(&q->g, &p);
+      }
     }
     tni_store_f32(q->y->dtype, q->y->data, at, n, v);
   }
