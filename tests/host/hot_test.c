@@ -124,6 +124,11 @@ static void test_fused(void) {
       for (int j = 0; j < 16; j++) b[j] = any_float(&state, i % 2 ? 1 : 16);
       a[1] = any_float(&state, i % 2 ? 1 : 16);
       for (int j = 16; j < 32; j++) b[j] = i % 3 ? any_float(&state, i % 2 ? 1 : 16) : -b[j - 16] / a[1];
+      if (i % 5 == 0) a[1] = 1 + 0x1p-12f; /* midpoints of floats, and what a double has no room for beside them */
+      for (int j = 0; i % 5 == 0 && j < 16; j++) {
+        b[16 + j] = ldexpf(1 + 0x1p-12f, j);
+        b[j] = ldexpf(j % 2 ? -1.f : 1.f, j - 60 - i % 7);
+      }
       h->fgemm(1, 2, a, 2, b, 16, c, 16, 1);
       for (int j = 0; j < 16; j++) {
         const float want = fmaf(a[1], b[16 + j], b[j]);
