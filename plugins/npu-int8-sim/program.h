@@ -112,7 +112,7 @@ struct tn_plan {
 
 struct tn_args {
   const tn_plan *plan;
-  uint32_t n, reserved;
+  uint32_t n, in_use; /* in_use: items of a submit that has not come back to them yet; atomic */
   struct tni_npu_place {
     uint8_t *ptr; /* CPU tasks */
     uint32_t handle, reserved;

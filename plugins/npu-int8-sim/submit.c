@@ -63,14 +63,22 @@ static tn_status copy(tni_npu_device *d, const tn_item *it, tn_error *err) {
   return rc == NPUSIM_OK ? TN_OK : tni_npu_fail(err, rc, TNI_NPU_NAME, "a copy failed");
 }
 
-/* False where the item will never complete. */
+/* From submit on until the item is done with: tni_npu_args_free waits for it. */
+static void hold(const tn_item *it, bool on) {
+  if (it->plan) __atomic_add_fetch(&it->args->in_use, on ? 1u : ~0u, __ATOMIC_ACQ_REL);
+}
+
+/* False where the item will never complete. Lets go of its arguments. */
 static bool run_item(tni_npu_device *d, const tn_item *it, tn_run *run) {
   tn_error err = {.h = TN_HDR(tn_error), .node = TN_NONE, .task = TN_NONE};
   npusim_times t = {.ready = it->ready, .start = it->ready, .end = it->ready};
   tn_status st = TN_OK;
   if (it->plan) {
     const int rc = it->plan->task->att ? tni_npu_attend_run(it, run ? stop : NULL, run, &t) : execute(it, run, &t);
-    if (rc == NPUSIM_HUNG) return false;
+    if (rc == NPUSIM_HUNG) {
+      hold(it, false);
+      return false;
+    }
     if (rc != NPUSIM_OK) st = tni_npu_fail(&err, rc, it->plan->task->pub.name, "the execution failed");
   } else {
     st = copy(d, it, &err);
@@ -78,7 +86,9 @@ static bool run_item(tni_npu_device *d, const tn_item *it, tn_run *run) {
   }
   const tn_times times = {
       .h = TN_HDR(tn_times), .queued = t.ready, .start = t.start, .end = t.end, .bytes = t.bytes, .clock = 1};
-  d->host->done(it->ticket, st, &times, st == TN_OK ? NULL : &err); /* the item may be gone from here on */
+  tn_ticket *ticket = it->ticket;
+  hold(it, false);
+  d->host->done(ticket, st, &times, st == TN_OK ? NULL : &err); /* the item may be gone from here on */
   return true;
 }
 
@@ -98,7 +108,9 @@ tn_status tni_npu_submit(tn_device *dev, uint32_t engine, const tn_item *const *
       return tni_cm_fail(err, TN_E_INVALID, TNI_NPU_NAME,
                          "an item is neither products with their arguments nor a copy");
   }
-  for (uint32_t i = 0; i < n; i++)
-    if (!run_item(d, items[i], run)) break;
+  uint32_t at = 0;
+  for (uint32_t i = 0; i < n; i++) hold(items[i], true);
+  while (at < n && run_item(d, items[at], run)) at++;
+  for (at++; at < n; at++) hold(items[at], false); /* behind one that hangs */
   return TN_OK;
 }

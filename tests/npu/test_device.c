@@ -5,9 +5,11 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/npu/reference.h"
@@ -347,6 +349,67 @@ static void cancel(void) {
   }
 }
 
+/* Two items, and a host that gives the second one up while the engine is at it: its arguments go when the engine has
+ * let go of them, not before. */
+static struct {
+  tn_device *device;
+  tn_args *second;
+  pthread_t thread;
+  int dones;
+  int freed; /* atomic */
+  int freed_early;
+} given_up_state;
+
+static void *free_second(void *unused) {
+  (void)unused;
+  given_up_state.device->args_free(given_up_state.second);
+  __atomic_store_n(&given_up_state.freed, 1, __ATOMIC_RELEASE);
+  return NULL;
+}
+
+static void count_done(tn_ticket *t, tn_status st, const tn_times *times, const tn_error *err) {
+  (void)t, (void)times, (void)err;
+  CU_ASSERT_EQUAL(st, TN_OK);
+  if (given_up_state.dones++ == 0)
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&given_up_state.thread, NULL, free_second, NULL), 0);
+}
+
+static int32_t look_whether_freed(const tn_run *run) {
+  const struct timespec moment = {.tv_nsec = 2000000};
+  (void)run;
+  if (given_up_state.dones != 1) return 0;
+  nanosleep(&moment, NULL);
+  given_up_state.freed_early |= __atomic_load_n(&given_up_state.freed, __ATOMIC_ACQUIRE);
+  return 0;
+}
+
+static void given_up(void) {
+  one o = {.m = mini_defaults()};
+  one_open(&o, 23, 64, 96, 2);
+  CU_ASSERT_EQUAL_FATAL(o.b.st, TN_OK);
+  CU_ASSERT_EQUAL_FATAL(mini_step(&o.m, &o.b, o.x, false), TN_OK);
+  const tn_task *t = o.b.info->tasks[1];
+  const tn_view *views[MAX_SLOTS], scratch = {.h = TN_HDR(tn_view), .ptr = o.b.scratch[1], .bytes = 64};
+  for (uint32_t i = 0; i < t->n_uses; i++) views[i] = &o.b.view[t->uses[i].slot];
+  views[t->n_uses] = &scratch;
+  given_up_state.device = o.m.device;
+  CU_ASSERT_EQUAL_FATAL(o.m.device->args(o.b.plan[1], views, t->n_uses + 1, &given_up_state.second, &o.m.err), TN_OK);
+  int tickets[2];
+  const tn_item first = {.h = TN_HDR(tn_item), .plan = o.b.plan[1], .args = o.b.args[1], .ticket = (void *)&tickets[0]};
+  const tn_item second = {
+      .h = TN_HDR(tn_item), .plan = o.b.plan[1], .args = given_up_state.second, .ticket = (void *)&tickets[1]};
+  const tn_item *items[2] = {&first, &second};
+  tn_run run = mini_run(&o.m);
+  run.cancelled = look_whether_freed;
+  o.m.host.done = count_done;
+  CU_ASSERT_EQUAL(o.m.device->submit(o.m.device, 1, items, 2, &run, &o.m.err), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(given_up_state.dones, 2);
+  pthread_join(given_up_state.thread, NULL);
+  CU_ASSERT_EQUAL(given_up_state.freed_early, 0);
+  CU_ASSERT_EQUAL(given_up_state.freed, 1);
+  one_close(&o);
+}
+
 static int open_files(void) {
   int n = 0;
   for (int fd = 0; fd < 1024; fd++) n += fcntl(fd, F_GETFD) >= 0;
@@ -430,20 +493,11 @@ static void misuse(void) {
 }
 
 bool add_device_suite(void) {
-  CU_TestInfo tests[] = {{"claims", claims},
-                         {"refusals", refusals},
-                         {"batch", batch},
-                         {"other rows", other_rows},
-                         {"bad options", bad_options},
-                         {"buffers", buffers},
-                         {"times", times},
-                         {"kept graphs", kept_graphs},
-                         {"device faults", device_faults},
-                         {"no memory", no_memory},
-                         {"cancel", cancel},
-                         {"reopen", reopen},
-                         {"misuse", misuse},
-                         CU_TEST_INFO_NULL};
+  CU_TestInfo tests[] = {{"claims", claims},         {"refusals", refusals},       {"batch", batch},
+                         {"other rows", other_rows}, {"bad options", bad_options}, {"buffers", buffers},
+                         {"times", times},           {"kept graphs", kept_graphs}, {"device faults", device_faults},
+                         {"no memory", no_memory},   {"cancel", cancel},           {"given up", given_up},
+                         {"reopen", reopen},         {"misuse", misuse},           CU_TEST_INFO_NULL};
   CU_SuiteInfo suites[] = {{"device", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
   return CU_register_suites(suites) == CUE_SUCCESS;
 }
