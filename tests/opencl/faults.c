@@ -3,7 +3,9 @@
  * cl-faults NAME FOLDER: a model on an OpenCL plugin in one process, again and again: with the n-th memory object that
  * cannot be made, for every n until all are made, and with a device that is lost at the n-th kernel, for n through a
  * prompt and the steps behind it. Each time the run succeeds or fails as a device's failure with a cause (code 5 of the
- * commands), and the host device, opened in the same process afterwards, writes what it writes.
+ * commands), and the host device, opened in the same process afterwards, writes what it writes. The n-th build that
+ * fails, with nothing remembered from before, ends in another kernel or in a refusal with its reason; builds take
+ * seconds, so that every BUILD_BY-th is tried (TENON_TEST_ALL: every one).
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -14,13 +16,13 @@
 #include <tenon/tenon.h>
 #include <unistd.h>
 
-enum { PROMPT = 5, STEPS = 2, MAX_N = 2000, LOSE_BY = 13, HOST_EVERY = 32 };
+enum { PROMPT = 5, STEPS = 2, MAX_N = 2000, LOSE_BY = 13, BUILD_BY = 11, HOST_EVERY = 32 };
 
 static char folder[] = "/tmp/tenon-cl-faults-XXXXXX", model[1024];
 static const char *plugin, *plugin_dir;
 static uint64_t (*counter)(const char *);
 static void (*again)(const char *);
-static unsigned wrong;
+static unsigned wrong, caches; /* caches: how many there were; a run uses the newest */
 
 static bool write_profile(const char *path, const char *name) {
   FILE *f = fopen(path, "w");
@@ -50,7 +52,7 @@ static tn_status run(const char *name, float *last, tn_error *err) {
   tn_lm *lm = NULL;
   tn_chat *chat = NULL;
   snprintf(profile, sizeof profile, "%s/%s.yaml", folder, strcmp(name, "host") ? "device" : "host");
-  snprintf(cache, sizeof cache, "%s/cache", folder);
+  snprintf(cache, sizeof cache, "%s/cache%u", folder, caches);
   tn_error_init(err);
   if (!write_profile(profile, name)) return TN_E_IO;
   const tn_runtime_opts o = {.h = {sizeof o, 1, 0},
@@ -87,6 +89,22 @@ static void with(const char *words, bool must, float want) {
   if (st == TN_OK) return;
   if (st != TN_E_NO_MEMORY && st != TN_E_DEVICE_LOST && st != TN_E_INTERNAL)
     complain(words, "not a device's failure", st, &err);
+  if (!err.message[0]) complain(words, "no cause", st, &err);
+}
+
+/* Another kernel adds in another order: only that there are logits is asked. */
+static void with_build(uint64_t n) {
+  char words[64];
+  tn_error err;
+  float got = NAN;
+  caches++;
+  snprintf(words, sizeof words, "fail_build=%llu", (unsigned long long)n);
+  again(words);
+  tn_status st = run(plugin, &got, &err);
+  if (st == TN_OK && !isfinite(got)) complain(words, "no logits", st, &err);
+  if (st == TN_OK) return;
+  if (st != TN_E_UNSUPPORTED && st != TN_E_UNAVAILABLE && st != TN_E_INTERNAL)
+    complain(words, "not a refusal", st, &err);
   if (!err.message[0]) complain(words, "no cause", st, &err);
 }
 
@@ -130,13 +148,18 @@ int main(int argc, char **argv) {
   }
   with("", false, want);
   const uint64_t objects = counter("objects"), kernels = counter("kernels_run");
+  caches++;
+  with("", false, want);
+  const uint64_t builds = counter("source_builds"), by = getenv("TENON_TEST_ALL") ? 1 : BUILD_BY;
+  for (uint64_t n = 1; n <= builds && wrong < 5; n += by) with_build(n);
+  host_runs("fail_build", host);
   each("fail_alloc=%llu", 1, objects + 1, 1, false, want, host);
   each("lose=%llu lost=late", 1, kernels, LOSE_BY, true, want, host);
   each("lose_event=%llu lost=late", 1, kernels, 4 * LOSE_BY, true, want, host);
   with("", false, want); /* and whole again */
   host_runs("", host);
-  printf("%s: %llu objects, %llu kernels, %u wrong\n", plugin, (unsigned long long)objects, (unsigned long long)kernels,
-         wrong);
+  printf("%s: %llu objects, %llu kernels, %llu builds, %u wrong\n", plugin, (unsigned long long)objects,
+         (unsigned long long)kernels, (unsigned long long)builds, wrong);
   clean();
-  return wrong || objects < 8 || kernels < 50;
+  return wrong || objects < 8 || kernels < 50 || builds < 8;
 }
