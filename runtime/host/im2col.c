@@ -95,13 +95,9 @@ static uint32_t split_runs(const tni_im2col *c, int64_t n0, int64_t nb, run *run
   uint32_t count = 0;
   while (nb > 0) {
     run *r = &runs[count++];
-    int64_t rest = n0 / c->out[last];
     r->first = n0 % c->out[last];
     r->n = c->out[last] - r->first < nb ? c->out[last] - r->first : nb;
-    for (uint32_t d = last; d-- > 0;) {
-      r->o[d] = rest % c->out[d];
-      rest /= c->out[d];
-    }
+    tni_row_position(c->out, last, n0 / c->out[last], r->o);
     n0 += r->n;
     nb -= r->n;
   }

@@ -21,6 +21,10 @@ typedef struct tni_im2col {
 
 /* The windows of x [N, C, ..] that give y [N, M, ..], C in `groups`; pads of auto_pad are put in. */
 void tni_im2col_init(tni_im2col *c, const tni_window *w, const tni_tensor *x, const tni_tensor *y, int64_t groups);
+/* o[0 .. last): position of output row `row` in the dims out[0 .. last). */
+static inline void tni_row_position(const int64_t *out, uint32_t last, int64_t row, int64_t *o) {
+  for (uint32_t d = last; d-- > 0; row /= out[d]) o[d] = row % out[d];
+}
 /* A tni_gemm_pack; ctx is a tni_im2col of f32 or halves. A batch is one group of one image. */
 void tni_im2col_pack(const void *ctx, int64_t batch, int64_t k0, int64_t kc, int64_t n0, int64_t nb, float *dst);
 /* The taps that an output row's elements [o0, o0 + n) have inside the input, in ascending order:

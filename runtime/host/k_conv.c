@@ -53,11 +53,8 @@ static void direct_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) 
   const int64_t n = c->im.out[last], rows = c->im.positions / n, M = c->y->dims[1];
   (void)worker;
   for (int64_t r = begin; r < end; r++) {
-    int64_t o[TNI_WINDOW_MAX] = {0}, rest = r % rows;
-    for (uint32_t d = last; d-- > 0;) {
-      o[d] = rest % c->im.out[d];
-      rest /= c->im.out[d];
-    }
+    int64_t o[TNI_WINDOW_MAX] = {0};
+    tni_row_position(c->im.out, last, r % rows, o);
     for (int64_t i = 0; i < n; i += TNI_CHUNK) {
       const int64_t k = n - i < TNI_CHUNK ? n - i : TNI_CHUNK, image = r / rows / M, m = r / rows % M;
       if (c->y->dtype == TN_DT_F64)

@@ -8,8 +8,7 @@
  * and f64: an output row is summed up in place, channels ascending, taps ascending within each. The bias comes last.
  */
 #include "runtime/host/conv_transpose.h"
-#include "runtime/host/gemm.h"
-#include "runtime/shape/window.h"
+#include "runtime/host/im2col.h"
 
 enum { COLUMNS = 1 << 20, POSITIONS_MIN = 64 };
 
@@ -87,11 +86,8 @@ static void rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const int64_t n = c->out[last], all = c->groups * c->M, per = tni_dim_product(c->y, 2, c->y->rank) / n;
   (void)worker;
   for (int64_t r = begin; r < end; r++) {
-    int64_t o[TNI_WINDOW_MAX] = {0}, rest = r % per;
-    for (uint32_t d = last; d-- > 0;) {
-      o[d] = rest % c->out[d];
-      rest /= c->out[d];
-    }
+    int64_t o[TNI_WINDOW_MAX] = {0};
+    tni_row_position(c->out, last, r % per, o);
     for (int64_t i = 0; i < n; i += TNI_CHUNK) {
       const int64_t k = n - i < TNI_CHUNK ? n - i : TNI_CHUNK, image = r / per / all, m = r / per % all;
       if (c->y->dtype == TN_DT_F64) {

@@ -168,11 +168,8 @@ static void conv_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   uint32_t acc[COLS];
   (void)worker;
   for (int64_t r = begin; r < end; r++) {
-    int64_t o[TNI_WINDOW_MAX] = {0}, rest = r % lines;
-    for (uint32_t d = last; d-- > 0;) {
-      o[d] = rest % im->out[d];
-      rest /= im->out[d];
-    }
+    int64_t o[TNI_WINDOW_MAX] = {0};
+    tni_row_position(im->out, last, r % lines, o);
     const int64_t m = r / lines % M, first = (r / lines / M * p->groups + m / p->group_outs) * im->channels;
     const int32_t zw = zero_of(p->b.zero, m);
     for (int64_t x0 = 0; x0 < width; x0 += COLS) {
