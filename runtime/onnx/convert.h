@@ -45,6 +45,10 @@ typedef struct tni_draft {
   uint32_t n_raw;
 } tni_draft;
 
+/* The attribute of that name, or NULL; takes it out, if it is there. */
+tni_raw_attr *tni_draft_attr(tni_draft *d, const char *name);
+void tni_draft_drop_attr(tni_draft *d, const char *name);
+
 /* --- upgrade_first.c --- */
 /* Forms of opsets 1 to 5 that opset 6 has in other words: attributes and version of the draft change. */
 void tni_upgrade_first(tni_draft *d);

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/onnx/upgrade_image.h"
 #include "runtime/onnx/convert.h"
+#include "runtime/onnx/upgrade_image.h"
 
 enum { NEW_VERSION = 13 }; /* of the nodes made here: all their rows hold for it */
 
@@ -17,13 +17,13 @@ typedef struct rewrite {
   tni_draft *d;
 } rewrite;
 
-static const tni_raw_attr *find(const tni_draft *d, const char *name) {
+tni_raw_attr *tni_draft_attr(tni_draft *d, const char *name) {
   for (uint32_t i = 0; i < d->n_raw; i++)
     if (strcmp(d->raw[i].name, name) == 0) return &d->raw[i];
   return NULL;
 }
 
-static void drop(tni_draft *d, const char *name) {
+void tni_draft_drop_attr(tni_draft *d, const char *name) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < d->n_raw; i++)
     if (strcmp(d->raw[i].name, name) != 0) d->raw[n++] = d->raw[i];
@@ -84,7 +84,7 @@ static void set_input(tni_draft *d, uint32_t i, tn_id id) {
 
 /* INTS attribute `name` -> input i; nothing where it is absent. */
 static tn_status ints_to_input(const rewrite *r, const char *name, uint32_t i) {
-  const tni_raw_attr *a = find(r->d, name);
+  const tni_raw_attr *a = tni_draft_attr(r->d, name);
   if (!a) return TN_OK;
   if (a->a.type != TN_ATTR_INTS) return wrong_type(r, name);
   if (r->d->n_in > i)
@@ -93,24 +93,24 @@ static tn_status ints_to_input(const rewrite *r, const char *name, uint32_t i) {
   tn_status st = add_ints(r, name, a->a.u.ints, a->a.n, &id);
   if (st) return st;
   set_input(r->d, i, id);
-  drop(r->d, name);
+  tni_draft_drop_attr(r->d, name);
   return TN_OK;
 }
 
 static tn_status float_to_input(const rewrite *r, const char *name, uint32_t i) {
-  const tni_raw_attr *a = find(r->d, name);
+  const tni_raw_attr *a = tni_draft_attr(r->d, name);
   if (!a) return TN_OK;
   if (a->a.type != TN_ATTR_FLOAT) return wrong_type(r, name);
   tn_id id;
   tn_status st = add_scalar(r, name, a->a.u.f, r->d->n_in ? r->d->in[0] : TN_NONE, &id);
   if (st) return st;
   set_input(r->d, i, id);
-  drop(r->d, name);
+  tni_draft_drop_attr(r->d, name);
   return TN_OK;
 }
 
 static tn_status require(const rewrite *r, const char *name) {
-  if (find(r->d, name)) return TN_OK;
+  if (tni_draft_attr(r->d, name)) return TN_OK;
   return tni_fail(r->c->err, TN_E_INVALID, r->c->file, "attribute '%s' is required and missing", name);
 }
 
@@ -124,7 +124,7 @@ static tn_status unsqueeze(const rewrite *r) {
 /* Equal parts are said by num_outputs since 18; before, the number of outputs said it. */
 static tn_status split(const rewrite *r) {
   tn_status st = r->d->version < 13 ? ints_to_input(r, "split", 1) : TN_OK;
-  if (st || r->d->n_in > 1 || find(r->d, "num_outputs")) return st;
+  if (st || r->d->n_in > 1 || tni_draft_attr(r->d, "num_outputs")) return st;
   /* Room: raw has one entry more than the node has attributes. */
   r->d->raw[r->d->n_raw++] =
       (tni_raw_attr){.name = "num_outputs", .a = {.h = {sizeof(tn_attr), 1, 0}, .type = TN_ATTR_INT, .n = 1}};
@@ -152,33 +152,33 @@ static tn_status pad(const rewrite *r) {
 }
 
 static tn_status top_k(const rewrite *r) {
-  const tni_raw_attr *k = find(r->d, "k");
+  const tni_raw_attr *k = tni_draft_attr(r->d, "k");
   if (!k) return require(r, "k");
   if (k->a.type != TN_ATTR_INT) return wrong_type(r, "k");
   tn_id id;
   tn_status st = add_ints(r, "k", &k->a.u.i, 1, &id);
   if (st) return st;
   set_input(r->d, 1, id);
-  drop(r->d, "k");
+  tni_draft_drop_attr(r->d, "k");
   return TN_OK;
 }
 
 /* The axis became an input, and its default another. */
 static tn_status dft(const rewrite *r) {
-  const tni_raw_attr *axis = find(r->d, "axis");
+  const tni_raw_attr *axis = tni_draft_attr(r->d, "axis");
   const int64_t v = axis ? axis->a.u.i : 1;
   if (axis && axis->a.type != TN_ATTR_INT) return wrong_type(r, "axis");
   tn_id id;
   tn_status st = add_ints(r, "axis", &v, 1, &id);
   if (st) return st;
   set_input(r->d, 2, id);
-  drop(r->d, "axis");
+  tni_draft_drop_attr(r->d, "axis");
   return TN_OK;
 }
 
 /* is_test == 0 meant training; like ONNX Runtime and every later version, a graph that is run is run for inference. */
 static tn_status dropout(const rewrite *r) {
-  drop(r->d, "is_test");
+  tni_draft_drop_attr(r->d, "is_test");
   r->d->version = 7;
   return TN_OK;
 }
@@ -186,13 +186,13 @@ static tn_status dropout(const rewrite *r) {
 /* Like ONNX Runtime and every later version, a graph that is run is run for inference, and its statistics are no
  * outputs. spatial 0 (a mean per element) has no later form. */
 static tn_status batch_norm(const rewrite *r) {
-  const tni_raw_attr *spatial = find(r->d, "spatial");
+  const tni_raw_attr *spatial = tni_draft_attr(r->d, "spatial");
   if (spatial && (spatial->a.type != TN_ATTR_INT || spatial->a.u.i != 1))
     return tni_fail(r->c->err, TN_E_UNSUPPORTED, r->c->file, "BatchNormalization '%s': attribute 'spatial' is not 1",
                     r->d->name);
-  drop(r->d, "spatial");
-  drop(r->d, "is_test");
-  drop(r->d, "consumed_inputs");
+  tni_draft_drop_attr(r->d, "spatial");
+  tni_draft_drop_attr(r->d, "is_test");
+  tni_draft_drop_attr(r->d, "consumed_inputs");
   if (r->d->n_out > 1) r->d->n_out = 1;
   return TN_OK;
 }
@@ -205,20 +205,20 @@ static tn_status scatter(const rewrite *r) {
 
 /* Of versions 1 to 4: the shape is an attribute. */
 static tn_status reshape(const rewrite *r) {
-  drop(r->d, "consumed_inputs");
+  tni_draft_drop_attr(r->d, "consumed_inputs");
   tn_status st = require(r, "shape");
   r->d->version = 5;
   return st ? st : ints_to_input(r, "shape", 1);
 }
 
 static tn_status gemm(const rewrite *r) {
-  drop(r->d, "broadcast");
+  tni_draft_drop_attr(r->d, "broadcast");
   return TN_OK;
 }
 
 /* 0 meant that nobody reads Y, which the node's outputs say. */
 static tn_status recurrent(const rewrite *r) {
-  drop(r->d, "output_sequence");
+  tni_draft_drop_attr(r->d, "output_sequence");
   return TN_OK;
 }
 
@@ -293,12 +293,12 @@ static tn_status broadcast_from(const rewrite *r, int64_t axis) {
 }
 
 static tn_status old_broadcast(const rewrite *r) {
-  const tni_raw_attr *b = find(r->d, "broadcast"), *a = find(r->d, "axis");
+  const tni_raw_attr *b = tni_draft_attr(r->d, "broadcast"), *a = tni_draft_attr(r->d, "axis");
   if (b && b->a.type != TN_ATTR_INT) return wrong_type(r, "broadcast");
   if (a && a->a.type != TN_ATTR_INT) return wrong_type(r, "axis");
   tn_status st = b && b->a.u.i && a ? broadcast_from(r, a->a.u.i) : TN_OK;
-  drop(r->d, "broadcast");
-  drop(r->d, "axis");
+  tni_draft_drop_attr(r->d, "broadcast");
+  tni_draft_drop_attr(r->d, "axis");
   return st;
 }
 

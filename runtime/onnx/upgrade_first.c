@@ -37,25 +37,12 @@ static const char *const hinted[] = {"Abs",
                                      "Sum",
                                      "Tanh"};
 
-static tni_raw_attr *find(tni_draft *d, const char *name) {
-  for (uint32_t i = 0; i < d->n_raw; i++)
-    if (!strcmp(d->raw[i].name, name)) return &d->raw[i];
-  return NULL;
-}
-
-static void drop(tni_draft *d, const char *name) {
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < d->n_raw; i++)
-    if (strcmp(d->raw[i].name, name)) d->raw[n++] = d->raw[i];
-  d->n_raw = n;
-}
-
 /* The type was a name: "FLOAT". */
 static void cast(tni_draft *d) {
   static const char *const names[] = {"",       "FLOAT",  "UINT8",     "INT8",      "UINT16",  "INT16",
                                       "INT32",  "INT64",  "STRING",    "BOOL",      "FLOAT16", "DOUBLE",
                                       "UINT32", "UINT64", "COMPLEX64", "COMPLEX128"};
-  tni_raw_attr *to = find(d, "to");
+  tni_raw_attr *to = tni_draft_attr(d, "to");
   if (!to || to->a.type != TN_ATTR_STRING) return; /* typing says so */
   for (int64_t t = 1; t < (int64_t)(sizeof names / sizeof *names); t++) {
     if (to->a.n != strlen(names[t]) || memcmp(to->a.u.s, names[t], to->a.n)) continue;
@@ -68,7 +55,7 @@ static void cast(tni_draft *d) {
 
 /* Without an axis: 1. */
 static void concat(tni_draft *d) {
-  if (!find(d, "axis")) {
+  if (!tni_draft_attr(d, "axis")) {
     tni_raw_attr *axis = &d->raw[d->n_raw++];
     *axis = (tni_raw_attr){.name = "axis", .a = {.h = {sizeof(tn_attr), 1, 0}, .type = TN_ATTR_INT, .n = 1}};
     axis->a.u.i = 1;
@@ -80,10 +67,11 @@ void tni_upgrade_first(tni_draft *d) {
   if (d->version >= 6) return;
   if (!strcmp(d->type, "Cast")) cast(d);
   if (!strcmp(d->type, "Concat") && d->version < 4) concat(d);
-  if (!strcmp(d->type, "Pad") && d->version < 2 && find(d, "paddings")) find(d, "paddings")->name = "pads";
+  if (!strcmp(d->type, "Pad") && d->version < 2 && tni_draft_attr(d, "paddings"))
+    tni_draft_attr(d, "paddings")->name = "pads";
   for (size_t i = 0; i < sizeof hinted / sizeof *hinted; i++) {
     if (strcmp(d->type, hinted[i])) continue;
-    drop(d, "consumed_inputs");
+    tni_draft_drop_attr(d, "consumed_inputs");
     d->version = 6;
   }
 }

@@ -8,19 +8,6 @@
 
 #include "runtime/onnx/emit.h"
 
-static tni_raw_attr *find(tni_draft *d, const char *name) {
-  for (uint32_t i = 0; i < d->n_raw; i++)
-    if (strcmp(d->raw[i].name, name) == 0) return &d->raw[i];
-  return NULL;
-}
-
-static void drop(tni_draft *d, const char *name) {
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < d->n_raw; i++)
-    if (strcmp(d->raw[i].name, name) != 0) d->raw[n++] = d->raw[i];
-  d->n_raw = n;
-}
-
 /* Strings of a draft are not terminated. */
 static bool is(const tni_raw_attr *a, const char *text) {
   return a && a->a.type == TN_ATTR_STRING && a->a.n == strlen(text) && memcmp(a->a.u.s, text, strlen(text)) == 0;
@@ -45,16 +32,16 @@ static void old_resize(tni_draft *d) {
 }
 
 static tn_status upsample(tni_emit *e, tni_draft *d) {
-  const tni_raw_attr *scales = find(d, "scales");
+  const tni_raw_attr *scales = tni_draft_attr(d, "scales");
   if (scales) {
     const tn_attr a = scales->a;
     if (a.type != TN_ATTR_FLOATS || d->n_in != 1)
       return tni_fail(e->c->err, TN_E_INVALID, e->c->file, "attribute 'scales' has the wrong type or is an input too");
     d->in[1] = tni_em_floats(e, a.u.floats, (size_t)a.n);
     d->n_in = 2;
-    drop(d, "scales");
+    tni_draft_drop_attr(d, "scales");
   }
-  tni_raw_attr *mode = find(d, "mode");
+  tni_raw_attr *mode = tni_draft_attr(d, "mode");
   if (is(mode, "bilinear") || is(mode, "trilinear")) *mode = tni_em_attr_string("mode", "linear");
   old_resize(d);
   return e->st;
@@ -62,7 +49,7 @@ static tn_status upsample(tni_emit *e, tni_draft *d) {
 
 /* The names that 20 gave to modes. */
 static void grid_sample(tni_draft *d) {
-  tni_raw_attr *mode = find(d, "mode");
+  tni_raw_attr *mode = tni_draft_attr(d, "mode");
   if (is(mode, "bilinear"))
     *mode = tni_em_attr_string("mode", "linear");
   else if (is(mode, "bicubic"))
@@ -72,7 +59,7 @@ static void grid_sample(tni_draft *d) {
 /* Before 21 scale and bias have an element per group: each is repeated for its channels. */
 static tn_status group_norm(tni_emit *e, tni_draft *d) {
   static const int64_t behind[] = {1};
-  const tni_raw_attr *groups = find(d, "num_groups");
+  const tni_raw_attr *groups = tni_draft_attr(d, "num_groups");
   if (d->n_in != 3 || !groups || groups->a.type != TN_ATTR_INT) return TN_OK; /* the op table says what is wrong */
   const tn_id per = tni_em_2(e, "Div", tni_em_shape(e, d->in[0], 1, 2), tni_em_index(e, groups->a.u.i));
   const tn_id sizes[2] = {tni_em_index(e, 1), per};
