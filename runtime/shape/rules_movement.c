@@ -127,7 +127,8 @@ static tn_status reshape_open(tni_infer *in, reshape *r) {
   if (a == TNI_EXPR_NONE || b == TNI_EXPR_NONE) return TN_OK;
   bool ka = tni_ex_is_const(in->x, a, &ca), kb = tni_ex_is_const(in->x, b, &cb);
   if (r->open == TN_NONE) {
-    if (a == b || !ka || !kb || ca == cb || r->empty) return TN_OK; /* symbols count as >= 1 here */
+    if (a == b || !ka || !kb || ca == cb) return TN_OK; /* symbols count as >= 1 here */
+    if (r->empty || r->doubtful) return TN_OK;              /* a common axis may have no elements */
     return tni_rule_fail(in, "the target has another number of elements: %lld are not %lld", (long long)ca,
                          (long long)cb);
   }

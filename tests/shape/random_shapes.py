@@ -470,7 +470,7 @@ def main():
     a = p.parse_args()
     seed = a.seed
     if seed is None:
-        seed = int(os.environ.get("TENON_TEST_SEED", random.randrange(1 << 30)))
+        seed = int(os.environ.get("TENON_TEST_SEED", 139123958))
     count = a.graphs or (4000 if a.long else 120)
     print(f"seed {seed}, {count} graphs", flush=True)
     rng, top = random.Random(seed), tempfile.mkdtemp(prefix="tenon-shapes-")

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "tests/shape/table.h"
 
@@ -218,7 +217,7 @@ static void one_case(const tni_op *op, tally *t) {
 
 static void test_sound(void) {
   const char *seed = getenv("TENON_TEST_SEED"), *cases = getenv("TENON_TEST_CASES");
-  uint64_t chosen = seed ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL);
+  uint64_t chosen = seed ? strtoull(seed, NULL, 10) : 20260101;
   uint32_t count = cases ? (uint32_t)strtoul(cases, NULL, 10) : 60000, rows;
   const tni_op *table = tni_op_table(&rows);
   tally t = {0, 0, 0, 0};
