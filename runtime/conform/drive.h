@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A host small enough to read, that drives any plugin's vtable: opens it, asks for one graph, lowers, packs, attaches
+ * memory between guards, binds and runs. It shares the claims, clusters and checks of programs with the real host
+ * (runtime/plan) and nothing of its memory: every slot is a block of its own, whose surroundings are looked at after
+ * each run, and whatever a run must not rely on (scratch, temporaries, old outputs) is filled with a pattern before.
+ *
+ * Three objects. tni_cf_host: services and an open device. tni_cf_drive: one graph on it, claimed and lowered, with its
+ * weights. tni_cf_inst: one set of dims of a drive, with memory, plans and args; several may live side by side, and
+ * tni_cf_inst_run may be called for different ones at once. All but that is for one thread.
+ *
+ * Errors: false or a status, and what happened in `why` of the object (or host.why).
+ */
+#ifndef TENON_CONFORM_DRIVE_H
+#define TENON_CONFORM_DRIVE_H
+
+#include <pthread.h>
+
+#include "runtime/conform/conform.h"
+#include "runtime/conform/pages.h"
+#include "runtime/plan/devlock.h"
+#include "runtime/plan/program.h"
+
+/* How a lent tn_run cuts its work: all are legal, and results must not depend on it. INLINE: one piece. EVEN: as many
+ * pieces as workers, on threads. GRAINS: pieces of one grain each, workers in turn, one after the other. BACKWARDS: the
+ * same from the end, worker numbers going down. */
+enum { TNI_CF_INLINE = 0, TNI_CF_EVEN = 1, TNI_CF_GRAINS = 2, TNI_CF_BACKWARDS = 3, TNI_CF_SPLITS = 4 };
+enum { TNI_CF_WORKERS = 4, TNI_CF_MAX_EXTRA = 8, TNI_CF_MAX_SYMBOLS = 8 };
+
+typedef struct tni_cf_host {
+  tn_host host; /* first: host.ctx points here */
+  const tni_cf_subject *subject;
+  const char *extra[TNI_CF_MAX_EXTRA]; /* "key=value", before the subject's options */
+  uint32_t n_extra;
+  void *lib;
+  char folder[1024];
+  tn_plugin *plugin;
+  tn_device *device;
+  const tn_caps *caps;
+  tni_devlock lock;
+  uint32_t flags;      /* of tn_host, before open */
+  int64_t live, total; /* blocks from alloc: now, ever; atomic */
+  int64_t run_allocs;  /* of those, while a run or submit was under way; atomic */
+  int64_t n_running;   /* atomic */
+  int64_t bad_frees;   /* of memory that alloc did not give */
+  int64_t bad_span;    /* spans or names that make no sense */
+  tn_error err;
+  char why[400];
+} tni_cf_host;
+
+/* Loads and opens. flags: TN_HOST_*. */
+bool tni_cf_host_open(tni_cf_host *h, const tni_cf_subject *s, const char *const *extra, uint32_t n_extra);
+/* Closes; false where blocks are left (why). */
+bool tni_cf_host_close(tni_cf_host *h);
+/* A run lent over n_workers threads' worth of pieces. */
+tn_run tni_cf_host_run(tni_cf_host *h, uint32_t split);
+
+/* A submitted item. */
+struct tni_cf_ticket;
+
+typedef struct tni_cf_drive {
+  tni_cf_host *h;
+  tni_arena *arena;
+  tni_graph *g; /* the caller's */
+  tn_graph view;
+  tni_dev dev;
+  tni_claims claims;
+  tni_partition part;
+  tni_program prog; /* of part.clusters[0] */
+  const tn_program_info *info;
+  struct tni_cf_memory *fixed; /* [n_slots]: weights and private memory */
+  tn_blob *blob;               /* [n_slots]: of packed weights, as the host has them */
+  tn_blob *given;              /* [n_slots]: as the device got them */
+  uint8_t **packed;            /* [n_slots] */
+  int64_t chunk;               /* positions that the claim fixes; 0: any */
+  uint32_t refused;            /* first node that was not taken */
+  const tni_claim *refusal;
+  uint64_t flip; /* this bit of the first packed weight is flipped in what the device gets; UINT64_MAX: none */
+  bool all_taken, reverse_rows; /* pack the rows' ranges from the end */
+  char why[400];
+} tni_cf_drive;
+
+/* Asks for the graph in a phase (TN_PHASE_*). d->all_taken: every node was claimed; otherwise `refused` and `refusal`
+ * say which and why. false: the call itself failed. */
+bool tni_cf_drive_claim(tni_cf_drive *d, tni_cf_host *h, tni_graph *g, uint32_t phase);
+/* Lowers what was claimed (all of it, one cluster), packs and sets weights. */
+bool tni_cf_drive_lower(tni_cf_drive *d);
+void tni_cf_drive_finish(tni_cf_drive *d);
+/* The slot (not a weight) that holds value v, or TN_NONE. */
+uint32_t tni_cf_drive_slot(const tni_cf_drive *d, tn_id v);
+
+/* Memory of one use. */
+typedef struct tni_cf_memory {
+  tni_cf_block host;
+  tn_buffer *buffer; /* NULL: host memory */
+  uint64_t bytes, offset;
+  uint8_t fill;    /* of the guards */
+  uint8_t *mapped; /* first byte of the buffer while the CPU looks at it */
+  tn_view view;
+  int64_t dims[TN_MAX_RANK], strides[TN_MAX_RANK];
+} tni_cf_memory;
+
+/* How a cache lies: rows that it has room for (0: as many as the dims say), and space between heads and batches. */
+typedef struct tni_cf_room {
+  int64_t rows, gap;
+} tni_cf_room;
+
+typedef struct tni_cf_inst {
+  tni_cf_drive *d;
+  int64_t sym[TNI_CF_MAX_SYMBOLS];
+  tn_dims dims;
+  tni_cf_room room;
+  tni_cf_memory *slot;    /* [n_slots]: by value; weights and private stay in the drive */
+  tni_cf_memory *scratch; /* [n_tasks] */
+  tn_plan **plan;         /* [n_tasks] */
+  tn_args **args;
+  uint64_t *scratch_bytes;
+  char why[400];
+} tni_cf_inst;
+
+/* sym: values of the graph's symbols by id. */
+bool tni_cf_inst_make(tni_cf_inst *i, tni_cf_drive *d, const int64_t *sym, tni_cf_room room);
+void tni_cf_inst_finish(tni_cf_inst *i);
+/* Bytes of a value's slot: dense, in the slot's order. The value must have a slot; inputs that no slot names are passed
+ * over by write (true). */
+bool tni_cf_inst_write(tni_cf_inst *i, tn_id v, const void *data, uint64_t bytes);
+bool tni_cf_inst_read(tni_cf_inst *i, tn_id v, void *data, uint64_t bytes);
+/* The memory of a slot for the CPU: *at is its first byte. Give it back with tni_cf_inst_release. */
+bool tni_cf_inst_look(tni_cf_inst *i, uint32_t slot, uint32_t access, uint8_t **at);
+bool tni_cf_inst_release(tni_cf_inst *i, uint32_t slot);
+/* One step. fill: what scratch, temporaries and outputs hold before it. split: TNI_CF_INLINE ... The status is the
+ * plugin's, or TN_E_INTERNAL for what the driver found (why). */
+tn_status tni_cf_inst_run(tni_cf_inst *i, uint8_t fill, uint32_t split);
+/* False where something beside a slot, a weight or a scratch was written, or a weight changed. */
+bool tni_cf_inst_guards(tni_cf_inst *i);
+
+/* --- between the drive's files --- */
+struct tni_cf_ticket *tni_cf_ticket_of(tn_ticket *t);
+uint64_t tni_cf_slot_align(const tni_cf_drive *d, uint32_t slot);
+/* Makes memory of a slot: on the device where an engine uses it. */
+bool tni_cf_memory_make(tni_cf_drive *d, uint32_t slot, uint64_t bytes, uint8_t fill, tni_cf_memory *m, char *why,
+                        size_t n_why);
+void tni_cf_memory_finish(tni_cf_host *h, tni_cf_memory *m);
+bool tni_cf_memory_look(tni_cf_host *h, tni_cf_memory *m, uint32_t access, uint8_t **at);
+bool tni_cf_memory_release(tni_cf_host *h, tni_cf_memory *m, bool keep);
+bool tni_cf_memory_guards(tni_cf_host *h, tni_cf_memory *m, bool keep);
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tenon-conform: the program in which each case of `tenon conform` runs, alone. Not for users: no help, the parent
+ * writes its command line. tenon-conform list SUBJECT                                  the listing and the names of
+ * cases tenon-conform case NAME --listing FILE --seed N SUBJECT     one case SUBJECT: --plugin FILE, --option KEY=VALUE
+ * ..., --device N, --cache-dir DIR, --model DIR, --thorough; --blind: nothing of the plugin is run for the list.
+ * Results go to descriptor 3 (case.h), exit status 0; 2: not understood.
+ */
+#include <jansson.h>
+#include <popt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include "runtime/conform/case.h"
+#include "runtime/conform/families.h"
+#include "runtime/conform/listing.h"
+#include "runtime/conform/survey.h"
+
+typedef struct wanted {
+  char *plugin, *cache_dir, *model, *listing, **options;
+  int device, thorough, blind;
+  long long seed;
+} wanted;
+
+static json_t *case_json(const tni_cf_case *c) {
+  return json_pack("{s:s, s:I, s:I, s:I}", "name", c->name, "levels", (json_int_t)c->levels, "flags",
+                   (json_int_t)c->flags, "timeout_ms", (json_int_t)c->timeout_ms);
+}
+
+static void add_json(void *ctx, const tni_cf_case *c) { json_array_append_new(ctx, case_json(c)); }
+
+static int list(tni_cf_listing *l, bool blind, FILE *out) {
+  if (!blind) tni_cf_survey(l);
+  json_t *cases = json_array(), *listing = tni_cf_listing_json(l);
+  tni_cf_all_cases(l, add_json, cases);
+  json_t *o = json_pack("{s:o, s:o}", "listing", listing, "cases", cases);
+  int bad = !o || json_dumpf(o, out, JSON_COMPACT) || fputc('\n', out) == EOF || fflush(out);
+  json_decref(o);
+  return bad ? 2 : 0;
+}
+
+typedef struct search {
+  const char *name;
+  tni_cf_case found;
+} search;
+
+static void add_found(void *ctx, const tni_cf_case *c) {
+  search *s = ctx;
+  if (!strcmp(c->name, s->name)) s->found = *c;
+}
+
+static int one_case(tni_cf_listing *l, const wanted *w, const char *name, FILE *out) {
+  json_error_t e;
+  tn_error err;
+  tni_error_init(&err);
+  json_t *j = w->listing ? json_load_file(w->listing, 0, &e) : NULL;
+  search s = {.name = name};
+  if (!j || tni_cf_listing_read(j, l, &err) != TN_OK) return fprintf(stderr, "no listing: %s\n", err.message), 2;
+  json_decref(j);
+  tni_cf_all_cases(l, add_found, &s);
+  if (!s.found.run) return fprintf(stderr, "there is no case %s\n", name), 2;
+  s.found.name = name;
+  tni_cf_run_case(&s.found, l, (uint64_t)w->seed, out);
+  return 0;
+}
+
+static uint32_t count(char *const *v) {
+  uint32_t n = 0;
+  while (v && v[n]) n++;
+  return n;
+}
+
+/* File name without its folder and ".so". */
+static char *name_of(tni_arena *a, const char *path) {
+  const char *slash = strrchr(path, '/');
+  char *name = tni_arena_strdup(a, slash ? slash + 1 : path);
+  const size_t n = name ? strlen(name) : 0;
+  if (n > 3 && !strcmp(name + n - 3, ".so")) name[n - 3] = '\0';
+  return name;
+}
+
+int main(int argc, const char **argv) {
+  wanted w = {0};
+  const struct poptOption options[] = {{"plugin", 0, POPT_ARG_STRING, &w.plugin, 0, NULL, NULL},
+                                       {"option", 0, POPT_ARG_ARGV, &w.options, 0, NULL, NULL},
+                                       {"cache-dir", 0, POPT_ARG_STRING, &w.cache_dir, 0, NULL, NULL},
+                                       {"model", 0, POPT_ARG_STRING, &w.model, 0, NULL, NULL},
+                                       {"listing", 0, POPT_ARG_STRING, &w.listing, 0, NULL, NULL},
+                                       {"device", 0, POPT_ARG_INT, &w.device, 0, NULL, NULL},
+                                       {"seed", 0, POPT_ARG_LONGLONG, &w.seed, 0, NULL, NULL},
+                                       {"thorough", 0, POPT_ARG_NONE, &w.thorough, 0, NULL, NULL},
+                                       {"blind", 0, POPT_ARG_NONE, &w.blind, 0, NULL, NULL},
+                                       POPT_TABLEEND};
+  const struct rlimit none = {0, 0};
+  (void)setrlimit(RLIMIT_CORE, &none); /* crashes are expected here, hundreds of them */
+  (void)prctl(PR_SET_PDEATHSIG, 9);
+  poptContext pc = poptGetContext("tenon-conform", argc, argv, options, 0);
+  const int rc = poptGetNextOpt(pc);
+  const char **rest = poptGetArgs(pc);
+  tni_arena *a = tni_arena_create();
+  FILE *out = fdopen(TNI_CF_REPORT_FD, "w");
+  int result = 2;
+  if (rc == -1 && rest && rest[0] && w.plugin && a && out) {
+    const tni_cf_subject subject = {.path = w.plugin,
+                                    .name = name_of(a, w.plugin),
+                                    .options = (const char *const *)w.options,
+                                    .n_options = count(w.options),
+                                    .device = (uint32_t)w.device,
+                                    .cache_dir = w.cache_dir,
+                                    .model = w.model,
+                                    .thorough = w.thorough != 0};
+    tni_cf_listing l = {.arena = a, .subject = &subject};
+    if (!strcmp(rest[0], "list")) result = list(&l, w.blind != 0, out);
+    if (!strcmp(rest[0], "case") && rest[1]) result = one_case(&l, &w, rest[1], out);
+  } else {
+    fprintf(stderr, "tenon-conform is started by `tenon conform`\n");
+  }
+  if (out) fclose(out);
+  tni_arena_destroy(a);
+  poptFreeContext(pc);
+  return result;
+}
