@@ -72,7 +72,7 @@ int main(int argc, char **argv) {
                              .plugin_dirs = dirs,
                              .n_plugin_dirs = 1,
                              .cache_dir = getenv("TENON_CACHE_DIR"),
-                             .flags = TN_RT_TEST_WRITABLE};
+                             .flags = TN_RT_TEST_WRITABLE | TN_RT_NO_PROBE};
   tn_runtime *rt;
   tn_model *m;
   tn_session *s;

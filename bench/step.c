@@ -112,7 +112,7 @@ static void rig_make(rig *r, char **argv, int64_t capacity) {
                              .plugin_dirs = dirs,
                              .n_plugin_dirs = 1,
                              .cache_dir = getenv("TENON_CACHE_DIR"),
-                             .flags = TN_RT_TEST_WRITABLE};
+                             .flags = TN_RT_TEST_WRITABLE | TN_RT_NO_PROBE};
   const tn_keep_opts k = {.h = {sizeof k, 1, 0}, .capacity = capacity};
   tn_error_init(&r->err);
   if (tn_runtime_create(&o, &r->rt, &r->err) != TN_OK) die("runtime", &r->err);

@@ -57,12 +57,23 @@ typedef struct tn_runtime_opts {
   uint32_t flags, reserved; /* TN_RT_* */
   /* Activation statistics of the model (docs/calibration.md); NULL: what the profile says. "": none. */
   const char *calibration;
+  /* Absolute path of the program tenon-helper, in which plugins are probed; NULL: where it is installed. */
+  const char *helper;
 } tn_runtime_opts;
 enum {
   TN_RT_SCAN = 1,           /* load every plugin found, for tn_runtime_report */
   TN_RT_PRIVILEGED = 2,     /* the process is privileged: no overrides */
   TN_RT_TEST_WRITABLE = 4,  /* tests: plugin folders that others may write are accepted */
-  TN_RT_CHECKED = 8         /* plugins are told TN_HOST_CHECKED, as by `checked: true` in a profile */
+  TN_RT_CHECKED = 8,        /* plugins are told TN_HOST_CHECKED, as by `checked: true` in a profile */
+  /* Bundles (tenon/bundle.h). SEALED: cache_dir holds everything packed and is only read, and no folder is searched but
+   * the caller's and the profile's. PORTABLE: packed files say nothing of this machine. OFFLINE: devices that cannot run
+   * here, but claim and pack, count also where the profile could do without their plugin. */
+  TN_RT_SEALED = 16,
+  TN_RT_PORTABLE = 32,
+  TN_RT_OFFLINE = 64,
+  /* No plugin is probed in a child first but those whose profile says `probe: isolated`: for programs that ship no
+   * tenon-helper or may start none (docs/security.md). */
+  TN_RT_NO_PROBE = 128
 };
 
 TN_API TN_MUST_CHECK tn_status tn_runtime_create(const tn_runtime_opts *o, tn_runtime **out, tn_error *err);

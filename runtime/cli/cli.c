@@ -166,9 +166,26 @@ static size_t plugin_dirs(const cli *c, const char **dirs, size_t cap, char *pat
   return n;
 }
 
+/* tenon-helper of an installed tree, moved or not, or of the build folder that this program lies in; NULL: the library
+ * knows better. */
+static const char *find_helper(char *buf, size_t size) {
+  static const char *const places[] = {TENON_REL_HELPER, "../helper/tenon-helper"};
+  const ssize_t len = readlink("/proc/self/exe", buf, size - 1);
+  if (len <= 0) return NULL;
+  buf[len] = '\0';
+  char *name = strrchr(buf, '/') + 1;
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    const size_t n = strlen(places[i]) + 1;
+    if ((size_t)(name - buf) + n > size) continue;
+    memcpy(name, places[i], n);
+    if (access(buf, X_OK) == 0) return buf;
+  }
+  return NULL;
+}
+
 int cli_open(cli *c, uint32_t flags) {
   enum { MAX_DIRS = 64 };
-  char cache[4096], moved[4096], profiles[4096], *absolute[MAX_DIRS] = {0};
+  char cache[4096], moved[4096], profiles[4096], helper[4096], *absolute[MAX_DIRS] = {0};
   const char *dirs[MAX_DIRS];
   char *path_copy = strdup(env("TENON_PLUGIN_PATH") ? env("TENON_PLUGIN_PATH") : "");
   size_t n = path_copy ? plugin_dirs(c, dirs, MAX_DIRS, path_copy, moved, sizeof moved) : 0;
@@ -202,6 +219,7 @@ int cli_open(cli *c, uint32_t flags) {
                          .progress = on_progress,
                          .progress_user = c,
                          .calibration = c->calibration,
+                         .helper = find_helper(helper, sizeof helper),
                          .flags = flags | (getauxval(AT_SECURE) ? TN_RT_PRIVILEGED : 0)};
     tn_error_init(&c->err);
     tn_status st = tn_runtime_create(&o, &c->rt, &c->err);

@@ -20,7 +20,10 @@ struct tni_loaded {
   tn_host_ctx *ctx;
   tn_plugin *plugin;
   tn_device *devices[TNI_MAX_DEVICES];
+  bool probe_by_default; /* the folder's plugins are probed in a child */
   bool profile_mistake; /* info.why is the profile's fault */
+  void (*stage)(void *user, const char *what); /* tni_registry_opts.stage */
+  void *stage_user;
 };
 
 /* Loads name from the folders of o (or the built-in host) with the options of section (may be NULL). Always gives a

@@ -9,12 +9,17 @@
 #include "runtime/plugin/cpu.h"
 #include "runtime/plugin/fpmode.h"
 #include "runtime/plugin/internal.h"
+#include "runtime/plugin/probe.h"
 #include "runtime/plugin/trust.h"
 #include "runtime/profile/paths.h"
 
 static bool exists(const char *path) {
   struct stat s;
   return lstat(path, &s) == 0;
+}
+
+static void stage(const tni_loaded *l, const char *what) {
+  if (l->stage) l->stage(l->stage_user, what);
 }
 
 /* The first folder that has NAME.so or NAME.yaml. */
@@ -26,6 +31,7 @@ static tn_status find_folder(const tni_registry_opts *o, tni_loaded *l, char **s
     if (!*so || !*yaml) return tni_fail_memory(why, l->info.name);
     if (!exists(*so) && !exists(*yaml)) continue;
     l->folder = o->dirs[i];
+    l->probe_by_default = o->probe && o->probe[i];
     l->info.path = *so;
     return TN_OK;
   }
@@ -72,8 +78,23 @@ static tn_status no_entry(tni_loaded *l) {
   return tni_fail(&l->info.why, TN_E_INVALID, l->info.path, "is no plugin: it exports no %s", TN_ENTRY_SYMBOL);
 }
 
+/* In a child first, where the profile or the folder asks for it. */
+static tn_status probe(const tni_registry_opts *o, tni_loaded *l, const char *so, const char *profile_file,
+                       const tni_profile_plugin *section) {
+  const uint32_t said = section ? section->probe : TNI_PROBE_UNSAID;
+  if (said == TNI_PROBE_INPROCESS || (said == TNI_PROBE_UNSAID && !l->probe_by_default)) return TN_OK;
+  const tni_probe_what what = {l->info.name, l->folder, so, profile_file, section};
+  tni_probe_result result;
+  const tn_status st = tni_probe_run(o, &what, &result, &l->info.why);
+  l->info.probed = true;
+  l->info.probe_ms = result.ms;
+  l->profile_mistake = result.profile_mistake;
+  return st;
+}
+
 /* Everything up to the address of the entry; runs none of the plugin's code but its constructors. */
-static tn_status open_file(const tni_registry_opts *o, tni_loaded *l, tn_entry_v1 *entry) {
+static tn_status open_file(const tni_registry_opts *o, tni_loaded *l, const char *profile_file,
+                           const tni_profile_plugin *section, tn_entry_v1 *entry) {
   tn_error *why = &l->info.why;
   char *so = NULL, *yaml = NULL;
   tni_file f;
@@ -85,9 +106,11 @@ static tn_status open_file(const tni_registry_opts *o, tni_loaded *l, tn_entry_v
   st = tni_manifest_verify(&l->manifest, f.data, f.bytes, why);
   if (st == TN_OK) st = tni_elf_check(&f, so, why);
   tni_file_unmap(&f);
+  if (st == TN_OK) st = probe(o, l, so, profile_file, section);
   if (st != TN_OK) return st;
 
   uint64_t mode = tni_fpmode_get();
+  stage(l, "loading it");
   st = tni_dynlib_open(so, &l->lib, why);
   if (st == TN_OK) st = same_fpmode(l, mode, "loading it", why);
   if (st != TN_OK) return st;
@@ -109,6 +132,7 @@ static tn_status negotiate(tni_loaded *l, tn_entry_v1 entry) {
   tn_negotiate neg = {.h = TN_HDR(tn_negotiate), .host_min = 0, .host_max = host_max};
   tn_plugin *p = NULL;
   uint64_t mode = tni_fpmode_get();
+  stage(l, "its entry");
   tn_status raw = entry(tni_services_host(l->ctx), &neg, &p), st;
   st = same_fpmode(l, mode, "its entry", why);
   if (st != TN_OK) return st;
@@ -152,6 +176,7 @@ static tn_status open_device(tni_loaded *l, uint32_t index, tn_error *err) {
   tn_error said;
   tni_error_init(&said);
   uint64_t mode = tni_fpmode_get();
+  stage(l, "open");
   tn_status st = tni_plugin_result(l->info.name, "open", l->plugin->open(l->plugin, index, &d, &said), &said, err);
   if (st == TN_OK) st = same_fpmode(l, mode, "open", err);
   if (st != TN_OK) return st;
@@ -184,6 +209,7 @@ static tn_status open_devices(tni_loaded *l) {
   tn_error *why = &l->info.why, said;
   tni_error_init(&said);
   uint64_t mode = tni_fpmode_get();
+  stage(l, "enumerate");
   tn_status raw = l->plugin->enumerate(l->plugin, TNI_MAX_DEVICES, caps, &n, &said);
   tn_status st = same_fpmode(l, mode, "enumerate", why);
   if (st == TN_OK) st = tni_plugin_result(l->info.name, "enumerate", raw, &said, why);
@@ -211,7 +237,7 @@ static tn_status open_devices(tni_loaded *l) {
 static tn_status start(const tni_registry_opts *o, tni_loaded *l, const char *profile_file,
                        const tni_profile_plugin *section) {
   tn_entry_v1 entry = o->host_entry ? o->host_entry : tni_host_plugin_entry;
-  tn_status st = l->info.builtin ? TN_OK : open_file(o, l, &entry);
+  tn_status st = l->info.builtin ? TN_OK : open_file(o, l, profile_file, section, &entry);
   if (st != TN_OK) return st;
   tni_services_opts so = {.name = l->info.name,
                           .folder = l->folder,
@@ -235,7 +261,11 @@ static tn_status start(const tni_registry_opts *o, tni_loaded *l, const char *pr
 
 static void stop_plugin(tni_loaded *l) {
   if (!l->plugin) return;
-  while (l->info.n_devices) l->plugin->close(l->devices[--l->info.n_devices]);
+  while (l->info.n_devices) {
+    stage(l, "close");
+    l->plugin->close(l->devices[--l->info.n_devices]);
+  }
+  stage(l, "shutdown");
   l->plugin->shutdown(l->plugin);
   l->plugin = NULL;
   l->info.plugin = NULL;
@@ -255,6 +285,8 @@ tn_status tni_loaded_create(const tni_registry_opts *o, const char *name, const 
   l->info.name = copy;
   l->info.path = l->info.version = "";
   l->info.builtin = strcmp(name, "host") == 0;
+  l->stage = o->stage;
+  l->stage_user = o->stage_user;
   tni_error_init(&l->info.why);
   tn_status st = start(o, l, profile_file ? profile_file : "", section);
   /* INVALID is kept for the profile's mistakes: a plugin or manifest that is none does not fit here. */

@@ -28,6 +28,13 @@ static tn_status copy_opts(tni_registry *r, const tni_registry_opts *o, tn_error
   }
   r->o = *o;
   r->o.dirs = dirs;
+  if (o->probe) {
+    bool *probe = TNI_NEW_ARRAY(r->arena, bool, (size_t)o->n_dirs + 1);
+    if (!probe) return tni_fail_memory(err, "registry");
+    memcpy(probe, o->probe, o->n_dirs * sizeof *probe);
+    r->o.probe = probe;
+  }
+  if (o->helper && !(r->o.helper = tni_arena_strdup(r->arena, o->helper))) return tni_fail_memory(err, "registry");
   if (o->cache_dir && !(r->o.cache_dir = tni_arena_strdup(r->arena, o->cache_dir)))
     return tni_fail_memory(err, "registry");
   if (o->log) {

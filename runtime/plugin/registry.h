@@ -46,6 +46,14 @@ typedef struct tni_registry_opts {
    * the call of tni_registry_create. */
   const tni_profile_option *host_options;
   uint32_t n_host_options;
+  /* Plugins that are loaded in a child first (probe.h), where the profile does not say: probe[i], those of dirs[i]; NULL:
+   * none. helper: absolute path of tenon-helper, or NULL: there is none, and to probe is an error. */
+  const bool *probe;
+  const char *helper;
+  int64_t probe_ms; /* a child that answers nothing for so long hangs; 0: TNI_PROBE_MS */
+  /* In the child: called before each call into the plugin with what it is ("enumerate"). May be NULL. */
+  void (*stage)(void *user, const char *what);
+  void *stage_user;
 } tni_registry_opts;
 
 typedef struct tni_loaded tni_loaded;
@@ -62,6 +70,8 @@ typedef struct tni_plugin_info {
   tn_device *const *devices; /* opened */
   uint32_t n_devices;
   bool builtin;
+  bool probed;               /* in a child first */
+  double probe_ms;           /* what that took */
 } tni_plugin_info;
 
 /* Loads every plugin that the profile names, in order, then the host device (always last unless named earlier).

@@ -50,8 +50,17 @@ static tn_status read_options(reader *r, const tni_yaml *y, tni_profile_plugin *
   return TN_OK;
 }
 
+static tn_status read_probe(reader *r, const tni_yaml *y, tni_profile_plugin *out) {
+  const char *text = NULL;
+  const tn_status st = tni_yaml_str(&r->doc, y, "probe", &text, r->err);
+  if (st != TN_OK) return st;
+  if (strcmp(text, "isolated") == 0) out->probe = TNI_PROBE_ISOLATED;
+  if (strcmp(text, "inprocess") == 0) out->probe = TNI_PROBE_INPROCESS;
+  return out->probe ? TN_OK : tni_yaml_fail(&r->doc, y, r->err, "'probe' is isolated or inprocess, not '%.64s'", text);
+}
+
 static tn_status read_plugin(reader *r, const tni_yaml *y, tni_profile_plugin *out) {
-  static const char *const keys[] = {"name", "optional", "options", NULL};
+  static const char *const keys[] = {"name", "optional", "options", "probe", NULL};
   out->line = y->line;
   out->column = y->column;
   if (y->kind == TNI_YAML_SCALAR) return read_name(r, y, "plugins", &out->name);
@@ -60,11 +69,12 @@ static tn_status read_plugin(reader *r, const tni_yaml *y, tni_profile_plugin *o
   tn_status st = tni_yaml_keys(&r->doc, y, keys, "a plugin's entry", r->err);
   if (st != TN_OK) return st;
   const tni_yaml *name = tni_yaml_get(y, "name"), *optional = tni_yaml_get(y, "optional"),
-                 *options = tni_yaml_get(y, "options");
+                 *options = tni_yaml_get(y, "options"), *probe = tni_yaml_get(y, "probe");
   if (!name) return tni_yaml_fail(&r->doc, y, r->err, "an entry of 'plugins' has no 'name'");
   st = read_name(r, name, "name", &out->name);
   if (st == TN_OK && optional) st = tni_yaml_bool(&r->doc, optional, "optional", &out->optional, r->err);
   if (st == TN_OK && options) st = read_options(r, options, out);
+  if (st == TN_OK && probe) st = read_probe(r, probe, out);
   return st;
 }
 
@@ -214,7 +224,8 @@ static tn_status read_numbers(reader *r, const tni_yaml *root) {
   const tni_yaml *threads = tni_yaml_get(root, "threads"), *max_seq = tni_yaml_get(root, "max_seq"),
                  *chunk = tni_yaml_get(root, "prefill_chunk"), *bucket = tni_yaml_get(root, "bucket"),
                  *checked = tni_yaml_get(root, "checked"), *timeout = tni_yaml_get(root, "timeout_ms"),
-                 *flight = tni_yaml_get(root, "chunks_in_flight"), *memory = tni_yaml_get(root, "memory");
+                 *flight = tni_yaml_get(root, "chunks_in_flight"), *memory = tni_yaml_get(root, "memory"),
+                 *probe = tni_yaml_get(root, "probe_timeout_ms");
   int64_t v = 0;
   tn_status st = threads ? tni_yaml_int(&r->doc, threads, "threads", 0, 1024, &v, r->err) : TN_OK;
   if (st == TN_OK) r->p->threads = (uint32_t)v;
@@ -224,6 +235,8 @@ static tn_status read_numbers(reader *r, const tni_yaml *root) {
   r->p->chunk_said = chunk != NULL;
   if (st == TN_OK && bucket) st = tni_yaml_int(&r->doc, bucket, "bucket", 0, 65536, &r->p->bucket, r->err);
   if (st == TN_OK && timeout) st = tni_yaml_int(&r->doc, timeout, "timeout_ms", 1, 3600000, &r->p->timeout_ms, r->err);
+  if (st == TN_OK && probe)
+    st = tni_yaml_int(&r->doc, probe, "probe_timeout_ms", 1, 3600000, &r->p->probe_timeout_ms, r->err);
   v = 0;
   if (st == TN_OK && flight) st = tni_yaml_int(&r->doc, flight, "chunks_in_flight", 0, 64, &v, r->err);
   r->p->chunks_in_flight = (uint32_t)v;
@@ -249,10 +262,10 @@ static tn_status read_kv(reader *r, const tni_yaml *root) {
 }
 
 static tn_status read_root(reader *r) {
-  static const char *const keys[] = {"plugins",     "phases",     "require",          "threads",       "max_seq",
-                                     "plugin_path", "cache",      "checked",          "prefill_chunk", "bucket",
-                                     "calibration", "timeout_ms", "chunks_in_flight", "memory",        "kv",
-                                     "kv_ring",     NULL};
+  static const char *const keys[] = {
+      "plugins", "phases",        "require",          "threads",     "max_seq",    "plugin_path",      "cache",
+      "checked", "prefill_chunk", "bucket",           "calibration", "timeout_ms", "chunks_in_flight", "memory",
+      "kv",      "kv_ring",       "probe_timeout_ms", NULL};
   const tni_yaml *root = r->doc.root, *y;
   if (!root) return tni_yaml_fail(&r->doc, NULL, r->err, "the profile is empty");
   tn_status st = tni_yaml_want(&r->doc, root, TNI_YAML_MAP, "profile", r->err);
@@ -277,6 +290,7 @@ static tni_profile *new_profile(const char *file) {
     p->arena = a;
     p->prefill_chunk = 512;
     p->timeout_ms = 60000;
+    p->probe_timeout_ms = 30000;
     p->memory = UINT64_C(512) << 20;
     p->kv_ring = true;
     p->file = tni_arena_strdup(a, file);

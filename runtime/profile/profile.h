@@ -7,6 +7,8 @@
  *     - cpu-avx2-lut
  *     - name: cpu-neon-lut
  *       options: {group: 32}
+ *       probe: isolated      # or inprocess: whether it is first loaded in a child (docs/security.md). Not said: isolated
+ *                            # outside the installed folder
  *   phases: {prefill: [npu-int8-sim, host], decode: [cpu-avx2-lut]}   # optional; names of `plugins`, in order
  *   require: [cpu-avx2-lut]  # these must load and take at least one node, and no MatMul/Gemm with constant weights may
  *                            # fall back to the host
@@ -20,6 +22,7 @@
  *   plugin_path: [dir, ...]  # searched before the built-in path; relative to the profile's file
  *   cache: {dir: PATH, max_bytes: 8G}
  *   checked: false
+ *   probe_timeout_ms: 30000  # a plugin that does not come back from a probe for so long hangs
  *   timeout_ms: 60000        # an engine that completes nothing for so long is lost
  *   kv: f32                  # what caches are kept as: f32, f16, bf16 or int8 (quantized by row and head); devices that
  *                            # do not take it keep theirs. Not said: what devices ask for, else the model's own
@@ -28,7 +31,7 @@
  *                            # in its folder
  *
  * Paths are relative to the profile's folder and come out absolute. A phase that `phases` leaves out gets `plugins` in
- * their order. Limits: 64 plugins, 64 options each, 64 folders; threads 0..1024; max_seq, prefill_chunk 0..2^31-1; chunks_in_flight 0..64; bucket 0..65536; timeout_ms 1..3600000. Sizes: 512M, 8G.
+ * their order. Limits: 64 plugins, 64 options each, 64 folders; threads 0..1024; max_seq, prefill_chunk 0..2^31-1; chunks_in_flight 0..64; bucket 0..65536; timeout_ms and probe_timeout_ms 1..3600000. Sizes: 512M, 8G.
  * A profile is immutable; any thread.
  */
 #ifndef TENON_PROFILE_PROFILE_H
@@ -49,10 +52,13 @@ typedef struct tni_profile_option {
   bool quoted;
 } tni_profile_option;
 
+enum { TNI_PROBE_UNSAID = 0, TNI_PROBE_ISOLATED = 1, TNI_PROBE_INPROCESS = 2 };
+
 typedef struct tni_profile_plugin {
   const char *name; /* [a-z0-9-], at most 63 */
   const tni_profile_option *options;
   uint32_t n_options, line, column;
+  uint32_t probe; /* TNI_PROBE_* */
   bool optional; /* `optional: true`, or in default.yaml: not there or refused is no error, only listed */
 } tni_profile_plugin;
 
@@ -76,7 +82,7 @@ typedef struct tni_profile {
   uint64_t cache_max_bytes; /* 0: not said */
   bool checked, kv_ring;
   uint32_t kv; /* TN_DT_*; TN_DT_UNDEFINED: not said */
-  int64_t timeout_ms;
+  int64_t timeout_ms, probe_timeout_ms;
   const char *calibration; /* NULL: none; TNI_IN_MODEL and a name: in the model's folder */
 } tni_profile;
 

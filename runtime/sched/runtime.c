@@ -56,20 +56,47 @@ static tn_status load_profile(tn_runtime *rt, const tn_runtime_opts *o, tn_error
   return tni_profile_load(o->profile ? o->profile : "default", dirs, n, &rt->profile, err);
 }
 
+/* The caller's helper, the one of the moved tree, the installed one. */
+static const char *find_helper(tn_runtime *rt, const tn_runtime_opts *o) {
+  if (o->helper) return o->helper;
+  const char *moved = beside_library(rt, TENON_HELPER_FROM_LIB);
+  return moved && access(moved, X_OK) == 0 ? moved : TENON_HELPER;
+}
+
+/* Plugins that were installed with this library were put there by whoever put it there. */
+static bool is_installed(const char *dir, const char *moved) {
+  const char *const own[] = {TENON_PLUGIN_DIR, moved};
+  char *real = realpath(dir, NULL);
+  bool same = false;
+  for (size_t i = 0; real && i < 2; i++) {
+    char *at = own[i] ? realpath(own[i], NULL) : NULL;
+    same = same || (at && strcmp(at, real) == 0);
+    free(at);
+  }
+  free(real);
+  return same;
+}
+
 static tn_status load_plugins(tn_runtime *rt, const tn_runtime_opts *o, tn_error *err) {
   uint32_t n = 0;
   const tni_profile *p = rt->profile;
   const char **dirs = TNI_NEW_ARRAY(rt->arena, const char *, o->n_plugin_dirs + p->n_plugin_path + 2);
   const char *moved = beside_library(rt, "tenon/plugins");
-  if (!dirs) return tni_fail_memory(err, NULL);
+  bool *probe = TNI_NEW_ARRAY(rt->arena, bool, o->n_plugin_dirs + p->n_plugin_path + 2);
+  if (!dirs || !probe) return tni_fail_memory(err, NULL);
   for (uint32_t i = 0; i < o->n_plugin_dirs; i++) dirs[n++] = o->plugin_dirs[i];
   for (uint32_t i = 0; i < p->n_plugin_path; i++) dirs[n++] = p->plugin_path[i];
   dirs[n++] = TENON_PLUGIN_DIR;
   if (moved) dirs[n++] = moved;
+  for (uint32_t i = 0; i < n; i++)
+    probe[i] = !(o->flags & (TN_RT_NO_PROBE | TN_RT_SEALED)) && !is_installed(dirs[i], moved);
   rt->checked = p->checked || (o->flags & TN_RT_CHECKED);
   tni_registry_opts ro = {.dirs = dirs,
                           .n_dirs = n,
                           .max_workers = tni_pool_workers(rt->pool),
+                          .probe = probe,
+                          .helper = find_helper(rt, o),
+                          .probe_ms = p->probe_timeout_ms,
                           .log = &rt->log,
                           .cache_dir = rt->cache_dir,
                           .checked = rt->checked,

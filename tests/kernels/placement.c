@@ -35,7 +35,7 @@ static tn_status open_runtime(loader *l, const char *text, tn_runtime **out) {
                              .threads = 2,
                              .log = on_log,
                              .log_level = TN_LOG_WARN,
-                             .flags = TN_RT_TEST_WRITABLE};
+                             .flags = TN_RT_TEST_WRITABLE | TN_RT_NO_PROBE};
   return tn_runtime_create(&o, out, l->err);
 }
 

@@ -44,7 +44,7 @@ tn_status demo_open(demo *b, const char *text, uint32_t flags, uint64_t seed) {
                              .n_plugin_dirs = n_dirs,
                              .log_level = TN_LOG_DEBUG,
                              .log = log_line,
-                             .flags = TN_RT_TEST_WRITABLE};
+                             .flags = TN_RT_TEST_WRITABLE | TN_RT_NO_PROBE};
   const tn_lm_opts lo = {.h = {sizeof lo, 1, 0}, .model_flags = flags, .order_seed = seed};
   tn_status st = tn_runtime_create(&o, &b->rt, &b->err);
   if (st == TN_OK) st = tn_lm_load(b->rt, model, &lo, &b->lm, &b->err);

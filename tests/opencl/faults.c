@@ -61,7 +61,7 @@ static tn_status run(const char *name, float *last, tn_error *err) {
                              .n_plugin_dirs = 1,
                              .cache_dir = cache,
                              .threads = 2,
-                             .flags = TN_RT_TEST_WRITABLE};
+                             .flags = TN_RT_TEST_WRITABLE | TN_RT_NO_PROBE};
   const tn_lm_opts lo = {.h = {sizeof lo, 1, 0}};
   tn_status st = tn_runtime_create(&o, &rt, err);
   if (st == TN_OK) st = tn_lm_load(rt, model, &lo, &lm, err);

@@ -43,7 +43,7 @@ tn_status rig_init(rig *r, const char *profile) {
                        .log_level = TN_LOG_WARN,
                        .log = on_log,
                        .log_user = r,
-                       .flags = TN_RT_TEST_WRITABLE};
+                       .flags = TN_RT_TEST_WRITABLE | TN_RT_NO_PROBE};
   return tn_runtime_create(&o, &r->rt, &r->err);
 }
 

@@ -41,7 +41,7 @@ static void live(const char *profile, const char *model, outcome *o) {
                         .plugin_dirs = dirs,
                         .n_plugin_dirs = 1,
                         .threads = 1,
-                        .flags = TN_RT_TEST_WRITABLE};
+                        .flags = TN_RT_TEST_WRITABLE | TN_RT_NO_PROBE};
   tn_runtime *rt = NULL;
   tn_model *m = NULL;
   tn_session *s = NULL;

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A plugin's first load in a child (tenon-helper probe): load, entry, enumerate, open, close, shutdown, end of the
+ * process. What a child can find out about a plugin costs its life, not the host's: a signal, an exit, a hang, and what
+ * it leaves changed behind (procstate.h) is misconduct; a status that a plugin returns is an answer.
+ *
+ * On the channel, one JSON object a line. The host says what to load (tni_probe_request); the child answers
+ *   {"at": "enumerate"}                      before it calls the plugin, so that the host knows where it ended
+ *   {"misconduct": "enumerate leaves ..."}   and ends
+ *   {"refused": {"status", "vendor", "where", "message", "profile"}} or {"passed": {"devices": n}}
+ * and ends with TNI_PROBE_EXIT once everything that runs at a process's end has run.
+ */
+#ifndef TENON_PLUGIN_PROBE_H
+#define TENON_PLUGIN_PROBE_H
+
+#include "runtime/plugin/registry.h"
+
+enum { TNI_PROBE_EXIT = 42, TNI_PROBE_MS = 30000, TNI_PROBE_LINE = 1 << 20 };
+
+/* What is to be probed. */
+typedef struct tni_probe_what {
+  const char *name, *folder, *so;
+  const char *profile_file;          /* for messages about options */
+  const tni_profile_plugin *section; /* its options; may be NULL */
+} tni_probe_what;
+
+typedef struct tni_probe_result {
+  bool misconduct;      /* false with a status that is not OK: the plugin's (or the profile's) own refusal */
+  bool profile_mistake; /* the refusal is about the profile's options */
+  double ms;
+} tni_probe_result;
+
+/* TN_OK: it can be loaded. Else err says what happened with the plugin's name: misconduct is TN_E_INTERNAL. A helper
+ * that cannot be started is TN_E_UNAVAILABLE and no misconduct. */
+TN_MUST_CHECK tn_status tni_probe_run(const tni_registry_opts *o, const tni_probe_what *what, tni_probe_result *out,
+                                      tn_error *err);
+
+/* The request as one line of JSON, malloc'd; NULL without memory. */
+char *tni_probe_request(const tni_registry_opts *o, const tni_probe_what *what);
+
+#endif
