@@ -9,14 +9,14 @@
  * weights. tni_cf_inst: one set of dims of a drive, with memory, plans and args; several may live side by side, and
  * tni_cf_inst_run may be called for different ones at once. All but that is for one thread.
  *
- * Errors: false or a status, and what happened in `why` of the object (or host.why).
+ * Errors: false or a status, and what happened in `why` of the object.
  */
 #ifndef TENON_CONFORM_DRIVE_H
 #define TENON_CONFORM_DRIVE_H
 
 #include <pthread.h>
 
-#include "runtime/conform/conform.h"
+#include "runtime/conform/load.h"
 #include "runtime/conform/pages.h"
 #include "runtime/plan/devlock.h"
 #include "runtime/plan/program.h"
@@ -25,38 +25,34 @@
  * pieces as workers, on threads. GRAINS: pieces of one grain each, workers in turn, one after the other. BACKWARDS: the
  * same from the end, worker numbers going down. */
 enum { TNI_CF_INLINE = 0, TNI_CF_EVEN = 1, TNI_CF_GRAINS = 2, TNI_CF_BACKWARDS = 3, TNI_CF_SPLITS = 4 };
-enum { TNI_CF_WORKERS = 4, TNI_CF_MAX_EXTRA = 8, TNI_CF_MAX_SYMBOLS = 8 };
+enum { TNI_CF_WORKERS = 4, TNI_CF_MAX_SYMBOLS = 8 };
+
+/* What a case wants of the plugin's options beside the command line's. format: one of the plugin's, chosen by whatever
+ * option has its name among its choices; option: "key=value". Either may be NULL. */
+typedef struct tni_cf_ask {
+  const char *format, *option;
+} tni_cf_ask;
 
 typedef struct tni_cf_host {
-  tn_host host; /* first: host.ctx points here */
-  const tni_cf_subject *subject;
-  const char *extra[TNI_CF_MAX_EXTRA]; /* "key=value", before the subject's options */
-  uint32_t n_extra;
-  void *lib;
-  char folder[1024];
-  tn_plugin *plugin;
+  tni_cf_plugin p;
+  tni_cf_subject subject; /* with what was asked for */
+  const tn_host *host;
   tn_device *device;
   const tn_caps *caps;
   tni_devlock lock;
-  uint32_t flags;      /* of tn_host, before open */
-  int64_t live, total; /* blocks from alloc: now, ever; atomic */
-  int64_t run_allocs;  /* of those, while a run or submit was under way; atomic */
-  int64_t n_running;   /* atomic */
-  int64_t bad_frees;   /* of memory that alloc did not give */
-  int64_t bad_span;    /* spans or names that make no sense */
+  int64_t run_allocs; /* blocks that the host was asked for in runs; atomic */
   tn_error err;
-  char why[400];
 } tni_cf_host;
 
-/* Loads and opens. flags: TN_HOST_*. */
-bool tni_cf_host_open(tni_cf_host *h, const tni_cf_subject *s, const char *const *extra, uint32_t n_extra);
-/* Closes; false where blocks are left (why). */
-bool tni_cf_host_close(tni_cf_host *h);
-/* A run lent over n_workers threads' worth of pieces. */
-tn_run tni_cf_host_run(tni_cf_host *h, uint32_t split);
-
-/* A submitted item. */
-struct tni_cf_ticket;
+/* Opens the subject's device to run on it. False: the case has failed, or is skipped where there is none that can run.
+ */
+bool tni_cf_host_open(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask);
+/* Closes; blocks that are left are a finding. */
+void tni_cf_host_close(tni_cf *cf, tni_cf_host *h);
+/* Key of the option that has `want` among its choices, or NULL. */
+const char *tni_cf_option_choosing(const tn_plugin *p, const char *want);
+/* A run to lend. split: TNI_CF_INLINE ... */
+tn_run tni_cf_host_run(uint32_t split);
 
 typedef struct tni_cf_drive {
   tni_cf_host *h;
@@ -135,7 +131,6 @@ tn_status tni_cf_inst_run(tni_cf_inst *i, uint8_t fill, uint32_t split);
 bool tni_cf_inst_guards(tni_cf_inst *i);
 
 /* --- between the drive's files --- */
-struct tni_cf_ticket *tni_cf_ticket_of(tn_ticket *t);
 uint64_t tni_cf_slot_align(const tni_cf_drive *d, uint32_t slot);
 /* Makes memory of a slot: on the device where an engine uses it. */
 bool tni_cf_memory_make(tni_cf_drive *d, uint32_t slot, uint64_t bytes, uint8_t fill, tni_cf_memory *m, char *why,

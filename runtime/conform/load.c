@@ -10,18 +10,19 @@
 #include "runtime/plugin/check.h"
 #include "runtime/plugin/dynlib.h"
 
-static tni_cf_host *of(tn_host_ctx *ctx) { return (tni_cf_host *)ctx; }
+static tni_cf_services *of(tn_host_ctx *ctx) { return (tni_cf_services *)ctx; }
 
 /* --- services: the runtime's, counted ---------------------------------------------------------------------------- */
 
 static void *cf_alloc(tn_host_ctx *ctx, size_t bytes, size_t align, uint32_t tag) {
-  tni_cf_host *h = of(ctx);
+  tni_cf_services *h = of(ctx);
   const long long n = atomic_fetch_add(&h->total, 1) + 1, from = atomic_load(&h->fail_from);
   if (n == atomic_load(&h->fail_at) || (from && n >= from)) {
     atomic_fetch_add(&h->failed, 1);
     return NULL;
   }
   void *p = h->base->alloc(h->base->ctx, bytes, align, tag);
+  if (p) memset(p, 0xa5, bytes); /* nobody relies on what new memory holds */
   if (p) atomic_fetch_add(&h->live, 1);
   return p;
 }
@@ -58,12 +59,12 @@ static const void *cf_get_extension(tn_host_ctx *ctx, const char *name, uint32_t
   return of(ctx)->base->get_extension(of(ctx)->base->ctx, name, version);
 }
 static int32_t cf_cancelled(tn_host_ctx *ctx) {
-  tni_cf_host *h = of(ctx);
+  tni_cf_services *h = of(ctx);
   const long long polls = atomic_fetch_add(&h->polls, 1) + 1, after = atomic_load(&h->cancel_after);
   return after ? polls >= after : atomic_load(&h->cancel);
 }
 
-static void fill_host(tni_cf_host *h) {
+static void fill_host(tni_cf_services *h) {
   h->pub = *h->base;
   h->pub.ctx = (tn_host_ctx *)h;
   h->pub.alloc = cf_alloc;
