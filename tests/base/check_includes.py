@@ -25,6 +25,7 @@ FLOW = {
     "plan": [*CORE, "profile", "plugin"],
     "pack": [*CORE, "profile", "plugin", "plan"],
     "sched": [*CORE, "shape", "onnx", "host", "passes", "profile", "plugin", "plan", "pack", "calib"],
+    "helper": [*CORE, "host", "profile", "plugin", "isolate"],
     "llm": ["base"],  # and the public API
     "tasks": ["base", "llm"],  # and the public API
     "cli": ["base"],  # and the public API
