@@ -17,7 +17,7 @@
 enum { TNI_CF_MAX_DEVICES = 16 };
 
 /* What stands behind the plugin's tn_host_ctx. */
-typedef struct tni_cf_host {
+typedef struct tni_cf_services {
   tn_host pub; /* what the plugin gets: may be changed before entry (size, versions, NULL functions) */
   tn_host_ctx *services;
   const tn_host *base;              /* of the services */
@@ -27,10 +27,10 @@ typedef struct tni_cf_host {
   atomic_int failed;                /* how many did */
   atomic_int cancel;                /* what cancelled answers */
   atomic_llong polls, cancel_after; /* cancelled: asked so often; yes from that poll on; 0: as `cancel` says */
-} tni_cf_host;
+} tni_cf_services;
 
 typedef struct tni_cf_plugin {
-  tni_cf_host host;
+  tni_cf_services host;
   tn_entry_v1 entry;
   tn_negotiate neg;
   tn_plugin *plugin;
