@@ -33,6 +33,7 @@ typedef struct cli {
   uint32_t n_disabled;
   char **plugin_dirs;
   int threads;
+  const char *retry;    /* `plugins --retry NAME` */
   long long order_seed; /* --order-seed, for tests: tasks in random orders */
   cli_format format;
   double pack_start; /* progress of packing */
@@ -103,6 +104,7 @@ int cmd_trace(int argc, const char **argv);
 int cmd_pack(int argc, const char **argv);
 int cmd_calibrate(int argc, const char **argv);
 int cmd_classify(int argc, const char **argv);
+int cmd_conform(int argc, const char **argv);
 int cmd_embed(int argc, const char **argv);
 
 #endif

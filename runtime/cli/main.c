@@ -20,6 +20,7 @@ static const struct {
     {"eval", cmd_eval, "perplexity of a text"},
     {"trace", cmd_trace, "one run as a trace for Perfetto"},
     {"pack", cmd_pack, "pack weights ahead of time, and how exact they are"},
+    {"conform", cmd_conform, "the vendor kit: is this plugin correct, or here is the case where it is not"},
     {"calibrate", cmd_calibrate, "activation statistics on a text, for formats that need them"},
 };
 

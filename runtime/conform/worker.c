@@ -18,9 +18,10 @@
 #include "runtime/conform/families.h"
 #include "runtime/conform/listing.h"
 #include "runtime/conform/survey.h"
+#include "runtime/profile/profile.h"
 
 typedef struct wanted {
-  char *plugin, *cache_dir, *model, *listing, **options;
+  char *plugin, *cache_dir, *model, *listing, **options, *profile, *profile_dir, *section;
   int device, thorough, blind;
   long long seed;
 } wanted;
@@ -73,6 +74,30 @@ static uint32_t count(char *const *v) {
   return n;
 }
 
+/* The options that a profile gives the plugin, and behind them those of the command line. NULL: err. */
+static const char *const *all_options(tni_arena *a, const wanted *w, const char *name, uint32_t *n, tn_error *err) {
+  const uint32_t own = count(w->options);
+  const tni_profile_plugin *section = NULL;
+  tni_profile *p = NULL;
+  if (w->profile) {
+    const char *const dirs[] = {w->profile_dir};
+    if (tni_profile_load(w->profile, dirs, w->profile_dir != NULL, &p, err) != TN_OK) return NULL;
+    for (uint32_t i = 0; i < p->n_plugins; i++)
+      if (!strcmp(p->plugins[i].name, w->section ? w->section : name)) section = &p->plugins[i];
+    if (!section)
+      return tni_fail(err, TN_E_INVALID, p->file, "has no plugin '%s'", w->section ? w->section : name), NULL;
+  }
+  const uint32_t theirs = section ? section->n_options : 0;
+  const char **v = TNI_NEW_ARRAY(a, const char *, theirs + own + 1);
+  for (uint32_t i = 0; v && i < theirs; i++) {
+    char text[1024];
+    snprintf(text, sizeof text, "%s=%s", section->options[i].key, section->options[i].value);
+    v[(*n)++] = tni_arena_strdup(a, text);
+  }
+  for (uint32_t i = 0; v && i < own; i++) v[(*n)++] = w->options[i];
+  return v; /* the profile stays: its strings may be looked at */
+}
+
 /* File name without its folder and ".so". */
 static char *name_of(tni_arena *a, const char *path) {
   const char *slash = strrchr(path, '/');
@@ -88,6 +113,9 @@ int main(int argc, const char **argv) {
                                        {"option", 0, POPT_ARG_ARGV, &w.options, 0, NULL, NULL},
                                        {"cache-dir", 0, POPT_ARG_STRING, &w.cache_dir, 0, NULL, NULL},
                                        {"model", 0, POPT_ARG_STRING, &w.model, 0, NULL, NULL},
+                                       {"profile", 0, POPT_ARG_STRING, &w.profile, 0, NULL, NULL},
+                                       {"profile-dir", 0, POPT_ARG_STRING, &w.profile_dir, 0, NULL, NULL},
+                                       {"section", 0, POPT_ARG_STRING, &w.section, 0, NULL, NULL},
                                        {"listing", 0, POPT_ARG_STRING, &w.listing, 0, NULL, NULL},
                                        {"device", 0, POPT_ARG_INT, &w.device, 0, NULL, NULL},
                                        {"seed", 0, POPT_ARG_LONGLONG, &w.seed, 0, NULL, NULL},
@@ -103,20 +131,24 @@ int main(int argc, const char **argv) {
   tni_arena *a = tni_arena_create();
   FILE *out = fdopen(TNI_CF_REPORT_FD, "w");
   int result = 2;
-  if (rc == -1 && rest && rest[0] && w.plugin && a && out) {
-    const tni_cf_subject subject = {.path = w.plugin,
-                                    .name = name_of(a, w.plugin),
-                                    .options = (const char *const *)w.options,
-                                    .n_options = count(w.options),
-                                    .device = (uint32_t)w.device,
-                                    .cache_dir = w.cache_dir,
-                                    .model = w.model,
-                                    .thorough = w.thorough != 0};
+  tn_error err;
+  tni_error_init(&err);
+  tni_cf_subject subject = {.path = w.plugin,
+                            .device = (uint32_t)w.device,
+                            .cache_dir = w.cache_dir,
+                            .model = w.model,
+                            .thorough = w.thorough != 0};
+  const bool understood = rc == -1 && rest && rest[0] && w.plugin && a && out;
+  if (understood) {
+    subject.name = name_of(a, w.plugin);
+    subject.options = all_options(a, &w, subject.name, &subject.n_options, &err);
+  }
+  if (understood && subject.options) {
     tni_cf_listing l = {.arena = a, .subject = &subject};
     if (!strcmp(rest[0], "list")) result = list(&l, w.blind != 0, out);
     if (!strcmp(rest[0], "case") && rest[1]) result = one_case(&l, &w, rest[1], out);
   } else {
-    fprintf(stderr, "tenon-conform is started by `tenon conform`\n");
+    fprintf(stderr, "%s\n", err.message[0] ? err.message : "tenon-conform is started by `tenon conform`");
   }
   if (out) fclose(out);
   tni_arena_destroy(a);
