@@ -111,8 +111,13 @@ static tn_status read_merges(tni_reader *r, const tni_at *a) {
   return st;
 }
 
-tn_status tni_bpe_read(tni_reader *r, const tni_at *a) {
+void tni_byte_ids(tni_tok_model *m) {
   static const char hex[] = "0123456789ABCDEF";
+  for (int b = 0; b < 256; b++)
+    m->byte_ids[b] = tni_vocab_id(m, (char[6]){'<', '0', 'x', hex[b >> 4], hex[b & 15], '>'}, 6);
+}
+
+tn_status tni_bpe_read(tni_reader *r, const tni_at *a) {
   tni_tok_model *m = &r->t->model;
   tni_at prefix = tni_at_key(a, "continuing_subword_prefix"), suffix = tni_at_key(a, "end_of_word_suffix"),
          fuse = tni_at_key(a, "fuse_unk"), fallback = tni_at_key(a, "byte_fallback"),
@@ -122,8 +127,7 @@ tn_status tni_bpe_read(tni_reader *r, const tni_at *a) {
   if (st == TN_OK) st = tni_at_bool(&fuse, false, &m->fuse_unk, r->err);
   if (st == TN_OK) st = tni_at_bool(&fallback, false, &m->byte_fallback, r->err);
   if (st == TN_OK) st = tni_at_bool(&ignore, false, &m->ignore_merges, r->err);
-  for (int b = 0; b < 256; b++)
-    m->byte_ids[b] = tni_vocab_id(m, (char[6]){'<', '0', 'x', hex[b >> 4], hex[b & 15], '>'}, 6);
+  tni_byte_ids(m);
   return st != TN_OK ? st : read_merges(r, a);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The vocabulary and the models other than BPE: WordPiece (longest match first) and WordLevel.
+ * The vocabulary and two small models: WordPiece (longest match first) and WordLevel.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -13,11 +13,8 @@ int32_t tni_vocab_id(const tni_tok_model *m, const char *s, size_t n) {
   return tni_map_get(m->vocab, s, n, &v) ? (int32_t)v : -1;
 }
 
-static tn_status read_entry(tni_reader *r, const tni_at *vocab, const char *key, size_t n, json_t *v) {
+static tn_status read_entry(tni_reader *r, const tni_at *vocab, const char *key, size_t n, json_int_t id) {
   tni_tokenizer *t = r->t;
-  json_int_t id = json_integer_value(v);
-  if (!json_is_integer(v) || id < 0 || id >= TNI_TOK_IDS)
-    return tni_at_fail(vocab, TN_E_INVALID, r->err, "token %.60s: expected an id below %d", key, TNI_TOK_IDS);
   if (n > TNI_TOK_STRING) return tni_at_fail(vocab, TN_E_LIMIT, r->err, "token %.60s... has %zu bytes", key, n);
   tni_token *k = &t->tokens[id];
   if (k->v) return tni_at_fail(vocab, TN_E_INVALID, r->err, "%.60s and %.60s have the same id %d", k->v, key, (int)id);
@@ -28,12 +25,9 @@ static tn_status read_entry(tni_reader *r, const tni_at *vocab, const char *key,
   return TN_OK;
 }
 
-/* Ids are usually dense; the table ends at the largest of vocabulary and added tokens. */
-static tn_status make_table(tni_reader *r, const tni_at *a, const tni_at *vocab) {
-  json_int_t top = -1;
-  const char *key;
+/* Ids are usually dense; the table ends at the largest of vocabulary (top) and added tokens. */
+static tn_status make_table(tni_reader *r, const tni_at *a, const tni_at *vocab, json_int_t top) {
   json_t *v;
-  json_object_foreach(vocab->v, key, v) if (json_integer_value(v) > top) top = json_integer_value(v);
   json_t *added = json_object_get(a->v, "added_tokens");
   size_t i;
   json_array_foreach(added, i, v) {
@@ -49,11 +43,37 @@ static tn_status make_table(tni_reader *r, const tni_at *a, const tni_at *vocab)
 static tn_status read_vocab(tni_reader *r, const tni_at *root, const tni_at *model) {
   tni_at vocab = tni_at_key(model, "vocab");
   tn_status st = tni_at_object(&vocab, r->err);
-  if (st == TN_OK) st = make_table(r, root, &vocab);
+  if (st != TN_OK) return st;
+  json_int_t top = -1;
+  const char *key;
+  json_t *v;
+  json_object_foreach(vocab.v, key, v) if (json_integer_value(v) > top) top = json_integer_value(v);
+  st = make_table(r, root, &vocab, top);
   if (st != TN_OK) return st;
   for (void *it = json_object_iter(vocab.v); it && st == TN_OK; it = json_object_iter_next(vocab.v, it)) {
-    const char *key = json_object_iter_key(it);
-    st = read_entry(r, &vocab, key, strlen(key), json_object_iter_value(it));
+    key = json_object_iter_key(it);
+    v = json_object_iter_value(it);
+    if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) >= TNI_TOK_IDS)
+      return tni_at_fail(&vocab, TN_E_INVALID, r->err, "token %.60s: expected an id below %d", key, TNI_TOK_IDS);
+    st = read_entry(r, &vocab, key, strlen(key), json_integer_value(v));
+  }
+  return st;
+}
+
+/* Unigram's: [[token, score], ...], in the order of ids. */
+static tn_status read_pieces(tni_reader *r, const tni_at *root, const tni_at *model) {
+  tni_at vocab = tni_at_key(model, "vocab");
+  size_t n = 0;
+  tn_status st = tni_at_array(&vocab, TNI_TOK_IDS, &n, r->err);
+  if (st == TN_OK) st = make_table(r, root, &vocab, (json_int_t)n - 1);
+  for (size_t i = 0; i < n && st == TN_OK; i++) {
+    json_t *piece = json_array_get(vocab.v, i), *s = json_array_get(piece, 0);
+    tni_at x = {piece, vocab.file, ""};
+    if (!json_is_string(s) || json_array_size(piece) != 2) {
+      x = tni_at_item(&vocab, i); /* with its path, which is made only here: there are many */
+      return tni_at_fail(&x, TN_E_INVALID, r->err, "expected [token, score]");
+    }
+    st = read_entry(r, &vocab, json_string_value(s), json_string_length(s), (json_int_t)i);
   }
   return st;
 }
@@ -93,6 +113,7 @@ static tn_status kind_of(tni_reader *r, const tni_at *a, tni_model_kind *out) {
   if (!v.n && json_is_object(vocab.v)) v = (tni_view){"WordLevel", 9};
   *out = tni_view_is(v, "BPE")         ? TNI_MODEL_BPE
          : tni_view_is(v, "WordPiece") ? TNI_MODEL_WORDPIECE
+         : tni_view_is(v, "Unigram")   ? TNI_MODEL_UNIGRAM
                                        : TNI_MODEL_WORDLEVEL;
   if (*out == TNI_MODEL_WORDLEVEL && !tni_view_is(v, "WordLevel"))
     return tni_at_fail(&type, TN_E_UNSUPPORTED, r->err, "model %.60s is not supported", v.v);
@@ -107,7 +128,8 @@ tn_status tni_model_read(tni_reader *r, const tni_at *root) {
   if (!m->vocab) return tni_fail_memory(r->err, root->file);
   tn_status st = tni_at_object(&a, r->err);
   if (st == TN_OK) st = kind_of(r, &a, &m->kind);
-  if (st == TN_OK) st = read_vocab(r, root, &a);
+  if (st == TN_OK) st = m->kind == TNI_MODEL_UNIGRAM ? read_pieces(r, root, &a) : read_vocab(r, root, &a);
+  if (st == TN_OK && m->kind == TNI_MODEL_UNIGRAM) return tni_unigram_read(r, &a);
   if (st == TN_OK) st = read_unk(r, &a);
   if (st != TN_OK || m->kind == TNI_MODEL_WORDLEVEL) return st;
   return m->kind == TNI_MODEL_BPE ? tni_bpe_read(r, &a) : read_wordpiece(r, &a);
@@ -144,6 +166,7 @@ static tn_status wordpiece(const tni_tok_model *m, tni_work *w, const char *s, s
 tn_status tni_model_encode(const tni_tokenizer *t, tni_work *w, const char *s, size_t n, tn_error *err) {
   const tni_tok_model *m = &t->model;
   if (m->kind == TNI_MODEL_BPE) return tni_bpe_encode(m, w, s, n, err);
+  if (m->kind == TNI_MODEL_UNIGRAM) return tni_unigram_encode(m, w, s, n, err);
   if (m->kind == TNI_MODEL_WORDPIECE) return wordpiece(m, w, s, n, err);
   int32_t id = tni_vocab_id(m, s, n);
   if (id < 0) id = m->unk;

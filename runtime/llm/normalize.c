@@ -51,6 +51,7 @@ static const struct {
              {"Prepend", TNI_NORM_PREPEND},
              {"BertNormalizer", TNI_NORM_BERT},
              {"Nmt", TNI_NORM_NMT},
+             {"Precompiled", TNI_NORM_PRECOMPILED},
              {"ByteLevel", TNI_NORM_BYTES}};
 
 tn_status tni_norm_read(tni_reader *r, const tni_at *a, unsigned depth) {
@@ -64,7 +65,7 @@ tn_status tni_norm_read(tni_reader *r, const tni_at *a, unsigned depth) {
   tni_norm *x = add(r);
   if (!x) return tni_at_fail(a, TN_E_LIMIT, r->err, "more than %d normalizers", TNI_TOK_STEPS);
   x->kind = kinds[k].kind;
-  tni_at prepend = tni_at_key(a, "prepend");
+  tni_at prepend = tni_at_key(a, "prepend"), map = tni_at_key(a, "precompiled_charsmap");
   switch (x->kind) {
     case TNI_NORM_STRIP:
       return read_strip(r, a, x);
@@ -74,6 +75,8 @@ tn_status tni_norm_read(tni_reader *r, const tni_at *a, unsigned depth) {
       return read_replace(r, a, x);
     case TNI_NORM_PREPEND:
       return tni_tok_string(r, &prepend, &x->text);
+    case TNI_NORM_PRECOMPILED:
+      return tni_charsmap_read(&map, r->t->arena, &x->map, r->err);
     default:
       return TN_OK;
   }
@@ -272,6 +275,10 @@ static tn_status run(const tni_norm *x, tni_work *w, tn_error *err) {
       return bert(w, x, err);
     case TNI_NORM_NMT:
       map_chars(w, x, nmt);
+      break;
+    case TNI_NORM_PRECOMPILED:
+      tni_charsmap_apply(&x->map, &w->norm, &w->norm2);
+      swap(w);
       break;
     case TNI_NORM_BYTES:
       map_chars(w, x, bytes);

@@ -8,8 +8,10 @@
 #define TENON_LLM_TOK_H
 
 #include "runtime/base/map.h"
+#include "runtime/llm/charsmap.h"
 #include "runtime/llm/pattern.h"
 #include "runtime/llm/tokenizer.h"
+#include "runtime/llm/trie.h"
 
 enum {
   TNI_TOK_DEPTH = 16,          /* nesting of Sequence components */
@@ -46,6 +48,7 @@ typedef struct tni_segs {
 
 typedef struct tni_sym tni_sym;
 typedef struct tni_merge_at tni_merge_at;
+typedef struct tni_best tni_best;
 
 typedef struct tni_work {
   tni_str text, tmp, norm, norm2; /* pieces are ranges of text */
@@ -59,6 +62,8 @@ typedef struct tni_work {
   size_t syms_cap;
   tni_merge_at *heap;
   size_t heap_cap;
+  tni_best *best; /* unigram.c */
+  size_t best_cap;
 } tni_work;
 
 void tni_pieces_add(tni_pieces *p, tni_piece x);
@@ -81,6 +86,7 @@ typedef enum tni_norm_kind {
   TNI_NORM_PREPEND,
   TNI_NORM_BERT,
   TNI_NORM_NMT,
+  TNI_NORM_PRECOMPILED,
   TNI_NORM_BYTES
 } tni_norm_kind;
 typedef struct tni_norm {
@@ -89,6 +95,7 @@ typedef struct tni_norm {
   tni_view text;                                 /* Replace: content, Prepend */
   bool left, right;                              /* Strip */
   bool clean, chinese, strip_accents, lowercase; /* Bert */
+  tni_charsmap map;                              /* Precompiled */
 } tni_norm;
 
 typedef enum tni_pre_kind {
@@ -170,7 +177,12 @@ typedef struct tni_merge {
   int32_t id;
 } tni_merge;
 
-typedef enum tni_model_kind { TNI_MODEL_BPE, TNI_MODEL_WORDPIECE, TNI_MODEL_WORDLEVEL } tni_model_kind;
+typedef enum tni_model_kind {
+  TNI_MODEL_BPE,
+  TNI_MODEL_WORDPIECE,
+  TNI_MODEL_WORDLEVEL,
+  TNI_MODEL_UNIGRAM
+} tni_model_kind;
 /* MISSING: the file names an unknown token that its vocabulary lacks; an error only when it is needed. */
 enum { TNI_UNK_NONE = -1, TNI_UNK_MISSING = -2 };
 typedef struct tni_tok_model {
@@ -183,6 +195,8 @@ typedef struct tni_tok_model {
   int32_t byte_ids[256]; /* <0x00> ... <0xFF>, -1: none */
   tni_merge *merges;
   size_t merges_mask;
+  tni_trie trie; /* Unigram */
+  double *scores, unk_score;
 } tni_tok_model;
 
 typedef struct tni_token {
@@ -237,6 +251,8 @@ TN_MUST_CHECK tn_status tni_post_read(tni_reader *r, const tni_at *a, unsigned d
 TN_MUST_CHECK tn_status tni_dec_read(tni_reader *r, const tni_at *a, unsigned depth);
 TN_MUST_CHECK tn_status tni_model_read(tni_reader *r, const tni_at *a);
 TN_MUST_CHECK tn_status tni_bpe_read(tni_reader *r, const tni_at *a);
+TN_MUST_CHECK tn_status tni_unigram_read(tni_reader *r, const tni_at *a);
+void tni_byte_ids(tni_tok_model *m); /* of the vocabulary's byte tokens */
 /* Reads the list only: ids and flags. */
 TN_MUST_CHECK tn_status tni_added_read(tni_reader *r, const tni_at *a);
 /* Builds both sets; the normalizer must be there. */
@@ -259,6 +275,7 @@ TN_MUST_CHECK tn_status tni_pre_tokenize(const tni_tokenizer *t, tni_work *w, tn
 /* Ids of one piece, appended to w. */
 TN_MUST_CHECK tn_status tni_model_encode(const tni_tokenizer *t, tni_work *w, const char *s, size_t n, tn_error *err);
 TN_MUST_CHECK tn_status tni_bpe_encode(const tni_tok_model *m, tni_work *w, const char *s, size_t n, tn_error *err);
+TN_MUST_CHECK tn_status tni_unigram_encode(const tni_tok_model *m, tni_work *w, const char *s, size_t n, tn_error *err);
 /* Truncation, templates and padding over w->ids. */
 TN_MUST_CHECK tn_status tni_post_process(const tni_tokenizer *t, tni_work *w, tn_error *err);
 

@@ -57,6 +57,7 @@ static void work_finish(tni_work *w) {
   free(w->ids.v);
   free(w->syms);
   free(w->heap);
+  free(w->best);
 }
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hugging Face tokenizer.json: normalizer -> pre-tokenizer -> model (BPE, WordPiece) -> post-processor, and decoders
- * back. Ids equal those of PyPI's `tokenizers` for the same file. A tokenizer is immutable after load; any thread.
+ * Hugging Face tokenizer.json: normalizer -> pre-tokenizer -> model (BPE, WordPiece, WordLevel, Unigram) ->
+ * post-processor, and decoders back. Ids equal those of PyPI's `tokenizers` for the same file. A tokenizer is immutable
+ * after load; any thread.
  */
 #ifndef TENON_LLM_TOKENIZER_H
 #define TENON_LLM_TOKENIZER_H
@@ -32,8 +33,8 @@ TN_MUST_CHECK tn_status tni_tokenizer_encode(const tni_tokenizer *t, const char 
 /* Whole-sequence decode, malloc'd and terminated. skip_special drops special tokens. */
 TN_MUST_CHECK tn_status tni_tokenizer_decode(const tni_tokenizer *t, const int32_t *ids, size_t n, bool skip_special,
                                              char **text, size_t *len, tn_error *err);
-/* In place of the file's truncation and padding: ids are cut to max with special ones (0: never), nothing is padded. Before
- * the first use. */
+/* In place of the file's truncation and padding: ids are cut to max with special ones (0: never), nothing is padded.
+ * Before the first use. */
 void tni_tokenizer_limit(tni_tokenizer *t, size_t max);
 /* Whether the normalizer makes small letters of all. */
 bool tni_tokenizer_lowercases(const tni_tokenizer *t);

@@ -284,6 +284,82 @@ def model_variants():
         compare("limits right %s" % name, file, more)
 
 
+def charsmap(rules):
+    """SentencePiece's compiled rules: a Darts-clone double array (runtime/llm/charsmap.h) over the rules' UTF-8."""
+    blob, root = b"", [{}, None]  # node: children, offset of its text
+    for k in sorted(rules):
+        node = root
+        for c in k.encode():
+            node = node[0].setdefault(c, [{}, None])
+        node[1] = len(blob)
+        blob += rules[k].encode() + b"\0"
+    units, used, queue = {0: 0}, {0}, [(root, 0)]
+    for (children, text), at in queue:
+        labels = sorted(children) + ([] if text is None else [0])
+        base = next(b for b in range(1, 1 << 20) if all(b ^ c not in used for c in labels)) if labels else 0
+        units[at] |= (at ^ base) << 10 | (text is not None) << 8
+        for c in labels:
+            used.add(base ^ c)
+            units[base ^ c] = c
+        if text is not None:
+            units[base] = 1 << 31 | text
+        queue += [(n, base ^ c) for c, n in children.items()]
+    trie = b"".join(struct.pack("<I", units.get(i, 0)) for i in range((max(units) | 255) + 1))
+    return struct.pack("<I", len(trie)) + trie + blob
+
+
+def unigram():
+    """SentencePiece's model, trained here, and its normalizer: whole words, no splitting, bytes for the unknown."""
+    rng = random.Random(5)
+    N, P, D = normalizers, pre_tokenizers, decoders
+    words = ["".join(rng.choice("aeiourstlnm\u00e9\u00df\u4e2d\u6587") for _ in range(rng.randint(1, 8))) for _ in range(300)]
+    corpus = [" ".join(rng.choice(words) for _ in range(40)) for _ in range(60)]
+    rules = {"\uff21": "A", "\ufb01": "fi", "e\u0301": "\u00e9", "\t": " ", "\n": " ", "\r": " ", "\u200b": "", "\u00bd": "1\u20442",
+             "\u3000": " ", "\u2460": "1", "\u338f": "kg", "\u1100\u1161": "\uac00", "\U0001f1e9": "D", "x\u0307": "y", "\u00a0": " ",
+             "".join(chr(0x300 + k) for k in range(5)): "-", "\u0085": "", "\u1e9b\u0323": "s", "\u00c5": "\u00e5", "W": "w"}
+    rules.update({chr(c): chr(c - 0xfee0) for c in range(0xff10, 0xff5b)})
+    texts = ["", " ", "a", "\u200b", "\u200ba b", " e\u0301e\u0301", "\r\n a", "<unk>", "\u4e2d<unk>\u9999", "\u9999\u9999 \u9999"]
+    texts += [" ".join(rng.choice(words) for _ in range(rng.randint(1, 30))) for _ in range(80)]
+    texts += [mixed(rng, rng.randint(1, 300), words[:40] + list(rules)) for _ in range(300)]
+    file = os.path.join(TMP, "t.json")
+    trainer = trainers.UnigramTrainer(vocab_size=400, special_tokens=["<pad>", "</s>", "<unk>"], unk_token="<unk>", show_progress=False)
+    meta, precompiled = P.Metaspace(), N.Precompiled(charsmap(rules))
+    t = Tokenizer(models.Unigram())
+    t.pre_tokenizer = meta
+    t.train_from_iterator(corpus, trainer)
+    base = json.loads(t.to_str())
+    vocab = base["model"]["vocab"]
+    falls = vocab + [["<0x%02X>" % b, 0.0] for b in range(256)]
+    whole = [["<unk>", 0.0], ["a", -1.0], ["aa", -2.0], ["aaa", -3.0], ["b", -1.5], ["ab", -2.5], ["ba", -2.5], ["", -1.0], ["b", -4.0],
+             ["\u9999\u8888", -900.0], ["abab", -5.0], [" ", -2.0], ["a" * 40, -20.0], ["a" * 39 + "b", -20.5]]
+    short = ["".join(rng.choice("ab c\u9999\u8888") for _ in range(rng.randint(1, 60))) for _ in range(200)] + ["a" * n for n in range(90)]
+    for name, model, norm, pre, dec, cases in (
+            ("plain", {}, None, meta, D.Metaspace(), texts), ("precompiled", {}, precompiled, meta, D.Metaspace(), texts),
+            ("t5", {}, precompiled, P.Sequence([P.WhitespaceSplit(), meta]), D.Metaspace(), texts),
+            ("albert", {}, N.Sequence([N.Replace("``", '"'), N.NFKD(), N.StripAccents(), N.Lowercase(), precompiled]), meta,
+             D.Metaspace(), [old(x) for x in texts]),
+            ("pegasus", {}, N.Sequence([precompiled, N.Replace(Regex(" {2,}"), " ")]), P.Metaspace(prepend_scheme="first"),
+             D.Metaspace(), texts),
+            ("bytes", {"vocab": falls, "byte_fallback": True}, precompiled, meta, D.Sequence([D.ByteFallback(), D.Metaspace()]), texts),
+            ("few bytes", {"vocab": falls[:-60], "byte_fallback": True}, None, meta, D.Metaspace(), texts),
+            ("no split", {}, precompiled, P.Metaspace(split=False), D.Metaspace(), texts),
+            ("no pre-tokenizer", {"vocab": whole, "unk_id": 0}, None, None, D.Fuse(), short + texts)):
+        j = json.loads(json.dumps(base))
+        j["model"].update(model)
+        if "vocab" in model:
+            j["added_tokens"] = []
+        t = Tokenizer.from_str(json.dumps(j))
+        if norm: t.normalizer = norm
+        if pre: t.pre_tokenizer = pre
+        else: j["pre_tokenizer"] = None
+        j2 = json.loads(t.to_str())
+        if not pre: j2["pre_tokenizer"] = None
+        t = Tokenizer.from_str(json.dumps(j2))
+        t.decoder = dec
+        t.save(file)
+        compare("unigram " + name, file, cases)
+
+
 def random_ids():
     """Decoding any ids, also such as no text gives: broken bytes, byte tokens, unknown ids."""
     rng = random.Random(3)
@@ -302,6 +378,7 @@ def random_ids():
 
 components()
 model_variants()
+unigram()
 if os.path.isdir(os.path.join(DATA, "tokenizers")):
     random_ids()
     real_files()

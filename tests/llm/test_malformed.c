@@ -15,7 +15,7 @@ typedef struct bad {
   const char *names; /* in the message */
 } bad;
 
-static const bad table[] = {
+static const bad bpe_table[] = {
     {"\"ab c\"", "\"ab x\"", TN_E_INVALID, "model.merges[1]: \"x\" is not in model.vocab"},
     {"[\"a\",\"b\"]", "[\"b\",\"a\"]", TN_E_INVALID, "model.merges[0]: \"ba\" is not in model.vocab"},
     {"[\"a\",\"b\"]", "[\"a\"]", TN_E_INVALID, "model.merges[0][1]"},
@@ -34,7 +34,8 @@ static const bad table[] = {
     {"\"b\":2", "\"b\":4194304", TN_E_LIMIT, "model.vocab: id 4194304"},
     {"\"b\":2", "\"b\":9000000000000000000000", TN_E_INVALID, "model.vocab"},
     {"\"vocab\":{", "\"vocab\":[],\"v\":{", TN_E_INVALID, "model.vocab: expected an object, got an array"},
-    {"\"type\":\"BPE\"", "\"type\":\"Unigram\"", TN_E_UNSUPPORTED, "model.type: model Unigram"},
+    {"\"type\":\"BPE\"", "\"type\":\"Unigram\"", TN_E_INVALID, "model.vocab: expected an array, got an object"},
+    {"\"type\":\"BPE\"", "\"type\":\"Trigram\"", TN_E_UNSUPPORTED, "model.type: model Trigram"},
     {"\"type\":\"BPE\"", "\"type\":7", TN_E_INVALID, "model.type: expected a string"},
     {"\"model\":{", "\"nodel\":{", TN_E_INVALID, "model: missing"},
     {"\"id\":6", "\"id\":5", TN_E_INVALID, "added_tokens[0]: <s> and abc have the same id 5"},
@@ -44,7 +45,7 @@ static const bad table[] = {
     {"\"content\":\"<s>\"", "\"content\":\"\"", TN_E_INVALID, "added_tokens[0]: empty"},
     {"\"content\":\"<s>\"", "\"content\":[]", TN_E_INVALID, "added_tokens[0].content: expected a string, got an array"},
     {"\"lstrip\":false", "\"lstrip\":1", TN_E_INVALID, "added_tokens[0].lstrip: expected a boolean"},
-    {"\"type\":\"Lowercase\"", "\"type\":\"Precompiled\"", TN_E_UNSUPPORTED, "normalizer: normalizer Precompiled"},
+    {"\"type\":\"Lowercase\"", "\"type\":\"Precompiled\"", TN_E_INVALID, "normalizer.precompiled_charsmap: missing"},
     {"\"type\":\"Lowercase\"", "\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"},{\"type\":\"X\"}]",
      TN_E_UNSUPPORTED, "normalizer.normalizers[1]: normalizer X"},
     {"\"type\":\"Lowercase\"", "\"type\":\"Replace\",\"pattern\":{\"Regex\":\"(\"},\"content\":\"\"", TN_E_UNSUPPORTED,
@@ -92,9 +93,38 @@ static const bad table[] = {
     {"\"1.0\"", "\"\xff\"", TN_E_INVALID, "not valid JSON: line 1"},
 };
 
-static void test_table(void) {
-  for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-    char *json = edited(tiny_tokenizer, table[i].from, table[i].to);
+/* Two units of a trie and the replacements "", "b". */
+static const char unigram[] =
+    "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens\":[],"
+    "\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"CAAAAAAEAAAAAACAAGIA\"},"
+    "\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"_\"},\"post_processor\":null,"
+    "\"decoder\":{\"type\":\"Metaspace\",\"replacement\":\"_\"},"
+    "\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],[\"ab\",-1.5],[\"a\",-2]],\"byte_fallback\":"
+    "false}}";
+
+static const bad unigram_table[] = {
+    {"[\"a\",-2]", "[\"a\"]", TN_E_INVALID, "model.vocab[2]: expected [token, score]"},
+    {"[\"a\",-2]", "[\"a\",\"-2\"]", TN_E_INVALID, "model.vocab[2]: expected [token, score]"},
+    {"[\"a\",-2]", "[\"a\",-2,1]", TN_E_INVALID, "model.vocab[2]: expected [token, score]"},
+    {"[\"a\",-2]", "[7,-2]", TN_E_INVALID, "model.vocab[2]: expected [token, score]"},
+    {"[\"a\",-2]", "\"a\"", TN_E_INVALID, "model.vocab[2]: expected [token, score]"},
+    {"\"vocab\":[", "\"vocab\":{},\"v\":[", TN_E_INVALID, "model.vocab: expected an array"},
+    {"\"unk_id\":0", "\"unk_id\":3", TN_E_INVALID, "model.unk_id: 3 is not in 0..2"},
+    {"\"unk_id\":0", "\"unk_id\":-1", TN_E_INVALID, "model.unk_id: -1 is not in"},
+    {"\"byte_fallback\":false", "\"byte_fallback\":0", TN_E_INVALID, "model.byte_fallback: expected a boolean"},
+    {"\"CAAA", "\"CAA?", TN_E_INVALID, "normalizer.precompiled_charsmap: not base64"},
+    {"\"CAAA", "\"CAA", TN_E_INVALID, "normalizer.precompiled_charsmap: not base64"},
+    {"\"CAAAAAAEAAAAAACAAGIA\"", "\"CAA=\"", TN_E_INVALID, "precompiled_charsmap: 2 bytes, expected at least 4"},
+    {"\"CAAA", "\"EAAA", TN_E_INVALID, "precompiled_charsmap: a trie of 16 bytes in 11"},
+    {"\"CAAA", "\"BwAA", TN_E_INVALID, "precompiled_charsmap: a trie of 7 bytes in 11"},
+    {"\"CAAA", "\"AAAA", TN_E_INVALID, "precompiled_charsmap: a trie of 0 bytes in 11"},
+    {"AGIA\"", "gGIA\"", TN_E_INVALID, "precompiled_charsmap: the replacements are not UTF-8"},
+    {"\"CAAAAAAEAAAAAACAAGIA\"", "7", TN_E_INVALID, "precompiled_charsmap: expected a string, got an integer"},
+};
+
+static void try_table(const char *good_file, const bad *table, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    char *json = edited(good_file, table[i].from, table[i].to);
     tn_error err;
     tni_error_init(&err);
     tni_tokenizer *t = NULL;
@@ -106,6 +136,11 @@ static void test_table(void) {
     tni_tokenizer_destroy(t);
     free(json);
   }
+}
+
+static void test_table(void) {
+  try_table(tiny_tokenizer, bpe_table, sizeof bpe_table / sizeof *bpe_table);
+  try_table(unigram, unigram_table, sizeof unigram_table / sizeof *unigram_table);
 }
 
 /* Nested Sequences end at the limit, and many steps at theirs, for each kind of component. */
@@ -207,8 +242,7 @@ static char *rich(void) {
   return e;
 }
 
-static void test_flips(void) {
-  char *json = rich();
+static void flip(char *json) {
   size_t n = strlen(json), loaded = 0;
   uint32_t x = 1;
   try_bytes(json, n, &loaded);
@@ -223,6 +257,36 @@ static void test_flips(void) {
     }
   CU_ASSERT(loaded > 100); /* else the flips only try the JSON parser */
   free(json);
+}
+
+/* A file with rules of which every unit counts. */
+static char *with_rules(void) {
+  static const uint32_t units[] = {8 << 10, 0, 0, 0, 0, 0x80000002, 0x80000000, 0x80000001};
+  static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  uint8_t b[4 + 4 * 128 + 8] = {0, 2, 0, 0};
+  char s[4 * sizeof b / 3 + 8];
+  for (size_t i = 0; i < 128; i++) { /* "a" and "b" end with values, "c" leads on */
+    uint32_t u = i < 8              ? units[i]
+                 : i == (8 ^ 'a')   ? ('a' | 1 << 8 | (i ^ 5) << 10)
+                 : i == (8 ^ 'b')   ? ('b' | 1 << 8 | (i ^ 6) << 10)
+                 : i == (8 ^ 'c')   ? ('c' | (i ^ 120) << 10)
+                 : i == (120 ^ 'd') ? ('d' | 1 << 8 | (i ^ 7) << 10)
+                                    : 0;
+    for (size_t k = 0; k < 4; k++) b[4 + 4 * i + k] = (uint8_t)(u >> (8 * k));
+  }
+  memcpy(b + 4 + 4 * 128, "\0x\0\xc3\xa4\0\0", 8);
+  size_t n = 0;
+  for (size_t i = 0; i + 2 < sizeof b; i += 3) {
+    uint32_t v = (uint32_t)b[i] << 16 | (uint32_t)b[i + 1] << 8 | b[i + 2];
+    for (int k = 18; k >= 0; k -= 6) s[n++] = digits[v >> k & 63];
+  }
+  s[n] = 0;
+  return edited(unigram, "CAAAAAAEAAAAAACAAGIA", s);
+}
+
+static void test_flips(void) {
+  flip(rich());
+  flip(with_rules());
 }
 
 void add_malformed_suite(void) {
