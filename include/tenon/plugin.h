@@ -38,8 +38,6 @@ extern "C" {
 
 /* Fills the header of a struct variable: TN_INIT(&x). Does not zero the rest. */
 #define TN_HDR(type) { (uint32_t)sizeof(type), TN_ABI_MAJOR, TN_ABI_MINOR }
-/* True if member m of the growing struct *p lies inside p->h.size. */
-#define TN_HAS(p, type, m) ((p)->h.size >= offsetof(type, m) + sizeof(((const type *)0)->m))
 
 /* The host's own (opaque). */
 typedef struct tn_host_ctx tn_host_ctx;

@@ -53,6 +53,12 @@ typedef struct tn_hdr {
   uint16_t major, minor;
 } tn_hdr;
 
+/* Bytes of a growing struct up to and with member m: what h.size of the other side's struct is compared with. Never with
+ * sizeof, which is another in each minor; and the other side's struct is never copied by assignment. */
+#define TN_UPTO(type, m) (offsetof(type, m) + sizeof(((const type *)0)->m))
+/* True if member m of the growing struct *p lies inside p->h.size. */
+#define TN_HAS(p, type, m) ((p)->h.size >= TN_UPTO(type, m))
+
 /* Caller-owned error: set by whoever fails first, freed by nobody. `node`/`task` are TN_NONE where unknown. */
 typedef struct tn_error {
   tn_hdr h;

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "plugins/common/clprog.h"
+#include "plugins/common/entry.h"
 
 static uint32_t size_of(uint32_t type) {
   return type == TN_DT_I64 ? 8 : type == TN_DT_F16 ? 2 : type == TN_DT_U8 || type == TN_DT_BOOL ? 1 : 4;
@@ -107,7 +108,7 @@ static tn_status set_launch(tn_args *a, uint32_t i, tn_error *err) {
 }
 
 static void keep_view(tn_args *a, uint32_t i, const tn_view *v) {
-  a->views[i] = *v;
+  tni_cm_take(&a->views[i], sizeof a->views[i], v);
   a->views[i].dims = a->views[i].strides = NULL;
   memset(a->strides[i], 0, sizeof a->strides[i]);
   for (uint32_t k = 0; v->strides && k < v->rank && k < 4; k++) a->strides[i][k] = v->strides[k];

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "plugins/common/clprog.h"
+#include "plugins/common/entry.h"
 #include "plugins/common/graphq.h"
 
 typedef struct lowering {
@@ -346,7 +347,7 @@ tn_status tni_cl_lower(tn_device *dev, const tn_subgraph *s, tn_program **out, t
   if (!p) return tni_cm_fail(err, TN_E_NO_MEMORY, d->vendor->name, "out of memory");
   p->mem = mem;
   p->device = d;
-  p->graph = *s->graph;
+  tni_cm_take(&p->graph, sizeof p->graph, s->graph);
   p->graph.nodes = NULL; /* lent for this call only */
   p->graph.values = NULL;
   p->graph.symbols = NULL;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "plugins/common/clprog.h"
+#include "plugins/common/entry.h"
 #include "plugins/common/options.h"
 
 enum { MAX_OPTIONS = 24 };
@@ -300,26 +301,8 @@ static tn_status make_options(cl_plugin *p) {
   return TN_OK;
 }
 
-static tn_status negotiate(const tni_cl_vendor *v, const tn_host *host, tn_negotiate *neg) {
-  if (!neg || neg->h.size < sizeof *neg) return TN_E_INCOMPATIBLE;
-  neg->plugin_min = neg->plugin_max = TN_ABI_MINOR;
-  snprintf(neg->name, sizeof neg->name, "%s", v->name);
-  snprintf(neg->version, sizeof neg->version, "%s", v->version);
-  if (neg->host_max < neg->plugin_min || neg->host_min > neg->plugin_max) {
-    snprintf(neg->message, sizeof neg->message, "host speaks ABI 1.%u to 1.%u, plugin 1.%u", neg->host_min,
-             neg->host_max, neg->plugin_max);
-    return TN_E_INCOMPATIBLE;
-  }
-  if (!host || host->h.size < sizeof *host) {
-    snprintf(neg->message, sizeof neg->message, "the host's table is shorter than that of ABI 1.0");
-    return TN_E_INCOMPATIBLE;
-  }
-  neg->minor = neg->host_max < neg->plugin_max ? neg->host_max : neg->plugin_max;
-  return TN_OK;
-}
-
 tn_status tni_cl_plugin_entry(const tni_cl_vendor *v, const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
-  tn_status st = negotiate(v, host, neg);
+  tn_status st = tni_cm_negotiate(v->name, v->version, host, neg);
   if (st != TN_OK) return st;
   tni_cm_mem mem = {.host = host};
   cl_plugin *p = out ? tni_cm_new(&mem, 1, sizeof *p) : NULL;

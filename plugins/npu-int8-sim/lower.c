@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "plugins/common/entry.h"
 #include "plugins/common/graphq.h"
 
 /* --- the chain behind the products ------------------------------------------------------------------------------- */
@@ -260,7 +261,7 @@ tn_status tni_npu_lower(tn_device *dev, const tn_subgraph *s, tn_program **out, 
   if (!p) return tni_cm_fail(err, TN_E_NO_MEMORY, TNI_NPU_NAME, "out of memory");
   p->mem = mem;
   p->device = d;
-  p->graph = *s->graph;
+  tni_cm_take(&p->graph, sizeof p->graph, s->graph);
   p->graph.nodes = NULL; /* lent for this call only */
   p->graph.values = NULL;
   p->graph.symbols = NULL;

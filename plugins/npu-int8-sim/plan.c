@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "plugins/common/entry.h"
 #include "plugins/common/graphq.h"
 #include "plugins/npu-int8-sim/program.h"
 
@@ -97,7 +98,7 @@ static uint64_t temp_bytes(const tn_program *p, const tni_npu_block *b, const tn
 }
 
 tn_status tni_npu_measure(const tn_program *p, tn_id task, const tn_dims *dims, tn_measure *out) {
-  if (task >= p->info.n_tasks || out->h.size < sizeof *out) return TN_E_INVALID;
+  if (task >= p->info.n_tasks || out->h.size < TN_UPTO(tn_measure, reserved)) return TN_E_INVALID;
   const tni_npu_task *t = p->tasks[task];
   tn_measure r = {.h = out->h, .slot_bytes = out->slot_bytes, .scratch_align = 64};
   tni_npu_room room;
@@ -113,7 +114,7 @@ tn_status tni_npu_measure(const tn_program *p, tn_id task, const tn_dims *dims, 
     const tn_id slot = t->pub.uses[i].slot;
     if (p->slots[slot]->kind == TN_SLOT_TEMP) r.slot_bytes[slot] = temp_bytes(p, t->b, &room, M, slot);
   }
-  *out = r;
+  tni_cm_give(out, &r, sizeof r);
   return TN_OK;
 }
 

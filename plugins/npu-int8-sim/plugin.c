@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "plugins/common/entry.h"
 #include "plugins/npu-int8-sim/extension.h"
 #include "plugins/npu-int8-sim/program.h"
 
@@ -145,27 +146,10 @@ static const void *get_extension(tn_plugin *p, const char *name, uint32_t versio
   return version == 1 && !strcmp(name, TNI_NPU_COUNTERS) ? &counters : NULL;
 }
 
-static tn_status negotiate(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
-  if (!neg || neg->h.size < sizeof *neg) return TN_E_INCOMPATIBLE;
-  neg->plugin_min = neg->plugin_max = TN_ABI_MINOR;
-  snprintf(neg->name, sizeof neg->name, "%s", TNI_NPU_NAME);
-  snprintf(neg->version, sizeof neg->version, "%s", VERSION);
-  if (neg->host_max < neg->plugin_min || neg->host_min > neg->plugin_max) {
-    snprintf(neg->message, sizeof neg->message, "host speaks ABI 1.%u to 1.%u, plugin 1.%u", neg->host_min,
-             neg->host_max, neg->plugin_max);
-    return TN_E_INCOMPATIBLE;
-  }
-  if (!host || !TN_HAS(host, tn_host, symbols) || !out) {
-    snprintf(neg->message, sizeof neg->message, "the host's table is shorter than that of ABI 1.0");
-    return TN_E_INCOMPATIBLE;
-  }
-  neg->minor = neg->host_max < neg->plugin_max ? neg->host_max : neg->plugin_max;
-  return TN_OK;
-}
-
 tn_status tni_npu_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
-  tn_status st = negotiate(host, neg, out);
+  tn_status st = tni_cm_negotiate(TNI_NPU_NAME, VERSION, host, neg);
   if (st != TN_OK) return st;
+  if (!out) return TN_E_INVALID;
   tni_cm_mem mem = {.host = host};
   tni_npu_plugin *p = tni_cm_new(&mem, 1, sizeof *p);
   if (!p) return TN_E_NO_MEMORY;

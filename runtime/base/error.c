@@ -56,3 +56,13 @@ const char *tni_status_name(tn_status st) {
                                       "CANCELLED",    "INTERNAL",    "IO",          "LIMIT"};
   return st >= 0 && (size_t)st < sizeof names / sizeof *names ? names[st] : "INTERNAL";
 }
+
+tn_status tni_take(void *mine, size_t bytes, const void *theirs, const char *what, tn_error *err) {
+  tn_hdr h;
+  memset(mine, 0, bytes);
+  if (!theirs) return TN_OK;
+  memcpy(&h, theirs, sizeof h);
+  if (h.size < sizeof h) return tni_fail(err, TN_E_INVALID, what, "%s.h.size is %u", what, h.size);
+  memcpy(mine, theirs, h.size < bytes ? h.size : bytes);
+  return TN_OK;
+}

@@ -21,4 +21,8 @@ void tni_error_prefix(tn_error *e, const char *fmt, ...) TN_PRINTF(2, 3);
 /* "INVALID", "UNSUPPORTED", ...; an unknown number gives "INTERNAL". */
 const char *tni_status_name(tn_status st);
 
+/* *mine, a growing struct of `bytes` as this code knows it, becomes what *theirs (NULL: nothing), which another version
+ * may have made, has of it; the rest is zero. TN_E_INVALID naming `what`: the size in its header is none. */
+TN_MUST_CHECK tn_status tni_take(void *mine, size_t bytes, const void *theirs, const char *what, tn_error *err);
+
 #endif

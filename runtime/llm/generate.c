@@ -129,8 +129,6 @@ static tn_status loop(gen *g) {
 
 /* Parameters are looked at before anything runs. */
 static tn_status check(const tn_gen_params *p, tn_error *err) {
-  if (p->h.size < sizeof *p)
-    return tni_fail(err, TN_E_INVALID, "params", "size %u: call tn_gen_params_init", p->h.size);
   if (p->n_stop && !p->stop) return tni_fail(err, TN_E_INVALID, "stop", "n_stop is %u and stop is NULL", p->n_stop);
   tni_sampler *s = NULL;
   tni_sampler_params sp = {p->temperature, p->top_p, p->min_p, p->repeat_penalty, p->top_k, p->seed};
@@ -159,17 +157,20 @@ static tn_status run(gen *g, const int32_t *ids, size_t n, tn_error *err) {
 
 tn_status tn_generate_ids(tn_chat *c, const int32_t *ids, size_t n, const tn_gen_params *p, tn_token_fn fn, void *user,
                           tn_gen_result *res, tn_error *err) {
-  tn_gen_params defaults;
+  tn_gen_params defaults, mine;
   if (n && !ids) return tni_fail(err, TN_E_INVALID, "ids", "NULL");
   tn_lm_gen_defaults(c->lm, &defaults);
-  gen g = {.c = c, .p = p ? p : &defaults, .fn = fn, .user = user, .err = err};
-  tn_status st = check(g.p, err);
+  gen g = {.c = c, .p = p ? &mine : &defaults, .fn = fn, .user = user, .err = err};
+  tn_status st = tni_take(&mine, sizeof mine, p, "tn_gen_params", err);
+  if (st == TN_OK) st = check(g.p, err);
   if (st != TN_OK) return st;
   atomic_store(&c->cancelled, false);
   st = run(&g, ids, n, err);
   if (st != TN_OK) return st;
-  g.res.h = (tn_hdr){sizeof g.res, 1, 0};
-  if (res) *res = g.res;
+  const size_t room = res ? res->h.size : 0; /* the caller's, of whatever version */
+  if (room > sizeof(tn_hdr))
+    memcpy((char *)res + sizeof(tn_hdr), (char *)&g.res + sizeof(tn_hdr),
+           (room < sizeof g.res ? room : sizeof g.res) - sizeof(tn_hdr));
   return TN_OK;
 }
 

@@ -52,11 +52,13 @@ static tn_status load(tn_lm *lm, tn_runtime *rt, const char *path, const tn_lm_o
 
 tn_status tn_lm_load(tn_runtime *rt, const char *path, const tn_lm_opts *o, tn_lm **out, tn_error *err) {
   if (!path || !out) return tni_fail(err, TN_E_INVALID, "tn_lm_load", "path and out must not be NULL");
-  if (o && o->h.size < sizeof *o) return tni_fail(err, TN_E_INVALID, "tn_lm_load", "opts has size %u", o->h.size);
-  if (o && o->max_seq < 0) return tni_fail(err, TN_E_INVALID, "max_seq", "%lld", (long long)o->max_seq);
+  tn_lm_opts mine;
+  tn_status st = tni_take(&mine, sizeof mine, o, "tn_lm_opts", err);
+  if (st != TN_OK) return st;
+  if (mine.max_seq < 0) return tni_fail(err, TN_E_INVALID, "max_seq", "%lld", (long long)mine.max_seq);
   tn_lm *lm = calloc(1, sizeof *lm);
   if (!lm) return tni_fail_memory(err, path);
-  tn_status st = load(lm, rt, path, o, err);
+  st = load(lm, rt, path, &mine, err);
   if (st != TN_OK) {
     tn_lm_destroy(lm);
     return st;

@@ -24,7 +24,7 @@ static tn_status bad(const check *c, const char *part, uint32_t index, const cha
 
 static tn_status check_need(const check *c, uint32_t i) {
   const tn_need *n = c->info->needs[i];
-  if (!n || n->h.size < sizeof *n) return bad(c, "need", i, "no need");
+  if (!n || n->h.size < TN_UPTO(tn_need, flags)) return bad(c, "need", i, "no need");
   if (n->n_values == 0 || !n->values || n->n_values > c->view->n_values) return bad(c, "need", i, "no values");
   if (!n->format && n->n_values != 1) return bad(c, "need", i, "raw needs take one value");
   for (uint32_t k = 0; k < n->n_values; k++) {
@@ -56,7 +56,7 @@ static bool in_cluster(const check *c, tn_id node) {
 static tn_status check_slot(const check *c, uint32_t i) {
   const tn_slot *s = c->info->slots[i];
   if (!s) return bad(c, "slot", i, "no slot");
-  if (s->h.size < sizeof *s) return bad(c, "slot", i, "a size that is not one");
+  if (s->h.size < TN_UPTO(tn_slot, reserved2)) return bad(c, "slot", i, "a size that is not one");
   if (s->kind < TN_SLOT_INPUT || s->kind > TN_SLOT_PRIVATE) return bad(c, "slot", i, "an unknown kind");
   bool has_value = s->kind <= TN_SLOT_STEP;
   if (has_value && s->value >= c->view->n_values) return bad(c, "slot", i, "a value that does not exist");
@@ -80,7 +80,7 @@ static tn_status check_task(const check *c, uint32_t i) {
   const tn_task *t = c->info->tasks[i];
   uint32_t engines = c->dev->device->caps ? c->dev->device->caps->n_engines : 0;
   if (!t) return bad(c, "task", i, "no task");
-  if (t->h.size < sizeof *t) return bad(c, "task", i, "a size that is not one");
+  if (t->h.size < TN_UPTO(tn_task, reserved)) return bad(c, "task", i, "a size that is not one");
   if (t->engine > engines) return bad(c, "task", i, "an engine that does not exist");
   if (t->engine && !c->dev->device->submit) return bad(c, "task", i, "an engine without submit");
   if (t->engine == 0 && !c->dev->device->run) return bad(c, "task", i, "a CPU task without run");
@@ -120,7 +120,7 @@ static tn_status check_outputs(const check *c) {
 tn_status tni_program_check(const tn_graph *view, const tni_dev *dev, const tni_cluster *cluster,
                             const tn_program_info *info, tn_error *err) {
   check c = {view, dev, cluster, info, err};
-  if (!info || info->h.size < sizeof *info) return bad(&c, "info", 0, "none");
+  if (!info || info->h.size < TN_UPTO(tn_program_info, reserved)) return bad(&c, "info", 0, "none");
   if (info->n_tasks > MAX_TASKS || info->n_slots > MAX_TASKS || info->n_needs > MAX_TASKS)
     return bad(&c, "info", 0, "absurd counts");
   if ((info->n_tasks && !info->tasks) || (info->n_slots && !info->slots) || (info->n_needs && !info->needs))

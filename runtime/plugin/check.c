@@ -43,18 +43,18 @@ static bool is_name(const char *s, size_t max) {
 }
 
 tn_status tni_check_format(const tn_format *f, tn_error *err) {
-  tn_status st = check_hdr(f, sizeof *f, "tn_format", err);
+  tn_status st = check_hdr(f, TN_UPTO(tn_format, unpack), "tn_format", err);
   if (st != TN_OK) return st;
   if (!is_name(f->name, 63)) return tni_fail(err, TN_E_INTERNAL, "tn_format", "tn_format->name is no name");
   const fn_field fn[] = {FN(f, numerics), FN(f, size), FN(f, begin), FN(f, rows), FN(f, end), FN(f, unpack)};
   st = check_functions("tn_format", fn, COUNT(fn), err);
-  if (st == TN_OK) st = check_hdr(f->numerics, sizeof *f->numerics, "tn_format->numerics", err);
+  if (st == TN_OK) st = check_hdr(f->numerics, TN_UPTO(tn_numerics, act_scale), "tn_format->numerics", err);
   if (st != TN_OK) tni_error_prefix(err, "format '%s'", f->name);
   return st;
 }
 
 static tn_status check_option(const tn_option *o, tn_error *err) {
-  tn_status st = check_hdr(o, sizeof *o, "tn_option", err);
+  tn_status st = check_hdr(o, TN_UPTO(tn_option, choices), "tn_option", err);
   if (st != TN_OK) return st;
   if (!is_name(o->key, 63)) return tni_fail(err, TN_E_INTERNAL, "tn_option", "tn_option->key is no name");
   if (o->type < TN_OPT_BOOL || o->type > TN_OPT_STRING)
@@ -81,7 +81,7 @@ static tn_status check_tables(const tn_plugin *p, tn_error *err) {
 }
 
 tn_status tni_check_plugin(const char *name, const tn_plugin *p, tn_error *err) {
-  tn_status st = check_hdr(p, sizeof *p, "tn_plugin", err);
+  tn_status st = check_hdr(p, TN_UPTO(tn_plugin, reserved), "tn_plugin", err);
   if (st != TN_OK) return st;
   const fn_field fn[] = {FN(p, name), FN(p, version), FN(p, enumerate), FN(p, open), FN(p, close), FN(p, shutdown)};
   st = check_functions("tn_plugin", fn, COUNT(fn), err);
@@ -95,7 +95,7 @@ tn_status tni_check_plugin(const char *name, const tn_plugin *p, tn_error *err) 
 static bool is_power(uint64_t v) { return (v & (v - 1)) == 0; }
 
 tn_status tni_check_caps(const tn_caps *c, tn_error *err) {
-  tn_status st = check_hdr(c, sizeof *c, "tn_caps", err);
+  tn_status st = check_hdr(c, TN_UPTO(tn_caps, window_bytes), "tn_caps", err);
   if (st != TN_OK) return st;
   if (!c->name || !*c->name || strnlen(c->name, 128) > 127)
     return tni_fail(err, TN_E_INTERNAL, "tn_caps", "tn_caps->name is missing or too long");
@@ -103,11 +103,11 @@ tn_status tni_check_caps(const tn_caps *c, tn_error *err) {
     return tni_fail(err, TN_E_INTERNAL, "tn_caps", "tn_caps->engines: %u entries at %p (at most 31)", c->n_engines,
                     (const void *)c->engines);
   for (uint32_t i = 0; st == TN_OK && i < c->n_engines; i++) {
-    st = check_hdr(c->engines[i], sizeof *c->engines[i], "tn_engine", err);
+    st = check_hdr(c->engines[i], TN_UPTO(tn_engine, depth), "tn_engine", err);
     if (st == TN_OK && !is_name(c->engines[i]->name, 31))
       st = tni_fail(err, TN_E_INTERNAL, "tn_engine", "the name of engine %u is no name", i + 1);
   }
-  if (st == TN_OK && c->clock) st = check_hdr(c->clock, sizeof *c->clock, "tn_clock", err);
+  if (st == TN_OK && c->clock) st = check_hdr(c->clock, TN_UPTO(tn_clock, cpu_ns_per_byte), "tn_clock", err);
   if (st == TN_OK && (!is_power(c->align) || !is_power(c->sub_align) || !is_power(c->import_align)))
     st = tni_fail(err, TN_E_INTERNAL, "tn_caps", "an alignment is no power of two (align %u, sub %u, import %u)",
                   c->align, c->sub_align, c->import_align);
@@ -115,7 +115,7 @@ tn_status tni_check_caps(const tn_caps *c, tn_error *err) {
 }
 
 tn_status tni_check_device(const tn_device *d, tn_error *err) {
-  tn_status st = check_hdr(d, sizeof *d, "tn_device", err);
+  tn_status st = check_hdr(d, TN_UPTO(tn_device, unmap), "tn_device", err);
   if (st == TN_OK) st = tni_check_caps(d->caps, err);
   if (st != TN_OK) return st;
   const fn_field fn[] = {FN(d, claim), FN(d, lower),  FN(d, info), FN(d, measure),  FN(d, set),       FN(d, release),

@@ -87,7 +87,7 @@ static void fill(tn_ticket *t, tn_status st, const tn_times *times, const tn_err
   if (times && times->h.size >= sizeof(tn_hdr))
     memcpy(&t->times, times, times->h.size < sizeof t->times ? times->h.size : sizeof t->times);
   t->times.h = (tn_hdr)TN_HDR(tn_times);
-  if (err && err->h.size >= sizeof *err) tni_error_copy(&t->error, err);
+  if (err && err->h.size >= TN_UPTO(tn_error, where)) tni_error_copy(&t->error, err);
 }
 
 void tni_ticket_done(tn_ticket *handle, tn_status st, const tn_times *times, const tn_error *err) {

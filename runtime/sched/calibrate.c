@@ -86,13 +86,13 @@ static tn_status collect(const tn_model *m, tni_calib *c, tn_error *err) {
 }
 
 tn_status tn_model_calibration_save(tn_model *m, const tn_calibration_text *text, const char *path, tn_error *err) {
-  tn_calibration_text t = {0};
+  tn_calibration_text t;
   tni_calib c = {0};
   tn_status st = needs_recorder(m, err);
   if (st != TN_OK) return st;
   if (!path || !text) return tni_fail(err, TN_E_INVALID, "tn_model_calibration_save", "a NULL argument");
-  memcpy(&t, text, text->h.size < sizeof t ? text->h.size : sizeof t);
-  st = collect(m, &c, err);
+  st = tni_take(&t, sizeof t, text, "tn_calibration_text", err);
+  if (st == TN_OK) st = collect(m, &c, err);
   if (t.name) c.text_name = t.name;
   c.tokens = t.tokens;
   tni_calib_text_hash(t.bytes, t.bytes ? t.n_bytes : 0, c.text);

@@ -10,10 +10,10 @@
 
 #include "runtime/host/kernel.h"
 #include "runtime/sched/calibrate.h"
+#include "runtime/sched/dense.h"
 #include "runtime/sched/devconst.h"
 #include "runtime/sched/exec.h"
 #include "runtime/sched/memory.h"
-#include "runtime/sched/dense.h"
 #include "runtime/sched/pack.h"
 #include "runtime/sched/place.h"
 #include "runtime/sched/reference.h"
@@ -201,8 +201,9 @@ static tn_status make_ready(tn_model *m, tn_error *err) {
 
 /* The caller's options, of whatever size it was compiled with; lists are copied. */
 static tn_status read_opts(tn_model *m, const tn_model_opts *in, tn_error *err) {
-  tn_model_opts o = {0};
-  if (in) memcpy(&o, in, in->h.size < sizeof o ? in->h.size : sizeof o);
+  tn_model_opts o;
+  tn_status st = tni_take(&o, sizeof o, in, "tn_model_opts", err);
+  if (st != TN_OK) return st;
   m->flags = o.flags;
   m->order_seed = o.order_seed;
   m->max_seq = o.max_seq ? o.max_seq : m->rt->profile->max_seq;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/graph/quantized.h"
 #include "runtime/sched/reference.h"
+#include "runtime/graph/quantized.h"
 
 #include <math.h>
 #include <stdlib.h>

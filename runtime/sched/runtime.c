@@ -18,13 +18,9 @@ void tn_free(void *p) { free(p); }
 
 /* The caller's options, of whatever size it was compiled with. */
 static tn_status read_opts(const tn_runtime_opts *in, tn_runtime_opts *out, tn_error *err) {
-  memset(out, 0, sizeof *out);
-  out->log_level = TN_LOG_WARN;
-  if (!in) return TN_OK;
-  if (in->h.size < sizeof(tn_hdr))
-    return tni_fail(err, TN_E_INVALID, "tn_runtime_opts", "tn_runtime_opts.h.size is not set");
-  memcpy(out, in, in->h.size < sizeof *out ? in->h.size : sizeof *out);
-  return TN_OK;
+  tn_status st = tni_take(out, sizeof *out, in, "tn_runtime_opts", err);
+  if (!in) out->log_level = TN_LOG_WARN;
+  return st;
 }
 
 /* REL beside the library that this code runs from, so that an installed tree can be moved; NULL where that is not

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/graph/quantized.h"
 #include "runtime/sched/devconst.h"
 #include "runtime/sched/memory.h"
-#include "runtime/graph/quantized.h"
 #include "runtime/sched/pack.h"
 #include "runtime/sched/pieces.h"
 #include "runtime/sched/session.h"

@@ -77,13 +77,14 @@ static tn_status check_keep(const tn_session *s, const tni_keep *k, tn_error *er
 }
 
 tn_status tn_session_keep(tn_session *s, const tn_keep_opts *o, tn_error *err) {
-  tn_keep_opts mine = {0};
-  if (o) memcpy(&mine, o, o->h.size < sizeof mine ? o->h.size : sizeof mine);
+  tn_keep_opts mine;
+  tn_status st = tni_take(&mine, sizeof mine, o, "tn_keep_opts", err);
+  if (st != TN_OK) return st;
   tni_keep k = {.batch = mine.batch ? mine.batch : 1, .capacity = mine.capacity ? mine.capacity : s->model->max_seq};
   const int64_t fixed = tni_model_chunk(s->model), chunk = fixed ? fixed : s->model->rt->profile->prefill_chunk;
   k.max_step = mine.max_step ? mine.max_step : !fixed && chunk && chunk < k.capacity ? chunk : k.capacity;
   k.limit = k.capacity;
-  tn_status st = check_keep(s, &k, err);
+  st = check_keep(s, &k, err);
   if (st != TN_OK) return st;
   if (__builtin_add_overflow(k.capacity, fixed, &(int64_t){0}))
     return tni_fail(err, TN_E_INVALID, s->model->path, "a capacity of %lld", (long long)k.capacity);

@@ -14,9 +14,9 @@
 static const struct {
   const char *descr;
   uint32_t dtype;
-} npy_types[] = {{"<f4", TN_DT_F32}, {"<f8", TN_DT_F64}, {"<f2", TN_DT_F16}, {"|u1", TN_DT_U8},  {"|i1", TN_DT_I8},
-                 {"<u2", TN_DT_U16}, {"<i2", TN_DT_I16}, {"<i4", TN_DT_I32}, {"<i8", TN_DT_I64}, {"<u4", TN_DT_U32},
-                 {"<u8", TN_DT_U64}, {"|b1", TN_DT_BOOL}};
+} npy_types[] = {{"<f4", TN_DT_F32}, {"<f8", TN_DT_F64}, {"<f2", TN_DT_F16}, {"|u1", TN_DT_U8},
+                 {"|i1", TN_DT_I8},  {"<u2", TN_DT_U16}, {"<i2", TN_DT_I16}, {"<i4", TN_DT_I32},
+                 {"<i8", TN_DT_I64}, {"<u4", TN_DT_U32}, {"<u8", TN_DT_U64}, {"|b1", TN_DT_BOOL}};
 
 static bool ends_with(const char *s, const char *tail) {
   size_t n = strlen(s), m = strlen(tail);
@@ -78,8 +78,8 @@ static tn_status load_npy(const tni_file *f, const char *path, tn_tensor **out, 
   if (f->bytes < 12 || memcmp(p, "\x93NUMPY", 6) != 0 || p[6] < 1 || p[6] > 3)
     return tni_fail(err, TN_E_INVALID, path, "'%s' is not a .npy file", path);
   size_t start = p[6] == 1 ? 10 : 12;
-  size_t n = p[6] == 1 ? p[8] | (size_t)p[9] << 8
-                       : p[8] | (size_t)p[9] << 8 | (size_t)p[10] << 16 | (size_t)p[11] << 24;
+  size_t n =
+      p[6] == 1 ? p[8] | (size_t)p[9] << 8 : p[8] | (size_t)p[9] << 8 | (size_t)p[10] << 16 | (size_t)p[11] << 24;
   char dict[4096];
   if (n >= sizeof dict || start + n > f->bytes)
     return tni_fail(err, TN_E_INVALID, path, "'%s': the header is cut off or absurd", path);
@@ -88,7 +88,8 @@ static tn_status load_npy(const tni_file *f, const char *path, tn_tensor **out, 
   const char *descr = dict_value(dict, "descr"), *order = dict_value(dict, "fortran_order");
   for (size_t i = 0; descr && i < sizeof npy_types / sizeof *npy_types; i++)
     if (descr[0] == '\'' && strncmp(descr + 1, npy_types[i].descr, 3) == 0) t.dtype = npy_types[i].dtype;
-  if (!t.dtype) return tni_fail(err, TN_E_INVALID, path, "'%s': dtype %.12s is not supported", path, descr ? descr : "?");
+  if (!t.dtype)
+    return tni_fail(err, TN_E_INVALID, path, "'%s': dtype %.12s is not supported", path, descr ? descr : "?");
   if (!order || strncmp(order, "False", 5) != 0)
     return tni_fail(err, TN_E_INVALID, path, "'%s': arrays in Fortran order are not supported", path);
   int64_t count;

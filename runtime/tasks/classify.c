@@ -176,11 +176,12 @@ tn_status tn_classifier_load(tn_runtime *rt, const char *path, const tn_classify
                              tn_error *err) {
   if (!rt || !path || !out)
     return tni_fail(err, TN_E_INVALID, "tn_classifier_load", "rt, path and out must not be NULL");
-  if (o && o->h.size < sizeof *o)
-    return tni_fail(err, TN_E_INVALID, "tn_classifier_load", "opts has size %u", o->h.size);
+  tn_classify_opts mine;
+  tn_status st = tni_take(&mine, sizeof mine, o, "tn_classify_opts", err);
+  if (st != TN_OK) return st;
   tn_classifier *c = calloc(1, sizeof *c);
   char *folder = c ? tni_path_folder(path) : NULL;
-  tn_status st = folder ? load(c, rt, path, folder, o, err) : tni_fail_memory(err, path);
+  st = folder ? load(c, rt, path, folder, &mine, err) : tni_fail_memory(err, path);
   free(folder);
   if (st != TN_OK)
     tn_classifier_destroy(c);

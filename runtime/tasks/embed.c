@@ -95,10 +95,12 @@ static tn_status load(tn_embedder *e, tn_runtime *rt, const char *path, const ch
 
 tn_status tn_embedder_load(tn_runtime *rt, const char *path, const tn_embed_opts *o, tn_embedder **out, tn_error *err) {
   if (!rt || !path || !out) return tni_fail(err, TN_E_INVALID, "tn_embedder_load", "rt, path and out must not be NULL");
-  if (o && o->h.size < sizeof *o) return tni_fail(err, TN_E_INVALID, "tn_embedder_load", "opts has size %u", o->h.size);
+  tn_embed_opts mine;
+  tn_status st = tni_take(&mine, sizeof mine, o, "tn_embed_opts", err);
+  if (st != TN_OK) return st;
   tn_embedder *e = calloc(1, sizeof *e);
   char *folder = e ? tni_path_folder(path) : NULL;
-  tn_status st = folder ? load(e, rt, path, folder, o, err) : tni_fail_memory(err, path);
+  st = folder ? load(e, rt, path, folder, &mine, err) : tni_fail_memory(err, path);
   free(folder);
   if (st != TN_OK)
     tn_embedder_destroy(e);

@@ -61,7 +61,7 @@ static tn_gen_params greedy(uint32_t n) {
 }
 
 static tn_gen_result say(tn_chat *c, const char *prompt, const tn_gen_params *p, sink *s) {
-  tn_gen_result r = {0};
+  tn_gen_result r = {.h = {sizeof r, 1, 0}};
   tn_error err;
   tn_error_init(&err);
   tn_status st = tn_generate(c, prompt, strlen(prompt), p, take, s, &r, &err);
@@ -181,7 +181,7 @@ static void test_exports(void) {
     size_t rows = 0, vocab = 0, wrong = 0;
     tn_gen_params p = greedy(20);
     p.flags = TN_GEN_IGNORE_EOS;
-    tn_gen_result r;
+    tn_gen_result r = {.h = {sizeof r, 1, 0}};
     CU_ASSERT_EQUAL(tn_generate_ids(c, ids, 4, &p, take, s, &r, NULL), TN_OK);
     CU_ASSERT_EQUAL_FATAL(s->n, 20);
     memcpy(ids + 4, s->ids, 20 * sizeof *ids);
@@ -223,7 +223,7 @@ static void test_refused(void) {
   sink *s = calloc(2, sizeof *s);
   int32_t *many = calloc(600, sizeof *many);
   tn_gen_params p = greedy(10);
-  tn_gen_result r = {.new_tokens = 99};
+  tn_gen_result r = {.h = {sizeof r, 1, 0}, .new_tokens = 99};
   tn_error err;
   for (int i = 0; i < 600; i++) many[i] = 400;
   CU_ASSERT_EQUAL(tn_lm_context(lm), 512);
@@ -318,7 +318,7 @@ static void test_ids_only(void) {
   tn_lm *lm = load("lm/cappgpt-onnx");
   tn_chat *c = talk(lm);
   tn_gen_params p = greedy(3);
-  tn_gen_result r;
+  tn_gen_result r = {.h = {sizeof r, 1, 0}};
   tn_error err;
   tn_error_init(&err);
   CU_ASSERT_EQUAL(tn_generate(c, "a", 1, &p, NULL, NULL, &r, &err), TN_E_UNAVAILABLE);
@@ -340,7 +340,7 @@ static void *worker(void *arg) {
   job *j = arg;
   tn_chat *c = NULL;
   tn_gen_params p = greedy(100);
-  tn_gen_result r;
+  tn_gen_result r = {.h = {sizeof r, 1, 0}};
   j->st = tn_chat_create(j->lm, &c, NULL);
   if (j->st == TN_OK) j->st = tn_generate(c, "", 0, &p, take, &j->s, &r, NULL);
   tn_chat_destroy(c);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "plugins/common/cpu_lut/build.h"
+#include "plugins/common/entry.h"
 #include "plugins/common/graphq.h"
 
 static void lower_float(tni_clt_builder *b, uint32_t i) {
@@ -67,7 +68,7 @@ tn_status tni_clt_lower(tn_device *dev, const tn_subgraph *s, tn_program **out, 
   if (!p) return tni_cm_fail(err, TN_E_NO_MEMORY, d->backend->name, "out of memory");
   p->mem = mem;
   p->device = d;
-  p->graph = *s->graph;
+  tni_cm_take(&p->graph, sizeof p->graph, s->graph);
   p->graph.nodes = NULL; /* lent for this call only */
   p->graph.values = NULL;
   p->graph.symbols = NULL;

@@ -7,6 +7,7 @@
 #include "plugins/common/cpu_lut/cost.h"
 #include "plugins/common/cpu_lut/match.h"
 #include "plugins/common/cpu_lut/program.h"
+#include "plugins/common/entry.h"
 #include "plugins/common/graphq.h"
 
 static bool mul(uint64_t a, uint64_t b, uint64_t *out) { return !__builtin_mul_overflow(a, b, out); }
@@ -167,12 +168,12 @@ static tn_status measure_float(const tn_program *p, const tni_clt_task *t, const
 }
 
 tn_status tni_clt_measure(const tn_program *p, tn_id task, const tn_dims *dims, tn_measure *out) {
-  if (task >= p->info.n_tasks || out->h.size < sizeof *out) return TN_E_INVALID;
+  if (task >= p->info.n_tasks || out->h.size < TN_UPTO(tn_measure, reserved)) return TN_E_INVALID;
   const tni_clt_task *t = p->tasks[task];
   tn_measure r = {.h = out->h, .slot_bytes = out->slot_bytes, .scratch_align = 64};
   tn_status st = t->kind == TNI_CLT_PACKED ? measure_packed(p, t, dims, &r) : measure_float(p, t, dims, &r);
   if (st == TN_OK && r.slot_bytes) st = measure_slots(p, &t->pub, dims, r.slot_bytes);
-  if (st == TN_OK) *out = r;
+  if (st == TN_OK) tni_cm_give(out, &r, sizeof r);
   return st;
 }
 

@@ -7,6 +7,7 @@
 
 #include "plugins/common/cpu.h"
 #include "plugins/common/cpu_lut/backend.h"
+#include "plugins/common/entry.h"
 #include "plugins/common/options.h"
 #include "plugins/common/w4g.h"
 
@@ -183,20 +184,9 @@ static void fill_options(tni_clt_plugin *p) {
 }
 
 tn_status tni_clt_entry(const tni_clt_backend *b, const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
-  if (!neg || neg->h.size < sizeof *neg) return TN_E_INCOMPATIBLE;
-  neg->plugin_min = neg->plugin_max = TN_ABI_MINOR;
-  snprintf(neg->name, sizeof neg->name, "%s", b->name);
-  snprintf(neg->version, sizeof neg->version, "%s", b->version);
-  if (neg->host_max < neg->plugin_min || neg->host_min > neg->plugin_max) {
-    snprintf(neg->message, sizeof neg->message, "host speaks ABI 1.%u to 1.%u, plugin 1.%u", neg->host_min,
-             neg->host_max, neg->plugin_max);
-    return TN_E_INCOMPATIBLE;
-  }
-  if (!host || host->h.size < sizeof *host || !out) {
-    snprintf(neg->message, sizeof neg->message, "the host's table is shorter than that of ABI 1.0");
-    return TN_E_INCOMPATIBLE;
-  }
-  neg->minor = neg->host_max < neg->plugin_max ? neg->host_max : neg->plugin_max;
+  tn_status st = tni_cm_negotiate(b->name, b->version, host, neg);
+  if (st != TN_OK) return st;
+  if (!out) return TN_E_INVALID;
   tni_cm_mem mem = {.host = host};
   tni_clt_plugin *p = tni_cm_new(&mem, 1, sizeof *p);
   if (!p) return TN_E_NO_MEMORY;

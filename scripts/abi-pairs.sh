@@ -1,0 +1,71 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# abi-pairs.sh BUILD: hosts and plugins of two header versions together. The second version is made here: the same tree with
+# a field of 64 bytes appended to every growing struct of the ABI, and the next minor. Hosts and plugins of BUILD and of that
+# must say the same text in all four pairs; a struct that one side copies whole, or an array of structs, breaks them.
+set -eu
+build=$(cd "$1" && pwd)
+source=$(cd "$(dirname "$0")/.." && pwd)
+work=$build/abi-pairs
+say() { echo "abi-pairs: $*"; }
+die() { say "FAILED: $*" >&2; exit 1; }
+
+for tool in meson ninja git; do
+  command -v $tool >/dev/null || { say "skipped: $tool is not there"; exit 77; }
+done
+tenon=$build/runtime/cli/tenon
+if nm -D "$build/runtime/libtenon.so" | grep -q ' U __\(asan\|tsan\|ubsan\)_'; then
+  say "skipped: a sanitizer's build"
+  exit 77
+fi
+
+rm -rf "$work"
+mkdir -p "$work/tree"
+for part in meson.build meson_options.txt include runtime plugins configs scripts bench examples tests; do
+  [ ! -e "$source/$part" ] || cp -R "$source/$part" "$work/tree/"
+done
+grow='
+/^(typedef )?struct tn_[a-z0-9_]+ \{$/ { inside = 1; growing = 0 }
+inside && /^ +tn_hdr h;/ { growing = 1 }
+inside && /^\}/ { if (growing) { print "  uint8_t grown[64];"; n++ } inside = 0 }
+{ print }
+END { print n + 0 > count }'
+total=0
+for h in types plugin; do
+  awk -v count="$work/count" "$grow" "$source/include/tenon/$h.h" >"$work/tree/include/tenon/$h.h"
+  total=$((total + $(cat "$work/count")))
+done
+[ "$total" -ge 30 ] || die "only $total structs grew: the headers are written otherwise than this script reads them"
+minor=$(sed -n 's/^#define TN_ABI_MINOR \([0-9]*\)$/\1/p' "$source/include/tenon/plugin.h")
+sed -i "s/^#define TN_ABI_MINOR .*/#define TN_ABI_MINOR $((minor + 1))/" "$work/tree/include/tenon/plugin.h"
+say "$total structs grew, minor $((minor + 1))"
+
+meson setup "$work/out" "$work/tree" -Dtests=disabled -Dbench=disabled -Dbuildtype=plain -Dc_args=-O1 >"$work/setup.log" 2>&1 ||
+  { cat "$work/setup.log"; die "meson setup"; }
+ninja -C "$work/out" >"$work/ninja.log" 2>&1 || { grep -m 20 -E 'error|FAILED' "$work/ninja.log"; die "it does not build with grown structs"; }
+
+# text HOST PLUGINS PROFILE
+text() {
+  dirs=
+  for so in "$2"/plugins/*/*.so; do dirs="$dirs --plugin-dir $(dirname "$so")"; done
+  # shellcheck disable=SC2086
+  "$1/runtime/cli/tenon" run "$source/models/demo" -p "In the beginning" -n 12 --temp 0 --ids --profile "$source/configs/$3.yaml" $dirs \
+    --cache-dir "$work/cache" 2>"$work/err" || { cat "$work/err" >&2; return 1; }
+}
+pairs=0
+for profile in ${TENON_PAIR_PROFILES:-default npu-prefill opencl-adreno opencl-mali}; do
+  if ! want=$(text "$build" "$build" "$profile" 2>/dev/null); then
+    say "$profile: not here: $(tail -1 "$work/err")"
+    continue
+  fi
+  for pair in "$work/out $build" "$build $work/out" "$work/out $work/out"; do
+    # shellcheck disable=SC2086
+    got=$(text $pair "$profile") || die "$profile, host and plugins of $pair"
+    [ "$got" = "$want" ] || die "$profile, host and plugins of $pair: '$got', not '$want'"
+    pairs=$((pairs + 1))
+  done
+  say "$profile: old and new hosts and plugins say the same"
+done
+[ $pairs -ge 6 ] || die "only $pairs pairs ran"
+rm -rf "$work/out" "$work/tree"
+say "$pairs pairs"
