@@ -343,6 +343,8 @@ def unigram():
             ("bytes", {"vocab": falls, "byte_fallback": True}, precompiled, meta, D.Sequence([D.ByteFallback(), D.Metaspace()]), texts),
             ("few bytes", {"vocab": falls[:-60], "byte_fallback": True}, None, meta, D.Metaspace(), texts),
             ("no split", {}, precompiled, P.Metaspace(split=False), D.Metaspace(), texts),
+            ("penalty 9.5", {"vocab": [["<unk>", 0.0], ["a", 9.5], ["\u9999a", -3.0]], "unk_id": 0}, None, None, D.Fuse(), short),
+            ("penalty 10.5", {"vocab": [["<unk>", 0.0], ["a", 10.5], ["\u9999a", -3.0]], "unk_id": 0}, None, None, D.Fuse(), short),
             ("no pre-tokenizer", {"vocab": whole, "unk_id": 0}, None, None, D.Fuse(), short + texts)):
         j = json.loads(json.dumps(base))
         j["model"].update(model)
