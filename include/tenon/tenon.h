@@ -59,6 +59,8 @@ typedef struct tn_runtime_opts {
   const char *calibration;
   /* Absolute path of the program tenon-helper, in which plugins are probed; NULL: where it is installed. */
   const char *helper;
+  /* A plugin that is probed anew, whatever is remembered of it; NULL: none. */
+  const char *retry;
 } tn_runtime_opts;
 enum {
   TN_RT_SCAN = 1,           /* load every plugin found, for tn_runtime_report */

@@ -183,51 +183,89 @@ static const char *find_helper(char *buf, size_t size) {
   return NULL;
 }
 
-int cli_open(cli *c, uint32_t flags) {
-  enum { MAX_DIRS = 64 };
-  char cache[4096], moved[4096], profiles[4096], helper[4096], *absolute[MAX_DIRS] = {0};
-  const char *dirs[MAX_DIRS];
-  char *path_copy = strdup(env("TENON_PLUGIN_PATH") ? env("TENON_PLUGIN_PATH") : "");
-  size_t n = path_copy ? plugin_dirs(c, dirs, MAX_DIRS, path_copy, moved, sizeof moved) : 0;
-  for (size_t i = 0; i < n; i++) {
-    absolute[i] = realpath(dirs[i], NULL);
-    if (absolute[i]) dirs[i] = absolute[i];
-  }
-  const char *profile_dirs[2];
-  uint32_t n_profiles = 0;
-  if (env("TENON_PROFILE_PATH")) profile_dirs[n_profiles++] = env("TENON_PROFILE_PATH");
-  ssize_t len = readlink("/proc/self/exe", profiles, sizeof profiles - 64);
+/* What a bundle says, where this program lies in one: nothing else is looked at but what the command line names. */
+static int bundle_opts(cli *c, cli_runtime *r) {
+  size_t n = 0;
+  for (char **d = c->plugin_dirs; d && *d && n < CLI_MAX_DIRS - 1; d++) r->dirs[n++] = *d;
+  r->dirs[n++] = r->bundle.plugins;
+  r->n = n;
+  r->o.plugin_dirs = r->dirs;
+  r->o.n_plugin_dirs = (uint32_t)n;
+  r->o.profile = c->profile ? c->profile : r->bundle.profile;
+  r->o.cache_dir = c->cache_dir ? c->cache_dir : r->bundle.packed;
+  r->o.flags |= c->cache_dir ? 0 : TN_RT_SEALED;
+  return 0;
+}
+
+static void usual_opts(cli *c, cli_runtime *r) {
+  size_t n = 0;
+  r->path_copy = strdup(env("TENON_PLUGIN_PATH") ? env("TENON_PLUGIN_PATH") : "");
+  if (r->path_copy) n = plugin_dirs(c, r->dirs, CLI_MAX_DIRS, r->path_copy, r->moved, sizeof r->moved);
+  if (env("TENON_PROFILE_PATH")) r->profile_dirs[r->o.n_profile_dirs++] = env("TENON_PROFILE_PATH");
+  ssize_t len = readlink("/proc/self/exe", r->profiles, sizeof r->profiles - 64);
   if (len > 0) {
-    profiles[len] = '\0';
-    char *slash = strrchr(profiles, '/');
+    r->profiles[len] = '\0';
+    char *slash = strrchr(r->profiles, '/');
     if (slash) strcpy(slash, "/" TENON_REL_PROFILES);
-    profile_dirs[n_profiles++] = profiles;
+    r->profile_dirs[r->o.n_profile_dirs++] = r->profiles;
   }
-  uint32_t level;
+  r->n = n;
+  r->o.plugin_dirs = r->dirs;
+  r->o.n_plugin_dirs = (uint32_t)n;
+  r->o.profile_dirs = r->profile_dirs;
+  r->o.profile = c->profile ? c->profile : env("TENON_PROFILE");
+  r->o.cache_dir = cache_dir(c, r->cache, sizeof r->cache);
+  r->o.helper = find_helper(r->helper, sizeof r->helper);
+}
+
+int cli_runtime_opts(cli *c, uint32_t flags, cli_runtime *r) {
+  uint32_t level = TN_LOG_WARN;
+  *r = (cli_runtime){0};
   int rc = log_level(c, &level);
+  r->o = (tn_runtime_opts){.h = {sizeof r->o, 1, 0},
+                           .threads = (uint32_t)c->threads,
+                           .log_level = level,
+                           .log = on_log,
+                           .progress = on_progress,
+                           .progress_user = c,
+                           .calibration = c->calibration,
+                           .retry = c->retry,
+                           .flags = flags | (getauxval(AT_SECURE) ? TN_RT_PRIVILEGED : 0)};
+  if (!rc) rc = cli_bundle_find(c, &r->bundle);
+  if (rc) return rc;
+  if (r->bundle.profile)
+    rc = bundle_opts(c, r);
+  else
+    usual_opts(c, r);
+  for (size_t i = 0; i < r->n; i++) {
+    r->absolute[i] = realpath(r->dirs[i], NULL);
+    if (r->absolute[i]) r->dirs[i] = r->absolute[i];
+  }
+  return rc;
+}
+
+void cli_runtime_finish(cli_runtime *r) {
+  for (size_t i = 0; i < r->n; i++) free(r->absolute[i]);
+  free(r->path_copy);
+  free(r->bundle.profile);
+  free(r->bundle.plugins);
+  free(r->bundle.packed);
+}
+
+const char *cli_env(const char *name) { return env(name); }
+
+int cli_open(cli *c, uint32_t flags) {
+  cli_runtime *r = calloc(1, sizeof *r);
+  if (!r) return cli_fail(c, TN_E_NO_MEMORY);
+  int rc = cli_runtime_opts(c, flags, r);
   if (rc == 0) {
-    tn_runtime_opts o = {.h = {sizeof o, 1, 0},
-                         .profile = c->profile ? c->profile : env("TENON_PROFILE"),
-                         .profile_dirs = profile_dirs,
-                         .n_profile_dirs = n_profiles,
-                         .plugin_dirs = dirs,
-                         .n_plugin_dirs = (uint32_t)n,
-                         .cache_dir = cache_dir(c, cache, sizeof cache),
-                         .threads = (uint32_t)c->threads,
-                         .log_level = level,
-                         .log = on_log,
-                         .progress = on_progress,
-                         .progress_user = c,
-                         .calibration = c->calibration,
-                         .helper = find_helper(helper, sizeof helper),
-                         .flags = flags | (getauxval(AT_SECURE) ? TN_RT_PRIVILEGED : 0)};
     tn_error_init(&c->err);
-    tn_status st = tn_runtime_create(&o, &c->rt, &c->err);
+    tn_status st = tn_runtime_create(&r->o, &c->rt, &c->err);
     /* What is wrong here is the profile (3) or a plugin (5). */
     if (st != TN_OK) rc = st == TN_E_INVALID ? cli_fail(c, st) : (cli_fail(c, st), EXIT_DEVICE);
   }
-  for (size_t i = 0; i < n; i++) free(absolute[i]);
-  free(path_copy);
+  cli_runtime_finish(r);
+  free(r);
   return rc;
 }
 

@@ -51,6 +51,32 @@ void cli_finish(cli *c, poptContext pc);
 /* Holds the process to --max-memory. 0, or the exit code of a size that is none. */
 int cli_limit_memory(cli *c);
 
+/* The folder that this program lies in, where that is a bundle (docs/bundles.md): compared with its list. Paths are
+ * malloc'd; profile NULL: this is no bundle. */
+typedef struct cli_bundle {
+  char *profile, *plugins, *packed;
+} cli_bundle;
+/* 0, or an exit code (reported): the bundle is damaged. */
+int cli_bundle_find(cli *c, cli_bundle *out);
+
+enum { CLI_MAX_DIRS = 64 };
+/* How a runtime is opened, and what its options point to. */
+typedef struct cli_runtime {
+  tn_runtime_opts o;
+  cli_bundle bundle;
+  const char *dirs[CLI_MAX_DIRS], *profile_dirs[2];
+  char *absolute[CLI_MAX_DIRS], *path_copy;
+  size_t n;
+  char cache[4096], moved[4096], profiles[4096], helper[4096];
+} cli_runtime;
+/* Options, environment, bundle -> options of a runtime. 0, or an exit code (reported). Finish in both cases. */
+int cli_runtime_opts(cli *c, uint32_t flags, cli_runtime *r);
+void cli_runtime_finish(cli_runtime *r);
+/* A variable of the environment, NULL where it is empty or the process is privileged. */
+const char *cli_env(const char *name);
+/* "1500000", "64K", "512M", "2G"; units of 1024. 0: not a size. */
+unsigned long long cli_size(const char *s);
+
 /* Opens the runtime that the options ask for. 0, or an exit code (reported). */
 int cli_open(cli *c, uint32_t flags);
 int cli_load(cli *c, const char *path, uint32_t flags, tn_model **out);
@@ -102,6 +128,7 @@ int cmd_plugins(int argc, const char **argv);
 int cmd_eval(int argc, const char **argv);
 int cmd_trace(int argc, const char **argv);
 int cmd_pack(int argc, const char **argv);
+int cmd_bundle(int argc, const char **argv);
 int cmd_calibrate(int argc, const char **argv);
 int cmd_classify(int argc, const char **argv);
 int cmd_conform(int argc, const char **argv);

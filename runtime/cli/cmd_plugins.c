@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/cli/cli.h"
@@ -17,7 +18,9 @@ static void list_devices(json_t *plugins, cli_format f) {
   size_t i, k;
   json_t *p, *d;
   json_array_foreach(plugins, i, p) {
-    const char *state = json_is_true(json_object_get(p, "loaded")) ? "loaded" : "not loaded";
+    const char *state = json_is_true(json_object_get(p, "loaded")) ? "loaded"
+                        : json_object_get(p, "quarantined_since")  ? "quarantined"
+                                                                   : "not loaded";
     json_t *devices = json_object_get(p, "devices");
     if (!json_array_size(devices))
       cli_table_add(&t, str(p, "name"), str(p, "version"), state, "", "", str(p, "reason"));
@@ -76,31 +79,52 @@ static void list_formats(json_t *plugins, cli_format f) {
   cli_table_finish(&t);
 }
 
+/* A name that no plugin has was a slip. */
+static int check_retried(cli *c, json_t *plugins) {
+  size_t i;
+  json_t *p;
+  if (!c->retry) return EXIT_DONE;
+  json_array_foreach(plugins, i, p) if (strcmp(str(p, "name"), c->retry) == 0) {
+    if (json_object_get(p, "quarantined_since")) return EXIT_CHECK;
+    cli_note("%s: %s", c->retry, json_is_true(json_object_get(p, "loaded")) ? "loaded" : str(p, "reason"));
+    return EXIT_DONE;
+  }
+  return cli_usage(c, "--retry: no plugin is called '%s'", c->retry);
+}
+
 static int list(cli *c, int formats) {
   char *text = NULL;
   tn_status st = tn_runtime_report(c->rt, &text, &c->err);
   if (st != TN_OK) return cli_fail(c, st);
-  if (c->format == FMT_JSON) {
+  json_t *j = json_loads(text, 0, NULL);
+  const int rc = check_retried(c, json_object_get(j, "plugins"));
+  if (rc == EXIT_USAGE)
+    ; /* said */
+  else if (c->format == FMT_JSON)
     printf("%s\n", text);
-  } else {
-    json_t *j = json_loads(text, 0, NULL);
+  else
     (formats ? list_formats : list_devices)(json_object_get(j, "plugins"), c->format);
-    json_decref(j);
-  }
+  json_decref(j);
   tn_free(text);
-  return EXIT_DONE;
+  return rc;
 }
 
 int cmd_plugins(int argc, const char **argv) {
   cli c = {.command = "plugins"};
   int formats = 0, done;
-  struct poptOption own[] = {{"formats", 0, POPT_ARG_NONE, &formats, 0, "list weight formats", NULL}, POPT_TABLEEND};
+  char *retry = NULL;
+  struct poptOption own[] = {
+      {"formats", 0, POPT_ARG_NONE, &formats, 0, "list weight formats", NULL},
+      {"retry", 0, POPT_ARG_STRING, &retry, 0, "try a plugin again that is in quarantine, or probe it anew", "NAME"},
+      POPT_TABLEEND};
   poptContext pc;
   const char **rest;
   int rc = cli_parse(&c, argc, argv, own, "[options]", &pc, &rest, &done);
   if (!rc && rest[0]) rc = cli_usage(&c, "'%s' is too much", rest[0]);
+  c.retry = retry;
   if (!rc) rc = cli_open(&c, TN_RT_SCAN);
   if (!rc) rc = list(&c, formats);
   cli_finish(&c, pc);
+  free(retry);
   return rc;
 }

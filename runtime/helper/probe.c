@@ -12,6 +12,7 @@
 
 #include "runtime/helper/helper.h"
 #include "runtime/plugin/internal.h"
+#include "runtime/plugin/procstate.h"
 
 enum { EXIT_BROKEN = 3 };
 
@@ -30,8 +31,35 @@ static void say(json_t *j) {
   free(text);
 }
 
+/* One probe: what the process was like before the plugin came, and the call under way. */
+typedef struct watch {
+  tni_procstate *before;
+  char so[4096];
+  char stage[64];
+} watch;
+
+/* What the last call left changed ends the probe. */
+static void compare(const watch *w, bool ended) {
+  char what[160], text[256];
+  bool bad = true;
+  /* A thread that was joined may be listed for a moment more. */
+  for (int turn = 0; bad && turn < (ended ? 100 : 1); turn++) {
+    if (turn) usleep(2000);
+    tni_procstate *now = tni_procstate_take();
+    bad = !now || tni_procstate_differs(w->before, now, w->so, ended, what, sizeof what);
+    if (!now) _exit(EXIT_BROKEN);
+    tni_procstate_destroy(now);
+  }
+  if (!bad) return;
+  snprintf(text, sizeof text, "misbehaves: %s %s", w->stage, what);
+  say(json_pack("{s:s}", "misconduct", text));
+  _exit(TNI_PROBE_EXIT);
+}
+
 static void at_stage(void *user, const char *what) {
-  (void)user;
+  watch *w = user;
+  if (w->stage[0]) compare(w, false);
+  snprintf(w->stage, sizeof w->stage, "%s", what);
   say(json_pack("{s:s}", "at", what));
 }
 
@@ -96,6 +124,9 @@ static int probe(json_t *j) {
   tni_profile_plugin section = {.name = text(j, "name"),
                                 .line = (uint32_t)json_integer_value(json_object_get(j, "line"))};
   if (!*section.name || dirs[0][0] != '/' || !read_section(j, &section)) return EXIT_BROKEN;
+  watch w = {.before = tni_procstate_take()};
+  if (!w.before) return EXIT_BROKEN;
+  snprintf(w.so, sizeof w.so, "%s/%s.so", dirs[0], section.name);
   tni_registry_opts o = {.dirs = dirs,
                          .n_dirs = 1,
                          .cache_dir = *cache ? cache : NULL,
@@ -104,15 +135,19 @@ static int probe(json_t *j) {
                          .checked = json_is_true(json_object_get(j, "checked")),
                          .privileged = json_is_true(json_object_get(j, "privileged")),
                          .allow_shared_writable = json_is_true(json_object_get(j, "shared")),
-                         .stage = at_stage};
+                         .stage = at_stage,
+                         .stage_user = &w};
   tni_loaded *l = NULL;
   tn_error err;
   tni_error_init(&err);
   if (tni_loaded_create(&o, section.name, text(j, "file"), &section, &l, &err) != TN_OK) return EXIT_BROKEN;
   json_t *said = answer(l);
+  const bool resident = l->info.plugin && l->info.plugin->flags & TN_PLUGIN_RESIDENT;
   tni_loaded_destroy(l);
+  if (w.stage[0]) compare(&w, !resident);
+  tni_procstate_destroy(w.before);
   free((void *)(uintptr_t)section.options);
-  at_stage(NULL, "what it runs at the process's end");
+  say(json_pack("{s:s}", "at", "what it runs when the process ends"));
   say(said);
   return TNI_PROBE_EXIT;
 }

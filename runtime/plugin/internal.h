@@ -5,6 +5,8 @@
 #ifndef TENON_PLUGIN_INTERNAL_H
 #define TENON_PLUGIN_INTERNAL_H
 
+#include <sha2.h>
+
 #include "runtime/plugin/check.h"
 #include "runtime/plugin/dynlib.h"
 #include "runtime/plugin/manifest.h"
@@ -20,8 +22,10 @@ struct tni_loaded {
   tn_host_ctx *ctx;
   tn_plugin *plugin;
   tn_device *devices[TNI_MAX_DEVICES];
-  bool probe_by_default; /* the folder's plugins are probed in a child */
-  bool profile_mistake; /* info.why is the profile's fault */
+  SHA2_CTX hashing;                            /* of the manifest, then the file */
+  uint8_t content[32];                         /* SHA-256 of Tenon's version, the manifest and the file */
+  bool probe_by_default;                       /* the folder's plugins are probed in a child */
+  bool profile_mistake;                        /* info.why is the profile's fault */
   void (*stage)(void *user, const char *what); /* tni_registry_opts.stage */
   void *stage_user;
 };

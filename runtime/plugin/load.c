@@ -7,9 +7,9 @@
 
 #include "runtime/host/kernel.h"
 #include "runtime/plugin/cpu.h"
+#include "runtime/plugin/first.h"
 #include "runtime/plugin/fpmode.h"
 #include "runtime/plugin/internal.h"
-#include "runtime/plugin/probe.h"
 #include "runtime/plugin/trust.h"
 #include "runtime/profile/paths.h"
 
@@ -45,6 +45,7 @@ static tn_status read_manifest(const tni_registry_opts *o, tni_loaded *l, const 
   tni_file f;
   tn_status st = tni_trust_map(yaml, o->allow_shared_writable, &f, why);
   if (st != TN_OK) return st;
+  tni_content_begin(l, f.data, f.bytes);
   st = tni_manifest_parse(l->arena, f.data ? f.data : "", (size_t)f.bytes, yaml, &l->manifest, why);
   tni_file_unmap(&f);
   if (st != TN_OK) return st;
@@ -78,20 +79,6 @@ static tn_status no_entry(tni_loaded *l) {
   return tni_fail(&l->info.why, TN_E_INVALID, l->info.path, "is no plugin: it exports no %s", TN_ENTRY_SYMBOL);
 }
 
-/* In a child first, where the profile or the folder asks for it. */
-static tn_status probe(const tni_registry_opts *o, tni_loaded *l, const char *so, const char *profile_file,
-                       const tni_profile_plugin *section) {
-  const uint32_t said = section ? section->probe : TNI_PROBE_UNSAID;
-  if (said == TNI_PROBE_INPROCESS || (said == TNI_PROBE_UNSAID && !l->probe_by_default)) return TN_OK;
-  const tni_probe_what what = {l->info.name, l->folder, so, profile_file, section};
-  tni_probe_result result;
-  const tn_status st = tni_probe_run(o, &what, &result, &l->info.why);
-  l->info.probed = true;
-  l->info.probe_ms = result.ms;
-  l->profile_mistake = result.profile_mistake;
-  return st;
-}
-
 /* Everything up to the address of the entry; runs none of the plugin's code but its constructors. */
 static tn_status open_file(const tni_registry_opts *o, tni_loaded *l, const char *profile_file,
                            const tni_profile_plugin *section, tn_entry_v1 *entry) {
@@ -105,8 +92,9 @@ static tn_status open_file(const tni_registry_opts *o, tni_loaded *l, const char
   if (st != TN_OK) return st;
   st = tni_manifest_verify(&l->manifest, f.data, f.bytes, why);
   if (st == TN_OK) st = tni_elf_check(&f, so, why);
+  if (st == TN_OK) tni_content_end(l, f.data, f.bytes);
   tni_file_unmap(&f);
-  if (st == TN_OK) st = probe(o, l, so, profile_file, section);
+  if (st == TN_OK) st = tni_first_load(o, l, so, profile_file, section);
   if (st != TN_OK) return st;
 
   uint64_t mode = tni_fpmode_get();
@@ -283,7 +271,7 @@ tn_status tni_loaded_create(const tni_registry_opts *o, const char *name, const 
   }
   l->arena = a;
   l->info.name = copy;
-  l->info.path = l->info.version = "";
+  l->info.path = l->info.version = l->info.since = "";
   l->info.builtin = strcmp(name, "host") == 0;
   l->stage = o->stage;
   l->stage_user = o->stage_user;

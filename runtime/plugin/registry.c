@@ -34,6 +34,7 @@ static tn_status copy_opts(tni_registry *r, const tni_registry_opts *o, tn_error
     memcpy(probe, o->probe, o->n_dirs * sizeof *probe);
     r->o.probe = probe;
   }
+  if (o->retry && !(r->o.retry = tni_arena_strdup(r->arena, o->retry))) return tni_fail_memory(err, "registry");
   if (o->helper && !(r->o.helper = tni_arena_strdup(r->arena, o->helper))) return tni_fail_memory(err, "registry");
   if (o->cache_dir && !(r->o.cache_dir = tni_arena_strdup(r->arena, o->cache_dir)))
     return tni_fail_memory(err, "registry");

@@ -50,6 +50,7 @@ typedef struct tni_registry_opts {
    * none. helper: absolute path of tenon-helper, or NULL: there is none, and to probe is an error. */
   const bool *probe;
   const char *helper;
+  const char *retry; /* a plugin that is probed anew, whatever is remembered of it; or NULL */
   int64_t probe_ms; /* a child that answers nothing for so long hangs; 0: TNI_PROBE_MS */
   /* In the child: called before each call into the plugin with what it is ("enumerate"). May be NULL. */
   void (*stage)(void *user, const char *what);
@@ -71,7 +72,10 @@ typedef struct tni_plugin_info {
   uint32_t n_devices;
   bool builtin;
   bool probed;               /* in a child first */
-  double probe_ms;           /* what that took */
+  bool remembered;           /* the probe's result is one of an earlier start */
+  bool quarantined;          /* it crashed, hung, ended the process or left it changed: `why` says so */
+  double probe_ms;           /* what that took, then */
+  const char *since;         /* quarantined: when, "2026-01-31T12:00:00Z"; else "" */
 } tni_plugin_info;
 
 /* Loads every plugin that the profile names, in order, then the host device (always last unless named earlier).

@@ -84,6 +84,11 @@ static json_t *plugin_json(const tni_plugin_info *p) {
     json_object_set_new(j, "reason_code", text(tni_status_name(p->why.code)));
     json_object_set_new(j, "reason", text(p->why.message));
   }
+  if (p->probed) {
+    json_object_set_new(j, "probe_ms", json_real(p->probe_ms));
+    json_object_set_new(j, "probe_remembered", json_boolean(p->remembered));
+  }
+  if (p->quarantined) json_object_set_new(j, "quarantined_since", text(p->since));
   for (uint32_t i = 0; i < p->n_devices; i++) {
     const tn_caps *c = p->devices[i]->caps;
     json_t *d = json_object();

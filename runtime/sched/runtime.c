@@ -92,6 +92,7 @@ static tn_status load_plugins(tn_runtime *rt, const tn_runtime_opts *o, tn_error
                           .max_workers = tni_pool_workers(rt->pool),
                           .probe = probe,
                           .helper = find_helper(rt, o),
+                          .retry = o->retry,
                           .probe_ms = p->probe_timeout_ms,
                           .log = &rt->log,
                           .cache_dir = rt->cache_dir,
