@@ -49,6 +49,7 @@ enum {
   TN_OP_IF = 180, TN_OP_LOOP = 181, TN_OP_SCAN = 182,
   /* domain "tenon": what fusion makes; a device that refuses one is offered its parts (docs/passes.md) */
   TN_OP_FUSED_MATMUL = 200, TN_OP_ELEMENTWISE = 201, TN_OP_TENON_ATTENTION = 202,
+  TN_OP_QLINEAR_GEMM = 203, TN_OP_QLINEAR_BINARY = 204, TN_OP_QLINEAR_GLOBAL_AVERAGE_POOL = 205, TN_OP_BYTE_LOOKUP = 206,
   /* element-wise, continued */
   TN_OP_ACOS = 220, TN_OP_ACOSH = 221, TN_OP_ASIN = 222, TN_OP_ASINH = 223, TN_OP_ATAN = 224, TN_OP_ATANH = 225,
   TN_OP_COSH = 226, TN_OP_SINH = 227, TN_OP_CELU = 228, TN_OP_MISH = 229, TN_OP_SELU = 230, TN_OP_SHRINK = 231,
@@ -135,6 +136,19 @@ enum {
  *            from there back.
  * A query that sees no key gives zeros, with a sink or without. A graph has it only where one of both is there. */
 enum { TN_ATTENTION_SINKS = 7, TN_ATTENTION_SLOPES = 8 }; /* inputs */
+
+/* Operators on bytes (int8 or uint8), all of version 1, which the pass qdq makes beside ONNX's QLinearConv and QLinearMatMul.
+ * A value x has a scale (f32, one element) and a zero point (one element of x's dtype), and stands for (x - zero) * scale.
+ * A result v is rounded to y = saturate(round(v / y_scale) + y_zero), half to even.
+ *   tenon.QLinearGemm               a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero, bias: ONNX QLinearMatMul with an
+ *                                   int32 bias [N] (may be absent) that is added to the sums: its scale is a_scale * b_scale.
+ *                                   trans_b 1: b is [.., N, K]. b_scale and b_zero: one element, or [N].
+ *   tenon.QLinearBinary             a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero; a and b broadcast as ONNX says.
+ *                                   op: TN_OP_ADD, SUB, MUL or DIV of the floats that a and b stand for, each rounded to f32.
+ *   tenon.QLinearGlobalAveragePool  x, x_scale, x_zero, y_scale, y_zero: ONNX GlobalAveragePool of x [N, C, ..].
+ *   tenon.ByteLookup                x, table [256] of bytes: y = table[x], with x's bits read as uint8. */
+enum { TN_QLINEAR_GEMM_TRANS_B = 0 };
+enum { TN_QLINEAR_BINARY_OP = 0 };
 
 /* Operands of an operator that chains have (tenon.Elementwise, tenon.FusedMatMul), else 0. */
 static inline uint32_t tn_chain_arity(uint32_t op) {

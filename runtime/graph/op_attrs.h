@@ -161,6 +161,8 @@ ATTRS(causal_conv, STRING("activation", "none"));
 ATTRS(sequence_empty, INT_OR_ABSENT("dtype"));
 ATTRS(split_to_sequence, INT("axis", 0), INT("keepdims", 1));
 ATTRS(concat_from_sequence, INT_REQUIRED("axis"), INT("new_axis", 0));
+ATTRS(qlinear_gemm, INT("trans_b", 0));
+ATTRS(qlinear_binary, INT_REQUIRED("op"));
 ATTRS(optional, OTHER("type", INTS)); /* a type, as tni_type_ints writes it */
 
 #undef ATTRS

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/host/attention.h"
+#include "runtime/host/bgemm.h"
 #include "runtime/host/chain.h"
 #include "runtime/host/conv_transpose.h"
 #include "runtime/host/gemm.h"
@@ -32,6 +33,12 @@ uint64_t tni_host_scratch(const tn_node *node, const tni_tensor *const *in, uint
     case TN_OP_CONV:
     case TN_OP_DEFORM_CONV:
       return tni_gemm_scratch(in[0]->dtype, n_workers);
+    case TN_OP_MATMUL_INTEGER:
+    case TN_OP_QLINEAR_MATMUL:
+    case TN_OP_CONV_INTEGER:
+    case TN_OP_QLINEAR_CONV:
+    case TN_OP_QLINEAR_GEMM:
+      return tni_bgemm_scratch(n_workers);
     case TN_OP_RNN:
     case TN_OP_GRU:
     case TN_OP_LSTM:

@@ -12,11 +12,23 @@
 #include <stdint.h>
 
 enum {
-  TNI_NR = 16,   /* columns of one packed panel */
-  TNI_MR = 6,    /* most rows of one micro tile */
-  TNI_KC = 256,  /* K block of the accumulation order */
-  TNI_LANES = 16 /* partial sums of row reductions */
+  TNI_NR = 16,    /* columns of one packed panel */
+  TNI_MR = 6,     /* most rows of one micro tile */
+  TNI_KC = 256,   /* K block of the accumulation order */
+  TNI_LANES = 16, /* partial sums of row reductions */
+  TNI_BR = 6      /* most rows of one micro tile of bytes; it has TNI_NR columns */
 };
+
+/* What integers x are rounded to bytes with: y = saturate(round(x * scale) + zero), half to even. lo, hi: the range of
+ * the byte's type. A NaN gives lo. */
+typedef struct tni_to_byte {
+  float zero, lo, hi;
+} tni_to_byte;
+/* What bytes are widened with: (byte ^ flip) - zero. int8 is flip 128 and its zero point + 128, uint8 flip 0. */
+typedef struct tni_of_byte {
+  uint32_t flip;
+  int32_t zero;
+} tni_of_byte;
 
 typedef struct tni_hot {
   const char *name;
@@ -46,6 +58,25 @@ typedef struct tni_hot {
   void (*gemv)(int64_t kc, const void *a, const void *b, int64_t ldb, int64_t n, float *c, int first);
   /* dst[kc, 16] = transpose of src[n <= 16, kc] with row stride ld; columns from n on are 0. */
   void (*pack_t)(float *dst, const void *src, int64_t ld, int64_t n, int64_t kc);
+  /* --- bytes; integers wrap modulo 2^32 --- */
+  /* dst[i] = src[i] widened, i < n. */
+  void (*widen)(int16_t *dst, const void *src, tni_of_byte q, int64_t n);
+  /* dst[i][2] = (r0[i], r1[i]) widened; r1 NULL: 0. */
+  void (*widen_pairs)(int16_t *dst, const void *r0, const void *r1, tni_of_byte q, int64_t n);
+  /* dst[i] = src[i * stride] widened, as floats. */
+  void (*widen_floats)(float *dst, const void *src, int64_t stride, tni_of_byte q, int64_t n);
+  /* c[mr, 16] (row stride ldc) = or += a[mr, pairs, 2] (row stride lda) * b[pairs, 16, 2]: sums over both of a pair.
+   * Factors from -255 to 255. */
+  void (*bgemm)(int mr, int64_t pairs, const int16_t *a, int64_t lda, const int16_t *b, int32_t *c, int64_t ldc,
+                int first);
+  /* acc[i] += sum over t < taps of w[t] * x[i + t * step]. */
+  void (*taps)(float *acc, const float *x, const float *w, int64_t taps, int64_t step, int64_t n);
+  /* y[i] = byte of c[i] (an f32, rounded once) and scale[i], or scale[0] where per is 0. */
+  void (*requantize)(void *y, const int32_t *c, const float *scale, int per, tni_to_byte q, int64_t n);
+  /* y[i] = byte of x[i] divided by scale; a NaN gives zero. */
+  void (*quantize)(void *y, const float *x, float scale, tni_to_byte q, int64_t n);
+  /* y[i] = x[i] widened * scale. */
+  void (*dequantize)(float *y, const void *x, float scale, tni_of_byte q, int64_t n);
   /* y[i] = f(x[i]); y may be x. */
   void (*exp)(float *y, const void *x, int64_t n);
   void (*sigmoid)(float *y, const void *x, int64_t n);

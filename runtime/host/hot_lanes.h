@@ -137,6 +137,15 @@ static inline __attribute__((always_inline)) void decay8x4(v8u *v, v8 max) {
 #define TNI_HOT_JOIN2(a, b) a##_##b
 #define TNI_HOT_JOIN(a, b) TNI_HOT_JOIN2(a, b)
 #define TNI_HOT_OWN(name) TNI_HOT_JOIN(TNI_HOT_NAME, name)
+void TNI_HOT_OWN(widen)(int16_t *dst, const void *src, tni_of_byte q, int64_t n);
+void TNI_HOT_OWN(widen_pairs)(int16_t *dst, const void *r0, const void *r1, tni_of_byte q, int64_t n);
+void TNI_HOT_OWN(widen_floats)(float *dst, const void *src, int64_t stride, tni_of_byte q, int64_t n);
+void TNI_HOT_OWN(bgemm)(int mr, int64_t pairs, const int16_t *a, int64_t lda, const int16_t *b, int32_t *c, int64_t ldc,
+                        int first);
+void TNI_HOT_OWN(taps)(float *acc, const float *x, const float *w, int64_t taps, int64_t step, int64_t n);
+void TNI_HOT_OWN(requantize)(void *y, const int32_t *c, const float *scale, int per, tni_to_byte q, int64_t n);
+void TNI_HOT_OWN(quantize)(void *y, const float *x, float scale, tni_to_byte q, int64_t n);
+void TNI_HOT_OWN(dequantize)(float *y, const void *x, float scale, tni_of_byte q, int64_t n);
 void TNI_HOT_OWN(fgemm)(int mr, int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, float *c,
                         int64_t ldc, int first);
 void TNI_HOT_OWN(dots8)(int rows, int64_t n, int64_t kc, const float *at, const void *b, int64_t ldb, float *c,

@@ -84,58 +84,87 @@ void tni_im2col_inside(const tni_im2col *c, int64_t shift, int64_t n, int64_t *l
   if (*lo > *hi) *lo = *hi;
 }
 
-/* Columns that lie side by side in one output row. */
-typedef struct run {
-  int64_t first, n; /* positions of the innermost dim */
-  int64_t o[TNI_WINDOW_MAX];
-} run;
-
-static uint32_t split_runs(const tni_im2col *c, int64_t n0, int64_t nb, run *runs) {
-  const uint32_t last = c->w.rank - 1;
-  uint32_t count = 0;
-  while (nb > 0) {
-    run *r = &runs[count++];
-    r->first = n0 % c->out[last];
-    r->n = c->out[last] - r->first < nb ? c->out[last] - r->first : nb;
-    tni_row_position(c->out, last, n0 / c->out[last], r->o);
-    n0 += r->n;
-    nb -= r->n;
-  }
-  return count;
+bool tni_im2col_is_input(const tni_im2col *c) {
+  for (uint32_t d = 0; d < c->w.rank; d++)
+    if (c->w.kernel[d] != 1 || c->w.stride[d] != 1 || c->w.begin[d] || c->w.end[d]) return false;
+  return true;
 }
 
-/* One run of one row of the matrix; x: element offset of the channel's plane. */
-static void fill(const tni_im2col *c, const run *r, int64_t x, const int64_t *tap, float *dst) {
+void tni_im2col_rows_start(const tni_im2col *c, int64_t batch, int64_t k0, int64_t n0, int64_t nb, tni_im2col_rows *r) {
+  const uint32_t last = c->w.rank - 1;
+  int64_t rest = k0 % c->taps;
+  r->c = c;
+  r->x = (batch * c->channels + k0 / c->taps) * c->plane;
+  for (uint32_t d = c->w.rank; d-- > 0; rest /= c->w.kernel[d]) r->tap[d] = rest % c->w.kernel[d];
+  for (r->n = 0; nb > 0; r->n++) {
+    const int64_t first = n0 % c->out[last], n = c->out[last] - first < nb ? c->out[last] - first : nb;
+    r->runs[r->n].first = first;
+    r->runs[r->n].n = n;
+    tni_row_position(c->out, last, n0 / c->out[last], r->runs[r->n].o);
+    n0 += n;
+    nb -= n;
+  }
+}
+
+static void next_tap(tni_im2col_rows *r) {
+  const tni_im2col *c = r->c;
+  uint32_t d = c->w.rank;
+  while (d > 0 && ++r->tap[d - 1] == c->w.kernel[d - 1]) r->tap[--d] = 0;
+  if (d == 0) r->x += c->plane;
+}
+
+/* The part [*lo, *hi) of run i of this row that lies inside; *at: the input element of the run's first. */
+static void inside_run(const tni_im2col_rows *r, uint32_t i, int64_t *at, int64_t *lo, int64_t *hi) {
+  const tni_im2col *c = r->c;
+  int64_t shift = 0;
+  const int64_t row = row_of(c, r->tap, r->runs[i].o, &shift);
+  shift += r->runs[i].first * c->w.stride[c->w.rank - 1];
+  *lo = *hi = 0;
+  if (row >= 0) tni_im2col_inside(c, shift, r->runs[i].n, lo, hi);
+  *at = r->x + row + shift;
+}
+
+void tni_im2col_rows_bytes(tni_im2col_rows *r, uint8_t outside, uint8_t *dst) {
+  const int64_t s = r->c->w.stride[r->c->w.rank - 1];
+  for (uint32_t i = 0; i < r->n; dst += r->runs[i++].n) {
+    const u8u *x = r->c->x;
+    int64_t at, lo, hi;
+    inside_run(r, i, &at, &lo, &hi);
+    for (int64_t j = 0; j < lo; j++) dst[j] = outside;
+    for (int64_t j = hi; j < r->runs[i].n; j++) dst[j] = outside;
+    if (s == 1 && hi > lo)
+      memcpy(dst + lo, x + at + lo, (size_t)(hi - lo));
+    else
+      for (int64_t j = lo; j < hi; j++) dst[j] = x[at + j * s];
+  }
+  next_tap(r);
+}
+
+/* One run of one row of the matrix. */
+static void fill(const tni_im2col_rows *r, uint32_t i, float *dst) {
+  const tni_im2col *c = r->c;
   const int64_t s = c->w.stride[c->w.rank - 1];
-  int64_t shift = 0, lo = 0, hi = 0;
-  const int64_t row = row_of(c, tap, r->o, &shift);
-  shift += r->first * s;
-  if (row >= 0) tni_im2col_inside(c, shift, r->n, &lo, &hi);
-  for (int64_t i = 0; i < lo; i++) dst[i] = 0;
-  for (int64_t i = hi; i < r->n; i++) dst[i] = 0;
+  int64_t at, lo, hi;
+  inside_run(r, i, &at, &lo, &hi);
+  for (int64_t j = 0; j < lo; j++) dst[j] = 0;
+  for (int64_t j = hi; j < r->runs[i].n; j++) dst[j] = 0;
   if (lo == hi) return;
-  const int64_t at = x + row + shift;
   if (s == 1)
     tni_load_f32(c->dtype, c->x, at + lo, hi - lo, dst + lo);
   else if (c->dtype == TN_DT_F32)
-    for (int64_t i = lo; i < hi; i++) dst[i] = ((const f32u *)c->x)[at + i * s];
+    for (int64_t j = lo; j < hi; j++) dst[j] = ((const f32u *)c->x)[at + j * s];
   else
-    for (int64_t i = lo; i < hi; i++) tni_load_f32(c->dtype, c->x, at + i * s, 1, dst + i);
+    for (int64_t j = lo; j < hi; j++) tni_load_f32(c->dtype, c->x, at + j * s, 1, dst + j);
 }
 
 void tni_im2col_pack(const void *ctx, int64_t batch, int64_t k0, int64_t kc, int64_t n0, int64_t nb, float *dst) {
-  const tni_im2col *c = ctx;
-  run runs[TNI_GEMM_COLS];
+  tni_im2col_rows r;
   float row[TNI_GEMM_COLS] = {0};
-  int64_t tap[TNI_WINDOW_MAX] = {0}, x = (batch * c->channels + k0 / c->taps) * c->plane, rest = k0 % c->taps;
-  const uint32_t n = split_runs(c, n0, nb, runs);
-  for (uint32_t d = c->w.rank; d-- > 0; rest /= c->w.kernel[d]) tap[d] = rest % c->w.kernel[d];
+  tni_im2col_rows_start(ctx, batch, k0, n0, nb, &r);
   for (int64_t k = 0; k < kc; k++) {
     int64_t at = 0;
-    for (uint32_t i = 0; i < n; at += runs[i++].n) fill(c, &runs[i], x, tap, row + at);
+    for (uint32_t i = 0; i < r.n; at += r.runs[i++].n) fill(&r, i, row + at);
     for (int64_t p = 0; p < nb; p += TNI_NR) memcpy(dst + p * kc + k * TNI_NR, row + p, TNI_NR * sizeof *row);
-    uint32_t d = c->w.rank;
-    while (d > 0 && ++tap[d - 1] == c->w.kernel[d - 1]) tap[--d] = 0;
-    if (d == 0) x += c->plane;
+    next_tap(&r);
   }
 }

@@ -27,6 +27,20 @@ static inline void tni_row_position(const int64_t *out, uint32_t last, int64_t r
 }
 /* A tni_gemm_pack; ctx is a tni_im2col of f32 or halves. A batch is one group of one image. */
 void tni_im2col_pack(const void *ctx, int64_t batch, int64_t k0, int64_t kc, int64_t n0, int64_t nb, float *dst);
+/* The matrix is the input: one tap, no stride, no padding. */
+bool tni_im2col_is_input(const tni_im2col *c);
+/* Columns [n0, n0 + nb), nb <= TNI_GEMM_COLS, of rows k0, k0 + 1, .. of the matrix, for input of bytes. */
+typedef struct tni_im2col_rows {
+  const tni_im2col *c;
+  int64_t x, tap[TNI_WINDOW_MAX];
+  uint32_t n;
+  struct {
+    int64_t first, n, o[TNI_WINDOW_MAX]; /* columns that lie side by side in one output row */
+  } runs[TNI_GEMM_COLS];
+} tni_im2col_rows;
+void tni_im2col_rows_start(const tni_im2col *c, int64_t batch, int64_t k0, int64_t n0, int64_t nb, tni_im2col_rows *r);
+/* The next row; what lies in the padding is `outside`. */
+void tni_im2col_rows_bytes(tni_im2col_rows *r, uint8_t outside, uint8_t *dst);
 /* The taps that an output row's elements [o0, o0 + n) have inside the input, in ascending order:
  * for (bool more = tni_taps_first(..); more; more = tni_taps_next(..)). However large a kernel or its padding is, there
  * are no more of them than the input has elements. */

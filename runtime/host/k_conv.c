@@ -65,12 +65,6 @@ static void direct_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) 
   }
 }
 
-static bool is_pointwise(const tni_window *w) {
-  for (uint32_t d = 0; d < w->rank; d++)
-    if (w->kernel[d] != 1 || w->stride[d] != 1 || w->begin[d] || w->end[d]) return false;
-  return true;
-}
-
 static tn_status product(const tni_kargs *a, const direct *c) {
   const tni_im2col *im = &c->im;
   const int64_t K = im->channels * im->taps;
@@ -90,7 +84,7 @@ static tn_status product(const tni_kargs *a, const direct *c) {
   g.b_batch[1] = im->channels * im->plane;
   if (c->b) g.c = c->b->data;
   g.c_batch[1] = g.M;
-  if (!is_pointwise(&im->w)) {
+  if (!tni_im2col_is_input(im)) {
     g.pack = tni_im2col_pack;
     g.pack_ctx = im;
   }

@@ -3,15 +3,18 @@
 
 #include "runtime/shape/table.h"
 
-/* [.., M, K] x [.., K, N]; a vector gets a leading (left) or trailing (right) 1 that leaves again. */
-static tn_status product(tni_infer *in, uint32_t ia, uint32_t ib, uint32_t dtype) {
+/* [.., M, K] x [.., K, N], or x [.., N, K] turned; a vector gets a leading (left) or trailing (right) 1 that leaves
+ * again. */
+static tn_status product(tni_infer *in, uint32_t ia, uint32_t ib, bool trans_b, uint32_t dtype) {
   const tni_value *a = tni_rule_in(in, ia), *b = tni_rule_in(in, ib);
   if (!a || !b) return tni_rule_fail(in, "an operand is missing");
   if (a->pub.rank == TNI_RANK_UNKNOWN || b->pub.rank == TNI_RANK_UNKNOWN) return tni_rule_set_unknown(in, 0, dtype);
   uint32_t ra = a->pub.rank, rb = b->pub.rank, rank;
   if (ra == 0 || rb == 0) return tni_rule_fail(in, "a scalar has no product");
+  if (trans_b && rb < 2) return tni_rule_fail(in, "a vector cannot be turned");
+  const uint32_t inner = trans_b ? rb - 1 : rb >= 2 ? rb - 2 : 0;
   bool ok;
-  (void)tni_rule_same_dim(in, a->pub.dims[ra - 1], b->pub.dims[rb >= 2 ? rb - 2 : 0], &ok);
+  (void)tni_rule_same_dim(in, a->pub.dims[ra - 1], b->pub.dims[inner], &ok);
   if (!ok) return tni_rule_fail(in, "the inner dimensions differ");
   uint32_t la = ra >= 2 ? ra - 2 : 0, lb = rb >= 2 ? rb - 2 : 0;
   rank = la > lb ? la : lb;
@@ -23,7 +26,7 @@ static tn_status product(tni_infer *in, uint32_t ia, uint32_t ib, uint32_t dtype
     if (!ok) return tni_rule_fail(in, "the batch axes do not broadcast at %u", d);
   }
   if (ra >= 2) dims[rank++] = a->pub.dims[ra - 2];
-  if (rb >= 2) dims[rank++] = b->pub.dims[rb - 1];
+  if (rb >= 2) dims[rank++] = b->pub.dims[trans_b ? rb - 2 : rb - 1];
   return tni_rule_set(in, 0, dtype, rank, dims);
 }
 
@@ -32,9 +35,31 @@ static uint32_t dtype_of(const tni_infer *in, uint32_t i) {
   return v ? v->pub.dtype : TN_DT_UNDEFINED;
 }
 
-tn_status tni_shape_matmul(tni_infer *in) { return product(in, 0, 1, dtype_of(in, 0)); }
-tn_status tni_shape_matmul_integer(tni_infer *in) { return product(in, 0, 1, TN_DT_I32); }
-tn_status tni_shape_qlinear_matmul(tni_infer *in) { return product(in, 0, 3, dtype_of(in, 7)); }
+tn_status tni_shape_matmul(tni_infer *in) { return product(in, 0, 1, false, dtype_of(in, 0)); }
+tn_status tni_shape_matmul_integer(tni_infer *in) { return product(in, 0, 1, false, TN_DT_I32); }
+tn_status tni_shape_qlinear_matmul(tni_infer *in) { return product(in, 0, 3, false, dtype_of(in, 7)); }
+tn_status tni_shape_qlinear_gemm(tni_infer *in) {
+  return product(in, 0, 3, tni_attr_i(&in->node->pub, "trans_b", 0) != 0, dtype_of(in, 7));
+}
+
+tn_status tni_shape_qlinear_binary(tni_infer *in) {
+  const tni_value *a = tni_rule_in(in, 0);
+  tn_expr dims[TN_MAX_RANK] = {TNI_EXPR_NONE};
+  if (!a || !tni_rule_in(in, 3)) return tni_rule_fail(in, "an operand is missing");
+  uint32_t rank = a->pub.rank;
+  if (rank != TNI_RANK_UNKNOWN) memcpy(dims, a->pub.dims, rank * sizeof *dims);
+  tn_status st = tni_rule_broadcast_with(in, 3, &rank, dims);
+  if (st) return st;
+  if (rank == TNI_RANK_UNKNOWN) return tni_rule_set_unknown(in, 0, dtype_of(in, 7));
+  return tni_rule_set(in, 0, dtype_of(in, 7), rank, dims);
+}
+
+tn_status tni_shape_byte_lookup(tni_infer *in) {
+  const tni_value *x = tni_rule_in(in, 0);
+  if (!x) return tni_rule_fail(in, "an operand is missing");
+  if (x->pub.rank == TNI_RANK_UNKNOWN) return tni_rule_set_unknown(in, 0, dtype_of(in, 1));
+  return tni_rule_set(in, 0, dtype_of(in, 1), x->pub.rank, x->pub.dims);
+}
 
 tn_status tni_shape_gemm(tni_infer *in) {
   const tni_value *a = tni_rule_in(in, 0), *b = tni_rule_in(in, 1), *c = tni_rule_in(in, 2);

@@ -158,14 +158,24 @@ tn_status tni_shape_pool(tni_infer *in) {
 }
 
 /* [N, C, 1, ...] */
-tn_status tni_shape_global_pool(tni_infer *in) {
+static tn_status global_pool(tni_infer *in, uint32_t dtype) {
   const tni_value *x = tni_rule_in(in, 0);
   tn_expr dims[TN_MAX_RANK];
   if (!x) return tni_rule_fail(in, "operand 0 is missing");
-  if (x->pub.rank == TNI_RANK_UNKNOWN) return tni_rule_set_unknown(in, 0, x->pub.dtype);
+  if (x->pub.rank == TNI_RANK_UNKNOWN) return tni_rule_set_unknown(in, 0, dtype);
   if (x->pub.rank < 2) return tni_rule_fail(in, "an input of rank %u", x->pub.rank);
   for (uint32_t d = 0; d < x->pub.rank; d++) dims[d] = d < 2 ? x->pub.dims[d] : tni_rule_const(in, 1);
-  return tni_rule_set(in, 0, x->pub.dtype, x->pub.rank, dims);
+  return tni_rule_set(in, 0, dtype, x->pub.rank, dims);
+}
+
+tn_status tni_shape_global_pool(tni_infer *in) {
+  const tni_value *x = tni_rule_in(in, 0);
+  return global_pool(in, x ? x->pub.dtype : TN_DT_UNDEFINED);
+}
+
+tn_status tni_shape_qlinear_global_pool(tni_infer *in) {
+  const tni_value *zero = tni_rule_in(in, 4);
+  return global_pool(in, zero ? zero->pub.dtype : TN_DT_UNDEFINED);
 }
 
 /* (size - 1) * stride + kernel - pads, or operand 2 where it is there. */

@@ -37,6 +37,7 @@ void ht_node_free(ht_node *n);
 bool ht_same(const tni_tensor *got, const tni_tensor *want, double rel);
 
 bool ht_add_kernels(void);
+bool ht_add_bytes(void);
 bool ht_add_matmul(void);
 bool ht_add_reference(void);
 bool ht_add_device(void);

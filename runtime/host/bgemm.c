@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/host/bgemm.h"
+
+enum {
+  MB = TNI_BGEMM_ROWS,
+  NB = TNI_BGEMM_COLS,
+  KC = TNI_BGEMM_KC,
+  B_SIZE = KC * NB * (int)sizeof(int16_t),
+  A_SIZE = KC * MB * (int)sizeof(int16_t),
+  C_SIZE = MB * NB * (int)sizeof(int32_t)
+};
+_Static_assert((int)TNI_BGEMM_BYTES == A_SIZE + B_SIZE + C_SIZE, "what bgemm.h says");
+_Static_assert((int)MB % (int)TNI_BR == 0 && (int)NB % (int)TNI_NR == 0 && KC % 2 == 0, "tiles are whole micro tiles");
+
+uint64_t tni_bgemm_scratch(uint32_t n_workers) { return (uint64_t)(n_workers ? n_workers : 1) * TNI_BGEMM_BYTES; }
+
+typedef struct job {
+  const tni_bgemm *g;
+  const tni_hot *hot;
+  char *scratch;
+  tn_run *run;
+  int64_t m_tiles, n_tiles;
+  int32_t stopped; /* atomic */
+} job;
+
+static bool stop(job *j) {
+  if (__atomic_load_n(&j->stopped, __ATOMIC_RELAXED)) return true;
+  if (!j->run->cancelled || !j->run->cancelled(j->run)) return false;
+  __atomic_store_n(&j->stopped, 1, __ATOMIC_RELAXED);
+  return true;
+}
+
+static void tile(const job *j, int64_t unit, char *room) {
+  const tni_bgemm *g = j->g;
+  const int64_t batch = unit / (j->m_tiles * j->n_tiles), t = unit % (j->m_tiles * j->n_tiles);
+  const int64_t m0 = t % j->m_tiles * MB, n0 = t / j->m_tiles * NB;
+  const int64_t mb = g->M - m0 < MB ? g->M - m0 : MB, nb = g->N - n0 < NB ? g->N - n0 : NB;
+  int16_t *a = (int16_t *)(void *)room, *b = (int16_t *)(void *)(room + A_SIZE);
+  int32_t *c = (int32_t *)(void *)(room + A_SIZE + B_SIZE);
+  if (g->K == 0) memset(c, 0, C_SIZE);
+  for (int64_t k0 = 0; k0 < g->K; k0 += KC) {
+    const int64_t kc = g->K - k0 < KC ? g->K - k0 : KC, pairs = (kc + 1) / 2;
+    g->pack_a(g->ctx, batch, m0, mb, k0, kc, a);
+    g->pack_b(g->ctx, batch, k0, kc, n0, nb, b);
+    for (int64_t p = 0; p < nb; p += TNI_NR)
+      for (int64_t m = 0; m < mb; m += TNI_BR)
+        j->hot->bgemm((int)(mb - m < TNI_BR ? mb - m : TNI_BR), pairs, a + m * pairs * 2, pairs * 2, b + p * pairs * 2,
+                      c + m * NB + p, NB, k0 == 0);
+  }
+  g->finish(g->ctx, batch, m0, mb, n0, nb, c);
+}
+
+static void tiles(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  job *j = arg;
+  for (int64_t u = begin; u < end && !stop(j); u++) tile(j, u, j->scratch + (size_t)worker * TNI_BGEMM_BYTES);
+}
+
+tn_status tni_bgemm_run(const tni_bgemm *g, void *scratch, tn_run *run) {
+  job j = {.g = g, .hot = tni_hot_get(), .scratch = scratch, .run = run};
+  if (g->M == 0 || g->N == 0 || g->batches == 0) return TN_OK;
+  j.m_tiles = (g->M + MB - 1) / MB;
+  j.n_tiles = (g->N + NB - 1) / NB;
+  const int64_t mb = g->M < MB ? g->M : MB, nb = g->N < NB ? g->N : NB;
+  tni_kfor(run, g->batches * j.m_tiles * j.n_tiles, mb * nb * (g->K + 1) / 32 + 1, tiles, &j);
+  return j.stopped ? TN_E_CANCELLED : TN_OK;
+}

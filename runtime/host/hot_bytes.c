@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Loops over bytes: products of pairs of 16-bit integers, which are exact, and conversions. Compiled once per
+ * instruction set, as hot.c.
+ */
+#include "runtime/host/hot_lanes.h"
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#elif defined(__aarch64__) && defined(__ARM_NEON)
+#include <arm_neon.h>
+#endif
+
+typedef uint8_t u8u __attribute__((aligned(1), may_alias));
+
+/* --- widening --- */
+
+static int16_t wide(uint32_t byte, tni_of_byte q) { return (int16_t)((int32_t)(byte ^ q.flip) - q.zero); }
+
+void TNI_HOT_OWN(widen)(int16_t *dst, const void *src, tni_of_byte q, int64_t n) {
+  const u8u *s = src;
+  for (int64_t i = 0; i < n; i++) dst[i] = (int16_t)((int16_t)(uint8_t)(s[i] ^ q.flip) - (int16_t)q.zero);
+}
+
+void TNI_HOT_OWN(widen_pairs)(int16_t *dst, const void *r0, const void *r1, tni_of_byte q, int64_t n) {
+  const u8u *a = r0, *b = r1;
+  int64_t i = 0;
+#ifdef __AVX2__
+  const __m128i flip = _mm_set1_epi8((char)q.flip);
+  const __m256i zero = _mm256_set1_epi16((short)q.zero);
+  for (; b && i + 16 <= n; i += 16) {
+    const __m128i x = _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)(a + i)), flip);
+    const __m128i y = _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)(b + i)), flip);
+    const __m256i lo = _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(x, y)),
+                  hi = _mm256_cvtepu8_epi16(_mm_unpackhi_epi8(x, y));
+    _mm256_storeu_si256((__m256i *)(void *)(dst + 2 * i), _mm256_sub_epi16(lo, zero));
+    _mm256_storeu_si256((__m256i *)(void *)(dst + 2 * i + 16), _mm256_sub_epi16(hi, zero));
+  }
+#endif
+  for (; i < n; i++) {
+    dst[2 * i] = wide(a[i], q);
+    dst[2 * i + 1] = b ? wide(b[i], q) : 0;
+  }
+}
+
+void TNI_HOT_OWN(widen_floats)(float *dst, const void *src, int64_t stride, tni_of_byte q, int64_t n) {
+  const u8u *restrict s = src;
+  if (stride == 1)
+    for (int64_t i = 0; i < n; i++) dst[i] = (float)((int32_t)(s[i] ^ q.flip) - q.zero);
+  else
+    for (int64_t i = 0; i < n; i++) dst[i] = (float)((int32_t)(s[i * stride] ^ q.flip) - q.zero);
+}
+
+/* --- products --- */
+
+#if defined(__AVX2__)
+
+static inline __attribute__((always_inline)) void micro(const int mr, int64_t pairs, const int16_t *restrict a,
+                                                        int64_t lda, const int16_t *restrict b, int32_t *restrict c,
+                                                        int64_t ldc, int first) {
+  __m256i acc[TNI_BR][2];
+#pragma GCC unroll 6
+  for (int m = 0; m < mr; m++) acc[m][0] = acc[m][1] = _mm256_setzero_si256();
+  for (int64_t k = 0; k < pairs; k++) {
+    const __m256i b0 = _mm256_loadu_si256((const __m256i *)(const void *)(b + k * 32));
+    const __m256i b1 = _mm256_loadu_si256((const __m256i *)(const void *)(b + k * 32 + 16));
+#pragma GCC unroll 6
+    for (int m = 0; m < mr; m++) {
+      int32_t pair;
+      memcpy(&pair, a + m * lda + 2 * k, sizeof pair);
+      const __m256i s = _mm256_set1_epi32(pair);
+      acc[m][0] = _mm256_add_epi32(acc[m][0], _mm256_madd_epi16(s, b0));
+      acc[m][1] = _mm256_add_epi32(acc[m][1], _mm256_madd_epi16(s, b1));
+    }
+  }
+#pragma GCC unroll 6
+  for (int m = 0; m < mr; m++) {
+    __m256i *d = (__m256i *)(void *)(c + m * ldc);
+    for (int h = 0; h < 2; h++)
+      _mm256_storeu_si256(d + h, first ? acc[m][h] : _mm256_add_epi32(acc[m][h], _mm256_loadu_si256(d + h)));
+  }
+}
+
+#elif defined(__aarch64__) && defined(__ARM_NEON)
+
+static inline __attribute__((always_inline)) void micro(const int mr, int64_t pairs, const int16_t *restrict a,
+                                                        int64_t lda, const int16_t *restrict b, int32_t *restrict c,
+                                                        int64_t ldc, int first) {
+  int32x4_t acc[TNI_BR][4];
+#pragma GCC unroll 6
+  for (int m = 0; m < mr; m++)
+    for (int h = 0; h < 4; h++) acc[m][h] = vdupq_n_s32(0);
+  for (int64_t k = 0; k < pairs; k++) {
+    const int16x8x2_t b0 = vld2q_s16(b + k * 32), b1 = vld2q_s16(b + k * 32 + 16);
+#pragma GCC unroll 6
+    for (int m = 0; m < mr; m++)
+      for (int p = 0; p < 2; p++) {
+        const int16_t s = a[m * lda + 2 * k + p];
+        acc[m][0] = vmlal_n_s16(acc[m][0], vget_low_s16(b0.val[p]), s);
+        acc[m][1] = vmlal_n_s16(acc[m][1], vget_high_s16(b0.val[p]), s);
+        acc[m][2] = vmlal_n_s16(acc[m][2], vget_low_s16(b1.val[p]), s);
+        acc[m][3] = vmlal_n_s16(acc[m][3], vget_high_s16(b1.val[p]), s);
+      }
+  }
+  for (int m = 0; m < mr; m++)
+    for (int h = 0; h < 4; h++) {
+      int32_t *d = c + m * ldc + h * 4;
+      vst1q_s32(d, first ? acc[m][h] : vaddq_s32(acc[m][h], vld1q_s32(d)));
+    }
+}
+
+#else
+
+static inline __attribute__((always_inline)) void micro(const int mr, int64_t pairs, const int16_t *restrict a,
+                                                        int64_t lda, const int16_t *restrict b, int32_t *restrict c,
+                                                        int64_t ldc, int first) {
+  for (int m = 0; m < mr; m++) {
+    uint32_t acc[TNI_NR] = {0};
+    for (int64_t k = 0; k < pairs; k++) {
+      const int32_t s = a[m * lda + 2 * k], t = a[m * lda + 2 * k + 1];
+      for (int j = 0; j < TNI_NR; j++)
+        acc[j] += (uint32_t)(s * b[k * 2 * TNI_NR + 2 * j] + t * b[k * 2 * TNI_NR + 2 * j + 1]);
+    }
+    for (int j = 0; j < TNI_NR; j++) c[m * ldc + j] = (int32_t)(acc[j] + (first ? 0 : (uint32_t)c[m * ldc + j]));
+  }
+}
+
+#endif
+
+void TNI_HOT_OWN(bgemm)(int mr, int64_t pairs, const int16_t *a, int64_t lda, const int16_t *b, int32_t *c, int64_t ldc,
+                        int first) {
+  switch (mr) {
+#define ROWS(n)                                \
+  case n:                                      \
+    micro(n, pairs, a, lda, b, c, ldc, first); \
+    break;
+    ROWS(1)
+    ROWS(2)
+    ROWS(3)
+    ROWS(4)
+    ROWS(5)
+#undef ROWS
+    default:
+      micro(6, pairs, a, lda, b, c, ldc, first);
+      break;
+  }
+}
+
+void TNI_HOT_OWN(taps)(float *restrict acc, const float *x, const float *w, int64_t taps, int64_t step, int64_t n) {
+  int64_t t = 0;
+  for (; t + 3 <= taps; t += 3) {
+    const float *restrict x0 = x + t * step, *restrict x1 = x0 + step, *restrict x2 = x1 + step;
+    const float w0 = w[t], w1 = w[t + 1], w2 = w[t + 2];
+    for (int64_t i = 0; i < n; i++) acc[i] = acc[i] + w0 * x0[i] + w1 * x1[i] + w2 * x2[i];
+  }
+  for (; t < taps; t++)
+    for (int64_t i = 0; i < n; i++) acc[i] = acc[i] + w[t] * x[i + t * step];
+}
+
+/* --- to bytes and back --- */
+
+/* v is within the range around zero: integers of at most 9 bits, to which 1.5 * 2^23 rounds, half to even. */
+static inline uint8_t byte_of(float v, float least, float most, float zero) {
+  v = !(v >= least) ? least : v;
+  v = v > most ? most : v;
+  v = v + 12582912.f;
+  return (uint8_t)(int32_t)((v - 12582912.f) + zero);
+}
+
+void TNI_HOT_OWN(requantize)(void *yv, const int32_t *restrict c, const float *restrict scale, int per, tni_to_byte q,
+                             int64_t n) {
+  u8u *restrict y = yv;
+  const float least = q.lo - q.zero, most = q.hi - q.zero, one = scale[0];
+  if (per)
+    for (int64_t i = 0; i < n; i++) y[i] = byte_of((float)c[i] * scale[i], least, most, q.zero);
+  else
+    for (int64_t i = 0; i < n; i++) y[i] = byte_of((float)c[i] * one, least, most, q.zero);
+}
+
+void TNI_HOT_OWN(quantize)(void *yv, const float *restrict x, float scale, tni_to_byte q, int64_t n) {
+  u8u *restrict y = yv;
+  const float least = q.lo - q.zero, most = q.hi - q.zero;
+  for (int64_t i = 0; i < n; i++) {
+    const float v = x[i] / scale;
+    y[i] = byte_of(v != v ? 0 : v, least, most, q.zero);
+  }
+}
+
+void TNI_HOT_OWN(dequantize)(float *restrict y, const void *xv, float scale, tni_of_byte q, int64_t n) {
+  const u8u *restrict x = xv;
+  for (int64_t i = 0; i < n; i++) y[i] = (float)((int32_t)(x[i] ^ q.flip) - q.zero) * scale;
+}

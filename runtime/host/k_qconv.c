@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Convolutions of bytes: W [M / group, K] x (im2col) [K, positions] per image and group, in integers (bgemm.h); windows
+ * over one channel directly.
+ *
+ * The direct ones sum in f32, where products of bytes and sums of up to 258 of them are integers under 2^24: exact,
+ * whatever the order. Rows of the padded input lie in planes by their phase in the stride, so that a tap is one shifted
+ * plane for all positions of a block of output rows.
+ */
+#include "runtime/host/qproduct.h"
+
+enum {
+  DIRECT_TAPS = 258,
+  PLANES = 20480, /* floats of a block's planes at most, */
+  NEAR = 6144,    /* and those that a block has where it may be smaller */
+  SUMS = 8192,    /* positions of a block, its padding's too */
+};
+
+_Static_assert(((int)PLANES + 2 * (int)SUMS) * (int)sizeof(float) <= (int)TNI_BGEMM_BYTES, "a block fits the scratch");
+
+/* --- as a product --- */
+
+static void pack_w(const void *ctx, int64_t batch, int64_t m0, int64_t mb, int64_t k0, int64_t kc, int16_t *dst) {
+  const tni_qproduct *p = ctx;
+  const int64_t first = batch % p->groups * p->group_outs + m0, ld = (kc + 1) / 2 * 2;
+  for (int64_t m = 0; m < mb; m++) {
+    const int32_t zero = tni_qzero(p->b.zero, first + m);
+    p->hot->widen(dst + m * ld, (const u8u *)p->b.t->data + (first + m) * p->K + k0, tni_qof(p->b.t, zero), kc);
+    if (kc < ld) dst[m * ld + kc] = 0;
+  }
+}
+
+static void pack_x(const void *ctx, int64_t batch, int64_t k0, int64_t kc, int64_t n0, int64_t nb, int16_t *dst) {
+  const tni_qproduct *p = ctx;
+  const int32_t zero = tni_qzero(p->a.zero, 0);
+  const tni_of_byte q = tni_qof(p->a.t, zero);
+  const int64_t pairs = (kc + 1) / 2;
+  const bool as_it_is = tni_im2col_is_input(&p->im);
+  tni_im2col_rows r;
+  uint8_t room[2][TNI_BGEMM_COLS];
+  if (!as_it_is) tni_im2col_rows_start(&p->im, batch, k0, n0, nb, &r);
+  for (int64_t k = 0; k < kc; k += 2) {
+    const uint8_t *row[2] = {NULL, NULL};
+    for (int64_t i = 0; i < 2 && k + i < kc; i++) {
+      if (as_it_is) {
+        row[i] = (const uint8_t *)p->im.x + (batch * p->im.channels + k0 + k + i) * p->im.plane + n0;
+      } else {
+        tni_im2col_rows_bytes(&r, (uint8_t)zero, room[i]);
+        row[i] = room[i];
+      }
+    }
+    for (int64_t n = 0; n < nb; n += TNI_NR)
+      p->hot->widen_pairs(dst + n * pairs * 2 + k * TNI_NR, row[0] + n, row[1] ? row[1] + n : NULL, q,
+                          nb - n < TNI_NR ? nb - n : TNI_NR);
+  }
+}
+
+static void add_bias(int32_t *sums, const tni_qproduct *p, int64_t m, int64_t n) {
+  if (!p->bias) return;
+  const uint32_t b = (uint32_t)((const i32u *)p->bias->data)[m];
+  for (int64_t i = 0; i < n; i++) sums[i] = (int32_t)((uint32_t)sums[i] + b);
+}
+
+static void finish(const void *ctx, int64_t batch, int64_t m0, int64_t mb, int64_t n0, int64_t nb, int32_t *c) {
+  const tni_qproduct *p = ctx;
+  for (int64_t m = 0; m < mb; m++) {
+    const int64_t channel = batch % p->groups * p->group_outs + m0 + m;
+    const float scale = tni_qfactor(p, 0, channel);
+    add_bias(c + m * TNI_BGEMM_COLS, p, channel, nb);
+    tni_qgive(p, c + m * TNI_BGEMM_COLS, &scale, 0, (batch * p->group_outs + m0 + m) * p->im.positions + n0, nb);
+  }
+}
+
+/* --- one channel, directly --- */
+
+/* A block of output rows: planes of its input, one per phase in the stride. */
+typedef struct block {
+  int64_t stride[2], dilation[2], kernel[2], in[2], out[2], begin[2]; /* height, width */
+  int64_t rows;                                                       /* of the output */
+  int64_t height, width;                                              /* of one plane */
+} block;
+
+static int64_t plane_rows(const block *b, int64_t rows) {
+  return rows + (b->kernel[0] - 1) * b->dilation[0] / b->stride[0];
+}
+
+/* The last row's taps reach as far behind it as a row is wider than the output's. */
+static int64_t plane_floats(const block *b, int64_t height) { return height * b->width + b->width - b->out[1]; }
+
+static int64_t block_floats(const block *b, int64_t rows) {
+  return b->stride[0] * b->stride[1] * plane_floats(b, plane_rows(b, rows));
+}
+
+/* false: too large for the scratch, or sums might round. */
+static bool plan_block(const tni_qproduct *p, block *b) {
+  const tni_window *w = &p->im.w;
+  const uint32_t lead = 2 - w->rank;
+  if (w->rank > 2 || p->im.channels != 1 || p->im.taps > DIRECT_TAPS) return false;
+  *b = (block){{1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, 0, 0, 0};
+  for (uint32_t d = 0; d < w->rank; d++) {
+    b->stride[lead + d] = w->stride[d];
+    b->dilation[lead + d] = w->dilation[d];
+    b->kernel[lead + d] = w->kernel[d];
+    b->in[lead + d] = p->im.in[d];
+    b->out[lead + d] = p->im.out[d];
+    b->begin[lead + d] = w->begin[d];
+  }
+  for (int d = 0; d < 2; d++) /* so that nothing below overflows */
+    if (b->stride[d] > 64 || b->dilation[d] > PLANES || b->out[d] > SUMS || b->begin[d] > PLANES) return false;
+  b->width = b->out[1] + (b->kernel[1] - 1) * b->dilation[1] / b->stride[1];
+  if (b->width > SUMS || plane_rows(b, 1) > PLANES || block_floats(b, 1) > PLANES) return false;
+  b->rows = 1;
+  while (b->rows < b->out[0] && block_floats(b, b->rows + 1) <= NEAR && (b->rows + 1) * b->width <= SUMS) b->rows++;
+  b->height = plane_rows(b, b->rows);
+  return true;
+}
+
+/* planes[phase][height][width]: phase (py, px) has rows (oy + i) * stride + py, columns likewise; 0 in the padding. */
+static void fill_planes(const tni_qproduct *p, const block *b, const uint8_t *x, int64_t oy, float *planes) {
+  const tni_of_byte q = tni_qof(p->a.t, tni_qzero(p->a.zero, 0));
+  const int64_t sy = b->stride[0], sx = b->stride[1], size = plane_floats(b, b->height);
+  for (int64_t f = 0; f < sy * sx; f++, planes += size) {
+    for (int64_t j = b->height * b->width; j < size; j++) planes[j] = 0;
+    for (int64_t i = 0; i < b->height; i++) {
+      const int64_t y = (oy + i) * sy + f / sx - b->begin[0], at = f % sx - b->begin[1]; /* of column 0 */
+      int64_t lo = at < 0 ? (-at + sx - 1) / sx : 0, hi = b->in[1] > at ? (b->in[1] - at + sx - 1) / sx : 0;
+      float *row = planes + i * b->width;
+      if (hi > b->width) hi = b->width;
+      if (lo > hi || y < 0 || y >= b->in[0]) lo = hi = 0;
+      for (int64_t j = 0; j < lo; j++) row[j] = 0;
+      for (int64_t j = hi; j < b->width; j++) row[j] = 0;
+      p->hot->widen_floats(row + lo, x + y * b->in[1] + at + lo * sx, sx, q, hi - lo);
+    }
+  }
+}
+
+static void direct_block(const tni_qproduct *p, const block *b, int64_t unit, const float *w, float *room) {
+  const int64_t blocks = (b->out[0] + b->rows - 1) / b->rows, plane = unit / blocks, oy = unit % blocks * b->rows;
+  const int64_t M = p->groups * p->group_outs, m = plane % M, image = plane / M;
+  const int64_t rows = b->out[0] - oy < b->rows ? b->out[0] - oy : b->rows, n = rows * b->width;
+  const int64_t sy = b->stride[0], sx = b->stride[1], size = plane_floats(b, b->height);
+  float *sums = room + PLANES;
+  int32_t *c = (int32_t *)(void *)(sums + SUMS);
+  fill_planes(p, b, (const uint8_t *)p->im.x + (image * p->groups + m / p->group_outs) * p->im.plane, oy, room);
+  memset(sums, 0, (size_t)n * sizeof *sums);
+  for (int64_t ky = 0; ky < b->kernel[0]; ky++) {
+    const int64_t dy = ky * b->dilation[0];
+    const float *row = room + dy % sy * sx * size + dy / sy * b->width;
+    if (sx == 1) p->hot->taps(sums, row, w + ky * b->kernel[1], b->kernel[1], b->dilation[1], n);
+    for (int64_t kx = 0; kx < b->kernel[1] && sx > 1; kx++) {
+      const int64_t dx = kx * b->dilation[1];
+      p->hot->taps(sums, row + dx % sx * size + dx / sx, w + ky * b->kernel[1] + kx, 1, 0, n);
+    }
+  }
+  for (int64_t i = 0; i < n; i++) c[i] = (int32_t)sums[i];
+  add_bias(c, p, m, n);
+  const float scale = tni_qfactor(p, 0, m);
+  for (int64_t r = 0; r < rows; r++)
+    tni_qgive(p, c + r * b->width, &scale, 0, (plane * b->out[0] + oy + r) * b->out[1], b->out[1]);
+}
+
+typedef struct direct {
+  const tni_qproduct *p;
+  block b;
+} direct;
+
+static void direct_blocks(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  const direct *d = arg;
+  const tni_qproduct *p = d->p;
+  const int64_t blocks = (d->b.out[0] + d->b.rows - 1) / d->b.rows, M = p->groups * p->group_outs;
+  float w[DIRECT_TAPS];
+  int64_t had = -1;
+  for (int64_t u = begin; u < end; u++) {
+    const int64_t m = u / blocks % M;
+    if (m != had)
+      p->hot->widen_floats(w, (const u8u *)p->b.t->data + m * p->im.taps, 1, tni_qof(p->b.t, tni_qzero(p->b.zero, m)),
+                           p->im.taps);
+    had = m;
+    direct_block(p, &d->b, u, w, (float *)p->scratch + (size_t)worker * (TNI_BGEMM_BYTES / sizeof(float)));
+  }
+}
+
+tn_status tni_qconv(const tni_kargs *a, tni_qproduct *p) {
+  const tni_tensor *x = p->a.t, *w = p->b.t;
+  tni_window win;
+  char why[128];
+  direct d = {.p = p};
+  if (x->rank < 3 || w->rank != x->rank || p->y->rank != x->rank) return tni_kfail(a, TN_E_INVALID, "ranks differ");
+  if (!tni_window_read(a->node, x->rank - 2, w->dims + 2, &win, why, sizeof why))
+    return tni_kfail(a, TN_E_INVALID, "%s", why);
+  p->groups = tni_attr_i(a->node, "group", 1);
+  const int64_t M = w->dims[0];
+  if (p->groups < 1 || M % p->groups || x->dims[1] % p->groups || x->dims[1] / p->groups != w->dims[1] ||
+      p->y->dims[1] != M)
+    return tni_kfail(a, TN_E_INVALID, "channels do not fit the weight");
+  if (!tni_qparams_fit(p->a.zero, 1, 1) || !tni_qparams_fit(p->a.scale, 1, 1) || !tni_qparams_fit(p->b.zero, M, M) ||
+      !tni_qparams_fit(p->b.scale, M, M) || (p->bias && (tni_knumel(p->bias) != M || p->bias->dtype != TN_DT_I32)))
+    return tni_kfail(a, TN_E_INVALID, "zero points, scales or bias do not fit the channels");
+  if (!tni_knumel(p->y)) return TN_OK;
+  p->group_outs = M / p->groups;
+  tni_im2col_init(&p->im, &win, x, p->y, p->groups);
+  p->K = p->im.channels * p->im.taps;
+  if (plan_block(p, &d.b)) {
+    const int64_t blocks = (d.b.out[0] + d.b.rows - 1) / d.b.rows;
+    tni_kfor(a->run, x->dims[0] * M * blocks, d.b.rows * d.b.width * (p->im.taps / 4 + 2), direct_blocks, &d);
+    return TN_OK;
+  }
+  const tni_bgemm g = {.M = p->group_outs,
+                       .N = p->im.positions,
+                       .K = p->K,
+                       .batches = x->dims[0] * p->groups,
+                       .ctx = p,
+                       .pack_a = pack_w,
+                       .pack_b = pack_x,
+                       .finish = finish};
+  const tn_status s = tni_bgemm_run(&g, p->scratch, a->run);
+  return s == TN_E_CANCELLED ? tni_kfail(a, s, "stopped") : s;
+}
