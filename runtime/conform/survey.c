@@ -3,8 +3,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "runtime/conform/load.h"
+#include "runtime/conform/graphs.h"
 
 static void list_formats(tni_cf_listing *l, const tn_plugin *p) {
   tni_cf_format *f = TNI_NEW_ARRAY(l->arena, tni_cf_format, p->n_formats + 1);
@@ -48,9 +49,53 @@ static const char *reason(tni_cf_listing *l, const tni_cf_plugin *p, tn_status s
   return tni_arena_strdup(l->arena, text);
 }
 
+/* --- claims ------------------------------------------------------------------------------------------------------ */
+
+static const tni_claim *claim_of(const tni_cf_rig *rig) {
+  if (rig->refused) return rig->d.refusal;
+  return tni_partition_claim(&rig->d.part, &rig->d.claims, rig->d.view.n_nodes - 1);
+}
+
+static void copy_claim(tni_cf_listing *l, const tni_claim *c, bool refused, tni_cf_claimed *out) {
+  out->verdict = refused ? TN_NO : TN_YES;
+  if (!c) return;
+  out->reason = refused ? c->reason : 0;
+  out->text = refused && c->text ? tni_arena_strdup(l->arena, c->text) : NULL;
+  out->format = !refused && c->format ? tni_arena_strdup(l->arena, c->format->name) : NULL;
+  const uint32_t most = sizeof out->params / sizeof *out->params;
+  for (uint32_t i = 0; out->format && i < c->n_params && i < most; i++) out->params[out->n_params++] = c->params[i];
+}
+
+/* What cannot be asked (a claim that fails) counts as refused, with that as the text; the case "honesty/claims" says
+ * so. */
+static void ask(tni_cf_listing *l, tni_cf_host *h, const tni_cf_graph_row *row, uint32_t phase, tni_cf_claimed *out) {
+  tni_cf_rig rig;
+  tni_cf_rng r = {phase};
+  *out = (tni_cf_claimed){.graph = row->name, .phase = phase, .verdict = TN_NO};
+  tni_error_init(&h->err);
+  const bool ok = tni_cf_rig_claim(&rig, h, row, phase, &r);
+  if (ok || rig.refused)
+    copy_claim(l, claim_of(&rig), rig.refused, out);
+  else
+    out->text = tni_arena_strdup(l->arena, rig.why);
+  tni_cf_rig_finish(&rig);
+}
+
+static void list_claims(tni_cf_listing *l, tni_cf_host *h) {
+  static const uint32_t phases[] = {TN_PHASE_PREFILL, TN_PHASE_DECODE};
+  uint32_t n, at = 0;
+  const tni_cf_graph_row *rows = tni_cf_graph_rows(&n);
+  tni_cf_claimed *c = TNI_NEW_ARRAY(l->arena, tni_cf_claimed, n * 2 + 1);
+  for (uint32_t i = 0; c && i < n; i++)
+    for (size_t k = 0; k < 2; k++) ask(l, h, &rows[i], phases[k], &c[at++]);
+  l->claimed = c;
+  l->n_claimed = at;
+}
+
 void tni_cf_survey(tni_cf_listing *l) {
-  tni_cf_plugin *p = calloc(1, sizeof *p);
-  if (!p) return;
+  tni_cf_host *h = calloc(1, sizeof *h);
+  if (!h) return;
+  tni_cf_plugin *p = &h->p;
   tn_status st = tni_cf_plugin_init(p, l->subject);
   if (st == TN_OK) st = tni_cf_plugin_enter(p);
   if (st == TN_OK) st = tni_cf_plugin_check(p, l->subject);
@@ -66,6 +111,14 @@ void tni_cf_survey(tni_cf_listing *l) {
   if (st == TN_OK) st = tni_cf_plugin_open(p, l->subject->device);
   list_devices(l, p);
   l->why = reason(l, p, st);
+  if (st == TN_OK) {
+    h->subject = *l->subject;
+    h->host = &p->host.pub;
+    h->device = p->device;
+    h->caps = p->device->caps;
+    tni_devlock_init(&h->lock);
+    list_claims(l, h);
+  }
   tni_cf_plugin_finish(p);
-  free(p);
+  free(h);
 }
