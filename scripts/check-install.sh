@@ -45,9 +45,9 @@ exports() { nm -D --defined-only "$1" | awk '{print $3}' | sed 's/@.*//' | grep 
 extra=$(exports "$libdir/libtenon.so" | grep -v '^tn_' || true)
 [ -z "$extra" ] || die "libtenon.so exports $extra"
 [ "$(exports "$libdir/libtenon.so" | grep -c '^tn_')" -gt 30 ] || die "libtenon.so exports hardly anything"
-declared=$(sed -n 's/^TN_API.*[ *]\(tn_[a-z0-9_]*\)(.*/\1/p' "$prefix/include/tenon/tenon.h" "$prefix/include/tenon/tasks.h" | sort)
+declared=$(sed -n 's/^TN_API.*[ *]\(tn_[a-z0-9_]*\)(.*/\1/p' "$prefix/include/tenon/tenon.h" "$prefix/include/tenon/tasks.h" "$prefix/include/tenon/bundle.h" | sort)
 for f in $declared; do
-  exports "$libdir/libtenon.so" | grep -qx "$f" || die "tenon.h or tasks.h declares $f, libtenon.so lacks it"
+  exports "$libdir/libtenon.so" | grep -qx "$f" || die "tenon.h, tasks.h or bundle.h declares $f, libtenon.so lacks it"
 done
 for so in "$libdir"/tenon/plugins/*.so; do
   [ -e "$so" ] || continue

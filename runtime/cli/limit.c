@@ -11,8 +11,7 @@
 
 #include "runtime/cli/cli.h"
 
-/* "1500000", "64K", "512M", "2G"; units of 1024. 0: not a size. */
-static unsigned long long parse_size(const char *s) {
+unsigned long long cli_size(const char *s) {
   static const char units[] = "KMG";
   char *end;
   errno = 0;
@@ -27,7 +26,7 @@ static unsigned long long parse_size(const char *s) {
 int cli_limit_memory(cli *c) {
   struct rlimit now;
   if (!c->max_memory) return 0;
-  const unsigned long long bytes = parse_size(c->max_memory);
+  const unsigned long long bytes = cli_size(c->max_memory);
   if (!bytes) return cli_usage(c, "--max-memory '%s': bytes, or a number with K, M or G", c->max_memory);
   if (getrlimit(RLIMIT_DATA, &now) != 0 || (now.rlim_max != RLIM_INFINITY && bytes > now.rlim_max))
     return cli_usage(c, "--max-memory %s is over what the system allows this process", c->max_memory);

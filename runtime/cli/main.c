@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "runtime/cli/cli.h"
 
@@ -21,6 +22,7 @@ static const struct {
     {"trace", cmd_trace, "one run as a trace for Perfetto"},
     {"pack", cmd_pack, "pack weights ahead of time, and how exact they are"},
     {"conform", cmd_conform, "the vendor kit: is this plugin correct, or here is the case where it is not"},
+    {"bundle", cmd_bundle, "a folder with just what a model needs on one kind of device"},
     {"calibrate", cmd_calibrate, "activation statistics on a text, for formats that need them"},
 };
 
@@ -33,7 +35,16 @@ static int help(FILE *f) {
   return f == stdout ? EXIT_DONE : EXIT_USAGE;
 }
 
+/* From what the kernel gave the process: left alone, jansson opens /dev/urandom. */
+static void seed_json(void) {
+  const void *random = (const void *)getauxval(AT_RANDOM);
+  size_t seed = 0;
+  if (random) memcpy(&seed, random, sizeof seed);
+  json_object_seed(seed | 1);
+}
+
 int main(int argc, char **argv) {
+  seed_json();
   if (argc < 2) return help(stderr);
   if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) return help(stdout);
   if (strcmp(argv[1], "--version") == 0) return printf("tenon %s\n", tn_version()) < 0;

@@ -102,6 +102,7 @@ void tni_pk_load(const char *path, const tni_log *log, tni_pk_file *f) {
   if (!why) return;
   tni_log_line(log, TN_LOG_WARN, "packed weights in '%s' are not used and packed again: %s", path, why);
   tni_pk_unload(f);
+  f->damage = why;
   f->device = m.device; /* which file it was: not to be looked at again */
   f->inode = m.inode;
 }
@@ -128,8 +129,8 @@ uint32_t tni_pk_match(tni_pack_store *s) {
     } else {
       missing++;
       if (g && !w->broken)
-        tni_log_line(s->o->log, TN_LOG_WARN, "packed weight '%s' in '%s' has a wrong checksum: packing it again",
-                     w->item->name ? w->item->name : "?", s->path);
+        tni_log_line(s->o->log, TN_LOG_WARN, "packed weight '%s' in '%s' has a wrong checksum%s",
+                     w->item->name ? w->item->name : "?", s->path, s->o->sealed ? "" : ": packing it again");
       w->broken = g != NULL;
     }
   }

@@ -23,6 +23,7 @@ typedef struct tni_pk_file {
   const tni_pk_segment *segments;
   const uint64_t *sums;
   tni_pk_stamp *stamps; /* own copy [head.n_stamps]; zeros where both slots are torn */
+  const char *damage;   /* why a file that is there is not used, or NULL */
   uint64_t sequence;    /* of the slot that was taken */
   int slot;             /* its index; -1: none */
 } tni_pk_file;
@@ -65,7 +66,9 @@ struct tni_pack_store {
 
 static inline bool tni_pk_equal(tni_pk_hash a, tni_pk_hash b) { return a.lo == b.lo && a.hi == b.hi; }
 static inline uint64_t tni_pk_pieces(uint64_t bytes) { return bytes / TNI_PK_PIECE + (bytes % TNI_PK_PIECE != 0); }
-static inline bool tni_pk_cancelled(const tni_pack_store *s) { return s->o->cancel && __atomic_load_n(s->o->cancel, __ATOMIC_RELAXED); }
+static inline bool tni_pk_cancelled(const tni_pack_store *s) {
+  return s->o->cancel && __atomic_load_n(s->o->cancel, __ATOMIC_RELAXED);
+}
 
 /* key.c. Fills want, want_of and stamps; contents of parts come from the file's stamps where they match. */
 tn_status tni_pk_keys(tni_pack_store *s, const tni_pack_item *const *items, tn_error *err);

@@ -123,9 +123,9 @@ static bool from_file(const part *p) {
   return p->source->file && p->source->inode && !p->weight->quant;
 }
 
-static tni_pk_stamp stamp_of(const part *p) {
+static tni_pk_stamp stamp_of(const tni_pack_store *s, const part *p) {
   tni_pk_stamp t = {0};
-  if (!from_file(p)) return t;
+  if (!from_file(p) || s->o->portable) return t;
   t.device = p->source->device;
   t.inode = p->source->inode;
   t.size = p->source->size;
@@ -164,7 +164,7 @@ static tn_status find_contents(tni_pack_store *s, part *parts, uint32_t n, tn_er
     return tni_fail_memory(err, s->path);
   }
   for (uint32_t i = 0; i < n; i++) {
-    *parts[i].stamp = stamp_of(&parts[i]);
+    *parts[i].stamp = stamp_of(s, &parts[i]);
     parts[i].known = parts[i].stamp->inode && tni_map_get(known, parts[i].stamp, offsetof(tni_pk_stamp, content), &at);
     if (parts[i].known) parts[i].stamp->content = s->file.stamps[at].content;
   }

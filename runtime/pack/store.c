@@ -74,9 +74,38 @@ static tn_status pack_missing(tni_pack_store *s, bool cacheable, tn_error *err) 
   return st;
 }
 
+/* A sealed folder has everything of a device, or nothing. */
+static tn_status take_sealed(tni_pack_store *s, const tni_pack_item *const *items, tn_error *err) {
+  if (s->path && s->n_items) tni_pk_load(s->path, NULL, &s->file); /* damage is said below */
+  if (s->file.damage)
+    return tni_fail(err, TN_E_CORRUPT, s->path, "packed weights in '%s': %s", s->path, s->file.damage);
+  tn_status st = tni_pk_keys(s, items, err);
+  if (st != TN_OK) return st;
+  const uint32_t missing = tni_pk_match(s);
+  s->stats.cached = s->file.data != NULL;
+  for (uint32_t i = 0; missing && s->file.data && i < s->n_want; i++) {
+    const tni_pk_want *w = &s->want[i];
+    const char *name = w->item->name ? w->item->name : "?";
+    if (!w->ptr && w->broken)
+      return tni_fail(err, TN_E_CORRUPT, s->path, "packed weight '%s' has a wrong checksum in '%s'", name, s->path);
+    if (!w->ptr)
+      return tni_fail(err, TN_E_CORRUPT, s->path,
+                      "'%s' holds no packed weight '%s' as '%s' wants it: the model or the profile is another one",
+                      s->path, name, w->item->format->name);
+  }
+  if (missing) {
+    tni_log_line(s->o->log, TN_LOG_WARN, "no packed weights for '%s' here: packing %u matrices into memory",
+                 s->o->device_name ? s->o->device_name : "?", missing);
+    st = pack_missing(s, false, err);
+  }
+  count_found(s);
+  return st;
+}
+
 static tn_status make_available(tni_pack_store *s, const tni_pack_item *const *items, tn_error *err) {
   tn_status st = tni_pk_paths(s, err);
   if (st != TN_OK) return st;
+  if (s->o->sealed) return take_sealed(s, items, err);
   bool cacheable = s->path && s->n_items && tni_pk_make_dir(s);
   if (cacheable) tni_pk_load(s->path, s->o->log, &s->file);
   st = tni_pk_keys(s, items, err);

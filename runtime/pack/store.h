@@ -7,10 +7,12 @@
  * segments aligned to 64 KiB, a checksum per 1 MiB that is checked when a segment is first used. Written to a temporary
  * file in the same folder (space reserved before anything is mapped), fsync, rename, fsync of the folder: a killed
  * writer leaves the old file or none. Where the folder cannot be written or is full, segments are packed into anonymous
- * memory and the log says so.
+ * memory and the log says so. Bundles (runtime/bundle) are written `portable` and read `sealed`.
  */
 #ifndef TENON_PACK_STORE_H
 #define TENON_PACK_STORE_H
+
+#include <stdbool.h>
 
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
@@ -46,6 +48,9 @@ typedef struct tni_pack_opts {
   const tn_host *host; /* for format->begin */
   tni_pool *pool;
   const tni_log *log;
+  bool portable; /* what is written says nothing of this machine (stamps hold contents only): equal bytes everywhere */
+  bool sealed;   /* dir is only read. A segment that its file lacks, or a damaged file, is an error; where there is no
+                  * file for this device, memory takes what is packed */
   tni_pack_progress progress;
   void *progress_user;
   const volatile int32_t *cancel;

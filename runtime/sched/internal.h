@@ -40,6 +40,7 @@ struct tn_runtime {
   uint32_t n_order[3];
   const char *cache_dir, *calibration;
   bool checked; /* TN_RT_CHECKED, or the profile says so */
+  bool sealed, portable, offline; /* TN_RT_SEALED, _PORTABLE, _OFFLINE */
   volatile int32_t cancel; /* of a load */
   struct tni_left *left;   /* what lost devices may write until they are closed */
   tni_tickets tickets;     /* what done may be called with until then */
@@ -47,6 +48,8 @@ struct tn_runtime {
   void *progress_user;
 };
 
+/* The profile that these options name, found where tn_runtime_create looks. */
+TN_MUST_CHECK tn_status tni_runtime_profile(const tn_runtime_opts *opts, tni_profile **out, tn_error *err);
 /* free(p) once all devices are closed. Any thread. Without memory for that it is leaked. */
 void tni_runtime_leave(tn_runtime *rt, void *p);
 

@@ -129,6 +129,8 @@ tn_status tni_packed_open(tn_model *m, tn_error *err) {
                        .host = p->dev->host,
                        .pool = rt->pool,
                        .log = &rt->log,
+                       .portable = rt->portable,
+                       .sealed = rt->sealed,
                        .progress = rt->progress,
                        .progress_user = rt->progress_user,
                        .cancel = &rt->cancel};

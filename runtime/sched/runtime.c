@@ -25,7 +25,7 @@ static tn_status read_opts(const tn_runtime_opts *in, tn_runtime_opts *out, tn_e
 
 /* REL beside the library that this code runs from, so that an installed tree can be moved; NULL where that is not
  * known. */
-static const char *beside_library(tn_runtime *rt, const char *rel) {
+static const char *beside_library(tni_arena *arena, const char *rel) {
   Dl_info self;
   char *real =
       dladdr((void *)(uintptr_t)&tn_runtime_create, &self) && self.dli_fname ? realpath(self.dli_fname, NULL) : NULL;
@@ -33,7 +33,7 @@ static const char *beside_library(tn_runtime *rt, const char *rel) {
   if (slash) {
     *slash = '\0';
     size_t n = strlen(real) + strlen(rel) + 2;
-    out = tni_arena_alloc(rt->arena, n, 1);
+    out = tni_arena_alloc(arena, n, 1);
     if (out) snprintf(out, n, "%s/%s", real, rel);
   }
   free(real);
@@ -41,21 +41,31 @@ static const char *beside_library(tn_runtime *rt, const char *rel) {
 }
 
 /* Profile folders: the caller's, the installed one, the one beside the library. */
-static tn_status load_profile(tn_runtime *rt, const tn_runtime_opts *o, tn_error *err) {
-  const char **dirs = TNI_NEW_ARRAY(rt->arena, const char *, o->n_profile_dirs + 2);
-  const char *moved = beside_library(rt, TENON_PROFILES_FROM_LIB);
+static tn_status load_profile(tni_arena *arena, const tn_runtime_opts *o, tni_profile **out, tn_error *err) {
+  const char **dirs = TNI_NEW_ARRAY(arena, const char *, o->n_profile_dirs + 2);
+  const bool sealed = o->flags & TN_RT_SEALED;
+  const char *moved = beside_library(arena, TENON_PROFILES_FROM_LIB);
   uint32_t n = 0;
   if (!dirs) return tni_fail_memory(err, NULL);
   for (uint32_t i = 0; i < o->n_profile_dirs; i++) dirs[n++] = o->profile_dirs[i];
-  dirs[n++] = TENON_PROFILE_DIR;
-  if (moved) dirs[n++] = moved;
-  return tni_profile_load(o->profile ? o->profile : "default", dirs, n, &rt->profile, err);
+  if (!sealed) dirs[n++] = TENON_PROFILE_DIR;
+  if (moved && !sealed) dirs[n++] = moved;
+  return tni_profile_load(o->profile ? o->profile : "default", dirs, n, out, err);
+}
+
+tn_status tni_runtime_profile(const tn_runtime_opts *opts, tni_profile **out, tn_error *err) {
+  tn_runtime_opts o;
+  tn_status st = read_opts(opts, &o, err);
+  tni_arena *arena = st == TN_OK ? tni_arena_create() : NULL;
+  if (st == TN_OK) st = arena ? load_profile(arena, &o, out, err) : tni_fail_memory(err, NULL);
+  tni_arena_destroy(arena);
+  return st;
 }
 
 /* The caller's helper, the one of the moved tree, the installed one. */
 static const char *find_helper(tn_runtime *rt, const tn_runtime_opts *o) {
   if (o->helper) return o->helper;
-  const char *moved = beside_library(rt, TENON_HELPER_FROM_LIB);
+  const char *moved = beside_library(rt->arena, TENON_HELPER_FROM_LIB);
   return moved && access(moved, X_OK) == 0 ? moved : TENON_HELPER;
 }
 
@@ -77,13 +87,13 @@ static tn_status load_plugins(tn_runtime *rt, const tn_runtime_opts *o, tn_error
   uint32_t n = 0;
   const tni_profile *p = rt->profile;
   const char **dirs = TNI_NEW_ARRAY(rt->arena, const char *, o->n_plugin_dirs + p->n_plugin_path + 2);
-  const char *moved = beside_library(rt, "tenon/plugins");
+  const char *moved = beside_library(rt->arena, "tenon/plugins");
   bool *probe = TNI_NEW_ARRAY(rt->arena, bool, o->n_plugin_dirs + p->n_plugin_path + 2);
   if (!dirs || !probe) return tni_fail_memory(err, NULL);
   for (uint32_t i = 0; i < o->n_plugin_dirs; i++) dirs[n++] = o->plugin_dirs[i];
   for (uint32_t i = 0; i < p->n_plugin_path; i++) dirs[n++] = p->plugin_path[i];
-  dirs[n++] = TENON_PLUGIN_DIR;
-  if (moved) dirs[n++] = moved;
+  if (!rt->sealed) dirs[n++] = TENON_PLUGIN_DIR;
+  if (moved && !rt->sealed) dirs[n++] = moved;
   for (uint32_t i = 0; i < n; i++)
     probe[i] = !(o->flags & (TN_RT_NO_PROBE | TN_RT_SEALED)) && !is_installed(dirs[i], moved);
   rt->checked = p->checked || (o->flags & TN_RT_CHECKED);
@@ -95,7 +105,7 @@ static tn_status load_plugins(tn_runtime *rt, const tn_runtime_opts *o, tn_error
                           .retry = o->retry,
                           .probe_ms = p->probe_timeout_ms,
                           .log = &rt->log,
-                          .cache_dir = rt->cache_dir,
+                          .cache_dir = rt->sealed || rt->portable ? NULL : rt->cache_dir,
                           .checked = rt->checked,
                           .privileged = o->flags & TN_RT_PRIVILEGED,
                           .allow_shared_writable = o->flags & TN_RT_TEST_WRITABLE};
@@ -115,7 +125,7 @@ static tn_status list_devices(tn_runtime *rt, tn_error *err) {
     const tni_plugin_info *pi = tni_registry_get(rt->registry, i);
     for (uint32_t d = 0; d < pi->n_devices; d++) {
       /* A profile that can do without a plugin passes over devices that cannot run. */
-      if (pi->optional && pi->devices[d]->caps->flags & TN_CAPS_OFFLINE) continue;
+      if (pi->optional && !rt->offline && pi->devices[d]->caps->flags & TN_CAPS_OFFLINE) continue;
       tni_devlock *lock = &rt->locks[rt->n_devs];
       tni_devlock_init(lock);
       rt->devs[rt->n_devs++] = (tni_dev){.name = pi->name,
@@ -170,9 +180,12 @@ tn_status tn_runtime_create(const tn_runtime_opts *opts, tn_runtime **out, tn_er
     return tni_fail_memory(err, NULL);
   }
   rt->log = (tni_log){o.log, o.log_user, o.log_level};
+  rt->sealed = o.flags & TN_RT_SEALED;
+  rt->portable = o.flags & TN_RT_PORTABLE;
+  rt->offline = o.flags & TN_RT_OFFLINE;
   rt->progress = o.progress;
   rt->progress_user = o.progress_user;
-  st = load_profile(rt, &o, err);
+  st = load_profile(rt->arena, &o, &rt->profile, err);
   if (st == TN_OK) {
     const char *cache = o.cache_dir ? o.cache_dir : rt->profile->cache_dir;
     rt->cache_dir = cache && *cache ? tni_arena_strdup(rt->arena, cache) : NULL;

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <dirent.h>
+
+#include "runtime/bundle/bundle.h"
+#include "runtime/bundle/internal.h"
+#include "runtime/sched/pack.h"
+
+static void working(tni_bd *b, tn_runtime *rt) {
+  if (b->o.working) b->o.working(b->o.user, rt);
+}
+
+/* The caller's options, of whatever size it was compiled with. */
+static tn_status read_opts(tni_bd *b, const tn_runtime_opts *ro, const tn_bundle_opts *o) {
+  b->ro.h = (tn_hdr)TN_HDR(tn_runtime_opts);
+  b->ro.log_level = TN_LOG_WARN;
+  if (ro) memcpy(&b->ro, ro, ro->h.size < sizeof b->ro ? ro->h.size : sizeof b->ro);
+  memcpy(&b->o, o, o->h.size < sizeof b->o ? o->h.size : sizeof b->o);
+  b->ro.h.size = sizeof b->ro;
+  if (!b->o.model || !b->o.folder || !b->o.program || !*b->o.folder)
+    return tni_fail(b->err, TN_E_INVALID, "tn_bundle_opts", "model, folder and program are needed");
+  return b->o.flags ? tni_fail(b->err, TN_E_INVALID, "tn_bundle_opts", "unknown flags %u", b->o.flags) : TN_OK;
+}
+
+static tn_status read_machine(tni_bd *b) {
+  tni_elf e, own;
+  tn_status st = tni_elf_read(b->arena, b->o.program, &e, b->err);
+  if (st == TN_OK) st = tni_elf_read(b->arena, "/proc/self/exe", &own, b->err);
+  if (st != TN_OK) return st;
+  b->machine = e.machine;
+  b->arch = tni_elf_arch(e.machine);
+  b->foreign = e.machine != own.machine;
+  if (!b->arch)
+    return tni_fail(b->err, TN_E_UNSUPPORTED, b->o.program, "'%s' is built for a machine that Tenon does not know",
+                    b->o.program);
+  if (b->foreign && !b->o.target_plugins)
+    return tni_fail(b->err, TN_E_INVALID, "target_plugins", "plugins for %s are needed", b->arch);
+  return TN_OK;
+}
+
+static const char *target_so(tni_bd *b, const char *name) {
+  const char *so = tni_bd_text(b, "%s/%s.so", b->o.target_plugins, name);
+  return so && access(so, R_OK) == 0 ? so : NULL;
+}
+
+/* For another machine: the profile with what lies there, for a runtime that opens what packs for it here. */
+static tn_status derive_profile(tni_bd *b, const char **file) {
+  const char *names[TNI_BD_NAMES];
+  uint32_t n = 0;
+  char *text = NULL;
+  for (uint32_t i = 0; i < b->profile->n_plugins; i++) {
+    const char *name = b->profile->plugins[i].name;
+    if (strcmp(name, "host") == 0 || n == TNI_BD_NAMES) continue;
+    if (target_so(b, name))
+      names[n++] = name;
+    else
+      tni_bd_leave(b, tni_bd_text(b, "plugin %s", name), "is not among the plugins for that machine");
+  }
+  const tn_status st = tni_bd_profile(b, names, n, b->profile->calibration, true, &text);
+  if (st != TN_OK) return st;
+  char *path = tni_bd_text(b, "%s/.target.yaml", b->stage);
+  FILE *f = path ? fopen(path, "w") : NULL;
+  const bool ok = f && fputs(text, f) >= 0 && fclose(f) == 0;
+  free(text);
+  *file = path;
+  return ok ? TN_OK : tni_fail(b->err, TN_E_IO, b->stage, "cannot write into '%s'", b->stage);
+}
+
+static const char *path_of(const tn_runtime *rt, const char *name) {
+  const tni_plugin_info *p = tni_registry_find(rt->registry, name);
+  return p ? p->path : "";
+}
+
+static uint32_t count_nodes(const tn_model *m, const char *name) {
+  uint32_t n = 0;
+  for (uint32_t x = 0; x < m->n_execs; x++)
+    for (uint32_t i = 0; i < m->execs[x].view.n_nodes; i++) {
+      const uint32_t d = m->execs[x].part.device_of[i];
+      n += d != TN_NONE && strcmp(m->rt->devs[d].name, name) == 0;
+    }
+  return n;
+}
+
+static bool asked_for(const tni_bd *b, const char *name) {
+  for (uint32_t i = 0; i < b->o.n_with; i++)
+    if (strcmp(b->o.with[i], name) == 0) return true;
+  return false;
+}
+
+/* Which plugins come along; the others are left out, each with why. */
+static tn_status choose(tni_bd *b, const tn_runtime *rt, const tn_model *m) {
+  for (uint32_t i = 0; i < tni_registry_count(rt->registry); i++) {
+    const tni_plugin_info *p = tni_registry_get(rt->registry, i);
+    if (p->builtin || i >= rt->n_profile_plugins) continue;
+    const uint32_t n = count_nodes(m, p->name);
+    const bool with = asked_for(b, p->name);
+    if (!n && !with) {
+      tni_bd_leave(b, tni_bd_text(b, "plugin %s", p->name),
+                   p->n_devices        ? "takes no node of this model"
+                   : p->why.message[0] ? p->why.message
+                                       : "has no device here");
+      continue;
+    }
+    if (b->n_names == TNI_BD_NAMES) return tni_fail(b->err, TN_E_LIMIT, p->name, "too many plugins");
+    const char *name = tni_arena_strdup(b->arena, p->name);
+    const char *so = b->foreign ? target_so(b, p->name) : tni_arena_strdup(b->arena, path_of(rt, p->name));
+    if (!name || !so) return tni_fail_memory(b->err, p->name);
+    if (!*so || access(so, R_OK) != 0)
+      return tni_fail(b->err, TN_E_UNAVAILABLE, so, "plugin '%s' is in none of the plugin folders", name);
+    b->names[b->n_names] = name;
+    b->paths[b->n_names] = so;
+    b->nodes[b->n_names++] = n;
+  }
+  for (uint32_t i = 0; i < b->o.n_with; i++)
+    if (!tni_registry_find(rt->registry, b->o.with[i]))
+      return tni_fail(b->err, TN_E_INVALID, b->o.with[i], "plugin '%s' is not in the profile", b->o.with[i]);
+  return TN_OK;
+}
+
+static tn_status copy_profile(tni_bd *b) {
+  char *text = NULL;
+  tn_status st = tni_bd_profile(b, b->names, b->n_names, b->calibration, false, &text);
+  if (st == TN_OK) st = tni_bd_write(b, "profile.yaml", text, strlen(text), "profile", false);
+  free(text);
+  return st;
+}
+
+/* Opens the devices and places the model; copies what does not depend on packing. */
+static tn_status place(tni_bd *b) {
+  const char *file = b->ro.profile;
+  tn_runtime_opts ro = b->ro;
+  tn_runtime *rt = NULL;
+  tn_model *m = NULL;
+  tn_status st = tni_runtime_profile(&b->ro, &b->profile, b->err);
+  if (st == TN_OK && b->foreign) st = derive_profile(b, &file);
+  if (st != TN_OK) return st;
+  ro.profile = file;
+  ro.cache_dir = "";
+  ro.flags |= b->foreign ? TN_RT_OFFLINE : 0;
+  st = tn_runtime_create(&ro, &rt, b->err);
+  if (st == TN_OK) {
+    working(b, rt);
+    const tn_model_opts mo = {.h = TN_HDR(tn_model_opts), .flags = TN_MODEL_INSPECT};
+    st = tn_model_load(rt, b->o.model, &mo, &m, b->err);
+  }
+  for (uint32_t i = 0; st == TN_OK && i < m->n_execs; i++)
+    if (m->execs[i].part.n_unsupported)
+      st = tni_fail(b->err, TN_E_UNSUPPORTED, b->o.model,
+                    "no device runs %u nodes of '%s'; `tenon check --unsupported` lists them",
+                    m->execs[i].part.n_unsupported, b->o.model);
+  if (st == TN_OK) st = choose(b, rt, m);
+  if (st == TN_OK) st = tni_bd_model(b, m);
+  if (st == TN_OK) st = copy_profile(b);
+  tn_model_destroy(m);
+  working(b, NULL);
+  tn_runtime_destroy(rt);
+  if (b->foreign && file) (void)unlink(file);
+  return st;
+}
+
+/* The packed files that lie in the stage now; locks go. */
+static tn_status adopt_packed(tni_bd *b) {
+  char *dir = tni_file_in(b->stage, "packed");
+  DIR *d = dir ? opendir(dir) : NULL;
+  tn_status st = TN_OK;
+  for (struct dirent *e; d && st == TN_OK && (e = readdir(d));) {
+    const size_t n = strlen(e->d_name);
+    const char *to = tni_bd_text(b, "packed/%s", e->d_name);
+    if (!to) st = tni_fail_memory(b->err, dir);
+    if (n > 5 && strcmp(e->d_name + n - 5, ".lock") == 0) (void)unlinkat(dirfd(d), e->d_name, 0);
+    if (st == TN_OK && n > 7 && strcmp(e->d_name + n - 7, ".tnpack") == 0) st = tni_bd_adopt(b, to, "packed");
+  }
+  if (d) closedir(d);
+  free(dir);
+  return st;
+}
+
+/* Nothing may have been packed into memory: a bundle without its packed weights is none. */
+static tn_status check_packed(const tni_bd *b, const tn_model *m) {
+  for (uint32_t d = 0; d < m->rt->n_devs; d++) {
+    const tni_packed *p = &m->packed[d];
+    if (p->store && !tni_pack_store_stats(p->store)->cached)
+      return tni_fail(b->err, TN_E_IO, b->stage, "packed weights of '%s' could not be written into '%s'", p->dev->name,
+                      b->stage);
+  }
+  for (uint32_t i = 0; i < b->n_names; i++)
+    if (count_nodes(m, b->names[i]) != b->nodes[i])
+      return tni_fail(b->err, TN_E_INTERNAL, b->names[i],
+                      "with the bundle's plugins alone, '%s' takes %u nodes and not %u", b->names[i],
+                      count_nodes(m, b->names[i]), b->nodes[i]);
+  return TN_OK;
+}
+
+/* From the bundle's own model and profile, as it will be used. */
+static tn_status pack(tni_bd *b) {
+  const uint32_t own = b->ro.n_plugin_dirs, more = b->profile->n_plugin_path;
+  const char **dirs = TNI_NEW_ARRAY(b->arena, const char *, (size_t)own + more + 1);
+  char *profile = tni_bd_text(b, "%s/profile.yaml", b->stage), *cache = tni_bd_text(b, "%s/packed", b->stage),
+       *model = tni_bd_text(b, "%s/%s", b->stage, b->model);
+  if (!dirs || !profile || !cache || !model) return tni_fail_memory(b->err, b->stage);
+  for (uint32_t i = 0; i < own; i++) dirs[i] = b->ro.plugin_dirs[i];
+  for (uint32_t i = 0; i < more; i++) dirs[own + i] = b->profile->plugin_path[i];
+  tn_runtime_opts ro = b->ro;
+  ro.profile = profile;
+  ro.plugin_dirs = dirs;
+  ro.n_plugin_dirs = own + more;
+  ro.cache_dir = cache;
+  ro.calibration = NULL; /* the profile names its copy */
+  ro.flags |= TN_RT_PORTABLE | (b->foreign ? TN_RT_OFFLINE : 0);
+  tn_runtime *rt = NULL;
+  tn_model *m = NULL;
+  tn_status st = tn_runtime_create(&ro, &rt, b->err);
+  if (st == TN_OK) {
+    working(b, rt);
+    const tn_model_opts mo = {.h = TN_HDR(tn_model_opts), .flags = TN_MODEL_PACK};
+    st = tn_model_load(rt, model, &mo, &m, b->err);
+  }
+  if (st == TN_OK) st = check_packed(b, m);
+  tn_model_destroy(m);
+  working(b, NULL);
+  tn_runtime_destroy(rt);
+  return st == TN_OK ? adopt_packed(b) : st;
+}
+
+static tn_status check_size(const tni_bd *b) {
+  const uint64_t total = tni_bd_total(b);
+  if (!b->o.max_bytes || total <= b->o.max_bytes) return TN_OK;
+  return tni_fail(b->err, TN_E_LIMIT, b->o.folder, "the bundle takes %llu bytes, %llu more than the limit of %llu",
+                  (unsigned long long)total, (unsigned long long)(total - b->o.max_bytes),
+                  (unsigned long long)b->o.max_bytes);
+}
+
+static tn_status make(tni_bd *b) {
+  tn_status st = read_machine(b);
+  if (st == TN_OK) st = tni_bd_stage(b);
+  if (st == TN_OK) st = place(b);
+  if (st == TN_OK) st = tni_bd_parts(b);
+  if (st == TN_OK) st = tni_bd_licences(b);
+  if (st == TN_OK) st = pack(b);
+  if (st != TN_OK) return st;
+  tni_bd_sort(b);
+  st = tni_bd_script(b);
+  if (st == TN_OK) st = tni_bd_spdx(b);
+  if (st != TN_OK) return st;
+  tni_bd_sort(b);
+  st = tni_bd_list(b);
+  if (st == TN_OK) st = check_size(b);
+  return st == TN_OK ? tni_bd_publish(b) : st;
+}
+
+tn_status tn_bundle_make(const tn_runtime_opts *ro, const tn_bundle_opts *o, char **json, tn_error *err) {
+  if (!o || !json) return tni_fail(err, TN_E_INVALID, "tn_bundle_make", "a NULL argument");
+  tni_bd *b = calloc(1, sizeof *b);
+  if (b) b->arena = tni_arena_create();
+  if (b) b->left_out = json_array();
+  if (!b || !b->arena || !b->left_out) {
+    if (b) tni_arena_destroy(b->arena);
+    free(b);
+    return tni_fail_memory(err, "bundle");
+  }
+  tn_error own;
+  tni_error_init(&own);
+  b->err = err ? err : &own;
+  tn_status st = read_opts(b, ro, o);
+  if (st == TN_OK) st = make(b);
+  tni_bd_discard(b);
+  if (st == TN_OK || st == TN_E_LIMIT) {
+    json_t *j = tni_bd_report(b);
+    char *text = j ? json_dumps(j, JSON_INDENT(1)) : NULL;
+    json_decref(j);
+    if (text) *json = text;
+    if (!text && st == TN_OK) st = tni_fail_memory(err, "report");
+  }
+  tni_profile_destroy(b->profile);
+  json_decref(b->left_out);
+  tni_arena_destroy(b->arena);
+  free(b);
+  return st;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which files of a model's folder are read by anything: the model and its external data, tokenizer and configurations,
+ * the calibration that the profile names. The rest is listed as left out.
+ */
+#include <dirent.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "runtime/bundle/internal.h"
+#include "runtime/profile/paths.h"
+
+/* What llm and tasks open, by name. */
+static const char *const companions[] = {"tokenizer.json",
+                                         "tokenizer_config.json",
+                                         "config.json",
+                                         "generation_config.json",
+                                         "genai_config.json",
+                                         "modules.json",
+                                         "sentence_bert_config.json",
+                                         "preprocessor_config.json"};
+enum { N_COMPANIONS = sizeof companions / sizeof *companions };
+
+static bool is_file(const char *path) {
+  struct stat st;
+  return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* FOLDER/NAME as model/NAME where it is a file. *found may be NULL. */
+static tn_status copy_one(tni_bd *b, const char *folder, const char *name, const char *role, bool *found) {
+  char *from = tni_file_in(folder, name), *to = tni_bd_text(b, "model/%s", name);
+  tn_status st = from && to ? TN_OK : tni_fail_memory(b->err, name);
+  if (found) *found = false;
+  if (st == TN_OK && is_file(from)) {
+    st = tni_bd_copy(b, from, to, role, false);
+    if (found) *found = true;
+  }
+  free(from);
+  return st;
+}
+
+static bool stays_inside(const char *path) {
+  return *path && *path != '/' && strcmp(path, "..") != 0 && strncmp(path, "../", 3) != 0 && !strstr(path, "/../");
+}
+
+/* The poolings of sentence-transformers: modules.json names folders with a config.json each. */
+static tn_status copy_modules(tni_bd *b, const char *folder) {
+  char *file = tni_file_in(folder, "modules.json");
+  json_t *list = file ? json_load_file(file, 0, NULL) : NULL, *m;
+  size_t i;
+  tn_status st = TN_OK;
+  json_array_foreach(list, i, m) {
+    const char *path = json_string_value(json_object_get(m, "path"));
+    if (st != TN_OK || !path || !stays_inside(path)) continue;
+    const char *name = tni_bd_text(b, "%s/config.json", path);
+    st = name ? copy_one(b, folder, name, "config", NULL) : tni_fail_memory(b->err, file);
+  }
+  json_decref(list);
+  free(file);
+  return st;
+}
+
+/* The model's own files: import->paths are FOLDER/LOCATION, the model first. */
+static tn_status copy_graph(tni_bd *b, const tn_model *m, const char *folder) {
+  const size_t n = strlen(folder);
+  tn_status st = copy_one(b, folder, m->name, "model", NULL);
+  for (uint32_t i = 1; st == TN_OK && i < m->import->n_files; i++) {
+    const char *path = m->import->paths[i];
+    const char *name = strncmp(path, folder, n) == 0 && path[n] == '/' ? path + n + 1 : path;
+    st = stays_inside(name)
+             ? copy_one(b, folder, name, "model", NULL)
+             : tni_fail(b->err, TN_E_INVALID, path, "external data '%s' is not in the model's folder", path);
+  }
+  return st;
+}
+
+static bool is_weights(const char *name) {
+  const size_t n = strlen(name);
+  return n > 5 && strcmp(name + n - 5, ".onnx") == 0;
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+static void list_left(tni_bd *b, const char *folder) {
+  enum { MOST = 256 };
+  const char *names[MOST];
+  uint32_t n = 0;
+  DIR *d = opendir(folder);
+  for (struct dirent *e; d && n < MOST && (e = readdir(d));) {
+    char *to = tni_bd_text(b, "model/%s", e->d_name);
+    if (e->d_name[0] == '.' || !to || tni_bd_find(b, to)) continue;
+    if ((names[n] = tni_arena_strdup(b->arena, e->d_name))) n++;
+  }
+  if (d) closedir(d);
+  qsort(names, n, sizeof *names, by_name);
+  for (uint32_t i = 0; i < n; i++)
+    tni_bd_leave(b, names[i], is_weights(names[i]) ? "another model" : "of the model's folder; nothing reads it");
+}
+
+/* What is typed behind run.sh without a command. */
+static const char *command_of(const tni_bd *b, const tn_model *m) {
+  if (tni_bd_find(b, "model/tokenizer.json") && tn_model_has_cache((tn_model *)m)) return "run";
+  if (tni_bd_find(b, "model/preprocessor_config.json")) return "classify";
+  return tni_bd_find(b, "model/tokenizer.json") ? "embed" : "infer";
+}
+
+static tn_status copy_calibration(tni_bd *b, const tn_model *m) {
+  if (!m->calib) return TN_OK;
+  b->calibration = "calibration.yaml";
+  return tni_bd_copy(b, m->calib->file, b->calibration, "calibration", false);
+}
+
+tn_status tni_bd_model(tni_bd *b, const tn_model *m) {
+  struct stat sb;
+  const bool whole = stat(b->o.model, &sb) == 0 && S_ISDIR(sb.st_mode);
+  char *folder = tni_path_folder(m->path);
+  if (!folder) return tni_fail_memory(b->err, m->path);
+  tn_status st = copy_graph(b, m, folder);
+  for (uint32_t i = 0; whole && st == TN_OK && i < N_COMPANIONS; i++)
+    st = copy_one(b, folder, companions[i], strncmp(companions[i], "tok", 3) == 0 ? "tokenizer" : "config", NULL);
+  if (st == TN_OK && whole) st = copy_modules(b, folder);
+  if (st == TN_OK) st = copy_calibration(b, m);
+  if (st == TN_OK && whole) list_left(b, folder);
+  b->model = whole ? "model" : tni_bd_text(b, "model/%s", m->name);
+  b->command = command_of(b, m);
+  free(folder);
+  return st;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Program, plugins and shared libraries. What the system's own loader and C library are made of stays the system's, and
+ * so does libstdc++, of which a driver may bring its own copy into the process. Libraries that a plugin opens itself
+ * (drivers such as libOpenCL) are in no DT_NEEDED and never come along.
+ */
+#include <dirent.h>
+#include <elf.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/bundle/internal.h"
+
+static const char *const system_libraries[] = {
+    "ld-linux",     "libc.so",     "libm.so",      "libdl.so",     "libpthread.so", "librt.so", "libutil.so",
+    "libresolv.so", "libgcc_s.so", "libstdc++.so", "libatomic.so", "linux-vdso",    NULL};
+
+static bool is_system(const char *name) {
+  for (int i = 0; system_libraries[i]; i++)
+    if (strncmp(name, system_libraries[i], strlen(system_libraries[i])) == 0) return true;
+  return false;
+}
+
+/* DIR/NAME where that is a library for the bundle's machine. */
+static const char *try_in(tni_bd *b, const char *dir, const char *name) {
+  tni_elf e;
+  tn_error ignored;
+  tni_error_init(&ignored);
+  const char *path = tni_bd_text(b, "%s/%s", dir, name);
+  if (!path || access(path, R_OK) != 0 || tni_elf_read(b->arena, path, &e, &ignored) != TN_OK) return NULL;
+  return e.machine == b->machine ? path : NULL;
+}
+
+/* RUNPATH of a file, with $ORIGIN as its folder. */
+static const char *try_runpath(tni_bd *b, const char *file, const char *runpath, const char *name) {
+  char *list = runpath ? strdup(runpath) : NULL, *save = NULL, *origin = realpath(file, NULL);
+  const char *found = NULL;
+  char *slash = origin ? strrchr(origin, '/') : NULL;
+  if (slash) *slash = '\0';
+  for (char *p = list ? strtok_r(list, ":", &save) : NULL; p && !found; p = strtok_r(NULL, ":", &save)) {
+    const bool is_origin = strncmp(p, "$ORIGIN", 7) == 0;
+    const char *dir = is_origin && origin ? tni_bd_text(b, "%s%s", origin, p + 7) : p;
+    if (dir && *dir == '/') found = try_in(b, dir, name);
+  }
+  free(list);
+  free(origin);
+  return found;
+}
+
+static const char *find_library(tni_bd *b, const char *file, const tni_elf *e, const char *name) {
+  const char *triplet = b->machine == EM_AARCH64 ? "aarch64-linux-gnu" : "x86_64-linux-gnu", *found = NULL;
+  static const char *const multiarch[] = {"/lib", "/usr/lib", "/usr/local/lib"}, *const plain[] = {
+                                                                                     "/usr/local/lib", "/lib64",
+                                                                                     "/usr/lib64", "/lib", "/usr/lib"};
+  for (uint32_t i = 0; !found && i < b->o.n_library_dirs; i++) found = try_in(b, b->o.library_dirs[i], name);
+  if (!found && b->o.target_plugins) { /* LIBDIR/tenon/plugins */
+    const char *libdir = tni_bd_text(b, "%s/../..", b->o.target_plugins);
+    found = libdir ? try_in(b, libdir, name) : NULL;
+  }
+  if (!found) found = try_runpath(b, file, e->runpath, name);
+  for (int i = 0; !found && i < 3; i++) {
+    char dir[64];
+    snprintf(dir, sizeof dir, "%s/%s", multiarch[i], triplet);
+    found = try_in(b, dir, name);
+  }
+  for (int i = 0; !found && i < 5; i++) found = try_in(b, plain[i], name);
+  return found;
+}
+
+/* The libraries that a file needs, and those that they need. */
+static tn_status add_libraries(tni_bd *b, const char *file) {
+  tni_elf e;
+  tn_status st = tni_elf_read(b->arena, file, &e, b->err);
+  for (uint32_t i = 0; st == TN_OK && i < e.n_needed; i++) {
+    const char *name = e.needed[i], *to = tni_bd_text(b, "lib/%s", name);
+    if (strchr(name, '/'))
+      return tni_fail(b->err, TN_E_INVALID, file, "'%s' needs the library '%s' by its path", file, name);
+    if (!to) return tni_fail_memory(b->err, name);
+    if (is_system(name) || tni_bd_find(b, to)) continue;
+    const char *from = find_library(b, file, &e, name);
+    if (!from)
+      return tni_fail(b->err, TN_E_UNAVAILABLE, file,
+                      "'%s' needs '%s', which is nowhere here for %s; --library-dir says where it is", file, name,
+                      b->arch);
+    const uint32_t at = b->n_files;
+    st = tni_bd_copy(b, from, to, "library", false);
+    if (st == TN_OK) b->files[at].package = tni_bd_package(b, from);
+    if (st == TN_OK) st = add_libraries(b, from);
+  }
+  return st;
+}
+
+static bool is_linked(const tni_bd *b, const char *name) {
+  for (uint32_t i = 0; i < b->o.n_linked; i++)
+    if (strcmp(b->o.linked[i], name) == 0) return true;
+  return false;
+}
+
+/* Files that a plugin opens through host->resource lie in a folder of its name, by custom. */
+static tn_status add_resources(tni_bd *b, const char *from, const char *to, int depth) {
+  DIR *d = opendir(from);
+  tn_status st = TN_OK;
+  for (struct dirent *e; d && st == TN_OK && (e = readdir(d));) {
+    struct stat sb;
+    if (e->d_name[0] == '.') continue;
+    const char *f = tni_bd_text(b, "%s/%s", from, e->d_name), *t = tni_bd_text(b, "%s/%s", to, e->d_name);
+    if (!f || !t) st = tni_fail_memory(b->err, from);
+    if (st != TN_OK || stat(f, &sb) != 0) continue;
+    if (S_ISREG(sb.st_mode)) st = tni_bd_copy(b, f, t, "resource", false);
+    if (S_ISDIR(sb.st_mode) && depth < 8) st = add_resources(b, f, t, depth + 1);
+  }
+  if (d) closedir(d);
+  return st;
+}
+
+static tn_status add_plugin(tni_bd *b, const char *name, const char *so) {
+  const size_t n = strlen(so);
+  const char *base = n > 3 ? tni_arena_strndup(b->arena, so, n - 3) : NULL;
+  const char *yaml = base ? tni_bd_text(b, "%s.yaml", base) : NULL, *to_so = tni_bd_text(b, "plugins/%s.so", name),
+             *to_yaml = tni_bd_text(b, "plugins/%s.yaml", name), *to = tni_bd_text(b, "plugins/%s", name);
+  if (!yaml || !to_so || !to_yaml || !to) return tni_fail_memory(b->err, name);
+  tni_elf e;
+  tn_status st = tni_elf_read(b->arena, so, &e, b->err);
+  if (st == TN_OK && e.machine != b->machine)
+    return tni_fail(b->err, TN_E_INCOMPATIBLE, so, "plugin '%s' is built for another machine than the program (%s)",
+                    name, b->arch);
+  const uint32_t at = b->n_files;
+  if (st == TN_OK) st = tni_bd_copy(b, so, to_so, "plugin", false);
+  if (st == TN_OK) b->files[at].package = tni_bd_package(b, so);
+  if (st == TN_OK) st = tni_bd_copy(b, yaml, to_yaml, "manifest", false);
+  if (st == TN_OK) st = add_resources(b, base, to, 0);
+  return st == TN_OK ? add_libraries(b, so) : st;
+}
+
+tn_status tni_bd_parts(tni_bd *b) {
+  tn_status st = tni_bd_copy(b, b->o.program, "bin/tenon", "program", true);
+  if (st == TN_OK) st = add_libraries(b, b->o.program);
+  for (uint32_t i = 0; st == TN_OK && i < b->n_names; i++)
+    if (!is_linked(b, b->names[i])) st = add_plugin(b, b->names[i], b->paths[i]);
+  return st;
+}
