@@ -13,6 +13,18 @@ static bool no(tni_cf_drive *d, const char *what, const char *detail) {
   return false;
 }
 
+/* Statistics of an activation are also those of the constants that it meets. */
+static void set_statistics(tni_cf_drive *d) {
+  for (tn_id i = 0; i < d->view.n_nodes; i++) {
+    const tn_node *n = d->view.nodes[i];
+    const tn_stats *s = n->n_in && n->in[0] != TN_NONE ? d->view.values[n->in[0]]->stats : NULL;
+    for (uint32_t k = 1; s && k < n->n_in; k++) {
+      tn_weight *w = n->in[k] == TN_NONE ? NULL : (tn_weight *)(uintptr_t)d->view.values[n->in[k]]->data;
+      if (w) w->x = s;
+    }
+  }
+}
+
 bool tni_cf_drive_claim(tni_cf_drive *d, tni_cf_host *h, tni_graph *g, uint32_t phase) {
   const uint64_t flip = d->flip;
   const bool reverse = d->reverse_rows;
@@ -26,6 +38,7 @@ bool tni_cf_drive_claim(tni_cf_drive *d, tni_cf_host *h, tni_graph *g, uint32_t 
                      .lock = &h->lock,
                      .is_host = !strcmp(h->subject.path, "host")};
   if (tni_graph_view(g, phase, &d->view, &h->err) != TN_OK) return no(d, "the graph", h->err.message);
+  set_statistics(d);
   if (tni_claims_collect(&d->view, &d->dev, 1, d->arena, &d->claims, &h->err) != TN_OK)
     return no(d, "claim", h->err.message);
   d->chunk = d->claims.chunk;

@@ -109,6 +109,7 @@ typedef struct tni_cf_inst {
   tni_cf_memory *slot;    /* [n_slots]: by value; weights and private stay in the drive */
   tni_cf_memory *scratch; /* [n_tasks] */
   tn_plan **plan;         /* [n_tasks] */
+  bool borrowed;          /* plans are another instance's */
   tn_args **args;
   uint64_t *scratch_bytes;
   char why[400];
@@ -116,6 +117,8 @@ typedef struct tni_cf_inst {
 
 /* sym: values of the graph's symbols by id. */
 bool tni_cf_inst_make(tni_cf_inst *i, tni_cf_drive *d, const int64_t *sym, tni_cf_room room);
+/* The same dims as `of`, whose plans it uses, with memory and args of its own; goes before it. */
+bool tni_cf_inst_beside(tni_cf_inst *i, const tni_cf_inst *of);
 void tni_cf_inst_finish(tni_cf_inst *i);
 /* Bytes of a value's slot: dense, in the slot's order. The value must have a slot; inputs that no slot names are passed
  * over by write (true). */

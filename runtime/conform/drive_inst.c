@@ -156,7 +156,7 @@ static bool bind_task(tni_cf_inst *i, uint32_t t) {
   if (!views || !make_scratch(i, t)) return no(i, "no memory", NULL);
   for (uint32_t u = 0; u < k->n_uses; u++) views[u] = &memory_of(i, k->uses[u].slot)->view;
   views[k->n_uses] = &i->scratch[t].view;
-  if (h->device->bind(i->d->prog.program, t, &i->dims, &i->plan[t], &h->err) != TN_OK)
+  if (!i->plan[t] && h->device->bind(i->d->prog.program, t, &i->dims, &i->plan[t], &h->err) != TN_OK)
     return no(i, "bind", h->err.message);
   if (h->device->args(i->plan[t], views, k->n_uses + 1, &i->args[t], &h->err) != TN_OK)
     return no(i, "args", h->err.message);
@@ -173,17 +173,29 @@ static bool arrays(tni_cf_inst *i) {
   return i->slot && i->scratch && i->plan && i->args && i->scratch_bytes;
 }
 
-bool tni_cf_inst_make(tni_cf_inst *i, tni_cf_drive *d, const int64_t *sym, tni_cf_room room) {
-  *i = (tni_cf_inst){.d = d, .room = room};
-  if (d->view.n_symbols > TNI_CF_MAX_SYMBOLS) return no(i, "too many symbols", NULL);
-  memcpy(i->sym, sym, d->view.n_symbols * sizeof *sym);
+static bool make(tni_cf_inst *i, const tni_cf_inst *of) {
+  const tni_cf_drive *d = i->d;
   i->dims = (tn_dims){.h = TN_HDR(tn_dims), .v = i->sym, .n = d->view.n_symbols};
   uint64_t *bytes = calloc(d->info->n_slots + 1, sizeof *bytes);
   bool ok = bytes && arrays(i) && measure_all(i, bytes);
+  for (uint32_t t = 0; ok && of && t < d->info->n_tasks; t++) i->plan[t] = of->plan[t];
   for (uint32_t s = 0; ok && s < d->info->n_slots; s++) ok = fixed_kind(d->info->slots[s]) || make_slot(i, s, bytes[s]);
   for (uint32_t t = 0; ok && t < d->info->n_tasks; t++) ok = bind_task(i, t);
   free(bytes);
   return ok;
+}
+
+bool tni_cf_inst_make(tni_cf_inst *i, tni_cf_drive *d, const int64_t *sym, tni_cf_room room) {
+  *i = (tni_cf_inst){.d = d, .room = room};
+  if (d->view.n_symbols > TNI_CF_MAX_SYMBOLS) return no(i, "too many symbols", NULL);
+  memcpy(i->sym, sym, d->view.n_symbols * sizeof *sym);
+  return make(i, NULL);
+}
+
+bool tni_cf_inst_beside(tni_cf_inst *i, const tni_cf_inst *of) {
+  *i = (tni_cf_inst){.d = of->d, .room = of->room, .borrowed = true};
+  memcpy(i->sym, of->sym, sizeof i->sym);
+  return make(i, of);
 }
 
 void tni_cf_inst_finish(tni_cf_inst *i) {
@@ -192,7 +204,7 @@ void tni_cf_inst_finish(tni_cf_inst *i) {
   for (uint32_t t = 0; i->args && t < f->n_tasks; t++)
     if (i->args[t]) dev->args_free(i->args[t]);
   for (uint32_t t = 0; i->plan && t < f->n_tasks; t++)
-    if (i->plan[t]) dev->unbind(i->plan[t]);
+    if (i->plan[t] && !i->borrowed) dev->unbind(i->plan[t]);
   for (uint32_t t = 0; i->scratch && t < f->n_tasks; t++) tni_cf_memory_finish(i->d->h, &i->scratch[t]);
   for (uint32_t s = 0; i->slot && s < f->n_slots; s++) tni_cf_memory_finish(i->d->h, &i->slot[s]);
   free(i->slot);

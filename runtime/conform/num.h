@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of the numbers family share: values, graphs of one operator from a line of text, references and bounds.
- * docs/conformance-numbers.md states every bound and where it comes from.
+ * What the files of the numbers family share: values, graphs of one operator from a line of text, references and
+ * bounds. docs/conformance-numbers.md states every bound and where it comes from.
  */
 #ifndef TENON_CONFORM_NUM_H
 #define TENON_CONFORM_NUM_H
@@ -11,11 +11,22 @@
 
 /* --- values (num_values.c) --- */
 
-/* Patterns of activations and weights. Each is meant to break something: rounding (TIES), range (HUGE, DENORMAL), scales
- * (OUTLIER, TINY_MIXED), signs (ONE_SIGN, NEG_ZERO), groups of one value (EQUAL), zeros. */
+/* Patterns of activations and weights. Each is meant to break something: rounding (TIES), range (HUGE, DENORMAL),
+ * scales (OUTLIER, TINY_MIXED), signs (ONE_SIGN, NEG_ZERO), groups of one value (EQUAL), zeros. */
 enum {
-  TNI_CN_NORMAL, TNI_CN_ZERO, TNI_CN_MAX, TNI_CN_ALTERNATING, TNI_CN_DENORMAL, TNI_CN_HUGE, TNI_CN_OUTLIER,
-  TNI_CN_TINY_MIXED, TNI_CN_ONE_SIGN, TNI_CN_NEG_ZERO, TNI_CN_TIES, TNI_CN_EQUAL, TNI_CN_PATTERNS
+  TNI_CN_NORMAL,
+  TNI_CN_ZERO,
+  TNI_CN_MAX,
+  TNI_CN_ALTERNATING,
+  TNI_CN_DENORMAL,
+  TNI_CN_HUGE,
+  TNI_CN_OUTLIER,
+  TNI_CN_TINY_MIXED,
+  TNI_CN_ONE_SIGN,
+  TNI_CN_NEG_ZERO,
+  TNI_CN_TIES,
+  TNI_CN_EQUAL,
+  TNI_CN_PATTERNS
 };
 const char *tni_cn_pattern(int p);
 /* n values; group: how many make one group (EQUAL, OUTLIER, TIES); top: none is larger in magnitude. */
@@ -25,8 +36,8 @@ void tni_cn_fill(float *x, size_t n, int pattern, int64_t group, double top, tni
 
 enum { TNI_CN_MAX_IN = 10, TNI_CN_MAX_OUT = 8 };
 
-/* One operand. kind: 'x' an input of the graph of the row's dtype, 'f' one of float32, 'i' int64 in [0, limit), 'b' bool,
- * 'w' a constant of the row's dtype, 'c' a constant of float32, 'k' a constant of given int64s, '-' absent. */
+/* One operand. kind: 'x' an input of the graph of the row's dtype, 'f' one of float32, 'i' int64 in [0, limit), 'b'
+ * bool, 'w' a constant of the row's dtype, 'c' a constant of float32, 'k' a constant of given int64s, '-' absent. */
 typedef struct tni_cn_operand {
   char kind;
   tn_id value;
@@ -43,8 +54,9 @@ typedef struct tni_cn_graph {
 } tni_cn_graph;
 
 /* A graph of one operator. inputs: operands as "x[S,64] w[64,32] - i[S]<50> k[2]=1,-1": dims are expressions of the
- * symbols S and T (ids 0 and 1, 1 to 4096, S paddable); attrs: "axis=-1 epsilon=1e-5 perm=0,2,1", typed by the operator's
- * row. n_out outputs, shapes by inference. Constants are normal values times `scale`, from r. false: b->err. */
+ * symbols S and T (ids 0 and 1, 1 to 4096, S paddable); attrs: "axis=-1 epsilon=1e-5 perm=0,2,1", typed by the
+ * operator's row. n_out outputs, shapes by inference. Constants are normal values times `scale`, from r. false: b->err.
+ */
 typedef struct tni_cn_spec {
   const char *op, *domain, *inputs, *attrs;
   int64_t version;
@@ -80,7 +92,7 @@ double tni_cn_unit(uint32_t dtype);
 double tni_cn_tiny(uint32_t dtype, bool flush);
 
 typedef struct tni_cn_found {
-  int64_t bad, first;   /* elements outside; index of the first */
+  int64_t bad, first;             /* elements outside; index of the first */
   double got, want, bound, worst; /* of the first; largest |difference| / bound */
 } tni_cn_found;
 /* got against want element by element; bound [n]; both NaN is fine where nan_fine. Infinite bounds are passed over. */

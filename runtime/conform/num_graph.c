@@ -169,7 +169,8 @@ static tn_id given_ints(tni_cn_graph *b, const char *name, const char *dims, cha
   return add_tensor(b, name, &t);
 }
 
-static tn_id random_constant(tni_cn_graph *b, const char *name, uint32_t dtype, char *dims, float scale, tni_cf_rng *r) {
+static tn_id random_constant(tni_cn_graph *b, const char *name, uint32_t dtype, char *dims, float scale,
+                             tni_cf_rng *r) {
   int64_t d[MAX_INTS], count = 1;
   float ignored[MAX_INTS];
   const uint32_t rank = numbers(dims, d, ignored);
@@ -202,7 +203,10 @@ static bool operand(tni_cn_graph *b, const char *word, float scale, tni_cf_rng *
       o->value = given_ints(b, name, dims, tail[0] == '=' ? tail + 1 : tail);
       break;
     default: {
-      const uint32_t t = word[0] == 'i' ? TN_DT_I64 : word[0] == 'b' ? TN_DT_BOOL : word[0] == 'f' ? TN_DT_F32 : b->dtype;
+      const uint32_t t = word[0] == 'i'   ? TN_DT_I64
+                         : word[0] == 'b' ? TN_DT_BOOL
+                         : word[0] == 'f' ? TN_DT_F32
+                                          : b->dtype;
       o->value = tni_cn_value(b, name, TN_VALUE_INPUT, t, dims);
       b->in[b->n_in++] = o->value;
     }
@@ -250,9 +254,7 @@ int64_t tni_cn_count(const tni_tensor *t) {
   return tni_dims_count(t->dims, t->rank, &n) == TN_OK ? n : 0;
 }
 
-void tni_cn_store(tni_tensor *t, const float *x) {
-  tni_store_f32(t->dtype, t->data, 0, tni_cn_count(t), x);
-}
+void tni_cn_store(tni_tensor *t, const float *x) { tni_store_f32(t->dtype, t->data, 0, tni_cn_count(t), x); }
 
 float *tni_cn_floats(const tni_tensor *t, tni_arena *a) {
   const int64_t n = tni_cn_count(t);
