@@ -11,5 +11,7 @@
 
 /* Loads one plugin, negotiates, enumerates, opens, closes and tells how it went (probe.c). */
 int helper_probe(int argc, char **argv);
+/* The process that a plugin lives in (serve.c). */
+int helper_serve(int argc, char **argv);
 
 #endif

@@ -17,6 +17,7 @@ static const struct {
   const char *help;
 } commands[] = {
     {"probe", helper_probe, "load a plugin once and say how it went"},
+    {"serve", helper_serve, "load a plugin and do what the host says"},
 };
 
 /* What the host's application left open is nobody's business here. */

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "runtime/host/kernel.h"
+#include "runtime/isolate/isolate.h"
 #include "runtime/plugin/cpu.h"
 #include "runtime/plugin/first.h"
 #include "runtime/plugin/fpmode.h"
@@ -94,6 +95,7 @@ static tn_status open_file(const tni_registry_opts *o, tni_loaded *l, const char
   if (st == TN_OK) st = tni_elf_check(&f, so, why);
   if (st == TN_OK) tni_content_end(l, f.data, f.bytes);
   tni_file_unmap(&f);
+  if (st == TN_OK && l->info.process) return TN_OK; /* none of its code runs here */
   if (st == TN_OK) st = tni_first_load(o, l, so, profile_file, section);
   if (st != TN_OK) return st;
 
@@ -147,6 +149,45 @@ static tn_status negotiate(tni_loaded *l, tn_entry_v1 entry) {
   l->info.plugin = p;
   l->info.version = p->version;
   l->info.minor = neg.plugin_max < host_max ? neg.plugin_max : host_max;
+  return TN_OK;
+}
+
+/* The plugin in a process of its own, where it was loaded and its devices were opened. */
+static tn_status start_process(const tni_registry_opts *o, tni_loaded *l, const char *profile_file,
+                               const tni_profile_plugin *section) {
+  tn_error *why = &l->info.why;
+  tn_plugin *p = NULL;
+  tni_isolate_about about;
+  const tni_isolate_opts io = {.helper = o->helper,
+                               .name = l->info.name,
+                               .folder = l->folder,
+                               .cache_dir = o->cache_dir,
+                               .profile_file = profile_file,
+                               .section = section,
+                               .host = tni_services_host(l->ctx),
+                               .shm = o->shm,
+                               .threads = o->max_workers,
+                               .log_level = o->log ? o->log->level : TN_LOG_ERROR,
+                               .checked = o->checked,
+                               .privileged = o->privileged,
+                               .allow_shared_writable = o->allow_shared_writable,
+                               .memory_limit = o->memory_limit,
+                               .timeout_ms = o->timeout_ms ? o->timeout_ms : 60000};
+  if (!o->shm) return tni_fail(why, TN_E_UNSUPPORTED, l->info.name, "there are no processes of their own here");
+  tn_status st = tni_isolate_open(&io, &p, &about, why);
+  l->profile_mistake = about.profile_mistake;
+  if (st != TN_OK) return st;
+  st = tni_check_plugin(l->info.name, p, why);
+  if (st != TN_OK) {
+    p->shutdown(p);
+    return st;
+  }
+  l->plugin = p;
+  l->info.plugin = p;
+  l->info.version = p->version;
+  l->info.abi_min = about.abi_min;
+  l->info.abi_max = about.abi_max;
+  l->info.minor = about.minor;
   return TN_OK;
 }
 
@@ -225,6 +266,7 @@ static tn_status open_devices(tni_loaded *l) {
 static tn_status start(const tni_registry_opts *o, tni_loaded *l, const char *profile_file,
                        const tni_profile_plugin *section) {
   tn_entry_v1 entry = o->host_entry ? o->host_entry : tni_host_plugin_entry;
+  l->info.process = !l->info.builtin && section && section->process;
   tn_status st = l->info.builtin ? TN_OK : open_file(o, l, profile_file, section, &entry);
   if (st != TN_OK) return st;
   tni_services_opts so = {.name = l->info.name,
@@ -238,7 +280,7 @@ static tn_status start(const tni_registry_opts *o, tni_loaded *l, const char *pr
                           .allow_shared_writable = o->allow_shared_writable};
   if (o->log) so.log = *o->log;
   st = tni_services_create(&so, &l->ctx, &l->info.why);
-  if (st == TN_OK) st = negotiate(l, entry);
+  if (st == TN_OK) st = l->info.process ? start_process(o, l, profile_file, section) : negotiate(l, entry);
   if (st == TN_OK) st = type_options(l, profile_file, section);
   l->info.loaded = st == TN_OK;
   if (l->ctx) l->info.host = tni_services_host(l->ctx);

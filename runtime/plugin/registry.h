@@ -52,6 +52,10 @@ typedef struct tni_registry_opts {
   const char *helper;
   const char *retry; /* a plugin that is probed anew, whatever is remembered of it; or NULL */
   int64_t probe_ms; /* a child that answers nothing for so long hangs; 0: TNI_PROBE_MS */
+  /* For plugins in processes of their own (`isolation: process`): memory that they share with this one, and what is to be
+   * said of one that answers nothing for so long. shm NULL: there are none, and to ask for one is an error. */
+  struct tni_shm *shm;
+  int64_t timeout_ms;
   /* In the child: called before each call into the plugin with what it is ("enumerate"). May be NULL. */
   void (*stage)(void *user, const char *what);
   void *stage_user;
@@ -71,6 +75,7 @@ typedef struct tni_plugin_info {
   tn_device *const *devices; /* opened */
   uint32_t n_devices;
   bool builtin;
+  bool process;              /* it lives in one of its own: isolate.h */
   bool probed;               /* in a child first */
   bool remembered;           /* the probe's result is one of an earlier start */
   bool quarantined;          /* it crashed, hung, ended the process or left it changed: `why` says so */

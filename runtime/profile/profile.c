@@ -50,6 +50,15 @@ static tn_status read_options(reader *r, const tni_yaml *y, tni_profile_plugin *
   return TN_OK;
 }
 
+static tn_status read_isolation(reader *r, const tni_yaml *y, bool *process) {
+  const char *text = NULL;
+  const tn_status st = tni_yaml_str(&r->doc, y, "isolation", &text, r->err);
+  if (st != TN_OK) return st;
+  *process = strcmp(text, "process") == 0;
+  if (*process || strcmp(text, "none") == 0) return TN_OK;
+  return tni_yaml_fail(&r->doc, y, r->err, "'isolation' is process or none, not '%.64s'", text);
+}
+
 static tn_status read_probe(reader *r, const tni_yaml *y, tni_profile_plugin *out) {
   const char *text = NULL;
   const tn_status st = tni_yaml_str(&r->doc, y, "probe", &text, r->err);
@@ -60,21 +69,26 @@ static tn_status read_probe(reader *r, const tni_yaml *y, tni_profile_plugin *ou
 }
 
 static tn_status read_plugin(reader *r, const tni_yaml *y, tni_profile_plugin *out) {
-  static const char *const keys[] = {"name", "optional", "options", "probe", NULL};
+  static const char *const keys[] = {"name", "optional", "options", "probe", "isolation", NULL};
   out->line = y->line;
   out->column = y->column;
+  out->process = r->p->process;
   if (y->kind == TNI_YAML_SCALAR) return read_name(r, y, "plugins", &out->name);
   if (y->kind != TNI_YAML_MAP)
     return tni_yaml_fail(&r->doc, y, r->err, "an entry of 'plugins' must be a name or a mapping with 'name'");
   tn_status st = tni_yaml_keys(&r->doc, y, keys, "a plugin's entry", r->err);
   if (st != TN_OK) return st;
   const tni_yaml *name = tni_yaml_get(y, "name"), *optional = tni_yaml_get(y, "optional"),
-                 *options = tni_yaml_get(y, "options"), *probe = tni_yaml_get(y, "probe");
+                 *options = tni_yaml_get(y, "options"), *probe = tni_yaml_get(y, "probe"),
+                 *isolation = tni_yaml_get(y, "isolation");
   if (!name) return tni_yaml_fail(&r->doc, y, r->err, "an entry of 'plugins' has no 'name'");
   st = read_name(r, name, "name", &out->name);
   if (st == TN_OK && optional) st = tni_yaml_bool(&r->doc, optional, "optional", &out->optional, r->err);
   if (st == TN_OK && options) st = read_options(r, options, out);
   if (st == TN_OK && probe) st = read_probe(r, probe, out);
+  if (st == TN_OK && isolation) st = read_isolation(r, isolation, &out->process);
+  if (st == TN_OK && isolation && out->process && strcmp(out->name, "host") == 0)
+    return tni_yaml_fail(&r->doc, isolation, r->err, "'isolation': the host is no plugin of a process of its own");
   return st;
 }
 
@@ -265,11 +279,12 @@ static tn_status read_root(reader *r) {
   static const char *const keys[] = {
       "plugins", "phases",        "require",          "threads",     "max_seq",    "plugin_path",      "cache",
       "checked", "prefill_chunk", "bucket",           "calibration", "timeout_ms", "chunks_in_flight", "memory",
-      "kv",      "kv_ring",       "probe_timeout_ms", NULL};
+      "kv",      "kv_ring",       "probe_timeout_ms", "isolation",   NULL};
   const tni_yaml *root = r->doc.root, *y;
   if (!root) return tni_yaml_fail(&r->doc, NULL, r->err, "the profile is empty");
   tn_status st = tni_yaml_want(&r->doc, root, TNI_YAML_MAP, "profile", r->err);
   if (st == TN_OK) st = tni_yaml_keys(&r->doc, root, keys, "a profile", r->err);
+  if (st == TN_OK && (y = tni_yaml_get(root, "isolation"))) st = read_isolation(r, y, &r->p->process);
   if (st == TN_OK && (y = tni_yaml_get(root, "plugins"))) st = read_plugins(r, y);
   if (st == TN_OK && (y = tni_yaml_get(root, "phases"))) st = read_phases(r, y);
   if (st == TN_OK && (y = tni_yaml_get(root, "require")))

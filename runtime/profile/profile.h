@@ -21,6 +21,8 @@
  *   bucket: 0                # lengths of the context are rounded up to a multiple; 0: nothing changes with the length
  *   plugin_path: [dir, ...]  # searched before the built-in path; relative to the profile's file
  *   cache: {dir: PATH, max_bytes: 8G}
+ *   isolation: none          # or process: every plugin in a process of its own (docs/isolation.md); `isolation` in a
+ *                            # plugin's entry is for that plugin
  *   checked: false
  *   probe_timeout_ms: 30000  # a plugin that does not come back from a probe for so long hangs
  *   timeout_ms: 60000        # an engine that completes nothing for so long is lost
@@ -59,6 +61,7 @@ typedef struct tni_profile_plugin {
   const tni_profile_option *options;
   uint32_t n_options, line, column;
   uint32_t probe; /* TNI_PROBE_* */
+  bool process;   /* `isolation: process`, its own or the profile's; means nothing for the host */
   bool optional; /* `optional: true`, or in default.yaml: not there or refused is no error, only listed */
 } tni_profile_plugin;
 
@@ -80,7 +83,7 @@ typedef struct tni_profile {
   uint32_t n_plugin_path;
   const char *cache_dir;    /* NULL: not said */
   uint64_t cache_max_bytes; /* 0: not said */
-  bool checked, kv_ring;
+  bool checked, kv_ring, process;
   uint32_t kv; /* TN_DT_*; TN_DT_UNDEFINED: not said */
   int64_t timeout_ms, probe_timeout_ms;
   const char *calibration; /* NULL: none; TNI_IN_MODEL and a name: in the model's folder */

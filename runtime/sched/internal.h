@@ -32,6 +32,7 @@ struct tn_runtime {
   tni_profile *profile;
   tni_registry *registry;
   tni_pool *pool;
+  struct tni_shm *shm; /* memory that plugins in processes of their own see; NULL: there are none */
   tni_log log;
   tni_dev *devs;
   tni_devlock *locks;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/isolate/shm.h"
 #include "runtime/plugin/services.h"
 #include "runtime/sched/internal.h"
 
@@ -97,6 +98,9 @@ static tn_status load_plugins(tn_runtime *rt, const tn_runtime_opts *o, tn_error
   for (uint32_t i = 0; i < n; i++)
     probe[i] = !(o->flags & (TN_RT_NO_PROBE | TN_RT_SEALED)) && !is_installed(dirs[i], moved);
   rt->checked = p->checked || (o->flags & TN_RT_CHECKED);
+  bool process = false;
+  for (uint32_t i = 0; i < p->n_plugins; i++) process = process || p->plugins[i].process;
+  if (process && !(rt->shm = tni_shm_create())) return tni_fail_memory(err, NULL);
   tni_registry_opts ro = {.dirs = dirs,
                           .n_dirs = n,
                           .max_workers = tni_pool_workers(rt->pool),
@@ -104,6 +108,8 @@ static tn_status load_plugins(tn_runtime *rt, const tn_runtime_opts *o, tn_error
                           .helper = find_helper(rt, o),
                           .retry = o->retry,
                           .probe_ms = p->probe_timeout_ms,
+                          .shm = rt->shm,
+                          .timeout_ms = p->timeout_ms,
                           .log = &rt->log,
                           .cache_dir = rt->sealed || rt->portable ? NULL : rt->cache_dir,
                           .checked = rt->checked,
@@ -246,6 +252,7 @@ void tn_runtime_destroy(tn_runtime *rt) {
   }
   tni_tickets_finish(&rt->tickets);
   for (uint32_t i = 0; i < rt->n_devs; i++) tni_devlock_finish(&rt->locks[i]);
+  tni_shm_destroy(rt->shm);
   tni_pool_destroy(rt->pool);
   tni_profile_destroy(rt->profile);
   tni_arena_destroy(rt->arena);

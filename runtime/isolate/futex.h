@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A number in shared memory that one process counts up and another waits for: a bound of spinning, then sleep.
+ */
+#ifndef TENON_ISOLATE_FUTEX_H
+#define TENON_ISOLATE_FUTEX_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* Until *at is not `seen`, or ms have passed (negative: for ever): what it is then. sleeps: set while in the kernel. */
+uint32_t tni_futex_wait(_Atomic uint32_t *at, uint32_t seen, _Atomic uint32_t *sleeps, int ms);
+void tni_futex_post(_Atomic uint32_t *at, uint32_t value, _Atomic uint32_t *sleeps);
+
+#endif
