@@ -4,6 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
+/* From alloc to cancelled the table is functions and nothing else. */
+static int has_all_services(const tn_host *host) {
+  enum { FIRST = offsetof(tn_host, alloc), END = TN_UPTO(tn_host, cancelled) };
+  static const char none[sizeof(void (*)(void))];
+  for (size_t at = FIRST; at < END; at += sizeof none)
+    if (!memcmp((const char *)host + at, none, sizeof none)) return 0;
+  return 1;
+}
+
 tn_status tni_cm_negotiate(const char *name, const char *version, const tn_host *host, tn_negotiate *neg) {
   if (!neg || neg->h.size < TN_UPTO(tn_negotiate, message)) return TN_E_INCOMPATIBLE;
   neg->plugin_min = 0;
@@ -17,6 +26,10 @@ tn_status tni_cm_negotiate(const char *name, const char *version, const tn_host 
   }
   if (!host || !TN_HAS(host, tn_host, cancelled)) {
     snprintf(neg->message, sizeof neg->message, "the host's table is shorter than that of ABI 1.0");
+    return TN_E_INCOMPATIBLE;
+  }
+  if (!has_all_services(host)) {
+    snprintf(neg->message, sizeof neg->message, "the host's table lacks a function of ABI 1.0");
     return TN_E_INCOMPATIBLE;
   }
   neg->minor = neg->host_max < neg->plugin_max ? neg->host_max : neg->plugin_max;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/conform/families.h"
+#include "runtime/conform/abi.h"
 
-void tni_cf_abi_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) { (void)l, (void)add, (void)ctx; }
+void tni_cf_abi_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
+  tni_cf_abi_file_cases(l, add, ctx);
+  tni_cf_abi_entry_cases(l, add, ctx);
+  tni_cf_abi_calls_cases(l, add, ctx);
+}

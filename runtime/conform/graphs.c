@@ -166,10 +166,11 @@ const tni_cf_graph_row *tni_cf_graph_find(const char *name) {
 
 /* What normal values look like to a calibration: no channel is an outlier. */
 static bool add_stats(tni_cn_graph *b) {
-  for (uint32_t i = 0; i < b->n_in; i++) {
-    tn_value *v = &tni_graph_value(b->g, b->in[i])->pub;
+  for (uint32_t i = 0; i < b->g->n_values; i++) {
+    tn_value *v = &b->g->values[i]->pub;
     int64_t n = 0;
-    if (v->dtype != F32 || !v->rank || !tni_ex_is_const(b->g->exprs, v->dims[v->rank - 1], &n) || n < 1) continue;
+    if (v->kind == TN_VALUE_CONST || v->dtype != F32 || !v->rank || v->rank > TN_MAX_RANK) continue;
+    if (!tni_ex_is_const(b->g->exprs, v->dims[v->rank - 1], &n) || n < 1) continue;
     tn_stats *s = TNI_NEW(b->g->arena, tn_stats);
     float *zeros = TNI_NEW_ARRAY(b->g->arena, float, (size_t)n), *ones = TNI_NEW_ARRAY(b->g->arena, float, (size_t)n);
     if (!s || !zeros || !ones) return false;

@@ -19,7 +19,7 @@ typedef struct tni_cf_graph_row {
 
 const tni_cf_graph_row *tni_cf_graph_rows(uint32_t *n);
 const tni_cf_graph_row *tni_cf_graph_find(const char *name);
-/* Builds it; its float inputs get activation statistics, so that devices with calibrated scales have something to go
+/* Builds it; its floats get activation statistics, so that devices with calibrated scales have something to go
  * by. False: b->err. Free with tni_cn_destroy. */
 bool tni_cf_graph_make(const tni_cf_graph_row *row, tni_cn_graph *b, tni_cf_rng *r);
 /* A random acyclic graph of n nodes over [S,48] and [S,64] floats: products, chains, normalizations; some values read

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "runtime/host/device.h"
@@ -73,13 +74,26 @@ static const void *get_extension(tn_plugin *p, const char *name, uint32_t versio
   return NULL;
 }
 
+/* Whether the table has what this device calls. */
+static const char *missing(const tn_host *host) {
+  if (!host || !TN_HAS(host, tn_host, cancelled)) return "is shorter than that of ABI 1.0";
+  const bool all = host->alloc && host->free && host->option && host->eval && host->range && host->symbols;
+  return all ? NULL : "lacks a function";
+}
+
 tn_status tni_host_plugin_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
+  if (!neg || !TN_HAS(neg, tn_negotiate, message)) return TN_E_INCOMPATIBLE;
   neg->plugin_min = neg->plugin_max = TN_ABI_MINOR;
   snprintf(neg->name, sizeof neg->name, "host");
   snprintf(neg->version, sizeof neg->version, "%s", TNI_VERSION);
   if (neg->host_min > neg->plugin_max || neg->plugin_min > neg->host_max) {
     snprintf(neg->message, sizeof neg->message, "host device speaks ABI 1.%u, the core 1.%u to 1.%u", neg->plugin_max,
              neg->host_min, neg->host_max);
+    return TN_E_INCOMPATIBLE;
+  }
+  const char *why = missing(host);
+  if (why) {
+    snprintf(neg->message, sizeof neg->message, "the table of services %s", why);
     return TN_E_INCOMPATIBLE;
   }
   neg->minor = neg->host_max < neg->plugin_max ? neg->host_max : neg->plugin_max;
