@@ -119,6 +119,7 @@ static bool one_attr(attrs *s, const tni_op *op, char *word) {
   if (!value || s->n == MAX_ATTRS) return false;
   *value++ = '\0';
   const uint32_t i = s->n++;
+  s->a[i] = (tni_raw_attr){0};
   tn_attr *a = &s->a[i].a;
   snprintf(s->name[i], sizeof s->name[i], "%s", word);
   snprintf(s->text[i], sizeof s->text[i], "%s", value);
@@ -229,7 +230,7 @@ bool tni_cn_build(tni_cn_graph *b, const tni_cn_spec *s, tni_cf_rng *r) {
   }
   for (b->n_out = 0; b->n_out < s->n_out && b->n_out < TNI_CN_MAX_OUT; b->n_out++) {
     snprintf(name, sizeof name, "y%u", b->n_out);
-    b->out[b->n_out] = tni_cn_value(b, name, TN_VALUE_ACT, s->dtype, "?");
+    b->out[b->n_out] = tni_cn_value(b, name, TN_VALUE_ACT, TN_DT_UNDEFINED, "?");
   }
   return tni_cn_node(b, s->domain ? s->domain : "", s->op, s->version, ids, n, b->out, b->n_out, a.a, a.n) &&
          tni_cn_end(b);
