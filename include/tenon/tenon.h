@@ -243,6 +243,10 @@ TN_API TN_MUST_CHECK tn_status tn_session_share(tn_session *dst, const tn_sessio
 
 /* What a TN_MODEL_CAPTURE session found: JSON with, per plugin task, the largest |device - reference| / bound. */
 TN_API TN_MUST_CHECK tn_status tn_session_capture_report(tn_session *s, char **json, tn_error *err);
+/* From now on the first plugin task that leaves its bound is written to folder, which is made: model.onnx of its nodes with
+ * their constants, test_data_set_0 with its inputs and what the reference gave, device with what the device gave, case.json.
+ * `tenon conform PLUGIN.so --replay FOLDER` runs it. A KV cache stands there as a plain tensor. TN_MODEL_CAPTURE only. */
+TN_API TN_MUST_CHECK tn_status tn_session_capture_case(tn_session *s, const char *folder, tn_error *err);
 
 /* One executed task; times in ns of `clock`: 0 the host's monotonic one, 1 (TN_CLOCK_DEVICE) a device's own, 2
  * (TN_CLOCK_VIRTUAL) a simulated device's, on which CPU tasks appear too, on the track "plugin:cpu" of that device. */

@@ -16,7 +16,7 @@
 enum { MAX_IO = 1024, MAX_SETS = 4096 };
 
 typedef struct verify_opts {
-  char *data, *against;
+  char *data, *against, *save;
   double rtol, atol;
   int each_node;
 } verify_opts;
@@ -237,6 +237,10 @@ static tn_status judge_tasks(verifier *v) {
     off++;
   }
   v->failed += off;
+  json_t *saved = json_object_get(v->json, "case");
+  if (saved)
+    cli_note("its inputs and both results: %s\nagain: tenon conform %s --replay %s", v->o->save,
+             json_string_value(json_object_get(saved, "plugin")), v->o->save);
   char what[96], detail[96];
   snprintf(what, sizeof what, "%u plugin tasks, %lld elements", total,
            (long long)json_integer_value(json_object_get(v->json, "elements")));
@@ -258,6 +262,7 @@ static int print_result(verifier *v) {
     json_object_set_new(j, "rows", rows);
     json_object_set_new(j, "failed", json_integer(v->failed));
     if (v->json) json_object_set(j, "tasks", json_object_get(v->json, "tasks"));
+    if (json_object_get(v->json, "case")) json_object_set(j, "case", json_object_get(v->json, "case"));
     json_dumpf(j, stdout, JSON_INDENT(1));
     putchar('\n');
     json_decref(j);
@@ -285,6 +290,7 @@ static int verify(cli *c, const char *path, const verify_opts *o) {
   }
   tn_status st = TN_OK;
   if (!rc) st = tn_session_create(v.model, &v.session, &c->err);
+  if (!rc && st == TN_OK && reference && o->save) st = tn_session_capture_case(v.session, o->save, &c->err);
   if (!rc && st == TN_OK && other) st = tn_session_create(other, &v.other, &c->err);
   if (!rc && st == TN_OK) {
     cli_cancel_session(v.session);
@@ -313,7 +319,9 @@ int cmd_verify(int argc, const char **argv) {
       {"atol", 0, POPT_ARG_DOUBLE, &o.atol, 0, "absolute tolerance (default 1e-4)", "A"},
       {"against", 0, POPT_ARG_STRING, &o.against, 0, "reference (gates) or host (informs) instead of the files",
        "WHAT"},
-      {"each-node", 0, POPT_ARG_NONE, &o.each_node, 0, "name the first group that is off", NULL},
+      {"each-node", 0, POPT_ARG_NONE, &o.each_node, 0,
+       "name the first group that is off, and save it (--against reference)", NULL},
+      {"save", 0, POPT_ARG_STRING, &o.save, 0, "where --each-node saves it (default: tenon-case)", "DIR"},
       {"disable-pass", 0, POPT_ARG_STRING, &c.disable, 0, "leave these passes out, or all", "NAME,...|all"},
       POPT_TABLEEND};
   poptContext pc;
@@ -329,10 +337,13 @@ int cmd_verify(int argc, const char **argv) {
                  ? strndup(slash ? rest[0] : ".", slash ? (size_t)(slash - rest[0]) : 1)
                  : strdup(rest[0]);
   }
+  if (!rc && o.save && !o.each_node) rc = cli_usage(&c, "--save belongs to --each-node");
+  if (!rc && o.each_node && !o.save) o.save = strdup("tenon-case");
   if (!rc) rc = cli_open(&c, TN_RT_CHECKED);
   if (!rc) rc = verify(&c, rest[0], &o);
   free(o.data);
   free(o.against);
+  free(o.save);
   cli_finish(&c, pc);
   return rc;
 }

@@ -4,9 +4,10 @@
  */
 #include <jansson.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "runtime/sched/reference.h"
+#include "runtime/sched/capture_case.h"
 
 typedef struct task_result {
   double ratio;    /* largest |device - reference| / bound */
@@ -16,7 +17,10 @@ typedef struct task_result {
 } task_result;
 
 struct tni_capture {
-  task_result **of; /* [n_execs][n_tasks] */
+  task_result **of;        /* [n_execs][n_tasks] */
+  char *folder;            /* where the first task that is off goes; NULL: nowhere, or it is there */
+  const tni_exec *written; /* of that task */
+  uint32_t written_task;
 };
 
 tn_status tni_capture_create(tn_session *s) {
@@ -30,7 +34,10 @@ tn_status tni_capture_create(tn_session *s) {
   return s->capture->of ? TN_OK : TN_E_NO_MEMORY;
 }
 
-void tni_capture_destroy(tn_session *s) { s->capture = NULL; }
+void tni_capture_destroy(tn_session *s) {
+  if (s->capture) free(s->capture->folder);
+  s->capture = NULL;
+}
 
 static void compare(const tni_evaluated *e, const tni_sregion *q, task_result *r) {
   int64_t count = 0;
@@ -49,6 +56,24 @@ static void compare(const tni_evaluated *e, const tni_sregion *q, task_result *r
     r->elements++;
   }
   if (top > r->max_ref) r->max_ref = top;
+}
+
+static tn_status write_first(tn_session *s, tni_evaluation *ev, double ratio) {
+  struct tni_capture *c = s->capture;
+  if (!c->folder || c->written) return TN_OK;
+  c->written = ev->x->exec;
+  c->written_task = ev->task;
+  return tni_capture_write(ev, ratio, c->folder);
+}
+
+tn_status tn_session_capture_case(tn_session *s, const char *folder, tn_error *err) {
+  if (!s || !folder) return tni_fail(err, TN_E_INVALID, "tn_session_capture_case", "a NULL argument");
+  if (!s->capture) return tni_fail(err, TN_E_INVALID, s->model->path, "the model was not loaded with TN_MODEL_CAPTURE");
+  char *copy = strdup(folder);
+  if (!copy) return tni_fail_memory(err, folder);
+  free(s->capture->folder);
+  s->capture->folder = copy;
+  return TN_OK;
 }
 
 tn_status tni_capture_task(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err) {
@@ -77,6 +102,7 @@ tn_status tni_capture_task(tn_session *s, tni_sexec *x, uint32_t i, tn_error *er
       r->ratio = INFINITY;
   }
   r->runs += st == TN_OK;
+  if (st == TN_OK && r->ratio > 1) st = write_first(s, &ev, r->ratio);
   tni_arena_destroy(ev.arena);
   return st;
 }
@@ -101,6 +127,12 @@ tn_status tn_session_capture_report(tn_session *s, char **json, tn_error *err) {
                                             "elements", (json_int_t)r->elements, "runs", (json_int_t)r->runs));
     }
   }
+  const struct tni_capture *c = s->capture;
+  if (c->written)
+    json_object_set_new(
+        j, "case",
+        json_pack("{s:s, s:s, s:s}", "folder", c->folder, "task", c->written->tasks[c->written_task].label, "plugin",
+                  tni_capture_plugin(s, c->written, c->written_task)));
   json_object_set_new(j, "worst_ratio", json_real(worst));
   json_object_set_new(j, "elements", json_integer((json_int_t)checked));
   json_object_set_new(j, "tasks", list);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <dirent.h>
+#include <ftw.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -61,18 +61,18 @@ tn_status rig_load(rig *r, wbuf model, uint32_t flags) {
   return st == TN_OK && !(flags & TN_MODEL_INSPECT) ? tn_session_create(r->m, &r->s, &r->err) : st;
 }
 
+static int drop(const char *path, const struct stat *st, int type, struct FTW *ftw) {
+  (void)st;
+  (void)type;
+  (void)ftw;
+  return remove(path);
+}
+
 void rig_finish(rig *r) {
   tn_session_destroy(r->s);
   tn_model_destroy(r->m);
   tn_runtime_destroy(r->rt);
-  DIR *d = opendir(r->dir);
-  for (struct dirent *e; d && (e = readdir(d));) {
-    char path[400];
-    snprintf(path, sizeof path, "%s/%s", r->dir, e->d_name);
-    if (e->d_name[0] != '.') unlink(path);
-  }
-  if (d) closedir(d);
-  rmdir(r->dir);
+  nftw(r->dir, drop, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 /* "name=dims" pieces; a name that starts with i is int64. */

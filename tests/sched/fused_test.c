@@ -119,6 +119,80 @@ static void test_f32_device(void) {
   }
 }
 
+static tn_tensor *read_part(const char *folder, const char *name) {
+  char path[256];
+  tn_tensor *t = NULL;
+  tn_error err;
+  tn_error_init(&err);
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  CU_ASSERT_EQUAL_FATAL(tn_tensor_load(path, &t, &err), TN_OK);
+  return t;
+}
+
+/* The largest difference, relative to the largest element. */
+static double far_from(const tn_tensor *a, const tn_tensor *b) {
+  CU_ASSERT_EQUAL_FATAL(a->bytes, b->bytes);
+  double most = 0, top = 0;
+  for (size_t i = 0; i < a->bytes / sizeof(float); i++) {
+    const double d = fabs((double)((const float *)a->data)[i] - ((const float *)b->data)[i]);
+    if (!(d <= most)) most = d;
+    if (fabs(((const float *)b->data)[i]) > top) top = fabs(((const float *)b->data)[i]);
+  }
+  return most > 0 ? most / top : most;
+}
+
+/* The case is a model that reads the same inputs: the host gives what the reference gave, the wrong device is wrong
+ * again, one that is right is right. */
+static void replay(const char *folder, const char *fault, double *ratio, double *off) {
+  rig r;
+  char profile[160];
+  snprintf(profile, sizeof profile, "plugins:\n  - name: sched-matmul\n    options: {fault: %s}\n  - name: host\n",
+           fault);
+  CU_ASSERT_EQUAL_FATAL(rig_init(&r, fault ? profile : "plugins: [host]\n"), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(rig_open(&r, folder, TN_MODEL_CAPTURE), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tn_session_create(r.m, &r.s, &r.err), TN_OK);
+  tn_tensor *in[2] = {NULL, NULL};
+  for (uint32_t i = 0; i < tn_model_n_inputs(r.m) && i < 2; i++)
+    in[i] = read_part(folder, i ? "test_data_set_0/input_1.pb" : "test_data_set_0/input_0.pb");
+  tn_tensor *want = read_part(folder, "test_data_set_0/output_0.pb"), out[1] = {{.name = NULL}};
+  CU_ASSERT_EQUAL_FATAL(tn_session_run(r.s, 0, (const tn_tensor *const *)in, tn_model_n_inputs(r.m), out, 1, &r.err),
+                        TN_OK);
+  *off = far_from(&out[0], want);
+  char *json = NULL;
+  CU_ASSERT_EQUAL_FATAL(tn_session_capture_report(r.s, &json, &r.err), TN_OK);
+  *ratio = json_number(json, "worst_ratio");
+  tn_free(json);
+  for (int i = 0; i < 2; i++) tn_free(in[i]);
+  tn_free(want);
+  rig_finish(&r);
+}
+
+static void test_case(void) {
+  rig r;
+  tn_tensor out[1];
+  char folder[96];
+  double elements, ratio, off;
+  load(&r, "plugins:\n  - name: sched-matmul\n    options: {fault: swap}\n  - name: host\n", &silu, TN_MODEL_CAPTURE);
+  snprintf(folder, sizeof folder, "%s/case", r.dir);
+  CU_ASSERT_EQUAL_FATAL(tn_session_capture_case(r.s, folder, &r.err), TN_OK);
+  CU_ASSERT(captured(&r, ROWS, out, 1, &elements) > 1000);
+  tn_tensor *device = read_part(folder, "device/output_0.pb"), *want = read_part(folder, "test_data_set_0/output_0.pb");
+  CU_ASSERT_EQUAL(far_from(device, &out[0]), 0);
+  CU_ASSERT(far_from(device, want) > 1e-3);
+  tn_free(device);
+  tn_free(want);
+  replay(folder, NULL, &ratio, &off);
+  CU_ASSERT(off < 1e-5);
+  replay(folder, "none", &ratio, &off);
+  CU_ASSERT(ratio <= 1 && off < 1e-5);
+  replay(folder, "swap", &ratio, &off);
+  CU_ASSERT(ratio > 1000 && off > 1e-3);
+  rig_finish(&r);
+  load(&r, "plugins: [host]\n", &silu, 0);
+  CU_ASSERT_EQUAL(tn_session_capture_case(r.s, "x", &r.err), TN_E_INVALID);
+  rig_finish(&r);
+}
+
 /* In place of a wrong device, the reference computes. */
 static void test_reference(void) {
   rig r;
@@ -175,6 +249,7 @@ static void test_packed_device(void) {
 void suite_fused(void) {
   CU_pSuite s = CU_add_suite("fused", NULL, NULL);
   CU_add_test(s, "f32 device", test_f32_device);
+  CU_add_test(s, "a case that is wrong, again", test_case);
   CU_add_test(s, "reference", test_reference);
   CU_add_test(s, "packed device", test_packed_device);
 }
