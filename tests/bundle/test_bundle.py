@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tenon bundle as a user makes and runs one: equal bytes, equal text, read-only, by another user, under strace, damaged."""
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+
+import common
+from common import BUILD, DEMO, SOURCE, TENON
+
+ASK = ["-p", "In the beginning", "-n", "24", "--temp", "0"]
+SANITIZED = b"__asan_init" in pathlib.Path(TENON).read_bytes()
+PLUGINS = {"TENON_PLUGIN_PATH": f"{BUILD}/plugins/cpu-avx2-lut:{BUILD}/plugins/cpu-neon-lut"}
+
+
+def bare(**more):
+    """An environment in which nothing says where Tenon is."""
+    e = {k: v for k, v in os.environ.items() if not k.startswith("TENON") and k != "LD_LIBRARY_PATH"}
+    return dict(e, **more)
+
+
+def run(folder, *args, env=None, **kw):
+    return subprocess.run([f"{folder}/run.sh", *map(str, args)], capture_output=True, text=True, env=env or bare(),
+                          cwd="/", timeout=120, **kw)
+
+
+def tree(folder):
+    """Path -> (mode, time, bytes) of everything."""
+    out = {}
+    for p in sorted(pathlib.Path(folder).rglob("*")):
+        st = p.lstat()
+        out[str(p.relative_to(folder))] = (st.st_mode, st.st_mtime_ns, p.read_bytes() if p.is_file() else None)
+    return out
+
+
+class Bundle(common.Case):
+    one = None
+
+    def make(self, *args, name="b", code=0, model=DEMO, env=None):
+        out = self.tmp / name
+        r = self.tenon("bundle", model, "-o", out, *args, env=dict(PLUGINS, **(env or {})))
+        self.assertEqual(r.returncode, code, r.stdout + r.stderr)
+        self.result = r
+        return out
+
+    def shared(self):
+        """One bundle for the tests that leave it as it is."""
+        cls = type(self)
+        if not cls.one:
+            cls.keep = tempfile.TemporaryDirectory()
+            cls.addClassCleanup(cls.keep.cleanup)
+            pathlib.Path(cls.keep.name).chmod(0o755)
+            made = self.make("--format", "json")
+            cls.one = pathlib.Path(cls.keep.name) / "else where"
+            shutil.copytree(made, cls.one)
+            cls.report, cls.want = self.result, self.expected()
+        return cls.one
+
+    def text(self, folder, *args, **kw):
+        r = run(folder, *args, **kw)
+        self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
+        return r.stdout
+
+    def expected(self):
+        return self.ok("run", DEMO, *ASK, env=PLUGINS).stdout
+
+    def test_twice_is_the_same(self):
+        a, b = self.make(name="a"), self.make(name="z")
+        ta, tb = tree(a), tree(b)
+        self.assertEqual(list(ta), list(tb))
+        for path in ta:
+            self.assertEqual(ta[path], tb[path], path)
+        c = self.make(name="c", env={"SOURCE_DATE_EPOCH": "1700000000"})
+        self.assertIn("2023-11-14T22:13:20Z", (c / "bundle.spdx.json").read_text())
+        self.assertEqual({t[1] for t in tree(c).values()}, {1700000000 * 10**9})
+
+    def test_text_and_nothing_packed(self):
+        b = self.shared()
+        self.assertEqual(self.text(b, *ASK), self.want)
+        r = run(b, "run", *ASK, "--log-level", "info")
+        if common.has_avx2():
+            self.assertRegex(r.stderr, r"cpu-avx2-lut: packed 0 matrices .* mapped [1-9]")
+            self.assertEqual(sorted(p.name for p in (b / "plugins").iterdir()), ["cpu-avx2-lut.so", "cpu-avx2-lut.yaml"])
+        self.assertIn("golden.json", [e["what"] for e in json.loads(self.report.stdout)["left_out"]])
+
+    def test_list(self):
+        b = self.shared()
+        j = json.loads(self.report.stdout)
+        listed = json.loads((b / "bundle.json").read_text())
+        there = {str(p.relative_to(b)) for p in b.rglob("*") if p.is_file()}
+        self.assertEqual(there, {f["path"] for f in listed["files"]} | {"bundle.json"})
+        self.assertEqual(j["total_bytes"], sum((b / p).stat().st_size for p in there))
+        for f in listed["files"]:
+            self.assertEqual(hashlib.sha256((b / f["path"]).read_bytes()).hexdigest(), f["sha256"], f["path"])
+        text = (b / "bundle.json").read_bytes()
+        at = text.rindex(b'"digest": "') + 11
+        self.assertEqual(hashlib.sha256(text[:at]).hexdigest().encode(), text[at:at + 64])
+        self.ok("bundle", "--verify", b)
+
+    def test_spdx(self):
+        b = self.shared()
+        j = json.loads((b / "bundle.spdx.json").read_text())
+        self.assertEqual(j["spdxVersion"], "SPDX-2.3")
+        self.assertEqual(j["SPDXID"], "SPDXRef-DOCUMENT")
+        ids = [x["SPDXID"] for x in j["packages"] + j["files"]]
+        self.assertEqual(len(ids), len(set(ids)))
+        for i in ids:
+            self.assertRegex(i, r"^SPDXRef-[A-Za-z0-9.-]+$")
+        for r in j["relationships"]:
+            self.assertIn(r["relatedSpdxElement"], ids)
+        whole = next(p for p in j["packages"] if p["filesAnalyzed"])
+        sums = sorted(c["checksumValue"] for f in j["files"] for c in f["checksums"] if c["algorithm"] == "SHA1")
+        self.assertEqual(whole["packageVerificationCode"]["packageVerificationCodeValue"],
+                         hashlib.sha1("".join(sums).encode()).hexdigest())
+        self.assertEqual(sorted(whole["hasFiles"]), sorted(f["SPDXID"] for f in j["files"]))
+        for f in j["files"]:
+            self.assertEqual(hashlib.sha1((b / f["fileName"]).read_bytes()).hexdigest(), f["checksums"][0]["checksumValue"])
+
+    def test_moved_read_only_and_another_user(self):
+        moved = self.shared()
+        want = self.want
+        for p in [moved, *moved.rglob("*")]:
+            p.chmod(p.stat().st_mode & ~0o222)
+        before = tree(moved)
+        try:
+            self.assertEqual(self.text(moved, *ASK, env=bare(HOME="/nonexistent")), want)
+            link = self.tmp / "link"
+            link.symlink_to(moved)
+            self.assertEqual(self.text(link, *ASK), want)
+            if os.geteuid() == 0:
+                self.assertEqual(self.text(moved, *ASK, env=bare(HOME="/nonexistent"), user=65534, group=65534), want)
+            self.assertEqual(tree(moved), before)
+        finally:
+            for p in [moved, *moved.rglob("*")]:
+                p.chmod(p.stat().st_mode | 0o200)
+
+    def test_opens_nothing_else(self):
+        if not shutil.which("strace"):
+            self.skipTest("strace is not there")
+        if SANITIZED:
+            self.skipTest("a sanitizer's runtime opens files of its own")
+        b = self.shared()
+        log = self.tmp / "strace.log"
+        r = subprocess.run(["strace", "-f", "-qq", "-o", log, "-e", "trace=open,openat,openat2,creat,execve,connect",
+                            f"{b}/run.sh", *ASK], capture_output=True, text=True, env=bare(), cwd="/", timeout=300)
+        if "ptrace" in r.stderr and r.returncode:
+            self.skipTest("strace may not trace here")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        system = re.compile(r"/(etc/ld\.so\.|proc/|sys/|(usr/)?lib(64)?/([a-z0-9_]+-linux-gnu/)?(libc|libm|ld-linux[^/]*|libgcc_s)\.so)")
+        opened = 0
+        for line in log.read_text().splitlines():
+            call = re.search(r'(open\w*|creat|execve|connect)\((?:AT_FDCWD, )?"?([^",]*)', line)
+            if not call or "ENOENT" in line:
+                continue
+            name, path = call.groups()
+            self.assertNotEqual(name, "connect", line)
+            opened += path.startswith(str(b))
+            if name == "execve":
+                self.assertTrue(path.startswith(str(b)) or path in ("/bin/sh", "/usr/bin/cksum", "/bin/cksum"), line)
+            elif path.startswith("/"):
+                self.assertTrue(path.startswith(str(b)) or system.match(path), line)
+            if "O_WRONLY" in line or "O_RDWR" in line or "O_CREAT" in line:
+                self.assertTrue(path.startswith("/proc/") or path.startswith("/dev/null"), line)
+        self.assertGreater(opened, 5)
+
+    def test_too_large(self):
+        out = self.make("--max-size", "20M", code=1)
+        self.assertFalse(out.exists())
+        self.assertEqual(list(self.tmp.glob("b*")), [])
+        self.assertRegex(self.result.stdout, r"model +1 +26350731")
+        self.assertIn("the limit of 20971520", self.result.stderr)
+        r = self.tenon("bundle", DEMO, "-o", out, "--max-size", "20M", "--format", "json", env=PLUGINS)
+        self.assertEqual(json.loads(r.stdout)["error"]["code"], "LIMIT")
+        self.make("--max-size", "200M")
+
+    def test_mistakes(self):
+        cases = [
+            (2, "-o DIR is needed", [DEMO]),
+            (2, "one MODEL", ["-o", self.tmp / "x"]),
+            (2, "--max-size 'many'", [DEMO, "-o", self.tmp / "x", "--max-size", "many"]),
+            (2, "no bin/tenon", [DEMO, "-o", self.tmp / "x", "--prefix", self.tmp]),
+            (2, "--arch vax", [DEMO, "-o", self.tmp / "x", "--arch", "vax"]),
+            (3, "not empty", [DEMO, "-o", self.tmp]),
+            (3, "nowhere", [self.tmp / "nowhere", "-o", self.tmp / "x"]),
+            (3, "'absent' is not in the profile", [DEMO, "-o", self.tmp / "x", "--with", "absent"]),
+        ]
+        (self.tmp / "something").touch()
+        for code, word, args in cases:
+            self.fails(code, word, args=["bundle", *args], env=PLUGINS)
+        self.assertEqual([p.name for p in self.tmp.iterdir()], ["something"])
+
+    def test_with_and_profile(self):
+        profile = self.profile("plugins:\n  - name: cpu-neon-lut\n    optional: true\n    options: {format: w4g}\n"
+                               "  - host\nthreads: 2\nrequire: []\nkv: f16\ncache: {dir: /nowhere}\n")
+        b = self.make("--profile", profile, "--with", "cpu-neon-lut")
+        text = (b / "profile.yaml").read_text()
+        self.assertIn("name: cpu-neon-lut", text)
+        self.assertIn("threads: 2", text)
+        self.assertIn("kv: f16", text)
+        self.assertNotIn("nowhere", text)
+        self.assertTrue((b / "plugins/cpu-neon-lut.so").exists())
+        b = self.make("--profile", profile, name="c")
+        self.assertFalse((b / "plugins").exists())
+        self.assertEqual(self.text(b, *ASK), self.ok("run", DEMO, *ASK, "--profile", profile, env=PLUGINS).stdout)
+
+    def test_calibration_comes_along(self):
+        if not common.has_avx2():
+            self.skipTest("no AVX2")
+        profile = self.profile("plugins: [cpu-avx2-lut, host]\ncalibration: ${model}/calibration.yaml\n")
+        b = self.make("--profile", profile)
+        self.assertIn("calibration: calibration.yaml", (b / "profile.yaml").read_text())
+        self.assertEqual((b / "calibration.yaml").read_bytes(), (DEMO / "calibration.yaml").read_bytes())
+        self.text(b, *ASK)
+
+    def test_damage_before_the_program_runs(self):
+        """What the program cannot check itself: run.sh, the program, its libraries."""
+        b = self.shared()
+        want = self.want
+        targets = ["run.sh", "bin/tenon", "lib/libtenon.so.0", "lib/libyaml-0.so.2", "bundle.json"]
+        for i, name in enumerate(targets * (2 if os.environ.get("TENON_TEST_QUICK") else 8)):
+            whole = (b / name).read_bytes()
+            at = int.from_bytes(hashlib.sha256(f"{name}{i}".encode()).digest()[:8], "little") % len(whole)
+            bad = bytearray(whole)
+            bad[at] ^= 1 << (i % 8)
+            (b / name).write_bytes(bad)
+            r = run(b, *ASK)
+            (b / name).write_bytes(whole)
+            where = f"{name} at {at}: {r.returncode}\n{r.stdout}\n{r.stderr}"
+            self.assertGreaterEqual(r.returncode, 0, where)  # no signal
+            self.assertLess(r.returncode, 128, where)
+            if r.returncode == 0:
+                self.assertEqual(r.stdout, want, where)
+            else:
+                self.assertTrue(r.stderr.strip(), where)
+            if name not in ("run.sh", "bundle.json"):
+                self.assertEqual((r.returncode, "is damaged" in r.stderr), (3, True), where)
+
+    def test_other_models(self):
+        """A model that is a file, on the host: the command is infer."""
+        onnx, np = self.module("onnx"), self.module("numpy")
+        h = onnx.helper
+        g = h.make_graph([h.make_node("Add", ["x", "x"], ["y"])], "g", [h.make_tensor_value_info("x", 1, [3])],
+                         [h.make_tensor_value_info("y", 1, [3])])
+        path = self.tmp / "double.onnx"
+        onnx.save(h.make_model(g, opset_imports=[h.make_opsetid("", 17)], ir_version=8), path)
+        np.save(self.tmp / "x.npy", np.array([1, 2, 3], np.float32))
+        b = self.make(model=path, name="d")
+        self.text(b, "--in", f"x={self.tmp}/x.npy", "--out", self.tmp / "out")
+        self.assertEqual(np.load(next((self.tmp / "out").glob("*.npy"))).tolist(), [2, 4, 6])
+        self.assertIn("inputs", self.text(b, "inspect", "--format", "json"))
+
+
+if __name__ == "__main__":
+    common.main()
