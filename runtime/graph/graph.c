@@ -110,6 +110,9 @@ tn_status tni_value_set_tensor(tni_graph *g, tn_id id, const tni_tensor *t, cons
   }
   tni_tensor *copy = tni_arena_memdup(g->arena, t, sizeof *t, _Alignof(tni_tensor));
   if (!copy) return TN_E_NO_MEMORY;
+  /* No elements have an address too: kernels add offsets to it. */
+  if (!copy->data && !copy->bytes && !copy->quantized && copy->dtype != TN_DT_STRING)
+    copy->data = tni_arena_alloc(g->arena, 1, 64);
   tn_status st = tni_value_set_dims(g, id, t->rank, dims);
   if (st != TN_OK) return st;
   v->tensor = copy;

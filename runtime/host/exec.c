@@ -110,7 +110,7 @@ static tn_status attach(const tn_plan *plan, const tni_hoperand *o, const tn_vie
   if (t->bytes && ((!ptr && !t->quantized) || bytes < t->bytes))
     return tni_fail(err, TN_E_INVALID, p->slots[slot].name, "the view has %llu bytes, the value takes %llu",
                     (unsigned long long)bytes, (unsigned long long)t->bytes);
-  t->data = ptr;
+  t->data = ptr || t->bytes ? ptr : p->slots; /* no elements have an address too: kernels add offsets to it */
   return TN_OK;
 }
 

@@ -222,7 +222,7 @@ tn_id tni_em_index(tni_emit *e, int64_t v) { return tni_em_vector(e, &v, 1); }
 /* Bytes of one element, 0: another dtype. */
 static uint32_t encode(uint32_t dtype, double v, unsigned char *to) {
   const float f = (float)v;
-  const int64_t i = (int64_t)v;
+  const int64_t i = v >= 0x1p63 ? INT64_MAX : v >= -0x1p63 ? (int64_t)v : v < 0 ? INT64_MIN : 0;
   const int32_t i32 = (int32_t)i;
   const uint8_t b = v != 0;
   const uint16_t h = dtype == TN_DT_F16 ? tni_f32_to_f16(f) : tni_f32_to_bf16(f);

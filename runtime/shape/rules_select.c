@@ -83,7 +83,7 @@ tn_status tni_shape_reverse_sequence(tni_infer *in) {
   const tni_value *x = tni_rule_ranked(in, 0), *n = tni_rule_ranked(in, 1);
   const int64_t batch = tni_attr_i(&in->node->pub, "batch_axis", 1), time = tni_attr_i(&in->node->pub, "time_axis", 0);
   bool ok = true;
-  if (batch + time != 1 || (batch != 0 && batch != 1))
+  if ((batch != 0 && batch != 1) || time != 1 - batch)
     return tni_rule_fail(in, "batch_axis and time_axis are not 0 and 1");
   if (x && x->pub.rank < 2) return tni_rule_fail(in, "the input has rank %u", x->pub.rank);
   if (n && n->pub.rank != 1) return tni_rule_fail(in, "sequence_lens has rank %u", n->pub.rank);
