@@ -11,6 +11,7 @@
 #include "runtime/plugin/first.h"
 #include "runtime/plugin/fpmode.h"
 #include "runtime/plugin/internal.h"
+#include "runtime/plugin/linked.h"
 #include "runtime/plugin/trust.h"
 #include "runtime/profile/paths.h"
 
@@ -40,6 +41,26 @@ static tn_status find_folder(const tni_registry_opts *o, tni_loaded *l, char **s
                   o->n_dirs ? ", first " : "", o->n_dirs ? o->dirs[0] : "");
 }
 
+static tn_status use_manifest(tni_loaded *l, const char *text, size_t n, const char *file) {
+  tn_error *why = &l->info.why;
+  tn_status st = tni_manifest_parse(l->arena, text, n, file, &l->manifest, why);
+  if (st != TN_OK) return st;
+  l->info.version = l->manifest.version;
+  l->info.abi_min = l->manifest.abi_min.minor;
+  l->info.abi_max = l->manifest.abi_max.minor;
+  return tni_manifest_check(&l->manifest, l->info.name, tni_cpu_arch(), tni_cpu_detect(), why);
+}
+
+/* One that the program brings: no file, no folder. Its manifest says what it needs all the same. */
+static tn_status open_linked(tni_loaded *l, const tn_static_plugin *p, tn_entry_v1 *entry) {
+  l->info.path = "(linked into the program)";
+  if (l->info.process)
+    return tni_fail(&l->info.why, TN_E_UNSUPPORTED, l->info.name,
+                    "plugin '%s' is linked into the program and cannot be in a process of its own", l->info.name);
+  *entry = p->entry;
+  return use_manifest(l, p->manifest, strlen(p->manifest), l->info.path);
+}
+
 static tn_status read_manifest(const tni_registry_opts *o, tni_loaded *l, const char *yaml) {
   tn_error *why = &l->info.why;
   if (!exists(yaml)) return tni_fail(why, TN_E_UNAVAILABLE, yaml, "has no manifest beside it");
@@ -47,13 +68,9 @@ static tn_status read_manifest(const tni_registry_opts *o, tni_loaded *l, const 
   tn_status st = tni_trust_map(yaml, o->allow_shared_writable, &f, why);
   if (st != TN_OK) return st;
   tni_content_begin(l, f.data, f.bytes);
-  st = tni_manifest_parse(l->arena, f.data ? f.data : "", (size_t)f.bytes, yaml, &l->manifest, why);
+  st = use_manifest(l, f.data ? f.data : "", (size_t)f.bytes, yaml);
   tni_file_unmap(&f);
-  if (st != TN_OK) return st;
-  l->info.version = l->manifest.version;
-  l->info.abi_min = l->manifest.abi_min.minor;
-  l->info.abi_max = l->manifest.abi_max.minor;
-  return tni_manifest_check(&l->manifest, l->info.name, tni_cpu_arch(), tni_cpu_detect(), why);
+  return st;
 }
 
 /* A library linked with fast-math switches denormals off in the thread that loads it. Since code is never unmapped,
@@ -86,6 +103,8 @@ static tn_status open_file(const tni_registry_opts *o, tni_loaded *l, const char
   tn_error *why = &l->info.why;
   char *so = NULL, *yaml = NULL;
   tni_file f;
+  const tn_static_plugin *linked = tni_linked_find(l->info.name);
+  if (linked) return open_linked(l, linked, entry);
   tn_status st = find_folder(o, l, &so, &yaml);
   if (st == TN_OK) st = tni_trust_dir(l->folder, o->allow_shared_writable, why);
   if (st == TN_OK) st = read_manifest(o, l, yaml);

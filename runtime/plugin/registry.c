@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/plugin/internal.h"
+#include "runtime/plugin/linked.h"
 #include "runtime/profile/yamltree.h"
 
 enum { MAX_PLUGINS = 256 };
@@ -175,6 +176,8 @@ static int by_name(const void *a, const void *b) { return strcmp(*(const char *c
 
 tn_status tni_registry_scan(tni_registry *r, tn_error *err) {
   names found = {.n = 0};
+  for (uint32_t i = 0; tni_linked_plugins[i] && found.n < MAX_PLUGINS; i++)
+    if (!tni_registry_find(r, tni_linked_plugins[i]->name)) found.v[found.n++] = tni_linked_plugins[i]->name;
   for (uint32_t i = 0; i < r->o.n_dirs; i++) collect(r, r->o.dirs[i], &found);
   qsort(found.v, found.n, sizeof *found.v, by_name);
   for (uint32_t i = 0; i < found.n && r->n < MAX_PLUGINS; i++) {
