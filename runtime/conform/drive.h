@@ -31,6 +31,9 @@ enum { TNI_CF_WORKERS = 4, TNI_CF_MAX_SYMBOLS = 8 };
  * option has its name among its choices; option: "key=value". Either may be NULL. */
 typedef struct tni_cf_ask {
   const char *format, *option;
+  /* The host's allocation of that number fails, or all from it on; 0: none. That opening fails then is no finding: h->p
+   * says how. */
+  long long fail_at, fail_from;
 } tni_cf_ask;
 
 typedef struct tni_cf_host {
@@ -117,8 +120,8 @@ typedef struct tni_cf_inst {
 
 /* sym: values of the graph's symbols by id. */
 bool tni_cf_inst_make(tni_cf_inst *i, tni_cf_drive *d, const int64_t *sym, tni_cf_room room);
-/* The same dims as `of`, whose plans it uses, with memory and args of its own; goes before it. */
-bool tni_cf_inst_beside(tni_cf_inst *i, const tni_cf_inst *of);
+/* The same dims with memory of its own, on the plans of another, which must outlive it: a second session. */
+bool tni_cf_inst_share(tni_cf_inst *i, const tni_cf_inst *of);
 void tni_cf_inst_finish(tni_cf_inst *i);
 /* Bytes of a value's slot: dense, in the slot's order. The value must have a slot; inputs that no slot names are passed
  * over by write (true). */

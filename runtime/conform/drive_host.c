@@ -135,6 +135,8 @@ static tn_status enter(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask) {
   h->p.host.pub.done = host_done;
   h->p.host.pub.flags |= TN_HOST_CHECKED;
   h->p.host.pub.max_workers = TNI_CF_WORKERS;
+  atomic_store(&h->p.host.fail_at, ask ? ask->fail_at : 0);
+  atomic_store(&h->p.host.fail_from, ask ? ask->fail_from : 0);
   st = tni_cf_plugin_enter(&h->p);
   if (st == TN_OK && !with_options(cf, h, ask)) st = tni_fail_memory(&h->p.err, "options");
   if (st == TN_OK) st = tni_cf_plugin_check(&h->p, &h->subject);
@@ -151,7 +153,8 @@ bool tni_cf_host_open(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask) {
     tni_cf_skip(cf, "no device here: %s", h->p.err.message);
   else if (st == TN_OK)
     st = tni_cf_plugin_open(&h->p, cf->subject->device);
-  if (st != TN_OK) tni_cf_fail(cf, "%s: %s (%s)", h->p.step, h->p.err.message, tni_status_name(st));
+  const bool starved = ask && (ask->fail_at || ask->fail_from);
+  if (st != TN_OK && !starved) tni_cf_fail(cf, "%s: %s (%s)", h->p.step, h->p.err.message, tni_status_name(st));
   const bool offline = st == TN_OK && !none && h->p.device->caps->flags & TN_CAPS_OFFLINE;
   if (offline) tni_cf_skip(cf, "the device is offline here: it claims, lowers and packs, and cannot run");
   if (st == TN_OK && !none && !offline) {

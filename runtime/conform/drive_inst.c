@@ -192,7 +192,7 @@ bool tni_cf_inst_make(tni_cf_inst *i, tni_cf_drive *d, const int64_t *sym, tni_c
   return make(i, NULL);
 }
 
-bool tni_cf_inst_beside(tni_cf_inst *i, const tni_cf_inst *of) {
+bool tni_cf_inst_share(tni_cf_inst *i, const tni_cf_inst *of) {
   *i = (tni_cf_inst){.d = of->d, .room = of->room, .borrowed = true};
   memcpy(i->sym, of->sym, sizeof i->sym);
   return make(i, of);

@@ -146,15 +146,24 @@ static int64_t group_of(const subject *s, int64_t N, int64_t K) {
   return N * K;
 }
 
-static float group_top(const float *w, int64_t N, int64_t K, int64_t group, int64_t n, int64_t k) {
-  float top = 0;
-  if (group >= N * K) {
-    for (int64_t i = 0; i < N * K; i++) top = fmaxf(top, fabsf(w[i]));
-    return top;
+/* Largest magnitude of each group: [N][ceil(K / group)], or one number for all; free() it. */
+typedef struct tops {
+  float *top;
+  int64_t group, of_row; /* groups of a row; 0: the whole matrix is one */
+} tops;
+
+static tops tops_of(const float *w, int64_t N, int64_t K, int64_t group) {
+  tops t = {.group = group, .of_row = group >= N * K ? 0 : (K + group - 1) / group};
+  t.top = calloc((size_t)(N * t.of_row) + 1, sizeof *t.top);
+  for (int64_t i = 0; t.top && i < N * K; i++) {
+    float *top = &t.top[t.of_row ? i / K * t.of_row + i % K / group : 0];
+    *top = fmaxf(*top, fabsf(w[i]));
   }
-  const int64_t k0 = k / group * group, k1 = k0 + group < K ? k0 + group : K;
-  for (int64_t i = k0; i < k1; i++) top = fmaxf(top, fabsf(w[n * K + i]));
-  return top;
+  return t;
+}
+
+static float top_at(const tops *t, int64_t i, int64_t K) {
+  return t->top[t->of_row ? i / K * t->of_row + i % K / t->group : 0];
 }
 
 static double allowed_x_err(const tn_numerics *num) {
@@ -236,13 +245,14 @@ static void judge_bits(subject *s) {
 /* Root mean square error of the plainest quantizer of as many bits: absmax over levels, per group. */
 static double plain_rms(const subject *s, const float *w, int64_t N, int64_t K, int64_t group) {
   const double half = (levels(s) - 1) / 2;
-  const int64_t len = group < K ? group : K;
-  double sum = 0, step = 0;
-  for (int64_t i = 0; i < N * K; i++) {
-    if (i % K % len == 0) step = (double)group_top(w, N, K, group, i / K, i % K) / half;
+  const tops t = tops_of(w, N, K, group);
+  double sum = 0;
+  for (int64_t i = 0; t.top && i < N * K; i++) {
+    const double step = (double)top_at(&t, i, K) / half;
     const double q = step > 0 ? rint((double)w[i] / step) * step : 0, e = q - (double)w[i];
     sum += e * e;
   }
+  free(t.top);
   return sqrt(sum / (double)(N * K));
 }
 
@@ -286,10 +296,10 @@ static void one_trip(subject *s, int64_t N, int64_t K, int pattern, double *wors
   uint8_t *p = pack(s, w, N, K, UNITS, 0xff, &bytes);
   tn_blob b = p ? blob_of(s, p, bytes, N, K) : (tn_blob){0};
   float *u = p ? unpacked(s, &b) : NULL;
-  const int64_t group = group_of(s, N, K);
+  const tops t = tops_of(w, N, K, group_of(s, N, K));
   int64_t bad = 0, first = -1;
-  for (int64_t i = 0; u && i < N * K; i++) {
-    const float top = group_top(w, N, K, group, i / K, i % K);
+  for (int64_t i = 0; u && t.top && i < N * K; i++) {
+    const float top = top_at(&t, i, K);
     const double e = fabs((double)u[i] - (double)w[i]);
     const double may = (double)s->f->w_err * (double)top * (1 + 0x1p-20) + ((double)top < 0x1p-10 ? 0x1p-14 : 0);
     if (top > 0 && e / (double)top > *worst) *worst = e / (double)top;
@@ -301,6 +311,7 @@ static void one_trip(subject *s, int64_t N, int64_t K, int pattern, double *wors
                 "[%lld,%lld]: %.9g instead of %.9g",
                 s->text, (long long)N, (long long)K, tni_cn_pattern(pattern), (long long)bad, (double)s->f->w_err,
                 (long long)(first / K), (long long)(first % K), (double)u[first], (double)w[first]);
+  free(t.top);
   free(u);
   free(p);
   free(w);

@@ -412,7 +412,7 @@ static void at_once(tni_cn_product *p, int64_t M, tally *t) {
   bool ok = true, made[TOGETHER] = {false};
   memset(b, 0, sizeof b);
   for (int k = 0; ok && k < TOGETHER; k++) {
-    made[k] = ok = k == 1 ? tni_cf_inst_beside(&i[k], &i[0]) : instance(p, &i[k], rows[k]);
+    made[k] = ok = k == 1 ? tni_cf_inst_share(&i[k], &i[0]) : instance(p, &i[k], rows[k]);
     ok = ok && buffers_make(&b[k], p, rows[k]) && (first[k] = calloc((size_t)b[k].n + 1, sizeof **first));
     if (!ok) break;
     tni_cn_product_values(p, rows[k], k ? TNI_CN_ONE_SIGN : TNI_CN_NORMAL, 40 + (uint64_t)k, b[k].x, b[k].full);
