@@ -87,6 +87,9 @@ tn_expr tni_rule_broadcast_dim(const tni_infer *in, tn_expr a, tn_expr b, bool *
   if (a == TNI_EXPR_NONE || b == TNI_EXPR_NONE) return TNI_EXPR_NONE;
   if (names_sum(in, a, b)) return b;
   if (names_sum(in, b, a)) return a;
+  /* Where b is 0, a is 0 or 1 in a model that works, and the result is 0. */
+  if (tni_ex_same_unless_zero(in->x, a, b)) return b;
+  if (tni_ex_same_unless_zero(in->x, b, a)) return a;
   if (bounds_it(in, a, b)) return b;
   if (bounds_it(in, b, a)) return a;
   int64_t la, ha, lb, hb;

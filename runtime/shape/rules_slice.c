@@ -24,7 +24,8 @@ static tn_expr most(const tni_infer *in, tn_expr a, tn_expr b) {
 }
 
 /* A bound of a forward slice brought into [0, dim]. A constant from INT32_MAX on means "to the end": no tensor has a
- * longer axis. Below 0 it counts from the end. NONE where its sign is unknown. */
+ * longer axis. Below 0 it counts from the end; -n of an n that may be 0 is 0 there, and dim - n elsewhere. NONE where
+ * its sign is unknown. */
 static tn_expr clamp_forward(const tni_infer *in, tn_expr e, tn_expr dim) {
   int64_t c, lo, hi;
   tn_expr zero = tni_rule_const(in, 0);
@@ -37,7 +38,10 @@ static tn_expr clamp_forward(const tni_infer *in, tn_expr e, tn_expr dim) {
   if (dim == TNI_EXPR_NONE) return TNI_EXPR_NONE;
   tni_ex_range(in->x, e, &lo, &hi);
   if (lo >= 0) return least(in, e, dim);
-  return hi < 0 ? most(in, zero, tni_ex_add(in->x, e, dim)) : TNI_EXPR_NONE;
+  if (hi > 0) return TNI_EXPR_NONE;
+  const tn_expr counted = most(in, zero, tni_ex_add(in->x, e, dim));
+  if (hi < 0) return counted;
+  return tni_ex_mul(in->x, tni_ex_min(in->x, tni_ex_sub(in->x, zero, e), tni_rule_const(in, 1)), counted);
 }
 
 static tn_expr forward(const tni_infer *in, slice_axis *s, tn_expr end, tn_expr dim) {

@@ -428,6 +428,26 @@ static void test_shapes(void) {
   tni_exprs_destroy(x);
 }
 
+static void test_unless_zero(void) {
+  static const struct {
+    const char *a, *b;
+    bool same;
+  } t[] = {{"p + s - min(s, 1)*p", "s", true},       {"s", "s", false},
+           {"p*p*min(s, 1) + s - p*p", "s", true},   {"p + s - min(s, 2)*p", "s", false},
+           {"p + s - 2*min(s, 1)*p", "s", false},    {"p + s - min(p, 1)*p", "s", false},
+           {"s + 4 - 4*min(s, 1)", "s", true},       {"min(2*s, 1)*2*s", "2*s", true},
+           {"min(s - p, 1)*(s - p)", "s - p", false}};
+  tni_exprs *x = tni_exprs_create();
+  for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
+    const bool same = tni_ex_same_unless_zero(x, tni_ex_parse(x, t[i].a), tni_ex_parse(x, t[i].b));
+    if (same != t[i].same) printf("\n  %s, %s: %d", t[i].a, t[i].b, same);
+    CU_ASSERT_EQUAL(same, t[i].same);
+  }
+  CU_ASSERT_FALSE(tni_ex_same_unless_zero(x, TNI_EXPR_NONE, tni_ex_parse(x, "s")));
+  CU_ASSERT_FALSE(tni_ex_same_unless_zero(x, tni_ex_parse(x, "s"), TNI_EXPR_NONE));
+  tni_exprs_destroy(x);
+}
+
 void test_table_suite(void) {
   CU_pSuite s = CU_add_suite("expr table", NULL, NULL);
   CU_add_test(s, "equal", test_equal);
@@ -441,4 +461,5 @@ void test_table_suite(void) {
   CU_add_test(s, "limits", test_limits);
   CU_add_test(s, "many symbols", test_many_symbols);
   CU_add_test(s, "shapes", test_shapes);
+  CU_add_test(s, "same unless zero", test_unless_zero);
 }

@@ -46,6 +46,8 @@ static const rule_case broadcast[] = {
     {"Add", 14, "f32[?] f32[1]", "", "f32[?]"},
     {"Add", 14, "f32[?] f32[b]", "", "f32[?]"},
     {"Add", 14, "f32[b] f32[0]", "", "f32[0]"},
+    {"Add", 14, "f32[past+seq-min(seq,1)*past] f32[seq]", "", "f32[seq]"},
+    {"Add", 14, "f32[4,seq] f32[past+seq-min(seq,1)*past]", "", "f32[4,seq]"},
     {"Add", 14, "f32[p] f32[pq]", "", "f32[max(p,pq)]"},
     {"Add", 14, "f32[b] f32[s]", "", "f32[min(b*s,max(b,s))]"},
     {"Add", 14, "f32[b] f32[p+2]", "", "f32[p+2]"},

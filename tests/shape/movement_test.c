@@ -126,6 +126,11 @@ static const rule_case slice[] = {
     {"Slice", 13, "f32[past+seq] i64[1]=0 i64[1]=2147483647", "", "f32[past+seq]"},
     {"Slice", 13, "f32[1,1,1024,1024] i64[1]=0 i64[1]={seq} i64[1]=2", "", "f32[1,1,min(seq,1024),1024]"},
     {"Slice", 13, "f32[b] i64[1]=0 i64[1]={s-4}", "", "f32[?]"}, /* its sign is not known */
+    /* The last s, which of 0 are all. */
+    {"Slice", 13, "f32[s] i64[1]={-s} i64[1]=9223372036854775807", "", "f32[s]"},
+    {"Slice", 13, "f32[past+seq] i64[1]={-seq} i64[1]=2147483647", "", "f32[past+seq-min(seq,1)*past]"},
+    {"Slice", 13, "f32[p] i64[1]={-s} i64[1]=2147483647", "", "f32[max(p-min(s,1)*max(p-s,0),0)]"},
+    {"Slice", 13, "f32[past+seq] i64[1]=0 i64[1]={-seq}", "", "f32[min(seq,1)*past]"},
     {"Slice", 13, "f32[b] i64[1] i64[1]=4", "", "f32[?]"},
     {"Slice", 13, "f32[b,3] i64[1] i64[1] i64[1]=0", "", "f32[?,3]"},
     {"Slice", 13, "f32[b,3] i64[1] i64[1] i64[1]", "", "f32[?,?]"},

@@ -85,6 +85,8 @@ void tni_ex_range(const tni_exprs *x, tn_expr e, int64_t *lo, int64_t *hi);
 int tni_ex_divides(const tni_exprs *x, tn_expr e, int64_t c);   /* c divides e: 1 yes, 0 no, -1 unknown */
 int tni_ex_order(tni_exprs *x, tn_expr a, tn_expr b);           /* -1 a<b, 0 equal, 1 a>b always; 2 unknown */
 bool tni_ex_proves_le(tni_exprs *x, tn_expr a, tn_expr b);      /* a <= b always */
+/* b >= 0 always, and a is b wherever b is not 0, through min(b, 1) in a: total - min(n, 1) * (total - n) and n. */
+bool tni_ex_same_unless_zero(tni_exprs *x, tn_expr a, tn_expr b);
 /* Greatest common divisor, >= 0 (1 where that has no int64_t). */
 int64_t tni_gcd(int64_t a, int64_t b);
 
