@@ -136,6 +136,7 @@ struct tni_graph {
    * (runtime/sched/padding.h). */
   tn_expr step;
   const char *step_fixed;
+  bool keep_codes;         /* folding leaves DequantizeLinear of constants alone */
   uint64_t unpacked_bytes; /* of constants that folding made of quantized ones (runtime/shape/fold.c) */
   uint32_t phase;
   tni_graph

@@ -4,7 +4,8 @@
  * in its primitives keep results up to rounding (docs/passes.md says which, and what each matches and keeps).
  *
  * tni_passes_run repeats rounds of  infer -> fold -> infer -> the passes in the order of run.c -> compact  until
- * nothing fires any more, for four stages one after the other: operators are recognised, then brought into the forms
+ * nothing fires any more, for five stages one after the other: quantized operators are put on bytes (in graphs that have
+ * any), operators are recognised, then brought into the forms
  * that plugins and caches want, then caches put into memory that stays, then operators fused. Ids of nodes and values change. Subgraphs of If, Loop and Scan are left as they are.
  */
 #ifndef TENON_PASSES_PASSES_H
@@ -54,6 +55,8 @@ TN_MUST_CHECK tn_status tni_pass_rms_norm(tni_graph *g, uint32_t *n, tn_error *e
 TN_MUST_CHECK tn_status tni_pass_gelu(tni_graph *g, uint32_t *n, tn_error *err);
 TN_MUST_CHECK tn_status tni_pass_silu(tni_graph *g, uint32_t *n, tn_error *err);
 TN_MUST_CHECK tn_status tni_pass_conv_scale(tni_graph *g, uint32_t *n, tn_error *err);
+/* Operators between DequantizeLinear and QuantizeLinear on bytes. */
+TN_MUST_CHECK tn_status tni_pass_qdq(tni_graph *g, uint32_t *n, tn_error *err);
 /* Attention (24) from MatMul, scale, cap, mask, Softmax, MatMul. */
 TN_MUST_CHECK tn_status tni_pass_attention(tni_graph *g, uint32_t *n, tn_error *err);
 /* RotaryEmbedding (23) from turns of halves or of pairs side by side. */

@@ -12,10 +12,12 @@ static tn_status dce(tni_graph *g, uint32_t *n, tn_error *err) {
   return TN_OK;
 }
 
-/* RECOGNISE finds operators in their primitives; SHAPE gives them the forms that plugins and caches want; PLACE puts
- * caches into memory that stays and leaves out what nobody asks for, once those forms are final; FUSE joins what is
- * left, and undoing it is all that may come after. Each stage runs until nothing of it or before fires any more. */
-enum { RECOGNISE = 0, SHAPE = 1, PLACE = 2, FUSE = 3, N_STAGES = 4 };
+/* QUANTIZED joins operators with the quantization around them, while constant weights are still codes, and is left out
+ * where a graph quantizes nothing; RECOGNISE finds operators in their primitives; SHAPE gives them the forms that
+ * plugins and caches want; PLACE puts caches into memory that stays and leaves out what nobody asks for, once those
+ * forms are final; FUSE joins what is left, and undoing it is all that may come after. Each stage runs until nothing of
+ * it or before fires any more. */
+enum { QUANTIZED = 0, RECOGNISE = 1, SHAPE = 2, PLACE = 3, FUSE = 4, N_STAGES = 5 };
 
 /* In this order. fold comes first, has arguments of its own, and dims are inferred anew behind it. */
 static const struct pass {
@@ -24,9 +26,10 @@ static const struct pass {
   bool rounds; /* results may differ in the last bits */
   uint32_t stage;
 } passes[] = {
-    {"fold", NULL, false, RECOGNISE},
-    {"identity", tni_pass_identity, false, RECOGNISE},
-    {"cse", tni_pass_cse, false, RECOGNISE},
+    {"fold", NULL, false, QUANTIZED},
+    {"identity", tni_pass_identity, false, QUANTIZED},
+    {"cse", tni_pass_cse, false, QUANTIZED},
+    {"qdq", tni_pass_qdq, true, QUANTIZED},
     {"conv_scale", tni_pass_conv_scale, true, RECOGNISE},
     {"rotary", tni_pass_rotary, false, RECOGNISE},
     {"attention", tni_pass_attention, true, RECOGNISE},
@@ -43,7 +46,7 @@ static const struct pass {
     {"siblings", tni_pass_siblings, false, FUSE},
     {"chain", tni_pass_chain, true, FUSE},
     {"lift", tni_lift_shape_values, false, RECOGNISE},
-    {"dce", dce, false, RECOGNISE}, /* one line each */
+    {"dce", dce, false, QUANTIZED}, /* one line each */
 };
 enum { N_PASSES = sizeof passes / sizeof passes[0] };
 _Static_assert((size_t)N_PASSES <= (size_t)TNI_PASSES_MAX, "the report holds every pass");
@@ -123,6 +126,18 @@ static void fill_report(const run *r, tni_passes_report *report, uint32_t before
   report->nodes_after = r->g->n_nodes;
 }
 
+static bool quantizes(const tni_graph *g) {
+  for (uint32_t i = 0; i < g->n_nodes; i++)
+    if (!g->nodes[i]->dead && g->nodes[i]->pub.op == TN_OP_QUANTIZE_LINEAR) return true;
+  return false;
+}
+
+static bool is_off(const run *r, pass_fn fn) {
+  for (uint32_t p = 0; p < N_PASSES; p++)
+    if (passes[p].fn == fn) return r->off[p];
+  return true;
+}
+
 tn_status tni_passes_run(tni_graph *g, const tni_passes_options *opt, tni_eval_fn eval, void *ctx,
                          tni_passes_report *report, tn_error *err) {
   run r = {.g = g, .eval = eval, .ctx = ctx, .err = err};
@@ -130,6 +145,8 @@ tn_status tni_passes_run(tni_graph *g, const tni_passes_options *opt, tni_eval_f
   tn_status st = read_options(&r, opt);
   for (uint32_t stage = 0; st == TN_OK && stage < N_STAGES; stage++) {
     uint64_t fired = 1;
+    if (stage == QUANTIZED && (is_off(&r, tni_pass_qdq) || !quantizes(g))) continue;
+    g->keep_codes = stage == QUANTIZED;
     for (uint32_t round = 0; st == TN_OK && fired && round < TNI_PASSES_ROUNDS; round++) {
       fired = 0;
       st = one_round(&r, stage, &fired);

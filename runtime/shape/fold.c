@@ -57,6 +57,7 @@ static bool is_foldable(const fold *f, const tni_node *n) {
   uint64_t bytes, most = f->max_bytes;
   if (unpacks(n) && f->g->unpacked_bytes < UNPACKED_MAX && most < UNPACKED_MAX - f->g->unpacked_bytes)
     most = UNPACKED_MAX - f->g->unpacked_bytes;
+  if (unpacks(n) && f->g->keep_codes) return false;
   if (!f->eval || n->pub.n_in == 0 || (n->op->flags & TNI_OPF_CONTROL)) return false;
   for (uint32_t i = 0; i < n->pub.n_in; i++) {
     const tni_value *v = n->pub.in[i] == TN_NONE ? NULL : f->g->values[n->pub.in[i]];

@@ -306,7 +306,7 @@ class Models(Case):
             self.assertEqual(text, g["result"])
 
     def test_mobilenet_qdq(self):
-        """Stored outputs within two steps of their quantization (runtimes differ by as much), the class the same."""
+        """The stored outputs (of an integer runtime); floats between the quantizations within two of their steps."""
         d = self.data("cnn", "mobilenetv2_qdq")
         m = onnx.load(d / "model.onnx")
         scale = next(n for n in m.graph.node if m.graph.output[0].name in n.output).input[1]
@@ -318,13 +318,13 @@ class Models(Case):
         step = float(numpy_helper.to_array(consts[scale]))
         x = numpy_helper.to_array(onnx.load_tensor(d / "test_data_set_0" / "input_0.pb"))
         want = numpy_helper.to_array(onnx.load_tensor(d / "test_data_set_0" / "output_0.pb"))
-        self.ok("verify", str(d / "model.onnx"), "--rtol", "0", "--atol", str(2.01 * step), "--profile", "host")
+        self.ok("verify", str(d / "model.onnx"), "--rtol", "0", "--atol", "1e-5", "--profile", "host")
         np.save(self.tmp / "x.npy", x)
         self.ok("infer", str(d / "model.onnx"), "--in", f"{m.graph.input[0].name}={self.tmp}/x.npy", "--out",
                 str(self.tmp / "o"), "--profile", "host")
         got = np.load(self.tmp / "o" / f"{m.graph.output[0].name}.npy")
         self.assertEqual(got.argmax(), want.argmax())
-        self.assertLessEqual(np.abs(got - run_ort(m, {m.graph.input[0].name: x})[0]).max(), 1.01 * step)
+        self.assertLessEqual(np.abs(got - run_ort(m, {m.graph.input[0].name: x})[0]).max(), 2.01 * step)
 
 
 if __name__ == "__main__":

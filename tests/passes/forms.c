@@ -39,7 +39,9 @@ static const struct {
     {"t12", TN_DT_F32, 2, {12, 8}},     {"sk", TN_DT_F32, 1, {2}},          {"sk4", TN_DT_F32, 4, {1, 2, 1, 1}},
     {"cw", TN_DT_F32, 4, {4, 2, 3, 1}}, {"cg", TN_DT_F32, 4, {4, 1, 1, 3}}, {"ct", TN_DT_F32, 4, {2, 2, 2, 2}},
     {"c1", TN_DT_F32, 1, {4}},          {"c2", TN_DT_F32, 1, {4}},          {"c3", TN_DT_F32, 1, {4}},
-    {"cv", TN_DT_F32, 1, {4}},          {"c4", TN_DT_F32, 4, {1, 4, 1, 1}}, {"cx", TN_DT_F32, 3, {4, 1, 1}}};
+    {"cv", TN_DT_F32, 1, {4}},          {"c4", TN_DT_F32, 4, {1, 4, 1, 1}}, {"cx", TN_DT_F32, 3, {4, 1, 1}},
+    {"wi", TN_DT_I8, 2, {8, 12}},       {"wt", TN_DT_U8, 2, {12, 8}},       {"wk", TN_DT_I8, 4, {4, 2, 3, 1}},
+    {"bi", TN_DT_I32, 1, {4}},          {"cs", TN_DT_F32, 1, {4}},          {"zs", TN_DT_I8, 1, {4}}};
 
 static void fill(uint32_t dtype, void *data, int64_t n, uint32_t seed) {
   for (int64_t i = 0; i < n; i++) {
@@ -47,6 +49,7 @@ static void fill(uint32_t dtype, void *data, int64_t n, uint32_t seed) {
     const float f = (float)(seed >> 8) / (float)(1 << 23) * 3 - 3;
     if (dtype == TN_DT_F32) ((float *)data)[i] = f;
     if (dtype == TN_DT_F16) ((uint16_t *)data)[i] = tni_f32_to_f16(f);
+    if (dtype == TN_DT_I8 || dtype == TN_DT_U8) ((uint8_t *)data)[i] = (uint8_t)(seed >> 16);
     if (dtype == TN_DT_BOOL) ((uint8_t *)data)[i] = i % 7 < 4; /* the first row is all true, none all false */
     if (dtype == TN_DT_I32) ((int32_t *)data)[i] = (int32_t)(seed >> 16) - 32768;
     if (dtype == TN_DT_I64) ((int64_t *)data)[i] = (int64_t)(seed >> 16) - 32768;
@@ -66,6 +69,7 @@ static void add_constant(tni_graph *g, const char *name, uint32_t dtype, uint32_
   else
     fill(dtype, t.data, n, (uint32_t)name[0] + 7u * (uint32_t)name[1]);
   for (int64_t i = 0; i < n && !strcmp(name, "cv"); i++) ((float *)t.data)[i] = fabsf(((float *)t.data)[i]) + 0.1f;
+  for (int64_t i = 0; i < n && !strcmp(name, "cs"); i++) ((float *)t.data)[i] = 0.01f + 0.002f * (float)i;
   CU_ASSERT_EQUAL(tni_value_set_tensor(g, tni_graph_add_value(g, name, TN_VALUE_CONST, dtype), &t, NULL), TN_OK);
 }
 
@@ -123,6 +127,11 @@ static void add_literal(tni_graph *g, const char *word) {
     return;
   }
   float f = strtof(word, &end);
+  if (*end == 'b' || *end == 'c') {
+    const uint8_t byte = (uint8_t)(int)f;
+    add_constant(g, word, *end == 'b' ? TN_DT_U8 : TN_DT_I8, 0, NULL, &byte);
+    return;
+  }
   uint16_t half = tni_f32_to_f16(f);
   add_constant(g, word, *end == 'h' ? TN_DT_F16 : TN_DT_F32, *end == 'r' ? 4 : 0, ones,
                *end == 'h' ? (void *)&half : (void *)&f);
