@@ -49,8 +49,8 @@ static const char *formula(uint32_t op) {
       return "sin(a)";
     case TN_OP_RECIPROCAL:
       return "1.0f / a";
-    case TN_OP_RELU:
-      return "a > 0 ? a : 0";
+    case TN_OP_RELU: /* a NaN stays one, here and in Min and Max */
+      return "a < 0 ? 0 : a";
     case TN_OP_SIGMOID:
       return "1.0f / (1.0f + exp(-a))";
     case TN_OP_TANH:
@@ -63,9 +63,9 @@ static const char *formula(uint32_t op) {
       return "v != 0 ? a / (1.0f + exp(-1.5957691216f * (a + 0.044715f * a * a * a))) : 0.5f * a * (1.0f + erf(a * "
              "0.70710678118f))";
     case TN_OP_MIN:
-      return "a < b ? a : b";
+      return "a < b || a != a ? a : b";
     case TN_OP_MAX:
-      return "a > b ? a : b";
+      return "a > b || a != a ? a : b";
     case TN_OP_IDENTITY:
     case TN_OP_CAST:
       return "a";
