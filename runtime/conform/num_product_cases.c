@@ -129,13 +129,16 @@ static void shape(tni_cf *cf, tni_cf_host *h, const question *q, tally *t, int64
   tni_cn_product_close(&p);
 }
 
+static bool few(const tni_cf *cf, const tni_cf_host *h) { return h->caps->n_engines && !cf->subject->thorough; }
+
 /* --- questions ---------------------------------------------------------------------------------------------------- */
 
 static void ask_shapes(tni_cf *cf, tni_cf_host *h, const question *q, tally *t) {
   static const int64_t Ks[] = {1, 2, 31, 32, 33, 63, 64, 65, 96, 127, 128, 129, 160, 255, 257, 511},
                        Ns[] = {1, 15, 16, 17, 31, 33, 48, 64, 65, 127, 130}, Ms[] = {13, 1, 5, 2, 16};
-  for (size_t i = 0; i < sizeof Ks / sizeof *Ks; i++) shape(cf, h, q, t, Ms[i % 5], 33, Ks[i]);
-  for (size_t i = 0; i < sizeof Ns / sizeof *Ns; i++) shape(cf, h, q, t, Ms[(i + 1) % 5], Ns[i], 129);
+  const size_t step = few(cf, h) ? 3 : 1; /* where every shape may be a program to compile */
+  for (size_t i = 0; i < sizeof Ks / sizeof *Ks; i += step) shape(cf, h, q, t, Ms[i % 5], 33, Ks[i]);
+  for (size_t i = 0; i < sizeof Ns / sizeof *Ns; i += step) shape(cf, h, q, t, Ms[(i + 1) % 5], Ns[i], 129);
   for (size_t i = 1; i < sizeof Ks / sizeof *Ks; i += 3) shape(cf, h, q, t, 1, 48, Ks[i]);
   for (size_t i = 0; i < sizeof Ns / sizeof *Ns; i += 3) shape(cf, h, q, t, 1, Ns[i], 96);
   tni_cf_rng r = tni_cf_rng_of(cf, 31);
@@ -148,7 +151,7 @@ static void ask_shapes(tni_cf *cf, tni_cf_host *h, const question *q, tally *t) 
 static void ask_some(tni_cf *cf, tni_cf_host *h, const question *q, tally *t) {
   static const int64_t shapes[][3] = {{13, 33, 129}, {1, 48, 64},   {1, 33, 257},
                                       {5, 64, 96},   {2, 130, 128}, {16, 17, 33}};
-  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+  for (size_t i = 0; i < (few(cf, h) ? 2 : sizeof shapes / sizeof *shapes); i++)
     shape(cf, h, q, t, shapes[i][0], shapes[i][1], shapes[i][2]);
 }
 
@@ -165,7 +168,7 @@ static void ask_rows(tni_cf *cf, tni_cf_host *h, const question *q, tally *t) {
   const tni_cn_want w = want_of(q, 40, 130);
   if (!open_product(cf, h, &w, t, &p)) return;
   const size_t n = p.d.chunk ? 1 : sizeof Ms / sizeof *Ms;
-  for (size_t k = 0; k < n; k++) {
+  for (size_t k = 0; k < n; k += few(cf, h) && k > 2 ? 3 : 1) {
     const int64_t M = tni_cn_product_rows(&p, Ms[k]);
     tni_cf_inst i;
     buffers b;
@@ -367,7 +370,7 @@ static void repeated(tni_cn_product *p, int64_t M, tally *t) {
 
 static void ask_repeat(tni_cf *cf, tni_cf_host *h, const question *q, tally *t) {
   static const int64_t shapes[][3] = {{1, 300, 257}, {5, 130, 129}, {13, 64, 256}};
-  for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+  for (size_t k = 0; k < (few(cf, h) ? 1 : sizeof shapes / sizeof *shapes); k++) {
     tni_cn_product p;
     const tni_cn_want w = want_of(q, shapes[k][1], shapes[k][2]);
     if (!open_product(cf, h, &w, t, &p)) continue;
@@ -629,7 +632,11 @@ static void add_all(const tni_cf_listing *l, const char *format, tni_cf_add add,
     if (!j) return;
     *j = (job){format, &questions[i]};
     snprintf(name, sizeof name, "numbers/%s/%s", format ? format : "plain", questions[i].name);
-    add(ctx, &(tni_cf_case){.name = name, .levels = TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, .run = run, .arg = j});
+    add(ctx, &(tni_cf_case){.name = name,
+                            .levels = TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI,
+                            .run = run,
+                            .arg = j,
+                            .timeout_ms = 60000});
   }
 }
 
