@@ -2,6 +2,7 @@
  *
  * Family abi, what surrounds calls: the thread's and the process's state, structs of the device.
  */
+#include <dlfcn.h>
 #include <locale.h>
 #include <sched.h>
 #include <signal.h>
@@ -39,7 +40,20 @@ static void look(state *s) {
   umask(s->umask);
 }
 
-static void compare(tni_cf *cf, const state *before, const char *step) {
+/* A driver's library may install handlers of its own, which the plugin cannot help: that is noted. */
+static void handler(tni_cf *cf, const char *step, int signal, void (*now)(int)) {
+  const char *name = sigabbrev_np(signal);
+  Dl_info who = {0};
+  const bool known = now != SIG_DFL && now != SIG_IGN && dladdr(*(void **)&now, &who) && who.dli_fname;
+  char *real = known ? realpath(who.dli_fname, NULL) : NULL;
+  if (real && strcmp(real, cf->subject->path))
+    tni_cf_note(cf, "%s: a handler of SIG%s in %s", step, name ? name : "?", real);
+  else
+    tni_cf_fail(cf, "%s changes the handler of SIG%s", step, name ? name : "?");
+  free(real);
+}
+
+static void compare(tni_cf *cf, state *before, const char *step) {
   state now;
   look(&now);
   if (now.fpmode != before->fpmode)
@@ -49,12 +63,12 @@ static void compare(tni_cf *cf, const state *before, const char *step) {
     if (sigismember(&now.mask, i) != sigismember(&before->mask, i))
       tni_cf_fail(cf, "%s leaves SIG%s %s", step, sigabbrev_np(i) ? sigabbrev_np(i) : "?",
                   sigismember(&now.mask, i) == 1 ? "blocked" : "unblocked");
-    if (now.actions[i].sa_handler != before->actions[i].sa_handler)
-      tni_cf_fail(cf, "%s changes the handler of SIG%s", step, sigabbrev_np(i) ? sigabbrev_np(i) : "?");
+    if (now.actions[i].sa_handler != before->actions[i].sa_handler) handler(cf, step, i, now.actions[i].sa_handler);
   }
   if (!CPU_EQUAL(&now.cpus, &before->cpus)) tni_cf_fail(cf, "%s changes the thread's affinity", step);
   if (strcmp(now.cwd, before->cwd)) tni_cf_fail(cf, "%s changes the working directory to %s", step, now.cwd);
   if (strcmp(now.locale, before->locale)) tni_cf_fail(cf, "%s changes the locale to %s", step, now.locale);
+  memcpy(before->actions, now.actions, sizeof now.actions); /* each change is said once */
   if (now.umask != before->umask) tni_cf_fail(cf, "%s changes the umask to %o", step, now.umask);
 }
 

@@ -34,6 +34,7 @@ typedef struct tni_cf_ask {
   /* The host's allocation of that number fails, or all from it on; 0: none. That opening fails then is no finding: h->p
    * says how. */
   long long fail_at, fail_from;
+  bool offline; /* a device that cannot run will do */
 } tni_cf_ask;
 
 typedef struct tni_cf_host {

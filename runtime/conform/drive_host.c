@@ -155,7 +155,7 @@ bool tni_cf_host_open(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask) {
     st = tni_cf_plugin_open(&h->p, cf->subject->device);
   const bool starved = ask && (ask->fail_at || ask->fail_from);
   if (st != TN_OK && !starved) tni_cf_fail(cf, "%s: %s (%s)", h->p.step, h->p.err.message, tni_status_name(st));
-  const bool offline = st == TN_OK && !none && h->p.device->caps->flags & TN_CAPS_OFFLINE;
+  const bool offline = st == TN_OK && !none && h->p.device->caps->flags & TN_CAPS_OFFLINE && !(ask && ask->offline);
   if (offline) tni_cf_skip(cf, "the device is offline here: it claims, lowers and packs, and cannot run");
   if (st == TN_OK && !none && !offline) {
     h->host = &h->p.host.pub;

@@ -241,6 +241,18 @@ bool tni_cf_rig_inputs(tni_cf_rig *rig, tni_cf_rng *r) {
   return true;
 }
 
+static bool tensors(tni_cf_rig *rig, tni_cf_rng *r) {
+  for (uint32_t i = 0; i < rig->b.n_in; i++) {
+    rig->in[i] = tni_cn_tensor(&rig->b, rig->b.in[i], rig->sym, rig->arena);
+    if (!rig->in[i].data) return no(rig, "dims of an input", "");
+  }
+  for (uint32_t i = 0; i < rig->b.n_out; i++) {
+    rig->out[i] = tni_cn_tensor(&rig->b, rig->b.out[i], rig->sym, rig->arena);
+    if (!rig->out[i].data) return no(rig, "dims of an output", "");
+  }
+  return tni_cf_rig_inputs(rig, r);
+}
+
 bool tni_cf_rig_prepare(tni_cf_rig *rig, int64_t S, tni_cf_rng *r) {
   for (uint32_t i = 0; i < TNI_CF_MAX_SYMBOLS; i++) rig->sym[i] = 1;
   rig->sym[0] = rig->d.chunk ? rig->d.chunk : S;
@@ -248,13 +260,18 @@ bool tni_cf_rig_prepare(tni_cf_rig *rig, int64_t S, tni_cf_rng *r) {
   rig->lowered = true;
   rig->made = true;
   if (!tni_cf_inst_make(&rig->i, &rig->d, rig->sym, (tni_cf_room){0, 0})) return no(rig, rig->i.why, "");
-  for (uint32_t i = 0; i < rig->b.n_in; i++) rig->in[i] = tni_cn_tensor(&rig->b, rig->b.in[i], rig->sym, rig->arena);
-  for (uint32_t i = 0; i < rig->b.n_out; i++) rig->out[i] = tni_cn_tensor(&rig->b, rig->b.out[i], rig->sym, rig->arena);
-  for (uint32_t i = 0; i < rig->b.n_in; i++)
-    if (!rig->in[i].data) return no(rig, "dims of an input", "");
-  for (uint32_t i = 0; i < rig->b.n_out; i++)
-    if (!rig->out[i].data) return no(rig, "dims of an output", "");
-  return tni_cf_rig_inputs(rig, r);
+  return tensors(rig, r);
+}
+
+bool tni_cf_rig_share(tni_cf_rig *rig, const tni_cf_rig *a, tni_cf_rng *r) {
+  memset(rig, 0, sizeof *rig);
+  rig->b = a->b;
+  rig->h = a->h;
+  rig->shares = rig->made = true;
+  memcpy(rig->sym, a->sym, sizeof a->sym);
+  rig->arena = tni_arena_create();
+  if (!rig->arena || !tni_cf_inst_share(&rig->i, &a->i)) return no(rig, rig->i.why, "");
+  return tensors(rig, r);
 }
 
 bool tni_cf_rig_run(tni_cf_rig *rig, uint8_t fill, uint32_t split) {
@@ -268,8 +285,8 @@ bool tni_cf_rig_run(tni_cf_rig *rig, uint8_t fill, uint32_t split) {
 
 void tni_cf_rig_finish(tni_cf_rig *rig) {
   if (rig->made) tni_cf_inst_finish(&rig->i);
-  if (rig->h) tni_cf_drive_finish(&rig->d);
-  tni_cn_destroy(&rig->b);
+  if (rig->h && !rig->shares) tni_cf_drive_finish(&rig->d);
+  if (!rig->shares) tni_cn_destroy(&rig->b);
   tni_arena_destroy(rig->arena);
   memset(rig, 0, sizeof *rig);
 }

@@ -37,7 +37,7 @@ typedef struct tni_cf_rig {
   tni_arena *arena;
   int64_t sym[TNI_CF_MAX_SYMBOLS];
   tni_tensor in[TNI_CN_MAX_IN], out[TNI_CN_MAX_OUT];
-  bool refused, lowered, made;
+  bool refused, lowered, made, shares;
   char why[512];
 } tni_cf_rig;
 
@@ -47,6 +47,8 @@ bool tni_cf_rig_claim(tni_cf_rig *rig, tni_cf_host *h, const tni_cf_graph_row *r
 bool tni_cf_rig_claim_made(tni_cf_rig *rig, tni_cf_host *h, uint32_t phase);
 /* The rest up to arguments, S rows (or what the claim fixes), inputs written. */
 bool tni_cf_rig_prepare(tni_cf_rig *rig, int64_t S, tni_cf_rng *r);
+/* Another set of memory on a's plans, with inputs of its own: a second session. a must outlive it. */
+bool tni_cf_rig_share(tni_cf_rig *rig, const tni_cf_rig *a, tni_cf_rng *r);
 /* One run; outputs into rig->out. */
 bool tni_cf_rig_run(tni_cf_rig *rig, uint8_t fill, uint32_t split);
 void tni_cf_rig_finish(tni_cf_rig *rig);
