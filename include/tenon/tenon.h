@@ -85,6 +85,10 @@ TN_API void tn_runtime_destroy(tn_runtime *rt);
 TN_API void tn_runtime_cancel(tn_runtime *rt);
 /* JSON of plugins, devices, formats and why others were not loaded. Returned string: tn_free. */
 TN_API TN_MUST_CHECK tn_status tn_runtime_report(tn_runtime *rt, char **json, tn_error *err);
+/* How many devices were lost while they were in use (a crash of a plugin in a process of its own, a device that was gone or
+ * hung). Models are placed again with what is left of the profile then, and sessions go on with the caches that they have
+ * (docs/isolation.md). last: a line about the last one, or NULL; lives with rt. Any thread. */
+TN_API uint32_t tn_runtime_losses(const tn_runtime *rt, const char **last);
 TN_API void tn_free(void *p);
 
 /* --- model ------------------------------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
  */
 #include "runtime/isolate/isolate.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -244,6 +245,15 @@ tn_status tni_isolate_open(const tni_isolate_opts *o, tn_plugin **out, tni_isola
 int tni_isolate_pid(const tn_plugin *pub) {
   const tni_iso *p = (const tni_iso *)pub;
   return tni_conn_dead(p->c) ? 0 : (int)p->c->child.pid;
+}
+
+bool tni_isolate_why(const tn_plugin *pub, char *buf, size_t size) {
+  tni_conn *c = ((const tni_iso *)pub)->c;
+  pthread_mutex_lock(&c->state);
+  const bool dead = c->dead;
+  if (dead) snprintf(buf, size, "%s", c->why[0] ? c->why : "its process ended");
+  pthread_mutex_unlock(&c->state);
+  return dead;
 }
 
 void tni_isolate_counts_get(const tn_plugin *pub, tni_isolate_counts *out) {

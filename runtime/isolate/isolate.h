@@ -40,6 +40,11 @@ TN_MUST_CHECK tn_status tni_isolate_open(const tni_isolate_opts *o, tn_plugin **
                                          tn_error *err);
 /* The process, for messages and tests; 0: gone. p came from tni_isolate_open. */
 int tni_isolate_pid(const tn_plugin *p);
+/* What ended it; false: it lives. */
+bool tni_isolate_why(const tn_plugin *p, char *buf, size_t size);
+/* Memory of a buffer of such a plugin that the host has too, whether the process lives or not; NULL: the process's own.
+ */
+void *tni_isolate_memory(const tn_buffer *b);
 /* What its tasks did: runs, and bytes that were copied because they did not lie in shared memory. */
 typedef struct tni_isolate_counts {
   uint64_t runs, copied_bytes;

@@ -131,3 +131,8 @@ tn_status tni_iso_unmap(tn_buffer *pub, void *ptr, tn_error *err) {
   if (!d->shares) atomic_fetch_add(&d->p->copied, n);
   return tell_map(d, b, offset, n, TN_WRITE, err);
 }
+
+void *tni_isolate_memory(const tn_buffer *pub) {
+  const tni_iso_buffer *b = (const tni_iso_buffer *)pub;
+  return device_of(pub)->shares ? b->mem : NULL;
+}

@@ -241,9 +241,14 @@ static tn_status ask(collector *c, const tni_dev *d, tn_error *err) {
   tn_claim_sink sink = {TN_HDR(tn_claim_sink), c, on_node, on_group, on_state};
   tn_error why;
   tni_error_init(&why);
+  if (tni_devlock_lost(d->lock)) {
+    refuse_all(c, "the device was lost");
+    return TN_OK;
+  }
   tni_devlock_lock(d->lock);
   tn_status st = d->device->claim(d->device, c->view, NULL, &sink, &why);
   tni_devlock_unlock(d->lock);
+  if (st == TN_E_DEVICE_LOST) tni_devlock_lose(d->lock);
   if (c->no_memory) return tni_fail_memory(err, d->name);
   for (uint32_t i = 0; st == TN_OK && !c->fault && i < c->view->n_nodes; i++)
     if (!c->node[i].verdict) fault(c, "no claim for some nodes");

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/sched/devmem.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "runtime/base/error.h"
+#include "runtime/isolate/shm.h"
 #include "runtime/plan/devlock.h"
 
 enum { PAGE = 4096, HUGE_PAGE = 1 << 21 };
-enum { HOST_NONE, HOST_HEAP, HOST_MAPPED, HOST_DEVICE, HOST_SLAB }; /* what host[] is: DEVICE is a map() that stays */
+enum { HOST_NONE, HOST_HEAP, HOST_MAPPED, HOST_DEVICE, HOST_SLAB, HOST_SHARED }; /* what host[] is: DEVICE is a map() that stays */
 
 #define KIND(k) (1u << (k))
 
@@ -118,11 +120,26 @@ static void *from_slab(tni_slab *s, uint64_t bytes) {
   return p;
 }
 
+/* What plugins in processes of their own see too: zeroed as it comes, on a page. */
+static tn_status shared_memory(tni_mem *m, uint32_t h, const tni_mem_spec *spec, uint64_t bytes, int *fd,
+                               tn_error *err) {
+  tni_shm_at at;
+  m->shm = spec->shm;
+  m->host[h] = tni_shm_alloc(m->shm, bytes);
+  if (!m->host[h]) return no_memory(NULL, spec, TN_E_NO_MEMORY, err);
+  m->host_bytes[h] = bytes;
+  m->host_kind[h] = HOST_SHARED;
+  if (spec->zero) memset(m->host[h], 0, bytes); /* and made */
+  if (fd && tni_shm_find(m->shm, m->host[h], bytes, &at)) *fd = fcntl(at.fd, F_DUPFD_CLOEXEC, 0);
+  return fd && *fd < 0 ? no_memory(NULL, spec, TN_E_NO_MEMORY, err) : TN_OK;
+}
+
 /* Memory of the host's own. shared: with a descriptor that others can map. */
 static tn_status host_memory(tni_mem *m, uint32_t h, const tni_mem_spec *spec, uint64_t align, int *fd, tn_error *err) {
   uint64_t bytes = round_up(m->bytes, align);
   bool slab = false;
   void *p;
+  if (spec->shm && align == PAGE) return shared_memory(m, h, spec, bytes, fd, err);
   if (fd) {
     *fd = memfd_create("tenon", MFD_CLOEXEC);
     if (*fd < 0 || ftruncate(*fd, (off_t)bytes) != 0) return no_memory(NULL, spec, TN_E_NO_MEMORY, err);
@@ -332,6 +349,7 @@ void tni_mem_destroy(tni_mem *m) {
   }
   for (uint32_t h = 0; h < m->homes.n; h++) {
     if (m->host_kind[h] == HOST_HEAP) free(m->host[h]);
+    if (m->host_kind[h] == HOST_SHARED) tni_shm_free(m->shm, m->host[h]);
     if (m->host_kind[h] == HOST_MAPPED) munmap(m->host[h], m->host_bytes[h]);
   }
   tni_slab_drop(m->slab);

@@ -71,6 +71,7 @@ typedef struct tni_mem_spec {
   bool zero;             /* zeroed, and made to be read from end to end */
   bool watched;          /* the CPU looks at guards in it (guard.h), whoever else uses it */
   const char *what;      /* for messages */
+  struct tni_shm *shm;   /* the host's own memory is a piece of this, which takes precedence; or NULL */
   tni_slab *slab;        /* where the host's own private memory comes from while there is room; or NULL */
 } tni_mem_spec;
 
@@ -93,6 +94,7 @@ typedef struct tni_mem {
   uint32_t n_parts;
   struct tni_span *mapped; /* spans that the CPU has */
   tni_slab *slab;          /* that host memory of this lies in, or NULL */
+  struct tni_shm *shm;     /* of the spec */
 } tni_mem;
 
 /* TN_E_NO_MEMORY with bytes and device. *out is right, and to be destroyed, also on failure. */

@@ -334,6 +334,7 @@ static tn_status item_back(tni_executor *e, tni_record *r, tn_error *err) {
   const tn_times *times = &r->ticket->times;
   count_users(e, r->id, UINT32_MAX); /* one less */
   tn_status st = tni_plugin_result(d->name, task->label, r->ticket->status, &r->ticket->error, err);
+  if (st == TN_E_DEVICE_LOST) tni_devlock_lose(d->lock);
   if (st != TN_OK) return st;
   const tn_clock *c = d->device->caps->clock;
   const uint32_t clock = times->clock ? c && c->kind == TN_CLOCK_VIRTUAL ? TN_CLOCK_VIRTUAL : TN_CLOCK_DEVICE : 0;

@@ -36,4 +36,7 @@ void tni_feed_context(const tn_session *s, tni_fed *fed, const tn_tensor *const 
 /* Zeros from the session's length on. */
 void tni_feed_clear(const tn_session *s);
 
+/* dst's entries of inputs over the whole context begin with the first n of src's; both keep, with one batch. */
+TN_MUST_CHECK tn_status tni_feed_share(tn_session *dst, const tn_session *src, int64_t n, tn_error *err);
+
 #endif

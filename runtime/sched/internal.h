@@ -45,6 +45,9 @@ struct tn_runtime {
   volatile int32_t cancel; /* of a load */
   struct tni_left *left;   /* what lost devices may write until they are closed */
   tni_tickets tickets;     /* what done may be called with until then */
+  pthread_mutex_t failing, loading; /* what stands below; one model is placed again at a time. Order: never both */
+  uint32_t n_losses;
+  const char *last_loss; /* or NULL */
   void (*progress)(void *, const char *, uint64_t, uint64_t);
   void *progress_user;
 };
@@ -157,6 +160,7 @@ struct tn_model {
   char hash[TNI_CALIB_HEX + 1]; /* of the model as imported; only with one of the two */
   tn_id *tables;                /* constants looked up row by row (tables.c) */
   uint32_t n_tables;
+  tn_model *next; /* placed again after a device was lost (failover.h); ours */
 };
 
 typedef struct tni_plan_slot {
@@ -267,6 +271,7 @@ struct tn_session {
   tni_keep *keep;           /* or NULL */
   uint64_t looked_up;       /* rows of tables since they were dropped */
   struct tni_capture *capture;
+  tn_session *next; /* what goes on for this one (failover.h); ours */
 };
 
 /* TN_E_CANCELLED once tn_runtime_cancel was called; what: the model. */

@@ -54,6 +54,7 @@ static tn_status lost(tni_lanes *l, int64_t timeout_ns, tn_error *err) {
   const tni_lane *lane = &l->lane[r->lane];
   const char *what = r->kind == TNI_REC_ITEM ? l->exec->tasks[r->task].label : "a submit";
   l->lost = true;
+  if (lane->dev) tni_devlock_lose(lane->dev->lock);
   return tni_fail(err, TN_E_DEVICE_LOST, lane->track, "%s did not complete '%s' within %lld ms: the device is lost",
                   lane->track, what, (long long)(timeout_ns / 1000000));
 }

@@ -151,6 +151,7 @@ static tn_status grow_block(tn_session *s, tni_sexec *x, uint32_t b, uint64_t by
                        .usage = k->kind == TNI_B_OUTPUT ? 1u << TN_SLOT_OUTPUT : 1u << TN_SLOT_TEMP,
                        .align = k->align,
                        .watched = s->model->rt->checked,
+                       .shm = s->model->rt->shm,
                        .what = k->kind == TNI_B_OUTPUT ? "outputs" : "activations"};
   return grow(s, x, &x->mems[b], &spec, err);
 }
@@ -164,6 +165,7 @@ static tn_status grow_feeds(tn_session *s, tni_sexec *x, uint64_t bytes, tn_erro
                          .usage = 1u << TN_SLOT_INPUT | 1u << TN_SLOT_STEP,
                          .align = 64,
                          .zero = true,
+                         .shm = s->model->rt->shm,
                          .what = "inputs"};
     st = grow(s, x, &x->feeds[d], &spec, err);
     x->feed_spans[d] = (tni_span){.mem = &x->feeds[d], .bytes = bytes};

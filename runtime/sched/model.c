@@ -13,6 +13,7 @@
 #include "runtime/sched/dense.h"
 #include "runtime/sched/devconst.h"
 #include "runtime/sched/exec.h"
+#include "runtime/sched/failover.h"
 #include "runtime/sched/memory.h"
 #include "runtime/sched/pack.h"
 #include "runtime/sched/place.h"
@@ -246,8 +247,7 @@ static tn_status load_stages(tn_model *m, const char *path, const tn_model_opts 
   return st == TN_OK && !(m->flags & TN_MODEL_PACK) ? attach(m, err) : st;
 }
 
-tn_status tn_model_load(tn_runtime *rt, const char *path, const tn_model_opts *o, tn_model **out, tn_error *err) {
-  if (!rt || !path || !out) return tni_fail(err, TN_E_INVALID, "tn_model_load", "a NULL argument");
+static tn_status load_once(tn_runtime *rt, const char *path, const tn_model_opts *o, tn_model **out, tn_error *err) {
   tn_model *m = calloc(1, sizeof *m);
   if (!m || !(m->arena = tni_arena_create())) {
     free(m);
@@ -264,8 +264,22 @@ tn_status tn_model_load(tn_runtime *rt, const char *path, const tn_model_opts *o
   return TN_OK;
 }
 
+tn_status tn_model_load(tn_runtime *rt, const char *path, const tn_model_opts *o, tn_model **out, tn_error *err) {
+  tn_error local;
+  tn_status st;
+  if (!rt || !path || !out) return tni_fail(err, TN_E_INVALID, "tn_model_load", "a NULL argument");
+  if (!err) {
+    tni_error_init(&local);
+    err = &local;
+  }
+  do st = load_once(rt, path, o, out, err);
+  while (tni_failover_load(rt, &st, err));
+  return st;
+}
+
 void tn_model_destroy(tn_model *m) {
   if (!m) return;
+  tn_model_destroy(m->next);
   for (uint32_t i = 0; i < m->n_execs; i++) tni_exec_finish(m, &m->execs[i]);
   tni_devconst_release(m);
   tni_refcache_destroy(m);

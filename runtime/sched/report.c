@@ -346,6 +346,7 @@ static json_t *inspect_json(tn_model *m) {
 
 tn_status tn_model_report(tn_model *m, uint32_t what, char **json, tn_error *err) {
   json_t *j = NULL;
+  for (tn_model *next; (next = __atomic_load_n(&m->next, __ATOMIC_ACQUIRE));) m = next; /* as it is placed now */
   if (what == TN_REPORT_CALIBRATION || what == TN_REPORT_PACK || what == TN_REPORT_PACK_ERRORS) {
     tn_status st = what == TN_REPORT_CALIBRATION ? tni_calibrate_report(m, &j, err)
                                                  : tni_pack_report(m, what == TN_REPORT_PACK_ERRORS, &j, err);

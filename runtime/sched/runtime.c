@@ -139,7 +139,8 @@ static tn_status list_devices(tn_runtime *rt, tn_error *err) {
                                          .plugin = pi->plugin,
                                          .host = pi->host,
                                          .lock = lock,
-                                         .is_host = pi->builtin};
+                                         .is_host = pi->builtin,
+                                         .process = pi->process};
     }
   }
   return TN_OK;
@@ -185,6 +186,8 @@ tn_status tn_runtime_create(const tn_runtime_opts *opts, tn_runtime **out, tn_er
     free(rt);
     return tni_fail_memory(err, NULL);
   }
+  pthread_mutex_init(&rt->failing, NULL);
+  pthread_mutex_init(&rt->loading, NULL);
   rt->log = (tni_log){o.log, o.log_user, o.log_level};
   rt->sealed = o.flags & TN_RT_SEALED;
   rt->portable = o.flags & TN_RT_PORTABLE;
@@ -251,6 +254,8 @@ void tn_runtime_destroy(tn_runtime *rt) {
     free(l);
   }
   tni_tickets_finish(&rt->tickets);
+  pthread_mutex_destroy(&rt->failing);
+  pthread_mutex_destroy(&rt->loading);
   for (uint32_t i = 0; i < rt->n_devs; i++) tni_devlock_finish(&rt->locks[i]);
   tni_shm_destroy(rt->shm);
   tni_pool_destroy(rt->pool);

@@ -10,6 +10,7 @@
 
 #include "runtime/plugin/services.h"
 #include "runtime/sched/executor.h"
+#include "runtime/sched/failover.h"
 #include "runtime/sched/pieces.h"
 #include "runtime/sched/reference.h"
 #include "runtime/sched/state.h"
@@ -151,6 +152,7 @@ tn_status tn_session_create(tn_model *m, tn_session **out, tn_error *err) {
 
 void tn_session_destroy(tn_session *s) {
   if (!s) return;
+  tn_session_destroy(s->next);
   tni_pieces_release(s);
   for (uint32_t i = 0; s->execs && i < s->model->n_execs; i++) {
     tni_sexec *x = &s->execs[i];
@@ -175,6 +177,7 @@ enum { BIND_IDLE, BIND_GOES_ON, BIND_IS_TOLD, BIND_TOLD };
 
 void tn_session_cancel(tn_session *s) {
   int expected = BIND_GOES_ON;
+  s = tni_session_now(s);
   __atomic_store_n(&s->cancel, 1, __ATOMIC_SEQ_CST);
   if (!__atomic_compare_exchange_n(&s->binding, &expected, BIND_IS_TOLD, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
     return;
@@ -183,6 +186,7 @@ void tn_session_cancel(tn_session *s) {
 }
 
 void tn_session_trace(tn_session *s, void (*fn)(void *user, const tn_trace_event *e), void *user) {
+  s = tni_session_now(s);
   s->trace = fn;
   s->trace_user = user;
 }
@@ -300,13 +304,8 @@ static tn_status take_inputs(tn_session *s, tn_error *err) {
   return st == TN_OK ? tni_states_load(s, err) : st;
 }
 
-tn_status tn_session_run(tn_session *s, uint32_t phase, const tn_tensor *const *in, uint32_t n_in, tn_tensor *out,
-                         uint32_t n_out, tn_error *err) {
-  tn_error local;
-  if (!err) {
-    tni_error_init(&local);
-    err = &local;
-  }
+static tn_status run(tn_session *s, uint32_t phase, const tn_tensor *const *in, uint32_t n_in, tn_tensor *out,
+                     uint32_t n_out, tn_error *err) {
   if (s->keep) return tni_fail(err, TN_E_INVALID, s->model->path, "the session keeps its caches: tn_session_step");
   tni_sexec *x = NULL;
   tn_status st = match_inputs(s, in, n_in, err);
@@ -320,4 +319,19 @@ tn_status tn_session_run(tn_session *s, uint32_t phase, const tn_tensor *const *
     __atomic_store_n(&s->cancel, 0, __ATOMIC_RELAXED);
   }
   return st == TN_OK ? collect_outputs(s, x, out, n_out, err) : st;
+}
+
+tn_status tn_session_run(tn_session *s, uint32_t phase, const tn_tensor *const *in, uint32_t n_in, tn_tensor *out,
+                         uint32_t n_out, tn_error *err) {
+  tn_error local;
+  tn_status st;
+  if (!err) {
+    tni_error_init(&local);
+    err = &local;
+  }
+  do {
+    s = tni_session_now(s);
+    st = run(s, phase, in, n_in, out, n_out, err);
+  } while (tni_failover(s, st, err));
+  return st;
 }

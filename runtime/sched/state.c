@@ -124,6 +124,7 @@ static tn_status allocate(tn_session *s, uint32_t k, uint64_t bytes, tni_slab *s
                              .zero = true,
                              .watched = s->model->rt->checked,
                              .what = "a cache",
+                             .shm = s->model->rt->shm,
                              .slab = slab};
   if (spec.users.devices) drop_args(s);
   tni_mem_destroy(&c->mem);
@@ -164,7 +165,7 @@ static tn_status begin_slab(tn_session *s, const int64_t *dims, int64_t position
     int64_t strides[4];
     tn_status st = shape_of(s->model, k, dims, tni_state_rows(s->model, k, positions, step), &t, strides, err);
     if (st != TN_OK) return st;
-    if (s->model->state_users[k].devices || !too_small(c, t.bytes)) continue;
+    if (s->model->rt->shm || s->model->state_users[k].devices || !too_small(c, t.bytes)) continue;
     tni_mem_destroy(&c->mem);
     c->room = 0;
     c->t.data = NULL;
@@ -207,6 +208,12 @@ void tni_states_release(tn_session *s) {
     tni_memory_free(s, &s->states[k].mem);
     free(s->states[k].present);
   }
+}
+
+void tni_states_drop(tn_session *s) {
+  drop_args(s);
+  tni_states_release(s);
+  if (s->states) memset(s->states, 0, s->model->graph->n_states * sizeof *s->states);
 }
 
 void tni_states_attach(tn_session *s, tni_sexec *x, bool *moved) {

@@ -31,6 +31,11 @@ TN_MUST_CHECK tn_status tni_states_load(tn_session *s, tn_error *err);
 TN_MUST_CHECK tn_status tni_states_present(tn_session *s, uint32_t k, int64_t rows, tn_tensor *out, tn_error *err);
 /* dst's caches begin with the first n positions of src's, of rings the last of those. */
 TN_MUST_CHECK tn_status tni_states_share(tn_session *dst, const tn_session *src, int64_t n, tn_error *err);
+/* The same where the sessions are of two placements of one model, whose caches may differ in dtype, order and rows: rows are
+ * converted. TN_E_DEVICE_LOST: what src holds was in a lost device's own memory. */
+TN_MUST_CHECK tn_status tni_states_move(tn_session *dst, const tn_session *src, int64_t n, tn_error *err);
+/* Gives the memory back before the session ends. */
+void tni_states_drop(tn_session *s);
 /* Positions up to `valid` are about to be written: rings forget what lay there. */
 void tni_states_wrote(tn_session *s, int64_t valid);
 /* TN_E_LIMIT with the cache's name where a ring has lost what a query at position n may look at. */

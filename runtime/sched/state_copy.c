@@ -7,6 +7,8 @@
 
 #include "runtime/base/checked.h"
 #include "runtime/host/kvrow.h"
+#include "runtime/isolate/isolate.h"
+#include "runtime/plan/devlock.h"
 #include "runtime/sched/state.h"
 
 static const tni_value *value_of(const tn_model *m, tn_id v) { return tni_graph_value(m->graph, v); }
@@ -140,6 +142,88 @@ tn_status tni_states_share(tn_session *dst, const tn_session *src, int64_t n, tn
     to->held = n ? first : 0;
   }
   return TN_OK;
+}
+
+/* Where the CPU reads what cache k holds up to position n: also of a memory whose device is lost, as long as the bytes
+ * are not its own. */
+static const char *readable(const tn_session *s, uint32_t k, int64_t n) {
+  tni_sstate *c = &s->states[k];
+  const tni_mem *m = &c->mem;
+  if (!m->n_parts) return c->t.data;
+  for (uint32_t h = 0; h < m->homes.n; h++) {
+    if (m->homes.n > 1 && c->rows.have[h] < n) continue;
+    const tni_dev *owner = m->homes.v[h].owner == TN_NONE ? NULL : &m->devs[m->homes.v[h].owner];
+    const bool lost = owner && tni_devlock_lost(owner->lock);
+    if (m->host[h] && (!lost || owner->process)) return (const char *)m->host[h] + c->span.offset;
+    if (lost && owner->process)
+      for (uint32_t i = 0; i < m->n_parts; i++) {
+        const char *shared = m->parts[i].dev == m->homes.v[h].owner ? tni_isolate_memory(m->parts[i].buffer) : NULL;
+        if (shared) return shared + c->span.offset;
+      }
+    if (!lost && tni_span_take(&c->span, TN_NONE, TN_READ, NULL) == TN_OK) return c->span.ptr;
+  }
+  return NULL;
+}
+
+/* One row of `size` elements; what has another dtype goes by way of float32. */
+static void move_row(const tni_sstate *to, char *dst, const tni_sstate *from, const char *src, float *between) {
+  const int64_t n = to->t.dims[TNI_STATE_SIZE];
+  if (to->t.dtype == from->t.dtype) {
+    memcpy(dst, src, to->rows.row_bytes);
+    return;
+  }
+  tni_kv_load(from->t.dtype, src, TN_DT_F32, between, 1, n);
+  tni_kv_store(to->t.dtype, dst, TN_DT_F32, between, 1, n);
+}
+
+static void move_rows(const tni_sstate *to, const tni_sstate *from, const char *base, int64_t first, int64_t n,
+                      float *between) {
+  const tni_rows *t = &to->rows, *f = &from->rows;
+  for (int64_t b = 0; b < t->dims[0]; b++)
+    for (int64_t h = 0; h < t->dims[1]; h++)
+      for (int64_t p = first; p < n; p++) {
+        const int64_t at[3] = {b, h, t->ring ? p % t->ring : p}, in[3] = {b, h, f->ring ? p % f->ring : p};
+        int64_t dst = 0, src = 0;
+        for (int i = 0; i < 3; i++) {
+          dst += at[i] * t->strides[i];
+          src += in[i] * f->strides[i];
+        }
+        move_row(to, (char *)to->span.ptr + dst, from, base + src, between);
+      }
+}
+
+static bool moves(const tni_sstate *to, const tni_sstate *from) {
+  const bool same = to->t.dims[0] == from->t.dims[0] && to->t.dims[TNI_STATE_HEADS] == from->t.dims[TNI_STATE_HEADS] &&
+                    to->t.dims[TNI_STATE_SIZE] == from->t.dims[TNI_STATE_SIZE];
+  const bool whole = to->strides[TNI_STATE_SIZE] <= 1 && from->strides[TNI_STATE_SIZE] <= 1;
+  return same && whole && (to->t.dtype == from->t.dtype || (tni_kv_dtype(to->t.dtype) && tni_kv_dtype(from->t.dtype)));
+}
+
+static tn_status move_state(tn_session *dst, const tn_session *src, uint32_t k, int64_t n, tn_error *err) {
+  tni_sstate *to = &dst->states[k], *from = &src->states[k];
+  const char *name = value_of(src->model, src->model->graph->states[k].past)->pub.name;
+  const char *base = readable(src, k, n);
+  if (!base)
+    return tni_fail(err, TN_E_DEVICE_LOST, name, "cache '%s' was in the memory of the device that is lost", name);
+  if (!moves(to, from)) return tni_fail(err, TN_E_UNSUPPORTED, name, "cache '%s' has another form now", name);
+  int64_t first = from->held;
+  if (to->rows.ring && n - to->rows.ring > first) first = n - to->rows.ring;
+  float *between = malloc((size_t)(to->t.dims[TNI_STATE_SIZE] + 1) * sizeof *between);
+  if (!between) return tni_fail_memory(err, name);
+  tn_status st = tni_span_take(&to->span, TN_NONE, TN_READ | TN_WRITE, err);
+  if (st == TN_OK) {
+    move_rows(to, from, base, first, n, between);
+    tni_span_wrote(&to->span, n);
+    to->held = first;
+  }
+  free(between);
+  return st;
+}
+
+tn_status tni_states_move(tn_session *dst, const tn_session *src, int64_t n, tn_error *err) {
+  tn_status st = TN_OK;
+  for (uint32_t k = 0; st == TN_OK && n && k < dst->model->graph->n_states; k++) st = move_state(dst, src, k, n, err);
+  return st;
 }
 
 /* --- what rings still hold --------------------------------------------------------------------------------------- */

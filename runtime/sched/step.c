@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "runtime/base/checked.h"
+#include "runtime/sched/failover.h"
 #include "runtime/sched/feed.h"
 #include "runtime/sched/memory.h"
 #include "runtime/sched/pieces.h"
@@ -22,9 +23,15 @@
 
 int tn_model_has_cache(const tn_model *m) { return m->roles.why_not == NULL; }
 
-int64_t tn_session_max_step(const tn_session *s) { return s->keep ? s->keep->max_step : 0; }
+int64_t tn_session_max_step(const tn_session *s) {
+  s = tni_session_now(s);
+  return s->keep ? s->keep->max_step : 0;
+}
 
-int64_t tn_session_length(const tn_session *s) { return s->keep ? s->keep->length : 0; }
+int64_t tn_session_length(const tn_session *s) {
+  s = tni_session_now(s);
+  return s->keep ? s->keep->length : 0;
+}
 
 /* --- keep -------------------------------------------------------------------------------------------------------- */
 
@@ -76,7 +83,7 @@ static tn_status check_keep(const tn_session *s, const tni_keep *k, tn_error *er
   return TN_OK;
 }
 
-tn_status tn_session_keep(tn_session *s, const tn_keep_opts *o, tn_error *err) {
+static tn_status keep(tn_session *s, const tn_keep_opts *o, tn_error *err) {
   tn_keep_opts mine;
   tn_status st = tni_take(&mine, sizeof mine, o, "tn_keep_opts", err);
   if (st != TN_OK) return st;
@@ -96,6 +103,18 @@ tn_status tn_session_keep(tn_session *s, const tn_keep_opts *o, tn_error *err) {
   st = tni_feed_make(s, &s->keep->fed, err);
   if (st == TN_OK) st = reserve(s, err);
   return st == TN_OK && fixed ? tni_pieces_plan(s, err) : st;
+}
+
+/* What takes over has the same caches already. */
+tn_status tn_session_keep(tn_session *s, const tn_keep_opts *o, tn_error *err) {
+  tn_error local;
+  if (!err) {
+    tni_error_init(&local);
+    err = &local;
+  }
+  s = tni_session_now(s);
+  tn_status st = keep(s, o, err);
+  return tni_failover(s, st, err) ? TN_OK : st;
 }
 
 void tni_keep_release(tn_session *s) {
@@ -213,21 +232,14 @@ static tni_sexec *exec_of(tn_session *s, int64_t n) {
   return &s->execs[i];
 }
 
-tn_status tn_session_step(tn_session *s, uint32_t phase, const tn_tensor *const *in, tn_tensor *const *out,
-                          uint32_t rows, tn_error *err) {
+static tn_status step(tn_session *s, const tn_tensor *const *in, tn_tensor *const *out, uint32_t rows, tn_error *err) {
   tni_keep *k = s->keep;
-  tn_error local;
   int64_t n = 0;
   bool same = false;
-  if (!err) {
-    tni_error_init(&local);
-    err = &local;
-  }
   if (!k) return tni_fail(err, TN_E_INVALID, s->model->path, "tn_session_keep comes first");
   tn_status st = read_inputs(s, in, &n, &same, err);
   if (st == TN_OK) st = check_room(k, n, err);
   tni_sexec *x = exec_of(s, n);
-  (void)phase; /* what is run is told by n */
   if (st == TN_OK && x->exec->chunk && n > x->exec->chunk) return tni_pieces_step(s, x, in, out, n, rows, err);
   if (st == TN_OK) st = tni_feed_take(s, k->fed, in, n, 0, n, tni_keep_padded(s->model, n), err);
   if (st == TN_OK) st = prepare(s, x, n, tni_keep_rows(s, rows, n), same, err);
@@ -248,9 +260,27 @@ tn_status tn_session_step(tn_session *s, uint32_t phase, const tn_tensor *const 
   return st;
 }
 
+/* phase: what is run is told by the positions. */
+tn_status tn_session_step(tn_session *s, uint32_t phase, const tn_tensor *const *in, tn_tensor *const *out,
+                          uint32_t rows, tn_error *err) {
+  tn_error local;
+  tn_status st;
+  (void)phase;
+  if (!err) {
+    tni_error_init(&local);
+    err = &local;
+  }
+  do {
+    s = tni_session_now(s);
+    st = step(s, in, out, rows, err);
+  } while (tni_failover(s, st, err));
+  return st;
+}
+
 /* --- verbs ------------------------------------------------------------------------------------------------------- */
 
 tn_status tn_session_truncate(tn_session *s, int64_t n, tn_error *err) {
+  s = tni_session_now(s);
   if (!s->keep || n < 0 || n > s->keep->length)
     return tni_fail(err, TN_E_INVALID, s->model->path, "cannot keep %lld of %lld positions", (long long)n,
                     (long long)tn_session_length(s));
@@ -262,17 +292,9 @@ tn_status tn_session_truncate(tn_session *s, int64_t n, tn_error *err) {
   return TN_OK;
 }
 
-tn_status tn_session_share(tn_session *dst, const tn_session *src, int64_t n, tn_error *err) {
+/* Entries of inputs over the whole context. */
+tn_status tni_feed_share(tn_session *dst, const tn_session *src, int64_t n, tn_error *err) {
   const tn_model *m = dst->model;
-  if (!dst->keep || !src->keep || m != src->model || dst->keep->batch != src->keep->batch)
-    return tni_fail(err, TN_E_INVALID, m->path, "the sessions do not keep caches of one model and batch");
-  if (n < 0 || n > src->keep->length || n > dst->keep->limit)
-    return tni_fail(err, TN_E_INVALID, m->path, "cannot share %lld of %lld positions", (long long)n,
-                    (long long)src->keep->length);
-  if (dst == src) return tn_session_truncate(dst, n, err);
-  tn_status shared = tni_states_hold(src, n, err);
-  if (shared == TN_OK) shared = tni_states_share(dst, src, n, err);
-  if (shared != TN_OK) return shared;
   for (uint32_t i = 0; i < m->n_inputs; i++) {
     if (m->roles.kinds[i] != TNI_IN_CONTEXT) continue;
     tni_fed *to = &dst->keep->fed[i];
@@ -287,6 +309,31 @@ tn_status tn_session_share(tn_session *dst, const tn_session *src, int64_t n, tn
       memcpy((char *)to->data + (size_t)(b * to->t.dims[1]) * e,
              (const char *)from->data + (size_t)(b * from->t.dims[1]) * e, (size_t)n * e);
   }
+  return TN_OK;
+}
+
+/* One model, or one that was placed again for the other (failover.h): then the caches may be kept otherwise. */
+static bool are_related(const tn_model *a, const tn_model *b) {
+  bool found = false;
+  for (const tn_model *m = a; m; m = m->next) found = found || m == b;
+  for (const tn_model *m = b; m; m = m->next) found = found || m == a;
+  return found;
+}
+
+tn_status tn_session_share(tn_session *dst, const tn_session *src, int64_t n, tn_error *err) {
+  dst = tni_session_now(dst);
+  src = tni_session_now(src);
+  const tn_model *m = dst->model;
+  if (!dst->keep || !src->keep || !are_related(m, src->model) || dst->keep->batch != src->keep->batch)
+    return tni_fail(err, TN_E_INVALID, m->path, "the sessions do not keep caches of one model and batch");
+  if (n < 0 || n > src->keep->length || n > dst->keep->limit)
+    return tni_fail(err, TN_E_INVALID, m->path, "cannot share %lld of %lld positions", (long long)n,
+                    (long long)src->keep->length);
+  if (dst == src) return tn_session_truncate(dst, n, err);
+  tn_status st = tni_states_hold(src, n, err);
+  if (st == TN_OK) st = m == src->model ? tni_states_share(dst, src, n, err) : tni_states_move(dst, src, n, err);
+  if (st == TN_OK) st = tni_feed_share(dst, src, n, err);
+  if (st != TN_OK) return st;
   dst->keep->length = n;
   tni_feed_clear(dst);
   return TN_OK;

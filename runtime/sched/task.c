@@ -155,6 +155,7 @@ tn_status tni_task_attach(tn_session *s, tni_sexec *x, uint32_t i, const int64_t
   }
   tni_devlock_unlock(d->lock);
   if (st == TN_OK) return TN_OK;
+  if (st == TN_E_DEVICE_LOST) tni_devlock_lose(d->lock);
   tni_fail(err, st, d->name, "no reason given");
   tni_error_prefix(err, "plugin '%s' cannot attach memory to '%s'", d->name, e->label);
   return st;
@@ -209,6 +210,7 @@ tn_status tni_task_compute(tni_sexec *x, uint32_t i, tn_run *run, tn_error *err)
   tni_error_init(&why);
   tn_status st = d->device->run(t->plan, t->args, run, &why);
   if (st != TN_OK) st = tni_plugin_result(d->name, e->label, st, &why, err);
+  if (st == TN_E_DEVICE_LOST) tni_devlock_lose(d->lock);
   if (tni_fpmode_get() == before) return st;
   tni_fpmode_put(before);
   return tni_fail(err, TN_E_INTERNAL, d->name, "plugin '%s' changed the floating-point mode in '%s'", d->name,
