@@ -67,7 +67,7 @@ enum {
 };
 
 /* How a view's memory is told. */
-enum { TNI_ISO_NOWHERE = 0, TNI_ISO_PIECE = 1, TNI_ISO_BUFFER = 2, TNI_ISO_AS_SET = 3 };
+enum { TNI_ISO_NOWHERE = 0, TNI_ISO_PIECE = 1, TNI_ISO_BUFFER = 2, TNI_ISO_AS_SET = 4 };
 
 /* Optional functions of a device. */
 enum { TNI_ISO_HAS_BUFFERS = 1 };
