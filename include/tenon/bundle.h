@@ -27,9 +27,13 @@ typedef struct tn_bundle_opts {
   const char *target_plugins;
   const char *const *library_dirs; /* searched first for shared libraries */
   const char *const *with;         /* plugins of the profile to ship though they take no node */
-  const char *const *linked;       /* plugins that are linked into program: no file of theirs is shipped */
-  uint32_t n_library_dirs, n_with, n_linked;
-  uint32_t flags;      /* none yet: 0 */
+  uint32_t n_library_dirs, n_with;
+  /* Called once it is known which plugins are shipped: makes a program at `out` for the same machine, in which they are
+   * linked (tn_static_plugin, docs/bundles.md); it is shipped in the place of `program`, and no file of theirs. It calls
+   * used(ctx, FILE) for each library that went into it, for the licences. NULL: the plugins are shipped as files. */
+  tn_status (*link)(void *user, const char *const *plugins, uint32_t n, const char *out,
+                    void (*used)(void *ctx, const char *file), void *ctx, tn_error *err);
+  uint32_t flags, reserved; /* none yet: 0 */
   uint64_t max_bytes;  /* of the whole folder; 0: no limit */
   int64_t created;     /* time of the files and of the SPDX document, seconds since 1970; 0: 1980-01-01 */
   /* Called with a runtime while it loads and packs, for tn_runtime_cancel, and with NULL before it goes. May be NULL. */

@@ -43,7 +43,9 @@ typedef struct tni_bd {
   const char *names[TNI_BD_NAMES]; /* plugins to ship, the host apart */
   const char *paths[TNI_BD_NAMES]; /* their .so */
   uint32_t nodes[TNI_BD_NAMES], n_names;
-  bool foreign;
+  const char *packages[TNI_BD_NAMES]; /* that were linked into the program */
+  uint32_t n_packages;
+  bool foreign, linked;
   uint16_t machine; /* ELF's, of the program */
   const char *arch; /* "x86-64" */
   const char *model, *command, *calibration;

@@ -141,5 +141,6 @@ tn_status tni_bd_licences(tni_bd *b) {
     else if (!is_tenon(f))
       tni_bd_leave(b, tni_bd_text(b, "licence of %s", f->path), "no package owns it here: add it by hand");
   }
+  for (uint32_t i = 0; st == TN_OK && i < b->n_packages; i++) st = copy_package(b, b->packages[i]);
   return st;
 }

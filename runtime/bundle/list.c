@@ -114,7 +114,7 @@ static json_t *verification(const tni_bd *b) {
   return json_pack("{s:s}", "packageVerificationCodeValue", hex);
 }
 
-static void add_package(tni_bd *b, json_t *packages, json_t *relations, const char *package) {
+static void add_package(tni_bd *b, json_t *packages, json_t *relations, const char *package, const char *how) {
   char id[160];
   const char *version = tni_bd_version(b, package);
   snprintf(id, sizeof id, "SPDXRef-Package-%.100s", package);
@@ -128,7 +128,7 @@ static void add_package(tni_bd *b, json_t *packages, json_t *relations, const ch
                                             "downloadLocation", "NOASSERTION", "licenseConcluded", "NOASSERTION",
                                             "licenseDeclared", "NOASSERTION", "copyrightText", "NOASSERTION"));
   json_array_append_new(relations, json_pack("{s:s, s:s, s:s}", "spdxElementId", "SPDXRef-Bundle", "relationshipType",
-                                             "DEPENDS_ON", "relatedSpdxElement", id));
+                                             how, "relatedSpdxElement", id));
 }
 
 static json_t *spdx(tni_bd *b, const char *created, const char *space) {
@@ -147,7 +147,8 @@ static json_t *spdx(tni_bd *b, const char *created, const char *space) {
                 "packageVerificationCode", verification(b), "licenseConcluded", "NOASSERTION", "licenseDeclared",
                 "NOASSERTION", "copyrightText", "NOASSERTION", "hasFiles", ids));
   for (uint32_t i = 0; i < b->n_files; i++)
-    if (b->files[i].package) add_package(b, packages, relations, b->files[i].package);
+    if (b->files[i].package) add_package(b, packages, relations, b->files[i].package, "CONTAINS");
+  for (uint32_t i = 0; i < b->n_packages; i++) add_package(b, packages, relations, b->packages[i], "STATIC_LINK");
   char creator[64];
   snprintf(creator, sizeof creator, "Tool: tenon-%s", tn_version());
   return json_pack("{s:s, s:s, s:s, s:s, s:s, s:{s:s, s:[s]}, s:o, s:o, s:o}", "spdxVersion", "SPDX-2.3", "dataLicense",
@@ -199,12 +200,9 @@ static json_t *files_json(const tni_bd *b) {
 
 static json_t *plugins_json(const tni_bd *b) {
   json_t *list = json_array();
-  for (uint32_t i = 0; i < b->n_names; i++) {
-    bool linked = false;
-    for (uint32_t k = 0; k < b->o.n_linked; k++) linked = linked || strcmp(b->o.linked[k], b->names[i]) == 0;
+  for (uint32_t i = 0; i < b->n_names; i++)
     json_array_append_new(
-        list, json_pack("{s:s, s:i, s:b}", "name", b->names[i], "nodes", (int)b->nodes[i], "linked", linked));
-  }
+        list, json_pack("{s:s, s:i, s:b}", "name", b->names[i], "nodes", (int)b->nodes[i], "linked", (int)b->linked));
   return list;
 }
 

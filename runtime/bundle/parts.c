@@ -92,12 +92,6 @@ static tn_status add_libraries(tni_bd *b, const char *file) {
   return st;
 }
 
-static bool is_linked(const tni_bd *b, const char *name) {
-  for (uint32_t i = 0; i < b->o.n_linked; i++)
-    if (strcmp(b->o.linked[i], name) == 0) return true;
-  return false;
-}
-
 /* Files that a plugin opens through host->resource lie in a folder of its name, by custom. */
 static tn_status add_resources(tni_bd *b, const char *from, const char *to, int depth) {
   DIR *d = opendir(from);
@@ -134,10 +128,37 @@ static tn_status add_plugin(tni_bd *b, const char *name, const char *so) {
   return st == TN_OK ? add_libraries(b, so) : st;
 }
 
+/* A library that the caller linked into the program: its licence comes along. */
+static void on_used(void *ctx, const char *file) {
+  tni_bd *b = ctx;
+  const char *package = tni_bd_package(b, file);
+  if (package && b->n_packages < TNI_BD_NAMES)
+    b->packages[b->n_packages++] = package;
+  else
+    tni_bd_leave(b, tni_bd_text(b, "licence of %s", file), "no package owns it here: add it by hand");
+}
+
+/* The caller's linker makes the program; the bundle's folder lends it the place. */
+static tn_status link_program(tni_bd *b, const char **program) {
+  const char *out = tni_bd_text(b, "%s/.program", b->stage);
+  tni_elf e;
+  if (!out) return tni_fail_memory(b->err, "program");
+  tn_status st = b->o.link(b->o.user, b->names, b->n_names, out, on_used, b, b->err);
+  if (st != TN_OK) return tni_fail(b->err, st, b->o.program, "the program could not be linked");
+  st = tni_elf_read(b->arena, out, &e, b->err);
+  if (st == TN_OK && e.machine != b->machine)
+    return tni_fail(b->err, TN_E_INCOMPATIBLE, out, "what was linked is built for another machine than %s", b->arch);
+  b->linked = true;
+  *program = out;
+  return st;
+}
+
 tn_status tni_bd_parts(tni_bd *b) {
-  tn_status st = tni_bd_copy(b, b->o.program, "bin/tenon", "program", true);
-  if (st == TN_OK) st = add_libraries(b, b->o.program);
-  for (uint32_t i = 0; st == TN_OK && i < b->n_names; i++)
-    if (!is_linked(b, b->names[i])) st = add_plugin(b, b->names[i], b->paths[i]);
+  const char *program = b->o.program;
+  tn_status st = b->o.link ? link_program(b, &program) : TN_OK;
+  if (st == TN_OK) st = tni_bd_copy(b, program, "bin/tenon", "program", true);
+  if (st == TN_OK) st = add_libraries(b, program);
+  if (b->linked) (void)unlink(program);
+  for (uint32_t i = 0; st == TN_OK && i < b->n_names && !b->linked; i++) st = add_plugin(b, b->names[i], b->paths[i]);
   return st;
 }

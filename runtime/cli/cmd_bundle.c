@@ -15,8 +15,9 @@
 #include "runtime/cli/cli.h"
 
 typedef struct bundle_opts {
-  char *out, *prefix, *arch, *max_size, *verify;
+  char *out, *prefix, *arch, *max_size, *verify, *compiler;
   char **with, **library_dirs;
+  int linked;
   char program[4096], plugins[4096];
   tn_bundle_opts o;
 } bundle_opts;
@@ -86,6 +87,14 @@ static void on_working(void *user, tn_runtime *rt) {
   cli_cancel_load(rt);
 }
 
+static tn_status on_link(void *user, const char *const *plugins, uint32_t n, const char *out,
+                         void (*used)(void *, const char *), void *ctx, tn_error *err) {
+  const bundle_opts *b = user;
+  const cli_link l = {
+      .program = b->program, .plugin_dir = b->o.target_plugins, .compiler = b->compiler, .used = used, .ctx = ctx};
+  return cli_link_static(&l, plugins, n, out, err);
+}
+
 static const char *str(json_t *o, const char *key) {
   const char *s = json_string_value(json_object_get(o, key));
   return s ? s : "";
@@ -146,6 +155,8 @@ static int make(cli *c, bundle_opts *b, const tn_runtime_opts *ro) {
   b->o.library_dirs = (const char *const *)b->library_dirs;
   b->o.n_library_dirs = count(b->library_dirs);
   b->o.working = on_working;
+  b->o.link = b->linked ? on_link : NULL;
+  b->o.user = b;
   const char *epoch = cli_env("SOURCE_DATE_EPOCH"); /* reproducible-builds.org */
   b->o.created = epoch ? strtoll(epoch, NULL, 10) : 0;
   tn_error_init(&c->err);
@@ -209,6 +220,9 @@ int cmd_bundle(int argc, const char **argv) {
       {"arch", 0, POPT_ARG_STRING, &b.arch, 0, "the machine that it is for: x86-64 or aarch64", "ARCH"},
       {"prefix", 0, POPT_ARG_STRING, &b.prefix, 0, "take program, libraries and plugins of the Tenon installed there",
        "DIR"},
+      {"static", 0, POPT_ARG_NONE, &b.linked, 0, "link the plugins into the program (needs a compiler)", NULL},
+      {"cc", 0, POPT_ARG_STRING, &b.compiler, 0, "the compiler that links, for the bundle's machine (default: cc)",
+       "CC"},
       {"library-dir", 0, POPT_ARG_ARGV, &b.library_dirs, 0,
        "search this folder for shared libraries first (repeatable)", "DIR"},
       {"verify", 0, POPT_ARG_STRING, &b.verify, 0, "compare every byte of a bundle with its list, and do nothing else",
@@ -233,6 +247,7 @@ int cmd_bundle(int argc, const char **argv) {
   free(b.arch);
   free(b.max_size);
   free(b.verify);
+  free(b.compiler);
   free_list(b.with);
   free_list(b.library_dirs);
   cli_finish(&c, pc);
