@@ -65,22 +65,46 @@ static tn_status take_logits(tn_chat *c, size_t n, size_t total, bool last_only,
   return TN_OK;
 }
 
+/* What is wanted of a step: logits of the last token, of all, or of none (NULL). */
+typedef struct wanted {
+  bool last_only;
+  const float **logits;
+  size_t *vocab;
+} wanted;
+
+static tn_status run_range(tn_chat *c, size_t begin, size_t end, const wanted *want, tn_error *err) {
+  const size_t total = end - begin;
+  const uint32_t phase = total > 1 || begin == 0 ? TN_PHASE_PREFILL : TN_PHASE_DECODE;
+  size_t done = 0;
+  tn_status st = TN_OK;
+  for (size_t at = begin; st == TN_OK && at < end;) {
+    const size_t n = end - at < (size_t)c->chunk ? end - at : (size_t)c->chunk;
+    const bool takes = want->logits && (!want->last_only || at + n == end);
+    if (atomic_load(&c->cancelled)) st = tni_fail(err, TN_E_CANCELLED, "chat", "cancelled");
+    feed(c, at, n);
+    c->out_ptr[c->lm->io.logits] = takes ? &c->out[0] : NULL;
+    if (st == TN_OK) st = tni_chat_run(c, phase, want->last_only, err);
+    if (st == TN_OK && takes) st = take_logits(c, n, total, want->last_only, &done, want->logits, want->vocab, err);
+    at += n;
+  }
+  return st;
+}
+
+/* A device was lost and the caches with it: the session goes on on another, without positions (docs/isolation.md). */
+static bool began_anew(const tn_chat *c, tn_status st, size_t from) {
+  return st == TN_E_DEVICE_LOST && from && tn_session_length(c->session) == 0;
+}
+
 tn_status tni_chat_keep_step(tn_chat *c, bool last_only, const float **logits, size_t *rows, size_t *vocab,
                              tn_error *err) {
   const size_t from = c->fed, total = c->n - from;
-  const uint32_t phase = total > 1 || from == 0 ? TN_PHASE_PREFILL : TN_PHASE_DECODE;
-  size_t done = 0;
-  tn_status st = TN_OK;
+  const wanted want = {last_only, logits, vocab}, nothing = {true, NULL, NULL};
   if (total == 0) return tni_fail(err, TN_E_INVALID, "ids", "there is no token to run");
-  for (size_t at = from; st == TN_OK && at < c->n;) {
-    const size_t n = c->n - at < (size_t)c->chunk ? c->n - at : (size_t)c->chunk;
-    const bool wanted = !last_only || at + n == c->n;
-    if (atomic_load(&c->cancelled)) st = tni_fail(err, TN_E_CANCELLED, "chat", "cancelled");
-    feed(c, at, n);
-    c->out_ptr[c->lm->io.logits] = wanted ? &c->out[0] : NULL;
-    if (st == TN_OK) st = tni_chat_run(c, phase, last_only, err);
-    if (st == TN_OK && wanted) st = take_logits(c, n, total, last_only, &done, logits, vocab, err);
-    at += n;
+  tn_status st = run_range(c, from, c->n, &want, err);
+  if (began_anew(c, st, from)) {
+    tn_error_init(err);
+    st = run_range(c, 0, from, &nothing, err);
+    if (st == TN_OK) st = run_range(c, from, c->n, &want, err);
   }
   if (st != TN_OK) {
     /* Rings may have lost what was there: then all of the history is fed again. */

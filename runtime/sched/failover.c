@@ -123,6 +123,13 @@ static bool same_states(const tn_model *a, const tn_model *b) {
 
 /* --- the session ------------------------------------------------------------------------------------------------- */
 
+static bool uses_lost(const tn_model *m) {
+  for (uint32_t i = 0; i < m->n_execs; i++)
+    for (uint32_t p = 0; p < m->execs[i].n_programs; p++)
+      if (tni_devlock_lost(m->execs[i].programs[p].dev->lock)) return true;
+  return false;
+}
+
 static tn_status move_caches(tn_session *to, tn_session *from, tn_error *err) {
   const tni_keep *k = from->keep;
   /* The caller knows how much one step takes. */
@@ -137,15 +144,7 @@ static tn_status move_caches(tn_session *to, tn_session *from, tn_error *err) {
   return st;
 }
 
-static tn_status make_next(tn_session *s, tn_error *err) {
-  tn_session *n = NULL;
-  tn_status st = next_model(s->model, err);
-  if (st == TN_OK) st = tn_session_create(s->model->next, &n, err);
-  if (st == TN_OK && s->keep) st = move_caches(n, s, err);
-  if (st != TN_OK) {
-    if (n) tn_session_destroy(n);
-    return st;
-  }
+static void take_over(tn_session *s, tn_session *n) {
   n->trace = s->trace;
   n->trace_user = s->trace_user;
   n->step = s->step;
@@ -153,14 +152,21 @@ static tn_status make_next(tn_session *s, tn_error *err) {
   __atomic_store_n(&s->next, n, __ATOMIC_RELEASE);
   /* Whoever cancelled while this was made meant this call. */
   if (__atomic_load_n(&s->cancel, __ATOMIC_SEQ_CST)) tn_session_cancel(n);
-  return TN_OK;
 }
 
-static bool uses_lost(const tn_model *m) {
-  for (uint32_t i = 0; i < m->n_execs; i++)
-    for (uint32_t p = 0; p < m->execs[i].n_programs; p++)
-      if (tni_devlock_lost(m->execs[i].programs[p].dev->lock)) return true;
-  return false;
+/* TN_E_DEVICE_LOST: the caches are gone with the device, and the session has no positions any more. */
+
+static tn_status make_next(tn_session *s, tn_error *err) {
+  tn_session *n = NULL;
+  tn_status st = next_model(s->model, err);
+  if (st == TN_OK) st = tn_session_create(s->model->next, &n, err);
+  if (st == TN_OK && s->keep) st = move_caches(n, s, err);
+  const bool anew = st == TN_E_DEVICE_LOST && n && n->keep && !uses_lost(n->model);
+  if (st == TN_OK || anew)
+    take_over(s, n);
+  else if (n)
+    tn_session_destroy(n);
+  return st;
 }
 
 bool tni_failover(tn_session *s, tn_status st, tn_error *err) {

@@ -5,8 +5,9 @@
  * The model is placed again without what was lost (`next` of tn_model, one for all sessions of it), a session of that
  * model takes over (`next` of tn_session): the caches' rows are copied, or converted where they are kept otherwise now,
  * and what failed is run again. The caller notices a line in the log, tn_runtime_losses, and another speed. A plugin
- * that the profile requires, caches that were in the lost device's own memory, and models that record or capture stay
- * an error.
+ * that the profile requires, and models that record or capture, stay an error. So does the step where the caches were
+ * in the lost device's own memory: the session goes on with no positions then, and whoever knows the tokens feeds them
+ * again (tn_chat does).
  */
 #ifndef TENON_SCHED_FAILOVER_H
 #define TENON_SCHED_FAILOVER_H
