@@ -36,4 +36,17 @@ print(*(c['prompt_ids'] + c['greedy_ids'][:8]))")
 got=$(TENON_PROFILE_PATH=$root/configs qemu-aarch64-static "$build/runtime/cli/tenon" run "$root/models/demo" \
   --profile host -p "In the beginning" -n 8 --temp 0 --ids)
 [ "$got" = "$want" ] && say "aarch64: the demo model's ids are the golden's" || { say "got  $got"; say "want $want"; status=1; }
+# A bundle for it, made by a Tenon of this machine (NATIVE names its build folder) from what this one installs.
+say "bundles for aarch64, made on $(uname -m)"
+native=${NATIVE:-$root/build-test}
+if [ "$(uname -m)" = x86_64 ]; then
+  configure "$native" -Dtests=enabled
+  ninja -C "$native" runtime/cli/tenon runtime/helper/tenon-helper plugins/cpu-neon-lut/cpu-neon-lut.so >"$build/native.log" ||
+    { cat "$build/native.log"; exit 1; }
+  rm -rf "$build/installed"
+  DESTDIR=$build/installed meson install -C "$build" --no-rebuild --quiet >"$build/install.log" || { cat "$build/install.log"; exit 1; }
+  prefix=$(dirname "$(dirname "$(find "$build/installed" -path '*/bin/tenon')")")
+  TENON=$native/runtime/cli/tenon TENON_BUILD=$native TENON_TEST_DATA= TENON_TEST_SOURCE=$root PYTHONPATH=$root/tests/cli \
+    TENON_TEST_AARCH64_PREFIX=$prefix python3 "$root/tests/bundle/test_bundle.py" Bundle.test_aarch64 || status=1
+fi
 exit $status

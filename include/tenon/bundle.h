@@ -25,6 +25,8 @@ typedef struct tn_bundle_opts {
   /* Plugins for that machine, NAME.so and NAME.yaml, where it is not this one: the profile's plugins that lie there are
    * taken, and placed and packed by the plugins of the same names here. NULL: the plugins that run here are shipped. */
   const char *target_plugins;
+  /* tenon-helper for that machine, shipped where a plugin runs in a process of its own. NULL: the runtime's. */
+  const char *helper;
   const char *const *library_dirs; /* searched first for shared libraries */
   const char *const *with;         /* plugins of the profile to ship though they take no node */
   uint32_t n_library_dirs, n_with;

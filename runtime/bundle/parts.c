@@ -153,12 +153,29 @@ static tn_status link_program(tni_bd *b, const char **program) {
   return st;
 }
 
+/* A plugin in a process of its own needs the program for that process. */
+static tn_status add_helper(tni_bd *b) {
+  bool needed = false;
+  for (uint32_t i = 0; i < b->profile->n_plugins; i++)
+    for (uint32_t k = 0; b->profile->plugins[i].process && k < b->n_names; k++)
+      needed = needed || strcmp(b->profile->plugins[i].name, b->names[k]) == 0;
+  if (!needed) return TN_OK;
+  const char *helper = b->o.helper ? b->o.helper : b->foreign ? NULL : b->ro.helper;
+  if (!helper)
+    return tni_fail(b->err, TN_E_UNAVAILABLE, b->profile->file,
+                    "profile '%s' puts a plugin into a process of its own (isolation), and there is no tenon-helper for %s",
+                    b->profile->name, b->arch);
+  tn_status st = tni_bd_copy(b, helper, "bin/tenon-helper", "program", true);
+  return st == TN_OK ? add_libraries(b, helper) : st;
+}
+
 tn_status tni_bd_parts(tni_bd *b) {
   const char *program = b->o.program;
   tn_status st = b->o.link ? link_program(b, &program) : TN_OK;
   if (st == TN_OK) st = tni_bd_copy(b, program, "bin/tenon", "program", true);
   if (st == TN_OK) st = add_libraries(b, program);
   if (b->linked) (void)unlink(program);
+  if (st == TN_OK) st = add_helper(b);
   for (uint32_t i = 0; st == TN_OK && i < b->n_names && !b->linked; i++) st = add_plugin(b, b->names[i], b->paths[i]);
   return st;
 }

@@ -169,7 +169,8 @@ static size_t plugin_dirs(const cli *c, const char **dirs, size_t cap, char *pat
 /* tenon-helper of an installed tree, moved or not, or of the build folder that this program lies in; NULL: the library
  * knows better. */
 static const char *find_helper(char *buf, size_t size) {
-  static const char *const places[] = {TENON_REL_HELPER, "../helper/tenon-helper"};
+  /* Installed, in a build folder, in a bundle. */
+  static const char *const places[] = {TENON_REL_HELPER, "../helper/tenon-helper", "tenon-helper"};
   const ssize_t len = readlink("/proc/self/exe", buf, size - 1);
   if (len <= 0) return NULL;
   buf[len] = '\0';
@@ -194,6 +195,7 @@ static int bundle_opts(cli *c, cli_runtime *r) {
   r->o.profile = c->profile ? c->profile : r->bundle.profile;
   r->o.cache_dir = c->cache_dir ? c->cache_dir : r->bundle.packed;
   r->o.flags |= c->cache_dir ? 0 : TN_RT_SEALED;
+  r->o.helper = find_helper(r->helper, sizeof r->helper);
   return 0;
 }
 

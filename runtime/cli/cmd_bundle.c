@@ -18,7 +18,7 @@ typedef struct bundle_opts {
   char *out, *prefix, *arch, *max_size, *verify, *compiler;
   char **with, **library_dirs;
   int linked;
-  char program[4096], plugins[4096];
+  char program[4096], plugins[4096], helper[4096];
   tn_bundle_opts o;
 } bundle_opts;
 
@@ -66,6 +66,9 @@ static int find_parts(cli *c, bundle_opts *b) {
     if (!find_plugins(b->prefix, b->plugins, sizeof b->plugins))
       return cli_usage(c, "--prefix '%s': there is no lib/tenon/plugins in it", b->prefix);
     b->o.target_plugins = b->plugins;
+    if (snprintf(b->helper, sizeof b->helper, "%s/libexec/tenon/tenon-helper", b->prefix) < (int)sizeof b->helper &&
+        access(b->helper, R_OK) == 0)
+      b->o.helper = b->helper;
   } else {
     const ssize_t n = readlink("/proc/self/exe", b->program, sizeof b->program - 1);
     if (n <= 0) return cli_usage(c, "cannot find this program; --prefix says where Tenon is installed");

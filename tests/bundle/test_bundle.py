@@ -239,6 +239,66 @@ class Bundle(common.Case):
             if name not in ("run.sh", "bundle.json"):
                 self.assertEqual((r.returncode, "is damaged" in r.stderr), (3, True), where)
 
+    def test_static(self):
+        if not (BUILD / "static/tenon-cli.o").exists():
+            self.skipTest("built without static parts")
+        a, b = self.make("--static", name="a"), self.make("--static", name="z")
+        self.assertEqual(tree(a), tree(b))
+        self.assertFalse((a / "plugins").exists())
+        self.assertFalse((a / "lib").exists())
+        self.assertEqual(self.text(a, *ASK), self.expected())
+        listed = self.text(a, "plugins")
+        self.assertIn("host", listed)
+        if common.has_avx2():
+            self.assertRegex(listed, r"cpu-avx2-lut .* loaded")
+            self.assertTrue((a / "licenses/common").exists())  # of what was linked
+        needed = subprocess.run(["readelf", "-d", a / "bin/tenon"], capture_output=True, text=True).stdout
+        for name in re.findall(r"NEEDED.*\[(.*)\]", needed):
+            self.assertRegex(name, r"^(libc|libm|ld-linux.*|libgcc_s)\.so")
+        r = self.tenon("bundle", DEMO, "-o", self.tmp / "n", "--static", "--cc", "no-such-compiler", env=PLUGINS)
+        self.assertEqual(r.returncode, 3)
+        self.assertIn("'no-such-compiler': No such file", r.stderr)
+        self.assertFalse((self.tmp / "n").exists())
+
+    def test_process_of_its_own(self):
+        if not common.has_avx2():
+            self.skipTest("no AVX2")
+        b = self.make("--profile", self.profile("isolation: process\nplugins: [cpu-avx2-lut, host]\n"))
+        self.assertEqual(self.text(b, *ASK), self.expected())
+        (b / "bin/tenon-helper").unlink()
+        self.assertEqual(run(b, *ASK).returncode, 3)
+
+    def test_aarch64(self):
+        """Made on x86-64 from an installed tree for aarch64 (scripts/aarch64.sh): runs under qemu, packs nothing."""
+        prefix = os.environ.get("TENON_TEST_AARCH64_PREFIX")
+        qemu = shutil.which("qemu-aarch64-static")
+        if not prefix or not qemu:
+            self.skipTest("TENON_TEST_AARCH64_PREFIX names no tree for aarch64, or there is no qemu")
+        ask = ["-p", "In the beginning", "-n", "8", "--temp", "0", "--log-level", "info"]
+        lib = next(pathlib.Path(prefix).glob("lib/*/libtenon.so.0")).parent
+
+        def under_qemu(program, libraries, *args):
+            r = subprocess.run([qemu, "-E", f"LD_LIBRARY_PATH={libraries}", program, *map(str, args)], capture_output=True,
+                               text=True, env=bare(), timeout=300)
+            self.assertEqual(r.returncode, 0, r.stderr)
+            return r
+
+        want = under_qemu(f"{prefix}/bin/tenon", lib, "run", DEMO, *ask, "--profile", SOURCE / "configs/cpu-neon.yaml",
+                          "--plugin-dir", lib / "tenon/plugins", "--cache-dir", self.tmp / "arm").stdout
+        b = self.make("--arch", "aarch64", "--prefix", prefix)
+        before = tree(b)
+        r = under_qemu(b / "bin/tenon", b / "lib", "run", b / "model", *ask)
+        self.assertEqual(r.stdout, want)
+        self.assertRegex(r.stderr, r"cpu-neon-lut: packed 0 matrices .* mapped [1-9]")
+        self.assertEqual(tree(b), before)
+        self.assertEqual(tree(self.make("--prefix", prefix, name="again")), before)
+        self.fails(2, "is built for x86-64", args=["bundle", DEMO, "-o", self.tmp / "x", "--arch", "aarch64"])
+        if shutil.which("aarch64-linux-gnu-gcc") and (lib / "tenon/static/tenon-cli.o").exists():
+            s = self.make("--prefix", prefix, "--static", "--cc", "aarch64-linux-gnu-gcc", name="s")
+            r = under_qemu(s / "bin/tenon", "", "run", s / "model", *ask)
+            self.assertEqual(r.stdout, want)
+            self.assertRegex(r.stderr, r"cpu-neon-lut: packed 0 matrices .* mapped [1-9]")
+
     def test_other_models(self):
         """A model that is a file, on the host: the command is infer."""
         onnx, np = self.module("onnx"), self.module("numpy")
