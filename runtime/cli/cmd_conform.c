@@ -136,7 +136,7 @@ static void collect_args(conform *k) {
   for (char **o = k->options; o && *o; o++) arg(k, "--option", *o, true);
   snprintf(k->number, sizeof k->number, "%d", k->device);
   if (k->device) arg(k, "--device", k->number, true);
-  arg(k, "--cache-dir", k->c.cache_dir, false);
+  k->run.cache_dir = k->c.cache_dir;
   arg(k, "--model", k->model, true);
   k->run.worker = k->worker_path;
   k->run.subject = k->args;

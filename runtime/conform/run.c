@@ -2,10 +2,12 @@
 #include "runtime/conform/run.h"
 
 #include <errno.h>
+#include <ftw.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/conform/child.h"
@@ -30,6 +32,12 @@ static void start_args(arguments *a, const tni_cf_run_opts *o, const char *what)
   arg(a, what);
   for (uint32_t i = 0; i < o->n_subject; i++) arg(a, o->subject[i]);
   if (o->thorough) arg(a, "--thorough");
+  if (o->cache_dir) arg(a, "--cache-dir"), arg(a, o->cache_dir);
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at) {
+  (void)st, (void)kind, (void)at;
+  return remove(path);
 }
 
 bool tni_cf_glob(const char *glob, const char *name) {
@@ -188,13 +196,12 @@ typedef struct runner {
   tni_cf_report *r;
   slot *slots;
   uint32_t next, done;
-  char listing[64], seed[32];
+  char dir[64], listing[96], seed[32];
 } runner;
 
 static bool write_listing(runner *w) {
-  snprintf(w->listing, sizeof w->listing, "/tmp/tenon-conform-XXXXXX");
-  const int fd = mkstemp(w->listing);
-  FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+  snprintf(w->listing, sizeof w->listing, "%s/listing.json", w->dir);
+  FILE *f = fopen(w->listing, "w");
   if (!f) return false;
   const bool ok = json_dumpf(w->r->listing, f, JSON_COMPACT) == 0;
   return fclose(f) == 0 && ok;
@@ -255,17 +262,23 @@ static void run_all(runner *w) {
 
 int tni_cf_run(const tni_cf_run_opts *o, tni_cf_report *r, char *why, uint32_t n_why) {
   const double start = tni_cf_clock();
+  tni_cf_run_opts own = *o;
+  char cache[96];
   *r = (tni_cf_report){.seed = o->seed};
-  runner w = {.o = o, .r = r, .slots = calloc(o->jobs ? o->jobs : 1, sizeof *w.slots)};
-  int rc = w.slots ? list_cases(o, r, why, n_why) : -1;
+  runner w = {.o = &own, .r = r, .slots = calloc(o->jobs ? o->jobs : 1, sizeof *w.slots)};
+  snprintf(w.dir, sizeof w.dir, "/tmp/tenon-conform-XXXXXX");
+  if (!w.slots || !mkdtemp(w.dir)) return free(w.slots), snprintf(why, n_why, "/tmp: %s", strerror(errno)), -1;
+  snprintf(cache, sizeof cache, "%s/cache", w.dir);
+  if (!own.cache_dir && mkdir(cache, 0700) == 0) own.cache_dir = cache; /* kernels are compiled once per run */
+  int rc = list_cases(&own, r, why, n_why);
   if (rc == 0 && !o->list) {
     snprintf(w.seed, sizeof w.seed, "%llu", (unsigned long long)o->seed);
     if (write_listing(&w))
       run_all(&w);
     else
-      rc = -1, snprintf(why, n_why, "/tmp: %s", strerror(errno));
-    unlink(w.listing);
+      rc = -1, snprintf(why, n_why, "%s: %s", w.dir, strerror(errno));
   }
+  (void)nftw(w.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
   free(w.slots);
   r->seconds = tni_cf_clock() - start;
   return rc;

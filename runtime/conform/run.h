@@ -31,6 +31,7 @@ typedef struct tni_cf_run_opts {
   const char *const *wrapper; /* [n_wrapper] what it is started with (an emulator), may be 0 */
   const char *const *subject; /* [n_subject] arguments that say what is tested (worker.c) */
   const char *const *globs;   /* [n_globs] of cases; 0: all */
+  const char *cache_dir;      /* of compiled kernels and the like; NULL: a fresh one for this run */
   uint32_t n_wrapper, n_subject, n_globs;
   uint32_t level;      /* a TNI_CF_LEVEL_* bit; 0: all cases but those that require claims */
   bool thorough, list; /* list: only says which */
