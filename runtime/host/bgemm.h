@@ -14,7 +14,7 @@
 
 enum {
   TNI_BGEMM_ROWS = 96,
-  TNI_BGEMM_COLS = 64,
+  TNI_BGEMM_COLS = 128,
   TNI_BGEMM_KC = 512, /* even */
   /* of a worker's scratch */
   TNI_BGEMM_BYTES = 2 * TNI_BGEMM_KC * (TNI_BGEMM_ROWS + TNI_BGEMM_COLS) + 4 * TNI_BGEMM_ROWS * TNI_BGEMM_COLS

@@ -230,6 +230,7 @@ const tni_hot TNI_HOT_NAME = {
     .bgemm = TNI_HOT_OWN(bgemm),
     .taps = TNI_HOT_OWN(taps),
     .requantize = TNI_HOT_OWN(requantize),
+    .integers = TNI_HOT_OWN(integers),
     .quantize = TNI_HOT_OWN(quantize),
     .dequantize = TNI_HOT_OWN(dequantize),
     .exp = vexp,

@@ -73,6 +73,8 @@ typedef struct tni_hot {
   void (*taps)(float *acc, const float *x, const float *w, int64_t taps, int64_t step, int64_t n);
   /* y[i] = byte of c[i] (an f32, rounded once) and scale[i], or scale[0] where per is 0. */
   void (*requantize)(void *y, const int32_t *c, const float *scale, int per, tni_to_byte q, int64_t n);
+  /* y[i] = x[i], which are integers below 2^24, + add. */
+  void (*integers)(int32_t *y, const float *x, int32_t add, int64_t n);
   /* y[i] = byte of x[i] divided by scale; a NaN gives zero. */
   void (*quantize)(void *y, const float *x, float scale, tni_to_byte q, int64_t n);
   /* y[i] = x[i] widened * scale. */

@@ -43,12 +43,22 @@ void TNI_HOT_OWN(widen_pairs)(int16_t *dst, const void *r0, const void *r1, tni_
   }
 }
 
-void TNI_HOT_OWN(widen_floats)(float *dst, const void *src, int64_t stride, tni_of_byte q, int64_t n) {
+void TNI_HOT_OWN(widen_floats)(float *restrict dst, const void *src, int64_t stride, tni_of_byte q, int64_t n) {
   const u8u *restrict s = src;
-  if (stride == 1)
-    for (int64_t i = 0; i < n; i++) dst[i] = (float)((int32_t)(s[i] ^ q.flip) - q.zero);
-  else
-    for (int64_t i = 0; i < n; i++) dst[i] = (float)((int32_t)(s[i * stride] ^ q.flip) - q.zero);
+  int64_t i = 0;
+#ifdef __AVX2__
+  const __m128i flip = _mm_set1_epi8((char)q.flip), low = _mm_set1_epi16(255);
+  const __m256i zero = _mm256_set1_epi32(q.zero);
+  for (; stride == 1 && i + 8 <= n; i += 8) {
+    const __m128i x = _mm_xor_si128(_mm_loadl_epi64((const __m128i *)(const void *)(s + i)), flip);
+    _mm256_storeu_ps(dst + i, _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_cvtepu8_epi32(x), zero)));
+  }
+  for (; stride == 2 && i + 8 < n; i += 8) { /* the 16th byte is the next one's, or there is none */
+    const __m128i x = _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)(s + 2 * i)), flip);
+    _mm256_storeu_ps(dst + i, _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_cvtepu16_epi32(_mm_and_si128(x, low)), zero)));
+  }
+#endif
+  for (; i < n; i++) dst[i] = (float)((int32_t)(s[i * stride] ^ q.flip) - q.zero);
 }
 
 /* --- products --- */
@@ -167,14 +177,58 @@ static inline uint8_t byte_of(float v, float least, float most, float zero) {
   return (uint8_t)(int32_t)((v - 12582912.f) + zero);
 }
 
+#ifdef __AVX2__
+/* 8 codes as 32-bit integers; what is not a number becomes the lowest one, as max takes its second operand then. */
+static inline __m256i codes8(__m256 v, __m256 least, __m256 most, __m256i zero) {
+  return _mm256_add_epi32(_mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(v, least), most)), zero);
+}
+
+/* 32 of them as bytes in order: within their range, so that the low bytes are they. */
+static inline void bytes32(u8u *y, __m256i a, __m256i b, __m256i c, __m256i d) {
+  const __m256i low = _mm256_set1_epi32(255), order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  const __m256i ab = _mm256_packus_epi32(_mm256_and_si256(a, low), _mm256_and_si256(b, low));
+  const __m256i cd = _mm256_packus_epi32(_mm256_and_si256(c, low), _mm256_and_si256(d, low));
+  const __m256i all = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(ab, cd), order);
+  _mm256_storeu_si256((__m256i *)(void *)y, all);
+}
+
+static inline void bytes8(u8u *y, __m256i a) {
+  const __m256i low = _mm256_set1_epi32(255), p = _mm256_packus_epi32(_mm256_and_si256(a, low), _mm256_setzero_si256());
+  const __m256i q = _mm256_packus_epi16(p, p);
+  const uint32_t lo = (uint32_t)_mm256_extract_epi32(q, 0), hi = (uint32_t)_mm256_extract_epi32(q, 4);
+  const uint64_t both = lo | (uint64_t)hi << 32;
+  memcpy(y, &both, sizeof both);
+}
+
+static int64_t requantize8(u8u *y, const int32_t *c, const float *scale, int per, tni_to_byte q, int64_t n) {
+  const __m256 least = _mm256_set1_ps(q.lo - q.zero), most = _mm256_set1_ps(q.hi - q.zero);
+  const __m256 one = _mm256_set1_ps(scale[0]);
+  const __m256i zero = _mm256_set1_epi32((int32_t)q.zero);
+  int64_t i = 0;
+#define EIGHT(at)                                                                                         \
+  codes8(_mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_loadu_si256((const __m256i *)(const void *)(c + (at)))), \
+                       per ? _mm256_loadu_ps(scale + (at)) : one),                                        \
+         least, most, zero)
+  for (; i + 32 <= n; i += 32) bytes32(y + i, EIGHT(i), EIGHT(i + 8), EIGHT(i + 16), EIGHT(i + 24));
+  for (; i + 8 <= n; i += 8) bytes8(y + i, EIGHT(i));
+#undef EIGHT
+  return i;
+}
+#endif
+
 void TNI_HOT_OWN(requantize)(void *yv, const int32_t *restrict c, const float *restrict scale, int per, tni_to_byte q,
                              int64_t n) {
   u8u *restrict y = yv;
-  const float least = q.lo - q.zero, most = q.hi - q.zero, one = scale[0];
-  if (per)
-    for (int64_t i = 0; i < n; i++) y[i] = byte_of((float)c[i] * scale[i], least, most, q.zero);
-  else
-    for (int64_t i = 0; i < n; i++) y[i] = byte_of((float)c[i] * one, least, most, q.zero);
+  const float least = q.lo - q.zero, most = q.hi - q.zero;
+  int64_t i = 0;
+#ifdef __AVX2__
+  i = requantize8(y, c, scale, per, q, n);
+#endif
+  for (; i < n; i++) y[i] = byte_of((float)c[i] * scale[per ? i : 0], least, most, q.zero);
+}
+
+void TNI_HOT_OWN(integers)(int32_t *restrict y, const float *restrict x, int32_t add, int64_t n) {
+  for (int64_t i = 0; i < n; i++) y[i] = (int32_t)((uint32_t)(int32_t)x[i] + (uint32_t)add);
 }
 
 void TNI_HOT_OWN(quantize)(void *yv, const float *restrict x, float scale, tni_to_byte q, int64_t n) {

@@ -144,6 +144,7 @@ void TNI_HOT_OWN(bgemm)(int mr, int64_t pairs, const int16_t *a, int64_t lda, co
                         int first);
 void TNI_HOT_OWN(taps)(float *acc, const float *x, const float *w, int64_t taps, int64_t step, int64_t n);
 void TNI_HOT_OWN(requantize)(void *y, const int32_t *c, const float *scale, int per, tni_to_byte q, int64_t n);
+void TNI_HOT_OWN(integers)(int32_t *y, const float *x, int32_t add, int64_t n);
 void TNI_HOT_OWN(quantize)(void *y, const float *x, float scale, tni_to_byte q, int64_t n);
 void TNI_HOT_OWN(dequantize)(float *y, const void *x, float scale, tni_of_byte q, int64_t n);
 void TNI_HOT_OWN(fgemm)(int mr, int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, float *c,

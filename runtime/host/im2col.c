@@ -84,6 +84,8 @@ void tni_im2col_inside(const tni_im2col *c, int64_t shift, int64_t n, int64_t *l
   if (*lo > *hi) *lo = *hi;
 }
 
+_Static_assert((int)TNI_GEMM_COLS <= (int)TNI_IM2COL_COLS, "a tile's columns");
+
 bool tni_im2col_is_input(const tni_im2col *c) {
   for (uint32_t d = 0; d < c->w.rank; d++)
     if (c->w.kernel[d] != 1 || c->w.stride[d] != 1 || c->w.begin[d] || c->w.end[d]) return false;

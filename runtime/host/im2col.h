@@ -29,14 +29,15 @@ static inline void tni_row_position(const int64_t *out, uint32_t last, int64_t r
 void tni_im2col_pack(const void *ctx, int64_t batch, int64_t k0, int64_t kc, int64_t n0, int64_t nb, float *dst);
 /* The matrix is the input: one tap, no stride, no padding. */
 bool tni_im2col_is_input(const tni_im2col *c);
-/* Columns [n0, n0 + nb), nb <= TNI_GEMM_COLS, of rows k0, k0 + 1, .. of the matrix, for input of bytes. */
+enum { TNI_IM2COL_COLS = 128 };
+/* Columns [n0, n0 + nb), nb <= TNI_IM2COL_COLS, of rows k0, k0 + 1, .. of the matrix, for input of bytes. */
 typedef struct tni_im2col_rows {
   const tni_im2col *c;
   int64_t x, tap[TNI_WINDOW_MAX];
   uint32_t n;
   struct {
     int64_t first, n, o[TNI_WINDOW_MAX]; /* columns that lie side by side in one output row */
-  } runs[TNI_GEMM_COLS];
+  } runs[TNI_IM2COL_COLS];
 } tni_im2col_rows;
 void tni_im2col_rows_start(const tni_im2col *c, int64_t batch, int64_t k0, int64_t n0, int64_t nb, tni_im2col_rows *r);
 /* The next row; what lies in the padding is `outside`. */

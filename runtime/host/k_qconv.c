@@ -13,9 +13,11 @@ enum {
   DIRECT_TAPS = 258,
   PLANES = 20480, /* floats of a block's planes at most, */
   NEAR = 6144,    /* and those that a block has where it may be smaller */
+  SHORT = 64,     /* codes of a row that is short */
   SUMS = 8192,    /* positions of a block, its padding's too */
 };
 
+_Static_assert((int)TNI_BGEMM_COLS <= (int)TNI_IM2COL_COLS, "a tile's columns");
 _Static_assert(((int)PLANES + 2 * (int)SUMS) * (int)sizeof(float) <= (int)TNI_BGEMM_BYTES, "a block fits the scratch");
 
 /* --- as a product --- */
@@ -23,6 +25,10 @@ _Static_assert(((int)PLANES + 2 * (int)SUMS) * (int)sizeof(float) <= (int)TNI_BG
 static void pack_w(const void *ctx, int64_t batch, int64_t m0, int64_t mb, int64_t k0, int64_t kc, int16_t *dst) {
   const tni_qproduct *p = ctx;
   const int64_t first = batch % p->groups * p->group_outs + m0, ld = (kc + 1) / 2 * 2;
+  if (kc == p->K && kc == ld && (!p->b.zero || tni_knumel(p->b.zero) == 1)) { /* rows lie side by side */
+    p->hot->widen(dst, (const u8u *)p->b.t->data + first * p->K, tni_qof(p->b.t, tni_qzero(p->b.zero, 0)), mb * kc);
+    return;
+  }
   for (int64_t m = 0; m < mb; m++) {
     const int32_t zero = tni_qzero(p->b.zero, first + m);
     p->hot->widen(dst + m * ld, (const u8u *)p->b.t->data + (first + m) * p->K + k0, tni_qof(p->b.t, zero), kc);
@@ -65,7 +71,7 @@ static void finish(const void *ctx, int64_t batch, int64_t m0, int64_t mb, int64
   const tni_qproduct *p = ctx;
   for (int64_t m = 0; m < mb; m++) {
     const int64_t channel = batch % p->groups * p->group_outs + m0 + m;
-    const float scale = tni_qfactor(p, 0, channel);
+    const float scale = tni_qscale(p, channel);
     add_bias(c + m * TNI_BGEMM_COLS, p, channel, nb);
     tni_qgive(p, c + m * TNI_BGEMM_COLS, &scale, 0, (batch * p->group_outs + m0 + m) * p->im.positions + n0, nb);
   }
@@ -152,11 +158,17 @@ static void direct_block(const tni_qproduct *p, const block *b, int64_t unit, co
       p->hot->taps(sums, row + dx % sx * size + dx / sx, w + ky * b->kernel[1] + kx, 1, 0, n);
     }
   }
-  for (int64_t i = 0; i < n; i++) c[i] = (int32_t)sums[i];
-  add_bias(c, p, m, n);
-  const float scale = tni_qfactor(p, 0, m);
-  for (int64_t r = 0; r < rows; r++)
-    tni_qgive(p, c + r * b->width, &scale, 0, (plane * b->out[0] + oy + r) * b->out[1], b->out[1]);
+  p->hot->integers(c, sums, p->bias ? ((const i32u *)p->bias->data)[m] : 0, n);
+  const float scale = tni_qscale(p, m);
+  const int64_t y = (plane * b->out[0] + oy) * b->out[1];
+  if (p->y->dtype != TN_DT_I32 && b->width < SHORT) { /* short rows: all at once, then the rows' parts */
+    uint8_t *codes = (uint8_t *)room;
+    p->hot->requantize(codes, c, &scale, 0, p->to, n);
+    for (int64_t r = 0; r < rows; r++)
+      memcpy((u8u *)p->y->data + y + r * b->out[1], codes + r * b->width, (size_t)b->out[1]);
+  } else {
+    for (int64_t r = 0; r < rows; r++) tni_qgive(p, c + r * b->width, &scale, 0, y + r * b->out[1], b->out[1]);
+  }
 }
 
 typedef struct direct {
@@ -197,6 +209,7 @@ tn_status tni_qconv(const tni_kargs *a, tni_qproduct *p) {
       !tni_qparams_fit(p->b.scale, M, M) || (p->bias && (tni_knumel(p->bias) != M || p->bias->dtype != TN_DT_I32)))
     return tni_kfail(a, TN_E_INVALID, "zero points, scales or bias do not fit the channels");
   if (!tni_knumel(p->y)) return TN_OK;
+  tni_qsettle(p);
   p->group_outs = M / p->groups;
   tni_im2col_init(&p->im, &win, x, p->y, p->groups);
   p->K = p->im.channels * p->im.taps;

@@ -24,11 +24,22 @@ float tni_qfactor(const tni_qproduct *p, int64_t a, int64_t b) {
   return s;
 }
 
+void tni_qsettle(tni_qproduct *p) {
+  const tni_tensor *a = p->a.scale, *b = p->b.scale, *y = p->y_scale;
+  if (tni_qis_byte(p->y)) p->to = tni_qto(p->y, tni_qzero(p->y_zero, 0));
+  if (!a || !b || !y || a->dtype != TN_DT_F32 || b->dtype != TN_DT_F32 || y->dtype != TN_DT_F32) return;
+  if (tni_knumel(a) != 1 || !tni_knumel(b)) return;
+  p->b_scale = b->data;
+  p->b_many = tni_knumel(b) > 1;
+  p->a_scale = *(const f32u *)a->data;
+  p->y_one = *(const f32u *)y->data;
+}
+
 void tni_qgive(const tni_qproduct *p, const int32_t *sums, const float *scale, int per, int64_t at, int64_t n) {
   if (p->y->dtype == TN_DT_I32)
     memcpy((i32u *)p->y->data + at, sums, (size_t)n * sizeof *sums);
   else
-    p->hot->requantize((u8u *)p->y->data + at, sums, scale, per, tni_qto(p->y, tni_qzero(p->y_zero, 0)), n);
+    p->hot->requantize((u8u *)p->y->data + at, sums, scale, per, p->to, n);
 }
 
 bool tni_qparams_fit(const tni_tensor *p, int64_t per, int64_t all) {
@@ -57,6 +68,11 @@ static void pack_a(const void *ctx, int64_t batch, int64_t m0, int64_t mb, int64
   const int64_t ld = (kc + 1) / 2 * 2;
   int64_t a, b;
   matrices(p, batch, &a, &b);
+  if (kc == p->K && kc == ld && (!p->a.zero || tni_knumel(p->a.zero) == 1)) { /* rows lie side by side */
+    p->hot->widen(dst, (const u8u *)p->a.t->data + (a * p->M + m0) * p->K, tni_qof(p->a.t, tni_qzero(p->a.zero, 0)),
+                  mb * kc);
+    return;
+  }
   for (int64_t m = 0; m < mb; m++) {
     const int32_t zero = tni_qzero(p->a.zero, param_of(p->a.zero, p->M, a, m0 + m));
     const u8u *row = (const u8u *)p->a.t->data + (a * p->M + m0 + m) * p->K + k0;
@@ -112,7 +128,8 @@ static void finish(const void *ctx, int64_t batch, int64_t m0, int64_t mb, int64
   for (int64_t m = 0; m < mb; m++) {
     int32_t *row = c + m * TNI_BGEMM_COLS;
     for (int64_t n = 0; n < (by_col ? nb : 1) && (m == 0 || by_row); n++)
-      scale[n] = tni_qfactor(p, param_of(p->a.scale, p->M, a, m0 + m), param_of(p->b.scale, p->N, b, n0 + n));
+      scale[n] = by_row ? tni_qfactor(p, param_of(p->a.scale, p->M, a, m0 + m), param_of(p->b.scale, p->N, b, n0 + n))
+                        : tni_qscale(p, param_of(p->b.scale, p->N, b, n0 + n));
     for (int64_t n = 0; n < nb && p->bias; n++)
       row[n] = (int32_t)((uint32_t)row[n] + (uint32_t)((const i32u *)p->bias->data)[n0 + n]);
     tni_qgive(p, row, scale, by_col, (batch * p->M + m0 + m) * p->N + n0, nb);
@@ -145,6 +162,7 @@ static tn_status matmul(const tni_kargs *a, tni_qproduct *p) {
       !tni_qparams_fit(p->b.zero, p->N, ws * p->N) || !tni_qparams_fit(p->b.scale, p->N, ws * p->N))
     return tni_kfail(a, TN_E_INVALID, "zero points or scales fit neither rows nor columns");
   if (batches * p->M * p->N != tni_knumel(p->y)) return tni_kfail(a, TN_E_INVALID, "the output does not fit");
+  tni_qsettle(p);
   if (p->bias && (tni_knumel(p->bias) != p->N || p->bias->dtype != TN_DT_I32))
     return tni_kfail(a, TN_E_INVALID, "the bias does not fit the columns");
   const tni_bgemm g = {.M = p->M,

@@ -22,6 +22,11 @@ typedef struct tni_qproduct {
   int64_t groups, group_outs;
   const tni_hot *hot;
   void *scratch;
+  tni_to_byte to; /* of y's bytes */
+  /* Of scales in f32, a's and y's of one element; b_scale NULL: tni_qfactor works them out. */
+  const f32u *b_scale;
+  float a_scale, y_one;
+  bool b_many;
 } tni_qproduct;
 
 static inline bool tni_qis_byte(const tni_tensor *t) { return t->dtype == TN_DT_I8 || t->dtype == TN_DT_U8; }
@@ -44,6 +49,12 @@ static inline tni_to_byte tni_qto(const tni_tensor *t, int32_t zero) {
 /* a_scale * b_scale / y_scale of parameters a and b, in the scales' own type, as ONNX's functions do it. 1: no y_scale.
  */
 float tni_qfactor(const tni_qproduct *p, int64_t a, int64_t b);
+/* Fills in what comes of the operands: to, and the scales where they are plain. */
+void tni_qsettle(tni_qproduct *p);
+/* The factor of parameter b of the second operand. */
+static inline float tni_qscale(const tni_qproduct *p, int64_t b) {
+  return p->b_scale ? p->a_scale * p->b_scale[p->b_many ? b : 0] / p->y_one : tni_qfactor(p, 0, b);
+}
 /* n sums to y from element `at` on; scale: one, or n where per is not 0. */
 void tni_qgive(const tni_qproduct *p, const int32_t *sums, const float *scale, int per, int64_t at, int64_t n);
 /* One parameter, one per row (column), or one per row (column) of every matrix; NULL fits. */
