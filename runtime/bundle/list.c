@@ -35,6 +35,17 @@ static const char script_head[] =
 
 static bool is_code(const tni_bd_file *f) { return strcmp(f->role, "program") == 0 || strcmp(f->role, "library") == 0; }
 
+/* A word of the shell, whatever is in it. */
+static void write_word(FILE *f, const char *s) {
+  fputc('\'', f);
+  for (; *s; s++)
+    if (*s == '\'')
+      fputs("'\\''", f);
+    else
+      fputc(*s, f);
+  fputc('\'', f);
+}
+
 static void write_script(const tni_bd *b, FILE *f) {
   fputs(script_head, f);
   fputs("want='", f);
@@ -55,13 +66,14 @@ static void write_script(const tni_bd *b, FILE *f) {
       "export LD_LIBRARY_PATH\n",
       f);
   fprintf(f, "case ${1-} in '' | -[!-]* | --[!hv]*) set -- %s \"$@\" ;; esac\n", b->command);
-  fprintf(f,
-          "case $1 in plugins | -* | help) exec \"$here/bin/tenon\" \"$@\" ;; esac\n"
-          "command=$1\n"
-          "shift\n"
-          "exec \"$here/bin/tenon\" \"$command\" \"$here/%s\" \"$@\"\n"
-          "fail \"is damaged\"\n",
-          b->model);
+  fputs(
+      "case $1 in plugins | -* | help) exec \"$here/bin/tenon\" \"$@\" ;; esac\n"
+      "command=$1\n"
+      "shift\n"
+      "exec \"$here/bin/tenon\" \"$command\" \"$here\"/",
+      f);
+  write_word(f, b->model);
+  fputs(" \"$@\"\nfail \"is damaged\"\n", f);
 }
 
 tn_status tni_bd_script(tni_bd *b) {

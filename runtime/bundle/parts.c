@@ -17,6 +17,9 @@ static const char *const system_libraries[] = {
     "ld-linux",     "libc.so",     "libm.so",      "libdl.so",     "libpthread.so", "librt.so", "libutil.so",
     "libresolv.so", "libgcc_s.so", "libstdc++.so", "libatomic.so", "linux-vdso",    NULL};
 
+/* run.sh has these names in a list. */
+static const char plain_name[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-";
+
 static bool is_system(const char *name) {
   for (int i = 0; system_libraries[i]; i++)
     if (strncmp(name, system_libraries[i], strlen(system_libraries[i])) == 0) return true;
@@ -75,8 +78,8 @@ static tn_status add_libraries(tni_bd *b, const char *file) {
   tn_status st = tni_elf_read(b->arena, file, &e, b->err);
   for (uint32_t i = 0; st == TN_OK && i < e.n_needed; i++) {
     const char *name = e.needed[i], *to = tni_bd_text(b, "lib/%s", name);
-    if (strchr(name, '/'))
-      return tni_fail(b->err, TN_E_INVALID, file, "'%s' needs the library '%s' by its path", file, name);
+    if (!*name || name[strspn(name, plain_name)])
+      return tni_fail(b->err, TN_E_INVALID, file, "'%s' needs a library by the name '%s'", file, name);
     if (!to) return tni_fail_memory(b->err, name);
     if (is_system(name) || tni_bd_find(b, to)) continue;
     const char *from = find_library(b, file, &e, name);
@@ -123,7 +126,8 @@ static tn_status add_plugin(tni_bd *b, const char *name, const char *so) {
   const uint32_t at = b->n_files;
   if (st == TN_OK) st = tni_bd_copy(b, so, to_so, "plugin", false);
   if (st == TN_OK) b->files[at].package = tni_bd_package(b, so);
-  if (st == TN_OK) st = tni_bd_copy(b, yaml, to_yaml, "manifest", false);
+  /* A plugin may have its manifest inside. */
+  if (st == TN_OK && access(yaml, F_OK) == 0) st = tni_bd_copy(b, yaml, to_yaml, "manifest", false);
   if (st == TN_OK) st = add_resources(b, base, to, 0);
   return st == TN_OK ? add_libraries(b, so) : st;
 }
@@ -162,9 +166,10 @@ static tn_status add_helper(tni_bd *b) {
   if (!needed) return TN_OK;
   const char *helper = b->o.helper ? b->o.helper : b->foreign ? NULL : b->ro.helper;
   if (!helper)
-    return tni_fail(b->err, TN_E_UNAVAILABLE, b->profile->file,
-                    "profile '%s' puts a plugin into a process of its own (isolation), and there is no tenon-helper for %s",
-                    b->profile->name, b->arch);
+    return tni_fail(
+        b->err, TN_E_UNAVAILABLE, b->profile->file,
+        "profile '%s' puts a plugin into a process of its own (isolation), and there is no tenon-helper for %s",
+        b->profile->name, b->arch);
   tn_status st = tni_bd_copy(b, helper, "bin/tenon-helper", "program", true);
   return st == TN_OK ? add_libraries(b, helper) : st;
 }

@@ -131,6 +131,9 @@ static tn_status write_all(tni_bd *b, int fd, const char *path, const uint8_t *p
 static tn_status record(tni_bd *b, const char *path, const char *to, const char *role) {
   if (b->n_files == TNI_BD_FILES)
     return tni_fail(b->err, TN_E_LIMIT, to, "a bundle has at most %d files", TNI_BD_FILES);
+  json_t *name = json_string(to); /* the lists are JSON */
+  if (!name) return tni_fail(b->err, TN_E_INVALID, path, "the name of a file of the bundle is not UTF-8");
+  json_decref(name);
   tni_bd_file *f = &b->files[b->n_files];
   *f = (tni_bd_file){.path = tni_arena_strdup(b->arena, to), .role = role};
   if (!f->path) return tni_fail_memory(b->err, to);

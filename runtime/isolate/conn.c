@@ -113,7 +113,8 @@ static void put_start(const tni_conn *c, tni_wire *w, int control, int page, int
   tni_w_str(w, o->cache_dir);
   tni_w_str(w, o->profile_file);
   tni_w_u32(w, o->threads);
-  tni_w_u32(w, (o->checked ? 1u : 0) | (o->privileged ? 2u : 0) | (o->allow_shared_writable ? 4u : 0));
+  tni_w_u32(w, (o->checked ? 1u : 0) | (o->privileged ? 2u : 0) | (o->allow_shared_writable ? 4u : 0) |
+                  (o->any_owner ? 8u : 0));
   tni_w_u32(w, o->log_level);
   tni_w_u32(w, s ? s->line : 0);
   tni_w_u32(w, s ? s->column : 0);

@@ -218,7 +218,8 @@ static bool read_request(tni_srv *s, tni_rd *r, request *q) {
                              .memory_limit = memory,
                              .checked = flags & 1,
                              .privileged = (flags & 2) != 0,
-                             .allow_shared_writable = (flags & 4) != 0};
+                             .allow_shared_writable = (flags & 4) != 0,
+                             .any_owner = (flags & 8) != 0};
   s->control = tni_r_fd(r);
   const int page = tni_r_fd(r), window = tni_r_fd(r);
   s->page = mmap(NULL, sizeof *s->page, PROT_READ | PROT_WRITE, MAP_SHARED, page, 0);

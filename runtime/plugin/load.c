@@ -15,6 +15,10 @@
 #include "runtime/plugin/trust.h"
 #include "runtime/profile/paths.h"
 
+static uint32_t allowed(const tni_registry_opts *o) {
+  return (o->allow_shared_writable ? TNI_TRUST_SHARED : 0) | (o->any_owner ? TNI_TRUST_OWNER : 0);
+}
+
 static bool exists(const char *path) {
   struct stat s;
   return lstat(path, &s) == 0;
@@ -65,7 +69,7 @@ static tn_status read_manifest(const tni_registry_opts *o, tni_loaded *l, const 
   tn_error *why = &l->info.why;
   if (!exists(yaml)) return tni_fail(why, TN_E_UNAVAILABLE, yaml, "has no manifest beside it");
   tni_file f;
-  tn_status st = tni_trust_map(yaml, o->allow_shared_writable, &f, why);
+  tn_status st = tni_trust_map(yaml, allowed(o), &f, why);
   if (st != TN_OK) return st;
   tni_content_begin(l, f.data, f.bytes);
   st = use_manifest(l, f.data ? f.data : "", (size_t)f.bytes, yaml);
@@ -106,9 +110,9 @@ static tn_status open_file(const tni_registry_opts *o, tni_loaded *l, const char
   const tn_static_plugin *linked = tni_linked_find(l->info.name);
   if (linked) return open_linked(l, linked, entry);
   tn_status st = find_folder(o, l, &so, &yaml);
-  if (st == TN_OK) st = tni_trust_dir(l->folder, o->allow_shared_writable, why);
+  if (st == TN_OK) st = tni_trust_dir(l->folder, allowed(o), why);
   if (st == TN_OK) st = read_manifest(o, l, yaml);
-  if (st == TN_OK) st = tni_trust_map(so, o->allow_shared_writable, &f, why);
+  if (st == TN_OK) st = tni_trust_map(so, allowed(o), &f, why);
   if (st != TN_OK) return st;
   st = tni_manifest_verify(&l->manifest, f.data, f.bytes, why);
   if (st == TN_OK) st = tni_elf_check(&f, so, why);
@@ -190,6 +194,7 @@ static tn_status start_process(const tni_registry_opts *o, tni_loaded *l, const 
                                .checked = o->checked,
                                .privileged = o->privileged,
                                .allow_shared_writable = o->allow_shared_writable,
+                               .any_owner = o->any_owner,
                                .memory_limit = o->memory_limit,
                                .timeout_ms = o->timeout_ms ? o->timeout_ms : 60000};
   if (!o->shm) return tni_fail(why, TN_E_UNSUPPORTED, l->info.name, "there are no processes of their own here");
@@ -296,7 +301,8 @@ static tn_status start(const tni_registry_opts *o, tni_loaded *l, const char *pr
                           .flags = (o->checked ? TN_HOST_CHECKED : 0u) | (o->trace ? TN_HOST_PROFILE : 0u) |
                                    (o->privileged ? TN_HOST_PRIVILEGED : 0u),
                           .memory_limit = o->memory_limit,
-                          .allow_shared_writable = o->allow_shared_writable};
+                          .allow_shared_writable = o->allow_shared_writable,
+                          .any_owner = o->any_owner};
   if (o->log) so.log = *o->log;
   st = tni_services_create(&so, &l->ctx, &l->info.why);
   if (st == TN_OK) st = l->info.process ? start_process(o, l, profile_file, section) : negotiate(l, entry);

@@ -39,6 +39,7 @@ typedef struct tni_registry_opts {
   const char *cache_dir; /* for cache_get/put; NULL: keeps nothing */
   bool checked, privileged;
   bool allow_shared_writable;  /* tests: folders writable by others are allowed */
+  bool any_owner;              /* a sealed bundle: see trust.h */
   const tni_trace_sink *trace; /* may be NULL; lives as long as the registry */
   uint64_t memory_limit;       /* of each plugin's host->alloc, bytes; 0: none */
   tn_entry_v1 host_entry;      /* of the built-in device; NULL: tni_host_plugin_entry */

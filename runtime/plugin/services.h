@@ -20,7 +20,7 @@ typedef struct tni_services_opts {
   const tni_trace_sink *trace; /* may be NULL */
   uint32_t max_workers, flags; /* as in tn_host */
   uint64_t memory_limit;       /* of alloc, bytes; 0: none */
-  bool allow_shared_writable;
+  bool allow_shared_writable, any_owner; /* see trust.h */
 } tni_services_opts;
 
 TN_MUST_CHECK tn_status tni_services_create(const tni_services_opts *o, tn_host_ctx **out, tn_error *err);

@@ -8,26 +8,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static tn_status check_owner(const struct stat *s, const char *path, const char *what, bool allow_shared,
-                             tn_error *err) {
-  if (s->st_uid != 0 && s->st_uid != geteuid())
+static tn_status check_owner(const struct stat *s, const char *path, const char *what, uint32_t allow, tn_error *err) {
+  if (!(allow & TNI_TRUST_OWNER) && s->st_uid != 0 && s->st_uid != geteuid())
     return tni_fail(err, TN_E_UNAVAILABLE, path, "refused: the %s belongs to user %u, not to root or the current user",
                     what, (unsigned)s->st_uid);
-  if (!allow_shared && (s->st_mode & (S_IWGRP | S_IWOTH)))
+  if (!(allow & TNI_TRUST_SHARED) && (s->st_mode & (S_IWGRP | S_IWOTH)))
     return tni_fail(err, TN_E_UNAVAILABLE, path, "refused: the %s is writable by others (mode %04o)", what,
                     (unsigned)(s->st_mode & 07777));
   return TN_OK;
 }
 
-tn_status tni_trust_dir(const char *dir, bool allow_shared, tn_error *err) {
+tn_status tni_trust_dir(const char *dir, uint32_t allow, tn_error *err) {
   struct stat s;
   if (dir[0] != '/') return tni_fail(err, TN_E_INVALID, dir, "a plugin folder must be an absolute path, not '%s'", dir);
   if (stat(dir, &s) != 0) return tni_fail(err, TN_E_UNAVAILABLE, dir, "cannot read the folder: %s", strerror(errno));
   if (!S_ISDIR(s.st_mode)) return tni_fail(err, TN_E_UNAVAILABLE, dir, "is not a folder");
-  return check_owner(&s, dir, "folder", allow_shared, err);
+  return check_owner(&s, dir, "folder", allow, err);
 }
 
-tn_status tni_trust_map(const char *path, bool allow_shared, tni_file *out, tn_error *err) {
+tn_status tni_trust_map(const char *path, uint32_t allow, tni_file *out, tn_error *err) {
   /* O_NONBLOCK: a FIFO of that name must not hang the host; it is refused as not regular. */
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0 && errno == ELOOP) return tni_fail(err, TN_E_UNAVAILABLE, path, "refused: is a symbolic link");
@@ -38,7 +37,7 @@ tn_status tni_trust_map(const char *path, bool allow_shared, tni_file *out, tn_e
     st = tni_fail(err, TN_E_IO, path, "cannot be read: %s", strerror(errno));
   else if (!S_ISREG(s.st_mode))
     st = tni_fail(err, TN_E_UNAVAILABLE, path, "refused: is not a regular file");
-  if (st == TN_OK) st = check_owner(&s, path, "file", allow_shared, err);
+  if (st == TN_OK) st = check_owner(&s, path, "file", allow, err);
   if (st == TN_OK) st = tni_file_map_fd(fd, path, out, err);
   close(fd);
   return st;

@@ -114,7 +114,8 @@ static tn_status load_plugins(tn_runtime *rt, const tn_runtime_opts *o, tn_error
                           .cache_dir = rt->sealed || rt->portable ? NULL : rt->cache_dir,
                           .checked = rt->checked,
                           .privileged = o->flags & TN_RT_PRIVILEGED,
-                          .allow_shared_writable = o->flags & TN_RT_TEST_WRITABLE};
+                          .allow_shared_writable = o->flags & TN_RT_TEST_WRITABLE,
+                          .any_owner = rt->sealed};
   tn_status st = tni_registry_create(&ro, p, &rt->registry, err);
   if (st != TN_OK) return st;
   rt->n_profile_plugins = tni_registry_count(rt->registry);
