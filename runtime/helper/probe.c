@@ -43,8 +43,8 @@ static void compare(const watch *w, bool ended) {
   char what[160], text[256];
   bool bad = true;
   /* A thread that was joined may be listed for a moment more. */
-  for (int turn = 0; bad && turn < (ended ? 100 : 1); turn++) {
-    if (turn) usleep(2000);
+  for (int turn = 0; bad && turn < (ended ? 40 : 1); turn++) {
+    if (turn) usleep(1000);
     tni_procstate *now = tni_procstate_take();
     bad = !now || tni_procstate_differs(w->before, now, w->so, ended, what, sizeof what);
     if (!now) _exit(EXIT_BROKEN);

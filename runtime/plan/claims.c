@@ -8,6 +8,8 @@
 #include "runtime/graph/view.h"
 #include "runtime/plan/devlock.h"
 #include "runtime/plan/partition.h"
+#include "runtime/plugin/calm.h"
+#include "runtime/plugin/check.h"
 
 typedef struct collector {
   const tn_graph *view;
@@ -17,6 +19,9 @@ typedef struct collector {
   const tni_dev *devs;
   uint32_t device;
   uint32_t groups_before, states_before;
+  uint64_t in_groups; /* nodes that its groups name, and answers without a group */
+  uint32_t *stamp;    /* [n_nodes], of the last group that named it */
+  uint32_t stamps;
   int64_t chunk_before;
   bool is_host;
   const char *fault; /* first thing wrong with its answers */
@@ -148,11 +153,16 @@ static tn_status add_group(tni_claims *cl, tni_arena *arena, const tni_group *g)
 
 static tn_status on_group(void *ctx, const tn_id *nodes, uint32_t n, const tn_claim *claim) {
   collector *c = ctx;
-  if (n == 0 || n > c->view->n_nodes || !nodes) return fault(c, "a group without nodes");
+  if (n == 0 || !nodes) return fault(c, "a group without nodes");
+  if (n > c->view->n_nodes) return fault(c, "a group of more nodes than there are");
+  /* Groups overlap, but not without end: 64 ways to take each node are plenty. */
+  c->in_groups += n;
+  if (c->in_groups > (uint64_t)c->view->n_nodes * 64 + 4096) return fault(c, "groups without end");
+  c->stamps++;
   for (uint32_t i = 0; i < n; i++) {
     if (nodes[i] >= c->view->n_nodes) return fault(c, "a group with a node that does not exist");
-    for (uint32_t j = 0; j < i && n <= 64; j++)
-      if (nodes[i] == nodes[j]) return fault(c, "a group that names a node twice");
+    if (c->stamp[nodes[i]] == c->stamps) return fault(c, "a group that names a node twice");
+    c->stamp[nodes[i]] = c->stamps;
   }
   for (uint32_t i = 0; i < n; i++)
     if (waits_for_data(c, nodes[i])) return TN_OK;
@@ -246,10 +256,14 @@ static tn_status ask(collector *c, const tni_dev *d, tn_error *err) {
     return TN_OK;
   }
   tni_devlock_lock(d->lock);
+  const tni_calm calm = tni_calm_take();
   tn_status st = d->device->claim(d->device, c->view, NULL, &sink, &why);
   tni_devlock_unlock(d->lock);
+  st = tni_calm_check(&calm, "claim", st, &why);
   if (st == TN_E_DEVICE_LOST) tni_devlock_lose(d->lock);
   if (c->no_memory) return tni_fail_memory(err, d->name);
+  tn_error said = why; /* its strings may have no end */
+  tni_error_copy(&why, &said);
   for (uint32_t i = 0; st == TN_OK && !c->fault && i < c->view->n_nodes; i++)
     if (!c->node[i].verdict) fault(c, "no claim for some nodes");
   if (st == TN_OK && !c->fault) {
@@ -284,7 +298,9 @@ tn_status tni_claims_collect(const tn_graph *view, const tni_dev *devs, uint32_t
                    .is_host = devs[d].is_host,
                    .groups_before = out->n_groups,
                    .states_before = out->n_states,
+                   .stamp = TNI_NEW_ARRAY(arena, uint32_t, (size_t)view->n_nodes + 1),
                    .chunk_before = out->chunk};
+    if (!c.stamp) return tni_fail_memory(err, devs[d].name);
     tn_status st = ask(&c, &devs[d], err);
     if (st != TN_OK) return st;
   }

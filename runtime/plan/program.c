@@ -6,6 +6,8 @@
 
 #include "runtime/plan/devlock.h"
 #include "runtime/plan/program_check.h"
+#include "runtime/plugin/calm.h"
+#include "runtime/plugin/check.h"
 
 /* The graph's own hash (operators, attributes, edges, dims) and which of its nodes are taken. */
 static void hash_cluster(const tn_graph *g, const tni_cluster *c, uint8_t out[32]) {
@@ -44,14 +46,14 @@ tn_status tni_program_lower(const tn_graph *view, const tni_dev *dev, const tni_
                    .n_states = c->n_states};
   hash_cluster(view, c, s.hash);
   *out = (tni_program){.dev = dev, .cluster = c};
+  tn_error why;
+  tni_error_init(&why);
   tni_devlock_lock(dev->lock);
-  tn_status st = dev->device->lower(dev->device, &s, &out->program, err);
+  const tni_calm calm = tni_calm_take();
+  tn_status st = dev->device->lower(dev->device, &s, &out->program, &why);
   tni_devlock_unlock(dev->lock);
-  if (st != TN_OK) {
-    tni_fail(err, st, dev->name, "lowering failed");
-    tni_error_prefix(err, "plugin '%s'", dev->name);
-    return st;
-  }
+  st = tni_calm_check(&calm, "lower", st, &why);
+  if (st != TN_OK) return tni_plugin_result(dev->name, "lower", st, &why, err);
   if (!out->program) return tni_fail(err, TN_E_INTERNAL, dev->name, "plugin '%s' gave no program", dev->name);
   out->info = dev->device->info(out->program);
   st = tni_program_check(view, dev, c, out->info, err);

@@ -8,9 +8,11 @@
 #include "runtime/host/kernel.h"
 #include "runtime/isolate/isolate.h"
 #include "runtime/plugin/cpu.h"
+#include "runtime/plugin/elfnote.h"
 #include "runtime/plugin/first.h"
 #include "runtime/plugin/fpmode.h"
 #include "runtime/plugin/internal.h"
+#include "runtime/plugin/libraries.h"
 #include "runtime/plugin/linked.h"
 #include "runtime/plugin/trust.h"
 #include "runtime/profile/paths.h"
@@ -34,7 +36,11 @@ static tn_status find_folder(const tni_registry_opts *o, tni_loaded *l, char **s
   for (uint32_t i = 0; i < o->n_dirs; i++) {
     *so = tni_path_join(l->arena, o->dirs[i], l->info.name, ".so");
     *yaml = tni_path_join(l->arena, o->dirs[i], l->info.name, ".yaml");
-    if (!*so || !*yaml) return tni_fail_memory(why, l->info.name);
+    char prefixed[80];
+    snprintf(prefixed, sizeof prefixed, "lib%s", l->info.name);
+    char *lib = tni_path_join(l->arena, o->dirs[i], prefixed, ".so");
+    if (!*so || !*yaml || !lib) return tni_fail_memory(why, l->info.name);
+    if (!exists(*so) && exists(lib)) *so = lib; /* phones ship no other names */
     if (!exists(*so) && !exists(*yaml)) continue;
     l->folder = o->dirs[i];
     l->probe_by_default = o->probe && o->probe[i];
@@ -67,7 +73,6 @@ static tn_status open_linked(tni_loaded *l, const tn_static_plugin *p, tn_entry_
 
 static tn_status read_manifest(const tni_registry_opts *o, tni_loaded *l, const char *yaml) {
   tn_error *why = &l->info.why;
-  if (!exists(yaml)) return tni_fail(why, TN_E_UNAVAILABLE, yaml, "has no manifest beside it");
   tni_file f;
   tn_status st = tni_trust_map(yaml, allowed(o), &f, why);
   if (st != TN_OK) return st;
@@ -101,23 +106,51 @@ static tn_status no_entry(tni_loaded *l) {
   return tni_fail(&l->info.why, TN_E_INVALID, l->info.path, "is no plugin: it exports no %s", TN_ENTRY_SYMBOL);
 }
 
+/* The manifest inside the file, where there is one: its hash, and its text where none lies beside the file. */
+static tn_status read_note(tni_loaded *l, const tni_file *f, const char *so, const char *yaml, bool beside) {
+  tni_elfnote note;
+  const bool found = tni_elfnote_find(f, &note);
+  if (!found && !beside) return tni_fail(&l->info.why, TN_E_UNAVAILABLE, yaml, "has no manifest beside it");
+  const tn_status st = found ? tni_elfnote_verify(f, &note, so, &l->info.why) : TN_OK;
+  if (st != TN_OK || beside) return st;
+  tni_content_begin(l, note.yaml, note.n_yaml);
+  return use_manifest(l, note.yaml, note.n_yaml, so);
+}
+
+static tn_status find_libraries(tni_loaded *l) {
+  for (uint32_t i = 0; i < l->manifest.n_libraries; i++)
+    if (!tni_library_is_there(l->manifest.libraries[i], l->folder))
+      return tni_fail(&l->info.why, TN_E_UNAVAILABLE, l->info.path, "plugin '%s' needs %s, which is not here",
+                      l->info.name, l->manifest.libraries[i]);
+  return TN_OK;
+}
+
+/* What can be known without running its code. */
+static tn_status inspect_file(const tni_registry_opts *o, tni_loaded *l, const char *so, const char *yaml) {
+  tn_error *why = &l->info.why;
+  tni_file f;
+  const bool beside = exists(yaml);
+  tn_status st = tni_trust_dir(l->folder, allowed(o), why);
+  if (st == TN_OK && beside) st = read_manifest(o, l, yaml);
+  if (st == TN_OK) st = tni_trust_map(so, allowed(o), &f, why);
+  if (st != TN_OK) return st;
+  if (beside) st = tni_manifest_verify(&l->manifest, f.data, f.bytes, why);
+  if (st == TN_OK) st = tni_elf_check(&f, so, why);
+  if (st == TN_OK) st = read_note(l, &f, so, yaml, beside);
+  if (st == TN_OK) tni_content_end(l, f.data, f.bytes);
+  tni_file_unmap(&f);
+  return st == TN_OK ? find_libraries(l) : st;
+}
+
 /* Everything up to the address of the entry; runs none of the plugin's code but its constructors. */
 static tn_status open_file(const tni_registry_opts *o, tni_loaded *l, const char *profile_file,
                            const tni_profile_plugin *section, tn_entry_v1 *entry) {
   tn_error *why = &l->info.why;
   char *so = NULL, *yaml = NULL;
-  tni_file f;
   const tn_static_plugin *linked = tni_linked_find(l->info.name);
   if (linked) return open_linked(l, linked, entry);
   tn_status st = find_folder(o, l, &so, &yaml);
-  if (st == TN_OK) st = tni_trust_dir(l->folder, allowed(o), why);
-  if (st == TN_OK) st = read_manifest(o, l, yaml);
-  if (st == TN_OK) st = tni_trust_map(so, allowed(o), &f, why);
-  if (st != TN_OK) return st;
-  st = tni_manifest_verify(&l->manifest, f.data, f.bytes, why);
-  if (st == TN_OK) st = tni_elf_check(&f, so, why);
-  if (st == TN_OK) tni_content_end(l, f.data, f.bytes);
-  tni_file_unmap(&f);
+  if (st == TN_OK) st = inspect_file(o, l, so, yaml);
   if (st == TN_OK && l->info.process) return TN_OK; /* none of its code runs here */
   if (st == TN_OK) st = tni_first_load(o, l, so, profile_file, section);
   if (st != TN_OK) return st;

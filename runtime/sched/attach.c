@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/base/file.h"
+#include "runtime/plugin/check.h"
 #include "runtime/sched/devconst.h"
 #include "runtime/sched/exec.h"
 #include "runtime/sched/tables.h"
@@ -47,6 +48,14 @@ static tn_status align_source(const tni_dev *d, source *s, tni_attached *a, tn_e
   return TN_OK;
 }
 
+static tn_status set_slot(const tni_program *prog, uint32_t slot, const tn_view *view, const tn_blob *blob,
+                          tn_error *err) {
+  tn_error why;
+  tni_error_init(&why);
+  const tn_status st = prog->dev->device->set(prog->program, slot, view, blob, &why);
+  return tni_plugin_result(prog->dev->name, "set", st, &why, err);
+}
+
 /* The plugin gets the blob's read() and no pointer; what checking the file brought into memory leaves it. */
 static tn_status set_on_disk(tn_model *m, const tni_program *prog, uint32_t slot, const tni_need *need, tn_error *err) {
   const tni_pack_store *store = m->packed[prog->cluster->device].store;
@@ -56,7 +65,7 @@ static tn_status set_on_disk(tn_model *m, const tni_program *prog, uint32_t slot
   if (tni_pack_store_stats(store)->cached) tni_file_drop(whole->ptr, whole->bytes);
   *blob = *whole;
   blob->ptr = NULL;
-  return prog->dev->device->set(prog->program, slot, NULL, blob, err);
+  return set_slot(prog, slot, NULL, blob, err);
 }
 
 static tn_status attach_weight(tn_model *m, tni_exec *x, uint32_t p, uint32_t slot, tn_error *err) {
@@ -84,7 +93,7 @@ static tn_status attach_weight(tn_model *m, tni_exec *x, uint32_t p, uint32_t sl
   if (st != TN_OK) return st;
   if (need->need->format && need->need->residency == TN_RESIDENCY_DISK) return set_on_disk(m, prog, slot, need, err);
   fill_view(a, &src);
-  return prog->dev->device->set(prog->program, slot, &a->view, src.blob, err);
+  return set_slot(prog, slot, &a->view, src.blob, err);
 }
 
 /* Private memory does not depend on dims; the bytes come from the first task that uses the slot. */
@@ -132,7 +141,7 @@ static tn_status attach_private(tn_model *m, tni_exec *x, uint32_t p, uint32_t s
   }
   if (st != TN_OK) return st;
   fill_view(a, &src);
-  return prog->dev->device->set(prog->program, slot, &a->view, NULL, err);
+  return set_slot(prog, slot, &a->view, NULL, err);
 }
 
 tn_status tni_exec_attach(tn_model *m, tni_exec *x, tn_error *err) {

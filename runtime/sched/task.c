@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/plugin/calm.h"
 #include "runtime/plugin/check.h"
 #include "runtime/plugin/fpmode.h"
 #include "runtime/sched/calibrate.h"
@@ -80,11 +81,15 @@ static tn_status get_plan(tn_session *s, tni_sexec *x, uint32_t i, const int64_t
     ps->plan = NULL;
   }
   tn_dims d = {.h = TN_HDR(tn_dims), .v = dims, .n = n};
-  tn_status st = p->dev->device->bind(p->program, e->task, &d, &ps->plan, err);
-  if (st == TN_OK && !ps->plan) st = tni_fail(err, TN_E_INTERNAL, p->dev->name, "no plan");
+  tn_error why;
+  tni_error_init(&why);
+  const tni_calm calm = tni_calm_take();
+  tn_status st = p->dev->device->bind(p->program, e->task, &d, &ps->plan, &why);
+  if (st == TN_OK && !ps->plan) st = tni_fail(&why, TN_E_INTERNAL, p->dev->name, "OK without a plan");
+  st = tni_calm_check(&calm, "bind", st, &why);
   if (st != TN_OK) {
-    tni_fail(err, st, p->dev->name, "no reason given");
-    tni_error_prefix(err, "plugin '%s' cannot bind '%s'", p->dev->name, e->label);
+    st = tni_plugin_result(p->dev->name, "bind", st, &why, err);
+    tni_error_prefix(err, "'%s'", e->label);
     return st;
   }
   memcpy(ps->key, dims, n * sizeof *dims);
@@ -145,19 +150,24 @@ tn_status tni_task_attach(tn_session *s, tni_sexec *x, uint32_t i, const int64_t
   if (computes_reference(s, e, x->exec)) return TN_OK;
   tni_devlock_lock(d->lock);
   st = get_plan(s, x, i, dims, &plan, err);
-  if (st == TN_OK && plan == t->plan && t->args) {
+  tn_error why;
+  tni_error_init(&why);
+  const bool bound = st == TN_OK;
+  if (bound && plan == t->plan && t->args) {
     for (uint32_t u = 0; st == TN_OK && u <= e->info->n_uses; u++)
-      st = d->device->args_set(t->args, u, t->views[u], err);
-  } else if (st == TN_OK) {
+      st = d->device->args_set(t->args, u, t->views[u], &why);
+  } else if (bound) {
     drop_args(d, t);
     t->plan = plan;
-    st = d->device->args(plan, (const tn_view *const *)t->views, e->info->n_uses + 1, &t->args, err);
+    st = d->device->args(plan, (const tn_view *const *)t->views, e->info->n_uses + 1, &t->args, &why);
+    if (st == TN_OK && !t->args) st = tni_fail(&why, TN_E_INTERNAL, d->name, "OK without arguments");
   }
   tni_devlock_unlock(d->lock);
   if (st == TN_OK) return TN_OK;
   if (st == TN_E_DEVICE_LOST) tni_devlock_lose(d->lock);
-  tni_fail(err, st, d->name, "no reason given");
-  tni_error_prefix(err, "plugin '%s' cannot attach memory to '%s'", d->name, e->label);
+  if (!bound) return st;
+  st = tni_plugin_result(d->name, "args", st, &why, err);
+  tni_error_prefix(err, "'%s'", e->label);
   return st;
 }
 

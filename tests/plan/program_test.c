@@ -238,7 +238,7 @@ static void test_lower(void) {
     const char *part;
   } rows[] = {{lower_fails, TN_E_UNSUPPORTED, "plugin 'fake': not today"},
               {lower_null, TN_E_INTERNAL, "plugin 'fake' gave no program"},
-              {lower_silent, TN_E_UNAVAILABLE, "plugin 'fake': lowering failed"}};
+              {lower_silent, TN_E_UNAVAILABLE, "plugin 'fake': lower failed (UNAVAILABLE)"}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     good g;
     tni_program p;

@@ -1,0 +1,6 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <unistd.h>
+
+#include "whole.h"
+
+IN_ENUMERATE((void)!chdir("/usr"))

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Keeps a pointer into the graph and writes through it when it is nobody's any more.
+ */
+#include "whole.h"
+
+static const tn_value *const *kept;
+
+static tn_status claim(tn_device *d, const tn_graph *g, const tn_dims *at, const tn_claim_sink *sink, tn_error *e) {
+  kept = g->values;
+  return whole_claim(d, g, at, sink, e);
+}
+
+static tn_status fault(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *e) {
+  memset((void *)(uintptr_t)kept, 0, sizeof *kept); /* the host took it back when claim returned */
+  return whole_run(plan, a, run, e);
+}
+
+WHOLE(w->device.claim = claim; w->device.run = fault)

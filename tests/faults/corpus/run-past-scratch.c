@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sixteen bytes behind the scratch that it asked for.
+ */
+#include "whole.h"
+
+IN_RUN(memset((char *)a->scratch.ptr + a->scratch.bytes, 0x5a, 16))

@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A good plugin with one wrong planted in it: loads REAL, hands its tables on, and replaces functions in them where
+ * PLANT says so. Built once per wrong; planted.txt says which case of `tenon conform` must find it. PLANT none changes
+ * nothing.
+ *
+ * The tables of the real plugin are changed in place (its formats' pages are made writable first), so that every
+ * pointer to them stays what it was. For tests only: globals hold what a real plugin must not keep.
+ */
+#include <dlfcn.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/faults/planted/plants.h"
+
+static const tn_host *services;
+static tn_plugin *real, own;
+static tn_device *device, saved; /* the real one, and its functions */
+
+#define IS(plant) (PLANT == PLANT_##plant)
+
+/* --- what is known of plans and args ------------------------------------------------------------------------------ */
+
+enum { MAX_USES = 64, MAX_KNOWN = 512 };
+
+typedef struct known_args {
+  const tn_args *args;
+  const tn_plan *plan;
+  const tn_program *program;
+  tn_id task;
+  tn_view view[MAX_USES];
+  int64_t dims[MAX_USES][TN_MAX_RANK], strides[MAX_USES][TN_MAX_RANK], small[MAX_USES][4];
+  const void *theirs[MAX_USES]; /* memory that ours stands for */
+  uint32_t n, runs;
+} known_args;
+
+typedef struct known_plan {
+  const tn_plan *plan;
+  const tn_program *program;
+  tn_id task;
+} known_plan;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static known_args *all_args[MAX_KNOWN];
+static known_plan all_plans[MAX_KNOWN];
+static float shared_scratch[1 << 20];
+
+static known_args *args_of(const tn_args *a) {
+  known_args *k = NULL;
+  pthread_mutex_lock(&lock);
+  for (int i = 0; i < MAX_KNOWN && !k; i++)
+    if (all_args[i] && all_args[i]->args == a) k = all_args[i];
+  pthread_mutex_unlock(&lock);
+  return k;
+}
+
+static known_plan *plan_of(const tn_plan *p) {
+  known_plan *k = NULL;
+  pthread_mutex_lock(&lock);
+  for (int i = 0; i < MAX_KNOWN && !k; i++)
+    if (all_plans[i].plan == p) k = &all_plans[i];
+  pthread_mutex_unlock(&lock);
+  return k;
+}
+
+static const tn_slot *slot_of(const known_args *k, uint32_t use) {
+  const tn_program_info *info = saved.info(k->program);
+  return use < info->tasks[k->task]->n_uses ? info->slots[info->tasks[k->task]->uses[use].slot] : NULL;
+}
+
+/* The use that is the i-th of a kind; -1: none. */
+static int use_of(const known_args *k, uint32_t kind, int i) {
+  for (uint32_t u = 0; u + 1 < k->n; u++)
+    if (slot_of(k, u)->kind == kind && i-- == 0) return (int)u;
+  return -1;
+}
+
+static int64_t count(const tn_view *v) {
+  int64_t n = 1;
+  for (uint32_t i = 0; i < v->rank; i++) n *= v->dims[i];
+  return n;
+}
+
+/* Matrix behind a view: rows, columns. */
+typedef struct matrix {
+  float *p;
+  int64_t M, N;
+} matrix;
+
+static matrix matrix_of(const known_args *k, uint32_t kind, int i) {
+  const int u = use_of(k, kind, i);
+  matrix m = {0};
+  if (u < 0 || k->view[u].dtype != TN_DT_F32 || !k->view[u].rank) return m;
+  m.p = k->view[u].ptr;
+  m.N = k->view[u].dims[k->view[u].rank - 1];
+  m.M = m.N ? count(&k->view[u]) / m.N : 0;
+  return m;
+}
+
+/* --- functions of the device ---------------------------------------------------------------------------------------
+ */
+
+static tn_status my_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan **out, tn_error *err) {
+  if (IS(M_ZERO) && dims->n && dims->v[0] == 0) return TN_E_INVALID;
+  tn_status st = saved.bind(p, task, dims, out, err);
+  pthread_mutex_lock(&lock);
+  for (int i = 0; st == TN_OK && i < MAX_KNOWN; i++)
+    if (!all_plans[i].plan) {
+      all_plans[i] = (known_plan){*out, p, task};
+      break;
+    }
+  pthread_mutex_unlock(&lock);
+  return st;
+}
+
+static void my_unbind(tn_plan *plan) {
+  known_plan *k = plan_of(plan);
+  if (k) k->plan = NULL;
+  saved.unbind(plan);
+}
+
+static void dense_cache(known_args *k, uint32_t u) {
+  int64_t stride = 1;
+  for (uint32_t i = k->view[u].rank; i-- > 0;) {
+    k->strides[u][i] = stride;
+    stride *= k->dims[u][i];
+  }
+}
+
+static bool of_state(const known_args *k, uint32_t u, bool valid) {
+  const tn_slot *s = slot_of(k, u);
+  return s && s->kind == TN_SLOT_STEP && s->name && !strcmp(s->name, valid ? "valid" : "pos");
+}
+
+/* Views that the real plugin gets instead. */
+static void replace_views(known_args *k) {
+  for (uint32_t u = 0; u + 1 < k->n; u++) {
+    const tn_slot *s = slot_of(k, u);
+    k->theirs[u] = k->view[u].ptr;
+    if (IS(STRIDES) && s->kind == TN_SLOT_STATE) dense_cache(k, u);
+    if (IS(RACE) && s->kind == TN_SLOT_INPUT && k->view[u].bytes <= sizeof shared_scratch)
+      k->view[u].ptr = shared_scratch;
+    const bool length = (IS(VALID) && of_state(k, u, true)) ||
+                        ((IS(APPEND_AT) || IS(STALE_POS) || IS(ONE_POS)) && of_state(k, u, false));
+    if (length) k->view[u].ptr = k->small[u];
+  }
+}
+
+static tn_status my_args(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn_args **out, tn_error *err) {
+  known_plan *p = plan_of(plan);
+  known_args *k = calloc(1, sizeof *k);
+  const tn_view *views[MAX_USES];
+  if (!p || !k || n > MAX_USES) return free(k), saved.args(plan, uses, n, out, err);
+  *k = (known_args){.plan = plan, .program = p->program, .task = p->task, .n = n};
+  for (uint32_t u = 0; u < n; u++) {
+    k->view[u] = *uses[u];
+    if (uses[u]->dims) memcpy(k->dims[u], uses[u]->dims, uses[u]->rank * sizeof(int64_t));
+    if (uses[u]->strides) memcpy(k->strides[u], uses[u]->strides, uses[u]->rank * sizeof(int64_t));
+    k->view[u].dims = k->dims[u];
+    k->view[u].strides = k->strides[u];
+    views[u] = &k->view[u];
+  }
+  replace_views(k);
+  tn_status st = saved.args(plan, views, n, out, err);
+  if (st != TN_OK) return free(k), st;
+  k->args = *out;
+  pthread_mutex_lock(&lock);
+  for (int i = 0; i < MAX_KNOWN; i++)
+    if (!all_args[i]) {
+      all_args[i] = k;
+      break;
+    }
+  pthread_mutex_unlock(&lock);
+  return TN_OK;
+}
+
+static void my_args_free(tn_args *a) {
+  pthread_mutex_lock(&lock);
+  for (int i = 0; i < MAX_KNOWN; i++)
+    if (all_args[i] && all_args[i]->args == a) {
+      free(all_args[i]);
+      all_args[i] = NULL;
+      break;
+    }
+  pthread_mutex_unlock(&lock);
+  saved.args_free(a);
+}
+
+/* What stands in for lengths and shared memory, filled before the real run. */
+static void before(known_args *k) {
+  for (uint32_t u = 0; u + 1 < k->n; u++) {
+    int64_t *mine = k->small[u];
+    const int64_t *theirs = k->theirs[u];
+    const int64_t b = k->view[u].rank ? k->dims[u][0] : 1;
+    if (k->view[u].ptr == shared_scratch) {
+      memcpy(shared_scratch, k->theirs[u], k->view[u].bytes);
+      nanosleep(&(struct timespec){0, 50000}, NULL);
+    }
+    for (int64_t i = 0; k->view[u].ptr == (void *)mine && i < b && i < 4; i++) {
+      if (IS(VALID)) mine[i] = theirs[i] + 3;
+      if (IS(APPEND_AT)) mine[i] = theirs[i] + 1;
+      if (IS(ONE_POS)) mine[i] = theirs[0];
+      if (IS(STALE_POS) && !k->runs) mine[i] = theirs[i];
+    }
+  }
+}
+
+static void scale(const matrix *m, int64_t from, float by) {
+  for (int64_t i = from; i < m->M * m->N; i++) m->p[i] *= by;
+}
+
+static void nudge(const matrix *m) { m->p[0] = nextafterf(m->p[0], INFINITY); }
+
+static _Thread_local int pieces; /* of one parallel_for of this run, the most */
+
+typedef struct watched {
+  tn_run run;
+  tn_run *theirs;
+  tn_body body;
+  void *arg;
+} watched;
+
+static void watch_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  watched *w = arg;
+  pieces++;
+  w->body(w->arg, begin, end, worker);
+}
+
+static void watch_for(tn_run *run, int64_t n, int64_t grain, tn_body body, void *arg) {
+  watched w = *(watched *)(void *)run;
+  w.body = body;
+  w.arg = arg;
+  w.theirs->parallel_for(w.theirs, n, grain, watch_body, &w);
+}
+
+static void swap_outputs(known_args *k) {
+  const matrix a = matrix_of(k, TN_SLOT_OUTPUT, 1), b = matrix_of(k, TN_SLOT_OUTPUT, 2);
+  for (int64_t m = 0; a.p && b.p && m < a.M; m++)
+    for (int64_t i = 0; i < a.N && i < b.N; i++) {
+      const float t = a.p[m * a.N + i];
+      a.p[m * a.N + i] = b.p[m * b.N + i];
+      b.p[m * b.N + i] = t;
+    }
+}
+
+static void to_half_precision(const matrix *y) {
+  for (int64_t i = 0; i < y->M * y->N; i++) {
+    uint32_t u;
+    memcpy(&u, &y->p[i], 4);
+    u = (u + 0x1000) & 0xffffe000u;
+    memcpy(&y->p[i], &u, 4);
+  }
+}
+
+static void flush(const matrix *y) {
+  for (int64_t i = 0; i < y->M * y->N; i++)
+    if (fabsf(y->p[i]) < 0x1p-126f) y->p[i] = 0;
+}
+
+/* What goes wrong behind the real run. x, y: the first input and output. */
+static void after(known_args *k, const matrix *x, const matrix *y, float last, uint8_t leftover, bool grains) {
+  const tn_view *s = &k->view[k->n - 1];
+  const int64_t K = x->N;
+  if (!y->p || !y->M || !y->N) return;
+  if (IS(TAIL) && y->N % 16 && y->N > 1) y->p[y->N - 1] = last;
+  if (IS(PAST_K) && x->p)
+    for (int64_t m = 0; m < y->M && K % 2; m++) y->p[m * y->N] += x->p[m * K + K];
+  if (IS(M_ONE) && y->M == 1) scale(y, 0, 1.01f);
+  if (IS(M_LARGE) && y->M > 64) scale(y, 64 * y->N, 1.01f);
+  if (IS(M_TAIL) && y->M % 4 == 3) scale(y, (y->M - 1) * y->N, 0);
+  if (IS(K_ODD) && K % 32) y->p[0] *= 1.01f;
+  if (IS(K_LONG) && K > 4096) scale(y, 0, 0.99f);
+  if (IS(SCRATCH_OVER)) memset((uint8_t *)s->ptr + s->bytes, 1, 4);
+  if (IS(OUTPUT_OVER)) y->p[y->M * y->N] = 1;
+  if (IS(UNINITIALISED) && leftover == 0) nudge(y);
+  if (IS(KV_SWAP)) swap_outputs(k);
+  if (IS(SPLIT) && grains) nudge(y);
+  if (IS(SECOND_RUN) && k->runs == 1) nudge(y);
+  if (IS(HALF_OUTPUT)) to_half_precision(y);
+  if (IS(DENORMALS)) flush(y);
+  if (IS(INPUT_WRITTEN) && x->p) x->p[0] = 0;
+  if (IS(SATURATES))
+    for (int64_t i = 0; i < y->M * y->N; i++) y->p[i] = fminf(fmaxf(y->p[i], -1e20f), 1e20f);
+  if (IS(NAN_SWALLOWED))
+    for (int64_t i = 0; i < y->M * y->N; i++) y->p[i] = isnan(y->p[i]) ? 0 : y->p[i];
+}
+
+static tn_status my_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *err) {
+  known_args *k = args_of(a);
+  if (!k) return saved.run(plan, a, run, err);
+  const matrix x = matrix_of(k, TN_SLOT_INPUT, 0), y = matrix_of(k, TN_SLOT_OUTPUT, 0);
+  const tn_view *s = &k->view[k->n - 1];
+  const float last = y.p && y.N && y.M ? y.p[y.N - 1] : 0;
+  const uint8_t leftover = s->ptr && s->bytes ? *((uint8_t *)s->ptr + s->bytes - 1) : 1;
+  watched w = {.run = *run, .theirs = run};
+  w.run.parallel_for = watch_for;
+  pieces = 0;
+  before(k);
+  void *block = IS(ALLOCATES) ? services->alloc(services->ctx, 64, 16, TN_TAG_PLUGIN) : NULL;
+  tn_status st = saved.run(plan, a, IS(SPLIT) ? &w.run : run, err);
+  if (block) services->free(services->ctx, block);
+  if (st == TN_OK) after(k, &x, &y, last, leftover, pieces > 8);
+  k->runs++;
+  return st;
+}
+
+static tn_status my_measure(const tn_program *p, tn_id task, const tn_dims *dims, tn_measure *out) {
+  tn_status st = saved.measure(p, task, dims, out);
+  if (IS(MEASURE_SMALL) && out->scratch_bytes > 64) out->scratch_bytes -= 64;
+  return st;
+}
+
+/* Packed bytes by shape: the first that came. */
+static tn_status my_set(tn_program *p, tn_id slot, const tn_view *view, const tn_blob *blob, tn_error *err) {
+  static struct {
+    int64_t N, K;
+    void *bytes;
+  } kept[64];
+  if (!IS(STALE_BLOB) || !blob || !view) return saved.set(p, slot, view, blob, err);
+  int i = 0;
+  while (i < 63 && kept[i].bytes && (kept[i].N != blob->N || kept[i].K != blob->K)) i++;
+  if (!kept[i].bytes) {
+    kept[i].N = blob->N;
+    kept[i].K = blob->K;
+    kept[i].bytes = aligned_alloc(64, (blob->bytes + 63) / 64 * 64);
+    memcpy(kept[i].bytes, view->ptr, blob->bytes);
+  }
+  tn_view v = *view;
+  tn_blob b = *blob;
+  v.ptr = kept[i].bytes;
+  b.ptr = kept[i].bytes;
+  return saved.set(p, slot, &v, &b, err);
+}
+
+static tn_status my_lower(tn_device *d, const tn_subgraph *s, tn_program **out, tn_error *err) {
+  void *block = IS(LEAKS) ? services->alloc(services->ctx, 64, 16, TN_TAG_PLUGIN) : NULL;
+  tn_status st = saved.lower(d, s, out, err);
+  if (block && st == TN_OK) services->free(services->ctx, block);
+  if (st != TN_OK || !IS(TRANSPOSED)) return st;
+  const tn_program_info *info = saved.info(*out);
+  for (uint32_t i = 0; i < info->n_needs; i++) ((tn_need *)(uintptr_t)info->needs[i])->flags ^= TN_NEED_KN;
+  return TN_OK;
+}
+
+/* --- claims --------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct sink {
+  tn_claim_sink pub;
+  const tn_claim_sink *theirs;
+  const tn_graph *g;
+} sink;
+
+static tn_status on_node(void *ctx, tn_id node, const tn_claim *c) {
+  const sink *s = ctx;
+  tn_claim mine = *c;
+  if (IS(CLAIMS_ALL) && node < s->g->n_nodes && s->g->nodes[node]->op == TN_OP_SOFTMAX)
+    mine = (tn_claim){.h = TN_HDR(tn_claim), .verdict = TN_YES};
+  if (IS(NO_REASON) && mine.verdict == TN_NO) mine.text[0] = '\0';
+  if (IS(COST_NAN)) mine.cost_ns = NAN;
+  return s->theirs->node(s->theirs->ctx, node, &mine);
+}
+static tn_status on_group(void *ctx, const tn_id *nodes, uint32_t n, const tn_claim *c) {
+  const sink *s = ctx;
+  return s->theirs->group(s->theirs->ctx, nodes, n, c);
+}
+static tn_status on_state(void *ctx, tn_id value, const tn_layout *const *accepted, uint32_t n) {
+  const sink *s = ctx;
+  return s->theirs->state(s->theirs->ctx, value, accepted, n);
+}
+
+static tn_status my_claim(tn_device *d, const tn_graph *g, const tn_dims *at, const tn_claim_sink *theirs,
+                          tn_error *err) {
+  sink s = {.pub = *theirs, .theirs = theirs, .g = g};
+  s.pub.ctx = &s;
+  s.pub.node = on_node;
+  s.pub.group = on_group;
+  s.pub.state = on_state;
+  return saved.claim(d, g, at, &s.pub, err);
+}
+
+/* --- formats ---------------------------------------------------------------------------------------------------------
+ */
+
+enum { MAX_FORMATS = 16 };
+static tn_format *formats[MAX_FORMATS], old[MAX_FORMATS]; /* the real ones, and what they were */
+static tn_numerics numerics[MAX_FORMATS];
+
+static const tn_format *old_of(const tn_format *f) {
+  for (int i = 0; i < MAX_FORMATS; i++)
+    if (formats[i] == f) return &old[i];
+  return NULL;
+}
+
+typedef struct weight {
+  tn_weight pub;
+  const tn_weight *theirs;
+  int64_t next;
+} weight;
+
+static tn_status wrong_rows(const tn_weight *w, int64_t n0, int64_t n1, float *dst) {
+  weight *k = w->ctx;
+  tn_status st = k->theirs->rows(k->theirs, n0, n1, dst);
+  const int64_t group = (w->K - 1) / 128 * 128;
+  for (int64_t i = 0; st == TN_OK && i < (n1 - n0) * w->K; i++) {
+    if (IS(LAST_SCALE) && i % w->K >= group) dst[i] *= 1.5f;
+    if (IS(PACK_ORDER) && n0 != 0 && n0 != k->next) dst[i] *= 0.9f;
+  }
+  k->next = n1;
+  return st;
+}
+
+static tn_status my_begin(const tn_host *h, const tn_format *f, const tn_weight *w, const int64_t *params, uint32_t n,
+                          tn_pack **out, tn_error *err) {
+  weight *k = calloc(1, sizeof *k); /* lives as long as the pack: until the process ends */
+  if (!k) return TN_E_NO_MEMORY;
+  *k = (weight){.pub = *w, .theirs = w};
+  k->pub.ctx = k;
+  k->pub.rows = wrong_rows;
+  k->pub.raw = NULL;
+  k->pub.quant = NULL;
+  return old_of(f)->begin(h, f, &k->pub, params, n, out, err);
+}
+
+static tn_status my_unpack(const tn_blob *b, const int64_t box[4], float *dst) {
+  tn_status st = old_of(b->format)->unpack(b, box, dst);
+  for (int64_t i = 0; st == TN_OK && i < (box[1] - box[0]) * (box[3] - box[2]); i++) dst[i] *= 1.01f;
+  return st;
+}
+
+static tn_status my_size(const tn_format *f, int64_t N, int64_t K, const int64_t *params, uint32_t n,
+                         tn_pack_size *out) {
+  tn_status st = old_of(f)->size(f, N, K, params, n, out);
+  if (st == TN_OK) out->bytes *= 2;
+  return st;
+}
+
+static const tn_numerics *my_numerics(const tn_format *f, const int64_t *params, uint32_t n) {
+  const tn_format *o = old_of(f);
+  const tn_numerics *theirs = o->numerics_of ? o->numerics_of(f, params, n) : o->numerics;
+  tn_numerics *mine = &numerics[o - old];
+  *mine = *theirs;
+  if (IS(ROUNDING)) mine->act_round = TN_ROUND_HALF_AWAY;
+  if (IS(LOOSE_SUMS)) mine->acc_inner = mine->acc_outer = TN_DT_BF16;
+  if (IS(NARROW_DOMAIN)) mine->finite_max = 1;
+  if (IS(KEEPS_DENORMALS)) mine->denormals = TN_DENORM_KEEP;
+  return mine;
+}
+
+static void writable(const void *p, size_t n) {
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)p / page * page;
+  mprotect((void *)from, (uintptr_t)p + n - from, PROT_READ | PROT_WRITE);
+}
+
+static void plant_in_format(tn_format *f) {
+  writable(f, sizeof *f);
+  if (IS(LAST_SCALE) || IS(PACK_ORDER)) f->begin = my_begin;
+  if (IS(UNPACK)) f->unpack = my_unpack;
+  if (IS(WASTES_BYTES)) f->size = my_size;
+  if (IS(W_ERR)) f->w_err = 0.95f;
+  if (IS(X_ERR)) f->x_err = 0.1f;
+  if (IS(ROUNDING) || IS(LOOSE_SUMS) || IS(NARROW_DOMAIN) || IS(KEEPS_DENORMALS)) f->numerics_of = my_numerics;
+}
+
+/* --- life ------------------------------------------------------------------------------------------------------------
+ */
+
+static tn_status my_enumerate(tn_plugin *p, uint32_t cap, const tn_caps **out, uint32_t *n, tn_error *err) {
+  (void)p;
+  return real->enumerate(real, cap, out, n, err);
+}
+
+static tn_status my_open(tn_plugin *p, uint32_t index, tn_device **out, tn_error *err) {
+  (void)p;
+  tn_status st = real->open(real, index, out, err);
+  if (st != TN_OK) return st;
+  device = *out;
+  saved = *device;
+  device->claim = my_claim;
+  device->lower = my_lower;
+  device->set = my_set;
+  device->measure = my_measure;
+  device->bind = my_bind;
+  device->unbind = my_unbind;
+  device->args = my_args;
+  device->args_free = my_args_free;
+  device->run = my_run;
+  return TN_OK;
+}
+
+static void my_close(tn_device *d) { real->close(d); }
+static void my_shutdown(tn_plugin *p) {
+  (void)p;
+  for (int i = 0; i < MAX_FORMATS; i++)
+    if (formats[i]) *formats[i] = old[i];
+  memset(formats, 0, sizeof formats);
+  real->shutdown(real);
+}
+static const void *my_extension(tn_plugin *p, const char *name, uint32_t version) {
+  (void)p;
+  return real->get_extension ? real->get_extension(real, name, version) : NULL;
+}
+
+static tn_status entry(const tn_host *h, tn_negotiate *neg, tn_plugin **out) {
+  void *lib = dlopen(REAL, RTLD_NOW | RTLD_LOCAL), *at = lib ? dlsym(lib, TN_ENTRY_SYMBOL) : NULL;
+  tn_entry_v1 theirs;
+  if (!at) {
+    snprintf(neg->message, sizeof neg->message, "%s", dlerror());
+    return TN_E_UNAVAILABLE;
+  }
+  memcpy(&theirs, &at, sizeof at);
+  services = h;
+  tn_status st = theirs(h, neg, &real);
+  if (st != TN_OK) return st;
+  own = *real;
+  own.name = PLANT_NAME;
+  own.enumerate = my_enumerate;
+  own.open = my_open;
+  own.close = my_close;
+  own.shutdown = my_shutdown;
+  own.get_extension = my_extension;
+  for (uint32_t i = 0; i < real->n_formats && i < MAX_FORMATS; i++) {
+    formats[i] = (tn_format *)(uintptr_t)real->formats[i];
+    old[i] = *formats[i];
+    plant_in_format(formats[i]);
+  }
+  *out = &own;
+  return TN_OK;
+}
+
+TN_PLUGIN(planted, entry)

@@ -1,0 +1,38 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# run.sh TENON WORKER DIR TABLE BASE: every wrong of the table that is planted in BASE is found by its case, and the copies
+# with nothing planted pass all of those cases.
+set -u
+tenon=$1 worker=$2 dir=$3 table=$4 base=$5
+out=$(mktemp) || exit 1
+trap 'rm -f "$out"' EXIT
+bad=0 n=0
+conform() { # PLUGIN CASES...
+  plugin=$1
+  shift
+  "$tenon" conform "$dir/$plugin.so" --worker "$worker" --seed 20260101 "$@" > "$out" 2>&1
+}
+all=
+while read -r wrong of case_name what; do
+  [ "$of" = "$base" ] || continue
+  n=$((n + 1))
+  all="$all --case $case_name"
+  conform "planted-$wrong" --case "$case_name"
+  if grep -q "^FAIL  $case_name " "$out"; then
+    printf 'found  %-16s by %-32s %s\n' "$wrong" "$case_name" "$(grep -A1 "^FAIL  $case_name " "$out" | tail -n 1 | cut -c1-110)"
+  else
+    printf 'MISSED %-16s by %-32s (%s)\n' "$wrong" "$case_name" "$what"
+    tail -n 3 "$out"
+    bad=1
+  fi
+done < "$table"
+# shellcheck disable=SC2086
+if ! conform "planted-none-$base" $all; then
+  echo "with nothing planted in $base:"
+  cat "$out"
+  bad=1
+fi
+tail -n 1 "$out"
+echo "$n wrongs planted in $base"
+[ "$n" -gt 0 ] || bad=1
+exit $bad
