@@ -65,31 +65,55 @@ void TNI_HOT_OWN(widen_floats)(float *restrict dst, const void *src, int64_t str
 
 #if defined(__AVX2__)
 
-static inline __attribute__((always_inline)) void micro(const int mr, int64_t pairs, const int16_t *restrict a,
-                                                        int64_t lda, const int16_t *restrict b, int32_t *restrict c,
-                                                        int64_t ldc, int first) {
-  __m256i acc[TNI_BR][2];
-#pragma GCC unroll 6
-  for (int m = 0; m < mr; m++) acc[m][0] = acc[m][1] = _mm256_setzero_si256();
-  for (int64_t k = 0; k < pairs; k++) {
-    const __m256i b0 = _mm256_loadu_si256((const __m256i *)(const void *)(b + k * 32));
-    const __m256i b1 = _mm256_loadu_si256((const __m256i *)(const void *)(b + k * 32 + 16));
-#pragma GCC unroll 6
-    for (int m = 0; m < mr; m++) {
-      int32_t pair;
-      memcpy(&pair, a + m * lda + 2 * k, sizeof pair);
-      const __m256i s = _mm256_set1_epi32(pair);
-      acc[m][0] = _mm256_add_epi32(acc[m][0], _mm256_madd_epi16(s, b0));
-      acc[m][1] = _mm256_add_epi32(acc[m][1], _mm256_madd_epi16(s, b1));
-    }
+/* Accumulators by name: compilers keep them in registers then. */
+#define ACC(i) __m256i c##i##0 = _mm256_setzero_si256(), c##i##1 = c##i##0;
+#define ROW(i) const int16_t *restrict a##i = a + (i)*lda;
+#define STEP(i)                                                       \
+  {                                                                   \
+    const __m256i s = _mm256_set1_epi32(pair_at(a##i + 2 * k));       \
+    c##i##0 = _mm256_add_epi32(c##i##0, _mm256_madd_epi16(s, b0));    \
+    c##i##1 = _mm256_add_epi32(c##i##1, _mm256_madd_epi16(s, b1));    \
+    __asm__("" : "+x"(c##i##0), "+x"(c##i##1)); /* rows one by one */ \
   }
-#pragma GCC unroll 6
-  for (int m = 0; m < mr; m++) {
-    __m256i *d = (__m256i *)(void *)(c + m * ldc);
-    for (int h = 0; h < 2; h++)
-      _mm256_storeu_si256(d + h, first ? acc[m][h] : _mm256_add_epi32(acc[m][h], _mm256_loadu_si256(d + h)));
+#define OUT(i)                                                                                  \
+  {                                                                                             \
+    __m256i *d = (__m256i *)(void *)(c + (i)*ldc);                                              \
+    _mm256_storeu_si256(d, first ? c##i##0 : _mm256_add_epi32(c##i##0, _mm256_loadu_si256(d))); \
+    d++;                                                                                        \
+    _mm256_storeu_si256(d, first ? c##i##1 : _mm256_add_epi32(c##i##1, _mm256_loadu_si256(d))); \
   }
+#define MICRO(n, LIST)                                                                                    \
+  static void micro_##n(int64_t pairs, const int16_t *restrict a, int64_t lda, const int16_t *restrict b, \
+                        int32_t *restrict c, int64_t ldc, int first) {                                    \
+    (void)lda;                                                                                            \
+    (void)ldc;                                                                                            \
+    LIST(ACC) LIST(ROW) for (int64_t k = 0; k < pairs; k++) {                                             \
+      const __m256i b0 = _mm256_loadu_si256((const __m256i *)(const void *)(b + k * 32));                 \
+      const __m256i b1 = _mm256_loadu_si256((const __m256i *)(const void *)(b + k * 32 + 16));            \
+      LIST(STEP)                                                                                          \
+    }                                                                                                     \
+    LIST(OUT)                                                                                             \
+  }
+#define L1(X) X(0)
+#define L2(X) L1(X) X(1)
+#define L3(X) L2(X) X(2)
+#define L4(X) L3(X) X(3)
+#define L5(X) L4(X) X(4)
+#define L6(X) L5(X) X(5)
+
+static inline int32_t pair_at(const int16_t *a) {
+  int32_t pair;
+  memcpy(&pair, a, sizeof pair);
+  return pair;
 }
+
+MICRO(1, L1)
+MICRO(2, L2)
+MICRO(3, L3)
+MICRO(4, L4)
+MICRO(5, L5)
+MICRO(6, L6)
+#define TILE(n) micro_##n(pairs, a, lda, b, c, ldc, first)
 
 #elif defined(__aarch64__) && defined(__ARM_NEON)
 
@@ -137,21 +161,30 @@ static inline __attribute__((always_inline)) void micro(const int mr, int64_t pa
 
 #endif
 
+#ifndef TILE
+#define TILE(n) micro(n, pairs, a, lda, b, c, ldc, first)
+#endif
+
 void TNI_HOT_OWN(bgemm)(int mr, int64_t pairs, const int16_t *a, int64_t lda, const int16_t *b, int32_t *c, int64_t ldc,
                         int first) {
   switch (mr) {
-#define ROWS(n)                                \
-  case n:                                      \
-    micro(n, pairs, a, lda, b, c, ldc, first); \
-    break;
-    ROWS(1)
-    ROWS(2)
-    ROWS(3)
-    ROWS(4)
-    ROWS(5)
-#undef ROWS
+    case 1:
+      TILE(1);
+      break;
+    case 2:
+      TILE(2);
+      break;
+    case 3:
+      TILE(3);
+      break;
+    case 4:
+      TILE(4);
+      break;
+    case 5:
+      TILE(5);
+      break;
     default:
-      micro(6, pairs, a, lda, b, c, ldc, first);
+      TILE(6);
       break;
   }
 }
