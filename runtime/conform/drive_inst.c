@@ -310,13 +310,46 @@ static tn_status run_task(tni_cf_inst *i, uint32_t t, uint32_t split) {
   return st;
 }
 
-tn_status tni_cf_inst_run(tni_cf_inst *i, uint8_t with, uint32_t split) {
+static bool read_only(const tn_slot *s) { return s->kind == TN_SLOT_INPUT || s->kind == TN_SLOT_STEP; }
+
+/* What a run may only read, in a row; NULL without memory or where there is nothing. */
+static uint8_t *inputs_now(tni_cf_inst *i, uint64_t *bytes) {
+  const tn_program_info *f = i->d->info;
+  uint8_t *at, *copy;
+  *bytes = 0;
+  for (uint32_t s = 0; s < f->n_slots; s++)
+    if (read_only(f->slots[s])) *bytes += i->slot[s].bytes;
+  uint64_t done = 0;
+  if (!*bytes || !(copy = malloc(*bytes))) return NULL;
+  for (uint32_t s = 0; s < f->n_slots; s++) {
+    if (!read_only(f->slots[s]) || !i->slot[s].bytes) continue;
+    if (!tni_cf_inst_look(i, s, TN_READ, &at)) break;
+    memcpy(copy + done, at, i->slot[s].bytes);
+    done += i->slot[s].bytes;
+    if (!tni_cf_inst_release(i, s)) break;
+  }
+  return copy;
+}
+
+static tn_status run_all(tni_cf_inst *i, uint32_t split) {
   tni_cf_host *h = i->d->h;
-  if (!fill(i, with)) return TN_E_INTERNAL;
   tn_status st = TN_OK;
   const long long before = atomic_load(&h->p.host.total);
-  for (uint32_t t = 0; st == TN_OK && t < i->d->info->n_tasks; t++) st = run_task(i, t, split);
+  for (uint32_t t = 0; st == TN_OK && t < i->d->info->n_tasks; t++) st = run_task(i, i->order ? i->order[t] : t, split);
   __atomic_add_fetch(&h->run_allocs, atomic_load(&h->p.host.total) - before, __ATOMIC_RELAXED);
+  return st;
+}
+
+/* Slots that an output may overwrite are an instance's own here: nobody may write to an input. */
+tn_status tni_cf_inst_run(tni_cf_inst *i, uint8_t with, uint32_t split) {
+  uint64_t bytes, after;
+  if (!fill(i, with)) return TN_E_INTERNAL;
+  uint8_t *was = inputs_now(i, &bytes);
+  tn_status st = run_all(i, split);
+  uint8_t *is = was ? inputs_now(i, &after) : NULL;
+  if (st == TN_OK && is && memcmp(was, is, bytes) != 0) st = (no(i, "an input was written", NULL), TN_E_INTERNAL);
+  free(was);
+  free(is);
   return st;
 }
 

@@ -26,6 +26,7 @@ enum {
   TNI_CN_NEG_ZERO,
   TNI_CN_TIES,
   TNI_CN_EQUAL,
+  TNI_CN_TINY_SCALE,
   TNI_CN_PATTERNS
 };
 const char *tni_cn_pattern(int p);

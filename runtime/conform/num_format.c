@@ -319,8 +319,8 @@ static void one_trip(subject *s, int64_t N, int64_t K, int pattern, double *wors
 
 /* Declared error that nothing comes near is a bound of something else. */
 static void round_trip(subject *s) {
-  static const int64_t dims[][2] = {{1, 1},    {1, 3},    {3, 32},   {17, 31}, {33, 129},
-                                    {16, 256}, {48, 320}, {5, 1000}, {130, 65}};
+  static const int64_t dims[][2] = {{1, 1},    {1, 3},    {3, 32},   {17, 31},  {33, 129},
+                                    {16, 256}, {48, 320}, {5, 1000}, {130, 65}, {64, 64}};
   static const int patterns[] = {TNI_CN_NORMAL,   TNI_CN_ZERO,     TNI_CN_MAX,  TNI_CN_ALTERNATING, TNI_CN_OUTLIER,
                                  TNI_CN_ONE_SIGN, TNI_CN_NEG_ZERO, TNI_CN_TIES, TNI_CN_EQUAL};
   double worst = 0;

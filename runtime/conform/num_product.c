@@ -230,6 +230,35 @@ static tn_numerics declared(const tn_blob *b) {
   return out;
 }
 
+/* What is packed for a constant must be that constant: the format's declared error of its row's largest (of the matrix'
+ * largest, where a scale may be the whole's), and nothing near a row of another weight. */
+static void compare_with_model(tni_cn_product *p, const tn_blob *b, const tni_tensor *t, bool kn, const float *w,
+                               int64_t N, int64_t K) {
+  float *row = malloc((size_t)(N * K + 1) * sizeof *row);
+  double all = 0;
+  for (int64_t n = 0; row && n < N; n++)
+    for (int64_t k = 0; k < K; k++) {
+      tni_tensor_to_f32(t, kn ? k * N + n : n * K + k, 1, &row[n * K + k]);
+      all = fmax(all, fabs((double)row[n * K + k]));
+    }
+  for (int64_t n = 0; row && n < N; n++) {
+    double top = 0, worst = 0;
+    for (int64_t k = 0; k < K; k++) {
+      top = fmax(top, fabs((double)row[n * K + k]));
+      worst = fmax(worst, fabs((double)row[n * K + k] - (double)w[n * K + k]));
+    }
+    if (!b->format->group) top = all;
+    if (worst <= (double)b->format->w_err * top * (1 + 0x1p-20) + 0x1p-14) continue;
+    char text[160];
+    snprintf(text, sizeof text,
+             "row %lld of what was packed is not that of the weight: off by %.3g, %g of %.3g is declared", (long long)n,
+             worst, (double)b->format->w_err, top);
+    tni_cf_fail(p->cf, "%s", tni_cn_product_where(p, 0, text));
+    break;
+  }
+  free(row);
+}
+
 const float *tni_cn_product_weight(tni_cn_product *p, tn_id v, bool kn, int64_t *N, int64_t *K, tn_numerics *num) {
   const tni_tensor *t = tni_graph_value(p->b.g, v)->tensor;
   int64_t n0 = 0;
@@ -241,7 +270,10 @@ const float *tni_cn_product_weight(tni_cn_product *p, tn_id v, bool kn, int64_t 
   if (b) {
     const int64_t box[4] = {n0, n0 + *N, 0, *K};
     *num = declared(b);
-    if (b->format->unpack(b, box, w) == TN_OK) return w;
+    if (b->format->unpack(b, box, w) == TN_OK) {
+      if (!p->compared) compare_with_model(p, b, t, kn, w, *N, *K);
+      return w;
+    }
     tni_cf_fail(p->cf, "%s", tni_cn_product_where(p, 0, "unpack failed"));
     return NULL;
   }
@@ -398,6 +430,7 @@ bool tni_cn_product_reference(tni_cn_product *p, int64_t M, const float *x, cons
     y += M * N;
     bound += M * N;
   }
+  p->compared = true;
   if (ok) round_bound(p, first, allowed, tni_cn_product_elems(p, M));
   if (!ok) tni_cf_fail(p->cf, "%s", tni_cn_product_where(p, M, "the reference does not know these numerics"));
   return ok;

@@ -43,7 +43,7 @@ typedef struct tni_cn_product {
   tn_stats stats;
   tn_id x, full; /* inputs; full: a second one of the product's shape, or TN_NONE */
   uint32_t phase;
-  bool open;
+  bool open, compared; /* what was packed with the model's weights */
 } tni_cn_product;
 
 enum { TNI_CN_TAKEN, TNI_CN_REFUSED, TNI_CN_BROKEN };

@@ -369,7 +369,7 @@ static void repeated(tni_cn_product *p, int64_t M, tally *t) {
 }
 
 static void ask_repeat(tni_cf *cf, tni_cf_host *h, const question *q, tally *t) {
-  static const int64_t shapes[][3] = {{1, 300, 257}, {5, 130, 129}, {13, 64, 256}};
+  static const int64_t shapes[][3] = {{1, 3000, 512}, {5, 130, 129}, {40, 1030, 256}, {1, 300, 257}};
   for (size_t k = 0; k < (few(cf, h) ? 1 : sizeof shapes / sizeof *shapes); k++) {
     tni_cn_product p;
     const tni_cn_want w = want_of(q, shapes[k][1], shapes[k][2]);
@@ -632,11 +632,9 @@ static void add_all(const tni_cf_listing *l, const char *format, tni_cf_add add,
     if (!j) return;
     *j = (job){format, &questions[i]};
     snprintf(name, sizeof name, "numbers/%s/%s", format ? format : "plain", questions[i].name);
-    add(ctx, &(tni_cf_case){.name = name,
-                            .levels = TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI,
-                            .run = run,
-                            .arg = j,
-                            .timeout_ms = 60000});
+    add(ctx,
+        &(tni_cf_case){
+            .name = name, .levels = TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, .run = run, .arg = j, .timeout_ms = 60000});
   }
 }
 

@@ -4,8 +4,9 @@
 #include "runtime/conform/num.h"
 
 const char *tni_cn_pattern(int p) {
-  static const char *const names[] = {"normal",  "zero",       "max",      "alternating", "denormal", "huge",
-                                      "outlier", "tiny_mixed", "one_sign", "neg_zero",    "ties",     "equal"};
+  static const char *const names[] = {"normal", "zero",    "max",        "alternating", "denormal",
+                                      "huge",   "outlier", "tiny_mixed", "one_sign",    "neg_zero",
+                                      "ties",   "equal",   "tiny_scale"};
   return p >= 0 && p < TNI_CN_PATTERNS ? names[p] : "one-hot";
 }
 
@@ -40,6 +41,8 @@ static float one(int pattern, size_t i, int64_t group, double top, tni_cf_rng *r
       return tie(i, group, r);
     case TNI_CN_EQUAL:
       return (float)(1 + i / (size_t)group % 7) * ((i / (size_t)group) & 1 ? -0.37f : 0.37f);
+    case TNI_CN_TINY_SCALE:
+      return u * 5e-37f;
     default:
       return u;
   }
