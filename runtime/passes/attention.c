@@ -32,6 +32,7 @@ typedef struct match {
   double scale, cap;
   uint32_t rank;    /* 4, or 3: [batch, length, size] of one head */
   bool k_by_length; /* k is [batch, length, heads, size]: it needs a Transpose */
+  bool k_by_size;   /* [batch, heads, size, length]: so does it */
 } match;
 
 static tn_expr dim(const tni_graph *g, tn_id v, uint32_t d) { return g->values[v]->pub.dims[d]; }
@@ -91,9 +92,13 @@ static bool find_keys(match *m, tn_id v) {
   const tni_graph *g = m->g;
   v = unscale(g, v, &m->scale);
   const tni_node *t = tni_match_node(g, v, TN_OP_TRANSPOSE);
-  if (!t || !tni_match_rank(g, t->pub.in[0], m->rank)) return false;
-  m->k_by_length = has_perm(t, m->rank, by_length[m->rank == 4]);
-  if (!m->k_by_length && !has_perm(t, m->rank, plain[m->rank == 4])) return false;
+  if (t && !tni_match_rank(g, t->pub.in[0], m->rank)) return false;
+  m->k_by_length = t && has_perm(t, m->rank, by_length[m->rank == 4]);
+  m->k_by_size = !m->k_by_length && (!t || !has_perm(t, m->rank, plain[m->rank == 4]));
+  if (m->k_by_size) {
+    m->k = v;
+    return tni_match_rank(g, v, m->rank);
+  }
   m->k = unscale(g, t->pub.in[0], &m->scale);
   return tni_match_rank(g, m->k, m->rank);
 }
@@ -133,15 +138,24 @@ static bool find_product(match *m, tn_id v) {
   return tni_match_rank(g, m->q, m->rank) && find_keys(m, mul->pub.in[1]) && m->scale > 0;
 }
 
-/* v is the product, or the product under masks, one behind another. */
-static bool find_scores(match *m, tn_id v) {
+/* v is the product, or the product under masks, one behind another; factors on what is masked already count for the
+ * masks too. */
+static bool find_scores(match *m, tn_id v, double outer) {
   const tni_graph *g = m->g;
-  if (find_product(m, v)) return true;
+  if (find_product(m, v)) {
+    m->scale *= outer;
+    return m->cap == 0 || outer == 1;
+  }
   if (tni_match_uses(g, v) != 1 || m->masks.n == TNI_ATTENTION_LAYERS) return false;
+  const tn_id masked = unscale(g, v, &outer);
+  if (!(outer > 0) || (masked != v && tni_match_uses(g, masked) != 1)) return false;
+  v = masked;
   tni_attention_layer *l = &m->masks.layer[m->masks.n++];
   for (uint32_t side = 0; side < 2; side++) {
     tn_id under;
-    if (tni_attention_layer_of(g, v, side, l, &under) && find_scores(m, under)) return true;
+    if (!tni_attention_layer_of(g, v, side, l, &under)) continue;
+    l->scale = outer;
+    if (find_scores(m, under, outer)) return true;
   }
   m->masks.n--;
   return false;
@@ -168,23 +182,23 @@ static const tni_node *find_softmax(const match *m, tn_id p) {
 /* [batch, length, size]: one head. */
 static bool one_head(const match *m) {
   const tni_graph *g = m->g;
-  const uint32_t batch = m->k_by_length ? 1 : 0;
+  const uint32_t batch = m->k_by_length ? 1 : 0, size = m->k_by_size ? 1 : 2;
   return dim(g, m->q, 0) == dim(g, m->k, batch) && dim(g, m->q, 0) == dim(g, m->v, 0) &&
-         dim(g, m->q, 2) == dim(g, m->k, 2) && dim(g, m->k, !batch) == dim(g, m->v, 1);
+         dim(g, m->q, 2) == dim(g, m->k, size) && dim(g, m->k, m->k_by_size ? 2 : !batch) == dim(g, m->v, 1);
 }
 
 /* Heads of k and v as Attention needs them: repetition undone on both, or on neither. */
 static bool find_heads(match *m) {
   const tni_graph *g = m->g;
-  const uint32_t heads = m->k_by_length ? 2 : 1, length = m->k_by_length ? 1 : 2;
-  const tn_id k = m->k_by_length ? m->k : unrepeat(g, m->k), v = unrepeat(g, m->v);
+  const uint32_t heads = m->k_by_length ? 2 : 1, length = m->k_by_length ? 1 : m->k_by_size ? 3 : 2;
+  const tn_id k = m->k_by_length || m->k_by_size ? m->k : unrepeat(g, m->k), v = unrepeat(g, m->v);
   int64_t nq, nk, nv;
   if (k != m->k && v != m->v) {
     m->k = k;
     m->v = v;
   }
   if (dim(g, m->q, 0) != dim(g, m->k, 0) || dim(g, m->q, 0) != dim(g, m->v, 0)) return false;
-  if (dim(g, m->q, 3) != dim(g, m->k, 3) || dim(g, m->k, length) != dim(g, m->v, 2)) return false;
+  if (dim(g, m->q, 3) != dim(g, m->k, m->k_by_size ? 2 : 3) || dim(g, m->k, length) != dim(g, m->v, 2)) return false;
   if (dim(g, m->k, heads) != dim(g, m->v, 1)) return false;
   if (dim(g, m->q, 1) == dim(g, m->v, 1)) return true;
   return const_dim(g, m->q, 1, &nq) && const_dim(g, m->k, heads, &nk) && const_dim(g, m->v, 1, &nv) && nk >= 1 &&
@@ -204,7 +218,7 @@ static bool find(match *m, const tni_node *last) {
   const tni_node *softmax = find_softmax(m, last->pub.in[0]);
   tn_id under = softmax ? softmax->pub.in[0] : TN_NONE;
   if (!softmax && (m->rank != 4 || !tni_attention_sinks(g, last->pub.in[0], &under, &m->sinks))) return false;
-  if (!find_scores(m, under)) return false;
+  if (!find_scores(m, under, 1)) return false;
   return is_float(g, m->q) && tni_match_rank(g, m->scores, m->rank) &&
          tni_attention_masks_fit(g, &m->masks, m->scores, m->rank == 3, g->values[m->q]->pub.dtype) &&
          (m->rank == 4 ? find_heads(m) : one_head(m));
@@ -212,12 +226,12 @@ static bool find(match *m, const tni_node *last) {
 
 /* The operands that Attention lacks. */
 static tn_status complete(match *m, tn_id *mask, tn_error *err) {
-  static const int64_t perm[2][4] = {{1, 0, 2}, {0, 2, 1, 3}};
+  static const int64_t perm[2][4] = {{1, 0, 2}, {0, 2, 1, 3}}, by_size[2][4] = {{0, 2, 1}, {0, 1, 3, 2}};
   tni_graph *g = m->g;
   const uint32_t t = g->values[m->q]->pub.dtype;
-  if (m->k_by_length) {
+  if (m->k_by_length || m->k_by_size) {
     tni_build_node b = {.type = "Transpose", .version = 13, .in = {m->k}, .n_in = 1, .n_attr = 1};
-    b.attr[0] = tni_build_ints("perm", perm[m->rank == 4], m->rank);
+    b.attr[0] = tni_build_ints("perm", m->k_by_size ? by_size[m->rank == 4] : perm[m->rank == 4], m->rank);
     m->k = tni_build_op(g, &b, t, TNI_RANK_UNKNOWN, NULL, err);
     if (m->k == TN_NONE) return tni_fail_memory(err, "attention");
   }

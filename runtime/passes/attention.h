@@ -10,10 +10,10 @@
 enum { TNI_ATTENTION_LAYERS = 4 };
 
 /* One of them: scores + mask, or scores where keep is true (inverted: false) and low elsewhere. The other is TN_NONE.
- */
+ * Softmax sees it times scale. */
 typedef struct tni_attention_layer {
   tn_id mask, keep;
-  double low;
+  double low, scale;
   bool inverted;
 } tni_attention_layer;
 

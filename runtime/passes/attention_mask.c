@@ -15,7 +15,7 @@ static bool is_keep(const tni_graph *g, tn_id v, tn_id *keep) {
 
 bool tni_attention_layer_of(const tni_graph *g, tn_id v, uint32_t side, tni_attention_layer *l, tn_id *under) {
   const tni_node *n = tni_match_node(g, v, TN_OP_WHERE);
-  *l = (tni_attention_layer){.mask = TN_NONE, .keep = TN_NONE, .low = (double)-INFINITY};
+  *l = (tni_attention_layer){.mask = TN_NONE, .keep = TN_NONE, .low = (double)-INFINITY, .scale = 1};
   if (n && side == 0) {
     l->inverted = tni_match_scalar(g, n->pub.in[1], &l->low);
     if (!l->inverted && !tni_match_scalar(g, n->pub.in[2], &l->low)) return false;
@@ -48,6 +48,7 @@ bool tni_attention_masks_fit(const tni_graph *g, const tni_attention_masks *m, t
                              uint32_t dtype) {
   for (uint32_t i = 0; i < m->n; i++) {
     const tni_attention_layer *l = &m->layer[i];
+    if (l->mask == TN_NONE && !(l->low * l->scale <= -1e30)) return false;
     if (!fits(g, l->mask != TN_NONE ? l->mask : l->keep, scores, one_head)) return false;
     if (l->mask != TN_NONE && g->values[l->mask]->pub.dtype != dtype) return false;
   }
@@ -71,11 +72,12 @@ static tn_id add_bool(tni_graph *g, const tni_attention_layer *l, tn_id all, tn_
 
 static tn_id add_float(tni_graph *g, const tni_attention_layer *l, tn_id all, uint32_t dtype, tn_error *err) {
   if (l->mask != TN_NONE) {
-    const tn_id in[2] = {all, l->mask};
-    return all == TN_NONE ? l->mask : add(g, dtype, "Add", 14, in, 2, err);
+    const tn_id scaled[2] = {l->mask, l->scale == 1 ? TN_NONE : tni_build_filled(g, dtype, 1, l->scale)};
+    const tn_id in[2] = {all, l->scale == 1 ? l->mask : add(g, dtype, "Mul", 14, scaled, 2, err)};
+    return all == TN_NONE || in[1] == TN_NONE ? in[1] : add(g, dtype, "Add", 14, in, 2, err);
   }
   if (all == TN_NONE) all = tni_build_filled(g, dtype, 1, 0);
-  const tn_id low = tni_build_filled(g, dtype, 1, l->low);
+  const tn_id low = tni_build_filled(g, dtype, 1, l->low * l->scale);
   const tn_id in[3] = {l->keep, l->inverted ? low : all, l->inverted ? all : low};
   return add(g, dtype, "Where", 16, in, 3, err);
 }

@@ -24,6 +24,23 @@ static const form forms[] = {
     /* keys by length: a Transpose remains */
     {"t=Transpose kl {perm=0,2,3,1}; s=MatMul q t; m=Mul s 0.5; " TAIL,
      "?=Transpose kl {perm=0,2,1,3}; y=Attention q ? vv {scale=0.5 softcap=0}"},
+    /* keys as the product wants them already: a Transpose more */
+    {"m=MatMul q q8; " TAIL, "?=Transpose q8 {perm=0,1,3,2}; y=Attention q ? vv {scale=1 softcap=0}"},
+    {"a=Mul q8 0.5; m=MatMul q a; " TAIL, "?=Transpose q8 {perm=0,1,3,2}; y=Attention q ? vv {scale=0.5 softcap=0}"},
+    {"z8=Transpose z {perm=2,0,1}; z9=Transpose z8 {perm=1,0,2}; m=MatMul x z9; p=Softmax m {axis=-1}; y=MatMul p z",
+     "z8=Transpose z {perm=2,0,1}; z9=Transpose z8 {perm=1,0,2}; ?=Transpose z9 {perm=0,2,1}; "
+     "y=Attention x ? z {scale=1 softcap=0} heads=1/1"},
+    /* factors on what is masked already */
+    {KT "s=MatMul q t; a=Add s mm; m=Mul a 0.5; " TAIL, "?=Mul mm const; y=Attention q kk vv ? {scale=0.5 softcap=0}"},
+    {KT "s=MatMul q t; a=Mul s 0.5; c=Add a mm; d=Div c 4; m=Where bm d -inf; " TAIL,
+     "?=Mul mm const; ?=Where bm ? const; y=Attention q kk vv ? {scale=0.125 softcap=0}"},
+    {KT "s=MatMul q t; w=Where bm 0 -inf; a=Add s w; m=Mul a 2; " TAIL, "y=Attention q kk vv bm {scale=2 softcap=0}"},
+    {KT "s=MatMul q t; w=Where bm s -3e38; m=Mul w 0.25; " TAIL,
+     "?=Where bm const const; y=Attention q kk vv ? {scale=0.25 softcap=0}"},
+    {KT "s=MatMul q t; w=Where bm s -3e30; m=Mul w 0.25; " TAIL, ""}, /* not low enough then */
+    {KT "s=MatMul q t; a=Add s mm; m=Mul a -1; " TAIL, ""},
+    {KT "s=MatMul q t; a=Add s mm; m=Mul a 0.5; p=Softmax m {axis=-1}; o=MatMul p vv; i=ReduceSum a; y=Add o i", ""},
+    {KT "s=MatMul q t; d=Div s 3; h=Tanh d; c=Mul h 3; a=Add c mm; m=Mul a 0.5; " TAIL, ""}, /* over the cap */
     /* masks */
     {KT "s=MatMul q t; m=Add s mm; " TAIL, "y=Attention q kk vv mm {scale=1 softcap=0}"},
     {KT "s=MatMul q t; m=Add mm s; " TAIL, "y=Attention q kk vv mm {scale=1 softcap=0}"},
@@ -115,7 +132,6 @@ static const form forms[] = {
     {KT "s=MatMul q t; d=Div s 3; h=Tanh d; m=Mul h 2; " TAIL, ""}, /* no cap */
     {KT "s=MatMul q t; d=Mul s 0.5; h=Tanh d; m=Mul h 4; " TAIL, ""},
     {KT "s=MatMul q t; m=Mul s -1; " TAIL, ""},
-    {"m=MatMul q q8; " TAIL, ""},
     {KT "s=MatMul q t; m=Add s mm; p=Softmax m {axis=-1}; i=IsNaN p; g=Where i 1 p; y=MatMul g vv", ""},
 };
 

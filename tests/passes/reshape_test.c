@@ -44,9 +44,35 @@ static const form forms[] = {
     {"f=Shape x; g=Expand o f; c=Less g x; y=Where c x z", "c=Less o x; y=Where c x z"},
 };
 
+#define XZ "t=Transpose z {perm=0,2,1}; m=MatMul x t; "
+#define UNFOLD(v) "Reshape " v " #0,1,0,-1"
+#define LIFTED "?=Reshape x step; ?=Reshape z step; ?=Transpose ? {perm=0,1,3,2}; ?=MatMul ? ?; "
+
+static const form unflatten[] = {
+    {XZ "y=" UNFOLD("m"), LIFTED "y=Identity ?"},
+    {XZ "a=Mul m 0.5; c=Add a m3; p=Softmax c {axis=-1}; y=" UNFOLD("p"),
+     LIFTED "?=Mul ? 0.5; ?=Add ? m3; ?=Softmax ?; y=Identity ?"},
+    {XZ "p=Softmax m {axis=2}; o=MatMul p x; y=Reshape o #0,1,-1,8",
+     LIFTED "?=Softmax ?; ?=Reshape x step; ?=MatMul ? ?; y=Identity ?"},
+    {XZ "u=MatMul z t; e=Exp u; c=Sub m2 m; d=Div c e; y=" UNFOLD("d"),
+     "t=Transpose z {perm=0,2,1}; u=MatMul z t; e=Exp u; " LIFTED
+     "?=Sub m2 ?; ?=Reshape e step; ?=Div ? ?; y=Identity ?"},
+    /* something else */
+    {"m=MatMul x x8; y=" UNFOLD("m"), ""},
+    {"e=Exp x; y=" UNFOLD("e"), ""},
+    {XZ "p=Softmax m {axis=1}; y=" UNFOLD("p"), ""},
+    {XZ "e=Exp m; y=" UNFOLD("e"), ""},
+    {XZ "r=" UNFOLD("m") "; n=Neg m; y=Add r n", ""},
+    {XZ "y=Reshape m #0,0,1,-1", ""},
+    {XZ "y=Reshape m #0,-1", ""},
+};
+
 static void test_forms(void) { run_forms(forms, sizeof forms / sizeof forms[0], tni_pass_reshape, 0); }
+static void test_unflatten(void) {
+  run_forms(unflatten, sizeof unflatten / sizeof unflatten[0], tni_pass_unflatten, 0);
+}
 
 CU_pSuite suite_reshape(void) {
   CU_pSuite s = CU_add_suite("movement", NULL, NULL);
-  return s && CU_add_test(s, "reshape", test_forms) ? s : NULL;
+  return s && CU_add_test(s, "reshape", test_forms) && CU_add_test(s, "unflatten", test_unflatten) ? s : NULL;
 }
