@@ -114,6 +114,7 @@ typedef struct tni_cf_inst {
   tni_cf_memory *scratch; /* [n_tasks] */
   tn_plan **plan;         /* [n_tasks] */
   bool borrowed;          /* plans are another instance's */
+  const uint32_t *order;  /* [n_tasks] in which tasks run; NULL: the program's */
   tn_args **args;
   uint64_t *scratch_bytes;
   char why[400];
