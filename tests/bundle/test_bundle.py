@@ -138,6 +138,18 @@ class Bundle(common.Case):
             for p in [moved, *moved.rglob("*")]:
                 p.chmod(p.stat().st_mode | 0o200)
 
+    def test_unpacked_by_another(self):
+        if os.geteuid() != 0 or not common.has_avx2():
+            self.skipTest("needs root, to give files away, and AVX2")
+        b = self.tmp / "given"
+        shutil.copytree(self.shared(), b)
+        for p in [b, *b.rglob("*")]:
+            os.chown(p, 65534, 65534)
+        self.assertEqual(self.text(b, *ASK), self.want)
+        (b / "plugins").chmod(0o777)  # what others may write is still refused
+        r = run(b, *ASK)
+        self.assertNotEqual((r.returncode, "cpu-avx2-lut" in r.stderr.split("placement:")[-1]), (0, True), r.stderr)
+
     def test_opens_nothing_else(self):
         if not shutil.which("strace"):
             self.skipTest("strace is not there")
@@ -305,7 +317,7 @@ class Bundle(common.Case):
         h = onnx.helper
         g = h.make_graph([h.make_node("Add", ["x", "x"], ["y"])], "g", [h.make_tensor_value_info("x", 1, [3])],
                          [h.make_tensor_value_info("y", 1, [3])])
-        path = self.tmp / "double.onnx"
+        path = self.tmp / "it's $(touch x) \"double\".onnx"
         onnx.save(h.make_model(g, opset_imports=[h.make_opsetid("", 17)], ir_version=8), path)
         np.save(self.tmp / "x.npy", np.array([1, 2, 3], np.float32))
         b = self.make(model=path, name="d")
