@@ -10,7 +10,7 @@
 
 #include "runtime/base/file.h"
 
-#ifdef RTLD_DI_SERINFO
+#ifdef __GLIBC__
 #include <link.h>
 
 static bool in_folder(const char *folder, const char *name) {

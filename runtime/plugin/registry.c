@@ -4,9 +4,11 @@
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/plugin/internal.h"
 #include "runtime/plugin/linked.h"
+#include "runtime/profile/paths.h"
 #include "runtime/profile/yamltree.h"
 
 enum { MAX_PLUGINS = 256 };
@@ -153,10 +155,18 @@ typedef struct names {
   uint32_t n;
 } names;
 
-/* "x.so" -> "x" where that may name a plugin. A lone .yaml is somebody else's file. */
-static const char *plugin_of(tni_arena *a, const char *file) {
+/* "x.so" -> "x" where that may name a plugin, "libx.so" too where no libx.yaml lies beside it. A lone .yaml is somebody
+ * else's file. */
+static const char *plugin_of(tni_arena *a, const char *dir, const char *file) {
   size_t n = strlen(file);
   if (n <= 3 || strcmp(file + n - 3, ".so") != 0) return NULL;
+  if (n > 6 && strncmp(file, "lib", 3) == 0) {
+    const char *bare = tni_arena_strndup(a, file, n - 3), *yaml = bare ? tni_path_join(a, dir, bare, ".yaml") : NULL;
+    if (yaml && access(yaml, F_OK) != 0) {
+      file += 3;
+      n -= 3;
+    }
+  }
   const char *name = tni_arena_strndup(a, file, n - 3);
   return name && tni_name_ok(name) ? name : NULL;
 }
@@ -164,7 +174,7 @@ static const char *plugin_of(tni_arena *a, const char *file) {
 static void collect(const tni_registry *r, const char *dir, names *out) {
   DIR *d = opendir(dir);
   for (struct dirent *e; d && out->n < MAX_PLUGINS && (e = readdir(d));) {
-    const char *name = plugin_of(r->arena, e->d_name);
+    const char *name = plugin_of(r->arena, dir, e->d_name);
     bool known = !name || tni_registry_find(r, name);
     for (uint32_t i = 0; !known && i < out->n; i++) known = strcmp(out->v[i], name) == 0;
     if (!known) out->v[out->n++] = name;
