@@ -5,9 +5,9 @@
  * a message, or with the same output, bit for bit; never by a signal. Half of the bytes are drawn from all bytes, half
  * from all files, so that small files get their share.
  *
- *   bundle  FOLDER is a bundle: its list is compared first, then its plugins and packed weights are used, sealed
- *   cache   FOLDER is the cache; what is damaged in it is packed again, so files are put back whole
- *   plugin  FOLDER holds a plugin and its manifest
+ *   bundle  FOLDER is a bundle: its list is compared first, then its plugins and packed weights are used, sealed; a
+ * byte outside of packed/ must be an error cache   FOLDER is the cache; what is damaged in it is packed again, so files
+ * are put back whole plugin  FOLDER holds a plugin and its manifest
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -183,7 +183,9 @@ static int flip(test *t, uint64_t *seed, int i, int counts[2]) {
   const int rc = try_it(t, got);
   if (!put_back(e, at, st.st_ino)) return printf("cannot restore %s\n", e->path), 1;
   counts[rc == SAME]++;
-  if (rc == ERROR || (rc == SAME && memcmp(want, got, OUT_BYTES) == 0)) return 0;
+  /* All but the gaps in packed files is compared with the list, used by this program or not. */
+  const bool listed = strcmp(t->mode, "bundle") == 0 && !strstr(e->path, "/packed/");
+  if (rc == ERROR || (rc == SAME && !listed && memcmp(want, got, OUT_BYTES) == 0)) return 0;
   printf("FAILED: flip %d: %s, byte %zu, 0x%02x -> 0x%02x: %s %d\n", i, e->path, at, e->whole[at], bad,
          rc < 0         ? "signal"
          : rc == SILENT ? "an error without a message"
