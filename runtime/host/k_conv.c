@@ -6,7 +6,9 @@
  * sums; f32 with one channel per group, and f64, go directly: one sum per element in ascending channel and tap that
  * leaves the padding out. The bias comes last.
  */
-#include "runtime/host/im2col.h"
+#include <math.h>
+
+#include "runtime/host/planes.h"
 
 typedef struct direct {
   tni_im2col im;
@@ -65,6 +67,58 @@ static void direct_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) 
   }
 }
 
+/* --- f32, one channel per group, by planes --- */
+
+typedef struct shifted {
+  const direct *c;
+  const tni_hot *hot;
+  float *scratch;
+  tni_planes b;
+} shifted;
+
+_Static_assert((int)TNI_PLANES + (int)TNI_PLANE_SUMS <= (int)TNI_GEMM_PACKED, "a block fits the scratch");
+
+static void copy_row(const void *ctx, const void *xv, int64_t at, int64_t stride, int64_t n, float *dst) {
+  const f32u *x = (const f32u *)xv + at;
+  (void)ctx;
+  if (stride == 1)
+    memcpy(dst, x, (size_t)n * sizeof *dst);
+  else if (stride == 2)
+    for (int64_t i = 0; i < n; i++) dst[i] = x[2 * i];
+  else
+    for (int64_t i = 0; i < n; i++) dst[i] = x[i * stride];
+}
+
+static void shifted_blocks(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  const shifted *s = arg;
+  const direct *c = s->c;
+  const tni_planes *b = &s->b;
+  const int64_t M = c->y->dims[1];
+  float *room = s->scratch + (size_t)worker * (tni_gemm_scratch(TN_DT_F32, 1) / sizeof(float)),
+        *sums = room + TNI_PLANES;
+  float w[TNI_PLANE_TAPS];
+  for (int64_t u = begin; u < end; u++) {
+    const int64_t plane = u / b->blocks, oy = u % b->blocks * b->rows, m = plane % M, image = plane / M;
+    const int64_t rows = b->out[0] - oy < b->rows ? b->out[0] - oy : b->rows;
+    const float bias = c->b ? ((const f32u *)c->b->data)[m] : 0;
+    memcpy(w, (const f32u *)c->w->data + m * c->im.taps, (size_t)c->im.taps * sizeof *w);
+    tni_planes_fill(b, copy_row, NULL, (const f32u *)c->im.x + (image * c->groups + m / c->group_outs) * c->im.plane,
+                    oy, room);
+    tni_planes_sum(b, s->hot, room, w, rows, sums);
+    for (int64_t r = 0; r < rows; r++) {
+      f32u *restrict y = (f32u *)c->y->data + (plane * b->out[0] + oy + r) * b->out[1];
+      const float *restrict from = sums + r * b->width;
+      for (int64_t i = 0; i < b->out[1]; i++) y[i] = from[i] + bias;
+    }
+  }
+}
+
+static bool all_finite(const tni_tensor *t) {
+  float zero = 0;
+  for (int64_t i = 0, n = tni_knumel(t); i < n; i++) zero += ((const f32u *)t->data)[i] * 0.f;
+  return zero == 0;
+}
+
 static tn_status product(const tni_kargs *a, const direct *c) {
   const tni_im2col *im = &c->im;
   const int64_t K = im->channels * im->taps;
@@ -109,6 +163,12 @@ tn_status tni_k_conv(const tni_kargs *a) {
   direct c = {.w = w, .b = b, .y = y, .groups = groups, .group_outs = w->dims[0] / groups};
   tni_im2col_init(&c.im, &win, x, y, groups);
   if (x->dtype != TN_DT_F64 && (x->dtype != TN_DT_F32 || c.im.channels > 1)) return product(a, &c);
+  shifted s = {.c = &c, .hot = tni_hot_get(), .scratch = a->scratch};
+  if (x->dtype == TN_DT_F32 && tni_planes_plan(&c.im, &s.b) && all_finite(w)) {
+    tni_kfor(a->run, y->dims[0] * y->dims[1] * s.b.blocks, s.b.rows * s.b.width * (c.im.taps / 4 + 2), shifted_blocks,
+             &s);
+    return TN_OK;
+  }
   const int64_t n = c.im.out[win.rank - 1];
   tni_kfor(a->run, y->dims[0] * y->dims[1] * (c.im.positions / n), n * (c.im.channels * c.im.taps + 1) / 4 + 1,
            direct_rows, &c);

@@ -3,22 +3,17 @@
  * Convolutions of bytes: W [M / group, K] x (im2col) [K, positions] per image and group, in integers (bgemm.h); windows
  * over one channel directly.
  *
- * The direct ones sum in f32, where products of bytes and sums of up to 258 of them are integers under 2^24: exact,
- * whatever the order. Rows of the padded input lie in planes by their phase in the stride, so that a tap is one shifted
- * plane for all positions of a block of output rows.
+ * The direct ones (planes.h) sum in f32, where products of bytes and sums of up to 258 of them are integers under 2^24:
+ * exact, whatever the order.
  */
+#include "runtime/host/planes.h"
 #include "runtime/host/qproduct.h"
 
-enum {
-  DIRECT_TAPS = 258,
-  PLANES = 20480, /* floats of a block's planes at most, */
-  NEAR = 6144,    /* and those that a block has where it may be smaller */
-  SHORT = 64,     /* codes of a row that is short */
-  SUMS = 8192,    /* positions of a block, its padding's too */
-};
+enum { SHORT = 64 }; /* codes of a row that is short */
 
 _Static_assert((int)TNI_BGEMM_COLS <= (int)TNI_IM2COL_COLS, "a tile's columns");
-_Static_assert(((int)PLANES + 2 * (int)SUMS) * (int)sizeof(float) <= (int)TNI_BGEMM_BYTES, "a block fits the scratch");
+_Static_assert(((int)TNI_PLANES + 2 * (int)TNI_PLANE_SUMS) * (int)sizeof(float) <= (int)TNI_BGEMM_BYTES,
+               "a block fits the scratch");
 
 /* --- as a product --- */
 
@@ -79,85 +74,25 @@ static void finish(const void *ctx, int64_t batch, int64_t m0, int64_t mb, int64
 
 /* --- one channel, directly --- */
 
-/* A block of output rows: planes of its input, one per phase in the stride. */
-typedef struct block {
-  int64_t stride[2], dilation[2], kernel[2], in[2], out[2], begin[2]; /* height, width */
-  int64_t rows;                                                       /* of the output */
-  int64_t height, width;                                              /* of one plane */
-} block;
+typedef struct direct {
+  const tni_qproduct *p;
+  tni_planes b;
+} direct;
 
-static int64_t plane_rows(const block *b, int64_t rows) {
-  return rows + (b->kernel[0] - 1) * b->dilation[0] / b->stride[0];
+static void widen_row(const void *ctx, const void *x, int64_t at, int64_t stride, int64_t n, float *dst) {
+  const tni_qproduct *p = ctx;
+  p->hot->widen_floats(dst, (const u8u *)x + at, stride, tni_qof(p->a.t, tni_qzero(p->a.zero, 0)), n);
 }
 
-/* The last row's taps reach as far behind it as a row is wider than the output's. */
-static int64_t plane_floats(const block *b, int64_t height) { return height * b->width + b->width - b->out[1]; }
-
-static int64_t block_floats(const block *b, int64_t rows) {
-  return b->stride[0] * b->stride[1] * plane_floats(b, plane_rows(b, rows));
-}
-
-/* false: too large for the scratch, or sums might round. */
-static bool plan_block(const tni_qproduct *p, block *b) {
-  const tni_window *w = &p->im.w;
-  const uint32_t lead = 2 - w->rank;
-  if (w->rank > 2 || p->im.channels != 1 || p->im.taps > DIRECT_TAPS) return false;
-  *b = (block){{1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, 0, 0, 0};
-  for (uint32_t d = 0; d < w->rank; d++) {
-    b->stride[lead + d] = w->stride[d];
-    b->dilation[lead + d] = w->dilation[d];
-    b->kernel[lead + d] = w->kernel[d];
-    b->in[lead + d] = p->im.in[d];
-    b->out[lead + d] = p->im.out[d];
-    b->begin[lead + d] = w->begin[d];
-  }
-  for (int d = 0; d < 2; d++) /* so that nothing below overflows */
-    if (b->stride[d] > 64 || b->dilation[d] > PLANES || b->out[d] > SUMS || b->begin[d] > PLANES) return false;
-  b->width = b->out[1] + (b->kernel[1] - 1) * b->dilation[1] / b->stride[1];
-  if (b->width > SUMS || plane_rows(b, 1) > PLANES || block_floats(b, 1) > PLANES) return false;
-  b->rows = 1;
-  while (b->rows < b->out[0] && block_floats(b, b->rows + 1) <= NEAR && (b->rows + 1) * b->width <= SUMS) b->rows++;
-  b->height = plane_rows(b, b->rows);
-  return true;
-}
-
-/* planes[phase][height][width]: phase (py, px) has rows (oy + i) * stride + py, columns likewise; 0 in the padding. */
-static void fill_planes(const tni_qproduct *p, const block *b, const uint8_t *x, int64_t oy, float *planes) {
-  const tni_of_byte q = tni_qof(p->a.t, tni_qzero(p->a.zero, 0));
-  const int64_t sy = b->stride[0], sx = b->stride[1], size = plane_floats(b, b->height);
-  for (int64_t f = 0; f < sy * sx; f++, planes += size) {
-    for (int64_t j = b->height * b->width; j < size; j++) planes[j] = 0;
-    for (int64_t i = 0; i < b->height; i++) {
-      const int64_t y = (oy + i) * sy + f / sx - b->begin[0], at = f % sx - b->begin[1]; /* of column 0 */
-      int64_t lo = at < 0 ? (-at + sx - 1) / sx : 0, hi = b->in[1] > at ? (b->in[1] - at + sx - 1) / sx : 0;
-      float *row = planes + i * b->width;
-      if (hi > b->width) hi = b->width;
-      if (lo > hi || y < 0 || y >= b->in[0]) lo = hi = 0;
-      for (int64_t j = 0; j < lo; j++) row[j] = 0;
-      for (int64_t j = hi; j < b->width; j++) row[j] = 0;
-      p->hot->widen_floats(row + lo, x + y * b->in[1] + at + lo * sx, sx, q, hi - lo);
-    }
-  }
-}
-
-static void direct_block(const tni_qproduct *p, const block *b, int64_t unit, const float *w, float *room) {
-  const int64_t blocks = (b->out[0] + b->rows - 1) / b->rows, plane = unit / blocks, oy = unit % blocks * b->rows;
+static void direct_block(const tni_qproduct *p, const tni_planes *b, int64_t unit, const float *w, float *room) {
+  const int64_t plane = unit / b->blocks, oy = unit % b->blocks * b->rows;
   const int64_t M = p->groups * p->group_outs, m = plane % M, image = plane / M;
   const int64_t rows = b->out[0] - oy < b->rows ? b->out[0] - oy : b->rows, n = rows * b->width;
-  const int64_t sy = b->stride[0], sx = b->stride[1], size = plane_floats(b, b->height);
-  float *sums = room + PLANES;
-  int32_t *c = (int32_t *)(void *)(sums + SUMS);
-  fill_planes(p, b, (const uint8_t *)p->im.x + (image * p->groups + m / p->group_outs) * p->im.plane, oy, room);
-  memset(sums, 0, (size_t)n * sizeof *sums);
-  for (int64_t ky = 0; ky < b->kernel[0]; ky++) {
-    const int64_t dy = ky * b->dilation[0];
-    const float *row = room + dy % sy * sx * size + dy / sy * b->width;
-    if (sx == 1) p->hot->taps(sums, row, w + ky * b->kernel[1], b->kernel[1], b->dilation[1], n);
-    for (int64_t kx = 0; kx < b->kernel[1] && sx > 1; kx++) {
-      const int64_t dx = kx * b->dilation[1];
-      p->hot->taps(sums, row + dx % sx * size + dx / sx, w + ky * b->kernel[1] + kx, 1, 0, n);
-    }
-  }
+  float *sums = room + TNI_PLANES;
+  int32_t *c = (int32_t *)(void *)(sums + TNI_PLANE_SUMS);
+  const u8u *x = (const u8u *)p->im.x + (image * p->groups + m / p->group_outs) * p->im.plane;
+  tni_planes_fill(b, widen_row, p, x, oy, room);
+  tni_planes_sum(b, p->hot, room, w, rows, sums);
   p->hot->integers(c, sums, p->bias ? ((const i32u *)p->bias->data)[m] : 0, n);
   const float scale = tni_qscale(p, m);
   const int64_t y = (plane * b->out[0] + oy) * b->out[1];
@@ -171,19 +106,14 @@ static void direct_block(const tni_qproduct *p, const block *b, int64_t unit, co
   }
 }
 
-typedef struct direct {
-  const tni_qproduct *p;
-  block b;
-} direct;
-
 static void direct_blocks(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const direct *d = arg;
   const tni_qproduct *p = d->p;
-  const int64_t blocks = (d->b.out[0] + d->b.rows - 1) / d->b.rows, M = p->groups * p->group_outs;
-  float w[DIRECT_TAPS];
+  const int64_t M = p->groups * p->group_outs;
+  float w[TNI_PLANE_TAPS];
   int64_t had = -1;
   for (int64_t u = begin; u < end; u++) {
-    const int64_t m = u / blocks % M;
+    const int64_t m = u / d->b.blocks % M;
     if (m != had)
       p->hot->widen_floats(w, (const u8u *)p->b.t->data + m * p->im.taps, 1, tni_qof(p->b.t, tni_qzero(p->b.zero, m)),
                            p->im.taps);
@@ -213,9 +143,8 @@ tn_status tni_qconv(const tni_kargs *a, tni_qproduct *p) {
   p->group_outs = M / p->groups;
   tni_im2col_init(&p->im, &win, x, p->y, p->groups);
   p->K = p->im.channels * p->im.taps;
-  if (plan_block(p, &d.b)) {
-    const int64_t blocks = (d.b.out[0] + d.b.rows - 1) / d.b.rows;
-    tni_kfor(a->run, x->dims[0] * M * blocks, d.b.rows * d.b.width * (p->im.taps / 4 + 2), direct_blocks, &d);
+  if (tni_planes_plan(&p->im, &d.b)) {
+    tni_kfor(a->run, x->dims[0] * M * d.b.blocks, d.b.rows * d.b.width * (p->im.taps / 4 + 2), direct_blocks, &d);
     return TN_OK;
   }
   const tni_bgemm g = {.M = p->group_outs,

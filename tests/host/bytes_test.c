@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Products and convolutions of bytes against sums in 64 bits, over odd shapes and every combination of signedness, and
- * the loops below them: every variant gives the bits of the base.
+ * the loops below them: every variant gives the bits of the base. Convolutions of floats over one channel, which share
+ * planes.h with those of bytes: the bits of a plain sum.
  */
 #include <math.h>
 #include <stdio.h>
@@ -236,6 +237,74 @@ static void test_conv(void) {
   for (size_t i = 0; i < 2 * sizeof large / sizeof *large; i++) check_conv(&large[i / 2], &s, i % 2);
 }
 
+/* The sum of one output in f32, in ascending taps, those in the padding left out. */
+static float float_sum(const conv *c, const float *x, const float *w, const int64_t *o) {
+  volatile float acc = 0;
+  for (int64_t t = 0; t < c->k[0] * c->k[1]; t++) {
+    const int64_t i = o[0] * c->stride[0] + t / c->k[1] * c->dilation[0] - c->pad[0];
+    const int64_t j = o[1] * c->stride[1] + t % c->k[1] * c->dilation[1] - c->pad[1];
+    if (i < 0 || i >= c->in[0] || j < 0 || j >= c->in[1]) continue;
+    const volatile float p = w[t] * x[i * c->in[1] + j];
+    acc = acc + p;
+  }
+  return acc;
+}
+
+/* Windows over one channel in f32: the bits of the plain sum, an infinite weight among them or not. */
+static void check_floats(const conv *c, uint32_t *s, bool infinite) {
+  char attrs[200], t[3][80], dims[3][40];
+  const int64_t xd[] = {c->n, c->c, c->in[0], c->in[1]}, wd[] = {c->m, 1, c->k[0], c->k[1]};
+  dims_text(dims[0], "", c->stride, 2);
+  dims_text(dims[1], "", c->dilation, 2);
+  dims_text(dims[2], "", c->pad, 4);
+  snprintf(attrs, sizeof attrs, "group=%lld strides=%s dilations=%s pads=%s", (long long)c->groups, dims[0], dims[1],
+           dims[2]);
+  dims_text(t[0], "f32", xd, 4);
+  dims_text(t[1], "f32", wd, 4);
+  snprintf(t[2], sizeof t[2], "f32[%lld]", (long long)c->m);
+  const char *in[] = {t[0], t[1], t[2], NULL};
+  ht_node n;
+  CU_ASSERT_FATAL(ht_node_make(&n, "Conv", 11, attrs, in, 1));
+  float *v[3];
+  for (int i = 0; i < 3; i++) {
+    v[i] = malloc(n.in[i].bytes + 1);
+    ht_fill(v[i], count(&n.in[i]), random32(s));
+    if (i == 1 && infinite) v[1][random32(s) % count(&n.in[1])] = INFINITY;
+    memcpy((void *)(uintptr_t)n.in[i].data, v[i], n.in[i].bytes);
+  }
+  tni_tensor y = {.data = NULL};
+  CU_ASSERT_FATAL(run_node(&n, &y));
+  const int64_t plane = c->in[0] * c->in[1], taps = c->k[0] * c->k[1];
+  int64_t bad = 0, i = 0;
+  for (int64_t p = 0; p < c->n * c->m; p++)
+    for (int64_t o0 = 0; o0 < c->out[0]; o0++)
+      for (int64_t o1 = 0; o1 < c->out[1]; o1++, i++) {
+        const int64_t m = p % c->m, x = p / c->m * c->c + m / (c->m / c->groups), o[] = {o0, o1};
+        const float want = float_sum(c, v[0] + x * plane, v[1] + m * taps, o) + v[2][m];
+        bad += memcmp((const float *)y.data + i, &want, 4) != 0 &&
+               (want == want || ((const float *)y.data)[i] == ((const float *)y.data)[i]);
+      }
+  CU_ASSERT_EQUAL(i, count(&y));
+  if (bad) printf("\n    Conv %s %s %s: %lld of %lld wrong", t[0], t[1], attrs, (long long)bad, (long long)i);
+  CU_ASSERT_EQUAL(bad, 0);
+  for (int k = 0; k < 3; k++) free(v[k]);
+  free((void *)(uintptr_t)y.data);
+  ht_node_free(&n);
+}
+
+static void test_floats(void) {
+  uint32_t s = 21;
+  for (int i = 0; i < 200;) {
+    conv c = {.n = 0};
+    if (!make_conv(&c, &s, true) || c.rank != 2) continue;
+    check_floats(&c, &s, i % 5 == 0);
+    i++;
+  }
+  static const conv large[] = {{1, 2, 2, 2, {113, 117}, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, {113, 117}, 2},
+                               {1, 2, 2, 2, {113, 117}, {3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}, {57, 59}, 2}};
+  for (int i = 0; i < 2; i++) check_floats(&large[i], &s, false);
+}
+
 /* --- matrices --- */
 
 static void check_matmul(const int64_t *d, uint32_t *s,
@@ -375,5 +444,6 @@ bool ht_add_bytes(void) {
   CU_pSuite s = CU_add_suite("host bytes", NULL, NULL);
   return s && CU_add_test(s, "variants give the same bits", test_variants) &&
          CU_add_test(s, "rounding", test_rounding) && CU_add_test(s, "convolutions against 64-bit sums", test_conv) &&
-         CU_add_test(s, "products against 64-bit sums", test_matmul);
+         CU_add_test(s, "products against 64-bit sums", test_matmul) &&
+         CU_add_test(s, "floats of one channel, bit for bit", test_floats);
 }
