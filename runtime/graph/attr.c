@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "runtime/graph/priv.h"
 
@@ -72,6 +73,43 @@ static const tni_attr_spec *find_spec(const tni_op *op, const char *name) {
   return NULL;
 }
 
+/* Whether s is one of words, "a|b|c"; activations' names are written in small letters too. */
+static bool is_word(const char *s, const char *words, bool any_case) {
+  const size_t n = strlen(s);
+  for (const char *w = words;; w++) {
+    const size_t len = strcspn(w, "|");
+    if (len == n && (any_case ? strncasecmp(w, s, n) : strncmp(w, s, n)) == 0) return true;
+    w += len;
+    if (!*w) return false;
+  }
+}
+
+static tn_status check_word(const tni_node *n, tn_id id, const tni_attr_spec *s, const char *word, tn_error *err) {
+  if (is_word(word, s->words, s->type == TN_ATTR_STRINGS)) return TN_OK;
+  return tni_fail_node(err, TN_E_INVALID, n, id, "attribute '%s' is '%.40s', must be one of %s", s->name, word,
+                       s->words);
+}
+
+static tn_status check_range(const tni_node *n, tn_id id, const tni_attr_spec *s, int64_t v, tn_error *err) {
+  if (v >= s->lo && v <= s->hi) return TN_OK;
+  if (s->hi == INT64_MAX)
+    return tni_fail_node(err, TN_E_INVALID, n, id, "attribute '%s' is %lld, must be at least %lld", s->name,
+                         (long long)v, (long long)s->lo);
+  return tni_fail_node(err, TN_E_INVALID, n, id, "attribute '%s' is %lld, must be in %lld to %lld", s->name,
+                       (long long)v, (long long)s->lo, (long long)s->hi);
+}
+
+/* What the attribute says must be what the table lists. */
+static tn_status check_values(const tni_node *n, tn_id id, const tni_attr_spec *s, const tn_attr *a, tn_error *err) {
+  tn_status st = TN_OK;
+  if (s->words && s->type == TN_ATTR_STRING) return check_word(n, id, s, a->u.s, err);
+  for (uint64_t i = 0; st == TN_OK && s->words && i < a->n; i++) st = check_word(n, id, s, a->u.strings[i], err);
+  if (s->lo == s->hi) return st;
+  if (s->type == TN_ATTR_INT) return check_range(n, id, s, a->u.i, err);
+  for (uint64_t i = 0; st == TN_OK && i < a->n; i++) st = check_range(n, id, s, a->u.ints[i], err);
+  return st;
+}
+
 static tn_status check_raw(const tni_node *n, tn_id id, const tni_raw_attr *r, tn_error *err) {
   const tni_attr_spec *s = find_spec(n->op, r->name);
   if (!s)
@@ -94,7 +132,7 @@ static tn_status check_raw(const tni_node *n, tn_id id, const tni_raw_attr *r, t
   for (const tni_raw_attr *other = n->raw; other < r; other++)
     if (strcmp(other->name, r->name) == 0)
       return tni_fail_node(err, TN_E_INVALID, n, id, "attribute '%s' stands twice", r->name);
-  return TN_OK;
+  return check_values(n, id, s, &r->a, err);
 }
 
 static void set_default(const tni_attr_spec *s, tn_attr *a) {

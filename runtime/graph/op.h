@@ -23,7 +23,9 @@ typedef struct tni_attr_spec {
     double f;
     const char *s; /* NULL: absent */
   } dflt;
-  bool absent; /* INT, FLOAT: there is no default; n == 0 says that the model did not write it */
+  bool absent;       /* INT, FLOAT: there is no default; n == 0 says that the model did not write it */
+  const char *words; /* STRING, STRINGS: all that it may say, "none|add|mul"; NULL: anything */
+  int64_t lo, hi;    /* INT, INTS: each is in [lo, hi]; lo == hi: any */
 } tni_attr_spec;
 
 typedef struct tni_op {

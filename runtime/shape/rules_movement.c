@@ -25,14 +25,19 @@ static void open_axis(reshape *r, uint32_t d) {
 }
 
 /* Whether e is 0 for sizes that are nothing special: a remainder, say. Where only an empty tensor makes it 0, it is a
- * size. */
+ * size; so it is where it is 0 for all that is small enough, but not where a smaller size gives more (4 % n). */
 static bool vanishes(const tni_infer *in, tn_expr e) {
-  static const int64_t points[] = {720720, 9973}; /* divisible by all small numbers, and by none */
+  /* Small ones in order, then one that all small numbers divide, and one that none does. */
+  static const int64_t points[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 720720, 9973};
+  enum { N_POINTS = sizeof points / sizeof *points, N_SMALL = N_POINTS - 2 };
   const uint32_t n = tni_ex_n_symbols(in->x);
   int64_t *v = TNI_NEW_ARRAY(in->g->arena, int64_t, n + 1), at = 0;
-  for (uint32_t p = 0; v && p < 2; p++) {
+  bool more = false;
+  for (uint32_t p = 0; v && p < N_POINTS; p++) {
     for (uint32_t s = 0; s < n; s++) v[s] = points[p];
-    if (tni_ex_eval(in->x, e, v, n, &at) == TN_OK && at == 0) return true;
+    if (tni_ex_eval(in->x, e, v, n, &at) != TN_OK) continue;
+    if (at == 0 && (more || p >= N_SMALL)) return true;
+    more = more || at > 0;
   }
   return !v;
 }
@@ -128,7 +133,7 @@ static tn_status reshape_open(tni_infer *in, reshape *r) {
   bool ka = tni_ex_is_const(in->x, a, &ca), kb = tni_ex_is_const(in->x, b, &cb);
   if (r->open == TN_NONE) {
     if (a == b || !ka || !kb || ca == cb) return TN_OK; /* symbols count as >= 1 here */
-    if (r->empty || r->doubtful) return TN_OK;              /* a common axis may have no elements */
+    if (r->empty || r->doubtful) return TN_OK;          /* a common axis may have no elements */
     return tni_rule_fail(in, "the target has another number of elements: %lld are not %lld", (long long)ca,
                          (long long)cb);
   }

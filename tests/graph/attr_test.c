@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <string.h>
 
 #include "tests/graph/graph_test.h"
@@ -163,7 +164,138 @@ static void errors(void) {
   }
 }
 
+/* What ONNX's texts list for every attribute that takes words, by hand; tf_half_pixel_for_nn is Resize's before 13. */
+static const struct {
+  const char *op, *attr, *words;
+} listed[] = {
+    {"AveragePool", "auto_pad", "NOTSET SAME_UPPER SAME_LOWER VALID"},
+    {"BitShift", "direction", "LEFT RIGHT"},
+    {"Cast", "round_mode", "up down nearest"},
+    {"CastLike", "round_mode", "up down nearest"},
+    {"CausalConvWithState", "activation", "none silu swish"},
+    {"Conv", "auto_pad", "NOTSET SAME_UPPER SAME_LOWER VALID"},
+    {"ConvInteger", "auto_pad", "NOTSET SAME_UPPER SAME_LOWER VALID"},
+    {"ConvTranspose", "auto_pad", "NOTSET SAME_UPPER SAME_LOWER VALID"},
+    {"DepthToSpace", "mode", "DCR CRD"},
+    {"GRU", "activations",
+     "Relu Tanh Sigmoid Affine LeakyRelu ThresholdedRelu ScaledTanh HardSigmoid Elu Softsign Softplus tanh sigmoid"},
+    {"GRU", "direction", "forward reverse bidirectional"},
+    {"Gelu", "approximate", "none tanh"},
+    {"GridSample", "mode", "linear nearest cubic"},
+    {"GridSample", "padding_mode", "zeros border reflection"},
+    {"LSTM", "activations",
+     "Relu Tanh Sigmoid Affine LeakyRelu ThresholdedRelu ScaledTanh HardSigmoid Elu Softsign Softplus relu"},
+    {"LSTM", "direction", "forward reverse bidirectional"},
+    {"LinearAttention", "update_rule", "linear gated delta gated_delta"},
+    {"LpPool", "auto_pad", "NOTSET SAME_UPPER SAME_LOWER VALID"},
+    {"MaxPool", "auto_pad", "NOTSET SAME_UPPER SAME_LOWER VALID"},
+    {"NegativeLogLikelihoodLoss", "reduction", "none sum mean"},
+    {"Pad", "mode", "constant reflect edge wrap"},
+    {"QLinearConv", "auto_pad", "NOTSET SAME_UPPER SAME_LOWER VALID"},
+    {"RNN", "activations",
+     "Relu Tanh Sigmoid Affine LeakyRelu ThresholdedRelu ScaledTanh HardSigmoid Elu Softsign Softplus TANH"},
+    {"RNN", "direction", "forward reverse bidirectional"},
+    {"Resize", "coordinate_transformation_mode",
+     "half_pixel half_pixel_symmetric pytorch_half_pixel align_corners asymmetric tf_crop_and_resize "
+     "tf_half_pixel_for_nn"},
+    {"Resize", "keep_aspect_ratio_policy", "stretch not_larger not_smaller"},
+    {"Resize", "mode", "nearest linear cubic"},
+    {"Resize", "nearest_mode", "round_prefer_floor round_prefer_ceil floor ceil"},
+    {"RoiAlign", "coordinate_transformation_mode", "half_pixel output_half_pixel"},
+    {"RoiAlign", "mode", "avg max"},
+    {"ScatterElements", "reduction", "none add mul max min"},
+    {"ScatterND", "reduction", "none add mul max min"},
+    {"SoftmaxCrossEntropyLoss", "reduction", "none sum mean"},
+    {"SpaceToDepth", "mode", "DCR CRD"},
+    {"TensorScatter", "mode", "linear circular"},
+};
+enum { N_LISTED = sizeof listed / sizeof *listed };
+
+/* A node of this operator with this one attribute; text is what the error must say, NULL: nothing about its value. */
+static void try_attr(const tni_op *op, const tni_raw_attr *raw, const char *text) {
+  fixture f;
+  char in[64] = "";
+  fixture_init(&f);
+  input(&f, "x", "4");
+  for (uint32_t i = 0; i < op->in_min; i++) strcat(in, i ? " x" : "x");
+  const tn_status st = node_raw(&f, "n", op->name, op->until ? op->until : 28, in, "y", raw, 1);
+  if (text) {
+    CU_ASSERT_EQUAL(st, TN_E_INVALID);
+    CU_ASSERT_TRUE(err_has(&f.err, text));
+    CU_ASSERT_TRUE(err_has(&f.err, raw->name));
+    CU_ASSERT_TRUE(err_has(&f.err, "node 'n'"));
+  } else {
+    CU_ASSERT_PTR_NULL(strstr(f.err.message, ", must be"));
+  }
+  fixture_finish(&f);
+}
+
+static void try_word(const tni_op *op, const tni_attr_spec *s, const char *word, bool good) {
+  tni_raw_attr raw = raw_string(s->name, word);
+  if (s->type == TN_ATTR_STRINGS) {
+    raw.a.type = TN_ATTR_STRINGS;
+    raw.a.n = 1;
+    raw.a.u.strings = &word;
+  }
+  try_attr(op, &raw, good ? NULL : "must be one of ");
+}
+
+/* Every attribute with words is listed above, takes what is listed and nothing else. */
+static void words(void) {
+  uint32_t n, found = 0;
+  const tni_op *table = tni_op_table(&n);
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t k = 0; k < table[i].n_attrs; k++) {
+      const tni_attr_spec *s = &table[i].attrs[k];
+      if (s->type != TN_ATTR_STRING && s->type != TN_ATTR_STRINGS) continue;
+      const char *free_text[] = {"equation", "value_string", "value_strings"};
+      bool any = false;
+      for (size_t j = 0; j < 3; j++) any = any || strcmp(s->name, free_text[j]) == 0;
+      uint32_t at = 0;
+      while (at < N_LISTED && (strcmp(listed[at].op, table[i].name) != 0 || strcmp(listed[at].attr, s->name) != 0))
+        at++;
+      CU_ASSERT_EQUAL(at < N_LISTED, !any);
+      CU_ASSERT_EQUAL(s->words == NULL, any);
+      if (any || at == N_LISTED) continue;
+      found++;
+      size_t bars = 1, words_n = 0;
+      for (const char *c = s->words; *c; c++) bars += *c == '|';
+      for (const char *c = listed[at].words; *c; words_n++) {
+        char word[64];
+        const size_t len = strcspn(c, " ");
+        snprintf(word, sizeof word, "%.*s", (int)len, c);
+        try_word(&table[i], s, word, true);
+        c += len + (c[len] == ' ');
+      }
+      if (s->type == TN_ATTR_STRING) CU_ASSERT_EQUAL(bars, words_n);
+      try_word(&table[i], s, "", false);
+      try_word(&table[i], s, "nothing", false);
+      try_word(&table[i], s, s->words, false); /* not several at once */
+    }
+  CU_ASSERT_EQUAL(found, N_LISTED);
+}
+
+/* Numbers: the ends of the range and what is beyond them, of every attribute that has a range. */
+static void ranges(void) {
+  uint32_t n, found = 0;
+  const tni_op *table = tni_op_table(&n);
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t k = 0; k < table[i].n_attrs; k++) {
+      const tni_attr_spec *s = &table[i].attrs[k];
+      if (s->lo == s->hi) continue;
+      found++;
+      const int64_t v[] = {s->lo, s->hi, s->lo - 1, s->hi == INT64_MAX ? INT64_MIN : s->hi + 1};
+      for (uint32_t j = 0; j < 4; j++) {
+        tni_raw_attr one = raw_int(s->name, v[j]), list = raw_ints(s->name, &v[j], 1);
+        try_attr(&table[i], s->type == TN_ATTR_INT ? &one : &list, j < 2 ? NULL : ", must be");
+      }
+    }
+  CU_ASSERT_TRUE(found > 50);
+}
+
 void add_attr_suite(void) {
+  CU_add_test(CU_add_suite("attribute values", NULL, NULL), "words", words);
+  CU_add_test(CU_get_suite("attribute values"), "ranges", ranges);
   CU_pSuite s = CU_add_suite("attributes", NULL, NULL);
   CU_add_test(s, "defaults", defaults);
   CU_add_test(s, "written", written);

@@ -34,7 +34,7 @@ static const rule_case cast[] = {
     {"Cast", 13, "i64[3]={p,b,0}", "to=9", "bool[3]={1,?,0}"},
     {"Cast", 13, "bool[2]={1,0}", "to=7", "i64[2]={1,0}"},
     {"Cast", 13, "i64[1]={b}", "to=1", "f32[1]"},
-    {"Cast", 13, "i64[b]", "to=99", "!unknown"},
+    {"Cast", 13, "i64[b]", "to=99", "!'to' is 99, must be in 1 to 26"},
 };
 
 static const rule_case broadcast[] = {

@@ -16,6 +16,8 @@ static const rule_case reshape[] = {
     {"Reshape", 14, "f32[b,6] i64[2]={?,-1}", "", "f32[?,?]"},
     {"Reshape", 14, "f32[b,6] i64[2]={s-1,3}", "", "f32[2*b,3]"}, /* may be -1: what is left is right either way */
     {"Reshape", 14, "f32[b,past,6] i64[3]={b,past,-1}", "", "f32[b,past,6]"},
+    {"Reshape", 14, "f32[a,b] i64[3]={a,4%a,-1}", "", "f32[a,?,?]"}, /* 0 for a = 2 and 4: copies an axis then */
+    {"Reshape", 14, "f32[a,b] i64[3]={a,max(b-3,0),-1}", "", "f32[a,max(b-3,0),exactdiv(b,max(b-3,0))]"}, /* a size */
     {"Reshape", 14, "f32[2,0] i64[2]=0,5", "allowzero=1", "f32[0,5]"},
     {"Reshape", 14, "f32[2,3,0] i64[2]=3,0", "allowzero=1", "f32[3,0]"},
     {"Reshape", 14, "f32[] i64[2]=1,1", "", "f32[1,1]"},

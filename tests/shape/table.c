@@ -259,7 +259,7 @@ static void run_case(const rule_case *c) {
   tn_status st;
   tni_error_init(&err);
   tni_graph *g = build(c, &n_out, outs, &st, &err);
-  CU_ASSERT_EQUAL(st, TN_OK);
+  CU_ASSERT_TRUE(st == TN_OK || c->out[0] == '!'); /* values of attributes are refused with the node */
   if (st == TN_OK) st = tni_infer_graph(g, &err);
   if (c->out[0] == '!') {
     bool ok = st == TN_E_INVALID && strstr(err.message, c->out + n_out) && strstr(err.where, "the_") && err.node == 0;
