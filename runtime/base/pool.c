@@ -29,6 +29,7 @@ struct tni_pool {
   _Atomic int32_t inside; /* workers in the open job */
   _Atomic int32_t parked;
   _Atomic int stop;
+  _Atomic int spin; /* rounds before a worker parks */
   tn_body body;
   void *arg;
   int64_t n, grain;
@@ -77,7 +78,7 @@ static void *thread_main(void *arg) {
   uint32_t seen = 0;
   while (!atomic_load(&p->stop)) {
     uint32_t e = atomic_load_explicit(&p->epoch, memory_order_acquire);
-    for (int i = 0; e == seen && i < SPIN_NS_ROUNDS; i++) {
+    for (int i = 0; e == seen && i < atomic_load_explicit(&p->spin, memory_order_relaxed); i++) {
       pause_cpu();
       e = atomic_load_explicit(&p->epoch, memory_order_acquire);
     }
@@ -110,6 +111,7 @@ tni_pool *tni_pool_create(uint32_t n_workers) {
   pthread_mutex_init(&p->park, NULL);
   pthread_cond_init(&p->wake, NULL);
   p->n_workers = 1;
+  atomic_store(&p->spin, SPIN_NS_ROUNDS);
   for (uint32_t i = 1; i < n_workers; i++) {
     worker *w = &p->workers[i];
     *w = (worker){.pool = p, .index = i};
@@ -131,6 +133,8 @@ void tni_pool_destroy(tni_pool *p) {
   pthread_mutex_destroy(&p->fork);
   free(p);
 }
+
+void tni_pool_spin(tni_pool *p, int rounds) { atomic_store(&p->spin, rounds); }
 
 uint32_t tni_pool_workers(const tni_pool *p) { return p ? p->n_workers : 1; }
 

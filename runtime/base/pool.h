@@ -15,6 +15,8 @@ typedef struct tni_pool tni_pool;
 tni_pool *tni_pool_create(uint32_t n_workers);
 void tni_pool_destroy(tni_pool *p);
 uint32_t tni_pool_workers(const tni_pool *p);
+/* How long workers look for work before they sleep: less where another process needs the processors next. */
+void tni_pool_spin(tni_pool *p, int rounds);
 /* body over [0, n) in pieces of at least grain (>= 1); nested calls run inline on their worker. */
 void tni_pool_for(tni_pool *p, int64_t n, int64_t grain, tn_body body, void *arg);
 

@@ -7,23 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* About as long as waking a sleeper takes: a wait that would be shorter is not worth the kernel. */
-enum { SPINS = 300 };
-
-static void pause_cpu(void) {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ volatile("yield");
-#endif
-}
-
 uint32_t tni_futex_wait(_Atomic uint32_t *at, uint32_t seen, _Atomic uint32_t *sleeps, int ms) {
   uint32_t now = atomic_load_explicit(at, memory_order_acquire);
-  for (int i = 0; now == seen && i < SPINS; i++) {
-    pause_cpu();
-    now = atomic_load_explicit(at, memory_order_acquire);
-  }
   struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
   while (now == seen) {
     atomic_store(sleeps, 1);

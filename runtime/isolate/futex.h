@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A number in shared memory that one process counts up and another waits for: a bound of spinning, then sleep.
+ * A number in shared memory that one process counts up and another waits for, in the kernel: to look for it in a loop
+ * first made steps longer wherever the two share processors (docs/isolation.md).
  */
 #ifndef TENON_ISOLATE_FUTEX_H
 #define TENON_ISOLATE_FUTEX_H

@@ -274,6 +274,7 @@ static tn_status start(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err) {
   if (!read_request(s, r, &q)) return tni_fail(err, TN_E_CORRUPT, NULL, "a start that is none");
   s->pool = tni_pool_create(q.threads);
   if (!s->pool) return tni_fail_memory(err, q.name);
+  tni_pool_spin(s->pool, 0); /* the host needs the processors between two runs */
   q.o.max_workers = tni_pool_workers(s->pool);
   tn_status st = tni_loaded_create(&q.o, q.name, q.profile ? q.profile : "", &q.section, &s->l, err);
   if (st != TN_OK) return st;

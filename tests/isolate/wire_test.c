@@ -83,8 +83,8 @@ static void test_lies(void) {
   if (!has_avx2()) return;
   const char *first = getenv("TENON_TEST_SEED");
   const int from = first ? atoi(first) : 1;
-  int done[2] = {0, 0};
-  for (int seed = from; seed < from + 16; seed++) {
+  int went_on = 0, noticed = 0;
+  for (int seed = from; seed < from + 10; seed++) {
     char text[16];
     int32_t got[3];
     static const int32_t prompt[4] = {9, 410, 77, 31};
@@ -95,12 +95,13 @@ static void test_lies(void) {
     if (st == TN_OK) st = lab_load(&l);
     if (st == TN_OK) st = lab_generate(&l, prompt, 4, 3, -1, NULL, NULL, got);
     CU_ASSERT(st == TN_OK || l.err.message[0]);
-    done[st == TN_OK]++;
+    went_on += st == TN_OK;
+    noticed += st != TN_OK || tn_runtime_losses(l.rt, NULL) > 0;
     lab_close(&l);
   }
   unsetenv("TENON_LIAR_SEED");
-  printf("%d went on, %d gave an error ... ", done[1], done[0]);
-  CU_ASSERT(done[1] > 0 && done[0] > 0); /* or it lies too much or too little */
+  printf("of 10 %d were noticed, %d ended well ... ", noticed, went_on);
+  CU_ASSERT(noticed > 0 && went_on > 0); /* or it lies too little or too much */
 }
 
 /* --- what is left --------------------------------------------------------------------------------------------------
