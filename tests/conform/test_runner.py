@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The runner of `tenon conform` against a worker that does what plugins do to workers.
+
+test_runner.py TENON PLUGIN.so; the plugin is only looked at, never loaded.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree as ET
+
+TENON, PLUGIN = sys.argv[1:3]
+
+WORKER = r'''#!%s
+import json, os, signal, sys, time
+out = os.fdopen(3, "w")
+def say(**k):
+    out.write(json.dumps(k) + "\n")
+    out.flush()
+names = ["a/pass", "a/fail", "a/skip", "b/crash", "b/exit", "b/status", "b/hang", "b/sanitizer", "b/closed", "c/seed"]
+if sys.argv[1] == "list":
+    if os.environ.get("DIES") and "--blind" not in sys.argv:
+        os.kill(os.getpid(), signal.SIGILL)
+    why = os.environ.get("WHY")
+    cases = [{"name": n, "levels": 31 if n[0] == "a" else 2, "flags": 4 if n[0] == "a" else 0, "timeout_ms": 6000}
+             for n in names]
+    cases.append({"name": "levels/matmul/x", "levels": 4, "flags": 1, "timeout_ms": 0})
+    json.dump({"listing": {"loaded": not os.environ.get("UNLOADED"), "why": why}, "cases": cases}, out)
+    out.write("\n")
+    sys.exit(0)
+case = sys.argv[2 if sys.argv[1] == "case" else 1]
+case = next(a for a in sys.argv[1:] if a in names or a.startswith("levels/"))
+if case == "a/fail":
+    say(fail="two is three <&>"); say(note="of interest"); say(end="fail")
+elif case == "a/skip":
+    say(skip="not here"); say(end="skip")
+elif case == "b/crash":
+    print("last words", flush=True)
+    os.kill(os.getpid(), signal.SIGSEGV)
+elif case == "b/exit":
+    os._exit(0)
+elif case == "b/status":
+    say(end="pass"); os._exit(7)
+elif case == "b/hang":
+    time.sleep(100)
+elif case == "b/sanitizer":
+    print("==1==ERROR: AddressSanitizer: heap-use-after-free on address 0x1", file=sys.stderr); say(end="pass")
+elif case == "b/closed":
+    os.close(3); time.sleep(100)
+else:
+    say(note=sys.argv[sys.argv.index("--seed") + 1]); say(end="pass")
+''' % sys.executable
+
+
+class Runner(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.dir = tempfile.TemporaryDirectory()
+        cls.worker = os.path.join(cls.dir.name, 'worker')
+        with open(cls.worker, 'w') as f:
+            f.write(WORKER)
+        os.chmod(cls.worker, 0o755)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.dir.cleanup()
+
+    def run_kit(self, *args, env=None, plugin=PLUGIN):
+        return subprocess.run([TENON, 'conform', plugin, '--worker', self.worker, *args], capture_output=True, text=True,
+                              env={**os.environ, **(env or {})}, timeout=60)
+
+    def report(self, *args, **kw):
+        p = self.run_kit('--format', 'json', '--jobs', '4', *args, **kw)
+        return p.returncode, json.loads(p.stdout)
+
+    def test_judgement(self):
+        rc, r = self.report('--seed', '5', '--patience', '1')
+        by = {c['name']: c for c in r['cases']}
+        self.assertEqual(rc, 1)
+        self.assertEqual((r['passed'], r['failed'], r['skipped']), (2, 7, 1))
+        says = {'a/fail': 'two is three <&>', 'b/crash': 'ended by SIGSEGV', 'b/exit': 'something called exit',
+                'b/status': 'ended with status 7', 'b/hang': 'took longer than its limit',
+                'b/sanitizer': 'heap-use-after-free', 'b/closed': 'took longer than its limit'}
+        for name, text in says.items():
+            self.assertEqual(by[name]['verdict'], 'fail', name)
+            self.assertTrue(any(text in f for f in by[name]['findings']), (name, by[name]['findings']))
+        self.assertIn('last words', by['b/crash']['output'])
+        self.assertEqual(by['a/skip']['skip'], 'not here')
+        self.assertNotIn('levels/matmul/x', by)
+
+    def test_seed_and_glob(self):
+        rc, r = self.report('--case', 'c/*', '--seed', '77')
+        self.assertEqual((rc, len(r['cases']), r['seed']), (0, 1, 77))
+        self.assertEqual(r['cases'][0]['notes'], ['77'])
+        rc, r = self.report('--case', 'c/se?d')
+        self.assertEqual(r['cases'][0]['notes'], [str(r['seed'])])
+
+    def test_replay_is_said(self):
+        p = self.run_kit('--case', 'a/fail', '--seed', '9', '--option', 'k=v')
+        self.assertIn("--option 'k=v' --case a/fail --seed 9", p.stdout)
+
+    def test_levels(self):
+        rc, r = self.report('--level', 'matmul')
+        self.assertEqual([c['name'] for c in r['cases']], ['a/pass', 'a/fail', 'a/skip', 'levels/matmul/x'])
+        self.assertEqual(self.run_kit('--level', 'everything').returncode, 2)
+
+    def test_nothing_ran(self):
+        p = self.run_kit('--case', 'no/such/*')
+        self.assertEqual(p.returncode, 1)
+        self.assertIn('0 cases ran', p.stderr)
+        self.assertEqual(self.run_kit('--case', 'a/skip').returncode, 1)
+
+    def test_list_dies(self):
+        rc, r = self.report('--case', 'life/list', '--case', 'a/pass', env={'DIES': '1'})
+        self.assertEqual(rc, 1)
+        first = r['cases'][0]
+        self.assertEqual((first['name'], first['verdict']), ('life/list', 'fail'))
+        self.assertIn('SIGILL', first['findings'][0])
+
+    def test_not_loaded(self):
+        p = self.run_kit('--case', 'a/pass', env={'UNLOADED': '1', 'WHY': 'entry: no board'})
+        self.assertEqual(p.returncode, 5)
+        self.assertIn('no board', p.stderr)
+
+    def test_no_device(self):
+        rc, r = self.report('--case', '*/pass', '--case', 'b/*', env={'WHY': 'enumerate: no board'})
+        by = {c['name']: c['verdict'] for c in r['cases']}
+        self.assertEqual((rc, by['a/pass'], by['b/crash']), (0, 'pass', 'skip'))
+
+    def test_no_plugin(self):
+        self.assertEqual(self.run_kit(plugin=TENON).returncode, 3)
+        self.assertEqual(self.run_kit(plugin=__file__).returncode, 3)
+        self.assertEqual(self.run_kit(plugin='/no/such/file.so').returncode, 3)
+        self.assertEqual(self.run_kit('--seed', 'x').returncode, 2)
+        self.assertEqual(self.run_kit('--option', 'x').returncode, 2)
+
+    def test_junit(self):
+        path = os.path.join(self.dir.name, 'out.xml')
+        self.run_kit('--case', 'a/*', '--junit', path, '--seed', '3')
+        root = ET.parse(path).getroot()
+        self.assertEqual((root.get('tests'), root.get('failures'), root.get('skipped')), ('3', '1', '1'))
+        failure = root.find('.//testcase[@name="a/fail"]/failure')
+        self.assertEqual(failure.get('message'), 'two is three <&>')
+        self.assertIn('--seed 3', failure.text)
+
+    def test_list(self):
+        p = self.run_kit('--list', '--case', 'a/*')
+        self.assertEqual((p.returncode, p.stdout.split()), (0, ['a/pass', 'a/fail', 'a/skip']))
+
+
+if __name__ == '__main__':
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
