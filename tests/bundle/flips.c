@@ -5,9 +5,10 @@
  * a message, or with the same output, bit for bit; never by a signal. Half of the bytes are drawn from all bytes, half
  * from all files, so that small files get their share.
  *
- *   bundle  FOLDER is a bundle: its list is compared first, then its plugins and packed weights are used, sealed; a
- * byte outside of packed/ must be an error cache   FOLDER is the cache; what is damaged in it is packed again, so files
- * are put back whole plugin  FOLDER holds a plugin and its manifest
+ * - bundle: FOLDER is a bundle: its list is compared first, then its plugins and packed weights are used, sealed. A
+ * byte outside of packed/ must be an error.
+ * - cache: FOLDER is the cache; what is damaged in it is packed again, so files are put back whole.
+ * - plugin: FOLDER holds a plugin and its manifest.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -187,9 +188,10 @@ static int flip(test *t, uint64_t *seed, int i, int counts[2]) {
   const bool listed = strcmp(t->mode, "bundle") == 0 && !strstr(e->path, "/packed/");
   if (rc == ERROR || (rc == SAME && !listed && memcmp(want, got, OUT_BYTES) == 0)) return 0;
   printf("FAILED: flip %d: %s, byte %zu, 0x%02x -> 0x%02x: %s %d\n", i, e->path, at, e->whole[at], bad,
-         rc < 0         ? "signal"
-         : rc == SILENT ? "an error without a message"
-                        : "another output",
+         rc < 0                 ? "signal"
+         : rc == SILENT         ? "an error without a message"
+         : listed && rc == SAME ? "not noticed"
+                                : "another output",
          rc < 0 ? -rc : rc);
   return 1;
 }
