@@ -72,12 +72,26 @@ static uint32_t find_sets(const char *dir, char **names) {
   return n;
 }
 
+/* A float of 16 bits, `mantissa` of them behind the exponent (IEEE 754 binary16: 10, bfloat16: 7). */
+static double short_float(uint16_t v, int mantissa) {
+  const int exponents = (1 << (15 - mantissa)) - 1, bias = exponents / 2, e = v >> mantissa & exponents;
+  const int fraction = v & ((1 << mantissa) - 1);
+  double x = e == exponents ? (fraction ? (double)NAN : (double)INFINITY)
+             : e            ? ldexp(fraction + (1 << mantissa), e - bias - mantissa)
+                            : ldexp(fraction, 1 - bias - mantissa);
+  return v >> 15 ? -x : x;
+}
+
 static double element(const tn_tensor *t, uint64_t i) {
   switch (t->dtype) {
     case TN_DT_F32:
       return ((const float *)t->data)[i];
     case TN_DT_F64:
       return ((const double *)t->data)[i];
+    case TN_DT_F16:
+      return short_float(((const uint16_t *)t->data)[i], 10);
+    case TN_DT_BF16:
+      return short_float(((const uint16_t *)t->data)[i], 7);
     case TN_DT_I64:
       return (double)((const int64_t *)t->data)[i];
     case TN_DT_I32:
@@ -93,8 +107,8 @@ static double element(const tn_tensor *t, uint64_t i) {
 }
 
 static bool has_elements(uint32_t dtype) {
-  return dtype == TN_DT_F32 || dtype == TN_DT_F64 || dtype == TN_DT_I64 || dtype == TN_DT_I32 || dtype == TN_DT_U8 ||
-         dtype == TN_DT_BOOL || dtype == TN_DT_I8;
+  return dtype == TN_DT_F32 || dtype == TN_DT_F64 || dtype == TN_DT_F16 || dtype == TN_DT_BF16 || dtype == TN_DT_I64 ||
+         dtype == TN_DT_I32 || dtype == TN_DT_U8 || dtype == TN_DT_BOOL || dtype == TN_DT_I8;
 }
 
 typedef struct diff {

@@ -23,6 +23,9 @@ tn_expr tni_rule_same_dim(const tni_infer *in, tn_expr a, tn_expr b, bool *ok) {
   *ok = true;
   if (a == TNI_EXPR_NONE || a == b) return b;
   if (b == TNI_EXPR_NONE) return a;
+  /* Where they differ one is 0 and the model does not get there; the plainer one is the size. */
+  if (tni_ex_same_unless_zero(in->x, a, b)) return b;
+  if (tni_ex_same_unless_zero(in->x, b, a)) return a;
   *ok = !never_equal(in->x, a, b);
   return tni_ex_is_const(in->x, b, &c) ? b : a;
 }

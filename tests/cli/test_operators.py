@@ -64,6 +64,18 @@ class Case(common.Case):
         return r
 
 
+class Halves(Case):
+    def test_tolerance(self):
+        """Outputs of 16 bits are compared as numbers."""
+        for kind, step in ((T.FLOAT16, 2.0 ** -10), (T.BFLOAT16, 2.0 ** -7)):
+            dtype = helper.tensor_dtype_to_np_dtype(kind)
+            x = np.array([1.0, -2.0, np.inf, 0.0]).astype(dtype)
+            want = [(x.astype(np.float32) * (1 + step)).astype(dtype)]
+            model = model_of([helper.make_node("Identity", ["x"], ["y"])], [info("x", kind, [4])], [info("y", kind, [4])], 19)
+            self.verify(f"near{kind}", model, [x], want, rtol=2 * step)
+            self.verify(f"far{kind}", model, [x], want, rtol=step / 2, atol=0, code=1)
+
+
 class Recurrent(Case):
     GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
     ACTS = ["Relu", "Tanh", "Sigmoid", "Affine", "LeakyRelu", "ThresholdedRelu", "ScaledTanh", "HardSigmoid", "Elu",

@@ -97,6 +97,10 @@ class Feeder:
                 v = self.rng.standard_normal((B, S, i.shape[2]))
             elif n == "encoder_hidden_states":
                 v = self.rng.standard_normal((B, S, HIDDEN))
+            elif n == "input_values":
+                v = self.rng.standard_normal((B, 800))
+            elif n == "pixel_mask":
+                v = np.ones([B] + [s if isinstance(s, int) else self.size for s in i.shape[1:]])
             elif n == "pixel_values" or len(i.shape) == 4:
                 v = self.rng.standard_normal([B, 3] + [s if isinstance(s, int) else self.size for s in i.shape[2:]])
             else:
@@ -233,7 +237,10 @@ def torch_export(build, names, dynamo):
     return make
 
 
-def genai(name, precision="int4", padded=False, options=None, **cfg):
+HALVES = 25 * 2.0 ** -11  # some 25 operators behind one another, each rounding a value around 1 to 11 bits
+
+
+def genai(name, precision="int4", padded=False, options=None, ep="cpu", **cfg):
     def make(folder):
         from tokenizers import Tokenizer, models as tm
         from onnxruntime_genai.models import builder
@@ -243,10 +250,12 @@ def genai(name, precision="int4", padded=False, options=None, **cfg):
             tok = Tokenizer(tm.WordLevel({f"w{i}": i for i in range(VOCAB)}, unk_token="w0"))
             transformers.PreTrainedTokenizerFast(tokenizer_object=tok, eos_token="w2").save_pretrained(src)
             more = dict({"int4_accuracy_level": 1, "int4_block_size": 32}, **(options or {}))
-            builder.create_model(None, str(src), str(dst), precision, "cpu", str(pathlib.Path(t) / "cache"), **more)
+            builder.create_model(None, str(src), str(dst), precision, ep, str(pathlib.Path(t) / "cache"), **more)
             m = onnx.load(dst / "model.onnx")
         onnx.save(m, folder / "model.onnx")
         lm_sets(folder, padded)
+        if ep != "cpu":  # halves
+            (folder / "bound").write_text(f"{HALVES:.3f} {HALVES:.3f}\n")
     return make
 
 
@@ -266,19 +275,62 @@ def auto(cls, name, seed=3, **cfg):
     return build
 
 
-def merged_t5(folder):
-    model = coarse(transformers.T5ForConditionalGeneration(t5_config()), 5)
-    optimum(model, folder, "text2text-generation-with-past", keep="decoder_model_merged.onnx")
-    s = session(folder / "model.onnx")
-    f = Feeder(s, 1)
-    for B, k in ((1, 0), (2, 2)):
-        known = {"encoder_hidden_states": f.rng.standard_normal((B, 7, HIDDEN)),
-                 "encoder_attention_mask": np.ones((B, 7), np.int64)}
-        empty = {i.name: np.zeros([B] + [d if isinstance(d, int) else 1 for d in i.shape[1:]])
-                 for i in s.get_inputs() if i.name.startswith("past")}
-        one = f.feeds(B, 4, 0, None, dict(known, **empty))
-        first = write_set(folder, k, s, one)
-        write_set(folder, k + 1, s, f.feeds(B, 1, 4, presents(s, first), known))
+def merged(build, task="text2text-generation-with-past", length=7):
+    """A merged decoder behind an encoder's `length` states."""
+    def make(folder):
+        optimum(build(), folder, task, keep="decoder_model_merged.onnx")
+        s = session(folder / "model.onnx")
+        f = Feeder(s, 1)
+        for B, k in ((1, 0), (2, 2)):
+            known = {"encoder_hidden_states": f.rng.standard_normal((B, length, HIDDEN)),
+                     "encoder_attention_mask": np.ones((B, length), np.int64)}
+            empty = {i.name: np.zeros([B] + [d if isinstance(d, int) else 1 for d in i.shape[1:]])
+                     for i in s.get_inputs() if i.name.startswith("past")}
+            one = f.feeds(B, 4, 0, None, dict(known, **empty))
+            first = write_set(folder, k, s, one)
+            write_set(folder, k + 1, s, f.feeds(B, 1, 4, presents(s, first, empty), known))
+    return make
+
+
+def t5():
+    return coarse(transformers.T5ForConditionalGeneration(t5_config()), 5)
+
+
+def trocr():
+    config = T.VisionEncoderDecoderConfig.from_encoder_decoder_configs(
+        T.ViTConfig(**VISION), T.TrOCRConfig(vocab_size=VOCAB, d_model=HIDDEN, decoder_layers=2, decoder_ffn_dim=INNER,
+                                             decoder_attention_heads=4, max_position_embeddings=64,
+                                             cross_attention_hidden_size=HIDDEN))
+    config.decoder_start_token_id, config.pad_token_id = 1, 0
+    torch.manual_seed(0)
+    return coarse(T.VisionEncoderDecoderModel(config), 3)
+
+
+def both(cls, **more):
+    """Encoder and decoder of one width."""
+    def build():
+        config = cls.config_class(**dict(BOTH, **more))
+        torch.manual_seed(0)
+        return coarse(cls._from_config(config, attn_implementation="eager"), 3)
+    return build
+
+
+def detr():
+    backbone = T.ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic",
+                              out_features=["stage2"])
+    torch.manual_seed(0)
+    return coarse(T.DetrForObjectDetection(T.DetrConfig(
+        use_timm_backbone=False, use_pretrained_backbone=False, backbone=None, backbone_config=backbone, d_model=HIDDEN,
+        encoder_layers=1, decoder_layers=1, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=32,
+        decoder_ffn_dim=32, num_queries=5)), 3)
+
+
+def owlvit():
+    one = dict(hidden_size=HIDDEN, intermediate_size=INNER, num_hidden_layers=1, num_attention_heads=4)
+    torch.manual_seed(0)
+    return coarse(T.OwlViTForObjectDetection(T.OwlViTConfig(
+        text_config=dict(one, vocab_size=VOCAB, max_position_embeddings=16, bos_token_id=1, eos_token_id=2),
+        vision_config=dict(one, image_size=32, patch_size=8), projection_dim=HIDDEN)), 3)
 
 
 def t5_config():
@@ -288,8 +340,7 @@ def t5_config():
 
 def t5_part(part):
     def make(folder):
-        model = coarse(transformers.T5ForConditionalGeneration(t5_config()), 5)
-        optimum(model, folder, "text2text-generation-with-past", keep=part, no_post_process=True)
+        optimum(t5(), folder, "text2text-generation-with-past", keep=part, no_post_process=True)
         s = session(folder / "model.onnx")
         f = Feeder(s, 1)
         if part == "encoder_model.onnx":
@@ -418,6 +469,12 @@ def quantizer(base, kind):
 BERT = dict(SMALL, max_position_embeddings=40, type_vocab_size=2)
 VISION = dict(hidden_size=HIDDEN, intermediate_size=INNER, num_hidden_layers=2, num_attention_heads=4, image_size=32,
               patch_size=8)
+SPEECH = dict(hidden_size=HIDDEN, num_hidden_layers=2, num_attention_heads=4, intermediate_size=INNER, vocab_size=VOCAB,
+              conv_dim=[16, 16, 16], conv_kernel=[10, 3, 3], conv_stride=[5, 2, 2], num_conv_pos_embeddings=8,
+              num_conv_pos_embedding_groups=4, pad_token_id=0)
+BOTH = dict(d_model=HIDDEN, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4,
+            encoder_ffn_dim=INNER, decoder_ffn_dim=INNER, vocab_size=VOCAB, max_position_embeddings=64, pad_token_id=0,
+            bos_token_id=1, eos_token_id=2, decoder_start_token_id=2, forced_eos_token_id=2)
 T = transformers
 MODELS = {
     # Optimum, decoders with a cache
@@ -462,7 +519,35 @@ MODELS = {
     "optimum-gemma2": optimum_lm("gemma2", **GROUPED, head_dim=8, sliding_window=4, query_pre_attn_scalar=8),
     "optimum-qwen3-moe": optimum_lm("qwen3_moe", **GROUPED, num_experts=4, num_experts_per_tok=2,
                                     moe_intermediate_size=16, head_dim=8),
+    "optimum-gpt-oss": optimum_lm("gpt_oss", **GROUPED, head_dim=8, num_local_experts=4, num_experts_per_tok=2,
+                                  sliding_window=4, layer_types=["sliding_attention", "full_attention"]),
+    "optimum-deepseek-v3": optimum_lm("deepseek_v3", **dict(GROUPED, num_key_value_heads=4), q_lora_rank=16,
+                                      kv_lora_rank=16, qk_rope_head_dim=8, qk_nope_head_dim=8, v_head_dim=8,
+                                      n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, n_group=2,
+                                      topk_group=1, first_k_dense_replace=1, n_shared_experts=1),
+    "optimum-phi3-longrope": optimum_lm("phi3", **GROUPED, original_max_position_embeddings=32, rope_scaling={
+        "type": "longrope", "short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [2.0, 2.1, 2.2, 2.3]}),
     # Optimum, encoders and both
+    "optimum-bert-relative": encoder(auto(T.AutoModel, "bert", **BERT, position_embedding_type="relative_key_query"),
+                                     "feature-extraction"),
+    "optimum-xlm": encoder(auto(T.AutoModel, "xlm", n_words=VOCAB, emb_dim=HIDDEN, n_layers=2, n_heads=4,
+                                max_position_embeddings=40), "feature-extraction"),
+    "optimum-squeezebert": encoder(auto(T.AutoModel, "squeezebert", **BERT, embedding_size=32), "feature-extraction"),
+    "optimum-esm": encoder(auto(T.AutoModel, "esm", **BERT, position_embedding_type="rotary", mask_token_id=3),
+                           "feature-extraction"),
+    "optimum-convbert": encoder(auto(T.AutoModel, "convbert", **BERT, embedding_size=16, head_ratio=2,
+                                     conv_kernel_size=3), "feature-extraction"),
+    "optimum-wav2vec2": encoder(auto(T.AutoModelForCTC, "wav2vec2", **SPEECH), "automatic-speech-recognition"),
+    "optimum-wav2vec2-conformer": encoder(auto(T.AutoModelForCTC, "wav2vec2-conformer", **SPEECH,
+                                               position_embeddings_type="relative", conv_depthwise_kernel_size=3),
+                                          "automatic-speech-recognition"),
+    "optimum-bart-merged": merged(both(T.BartForConditionalGeneration)),
+    "optimum-marian-merged": merged(both(T.MarianMTModel)),
+    "optimum-trocr-merged": merged(trocr, "image-to-text-with-past", 17),
+    "optimum-detr": encoder(detr, "object-detection", 64),
+    "optimum-owlvit": encoder(owlvit, "zero-shot-object-detection"),
+    "optimum-beit": encoder(auto(T.AutoModelForImageClassification, "beit", **VISION,
+                                 use_relative_position_bias=True), "image-classification"),
     "optimum-bert": encoder(auto(T.AutoModel, "bert", **BERT), "feature-extraction"),
     "optimum-roberta": encoder(auto(T.AutoModel, "roberta", **BERT), "feature-extraction"),
     "optimum-distilbert": encoder(auto(T.AutoModelForSequenceClassification, "distilbert", vocab_size=VOCAB, dim=HIDDEN,
@@ -477,7 +562,7 @@ MODELS = {
     "optimum-mobilebert": encoder(auto(T.AutoModel, "mobilebert", **dict(BERT, intra_bottleneck_size=16,
                                                                          embedding_size=16)), "feature-extraction"),
     "optimum-modernbert": encoder(auto(T.AutoModel, "modernbert", **SMALL, local_attention=4), "feature-extraction"),
-    "optimum-t5-merged": merged_t5,
+    "optimum-t5-merged": merged(t5),
     "optimum-t5-encoder": t5_part("encoder_model.onnx"),
     "optimum-t5-prefill": t5_part("decoder_model.onnx"),
     "optimum-t5-decode": t5_part("decoder_with_past_model.onnx"),
@@ -532,6 +617,10 @@ MODELS = {
     "genai-mistral-int4": genai("mistral", **WIDE, sliding_window=4, head_dim=16),
     "genai-granite-int4": genai("granite", **WIDE),
     "genai-olmo-fp32": genai("olmo", precision="fp32", **WIDE),
+    "genai-gemma3-int4": genai("gemma3_text", **WIDE, head_dim=16, sliding_window=4, query_pre_attn_scalar=16,
+                               layer_types=["sliding_attention", "full_attention"]),
+    "genai-qwen2-fp16": genai("qwen2", "fp16", ep="cuda", **WIDE),
+    "genai-llama-embeds-int4": genai("llama", options={"exclude_embeds": True}, **WIDE),
     "genai-llama-int4-asymmetric": genai("llama", options={"int4_is_symmetric": False}, **WIDE),
     "genai-llama-int8": genai("llama", options={"int4_algo_config": "rtn_last"}, **WIDE),
     "genai-llama-qdq": genai("llama", options={"use_qdq": True}, **WIDE),

@@ -92,6 +92,8 @@ static const rule_case repeat[] = {
 };
 
 static const rule_case join[] = {
+    {"Concat", 13, "f32[b,s-min(s,1)+1,4] f32[b,s,4]", "axis=2", "f32[b,s,8]"}, /* x[:, 1:] and a row of padding */
+    {"Concat", 13, "f32[b,s,4] f32[b,s-min(s,1)+1,4]", "axis=2", "f32[b,s,8]"},
     {"Concat", 13, "f32[sumN-N,1,2,128] f32[N,1,2,128]", "axis=0", "f32[sumN,1,2,128]"},
     {"Concat", 13, "f32[b,2,past,16] f32[b,2,seq,16]", "axis=2", "f32[b,2,past+seq,16]"},
     {"Concat", 13, "f32[b,?] f32[3,1]", "axis=-1", "f32[3,?]"},
