@@ -70,4 +70,45 @@ void tni_cn_product_values(tni_cn_product *p, int64_t M, int pattern, uint64_t s
 /* "gemm M 3 N 17 K 129" */
 const char *tni_cn_product_where(const tni_cn_product *p, int64_t M, const char *what);
 
+/* --- between num_product_cases.c and num_product_more.c, and for num_model.c --- */
+
+typedef struct tni_cn_tally tni_cn_tally;
+/* What a case asks of products of one kind. */
+typedef struct tni_cn_question {
+  const char *name;
+  void (*ask)(tni_cf *cf, tni_cf_host *h, const struct tni_cn_question *q, tni_cn_tally *t);
+  int kind;
+  uint32_t dtype, flags;
+} tni_cn_question;
+
+struct tni_cn_tally {
+  int64_t products, runs, elements, refused;
+  double worst;
+  char reason[128];
+};
+
+typedef struct tni_cn_buffers {
+  float *x, *full, *y, *want, *bound;
+  int64_t M, n;
+} tni_cn_buffers;
+
+tni_cn_want tni_cn_want_of(const tni_cn_question *q, int64_t N, int64_t K);
+/* Opens; false where it is refused (counted) or breaks (reported). */
+bool tni_cn_try(tni_cf *cf, tni_cf_host *h, const tni_cn_want *w, tni_cn_tally *t, tni_cn_product *p);
+/* Where every shape may be a program to compile: fewer of them. */
+bool tni_cn_few(const tni_cf *cf, const tni_cf_host *h);
+bool tni_cn_buffers_make(tni_cn_buffers *b, const tni_cn_product *p, int64_t M);
+void tni_cn_buffers_free(tni_cn_buffers *b);
+bool tni_cn_instance(tni_cn_product *p, tni_cf_inst *i, int64_t M);
+/* Row m has pattern (m + first) modulo their number, so that one run has many. */
+void tni_cn_mixed(tni_cn_product *p, tni_cn_buffers *b, int first);
+/* Runs x and compares. */
+bool tni_cn_check(tni_cn_product *p, tni_cf_inst *i, tni_cn_buffers *b, uint32_t split, const char *what,
+                  tni_cn_tally *t);
+/* One-hot activations of all columns. */
+void tni_cn_read_back(tni_cn_product *p, tni_cf_inst *i, tni_cn_buffers *b, tni_cn_tally *t);
+void tni_cn_ask_repeat(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn_tally *t);
+void tni_cn_ask_together(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn_tally *t);
+void tni_cn_ask_flips(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn_tally *t);
+
 #endif

@@ -21,7 +21,7 @@
 
 #include "runtime/host/kernel.h"
 #include "tests/kernels/anyhost.h"
-#include "tests/kernels/placement.h"
+#include "runtime/conform/placement.h"
 
 enum { MAX_SET = 16, MAX_MS = 8, MAX_MODELS = 4, MAX_MAGNITUDES = 8 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a model's placement packs, copied out of libtenon: real matrices for tests that drive a plugin by its vtable.
+ * What a model's placement packs, copied out of libtenon: real matrices for whoever drives a plugin by its vtable.
  */
-#ifndef TENON_TESTS_KERNELS_PLACEMENT_H
-#define TENON_TESTS_KERNELS_PLACEMENT_H
+#ifndef TENON_CONFORM_PLACEMENT_H
+#define TENON_CONFORM_PLACEMENT_H
 
 #include <stdbool.h>
 #include <tenon/plugin.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/kernels/placement.h"
+#include "runtime/conform/placement.h"
 
 #include <stdio.h>
 #include <stdlib.h>
