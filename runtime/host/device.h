@@ -5,8 +5,9 @@
  * on the graph's arena, which outlives every program. A plugin in a shared object must copy what it needs instead.
  *
  * One task per node on engine 0. Values from outside are INPUT or STEP slots, values read outside OUTPUT, the others
- * TEMP; the two values of a cache are one STATE slot, which TensorScatter appends to and others read; every constant that a kernel reads is a raw need and a WEIGHT slot. Inputs that only shape rules read have no
- * slot. All memory comes from tn_host.alloc; run() allocates nothing.
+ * TEMP; the two values of a cache are one STATE slot, which TensorScatter appends to and others read; every constant
+ * that a kernel reads is a raw need and a WEIGHT slot. Inputs that only shape rules read have no slot. All memory comes
+ * from tn_host.alloc; run() allocates nothing.
  */
 #ifndef TENON_HOST_DEVICE_H
 #define TENON_HOST_DEVICE_H
@@ -47,6 +48,8 @@ typedef struct tni_htask {
   const tn_node *node;
   tni_kernel_fn kernel;
   tni_hoperand *in, *out;
+  bool bounded; /* a Conv whose only reader, Relu or Clip, is part of the task */
+  tni_bounds bounds;
 } tni_htask;
 
 struct tn_program {

@@ -275,7 +275,7 @@ tn_status tni_hdev_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *e
                        .err = err,
                        .in_strides = in_strides,
                        .out_strides = out_strides};
-  tn_status s = t->kernel(&k);
+  tn_status s = t->bounded ? tni_conv_bounded(&k, &t->bounds) : t->kernel(&k);
   if (s && err && err->node == TN_NONE) err->node = t->pub.nodes[0];
   return s;
 }

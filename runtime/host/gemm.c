@@ -110,6 +110,7 @@ static void finish_row(const tni_gemm *g, int64_t batch, int64_t m, int64_t n0, 
       for (int64_t i = 0; i < n; i++) c[i] = g->beta * c[i];
     for (int64_t i = 0; i < n; i++) sums[i] = sums[i] + c[i];
   }
+  if (g->bounds) tni_bound(g->bounds, sums, n);
   tni_store_f32(g->dtype, g->y, at, n, sums);
 }
 

@@ -32,6 +32,8 @@ typedef struct tni_gemm {
   /* Not NULL: there is no matrix b; whoever knows its elements packs them (f32 and halves only). */
   tni_gemm_pack pack;
   const void *pack_ctx;
+  /* Not NULL: y is bounded by it; f32 only. */
+  const tni_bounds *bounds;
 } tni_gemm;
 
 uint64_t tni_gemm_scratch(uint32_t dtype, uint32_t n_workers);

@@ -105,6 +105,20 @@ void tni_kin_strides(const tni_kargs *a, uint32_t i, int64_t *st);
 /* dst = src, bytes of dst; large ones over the pool. */
 void tni_kcopy(tn_run *run, void *dst, const void *src, uint64_t bytes);
 
+/* --- bounds: what Relu and Clip do to f32 --- */
+typedef struct tni_bounds {
+  float lo, hi; /* infinite: none. NaN bounds nothing */
+} tni_bounds;
+static inline void tni_bound(const tni_bounds *b, float *y, int64_t n) {
+  const float lo = b->lo, hi = b->hi;
+  for (int64_t i = 0; i < n; i++) {
+    const float v = y[i] < lo ? lo : y[i];
+    y[i] = v > hi ? hi : v;
+  }
+}
+/* Conv with what stands behind it, NULL: nothing. The bits of the two one after the other; f32 only. */
+tn_status tni_conv_bounded(const tni_kargs *a, const tni_bounds *bounds);
+
 /* --- scratch of single operators (tni_host_scratch) --- */
 uint64_t tni_dft_scratch(const tn_node *node, const tni_tensor *out, uint32_t n_workers);
 uint64_t tni_det_scratch(const tni_tensor *x, uint32_t n_workers);

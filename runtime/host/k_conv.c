@@ -4,7 +4,8 @@
  *
  * f32 and halves are products W [M / group, K] x (im2col.h) [K, positions] per image and group, with gemm.h's order of
  * sums; f32 with one channel per group, and f64, go directly: one sum per element in ascending channel and tap that
- * leaves the padding out. The bias comes last.
+ * leaves the padding out. The bias comes last, and behind it Relu or Clip where lower.c put one into the convolution's
+ * task.
  */
 #include <math.h>
 
@@ -15,6 +16,7 @@ typedef struct direct {
   const tni_tensor *w, *b;
   tni_tensor *y;
   int64_t group_outs, groups;
+  const tni_bounds *bounds; /* NULL: none */
 } direct;
 
 /* One piece of an output row: n <= TNI_CHUNK elements from ow0 on. */
@@ -49,6 +51,13 @@ DIRECT(piece_f32, f32u, float)
 DIRECT(piece_f64, f64u, double)
 #undef DIRECT
 
+static void bound_unaligned(const tni_bounds *b, f32u *y, int64_t n) {
+  float v[TNI_CHUNK];
+  memcpy(v, y, (size_t)n * sizeof *v);
+  tni_bound(b, v, n);
+  memcpy(y, v, (size_t)n * sizeof *v);
+}
+
 static void direct_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const direct *c = arg;
   const uint32_t last = c->im.w.rank - 1;
@@ -63,6 +72,7 @@ static void direct_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) 
         piece_f64(c, image, m, o, i, k, (f64u *)c->y->data + r * n + i);
       else
         piece_f32(c, image, m, o, i, k, (f32u *)c->y->data + r * n + i);
+      if (c->bounds) bound_unaligned(c->bounds, (f32u *)c->y->data + r * n + i, k);
     }
   }
 }
@@ -106,9 +116,10 @@ static void shifted_blocks(void *arg, int64_t begin, int64_t end, uint32_t worke
                     oy, room);
     tni_planes_sum(b, s->hot, room, w, rows, sums);
     for (int64_t r = 0; r < rows; r++) {
-      f32u *restrict y = (f32u *)c->y->data + (plane * b->out[0] + oy + r) * b->out[1];
-      const float *restrict from = sums + r * b->width;
-      for (int64_t i = 0; i < b->out[1]; i++) y[i] = from[i] + bias;
+      float *row = sums + r * b->width;
+      for (int64_t i = 0; i < b->out[1]; i++) row[i] = row[i] + bias;
+      if (c->bounds) tni_bound(c->bounds, row, b->out[1]);
+      memcpy((f32u *)c->y->data + (plane * b->out[0] + oy + r) * b->out[1], row, (size_t)b->out[1] * sizeof *row);
     }
   }
 }
@@ -123,6 +134,7 @@ static tn_status product(const tni_kargs *a, const direct *c) {
   const tni_im2col *im = &c->im;
   const int64_t K = im->channels * im->taps;
   tni_gemm g = {.dtype = im->dtype, .a = c->w->data, .b = im->x, .y = c->y->data, .alpha = 1, .beta = 1};
+  g.bounds = c->bounds;
   g.M = c->group_outs;
   g.N = im->positions;
   g.K = K;
@@ -146,7 +158,9 @@ static tn_status product(const tni_kargs *a, const direct *c) {
   return s == TN_E_CANCELLED ? tni_kfail(a, s, "stopped") : s;
 }
 
-tn_status tni_k_conv(const tni_kargs *a) {
+tn_status tni_k_conv(const tni_kargs *a) { return tni_conv_bounded(a, NULL); }
+
+tn_status tni_conv_bounded(const tni_kargs *a, const tni_bounds *bounds) {
   const tni_tensor *x = a->in[0], *w = a->in[1], *b = a->n_in > 2 ? a->in[2] : NULL;
   tni_tensor *y = a->out[0];
   tni_window win;
@@ -160,7 +174,7 @@ tn_status tni_k_conv(const tni_kargs *a) {
       y->dims[1] != w->dims[0] || (b && tni_knumel(b) != w->dims[0]))
     return tni_kfail(a, TN_E_INVALID, "Conv: channels do not fit the weight");
   if (!tni_knumel(y)) return TN_OK;
-  direct c = {.w = w, .b = b, .y = y, .groups = groups, .group_outs = w->dims[0] / groups};
+  direct c = {.w = w, .b = b, .y = y, .groups = groups, .group_outs = w->dims[0] / groups, .bounds = bounds};
   tni_im2col_init(&c.im, &win, x, y, groups);
   if (x->dtype != TN_DT_F64 && (x->dtype != TN_DT_F32 || c.im.channels > 1)) return product(a, &c);
   shifted s = {.c = &c, .hot = tni_hot_get(), .scratch = a->scratch};

@@ -2,6 +2,8 @@
  *
  * Claimed nodes -> program. Sizes are bounded by the node's own arity, so every table is allocated once.
  */
+#include <math.h>
+
 #include "runtime/graph/view.h"
 #include "runtime/host/device.h"
 
@@ -36,7 +38,8 @@ typedef struct build {
   uint32_t *slot_of; /* [n_values] TN_NONE: none yet */
   uint32_t *task_of; /* [n_values] producing task in here, TN_NONE */
   uint8_t *is_output;
-  uint32_t n_slots, n_needs;
+  uint8_t *absorbed; /* [n_nodes of the graph] part of another node's task */
+  uint32_t n_slots, n_needs, n_tasks;
   tn_error *err;
 } build;
 
@@ -119,8 +122,7 @@ static void add_input(build *b, tni_htask *t, uint32_t i, const tni_op *op) {
   if (b->task_of[v] != TN_NONE) add_dep(t, b->task_of[v]);
 }
 
-static void add_output(build *b, tni_htask *t, uint32_t i) {
-  const tn_id v = t->node->out[i];
+static void add_output(build *b, tni_htask *t, uint32_t i, tn_id v) {
   t->out[i] = (tni_hoperand){v, TNI_NO_USE};
   if (v == TN_NONE) return;
   if (i > 0 && !b->is_output[v] && b->s->graph->values[v]->n_uses == 0) {
@@ -143,9 +145,41 @@ static void add_dynamic_inputs(build *b, tni_htask *t) {
   }
 }
 
-static tn_status make_task(build *b, uint32_t i) {
+/* A bound of Clip: absent, or a constant of one f32. */
+static bool bound_of(const build *b, const tn_node *n, uint32_t i, float *out) {
+  if (i >= n->n_in || n->in[i] == TN_NONE) return true;
+  const tni_value *v = (const tni_value *)b->s->graph->values[n->in[i]];
+  if (v->pub.kind != TN_VALUE_CONST || v->pub.dtype != TN_DT_F32 || !v->tensor || !v->tensor->data ||
+      v->tensor->bytes != sizeof *out)
+    return false;
+  memcpy(out, v->tensor->data, sizeof *out);
+  return true;
+}
+
+static bool is_here(const build *b, tn_id node) {
+  for (uint32_t i = 0; i < b->s->n_nodes; i++)
+    if (b->s->nodes[i] == node) return true;
+  return false;
+}
+
+/* The node that joins Conv n's task: a Relu or Clip that alone reads it. TN_NONE: there is none. */
+static tn_id activation(const build *b, const tn_node *n, tni_bounds *bounds) {
+  if (n->op != TN_OP_CONV) return TN_NONE;
+  const tn_value *y = b->s->graph->values[n->out[0]];
+  if (y->dtype != TN_DT_F32 || y->n_uses != 1 || b->is_output[n->out[0]]) return TN_NONE;
+  const tn_id id = y->uses[0];
+  const tn_node *a = b->s->graph->nodes[id];
+  *bounds = (tni_bounds){a->op == TN_OP_RELU ? 0 : -INFINITY, INFINITY};
+  if ((a->op != TN_OP_RELU && a->op != TN_OP_CLIP) || a->in[0] != n->out[0] || ((const tni_node *)a)->dynamic ||
+      !is_here(b, id))
+    return TN_NONE;
+  if (a->op == TN_OP_CLIP && (!bound_of(b, a, 1, &bounds->lo) || !bound_of(b, a, 2, &bounds->hi))) return TN_NONE;
+  return id;
+}
+
+static tn_status make_task(build *b, tn_id id) {
+  const uint32_t i = b->n_tasks++;
   tni_htask *t = &b->p->tasks[i];
-  const tn_id id = b->s->nodes[i];
   const tn_node *n = b->s->graph->nodes[id];
   const tni_op *op = tni_op_by_id(n->op);
   const bool dynamic = ((const tni_node *)n)->dynamic;
@@ -157,15 +191,24 @@ static tn_status make_task(build *b, uint32_t i) {
   t->out = tni_hpool_array(&b->p->pool, n->n_out, sizeof *t->out);
   tn_use *uses = tni_hpool_array(&b->p->pool, operands, sizeof *uses);
   tn_id *deps = tni_hpool_array(&b->p->pool, operands, sizeof *deps),
-        *nodes = tni_hpool_array(&b->p->pool, 1, sizeof *nodes);
+        *nodes = tni_hpool_array(&b->p->pool, 2, sizeof *nodes);
   if (!t->in || !t->out || !uses || !deps || !nodes) return tni_fail_memory(b->err, n->name);
   *nodes = id;
   t->pub = (tn_task){.h = TN_HDR(tn_task), .name = n->name, .uses = uses, .deps = deps, .nodes = nodes, .n_nodes = 1};
   if (dynamic) add_dynamic_inputs(b, t);
   for (uint32_t k = 0; k < n->n_in && !dynamic; k++) add_input(b, t, k, op);
+  const tn_id act = dynamic ? TN_NONE : activation(b, n, &t->bounds);
+  if (act != TN_NONE) {
+    t->bounded = true;
+    b->absorbed[act] = 1;
+    nodes[t->pub.n_nodes++] = act;
+    b->task_of[b->s->graph->nodes[act]->out[0]] = i;
+    add_output(b, t, 0, b->s->graph->nodes[act]->out[0]);
+    return TN_OK;
+  }
   for (uint32_t k = 0; k < n->n_out; k++) {
     if (n->out[k] != TN_NONE) b->task_of[n->out[k]] = i;
-    add_output(b, t, k);
+    add_output(b, t, k, n->out[k]);
   }
   return TN_OK;
 }
@@ -184,19 +227,19 @@ static bool publish(build *b) {
   tn_program *p = b->p;
   const tn_need **needs = tni_hpool_array(&p->pool, b->n_needs, sizeof *needs);
   const tn_slot **slots = tni_hpool_array(&p->pool, b->n_slots, sizeof *slots);
-  const tn_task **tasks = tni_hpool_array(&p->pool, b->s->n_nodes, sizeof *tasks);
+  const tn_task **tasks = tni_hpool_array(&p->pool, b->n_tasks, sizeof *tasks);
   p->weights = tni_hpool_array(&p->pool, b->n_slots, sizeof *p->weights);
   if (!needs || !slots || !tasks || !p->weights) return false;
   for (uint32_t i = 0; i < b->n_needs; i++) needs[i] = &p->needs[i];
   for (uint32_t i = 0; i < b->n_slots; i++) slots[i] = &p->slots[i];
-  for (uint32_t i = 0; i < b->s->n_nodes; i++) tasks[i] = &p->tasks[i].pub;
+  for (uint32_t i = 0; i < b->n_tasks; i++) tasks[i] = &p->tasks[i].pub;
   p->info = (tn_program_info){.h = TN_HDR(tn_program_info),
                               .needs = needs,
                               .slots = slots,
                               .tasks = tasks,
                               .n_needs = b->n_needs,
                               .n_slots = b->n_slots,
-                              .n_tasks = b->s->n_nodes};
+                              .n_tasks = b->n_tasks};
   return true;
 }
 
@@ -209,6 +252,8 @@ static bool allocate(build *b, tni_hpool *tmp) {
   b->slot_of = tni_hpool_array(tmp, n, sizeof *b->slot_of);
   b->task_of = tni_hpool_array(tmp, n, sizeof *b->task_of);
   b->is_output = tni_hpool_array(tmp, n, 1);
+  b->absorbed = tni_hpool_array(tmp, b->s->graph->n_nodes, 1);
+  if (!b->absorbed) return false;
   if (!p->tasks || !p->slots || !p->needs || !b->slot_of || !b->task_of || !b->is_output) return false;
   memset(b->slot_of, 0xff, n * sizeof *b->slot_of);
   memset(b->task_of, 0xff, n * sizeof *b->task_of);
@@ -224,7 +269,8 @@ tn_status tni_hdev_lower(tn_device *d, const tn_subgraph *s, tn_program **out, t
   *p = (tn_program){.dev = dev, .pool = {dev->host, NULL}, .graph = *s->graph};
   build b = {.p = p, .s = s, .err = err};
   tn_status st = allocate(&b, &tmp) ? TN_OK : tni_fail_memory(err, "host");
-  for (uint32_t i = 0; !st && i < s->n_nodes; i++) st = make_task(&b, i);
+  for (uint32_t i = 0; !st && i < s->n_nodes; i++)
+    if (!b.absorbed[s->nodes[i]]) st = make_task(&b, s->nodes[i]);
   if (!st && !publish(&b)) st = tni_fail_memory(err, "host");
   tni_hpool_free(&tmp);
   if (st)

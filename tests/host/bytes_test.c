@@ -188,7 +188,7 @@ static void check_conv(const conv *c, uint32_t *s, bool linear) {
     scales(&n.in[4], s, 1);
     scales(&n.in[6], s, 64 * sqrt((double)K));
     for (int64_t i = 0; biased && i < c->m; i++)
-      ((int32_t *)(uintptr_t)n.in[8].data)[i] = (int32_t)pick(s, -20000, 20000);
+      ((i32u *)(uintptr_t)n.in[8].data)[i] = (int32_t)pick(s, -20000, 20000);
   }
   tni_tensor y = {.data = NULL};
   CU_ASSERT_FATAL(run_node(&n, &y));
@@ -201,7 +201,7 @@ static void check_conv(const conv *c, uint32_t *s, bool linear) {
         int64_t o[3], rest = p;
         for (uint32_t d = c->rank; d-- > 0; rest /= c->out[d]) o[d] = rest % c->out[d];
         int64_t sum = conv_sum(&n, c, &n.in[0], w, byte_of(zx, 0), zw, image, m, o);
-        if (biased) sum += ((const int32_t *)n.in[8].data)[m];
+        if (biased) sum += ((const i32u *)n.in[8].data)[m];
         const float f = linear ? float_at(&n.in[1], 0) * float_at(&n.in[4], m) / float_at(&n.in[6], 0) : 1;
         bad += !right(&n, sum, f, &y, i);
       }
@@ -305,6 +305,46 @@ static void test_floats(void) {
   for (int i = 0; i < 2; i++) check_floats(&large[i], &s, false);
 }
 
+/* Conv with a bound behind it: the bits of Conv and then Clip. */
+static void test_bounded(void) {
+  static const struct {
+    const char *x, *w, *attrs;
+  } rows[] = {{"f32[2,3,9,11]", "f32[5,3,3,3]", "pads=[1,1,1,1]"},
+              {"f32[1,70,7,9]", "f32[100,70,1,1]", NULL},
+              {"f32[1,4,13,14]", "f32[4,1,3,3]", "group=4 pads=[1,1,1,1] strides=[2,2]"},
+              {"f32[1,1,3,9000]", "f32[1,1,1,1]", NULL},
+              {"f32[2,4,5]", "f32[6,2,2]", "group=2"}};
+  static const tni_bounds bounds[] = {{0, INFINITY}, {-0.25f, 0.5f}, {-INFINITY, 0}, {NAN, 0.1f}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    for (int k = 0; k < 4; k++) {
+      const char *in[] = {rows[i].x, rows[i].w, NULL};
+      ht_node n;
+      tni_tensor y = {.data = NULL}, z;
+      tni_tensor *out[] = {&z};
+      tn_run run;
+      CU_ASSERT_FATAL(ht_node_make(&n, "Conv", 11, rows[i].attrs, in, 1));
+      for (uint32_t t = 0; t < 2; t++) {
+        float *v = malloc(n.in[t].bytes);
+        ht_fill(v, count(&n.in[t]), t + 3);
+        memcpy((void *)(uintptr_t)n.in[t].data, v, n.in[t].bytes);
+        free(v);
+      }
+      CU_ASSERT_FATAL(run_node(&n, &y));
+      z = y;
+      z.data = malloc(y.bytes + 1);
+      tni_run_inline(&run);
+      void *scratch = aligned_alloc(64, (tni_host_scratch(&n.node->pub, n.ptr, n.n_in, &z, 1) + 63) & ~UINT64_C(63));
+      const tni_kargs a = {&n.node->pub, n.ptr, out, n.n_in, 1, scratch, &run, &n.err, NULL, NULL};
+      CU_ASSERT_EQUAL(tni_conv_bounded(&a, &bounds[k]), TN_OK);
+      tni_bound(&bounds[k], (float *)(uintptr_t)y.data, count(&y));
+      CU_ASSERT_EQUAL(memcmp(y.data, z.data, y.bytes), 0);
+      free(scratch);
+      free((void *)(uintptr_t)y.data);
+      free((void *)(uintptr_t)z.data);
+      ht_node_free(&n);
+    }
+}
+
 /* --- matrices --- */
 
 static void check_matmul(const int64_t *d, uint32_t *s,
@@ -339,14 +379,14 @@ static void check_matmul(const int64_t *d, uint32_t *s,
     scales(&n.in[6], s, 64 * sqrt((double)d[3] + 1));
   }
   for (int64_t i = 0; biased && i < d[2]; i++)
-    ((int32_t *)(uintptr_t)n.in[8].data)[i] = (int32_t)pick(s, -90000, 90000);
+    ((i32u *)(uintptr_t)n.in[8].data)[i] = (int32_t)pick(s, -90000, 90000);
   tni_tensor y = {.data = NULL};
   CU_ASSERT_FATAL(run_node(&n, &y));
   int64_t bad = 0, i = 0;
   for (int64_t b = 0; b < d[0]; b++)
     for (int64_t m = 0; m < d[1]; m++)
       for (int64_t c = 0; c < d[2]; c++, i++) {
-        int64_t sum = biased ? ((const int32_t *)n.in[8].data)[c] : 0;
+        int64_t sum = biased ? ((const i32u *)n.in[8].data)[c] : 0;
         for (int64_t k = 0; k < d[3]; k++)
           sum += (byte_of(&n.in[0], (b * d[1] + m) * d[3] + k) - zero_of(&n.in[iza], m)) *
                  (byte_of(&n.in[ib], (shared ? 0 : b) * d[3] * d[2] + (trans ? c * d[3] + k : k * d[2] + c)) -
@@ -445,5 +485,6 @@ bool ht_add_bytes(void) {
   return s && CU_add_test(s, "variants give the same bits", test_variants) &&
          CU_add_test(s, "rounding", test_rounding) && CU_add_test(s, "convolutions against 64-bit sums", test_conv) &&
          CU_add_test(s, "products against 64-bit sums", test_matmul) &&
-         CU_add_test(s, "floats of one channel, bit for bit", test_floats);
+         CU_add_test(s, "floats of one channel, bit for bit", test_floats) &&
+         CU_add_test(s, "a bound behind a convolution", test_bounded);
 }
