@@ -134,6 +134,7 @@ int cmd_infer(int argc, const char **argv);
 int cmd_verify(int argc, const char **argv);
 int cmd_check(int argc, const char **argv);
 int cmd_inspect(int argc, const char **argv);
+int cmd_new_plugin(int argc, const char **argv);
 int cmd_plugins(int argc, const char **argv);
 int cmd_eval(int argc, const char **argv);
 int cmd_trace(int argc, const char **argv);

@@ -22,6 +22,7 @@ static const struct {
     {"trace", cmd_trace, "one run as a trace for Perfetto"},
     {"pack", cmd_pack, "pack weights ahead of time, and how exact they are"},
     {"conform", cmd_conform, "the vendor kit: is this plugin correct, or here is the case where it is not"},
+    {"new-plugin", cmd_new_plugin, "a folder to begin a backend plugin with"},
     {"bundle", cmd_bundle, "a folder with just what a model needs on one kind of device"},
     {"calibrate", cmd_calibrate, "activation statistics on a text, for formats that need them"},
 };
@@ -30,7 +31,7 @@ static int help(FILE *f) {
   fprintf(f, "tenon %s: runs exported ONNX models through backend plugins\n\nusage: tenon COMMAND [options]\n\n",
           tn_version());
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-    fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].help);
+    fprintf(f, "  %-11s %s\n", commands[i].name, commands[i].help);
   fprintf(f, "\n`tenon COMMAND --help` lists a command's options.\n");
   return f == stdout ? EXIT_DONE : EXIT_USAGE;
 }

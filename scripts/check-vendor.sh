@@ -1,0 +1,47 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# check-vendor.sh BUILD: what a vendor does in an afternoon, with what BUILD installs and nothing else of this tree: `tenon
+# new-plugin` and examples/vendor-backend are built as projects of their own, pass their levels of `tenon conform`, and the
+# second runs the products of the demo model.
+set -eu
+unset TENON_PLUGIN_PATH TENON_PROFILE_PATH TENON_PROFILE TENON_CACHE_DIR TENON_LOG
+build=$(cd "$1" && pwd)
+source=$(cd "$(dirname "$0")/.." && pwd)
+work=$build/check-vendor
+say() { echo "check-vendor: $*"; }
+die() { say "FAILED: $*" >&2; exit 1; }
+. "$source/scripts/install-prefix.sh"
+
+for tool in pkg-config meson ninja; do
+  command -v $tool >/dev/null || { say "skipped: $tool is not there"; exit 77; }
+done
+install_prefix "$build" "$work" || die "meson install"
+if nm -D "$libdir/libtenon.so" | grep -q ' U __\(asan\|tsan\|ubsan\)_'; then
+  say "skipped: the library wants a sanitizer's runtime"
+  exit 77
+fi
+export LD_LIBRARY_PATH="$libdir" PATH="$prefix/bin:$PATH" TENON_CACHE_DIR="$work/cache"
+
+# build_alone FOLDER: with no warning, from installed headers only.
+build_alone() {
+  meson setup "$1/build" "$1" -Dwerror=true >"$work/log" 2>&1 || { cat "$work/log"; die "meson setup $1"; }
+  ninja -C "$1/build" >"$work/log" 2>&1 || { cat "$work/log"; die "$1 does not build"; }
+  foreign=$(ninja -C "$1/build" -t deps | grep "$source/" | grep -v "$work" || true)
+  [ -z "$foreign" ] || die "headers that are not installed: $foreign"
+}
+conform() { tenon conform "$@" --seed 1 >"$work/log" 2>&1 || { cat "$work/log"; die "tenon conform $*"; }; tail -1 "$work/log"; }
+
+cd "$work"
+tenon new-plugin my-npu || die "tenon new-plugin"
+build_alone my-npu
+conform my-npu/build/my-npu.so --level abi
+
+cp -R "$source/examples/vendor-backend" acme
+[ "$(wc -l <acme/acme.c)" -lt 500 ] || die "acme.c has 500 lines or more"
+build_alone acme
+conform acme/build/acme.so --level matmul
+tenon run "$source/models/demo" -p "In the beginning" -n 16 --temp 0 --profile acme/acme-profile.yaml \
+  --plugin-dir "$work/acme/build" >out 2>err || { cat err; die "tenon run"; }
+grep -q '^placement: acme 2[0-9] nodes' err || { cat err; die "not all products are acme's"; }
+[ -s out ] || die "no text"
+say "my-npu passes level abi, acme level matmul, and the demo model says with it: $(tr '\n' ' ' <out)"
