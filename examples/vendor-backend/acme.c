@@ -316,7 +316,7 @@ static tn_status create(tn_device *d, const tn_buffer_req *req, tn_buffer **out,
   if (!b) return fail(err, TN_E_NO_MEMORY, "no memory for a buffer");
   *b = (acme_buffer){.pub = {.h = TN_HDR(tn_buffer), .device = d, .bytes = req->bytes, .flags = TN_BUF_COHERENT},
       .bytes = req->ptr, .imported = req->kind == TN_MEM_HOST_PTR};
-  if (!b->imported && !(b->bytes = h->alloc(h->ctx, req->bytes + 1, 4096, TN_TAG_PLUGIN))) {
+  if (!b->imported && !(b->bytes = h->alloc(h->ctx, req->bytes ? req->bytes : 1, 4096, TN_TAG_PLUGIN))) {
     h->free(h->ctx, b);
     return fail(err, TN_E_NO_MEMORY, "no device memory for %llu bytes", (unsigned long long)req->bytes);
   }
