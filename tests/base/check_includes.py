@@ -21,14 +21,17 @@ FLOW = {
     "passes": [*CORE, "shape"],
     "profile": ["base"],
     "calib": [*CORE, "profile"],
-    "plugin": [*CORE, "host", "profile"],
+    "plugin": [*CORE, "host", "profile", "isolate"],  # its loader opens what isolate stands in for
+    "isolate": [*CORE, "shape", "profile", "plugin"],
     "plan": [*CORE, "profile", "plugin"],
     "pack": [*CORE, "profile", "plugin", "plan"],
-    "sched": [*CORE, "shape", "onnx", "host", "passes", "profile", "plugin", "plan", "pack", "calib"],
+    "sched": [*CORE, "shape", "onnx", "host", "passes", "profile", "plugin", "plan", "pack", "calib", "isolate"],
     "helper": [*CORE, "host", "profile", "plugin", "isolate"],
+    "conform": [*CORE, "shape", "host", "profile", "plugin", "plan", "sched"],
+    "bundle": ["base", "profile", "sched"],
     "llm": ["base"],  # and the public API
     "tasks": ["base", "llm"],  # and the public API
-    "cli": ["base"],  # and the public API
+    "cli": ["base", "conform"],  # and the public API
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
