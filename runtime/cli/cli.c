@@ -220,6 +220,12 @@ static void usual_opts(cli *c, cli_runtime *r) {
   r->o.helper = find_helper(r->helper, sizeof r->helper);
 }
 
+/* TENON_PROBE=inprocess, for emulators, under which no second program starts. */
+static uint32_t no_probe(void) {
+  const char *probe = env("TENON_PROBE");
+  return probe && strcmp(probe, "inprocess") == 0 ? TN_RT_NO_PROBE : 0;
+}
+
 int cli_runtime_opts(cli *c, uint32_t flags, cli_runtime *r) {
   uint32_t level = TN_LOG_WARN;
   *r = (cli_runtime){0};
@@ -232,7 +238,7 @@ int cli_runtime_opts(cli *c, uint32_t flags, cli_runtime *r) {
                            .progress_user = c,
                            .calibration = c->calibration,
                            .retry = c->retry,
-                           .flags = flags | (getauxval(AT_SECURE) ? TN_RT_PRIVILEGED : 0)};
+                           .flags = flags | (getauxval(AT_SECURE) ? TN_RT_PRIVILEGED : 0) | no_probe()};
   if (!rc) rc = cli_bundle_find(c, &r->bundle);
   if (rc) return rc;
   if (r->bundle.profile)

@@ -43,7 +43,7 @@ class Case(unittest.TestCase):
         cls._tmp.cleanup()
 
     def tenon(self, *args, cpu=None, plugins=("cpu-neon-lut",), cache="cache"):
-        env = dict(os.environ, TENON_PLUGIN_PATH=":".join(str(BUILD / "plugins" / p) for p in plugins),
+        env = dict(os.environ, TENON_PROBE="inprocess", TENON_PLUGIN_PATH=":".join(str(BUILD / "plugins" / p) for p in plugins),
                    TENON_PROFILE_PATH=str(SOURCE / "configs"), TENON_CACHE_DIR=str(self.tmp / cache))
         emulator = [QEMU] + (["-cpu", cpu] if cpu else []) if QEMU else []
         return subprocess.run([*emulator, TENON, *map(str, args)], capture_output=True, text=True, env=env, timeout=900)

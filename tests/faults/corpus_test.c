@@ -19,17 +19,25 @@ static bool judge(const kind *k, const outcome *o) {
   if (strcmp(k->name, "good") == 0) return o->right && o->taken && !o->message[0];
   if (!*k->says) return o->right;
   if (k->by == BY_PROCESS && !o->right) return false; /* the text goes on with the next plugin */
+  if (k->by == BY_MANIFEST && strcmp(o->stage, "manifest") != 0) return false;
   if (k->by == BY_PROBE && strcmp(o->stage, "probe") != 0) return false;
   return strstr(o->message, k->says) != NULL;
 }
 
 static void print_row(const kind *k, const outcome *o) {
-  char text[160];
+  char text[200];
   size_t n = 0;
   const char *m = o->message;
-  /* Folders and times of this run do not belong into a page. */
-  for (; *m && n < sizeof text - 1; m++)
-    if (*m != '|') text[n++] = *m;
+  /* Addresses of this run do not belong into a page. */
+  for (; *m && n < sizeof text - 1; m++) {
+    if (strncmp(m, "0x", 2) == 0) {
+      memcpy(text + n, "0x...", sizeof "0x..." - 1 < sizeof text - 1 - n ? sizeof "0x..." - 1 : 0);
+      n += sizeof "0x..." - 1 < sizeof text - 1 - n ? sizeof "0x..." - 1 : 0;
+      m += 1 + strspn(m + 2, "0123456789abcdef");
+    } else if (*m != '|') {
+      text[n++] = *m;
+    }
+  }
   text[n] = '\0';
   printf("| %s | %s | %s | %s |\n", k->name, k->what, protection_name(k->by),
          text[0]    ? text

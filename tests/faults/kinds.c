@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kinds.h"
 
+#define MANIFEST(n, w, s) \
+  { n, BY_MANIFEST, w, s, NULL, NULL }
 #define PROBE(n, w, s) \
   { n, BY_PROBE, w, s, NULL, NULL }
 #define CALL(n, w, s) \
@@ -9,6 +11,13 @@
   { n, BY_PROCESS, w, s, NULL, NULL }
 
 const kind kinds[] = {
+    MANIFEST("manifest-abi", "is of another ABI", "needs ABI 1.99 to 1.99, this host has 1.0"),
+    MANIFEST("manifest-arch", "is for another machine", "is built for"),
+    MANIFEST("manifest-cpu", "needs a processor feature that is not here", "sse9"),
+    MANIFEST("manifest-hash", "is not the file that the manifest is of", "the manifest says 00000000"),
+    MANIFEST("manifest-key", "has a slip in its manifest", "unknown key 'libary'"),
+    MANIFEST("manifest-library", "needs a library that is not here",
+             "needs libnobody-has-this.so.9, which is not here"),
     PROBE("constructor-crash", "crashes in a constructor", "crashed its process in loading it: SIGSEGV"),
     PROBE("entry-illegal", "illegal instruction in its entry", "in its entry: SIG"),
     PROBE("entry-hang", "hangs in its entry", "hangs in its entry"),

@@ -139,7 +139,7 @@ void try_kind(const places *p, const kind *k, protection by, outcome *o) {
   tn_runtime *rt = NULL;
   const tn_status st = tn_runtime_create(&ro, &rt, &err);
   if (st != TN_OK)
-    say(o, by == BY_PROBE ? "probe" : "start", st, &err);
+    say(o, protection_name(by), st, &err);
   else
     try_model(rt, p, k, o);
   tn_runtime_destroy(rt);

@@ -295,7 +295,10 @@ static inline whole *whole_new(const tn_host *host, const char *name) {
   TN_PLUGIN(fault, whole_entry)
 
 /* Ways to go wrong. */
-static inline void fault_crash(void) { *(volatile int *)16 = 1; }
+static inline void fault_crash(void) {
+  volatile int *volatile nowhere = NULL; /* so that no compiler knows */
+  nowhere[4] = 1;
+}
 static inline void fault_hang(void) {
   for (volatile int i = 0;; i++) continue;
 }
