@@ -20,9 +20,10 @@ static void options_text(const tni_cf_subject *s, const char *phase, char *out, 
 
 /* Where it takes no product in every phase: with statistics in that of prompts. */
 static bool place(const tni_cf_subject *s, placement *all, tn_error *err) {
-  char file[PATH_MAX], options[512];
+  char file[PATH_MAX], model[PATH_MAX], options[512];
   snprintf(file, sizeof file, "%s", s->path);
-  placement_req r = {s->name, dirname(file), s->model, options, false};
+  if (!realpath(s->model, model)) return tni_fail(err, TN_E_IO, s->model, "there is no such model") == TN_OK;
+  placement_req r = {s->name, dirname(file), model, options, false};
   options_text(s, "", options, sizeof options);
   if (placement_read(&r, all, err) && all->n) return true;
   placement_free(all);
