@@ -113,6 +113,8 @@ enum {
   TN_MODEL_REFERENCE = 2, /* sessions compute with unpack(pack(W)) and declared numerics on the host */
   TN_MODEL_CAPTURE = 4,   /* sessions check every plugin task against the format reference while they run */
   TN_MODEL_CALIBRATE = 8, /* sessions record activations: tn_model_calibration_* */
+  TN_MODEL_UNREAD = 32,   /* with INSPECT: no constant over 1 KiB is read. Nodes as the model has them, without passes but
+                           * for the folding of small constants; the check report says what nobody takes */
   TN_MODEL_PACK = 16      /* stop behind packing: reports only, no session. Devices that cannot run (offline) may pack */
 };
 

@@ -44,8 +44,8 @@ typedef struct tni_origin {
 
 typedef struct tni_graph tni_graph;
 
-/* What a value is that is no tensor: its own dtype is UNDEFINED and its rank unknown. dtype, rank, dims are those of all the
- * tensors in it, as far as they are known to be the same. */
+/* What a value is that is no tensor: its own dtype is UNDEFINED and its rank unknown. dtype, rank, dims are those of
+ * all the tensors in it, as far as they are known to be the same. */
 enum { TNI_FORM_TENSOR, TNI_FORM_SEQUENCE, TNI_FORM_OPTIONAL };
 typedef struct tni_type {
   uint32_t form;
@@ -65,8 +65,8 @@ typedef struct tni_value {
   uint32_t hint_rank;
   const tn_expr *hint_dims;
   const tni_type *type; /* SEQUENCE or OPTIONAL; NULL: a tensor, or not known */
-  bool is_output; /* a graph output */
-  bool dynamic;   /* its dims are known only when it is made (tni_mark_dynamic) */
+  bool is_output;       /* a graph output */
+  bool dynamic;         /* its dims are known only when it is made (tni_mark_dynamic) */
   /* Of a subgraph: the value of `outer` that this one stands for, or TN_NONE. Such a value is of kind INPUT, has no
    * producer and is not among the graph's inputs. Kept right when the outer graph renumbers or replaces. */
   tn_id captured;
@@ -137,6 +137,7 @@ struct tni_graph {
   tn_expr step;
   const char *step_fixed;
   bool keep_codes;         /* folding leaves DequantizeLinear of constants alone */
+  uint64_t max_read;       /* constants of more bytes are not read: TN_MODEL_UNREAD; 0: all may be */
   uint64_t unpacked_bytes; /* of constants that folding made of quantized ones (runtime/shape/fold.c) */
   uint32_t phase;
   tni_graph
@@ -244,9 +245,9 @@ TN_MUST_CHECK tn_status tni_dtype_bytes(uint32_t dtype, int64_t count, uint64_t 
  * gives 0. */
 void tni_tensor_to_f32(const tni_tensor *t, int64_t first, int64_t n, float *dst);
 void tni_tensor_to_i64(const tni_tensor *t, int64_t first, int64_t n, int64_t *dst);
-/* The code of x in an 8-bit float that has a sign, or in float4e2m1, rounded half to even. What is larger than the largest
- * becomes that if it is to saturate (always in float4e2m1), else infinity or, where there is none, NaN. NaN is 0x80 in
- * the FNUZ types; float4e2m1 has none and gives -0. */
+/* The code of x in an 8-bit float that has a sign, or in float4e2m1, rounded half to even. What is larger than the
+ * largest becomes that if it is to saturate (always in float4e2m1), else infinity or, where there is none, NaN. NaN is
+ * 0x80 in the FNUZ types; float4e2m1 has none and gives -0. */
 uint32_t tni_f32_to_code(uint32_t dtype, float x, bool saturate);
 
 #endif

@@ -125,7 +125,7 @@ static tn_status put_value(SHA2_CTX *h, const tni_graph *g, const tni_value *v) 
     tn_status st = put_expr(h, g, v->pub.dims[i]);
     if (st != TN_OK) return st;
   }
-  if (v->tensor) put_tensor(h, v->tensor);
+  if (v->tensor && (!g->max_read || v->tensor->bytes <= g->max_read)) put_tensor(h, v->tensor);
   if (v->pub.state) {
     put_u64(h, (uint64_t)v->pub.state->capacity);
     put_u64(h, (uint64_t)v->pub.state->flags << 32 | v->pub.state->axis);

@@ -21,6 +21,8 @@
 #include "runtime/sched/state.h"
 #include "runtime/shape/infer.h"
 
+enum { UNREAD_BYTES = 1024 };
+
 static const char *base_name(const char *path) {
   const char *s = strrchr(path, '/');
   return s ? s + 1 : path;
@@ -84,11 +86,25 @@ static tn_status describe_io(tn_model *m, tn_error *err) {
   return TN_OK;
 }
 
+/* No pass that looks into constants: all but folding, which is told how far it may. */
+static tn_status leave_unread(tn_model *m, tn_error *err) {
+  uint32_t n = 0;
+  while (tni_pass_name(n, NULL)) n++;
+  const char **names = TNI_NEW_ARRAY(m->arena, const char *, n + 1);
+  if (!names) return tni_fail_memory(err, m->path);
+  m->disabled = names;
+  m->n_disabled = 0;
+  for (uint32_t i = 0; i < n; i++)
+    if (strcmp(tni_pass_name(i, NULL), "fold") != 0) names[m->n_disabled++] = tni_pass_name(i, NULL);
+  m->graph->max_read = UNREAD_BYTES;
+  return TN_OK;
+}
+
 static tn_status import_graph(tn_model *m, tn_error *err) {
   tn_status st = tni_import_file(m->path, NULL, &m->rt->log, &m->import, err);
   if (st != TN_OK) return st;
   m->graph = m->import->graph;
-  st = tni_calibrate_open(m, err);
+  st = m->flags & TN_MODEL_UNREAD ? leave_unread(m, err) : tni_calibrate_open(m, err);
   if (st != TN_OK) return st;
   tni_pool_run run;
   tni_pool_run_init(&run, m->rt->pool, NULL);
@@ -238,10 +254,10 @@ static tn_status load_stages(tn_model *m, const char *path, const tn_model_opts 
   if (st == TN_OK) st = tni_runtime_cancelled(m->rt, m->path, err);
   if (st == TN_OK) st = place(m, err);
   if (st == TN_OK) st = tni_runtime_cancelled(m->rt, m->path, err);
-  const bool inspect = m->flags & TN_MODEL_INSPECT;
+  const bool unread = m->flags & TN_MODEL_UNREAD, inspect = unread || (m->flags & TN_MODEL_INSPECT);
   bool whole = true;
   for (uint32_t i = 0; i < m->n_execs; i++) whole = whole && m->execs[i].part.n_unsupported == 0;
-  if (st == TN_OK && (whole || !inspect)) st = make_ready(m, err);
+  if (st == TN_OK && !unread && (whole || !inspect)) st = make_ready(m, err);
   if (st != TN_OK || inspect) return st;
   st = tni_packed_open(m, err);
   return st == TN_OK && !(m->flags & TN_MODEL_PACK) ? attach(m, err) : st;

@@ -62,6 +62,7 @@ static bool is_foldable(const fold *f, const tni_node *n) {
   for (uint32_t i = 0; i < n->pub.n_in; i++) {
     const tni_value *v = n->pub.in[i] == TN_NONE ? NULL : f->g->values[n->pub.in[i]];
     if (v && (v->pub.kind != TN_VALUE_CONST || v->tensor->quantized)) return false;
+    if (v && f->g->max_read && v->tensor->bytes > f->g->max_read) return false;
   }
   for (uint32_t o = 0; o < n->pub.n_out; o++) {
     if (n->pub.out[o] == TN_NONE) continue;
