@@ -51,7 +51,7 @@ static bool one_life(tni_cf *cf, const tni_cf_claimed *c, bool work) {
   tni_cf_host *h = calloc(1, sizeof *h);
   tni_cf_rig rig = {0};
   tni_cf_rng r = tni_cf_rng_of(cf, 1);
-  if (!h || !tni_cf_host_open(cf, h, NULL)) {
+  if (!h || !tni_cf_host_open(cf, h, &(tni_cf_ask){.offline = !work})) {
     free(h);
     return false;
   }
@@ -134,14 +134,16 @@ static void many_plans(tni_cf *cf, const void *arg) {
 /* A whole life in which the host's n-th allocation fails, or all from it on. true: no allocation failed any more. */
 static bool starve(tni_cf *cf, const tni_cf_claimed *c, long long n, bool all) {
   tni_cf_host *h = calloc(1, sizeof *h);
-  const tni_cf_ask ask = {.fail_at = all ? 0 : n, .fail_from = all ? n : 0};
+  const tni_cf_ask ask = {.fail_at = all ? 0 : n, .fail_from = all ? n : 0, .offline = true};
   tni_cf_rng r = tni_cf_rng_of(cf, 1);
   if (!h) return true;
   fprintf(stderr, "%s %lld\n", all ? "all allocations fail from number" : "the allocation that fails is number", n);
   if (tni_cf_host_open(cf, h, &ask)) {
     tni_cf_rig rig;
-    const bool ok = !c || (tni_cf_rig_claim(&rig, h, tni_cf_graph_find(c->graph), c->phase, &r) &&
-                           tni_cf_rig_prepare(&rig, ROWS, &r) && tni_cf_rig_run(&rig, 0x5b, TNI_CF_INLINE));
+    const bool offline = h->caps->flags & TN_CAPS_OFFLINE; /* it packs, and cannot run */
+    bool ok = !c || tni_cf_rig_claim(&rig, h, tni_cf_graph_find(c->graph), c->phase, &r);
+    if (c && ok && offline) ok = tni_cf_drive_lower(&rig.d);
+    if (c && ok && !offline) ok = tni_cf_rig_prepare(&rig, ROWS, &r) && tni_cf_rig_run(&rig, 0x5b, TNI_CF_INLINE);
     if (!ok && !atomic_load(&h->p.host.failed)) tni_cf_fail(cf, "%s: %s", c->graph, rig.why);
     if (c) tni_cf_rig_finish(&rig);
     if (h->p.device) h->p.plugin->close(h->p.device);
