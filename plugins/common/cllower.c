@@ -374,10 +374,30 @@ void tni_cl_release(tn_program *p) {
 }
 
 /* A blob gets its image once; whoever else uses the buffer finds it there. */
+/* A blob of another matrix, a torn one, or one of another format. */
+static tn_status check_blob(const tn_program *p, tn_id slot, const tn_blob *blob, tn_error *err) {
+  for (uint32_t i = 0; i < p->n_ops; i++) {
+    const tni_cl_op *o = &p->ops[i];
+    tni_e0m4_geometry g;
+    if (o->what != TNI_CLO_PRODUCT || o->blob_slot != slot) continue;
+    if (!blob || blob->format != &tni_e0m4_format)
+      return tni_cm_fail(err, TN_E_INVALID, o->name, "the blob is not %s", tni_e0m4_format.name);
+    if (tni_e0m4_geometry_of(o->N, o->K, &g) != TN_OK || blob->N != o->N || blob->K != o->K || blob->bytes < g.bytes)
+      return tni_cm_fail(err, TN_E_INVALID, o->name, "the blob is [%lld,%lld] in %llu bytes, not [%lld,%lld] in %llu",
+                         (long long)blob->N, (long long)blob->K, (unsigned long long)blob->bytes, (long long)o->N,
+                         (long long)o->K, (unsigned long long)g.bytes);
+  }
+  return TN_OK;
+}
+
 tn_status tni_cl_set(tn_program *p, tn_id slot, const tn_view *view, const tn_blob *blob, tn_error *err) {
   tni_cl_device *d = p->device;
   if (slot >= p->info.n_slots || !view || !view->buffer)
     return tni_cm_fail(err, TN_E_INVALID, d->vendor->name, "slot %u needs a buffer of this device", slot);
+  if (p->info.slots[slot]->kind == TN_SLOT_WEIGHT) {
+    tn_status st = check_blob(p, slot, blob, err);
+    if (st != TN_OK) return st;
+  }
   if (!blob || !d->vendor->images || !d->set.images || !(d->kernels.features & TNI_CLF_IMAGES)) return TN_OK;
   tni_cl_buffer *b = (tni_cl_buffer *)view->buffer;
   tni_e0m4_geometry g;
