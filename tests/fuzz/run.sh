@@ -24,7 +24,7 @@ one() {
 for target in import shapes host models files; do
   (
     one "$target"
-    # User and system seconds of this target: the third and fourth number of the shell's second line.
+    # The second line: user and system time of what the shell ran.
     times | tail -n 1 >"$top/$target/time"
   ) &
 done
