@@ -210,8 +210,9 @@ bool tni_cf_drive_lower(tni_cf_drive *d) {
 }
 
 void tni_cf_drive_finish(tni_cf_drive *d) {
+  const uint32_t n = d->info ? d->info->n_slots : 0; /* goes with the program */
   if (d->prog.program) tni_program_release(&d->prog);
-  for (uint32_t i = 0; d->fixed && i < d->info->n_slots; i++) {
+  for (uint32_t i = 0; d->fixed && i < n; i++) {
     tni_cf_memory_finish(d->h, &d->fixed[i]);
     free(d->packed[i]);
   }
