@@ -9,8 +9,7 @@
  *
  * once per plugin, outside of functions. The keys are those of NAME.yaml (docs/security.md); one, sha256, is not written:
  * the note has 32 bytes for it in front of the text, zero when compiled (no hash is checked then), filled at the end of the
- * build by `manifest_sha256.py --note FILE...` (installed beside this header's examples; a loader of another's making may do
- * the same, the page says what is hashed). A NAME.yaml beside the file goes before the note's text; the note's hash is
+ * build by `scripts/manifest_sha256.py --note FILE...` (the page says what is hashed, for tools of your own). A NAME.yaml beside the file goes before the note's text; the note's hash is
  * checked all the same.
  *
  * The note: section .note.tenon, owner "Tenon", type 1, descriptor = 32 bytes of SHA-256, then the text up to a zero byte.
@@ -26,15 +25,14 @@
 
 /* text: a string literal. */
 #define TN_MANIFEST(text)                                                                                             \
-  extern const struct tn_manifest_note tn_manifest_note_;                                                             \
   struct tn_manifest_note {                                                                                           \
     uint32_t owner_bytes, descriptor_bytes, type;                                                                     \
     char owner[8];                                                                                                    \
     uint8_t sha256[TN_MANIFEST_HASH_BYTES];                                                                           \
     char yaml[(sizeof(text) + 3) / 4 * 4];                                                                            \
   };                                                                                                                  \
-  __attribute__((used, aligned(4), section(".note.tenon"), visibility("hidden")))                                     \
-  const struct tn_manifest_note tn_manifest_note_ = {                                                                 \
+  extern __attribute__((visibility("hidden"))) const struct tn_manifest_note tn_manifest_note_;                       \
+  __attribute__((used, aligned(4), section(".note.tenon"))) const struct tn_manifest_note tn_manifest_note_ = {       \
       sizeof TN_MANIFEST_OWNER, TN_MANIFEST_HASH_BYTES + (sizeof(text) + 3) / 4 * 4, TN_MANIFEST_TYPE,                \
       TN_MANIFEST_OWNER, {0}, text};
 
