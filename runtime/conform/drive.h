@@ -120,7 +120,7 @@ typedef struct tni_cf_inst {
   char why[400];
 } tni_cf_inst;
 
-/* sym: values of the graph's symbols by id. */
+/* sym: values of the graph's symbols by id, as many as its view has: room for TNI_CF_MAX_SYMBOLS is always enough. */
 bool tni_cf_inst_make(tni_cf_inst *i, tni_cf_drive *d, const int64_t *sym, tni_cf_room room);
 /* The same dims with memory of its own, on the plans of another, which must outlive it: a second session. */
 bool tni_cf_inst_share(tni_cf_inst *i, const tni_cf_inst *of);

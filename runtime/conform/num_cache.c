@@ -331,7 +331,7 @@ static void steps(cache *c, tni_cf_rng *r) {
   tni_cf_inst i[2];
   bool made[2] = {false}, ok = true;
   for (int k = 0; k < 2; k++) {
-    int64_t sym[2] = {k ? 1 : 5, rows - (k ? 1 : 5)};
+    int64_t sym[TNI_CF_MAX_SYMBOLS] = {k ? 1 : 5, rows - (k ? 1 : 5)};
     if (c->d.chunk) sym[1] = rows - (sym[0] = c->d.chunk);
     ok = ok && (made[k] = tni_cf_inst_make(&i[k], &c->d, sym, room), made[k] || wrong(c, sym[0], i[k].why));
   }

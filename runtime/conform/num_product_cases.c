@@ -56,7 +56,7 @@ void tni_cn_buffers_free(tni_cn_buffers *b) {
 }
 
 bool tni_cn_instance(tni_cn_product *p, tni_cf_inst *i, int64_t M) {
-  const int64_t sym[2] = {M, 1};
+  const int64_t sym[TNI_CF_MAX_SYMBOLS] = {M, 1};
   if (tni_cf_inst_make(i, &p->d, sym, (tni_cf_room){0})) return true;
   tni_cf_fail(p->cf, "%s", tni_cn_product_where(p, M, i->why));
   tni_cf_inst_finish(i);
