@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NAME.yaml beside NAME.so: what a plugin needs, read before any of its code runs. Every plugin file has one.
+ * NAME.yaml beside NAME.so, or the note inside it (elfnote.h): what a plugin needs, read before any of its code runs. Every
+ * plugin has one.
  *
  *   name: cpu-avx2-lut          # the file's name
  *   version: 0.1.0
@@ -8,7 +9,7 @@
  *   arch: x86-64                # or aarch64
  *   license: Apache-2.0
  *   cpu: [avx2, fma, f16c]      # optional: processor features (cpu.h); one that is unknown or missing is a refusal
- *   libraries: [libOpenCL.so.1] # optional: driver libraries that it opens itself; for messages
+ *   libraries: [libOpenCL.so.1] # optional: libraries that must be there (libraries.h); "a|b": one of them
  *   formats: [w4g]              # optional: weight formats, for lists
  *   ops: [MatMul, Gemm]         # optional: operators, for lists
  *   sha256: 64 hex digits       # optional: of NAME.so
