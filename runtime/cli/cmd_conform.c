@@ -15,7 +15,7 @@ enum { MAX_ARGS = 256, MAX_WRAPPER = 16 };
 
 typedef struct conform {
   cli c;
-  char **cases, **options, *level, *junit, *model, *worker, *wrapper, *section, *seed;
+  char **cases, **options, *level, *junit, *model, *replay_dir, *worker, *wrapper, *section, *seed;
   int thorough, list, verbose, device, jobs;
   double patience;
   char path[4096], worker_path[4096], replay[8192], number[16];
@@ -138,6 +138,7 @@ static void collect_args(conform *k) {
   if (k->device) arg(k, "--device", k->number, true);
   k->run.cache_dir = k->c.cache_dir;
   arg(k, "--model", k->model, true);
+  arg(k, "--replay", k->replay_dir, true);
   k->run.worker = k->worker_path;
   k->run.subject = k->args;
   k->run.n_subject = k->n_args;
@@ -207,7 +208,7 @@ static int run(conform *k) {
 static void nothing(void *object) { (void)object; }
 
 static void finish(conform *k, poptContext pc) {
-  char *const strings[] = {k->level, k->junit, k->model, k->worker, k->wrapper, k->section, k->seed};
+  char *const strings[] = {k->level, k->junit, k->model, k->replay_dir, k->worker, k->wrapper, k->section, k->seed};
   for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) free(strings[i]);
   for (char **s = k->cases; s && *s; s++) free(*s);
   for (char **s = k->options; s && *s; s++) free(*s);
@@ -228,6 +229,7 @@ int cmd_conform(int argc, const char **argv) {
        "take the options that --profile gives this plugin (default: its file)", "NAME"},
       {"device", 0, POPT_ARG_INT, &k.device, 0, "index of the device (default: 0)", "N"},
       {"model", 0, POPT_ARG_STRING, &k.model, 0, "ask for claims of this model too, and run what it claims", "MODEL"},
+      {"replay", 0, POPT_ARG_STRING, &k.replay_dir, 0, "only a case that `tenon verify --each-node` saved", "DIR"},
       {"thorough", 0, POPT_ARG_NONE, &k.thorough, 0, "more of everything: a long run", NULL},
       {"jobs", 0, POPT_ARG_INT, &k.jobs, 0, "cases at once (default: one per processor)", "N"},
       {"patience", 0, POPT_ARG_DOUBLE, &k.patience, 0, "factor on all time limits (emulators, sanitizers)", "X"},
@@ -244,8 +246,10 @@ int cmd_conform(int argc, const char **argv) {
   if (!rc && !rest[0]) rc = cli_usage(&k.c, "which plugin? (a .so file, or 'host')");
   if (!rc && rest[1]) rc = cli_usage(&k.c, "'%s' is too much", rest[1]);
   if (!rc && k.section && !k.c.profile) rc = cli_usage(&k.c, "--plugin says whose options of a --profile are meant");
+  if (!rc && k.replay_dir && k.cases) rc = cli_usage(&k.c, "--replay is a case of its own");
   if (!rc) rc = parse_level(&k);
   if (!rc) rc = parse_seed(&k);
+  if (!rc && k.replay_dir && (k.cases = calloc(2, sizeof *k.cases))) k.cases[0] = strdup("replay/*");
   if (!rc) rc = parse_rest(&k);
   if (!rc) rc = look_at_file(&k, rest[0]);
   if (!rc) rc = find_worker(&k);

@@ -48,7 +48,7 @@ typedef struct tni_cf_subject {
   const char *const *options; /* [n_options] "key=value" */
   uint32_t n_options;
   uint32_t device;               /* index of the device that is opened */
-  const char *cache_dir, *model; /* or NULL */
+  const char *cache_dir, *model, *replay; /* or NULL */
   bool thorough;
 } tni_cf_subject;
 

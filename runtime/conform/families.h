@@ -13,6 +13,8 @@ void tni_cf_life_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
 void tni_cf_honesty_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
 void tni_cf_memory_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
 void tni_cf_numbers_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
+/* replay.c: a case that `tenon verify --each-node` saved. */
+void tni_cf_replay_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
 void tni_cf_levels_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
 
 /* All cases of all families, in the order in which they are shown. */

@@ -76,29 +76,37 @@ static tn_status open_runtime(const tni_cf_subject *s, const char *file, tn_runt
   return tn_runtime_create(&o, rt, err);
 }
 
-static void model(tni_cf *cf, const void *arg) {
+void tni_cf_with_runtime(tni_cf *cf, void (*fn)(tni_cf *cf, tn_runtime *rt)) {
   char *text = malloc(MAX_TEXT), file[] = "/tmp/tenon-conform-XXXXXX.yaml";
   const int fd = text && profile(cf->subject, text, MAX_TEXT) ? mkstemps(file, 5) : -1;
   FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
   tn_error err;
   tn_runtime *rt = NULL;
-  heard planned, other;
-  (void)arg;
   tni_error_init(&err);
-  if (!f || fputs(text, f) < 0 || fclose(f)) {
+  if (!f || fputs(text, f) < 0 || fclose(f))
     tni_cf_fail(cf, "%s cannot be written", file);
-  } else if (open_runtime(cf->subject, file, &rt, &err) != TN_OK) {
+  else if (open_runtime(cf->subject, file, &rt, &err) != TN_OK)
     tni_cf_fail(cf, "%s: %s", err.where, err.message);
-  } else if (generate(cf, rt, 0, &planned)) {
-    for (uint64_t i = 1; i <= (cf->subject->thorough ? 10 : 2) && cf->verdict == TNI_CF_PASS; i++)
-      if (generate(cf, rt, cf->seed % 1000000 + i, &other) &&
-          (other.n != planned.n || memcmp(other.id, planned.id, planned.n * sizeof *planned.id)))
-        tni_cf_fail(cf, "tasks in another order that their dependencies allow generate other tokens");
-    tni_cf_note(cf, "%u tokens, first %d", planned.n, planned.n ? planned.id[0] : -1);
-  }
+  else
+    fn(cf, rt);
   tn_runtime_destroy(rt);
   if (fd >= 0) unlink(file);
   free(text);
+}
+
+static void orders(tni_cf *cf, tn_runtime *rt) {
+  heard planned, other;
+  if (!generate(cf, rt, 0, &planned)) return;
+  for (uint64_t i = 1; i <= (cf->subject->thorough ? 10 : 2) && cf->verdict == TNI_CF_PASS; i++)
+    if (generate(cf, rt, cf->seed % 1000000 + i, &other) &&
+        (other.n != planned.n || memcmp(other.id, planned.id, planned.n * sizeof *planned.id)))
+      tni_cf_fail(cf, "tasks in another order that their dependencies allow generate other tokens");
+  tni_cf_note(cf, "%u tokens, first %d", planned.n, planned.n ? planned.id[0] : -1);
+}
+
+static void model(tni_cf *cf, const void *arg) {
+  (void)arg;
+  tni_cf_with_runtime(cf, orders);
 }
 
 void tni_cf_model_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {

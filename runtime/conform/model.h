@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `--model M` in the family honesty: the real host with this plugin and the built-in device, in checked mode.
+ * The real host with this plugin and the built-in device, in checked mode: `--model M` in the family honesty, and
+ * `--replay DIR`, a case that `tenon verify --each-node` saved.
  */
 #ifndef TENON_CONFORM_MODEL_H
 #define TENON_CONFORM_MODEL_H
+
+#include <tenon/tenon.h>
 
 #include "runtime/conform/conform.h"
 
 /* honesty/model: nothing where no model was named. */
 void tni_cf_model_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
+
+/* fn with a runtime of this plugin and the host; what keeps it from opening is a failure of the case. */
+void tni_cf_with_runtime(tni_cf *cf, void (*fn)(tni_cf *cf, tn_runtime *rt));
 
 #endif

@@ -3,8 +3,8 @@
  * tenon-conform: the program in which each case of `tenon conform` runs, alone. Not for users: no help, the parent
  * writes its command line. tenon-conform list SUBJECT                                  the listing and the names of
  * cases tenon-conform case NAME --listing FILE --seed N SUBJECT     one case SUBJECT: --plugin FILE, --option KEY=VALUE
- * ..., --device N, --cache-dir DIR, --model DIR, --thorough; --blind: nothing of the plugin is run for the list.
- * Results go to descriptor 3 (case.h), exit status 0; 2: not understood.
+ * ..., --device N, --cache-dir DIR, --model DIR, --replay DIR, --thorough; --blind: nothing of the plugin is run for
+ * the list. Results go to descriptor 3 (case.h), exit status 0; 2: not understood.
  */
 #include <jansson.h>
 #include <popt.h>
@@ -21,7 +21,7 @@
 #include "runtime/profile/profile.h"
 
 typedef struct wanted {
-  char *plugin, *cache_dir, *model, *listing, **options, *profile, *profile_dir, *section;
+  char *plugin, *cache_dir, *model, *replay, *listing, **options, *profile, *profile_dir, *section;
   int device, thorough, blind;
   long long seed;
 } wanted;
@@ -113,6 +113,7 @@ int main(int argc, const char **argv) {
                                        {"option", 0, POPT_ARG_ARGV, &w.options, 0, NULL, NULL},
                                        {"cache-dir", 0, POPT_ARG_STRING, &w.cache_dir, 0, NULL, NULL},
                                        {"model", 0, POPT_ARG_STRING, &w.model, 0, NULL, NULL},
+                                       {"replay", 0, POPT_ARG_STRING, &w.replay, 0, NULL, NULL},
                                        {"profile", 0, POPT_ARG_STRING, &w.profile, 0, NULL, NULL},
                                        {"profile-dir", 0, POPT_ARG_STRING, &w.profile_dir, 0, NULL, NULL},
                                        {"section", 0, POPT_ARG_STRING, &w.section, 0, NULL, NULL},
@@ -137,6 +138,7 @@ int main(int argc, const char **argv) {
                             .device = (uint32_t)w.device,
                             .cache_dir = w.cache_dir,
                             .model = w.model,
+                            .replay = w.replay,
                             .thorough = w.thorough != 0};
   const bool understood = rc == -1 && rest && rest[0] && w.plugin && a && out;
   if (understood) {

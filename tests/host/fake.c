@@ -28,6 +28,14 @@ static tn_status f_option(tn_host_ctx *ctx, const char *key, uint32_t type, void
 static tn_status f_eval(const tn_graph *g, tn_expr e, const tn_dims *d, int64_t *out) {
   return tni_ex_eval(g->ctx->exprs, e, d->v, d->n, out);
 }
+static tn_status f_range(const tn_graph *g, tn_expr e, int64_t *lo, int64_t *hi) {
+  tni_ex_range(g->ctx->exprs, e, lo, hi);
+  return TN_OK;
+}
+static uint64_t f_symbols(const tn_graph *g, tn_expr e) {
+  (void)g, (void)e;
+  return UINT64_MAX;
+}
 
 fake *ht_fake_make(bool no_matmul) {
   fake *f = calloc(1, sizeof *f);
@@ -38,7 +46,9 @@ fake *ht_fake_make(bool no_matmul) {
                       .alloc = f_alloc,
                       .free = f_free,
                       .option = f_option,
-                      .eval = f_eval};
+                      .eval = f_eval,
+                      .range = f_range,
+                      .symbols = f_symbols};
   return f;
 }
 

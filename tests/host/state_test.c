@@ -423,7 +423,6 @@ static const struct {
     {"axis=1", {"f32[1,3,1] 1 2 3", "f32[1,2,2] 4 5 6 7"}, NULL, "differ"},
     {"axis=1", {"f32[1,3,1] 1 2 3", "f32[1,2] 4 5"}, NULL, "rank"},
     {"axis=1", {"f32[2,3,1]", "f32[2,2,1]", "i64[1] 0"}, NULL, "one element per batch"},
-    {"axis=1 mode='round'", {"f32[1,3,1] 1 2 3", "f32[1,2,1] 4 5"}, NULL, "mode"},
 };
 
 static void test_rows(void) {
