@@ -95,7 +95,7 @@ static void test_corpus(void) {
     int child;
     lab l;
     snprintf(profile, sizeof profile,
-             "isolation: process\ntimeout_ms: 700\nplugins:\n  - name: %s\n    optional: true\n  - host\n",
+             "isolation: process\ntimeout_ms: 2000\nplugins:\n  - name: %s\n    optional: true\n  - host\n",
              kinds[i].name);
     const tn_status st = try_it(profile, &l, &right, kinds[i].name, &child);
     const uint32_t lost = l.rt ? tn_runtime_losses(l.rt, &line) : 0;

@@ -11,7 +11,7 @@
 
 enum { TOKENS = 10, PROMPT = 12 };
 
-static const char isolated[] = "isolation: process\ntimeout_ms: 1500\nplugins: [cpu-avx2-lut, host]\n";
+static const char isolated[] = "isolation: process\ntimeout_ms: 5000\nplugins: [cpu-avx2-lut, host]\n";
 
 typedef struct shot {
   lab *l;
@@ -69,7 +69,7 @@ static void kill_at(int at, int with) {
   if (st != TN_OK) printf("\n    at %d: %s\n", at, l.err.message);
   CU_ASSERT_EQUAL(memcmp(got, want[at], sizeof got), 0);
   CU_ASSERT_EQUAL(tn_runtime_losses(l.rt, &line), 1);
-  CU_ASSERT(line && strstr(line, "cpu-avx2-lut") && strstr(line, with == SIGKILL ? "SIGKILL" : "1500 ms"));
+  CU_ASSERT(line && strstr(line, "cpu-avx2-lut") && strstr(line, with == SIGKILL ? "SIGKILL" : "5000 ms"));
   CU_ASSERT(line && strstr(l.log, line));
   CU_ASSERT_EQUAL(lab_child(&l, "cpu-avx2-lut"), 0);
   /* And what is begun after that works too. */
