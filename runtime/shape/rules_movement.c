@@ -42,6 +42,14 @@ static bool vanishes(const tni_infer *in, tn_expr e) {
   return !v;
 }
 
+/* Whether the input certainly has elements, as many whatever the symbols are: a 0 in the target is no size then. */
+static bool has_elements(const tni_infer *in, const tni_value *x) {
+  int64_t c = 0;
+  for (uint32_t d = 0; x && d < x->pub.rank; d++)
+    if (x->pub.dims[d] == TNI_EXPR_NONE || !tni_ex_is_const(in->x, x->pub.dims[d], &c) || c < 1) return false;
+  return x != NULL;
+}
+
 /* Sizes that the target states. A symbolic one that may be -1 counts as open unless -1 stands elsewhere: what is left
  * is its size in either case; so does one that may well be 0, which copies an axis. */
 static tn_status reshape_targets(tni_infer *in, const tni_vals *s, bool allowzero, reshape *r) {
@@ -71,7 +79,8 @@ static tn_status reshape_targets(tni_infer *in, const tni_vals *s, bool allowzer
       r->out[d] = e;
       if (lo < 0 && !explicit_open) {
         open_axis(r, d);
-      } else if (lo <= 0 && !allowzero && !(x && d < x->pub.rank && x->pub.dims[d] == e) && vanishes(in, e)) {
+      } else if (lo <= 0 && !allowzero && !(x && d < x->pub.rank && x->pub.dims[d] == e) &&
+                 (vanishes(in, e) || has_elements(in, x))) {
         open_axis(r, d);
       }
     }
@@ -102,7 +111,7 @@ static bool overflows(const tni_infer *in, const tn_expr *dims, uint32_t n) {
 
 static void common_axis(const tni_infer *in, reshape *r, tn_expr e) {
   r->empty = r->empty || tni_rule_is(in, e, 0);
-  r->doubtful = r->doubtful || e == TNI_EXPR_NONE;
+  r->doubtful = r->doubtful || e == TNI_EXPR_NONE || vanishes(in, e);
 }
 
 /* Elements of input and target must be as many. Equal factors leave first, so that an unknown axis that is copied and a

@@ -81,7 +81,7 @@ static void check(const row *r) {
     if (!same) printf("%s %s: output %u\n", r->op, r->attrs ? r->attrs : "", i);
     CU_ASSERT_TRUE(same);
   }
-  if (made) ht_node_free(&n);
+  ht_node_free(&n);
   tni_arena_destroy(a);
 }
 

@@ -18,6 +18,9 @@ static const rule_case reshape[] = {
     {"Reshape", 14, "f32[b,past,6] i64[3]={b,past,-1}", "", "f32[b,past,6]"},
     {"Reshape", 14, "f32[a,b] i64[3]={a,4%a,-1}", "", "f32[a,?,?]"}, /* 0 for a = 2 and 4: copies an axis then */
     {"Reshape", 14, "f32[a,b] i64[3]={a,max(b-3,0),-1}", "", "f32[a,max(b-3,0),exactdiv(b,max(b-3,0))]"}, /* a size */
+    {"Reshape", 14, "f32[1] i64[2]={a/4,1}", "", "f32[1,1]"}, /* 0 for a = 3 can be no size of one element */
+    {"Reshape", 14, "f32[a%b] i64[2]=0,2", "", "f32[a%b,2]"}, /* 0 elements on both sides where b divides a */
+    {"Reshape", 14, "f32[b,?,4] i64[2]=0,0", "", "f32[b,?]"}, /* nothing where the unknown axis is 0 */
     {"Reshape", 14, "f32[2,0] i64[2]=0,5", "allowzero=1", "f32[0,5]"},
     {"Reshape", 14, "f32[2,3,0] i64[2]=3,0", "allowzero=1", "f32[3,0]"},
     {"Reshape", 14, "f32[] i64[2]=1,1", "", "f32[1,1]"},
