@@ -59,7 +59,7 @@ def devices():
     for path in sorted(glob.glob(os.path.join(ROOT, "plugins", "*", "*.yaml*"))):
         with open(path) as f:
             text = f.read()
-        name, ops = re.search(r"^name: (\S+)", text, re.M), re.search(r"^ops: \[(.*)\]", text, re.M)
+        name, ops = re.search(r"^name: (\S+)", text, re.M), re.search(r"^ops: \[([^]]*)\]", text, re.M)
         for op in ops[1].split(",") if name and ops else []:
             out[op.strip()].append(name[1])
     return out

@@ -159,6 +159,39 @@ static void done(tn_ticket *t, tn_status st, const tn_times *times, const tn_err
   if (err) t->err = *err;
 }
 
+/* What the plugin may ask for and has no use of here. */
+static uint32_t name_id(tn_host_ctx *ctx, const char *name) {
+  (void)ctx, (void)name;
+  return 0;
+}
+static void span(tn_host_ctx *ctx, uint32_t name, uint32_t clock, int64_t start, int64_t end) {
+  (void)ctx, (void)name, (void)clock, (void)start, (void)end;
+}
+static tn_status resource(tn_host_ctx *ctx, const char *rel, const void **data, uint64_t *n) {
+  (void)ctx, (void)rel, (void)data, (void)n;
+  return TN_E_UNAVAILABLE;
+}
+static int32_t divides(const tn_graph *g, tn_expr e, int64_t c) {
+  (void)g, (void)e, (void)c;
+  return -1;
+}
+static int32_t order(const tn_graph *g, tn_expr a, tn_expr b) {
+  (void)g, (void)a, (void)b;
+  return 2;
+}
+static tn_status offsets(tn_host_ctx *ctx, uint32_t n, tn_interval *iv, uint64_t *total) {
+  (void)ctx, (void)n, (void)iv, (void)total;
+  return TN_E_UNSUPPORTED;
+}
+static const void *get_extension(tn_host_ctx *ctx, const char *name, uint32_t version) {
+  (void)ctx, (void)name, (void)version;
+  return NULL;
+}
+static int32_t host_cancelled(tn_host_ctx *ctx) {
+  (void)ctx;
+  return 0;
+}
+
 static int32_t cancelled(const tn_run *run) {
   mini *m = run->ctx;
   return m->cancel_after && ++m->polls > m->cancel_after;
@@ -195,7 +228,15 @@ bool mini_open(mini *m) {
                       .symbols = symbols,
                       .cache_get = cache_get,
                       .cache_put = cache_put,
-                      .done = done};
+                      .done = done,
+                      .name_id = name_id,
+                      .span = span,
+                      .resource = resource,
+                      .divides = divides,
+                      .order = order,
+                      .offsets = offsets,
+                      .get_extension = get_extension,
+                      .cancelled = host_cancelled};
   m->err = (tn_error){.h = TN_HDR(tn_error), .node = TN_NONE, .task = TN_NONE};
   void *lib = dlopen(npu_so, RTLD_NOW | RTLD_LOCAL);
   tn_entry_v1 entry = NULL;
