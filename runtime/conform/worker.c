@@ -153,6 +153,10 @@ int main(int argc, const char **argv) {
     fprintf(stderr, "%s\n", err.message[0] ? err.message : "tenon-conform is started by `tenon conform`");
   }
   if (out) fclose(out);
+  char *const strings[] = {w.plugin, w.cache_dir, w.model, w.replay, w.listing, w.profile, w.profile_dir, w.section};
+  for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) free(strings[i]);
+  for (char **o = w.options; o && *o; o++) free(*o);
+  free(w.options);
   tni_arena_destroy(a);
   poptFreeContext(pc);
   return result;

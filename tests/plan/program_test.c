@@ -236,7 +236,7 @@ static void test_lower(void) {
     tn_status (*lower)(tn_device *, const tn_subgraph *, tn_program **, tn_error *);
     tn_status st;
     const char *part;
-  } rows[] = {{lower_fails, TN_E_UNSUPPORTED, "plugin 'fake': not today"},
+  } rows[] = {{lower_fails, TN_E_UNSUPPORTED, "plugin 'fake': lower failed (UNSUPPORTED): not today"},
               {lower_null, TN_E_INTERNAL, "plugin 'fake' gave no program"},
               {lower_silent, TN_E_UNAVAILABLE, "plugin 'fake': lower failed (UNAVAILABLE)"}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
