@@ -168,8 +168,9 @@ class Pack(common.Case):
             _, err = child.communicate(timeout=100)
             self.assertEqual(child.returncode, 130, err)
             self.assertLess(time.monotonic() - start, 8)
+            # plugins/: what is remembered of loading them
             left = [f.name for f in self.cache.iterdir()] if self.cache.exists() else []
-            self.assertEqual([f for f in left if not f.endswith(".lock")], [])
+            self.assertEqual([f for f in left if not f.endswith(".lock") and f != "plugins"], [])
 
 
 if __name__ == "__main__":
