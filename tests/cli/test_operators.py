@@ -151,7 +151,8 @@ class Recurrent(Case):
         lens = np.array([3], np.int32)
         ins = [info("x", T.FLOAT, x.shape), info("w", T.FLOAT, w.shape), info("r", T.FLOAT, r.shape)]
         for k, (attrs, more, text) in enumerate([
-                ({"direction": "sideways"}, [], "attribute 'direction' is 'sideways'"), ({"activations": ["Sine"]}, [], "activation 'Sine'"),
+                ({"direction": "sideways"}, [], "attribute 'direction' is 'sideways'"),
+                ({"activations": ["Sine"]}, [], "attribute 'activations' is 'Sine'"),
                 ({"hidden_size": 3}, [], "hidden_size is 3"), ({}, [lens], "sequence_lens has 3")]):
             node = helper.make_node("RNN", ["x", "w", "r"] + (["", "lens"] if more else []), ["y"], **attrs)
             m = model_of([node], ins + ([info("lens", T.INT32, [1])] if more else []), [info("y", T.FLOAT)], 14)
