@@ -21,7 +21,7 @@ fi
 
 rm -rf "$work"
 mkdir -p "$work/tree"
-for part in meson.build meson_options.txt include runtime plugins configs scripts bench examples tests; do
+for part in LICENSE meson.build meson_options.txt include runtime plugins static configs scripts bench examples tests; do
   [ ! -e "$source/$part" ] || cp -R "$source/$part" "$work/tree/"
 done
 grow='
