@@ -7,7 +7,7 @@
  *       counted by interposition. The cost of a fork-join over the pool stands apart: a CPU step pays it for every
  *       parallel loop of its kernels.
  *   step context MODEL PROFILE PLUGIN_DIR ROUNDS CONTEXT...
- *       In every round: ns per step at each context, the bandwidth of reading memory before and after, and how many
+ *       In every round: ns per step at each context, the bandwidth of reading memory in between, and how many
  *       products per second the micro tile of attention makes in cache: attention can be bound by either.
  *
  * Medians; logits are computed for the last position, nothing is sampled.
@@ -230,12 +230,10 @@ static void read_part(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   atomic_fetch_add(&x->sum, s[0] ^ s[1] ^ s[2] ^ s[3] ^ s[4] ^ s[5] ^ s[6] ^ s[7]);
 }
 
-/* Bytes per second that all workers read together from memory. */
-static double bandwidth(tni_pool *pool, const uint64_t *p) {
+/* SUM_BYTES, by all workers together. */
+static void read_all(tni_pool *pool, const uint64_t *p) {
   reading x = {.p = p};
-  const int64_t t0 = tni_now_ns();
   tni_pool_for(pool, SUM_BYTES / 4096, 64, read_part, &x);
-  return SUM_BYTES / ((double)(tni_now_ns() - t0) / 1e9);
 }
 
 /* The micro tile of attention on operands in the nearest cache: products per second of all workers. */
@@ -268,19 +266,28 @@ static void at_context(rig *r, const rig *model, int64_t want) {
   }
 }
 
-static int64_t some_steps(rig *r, int64_t at) {
-  int64_t t[N];
+/* One round: N turns of one step at each context and one reading of memory; medians, ns[i] of sessions i. */
+static void some_turns(rig *r, int n, char **contexts, tni_pool *pool, const uint64_t *p, int64_t *ns, double *rate) {
+  int64_t t[MOST + 1][N];
   for (int k = 0; k < N; k++) {
+    for (int i = 0; i < n; i++) {
+      const int64_t t0 = tni_now_ns();
+      step(&r[i], 1);
+      t[i][k] = tni_now_ns() - t0;
+    }
     const int64_t t0 = tni_now_ns();
-    step(r, 1);
-    t[k] = tni_now_ns() - t0;
+    read_all(pool, p);
+    t[n][k] = tni_now_ns() - t0;
   }
-  if (tn_session_truncate(r->s, at, &r->err) != TN_OK) die("truncate", &r->err);
-  return median(t, N);
+  for (int i = 0; i < n; i++) {
+    ns[i] = median(t[i], N);
+    if (tn_session_truncate(r[i].s, atoll(contexts[i]), &r[i].err) != TN_OK) die("truncate", &r[i].err);
+  }
+  *rate = SUM_BYTES / ((double)median(t[n], N) / 1e9);
 }
 
-/* Machines that others share change from one second to the next: sessions at all contexts take turns, and every round
- * measures what the machine gives just then. */
+/* Machines that others share change from one second to the next: sessions at all contexts and the reading of memory
+ * take turns step by step, and every round measures what the machine gives just then. */
 static int context(int argc, char **argv) {
   const int n = argc - 6, rounds = atoi(argv[5]);
   rig first = {0}, r[MOST];
@@ -296,10 +303,13 @@ static int context(int argc, char **argv) {
   printf("], \"rounds\": [");
   fflush(stdout); /* who waits for the caches to be full sees it */
   for (int k = 0; k < rounds; k++) {
-    const double before = bandwidth(pool, p), rate = products(pool);
-    printf("%s{\"products_per_s\": %.4g, \"step_ns\": [", k ? ", " : "", rate);
-    for (int i = 0; i < n; i++) printf("%s%lld", i ? ", " : "", (long long)some_steps(&r[i], atoll(argv[6 + i])));
-    printf("], \"read_bytes_per_s\": [%.4g, %.4g]}", before, bandwidth(pool, p));
+    const double made = products(pool);
+    int64_t ns[MOST];
+    double rate;
+    some_turns(r, n, argv + 6, pool, p, ns, &rate);
+    printf("%s{\"products_per_s\": %.4g, \"read_bytes_per_s\": %.4g, \"step_ns\": [", k ? ", " : "", made, rate);
+    for (int i = 0; i < n; i++) printf("%s%lld", i ? ", " : "", (long long)ns[i]);
+    printf("]}");
   }
   printf("]}\n");
   tni_pool_destroy(pool);

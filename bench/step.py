@@ -92,7 +92,7 @@ def context(a):
     else:
         r = step(a, "context", m, a.profile, plugins, str(a.rounds), *map(str, CONTEXTS))
     row, group, rounds = r["kv_bytes_per_position"], heads_per_cache(m), r["rounds"]
-    rates = [statistics.mean(x["read_bytes_per_s"]) for x in rounds]
+    rates = [x["read_bytes_per_s"] for x in rounds]
     print(f"{len(rounds)} rounds; read bandwidth {statistics.median(rates) / 1e9:.1f} GB/s ({min(rates) / 1e9:.1f} to "
           f"{max(rates) / 1e9:.1f}); caches: {row} bytes per position, each read for {group} heads; micro tile "
           f"{statistics.median(x['products_per_s'] for x in rounds) / 1e9:.1f} G products/s")

@@ -4,25 +4,15 @@
 # a field of 64 bytes appended to every growing struct of the ABI, and the next minor. Hosts and plugins of BUILD and of that
 # must say the same text in all four pairs; a struct that one side copies whole, or an array of structs, breaks them.
 set -eu
-build=$(cd "$1" && pwd)
 source=$(cd "$(dirname "$0")/.." && pwd)
-work=$build/abi-pairs
-say() { echo "abi-pairs: $*"; }
-die() { say "FAILED: $*" >&2; exit 1; }
-
-for tool in meson ninja git; do
-  command -v $tool >/dev/null || { say "skipped: $tool is not there"; exit 77; }
-done
-tenon=$build/runtime/cli/tenon
-if nm -D "$build/runtime/libtenon.so" | grep -q ' U __\(asan\|tsan\|ubsan\)_'; then
-  say "skipped: a sanitizer's build"
-  exit 77
-fi
+. "$source/scripts/install-prefix.sh"
+begin_check "$1" meson ninja
+skip_sanitized "$build/runtime/libtenon.so"
 
 rm -rf "$work"
 mkdir -p "$work/tree"
 for part in LICENSE meson.build meson_options.txt include runtime plugins static configs scripts bench examples tests; do
-  [ ! -e "$source/$part" ] || cp -R "$source/$part" "$work/tree/"
+  cp -R "$source/$part" "$work/tree/"
 done
 grow='
 /^(typedef )?struct tn_[a-z0-9_]+ \{$/ { inside = 1; growing = 0 }

@@ -4,16 +4,9 @@
 # exported symbols, pkg-config, examples/minimal.c beside the installed `tenon`.
 set -eu
 unset TENON_PLUGIN_PATH TENON_PROFILE_PATH TENON_PROFILE TENON_CACHE_DIR TENON_LOG
-build=$(cd "$1" && pwd)
 source=$(cd "$(dirname "$0")/.." && pwd)
-work=$build/check-install
-say() { echo "check-install: $*"; }
-die() { say "FAILED: $*" >&2; exit 1; }
 . "$source/scripts/install-prefix.sh"
-
-for tool in pkg-config nm meson; do
-  command -v $tool >/dev/null || { say "skipped: $tool is not there"; exit 77; }
-done
+begin_check "$1" pkg-config nm meson
 install_prefix "$build" "$work" || die "meson install"
 mkdir -p "$work/elsewhere"
 say "installed under $prefix"

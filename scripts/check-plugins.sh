@@ -3,21 +3,11 @@
 # check-plugins.sh BUILD: builds all plugins in a meson project of their own, against what BUILD installs and nothing else of
 # this tree, and lets the installed `tenon` use them.
 set -eu
-build=$(cd "$1" && pwd)
 source=$(cd "$(dirname "$0")/.." && pwd)
-work=$build/check-plugins
-say() { echo "check-plugins: $*"; }
-die() { say "FAILED: $*" >&2; exit 1; }
 . "$source/scripts/install-prefix.sh"
-
-for tool in pkg-config meson ninja; do
-  command -v $tool >/dev/null || { say "skipped: $tool is not there"; exit 77; }
-done
+begin_check "$1" pkg-config meson ninja
 install_prefix "$build" "$work" || die "meson install"
-if nm -D "$libdir/libtenon.so" | grep -q ' U __\(asan\|tsan\|ubsan\)_'; then
-  say "skipped: the library wants a sanitizer's runtime"
-  exit 77
-fi
+skip_sanitized "$libdir/libtenon.so"
 
 alone=$work/alone
 mkdir "$alone"

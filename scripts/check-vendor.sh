@@ -5,21 +5,11 @@
 # second runs the products of the demo model.
 set -eu
 unset TENON_PLUGIN_PATH TENON_PROFILE_PATH TENON_PROFILE TENON_CACHE_DIR TENON_LOG
-build=$(cd "$1" && pwd)
 source=$(cd "$(dirname "$0")/.." && pwd)
-work=$build/check-vendor
-say() { echo "check-vendor: $*"; }
-die() { say "FAILED: $*" >&2; exit 1; }
 . "$source/scripts/install-prefix.sh"
-
-for tool in pkg-config meson ninja; do
-  command -v $tool >/dev/null || { say "skipped: $tool is not there"; exit 77; }
-done
+begin_check "$1" pkg-config meson ninja
 install_prefix "$build" "$work" || die "meson install"
-if nm -D "$libdir/libtenon.so" | grep -q ' U __\(asan\|tsan\|ubsan\)_'; then
-  say "skipped: the library wants a sanitizer's runtime"
-  exit 77
-fi
+skip_sanitized "$libdir/libtenon.so"
 export LD_LIBRARY_PATH="$libdir" PATH="$prefix/bin:$PATH" TENON_CACHE_DIR="$work/cache"
 
 # build_alone FOLDER: with no warning, from installed headers only.

@@ -1,6 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced by the checks of what is installed. install_prefix BUILD WORK: BUILD as it installs itself, under WORK/prefix; sets
-# prefix, libdir and PKG_CONFIG_PATH.
+# Sourced by the checks of what is installed, with the script's own name in $0.
+# begin_check BUILD TOOL...: sets build and work (BUILD/NAME), and the name that say and die print; exit 77 where a tool is not there.
+# install_prefix BUILD WORK: BUILD as it installs itself, under WORK/prefix; sets prefix, libdir and PKG_CONFIG_PATH.
+# skip_sanitized LIBRARY: exit 77 where it wants a sanitizer's runtime, which what is built here has not.
+
+begin_check() {
+  build=$(cd "$1" && pwd)
+  check=$(basename "$0" .sh)
+  work=$build/$check
+  shift
+  for tool in "$@"; do
+    command -v "$tool" >/dev/null || { say "skipped: $tool is not there"; exit 77; }
+  done
+}
+say() { echo "$check: $*"; }
+die() { say "FAILED: $*" >&2; exit 1; }
+
+skip_sanitized() {
+  if nm -D "$1" | grep -q ' U __\(asan\|tsan\|ubsan\)_'; then
+    say "skipped: the library wants a sanitizer's runtime"
+    exit 77
+  fi
+}
 
 install_prefix() {
   rm -rf "$2"

@@ -88,28 +88,41 @@ void tni_cn_mixed(tni_cn_product *p, tni_cn_buffers *b, int first) {
   free(full);
 }
 
-/* Shape M, N, K: every pattern of values at least once. */
-static void shape(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn_tally *t, int64_t M, int64_t N,
-                  int64_t K) {
+typedef void (*ask_fn)(tni_cn_product *p, tni_cf_inst *i, tni_cn_buffers *b, tni_cn_tally *t);
+
+/* fn of the product of shape M, N, K with memory for it; false where it is not taken. */
+static bool with_shape(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn_tally *t, int64_t M, int64_t N,
+                       int64_t K, ask_fn fn) {
   tni_cn_product p;
   tni_cf_inst i;
   tni_cn_buffers b;
   const tni_cn_want w = tni_cn_want_of(q, N, K);
-  if (!tni_cn_try(cf, h, &w, t, &p)) return;
+  if (!tni_cn_try(cf, h, &w, t, &p)) return false;
   M = tni_cn_product_rows(&p, M);
   if (tni_cn_instance(&p, &i, M)) {
-    const int64_t step = M > 0 ? M : TNI_CN_PATTERNS;
-    bool ok = tni_cn_buffers_make(&b, &p, M);
-    for (int64_t first = 0; ok && first < TNI_CN_PATTERNS; first += step) {
-      char text[64];
-      snprintf(text, sizeof text, "patterns from %s on", tni_cn_pattern((int)first));
-      tni_cn_mixed(&p, &b, (int)first);
-      ok = tni_cn_check(&p, &i, &b, (uint32_t)(first % TNI_CF_SPLITS), text, t);
-    }
+    if (tni_cn_buffers_make(&b, &p, M)) fn(&p, &i, &b, t);
     tni_cn_buffers_free(&b);
     tni_cf_inst_finish(&i);
   }
   tni_cn_product_close(&p);
+  return true;
+}
+
+/* Every pattern of values at least once. */
+static void patterns(tni_cn_product *p, tni_cf_inst *i, tni_cn_buffers *b, tni_cn_tally *t) {
+  const int64_t step = b->M > 0 ? b->M : TNI_CN_PATTERNS;
+  bool ok = true;
+  for (int64_t first = 0; ok && first < TNI_CN_PATTERNS; first += step) {
+    char text[64];
+    snprintf(text, sizeof text, "patterns from %s on", tni_cn_pattern((int)first));
+    tni_cn_mixed(p, b, (int)first);
+    ok = tni_cn_check(p, i, b, (uint32_t)(first % TNI_CF_SPLITS), text, t);
+  }
+}
+
+static void shape(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn_tally *t, int64_t M, int64_t N,
+                  int64_t K) {
+  (void)with_shape(cf, h, q, t, M, N, K, patterns);
 }
 
 bool tni_cn_few(const tni_cf *cf, const tni_cf_host *h) { return h->caps->n_engines && !cf->subject->thorough; }
@@ -231,18 +244,7 @@ void tni_cn_read_back(tni_cn_product *p, tni_cf_inst *i, tni_cn_buffers *b, tni_
 
 static void hot(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn_tally *t, int64_t M, int64_t N,
                 int64_t K) {
-  tni_cn_product p;
-  tni_cf_inst i;
-  tni_cn_buffers b;
-  const tni_cn_want w = tni_cn_want_of(q, N, K);
-  if (!tni_cn_try(cf, h, &w, t, &p)) return;
-  M = tni_cn_product_rows(&p, M);
-  if (tni_cn_instance(&p, &i, M)) {
-    if (tni_cn_buffers_make(&b, &p, M)) tni_cn_read_back(&p, &i, &b, t);
-    tni_cn_buffers_free(&b);
-    tni_cf_inst_finish(&i);
-  }
-  tni_cn_product_close(&p);
+  (void)with_shape(cf, h, q, t, M, N, K, tni_cn_read_back);
 }
 
 static void ask_one_hot(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn_tally *t) {
@@ -282,20 +284,8 @@ static void nan_rows(tni_cn_product *p, tni_cf_inst *i, tni_cn_buffers *b, tni_c
 }
 
 static void ask_nan(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn_tally *t) {
-  for (int64_t M = 1; M < 10; M += 4) {
-    tni_cn_product p;
-    tni_cf_inst i;
-    tni_cn_buffers b;
-    const tni_cn_want w = tni_cn_want_of(q, 33, 129);
-    if (!tni_cn_try(cf, h, &w, t, &p)) return;
-    const int64_t rows = tni_cn_product_rows(&p, M);
-    if (tni_cn_instance(&p, &i, rows)) {
-      if (tni_cn_buffers_make(&b, &p, rows)) nan_rows(&p, &i, &b, t);
-      tni_cn_buffers_free(&b);
-      tni_cf_inst_finish(&i);
-    }
-    tni_cn_product_close(&p);
-  }
+  for (int64_t M = 1; M < 10; M += 4)
+    if (!with_shape(cf, h, q, t, M, 33, 129, nan_rows)) return;
 }
 
 /* --- cases ----------------------------------------------------------------------------------------------------------

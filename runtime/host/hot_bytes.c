@@ -4,6 +4,7 @@
  * instruction set, as hot.c.
  */
 #include "runtime/host/hot_lanes.h"
+#include "runtime/host/hot_rows.h"
 
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -94,13 +95,6 @@ void TNI_HOT_OWN(widen_floats)(float *restrict dst, const void *src, int64_t str
     }                                                                                                     \
     LIST(OUT)                                                                                             \
   }
-#define L1(X) X(0)
-#define L2(X) L1(X) X(1)
-#define L3(X) L2(X) X(2)
-#define L4(X) L3(X) X(3)
-#define L5(X) L4(X) X(4)
-#define L6(X) L5(X) X(5)
-
 static inline int32_t pair_at(const int16_t *a) {
   int32_t pair;
   memcpy(&pair, a, sizeof pair);
@@ -167,26 +161,7 @@ static inline __attribute__((always_inline)) void micro(const int mr, int64_t pa
 
 void TNI_HOT_OWN(bgemm)(int mr, int64_t pairs, const int16_t *a, int64_t lda, const int16_t *b, int32_t *c, int64_t ldc,
                         int first) {
-  switch (mr) {
-    case 1:
-      TILE(1);
-      break;
-    case 2:
-      TILE(2);
-      break;
-    case 3:
-      TILE(3);
-      break;
-    case 4:
-      TILE(4);
-      break;
-    case 5:
-      TILE(5);
-      break;
-    default:
-      TILE(6);
-      break;
-  }
+  TNI_ROWS(mr, TILE)
 }
 
 void TNI_HOT_OWN(taps)(float *restrict acc, const float *x, const float *w, int64_t taps, int64_t step, int64_t n) {

@@ -7,6 +7,7 @@
 #define TENON_HOST_HOT_TILE_H
 
 #include "runtime/host/hot_lanes.h"
+#include "runtime/host/hot_rows.h"
 
 #define ACC(i) v8 c##i##0 = {0}, c##i##1 = {0};
 #define ROW(i) const f32u *restrict a##i = a + (i)*lda;
@@ -39,12 +40,6 @@
     }                                                                                                         \
     LIST(OUT)                                                                                                 \
   }
-#define L1(X) X(0)
-#define L2(X) L1(X) X(1)
-#define L3(X) L2(X) X(2)
-#define L4(X) L3(X) X(3)
-#define L5(X) L4(X) X(4)
-#define L6(X) L5(X) X(5)
 MICRO(1, L1)
 MICRO(2, L2)
 MICRO(3, L3)
@@ -54,26 +49,9 @@ MICRO(6, L6)
 
 static void tile(int mr, int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, float *c, int64_t ldc,
                  int first) {
-  switch (mr) {
-    case 1:
-      micro_1(kc, a, lda, b, ldb, c, ldc, first);
-      break;
-    case 2:
-      micro_2(kc, a, lda, b, ldb, c, ldc, first);
-      break;
-    case 3:
-      micro_3(kc, a, lda, b, ldb, c, ldc, first);
-      break;
-    case 4:
-      micro_4(kc, a, lda, b, ldb, c, ldc, first);
-      break;
-    case 5:
-      micro_5(kc, a, lda, b, ldb, c, ldc, first);
-      break;
-    default:
-      micro_6(kc, a, lda, b, ldb, c, ldc, first);
-      break;
-  }
+#define CALL(n) micro_##n(kc, a, lda, b, ldb, c, ldc, first)
+  TNI_ROWS(mr, CALL)
+#undef CALL
 }
 
 #endif

@@ -287,7 +287,7 @@ class Bundle(common.Case):
         if not prefix or not qemu:
             self.skipTest("TENON_TEST_AARCH64_PREFIX names no tree for aarch64, or there is no qemu")
         ask = ["-p", "In the beginning", "-n", "8", "--temp", "0", "--log-level", "info"]
-        lib = next(pathlib.Path(prefix).glob("lib/*/libtenon.so.0")).parent
+        lib = next(pathlib.Path(prefix).glob("lib/**/libtenon.so.0")).parent  # lib, or lib/TRIPLET
 
         def under_qemu(program, libraries, *args):
             r = subprocess.run([qemu, "-E", f"LD_LIBRARY_PATH={libraries}", program, *map(str, args)], capture_output=True,
