@@ -78,7 +78,7 @@ static void change_ints(tni_arena *a, fz_bytes *b, int64_t **v, size_t *n) {
       break;
     }
     case 2:
-      if (*n) (*v)[at] += fz_u8(b) & 1 ? 1 : -1;
+      if (*n) (*v)[at] = (int64_t)((uint64_t)(*v)[at] + (fz_u8(b) & 1 ? 1 : UINT64_MAX));
       break;
     case 3:
       if (*n > 1) {
@@ -104,7 +104,7 @@ void fz_change_attribute(tni_arena *a, fz_bytes *b, Onnx__AttributeProto *at) {
   } else if (at->n_ints) {
     change_ints(a, b, &at->ints, &at->n_ints);
   } else if (at->has_i) {
-    at->i = r & 1 ? fz_int(b) : r & 2 ? at->i + 1 : (int64_t)fz_dtype(b);
+    at->i = r & 1 ? fz_int(b) : r & 2 ? (int64_t)((uint64_t)at->i + 1) : (int64_t)fz_dtype(b);
   } else if (at->has_f) {
     at->f = fz_float(b);
   } else if (at->has_s) {
