@@ -60,6 +60,7 @@ int cli_parse(cli *c, int argc, const char **argv, struct poptOption *own, const
                              {NULL, 0, POPT_ARG_INCLUDE_TABLE, common, 0, "Options of every command:", NULL},
                              POPT_AUTOHELP POPT_TABLEEND};
   *done = 0;
+  argv[0] = "tenon"; /* what --help names first */
   *pc = poptGetContext("tenon", argc, argv, all, 0);
   char full[256];
   snprintf(full, sizeof full, "%s %s", c->command, usage);

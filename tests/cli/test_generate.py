@@ -101,8 +101,11 @@ class Errors(Case):
         self.assertIn("no-such-folder", json.loads(r.stdout)["error"]["message"])
 
     def test_help_of_every_command(self):
-        for c in ("run", "infer", "verify", "check", "inspect", "plugins", "eval", "trace"):
-            self.assertIn("--profile", self.ok(c, "--help").stdout)
+        for c in ("run", "infer", "verify", "check", "inspect", "plugins", "eval", "trace", "pack", "calibrate", "embed", "classify",
+                  "conform", "bundle"):
+            told = self.ok(c, "--help").stdout
+            self.assertTrue(told.startswith(f"Usage: tenon {c} "), told)
+            self.assertIn("--profile", told)
 
 
 if __name__ == "__main__":
