@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/error.h"
+
 enum { MAX_LAYOUTS = 64, MAX_ALIGN = 65536 };
 
 tn_layout tni_state_layout(const tn_value *v) {
@@ -27,9 +29,8 @@ static bool is_order(const uint8_t *order) {
 
 /* What is wrong with it, or NULL. Who does not know `flags` yet says no ring. */
 static const char *read_one(const tn_layout *in, tn_layout *out) {
-  if (!in || in->h.size < offsetof(tn_layout, flags)) return "a layout of a size that is not one";
-  *out = (tn_layout){.rank = 0};
-  memcpy(out, in, in->h.size < sizeof *out ? in->h.size : sizeof *out);
+  if (!in || in->h.size < offsetof(tn_layout, flags) || tni_take(out, sizeof *out, in, "tn_layout", NULL) != TN_OK)
+    return "a layout of a size that is not one";
   out->h = (tn_hdr)TN_HDR(tn_layout);
   if (out->flags & ~(uint32_t)TN_LAYOUT_CIRCULAR) return "a layout with flags that are none";
   if (in->rank != 4) return "a layout whose rank is not that of a cache's view, 4";
