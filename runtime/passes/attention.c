@@ -8,10 +8,13 @@
  *  - cap * Tanh(scores / cap) behind the scale;
  *  - masks, up to four one behind another: added, or Where(keep, scores, c) or Where(drop, c, scores) with c -inf or so
  *    low (<= -1e30) that any score vanishes in it;
+ *  - a factor or divisor per head on the scores, [heads, 1, 1], which is put on q;
  *  - Softmax over the keys, and Where(IsNaN(p), 0, p) behind it;
  *  - sinks, a column behind the scores that the product with v does not read: then it is tenon.Attention;
  *  - repeat_kv on both k and v (Unsqueeze, Expand, Reshape), which is undone, or heads that MatMul broadcasts.
  * [batch, length, size] counts as one head; its mask may have two axes at most.
+ * How many keys masks have need not be proved where the product with v says it: that fails for any other number than
+ * v's, which is k's; so nothing between scores and Softmax can have been broadcast along the keys.
  * An added mask that is Where(keep, 0, -inf) is handed over as keep; several masks as their sum, or conjunction.
  *
  * Keeps: the value, name and shape of the last MatMul, up to rounding. A query that sees no key gives zeros: so did the
@@ -28,6 +31,8 @@ typedef struct match {
   tn_id q, k, v;
   tn_id scores; /* output of the first MatMul */
   tn_id sinks;  /* one number per head, or TN_NONE */
+  tn_id gain;   /* scores are multiplied by it, or divided (gain_op); TN_NONE: nothing */
+  const char *gain_op;
   tni_attention_masks masks;
   double scale, cap;
   uint32_t rank;    /* 4, or 3: [batch, length, size] of one head */
@@ -125,12 +130,42 @@ static tn_id uncap(const match *m, tn_id v, double *cap) {
   return v;
 }
 
+/* c has one number for all queries and keys, and axes that scores have. */
+static bool is_gain(const tni_graph *g, tn_id c, tn_id scores) {
+  const tni_value *x = tni_match_value(g, c), *s = tni_match_value(g, scores);
+  if (!x || (x->pub.rank != 3 && x->pub.rank != 4) || s->pub.rank < x->pub.rank) return false;
+  for (uint32_t i = 1; i <= x->pub.rank; i++) {
+    const tn_expr d = x->pub.dims[x->pub.rank - i];
+    int64_t n;
+    if (d == TNI_EXPR_NONE) return false;
+    const bool one = tni_ex_is_const(g->exprs, d, &n) && n == 1;
+    if (!one && (i <= 2 || d != s->pub.dims[s->pub.rank - i])) return false;
+  }
+  return true;
+}
+
+/* v without a factor or divisor per head. */
+static tn_id ungain(match *m, tn_id v) {
+  const tni_graph *g = m->g;
+  const tni_node *n = tni_match_node(g, v, TN_OP_MUL);
+  m->gain_op = n ? "Mul" : "Div";
+  if (!n && !(n = tni_match_node(g, v, TN_OP_DIV))) return v;
+  for (uint32_t i = 0; i < (n->pub.op == TN_OP_MUL ? 2u : 1u); i++) {
+    if (tni_match_uses(g, v) != 1 || !tni_match_same_shape(g, n->pub.in[i], v) || !is_gain(g, n->pub.in[!i], v))
+      continue;
+    m->gain = n->pub.in[!i];
+    return unscale(g, n->pub.in[i], &m->scale);
+  }
+  return v;
+}
+
 /* From the scores under the mask down to q and k. */
 static bool find_product(match *m, tn_id v) {
   const tni_graph *g = m->g;
   m->scale = 1;
   m->cap = 0;
-  v = unscale(g, uncap(m, v, &m->cap), &m->scale);
+  m->gain = TN_NONE;
+  v = ungain(m, unscale(g, uncap(m, v, &m->cap), &m->scale));
   const tni_node *mul = tni_match_node(g, v, TN_OP_MATMUL);
   if (!mul || tni_match_uses(g, v) != 1) return false;
   m->scores = v;
@@ -176,7 +211,7 @@ static const tni_node *find_softmax(const match *m, tn_id p) {
     uses = 2;
   }
   softmax = tni_attention_softmax(g, p);
-  return softmax && tni_match_uses(g, p) == uses && tni_match_rank(g, p, m->rank) ? softmax : NULL;
+  return softmax && tni_match_uses(g, p) == uses && g->values[p]->pub.rank == m->rank ? softmax : NULL;
 }
 
 /* [batch, length, size]: one head. */
@@ -235,7 +270,13 @@ static tn_status complete(match *m, tn_id *mask, tn_error *err) {
     m->k = tni_build_op(g, &b, t, TNI_RANK_UNKNOWN, NULL, err);
     if (m->k == TN_NONE) return tni_fail_memory(err, "attention");
   }
-  return tni_attention_masks_build(g, &m->masks, t, mask, err);
+  if (m->gain != TN_NONE) {
+    const tni_value *q = g->values[m->q];
+    tni_build_node b = {.type = m->gain_op, .version = 14, .in = {m->q, m->gain}, .n_in = 2};
+    m->q = tni_build_op(g, &b, t, q->pub.rank, q->pub.dims, err);
+    if (m->q == TN_NONE) return tni_fail_memory(err, "attention");
+  }
+  return tni_attention_masks_build(g, &m->masks, m->scores, t, mask, err);
 }
 
 static tn_status rewrite(match *m, tni_node *last, tn_error *err) {
@@ -266,7 +307,7 @@ tn_status tni_pass_attention(tni_graph *g, uint32_t *n, tn_error *err) {
   uint32_t fired = 0;
   for (uint32_t i = 0; i < n_nodes; i++) {
     tni_node *last = g->nodes[i];
-    match m = {.g = g, .sinks = TN_NONE};
+    match m = {.g = g, .sinks = TN_NONE, .gain = TN_NONE};
     if (last->dead || !last->op || last->pub.op != TN_OP_MATMUL || !find(&m, last)) continue;
     tn_status st = rewrite(&m, last, err);
     if (st != TN_OK) return st;

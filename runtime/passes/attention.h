@@ -22,17 +22,18 @@ typedef struct tni_attention_masks {
   uint32_t n;
 } tni_attention_masks;
 
-/* v puts a mask on *under, by Add or Where; side: which operand of Add is the scores (0 only for Where). false: it does
- * not, or what it puts in their place is not so low (-inf, or at most -1e30 but in halves) that any score vanishes in
- * it. */
+/* v puts a mask on *under, by Add or Where, and has its dims, if there are as many keys; side: which operand of Add is
+ * the scores (0 only for Where). false: it does not, or what it puts in their place is not so low (-inf, or at most
+ * -1e30 but in halves) that any score vanishes in it. */
 bool tni_attention_layer_of(const tni_graph *g, tn_id v, uint32_t side, tni_attention_layer *l, tn_id *under);
-/* All of them end in the keys, broadcast to scores and have dtype where they are added. one_head: scores are
- * [batch, length, keys]; then masks have two axes at most. */
+/* All of them end in the keys, broadcast to scores, if they have one number per key, and have dtype where they are
+ * added. one_head: scores are [batch, length, keys]; then masks have two axes at most. */
 bool tni_attention_masks_fit(const tni_graph *g, const tni_attention_masks *m, tn_id scores, bool one_head,
                              uint32_t dtype);
-/* All of them as one operand: boolean where none is added and all put in -inf. *mask TN_NONE without any. */
-TN_MUST_CHECK tn_status tni_attention_masks_build(tni_graph *g, const tni_attention_masks *m, uint32_t dtype,
-                                                  tn_id *mask, tn_error *err);
+/* All of them as one operand: boolean where none is added and all put in -inf. *mask TN_NONE without any. A mask
+ * of an unknown number of keys, a Slice of the last ones, is sliced anew, of at most n. */
+TN_MUST_CHECK tn_status tni_attention_masks_build(tni_graph *g, const tni_attention_masks *m, tn_id scores,
+                                                  uint32_t dtype, tn_id *mask, tn_error *err);
 
 /* The Softmax over the last axis that makes v, or NULL. */
 const tni_node *tni_attention_softmax(const tni_graph *g, tn_id v);

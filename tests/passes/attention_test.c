@@ -11,6 +11,11 @@
 #define SINK(v) \
   "s4=Reshape " v " #1,-1,1,1; " WIDE "se=Expand s4 we; c=Concat m se {axis=-1}; x1=ReduceMax c #-1; d=Sub c x1; "
 #define NOSINK "p=Slice p1 #0 #-1 #3 #1; y=MatMul p vv"
+/* the last [t] of 16 columns */
+#define COUNT "KS=Shape vv; n=Slice KS #2 #3; st=Sub #16 n; "
+#define TAILS(x, end, axis) COUNT "a=Slice " x " st #" end " #" axis "; "
+#define TAILED(x, end, axis) "?=Slice " x " step #" end " #" axis "; "
+#define SQUARE "a=Slice sq_t #0,0 #3,3 #2,3; " /* [1,1,3,3] */
 #define REPEAT(x, u, e, r) u "=Unsqueeze " x " #2; " e "=Expand " u " #1,1,2,1,8; " r "=Reshape " e " #0,2,-1,8; "
 
 static const form forms[] = {
@@ -75,6 +80,24 @@ static const form forms[] = {
     {KT "s=MatMul q t; a=Mul s 0.5; d=Div a 3; h=Tanh d; c=Mul h 3; m=Add c mm; " TAIL,
      "y=Attention q kk vv mm {scale=0.5 softcap=3}"},
     {KT "s=MatMul q t; d=Mul s 0.25; h=Tanh d; m=Mul h 4; " TAIL, "y=Attention q kk vv {scale=1 softcap=4}"},
+    /* a factor or a divisor per head goes to q; not one per query, nor outside of a mask */
+    {KT "s=MatMul q t; m=Mul s sk4; " TAIL, "?=Mul q sk4; y=Attention ? kk vv {scale=1 softcap=0}"},
+    {KT "s=MatMul q t; a=Mul s 0.5; d=Div a sk4; m=Add d mm; " TAIL,
+     "?=Div q sk4; y=Attention ? kk vv mm {scale=0.5 softcap=0}"},
+    {KT "g=Exp sk4; a=MatMul q t; s=Mul g a; m=Where bm s -inf; " TAIL,
+     "g=Exp sk4; ?=Mul q g; y=Attention ? kk vv bm {scale=1 softcap=0}"},
+    {KT "s=MatMul q t; m=Mul s mq; " TAIL, ""},
+    {KT "s=MatMul q t; m=Div sk4 s; " TAIL, ""},
+    {KT "s=MatMul q t; a=Add s mm; m=Mul a sk4; " TAIL, ""},
+    /* the last columns of a constant; of how many there are the product with v decides */
+    {KT TAILS("al_t", "9223372036854775807", "3") "s=MatMul q t; m=Add s a; " TAIL,
+     TAILED("al_t", "9223372036854775807", "3") "y=Attention q kk vv ? {scale=1 softcap=0}"},
+    {KT TAILS("al_t", "16", "-1") "s=MatMul q t; a2=Add a s; m=Where bm a2 -3e38; " TAIL,
+     TAILED("al_t", "16", "-1") "?=Where bm ? const; y=Attention q kk vv ? {scale=1 softcap=0}"},
+    /* as many keys and queries as a constant has: proved where queries are keys */
+    {"t=Transpose kq {perm=0,1,3,2}; s=MatMul q t; " SQUARE "m=Where a s -3e38; p=Softmax m {axis=-1}; y=MatMul p kq",
+     SQUARE "?=Where a const const; y=Attention q kq kq ? {scale=1 softcap=0}"},
+    {KT "s=MatMul q t; " SQUARE "m=Where a s -3e38; " TAIL, ""},
     /* heads: repeated, and broadcast by MatMul */
     {REPEAT("k1", "ku", "ke", "kr") REPEAT(
          "v1", "vu", "ve", "vr") "t=Transpose kr {perm=0,1,3,2}; m=MatMul q t; p=Softmax m {axis=-1}; y=MatMul p vr",
