@@ -96,6 +96,20 @@ static tn_status run_kernel(tni_interp *ip, const tni_node *n, tni_cell *const *
   return st;
 }
 
+/* What came out of a subgraph or a sequence, beside what the model says of it: readers are planned for that. */
+static tn_status as_said(const tni_interp *ip, const tni_frame *f, const tni_node *n, tni_cell *const *out) {
+  for (uint32_t o = 0; o < n->pub.n_out; o++) {
+    const tni_value *v = tni_graph_value(f->g, n->pub.out[o]);
+    if (!v || !out[o] || (!v->type && v->pub.dtype == TN_DT_UNDEFINED)) continue;
+    const bool is_tensor = out[o]->form == TNI_FORM_TENSOR;
+    if (is_tensor == !v->type && (!is_tensor || out[o]->t.dtype == v->pub.dtype)) continue;
+    return tni_fail(ip->err, TN_E_INVALID, n->pub.name, "'%s' is %s; the model says %s", v->pub.name,
+                    is_tensor ? tni_dtype_name(out[o]->t.dtype) : "a sequence or an optional",
+                    v->type ? "a sequence or an optional" : tni_dtype_name(v->pub.dtype));
+  }
+  return TN_OK;
+}
+
 static tn_status run_node(tni_interp *ip, tni_frame *f, const tni_node *n, tni_cell **in, tni_cell **out) {
   if (!n->op)
     return tni_fail(ip->err, TN_E_UNSUPPORTED, n->pub.name, "no host kernel for %s '%s'", n->type, n->pub.name);
@@ -109,6 +123,7 @@ static tn_status run_node(tni_interp *ip, tni_frame *f, const tni_node *n, tni_c
   ip->depth++;
   tn_status st = control ? tni_interp_control(ip, f, n, in, out) : tni_interp_sequence(ip, n, in, out);
   ip->depth--;
+  if (st == TN_OK) st = as_said(ip, f, n, out);
   if (st != TN_OK) tni_error_prefix(ip->err, "%s '%s'", n->type, n->pub.name);
   return st;
 }
