@@ -27,6 +27,17 @@
 enum { TNI_CF_INLINE = 0, TNI_CF_EVEN = 1, TNI_CF_GRAINS = 2, TNI_CF_BACKWARDS = 3, TNI_CF_SPLITS = 4 };
 enum { TNI_CF_WORKERS = 4, TNI_CF_MAX_SYMBOLS = 8 };
 
+/* Says yes to `cancelled` from poll number `after` on (1: the first). */
+typedef struct tni_cf_brake {
+  atomic_llong polls;
+  long long after;
+} tni_cf_brake;
+/* What stands behind a lent tn_run; lives as long as it. brake NULL: it is never cancelled. */
+typedef struct tni_cf_lent {
+  uint32_t split;
+  tni_cf_brake *brake;
+} tni_cf_lent;
+
 /* What a case wants of the plugin's options beside the command line's. format: one of the plugin's, chosen by whatever
  * option has its name among its choices; option: "key=value". Either may be NULL. */
 typedef struct tni_cf_ask {
@@ -44,7 +55,10 @@ typedef struct tni_cf_host {
   tn_device *device;
   const tn_caps *caps;
   tni_devlock lock;
-  int64_t run_allocs; /* blocks that the host was asked for in runs; atomic */
+  int64_t run_allocs;            /* blocks that the host was asked for in runs; atomic */
+  struct tni_cf_ticket *tickets; /* drive_ticket.h */
+  uint32_t next_ticket, nap_us;  /* atomic; how long the host's `done` takes */
+  char answered_wrong[128];
   tn_error err;
 } tni_cf_host;
 
@@ -55,8 +69,7 @@ bool tni_cf_host_open(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask);
 void tni_cf_host_close(tni_cf *cf, tni_cf_host *h);
 /* Key of the option that has `want` among its choices, or NULL. */
 const char *tni_cf_option_choosing(const tn_plugin *p, const char *want);
-/* A run to lend. split: TNI_CF_INLINE ... */
-tn_run tni_cf_host_run(uint32_t split);
+tn_run tni_cf_host_run(tni_cf_lent *l);
 
 typedef struct tni_cf_drive {
   tni_cf_host *h;
@@ -115,6 +128,7 @@ typedef struct tni_cf_inst {
   tn_plan **plan;         /* [n_tasks] */
   bool borrowed;          /* plans are another instance's */
   const uint32_t *order;  /* [n_tasks] in which tasks run; NULL: the program's */
+  tni_cf_brake *brake;    /* of its runs; NULL: none */
   tn_args **args;
   uint64_t *scratch_bytes;
   char why[400];
@@ -137,6 +151,22 @@ bool tni_cf_inst_release(tni_cf_inst *i, uint32_t slot);
 tn_status tni_cf_inst_run(tni_cf_inst *i, uint8_t fill, uint32_t split);
 /* False where something beside a slot, a weight or a scratch was written, or a weight changed. */
 bool tni_cf_inst_guards(tni_cf_inst *i);
+
+/* What scratch, temporaries and outputs hold. */
+bool tni_cf_inst_fill(tni_cf_inst *i, uint8_t with);
+/* One task of it; what scratch and outputs hold is not touched before. */
+tn_status tni_cf_inst_task(tni_cf_inst *i, uint32_t task, uint32_t split);
+/* One submission of n tasks, up to TNI_CF_MAX_ITEMS, of one engine, of different instances. Each has its ticket
+ * (drive_ticket.h), to be waited for where the status is OK. run: for engines that block. The items are gone when it
+ * comes back. w[0].i has why. */
+enum { TNI_CF_MAX_ITEMS = 4 };
+typedef struct tni_cf_work {
+  tni_cf_inst *i;
+  uint32_t task;
+} tni_cf_work;
+tn_status tni_cf_inst_submit(const tni_cf_work *w, uint32_t n, tn_run *run, struct tni_cf_ticket **tickets);
+/* The engine's submit comes back after done. */
+bool tni_cf_blocking(const tni_cf_host *h, uint32_t engine);
 
 /* --- between the drive's files --- */
 uint64_t tni_cf_slot_align(const tni_cf_drive *d, uint32_t slot);

@@ -6,20 +6,6 @@
 #include "runtime/conform/drive.h"
 #include "runtime/conform/drive_ticket.h"
 
-/* --- completion -------------------------------------------------------------------------------------------------- */
-
-static void host_done(tn_ticket *t, tn_status st, const tn_times *times, const tn_error *err) {
-  struct tni_cf_ticket *k = (struct tni_cf_ticket *)(void *)t;
-  pthread_mutex_lock(&k->lock);
-  if (!k->done++) {
-    k->st = st;
-    if (times) k->times = *times;
-    if (err) snprintf(k->message, sizeof k->message, "%.*s", (int)sizeof err->message, err->message);
-  }
-  pthread_cond_signal(&k->cond);
-  pthread_mutex_unlock(&k->lock);
-}
-
 /* --- runs -------------------------------------------------------------------------------------------------------- */
 
 typedef struct piece {
@@ -66,7 +52,7 @@ static void for_grains(int64_t n, int64_t grain, tn_body body, void *arg, bool b
 }
 
 static void run_for(tn_run *run, int64_t n, int64_t grain, tn_body body, void *arg) {
-  const uint32_t split = (uint32_t)(uintptr_t)run->ctx;
+  const uint32_t split = ((const tni_cf_lent *)run->ctx)->split;
   if (n <= 0) return;
   if (grain < 1) grain = 1;
   if (split == TNI_CF_EVEN)
@@ -77,14 +63,14 @@ static void run_for(tn_run *run, int64_t n, int64_t grain, tn_body body, void *a
     body(arg, 0, n, 0);
 }
 
-static int32_t run_cancelled(const tn_run *run) { return (void)run, 0; }
+static int32_t run_cancelled(const tn_run *run) {
+  tni_cf_brake *b = ((const tni_cf_lent *)run->ctx)->brake;
+  return b && atomic_fetch_add(&b->polls, 1) + 1 >= b->after;
+}
 
-tn_run tni_cf_host_run(uint32_t split) {
-  return (tn_run){.h = TN_HDR(tn_run),
-                  .ctx = (void *)(uintptr_t)split,
-                  .n_workers = TNI_CF_WORKERS,
-                  .parallel_for = run_for,
-                  .cancelled = run_cancelled};
+tn_run tni_cf_host_run(tni_cf_lent *l) {
+  return (tn_run){
+      .h = TN_HDR(tn_run), .ctx = l, .n_workers = TNI_CF_WORKERS, .parallel_for = run_for, .cancelled = run_cancelled};
 }
 
 /* --- life -------------------------------------------------------------------------------------------------------- */
@@ -131,8 +117,9 @@ static bool with_options(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask) {
 
 static tn_status enter(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask) {
   tn_status st = tni_cf_plugin_init(&h->p, cf->subject);
+  if (st == TN_OK && !tni_cf_tickets_init(h)) st = tni_fail_memory(&h->p.err, "tickets");
   if (st != TN_OK) return st;
-  h->p.host.pub.done = host_done;
+  h->p.host.pub.done = tni_cf_ticket_done;
   h->p.host.pub.flags |= TN_HOST_CHECKED;
   h->p.host.pub.max_workers = TNI_CF_WORKERS;
   atomic_store(&h->p.host.fail_at, ask ? ask->fail_at : 0);
@@ -164,11 +151,13 @@ bool tni_cf_host_open(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask) {
     return true;
   }
   tni_cf_plugin_finish(&h->p);
+  tni_cf_tickets_finish(cf, h);
   tni_devlock_finish(&h->lock);
   return false;
 }
 
 void tni_cf_host_close(tni_cf *cf, tni_cf_host *h) {
   tni_cf_stop(cf, &h->p);
+  tni_cf_tickets_finish(cf, h);
   tni_devlock_finish(&h->lock);
 }

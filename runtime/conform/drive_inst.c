@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "runtime/base/checked.h"
 #include "runtime/conform/drive.h"
@@ -247,7 +246,7 @@ bool tni_cf_inst_read(tni_cf_inst *i, tn_id v, void *data, uint64_t bytes) {
   return tni_cf_inst_release(i, slot);
 }
 
-static bool fill(tni_cf_inst *i, uint8_t with) {
+bool tni_cf_inst_fill(tni_cf_inst *i, uint8_t with) {
   const tn_program_info *f = i->d->info;
   uint8_t *at;
   for (uint32_t t = 0; t < f->n_tasks; t++) memset(i->scratch[t].host.p, with, i->scratch[t].bytes);
@@ -263,40 +262,51 @@ static bool fill(tni_cf_inst *i, uint8_t with) {
 
 /* --- running ----------------------------------------------------------------------------------------------------- */
 
-static tn_status wait_for(tni_cf_inst *i, struct tni_cf_ticket *k) {
-  struct timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += WAIT_S;
-  int rc = 0;
-  pthread_mutex_lock(&k->lock);
-  while (!k->done && rc == 0) rc = pthread_cond_timedwait(&k->cond, &k->lock, &until);
-  const uint32_t done = k->done;
-  pthread_mutex_unlock(&k->lock);
+static tn_status submit(tni_cf_inst *i, uint32_t t, tn_run *run) {
+  const tni_cf_work w = {i, t};
+  struct tni_cf_ticket *k;
+  tn_status st = tni_cf_inst_submit(&w, 1, run, &k);
+  if (st != TN_OK) return st;
+  const uint32_t done = tni_cf_ticket_wait(k, WAIT_S);
   if (done != 1) return no(i, done ? "done was called twice" : "done was never called", NULL), TN_E_INTERNAL;
   if (k->st != TN_OK) no(i, "the item failed", k->message);
   return k->st;
 }
 
-static tn_status submit(tni_cf_inst *i, uint32_t t, tn_run *run) {
+/* Items are gone when submit comes back: they are filled with something else then. */
+tn_status tni_cf_inst_submit(const tni_cf_work *w, uint32_t n, tn_run *run, struct tni_cf_ticket **tickets) {
+  tni_cf_inst *i = w[0].i;
   tni_cf_host *h = i->d->h;
-  const uint32_t engine = i->d->info->tasks[t]->engine;
-  struct tni_cf_ticket k = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
-  const tn_item item = {
-      .h = TN_HDR(tn_item), .plan = i->plan[t], .args = i->args[t], .ticket = (tn_ticket *)(void *)&k};
-  const tn_item *items[1] = {&item};
-  const bool blocking = engine <= h->caps->n_engines && h->caps->engines[engine - 1]->flags & TN_ENGINE_BLOCKING;
+  tn_item item[TNI_CF_MAX_ITEMS];
+  const tn_item *items[TNI_CF_MAX_ITEMS];
+  const uint32_t engine = i->d->info->tasks[w[0].task]->engine;
+  for (uint32_t k = 0; k < n; k++) {
+    tickets[k] = tni_cf_ticket_take(h);
+    item[k] = (tn_item){.h = TN_HDR(tn_item),
+                        .plan = w[k].i->plan[w[k].task],
+                        .args = w[k].i->args[w[k].task],
+                        .ticket = (tn_ticket *)(void *)tickets[k]};
+    items[k] = &item[k];
+  }
   tn_error err;
   tni_error_init(&err);
   pthread_mutex_lock(tni_devlock_submit(&h->lock, engine));
-  tn_status st = h->device->submit(h->device, engine, items, 1, blocking ? run : NULL, &err);
+  tn_status st = h->device->submit(h->device, engine, items, n, tni_cf_blocking(h, engine) ? run : NULL, &err);
   pthread_mutex_unlock(tni_devlock_submit(&h->lock, engine));
-  if (st != TN_OK) return no(i, "submit", err.message), st;
-  return wait_for(i, &k);
+  memset(item, 0xdb, sizeof item);
+  memset(items, 0xdb, sizeof items);
+  for (uint32_t k = 0; k < n; k++) tni_cf_ticket_submitted(tickets[k], st);
+  if (st != TN_OK) no(i, "submit", err.message);
+  return st;
 }
 
-static tn_status run_task(tni_cf_inst *i, uint32_t t, uint32_t split) {
+bool tni_cf_blocking(const tni_cf_host *h, uint32_t engine) {
+  return engine <= h->caps->n_engines && h->caps->engines[engine - 1]->flags & TN_ENGINE_BLOCKING;
+}
+
+tn_status tni_cf_inst_task(tni_cf_inst *i, uint32_t t, uint32_t split) {
   tni_cf_host *h = i->d->h;
-  tn_run run = tni_cf_host_run(split);
+  tn_run run = tni_cf_host_run(&(tni_cf_lent){split, i->brake});
   if (i->d->info->tasks[t]->engine) return submit(i, t, &run);
   tn_error err;
   tni_error_init(&err);
@@ -335,7 +345,8 @@ static tn_status run_all(tni_cf_inst *i, uint32_t split) {
   tni_cf_host *h = i->d->h;
   tn_status st = TN_OK;
   const long long before = atomic_load(&h->p.host.total);
-  for (uint32_t t = 0; st == TN_OK && t < i->d->info->n_tasks; t++) st = run_task(i, i->order ? i->order[t] : t, split);
+  for (uint32_t t = 0; st == TN_OK && t < i->d->info->n_tasks; t++)
+    st = tni_cf_inst_task(i, i->order ? i->order[t] : t, split);
   __atomic_add_fetch(&h->run_allocs, atomic_load(&h->p.host.total) - before, __ATOMIC_RELAXED);
   return st;
 }
@@ -343,7 +354,7 @@ static tn_status run_all(tni_cf_inst *i, uint32_t split) {
 /* Slots that an output may overwrite are an instance's own here: nobody may write to an input. */
 tn_status tni_cf_inst_run(tni_cf_inst *i, uint8_t with, uint32_t split) {
   uint64_t bytes, after;
-  if (!fill(i, with)) return TN_E_INTERNAL;
+  if (!tni_cf_inst_fill(i, with)) return TN_E_INTERNAL;
   uint8_t *was = inputs_now(i, &bytes);
   tn_status st = run_all(i, split);
   uint8_t *is = was ? inputs_now(i, &after) : NULL;

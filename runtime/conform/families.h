@@ -10,6 +10,7 @@
 
 void tni_cf_abi_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
 void tni_cf_life_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
+void tni_cf_life_engine_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx); /* life_engine.c: part of it */
 void tni_cf_honesty_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
 void tni_cf_memory_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
 void tni_cf_numbers_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);

@@ -319,6 +319,59 @@ static void cancel(tni_cf *cf, const void *arg) {
   tni_cf_host_close(cf, &h);
 }
 
+/* One step under a brake: OK with the right results, or CANCELLED after it was asked. True: it stopped. */
+static bool braked(tni_cf *cf, tni_cf_rig *rig, const runner *right, long long after, uint32_t split) {
+  tni_cf_brake brake = {.after = after};
+  rig->i.brake = &brake;
+  rig->i.why[0] = '\0';
+  const tn_status st = tni_cf_inst_run(&rig->i, 0x5b, split);
+  const long long polls = atomic_load(&brake.polls);
+  rig->i.brake = NULL;
+  if (st != TN_OK && st != TN_E_CANCELLED)
+    tni_cf_fail(cf, "run.cancelled says yes from poll %lld on, and the step ends with %s: %s", after,
+                tni_status_name(st), rig->i.why);
+  if (st == TN_E_CANCELLED && polls < after)
+    tni_cf_fail(cf, "the step ends with CANCELLED after %lld polls of run.cancelled that all said no", polls);
+  if (!tni_cf_inst_guards(&rig->i)) tni_cf_fail(cf, "cancelled at poll %lld: %s", after, rig->i.why);
+  for (uint32_t k = 0; st == TN_OK && k < rig->b.n_out; k++)
+    if (!tni_cf_inst_read(&rig->i, rig->b.out[k], rig->out[k].data, rig->out[k].bytes) ||
+        memcmp(right->want[k], rig->out[k].data, rig->out[k].bytes) != 0)
+      tni_cf_fail(cf, "run.cancelled says yes from poll %lld on, the step says OK and its results are wrong", after);
+  return st == TN_E_CANCELLED;
+}
+
+/* tn_run.cancelled set before a run begins (poll 1) and while it goes on: it stops with CANCELLED or is right, and the
+ * same arguments work afterwards. */
+static void cancel_runs(tni_cf *cf, const void *arg) {
+  static const long long at[] = {1, 2, 3, 5, 9, 17};
+  const tni_cf_claimed *c = subject_of(cf->listing);
+  tni_cf_host h;
+  tni_cf_rig rig;
+  tni_cf_rng r = tni_cf_rng_of(cf, 1);
+  uint32_t stopped = 0;
+  (void)arg;
+  if (!c) {
+    tni_cf_skip(cf, "none of the graphs was claimed");
+    return;
+  }
+  if (!tni_cf_host_open(cf, &h, NULL)) return;
+  runner w = {.rig = &rig};
+  if (!tni_cf_rig_claim(&rig, &h, tni_cf_graph_find(c->graph), c->phase, &r) ||
+      !tni_cf_rig_prepare(&rig, 12 * ROWS, &r) || !tni_cf_rig_run(&rig, 0x5b, TNI_CF_INLINE) || !keep_outputs(cf, &w))
+    tni_cf_fail(cf, "%s: %s", c->graph, rig.why);
+  for (size_t i = 0; i < 2 * (sizeof at / sizeof *at) && cf->verdict == TNI_CF_PASS; i++) {
+    stopped += braked(cf, &rig, &w, at[i / 2], i % 2 ? TNI_CF_EVEN : TNI_CF_INLINE);
+    if (cf->verdict == TNI_CF_PASS && !tni_cf_rig_run(&rig, 0x5b, TNI_CF_EVEN))
+      tni_cf_fail(cf, "after it was cancelled at poll %lld, the same arguments again: %s", at[i / 2], rig.why);
+    for (uint32_t k = 0; cf->verdict == TNI_CF_PASS && k < rig.b.n_out; k++)
+      if (memcmp(w.want[k], rig.out[k].data, rig.out[k].bytes) != 0)
+        tni_cf_fail(cf, "after it was cancelled at poll %lld, the same arguments give other results", at[i / 2]);
+  }
+  tni_cf_note(cf, "stopped %u of 12 times", stopped);
+  tni_cf_rig_finish(&rig);
+  tni_cf_host_close(cf, &h);
+}
+
 /* All devices that there are, open at once. */
 static void all_devices(tni_cf *cf, const void *arg) {
   tni_cf_plugin p;
@@ -348,8 +401,9 @@ void tni_cf_life_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
       {"life/two-hosts", TNI_CF_LEVEL_ALL, 0, two_hosts, NULL, 0},
       {"life/at-once", TNI_CF_LEVEL_ALL, 0, at_once, NULL, 0},
       {"life/cancel", TNI_CF_LEVEL_ALL, 0, cancel, NULL, 0},
+      {"life/cancel-run", TNI_CF_LEVEL_ALL, 0, cancel_runs, NULL, 0},
       {"life/all-devices", TNI_CF_LEVEL_ALL, 0, all_devices, NULL, 0},
   };
-  (void)l;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) add(ctx, &cases[i]);
+  tni_cf_life_engine_cases(l, add, ctx);
 }

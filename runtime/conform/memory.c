@@ -159,7 +159,7 @@ static void allocations(tni_cf *cf, const void *arg) {
   bench *b = start(cf, arg, &r);
   if (!b) return;
   tni_cf_inst *i = &b->rig.i;
-  tn_run run = tni_cf_host_run(TNI_CF_INLINE);
+  tn_run run = tni_cf_host_run(&(tni_cf_lent){.split = TNI_CF_INLINE});
   bool ok = tni_cf_rig_run(&b->rig, 0x5b, TNI_CF_INLINE) && tni_cf_rig_run(&b->rig, 0x5b, TNI_CF_INLINE);
   const long long before = atomic_load(&b->h.p.host.total);
   long heap = 0, tasks = 0;

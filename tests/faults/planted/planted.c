@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tests/faults/planted/plants.h"
+#include "tests/faults/planted/engine.h"
 
 static const tn_host *services;
 static tn_plugin *real, own;
@@ -40,6 +40,8 @@ typedef struct known_args {
   int64_t dims[MAX_USES][TN_MAX_RANK], strides[MAX_USES][TN_MAX_RANK], small[MAX_USES][4];
   const void *theirs[MAX_USES]; /* memory that ours stands for */
   uint32_t n, runs;
+  bool stopped; /* once */
+  void *hidden; /* memory that nobody was told of */
 } known_args;
 
 typedef struct known_plan {
@@ -172,6 +174,10 @@ static tn_status my_args(tn_plan *plan, const tn_view *const *uses, uint32_t n, 
   tn_status st = saved.args(plan, views, n, out, err);
   if (st != TN_OK) return free(k), st;
   k->args = *out;
+  if (IS(HIDES_MEMORY))
+    for (uint32_t u = 0; u + 1 < n && !k->hidden; u++)
+      if (slot_of(k, u)->kind == TN_SLOT_INPUT)
+        k->hidden = services->alloc(services->ctx, 2 * k->view[u].bytes + 1, 64, TN_TAG_PLUGIN);
   pthread_mutex_lock(&lock);
   for (int i = 0; i < MAX_KNOWN; i++)
     if (!all_args[i]) {
@@ -183,9 +189,11 @@ static tn_status my_args(tn_plan *plan, const tn_view *const *uses, uint32_t n, 
 }
 
 static void my_args_free(tn_args *a) {
+  engine_join();
   pthread_mutex_lock(&lock);
   for (int i = 0; i < MAX_KNOWN; i++)
     if (all_args[i] && all_args[i]->args == a) {
+      services->free(services->ctx, all_args[i]->hidden);
       free(all_args[i]);
       all_args[i] = NULL;
       break;
@@ -300,6 +308,11 @@ static tn_status my_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *
   const tn_view *s = &k->view[k->n - 1];
   const float last = y.p && y.N && y.M ? y.p[y.N - 1] : 0;
   const uint8_t leftover = s->ptr && s->bytes ? *((uint8_t *)s->ptr + s->bytes - 1) : 1;
+  const bool stop = run->cancelled && (IS(CANCEL_OK) || IS(CANCEL_STATUS) || IS(CANCEL_STICKS)) && run->cancelled(run);
+  k->stopped |= stop;
+  if (IS(CANCEL_OK) && stop) return TN_OK;
+  if (IS(CANCEL_STATUS) && stop) return TN_E_INTERNAL;
+  if (IS(CANCEL_STICKS) && k->stopped) return TN_E_CANCELLED;
   watched w = {.run = *run, .theirs = run};
   w.run.parallel_for = watch_for;
   pieces = 0;
@@ -480,6 +493,7 @@ static tn_status my_enumerate(tn_plugin *p, uint32_t cap, const tn_caps **out, u
 
 static tn_status my_open(tn_plugin *p, uint32_t index, tn_device **out, tn_error *err) {
   (void)p;
+  if (engine_gone()) return TN_E_UNAVAILABLE;
   tn_status st = real->open(real, index, out, err);
   if (st != TN_OK) return st;
   device = *out;
@@ -493,10 +507,14 @@ static tn_status my_open(tn_plugin *p, uint32_t index, tn_device **out, tn_error
   device->args = my_args;
   device->args_free = my_args_free;
   device->run = my_run;
+  engine_plant(device);
   return TN_OK;
 }
 
-static void my_close(tn_device *d) { real->close(d); }
+static void my_close(tn_device *d) {
+  engine_join();
+  real->close(d);
+}
 static void my_shutdown(tn_plugin *p) {
   (void)p;
   for (int i = 0; i < MAX_FORMATS; i++)
@@ -518,7 +536,7 @@ static tn_status entry(const tn_host *h, tn_negotiate *neg, tn_plugin **out) {
   }
   memcpy(&theirs, &at, sizeof at);
   services = h;
-  tn_status st = theirs(h, neg, &real);
+  tn_status st = theirs(engine_host(h), neg, &real);
   if (st != TN_OK) return st;
   own = *real;
   own.name = PLANT_NAME;
