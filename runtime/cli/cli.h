@@ -139,6 +139,7 @@ int cmd_plugins(int argc, const char **argv);
 int cmd_eval(int argc, const char **argv);
 int cmd_trace(int argc, const char **argv);
 int cmd_pack(int argc, const char **argv);
+int cmd_bench(int argc, const char **argv);
 int cmd_bundle(int argc, const char **argv);
 int cmd_calibrate(int argc, const char **argv);
 int cmd_classify(int argc, const char **argv);

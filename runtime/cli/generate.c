@@ -69,8 +69,11 @@ int gen_params(cli *c, const gen_opts *g, const tn_lm *lm, tn_gen_params *p) {
   return 0;
 }
 
-int gen_load(cli *c, const char *path, uint32_t flags, tn_lm **lm) {
-  tn_lm_opts o = {.h = {sizeof o, 1, 0}, .model_flags = flags, .order_seed = (uint64_t)c->order_seed};
+int gen_load(cli *c, const char *path, uint32_t flags, tn_lm **lm) { return gen_load_for(c, path, flags, 0, lm); }
+
+int gen_load_for(cli *c, const char *path, uint32_t flags, int64_t max_seq, tn_lm **lm) {
+  tn_lm_opts o = {
+      .h = {sizeof o, 1, 0}, .model_flags = flags, .max_seq = max_seq, .order_seed = (uint64_t)c->order_seed};
   tn_error_init(&c->err);
   cli_cancel_load(c->rt);
   tn_status st = tn_lm_load(c->rt, path, &o, lm, &c->err);

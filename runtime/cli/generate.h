@@ -23,6 +23,8 @@ int gen_prompt(cli *c, const gen_opts *g, char **text, size_t *n);
 int gen_params(cli *c, const gen_opts *g, const tn_lm *lm, tn_gen_params *p);
 /* Loads a language model; unsupported nodes are listed. */
 int gen_load(cli *c, const char *path, uint32_t flags, tn_lm **lm);
+/* The same with caches for max_seq positions; 0: what the profile and the model say. */
+int gen_load_for(cli *c, const char *path, uint32_t flags, int64_t max_seq, tn_lm **lm);
 void gen_summary(const tn_gen_result *r);
 
 #endif

@@ -19,6 +19,7 @@ static const struct {
     {"classify", cmd_classify, "classes of images; with a CLIP model, which labels fit"},
     {"plugins", cmd_plugins, "plugins, devices, formats, and why others were not loaded"},
     {"eval", cmd_eval, "perplexity of a text"},
+    {"bench", cmd_bench, "speed of a language model, beside its peers"},
     {"trace", cmd_trace, "one run as a trace for Perfetto"},
     {"pack", cmd_pack, "pack weights ahead of time, and how exact they are"},
     {"conform", cmd_conform, "the vendor kit: is this plugin correct, or here is the case where it is not"},

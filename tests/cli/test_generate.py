@@ -102,7 +102,7 @@ class Errors(Case):
 
     def test_help_of_every_command(self):
         for c in ("run", "infer", "verify", "check", "inspect", "plugins", "eval", "trace", "pack", "calibrate", "embed", "classify",
-                  "conform", "bundle"):
+                  "conform", "bundle", "bench"):
             told = self.ok(c, "--help").stdout
             self.assertTrue(told.startswith(f"Usage: tenon {c} "), told)
             self.assertIn("--profile", told)

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Speed of a language model, in the manner of llama-bench: "ppN" computes a prompt of N tokens and the logits of its
+ * last position, "tgN" generates N tokens greedily, sampling included; "@ dN" behind N positions that are in the caches
+ * already. Every round runs each test once, and then each peer once, so that what the machine does meanwhile falls on
+ * all alike. A first round is not counted.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "runtime/cli/bench.h"
+#include "runtime/cli/generate.h"
+
+enum { MOST_LENGTHS = 16, MOST_TESTS = 3 * MOST_LENGTHS * MOST_LENGTHS };
+
+typedef struct bench_opts {
+  char *prompt, *predict, *depth, **peers;
+  int rounds, cold;
+} bench_opts;
+
+typedef struct lengths {
+  int v[MOST_LENGTHS], n;
+} lengths;
+
+typedef struct bencher {
+  cli *c;
+  tn_lm *lm;
+  tn_chat *chat;
+  bench_test tests[MOST_TESTS];
+  size_t n_tests, n_peers, vocab;
+  bench_row *rows; /* [1 + n_peers][n_tests] */
+  int32_t *ids;
+} bencher;
+
+/* "512" or "128,512": whole numbers of at least `least`. */
+static int read_lengths(cli *c, const char *option, const char *text, int least, lengths *out) {
+  *out = (lengths){{0}, 0};
+  for (const char *p = text; *p;) {
+    char *end;
+    const long v = strtol(p, &end, 10);
+    if (end == p || (*end && *end != ',') || v < least || v > 10000000 || out->n == MOST_LENGTHS)
+      return cli_usage(c, "%s takes up to %d whole numbers of at least %d, separated by commas, not '%s'", option,
+                       MOST_LENGTHS, least, text);
+    out->v[out->n++] = (int)v;
+    p = *end ? end + 1 : end;
+  }
+  return 0;
+}
+
+static void add_tests(bencher *b, const lengths *n, bool decode, const lengths *depth) {
+  for (int d = 0; d < depth->n; d++)
+    for (int i = 0; i < n->n; i++)
+      if (n->v[i]) b->tests[b->n_tests++] = (bench_test){.n = n->v[i], .depth = depth->v[d], .decode = decode};
+}
+
+/* Positions that a test wants room for. */
+static int64_t room(const bench_test *t) { return (int64_t)t->depth + t->n + (t->decode ? 2 : 0); }
+
+static int64_t most_room(const bencher *b) {
+  int64_t most = 0;
+  for (size_t i = 0; i < b->n_tests; i++)
+    if (room(&b->tests[i]) > most) most = room(&b->tests[i]);
+  return most;
+}
+
+/* Ids that any vocabulary has, the same in every run. */
+static int make_ids(bencher *b, int64_t n) {
+  const float *logits;
+  size_t rows;
+  int32_t first = 0;
+  uint64_t x = 1;
+  const tn_status st = tn_chat_score(b->chat, &first, 1, &logits, &rows, &b->vocab, &b->c->err);
+  if (st != TN_OK) return cli_fail(b->c, st);
+  b->ids = malloc((size_t)n * sizeof *b->ids);
+  if (!b->ids || !b->vocab) return cli_fail(b->c, TN_E_NO_MEMORY);
+  for (int64_t i = 0; i < n; i++) {
+    x = x * 6364136223846793005u + 1442695040888963407u;
+    b->ids[i] = (int32_t)((x >> 33) % b->vocab);
+  }
+  return 0;
+}
+
+static tn_status generate(bencher *b, const int32_t *ids, size_t n, uint32_t tokens, tn_gen_result *res) {
+  tn_gen_params p;
+  tn_gen_params_init(&p);
+  p.temperature = 0;
+  p.max_tokens = tokens;
+  p.flags = TN_GEN_IGNORE_EOS;
+  *res = (tn_gen_result){.h = {sizeof *res, 1, 0}};
+  return tn_generate_ids(b->chat, ids, n, &p, NULL, NULL, res, &b->c->err);
+}
+
+/* Seconds of one test. The token that filling the caches ends with is computed by what follows. */
+static tn_status run_test(bencher *b, const bench_test *t, double *seconds) {
+  tn_gen_result res;
+  const size_t depth = t->depth ? (size_t)t->depth : t->decode;
+  tn_status st = TN_OK;
+  tn_chat_reset(b->chat);
+  if (depth) st = generate(b, b->ids, depth, 1, &res);
+  if (st != TN_OK) return st;
+  if (t->decode) {
+    st = generate(b, NULL, 0, (uint32_t)t->n + 1, &res);
+    *seconds = (double)res.decode_ns / 1e9;
+    return st == TN_OK && res.new_tokens != (uint32_t)t->n + 1 ? TN_E_INTERNAL : st;
+  }
+  st = generate(b, b->ids + depth, (size_t)t->n - (depth ? 1 : 0), 1, &res);
+  *seconds = (double)res.prefill_ns / 1e9;
+  return st == TN_OK && res.prompt_tokens != (uint32_t)t->n ? TN_E_INTERNAL : st;
+}
+
+static bench_row *row_of(bencher *b, size_t who, size_t test) { return &b->rows[who * b->n_tests + test]; }
+
+static int one_round(bencher *b, const bench_opts *o, bool counts) {
+  for (size_t i = 0; i < b->n_tests; i++) {
+    double seconds = 0;
+    cli_cancel_chat(b->chat);
+    const tn_status st = run_test(b, &b->tests[i], &seconds);
+    cli_cancel_chat(NULL);
+    if (st != TN_OK) return cli_fail(b->c, st);
+    if (counts && !bench_row_add(row_of(b, 0, i), b->tests[i].n / fmax(seconds, 1e-9)))
+      return cli_fail(b->c, TN_E_NO_MEMORY);
+  }
+  for (size_t k = 0; counts && k < b->n_peers; k++)
+    for (size_t i = 0; i < b->n_tests; i++) {
+      const int rc = bench_peer(b->c, o->peers[k], &b->tests[i], row_of(b, k + 1, i));
+      if (rc) return rc;
+    }
+  return cli_interrupted() ? EXIT_INT : 0;
+}
+
+static int all_rounds(bencher *b, const bench_opts *o) {
+  for (int r = o->cold ? 1 : 0; r <= o->rounds; r++) {
+    if (r)
+      bench_progress("round %d of %d", r, o->rounds);
+    else
+      bench_progress("a round that is not counted");
+    const int rc = one_round(b, o, r > 0);
+    if (rc) {
+      bench_progress(NULL);
+      return rc;
+    }
+  }
+  bench_progress(NULL);
+  return 0;
+}
+
+/* Weight formats that the model's products run in, "host" devices have none: "w4g" or "w4g, e0m4". */
+static void formats(json_t *nodes, char *out, size_t room_out) {
+  size_t i;
+  json_t *node;
+  out[0] = 0;
+  json_array_foreach(nodes, i, node) {
+    const char *f = json_string_value(json_object_get(node, "format"));
+    const size_t at = strlen(out);
+    if (f && *f && !strstr(out, f)) snprintf(out + at, room_out - at, "%s%s", at ? ", " : "", f);
+  }
+  if (!out[0]) snprintf(out, room_out, "f32");
+}
+
+static json_t *row_json(const bencher *b, const bench_opts *o, size_t who, size_t i) {
+  const bench_row *r = &b->rows[who * b->n_tests + i];
+  char name[64];
+  bench_test_name(&b->tests[i], name, sizeof name);
+  json_t *j =
+      json_pack("{s:s, s:i, s:i, s:{s:f, s:f, s:f}}", "test", name, "n", b->tests[i].n, "depth", b->tests[i].depth,
+                "tokens_per_s", "median", bench_row_median(r), "min", r->least, "max", r->most);
+  json_t *all = json_array();
+  for (size_t k = 0; k < r->n; k++) json_array_append_new(all, json_real(r->rate[k]));
+  json_object_set_new(j, "samples", all);
+  if (who) json_object_set_new(j, "peer", json_string(o->peers[who - 1]));
+  if (who && r->label[0]) json_object_set_new(j, "peer_model", json_string(r->label));
+  return j;
+}
+
+static uint64_t peak_bytes(void) {
+  struct rusage u;
+  return getrusage(RUSAGE_SELF, &u) == 0 ? (uint64_t)u.ru_maxrss << 10 : 0;
+}
+
+static void print_json(const bencher *b, const bench_opts *o, const char *model, const char *format, json_t *check) {
+  json_t *rows = json_array();
+  for (size_t who = 0; who <= b->n_peers; who++)
+    for (size_t i = 0; i < b->n_tests; i++) json_array_append_new(rows, row_json(b, o, who, i));
+  json_t *j = json_pack("{s:o, s:s, s:s, s:s, s:o, s:i, s:I}", "machine", bench_machine(), "model", model, "profile",
+                        b->c->profile ? b->c->profile : "default", "format", format, "rows", rows, "rounds", o->rounds,
+                        "peak_rss_bytes", (json_int_t)peak_bytes());
+  if (b->c->threads) json_object_set_new(j, "threads", json_integer(b->c->threads));
+  json_object_set(j, "placement", json_object_get(check, "placement"));
+  json_dumpf(j, stdout, JSON_INDENT(1));
+  putchar('\n');
+  json_decref(j);
+}
+
+static void print_table(bencher *b, const bench_opts *o, const char *model, const char *format) {
+  static const char *const header[] = {"model", "who", "format", "test", "tokens/s", "min", "max"};
+  cli_table t;
+  cli_table_init(&t, header, sizeof header / sizeof *header);
+  for (size_t i = 0; i < b->n_tests; i++)
+    for (size_t who = 0; who <= b->n_peers; who++) {
+      const bench_row *r = row_of(b, who, i);
+      char name[64], v[3][32];
+      bench_test_name(&b->tests[i], name, sizeof name);
+      const double x[] = {bench_row_median(r), r->least, r->most};
+      for (int k = 0; k < 3; k++) snprintf(v[k], sizeof v[k], "%.2f", x[k]);
+      cli_table_add(&t, who ? r->label : model, who ? o->peers[who - 1] : "tenon", who ? "" : format, name, v[0], v[1],
+                    v[2]);
+    }
+  cli_table_print(&t, b->c->format);
+  cli_table_finish(&t);
+}
+
+static int report(bencher *b, const bench_opts *o, const char *model) {
+  char format[256];
+  json_t *check = cli_report(b->c, tn_lm_model(b->lm), TN_REPORT_CHECK);
+  if (!check) return cli_fail(b->c, b->c->err.code ? b->c->err.code : TN_E_INTERNAL);
+  formats(json_object_get(check, "nodes"), format, sizeof format);
+  if (b->c->format == FMT_JSON) {
+    print_json(b, o, model, format, check);
+  } else {
+    print_table(b, o, model, format);
+    cli_note_phases(check, false);
+    cli_note("medians of %d; peak resident memory %.1f MB", o->rounds, (double)peak_bytes() / 1e6);
+  }
+  json_decref(check);
+  return EXIT_DONE;
+}
+
+static int prepare(bencher *b, const bench_opts *o, const char *path) {
+  const int64_t need = most_room(b);
+  int rc = gen_load_for(b->c, path, 0, need, &b->lm);
+  if (rc) return rc;
+  if (tn_lm_context(b->lm) < need)
+    return cli_usage(b->c, "these lengths want %lld positions, and the model has %lld", (long long)need,
+                     (long long)tn_lm_context(b->lm));
+  while (o->peers && o->peers[b->n_peers]) b->n_peers++;
+  b->rows = calloc((b->n_peers + 1) * b->n_tests, sizeof *b->rows);
+  if (!b->rows) return cli_fail(b->c, TN_E_NO_MEMORY);
+  const tn_status st = tn_chat_create(b->lm, &b->chat, &b->c->err);
+  return st == TN_OK ? make_ids(b, need) : cli_fail(b->c, st);
+}
+
+static int read_tests(cli *c, const bench_opts *o, bencher *b) {
+  lengths p, n, d;
+  int rc = read_lengths(c, "-p", o->prompt ? o->prompt : "512", 0, &p);
+  if (!rc) rc = read_lengths(c, "-n", o->predict ? o->predict : "128", 0, &n);
+  if (!rc) rc = read_lengths(c, "-d", o->depth ? o->depth : "0", 0, &d);
+  if (!rc && (o->rounds < 1 || o->rounds > 10000)) rc = cli_usage(c, "-r takes 1 to 10000");
+  if (rc) return rc;
+  add_tests(b, &p, false, &d);
+  add_tests(b, &n, true, &d);
+  return b->n_tests ? 0 : cli_usage(c, "nothing to measure: both -p and -n are 0");
+}
+
+static void bencher_finish(bencher *b) {
+  for (size_t i = 0; b->rows && i < (b->n_peers + 1) * b->n_tests; i++) free(b->rows[i].rate);
+  free(b->rows);
+  free(b->ids);
+  tn_chat_destroy(b->chat);
+  tn_lm_destroy(b->lm);
+}
+
+static void bench_opts_finish(bench_opts *o) {
+  free(o->prompt);
+  free(o->predict);
+  free(o->depth);
+  for (char **s = o->peers; s && *s; s++) free(*s);
+  free(o->peers);
+}
+
+int cmd_bench(int argc, const char **argv) {
+  cli c = {.command = "bench"};
+  bench_opts o = {.rounds = 5};
+  struct poptOption own[] = {
+      {"n-prompt", 'p', POPT_ARG_STRING, &o.prompt, 0, "tokens of a prompt, or several (default 512; 0: none)",
+       "N,..."},
+      {"n-gen", 'n', POPT_ARG_STRING, &o.predict, 0, "tokens to generate, or several (default 128; 0: none)", "N,..."},
+      {"n-depth", 'd', POPT_ARG_STRING, &o.depth, 0, "positions in the caches before, or several (default 0)", "N,..."},
+      {"repetitions", 'r', POPT_ARG_INT, &o.rounds, 0, "rounds (default 5); medians are shown", "N"},
+      {"no-warmup", 0, POPT_ARG_NONE, &o.cold, 0, "count the first round too", NULL},
+      {"peer", 0, POPT_ARG_ARGV, &o.peers, 0,
+       "a command in the manner of llama-bench to run in turns with this: it is given -p, -n, -d, -r 1 and -o json "
+       "(repeatable)",
+       "CMD"},
+      POPT_TABLEEND};
+  poptContext pc;
+  const char **rest;
+  bencher b = {.c = &c};
+  int done, rc = cli_parse(&c, argc, argv, own, "MODEL [options]", &pc, &rest, &done);
+  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
+  if (!rc) rc = read_tests(&c, &o, &b);
+  if (!rc) rc = cli_open(&c, 0);
+  if (!rc) rc = prepare(&b, &o, rest[0]);
+  if (!rc) rc = all_rounds(&b, &o);
+  if (!rc) rc = report(&b, &o, rest[0]);
+  bencher_finish(&b);
+  bench_opts_finish(&o);
+  cli_finish(&c, pc);
+  return rc;
+}
