@@ -57,6 +57,8 @@ TN_MUST_CHECK tn_status tni_pass_silu(tni_graph *g, uint32_t *n, tn_error *err);
 TN_MUST_CHECK tn_status tni_pass_conv_scale(tni_graph *g, uint32_t *n, tn_error *err);
 /* Operators between DequantizeLinear and QuantizeLinear on bytes. */
 TN_MUST_CHECK tn_status tni_pass_qdq(tni_graph *g, uint32_t *n, tn_error *err);
+/* MatMul from Einsum of two operands. */
+TN_MUST_CHECK tn_status tni_pass_einsum(tni_graph *g, uint32_t *n, tn_error *err);
 /* Products of [batch * heads, ..] that are unfolded behind: on [batch, heads, ..]. */
 TN_MUST_CHECK tn_status tni_pass_unflatten(tni_graph *g, uint32_t *n, tn_error *err);
 /* Attention (24) from MatMul, scale, cap, mask, Softmax, MatMul. */

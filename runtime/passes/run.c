@@ -32,6 +32,7 @@ static const struct pass {
     {"qdq", tni_pass_qdq, true, QUANTIZED},
     {"conv_scale", tni_pass_conv_scale, true, RECOGNISE},
     {"rotary", tni_pass_rotary, false, RECOGNISE},
+    {"einsum", tni_pass_einsum, true, RECOGNISE},
     {"unflatten", tni_pass_unflatten, false, RECOGNISE},
     {"attention", tni_pass_attention, true, RECOGNISE},
     {"reshape", tni_pass_reshape, false, RECOGNISE},

@@ -300,9 +300,39 @@ static const form rotary[] = {
      ""},
 };
 
+/* einsum: attention both ways round, projections by head, and what is no product of matrices */
+static const form einsum[] = {
+    {"y=Einsum q kk {equation=\"bhid,bhjd->bhij\"}", "?=Transpose kk {perm=0,1,3,2}; ?=MatMul q ?; y=Identity ?"},
+    {"y=Einsum q kq {equation=\"bhid,bhid->bhi\"}", ""},
+    {"p=Softmax mm {axis=-1}; y=Einsum p kl {equation=\"bxij,bjxd->bixd\"}", ""}, /* one head of p, two of kl */
+    {"p=Softmax q {axis=-1}; y=Einsum p q8 {equation=\"abij,abjk->aibk\"}",
+     "p=Softmax q; ?=MatMul p q8; ?=Transpose ? {perm=0,2,1,3}; y=Identity ?"},
+    {"y=Einsum kl q {equation=\"aecd,acbd->acbe\"}",
+     "?=Transpose kl {perm=0,2,3,1}; ?=MatMul q ?; y=Identity ?"}, /* keys first */
+    {"y=Einsum x w12 {equation=\"bsk,kn->bsn\"}", "?=MatMul x w12; y=Identity ?"},
+    {"y=Einsum w12 x {equation=\"kn,bsk->bsn\"}", "?=MatMul x w12; y=Identity ?"},
+    {"y=Einsum x w12 {equation=\"bsk,kn->bns\"}", "?=MatMul x w12; ?=Transpose ? {perm=0,2,1}; y=Identity ?"},
+    {"y=Einsum x t12 {equation=\"bsk,nk->bsn\"}", "?=Transpose t12 {perm=1,0}; ?=MatMul x ?; y=Identity ?"},
+    {"w=Reshape w12 #8,3,4; y=Einsum x w {equation=\"abc,cde->abde\"}",
+     "w=Reshape w12 #8,3,4; ?=Reshape w const; ?=MatMul x ?; ?=Reshape ? step; y=Identity ?"},
+    {"x4=Reshape x #0,0,2,4; w=Reshape w12 #2,4,12; y=Einsum x4 w {equation=\"abcd,cde->abe\"}",
+     "x4=Reshape x #0,0,2,4; w=Reshape w12 #2,4,12; ?=Reshape x4 step; ?=Reshape w const; ?=MatMul ? ?; y=Identity ?"},
+    {"y=Einsum x z {equation=\"...sd,...td->...st\"}", "?=Transpose z {perm=0,2,1}; ?=MatMul x ?; y=Identity ?"},
+    {"y=Einsum x w {equation=\"bsd,d->bs\"}", ""},
+    {"y=Einsum x z {equation=\"bsd,bsd->bsd\"}", ""},
+    {"y=Einsum x w8 {equation=\"bsd,dd->bs\"}", ""},
+    {"y=Einsum x w12 {equation=\"bsk,kn->bs\"}", ""},
+    {"y=Einsum x {equation=\"bsd->bds\"}", ""},
+};
+
+static void test_einsum(void) { run_forms(einsum, sizeof einsum / sizeof *einsum, tni_pass_einsum, 1e-5); }
+
 static void test_rotary(void) { run_forms(rotary, sizeof rotary / sizeof *rotary, tni_pass_rotary, 0); }
 
 CU_pSuite suite_attention(void) {
   CU_pSuite s = CU_add_suite("attention", NULL, NULL);
-  return s && CU_add_test(s, "attention", test_forms) && CU_add_test(s, "rotary", test_rotary) ? s : NULL;
+  return s && CU_add_test(s, "attention", test_forms) && CU_add_test(s, "rotary", test_rotary) &&
+                 CU_add_test(s, "einsum", test_einsum)
+             ? s
+             : NULL;
 }
