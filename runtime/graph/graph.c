@@ -16,7 +16,7 @@ tn_status tni_graph_create(tni_exprs *exprs, const char *name, tni_graph **out, 
   g->names = tni_map_create();
   g->name = g->arena ? tni_arena_strdup(g->arena, name ? name : "") : NULL;
   g->twice = g->step_pos = g->step_valid = g->rows_symbol = g->rows_end = TN_NONE;
-  g->rows_limit = g->padded = g->step = TNI_EXPR_NONE;
+  g->rows_limit = g->padded = g->step = g->past_rows = TNI_EXPR_NONE;
   g->padded_symbol = TN_NONE;
   if (!g->exprs || !g->names || !g->name) {
     tni_graph_destroy(g);
@@ -29,6 +29,7 @@ tn_status tni_graph_create(tni_exprs *exprs, const char *name, tni_graph **out, 
 void tni_graph_destroy(tni_graph *g) {
   if (!g) return;
   for (uint32_t i = 0; i < g->n_subs; i++) tni_graph_destroy(g->subs[i]);
+  tni_graph_destroy(g->lengths);
   if (g->owns_exprs && g->exprs) tni_exprs_destroy(g->exprs);
   tni_map_destroy(g->names);
   tni_arena_destroy(g->arena);

@@ -121,8 +121,15 @@ struct tni_graph {
   tni_gstate *states; /* compact keeps them and their ids right */
   uint32_t n_states;
   /* STEP values int64[batch] without elements, which the session fills: rows before this run, and with it. TN_NONE
-   * without states. tn_state of a STATE names them. */
+   * without states (step_pos: and without past_rows). tn_state of a STATE names them. */
   tn_id step_pos, step_valid;
+  /* Where GroupQueryAttention says how many rows of each sequence are valid (its seqlens_k): a graph of its own, owned,
+   * that computes this from inputs of this one, which it has by name. Output 2i is int32 or int64 [batch], the
+   * rows with this run less one, output 2i + 1 how many rows there are; node length_nodes[i] says so. NULL: all sequences are as long as the past. past_rows: the length
+   * of these nodes' past; step_pos is there then from the import on, also where no cache stays in place. */
+  struct tni_graph *lengths;
+  const char *const *length_nodes;
+  tn_expr past_rows;
   /* Symbol: how many rows of logits, counted from the end, a run computes (pass `last_rows`); TN_NONE: all. */
   tn_id rows_symbol;
   tn_id rows_end;     /* symbol: where they end; rows of the sequence behind it are padding. With rows_symbol */

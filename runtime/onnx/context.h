@@ -40,6 +40,7 @@ typedef struct tni_import {
   uint64_t aligned; /* bytes copied for alignment only */
   uint32_t n_nodes; /* nodes and calls made so far, in all graphs */
   uint32_t n_calls;
+  const struct tni_length *lengths; /* what nodes say of the rows of each sequence (lengths.c), the last one first */
 } tni_import;
 
 /* --- tensor.c --- */
@@ -52,6 +53,14 @@ TN_MUST_CHECK tn_status tni_read_tensor(tni_import *c, const Onnx__TensorProto *
 TN_MUST_CHECK tn_status tni_charge(tni_import *c, uint64_t n);
 /* Terminated copy of n bytes on arena, charged; NULL: c->err is set. */
 char *tni_onnx_copy_bytes(tni_import *c, tni_arena *arena, const void *p, size_t n);
+
+/* --- lengths.c --- */
+/* Node `node` of the main graph says in `value`, int32 or int64 [batch], how many rows of its past, the input `past`
+ * [batch, heads, rows, size], and of this run are valid, less one; in `total` how many there are. Returns where the rows of each sequence begin, int64
+ * [batch], which the session writes (tni_graph.step_pos); TN_NONE where they cannot be followed, or without memory. */
+tn_id tni_lengths_note(tni_import *c, tni_graph *g, tn_id value, tn_id total, tn_id past, const char *node);
+/* Makes g->lengths of what was noted; g is finished. */
+TN_MUST_CHECK tn_status tni_lengths_graph(tni_import *c, tni_graph *g);
 
 /* --- external.c --- */
 /* Finds the external payload of t, which needs `bytes`: *data points into a mapping of the model. */

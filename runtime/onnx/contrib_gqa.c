@@ -3,9 +3,9 @@
  * GroupQueryAttention: the standard's Attention with its past inside, causal, behind RotaryEmbedding where the operator
  * turns queries and keys itself; tenon.Attention where the softmax has sinks.
  *
- * Where positions begin is the length of the past, which a session knows before it runs. seqlens_k says the same of
- * every sequence that fills its past, and only there: sequences of a batch that are padded on the right may differ in a
- * prompt (no key behind a query is seen), not after one. docs/operators-contrib.md says so.
+ * Where positions begin is where the rows of a sequence end, which a session knows before it runs: the length of the
+ * past, or, where sequences of a batch were padded on the right, what seqlens_k says of each (lengths.c). In a prompt
+ * no key behind a query is seen, so there they begin at 0.
  */
 #include <inttypes.h>
 
@@ -33,7 +33,8 @@ enum {
 
 typedef struct gqa {
   int64_t heads, kv_heads;
-  tn_id q, k, v, past; /* past: int64 [1], its length */
+  tn_id q, k, v;
+  tn_id first; /* int64 [1] or [B, 1]: the position of the first row */
 } gqa;
 
 /* The size of a head, -1 where no operand states it. */
@@ -82,7 +83,7 @@ static void turn(tni_emit *e, gqa *a) {
   const int64_t half = tni_em_dim(e, cos, 1);
   const int64_t dim = half > 0 && half <= INT32_MAX ? 2 * half : 0;
   const tn_id stated = tni_em_in(e, POSITIONS);
-  const tn_id positions = stated != TN_NONE ? stated : tni_contrib_positions(e, a->q, a->past);
+  const tn_id positions = stated != TN_NONE ? stated : tni_contrib_positions(e, a->q, a->first);
   a->q = tni_contrib_turn(e, a->q, cos, sin, positions, a->heads, interleaved, dim);
   a->k = tni_contrib_turn(e, a->k, cos, sin, positions, a->kv_heads, interleaved, dim);
 }
@@ -134,10 +135,20 @@ static void attributes(tni_emit *e, const gqa *a, tni_em_node *n) {
   if (window > 0) n->attr[n->n_attr++] = tni_em_attr_int("left_window_size", window - 1);
 }
 
+/* Where positions begin. */
+static tn_id first(tni_emit *e) {
+  static const int64_t axes[] = {1};
+  const tn_id past = tni_em_in(e, PAST_KEY), lengths = tni_em_in(e, SEQLENS_K), total = tni_em_in(e, TOTAL);
+  if (past == TN_NONE) return tni_em_index(e, 0);
+  const bool told = lengths != TN_NONE && total != TN_NONE;
+  const tn_id rows = told ? tni_lengths_note(e->c, e->g, lengths, total, past, e->d->name) : TN_NONE;
+  return rows == TN_NONE ? tni_em_shape(e, past, 2, 3) : tni_em_unsqueeze(e, rows, axes, 1);
+}
+
 void tni_contrib_gqa(tni_emit *e) {
   gqa a;
   if (!read(e, &a)) return;
-  a.past = tni_em_in(e, PAST_KEY) == TN_NONE ? tni_em_index(e, 0) : tni_em_shape(e, tni_em_in(e, PAST_KEY), 2, 3);
+  a.first = first(e);
   if (a.k == TN_NONE) unpack(e, &a);
   a.q = head_norm(e, a.q, a.heads, tni_em_in(e, Q_NORM));
   a.k = head_norm(e, a.k, a.kv_heads, tni_em_in(e, K_NORM));

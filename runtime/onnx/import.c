@@ -59,6 +59,7 @@ static tn_status convert(tni_import *c) {
   tn_status st = c->external && c->functions && c->symbols ? TN_OK : tni_fail_memory(c->err, c->file);
   if (!st) st = describe(c, c->proto);
   if (!st) st = tni_convert_model(c, c->model->graph);
+  if (!st) st = tni_lengths_graph(c, c->model->graph);
   tni_map_destroy(c->external);
   tni_map_destroy(c->functions);
   tni_map_destroy(c->symbols);

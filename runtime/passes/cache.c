@@ -220,7 +220,7 @@ tn_status tni_pass_cache(tni_graph *g, uint32_t *n, tn_error *err) {
     return st;
   }
   tni_gstate *states = TNI_NEW_ARRAY(g->arena, tni_gstate, 2 * (size_t)p.n);
-  g->step_pos = make_step(&p);
+  if (g->step_pos == TN_NONE) g->step_pos = make_step(&p); /* else the importer's */
   g->step_valid = make_step(&p);
   if (!states || g->step_pos == TN_NONE || g->step_valid == TN_NONE) return tni_fail_memory(err, g->name);
   for (uint32_t i = 0; st == TN_OK && i < p.n; i++) st = rewrite(&p, &p.found[i], &states[2 * (size_t)i]);

@@ -268,6 +268,8 @@ struct tn_session {
   tni_mem_counts memory;    /* what it made and moved on devices */
   int64_t *dims;            /* [n_symbols], of the running call */
   int64_t pos, valid;       /* what the STEP values of the caches say */
+  int64_t *row_pos;         /* [n_row_pos] pos of each sequence, where they differ (lengths.h); ours */
+  int64_t n_row_pos;        /* 0: they do not */
   tni_keep *keep;           /* or NULL */
   uint64_t looked_up;       /* rows of tables since they were dropped */
   struct tni_capture *capture;

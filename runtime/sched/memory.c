@@ -14,6 +14,7 @@
 #include "runtime/sched/dynamic.h"
 #include "runtime/sched/executor.h"
 #include "runtime/sched/guard.h"
+#include "runtime/sched/lengths.h"
 #include "runtime/sched/memory.h"
 #include "runtime/sched/session.h"
 #include "runtime/sched/tables.h"
@@ -301,12 +302,11 @@ tn_status tni_memory_feed(tn_session *s, tni_sexec *x, tn_error *err) {
 tn_status tni_region_take(tn_session *s, tni_sexec *x, uint32_t i, uint32_t dev, uint32_t access, tn_error *err) {
   const tni_region *r = &x->exec->regions[i];
   tni_sregion *q = &x->regions[i];
-  (void)s;
   if (tni_region_is_plain(x->exec, i) || !q->span) return TN_OK;
   /* Several tasks may write parts of a temporary. */
   if (access == TN_WRITE && r->kind == TNI_R_TEMP) access |= TN_READ;
   if (q->span->rows) {
-    q->span->rows->pos = x->pos;
+    q->span->rows->pos = tni_lengths_least(s, x->pos);
     q->span->rows->valid = x->valid;
   }
   tn_status st = tni_span_take(q->span, dev, access, err);

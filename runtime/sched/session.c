@@ -11,6 +11,7 @@
 #include "runtime/plugin/services.h"
 #include "runtime/sched/executor.h"
 #include "runtime/sched/failover.h"
+#include "runtime/sched/lengths.h"
 #include "runtime/sched/pieces.h"
 #include "runtime/sched/reference.h"
 #include "runtime/sched/state.h"
@@ -162,6 +163,7 @@ void tn_session_destroy(tn_session *s) {
   tni_states_release(s);
   tni_keep_release(s);
   tni_capture_destroy(s);
+  free(s->row_pos);
   for (uint32_t i = 0; s->execs && i < s->model->n_execs; i++) tni_executor_destroy(s->execs[i].executor);
   tni_arena_destroy(s->mem);
   free(s);
@@ -254,7 +256,7 @@ tn_status tni_session_prepare(tn_session *s, tni_sexec *x, tn_error *err) {
   return TN_OK;
 }
 
-/* Both have one element per sequence, and all sequences are as long as each other. */
+/* Both have one element per sequence. Sequences are as long as each other but where a plain run's model says else. */
 static void write_lengths(tn_session *s, tni_sexec *x) {
   const tni_graph *g = s->model->graph;
   const tn_id values[2] = {g->step_pos, g->step_valid};
@@ -263,7 +265,8 @@ static void write_lengths(tn_session *s, tni_sexec *x) {
     const uint32_t r = values[i] == TN_NONE ? TN_NONE : x->exec->region_of[values[i]];
     if (r == TN_NONE) continue;
     int64_t *p = x->regions[r].ptr;
-    for (uint64_t k = 0; k < x->regions[r].bytes / sizeof *p; k++) p[k] = length[i];
+    for (int64_t k = 0; k < (int64_t)(x->regions[r].bytes / sizeof *p); k++)
+      p[k] = length[i] + (k < s->n_row_pos ? s->row_pos[k] - s->pos : 0);
   }
 }
 
@@ -298,9 +301,10 @@ static tn_status take_inputs(tn_session *s, tn_error *err) {
     if (st != TN_OK) return tni_fail(err, st, s->model->path, "the inputs do not tell how many rows there are");
     s->dims[g->rows_end] = s->dims[g->rows_symbol];
   }
+  if (st == TN_OK && g->n_states) st = tni_states_lengths(s->model, s->dims, &s->pos, &s->valid, err);
+  if (st == TN_OK) st = tni_lengths_read(s, err);
   if (st != TN_OK || !g->n_states) return st;
-  st = tni_states_lengths(s->model, s->dims, &s->pos, &s->valid, err);
-  if (st == TN_OK) st = tni_states_fit(s, s->dims, s->valid, 0, false, err);
+  st = tni_states_fit(s, s->dims, s->valid, 0, false, err);
   return st == TN_OK ? tni_states_load(s, err) : st;
 }
 

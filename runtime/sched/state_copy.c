@@ -9,6 +9,7 @@
 #include "runtime/host/kvrow.h"
 #include "runtime/isolate/isolate.h"
 #include "runtime/plan/devlock.h"
+#include "runtime/sched/lengths.h"
 #include "runtime/sched/state.h"
 
 static const tni_value *value_of(const tn_model *m, tn_id v) { return tni_graph_value(m->graph, v); }
@@ -77,6 +78,7 @@ tn_status tni_states_load(tn_session *s, tn_error *err) {
     if (st != TN_OK) return st;
     copier c = make_copier(s, k, (void *)(uintptr_t)past->data, past->dims);
     copy(&c, true);
+    tni_lengths_clear(s, &s->states[k].rows, c.cache);
     tni_span_wrote(&s->states[k].span, past->dims[g->states[k].axis]);
   }
   return TN_OK;

@@ -151,6 +151,22 @@ def lm_sets(folder, padded=True, chunk=True):
     write_set(folder, 4, s, f.feeds(2, 1, 5, two))
 
 
+def ragged_sets(folder, first):
+    """Two steps behind a prompt whose second sequence is padded on the right. Of GroupQueryAttention alone: it writes each
+    sequence's row behind that sequence's last one, where models with a mask append behind the padding."""
+    s = session(folder / "model.onnx")
+    f = Feeder(s, 2)
+    mask = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
+
+    def feeds(S, past):
+        told = {"attention_mask": mask, "position_ids": np.maximum(np.cumsum(mask, 1) - 1, 0)[:, mask.shape[1] - S:]}
+        return f.feeds(2, S, mask.shape[1] - S, past, told)
+    outs = dict(zip([o.name for o in s.get_outputs()], s.run(None, feeds(5, None))))
+    for k in range(2):
+        mask = np.concatenate([mask, np.ones((2, 1), mask.dtype)], 1)
+        outs = write_set(folder, first + k, s, feeds(1, presents(s, outs)))
+
+
 def plain_sets(folder, size=32):
     s = session(folder / "model.onnx")
     f = Feeder(s, 1)
@@ -254,6 +270,7 @@ def genai(name, precision="int4", padded=False, options=None, ep="cpu", **cfg):
             m = onnx.load(dst / "model.onnx")
         onnx.save(m, folder / "model.onnx")
         lm_sets(folder, padded)
+        ragged_sets(folder, 5)
         if ep != "cpu":  # halves
             (folder / "bound").write_text(f"{HALVES:.3f} {HALVES:.3f}\n")
     return make

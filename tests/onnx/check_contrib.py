@@ -27,11 +27,13 @@ BOUND = {np.dtype(np.float32): 2e-5, np.dtype(np.float16): 2e-3}
 class Case:
     """One node. inputs: name -> array, or (array,) for an initializer; None is absent. compare: which results (None: all).
     oracle: a case that says the same and that ONNX Runtime's CPU provider can run. refuse: what the message of the refusal
-    must hold, beside the node's name."""
+    must hold, beside the node's name; late: inputs are refused, not the model. options: of the command. dims: of an input, as the model declares them."""
 
-    def __init__(self, name, op, inputs, n_out=1, domain=MS, bound=None, compare=None, oracle=None, refuse=None, **attrs):
+    def __init__(self, name, op, inputs, n_out=1, domain=MS, bound=None, compare=None, oracle=None, refuse=None, late=False,
+                 options=(), dims=None, **attrs):
         self.name, self.op, self.inputs, self.n_out, self.domain = name, op, inputs, n_out, domain
         self.attrs, self.bound, self.compare, self.oracle, self.refuse = attrs, bound, compare, oracle, refuse
+        self.late, self.options, self.dims = late, options, dims or {}
 
     def model(self):
         names, graph_in, init, self.feeds = [], [], [], {}
@@ -46,7 +48,8 @@ class Case:
                 init.append(numpy_helper.from_array(v, k))
             else:
                 graph_in.append(helper.make_tensor_value_info(
-                    k, helper.np_dtype_to_tensor_dtype(v.dtype), [f"{k}_{i}" if n != 1 else 1 for i, n in enumerate(v.shape)]))
+                    k, helper.np_dtype_to_tensor_dtype(v.dtype),
+                    self.dims.get(k) or [f"{k}_{i}" if n != 1 else 1 for i, n in enumerate(v.shape)]))
                 self.feeds[k] = v
         while names and not names[-1]:
             names.pop()
@@ -63,6 +66,16 @@ def run(tenon, case, folder):
     model = case.model()
     path = folder / "model.onnx"
     onnx.save(model, path)
+    args = ["--profile", "host", *case.options]
+    for k, v in case.feeds.items():
+        np.save(folder / f"{k}.npy", v)
+        args += ["--in", f"{k}={folder}/{k}.npy"]
+    out = folder / "out"
+    out.mkdir()
+    if case.refuse and case.late:
+        r = subprocess.run([tenon, "infer", path, *args, "--out", out], capture_output=True, text=True)
+        right = r.returncode in (3, 4) and "node:" in r.stderr and case.refuse in r.stderr
+        return None if right else f"{case.name}: {r.returncode} instead of a refusal with '{case.refuse}': {r.stderr}"
     if case.refuse:
         r = subprocess.run([tenon, "inspect", path, "--profile", "host"], capture_output=True, text=True)
         right = r.returncode in (3, 4) and "'node'" in r.stderr and case.refuse in r.stderr
@@ -77,13 +90,7 @@ def run(tenon, case, folder):
         want = dict(zip([o.name for o in s.get_outputs()], s.run(None, told.feeds)))
     except Exception as e:
         return f"{case.name}: onnxruntime: {str(e).splitlines()[0][:200]}"
-    args = []
-    for k, v in case.feeds.items():
-        np.save(folder / f"{k}.npy", v)
-        args += ["--in", f"{k}={folder}/{k}.npy"]
-    out = folder / "out"
-    out.mkdir()
-    r = subprocess.run([tenon, "infer", path, *args, "--out", out, "--profile", "host"], capture_output=True, text=True)
+    r = subprocess.run([tenon, "infer", path, *args, "--out", out], capture_output=True, text=True)
     if r.returncode:
         return f"{case.name}: {r.stderr.strip()}"
     bad = []
@@ -259,6 +266,44 @@ def gqa(r):
                                    "GroupQueryAttention", v, n_out=3, num_heads=N, kv_num_heads=K, **attrs)
 
 
+def ragged(r):
+    """Steps behind prompts that were padded on the right: sequences of one batch end at different rows of the past."""
+    N, K, H, B, P = 4, 2, 16, 3, 5
+
+    def step(seq, turn=None, packed=False, dtype=np.float32, **more):
+        v = {"q": f(r, B, 1, (N + 2 * K if packed else N) * H, dtype=dtype),
+             "k": None if packed else f(r, B, 1, K * H, dtype=dtype), "v": None if packed else f(r, B, 1, K * H, dtype=dtype),
+             "pk": f(r, B, K, P, H, dtype=dtype), "pv": f(r, B, K, P, H, dtype=dtype), "seq": np.array(seq, np.int32),
+             "total": (np.array(P + 1, np.int32),),
+             "cos": (f(r, 16, H // 2, dtype=dtype),) if turn is not None else None,
+             "sin": (f(r, 16, H // 2, dtype=dtype),) if turn is not None else None}
+        past = ["B", K, "P", H]
+        attrs = dict(num_heads=N, kv_num_heads=K, n_out=3, dims=dict(
+            {x: ["B", "S", v[x].shape[2]] for x in "qkv" if v[x] is not None}, seq=["B"], pk=past, pv=past))
+        attrs.update(dict(do_rotary=1, rotary_interleaved=turn) if turn is not None else {})
+        sink = more.pop("sink", None)
+        if sink:
+            v.update(pos=None, bias=None, sink=(f(r, N, dtype=dtype),))
+        return v, dict(attrs, **more)
+
+    for seq in ((5, 3, 0), (1, 5, 2), (3, 3, 3), (5, 5, 5)):
+        for turn in (None, 0, 1):
+            for dtype in (np.float32, np.float16):
+                v, attrs = step(seq, turn, dtype=dtype)
+                yield Case(f"GroupQueryAttention rows {seq} rotary {turn} {dtype.__name__}", "GroupQueryAttention", v, **attrs)
+    for more in ({"packed": True}, {"local_window_size": 2}, {"softcap": 2.0, "scale": 0.3}, {"sink": 1}):
+        v, attrs = step((5, 3, 1), 0, **more)
+        yield Case(f"GroupQueryAttention rows {more}", "GroupQueryAttention", v, **attrs)
+    for seq in ((5, 6, 5), (5, -1, 5)):
+        v, attrs = step(seq)
+        yield Case(f"rows {seq} refused", "GroupQueryAttention", v, refuse="seqlens_k of sequence 1", late=True, **attrs)
+    v, attrs = step((5, 3, 5), 0)
+    yield Case("rows without caches refused", "GroupQueryAttention", v, refuse="pass 'cache'", late=True,
+               options=("--disable-pass", "cache"), **attrs)
+    v, attrs = step((5, 5, 5), 0)
+    yield Case("rows alike without caches", "GroupQueryAttention", v, options=("--disable-pass", "cache"), **attrs)
+
+
 def matmul_nbits(r):
     N, bits_of = 24, ((4, 32), (4, 16), (8, 32), (2, 32), (4, 128))
     for bits, block in bits_of:
@@ -427,7 +472,7 @@ def refusals(r):
               max_distance=8)
 
 
-FAMILIES = (activations, matmuls, norms, rotary, attention, multi_head, gqa, matmul_nbits, gather_blocks, quantized, fused, experts, refusals)
+FAMILIES = (activations, matmuls, norms, rotary, attention, multi_head, gqa, ragged, matmul_nbits, gather_blocks, quantized, fused, experts, refusals)
 
 
 def main():
