@@ -116,8 +116,11 @@ static void store_d(const reduce *r, int64_t at, int64_t n, double *v) {
   memcpy((f64u *)r->y->data + at, v, (size_t)n * 8);
 }
 static void store_i(const reduce *r, int64_t at, int64_t n, int64_t *v) {
-  for (int64_t i = 0; i < n && r->op == TN_OP_REDUCE_MEAN; i++) v[i] = r->count ? v[i] / r->count : 0;
-  for (int64_t i = 0; i < n && r->op == TN_OP_REDUCE_L2; i++) v[i] = (int64_t)sqrt((double)v[i]);
+  const bool no_sign = r->y->dtype == TN_DT_U64;
+  for (int64_t i = 0; i < n && r->op == TN_OP_REDUCE_MEAN; i++)
+    v[i] = !r->count ? 0 : no_sign ? (int64_t)((uint64_t)v[i] / (uint64_t)r->count) : v[i] / r->count;
+  /* a sum of squares has no sign, so that it may take all 64 bits */
+  for (int64_t i = 0; i < n && r->op == TN_OP_REDUCE_L2; i++) v[i] = (int64_t)sqrt((double)(uint64_t)v[i]);
   switch (r->y->dtype) {
     case TN_DT_BOOL:
       for (int64_t i = 0; i < n; i++) ((u8u *)r->y->data)[at + i] = v[i] != 0;

@@ -19,7 +19,9 @@ tni_cell *tni_cell_new(const tni_tensor *t) {
 
 tni_cell *tni_cell_borrow(const tni_tensor *t) {
   tni_cell *c = calloc(1, sizeof *c);
-  if (c) *c = (tni_cell){.t = *t, .refs = 1, .borrowed = true};
+  if (!c) return NULL;
+  *c = (tni_cell){.t = *t, .refs = 1, .borrowed = true};
+  if (!t->data && !t->bytes) c->t.data = c; /* no elements have an address too: kernels add offsets to it */
   return c;
 }
 
