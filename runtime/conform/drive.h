@@ -65,6 +65,8 @@ typedef struct tni_cf_host {
 /* Opens the subject's device to run on it. False: the case has failed, or is skipped where there is none that can run.
  */
 bool tni_cf_host_open(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask);
+/* Bytes that the plugin has of the host now. */
+uint64_t tni_cf_host_bytes(const tni_cf_host *h);
 /* Closes; blocks that are left are a finding. */
 void tni_cf_host_close(tni_cf *cf, tni_cf_host *h);
 /* Key of the option that has `want` among its choices, or NULL. */
@@ -131,6 +133,7 @@ typedef struct tni_cf_inst {
   tni_cf_brake *brake;    /* of its runs; NULL: none */
   tn_args **args;
   uint64_t *scratch_bytes;
+  uint64_t *stated_bytes, *taken_bytes; /* [n_tasks] measure's driver_bytes; what bind and args asked the host for */
   char why[400];
 } tni_cf_inst;
 

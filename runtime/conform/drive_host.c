@@ -156,6 +156,12 @@ bool tni_cf_host_open(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask) {
   return false;
 }
 
+uint64_t tni_cf_host_bytes(const tni_cf_host *h) {
+  tni_services_memory m;
+  tni_services_memory_get(h->p.host.services, &m);
+  return m.bytes;
+}
+
 void tni_cf_host_close(tni_cf *cf, tni_cf_host *h) {
   tni_cf_stop(cf, &h->p);
   tni_cf_tickets_finish(cf, h);

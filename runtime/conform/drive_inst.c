@@ -133,6 +133,7 @@ static bool measure_all(tni_cf_inst *i, uint64_t *bytes) {
       return no(i, "measure", "a cost that is no number");
     if (m.scratch_bytes > UINT64_C(1) << 32) return no(i, "measure", "absurd scratch");
     i->scratch_bytes[t] = m.scratch_bytes;
+    i->stated_bytes[t] = m.driver_bytes;
     if (!m.scratch_bytes) continue;
     if (m.scratch_align & (m.scratch_align - 1) || m.scratch_align > 4096) return no(i, "measure", "absurd alignment");
   }
@@ -155,10 +156,13 @@ static bool bind_task(tni_cf_inst *i, uint32_t t) {
   if (!views || !make_scratch(i, t)) return no(i, "no memory", NULL);
   for (uint32_t u = 0; u < k->n_uses; u++) views[u] = &memory_of(i, k->uses[u].slot)->view;
   views[k->n_uses] = &i->scratch[t].view;
+  const uint64_t before = tni_cf_host_bytes(h);
   if (!i->plan[t] && h->device->bind(i->d->prog.program, t, &i->dims, &i->plan[t], &h->err) != TN_OK)
     return no(i, "bind", h->err.message);
   if (h->device->args(i->plan[t], views, k->n_uses + 1, &i->args[t], &h->err) != TN_OK)
     return no(i, "args", h->err.message);
+  const uint64_t after = tni_cf_host_bytes(h);
+  i->taken_bytes[t] = after > before ? after - before : 0;
   return true;
 }
 
@@ -169,7 +173,9 @@ static bool arrays(tni_cf_inst *i) {
   i->plan = calloc(f->n_tasks + 1, sizeof *i->plan);
   i->args = calloc(f->n_tasks + 1, sizeof *i->args);
   i->scratch_bytes = calloc(f->n_tasks + 1, sizeof *i->scratch_bytes);
-  return i->slot && i->scratch && i->plan && i->args && i->scratch_bytes;
+  i->stated_bytes = calloc(f->n_tasks + 1, sizeof *i->stated_bytes);
+  i->taken_bytes = calloc(f->n_tasks + 1, sizeof *i->taken_bytes);
+  return i->slot && i->scratch && i->plan && i->args && i->scratch_bytes && i->stated_bytes && i->taken_bytes;
 }
 
 static bool make(tni_cf_inst *i, const tni_cf_inst *of) {
@@ -211,6 +217,8 @@ void tni_cf_inst_finish(tni_cf_inst *i) {
   free(i->plan);
   free(i->args);
   free(i->scratch_bytes);
+  free(i->stated_bytes);
+  free(i->taken_bytes);
   i->slot = i->scratch = NULL;
 }
 

@@ -12,7 +12,7 @@
 #include "runtime/conform/graphs.h"
 #include "runtime/conform/heap.h"
 
-enum { ROWS = 5 };
+enum { ROWS = 5, BOOKS = 128 << 10, SLACK = 16 << 10 };
 
 /* A claimed graph on an open host, ready to run. */
 typedef struct bench {
@@ -179,6 +179,38 @@ static void allocations(tni_cf *cf, const void *arg) {
   if (heap > 0) tni_cf_fail(cf, "%ld calls of malloc and its like in %ld runs of a task", heap, tasks);
   if (!tni_cf_heap_counts()) tni_cf_note(cf, "the C library's allocations are not counted in this build");
   if (!tasks) tni_cf_skip(cf, "none of its tasks runs on the CPU");
+  stop(cf, b);
+}
+
+/* What a plan and its arguments keep of the host's memory was stated by measure. Books of their own are not asked for:
+ * what is kept at one row, up to BOOKS. They do not grow with the rows. Each length is bound twice, since what the
+ * device keeps for all plans, kernels say, comes with the first. */
+static void measured(tni_cf *cf, const void *arg) {
+  static const int64_t lengths[] = {1, 40, 1025};
+  tni_cf_rng r = tni_cf_rng_of(cf, 1);
+  bench *b = start(cf, arg, &r);
+  if (!b) return;
+  const tn_program_info *f = b->rig.d.info;
+  uint64_t most = 0, *books = TNI_NEW_ARRAY(cf->arena, uint64_t, f->n_tasks + 1);
+  for (size_t l = 0; books && l < 2 * (sizeof lengths / sizeof *lengths) && cf->verdict == TNI_CF_PASS; l++) {
+    const long long rows = lengths[l / 2];
+    if (l > 1 && b->rig.d.chunk) break;
+    tni_cf_inst_finish(&b->rig.i);
+    b->rig.made = false;
+    if (!tni_cf_rig_prepare(&b->rig, rows, &r)) {
+      tni_cf_fail(cf, "%lld rows: %s", rows, b->rig.why);
+      break;
+    }
+    for (uint32_t t = 0; l % 2 && t < f->n_tasks; t++) {
+      const uint64_t taken = b->rig.i.taken_bytes[t], stated = b->rig.i.stated_bytes[t];
+      if (l == 1) books[t] = taken < BOOKS ? taken : BOOKS;
+      if (taken > most) most = taken;
+      if (taken > stated + books[t] + SLACK)
+        tni_cf_fail(cf, "%lld rows, task %u ('%s'): bind and args keep %llu bytes of the host's, measure states %llu",
+                    rows, t, f->tasks[t]->name, (unsigned long long)taken, (unsigned long long)stated);
+    }
+  }
+  tni_cf_note(cf, "a plan and its arguments keep up to %llu bytes", (unsigned long long)most);
   stop(cf, b);
 }
 
@@ -361,9 +393,9 @@ static void for_graph(const tni_cf_claimed *c, tni_cf_add add, void *ctx) {
     const char *name;
     tni_cf_fn run;
     bool products;
-  } asks[] = {{"read-only", read_only, false},    {"leftovers", leftovers, false},
-              {"orders", orders, true},           {"allocations", allocations, false},
-              {"wrong-blobs", wrong_blobs, true}, {"flipped-bits", flipped_bits, true}};
+  } asks[] = {{"read-only", read_only, false},     {"leftovers", leftovers, false}, {"orders", orders, true},
+              {"allocations", allocations, false}, {"measured", measured, false},   {"wrong-blobs", wrong_blobs, true},
+              {"flipped-bits", flipped_bits, true}};
   char name[96];
   for (size_t i = 0; i < sizeof asks / sizeof *asks; i++) {
     if (asks[i].products && !c->format && asks[i].run != orders) continue;
