@@ -4,9 +4,8 @@
  * in its primitives keep results up to rounding (docs/passes.md says which, and what each matches and keeps).
  *
  * tni_passes_run repeats rounds of  infer -> fold -> infer -> the passes in the order of run.c -> compact  until
- * nothing fires any more, for five stages one after the other: quantized operators are put on bytes (in graphs that have
- * any), operators are recognised, then brought into the forms
- * that plugins and caches want, then caches put into memory that stays, then operators fused. Ids of nodes and values change. Subgraphs of If, Loop and Scan are left as they are.
+ * nothing fires any more, for six stages one after the other: quantized operators are put on bytes and quantized weights
+ * kept as they are (in graphs that have any), operators are recognised, then brought into the forms that plugins and caches want, then caches put into memory that stays, then operators fused. Ids of nodes and values change. Subgraphs of If, Loop and Scan are left as they are.
  */
 #ifndef TENON_PASSES_PASSES_H
 #define TENON_PASSES_PASSES_H
@@ -59,6 +58,8 @@ TN_MUST_CHECK tn_status tni_pass_conv_scale(tni_graph *g, uint32_t *n, tn_error 
 TN_MUST_CHECK tn_status tni_pass_qdq(tni_graph *g, uint32_t *n, tn_error *err);
 /* MatMul from Einsum of two operands. */
 TN_MUST_CHECK tn_status tni_pass_einsum(tni_graph *g, uint32_t *n, tn_error *err);
+/* Constants that lie quantized from DequantizeLinear of a weight. */
+TN_MUST_CHECK tn_status tni_pass_codes(tni_graph *g, uint32_t *n, tn_error *err);
 /* Products of [batch * heads, ..] that are unfolded behind: on [batch, heads, ..]. */
 TN_MUST_CHECK tn_status tni_pass_unflatten(tni_graph *g, uint32_t *n, tn_error *err);
 /* Attention (24) from MatMul, scale, cap, mask, Softmax, MatMul. */

@@ -13,11 +13,11 @@ static tn_status dce(tni_graph *g, uint32_t *n, tn_error *err) {
 }
 
 /* QUANTIZED joins operators with the quantization around them, while constant weights are still codes, and is left out
- * where a graph quantizes nothing; RECOGNISE finds operators in their primitives; SHAPE gives them the forms that
- * plugins and caches want; PLACE puts caches into memory that stays and leaves out what nobody asks for, once those
- * forms are final; FUSE joins what is left, and undoing it is all that may come after. Each stage runs until nothing of
- * it or before fires any more. */
-enum { QUANTIZED = 0, RECOGNISE = 1, SHAPE = 2, PLACE = 3, FUSE = 4, N_STAGES = 5 };
+ * where a graph quantizes nothing; CODES keeps weights that are left as they are; RECOGNISE finds operators in their
+ * primitives; SHAPE gives them the forms that plugins and caches want; PLACE puts caches into memory that stays and
+ * leaves out what nobody asks for, once those forms are final; FUSE joins what is left, and undoing it is all that may
+ * come after. Each stage runs until nothing of it or before fires any more. */
+enum { QUANTIZED = 0, CODES = 1, RECOGNISE = 2, SHAPE = 3, PLACE = 4, FUSE = 5, N_STAGES = 6 };
 
 /* In this order. fold comes first, has arguments of its own, and dims are inferred anew behind it. */
 static const struct pass {
@@ -30,6 +30,7 @@ static const struct pass {
     {"identity", tni_pass_identity, false, QUANTIZED},
     {"cse", tni_pass_cse, false, QUANTIZED},
     {"qdq", tni_pass_qdq, true, QUANTIZED},
+    {"codes", tni_pass_codes, true, CODES},
     {"conv_scale", tni_pass_conv_scale, true, RECOGNISE},
     {"rotary", tni_pass_rotary, false, RECOGNISE},
     {"einsum", tni_pass_einsum, true, RECOGNISE},
@@ -128,9 +129,9 @@ static void fill_report(const run *r, tni_passes_report *report, uint32_t before
   report->nodes_after = r->g->n_nodes;
 }
 
-static bool quantizes(const tni_graph *g) {
+static bool has(const tni_graph *g, uint32_t op) {
   for (uint32_t i = 0; i < g->n_nodes; i++)
-    if (!g->nodes[i]->dead && g->nodes[i]->pub.op == TN_OP_QUANTIZE_LINEAR) return true;
+    if (!g->nodes[i]->dead && g->nodes[i]->pub.op == op) return true;
   return false;
 }
 
@@ -147,8 +148,9 @@ tn_status tni_passes_run(tni_graph *g, const tni_passes_options *opt, tni_eval_f
   tn_status st = read_options(&r, opt);
   for (uint32_t stage = 0; st == TN_OK && stage < N_STAGES; stage++) {
     uint64_t fired = 1;
-    if (stage == QUANTIZED && (is_off(&r, tni_pass_qdq) || !quantizes(g))) continue;
-    g->keep_codes = stage == QUANTIZED;
+    if (stage == QUANTIZED && (is_off(&r, tni_pass_qdq) || !has(g, TN_OP_QUANTIZE_LINEAR))) continue;
+    if (stage == CODES && (is_off(&r, tni_pass_codes) || !has(g, TN_OP_DEQUANTIZE_LINEAR))) continue;
+    g->keep_codes = stage <= CODES;
     for (uint32_t round = 0; st == TN_OK && fired && round < TNI_PASSES_ROUNDS; round++) {
       fired = 0;
       st = one_round(&r, stage, &fired);
