@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "runtime/conform/case.h"
 #include "runtime/conform/families.h"
@@ -98,13 +99,15 @@ static const char *const *all_options(tni_arena *a, const wanted *w, const char 
   return v; /* the profile stays: its strings may be looked at */
 }
 
-/* File name without its folder and ".so". */
+/* File name without its folder and ".so"; and without "lib" where no manifest of that name lies beside it: libNAME.so
+ * is found as NAME. */
 static char *name_of(tni_arena *a, const char *path) {
   const char *slash = strrchr(path, '/');
-  char *name = tni_arena_strdup(a, slash ? slash + 1 : path);
+  char beside[4200], *name = tni_arena_strdup(a, slash ? slash + 1 : path);
   const size_t n = name ? strlen(name) : 0;
   if (n > 3 && !strcmp(name + n - 3, ".so")) name[n - 3] = '\0';
-  return name;
+  snprintf(beside, sizeof beside, "%.*s%s.yaml", slash ? (int)(slash + 1 - path) : 0, path, name ? name : "");
+  return name && !strncmp(name, "lib", 3) && name[3] && access(beside, F_OK) != 0 ? name + 3 : name;
 }
 
 int main(int argc, const char **argv) {
