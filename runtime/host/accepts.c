@@ -269,3 +269,19 @@ bool tni_host_accepts(const tn_node *node, const tn_value *const *in, uint32_t n
   }
   return !tni_is_attention(node->op) || tni_attention_accepts(in, n_in, why, n);
 }
+
+bool tni_host_takes(const tn_node *node, const tni_tensor *const *in, uint32_t n_in, char *why, size_t n) {
+  enum { MANY = 32 };
+  tn_value v[MANY];
+  const tn_value *p[MANY];
+  for (uint32_t at = 0; at < n_in || at == 0; at += MANY - 1) {
+    const uint32_t lead = at ? 1 : 0, rest = n_in - at < MANY - 1 ? n_in - at : MANY - 1;
+    for (uint32_t i = 0; i < rest; i++) { /* operand 0 stays in place: the others are compared with it */
+      const tni_tensor *t = in[at + i];
+      p[lead + i] = t ? &v[lead + i] : NULL;
+      if (t) v[lead + i] = (tn_value){.h = TN_HDR(tn_value), .dtype = t->dtype, .rank = t->rank, .name = ""};
+    }
+    if (!tni_host_accepts(node, p, lead + rest, why, n)) return false;
+  }
+  return true;
+}

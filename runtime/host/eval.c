@@ -84,6 +84,8 @@ tn_status tni_host_eval(void *ctx, const tni_node *node, const tni_tensor *const
   tn_run local;
   if (!fn)
     return tni_fail(err, TN_E_UNSUPPORTED, name, "no host kernel for %s", node->type ? node->type : "this operator");
+  char why[160];
+  if (!tni_host_takes(&node->pub, in, n_in, why, sizeof why)) return tni_fail(err, TN_E_UNSUPPORTED, name, "%s", why);
   for (uint32_t i = 0; i < n_out; i++) out[i] = (tni_tensor){.dtype = TN_DT_UNDEFINED};
   tn_status st = tni_infer_concrete(node, in, n_in, out, n_out, err);
   if (st) return st;

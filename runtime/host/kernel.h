@@ -36,6 +36,8 @@ typedef tn_status (*tni_kernel_fn)(const tni_kargs *a);
 tni_kernel_fn tni_host_kernel(const tni_op *op);
 /* Whether the kernel takes these dtypes (the reason into why, at most n bytes). */
 bool tni_host_accepts(const tn_node *node, const tn_value *const *in, uint32_t n_in, char *why, size_t n);
+/* The same of operands that are at hand (NULL: absent), for kernels that are called outside of a placement. */
+bool tni_host_takes(const tn_node *node, const tni_tensor *const *in, uint32_t n_in, char *why, size_t n);
 /* dtypes (bit by TN_DT_*) that the kernels of op take as this input; 0: there is none. For lists. */
 uint32_t tni_host_dtypes(uint32_t op, uint32_t input);
 /* Scratch bytes for concrete dims. out: the first output (dims only), or NULL. */
@@ -45,7 +47,7 @@ uint64_t tni_host_scratch(const tn_node *node, const tni_tensor *const *in, uint
 /* A tn_run that works in the calling thread only. */
 void tni_run_inline(tn_run *run);
 
-/* tni_eval_fn (infer.h) on host kernels: outputs are allocated on the arena. ctx: a tn_run, or NULL for inline. */
+/* tni_eval_fn (infer.h) on host kernels: outputs are allocated on the arena. TN_E_UNSUPPORTED: not these dtypes. ctx: a tn_run, or NULL for inline. */
 tn_status tni_host_eval(void *ctx, const tni_node *node, const tni_tensor *const *in, uint32_t n_in, tni_tensor *out,
                         uint32_t n_out, tni_arena *arena, tn_error *err);
 

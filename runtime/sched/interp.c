@@ -34,25 +34,6 @@ tni_cell *tni_interp_read(const tni_interp *ip, const tni_frame *f, tn_id id) {
   return c;
 }
 
-/* What a kernel takes is asked of tn_value; one of these per operand says what is at hand. */
-static tn_status accepts(const tni_interp *ip, const tni_node *n, tni_cell *const *in) {
-  enum { MANY = 32 };
-  tn_value v[MANY];
-  const tn_value *p[MANY];
-  char why[160];
-  for (uint32_t at = 0; at < n->pub.n_in || at == 0; at += MANY - 1) {
-    const uint32_t lead = at ? 1 : 0, rest = n->pub.n_in - at < MANY - 1 ? n->pub.n_in - at : MANY - 1;
-    for (uint32_t i = 0; i < rest; i++) { /* operand 0 stays in place: the others are compared with it */
-      const tni_cell *c = in[at + i];
-      p[lead + i] = c ? &v[lead + i] : NULL;
-      if (c) v[lead + i] = (tn_value){.h = TN_HDR(tn_value), .dtype = c->t.dtype, .rank = c->t.rank, .name = ""};
-    }
-    if (!tni_host_accepts(&n->pub, p, lead + rest, why, sizeof why))
-      return tni_fail(ip->err, TN_E_UNSUPPORTED, n->pub.name, "%s '%s': %s", n->type, n->pub.name, why);
-  }
-  return TN_OK;
-}
-
 /* --- one node --------------------------------------------------------------------------------------------------- */
 
 static tn_status call(tni_interp *ip, const tni_node *n, const tni_tensor *const *in, tni_tensor *const *out) {
@@ -77,12 +58,13 @@ static tn_status run_kernel(tni_interp *ip, const tni_node *n, tni_cell *const *
   }
   if (!tni_host_kernel(n->op))
     return tni_fail(ip->err, TN_E_UNSUPPORTED, n->pub.name, "no host kernel for %s '%s'", n->type, n->pub.name);
-  tn_status st = accepts(ip, n, in);
-  if (st != TN_OK) return st;
   const tni_tensor **args = calloc(n_in + n_out + 1, sizeof *args);
   tni_tensor *res = calloc(n_out + 1, sizeof *res), **want = args ? (tni_tensor **)(args + n_in) : NULL;
-  if (!args || !res) st = tni_fail_memory(ip->err, n->pub.name);
+  tn_status st = args && res ? TN_OK : tni_fail_memory(ip->err, n->pub.name);
+  char why[160];
   for (uint32_t i = 0; st == TN_OK && i < n_in; i++) args[i] = in[i] ? &in[i]->t : NULL;
+  if (st == TN_OK && !tni_host_takes(&n->pub, args, n_in, why, sizeof why))
+    st = tni_fail(ip->err, TN_E_UNSUPPORTED, n->pub.name, "%s '%s': %s", n->type, n->pub.name, why);
   if (st == TN_OK) st = tni_infer_concrete(n, args, n_in, res, n_out, ip->err);
   for (uint32_t o = 0; st == TN_OK && o < n_out; o++) {
     if (n->pub.out[o] == TN_NONE) continue;

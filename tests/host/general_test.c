@@ -11,7 +11,7 @@
 
 typedef struct row {
   const char *op, *attrs;
-  const char *in[5], *out[4];
+  const char *in[6], *out[4];
   tn_status status; /* expected when out[0] is NULL */
 } row;
 

@@ -9,7 +9,7 @@
 
 typedef struct row {
   const char *op, *attrs;
-  const char *in[5], *out[3];
+  const char *in[6], *out[3]; /* a NULL behind the last input */
   int64_t version;  /* 0: 25 */
   double rel;       /* 0: 1e-6 */
   tn_status status; /* expected when out[0] is NULL */
