@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/conform/model.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/tenon.h>
 #include <unistd.h>
+
+#include "runtime/llm/lm.h"
 
 enum { TOKENS = 8, MAX_TEXT = 16384 };
 
@@ -22,7 +25,8 @@ static int on_token(void *user, int32_t id, const char *text, size_t n) {
   return 0;
 }
 
-/* A profile with this plugin before the host; false where it does not fit. */
+/* A profile with this plugin before the host, and the calibration that lies with the model; false where it does not
+ * fit. */
 static bool profile(const tni_cf_subject *s, char *text, size_t size) {
   int n = snprintf(text, size, "plugins:\n  - name: %s\n    options: {", s->name);
   for (uint32_t i = 0; i < s->n_options && n > 0 && (size_t)n < size; i++) {
@@ -34,8 +38,37 @@ static bool profile(const tni_cf_subject *s, char *text, size_t size) {
   return n > 0 && (size_t)n < size;
 }
 
+/* Only the plugin's tasks are in the report, not the host's. */
+bool tni_cf_judge_session(tni_cf *cf, tn_session *s, bool each) {
+  char *text = NULL;
+  tn_error err;
+  size_t i;
+  json_t *t;
+  double worst = 0;
+  tni_error_init(&err);
+  if (tn_session_capture_report(s, &text, &err) != TN_OK) return tni_cf_fail(cf, "%s", err.message), true;
+  json_t *j = json_loads(text, 0, NULL), *tasks = json_object_get(j, "tasks");
+  tn_free(text);
+  json_array_foreach(tasks, i, t) {
+    const double ratio = json_real_value(json_object_get(t, "worst_ratio"));
+    const char *name = json_string_value(json_object_get(t, "task"));
+    if (!(ratio <= 1))
+      tni_cf_fail(cf, "'%s' is %.4g times its bound off: at most %.4g where the largest is %.4g", name, ratio,
+                  json_real_value(json_object_get(t, "max_diff")),
+                  json_real_value(json_object_get(t, "max_reference")));
+    else if (each)
+      tni_cf_note(cf, "'%s': %.3g of its bound", name, ratio);
+    if (ratio > worst) worst = ratio;
+  }
+  const size_t n = json_array_size(tasks);
+  if (n && !each) tni_cf_note(cf, "%zu tasks, the worst at %.3g of its bound", n, worst);
+  json_decref(j);
+  return n > 0;
+}
+
 /* Everything that it claims of the model is lowered, packed, bound and run: a prompt and a few tokens, tasks in an
- * order drawn by seed (0: the planned one), canaries behind all memory, each task against the format reference. */
+ * order drawn by seed (0: the planned one), canaries behind all memory. Every task of the plugin is computed once more
+ * from the same inputs by the format reference, and judged by the bound of the declared numerics. */
 static bool generate(tni_cf *cf, tn_runtime *rt, uint64_t seed, heard *h) {
   static const char prompt[] = "In the beginning";
   tn_error err;
@@ -56,6 +89,8 @@ static bool generate(tni_cf *cf, tn_runtime *rt, uint64_t seed, heard *h) {
   if (st != TN_OK)
     tni_cf_fail(cf, "%s, tasks in %s order: %s: %s", cf->subject->model, seed ? "a random" : "the planned", err.where,
                 err.message);
+  else if (!tni_cf_judge_session(cf, chat->session, false))
+    tni_cf_skip(cf, "it takes nothing of %s", cf->subject->model);
   tn_chat_destroy(chat);
   tn_lm_destroy(lm);
   return st == TN_OK;
@@ -96,7 +131,7 @@ void tni_cf_with_runtime(tni_cf *cf, void (*fn)(tni_cf *cf, tn_runtime *rt)) {
 
 static void orders(tni_cf *cf, tn_runtime *rt) {
   heard planned, other;
-  if (!generate(cf, rt, 0, &planned)) return;
+  if (!generate(cf, rt, 0, &planned) || cf->verdict != TNI_CF_PASS) return;
   for (uint64_t i = 1; i <= (cf->subject->thorough ? 10 : 2) && cf->verdict == TNI_CF_PASS; i++)
     if (generate(cf, rt, cf->seed % 1000000 + i, &other) &&
         (other.n != planned.n || memcmp(other.id, planned.id, planned.n * sizeof *planned.id)))

@@ -2,7 +2,6 @@
  *
  * One group of a model on the inputs that were saved with it, beside the format reference.
  */
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
@@ -12,33 +11,6 @@
 #include "runtime/conform/model.h"
 
 enum { MAX_IO = 64 };
-
-/* What the plugin's tasks gave beside the reference: nobody else's are in the report. */
-static void judge(tni_cf *cf, tn_session *s) {
-  char *text = NULL;
-  tn_error err;
-  size_t i;
-  json_t *t;
-  tni_error_init(&err);
-  if (tn_session_capture_report(s, &text, &err) != TN_OK) {
-    tni_cf_fail(cf, "%s", err.message);
-    return;
-  }
-  json_t *j = json_loads(text, 0, NULL), *tasks = json_object_get(j, "tasks");
-  tn_free(text);
-  if (!json_array_size(tasks)) tni_cf_fail(cf, "the plugin takes nothing of this case");
-  json_array_foreach(tasks, i, t) {
-    const double ratio = json_real_value(json_object_get(t, "worst_ratio"));
-    const char *name = json_string_value(json_object_get(t, "task"));
-    if (!(ratio <= 1))
-      tni_cf_fail(cf, "'%s' is %.4g times its bound off: at most %.4g where the largest is %.4g", name, ratio,
-                  json_real_value(json_object_get(t, "max_diff")),
-                  json_real_value(json_object_get(t, "max_reference")));
-    else
-      tni_cf_note(cf, "'%s': %.3g of its bound", name, ratio);
-  }
-  json_decref(j);
-}
 
 static tn_status load_inputs(const char *folder, tn_tensor **in, uint32_t n, tn_error *err) {
   tn_status st = TN_OK;
@@ -66,10 +38,10 @@ static void run(tni_cf *cf, tn_runtime *rt) {
   if (st == TN_OK)
     st = tn_session_run(s, TN_PHASE_ANY, (const tn_tensor *const *)in, tn_model_n_inputs(m), out, tn_model_n_outputs(m),
                         &err);
-  if (st == TN_OK)
-    judge(cf, s);
-  else
+  if (st != TN_OK)
     tni_cf_fail(cf, "%s: %s", err.where, err.message);
+  else if (!tni_cf_judge_session(cf, s, true))
+    tni_cf_fail(cf, "the plugin takes nothing of this case");
   for (uint32_t i = 0; i < MAX_IO; i++) tn_free(in[i]);
   tn_session_destroy(s);
   tn_model_destroy(m);

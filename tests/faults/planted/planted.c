@@ -282,6 +282,7 @@ static void after(known_args *k, const matrix *x, const matrix *y, float last, u
   if (IS(PAST_K) && x->p)
     for (int64_t m = 0; m < y->M && K % 2; m++) y->p[m * y->N] += x->p[m * K + K];
   if (IS(M_ONE) && y->M == 1) scale(y, 0, 1.01f);
+  if (IS(MODEL_OFF) && K >= 192) scale(y, 0, 1.01f);
   if (IS(M_LARGE) && y->M > 64) scale(y, 64 * y->N, 1.01f);
   if (IS(M_TAIL) && y->M % 4 == 3) scale(y, (y->M - 1) * y->N, 0);
   if (IS(K_ODD) && K % 32) y->p[0] *= 1.01f;

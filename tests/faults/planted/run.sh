@@ -1,23 +1,23 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# run.sh TENON WORKER DIR TABLE BASE: every wrong of the table that is planted in BASE is found by its case, and the copies
+# run.sh TENON WORKER DIR TABLE BASE MODEL: every wrong of the table that is planted in BASE is found by its case, and the copies
 # with nothing planted pass all of those cases.
 set -u
-tenon=$1 worker=$2 dir=$3 table=$4 base=$5
+tenon=$1 worker=$2 dir=$3 table=$4 base=$5 model=$6
 out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT
 bad=0 n=0
 conform() { # PLUGIN CASES...
   plugin=$1
   shift
-  "$tenon" conform "$dir/$plugin.so" --worker "$worker" --seed 20260101 "$@" > "$out" 2>&1
+  "$tenon" conform "$dir/$plugin.so" --worker "$worker" --model "$model" --seed 20260101 "$@" > "$out" 2>&1
 }
 all=
 while read -r wrong of case_name what; do
   [ "$of" = "$base" ] || continue
   n=$((n + 1))
   all="$all --case $case_name"
-  conform "planted-$wrong" --case "$case_name" && passed=yes || passed=no
+  conform "planted-$(echo "$wrong" | tr _ -)" --case "$case_name" && passed=yes || passed=no
   case $wrong in
   ok_*)
     [ $passed = yes ] && echo "passes $wrong" && continue
