@@ -48,8 +48,10 @@ typedef struct tni_htask {
   const tn_node *node;
   tni_kernel_fn kernel;
   tni_hoperand *in, *out;
-  bool bounded; /* a Conv whose only reader, Relu or Clip, is part of the task */
+  bool bounded;     /* a Conv whose only reader, Relu or Clip, is part of the task */
+  bool skips_zeros; /* a product of rows that a Where made zeros */
   tni_bounds bounds;
+  void *prepared; /* weights of a recurrent node as its kernel wants them, where they are constant; of the pool */
 } tni_htask;
 
 struct tn_program {

@@ -102,6 +102,6 @@ tn_status tni_host_eval(void *ctx, const tni_node *node, const tni_tensor *const
   const uint64_t bytes = tni_host_scratch(&node->pub, in, n_in, n_out ? ptrs[0] : NULL, run->n_workers);
   void *scratch = bytes ? tni_arena_alloc(arena, (size_t)bytes, 64) : NULL;
   if (bytes && !scratch) return tni_fail_memory(err, name);
-  const tni_kargs a = {&node->pub, in, ptrs, n_in, n_out, scratch, run, err, NULL, NULL};
+  const tni_kargs a = {&node->pub, in, ptrs, n_in, n_out, scratch, run, err, NULL, NULL, false};
   return fn(&a);
 }

@@ -4,6 +4,7 @@
  */
 #include "runtime/host/device.h"
 #include "runtime/host/kvrow.h"
+#include "runtime/host/recurrent.h"
 
 /* The node's operands at dims. in and out have the node's counts. */
 static tn_status headers(const tn_program *p, const tni_htask *t, const tn_dims *dims, tni_tensor *in, tni_tensor *out,
@@ -17,13 +18,31 @@ static tn_status headers(const tn_program *p, const tni_htask *t, const tn_dims 
   return s;
 }
 
+/* The slot of a constant operand, or TN_NONE. */
+static tn_id weight_slot(const tn_program *p, const tni_htask *t, uint32_t i) {
+  if (((const tni_node *)t->node)->dynamic || i >= t->node->n_in || t->in[i].value == TN_NONE ||
+      t->in[i].use == TNI_NO_USE)
+    return TN_NONE;
+  const tn_id slot = t->pub.uses[t->in[i].use].slot;
+  return p->slots[slot].kind == TN_SLOT_WEIGHT ? slot : TN_NONE;
+}
+
+/* Bytes that the task keeps of its constant weights, laid out as its kernel wants them. */
+static uint64_t prepared_bytes(const tn_program *p, const tni_htask *t, const tni_tensor *const *in, uint32_t n_in) {
+  const uint32_t op = t->node->op;
+  if (op != TN_OP_RNN && op != TN_OP_GRU && op != TN_OP_LSTM) return 0;
+  if (weight_slot(p, t, 1) == TN_NONE || weight_slot(p, t, 2) == TN_NONE) return 0;
+  return tni_recurrent_prepared(t->node, in, n_in);
+}
+
 /* Scratch asks for pointers; only the first three inputs and the first output, which lies behind the inputs, decide. */
-static uint64_t scratch_of(const tn_program *p, const tni_htask *t, const tni_tensor *in) {
+static uint64_t scratch_of(const tn_program *p, const tni_htask *t, const tni_tensor *in, uint64_t *prepared) {
   const tni_tensor *out = t->node->n_out && t->out[0].value != TN_NONE ? in + t->node->n_in : NULL;
   const tni_tensor *ptr[3] = {NULL, NULL, NULL};
   const uint32_t n = t->node->n_in < 3 ? t->node->n_in : 3;
   for (uint32_t i = 0; i < n; i++) ptr[i] = t->in[i].value == TN_NONE ? NULL : &in[i];
-  return tni_host_scratch(t->node, ptr, n, out, p->dev->host->max_workers);
+  *prepared = prepared_bytes(p, t, ptr, n);
+  return tni_host_scratch(t->node, ptr, n, out, p->dev->host->max_workers) - *prepared;
 }
 
 tn_status tni_hdev_measure(const tn_program *p, tn_id task, const tn_dims *dims, tn_measure *m) {
@@ -42,15 +61,28 @@ tn_status tni_hdev_measure(const tn_program *p, tn_id task, const tn_dims *dims,
     if (p->slots[slot].kind == TN_SLOT_TEMP && m->slot_bytes) m->slot_bytes[slot] = in[i].bytes;
   }
   if (!s) {
-    m->scratch_bytes = scratch_of(p, t, in);
+    m->scratch_bytes = scratch_of(p, t, in, &m->driver_bytes);
     m->scratch_align = 64;
-    m->driver_bytes = 0;
     m->moved_bytes = bytes;
     m->macs = tni_hdev_macs(t->node, in, t->node->n_in, out);
     m->cost_ns = 1000 + 0.1 * bytes + 0.06 * m->macs;
   }
   tni_hpool_free(&tmp);
   return s;
+}
+
+/* Once both weights of a recurrent node are there. slot: the one that came. */
+static tn_status prepare(tn_program *p, tni_htask *t, tn_id slot, tn_error *err) {
+  const tn_id at[3] = {TN_NONE, weight_slot(p, t, 1), weight_slot(p, t, 2)};
+  if (slot != at[1] && slot != at[2]) return TN_OK;
+  const tni_tensor *in[3] = {NULL, at[1] == TN_NONE ? NULL : &p->weights[at[1]],
+                             at[2] == TN_NONE ? NULL : &p->weights[at[2]]};
+  const uint64_t bytes = in[1] && in[2] ? prepared_bytes(p, t, in, 3) : 0;
+  if (!bytes || !in[1]->data || !in[2]->data) return TN_OK;
+  if (!t->prepared && bytes <= SIZE_MAX / 2) t->prepared = tni_hpool_array(&p->pool, 1, (size_t)bytes);
+  if (!t->prepared) return tni_fail_memory(err, t->pub.name);
+  tni_recurrent_prepare(in[1], in[2], t->prepared);
+  return TN_OK;
 }
 
 tn_status tni_hdev_set(tn_program *p, tn_id slot, const tn_view *view, const tn_blob *blob, tn_error *err) {
@@ -67,7 +99,8 @@ tn_status tni_hdev_set(tn_program *p, tn_id slot, const tn_view *view, const tn_
                     (unsigned long long)(view ? view->bytes : 0), (unsigned long long)t.bytes);
   t.data = view->ptr;
   p->weights[slot] = t;
-  return TN_OK;
+  for (uint32_t i = 0; !s && i < p->info.n_tasks; i++) s = prepare(p, &p->tasks[i], slot, err);
+  return s;
 }
 
 tn_status tni_hdev_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan **out, tn_error *err) {
@@ -75,6 +108,7 @@ tn_status tni_hdev_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan 
   const tni_htask *t = &p->tasks[task];
   const tn_host *host = p->dev->host;
   const size_t n = (size_t)t->node->n_in + t->node->n_out;
+  uint64_t prepared;
   tn_plan *plan = host->alloc(host->ctx, sizeof *plan + n * sizeof(tni_tensor), 16, TN_TAG_PLUGIN);
   if (!plan) return tni_fail_memory(err, t->pub.name);
   memset(plan, 0, sizeof *plan + n * sizeof(tni_tensor));
@@ -87,7 +121,11 @@ tn_status tni_hdev_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan 
     host->free(host->ctx, plan);
     return s;
   }
-  plan->scratch_bytes = scratch_of(p, t, plan->in);
+  plan->scratch_bytes = scratch_of(p, t, plan->in, &prepared);
+  if (prepared && !t->prepared) {
+    host->free(host->ctx, plan);
+    return tni_fail(err, TN_E_INVALID, t->pub.name, "its weights are not set");
+  }
   *out = plan;
   return TN_OK;
 }
@@ -266,6 +304,7 @@ tn_status tni_hdev_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *e
   const int64_t *const *in_strides = a->operand_strides, *const *out_strides = in_strides;
   if (out_strides) out_strides += t->node->n_in;
   const tni_kargs k = {.node = t->node,
+                       .skips_zeros = t->skips_zeros,
                        .in = a->in,
                        .out = a->out,
                        .n_in = t->node->n_in,
@@ -275,7 +314,9 @@ tn_status tni_hdev_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *e
                        .err = err,
                        .in_strides = in_strides,
                        .out_strides = out_strides};
-  tn_status s = t->bounded ? tni_conv_bounded(&k, &t->bounds) : t->kernel(&k);
+  tn_status s = t->bounded    ? tni_conv_bounded(&k, &t->bounds)
+                : t->prepared ? tni_recurrent_run(&k, t->prepared)
+                              : t->kernel(&k);
   if (s && err && err->node == TN_NONE) err->node = t->pub.nodes[0];
   return s;
 }

@@ -114,31 +114,67 @@ static void finish_row(const tni_gemm *g, int64_t batch, int64_t m, int64_t n0, 
   tni_store_f32(g->dtype, g->y, at, n, sums);
 }
 
+static bool is_zero(const tni_gemm *g, int64_t at) {
+  if (g->dtype == TN_DT_F32) {
+    const f32u *a = (const f32u *)g->a + at;
+    for (int64_t k = 0; k < g->K; k++)
+      if (a[k] != 0) return false;
+    return true;
+  }
+  const u16u *a = (const u16u *)g->a + at;
+  for (int64_t k = 0; k < g->K; k++)
+    if (a[k] & 0x7fff) return false;
+  return true;
+}
+
+/* Rows of a tile that are not zero, in order. Most rows say so in their first element. */
+static int64_t find_rows(const tni_gemm *g, int64_t at, int64_t mb, uint8_t *rows) {
+  _Static_assert(MB <= UINT8_MAX, "a row of a tile is a byte");
+  int64_t n = 0;
+  for (int64_t m = 0; m < mb; m++)
+    if (!is_zero(g, at + m * g->a_row)) rows[n++] = (uint8_t)m;
+  return n;
+}
+
+/* c's first n rows to where they belong, zeros between them. */
+static void spread_rows(const uint8_t *rows, int64_t n, int64_t mb, float *c) {
+  for (int64_t m = mb; m-- > 0;) {
+    if (n > 0 && rows[n - 1] == m)
+      memmove(c + m * NB, c + --n * NB, NB * sizeof *c);
+    else
+      memset(c + m * NB, 0, NB * sizeof *c);
+  }
+}
+
 void tni_gemm_tile(const tni_gemm *g, const tni_hot *hot, int64_t batch, int64_t m0, int64_t mb, int64_t n0, int64_t nb,
                    float *packed, float *c) {
   float *pb = packed, *pa = packed + B_FLOATS;
-  const bool direct = g->dtype == TN_DT_F32 && g->a_col == 1;
   const int64_t a_off = batch_offset(g, batch, g->a_batch), b_off = batch_offset(g, batch, g->b_batch);
+  uint8_t rows[MB];
+  const int64_t some = g->skips_zeros ? find_rows(g, a_off + m0 * g->a_row, mb, rows) : mb;
+  const bool direct = g->dtype == TN_DT_F32 && g->a_col == 1 && some == mb;
   if (g->K == 0) memset(c, 0, C_FLOATS * sizeof(float));
-  for (int64_t k0 = 0; k0 < g->K; k0 += TNI_KC) {
+  for (int64_t k0 = 0; k0 < g->K && some; k0 += TNI_KC) {
     const int64_t kc = g->K - k0 < TNI_KC ? g->K - k0 : TNI_KC;
     const int64_t at = a_off + m0 * g->a_row + k0 * g->a_col;
     const f32u *a = direct ? (const f32u *)g->a + at : pa;
     const int64_t lda = direct ? g->a_row : kc;
-    if (!direct && g->dtype == TN_DT_F32 && g->a_row == 1) /* transposed: rows of a lie side by side */
+    if (!direct && g->dtype == TN_DT_F32 && g->a_row == 1 && some == mb) /* transposed: rows of a lie side by side */
       for (int64_t k = 0; k < kc; k++)
         for (int64_t m = 0; m < mb; m++) pa[m * kc + k] = ((const f32u *)g->a)[at + k * g->a_col + m];
     else if (!direct)
-      for (int64_t m = 0; m < mb; m++) load_strided(g, g->a, at + m * g->a_row, g->a_col, kc, pa + m * kc);
+      for (int64_t m = 0; m < some; m++)
+        load_strided(g, g->a, at + (some < mb ? rows[m] : m) * g->a_row, g->a_col, kc, pa + m * kc);
     if (g->pack)
       g->pack(g->pack_ctx, batch, k0, kc, n0, nb, pb);
     else
       pack_b(g, hot, b_off, k0, kc, n0, nb, pb);
     for (int64_t p = 0; p < nb; p += TNI_NR)
-      for (int64_t m = 0; m < mb; m += TNI_MR)
-        hot->gemm((int)(mb - m < TNI_MR ? mb - m : TNI_MR), kc, a + m * lda, lda, pb + p * kc, TNI_NR, c + m * NB + p,
-                  NB, k0 == 0);
+      for (int64_t m = 0; m < some; m += TNI_MR)
+        hot->gemm((int)(some - m < TNI_MR ? some - m : TNI_MR), kc, a + m * lda, lda, pb + p * kc, TNI_NR,
+                  c + m * NB + p, NB, k0 == 0);
   }
+  if (some < mb) spread_rows(rows, some, mb, c);
 }
 
 static void tile(job *j, int64_t unit, float *ws) {
@@ -159,8 +195,9 @@ static void tiles(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 /* Every element of b is read once and nothing is packed. */
 void tni_gemm_row(const tni_gemm *g, const tni_hot *hot, int64_t batch, int64_t n0, int64_t n, float *c) {
   const int64_t a_off = batch_offset(g, batch, g->a_batch), b_off = batch_offset(g, batch, g->b_batch);
-  if (g->K == 0) memset(c, 0, (size_t)n * sizeof(float));
-  for (int64_t k0 = 0; k0 < g->K; k0 += TNI_KC) {
+  const bool zero = g->K == 0 || (g->skips_zeros && is_zero(g, a_off));
+  if (zero) memset(c, 0, (size_t)n * sizeof(float));
+  for (int64_t k0 = 0; k0 < g->K && !zero; k0 += TNI_KC) {
     const int64_t kc = g->K - k0 < TNI_KC ? g->K - k0 : TNI_KC;
     hot->gemv(kc, (const f32u *)g->a + a_off + k0, (const f32u *)g->b + b_off + k0 * g->b_row + n0, g->b_row, n, c,
               k0 == 0);

@@ -34,6 +34,9 @@ typedef struct tni_gemm {
   const void *pack_ctx;
   /* Not NULL: y is bounded by it; f32 only. */
   const tni_bounds *bounds;
+  /* Rows of a that are all zeros give zeros, and where a tile has no others, b is not read: experts that nobody chose.
+   * The bits are those of the sums, unless b holds inf or NaN. f32 and halves, a_col 1. */
+  bool skips_zeros;
 } tni_gemm;
 
 uint64_t tni_gemm_scratch(uint32_t dtype, uint32_t n_workers);

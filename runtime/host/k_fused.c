@@ -75,6 +75,7 @@ static tni_gemm gemm_of(const fused *k, uint32_t p, tni_hquantized *room) {
   tni_gemm g = {.dtype = k->dtype, .M = k->M, .N = part->count, .K = k->K, .batches = 1, .a = k->a->in[0]->data};
   g.a_row = k->K;
   g.a_col = 1;
+  g.skips_zeros = k->a->skips_zeros;
   g.b_row = k->f.trans_b ? 1 : w->dims[1];
   g.b_col = k->f.trans_b ? k->K : 1;
   g.b = w->data ? (const char *)w->data + part->first * g.b_col * k->size : NULL;

@@ -38,7 +38,8 @@ tn_status tni_k_matmul(const tni_kargs *a) {
                 .a_col = 1,
                 .b_col = 1,
                 .alpha = 1,
-                .beta = 1};
+                .beta = 1,
+                .skips_zeros = a->skips_zeros};
   if (!tni_gemm_accepts(x->dtype) || w->dtype != x->dtype) return tni_kdtype(a, w->dtype);
   if (!x->rank || !w->rank) return tni_kfail(a, TN_E_INVALID, "MatMul: a scalar operand");
   const uint32_t xb = x->rank > 2 ? x->rank - 2 : 0, wb = w->rank > 2 ? w->rank - 2 : 0;
@@ -78,6 +79,7 @@ tn_status tni_k_gemm(const tni_kargs *a) {
     return tni_kfail(a, TN_E_INVALID, "Gemm: inner dims %lld and %lld", (long long)g.K, (long long)w->dims[tb]);
   g.a_row = ta ? 1 : x->dims[1];
   g.a_col = ta ? x->dims[1] : 1;
+  g.skips_zeros = a->skips_zeros && !ta;
   tni_hquantized room;
   tni_hquantized_pack(&g, w, !tb, 0, &room);
   g.b_row = tb ? 1 : w->dims[1];

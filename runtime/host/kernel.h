@@ -28,6 +28,7 @@ typedef struct tni_kargs {
   tn_run *run;
   tn_error *err;
   const int64_t *const *in_strides, *const *out_strides;
+  bool skips_zeros; /* of products: rows of the first operand may be zeros for the sake of not being computed */
 } tni_kargs;
 
 typedef tn_status (*tni_kernel_fn)(const tni_kargs *a);

@@ -177,6 +177,40 @@ static tn_id activation(const build *b, const tn_node *n, tni_bounds *bounds) {
   return id;
 }
 
+/* v is Where(condition [.., 1], x, 0): rows that a product may leave out. */
+static bool is_choice(const build *b, const tn_node *n) {
+  const tni_value *c = (const tni_value *)b->s->graph->values[n->in[0]];
+  const tni_value *x = (const tni_value *)b->s->graph->values[n->in[1]];
+  const tni_value *zero = (const tni_value *)b->s->graph->values[n->in[2]];
+  float f = 1;
+  int64_t one = 0;
+  if (c->pub.rank < 1 || c->pub.rank > TN_MAX_RANK || x->pub.rank != c->pub.rank) return false;
+  if (!tni_ex_is_const(b->s->graph->ctx->exprs, c->pub.dims[c->pub.rank - 1], &one) || one != 1) return false;
+  if (zero->pub.kind != TN_VALUE_CONST || !zero->tensor || !zero->tensor->data) return false;
+  if (tni_dims_count(zero->tensor->dims, zero->tensor->rank, &one) != TN_OK || one != 1) return false;
+  tni_tensor_to_f32(zero->tensor, 0, 1, &f);
+  return f == 0;
+}
+
+/* Rows of n's first operand may be zeros because a Where made them so, some row-wise operators before. */
+static bool reads_choice(const build *b, const tn_node *n) {
+  enum { MAX_BACK = 16 };
+  if (n->op != TN_OP_MATMUL && n->op != TN_OP_GEMM && n->op != TN_OP_FUSED_MATMUL) return false;
+  tn_id v = n->in[0];
+  for (int i = 0; i < MAX_BACK && v != TN_NONE; i++) {
+    const tn_id at = b->s->graph->values[v]->producer;
+    const tn_node *p = at == TN_NONE ? NULL : b->s->graph->nodes[at];
+    const tni_op *op = p ? tni_op_by_id(p->op) : NULL;
+    if (!op || p->n_in < 1) return false;
+    if (p->op == TN_OP_WHERE) return is_choice(b, p);
+    if (!(op->flags & TNI_OPF_ELEMENTWISE) && p->op != TN_OP_MATMUL && p->op != TN_OP_GEMM &&
+        p->op != TN_OP_FUSED_MATMUL && p->op != TN_OP_ELEMENTWISE && p->op != TN_OP_SLICE && p->op != TN_OP_SPLIT)
+      return false;
+    v = p->in[0];
+  }
+  return false;
+}
+
 static tn_status make_task(build *b, tn_id id) {
   const uint32_t i = b->n_tasks++;
   tni_htask *t = &b->p->tasks[i];
@@ -186,6 +220,7 @@ static tn_status make_task(build *b, tn_id id) {
   const size_t operands = (size_t)n->n_in + n->n_out + (dynamic ? ((const tni_node *)n)->n_captures : 0) + 1;
   t->node = n;
   t->kernel = n->op == TN_OP_UNKNOWN ? NULL : tni_host_kernel(op);
+  t->skips_zeros = reads_choice(b, n);
   if (!t->kernel && !dynamic) return tni_fail(b->err, TN_E_UNSUPPORTED, n->name, "no host kernel");
   t->in = tni_hpool_array(&b->p->pool, n->n_in, sizeof *t->in);
   t->out = tni_hpool_array(&b->p->pool, n->n_out, sizeof *t->out);

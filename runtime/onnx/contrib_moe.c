@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * MoE and QMoE: every expert's two or three products with constants of its own, which plugins pack like any other
- * weight, summed with the router's weight of the expert, which is 0 where a token does not go there. All experts are
- * computed for all tokens: right for any device, and as much work as the experts are many.
+ * weight, summed with the router's weight of the expert, which is 0 where a token does not go there. Its row is zeros
+ * there in front of each product, which the host leaves out (docs/operators-contrib.md); a device that computes all
+ * rows gets the same sum.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -102,7 +103,14 @@ static tn_id activated(tni_emit *e, const moe *m, tn_id x) {
   return tni_em_node_add(e, &n);
 }
 
-static tn_id expert(tni_emit *e, const moe *m, tn_id x, int64_t i) {
+/* x [T, K], zeros in rows that do not go to the expert. */
+static tn_id chosen(tni_emit *e, tn_id x, tn_id goes) {
+  return tni_em_3(e, "Where", goes, x, tni_em_scalar(e, tni_em_float_dtype(e, e->d->n_in), 0));
+}
+
+/* goes: bool [T, 1]. */
+static tn_id expert(tni_emit *e, const moe *m, tn_id all, tn_id goes, int64_t i) {
+  const tn_id x = chosen(e, all, goes);
   tn_id h = product(e, m, &m->fc1, x, i), half[2];
   const bool glu = strcmp(m->activation, "swiglu") == 0;
   if (!glu) {
@@ -118,6 +126,8 @@ static tn_id expert(tni_emit *e, const moe *m, tn_id x, int64_t i) {
   } else {
     return tni_em_fail(e, TN_E_INVALID, "swiglu of one product");
   }
+  /* A bias makes something of zeros. */
+  if (m->fc1.bias != TN_NONE || m->fc3.bias != TN_NONE) h = chosen(e, h, goes);
   return product(e, m, &m->fc2, h, i);
 }
 
@@ -146,10 +156,12 @@ static void apply(tni_emit *e, moe *m, tn_id given) {
   const tn_id x = tni_em_in(e, 0);
   const int64_t rows[] = {-1, m->hidden};
   const tn_id flat = tni_em_reshape(e, x, rows, 2), weights = routing(e, tni_em_in(e, 1), given);
+  const tn_id any = tni_em_cast(e, weights, TN_DT_BOOL);
   tn_id sum = TN_NONE;
   for (int64_t i = 0; i < m->experts && !e->st; i++) {
     const tn_id w = tni_em_slice(e, weights, 1, tni_em_index(e, i), tni_em_index(e, i + 1));
-    sum = tni_em_add(e, sum, tni_em_2(e, "Mul", expert(e, m, flat, i), w));
+    const tn_id goes = tni_em_slice(e, any, 1, tni_em_index(e, i), tni_em_index(e, i + 1));
+    sum = tni_em_add(e, sum, tni_em_2(e, "Mul", expert(e, m, flat, goes, i), w));
   }
   tni_em_give(e, 0, tni_em_2(e, "Reshape", sum, tni_em_shape(e, x, 0, 0)));
 }

@@ -41,6 +41,7 @@ static const struct pass {
     {"rms_norm", tni_pass_rms_norm, true, RECOGNISE},
     {"gelu", tni_pass_gelu, true, RECOGNISE},
     {"silu", tni_pass_silu, true, RECOGNISE},
+    {"experts", tni_pass_experts, false, RECOGNISE},
     /* stage SHAPE: heads, mask; stage PLACE: cache, last_rows */
     {"heads", tni_pass_heads, false, SHAPE},
     {"mask", tni_pass_mask, true, SHAPE},

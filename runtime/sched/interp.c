@@ -40,7 +40,7 @@ static tn_status call(tni_interp *ip, const tni_node *n, const tni_tensor *const
   const uint64_t bytes = tni_host_scratch(&n->pub, in, n->pub.n_in, n->pub.n_out ? out[0] : NULL, ip->run->n_workers);
   void *scratch = bytes && bytes < SIZE_MAX - 128 ? aligned_alloc(64, ((size_t)bytes + 63) & ~(size_t)63) : NULL;
   if (bytes && !scratch) return tni_fail_memory(ip->err, n->pub.name);
-  const tni_kargs a = {&n->pub, in, out, n->pub.n_in, n->pub.n_out, scratch, ip->run, ip->err, NULL, NULL};
+  const tni_kargs a = {&n->pub, in, out, n->pub.n_in, n->pub.n_out, scratch, ip->run, ip->err, NULL, NULL, false};
   tn_status st = tni_host_kernel(n->op)(&a);
   free(scratch);
   return st;

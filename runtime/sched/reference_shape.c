@@ -50,6 +50,6 @@ tn_status tni_ref_shaped(tni_evaluation *ev, tn_id node, tni_evaluated *outs) {
   const uint64_t bytes = tni_host_scratch(&n->pub, in, n->pub.n_in, n->pub.n_out ? out[0] : NULL, run->n_workers);
   void *scratch = bytes && bytes != UINT64_MAX ? tni_arena_alloc(ev->arena, (size_t)bytes, 64) : NULL;
   if (bytes && !scratch) return tni_fail_memory(ev->err, n->pub.name);
-  const tni_kargs k = {&n->pub, in, out, n->pub.n_in, n->pub.n_out, scratch, run, ev->err, NULL, NULL};
+  const tni_kargs k = {&n->pub, in, out, n->pub.n_in, n->pub.n_out, scratch, run, ev->err, NULL, NULL, false};
   return kernel(&k);
 }

@@ -118,7 +118,7 @@ static tn_status call_kernel(bench *b, const tni_node *n, const tni_tensor **in,
   tni_run_inline(&run);
   void *scratch =
       tni_arena_alloc(b->arena, tni_host_scratch(&n->pub, in, n->pub.n_in, n->pub.n_out ? ptrs[0] : NULL, 1) + 1, 64);
-  tni_kargs a = {&n->pub, in, ptrs, n->pub.n_in, n->pub.n_out, scratch, &run, &b->err, NULL, NULL};
+  tni_kargs a = {&n->pub, in, ptrs, n->pub.n_in, n->pub.n_out, scratch, &run, &b->err, NULL, NULL, false};
   return fn(&a);
 }
 
