@@ -85,20 +85,48 @@ void tni_cn_ask_repeat(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni
 
 enum { TOGETHER = 3, ROUNDS = 24 };
 
+/* lock is held until it is known whether all threads are there: `all`. */
+typedef struct gate {
+  pthread_mutex_t lock;
+  pthread_barrier_t barrier;
+  bool all;
+} gate;
+
 typedef struct runner {
   tni_cf_inst *i;
   uint32_t split;
-  pthread_barrier_t *gate;
+  gate *gate;
   tn_status st;
 } runner;
 
 static void *run_many(void *arg) {
   runner *r = arg;
-  for (int k = 0; k < ROUNDS; k++) {
-    pthread_barrier_wait(r->gate);
+  pthread_mutex_lock(&r->gate->lock);
+  const bool all = r->gate->all;
+  pthread_mutex_unlock(&r->gate->lock);
+  for (int k = 0; all && k < ROUNDS; k++) {
+    pthread_barrier_wait(&r->gate->barrier);
     if (r->st == TN_OK) r->st = tni_cf_inst_run(r->i, 0x3f, r->split);
   }
   return NULL;
+}
+
+/* False: there were not enough threads, and none has run. */
+static bool run_together(runner *r) {
+  pthread_t th[TOGETHER];
+  gate g = {.lock = PTHREAD_MUTEX_INITIALIZER};
+  int n = 0;
+  if (pthread_barrier_init(&g.barrier, NULL, TOGETHER) != 0) return false;
+  pthread_mutex_lock(&g.lock);
+  for (; n < TOGETHER; n++) {
+    r[n].gate = &g;
+    if (pthread_create(&th[n], NULL, run_many, &r[n]) != 0) break;
+  }
+  g.all = n == TOGETHER;
+  pthread_mutex_unlock(&g.lock);
+  for (int k = 0; k < n; k++) pthread_join(th[k], NULL);
+  pthread_barrier_destroy(&g.barrier);
+  return n == TOGETHER;
 }
 
 /* Each on its own first, then all at once, over and over; a plan of another M, and two args of one plan. */
@@ -107,8 +135,6 @@ static void at_once(tni_cn_product *p, int64_t M, tni_cn_tally *t) {
   tni_cn_buffers b[TOGETHER];
   float *first[TOGETHER] = {NULL};
   runner r[TOGETHER];
-  pthread_t th[TOGETHER];
-  pthread_barrier_t gate;
   const int64_t rows[TOGETHER] = {M, M, tni_cn_product_rows(p, M + 2)};
   bool ok = true, made[TOGETHER] = {false};
   memset(b, 0, sizeof b);
@@ -120,13 +146,10 @@ static void at_once(tni_cn_product *p, int64_t M, tni_cn_tally *t) {
     ok = tni_cn_check(p, &i[k], &b[k], TNI_CF_INLINE, "alone", t);
     memcpy(first[k], b[k].y, (size_t)b[k].n * sizeof **first);
   }
-  if (ok && pthread_barrier_init(&gate, NULL, TOGETHER) == 0) {
-    for (int k = 0; k < TOGETHER; k++) {
-      r[k] = (runner){&i[k], k == 2 ? TNI_CF_INLINE : TNI_CF_GRAINS, &gate, TN_OK};
-      if (pthread_create(&th[k], NULL, run_many, &r[k]) != 0) abort(); /* the others wait at the gate for ever */
-    }
-    for (int k = 0; k < TOGETHER; k++) pthread_join(th[k], NULL);
-    pthread_barrier_destroy(&gate);
+  for (int k = 0; k < TOGETHER; k++) r[k] = (runner){.i = &i[k], .split = k == 2 ? TNI_CF_INLINE : TNI_CF_GRAINS};
+  if (ok && !run_together(r)) {
+    tni_cf_fail(p->cf, "the kit could not start %d threads", TOGETHER);
+  } else if (ok) {
     t->runs += (int64_t)TOGETHER * ROUNDS;
     for (int k = 0; k < TOGETHER; k++) {
       float *y = b[k].y;
