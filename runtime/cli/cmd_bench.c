@@ -56,8 +56,11 @@ static void add_tests(bencher *b, const lengths *n, bool decode, const lengths *
       if (n->v[i]) b->tests[b->n_tests++] = (bench_test){.n = n->v[i], .depth = depth->v[d], .decode = decode};
 }
 
-/* Positions that a test wants room for. */
-static int64_t room(const bench_test *t) { return (int64_t)t->depth + t->n + (t->decode ? 2 : 0); }
+/* Positions that are filled first: generating wants one token to go on from. */
+static int64_t filled(const bench_test *t) { return t->depth ? t->depth : t->decode; }
+
+/* Positions that a test wants room for: a conversation ends one short of its context. */
+static int64_t room(const bench_test *t) { return filled(t) + t->n + (t->decode ? 2 : 0); }
 
 static int64_t most_room(const bencher *b) {
   int64_t most = 0;
@@ -96,19 +99,19 @@ static tn_status generate(bencher *b, const int32_t *ids, size_t n, uint32_t tok
 /* Seconds of one test. The token that filling the caches ends with is computed by what follows. */
 static tn_status run_test(bencher *b, const bench_test *t, double *seconds) {
   tn_gen_result res;
-  const size_t depth = t->depth ? (size_t)t->depth : t->decode;
+  const size_t first = (size_t)filled(t), n = (size_t)t->n;
   tn_status st = TN_OK;
   tn_chat_reset(b->chat);
-  if (depth) st = generate(b, b->ids, depth, 1, &res);
+  if (first) st = generate(b, b->ids, first, 1, &res);
+  if (st == TN_OK)
+    st = t->decode ? generate(b, NULL, 0, (uint32_t)n + 1, &res)
+                   : generate(b, b->ids + first, n - (first ? 1 : 0), 1, &res);
   if (st != TN_OK) return st;
-  if (t->decode) {
-    st = generate(b, NULL, 0, (uint32_t)t->n + 1, &res);
-    *seconds = (double)res.decode_ns / 1e9;
-    return st == TN_OK && res.new_tokens != (uint32_t)t->n + 1 ? TN_E_INTERNAL : st;
-  }
-  st = generate(b, b->ids + depth, (size_t)t->n - (depth ? 1 : 0), 1, &res);
-  *seconds = (double)res.prefill_ns / 1e9;
-  return st == TN_OK && res.prompt_tokens != (uint32_t)t->n ? TN_E_INTERNAL : st;
+  *seconds = (double)(t->decode ? res.decode_ns : res.prefill_ns) / 1e9;
+  const size_t made = t->decode ? res.new_tokens - 1 : res.prompt_tokens;
+  if (made == n) return TN_OK;
+  snprintf(b->c->err.message, sizeof b->c->err.message, "%zu tokens were computed, not %zu", made, n);
+  return TN_E_INTERNAL;
 }
 
 static bench_row *row_of(bencher *b, size_t who, size_t test) { return &b->rows[who * b->n_tests + test]; }

@@ -44,6 +44,8 @@ class Bench(common.Case):
         self.assertGreater(j["peak_rss_bytes"], 10 << 20)
         self.assertGreaterEqual(j["machine"]["processors"], 1)
         self.assertEqual(list(j["placement"]), ["host"])
+        for args in (["-p", "0", "-n", "1,5"], ["-p", "0", "-n", "5", "-d", "7"], ["-p", "1", "-n", "0", "-d", "0,1"]):
+            self.assertEqual(len(self.bench(*args)["rows"]), 2 if "," in "".join(args) else 1)  # caches just long enough
 
     def test_formats(self):
         args = ["bench", DEMO, "--profile", "host", "-r", "1", "--no-warmup", "-p", "8", "-n", "0"]
