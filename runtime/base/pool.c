@@ -1,20 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A fork publishes the job and bumps `epoch`. Workers spin on it for a bound, then park on a condition variable. Work
- * is taken in pieces from one atomic counter, so that a slow thread does not hold the others up. The caller leaves when
- * every worker that entered the job has left it again: a worker that is still parked is not waited for.
+ * A fork publishes the job and bumps `epoch`. Workers spin on it for a bound, then park on a condition variable. Each
+ * worker has a share of the pieces, side by side, and takes them from its front, a few at a time: what it reads is then
+ * one stream through memory (workers that take turns in one stream get half the bandwidth of two that have their own).
+ * Who has none left takes the back half of the largest share, so that a slow thread does not hold the others up. The
+ * caller leaves when every worker that entered the job has left it again: a worker that is still parked is not waited
+ * for, its share is taken by others.
  */
 #include "runtime/base/pool.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SPIN_NS_ROUNDS = 2000, MAX_WORKERS = 256 };
+enum { SPIN_NS_ROUNDS = 2000, MAX_WORKERS = 256, MOST_PIECES = 1 << 30 };
 
 typedef struct worker {
+  /* Pieces [begin, end): end in the upper half. Whoever changes it swaps the whole word, and a piece that was taken
+   * never comes back, so that an old word means what it says. */
+  _Alignas(64) _Atomic uint64_t share;
   struct tni_pool *pool;
   pthread_t thread;
   uint32_t index;
@@ -25,14 +32,13 @@ struct tni_pool {
   pthread_mutex_t park;
   pthread_cond_t wake;
   _Atomic uint32_t epoch; /* odd: a job is open */
-  _Atomic int64_t next;
   _Atomic int32_t inside; /* workers in the open job */
   _Atomic int32_t parked;
   _Atomic int stop;
   _Atomic int spin; /* rounds before a worker parks */
   tn_body body;
   void *arg;
-  int64_t n, grain;
+  int64_t n, grain, pieces;
   uint32_t n_workers;
   worker workers[];
 };
@@ -49,17 +55,58 @@ static void pause_cpu(void) {
 #endif
 }
 
+static uint64_t share_of(uint64_t begin, uint64_t end) { return end << 32 | begin; }
+static uint32_t share_begin(uint64_t share) { return (uint32_t)share; }
+static uint32_t share_end(uint64_t share) { return (uint32_t)(share >> 32); }
+static uint32_t share_left(uint64_t share) { return share_end(share) - share_begin(share); }
+
+/* Pieces from the front of w's share: a quarter of what is left, so that most come in long runs and the last alone. */
+static bool take(worker *w, uint32_t *begin, uint32_t *end) {
+  uint64_t s = atomic_load_explicit(&w->share, memory_order_relaxed);
+  while (share_left(s)) {
+    const uint32_t n = share_left(s) / 4;
+    *begin = share_begin(s);
+    *end = *begin + (n ? n : 1);
+    if (atomic_compare_exchange_weak_explicit(&w->share, &s, share_of(*end, share_end(s)), memory_order_relaxed,
+                                              memory_order_relaxed))
+      return true;
+  }
+  return false;
+}
+
+/* The back half of the largest share becomes w's; false: nothing is left to take. */
+static bool take_over(tni_pool *p, worker *w) {
+  for (;;) {
+    worker *from = NULL;
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < p->n_workers; i++) {
+      const uint64_t s = atomic_load_explicit(&p->workers[i].share, memory_order_relaxed);
+      if (share_left(s) <= share_left(most)) continue;
+      most = s;
+      from = &p->workers[i];
+    }
+    if (!from) return false;
+    const uint32_t end = share_end(most), middle = end - (share_left(most) + 1) / 2;
+    if (!atomic_compare_exchange_strong_explicit(&from->share, &most, share_of(share_begin(most), middle),
+                                                 memory_order_relaxed, memory_order_relaxed))
+      continue;
+    atomic_store_explicit(&w->share, share_of(middle, end), memory_order_relaxed);
+    return true;
+  }
+}
+
 static void work(tni_pool *p, uint32_t index) {
   const tni_pool *outer = working_for;
-  uint32_t outer_as = working_as;
+  uint32_t outer_as = working_as, first, last;
+  worker *w = &p->workers[index];
   working_for = p;
   working_as = index;
   for (;;) {
-    int64_t begin = atomic_fetch_add_explicit(&p->next, p->grain, memory_order_relaxed);
-    if (begin >= p->n) break;
-    int64_t end = p->n - begin < p->grain ? p->n : begin + p->grain;
-    p->body(p->arg, begin, end, index);
+    while (!take(w, &first, &last))
+      if (!take_over(p, w)) goto done;
+    p->body(p->arg, first * p->grain, last == p->pieces ? p->n : last * p->grain, index);
   }
+done:
   working_for = outer;
   working_as = outer_as;
 }
@@ -105,8 +152,9 @@ static uint32_t usable_cpus(void) {
 tni_pool *tni_pool_create(uint32_t n_workers) {
   if (n_workers == 0) n_workers = usable_cpus();
   if (n_workers > MAX_WORKERS) n_workers = MAX_WORKERS;
-  tni_pool *p = calloc(1, sizeof *p + n_workers * sizeof(worker));
+  tni_pool *p = aligned_alloc(_Alignof(tni_pool), sizeof *p + n_workers * sizeof(worker));
   if (!p) return NULL;
+  memset(p, 0, sizeof *p + n_workers * sizeof(worker));
   pthread_mutex_init(&p->fork, NULL);
   pthread_mutex_init(&p->park, NULL);
   pthread_cond_init(&p->wake, NULL);
@@ -114,7 +162,8 @@ tni_pool *tni_pool_create(uint32_t n_workers) {
   atomic_store(&p->spin, SPIN_NS_ROUNDS);
   for (uint32_t i = 1; i < n_workers; i++) {
     worker *w = &p->workers[i];
-    *w = (worker){.pool = p, .index = i};
+    w->pool = p;
+    w->index = i;
     if (pthread_create(&w->thread, NULL, thread_main, w) != 0) break;
     p->n_workers++;
   }
@@ -150,8 +199,12 @@ static void fork_join(tni_pool *p, int64_t n, int64_t grain, tn_body body, void 
   p->body = body;
   p->arg = arg;
   p->n = n;
-  p->grain = grain;
-  atomic_store(&p->next, 0);
+  p->grain = grain > n / MOST_PIECES ? grain : n / MOST_PIECES + 1;
+  p->pieces = (n - 1) / p->grain + 1;
+  const uint64_t pieces = (uint64_t)p->pieces;
+  for (uint64_t i = 0; i < p->n_workers; i++)
+    atomic_store_explicit(&p->workers[i].share, share_of(pieces * i / p->n_workers, pieces * (i + 1) / p->n_workers),
+                          memory_order_relaxed);
   atomic_fetch_add(&p->epoch, 1); /* open */
   wake_parked(p);
   work(p, 0);
