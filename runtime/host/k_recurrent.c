@@ -41,9 +41,9 @@ typedef struct recurrent {
   bool layout, linear_before_reset, input_forget, reverse; /* reverse: of the only direction */
   double clip;                                             /* 0: none */
   activation act[2][FUNCS_MAX];
-  uint32_t elem; /* bytes of a weight in scratch: 8 for f64, else 4 */
-  char *wt, *rt; /* [D][I][G * H] and [D][H][G * H] */
-  double *room;  /* per worker */
+  uint32_t elem;       /* bytes of a weight in scratch: 8 for f64, else 4 */
+  const char *wt, *rt; /* [D][I][G * H] and [D][H][G * H] */
+  double *room;        /* per worker */
   int64_t per_worker;
 } recurrent;
 
@@ -143,12 +143,12 @@ static tn_status read_activations(const tni_kargs *a, recurrent *q) {
  */
 
 /* [rows, cols] -> [cols, rows], from any float type. */
-static void transpose(const recurrent *q, const tni_tensor *t, int64_t first, int64_t rows, int64_t cols, char *dst) {
+static void transpose(const tni_tensor *t, int64_t first, int64_t rows, int64_t cols, char *dst) {
   for (int64_t r = 0; r < rows; r++)
     for (int64_t c = 0; c < cols; c += COLS) {
       float f[COLS];
       const int64_t n = cols - c < COLS ? cols - c : COLS;
-      if (q->elem == 8) {
+      if (t->dtype == TN_DT_F64) {
         const f64u *src = (const f64u *)t->data + first + r * cols + c;
         for (int64_t i = 0; i < n; i++) ((double *)dst)[(c + i) * rows + r] = src[i];
         continue;
@@ -156,6 +156,16 @@ static void transpose(const recurrent *q, const tni_tensor *t, int64_t first, in
       tni_load_f32(t->dtype, t->data, first + r * cols + c, n, f);
       for (int64_t i = 0; i < n; i++) ((float *)dst)[(c + i) * rows + r] = f[i];
     }
+}
+
+static uint32_t elem_of(const tni_tensor *t) { return t->dtype == TN_DT_F64 ? 8 : 4; }
+
+/* w [D, rows, cols] -> [D][cols][rows]. The end of it. */
+static char *transpose_all(const tni_tensor *w, char *dst) {
+  const int64_t matrix = w->dims[1] * w->dims[2];
+  for (int64_t d = 0; d < w->dims[0]; d++)
+    transpose(w, d * matrix, w->dims[1], w->dims[2], dst + d * matrix * elem_of(w));
+  return dst + tni_knumel(w) * elem_of(w);
 }
 
 /* out[n] += v [K] * m [K, stride], columns [col, col + n) of it. */
@@ -311,7 +321,7 @@ static bool add_product(uint64_t *sum, uint64_t a, uint64_t b) {
 static bool room_of(const tn_node *n, const tni_tensor *const *in, uint64_t *weights, uint64_t *per_worker) {
   if (!in[1] || !in[2] || in[1]->rank != 3 || in[2]->rank != 3) return false;
   const uint64_t G = (uint64_t)gates_of(n), H = (uint64_t)in[2]->dims[2], I = (uint64_t)in[1]->dims[2];
-  const uint64_t elem = in[0]->dtype == TN_DT_F64 ? 8 : 4;
+  const uint64_t elem = elem_of(in[1]);
   *weights = 64;
   *per_worker = I;
   return add_product(weights, (uint64_t)tni_knumel(in[1]), elem) &&
@@ -322,6 +332,15 @@ uint64_t tni_recurrent_scratch(const tn_node *n, const tni_tensor *const *in, ui
   uint64_t weights, per_worker;
   if (n_in < 3 || !room_of(n, in, &weights, &per_worker)) return 0;
   return add_product(&weights, per_worker, 8 * (uint64_t)(n_workers ? n_workers : 1)) ? weights : UINT64_MAX;
+}
+
+uint64_t tni_recurrent_prepared(const tn_node *n, const tni_tensor *const *in, uint32_t n_in) {
+  uint64_t weights, per_worker;
+  return n_in >= 3 && room_of(n, in, &weights, &per_worker) ? weights : 0;
+}
+
+void tni_recurrent_prepare(const tni_tensor *w, const tni_tensor *r, void *dst) {
+  (void)transpose_all(r, transpose_all(w, dst));
 }
 
 static const tni_tensor *input(const tni_kargs *a, uint32_t i) { return i < a->n_in ? a->in[i] : NULL; }
@@ -377,7 +396,7 @@ static tn_status read_node(const tni_kargs *a, recurrent *q) {
   return st ? st : check(a, q);
 }
 
-tn_status tni_k_recurrent(const tni_kargs *a) {
+tn_status tni_recurrent_run(const tni_kargs *a, const void *prepared) {
   recurrent q = {.x = a->in[0], .w = a->in[1], .r = a->in[2], .b = input(a, 3), .lens = input(a, 4), .h0 = input(a, 5)};
   uint64_t weights, per_worker;
   if (a->node->op == TN_OP_LSTM) {
@@ -390,16 +409,20 @@ tn_status tni_k_recurrent(const tni_kargs *a) {
   tn_status st = read_node(a, &q);
   if (st) return st;
   if (!room_of(a->node, a->in, &weights, &per_worker)) return tni_kfail(a, TN_E_LIMIT, "the weights are too large");
-  q.elem = q.x->dtype == TN_DT_F64 ? 8 : 4;
-  q.wt = a->scratch;
+  q.elem = elem_of(q.w);
+  char *room = a->scratch;
+  q.wt = prepared;
+  if (!q.wt) {
+    q.wt = room;
+    tni_recurrent_prepare(q.w, q.r, room);
+    room += (weights - 64 + 7) & ~UINT64_C(7);
+  }
   q.rt = q.wt + tni_knumel(q.w) * q.elem;
-  q.room = (double *)(q.wt + ((weights - 64 + 7) & ~UINT64_C(7)));
+  q.room = (double *)room;
   q.per_worker = (int64_t)per_worker;
   const int64_t GH = q.G * q.H;
-  for (int64_t d = 0; d < q.D; d++) {
-    transpose(&q, q.w, d * GH * q.I, GH, q.I, q.wt + d * GH * q.I * q.elem);
-    transpose(&q, q.r, d * GH * q.H, GH, q.H, q.rt + d * GH * q.H * q.elem);
-  }
   tni_kfor(a->run, q.D * q.B, (q.T + 1) * (q.I + q.H + 1) * (GH / 4 + 1), sequences, &q);
   return TN_OK;
 }
+
+tn_status tni_k_recurrent(const tni_kargs *a) { return tni_recurrent_run(a, NULL); }

@@ -145,6 +145,34 @@ class Recurrent(Case):
             self.verify(op, swapped, [x.transpose(1, 0, 2), w, r, h0.transpose(1, 0, 2)],
                         [y.transpose(2, 0, 1, 3), yh.transpose(1, 0, 2)])
 
+    def test_constant(self):
+        """Weights that are there before the run, both or one of them, give the bits of weights that are inputs."""
+        np_rng = np.random.default_rng(SEED)
+        t, b, i, h, d = 5, 2, 7, 300, 2  # more than a piece of 256
+        nodes, feeds, weights, outs = [], {}, {}, []
+        for dtype, (op, g) in itertools.product((np.float32, np.float16, np.float64), self.GATES.items()):
+            tag = f"{op}{np.dtype(dtype).itemsize}"
+            feeds["x" + tag] = np_rng.uniform(-1, 1, (t, b, i)).astype(dtype)
+            weights["w" + tag] = np_rng.uniform(-0.1, 0.1, (d, g * h, i)).astype(dtype)
+            weights["r" + tag] = np_rng.uniform(-0.1, 0.1, (d, g * h, h)).astype(dtype)
+            nodes.append(helper.make_node(op, ["x" + tag, "w" + tag, "r" + tag], ["y" + tag], hidden_size=h,
+                                          direction="bidirectional"))
+            outs.append(info("y" + tag, helper.np_dtype_to_tensor_dtype(np.dtype(dtype))))
+        for name, v in (feeds | weights).items():
+            np.save(self.tmp / f"{name}.npy", v)
+        got = {}
+        for label, constant in (("none", ""), ("both", "wr"), ("one", "r")):
+            inputs = {k: v for k, v in (feeds | weights).items() if k[0] == "x" or k[0] not in constant}
+            init = [numpy_helper.from_array(v, k) for k, v in weights.items() if k not in inputs]
+            model = model_of(nodes, [info(k, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape) for k, v in inputs.items()],
+                             outs, 22, init)
+            onnx.save(model, self.tmp / f"{label}.onnx")
+            args = [a for k in inputs for a in ("--in", f"{k}={self.tmp}/{k}.npy")]
+            self.ok("infer", str(self.tmp / f"{label}.onnx"), *args, "--out", str(self.tmp / label), "--profile", "host")
+            got[label] = [np.load(self.tmp / label / f"{o.name}.npy").tobytes() for o in outs]
+        self.assertEqual(got["both"], got["none"])
+        self.assertEqual(got["one"], got["none"])
+
     def test_refused(self):
         np_rng = np.random.default_rng(SEED)
         x, w, r = (np_rng.uniform(-1, 1, s).astype(np.float32) for s in ((2, 1, 3), (1, 4, 3), (1, 4, 4)))
