@@ -95,7 +95,7 @@ static tn_status all_full(const tni_cell *lengths, const tni_cell *sum, const ch
   tni_tensor_to_i64(total, 0, 1, &all);
   for (int64_t b = 0; b < n; b++) {
     tni_tensor_to_i64(t, b, 1, &last);
-    if (last != all - 1)
+    if (all < 1 || last != all - 1)
       return tni_fail(err, TN_E_UNSUPPORTED, node,
                       "sequences that do not fill their past need caches that stay in place (pass 'cache')");
   }
