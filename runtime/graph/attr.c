@@ -74,8 +74,7 @@ static const tni_attr_spec *find_spec(const tni_op *op, const char *name) {
 }
 
 /* Whether s is one of words, "a|b|c"; activations' names are written in small letters too. */
-static bool is_word(const char *s, const char *words, bool any_case) {
-  const size_t n = strlen(s);
+static bool is_word(const char *s, size_t n, const char *words, bool any_case) {
   for (const char *w = words;; w++) {
     const size_t len = strcspn(w, "|");
     if (len == n && (any_case ? strncasecmp(w, s, n) : strncmp(w, s, n)) == 0) return true;
@@ -84,30 +83,32 @@ static bool is_word(const char *s, const char *words, bool any_case) {
   }
 }
 
-static tn_status check_word(const tni_node *n, tn_id id, const tni_attr_spec *s, const char *word, tn_error *err) {
-  if (is_word(word, s->words, s->type == TN_ATTR_STRINGS)) return TN_OK;
-  return tni_fail_node(err, TN_E_INVALID, n, id, "attribute '%s' is '%.40s', must be one of %s", s->name, word,
-                       s->words);
+static bool word_fits(const tni_attr_spec *s, const char *word, size_t len, char *why, size_t n) {
+  if (is_word(word, len, s->words, s->type == TN_ATTR_STRINGS)) return true;
+  snprintf(why, n, "attribute '%s' is '%.*s', must be one of %s", s->name, len < 40 ? (int)len : 40, word, s->words);
+  return false;
 }
 
-static tn_status check_range(const tni_node *n, tn_id id, const tni_attr_spec *s, int64_t v, tn_error *err) {
-  if (v >= s->lo && v <= s->hi) return TN_OK;
+static bool number_fits(const tni_attr_spec *s, int64_t v, char *why, size_t n) {
+  if (v >= s->lo && v <= s->hi) return true;
   if (s->hi == INT64_MAX)
-    return tni_fail_node(err, TN_E_INVALID, n, id, "attribute '%s' is %lld, must be at least %lld", s->name,
-                         (long long)v, (long long)s->lo);
-  return tni_fail_node(err, TN_E_INVALID, n, id, "attribute '%s' is %lld, must be in %lld to %lld", s->name,
-                       (long long)v, (long long)s->lo, (long long)s->hi);
+    snprintf(why, n, "attribute '%s' is %lld, must be at least %lld", s->name, (long long)v, (long long)s->lo);
+  else
+    snprintf(why, n, "attribute '%s' is %lld, must be in %lld to %lld", s->name, (long long)v, (long long)s->lo,
+             (long long)s->hi);
+  return false;
 }
 
-/* What the attribute says must be what the table lists. */
-static tn_status check_values(const tni_node *n, tn_id id, const tni_attr_spec *s, const tn_attr *a, tn_error *err) {
-  tn_status st = TN_OK;
-  if (s->words && s->type == TN_ATTR_STRING) return check_word(n, id, s, a->u.s, err);
-  for (uint64_t i = 0; st == TN_OK && s->words && i < a->n; i++) st = check_word(n, id, s, a->u.strings[i], err);
-  if (s->lo == s->hi) return st;
-  if (s->type == TN_ATTR_INT) return check_range(n, id, s, a->u.i, err);
-  for (uint64_t i = 0; st == TN_OK && i < a->n; i++) st = check_range(n, id, s, a->u.ints[i], err);
-  return st;
+bool tni_attr_fits(const tni_attr_spec *s, const tn_attr *a, char *why, size_t n) {
+  bool ok = s->type == a->type;
+  if (!ok) snprintf(why, n, "attribute '%s' is %s, must be %s", s->name, type_name(a->type), type_name(s->type));
+  if (ok && s->words && s->type == TN_ATTR_STRING) return word_fits(s, a->u.s, (size_t)a->n, why, n);
+  for (uint64_t i = 0; ok && s->words && i < a->n; i++)
+    ok = word_fits(s, a->u.strings[i], strlen(a->u.strings[i]), why, n);
+  if (!ok || s->lo == s->hi) return ok;
+  if (s->type == TN_ATTR_INT) return number_fits(s, a->u.i, why, n);
+  for (uint64_t i = 0; ok && i < a->n; i++) ok = number_fits(s, a->u.ints[i], why, n);
+  return ok;
 }
 
 static tn_status check_raw(const tni_node *n, tn_id id, const tni_raw_attr *r, tn_error *err) {
@@ -117,22 +118,20 @@ static tn_status check_raw(const tni_node *n, tn_id id, const tni_raw_attr *r, t
                          (long long)n->version);
   if (s->type == TN_ATTR_NONE)
     return tni_fail_node(err, TN_E_UNSUPPORTED, n, id, "attribute '%s' is not supported", r->name);
-  if (s->type != r->a.type)
-    return tni_fail_node(err, TN_E_INVALID, n, id, "attribute '%s' is %s, must be %s", r->name, type_name(r->a.type),
-                         type_name(s->type));
+  char why[512];
+  if (!tni_attr_fits(s, &r->a, why, sizeof why)) return tni_fail_node(err, TN_E_INVALID, n, id, "%s", why);
   if (s->type == TN_ATTR_GRAPH && r->n_graphs != 1)
     return tni_fail_node(err, TN_E_INVALID, n, id, "attribute '%s' has %u graphs, must have one", r->name, r->n_graphs);
   if (s->type == TN_ATTR_TENSOR && !r->tensor)
     return tni_fail_node(err, TN_E_INVALID, n, id, "attribute '%s' has no tensor", r->name);
   if (s->type == TN_ATTR_TENSOR) {
-    char why[128];
     tn_status st = tni_tensor_check(r->tensor, why, sizeof why);
     if (st != TN_OK) return tni_fail_node(err, st, n, id, "attribute '%s': %s", r->name, why);
   }
   for (const tni_raw_attr *other = n->raw; other < r; other++)
     if (strcmp(other->name, r->name) == 0)
       return tni_fail_node(err, TN_E_INVALID, n, id, "attribute '%s' stands twice", r->name);
-  return check_values(n, id, s, &r->a, err);
+  return TN_OK;
 }
 
 static void set_default(const tni_attr_spec *s, tn_attr *a) {

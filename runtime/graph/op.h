@@ -47,6 +47,10 @@ const tni_op *tni_op_table(uint32_t *n);
 /* First row with this id, or NULL: for names in messages. */
 const tni_op *tni_op_by_id(uint32_t id);
 
+/* a has s's type and says what s lists: one of its words, numbers in its range. false: why, of n bytes at most, names the
+ * attribute. Bytes of a STRING are a->n, with or without an end. */
+bool tni_attr_fits(const tni_attr_spec *s, const tn_attr *a, char *why, size_t n);
+
 /* Attention of ONNX or of Tenon: the second has inputs more, and is the first without them. */
 static inline bool tni_is_attention(uint32_t op) { return op == TN_OP_ATTENTION || op == TN_OP_TENON_ATTENTION; }
 

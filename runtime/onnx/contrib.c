@@ -57,7 +57,7 @@ tn_status tni_contrib(tni_import *c, tni_graph *g, tni_draft *d, bool *done) {
   for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
     if (strcmp(table[i].type, d->type) != 0) continue;
     *done = true;
-    table[i].fn(&e);
+    if (tni_contrib_attrs(&e)) table[i].fn(&e);
     return e.st;
   }
   return TN_OK;

@@ -6,7 +6,7 @@
  *
  * One function per operator, by family: contrib_simple.c (activations, products), contrib_norm.c, contrib_attention.c,
  * contrib_gqa.c, contrib_rotary.c, contrib_mask.c, contrib_nbits.c, contrib_quant.c,
- * contrib_moe.c, contrib_fused.c. docs/operators-contrib.md lists what each takes and
+ * contrib_moe.c, contrib_fused.c; contrib_attrs.c is what attributes may say. docs/operators-contrib.md lists what each takes and
  * refuses.
  */
 #ifndef TENON_ONNX_CONTRIB_H
@@ -51,6 +51,10 @@ void tni_contrib_qlinear_concat(tni_emit *e);
 void tni_contrib_dynamic_matmul(tni_emit *e);
 void tni_contrib_matmul_to_float(tni_emit *e);
 void tni_contrib_qgemm(tni_emit *e);
+
+/* --- contrib_attrs.c --- */
+/* The node's attributes say what its operator's may. Otherwise it fails with the attribute's name. */
+bool tni_contrib_attrs(tni_emit *e);
 
 /* --- contrib_quant.c --- */
 /* (A - a_zero) (B - b_zero), times both scales, plus bias; A of bytes [.., K], B [K, N]. */

@@ -436,6 +436,43 @@ def experts(r):
                        normalize_routing_weights=1, **({"block_size": block} if block else {}))
 
 
+def bad_values(r, bad):
+    """A value that the operator's attribute may not have: a number out of its range, a word, a type, none at all."""
+    x, q = f(r, 1, 2, 4), {"q": f(r, 1, 3, 64), "k": f(r, 1, 3, 32), "v": f(r, 1, 3, 32)}
+    attention = {"x": x, "w": (f(r, 4, 12),)}
+    heads = dict(num_heads=4, kv_num_heads=2)
+    nbits = {"a": f(r, 3, 64), "b": (r.integers(0, 256, (24, 2, 16)).astype(np.uint8),), "s": (f(r, 24, 2),)}
+    moe = {"x": f(r, 3, 8), "p": f(r, 3, 2), "w": f(r, 2, 8, 8), "b": None, "w2": f(r, 2, 8, 8)}
+    eight = {"x": r.integers(0, 9, (1, 3, 2, 2)).astype(np.uint8), "s": (np.float32(0.1),), "z": (np.uint8(0),),
+             "t": (np.float32(0.1),), "u": (np.uint8(0),)}
+    for op, inputs, good, wrong, text in (
+            ("Attention", attention, {}, {}, "'num_heads' is required and missing"),
+            ("Attention", attention, {"num_heads": 2}, {"unidirectional": 2}, "'unidirectional' is 2, must be in 0 to 1"),
+            ("Attention", attention, {}, {"num_heads": 2.0}, "'num_heads' is FLOAT, must be INT"),
+            ("Attention", attention, {"num_heads": 2}, {"scale": 1}, "'scale' is INT, must be FLOAT"),
+            ("MultiHeadAttention", q, {}, {"num_heads": 0}, "'num_heads' is 0, must be in 1"),
+            ("GroupQueryAttention", q, heads, {"local_window_size": -2}, "'local_window_size' is -2"),
+            ("GroupQueryAttention", q, heads, {"do_rotary": 7}, "'do_rotary' is 7"),
+            ("GroupQueryAttention", q, heads, {"k_quant_type": "SOME"},
+             "'k_quant_type' is 'SOME', must be one of NONE|PER_TENSOR|PER_CHANNEL"),
+            ("MatMulNBits", nbits, dict(K=64, N=24, block_size=32), {"accuracy_level": 5}, "'accuracy_level' is 5"),
+            ("MatMulNBits", nbits, dict(K=64, N=24), {}, "'block_size' is required"),
+            ("FusedMatMul", {"a": f(r, 2, 3), "b": f(r, 3, 4)}, {}, {"transA": -1}, "'transA' is -1"),
+            ("GroupNorm", {"x": f(r, 1, 4, 4, 2), "g": f(r, 2), "b": f(r, 2)}, {"groups": 1}, {"activation": 3},
+             "'activation' is 3"),
+            ("MoE", moe, {}, {"k": 0}, "'k' is 0"),
+            ("MoE", moe, {}, {"activation_type": "tanh"}, "'activation_type' is 'tanh', must be one of relu|gelu"),
+            ("QMoE", moe, {}, {"expert_weight_bits": 16}, "'expert_weight_bits' is 16, must be in 2 to 8"),
+            ("RotaryEmbedding", {"x": x, "p": np.array([0]), "c": f(r, 4, 1), "s": f(r, 4, 1)}, {},
+             {"interleaved": 2}, "'interleaved' is 2"),
+            ("RelativePositionBias", {"t": (f(r, 32, 2),), "q": np.array([1]), "k": np.array([1])}, {}, {"max_distance": 0},
+             "'max_distance' is 0"),
+            ("SimplifiedLayerNormalization", {"x": x, "w": f(r, 4)}, {}, {"stash_type": 99}, "'stash_type' is 99"),
+            ("QLinearSoftmax", eight, {}, {"axis": -1}, "'opset' is required"),
+            ("QLinearGlobalAveragePool", eight, {}, {"channels_last": 5}, "'channels_last' is 5")):
+        yield bad(f"{op} {text}", op, text, inputs, **good, **wrong)
+
+
 def refusals(r):
     """What no file may get through: sizes that do not fit, operands that must be constants, attributes nobody knows."""
     def bad(name, op, text, inputs, **attrs):
@@ -445,10 +482,10 @@ def refusals(r):
     nbits = {"a": f(r, 3, 64), "b": b, "s": s}
     good = dict(K=64, N=24, bits=4, block_size=32)
     yield bad("bits", "MatMulNBits", "3 bits", nbits, **dict(good, bits=3))
-    yield bad("bits 0", "MatMulNBits", "0 bits", nbits, **dict(good, bits=1 << 40))
+    yield bad("bits 0", "MatMulNBits", "'bits' is 1099511627776, must be in 2 to 8", nbits, **dict(good, bits=1 << 40))
     yield bad("K", "MatMulNBits", "weights has not", nbits, **dict(good, K=128))
-    yield bad("huge K", "MatMulNBits", "blocks of 32", nbits, **dict(good, K=1 << 62))
-    yield bad("block 0", "MatMulNBits", "blocks of 0", nbits, **dict(good, block_size=0))
+    yield bad("huge K", "MatMulNBits", "'K' is", nbits, **dict(good, K=1 << 62))
+    yield bad("block 0", "MatMulNBits", "'block_size' is 0", nbits, **dict(good, block_size=0))
     yield bad("weights as input", "MatMulNBits", "weights is no constant", dict(nbits, b=b[0]), **good)
     yield bad("scales", "MatMulNBits", "scales", dict(nbits, s=(f(r, 24, 3),)), **good)
     yield bad("g_idx", "MatMulNBits", "group 7 of 2", dict(nbits, z=None, g=(np.full(64, 7, np.int32),)), **good)
@@ -468,6 +505,7 @@ def refusals(r):
     yield bad("experts", "MoE", "fc2's weights", {"x": f(r, 3, 8), "p": f(r, 3, 2), "w": f(r, 2, 8, 8), "b": None,
                                                   "w2": f(r, 2, 8, 8)})
     yield bad("activation", "FusedGemm", "'Nope'", {"a": f(r, 2, 3), "b": (f(r, 3, 4),)}, activation="Nope")
+    yield from bad_values(r, bad)
     yield bad("buckets", "RelativePositionBias", "buckets", {"t": (f(r, 1, 2),), "q": np.array([1]), "k": np.array([1])},
               max_distance=8)
 
