@@ -77,7 +77,7 @@ static bool zero_one(const tni_graph *g, tn_id v) {
 /* picked is the indices of a TopK: an expert stands once in a row. */
 static bool from_topk(const tni_graph *g, tn_id v) {
   const tni_node *n = producer(g, v);
-  if (n && n->pub.op == TN_OP_CAST) return from_topk(g, n->pub.in[0]);
+  while (n && n->pub.op == TN_OP_CAST) n = producer(g, v = n->pub.in[0]);
   return n && n->pub.op == TN_OP_TOP_K && g->values[v]->out_index == 1 && axis_of(n, 2) != 0;
 }
 
@@ -107,11 +107,11 @@ bool tni_experts_picked(const tni_graph *g, const tni_node *nonzero, tni_picked 
   const tni_node *hot = tni_match_node(g, turn->pub.in[0], TN_OP_ONE_HOT);
   if (!hot || !read_one_hot(g, hot, p)) return false;
   p->token_row = perm[1] == 0 ? 0 : 1;
+  if (!(e >= (double)-p->experts && e < (double)p->experts)) return false;
   p->expert = (int64_t)(e < 0 ? e + (double)p->experts : e);
   /* Shapes may have lost or gained a 1 on the way, never the order of the two axes. */
   const tni_value *mask = g->values[nonzero->pub.in[0]];
-  return p->expert >= 0 && p->expert < p->experts && mask->pub.dims[p->token_row] == p->tokens &&
-         dim_is(g, nonzero->pub.in[0], !p->token_row, p->k);
+  return mask->pub.dims[p->token_row] == p->tokens && dim_is(g, nonzero->pub.in[0], !p->token_row, p->k);
 }
 
 static bool is_row(const tni_graph *g, const tni_picked *p, tn_id v, bool token) {
