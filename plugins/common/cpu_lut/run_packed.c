@@ -4,6 +4,9 @@
  * second goes over units: 16 columns of a strip, up to 96 rows. A unit computes these columns of all the strip's
  * products, so the chain runs over tiles that are still in cache, and products that are no results never leave the
  * worker's tiles. Units of one row are taken up to eight at a time. Nothing is allocated.
+ *
+ * Rows of x that are all zeros, eight side by side or the only one, give zeros and read no weights: experts that nobody
+ * chose. The kernels' sums of such a row start at 0 and add zeros, so the bits are the same.
  */
 #include <string.h>
 
@@ -14,6 +17,7 @@ enum {
   BLOCK = TNI_CLT_ROWS,
   GRAIN_BYTES = 32768, /* weights that are worth a fork */
   GRAIN_MACS = 200000,
+  ZERO_ROWS = 8,  /* what kernels take at once in every layout of x */
   GRAIN_SPLIT = 4 /* units whose products meet two blocks share one of them with their neighbour */
 };
 
@@ -25,6 +29,7 @@ typedef struct packed_run {
   const uint8_t *w;
   char *tiles;
   tni_clt_act act;
+  bool zero; /* the only row is */
 } packed_run;
 
 /* Where a tile lies: rows [m0, m0 + rows), columns [c, c + columns) of a strip. Each row of the tile has `pitch`
@@ -32,8 +37,10 @@ typedef struct packed_run {
 typedef struct place {
   const tni_clt_strip *s;
   int64_t m0, rows, c, columns, pitch;
-  float *tiles; /* of the worker */
+  float *tiles;  /* of the worker */
+  uint32_t zero; /* bit i: rows m0 + i * ZERO_ROWS and those behind it are zeros */
 } place;
+_Static_assert((int)TNI_CLT_RUN_ROWS / (int)ZERO_ROWS <= 32, "bits for the rows of a unit");
 
 /* A product whose units meet two blocks: the right block of a unit is the left one of the next. */
 typedef struct carried {
@@ -53,6 +60,20 @@ static void quantize_rows(void *arg, int64_t begin, int64_t end, uint32_t worker
     r->plan->quant(r->x + m * g->K, (size_t)g->K, (size_t)g->K_padded, &r->act, (size_t)m);
 }
 
+static bool is_zero(const packed_run *r, int64_t begin, int64_t end) {
+  const int64_t K = r->plan->task->geo.K;
+  for (const float *x = r->x + begin * K, *last = r->x + end * K; x < last; x++)
+    if (*x != 0) return false;
+  return true;
+}
+
+static uint32_t zero_rows(const packed_run *r, const place *p) {
+  uint32_t bits = 0;
+  for (int64_t m = 0, i = 0; m < p->rows; m += ZERO_ROWS, i++)
+    if (is_zero(r, p->m0 + m, p->m0 + min64(m + ZERO_ROWS, p->rows))) bits |= 1u << i;
+  return bits;
+}
+
 static float *tile_of(const packed_run *r, const place *p, uint32_t i) {
   return p->tiles + (size_t)i * r->plan->room.tile_floats;
 }
@@ -65,16 +86,35 @@ static void row_products(const packed_run *r, const place *p) {
   for (uint32_t i = 0; i < p->s->prog.n_parts; i++) {
     int64_t first = p->s->n0[i] + p->c, shift = first % BLOCK, b = first / BLOCK;
     float *tile = tile_of(r, p, i), *to = tile;
+    if (r->zero) {
+      memset(tile, 0, (size_t)p->columns * sizeof(float));
+      continue;
+    }
     for (; b * BLOCK < first + p->columns; b++, to += BLOCK)
       r->plan->gemv(r->w + b * g->row_block_bytes, (size_t)g->superblocks, &r->act, to);
     if (shift) memmove(tile, tile + shift, (size_t)p->columns * sizeof(float));
   }
 }
 
-static void block_rows(const packed_run *r, const place *p, int64_t block, float *to) {
+static void some_rows(const packed_run *r, const place *p, int64_t block, int64_t begin, int64_t end, float *to) {
   const tni_clt_geometry *g = &r->plan->task->geo;
-  r->plan->gemm(r->w + block * g->row_block_bytes, (size_t)g->superblocks, &r->act, (size_t)p->m0,
-                (size_t)(p->m0 + p->rows), to);
+  r->plan->gemm(r->w + block * g->row_block_bytes, (size_t)g->superblocks, &r->act, (size_t)(p->m0 + begin),
+                (size_t)(p->m0 + end), to + begin * BLOCK);
+}
+
+static void block_rows(const packed_run *r, const place *p, int64_t block, float *to) {
+  int64_t begin = 0;
+  if (!p->zero) {
+    some_rows(r, p, block, 0, p->rows, to);
+    return;
+  }
+  for (int64_t m = 0, i = 0; m < p->rows; m += ZERO_ROWS, i++) {
+    if (!(p->zero >> i & 1)) continue;
+    if (begin < m) some_rows(r, p, block, begin, m, to);
+    begin = min64(m + ZERO_ROWS, p->rows);
+    memset(to + m * BLOCK, 0, (size_t)((begin - m) * BLOCK) * sizeof(float));
+  }
+  if (begin < p->rows) some_rows(r, p, block, begin, p->rows, to);
 }
 
 static void joined_rows(const packed_run *r, const place *p, int64_t first, carried *c, float *tile) {
@@ -187,10 +227,13 @@ static void tile_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   carried c[TN_FUSED_MAX_PARTS];
   const tni_clt_strip *last = NULL;
   for (int64_t u = begin; u < end && !cancelled(r->run); u++) {
-    int64_t unit = u % t->n_units;
+    int64_t unit = u % t->n_units, m0 = u / t->n_units * TNI_CLT_RUN_ROWS;
     p.s = strip_at(t, unit);
-    p.m0 = u / t->n_units * TNI_CLT_RUN_ROWS;
-    p.rows = min64(TNI_CLT_RUN_ROWS, r->plan->M - p.m0);
+    if (u == begin || m0 != p.m0) {
+      p.m0 = m0;
+      p.rows = min64(TNI_CLT_RUN_ROWS, r->plan->M - m0);
+      p.zero = zero_rows(r, &p);
+    }
     p.c = (unit - p.s->first_unit) * BLOCK;
     p.columns = min64(BLOCK, p.s->N - p.c);
     for (uint32_t i = 0; p.s != last && i < t->n_split && i < p.s->prog.n_parts; i++) {
@@ -221,6 +264,7 @@ tn_status tni_clt_run_packed(const tn_plan *plan, const tn_args *a, tn_run *run)
   else
     run->parallel_for(run, plan->M, max64(1, GRAIN_BYTES / g->K_padded), quantize_rows, &r);
   if (cancelled(run)) return TN_E_CANCELLED;
+  r.zero = plan->M == 1 && is_zero(&r, 0, 1);
   const int64_t split = t->n_split ? GRAIN_SPLIT : 1;
   if (plan->M == 1) {
     run->parallel_for(run, t->n_units, max64(split, GRAIN_BYTES / g->row_block_bytes), row_units, &r);
