@@ -150,15 +150,15 @@ class Bundle(common.Case):
         r = run(b, *ASK)
         self.assertNotEqual((r.returncode, "cpu-avx2-lut" in r.stderr.split("placement:")[-1]), (0, True), r.stderr)
 
-    def test_opens_nothing_else(self):
+    def traced(self, b, command, env):
+        """Runs it under strace: what it opens lies in b or is the system loader's, /proc and /sys. Its output."""
         if not shutil.which("strace"):
             self.skipTest("strace is not there")
         if SANITIZED:
             self.skipTest("a sanitizer's runtime opens files of its own")
-        b = self.shared()
         log = self.tmp / "strace.log"
         r = subprocess.run(["strace", "-f", "-qq", "-o", log, "-e", "trace=open,openat,openat2,creat,execve,connect",
-                            f"{b}/run.sh", *ASK], capture_output=True, text=True, env=bare(), cwd="/", timeout=300)
+                            *map(str, command)], capture_output=True, text=True, env=env, cwd="/", timeout=300)
         if "ptrace" in r.stderr and r.returncode:
             self.skipTest("strace may not trace here")
         self.assertEqual(r.returncode, 0, r.stderr)
@@ -178,6 +178,20 @@ class Bundle(common.Case):
             if "O_WRONLY" in line or "O_RDWR" in line or "O_CREAT" in line:
                 self.assertTrue(path.startswith("/proc/") or path.startswith("/dev/null"), line)
         self.assertGreater(opened, 5)
+        return r.stdout
+
+    def test_opens_nothing_else(self):
+        b = self.shared()
+        self.traced(b, [f"{b}/run.sh", *ASK], bare())
+
+    def test_without_run_sh(self):
+        """The program itself, as where there is no shell."""
+        b = self.shared()
+        home = self.tmp / "home"  # what a user has there must not be looked at
+        home.mkdir()
+        out = self.traced(b, [b / "bin/tenon", "run", b / "model", *ASK], bare(LD_LIBRARY_PATH=f"{b}/lib", HOME=str(home)))
+        self.assertEqual(out, run(b, *ASK).stdout)
+        self.assertEqual(list(home.rglob("*")), [])
 
     def test_too_large(self):
         out = self.make("--max-size", "20M", code=1)

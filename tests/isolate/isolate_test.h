@@ -49,5 +49,7 @@ void suite_same(void);
 void suite_kill(void);
 void suite_crash(void);
 void suite_wire(void);
+void suite_start(void);
+void suite_device(void);
 
 #endif
