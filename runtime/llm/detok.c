@@ -26,6 +26,7 @@ struct tni_detok {
   tn_status failed;
   tn_error *err;
   stage *stages;
+  size_t in, grown; /* bytes of tokens; bytes that stand for what was replaced */
 };
 
 static void feed(tni_detok *d, size_t k, const char *s, size_t n, bool end);
@@ -45,6 +46,10 @@ static size_t replace(tni_detok *d, const tni_pattern *p, tni_view with, const c
     tni_str_add(out, s + last, b - last);
     tni_str_add(out, with.v, with.n);
     last = e;
+    d->grown += with.n;
+    if (d->grown <= tni_str_most(d->in)) continue;
+    d->failed = tni_fail(d->err, TN_E_LIMIT, "decoder", "text of %zu bytes grows over %zu", d->in, tni_str_most(d->in));
+    return n;
   }
   if (hold) {
     size_t most = n - last < p->lit.n - 1 ? n - last : p->lit.n - 1;
@@ -361,7 +366,9 @@ static void end_all(tni_detok *d) {
 static void push(tni_detok *d, int32_t id) {
   if (id < 0 || (size_t)id >= d->t->n_tokens) return;
   const tni_token *k = &d->t->tokens[id];
-  if (k->v && !(d->skip_special && k->special)) feed(d, 0, k->shown.v, k->shown.n, true);
+  if (!k->v || (d->skip_special && k->special)) return;
+  d->in += k->shown.n;
+  feed(d, 0, k->shown.v, k->shown.n, true);
 }
 
 static tn_status result(tni_detok *d, tn_error *err) {

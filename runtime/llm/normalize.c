@@ -200,7 +200,7 @@ static void strip(tni_work *w, const tni_norm *x) {
   if (s->zero > s->n) s->zero = s->n;
 }
 
-static tn_status replace(tni_work *w, const tni_norm *x, tn_error *err) {
+static tn_status replace(tni_work *w, const tni_norm *x, size_t most, tn_error *err) {
   const tni_str *in = &w->norm;
   tni_str *out = &w->norm2;
   tni_str_clear(out);
@@ -217,7 +217,7 @@ static tn_status replace(tni_work *w, const tni_norm *x, tn_error *err) {
     /* The replacement belongs to the last byte it replaces. */
     if (e == 0 || e - 1 < in->zero) out->zero = out->n;
     last = e;
-    if (out->failed) break;
+    if (out->failed || out->n > most) break;
   }
   if (last < in->zero) out->zero = out->n + in->zero - last;
   if (in->n > last) tni_str_add(out, in->v + last, in->n - last);
@@ -247,7 +247,7 @@ static tn_status bert(tni_work *w, const tni_norm *x, tn_error *err) {
   return TN_OK;
 }
 
-static tn_status run(const tni_norm *x, tni_work *w, tn_error *err) {
+static tn_status run(const tni_norm *x, tni_work *w, size_t most, tn_error *err) {
   switch (x->kind) {
     case TNI_NORM_NFC:
       return unicode_form(w, UTF8PROC_COMPOSE | UTF8PROC_STABLE, err);
@@ -267,7 +267,7 @@ static tn_status run(const tni_norm *x, tni_work *w, tn_error *err) {
       map_chars(w, x, drop_marks);
       break;
     case TNI_NORM_REPLACE:
-      return replace(w, x, err);
+      return replace(w, x, most, err);
     case TNI_NORM_PREPEND:
       prepend(w, x);
       break;
@@ -288,10 +288,12 @@ static tn_status run(const tni_norm *x, tni_work *w, tn_error *err) {
 }
 
 tn_status tni_normalize(const tni_tokenizer *t, tni_work *w, tn_error *err) {
+  const size_t n = w->norm.n, most = tni_str_most(n) < TNI_STR_MAX ? tni_str_most(n) : TNI_STR_MAX;
   for (size_t i = 0; i < t->n_norms; i++) {
-    tn_status st = run(&t->norms[i], w, err);
+    tn_status st = run(&t->norms[i], w, most, err);
     if (st != TN_OK) return st;
-    if (w->norm.failed) return tni_fail(err, TN_E_LIMIT, "normalizer", "text grows over %zu bytes", TNI_STR_MAX);
+    if (w->norm.failed || w->norm.n > most)
+      return tni_fail(err, TN_E_LIMIT, "normalizer", "text of %zu bytes grows over %zu", n, most);
   }
   return TN_OK;
 }

@@ -13,6 +13,12 @@
 #include <stdint.h>
 
 #define TNI_STR_MAX ((size_t)1 << 28)
+/* What becomes of n bytes may be this long: a file whose replacements of nothing follow each other multiplies its text.
+ */
+static inline size_t tni_str_most(size_t n) {
+  enum { LEAST = 1 << 20, PER_BYTE = 64 };
+  return n > (SIZE_MAX - LEAST) / PER_BYTE ? SIZE_MAX : LEAST + n * PER_BYTE;
+}
 
 typedef struct tni_str {
   char *v; /* malloc'd, not terminated */

@@ -140,6 +140,8 @@ tn_status tni_shape_layer_norm(tni_infer *in) {
   uint32_t axis = 0, stash = (uint32_t)tni_attr_i(&in->node->pub, "stash_type", TN_DT_F32);
   int64_t want = tni_attr_i(&in->node->pub, "axis", -1);
   if (!x) return tni_rule_fail(in, "operand 0 is missing");
+  if (stash != TN_DT_F32 && stash != TN_DT_F64 && stash != TN_DT_F16 && stash != TN_DT_BF16)
+    return tni_rule_fail(in, "stash_type is %s", tni_dtype_name(stash));
   if (x->pub.rank == TNI_RANK_UNKNOWN) {
     tn_status st = tni_rule_set_unknown(in, 0, x->pub.dtype);
     for (uint32_t o = 1; st == TN_OK && o < 3; o++) st = tni_rule_set_unknown(in, o, stash);

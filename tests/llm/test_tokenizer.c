@@ -191,25 +191,39 @@ static void test_match_limit(void) {
   free(json);
 }
 
-/* Text that grows without end is given up, not allocated. */
-static void test_growth(void) {
-  char rule[4200], many[4001], *body = NULL;
+/* A tiny file with two rules one after the other in place of `old`, each of which makes 4,000 bytes of one. */
+static tni_tokenizer *growing(const char *old, const char *list) {
+  char many[4001], *body = NULL;
   size_t n = 0;
   FILE *f = open_memstream(&body, &n);
   memset(many, 'a', sizeof many - 1);
   many[sizeof many - 1] = '\0';
-  snprintf(rule, sizeof rule, "{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"%s\"}", many);
-  fputs("{\"type\":\"Sequence\",\"normalizers\":[", f);
-  for (int i = 0; i < 5; i++) fprintf(f, "%s%s", i ? "," : "", rule);
+  fprintf(f, "{\"type\":\"Sequence\",\"%s\":[", list);
+  for (int i = 0; i < 2; i++)
+    fprintf(f, "%s{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"%s\"}", i ? "," : "", many);
   fputs("]}", f);
   fclose(f);
-  char *json = edited(tiny_tokenizer, "{\"type\":\"Lowercase\"}", body);
+  char *json = edited(tiny_tokenizer, old, body);
   tni_tokenizer *t = parse(json);
+  free(json);
+  free(body);
+  return t;
+}
+
+/* Text that multiplies is given up soon, in both directions. */
+static void test_growth(void) {
+  tni_tokenizer *t = growing("{\"type\":\"Lowercase\"}", "normalizers");
   tni_ids ids = {0};
   CU_ASSERT_EQUAL(tni_tokenizer_encode(t, "a", 1, true, &ids, NULL), TN_E_LIMIT);
   tni_tokenizer_destroy(t);
-  free(json);
-  free(body);
+  t = growing("{\"type\":\"Fuse\"}", "decoders");
+  char *text = NULL;
+  size_t len;
+  tn_error err;
+  tni_error_init(&err);
+  CU_ASSERT_EQUAL(tni_tokenizer_decode(t, (int32_t[]){1}, 1, false, &text, &len, &err), TN_E_LIMIT);
+  CU_ASSERT(strstr(err.message, "grows over") != NULL);
+  tni_tokenizer_destroy(t);
 }
 
 static void test_missing_file(void) {
