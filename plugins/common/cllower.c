@@ -189,15 +189,14 @@ static void make_slots(lowering *l) {
   }
 }
 
-/* What the caches' memory has: agreed layouts, or the graph's dtype. */
+/* What the caches' memory has: agreed layouts, or the graph's dtype. Whoever appends may be another device. */
 static void state_types(lowering *l) {
   for (uint32_t i = 0; i < l->s->n_states; i++) {
     const tn_layout *y = l->s->layouts ? l->s->layouts[i] : NULL;
-    if (!y || !y->dtype || l->s->states[i] >= l->p->n_values) continue;
-    const uint32_t slot = l->p->values[l->s->states[i]].used ? l->p->values[l->s->states[i]].slot : TN_NONE;
+    if (!y || !y->dtype) continue;
     for (tn_id v = 0; v < l->p->n_values; v++)
       if (l->p->values[v].used && l->p->values[v].kind == TN_VALUE_STATE &&
-          (v == l->s->states[i] || (slot != TN_NONE && l->p->values[v].slot == slot)))
+          tni_cm_state_root(l->g, v) == l->s->states[i])
         l->p->values[v].store = y->dtype;
   }
 }

@@ -28,3 +28,9 @@ uint64_t tni_cm_symbols(const tn_host *host, const tn_graph *g, const tn_expr *e
 }
 
 const tn_value *tni_cm_value(const tn_graph *g, tn_id v) { return v < g->n_values ? g->values[v] : NULL; }
+
+tn_id tni_cm_state_root(const tn_graph *g, tn_id v) {
+  const tn_value *x = tni_cm_value(g, v);
+  const tn_node *from = x && x->producer < g->n_nodes ? g->nodes[x->producer] : NULL;
+  return from && from->n_in && from->in[0] != TN_NONE ? from->in[0] : v;
+}

@@ -21,4 +21,7 @@ uint64_t tni_cm_symbols(const tn_host *host, const tn_graph *g, const tn_expr *e
 
 const tn_value *tni_cm_value(const tn_graph *g, tn_id v); /* NULL for TN_NONE or out of range */
 
+/* The cache as it enters the graph, of a state value v: itself, or what the TensorScatter that makes v appends to. */
+tn_id tni_cm_state_root(const tn_graph *g, tn_id v);
+
 #endif

@@ -139,6 +139,27 @@ class Same(Device):
         self.check("align=4096", models=[DEMO])
 
 
+class Shared(Device):
+    """Caches that are half, as all agreed, where attention is not in the piece of the graph that appends to them."""
+
+    def test_appended_elsewhere(self):
+        m = self.need(DATA / "onnx/exports/genai-llama-int4")
+        np, told = self.module("numpy"), []
+        past = {f"past_key_values.{i}.{w}": np.zeros((1, 2, 0, 16), np.float32) for i in range(2) for w in ("key", "value")}
+        ids = np.array([[1, 2, 3, 4]])
+        for name, v in {"input_ids": ids, "attention_mask": np.ones_like(ids), **past}.items():
+            np.save(self.tmp / f"{name}.npy", v)
+            told += ["--in", f"{name}={self.tmp / name}.npy"]
+        nodes = self.json("check", m, "--profile", PLUGIN, env=self.env())["nodes"]
+        where = [x["device"] for x in nodes if x["op"] in ("TensorScatter", "Attention")]
+        self.assertEqual(where, [PLUGIN] * 6)
+        self.assertIn("host", [x["device"] for x in nodes])
+        for words in ("", "discrete"):
+            self.ok("infer", m, *told, "--out", self.tmp / "out", "--profile", PLUGIN, env=self.env(words))
+            self.assertTrue(np.isfinite(np.load(self.tmp / "out/logits.npy")).all())
+        self.ok("verify", m, "--data", m, "--against", "reference", "--profile", PLUGIN, env=self.env())
+
+
 class Less(Device):
     """What a device lacks ends in another kernel: nothing falls back."""
 
