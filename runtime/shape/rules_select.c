@@ -95,6 +95,11 @@ tn_status tni_shape_reverse_sequence(tni_infer *in) {
 
 static bool is_real(int64_t t) { return t == TN_DT_F32 || t == TN_DT_F64 || t == TN_DT_F16 || t == TN_DT_BF16; }
 
+/* What zeros and ones may be. */
+static bool is_number(int64_t t) {
+  return t >= TN_DT_F32 && t <= TN_DT_BF16 && t != TN_DT_STRING && t != TN_DT_C64 && t != TN_DT_C128;
+}
+
 tn_status tni_shape_random(tni_infer *in) {
   const int64_t dtype = tni_attr_i(&in->node->pub, "dtype", TN_DT_F32), *shape = NULL;
   const uint32_t n = tni_attr_ints(&in->node->pub, "shape", &shape);
@@ -114,8 +119,8 @@ tn_status tni_shape_random_like(tni_infer *in) {
   const tn_attr *a = tni_attr(&in->node->pub, "dtype");
   const int64_t dtype = a && a->n ? tni_attr_i(&in->node->pub, "dtype", 0) : x->pub.dtype;
   const bool bernoulli = in->node->pub.op == TN_OP_BERNOULLI;
-  if (dtype < 0 || dtype > TN_DT_BF16 || (dtype != TN_DT_UNDEFINED && !bernoulli && !is_real(dtype)))
-    return tni_rule_fail(in, "dtype %lld is no float", (long long)dtype);
+  if (dtype != TN_DT_UNDEFINED && !(bernoulli ? is_number(dtype) : is_real(dtype)))
+    return tni_rule_fail(in, "dtype %lld is no %s", (long long)dtype, bernoulli ? "number's" : "float");
   if (x->pub.rank == TNI_RANK_UNKNOWN) return tni_rule_set_unknown(in, 0, (uint32_t)dtype);
   return tni_rule_set(in, 0, (uint32_t)dtype, x->pub.rank, x->pub.dims);
 }

@@ -34,6 +34,8 @@ static const rule_case norm[] = {
     {"LayerNormalization", 17, "f32[b,s,64] f32[32]", "", "!operand 1 does not broadcast"},
     {"LayerNormalization", 17, "f32[b,64] f32[2,1,64]", "", "!operand 1 has a higher rank"},
     {"LayerNormalization", 17, "f32[b,64] f32[64]", "axis=2", "!axis 2 is outside rank 2"},
+    {"LayerNormalization", 17, "f16[b,64] f16[64]", "stash_type=11", "f16[b,64] f64[b,1]"},
+    {"LayerNormalization", 17, "f32[b,64] f32[64]", "stash_type=9", "!stash_type is bool"},
     {"RMSNormalization", 23, "f32[b,s,64] f32[64]", "", "f32[b,s,64]"},
 };
 

@@ -15,6 +15,9 @@ static const rule_case shape[] = {
     {"EyeLike", 9, "f32[b,s]", "dtype=7", "i64[b,s]"},
     {"EyeLike", 9, "f32[b,s]", "", "f32[b,s]"},
     {"EyeLike", 9, "f32[b]", "", "!no matrix"},
+    {"Bernoulli", 15, "f32[b]", "dtype=9", "bool[b]"},
+    {"Bernoulli", 15, "f32[b]", "dtype=8", "!no number's"},
+    {"RandomNormalLike", 1, "f32[b]", "dtype=6", "!no float"},
 };
 
 static const rule_case constant[] = {
