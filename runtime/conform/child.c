@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { REPORT_FD = 3, MAX_REPORT = 16 << 20, MAX_OUTPUT = 64 << 10 };
+#include "runtime/base/process.h"
+
+enum { MAX_REPORT = 16 << 20, MAX_OUTPUT = 64 << 10 };
 
 extern char **environ;
 
@@ -54,41 +55,6 @@ static bool drain(int fd, tni_cf_text *t) {
   }
 }
 
-static int plan_files(posix_spawn_file_actions_t *a, int report, int output) {
-  int e = posix_spawn_file_actions_addopen(a, 0, "/dev/null", O_RDONLY, 0);
-  if (!e) e = posix_spawn_file_actions_adddup2(a, output, 1);
-  if (!e) e = posix_spawn_file_actions_adddup2(a, output, 2);
-  /* A descriptor that is 3 already would be closed on exec: dup2 to itself clears that flag (POSIX, 2018). */
-  if (!e) e = posix_spawn_file_actions_adddup2(a, report, REPORT_FD);
-  return e;
-}
-
-static int spawn(pid_t *pid, const char *const *argv, int report, int output) {
-  posix_spawn_file_actions_t files;
-  posix_spawnattr_t attr;
-  sigset_t none, all;
-  if (posix_spawn_file_actions_init(&files)) return ENOMEM;
-  if (posix_spawnattr_init(&attr)) return posix_spawn_file_actions_destroy(&files), ENOMEM;
-  sigemptyset(&none);
-  sigfillset(&all);
-  int e = plan_files(&files, report, output);
-  if (!e) e = posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  if (!e) e = posix_spawnattr_setsigmask(&attr, &none);
-  if (!e) e = posix_spawnattr_setsigdefault(&attr, &all);
-  char **copy = NULL; /* posix_spawn takes no const strings and writes to none */
-  size_t n = 0;
-  while (argv[n]) n++;
-  if (!e && !(copy = malloc((n + 1) * sizeof *copy))) e = ENOMEM;
-  if (!e) {
-    memcpy(copy, argv, (n + 1) * sizeof *copy);
-    e = posix_spawnp(pid, argv[0], &files, &attr, copy, environ);
-  }
-  free(copy);
-  posix_spawnattr_destroy(&attr);
-  posix_spawn_file_actions_destroy(&files);
-  return e;
-}
-
 int tni_cf_child_start(tni_cf_child *c, const char *const *argv, double limit_s) {
   int report[2] = {-1, -1}, output[2] = {-1, -1};
   memset(c, 0, sizeof *c);
@@ -96,7 +62,7 @@ int tni_cf_child_start(tni_cf_child *c, const char *const *argv, double limit_s)
   c->report.most = MAX_REPORT;
   c->output.most = MAX_OUTPUT;
   int e = pipe2(report, O_CLOEXEC) || pipe2(output, O_CLOEXEC) ? errno : 0;
-  if (!e) e = spawn(&c->pid, argv, report[1], output[1]);
+  if (!e) e = tni_spawn(&c->pid, argv, environ, output[1], report[1]);
   if (report[1] >= 0) close(report[1]);
   if (output[1] >= 0) close(output[1]);
   if (e) {

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,14 +57,6 @@ static char **child_env(void) {
 
 /* ---------------------------------------------------------------------------------------------------------- spawn */
 
-/* Descriptors that the file actions move must lie above those that they are moved to. */
-static int above(int fd) {
-  if (fd < 0 || fd > TNI_CHILD_CHANNEL) return fd;
-  const int high = fcntl(fd, F_DUPFD_CLOEXEC, TNI_CHILD_CHANNEL + 1);
-  close(fd);
-  return high;
-}
-
 static void shut(int *fd) {
   if (*fd >= 0) close(*fd);
   *fd = -1;
@@ -85,43 +76,15 @@ static tn_status look_at(const char *helper, tn_error *err) {
   return TN_OK;
 }
 
-static int prepare(posix_spawn_file_actions_t *fa, posix_spawnattr_t *at, int out, int channel) {
-  sigset_t none, all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  int e = posix_spawn_file_actions_addopen(fa, 0, "/dev/null", O_RDONLY, 0);
-  if (!e) e = posix_spawn_file_actions_adddup2(fa, out, 1);
-  if (!e) e = posix_spawn_file_actions_adddup2(fa, out, 2);
-  if (!e) e = posix_spawn_file_actions_adddup2(fa, channel, TNI_CHILD_CHANNEL);
-  if (!e) e = posix_spawnattr_setsigmask(at, &none);
-  if (!e) e = posix_spawnattr_setsigdefault(at, &all);
-  if (!e) e = posix_spawnattr_setpgroup(at, 0);
-  if (!e) e = posix_spawnattr_setflags(at, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-  return e;
-}
-
 static int start(const char *helper, const char *const *args, int out, int channel, pid_t *pid) {
   enum { MAX_ARGS = 16 };
-  posix_spawn_file_actions_t fa;
-  posix_spawnattr_t at;
-  char *argv[MAX_ARGS + 2] = {(char *)(uintptr_t)helper};
+  const char *argv[MAX_ARGS + 2] = {helper};
   for (int i = 0; args[i]; i++) {
     if (i == MAX_ARGS) return E2BIG;
-    argv[i + 1] = (char *)(uintptr_t)args[i];
+    argv[i + 1] = args[i];
   }
   char **env = child_env();
-  int e = env ? posix_spawn_file_actions_init(&fa) : ENOMEM;
-  if (e) {
-    free(env);
-    return e;
-  }
-  e = posix_spawnattr_init(&at);
-  if (!e) {
-    e = prepare(&fa, &at, out, channel);
-    if (!e) e = posix_spawn(pid, helper, &fa, &at, argv, env);
-    posix_spawnattr_destroy(&at);
-  }
-  posix_spawn_file_actions_destroy(&fa);
+  const int e = env ? tni_spawn(pid, argv, env, out, channel) : ENOMEM;
   free(env);
   return e;
 }
@@ -132,9 +95,6 @@ tn_status tni_child_spawn(const char *helper, const char *const *args, tni_child
   int pair[2] = {-1, -1}, tube[2] = {-1, -1};
   pid_t pid = 0;
   int e = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0 && pipe2(tube, O_CLOEXEC) == 0 ? 0 : errno;
-  pair[1] = above(pair[1]);
-  tube[1] = above(tube[1]);
-  if (!e && (pair[1] < 0 || tube[1] < 0)) e = EMFILE;
   if (!e) e = start(helper, args, tube[1], pair[1], &pid);
   shut(&pair[1]);
   shut(&tube[1]);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Children of the host: the program tenon-helper, spawned and never forked (a fork of a process with threads may hang
- * in the child). A child has 0     /dev/null 1, 2  one pipe to the host, for what the plugin prints: `output` 3     one
- * end of a stream socket, the other is `channel` and closes every other descriptor itself. It runs in a process group
- * of its own, with no signal blocked or handled, and sees of the environment what tni_child_env lets through. It is of
- * one thread of the host: nothing here locks.
+ * Children of the host: the program tenon-helper, started as base/process.h says. 1 and 2 are one pipe to the host, for
+ * what the plugin prints (`output`); 3 is one end of a stream socket, the other is `channel`; a child closes every
+ * other descriptor itself. It sees of the environment what tni_child_env lets through. It is of one thread of the host:
+ * nothing here locks.
  */
 #ifndef TENON_PLUGIN_CHILD_H
 #define TENON_PLUGIN_CHILD_H
@@ -14,8 +13,9 @@
 #include <sys/types.h>
 
 #include "runtime/base/error.h"
+#include "runtime/base/process.h"
 
-enum { TNI_CHILD_CHANNEL = 3, TNI_CHILD_TAIL = 512 };
+enum { TNI_CHILD_CHANNEL = TNI_SPAWN_CHANNEL, TNI_CHILD_TAIL = 512 };
 
 typedef struct tni_child {
   pid_t pid;                 /* 0: there is none */

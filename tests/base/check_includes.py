@@ -27,7 +27,7 @@ FLOW = {
     "pack": [*CORE, "profile", "plugin", "plan"],
     "sched": [*CORE, "shape", "onnx", "host", "passes", "profile", "plugin", "plan", "pack", "calib", "isolate"],
     "helper": [*CORE, "host", "profile", "plugin", "isolate"],
-    "conform": [*CORE, "shape", "host", "profile", "plugin", "plan", "sched"],
+    "conform": [*CORE, "shape", "host", "profile", "plugin", "plan", "sched", "llm"],  # llm: the session under a chat
     "bundle": ["base", "profile", "sched"],
     "llm": ["base"],  # and the public API
     "tasks": ["base", "llm"],  # and the public API
