@@ -317,9 +317,10 @@ static bool add_product(uint64_t *sum, uint64_t a, uint64_t b) {
   return !__builtin_mul_overflow(a, b, &p) && !__builtin_add_overflow(*sum, p, sum);
 }
 
-/* Bytes of transposed weights, and doubles of one worker: x, h, c, biases, peepholes, gates and what GRU needs more. */
+/* Bytes of transposed weights, and doubles of one worker: x, h, c, biases, peepholes, gates and what GRU needs more.
+ * False: not the weights of one node; the kernel says why. */
 static bool room_of(const tn_node *n, const tni_tensor *const *in, uint64_t *weights, uint64_t *per_worker) {
-  if (!in[1] || !in[2] || in[1]->rank != 3 || in[2]->rank != 3) return false;
+  if (!in[1] || !in[2] || in[1]->rank != 3 || in[2]->rank != 3 || in[1]->dtype != in[2]->dtype) return false;
   const uint64_t G = (uint64_t)gates_of(n), H = (uint64_t)in[2]->dims[2], I = (uint64_t)in[1]->dims[2];
   const uint64_t elem = elem_of(in[1]);
   *weights = 64;
