@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/passes/experts.h"
 
-enum { MAX_BACK = 16 };
+enum { MAX_BACK = 16, MAX_EXPERTS = 4096 };
 
 static const tni_node *producer(const tni_graph *g, tn_id v) {
   const tni_value *x = tni_match_value(g, v);
@@ -87,7 +87,7 @@ static bool read_one_hot(const tni_graph *g, const tni_node *n, tni_picked *p) {
   if (!tni_match_rank(g, p->picked, 2) ||
       tni_attr_i(&n->pub, "axis", -1) % 3 != (tni_attr_i(&n->pub, "axis", -1) < 0 ? -1 : 2))
     return false;
-  if (!tni_match_scalar(g, n->pub.in[1], &depth) || depth < 1 || depth > 65536 || !zero_one(g, n->pub.in[2]))
+  if (!tni_match_scalar(g, n->pub.in[1], &depth) || depth < 1 || depth > MAX_EXPERTS || !zero_one(g, n->pub.in[2]))
     return false;
   p->tokens = g->values[p->picked]->pub.dims[0];
   p->experts = (int64_t)depth;

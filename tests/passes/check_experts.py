@@ -77,7 +77,8 @@ def expert(g, x, form, nan):
     return g.op("MatMul", h, w(F, K))
 
 
-def model(rng, experts=4, k=2, order="k", form="gated", dtype=np.float32, nan=False, wrong=None, lead=True):
+def model(rng, experts=4, k=2, order="k", form="gated", dtype=np.float32, nan=False, wrong=None, lead=True,
+          depth=None):
     g = Graph(rng, dtype)
     x = g.op("Reshape", "x", g.ints(-1, K))
     logits = g.op("MatMul", x, g.weight(K, experts))
@@ -88,7 +89,7 @@ def model(rng, experts=4, k=2, order="k", form="gated", dtype=np.float32, nan=Fa
     values = g.op("Div", values, g.op("ReduceSum", values, g.ints(-1), keepdims=1))
     if wrong == "picked":  # an expert may stand twice in a row
         picked = g.op("Mul", picked, g.const(np.array(1 if k == 1 else 0, np.int64)))
-    hot = g.op("OneHot", picked, g.const(np.array(experts, np.int64)), g.ints(0, 1), axis=-1)
+    hot = g.op("OneHot", picked, g.const(np.array(depth or experts, np.int64)), g.ints(0, 1), axis=-1)
     hot = g.op("Transpose", hot, perm=[2, 1, 0] if order == "k" else [2, 0, 1])
     shape = g.op("Shape", x)
     total = zeros = g.op("ConstantOfShape", shape, value=numpy_helper.from_array(np.zeros(1, dtype)))
@@ -131,6 +132,7 @@ def cases():
     yield "halves", dict(dtype=np.float16, experts=8), True
     yield "nan", dict(nan=True, experts=8), True
     yield "nan halves", dict(nan=True, dtype=np.float16), True
+    yield "too many", dict(depth=65536), False
     for form in ("columns", "softmax"):
         yield form, dict(form=form), False
     for wrong in ("stride", "base", "picked"):
