@@ -7,7 +7,7 @@
  *
  * Three objects. tni_cf_host: services and an open device. tni_cf_drive: one graph on it, claimed and lowered, with its
  * weights. tni_cf_inst: one set of dims of a drive, with memory, plans and args; several may live side by side, and
- * tni_cf_inst_run may be called for different ones at once. All but that is for one thread.
+ * tni_cf_inst_run and tni_cf_inst_guards may be called for different ones at once. All but that is for one thread.
  *
  * Errors: false or a status, and what happened in `why` of the object.
  */
@@ -55,6 +55,7 @@ typedef struct tni_cf_host {
   tn_device *device;
   const tn_caps *caps;
   tni_devlock lock;
+  pthread_mutex_t looking;       /* held by whoever maps what instances share: weights, private memory */
   int64_t run_allocs;            /* blocks that the host was asked for in runs; atomic */
   struct tni_cf_ticket *tickets; /* drive_ticket.h */
   uint32_t next_ticket, nap_us;  /* atomic; how long the host's `done` takes */

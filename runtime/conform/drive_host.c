@@ -134,6 +134,7 @@ bool tni_cf_host_open(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask) {
   memset(h, 0, sizeof *h);
   tni_error_init(&h->err);
   tni_devlock_init(&h->lock);
+  pthread_mutex_init(&h->looking, NULL);
   tn_status st = enter(cf, h, ask);
   const bool none = st == TN_OK && h->p.n_caps <= cf->subject->device;
   if (none)
@@ -153,6 +154,7 @@ bool tni_cf_host_open(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask) {
   tni_cf_plugin_finish(&h->p);
   tni_cf_tickets_finish(cf, h);
   tni_devlock_finish(&h->lock);
+  pthread_mutex_destroy(&h->looking);
   return false;
 }
 
@@ -166,4 +168,5 @@ void tni_cf_host_close(tni_cf *cf, tni_cf_host *h) {
   tni_cf_stop(cf, &h->p);
   tni_cf_tickets_finish(cf, h);
   tni_devlock_finish(&h->lock);
+  pthread_mutex_destroy(&h->looking);
 }

@@ -382,14 +382,22 @@ static bool weights_hold(tni_cf_inst *i, uint32_t s) {
          (same || no(i, "a packed weight was changed", NULL));
 }
 
+static bool slot_holds(tni_cf_inst *i, uint32_t s) {
+  const tn_slot *slot = i->d->info->slots[s];
+  char text[96];
+  snprintf(text, sizeof text, "bytes beside slot %u ('%.60s') were written", s, slot->name ? slot->name : "");
+  if (!tni_cf_memory_guards(i->d->h, memory_of(i, s), cpu_too(i, s))) return no(i, text, NULL);
+  return slot->kind != TN_SLOT_WEIGHT || weights_hold(i, s);
+}
+
 bool tni_cf_inst_guards(tni_cf_inst *i) {
   const tn_program_info *f = i->d->info;
-  char text[96];
   for (uint32_t s = 0; s < f->n_slots; s++) {
-    snprintf(text, sizeof text, "bytes beside slot %u ('%.60s') were written", s,
-             f->slots[s]->name ? f->slots[s]->name : "");
-    if (!tni_cf_memory_guards(i->d->h, memory_of(i, s), cpu_too(i, s))) return no(i, text, NULL);
-    if (f->slots[s]->kind == TN_SLOT_WEIGHT && !weights_hold(i, s)) return false;
+    const bool shared = fixed_kind(f->slots[s]);
+    if (shared) pthread_mutex_lock(&i->d->h->looking);
+    const bool holds = slot_holds(i, s);
+    if (shared) pthread_mutex_unlock(&i->d->h->looking);
+    if (!holds) return false;
   }
   for (uint32_t t = 0; t < f->n_tasks; t++)
     if (!tni_cf_memory_guards(i->d->h, &i->scratch[t], true))
