@@ -285,3 +285,9 @@ bool tni_host_takes(const tn_node *node, const tni_tensor *const *in, uint32_t n
   }
   return true;
 }
+
+bool tni_host_is_empty(const tni_tensor *const *out, uint32_t n_out) {
+  for (uint32_t i = 0; i < n_out; i++)
+    if (out[i] && out[i]->bytes) return false;
+  return true;
+}

@@ -99,6 +99,7 @@ tn_status tni_host_eval(void *ctx, const tni_node *node, const tni_tensor *const
     if (st) return st;
     ptrs[i] = &out[i];
   }
+  if (tni_host_is_empty((const tni_tensor *const *)ptrs, n_out)) return TN_OK;
   const uint64_t bytes = tni_host_scratch(&node->pub, in, n_in, n_out ? ptrs[0] : NULL, run->n_workers);
   void *scratch = bytes ? tni_arena_alloc(arena, (size_t)bytes, 64) : NULL;
   if (bytes && !scratch) return tni_fail_memory(err, name);

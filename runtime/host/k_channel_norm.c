@@ -80,15 +80,16 @@ static void train_channels(void *arg, int64_t begin, int64_t end, uint32_t worke
   const training *t = arg;
   const channels *k = &t->k;
   const double count = (double)k->n * (double)k->plane;
+  const int64_t batch = k->plane ? k->n : 0; /* beside a plane of nothing it may be absurd */
   (void)worker;
   for (int64_t c = begin; c < end; c++) {
     double mean = 0, var = 0;
-    for (int64_t n = 0; n < k->n; n++) mean += sum_run(k, (n * k->c + c) * k->plane, k->plane, 0, 1);
+    for (int64_t n = 0; n < batch; n++) mean += sum_run(k, (n * k->c + c) * k->plane, k->plane, 0, 1);
     mean /= count;
-    for (int64_t n = 0; n < k->n; n++) var += sum_run(k, (n * k->c + c) * k->plane, k->plane, mean, 2);
+    for (int64_t n = 0; n < batch; n++) var += sum_run(k, (n * k->c + c) * k->plane, k->plane, mean, 2);
     var /= count;
     const double a = tni_get_f64(k->scale, c) / sqrt(var + k->eps), b = tni_get_f64(k->bias, c) - mean * a;
-    for (int64_t n = 0; n < k->n; n++) scale_run(k, (n * k->c + c) * k->plane, k->plane, a, b);
+    for (int64_t n = 0; n < batch; n++) scale_run(k, (n * k->c + c) * k->plane, k->plane, a, b);
     const double m = t->momentum;
     if (t->running_mean) tni_put_f64(t->running_mean, c, tni_get_f64(k->mean, c) * m + mean * (1 - m));
     if (t->running_var) tni_put_f64(t->running_var, c, tni_get_f64(k->var, c) * m + var * (1 - m));

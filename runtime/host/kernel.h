@@ -41,6 +41,9 @@ bool tni_host_accepts(const tn_node *node, const tn_value *const *in, uint32_t n
 bool tni_host_takes(const tn_node *node, const tni_tensor *const *in, uint32_t n_in, char *why, size_t n);
 /* dtypes (bit by TN_DT_*) that the kernels of op take as this input; 0: there is none. For lists. */
 uint32_t tni_host_dtypes(uint32_t op, uint32_t input);
+/* No output (NULL: not asked for) has an element, so there is nothing to compute: dims beside a 0 may be absurd, and
+ * kernels go through them. */
+bool tni_host_is_empty(const tni_tensor *const *out, uint32_t n_out);
 /* Scratch bytes for concrete dims. out: the first output (dims only), or NULL. */
 uint64_t tni_host_scratch(const tn_node *node, const tni_tensor *const *in, uint32_t n_in, const tni_tensor *out,
                           uint32_t n_workers);

@@ -93,7 +93,7 @@ static tn_status show(const job *j, tni_sregion *q, tni_cell *c) {
   memcpy(q->dims, t.dims, sizeof q->dims);
   for (uint32_t i = t.rank; i-- > 0;) {
     q->strides[i] = stride;
-    stride *= t.dims[i] ? t.dims[i] : 1;
+    if (__builtin_mul_overflow(stride, t.dims[i] ? t.dims[i] : 1, &stride)) stride = 0; /* only beside an axis of 0 */
   }
   return TN_OK;
 }

@@ -37,6 +37,7 @@ tni_cell *tni_interp_read(const tni_interp *ip, const tni_frame *f, tn_id id) {
 /* --- one node --------------------------------------------------------------------------------------------------- */
 
 static tn_status call(tni_interp *ip, const tni_node *n, const tni_tensor *const *in, tni_tensor *const *out) {
+  if (tni_host_is_empty((const tni_tensor *const *)out, n->pub.n_out)) return TN_OK;
   const uint64_t bytes = tni_host_scratch(&n->pub, in, n->pub.n_in, n->pub.n_out ? out[0] : NULL, ip->run->n_workers);
   void *scratch = bytes && bytes < SIZE_MAX - 128 ? aligned_alloc(64, ((size_t)bytes + 63) & ~(size_t)63) : NULL;
   if (bytes && !scratch) return tni_fail_memory(ip->err, n->pub.name);

@@ -57,7 +57,7 @@ static int compare_element(const tni_tensor *t, int64_t i, int64_t k, uint32_t p
 
 int tni_items_compare(const tni_items *it, int64_t a, int64_t b) {
   const uint32_t n_parts = parts(it->t->dtype);
-  for (int64_t o = 0; o < it->outer; o++)
+  for (int64_t o = 0; o < it->outer && it->inner; o++) /* outer may be absurd beside an axis of 0 */
     for (int64_t i = 0; i < it->inner; i++)
       for (uint32_t part = 0; part < n_parts; part++) {
         const int64_t row = o * it->n;
