@@ -162,6 +162,7 @@ static uint32_t elem_of(const tni_tensor *t) { return t->dtype == TN_DT_F64 ? 8 
 
 /* w [D, rows, cols] -> [D][cols][rows]. The end of it. */
 static char *transpose_all(const tni_tensor *w, char *dst) {
+  if (!tni_knumel(w)) return dst; /* dims beside an axis of 0 may be absurd */
   const int64_t matrix = w->dims[1] * w->dims[2];
   for (int64_t d = 0; d < w->dims[0]; d++)
     transpose(w, d * matrix, w->dims[1], w->dims[2], dst + d * matrix * elem_of(w));
