@@ -4,6 +4,8 @@ import csv
 import io
 import json
 import os
+import pathlib
+import re
 import signal
 import subprocess
 import time
@@ -154,6 +156,16 @@ class Pack(common.Case):
         self.assertIn("1 fell back to the host", r.stderr)
         self.assertIn("its activation has no statistics", r.stdout)
 
+    def catches(self, child, number):
+        """Waits until a process has a handler for a signal: a busy machine takes its time to start one."""
+        until = time.monotonic() + 60
+        while time.monotonic() < until and child.poll() is None:
+            caught = re.search(r"SigCgt:\s*(\w+)", pathlib.Path(f"/proc/{child.pid}/status").read_text())
+            if caught and int(caught[1], 16) >> (number - 1) & 1:
+                return
+            time.sleep(0.05)
+        self.fail("no handler")
+
     def test_interrupted(self):
         """Ctrl-C while a matrix is packed: 130, no file, no half of one."""
         path, p = self.model(n=4), self.sched("slow: true")
@@ -162,6 +174,7 @@ class Pack(common.Case):
                        **self.plugins)
             child = subprocess.Popen([TENON, *map(str, command), "--profile", str(p)], env=env, stdout=subprocess.PIPE,
                                      stderr=subprocess.PIPE, text=True)
+            self.catches(child, signal.SIGINT)
             time.sleep(1)
             child.send_signal(signal.SIGINT)
             start = time.monotonic()
