@@ -9,10 +9,11 @@
 
 #include <stdio.h>
 
+#include "runtime/base/process.h"
 #include "runtime/conform/conform.h"
 
 /* Descriptor that a worker reports on: standard output and error are the plugin's. */
-enum { TNI_CF_REPORT_FD = 3 };
+enum { TNI_CF_REPORT_FD = TNI_SPAWN_CHANNEL };
 /* Lines of one kind that a case may write; the rest are counted. */
 enum { TNI_CF_MAX_LINES = 12 };
 
