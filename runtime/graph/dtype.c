@@ -6,6 +6,8 @@
 #include "runtime/graph/priv.h"
 #include "runtime/graph/quantized.h"
 
+#define EMPTY_DIMS_MAX (INT64_C(1) << 30)
+
 typedef struct dtype_info {
   const char *name;
   uint32_t bits;
@@ -45,14 +47,15 @@ uint32_t tni_dtype_bits(uint32_t dtype) { return dtype < TN_DT_COUNT ? infos[dty
 const char *tni_dtype_name(uint32_t dtype) { return dtype < TN_DT_COUNT ? infos[dtype].name : "unknown"; }
 
 tn_status tni_dims_count(const int64_t *dims, uint32_t rank, int64_t *count) {
-  int64_t n = 1;
+  int64_t n = 1; /* of the other dims, where one is 0: code may go through them */
   bool zero = false;
   for (uint32_t i = 0; i < rank; i++) {
     if (dims[i] < 0) return TN_E_LIMIT;
     zero = zero || dims[i] == 0;
   }
-  for (uint32_t i = 0; i < rank && !zero; i++)
-    if (!tni_mul_i64(n, dims[i], &n)) return TN_E_LIMIT;
+  for (uint32_t i = 0; i < rank; i++)
+    if (dims[i] && !tni_mul_i64(n, dims[i], &n)) return TN_E_LIMIT;
+  if (zero && n > EMPTY_DIMS_MAX) return TN_E_LIMIT;
   *count = zero ? 0 : n;
   return TN_OK;
 }

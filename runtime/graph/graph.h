@@ -125,8 +125,9 @@ struct tni_graph {
   tn_id step_pos, step_valid;
   /* Where GroupQueryAttention says how many rows of each sequence are valid (its seqlens_k): a graph of its own, owned,
    * that computes this from inputs of this one, which it has by name. Output 2i is int32 or int64 [batch], the
-   * rows with this run less one, output 2i + 1 how many rows there are; node length_nodes[i] says so. NULL: all sequences are as long as the past. past_rows: the length
-   * of these nodes' past; step_pos is there then from the import on, also where no cache stays in place. */
+   * rows with this run less one, output 2i + 1 how many rows there are; node length_nodes[i] says so. NULL: all
+   * sequences are as long as the past. past_rows: the length of these nodes' past; step_pos is there then from the
+   * import on, also where no cache stays in place. */
   struct tni_graph *lengths;
   const char *const *length_nodes;
   tn_expr past_rows;
@@ -242,7 +243,8 @@ void tni_graph_dump_dot(const tni_graph *g, FILE *f);
 uint32_t tni_dtype_bits(uint32_t dtype);
 /* "float32", "int64", ... ; never NULL. */
 const char *tni_dtype_name(uint32_t dtype);
-/* Product of dims; TN_E_LIMIT on overflow or negative dims. */
+/* Product of dims; TN_E_LIMIT on overflow, negative dims, or where those beside a 0 multiply to over 2^30: loops over
+ * the outer dims of a tensor without elements would run for hours. */
 TN_MUST_CHECK tn_status tni_dims_count(const int64_t *dims, uint32_t rank, int64_t *count);
 /* Bytes of count elements, rounded up to whole bytes. TN_E_UNSUPPORTED for STRING and unknown, TN_E_LIMIT on overflow.
  */

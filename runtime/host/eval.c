@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "runtime/base/checked.h"
 #include "runtime/host/attention.h"
 #include "runtime/host/bgemm.h"
 #include "runtime/host/chain.h"
@@ -101,8 +104,12 @@ tn_status tni_host_eval(void *ctx, const tni_node *node, const tni_tensor *const
   }
   if (tni_host_is_empty((const tni_tensor *const *)ptrs, n_out)) return TN_OK;
   const uint64_t bytes = tni_host_scratch(&node->pub, in, n_in, n_out ? ptrs[0] : NULL, run->n_workers);
-  void *scratch = bytes ? tni_arena_alloc(arena, (size_t)bytes, 64) : NULL;
+  size_t room;
+  if (!tni_add_size((size_t)bytes, 63, &room)) return tni_fail_memory(err, name);
+  void *scratch = bytes ? aligned_alloc(64, room & ~(size_t)63) : NULL; /* not the arena's: that may be the graph's */
   if (bytes && !scratch) return tni_fail_memory(err, name);
   const tni_kargs a = {&node->pub, in, ptrs, n_in, n_out, scratch, run, err, NULL, NULL, false};
-  return fn(&a);
+  st = fn(&a);
+  free(scratch);
+  return st;
 }

@@ -45,7 +45,9 @@ static void counts(void) {
   } rows[] = {{{0}, 0, TN_OK, 1},
               {{2, 3, 4}, 3, TN_OK, 24},
               {{2, 0, 4}, 3, TN_OK, 0},
-              {{INT64_MAX, INT64_MAX, 0}, 3, TN_OK, 0}, /* no element: no overflow */
+              {{1 << 15, 1 << 15, 0}, 3, TN_OK, 0},
+              {{1 << 15, 1 + (1 << 15), 0}, 3, TN_E_LIMIT, 0}, /* no element, and still loops over 2^30 rows of none */
+              {{INT64_MAX, INT64_MAX, 0}, 3, TN_E_LIMIT, 0},
               {{2, -1, 0}, 3, TN_E_LIMIT, 0},
               {{INT64_MAX, 2, 1}, 3, TN_E_LIMIT, 0}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
