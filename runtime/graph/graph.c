@@ -162,7 +162,7 @@ static uint32_t outer_levels(const tni_graph *g) {
 }
 
 /* The graph that cannot be kept is destroyed, so that the caller owns none of them in any case. */
-static tn_status adopt(tni_graph *g, tni_graph *sub, const char *node, tn_error *err) {
+tn_status tni_graph_adopt(tni_graph *g, tni_graph *sub, const char *node, tn_error *err) {
   if (sub->owned) {
     if (sub->outer == g) return TN_OK;
     return tni_fail(err, TN_E_INTERNAL, node, "a subgraph belongs to another graph");
@@ -186,7 +186,7 @@ static tn_status adopt_all(tni_graph *g, const char *node, const tni_raw_attr *r
   tn_status first = TN_OK;
   for (uint32_t i = 0; i < n_raw; i++) {
     for (uint32_t k = 0; raw[i].a.type == TN_ATTR_GRAPH && k < raw[i].n_graphs; k++) {
-      tn_status st = adopt(g, raw[i].graphs[k], node, err);
+      tn_status st = tni_graph_adopt(g, raw[i].graphs[k], node, err);
       if (first == TN_OK) first = st;
     }
   }

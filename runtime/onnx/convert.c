@@ -217,8 +217,9 @@ tn_status tni_convert_subgraph(tni_import *c, tni_scope *s, const Onnx__GraphPro
     tni_graph_destroy(g);
     return st;
   }
-  *out = g;
-  return TN_OK;
+  st = tni_graph_adopt(s->g, g, "", c->err);
+  if (!st) *out = g;
+  return st;
 }
 
 /* Nothing but subgraphs of Ifs reads v. */

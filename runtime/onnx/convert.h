@@ -56,7 +56,7 @@ void tni_upgrade_first(tni_draft *d);
 /* --- convert.c --- */
 /* Converts the model's main graph into g (created, empty) and finishes it. */
 TN_MUST_CHECK tn_status tni_convert_model(tni_import *c, tni_graph *g);
-/* Converts gp into a new graph inside s. */
+/* Converts gp into a new graph that s->g owns. */
 TN_MUST_CHECK tn_status tni_convert_subgraph(tni_import *c, tni_scope *s, const Onnx__GraphProto *gp, tni_graph **out);
 /* Declares what nodes define (Constants become CONST values), takes the declared shapes, then converts the nodes. */
 TN_MUST_CHECK tn_status tni_convert_nodes(tni_import *c, tni_scope *s, Onnx__NodeProto *const *nodes, size_t n,

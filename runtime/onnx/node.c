@@ -276,7 +276,7 @@ static tn_status fill_ids(tni_import *c, tni_scope *s, const Onnx__NodeProto *n,
   return st;
 }
 
-static tn_status make_node(tni_import *c, tni_scope *s, const Onnx__NodeProto *n, tni_draft *d, bool *added) {
+static tn_status make_node(tni_import *c, tni_scope *s, const Onnx__NodeProto *n, tni_draft *d) {
   char what[128];
   snprintf(what, sizeof what, "node '%.80s' (%.30s)", tni_node_label(n), d->type);
   tn_status st = fill_ids(c, s, n, what, d);
@@ -298,7 +298,6 @@ static tn_status make_node(tni_import *c, tni_scope *s, const Onnx__NodeProto *n
     return st;
   }
   if (rewritten) return TN_OK;
-  *added = true; /* subgraphs are the graph's from here on */
   return tni_graph_add_node(s->g, d->name, d->domain, d->type, d->version, d->in, d->n_in, d->out, d->n_out, d->raw,
                             d->n_raw, NULL, c->err);
 }
@@ -317,16 +316,13 @@ tn_status tni_convert_node(tni_import *c, tni_scope *s, const Onnx__NodeProto *n
   tni_draft d = {.domain = n->domain ? n->domain : "", .type = n->op_type};
   d.in = calloc(n->n_input + TNI_DRAFT_ROOM + n->n_output + 1, sizeof *d.in);
   d.raw = calloc(n->n_attribute + TNI_DRAFT_ATTRS, sizeof *d.raw);
-  bool added = false;
   tn_status st = TN_E_NO_MEMORY;
   if (d.in && d.raw) {
     d.out = d.in + n->n_input + TNI_DRAFT_ROOM;
-    st = make_node(c, s, n, &d, &added);
+    st = make_node(c, s, n, &d);
   } else {
     (void)tni_fail_memory(c->err, c->file);
   }
-  for (uint32_t i = 0; i < d.n_raw && !added; i++)
-    for (uint32_t k = 0; k < d.raw[i].n_graphs; k++) tni_graph_destroy(d.raw[i].graphs[k]);
   free(d.in);
   free(d.raw);
   return st;

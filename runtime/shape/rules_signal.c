@@ -86,16 +86,16 @@ tn_status tni_shape_dft(tni_infer *in) {
 
 /* [batch, frames, frequencies, 2] */
 tn_status tni_shape_stft(tni_infer *in) {
-  const tni_value *x = tni_rule_in(in, 0), *window = tni_rule_ranked(in, 2);
+  const tni_value *x = tni_rule_in(in, 0), *window = tni_rule_in(in, 2);
   tn_expr step = tni_rule_scalar(in, 1), length, frames = TNI_EXPR_NONE, dims[4];
   int64_t s;
   if (!x) return tni_rule_fail(in, "operand 0 is missing");
-  const bool ranked = x->pub.rank != TNI_RANK_UNKNOWN;
+  const bool ranked = x->pub.rank != TNI_RANK_UNKNOWN, sized = window && window->pub.rank != TNI_RANK_UNKNOWN;
   if (ranked && x->pub.rank != 2 && x->pub.rank != 3)
     return tni_rule_fail(in, "the signal is not [batch, length, 1 or 2]");
-  if (window && window->pub.rank != 1) return tni_rule_fail(in, "the window has rank %u", window->pub.rank);
+  if (sized && window->pub.rank != 1) return tni_rule_fail(in, "the window has rank %u", window->pub.rank);
   length = tni_rule_in(in, 3) ? tni_rule_scalar(in, 3)
-           : window           ? window->pub.dims[0]
+           : window           ? sized ? window->pub.dims[0] : TNI_EXPR_NONE
            : ranked           ? x->pub.dims[1]
                               : TNI_EXPR_NONE;
   if (negative(in, length)) return tni_rule_fail(in, "the frame's length is negative");
