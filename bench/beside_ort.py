@@ -156,6 +156,7 @@ GIVEN = {"vit-ibp": "onnx/vit/vit_ibp_3_3_8.onnx", "super-resolution": "onnx/cnn
          "mobilenet-v2-qdq": "onnx/cnn/mobilenetv2_qdq/model.onnx", "mnist-8": "onnx/cnn/mnist_8/model.onnx"}
 LIGHT = os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data", "light")
 LONG = 128  # dims called after a sequence
+REST = 0.02  # s after a run: until the other's threads no longer spin
 
 
 def size(dim):
@@ -192,9 +193,11 @@ def compare(a, name, path):
             p.stdin.write("\n")
             p.stdin.flush()
             ns, total = p.stdout.readline().split()
+            time.sleep(REST)
             t0 = time.perf_counter()
             out = ref.run(None, feeds)
             took = time.perf_counter() - t0
+            time.sleep(REST)
             if i == 0 and out[0].dtype == np.float32:
                 want, size = float(out[0].astype(np.float64).sum()), float(np.abs(out[0].astype(np.float64)).sum())
                 near = 0.05 if name.endswith("-qdq") else 1e-3  # codes may round to either side

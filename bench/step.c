@@ -241,7 +241,7 @@ static void multiply(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   static float a[TNI_MR * TNI_KC], b[TNI_KC * TNI_NR];
   float c[TNI_MR * TNI_NR];
   (void)arg, (void)worker;
-  for (int64_t i = begin; i < end; i++) tni_hot_get()->fgemm(TNI_MR, TNI_KC, a, TNI_KC, b, TNI_NR, c, TNI_NR, 1);
+  for (int64_t i = begin; i < end; i++) tni_hot_get()->gemm(TNI_MR, TNI_KC, a, TNI_KC, b, TNI_NR, c, TNI_NR, 1);
 }
 
 static double products(tni_pool *pool) {

@@ -6,6 +6,9 @@
  * Who has none left takes the back half of the largest share, so that a slow thread does not hold the others up. The
  * caller leaves when every worker that entered the job has left it again: a worker that is still parked is not waited
  * for, its share is taken by others.
+ *
+ * A scheduler may leave two threads of a pool on one processor for seconds while another is idle: each sleeps too soon
+ * for it to see a load. A worker that twice in a row finds itself where the caller or another worker is goes elsewhere.
  */
 #include "runtime/base/pool.h"
 
@@ -25,6 +28,8 @@ typedef struct worker {
   struct tni_pool *pool;
   pthread_t thread;
   uint32_t index;
+  _Atomic int cpu; /* where it last found work; -1: nowhere yet */
+  int met;         /* times in a row that somebody else was there */
 } worker;
 
 struct tni_pool {
@@ -36,6 +41,8 @@ struct tni_pool {
   _Atomic int32_t parked;
   _Atomic int stop;
   _Atomic int spin; /* rounds before a worker parks */
+  _Atomic int caller_cpu;
+  cpu_set_t cpus; /* that the process had when the pool was made */
   tn_body body;
   void *arg;
   int64_t n, grain, pieces;
@@ -119,6 +126,23 @@ static void park(tni_pool *p, uint32_t seen) {
   pthread_mutex_unlock(&p->park);
 }
 
+static void keep_apart(tni_pool *p, worker *w) {
+  const int at = sched_getcpu(), caller = atomic_load_explicit(&p->caller_cpu, memory_order_relaxed);
+  bool met = at == caller;
+  for (uint32_t i = 1; i < w->index; i++) met |= at == atomic_load_explicit(&p->workers[i].cpu, memory_order_relaxed);
+  atomic_store_explicit(&w->cpu, at, memory_order_relaxed);
+  w->met = met && at >= 0 ? w->met + 1 : 0;
+  if (w->met < 2) return;
+  cpu_set_t rest = p->cpus;
+  if (caller >= 0) CPU_CLR((size_t)caller, &rest);
+  for (uint32_t i = 1; i < w->index; i++) {
+    const int other = atomic_load_explicit(&p->workers[i].cpu, memory_order_relaxed);
+    if (other >= 0) CPU_CLR((size_t)other, &rest);
+  }
+  if (CPU_COUNT(&rest)) (void)sched_setaffinity(0, sizeof rest, &rest); /* refused: it stays */
+  w->met = 0;
+}
+
 static void *thread_main(void *arg) {
   worker *w = arg;
   tni_pool *p = w->pool;
@@ -134,6 +158,7 @@ static void *thread_main(void *arg) {
       continue;
     }
     seen = e;
+    keep_apart(p, w);
     if (!(e & 1)) continue;
     atomic_fetch_add(&p->inside, 1);
     if (atomic_load(&p->epoch) == e) work(p, w->index); /* still open: the caller waits for `inside` before closing */
@@ -142,15 +167,18 @@ static void *thread_main(void *arg) {
   return NULL;
 }
 
-static uint32_t usable_cpus(void) {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  int n = CPU_COUNT(&set);
+/* How many there are; none are said to be there where the system does not tell. */
+static uint32_t usable_cpus(cpu_set_t *set) {
+  CPU_ZERO(set);
+  if (sched_getaffinity(0, sizeof *set, set) != 0) CPU_ZERO(set);
+  const int n = CPU_COUNT(set);
   return n > 0 ? (uint32_t)n : 1;
 }
 
 tni_pool *tni_pool_create(uint32_t n_workers) {
-  if (n_workers == 0) n_workers = usable_cpus();
+  cpu_set_t cpus;
+  const uint32_t n_cpus = usable_cpus(&cpus);
+  if (n_workers == 0) n_workers = n_cpus;
   if (n_workers > MAX_WORKERS) n_workers = MAX_WORKERS;
   tni_pool *p = aligned_alloc(_Alignof(tni_pool), sizeof *p + n_workers * sizeof(worker));
   if (!p) return NULL;
@@ -159,11 +187,14 @@ tni_pool *tni_pool_create(uint32_t n_workers) {
   pthread_mutex_init(&p->park, NULL);
   pthread_cond_init(&p->wake, NULL);
   p->n_workers = 1;
+  p->cpus = cpus;
+  atomic_store(&p->caller_cpu, -1);
   atomic_store(&p->spin, SPIN_NS_ROUNDS);
   for (uint32_t i = 1; i < n_workers; i++) {
     worker *w = &p->workers[i];
     w->pool = p;
     w->index = i;
+    atomic_store(&w->cpu, -1);
     if (pthread_create(&w->thread, NULL, thread_main, w) != 0) break;
     p->n_workers++;
   }
@@ -205,6 +236,7 @@ static void fork_join(tni_pool *p, int64_t n, int64_t grain, tn_body body, void 
   for (uint64_t i = 0; i < p->n_workers; i++)
     atomic_store_explicit(&p->workers[i].share, share_of(pieces * i / p->n_workers, pieces * (i + 1) / p->n_workers),
                           memory_order_relaxed);
+  atomic_store_explicit(&p->caller_cpu, sched_getcpu(), memory_order_relaxed);
   atomic_fetch_add(&p->epoch, 1); /* open */
   wake_parked(p);
   work(p, 0);

@@ -66,8 +66,8 @@ static void scores(const attention *a, const tile *t, const space *w, int64_t ke
       const int mr = (int)(t->rows - r < step ? t->rows - r : step);
       const float *q = w->q + r * a->size;
       float *s = w->s + r * KEYS + p;
-      a->hot->fgemm(mr, even, q, a->size, w->k, 2 * TNI_NR, s, KEYS, 1);
-      a->hot->fgemm(mr, a->size - even, q + even, a->size, w->k + TNI_NR, 2 * TNI_NR, s, KEYS, 0);
+      a->hot->gemm(mr, even, q, a->size, w->k, 2 * TNI_NR, s, KEYS, 1);
+      a->hot->gemm(mr, a->size - even, q + even, a->size, w->k + TNI_NR, 2 * TNI_NR, s, KEYS, 0);
     }
   }
 }
@@ -157,8 +157,8 @@ static void add_values(const attention *a, const tile *t, const space *w, int64_
       for (int64_t i = cols; i < TNI_NR; i++) d[i] = 0;
     }
     for (int64_t r = 0; r < t->rows; r += step)
-      a->hot->fgemm((int)(t->rows - r < step ? t->rows - r : step), n, w->s + r * KEYS, KEYS, packed ? w->v : v + c,
-                    packed ? TNI_NR : ld, t->to.o + r * a->v_cols + c, a->v_cols, 0);
+      a->hot->gemm((int)(t->rows - r < step ? t->rows - r : step), n, w->s + r * KEYS, KEYS, packed ? w->v : v + c,
+                   packed ? TNI_NR : ld, t->to.o + r * a->v_cols + c, a->v_cols, 0);
   }
 }
 

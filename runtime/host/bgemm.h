@@ -13,11 +13,12 @@
 #include "runtime/host/internal.h"
 
 enum {
-  TNI_BGEMM_ROWS = 96,
+  TNI_BGEMM_ROWS = 96,                 /* that meet packed columns at a time */
+  TNI_BGEMM_MOST = 4 * TNI_BGEMM_ROWS, /* of a tile */
   TNI_BGEMM_COLS = 128,
   TNI_BGEMM_KC = 512, /* even */
   /* of a worker's scratch */
-  TNI_BGEMM_BYTES = 2 * TNI_BGEMM_KC * (TNI_BGEMM_ROWS + TNI_BGEMM_COLS) + 4 * TNI_BGEMM_ROWS * TNI_BGEMM_COLS
+  TNI_BGEMM_BYTES = 2 * TNI_BGEMM_KC * (TNI_BGEMM_ROWS + TNI_BGEMM_COLS) + 4 * TNI_BGEMM_MOST * TNI_BGEMM_COLS
 };
 
 /* c[batch][M,N] = a[batch][M,K] x b[batch][K,N]. Whoever knows the elements packs them, and takes the sums. K may be 0.

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/host/gemm.h"
 
-/* A unit of work is one MB x NB tile of one batch. Its worker's scratch: b packed in panels of TNI_NR columns, a (only
- * where it must be widened or gathered), and the tile's sums. */
+/* A unit of work is one tile of one batch, of up to TNI_GEMM_MOST x NB. Its worker's scratch: b packed in panels of
+ * TNI_NR columns, MB rows of a (only where they must be widened or gathered), and the tile's sums. */
 enum {
   MB = TNI_GEMM_ROWS,
   NB = TNI_GEMM_COLS,
   B_FLOATS = TNI_KC * NB,
-  C_FLOATS = MB * NB,
-  WORKER_FLOATS = TNI_GEMM_PACKED + C_FLOATS,
+  WORKER_FLOATS = TNI_GEMM_PACKED + TNI_GEMM_MOST * NB,
   ROW_CHUNK = TNI_GEMM_ROW_COLS
 };
-_Static_assert((int)MB % (int)TNI_MR == 0, "tiles are whole micro tiles");
+_Static_assert((int)MB % (int)TNI_MR == 0, "rows at a time are whole micro tiles");
 
 uint64_t tni_gemm_scratch(uint32_t dtype, uint32_t n_workers) {
   const bool widened = dtype == TN_DT_F32 || tni_is_half(dtype);
@@ -36,8 +35,8 @@ typedef struct job {
   float *scratch;
   tn_run *run;
   uint32_t size;
-  int64_t m_tiles, n_tiles;
-  int32_t stopped; /* atomic */
+  int64_t rows, m_tiles, n_tiles; /* rows of a tile */
+  int32_t stopped;                /* atomic */
 } job;
 
 static bool stop(job *j) {
@@ -100,10 +99,13 @@ static void pack_b(const tni_gemm *g, const tni_hot *hot, int64_t off, int64_t k
 /* alpha * sums + beta * c into row m, columns [n0, n0 + n). */
 static void finish_row(const tni_gemm *g, int64_t batch, int64_t m, int64_t n0, int64_t n, float *sums) {
   float c[NB > ROW_CHUNK ? NB : ROW_CHUNK];
-  const int64_t at = (batch * g->M + m) * g->N + n0;
   if (g->alpha != 1.f)
     for (int64_t i = 0; i < n; i++) sums[i] = g->alpha * sums[i];
-  if (g->c) {
+  if (g->c && g->c_col == 0 && g->beta == 1.f) {
+    float one;
+    load_strided(g, g->c, batch_offset(g, batch, g->c_batch) + m * g->c_row, 0, 1, &one);
+    for (int64_t i = 0; i < n; i++) sums[i] = sums[i] + one;
+  } else if (g->c) {
     const int64_t from = batch_offset(g, batch, g->c_batch) + m * g->c_row + n0 * g->c_col;
     load_strided(g, g->c, from, g->c_col, n, c);
     if (g->beta != 1.f)
@@ -111,7 +113,16 @@ static void finish_row(const tni_gemm *g, int64_t batch, int64_t m, int64_t n0, 
     for (int64_t i = 0; i < n; i++) sums[i] = sums[i] + c[i];
   }
   if (g->bounds) tni_bound(g->bounds, sums, n);
-  tni_store_f32(g->dtype, g->y, at, n, sums);
+  if (!g->width) {
+    tni_store_f32(g->dtype, g->y, (batch * g->M + m) * g->N + n0, n, sums);
+    return;
+  }
+  int64_t row = n0 / g->width, x = n0 % g->width, at = (batch * g->M + m) * ((g->N + g->width - 1) / g->width);
+  for (int64_t i = 0, take; i < n; i += take, row++, x = 0) {
+    take = g->width - x < n - i ? g->width - x : n - i;
+    const int64_t stored = x + take <= g->keep ? take : g->keep - x;
+    if (stored > 0) tni_store_f32(g->dtype, g->y, (at + row) * g->keep + x, stored, sums + i);
+  }
 }
 
 static bool is_zero(const tni_gemm *g, int64_t at) {
@@ -146,33 +157,52 @@ static void spread_rows(const uint8_t *rows, int64_t n, int64_t mb, float *c) {
   }
 }
 
+/* Rows m0 .. m0 + mb of a, columns k0 .. k0 + kc, by rows of *lda. */
+static const f32u *rows_of_a(const tni_gemm *g, int64_t at, int64_t mb, int64_t kc, const uint8_t *rows, int64_t some,
+                             float *pa, int64_t *lda) {
+  *lda = g->a_row;
+  if (g->dtype == TN_DT_F32 && g->a_col == 1 && some == mb) return (const f32u *)g->a + at;
+  *lda = kc;
+  if (g->dtype == TN_DT_F32 && g->a_row == 1 && some == mb) { /* transposed: rows of a lie side by side */
+    for (int64_t k = 0; k < kc; k++)
+      for (int64_t m = 0; m < mb; m++) pa[m * kc + k] = ((const f32u *)g->a)[at + k * g->a_col + m];
+  } else {
+    for (int64_t m = 0; m < some; m++)
+      load_strided(g, g->a, at + (some < mb ? rows[m] : m) * g->a_row, g->a_col, kc, pa + m * kc);
+  }
+  return pa;
+}
+
+int64_t tni_gemm_rows(int64_t M, int64_t most, int64_t tiles, uint32_t n_workers) {
+  int64_t parts = (M + most - 1) / most;
+  const int64_t finest = (M + MB - 1) / MB, want = (2 * (int64_t)n_workers + tiles - 1) / tiles;
+  if (parts < want) parts = want < finest ? want : finest;
+  const int64_t rows = (M + parts - 1) / parts;
+  return (rows + TNI_MR - 1) / TNI_MR * TNI_MR;
+}
+
 void tni_gemm_tile(const tni_gemm *g, const tni_hot *hot, int64_t batch, int64_t m0, int64_t mb, int64_t n0, int64_t nb,
                    float *packed, float *c) {
   float *pb = packed, *pa = packed + B_FLOATS;
-  const int64_t a_off = batch_offset(g, batch, g->a_batch), b_off = batch_offset(g, batch, g->b_batch);
+  const int64_t a_off = batch_offset(g, batch, g->a_batch) + m0 * g->a_row, b_off = batch_offset(g, batch, g->b_batch);
   uint8_t rows[MB];
-  const int64_t some = g->skips_zeros ? find_rows(g, a_off + m0 * g->a_row, mb, rows) : mb;
-  const bool direct = g->dtype == TN_DT_F32 && g->a_col == 1 && some == mb;
-  if (g->K == 0) memset(c, 0, C_FLOATS * sizeof(float));
+  const int64_t some = g->skips_zeros ? find_rows(g, a_off, mb, rows) : mb;
+  if (g->K == 0) memset(c, 0, (size_t)(mb * NB) * sizeof(float));
   for (int64_t k0 = 0; k0 < g->K && some; k0 += TNI_KC) {
     const int64_t kc = g->K - k0 < TNI_KC ? g->K - k0 : TNI_KC;
-    const int64_t at = a_off + m0 * g->a_row + k0 * g->a_col;
-    const f32u *a = direct ? (const f32u *)g->a + at : pa;
-    const int64_t lda = direct ? g->a_row : kc;
-    if (!direct && g->dtype == TN_DT_F32 && g->a_row == 1 && some == mb) /* transposed: rows of a lie side by side */
-      for (int64_t k = 0; k < kc; k++)
-        for (int64_t m = 0; m < mb; m++) pa[m * kc + k] = ((const f32u *)g->a)[at + k * g->a_col + m];
-    else if (!direct)
-      for (int64_t m = 0; m < some; m++)
-        load_strided(g, g->a, at + (some < mb ? rows[m] : m) * g->a_row, g->a_col, kc, pa + m * kc);
     if (g->pack)
       g->pack(g->pack_ctx, batch, k0, kc, n0, nb, pb);
     else
       pack_b(g, hot, b_off, k0, kc, n0, nb, pb);
-    for (int64_t p = 0; p < nb; p += TNI_NR)
-      for (int64_t m = 0; m < some; m += TNI_MR)
-        hot->gemm((int)(some - m < TNI_MR ? some - m : TNI_MR), kc, a + m * lda, lda, pb + p * kc, TNI_NR,
-                  c + m * NB + p, NB, k0 == 0);
+    for (int64_t i = 0; i < mb; i += MB) {
+      const int64_t all = mb - i < MB ? mb - i : MB, n = some < mb ? some : all;
+      int64_t lda;
+      const f32u *a = rows_of_a(g, a_off + i * g->a_row + k0 * g->a_col, all, kc, rows, n, pa, &lda);
+      for (int64_t p = 0; p < nb; p += TNI_NR)
+        for (int64_t m = 0; m < n; m += TNI_MR)
+          hot->gemm((int)(n - m < TNI_MR ? n - m : TNI_MR), kc, a + m * lda, lda, pb + p * kc, TNI_NR,
+                    c + (i + m) * NB + p, NB, k0 == 0);
+    }
   }
   if (some < mb) spread_rows(rows, some, mb, c);
 }
@@ -180,8 +210,8 @@ void tni_gemm_tile(const tni_gemm *g, const tni_hot *hot, int64_t batch, int64_t
 static void tile(job *j, int64_t unit, float *ws) {
   const tni_gemm *g = j->g;
   const int64_t batch = unit / (j->m_tiles * j->n_tiles), t = unit % (j->m_tiles * j->n_tiles);
-  const int64_t m0 = (t % j->m_tiles) * MB, n0 = (t / j->m_tiles) * NB;
-  const int64_t mb = g->M - m0 < MB ? g->M - m0 : MB, nb = g->N - n0 < NB ? g->N - n0 : NB;
+  const int64_t m0 = (t % j->m_tiles) * j->rows, n0 = (t / j->m_tiles) * NB;
+  const int64_t mb = g->M - m0 < j->rows ? g->M - m0 : j->rows, nb = g->N - n0 < NB ? g->N - n0 : NB;
   float *c = ws + TNI_GEMM_PACKED;
   tni_gemm_tile(g, j->hot, batch, m0, mb, n0, nb, ws, c);
   for (int64_t m = 0; m < mb; m++) finish_row(g, batch, m0 + m, n0, nb, c + m * NB);
@@ -271,10 +301,11 @@ tn_status tni_gemm_run(const tni_gemm *g, void *scratch, tn_run *run) {
     j.n_tiles = (g->N + ROW_CHUNK - 1) / ROW_CHUNK;
     tni_kfor(run, g->batches * j.n_tiles, (g->N < ROW_CHUNK ? g->N : ROW_CHUNK) * (g->K + 1) / 4 + 1, row_pieces, &j);
   } else {
-    j.m_tiles = (g->M + MB - 1) / MB;
     j.n_tiles = (g->N + NB - 1) / NB;
-    const int64_t mb = g->M < MB ? g->M : MB, nb = g->N < NB ? g->N : NB;
-    tni_kfor(run, g->batches * j.m_tiles * j.n_tiles, mb * nb * (g->K + 1) / 16 + 1, tiles, &j);
+    j.rows = tni_gemm_rows(g->M, g->skips_zeros ? MB : TNI_GEMM_MOST, g->batches * j.n_tiles, run->n_workers);
+    j.m_tiles = (g->M + j.rows - 1) / j.rows;
+    const int64_t nb = g->N < NB ? g->N : NB;
+    tni_kfor(run, g->batches * j.m_tiles * j.n_tiles, j.rows * nb * (g->K + 1) / 16 + 1, tiles, &j);
   }
   return j.stopped ? TN_E_CANCELLED : TN_OK;
 }

@@ -3,7 +3,7 @@
  * The matrix product engine under MatMul and Gemm.
  *
  * Order of f32 (and halves, which are widened first): y[m,n] = sum over K blocks of TNI_KC, in order, of that block's
- * sum, which starts at 0 and adds a[m,k] * b[k,n] in ascending k, each product and each sum rounded to f32. Neither M,
+ * sum, which starts at 0 and takes a[m,k] * b[k,n] + sum, rounded once, in ascending k. Neither M,
  * N, tiles, threads nor instruction set change it: one row alone gives the bits that it gives in a batch.
  * f64 and integers: one sum in ascending k; integers wrap.
  */
@@ -32,6 +32,8 @@ typedef struct tni_gemm {
   /* Not NULL: there is no matrix b; whoever knows its elements packs them (f32 and halves only). */
   tni_gemm_pack pack;
   const void *pack_ctx;
+  /* Not 0: columns are rows of `width` (the last may end early), and y has the first `keep` of each. */
+  int64_t width, keep;
   /* Not NULL: y is bounded by it; f32 only. */
   const tni_bounds *bounds;
   /* Rows of a that are all zeros give zeros, and where a tile has no others, b is not read: experts that nobody chose.
@@ -47,13 +49,17 @@ tn_status tni_gemm_run(const tni_gemm *g, void *scratch, tn_run *run);
 
 /* --- pieces of a product of f32 or halves, for kernels that go on with the sums before they leave the cache --- */
 enum {
-  TNI_GEMM_ROWS = 96, /* of a tile: 96 rows x TNI_KC of a stay in a second-level cache */
+  TNI_GEMM_ROWS = 108, /* that meet packed columns at a time: with TNI_KC of a they stay in a second-level cache */
+  TNI_GEMM_MOST = 4 * TNI_GEMM_ROWS, /* of a tile: so often packed columns are used */
   TNI_GEMM_COLS = 64,
   TNI_GEMM_ROW_COLS = 256, /* columns of one piece of a one-row product; at most 512 */
   TNI_GEMM_PACKED = TNI_KC * (TNI_GEMM_COLS + TNI_GEMM_ROWS) /* floats that a tile packs into */
 };
-/* c[m * TNI_GEMM_COLS + n] = sums of rows m0 + m, m < mb <= TNI_GEMM_ROWS, and columns n0 + n, n < nb <= TNI_GEMM_COLS.
- * alpha, beta, c, y, M and N of g are not read. c has TNI_GEMM_ROWS * TNI_GEMM_COLS floats, all of which may change. */
+/* Rows of a tile where `tiles` others share the workers with it and may have up to `most` rows: few enough that all
+ * have work, and about as many in each. */
+int64_t tni_gemm_rows(int64_t M, int64_t most, int64_t tiles, uint32_t n_workers);
+/* c[m * TNI_GEMM_COLS + n] = sums of rows m0 + m, m < mb <= TNI_GEMM_MOST (TNI_GEMM_ROWS where zeros are left out), and
+ * columns n0 + n, n < nb <= TNI_GEMM_COLS. alpha, beta, c, y, M and N of g are not read. All of c's rows may change. */
 void tni_gemm_tile(const tni_gemm *g, const tni_hot *hot, int64_t batch, int64_t m0, int64_t mb, int64_t n0, int64_t nb,
                    float *packed, float *c);
 /* The same sums of row 0 for n <= TNI_GEMM_ROW_COLS columns. f32, a_col and b_col 1. */

@@ -2,15 +2,9 @@
  *
  * Compiled once per instruction set: TNI_HOT_NAME is the table's symbol, TNI_HOT_TEXT its name.
  */
-#define MADD(a, b, c) ((c) + (a) * (b))
 #include "runtime/host/hot_tile.h"
 
-/* --- matrix product --- */
-
-static void gemm(int mr, int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, float *c, int64_t ldc,
-                 int first) {
-  tile(mr, kc, a, lda, b, ldb, c, ldc, first);
-}
+/* --- one row --- */
 
 /* Four rows of b per pass over the accumulators; within a column the four products are added one after the other, so
  * the order is the micro tile's. */
@@ -21,19 +15,16 @@ static void gemv(int64_t kc, const void *av, const void *bv, int64_t ldb, int64_
   int64_t k = 0;
   for (; k + 4 <= kc; k += 4) {
     const f32u *restrict r0 = b + k * ldb, *restrict r1 = r0 + ldb, *restrict r2 = r1 + ldb, *restrict r3 = r2 + ldb;
-    const float s0 = a[k], s1 = a[k + 1], s2 = a[k + 2], s3 = a[k + 3];
-    for (int64_t j = 0; j < n; j++) {
-      float t = acc[j] + s0 * r0[j];
-      t = t + s1 * r1[j];
-      t = t + s2 * r2[j];
-      acc[j] = t + s3 * r3[j];
+    const v8 s0 = all8(a[k]), s1 = all8(a[k + 1]), s2 = all8(a[k + 2]), s3 = all8(a[k + 3]);
+    int64_t j = 0;
+    for (; j + 8 <= n; j += 8) {
+      const v8 t = fma8(s1, load8(r1 + j), fma8(s0, load8(r0 + j), load8(acc + j)));
+      store8(acc + j, fma8(s3, load8(r3 + j), fma8(s2, load8(r2 + j), t)));
     }
+    for (; j < n; j++)
+      acc[j] = fma1(a[k + 3], r3[j], fma1(a[k + 2], r2[j], fma1(a[k + 1], r1[j], fma1(a[k], r0[j], acc[j]))));
   }
-  for (; k < kc; k++) {
-    const f32u *restrict r0 = b + k * ldb;
-    const float s0 = a[k];
-    for (int64_t j = 0; j < n; j++) acc[j] = acc[j] + s0 * r0[j];
-  }
+  for (; k < kc; k++) add_scaled(acc, b + k * ldb, a[k], n);
   if (first)
     memcpy(c, acc, (size_t)n * sizeof(float));
   else
@@ -138,6 +129,61 @@ static void vswish(float *y, const void *xv, int64_t n, float alpha) {
   for (int64_t i = 0; i < n; i++) ((f32u *)y)[i] = x[i] / (1.f + exp1(-(alpha * x[i])));
 }
 
+/* --- erf --- */
+
+/* Under ERF_NEAR x + x * P(x^2), relative error 2^-25.7; above it 1 - exp(Q(|x|)), 2^-29, and 1 from ERF_ONE on. P and
+ * Q have the least weighted error of their degree. */
+#define ERF_NEAR 0.93f
+#define ERF_ONE 3.93f
+#define ERF_P(DO, p, s)    \
+  DO(p, s, 0x1.46c248p-8f) \
+  DO(p, s, -0x1.b676cep-6f) DO(p, s, 0x1.ce1904p-4f) DO(p, s, -0x1.8126dcp-2f) DO(p, s, 0x1.06eba6p-3f)
+#define ERF_Q(DO, q, t)     \
+  DO(q, t, -0x1.8ee16ep-9f) \
+  DO(q, t, 0x1.6c2a76p-6f)  \
+  DO(q, t, -0x1.a9b42ep-4f) DO(q, t, -0x1.463cc0p-1f) DO(q, t, -0x1.20af5ap+0f) DO(q, t, -0x1.9a5c86p-13f)
+
+static inline float erf1(float x) {
+  const float s = x * x, a = fabsf(x), t = a > ERF_ONE ? ERF_ONE : a;
+  float p = -0x1.382608p-11f, q = 0x1.9ae900p-13f;
+#define ONE(to, by, next) to = fma1(to, by, next);
+  ERF_P(ONE, p, s)
+  ERF_Q(ONE, q, t)
+#undef ONE
+  return a < ERF_NEAR ? fma1(p, x, x) : copysignf(1.f - decay1(q), x);
+}
+
+static void verf(float *y, const void *xv, int64_t n) {
+  enum { WIDE = ABREAST * 8 };
+  const f32u *x = xv;
+  const v8 zero = {0};
+  const v8n sign = {0x80000000u, 0x80000000u, 0x80000000u, 0x80000000u,
+                    0x80000000u, 0x80000000u, 0x80000000u, 0x80000000u};
+  int64_t i = 0;
+  for (; i + WIDE <= n; i += WIDE) {
+    v8 p[ABREAST], v[ABREAST];
+    v8u q[ABREAST];
+    EACH(v[u] = *(const v8u *)(const void *)(x + i + u * 8))
+    for (int u = 0; u < ABREAST; u++) {
+      const v8 s = v[u] * v[u], a = (v8)((v8n)v[u] & ~sign), t = pick8(a > all8(ERF_ONE), all8(ERF_ONE), a);
+      v8 r = all8(0x1.9ae900p-13f);
+      p[u] = all8(-0x1.382608p-11f);
+#define EIGHT(to, by, next) to = fma8(to, by, all8(next));
+      ERF_P(EIGHT, p[u], s)
+      ERF_Q(EIGHT, r, t)
+#undef EIGHT
+      p[u] = fma8(p[u], v[u], v[u]);
+      q[u] = r;
+    }
+    decay8x4(q, zero);
+    for (int u = 0; u < ABREAST; u++) {
+      const v8 far = (v8)((v8n)(1.f - q[u]) | ((v8n)v[u] & sign)), a = (v8)((v8n)v[u] & ~sign);
+      *(v8u *)(void *)(y + i + u * 8) = pick8(a < all8(ERF_NEAR), p[u], far);
+    }
+  }
+  for (; i < n; i++) y[i] = erf1(x[i]);
+}
+
 /* --- row reductions --- */
 
 static float tree(float *s) {
@@ -217,9 +263,8 @@ static float vmax(const void *xv, int64_t n) {
 extern const tni_hot TNI_HOT_NAME;
 const tni_hot TNI_HOT_NAME = {
     .name = TNI_HOT_TEXT,
-    .gemm = gemm,
+    .gemm = tile,
     .gemv = gemv,
-    .fgemm = TNI_HOT_OWN(fgemm),
     .dots8 = TNI_HOT_OWN(dots8),
     .softmax8 = TNI_HOT_OWN(softmax8),
     .values8 = TNI_HOT_OWN(values8),
@@ -237,6 +282,7 @@ const tni_hot TNI_HOT_NAME = {
     .sigmoid = vsigmoid,
     .tanh = vtanh,
     .swish = vswish,
+    .erf = verf,
     .exp_sum = exp_sum,
     .sum = sum,
     .sum_sq = sum_sq,

@@ -2,8 +2,9 @@
  *
  * The loops that take the time, compiled once per instruction set (hot.c, hot_attention.c) and chosen by processor.
  *
- * Every variant gives the same bits: lanes are written out with vector types of fixed width, no operation is
- * contracted, and no order depends on the instruction set.
+ * Every variant gives the same bits: lanes are written out with vector types of fixed width, no order depends on the
+ * instruction set, and nothing is contracted but what says so: products are added with one rounding, which is half the
+ * instructions where there is one that does it. Only processors without one do it in two: "twice", x86-64 before FMA.
  */
 #ifndef TENON_HOST_HOT_H
 #define TENON_HOST_HOT_H
@@ -33,16 +34,14 @@ typedef struct tni_of_byte {
 typedef struct tni_hot {
   const char *name;
   /* c[mr, 16] (row stride ldc) = or += a[mr, kc] (row stride lda) * b[kc, 16] (row stride ldb; 16 where packed). Each
-   * element: one accumulator that starts at 0 and adds a*b in ascending k; then c = acc (first) or c += acc. */
+   * element: one accumulator that starts at 0 and takes a * b + acc, rounded once, in ascending k; then c = acc (first)
+   * or c += acc. */
   void (*gemm)(int mr, int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, float *c, int64_t ldc,
                int first);
-  /* The same, every product added with one rounding: a * b + acc. */
-  void (*fgemm)(int mr, int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, float *c, int64_t ldc,
-                int first);
   /* c[n, 8] = b[n, kc] (row stride ldb) times `rows` <= 8 rows that meet an unpacked b once; columns past them are 0 or
    * what `at` has there. Element k of row r lies at tni_dots8_at(rows, r, k) of at[(kc + 1) / 2 * 2 * (4 or 8)], and 0
    * where kc is odd. Each element of c: the sum over even k in ascending order, plus that over odd k, every product
-   * added as by fgemm. c has room for n + 7 rows. next: as many bytes, of rows that lie side by side, are asked of
+   * added as by gemm. c has room for n + 7 rows. next: as many bytes, of rows that lie side by side, are asked of
    * memory meanwhile; NULL: none. */
   void (*dots8)(int rows, int64_t n, int64_t kc, const float *at, const void *b, int64_t ldb, float *c,
                 const void *next);
@@ -51,7 +50,7 @@ typedef struct tni_hot {
    * largest score is not finite. */
   bool (*softmax8)(int64_t n, float *s, float *max, float *sum, float *decay);
   /* c[rows or up to 3 more, 16] (row stride ldc) = c * decay[rows] + p[n, 8]^T * b[n, 16] (row stride ldb), the sum as
-   * by fgemm; rows <= 8; next as above, n * 64 bytes. */
+   * by gemm; rows <= 8; next as above, n * 64 bytes. */
   void (*values8)(int rows, int64_t n, const float *p, const void *b, int64_t ldb, const float *decay, float *c,
                   int64_t ldc, const void *next);
   /* The sums of gemm for one row and n <= 512 columns of an unpacked b[kc, n] with row stride ldb (elements). */
@@ -69,7 +68,7 @@ typedef struct tni_hot {
    * Factors from -255 to 255. */
   void (*bgemm)(int mr, int64_t pairs, const int16_t *a, int64_t lda, const int16_t *b, int32_t *c, int64_t ldc,
                 int first);
-  /* acc[i] += sum over t < taps of w[t] * x[i + t * step]. */
+  /* acc[i] = w[t] * x[i + t * step] + acc[i], rounded once, for every t < taps in ascending order. */
   void (*taps)(float *acc, const float *x, const float *w, int64_t taps, int64_t step, int64_t n);
   /* y[i] = byte of c[i] (an f32, rounded once) and scale[i], or scale[0] where per is 0. */
   void (*requantize)(void *y, const int32_t *c, const float *scale, int per, tni_to_byte q, int64_t n);
@@ -83,6 +82,7 @@ typedef struct tni_hot {
   void (*exp)(float *y, const void *x, int64_t n);
   void (*sigmoid)(float *y, const void *x, int64_t n);
   void (*tanh)(float *y, const void *x, int64_t n);
+  void (*erf)(float *y, const void *x, int64_t n); /* within 1.3 ulp */
   /* x * sigmoid(alpha x) */
   void (*swish)(float *y, const void *x, int64_t n, float alpha);
   /* y = exp(x - max), x <= max, 0 where that is under 2^-126, and returns the sum of y, in 16 interleaved partial sums
@@ -102,7 +102,7 @@ static inline int64_t tni_dots8_at(int64_t rows, int64_t row, int64_t k) {
 
 /* The best variant for this processor. */
 const tni_hot *tni_hot_get(void);
-/* All compiled variants that this processor runs: for tests. index past the end: NULL. */
+/* All compiled variants that this processor runs and that give the same bits: for tests. index past the end: NULL. */
 const tni_hot *tni_hot_variant(uint32_t index);
 
 #endif

@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loops of attention, compiled once per instruction set as hot.c. Every product is added with one rounding: half
- * the instructions where there is one that does it, and the loops are bound by how many a processor takes at a time.
+ * The loops of attention, compiled once per instruction set as hot.c.
  */
-#define MADD(a, b, c) fma8(a, b, c)
-#include "runtime/host/hot_tile.h"
-
-void TNI_HOT_OWN(fgemm)(int mr, int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, float *c,
-                        int64_t ldc, int first) {
-  tile(mr, kc, a, lda, b, ldb, c, ldc, first);
-}
+#include "runtime/host/hot_lanes.h"
 
 /* Asks memory for line i of what comes next. */
 static inline void fetch(const char *next, int64_t i) {

@@ -168,11 +168,13 @@ void TNI_HOT_OWN(taps)(float *restrict acc, const float *x, const float *w, int6
   int64_t t = 0;
   for (; t + 3 <= taps; t += 3) {
     const float *restrict x0 = x + t * step, *restrict x1 = x0 + step, *restrict x2 = x1 + step;
-    const float w0 = w[t], w1 = w[t + 1], w2 = w[t + 2];
-    for (int64_t i = 0; i < n; i++) acc[i] = acc[i] + w0 * x0[i] + w1 * x1[i] + w2 * x2[i];
+    const v8 w0 = all8(w[t]), w1 = all8(w[t + 1]), w2 = all8(w[t + 2]);
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8)
+      store8(acc + i, fma8(w2, load8(x2 + i), fma8(w1, load8(x1 + i), fma8(w0, load8(x0 + i), load8(acc + i)))));
+    for (; i < n; i++) acc[i] = fma1(w[t + 2], x2[i], fma1(w[t + 1], x1[i], fma1(w[t], x0[i], acc[i])));
   }
-  for (; t < taps; t++)
-    for (int64_t i = 0; i < n; i++) acc[i] = acc[i] + w[t] * x[i + t * step];
+  for (; t < taps; t++) add_scaled(acc, x + t * step, w[t], n);
 }
 
 /* --- to bytes and back --- */

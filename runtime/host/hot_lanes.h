@@ -4,7 +4,8 @@
  * sum rounded once (fma1, fma8), and exp of what is not positive.
  *
  * A rounded-once product needs an instruction. Where the instruction set lacks it, it is computed in double and rounded
- * to odd there, which gives the same bits and takes some twenty times as long.
+ * to odd there, which gives the same bits and takes a hundred times as long; with TNI_HOT_TWICE it is rounded before it
+ * is added.
  */
 #ifndef TENON_HOST_HOT_LANES_H
 #define TENON_HOST_HOT_LANES_H
@@ -40,7 +41,10 @@ static inline uint32_t as_bits(float f) {
 
 /* --- a * b + c, rounded once --- */
 
-#if defined(__FMA__)
+#if defined(TNI_HOT_TWICE)
+static inline float fma1(float a, float b, float c) { return a * b + c; }
+static inline v8 fma8(v8 a, v8 b, v8 c) { return a * b + c; }
+#elif defined(__FMA__)
 static inline float fma1(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 static inline v8 fma8(v8 a, v8 b, v8 c) { return __builtin_ia32_vfmaddps256(a, b, c); }
 #elif defined(__aarch64__)
@@ -86,6 +90,13 @@ static inline v8 max8(v8 a, v8 b) {
 #else
   return pick8(a > b, a, b);
 #endif
+}
+
+/* acc[i] += w * x[i], every product added with one rounding. */
+static inline void add_scaled(float *restrict acc, const f32u *restrict x, float w, int64_t n) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) store8(acc + i, fma8(all8(w), load8(x + i), load8(acc + i)));
+  for (; i < n; i++) acc[i] = fma1(w, x[i], acc[i]);
 }
 
 /* --- exp(x), x <= 0 --- */
@@ -147,8 +158,6 @@ void TNI_HOT_OWN(requantize)(void *y, const int32_t *c, const float *scale, int 
 void TNI_HOT_OWN(integers)(int32_t *y, const float *x, int32_t add, int64_t n);
 void TNI_HOT_OWN(quantize)(void *y, const float *x, float scale, tni_to_byte q, int64_t n);
 void TNI_HOT_OWN(dequantize)(float *y, const void *x, float scale, tni_of_byte q, int64_t n);
-void TNI_HOT_OWN(fgemm)(int mr, int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, float *c,
-                        int64_t ldc, int first);
 void TNI_HOT_OWN(dots8)(int rows, int64_t n, int64_t kc, const float *at, const void *b, int64_t ldb, float *c,
                         const void *next);
 bool TNI_HOT_OWN(softmax8)(int64_t n, float *s, float *max, float *sum, float *decay);

@@ -5,7 +5,7 @@
 
 extern const tni_hot tni_hot_base;
 #ifdef TNI_HOT_AVX2
-extern const tni_hot tni_hot_avx2;
+extern const tni_hot tni_hot_avx2, tni_hot_twice;
 #endif
 
 const tni_hot *tni_hot_variant(uint32_t index) {
@@ -17,6 +17,10 @@ const tni_hot *tni_hot_variant(uint32_t index) {
 }
 
 const tni_hot *tni_hot_get(void) {
+#ifdef TNI_HOT_AVX2
   const tni_hot *best = tni_hot_variant(1);
-  return best ? best : &tni_hot_base;
+  return best ? best : &tni_hot_twice;
+#else
+  return &tni_hot_base;
+#endif
 }

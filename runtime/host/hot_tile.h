@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The micro tile of 1 to TNI_MR rows and TNI_NR columns: `static void tile`, with the parameters of tni_hot's gemm. Who
- * includes this says before how a product is added: MADD(a, b, c) is a * b + c of three v8.
+ * The micro tile of 1 to TNI_MR rows and TNI_NR columns: `static void tile`, with the parameters of tni_hot's gemm.
  */
 #ifndef TENON_HOST_HOT_TILE_H
 #define TENON_HOST_HOT_TILE_H
@@ -14,8 +13,8 @@
 #define STEP(i)                     \
   {                                 \
     const v8 s = all8(a##i[k]);     \
-    c##i##0 = MADD(s, b0, c##i##0); \
-    c##i##1 = MADD(s, b1, c##i##1); \
+    c##i##0 = fma8(s, b0, c##i##0); \
+    c##i##1 = fma8(s, b1, c##i##1); \
   }
 #define OUT(i)                                      \
   {                                                 \

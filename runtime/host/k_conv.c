@@ -2,10 +2,10 @@
  *
  * Conv: Y[n, m] = B[m] + sum over channels and taps of W[m, c, tap] * X[n, c, ...], m's group only.
  *
- * f32 and halves are products W [M / group, K] x (im2col.h) [K, positions] per image and group, with gemm.h's order of
- * sums; f32 with one channel per group, and f64, go directly: one sum per element in ascending channel and tap that
- * leaves the padding out. The bias comes last, and behind it Relu or Clip where lower.c put one into the convolution's
- * task.
+ * f32 and halves are products W [M / group, K] x (im2col.h; planes.h where it can) [K, positions] per image and group,
+ * with gemm.h's order of sums; f32 with one channel per group, and f64, go directly: one sum per element in ascending
+ * channel and tap that leaves the padding out. The bias comes last, and behind it Relu or Clip where lower.c put one
+ * into the convolution's task.
  */
 #include <math.h>
 
@@ -19,8 +19,8 @@ typedef struct direct {
   const tni_bounds *bounds; /* NULL: none */
 } direct;
 
-/* One piece of an output row: n <= TNI_CHUNK elements from ow0 on. */
-#define DIRECT(NAME, U, T)                                                                                      \
+/* One piece of an output row: n <= TNI_CHUNK elements from ow0 on. ADD adds v times element shift + j * s of x. */
+#define DIRECT(NAME, U, T, ADD)                                                                                 \
   static void NAME(const direct *c, int64_t image, int64_t m, const int64_t *o, int64_t ow0, int64_t n, U *y) { \
     const int64_t s = c->im.w.stride[c->im.w.rank - 1], C = c->im.channels;                                     \
     const int64_t first = (image * c->groups + m / c->group_outs) * C;                                          \
@@ -36,20 +36,25 @@ typedef struct direct {
         const T v = w[tni_taps_index(&c->im, &t)];                                                              \
         int64_t lo, hi;                                                                                         \
         tni_im2col_inside(&c->im, shift, n, &lo, &hi);                                                          \
-        if (s == 1)                                                                                             \
-          for (int64_t j = lo; j < hi; j++) acc[j] += v * x[shift + j];                                         \
-        else if (s == 2)                                                                                        \
-          for (int64_t j = lo; j < hi; j++) acc[j] += v * x[shift + 2 * j];                                     \
-        else                                                                                                    \
-          for (int64_t j = lo; j < hi; j++) acc[j] += v * x[shift + j * s];                                     \
+        ADD                                                                                                     \
       }                                                                                                         \
     }                                                                                                           \
     const T bias = c->b ? ((const U *)c->b->data)[m] : 0;                                                       \
     for (int64_t j = 0; j < n; j++) y[j] = acc[j] + bias;                                                       \
   }
-DIRECT(piece_f32, f32u, float)
-DIRECT(piece_f64, f64u, double)
+/* As gemm.h's products, rounded once. */
+#define ADD_F32                                              \
+  float row[TNI_CHUNK];                                      \
+  if (lo == hi) continue;                                    \
+  tni_planes_copy(NULL, x, shift + lo * s, s, hi - lo, row); \
+  tni_hot_get()->taps(acc + lo, row, &v, 1, 0, hi - lo);
+#define ADD_F64 \
+  for (int64_t j = lo; j < hi; j++) acc[j] += v * x[shift + j * s];
+DIRECT(piece_f32, f32u, float, ADD_F32)
+DIRECT(piece_f64, f64u, double, ADD_F64)
 #undef DIRECT
+#undef ADD_F32
+#undef ADD_F64
 
 static void bound_unaligned(const tni_bounds *b, f32u *y, int64_t n) {
   float v[TNI_CHUNK];
@@ -88,17 +93,6 @@ typedef struct shifted {
 
 _Static_assert((int)TNI_PLANES + (int)TNI_PLANE_SUMS <= (int)TNI_GEMM_PACKED, "a block fits the scratch");
 
-static void copy_row(const void *ctx, const void *xv, int64_t at, int64_t stride, int64_t n, float *dst) {
-  const f32u *x = (const f32u *)xv + at;
-  (void)ctx;
-  if (stride == 1)
-    memcpy(dst, x, (size_t)n * sizeof *dst);
-  else if (stride == 2)
-    for (int64_t i = 0; i < n; i++) dst[i] = x[2 * i];
-  else
-    for (int64_t i = 0; i < n; i++) dst[i] = x[i * stride];
-}
-
 static void shifted_blocks(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const shifted *s = arg;
   const direct *c = s->c;
@@ -112,8 +106,8 @@ static void shifted_blocks(void *arg, int64_t begin, int64_t end, uint32_t worke
     const int64_t rows = b->out[0] - oy < b->rows ? b->out[0] - oy : b->rows;
     const float bias = c->b ? ((const f32u *)c->b->data)[m] : 0;
     memcpy(w, (const f32u *)c->w->data + m * c->im.taps, (size_t)c->im.taps * sizeof *w);
-    tni_planes_fill(b, copy_row, NULL, (const f32u *)c->im.x + (image * c->groups + m / c->group_outs) * c->im.plane,
-                    oy, room);
+    tni_planes_fill(b, tni_planes_copy, NULL,
+                    (const f32u *)c->im.x + (image * c->groups + m / c->group_outs) * c->im.plane, oy, room);
     tni_planes_sum(b, s->hot, room, w, rows, sums);
     for (int64_t r = 0; r < rows; r++) {
       float *row = sums + r * b->width;
@@ -150,7 +144,14 @@ static tn_status product(const tni_kargs *a, const direct *c) {
   g.b_batch[1] = im->channels * im->plane;
   if (c->b) g.c = c->b->data;
   g.c_batch[1] = g.M;
-  if (!tni_im2col_is_input(im)) {
+  tni_strips strips;
+  if (tni_strips_plan(im, &strips)) {
+    g.N = strips.columns;
+    g.width = strips.b.width;
+    g.keep = strips.b.out[1];
+    g.pack = tni_strips_pack;
+    g.pack_ctx = &strips;
+  } else if (!tni_im2col_is_input(im)) {
     g.pack = tni_im2col_pack;
     g.pack_ctx = im;
   }

@@ -7,7 +7,7 @@
 #include "runtime/host/chain.h"
 #include "runtime/host/quantized.h"
 
-enum { TILE = TNI_GEMM_ROWS * TNI_GEMM_COLS };
+enum { ROWS = 2 * TNI_GEMM_ROWS, TILE = ROWS * TNI_GEMM_COLS };
 _Static_assert((int)TNI_GEMM_ROW_COLS <= (int)TNI_CHAIN_PIECE && (int)TNI_GEMM_COLS <= (int)TNI_CHAIN_PIECE,
                "a row of a tile is one piece of a register");
 
@@ -59,6 +59,13 @@ double tni_fused_macs(const tn_node *node, const tni_tensor *x) {
   if (tni_fused_read(node, &f)) return 0;
   for (uint32_t p = 0; p < f.n_parts; p++) columns += (double)f.parts[p].count;
   return (double)tni_knumel(x) * columns;
+}
+
+/* Tiles side by side, about: products of a group share theirs. */
+static int64_t tiles_of(const tni_fused *f, int64_t nb) {
+  int64_t n = 0;
+  for (uint32_t p = 0; p < f->n_parts; p++) n += (f->parts[p].count + nb - 1) / nb;
+  return n * f->n_groups / f->n_parts;
 }
 
 static bool stop(fused *k) {
@@ -223,8 +230,8 @@ tn_status tni_k_fused_matmul(const tni_kargs *a) {
   k.K = x->dims[x->rank - 1];
   k.M = tni_dim_product(x, 0, x->rank - 1);
   k.one_row = k.M == 1 && k.dtype == TN_DT_F32 && !k.f.trans_b;
-  k.mb = TNI_GEMM_ROWS;
   k.nb = k.one_row ? TNI_GEMM_ROW_COLS : TNI_GEMM_COLS;
+  k.mb = tni_gemm_rows(k.M, a->skips_zeros ? TNI_GEMM_ROWS : ROWS, tiles_of(&k.f, k.nb), a->run->n_workers);
   k.m_tiles = (k.M + k.mb - 1) / k.mb;
   k.worker_bytes = worker_bytes(&k.f, k.dtype);
   const int64_t n_units = set_groups(&k);

@@ -126,6 +126,18 @@ static void gelu_tanh_f32(const tni_hot *hot, float *dst, const void *src, int64
   }
 }
 
+static void gelu_f32(const tni_hot *hot, float *dst, const void *src, int64_t n) {
+  f32u *d = (f32u *)dst;
+  const f32u *s = src;
+  float t[TNI_CHUNK];
+  for (int64_t i = 0; i < n; i += TNI_CHUNK) {
+    const int64_t m = n - i < TNI_CHUNK ? n - i : TNI_CHUNK;
+    for (int64_t k = 0; k < m; k++) t[k] = s[i + k] * 0.7071067811865476f;
+    hot->erf(t, t, m);
+    for (int64_t k = 0; k < m; k++) d[i + k] = 0.5f * s[i + k] * (1 + t[k]);
+  }
+}
+
 static void run_f32(const unary *u, float *dst, const void *src, int64_t n) {
   f32u *d = (f32u *)dst;
   const f32u *s = src;
@@ -142,8 +154,12 @@ static void run_f32(const unary *u, float *dst, const void *src, int64_t n) {
     u->hot->tanh(dst, src, n);
     return;
   }
-  if (u->op == TN_OP_GELU && u->tanh_gelu) {
-    gelu_tanh_f32(u->hot, dst, src, n);
+  if (u->op == TN_OP_ERF) {
+    u->hot->erf(dst, src, n);
+    return;
+  }
+  if (u->op == TN_OP_GELU) {
+    (u->tanh_gelu ? gelu_tanh_f32 : gelu_f32)(u->hot, dst, src, n);
     return;
   }
   if (u->op == TN_OP_SWISH) {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -256,6 +258,45 @@ static void test_share_taken_over(void) {
   }
 }
 
+typedef struct where {
+  _Atomic pid_t worker; /* a thread that is not the caller */
+} where;
+
+static void where_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  const int64_t until = tni_now_ns() + 200000;
+  (void)begin, (void)end;
+  if (worker) ((where *)arg)->worker = (pid_t)syscall(SYS_gettid);
+  while (tni_now_ns() < until) continue;
+}
+
+/* A worker that is held on the caller's processor leaves it, and one that is alone is left in peace. */
+static void test_apart(void) {
+  cpu_set_t all, one, now;
+  CU_ASSERT_FATAL(sched_getaffinity(0, sizeof all, &all) == 0);
+  if (CPU_COUNT(&all) < 2) return;
+  size_t c = 0;
+  while (!CPU_ISSET(c, &all)) c++;
+  tni_pool *p = tni_pool_create(2);
+  where w = {.worker = 0};
+  const int64_t until = tni_now_ns() + INT64_C(20000000000);
+  while (!w.worker && tni_now_ns() < until) tni_pool_for(p, 8, 1, where_body, &w);
+  CU_ASSERT_FATAL(w.worker != 0);
+  CPU_ZERO(&one);
+  CPU_SET(c, &one);
+  CU_ASSERT_EQUAL(sched_setaffinity(0, sizeof one, &one), 0);
+  CU_ASSERT_EQUAL(sched_setaffinity(w.worker, sizeof one, &one), 0);
+  do {
+    tni_pool_for(p, 8, 1, where_body, &w);
+    CU_ASSERT_EQUAL_FATAL(sched_getaffinity(w.worker, sizeof now, &now), 0);
+  } while (CPU_ISSET(c, &now) && tni_now_ns() < until);
+  CU_ASSERT_FALSE(CPU_ISSET(c, &now));
+  CU_ASSERT_EQUAL(CPU_COUNT(&now), CPU_COUNT(&all) - 1);
+  CU_ASSERT_EQUAL(sched_getaffinity(0, sizeof now, &now), 0); /* the caller's is the application's */
+  CU_ASSERT(CPU_EQUAL(&now, &one));
+  CU_ASSERT_EQUAL(sched_setaffinity(0, sizeof all, &all), 0);
+  tni_pool_destroy(p);
+}
+
 void suite_pool(void) {
   CU_pSuite s = CU_add_suite("base: pool", NULL, NULL);
   CU_add_test(s, "each index once", test_covers);
@@ -265,6 +306,7 @@ void suite_pool(void) {
   CU_add_test(s, "parked workers wake", test_parked_wake);
   CU_add_test(s, "slow workers are waited for", test_waits);
   CU_add_test(s, "others take over the share of a slow worker", test_share_taken_over);
+  CU_add_test(s, "threads on one processor part", test_apart);
   CU_add_test(s, "create and destroy", test_create_destroy);
   CU_add_test(s, "run", test_run);
 }

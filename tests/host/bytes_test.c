@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Products and convolutions of bytes against sums in 64 bits, over odd shapes and every combination of signedness, and
- * the loops below them: every variant gives the bits of the base. Convolutions of floats over one channel, which share
- * planes.h with those of bytes: the bits of a plain sum.
+ * the loops below them: every variant gives the bits of the base. Convolutions of floats: the bits of a plain sum.
  */
 #include <math.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 
 #include "host_test.h"
 #include "runtime/host/bgemm.h"
+#include "runtime/host/hot.h"
 #include "runtime/shape/infer.h"
 
 static uint32_t random32(uint32_t *s) {
@@ -187,8 +187,7 @@ static void check_conv(const conv *c, uint32_t *s, bool linear) {
     scales(&n.in[1], s, 1);
     scales(&n.in[4], s, 1);
     scales(&n.in[6], s, 64 * sqrt((double)K));
-    for (int64_t i = 0; biased && i < c->m; i++)
-      ((i32u *)(uintptr_t)n.in[8].data)[i] = (int32_t)pick(s, -20000, 20000);
+    for (int64_t i = 0; biased && i < c->m; i++) ((i32u *)(uintptr_t)n.in[8].data)[i] = (int32_t)pick(s, -20000, 20000);
   }
   tni_tensor y = {.data = NULL};
   CU_ASSERT_FATAL(run_node(&n, &y));
@@ -237,23 +236,28 @@ static void test_conv(void) {
   for (size_t i = 0; i < 2 * sizeof large / sizeof *large; i++) check_conv(&large[i / 2], &s, i % 2);
 }
 
-/* The sum of one output in f32, in ascending taps, those in the padding left out. */
+/* The sum of one output in f32, in ascending channels and taps, those in the padding left out; over several channels as
+ * a product (gemm.h). */
 static float float_sum(const conv *c, const float *x, const float *w, const int64_t *o) {
-  volatile float acc = 0;
-  for (int64_t t = 0; t < c->k[0] * c->k[1]; t++) {
-    const int64_t i = o[0] * c->stride[0] + t / c->k[1] * c->dilation[0] - c->pad[0];
+  const int64_t taps = c->k[0] * c->k[1], channels = c->c / c->groups;
+  float acc = 0, total = 0;
+  for (int64_t k = 0; k < channels * taps; k++) {
+    const int64_t t = k % taps, i = o[0] * c->stride[0] + t / c->k[1] * c->dilation[0] - c->pad[0];
     const int64_t j = o[1] * c->stride[1] + t % c->k[1] * c->dilation[1] - c->pad[1];
+    if (channels > 1 && k % TNI_KC == 0) {
+      total = total + acc;
+      acc = 0;
+    }
     if (i < 0 || i >= c->in[0] || j < 0 || j >= c->in[1]) continue;
-    const volatile float p = w[t] * x[i * c->in[1] + j];
-    acc = acc + p;
+    acc = fmaf(w[k], x[(k / taps * c->in[0] + i) * c->in[1] + j], acc);
   }
-  return acc;
+  return total + acc;
 }
 
-/* Windows over one channel in f32: the bits of the plain sum, an infinite weight among them or not. */
+/* Windows in f32: the bits of the plain sum, over one channel also with an infinite weight. */
 static void check_floats(const conv *c, uint32_t *s, bool infinite) {
   char attrs[200], t[3][80], dims[3][40];
-  const int64_t xd[] = {c->n, c->c, c->in[0], c->in[1]}, wd[] = {c->m, 1, c->k[0], c->k[1]};
+  const int64_t xd[] = {c->n, c->c, c->in[0], c->in[1]}, wd[] = {c->m, c->c / c->groups, c->k[0], c->k[1]};
   dims_text(dims[0], "", c->stride, 2);
   dims_text(dims[1], "", c->dilation, 2);
   dims_text(dims[2], "", c->pad, 4);
@@ -274,13 +278,14 @@ static void check_floats(const conv *c, uint32_t *s, bool infinite) {
   }
   tni_tensor y = {.data = NULL};
   CU_ASSERT_FATAL(run_node(&n, &y));
-  const int64_t plane = c->in[0] * c->in[1], taps = c->k[0] * c->k[1];
+  const int64_t channels = c->c / c->groups, size = channels * c->k[0] * c->k[1];
   int64_t bad = 0, i = 0;
   for (int64_t p = 0; p < c->n * c->m; p++)
     for (int64_t o0 = 0; o0 < c->out[0]; o0++)
       for (int64_t o1 = 0; o1 < c->out[1]; o1++, i++) {
-        const int64_t m = p % c->m, x = p / c->m * c->c + m / (c->m / c->groups), o[] = {o0, o1};
-        const float want = float_sum(c, v[0] + x * plane, v[1] + m * taps, o) + v[2][m];
+        const int64_t m = p % c->m, x = p / c->m * c->groups + m / (c->m / c->groups), o[] = {o0, o1};
+        const float *from = v[0] + x * channels * c->in[0] * c->in[1];
+        const float want = float_sum(c, from, v[1] + m * size, o) + v[2][m];
         bad += memcmp((const float *)y.data + i, &want, 4) != 0 &&
                (want == want || ((const float *)y.data)[i] == ((const float *)y.data)[i]);
       }
@@ -300,9 +305,21 @@ static void test_floats(void) {
     check_floats(&c, &s, i % 5 == 0);
     i++;
   }
-  static const conv large[] = {{1, 2, 2, 2, {113, 117}, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, {113, 117}, 2},
+  for (int i = 0; i < 300;) {
+    conv c = {.n = 0};
+    if (!make_conv(&c, &s, false) || c.rank != 2 || c.c == c.groups) continue;
+    check_floats(&c, &s, false);
+    i++;
+  }
+  /* rows wider and narrower than a tile, phases, several pieces of K, images and groups, planes that are too large */
+  static const conv large[] = {{1, 40, 37, 1, {70, 75}, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, {70, 75}, 2},
+                               {2, 64, 112, 1, {7, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, {7, 7}, 2},
+                               {1, 3, 20, 1, {64, 61}, {7, 7}, {2, 2}, {1, 1}, {3, 3, 3, 3}, {32, 31}, 2},
+                               {1, 6, 8, 2, {33, 50}, {5, 3}, {3, 2}, {2, 3}, {4, 3, 4, 3}, {11, 25}, 2},
+                               {1, 2, 3, 1, {9, 3000}, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, {9, 3000}, 2},
+                               {1, 2, 2, 2, {113, 117}, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, {113, 117}, 2},
                                {1, 2, 2, 2, {113, 117}, {3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}, {57, 59}, 2}};
-  for (int i = 0; i < 2; i++) check_floats(&large[i], &s, false);
+  for (size_t i = 0; i < sizeof large / sizeof *large; i++) check_floats(&large[i], &s, false);
 }
 
 /* Conv with a bound behind it: the bits of Conv and then Clip. */
@@ -378,8 +395,7 @@ static void check_matmul(const int64_t *d, uint32_t *s,
     scales(&n.in[4], s, 1);
     scales(&n.in[6], s, 64 * sqrt((double)d[3] + 1));
   }
-  for (int64_t i = 0; biased && i < d[2]; i++)
-    ((i32u *)(uintptr_t)n.in[8].data)[i] = (int32_t)pick(s, -90000, 90000);
+  for (int64_t i = 0; biased && i < d[2]; i++) ((i32u *)(uintptr_t)n.in[8].data)[i] = (int32_t)pick(s, -90000, 90000);
   tni_tensor y = {.data = NULL};
   CU_ASSERT_FATAL(run_node(&n, &y));
   int64_t bad = 0, i = 0;

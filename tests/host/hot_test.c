@@ -47,6 +47,7 @@ static void test_variants(void) {
     SAME(k->exp(o, x, N))
     SAME(k->sigmoid(o, x, N))
     SAME(k->tanh(o, x, N))
+    SAME(k->erf(o, x, N))
     SAME(k->swish(o, x + 6, N - 6, 1.5f))
     SAME(o[N - 1] = k->exp_sum(o, x + 7, N - 8, 110.f))
     SAME(o[0] = k->sum(x + 6, N - 6))
@@ -57,7 +58,6 @@ static void test_variants(void) {
     for (int mr = 1; mr <= TNI_MR; mr++) {
       SAME(k->gemm(mr, 64, x + 6, 64, w, 16, o, 16, 1))
       SAME(k->gemm(mr, 64, x + 6, 64, w, 16, o, 16, 0))
-      SAME(k->fgemm(mr, 64, x + 6, 64, w, 16, o, 16, 1))
     }
     SAME(k->gemm(4, 15, x + 6, 64, w + 1, 64, o, 16, 1))
     for (int rows = 4; rows <= 8; rows += 4) SAME(k->dots8(rows, 13, 61, x + 6, w, 64, o, NULL))
@@ -82,8 +82,8 @@ static void dots(const tni_hot *h, int rows) {
     }
   h->pack_t(packed, b, 64, KEYS, KC);
   for (int r = 0; r < 8; r += 4) {
-    h->fgemm(4, EVEN, odd + r * KC, KC, packed, 32, want + r * 16, 16, 1);
-    h->fgemm(4, KC - EVEN, odd + r * KC + EVEN, KC, packed + 16, 32, want + r * 16, 16, 0);
+    h->gemm(4, EVEN, odd + r * KC, KC, packed, 32, want + r * 16, 16, 1);
+    h->gemm(4, KC - EVEN, odd + r * KC + EVEN, KC, packed + 16, 32, want + r * 16, 16, 0);
   }
   h->dots8(rows, KEYS, KC, at, b, 64, got, b);
   for (int i = 0; i < 8 * KEYS; i++) CU_ASSERT_EQUAL(memcmp(got + i, want + i % 8 * 16 + i / 8, sizeof *got), 0);
@@ -129,7 +129,7 @@ static void test_fused(void) {
         b[16 + j] = ldexpf(1 + 0x1p-12f, j);
         b[j] = ldexpf(j % 2 ? -1.f : 1.f, j - 60 - i % 7);
       }
-      h->fgemm(1, 2, a, 2, b, 16, c, 16, 1);
+      h->gemm(1, 2, a, 2, b, 16, c, 16, 1);
       for (int j = 0; j < 16; j++) {
         const float want = fmaf(a[1], b[16 + j], b[j]);
         if (memcmp(&want, &c[j], sizeof want) != 0 && !(isnan(want) && isnan(c[j]))) {
@@ -171,7 +171,7 @@ static void test_eight_rows(void) {
   for (int i = 0; i < 8 * KEYS; i++) CU_ASSERT_EQUAL(memcmp(p + i, s + i % 8 * KEYS + i / 8, sizeof *p), 0);
   memcpy(few, c, sizeof c);
   h->values8(8, KEYS, p, b, 24, decay, c, 24, b);
-  for (int r = 0; r < 8; r += 4) h->fgemm(4, KEYS, s + r * KEYS, KEYS, b, 24, want + r * 24, 24, 0);
+  for (int r = 0; r < 8; r += 4) h->gemm(4, KEYS, s + r * KEYS, KEYS, b, 24, want + r * 24, 24, 0);
   CU_ASSERT_EQUAL(memcmp(c, want, sizeof c), 0);
   memcpy(want + 4 * 24, few + 4 * 24, 4 * 24 * sizeof *few); /* rows behind four stay */
   h->values8(3, KEYS, p, b, 24, decay, few, 24, b);
@@ -205,7 +205,15 @@ static void test_accuracy(void) {
     (void)h->exp_sum(z, z, 33, 0); /* in lanes, and one that is left */
     CU_ASSERT(z[0] == z[32] && fabs((double)z[0] / exp((double)(float)v) - 1) < 3 * 0x1p-24);
   }
+  for (double v = -5; v <= 5; v += 0.00037) {
+    float z[33];
+    for (int i = 0; i < 33; i++) z[i] = (float)v;
+    h->erf(z, z, 33); /* in lanes, and one that is left */
+    CU_ASSERT(z[0] == z[32] && fabs((double)z[0] / erf((double)(float)v) - 1) < 2.6 * 0x1p-24);
+  }
   float x[4] = {NAN, 1000, -1000, 0}, y[4];
+  h->erf(y, x, 4);
+  CU_ASSERT(isnan(y[0]) && y[1] == 1 && y[2] == -1 && y[3] == 0);
   h->exp(y, x, 4);
   CU_ASSERT(isnan(y[0]) && isinf(y[1]) && y[2] == 0 && y[3] == 1);
   h->tanh(y, x, 4);

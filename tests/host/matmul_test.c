@@ -93,8 +93,7 @@ static void stated(const int64_t *s, const float *a, const float *b, float *y) {
       for (int64_t k0 = 0; k0 < K; k0 += TNI_KC) {
         float acc = 0;
         for (int64_t k = k0; k < K && k < k0 + TNI_KC; k++) {
-          const volatile float p = a[m * K + k] * b[k * N + n];
-          acc = acc + p;
+          acc = fmaf(a[m * K + k], b[k * N + n], acc);
         }
         total = k0 ? total + acc : acc;
       }
