@@ -80,7 +80,7 @@ static inline float fma1(float a, float b, float c) {
 /* --- lanes --- */
 
 static inline v8 all8(float f) { return (v8){f, f, f, f, f, f, f, f}; }
-static inline v8 load8(const float *p) { return *(const v8u *)(const void *)p; }
+static inline v8 load8(const void *p) { return *(const v8u *)p; }
 static inline void store8(float *p, v8 v) { *(v8u *)(void *)p = v; }
 static inline v8 pick8(v8i mask, v8 yes, v8 no) { return (v8)((mask & (v8i)yes) | (~mask & (v8i)no)); }
 /* a > b ? a : b, so b where one is NaN. */
