@@ -156,7 +156,7 @@ GIVEN = {"vit-ibp": "onnx/vit/vit_ibp_3_3_8.onnx", "super-resolution": "onnx/cnn
          "mobilenet-v2-qdq": "onnx/cnn/mobilenetv2_qdq/model.onnx", "mnist-8": "onnx/cnn/mnist_8/model.onnx"}
 LIGHT = os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data", "light")
 LONG = 128  # dims called after a sequence
-REST = 0.02  # s after a run: until the other's threads no longer spin
+REST = 0.2  # s after a run: onnxruntime's threads spin for more than 20 ms and would take a processor from the other
 
 
 def size(dim):
