@@ -148,8 +148,7 @@ struct tni_graph {
   uint64_t max_read;       /* constants of more bytes are not read: TN_MODEL_UNREAD; 0: all may be */
   uint64_t unpacked_bytes; /* of constants that folding made of quantized ones (runtime/shape/fold.c) */
   uint32_t phase;
-  tni_graph
-      *outer; /* of a subgraph: the graph whose node holds it; set by tni_graph_adopt, or before by the builder */
+  tni_graph *outer; /* of a subgraph: the graph whose node holds it; set by tni_graph_adopt, or before by the builder */
   /* private */
   tni_graph **subs; /* subgraphs of all nodes ever added or given up: owned */
   uint32_t n_subs, cap_subs, depth;
@@ -183,8 +182,8 @@ TN_MUST_CHECK tn_status tni_graph_add_node(tni_graph *g, const char *name, const
                                            int64_t version, const tn_id *in, uint32_t n_in, const tn_id *out,
                                            uint32_t n_out, const tni_raw_attr *raw, uint32_t n_raw, tn_id *id,
                                            tn_error *err);
-/* sub belongs to g from this call on, also when it fails; its `outer` becomes g. A node may then hold it, or none. node:
- * for messages. Once more for the same graph does nothing. */
+/* sub belongs to g from this call on, also when it fails; its `outer` becomes g. A node may then hold it, or none.
+ * node: for messages. Once more for the same graph does nothing. */
 TN_MUST_CHECK tn_status tni_graph_adopt(tni_graph *g, tni_graph *sub, const char *node, tn_error *err);
 TN_MUST_CHECK tn_status tni_graph_set_io(tni_graph *g, const tn_id *in, uint32_t n_in, const tn_id *out,
                                          uint32_t n_out);

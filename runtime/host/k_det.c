@@ -48,7 +48,7 @@ static double eliminate(double *w, int64_t m) {
 static void body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const det *d = arg;
   const int64_t n = d->m * d->m;
-  double *w = d->room + (int64_t)worker * n;
+  double *w = n ? d->room + (int64_t)worker * n : d->room; /* 0 x 0 needs none */
   for (int64_t i = begin; i < end; i++) {
     for (int64_t k = 0; k < n; k++) w[k] = tni_get_f64(d->x, i * n + k);
     tni_put_f64(d->y, i, eliminate(w, d->m));
