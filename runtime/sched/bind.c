@@ -27,16 +27,23 @@ static tn_status mismatch(const binder *b, const tn_tensor *t, const tni_value *
                   got, axis, want, strpbrk(want, "+-*") ? " (with the other inputs' dims)" : "");
 }
 
+/* The symbols of e that are not bound yet. */
+typedef struct unbound {
+  const binder *b;
+  tn_id one; /* TN_NONE: all are bound */
+  bool many;
+} unbound;
+
+static bool note_unbound(void *ctx, tn_id s) {
+  unbound *u = ctx;
+  if (u->b->dims[s] >= 0 || s == u->one) return true;
+  u->many = u->one != TN_NONE;
+  u->one = s;
+  return !u->many;
+}
+
 /* e is linear in the one symbol that is not bound yet: solve for it. */
-static bool solve(binder *b, tn_expr e, int64_t value) {
-  tn_id unknown = TN_NONE;
-  uint64_t mask = tni_ex_symbols(b->x, e);
-  for (tn_id s = 0; s < b->n; s++) {
-    if (!(mask & (1ull << (s < 63 ? s : 63))) || b->dims[s] >= 0) continue;
-    if (unknown != TN_NONE) return false;
-    unknown = s;
-  }
-  if (unknown == TN_NONE) return false;
+static bool solve(binder *b, tn_expr e, tn_id unknown, int64_t value) {
   int64_t f0 = 0, f1 = 0, f2 = 0;
   b->dims[unknown] = 0;
   bool ok = tni_ex_eval(b->x, e, b->dims, b->n, &f0) == TN_OK;
@@ -114,27 +121,26 @@ static tn_status check_one(const binder *b, const tn_tensor *t, const tni_value 
 /* Axes whose dims say something. */
 static uint32_t axes_of(const tni_value *v) { return v->pub.rank <= TN_MAX_RANK ? v->pub.rank : 0; }
 
-/* One round over all dims: plain symbols and solvable expressions are bound, decided ones compared. */
-static tn_status bind_round(binder *b, const tn_tensor *const *in, bool *moved, bool *open) {
-  *moved = *open = false;
+/* One round over all dims: plain symbols and solvable expressions are bound, decided ones compared. last: what is open
+ * now stays so, and nobody would know how large the input is. */
+static tn_status bind_round(binder *b, const tn_tensor *const *in, bool last, bool *moved) {
+  *moved = false;
   for (uint32_t i = 0; i < b->m->graph->n_inputs; i++) {
     const tni_value *v = tni_graph_value(b->m->graph, b->m->graph->inputs[i]);
     for (uint32_t a = 0; a < axes_of(v); a++) {
-      int64_t got = in[i]->dims[a], want;
-      if (v->pub.dims[a] == TNI_EXPR_NONE) continue;
-      bool known = true;
-      uint64_t mask = tni_ex_symbols(b->x, v->pub.dims[a]);
-      for (tn_id s = 0; s < b->n; s++)
-        if ((mask & (1ull << (s < 63 ? s : 63))) && b->dims[s] < 0 && (s < 63 || mask >> 63)) known = false;
-      if (!known) {
-        if (solve(b, v->pub.dims[a], got))
-          *moved = true;
-        else
-          *open = true;
-        continue;
-      }
-      if (tni_ex_eval(b->x, v->pub.dims[a], b->dims, b->n, &want) != TN_OK || want != got)
+      const tn_expr e = v->pub.dims[a];
+      unbound u = {.b = b, .one = TN_NONE};
+      int64_t want;
+      if (e == TNI_EXPR_NONE) continue;
+      (void)tni_ex_each_symbol(b->x, e, note_unbound, &u);
+      if (u.one == TN_NONE) {
+        if (tni_ex_eval(b->x, e, b->dims, b->n, &want) != TN_OK || want != in[i]->dims[a])
+          return mismatch(b, in[i], v, a);
+      } else if (!u.many && solve(b, e, u.one, in[i]->dims[a])) {
+        *moved = true;
+      } else if (last) {
         return mismatch(b, in[i], v, a);
+      }
     }
   }
   return TN_OK;
@@ -160,10 +166,8 @@ tn_status tni_bind_symbols(const tn_model *m, const tn_tensor *const *in, int64_
     if (st != TN_OK) return st;
   }
   bind_plain(&b, in);
-  bool moved = true, open = true;
-  while (moved) {
-    tn_status st = bind_round(&b, in, &moved, &open);
-    if (st != TN_OK) return st;
-  }
-  return TN_OK;
+  tn_status st = TN_OK;
+  for (bool moved = true; st == TN_OK && moved;) st = bind_round(&b, in, false, &moved);
+  for (bool moved = true; st == TN_OK && moved;) st = bind_round(&b, in, true, &moved);
+  return st;
 }

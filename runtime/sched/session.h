@@ -8,8 +8,8 @@
 
 #include "runtime/sched/internal.h"
 
-/* dims[n_symbols] from the inputs of this call; -1 where nothing tells. Wrong ranks, dtypes and contradicting dims are
- * TN_E_INVALID naming the input. in[i] belongs to graph input i. */
+/* dims[n_symbols] from the inputs of this call; -1: of no input. Wrong ranks, dtypes, contradicting dims and such as
+ * leave open what an axis is are TN_E_INVALID naming the input. in[i] belongs to graph input i. */
 TN_MUST_CHECK tn_status tni_bind_symbols(const tn_model *m, const tn_tensor *const *in, int64_t *dims, tn_error *err);
 
 /* Inputs are matched and dims bound (s->inputs, s->dims): memory, plans and views of x, as far as dims or memory

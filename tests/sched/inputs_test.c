@@ -101,6 +101,35 @@ static void test_symbols(void) {
   rig_finish(&r);
 }
 
+/* Axes that name symbols which no input has alone: those that one size solves, and those that none or several do. */
+static void test_sums_of_symbols(void) {
+  static const struct {
+    const char *dims;
+    int64_t x[2];
+    tn_status st;
+  } cases[] = {{"a + b,b", {5, 3}, TN_OK},
+               {"a + b,b", {2, 4}, TN_E_INVALID},
+               {"a + b,2*b", {5, 4}, TN_OK},
+               {"a + b,2*b", {5, 5}, TN_E_INVALID},
+               {"a + b,a + b", {4, 4}, TN_E_INVALID},
+               {"a + b,a + b + 1", {4, 6}, TN_E_INVALID}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    rig r;
+    tn_tensor out[1];
+    CU_ASSERT_EQUAL_FATAL(rig_init(&r, "plugins: [host]\n"), TN_OK);
+    wbuf g = {0};
+    wb_msg(&g, G_NODE, onnx_node("Neg", "n", "x", "y"));
+    wb_str(&g, G_NAME, "g");
+    wb_msg(&g, G_INPUT, onnx_value("x", TN_DT_F32, cases[i].dims));
+    wb_msg(&g, G_OUTPUT, onnx_value("y", TN_DT_F32, NULL));
+    CU_ASSERT_EQUAL_FATAL(rig_load(&r, onnx_model(g, 17), 0), TN_OK);
+    tn_tensor x = f32_tensor("x", ramp, 2, cases[i].x[0], cases[i].x[1], 0);
+    CU_ASSERT_EQUAL(rig_run(&r, 0, &x, NULL, NULL, out, 1), cases[i].st);
+    if (cases[i].st) CU_ASSERT_PTR_NOT_NULL(strstr(r.err.message, "input 'x' has shape"));
+    rig_finish(&r);
+  }
+}
+
 /* Outputs that no task computes: an input, a constant, a shape. */
 static void test_odd_outputs(void) {
   static const float w[] = {5, 6};
@@ -128,6 +157,7 @@ static void test_odd_outputs(void) {
 void suite_inputs(void) {
   CU_pSuite s = CU_add_suite("sched: inputs and outputs", NULL, NULL);
   CU_add_test(s, "each wrong input is named", test_bad_inputs);
+  CU_add_test(s, "sums of symbols", test_sums_of_symbols);
   CU_add_test(s, "symbols are solved; zero and changing dims", test_symbols);
   CU_add_test(s, "outputs that no task computes", test_odd_outputs);
 }
