@@ -11,7 +11,8 @@
  * whatever layout the model declares; the sequence grows along one axis in either.
  *
  * All or nothing: one past that cannot be rewritten leaves all as they are, and so do lengths that differ between them.
- * A past is the past input of an Attention, or a graph input with an axis as long.
+ * A past is the past input of an Attention, or a graph input with an axis as long. So does an Attention whose operands
+ * only the run can size (a mask whose rank is not stated): it runs by itself, beside the plan that caches are in.
  *
  * Keeps: every bit. Attention with a valid length counts causality and windows from there, as it does from the past's
  * end.
@@ -109,7 +110,8 @@ static bool same_lengths(pass *p, const half *h) {
 static bool find(pass *p, tni_node *n, match *m) {
   const tni_graph *g = p->g;
   *m = (match){.attention = n};
-  if (tni_match_in(n, 6) != TN_NONE || n->pub.n_out < 3 || (n->pub.n_out > 3 && n->pub.out[3] != TN_NONE)) return false;
+  if (n->dynamic || tni_match_in(n, 6) != TN_NONE || n->pub.n_out < 3 || (n->pub.n_out > 3 && n->pub.out[3] != TN_NONE))
+    return false;
   if (n->pub.in[1] == TN_NONE || n->pub.in[2] == TN_NONE || n->n_raw > 16) return false;
   for (uint32_t i = 0; i < 2; i++) {
     half *h = &m->half[i];
@@ -137,7 +139,8 @@ static tn_status find_all(pass *p, bool *all) {
   *all = !g->outer && g->n_states == 0;
   for (uint32_t i = 0; i < g->n_nodes; i++) n += !g->nodes[i]->dead && tni_is_attention(g->nodes[i]->pub.op);
   if (!*all || n == 0) return TN_OK;
-  if (!(p->found = TNI_NEW_ARRAY(g->arena, match, n))) return tni_fail_memory(p->err, g->name);
+  p->found = TNI_NEW_ARRAY(g->arena, match, n);
+  if (!p->found || tni_mark_dynamic(g) == UINT32_MAX) return tni_fail_memory(p->err, g->name);
   for (uint32_t i = 0; i < g->n_nodes && *all; i++) {
     tni_node *node = g->nodes[i];
     if (node->dead || !node->op || !tni_is_attention(node->pub.op)) continue;

@@ -54,7 +54,8 @@ static bool is_wanted(const tni_node *n, const tni_value *v) {
 }
 
 static bool node_is_dynamic(const tni_graph *g, const tni_node *n) {
-  if (n->op && (n->op->flags & TNI_OPF_CONTROL)) return true;
+  /* Compress by a constant has known dims, but no device plans an operator of that kind. */
+  if (n->op && (n->op->flags & (TNI_OPF_CONTROL | TNI_OPF_DATA_DEPENDENT))) return true;
   for (uint32_t i = 0; i < n->pub.n_in + n->n_captures; i++) {
     const tni_value *v = operand(g, n, i);
     if (v && v->dynamic) return true;

@@ -62,9 +62,10 @@ TN_MUST_CHECK tn_status tni_step_write(const tni_graph *g, tn_id v, const int64_
                                        uint64_t bytes);
 /* Whether a kernel reads STEP value v, or it is a graph output; false: only shape rules do. Uses must be current. */
 bool tni_step_is_read(const tni_graph *g, tn_id v);
-/* Marks values whose dims no input gives (sizes found by NonZero, results of Loop, what follows from them) and the nodes
- * that read or make one, and all control flow: they run one after the other on the host, and memory comes when they do.
- * Call when nothing changes any more; uses must be current. Returns how many nodes, UINT32_MAX without memory. */
+/* Marks values whose dims no input gives (sizes found by NonZero, results of Loop, what follows from them) and the
+ * nodes that read or make one, control flow, and operators whose results the data size: they run one after the other on
+ * the host, and memory comes when they do. Call when nothing changes any more; uses must be current. Returns how many
+ * nodes, UINT32_MAX without memory. */
 uint32_t tni_mark_dynamic(tni_graph *g);
 /* Why node n still runs per step, or only the run can size what it makes: "the length of 'v' depends on the data of
  * NonZero 'x'". Returns buf. */

@@ -57,6 +57,10 @@ static const form caches[] = {
         "!k0=Transpose k {perm=1,2,0,3}; w=Neg y",
      ""},
     {O2 "p=Neg pk; y,!k,!v=Attention x z o2 - p pv {q_num_heads=2&kv_num_heads=2}", ""},
+    /* a mask that the data size: such an Attention runs beside the plan */
+    {O2 "m0=NonZero x; m1=Slice m0 #0 #1 #0; m2=Slice m1 #0 #1 #1; m3=Cast m2 {to=1}; y,!k,!v=Attention x z o2 m3 pk "
+        "pv {q_num_heads=2&kv_num_heads=2}",
+     ""},
     /* one that cannot be leaves both */
     {O2 "a,!k,!v=Attention x z o2 - pk pv {q_num_heads=2&kv_num_heads=2}; y,!k1=Attention a z o2 - px py "
         "{q_num_heads=2&kv_num_heads=2}",

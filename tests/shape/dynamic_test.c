@@ -70,6 +70,24 @@ static void test_marks(void) {
   tni_graph_destroy(g);
 }
 
+/* Its dims are known, and no device plans it. */
+static void test_compress_by_constant(void) {
+  tni_graph *g = start(NULL);
+  add_word(g, "x", "f32[n,3]");
+  static uint8_t bits[3] = {1, 0, 1};
+  const tni_tensor c = {.dtype = TN_DT_BOOL, .rank = 1, .dims = {3}, .data = bits, .bytes = 3};
+  CU_ASSERT_EQUAL_FATAL(tni_value_set_tensor(g, tni_graph_add_value(g, "c", TN_VALUE_CONST, TN_DT_BOOL), &c, NULL),
+                        TN_OK);
+  op(g, "Compress", "x c", "y", "axis=1");
+  op(g, "Neg", "y", "z", "");
+  set_io(g, "x", "z");
+  infer(g);
+  CU_ASSERT_EQUAL(tni_mark_dynamic(g), 1);
+  CU_ASSERT_TRUE(g->nodes[0]->dynamic);
+  CU_ASSERT_FALSE(tni_graph_value(g, tni_graph_find(g, "y"))->dynamic);
+  tni_graph_destroy(g);
+}
+
 /* A mask of 64 symbols is too small for some graphs: none of theirs may pass for one of the data's. */
 static void test_many_symbols(void) {
   tni_graph *g = start(NULL);
@@ -239,7 +257,8 @@ int main(void) {
   CU_pSuite s = CU_add_suite("dynamic", NULL, NULL);
   bool ok = s && CU_add_test(s, "marks and reasons", test_marks) && CU_add_test(s, "many symbols", test_many_symbols) &&
             CU_add_test(s, "a sum with a name", test_sum_with_a_name) && CU_add_test(s, "NonZero", test_non_zero) &&
-            CU_add_test(s, "Loop", test_loop) && CU_add_test(s, "cancel", test_cancel);
+            CU_add_test(s, "Compress by a constant", test_compress_by_constant) && CU_add_test(s, "Loop", test_loop) &&
+            CU_add_test(s, "cancel", test_cancel);
   if (ok) {
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();
