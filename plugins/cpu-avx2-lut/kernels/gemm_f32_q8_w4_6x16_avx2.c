@@ -63,13 +63,17 @@ __attribute__((always_inline)) static inline void add_scaled(float *acc, __m256i
 #define REP6(F) REP5(F) F(5)
 
 #define START(i) __m256i s##i##0 = _mm256_set1_epi32(zero[i * z_stride]), s##i##1 = s##i##0;
-/* The empty asm keeps the sums in registers: gcc would compute all products first and spill. */
-#define STEP(i)                                                       \
-  {                                                                   \
-    __m256i b = four_codes(q + i * q_stride);                         \
-    s##i##0 = _mm256_add_epi16(s##i##0, _mm256_maddubs_epi16(w0, b)); \
-    s##i##1 = _mm256_add_epi16(s##i##1, _mm256_maddubs_epi16(w1, b)); \
-    __asm__("" : "+x"(s##i##0), "+x"(s##i##1));                       \
+/* In assembly, as compilers compute all products first and spill, or move sums from register to register. */
+#define STEP(i)                                                             \
+  {                                                                         \
+    __m256i b = four_codes(q + i * q_stride), t;                            \
+    __asm__(                                                                \
+        "vpmaddubsw %[b], %[w0], %[t]\n\t"                                  \
+        "vpmaddubsw %[b], %[w1], %[b]\n\t"                                  \
+        "vpaddw %[t], %[s0], %[s0]\n\t"                                     \
+        "vpaddw %[b], %[s1], %[s1]"                                         \
+        : [s0] "+x"(s##i##0), [s1] "+x"(s##i##1), [t] "=&x"(t), [b] "+x"(b) \
+        : [w0] "x"(w0), [w1] "x"(w1));                                      \
   }
 #define WIDEN(i)                              \
   s##i##0 = _mm256_madd_epi16(s##i##0, ones); \
