@@ -174,6 +174,7 @@ static const f32u *rows_of_a(const tni_gemm *g, int64_t at, int64_t mb, int64_t 
 }
 
 int64_t tni_gemm_rows(int64_t M, int64_t most, int64_t tiles, uint32_t n_workers) {
+  if (M < 1 || tiles < 1) return TNI_MR;
   int64_t parts = (M + most - 1) / most;
   const int64_t finest = (M + MB - 1) / MB, want = (2 * (int64_t)n_workers + tiles - 1) / tiles;
   if (parts < want) parts = want < finest ? want : finest;
