@@ -154,8 +154,21 @@ static void test_cancel(void) {
   ht_node_free(&n);
 }
 
+/* Tiles: whole micro tiles, no larger than allowed, enough of them for all workers where rows allow it. */
+static void test_tiles(void) {
+  for (int64_t M = 0; M < 1300; M += 1 + M / 40)
+    for (int64_t tiles = 0; tiles < 40; tiles += 1 + tiles / 3)
+      for (uint32_t workers = 1; workers <= 9; workers += 4)
+        for (int64_t most = TNI_GEMM_ROWS; most <= TNI_GEMM_MOST; most *= 2) {
+          const int64_t rows = tni_gemm_rows(M, most, tiles, workers), n = (M + rows - 1) / rows;
+          CU_ASSERT_FATAL(rows > 0 && rows % TNI_MR == 0 && rows <= most);
+          CU_ASSERT(tiles == 0 || n * tiles >= 2 * workers || rows <= TNI_GEMM_ROWS);
+          CU_ASSERT(n == 0 || M - (n - 1) * rows > 0);
+        }
+}
+
 bool ht_add_matmul(void) {
   CU_pSuite s = CU_add_suite("host products", NULL, NULL);
   return s && CU_add_test(s, "against a naive product", test_naive) && CU_add_test(s, "same bits", test_bits) &&
-         CU_add_test(s, "cancel", test_cancel);
+         CU_add_test(s, "tiles", test_tiles) && CU_add_test(s, "cancel", test_cancel);
 }
