@@ -193,6 +193,13 @@ static tn_status adopt_all(tni_graph *g, const char *node, const tni_raw_attr *r
   return first;
 }
 
+/* Kernels write their first result wherever the operator must have one; a model may name none. */
+static bool name_first(tni_graph *g, const tni_node *n, tn_id *out) {
+  if (!n->op || !n->op->out_min || !n->pub.n_out || out[0] != TN_NONE) return true;
+  out[0] = tni_graph_add_value(g, "", TN_VALUE_ACT, TN_DT_UNDEFINED);
+  return out[0] != TN_NONE;
+}
+
 static tn_status fill_node(tni_graph *g, tni_node *n, const tn_id *in, uint32_t n_in, const tn_id *out, uint32_t n_out,
                            const tni_raw_attr *raw, uint32_t n_raw, tn_error *err) {
   tn_id id = g->n_nodes;
@@ -205,10 +212,11 @@ static tn_status fill_node(tni_graph *g, tni_node *n, const tn_id *in, uint32_t 
   n->pub.n_in = (uint16_t)n_in;
   n->pub.n_out = (uint16_t)n_out;
   n->pub.in = tni_arena_memdup(g->arena, in, n_in * sizeof *in, _Alignof(tn_id));
-  n->pub.out = tni_arena_memdup(g->arena, out, n_out * sizeof *out, _Alignof(tn_id));
+  tn_id *results = tni_arena_memdup(g->arena, out, n_out * sizeof *out, _Alignof(tn_id));
+  n->pub.out = results;
   n->raw = tni_raw_copy(g->arena, raw, n_raw);
   n->n_raw = n_raw;
-  if (!n->pub.in || !n->pub.out || !n->raw) return tni_fail_memory(err, n->pub.name);
+  if (!n->pub.in || !results || !n->raw || !name_first(g, n, results)) return tni_fail_memory(err, n->pub.name);
   return n->op ? tni_attrs_type(g->arena, n, id, err) : TN_OK;
 }
 

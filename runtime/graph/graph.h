@@ -171,13 +171,13 @@ TN_MUST_CHECK tn_status tni_value_set_dims(tni_graph *g, tn_id v, uint32_t rank,
 /* Makes v a CONST with this tensor (the struct is copied, data is not); dims become constants. TN_E_LIMIT when rank >
  * TN_MAX_RANK, TN_E_INVALID for a negative dim. origin may be NULL. */
 TN_MUST_CHECK tn_status tni_value_set_tensor(tni_graph *g, tn_id v, const tni_tensor *t, const tni_origin *origin);
-/* Adds a node. in/out are copied; absent inputs are TN_NONE. Raw attributes are copied with their strings and lists,
- * but not tensors. Subgraphs in them belong to g from this call on, also when it fails; their `outer` becomes g. name
- * "":
- * "<type>_<index>". The op is looked up in the table; an unknown op is kept with op == NULL. Attributes that the row
- * does not have, that it has with another type, that stand twice, or that it requires and the model lacks are
- * TN_E_INVALID naming node and attribute; those that Tenon refuses are TN_E_UNSUPPORTED. The node is among the uses of
- * its inputs at once, and the producer of those outputs that no live node produces. */
+/* Adds a node. in/out are copied; absent ones are TN_NONE; a first output that the operator must have becomes a value
+ * that nobody reads. Raw attributes are copied with their strings and lists, but not tensors. Subgraphs in them belong
+ * to g from this call on, also when it fails; their `outer` becomes g. name "": "<type>_<index>". The op is looked up
+ * in the table; an unknown op is kept with op == NULL. Attributes that the row does not have, that it has with another
+ * type, that stand twice, or that it requires and the model lacks are TN_E_INVALID naming node and attribute; those
+ * that Tenon refuses are TN_E_UNSUPPORTED. The node is among the uses of its inputs at once, and the producer of those
+ * outputs that no live node produces. */
 TN_MUST_CHECK tn_status tni_graph_add_node(tni_graph *g, const char *name, const char *domain, const char *type,
                                            int64_t version, const tn_id *in, uint32_t n_in, const tn_id *out,
                                            uint32_t n_out, const tni_raw_attr *raw, uint32_t n_raw, tn_id *id,

@@ -106,6 +106,7 @@ tn_status tni_k_multinomial(const tni_kargs *a) {
     for (int64_t c = 0; c < classes; c++) total += exp(tni_get_f64(x, b * classes + c) - max);
     for (int64_t s = 0; s < samples; s++) {
       const int64_t i = b * samples + s;
+      if (tni_kcancelled(a)) return tni_kfail(a, TN_E_CANCELLED, "cancelled");
       tni_put_f64(a->out[0], i, (double)draw(x, b * classes, classes, max, total, uniform(&r, i)));
     }
   }

@@ -318,7 +318,7 @@ tn_status tni_k_dropout(const tni_kargs *a) {
   const tni_tensor *ratio = a->n_in > 1 ? a->in[1] : NULL, *train = a->n_in > 2 ? a->in[2] : NULL;
   if (train && tni_knumel(train) == 1 && tni_get_i64(train, 0) && (!ratio || tni_get_f64(ratio, 0) != 0))
     return tni_kfail(a, TN_E_UNSUPPORTED, "Dropout: training_mode is not run");
-  tni_kcopy(a->run, a->out[0]->data, a->in[0]->data, a->out[0]->bytes);
+  if (a->out[0]) tni_kcopy(a->run, a->out[0]->data, a->in[0]->data, a->out[0]->bytes); /* else it was folded */
   if (a->n_out > 1 && a->out[1] && tni_knumel(a->out[1])) memset(a->out[1]->data, 1, (size_t)tni_knumel(a->out[1]));
   return TN_OK;
 }

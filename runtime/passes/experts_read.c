@@ -74,11 +74,13 @@ static bool zero_one(const tni_graph *g, tn_id v) {
   return e[0] == 0 && e[1] == 1;
 }
 
-/* picked is the indices of a TopK: an expert stands once in a row. */
-static bool from_topk(const tni_graph *g, tn_id v) {
+/* picked is the indices of a TopK among as many experts: each stands once in a row, and none past their end. */
+static bool from_topk(const tni_graph *g, tn_id v, int64_t experts) {
   const tni_node *n = producer(g, v);
+  int64_t all;
   while (n && n->pub.op == TN_OP_CAST) n = producer(g, v = n->pub.in[0]);
-  return n && n->pub.op == TN_OP_TOP_K && g->values[v]->out_index == 1 && axis_of(n, 2) != 0;
+  return n && n->pub.op == TN_OP_TOP_K && g->values[v]->out_index == 1 && axis_of(n, 2) != 0 &&
+         tni_ex_is_const(g->exprs, tni_match_last_dim(g, n->pub.in[0]), &all) && all <= experts;
 }
 
 static bool read_one_hot(const tni_graph *g, const tni_node *n, tni_picked *p) {
@@ -91,7 +93,8 @@ static bool read_one_hot(const tni_graph *g, const tni_node *n, tni_picked *p) {
     return false;
   p->tokens = g->values[p->picked]->pub.dims[0];
   p->experts = (int64_t)depth;
-  return tni_ex_is_const(g->exprs, g->values[p->picked]->pub.dims[1], &p->k) && p->k > 0 && from_topk(g, p->picked);
+  return tni_ex_is_const(g->exprs, g->values[p->picked]->pub.dims[1], &p->k) && p->k > 0 &&
+         from_topk(g, p->picked, p->experts);
 }
 
 bool tni_experts_picked(const tni_graph *g, const tni_node *nonzero, tni_picked *p) {
