@@ -244,7 +244,12 @@ tn_status tni_task_own(tn_session *s, tni_sexec *x, uint32_t i, bool cpu, tn_err
     tni_devlock_unlock(d->lock);
     if (st != TN_OK) return st;
   }
-  return TN_OK;
+  if (cpu || !x->tasks[i].scratch_bytes) return TN_OK;
+  /* Scratch lies where others lay that the CPU may have mapped still. */
+  tni_span scratch = {.mem = &x->mems[e->block],
+                      .offset = x->tasks[i].scratch_offset,
+                      .bytes = x->tasks[i].scratch_bytes};
+  return tni_span_take(&scratch, to, 0, err);
 }
 
 tn_status tni_task_before(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err) {
