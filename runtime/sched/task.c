@@ -246,9 +246,8 @@ tn_status tni_task_own(tn_session *s, tni_sexec *x, uint32_t i, bool cpu, tn_err
   }
   if (cpu || !x->tasks[i].scratch_bytes) return TN_OK;
   /* Scratch lies where others lay that the CPU may have mapped still. */
-  tni_span scratch = {.mem = &x->mems[e->block],
-                      .offset = x->tasks[i].scratch_offset,
-                      .bytes = x->tasks[i].scratch_bytes};
+  tni_span scratch = {
+      .mem = &x->mems[e->block], .offset = x->tasks[i].scratch_offset, .bytes = x->tasks[i].scratch_bytes};
   return tni_span_take(&scratch, to, 0, err);
 }
 
