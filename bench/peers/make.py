@@ -131,6 +131,7 @@ class OpenvinoGraph:
         import openvino as ov
         from openvino import opset13
         self.ov, self.o, self.s, self.group, self.past, self.present = ov, opset13, s, group, [], []
+        self.kept = []  # arrays that constants point into
 
     def const(self, value, dtype=np.int64):
         return self.o.constant(np.asarray(value, dtype))
@@ -140,6 +141,7 @@ class OpenvinoGraph:
         ov, o, group = self.ov, self.o, self.group
         codes, scale = self.s.nibbles(n, k, group)
         codes ^= np.uint8(0x88)  # code - 8 in two's complement
+        self.kept.append(codes)
         packed = o.constant(ov.Tensor(codes, ov.Shape([n, k // group, group]), ov.Type.i4))
         w = o.multiply(o.convert(packed, "f16"), self.const(scale[..., None], np.float16))
         return o.convert(o.reshape(w, self.const([n, k]), False), "f32")
@@ -247,7 +249,8 @@ class OpenvinoGraph:
 def make_openvino(s, out, kind, group):
     del kind
     import openvino as ov
-    model = OpenvinoGraph(s, group).model()
+    graph = OpenvinoGraph(s, group)
+    model = graph.model()
     model.set_rt_info(s.label(f"i4 g{group}"), ["tenon", "label"])
     os.makedirs(out, exist_ok=True)
     ov.save_model(model, os.path.join(out, "openvino_model.xml"), compress_to_fp16=False)

@@ -73,7 +73,7 @@ def measure(engine, ids, n_prompt, n_gen, depth):
 def one_test(engine, a, n_prompt, n_gen):
     n = n_prompt + n_gen
     ids = make_ids(a.n_depth + n_prompt + 1, engine.vocab)
-    measure(engine, ids, n_prompt, min(n_gen, 8), 0)
+    measure(engine, ids, n_prompt, min(n_gen, 8), min(a.n_depth, 32))  # warms up
     seconds = [measure(engine, ids, n_prompt, n_gen, a.n_depth) for _ in range(a.repetitions)]
     rates = [n / s for s in seconds]
     return {"model_filename": a.model, "model_type": engine.label, "n_threads": a.threads, "n_prompt": n_prompt,
@@ -88,7 +88,7 @@ def main(doc, package, make_engine, argv=None):
         print(f"{fail}{a.model}: no such file or folder", file=sys.stderr)
         return 3
     try:
-        engine = make_engine(a.model, a.threads, a.n_depth + max(a.n_prompt, a.n_gen + 1) + 1)
+        engine = make_engine(a.model, a.threads, max(a.n_depth, 1) + max(a.n_prompt, a.n_gen + 1) + 1)
         out = [one_test(engine, a, p, n) for p, n in ((a.n_prompt, 0), (0, a.n_gen)) if p or n]
     except ImportError as e:
         print(f"{fail}{e}: install PyPI's {package} (bench/peers/install.sh VENV) and run this with VENV's python",

@@ -40,8 +40,8 @@ class Engine:
     def prompt(self, ids):
         for i in range(0, len(ids), 2048):
             part = ids[i:i + 2048]
-            batch = self.lib.llama_batch_get_one((self.lib.llama_token * len(part))(*part), len(part))
-            rc = self.lib.llama_decode(self.context, batch)
+            tokens = (self.lib.llama_token * len(part))(*part)  # the batch points to it
+            rc = self.lib.llama_decode(self.context, self.lib.llama_batch_get_one(tokens, len(part)))
             if rc:
                 raise peer.Refused(f"llama_decode gave {rc}")
         self.logits = self.np.ctypeslib.as_array(self.lib.llama_get_logits_ith(self.context, -1), shape=(self.vocab,))

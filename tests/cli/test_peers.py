@@ -36,11 +36,12 @@ class Engine:
         Engine.seconds += 0.25 * len(ids)
     def pick(self):
         Engine.seconds += 64
+        assert self.at + 1 < self.room  # a generator ends where its text is full
         return 7
     def step(self, token):
         assert token == 7
         self.at += 1
-        assert self.at <= self.room
+        assert self.at + 1 < self.room
         self.say("step")
         Engine.seconds += 0.5
         return 7
@@ -65,13 +66,14 @@ class Peers(common.Case):
 
     def test_calls(self):
         path, log = self.fake()
-        rows = self.rows(self.run_it(path, "-m", path, "-t", "2", "-p", "9", "-n", "3", "-d", "5", "-r", "2", "-o", "json"))
-        self.assertEqual([(r["n_prompt"], r["n_gen"], r["n_depth"], r["n_threads"]) for r in rows], [(9, 0, 5, 2), (0, 3, 5, 2)])
+        rows = self.rows(self.run_it(path, "-m", path, "-t", "2", "-p", "9", "-n", "10", "-d", "40", "-r", "2", "-o", "json"))
+        self.assertEqual([(r["n_prompt"], r["n_gen"], r["n_depth"], r["n_threads"]) for r in rows], [(9, 0, 40, 2), (0, 10, 40, 2)])
         self.assertEqual([r["model_type"] for r in rows], ["mouse 1B"] * 2)
-        pp, ten = ["reset", "prompt 5 first", "prompt 9 first"], ["reset", "prompt 5 first", "step", "step", "step"]
+        pp, tg = ["reset", "prompt 40 first", "prompt 9 first"], ["reset", "prompt 40 first"] + ["step"] * 10
+        warm = ["reset", "prompt 32 first"]
         said = [" ".join(line.split()[:3]) for line in log.read_text().splitlines()]
         self.assertEqual(said[0], "threads 2 room")
-        self.assertEqual(said[1:], ["reset", "prompt 9 first"] + pp * 2 + ["reset", "prompt 1 first"] + ["step"] * 3 + ten * 2)
+        self.assertEqual(said[1:], warm + ["prompt 9 first"] + pp * 2 + warm + ["step"] * 8 + tg * 2)
 
     def test_clock(self):
         """What lies before the clock is not in the rate: a position of a prompt takes 1/4 s, a step 1/2."""
