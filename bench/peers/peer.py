@@ -20,6 +20,17 @@ class Refused(Exception):
     """The peer cannot do what it is asked: one line for the user."""
 
 
+class Greedy:
+    """pick and step of an engine whose prompt leaves the logits of its last id in self.logits."""
+
+    def pick(self):
+        return int(self.logits.argmax())
+
+    def step(self, token):
+        self.prompt([token])
+        return self.pick()
+
+
 def natural(text):
     n = int(text)
     if n < 0:

@@ -12,7 +12,7 @@ import sys
 import peer
 
 
-class Engine:
+class Engine(peer.Greedy):
     def __init__(self, model, threads, room):
         import llama_cpp
         import numpy as np
@@ -45,13 +45,6 @@ class Engine:
             if rc:
                 raise peer.Refused(f"llama_decode gave {rc}")
         self.logits = self.np.ctypeslib.as_array(self.lib.llama_get_logits_ith(self.context, -1), shape=(self.vocab,))
-
-    def pick(self):
-        return int(self.logits.argmax())
-
-    def step(self, token):
-        self.prompt([token])
-        return self.pick()
 
 
 if __name__ == "__main__":
