@@ -170,7 +170,7 @@ static void *thread_main(void *arg) {
 /* How many there are; none are said to be there where the system does not tell. */
 static uint32_t usable_cpus(cpu_set_t *set) {
   CPU_ZERO(set);
-  if (sched_getaffinity(0, sizeof *set, set) != 0) CPU_ZERO(set);
+  (void)sched_getaffinity(0, sizeof *set, set);
   const int n = CPU_COUNT(set);
   return n > 0 ? (uint32_t)n : 1;
 }
