@@ -1,16 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plugins/common/cpu.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 static uint64_t saved_by_os(void) {
   uint32_t lo, hi;
   __asm__("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
   return (uint64_t)hi << 32 | lo;
+}
+
+/* Linux hands the tiles' state (feature 18) out on request, to all threads of the process. */
+static bool tiles_granted(void) {
+#if defined(__linux__)
+  enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
+  return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
+#else
+  return false;
+#endif
 }
 
 uint32_t tni_cm_cpu_features(void) {
@@ -25,6 +40,8 @@ uint32_t tni_cm_cpu_features(void) {
   if (b & bit_AVX2) f |= TNI_CPU_AVX2;
   const uint32_t b512 = 1u << 16 | 1u << 30 | 1u << 31, c512 = 1u << 1 | 1u << 11; /* F BW VL; VBMI VNNI */
   if ((os & 0xe0) == 0xe0 && (b & b512) == b512 && (c & c512) == c512) f |= TNI_CPU_AVX512VNNI;
+  const uint32_t tiles = 1u << 24 | 1u << 25; /* AMX-TILE, AMX-INT8 */
+  if ((os & 0x60000) == 0x60000 && (d & tiles) == tiles && tiles_granted()) f |= TNI_CPU_AMX;
   if (max_sub >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4)) f |= TNI_CPU_AVXVNNI;
   return f;
 }
@@ -47,7 +64,7 @@ uint32_t tni_cm_cpu_features(void) { return 0; }
 
 void tni_cm_cpu_missing(uint32_t have, uint32_t wanted, char *text, size_t n) {
   static const char *const names[] = {"avx2", "fma",     "f16c", "avx_vnni", "avx512_vnni",
-                                      "neon", "dotprod", "i8mm", "sve2"};
+                                      "neon", "dotprod", "i8mm", "sve2",     "amx"};
   size_t at = 0;
   if (n) text[0] = 0;
   for (uint32_t i = 0; i < sizeof names / sizeof *names && at < n; i++) {

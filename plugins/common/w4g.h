@@ -16,9 +16,9 @@
  *
  * How it computes (tni_w4g_numerics): activations in int8, groups as long as the weights' (32 or 128) with
  * s = absmax / 127, q = round_half_even(x * (127 / absmax)); a group whose s would be denormal counts as zero. Per
- * group an exact s32 sum of (code - 8) * q; then y = y + (float)sum * (weight scale * activation scale) in f32, groups
- * in order of k. Plain multiplications and additions, no FMA: every kernel gives the same bits. NaN or infinite
- * activations: undefined, but harmless; weights that are NaN, infinite or over 8 * 65504 are refused by rows().
+ * group an exact s32 sum of (code - 8) * q; then y = fma((float)sum, weight scale * activation scale, y) in f32, groups
+ * in order of k: every kernel gives the same bits. NaN or infinite activations: undefined, but harmless; weights that
+ * are NaN, infinite or over 8 * 65504 are refused by rows().
  */
 #ifndef TENON_COMMON_W4G_H
 #define TENON_COMMON_W4G_H

@@ -4,7 +4,8 @@
 
 enum { NEEDED = TNI_CPU_AVX2 | TNI_CPU_FMA | TNI_CPU_F16C };
 
-static const tni_clt_isa isas[] = {{"auto", NEEDED}, {"scalar", 0}, {"avx2", NEEDED}};
+enum { AVX512 = NEEDED | TNI_CPU_AVX512VNNI, ALL = AVX512 | TNI_CPU_AMX };
+static const tni_clt_isa isas[] = {{"auto", ALL}, {"scalar", 0}, {"avx2", NEEDED}, {"avx512vnni", AVX512}, {"amx", ALL}};
 
 static const tni_clt_format *const formats[] = {&tni_clt_w4g,  &tni_clt_lut1, &tni_clt_lut2,
                                                 &tni_clt_lut3, &tni_clt_lut4, &tni_clt_lutt};
@@ -13,7 +14,7 @@ static const tni_clt_backend backend = {.name = "cpu-avx2-lut",
                                         .version = "0.1.0",
                                         .driver = "avx2 fma f16c",
                                         .isas = isas,
-                                        .isa_choices = "auto|scalar|avx2",
+                                        .isa_choices = "auto|scalar|avx2|avx512vnni|amx",
                                         .n_isas = sizeof isas / sizeof *isas,
                                         .needed = NEEDED,
                                         .kernels = &tni_x86_kernels,

@@ -2,6 +2,7 @@
  *
  * The reference: what w4g.h declares, written down. GEMV is its first row.
  */
+#include <math.h>
 #include <string.h>
 
 #include "plugins/common/cpu_lut/kernels.h"
@@ -27,7 +28,7 @@ static inline void row(size_t group, size_t sb_bytes, const uint8_t *block, size
       uint16_t half;
       memcpy(&half, sb + (g % 2 * TNI_W4G_ROWS + lane) * 2, sizeof half);
       int32_t sum = group_sum(sb + 64 + g % 2 * group * 8, group, lane, q + g * group);
-      y = y + (float)sum * (tni_cm_f16_to_f32(half) * sx[g]);
+      y = fmaf((float)sum, tni_cm_f16_to_f32(half) * sx[g], y);
     }
     acc[lane] = y;
   }

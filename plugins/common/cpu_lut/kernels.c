@@ -23,6 +23,8 @@ tni_clt_act_room tni_clt_act_room_of(uint32_t layout, size_t K_padded, size_t gr
       return (tni_clt_act_room){.rows = 1, .q_stride = K_padded + 64, .s_stride = groups, .z_stride = 4 * groups};
     case TNI_CLT_TABLES:
       return (tni_clt_act_room){.rows = 1, .q_stride = 4 * K_padded + 64, .s_stride = groups, .z_stride = groups};
+    case TNI_CLT_ROWS_SUM:
+      return (tni_clt_act_room){.rows = 1, .q_stride = K_padded + 64, .s_stride = groups, .z_stride = groups};
     case TNI_CLT_Q16:
       return (tni_clt_act_room){.rows = 1, .q_stride = 2 * K_padded + 64, .s_stride = groups, .z_stride = 0};
     default:

@@ -3,7 +3,7 @@
  * Kernels of the CPU backends: what they take, and the table from which one is picked.
  *
  * Names: op_dst_lhs_rhs_tile_isa. q8g32 / q8g128: activations quantized in groups of 32 or 128 (q8g32s: with the start
- * words of TNI_CLT_ROWS_S32 or TILES8, which a tile of one or eight rows tells apart); w4g32 / w4g128: the packed
+ * words of TNI_CLT_ROWS_S32 or TILES8, which a tile of one or eight rows tells apart; q8g32n: of TNI_CLT_ROWS_SUM); w4g32 / w4g128: the packed
  * format of plugins/common/w4g.h. Each op has a scalar reference (here); every other variant gives the same bits as it
  * (the float operations and their order are stated in w4g.h and at tni_clt_matmul_fn). Kernels neither allocate nor
  * fail; they touch no memory beyond what is stated. None assumes alignment except of packed weights (64) and of scratch
@@ -39,7 +39,9 @@ enum {
   /* Row by row: tables of all quads, 4 bytes for each element, and one word for each group (plugins/common/lut.h). */
   TNI_CLT_TABLES = 4,
   /* Row by row: codes in 16 bits; no words. */
-  TNI_CLT_Q16 = 5
+  TNI_CLT_Q16 = 5,
+  /* Row by row. zero: one word for each group, -8 * sum of q: what a zero point of 8 takes off. */
+  TNI_CLT_ROWS_SUM = 6
 };
 #define TNI_CLT_START 0x4b400000
 
@@ -121,6 +123,8 @@ void tni_clt_quant_q8g32s_f32_1x32_scalar(const float *x, size_t K, size_t K_pad
 void tni_clt_quant_q8g128s_f32_1x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_quant_q8g32s_f32_8x32_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_quant_q8g128s_f32_8x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_clt_quant_q8g32n_f32_1x32_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_clt_quant_q8g128n_f32_1x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_gemv_f32_q8g32_w4g32_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
                                               float *acc);
 void tni_clt_gemv_f32_q8g128_w4g128_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,

@@ -57,6 +57,12 @@ static void put_starts(const tni_clt_act *a, size_t m, size_t g, size_t group, c
   for (size_t i = 0; i < 4; i++) a->zero[m * a->z_stride + g * 4 + i] = start_word(q, group);
 }
 
+static void put_sums(const tni_clt_act *a, size_t m, size_t g, size_t group, const int8_t *q, float scale) {
+  memcpy(a->q + m * a->q_stride + g * group, q, group);
+  a->scale[m * a->s_stride + g] = scale;
+  a->zero[m * a->z_stride + g] = start_word(q, group) - TNI_CLT_START;
+}
+
 static void put_tiled(const tni_clt_act *a, size_t m, size_t g, size_t group, const int8_t *q, float scale) {
   const size_t tile = m / 8, r = m % 8;
   for (size_t i = 0; i < group; i += 8) memcpy(a->q + tile * a->q_stride + (g * group + i) * 8 + r * 8, q + i, 8);
@@ -91,6 +97,8 @@ QUANT(q8g32_f32_1x32, 32, put_pairs)
 QUANT(q8g128_f32_1x128, 128, put_pairs)
 QUANT(q8g32s_f32_1x32, 32, put_starts)
 QUANT(q8g128s_f32_1x128, 128, put_starts)
+QUANT(q8g32n_f32_1x32, 32, put_sums)
+QUANT(q8g128n_f32_1x128, 128, put_sums)
 QUANT(q8g32s_f32_8x32, 32, put_tiled)
 QUANT(q8g128s_f32_8x128, 128, put_tiled)
 #undef QUANT

@@ -49,10 +49,9 @@ static inline __m256i four_codes(const int8_t *q) {
 __attribute__((always_inline)) static inline void add_scaled(float *acc, __m256i t0, __m256i t1, const float *sw,
                                                              float sx) {
   __m256 s = _mm256_set1_ps(sx);
-  __m256 f0 = _mm256_mul_ps(_mm256_cvtepi32_ps(t0), _mm256_mul_ps(_mm256_load_ps(sw), s));
-  __m256 f1 = _mm256_mul_ps(_mm256_cvtepi32_ps(t1), _mm256_mul_ps(_mm256_load_ps(sw + 8), s));
-  _mm256_storeu_ps(acc, _mm256_add_ps(_mm256_loadu_ps(acc), f0));
-  _mm256_storeu_ps(acc + 8, _mm256_add_ps(_mm256_loadu_ps(acc + 8), f1));
+  __m256 s0 = _mm256_mul_ps(_mm256_load_ps(sw), s), s1 = _mm256_mul_ps(_mm256_load_ps(sw + 8), s);
+  _mm256_storeu_ps(acc, _mm256_fmadd_ps(_mm256_cvtepi32_ps(t0), s0, _mm256_loadu_ps(acc)));
+  _mm256_storeu_ps(acc + 8, _mm256_fmadd_ps(_mm256_cvtepi32_ps(t1), s1, _mm256_loadu_ps(acc + 8)));
 }
 
 #define REP1(F) F(0)

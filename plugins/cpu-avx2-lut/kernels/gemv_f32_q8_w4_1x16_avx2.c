@@ -36,9 +36,9 @@ __attribute__((always_inline)) static inline void sub_group(const uint8_t *code,
   *hi_rows = _mm256_add_epi32(*hi_rows, _mm256_madd_epi16(s1, ones));
 }
 
-static inline __m256 scaled(__m256i sum, const uint8_t *halves, float sx) {
+static inline __m256 add_scaled(__m256 y, __m256i sum, const uint8_t *halves, float sx) {
   __m256 sw = _mm256_cvtph_ps(_mm_load_si128((const __m128i *)(const void *)halves));
-  return _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_mul_ps(sw, _mm256_set1_ps(sx)));
+  return _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), _mm256_mul_ps(sw, _mm256_set1_ps(sx)), y);
 }
 
 __attribute__((always_inline)) static inline void gemv(size_t group, size_t sub, size_t sb_bytes, const uint8_t *block,
@@ -52,8 +52,8 @@ __attribute__((always_inline)) static inline void gemv(size_t group, size_t sub,
     for (size_t g = 0; g < 2; g++, sx++) {
       __m256i t0 = _mm256_setzero_si256(), t1 = t0;
       for (size_t k = 0; k < group; k += sub, q += sub, code += sub * 8) sub_group(code, sub / 8, q, *zero++, &t0, &t1);
-      y0 = _mm256_add_ps(y0, scaled(t0, block + g * 32, *sx));
-      y1 = _mm256_add_ps(y1, scaled(t1, block + g * 32 + 16, *sx));
+      y0 = add_scaled(y0, t0, block + g * 32, *sx);
+      y1 = add_scaled(y1, t1, block + g * 32 + 16, *sx);
     }
   }
   _mm256_storeu_ps(acc, y0);

@@ -20,8 +20,26 @@ void tni_x86_gemm_f32_q8g32_w4g32_6x16_avx2(const uint8_t *row_block, size_t sup
                                             size_t m0, size_t m1, float *acc);
 void tni_x86_gemm_f32_q8g128_w4g128_6x16_avx2(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
                                               size_t m0, size_t m1, float *acc);
+void tni_x86_quant_q8g32n_f32_1x32_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_x86_quant_q8g128n_f32_1x128_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_x86_matmul_f32_f32_f32_6x16_avx2(const tni_clt_matmul *m);
 const tni_cm_chain_kernels *tni_x86_chain_f32_1x8_avx2(void);
+
+/* AVX-512 with VNNI and VBMI; AMX beside it. They read TNI_CLT_ROWS_SUM. */
+#define DECLARE_GEMV(id, isa)                                                                                 \
+  void tni_x86_gemv_f32_##id##_1x16_##isa(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
+                                          float *acc);
+#define DECLARE_GEMM(id, tile, isa)                                                                               \
+  void tni_x86_gemm_f32_##id##_##tile##_##isa(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
+                                              size_t m0, size_t m1, float *acc);
+DECLARE_GEMV(q8g32_w4g32, avx512vnni)
+DECLARE_GEMV(q8g128_w4g128, avx512vnni)
+DECLARE_GEMM(q8g32_w4g32, 12x16, avx512vnni)
+DECLARE_GEMM(q8g128_w4g128, 12x16, avx512vnni)
+DECLARE_GEMM(q8g32_w4g32, 16x16, amx)
+DECLARE_GEMM(q8g128_w4g128, 16x16, amx)
+#undef DECLARE_GEMV
+#undef DECLARE_GEMM
 
 /* Bit-serial formats (plugins/common/cpu_lut/lut_kernels.h). */
 #define DECLARE(id)                                                                                          \

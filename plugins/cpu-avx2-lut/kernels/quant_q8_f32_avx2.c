@@ -40,8 +40,17 @@ static inline int32_t zero_word(__m256i sums) {
   return _mm_cvtsi128_si32(_mm_slli_epi16(_mm_sub_epi16(_mm_setzero_si128(), s), 3));
 }
 
-__attribute__((always_inline)) static inline void quantize(size_t group, size_t sub, const float *x, size_t K,
-                                                           size_t K_padded, const tni_clt_act *a, size_t m) {
+/* -8 * the sum of all. */
+static inline int32_t sum_word(__m256i sums) {
+  __m256i w = _mm256_madd_epi16(sums, _mm256_set1_epi16(1));
+  __m128i s = _mm_add_epi32(_mm256_castsi256_si128(w), _mm256_extracti128_si256(w, 1));
+  s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
+  s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1));
+  return -8 * _mm_cvtsi128_si32(s);
+}
+
+__attribute__((always_inline)) static inline void quantize(size_t group, size_t sub, bool pairs, const float *x,
+                                                           size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
   int8_t *q = a->q + m * a->q_stride;
   float *scale = a->scale + m * a->s_stride;
   int32_t *zero = a->zero + m * a->z_stride;
@@ -64,15 +73,23 @@ __attribute__((always_inline)) static inline void quantize(size_t group, size_t 
         _mm256_storeu_si256((__m256i *)(void *)(q + k + i), c);
         sums = _mm256_add_epi16(sums, pair_sums(c));
       }
-      *zero++ = zero_word(sums);
+      *zero++ = pairs ? zero_word(sums) : sum_word(sums);
     }
   }
 }
 
 void tni_x86_quant_q8g32_f32_1x32_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
-  quantize(32, 32, x, K, K_padded, a, m);
+  quantize(32, 32, true, x, K, K_padded, a, m);
 }
 
 void tni_x86_quant_q8g128_f32_1x128_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
-  quantize(128, 64, x, K, K_padded, a, m);
+  quantize(128, 64, true, x, K, K_padded, a, m);
+}
+
+void tni_x86_quant_q8g32n_f32_1x32_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
+  quantize(32, 32, false, x, K, K_padded, a, m);
+}
+
+void tni_x86_quant_q8g128n_f32_1x128_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
+  quantize(128, 128, false, x, K, K_padded, a, m);
 }

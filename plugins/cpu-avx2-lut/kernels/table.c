@@ -3,6 +3,8 @@
 
 #define AVX2 (TNI_CPU_AVX2 | TNI_CPU_FMA | TNI_CPU_F16C)
 #define W4G(op, group, name) TNI_CLT_ROW(TNI_CLT_##op, TNI_CLT_W4G, group, AVX2, 0, TNI_CLT_ROWS_S16, tni_x86_, name)
+#define VNNI(op, group, features, min_m, name) \
+  TNI_CLT_ROW(TNI_CLT_##op, TNI_CLT_W4G, group, features, min_m, TNI_CLT_ROWS_SUM, tni_x86_, name)
 #define ANY(op, name) TNI_CLT_ROW(TNI_CLT_##op, TNI_CLT_ANY, 0, AVX2, 0, 0, tni_x86_, name)
 #define LUT(format, id)                                                                                         \
   TNI_CLT_SCALAR_LUT_ROWS(format, id, id),                                                                      \
@@ -12,6 +14,9 @@
       TNI_CLT_ROW(TNI_CLT_GEMM, format, 128, AVX2, 0, TNI_CLT_Q16, tni_x86_, gemm_f32_##id##_6x16_avx2)
 
 static const tni_clt_kernel rows[] = {
+    /* What the AVX-512 and AMX rows read, by the scalar kernel: of no use but to compare with. */
+    TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_W4G, 32, 0, 0, TNI_CLT_ROWS_SUM, tni_clt_, quant_q8g32n_f32_1x32_scalar),
+    TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_W4G, 128, 0, 0, TNI_CLT_ROWS_SUM, tni_clt_, quant_q8g128n_f32_1x128_scalar),
     TNI_CLT_SCALAR_ROWS,
     LUT(TNI_CLT_LUT1, lut1),
     LUT(TNI_CLT_LUT2, lut2),
@@ -24,11 +29,20 @@ static const tni_clt_kernel rows[] = {
     W4G(GEMV, 128, gemv_f32_q8g128_w4g128_1x16_avx2),
     W4G(GEMM, 32, gemm_f32_q8g32_w4g32_6x16_avx2),
     W4G(GEMM, 128, gemm_f32_q8g128_w4g128_6x16_avx2),
+    VNNI(QUANT, 32, AVX2 | TNI_CPU_AVX512VNNI, 0, quant_q8g32n_f32_1x32_avx2),
+    VNNI(QUANT, 128, AVX2 | TNI_CPU_AVX512VNNI, 0, quant_q8g128n_f32_1x128_avx2),
+    VNNI(GEMV, 32, AVX2 | TNI_CPU_AVX512VNNI, 0, gemv_f32_q8g32_w4g32_1x16_avx512vnni),
+    VNNI(GEMV, 128, AVX2 | TNI_CPU_AVX512VNNI, 0, gemv_f32_q8g128_w4g128_1x16_avx512vnni),
+    VNNI(GEMM, 32, AVX2 | TNI_CPU_AVX512VNNI, 0, gemm_f32_q8g32_w4g32_12x16_avx512vnni),
+    VNNI(GEMM, 128, AVX2 | TNI_CPU_AVX512VNNI, 0, gemm_f32_q8g128_w4g128_12x16_avx512vnni),
+    VNNI(GEMM, 32, AVX2 | TNI_CPU_AVX512VNNI | TNI_CPU_AMX, 9, gemm_f32_q8g32_w4g32_16x16_amx),
+    VNNI(GEMM, 128, AVX2 | TNI_CPU_AVX512VNNI | TNI_CPU_AMX, 9, gemm_f32_q8g128_w4g128_16x16_amx),
     ANY(MATMUL, matmul_f32_f32_f32_6x16_avx2),
     ANY(CHAIN, chain_f32_1x8_avx2),
 };
 #undef LUT
 #undef ANY
+#undef VNNI
 #undef W4G
 #undef AVX2
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What ends a group of w4g in every product: y = y + (float)sum * (weight scale * activation scale), as w4g.h has it.
+ * What ends a group of w4g in every product: y = fma((float)sum, weight scale * activation scale, y), as w4g.h has it.
  */
 #ifndef TENON_CPU_NEON_SCALED_H
 #define TENON_CPU_NEON_SCALED_H
@@ -23,7 +23,7 @@ static inline float32x4_t tni_arm_sum(int32x4_t from_start) {
 }
 
 static inline float32x4_t tni_arm_add(float32x4_t y, int32x4_t from_start, float32x4_t scale) {
-  return vaddq_f32(y, vmulq_f32(tni_arm_sum(from_start), scale));
+  return vfmaq_f32(y, tni_arm_sum(from_start), scale);
 }
 
 /* A load for each register: a copy from another takes a slot of the vector pipes, a load does not. */

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * w4g for the tiles of AVX-512 VNNI and of AMX: panels are unpacked in registers of 64 bytes.
+ */
+#include <immintrin.h>
+
+#include "plugins/common/w4g.h"
+#include "plugins/cpu-avx2-lut/kernels/panel.h"
+
+/* Codes minus `minus`. */
+__attribute__((always_inline)) static inline void unpack(size_t group, size_t sb_bytes, __m512i minus,
+                                                         const uint8_t *sb, size_t n_sb, tni_x86_panel *p) {
+  const __m512i nibble = _mm512_set1_epi8(15);
+  uint8_t *out = &p->w[0][0];
+  for (size_t s = 0; s < n_sb; s++, sb += sb_bytes) {
+    for (size_t c = 0; c < group / 4; c++, out += 128) {
+      __m512i v = _mm512_load_si512(sb + 64 + c * 64);
+      __m512i lo = _mm512_and_si512(v, nibble), hi = _mm512_and_si512(_mm512_srli_epi16(v, 4), nibble);
+      _mm512_store_si512(out, _mm512_sub_epi8(lo, minus));
+      _mm512_store_si512(out + 64, _mm512_sub_epi8(hi, minus));
+    }
+    for (size_t g = 0; g < 2; g++) {
+      __m256i halves = _mm256_load_si256((const __m256i *)(const void *)(sb + g * 32));
+      _mm512_store_ps(p->scale[s * 2 + g], _mm512_cvtph_ps(halves));
+    }
+  }
+  p->groups = n_sb * 2;
+}
+
+__attribute__((always_inline)) static inline void gemm(size_t group, size_t sb_bytes, int8_t minus,
+                                                       tni_x86_tiles_fn tiles, const uint8_t *block, size_t superblocks,
+                                                       const tni_clt_act *a, size_t m0, size_t m1, float *acc) {
+  tni_x86_panel p;
+  const size_t per_panel = TNI_X86_PANEL_K / (2 * group);
+  for (size_t sb = 0; sb < superblocks; sb += per_panel) {
+    size_t n = superblocks - sb < per_panel ? superblocks - sb : per_panel;
+    unpack(group, sb_bytes, _mm512_set1_epi8(minus), block + sb * sb_bytes, n, &p);
+    p.first_group = sb * 2;
+    tiles(&p, a, m0, m1, sb == 0, acc);
+  }
+}
+
+#define GEMM(group, tile, isa, minus)                                                                                 \
+  void tni_x86_gemm_f32_q8g##group##_w4g##group##_##tile##_##isa(                                                     \
+      const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, size_t m0, size_t m1, float *acc) {         \
+    gemm(group, sizeof(tni_w4g_sb##group), minus, tni_x86_tiles_g##group##_##tile##_##isa, row_block, superblocks, a, \
+         m0, m1, acc);                                                                                                \
+  }
+GEMM(32, 12x16, avx512vnni, 0)
+GEMM(128, 12x16, avx512vnni, 0)
+GEMM(32, 16x16, amx, 8)
+GEMM(128, 16x16, amx, 8)

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One activation row times 16 outputs, streaming the packed block once: a register is 16 outputs, low and high nibbles
+ * have sums of their own, one of which starts from the word of x. No software prefetch, which costs bandwidth.
+ */
+#include <immintrin.h>
+#include <string.h>
+
+#include "plugins/common/w4g.h"
+#include "plugins/cpu-avx2-lut/kernels/kernels.h"
+
+static inline __m512i four_codes(const int8_t *q) {
+  int32_t v;
+  memcpy(&v, q, sizeof v);
+  return _mm512_set1_epi32(v);
+}
+
+__attribute__((always_inline)) static inline void gemv(size_t group, size_t sb_bytes, const uint8_t *block,
+                                                       size_t superblocks, const tni_clt_act *a, float *acc) {
+  const __m512i nibble = _mm512_set1_epi8(15);
+  const int8_t *q = a->q;
+  const float *sx = a->scale;
+  const int32_t *zero = a->zero;
+  __m512 y = _mm512_setzero_ps();
+  for (size_t sb = 0; sb < superblocks; sb++, block += sb_bytes) {
+    const uint8_t *code = block + 64;
+#pragma GCC unroll 2
+    for (size_t g = 0; g < 2; g++, sx++, zero++) {
+      __m512i lo = _mm512_set1_epi32(*zero), hi = _mm512_setzero_si512();
+#pragma GCC unroll 4
+      for (size_t k = 0; k < group; k += 8, q += 8, code += 64) {
+        __m512i v = _mm512_load_si512(code);
+        lo = _mm512_dpbusd_epi32(lo, _mm512_and_si512(v, nibble), four_codes(q));
+        hi = _mm512_dpbusd_epi32(hi, _mm512_and_si512(_mm512_srli_epi16(v, 4), nibble), four_codes(q + 4));
+      }
+      __m512 sw = _mm512_cvtph_ps(_mm256_load_si256((const __m256i *)(const void *)(block + g * 32)));
+      y = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_add_epi32(lo, hi)), _mm512_mul_ps(sw, _mm512_set1_ps(*sx)), y);
+    }
+  }
+  _mm512_storeu_ps(acc, y);
+}
+
+void tni_x86_gemv_f32_q8g32_w4g32_1x16_avx512vnni(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
+                                                  float *acc) {
+  gemv(32, sizeof(tni_w4g_sb32), row_block, superblocks, a, acc);
+}
+
+void tni_x86_gemv_f32_q8g128_w4g128_1x16_avx512vnni(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
+                                                    float *acc) {
+  gemv(128, sizeof(tni_w4g_sb128), row_block, superblocks, a, acc);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A panel: 512 k of one row block, unpacked once and used by all rows of x. Which format it came from, tiles do not
+ * know: codes are bytes whose zero point is 8 (fewer bits: shifted up), so TNI_CLT_ROWS_SUM's words serve all of them,
+ * or signed bytes without one.
+ */
+#ifndef TENON_CPU_AVX2_PANEL_H
+#define TENON_CPU_AVX2_PANEL_H
+
+#include "plugins/cpu-avx2-lut/kernels/kernels.h"
+
+enum { TNI_X86_PANEL_K = 512, TNI_X86_PANEL_QUADS = TNI_X86_PANEL_K / 4 };
+
+typedef struct tni_x86_panel {
+  _Alignas(64) uint8_t w[TNI_X86_PANEL_QUADS][64]; /* [k / 4][output][k % 4] */
+  _Alignas(64) float scale[TNI_X86_PANEL_K / 32][TNI_CLT_ROWS];
+  size_t groups, first_group;
+} tni_x86_panel;
+
+/* Rows [m0, m1) over one panel, groups of 32 or 128: acc[m1 - m0][16] += .. in the order of w4g.h; `first`: acc starts
+ * at 0. */
+typedef void (*tni_x86_tiles_fn)(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
+                                 float *acc);
+void tni_x86_tiles_g32_12x16_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
+                                        float *acc);
+void tni_x86_tiles_g128_12x16_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
+                                         float *acc);
+/* Signed codes. */
+void tni_x86_tiles_g32_16x16_amx(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
+                                 float *acc);
+void tni_x86_tiles_g128_16x16_amx(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
+                                  float *acc);
+
+#endif
