@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plugins/common/w4g.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "plugins/common/f16.h"
 #include "plugins/common/mem.h"
 #include "plugins/common/quant4.h"
+#include "plugins/common/source.h"
 
-enum { ROWS = TNI_W4G_ROWS, MAX_GROUP = 128, FETCH_ROWS = 64, FETCH_FLOATS = 1 << 20 };
+enum { ROWS = TNI_W4G_ROWS, MAX_GROUP = 128 };
 
 struct tn_pack {
   const tn_host *host;
@@ -16,14 +16,6 @@ struct tn_pack {
   tni_w4g_geometry geo;
   const tn_quant *grid; /* the weight's own, where its groups are made of whole ones of ours; else NULL */
 };
-
-/* Rows as the source gives them: floats, or (codes not NULL) a grid. [rows][K]; scales and zeros [rows][blocks]. */
-typedef struct source {
-  const float *w;
-  const uint8_t *codes;
-  const float *scales, *zeros;
-  int64_t block, blocks;
-} source;
 
 #define NUMERICS(g)                                                                                      \
   {                                                                                                      \
@@ -69,12 +61,6 @@ static tn_status size_of(const tn_format *f, int64_t N, int64_t K, const int64_t
   return st;
 }
 
-static const tn_quant *grid_of(const tn_weight *w, const tni_w4g_geometry *g) {
-  const tn_quant *q = TN_HAS(w, tn_weight, quant) ? w->quant : NULL;
-  if (!q || !TN_HAS(q, tn_quant, grid) || !q->grid || q->scheme != TN_QUANT_AFFINE) return NULL;
-  return q->bits <= 4 && q->group && q->group % (uint32_t)g->group == 0 ? q : NULL;
-}
-
 static tn_status begin(const tn_host *host, const tn_format *f, const tn_weight *w, const int64_t *params, uint32_t n,
                        tn_pack **out, tn_error *err) {
   (void)f;
@@ -87,45 +73,22 @@ static tn_status begin(const tn_host *host, const tn_format *f, const tn_weight 
                        (long long)params[0]);
   tn_pack *p = host->alloc(host->ctx, sizeof *p, 16, TN_TAG_PACK);
   if (!p) return tni_cm_fail(err, TN_E_NO_MEMORY, "w4g", "out of memory");
-  *p = (tn_pack){host, w, g, grid_of(w, &g)};
+  *p = (tn_pack){host, w, g, tni_cm_grid_of(w, 4, g.group)};
   *out = p;
   return TN_OK;
 }
 
-/* The grid's own codes, where (code - zero) is within what ours can say and the scale is a normal binary16 (or 0): the
- * weights then are the source's, but for the rounding of a scale that has more digits. */
-static bool take_codes(const uint8_t *code, uint32_t n, float scale, float zero, uint8_t *q, uint16_t *to) {
-  const uint16_t h = tni_cm_f32_to_f16(scale);
-  const float kept = tni_cm_f16_to_f32(h), size = kept < 0 ? -kept : kept;
-  if (!(size <= 65504.f) || (size < 0x1p-14f && scale != 0) || !(zero >= -7.f && zero <= 22.f)) return false;
-  const int32_t shift = 8 - (int32_t)zero;
-  if ((float)(int32_t)zero != zero) return false;
-  for (uint32_t i = 0; i < n; i++) {
-    const int32_t c = (int32_t)code[i] + shift;
-    if (c < 0 || c > 15) return false;
-    q[i] = (uint8_t)c;
-  }
-  *to = h;
-  return true;
-}
-
 /* One group of one row, `have` elements of it; the rest is zero weights. */
-static int quantize(const tni_w4g_geometry *g, const source *s, int64_t row, int64_t k0, uint32_t have, uint8_t *q,
-                    uint16_t *scale) {
+static int quantize(const tni_w4g_geometry *g, const tni_cm_source *s, int64_t row, int64_t k0, uint32_t have,
+                    uint8_t *q, uint16_t *scale) {
   float w[MAX_GROUP] = {0};
   memset(q, 8, MAX_GROUP);
-  if (s->codes) {
-    const uint8_t *code = s->codes + row * g->K + k0;
-    const float by = s->scales[row * s->blocks + k0 / s->block], zero = s->zeros[row * s->blocks + k0 / s->block];
-    if (take_codes(code, have, by, zero, q, scale)) return 0;
-    for (uint32_t i = 0; i < have; i++) w[i] = ((float)code[i] - zero) * by;
-  } else {
-    memcpy(w, s->w + row * g->K + k0, sizeof *w * have);
-  }
+  if (tni_cm_source_codes(s, row, k0, have, 8, 15, q, scale)) return 0;
+  tni_cm_source_floats(s, row, k0, have, w);
   return tni_cm_quant4(w, (uint32_t)g->group, q, scale);
 }
 
-static int pack_group(const tni_w4g_geometry *g, const source *s, int64_t row, int64_t k0, uint32_t lane,
+static int pack_group(const tni_w4g_geometry *g, const tni_cm_source *s, int64_t row, int64_t k0, uint32_t lane,
                       uint16_t *scale, uint8_t *code) {
   uint8_t q[MAX_GROUP];
   const int64_t have = g->K - k0;
@@ -137,7 +100,8 @@ static int pack_group(const tni_w4g_geometry *g, const source *s, int64_t row, i
 }
 
 /* Rows [row, row + n_rows) of the source -> one row block. */
-static tn_status pack_block(const tni_w4g_geometry *g, const source *s, int64_t row, int64_t n_rows, uint8_t *block) {
+static tn_status pack_block(const tni_w4g_geometry *g, const tni_cm_source *s, int64_t row, int64_t n_rows,
+                            uint8_t *block) {
   for (int64_t sb = 0; sb < g->superblocks; sb++) {
     uint8_t *at = block + sb * g->sb_bytes;
     uint16_t scale[2][ROWS] = {{0}};
@@ -152,39 +116,17 @@ static tn_status pack_block(const tni_w4g_geometry *g, const source *s, int64_t 
   return TN_OK;
 }
 
-/* Rows [n0, n1) into room, which has what room_bytes says of that many rows. */
-static tn_status fetch(const tn_pack *p, int64_t n0, int64_t n1, void *room, source *s) {
-  const int64_t K = p->geo.K, rows = n1 - n0;
-  *s = (source){.w = room};
-  if (!p->grid) return p->weight->rows(p->weight, n0, n1, room);
-  s->block = p->grid->group;
-  s->blocks = (K + s->block - 1) / s->block;
-  float *scales = room, *zeros = scales + rows * s->blocks;
-  uint8_t *codes = (uint8_t *)(zeros + rows * s->blocks);
-  s->codes = codes;
-  s->scales = scales;
-  s->zeros = zeros;
-  return p->grid->grid(p->grid, n0, n1, codes, scales, zeros);
-}
-
-static size_t room_bytes(const tn_pack *p, int64_t rows) {
-  const size_t K = (size_t)p->geo.K, n = (size_t)rows; /* below 2^31 and 2^7 */
-  if (!p->grid) return n * K * sizeof(float);
-  return n * (K + 2 * sizeof(float) * ((K + p->grid->group - 1) / p->grid->group));
-}
-
 static tn_status pack_rows(tn_pack *p, int64_t n0, int64_t n1, void *blob) {
   const tni_w4g_geometry *g = &p->geo;
   if (n0 < 0 || n1 > g->N || n0 % ROWS || (n1 % ROWS && n1 != g->N)) return TN_E_INVALID;
-  /* Several row blocks at a time, since a [K,N] source is read along its rows. */
-  int64_t step = g->K > FETCH_FLOATS / FETCH_ROWS ? ROWS : FETCH_ROWS;
-  void *room = p->host->alloc(p->host->ctx, room_bytes(p, step), 64, TN_TAG_PACK);
+  const int64_t step = tni_cm_source_step(g->K);
+  void *room = p->host->alloc(p->host->ctx, tni_cm_source_bytes(p->weight, p->grid), 64, TN_TAG_PACK);
   if (!room) return TN_E_NO_MEMORY;
   tn_status st = TN_OK;
   for (int64_t n = n0; st == TN_OK && n < n1; n += step) {
     int64_t end = n1 - n < step ? n1 : n + step;
-    source s;
-    st = fetch(p, n, end, room, &s);
+    tni_cm_source s;
+    st = tni_cm_source_read(p->weight, p->grid, n, end, room, &s);
     for (int64_t r = n; st == TN_OK && r < end; r += ROWS)
       st = pack_block(g, &s, r - n, end - r < ROWS ? end - r : ROWS, (uint8_t *)blob + r / ROWS * g->row_block_bytes);
   }

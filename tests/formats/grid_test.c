@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights that a model brings quantized, through w4g: where the grids fit, unpack(pack(w)) is w bit for bit; where they
- * do not, within the format's bound. No float of the weight is asked for where its codes are enough.
+ * Weights that a model brings quantized, through w4g and the formats of dot.h: where the grids fit, unpack(pack(w)) is
+ * w bit for bit; where they do not, within the format's bound. No float of the weight is asked for where its codes are
+ * enough.
  */
 #include <CUnit/Basic.h>
 #include <math.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plugins/common/dot.h"
 #include "plugins/common/quant4.h"
 #include "plugins/common/w4g.h"
 #include "runtime/graph/quantized.h"
@@ -69,14 +71,14 @@ static void fill(matrix *m, int64_t K, uint32_t bits, int64_t block, uint32_t ze
   m->asked = 0;
 }
 
-static void pack_and_read(const matrix *m, int64_t group, float *back) {
+static void pack_and_read(const matrix *m, const tn_format *f, int64_t group, float *back) {
   tn_pack_size size;
   tn_pack *p = NULL;
-  const tn_format *f = &tni_w4g_format;
-  CU_ASSERT_EQUAL_FATAL(f->size(f, N, m->w.K, &group, 1, &size), TN_OK);
+  const uint32_t n_params = f->group ? 0 : 1;
+  CU_ASSERT_EQUAL_FATAL(f->size(f, N, m->w.K, &group, n_params, &size), TN_OK);
   void *blob = aligned_alloc(64, size.bytes);
   CU_ASSERT_PTR_NOT_NULL_FATAL(blob);
-  CU_ASSERT_EQUAL_FATAL(f->begin(&host, f, &m->w, &group, 1, &p, NULL), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(f->begin(&host, f, &m->w, &group, n_params, &p, NULL), TN_OK);
   CU_ASSERT_EQUAL(f->rows(p, 0, 16, blob), TN_OK);
   CU_ASSERT_EQUAL(f->rows(p, 16, N, blob), TN_OK);
   CU_ASSERT_EQUAL(f->end(p, blob), TN_OK);
@@ -87,7 +89,7 @@ static void pack_and_read(const matrix *m, int64_t group, float *back) {
                      .bytes = size.bytes,
                      .ptr = blob,
                      .params = &group,
-                     .n_params = 1};
+                     .n_params = n_params};
   CU_ASSERT_EQUAL(f->unpack(&b, (const int64_t[]){0, N, 0, m->w.K}, back), TN_OK);
   free(blob);
 }
@@ -119,22 +121,35 @@ typedef struct form {
   bool exact_scales;
   float bound; /* 0: bit for bit */
   bool floats; /* the codes are of no use: rows() is asked */
+  const tn_format *f;
 } form;
 
 #define ROUNDED 0x1p-11f /* of a scale */
+#define W4G &tni_w4g_format
+#define W2G &tni_dot_formats[TNI_DOT_W2G]
+#define W3G &tni_dot_formats[TNI_DOT_W3G]
+#define W2G_ERR 0.8011f
+#define W3G_ERR 0.5011f
 static const form forms[] = {
-    {256, 4, TNI_ZERO_MIDDLE, 16, 32, 32, true, 0, false},
-    {300, 4, TNI_ZERO_MIDDLE, 16, 32, 32, true, 0, false}, /* the last group is short */
-    {256, 4, TNI_ZERO_MIDDLE, 16, 128, 32, true, 0, false},
-    {256, 4, TNI_ZERO_MIDDLE, 16, 128, 128, true, 0, false},
-    {256, 4, TNI_ZERO_MIDDLE, 16, 64, 32, false, ROUNDED, false},
-    {256, 4, TNI_ZERO_CODES, 8, 32, 32, true, TNI_QUANT4_ERR, false},
-    {256, 2, TNI_ZERO_CODES, 4, 32, 32, true, 0, false},
-    {256, 2, TNI_ZERO_MIDDLE, 4, 128, 32, true, 0, false},
-    {256, 4, TNI_ZERO_NONE, 8, 32, 32, true, 0, false},
-    {256, 4, TNI_ZERO_MIDDLE, 16, 32, 128, true, TNI_QUANT4_ERR, true},
-    {256, 4, TNI_ZERO_MIDDLE, 16, 16, 32, true, TNI_QUANT4_ERR, true},
-    {256, 8, TNI_ZERO_MIDDLE, 255, 32, 32, true, TNI_QUANT4_ERR, true},
+    {256, 4, TNI_ZERO_MIDDLE, 16, 32, 32, true, 0, false, W4G},
+    {300, 4, TNI_ZERO_MIDDLE, 16, 32, 32, true, 0, false, W4G}, /* the last group is short */
+    {256, 4, TNI_ZERO_MIDDLE, 16, 128, 32, true, 0, false, W4G},
+    {256, 4, TNI_ZERO_MIDDLE, 16, 128, 128, true, 0, false, W4G},
+    {256, 4, TNI_ZERO_MIDDLE, 16, 64, 32, false, ROUNDED, false, W4G},
+    {256, 4, TNI_ZERO_CODES, 8, 32, 32, true, TNI_QUANT4_ERR, false, W4G},
+    {256, 2, TNI_ZERO_CODES, 4, 32, 32, true, 0, false, W4G},
+    {256, 2, TNI_ZERO_MIDDLE, 4, 128, 32, true, 0, false, W4G},
+    {256, 4, TNI_ZERO_NONE, 8, 32, 32, true, 0, false, W4G},
+    {256, 4, TNI_ZERO_MIDDLE, 16, 32, 128, true, TNI_QUANT4_ERR, true, W4G},
+    {256, 4, TNI_ZERO_MIDDLE, 16, 16, 32, true, TNI_QUANT4_ERR, true, W4G},
+    {256, 8, TNI_ZERO_MIDDLE, 255, 32, 32, true, TNI_QUANT4_ERR, true, W4G},
+    {256, 2, TNI_ZERO_MIDDLE, 4, 128, 128, true, 0, false, W2G},
+    {300, 2, TNI_ZERO_MIDDLE, 4, 256, 128, true, 0, false, W2G},
+    {256, 2, TNI_ZERO_MIDDLE, 4, 128, 128, false, ROUNDED, false, W2G},
+    {256, 2, TNI_ZERO_CODES, 4, 128, 128, true, W2G_ERR, false, W2G},
+    {256, 2, TNI_ZERO_MIDDLE, 4, 32, 128, true, W2G_ERR, true, W2G},
+    {300, 2, TNI_ZERO_CODES, 4, 128, 128, true, 0, false, W3G},
+    {256, 4, TNI_ZERO_MIDDLE, 16, 128, 128, true, W3G_ERR, false, W3G},
 };
 
 static void test_forms(void) {
@@ -145,7 +160,7 @@ static void test_forms(void) {
     matrix m;
     int off;
     fill(&m, f->K, f->bits, f->block, f->zeros, f->top, f->exact_scales, codes, scales, zeros);
-    pack_and_read(&m, f->group, back);
+    pack_and_read(&m, f->f, f->group, back);
     const float worst = compare(&m, f->group, back, &off);
     if (f->bound == 0 ? off : !(worst <= f->bound)) printf("\n  form %zu: %d differ, worst %g", i, off, (double)worst);
     CU_ASSERT(f->bound == 0 ? off == 0 : worst <= f->bound);
@@ -183,7 +198,7 @@ static void test_reads(void) {
 int main(void) {
   CU_initialize_registry();
   CU_pSuite s = CU_add_suite("grid", NULL, NULL);
-  CU_add_test(s, "w4g", test_forms);
+  CU_add_test(s, "forms", test_forms);
   CU_add_test(s, "reads", test_reads);
   CU_basic_set_mode(CU_BRM_VERBOSE);
   CU_basic_run_tests();

@@ -40,7 +40,7 @@ static uint8_t *random_blob(const subject *s) {
     uint64_t v = rng_next(&r);
     memcpy(w + i, &v, 8);
   }
-  int64_t sb_bytes = g->row_block_bytes / g->superblocks, scales = s->f->id == TNI_CLT_W4G ? 32 : 16;
+  int64_t sb_bytes = g->row_block_bytes / g->superblocks, scales = sb_bytes % 64 ? 16 : 32;
   for (uint64_t sb = 0; sb < g->bytes; sb += (uint64_t)sb_bytes)
     for (int64_t i = 0; i < scales; i++) memcpy(w + sb + i * 2, &(uint16_t){0x2000}, 2);
   return w;
@@ -189,6 +189,8 @@ static void bench_planes(void) {
   bench_plane("lut2", TNI_CLT_LUT2, 128);
   bench_plane("lut3", TNI_CLT_LUT3, 128);
   bench_plane("lut4", TNI_CLT_LUT4, 128);
+  bench_plane("w2g", TNI_CLT_W2G, 128);
+  bench_plane("w3g", TNI_CLT_W3G, 128);
   bench_plane("w4g128", TNI_CLT_W4G, 128);
   bench_plane("w4g32", TNI_CLT_W4G, 32);
 }

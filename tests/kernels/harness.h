@@ -98,6 +98,7 @@ uint8_t *subject_pack(const subject *s, const float *data, tn_blob *blob);
 
 int add_format_suite(void);
 int add_lut_suite(void);
+int add_dot_suite(void);
 int add_kernel_suite(void);
 int add_chain_suite(void);
 int add_plugin_suite(const char *so_path);

@@ -44,7 +44,7 @@ typedef struct tni_clt_settings {
   uint32_t features; /* TNI_CPU_* that kernels may use: what the CPU has, cut by `isa` */
 } tni_clt_settings;
 
-enum { TNI_CLT_N_OPTIONS = 6, TNI_CLT_MAX_FORMATS = 8 };
+enum { TNI_CLT_N_OPTIONS = 6, TNI_CLT_MAX_FORMATS = 16 };
 typedef struct tni_clt_plugin {
   tn_plugin pub; /* first */
   tni_cm_mem mem;

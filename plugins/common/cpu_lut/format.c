@@ -2,10 +2,12 @@
 #include "plugins/common/cpu_lut/format.h"
 
 #include "plugins/common/cpu_lut/kernels.h"
+#include "plugins/common/dot.h"
 #include "plugins/common/lut.h"
 #include "plugins/common/w4g.h"
 
 _Static_assert(TNI_LUT_ROWS == TNI_CLT_ROWS && TNI_LUT_MAX_DIM == TNI_CLT_MAX_DIM, "lut too");
+_Static_assert((int)TNI_DOT_ROWS == (int)TNI_CLT_ROWS && TNI_DOT_MAX_DIM == TNI_CLT_MAX_DIM, "dot too");
 _Static_assert(TNI_W4G_ROWS == TNI_CLT_ROWS && TNI_W4G_MAX_DIM == TNI_CLT_MAX_DIM, "w4g is one of the family");
 
 static tn_status w4g_geometry(const tni_clt_format *f, int64_t N, int64_t K, const int64_t *params,
@@ -54,3 +56,26 @@ LUT(lut3, LUT3, 2);
 LUT(lut4, LUT4, 3);
 LUT(lutt, LUTT, 4);
 #undef LUT
+
+static tn_status dot_geometry(const tni_clt_format *f, int64_t N, int64_t K, const int64_t *params,
+                              tni_clt_geometry *out) {
+  (void)params;
+  tni_dot_geometry g;
+  tn_status st = tni_dot_geometry_of(tni_dot_kind_of(f->format), N, K, &g);
+  if (st == TN_OK)
+    *out = (tni_clt_geometry){.N = N,
+                              .K = K,
+                              .K_padded = g.K_padded,
+                              .group = TNI_DOT_GROUP,
+                              .superblocks = g.superblocks,
+                              .row_block_bytes = g.row_block_bytes,
+                              .bytes = g.bytes};
+  return st;
+}
+
+#define DOT(name, kind)                   \
+  const tni_clt_format tni_clt_##name = { \
+      .option = #name, .format = &tni_dot_formats[TNI_DOT_##kind], .id = TNI_CLT_##kind, .geometry = dot_geometry}
+DOT(w2g, W2G);
+DOT(w3g, W3G);
+#undef DOT

@@ -33,5 +33,7 @@ extern const tni_clt_format tni_clt_w4g; /* params [group] */
 /* Bit-serial formats, without params: of a backend that reads plain bytes, and of one that reads paired ones. */
 extern const tni_clt_format tni_clt_lut1, tni_clt_lut2, tni_clt_lut3, tni_clt_lut4, tni_clt_lutt;
 extern const tni_clt_format tni_clt_lut1p, tni_clt_lut2p, tni_clt_lut3p, tni_clt_lut4p, tni_clt_luttp;
+/* Formats for dot products (plugins/common/dot.h), without params. */
+extern const tni_clt_format tni_clt_w2g, tni_clt_w3g;
 
 #endif

@@ -92,7 +92,9 @@ enum {
   TNI_CLT_LUT2 = 3,
   TNI_CLT_LUT3 = 4,
   TNI_CLT_LUT4 = 5,
-  TNI_CLT_LUTT = 6
+  TNI_CLT_LUTT = 6,
+  TNI_CLT_W2G = 7,
+  TNI_CLT_W3G = 8
 };
 
 /* A variant. Later rows win over earlier ones. */

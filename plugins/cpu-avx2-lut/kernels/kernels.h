@@ -5,6 +5,7 @@
 #ifndef TENON_CPU_AVX2_KERNELS_H
 #define TENON_CPU_AVX2_KERNELS_H
 
+#include "plugins/common/cpu_lut/dot_kernels.h"
 #include "plugins/common/cpu_lut/lut_kernels.h"
 
 extern const tni_clt_table tni_x86_kernels;
@@ -38,6 +39,17 @@ DECLARE_GEMM(q8g32_w4g32, 12x16, avx512vnni)
 DECLARE_GEMM(q8g128_w4g128, 12x16, avx512vnni)
 DECLARE_GEMM(q8g32_w4g32, 16x16, amx)
 DECLARE_GEMM(q8g128_w4g128, 16x16, amx)
+
+/* Formats of plugins/common/dot.h. */
+#define DECLARE_DOT(id)                        \
+  DECLARE_GEMV(q8g128_##id, avx2)              \
+  DECLARE_GEMM(q8g128_##id, 6x16, avx2)        \
+  DECLARE_GEMV(q8g128_##id, avx512vnni)        \
+  DECLARE_GEMM(q8g128_##id, 12x16, avx512vnni) \
+  DECLARE_GEMM(q8g128_##id, 16x16, amx)
+DECLARE_DOT(w2g)
+DECLARE_DOT(w3g)
+#undef DECLARE_DOT
 #undef DECLARE_GEMV
 #undef DECLARE_GEMM
 

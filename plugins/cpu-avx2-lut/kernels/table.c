@@ -12,6 +12,18 @@
       TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, AVX2, 2, TNI_CLT_Q16, tni_x86_, quant_q9g128_f32_1x128_avx2),     \
       TNI_CLT_ROW(TNI_CLT_GEMV, format, 128, AVX2, 0, TNI_CLT_TABLES, tni_x86_, gemv_f32_##id##_1x16_avx2),     \
       TNI_CLT_ROW(TNI_CLT_GEMM, format, 128, AVX2, 0, TNI_CLT_Q16, tni_x86_, gemm_f32_##id##_6x16_avx2)
+/* min_m: rows from which on AMX pays. */
+#define AVX512 (AVX2 | TNI_CPU_AVX512VNNI)
+#define DOT(op, format, features, min_m, layout, name) \
+  TNI_CLT_ROW(TNI_CLT_##op, format, 128, features, min_m, TNI_CLT_##layout, tni_x86_, name)
+#define DOTS(format, id)                                                                                   \
+  TNI_CLT_SCALAR_DOT_ROWS(format, id), DOT(QUANT, format, AVX2, 0, ROWS_S16, quant_q8g128_f32_1x128_avx2), \
+      DOT(GEMV, format, AVX2, 0, ROWS_S16, gemv_f32_q8g128_##id##_1x16_avx2),                              \
+      DOT(GEMM, format, AVX2, 0, ROWS_S16, gemm_f32_q8g128_##id##_6x16_avx2),                              \
+      DOT(QUANT, format, AVX512, 0, ROWS_SUM, quant_q8g128n_f32_1x128_avx2),                               \
+      DOT(GEMV, format, AVX512, 0, ROWS_SUM, gemv_f32_q8g128_##id##_1x16_avx512vnni),                      \
+      DOT(GEMM, format, AVX512, 0, ROWS_SUM, gemm_f32_q8g128_##id##_12x16_avx512vnni),                     \
+      DOT(GEMM, format, AVX512 | TNI_CPU_AMX, 9, ROWS_SUM, gemm_f32_q8g128_##id##_16x16_amx)
 
 static const tni_clt_kernel rows[] = {
     /* What the AVX-512 and AMX rows read, by the scalar kernel: of no use but to compare with. */
@@ -23,6 +35,8 @@ static const tni_clt_kernel rows[] = {
     LUT(TNI_CLT_LUT3, lut3),
     LUT(TNI_CLT_LUT4, lut4),
     LUT(TNI_CLT_LUTT, lutt),
+    DOTS(TNI_CLT_W2G, w2g),
+    DOTS(TNI_CLT_W3G, w3g),
     W4G(QUANT, 32, quant_q8g32_f32_1x32_avx2),
     W4G(QUANT, 128, quant_q8g128_f32_1x128_avx2),
     W4G(GEMV, 32, gemv_f32_q8g32_w4g32_1x16_avx2),
@@ -40,6 +54,9 @@ static const tni_clt_kernel rows[] = {
     ANY(MATMUL, matmul_f32_f32_f32_6x16_avx2),
     ANY(CHAIN, chain_f32_1x8_avx2),
 };
+#undef DOTS
+#undef DOT
+#undef AVX512
 #undef LUT
 #undef ANY
 #undef VNNI

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The formats of dot.h for the tiles of AVX-512 VNNI and of AMX: units are unpacked to bytes, codes raised to a zero
+ * point of 8 or lowered to one of 0.
+ */
+#include <immintrin.h>
+
+#include "plugins/common/dot.h"
+#include "plugins/cpu-avx2-lut/kernels/panel.h"
+
+static inline void put(uint8_t *out, __m512i codes, int raise) {
+  _mm512_store_si512(out, _mm512_add_epi8(codes, _mm512_set1_epi8((char)raise)));
+}
+
+static inline __m512i cut(__m512i v, int shift, int mask) {
+  return _mm512_and_si512(_mm512_srli_epi16(v, (unsigned)shift), _mm512_set1_epi8((char)mask));
+}
+
+/* `zero`: the zero point that the bytes are to have. */
+static inline void unpack_w2g(const uint8_t *u, int zero, uint8_t *out) {
+  const __m512i v = _mm512_load_si512(u);
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; j++) put(out + j * 64, cut(v, 2 * j, 3), zero - 2);
+}
+
+static inline void unpack_w3g(const uint8_t *u, int zero, uint8_t *out) {
+  const __m512i a = _mm512_load_si512(u), b = _mm512_load_si512(u + 64), c = _mm512_load_si512(u + 128);
+  put(out, cut(a, 0, 7), zero - 4);
+  put(out + 64, cut(a, 3, 7), zero - 4);
+  put(out + 128, _mm512_or_si512(cut(a, 6, 3), cut(c, 4, 4)), zero - 4);
+  put(out + 192, cut(b, 0, 7), zero - 4);
+  put(out + 256, cut(b, 3, 7), zero - 4);
+  put(out + 320, _mm512_or_si512(cut(b, 6, 3), cut(c, 5, 4)), zero - 4);
+  put(out + 384, cut(c, 0, 7), zero - 4);
+  put(out + 448, cut(c, 3, 7), zero - 4);
+}
+
+typedef void (*unpack_fn)(const uint8_t *unit, int zero, uint8_t *out);
+
+/* Superblocks of 256 k: units of `quads` quads in unit_bytes. */
+__attribute__((always_inline)) static inline void gemm(unpack_fn unpack, size_t quads, size_t unit_bytes, int zero,
+                                                       tni_x86_tiles_fn tiles, const uint8_t *block, size_t superblocks,
+                                                       const tni_clt_act *a, size_t m0, size_t m1, float *acc) {
+  enum { PER_PANEL = 2, QUADS = 64 };
+  tni_x86_panel p;
+  for (size_t sb = 0; sb < superblocks; sb += PER_PANEL) {
+    const size_t n = superblocks - sb < PER_PANEL ? superblocks - sb : PER_PANEL;
+    for (size_t s = 0; s < n; s++) {
+      for (size_t g = 0; g < 2; g++)
+        _mm512_store_ps(p.scale[s * 2 + g],
+                        _mm512_cvtph_ps(_mm256_load_si256((const __m256i *)(const void *)(block + g * 32))));
+      block += TNI_DOT_SCALE_BYTES;
+      for (size_t i = 0; i < QUADS; i += quads, block += unit_bytes) unpack(block, zero, p.w[s * QUADS + i]);
+    }
+    p.groups = n * 2;
+    p.first_group = sb * 2;
+    tiles(&p, a, m0, m1, sb == 0, acc);
+  }
+}
+
+#define GEMM(id, quads, unit_bytes, tile, isa, zero)                                                                 \
+  void tni_x86_gemm_f32_q8g128_##id##_##tile##_##isa(const uint8_t *row_block, size_t superblocks,                   \
+                                                     const tni_clt_act *a, size_t m0, size_t m1, float *acc) {       \
+    gemm(unpack_##id, quads, unit_bytes, zero, tni_x86_tiles_g128_##tile##_##isa, row_block, superblocks, a, m0, m1, \
+         acc);                                                                                                       \
+  }
+#define GEMMS(id, quads, unit_bytes)                \
+  GEMM(id, quads, unit_bytes, 12x16, avx512vnni, 8) \
+  GEMM(id, quads, unit_bytes, 16x16, amx, 0)
+GEMMS(w2g, 4, 64)
+GEMMS(w3g, 8, 192)

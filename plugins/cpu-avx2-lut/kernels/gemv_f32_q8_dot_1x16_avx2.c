@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One activation row times 16 outputs, streaming the packed block once. Two ymm of s16 sums (rows 0-7 and 8-15) start
+ * from the zero-point words of 64 k (made for a zero point of 8: shifted) and are widened behind them; no software
+ * prefetch, which costs bandwidth.
+ */
+#include <immintrin.h>
+#include <string.h>
+
+#include "plugins/common/dot.h"
+#include "plugins/cpu-avx2-lut/kernels/kernels.h"
+
+static inline __m256i load(const uint8_t *p) { return _mm256_load_si256((const __m256i *)(const void *)p); }
+static inline __m256i cut(__m256i v, int shift, int mask) {
+  return _mm256_and_si256(_mm256_srli_epi16(v, shift), _mm256_set1_epi8((char)mask));
+}
+
+/* sum += codes times q[0..3], in every lane. */
+static inline __m256i dot(__m256i sum, __m256i codes, const int8_t *q) {
+  int32_t v;
+  memcpy(&v, q, sizeof v);
+  return _mm256_add_epi16(sum, _mm256_maddubs_epi16(codes, _mm256_set1_epi32(v)));
+}
+
+/* 64 k of eight rows -> s32 sums. `word`: what a zero point of 8 takes off. */
+typedef __m256i (*part_fn)(const uint8_t *u, const int8_t *q, __m256i word);
+
+/* Two bits stay where they are and count four times: s16 sums of 64 k stay within 8 * 3048. */
+__attribute__((always_inline)) static inline __m256i part_w2g(const uint8_t *u, const int8_t *q, __m256i word) {
+  const __m256i low = _mm256_set1_epi8(3), high = _mm256_set1_epi8(12);
+  __m256i one = _mm256_srai_epi16(word, 2), four = _mm256_setzero_si256();
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++, u += 64, q += 16) {
+    const __m256i v = load(u), w = _mm256_srli_epi16(v, 4);
+    one = dot(one, _mm256_and_si256(v, low), q);
+    four = dot(four, _mm256_and_si256(v, high), q + 4);
+    one = dot(one, _mm256_and_si256(w, low), q + 8);
+    four = dot(four, _mm256_and_si256(w, high), q + 12);
+  }
+  const __m256i s = _mm256_madd_epi16(one, _mm256_set1_epi16(4));
+  return _mm256_srai_epi32(_mm256_add_epi32(s, _mm256_madd_epi16(four, _mm256_set1_epi16(1))), 2);
+}
+
+__attribute__((always_inline)) static inline __m256i part_w3g(const uint8_t *u, const int8_t *q, __m256i word) {
+  __m256i s = _mm256_srai_epi16(word, 1), t = _mm256_setzero_si256();
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; i++, u += 192, q += 32) {
+    const __m256i a = load(u), b = load(u + 64), c = load(u + 128);
+    s = dot(s, cut(a, 0, 7), q);
+    t = dot(t, cut(a, 3, 7), q + 4);
+    s = dot(s, _mm256_or_si256(cut(a, 6, 3), cut(c, 4, 4)), q + 8);
+    t = dot(t, cut(b, 0, 7), q + 12);
+    s = dot(s, cut(b, 3, 7), q + 16);
+    t = dot(t, _mm256_or_si256(cut(b, 6, 3), cut(c, 5, 4)), q + 20);
+    s = dot(s, cut(c, 0, 7), q + 24);
+    t = dot(t, cut(c, 3, 7), q + 28);
+  }
+  return _mm256_madd_epi16(_mm256_add_epi16(s, t), _mm256_set1_epi16(1));
+}
+
+static inline __m256 add_scaled(__m256 y, __m256i sum, const uint8_t *halves, float sx) {
+  __m256 sw = _mm256_cvtph_ps(_mm_load_si128((const __m128i *)(const void *)halves));
+  return _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), _mm256_mul_ps(sw, _mm256_set1_ps(sx)), y);
+}
+
+/* part_bytes: codes of 64 k. */
+__attribute__((always_inline)) static inline void gemv(part_fn part, size_t part_bytes, const uint8_t *block,
+                                                       size_t superblocks, const tni_clt_act *a, float *acc) {
+  const int8_t *q = a->q;
+  const float *sx = a->scale;
+  const int32_t *zero = a->zero;
+  __m256 y0 = _mm256_setzero_ps(), y1 = y0;
+  for (size_t sb = 0; sb < superblocks; sb++) {
+    const uint8_t *scales = block;
+    block += TNI_DOT_SCALE_BYTES;
+    for (size_t g = 0; g < 2; g++, sx++, q += 128, zero += 2, block += 2 * part_bytes) {
+      const __m256i z0 = _mm256_set1_epi32(zero[0]), z1 = _mm256_set1_epi32(zero[1]);
+      __m256i s0 = part(block, q, z0), s1 = part(block + 32, q, z0);
+      s0 = _mm256_add_epi32(s0, part(block + part_bytes, q + 64, z1));
+      s1 = _mm256_add_epi32(s1, part(block + part_bytes + 32, q + 64, z1));
+      y0 = add_scaled(y0, s0, scales + g * 32, *sx);
+      y1 = add_scaled(y1, s1, scales + g * 32 + 16, *sx);
+    }
+  }
+  _mm256_storeu_ps(acc, y0);
+  _mm256_storeu_ps(acc + 8, y1);
+}
+
+#define GEMV(id, part_bytes)                                                                                        \
+  void tni_x86_gemv_f32_q8g128_##id##_1x16_avx2(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
+                                                float *acc) {                                                       \
+    gemv(part_##id, part_bytes, row_block, superblocks, a, acc);                                                    \
+  }
+GEMV(w2g, 256)
+GEMV(w3g, 384)
