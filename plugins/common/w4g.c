@@ -94,8 +94,13 @@ static int pack_group(const tni_w4g_geometry *g, const tni_cm_source *s, int64_t
   const int64_t have = g->K - k0;
   if (have <= 0) return 0; /* the caller has filled in zero weights */
   if (quantize(g, s, row, k0, (uint32_t)(have < g->group ? have : g->group), q, scale)) return -1;
-  for (int64_t k = 0; k < g->group; k += 8)
-    for (int64_t b = 0; b < 4; b++) code[k * 8 + lane * 4 + b] = (uint8_t)(q[k + b] | q[k + 4 + b] << 4);
+  for (int64_t k = 0; k < g->group; k += 8) {
+    uint32_t lo, hi; /* four codes, each in its byte: a shift moves all of them */
+    memcpy(&lo, q + k, sizeof lo);
+    memcpy(&hi, q + k + 4, sizeof hi);
+    lo |= hi << 4;
+    memcpy(code + k * 8 + lane * 4, &lo, sizeof lo);
+  }
   return 0;
 }
 
@@ -179,7 +184,7 @@ static tn_status unpack(const tn_blob *b, const int64_t box[4], float *dst) {
 const tn_format tni_w4g_format = {
     .h = TN_HDR(tn_format),
     .name = "w4g",
-    .version = 1,
+    .version = 2,
     .bits = 4,
     .flags = TN_FMT_READS_QUANT,
     .bits_per_weight = 4.5f,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weight format "w4g" version 1, params [group], group 32 or 128: four-bit codes with one binary16 scale per group.
+ * Weight format "w4g" version 2, params [group], group 32 or 128: four-bit codes with one binary16 scale per group.
  *
  * w[n,k] ~ (code - 8) * scale of (row n, group k / group). Blocks of 16 rows; within a block, superblocks along K; both
  * one after the other without headers: bytes = ceil(N/16) * ceil(K/SB) * sizeof(superblock). Rows beyond N and elements
