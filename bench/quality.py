@@ -36,6 +36,10 @@ for arch, plugin in (("", "cpu-avx2-lut"), ("arm", "cpu-neon-lut")):
                            ("bit-serial, 2 planes", "format: lut2"), ("bit-serial, 3 planes", "format: lut3"),
                            ("bit-serial, 4 planes", "format: lut4")):
         ROWS.append((label, plugin, options, arch, False))
+for label, options in (("dot products, 8 bits", "format: w8g"), ("dot products, 16 levels", "format: pal16"),
+                       ("dot products, 3 bits", "format: w3g"), ("dot products, 2 bits", "format: w2g"),
+                       ("dot products, ternary", "format: tern17"), ("dot products, 1 bit", "format: w1g")):
+    ROWS.append((label, "cpu-avx2-lut", options, "", False))
 for plugin in ("opencl-adreno", "opencl-mali"):
     ROWS += [("e0m4", plugin, "device_type: any", "", False),
              ("e0m4, zero exact", plugin, "device_type: any, zero_exact: true", "", False)]

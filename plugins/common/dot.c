@@ -8,29 +8,26 @@
 #include "plugins/common/mem.h"
 #include "plugins/common/source.h"
 
-enum { ROWS = TNI_DOT_ROWS, GROUP = TNI_DOT_GROUP, QUAD = TNI_DOT_QUAD, MAX_SB_K = 256 };
-enum { MAX_SB_BYTES = TNI_DOT_SCALE_BYTES + MAX_SB_K * ROWS };
+enum { ROWS = TNI_DOT_ROWS, GROUP = TNI_DOT_GROUP, QUAD = TNI_DOT_QUAD, MAX_SB_K = 256, MAX_HEAD = 128 };
+enum { MAX_SB_BYTES = TNI_DOT_SCALE_BYTES + MAX_SB_K * ROWS, SCALES = MAX_SB_K / GROUP };
 
 struct tn_pack {
   const tn_host *host;
   const tn_weight *weight;
   const tni_dot_kind *kind;
   tni_dot_geometry geo;
-  const tn_quant *grid; /* the weight's own, where its codes may be ours; else NULL */
+  const tn_quant *grid;  /* the weight's own, where its codes may be ours; else NULL */
+  tni_dot_levels levels; /* pal16 */
 };
 
-const tn_numerics tni_dot_numerics = {.h = TN_HDR(tn_numerics),
-                                      .act_dtype = TN_DT_I8,
-                                      .act_group = GROUP,
-                                      .act_scheme = TN_ACT_ABSMAX,
-                                      .act_round = TN_ROUND_HALF_EVEN,
-                                      .act_max = 127.0f,
-                                      .acc_inner = TN_DT_I32,
-                                      .acc_outer = TN_DT_F32,
-                                      .scale_dtype = TN_DT_F16,
-                                      .denormals = TN_DENORM_FLUSH,
-                                      .nan = TN_NAN_UNDEFINED,
-                                      .finite_max = 1e28};
+#define NUMERICS(scale)                                                                                 \
+  {                                                                                                     \
+    .h = TN_HDR(tn_numerics), .act_dtype = TN_DT_I8, .act_group = GROUP, .act_scheme = TN_ACT_ABSMAX,   \
+    .act_round = TN_ROUND_HALF_EVEN, .act_max = 127.0f, .acc_inner = TN_DT_I32, .acc_outer = TN_DT_F32, \
+    .scale_dtype = scale, .denormals = TN_DENORM_FLUSH, .nan = TN_NAN_UNDEFINED, .finite_max = 1e28,    \
+  }
+const tn_numerics tni_dot_numerics = NUMERICS(TN_DT_F16), tni_dot_row_numerics = NUMERICS(TN_DT_F32);
+#undef NUMERICS
 
 /* --- units ------------------------------------------------------------------------------------------------------ */
 /* Byte by byte over 64 bytes: loops that compilers turn into vectors. */
@@ -64,16 +61,94 @@ static void decode_w3g(const uint8_t *restrict u, uint8_t *restrict q) {
   }
 }
 
-void tni_dot_decode(const tni_dot_kind *kind, const uint8_t *sb, uint8_t *quads) {
-  sb += TNI_DOT_SCALE_BYTES;
-  for (uint32_t i = 0; i < kind->units; i++)
-    kind->decode(sb + i * kind->unit_bytes, quads + i * kind->unit_quads * QUAD);
+static void encode_w8g(const uint8_t *restrict q, uint8_t *restrict u) { memcpy(u, q, QUAD); }
+static void decode_w8g(const uint8_t *restrict u, uint8_t *restrict q) { memcpy(q, u, QUAD); }
+
+static void encode_w1g(const uint8_t *restrict q, uint8_t *restrict u) {
+  memset(u, 0, QUAD);
+  for (int j = 0; j < 8; j++)
+    for (int i = 0; i < QUAD; i++) u[i] |= (uint8_t)(q[j * QUAD + i] >> 1 << j);
 }
 
-float tni_dot_scale(const uint8_t *sb, uint32_t row, uint32_t group) {
+static void decode_w1g(const uint8_t *restrict u, uint8_t *restrict q) {
+  for (int j = 0; j < 8; j++)
+    for (int i = 0; i < QUAD; i++) q[j * QUAD + i] = (uint8_t)((u[i] >> j & 1) * 2);
+}
+
+static void encode_tern17(const uint8_t *restrict q, uint8_t *restrict u) {
+  for (int i = 0; i < QUAD; i++) {
+    uint8_t v[8];
+    for (int j = 0; j < 8; j++)
+      v[j] = (uint8_t)(q[j * QUAD + i] + 3 * q[(8 + j) * QUAD + i] + 9 * q[(16 + j) * QUAD + i]);
+    u[i] = (uint8_t)(v[0] | (v[5] & 7) << 5);
+    u[i + QUAD] = (uint8_t)(v[1] | v[5] >> 3 << 5 | (v[7] >> 3 & 1) << 7);
+    u[i + 2 * QUAD] = (uint8_t)(v[2] | (v[6] & 7) << 5);
+    u[i + 3 * QUAD] = (uint8_t)(v[3] | v[6] >> 3 << 5 | v[7] >> 4 << 7);
+    u[i + 4 * QUAD] = (uint8_t)(v[4] | (v[7] & 7) << 5);
+  }
+}
+
+static void decode_tern17(const uint8_t *restrict u, uint8_t *restrict q) {
+  for (int i = 0; i < QUAD; i++) {
+    const uint8_t z0 = u[i], z1 = u[i + QUAD], z2 = u[i + 2 * QUAD], z3 = u[i + 3 * QUAD], z4 = u[i + 4 * QUAD];
+    const int v[8] = {z0 & 31,
+                      z1 & 31,
+                      z2 & 31,
+                      z3 & 31,
+                      z4 & 31,
+                      z0 >> 5 | (z1 >> 5 & 3) << 3,
+                      z2 >> 5 | (z3 >> 5 & 3) << 3,
+                      z4 >> 5 | z1 >> 7 << 3 | z3 >> 7 << 4};
+    for (int j = 0; j < 8; j++) {
+      q[j * QUAD + i] = (uint8_t)(v[j] % 3);
+      q[(8 + j) * QUAD + i] = (uint8_t)(v[j] / 3 % 3);
+      q[(16 + j) * QUAD + i] = (uint8_t)(v[j] / 9);
+    }
+  }
+}
+
+static void encode_pal16(const uint8_t *restrict q, uint8_t *restrict u) {
+  for (int i = 0; i < QUAD; i++) u[i] = (uint8_t)(q[i] | q[i + QUAD] << 4);
+}
+
+static void decode_pal16(const uint8_t *restrict u, uint8_t *restrict q) {
+  for (int i = 0; i < QUAD; i++) {
+    q[i] = u[i] & 15;
+    q[i + QUAD] = u[i] >> 4;
+  }
+}
+
+static int64_t superblock_bytes(const tni_dot_kind *kind) {
+  return (kind->head_bytes ? 0 : TNI_DOT_SCALE_BYTES) + (int64_t)kind->units * kind->unit_bytes;
+}
+
+/* A superblock behind the head of its row block. */
+static void decode_superblock(const tni_dot_kind *kind, const uint8_t *head, const uint8_t *sb, uint8_t *quads) {
+  if (!kind->head_bytes) sb += TNI_DOT_SCALE_BYTES;
+  for (uint32_t i = 0; i < kind->units; i++)
+    kind->decode(sb + i * kind->unit_bytes, quads + i * kind->unit_quads * QUAD);
+  if (kind->which != TNI_DOT_PAL16) return;
+  for (uint32_t i = 0; i < MAX_SB_K * ROWS; i++) quads[i] = head[TNI_DOT_SCALE_BYTES + (quads[i] & 15)];
+}
+
+static float scale_in(const tni_dot_kind *kind, const uint8_t *head, const uint8_t *sb, uint32_t row, uint32_t group) {
   uint16_t half;
+  float scale;
+  if (kind->head_bytes) {
+    memcpy(&scale, head + row * sizeof scale, sizeof scale);
+    return scale;
+  }
   memcpy(&half, sb + (group * ROWS + row) * sizeof half, sizeof half);
   return tni_cm_f16_to_f32(half);
+}
+
+void tni_dot_decode(const tni_dot_kind *kind, const uint8_t *row_block, size_t i, uint8_t *quads) {
+  decode_superblock(kind, row_block, row_block + kind->head_bytes + i * (size_t)superblock_bytes(kind), quads);
+}
+
+float tni_dot_scale(const tni_dot_kind *kind, const uint8_t *row_block, uint32_t row, size_t group) {
+  const uint8_t *sb = row_block + group / SCALES * (size_t)superblock_bytes(kind); /* has none behind a head */
+  return scale_in(kind, row_block, sb, row, group % SCALES);
 }
 
 /* --- sizes ------------------------------------------------------------------------------------------------------ */
@@ -82,11 +157,11 @@ tn_status tni_dot_geometry_of(const tni_dot_kind *kind, int64_t N, int64_t K, tn
   if (!kind || N < 1 || K < 1 || N > TNI_DOT_MAX_DIM || K > TNI_DOT_MAX_DIM) return TN_E_INVALID;
   tni_dot_geometry g = {.N = N, .K = K};
   g.sb_k = (int64_t)kind->units * kind->unit_quads * 4;
-  g.sb_bytes = TNI_DOT_SCALE_BYTES + (int64_t)kind->units * kind->unit_bytes;
+  g.sb_bytes = superblock_bytes(kind);
   g.row_blocks = (N + ROWS - 1) / ROWS;
   g.superblocks = (K + g.sb_k - 1) / g.sb_k;
-  g.row_block_bytes = g.superblocks * g.sb_bytes; /* < 2^31 * 2^5 */
-  g.K_padded = g.superblocks * g.sb_k;
+  g.row_block_bytes = kind->head_bytes + g.superblocks * g.sb_bytes; /* < 2^31 * 2^5 */
+  g.K_padded = (g.superblocks * g.sb_k + MAX_SB_K - 1) / MAX_SB_K * MAX_SB_K;
   if (__builtin_mul_overflow((uint64_t)g.row_blocks, (uint64_t)g.row_block_bytes, &g.bytes)) return TN_E_LIMIT;
   if (g.bytes > INT64_MAX) return TN_E_LIMIT;
   *out = g;
@@ -105,6 +180,26 @@ static tn_status size_of(const tn_format *f, int64_t N, int64_t K, const int64_t
 
 /* --- packing ---------------------------------------------------------------------------------------------------- */
 
+/* pal16: levels of the whole matrix, from all its rows. */
+static tn_status find_levels(tn_pack *p) {
+  const int64_t step = tni_cm_source_step(p->geo.K);
+  const size_t K = (size_t)p->geo.K;
+  tni_dot_histogram *h = p->host->alloc(p->host->ctx, sizeof *h, 64, TN_TAG_PACK);
+  float *room = p->host->alloc(p->host->ctx, tni_cm_source_bytes(p->weight, NULL), 64, TN_TAG_PACK);
+  tn_status st = h && room ? TN_OK : TN_E_NO_MEMORY;
+  if (st == TN_OK) memset(h, 0, sizeof *h);
+  for (int64_t n = 0; st == TN_OK && n < p->geo.N; n += step) {
+    const int64_t end = p->geo.N - n < step ? p->geo.N : n + step;
+    st = p->weight->rows(p->weight, n, end, room);
+    for (int64_t r = 0; st == TN_OK && r < end - n; r++)
+      if (tni_dot_count(h, room + r * p->geo.K, K)) st = TN_E_INVALID;
+  }
+  if (st == TN_OK) tni_dot_levels_of(h, &p->levels);
+  p->host->free(p->host->ctx, room);
+  p->host->free(p->host->ctx, h);
+  return st;
+}
+
 static tn_status begin(const tn_host *host, const tn_format *f, const tn_weight *w, const int64_t *params, uint32_t n,
                        tn_pack **out, tn_error *err) {
   tni_dot_geometry g;
@@ -116,40 +211,99 @@ static tn_status begin(const tn_host *host, const tn_format *f, const tn_weight 
     return tni_cm_fail(err, st, f->name, "[%lld,%lld] cannot be packed", (long long)w->N, (long long)w->K);
   tn_pack *p = host->alloc(host->ctx, sizeof *p, 16, TN_TAG_PACK);
   if (!p) return tni_cm_fail(err, TN_E_NO_MEMORY, f->name, "out of memory");
-  *p = (tn_pack){host, w, kind, g, tni_cm_grid_of(w, 4, GROUP)};
+  *p = (tn_pack){.host = host, .weight = w, .kind = kind, .geo = g};
+  if (!kind->head_bytes) p->grid = tni_cm_grid_of(w, 8, GROUP);
+  if (kind->which == TNI_DOT_PAL16 && (st = find_levels(p)) != TN_OK) {
+    host->free(host->ctx, p);
+    return tni_cm_fail(err, st, f->name, "no levels: out of memory, or weights that are no numbers");
+  }
   *out = p;
   return TN_OK;
 }
 
-/* One group of one row, `have` elements of it; the rest has code `zero`. */
-static int quantize(const tni_dot_kind *k, const tni_cm_source *s, int64_t row, int64_t k0, uint32_t have, uint8_t *q,
-                    uint16_t *scale) {
-  float w[GROUP] = {0};
-  memset(q, (int)k->zero, GROUP);
-  if (tni_cm_source_codes(s, row, k0, have, (int32_t)k->zero, (int32_t)k->top, q, scale)) return 0;
-  tni_cm_source_floats(s, row, k0, have, w);
-  return tni_dot_fit(w, k->zero, k->top, q, scale);
+static int fit_group(const tni_dot_kind *k, const float *w, uint32_t n, uint8_t *q, uint16_t *scale) {
+  switch (k->which) {
+    case TNI_DOT_W8G:
+      return tni_dot_fit_bytes(w, q, scale);
+    case TNI_DOT_W1G:
+      return tni_dot_fit_signs(w, n, q, scale);
+    default:
+      return tni_dot_fit(w, k->zero, k->top, q, scale);
+  }
 }
 
-/* Rows [row, row + n_rows) of the source -> one superblock, whose first element is k0. */
+/* One group of one row, `have` elements of it; the rest has the code that pads. */
+static int quantize_group(const tni_dot_kind *k, const tni_cm_source *s, int64_t row, int64_t k0, uint32_t have,
+                          uint8_t *q, uint16_t *scale) {
+  float w[GROUP] = {0};
+  if (k->which != TNI_DOT_W1G) {
+    memset(q, (int)k->zero, GROUP);
+    if (tni_cm_source_codes(s, row, k0, have, (int32_t)k->zero, (int32_t)k->top, q, scale)) return 0;
+  }
+  tni_cm_source_floats(s, row, k0, have, w);
+  return fit_group(k, w, have, q, scale);
+}
+
+/* Elements [k0, k0 + n) of a row with this scale; pal16: indices. */
+static void quantize_row(const tn_pack *p, const float *w, uint32_t n, float scale, uint8_t *q) {
+  if (p->kind->which == TNI_DOT_PAL16)
+    tni_dot_level_codes(w, n, &p->levels, scale, q);
+  else
+    tni_dot_ternary_codes(w, n, scale, q);
+}
+
+static int row_scale(const tn_pack *p, const float *w, float *scale) {
+  if (p->kind->which == TNI_DOT_PAL16) return tni_dot_level_scale(w, (size_t)p->geo.K, &p->levels, scale);
+  return tni_dot_ternary_scale(w, (size_t)p->geo.K, scale);
+}
+
+static void put_head(const tn_pack *p, const float *scale, uint8_t *head) {
+  memcpy(head, scale, ROWS * sizeof *scale);
+  if (p->kind->which != TNI_DOT_PAL16) return;
+  memset(head + TNI_DOT_SCALE_BYTES, 0, MAX_HEAD - TNI_DOT_SCALE_BYTES);
+  for (int i = 0; i < TNI_DOT_LEVELS; i++) head[TNI_DOT_SCALE_BYTES + i] = (uint8_t)(p->levels.level[i] + 128);
+}
+
+/* Rows [row, row + n_rows) of the source -> one superblock, whose first element is k0. scale: of rows that have one. */
 static tn_status pack_superblock(const tn_pack *p, const tni_cm_source *s, int64_t row, int64_t n_rows, int64_t k0,
-                                 uint8_t *sb) {
+                                 const float *scale, uint8_t *sb) {
   const tni_dot_kind *kind = p->kind;
-  const int64_t sb_k = p->geo.sb_k;
-  uint16_t scale[MAX_SB_K / GROUP][ROWS] = {{0}};
-  uint8_t quads[MAX_SB_K * ROWS], q[GROUP];
-  memset(quads, (int)kind->zero, (size_t)sb_k * ROWS);
+  const int64_t sb_k = p->geo.sb_k, step = kind->head_bytes ? sb_k : GROUP;
+  const bool bare = kind->which == TNI_DOT_PAL16 || kind->which == TNI_DOT_W1G;
+  uint16_t half[SCALES][ROWS] = {{0}};
+  uint8_t quads[MAX_SB_K * ROWS], q[MAX_SB_K];
+  memset(quads, bare ? 0 : (int)kind->zero, (size_t)sb_k * ROWS);
   for (int64_t r = 0; r < n_rows; r++)
-    for (int64_t at = 0; at < sb_k && k0 + at < s->K; at += GROUP) {
-      const int64_t have = s->K - k0 - at < GROUP ? s->K - k0 - at : GROUP;
-      if (quantize(kind, s, row + r, k0 + at, (uint32_t)have, q, &scale[at / GROUP][r])) return TN_E_INVALID;
-      for (int64_t i = 0; i < GROUP; i += 4) memcpy(quads + (at + i) * ROWS + r * 4, q + i, 4);
+    for (int64_t at = 0; at < sb_k && k0 + at < s->K; at += step) {
+      const uint32_t have = (uint32_t)(s->K - k0 - at < step ? s->K - k0 - at : step);
+      if (kind->head_bytes) {
+        memset(q, bare ? 0 : (int)kind->zero, sizeof q);
+        quantize_row(p, s->w + (row + r) * s->K + k0, have, scale[r], q);
+      } else if (quantize_group(kind, s, row + r, k0 + at, have, q, &half[at / GROUP][r])) {
+        return TN_E_INVALID;
+      }
+      for (int64_t i = 0; i < step; i += 4) memcpy(quads + (at + i) * ROWS + r * 4, q + i, 4);
     }
-  memcpy(sb, scale, sizeof scale);
-  sb += TNI_DOT_SCALE_BYTES;
+  if (!kind->head_bytes) {
+    memcpy(sb, half, sizeof half);
+    sb += TNI_DOT_SCALE_BYTES;
+  }
   for (uint32_t i = 0; i < kind->units; i++)
     kind->encode(quads + i * kind->unit_quads * QUAD, sb + i * kind->unit_bytes);
   return TN_OK;
+}
+
+static tn_status pack_block(const tn_pack *p, const tni_cm_source *s, int64_t row, int64_t n_rows, uint8_t *block) {
+  const tni_dot_geometry *g = &p->geo;
+  float scale[ROWS] = {0};
+  tn_status st = TN_OK;
+  for (int64_t r = 0; p->kind->head_bytes && r < n_rows; r++)
+    if (row_scale(p, s->w + (row + r) * s->K, &scale[r])) return TN_E_INVALID;
+  if (p->kind->head_bytes) put_head(p, scale, block);
+  block += p->kind->head_bytes;
+  for (int64_t i = 0; st == TN_OK && i < g->superblocks; i++)
+    st = pack_superblock(p, s, row, n_rows, i * g->sb_k, scale, block + i * g->sb_bytes);
+  return st;
 }
 
 static tn_status pack_rows(tn_pack *p, int64_t n0, int64_t n1, void *blob) {
@@ -164,9 +318,7 @@ static tn_status pack_rows(tn_pack *p, int64_t n0, int64_t n1, void *blob) {
     tni_cm_source s;
     st = tni_cm_source_read(p->weight, p->grid, n, end, room, &s);
     for (int64_t r = n; st == TN_OK && r < end; r += ROWS)
-      for (int64_t i = 0; st == TN_OK && i < g->superblocks; i++)
-        st = pack_superblock(p, &s, r - n, end - r < ROWS ? end - r : ROWS, i * g->sb_k,
-                             (uint8_t *)blob + r / ROWS * g->row_block_bytes + i * g->sb_bytes);
+      st = pack_block(p, &s, r - n, end - r < ROWS ? end - r : ROWS, (uint8_t *)blob + r / ROWS * g->row_block_bytes);
   }
   p->host->free(p->host->ctx, room);
   return st;
@@ -180,14 +332,26 @@ static tn_status end(tn_pack *p, void *blob) {
 
 /* --- unpacking -------------------------------------------------------------------------------------------------- */
 
+/* Where a superblock is: the head of its row block, itself, its codes. */
+typedef struct opened {
+  const uint8_t *head, *sb;
+  uint8_t *quads;
+} opened;
+
 /* One row's elements [k0, k1) of the superblock that starts at `start`. */
-static void unpack_part(const tni_dot_kind *kind, const uint8_t *sb, const uint8_t *quads, int64_t start, uint32_t lane,
-                        int64_t k0, int64_t k1, float *dst) {
+static void unpack_part(const tni_dot_kind *kind, const opened *o, int64_t start, uint32_t lane, int64_t k0, int64_t k1,
+                        float *dst) {
   for (int64_t k = k0; k < k1; k++) {
     const int64_t i = k - start;
-    const int32_t code = quads[i / 4 * QUAD + lane * 4 + i % 4];
-    *dst++ = (float)(code - (int32_t)kind->zero) * tni_dot_scale(sb, lane, (uint32_t)(i / GROUP));
+    const int32_t code = o->quads[i / 4 * QUAD + lane * 4 + i % 4];
+    *dst++ = (float)(code - (int32_t)kind->zero) * scale_in(kind, o->head, o->sb, lane, (uint32_t)(i / GROUP));
   }
+}
+
+/* Bytes of the blob, from memory or read into copy. */
+static tn_status bytes_of(const tn_blob *b, int64_t offset, int64_t n, uint8_t *copy, const uint8_t **out) {
+  *out = b->ptr ? (const uint8_t *)b->ptr + offset : copy;
+  return b->ptr || !n ? TN_OK : b->read(b, (uint64_t)offset, (uint64_t)n, copy);
 }
 
 static tn_status unpack(const tn_blob *b, const int64_t box[4], float *dst) {
@@ -198,38 +362,55 @@ static tn_status unpack(const tn_blob *b, const int64_t box[4], float *dst) {
   const int64_t n0 = box[0], n1 = box[1], k0 = box[2], k1 = box[3], width = k1 - k0;
   if (n0 < 0 || n0 > n1 || n1 > g.N || k0 < 0 || k0 > k1 || k1 > g.K || b->bytes < g.bytes) return TN_E_INVALID;
   if (n0 == n1 || k0 == k1) return TN_OK;
-  _Alignas(64) uint8_t copy[MAX_SB_BYTES], quads[MAX_SB_K * ROWS];
-  for (int64_t block = n0 / ROWS; block * ROWS < n1; block++) {
+  _Alignas(64) uint8_t copy[MAX_SB_BYTES], head[MAX_HEAD], quads[MAX_SB_K * ROWS];
+  opened o = {.quads = quads};
+  for (int64_t block = n0 / ROWS; st == TN_OK && block * ROWS < n1; block++) {
     const int64_t r0 = block * ROWS > n0 ? block * ROWS : n0, r1 = (block + 1) * ROWS < n1 ? (block + 1) * ROWS : n1;
-    for (int64_t i = k0 / g.sb_k; i * g.sb_k < k1; i++) {
-      const uint64_t offset = (uint64_t)(block * g.row_block_bytes + i * g.sb_bytes);
-      const uint8_t *at = b->ptr ? (const uint8_t *)b->ptr + offset : copy;
-      if (!b->ptr && (st = b->read(b, offset, (uint64_t)g.sb_bytes, copy)) != TN_OK) return st;
-      tni_dot_decode(kind, at, quads);
+    const int64_t at = block * g.row_block_bytes;
+    st = bytes_of(b, at, kind->head_bytes, head, &o.head);
+    for (int64_t i = k0 / g.sb_k; st == TN_OK && i * g.sb_k < k1; i++) {
+      st = bytes_of(b, at + kind->head_bytes + i * g.sb_bytes, g.sb_bytes, copy, &o.sb);
+      if (st != TN_OK) break;
+      decode_superblock(kind, o.head, o.sb, quads);
       const int64_t start = i * g.sb_k, a = start > k0 ? start : k0, z = start + g.sb_k < k1 ? start + g.sb_k : k1;
       for (int64_t r = r0; r < r1; r++)
-        unpack_part(kind, at, quads, start, (uint32_t)(r - block * ROWS), a, z, dst + (r - n0) * width + (a - k0));
+        unpack_part(kind, &o, start, (uint32_t)(r - block * ROWS), a, z, dst + (r - n0) * width + (a - k0));
     }
   }
-  return TN_OK;
+  return st;
 }
 
 /* --- the family ------------------------------------------------------------------------------------------------- */
 
-#define FORMAT(label, bits_, err)                                                                                    \
-  {                                                                                                                  \
-    .h = TN_HDR(tn_format), .name = label, .version = 1, .bits = bits_, .group = GROUP, .flags = TN_FMT_READS_QUANT, \
-    .bits_per_weight = bits_ + 0.125f, .w_err = err, .x_err = 0.5f / 127.0f + 1e-6f, .numerics = &tni_dot_numerics,  \
-    .size = size_of, .begin = begin, .rows = pack_rows, .end = end, .unpack = unpack,                                \
+#define FORMAT(label, bits_, all_in, group_, flags_, num, err)                                                 \
+  {                                                                                                            \
+    .h = TN_HDR(tn_format), .name = label, .version = 1, .bits = bits_, .group = group_, .flags = flags_,      \
+    .bits_per_weight = all_in, .w_err = err, .x_err = 0.5f / 127.0f + 1e-6f, .numerics = num, .size = size_of, \
+    .begin = begin, .rows = pack_rows, .end = end, .unpack = unpack,                                           \
   }
+#define GROUPS(label, bits, err) FORMAT(label, bits, bits + 0.125f, GROUP, TN_FMT_READS_QUANT, &tni_dot_numerics, err)
+#define BY_ROW(label, bits, all_in, err) FORMAT(label, bits, all_in, 0, 0, &tni_dot_row_numerics, err)
 /* The errors are those of dot_fit.h, which a test compares. */
-const tn_format tni_dot_formats[TNI_DOT_KINDS] = {FORMAT("w2g", 2, 0.8011f), FORMAT("w3g", 3, 0.5011f)};
+const tn_format tni_dot_formats[TNI_DOT_KINDS] = {
+    GROUPS("w8g", 8, 0.0043f),          GROUPS("w3g", 3, 0.5011f),
+    GROUPS("w2g", 2, 0.8011f),          FORMAT("w1g", 1, 1.125f, GROUP, 0, &tni_dot_numerics, 1.0f),
+    BY_ROW("tern20", 2, 2.0079f, 1.0f), BY_ROW("tern17", 1, 1.6876f, 1.0f),
+    BY_ROW("pal16", 4, 4.0157f, 1.0f)};
+#undef BY_ROW
+#undef GROUPS
 #undef FORMAT
 
+#define HEAD TNI_DOT_SCALE_BYTES
 static const tni_dot_kind kinds[TNI_DOT_KINDS] = {
-    {.zero = 2, .top = 3, .unit_quads = 4, .unit_bytes = 64, .units = 16, encode_w2g, decode_w2g},
-    {.zero = 4, .top = 7, .unit_quads = 8, .unit_bytes = 192, .units = 8, encode_w3g, decode_w3g},
+    {TNI_DOT_W8G, 128, 255, 1, 64, 64, 0, encode_w8g, decode_w8g},
+    {TNI_DOT_W3G, 4, 7, 8, 192, 8, 0, encode_w3g, decode_w3g},
+    {TNI_DOT_W2G, 2, 3, 4, 64, 16, 0, encode_w2g, decode_w2g},
+    {TNI_DOT_W1G, 1, 2, 8, 64, 8, 0, encode_w1g, decode_w1g},
+    {TNI_DOT_TERN20, 1, 2, 4, 64, 16, HEAD, encode_w2g, decode_w2g},
+    {TNI_DOT_TERN17, 1, 2, 24, 320, 1, HEAD, encode_tern17, decode_tern17},
+    {TNI_DOT_PAL16, 128, 255, 2, 64, 32, MAX_HEAD, encode_pal16, decode_pal16},
 };
+#undef HEAD
 
 const tni_dot_kind *tni_dot_kind_of(const tn_format *f) {
   for (uint32_t i = 0; i < TNI_DOT_KINDS; i++)

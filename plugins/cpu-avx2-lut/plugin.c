@@ -5,23 +5,25 @@
 enum { NEEDED = TNI_CPU_AVX2 | TNI_CPU_FMA | TNI_CPU_F16C };
 
 enum { AVX512 = NEEDED | TNI_CPU_AVX512VNNI, ALL = AVX512 | TNI_CPU_AMX };
-static const tni_clt_isa isas[] = {{"auto", ALL}, {"scalar", 0}, {"avx2", NEEDED}, {"avx512vnni", AVX512}, {"amx", ALL}};
+static const tni_clt_isa isas[] = {
+    {"auto", ALL}, {"scalar", 0}, {"avx2", NEEDED}, {"avx512vnni", AVX512}, {"amx", ALL}};
 
-static const tni_clt_format *const formats[] = {&tni_clt_w4g,  &tni_clt_lut1, &tni_clt_lut2,
-                                                &tni_clt_lut3, &tni_clt_lut4, &tni_clt_lutt,
-                                                &tni_clt_w2g,  &tni_clt_w3g};
+static const tni_clt_format *const formats[] = {
+    &tni_clt_w4g, &tni_clt_lut1, &tni_clt_lut2, &tni_clt_lut3,   &tni_clt_lut4,   &tni_clt_lutt, &tni_clt_w8g,
+    &tni_clt_w3g, &tni_clt_w2g,  &tni_clt_w1g,  &tni_clt_tern20, &tni_clt_tern17, &tni_clt_pal16};
 
-static const tni_clt_backend backend = {.name = "cpu-avx2-lut",
-                                        .version = "0.1.0",
-                                        .driver = "avx2 fma f16c",
-                                        .isas = isas,
-                                        .isa_choices = "auto|scalar|avx2|avx512vnni|amx",
-                                        .n_isas = sizeof isas / sizeof *isas,
-                                        .needed = NEEDED,
-                                        .kernels = &tni_x86_kernels,
-                                        .formats = formats,
-                                        .format_choices = "w4g|lut1|lut2|lut3|lut4|lutt|w2g|w3g",
-                                        .n_formats = sizeof formats / sizeof *formats};
+static const tni_clt_backend backend = {
+    .name = "cpu-avx2-lut",
+    .version = "0.1.0",
+    .driver = "avx2 fma f16c",
+    .isas = isas,
+    .isa_choices = "auto|scalar|avx2|avx512vnni|amx",
+    .n_isas = sizeof isas / sizeof *isas,
+    .needed = NEEDED,
+    .kernels = &tni_x86_kernels,
+    .formats = formats,
+    .format_choices = "w4g|lut1|lut2|lut3|lut4|lutt|w8g|w3g|w2g|w1g|tern20|tern17|pal16",
+    .n_formats = sizeof formats / sizeof *formats};
 
 static tn_status entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
   return tni_clt_entry(&backend, host, neg, out);

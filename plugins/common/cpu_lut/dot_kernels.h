@@ -13,8 +13,13 @@
                                                   float *acc);                                                        \
   void tni_clt_gemm_f32_q8g128_##id##_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
                                                   size_t m0, size_t m1, float *acc);
-TNI_CLT_DECLARE_DOT(w2g)
+TNI_CLT_DECLARE_DOT(w8g)
 TNI_CLT_DECLARE_DOT(w3g)
+TNI_CLT_DECLARE_DOT(w2g)
+TNI_CLT_DECLARE_DOT(w1g)
+TNI_CLT_DECLARE_DOT(tern20)
+TNI_CLT_DECLARE_DOT(tern17)
+TNI_CLT_DECLARE_DOT(pal16)
 
 /* Rows of a table for one format. */
 #define TNI_CLT_SCALAR_DOT_ROWS(format, id)                                                                      \

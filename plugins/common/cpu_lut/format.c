@@ -76,6 +76,11 @@ static tn_status dot_geometry(const tni_clt_format *f, int64_t N, int64_t K, con
 #define DOT(name, kind)                   \
   const tni_clt_format tni_clt_##name = { \
       .option = #name, .format = &tni_dot_formats[TNI_DOT_##kind], .id = TNI_CLT_##kind, .geometry = dot_geometry}
-DOT(w2g, W2G);
+DOT(w8g, W8G);
 DOT(w3g, W3G);
+DOT(w2g, W2G);
+DOT(w1g, W1G);
+DOT(tern20, TERN20);
+DOT(tern17, TERN17);
+DOT(pal16, PAL16);
 #undef DOT

@@ -34,6 +34,7 @@ extern const tni_clt_format tni_clt_w4g; /* params [group] */
 extern const tni_clt_format tni_clt_lut1, tni_clt_lut2, tni_clt_lut3, tni_clt_lut4, tni_clt_lutt;
 extern const tni_clt_format tni_clt_lut1p, tni_clt_lut2p, tni_clt_lut3p, tni_clt_lut4p, tni_clt_luttp;
 /* Formats for dot products (plugins/common/dot.h), without params. */
-extern const tni_clt_format tni_clt_w2g, tni_clt_w3g;
+extern const tni_clt_format tni_clt_w8g, tni_clt_w3g, tni_clt_w2g, tni_clt_w1g;
+extern const tni_clt_format tni_clt_tern20, tni_clt_tern17, tni_clt_pal16;
 
 #endif

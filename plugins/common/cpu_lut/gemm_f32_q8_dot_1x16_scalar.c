@@ -8,7 +8,7 @@
 #include "plugins/common/cpu_lut/dot_kernels.h"
 #include "plugins/common/dot.h"
 
-enum { MAX_QUADS = 64, QUADS = TNI_DOT_GROUP / 4 /* of a group */ };
+enum { MAX_QUADS = 96, QUADS = TNI_DOT_GROUP / 4 /* of a group */ };
 
 /* sum of (code - zero) * q over one group of row `lane`. */
 static int32_t group_sum(const uint8_t *quads, size_t lane, int32_t zero, const int8_t *q) {
@@ -18,22 +18,26 @@ static int32_t group_sum(const uint8_t *quads, size_t lane, int32_t zero, const 
   return sum;
 }
 
+/* Superblocks of 256 k two groups, of 96 k three for four of them: `span` at a time are whole groups, the last span may
+ * be cut short. */
 static void rows(uint32_t which, const uint8_t *block, size_t superblocks, const tni_clt_act *a, size_t m0, size_t m1,
                  float *acc) {
   const tni_dot_kind *kind = tni_dot_kind_of(&tni_dot_formats[which]);
-  const size_t groups = (size_t)kind->units * kind->unit_quads / QUADS;
-  const size_t sb_bytes = TNI_DOT_SCALE_BYTES + (size_t)kind->units * kind->unit_bytes;
+  const size_t sb_quads = (size_t)kind->units * kind->unit_quads, span = sb_quads % QUADS ? 4 : 1;
+  const int32_t zero = (int32_t)kind->zero;
   uint8_t quads[MAX_QUADS * TNI_DOT_QUAD];
   memset(acc, 0, (m1 - m0) * TNI_DOT_ROWS * sizeof *acc);
-  for (size_t sb = 0; sb < superblocks; sb++, block += sb_bytes) {
-    tni_dot_decode(kind, block, quads);
+  for (size_t sb = 0; sb < superblocks; sb += span) {
+    const size_t n = superblocks - sb < span ? superblocks - sb : span, groups = (n * sb_quads + QUADS - 1) / QUADS;
+    memset(quads, zero, sizeof quads);
+    for (size_t i = 0; i < n; i++) tni_dot_decode(kind, block, sb + i, quads + i * sb_quads * TNI_DOT_QUAD);
     for (size_t m = m0; m < m1; m++)
       for (size_t i = 0; i < groups * TNI_DOT_ROWS; i++) {
-        const size_t lane = i % TNI_DOT_ROWS, g = i / TNI_DOT_ROWS, at = sb * groups + g;
+        const size_t lane = i % TNI_DOT_ROWS, g = i / TNI_DOT_ROWS, at = sb * sb_quads / QUADS + g;
         const int8_t *q = a->q + m * a->q_stride + at * TNI_DOT_GROUP;
-        const int32_t sum = group_sum(quads + g * QUADS * TNI_DOT_QUAD, lane, (int32_t)kind->zero, q);
+        const int32_t sum = group_sum(quads + g * QUADS * TNI_DOT_QUAD, lane, zero, q);
         float *y = acc + (m - m0) * TNI_DOT_ROWS + lane;
-        *y = fmaf((float)sum, tni_dot_scale(block, (uint32_t)lane, (uint32_t)g) * a->scale[m * a->s_stride + at], *y);
+        *y = fmaf((float)sum, tni_dot_scale(kind, block, (uint32_t)lane, at) * a->scale[m * a->s_stride + at], *y);
       }
   }
 }
@@ -47,6 +51,11 @@ static void rows(uint32_t which, const uint8_t *block, size_t superblocks, const
                                                   size_t m0, size_t m1, float *acc) {                                 \
     rows(kind, row_block, superblocks, a, m0, m1, acc);                                                               \
   }
-KERNELS(w2g, TNI_DOT_W2G)
+KERNELS(w8g, TNI_DOT_W8G)
 KERNELS(w3g, TNI_DOT_W3G)
+KERNELS(w2g, TNI_DOT_W2G)
+KERNELS(w1g, TNI_DOT_W1G)
+KERNELS(tern20, TNI_DOT_TERN20)
+KERNELS(tern17, TNI_DOT_TERN17)
+KERNELS(pal16, TNI_DOT_PAL16)
 #undef KERNELS

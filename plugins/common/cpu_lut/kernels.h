@@ -3,11 +3,11 @@
  * Kernels of the CPU backends: what they take, and the table from which one is picked.
  *
  * Names: op_dst_lhs_rhs_tile_isa. q8g32 / q8g128: activations quantized in groups of 32 or 128 (q8g32s: with the start
- * words of TNI_CLT_ROWS_S32 or TILES8, which a tile of one or eight rows tells apart; q8g32n: of TNI_CLT_ROWS_SUM); w4g32 / w4g128: the packed
- * format of plugins/common/w4g.h. Each op has a scalar reference (here); every other variant gives the same bits as it
- * (the float operations and their order are stated in w4g.h and at tni_clt_matmul_fn). Kernels neither allocate nor
- * fail; they touch no memory beyond what is stated. None assumes alignment except of packed weights (64) and of scratch
- * (64).
+ * words of TNI_CLT_ROWS_S32 or TILES8, which a tile of one or eight rows tells apart; q8g32n: of TNI_CLT_ROWS_SUM);
+ * w4g32 / w4g128: the packed format of plugins/common/w4g.h. Each op has a scalar reference (here); every other variant
+ * gives the same bits as it (the float operations and their order are stated in w4g.h and at tni_clt_matmul_fn).
+ * Kernels neither allocate nor fail; they touch no memory beyond what is stated. None assumes alignment except of
+ * packed weights (64) and of scratch (64).
  *
  * Products over packed weights have two steps: a prologue (TNI_CLT_QUANT) makes of each row of x what the kernels of
  * the format read, once for all products that share x; GEMV and GEMM take it and one row block of weights.
@@ -93,8 +93,13 @@ enum {
   TNI_CLT_LUT3 = 4,
   TNI_CLT_LUT4 = 5,
   TNI_CLT_LUTT = 6,
-  TNI_CLT_W2G = 7,
-  TNI_CLT_W3G = 8
+  TNI_CLT_W8G = 7,
+  TNI_CLT_W3G = 8,
+  TNI_CLT_W2G = 9,
+  TNI_CLT_W1G = 10,
+  TNI_CLT_TERN20 = 11,
+  TNI_CLT_TERN17 = 12,
+  TNI_CLT_PAL16 = 13
 };
 
 /* A variant. Later rows win over earlier ones. */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The formats of dot.h for the tiles of AVX2: units are unpacked to bytes, codes raised to a zero point of 8.
+ * The formats of dot.h for the tiles of AVX2: units are unpacked to bytes, codes raised to a zero point of 8, or (eight
+ * bits) signed.
  */
 #include <immintrin.h>
+#include <string.h>
 
 #include "plugins/common/dot.h"
 #include "plugins/cpu-avx2-lut/kernels/panel.h"
@@ -17,14 +19,53 @@ static inline __m256i cut(__m256i v, int shift, int mask) {
   return _mm256_and_si256(_mm256_srli_epi16(v, shift), _mm256_set1_epi8((char)mask));
 }
 
-static inline void unpack_w2g(const uint8_t *u, uint8_t *out) {
+/* head: of the row block. */
+typedef void (*unpack_fn)(const uint8_t *unit, const uint8_t *head, uint8_t *out);
+
+static inline void two_bits(const uint8_t *u, int raise, uint8_t *out) {
   for (int half = 0; half < 64; half += 32) {
     const __m256i v = load(u + half);
-    for (int j = 0; j < 4; j++) put(out + j * 64 + half, cut(v, 2 * j, 3), 6);
+    for (int j = 0; j < 4; j++) put(out + j * 64 + half, cut(v, 2 * j, 3), raise);
   }
 }
 
-static inline void unpack_w3g(const uint8_t *u, uint8_t *out) {
+static inline void unpack_w2g(const uint8_t *u, const uint8_t *head, uint8_t *out) {
+  (void)head;
+  two_bits(u, 6, out);
+}
+
+static inline void unpack_tern20(const uint8_t *u, const uint8_t *head, uint8_t *out) {
+  (void)head;
+  two_bits(u, 7, out);
+}
+
+static inline void unpack_w1g(const uint8_t *u, const uint8_t *head, uint8_t *out) {
+  (void)head;
+  for (int half = 0; half < 64; half += 32) {
+    const __m256i v = load(u + half);
+    put(out + half, _mm256_add_epi8(cut(v, 0, 1), cut(v, 0, 1)), 7);
+    for (int j = 1; j < 8; j++) put(out + j * 64 + half, cut(v, j - 1, 2), 7);
+  }
+}
+
+static inline void unpack_w8g(const uint8_t *u, const uint8_t *head, uint8_t *out) {
+  (void)head;
+  put(out, load(u), -128);
+  put(out + 32, load(u + 32), -128);
+}
+
+static inline void unpack_pal16(const uint8_t *u, const uint8_t *head, uint8_t *out) {
+  const __m128i levels = _mm_load_si128((const __m128i *)(const void *)(head + TNI_DOT_SCALE_BYTES));
+  const __m256i table = _mm256_broadcastsi128_si256(levels);
+  for (int half = 0; half < 64; half += 32) {
+    const __m256i v = load(u + half);
+    put(out + half, _mm256_shuffle_epi8(table, cut(v, 0, 15)), -128);
+    put(out + 64 + half, _mm256_shuffle_epi8(table, cut(v, 4, 15)), -128);
+  }
+}
+
+static inline void unpack_w3g(const uint8_t *u, const uint8_t *head, uint8_t *out) {
+  (void)head;
   for (int half = 0; half < 64; half += 32, out += 32) {
     const __m256i a = load(u + half), b = load(u + 64 + half), c = load(u + 128 + half);
     put(out, cut(a, 0, 7), 4);
@@ -38,33 +79,47 @@ static inline void unpack_w3g(const uint8_t *u, uint8_t *out) {
   }
 }
 
-typedef void (*unpack_fn)(const uint8_t *unit, uint8_t *out);
+static inline void halves_to(const uint8_t *from, float *scale) {
+  _mm256_store_ps(scale, _mm256_cvtph_ps(_mm_load_si128((const __m128i *)(const void *)from)));
+  _mm256_store_ps(scale + 8, _mm256_cvtph_ps(_mm_load_si128((const __m128i *)(const void *)(from + 16))));
+}
 
-/* Superblocks of 256 k: units of `quads` quads in unit_bytes. */
+enum { PER_PANEL = 2, QUADS = 64, MAX_GROUPS = TNI_X86_PANEL_K / TNI_DOT_GROUP };
+
+/* Superblocks of 256 k: units of `quads` quads in unit_bytes. head_bytes: 0 where they have scales. */
 __attribute__((always_inline)) static inline void gemm(unpack_fn unpack, size_t quads, size_t unit_bytes,
-                                                       const uint8_t *block, size_t superblocks, const tni_clt_act *a,
-                                                       size_t m0, size_t m1, float *acc) {
-  enum { PER_PANEL = 2, QUADS = 64 };
+                                                       size_t head_bytes, tni_x86_tiles_fn tiles, const uint8_t *block,
+                                                       size_t superblocks, const tni_clt_act *a, size_t m0, size_t m1,
+                                                       float *acc) {
+  const uint8_t *head = block;
   tni_x86_panel p;
+  for (size_t g = 0; head_bytes && g < MAX_GROUPS; g++) memcpy(p.scale[g], head, sizeof p.scale[g]);
+  block += head_bytes;
   for (size_t sb = 0; sb < superblocks; sb += PER_PANEL) {
     const size_t n = superblocks - sb < PER_PANEL ? superblocks - sb : PER_PANEL;
     for (size_t s = 0; s < n; s++) {
-      for (size_t j = 0; j < 4; j++)
-        _mm256_store_ps(&p.scale[s * 2 + j / 2][j % 2 * 8],
-                        _mm256_cvtph_ps(_mm_load_si128((const __m128i *)(const void *)(block + j * 16))));
-      block += TNI_DOT_SCALE_BYTES;
-      for (size_t i = 0; i < QUADS; i += quads, block += unit_bytes) unpack(block, p.w[s * QUADS + i]);
+      if (!head_bytes) {
+        halves_to(block, p.scale[s * 2]);
+        halves_to(block + 32, p.scale[s * 2 + 1]);
+        block += TNI_DOT_SCALE_BYTES;
+      }
+      for (size_t i = 0; i < QUADS; i += quads, block += unit_bytes) unpack(block, head, p.w[s * QUADS + i]);
     }
     p.groups = n * 2;
     p.first_group = sb * 2;
-    tni_x86_tiles_g128_6x16_avx2(&p, a, m0, m1, sb == 0, acc);
+    tiles(&p, a, m0, m1, sb == 0, acc);
   }
 }
 
-#define GEMM(id, quads, unit_bytes)                                                                                 \
-  void tni_x86_gemm_f32_q8g128_##id##_6x16_avx2(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
-                                                size_t m0, size_t m1, float *acc) {                                 \
-    gemm(unpack_##id, quads, unit_bytes, row_block, superblocks, a, m0, m1, acc);                                   \
+#define GEMM(id, quads, unit_bytes, head_bytes, tile, tiles)                                                           \
+  void tni_x86_gemm_f32_q8g128_##id##_##tile##_avx2(const uint8_t *row_block, size_t superblocks,                      \
+                                                    const tni_clt_act *a, size_t m0, size_t m1, float *acc) {          \
+    gemm(unpack_##id, quads, unit_bytes, head_bytes, tni_x86_tiles_##tiles##_##tile##_avx2, row_block, superblocks, a, \
+         m0, m1, acc);                                                                                                 \
   }
-GEMM(w2g, 4, 64)
-GEMM(w3g, 8, 192)
+GEMM(w8g, 1, 64, 0, 4x16, s8g128)
+GEMM(w3g, 8, 192, 0, 6x16, g128)
+GEMM(w2g, 4, 64, 0, 6x16, g128)
+GEMM(w1g, 8, 64, 0, 6x16, g128)
+GEMM(tern20, 4, 64, 64, 6x16, g128)
+GEMM(pal16, 2, 64, 128, 4x16, s8g128)

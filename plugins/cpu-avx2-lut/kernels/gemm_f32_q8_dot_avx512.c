@@ -16,14 +16,47 @@ static inline __m512i cut(__m512i v, int shift, int mask) {
   return _mm512_and_si512(_mm512_srli_epi16(v, (unsigned)shift), _mm512_set1_epi8((char)mask));
 }
 
-/* `zero`: the zero point that the bytes are to have. */
-static inline void unpack_w2g(const uint8_t *u, int zero, uint8_t *out) {
+/* `zero`: the zero point that the bytes are to have; head: of the row block. */
+typedef void (*unpack_fn)(const uint8_t *unit, const uint8_t *head, int zero, uint8_t *out);
+
+static inline void two_bits(const uint8_t *u, int raise, uint8_t *out) {
   const __m512i v = _mm512_load_si512(u);
 #pragma GCC unroll 4
-  for (int j = 0; j < 4; j++) put(out + j * 64, cut(v, 2 * j, 3), zero - 2);
+  for (int j = 0; j < 4; j++) put(out + j * 64, cut(v, 2 * j, 3), raise);
 }
 
-static inline void unpack_w3g(const uint8_t *u, int zero, uint8_t *out) {
+static inline void unpack_w2g(const uint8_t *u, const uint8_t *head, int zero, uint8_t *out) {
+  (void)head;
+  two_bits(u, zero - 2, out);
+}
+
+static inline void unpack_tern20(const uint8_t *u, const uint8_t *head, int zero, uint8_t *out) {
+  (void)head;
+  two_bits(u, zero - 1, out);
+}
+
+static inline void unpack_w1g(const uint8_t *u, const uint8_t *head, int zero, uint8_t *out) {
+  const __m512i v = _mm512_load_si512(u), one = cut(v, 0, 1);
+  (void)head;
+  put(out, _mm512_add_epi8(one, one), zero - 1);
+#pragma GCC unroll 7
+  for (int j = 1; j < 8; j++) put(out + j * 64, cut(v, j - 1, 2), zero - 1);
+}
+
+static inline void unpack_w8g(const uint8_t *u, const uint8_t *head, int zero, uint8_t *out) {
+  (void)head;
+  put(out, _mm512_load_si512(u), zero - 128);
+}
+
+static inline void unpack_pal16(const uint8_t *u, const uint8_t *head, int zero, uint8_t *out) {
+  const __m128i levels = _mm_load_si128((const __m128i *)(const void *)(head + TNI_DOT_SCALE_BYTES));
+  const __m512i table = _mm512_broadcast_i32x4(levels), v = _mm512_load_si512(u);
+  put(out, _mm512_shuffle_epi8(table, cut(v, 0, 15)), zero - 128);
+  put(out + 64, _mm512_shuffle_epi8(table, cut(v, 4, 15)), zero - 128);
+}
+
+static inline void unpack_w3g(const uint8_t *u, const uint8_t *head, int zero, uint8_t *out) {
+  (void)head;
   const __m512i a = _mm512_load_si512(u), b = _mm512_load_si512(u + 64), c = _mm512_load_si512(u + 128);
   put(out, cut(a, 0, 7), zero - 4);
   put(out + 64, cut(a, 3, 7), zero - 4);
@@ -35,22 +68,23 @@ static inline void unpack_w3g(const uint8_t *u, int zero, uint8_t *out) {
   put(out + 448, cut(c, 3, 7), zero - 4);
 }
 
-typedef void (*unpack_fn)(const uint8_t *unit, int zero, uint8_t *out);
+enum { PER_PANEL = 2, QUADS = 64, MAX_GROUPS = TNI_X86_PANEL_K / TNI_DOT_GROUP };
 
-/* Superblocks of 256 k: units of `quads` quads in unit_bytes. */
-__attribute__((always_inline)) static inline void gemm(unpack_fn unpack, size_t quads, size_t unit_bytes, int zero,
-                                                       tni_x86_tiles_fn tiles, const uint8_t *block, size_t superblocks,
-                                                       const tni_clt_act *a, size_t m0, size_t m1, float *acc) {
-  enum { PER_PANEL = 2, QUADS = 64 };
+/* Superblocks of 256 k: units of `quads` quads in unit_bytes. head_bytes: 0 where they have scales. */
+__attribute__((always_inline)) static inline void gemm(unpack_fn unpack, size_t quads, size_t unit_bytes,
+                                                       size_t head_bytes, int zero, tni_x86_tiles_fn tiles,
+                                                       const uint8_t *block, size_t superblocks, const tni_clt_act *a,
+                                                       size_t m0, size_t m1, float *acc) {
+  const uint8_t *head = block;
   tni_x86_panel p;
+  for (size_t g = 0; head_bytes && g < MAX_GROUPS; g++) _mm512_store_ps(p.scale[g], _mm512_load_ps(head));
+  block += head_bytes;
   for (size_t sb = 0; sb < superblocks; sb += PER_PANEL) {
     const size_t n = superblocks - sb < PER_PANEL ? superblocks - sb : PER_PANEL;
     for (size_t s = 0; s < n; s++) {
-      for (size_t g = 0; g < 2; g++)
-        _mm512_store_ps(p.scale[s * 2 + g],
-                        _mm512_cvtph_ps(_mm256_load_si256((const __m256i *)(const void *)(block + g * 32))));
-      block += TNI_DOT_SCALE_BYTES;
-      for (size_t i = 0; i < QUADS; i += quads, block += unit_bytes) unpack(block, zero, p.w[s * QUADS + i]);
+      for (size_t g = 0; !head_bytes && g < 2; g++, block += 32)
+        _mm512_store_ps(p.scale[s * 2 + g], _mm512_cvtph_ps(_mm256_load_si256((const __m256i *)(const void *)block)));
+      for (size_t i = 0; i < QUADS; i += quads, block += unit_bytes) unpack(block, head, zero, p.w[s * QUADS + i]);
     }
     p.groups = n * 2;
     p.first_group = sb * 2;
@@ -58,14 +92,21 @@ __attribute__((always_inline)) static inline void gemm(unpack_fn unpack, size_t 
   }
 }
 
-#define GEMM(id, quads, unit_bytes, tile, isa, zero)                                                                 \
-  void tni_x86_gemm_f32_q8g128_##id##_##tile##_##isa(const uint8_t *row_block, size_t superblocks,                   \
-                                                     const tni_clt_act *a, size_t m0, size_t m1, float *acc) {       \
-    gemm(unpack_##id, quads, unit_bytes, zero, tni_x86_tiles_g128_##tile##_##isa, row_block, superblocks, a, m0, m1, \
-         acc);                                                                                                       \
+#define GEMM(id, quads, unit_bytes, head_bytes, tile, isa, tiles, zero)                                        \
+  void tni_x86_gemm_f32_q8g128_##id##_##tile##_##isa(const uint8_t *row_block, size_t superblocks,             \
+                                                     const tni_clt_act *a, size_t m0, size_t m1, float *acc) { \
+    gemm(unpack_##id, quads, unit_bytes, head_bytes, zero, tni_x86_tiles_##tiles##_##tile##_##isa, row_block,  \
+         superblocks, a, m0, m1, acc);                                                                         \
   }
-#define GEMMS(id, quads, unit_bytes)                \
-  GEMM(id, quads, unit_bytes, 12x16, avx512vnni, 8) \
-  GEMM(id, quads, unit_bytes, 16x16, amx, 0)
-GEMMS(w2g, 4, 64)
-GEMMS(w3g, 8, 192)
+#define GEMMS(id, quads, unit_bytes, head_bytes)                      \
+  GEMM(id, quads, unit_bytes, head_bytes, 12x16, avx512vnni, g128, 8) \
+  GEMM(id, quads, unit_bytes, head_bytes, 16x16, amx, g128, 0)
+#define BYTES(id, quads, unit_bytes, head_bytes)                          \
+  GEMM(id, quads, unit_bytes, head_bytes, 12x16, avx512vnni, b8g128, 128) \
+  GEMM(id, quads, unit_bytes, head_bytes, 16x16, amx, g128, 0)
+BYTES(w8g, 1, 64, 0)
+GEMMS(w3g, 8, 192, 0)
+GEMMS(w2g, 4, 64, 0)
+GEMMS(w1g, 8, 64, 0)
+GEMMS(tern20, 4, 64, 64)
+BYTES(pal16, 2, 64, 128)

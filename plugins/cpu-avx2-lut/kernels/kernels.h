@@ -41,14 +41,19 @@ DECLARE_GEMM(q8g32_w4g32, 16x16, amx)
 DECLARE_GEMM(q8g128_w4g128, 16x16, amx)
 
 /* Formats of plugins/common/dot.h. */
-#define DECLARE_DOT(id)                        \
+#define DECLARE_DOT(id, tile)                  \
   DECLARE_GEMV(q8g128_##id, avx2)              \
-  DECLARE_GEMM(q8g128_##id, 6x16, avx2)        \
+  DECLARE_GEMM(q8g128_##id, tile, avx2)        \
   DECLARE_GEMV(q8g128_##id, avx512vnni)        \
   DECLARE_GEMM(q8g128_##id, 12x16, avx512vnni) \
   DECLARE_GEMM(q8g128_##id, 16x16, amx)
-DECLARE_DOT(w2g)
-DECLARE_DOT(w3g)
+DECLARE_DOT(w8g, 4x16)
+DECLARE_DOT(w3g, 6x16)
+DECLARE_DOT(w2g, 6x16)
+DECLARE_DOT(w1g, 6x16)
+DECLARE_DOT(tern20, 6x16)
+DECLARE_DOT(tern17, 6x16)
+DECLARE_DOT(pal16, 4x16)
 #undef DECLARE_DOT
 #undef DECLARE_GEMV
 #undef DECLARE_GEMM

@@ -2,7 +2,7 @@
  *
  * A panel: 512 k of one row block, unpacked once and used by all rows of x. Which format it came from, tiles do not
  * know: codes are bytes whose zero point is 8 (a smaller one: raised to it), so the words of TNI_CLT_ROWS_S16 and
- * TNI_CLT_ROWS_SUM serve all of them, or signed bytes without one.
+ * TNI_CLT_ROWS_SUM serve all of them; or 128, of eight bits; or signed bytes without one.
  */
 #ifndef TENON_CPU_AVX2_PANEL_H
 #define TENON_CPU_AVX2_PANEL_H
@@ -25,12 +25,17 @@ void tni_x86_tiles_g32_12x16_avx512vnni(const tni_x86_panel *p, const tni_clt_ac
                                         float *acc);
 void tni_x86_tiles_g128_12x16_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
                                          float *acc);
+/* Codes of eight bits with a zero point of 128. */
+void tni_x86_tiles_b8g128_12x16_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1,
+                                           bool first, float *acc);
 /* TNI_CLT_ROWS_S16. Codes up to 15. */
 void tni_x86_tiles_g32_6x16_avx2(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
                                  float *acc);
 void tni_x86_tiles_g128_6x16_avx2(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
                                   float *acc);
 /* Signed codes. */
+void tni_x86_tiles_s8g128_4x16_avx2(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
+                                    float *acc);
 void tni_x86_tiles_g32_16x16_amx(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
                                  float *acc);
 void tni_x86_tiles_g128_16x16_amx(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,

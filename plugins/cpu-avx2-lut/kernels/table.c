@@ -16,10 +16,10 @@
 #define AVX512 (AVX2 | TNI_CPU_AVX512VNNI)
 #define DOT(op, format, features, min_m, layout, name) \
   TNI_CLT_ROW(TNI_CLT_##op, format, 128, features, min_m, TNI_CLT_##layout, tni_x86_, name)
-#define DOTS(format, id)                                                                                   \
+#define DOTS(format, id, tile)                                                                             \
   TNI_CLT_SCALAR_DOT_ROWS(format, id), DOT(QUANT, format, AVX2, 0, ROWS_S16, quant_q8g128_f32_1x128_avx2), \
       DOT(GEMV, format, AVX2, 0, ROWS_S16, gemv_f32_q8g128_##id##_1x16_avx2),                              \
-      DOT(GEMM, format, AVX2, 0, ROWS_S16, gemm_f32_q8g128_##id##_6x16_avx2),                              \
+      DOT(GEMM, format, AVX2, 0, ROWS_S16, gemm_f32_q8g128_##id##_##tile##_avx2),                          \
       DOT(QUANT, format, AVX512, 0, ROWS_SUM, quant_q8g128n_f32_1x128_avx2),                               \
       DOT(GEMV, format, AVX512, 0, ROWS_SUM, gemv_f32_q8g128_##id##_1x16_avx512vnni),                      \
       DOT(GEMM, format, AVX512, 0, ROWS_SUM, gemm_f32_q8g128_##id##_12x16_avx512vnni),                     \
@@ -35,8 +35,13 @@ static const tni_clt_kernel rows[] = {
     LUT(TNI_CLT_LUT3, lut3),
     LUT(TNI_CLT_LUT4, lut4),
     LUT(TNI_CLT_LUTT, lutt),
-    DOTS(TNI_CLT_W2G, w2g),
-    DOTS(TNI_CLT_W3G, w3g),
+    DOTS(TNI_CLT_W8G, w8g, 4x16),
+    DOTS(TNI_CLT_W3G, w3g, 6x16),
+    DOTS(TNI_CLT_W2G, w2g, 6x16),
+    DOTS(TNI_CLT_W1G, w1g, 6x16),
+    DOTS(TNI_CLT_TERN20, tern20, 6x16),
+    DOTS(TNI_CLT_TERN17, tern17, 6x16),
+    DOTS(TNI_CLT_PAL16, pal16, 4x16),
     W4G(QUANT, 32, quant_q8g32_f32_1x32_avx2),
     W4G(QUANT, 128, quant_q8g128_f32_1x128_avx2),
     W4G(GEMV, 32, gemv_f32_q8g32_w4g32_1x16_avx2),

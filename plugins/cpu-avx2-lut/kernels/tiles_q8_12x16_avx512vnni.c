@@ -48,46 +48,48 @@
   }
 
 #define LOAD(i) __m512 f##i = first ? _mm512_setzero_ps() : _mm512_loadu_ps(acc + (i)*TNI_CLT_ROWS);
-#define START(i) __m512i s##i = _mm512_set1_epi32(zero[(i)*z_stride]);
+#define START(i) __m512i s##i = _mm512_slli_epi32(_mm512_set1_epi32(zero[(i)*z_stride]), SHIFT);
 #define FINISH(i) \
   f##i = _mm512_fmadd_ps(_mm512_cvtepi32_ps(s##i), _mm512_mul_ps(sw, _mm512_set1_ps(sx[(i)*s_stride])), f##i);
 #define STORE(i) _mm512_storeu_ps(acc + (i)*TNI_CLT_ROWS, f##i);
 
-/* A function per number of rows and length of groups. */
-#define TILE(M, GROUP)                                                                                            \
-  static void tile##GROUP##_##M(const tni_x86_panel *p, const tni_clt_act *a, size_t m, bool first, float *acc) { \
-    const size_t stride = a->q_stride, stride3 = 3 * stride, z_stride = a->z_stride, s_stride = a->s_stride;      \
-    const int8_t *b0 = a->q + m * stride + p->first_group * GROUP, *b1 = b0 + 4 * stride, *b2 = b1 + 4 * stride;  \
-    const int32_t *zero = a->zero + m * z_stride + p->first_group;                                                \
-    const float *sx = a->scale + m * s_stride + p->first_group;                                                   \
-    const uint8_t *w = &p->w[0][0];                                                                               \
-    (void)b1, (void)b2, (void)stride3;                                                                            \
-    REP##M(LOAD) for (size_t g = 0; g < p->groups; g++, sx++, zero++) {                                           \
-      const __m512 sw = _mm512_load_ps(p->scale[g]);                                                              \
-      REP##M(START) for (size_t k = 0; k < GROUP; k += 32, w += 512, b0 += 32, b1 += 32, b2 += 32){               \
-          QUAD(ROWS##M, 0) QUAD(ROWS##M, 1) QUAD(ROWS##M, 2) QUAD(ROWS##M, 3) QUAD(ROWS##M, 4) QUAD(ROWS##M, 5)   \
-              QUAD(ROWS##M, 6) QUAD(ROWS##M, 7)} REP##M(FINISH)                                                   \
-    }                                                                                                             \
-    REP##M(STORE)                                                                                                 \
+/* A function per number of rows, length of groups and zero point (8 << shift). */
+#define TILE(M, GROUP, id, shift)                                                                                \
+  static void tile_##id##_##M(const tni_x86_panel *p, const tni_clt_act *a, size_t m, bool first, float *acc) {  \
+    enum { SHIFT = shift };                                                                                      \
+    const size_t stride = a->q_stride, stride3 = 3 * stride, z_stride = a->z_stride, s_stride = a->s_stride;     \
+    const int8_t *b0 = a->q + m * stride + p->first_group * GROUP, *b1 = b0 + 4 * stride, *b2 = b1 + 4 * stride; \
+    const int32_t *zero = a->zero + m * z_stride + p->first_group;                                               \
+    const float *sx = a->scale + m * s_stride + p->first_group;                                                  \
+    const uint8_t *w = &p->w[0][0];                                                                              \
+    (void)b1, (void)b2, (void)stride3;                                                                           \
+    REP##M(LOAD) for (size_t g = 0; g < p->groups; g++, sx++, zero++) {                                          \
+      const __m512 sw = _mm512_load_ps(p->scale[g]);                                                             \
+      REP##M(START) for (size_t k = 0; k < GROUP; k += 32, w += 512, b0 += 32, b1 += 32, b2 += 32){              \
+          QUAD(ROWS##M, 0) QUAD(ROWS##M, 1) QUAD(ROWS##M, 2) QUAD(ROWS##M, 3) QUAD(ROWS##M, 4) QUAD(ROWS##M, 5)  \
+              QUAD(ROWS##M, 6) QUAD(ROWS##M, 7)} REP##M(FINISH)                                                  \
+    }                                                                                                            \
+    REP##M(STORE)                                                                                                \
   }
 
-#define TILES(GROUP)                                                                                                 \
-  TILE(1, GROUP)                                                                                                     \
-  TILE(2, GROUP)                                                                                                     \
-  TILE(4, GROUP)                                                                                                     \
-  TILE(8, GROUP)                                                                                                     \
-  TILE(12, GROUP)                                                                                                    \
-  void tni_x86_tiles_g##GROUP##_12x16_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, \
-                                                 bool first, float *acc) {                                           \
-    for (size_t m = m0, n; m < m1; m += n, acc += n * TNI_CLT_ROWS) {                                                \
-      n = m1 - m >= 12 ? 12 : m1 - m >= 8 ? 8 : m1 - m >= 4 ? 4 : m1 - m >= 2 ? 2 : 1;                               \
-      (n == 12  ? tile##GROUP##_12                                                                                   \
-       : n == 8 ? tile##GROUP##_8                                                                                    \
-       : n == 4 ? tile##GROUP##_4                                                                                    \
-       : n == 2 ? tile##GROUP##_2                                                                                    \
-                : tile##GROUP##_1)(p, a, m, first, acc);                                                             \
-    }                                                                                                                \
+#define TILES(GROUP, id, shift)                                                                                  \
+  TILE(1, GROUP, id, shift)                                                                                      \
+  TILE(2, GROUP, id, shift)                                                                                      \
+  TILE(4, GROUP, id, shift)                                                                                      \
+  TILE(8, GROUP, id, shift)                                                                                      \
+  TILE(12, GROUP, id, shift)                                                                                     \
+  void tni_x86_tiles_##id##_12x16_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, \
+                                             bool first, float *acc) {                                           \
+    for (size_t m = m0, n; m < m1; m += n, acc += n * TNI_CLT_ROWS) {                                            \
+      n = m1 - m >= 12 ? 12 : m1 - m >= 8 ? 8 : m1 - m >= 4 ? 4 : m1 - m >= 2 ? 2 : 1;                           \
+      (n == 12  ? tile_##id##_12                                                                                 \
+       : n == 8 ? tile_##id##_8                                                                                  \
+       : n == 4 ? tile_##id##_4                                                                                  \
+       : n == 2 ? tile_##id##_2                                                                                  \
+                : tile_##id##_1)(p, a, m, first, acc);                                                           \
+    }                                                                                                            \
   }
 
-TILES(32)
-TILES(128)
+TILES(32, g32, 0)
+TILES(128, g128, 0)
+TILES(128, b8g128, 4)
