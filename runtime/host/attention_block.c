@@ -35,8 +35,8 @@ static const f32u *block_rows(const attention *a, const operand *past, const ope
 }
 
 /* Rows of one micro tile, so that none is left with few: of 8 rows 4 and 4, not 6 and 2. */
-static int64_t even_step(int64_t rows) {
-  const int64_t n = (rows + TNI_MR - 1) / TNI_MR;
+static int64_t even_step(const attention *a, int64_t rows) {
+  const int64_t n = (rows + a->hot->mr - 1) / a->hot->mr;
   return (rows + n - 1) / n;
 }
 
@@ -53,7 +53,7 @@ static void few_scores(const attention *a, const tile *t, const space *w, const 
 }
 
 static void scores(const attention *a, const tile *t, const space *w, int64_t key, int64_t n) {
-  const int64_t step = even_step(t->rows), even = even_elements(a);
+  const int64_t step = even_step(a, t->rows), even = even_elements(a);
   int64_t ld;
   const f32u *k = block_rows(a, &a->past_k, &a->k, t, key, n, a->size, w->rows, &ld);
   if (few_rows(t)) {
@@ -145,7 +145,7 @@ static void advance(const attention *a, tile *t, const space *w, int64_t n) {
 }
 
 static void add_values(const attention *a, const tile *t, const space *w, int64_t key, int64_t n) {
-  const int64_t step = even_step(t->rows);
+  const int64_t step = even_step(a, t->rows);
   int64_t ld;
   const f32u *v = block_rows(a, &a->past_v, &a->v, t, key, n, a->v_size, w->rows, &ld);
   for (int64_t c = 0; c < a->v_size; c += TNI_NR) {

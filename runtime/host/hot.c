@@ -263,6 +263,7 @@ static float vmax(const void *xv, int64_t n) {
 extern const tni_hot TNI_HOT_NAME;
 const tni_hot TNI_HOT_NAME = {
     .name = TNI_HOT_TEXT,
+    .mr = TILE_MR,
     .gemm = tile,
     .gemv = gemv,
     .dots8 = TNI_HOT_OWN(dots8),

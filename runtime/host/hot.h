@@ -14,7 +14,7 @@
 
 enum {
   TNI_NR = 16,    /* columns of one packed panel */
-  TNI_MR = 6,     /* most rows of one micro tile */
+  TNI_MR = 12,    /* most rows of one micro tile */
   TNI_KC = 256,   /* K block of the accumulation order */
   TNI_LANES = 16, /* partial sums of row reductions */
   TNI_BR = 6      /* most rows of one micro tile of bytes; it has TNI_NR columns */
@@ -33,8 +33,9 @@ typedef struct tni_of_byte {
 
 typedef struct tni_hot {
   const char *name;
-  /* c[mr, 16] (row stride ldc) = or += a[mr, kc] (row stride lda) * b[kc, 16] (row stride ldb; 16 where packed). Each
-   * element: one accumulator that starts at 0 and takes a * b + acc, rounded once, in ascending k; then c = acc (first)
+  int mr; /* rows of gemm's micro tile: TNI_MR is a multiple of it */
+  /* c[mr, 16] (row stride ldc) = or += a[mr, kc] (row stride lda) * b[kc, 16] (row stride ldb; 16 where packed), mr up
+   * to TNI_MR. Each element: one accumulator that starts at 0 and takes a * b + acc, rounded once, in ascending k; then c = acc (first)
    * or c += acc. */
   void (*gemm)(int mr, int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, float *c, int64_t ldc,
                int first);

@@ -67,6 +67,18 @@ void TNI_HOT_OWN(widen_floats)(float *restrict dst, const void *src, int64_t str
 #if defined(__AVX2__)
 
 /* Accumulators by name: compilers keep them in registers then. */
+#ifdef __AVX512VNNI__
+/* vpdpwssd: both products of a pair and the sum. */
+#define ACC(i) __m512i c##i = _mm512_setzero_si512();
+#define ROW(i) const int16_t *restrict a##i = a + (i)*lda;
+#define STEP(i) c##i = _mm512_dpwssd_epi32(c##i, _mm512_set1_epi32(pair_at(a##i + 2 * k)), b0);
+#define OUT(i)                                                                            \
+  {                                                                                       \
+    int32_t *d = c + (i)*ldc;                                                             \
+    _mm512_storeu_si512(d, first ? c##i : _mm512_add_epi32(c##i, _mm512_loadu_si512(d))); \
+  }
+#define LOAD const __m512i b0 = _mm512_loadu_si512(b + k * 32);
+#else
 #define ACC(i) __m256i c##i##0 = _mm256_setzero_si256(), c##i##1 = c##i##0;
 #define ROW(i) const int16_t *restrict a##i = a + (i)*lda;
 #define STEP(i)                                                       \
@@ -83,17 +95,16 @@ void TNI_HOT_OWN(widen_floats)(float *restrict dst, const void *src, int64_t str
     d++;                                                                                        \
     _mm256_storeu_si256(d, first ? c##i##1 : _mm256_add_epi32(c##i##1, _mm256_loadu_si256(d))); \
   }
+#define LOAD                                                                          \
+  const __m256i b0 = _mm256_loadu_si256((const __m256i *)(const void *)(b + k * 32)); \
+  const __m256i b1 = _mm256_loadu_si256((const __m256i *)(const void *)(b + k * 32 + 16));
+#endif
 #define MICRO(n, LIST)                                                                                    \
   static void micro_##n(int64_t pairs, const int16_t *restrict a, int64_t lda, const int16_t *restrict b, \
                         int32_t *restrict c, int64_t ldc, int first) {                                    \
     (void)lda;                                                                                            \
     (void)ldc;                                                                                            \
-    LIST(ACC) LIST(ROW) for (int64_t k = 0; k < pairs; k++) {                                             \
-      const __m256i b0 = _mm256_loadu_si256((const __m256i *)(const void *)(b + k * 32));                 \
-      const __m256i b1 = _mm256_loadu_si256((const __m256i *)(const void *)(b + k * 32 + 16));            \
-      LIST(STEP)                                                                                          \
-    }                                                                                                     \
-    LIST(OUT)                                                                                             \
+    LIST(ACC) LIST(ROW) for (int64_t k = 0; k < pairs; k++){LOAD LIST(STEP)} LIST(OUT)                    \
   }
 static inline int32_t pair_at(const int16_t *a) {
   int32_t pair;

@@ -6,19 +6,32 @@
 extern const tni_hot tni_hot_base;
 #ifdef TNI_HOT_AVX2
 extern const tni_hot tni_hot_avx2, tni_hot_twice;
+static bool has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+#endif
+#ifdef TNI_HOT_AVX512
+extern const tni_hot tni_hot_avx512;
+static bool has_avx512(void) {
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512vnni");
+}
 #endif
 
 const tni_hot *tni_hot_variant(uint32_t index) {
   if (index == 0) return &tni_hot_base;
 #ifdef TNI_HOT_AVX2
-  if (index == 1 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &tni_hot_avx2;
+  if (index == 1 && has_avx2()) return &tni_hot_avx2;
+#endif
+#ifdef TNI_HOT_AVX512
+  if (index == 2 && has_avx512()) return &tni_hot_avx512;
 #endif
   return NULL;
 }
 
 const tni_hot *tni_hot_get(void) {
 #ifdef TNI_HOT_AVX2
-  const tni_hot *best = tni_hot_variant(1);
+  const tni_hot *best = tni_hot_variant(2);
+  if (!best) best = tni_hot_variant(1);
   return best ? best : &tni_hot_twice;
 #else
   return &tni_hot_base;

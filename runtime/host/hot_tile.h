@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The micro tile of 1 to TNI_MR rows and TNI_NR columns: `static void tile`, with the parameters of tni_hot's gemm.
+ * The micro tile of 1 to TILE_MR rows and TNI_NR columns: `static void tile`, with the parameters of tni_hot's gemm.
  */
 #ifndef TENON_HOST_HOT_TILE_H
 #define TENON_HOST_HOT_TILE_H
@@ -8,6 +8,50 @@
 #include "runtime/host/hot_lanes.h"
 #include "runtime/host/hot_rows.h"
 
+#ifdef __AVX512F__
+#include <immintrin.h>
+
+/* A register for each row: twelve of them, which hides their latency. Rows in fours, as there are fewer registers for
+ * addresses than rows. */
+enum { TILE_MR = 12 };
+#define A_0 p0[k]
+#define A_1 p0[k + lda]
+#define A_2 p0[k + 2 * lda]
+#define A_3 p0[k + 3 * lda]
+#define A_4 p1[k]
+#define A_5 p1[k + lda]
+#define A_6 p1[k + 2 * lda]
+#define A_7 p1[k + 3 * lda]
+#define A_8 p2[k]
+#define A_9 p2[k + lda]
+#define A_10 p2[k + 2 * lda]
+#define A_11 p2[k + 3 * lda]
+#define ACC(i) __m512 c##i = _mm512_setzero_ps();
+#define STEP(i) c##i = _mm512_fmadd_ps(_mm512_set1_ps(A_##i), b0, c##i);
+#define OUT(i)                                                                   \
+  {                                                                              \
+    float *d = c + (i)*ldc;                                                      \
+    _mm512_storeu_ps(d, first ? c##i : _mm512_add_ps(_mm512_loadu_ps(d), c##i)); \
+  }
+#define MICRO(n, LIST)                                                                                        \
+  static void micro_##n(int64_t kc, const f32u *restrict a, int64_t lda, const f32u *restrict b, int64_t ldb, \
+                        float *restrict c, int64_t ldc, int first) {                                          \
+    const f32u *p0 = a, *p1 = a + 4 * lda, *p2 = a + 8 * lda;                                                 \
+    (void)p1, (void)p2, (void)ldc;                                                                            \
+    LIST(ACC) for (int64_t k = 0; k < kc; k++) {                                                              \
+      const __m512 b0 = _mm512_loadu_ps(b + k * ldb);                                                         \
+      LIST(STEP)                                                                                              \
+    }                                                                                                         \
+    LIST(OUT)                                                                                                 \
+  }
+MICRO(7, L7)
+MICRO(8, L8)
+MICRO(9, L9)
+MICRO(10, L10)
+MICRO(11, L11)
+MICRO(12, L12)
+#else
+enum { TILE_MR = 6 };
 #define ACC(i) v8 c##i##0 = {0}, c##i##1 = {0};
 #define ROW(i) const f32u *restrict a##i = a + (i)*lda;
 #define STEP(i)                     \
@@ -39,6 +83,7 @@
     }                                                                                                         \
     LIST(OUT)                                                                                                 \
   }
+#endif
 MICRO(1, L1)
 MICRO(2, L2)
 MICRO(3, L3)
@@ -46,10 +91,16 @@ MICRO(4, L4)
 MICRO(5, L5)
 MICRO(6, L6)
 
-static void tile(int mr, int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, float *c, int64_t ldc,
+static void tile(int mr, int64_t kc, const void *av, int64_t lda, const void *b, int64_t ldb, float *c, int64_t ldc,
                  int first) {
+  const f32u *a = av;
 #define CALL(n) micro_##n(kc, a, lda, b, ldb, c, ldc, first)
+#ifdef __AVX512F__
+  TNI_ROWS_12(mr, CALL)
+#else
+  for (; mr > TILE_MR; mr -= TILE_MR, a += TILE_MR * lda, c += TILE_MR * ldc) CALL(6);
   TNI_ROWS(mr, CALL)
+#endif
 #undef CALL
 }
 
