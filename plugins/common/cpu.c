@@ -30,6 +30,7 @@ static bool tiles_granted(void) {
 
 uint32_t tni_cm_cpu_features(void) {
   uint32_t a, b, c, d, f = 0;
+  if (__get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx) f |= TNI_CPU_PREFETCH;
   if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !(c & bit_AVX)) return 0;
   uint64_t os = saved_by_os();
   if ((os & 6) != 6) return 0;
@@ -64,7 +65,7 @@ uint32_t tni_cm_cpu_features(void) { return 0; }
 
 void tni_cm_cpu_missing(uint32_t have, uint32_t wanted, char *text, size_t n) {
   static const char *const names[] = {"avx2", "fma",     "f16c", "avx_vnni", "avx512_vnni",
-                                      "neon", "dotprod", "i8mm", "sve2",     "amx"};
+                                      "neon", "dotprod", "i8mm", "sve2",     "amx",  "prefetch"};
   size_t at = 0;
   if (n) text[0] = 0;
   for (uint32_t i = 0; i < sizeof names / sizeof *names && at < n; i++) {

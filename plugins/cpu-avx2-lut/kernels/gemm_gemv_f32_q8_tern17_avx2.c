@@ -61,7 +61,8 @@ static inline __m256i start_of(const tni_clt_act *a, size_t g) {
 }
 
 /* Eight rows. A group's s16 sums stay within 32 * 508. */
-static void tern17(const uint8_t *u, size_t units, const float *scale, const tni_clt_act *a, float *acc) {
+__attribute__((always_inline)) static inline void tern17(bool fetch, const uint8_t *u, size_t units, const float *scale,
+                                                         const tni_clt_act *a, float *acc) {
   const __m256 sw = _mm256_load_ps(scale);
   const int8_t *q = a->q;
   __m256 y = _mm256_setzero_ps();
@@ -69,6 +70,8 @@ static void tern17(const uint8_t *u, size_t units, const float *scale, const tni
   size_t part = 0; /* of 32 k */
   for (size_t i = 0; i < units; i++, u += 320) {
     __m256i v[8];
+    for (size_t line = 0; fetch && line < UNIT; line += 64)
+      _mm_prefetch((const char *)u + TNI_X86_AHEAD + line, _MM_HINT_T0);
     open_unit(u, v);
 #pragma GCC unroll 3
     for (int t = 0; t < 3; t++, q += 32) {
@@ -86,8 +89,16 @@ static void tern17(const uint8_t *u, size_t units, const float *scale, const tni
 void tni_x86_gemv_f32_q8g128_tern17_1x16_avx2(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
                                               float *acc) {
   const float *scale = (const float *)(const void *)row_block;
-  tern17(row_block + TNI_DOT_SCALE_BYTES, superblocks, scale, a, acc);
-  tern17(row_block + TNI_DOT_SCALE_BYTES + 32, superblocks, scale + 8, a, acc + 8);
+  tern17(false, row_block + TNI_DOT_SCALE_BYTES, superblocks, scale, a, acc);
+  tern17(false, row_block + TNI_DOT_SCALE_BYTES + 32, superblocks, scale + 8, a, acc + 8);
+}
+
+/* The second half finds its weights in the cache. */
+void tni_x86_gemv_f32_q8g128_tern17_1x16_avx2_prefetch(const uint8_t *row_block, size_t superblocks,
+                                                       const tni_clt_act *a, float *acc) {
+  const float *scale = (const float *)(const void *)row_block;
+  tern17(true, row_block + TNI_DOT_SCALE_BYTES, superblocks, scale, a, acc);
+  tern17(false, row_block + TNI_DOT_SCALE_BYTES + 32, superblocks, scale + 8, a, acc + 8);
 }
 
 /* 32 k, trits t, of eight rows of a unit as bytes with a zero point of 8. */

@@ -110,20 +110,32 @@ __attribute__((always_inline)) static inline __m512 units(__m512 y, int n, const
 }
 
 /* Four units are three groups; what is left are one to three units, whose last group may be cut short. */
-void tni_x86_gemv_f32_q8g128_tern17_1x16_avx512vnni(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
-                                                    float *acc) {
+__attribute__((always_inline)) static inline void gemv(bool fetch, const uint8_t *row_block, size_t superblocks,
+                                                       const tni_clt_act *a, float *acc) {
   const uint8_t *u = row_block + TNI_DOT_SCALE_BYTES;
   const int8_t *q = a->q;
   const float *sx = a->scale;
   const int32_t *zero = a->zero;
   const __m512 sw = _mm512_load_ps((const float *)(const void *)row_block);
   __m512 y = _mm512_setzero_ps();
-  for (size_t n = superblocks / 4; n > 0; n--, u += 4 * UNIT, q += 384, zero += 3, sx += 3)
+  for (size_t n = superblocks / 4; n > 0; n--, u += 4 * UNIT, q += 384, zero += 3, sx += 3) {
+    for (size_t i = 0; fetch && i < 4 * UNIT; i += 64) _mm_prefetch((const char *)u + TNI_X86_AHEAD + i, _MM_HINT_T0);
     y = units(y, 4, u, q, zero, sw, sx);
+  }
   if (superblocks % 4 == 3) y = units(y, 3, u, q, zero, sw, sx);
   if (superblocks % 4 == 2) y = units(y, 2, u, q, zero, sw, sx);
   if (superblocks % 4 == 1) y = units(y, 1, u, q, zero, sw, sx);
   _mm512_storeu_ps(acc, y);
+}
+
+void tni_x86_gemv_f32_q8g128_tern17_1x16_avx512vnni(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
+                                                    float *acc) {
+  gemv(false, row_block, superblocks, a, acc);
+}
+
+void tni_x86_gemv_f32_q8g128_tern17_1x16_avx512vnni_prefetch(const uint8_t *row_block, size_t superblocks,
+                                                             const tni_clt_act *a, float *acc) {
+  gemv(true, row_block, superblocks, a, acc);
 }
 
 /* 32 k, trits t, as bytes with this zero point. */

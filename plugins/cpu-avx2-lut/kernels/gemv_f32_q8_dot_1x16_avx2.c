@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One activation row times 16 outputs, streaming the packed block once. Two ymm of s16 sums (rows 0-7 and 8-15) start
- * from the zero-point words of 64 k (made for a zero point of 8: shifted) and are widened behind them; no software
- * prefetch, which costs bandwidth.
+ * from the zero-point words of 64 k (made for a zero point of 8: shifted) and are widened behind them.
  */
 #include <immintrin.h>
 #include <string.h>
@@ -141,7 +140,7 @@ static inline __m256 add_scaled(__m256 y, __m256i sum, __m256 sw, float sx) {
 }
 
 /* part_bytes: codes of 64 k. head_bytes: 0 where superblocks have scales. */
-__attribute__((always_inline)) static inline void gemv(part_fn part, size_t part_bytes, size_t head_bytes,
+__attribute__((always_inline)) static inline void gemv(part_fn part, size_t part_bytes, size_t head_bytes, bool fetch,
                                                        const uint8_t *block, size_t superblocks, const tni_clt_act *a,
                                                        float *acc) {
   const uint8_t *head = block, *scales = block;
@@ -155,6 +154,8 @@ __attribute__((always_inline)) static inline void gemv(part_fn part, size_t part
   }
   block += head_bytes;
   for (size_t g = 0; g < 2 * superblocks; g++, sx++, q += 128, zero += 2, block += 2 * part_bytes) {
+    for (size_t i = 0; fetch && i < 2 * part_bytes + 32; i += 64)
+      _mm_prefetch((const char *)block + TNI_X86_AHEAD + i, _MM_HINT_T0);
     if (!head_bytes) {
       scales += 32;
       if (g % 2 == 0) {
@@ -175,11 +176,14 @@ __attribute__((always_inline)) static inline void gemv(part_fn part, size_t part
   _mm256_storeu_ps(acc + 8, y1);
 }
 
-#define GEMV(id, part_bytes, head_bytes)                                                                            \
-  void tni_x86_gemv_f32_q8g128_##id##_1x16_avx2(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
-                                                float *acc) {                                                       \
-    gemv(part_##id, part_bytes, head_bytes, row_block, superblocks, a, acc);                                        \
+#define GEMV_OF(id, isa, part_bytes, head_bytes, fetch)                                                              \
+  void tni_x86_gemv_f32_q8g128_##id##_1x16_##isa(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
+                                                 float *acc) {                                                       \
+    gemv(part_##id, part_bytes, head_bytes, fetch, row_block, superblocks, a, acc);                                  \
   }
+#define GEMV(id, part_bytes, head_bytes)           \
+  GEMV_OF(id, avx2, part_bytes, head_bytes, false) \
+  GEMV_OF(id, avx2_prefetch, part_bytes, head_bytes, true)
 GEMV(w8g, 1024, 0)
 GEMV(w3g, 384, 0)
 GEMV(w2g, 256, 0)

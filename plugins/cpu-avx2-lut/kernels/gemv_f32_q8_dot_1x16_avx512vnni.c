@@ -2,7 +2,7 @@
  *
  * One activation row times 16 outputs, streaming the packed block once: a register is 16 outputs. Codes stay where they
  * lie in a byte as far as that goes and have sums of their own, which are shifted once per group; one starts from the
- * word of x (made for a zero point of 8: shifted). No software prefetch, which costs bandwidth.
+ * word of x (made for a zero point of 8: shifted).
  */
 #include <immintrin.h>
 #include <string.h>
@@ -138,8 +138,8 @@ static inline __m512 add_scaled(__m512 y, __m512i sum, __m512 sw, float sx) {
 
 /* Superblocks of two groups. head_bytes: 0 where they have scales. */
 __attribute__((always_inline)) static inline void gemv(group_fn group, size_t group_bytes, size_t head_bytes,
-                                                       const uint8_t *block, size_t superblocks, const tni_clt_act *a,
-                                                       float *acc) {
+                                                       bool fetch, const uint8_t *block, size_t superblocks,
+                                                       const tni_clt_act *a, float *acc) {
   const uint8_t *head = block;
   const int8_t *q = a->q;
   const float *sx = a->scale;
@@ -148,6 +148,8 @@ __attribute__((always_inline)) static inline void gemv(group_fn group, size_t gr
   if (head_bytes) s0 = s1 = _mm512_load_ps((const float *)(const void *)block);
   block += head_bytes;
   for (size_t sb = 0; sb < superblocks; sb++, q += 256, sx += 2, zero += 2, block += 2 * group_bytes) {
+    for (size_t i = 0; fetch && i < 2 * group_bytes + (head_bytes ? 0 : 64); i += 64)
+      _mm_prefetch((const char *)block + TNI_X86_AHEAD + i, _MM_HINT_T0);
     if (!head_bytes) {
       s0 = halves_at(block);
       s1 = halves_at(block + 32);
@@ -159,11 +161,14 @@ __attribute__((always_inline)) static inline void gemv(group_fn group, size_t gr
   _mm512_storeu_ps(acc, y);
 }
 
-#define GEMV(id, group_bytes, head_bytes)                                                           \
-  void tni_x86_gemv_f32_q8g128_##id##_1x16_avx512vnni(const uint8_t *row_block, size_t superblocks, \
-                                                      const tni_clt_act *a, float *acc) {           \
-    gemv(group_##id, group_bytes, head_bytes, row_block, superblocks, a, acc);                      \
+#define GEMV_OF(id, isa, group_bytes, head_bytes, fetch)                                                             \
+  void tni_x86_gemv_f32_q8g128_##id##_1x16_##isa(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
+                                                 float *acc) {                                                       \
+    gemv(group_##id, group_bytes, head_bytes, fetch, row_block, superblocks, a, acc);                                \
   }
+#define GEMV(id, group_bytes, head_bytes)                 \
+  GEMV_OF(id, avx512vnni, group_bytes, head_bytes, false) \
+  GEMV_OF(id, avx512vnni_prefetch, group_bytes, head_bytes, true)
 GEMV(w8g, 2048, 0)
 GEMV(w3g, 768, 0)
 GEMV(w2g, 512, 0)

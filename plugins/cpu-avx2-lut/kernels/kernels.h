@@ -8,6 +8,9 @@
 #include "plugins/common/cpu_lut/dot_kernels.h"
 #include "plugins/common/cpu_lut/lut_kernels.h"
 
+/* How far ahead GEMVs for TNI_CPU_PREFETCH fetch weights. Sapphire Rapids: 75 % of what a pure read gets become 97 %. */
+enum { TNI_X86_AHEAD = 4096 };
+
 extern const tni_clt_table tni_x86_kernels;
 
 /* AVX2 + FMA + F16C. */
@@ -43,8 +46,10 @@ DECLARE_GEMM(q8g128_w4g128, 16x16, amx)
 /* Formats of plugins/common/dot.h. */
 #define DECLARE_DOT(id, tile)                  \
   DECLARE_GEMV(q8g128_##id, avx2)              \
+  DECLARE_GEMV(q8g128_##id, avx2_prefetch)     \
   DECLARE_GEMM(q8g128_##id, tile, avx2)        \
   DECLARE_GEMV(q8g128_##id, avx512vnni)        \
+  DECLARE_GEMV(q8g128_##id, avx512vnni_prefetch) \
   DECLARE_GEMM(q8g128_##id, 12x16, avx512vnni) \
   DECLARE_GEMM(q8g128_##id, 16x16, amx)
 DECLARE_DOT(w8g, 4x16)

@@ -16,13 +16,15 @@
 #define AVX512 (AVX2 | TNI_CPU_AVX512VNNI)
 #define DOT(op, format, features, min_m, layout, name) \
   TNI_CLT_ROW(TNI_CLT_##op, format, 128, features, min_m, TNI_CLT_##layout, tni_x86_, name)
-#define DOTS(format, id, tile)                                                                             \
-  TNI_CLT_SCALAR_DOT_ROWS(format, id), DOT(QUANT, format, AVX2, 0, ROWS_S16, quant_q8g128_f32_1x128_avx2), \
-      DOT(GEMV, format, AVX2, 0, ROWS_S16, gemv_f32_q8g128_##id##_1x16_avx2),                              \
-      DOT(GEMM, format, AVX2, 0, ROWS_S16, gemm_f32_q8g128_##id##_##tile##_avx2),                          \
-      DOT(QUANT, format, AVX512, 0, ROWS_SUM, quant_q8g128n_f32_1x128_avx2),                               \
-      DOT(GEMV, format, AVX512, 0, ROWS_SUM, gemv_f32_q8g128_##id##_1x16_avx512vnni),                      \
-      DOT(GEMM, format, AVX512, 0, ROWS_SUM, gemm_f32_q8g128_##id##_12x16_avx512vnni),                     \
+#define DOTS(format, id, tile)                                                                                    \
+  TNI_CLT_SCALAR_DOT_ROWS(format, id), DOT(QUANT, format, AVX2, 0, ROWS_S16, quant_q8g128_f32_1x128_avx2),        \
+      DOT(GEMV, format, AVX2, 0, ROWS_S16, gemv_f32_q8g128_##id##_1x16_avx2),                                     \
+      DOT(GEMV, format, AVX2 | TNI_CPU_PREFETCH, 0, ROWS_S16, gemv_f32_q8g128_##id##_1x16_avx2_prefetch),         \
+      DOT(GEMM, format, AVX2, 0, ROWS_S16, gemm_f32_q8g128_##id##_##tile##_avx2),                                 \
+      DOT(QUANT, format, AVX512, 0, ROWS_SUM, quant_q8g128n_f32_1x128_avx2),                                      \
+      DOT(GEMV, format, AVX512, 0, ROWS_SUM, gemv_f32_q8g128_##id##_1x16_avx512vnni),                             \
+      DOT(GEMV, format, AVX512 | TNI_CPU_PREFETCH, 0, ROWS_SUM, gemv_f32_q8g128_##id##_1x16_avx512vnni_prefetch), \
+      DOT(GEMM, format, AVX512, 0, ROWS_SUM, gemm_f32_q8g128_##id##_12x16_avx512vnni),                            \
       DOT(GEMM, format, AVX512 | TNI_CPU_AMX, 9, ROWS_SUM, gemm_f32_q8g128_##id##_16x16_amx)
 
 static const tni_clt_kernel rows[] = {
