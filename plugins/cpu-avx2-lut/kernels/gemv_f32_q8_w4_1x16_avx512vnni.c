@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One activation row times 16 outputs, streaming the packed block once: a register is 16 outputs, low and high nibbles
- * have sums of their own, one of which starts from the word of x. No software prefetch, which costs bandwidth.
+ * have sums of their own, one of which starts from the word of x.
  */
 #include <immintrin.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static inline __m512i four_codes(const int8_t *q) {
   return _mm512_set1_epi32(v);
 }
 
-__attribute__((always_inline)) static inline void gemv(size_t group, size_t sb_bytes, const uint8_t *block,
+__attribute__((always_inline)) static inline void gemv(size_t group, size_t sb_bytes, bool fetch, const uint8_t *block,
                                                        size_t superblocks, const tni_clt_act *a, float *acc) {
   const __m512i nibble = _mm512_set1_epi8(15);
   const int8_t *q = a->q;
@@ -24,6 +24,8 @@ __attribute__((always_inline)) static inline void gemv(size_t group, size_t sb_b
   __m512 y = _mm512_setzero_ps();
   for (size_t sb = 0; sb < superblocks; sb++, block += sb_bytes) {
     const uint8_t *code = block + 64;
+    for (size_t i = 0; fetch && i < sb_bytes; i += 64)
+      _mm_prefetch((const char *)block + TNI_X86_AHEAD + i, _MM_HINT_T0);
 #pragma GCC unroll 2
     for (size_t g = 0; g < 2; g++, sx++, zero++) {
       __m512i lo = _mm512_set1_epi32(*zero), hi = _mm512_setzero_si512();
@@ -40,12 +42,12 @@ __attribute__((always_inline)) static inline void gemv(size_t group, size_t sb_b
   _mm512_storeu_ps(acc, y);
 }
 
-void tni_x86_gemv_f32_q8g32_w4g32_1x16_avx512vnni(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
-                                                  float *acc) {
-  gemv(32, sizeof(tni_w4g_sb32), row_block, superblocks, a, acc);
-}
-
-void tni_x86_gemv_f32_q8g128_w4g128_1x16_avx512vnni(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
-                                                    float *acc) {
-  gemv(128, sizeof(tni_w4g_sb128), row_block, superblocks, a, acc);
-}
+#define GEMV(group, isa, fetch)                                                                            \
+  void tni_x86_gemv_f32_q8g##group##_w4g##group##_1x16_##isa(const uint8_t *row_block, size_t superblocks, \
+                                                             const tni_clt_act *a, float *acc) {           \
+    gemv(group, sizeof(tni_w4g_sb##group), fetch, row_block, superblocks, a, acc);                         \
+  }
+GEMV(32, avx512vnni, false)
+GEMV(128, avx512vnni, false)
+GEMV(32, avx512vnni_prefetch, true)
+GEMV(128, avx512vnni_prefetch, true)

@@ -36,8 +36,12 @@ const tni_cm_chain_kernels *tni_x86_chain_f32_1x8_avx2(void);
 #define DECLARE_GEMM(id, tile, isa)                                                                               \
   void tni_x86_gemm_f32_##id##_##tile##_##isa(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
                                               size_t m0, size_t m1, float *acc);
+DECLARE_GEMV(q8g32_w4g32, avx2_prefetch)
+DECLARE_GEMV(q8g128_w4g128, avx2_prefetch)
 DECLARE_GEMV(q8g32_w4g32, avx512vnni)
 DECLARE_GEMV(q8g128_w4g128, avx512vnni)
+DECLARE_GEMV(q8g32_w4g32, avx512vnni_prefetch)
+DECLARE_GEMV(q8g128_w4g128, avx512vnni_prefetch)
 DECLARE_GEMM(q8g32_w4g32, 12x16, avx512vnni)
 DECLARE_GEMM(q8g128_w4g128, 12x16, avx512vnni)
 DECLARE_GEMM(q8g32_w4g32, 16x16, amx)
