@@ -61,6 +61,8 @@ typedef struct tn_runtime_opts {
   const char *helper;
   /* A plugin that is probed anew, whatever is remembered of it; NULL: none. */
   const char *retry;
+  /* Processors that the threads run on, such as "0,2-3"; NULL: what the profile says. With threads 0: as many as these. */
+  const char *cpus;
 } tn_runtime_opts;
 enum {
   TN_RT_SCAN = 1,           /* load every plugin found, for tn_runtime_report */
@@ -80,6 +82,9 @@ enum {
 
 TN_API TN_MUST_CHECK tn_status tn_runtime_create(const tn_runtime_opts *o, tn_runtime **out, tn_error *err);
 TN_API void tn_runtime_destroy(tn_runtime *rt);
+/* Binds the calling thread to the processors that options or profile name; where they name none, nothing happens. A thread
+ * that runs sessions does a share of the work beside the pool's, wherever it is. TN_E_UNAVAILABLE: the system refuses. */
+TN_API TN_MUST_CHECK tn_status tn_runtime_bind_thread(const tn_runtime *rt, tn_error *err);
 /* From any thread, and from a signal handler: the tn_model_load or tn_lm_load under way, packing included, returns
  * TN_E_CANCELLED soon, or the next one where none is. No file is left half written. */
 TN_API void tn_runtime_cancel(tn_runtime *rt);

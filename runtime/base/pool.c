@@ -42,7 +42,8 @@ struct tni_pool {
   _Atomic int stop;
   _Atomic int spin; /* rounds before a worker parks */
   _Atomic int caller_cpu;
-  cpu_set_t cpus; /* that the process had when the pool was made */
+  cpu_set_t cpus; /* that it was made for, or that the process had then */
+  bool bound;     /* it was made for them */
   tn_body body;
   void *arg;
   int64_t n, grain, pieces;
@@ -147,6 +148,8 @@ static void *thread_main(void *arg) {
   worker *w = arg;
   tni_pool *p = w->pool;
   uint32_t seen = 0;
+  (void)pthread_setname_np(pthread_self(), "tenon-pool");
+  if (p->bound) (void)sched_setaffinity(0, sizeof p->cpus, &p->cpus);
   while (!atomic_load(&p->stop)) {
     uint32_t e = atomic_load_explicit(&p->epoch, memory_order_acquire);
     for (int i = 0; e == seen && i < atomic_load_explicit(&p->spin, memory_order_relaxed); i++) {
@@ -175,9 +178,13 @@ static uint32_t usable_cpus(cpu_set_t *set) {
   return n > 0 ? (uint32_t)n : 1;
 }
 
-tni_pool *tni_pool_create(uint32_t n_workers) {
+tni_pool *tni_pool_create(uint32_t n_workers) { return tni_pool_create_on(NULL, n_workers); }
+
+tni_pool *tni_pool_create_on(const cpu_set_t *on, uint32_t n_workers) {
+  const bool bound = on && CPU_COUNT(on);
   cpu_set_t cpus;
-  const uint32_t n_cpus = usable_cpus(&cpus);
+  const uint32_t n_cpus = bound ? (uint32_t)CPU_COUNT(on) : usable_cpus(&cpus);
+  if (bound) cpus = *on;
   if (n_workers == 0) n_workers = n_cpus;
   if (n_workers > MAX_WORKERS) n_workers = MAX_WORKERS;
   tni_pool *p = aligned_alloc(_Alignof(tni_pool), sizeof *p + n_workers * sizeof(worker));
@@ -188,6 +195,7 @@ tni_pool *tni_pool_create(uint32_t n_workers) {
   pthread_cond_init(&p->wake, NULL);
   p->n_workers = 1;
   p->cpus = cpus;
+  p->bound = bound;
   atomic_store(&p->caller_cpu, -1);
   atomic_store(&p->spin, SPIN_NS_ROUNDS);
   for (uint32_t i = 1; i < n_workers; i++) {

@@ -7,12 +7,16 @@
 #ifndef TENON_BASE_POOL_H
 #define TENON_BASE_POOL_H
 
+#include <sched.h>
 #include <tenon/plugin.h>
 
 typedef struct tni_pool tni_pool;
 
 /* n_workers 0: as many as the process may use processors. Starts fewer threads when the system gives fewer. */
 tni_pool *tni_pool_create(uint32_t n_workers);
+/* The same, and its threads run on these processors only; n_workers 0: as many as there are of them. The caller of
+ * parallel_for runs where it is bound to itself. cpus NULL or none: tni_pool_create. */
+tni_pool *tni_pool_create_on(const cpu_set_t *cpus, uint32_t n_workers);
 void tni_pool_destroy(tni_pool *p);
 uint32_t tni_pool_workers(const tni_pool *p);
 /* How long workers look for work before they sleep: less where another process needs the processors next. */

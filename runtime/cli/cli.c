@@ -48,6 +48,7 @@ int cli_parse(cli *c, int argc, const char **argv, struct poptOption *own, const
        "NAME|FILE"},
       {"plugin-dir", 0, POPT_ARG_ARGV, &c->plugin_dirs, 0, "search this folder for plugins first (repeatable)", "DIR"},
       {"threads", 0, POPT_ARG_INT, &c->threads, 0, "threads (default: the profile's, else all processors)", "N"},
+      {"cpus", 0, POPT_ARG_STRING, &c->cpus, 0, "processors to run on, such as 0,2-3 (default: the profile's)", "LIST"},
       {"cache-dir", 0, POPT_ARG_STRING, &c->cache_dir, 0, "folder for packed weights ('' = none)", "DIR"},
       {"calibration", 0, POPT_ARG_STRING, &c->calibration, 0, "activation statistics of the model ('' = none)", "FILE"},
       {"max-memory", 0, POPT_ARG_STRING, &c->max_memory, 0, "memory that the process may take, mapped files apart",
@@ -85,6 +86,7 @@ void cli_finish(cli *c, poptContext pc) {
   free(c->format_name);
   free(c->cache_dir);
   free(c->calibration);
+  free(c->cpus);
   free(c->max_memory);
   free(c->disable);
   for (char **d = c->plugin_dirs; d && *d; d++) free(*d);
@@ -239,6 +241,7 @@ int cli_runtime_opts(cli *c, uint32_t flags, cli_runtime *r) {
                            .progress_user = c,
                            .calibration = c->calibration,
                            .retry = c->retry,
+                           .cpus = c->cpus,
                            .flags = flags | (getauxval(AT_SECURE) ? TN_RT_PRIVILEGED : 0) | no_probe()};
   if (!rc) rc = cli_bundle_find(c, &r->bundle);
   if (rc) return rc;
@@ -270,6 +273,7 @@ int cli_open(cli *c, uint32_t flags) {
   if (rc == 0) {
     tn_error_init(&c->err);
     tn_status st = tn_runtime_create(&r->o, &c->rt, &c->err);
+    if (st == TN_OK) st = tn_runtime_bind_thread(c->rt, &c->err);
     /* What is wrong here is the profile (3) or a plugin (5). */
     if (st != TN_OK) rc = st == TN_E_INVALID ? cli_fail(c, st) : (cli_fail(c, st), EXIT_DEVICE);
   }

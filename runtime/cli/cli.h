@@ -26,7 +26,7 @@ typedef enum { FMT_TEXT, FMT_MD, FMT_CSV, FMT_JSON } cli_format;
 /* Options that every command takes. */
 typedef struct cli {
   const char *command;
-  char *profile, *log_level, *format_name, *cache_dir, *calibration;
+  char *profile, *log_level, *format_name, *cache_dir, *calibration, *cpus;
   char *max_memory; /* --max-memory */
   char *disable; /* --disable-pass, of the commands that load a model as a graph; "NAME,..." */
   const char *disabled[32];

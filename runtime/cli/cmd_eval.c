@@ -196,7 +196,8 @@ static int print_score(const cli *c, const score *s, const char *against) {
 static int open_other(cli *c, cli *host, const char *path, const char *against, tn_lm **other) {
   if (strcmp(against, "reference") == 0) return gen_load(c, path, TN_MODEL_REFERENCE, other);
   if (strcmp(against, "host") != 0) return cli_usage(c, "--against takes reference or host");
-  *host = (cli){.command = c->command, .profile = (char *)"host", .format = c->format, .threads = c->threads};
+  *host = (cli){
+      .command = c->command, .profile = (char *)"host", .format = c->format, .threads = c->threads, .cpus = c->cpus};
   int rc = cli_open(host, 0);
   return rc ? rc : gen_load(host, path, 0, other);
 }

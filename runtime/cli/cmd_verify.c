@@ -291,7 +291,8 @@ static int verify(cli *c, const char *path, const verify_opts *o) {
   static const char *const header[] = {"set", "output", "result", "max abs", "max rel", "detail"};
   bool reference = o->against && strcmp(o->against, "reference") == 0;
   verifier v = {.c = c, .o = o};
-  cli host = {.command = c->command, .profile = (char *)"host", .format = c->format, .threads = c->threads};
+  cli host = {
+      .command = c->command, .profile = (char *)"host", .format = c->format, .threads = c->threads, .cpus = c->cpus};
   memcpy(host.disabled, c->disabled, sizeof host.disabled);
   host.n_disabled = c->n_disabled;
   tn_model *other = NULL;

@@ -105,6 +105,13 @@ static void *thread_main(void *arg) {
 
 /* --- life -------------------------------------------------------------------------------------------------------- */
 
+/* How many, and their numbers. */
+static void put_cpus(tni_wire *w, const cpu_set_t *cpus) {
+  tni_w_u32(w, cpus ? (uint32_t)CPU_COUNT(cpus) : 0);
+  for (uint32_t i = 0; cpus && i < CPU_SETSIZE; i++)
+    if (CPU_ISSET(i, cpus)) tni_w_u32(w, i);
+}
+
 static void put_start(const tni_conn *c, tni_wire *w, int control, int page, int window) {
   const tni_isolate_opts *o = c->o;
   const tni_profile_plugin *s = o->section;
@@ -113,8 +120,9 @@ static void put_start(const tni_conn *c, tni_wire *w, int control, int page, int
   tni_w_str(w, o->cache_dir);
   tni_w_str(w, o->profile_file);
   tni_w_u32(w, o->threads);
+  put_cpus(w, o->cpus);
   tni_w_u32(w, (o->checked ? 1u : 0) | (o->privileged ? 2u : 0) | (o->allow_shared_writable ? 4u : 0) |
-                  (o->any_owner ? 8u : 0));
+                   (o->any_owner ? 8u : 0));
   tni_w_u32(w, o->log_level);
   tni_w_u32(w, s ? s->line : 0);
   tni_w_u32(w, s ? s->column : 0);

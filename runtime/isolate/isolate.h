@@ -24,6 +24,7 @@ typedef struct tni_isolate_opts {
   const tn_host *host;                                  /* the services made for it here: log, done, cancelled */
   tni_shm *shm;                                         /* outlives the plugin */
   uint32_t threads, log_level;
+  const cpu_set_t *cpus; /* that the child's threads run on; outlives the plugin; NULL or none: not bound */
   bool checked, privileged, allow_shared_writable, any_owner;
   uint64_t memory_limit;
   int64_t timeout_ms;

@@ -182,7 +182,19 @@ typedef struct request {
   tni_profile_plugin section;
   tni_registry_opts o;
   uint32_t threads;
+  cpu_set_t cpus;
 } request;
+
+static void read_cpus(tni_rd *r, cpu_set_t *cpus) {
+  CPU_ZERO(cpus);
+  for (uint32_t n = tni_r_count(r, 4, CPU_SETSIZE); n; n--) {
+    const uint32_t i = tni_r_u32(r);
+    if (i < CPU_SETSIZE)
+      CPU_SET(i, cpus);
+    else
+      r->bad = true;
+  }
+}
 
 static bool read_request(tni_srv *s, tni_rd *r, request *q) {
   tni_arena *a = s->arena;
@@ -191,6 +203,7 @@ static bool read_request(tni_srv *s, tni_rd *r, request *q) {
   q->cache = tni_r_str(r, a, TNI_ISO_MAX_TEXT);
   q->profile = tni_r_str(r, a, TNI_ISO_MAX_TEXT);
   q->threads = tni_r_u32(r);
+  read_cpus(r, &q->cpus);
   const uint32_t flags = tni_r_u32(r);
   s->log = (tni_log){on_log, s, tni_r_u32(r)};
   q->section = (tni_profile_plugin){.name = q->name, .line = tni_r_u32(r), .column = tni_r_u32(r)};
@@ -272,7 +285,9 @@ static int start_threads(tni_srv *s) {
 static tn_status start(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err) {
   request q;
   if (!read_request(s, r, &q)) return tni_fail(err, TN_E_CORRUPT, NULL, "a start that is none");
-  s->pool = tni_pool_create(q.threads);
+  /* The thread that runs tasks is the pool's first worker and has what this one has. */
+  if (CPU_COUNT(&q.cpus)) (void)sched_setaffinity(0, sizeof q.cpus, &q.cpus);
+  s->pool = tni_pool_create_on(&q.cpus, q.threads);
   if (!s->pool) return tni_fail_memory(err, q.name);
   tni_pool_spin(s->pool, 0); /* the host needs the processors between two runs */
   q.o.max_workers = tni_pool_workers(s->pool);

@@ -223,6 +223,7 @@ static tn_status start_process(const tni_registry_opts *o, tni_loaded *l, const 
                                .host = tni_services_host(l->ctx),
                                .shm = o->shm,
                                .threads = o->max_workers,
+                               .cpus = o->cpus,
                                .log_level = o->log ? o->log->level : TN_LOG_ERROR,
                                .checked = o->checked,
                                .privileged = o->privileged,

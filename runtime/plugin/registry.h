@@ -35,6 +35,7 @@ typedef struct tni_registry_opts {
   const char *const *dirs;
   uint32_t n_dirs;
   uint32_t max_workers;
+  const cpu_set_t *cpus; /* of the threads of plugins in processes of their own; NULL or none: not bound */
   const tni_log *log;
   const char *cache_dir; /* for cache_get/put; NULL: keeps nothing */
   bool checked, privileged;

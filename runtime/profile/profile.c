@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "runtime/base/cpus.h"
 #include "runtime/profile/paths.h"
 #include "runtime/profile/suggest.h"
 #include "runtime/profile/yamltree.h"
@@ -259,6 +260,26 @@ static tn_status read_numbers(reader *r, const tni_yaml *root) {
   return st;
 }
 
+static tn_status read_cpus_of(reader *r, const tni_yaml *y) {
+  const char *text = NULL;
+  char why[TNI_CPUS_TEXT];
+  const tn_status st = tni_yaml_str(&r->doc, y, "cpus", &text, r->err);
+  if (st != TN_OK || tni_cpus_add(&r->p->cpus, text, why)) return st;
+  return tni_yaml_fail(&r->doc, y, r->err, "'cpus' %s", why);
+}
+
+/* A list, or one text of the same form. Whether they are there is asked where they are used: a profile may be of another
+ * device. */
+static tn_status read_cpus(reader *r, const tni_yaml *y) {
+  r->p->cpus_line = y->line;
+  r->p->cpus_column = y->column;
+  if (y->kind != TNI_YAML_SEQ) return read_cpus_of(r, y);
+  if (y->n == 0) return tni_yaml_fail(&r->doc, y, r->err, "'cpus' names no processor");
+  tn_status st = TN_OK;
+  for (const tni_yaml *c = y->child; st == TN_OK && c; c = c->next) st = read_cpus_of(r, c);
+  return st;
+}
+
 static tn_status read_kv(reader *r, const tni_yaml *root) {
   static const struct {
     const char *name;
@@ -279,7 +300,7 @@ static tn_status read_root(reader *r) {
   static const char *const keys[] = {
       "plugins", "phases",        "require",          "threads",     "max_seq",    "plugin_path",      "cache",
       "checked", "prefill_chunk", "bucket",           "calibration", "timeout_ms", "chunks_in_flight", "memory",
-      "kv",      "kv_ring",       "probe_timeout_ms", "isolation",   NULL};
+      "kv",      "kv_ring",       "probe_timeout_ms", "isolation",   "cpus", NULL};
   const tni_yaml *root = r->doc.root, *y;
   if (!root) return tni_yaml_fail(&r->doc, NULL, r->err, "the profile is empty");
   tn_status st = tni_yaml_want(&r->doc, root, TNI_YAML_MAP, "profile", r->err);
@@ -292,6 +313,7 @@ static tn_status read_root(reader *r) {
   if (st == TN_OK && (y = tni_yaml_get(root, "plugin_path"))) st = read_plugin_path(r, y);
   if (st == TN_OK && (y = tni_yaml_get(root, "cache"))) st = read_cache(r, y);
   if (st == TN_OK && (y = tni_yaml_get(root, "calibration"))) st = read_calibration(r, y);
+  if (st == TN_OK && (y = tni_yaml_get(root, "cpus"))) st = read_cpus(r, y);
   if (st == TN_OK) st = read_kv(r, root);
   return st == TN_OK ? read_numbers(r, root) : st;
 }

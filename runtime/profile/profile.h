@@ -13,6 +13,7 @@
  *   require: [cpu-avx2-lut]  # these must load and take at least one node, and no MatMul/Gemm with constant weights may
  *                            # fall back to the host
  *   threads: 0               # 0: all processors that the process may use
+ *   cpus: [0, 2-3]           # processors that the pool's threads run on; threads 0: as many as these
  *   max_seq: 2048            # upper bound of context
  *   prefill_chunk: 512       # most positions that one step of a prompt computes; 0: the whole prompt at once. A plugin
  *                            # that takes prompts in pieces of one length only decides it; saying another is an error
@@ -39,6 +40,7 @@
 #ifndef TENON_PROFILE_PROFILE_H
 #define TENON_PROFILE_PROFILE_H
 
+#include <sched.h>
 #include <stdbool.h>
 
 #include "runtime/base/arena.h"
@@ -74,6 +76,8 @@ typedef struct tni_profile {
   const char *const *prefill, *const *decode, *const *require;
   uint32_t n_prefill, n_decode, n_require;
   uint32_t threads;
+  cpu_set_t cpus; /* none: not said */
+  uint32_t cpus_line, cpus_column;
   int64_t max_seq; /* 0: not said */
   int64_t prefill_chunk, bucket;
   bool chunk_said; /* prefill_chunk stands in the file */

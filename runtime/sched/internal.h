@@ -32,6 +32,7 @@ struct tn_runtime {
   tni_profile *profile;
   tni_registry *registry;
   tni_pool *pool;
+  cpu_set_t cpus; /* of the pool's threads, and of plugins' in processes of their own; none: not bound */
   struct tni_shm *shm; /* memory that plugins in processes of their own see; NULL: there are none */
   tni_log log;
   tni_dev *devs;
@@ -54,6 +55,8 @@ struct tn_runtime {
 
 /* The profile that these options name, found where tn_runtime_create looks. */
 TN_MUST_CHECK tn_status tni_runtime_profile(const tn_runtime_opts *opts, tni_profile **out, tn_error *err);
+/* The pool, and where its threads run (threads.c). */
+TN_MUST_CHECK tn_status tni_runtime_pool(tn_runtime *rt, const tn_runtime_opts *o, tn_error *err);
 /* free(p) once all devices are closed. Any thread. Without memory for that it is leaked. */
 void tni_runtime_leave(tn_runtime *rt, void *p);
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/cpus.h"
 #include "runtime/graph/dump.h"
 #include "runtime/sched/calibrate.h"
 #include "runtime/sched/exec.h"
@@ -113,6 +114,9 @@ tn_status tn_runtime_report(tn_runtime *rt, char **json, tn_error *err) {
   json_object_set_new(j, "profile", text(rt->profile->name));
   json_object_set_new(j, "profile_file", text(rt->profile->file));
   json_object_set_new(j, "threads", json_integer(tni_pool_workers(rt->pool)));
+  char cpus[TNI_CPUS_TEXT];
+  tni_cpus_text(&rt->cpus, cpus);
+  if (*cpus) json_object_set_new(j, "cpus", text(cpus));
   for (uint32_t i = 0; i < tni_registry_count(rt->registry); i++)
     json_array_append_new(list, plugin_json(tni_registry_get(rt->registry, i)));
   json_object_set_new(j, "plugins", list);

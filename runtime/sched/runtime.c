@@ -105,6 +105,7 @@ static tn_status load_plugins(tn_runtime *rt, const tn_runtime_opts *o, tn_error
   tni_registry_opts ro = {.dirs = dirs,
                           .n_dirs = n,
                           .max_workers = tni_pool_workers(rt->pool),
+                          .cpus = &rt->cpus,
                           .probe = probe,
                           .helper = find_helper(rt, o),
                           .retry = o->retry,
@@ -202,8 +203,7 @@ tn_status tn_runtime_create(const tn_runtime_opts *opts, tn_runtime **out, tn_er
     rt->cache_dir = cache && *cache ? tni_arena_strdup(rt->arena, cache) : NULL;
     const char *calibration = o.calibration ? o.calibration : rt->profile->calibration;
     rt->calibration = calibration && *calibration ? tni_arena_strdup(rt->arena, calibration) : NULL;
-    rt->pool = tni_pool_create(o.threads ? o.threads : rt->profile->threads);
-    if (!rt->pool) st = tni_fail_memory(err, "thread pool");
+    st = tni_runtime_pool(rt, &o, err);
   }
   if (st == TN_OK) st = load_plugins(rt, &o, err);
   if (st == TN_OK) st = list_devices(rt, err);

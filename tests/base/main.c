@@ -5,6 +5,7 @@ int main(void) {
   if (CU_initialize_registry() != CUE_SUCCESS) return 1;
   suite_memory();
   suite_error();
+  suite_cpus();
   suite_pool();
   CU_basic_set_mode(CU_BRM_VERBOSE);
   CU_basic_run_tests();

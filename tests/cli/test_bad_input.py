@@ -102,6 +102,19 @@ class Profiles(Case):
                            ("plugins: [../host]\n", "../host"), ("plugins: [host\n", "p.yaml")):
             self.fails(3, word, args=["run", DEMO, "-p", "x", "--profile", self.profile(text)])
 
+    def test_processors(self):
+        run = ["plugins", "--format", "json", "--profile"]
+        for text, *words in (("cpus: [0, two]\n", "p.yaml:1:11", "not 'two'"), ("cpus: []\n", "p.yaml:1:7", "no processor"),
+                             ("cpus: 0,1021\n", "p.yaml:1:7", "names 1021", "there are ")):
+            self.fails(3, "'cpus'", *words, args=[*run, self.profile(text)])
+        for text, *words in (("2-1", "ends before"), ("", "such as 0,2-3"), ("1021", "names 1021")):
+            self.fails(3, "cpus", *words, args=[*run, "host", "--cpus", text])
+        said = json.loads(self.ok(*run, "host", "--cpus", "0").stdout)
+        self.assertEqual((said["threads"], said["cpus"]), (1, "0"))
+        said = json.loads(self.ok(*run, self.profile("threads: 1\n"), "--cpus", "0", "--threads", 3).stdout)
+        self.assertEqual((said["threads"], said["cpus"]), (3, "0"))
+        self.assertNotIn("cpus", json.loads(self.ok(*run, "host").stdout))
+
     def test_unknown_profile(self):
         self.fails(3, "nonesuch", args=["run", DEMO, "-p", "x", "--profile", "nonesuch"])
 

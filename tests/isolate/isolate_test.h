@@ -23,7 +23,7 @@ typedef struct lab {
   tn_error err;
 } lab;
 
-/* profile: YAML text; packed weights are kept in one folder for all (lab_cleanup). dirs: plugin folders, NULL at the
+/* profile: YAML text, with two threads where it does not say; packed weights are kept in one folder for all (lab_cleanup). dirs: plugin folders, NULL at the
  * end; NULL: those of the build. helper NULL: tenon-helper of the build. */
 tn_status lab_open(lab *l, const char *profile, const char *const *dirs, const char *helper);
 /* The demo model and a conversation. */
@@ -51,5 +51,6 @@ void suite_crash(void);
 void suite_wire(void);
 void suite_start(void);
 void suite_device(void);
+void suite_threads(void);
 
 #endif

@@ -54,7 +54,7 @@ tn_status lab_open(lab *l, const char *profile, const char *const *dirs, const c
                              .plugin_dirs = dirs ? dirs : own,
                              .n_plugin_dirs = n,
                              .cache_dir = cache,
-                             .threads = 2,
+                             .threads = strstr(profile, "threads:") ? 0 : 2,
                              .log_level = TN_LOG_WARN,
                              .log = on_log,
                              .log_user = l,
