@@ -151,23 +151,22 @@ tn_status tni_convert_nodes(tni_import *c, tni_scope *s, Onnx__NodeProto *const 
   return st;
 }
 
-/* Of the main graph: outputs are asked for by name, so each stands once. */
-static tn_status check_outputs(tni_import *c, const Onnx__GraphProto *gp) {
+/* Of the main graph: outputs are asked for by name, so one that an exporter lists twice is kept once. */
+static tn_status keep_first(tni_import *c, const Onnx__GraphProto *gp, tn_id *ids, uint32_t *n) {
   tni_map *seen = tni_map_create();
   tn_status st = seen ? TN_OK : tni_fail_memory(c->err, c->file);
+  *n = 0;
   for (size_t i = 0; i < gp->n_output && !st; i++) {
-    const char *name = gp->output[i]->name;
     uint64_t k;
-    if (tni_map_get_str(seen, name, &k))
-      st = tni_fail(c->err, TN_E_INVALID, c->file, "output '%s' stands twice", name);
-    else if (!tni_map_put_str(seen, name, i))
-      st = tni_fail_memory(c->err, c->file);
+    if (tni_map_get_str(seen, gp->output[i]->name, &k)) continue;
+    if (!tni_map_put_str(seen, gp->output[i]->name, i)) st = tni_fail_memory(c->err, c->file);
+    ids[(*n)++] = ids[i];
   }
   tni_map_destroy(seen);
   return st;
 }
 
-static tn_status add_outputs(tni_import *c, tni_scope *s, const Onnx__GraphProto *gp, tn_id *ids) {
+static tn_status add_outputs(tni_import *c, tni_scope *s, const Onnx__GraphProto *gp, tn_id *ids, uint32_t *n) {
   for (size_t i = 0; i < gp->n_output; i++) {
     const char *name = gp->output[i]->name;
     if (!name || !*name) return tni_fail(c->err, TN_E_INVALID, c->file, "output %zu has no name", i);
@@ -175,7 +174,8 @@ static tn_status add_outputs(tni_import *c, tni_scope *s, const Onnx__GraphProto
     if (st) return st;
     if (ids[i] == TN_NONE) return tni_fail(c->err, TN_E_INVALID, c->file, "output '%s' is absent", name);
   }
-  return s->up ? TN_OK : check_outputs(c, gp);
+  *n = (uint32_t)gp->n_output;
+  return s->up ? TN_OK : keep_first(c, gp, ids, n);
 }
 
 static tn_status convert_graph(tni_import *c, tni_scope *s, const Onnx__GraphProto *gp) {
@@ -184,14 +184,14 @@ static tn_status convert_graph(tni_import *c, tni_scope *s, const Onnx__GraphPro
   tn_id *in = calloc(room + 1, sizeof *in);
   if (!in) return tni_fail_memory(c->err, c->file);
   tn_id *out = in + gp->n_input;
-  uint32_t n_in = 0;
+  uint32_t n_in = 0, n_out = 0;
   tn_status st = add_initializers(c, s, gp);
   if (!st) st = add_inputs(c, s, gp, in, &n_in);
   if (!st) st = tni_convert_nodes(c, s, gp->node, gp->n_node, gp->value_info, gp->n_value_info);
   if (!st) st = add_hints(c, s, gp->output, gp->n_output, s->up == NULL);
-  if (!st) st = add_outputs(c, s, gp, out);
+  if (!st) st = add_outputs(c, s, gp, out, &n_out);
   if (!st) {
-    st = tni_graph_set_io(s->g, in, n_in, out, (uint32_t)gp->n_output);
+    st = tni_graph_set_io(s->g, in, n_in, out, n_out);
     if (st) st = tni_fail(c->err, st, c->file, "inputs and outputs cannot be kept");
   }
   free(in);
@@ -231,8 +231,8 @@ static bool is_for_branches(const tni_graph *g, const tni_value *v, tn_id id) {
   return v->pub.n_uses != 0;
 }
 
-/* An operand that only a branch reads may be anything where the other branch is taken: exporters of merged decoders declare
- * the lengths of a past that then is a stand-in. Behind the batch each such dim is a symbol of its own. */
+/* An operand that only a branch reads may be anything where the other branch is taken: exporters of merged decoders
+ * declare the lengths of a past that then is a stand-in. Behind the batch each such dim is a symbol of its own. */
 static tn_status free_branch_inputs(tni_import *c, tni_graph *g) {
   for (uint32_t i = 0; i < g->n_inputs; i++) {
     const tn_id id = g->inputs[i];
