@@ -117,6 +117,8 @@ tn_status tni_value_set_tensor(tni_graph *g, tn_id id, const tni_tensor *t, cons
   tn_status st = tni_value_set_dims(g, id, t->rank, dims);
   if (st != TN_OK) return st;
   v->tensor = copy;
+  v->elems = NULL; /* what inference knew of them may have been a part */
+  v->n_elems = 0;
   v->pub.kind = TN_VALUE_CONST;
   v->pub.dtype = t->dtype;
   v->origin = origin ? *origin : (tni_origin){NULL, 0};

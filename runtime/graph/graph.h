@@ -185,6 +185,10 @@ TN_MUST_CHECK tn_status tni_graph_add_node(tni_graph *g, const char *name, const
 /* sub belongs to g from this call on, also when it fails; its `outer` becomes g. A node may then hold it, or none.
  * node: for messages. Once more for the same graph does nothing. */
 TN_MUST_CHECK tn_status tni_graph_adopt(tni_graph *g, tni_graph *sub, const char *node, tn_error *err);
+/* The nodes of sub, a subgraph of this live node that reads values around it and has no inputs of its own, take the node's
+ * place; its subgraphs come along. The order is not updated: tni_graph_finish. *done false: sub has inputs or states,
+ * nothing changed. */
+TN_MUST_CHECK tn_status tni_graph_inline(tni_graph *g, tn_id node, tni_graph *sub, bool *done, tn_error *err);
 TN_MUST_CHECK tn_status tni_graph_set_io(tni_graph *g, const tn_id *in, uint32_t n_in, const tn_id *out,
                                          uint32_t n_out);
 

@@ -3,9 +3,10 @@
  * Graph passes: after them a graph is smaller and says the same. Most keep every bit; those that recognise an operator
  * in its primitives keep results up to rounding (docs/passes.md says which, and what each matches and keeps).
  *
- * tni_passes_run repeats rounds of  infer -> fold -> infer -> the passes in the order of run.c -> compact  until
+ * tni_passes_run repeats rounds of  infer -> fold -> infer -> branch (these as long as it fires) -> the passes in the order of run.c -> compact  until
  * nothing fires any more, for six stages one after the other: quantized operators are put on bytes and quantized weights
- * kept as they are (in graphs that have any), operators are recognised, then brought into the forms that plugins and caches want, then caches put into memory that stays, then operators fused. Ids of nodes and values change. Subgraphs of If, Loop and Scan are left as they are.
+ * kept as they are (in graphs that have any), operators are recognised, then brought into the forms that plugins and caches want, then caches put into memory that stays, then operators fused. Ids of nodes and values change. Subgraphs of If, Loop and Scan are left as they are, but for
+ * the branch of an If that is known to be taken.
  */
 #ifndef TENON_PASSES_PASSES_H
 #define TENON_PASSES_PASSES_H
@@ -47,6 +48,8 @@ const char *tni_pass_name(uint32_t i, bool *rounds);
 TN_MUST_CHECK tn_status tni_pass_identity(tni_graph *g, uint32_t *n, tn_error *err);
 /* Equal constants (up to 64 KiB), equal STEP values, and nodes with equal operator, attributes and operands. */
 TN_MUST_CHECK tn_status tni_pass_cse(tni_graph *g, uint32_t *n, tn_error *err);
+/* The branch that an If takes, where its condition is constant. */
+TN_MUST_CHECK tn_status tni_pass_branch(tni_graph *g, uint32_t *n, tn_error *err);
 /* What each of the following matches and keeps stands at the head of its file, and in docs/passes.md. */
 TN_MUST_CHECK tn_status tni_pass_reshape(tni_graph *g, uint32_t *n, tn_error *err);
 TN_MUST_CHECK tn_status tni_pass_layer_norm(tni_graph *g, uint32_t *n, tn_error *err);

@@ -19,7 +19,7 @@ static tn_status dce(tni_graph *g, uint32_t *n, tn_error *err) {
  * come after. Each stage runs until nothing of it or before fires any more. */
 enum { QUANTIZED = 0, CODES = 1, RECOGNISE = 2, SHAPE = 3, PLACE = 4, FUSE = 5, N_STAGES = 6 };
 
-/* In this order. fold comes first, has arguments of its own, and dims are inferred anew behind it. */
+/* In this order. fold comes first, has arguments of its own, and dims are inferred anew behind it and behind branch. */
 static const struct pass {
   const char *name;
   pass_fn fn;
@@ -27,6 +27,7 @@ static const struct pass {
   uint32_t stage;
 } passes[] = {
     {"fold", NULL, false, QUANTIZED},
+    {"branch", tni_pass_branch, false, QUANTIZED},
     {"identity", tni_pass_identity, false, QUANTIZED},
     {"cse", tni_pass_cse, false, QUANTIZED},
     {"qdq", tni_pass_qdq, true, QUANTIZED},
@@ -52,6 +53,7 @@ static const struct pass {
     {"lift", tni_lift_shape_values, false, RECOGNISE},
     {"dce", dce, false, QUANTIZED}, /* one line each */
 };
+enum { FOLD = 0, BRANCH = 1 };
 enum { N_PASSES = sizeof passes / sizeof passes[0] };
 _Static_assert((size_t)N_PASSES <= (size_t)TNI_PASSES_MAX, "the report holds every pass");
 
@@ -109,11 +111,25 @@ static tn_status one_pass(run *r, uint32_t pass, uint64_t *fired) {
   return st;
 }
 
+/* Branches that are taken may decide others: until none does. */
+static tn_status settle(run *r, uint64_t *fired) {
+  uint64_t taken;
+  tn_status st;
+  do {
+    uint64_t folded = 0;
+    taken = 0;
+    st = tni_infer_graph(r->g, r->err);
+    if (st == TN_OK) st = one_pass(r, FOLD, &folded);
+    if (st == TN_OK && folded) st = tni_infer_graph(r->g, r->err);
+    if (st == TN_OK) st = one_pass(r, BRANCH, &taken);
+    *fired += folded + taken;
+  } while (st == TN_OK && taken);
+  return st;
+}
+
 static tn_status one_round(run *r, uint32_t stage, uint64_t *fired) {
-  tn_status st = tni_infer_graph(r->g, r->err);
-  if (st == TN_OK) st = one_pass(r, 0, fired);
-  if (st == TN_OK && *fired) st = tni_infer_graph(r->g, r->err);
-  for (uint32_t p = 1; st == TN_OK && p < N_PASSES; p++)
+  tn_status st = settle(r, fired);
+  for (uint32_t p = BRANCH + 1; st == TN_OK && p < N_PASSES; p++)
     if (passes[p].stage <= stage) st = one_pass(r, p, fired);
   return st == TN_OK ? tni_graph_compact(r->g, r->err) : st;
 }

@@ -213,6 +213,50 @@ static void ownership_on_failure(void) {
   fixture_finish(&f);
 }
 
+/* A branch in the place of its If: what it makes, a constant, an outer value, and a graph of one of its nodes. */
+static void inlined(void) {
+  static float w[2] = {1, 2};
+  fixture f;
+  bool done = false;
+  fixture_init(&f);
+  input(&f, "cond", "");
+  input(&f, "x", "2");
+  node(&f, "before", "Exp", "x", "t");
+  fixture a = sub_fixture(&f, "a"), b = sub_fixture(&f, "b");
+  constant(&a, "w", TN_DT_F32, 1, (const int64_t[]){2}, w);
+  node(&a, "sum", "Add", "t w", "s");
+  CU_ASSERT_EQUAL_FATAL(add_if(&a, "inner", "s", "x", "i"), TN_OK);
+  node(&a, "last", "Neg", "i", "y"); /* a name that the graph around has too */
+  io(&a, "", "y t w y");
+  io(&b, "", "x x x x");
+  tni_raw_attr raw[] = {raw_graph("then_branch", &a.g), raw_graph("else_branch", &b.g)};
+  CU_ASSERT_EQUAL_FATAL(node_raw(&f, "if", "If", 17, "cond", "y p c q", raw, 2), TN_OK);
+  io(&f, "cond x", "y p c q");
+  CU_ASSERT_EQUAL_FATAL(tni_graph_finish(f.g, &f.err), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tni_graph_inline(f.g, node_id(&f, "if"), a.g, &done, &f.err), TN_OK);
+  CU_ASSERT_TRUE(done);
+  CU_ASSERT_EQUAL_FATAL(tni_graph_compact(f.g, &f.err), TN_OK);
+  CU_ASSERT_NOT_EQUAL_FATAL(node_id(&f, "sum"), TN_NONE);
+  CU_ASSERT_EQUAL(f.g->n_nodes, 7); /* before, sum, inner, last, and what only hands on: p, c, q */
+  const tni_node *last = f.g->nodes[node_id(&f, "last")], *inner = f.g->nodes[node_id(&f, "inner")];
+  CU_ASSERT_EQUAL(last->pub.out[0], val(&f, "y"));
+  CU_ASSERT_EQUAL(f.g->values[val(&f, "y")]->pub.producer, node_id(&f, "last"));
+  const tni_node *sum = f.g->nodes[node_id(&f, "sum")], *c = f.g->nodes[f.g->values[val(&f, "c")]->pub.producer];
+  CU_ASSERT_EQUAL(sum->pub.in[0], val(&f, "t"));
+  CU_ASSERT_EQUAL(f.g->values[sum->pub.in[1]]->tensor->data, w);
+  CU_ASSERT_STRING_EQUAL(c->type, "Identity");
+  CU_ASSERT_EQUAL(c->pub.in[0], sum->pub.in[1]);
+  CU_ASSERT_EQUAL(f.g->nodes[f.g->values[val(&f, "p")]->pub.producer]->pub.in[0], val(&f, "t"));
+  CU_ASSERT_EQUAL(f.g->nodes[f.g->values[val(&f, "q")]->pub.producer]->pub.in[0], val(&f, "y"));
+  /* the graph of a moved node reads what now lies here */
+  tni_graph *t = branch(&f, "inner", "then_branch");
+  CU_ASSERT_PTR_EQUAL(t->outer, f.g);
+  CU_ASSERT_EQUAL(inner->n_captures, 2);
+  for (uint32_t i = 0; i < t->n_values; i++)
+    if (t->values[i]->captured != TN_NONE) CU_ASSERT_EQUAL(t->values[i]->captured, sum->pub.out[0]);
+  fixture_finish(&f);
+}
+
 void add_subgraph_suite(void) {
   CU_pSuite s = CU_add_suite("subgraphs", NULL, NULL);
   CU_add_test(s, "captures", captures);
@@ -223,6 +267,7 @@ void add_subgraph_suite(void) {
   CU_add_test(s, "edits outside", edits_outside);
   CU_add_test(s, "edits inside", edits_inside);
   CU_add_test(s, "dce of captures", dce_of_captures);
+  CU_add_test(s, "inlined", inlined);
   CU_add_test(s, "depth", depth);
   CU_add_test(s, "ownership on failure", ownership_on_failure);
 }

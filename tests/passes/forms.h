@@ -55,6 +55,7 @@ bool form_same(const tni_tensor *a, const tni_tensor *b, double tolerance);
 /* tolerance: of |after - before| against the largest |before|; halves get 2e-3. */
 void run_forms(const form *f, size_t n, pass_fn pass, double tolerance);
 
+CU_pSuite suite_branch(void);
 CU_pSuite suite_norm(void);
 CU_pSuite suite_conv(void);
 CU_pSuite suite_qdq(void);

@@ -119,6 +119,33 @@ static void test_identity_output(void) {
   }
 }
 
+/* Of a value that becomes constant nothing stays that inference knew before, a part of its elements. */
+static void test_constant_elements(void) {
+  static int64_t made[] = {1, 2, 2};
+  const tni_tensor whole = {.dtype = TN_DT_I64, .rank = 1, .dims = {3}, .data = made, .bytes = sizeof made};
+  tni_graph *g;
+  tn_error err;
+  int64_t d = 0;
+  tni_error_init(&err);
+  CU_ASSERT_EQUAL_FATAL(tni_graph_create(NULL, "t", &g, &err), TN_OK);
+  const tn_id in[] = {add_word(g, "x", "f32[4]"), add_word(g, "l", "i64[2]")};
+  add_word(g, "one", "i64[1]=1");
+  CU_ASSERT_EQUAL(add_op(g, "Concat", 18, "one l", "t", "axis=0", &err), TN_OK);
+  CU_ASSERT_EQUAL(add_op(g, "Reshape", 18, "x t", "y", "", &err), TN_OK);
+  const tn_id t = tni_graph_find(g, "t"), y = tni_graph_find(g, "y");
+  CU_ASSERT_EQUAL(tni_graph_set_io(g, in, 2, &y, 1), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tni_graph_finish(g, &err), TN_OK);
+  CU_ASSERT_EQUAL(tni_infer_graph(g, &err), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tni_graph_value(g, y)->pub.rank, 3);
+  CU_ASSERT_FALSE(tni_graph_value(g, y)->pub.dims[1] != TNI_EXPR_NONE &&
+                  tni_ex_is_const(g->exprs, tni_graph_value(g, y)->pub.dims[1], &d));
+  tni_graph_node(g, tni_graph_value(g, t)->pub.producer)->dead = true;
+  CU_ASSERT_EQUAL(tni_value_set_tensor(g, t, &whole, NULL), TN_OK);
+  CU_ASSERT_EQUAL(tni_infer_graph(g, &err), TN_OK);
+  CU_ASSERT_TRUE(tni_ex_is_const(g->exprs, tni_graph_value(g, y)->pub.dims[1], &d) && d == 2);
+  tni_graph_destroy(g);
+}
+
 static void cse_node(tni_graph *g, const char *op, const char *in, const char *out, const char *attrs) {
   tn_error err;
   tni_error_init(&err);
@@ -253,7 +280,8 @@ static void test_bad_name(void) {
 CU_pSuite suite_passes(void) {
   CU_pSuite s = CU_add_suite("passes", NULL, NULL);
   if (!s || !CU_add_test(s, "identity", test_identity) ||
-      !CU_add_test(s, "identity at outputs", test_identity_output) || !CU_add_test(s, "cse", test_cse) ||
+      !CU_add_test(s, "identity at outputs", test_identity_output) ||
+      !CU_add_test(s, "constant elements", test_constant_elements) || !CU_add_test(s, "cse", test_cse) ||
       !CU_add_test(s, "driver", test_driver) || !CU_add_test(s, "switches", test_switches) ||
       !CU_add_test(s, "bad name", test_bad_name)) {
     return NULL;
