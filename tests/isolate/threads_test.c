@@ -41,15 +41,15 @@ static void bound(const char *plugin, bool isolated) {
   const bool ok = run(&l, plugin, isolated, keys);
   CU_ASSERT(ok);
   if (ok) {
-    const proc_tasks own = proc_tasks_read(getpid(), cpus);
-    CU_ASSERT_EQUAL(own.pool, 2);
-    CU_ASSERT_EQUAL(own.pool_bound, 2);
+    const proc_tasks own = proc_tasks_read(getpid(), POOL_THREAD, cpus);
+    CU_ASSERT_EQUAL(own.n, 2);
+    CU_ASSERT_EQUAL(own.bound, 2);
   }
   if (ok && isolated) { /* and the two threads that call and run, of which one came with the process */
-    const proc_tasks child = proc_tasks_read(lab_child(&l, plugin), cpus);
-    CU_ASSERT_EQUAL(child.pool, 2);
-    CU_ASSERT_EQUAL(child.pool_bound, 2);
-    CU_ASSERT(child.bound >= 4);
+    const proc_tasks child = proc_tasks_read(lab_child(&l, plugin), POOL_THREAD, cpus);
+    CU_ASSERT_EQUAL(child.n, 2);
+    CU_ASSERT_EQUAL(child.bound, 2);
+    CU_ASSERT(proc_tasks_read(lab_child(&l, plugin), NULL, cpus).bound >= 4);
   }
   lab_close(&l);
 }
@@ -68,7 +68,7 @@ static void test_count(void) {
   last_cpu(cpus);
   snprintf(keys, sizeof keys, "cpus: ['%s']\nthreads: 0\nplugins: [host]\n", cpus);
   CU_ASSERT_EQUAL_FATAL(lab_open(&l, keys, NULL, NULL), TN_OK);
-  CU_ASSERT_EQUAL(proc_tasks_read(getpid(), cpus).pool, 0);
+  CU_ASSERT_EQUAL(proc_tasks_read(getpid(), POOL_THREAD, cpus).n, 0);
   CU_ASSERT_EQUAL(sched_getaffinity(0, sizeof before, &before), 0);
   tn_error_init(&err);
   CU_ASSERT_EQUAL(tn_runtime_bind_thread(l.rt, &err), TN_OK);
@@ -97,8 +97,8 @@ static void idle(const char *plugin, bool isolated, const char *keys) {
   lab l;
   const bool ok = run(&l, plugin, isolated, keys);
   CU_ASSERT(ok);
-  if (ok) CU_ASSERT(proc_tasks_idle(getpid()));
-  if (ok && isolated) CU_ASSERT(proc_tasks_idle(lab_child(&l, plugin)));
+  if (ok) CU_ASSERT(proc_tasks_idle(getpid(), NULL));
+  if (ok && isolated) CU_ASSERT(proc_tasks_idle(lab_child(&l, plugin), NULL));
   lab_close(&l);
 }
 
