@@ -17,6 +17,9 @@
  * 0; -1 for NaN, infinity, or a magnitude that no binary16 scale can reach (over zero * 65504). */
 int tni_dot_fit(const float *w, uint32_t zero, uint32_t top, uint8_t *codes, uint16_t *scale);
 
+/* The same bits without the processor's vector instructions. */
+int tni_dot_fit_portable(const float *w, uint32_t zero, uint32_t top, uint8_t *codes, uint16_t *scale);
+
 float tni_dot_err(uint32_t zero);
 
 /* w[128] -> codes in 0..255, w[i] ~ (codes[i] - 128) * *scale; scale is the largest magnitude / 127, rounded up to
@@ -31,6 +34,7 @@ int tni_dot_fit_signs(const float *w, uint32_t n, uint8_t *codes, uint16_t *scal
  * scale, scale the mean magnitude above it", the first from 1.5 times the mean magnitude, the one that leaves least
  * squared error; 0 instead of a denormal. -1 for NaN or infinity. */
 int tni_dot_ternary_scale(const float *w, size_t n, float *scale);
+int tni_dot_ternary_scale_portable(const float *w, size_t n, float *scale);
 /* 1 + w / scale rounded half to even, in 0..2. */
 void tni_dot_ternary_codes(const float *w, uint32_t n, float scale, uint8_t *codes);
 

@@ -211,6 +211,29 @@ static void ternary_is_exact(void) {
   CU_ASSERT_EQUAL(error_of(TNI_DOT_TERN17, w, N, K), 0);
 }
 
+/* With the processor's vector instructions and without. */
+static void fits_are_portable(void) {
+  enum { GROUPS = 60, K = 1003 };
+  uint32_t wrong = 0;
+  for (int v = 0; v < V_COUNT; v++) {
+    float *w = matrix_of(GROUPS * 128, v, 90 + (uint64_t)v), a = -1, b = -1;
+    for (int g = 0; g < GROUPS; g++)
+      for (uint32_t zero = 2; zero <= 4; zero += 2) {
+        uint8_t codes[2][128];
+        uint16_t half[2];
+        wrong += tni_dot_fit(w + g * 128, zero, 2 * zero - 1, codes[0], &half[0]) !=
+                 tni_dot_fit_portable(w + g * 128, zero, 2 * zero - 1, codes[1], &half[1]);
+        wrong += half[0] != half[1] || memcmp(codes[0], codes[1], 128) != 0;
+      }
+    for (int n = K - 17; n <= K; n++) {
+      wrong += tni_dot_ternary_scale(w, (size_t)n, &a) != tni_dot_ternary_scale_portable(w, (size_t)n, &b);
+      wrong += memcmp(&a, &b, sizeof a) != 0;
+    }
+    free(w);
+  }
+  CU_ASSERT_EQUAL(wrong, 0);
+}
+
 /* Broken copies: the zero point of one group forgotten, two rows swapped, a quad left out, one bit of one product. */
 static int breakage;
 
@@ -268,6 +291,7 @@ int add_dot_suite(void) {
                          {"errors_are_near_the_least", errors_are_near_the_least},
                          {"refusals", refusals},
                          {"levels_survive", levels_survive},
+                         {"fits_are_portable", fits_are_portable},
                          {"ternary_is_exact", ternary_is_exact},
                          {"broken_kernels_are_caught", broken_kernels_are_caught},
                          CU_TEST_INFO_NULL};
