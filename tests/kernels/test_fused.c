@@ -381,7 +381,7 @@ static void run_case(const chain_case *c, int64_t M, int64_t group, int px, int 
 }
 
 static void chains(void) {
-  static const int64_t Ms[] = {0, 1, 2, 7, 33, 100};
+  static const int64_t Ms[] = {0, 1, 2, 7, 33, 251};
   int64_t checked = 0;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     for (size_t m = 0; m < sizeof Ms / sizeof *Ms; m++)

@@ -12,11 +12,22 @@
 
 static bool mul(uint64_t a, uint64_t b, uint64_t *out) { return !__builtin_mul_overflow(a, b, out); }
 
-/* Floats that a worker's tiles take: of one row several units, else up to 96 rows of one. Where products begin within
- * 16 columns of the joined matrix, one more unit or, for each product, two blocks as they come. */
-static uint64_t tile_floats(int64_t M) {
-  uint64_t units = M == 1 ? TNI_CLT_RUN_UNITS + 1 : M < TNI_CLT_RUN_ROWS ? (uint64_t)M : TNI_CLT_RUN_ROWS;
-  return units * TNI_CLT_ROWS;
+static int64_t most_rows(const tni_clt_geometry *g) {
+  const int64_t most = TNI_CLT_UNIT_BYTES / g->K_padded / TNI_CLT_STEP_ROWS * TNI_CLT_STEP_ROWS;
+  return most < TNI_CLT_LEAST_ROWS ? TNI_CLT_LEAST_ROWS : most > TNI_CLT_MOST_ROWS ? TNI_CLT_MOST_ROWS : most;
+}
+
+int64_t tni_clt_unit_rows(const tni_clt_geometry *g, int64_t M) {
+  const int64_t most = most_rows(g), parts = M ? (M + most - 1) / most : 1, rows = (M + parts - 1) / parts;
+  return (rows + TNI_CLT_STEP_ROWS - 1) / TNI_CLT_STEP_ROWS * TNI_CLT_STEP_ROWS;
+}
+
+/* Floats that a worker's tiles take, no fewer for more rows: of one row several units, else the most rows of one. Where
+ * products begin within 16 columns of the joined matrix, one more unit or, for each product, two blocks as they come.
+ */
+static uint64_t tile_floats(const tni_clt_geometry *g, int64_t M) {
+  const int64_t most = most_rows(g);
+  return (uint64_t)(M == 1 ? TNI_CLT_RUN_UNITS + 1 : M < most ? M : most) * TNI_CLT_ROWS;
 }
 
 /* The kernel of a packed task for M rows; NULL where the backend is offline. */
@@ -37,7 +48,7 @@ tn_status tni_clt_room_of(const tn_program *p, const tni_clt_task *t, int64_t M,
   if (q > INT64_MAX / 4 || scale > INT64_MAX / 4 || zero > INT64_MAX / 4) return TN_E_LIMIT;
   scale = (scale + 63) & ~UINT64_C(63);
   zero = (zero + 63) & ~UINT64_C(63);
-  uint64_t tile = tile_floats(M), tiles = t->n_tiles + (M > 1 ? 2 * t->n_split : 0);
+  uint64_t tile = tile_floats(g, M), tiles = t->n_tiles + (M > 1 ? 2 * t->n_split : 0);
   uint64_t worker = M ? tiles * tile * sizeof(float) : 0;
   *out = (tni_clt_room){.bytes = q + scale + zero + worker * p->device->host->max_workers,
                         .act = act,
@@ -214,6 +225,7 @@ static tn_status bind_packed(tn_plan *plan, const tn_dims *dims) {
   tn_status st = rows_of(p, t, dims, &plan->M);
   if (st == TN_OK) st = tni_clt_room_of(p, t, plan->M, &plan->room);
   if (st == TN_OK) plan->scratch_bytes = plan->room.bytes;
+  if (st == TN_OK) plan->unit_rows = tni_clt_unit_rows(&t->geo, plan->M);
   plan->quant = (tni_clt_quant_fn)kernel_of(p, TNI_CLT_QUANT, &t->geo, plan->M)->fn;
   plan->gemv = (tni_clt_gemv_fn)kernel_of(p, TNI_CLT_GEMV, &t->geo, plan->M)->fn;
   plan->gemm = (tni_clt_gemm_fn)kernel_of(p, TNI_CLT_GEMM, &t->geo, plan->M)->fn;

@@ -81,7 +81,15 @@ typedef struct tni_clt_batch {
   int64_t dims[TN_MAX_RANK], x_step[TN_MAX_RANK], w_step[TN_MAX_RANK]; /* steps in elements; 0: broadcast */
 } tni_clt_batch;
 
-enum { TNI_CLT_RUN_UNITS = 8, TNI_CLT_RUN_ROWS = 96 }; /* most units of one row, rows of one unit, in a tile */
+/* Most units of one row in a tile. Rows of a unit: as many as UNIT_BYTES of codes are, within these bounds; weights are
+ * unpacked once for all of them. Multiples of STEP are whole tiles of every kernel. */
+enum {
+  TNI_CLT_RUN_UNITS = 8,
+  TNI_CLT_UNIT_BYTES = 512 << 10,
+  TNI_CLT_LEAST_ROWS = 96,
+  TNI_CLT_MOST_ROWS = 240,
+  TNI_CLT_STEP_ROWS = 48
+};
 
 /* Layout of a packed task's scratch: codes, scales, zero words, then each worker's tiles. */
 typedef struct tni_clt_room {
@@ -94,6 +102,7 @@ struct tn_plan {
   const tn_program *program;
   const tni_clt_task *task;
   int64_t M;           /* PACKED: rows */
+  int64_t unit_rows;   /* PACKED: of these, in one unit */
   tni_clt_batch batch; /* FLOAT */
   uint64_t scratch_bytes;
   tni_clt_room room; /* PACKED */
@@ -110,6 +119,8 @@ struct tn_args {
   void *ptr[]; /* [n] */
 };
 
+/* Rows of one unit of M. */
+int64_t tni_clt_unit_rows(const tni_clt_geometry *g, int64_t M);
 /* Scratch of a packed task for M rows; TN_E_LIMIT on overflow. */
 TN_MUST_CHECK tn_status tni_clt_room_of(const tn_program *p, const tni_clt_task *t, int64_t M, tni_clt_room *out);
 /* Runs a PACKED task (run_packed.c). TN_E_CANCELLED is its only failure. */

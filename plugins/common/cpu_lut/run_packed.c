@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Packed products and the chains behind them. One parallel_for quantizes the rows (one row: the caller does it), a
- * second goes over units: 16 columns of a strip, up to 96 rows. A unit computes these columns of all the strip's
- * products, so the chain runs over tiles that are still in cache, and products that are no results never leave the
- * worker's tiles. Units of one row are taken up to eight at a time. Nothing is allocated.
+ * second goes over units: 16 columns of a strip, up to plan->unit_rows rows. A unit computes these columns of all the
+ * strip's products, so the chain runs over tiles that are still in cache, and products that are no results never leave
+ * the worker's tiles. Units of one row are taken up to eight at a time. Nothing is allocated.
  *
  * Rows of x that are all zeros, eight side by side or the only one, give zeros and read no weights: experts that nobody
  * chose. The kernels' sums of such a row start at 0 and add zeros, so the bits are the same.
@@ -40,7 +40,7 @@ typedef struct place {
   float *tiles;  /* of the worker */
   uint32_t zero; /* bit i: rows m0 + i * ZERO_ROWS and those behind it are zeros */
 } place;
-_Static_assert((int)TNI_CLT_RUN_ROWS / (int)ZERO_ROWS <= 32, "bits for the rows of a unit");
+_Static_assert((int)TNI_CLT_MOST_ROWS / (int)ZERO_ROWS <= 32, "bits for the rows of a unit");
 
 /* A product whose units meet two blocks: the right block of a unit is the left one of the next. */
 typedef struct carried {
@@ -227,11 +227,11 @@ static void tile_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   carried c[TN_FUSED_MAX_PARTS];
   const tni_clt_strip *last = NULL;
   for (int64_t u = begin; u < end && !cancelled(r->run); u++) {
-    int64_t unit = u % t->n_units, m0 = u / t->n_units * TNI_CLT_RUN_ROWS;
+    int64_t unit = u % t->n_units, m0 = u / t->n_units * r->plan->unit_rows;
     p.s = strip_at(t, unit);
     if (u == begin || m0 != p.m0) {
       p.m0 = m0;
-      p.rows = min64(TNI_CLT_RUN_ROWS, r->plan->M - m0);
+      p.rows = min64(r->plan->unit_rows, r->plan->M - m0);
       p.zero = zero_rows(r, &p);
     }
     p.c = (unit - p.s->first_unit) * BLOCK;
@@ -269,9 +269,9 @@ tn_status tni_clt_run_packed(const tn_plan *plan, const tn_args *a, tn_run *run)
   if (plan->M == 1) {
     run->parallel_for(run, t->n_units, max64(split, GRAIN_BYTES / g->row_block_bytes), row_units, &r);
   } else {
-    /* Blocks of weights run fastest: they are small beside 96 rows of x, which then stay in L2. */
-    int64_t row_blocks = (plan->M + TNI_CLT_RUN_ROWS - 1) / TNI_CLT_RUN_ROWS;
-    int64_t macs = min64(plan->M, TNI_CLT_RUN_ROWS) * BLOCK * g->K_padded;
+    /* Blocks of weights run fastest: they are small beside the rows of x, which then stay in L2. */
+    int64_t row_blocks = (plan->M + plan->unit_rows - 1) / plan->unit_rows;
+    int64_t macs = min64(plan->M, plan->unit_rows) * BLOCK * g->K_padded;
     run->parallel_for(run, t->n_units * row_blocks, max64(split, GRAIN_MACS / macs), tile_units, &r);
   }
   return cancelled(run) ? TN_E_CANCELLED : TN_OK;
