@@ -39,7 +39,6 @@ typedef struct attention {
   float *scratch;
   uint64_t worker_floats;
   tn_run *run;
-  int32_t stopped; /* atomic */
 } attention;
 
 /* What some of the keys gave: largest scores, sums of probabilities and of values, by row of the tile. */

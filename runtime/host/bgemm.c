@@ -22,15 +22,7 @@ typedef struct job {
   char *scratch;
   tn_run *run;
   int64_t rows, m_tiles, n_tiles; /* rows of a tile */
-  int32_t stopped;                /* atomic */
 } job;
-
-static bool stop(job *j) {
-  if (__atomic_load_n(&j->stopped, __ATOMIC_RELAXED)) return true;
-  if (!j->run->cancelled || !j->run->cancelled(j->run)) return false;
-  __atomic_store_n(&j->stopped, 1, __ATOMIC_RELAXED);
-  return true;
-}
 
 static void tile(const job *j, int64_t unit, char *room) {
   const tni_bgemm *g = j->g;
@@ -39,8 +31,9 @@ static void tile(const job *j, int64_t unit, char *room) {
   const int64_t mb = g->M - m0 < j->rows ? g->M - m0 : j->rows, nb = g->N - n0 < NB ? g->N - n0 : NB;
   int16_t *a = (int16_t *)(void *)room, *b = (int16_t *)(void *)(room + A_SIZE);
   int32_t *c = (int32_t *)(void *)(room + A_SIZE + B_SIZE);
+  tni_poll poll = {j->run, TNI_POLL};
   if (g->K == 0) memset(c, 0, C_SIZE);
-  for (int64_t k0 = 0; k0 < g->K; k0 += KC) {
+  for (int64_t k0 = 0; k0 < g->K && !tni_poll_stop(&poll, mb * nb * (KC / 32)); k0 += KC) {
     const int64_t kc = g->K - k0 < KC ? g->K - k0 : KC, pairs = (kc + 1) / 2;
     g->pack_b(g->ctx, batch, k0, kc, n0, nb, b);
     for (int64_t i = 0; i < mb; i += MB) {
@@ -57,16 +50,16 @@ static void tile(const job *j, int64_t unit, char *room) {
 
 static void tiles(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   job *j = arg;
-  for (int64_t u = begin; u < end && !stop(j); u++) tile(j, u, j->scratch + (size_t)worker * TNI_BGEMM_BYTES);
+  for (int64_t u = begin; u < end && !tni_run_cancelled(j->run); u++)
+    tile(j, u, j->scratch + (size_t)worker * TNI_BGEMM_BYTES);
 }
 
-tn_status tni_bgemm_run(const tni_bgemm *g, void *scratch, tn_run *run) {
+void tni_bgemm_run(const tni_bgemm *g, void *scratch, tn_run *run) {
   job j = {.g = g, .hot = tni_hot_get(), .scratch = scratch, .run = run};
-  if (g->M == 0 || g->N == 0 || g->batches == 0) return TN_OK;
+  if (g->M == 0 || g->N == 0 || g->batches == 0) return;
   j.n_tiles = (g->N + NB - 1) / NB;
   j.rows = tni_gemm_rows(g->M, TNI_BGEMM_MOST, g->batches * j.n_tiles, run->n_workers);
   j.m_tiles = (g->M + j.rows - 1) / j.rows;
   const int64_t nb = g->N < NB ? g->N : NB;
-  tni_kfor(run, g->batches * j.m_tiles * j.n_tiles, j.rows * nb * (g->K + 1) / 32 + 1, tiles, &j);
-  return j.stopped ? TN_E_CANCELLED : TN_OK;
+  tni_kfor_polled(run, g->batches * j.m_tiles * j.n_tiles, j.rows * nb * (g->K + 1) / 32 + 1, tiles, &j);
 }

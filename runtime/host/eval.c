@@ -90,10 +90,10 @@ tn_status tni_host_eval(void *ctx, const tni_node *node, const tni_tensor *const
   char why[160];
   if (!tni_host_takes(&node->pub, in, n_in, why, sizeof why)) return tni_fail(err, TN_E_UNSUPPORTED, name, "%s", why);
   for (uint32_t i = 0; i < n_out; i++) out[i] = (tni_tensor){.dtype = TN_DT_UNDEFINED};
-  tn_status st = tni_infer_concrete(node, in, n_in, out, n_out, err);
-  if (st) return st;
   if (!ctx) tni_run_inline(&local);
   tn_run *run = ctx ? ctx : &local;
+  tn_status st = tni_infer_concrete(node, in, n_in, out, n_out, run, err);
+  if (st) return st;
   tni_tensor **ptrs = TNI_NEW_ARRAY(arena, tni_tensor *, n_out ? n_out : 1);
   if (!ptrs) return tni_fail_memory(err, name);
   for (uint32_t i = 0; i < n_out; i++) {
@@ -109,7 +109,7 @@ tn_status tni_host_eval(void *ctx, const tni_node *node, const tni_tensor *const
   void *scratch = bytes ? aligned_alloc(64, room & ~(size_t)63) : NULL; /* not the arena's: that may be the graph's */
   if (bytes && !scratch) return tni_fail_memory(err, name);
   const tni_kargs a = {&node->pub, in, ptrs, n_in, n_out, scratch, run, err, NULL, NULL, false};
-  st = fn(&a);
+  st = tni_kernel_call(fn, &a);
   free(scratch);
   return st;
 }

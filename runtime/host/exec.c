@@ -81,7 +81,8 @@ static tn_status prepare(tn_program *p, tni_htask *t, tn_id slot, tn_error *err)
   if (!bytes || !in[1]->data || !in[2]->data) return TN_OK;
   if (!t->prepared && bytes <= SIZE_MAX / 2) t->prepared = tni_hpool_array(&p->pool, 1, (size_t)bytes);
   if (!t->prepared) return tni_fail_memory(err, t->pub.name);
-  tni_recurrent_prepare(in[1], in[2], t->prepared);
+  tni_poll poll = {NULL, TNI_POLL};
+  tni_recurrent_prepare(in[1], in[2], t->prepared, &poll);
   return TN_OK;
 }
 
@@ -304,6 +305,7 @@ tn_status tni_hdev_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *e
   const int64_t *const *in_strides = a->operand_strides, *const *out_strides = in_strides;
   if (out_strides) out_strides += t->node->n_in;
   if (!in_strides && tni_host_is_empty((const tni_tensor *const *)a->out, t->node->n_out)) return TN_OK;
+  tni_krun under;
   const tni_kargs k = {.node = t->node,
                        .skips_zeros = t->skips_zeros,
                        .in = a->in,
@@ -311,13 +313,14 @@ tn_status tni_hdev_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *e
                        .n_in = t->node->n_in,
                        .n_out = t->node->n_out,
                        .scratch = a->scratch,
-                       .run = run,
+                       .run = tni_krun_begin(&under, run),
                        .err = err,
                        .in_strides = in_strides,
                        .out_strides = out_strides};
   tn_status s = t->bounded    ? tni_conv_bounded(&k, &t->bounds)
                 : t->prepared ? tni_recurrent_run(&k, t->prepared)
                               : t->kernel(&k);
+  s = tni_krun_end(&under, &k, s);
   if (s && err && err->node == TN_NONE) err->node = t->pub.nodes[0];
   return s;
 }

@@ -9,13 +9,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "runtime/base/poll.h"
+
 typedef struct tni_complex {
   double re, im;
 } tni_complex;
 
 /* root[n]: exp(-2 pi i k / n), of the inverse exp(+2 pi i k / n). */
-void tni_fft_roots(tni_complex *root, int64_t n, bool inverse);
+void tni_fft_roots(tni_complex *root, int64_t n, bool inverse, tni_poll *poll);
 /* y[n] = the transform of x[n], unscaled. room[n]. None of the three overlap. */
-void tni_fft(const tni_complex *root, int64_t n, const tni_complex *x, tni_complex *y, tni_complex *room);
+void tni_fft(const tni_complex *root, int64_t n, const tni_complex *x, tni_complex *y, tni_complex *room,
+             tni_poll *poll);
 
 #endif

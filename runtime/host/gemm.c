@@ -36,15 +36,7 @@ typedef struct job {
   tn_run *run;
   uint32_t size;
   int64_t rows, m_tiles, n_tiles; /* rows of a tile */
-  int32_t stopped;                /* atomic */
 } job;
-
-static bool stop(job *j) {
-  if (__atomic_load_n(&j->stopped, __ATOMIC_RELAXED)) return true;
-  if (!j->run->cancelled || !j->run->cancelled(j->run)) return false;
-  __atomic_store_n(&j->stopped, 1, __ATOMIC_RELAXED);
-  return true;
-}
 
 /* Where batch i starts in an operand of these batch strides. */
 static int64_t batch_offset(const tni_gemm *g, int64_t i, const int64_t *strides) {
@@ -188,8 +180,9 @@ void tni_gemm_tile(const tni_gemm *g, const tni_hot *hot, int64_t batch, int64_t
   const int64_t a_off = batch_offset(g, batch, g->a_batch) + m0 * g->a_row, b_off = batch_offset(g, batch, g->b_batch);
   uint8_t rows[MB];
   const int64_t some = g->skips_zeros ? find_rows(g, a_off, mb, rows) : mb;
+  tni_poll poll = {g->run, TNI_POLL};
   if (g->K == 0) memset(c, 0, (size_t)(mb * NB) * sizeof(float));
-  for (int64_t k0 = 0; k0 < g->K && some; k0 += TNI_KC) {
+  for (int64_t k0 = 0; k0 < g->K && some && !tni_poll_stop(&poll, mb * nb * (TNI_KC / 16)); k0 += TNI_KC) {
     const int64_t kc = g->K - k0 < TNI_KC ? g->K - k0 : TNI_KC;
     if (g->pack)
       g->pack(g->pack_ctx, batch, k0, kc, n0, nb, pb);
@@ -220,15 +213,17 @@ static void tile(job *j, int64_t unit, float *ws) {
 
 static void tiles(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   job *j = arg;
-  for (int64_t u = begin; u < end && !stop(j); u++) tile(j, u, j->scratch + (size_t)worker * WORKER_FLOATS);
+  for (int64_t u = begin; u < end && !tni_run_cancelled(j->run); u++)
+    tile(j, u, j->scratch + (size_t)worker * WORKER_FLOATS);
 }
 
 /* Every element of b is read once and nothing is packed. */
 void tni_gemm_row(const tni_gemm *g, const tni_hot *hot, int64_t batch, int64_t n0, int64_t n, float *c) {
   const int64_t a_off = batch_offset(g, batch, g->a_batch), b_off = batch_offset(g, batch, g->b_batch);
   const bool zero = g->K == 0 || (g->skips_zeros && is_zero(g, a_off));
+  tni_poll poll = {g->run, TNI_POLL};
   if (zero) memset(c, 0, (size_t)n * sizeof(float));
-  for (int64_t k0 = 0; k0 < g->K && !zero; k0 += TNI_KC) {
+  for (int64_t k0 = 0; k0 < g->K && !zero && !tni_poll_stop(&poll, n * (TNI_KC / 4)); k0 += TNI_KC) {
     const int64_t kc = g->K - k0 < TNI_KC ? g->K - k0 : TNI_KC;
     hot->gemv(kc, (const f32u *)g->a + a_off + k0, (const f32u *)g->b + b_off + k0 * g->b_row + n0, g->b_row, n, c,
               k0 == 0);
@@ -239,7 +234,7 @@ static void row_pieces(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   job *j = arg;
   const tni_gemm *g = j->g;
   float *c = j->scratch + (size_t)worker * WORKER_FLOATS;
-  for (int64_t u = begin; u < end && !stop(j); u++) {
+  for (int64_t u = begin; u < end && !tni_run_cancelled(j->run); u++) {
     const int64_t batch = u / j->n_tiles, n0 = (u % j->n_tiles) * ROW_CHUNK;
     const int64_t n = g->N - n0 < ROW_CHUNK ? g->N - n0 : ROW_CHUNK;
     tni_gemm_row(g, j->hot, batch, n0, n, c);
@@ -255,14 +250,15 @@ static void row_pieces(void *arg, int64_t begin, int64_t end, uint32_t worker) {
     const U *a = (const U *)g->a + ao + m * g->a_row, *b = (const U *)g->b + bo;             \
     U *y = (U *)g->y + r * g->N;                                                             \
     for (int64_t n = 0; n < g->N; n++) y[n] = 0;                                             \
-    for (int64_t k = 0; k < g->K; k++) {                                                     \
-      const W s = (W)a[k * g->a_col];                                                        \
-      const U *row = b + k * g->b_row;                                                       \
-      if (g->b_col == 1)                                                                     \
-        for (int64_t n = 0; n < g->N; n++) y[n] = (T)((W)y[n] + s * (W)row[n]);              \
-      else                                                                                   \
-        for (int64_t n = 0; n < g->N; n++) y[n] = (T)((W)y[n] + s * (W)row[n * g->b_col]);   \
-    }                                                                                        \
+    for (int64_t k = 0, to; k < g->K && !tni_poll_stop(&poll, some * g->N);)                 \
+      for (to = g->K - k < some ? g->K : k + some; k < to; k++) {                            \
+        const W s = (W)a[k * g->a_col];                                                      \
+        const U *row = b + k * g->b_row;                                                     \
+        if (g->b_col == 1)                                                                   \
+          for (int64_t n = 0; n < g->N; n++) y[n] = (T)((W)y[n] + s * (W)row[n]);            \
+        else                                                                                 \
+          for (int64_t n = 0; n < g->N; n++) y[n] = (T)((W)y[n] + s * (W)row[n * g->b_col]); \
+      }                                                                                      \
     if (g->alpha != 1.f)                                                                     \
       for (int64_t n = 0; n < g->N; n++) y[n] = (T)CLAMP((double)g->alpha * (double)y[n]);   \
     for (int64_t n = 0; n < g->N && g->c; n++) {                                             \
@@ -274,8 +270,10 @@ static void row_pieces(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 static void plain_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   job *j = arg;
   const tni_gemm *g = j->g;
+  const int64_t some = TNI_POLL / (g->N + 1) + 1; /* steps of k between two questions */
+  tni_poll poll = {j->run, 0};
   (void)worker;
-  for (int64_t r = begin; r < end && !stop(j); r++) {
+  for (int64_t r = begin; r < end; r++) {
     const int64_t m = r % g->M, i = r / g->M;
     const int64_t ao = batch_offset(g, i, g->a_batch), bo = batch_offset(g, i, g->b_batch);
     const int64_t co = batch_offset(g, i, g->c_batch);
@@ -293,20 +291,21 @@ static void plain_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   }
 }
 
-tn_status tni_gemm_run(const tni_gemm *g, void *scratch, tn_run *run) {
+void tni_gemm_run(tni_gemm *g, void *scratch, tn_run *run) {
   job j = {.g = g, .hot = tni_hot_get(), .scratch = scratch, .run = run, .size = tni_elem_size(g->dtype)};
-  if (g->M == 0 || g->N == 0 || g->batches == 0) return TN_OK;
+  g->run = run;
+  if (g->M == 0 || g->N == 0 || g->batches == 0) return;
   if (g->dtype != TN_DT_F32 && !tni_is_half(g->dtype)) {
-    tni_kfor(run, g->batches * g->M, g->N * (g->K + 1) / 4 + 1, plain_rows, &j);
+    tni_kfor_polled(run, g->batches * g->M, g->N * (g->K + 1) / 4 + 1, plain_rows, &j);
   } else if (g->M == 1 && g->dtype == TN_DT_F32 && g->a_col == 1 && g->b_col == 1 && !g->pack) {
     j.n_tiles = (g->N + ROW_CHUNK - 1) / ROW_CHUNK;
-    tni_kfor(run, g->batches * j.n_tiles, (g->N < ROW_CHUNK ? g->N : ROW_CHUNK) * (g->K + 1) / 4 + 1, row_pieces, &j);
+    tni_kfor_polled(run, g->batches * j.n_tiles, (g->N < ROW_CHUNK ? g->N : ROW_CHUNK) * (g->K + 1) / 4 + 1, row_pieces,
+                    &j);
   } else {
     j.n_tiles = (g->N + NB - 1) / NB;
     j.rows = tni_gemm_rows(g->M, g->skips_zeros ? MB : TNI_GEMM_MOST, g->batches * j.n_tiles, run->n_workers);
     j.m_tiles = (g->M + j.rows - 1) / j.rows;
     const int64_t nb = g->N < NB ? g->N : NB;
-    tni_kfor(run, g->batches * j.m_tiles * j.n_tiles, j.rows * nb * (g->K + 1) / 16 + 1, tiles, &j);
+    tni_kfor_polled(run, g->batches * j.m_tiles * j.n_tiles, j.rows * nb * (g->K + 1) / 16 + 1, tiles, &j);
   }
-  return j.stopped ? TN_E_CANCELLED : TN_OK;
 }

@@ -39,13 +39,15 @@ typedef struct tni_gemm {
   /* Rows of a that are all zeros give zeros, and where a tile has no others, b is not read: experts that nobody chose.
    * The bits are those of the sums, unless b holds inf or NaN. f32 and halves, a_col 1. */
   bool skips_zeros;
+  /* Of the pieces below: asked within long sums whether to stop; NULL: nobody is. tni_gemm_run sets it. */
+  const tn_run *run;
 } tni_gemm;
 
 uint64_t tni_gemm_scratch(uint32_t dtype, uint32_t n_workers);
 /* Dtypes: f32, f16, bf16, f64, i32, i64, u32, u64, i8, u8, i16, u16. */
 bool tni_gemm_accepts(uint32_t dtype);
-/* TN_E_CANCELLED when the run is to stop; y is then undefined. */
-tn_status tni_gemm_run(const tni_gemm *g, void *scratch, tn_run *run);
+/* y is undefined when the run was to stop. */
+void tni_gemm_run(tni_gemm *g, void *scratch, tn_run *run);
 
 /* --- pieces of a product of f32 or halves, for kernels that go on with the sums before they leave the cache --- */
 enum {

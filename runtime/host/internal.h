@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "runtime/base/poll.h"
 #include "runtime/host/kernel.h"
 
 #define TNI_UNALIGNED __attribute__((aligned(1), may_alias))
@@ -65,12 +66,14 @@ void tni_store_f32(uint32_t dtype, void *dst, int64_t first, int64_t n, const fl
 tn_status tni_kfail(const tni_kargs *a, tn_status st, const char *fmt, ...) TN_PRINTF(3, 4);
 /* "op: no host kernel for dtype" */
 tn_status tni_kdtype(const tni_kargs *a, uint32_t dtype);
-/* TN_E_CANCELLED if the step is to stop. */
-bool tni_kcancelled(const tni_kargs *a);
 
 /* --- threads --- */
-/* body over [0, n) where one index costs about `cost` elements of work; small jobs run in the calling thread. */
+/* body over [0, n) where one index costs about `cost` elements of work; small jobs run in the calling thread. Asks
+ * about every TNI_POLL elements whether it is to stop, and then leaves the rest out. A body whose single index may take
+ * long asks as well (poll.h). What was left out must not be read as an index or a size. */
 void tni_kfor(tn_run *run, int64_t n, int64_t cost, tn_body body, void *arg);
+/* The same for bodies that ask by themselves, and want pieces as large as there are. */
+void tni_kfor_polled(tn_run *run, int64_t n, int64_t cost, tn_body body, void *arg);
 
 /* --- broadcasting --- */
 enum { TNI_BCAST_MAX = TN_CHAIN_MAX_INPUTS };

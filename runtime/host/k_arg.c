@@ -7,6 +7,7 @@
 #include "runtime/host/internal.h"
 
 typedef struct line {
+  const tn_run *run;
   const tni_tensor *x;
   tni_tensor *y, *index;
   int64_t n, inner, k;
@@ -16,6 +17,7 @@ typedef struct line {
 
 static tn_status make_line(const tni_kargs *a, int64_t axis, line *l, int64_t *lines) {
   const int32_t d = tni_kaxis(axis, a->in[0]->rank);
+  l->run = a->run;
   l->x = a->in[0];
   l->y = a->out[0];
   const uint32_t t = l->x->dtype;
@@ -35,16 +37,15 @@ static int64_t line_at(const line *l, int64_t i) { return (i / l->inner) * l->n 
 #define ARG(T)                                                                                                \
   {                                                                                                           \
     const T *x = (const T *)l->x->data + at;                                                                  \
-    for (int64_t j = 1; j < l->n; j++) {                                                                      \
+    for (int64_t j = from; j < to; j++) {                                                                     \
       const bool gt = l->largest ? x[j * s] > x[best * s] : x[j * s] < x[best * s];                           \
       if (x[best * s] == x[best * s] && (gt || x[j * s] != x[j * s] || (l->last && x[j * s] == x[best * s]))) \
         best = j;                                                                                             \
     }                                                                                                         \
   }                                                                                                           \
   break;
-static int64_t arg_best(const line *l, int64_t at) {
+static int64_t better(const line *l, int64_t at, int64_t from, int64_t to, int64_t best) {
   const int64_t s = l->inner;
-  int64_t best = 0;
   switch (l->x->dtype) {
     case TN_DT_F32:
       ARG(f32u)
@@ -56,7 +57,7 @@ static int64_t arg_best(const line *l, int64_t at) {
       TNI_INT_TYPES(X)
 #undef X
     default:
-      for (int64_t j = 1; j < l->n; j++) {
+      for (int64_t j = from; j < to; j++) {
         const double v = tni_get_f64(l->x, at + j * s), w = tni_get_f64(l->x, at + best * s);
         if (w == w && ((l->largest ? v > w : v < w) || v != v || (l->last && v == w))) best = j;
       }
@@ -64,10 +65,17 @@ static int64_t arg_best(const line *l, int64_t at) {
   return best;
 }
 
+static int64_t arg_best(const line *l, int64_t at, tni_poll *poll) {
+  int64_t best = 0;
+  for (int64_t j = 1, to; (to = tni_poll_until(poll, j, l->n)) > j; j = to) best = better(l, at, j, to, best);
+  return best;
+}
+
 static void arg_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const line *l = arg;
+  tni_poll poll = {l->run, TNI_POLL};
   (void)worker;
-  for (int64_t i = begin; i < end; i++) ((i64u *)l->y->data)[i] = arg_best(l, line_at(l, i));
+  for (int64_t i = begin; i < end; i++) ((i64u *)l->y->data)[i] = arg_best(l, line_at(l, i), &poll);
 }
 
 tn_status tni_k_arg_max(const tni_kargs *a) {
@@ -85,10 +93,11 @@ tn_status tni_k_arg_max(const tni_kargs *a) {
 static void hardmax_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const line *l = arg;
   const float one = 1;
+  tni_poll poll = {l->run, TNI_POLL};
   (void)worker;
   for (int64_t i = begin; i < end; i++) {
     const int64_t at = line_at(l, i);
-    tni_store_f32(l->y->dtype, l->y->data, at + arg_best(l, at) * l->inner, 1, &one);
+    tni_store_f32(l->y->dtype, l->y->data, at + arg_best(l, at, &poll) * l->inner, 1, &one);
   }
 }
 
@@ -114,21 +123,23 @@ tn_status tni_k_hardmax(const tni_kargs *a) {
 
 /* --- CumSum, CumProd --- */
 
-#define CUM(U, W)                                                   \
-  {                                                                 \
-    const U *x = (const U *)l->x->data + at;                        \
-    U *y = (U *)l->y->data + at;                                    \
-    W acc = l->product;                                             \
-    for (int64_t j = 0; j < l->n; j++) {                            \
-      const int64_t p = (l->reverse ? l->n - 1 - j : j) * l->inner; \
-      const W before = acc;                                         \
-      acc = l->product ? acc * (W)x[p] : acc + (W)x[p];             \
-      y[p] = (U)(l->exclusive ? before : acc);                      \
-    }                                                               \
-  }                                                                 \
+#define CUM(U, W)                                                       \
+  {                                                                     \
+    const U *x = (const U *)l->x->data + at;                            \
+    U *y = (U *)l->y->data + at;                                        \
+    W acc = l->product;                                                 \
+    for (int64_t j = 0, to; (to = tni_poll_until(&poll, j, l->n)) > j;) \
+      for (; j < to; j++) {                                             \
+        const int64_t p = (l->reverse ? l->n - 1 - j : j) * l->inner;   \
+        const W before = acc;                                           \
+        acc = l->product ? acc * (W)x[p] : acc + (W)x[p];               \
+        y[p] = (U)(l->exclusive ? before : acc);                        \
+      }                                                                 \
+  }                                                                     \
   break;
 static void cum_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const line *l = arg;
+  tni_poll poll = {l->run, TNI_POLL};
   (void)worker;
   for (int64_t i = begin; i < end; i++) {
     const int64_t at = line_at(l, i);
@@ -144,7 +155,7 @@ static void cum_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 #undef X
       default: {
         float acc = l->product;
-        for (int64_t j = 0; j < l->n; j++) {
+        for (int64_t j = 0; j < l->n && !tni_poll_stop(&poll, 1); j++) {
           const int64_t p = at + (l->reverse ? l->n - 1 - j : j) * l->inner;
           const float before = acc;
           float v;
@@ -170,6 +181,8 @@ tn_status tni_k_cum_sum(const tni_kargs *a) {
 }
 
 /* --- TopK: a heap of the k best indices, then sorted. Equal values: the lower index first. --- */
+
+enum { SIFT = 32 }; /* elements that one takes as long as, about */
 
 /* a comes before b in the result. */
 static bool before(const line *l, int64_t at, int64_t a, int64_t b) {
@@ -203,22 +216,24 @@ static void top_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const line *l = arg;
   int64_t *h = l->scratch + (int64_t)worker * l->n;
   const uint32_t size = tni_elem_size(l->x->dtype);
+  tni_poll poll = {l->run, TNI_POLL};
   for (int64_t i = begin; i < end; i++) {
     const int64_t at = line_at(l, i), out = (i / l->inner) * l->k * l->inner + i % l->inner;
     for (int64_t j = 0; j < l->k; j++) h[j] = j;
-    for (int64_t j = l->k / 2; j-- > 0;) sift(l, at, h, l->k, j);
-    for (int64_t j = l->k; j < l->n && l->k; j++)
-      if (before(l, at, j, h[0])) {
-        h[0] = j;
-        sift(l, at, h, l->k, 0);
-      }
-    for (int64_t m = l->k - 1; m > 0; m--) {
+    for (int64_t j = l->k / 2; j-- > 0 && !tni_poll_stop(&poll, SIFT);) sift(l, at, h, l->k, j);
+    for (int64_t j = l->k, to; l->k && (to = tni_poll_until(&poll, j, l->n)) > j;)
+      for (; j < to; j++)
+        if (before(l, at, j, h[0])) {
+          h[0] = j;
+          sift(l, at, h, l->k, 0);
+        }
+    for (int64_t m = l->k - 1; m > 0 && !tni_poll_stop(&poll, SIFT); m--) {
       const int64_t t = h[0];
       h[0] = h[m];
       h[m] = t;
       sift(l, at, h, m, 0);
     }
-    for (int64_t j = 0; j < l->k; j++) {
+    for (int64_t j = 0; j < l->k && !tni_poll_stop(&poll, 4); j++) {
       const int64_t p = out + j * l->inner;
       if (l->y) memcpy((char *)l->y->data + p * size, (const char *)l->x->data + (at + h[j] * l->inner) * size, size);
       if (l->index) ((i64u *)l->index->data)[p] = h[j];

@@ -128,13 +128,6 @@ static void store_results(const attention *a, const tile *t, const sums *all) {
   }
 }
 
-static bool stop(attention *a) {
-  if (__atomic_load_n(&a->stopped, __ATOMIC_RELAXED)) return true;
-  if (!a->run->cancelled || !a->run->cancelled(a->run)) return false;
-  __atomic_store_n(&a->stopped, 1, __ATOMIC_RELAXED);
-  return true;
-}
-
 /* Keys of part i into `to`. */
 static void one_part(const attention *a, tile *t, const space *w, int64_t i, sums to) {
   const int64_t begin = i * PART, end = t->last < begin + PART ? t->last : begin + PART;
@@ -197,11 +190,11 @@ static void tiles(void *arg, int64_t begin, int64_t end, uint32_t worker) {
     ask(a, &a->v, &t, t.first / KEYS * KEYS, a->v_size);
     load_queries(a, &t, &w);
     begin_with(a, &t, &w.total);
-    for (int64_t i = t.first / PART; i * PART < t.last && !stop(a); i++) {
+    for (int64_t i = t.first / PART; i * PART < t.last && !tni_run_cancelled(a->run); i++) {
       one_part(a, &t, &w, i, w.slots[0]);
       join(a, &t, &w.total, &w.slots[0]);
     }
-    if (stop(a)) return;
+    if (tni_run_cancelled(a->run)) return;
     store_results(a, &t, &w.total);
   }
 }
@@ -221,7 +214,7 @@ static void wave_parts(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   attention *a = x->a;
   const space w = space_of(a, worker);
   tile t = {0};
-  for (int64_t i = begin; i < end && !stop(a); i++) {
+  for (int64_t i = begin; i < end && !tni_run_cancelled(a->run); i++) {
     const int64_t part = (x->first + i) % x->parts;
     if (i == begin || part == 0) {
       t = tile_of(a, (x->first + i) / x->parts);
@@ -236,10 +229,10 @@ static void wave_parts(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 static void split(attention *a, int64_t n_tiles, int64_t parts) {
   const int64_t all = n_tiles * parts, room = (int64_t)a->run->n_workers * SLOTS;
   const sums total = space_of(a, 0).total; /* nobody else uses it here */
-  for (wave x = {a, 0, parts}; x.first < all && !stop(a); x.first += room) {
+  for (wave x = {a, 0, parts}; x.first < all && !tni_run_cancelled(a->run); x.first += room) {
     const int64_t n = all - x.first < room ? all - x.first : room;
     a->run->parallel_for(a->run, n, PIECE, wave_parts, &x);
-    if (stop(a)) return;
+    if (tni_run_cancelled(a->run)) return;
     for (int64_t i = 0; i < n; i++) {
       const tile t = tile_of(a, (x.first + i) / parts);
       const sums part = slot_of(a, i);
@@ -435,8 +428,8 @@ tn_status tni_k_attention(const tni_kargs *k) {
   if (parts > 1 && n < 2 * (int64_t)k->run->n_workers && k->run->n_workers > 1)
     split(&a, n, parts);
   else
-    tni_kfor(k->run, n, (a.keys + 1) * per_key / 16 + 1, tiles, &a);
-  return a.stopped ? tni_kfail(k, TN_E_CANCELLED, "stopped") : TN_OK;
+    tni_kfor_polled(k->run, n, (a.keys + 1) * per_key / 16 + 1, tiles, &a);
+  return TN_OK;
 }
 
 uint64_t tni_attention_scratch(const tn_node *node, const tni_tensor *const *in, uint32_t n_in, uint32_t n_workers) {

@@ -20,7 +20,10 @@ typedef struct scores {
 typedef struct query {
   int64_t b, h, i;
   tile t;
+  tni_poll *poll;
 } query;
+
+static bool stop(const scores *s, const query *q) { return tni_poll_stop(q->poll, s->a->size + 8); }
 
 /* n elements from `at` on. */
 static void load(const operand *x, int64_t at, int64_t n, double *y) {
@@ -79,18 +82,18 @@ static double score(const scores *s, const query *q, int64_t key) {
 static double softmax_of(const scores *s, const query *q, double *sum) {
   const double sink = s->a->sinks ? (double)of_head(s->a, s->a->sinks, q->h) : -INFINITY;
   double max = -INFINITY;
-  for (int64_t k = 0; k < s->a->keys; k++) max = fmax(max, score(s, q, k));
+  for (int64_t k = 0; k < s->a->keys && !stop(s, q); k++) max = fmax(max, score(s, q, k));
   if (max == -INFINITY) return max;
   max = fmax(max, sink);
   *sum = exp(sink - max);
-  for (int64_t k = 0; k < s->a->keys; k++) *sum += exp(score(s, q, k) - max);
+  for (int64_t k = 0; k < s->a->keys && !stop(s, q); k++) *sum += exp(score(s, q, k) - max);
   return max;
 }
 
 static void one_query(const scores *s, const query *q, int64_t at) {
   double sum = 1;
   const double max = s->mode == 3 ? softmax_of(s, q, &sum) : 0;
-  for (int64_t k = 0; k < s->a->keys; k++) {
+  for (int64_t k = 0; k < s->a->keys && !stop(s, q); k++) {
     const double v = max == -INFINITY ? 0 : score(s, q, k);
     tni_put_f64(s->out, at + k, s->mode == 3 && max != -INFINITY ? exp(v - max) / sum : v);
   }
@@ -106,7 +109,7 @@ static void one_result(const scores *s, const query *q) {
   for (int64_t d = 0; d < a->v_size; d += TNI_CHUNK) {
     const int64_t n = a->v_size - d < TNI_CHUNK ? a->v_size - d : TNI_CHUNK;
     double y[TNI_CHUNK] = {0};
-    for (int64_t k = q->t.lo[0]; k < q->t.hi[0] && max != -INFINITY; k++) {
+    for (int64_t k = q->t.lo[0]; k < q->t.hi[0] && max != -INFINITY && !stop(s, q); k++) {
       const double x = score(s, q, k), p = x == -INFINITY ? 0 : exp(x - max) / sum;
       if (p == 0) continue;
       const int64_t row = row_of(a, q, k, &from, &a->past_v, &a->v);
@@ -120,9 +123,10 @@ static void one_result(const scores *s, const query *q) {
 static void body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const scores *s = arg;
   const attention *a = s->a;
+  tni_poll poll = {a->run, TNI_POLL};
   (void)worker;
   for (int64_t u = begin; u < end; u++) {
-    query q = {.b = u / a->length / a->heads, .h = u / a->length % a->heads, .i = u % a->length};
+    query q = {.b = u / a->length / a->heads, .h = u / a->length % a->heads, .i = u % a->length, .poll = &poll};
     q.t = (tile){.b = q.b, .kv = q.h / a->group, .row0 = q.i * a->group + q.h % a->group, .rows = 1};
     tni_attention_limits(a, &q.t);
     if (s->results)

@@ -63,6 +63,7 @@ tn_status tni_k_center_crop_pad(const tni_kargs *a) {
 /* --- Col2Im: X [N, C * block, L] -> [N, C, image] */
 
 typedef struct col2im {
+  const tn_run *run;
   const tni_tensor *x;
   tni_tensor *y;
   uint32_t rank;
@@ -115,10 +116,11 @@ static void add_element(const tni_tensor *y, int64_t to, const tni_tensor *x, in
 
 static void col2im_planes(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const col2im *c = arg;
+  tni_poll poll = {c->run, TNI_POLL};
   (void)worker;
   for (int64_t r = begin; r < end; r++)
     for (int64_t t = 0; t < c->taps; t++)
-      for (int64_t p = 0; p < c->positions; p++) {
+      for (int64_t p = 0; p < c->positions && !tni_poll_stop(&poll, 4); p++) {
         const int64_t to = image_offset(c, t, p);
         if (to >= 0) add_element(c->y, r * c->plane + to, c->x, (r * c->taps + t) * c->positions + p);
       }
@@ -137,7 +139,7 @@ static bool spatial(const tn_node *n, const char *name, uint32_t count, int64_t 
 
 tn_status tni_k_col2im(const tni_kargs *a) {
   const tni_tensor *x = a->in[0], *block = a->in[2];
-  col2im c = {.x = x, .y = a->out[0], .taps = 1, .positions = 1};
+  col2im c = {.run = a->run, .x = x, .y = a->out[0], .taps = 1, .positions = 1};
   int64_t pads[2 * TN_MAX_RANK];
   c.rank = c.y->rank < 2 ? 0 : c.y->rank - 2;
   if (x->rank != 3 || !c.rank || tni_knumel(block) != c.rank || !spatial(a->node, "strides", c.rank, 1, 1, c.stride) ||

@@ -9,6 +9,7 @@
 #include "runtime/host/internal.h"
 
 typedef struct causal {
+  const tn_run *run;
   const tni_tensor *x, *w, *b, *past;
   tni_tensor *y, *state;
   int64_t C, L, K;
@@ -26,9 +27,9 @@ static float at(const causal *c, int64_t r, int64_t t) {
 }
 
 /* n results of row r from position t0 on. */
-static void piece(const causal *c, int64_t r, int64_t t0, int64_t n) {
+static void piece(const causal *c, int64_t r, int64_t t0, int64_t n, tni_poll *poll) {
   float acc[TNI_CHUNK] = {0}, x[TNI_CHUNK], bias = 0;
-  for (int64_t i = 0; i < c->K; i++) {
+  for (int64_t i = 0; i < c->K && !tni_poll_stop(poll, n); i++) {
     float w;
     const int64_t old = c->K - 1 - i - t0, head = old < 0 ? 0 : old < n ? old : n; /* the first ones lie in the past */
     tni_load_f32(c->w->dtype, c->w->data, r % c->C * c->K + i, 1, &w);
@@ -46,10 +47,12 @@ static void piece(const causal *c, int64_t r, int64_t t0, int64_t n) {
 
 static void rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const causal *c = arg;
+  tni_poll poll = {c->run, TNI_POLL};
   (void)worker;
   for (int64_t r = begin; r < end; r++) {
-    for (int64_t t = 0; c->y && t < c->L; t += TNI_CHUNK) piece(c, r, t, c->L - t < TNI_CHUNK ? c->L - t : TNI_CHUNK);
-    for (int64_t i = 0; c->state && i < c->K - 1; i++) {
+    for (int64_t t = 0; c->y && t < c->L; t += TNI_CHUNK)
+      piece(c, r, t, c->L - t < TNI_CHUNK ? c->L - t : TNI_CHUNK, &poll);
+    for (int64_t i = 0; c->state && i < c->K - 1 && !tni_poll_stop(&poll, 1); i++) {
       const float v = at(c, r, c->L + i);
       tni_store_f32(c->state->dtype, c->state->data, r * (c->K - 1) + i, 1, &v);
     }
@@ -57,7 +60,8 @@ static void rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 }
 
 tn_status tni_k_causal_conv(const tni_kargs *a) {
-  causal c = {.x = a->in[0],
+  causal c = {.run = a->run,
+              .x = a->in[0],
               .w = a->in[1],
               .b = a->n_in > 2 ? a->in[2] : NULL,
               .past = a->n_in > 3 ? a->in[3] : NULL,

@@ -12,6 +12,7 @@
 #include "runtime/host/internal.h"
 
 typedef struct channels {
+  const tn_run *run;
   const tni_tensor *x, *scale, *bias, *mean, *var;
   tni_tensor *y;
   const tni_hot *hot;
@@ -21,17 +22,18 @@ typedef struct channels {
 } channels;
 
 /* y = x * a + b for `count` elements from `at` on. */
-static void scale_run(const channels *k, int64_t at, int64_t count, double a, double b) {
+static void scale_run(const channels *k, int64_t at, int64_t count, double a, double b, tni_poll *poll) {
   const uint32_t t = k->x->dtype;
   if (t == TN_DT_F64) {
     const f64u *x = (const f64u *)k->x->data + at;
     f64u *y = (f64u *)k->y->data + at;
-    for (int64_t i = 0; i < count; i++) y[i] = x[i] * a + b;
+    for (int64_t i = 0, to; (to = tni_poll_until(poll, i, count)) > i;)
+      for (; i < to; i++) y[i] = x[i] * a + b;
     return;
   }
   const float fa = (float)a, fb = (float)b;
   float v[TNI_CHUNK];
-  for (int64_t i = 0; i < count; i += TNI_CHUNK) {
+  for (int64_t i = 0; i < count && !tni_poll_stop(poll, TNI_CHUNK); i += TNI_CHUNK) {
     const int64_t n = count - i < TNI_CHUNK ? count - i : TNI_CHUNK;
     tni_load_f32(t, k->x->data, at + i, n, v);
     for (int64_t j = 0; j < n; j++) v[j] = v[j] * fa + fb;
@@ -40,16 +42,17 @@ static void scale_run(const channels *k, int64_t at, int64_t count, double a, do
 }
 
 /* Sum of (x - mean)^power over `count` elements from `at` on; power 1 or 2. */
-static double sum_run(const channels *k, int64_t at, int64_t count, double mean, int power) {
+static double sum_run(const channels *k, int64_t at, int64_t count, double mean, int power, tni_poll *poll) {
   const uint32_t t = k->x->dtype;
   double sum = 0;
   if (t == TN_DT_F64) {
     const f64u *x = (const f64u *)k->x->data + at;
-    for (int64_t i = 0; i < count; i++) sum += power == 1 ? x[i] : (x[i] - mean) * (x[i] - mean);
+    for (int64_t i = 0, to; (to = tni_poll_until(poll, i, count)) > i;)
+      for (; i < to; i++) sum += power == 1 ? x[i] : (x[i] - mean) * (x[i] - mean);
     return sum;
   }
   float v[TNI_CHUNK];
-  for (int64_t i = 0; i < count; i += TNI_CHUNK) {
+  for (int64_t i = 0; i < count && !tni_poll_stop(poll, TNI_CHUNK); i += TNI_CHUNK) {
     const int64_t n = count - i < TNI_CHUNK ? count - i : TNI_CHUNK;
     tni_load_f32(t, k->x->data, at + i, n, v);
     sum += (double)(power == 1 ? k->hot->sum(v, n) : k->hot->sum_sq(v, n, (float)mean));
@@ -61,11 +64,12 @@ static double sum_run(const channels *k, int64_t at, int64_t count, double mean,
 
 static void batch_planes(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const channels *k = arg;
+  tni_poll poll = {k->run, TNI_POLL};
   (void)worker;
   for (int64_t i = begin; i < end; i++) {
     const int64_t c = i % k->c;
     const double a = tni_get_f64(k->scale, c) / sqrt(tni_get_f64(k->var, c) + k->eps);
-    scale_run(k, i * k->plane, k->plane, a, tni_get_f64(k->bias, c) - tni_get_f64(k->mean, c) * a);
+    scale_run(k, i * k->plane, k->plane, a, tni_get_f64(k->bias, c) - tni_get_f64(k->mean, c) * a, &poll);
   }
 }
 
@@ -81,15 +85,16 @@ static void train_channels(void *arg, int64_t begin, int64_t end, uint32_t worke
   const channels *k = &t->k;
   const double count = (double)k->n * (double)k->plane;
   const int64_t batch = k->plane ? k->n : 0; /* beside a plane of nothing it may be absurd */
+  tni_poll poll = {k->run, TNI_POLL};
   (void)worker;
   for (int64_t c = begin; c < end; c++) {
     double mean = 0, var = 0;
-    for (int64_t n = 0; n < batch; n++) mean += sum_run(k, (n * k->c + c) * k->plane, k->plane, 0, 1);
+    for (int64_t n = 0; n < batch; n++) mean += sum_run(k, (n * k->c + c) * k->plane, k->plane, 0, 1, &poll);
     mean /= count;
-    for (int64_t n = 0; n < batch; n++) var += sum_run(k, (n * k->c + c) * k->plane, k->plane, mean, 2);
+    for (int64_t n = 0; n < batch; n++) var += sum_run(k, (n * k->c + c) * k->plane, k->plane, mean, 2, &poll);
     var /= count;
     const double a = tni_get_f64(k->scale, c) / sqrt(var + k->eps), b = tni_get_f64(k->bias, c) - mean * a;
-    for (int64_t n = 0; n < batch; n++) scale_run(k, (n * k->c + c) * k->plane, k->plane, a, b);
+    for (int64_t n = 0; n < batch; n++) scale_run(k, (n * k->c + c) * k->plane, k->plane, a, b, &poll);
     const double m = t->momentum;
     if (t->running_mean) tni_put_f64(t->running_mean, c, tni_get_f64(k->mean, c) * m + mean * (1 - m));
     if (t->running_var) tni_put_f64(t->running_var, c, tni_get_f64(k->var, c) * m + var * (1 - m));
@@ -97,7 +102,8 @@ static void train_channels(void *arg, int64_t begin, int64_t end, uint32_t worke
 }
 
 static channels shape_of(const tni_kargs *a) {
-  channels k = {.x = a->in[0], .scale = a->in[1], .bias = a->in[2], .y = a->out[0], .hot = tni_hot_get()};
+  channels k = {
+      .run = a->run, .x = a->in[0], .scale = a->in[1], .bias = a->in[2], .y = a->out[0], .hot = tni_hot_get()};
   const tni_tensor *x = a->in[0];
   k.n = x->rank ? x->dims[0] : 1;
   k.c = x->rank > 1 ? x->dims[1] : 1;
@@ -138,14 +144,15 @@ tn_status tni_k_batch_norm(const tni_kargs *a) {
 static void groups_of(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const channels *k = arg;
   const int64_t per = k->c / k->groups, count = per * k->plane;
+  tni_poll poll = {k->run, TNI_POLL};
   (void)worker;
   for (int64_t g = begin; g < end; g++) {
-    const double mean = sum_run(k, g * count, count, 0, 1) / (double)count;
-    const double inv = 1 / sqrt(sum_run(k, g * count, count, mean, 2) / (double)count + k->eps);
+    const double mean = sum_run(k, g * count, count, 0, 1, &poll) / (double)count;
+    const double inv = 1 / sqrt(sum_run(k, g * count, count, mean, 2, &poll) / (double)count + k->eps);
     for (int64_t i = 0; i < per; i++) {
       const int64_t c = g % k->groups * per + i;
       const double s = tni_get_f64(k->scale, c) * inv;
-      scale_run(k, g * count + i * k->plane, k->plane, s, tni_get_f64(k->bias, c) - mean * s);
+      scale_run(k, g * count + i * k->plane, k->plane, s, tni_get_f64(k->bias, c) - mean * s, &poll);
     }
   }
 }

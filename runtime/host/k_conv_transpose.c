@@ -13,6 +13,7 @@
 enum { COLUMNS = 1 << 20, POSITIONS_MIN = 64 };
 
 typedef struct transposed {
+  const tn_run *run;
   tni_window w;
   const tni_tensor *x, *weight, *bias;
   tni_tensor *y;
@@ -49,11 +50,11 @@ static void reach(const transposed *c, int64_t shift, int64_t o0, int64_t n, int
 
 #define PIECE(T, U, LOAD)                                                                                       \
   static void piece_##T(const transposed *c, int64_t image, int64_t m, const int64_t *o, int64_t o0, int64_t n, \
-                        T *acc) {                                                                               \
+                        T *acc, tni_poll *poll) {                                                               \
     const int64_t g = m / c->M, first = (image * c->groups + g) * c->C, s = c->w.stride[c->w.rank - 1];         \
     T v[TNI_CHUNK];                                                                                             \
     for (int64_t j = 0; j < n; j++) acc[j] = 0;                                                                 \
-    for (int64_t k = 0; k < c->C * c->taps; k++) {                                                              \
+    for (int64_t k = 0; k < c->C * c->taps && !tni_poll_stop(poll, n); k++) {                                   \
       const int64_t ch = k / c->taps, tap = k % c->taps;                                                        \
       int64_t t, i0, i1;                                                                                        \
       const int64_t row = input_row(c, tap, o, &t);                                                             \
@@ -84,6 +85,7 @@ static void rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const transposed *c = arg;
   const uint32_t last = c->w.rank - 1;
   const int64_t n = c->out[last], all = c->groups * c->M, per = tni_dim_product(c->y, 2, c->y->rank) / n;
+  tni_poll poll = {c->run, TNI_POLL};
   (void)worker;
   for (int64_t r = begin; r < end; r++) {
     int64_t o[TNI_WINDOW_MAX] = {0};
@@ -92,11 +94,11 @@ static void rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
       const int64_t k = n - i < TNI_CHUNK ? n - i : TNI_CHUNK, image = r / per / all, m = r / per % all;
       if (c->y->dtype == TN_DT_F64) {
         double acc[TNI_CHUNK];
-        piece_double(c, image, m, o, i, k, acc);
+        piece_double(c, image, m, o, i, k, acc, &poll);
         memcpy((f64u *)c->y->data + r * n + i, acc, (size_t)k * sizeof *acc);
       } else {
         float acc[TNI_CHUNK];
-        piece_float(c, image, m, o, i, k, acc);
+        piece_float(c, image, m, o, i, k, acc, &poll);
         tni_store_f32(c->y->dtype, c->y->data, r * n + i, k, acc);
       }
     }
@@ -169,19 +171,21 @@ static void add_columns(void *arg, int64_t begin, int64_t end, uint32_t worker) 
   const columns *k = arg;
   const transposed *c = k->c;
   const int64_t plane = tni_dim_product(c->y, 2, c->y->rank);
+  tni_poll poll = {c->run, TNI_POLL};
   (void)worker;
   for (int64_t m = begin; m < end; m++) {
     const int64_t channel = k->group * c->M + m;
     f32u *y = (f32u *)c->y->data + (k->image * c->groups * c->M + channel) * plane;
     if (k->p0 == 0) memset(y, 0, (size_t)plane * sizeof(float));
-    for (int64_t t = 0; t < c->taps; t++) add_tap(k, t, k->v + (m * c->taps + t) * k->n, y);
+    for (int64_t t = 0; t < c->taps && !tni_poll_stop(&poll, k->n); t++)
+      add_tap(k, t, k->v + (m * c->taps + t) * k->n, y);
     if (!c->bias || k->p0 + k->n < c->plane) continue;
     const float b = ((const f32u *)c->bias->data)[channel];
     for (int64_t i = 0; i < plane; i++) y[i] += b;
   }
 }
 
-static tn_status products(const tni_kargs *a, const transposed *c) {
+static void products(const tni_kargs *a, const transposed *c) {
   const int64_t rows = c->M * c->taps, block = block_of(c->x, c->weight);
   float *v = (float *)((char *)a->scratch + (tni_gemm_scratch(TN_DT_F32, a->run->n_workers) + 63) / 64 * 64);
   for (int64_t u = 0; u < c->x->dims[0] * c->groups; u++)
@@ -193,16 +197,16 @@ static tn_status products(const tni_kargs *a, const transposed *c) {
       g.a_row = g.b_col = 1;
       g.a_col = rows;
       g.b_row = c->plane;
-      const tn_status s = tni_gemm_run(&g, a->scratch, a->run);
-      if (s) return s == TN_E_CANCELLED ? tni_kfail(a, s, "stopped") : s;
+      tni_gemm_run(&g, a->scratch, a->run);
+      if (tni_run_cancelled(a->run)) return;
       tni_kfor(a->run, c->M, c->taps * k.n, add_columns, &k);
     }
-  return TN_OK;
 }
 
 tn_status tni_k_conv_transpose(const tni_kargs *a) {
   const tni_tensor *x = a->in[0], *w = a->in[1], *b = a->n_in > 2 ? a->in[2] : NULL;
-  transposed c = {.x = x, .weight = w, .bias = b, .y = a->out[0], .groups = tni_attr_i(a->node, "group", 1)};
+  transposed c = {
+      .run = a->run, .x = x, .weight = w, .bias = b, .y = a->out[0], .groups = tni_attr_i(a->node, "group", 1)};
   char why[128];
   if (w->dtype != x->dtype || (b && b->dtype != x->dtype)) return tni_kdtype(a, w->dtype);
   if (x->rank < 3 || w->rank != x->rank || c.y->rank != x->rank)
@@ -222,8 +226,10 @@ tn_status tni_k_conv_transpose(const tni_kargs *a) {
     c.out[d] = c.y->dims[d + 2];
   }
   tni_window_spread_pads(&c.w, c.in, c.out);
-  if (x->dtype == TN_DT_F32 && c.C && c.plane) return products(a, &c);
   const int64_t n = c.out[c.w.rank - 1];
-  tni_kfor(a->run, tni_knumel(c.y) / n, n * (c.C * c.taps + 1) / 2 + 1, rows, &c);
+  if (x->dtype == TN_DT_F32 && c.C && c.plane)
+    products(a, &c);
+  else
+    tni_kfor(a->run, tni_knumel(c.y) / n, n * (c.C * c.taps + 1) / 2 + 1, rows, &c);
   return TN_OK;
 }

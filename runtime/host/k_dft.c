@@ -7,6 +7,7 @@
 
 /* n samples of one transform each. */
 typedef struct dft {
+  const tn_run *run;
   const tni_tensor *x, *window; /* window: of an STFT, or NULL */
   tni_tensor *y;
   int64_t n, have, keep; /* transformed; of them in the input; written */
@@ -43,8 +44,8 @@ static void store(const dft *d, int64_t at, tni_complex c) {
   if (d->parts_out == 2) tni_put_f64(d->y, at * 2 + 1, c.im / scale);
 }
 
-static void load_line(const dft *d, int64_t first, int64_t step, tni_complex *x) {
-  for (int64_t i = 0; i < d->n; i++) {
+static void load_line(const dft *d, int64_t first, int64_t step, tni_complex *x, tni_poll *poll) {
+  for (int64_t i = 0; i < d->n && !tni_poll_stop(poll, 4); i++) {
     x[i] = (tni_complex){0, 0};
     if (i < d->have) {
       x[i] = sample(d, first + i * step);
@@ -63,6 +64,7 @@ static void body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const dft *d = arg;
   tni_complex *x = d->room + (int64_t)worker * 3 * d->n, *y = x + d->n, *room = y + d->n;
   const int64_t length = d->x->dims[1];
+  tni_poll poll = {d->run, TNI_POLL};
   for (int64_t i = begin; i < end; i++) {
     int64_t from, to;
     if (d->frames) {
@@ -72,9 +74,9 @@ static void body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
       from = i / d->inner * d->dim * d->inner + i % d->inner;
       to = i / d->inner * d->keep * d->inner + i % d->inner;
     }
-    load_line(d, from, d->inner, x);
-    tni_fft(d->root, d->n, x, y, room);
-    for (int64_t k = 0; k < d->keep; k++) store(d, to + k * d->inner, y[k]);
+    load_line(d, from, d->inner, x, &poll);
+    tni_fft(d->root, d->n, x, y, room, &poll);
+    for (int64_t k = 0; k < d->keep && !tni_poll_stop(&poll, 4); k++) store(d, to + k * d->inner, y[k]);
   }
 }
 
@@ -82,9 +84,11 @@ static tn_status transform(const tni_kargs *a, dft *d, int64_t lines) {
   const uint64_t have = tni_dft_scratch(a->node, d->y, a->run->n_workers);
   if ((uint64_t)d->n > have / sizeof(tni_complex) / (1 + 3 * (uint64_t)a->run->n_workers))
     return tni_kfail(a, TN_E_INTERNAL, "a transform of %lld does not fit the scratch", (long long)d->n);
+  tni_poll poll = {a->run, TNI_POLL};
+  d->run = a->run;
   d->root = a->scratch;
   d->room = d->root + d->n;
-  tni_fft_roots(d->root, d->n, d->inverse);
+  tni_fft_roots(d->root, d->n, d->inverse, &poll);
   tni_kfor(a->run, lines, d->n * 64, body, d);
   return TN_OK;
 }

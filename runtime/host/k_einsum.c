@@ -45,9 +45,11 @@ static void advance(const einsum *s, uint32_t from, uint32_t to, int64_t *index,
   }
 }
 
-static double sum_real(const einsum *s, int64_t *index, int64_t *off) {
+enum { TERM = 4 }; /* elements that a step of the loop over terms takes as long as, about */
+
+static double sum_real(const einsum *s, int64_t *index, int64_t *off, tni_poll *poll) {
   double sum = 0;
-  for (int64_t t = 0; t < s->terms; t++) {
+  for (int64_t t = 0; t < s->terms && !tni_poll_stop(poll, TERM); t++) {
     double p = tni_get_f64(s->a->in[0], off[0]);
     for (uint32_t i = 1; i < s->e.n_in; i++) p *= tni_get_f64(s->a->in[i], off[i]);
     sum += p;
@@ -57,11 +59,11 @@ static double sum_real(const einsum *s, int64_t *index, int64_t *off) {
 }
 
 /* Two operands of f32 and one step per term: the inner loop of products of matrices. */
-static double sum_f32(const einsum *s, int64_t *index, int64_t *off) {
+static double sum_f32(const einsum *s, int64_t *index, int64_t *off, tni_poll *poll) {
   const uint32_t last = s->e.n_labels - 1;
   const int64_t n = s->dim[last], sa = s->stride[0][last], sb = s->stride[1][last];
   double sum = 0;
-  for (int64_t t = 0; t < s->terms; t += n) {
+  for (int64_t t = 0; t < s->terms && !tni_poll_stop(poll, n + TERM); t += n) {
     const f32u *x = (const f32u *)s->a->in[0]->data + off[0], *y = (const f32u *)s->a->in[1]->data + off[1];
     for (int64_t k = 0; k < n; k++) sum += (double)x[k * sa] * (double)y[k * sb];
     advance(s, s->e.n_out, last, index, off);
@@ -69,9 +71,9 @@ static double sum_f32(const einsum *s, int64_t *index, int64_t *off) {
   return sum;
 }
 
-static uint64_t sum_int(const einsum *s, int64_t *index, int64_t *off) {
+static uint64_t sum_int(const einsum *s, int64_t *index, int64_t *off, tni_poll *poll) {
   uint64_t sum = 0;
-  for (int64_t t = 0; t < s->terms; t++) {
+  for (int64_t t = 0; t < s->terms && !tni_poll_stop(poll, TERM); t++) {
     uint64_t p = (uint64_t)tni_get_i64(s->a->in[0], off[0]);
     for (uint32_t i = 1; i < s->e.n_in; i++) p *= (uint64_t)tni_get_i64(s->a->in[i], off[i]);
     sum += p;
@@ -100,6 +102,7 @@ static void body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const bool real = y->dtype == TN_DT_F32 || y->dtype == TN_DT_F64 || tni_is_half(y->dtype);
   const bool fast = y->dtype == TN_DT_F32 && s->e.n_in == 2 && s->e.n_labels > s->e.n_out;
   int64_t rest = begin;
+  tni_poll poll = {s->a->run, TNI_POLL};
   (void)worker;
   for (uint32_t l = s->e.n_out; l-- > 0;) {
     index[l] = rest % s->dim[l];
@@ -108,9 +111,9 @@ static void body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   }
   for (int64_t o = begin; o < end; o++) {
     if (real)
-      tni_put_f64(y, o, fast ? sum_f32(s, index, off) : sum_real(s, index, off));
+      tni_put_f64(y, o, fast ? sum_f32(s, index, off, &poll) : sum_real(s, index, off, &poll));
     else
-      put_int(y, o, sum_int(s, index, off));
+      put_int(y, o, sum_int(s, index, off, &poll));
     advance(s, 0, s->e.n_out, index, off);
   }
 }
@@ -127,6 +130,6 @@ tn_status tni_k_einsum(const tni_kargs *a) {
   if (why) return tni_kfail(a, TN_E_INVALID, "%s", why);
   if (!measure(&s)) return tni_kfail(a, TN_E_INVALID, "axes of one label have different sizes");
   const int64_t n = tni_knumel(a->out[0]);
-  tni_kfor(a->run, n, s.terms * 2 * a->n_in + 1, body, &s);
+  tni_kfor(a->run, n, s.terms < TNI_POLL ? s.terms * 2 * a->n_in + 1 : TNI_POLL, body, &s);
   return TN_OK;
 }

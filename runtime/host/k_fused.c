@@ -27,7 +27,6 @@ typedef struct fused {
   bool one_row;                  /* sums of one row, columns as they lie */
   group groups[TN_FUSED_MAX_PARTS];
   uint64_t worker_bytes;
-  int32_t stopped; /* atomic */
 } fused;
 
 /* Products in the largest group. */
@@ -68,13 +67,6 @@ static int64_t tiles_of(const tni_fused *f, int64_t nb) {
   return n * f->n_groups / f->n_parts;
 }
 
-static bool stop(fused *k) {
-  if (__atomic_load_n(&k->stopped, __ATOMIC_RELAXED)) return true;
-  if (!k->run->cancelled || !k->run->cancelled(k->run)) return false;
-  __atomic_store_n(&k->stopped, 1, __ATOMIC_RELAXED);
-  return true;
-}
-
 /* Product p as a matrix product of its own. */
 static tni_gemm gemm_of(const fused *k, uint32_t p, tni_hquantized *room) {
   const tni_part *part = &k->f.parts[p];
@@ -83,6 +75,7 @@ static tni_gemm gemm_of(const fused *k, uint32_t p, tni_hquantized *room) {
   g.a_row = k->K;
   g.a_col = 1;
   g.skips_zeros = k->a->skips_zeros;
+  g.run = k->run;
   g.b_row = k->f.trans_b ? 1 : w->dims[1];
   g.b_col = k->f.trans_b ? k->K : 1;
   g.b = w->data ? (const char *)w->data + part->first * g.b_col * k->size : NULL;
@@ -95,8 +88,9 @@ static void tile_f64(const tni_gemm *g, int64_t m0, int64_t mb, int64_t n0, int6
   for (int64_t m = 0; m < mb; m++) {
     const f64u *a = (const f64u *)g->a + (m0 + m) * g->a_row;
     double *y = c + m * TNI_GEMM_COLS;
+    tni_poll poll = {g->run, TNI_POLL};
     for (int64_t n = 0; n < nb; n++) y[n] = 0;
-    for (int64_t i = 0; i < g->K; i++) {
+    for (int64_t i = 0; i < g->K && !tni_poll_stop(&poll, nb); i++) {
       const f64u *b = (const f64u *)g->b + i * g->b_row + n0 * g->b_col;
       for (int64_t n = 0; n < nb; n++) y[n] = y[n] + a[i] * b[n * g->b_col];
     }
@@ -176,7 +170,8 @@ static void unit(const fused *k, int64_t u, char *scratch, tni_chain_room *room)
 static void units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   fused *k = arg;
   tni_chain_room room;
-  for (int64_t u = begin; u < end && !stop(k); u++) unit(k, u, (char *)k->a->scratch + worker * k->worker_bytes, &room);
+  for (int64_t u = begin; u < end && !tni_run_cancelled(k->run); u++)
+    unit(k, u, (char *)k->a->scratch + worker * k->worker_bytes, &room);
 }
 
 static int64_t set_groups(fused *k) {
@@ -238,6 +233,6 @@ tn_status tni_k_fused_matmul(const tni_kargs *a) {
   tn_status st = check(&k);
   if (st || k.M == 0) return st;
   const int64_t mb = k.M < k.mb ? k.M : k.mb;
-  tni_kfor(a->run, n_units, mb * k.nb * (k.K + 1) / (k.one_row ? 4 : 16) + 1, units, &k);
-  return k.stopped ? tni_kfail(a, TN_E_CANCELLED, "stopped") : TN_OK;
+  tni_kfor_polled(a->run, n_units, mb * k.nb * (k.K + 1) / (k.one_row ? 4 : 16) + 1, units, &k);
+  return TN_OK;
 }

@@ -10,9 +10,11 @@
 /* Checks all indices first, so that the copying loops need no way out. */
 static tn_status check_indices(const tni_kargs *a, const tni_tensor *idx, int64_t first, int64_t stride, int64_t dim) {
   const int64_t n = tni_knumel(idx);
+  tni_poll poll = {a->run, TNI_POLL};
   if (idx->dtype != TN_DT_I64 && idx->dtype != TN_DT_I32) return tni_kdtype(a, idx->dtype);
   for (int64_t i = first; i < n; i += stride) {
     const int64_t v = tni_get_i64(idx, i);
+    if (tni_poll_stop(&poll, 1)) return TN_E_CANCELLED;
     if (v < -dim || v >= dim)
       return tni_kfail(a, TN_E_INVALID, "index %lld is outside [-%lld, %lld)", (long long)v, (long long)dim,
                        (long long)dim);
@@ -86,36 +88,60 @@ static int64_t element_offset(const tni_tensor *out, const int64_t *st, uint32_t
   return off;
 }
 
+typedef struct picks {
+  const tni_tensor *x, *idx;
+  tni_tensor *y;
+  uint32_t axis, size;
+  int64_t st[TN_MAX_RANK];
+  int64_t k, inner, per, batch_elems; /* GatherND: of a tuple; elements of a slice; tuples and elements per batch */
+} picks;
+
+static void pick_elements(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  const picks *p = arg;
+  const int64_t dim = p->x->dims[p->axis];
+  (void)worker;
+  for (int64_t i = begin; i < end; i++) {
+    const int64_t v = tni_get_i64(p->idx, i), off = element_offset(p->idx, p->st, p->axis, i, v < 0 ? v + dim : v);
+    memcpy((char *)p->y->data + i * p->size, (const char *)p->x->data + off * p->size, p->size);
+  }
+}
+
 tn_status tni_k_gather_elements(const tni_kargs *a) {
   const tni_tensor *x = a->in[0], *idx = a->in[1];
   const int32_t axis = tni_kaxis(tni_attr_i(a->node, "axis", 0), x->rank);
-  const uint32_t size = tni_elem_size(x->dtype);
-  int64_t st[TN_MAX_RANK];
-  if (!size) return tni_kdtype(a, x->dtype);
+  picks p = {.x = x, .idx = idx, .y = a->out[0], .axis = (uint32_t)axis, .size = tni_elem_size(x->dtype)};
+  if (!p.size) return tni_kdtype(a, x->dtype);
   if (axis < 0 || !x->rank || idx->rank != x->rank) return tni_kfail(a, TN_E_INVALID, "GatherElements: axis or rank");
   for (uint32_t d = 0; d < x->rank; d++)
     if (d != (uint32_t)axis && idx->dims[d] > x->dims[d])
       return tni_kfail(a, TN_E_INVALID, "GatherElements: indices exceed dim %u", d);
   tn_status s = check_indices(a, idx, 0, 1, x->dims[axis]);
   if (s) return s;
-  tni_kstrides(x, st);
-  const int64_t n = tni_knumel(idx);
-  for (int64_t i = 0; i < n; i++) {
-    int64_t v = tni_get_i64(idx, i);
-    if (v < 0) v += x->dims[axis];
-    const int64_t off = element_offset(idx, st, (uint32_t)axis, i, v);
-    memcpy((char *)a->out[0]->data + i * size, (const char *)x->data + off * size, size);
-  }
+  tni_kstrides(x, p.st);
+  tni_kfor(a->run, tni_knumel(idx), 16, pick_elements, &p);
   return TN_OK;
+}
+
+static void pick_slices(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  const picks *p = arg;
+  const size_t bytes = (size_t)(p->inner * p->size);
+  (void)worker;
+  for (int64_t i = begin; i < end; i++) {
+    int64_t off = (i / p->per) * p->batch_elems;
+    for (int64_t j = 0; j < p->k; j++) {
+      const int64_t v = tni_get_i64(p->idx, i * p->k + j);
+      off += (v < 0 ? v + p->x->dims[p->axis + j] : v) * p->st[p->axis + j];
+    }
+    memcpy((char *)p->y->data + (size_t)i * bytes, (const char *)p->x->data + off * p->size, bytes);
+  }
 }
 
 /* indices[batch..., m, k] select slices of x past its batch_dims. */
 tn_status tni_k_gather_nd(const tni_kargs *a) {
   const tni_tensor *x = a->in[0], *idx = a->in[1];
   const int64_t b = tni_attr_i(a->node, "batch_dims", 0);
-  const uint32_t size = tni_elem_size(x->dtype);
-  int64_t st[TN_MAX_RANK];
-  if (!size) return tni_kdtype(a, x->dtype);
+  picks p = {.x = x, .idx = idx, .y = a->out[0], .size = tni_elem_size(x->dtype)};
+  if (!p.size) return tni_kdtype(a, x->dtype);
   if (!idx->rank || b < 0 || b >= idx->rank || b >= x->rank) return tni_kfail(a, TN_E_INVALID, "GatherND: batch_dims");
   const int64_t k = idx->dims[idx->rank - 1];
   if (k < 1 || b + k > x->rank) return tni_kfail(a, TN_E_INVALID, "GatherND: index tuples of %lld", (long long)k);
@@ -125,18 +151,14 @@ tn_status tni_k_gather_nd(const tni_kargs *a) {
     tn_status s = check_indices(a, idx, j, k, x->dims[b + j]);
     if (s) return s;
   }
-  tni_kstrides(x, st);
+  tni_kstrides(x, p.st);
   const int64_t batches = tni_dim_product(x, 0, (uint32_t)b), tuples = tni_knumel(idx) / k;
-  const int64_t inner = tni_dim_product(x, (uint32_t)(b + k), x->rank), per = batches ? tuples / batches : 0;
-  const int64_t batch_elems = tni_dim_product(x, (uint32_t)b, x->rank);
-  for (int64_t i = 0; i < tuples && inner; i++) {
-    int64_t off = (i / per) * batch_elems;
-    for (int64_t j = 0; j < k; j++) {
-      const int64_t v = tni_get_i64(idx, i * k + j);
-      off += (v < 0 ? v + x->dims[b + j] : v) * st[b + j];
-    }
-    memcpy((char *)a->out[0]->data + i * inner * size, (const char *)x->data + off * size, (size_t)(inner * size));
-  }
+  p.axis = (uint32_t)b;
+  p.k = k;
+  p.inner = tni_dim_product(x, (uint32_t)(b + k), x->rank);
+  p.per = batches ? tuples / batches : 0;
+  p.batch_elems = tni_dim_product(x, (uint32_t)b, x->rank);
+  if (p.inner) tni_kfor(a->run, tuples, p.inner + 4 * k, pick_slices, &p);
   return TN_OK;
 }
 
@@ -153,13 +175,15 @@ tn_status tni_k_one_hot(const tni_kargs *a) {
   const tni_scopy fill = {.rank = 1, .dims = {tni_knumel(y)}, .ss = {0}, .ds = {1}};
   tni_copy_strided(a->run, size, &fill, y->data, values->data);
   const int64_t n = tni_knumel(idx);
-  for (int64_t i = 0; i < n && inner; i++) {
-    const double d = tni_get_f64(idx, i);
-    if (!(d >= -(double)depth && d < (double)depth)) continue;
-    const int64_t v = (int64_t)d, p = v < 0 ? v + depth : v;
-    const int64_t at = (i / inner) * depth * inner + p * inner + i % inner;
-    memcpy((char *)y->data + at * size, (const char *)values->data + size, size);
-  }
+  tni_poll poll = {a->run, TNI_POLL};
+  for (int64_t i = 0, to; inner && (to = tni_poll_until(&poll, i, n)) > i;)
+    for (; i < to; i++) {
+      const double d = tni_get_f64(idx, i);
+      if (!(d >= -(double)depth && d < (double)depth)) continue;
+      const int64_t v = (int64_t)d, p = v < 0 ? v + depth : v;
+      const int64_t at = (i / inner) * depth * inner + p * inner + i % inner;
+      memcpy((char *)y->data + at * size, (const char *)values->data + size, size);
+    }
   return TN_OK;
 }
 
@@ -190,11 +214,12 @@ static tn_status write_one(const tni_kargs *a, tni_tensor *y, int64_t i) {
 tn_status tni_k_eye_like(const tni_kargs *a) {
   tni_tensor *y = a->out[0];
   const int64_t k = tni_attr_i(a->node, "k", 0);
+  tni_poll poll = {a->run, TNI_POLL};
   tn_status s = TN_OK;
   if (y->rank != 2) return tni_kfail(a, TN_E_INVALID, "EyeLike: rank %u", y->rank);
   if (y->bytes) memset(y->data, 0, (size_t)y->bytes);
   if (k <= -y->dims[0] || k >= y->dims[1]) return TN_OK;
-  for (int64_t r = k < 0 ? -k : 0; r < y->dims[0] && r + k < y->dims[1] && !s; r++)
+  for (int64_t r = k < 0 ? -k : 0; r < y->dims[0] && r + k < y->dims[1] && !s && !tni_poll_stop(&poll, 1); r++)
     s = write_one(a, y, r * y->dims[1] + r + k);
   return s;
 }
@@ -208,7 +233,8 @@ tn_status tni_k_non_zero(const tni_kargs *a) {
   if (!tni_elem_size(x->dtype)) return tni_kdtype(a, x->dtype);
   if (y->dtype != TN_DT_I64 || y->rank != 2 || y->dims[0] != x->rank)
     return tni_kfail(a, TN_E_INVALID, "NonZero: the output has other dims");
-  for (int64_t i = 0; i < n; i++) {
+  tni_poll poll = {a->run, TNI_POLL};
+  for (int64_t i = 0; i < n && !tni_poll_stop(&poll, 2); i++) {
     if (!tni_elem_is_zero(x, i)) {
       if (at == y->dims[1]) return tni_kfail(a, TN_E_INTERNAL, "NonZero: more elements than were counted");
       for (uint32_t d = 0; d < x->rank; d++) ((i64u *)y->data)[d * y->dims[1] + at] = index[d];

@@ -12,6 +12,7 @@ enum { NEAREST, LINEAR, CUBIC };
 enum { ZEROS, BORDER, REFLECTION };
 
 typedef struct sample {
+  const tn_run *run;
   const tni_tensor *x, *grid;
   tni_tensor *y;
   int mode, padding;
@@ -34,6 +35,7 @@ static int64_t tap_index(const sample *s, double i, int64_t n) {
   if (i >= 0 && i < (double)n) return (int64_t)i;
   if (s->padding == ZEROS || i != i) return -1;
   if (s->padding == REFLECTION) i = reflect(i, s->align ? 0 : -0.5, (double)n - (s->align ? 1 : 0.5));
+  if (i != i) return -1; /* of an infinite one */
   return i <= 0 ? 0 : i >= (double)(n - 1) ? n - 1 : (int64_t)i;
 }
 
@@ -110,14 +112,22 @@ static double interpolate(const sample *s, const spot *q, int64_t base) {
   return sum;
 }
 
+/* Elements of work for one of the output's. */
+static int64_t work_of(const sample *s) {
+  return s->mode == NEAREST ? 4 : 4 << (s->mode == LINEAR ? s->rank : 2 * s->rank);
+}
+
 static void sample_points(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const sample *s = arg;
+  const int64_t work = work_of(s);
+  const bool many = s->channels * work > TNI_POLL;
+  tni_poll poll = {s->run, TNI_POLL};
   (void)worker;
   for (int64_t u = begin; u < end; u++) {
     const int64_t image = u / s->positions, p = u % s->positions;
     spot q;
     locate(s, image, p, &q);
-    for (int64_t c = 0; c < s->channels; c++) {
+    for (int64_t c = 0; c < s->channels && !(many && tni_poll_stop(&poll, work)); c++) {
       const int64_t to = (image * s->channels + c) * s->positions + p, base = (image * s->channels + c) * s->plane;
       if (s->mode != NEAREST) {
         tni_put_f64(s->y, to, interpolate(s, &q, base));
@@ -148,7 +158,7 @@ static bool choose(const tn_node *n, const char *attr, const char *const *names,
 tn_status tni_k_grid_sample(const tni_kargs *a) {
   static const char *const modes[] = {"nearest", "linear", "cubic"}, *const paddings[] = {"zeros", "border",
                                                                                           "reflection"};
-  sample s = {.x = a->in[0], .grid = a->in[1], .y = a->out[0], .size = tni_elem_size(a->in[0]->dtype)};
+  sample s = {.run = a->run, .x = a->in[0], .grid = a->in[1], .y = a->out[0], .size = tni_elem_size(a->in[0]->dtype)};
   if (!choose(a->node, "mode", modes, 3, &s.mode)) return tni_kfail(a, TN_E_INVALID, "GridSample: unknown mode");
   if (!choose(a->node, "padding_mode", paddings, 3, &s.padding))
     return tni_kfail(a, TN_E_INVALID, "GridSample: unknown padding_mode");
@@ -164,7 +174,7 @@ tn_status tni_k_grid_sample(const tni_kargs *a) {
   s.channels = s.x->dims[1];
   s.plane = tni_dim_product(s.x, 2, s.x->rank);
   s.positions = tni_dim_product(s.grid, 1, s.grid->rank - 1);
-  tni_kfor(a->run, s.x->dims[0] * s.positions, s.channels * 32, sample_points, &s);
+  tni_kfor(a->run, s.x->dims[0] * s.positions, s.channels * (16 + work_of(&s)), sample_points, &s);
   return TN_OK;
 }
 

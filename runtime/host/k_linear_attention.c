@@ -14,6 +14,7 @@
 #include "runtime/host/recurrent.h"
 
 typedef struct linear {
+  const tn_run *run;
   const tni_tensor *q, *k, *v, *past, *decay, *beta;
   tni_tensor *y, *present;
   int64_t B, T, heads, kv_heads, dk, dv, decay_size, beta_heads; /* decay_size: 1 or dk, per head */
@@ -64,10 +65,12 @@ static void heads(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const linear *l = arg;
   const int64_t n = l->dk * l->dv;
   float *S = l->room + worker * l->per_worker;
+  tni_poll poll = {l->run, TNI_POLL};
   for (int64_t i = begin; i < end; i++) {
     memset(S, 0, (size_t)n * sizeof *S);
     if (l->past) tni_load_f32(l->past->dtype, l->past->data, i * n, n, S);
-    for (int64_t t = 0; t < l->T; t++) step(l, i / l->kv_heads * l->T + t, i % l->kv_heads, S);
+    for (int64_t t = 0; t < l->T && !tni_poll_stop(&poll, 4 * n + 64); t++)
+      step(l, i / l->kv_heads * l->T + t, i % l->kv_heads, S);
     if (l->present) tni_store_f32(l->present->dtype, l->present->data, i * n, n, S);
   }
 }
@@ -125,7 +128,8 @@ static tn_status check(const tni_kargs *a, linear *l) {
 }
 
 tn_status tni_k_linear_attention(const tni_kargs *a) {
-  linear l = {.q = a->in[0],
+  linear l = {.run = a->run,
+              .q = a->in[0],
               .k = a->in[1],
               .v = a->in[2],
               .past = a->n_in > 3 ? a->in[3] : NULL,

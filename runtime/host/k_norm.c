@@ -9,6 +9,7 @@
 #include "runtime/host/internal.h"
 
 typedef struct norm {
+  const tn_run *run;
   const tni_tensor *x, *scale, *bias;
   tni_tensor *y, *mean, *inv;
   const tni_hot *hot;
@@ -82,11 +83,13 @@ static float row_stats(const norm *k, int64_t r, float *mean) {
 static void rows_f32(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const norm *k = arg;
   const bool ds = is_dense(k, k->scale), db = k->bias && is_dense(k, k->bias);
+  const int64_t work = ds && (db || !k->bias) ? TNI_CHUNK : 8 * TNI_CHUNK;
+  tni_poll poll = {k->run, TNI_POLL};
   (void)worker;
   for (int64_t r = begin; r < end; r++) {
     float mean = 0, y[TNI_CHUNK];
     const float inv = row_stats(k, r, &mean);
-    for (int64_t i = 0; i < k->n; i += TNI_CHUNK) {
+    for (int64_t i = 0; i < k->n && !tni_poll_stop(&poll, work); i += TNI_CHUNK) {
       const int64_t n = k->n - i < TNI_CHUNK ? k->n - i : TNI_CHUNK;
       tni_load_f32(k->x->dtype, k->x->data, r * k->n + i, n, y);
       for (int64_t j = 0; j < n; j++) y[j] = (y[j] - mean) * inv;
@@ -101,6 +104,7 @@ static void rows_f32(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 
 static void rows_f64(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const norm *k = arg;
+  tni_poll poll = {k->run, TNI_POLL};
   (void)worker;
   for (int64_t r = begin; r < end; r++) {
     const f64u *x = (const f64u *)k->x->data + r * k->n;
@@ -109,7 +113,7 @@ static void rows_f64(void *arg, int64_t begin, int64_t end, uint32_t worker) {
     mean /= (double)k->n;
     for (int64_t i = 0; i < k->n; i++) sq += (x[i] - mean) * (x[i] - mean);
     const double inv = 1 / sqrt(sq / (double)k->n + k->eps);
-    for (int64_t i = 0; i < k->n; i++) {
+    for (int64_t i = 0; i < k->n && !tni_poll_stop(&poll, 4); i++) {
       double v = (x[i] - mean) * inv * tni_get_f64(k->scale, weight_index(k, k->scale, r, i));
       if (k->bias) v += tni_get_f64(k->bias, weight_index(k, k->bias, r, i));
       ((f64u *)k->y->data)[r * k->n + i] = v;
@@ -130,6 +134,7 @@ static bool is_real(uint32_t t) { return t == TN_DT_F32 || t == TN_DT_F64 || tni
 
 static tn_status normalize(const tni_kargs *a, norm *k) {
   const int32_t axis = tni_kaxis(tni_attr_i(a->node, "axis", -1), a->in[0]->rank);
+  k->run = a->run;
   k->x = a->in[0];
   k->scale = a->in[1];
   k->y = a->out[0];

@@ -7,6 +7,7 @@
 enum { CONSTANT, REFLECT, EDGE, WRAP };
 
 typedef struct pad {
+  const tn_run *run;
   const tni_tensor *x;
   tni_tensor *y;
   int mode;
@@ -32,6 +33,7 @@ static void pad_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const pad *p = arg;
   const uint32_t l = p->x->rank - 1;
   const int64_t n = p->y->dims[l], size = p->size;
+  tni_poll poll = {p->run, TNI_POLL};
   (void)worker;
   for (int64_t r = begin; r < end; r++) {
     char *y = (char *)p->y->data + r * n * size;
@@ -43,7 +45,7 @@ static void pad_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
       if (v < 0) inside = false;
       off += v * p->st[d];
     }
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n && !tni_poll_stop(&poll, 2); i++) {
       const int64_t v = inside ? source(p, l, i) : -1;
       memcpy(y + i * size, v < 0 ? p->value : (const char *)p->x->data + (off + v) * size, (size_t)size);
     }
@@ -74,7 +76,7 @@ static tn_status fill_pads(const tni_kargs *a, pad *p) {
 }
 
 tn_status tni_k_pad(const tni_kargs *a) {
-  pad p = {.x = a->in[0], .y = a->out[0], .mode = pad_mode(a), .size = tni_elem_size(a->in[0]->dtype)};
+  pad p = {.run = a->run, .x = a->in[0], .y = a->out[0], .mode = pad_mode(a), .size = tni_elem_size(a->in[0]->dtype)};
   const tni_tensor *value = a->n_in > 2 ? a->in[2] : NULL;
   if (!p.size) return tni_kdtype(a, p.x->dtype);
   if (p.mode < 0) return tni_kfail(a, TN_E_INVALID, "Pad: unknown mode");

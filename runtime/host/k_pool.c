@@ -7,7 +7,10 @@
 
 #include "runtime/host/im2col.h"
 
+enum { MANY = 1024 }; /* taps that are asked about one by one */
+
 typedef struct pool {
+  const tn_run *run;
   tni_im2col im; /* one channel: batches are the planes of x */
   const tni_tensor *x;
   tni_tensor *y;
@@ -102,8 +105,10 @@ static int64_t column_index(const pool *c, int64_t at) {
     }                                                                                                            \
     for (int64_t j = 0; j < n && c->op == TN_OP_LP_POOL && c->p != 1; j++) acc[j] = POW(acc[j], (T)1 / (T)c->p); \
   }                                                                                                              \
-  static void piece_##T(const pool *c, int64_t plane, const int64_t *o, int64_t o0, int64_t n, int64_t to) {     \
-    const int64_t s = c->im.w.stride[c->im.w.rank - 1];                                                          \
+  static void piece_##T(const pool *c, int64_t plane, const int64_t *o, int64_t o0, int64_t n, int64_t to,       \
+                        tni_poll *poll) {                                                                        \
+    const int64_t s = c->im.w.stride[c->im.w.rank - 1], work = c->op == TN_OP_LP_POOL && c->p > 2 ? 16 * n : n;  \
+    const bool many = c->im.taps > MANY;                                                                         \
     T acc[TNI_CHUNK], v[TNI_CHUNK];                                                                              \
     int64_t best[TNI_CHUNK];                                                                                     \
     for (int64_t j = 0; j < n; j++) {                                                                            \
@@ -111,7 +116,8 @@ static int64_t column_index(const pool *c, int64_t at) {
       best[j] = -1;                                                                                              \
     }                                                                                                            \
     tni_taps t;                                                                                                  \
-    for (bool more = tni_taps_first(&c->im, o, o0, n, &t); more; more = tni_taps_next(&c->im, o, &t)) {          \
+    for (bool more = tni_taps_first(&c->im, o, o0, n, &t); more && !(many && tni_poll_stop(poll, work));         \
+         more = tni_taps_next(&c->im, o, &t)) {                                                                  \
       int64_t lo, hi;                                                                                            \
       const int64_t shift = t.shift + o0 * s;                                                                    \
       tni_im2col_inside(&c->im, shift, n, &lo, &hi);                                                             \
@@ -134,6 +140,7 @@ static void pool_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const pool *c = arg;
   const uint32_t last = c->im.w.rank - 1;
   const int64_t n = c->im.out[last], rows = c->im.positions / n;
+  tni_poll poll = {c->run, TNI_POLL};
   (void)worker;
   for (int64_t r = begin; r < end; r++) {
     int64_t o[TNI_WINDOW_MAX] = {0};
@@ -141,9 +148,9 @@ static void pool_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
     for (int64_t i = 0; i < n; i += TNI_CHUNK) {
       const int64_t k = n - i < TNI_CHUNK ? n - i : TNI_CHUNK;
       if (c->x->dtype == TN_DT_F64)
-        piece_double(c, r / rows, o, i, k, r * n + i);
+        piece_double(c, r / rows, o, i, k, r * n + i, &poll);
       else
-        piece_float(c, r / rows, o, i, k, r * n + i);
+        piece_float(c, r / rows, o, i, k, r * n + i, &poll);
     }
   }
 }
@@ -151,7 +158,7 @@ static void pool_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 tn_status tni_k_pool(const tni_kargs *a) {
   const tni_tensor *x = a->in[0];
   tni_tensor *y = a->out[0], *index = a->n_out > 1 ? a->out[1] : NULL;
-  pool c = {.x = x, .y = y, .op = a->node->op, .p = tni_attr_i(a->node, "p", 2)};
+  pool c = {.run = a->run, .x = x, .y = y, .op = a->node->op, .p = tni_attr_i(a->node, "p", 2)};
   const char *name = tni_op_by_id(c.op)->name;
   tni_window w;
   char why[128];

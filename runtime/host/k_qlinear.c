@@ -89,6 +89,7 @@ tn_status tni_k_qlinear_binary(const tni_kargs *a) {
 /* --- means --- */
 
 typedef struct mean {
+  const tn_run *run;
   const tni_tensor *x;
   tni_tensor *y;
   int64_t n;
@@ -99,12 +100,13 @@ typedef struct mean {
 static void mean_planes(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const mean *m = arg;
   const tni_to_byte q = tni_qto(m->y, m->y_zero);
+  tni_poll poll = {m->run, TNI_POLL};
   (void)worker;
   for (int64_t i = begin; i < end; i++) {
     const u8u *p = (const u8u *)m->x->data + i * m->n;
     const bool is_signed = m->x->dtype == TN_DT_I8;
     int64_t sum = 0;
-    for (int64_t j = 0; j < m->n;) { /* pieces whose sum fits 32 bits */
+    for (int64_t j = 0; j < m->n && !tni_poll_stop(&poll, 1 << 17);) { /* pieces whose sum fits 32 bits */
       const int64_t end_j = m->n - j < 1 << 20 ? m->n : j + (1 << 20);
       int32_t part = 0;
       if (is_signed)
@@ -121,7 +123,7 @@ static void mean_planes(void *arg, int64_t begin, int64_t end, uint32_t worker) 
 
 tn_status tni_k_qlinear_global_pool(const tni_kargs *a) {
   const tni_tensor *x = a->in[0];
-  mean m = {.x = x, .y = a->out[0]};
+  mean m = {.run = a->run, .x = x, .y = a->out[0]};
   tn_status st = one_grid(a, x, 1, 2);
   if (!st) st = one_grid(a, m.y, 3, 4);
   if (st) return st;

@@ -224,10 +224,12 @@ tn_status tni_k_dynamic_quantize_linear(const tni_kargs *a) {
   const int64_t n = tni_knumel(a->in[0]);
   float lo = 0, hi = 0, zero;
   if (a->in[0]->dtype != TN_DT_F32) return tni_kdtype(a, a->in[0]->dtype);
-  for (int64_t i = 0; i < n; i++) {
-    lo = x[i] < lo ? x[i] : lo;
-    hi = x[i] > hi ? x[i] : hi;
-  }
+  tni_poll poll = {a->run, TNI_POLL};
+  for (int64_t i = 0, to; (to = tni_poll_until(&poll, i, n)) > i;)
+    for (; i < to; i++) {
+      lo = x[i] < lo ? x[i] : lo;
+      hi = x[i] > hi ? x[i] : hi;
+    }
   float scale = hi == lo ? 1.0f / 255 : (hi - lo) / 255;
   zero = -lo / scale;
   zero = zero != zero ? 0 : zero > 255 ? 255 : rintf(zero);

@@ -82,10 +82,11 @@ tn_status tni_k_bernoulli(const tni_kargs *a) {
 }
 
 /* Class of a number in [0, 1): the one whose share of the total it falls in. x are logarithms of weights. */
-static int64_t draw(const tni_tensor *x, int64_t at, int64_t classes, double max, double total, double u) {
+static int64_t draw(const tni_tensor *x, int64_t at, int64_t classes, double max, double total, double u,
+                    tni_poll *poll) {
   double sum = 0;
   int64_t last = 0;
-  for (int64_t c = 0; c < classes; c++) {
+  for (int64_t c = 0; c < classes && !tni_poll_stop(poll, 8); c++) {
     const double w = exp(tni_get_f64(x, at + c) - max);
     sum += w;
     if (w > 0) last = c;
@@ -100,14 +101,15 @@ tn_status tni_k_multinomial(const tni_kargs *a) {
   if (x->rank != 2) return tni_kfail(a, TN_E_INVALID, "Multinomial: the input is not [batch, classes]");
   const int64_t classes = x->dims[1], samples = a->out[0]->dims[1];
   if (!classes && samples) return tni_kfail(a, TN_E_INVALID, "Multinomial: there is no class");
-  for (int64_t b = 0; b < x->dims[0]; b++) {
+  tni_poll poll = {a->run, TNI_POLL};
+  for (int64_t b = 0; b < x->dims[0] && !tni_poll_stop(&poll, 1); b++) {
     double max = -INFINITY, total = 0;
-    for (int64_t c = 0; c < classes; c++) max = fmax(max, tni_get_f64(x, b * classes + c));
-    for (int64_t c = 0; c < classes; c++) total += exp(tni_get_f64(x, b * classes + c) - max);
-    for (int64_t s = 0; s < samples; s++) {
+    for (int64_t c = 0; c < classes && !tni_poll_stop(&poll, 1); c++) max = fmax(max, tni_get_f64(x, b * classes + c));
+    for (int64_t c = 0; c < classes && !tni_poll_stop(&poll, 8); c++)
+      total += exp(tni_get_f64(x, b * classes + c) - max);
+    for (int64_t s = 0; s < samples && !tni_poll_stop(&poll, 8); s++) {
       const int64_t i = b * samples + s;
-      if (tni_kcancelled(a)) return tni_kfail(a, TN_E_CANCELLED, "cancelled");
-      tni_put_f64(a->out[0], i, (double)draw(x, b * classes, classes, max, total, uniform(&r, i)));
+      tni_put_f64(a->out[0], i, (double)draw(x, b * classes, classes, max, total, uniform(&r, i), &poll));
     }
   }
   return TN_OK;

@@ -35,6 +35,7 @@ typedef struct activation {
 } activation;
 
 typedef struct recurrent {
+  const tn_run *run;
   const tni_tensor *x, *w, *r, *b, *lens, *h0, *c0, *p;
   tni_tensor *y, *yh, *yc;
   int64_t T, B, I, H, D, G;
@@ -143,9 +144,9 @@ static tn_status read_activations(const tni_kargs *a, recurrent *q) {
  */
 
 /* [rows, cols] -> [cols, rows], from any float type. */
-static void transpose(const tni_tensor *t, int64_t first, int64_t rows, int64_t cols, char *dst) {
+static void transpose(const tni_tensor *t, int64_t first, int64_t rows, int64_t cols, char *dst, tni_poll *poll) {
   for (int64_t r = 0; r < rows; r++)
-    for (int64_t c = 0; c < cols; c += COLS) {
+    for (int64_t c = 0; c < cols && !tni_poll_stop(poll, COLS); c += COLS) {
       float f[COLS];
       const int64_t n = cols - c < COLS ? cols - c : COLS;
       if (t->dtype == TN_DT_F64) {
@@ -161,11 +162,11 @@ static void transpose(const tni_tensor *t, int64_t first, int64_t rows, int64_t 
 static uint32_t elem_of(const tni_tensor *t) { return t->dtype == TN_DT_F64 ? 8 : 4; }
 
 /* w [D, rows, cols] -> [D][cols][rows]. The end of it. */
-static char *transpose_all(const tni_tensor *w, char *dst) {
+static char *transpose_all(const tni_tensor *w, char *dst, tni_poll *poll) {
   if (!tni_knumel(w)) return dst; /* dims beside an axis of 0 may be absurd */
   const int64_t matrix = w->dims[1] * w->dims[2];
   for (int64_t d = 0; d < w->dims[0]; d++)
-    transpose(w, d * matrix, w->dims[1], w->dims[2], dst + d * matrix * elem_of(w));
+    transpose(w, d * matrix, w->dims[1], w->dims[2], dst + d * matrix * elem_of(w), poll);
   return dst + tni_knumel(w) * elem_of(w);
 }
 
@@ -278,8 +279,8 @@ static int64_t state_at(const recurrent *q, int64_t d, int64_t b) {
   return (q->layout ? b * q->D + d : d * q->B + b) * q->H;
 }
 
-static void run_sequence(const recurrent *q, int64_t d, int64_t b, double *room) {
-  const int64_t H = q->H, GH = q->G * H;
+static void run_sequence(const recurrent *q, int64_t d, int64_t b, double *room, tni_poll *poll) {
+  const int64_t H = q->H, GH = q->G * H, work = (q->I + H) * GH / 4 + 8 * GH;
   int64_t len = q->T;
   seq s = {.q = q, .d = d, .b = b, .act = q->act[d], .rt = q->rt + d * H * GH * q->elem, .x = room};
   s.h = s.x + q->I;
@@ -294,8 +295,9 @@ static void run_sequence(const recurrent *q, int64_t d, int64_t b, double *room)
   load(q->c0, state_at(q, d, b), H, s.c);
   if (q->lens) len = tni_get_i64(q->lens, b);
   memset(s.more, 0, (size_t)GH * sizeof *s.more);
-  for (int64_t t = len; t < q->T; t++) store(q->y, y_at(q, t, d, b), H, s.more); /* zeros behind the end */
-  for (int64_t i = 0; i < len; i++) {
+  for (int64_t t = len; t < q->T && !tni_poll_stop(poll, H); t++)
+    store(q->y, y_at(q, t, d, b), H, s.more); /* zeros behind the end */
+  for (int64_t i = 0; i < len && !tni_poll_stop(poll, work); i++) {
     const int64_t t = d || q->reverse ? len - 1 - i : i;
     begin_step(&s, t);
     (q->G == 4 ? lstm_step : q->G == 3 ? gru_step : rnn_step)(&s);
@@ -307,7 +309,8 @@ static void run_sequence(const recurrent *q, int64_t d, int64_t b, double *room)
 
 static void sequences(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const recurrent *q = arg;
-  for (int64_t i = begin; i < end; i++) run_sequence(q, i / q->B, i % q->B, q->room + worker * q->per_worker);
+  tni_poll poll = {q->run, TNI_POLL};
+  for (int64_t i = begin; i < end; i++) run_sequence(q, i / q->B, i % q->B, q->room + worker * q->per_worker, &poll);
 }
 
 /* --- the operator ---------------------------------------------------------------------------------------------------
@@ -341,8 +344,8 @@ uint64_t tni_recurrent_prepared(const tn_node *n, const tni_tensor *const *in, u
   return n_in >= 3 && room_of(n, in, &weights, &per_worker) ? weights : 0;
 }
 
-void tni_recurrent_prepare(const tni_tensor *w, const tni_tensor *r, void *dst) {
-  (void)transpose_all(r, transpose_all(w, dst));
+void tni_recurrent_prepare(const tni_tensor *w, const tni_tensor *r, void *dst, tni_poll *poll) {
+  (void)transpose_all(r, transpose_all(w, dst, poll), poll);
 }
 
 static const tni_tensor *input(const tni_kargs *a, uint32_t i) { return i < a->n_in ? a->in[i] : NULL; }
@@ -399,7 +402,13 @@ static tn_status read_node(const tni_kargs *a, recurrent *q) {
 }
 
 tn_status tni_recurrent_run(const tni_kargs *a, const void *prepared) {
-  recurrent q = {.x = a->in[0], .w = a->in[1], .r = a->in[2], .b = input(a, 3), .lens = input(a, 4), .h0 = input(a, 5)};
+  recurrent q = {.run = a->run,
+                 .x = a->in[0],
+                 .w = a->in[1],
+                 .r = a->in[2],
+                 .b = input(a, 3),
+                 .lens = input(a, 4),
+                 .h0 = input(a, 5)};
   uint64_t weights, per_worker;
   if (a->node->op == TN_OP_LSTM) {
     q.c0 = input(a, 6);
@@ -416,7 +425,8 @@ tn_status tni_recurrent_run(const tni_kargs *a, const void *prepared) {
   q.wt = prepared;
   if (!q.wt) {
     q.wt = room;
-    tni_recurrent_prepare(q.w, q.r, room);
+    tni_poll poll = {a->run, TNI_POLL};
+    tni_recurrent_prepare(q.w, q.r, room, &poll);
     room += (weights - 64 + 7) & ~UINT64_C(7);
   }
   q.rt = q.wt + tni_knumel(q.w) * q.elem;

@@ -13,6 +13,7 @@
 #include "runtime/host/internal.h"
 
 typedef struct reduce {
+  const tn_run *run;
   const tni_tensor *x;
   tni_tensor *y;
   const tni_hot *hot;
@@ -137,7 +138,7 @@ static void store_i(const reduce *r, int64_t at, int64_t n, int64_t *v) {
 }
 
 /* One row of `inner` elements to one value. */
-static float row_f(const reduce *r, int64_t at) {
+static float row_f(const reduce *r, int64_t at, tni_poll *poll) {
   const uint32_t op = r->op;
   float v[TNI_CHUNK], acc = start_f(r);
   const bool sum = op == TN_OP_REDUCE_SUM || op == TN_OP_REDUCE_MEAN || op == TN_OP_REDUCE_LOG_SUM;
@@ -147,7 +148,7 @@ static float row_f(const reduce *r, int64_t at) {
     if (op == TN_OP_REDUCE_SUM_SQUARE || op == TN_OP_REDUCE_L2) return r->hot->sum_sq(x, r->inner, 0);
     if (op == TN_OP_REDUCE_MAX) return r->hot->max(x, r->inner);
   }
-  for (int64_t i = 0; i < r->inner; i += TNI_CHUNK) {
+  for (int64_t i = 0; i < r->inner && !tni_poll_stop(poll, TNI_CHUNK); i += TNI_CHUNK) {
     const int64_t n = r->inner - i < TNI_CHUNK ? r->inner - i : TNI_CHUNK;
     load_f(r, at + i, n, v);
     if (sum || op == TN_OP_REDUCE_SUM_SQUARE || op == TN_OP_REDUCE_L2 || op == TN_OP_REDUCE_L1)
@@ -157,15 +158,15 @@ static float row_f(const reduce *r, int64_t at) {
   }
   return acc;
 }
-#define ROW(S, T)                                                            \
-  static T row_##S(const reduce *r, int64_t at) {                            \
-    T v[TNI_CHUNK], acc = start_##S(r);                                      \
-    for (int64_t i = 0; i < r->inner; i += TNI_CHUNK) {                      \
-      const int64_t n = r->inner - i < TNI_CHUNK ? r->inner - i : TNI_CHUNK; \
-      load_##S(r, at + i, n, v);                                             \
-      for (int64_t j = 0; j < n; j++) fold_##S(r, &acc, v + j, 1);           \
-    }                                                                        \
-    return acc;                                                              \
+#define ROW(S, T)                                                                          \
+  static T row_##S(const reduce *r, int64_t at, tni_poll *poll) {                          \
+    T v[TNI_CHUNK], acc = start_##S(r);                                                    \
+    for (int64_t i = 0; i < r->inner && !tni_poll_stop(poll, TNI_CHUNK); i += TNI_CHUNK) { \
+      const int64_t n = r->inner - i < TNI_CHUNK ? r->inner - i : TNI_CHUNK;               \
+      load_##S(r, at + i, n, v);                                                           \
+      for (int64_t j = 0; j < n; j++) fold_##S(r, &acc, v + j, 1);                         \
+    }                                                                                      \
+    return acc;                                                                            \
   }
 ROW(d, double)
 ROW(i, int64_t)
@@ -181,20 +182,22 @@ static int64_t offset_of(int64_t i, uint32_t n, const int64_t *dims, const int64
 
 /* A unit: up to TNI_CHUNK neighbouring outputs (kept), or one (reduced). */
 #define UNIT(S, T)                                                                           \
-  static void unit_##S(const reduce *r, int64_t u) {                                         \
+  static void unit_##S(const reduce *r, int64_t u, tni_poll *poll) {                         \
     T acc[TNI_CHUNK], v[TNI_CHUNK];                                                          \
     const int64_t per = (r->width + TNI_CHUNK - 1) / TNI_CHUNK, col = (u % per) * TNI_CHUNK; \
     const int64_t n = r->width - col < TNI_CHUNK ? r->width - col : TNI_CHUNK;               \
     const int64_t base = offset_of(u / per, r->nk, r->kd, r->ks) + col;                      \
     for (int64_t i = 0; i < n; i++) acc[i] = start_##S(r);                                   \
-    for (int64_t k = 0; k < r->rows; k++) {                                                  \
-      const int64_t at = base + offset_of(k, r->nr, r->rd, r->rs);                           \
-      if (r->last_kept)                                                                      \
-        load_##S(r, at, n, v);                                                               \
-      else                                                                                   \
-        v[0] = row_##S(r, at);                                                               \
-      fold_##S(r, acc, v, n);                                                                \
-    }                                                                                        \
+    for (int64_t k = 0, to; (to = tni_poll_until(poll, k, r->rows)) > k;)                    \
+      for (; k < to; k++) {                                                                  \
+        if (!r->last_kept && tni_poll_stop(poll, r->inner)) return;                          \
+        const int64_t at = base + offset_of(k, r->nr, r->rd, r->rs);                         \
+        if (r->last_kept)                                                                    \
+          load_##S(r, at, n, v);                                                             \
+        else                                                                                 \
+          v[0] = row_##S(r, at, poll);                                                       \
+        fold_##S(r, acc, v, n);                                                              \
+      }                                                                                      \
     store_##S(r, (u / per) * r->width + col, n, acc);                                        \
   }
 UNIT(f, float)
@@ -202,42 +205,46 @@ UNIT(d, double)
 UNIT(i, int64_t)
 
 /* Every output on its own, twice over its elements: the largest, then the sum. */
-static double log_sum_exp(const reduce *r, int64_t first, int64_t step) {
+static double log_sum_exp(const reduce *r, int64_t first, int64_t step, tni_poll *poll) {
   double max = -INFINITY, sum = 0;
   for (int pass = 0; pass < 2; pass++)
     for (int64_t k = 0; k < r->rows; k++) {
       const int64_t at = first + offset_of(k, r->nr, r->rd, r->rs);
-      for (int64_t i = 0; i < step; i++) {
-        const double v = tni_get_f64(r->x, at + i);
-        if (pass)
-          sum += exp(v - max);
-        else
-          max = v > max || isnan(v) ? v : max;
-      }
+      if (tni_poll_stop(poll, 4)) return 0;
+      for (int64_t i = 0, to; (to = tni_poll_until(poll, i, step)) > i;)
+        for (; i < to; i++) {
+          const double v = tni_get_f64(r->x, at + i);
+          if (pass)
+            sum += exp(v - max);
+          else
+            max = v > max || isnan(v) ? v : max;
+        }
       if (!pass && isnan(max)) return max;
     }
   return isinf(max) ? max : max + log(sum);
 }
 
-static void unit_lse(const reduce *r, int64_t u) {
+static void unit_lse(const reduce *r, int64_t u, tni_poll *poll) {
   const int64_t per = (r->width + TNI_CHUNK - 1) / TNI_CHUNK, col = (u % per) * TNI_CHUNK;
   const int64_t n = r->width - col < TNI_CHUNK ? r->width - col : TNI_CHUNK, out = (u / per) * r->width + col;
   const int64_t base = offset_of(u / per, r->nk, r->kd, r->ks) + col;
-  for (int64_t i = 0; i < n; i++) tni_put_f64(r->y, out + i, log_sum_exp(r, base + i, r->last_kept ? 1 : r->inner));
+  for (int64_t i = 0; i < n; i++)
+    tni_put_f64(r->y, out + i, log_sum_exp(r, base + i, r->last_kept ? 1 : r->inner, poll));
 }
 
 static void body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const reduce *r = arg;
+  tni_poll poll = {r->run, TNI_POLL};
   (void)worker;
   for (int64_t u = begin; u < end; u++) {
     if (r->op == TN_OP_REDUCE_LOG_SUM_EXP)
-      unit_lse(r, u);
+      unit_lse(r, u, &poll);
     else if (r->x->dtype == TN_DT_F64)
-      unit_d(r, u);
+      unit_d(r, u, &poll);
     else if (r->x->dtype == TN_DT_F32 || tni_is_half(r->x->dtype))
-      unit_f(r, u);
+      unit_f(r, u, &poll);
     else
-      unit_i(r, u);
+      unit_i(r, u, &poll);
   }
 }
 
@@ -279,7 +286,7 @@ static void group(reduce *r, uint32_t mask) {
 }
 
 tn_status tni_k_reduce(const tni_kargs *a) {
-  reduce r = {.x = a->in[0], .y = a->out[0], .op = a->node->op, .hot = tni_hot_get()};
+  reduce r = {.run = a->run, .x = a->in[0], .y = a->out[0], .op = a->node->op, .hot = tni_hot_get()};
   const tni_tensor *axes = a->n_in > 1 ? a->in[1] : NULL;
   const int64_t n = axes ? tni_knumel(axes) : 0;
   uint32_t mask = 0;

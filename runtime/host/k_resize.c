@@ -24,6 +24,7 @@ typedef struct axis {
 } axis;
 
 typedef struct resize {
+  const tn_run *run;
   const tni_tensor *x;
   tni_tensor *y;
   int mode, transform, rounding;
@@ -97,7 +98,9 @@ static int64_t source(const axis *a, const spot *s, int64_t tap) {
 }
 
 /* Positions are bounded first: a scale from a file may be tiny. */
-static spot locate(const resize *r, const axis *a, int64_t o) {
+enum { MANY = 64 }; /* taps that are asked about column by column */
+
+static spot locate(const resize *r, const axis *a, int64_t o, tni_poll *poll) {
   if (a->same) return (spot){.base = o, .norm = 1};
   const double far = 4e9, raw = position(r, a, o), p = raw != raw ? 0 : raw < -far ? -far : raw > far ? far : raw;
   spot s = {.norm = 1, .outside = r->transform == CROP && (p < 0 || p > (double)(a->in - 1))};
@@ -109,7 +112,7 @@ static spot locate(const resize *r, const axis *a, int64_t o) {
   s.ratio = p - floor(p);
   if (a->squeeze == 1 && !r->exclude) return s;
   double sum = 0;
-  for (int64_t i = 0; i < a->taps; i++) sum += weight(r, a, &s, i);
+  for (int64_t i = 0; i < a->taps && !tni_poll_stop(poll, 4); i++) sum += weight(r, a, &s, i);
   s.norm = sum != 0 ? 1 / sum : 0;
   return s;
 }
@@ -124,29 +127,30 @@ typedef struct columns {
   bool kept;
 } columns;
 
-static void locate_columns(const resize *r, int64_t first, int64_t n, columns *c) {
+static void locate_columns(const resize *r, int64_t first, int64_t n, columns *c, tni_poll *poll) {
   const axis *a = &r->ax[r->rank - 1];
   c->n = n;
   c->first = first;
   c->kept = a->taps <= KEPT / n;
   for (int64_t j = 0; j < n; j++) {
-    c->s[j] = locate(r, a, first + j);
+    c->s[j] = locate(r, a, first + j, poll);
     for (int64_t t = 0; t < a->taps && c->kept; t++) c->w[j * a->taps + t] = weight(r, a, &c->s[j], t);
   }
 }
 
 /* acc[j] += scale * sum over the taps of column j of the input row at `row`. */
-#define ADD_ROW(NAME, T, LOAD)                                                             \
-  static void NAME(const resize *r, const columns *c, int64_t row, double scale, T *acc) { \
-    const axis *a = &r->ax[r->rank - 1];                                                   \
-    for (int64_t j = 0; j < c->n; j++) {                                                   \
-      T sum = 0;                                                                           \
-      for (int64_t t = 0; t < a->taps; t++) {                                              \
-        const T w = (T)(c->kept ? c->w[j * a->taps + t] : weight(r, a, &c->s[j], t));      \
-        if (w != 0) sum += w * (T)LOAD(row + source(a, &c->s[j], t));                      \
-      }                                                                                    \
-      acc[j] += (T)scale * sum;                                                            \
-    }                                                                                      \
+#define ADD_ROW(NAME, T, LOAD)                                                                             \
+  static void NAME(const resize *r, const columns *c, int64_t row, double scale, T *acc, tni_poll *poll) { \
+    const axis *a = &r->ax[r->rank - 1];                                                                   \
+    for (int64_t j = 0; j < c->n; j++) {                                                                   \
+      if (a->taps > MANY && tni_poll_stop(poll, 4 * a->taps)) return;                                      \
+      T sum = 0;                                                                                           \
+      for (int64_t t = 0; t < a->taps; t++) {                                                              \
+        const T w = (T)(c->kept ? c->w[j * a->taps + t] : weight(r, a, &c->s[j], t));                      \
+        if (w != 0) sum += w * (T)LOAD(row + source(a, &c->s[j], t));                                      \
+      }                                                                                                    \
+      acc[j] += (T)scale * sum;                                                                            \
+    }                                                                                                      \
   }
 #define LOAD_F32(i) ((const f32u *)r->x->data)[i]
 #define LOAD_ANY(i) tni_get_f64(r->x, i)
@@ -165,20 +169,20 @@ static void copy_row(const resize *r, const columns *c, int64_t row, int64_t to)
 }
 
 /* Sums over the taps of the outer dims, whose spots are in s. */
-static void sum_rows(const resize *r, const columns *c, const spot *s, int64_t to) {
+static void sum_rows(const resize *r, const columns *c, const spot *s, int64_t to, tni_poll *poll) {
   const bool f32 = r->x->dtype == TN_DT_F32;
   int64_t tap[TN_MAX_RANK] = {0};
   float f[TNI_CHUNK] = {0};
   double d[TNI_CHUNK] = {0};
-  for (bool more = true; more;) {
+  for (bool more = true; more && !tni_poll_stop(poll, c->n * 4);) {
     int64_t row = 0;
     double w = 1;
     for (uint32_t k = 0; k + 1 < r->rank; k++) {
       w *= weight(r, &r->ax[k], &s[k], tap[k]);
       row += source(&r->ax[k], &s[k], tap[k]) * r->ax[k].stride;
     }
-    if (w != 0 && f32) add_f32(r, c, row, w, f);
-    if (w != 0 && !f32) add_any(r, c, row, w, d);
+    if (w != 0 && f32) add_f32(r, c, row, w, f, poll);
+    if (w != 0 && !f32) add_any(r, c, row, w, d, poll);
     more = false;
     for (uint32_t k = r->rank - 1; k-- > 0 && !more;) {
       more = ++tap[k] < r->ax[k].taps;
@@ -194,15 +198,16 @@ static void pieces(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const resize *r = arg;
   const int64_t n = r->ax[r->rank - 1].out, rows = tni_knumel(r->y) / n;
   columns c = {.first = -1};
+  tni_poll poll = {r->run, 0};
   (void)worker;
-  for (int64_t u = begin; u < end; u++) {
+  for (int64_t u = begin; u < end && !tni_poll_stop(&poll, TNI_CHUNK); u++) {
     const int64_t first = u / rows * TNI_CHUNK, row = u % rows, to = row * n + first;
     spot s[TN_MAX_RANK];
     bool outside = false;
     int64_t rest = row, from = 0;
-    if (c.first != first) locate_columns(r, first, n - first < TNI_CHUNK ? n - first : TNI_CHUNK, &c);
+    if (c.first != first) locate_columns(r, first, n - first < TNI_CHUNK ? n - first : TNI_CHUNK, &c, &poll);
     for (uint32_t d = r->rank - 1; d-- > 0;) {
-      s[d] = locate(r, &r->ax[d], rest % r->ax[d].out);
+      s[d] = locate(r, &r->ax[d], rest % r->ax[d].out, &poll);
       rest /= r->ax[d].out;
       outside = outside || s[d].outside;
       from += source(&r->ax[d], &s[d], 0) * r->ax[d].stride;
@@ -210,7 +215,7 @@ static void pieces(void *arg, int64_t begin, int64_t end, uint32_t worker) {
     if (r->mode == NEAREST)
       copy_row(r, &c, from, to);
     else
-      sum_rows(r, &c, s, to);
+      sum_rows(r, &c, s, to, &poll);
     for (int64_t j = 0; j < c.n && r->transform == CROP; j++)
       if (outside || c.s[j].outside) tni_put_f64(r->y, to + j, r->outside);
   }
@@ -294,7 +299,8 @@ static void set_taps(const resize *r, axis *x, bool antialias) {
 }
 
 tn_status tni_k_resize(const tni_kargs *a) {
-  resize r = {.x = a->in[0], .y = a->out[0], .rank = a->in[0]->rank, .size = tni_elem_size(a->in[0]->dtype)};
+  resize r = {
+      .run = a->run, .x = a->in[0], .y = a->out[0], .rank = a->in[0]->rank, .size = tni_elem_size(a->in[0]->dtype)};
   uint32_t axes[TN_MAX_RANK], n;
   int64_t st[TN_MAX_RANK];
   tn_status s = read_modes(a, &r);
@@ -319,6 +325,7 @@ tn_status tni_k_resize(const tni_kargs *a) {
     taps *= r.ax[d].taps < 64 ? r.ax[d].taps : 64;
   }
   const int64_t cols = r.ax[r.rank - 1].out, chunks = (cols + TNI_CHUNK - 1) / TNI_CHUNK;
-  tni_kfor(a->run, tni_knumel(r.y) / cols * chunks, (cols < TNI_CHUNK ? cols : TNI_CHUNK) * 4 * taps, pieces, &r);
+  tni_kfor_polled(a->run, tni_knumel(r.y) / cols * chunks, (cols < TNI_CHUNK ? cols : TNI_CHUNK) * 4 * taps, pieces,
+                  &r);
   return TN_OK;
 }

@@ -49,6 +49,7 @@ static bool bins(const roi *r, int64_t n, uint32_t dim, int64_t pooled, double *
 
 static void align_planes(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   roi *r = arg;
+  tni_poll poll = {r->a->run, TNI_POLL};
   (void)worker;
   for (int64_t u = begin; u < end; u++) {
     const int64_t n = u / r->C, image = tni_get_i64(r->batch, n);
@@ -60,14 +61,15 @@ static void align_planes(void *arg, int64_t begin, int64_t end, uint32_t worker)
       continue;
     }
     const int64_t plane = (image * r->C + u % r->C) * r->H * r->W;
-    for (int64_t p = 0; p < r->ph * r->pw && !tni_kcancelled(r->a); p++) {
+    for (int64_t p = 0; p < r->ph * r->pw && !tni_poll_stop(&poll, 8); p++) {
       double acc = 0;
-      for (int64_t i = 0; i < gh * gw; i++) {
-        const double y = y0 + (double)(p / r->pw) * bh + ((double)(i / gw) + 0.5) * bh / (double)gh;
-        const double x = x0 + (double)(p % r->pw) * bw + ((double)(i % gw) + 0.5) * bw / (double)gw;
-        const double v = sample(r, plane, y, x);
-        acc = !r->max ? acc + v : i == 0 ? v : fmax(acc, v);
-      }
+      for (int64_t i = 0, to; (to = tni_poll_until(&poll, i, gh * gw)) > i;)
+        for (; i < to; i++) {
+          const double y = y0 + (double)(p / r->pw) * bh + ((double)(i / gw) + 0.5) * bh / (double)gh;
+          const double x = x0 + (double)(p % r->pw) * bw + ((double)(i % gw) + 0.5) * bw / (double)gw;
+          const double v = sample(r, plane, y, x);
+          acc = !r->max ? acc + v : i == 0 ? v : fmax(acc, v);
+        }
       if (!r->max && gh * gw > 0) acc /= (double)(gh * gw);
       tni_put_f64(r->y, u * r->ph * r->pw + p, acc);
     }
@@ -92,7 +94,7 @@ static tn_status images(const tni_kargs *a, roi *r) {
 static tn_status finish(const tni_kargs *a, const roi *r) {
   const char *name = tni_op_by_id(a->node->op)->name;
   if (r->bad) return tni_kfail(a, TN_E_INVALID, "%s: a region's image or size is out of range", name);
-  return tni_kcancelled(a) ? tni_kfail(a, TN_E_CANCELLED, "stopped") : TN_OK;
+  return TN_OK;
 }
 
 tn_status tni_k_roi_align(const tni_kargs *a) {
@@ -122,6 +124,7 @@ static void bin_range(double start, double size, int64_t p, int64_t n, int64_t *
 
 static void pool_planes(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   roi *r = arg;
+  tni_poll poll = {r->a->run, TNI_POLL};
   (void)worker;
   for (int64_t u = begin; u < end; u++) {
     const int64_t n = u / r->C;
@@ -134,12 +137,12 @@ static void pool_planes(void *arg, int64_t begin, int64_t end, uint32_t worker) 
     const int64_t plane = ((int64_t)v[0] * r->C + u % r->C) * r->H * r->W;
     const double x0 = round(v[1] * r->scale), y0 = round(v[2] * r->scale);
     const double w = fmax(round(v[3] * r->scale) - x0 + 1, 1), h = fmax(round(v[4] * r->scale) - y0 + 1, 1);
-    for (int64_t p = 0; p < r->ph * r->pw; p++) {
+    for (int64_t p = 0; p < r->ph * r->pw && !tni_poll_stop(&poll, 8); p++) {
       int64_t top, bottom, left, right;
       bin_range(y0, h / (double)r->ph, p / r->pw, r->H, &top, &bottom);
       bin_range(x0, w / (double)r->pw, p % r->pw, r->W, &left, &right);
       double best = bottom <= top || right <= left ? 0 : (double)-INFINITY;
-      for (int64_t i = top; i < bottom; i++)
+      for (int64_t i = top; i < bottom && !tni_poll_stop(&poll, right - left + 1); i++)
         for (int64_t j = left; j < right; j++) best = fmax(best, tni_get_f64(r->x, plane + i * r->W + j));
       tni_put_f64(r->y, u * r->ph * r->pw + p, best);
     }

@@ -84,7 +84,8 @@ tn_status tni_k_scatter_nd(const tni_kargs *a) {
   if (tni_knumel(up) != tuples * inner) return tni_kfail(a, TN_E_INVALID, "ScatterND: updates do not fit the indices");
   tni_kcopy(a->run, y->data, x->data, y->bytes);
   tni_kstrides(x, st);
-  for (int64_t i = 0; i < tuples && inner; i++) {
+  tni_poll poll = {a->run, TNI_POLL};
+  for (int64_t i = 0; i < tuples && inner && !tni_poll_stop(&poll, inner + 4); i++) {
     int64_t off = 0;
     for (int64_t j = 0; j < k; j++) {
       const int64_t v = tni_get_i64(idx, i * k + j), dim = x->dims[j];
@@ -114,7 +115,8 @@ tn_status tni_k_scatter_elements(const tni_kargs *a) {
   tni_kcopy(a->run, y->data, x->data, y->bytes);
   tni_kstrides(x, st);
   const int64_t n = tni_knumel(idx), dim = x->dims[axis];
-  for (int64_t i = 0; i < n; i++) {
+  tni_poll poll = {a->run, TNI_POLL};
+  for (int64_t i = 0; i < n && !tni_poll_stop(&poll, 4); i++) {
     const int64_t v = tni_get_i64(idx, i);
     if (v < -dim || v >= dim) return bad_index(a, v, dim);
     int64_t off = (v < 0 ? v + dim : v) * st[axis], rest = i;

@@ -37,11 +37,14 @@ tn_status tni_k_compress(const tni_kargs *a) {
   if (st) return st;
   if (cond->dtype != TN_DT_BOOL || cond->rank != 1) return tni_kfail(a, TN_E_INVALID, "Compress: no list of bools");
   const int64_t n = n_items(a->out[0], &it), n_cond = tni_knumel(cond);
+  const int64_t work = it.outer * (it.inner ? it.inner : 1);
+  tni_poll poll = {a->run, TNI_POLL};
   int64_t to = 0;
   for (int64_t i = 0; i < n_cond; i++) {
     if (!((const u8u *)cond->data)[i]) continue;
     if (i >= it.n)
       return tni_kfail(a, TN_E_INVALID, "Compress: condition %lld of %lld items", (long long)i, (long long)it.n);
+    if (tni_poll_stop(&poll, work)) return TN_E_CANCELLED;
     if (to < n) copy_item(&it, a->out[0], n, i, to);
     to++;
   }
@@ -73,15 +76,18 @@ tn_status tni_k_unique(const tni_kargs *a) {
   if (!tni_items_comparable(it.t->dtype)) return tni_kdtype(a, it.t->dtype);
   int64_t *order = a->scratch, *room = order + it.n, *rank = room + it.n;
   const bool sorted = tni_attr_i(a->node, "sorted", 1) != 0;
-  tni_items_sort(&it, order, room);
+  tni_poll poll = {a->run, TNI_POLL};
+  const int64_t work = tni_items_work(&it);
+  if (!tni_items_sort(&it, order, room, &poll)) return TN_E_CANCELLED;
   /* room[i]: where the group of the item i begins in order, if i is its first item, else -1. */
   int64_t n = 0;
   for (int64_t i = 0; i < it.n; i++) room[i] = -1;
-  for (int64_t i = 0; i < it.n; i++)
-    if (i == 0 || tni_items_compare(&it, order[i - 1], order[i])) {
-      room[order[i]] = i;
-      rank[n++] = i;
-    }
+  for (int64_t i = 0; i < it.n; i++) {
+    if (tni_poll_stop(&poll, work)) return TN_E_CANCELLED;
+    if (i && !tni_items_compare(&it, order[i - 1], order[i])) continue;
+    room[order[i]] = i;
+    rank[n++] = i;
+  }
   if (a->out[0] && it.outer * it.inner != 0 && n_items(a->out[0], &it) != n)
     return tni_kfail(a, TN_E_INTERNAL, "Unique: the output has other dims");
   int64_t g = 0;
@@ -89,7 +95,8 @@ tn_status tni_k_unique(const tni_kargs *a) {
     const int64_t from = sorted ? rank[i] : room[i];
     if (from < 0) continue;
     int64_t to = from + 1;
-    while (to < it.n && !tni_items_compare(&it, order[from], order[to])) to++;
+    while (to < it.n && !tni_poll_stop(&poll, work) && !tni_items_compare(&it, order[from], order[to])) to++;
+    if (tni_poll_stop(&poll, work)) return TN_E_CANCELLED;
     put_group(a, &it, order, from, to, g++, n);
   }
   return TN_OK;
@@ -104,12 +111,14 @@ tn_status tni_k_reverse_sequence(const tni_kargs *a) {
   const int64_t time = x->dims[!time_first], batch = x->dims[time_first];
   const size_t inner = (size_t)tni_dim_product(x, 2, x->rank) * size;
   const int64_t st = time_first ? batch : 1, sb = time_first ? 1 : time;
+  tni_poll poll = {a->run, TNI_POLL};
   if (lens->dims[0] != batch)
     return tni_kfail(a, TN_E_INVALID, "ReverseSequence: %lld lengths", (long long)lens->dims[0]);
   for (int64_t b = 0; b < batch; b++) {
     const int64_t n = tni_get_i64(lens, b);
     if (n < 0 || n > time)
       return tni_kfail(a, TN_E_INVALID, "ReverseSequence: length %lld of %lld", (long long)n, (long long)time);
+    if (tni_poll_stop(&poll, time * (1 + (int64_t)(inner / 8)))) return TN_E_CANCELLED;
     for (int64_t t = 0; t < time && inner; t++) {
       const int64_t from = t < n ? n - 1 - t : t;
       memcpy((char *)a->out[0]->data + (size_t)(b * sb + t * st) * inner,

@@ -12,7 +12,8 @@
 tn_status tni_k_window(const tni_kargs *a) {
   tni_tensor *y = a->out[0];
   const int64_t n = tni_knumel(y), period = tni_attr_i(a->node, "periodic", 1) ? n : n - 1;
-  for (int64_t i = 0; i < n; i++) {
+  tni_poll poll = {a->run, TNI_POLL};
+  for (int64_t i = 0; i < n && !tni_poll_stop(&poll, 8); i++) {
     const double x = period > 0 ? 2 * PI * (double)i / (double)period : PI;
     double v = 0.5 - 0.5 * cos(x);
     if (a->node->op == TN_OP_HAMMING_WINDOW) v = 25.0 / 46 - 21.0 / 46 * cos(x);
@@ -39,18 +40,19 @@ tn_status tni_k_mel_weight_matrix(const tni_kargs *a) {
   const double low = mel(tni_get_f64(a->in[3], 0)), high = mel(tni_get_f64(a->in[4], 0));
   if (rate <= 0 || !isfinite(low) || !isfinite(high))
     return tni_kfail(a, TN_E_INVALID, "sample_rate or an edge is out of range");
-  for (int64_t i = 0; i < rows * bins; i++) tni_put_f64(y, i, 0);
+  tni_poll poll = {a->run, TNI_POLL};
+  memset(y->data, 0, (size_t)y->bytes); /* all floats' and integers' zero */
   const double step = (high - low) / (double)(bins + 2);
-  for (int64_t m = 0; m < bins; m++) {
+  for (int64_t m = 0; m < bins && !tni_poll_stop(&poll, 8); m++) {
     int64_t at[3];
     for (int k = 0; k < 3; k++) {
       const double bin = floor((double)(length + 1) * hertz((double)(m + k) * step + low) / (double)rate);
       at[k] = (int64_t)fmax(-0x1p40, fmin(0x1p40, bin));
     }
     if (at[1] == at[0] && at[1] >= 0 && at[1] < rows) tni_put_f64(y, at[1] * bins + m, 1);
-    for (int64_t f = at[0] < 0 ? 0 : at[0]; at[1] > at[0] && f <= at[1] && f < rows; f++)
+    for (int64_t f = at[0] < 0 ? 0 : at[0]; at[1] > at[0] && f <= at[1] && f < rows && !tni_poll_stop(&poll, 2); f++)
       tni_put_f64(y, f * bins + m, (double)(f - at[0]) / (double)(at[1] - at[0]));
-    for (int64_t f = at[1] < 0 ? 0 : at[1]; at[2] > at[1] && f < at[2] && f < rows; f++)
+    for (int64_t f = at[1] < 0 ? 0 : at[1]; at[2] > at[1] && f < at[2] && f < rows && !tni_poll_stop(&poll, 2); f++)
       tni_put_f64(y, f * bins + m, (double)(at[2] - f) / (double)(at[2] - at[1]));
   }
   return TN_OK;

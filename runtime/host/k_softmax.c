@@ -10,6 +10,7 @@
 #include "runtime/host/internal.h"
 
 typedef struct softmax {
+  const tn_run *run;
   const tni_tensor *x;
   tni_tensor *y;
   const tni_hot *hot;
@@ -39,23 +40,24 @@ static void columns(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const int64_t per = (s->inner + TNI_CHUNK - 1) / TNI_CHUNK;
   const uint32_t t = s->x->dtype;
   float max[TNI_CHUNK], sum[TNI_CHUNK], v[TNI_CHUNK];
+  tni_poll poll = {s->run, TNI_POLL};
   (void)worker;
   for (int64_t u = begin; u < end; u++) {
     const int64_t col = (u % per) * TNI_CHUNK, base = (u / per) * s->n * s->inner + col;
     const int64_t w = s->inner - col < TNI_CHUNK ? s->inner - col : TNI_CHUNK;
-    for (int64_t j = 0; j < s->n; j++) {
+    for (int64_t j = 0; j < s->n && !tni_poll_stop(&poll, w); j++) {
       tni_load_f32(t, s->x->data, base + j * s->inner, w, v);
       for (int64_t i = 0; i < w; i++) max[i] = j == 0 || v[i] > max[i] || v[i] != v[i] ? v[i] : max[i];
     }
     for (int64_t i = 0; i < w; i++) sum[i] = 0;
-    for (int64_t j = 0; j < s->n; j++) {
+    for (int64_t j = 0; j < s->n && !tni_poll_stop(&poll, w + 4); j++) {
       tni_load_f32(t, s->x->data, base + j * s->inner, w, v);
       for (int64_t i = 0; i < w; i++) v[i] -= max[i];
       s->hot->exp(v, v, w);
       for (int64_t i = 0; i < w; i++) sum[i] += v[i];
     }
     for (int64_t i = 0; i < w && s->log; i++) sum[i] = logf(sum[i]);
-    for (int64_t j = 0; j < s->n; j++) {
+    for (int64_t j = 0; j < s->n && !tni_poll_stop(&poll, w + 4); j++) {
       tni_load_f32(t, s->x->data, base + j * s->inner, w, v);
       for (int64_t i = 0; i < w; i++) v[i] -= max[i];
       if (!s->log) s->hot->exp(v, v, w);
@@ -67,20 +69,24 @@ static void columns(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 
 static void lines_f64(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const softmax *s = arg;
+  tni_poll poll = {s->run, TNI_POLL};
   (void)worker;
   for (int64_t r = begin; r < end; r++) {
     const int64_t at = (r / s->inner) * s->n * s->inner + r % s->inner, st = s->inner;
     const f64u *x = (const f64u *)s->x->data + at;
     f64u *y = (f64u *)s->y->data + at;
     double max = -INFINITY, sum = 0;
-    for (int64_t j = 0; j < s->n; j++) max = x[j * st] > max || isnan(x[j * st]) ? x[j * st] : max;
-    for (int64_t j = 0; j < s->n; j++) sum += exp(x[j * st] - max);
-    for (int64_t j = 0; j < s->n; j++) y[j * st] = s->log ? x[j * st] - max - log(sum) : exp(x[j * st] - max) / sum;
+    for (int64_t j = 0; j < s->n && !tni_poll_stop(&poll, 1); j++)
+      max = x[j * st] > max || isnan(x[j * st]) ? x[j * st] : max;
+    for (int64_t j = 0; j < s->n && !tni_poll_stop(&poll, 4); j++) sum += exp(x[j * st] - max);
+    for (int64_t j = 0; j < s->n && !tni_poll_stop(&poll, 4); j++)
+      y[j * st] = s->log ? x[j * st] - max - log(sum) : exp(x[j * st] - max) / sum;
   }
 }
 
 tn_status tni_k_softmax(const tni_kargs *a) {
-  softmax s = {.x = a->in[0], .y = a->out[0], .hot = tni_hot_get(), .log = a->node->op == TN_OP_LOG_SOFTMAX};
+  softmax s = {
+      .run = a->run, .x = a->in[0], .y = a->out[0], .hot = tni_hot_get(), .log = a->node->op == TN_OP_LOG_SOFTMAX};
   const bool coerce = tni_attr_i(a->node, "coerce_2d", 0) != 0;
   int64_t axis = tni_attr_i(a->node, "axis", coerce ? 1 : -1);
   const uint32_t rank = s.x->rank, t = s.x->dtype;

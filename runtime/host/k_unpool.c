@@ -33,7 +33,8 @@ tn_status tni_k_max_unpool(const tni_kargs *a) {
   if (s) return s;
   for (uint32_t d = 0; d < x->rank; d++) total *= dims[d];
   if (y->bytes) memset(y->data, 0, (size_t)y->bytes);
-  for (int64_t i = 0; i < tni_knumel(x); i++) {
+  tni_poll poll = {a->run, TNI_POLL};
+  for (int64_t i = 0; i < tni_knumel(x) && !tni_poll_stop(&poll, 4); i++) {
     int64_t at = tni_get_i64(index, i), to = 0, stride = 1;
     if (at < 0 || at >= total)
       return tni_kfail(a, TN_E_INVALID, "MaxUnpool: index %lld of %lld", (long long)at, (long long)total);

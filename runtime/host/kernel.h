@@ -33,7 +33,20 @@ typedef struct tni_kargs {
 
 typedef tn_status (*tni_kernel_fn)(const tni_kargs *a);
 
-/* Kernel of an op row, or NULL. */
+/* The run that a kernel works under. It remembers that it said to stop: then tni_krun_end gives TN_E_CANCELLED,
+ * whatever the kernel returned, and the outputs hold anything. Kernels need no more than to leave their loops. */
+typedef struct tni_krun {
+  tn_run run;
+  tn_run *under;
+  int32_t stopped; /* atomic */
+} tni_krun;
+/* Returns &k->run, which lives as long as k; under is the caller's. */
+tn_run *tni_krun_begin(tni_krun *k, tn_run *under);
+tn_status tni_krun_end(const tni_krun *k, const tni_kargs *a, tn_status s);
+/* fn under such a run, which takes the place of a->run. */
+tn_status tni_kernel_call(tni_kernel_fn fn, const tni_kargs *a);
+
+/* Kernel of an op row, or NULL. Called through tni_kernel_call. */
 tni_kernel_fn tni_host_kernel(const tni_op *op);
 /* Whether the kernel takes these dtypes (the reason into why, at most n bytes). */
 bool tni_host_accepts(const tn_node *node, const tn_value *const *in, uint32_t n_in, char *why, size_t n);
@@ -51,7 +64,8 @@ uint64_t tni_host_scratch(const tn_node *node, const tni_tensor *const *in, uint
 /* A tn_run that works in the calling thread only. */
 void tni_run_inline(tn_run *run);
 
-/* tni_eval_fn (infer.h) on host kernels: outputs are allocated on the arena. TN_E_UNSUPPORTED: not these dtypes. ctx: a tn_run, or NULL for inline. */
+/* tni_eval_fn (infer.h) on host kernels: outputs are allocated on the arena. TN_E_UNSUPPORTED: not these dtypes. ctx: a
+ * tn_run, or NULL for inline. */
 tn_status tni_host_eval(void *ctx, const tni_node *node, const tni_tensor *const *in, uint32_t n_in, tni_tensor *out,
                         uint32_t n_out, tni_arena *arena, tn_error *err);
 

@@ -73,6 +73,7 @@ static void move_back(tni_scopy *c, uint32_t from, uint32_t to) {
 
 enum { RUN, TILE, ELEMENTS };
 typedef struct copy_job {
+  const tn_run *run;
   tni_scopy c;
   uint32_t size, outer; /* dims before `outer` are walked */
   int kind;
@@ -97,30 +98,32 @@ typedef struct u128 {
   u64u w[2];
 } u128;
 
-static void copy_elements(const copy_job *j, char *dst, const char *src) {
+static void copy_elements(const copy_job *j, char *dst, const char *src, tni_poll *poll) {
   const uint32_t l = j->c.rank - 1;
   const int64_t n = j->c.dims[l], ss = j->c.ss[l], ds = j->c.ds[l];
-#define DO(T)                                                \
-  {                                                          \
-    T *d = (T *)(void *)dst;                                 \
-    const T *s = (const T *)(const void *)src;               \
-    if (ss == 0 && ds == 1)                                  \
-      for (int64_t i = 0; i < n; i++) d[i] = *s;             \
-    else                                                     \
-      for (int64_t i = 0; i < n; i++) d[i * ds] = s[i * ss]; \
+#define DO(T)                                                         \
+  {                                                                   \
+    T *d = (T *)(void *)dst;                                          \
+    const T *s = (const T *)(const void *)src;                        \
+    for (int64_t i = 0, to; (to = tni_poll_until(poll, i, n)) > i;) { \
+      if (ss == 0 && ds == 1)                                         \
+        for (; i < to; i++) d[i] = *s;                                \
+      else                                                            \
+        for (; i < to; i++) d[i * ds] = s[i * ss];                    \
+    }                                                                 \
   }
   FOR_SIZE(j->size, DO)
 #undef DO
 }
 
 /* dims [p, l]: dense along p in the source and along l in the destination. */
-static void copy_tile(const copy_job *j, char *dst, const char *src) {
+static void copy_tile(const copy_job *j, char *dst, const char *src, tni_poll *poll) {
   enum { T0 = 16 };
   const uint32_t l = j->c.rank - 1, p = l - 1;
   const int64_t np = j->c.dims[p], nl = j->c.dims[l], ss = j->c.ss[l], ds = j->c.ds[p];
 #define DO(T)                                                                                                         \
   for (int64_t x = 0; x < np; x += T0)                                                                                \
-    for (int64_t y = 0; y < nl; y += T0) {                                                                            \
+    for (int64_t y = 0; y < nl && !tni_poll_stop(poll, T0 * T0); y += T0) {                                           \
       const int64_t xe = x + T0 < np ? x + T0 : np, ye = y + T0 < nl ? y + T0 : nl;                                   \
       for (int64_t i = x; i < xe; i++)                                                                                \
         for (int64_t k = y; k < ye; k++) ((T *)(void *)dst)[i * ds + k] = ((const T *)(const void *)src)[i + k * ss]; \
@@ -133,6 +136,7 @@ static void copy_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const copy_job *j = arg;
   const tni_scopy *c = &j->c;
   int64_t idx[TNI_COPY_RANK] = {0}, so = 0, dof = 0, rest = begin;
+  tni_poll poll = {j->run, TNI_POLL};
   (void)worker;
   for (uint32_t d = j->outer; d-- > 0;) {
     idx[d] = rest % c->dims[d];
@@ -146,9 +150,9 @@ static void copy_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
     if (j->kind == RUN)
       memcpy(dst, src, (size_t)c->dims[c->rank - 1] * j->size);
     else if (j->kind == TILE)
-      copy_tile(j, dst, src);
+      copy_tile(j, dst, src, &poll);
     else
-      copy_elements(j, dst, src);
+      copy_elements(j, dst, src, &poll);
     for (uint32_t d = j->outer; d-- > 0;) {
       so += c->ss[d];
       dof += c->ds[d];
@@ -163,6 +167,7 @@ static void copy_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 void tni_copy_strided(tn_run *run, uint32_t elem_size, const tni_scopy *c, void *dst, const void *src) {
   copy_job j;
   memset(&j, 0, sizeof j);
+  j.run = run;
   j.size = elem_size;
   j.dst = dst;
   j.src = src;

@@ -198,15 +198,3 @@ tn_status tni_kdtype(const tni_kargs *a, uint32_t dtype) {
   const tni_op *op = tni_op_by_id(a->node->op);
   return tni_kfail(a, TN_E_UNSUPPORTED, "%s: no host kernel for %s", op ? op->name : "?", tni_dtype_name(dtype));
 }
-
-bool tni_kcancelled(const tni_kargs *a) { return a->run->cancelled && a->run->cancelled(a->run) != 0; }
-
-void tni_kfor(tn_run *run, int64_t n, int64_t cost, tn_body body, void *arg) {
-  enum { SMALL = 16384 }; /* elements below which waking a thread costs more than the work */
-  if (n <= 0) return;
-  const int64_t grain = cost > 0 ? (SMALL + cost - 1) / cost : n;
-  if (n <= grain || run->n_workers <= 1)
-    body(arg, 0, n, 0);
-  else
-    run->parallel_for(run, n, grain, body, arg);
-}

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/poll.h"
 #include "runtime/sched/turns.h"
 
 /* A Loop that turns this often is taken for one that does not end. */
@@ -87,14 +88,17 @@ tn_status tni_join(const tni_interp *ip, const tni_node *n, tni_cell *const *par
   if (st == TN_OK && !(*out = tni_cell_new(&t))) st = tni_fail_memory(ip->err, n->pub.name);
   size_t bytes;
   int64_t outer;
+  tni_poll poll = {ip->run, TNI_POLL};
   tni_turns_blocks(&one, axis, &bytes, &outer);
   for (uint32_t k = 0; st == TN_OK && k < count; k++) {
     const uint32_t to = backwards ? count - 1 - k : k;
     if (parts[k]->form != TNI_FORM_TENSOR || !same_shape(&one, &parts[k]->t))
       return tni_fail(ip->err, TN_E_INVALID, n->pub.name, "a stacked output has another shape in turn %u", k);
-    for (int64_t b = 0; b < outer && bytes; b++)
+    for (int64_t b = 0; b < outer && bytes; b++) {
+      if (tni_poll_stop(&poll, (int64_t)(bytes / 4) + 4)) return tni_interp_stop(ip, n->pub.name);
       memcpy((char *)(*out)->t.data + ((size_t)b * count + to) * bytes,
              (const char *)parts[k]->t.data + (size_t)b * bytes, bytes);
+    }
   }
   return st;
 }

@@ -152,7 +152,7 @@ tn_status tni_dynamic_run(tn_session *s, tni_sexec *x, uint32_t task, tn_error *
   if (!x->cells && !(x->cells = calloc(x->exec->view.n_values + 1, sizeof *x->cells)))
     return tni_fail_memory(err, j.e->label);
   tni_frame f = {.g = s->model->graph, .cells = x->cells};
-  tni_interp ip = {.run = &s->run.run, .cancel = &s->cancel, .err = err};
+  tni_interp ip = {.run = &s->run.run, .err = err};
   tn_status st = read_planned(&j, &f);
   if (st == TN_OK) st = tni_interp_node(&ip, &f, n);
   if (st == TN_OK) st = give(&j, &f);

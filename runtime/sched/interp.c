@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/poll.h"
 #include "runtime/host/kernel.h"
 #include "runtime/shape/infer.h"
 
@@ -42,7 +43,7 @@ static tn_status call(tni_interp *ip, const tni_node *n, const tni_tensor *const
   void *scratch = bytes && bytes < SIZE_MAX - 128 ? aligned_alloc(64, ((size_t)bytes + 63) & ~(size_t)63) : NULL;
   if (bytes && !scratch) return tni_fail_memory(ip->err, n->pub.name);
   const tni_kargs a = {&n->pub, in, out, n->pub.n_in, n->pub.n_out, scratch, ip->run, ip->err, NULL, NULL, false};
-  tn_status st = tni_host_kernel(n->op)(&a);
+  tn_status st = tni_kernel_call(tni_host_kernel(n->op), &a);
   free(scratch);
   return st;
 }
@@ -66,7 +67,7 @@ static tn_status run_kernel(tni_interp *ip, const tni_node *n, tni_cell *const *
   for (uint32_t i = 0; st == TN_OK && i < n_in; i++) args[i] = in[i] ? &in[i]->t : NULL;
   if (st == TN_OK && !tni_host_takes(&n->pub, args, n_in, why, sizeof why))
     st = tni_fail(ip->err, TN_E_UNSUPPORTED, n->pub.name, "%s '%s': %s", n->type, n->pub.name, why);
-  if (st == TN_OK) st = tni_infer_concrete(n, args, n_in, res, n_out, ip->err);
+  if (st == TN_OK) st = tni_infer_concrete(n, args, n_in, res, n_out, ip->run, ip->err);
   for (uint32_t o = 0; st == TN_OK && o < n_out; o++) {
     if (n->pub.out[o] == TN_NONE) continue;
     out[o] = tni_cell_new(&res[o]);
@@ -111,9 +112,12 @@ static tn_status run_node(tni_interp *ip, tni_frame *f, const tni_node *n, tni_c
   return st;
 }
 
+tn_status tni_interp_stop(const tni_interp *ip, const char *name) {
+  return tni_fail(ip->err, TN_E_CANCELLED, name, "cancelled");
+}
+
 tn_status tni_interp_node(tni_interp *ip, tni_frame *f, const tni_node *n) {
-  if (ip->cancel && __atomic_load_n(ip->cancel, __ATOMIC_RELAXED))
-    return tni_fail(ip->err, TN_E_CANCELLED, n->pub.name, "cancelled");
+  if (tni_run_cancelled(ip->run)) return tni_interp_stop(ip, n->pub.name);
   const uint32_t total = (uint32_t)n->pub.n_in + n->pub.n_out;
   tni_cell **all = calloc(total + 1, sizeof *all), **out = all + (all ? n->pub.n_in : 0);
   if (!all) return tni_fail_memory(ip->err, n->pub.name);
@@ -175,6 +179,7 @@ tn_status tni_interp_graph(tni_interp *ip, const tni_graph *g, const tni_frame *
                            uint32_t n_in, tni_cell **out) {
   if (n_in != g->n_inputs)
     return tni_fail(ip->err, TN_E_INVALID, g->name, "subgraph '%s' has %u inputs, not %u", g->name, g->n_inputs, n_in);
+  if (tni_run_cancelled(ip->run)) return tni_interp_stop(ip, g->name); /* it may have no node */
   tni_frame f = {.g = g, .cells = calloc(g->n_values + 1, sizeof *f.cells), .outer = outer};
   uint32_t *left = calloc(g->n_values + 1, sizeof *left);
   tn_status st = f.cells && left ? TN_OK : tni_fail_memory(ip->err, g->name);

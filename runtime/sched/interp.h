@@ -33,10 +33,9 @@ typedef struct tni_frame {
 } tni_frame;
 
 typedef struct tni_interp {
-  tn_run *run;
-  const volatile int32_t *cancel; /* may be NULL */
-  uint32_t depth;                 /* of control flow under way */
-  tn_error *err;                  /* never NULL */
+  tn_run *run;    /* asked before each node and each turn whether to stop */
+  uint32_t depth; /* of control flow under way */
+  tn_error *err;  /* never NULL */
 } tni_interp;
 
 /* A cell of its own for t's dtype and dims, data not set; refs is 1. NULL without memory. */
@@ -54,6 +53,8 @@ tni_cell *tni_cell_own(tni_cell *c);
 /* As the API shows it: all of *t but name is set; it lives as long as c. TN_E_NO_MEMORY. */
 TN_MUST_CHECK tn_status tni_cell_show(tni_cell *c, tn_tensor *t);
 
+/* TN_E_CANCELLED, for n. */
+tn_status tni_interp_stop(const tni_interp *ip, const char *name);
 /* Runs node n of f->g; its operands are constants, captured or in f->cells, where its results go (what was there is
  * dropped). */
 TN_MUST_CHECK tn_status tni_interp_node(tni_interp *ip, tni_frame *f, const tni_node *n);

@@ -29,7 +29,7 @@ static tni_cell *given(const tn_session *s, const char *name) {
 /* out[n_outputs] are the caller's to drop. */
 static tn_status compute(tn_session *s, tni_cell **out, tn_error *err) {
   const tni_graph *g = s->model->graph->lengths;
-  tni_interp ip = {.run = &s->run.run, .cancel = &s->cancel, .err = err};
+  tni_interp ip = {.run = &s->run.run, .err = err};
   tni_cell **in = calloc(g->n_inputs + 1, sizeof(tni_cell *));
   tn_status st = in ? TN_OK : tni_fail_memory(err, g->name);
   for (uint32_t i = 0; st == TN_OK && i < g->n_inputs; i++)

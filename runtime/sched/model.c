@@ -107,7 +107,7 @@ static tn_status import_graph(tn_model *m, tn_error *err) {
   st = m->flags & TN_MODEL_UNREAD ? leave_unread(m, err) : tni_calibrate_open(m, err);
   if (st != TN_OK) return st;
   tni_pool_run run;
-  tni_pool_run_init(&run, m->rt->pool, NULL);
+  tni_pool_run_init(&run, m->rt->pool, &m->rt->cancel); /* what folding leaves, the check behind this refuses */
   const tni_passes_options opt = {.disabled = m->disabled, .n_disabled = m->n_disabled};
   st = tni_passes_run(m->graph, &opt, tni_host_eval, &run.run, &m->passes, err);
   if (st == TN_OK && tni_mark_dynamic(m->graph) == UINT32_MAX) st = tni_fail_memory(err, m->path);

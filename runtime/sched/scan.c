@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/poll.h"
 #include "runtime/sched/turns.h"
 
 /* One slice of c, without the axis. */
@@ -21,10 +22,14 @@ static tni_cell *slice(const tni_interp *ip, const tni_node *n, const tni_cell *
     return NULL;
   }
   tni_turns_blocks(&t, axis, &bytes, &outer);
-  for (int64_t b = 0; b < outer && bytes; b++)
+  tni_poll poll = {ip->run, TNI_POLL};
+  for (int64_t b = 0; b < outer && bytes && !tni_poll_stop(&poll, (int64_t)(bytes / 4) + 4); b++)
     memcpy((char *)s->t.data + (size_t)b * bytes,
            (const char *)c->t.data + ((size_t)b * (size_t)c->t.dims[axis] + (size_t)at) * bytes, bytes);
-  return s;
+  if (!tni_poll_stopped(&poll)) return s;
+  tni_interp_stop(ip, n->pub.name);
+  tni_cell_drop(s);
+  return NULL;
 }
 
 static int64_t int_at(const tni_node *n, const char *name, uint32_t i) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/base/checked.h"
+#include "runtime/base/poll.h"
 #include "runtime/sched/interp.h"
 
 typedef struct op {
@@ -14,6 +15,7 @@ typedef struct op {
   const tni_node *n;
   tni_cell *const *in;
   tni_cell **out; /* one */
+  tni_poll *poll;
 } op;
 
 static tni_cell *input(const op *o, uint32_t i) { return i < o->n->pub.n_in ? o->in[i] : NULL; }
@@ -142,9 +144,10 @@ static tn_status size_of(const op *o, tni_tensor *t) {
 }
 
 /* `inner` bytes of every one of `outer` blocks: rows [from, from + n) of the large tensor and all of the small one. */
-static void move_rows(char *large, char *small, int64_t rows, int64_t from, int64_t n, int64_t outer, size_t inner,
-                      bool out) {
-  for (int64_t b = 0; b < outer && inner && n; b++) {
+static void move_rows(const op *o, char *large, char *small, int64_t rows, int64_t from, int64_t n, int64_t outer,
+                      size_t inner, bool out) {
+  const int64_t work = n * (int64_t)(inner / 4) + 4;
+  for (int64_t b = 0; b < outer && inner && n && !tni_poll_stop(o->poll, work); b++) {
     char *l = large + ((size_t)b * (size_t)rows + (size_t)from) * inner, *s = small + (size_t)b * (size_t)n * inner;
     memcpy(out ? s : l, out ? l : s, (size_t)n * inner);
   }
@@ -194,7 +197,7 @@ static tn_status split(const op *o) {
   tni_cell *all = o->out[0] = tni_cell_group(TNI_FORM_SEQUENCE, (uint32_t)count);
   if (!all) return no_memory(o);
   blocks(&x->t, axis, &outer, &inner);
-  for (int64_t i = 0; i < count; i++) {
+  for (int64_t i = 0; i < count && !tni_poll_stop(o->poll, 64); i++) {
     int64_t n = each < x->t.dims[axis] - from ? each : x->t.dims[axis] - from;
     if (listed) tni_tensor_to_i64(&s->t, i, 1, &n);
     tni_tensor t = {.dtype = x->t.dtype};
@@ -203,7 +206,7 @@ static tn_status split(const op *o) {
     st = size_of(o, &t);
     if (st != TN_OK) return st;
     if (!(all->items[i] = tni_cell_new(&t))) return no_memory(o);
-    move_rows(x->t.data, all->items[i]->t.data, x->t.dims[axis], from, n, outer, inner, true);
+    move_rows(o, x->t.data, all->items[i]->t.data, x->t.dims[axis], from, n, outer, inner, true);
     from += n;
   }
   return TN_OK;
@@ -242,7 +245,7 @@ static tn_status concat(const op *o) {
   blocks(&t, axis, &outer, &inner);
   for (uint32_t i = 0; i < s->n; i++) {
     const int64_t n = fresh ? 1 : s->items[i]->t.dims[axis];
-    move_rows(o->out[0]->t.data, s->items[i]->t.data, t.dims[axis], from, n, outer, inner, false);
+    move_rows(o, o->out[0]->t.data, s->items[i]->t.data, t.dims[axis], from, n, outer, inner, false);
     from += n;
   }
   return TN_OK;
@@ -289,10 +292,14 @@ static const struct {
 };
 
 tn_status tni_interp_sequence(tni_interp *ip, const tni_node *n, tni_cell *const *in, tni_cell **out) {
-  const op o = {ip, n, in, out};
+  tni_poll poll = {ip->run, TNI_POLL};
+  const op o = {ip, n, in, out, &poll};
   if (n->pub.n_out != 1 || n->pub.out[0] == TN_NONE)
     return tni_fail(ip->err, TN_E_INVALID, n->pub.name, "it has one output");
-  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-    if (ops[i].id == n->pub.op) return ops[i].fn(&o);
+  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+    if (ops[i].id != n->pub.op) continue;
+    const tn_status st = ops[i].fn(&o);
+    return st == TN_OK && tni_poll_stopped(&poll) ? tni_interp_stop(ip, n->pub.name) : st;
+  }
   return tni_fail(ip->err, TN_E_UNSUPPORTED, n->pub.name, "no interpreter for %s", n->type);
 }

@@ -27,7 +27,8 @@ tn_status tni_infer_node(tni_graph *g, tn_id node, tn_error *err) {
   tni_node *n = tni_graph_node(g, node);
   if (!n) return tni_fail(err, TN_E_INTERNAL, g->name, "no node %u", node);
   if (n->dead) return TN_OK;
-  tni_infer in = {.g = g, .x = g->exprs, .node = n, .err = err};
+  tni_poll poll = {NULL, TNI_POLL};
+  tni_infer in = {.g = g, .x = g->exprs, .node = n, .err = err, .poll = &poll};
   tn_status st = run_rule(&in);
   if (st != TN_OK && err && err->code == st && err->node == TN_NONE) err->node = node;
   return st;
@@ -141,7 +142,7 @@ static tn_status single_result(const single *s, const tni_value *v, tni_tensor *
 }
 
 tn_status tni_infer_concrete(const tni_node *node, const tni_tensor *const *in, uint32_t n_in, tni_tensor *out,
-                             uint32_t n_out, tn_error *err) {
+                             uint32_t n_out, const tn_run *run, tn_error *err) {
   single s = {.g = {.arena = tni_arena_create(), .exprs = tni_exprs_create(), .name = ""}};
   tn_status st = TN_E_NO_MEMORY;
   if (!node->op || n_in > UINT16_MAX || n_out > UINT16_MAX) {
@@ -153,8 +154,10 @@ tn_status tni_infer_concrete(const tni_node *node, const tni_tensor *const *in, 
     tni_fail(err, st, node->pub.name, st == TN_E_NO_MEMORY ? "out of memory" : "an operand's rank is too large");
     goto out;
   }
-  tni_infer ctx = {.g = &s.g, .x = s.g.exprs, .node = &s.node, .err = err, .concrete = true};
+  tni_poll poll = {run, TNI_POLL};
+  tni_infer ctx = {.g = &s.g, .x = s.g.exprs, .node = &s.node, .err = err, .concrete = true, .poll = &poll};
   st = run_rule(&ctx);
+  if (st == TN_OK && tni_poll_stopped(&poll)) st = tni_fail(err, TN_E_CANCELLED, node->pub.name, "cancelled");
   tni_tensor *got = TNI_NEW_ARRAY(s.g.arena, tni_tensor, n_out + 1);
   if (st == TN_OK && !got) st = tni_fail_memory(err, node->pub.name);
   for (uint32_t o = 0; st == TN_OK && o < n_out; o++) st = single_result(&s, &s.values[n_in + o], &got[o], err);

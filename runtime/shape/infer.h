@@ -8,6 +8,7 @@
 #ifndef TENON_SHAPE_INFER_H
 #define TENON_SHAPE_INFER_H
 
+#include "runtime/base/poll.h"
 #include "runtime/graph/graph.h"
 
 /* What one shape rule works with. */
@@ -16,7 +17,8 @@ typedef struct tni_infer {
   tni_exprs *x;
   const tni_node *node;
   tn_error *err;
-  bool concrete; /* dims only: elements of the outputs are not wanted */
+  bool concrete;  /* dims only: elements of the outputs are not wanted */
+  tni_poll *poll; /* for rules that count in data: where it says so they stop with whatever they have */
 } tni_infer;
 
 /* A rule sets dtype, rank, dims (and elems where it can) of the node's outputs from its inputs. A contradiction is
@@ -30,9 +32,10 @@ TN_MUST_CHECK tn_status tni_infer_graph(tni_graph *g, tn_error *err);
 TN_MUST_CHECK tn_status tni_infer_node(tni_graph *g, tn_id node, tn_error *err);
 
 /* Concrete inference for one node: dims and dtype of outputs from concrete input tensors (data NULL where unknown),
- * for constant folding and single-op tests. TN_E_UNSUPPORTED where the output shape depends on data that is missing. */
+ * for constant folding and single-op tests. TN_E_UNSUPPORTED where the output shape depends on data that is missing.
+ * run (NULL: none) may end it with TN_E_CANCELLED: some operators go through all of their data. */
 TN_MUST_CHECK tn_status tni_infer_concrete(const tni_node *node, const tni_tensor *const *in, uint32_t n_in,
-                                           tni_tensor *out, uint32_t n_out, tn_error *err);
+                                           tni_tensor *out, uint32_t n_out, const tn_run *run, tn_error *err);
 
 /* Runs one node. out: dtype, dims and bytes are set, and stay as they are; data comes from the arena. An output that is
  * absent in the node has out zeroed and is not wanted. */

@@ -48,7 +48,7 @@ typedef struct box {
   float lo[2], hi[2];
 } box;
 
-static box box_at(const tni_nms *n, int64_t batch, int64_t i) {
+static inline box box_at(const tni_nms *n, int64_t batch, int64_t i) {
   const int64_t p = (batch * n->n_boxes + i) * 4;
   box b;
   for (int d = 0; d < 2; d++) {
@@ -72,6 +72,8 @@ static bool overlaps(const tni_nms *n, const box *a, const box *b) {
   return common > 0 && area_a > 0 && area_b > 0 && all > 0 && common / all > n->iou;
 }
 
+enum { SIFT = 32 }; /* elements that one takes as long as, about */
+
 /* The box that comes first: higher score, then lower index. */
 static bool before(const void *scores, int64_t row, int64_t a, int64_t b) {
   const float x = at(scores, row + a), y = at(scores, row + b);
@@ -88,18 +90,23 @@ static void sift(const tni_nms *n, int64_t row, int64_t *heap, int64_t count, in
   }
 }
 
-/* Selected boxes of one batch and class into kept; returns how many. A NaN is no score. */
+/* Selected boxes of one batch and class into kept; returns how many, -1: to stop. A NaN is no score. */
 static int64_t select_class(const tni_nms *n, int64_t batch, int64_t row, int64_t *heap, int64_t *kept) {
   int64_t count = 0, found = 0;
+  if (tni_poll_stop(n->poll, n->n_boxes)) return -1;
   for (int64_t i = 0; i < n->n_boxes; i++) {
     const float s = at(n->scores, row + i);
     if (s == s && (!n->has_score || s > n->score)) heap[count++] = i;
   }
-  for (int64_t i = count / 2; i-- > 0;) sift(n, row, heap, count, i);
+  for (int64_t i = count / 2; i-- > 0;) {
+    if (tni_poll_stop(n->poll, SIFT)) return -1;
+    sift(n, row, heap, count, i);
+  }
   while (count > 0 && found < n->most) {
     const int64_t i = heap[0];
     const box b = box_at(n, batch, i);
     bool free = true;
+    if (tni_poll_stop(n->poll, SIFT + 4 * found)) return -1;
     for (int64_t k = 0; k < found && free; k++) {
       const box other = box_at(n, batch, kept[k]);
       free = !overlaps(n, &b, &other);
@@ -116,6 +123,7 @@ int64_t tni_nms_select(const tni_nms *n, int64_t *work, void *out, int64_t cap) 
   for (int64_t r = 0; r < n->n_batches * n->n_classes && n->most > 0; r++) {
     int64_t *kept = work + n->n_boxes;
     const int64_t found = select_class(n, r / n->n_classes, r * n->n_boxes, work, kept);
+    if (found < 0) return -1;
     for (int64_t k = 0; k < found && out && total + k < cap; k++) {
       const int64_t triple[3] = {r / n->n_classes, r % n->n_classes, kept[k]};
       memcpy((char *)out + (size_t)(total + k) * sizeof triple, triple, sizeof triple);

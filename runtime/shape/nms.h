@@ -6,6 +6,7 @@
 #ifndef TENON_SHAPE_NMS_H
 #define TENON_SHAPE_NMS_H
 
+#include "runtime/base/poll.h"
 #include "runtime/graph/graph.h"
 
 /* boxes f32 [batches, boxes, 4], scores f32 [batches, classes, boxes]. score_threshold counts where has_score. */
@@ -15,6 +16,7 @@ typedef struct tni_nms {
   int64_t most; /* boxes per batch and class */
   float iou, score;
   bool has_score, center;
+  tni_poll *poll; /* whoever reads the node sets it */
 } tni_nms;
 
 /* Reads the node's inputs (boxes, scores, most, iou, score; the last three may be NULL or empty). false: dtypes, dims
@@ -23,7 +25,8 @@ bool tni_nms_read(const tn_node *node, const tni_tensor *const *in, uint32_t n_i
 /* int64 that tni_nms_select needs. */
 uint64_t tni_nms_work(int64_t n_boxes);
 /* Triples (batch, class, box) into out (NULL: count only), at most cap. Returns how many there are. Per batch and
- * class: by falling score, of equal scores the lower box first, those that overlap no selected one by more than iou. */
+ * class: by falling score, of equal scores the lower box first, those that overlap no selected one by more than iou.
+ * -1: to stop. */
 int64_t tni_nms_select(const tni_nms *n, int64_t *work, void *out, int64_t cap);
 
 #endif

@@ -255,9 +255,10 @@ static tn_expr count_selected(const tni_infer *in) {
   }
   if (!tni_nms_read(&in->node->pub, t, 5, &n, &why)) return TNI_EXPR_NONE;
   int64_t *work = calloc((size_t)tni_nms_work(n.n_boxes), sizeof *work);
-  const tn_expr e = work ? tni_rule_const(in, tni_nms_select(&n, work, NULL, 0)) : TNI_EXPR_NONE;
+  n.poll = in->poll;
+  const int64_t selected = work ? tni_nms_select(&n, work, NULL, 0) : -1;
   free(work);
-  return e;
+  return selected < 0 ? TNI_EXPR_NONE : tni_rule_const(in, selected);
 }
 
 tn_status tni_shape_non_max_suppression(tni_infer *in) {

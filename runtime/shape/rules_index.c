@@ -105,7 +105,7 @@ static tn_expr count_non_zero(const tni_infer *in, const tni_value *x) {
       x->tensor->bytes < need || (need && !x->tensor->data)) {
     return TNI_EXPR_NONE;
   }
-  for (int64_t i = 0; i < count; i++) n += !tni_elem_is_zero(x->tensor, i);
+  for (int64_t i = 0; i < count && !tni_poll_stop(in->poll, 1); i++) n += !tni_elem_is_zero(x->tensor, i);
   return tni_rule_const(in, n);
 }
 

@@ -44,7 +44,7 @@ tn_status tni_shape_compress(tni_infer *in) {
   tn_expr n = TNI_EXPR_NONE;
   if (c && c->rank == 1) {
     int64_t count = 0;
-    for (int64_t i = 0; i < c->dims[0]; i++) count += !tni_elem_is_zero(c, i);
+    for (int64_t i = 0; i < c->dims[0] && !tni_poll_stop(in->poll, 1); i++) count += !tni_elem_is_zero(c, i);
     n = tni_rule_const(in, count);
   }
   return set_axis(in, x, flat, axis, n == TNI_EXPR_NONE ? tni_rule_data_symbol(in, 0, axis) : n);
@@ -56,10 +56,10 @@ static tn_expr count_unique(const tni_infer *in, const tni_tensor *t, bool flat,
   const tni_items it = tni_items_of(t, flat, axis);
   int64_t *order = calloc((size_t)it.n + 1, 2 * sizeof *order);
   if (!order) return TNI_EXPR_NONE;
-  tni_items_sort(&it, order, order + it.n);
-  const int64_t n = tni_items_count(&it, order);
+  const bool sorted = tni_items_sort(&it, order, order + it.n, in->poll);
+  const int64_t n = sorted ? tni_items_count(&it, order, in->poll) : -1;
   free(order);
-  return tni_rule_const(in, n);
+  return n < 0 ? TNI_EXPR_NONE : tni_rule_const(in, n);
 }
 
 tn_status tni_shape_unique(tni_infer *in) {

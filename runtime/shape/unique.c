@@ -67,24 +67,33 @@ int tni_items_compare(const tni_items *it, int64_t a, int64_t b) {
   return 0;
 }
 
+int64_t tni_items_work(const tni_items *it) { return it->inner ? it->outer * it->inner + 4 : 1; }
+
 /* Merges from the bottom, which keeps equal items in order. */
-void tni_items_sort(const tni_items *it, int64_t *order, int64_t *room) {
+bool tni_items_sort(const tni_items *it, int64_t *order, int64_t *room, tni_poll *poll) {
+  const int64_t work = tni_items_work(it);
   for (int64_t i = 0; i < it->n; i++) order[i] = i;
   for (int64_t width = 1; width < it->n; width *= 2) {
     for (int64_t at = 0; at < it->n; at += 2 * width) {
       const int64_t mid = at + width < it->n ? at + width : it->n, end = mid + width < it->n ? mid + width : it->n;
       int64_t a = at, b = mid;
       for (int64_t k = at; k < end; k++) {
+        if (tni_poll_stop(poll, work)) return false;
         const bool left = a < mid && (b >= end || tni_items_compare(it, order[a], order[b]) <= 0);
         room[k] = left ? order[a++] : order[b++];
       }
     }
     memcpy(order, room, (size_t)it->n * sizeof *order);
   }
+  return true;
 }
 
-int64_t tni_items_count(const tni_items *it, const int64_t *order) {
+int64_t tni_items_count(const tni_items *it, const int64_t *order, tni_poll *poll) {
+  const int64_t work = tni_items_work(it);
   int64_t n = it->n > 0;
-  for (int64_t i = 1; i < it->n; i++) n += tni_items_compare(it, order[i - 1], order[i]) != 0;
+  for (int64_t i = 1; i < it->n; i++) {
+    if (tni_poll_stop(poll, work)) return -1;
+    n += tni_items_compare(it, order[i - 1], order[i]) != 0;
+  }
   return n;
 }

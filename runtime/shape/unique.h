@@ -5,6 +5,7 @@
 #ifndef TENON_SHAPE_UNIQUE_H
 #define TENON_SHAPE_UNIQUE_H
 
+#include "runtime/base/poll.h"
 #include "runtime/graph/graph.h"
 
 /* The tensor seen as [outer, items, inner]: an item is everything at one index of the middle axis. */
@@ -19,9 +20,12 @@ tni_items tni_items_of(const tni_tensor *t, bool flat, uint32_t axis);
 bool tni_items_comparable(uint32_t dtype);
 /* -1, 0, 1: item a against b, element by element; NaN equals NaN and comes last. */
 int tni_items_compare(const tni_items *it, int64_t a, int64_t b);
-/* order[n]: indices of the items in ascending order, equal ones in ascending order of index. room[n]. */
-void tni_items_sort(const tni_items *it, int64_t *order, int64_t *room);
-/* How many different ones there are. */
-int64_t tni_items_count(const tni_items *it, const int64_t *order);
+/* order[n]: indices of the items in ascending order, equal ones in ascending order of index. room[n]. false: poll says
+ * to stop, and order holds them in any order. */
+bool tni_items_sort(const tni_items *it, int64_t *order, int64_t *room, tni_poll *poll);
+/* Elements of work that a comparison is, at most. */
+int64_t tni_items_work(const tni_items *it);
+/* How many different ones there are; -1: to stop. */
+int64_t tni_items_count(const tni_items *it, const int64_t *order, tni_poll *poll);
 
 #endif

@@ -66,7 +66,7 @@ static bool run_node(ht_node *n, tni_tensor *y) {
   tni_pool *pool = tni_pool_create(3);
   tni_pool_run r;
   tni_pool_run_init(&r, pool, NULL);
-  tn_status st = tni_infer_concrete(n->node, n->ptr, n->n_in, y, 1, &n->err);
+  tn_status st = tni_infer_concrete(n->node, n->ptr, n->n_in, y, 1, NULL, &n->err);
   if (st == TN_OK) {
     y->data = malloc(y->bytes + 16);
     memset((void *)(uintptr_t)y->data, 0xa5, y->bytes + 16);

@@ -47,5 +47,6 @@ bool ht_add_attention(void);
 bool ht_add_states(void);
 bool ht_add_fused(void);
 bool ht_add_general(void);
+bool ht_add_stop(void);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "sched_test.h"
@@ -148,6 +149,56 @@ static void test_cancel(void) {
   rig_finish(&r);
 }
 
+static double cpu_seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* One kernel that takes minutes stops, and the session goes on with the bits that it gave before. */
+static void interrupt(const char *nodes, const char *inputs, const char *outputs, const tn_tensor *small,
+                      const tn_tensor *large) {
+  enum { OUTS = 4, LIMIT_S = 5 };
+  rig r;
+  pthread_t t;
+  uint32_t n = 1;
+  tn_tensor out[OUTS];
+  void *want[OUTS];
+  for (const char *p = outputs; *p; p++) n += *p == ';';
+  CU_ASSERT_EQUAL_FATAL(rig_init(&r, "plugins: [host]\n"), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(rig_load(&r, text_model(nodes, inputs, outputs, NULL, NULL, 0), 0), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(rig_run(&r, 0, small, NULL, NULL, out, n), TN_OK);
+  for (uint32_t o = 0; o < n; o++) {
+    want[o] = malloc(out[o].bytes);
+    memcpy(want[o], out[o].data, out[o].bytes);
+  }
+  for (int i = 0; i < 3; i++) {
+    const double begin = cpu_seconds();
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&t, NULL, cancel_soon, r.s), 0);
+    CU_ASSERT_EQUAL(rig_run(&r, 0, large, NULL, NULL, out, n), TN_E_CANCELLED);
+    CU_ASSERT_EQUAL(r.err.code, TN_E_CANCELLED);
+    CU_ASSERT(cpu_seconds() - begin < LIMIT_S);
+    pthread_join(t, NULL);
+    CU_ASSERT_EQUAL_FATAL(rig_run(&r, 0, small, NULL, NULL, out, n), TN_OK);
+    for (uint32_t o = 0; o < n; o++) CU_ASSERT_EQUAL(memcmp(want[o], out[o].data, out[o].bytes), 0);
+  }
+  for (uint32_t o = 0; o < n; o++) free(want[o]);
+  rig_finish(&r);
+}
+
+static void test_interrupted(void) {
+  enum { SIDE = 4000, MANY = 6000000, PRIME = 1000003 };
+  float *x = malloc((size_t)SIDE * SIDE * sizeof *x);
+  fill(x, (size_t)SIDE * SIDE, 3);
+  const tn_tensor square[] = {f32_tensor("x", x, 2, 5, 5, 0), f32_tensor("x", x, 2, SIDE, SIDE, 0)};
+  interrupt("Det:d:x:y", "x=n,n", "y", &square[0], &square[1]);
+  const tn_tensor line[] = {f32_tensor("x", x, 1, 9, 0, 0), f32_tensor("x", x, 1, MANY, 0, 0)};
+  interrupt("Unique:u:x:y,i,v,c", "x=n", "y;i;v;c", &line[0], &line[1]);
+  const tn_tensor signal[] = {f32_tensor("x", x, 3, 1, 7, 1), f32_tensor("x", x, 3, 1, PRIME, 1)};
+  interrupt("DFT:f:x:y", "x=1,n,1", "y", &signal[0], &signal[1]);
+  free(x);
+}
+
 typedef struct traced {
   uint32_t n, matmul, host;
   uint32_t steps;
@@ -209,6 +260,7 @@ void suite_runs(void) {
   CU_add_test(s, "sessions at once, engine", test_sessions_engine);
   CU_add_test(s, "memory of inputs and outputs", test_memory);
   CU_add_test(s, "cancel from another thread", test_cancel);
+  CU_add_test(s, "cancel in the middle of a kernel", test_interrupted);
   CU_add_test(s, "trace", test_trace);
   CU_add_test(s, "models that do not run", test_refusals);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "runtime/base/pool.h"
 #include "runtime/host/kernel.h"
 #include "runtime/sched/interp.h"
 #include "tests/shape/table.h"
@@ -232,17 +233,34 @@ static void *stop_soon(void *arg) {
   return arg;
 }
 
+/* Loop("", "", x) whose body hands on what it gets, without a node. */
+static tni_graph *idle_graph(void) {
+  tni_graph *g = start(NULL), *body = start(g->exprs);
+  add_word(body, "i", "i64[]");
+  add_word(body, "c", "bool[]");
+  add_word(body, "v", "f32[...]");
+  set_io(body, "i c v", "c v");
+  add_word(g, "M", "i64[]");
+  add_word(g, "x", "f32[n]");
+  const tn_id in[3] = {TN_NONE, TN_NONE, tni_graph_find(g, "x")},
+              out = tni_graph_add_value(g, "y", TN_VALUE_ACT, TN_DT_F32);
+  tni_raw_attr a = {.name = "body", .a = {.h = TN_HDR(tn_attr), .type = TN_ATTR_GRAPH}, .graphs = &body, .n_graphs = 1};
+  CU_ASSERT_EQUAL_FATAL(tni_graph_add_node(g, "idle", "", "Loop", 16, in, 3, &out, 1, &a, 1, NULL, NULL), TN_OK);
+  set_io(g, "M x", "y");
+  infer(g);
+  return g;
+}
+
 /* An endless loop ends when it is told to. */
-static void test_cancel(void) {
-  tni_graph *g = loop_graph(true);
+static void stop_loop(tni_graph *g) {
   const float v[] = {0};
   tni_cell *in[] = {floats(v, 1), floats(v, 1)}, *out[2];
   pthread_t thread;
-  tn_run run;
+  tni_pool_run run;
   tn_error err;
-  tni_interp ip = {.run = &run, .cancel = &stop, .err = &err};
+  tni_interp ip = {.run = &run.run, .err = &err};
   tni_error_init(&err);
-  tni_run_inline(&run);
+  tni_pool_run_init(&run, NULL, &stop);
   stop = 0;
   CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, stop_soon, NULL), 0);
   CU_ASSERT_EQUAL(tni_interp_graph(&ip, g, NULL, in, 2, out), TN_E_CANCELLED);
@@ -250,6 +268,11 @@ static void test_cancel(void) {
   tni_cell_drop(in[0]);
   tni_cell_drop(in[1]);
   tni_graph_destroy(g);
+}
+
+static void test_cancel(void) {
+  stop_loop(loop_graph(true));
+  stop_loop(idle_graph());
 }
 
 int main(void) {

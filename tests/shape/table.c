@@ -302,7 +302,7 @@ static void concrete_case(const rule_case *c) {
     in[i] = &t[i];
   }
   memset(out, 0, sizeof out);
-  st = tni_infer_concrete(tni_graph_node(g, 0), in, n, out, n_out, &err);
+  st = tni_infer_concrete(tni_graph_node(g, 0), in, n, out, n_out, NULL, &err);
   bool unsupported = strcmp(c->out, "!unsupported") == 0;
   if (c->out[0] == '!') {
     bool ok = st == (unsupported ? TN_E_UNSUPPORTED : TN_E_INVALID) && (unsupported || strstr(err.message, c->out + 1));
