@@ -126,6 +126,7 @@ typedef struct form {
 
 #define ROUNDED 0x1p-11f /* of a scale */
 #define W4G &tni_w4g_format
+#define W8G &tni_dot_formats[TNI_DOT_W8G]
 #define W2G &tni_dot_formats[TNI_DOT_W2G]
 #define W3G &tni_dot_formats[TNI_DOT_W3G]
 #define W2G_ERR 0.8011f
@@ -143,6 +144,7 @@ static const form forms[] = {
     {256, 4, TNI_ZERO_MIDDLE, 16, 32, 128, true, TNI_QUANT4_ERR, true, W4G},
     {256, 4, TNI_ZERO_MIDDLE, 16, 16, 32, true, TNI_QUANT4_ERR, true, W4G},
     {256, 8, TNI_ZERO_MIDDLE, 255, 32, 32, true, TNI_QUANT4_ERR, true, W4G},
+    {256, 8, TNI_ZERO_MIDDLE, 256, 128, 128, true, 0, false, W8G},
     {256, 2, TNI_ZERO_MIDDLE, 4, 128, 128, true, 0, false, W2G},
     {300, 2, TNI_ZERO_MIDDLE, 4, 256, 128, true, 0, false, W2G},
     {256, 2, TNI_ZERO_MIDDLE, 4, 128, 128, false, ROUNDED, false, W2G},
