@@ -124,8 +124,9 @@ tn_status tni_k_deform_conv(const tni_kargs *a) {
       (c.b && tni_knumel(c.b) != w->dims[0]))
     return tni_kfail(a, TN_E_INVALID, "DeformConv: channels do not fit the weight");
   tni_im2col_init(&c.im, &win, x, c.y, c.groups);
-  if (!has_dims(c.offset, c.y, c.offset_groups * c.im.taps * win.rank) ||
-      (c.mask && !has_dims(c.mask, c.y, c.offset_groups * c.im.taps)))
+  int64_t rows; /* of the mask; where there is no channel, offset_group may be anything */
+  if (__builtin_mul_overflow(c.offset_groups, c.im.taps, &rows) || rows > INT64_MAX / TNI_WINDOW_MAX ||
+      !has_dims(c.offset, c.y, rows * win.rank) || (c.mask && !has_dims(c.mask, c.y, rows)))
     return tni_kfail(a, TN_E_INVALID, "DeformConv: offset or mask do not fit the output");
   if (!tni_knumel(c.y)) return TN_OK;
   if (x->dtype != TN_DT_F64) return product(a, &c);

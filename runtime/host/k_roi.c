@@ -130,7 +130,8 @@ static void pool_planes(void *arg, int64_t begin, int64_t end, uint32_t worker) 
     const int64_t n = u / r->C;
     double v[5];
     for (uint32_t i = 0; i < 5; i++) v[i] = tni_get_f64(r->rois, n * 5 + i);
-    if (!(v[0] >= 0 && v[0] < (double)r->x->dims[0])) {
+    const bool finite = isfinite(v[1]) && isfinite(v[2]) && isfinite(v[3]) && isfinite(v[4]);
+    if (!finite || !(v[0] >= 0 && v[0] < (double)r->x->dims[0])) {
       __atomic_store_n(&r->bad, 1, __ATOMIC_RELAXED);
       continue;
     }
