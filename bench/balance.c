@@ -13,7 +13,8 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/pool.h"
 
-enum { MAX_ROUNDS = 1000, NOBODY = UINT32_MAX };
+enum { MAX_ROUNDS = 1000 };
+#define NOBODY UINT32_MAX
 
 typedef struct work {
   int64_t steps; /* of the chain, per piece */
