@@ -2,14 +2,18 @@
  *
  * unflatten:  Reshape([batch * heads, m, n] -> [batch, heads, m, n]) behind a product of two such tensors, or behind
  * element-wise operators and a Softmax behind one  ->  the product and what follows on four axes, Reshape on operands.
+ * Behind a Transpose of the last two axes of what was flattened  ->  the Transpose on four axes.
  *
  * Exporters of bmm and baddbmm (BLOOM, DETR, TrOCR, tf2onnx) flatten the heads for the product and unfold them for the
- * mask; attention is then no longer between one pair of products. Reshapes on the operands meet the ones that flattened
- * them and go away.
+ * mask; attention is then no longer between one pair of products. torch.onnx.export(dynamo=True) transposes the keys of
+ * scaled_dot_product_attention so, which hides heads that are repeated and the cache. Reshapes on the operands meet the
+ * ones that flattened them and go away.
  *
  * Keeps: every bit. Operands without the flattened axis (scalars, [1, m, n], [m, n]) stay; what somebody else reads too
  * is not computed twice: it is reshaped where it is.
  */
+#include <string.h>
+
 #include "runtime/passes/build.h"
 
 enum { DEPTH = 8 };
@@ -63,25 +67,44 @@ static bool reaches_product(const lift *l, tn_id v, int depth) {
   return false;
 }
 
+/* v is a Transpose of the last two axes; its operand, which is flat. TN_NONE: it is not. */
+static tn_id turned_back(const lift *l, tn_id v) {
+  int64_t at[3];
+  const tni_node *t = tni_match_node(l->g, v, TN_OP_TRANSPOSE);
+  if (!t || !tni_match_perm(t, 3, at) || at[0] != 0 || at[1] != 2) return TN_NONE;
+  return is_flat(l, t->pub.in[0]) ? t->pub.in[0] : TN_NONE;
+}
+
+/* What a Reshape made v of, where it has these dims already. */
+static tn_id before_flattening(const tni_graph *g, tn_id v, const tn_expr *dims) {
+  const tni_node *n = tni_match_node(g, v, TN_OP_RESHAPE);
+  if (!n || !tni_match_rank(g, n->pub.in[0], 4)) return TN_NONE;
+  return memcmp(g->values[n->pub.in[0]]->pub.dims, dims, 4 * sizeof *dims) == 0 ? n->pub.in[0] : TN_NONE;
+}
+
+static const int64_t turned_perm[] = {0, 1, 3, 2};
+
 /* Reshape(v) with the flattened axis unfolded; of a transposed matrix the Transpose comes behind. */
 static tn_id reshaped(const lift *l, tn_id v) {
-  static const int64_t turn[] = {0, 1, 3, 2};
   tni_graph *g = l->g;
-  const tni_node *t = tni_match_node(g, v, TN_OP_TRANSPOSE);
-  int64_t perm[3];
-  const bool turned = t && tni_match_perm(t, 3, perm) && perm[0] == 0 && perm[1] == 2 && is_flat(l, t->pub.in[0]);
-  if (turned) v = t->pub.in[0];
+  const tn_id inner = turned_back(l, v);
+  const bool turned = inner != TN_NONE;
+  if (turned) v = inner;
   const tni_value *x = g->values[v];
   const tn_expr dims[4] = {l->lead[0], l->lead[1], x->pub.dims[1], x->pub.dims[2]};
   const uint32_t dtype = x->pub.dtype;
-  tni_build_node b = {.type = "Reshape", .version = 21, .in = {v, tni_build_elems(g, dims, 4)}, .n_in = 2, .n_attr = 1};
-  if (b.in[1] == TN_NONE) return TN_NONE;
-  b.attr[0] = tni_build_int("allowzero", 1);
-  const tn_id out = tni_build_op(g, &b, dtype, 4, dims, l->err);
+  tn_id out = before_flattening(g, v, dims);
+  if (out == TN_NONE) {
+    tni_build_node b = {
+        .type = "Reshape", .version = 21, .in = {v, tni_build_elems(g, dims, 4)}, .n_in = 2, .n_attr = 1};
+    if (b.in[1] == TN_NONE) return TN_NONE;
+    b.attr[0] = tni_build_int("allowzero", 1);
+    out = tni_build_op(g, &b, dtype, 4, dims, l->err);
+  }
   if (out == TN_NONE || !turned) return out;
   const tn_expr back[4] = {dims[0], dims[1], dims[3], dims[2]};
   tni_build_node p = {.type = "Transpose", .version = 13, .in = {out}, .n_in = 1, .n_attr = 1};
-  p.attr[0] = tni_build_ints("perm", turn, 4);
+  p.attr[0] = tni_build_ints("perm", turned_perm, 4);
   return tni_build_op(g, &p, dtype, 4, back, l->err);
 }
 
@@ -112,7 +135,7 @@ static bool find(lift *l, const tni_node *n) {
   l->lead[0] = out[0];
   l->lead[1] = out[1];
   return in[1] == out[2] && in[2] == out[3] && tni_ex_mul(g->exprs, out[0], out[1]) == in[0] &&
-         reaches_product(l, from, 0);
+         (reaches_product(l, from, 0) || tni_match_node(g, turned_back(l, from), TN_OP_RESHAPE));
 }
 
 tn_status tni_pass_unflatten(tni_graph *g, uint32_t *n, tn_error *err) {
@@ -124,7 +147,11 @@ tn_status tni_pass_unflatten(tni_graph *g, uint32_t *n, tn_error *err) {
     if (last->dead || !last->op || last->pub.op != TN_OP_RESHAPE || !find(&l, last)) continue;
     const tn_id v = lifted(&l, last->pub.in[0], 0);
     if (v == TN_NONE) return tni_fail_memory(err, "unflatten");
+    const tni_node *turn = tni_match_node(g, v, TN_OP_TRANSPOSE);
     tni_build_node b = {.type = "Identity", .version = 16, .in = {v}, .n_in = 1};
+    if (turn) /* at once what the pass `attention` looks for */
+      b = (tni_build_node){.type = "Transpose", .version = 13, .in = {turn->pub.in[0]}, .n_in = 1, .n_attr = 1};
+    if (turn) b.attr[0] = tni_build_ints("perm", turned_perm, 4);
     tn_status st = tni_build_in_place(g, last, &b, err);
     if (st != TN_OK) return st;
     fired++;

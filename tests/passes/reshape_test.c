@@ -57,6 +57,13 @@ static const form unflatten[] = {
     {XZ "u=MatMul z t; e=Exp u; c=Sub m2 m; d=Div c e; y=" UNFOLD("d"),
      "t=Transpose z {perm=0,2,1}; u=MatMul z t; e=Exp u; " LIFTED
      "?=Sub m2 ?; ?=Reshape e step; ?=Div ? ?; y=Identity ?"},
+    /* a transposed operand: from before it was flattened, or reshaped where that has other dims */
+    {"u=Unsqueeze x #1; r=Reshape u #0,-1,8; t=Transpose r {perm=0,2,1}; y=Reshape t #0,1,8,-1",
+     "u=Unsqueeze x #1; y=Transpose u {perm=0,1,3,2}"},
+    {"u=Unsqueeze x #2; r=Reshape u #0,-1,8; t=Transpose r {perm=0,2,1}; y=Reshape t #0,1,8,-1",
+     "u=Unsqueeze x #2; r=Reshape u #0,-1,8; ?=Reshape r step; y=Transpose ? {perm=0,1,3,2}"},
+    {"t=Transpose x {perm=0,2,1}; y=Reshape t #0,1,8,-1", ""},
+    {"r=Reshape q #-1,2,8; t=Transpose r {perm=1,0,2}; y=Reshape t #0,1,-1,8", ""},
     /* something else */
     {"m=MatMul x x8; y=" UNFOLD("m"), ""},
     {"e=Exp x; y=" UNFOLD("e"), ""},
