@@ -10,12 +10,12 @@ typedef struct line {
   const tn_run *run;
   const tni_tensor *x;
   tni_tensor *y, *index;
-  int64_t n, inner, k;
+  int64_t n, inner, lines, k;
   bool largest, last, exclusive, reverse, sorted, product;
   int64_t *scratch; /* TopK: n per worker */
 } line;
 
-static tn_status make_line(const tni_kargs *a, int64_t axis, line *l, int64_t *lines) {
+static tn_status make_line(const tni_kargs *a, int64_t axis, line *l) {
   const int32_t d = tni_kaxis(axis, a->in[0]->rank);
   l->run = a->run;
   l->x = a->in[0];
@@ -26,7 +26,7 @@ static tn_status make_line(const tni_kargs *a, int64_t axis, line *l, int64_t *l
   if (d < 0) return tni_kfail(a, TN_E_INVALID, "axis %lld of rank %u", (long long)axis, l->x->rank);
   l->n = l->x->rank ? l->x->dims[d] : 1;
   l->inner = tni_dim_product(l->x, (uint32_t)d + 1, l->x->rank);
-  *lines = tni_dim_product(l->x, 0, l->x->rank ? (uint32_t)d : 0) * l->inner;
+  l->lines = tni_dim_product(l->x, 0, l->x->rank ? (uint32_t)d : 0) * l->inner;
   return TN_OK;
 }
 
@@ -80,11 +80,10 @@ static void arg_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 
 tn_status tni_k_arg_max(const tni_kargs *a) {
   line l = {.largest = a->node->op == TN_OP_ARG_MAX, .last = tni_attr_i(a->node, "select_last_index", 0) != 0};
-  int64_t lines;
-  tn_status s = make_line(a, tni_attr_i(a->node, "axis", 0), &l, &lines);
+  tn_status s = make_line(a, tni_attr_i(a->node, "axis", 0), &l);
   if (s) return s;
-  if (lines && !l.n) return tni_kfail(a, TN_E_INVALID, "no element along the axis");
-  tni_kfor(a->run, lines, l.n, arg_body, &l);
+  if (l.lines && !l.n) return tni_kfail(a, TN_E_INVALID, "no element along the axis");
+  tni_kfor(a->run, l.lines, l.n, arg_body, &l);
   return TN_OK;
 }
 
@@ -106,18 +105,17 @@ tn_status tni_k_hardmax(const tni_kargs *a) {
   const tni_tensor *x = a->in[0];
   const bool coerce = tni_attr_i(a->node, "coerce_2d", 0) != 0;
   const int64_t axis = tni_attr_i(a->node, "axis", coerce ? 1 : -1);
-  int64_t lines;
-  tn_status s = make_line(a, axis, &l, &lines);
+  tn_status s = make_line(a, axis, &l);
   if (s) return s;
   if (x->dtype != TN_DT_F32 && x->dtype != TN_DT_F64 && !tni_is_half(x->dtype)) return tni_kdtype(a, x->dtype);
   if (!tni_knumel(x)) return TN_OK;
   if (coerce) {
     l.n *= l.inner;
     l.inner = 1;
-    lines = tni_knumel(x) / l.n;
+    l.lines = tni_knumel(x) / l.n;
   }
   memset(l.y->data, 0, (size_t)l.y->bytes);
-  tni_kfor(a->run, lines, l.n, hardmax_body, &l);
+  tni_kfor(a->run, l.lines, l.n, hardmax_body, &l);
   return TN_OK;
 }
 
@@ -172,11 +170,10 @@ tn_status tni_k_cum_sum(const tni_kargs *a) {
   line l = {.exclusive = tni_attr_i(a->node, "exclusive", 0) != 0,
             .reverse = tni_attr_i(a->node, "reverse", 0) != 0,
             .product = a->node->op == TN_OP_CUM_PROD};
-  int64_t lines;
   if (tni_knumel(a->in[1]) != 1) return tni_kfail(a, TN_E_INVALID, "axis is not one element");
-  tn_status s = make_line(a, tni_get_i64(a->in[1], 0), &l, &lines);
+  tn_status s = make_line(a, tni_get_i64(a->in[1], 0), &l);
   if (s) return s;
-  tni_kfor(a->run, lines, l.n, cum_body, &l);
+  tni_kfor(a->run, l.lines, l.n, cum_body, &l);
   return TN_OK;
 }
 
@@ -243,9 +240,8 @@ static void top_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 
 tn_status tni_k_top_k(const tni_kargs *a) {
   line l = {.largest = tni_attr_i(a->node, "largest", 1) != 0, .scratch = a->scratch};
-  int64_t lines;
   const int64_t axis = tni_attr_i(a->node, "axis", -1);
-  tn_status s = make_line(a, axis, &l, &lines);
+  tn_status s = make_line(a, axis, &l);
   if (s) return s;
   if (!l.x->rank) return tni_kfail(a, TN_E_INVALID, "TopK: the input is a scalar");
   l.index = a->n_out > 1 ? a->out[1] : NULL;
@@ -253,6 +249,6 @@ tn_status tni_k_top_k(const tni_kargs *a) {
   l.k = y->dims[tni_kaxis(axis, l.x->rank)];
   if (l.k < 0 || l.k > l.n)
     return tni_kfail(a, TN_E_INVALID, "TopK: k is %lld of %lld", (long long)l.k, (long long)l.n);
-  tni_kfor(a->run, lines, l.n * 8, top_body, &l);
+  tni_kfor(a->run, l.lines, l.n * 8, top_body, &l);
   return TN_OK;
 }
