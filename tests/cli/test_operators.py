@@ -64,6 +64,22 @@ class Case(common.Case):
         return r
 
 
+class Sets(Case):
+    def test_outputs_without_files(self):
+        """What nothing was compared with is not ok, and a set that cannot fail is refused."""
+        x = np.float32([1, 2])
+        both = [helper.make_node("Identity", ["x"], ["y"]), helper.make_node("Neg", ["x"], ["z"])]
+        m = model_of(both, [info("x", T.FLOAT, [2])], [info("y", T.FLOAT, [2]), info("z", T.FLOAT, [2])], 19)
+        r = self.verify("half", m, [x], [x])
+        self.assertRegex(r.stdout, r"y +ok .*\n.*z +not compared")
+        self.assertIn("1 outputs were not compared", r.stderr)
+        self.assertIn("nothing to compare with", self.verify("none", m, [x], [], code=3).stderr)
+        d = self.write("more", m, [x], [x, -x])
+        (d / "test_data_set_0/output_2.pb").write_bytes((d / "test_data_set_0/output_1.pb").read_bytes())
+        r = self.tenon("verify", str(d), "--profile", "host")
+        self.assertEqual((r.returncode, "an output_2.pb, the model has 2 outputs" in r.stderr), (3, True), r.stderr)
+
+
 class Halves(Case):
     def test_tolerance(self):
         """Outputs of 16 bits are compared as numbers."""
