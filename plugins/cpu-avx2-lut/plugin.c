@@ -4,9 +4,9 @@
 
 enum { NEEDED = TNI_CPU_AVX2 | TNI_CPU_FMA | TNI_CPU_F16C };
 
-enum { AVX512 = NEEDED | TNI_CPU_AVX512VNNI, ALL = AVX512 | TNI_CPU_AMX };
-static const tni_clt_isa isas[] = {
-    {"auto", ALL}, {"scalar", 0}, {"avx2", NEEDED}, {"avx512vnni", AVX512}, {"amx", ALL}};
+/* Fetching ahead is no instruction set: whatever is allowed does it where the processor gains by it. */
+enum { AVX2 = NEEDED | TNI_CPU_PREFETCH, AVX512 = AVX2 | TNI_CPU_AVX512VNNI, ALL = AVX512 | TNI_CPU_AMX };
+static const tni_clt_isa isas[] = {{"auto", ALL}, {"scalar", 0}, {"avx2", AVX2}, {"avx512vnni", AVX512}, {"amx", ALL}};
 
 static const tni_clt_format *const formats[] = {
     &tni_clt_w4g, &tni_clt_lut1, &tni_clt_lut2, &tni_clt_lut3,   &tni_clt_lut4,   &tni_clt_lutt, &tni_clt_w8g,

@@ -3,6 +3,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,7 +104,11 @@ static void host_free(tn_host_ctx *ctx, void *p) {
   free(p);
 }
 
-static void host_log(tn_host_ctx *ctx, uint32_t level, const char *line) { (void)ctx, (void)level, (void)line; }
+static void host_log(tn_host_ctx *ctx, uint32_t level, const char *line) {
+  test_host *h = (test_host *)ctx;
+  (void)level;
+  snprintf(h->line, sizeof h->line, "%s", line);
+}
 
 void test_host_init(test_host *h) {
   *h = (test_host){.host = {.h = TN_HDR(tn_host),
@@ -254,10 +259,9 @@ static const tni_clt_format *format_of(uint32_t id) {
   static const tni_clt_format *const all[] = {&tni_clt_w4g,   &tni_clt_lut1p, &tni_clt_lut2p,
                                               &tni_clt_lut3p, &tni_clt_lut4p, &tni_clt_luttp};
 #else
-  static const tni_clt_format *const all[] = {&tni_clt_w4g,  &tni_clt_lut1, &tni_clt_lut2,
-                                              &tni_clt_lut3, &tni_clt_lut4, &tni_clt_lutt,
-                                              &tni_clt_w8g,  &tni_clt_w3g,  &tni_clt_w2g,
-                                              &tni_clt_w1g,  &tni_clt_tern20, &tni_clt_tern17, &tni_clt_pal16};
+  static const tni_clt_format *const all[] = {
+      &tni_clt_w4g, &tni_clt_lut1, &tni_clt_lut2, &tni_clt_lut3,   &tni_clt_lut4,   &tni_clt_lutt, &tni_clt_w8g,
+      &tni_clt_w3g, &tni_clt_w2g,  &tni_clt_w1g,  &tni_clt_tern20, &tni_clt_tern17, &tni_clt_pal16};
 #endif
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (all[i]->id == id) return all[i];

@@ -47,10 +47,12 @@ bool guarded_ok(const guarded *g);
 void guarded_free(guarded *g);
 
 /* A host that can allocate and log; counts what is outstanding. fail_at: the n-th allocation from now fails (1-based).
+ * line: the last one logged.
  */
 typedef struct test_host {
   tn_host host;
   int64_t live, total, fail_at;
+  char line[512];
 } test_host;
 void test_host_init(test_host *h);
 
@@ -103,6 +105,7 @@ int add_kernel_suite(void);
 int add_chain_suite(void);
 int add_plugin_suite(const char *so_path);
 int add_fused_suite(const char *so_path);
+int add_choice_suite(const char *so_path); /* of cpu-avx2-lut */
 int run_bench(void);
 /* Fused products of the plugin beside the unfused form. */
 int run_fused_bench(const char *so_path);

@@ -557,6 +557,18 @@ static void misuse(void) {
   CLOSE(f);
 }
 
+/* Whatever `isa` allows, GEMVs fetch ahead on processors that gain by it. */
+static void fetches_ahead(void) {
+  const char *isas[] = {"auto", "avx2", "avx512vnni", "amx"};
+  for (size_t i = 0; tni_cm_cpu_features() & TNI_CPU_PREFETCH && i < sizeof isas / sizeof *isas; i++) {
+    fake f = defaults();
+    f.isa = isas[i];
+    OPEN(f);
+    CU_ASSERT_PTR_NOT_NULL(strstr(f.h.line, "_prefetch, "));
+    CLOSE(f);
+  }
+}
+
 static void bad_options(void) {
   fake f = defaults();
   f.group = 64;
@@ -573,10 +585,10 @@ static void bad_options(void) {
 int add_plugin_suite(const char *so_path) {
   so = so_path;
   CU_TestInfo tests[] = {
-      {"one_matmul", one_matmul}, {"siblings", siblings}, {"gemm", gemm},         {"activations", activations},
-      {"float_gemm", float_gemm}, {"chain", chain},       {"refusals", refusals}, {"transposes", transposes},
-      {"no_memory", no_memory},   {"cancel", cancel},     {"misuse", misuse},     {"bad_options", bad_options},
-      CU_TEST_INFO_NULL};
+      {"one_matmul", one_matmul},       {"siblings", siblings}, {"gemm", gemm},         {"activations", activations},
+      {"float_gemm", float_gemm},       {"chain", chain},       {"refusals", refusals}, {"transposes", transposes},
+      {"no_memory", no_memory},         {"cancel", cancel},     {"misuse", misuse},     {"bad_options", bad_options},
+      {"fetches_ahead", fetches_ahead}, CU_TEST_INFO_NULL};
   CU_SuiteInfo suites[] = {{"plugin", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
   return CU_register_suites(suites) == CUE_SUCCESS;
 }
