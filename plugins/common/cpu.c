@@ -46,6 +46,18 @@ uint32_t tni_cm_cpu_features(void) {
   if (max_sub >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4)) f |= TNI_CPU_AVXVNNI;
   return f;
 }
+
+void tni_cm_cpu_name(char *text, size_t n) {
+  uint32_t r[12] = {0}, b, c, d, signature = 0;
+  char brand[sizeof r + 1] = "x86-64";
+  bool named = true;
+  for (uint32_t i = 0; i < 3 && named; i++)
+    named = __get_cpuid(0x80000002 + i, &r[4 * i], &r[4 * i + 1], &r[4 * i + 2], &r[4 * i + 3]);
+  if (named) memcpy(brand, r, sizeof r);
+  brand[sizeof r] = 0;
+  if (!__get_cpuid(1, &signature, &b, &c, &d)) signature = 0;
+  snprintf(text, n, "%s %x", brand, signature);
+}
 #elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 
@@ -62,10 +74,19 @@ uint32_t tni_cm_cpu_features(void) {
 #else
 uint32_t tni_cm_cpu_features(void) { return 0; }
 #endif
+#if !defined(__x86_64__)
+void tni_cm_cpu_name(char *text, size_t n) {
+#if defined(__aarch64__)
+  snprintf(text, n, "aarch64");
+#else
+  snprintf(text, n, "unknown");
+#endif
+}
+#endif
 
 void tni_cm_cpu_missing(uint32_t have, uint32_t wanted, char *text, size_t n) {
-  static const char *const names[] = {"avx2", "fma",     "f16c", "avx_vnni", "avx512_vnni",
-                                      "neon", "dotprod", "i8mm", "sve2",     "amx",  "prefetch"};
+  static const char *const names[] = {"avx2",    "fma",  "f16c", "avx_vnni", "avx512_vnni", "neon",
+                                      "dotprod", "i8mm", "sve2", "amx",      "prefetch"};
   size_t at = 0;
   if (n) text[0] = 0;
   for (uint32_t i = 0; i < sizeof names / sizeof *names && at < n; i++) {

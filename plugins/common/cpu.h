@@ -24,6 +24,10 @@ enum {
 };
 
 uint32_t tni_cm_cpu_features(void);
+enum { TNI_CPU_NAME = 96 };
+/* What the processor calls itself, with family, model and stepping as one number: "Intel(R) Xeon(R) Processor 806f8".
+ * Elsewhere than on x86-64 the architecture alone. Always terminated. */
+void tni_cm_cpu_name(char *text, size_t n);
 /* Names of the bits of `wanted` that `have` lacks, "avx2, fma"; empty if none. Always terminated. */
 void tni_cm_cpu_missing(uint32_t have, uint32_t wanted, char *text, size_t n);
 

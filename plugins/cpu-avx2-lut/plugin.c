@@ -12,6 +12,13 @@ static const tni_clt_format *const formats[] = {
     &tni_clt_w4g, &tni_clt_lut1, &tni_clt_lut2, &tni_clt_lut3,   &tni_clt_lut4,   &tni_clt_lutt, &tni_clt_w8g,
     &tni_clt_w3g, &tni_clt_w2g,  &tni_clt_w1g,  &tni_clt_tern20, &tni_clt_tern17, &tni_clt_pal16};
 
+/* Dot products first, lookup behind them: both have the same groups. tern: the same weights with either. */
+static const tni_clt_width widths[] = {{.option = "b1", .n = 2, .formats = {&tni_clt_w1g, &tni_clt_lut1}},
+                                       {.option = "b2", .n = 2, .formats = {&tni_clt_w2g, &tni_clt_lut2}},
+                                       {.option = "b3", .n = 2, .formats = {&tni_clt_w3g, &tni_clt_lut3}},
+                                       {.option = "b4", .n = 2, .formats = {&tni_clt_w4g, &tni_clt_lut4}},
+                                       {.option = "tern", .n = 2, .formats = {&tni_clt_tern20, &tni_clt_tern17}}};
+
 static const tni_clt_backend backend = {
     .name = "cpu-avx2-lut",
     .version = "0.1.0",
@@ -22,8 +29,10 @@ static const tni_clt_backend backend = {
     .needed = NEEDED,
     .kernels = &tni_x86_kernels,
     .formats = formats,
-    .format_choices = "w4g|lut1|lut2|lut3|lut4|lutt|w8g|w3g|w2g|w1g|tern20|tern17|pal16",
-    .n_formats = sizeof formats / sizeof *formats};
+    .format_choices = "w4g|lut1|lut2|lut3|lut4|lutt|w8g|w3g|w2g|w1g|tern20|tern17|pal16|b1|b2|b3|b4|tern",
+    .n_formats = sizeof formats / sizeof *formats,
+    .n_widths = sizeof widths / sizeof *widths,
+    .widths = widths};
 
 static tn_status entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
   return tni_clt_entry(&backend, host, neg, out);

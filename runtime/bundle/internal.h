@@ -43,6 +43,7 @@ typedef struct tni_bd {
   const char *names[TNI_BD_NAMES]; /* plugins to ship, the host apart */
   const char *paths[TNI_BD_NAMES]; /* their .so */
   uint32_t nodes[TNI_BD_NAMES], n_names;
+  const char *formats[TNI_BD_NAMES];  /* what their option `format` is to say; NULL: what it says */
   const char *packages[TNI_BD_NAMES]; /* that were linked into the program */
   uint32_t n_packages;
   bool foreign, linked;

@@ -84,6 +84,46 @@ static uint32_t count_nodes(const tn_model *m, const char *name) {
   return n;
 }
 
+/* The weight format of all that a plugin wants packed; NULL where there are several, or none. */
+static const char *format_of(const tn_model *m, const char *name) {
+  const char *found = NULL;
+  for (uint32_t x = 0; x < m->n_execs; x++)
+    for (uint32_t i = 0; i < m->execs[x].n_programs; i++) {
+      const tni_program *p = &m->execs[x].programs[i];
+      for (uint32_t k = 0; strcmp(m->rt->devs[p->cluster->device].name, name) == 0 && k < p->info->n_needs; k++) {
+        const tn_format *f = p->needs[k].need->format;
+        if (f && found && strcmp(found, f->name) != 0) return NULL;
+        if (f) found = f->name;
+      }
+    }
+  return found;
+}
+
+static bool among(const char *choices, const char *word) {
+  const size_t n = strlen(word);
+  for (const char *c = choices; c; c = strchr(c, '|') ? strchr(c, '|') + 1 : NULL)
+    if (strncmp(c, word, n) == 0 && (c[n] == '|' || !c[n])) return true;
+  return false;
+}
+
+/* A value of option `format` that is no format's name leaves it to the plugin, which measures: another machine might
+ * choose another format, and what is packed would not be found. What it chose here; NULL where there is nothing to say.
+ */
+static const char *chosen_format(const tni_bd *b, const tni_plugin_info *p, const tn_model *m) {
+  const char *used = format_of(m, p->name), *asked = NULL, *choices = NULL;
+  for (uint32_t i = 0; i < b->profile->n_plugins; i++)
+    for (uint32_t k = 0; k < b->profile->plugins[i].n_options; k++)
+      if (strcmp(b->profile->plugins[i].name, p->name) == 0 &&
+          strcmp(b->profile->plugins[i].options[k].key, "format") == 0)
+        asked = b->profile->plugins[i].options[k].value;
+  for (uint32_t i = 0; i < p->plugin->n_options; i++)
+    if (strcmp(p->plugin->options[i]->key, "format") == 0) choices = p->plugin->options[i]->choices;
+  if (!used || !asked || !choices || !among(choices, used)) return NULL;
+  for (uint32_t i = 0; i < p->plugin->n_formats; i++)
+    if (strcmp(p->plugin->formats[i]->name, asked) == 0) return NULL;
+  return used;
+}
+
 static bool asked_for(const tni_bd *b, const char *name) {
   for (uint32_t i = 0; i < b->o.n_with; i++)
     if (strcmp(b->o.with[i], name) == 0) return true;
@@ -111,6 +151,9 @@ static tn_status choose(tni_bd *b, const tn_runtime *rt, const tn_model *m) {
     if (!*so || access(so, R_OK) != 0)
       return tni_fail(b->err, TN_E_UNAVAILABLE, so, "plugin '%s' is in none of the plugin folders", name);
     b->names[b->n_names] = name;
+    const char *format = p->plugin ? chosen_format(b, p, m) : NULL;
+    b->formats[b->n_names] = format ? tni_arena_strdup(b->arena, format) : NULL;
+    if (format && !b->formats[b->n_names]) return tni_fail_memory(b->err, p->name);
     b->paths[b->n_names] = so;
     b->nodes[b->n_names++] = n;
   }
@@ -137,8 +180,7 @@ static tn_status place(tni_bd *b) {
   tn_status st = tni_runtime_profile(&b->ro, &b->profile, b->err);
   if (st == TN_OK && b->foreign) st = derive_profile(b, &file);
   if (st != TN_OK) return st;
-  ro.profile = file;
-  ro.cache_dir = "";
+  ro.profile = file; /* the user's cache too: what a plugin has measured before counts */
   ro.flags |= b->foreign ? TN_RT_OFFLINE : 0;
   st = tn_runtime_create(&ro, &rt, b->err);
   if (st == TN_OK) {

@@ -14,6 +14,7 @@ typedef struct writer {
   FILE *f;
   const char *const *names;
   uint32_t n;
+  const tni_bd *b;
 } writer;
 
 static bool kept(const writer *w, const char *name) {
@@ -42,9 +43,10 @@ static void write_text(FILE *f, const char *s, bool plain) {
   fputc('"', f);
 }
 
-static void write_node(FILE *f, const tni_yaml *y) {
+/* `instead`: what stands for the text of the scalar `of`; of NULL: none. */
+static void write_with(FILE *f, const tni_yaml *y, const tni_yaml *of, const char *instead) {
   if (y->kind == TNI_YAML_SCALAR) {
-    write_text(f, y->text, y->plain);
+    write_text(f, y == of ? instead : y->text, y == of || y->plain);
     return;
   }
   const bool map = y->kind == TNI_YAML_MAP;
@@ -55,14 +57,26 @@ static void write_node(FILE *f, const tni_yaml *y) {
       write_text(f, c->key->text, true);
       fputs(": ", f);
     }
-    write_node(f, c);
+    write_with(f, c, of, instead);
   }
   fputc(map ? '}' : ']', f);
 }
 
+static void write_node(FILE *f, const tni_yaml *y) { write_with(f, y, NULL, NULL); }
+
 static const char *plugin_name(const tni_yaml *y) {
   const tni_yaml *name = y->kind == TNI_YAML_MAP ? tni_yaml_get(y, "name") : y;
   return name && name->kind == TNI_YAML_SCALAR ? name->text : "";
+}
+
+/* An option `format` that left the format to the plugin says what it chose (tni_bd.formats). */
+static void write_plugin(const writer *w, const tni_yaml *c) {
+  const char *chosen = NULL;
+  for (uint32_t i = 0; i < w->b->n_names; i++)
+    if (strcmp(w->b->names[i], plugin_name(c)) == 0) chosen = w->b->formats[i];
+  const tni_yaml *options = c->kind == TNI_YAML_MAP ? tni_yaml_get(c, "options") : NULL;
+  const tni_yaml *format = options && options->kind == TNI_YAML_MAP ? tni_yaml_get(options, "format") : NULL;
+  write_with(w->f, c, chosen && format && format->kind == TNI_YAML_SCALAR ? format : NULL, chosen);
 }
 
 static void write_plugins(const writer *w, const tni_yaml *list) {
@@ -71,7 +85,7 @@ static void write_plugins(const writer *w, const tni_yaml *list) {
   for (const tni_yaml *c = list->child; c; c = c->next) {
     if (!kept(w, plugin_name(c))) continue;
     fputs("\n  - ", w->f);
-    write_node(w->f, c);
+    write_plugin(w, c);
     any = true;
   }
   fputs(any ? "\n" : " [host]\n", w->f);
@@ -144,7 +158,7 @@ tn_status tni_bd_profile(const tni_bd *b, const char *const *names, uint32_t n, 
   if (st == TN_OK && f.bytes) st = tni_yaml_parse(&doc, f.data, (size_t)f.bytes, b->err);
   FILE *mem = st == TN_OK ? open_memstream(&text, &size) : NULL;
   if (mem) {
-    const writer w = {mem, names, n};
+    const writer w = {mem, names, n, b};
     write_all(b, &w, doc.root, calibration, plugin_path);
   }
   if (st == TN_OK && (!mem || fclose(mem) != 0)) st = tni_fail_memory(b->err, file);

@@ -217,7 +217,7 @@ class Bundle(common.Case):
         (self.tmp / "something").touch()
         for code, word, args in cases:
             self.fails(code, word, args=["bundle", *args], env=PLUGINS)
-        self.assertEqual([p.name for p in self.tmp.iterdir()], ["something"])
+        self.assertEqual([p.name for p in self.tmp.iterdir() if p.name != "cache"], ["something"])
 
     def test_with_and_profile(self):
         profile = self.profile("plugins:\n  - name: cpu-neon-lut\n    optional: true\n    options: {format: w4g}\n"
@@ -285,6 +285,19 @@ class Bundle(common.Case):
         self.assertEqual(r.returncode, 3)
         self.assertIn("'no-such-compiler': No such file", r.stderr)
         self.assertFalse((self.tmp / "n").exists())
+
+    def test_measured_width(self):
+        """What this machine chose for b2 stands in the bundle, which packs and measures nothing."""
+        if not common.has_avx2():
+            self.skipTest("no AVX2")
+        profile = self.profile("plugins:\n  - name: cpu-avx2-lut\n    options: {format: b2, group: 128}\n  - host\n")
+        b = self.make("--profile", profile)
+        text = (b / "profile.yaml").read_text()
+        chosen = re.search(r"format: (w2g|lut2), group: 128", text)
+        self.assertTrue(chosen, text)
+        r = run(b, "run", *ASK, "--log-level", "info")
+        self.assertRegex(r.stderr, r"cpu-avx2-lut: packed 0 matrices .* mapped [1-9]")
+        self.assertNotIn("b2 is", r.stderr)
 
     def test_process_of_its_own(self):
         if not common.has_avx2():

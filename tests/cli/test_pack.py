@@ -52,6 +52,27 @@ class Pack(common.Case):
         rows = list(csv.reader(io.StringIO(out)))
         self.assertEqual({len(r) for r in rows}, {15})
 
+    def test_widths_are_measured_once(self):
+        """b2 is one format from its first start on, whatever the clock says later; profiles of every format open."""
+        if not common.has_avx2():
+            self.skipTest("no AVX2")
+        env, cache = dict(self.plugins, TENON_PROFILE_PATH=str(SOURCE / "configs")), self.tmp / "cache"
+
+        def chosen():
+            j = self.json("plugins", "--profile", "cpu-avx2-b2", "--cache-dir", cache, env=env)
+            driver = next(p for p in j["plugins"] if p["name"] == "cpu-avx2-lut")["devices"][0]["driver"]
+            return re.search(r"b2 is (w2g|lut2) \(ps per weight.*w2g [\d.]+ [\d.]+, lut2 [\d.]+ [\d.]+\)", driver)
+
+        first = chosen()
+        self.assertEqual(chosen().group(0), first.group(0))
+        packed = self.json("pack", self.model(), "--profile", "cpu-avx2-b2", "--cache-dir", cache, env=env)
+        self.assertEqual({f for d in packed["devices"] for f in d["formats"]}, {first.group(1)})
+        r = self.tenon("plugins", "--profile", "cpu-avx2-b2", "--cache-dir", "", env=env)
+        self.assertIn("name the format", r.stderr)
+        for profile in sorted((SOURCE / "configs").glob("cpu-avx2*.yaml")):
+            with self.subTest(profile=profile.stem):
+                self.ok("plugins", "--profile", profile.stem, "--cache-dir", cache, env=env)
+
     def test_report_against_numpy(self):
         """w4g of one matrix: its errors by numpy from the unpacked product with one-hot rows."""
         if not common.has_avx2():

@@ -72,6 +72,13 @@ typedef struct fused_spec {
 tn_id fused_node(fake_graph *g, const fused_spec *s);
 void graph_finish(fake_graph *g); /* uses, pointers */
 
+/* One entry of a blob cache. */
+typedef struct fake_cache {
+  uint8_t key[512], data[512];
+  uint64_t n_key, n_data;
+  uint32_t puts;
+} fake_cache;
+
 /* Options of the fake host; then the plugin. */
 typedef struct fake {
   test_host h; /* first: host.ctx points here */
@@ -83,6 +90,7 @@ typedef struct fake {
   bool alias;             /* outputs lie where their slots say that they may */
   const char *const *set; /* [n_set] "key=value": before the fields above; what neither has is the plugin's default */
   uint32_t n_set;
+  fake_cache *cache; /* NULL: keeps nothing */
   tn_plugin *plugin;
   tn_device *device;
   tn_error err;

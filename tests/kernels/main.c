@@ -35,6 +35,9 @@ int main(int argc, char **argv) {
   if (!add_kernel_suite() || (!*test_only && (!add_format_suite() || !add_lut_suite() || !add_dot_suite() || !add_chain_suite())) ||
       (so && (!add_plugin_suite(so) || !add_fused_suite(so))))
     return 1;
+#if defined(__x86_64__)
+  if (so && !*test_only && !add_choice_suite(so)) return 1;
+#endif
   CU_basic_set_mode(CU_BRM_VERBOSE);
   CU_basic_run_tests();
   unsigned failures = CU_get_number_of_failures();

@@ -23,6 +23,14 @@ typedef struct tni_clt_isa {
   uint32_t features; /* TNI_CPU_* */
 } tni_clt_isa;
 
+/* A value of option `format` that leaves the format to a measurement (choice.h). */
+enum { TNI_CLT_MAX_CANDIDATES = 3 };
+typedef struct tni_clt_width {
+  const char *option; /* "b2" */
+  uint32_t n, reserved;
+  const tni_clt_format *formats[TNI_CLT_MAX_CANDIDATES]; /* [n]; the first where nothing can be measured */
+} tni_clt_width;
+
 /* One plugin; a constant. */
 typedef struct tni_clt_backend {
   const char *name, *version, *driver;
@@ -32,7 +40,8 @@ typedef struct tni_clt_backend {
   const tni_clt_table *kernels;         /* NULL: offline */
   const tni_clt_format *const *formats; /* [n_formats]; the first is the default of option `format` */
   const char *format_choices;           /* "w4g|lut1|.." */
-  uint32_t n_formats, reserved;
+  uint32_t n_formats, n_widths;
+  const tni_clt_width *widths; /* [n_widths] */
 } tni_clt_backend;
 
 /* The options, as the profile set them. */
@@ -63,6 +72,8 @@ typedef struct tni_clt_device {
   const tn_host *host;
   const tni_clt_backend *backend;
   tni_clt_settings set;
+  tn_caps caps; /* the plugin's; the driver's name says what was chosen */
+  char driver[256];
 } tni_clt_device;
 
 /* Why the CPU cannot run this backend; false (text empty) where it can. features as tni_cm_cpu_features gives them. */

@@ -7,6 +7,7 @@
 
 #include "plugins/common/cpu.h"
 #include "plugins/common/cpu_lut/backend.h"
+#include "plugins/common/cpu_lut/choice.h"
 #include "plugins/common/entry.h"
 #include "plugins/common/options.h"
 #include "plugins/common/w4g.h"
@@ -56,7 +57,9 @@ static bool features_of(const tni_clt_backend *b, const char *isa, uint32_t cpu,
   return false;
 }
 
-static tn_status read_options(const tni_clt_plugin *p, tni_clt_settings *set, tn_error *err) {
+/* *width: where `format` names one, and the format is still to be chosen. */
+static tn_status read_options(const tni_clt_plugin *p, tni_clt_settings *set, const tni_clt_width **width,
+                              tn_error *err) {
   const tn_host *h = p->host;
   const char *name = p->backend->name;
   int64_t act = 1;
@@ -70,9 +73,11 @@ static tn_status read_options(const tni_clt_plugin *p, tni_clt_settings *set, tn
   if (st != TN_OK) return tni_cm_fail(err, st, p->backend->name, "the host did not give an option");
   for (uint32_t i = 0; format && i < p->backend->n_formats; i++)
     if (!strcmp(format, p->backend->formats[i]->option)) set->format = p->backend->formats[i];
-  if (!set->format)
+  for (uint32_t i = 0; format && i < p->backend->n_widths; i++)
+    if (!strcmp(format, p->backend->widths[i].option)) *width = &p->backend->widths[i];
+  if (!set->format && !*width)
     return tni_cm_fail(err, TN_E_INVALID, name, "format is '%s': %s", format ? format : "", p->backend->format_choices);
-  if (set->format->id == TNI_CLT_W4G && !tni_w4g_numerics(set->params[0]))
+  if ((*width || set->format->id == TNI_CLT_W4G) && !tni_w4g_numerics(set->params[0]))
     return tni_cm_fail(err, TN_E_INVALID, name, "group is %lld: 32 or 128", (long long)set->params[0]);
   set->act_matmul = act != 0;
   if (!features_of(p->backend, isa, p->cpu, &set->features))
@@ -100,6 +105,24 @@ static void log_kernels(const tni_clt_device *d) {
   d->host->log(d->host->ctx, TN_LOG_DEBUG, line);
 }
 
+/* The driver's name then says what was chosen, as long as it has room. */
+static void choose_format(tni_clt_device *d, const tni_clt_width *w) {
+  tni_clt_choice c;
+  char text[192], line[320];
+  static const char *const how[] = {"", ", measured now", ", kept"};
+  tni_clt_choose(d, w, &c);
+  d->set.format = w->formats[c.index];
+  tni_clt_choice_text(w, &c, text, sizeof text);
+  snprintf(d->driver, sizeof d->driver, "%s; %s", d->backend->driver, text);
+  d->caps.driver = d->driver;
+  snprintf(line, sizeof line, "%s%s", text, how[c.how]);
+  d->host->log(d->host->ctx, TN_LOG_INFO, line);
+  if (!c.unkept) return;
+  snprintf(line, sizeof line, "nothing keeps that %s is %s: where there is no cache folder, name the format", w->option,
+           d->set.format->option);
+  d->host->log(d->host->ctx, TN_LOG_WARN, line);
+}
+
 static tn_status open_device(tn_plugin *pub, uint32_t index, tn_device **out, tn_error *err) {
   tni_clt_plugin *p = (tni_clt_plugin *)pub;
   char text[128];
@@ -110,7 +133,6 @@ static tn_status open_device(tn_plugin *pub, uint32_t index, tn_device **out, tn
   tni_clt_device *d = tni_cm_new(&mem, 1, sizeof *d);
   if (!d) return tni_cm_fail(err, TN_E_NO_MEMORY, p->backend->name, "out of memory");
   *d = (tni_clt_device){.pub = {.h = TN_HDR(tn_device),
-                                .caps = &p->caps,
                                 .claim = tni_clt_claim,
                                 .lower = tni_clt_lower,
                                 .info = tni_clt_info,
@@ -125,12 +147,16 @@ static tn_status open_device(tn_plugin *pub, uint32_t index, tn_device **out, tn
                                 .run = tni_clt_run},
                         .mem = mem,
                         .host = p->host,
-                        .backend = p->backend};
-  tn_status st = read_options(p, &d->set, err);
+                        .backend = p->backend,
+                        .caps = p->caps};
+  d->pub.caps = &d->caps;
+  const tni_clt_width *width = NULL;
+  tn_status st = read_options(p, &d->set, &width, err);
   if (st != TN_OK) {
     tni_cm_free(&mem);
     return st;
   }
+  if (width) choose_format(d, width);
   log_kernels(d);
   *out = &d->pub;
   return TN_OK;
