@@ -68,6 +68,11 @@ enum {
   TNI_DOT_KINDS
 };
 
+/* F(format, bytes of the codes of 128 k of 16 rows, bytes before a row block's superblocks) of all but tern17, for
+ * kernels that walk superblocks of 256 k; a test compares them with the kinds. */
+#define TNI_DOT_SIZES(F) \
+  F(w8g, 2048, 0) F(w3g, 768, 0) F(w2g, 512, 0) F(w1g, 256, 0) F(tern20, 512, 64) F(pal16, 1024, 128)
+
 /* What one format of the family is. */
 typedef struct tni_dot_kind {
   uint32_t which; /* TNI_DOT_* */

@@ -5,8 +5,14 @@
 enum { NEEDED = TNI_CPU_AVX2 | TNI_CPU_FMA | TNI_CPU_F16C };
 
 /* Fetching ahead is no instruction set: whatever is allowed does it where the processor gains by it. */
-enum { AVX2 = NEEDED | TNI_CPU_PREFETCH, AVX512 = AVX2 | TNI_CPU_AVX512VNNI, ALL = AVX512 | TNI_CPU_AMX };
-static const tni_clt_isa isas[] = {{"auto", ALL}, {"scalar", 0}, {"avx2", AVX2}, {"avx512vnni", AVX512}, {"amx", ALL}};
+enum {
+  AVX2 = NEEDED | TNI_CPU_PREFETCH,
+  AVXVNNI = AVX2 | TNI_CPU_AVXVNNI,
+  AVX512 = AVXVNNI | TNI_CPU_AVX512VNNI,
+  ALL = AVX512 | TNI_CPU_AMX
+};
+static const tni_clt_isa isas[] = {{"auto", ALL},        {"scalar", 0},          {"avx2", AVX2},
+                                   {"avxvnni", AVXVNNI}, {"avx512vnni", AVX512}, {"amx", ALL}};
 
 static const tni_clt_format *const formats[] = {
     &tni_clt_w4g, &tni_clt_lut1, &tni_clt_lut2, &tni_clt_lut3,   &tni_clt_lut4,   &tni_clt_lutt, &tni_clt_w8g,
@@ -24,7 +30,7 @@ static const tni_clt_backend backend = {
     .version = "0.1.0",
     .driver = "avx2 fma f16c",
     .isas = isas,
-    .isa_choices = "auto|scalar|avx2|avx512vnni|amx",
+    .isa_choices = "auto|scalar|avx2|avxvnni|avx512vnni|amx",
     .n_isas = sizeof isas / sizeof *isas,
     .needed = NEEDED,
     .kernels = &tni_x86_kernels,

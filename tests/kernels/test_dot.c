@@ -211,6 +211,25 @@ static void ternary_is_exact(void) {
   CU_ASSERT_EQUAL(error_of(TNI_DOT_TERN17, w, N, K), 0);
 }
 
+/* The sizes that kernels are compiled with. */
+static void sizes_are_the_kinds(void) {
+  static const struct {
+    const char *name;
+    uint32_t group, head;
+  } sizes[] = {
+#define SIZE(id, group, head) {#id, group, head},
+      TNI_DOT_SIZES(SIZE)
+#undef SIZE
+  };
+  CU_ASSERT_EQUAL(sizeof sizes / sizeof *sizes, TNI_DOT_KINDS - 1);
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    const tni_dot_kind *kind = tni_dot_kind_of(&(tn_format){.name = sizes[i].name});
+    CU_ASSERT_PTR_NOT_NULL_FATAL(kind);
+    CU_ASSERT(kind->units * kind->unit_bytes == 2 * sizes[i].group && kind->head_bytes == sizes[i].head);
+    CU_ASSERT_EQUAL(kind->units * kind->unit_quads * 4, 256);
+  }
+}
+
 /* With the processor's vector instructions and without. */
 static void fits_are_portable(void) {
   enum { GROUPS = 60, K = 1003 };
@@ -291,6 +310,7 @@ int add_dot_suite(void) {
                          {"errors_are_near_the_least", errors_are_near_the_least},
                          {"refusals", refusals},
                          {"levels_survive", levels_survive},
+                         {"sizes_are_the_kinds", sizes_are_the_kinds},
                          {"fits_are_portable", fits_are_portable},
                          {"ternary_is_exact", ternary_is_exact},
                          {"broken_kernels_are_caught", broken_kernels_are_caught},

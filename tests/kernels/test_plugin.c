@@ -559,7 +559,7 @@ static void misuse(void) {
 
 /* Whatever `isa` allows, GEMVs fetch ahead on processors that gain by it. */
 static void fetches_ahead(void) {
-  const char *isas[] = {"auto", "avx2", "avx512vnni", "amx"};
+  const char *isas[] = {"auto", "avx2", "avxvnni", "avx512vnni", "amx"};
   for (size_t i = 0; tni_cm_cpu_features() & TNI_CPU_PREFETCH && i < sizeof isas / sizeof *isas; i++) {
     fake f = defaults();
     f.isa = isas[i];

@@ -102,13 +102,6 @@ __attribute__((always_inline)) static inline void add_scaled(float *acc, __m256i
   _mm256_storeu_ps(acc + 8, _mm256_add_ps(_mm256_loadu_ps(acc + 8), f1));
 }
 
-#define REP1(F) F(0)
-#define REP2(F) REP1(F) F(1)
-#define REP3(F) REP2(F) F(2)
-#define REP4(F) REP3(F) F(3)
-#define REP5(F) REP4(F) F(4)
-#define REP6(F) REP5(F) F(5)
-
 #define START(i) __m256i s##i##0 = _mm256_setzero_si256(), s##i##1 = s##i##0;
 /* The empty asm keeps the sums in registers: gcc would compute all products first and spill. */
 #define STEP(i)                                                    \
@@ -138,23 +131,17 @@ __attribute__((always_inline)) static inline void add_scaled(float *acc, __m256i
     }                                                                                \
   }
 
-TILE(1, REP1)
-TILE(2, REP2)
-TILE(3, REP3)
-TILE(4, REP4)
-TILE(5, REP5)
-TILE(6, REP6)
+TILE(1, TNI_X86_REP1)
+TILE(2, TNI_X86_REP2)
+TILE(3, TNI_X86_REP3)
+TILE(4, TNI_X86_REP4)
+TILE(5, TNI_X86_REP5)
+TILE(6, TNI_X86_REP6)
 
 #undef TILE
 #undef FINISH
 #undef STEP
 #undef START
-#undef REP1
-#undef REP2
-#undef REP3
-#undef REP4
-#undef REP5
-#undef REP6
 
 typedef void (*tile_fn)(const panel *p, const tni_clt_act *a, size_t m, float *acc);
 static const tile_fn tiles[TILE_M + 1] = {NULL, tile_1, tile_2, tile_3, tile_4, tile_5, tile_6};

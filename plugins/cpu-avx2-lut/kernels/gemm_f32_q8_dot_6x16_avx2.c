@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The formats of dot.h for the tiles of AVX2: units are unpacked to bytes, codes raised to a zero point of 8, or (eight
- * bits) signed.
+ * The formats of dot.h for the tiles of AVX2 and of AVX-VNNI: units are unpacked to bytes, codes raised to a zero point
+ * of 8, or (eight bits) as they are, which AVX2 wants signed.
  */
 #include <immintrin.h>
 #include <string.h>
@@ -50,18 +50,29 @@ static inline void unpack_w1g(const uint8_t *u, const uint8_t *head, uint8_t *ou
 
 static inline void unpack_w8g(const uint8_t *u, const uint8_t *head, uint8_t *out) {
   (void)head;
+  put(out, load(u), 0);
+  put(out + 32, load(u + 32), 0);
+}
+
+static inline void unpack_w8g_signed(const uint8_t *u, const uint8_t *head, uint8_t *out) {
+  (void)head;
   put(out, load(u), -128);
   put(out + 32, load(u + 32), -128);
 }
 
-static inline void unpack_pal16(const uint8_t *u, const uint8_t *head, uint8_t *out) {
+static inline void levels_of(const uint8_t *u, const uint8_t *head, int raise, uint8_t *out) {
   const __m128i levels = _mm_load_si128((const __m128i *)(const void *)(head + TNI_DOT_SCALE_BYTES));
   const __m256i table = _mm256_broadcastsi128_si256(levels);
   for (int half = 0; half < 64; half += 32) {
     const __m256i v = load(u + half);
-    put(out + half, _mm256_shuffle_epi8(table, cut(v, 0, 15)), -128);
-    put(out + 64 + half, _mm256_shuffle_epi8(table, cut(v, 4, 15)), -128);
+    put(out + half, _mm256_shuffle_epi8(table, cut(v, 0, 15)), raise);
+    put(out + 64 + half, _mm256_shuffle_epi8(table, cut(v, 4, 15)), raise);
   }
+}
+
+static inline void unpack_pal16(const uint8_t *u, const uint8_t *head, uint8_t *out) { levels_of(u, head, 0, out); }
+static inline void unpack_pal16_signed(const uint8_t *u, const uint8_t *head, uint8_t *out) {
+  levels_of(u, head, -128, out);
 }
 
 static inline void unpack_w3g(const uint8_t *u, const uint8_t *head, uint8_t *out) {
@@ -111,15 +122,21 @@ __attribute__((always_inline)) static inline void gemm(unpack_fn unpack, size_t 
   }
 }
 
-#define GEMM(id, quads, unit_bytes, head_bytes, tile, tiles)                                                           \
-  void tni_x86_gemm_f32_q8g128_##id##_##tile##_avx2(const uint8_t *row_block, size_t superblocks,                      \
-                                                    const tni_clt_act *a, size_t m0, size_t m1, float *acc) {          \
-    gemm(unpack_##id, quads, unit_bytes, head_bytes, tni_x86_tiles_##tiles##_##tile##_avx2, row_block, superblocks, a, \
-         m0, m1, acc);                                                                                                 \
+#define GEMM(id, how, quads, unit_bytes, head_bytes, tile, isa, tiles)                                                \
+  void tni_x86_gemm_f32_q8g128_##id##_##tile##_##isa(const uint8_t *row_block, size_t superblocks,                    \
+                                                     const tni_clt_act *a, size_t m0, size_t m1, float *acc) {        \
+    gemm(unpack_##how, quads, unit_bytes, head_bytes, tni_x86_tiles_##tiles##_##tile##_##isa, row_block, superblocks, \
+         a, m0, m1, acc);                                                                                             \
   }
-GEMM(w8g, 1, 64, 0, 4x16, s8g128)
-GEMM(w3g, 8, 192, 0, 6x16, g128)
-GEMM(w2g, 4, 64, 0, 6x16, g128)
-GEMM(w1g, 8, 64, 0, 6x16, g128)
-GEMM(tern20, 4, 64, 64, 6x16, g128)
-GEMM(pal16, 2, 64, 128, 4x16, s8g128)
+#define GEMMS(id, quads, unit_bytes, head_bytes)                \
+  GEMM(id, id, quads, unit_bytes, head_bytes, 6x16, avx2, g128) \
+  GEMM(id, id, quads, unit_bytes, head_bytes, 6x16, avxvnni, g128)
+#define BYTES(id, quads, unit_bytes, head_bytes)                           \
+  GEMM(id, id##_signed, quads, unit_bytes, head_bytes, 4x16, avx2, s8g128) \
+  GEMM(id, id, quads, unit_bytes, head_bytes, 6x16, avxvnni, b8g128)
+BYTES(w8g, 1, 64, 0)
+GEMMS(w3g, 8, 192, 0)
+GEMMS(w2g, 4, 64, 0)
+GEMMS(w1g, 8, 64, 0)
+GEMMS(tern20, 4, 64, 64)
+BYTES(pal16, 2, 64, 128)

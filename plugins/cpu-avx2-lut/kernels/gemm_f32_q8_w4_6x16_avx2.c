@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * w4g for the tiles of AVX2: a panel is unpacked once to bytes and used by all rows.
+ * w4g for the tiles of AVX2 and of AVX-VNNI: a panel is unpacked once to bytes and used by all rows.
  */
 #include <immintrin.h>
 
@@ -39,12 +39,13 @@ static void gemm(size_t group, size_t sb_bytes, tni_x86_tiles_fn tiles, const ui
   }
 }
 
-void tni_x86_gemm_f32_q8g32_w4g32_6x16_avx2(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
-                                            size_t m0, size_t m1, float *acc) {
-  gemm(32, sizeof(tni_w4g_sb32), tni_x86_tiles_g32_6x16_avx2, row_block, superblocks, a, m0, m1, acc);
-}
-
-void tni_x86_gemm_f32_q8g128_w4g128_6x16_avx2(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
-                                              size_t m0, size_t m1, float *acc) {
-  gemm(128, sizeof(tni_w4g_sb128), tni_x86_tiles_g128_6x16_avx2, row_block, superblocks, a, m0, m1, acc);
-}
+#define GEMM(group, isa)                                                                                               \
+  void tni_x86_gemm_f32_q8g##group##_w4g##group##_6x16_##isa(const uint8_t *row_block, size_t superblocks,             \
+                                                             const tni_clt_act *a, size_t m0, size_t m1, float *acc) { \
+    gemm(group, sizeof(tni_w4g_sb##group), tni_x86_tiles_g##group##_6x16_##isa, row_block, superblocks, a, m0, m1,     \
+         acc);                                                                                                         \
+  }
+GEMM(32, avx2)
+GEMM(128, avx2)
+GEMM(32, avxvnni)
+GEMM(128, avxvnni)

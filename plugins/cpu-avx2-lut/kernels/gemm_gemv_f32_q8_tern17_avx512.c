@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "plugins/common/dot.h"
-#include "plugins/cpu-avx2-lut/kernels/panel.h"
+#include "plugins/cpu-avx2-lut/kernels/tern17.h"
 
-enum { UNIT = 320 };
+enum { UNIT = TNI_X86_TERN17_UNIT };
 
 static inline __m512i dot(__m512i sum, __m512i codes, const int8_t *q) {
   int32_t v;
@@ -138,8 +138,7 @@ void tni_x86_gemv_f32_q8g128_tern17_1x16_avx512vnni_prefetch(const uint8_t *row_
   gemv(true, row_block, superblocks, a, acc);
 }
 
-/* 32 k, trits t, as bytes with this zero point. */
-static void unpack_third(const uint8_t *u, size_t t, int zero, uint8_t *out) {
+static void unpack_third(const uint8_t *u, int t, int zero, uint8_t *out) {
   const __m512i table = _mm512_add_epi8(_mm512_load_si512(trits[t]), _mm512_set1_epi8((char)(zero - 1)));
   const unit x = open_unit(u);
   _mm512_store_si512(out, _mm512_permutexvar_epi8(x.v0, table));
@@ -152,30 +151,12 @@ static void unpack_third(const uint8_t *u, size_t t, int zero, uint8_t *out) {
   _mm512_store_si512(out + 448, _mm512_permutexvar_epi8(x.v7, table));
 }
 
-/* Groups in pairs, as the tiles of AMX want them. */
-static void gemm(int zero, tni_x86_tiles_fn tiles, const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
-                 size_t m0, size_t m1, float *acc) {
-  enum { GROUPS = TNI_X86_PANEL_K / TNI_DOT_GROUP, THIRDS = TNI_X86_PANEL_K / 32 };
-  const uint8_t *u = row_block + TNI_DOT_SCALE_BYTES;
-  const size_t thirds = superblocks * 3;
-  tni_x86_panel p;
-  for (size_t g = 0; g < GROUPS; g++) memcpy(p.scale[g], row_block, sizeof p.scale[g]);
-  for (size_t at = 0; at < thirds; at += THIRDS) {
-    const size_t n = thirds - at < THIRDS ? thirds - at : THIRDS;
-    for (size_t i = 0; i < n; i++) unpack_third(u + (at + i) / 3 * UNIT, (at + i) % 3, zero, p.w[i * 8]);
-    p.groups = (n + 7) / 8 * 2;
-    memset(p.w[n * 8], zero, (p.groups * 4 - n) * 8 * sizeof p.w[0]);
-    p.first_group = at / 4;
-    tiles(&p, a, m0, m1, at == 0, acc);
-  }
-}
-
 void tni_x86_gemm_f32_q8g128_tern17_12x16_avx512vnni(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
                                                      size_t m0, size_t m1, float *acc) {
-  gemm(8, tni_x86_tiles_g128_12x16_avx512vnni, row_block, superblocks, a, m0, m1, acc);
+  tni_x86_gemm_tern17(unpack_third, 8, tni_x86_tiles_g128_12x16_avx512vnni, row_block, superblocks, a, m0, m1, acc);
 }
 
 void tni_x86_gemm_f32_q8g128_tern17_16x16_amx(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
                                               size_t m0, size_t m1, float *acc) {
-  gemm(0, tni_x86_tiles_g128_16x16_amx, row_block, superblocks, a, m0, m1, acc);
+  tni_x86_gemm_tern17(unpack_third, 0, tni_x86_tiles_g128_16x16_amx, row_block, superblocks, a, m0, m1, acc);
 }

@@ -57,7 +57,7 @@ static inline void finish(__m256i s0, __m256i s1, __m256i start, const uint8_t *
   *y1 = _mm256_add_ps(*y1, _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_add_epi32(s1, start)), w1));
 }
 
-__attribute__((always_inline)) static inline void gemv(size_t planes, const uint8_t *block, size_t groups,
+__attribute__((always_inline)) static inline void gemv(size_t planes, bool fetch, const uint8_t *block, size_t groups,
                                                        const tni_clt_act *act, float *acc) {
   const uint8_t *table = (const uint8_t *)act->q;
   const size_t pairs = planes / 2;
@@ -65,6 +65,8 @@ __attribute__((always_inline)) static inline void gemv(size_t planes, const uint
   __m256 y0 = _mm256_setzero_ps(), y1 = y0;
   for (size_t g = 0; g < groups; g++) {
     const uint8_t *bytes = block + TNI_LUT_SCALE_BYTES;
+    for (size_t i = 0; fetch && i < TNI_LUT_SCALE_BYTES + planes * TNI_LUT_PLANE_BYTES; i += 64)
+      _mm_prefetch((const char *)block + TNI_X86_AHEAD + i, _MM_HINT_T0);
     __m256i p0 = none, p1 = none, all = none, high = none, s0, s1;
 #pragma GCC unroll 2
     for (size_t t = 0; t < TNI_LUT_QUADS / 4; t++, table += 64) {
@@ -92,14 +94,18 @@ __attribute__((always_inline)) static inline void gemv(size_t planes, const uint
   _mm256_storeu_ps(acc + 8, _mm256_permute2f128_ps(y0, y1, 0x31));
 }
 
-#define GEMV(id, planes)                                                                                     \
-  void tni_x86_gemv_f32_##id##_1x16_avx2(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
-                                         float *acc) {                                                       \
-    gemv(planes, row_block, superblocks, a, acc);                                                            \
+#define GEMV_OF(id, isa, planes, fetch)                                                                       \
+  void tni_x86_gemv_f32_##id##_1x16_##isa(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
+                                          float *acc) {                                                       \
+    gemv(planes, fetch, row_block, superblocks, a, acc);                                                      \
   }
+#define GEMV(id, planes)           \
+  GEMV_OF(id, avx2, planes, false) \
+  GEMV_OF(id, avx2_prefetch, planes, true)
 GEMV(lut1, 1)
 GEMV(lut2, 2)
 GEMV(lut3, 3)
 GEMV(lut4, 4)
 GEMV(lutt, 2)
 #undef GEMV
+#undef GEMV_OF

@@ -176,17 +176,12 @@ __attribute__((always_inline)) static inline void gemv(part_fn part, size_t part
   _mm256_storeu_ps(acc + 8, y1);
 }
 
-#define GEMV_OF(id, isa, part_bytes, head_bytes, fetch)                                                              \
+#define GEMV_OF(id, isa, group_bytes, head_bytes, fetch)                                                             \
   void tni_x86_gemv_f32_q8g128_##id##_1x16_##isa(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
                                                  float *acc) {                                                       \
-    gemv(part_##id, part_bytes, head_bytes, fetch, row_block, superblocks, a, acc);                                  \
+    gemv(part_##id, group_bytes / 2, head_bytes, fetch, row_block, superblocks, a, acc);                             \
   }
-#define GEMV(id, part_bytes, head_bytes)           \
-  GEMV_OF(id, avx2, part_bytes, head_bytes, false) \
-  GEMV_OF(id, avx2_prefetch, part_bytes, head_bytes, true)
-GEMV(w8g, 1024, 0)
-GEMV(w3g, 384, 0)
-GEMV(w2g, 256, 0)
-GEMV(w1g, 128, 0)
-GEMV(tern20, 256, 64)
-GEMV(pal16, 512, 128)
+#define GEMV(id, group_bytes, head_bytes)           \
+  GEMV_OF(id, avx2, group_bytes, head_bytes, false) \
+  GEMV_OF(id, avx2_prefetch, group_bytes, head_bytes, true)
+TNI_DOT_SIZES(GEMV)

@@ -169,9 +169,4 @@ __attribute__((always_inline)) static inline void gemv(group_fn group, size_t gr
 #define GEMV(id, group_bytes, head_bytes)                 \
   GEMV_OF(id, avx512vnni, group_bytes, head_bytes, false) \
   GEMV_OF(id, avx512vnni_prefetch, group_bytes, head_bytes, true)
-GEMV(w8g, 2048, 0)
-GEMV(w3g, 768, 0)
-GEMV(w2g, 512, 0)
-GEMV(w1g, 256, 0)
-GEMV(tern20, 512, 64)
-GEMV(pal16, 1024, 128)
+TNI_DOT_SIZES(GEMV)

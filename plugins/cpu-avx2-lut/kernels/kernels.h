@@ -8,7 +8,8 @@
 #include "plugins/common/cpu_lut/dot_kernels.h"
 #include "plugins/common/cpu_lut/lut_kernels.h"
 
-/* How far ahead GEMVs for TNI_CPU_PREFETCH fetch weights. Sapphire Rapids: 75 % of what a pure read gets become 97 %. */
+/* How far ahead GEMVs for TNI_CPU_PREFETCH fetch weights. Sapphire Rapids: 75 % of what a pure read gets become 97 %.
+ */
 enum { TNI_X86_AHEAD = 4096 };
 
 extern const tni_clt_table tni_x86_kernels;
@@ -29,7 +30,7 @@ void tni_x86_quant_q8g128n_f32_1x128_avx2(const float *x, size_t K, size_t K_pad
 void tni_x86_matmul_f32_f32_f32_6x16_avx2(const tni_clt_matmul *m);
 const tni_cm_chain_kernels *tni_x86_chain_f32_1x8_avx2(void);
 
-/* AVX-512 with VNNI and VBMI; AMX beside it. They read TNI_CLT_ROWS_SUM. */
+/* AVX-VNNI; AVX-512 with VNNI and VBMI; AMX beside it. They read TNI_CLT_ROWS_SUM. */
 #define DECLARE_GEMV(id, isa)                                                                                 \
   void tni_x86_gemv_f32_##id##_1x16_##isa(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
                                           float *acc);
@@ -38,6 +39,12 @@ const tni_cm_chain_kernels *tni_x86_chain_f32_1x8_avx2(void);
                                               size_t m0, size_t m1, float *acc);
 DECLARE_GEMV(q8g32_w4g32, avx2_prefetch)
 DECLARE_GEMV(q8g128_w4g128, avx2_prefetch)
+DECLARE_GEMV(q8g32_w4g32, avxvnni)
+DECLARE_GEMV(q8g128_w4g128, avxvnni)
+DECLARE_GEMV(q8g32_w4g32, avxvnni_prefetch)
+DECLARE_GEMV(q8g128_w4g128, avxvnni_prefetch)
+DECLARE_GEMM(q8g32_w4g32, 6x16, avxvnni)
+DECLARE_GEMM(q8g128_w4g128, 6x16, avxvnni)
 DECLARE_GEMV(q8g32_w4g32, avx512vnni)
 DECLARE_GEMV(q8g128_w4g128, avx512vnni)
 DECLARE_GEMV(q8g32_w4g32, avx512vnni_prefetch)
@@ -48,13 +55,16 @@ DECLARE_GEMM(q8g32_w4g32, 16x16, amx)
 DECLARE_GEMM(q8g128_w4g128, 16x16, amx)
 
 /* Formats of plugins/common/dot.h. */
-#define DECLARE_DOT(id, tile)                  \
-  DECLARE_GEMV(q8g128_##id, avx2)              \
-  DECLARE_GEMV(q8g128_##id, avx2_prefetch)     \
-  DECLARE_GEMM(q8g128_##id, tile, avx2)        \
-  DECLARE_GEMV(q8g128_##id, avx512vnni)        \
+#define DECLARE_DOT(id, tile)                    \
+  DECLARE_GEMV(q8g128_##id, avx2)                \
+  DECLARE_GEMV(q8g128_##id, avx2_prefetch)       \
+  DECLARE_GEMM(q8g128_##id, tile, avx2)          \
+  DECLARE_GEMV(q8g128_##id, avxvnni)             \
+  DECLARE_GEMV(q8g128_##id, avxvnni_prefetch)    \
+  DECLARE_GEMM(q8g128_##id, 6x16, avxvnni)       \
+  DECLARE_GEMV(q8g128_##id, avx512vnni)          \
   DECLARE_GEMV(q8g128_##id, avx512vnni_prefetch) \
-  DECLARE_GEMM(q8g128_##id, 12x16, avx512vnni) \
+  DECLARE_GEMM(q8g128_##id, 12x16, avx512vnni)   \
   DECLARE_GEMM(q8g128_##id, 16x16, amx)
 DECLARE_DOT(w8g, 4x16)
 DECLARE_DOT(w3g, 6x16)
@@ -68,12 +78,14 @@ DECLARE_DOT(pal16, 4x16)
 #undef DECLARE_GEMM
 
 /* Bit-serial formats (plugins/common/cpu_lut/lut_kernels.h). */
-#define DECLARE(id)                                                                                          \
-  void tni_x86_tables_##id##_f32_1x128_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, \
-                                            size_t m);                                                       \
-  void tni_x86_gemv_f32_##id##_1x16_avx2(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
-                                         float *acc);                                                        \
-  void tni_x86_gemm_f32_##id##_6x16_avx2(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
+#define DECLARE(id)                                                                                                   \
+  void tni_x86_tables_##id##_f32_1x128_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a,          \
+                                            size_t m);                                                                \
+  void tni_x86_gemv_f32_##id##_1x16_avx2(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,          \
+                                         float *acc);                                                                 \
+  void tni_x86_gemv_f32_##id##_1x16_avx2_prefetch(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
+                                                  float *acc);                                                        \
+  void tni_x86_gemm_f32_##id##_6x16_avx2(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,          \
                                          size_t m0, size_t m1, float *acc);
 DECLARE(lut1)
 DECLARE(lut2)
@@ -82,5 +94,13 @@ DECLARE(lut4)
 DECLARE(lutt)
 #undef DECLARE
 void tni_x86_quant_q9g128_f32_1x128_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+
+/* F(0) .. F(n - 1): register tiles are named variables made by macros, as some compilers spill arrays of vectors. */
+#define TNI_X86_REP1(F) F(0)
+#define TNI_X86_REP2(F) TNI_X86_REP1(F) F(1)
+#define TNI_X86_REP3(F) TNI_X86_REP2(F) F(2)
+#define TNI_X86_REP4(F) TNI_X86_REP3(F) F(3)
+#define TNI_X86_REP5(F) TNI_X86_REP4(F) F(4)
+#define TNI_X86_REP6(F) TNI_X86_REP5(F) F(5)
 
 #endif

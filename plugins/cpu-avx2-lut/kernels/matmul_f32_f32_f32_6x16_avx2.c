@@ -28,13 +28,6 @@ static inline __m256 broadcast(const float *a) {
   return _mm256_set1_ps(v);
 }
 
-#define REP1(F) F(0)
-#define REP2(F) REP1(F) F(1)
-#define REP3(F) REP2(F) F(2)
-#define REP4(F) REP3(F) F(3)
-#define REP5(F) REP4(F) F(4)
-#define REP6(F) REP5(F) F(5)
-
 #define START(i) __m256 c##i##0 = _mm256_setzero_ps(), c##i##1 = c##i##0;
 #define STEP(i)                                \
   {                                            \
@@ -68,24 +61,18 @@ static inline __m256 broadcast(const float *a) {
     REP(STORE_TAIL)                                                                                              \
   }
 
-TILE(1, REP1)
-TILE(2, REP2)
-TILE(3, REP3)
-TILE(4, REP4)
-TILE(5, REP5)
-TILE(6, REP6)
+TILE(1, TNI_X86_REP1)
+TILE(2, TNI_X86_REP2)
+TILE(3, TNI_X86_REP3)
+TILE(4, TNI_X86_REP4)
+TILE(5, TNI_X86_REP5)
+TILE(6, TNI_X86_REP6)
 
 #undef TILE
 #undef STORE_TAIL
 #undef STORE
 #undef STEP
 #undef START
-#undef REP1
-#undef REP2
-#undef REP3
-#undef REP4
-#undef REP5
-#undef REP6
 
 typedef void (*tile_fn)(const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc, size_t K);
 typedef void (*tail_fn)(const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc, size_t K,

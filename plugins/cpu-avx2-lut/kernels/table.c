@@ -11,9 +11,12 @@
       TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, AVX2, 0, TNI_CLT_TABLES, tni_x86_, tables_##id##_f32_1x128_avx2), \
       TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, AVX2, 2, TNI_CLT_Q16, tni_x86_, quant_q9g128_f32_1x128_avx2),     \
       TNI_CLT_ROW(TNI_CLT_GEMV, format, 128, AVX2, 0, TNI_CLT_TABLES, tni_x86_, gemv_f32_##id##_1x16_avx2),     \
+      TNI_CLT_ROW(TNI_CLT_GEMV, format, 128, AVX2 | TNI_CPU_PREFETCH, 0, TNI_CLT_TABLES, tni_x86_,              \
+                  gemv_f32_##id##_1x16_avx2_prefetch),                                                          \
       TNI_CLT_ROW(TNI_CLT_GEMM, format, 128, AVX2, 0, TNI_CLT_Q16, tni_x86_, gemm_f32_##id##_6x16_avx2)
 /* min_m: rows from which on AMX pays. */
 #define AVX512 (AVX2 | TNI_CPU_AVX512VNNI)
+#define AVXVNNI (AVX2 | TNI_CPU_AVXVNNI)
 #define DOT(op, format, features, min_m, layout, name) \
   TNI_CLT_ROW(TNI_CLT_##op, format, 128, features, min_m, TNI_CLT_##layout, tni_x86_, name)
 #define DOTS(format, id, tile)                                                                                    \
@@ -21,6 +24,10 @@
       DOT(GEMV, format, AVX2, 0, ROWS_S16, gemv_f32_q8g128_##id##_1x16_avx2),                                     \
       DOT(GEMV, format, AVX2 | TNI_CPU_PREFETCH, 0, ROWS_S16, gemv_f32_q8g128_##id##_1x16_avx2_prefetch),         \
       DOT(GEMM, format, AVX2, 0, ROWS_S16, gemm_f32_q8g128_##id##_##tile##_avx2),                                 \
+      DOT(QUANT, format, AVXVNNI, 0, ROWS_SUM, quant_q8g128n_f32_1x128_avx2),                                     \
+      DOT(GEMV, format, AVXVNNI, 0, ROWS_SUM, gemv_f32_q8g128_##id##_1x16_avxvnni),                               \
+      DOT(GEMV, format, AVXVNNI | TNI_CPU_PREFETCH, 0, ROWS_SUM, gemv_f32_q8g128_##id##_1x16_avxvnni_prefetch),   \
+      DOT(GEMM, format, AVXVNNI, 0, ROWS_SUM, gemm_f32_q8g128_##id##_6x16_avxvnni),                               \
       DOT(QUANT, format, AVX512, 0, ROWS_SUM, quant_q8g128n_f32_1x128_avx2),                                      \
       DOT(GEMV, format, AVX512, 0, ROWS_SUM, gemv_f32_q8g128_##id##_1x16_avx512vnni),                             \
       DOT(GEMV, format, AVX512 | TNI_CPU_PREFETCH, 0, ROWS_SUM, gemv_f32_q8g128_##id##_1x16_avx512vnni_prefetch), \
@@ -54,6 +61,14 @@ static const tni_clt_kernel rows[] = {
                 gemv_f32_q8g128_w4g128_1x16_avx2_prefetch),
     W4G(GEMM, 32, gemm_f32_q8g32_w4g32_6x16_avx2),
     W4G(GEMM, 128, gemm_f32_q8g128_w4g128_6x16_avx2),
+    VNNI(QUANT, 32, AVXVNNI, 0, quant_q8g32n_f32_1x32_avx2),
+    VNNI(QUANT, 128, AVXVNNI, 0, quant_q8g128n_f32_1x128_avx2),
+    VNNI(GEMV, 32, AVXVNNI, 0, gemv_f32_q8g32_w4g32_1x16_avxvnni),
+    VNNI(GEMV, 128, AVXVNNI, 0, gemv_f32_q8g128_w4g128_1x16_avxvnni),
+    VNNI(GEMV, 32, AVXVNNI | TNI_CPU_PREFETCH, 0, gemv_f32_q8g32_w4g32_1x16_avxvnni_prefetch),
+    VNNI(GEMV, 128, AVXVNNI | TNI_CPU_PREFETCH, 0, gemv_f32_q8g128_w4g128_1x16_avxvnni_prefetch),
+    VNNI(GEMM, 32, AVXVNNI, 0, gemm_f32_q8g32_w4g32_6x16_avxvnni),
+    VNNI(GEMM, 128, AVXVNNI, 0, gemm_f32_q8g128_w4g128_6x16_avxvnni),
     VNNI(QUANT, 32, AVX2 | TNI_CPU_AVX512VNNI, 0, quant_q8g32n_f32_1x32_avx2),
     VNNI(QUANT, 128, AVX2 | TNI_CPU_AVX512VNNI, 0, quant_q8g128n_f32_1x128_avx2),
     VNNI(GEMV, 32, AVX2 | TNI_CPU_AVX512VNNI, 0, gemv_f32_q8g32_w4g32_1x16_avx512vnni),
@@ -69,6 +84,7 @@ static const tni_clt_kernel rows[] = {
 };
 #undef DOTS
 #undef DOT
+#undef AVXVNNI
 #undef AVX512
 #undef LUT
 #undef ANY

@@ -26,13 +26,6 @@ __attribute__((always_inline)) static inline void add_scaled(float *acc, __m256i
   _mm256_storeu_ps(acc + 8, _mm256_fmadd_ps(_mm256_cvtepi32_ps(t1), s1, _mm256_loadu_ps(acc + 8)));
 }
 
-#define REP1(F) F(0)
-#define REP2(F) REP1(F) F(1)
-#define REP3(F) REP2(F) F(2)
-#define REP4(F) REP3(F) F(3)
-#define REP5(F) REP4(F) F(4)
-#define REP6(F) REP5(F) F(5)
-
 #define START(i) __m256i s##i##0 = _mm256_set1_epi32(zero[i * z_stride]), s##i##1 = s##i##0;
 /* In assembly, as compilers compute all products first and spill, or move sums from register to register. */
 #define STEP(i)                                                             \
@@ -100,12 +93,12 @@ __attribute__((always_inline)) static inline void add_scaled(float *acc, __m256i
     }                                                                                           \
   }
 
-TILE(1, REP1)
-TILE(2, REP2)
-TILE(3, REP3)
-TILE(4, REP4)
-TILE(5, REP5)
-TILE(6, REP6)
+TILE(1, TNI_X86_REP1)
+TILE(2, TNI_X86_REP2)
+TILE(3, TNI_X86_REP3)
+TILE(4, TNI_X86_REP4)
+TILE(5, TNI_X86_REP5)
+TILE(6, TNI_X86_REP6)
 
 #undef TILE
 #undef SUB_GROUP
@@ -115,12 +108,6 @@ TILE(6, REP6)
 #undef WIDEN
 #undef STEP
 #undef START
-#undef REP1
-#undef REP2
-#undef REP3
-#undef REP4
-#undef REP5
-#undef REP6
 
 typedef void (*tile_fn)(const tni_x86_panel *p, const tni_clt_act *a, size_t m, float *acc);
 static const tile_fn tiles32[TILE_M + 1] = {NULL, tile32_1, tile32_2, tile32_3, tile32_4, tile32_5, tile32_6};

@@ -26,11 +26,6 @@ __attribute__((always_inline)) static inline void add_scaled(float *acc, __m256i
   _mm256_storeu_ps(acc + 8, _mm256_fmadd_ps(_mm256_cvtepi32_ps(t1), s1, _mm256_loadu_ps(acc + 8)));
 }
 
-#define REP1(F) F(0)
-#define REP2(F) REP1(F) F(1)
-#define REP3(F) REP2(F) F(2)
-#define REP4(F) REP3(F) F(3)
-
 #define START(i) __m256i s##i##0 = _mm256_setzero_si256(), s##i##1 = s##i##0;
 #define STEP(i)                                                           \
   {                                                                       \
@@ -50,13 +45,13 @@ __attribute__((always_inline)) static inline void add_scaled(float *acc, __m256i
     const uint8_t *w = &p->w[0][0];                                                          \
     const __m256i ones = _mm256_set1_epi16(1);                                               \
     for (size_t g = 0; g < p->groups; g++, sx++) {                                           \
-      REP##M(START) for (size_t j = 0; j < GROUP / 4; j++, w += 64, q += 4) {                \
+      TNI_X86_REP##M(START) for (size_t j = 0; j < GROUP / 4; j++, w += 64, q += 4) {        \
         const __m256i w0 = _mm256_load_si256((const __m256i *)(const void *)w);              \
         const __m256i w1 = _mm256_load_si256((const __m256i *)(const void *)(w + 32));       \
         const __m256i a0 = _mm256_abs_epi8(w0), a1 = _mm256_abs_epi8(w1);                    \
-        REP##M(STEP)                                                                         \
+        TNI_X86_REP##M(STEP)                                                                 \
       }                                                                                      \
-      REP##M(FINISH)                                                                         \
+      TNI_X86_REP##M(FINISH)                                                                 \
     }                                                                                        \
   }
 TILE(1)
@@ -68,10 +63,6 @@ TILE(4)
 #undef FINISH
 #undef STEP
 #undef START
-#undef REP1
-#undef REP2
-#undef REP3
-#undef REP4
 
 typedef void (*tile_fn)(const tni_x86_panel *p, const tni_clt_act *a, size_t m, float *acc);
 static const tile_fn tiles[TILE_M + 1] = {NULL, tile_1, tile_2, tile_3, tile_4};
