@@ -230,6 +230,10 @@ int run_bench(void) {
     bench_pack();
     return 0;
   }
+  if (!strcmp(test_only, "nmse")) {
+    run_nmse_bench();
+    return 0;
+  }
   if (!strcmp(test_only, "planes")) {
     bench_planes();
     return 0;

@@ -10,19 +10,22 @@ _Static_assert(TNI_LUT_ROWS == TNI_CLT_ROWS && TNI_LUT_MAX_DIM == TNI_CLT_MAX_DI
 _Static_assert((int)TNI_DOT_ROWS == (int)TNI_CLT_ROWS && TNI_DOT_MAX_DIM == TNI_CLT_MAX_DIM, "dot too");
 _Static_assert(TNI_W4G_ROWS == TNI_CLT_ROWS && TNI_W4G_MAX_DIM == TNI_CLT_MAX_DIM, "w4g is one of the family");
 
+/* Of the geometry g of a format's own, whose fields have the same names. */
+#define FROM(g, group_, superblocks_)                         \
+  ((tni_clt_geometry){.N = (g).N,                             \
+                      .K = (g).K,                             \
+                      .K_padded = (g).K_padded,               \
+                      .group = (group_),                      \
+                      .superblocks = (superblocks_),          \
+                      .row_block_bytes = (g).row_block_bytes, \
+                      .bytes = (g).bytes})
+
 static tn_status w4g_geometry(const tni_clt_format *f, int64_t N, int64_t K, const int64_t *params,
                               tni_clt_geometry *out) {
   (void)f;
   tni_w4g_geometry g;
   tn_status st = tni_w4g_geometry_of(N, K, params[0], &g);
-  if (st == TN_OK)
-    *out = (tni_clt_geometry){.N = N,
-                              .K = K,
-                              .K_padded = g.K_padded,
-                              .group = g.group,
-                              .superblocks = g.superblocks,
-                              .row_block_bytes = g.row_block_bytes,
-                              .bytes = g.bytes};
+  if (st == TN_OK) *out = FROM(g, g.group, g.superblocks);
   return st;
 }
 
@@ -34,14 +37,7 @@ static tn_status lut_geometry(const tni_clt_format *f, int64_t N, int64_t K, con
   (void)params;
   tni_lut_geometry g;
   tn_status st = tni_lut_geometry_of(tni_lut_kind_of(f->format), N, K, &g);
-  if (st == TN_OK)
-    *out = (tni_clt_geometry){.N = N,
-                              .K = K,
-                              .K_padded = g.K_padded,
-                              .group = TNI_LUT_GROUP,
-                              .superblocks = g.groups,
-                              .row_block_bytes = g.row_block_bytes,
-                              .bytes = g.bytes};
+  if (st == TN_OK) *out = FROM(g, TNI_LUT_GROUP, g.groups);
   return st;
 }
 
@@ -62,14 +58,7 @@ static tn_status dot_geometry(const tni_clt_format *f, int64_t N, int64_t K, con
   (void)params;
   tni_dot_geometry g;
   tn_status st = tni_dot_geometry_of(tni_dot_kind_of(f->format), N, K, &g);
-  if (st == TN_OK)
-    *out = (tni_clt_geometry){.N = N,
-                              .K = K,
-                              .K_padded = g.K_padded,
-                              .group = TNI_DOT_GROUP,
-                              .superblocks = g.superblocks,
-                              .row_block_bytes = g.row_block_bytes,
-                              .bytes = g.bytes};
+  if (st == TN_OK) *out = FROM(g, TNI_DOT_GROUP, g.superblocks);
   return st;
 }
 
@@ -84,3 +73,4 @@ DOT(tern20, TERN20);
 DOT(tern17, TERN17);
 DOT(pal16, PAL16);
 #undef DOT
+#undef FROM
