@@ -17,7 +17,7 @@ static void the_rule(void) {
     tni_clt_pace p[3];
     uint32_t n, wanted;
   } cases[] = {{{{10, 5}, {9, 50}}, 2, 1},                               /* one row decides */
-               {{{10, 5}, {9.6f, 50}}, 2, 0},                            /* but for 5 % */
+               {{{10, 5}, {9.2f, 50}}, 2, 0},                            /* but for 10 % */
                {{{10, 50}, {10, 5}}, 2, 1},                              /* then many rows do */
                {{{10, 5}, {12, 1}}, 2, 0},    {{{0, 0}, {12, 1}}, 2, 1}, /* nothing was measured of the first */
                {{{NAN, 1}, {12, NAN}}, 2, 0}, {{{0, 0}, {0, 0}}, 2, 0},  {{{11, 5}, {10, 7}, {9.9f, 8}}, 3, 1}};

@@ -18,7 +18,7 @@ enum {
   /* Scales of 0x1.888p-7 (half) and 0x1.444444p-59 (float): neither slow denormals nor infinities. */
   FILLING = 0x22
 };
-static const float NEAR = 1.05f, PS_PER_NS = 1000.0f;
+static const float NEAR = 1.10f, PS_PER_NS = 1000.0f;
 
 /* --- the rule --------------------------------------------------------------------------------------------------- */
 

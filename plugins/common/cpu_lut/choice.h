@@ -3,7 +3,7 @@
  * Values of option `format` that name a width ("b2") and not a format: which of the backend's formats of this width is
  * used is measured on the processor that packs, one thread, at the first `open` that asks for it. A GEMV over weights
  * that second-level caches do not hold, and a GEMM of 96 rows, both with the kernels that `isa` leaves; formats in
- * turns, the least of 72 pieces each, at most a third of a second. One row decides; where two are within 5 % of each
+ * turns, the least of 72 pieces each, at most a third of a second. One row decides; where two are within 10 % of each
  * other, many rows do.
  *
  * What came out is kept in the host's blob cache under the width, the processor's name, the features that kernels may
@@ -16,7 +16,7 @@
 #include "plugins/common/cpu_lut/backend.h"
 
 /* Changes whenever kernels or the way of measuring do: what was kept before is then measured again. */
-enum { TNI_CLT_CALIBRATION = 2 };
+enum { TNI_CLT_CALIBRATION = 3 };
 
 /* Picoseconds that one weight takes: of one row, and of each of 96. */
 typedef struct tni_clt_pace {
