@@ -108,6 +108,7 @@ __attribute__((always_inline)) static inline void gemm(unpack_fn unpack, size_t 
   block += head_bytes;
   for (size_t sb = 0; sb < superblocks; sb += PER_PANEL) {
     const size_t n = superblocks - sb < PER_PANEL ? superblocks - sb : PER_PANEL;
+    const uint8_t *from = block;
     for (size_t s = 0; s < n; s++) {
       if (!head_bytes) {
         halves_to(block, p.scale[s * 2]);
@@ -116,6 +117,8 @@ __attribute__((always_inline)) static inline void gemm(unpack_fn unpack, size_t 
       }
       for (size_t i = 0; i < QUADS; i += quads, block += unit_bytes) unpack(block, head, p.w[s * QUADS + i]);
     }
+    p.next = block;
+    p.next_bytes = (size_t)(block - from);
     p.groups = n * 2;
     p.first_group = sb * 2;
     tiles(&p, a, m0, m1, sb == 0, acc);

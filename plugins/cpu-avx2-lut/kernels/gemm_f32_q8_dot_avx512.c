@@ -68,7 +68,12 @@ static inline void unpack_w3g(const uint8_t *u, const uint8_t *head, int zero, u
   put(out + 448, cut(c, 3, 7), zero - 4);
 }
 
-enum { PER_PANEL = 2, QUADS = 64, MAX_GROUPS = TNI_X86_PANEL_K / TNI_DOT_GROUP };
+enum {
+  SIGNED = 0,
+  /* the zero point that AMX reads */ PER_PANEL = 2,
+  QUADS = 64,
+  MAX_GROUPS = TNI_X86_PANEL_K / TNI_DOT_GROUP
+};
 
 /* Superblocks of 256 k: units of `quads` quads in unit_bytes. head_bytes: 0 where they have scales. */
 __attribute__((always_inline)) static inline void gemm(unpack_fn unpack, size_t quads, size_t unit_bytes,
@@ -79,17 +84,22 @@ __attribute__((always_inline)) static inline void gemm(unpack_fn unpack, size_t 
   tni_x86_panel p;
   for (size_t g = 0; head_bytes && g < MAX_GROUPS; g++) _mm512_store_ps(p.scale[g], _mm512_load_ps(head));
   block += head_bytes;
+  if (zero == SIGNED) tni_x86_amx_begin(TNI_DOT_GROUP);
   for (size_t sb = 0; sb < superblocks; sb += PER_PANEL) {
     const size_t n = superblocks - sb < PER_PANEL ? superblocks - sb : PER_PANEL;
+    const uint8_t *from = block;
     for (size_t s = 0; s < n; s++) {
       for (size_t g = 0; !head_bytes && g < 2; g++, block += 32)
         _mm512_store_ps(p.scale[s * 2 + g], _mm512_cvtph_ps(_mm256_load_si256((const __m256i *)(const void *)block)));
       for (size_t i = 0; i < QUADS; i += quads, block += unit_bytes) unpack(block, head, zero, p.w[s * QUADS + i]);
     }
+    p.next = block;
+    p.next_bytes = (size_t)(block - from);
     p.groups = n * 2;
     p.first_group = sb * 2;
     tiles(&p, a, m0, m1, sb == 0, acc);
   }
+  if (zero == SIGNED) tni_x86_amx_end();
 }
 
 #define GEMM(id, quads, unit_bytes, head_bytes, tile, isa, tiles, zero)                                        \
@@ -100,10 +110,10 @@ __attribute__((always_inline)) static inline void gemm(unpack_fn unpack, size_t 
   }
 #define GEMMS(id, quads, unit_bytes, head_bytes)                      \
   GEMM(id, quads, unit_bytes, head_bytes, 12x16, avx512vnni, g128, 8) \
-  GEMM(id, quads, unit_bytes, head_bytes, 16x16, amx, g128, 0)
+  GEMM(id, quads, unit_bytes, head_bytes, 16x16, amx, g128, SIGNED)
 #define BYTES(id, quads, unit_bytes, head_bytes)                          \
   GEMM(id, quads, unit_bytes, head_bytes, 12x16, avx512vnni, b8g128, 128) \
-  GEMM(id, quads, unit_bytes, head_bytes, 16x16, amx, g128, 0)
+  GEMM(id, quads, unit_bytes, head_bytes, 16x16, amx, g128, SIGNED)
 BYTES(w8g, 1, 64, 0)
 GEMMS(w3g, 8, 192, 0)
 GEMMS(w2g, 4, 64, 0)

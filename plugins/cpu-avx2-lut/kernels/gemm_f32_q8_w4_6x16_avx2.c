@@ -34,6 +34,8 @@ static void gemm(size_t group, size_t sb_bytes, tni_x86_tiles_fn tiles, const ui
   for (size_t sb = 0; sb < superblocks; sb += per_panel) {
     size_t n = superblocks - sb < per_panel ? superblocks - sb : per_panel;
     unpack_panel(&p, block + sb * sb_bytes, n, group, sb_bytes);
+    p.next = block + (sb + per_panel) * sb_bytes;
+    p.next_bytes = per_panel * sb_bytes;
     p.first_group = sb * 2;
     tiles(&p, a, m0, m1, sb == 0, acc);
   }

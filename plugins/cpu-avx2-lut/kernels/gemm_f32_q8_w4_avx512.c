@@ -27,17 +27,22 @@ __attribute__((always_inline)) static inline void unpack(size_t group, size_t sb
   p->groups = n_sb * 2;
 }
 
+/* minus 8: codes without a zero point, for AMX. */
 __attribute__((always_inline)) static inline void gemm(size_t group, size_t sb_bytes, int8_t minus,
                                                        tni_x86_tiles_fn tiles, const uint8_t *block, size_t superblocks,
                                                        const tni_clt_act *a, size_t m0, size_t m1, float *acc) {
   tni_x86_panel p;
   const size_t per_panel = TNI_X86_PANEL_K / (2 * group);
+  if (minus) tni_x86_amx_begin(group);
   for (size_t sb = 0; sb < superblocks; sb += per_panel) {
     size_t n = superblocks - sb < per_panel ? superblocks - sb : per_panel;
     unpack(group, sb_bytes, _mm512_set1_epi8(minus), block + sb * sb_bytes, n, &p);
+    p.next = block + (sb + per_panel) * sb_bytes;
+    p.next_bytes = per_panel * sb_bytes;
     p.first_group = sb * 2;
     tiles(&p, a, m0, m1, sb == 0, acc);
   }
+  if (minus) tni_x86_amx_end();
 }
 
 #define GEMM(group, tile, isa, minus)                                                                                 \

@@ -18,6 +18,8 @@ void tni_x86_gemm_tern17(tni_x86_third_fn unpack, int zero, tni_x86_tiles_fn til
     p.groups = (n + 7) / 8 * 2;
     memset(p.w[n * 8], zero, (p.groups * 4 - n) * 8 * sizeof p.w[0]);
     p.first_group = at / 4;
+    p.next = u + (at + n) / 3 * TNI_X86_TERN17_UNIT;
+    p.next_bytes = (n + 2) / 3 * TNI_X86_TERN17_UNIT;
     tiles(&p, a, m0, m1, at == 0, acc);
   }
 }

@@ -15,7 +15,16 @@ typedef struct tni_x86_panel {
   _Alignas(64) uint8_t w[TNI_X86_PANEL_QUADS][64]; /* [k / 4][output][k % 4] */
   _Alignas(64) float scale[TNI_X86_PANEL_K / 32][TNI_CLT_ROWS];
   size_t groups, first_group;
+  const uint8_t *next; /* packed bytes of the panel that follows, or whatever lies behind the last */
+  size_t next_bytes;
 } tni_x86_panel;
+
+/* Tile i of n asks memory for its share of the packed bytes of the panel that comes next: all at once would wait.
+ * Inlined by force: a function of nothing but prefetches counts as one without effect. */
+__attribute__((always_inline)) static inline void tni_x86_ask(const tni_x86_panel *p, size_t i, size_t n) {
+  const size_t lines = p->next_bytes / 64, begin = lines * i / n, end = lines * (i + 1) / n;
+  for (size_t j = begin; j < end; j++) __builtin_prefetch(p->next + j * 64, 0, 2);
+}
 
 /* Rows [m0, m1) over one panel, groups of 32 or 128: acc[m1 - m0][16] += .. in the order of w4g.h; `first`: acc starts
  * at 0. */
@@ -42,6 +51,9 @@ void tni_x86_tiles_g128_6x16_avx2(const tni_x86_panel *p, const tni_clt_act *a, 
 /* Signed codes. */
 void tni_x86_tiles_s8g128_4x16_avx2(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
                                     float *acc);
+/* Between begin and end, which set the tiles up for groups of this length and give them back. */
+void tni_x86_amx_begin(size_t group);
+void tni_x86_amx_end(void);
 void tni_x86_tiles_g32_16x16_amx(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
                                  float *acc);
 void tni_x86_tiles_g128_16x16_amx(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,

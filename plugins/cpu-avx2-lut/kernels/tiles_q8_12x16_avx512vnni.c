@@ -82,6 +82,7 @@
                                              bool first, float *acc) {                                           \
     for (size_t m = m0, n; m < m1; m += n, acc += n * TNI_CLT_ROWS) {                                            \
       n = m1 - m >= 12 ? 12 : m1 - m >= 8 ? 8 : m1 - m >= 4 ? 4 : m1 - m >= 2 ? 2 : 1;                           \
+      tni_x86_ask(p, (m - m0) / 12, (m1 - m0 + 11) / 12);                                                        \
       (n == 12  ? tile_##id##_12                                                                                 \
        : n == 8 ? tile_##id##_8                                                                                  \
        : n == 4 ? tile_##id##_4                                                                                  \

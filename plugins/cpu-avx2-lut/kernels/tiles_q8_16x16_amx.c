@@ -17,14 +17,17 @@ typedef struct tile_config {
 } tile_config;
 _Static_assert(sizeof(tile_config) == 64, "as the instruction has it");
 
-/* Tiles 0-3: sums, 4 and 5: x, 6 and 7: weights of up to k <= 64. */
-static void configure(size_t rows, size_t k) {
+/* Tiles 0-3: sums, 4 and 5: x, 6 and 7: weights, of up to 64 k. */
+void tni_x86_amx_begin(size_t group) {
+  const size_t k = group < 64 ? group : 64;
   tile_config c = {.palette = 1};
-  for (size_t i = 0; i < 4; i++) c.rows[i] = (uint8_t)rows, c.bytes[i] = TNI_CLT_ROWS * 4;
-  for (size_t i = 4; i < 6; i++) c.rows[i] = (uint8_t)rows, c.bytes[i] = (uint16_t)k;
+  for (size_t i = 0; i < 4; i++) c.rows[i] = TILE_M, c.bytes[i] = TNI_CLT_ROWS * 4;
+  for (size_t i = 4; i < 6; i++) c.rows[i] = TILE_M, c.bytes[i] = (uint16_t)k;
   for (size_t i = 6; i < 8; i++) c.rows[i] = (uint8_t)(k / 4), c.bytes[i] = TNI_CLT_ROWS * 4;
   __asm__ volatile("ldtilecfg %0" ::"m"(c)); /* gcc's intrinsic says that it reads eight bytes */
 }
+
+void tni_x86_amx_end(void) { _tile_release(); }
 
 typedef int32_t sums[TILE_M][TNI_CLT_ROWS];
 
@@ -96,16 +99,23 @@ __attribute__((always_inline)) static inline void sixteen(size_t group, const tn
   EACH(STORE)
 }
 
-/* Fewer. */
-__attribute__((always_inline)) static inline void fewer(size_t group, const tni_x86_panel *p, const place *at,
+/* Fewer: tiles have sixteen rows, so x is copied to where sixteen may be read. */
+__attribute__((always_inline)) static inline void fewer(size_t group, const tni_x86_panel *p, const place *x,
                                                         size_t rows, bool first, float *acc) {
+  _Alignas(64) int8_t copy[TILE_M][TNI_X86_PANEL_K];
   _Alignas(64) sums t;
+  const place of_copy = {.q = copy[0], .q_stride = TNI_X86_PANEL_K}, *at = &of_copy;
+  for (size_t i = 0; i < TILE_M; i++)
+    if (i < rows)
+      memcpy(copy[i], x->q + i * x->q_stride, p->groups * group);
+    else
+      memset(copy[i], 0, p->groups * group);
   for (size_t g = 0; g < p->groups; g++) {
     PRODUCT(0, 4, 6, g, t)
     const __m512 sw = _mm512_load_ps(p->scale[g]);
     for (size_t i = 0; i < rows; i++) {
       __m512 y = first && g == 0 ? _mm512_setzero_ps() : _mm512_loadu_ps(acc + i * TNI_CLT_ROWS);
-      __m512 s = _mm512_mul_ps(sw, _mm512_set1_ps(at->sx[i * at->s_stride + g]));
+      __m512 s = _mm512_mul_ps(sw, _mm512_set1_ps(x->sx[i * x->s_stride + g]));
       _mm512_storeu_ps(acc + i * TNI_CLT_ROWS, _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_load_si512(t[i])), s, y));
     }
   }
@@ -113,21 +123,17 @@ __attribute__((always_inline)) static inline void fewer(size_t group, const tni_
 
 __attribute__((always_inline)) static inline void tiles(size_t group, const tni_x86_panel *p, const tni_clt_act *a,
                                                         size_t m0, size_t m1, bool first, float *acc) {
-  const size_t k = group < 64 ? group : 64;
-  for (size_t m = m0, rows = 0; m < m1; m += rows, acc += rows * TNI_CLT_ROWS) {
+  for (size_t m = m0; m < m1; m += TILE_M, acc += TILE_M * TNI_CLT_ROWS) {
     const place at = {.q = a->q + m * a->q_stride + p->first_group * group,
                       .sx = a->scale + m * a->s_stride + p->first_group,
                       .q_stride = a->q_stride,
                       .s_stride = a->s_stride};
-    size_t before = rows;
-    rows = m1 - m < TILE_M ? m1 - m : TILE_M;
-    if (rows != before) configure(rows, k);
-    if (rows == TILE_M)
+    tni_x86_ask(p, (m - m0) / TILE_M, (m1 - m0 + TILE_M - 1) / TILE_M);
+    if (m1 - m >= TILE_M)
       sixteen(group, p, &at, first, acc);
     else
-      fewer(group, p, &at, rows, first, acc);
+      fewer(group, p, &at, m1 - m, first, acc);
   }
-  _tile_release();
 }
 
 void tni_x86_tiles_g32_16x16_amx(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,

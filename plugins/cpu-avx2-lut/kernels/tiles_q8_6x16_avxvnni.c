@@ -72,8 +72,10 @@ typedef void (*tile_fn)(const tni_x86_panel *p, const tni_clt_act *a, size_t m, 
     static const tile_fn tiles[TILE_M + 1] = {NULL,          tile_##id##_1, tile_##id##_2, tile_##id##_3,    \
                                               tile_##id##_4, tile_##id##_5, tile_##id##_6};                  \
     if (first) memset(acc, 0, (m1 - m0) * TNI_CLT_ROWS * sizeof *acc);                                       \
-    for (size_t m = m0; m < m1; m += TILE_M)                                                                 \
+    for (size_t m = m0; m < m1; m += TILE_M) {                                                               \
+      tni_x86_ask(p, (m - m0) / TILE_M, (m1 - m0 + TILE_M - 1) / TILE_M);                                    \
       tiles[m1 - m < TILE_M ? m1 - m : TILE_M](p, a, m, acc + (m - m0) * TNI_CLT_ROWS);                      \
+    }                                                                                                        \
   }
 
 TILES(32, g32, 0)
