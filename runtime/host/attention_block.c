@@ -144,13 +144,16 @@ static void advance(const attention *a, tile *t, const space *w, int64_t n) {
   }
 }
 
+/* Floats from one row of V to the next up to which a block's rows share few sets of the nearest cache. */
+enum { NEAR = 128 };
+
 static void add_values(const attention *a, const tile *t, const space *w, int64_t key, int64_t n) {
   const int64_t step = even_step(a, t->rows);
   int64_t ld;
   const f32u *v = block_rows(a, &a->past_v, &a->v, t, key, n, a->v_size, w->rows, &ld);
   for (int64_t c = 0; c < a->v_size; c += TNI_NR) {
     const int64_t cols = a->v_size - c < TNI_NR ? a->v_size - c : TNI_NR;
-    const bool packed = cols < TNI_NR || !few_rows(t);
+    const bool packed = cols < TNI_NR || (!few_rows(t) && ld > NEAR);
     for (int64_t j = 0; packed && j < n; j++) {
       float *d = w->v + j * TNI_NR;
       memcpy(d, v + j * ld + c, (size_t)cols * sizeof *d);

@@ -10,7 +10,7 @@
 #include "runtime/host/hot.h"
 
 enum {
-  ROWS = 48,  /* queries of one tile, over all heads of the group; a multiple of TNI_MR */
+  ROWS = 96,  /* queries of one tile, over all heads of the group; a multiple of TNI_MR */
   FEW = 8,    /* rows that dots8 takes */
   KEYS = 64,  /* keys of one block */
   PART = 256, /* keys that are summed up apart from the others; a multiple of KEYS */
