@@ -18,7 +18,9 @@ struct tn_pack {
   tni_dot_geometry geo;
   const tn_quant *grid;  /* the weight's own, where its codes may be ours; else NULL */
   tni_dot_levels levels; /* pal16 */
+  const tni_fit *fit;
 };
+_Static_assert(ROWS == TNI_CM_SOURCE_ROWS, "blocks of the source are ours");
 
 #define NUMERICS(scale)                                                                                 \
   {                                                                                                     \
@@ -180,22 +182,34 @@ static tn_status size_of(const tn_format *f, int64_t N, int64_t K, const int64_t
 
 /* --- packing ---------------------------------------------------------------------------------------------------- */
 
-/* pal16: levels of the whole matrix, from all its rows. */
+typedef struct counting {
+  const tni_fit *fit;
+  tni_dot_histogram *h;
+} counting;
+
+static tn_status count_block(const void *ctx, const tni_cm_source *s, int64_t row, int64_t n_rows, uint8_t *block) {
+  const counting *c = ctx;
+  (void)block;
+  for (int64_t r = row; r < row + n_rows; r++)
+    if (tni_dot_count(c->fit, c->h, s->w + r * s->K, (size_t)s->K)) return TN_E_INVALID;
+  return TN_OK;
+}
+
+/* pal16: levels of the whole matrix, from runs of its rows with at least 2^20 weights, or all. */
 static tn_status find_levels(tn_pack *p) {
-  const int64_t step = tni_cm_source_step(p->geo.K);
-  const size_t K = (size_t)p->geo.K;
+  enum { RUN = 4 * ROWS, ENOUGH = 1 << 20 };
+  const int64_t runs = (p->geo.N + RUN - 1) / RUN, wanted = ENOUGH / RUN / p->geo.K + 1;
+  const int64_t stride = runs > wanted ? runs / wanted : 1;
   tni_dot_histogram *h = p->host->alloc(p->host->ctx, sizeof *h, 64, TN_TAG_PACK);
-  float *room = p->host->alloc(p->host->ctx, tni_cm_source_bytes(p->weight, NULL), 64, TN_TAG_PACK);
-  tn_status st = h && room ? TN_OK : TN_E_NO_MEMORY;
-  if (st == TN_OK) memset(h, 0, sizeof *h);
-  for (int64_t n = 0; st == TN_OK && n < p->geo.N; n += step) {
-    const int64_t end = p->geo.N - n < step ? p->geo.N : n + step;
-    st = p->weight->rows(p->weight, n, end, room);
-    for (int64_t r = 0; st == TN_OK && r < end - n; r++)
-      if (tni_dot_count(h, room + r * p->geo.K, K)) st = TN_E_INVALID;
+  if (!h) return TN_E_NO_MEMORY;
+  memset(h, 0, sizeof *h);
+  const counting c = {p->fit, h};
+  tn_status st = TN_OK;
+  for (int64_t n = 0; st == TN_OK && n < p->geo.N; n += RUN * stride) {
+    const int64_t end = p->geo.N - n < RUN ? p->geo.N : n + RUN;
+    st = tni_cm_source_blocks(p->host, p->weight, NULL, n, end, count_block, &c, NULL, 0);
   }
   if (st == TN_OK) tni_dot_levels_of(h, &p->levels);
-  p->host->free(p->host->ctx, room);
   p->host->free(p->host->ctx, h);
   return st;
 }
@@ -211,7 +225,7 @@ static tn_status begin(const tn_host *host, const tn_format *f, const tn_weight 
     return tni_cm_fail(err, st, f->name, "[%lld,%lld] cannot be packed", (long long)w->N, (long long)w->K);
   tn_pack *p = host->alloc(host->ctx, sizeof *p, 16, TN_TAG_PACK);
   if (!p) return tni_cm_fail(err, TN_E_NO_MEMORY, f->name, "out of memory");
-  *p = (tn_pack){.host = host, .weight = w, .kind = kind, .geo = g};
+  *p = (tn_pack){.host = host, .weight = w, .kind = kind, .geo = g, .fit = tni_fit_best()};
   if (!kind->head_bytes) p->grid = tni_cm_grid_of(w, 8, GROUP);
   if (kind->which == TNI_DOT_PAL16 && (st = find_levels(p)) != TN_OK) {
     host->free(host->ctx, p);
@@ -221,40 +235,43 @@ static tn_status begin(const tn_host *host, const tn_format *f, const tn_weight 
   return TN_OK;
 }
 
-static int fit_group(const tni_dot_kind *k, const float *w, uint32_t n, uint8_t *q, uint16_t *scale) {
-  switch (k->which) {
+static int fit_group(const tn_pack *p, const float *w, uint32_t n, uint8_t *q, uint16_t *scale) {
+  switch (p->kind->which) {
     case TNI_DOT_W8G:
-      return tni_dot_fit_bytes(w, q, scale);
+      return tni_dot_fit_bytes(p->fit, w, q, scale);
     case TNI_DOT_W1G:
-      return tni_dot_fit_signs(w, n, q, scale);
+      return tni_dot_fit_signs(p->fit, w, n, q, scale);
     default:
-      return tni_dot_fit(w, k->zero, k->top, q, scale);
+      return tni_dot_fit(p->fit, w, p->kind->zero, q, scale);
   }
 }
 
 /* One group of one row, `have` elements of it; the rest has the code that pads. */
-static int quantize_group(const tni_dot_kind *k, const tni_cm_source *s, int64_t row, int64_t k0, uint32_t have,
-                          uint8_t *q, uint16_t *scale) {
-  float w[GROUP] = {0};
+static int quantize_group(const tn_pack *p, const tni_cm_source *s, int64_t row, int64_t k0, uint32_t have, uint8_t *q,
+                          uint16_t *scale) {
+  const tni_dot_kind *k = p->kind;
+  float w[GROUP];
   if (k->which != TNI_DOT_W1G) {
     memset(q, (int)k->zero, GROUP);
     if (tni_cm_source_codes(s, row, k0, have, (int32_t)k->zero, (int32_t)k->top, q, scale)) return 0;
   }
+  if (!s->codes && have == GROUP) return fit_group(p, s->w + row * s->K + k0, GROUP, q, scale);
+  memset(w, 0, sizeof w);
   tni_cm_source_floats(s, row, k0, have, w);
-  return fit_group(k, w, have, q, scale);
+  return fit_group(p, w, have, q, scale);
 }
 
 /* Elements [k0, k0 + n) of a row with this scale; pal16: indices. */
 static void quantize_row(const tn_pack *p, const float *w, uint32_t n, float scale, uint8_t *q) {
   if (p->kind->which == TNI_DOT_PAL16)
-    tni_dot_level_codes(w, n, &p->levels, scale, q);
+    tni_dot_level_codes(p->fit, w, n, &p->levels, scale, q);
   else
-    tni_dot_ternary_codes(w, n, scale, q);
+    tni_dot_ternary_codes(p->fit, w, n, scale, q);
 }
 
 static int row_scale(const tn_pack *p, const float *w, float *scale) {
-  if (p->kind->which == TNI_DOT_PAL16) return tni_dot_level_scale(w, (size_t)p->geo.K, &p->levels, scale);
-  return tni_dot_ternary_scale(w, (size_t)p->geo.K, scale);
+  if (p->kind->which == TNI_DOT_PAL16) return tni_dot_level_scale(p->fit, w, (size_t)p->geo.K, &p->levels, scale);
+  return tni_dot_ternary_scale(p->fit, w, (size_t)p->geo.K, scale);
 }
 
 static void put_head(const tn_pack *p, const float *scale, uint8_t *head) {
@@ -279,7 +296,7 @@ static tn_status pack_superblock(const tn_pack *p, const tni_cm_source *s, int64
       if (kind->head_bytes) {
         memset(q, bare ? 0 : (int)kind->zero, sizeof q);
         quantize_row(p, s->w + (row + r) * s->K + k0, have, scale[r], q);
-      } else if (quantize_group(kind, s, row + r, k0 + at, have, q, &half[at / GROUP][r])) {
+      } else if (quantize_group(p, s, row + r, k0 + at, have, q, &half[at / GROUP][r])) {
         return TN_E_INVALID;
       }
       for (int64_t i = 0; i < step; i += 4) memcpy(quads + (at + i) * ROWS + r * 4, q + i, 4);
@@ -293,7 +310,8 @@ static tn_status pack_superblock(const tn_pack *p, const tni_cm_source *s, int64
   return TN_OK;
 }
 
-static tn_status pack_block(const tn_pack *p, const tni_cm_source *s, int64_t row, int64_t n_rows, uint8_t *block) {
+static tn_status pack_block(const void *ctx, const tni_cm_source *s, int64_t row, int64_t n_rows, uint8_t *block) {
+  const tn_pack *p = ctx;
   const tni_dot_geometry *g = &p->geo;
   float scale[ROWS] = {0};
   tn_status st = TN_OK;
@@ -307,21 +325,7 @@ static tn_status pack_block(const tn_pack *p, const tni_cm_source *s, int64_t ro
 }
 
 static tn_status pack_rows(tn_pack *p, int64_t n0, int64_t n1, void *blob) {
-  const tni_dot_geometry *g = &p->geo;
-  const int64_t step = tni_cm_source_step(g->K);
-  if (n0 < 0 || n1 > g->N || n0 % ROWS || (n1 % ROWS && n1 != g->N)) return TN_E_INVALID;
-  void *room = p->host->alloc(p->host->ctx, tni_cm_source_bytes(p->weight, p->grid), 64, TN_TAG_PACK);
-  if (!room) return TN_E_NO_MEMORY;
-  tn_status st = TN_OK;
-  for (int64_t n = n0; st == TN_OK && n < n1; n += step) {
-    const int64_t end = n1 - n < step ? n1 : n + step;
-    tni_cm_source s;
-    st = tni_cm_source_read(p->weight, p->grid, n, end, room, &s);
-    for (int64_t r = n; st == TN_OK && r < end; r += ROWS)
-      st = pack_block(p, &s, r - n, end - r < ROWS ? end - r : ROWS, (uint8_t *)blob + r / ROWS * g->row_block_bytes);
-  }
-  p->host->free(p->host->ctx, room);
-  return st;
+  return tni_cm_source_blocks(p->host, p->weight, p->grid, n0, n1, pack_block, p, blob, p->geo.row_block_bytes);
 }
 
 static tn_status end(tn_pack *p, void *blob) {
@@ -382,20 +386,21 @@ static tn_status unpack(const tn_blob *b, const int64_t box[4], float *dst) {
 
 /* --- the family ------------------------------------------------------------------------------------------------- */
 
-#define FORMAT(label, bits_, all_in, group_, flags_, num, err)                                                 \
+#define FORMAT(label, v, bits_, all_in, group_, flags_, num, err)                                              \
   {                                                                                                            \
-    .h = TN_HDR(tn_format), .name = label, .version = 1, .bits = bits_, .group = group_, .flags = flags_,      \
+    .h = TN_HDR(tn_format), .name = label, .version = v, .bits = bits_, .group = group_, .flags = flags_,      \
     .bits_per_weight = all_in, .w_err = err, .x_err = 0.5f / 127.0f + 1e-6f, .numerics = num, .size = size_of, \
     .begin = begin, .rows = pack_rows, .end = end, .unpack = unpack,                                           \
   }
-#define GROUPS(label, bits, err) FORMAT(label, bits, bits + 0.125f, GROUP, TN_FMT_READS_QUANT, &tni_dot_numerics, err)
-#define BY_ROW(label, bits, all_in, err) FORMAT(label, bits, all_in, 0, 0, &tni_dot_row_numerics, err)
+#define GROUPS(label, v, bits, err) \
+  FORMAT(label, v, bits, bits + 0.125f, GROUP, TN_FMT_READS_QUANT, &tni_dot_numerics, err)
+#define BY_ROW(label, v, bits, all_in, err) FORMAT(label, v, bits, all_in, 0, 0, &tni_dot_row_numerics, err)
 /* The errors are those of dot_fit.h, which a test compares. */
 const tn_format tni_dot_formats[TNI_DOT_KINDS] = {
-    GROUPS("w8g", 8, 0.0043f),          GROUPS("w3g", 3, 0.5011f),
-    GROUPS("w2g", 2, 0.8011f),          FORMAT("w1g", 1, 1.125f, GROUP, 0, &tni_dot_numerics, 1.0f),
-    BY_ROW("tern20", 2, 2.0079f, 1.0f), BY_ROW("tern17", 1, 1.6876f, 1.0f),
-    BY_ROW("pal16", 4, 4.0157f, 1.0f)};
+    GROUPS("w8g", 1, 8, 0.0043f),          GROUPS("w3g", 2, 3, 0.5011f),
+    GROUPS("w2g", 2, 2, 0.8011f),          FORMAT("w1g", 1, 1, 1.125f, GROUP, 0, &tni_dot_numerics, 1.0f),
+    BY_ROW("tern20", 1, 2, 2.0079f, 1.0f), BY_ROW("tern17", 1, 1, 1.6876f, 1.0f),
+    BY_ROW("pal16", 2, 4, 4.0157f, 1.0f)};
 #undef BY_ROW
 #undef GROUPS
 #undef FORMAT

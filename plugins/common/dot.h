@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weight formats for integer dot products, version 1, no params.
+ * Weight formats for integer dot products, no params. Version 1; of w3g, w2g and pal16 2.
  *
  *   name     bits per weight  levels (times the scale)     scale
  *   w8g      8.125            -128 .. 127                  binary16, group of 128

@@ -6,8 +6,9 @@
 #include "plugins/common/f16.h"
 #include "plugins/common/lut_fit.h"
 #include "plugins/common/mem.h"
+#include "plugins/common/source.h"
 
-enum { ROWS = TNI_LUT_ROWS, GROUP = TNI_LUT_GROUP, FETCH_ROWS = 64, FETCH_FLOATS = 1 << 20 };
+enum { ROWS = TNI_LUT_ROWS, GROUP = TNI_LUT_GROUP, STEP_BYTES = 32 /* of a plane */ };
 enum { MAX_GROUP_BYTES = TNI_LUT_SCALE_BYTES + TNI_LUT_MAX_PLANES * TNI_LUT_PLANE_BYTES };
 
 struct tn_pack {
@@ -15,7 +16,9 @@ struct tn_pack {
   const tn_weight *weight;
   const tni_lut_kind *kind;
   tni_lut_geometry geo;
+  const tni_fit *fit;
 };
+_Static_assert(ROWS == TNI_CM_SOURCE_ROWS, "blocks of the source are ours");
 
 static const tn_numerics numerics = {.h = TN_HDR(tn_numerics),
                                      .act_dtype = TN_DT_I16,
@@ -74,55 +77,62 @@ static tn_status begin(const tn_host *host, const tn_format *f, const tn_weight 
     return tni_cm_fail(err, st, f->name, "[%lld,%lld] cannot be packed", (long long)w->N, (long long)w->K);
   tn_pack *p = host->alloc(host->ctx, sizeof *p, 16, TN_TAG_PACK);
   if (!p) return tni_cm_fail(err, TN_E_NO_MEMORY, f->name, "out of memory");
-  *p = (tn_pack){host, w, kind, g};
+  *p = (tn_pack){host, w, kind, g, tni_fit_best()};
   *out = p;
   return TN_OK;
+}
+
+/* Bit p of eight codes as one byte, that of the first as its lowest bit. */
+static uint32_t plane_bits(const uint8_t *q, uint32_t p) {
+  uint64_t eight;
+  memcpy(&eight, q, sizeof eight);
+  eight = eight >> p & UINT64_C(0x0101010101010101);
+  return (uint32_t)(eight * UINT64_C(0x0102040810204080) >> 56);
+}
+
+/* Codes of one row into the planes of a group, as tni_lut_place_of says. */
+static void put_codes(const tni_lut_kind *kind, const uint8_t *q, uint32_t row, uint8_t *planes) {
+  const uint32_t pairs = kind->paired ? 0 : kind->planes / 2;
+  for (uint32_t t = 0; t < GROUP / 16; t++, planes += kind->planes * STEP_BYTES, q += 16)
+    for (uint32_t p = 0; p < kind->planes; p++) {
+      const uint32_t low = plane_bits(q, p), high = plane_bits(q + 8, p); /* quads 0, 1 and 2, 3 of four */
+      if (p < 2 * pairs) {
+        uint8_t *at = planes + p / 2 * STEP_BYTES + row * 2 + (p & 1);
+        at[0] = (uint8_t)low;
+        at[pairs * STEP_BYTES] = (uint8_t)high;
+        continue;
+      }
+      uint8_t *at = planes + p * STEP_BYTES + (kind->paired ? row * 2 : row % 8 * 2 + row / 8);
+      at[0] = (uint8_t)((low & 15) | high << 4);
+      at[kind->paired ? 1 : 16] = (uint8_t)(low >> 4 | (high & 0xf0));
+    }
 }
 
 /* One row's elements [k0, k0 + 128) into a group of a block; elements beyond K have code 0. */
 static int pack_group(const tn_pack *p, const float *row, int64_t k0, uint32_t lane, uint8_t *group) {
   uint8_t q[GROUP] = {0};
   uint16_t scale;
-  int64_t have = p->geo.K - k0 < GROUP ? p->geo.K - k0 : GROUP;
-  if (tni_lut_fit(row + k0, (uint32_t)have, p->kind->levels, q, &scale)) return -1;
+  const int64_t have = p->geo.K - k0 < GROUP ? p->geo.K - k0 : GROUP;
+  if (tni_lut_fit(p->fit, row + k0, (uint32_t)have, p->kind->levels, q, &scale)) return -1;
   memcpy(group + lane * 2, &scale, sizeof scale);
-  for (uint32_t quad = 0; quad < TNI_LUT_QUADS; quad++)
-    for (uint32_t plane = 0; plane < p->kind->planes; plane++) {
-      tni_lut_place at = tni_lut_place_of(p->kind, lane, quad, plane);
-      uint32_t nibble = 0;
-      for (uint32_t j = 0; j < 4; j++) nibble |= (q[quad * 4 + j] >> plane & 1u) << j;
-      group[TNI_LUT_SCALE_BYTES + at.byte] |= (uint8_t)(nibble << at.shift);
-    }
+  put_codes(p->kind, q, lane, group + TNI_LUT_SCALE_BYTES);
   return 0;
 }
 
-/* rows[n_rows][K] -> one row block. */
-static tn_status pack_block(const tn_pack *p, const float *rows, int64_t n_rows, uint8_t *block) {
+/* Rows [row, row + n_rows) of the source -> one row block. */
+static tn_status pack_block(const void *ctx, const tni_cm_source *s, int64_t row, int64_t n_rows, uint8_t *block) {
+  const tn_pack *p = ctx;
   const tni_lut_geometry *g = &p->geo;
-  memset(block, 0, (size_t)g->row_block_bytes);
+  if (n_rows < ROWS) memset(block, 0, (size_t)g->row_block_bytes);
   for (int64_t i = 0; i < g->groups; i++)
     for (int64_t r = 0; r < n_rows; r++)
-      if (pack_group(p, rows + r * g->K, i * GROUP, (uint32_t)r, block + i * g->group_bytes)) return TN_E_INVALID;
+      if (pack_group(p, s->w + (row + r) * g->K, i * GROUP, (uint32_t)r, block + i * g->group_bytes))
+        return TN_E_INVALID;
   return TN_OK;
 }
 
 static tn_status pack_rows(tn_pack *p, int64_t n0, int64_t n1, void *blob) {
-  const tni_lut_geometry *g = &p->geo;
-  if (n0 < 0 || n1 > g->N || n0 % ROWS || (n1 % ROWS && n1 != g->N)) return TN_E_INVALID;
-  /* Several row blocks at a time, since a [K,N] source is read along its rows. */
-  int64_t step = g->K > FETCH_FLOATS / FETCH_ROWS ? ROWS : FETCH_ROWS;
-  float *buf = p->host->alloc(p->host->ctx, sizeof(float) * (size_t)step * (size_t)g->K, 64, TN_TAG_PACK);
-  if (!buf) return TN_E_NO_MEMORY;
-  tn_status st = TN_OK;
-  for (int64_t n = n0; st == TN_OK && n < n1; n += step) {
-    int64_t end = n1 - n < step ? n1 : n + step;
-    st = p->weight->rows(p->weight, n, end, buf);
-    for (int64_t r = n; st == TN_OK && r < end; r += ROWS)
-      st = pack_block(p, buf + (r - n) * g->K, end - r < ROWS ? end - r : ROWS,
-                      (uint8_t *)blob + r / ROWS * g->row_block_bytes);
-  }
-  p->host->free(p->host->ctx, buf);
-  return st;
+  return tni_cm_source_blocks(p->host, p->weight, NULL, n0, n1, pack_block, p, blob, p->geo.row_block_bytes);
 }
 
 static tn_status end(tn_pack *p, void *blob) {
@@ -172,7 +182,7 @@ static tn_status unpack(const tn_blob *b, const int64_t box[4], float *dst) {
 
 #define FORMAT(label, planes_, err)                                                                                  \
   {                                                                                                                  \
-    .h = TN_HDR(tn_format), .name = label, .version = 1, .bits = planes_, .group = GROUP,                            \
+    .h = TN_HDR(tn_format), .name = label, .version = 2, .bits = planes_, .group = GROUP,                            \
     .bits_per_weight = planes_ + 0.125f, .w_err = err, .x_err = 0.5f * 4.0f / 253.0f + 1e-6f, .numerics = &numerics, \
     .size = size_of, .begin = begin, .rows = pack_rows, .end = end, .unpack = unpack,                                \
   }

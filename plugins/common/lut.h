@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weight formats "lut1" .. "lut4", "lutt" and their paired forms "lut1p" .. "luttp", version 1, no params: bit-serial
+ * Weight formats "lut1" .. "lut4", "lutt" and their paired forms "lut1p" .. "luttp", version 2, no params: bit-serial
  * weights for table lookup (T-MAC), groups of 128 along K with one binary16 scale.
  *
  * Values. A weight of P planes is an odd number of steps: with bits b_p and s_p = 2 b_p - 1,

@@ -5,7 +5,7 @@
 
 #include "plugins/common/f16.h"
 
-enum { STEP = 64, LEAST = 16, MOST_FLOATS = 1 << 20 };
+enum { ROWS = TNI_CM_SOURCE_ROWS, STEP = 4 * ROWS, MOST_FLOATS = 1 << 20 };
 
 const tn_quant *tni_cm_grid_of(const tn_weight *w, uint32_t bits, int64_t group) {
   const tn_quant *q = TN_HAS(w, tn_weight, quant) ? w->quant : NULL;
@@ -13,20 +13,22 @@ const tn_quant *tni_cm_grid_of(const tn_weight *w, uint32_t bits, int64_t group)
   return q->bits <= bits && q->group && q->group % (uint32_t)group == 0 ? q : NULL;
 }
 
-/* Several row blocks at a time, since a [K,N] source is read along its rows. */
-int64_t tni_cm_source_step(int64_t K) { return K > MOST_FLOATS / STEP ? LEAST : STEP; }
+/* Several row blocks at a time, since a [K,N] source is read along its rows; fewer where K is large. */
+static int64_t step_of(int64_t K) { return K > MOST_FLOATS / STEP ? ROWS : STEP; }
 
 static size_t blocks_of(const tn_weight *w, const tn_quant *grid) {
   return ((size_t)w->K + grid->group - 1) / grid->group;
 }
 
-size_t tni_cm_source_bytes(const tn_weight *w, const tn_quant *grid) {
-  const size_t K = (size_t)w->K, n = (size_t)tni_cm_source_step(w->K); /* below 2^31 and 2^7 */
+/* Room for the rows of one step. */
+static size_t room_bytes(const tn_weight *w, const tn_quant *grid) {
+  const size_t K = (size_t)w->K, n = (size_t)step_of(w->K); /* below 2^31 and 2^7 */
   return grid ? n * (K + 2 * sizeof(float) * blocks_of(w, grid)) : n * K * sizeof(float);
 }
 
-tn_status tni_cm_source_read(const tn_weight *w, const tn_quant *grid, int64_t n0, int64_t n1, void *room,
-                             tni_cm_source *out) {
+/* Rows [n0, n1), at most a step, into room. */
+static tn_status read_rows(const tn_weight *w, const tn_quant *grid, int64_t n0, int64_t n1, void *room,
+                           tni_cm_source *out) {
   *out = (tni_cm_source){.K = w->K, .w = room};
   if (!grid) return w->rows(w, n0, n1, room);
   out->block = grid->group;
@@ -37,6 +39,24 @@ tn_status tni_cm_source_read(const tn_weight *w, const tn_quant *grid, int64_t n
   out->scales = scales;
   out->zeros = zeros;
   return grid->grid(grid, n0, n1, codes, scales, zeros);
+}
+
+tn_status tni_cm_source_blocks(const tn_host *host, const tn_weight *w, const tn_quant *grid, int64_t n0, int64_t n1,
+                               tni_cm_block_fn fn, const void *ctx, uint8_t *blob, int64_t block_bytes) {
+  const int64_t step = step_of(w->K);
+  if (n0 < 0 || n1 > w->N || n0 % ROWS || (n1 % ROWS && n1 != w->N)) return TN_E_INVALID;
+  void *room = host->alloc(host->ctx, room_bytes(w, grid), 64, TN_TAG_PACK);
+  if (!room) return TN_E_NO_MEMORY;
+  tn_status st = TN_OK;
+  for (int64_t n = n0; st == TN_OK && n < n1; n += step) {
+    const int64_t end = n1 - n < step ? n1 : n + step;
+    tni_cm_source s;
+    st = read_rows(w, grid, n, end, room, &s);
+    for (int64_t r = n; st == TN_OK && r < end; r += ROWS)
+      st = fn(ctx, &s, r - n, end - r < ROWS ? end - r : ROWS, blob ? blob + r / ROWS * block_bytes : NULL);
+  }
+  host->free(host->ctx, room);
+  return st;
 }
 
 bool tni_cm_source_codes(const tni_cm_source *s, int64_t row, int64_t k0, uint32_t n, int32_t zero, int32_t top,

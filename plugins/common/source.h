@@ -21,13 +21,14 @@ typedef struct tni_cm_source {
  * NULL. */
 const tn_quant *tni_cm_grid_of(const tn_weight *w, uint32_t bits, int64_t group);
 
-/* How many rows to read at once: a multiple of 16, fewer where K is large. */
-int64_t tni_cm_source_step(int64_t K);
-/* Room for the rows of one step; grid: NULL for floats. */
-size_t tni_cm_source_bytes(const tn_weight *w, const tn_quant *grid);
-/* Rows [n0, n1), at most a step, into room. */
-TN_MUST_CHECK tn_status tni_cm_source_read(const tn_weight *w, const tn_quant *grid, int64_t n0, int64_t n1, void *room,
-                                           tni_cm_source *out);
+#define TNI_CM_SOURCE_ROWS 16 /* of a block */
+/* Rows [row, row + n) of the source, n at most 16, into a block. */
+typedef tn_status (*tni_cm_block_fn)(const void *ctx, const tni_cm_source *s, int64_t row, int64_t n, uint8_t *block);
+/* Rows [n0, n1) block by block, read several blocks at a time; blob: where block 0 would begin; NULL: fn gets no block.
+ * TN_E_INVALID where the rows are no blocks. */
+TN_MUST_CHECK tn_status tni_cm_source_blocks(const tn_host *host, const tn_weight *w, const tn_quant *grid, int64_t n0,
+                                             int64_t n1, tni_cm_block_fn fn, const void *ctx, uint8_t *blob,
+                                             int64_t block_bytes);
 
 /* The grid's own codes as ours: code - its zero + zero where that is in 0..top for all n, and the scale as binary16
  * where it is a normal one (or 0): the weights then are the source's, but for the rounding of a scale that has more

@@ -15,7 +15,9 @@ struct tn_pack {
   const tn_weight *weight;
   tni_w4g_geometry geo;
   const tn_quant *grid; /* the weight's own, where its groups are made of whole ones of ours; else NULL */
+  const tni_fit *fit;
 };
+_Static_assert(ROWS == TNI_CM_SOURCE_ROWS, "blocks of the source are ours");
 
 #define NUMERICS(g)                                                                                      \
   {                                                                                                      \
@@ -73,27 +75,31 @@ static tn_status begin(const tn_host *host, const tn_format *f, const tn_weight 
                        (long long)params[0]);
   tn_pack *p = host->alloc(host->ctx, sizeof *p, 16, TN_TAG_PACK);
   if (!p) return tni_cm_fail(err, TN_E_NO_MEMORY, "w4g", "out of memory");
-  *p = (tn_pack){host, w, g, tni_cm_grid_of(w, 4, g.group)};
+  *p = (tn_pack){host, w, g, tni_cm_grid_of(w, 4, g.group), tni_fit_best()};
   *out = p;
   return TN_OK;
 }
 
 /* One group of one row, `have` elements of it; the rest is zero weights. */
-static int quantize(const tni_w4g_geometry *g, const tni_cm_source *s, int64_t row, int64_t k0, uint32_t have,
-                    uint8_t *q, uint16_t *scale) {
-  float w[MAX_GROUP] = {0};
+static int quantize(const tn_pack *p, const tni_cm_source *s, int64_t row, int64_t k0, uint32_t have, uint8_t *q,
+                    uint16_t *scale) {
+  const uint32_t group = (uint32_t)p->geo.group;
+  float w[MAX_GROUP];
   memset(q, 8, MAX_GROUP);
   if (tni_cm_source_codes(s, row, k0, have, 8, 15, q, scale)) return 0;
+  if (!s->codes && have == group) return tni_cm_quant4(p->fit, s->w + row * s->K + k0, group, q, scale);
+  memset(w, 0, sizeof w);
   tni_cm_source_floats(s, row, k0, have, w);
-  return tni_cm_quant4(w, (uint32_t)g->group, q, scale);
+  return tni_cm_quant4(p->fit, w, group, q, scale);
 }
 
-static int pack_group(const tni_w4g_geometry *g, const tni_cm_source *s, int64_t row, int64_t k0, uint32_t lane,
-                      uint16_t *scale, uint8_t *code) {
+static int pack_group(const tn_pack *p, const tni_cm_source *s, int64_t row, int64_t k0, uint32_t lane, uint16_t *scale,
+                      uint8_t *code) {
+  const tni_w4g_geometry *g = &p->geo;
   uint8_t q[MAX_GROUP];
   const int64_t have = g->K - k0;
   if (have <= 0) return 0; /* the caller has filled in zero weights */
-  if (quantize(g, s, row, k0, (uint32_t)(have < g->group ? have : g->group), q, scale)) return -1;
+  if (quantize(p, s, row, k0, (uint32_t)(have < g->group ? have : g->group), q, scale)) return -1;
   for (int64_t k = 0; k < g->group; k += 8) {
     uint32_t lo, hi; /* four codes, each in its byte: a shift moves all of them */
     memcpy(&lo, q + k, sizeof lo);
@@ -105,15 +111,16 @@ static int pack_group(const tni_w4g_geometry *g, const tni_cm_source *s, int64_t
 }
 
 /* Rows [row, row + n_rows) of the source -> one row block. */
-static tn_status pack_block(const tni_w4g_geometry *g, const tni_cm_source *s, int64_t row, int64_t n_rows,
-                            uint8_t *block) {
+static tn_status pack_block(const void *ctx, const tni_cm_source *s, int64_t row, int64_t n_rows, uint8_t *block) {
+  const tn_pack *p = ctx;
+  const tni_w4g_geometry *g = &p->geo;
   for (int64_t sb = 0; sb < g->superblocks; sb++) {
     uint8_t *at = block + sb * g->sb_bytes;
     uint16_t scale[2][ROWS] = {{0}};
     memset(at + 64, 0x88, (size_t)g->sb_bytes - 64);
     for (int64_t r = 0; r < n_rows; r++)
       for (int64_t j = 0; j < 2; j++)
-        if (pack_group(g, s, row + r, sb * g->sb_k + j * g->group, (uint32_t)r, &scale[j][r],
+        if (pack_group(p, s, row + r, sb * g->sb_k + j * g->group, (uint32_t)r, &scale[j][r],
                        at + 64 + j * g->group * 8))
           return TN_E_INVALID;
     memcpy(at, scale, sizeof scale);
@@ -122,21 +129,7 @@ static tn_status pack_block(const tni_w4g_geometry *g, const tni_cm_source *s, i
 }
 
 static tn_status pack_rows(tn_pack *p, int64_t n0, int64_t n1, void *blob) {
-  const tni_w4g_geometry *g = &p->geo;
-  if (n0 < 0 || n1 > g->N || n0 % ROWS || (n1 % ROWS && n1 != g->N)) return TN_E_INVALID;
-  const int64_t step = tni_cm_source_step(g->K);
-  void *room = p->host->alloc(p->host->ctx, tni_cm_source_bytes(p->weight, p->grid), 64, TN_TAG_PACK);
-  if (!room) return TN_E_NO_MEMORY;
-  tn_status st = TN_OK;
-  for (int64_t n = n0; st == TN_OK && n < n1; n += step) {
-    int64_t end = n1 - n < step ? n1 : n + step;
-    tni_cm_source s;
-    st = tni_cm_source_read(p->weight, p->grid, n, end, room, &s);
-    for (int64_t r = n; st == TN_OK && r < end; r += ROWS)
-      st = pack_block(g, &s, r - n, end - r < ROWS ? end - r : ROWS, (uint8_t *)blob + r / ROWS * g->row_block_bytes);
-  }
-  p->host->free(p->host->ctx, room);
-  return st;
+  return tni_cm_source_blocks(p->host, p->weight, p->grid, n0, n1, pack_block, p, blob, p->geo.row_block_bytes);
 }
 
 static tn_status end(tn_pack *p, void *blob) {
@@ -184,7 +177,7 @@ static tn_status unpack(const tn_blob *b, const int64_t box[4], float *dst) {
 const tn_format tni_w4g_format = {
     .h = TN_HDR(tn_format),
     .name = "w4g",
-    .version = 2,
+    .version = 3,
     .bits = 4,
     .flags = TN_FMT_READS_QUANT,
     .bits_per_weight = 4.5f,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weight format "w4g" version 2, params [group], group 32 or 128: four-bit codes with one binary16 scale per group.
+ * Weight format "w4g" version 3, params [group], group 32 or 128: four-bit codes with one binary16 scale per group.
  *
  * w[n,k] ~ (code - 8) * scale of (row n, group k / group). Blocks of 16 rows; within a block, superblocks along K; both
  * one after the other without headers: bytes = ceil(N/16) * ceil(K/SB) * sizeof(superblock). Rows beyond N and elements
@@ -10,9 +10,10 @@
  * byte b of it holds k = 8c + b in the low nibble and k = 8c + 4 + b in the high one. Eight lanes of a 256-bit (sixteen
  * of a 512-bit) register are thus outputs, and unpacking is AND and shift.
  *
- * A weight that the model brings quantized (tn_quant, up to four bits, groups made of whole ones of ours) keeps its codes
- * where code - zero + 8 is in 0..15: unpack then gives (code - zero) * scale bit for bit where the scale is a normal
- * binary16, and with the scale rounded to one otherwise. Groups that do not fit, and floats, go through quant4.h.
+ * A weight that the model brings quantized (tn_quant, up to four bits, groups made of whole ones of ours) keeps its
+ * codes where code - zero + 8 is in 0..15: unpack then gives (code - zero) * scale bit for bit where the scale is a
+ * normal binary16, and with the scale rounded to one otherwise. Groups that do not fit, and floats, go through
+ * quant4.h.
  *
  * How it computes (tni_w4g_numerics): activations in int8, groups as long as the weights' (32 or 128) with
  * s = absmax / 127, q = round_half_even(x * (127 / absmax)); a group whose s would be denormal counts as zero. Per

@@ -13,6 +13,7 @@
 #include "plugins/common/dot.h"
 #include "plugins/common/dot_fit.h"
 #include "plugins/common/f16.h"
+#include "plugins/common/lut_fit.h"
 #include "tests/kernels/harness.h"
 
 static float *matrix_of(int64_t n, int pattern, uint64_t stream) {
@@ -69,7 +70,7 @@ static void scales_are_good(void) {
       uint8_t codes[128];
       uint16_t half;
       double least = 1e30, err = 0, absmax = 0;
-      CU_ASSERT_EQUAL_FATAL(tni_dot_fit(v, kind->zero, kind->top, codes, &half), 0);
+      CU_ASSERT_EQUAL_FATAL(tni_dot_fit(tni_fit_best(), v, kind->zero, codes, &half), 0);
       for (int k = 0; k < 128; k++) {
         err += pow((double)v[k] - ((double)codes[k] - kind->zero) * (double)tni_cm_f16_to_f32(half), 2);
         absmax = fmax(absmax, fabs((double)v[k]));
@@ -97,12 +98,12 @@ static void refusals(void) {
   uint16_t half = 1;
   for (uint32_t zero = 2; zero <= 4; zero += 2) {
     memset(w, 0, sizeof w);
-    CU_ASSERT_EQUAL(tni_dot_fit(w, zero, 2 * zero - 1, codes, &half), 0);
+    CU_ASSERT_EQUAL(tni_dot_fit(tni_fit_best(), w, zero, codes, &half), 0);
     CU_ASSERT(half == 0 && codes[0] == zero && codes[127] == zero);
     const float bad[] = {NAN, INFINITY, -INFINITY, (float)zero * 65520.0f};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
       w[77] = bad[i];
-      CU_ASSERT_EQUAL(tni_dot_fit(w, zero, 2 * zero - 1, codes, &half), -1);
+      CU_ASSERT_EQUAL(tni_dot_fit(tni_fit_best(), w, zero, codes, &half), -1);
     }
   }
 }
@@ -230,23 +231,44 @@ static void sizes_are_the_kinds(void) {
   }
 }
 
+static uint32_t differs(const tni_fit *f, const float *w, uint32_t which, uint32_t n) {
+  static const uint32_t levels[] = {2, 3, 4, 8, 16};
+  uint8_t codes[2][128];
+  uint16_t half[2] = {1, 2};
+  int rc[2];
+  for (int i = 0; i < 2; i++) {
+    const tni_fit *form = i ? f : tni_fit_form(0);
+    rc[i] = which < 2 ? tni_dot_fit(form, w, which ? 4 : 2, codes[i], &half[i])
+                      : tni_lut_fit(form, w, n, levels[which - 2], codes[i], &half[i]);
+  }
+  return rc[0] != rc[1] || (!rc[0] && (half[0] != half[1] || memcmp(codes[0], codes[1], which < 2 ? 128 : n) != 0));
+}
+
+static uint32_t rows_differ(const tni_fit *f, const float *w, size_t n) {
+  tni_dot_histogram h = {{0}, {0}};
+  tni_dot_levels l;
+  float scale[4] = {1, 2, 3, 4};
+  uint8_t index[2][512];
+  uint32_t wrong = (uint32_t)tni_dot_count(tni_fit_form(0), &h, w, n);
+  tni_dot_levels_of(&h, &l);
+  wrong += tni_dot_ternary_scale(f, w, n, scale) || tni_dot_ternary_scale(tni_fit_form(0), w, n, scale + 1);
+  wrong += tni_dot_level_scale(f, w, n, &l, scale + 2) || tni_dot_level_scale(tni_fit_form(0), w, n, &l, scale + 3);
+  tni_dot_level_codes(f, w, 500, &l, scale[2], index[0]);
+  tni_dot_level_codes(tni_fit_form(0), w, 500, &l, scale[2], index[1]);
+  return wrong + (memcmp(scale, scale + 1, 4) || memcmp(scale + 2, scale + 3, 4) || memcmp(index[0], index[1], 500));
+}
+
 /* With the processor's vector instructions and without. */
 static void fits_are_portable(void) {
   enum { GROUPS = 60, K = 1003 };
   uint32_t wrong = 0;
   for (int v = 0; v < V_COUNT; v++) {
-    float *w = matrix_of(GROUPS * 128, v, 90 + (uint64_t)v), a = -1, b = -1;
-    for (int g = 0; g < GROUPS; g++)
-      for (uint32_t zero = 2; zero <= 4; zero += 2) {
-        uint8_t codes[2][128];
-        uint16_t half[2];
-        wrong += tni_dot_fit(w + g * 128, zero, 2 * zero - 1, codes[0], &half[0]) !=
-                 tni_dot_fit_portable(w + g * 128, zero, 2 * zero - 1, codes[1], &half[1]);
-        wrong += half[0] != half[1] || memcmp(codes[0], codes[1], 128) != 0;
-      }
-    for (int n = K - 17; n <= K; n++) {
-      wrong += tni_dot_ternary_scale(w, (size_t)n, &a) != tni_dot_ternary_scale_portable(w, (size_t)n, &b);
-      wrong += memcmp(&a, &b, sizeof a) != 0;
+    float *w = matrix_of(GROUPS * 128, v, 90 + (uint64_t)v);
+    for (uint32_t form = 1; form < TNI_FIT_FORMS && tni_fit_form(form); form++) {
+      for (uint32_t g = 0; g < GROUPS; g++)
+        for (uint32_t which = 0; which < 7; which++)
+          wrong += differs(tni_fit_form(form), w + g * 128, which, g % 3 ? 128 : 1 + g);
+      for (size_t n = K - 17; n <= K; n++) wrong += rows_differ(tni_fit_form(form), w, n);
     }
     free(w);
   }

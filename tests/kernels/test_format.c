@@ -52,17 +52,18 @@ static double squared_error(const float *w, uint32_t n, float d) {
   return err;
 }
 
-/* Within the stated error, and at least as good as the plain scale of largest magnitude over -8. */
+/* Within the stated error, and about as good as the plain scale of largest magnitude over -8, or far better. */
 static void quant4_bounds(void) {
   rng r = rng_of(1);
-  double gain = 0, plain_sum = 0;
+  double gain = 0;
+  int rounds = 0;
   for (int round = 0; round < 4000; round++) {
     uint32_t n = round & 1 ? 32 : 128;
     float w[128], absmax = 0, extreme = 0;
     uint8_t codes[128];
     uint16_t scale;
     fill(w, n, round % V_COUNT, 1e4f, &r);
-    CU_ASSERT_EQUAL_FATAL(tni_cm_quant4(w, n, codes, &scale), 0);
+    CU_ASSERT_EQUAL_FATAL(tni_cm_quant4(tni_fit_best(), w, n, codes, &scale), 0);
     float d = tni_cm_f16_to_f32(scale);
     double err = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -75,11 +76,12 @@ static void quant4_bounds(void) {
     }
     if (absmax < 1e-3f) continue;
     double plain = squared_error(w, n, tni_cm_f16_to_f32(tni_cm_f32_to_f16(extreme / -8)));
-    CU_ASSERT(err <= plain * (1 + 1e-5));
-    gain += err;
-    plain_sum += plain;
+    CU_ASSERT(err <= plain * 1.1 + 1e-6 * absmax * absmax); /* the start is that scale before it is rounded */
+    gain += err / plain;
+    rounds++;
   }
-  CU_ASSERT(gain < plain_sum);
+  CU_ASSERT(gain < 0.95 * rounds);
+  printf("\n    squared error %.3f times that of the plain scale", gain / rounds);
 }
 
 /* The processor's vectors and plain C: the same codes and scales, at every magnitude. */
@@ -91,11 +93,13 @@ static void quant4_portable(void) {
     uint8_t codes[2][128];
     uint16_t scale[2] = {1, 2};
     fill(w, n, round / 4 % V_COUNT, ldexpf(1, round % 61 - 40), &r);
-    int a = tni_cm_quant4(w, n, codes[0], &scale[0]), b = tni_cm_quant4_portable(w, n, codes[1], &scale[1]);
-    CU_ASSERT_EQUAL_FATAL(a, b);
-    if (a) continue;
-    CU_ASSERT_EQUAL_FATAL(scale[0], scale[1]);
-    CU_ASSERT_FATAL(!memcmp(codes[0], codes[1], n));
+    const int a = tni_cm_quant4(tni_fit_form(0), w, n, codes[0], &scale[0]);
+    for (uint32_t i = 1; i < TNI_FIT_FORMS && tni_fit_form(i); i++) {
+      CU_ASSERT_EQUAL_FATAL(tni_cm_quant4(tni_fit_form(i), w, n, codes[1], &scale[1]), a);
+      if (a) continue;
+      CU_ASSERT_EQUAL_FATAL(scale[0], scale[1]);
+      CU_ASSERT_FATAL(!memcmp(codes[0], codes[1], n));
+    }
   }
 }
 
@@ -103,15 +107,15 @@ static void quant4_refusals(void) {
   float w[32] = {0};
   uint8_t codes[32];
   uint16_t scale = 1;
-  CU_ASSERT_EQUAL(tni_cm_quant4(w, 32, codes, &scale), 0);
+  CU_ASSERT_EQUAL(tni_cm_quant4(tni_fit_best(), w, 32, codes, &scale), 0);
   CU_ASSERT(scale == 0 && codes[0] == 8 && codes[31] == 8);
   const float bad[] = {NAN, INFINITY, -INFINITY, 8 * 65520.0f, -1e30f};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     w[17] = bad[i];
-    CU_ASSERT_EQUAL(tni_cm_quant4(w, 32, codes, &scale), -1);
+    CU_ASSERT_EQUAL(tni_cm_quant4(tni_fit_best(), w, 32, codes, &scale), -1);
   }
   w[17] = 8 * 65504.0f;
-  CU_ASSERT_EQUAL(tni_cm_quant4(w, 32, codes, &scale), 0);
+  CU_ASSERT_EQUAL(tni_cm_quant4(tni_fit_best(), w, 32, codes, &scale), 0);
 }
 
 static const struct {
@@ -284,12 +288,12 @@ static uint64_t fnv(const uint8_t *p, uint64_t n) {
   return h;
 }
 
-/* w4g version 2 means these bytes, everywhere. A change here is a new version of the format. */
+/* w4g version 3 means these bytes, everywhere. A change here is a new version of the format. */
 static void w4g_golden(void) {
   static const struct {
     int64_t group;
     uint64_t hash;
-  } golden[] = {{32, 0xd5bcb705c5fc396au}, {128, 0x8554597ea2dfbe97u}};
+  } golden[] = {{32, 0xbd851da449c55cc2u}, {128, 0xa477f136eb522361u}};
   enum { N = 77, K = 1111 };
   float *w = malloc(sizeof(float) * N * K);
   uint64_t s = 1;
