@@ -10,8 +10,8 @@
 
 #include "plugins/common/dot.h"
 #include "plugins/common/lut.h"
+#include "tests/kernels/bench.h"
 #include "tests/kernels/bench_avx2.h"
-#include "tests/kernels/harness.h"
 
 enum { REPEATS = 9 };
 static uint64_t sink;
@@ -38,24 +38,24 @@ static double median(double *t) {
   return t[REPEATS / 2];
 }
 
-/* Any codes, scales of 2^-7. */
-static uint8_t *random_blob(const subject *s) {
+uint8_t *bench_blob(const subject *s, uint64_t copies) {
   const tni_clt_geometry *g = &s->geo;
-  uint8_t *w = aligned_alloc(64, (g->bytes + 63) / 64 * 64);
+  const uint64_t bytes = copies * g->bytes;
+  uint8_t *w = aligned_alloc(64, (bytes + 63) / 64 * 64);
   rng r = rng_of(1);
   if (!w) abort();
-  for (uint64_t i = 0; i + 8 <= g->bytes; i += 8) {
+  for (uint64_t i = 0; i + 8 <= bytes; i += 8) {
     uint64_t v = rng_next(&r);
     memcpy(w + i, &v, 8);
   }
   const tni_dot_kind *dot = tni_dot_kind_of(s->f->format);
   if (dot && dot->head_bytes) {
-    for (uint64_t at = 0; at < g->bytes; at += (uint64_t)g->row_block_bytes)
+    for (uint64_t at = 0; at < bytes; at += (uint64_t)g->row_block_bytes)
       for (int64_t i = 0; i < 16; i++) memcpy(w + at + (uint64_t)i * 4, &(float){0x1p-7f}, 4);
     return w;
   }
   int64_t sb_bytes = g->row_block_bytes / g->superblocks, scales = sb_bytes % 64 ? 16 : 32;
-  for (uint64_t sb = 0; sb < g->bytes; sb += (uint64_t)sb_bytes)
+  for (uint64_t sb = 0; sb < bytes; sb += (uint64_t)sb_bytes)
     for (int64_t i = 0; i < scales; i++) memcpy(w + sb + i * 2, &(uint16_t){0x2000}, 2);
   return w;
 }
@@ -66,7 +66,7 @@ static void bench_gemv(const tni_clt_kernel *k, int64_t N, int64_t K) {
   float acc[16];
   subject_init(&s, k, N, K);
   const tni_clt_geometry g = s.geo;
-  uint8_t *w = random_blob(&s);
+  uint8_t *w = bench_blob(&s, 1);
   float *x = malloc((size_t)K * sizeof *x);
   rng r = rng_of(2);
   fill(x, (size_t)K, V_NORMAL, 1, &r);
@@ -97,7 +97,7 @@ static void bench_gemm(const tni_clt_kernel *k, int64_t M, int64_t N, int64_t K)
   int32_t s32 = 3;
   subject_init(&s, k, N, K);
   const tni_clt_geometry g = s.geo;
-  uint8_t *w = random_blob(&s);
+  uint8_t *w = bench_blob(&s, 1);
   float *x = malloc((size_t)(M * K) * sizeof *x);
   rng r = rng_of(2);
   fill(x, (size_t)(M * K), V_NORMAL, 1, &r);
@@ -181,7 +181,7 @@ static void bench_plane(const char *name, uint32_t format, uint32_t group) {
   double best = 1, before = 1;
   rng r = rng_of(2);
   subject_init(&s, gemv, N, K);
-  uint8_t *w = random_blob(&s);
+  uint8_t *w = bench_blob(&s, 1);
   fill(x, K, V_NORMAL, 1, &r);
   act_buf a = act_make(quant, x, 1, &s.geo);
   for (int i = 0; i < ROUNDS; i++) {
@@ -232,6 +232,10 @@ int run_bench(void) {
   }
   if (!strcmp(test_only, "nmse")) {
     run_nmse_bench();
+    return 0;
+  }
+  if (!strncmp(test_only, "targets", 7)) {
+    run_targets_bench(test_only[7] == ':' ? test_only + 8 : "");
     return 0;
   }
   if (!strcmp(test_only, "planes")) {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/kernels/bench.h"
 #include "tests/kernels/fakehost.h"
 
 enum { REPEATS = 9 };

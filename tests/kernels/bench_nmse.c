@@ -13,7 +13,7 @@
 
 #include "plugins/common/f16.h"
 #include "plugins/common/lut.h"
-#include "tests/kernels/harness.h"
+#include "tests/kernels/bench.h"
 
 enum { N = 4096, K = 4096, STRIP = 64, SLICE = 64, PLANES = 4, QUADS = SLICE / 4 };
 

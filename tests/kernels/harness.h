@@ -106,10 +106,5 @@ int add_chain_suite(void);
 int add_plugin_suite(const char *so_path);
 int add_fused_suite(const char *so_path);
 int add_choice_suite(const char *so_path); /* of cpu-avx2-lut */
-int run_bench(void);
-void run_nmse_bench(void);
-/* Fused products of the plugin beside the unfused form. */
-int run_fused_bench(const char *so_path);
-double bench_now(void);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/kernels/bench.h"
 #include "tests/kernels/harness.h"
 
 int main(int argc, char **argv) {
