@@ -362,6 +362,25 @@ class Models(Case):
             text = "".join(c + marks[int(m)] for c, m in zip(g["text"], np.load(out / "output.npy")[0]))
             self.assertEqual(text, g["result"])
 
+    def test_encoders(self):
+        """BERT, DistilBERT and T5-like encoders as onnxruntime computes them: one sequence, and two of which one is padded."""
+        names = ("bert_mlm_tiny_30522", "optimum_tiny_distilbert_cls", "t5like_encoder", "tfbert_24layer_dynamic")
+        for name, (batch, tokens) in itertools.product(names, ((1, 7), (2, 7), (2, 12))):
+            m = onnx.load(self.data("structural", name + ".onnx"))
+            fixed = m.graph.input[0].type.tensor_type.shape.dim[1].dim_value
+            if fixed and fixed != tokens:
+                continue
+            rng, feeds = np.random.default_rng(SEED + batch), {}
+            for x in m.graph.input:
+                values = rng.integers(1, 20, (batch, tokens)) if x.name == "input_ids" else np.ones((batch, tokens))
+                if x.name == "attention_mask":
+                    values[batch - 1, tokens - 3:] = batch == 1
+                if x.name == "token_type_ids":
+                    values[:, :tokens // 2] = 0
+                feeds[x.name] = values.astype(helper.tensor_dtype_to_np_dtype(x.type.tensor_type.elem_type))
+            with self.subTest(model=name, batch=batch, tokens=tokens):
+                self.verify(f"{name}-{batch}-{tokens}", m, list(feeds.values()), run_ort(m, feeds), 1e-3, 1e-4)
+
     def test_mobilenet_qdq(self):
         """The stored outputs (of an integer runtime); floats between the quantizations within two of their steps."""
         d = self.data("cnn", "mobilenetv2_qdq")
