@@ -2,12 +2,16 @@
 """--max-memory: models of a kilobyte that ask for gigabytes, each by another operator, end with a message inside the limit."""
 import os
 import resource
-import unittest
+import sys
 
-import numpy as np
-import onnx
-from onnx import TensorProto as T
-from onnx import helper as h
+try:
+    import numpy as np
+    import onnx
+    from onnx import TensorProto as T
+    from onnx import helper as h
+except ImportError as e:
+    print("skipped:", e)
+    sys.exit(77)
 
 from common import TENON, Case, main
 
