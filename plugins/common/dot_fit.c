@@ -174,6 +174,8 @@ void tni_dot_levels_of(const tni_dot_histogram *h, tni_dot_levels *out) {
     out->values.up[i] = (uint8_t)(out->level[i + 1] - out->level[i]);
     out->indices.up[i] = 1;
   }
+  tni_fit_stairs_ready(&out->values);
+  tni_fit_stairs_ready(&out->indices);
 }
 
 void tni_dot_level_codes(const tni_fit *f, const float *w, uint32_t n, const tni_dot_levels *l, float scale,

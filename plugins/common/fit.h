@@ -24,7 +24,8 @@ typedef struct tni_fit_size {
   float sum, squares, most;
 } tni_fit_size;
 
-/* Forms of what touches every weight: 0 portable, 1 with AVX2, 2 with AVX-512; the same bits. NULL: not here. */
+/* Forms of what touches every weight: 0 portable, 1 with AVX2 and FMA, 2 with AVX-512 (VBMI); the same bits. NULL: not
+ * here. */
 typedef struct tni_fit tni_fit;
 enum { TNI_FIT_FORMS = 3 };
 const tni_fit *tni_fit_form(uint32_t i);
@@ -46,11 +47,14 @@ int tni_fit_size_of(const tni_fit *f, const float *w, size_t n, tni_fit_size *ou
  * squared error. */
 float tni_fit_mean_above(const tni_fit *f, const float *w, size_t n, float from, float *gain);
 
-/* out = first + the up of all steps that byte is above, modulo 256; of 256 bytes. */
+/* out = first + the up of all steps that byte is above, modulo 256; of 256 bytes. table: of every byte, by
+ * tni_fit_stairs_ready. */
 enum { TNI_FIT_STAIRS = 15, TNI_FIT_STEP = 256 };
 typedef struct tni_fit_stairs {
   uint8_t first, above[TNI_FIT_STAIRS], up[TNI_FIT_STAIRS];
+  uint8_t table[256];
 } tni_fit_stairs;
+void tni_fit_stairs_ready(tni_fit_stairs *s);
 void tni_fit_climb(const tni_fit *f, const uint8_t *byte, const tni_fit_stairs *s, uint8_t *out);
 /* Sums of w * level and of level * level onto wl[8] and ll[8], element i onto i % 8. */
 void tni_fit_products(const tni_fit *f, const float *w, const int8_t *level, uint32_t n, float *wl, float *ll);

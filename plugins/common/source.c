@@ -14,7 +14,10 @@ const tn_quant *tni_cm_grid_of(const tn_weight *w, uint32_t bits, int64_t group)
 }
 
 /* Several row blocks at a time, since a [K,N] source is read along its rows; fewer where K is large. */
-static int64_t step_of(int64_t K) { return K > MOST_FLOATS / STEP ? ROWS : STEP; }
+static int64_t step_of(int64_t K) {
+  const int64_t fit = MOST_FLOATS / K / ROWS * ROWS;
+  return fit < ROWS ? ROWS : fit > STEP ? STEP : fit;
+}
 
 static size_t blocks_of(const tn_weight *w, const tn_quant *grid) {
   return ((size_t)w->K + grid->group - 1) / grid->group;

@@ -9,7 +9,8 @@
 #include "runtime/base/file.h"
 #include "runtime/pack/internal.h"
 
-static const int64_t ELEMS_PER_PIECE = 256 * 1024;
+/* Of a piece: with fewer rows a [K,N] source is read in parts of a few lines of memory. */
+static const int64_t LEAST_ROWS = 64, MOST_ELEMS = 1024 * 1024;
 
 typedef struct strip {
   const tn_format *format;
@@ -30,10 +31,12 @@ static void pack_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 
 static tn_status pack_strips(tni_pack_store *s, strip *j, const tni_pk_want *w) {
   int64_t units = (j->N + j->unit - 1) / j->unit, K = w->item->weight->K;
-  int64_t row = K > 0 ? K : 1;
-  int64_t grain = ELEMS_PER_PIECE / row / j->unit;
+  const int64_t workers = tni_pool_workers(s->o->pool), most = MOST_ELEMS / (K > 0 ? K : 1) / j->unit;
+  int64_t grain = units / (8 * workers);
+  if (grain < LEAST_ROWS / j->unit) grain = LEAST_ROWS / j->unit;
+  if (grain > most) grain = most;
   if (grain < 1) grain = 1;
-  int64_t step = grain * (int64_t)tni_pool_workers(s->o->pool) * 4;
+  const int64_t step = grain * workers * 4;
   for (int64_t at = 0; at < units; at += step) {
     int64_t n = units - at < step ? units - at : step;
     if (tni_pk_cancelled(s)) return TN_E_CANCELLED;

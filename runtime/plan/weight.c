@@ -33,19 +33,53 @@ static tn_status rows_as_stored(const tn_weight *w, int64_t n0, int64_t n1, floa
   return TN_OK;
 }
 
-/* Tiles of a [K,N] matrix: stored rows are read in order, so that a mapped file is read forwards, and both sides stay
- * in the cache. */
+/* Four floats of four rows, as four columns. */
+typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
+static inline void transpose4(const float *src, int64_t src_row, float *dst, int64_t dst_row) {
+  const four a = *(const four *)src, b = *(const four *)(src + src_row);
+  const four c = *(const four *)(src + 2 * src_row), d = *(const four *)(src + 3 * src_row);
+  const four p = __builtin_shufflevector(a, b, 0, 4, 1, 5), q = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+  const four r = __builtin_shufflevector(a, b, 2, 6, 3, 7), s = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  *(four *)dst = __builtin_shufflevector(p, q, 0, 1, 4, 5);
+  *(four *)(dst + dst_row) = __builtin_shufflevector(p, q, 2, 3, 6, 7);
+  *(four *)(dst + 2 * dst_row) = __builtin_shufflevector(r, s, 0, 1, 4, 5);
+  *(four *)(dst + 3 * dst_row) = __builtin_shufflevector(r, s, 2, 3, 6, 7);
+}
+
+enum { TILE_K = 32, TILE_N = 64 };
+
+/* Columns of a tile to rows K apart. */
+static void put_tile(const float (*tile)[TILE_N], int64_t kk, int64_t m, float *dst, int64_t K) {
+  const int64_t whole_k = kk & ~INT64_C(3), whole_m = m & ~INT64_C(3);
+  for (int64_t i = 0; i < whole_m; i += 4)
+    for (int64_t k = 0; k < whole_k; k += 4) transpose4(&tile[k][i], TILE_N, dst + i * K + k, K);
+  for (int64_t i = 0; i < m; i++)
+    for (int64_t k = i < whole_m ? whole_k : 0; k < kk; k++) dst[i * K + k] = tile[k][i];
+}
+
+/* Stored rows are read in order, so that a mapped file is read forwards; what the next tile reads is asked for, as a
+ * part of a row is too short for the processor to see a stream. */
+static void get_tile(const tni_tensor *t, int64_t first, int64_t row, int64_t next, int64_t kk, int64_t m,
+                     float (*tile)[TILE_N]) {
+  enum { LINE = 64 };
+  const int64_t bytes = t->data ? tni_dtype_bits(t->dtype) / 8 : 0;
+  for (int64_t k = 0; k < kk; k++) {
+    tni_tensor_to_f32(t, first + k * row, m, tile[k]);
+    if (k >= next) continue;
+    const char *ahead = (const char *)t->data + (first + (k + TILE_K) * row) * bytes;
+    for (int64_t i = 0; i < m * bytes; i += LINE) __builtin_prefetch(ahead + i);
+  }
+}
+
 static tn_status rows_transposed(const tn_weight *w, int64_t n0, int64_t n1, float *dst) {
-  enum { TK = 32, TN = 64 };
   const tni_tensor *t = ((const stored *)w->ctx)->t;
-  float tile[TK][TN];
-  for (int64_t k0 = 0; k0 < w->K; k0 += TK) {
-    int64_t kk = w->K - k0 < TK ? w->K - k0 : TK;
-    for (int64_t n = n0; n < n1; n += TN) {
-      int64_t m = n1 - n < TN ? n1 - n : TN;
-      for (int64_t k = 0; k < kk; k++) tni_tensor_to_f32(t, (k0 + k) * w->N + n, m, tile[k]);
-      for (int64_t i = 0; i < m; i++)
-        for (int64_t k = 0; k < kk; k++) dst[(n - n0 + i) * w->K + k0 + k] = tile[k][i];
+  float tile[TILE_K][TILE_N];
+  for (int64_t k0 = 0; k0 < w->K; k0 += TILE_K) {
+    const int64_t kk = w->K - k0 < TILE_K ? w->K - k0 : TILE_K, next = t->data ? w->K - k0 - kk : 0;
+    for (int64_t n = n0; n < n1; n += TILE_N) {
+      const int64_t m = n1 - n < TILE_N ? n1 - n : TILE_N;
+      get_tile(t, k0 * w->N + n, w->N, next, kk, m, tile);
+      put_tile((const float(*)[TILE_N])tile, kk, m, dst + (n - n0) * w->K + k0, w->K);
     }
   }
   return TN_OK;

@@ -84,7 +84,8 @@ static void quant4_bounds(void) {
   printf("\n    squared error %.3f times that of the plain scale", gain / rounds);
 }
 
-/* The processor's vectors and plain C: the same codes and scales, at every magnitude. */
+/* The processor's vectors and plain C: the same codes and scales, at every magnitude, also where the largest magnitude
+ * has both signs, or is no number. */
 static void quant4_portable(void) {
   rng r = rng_of(3);
   for (int round = 0; round < 20000; round++) {
@@ -93,6 +94,9 @@ static void quant4_portable(void) {
     uint8_t codes[2][128];
     uint16_t scale[2] = {1, 2};
     fill(w, n, round / 4 % V_COUNT, ldexpf(1, round % 61 - 40), &r);
+    const float most = ldexpf(8, round % 61 - 40), odd[] = {NAN, -NAN, INFINITY, -INFINITY};
+    if (round % 3 == 1) w[round % n] = round % 2 ? most : -most, w[round / 7 % n] = round % 2 ? -most : most;
+    if (round % 101 == 0) w[round / 101 % n] = odd[round / 101 % 4];
     const int a = tni_cm_quant4(tni_fit_form(0), w, n, codes[0], &scale[0]);
     for (uint32_t i = 1; i < TNI_FIT_FORMS && tni_fit_form(i); i++) {
       CU_ASSERT_EQUAL_FATAL(tni_cm_quant4(tni_fit_form(i), w, n, codes[1], &scale[1]), a);
