@@ -3,7 +3,7 @@
 """Language models' speed by weight format beside peers, with the formats' quality; and the page that shows it.
 
   bench/speed.py measure TENON --model MODEL --out FILE.json [--formats w4g:32,w2g,...] [--peer NAME,BITS,CMD]...
-                 [-p 512] [-n 64] [-d 0,1900] [--rounds 5] [--threads 2] [--plugins DIR] [--data DIR]
+                 [-p 512] [-n 64] [-d 0,1900] [--rounds 5] [--threads 2] [--isa avx2] [--kv f16] [--plugins DIR] [--data DIR]
   bench/speed.py report FILE.json... [--page docs/speed.md] [--picture docs/pictures/speed.svg]
 
 measure: every format and every peer once per round, in turns; before each, memory is read for as long as a step or two takes
@@ -35,12 +35,12 @@ READ_BYTES = 128 << 20
 
 # --- measuring
 
-def profile_of(fmt, tmp):
+def profile_of(fmt, tmp, isa="auto", kv="f32"):
     name, _, group = fmt.partition(":")
     path = os.path.join(tmp, fmt.replace(":", "-") + ".yaml")
-    options = f"format: {name}" + (f", group: {group}" if group else "")
+    options = f"format: {name}, isa: {isa}" + (f", group: {group}" if group else "")
     with open(path, "w", encoding="utf-8") as f:
-        f.write(f"plugins:\n  - name: cpu-avx2-lut\n    options: {{{options}}}\n  - host\nrequire: [cpu-avx2-lut]\n")
+        f.write(f"plugins:\n  - name: cpu-avx2-lut\n    options: {{{options}}}\n  - host\nrequire: [cpu-avx2-lut]\nkv: {kv}\n")
     return path
 
 
@@ -81,7 +81,7 @@ def perplexities(a, fmt, tmp, env):
         scored = os.path.join(tmp, name + ".json")
         json.dump(quality.texts_of(text, 12)[0], open(scored, "w", encoding="utf-8"))
         nll = []
-        for p in ("host", profile_of(fmt, tmp)):
+        for p in ("host", profile_of(fmt, tmp, a.isa, a.kv)):
             j, why = quality.run([a.tenon], ["eval", model, "--text", scored, "--max-tokens", "256", "--profile", p], env)
             if not j:
                 sys.exit(f"{fmt} on {name}: {why}")
@@ -102,7 +102,7 @@ def sample(a, c, tmp, env):
     """Tokens per second of one contender, by test; a peer's command runs as `tenon bench --peer` runs it."""
     depths = a.d.split(",")
     if c["kind"] == "tenon":
-        j = tests_of([a.tenon, "bench", a.model, "--profile", profile_of(c["name"], tmp), "--threads", str(a.threads), "-p", str(a.p),
+        j = tests_of([a.tenon, "bench", a.model, "--profile", profile_of(c["name"], tmp, a.isa, a.kv), "--threads", str(a.threads), "-p", str(a.p),
                       "-n", str(a.n), "-d", a.d, "-r", "1", "--no-warmup", "--format", "json"], env)
         return {f"{r['test'].split()[0]}@{r['depth']}": r["tokens_per_s"]["median"] for r in j["rows"]}
     out = {}
@@ -146,12 +146,13 @@ def measure(a):
                 if r:  # the first one packs, and warms the files' cache
                     c["samples"].append({"read_gb_per_s": gb, "tokens_per_s": s})
             if not r:
-                machine = tests_of([a.tenon, "bench", a.model, "--profile", profile_of(all_[0]["name"], tmp), "-p", "1", "-n", "1", "-r",
+                machine = tests_of([a.tenon, "bench", a.model, "--profile", profile_of(all_[0]["name"], tmp, a.isa, a.kv), "-p", "1", "-n", "1", "-r",
                                     "1", "--no-warmup", "--format", "json"], env)["machine"]
                 continue
             with open(a.out, "w", encoding="utf-8") as f:
                 json.dump({"date": datetime.date.today().isoformat(), "machine": machine, "model": a.title or
-                           os.path.basename(os.path.normpath(a.model)), "threads": a.threads, "rounds": r, "contenders": all_}, f, indent=1)
+                           os.path.basename(os.path.normpath(a.model)), "threads": a.threads, "isa": a.isa, "kv": a.kv,
+                           "rounds": r, "contenders": all_}, f, indent=1)
                 f.write("\n")
     return 0
 
@@ -214,7 +215,7 @@ def page(results, picture):
         m = r["machine"]
         out += [f"## {r['model']}, {m['cpu']}, {r['date']}",
                 f"{r['threads']} threads of {m['processors']} processors, {r['rounds']} rounds in turns; memory was read at {min(gb):.1f} to {max(gb):.1f} GB/s "
-                f"(median {statistics.median(gb):.1f}).", "", table(r), ""]
+                f"(median {statistics.median(gb):.1f}). Tenon: isa {r.get('isa', 'auto')}, caches {r.get('kv', 'f32')}.", "", table(r), ""]
     return "\n".join(out)
 
 
@@ -270,6 +271,8 @@ def main():
     m.add_argument("-d", default="0,1900")
     m.add_argument("--rounds", type=int, default=5)
     m.add_argument("--threads", type=int, default=2)
+    m.add_argument("--isa", default="auto", help="instructions that kernels of cpu-avx2-lut may use")
+    m.add_argument("--kv", default="f32", help="what caches are kept as; llama.cpp's are f16, OpenVINO's u8")
     m.add_argument("--plugins")
     m.add_argument("--data")
     m.add_argument("--cache", help="folder that keeps packed weights from run to run")
