@@ -84,7 +84,7 @@ __attribute__((always_inline)) static inline void gemm(unpack_fn unpack, size_t 
   tni_x86_panel p;
   for (size_t g = 0; head_bytes && g < MAX_GROUPS; g++) _mm512_store_ps(p.scale[g], _mm512_load_ps(head));
   block += head_bytes;
-  if (zero == SIGNED) tni_x86_amx_begin(TNI_DOT_GROUP);
+  if (zero == SIGNED) tni_x86_amx_begin();
   for (size_t sb = 0; sb < superblocks; sb += PER_PANEL) {
     const size_t n = superblocks - sb < PER_PANEL ? superblocks - sb : PER_PANEL;
     const uint8_t *from = block;
@@ -110,10 +110,10 @@ __attribute__((always_inline)) static inline void gemm(unpack_fn unpack, size_t 
   }
 #define GEMMS(id, quads, unit_bytes, head_bytes)                      \
   GEMM(id, quads, unit_bytes, head_bytes, 12x16, avx512vnni, g128, 8) \
-  GEMM(id, quads, unit_bytes, head_bytes, 16x16, amx, g128, SIGNED)
+  GEMM(id, quads, unit_bytes, head_bytes, 32x16, amx, g128, SIGNED)
 #define BYTES(id, quads, unit_bytes, head_bytes)                          \
   GEMM(id, quads, unit_bytes, head_bytes, 12x16, avx512vnni, b8g128, 128) \
-  GEMM(id, quads, unit_bytes, head_bytes, 16x16, amx, g128, SIGNED)
+  GEMM(id, quads, unit_bytes, head_bytes, 32x16, amx, g128, SIGNED)
 BYTES(w8g, 1, 64, 0)
 GEMMS(w3g, 8, 192, 0)
 GEMMS(w2g, 4, 64, 0)

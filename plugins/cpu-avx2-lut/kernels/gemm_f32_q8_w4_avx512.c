@@ -3,17 +3,20 @@
  * w4g for the tiles of AVX-512 VNNI and of AMX: panels are unpacked in registers of 64 bytes.
  */
 #include <immintrin.h>
+#include <stdbool.h>
+#include <string.h>
 
 #include "plugins/common/w4g.h"
 #include "plugins/cpu-avx2-lut/kernels/panel.h"
 
-/* Codes minus `minus`. */
-__attribute__((always_inline)) static inline void unpack(size_t group, size_t sb_bytes, __m512i minus,
-                                                         const uint8_t *sb, size_t n_sb, tni_x86_panel *p) {
-  const __m512i nibble = _mm512_set1_epi8(15);
+/* For AMX codes lose their zero point, and groups of 32 leave room for the zeros of a pair. */
+__attribute__((always_inline)) static inline void unpack(size_t group, size_t sb_bytes, bool amx, const uint8_t *sb,
+                                                         size_t n_sb, tni_x86_panel *p) {
+  const __m512i nibble = _mm512_set1_epi8(15), minus = _mm512_set1_epi8(amx ? 8 : 0);
   uint8_t *out = &p->w[0][0];
   for (size_t s = 0; s < n_sb; s++, sb += sb_bytes) {
     for (size_t c = 0; c < group / 4; c++, out += 128) {
+      if (amx && group == 32 && c == 4) out += TNI_X86_PAIR_LINES / 3 * 64;
       __m512i v = _mm512_load_si512(sb + 64 + c * 64);
       __m512i lo = _mm512_and_si512(v, nibble), hi = _mm512_and_si512(_mm512_srli_epi16(v, 4), nibble);
       _mm512_store_si512(out, _mm512_sub_epi8(lo, minus));
@@ -27,31 +30,32 @@ __attribute__((always_inline)) static inline void unpack(size_t group, size_t sb
   p->groups = n_sb * 2;
 }
 
-/* minus 8: codes without a zero point, for AMX. */
-__attribute__((always_inline)) static inline void gemm(size_t group, size_t sb_bytes, int8_t minus,
-                                                       tni_x86_tiles_fn tiles, const uint8_t *block, size_t superblocks,
-                                                       const tni_clt_act *a, size_t m0, size_t m1, float *acc) {
+__attribute__((always_inline)) static inline void gemm(size_t group, size_t sb_bytes, bool amx, tni_x86_tiles_fn tiles,
+                                                       const uint8_t *block, size_t superblocks, const tni_clt_act *a,
+                                                       size_t m0, size_t m1, float *acc) {
   tni_x86_panel p;
-  const size_t per_panel = TNI_X86_PANEL_K / (2 * group);
-  if (minus) tni_x86_amx_begin(group);
+  const bool pairs = amx && group == 32;
+  const size_t per_panel = (pairs ? TNI_X86_PAIR_PANEL_K : TNI_X86_PANEL_K) / (2 * group);
+  if (pairs) memset(p.w, 0, sizeof p.w);
+  if (amx) tni_x86_amx_begin();
   for (size_t sb = 0; sb < superblocks; sb += per_panel) {
     size_t n = superblocks - sb < per_panel ? superblocks - sb : per_panel;
-    unpack(group, sb_bytes, _mm512_set1_epi8(minus), block + sb * sb_bytes, n, &p);
+    unpack(group, sb_bytes, amx, block + sb * sb_bytes, n, &p);
     p.next = block + (sb + per_panel) * sb_bytes;
     p.next_bytes = per_panel * sb_bytes;
     p.first_group = sb * 2;
     tiles(&p, a, m0, m1, sb == 0, acc);
   }
-  if (minus) tni_x86_amx_end();
+  if (amx) tni_x86_amx_end();
 }
 
-#define GEMM(group, tile, isa, minus)                                                                                 \
-  void tni_x86_gemm_f32_q8g##group##_w4g##group##_##tile##_##isa(                                                     \
-      const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, size_t m0, size_t m1, float *acc) {         \
-    gemm(group, sizeof(tni_w4g_sb##group), minus, tni_x86_tiles_g##group##_##tile##_##isa, row_block, superblocks, a, \
-         m0, m1, acc);                                                                                                \
+#define GEMM(group, tile, isa, amx)                                                                                 \
+  void tni_x86_gemm_f32_q8g##group##_w4g##group##_##tile##_##isa(                                                   \
+      const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, size_t m0, size_t m1, float *acc) {       \
+    gemm(group, sizeof(tni_w4g_sb##group), amx, tni_x86_tiles_g##group##_##tile##_##isa, row_block, superblocks, a, \
+         m0, m1, acc);                                                                                              \
   }
-GEMM(32, 12x16, avx512vnni, 0)
-GEMM(128, 12x16, avx512vnni, 0)
-GEMM(32, 16x16, amx, 8)
-GEMM(128, 16x16, amx, 8)
+GEMM(32, 12x16, avx512vnni, false)
+GEMM(128, 12x16, avx512vnni, false)
+GEMM(32, 32x16, amx, true)
+GEMM(128, 32x16, amx, true)

@@ -156,9 +156,9 @@ void tni_x86_gemm_f32_q8g128_tern17_12x16_avx512vnni(const uint8_t *row_block, s
   tni_x86_gemm_tern17(unpack_third, 8, tni_x86_tiles_g128_12x16_avx512vnni, row_block, superblocks, a, m0, m1, acc);
 }
 
-void tni_x86_gemm_f32_q8g128_tern17_16x16_amx(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
+void tni_x86_gemm_f32_q8g128_tern17_32x16_amx(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
                                               size_t m0, size_t m1, float *acc) {
-  tni_x86_amx_begin(TNI_DOT_GROUP);
-  tni_x86_gemm_tern17(unpack_third, 0, tni_x86_tiles_g128_16x16_amx, row_block, superblocks, a, m0, m1, acc);
+  tni_x86_amx_begin();
+  tni_x86_gemm_tern17(unpack_third, 0, tni_x86_tiles_g128_32x16_amx, row_block, superblocks, a, m0, m1, acc);
   tni_x86_amx_end();
 }

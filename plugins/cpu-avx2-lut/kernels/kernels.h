@@ -51,8 +51,8 @@ DECLARE_GEMV(q8g32_w4g32, avx512vnni_prefetch)
 DECLARE_GEMV(q8g128_w4g128, avx512vnni_prefetch)
 DECLARE_GEMM(q8g32_w4g32, 12x16, avx512vnni)
 DECLARE_GEMM(q8g128_w4g128, 12x16, avx512vnni)
-DECLARE_GEMM(q8g32_w4g32, 16x16, amx)
-DECLARE_GEMM(q8g128_w4g128, 16x16, amx)
+DECLARE_GEMM(q8g32_w4g32, 32x16, amx)
+DECLARE_GEMM(q8g128_w4g128, 32x16, amx)
 
 /* Formats of plugins/common/dot.h. */
 #define DECLARE_DOT(id, tile)                    \
@@ -65,7 +65,7 @@ DECLARE_GEMM(q8g128_w4g128, 16x16, amx)
   DECLARE_GEMV(q8g128_##id, avx512vnni)          \
   DECLARE_GEMV(q8g128_##id, avx512vnni_prefetch) \
   DECLARE_GEMM(q8g128_##id, 12x16, avx512vnni)   \
-  DECLARE_GEMM(q8g128_##id, 16x16, amx)
+  DECLARE_GEMM(q8g128_##id, 32x16, amx)
 DECLARE_DOT(w8g, 4x16)
 DECLARE_DOT(w3g, 6x16)
 DECLARE_DOT(w2g, 6x16)

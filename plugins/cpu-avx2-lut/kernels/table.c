@@ -32,7 +32,7 @@
       DOT(GEMV, format, AVX512, 0, ROWS_SUM, gemv_f32_q8g128_##id##_1x16_avx512vnni),                             \
       DOT(GEMV, format, AVX512 | TNI_CPU_PREFETCH, 0, ROWS_SUM, gemv_f32_q8g128_##id##_1x16_avx512vnni_prefetch), \
       DOT(GEMM, format, AVX512, 0, ROWS_SUM, gemm_f32_q8g128_##id##_12x16_avx512vnni),                            \
-      DOT(GEMM, format, AVX512 | TNI_CPU_AMX, 9, ROWS_SUM, gemm_f32_q8g128_##id##_16x16_amx)
+      DOT(GEMM, format, AVX512 | TNI_CPU_AMX, 9, ROWS_SUM, gemm_f32_q8g128_##id##_32x16_amx)
 
 static const tni_clt_kernel rows[] = {
     /* What the AVX-512 and AMX rows read, by the scalar kernel: of no use but to compare with. */
@@ -77,8 +77,8 @@ static const tni_clt_kernel rows[] = {
     VNNI(GEMV, 128, AVX512 | TNI_CPU_PREFETCH, 0, gemv_f32_q8g128_w4g128_1x16_avx512vnni_prefetch),
     VNNI(GEMM, 32, AVX2 | TNI_CPU_AVX512VNNI, 0, gemm_f32_q8g32_w4g32_12x16_avx512vnni),
     VNNI(GEMM, 128, AVX2 | TNI_CPU_AVX512VNNI, 0, gemm_f32_q8g128_w4g128_12x16_avx512vnni),
-    VNNI(GEMM, 32, AVX2 | TNI_CPU_AVX512VNNI | TNI_CPU_AMX, 9, gemm_f32_q8g32_w4g32_16x16_amx),
-    VNNI(GEMM, 128, AVX2 | TNI_CPU_AVX512VNNI | TNI_CPU_AMX, 9, gemm_f32_q8g128_w4g128_16x16_amx),
+    VNNI(GEMM, 32, AVX2 | TNI_CPU_AVX512VNNI | TNI_CPU_AMX, 9, gemm_f32_q8g32_w4g32_32x16_amx),
+    VNNI(GEMM, 128, AVX2 | TNI_CPU_AVX512VNNI | TNI_CPU_AMX, 9, gemm_f32_q8g128_w4g128_32x16_amx),
     ANY(MATMUL, matmul_f32_f32_f32_6x16_avx2),
     ANY(CHAIN, chain_f32_1x8_avx2),
 };
