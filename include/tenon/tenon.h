@@ -268,6 +268,7 @@ typedef struct tn_trace_event {
   int64_t start, end;
   uint64_t bytes;
   uint32_t step, clock;
+  const char *ops; /* operators of the task's nodes, each once: "MatMul Add"; "": the plugin named no nodes. The model's */
 } tn_trace_event;
 /* fn is called on the running thread after each task; NULL switches it off. */
 TN_API void tn_session_trace(tn_session *s, void (*fn)(void *user, const tn_trace_event *e), void *user);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One generation as a trace in the Chrome format (Perfetto opens it): a track per engine, a process per clock: "wall",
- * "device" (a device's own) and "virtual" (a simulated one's). Each begins at its own zero.
+ * "device" (a device's own) and "virtual" (a simulated one's). Each begins at its own zero. With --summary: where the
+ * time goes (parts.h).
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #include "runtime/cli/generate.h"
+#include "runtime/cli/parts.h"
 
 enum { MAX_TRACKS = 64 };
 
@@ -17,7 +19,8 @@ enum { CLOCKS = 3 };
 static const char *const clock_names[CLOCKS] = {"wall", "device", "virtual"};
 
 typedef struct tracer {
-  FILE *f;
+  FILE *f;      /* or NULL */
+  parts *parts; /* or NULL */
   char *tracks[MAX_TRACKS];
   uint32_t clock_of[MAX_TRACKS];
   int n_tracks;
@@ -51,8 +54,7 @@ static int track_id(tracer *t, const tn_trace_event *e, uint32_t clock) {
   return t->n_tracks++;
 }
 
-static void on_event(void *user, const tn_trace_event *e) {
-  tracer *t = user;
+static void write_event(tracer *t, const tn_trace_event *e) {
   const uint32_t clock = e->clock < CLOCKS ? e->clock : 1;
   if (!t->seen[clock]) {
     name(t, clock, 0, "process_name", clock_names[clock]);
@@ -63,63 +65,98 @@ static void on_event(void *user, const tn_trace_event *e) {
   fprintf(t->f, "%s{\"ph\":\"X\",\"pid\":%u,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"name\":", t->events++ ? ",\n" : "",
           clock + 1, tid, (double)(e->start - t->zero[clock]) / 1e3, (double)(e->end - e->start) / 1e3);
   write_string(t->f, e->name);
-  fprintf(t->f, ",\"args\":{\"step\":%u,\"bytes\":%llu}}", e->step, (unsigned long long)e->bytes);
+  fprintf(t->f, ",\"args\":{\"step\":%u,\"bytes\":%llu,\"ops\":\"%s\"}}", e->step, (unsigned long long)e->bytes,
+          e->ops);
 }
 
-static int trace(cli *c, tn_lm *lm, const gen_opts *g, const char *path, const char *prompt, size_t n) {
+static void on_event(void *user, const tn_trace_event *e) {
+  tracer *t = user;
+  if (t->parts) parts_task(t->parts, e);
+  if (t->f) write_event(t, e);
+}
+
+static int on_token(void *user, int32_t id, const char *text, size_t n) {
+  (void)id, (void)text, (void)n;
+  if (user) parts_token(user);
+  return 0;
+}
+
+static tn_status cannot_write(cli *c, const char *path) {
+  snprintf(c->err.message, sizeof c->err.message, "cannot write '%s'", path);
+  return TN_E_IO;
+}
+
+static tn_status traced(cli *c, tn_lm *lm, tracer *t, const tn_gen_params *p, const char *prompt, size_t n,
+                        tn_gen_result *res) {
+  tn_chat *chat = NULL;
+  tn_status st = tn_chat_create(lm, &chat, &c->err);
+  if (st == TN_OK) tn_chat_trace(chat, on_event, t);
+  cli_cancel_chat(chat);
+  if (t->parts) parts_begin(t->parts);
+  if (st == TN_OK) st = tn_generate(chat, prompt, n, p, on_token, t->parts, res, &c->err);
+  if (t->parts) parts_end(t->parts);
+  cli_cancel_chat(NULL);
+  tn_chat_destroy(chat);
+  return st;
+}
+
+typedef struct trace_opts {
+  char *path;
+  int summary;
+} trace_opts;
+
+static int trace(cli *c, tn_lm *lm, const gen_opts *g, const trace_opts *o, const char *model, const char *prompt,
+                 size_t n) {
   tn_gen_params p;
   int rc = gen_params(c, g, lm, &p);
   if (rc) return rc;
-  tracer t = {.f = fopen(path, "w")};
-  if (!t.f) {
-    snprintf(c->err.message, sizeof c->err.message, "cannot write '%s'", path);
-    return cli_fail(c, TN_E_IO);
-  }
-  fprintf(t.f, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
-  tn_chat *chat = NULL;
+  parts sums = {0};
+  tracer t = {.f = o->path ? fopen(o->path, "w") : NULL, .parts = o->summary ? &sums : NULL};
+  if (o->path && !t.f) return cli_fail(c, cannot_write(c, o->path));
+  if (t.f) fprintf(t.f, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
   tn_gen_result res = {.h = {sizeof res, 1, 0}};
-  tn_status st = tn_chat_create(lm, &chat, &c->err);
-  if (st == TN_OK) tn_chat_trace(chat, on_event, &t);
-  cli_cancel_chat(chat);
-  if (st == TN_OK) st = tn_generate(chat, prompt, n, &p, NULL, NULL, &res, &c->err);
-  cli_cancel_chat(NULL);
-  fprintf(t.f, "\n]}\n");
-  if (fclose(t.f) != 0 && st == TN_OK) {
-    snprintf(c->err.message, sizeof c->err.message, "cannot write '%s'", path);
-    st = TN_E_IO;
-  }
-  tn_chat_destroy(chat);
+  tn_status st = traced(c, lm, &t, &p, prompt, n, &res);
+  if (t.f) fprintf(t.f, "\n]}\n");
+  if (t.f && fclose(t.f) != 0 && st == TN_OK) st = cannot_write(c, o->path);
   for (int i = 0; i < t.n_tracks; i++) free(t.tracks[i]);
-  if (st != TN_OK) return cli_fail(c, st);
-  gen_summary(&res);
-  cli_note("%llu events on %d tracks in %s", t.events, t.n_tracks, path);
-  return EXIT_DONE;
+  if (st != TN_OK) {
+    rc = cli_fail(c, st);
+  } else {
+    gen_summary(&res);
+    if (o->path) cli_note("%llu events on %d tracks in %s", t.events, t.n_tracks, o->path);
+    if (o->summary) rc = parts_print(c, &sums, model, res.prompt_tokens);
+  }
+  parts_finish(&sums);
+  return rc;
 }
 
 int cmd_trace(int argc, const char **argv) {
   cli c = {.command = "trace"};
   gen_opts g;
-  char *path = NULL, *prompt = NULL;
+  trace_opts o = {0};
+  char *prompt = NULL;
   struct poptOption gen[13];
   gen_options(&g, gen);
   g.n = 16;
-  struct poptOption own[] = {{"output", 'o', POPT_ARG_STRING, &path, 0, "the trace file (JSON)", "FILE"},
+  struct poptOption own[] = {{"output", 'o', POPT_ARG_STRING, &o.path, 0, "the trace file (JSON)", "FILE"},
+                             {"summary", 0, POPT_ARG_NONE, &o.summary, 0,
+                              "where the time goes by what tasks compute, in the format that --format names", NULL},
                              {NULL, 0, POPT_ARG_INCLUDE_TABLE, gen, 0, "Generation (default: 16 tokens):", NULL},
                              POPT_TABLEEND};
   poptContext pc;
   const char **rest;
   size_t n = 0;
-  int done, rc = cli_parse(&c, argc, argv, own, "MODEL -p TEXT -o FILE [options]", &pc, &rest, &done);
+  int done, rc = cli_parse(&c, argc, argv, own, "MODEL -p TEXT [-o FILE] [--summary] [options]", &pc, &rest, &done);
   tn_lm *lm = NULL;
   if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
-  if (!rc && !path) rc = cli_usage(&c, "-o FILE is needed");
+  if (!rc && !o.path && !o.summary) rc = cli_usage(&c, "-o FILE or --summary is needed");
   if (!rc) rc = gen_prompt(&c, &g, &prompt, &n);
   if (!rc) rc = cli_open(&c, 0);
   if (!rc) rc = gen_load(&c, rest[0], 0, &lm);
-  if (!rc) rc = trace(&c, lm, &g, path, prompt, n);
+  if (!rc) rc = trace(&c, lm, &g, &o, rest[0], prompt, n);
   tn_lm_destroy(lm);
   free(prompt);
-  free(path);
+  free(o.path);
   gen_options_finish(&g);
   cli_finish(&c, pc);
   return rc;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/graph/op.h"
 #include "runtime/sched/calibrate.h"
 #include "runtime/sched/memory.h"
 
@@ -32,6 +33,21 @@ static const char *track_name(tn_model *m, const tni_dev *d, uint32_t engine) {
   const tn_caps *caps = d->device->caps;
   const char *name = engine == 0 ? "cpu" : caps->engines[engine - 1]->name;
   snprintf(buf, sizeof buf, "%s:%s", d->name, name ? name : "engine");
+  return tni_arena_strdup(m->arena, buf);
+}
+
+/* "MatMul Add": each once, in their order. */
+static const char *operators(tn_model *m, const tni_exec *x, const tn_task *info) {
+  char buf[512] = "";
+  size_t at = 0;
+  for (uint32_t i = 0; i < info->n_nodes; i++) {
+    const uint32_t id = x->view.nodes[info->nodes[i]]->op;
+    const tni_op *op = tni_op_by_id(id);
+    bool again = !op;
+    for (uint32_t k = 0; k < i && !again; k++) again = x->view.nodes[info->nodes[k]]->op == id;
+    if (again || strlen(op->name) + 2 > sizeof buf - at) continue;
+    at += (size_t)snprintf(buf + at, sizeof buf - at, "%s%s", at ? " " : "", op->name);
+  }
   return tni_arena_strdup(m->arena, buf);
 }
 
@@ -90,7 +106,8 @@ static tn_status add_task(tn_model *m, tni_exec *x, uint32_t *temp_of, uint32_t 
   e->regions = TNI_NEW_ARRAY(m->arena, uint32_t, info->n_uses);
   e->track = track_name(m, prog->dev, info->engine);
   e->label = info->name && *info->name ? info->name : info->n_nodes ? x->view.nodes[info->nodes[0]]->name : "task";
-  if (!e->regions || !e->track) return tni_fail_memory(err, prog->dev->name);
+  e->ops = operators(m, x, info);
+  if (!e->regions || !e->track || !e->ops) return tni_fail_memory(err, prog->dev->name);
   for (uint32_t u = 0; u < info->n_uses; u++) {
     e->regions[u] = region_of_slot(m, x, temp_of, p, info->uses[u].slot, index);
     if (e->regions[u] == TN_NONE) continue;

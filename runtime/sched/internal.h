@@ -88,6 +88,7 @@ typedef struct tni_etask {
   uint32_t block;    /* of its scratch */
   const char *track; /* "plugin:engine" for traces */
   const char *label;
+  const char *ops; /* names of its nodes' operators, for traces */
 } tni_etask;
 
 /* A constant or private memory as attached to a slot. */

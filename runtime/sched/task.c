@@ -207,7 +207,8 @@ void tni_task_trace(const tn_session *s, const tni_sexec *x, uint32_t i, const c
                        .end = end,
                        .bytes = x->tasks[i].dynamic ? 0 : task_bytes(&x->tasks[i], e),
                        .step = s->step + x->ahead,
-                       .clock = clock};
+                       .clock = clock,
+                       .ops = e->ops};
   s->trace(s->trace_user, &ev);
 }
 

@@ -204,6 +204,7 @@ typedef struct traced {
   uint32_t steps;
   int64_t last;
   int wrong;
+  char ops[256];
 } traced;
 
 static void on_event(void *to, const tn_trace_event *e) {
@@ -214,6 +215,8 @@ static void on_event(void *to, const tn_trace_event *e) {
   t->wrong += e->end < e->start || e->start < t->last || !e->name || !*e->name;
   t->last = e->end;
   t->steps = e->step;
+  const size_t at = strlen(t->ops);
+  if (!e->step) snprintf(t->ops + at, sizeof t->ops - at, "%s;", e->ops);
 }
 
 static void test_trace(void) {
@@ -227,11 +230,26 @@ static void test_trace(void) {
   tn_session_trace(r.s, on_event, &t);
   CU_ASSERT_EQUAL(rig_run(&r, 0, &x, NULL, NULL, out, 2), TN_OK);
   CU_ASSERT(t.n == 5 && t.matmul == 2 && t.host == 3 && t.wrong == 0 && t.steps == 0);
+  CU_ASSERT_STRING_EQUAL(t.ops, "MatMul;Relu;MatMul;Add;Softmax;");
   CU_ASSERT_EQUAL(rig_run(&r, 0, &x, NULL, NULL, out, 2), TN_OK);
   CU_ASSERT(t.n == 10 && t.steps == 1);
   tn_session_trace(r.s, NULL, NULL);
   CU_ASSERT_EQUAL(rig_run(&r, 0, &x, NULL, NULL, out, 2), TN_OK);
   CU_ASSERT_EQUAL(t.n, 10);
+  rig_finish(&r);
+}
+
+/* A task of two nodes says both operators. */
+static void test_trace_names(void) {
+  rig r;
+  traced t = {0};
+  const float a[4] = {0}, w = 1;
+  tn_tensor out, x = f32_tensor("x", a, 3, 1, 1, 4);
+  CU_ASSERT_EQUAL_FATAL(rig_init(&r, "plugins: [host]\n"), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(rig_load(&r, text_model("Conv:c:x,w:a;Relu:r:a:y", "x=1,1,4", "y", "1,1,1", &w, 1), 0), TN_OK);
+  tn_session_trace(r.s, on_event, &t);
+  CU_ASSERT_EQUAL(rig_run(&r, 0, &x, NULL, NULL, &out, 1), TN_OK);
+  CU_ASSERT_STRING_EQUAL(t.ops, "Conv Relu;");
   rig_finish(&r);
 }
 
@@ -262,5 +280,6 @@ void suite_runs(void) {
   CU_add_test(s, "cancel from another thread", test_cancel);
   CU_add_test(s, "cancel in the middle of a kernel", test_interrupted);
   CU_add_test(s, "trace", test_trace);
+  CU_add_test(s, "names of operators in a trace", test_trace_names);
   CU_add_test(s, "models that do not run", test_refusals);
 }
