@@ -20,9 +20,18 @@ typedef struct tni_file {
 TN_MUST_CHECK tn_status tni_file_map(const char *path, tni_file *out, tn_error *err);
 /* The same for an open descriptor, which stays the caller's. */
 TN_MUST_CHECK tn_status tni_file_map_fd(int fd, const char *path, tni_file *out, tn_error *err);
+/* A range that a file lacks, in whole units: offset and size of it in the whole file. */
+enum { TNI_CUT_UNIT = 64 * 1024 };
+typedef struct tni_cut {
+  uint64_t at, bytes;
+} tni_cut;
+/* tni_file_map_fd of a file that ranges were cut out of (ascending, disjoint): out is the whole file, with zeros that
+ * take no memory where they were. TN_E_CORRUPT where the file and the ranges cannot belong together. */
+TN_MUST_CHECK tn_status tni_file_map_cut(int fd, const char *path, const tni_cut *cuts, uint32_t n, tni_file *out,
+                                         tn_error *err);
 void tni_file_unmap(tni_file *f);
-/* The pages of [p, p + bytes), which lie in a shared file mapping, leave this process's memory; the system may keep them
- * and gives them back when they are touched. Nothing is lost, what was written included. */
+/* The pages of [p, p + bytes), which lie in a shared file mapping, leave this process's memory; the system may keep
+ * them and gives them back when they are touched. Nothing is lost, what was written included. */
 void tni_file_drop(const void *p, uint64_t bytes);
 /* Makes the folder and those above it that are missing, mode 0700. 0, or an errno. */
 int tni_make_folder(const char *path);

@@ -391,6 +391,23 @@ void cli_note_phases(json_t *check, bool products) {
   }
 }
 
+void cli_note_embeddings(const json_t *report) {
+  const json_t *all = json_object_get(report, "embeddings"), *tables = json_object_get(all, "tables"), *t;
+  const char *wish = json_string_value(json_object_get(all, "profile"));
+  size_t i;
+  if (!wish || strcmp(wish, "packed") != 0) return;
+  json_array_foreach(tables, i, t) {
+    const char *name = json_string_value(json_object_get(t, "table")),
+               *why = json_string_value(json_object_get(t, "reason"));
+    if (why)
+      cli_note("embeddings: rows of '%s' are read as they lie: %s", name, why);
+    else
+      cli_note("embeddings: rows of '%s' are read from what %s packs as %s", name,
+               json_string_value(json_object_get(t, "device")), json_string_value(json_object_get(t, "format")));
+  }
+  if (json_array_size(tables) == 0) cli_note("embeddings: the host looks up no table of this model");
+}
+
 void cli_note_placement(cli *c, tn_model *m) {
   json_t *j = cli_report(c, m, TN_REPORT_CHECK);
   if (j) cli_note_phases(j, false);

@@ -125,6 +125,8 @@ json_t *cli_report(cli *c, tn_model *m, uint32_t what);
  * products: and how many products with constant weights fell back to the host. */
 void cli_note_phases(json_t *check, bool products);
 /* The same of a model, without products. */
+/* Where rows of embeddings are read, of a report of check or inspect; nothing where the profile does not ask. */
+void cli_note_embeddings(const json_t *report);
 void cli_note_placement(cli *c, tn_model *m);
 /* Prints the nodes that nobody takes (text on stderr); EXIT_UNSUPPORTED. */
 int cli_list_unsupported(cli *c, const char *model);

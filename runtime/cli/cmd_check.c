@@ -130,6 +130,7 @@ static int print_check(cli *c, tn_model *m, int only_unsupported) {
     else
       print_nodes(j, c->format);
     cli_note_phases(j, true);
+    cli_note_embeddings(j);
   }
   json_array_foreach(json_object_get(j, "offline"), i, offline) cli_note(
       "'%s' is offline: it claims and packs for hardware that is not here, and cannot run", json_string_value(offline));

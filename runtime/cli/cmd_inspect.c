@@ -139,6 +139,7 @@ static int inspect(cli *c, const char *path, inspect_opts *o) {
     putchar('\n');
   } else if (st == TN_OK) {
     print_text(j, o->passes);
+    cli_note_embeddings(j);
   }
   json_decref(j);
   tn_model_destroy(m);

@@ -24,16 +24,19 @@
 #define TNI_RANK_UNKNOWN UINT32_MAX
 
 struct tni_quantized;
+struct tni_packed_rows;
 
 /* A dense, row-major tensor. Sub-byte types: two (four) elements a byte, low bits first. data may lie in a mapping.
  * quantized: a constant that the model brings as codes and scales; data is then NULL until somebody must have floats in
- * memory (quantized.h). tni_tensor_to_f32 reads it all the same. */
+ * memory (quantized.h). tni_tensor_to_f32 reads it all the same.
+ * rows: a table whose rows Gather reads from a packed weight (rows.h); everybody else reads data. */
 typedef struct tni_tensor {
   uint32_t dtype, rank;
   int64_t dims[TN_MAX_RANK];
   void *data;
   uint64_t bytes;
   const struct tni_quantized *quantized;
+  const struct tni_packed_rows *rows;
 } tni_tensor;
 
 /* Where a constant's bytes came from, for cache stamps and lazy reading. file NULL: in memory. */

@@ -95,7 +95,8 @@ tn_status tni_hdev_set(tn_program *p, tn_id slot, const tn_view *view, const tn_
   if (s) return s;
   const tni_value *v = (const tni_value *)p->graph.values[p->slots[slot].value];
   t.quantized = v->tensor ? v->tensor->quantized : NULL;
-  if (!view || (t.bytes && ((!view->ptr && !t.quantized) || view->bytes < t.bytes)))
+  t.rows = v->tensor ? v->tensor->rows : NULL;
+  if (!view || (t.bytes && ((!view->ptr && !t.quantized && !t.rows) || view->bytes < t.bytes)))
     return tni_fail(err, TN_E_INVALID, p->slots[slot].name, "the view has %llu bytes, the constant %llu",
                     (unsigned long long)(view ? view->bytes : 0), (unsigned long long)t.bytes);
   t.data = view->ptr;
@@ -145,8 +146,9 @@ static tn_status attach(const tn_plan *plan, const tni_hoperand *o, const tn_vie
     ptr = p->weights[slot].data;
     bytes = p->weights[slot].bytes;
     t->quantized = p->weights[slot].quantized;
+    t->rows = p->weights[slot].rows;
   }
-  if (t->bytes && ((!ptr && !t->quantized) || bytes < t->bytes))
+  if (t->bytes && ((!ptr && !t->quantized && !t->rows) || bytes < t->bytes))
     return tni_fail(err, TN_E_INVALID, p->slots[slot].name, "the view has %llu bytes, the value takes %llu",
                     (unsigned long long)bytes, (unsigned long long)t->bytes);
   t->data = ptr || t->bytes ? ptr : p->slots; /* no elements have an address too: kernels add offsets to it */

@@ -3,7 +3,10 @@
  * Indexed reads: Gather, GatherElements, GatherND, OneHot, EyeLike, NonZero. Indices may be negative; one out of range
  * is an error that names the node, the index and the limit.
  */
+#include <stdatomic.h>
+
 #include "runtime/graph/quantized.h"
+#include "runtime/graph/rows.h"
 #include "runtime/host/internal.h"
 #include "runtime/shape/infer.h"
 
@@ -59,6 +62,44 @@ static void gather_quantized(void *arg, int64_t begin, int64_t end, uint32_t wor
   }
 }
 
+typedef struct gather_packed {
+  const tni_tensor *idx, *x, *y;
+  _Atomic int32_t status;
+} gather_packed;
+
+static tn_status packed_row(const gather_packed *g, int64_t i, int64_t row) {
+  const int64_t K = g->x->dims[1];
+  float part[TNI_CHUNK];
+  if (g->y->dtype == TN_DT_F32) return tni_rows_read(g->x->rows, row, 0, K, (float *)g->y->data + i * K);
+  for (int64_t k = 0; k < K; k += TNI_CHUNK) {
+    const int64_t n = K - k < TNI_CHUNK ? K - k : TNI_CHUNK;
+    const tn_status s = tni_rows_read(g->x->rows, row, k, k + n, part);
+    if (s) return s;
+    tni_store_f32(g->y->dtype, g->y->data, i * K + k, n, part);
+  }
+  return TN_OK;
+}
+
+/* Rows of a table that lies packed. */
+static void gather_packed_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  gather_packed *g = arg;
+  (void)worker;
+  for (int64_t i = begin; i < end; i++) {
+    const int64_t v = tni_get_i64(g->idx, i);
+    const tn_status s = packed_row(g, i, v < 0 ? v + g->x->dims[0] : v);
+    if (s) atomic_store(&g->status, (int32_t)s);
+  }
+}
+
+static tn_status gather_from_rows(const tni_kargs *a) {
+  gather_packed g = {.idx = a->in[1], .x = a->in[0], .y = a->out[0]};
+  const tn_blob *b = g.x->rows->blob;
+  tni_kfor(a->run, tni_knumel(g.idx), 4 * g.x->dims[1] + 4, gather_packed_rows, &g);
+  const tn_status s = (tn_status)atomic_load(&g.status);
+  if (!s) return TN_OK;
+  return tni_kfail(a, s, "format '%s' cannot unpack rows of its own blob (%s)", b->format->name, tni_status_name(s));
+}
+
 tn_status tni_k_gather(const tni_kargs *a) {
   const tni_tensor *x = a->in[0], *idx = a->in[1];
   const int32_t axis = tni_kaxis(tni_attr_i(a->node, "axis", 0), x->rank);
@@ -68,6 +109,7 @@ tn_status tni_k_gather(const tni_kargs *a) {
   const int64_t inner = tni_dim_product(x, (uint32_t)axis + 1, x->rank), outer = tni_dim_product(x, 0, (uint32_t)axis);
   tn_status s = check_indices(a, idx, 0, 1, x->dims[axis]);
   if (s) return s;
+  if (x->rows && axis == 0) return inner > 0 ? gather_from_rows(a) : TN_OK;
   if (x->quantized && !x->data) {
     gather_codes codes = {idx, a->out[0], x->quantized};
     tni_kfor(a->run, tni_knumel(idx), inner + 4, gather_quantized, &codes);

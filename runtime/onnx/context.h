@@ -31,6 +31,8 @@ typedef struct tni_import {
   tni_arena *scratch; /* dies with the import */
   tni_exprs *exprs;
   tni_model *model;   /* NULL for a lone tensor */
+  const tni_left_out *left;
+  uint32_t n_left;
   tni_map *external;  /* location -> index into model->files */
   uint32_t cap_files; /* room in model->files and model->paths */
   tni_map *functions; /* "domain:name:overload" -> index into proto->functions */

@@ -9,6 +9,7 @@
 
 #include "runtime/base/checked.h"
 #include "runtime/onnx/context.h"
+#include "runtime/onnx/left_out.h"
 
 enum { MAX_LOCATION = 4096, MAX_LINKS = 8 };
 
@@ -155,7 +156,7 @@ static tn_status find_file(tni_import *c, const char *location, uint32_t *index)
   if (st) return st;
   const char *path = join(c, location);
   tni_file f = {0};
-  st = path ? tni_file_map_fd(fd, path, &f, c->err) : tni_fail_memory(c->err, c->file);
+  st = path ? tni_left_map(c->left, c->n_left, location, fd, path, &f, c->err) : tni_fail_memory(c->err, c->file);
   close(fd);
   if (st) return st;
   uint32_t i = c->model->n_files++;

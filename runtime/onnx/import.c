@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/onnx/import.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/onnx/convert.h"
+#include "runtime/onnx/left_out.h"
 
 enum { DEFAULT_DEPTH = 32, MAX_DEPTH = 128, DEFAULT_NODES = 1000000 };
 #define DEFAULT_META (UINT64_C(256) << 20)
@@ -15,7 +19,8 @@ enum { UNPACK_FACTOR = 4 };
 /* What the caller's tni_model is the first member of. */
 typedef struct model {
   tni_model pub;
-  bool borrowed; /* files[0] is the caller's memory */
+  bool borrowed;   /* files[0] is the caller's memory */
+  tni_arena *left; /* of pub.left, or NULL */
 } model;
 
 static tni_import_limits effective(const tni_import_limits *lim) {
@@ -115,10 +120,18 @@ static tni_model *new_model(tni_import *c, const tni_file *f, const char *path, 
 
 /* Takes over f unless borrowed. */
 static tn_status import_mapped(const tni_file *f, const char *path, const char *dir, bool borrowed,
-                               const tni_import_limits *lim, const tni_log *log, tni_model **out, tn_error *err) {
+                               const tni_left *left, const tni_import_limits *lim, const tni_log *log, tni_model **out,
+                               tn_error *err) {
   tn_error local;
   tni_error_init(&local);
-  tni_import c = {.file = path, .bytes = f->data, .dir = dir, .lim = effective(lim), .log = log, .err = &local};
+  tni_import c = {.file = path,
+                  .bytes = f->data,
+                  .dir = dir,
+                  .left = left->list,
+                  .n_left = left->n,
+                  .lim = effective(lim),
+                  .log = log,
+                  .err = &local};
   c.model = new_model(&c, f, path, borrowed);
   if (!c.model) {
     if (!borrowed) tni_file_unmap(&(tni_file){.data = f->data, .bytes = f->bytes});
@@ -127,7 +140,11 @@ static tn_status import_mapped(const tni_file *f, const char *path, const char *
   c.arena = c.model->graph->arena;
   c.exprs = c.model->graph->exprs;
   if (!borrowed) c.origin = c.model->paths[0];
+  c.model->left = left->list;
+  c.model->n_left = left->n;
+  c.model->whole_hash = left->hash;
   tn_status st = import(&c, f->bytes);
+  if (!st) st = tni_left_mark(c.model, dir, &local);
   if (st) {
     name_file(&local, path);
     if (err && err->code == TN_OK) *err = local;
@@ -138,28 +155,41 @@ static tn_status import_mapped(const tni_file *f, const char *path, const char *
   return TN_OK;
 }
 
+static tn_status map_model(const char *path, const tni_left *left, tni_file *f, tn_error *err) {
+  const char *slash = strrchr(path, '/');
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return tni_fail(err, errno == ENOENT || errno == ENOTDIR ? TN_E_UNAVAILABLE : TN_E_IO, path, "cannot open '%s': %s",
+                    path, strerror(errno));
+  tn_status st = tni_left_map(left->list, left->n, slash ? slash + 1 : path, fd, path, f, err);
+  close(fd);
+  return st;
+}
+
 tn_status tni_import_file(const char *path, const tni_import_limits *lim, const tni_log *log, tni_model **out,
                           tn_error *err) {
   tni_file f;
-  tn_status st = tni_file_map(path, &f, err);
-  if (st) return st;
+  tni_left left = {0};
   const char *slash = strrchr(path, '/');
   char *dir = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
-  if (!dir) {
-    tni_file_unmap(&f);
-    return tni_fail_memory(err, path);
-  }
-  st = import_mapped(&f, path, dir, false, lim, log, out, err);
+  tn_status st = dir ? tni_left_read(dir, &left, err) : tni_fail_memory(err, path);
+  if (st == TN_OK) st = map_model(path, &left, &f, err);
+  if (st == TN_OK) st = import_mapped(&f, path, dir, false, &left, lim, log, out, err);
   free(dir);
-  for (uint32_t i = 0; st == TN_OK && i < (*out)->n_files; i++) /* read once; what is needed comes again */
+  if (st != TN_OK) {
+    tni_arena_destroy(left.arena);
+    return st;
+  }
+  ((model *)*out)->left = left.arena;
+  for (uint32_t i = 0; i < (*out)->n_files; i++) /* read once; what is needed comes again */
     tni_file_drop((*out)->files[i].data, (*out)->files[i].bytes);
-  return st;
+  return TN_OK;
 }
 
 tn_status tni_import_bytes(const void *bytes, uint64_t n, const char *dir, const tni_import_limits *lim,
                            const tni_log *log, tni_model **out, tn_error *err) {
   tni_file f = {.data = bytes, .bytes = n};
-  return import_mapped(&f, "(memory)", dir, true, lim, log, out, err);
+  return import_mapped(&f, "(memory)", dir, true, &(tni_left){0}, lim, log, out, err);
 }
 
 void tni_model_destroy(tni_model *m) {
@@ -167,6 +197,7 @@ void tni_model_destroy(tni_model *m) {
   bool borrowed = ((model *)m)->borrowed;
   for (uint32_t i = borrowed ? 1 : 0; i < m->n_files; i++) tni_file_unmap(&m->files[i]);
   tni_graph_destroy(m->graph);
+  tni_arena_destroy(((model *)m)->left);
   free(m->files);
   free(m->paths);
   free(m);

@@ -32,6 +32,13 @@ typedef struct tni_import_limits {
   uint64_t max_meta;
 } tni_import_limits;
 
+/* A tensor whose elements are not in the files, because nothing reads them (left_out.h). file: in the model's folder;
+ * content: XXH3-128 of the elements, low and high; weight: the constant that is equal to it and packed, or NULL. */
+typedef struct tni_left_out {
+  const char *name, *file, *weight;
+  uint64_t offset, bytes, content[2];
+} tni_left_out;
+
 /* A loaded model: graph, mappings, what the file says of itself. */
 typedef struct tni_model {
   tni_graph *graph;
@@ -41,6 +48,9 @@ typedef struct tni_model {
   int64_t ir_version;
   const char *producer, *producer_version;
   uint32_t n_nodes_file; /* nodes as written, subgraphs included */
+  const tni_left_out *left;
+  uint32_t n_left;
+  const char *whole_hash; /* of the model with what was left out (tni_calib_model_hash), or NULL */
 } tni_model;
 
 /* path: a .onnx file. lim, log, err may be NULL. Statuses, the message naming the file, node or tensor:

@@ -164,6 +164,12 @@ static tn_status find_contents(tni_pack_store *s, part *parts, uint32_t n, tn_er
     return tni_fail_memory(err, s->path);
   }
   for (uint32_t i = 0; i < n; i++) {
+    const uint64_t *content = parts[i].source->content;
+    if (content) {
+      *parts[i].stamp = (tni_pk_stamp){.content = {content[0], content[1]}};
+      parts[i].known = true;
+      continue;
+    }
     *parts[i].stamp = stamp_of(s, &parts[i]);
     parts[i].known = parts[i].stamp->inode && tni_map_get(known, parts[i].stamp, offsetof(tni_pk_stamp, content), &at);
     if (parts[i].known) parts[i].stamp->content = s->file.stamps[at].content;

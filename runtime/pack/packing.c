@@ -59,6 +59,11 @@ tn_status tni_pk_pack(tni_pack_store *s, const tni_pk_want *w, uint8_t *dst, tn_
   memset(weight.hash, 0, sizeof weight.hash);
   memcpy(weight.hash, &w->content, sizeof w->content);
   strip j = {.format = it->format, .dst = dst, .unit = w->size.row_unit, .N = weight.N};
+  for (uint32_t i = 0; i < it->n_parts; i++)
+    if (it->sources[i].content)
+      return tni_fail(err, TN_E_UNAVAILABLE, name,
+                      "'%s' cannot be packed as '%s' here: its elements were left out of this model", name,
+                      it->format->name);
   if (tni_pk_cancelled(s)) return tni_fail(err, TN_E_CANCELLED, name, "packing was cancelled");
   tn_status st = it->format->begin(s->o->host, it->format, &weight, it->params, it->n_params, &j.pack, err);
   if (st == TN_OK) {

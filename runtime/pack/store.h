@@ -23,7 +23,8 @@ typedef struct tni_pack_source {
   const char *file;
   uint64_t device, inode, size, offset, bytes;
   int64_t mtime_ns;
-  const void *mapped; /* its bytes in a file mapping: dropped after use; NULL: not to be dropped */
+  const void *mapped;      /* its bytes in a file mapping: dropped after use; NULL: not to be dropped */
+  const uint64_t *content; /* XXH3-128 of bytes that are not here any more, low and high; NULL: they are */
 } tni_pack_source;
 
 typedef struct tni_pack_item {

@@ -268,8 +268,8 @@ static tn_status read_cpus_of(reader *r, const tni_yaml *y) {
   return tni_yaml_fail(&r->doc, y, r->err, "'cpus' %s", why);
 }
 
-/* A list, or one text of the same form. Whether they are there is asked where they are used: a profile may be of another
- * device. */
+/* A list, or one text of the same form. Whether they are there is asked where they are used: a profile may be of
+ * another device. */
 static tn_status read_cpus(reader *r, const tni_yaml *y) {
   r->p->cpus_line = y->line;
   r->p->cpus_column = y->column;
@@ -296,11 +296,20 @@ static tn_status read_kv(reader *r, const tni_yaml *root) {
   return tni_yaml_fail(&r->doc, kv, r->err, "'kv' is f32, f16, bf16 or int8, not '%.64s'", text);
 }
 
+static tn_status read_embeddings(reader *r, const tni_yaml *y) {
+  const char *text = NULL;
+  const tn_status st = tni_yaml_str(&r->doc, y, "embeddings", &text, r->err);
+  if (st != TN_OK) return st;
+  r->p->packed_embeddings = strcmp(text, "packed") == 0;
+  if (r->p->packed_embeddings || strcmp(text, "source") == 0) return TN_OK;
+  return tni_yaml_fail(&r->doc, y, r->err, "'embeddings' is source or packed, not '%.64s'", text);
+}
+
 static tn_status read_root(reader *r) {
   static const char *const keys[] = {
       "plugins", "phases",        "require",          "threads",     "max_seq",    "plugin_path",      "cache",
       "checked", "prefill_chunk", "bucket",           "calibration", "timeout_ms", "chunks_in_flight", "memory",
-      "kv",      "kv_ring",       "probe_timeout_ms", "isolation",   "cpus", NULL};
+      "kv",      "kv_ring",       "probe_timeout_ms", "isolation",   "cpus",       "embeddings",       NULL};
   const tni_yaml *root = r->doc.root, *y;
   if (!root) return tni_yaml_fail(&r->doc, NULL, r->err, "the profile is empty");
   tn_status st = tni_yaml_want(&r->doc, root, TNI_YAML_MAP, "profile", r->err);
@@ -315,6 +324,7 @@ static tn_status read_root(reader *r) {
   if (st == TN_OK && (y = tni_yaml_get(root, "calibration"))) st = read_calibration(r, y);
   if (st == TN_OK && (y = tni_yaml_get(root, "cpus"))) st = read_cpus(r, y);
   if (st == TN_OK) st = read_kv(r, root);
+  if (st == TN_OK && (y = tni_yaml_get(root, "embeddings"))) st = read_embeddings(r, y);
   return st == TN_OK ? read_numbers(r, root) : st;
 }
 

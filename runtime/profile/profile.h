@@ -30,6 +30,8 @@
  *   kv: f32                  # what caches are kept as: f32, f16, bf16 or int8 (quantized by row and head); devices that
  *                            # do not take it keep theirs. Not said: what devices ask for, else the model's own
  *   kv_ring: true            # caches whose readers look back a fixed window keep only what that needs
+ *   embeddings: source       # or packed: rows of an embedding come from the weight that a plugin packs for the product
+ *                            # with the same table (tied embeddings), where there is one
  *   calibration: FILE        # statistics of activations (docs/calibration.md), of the model that is run; ${model}/FILE:
  *                            # in its folder
  *
@@ -88,6 +90,7 @@ typedef struct tni_profile {
   const char *cache_dir;    /* NULL: not said */
   uint64_t cache_max_bytes; /* 0: not said */
   bool checked, kv_ring, process;
+  bool packed_embeddings; /* `embeddings: packed` */
   uint32_t kv; /* TN_DT_*; TN_DT_UNDEFINED: not said */
   int64_t timeout_ms, probe_timeout_ms;
   const char *calibration; /* NULL: none; TNI_IN_MODEL and a name: in the model's folder */

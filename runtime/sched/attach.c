@@ -9,6 +9,7 @@
 #include "runtime/base/file.h"
 #include "runtime/plugin/check.h"
 #include "runtime/sched/devconst.h"
+#include "runtime/sched/embeddings.h"
 #include "runtime/sched/exec.h"
 #include "runtime/sched/tables.h"
 
@@ -84,7 +85,8 @@ static tn_status attach_weight(tn_model *m, tni_exec *x, uint32_t p, uint32_t sl
     src.ptr = src.tensor->data;
     src.bytes = src.tensor->bytes;
     src.from_file = tni_is_mapped(m, src.tensor);
-    if (tni_is_table(m, need->need->values[0]) && tni_table_add(m, need->need->values[0]) != TN_OK)
+    const tn_id v = need->need->values[0];
+    if (!tni_embedding_is_packed(m, v) && tni_is_table(m, v) && tni_table_add(m, v) != TN_OK)
       return tni_fail_memory(err, prog->dev->name);
   }
   const bool on_device = need->need->residency == TN_RESIDENCY_DEVICE && prog->dev->device->create && src.ptr;

@@ -29,7 +29,9 @@ tn_status tni_calibrate_open(tn_model *m, tn_error *err) {
     const tn_status found = find_file(m, &file, err);
     if (found != TN_OK || !file) return found;
   }
+  const char *whole = m->import->whole_hash;
   tn_status st = tni_calib_model_hash(m->graph, m->hash, err);
+  if (st == TN_OK && whole && strlen(whole) == TNI_CALIB_HEX) memcpy(m->hash, whole, sizeof m->hash);
   if (st != TN_OK || record) return st; /* statistics change nothing that is recorded */
   st = tni_calib_read(file, &m->calib, err);
   if (st != TN_OK || strcmp(m->calib->model, m->hash) == 0) return st;

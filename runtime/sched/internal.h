@@ -164,6 +164,8 @@ struct tn_model {
   char hash[TNI_CALIB_HEX + 1]; /* of the model as imported; only with one of the two */
   tn_id *tables;                /* constants looked up row by row (tables.c) */
   uint32_t n_tables;
+  struct tni_embedding *embeddings; /* tables, and where their rows are read (embeddings.h) */
+  uint32_t n_embeddings;
   tn_model *next; /* placed again after a device was lost (failover.h); ours */
 };
 

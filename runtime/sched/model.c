@@ -12,6 +12,7 @@
 #include "runtime/sched/calibrate.h"
 #include "runtime/sched/dense.h"
 #include "runtime/sched/devconst.h"
+#include "runtime/sched/embeddings.h"
 #include "runtime/sched/exec.h"
 #include "runtime/sched/failover.h"
 #include "runtime/sched/memory.h"
@@ -213,7 +214,7 @@ static tn_status make_ready(tn_model *m, tn_error *err) {
   if (st == TN_OK) st = tni_blocks_states(m, err);
   if (st == TN_OK && !(m->flags & TN_MODEL_PACK)) st = tni_dense_constants(m, err);
   if (st == TN_OK) st = tni_packed_collect(m, err);
-  return st;
+  return st == TN_OK ? tni_embeddings_find(m, err) : st;
 }
 
 /* The caller's options, of whatever size it was compiled with; lists are copied. */
@@ -241,6 +242,7 @@ static tn_status read_opts(tn_model *m, const tn_model_opts *in, tn_error *err) 
 /* What sessions need behind packed weights. */
 static tn_status attach(tn_model *m, tn_error *err) {
   tn_status st = TN_OK;
+  tni_embeddings_open(m);
   for (uint32_t i = 0; st == TN_OK && i < m->n_execs; i++) st = tni_exec_attach(m, &m->execs[i], err);
   if (st == TN_OK && (m->flags & (TN_MODEL_REFERENCE | TN_MODEL_CAPTURE))) st = tni_refcache_create(m, err);
   if (st == TN_OK && (m->flags & TN_MODEL_CALIBRATE)) st = tni_recorder_create(m->graph, &m->recorder, err);

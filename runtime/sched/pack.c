@@ -4,6 +4,8 @@
 #include <malloc.h>
 #include <string.h>
 
+#include "runtime/onnx/left_out.h"
+
 /* The item of an equal need made before, or TN_NONE. Constants are compared by value id. */
 static uint32_t find_item(const tni_packed *p, const tni_need *const *needs, const tn_need *n) {
   for (uint32_t i = 0; i < p->n_items; i++) {
@@ -18,7 +20,9 @@ static uint32_t find_item(const tni_packed *p, const tni_need *const *needs, con
 
 void tni_packed_source(const tn_model *m, tn_id v, tni_pack_source *s) {
   const tni_value *val = tni_graph_value(m->graph, v);
-  *s = (tni_pack_source){.offset = val->origin.offset, .bytes = val->tensor->bytes};
+  const tni_left_out *left = tni_left_of(m->import, val);
+  *s = (tni_pack_source){
+      .offset = val->origin.offset, .bytes = val->tensor->bytes, .content = left ? left->content : NULL};
   for (uint32_t i = 0; val->origin.file && i < m->import->n_files; i++) {
     if (strcmp(m->import->paths[i], val->origin.file) != 0) continue;
     const tni_file *f = &m->import->files[i];

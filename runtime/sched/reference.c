@@ -137,6 +137,7 @@ tn_status tni_ref_operand(tni_evaluation *ev, tn_id v, tni_tensor *out) {
   const uint32_t r = tni_ref_region(ev->x, ev->task, v);
   if (val->pub.kind == TN_VALUE_CONST) {
     *out = *val->tensor;
+    out->rows = NULL; /* only the host's own Gather reads these */
     if (tni_quantized_dense(out, ev->arena) != TN_OK) return tni_fail_memory(ev->err, val->pub.name);
   } else if (done) {
     *out = *done;

@@ -10,6 +10,7 @@
 #include "runtime/base/cpus.h"
 #include "runtime/graph/dump.h"
 #include "runtime/sched/calibrate.h"
+#include "runtime/sched/embeddings.h"
 #include "runtime/sched/exec.h"
 #include "runtime/sched/nearest.h"
 #include "runtime/sched/pack.h"
@@ -233,6 +234,7 @@ static json_t *check_json(const tn_model *m) {
     json_object_set_new(into, "placement", placement_json(m, x));
     count_products(m, x, into);
   }
+  json_object_set_new(j, "embeddings", tni_embeddings_json(m));
   json_object_set_new(j, "offline", offline_json(m));
   json_object_set_new(j, "unsupported", json_integer(unsupported));
   return j;
@@ -345,6 +347,7 @@ static json_t *inspect_json(tn_model *m) {
   json_object_set_new(j, "memory", memory_json(m));
   json_object_set_new(j, "caches", tni_caches_json(m));
   json_object_set_new(j, "carried", tni_carried_json(m));
+  json_object_set_new(j, "embeddings", tni_embeddings_json(m));
   return j;
 }
 

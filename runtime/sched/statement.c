@@ -7,6 +7,7 @@
 
 #include "runtime/graph/quantized.h"
 #include "runtime/sched/devconst.h"
+#include "runtime/sched/embeddings.h"
 #include "runtime/sched/memory.h"
 #include "runtime/sched/pack.h"
 #include "runtime/sched/pieces.h"
@@ -79,7 +80,7 @@ static void add_constants(const tn_model *m, const int64_t *context, const int64
       for (uint32_t k = 0; k < m->execs[e].programs[p].info->n_needs; k++) {
         const tn_need *n = m->execs[e].programs[p].info->needs[k];
         const tn_id v = n->values[0];
-        if (n->format) continue;
+        if (n->format || (m->execs[e].programs[p].dev->is_host && tni_embedding_is_packed(m, v))) continue;
         const tni_tensor *t = tni_graph_value(m->graph, v)->tensor;
         if (is_moved(&m->execs[e].programs[p], n, t)) s->buffers += t->bytes;
         if (!seen[v] && t->quantized && !t->data) s->weights += tni_quantized_bytes(t->quantized);

@@ -221,7 +221,7 @@ tn_status tni_task_compute(tni_sexec *x, uint32_t i, tn_run *run, tn_error *err)
   tni_error_init(&why);
   tn_status st = d->device->run(t->plan, t->args, run, &why);
   if (st != TN_OK) st = tni_plugin_result(d->name, e->label, st, &why, err);
-  if (st == TN_E_DEVICE_LOST) tni_devlock_lose(d->lock);
+  if (st == TN_E_DEVICE_LOST && !d->is_host) tni_devlock_lose(d->lock); /* the host says it of whom it reads from */
   if (tni_fpmode_get() == before) return st;
   tni_fpmode_put(before);
   return tni_fail(err, TN_E_INTERNAL, d->name, "plugin '%s' changed the floating-point mode in '%s'", d->name,

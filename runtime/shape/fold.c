@@ -61,7 +61,7 @@ static bool is_foldable(const fold *f, const tni_node *n) {
   if (!f->eval || n->pub.n_in == 0 || (n->op->flags & TNI_OPF_CONTROL)) return false;
   for (uint32_t i = 0; i < n->pub.n_in; i++) {
     const tni_value *v = n->pub.in[i] == TN_NONE ? NULL : f->g->values[n->pub.in[i]];
-    if (v && (v->pub.kind != TN_VALUE_CONST || v->tensor->quantized)) return false;
+    if (v && (v->pub.kind != TN_VALUE_CONST || v->tensor->quantized || v->tensor->rows)) return false;
     if (v && f->g->max_read && v->tensor->bytes > f->g->max_read) return false;
   }
   for (uint32_t o = 0; o < n->pub.n_out; o++) {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,6 +155,45 @@ static void test_file(void) {
   rmdir(dir);
 }
 
+/* A file of one byte per unit, two ranges cut out: the rest lies where it lay. */
+static void test_cut(void) {
+  enum { UNIT = TNI_CUT_UNIT, UNITS = 8 };
+  static const struct {
+    tni_cut cuts[2];
+    uint32_t n;
+    tn_status st;
+  } rows[] = {{{{UNIT, 2 * UNIT}, {5 * UNIT, UNIT}}, 2, TN_OK},
+              {{{0, 3 * UNIT}}, 1, TN_OK},
+              {{{6 * UNIT, 2 * UNIT}}, 1, TN_OK},    /* behind the end of what is left */
+              {{{9 * UNIT, UNIT}}, 1, TN_E_CORRUPT}, /* there is a gap before it */
+              {{{UNIT + 1, UNIT}}, 1, TN_E_CORRUPT},
+              {{{UNIT, UNIT - 1}}, 1, TN_E_CORRUPT},
+              {{{UNIT, 0}}, 1, TN_E_CORRUPT},
+              {{{3 * UNIT, UNIT}, {UNIT, UNIT}}, 2, TN_E_CORRUPT},
+              {{{UNIT, 2 * UNIT}, {2 * UNIT, UNIT}}, 2, TN_E_CORRUPT},
+              {{{UNIT, UINT64_MAX / UNIT * UNIT}}, 1, TN_E_CORRUPT}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char path[] = "/tmp/tenon-base-XXXXXX";
+    const int fd = mkstemp(path);
+    CU_ASSERT_FATAL(fd >= 0);
+    unlink(path);
+    bool gone[UNITS] = {false};
+    uint64_t left = 0;
+    for (uint32_t c = 0; rows[i].st == TN_OK && c < rows[i].n; c++)
+      for (uint64_t u = 0; u < rows[i].cuts[c].bytes / UNIT; u++) gone[rows[i].cuts[c].at / UNIT + u] = true;
+    for (uint64_t u = 0; u < UNITS; u++)
+      if (!gone[u]) CU_ASSERT_EQUAL(pwrite(fd, &(char){(char)('a' + u)}, 1, (off_t)(left++ * UNIT)), 1);
+    CU_ASSERT_EQUAL(ftruncate(fd, (off_t)(left * UNIT)), 0);
+    tni_file f = {.bytes = 42};
+    CU_ASSERT_EQUAL(tni_file_map_cut(fd, path, rows[i].cuts, rows[i].n, &f, NULL), rows[i].st);
+    CU_ASSERT_EQUAL(f.bytes, rows[i].st ? 42 : UNITS * UNIT);
+    for (uint64_t u = 0; rows[i].st == TN_OK && u < UNITS; u++)
+      CU_ASSERT_EQUAL(((const char *)f.data)[u * UNIT], gone[u] ? 0 : (char)('a' + u));
+    if (rows[i].st == TN_OK) tni_file_unmap(&f);
+    close(fd);
+  }
+}
+
 static void test_clock(void) {
   int64_t a = tni_now_ns();
   usleep(2000);
@@ -169,5 +209,6 @@ void suite_error(void) {
   CU_add_test(s, "status names", test_names);
   CU_add_test(s, "log", test_log);
   CU_add_test(s, "file", test_file);
+  CU_add_test(s, "files that ranges were cut out of", test_cut);
   CU_add_test(s, "clock", test_clock);
 }

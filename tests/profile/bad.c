@@ -71,6 +71,7 @@ static const bad table[] = {
     {"kv: int4\n", "p.yaml:1:5", "'kv' is f32, f16, bf16 or int8, not 'int4'"},
     {"kv: [f16]\n", "p.yaml:1:5", "kv"},
     {"kv_ring: maybe\n", "p.yaml:1:10", "kv_ring"},
+    {"embeddings: f32\n", "p.yaml:1:13", "'embeddings' is source or packed, not 'f32'"},
     {"plugins: [../evil]\n", "p.yaml:1:11", "is a path"},
     {"plugins: [a/b]\n", "p.yaml:1:11", "is a path"},
     {"plugins: ['a..b']\n", "p.yaml:1:11", "is a path"},

@@ -94,6 +94,7 @@ static void test_defaults(void) {
   CU_ASSERT_FALSE(p->checked);
   CU_ASSERT_EQUAL(p->kv, TN_DT_UNDEFINED);
   CU_ASSERT_TRUE(p->kv_ring);
+  CU_ASSERT_FALSE(p->packed_embeddings);
   CU_ASSERT_EQUAL(CPU_COUNT(&p->cpus), 0);
   tni_profile_destroy(p);
 
@@ -107,6 +108,9 @@ static void test_defaults(void) {
     tni_profile_destroy(p);
   }
 
+  p = good("embeddings: packed\n");
+  CU_ASSERT_TRUE(p->packed_embeddings);
+  tni_profile_destroy(p);
   p = good("kv: int8\nkv_ring: false\n");
   CU_ASSERT_EQUAL(p->kv, TN_DT_I8);
   CU_ASSERT_FALSE(p->kv_ring);

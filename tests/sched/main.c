@@ -14,6 +14,7 @@ int main(void) {
   suite_keep();
   suite_chunk();
   suite_pack();
+  suite_embeddings();
   CU_basic_set_mode(CU_BRM_VERBOSE);
   CU_basic_run_tests();
   unsigned failures = CU_get_number_of_failures();

@@ -53,5 +53,6 @@ void suite_keep(void);
 void suite_executor(void);
 void suite_chunk(void);
 void suite_pack(void);
+void suite_embeddings(void);
 
 #endif
