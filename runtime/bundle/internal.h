@@ -68,6 +68,8 @@ void tni_bd_sort(tni_bd *b);
 uint64_t tni_bd_total(const tni_bd *b);
 char *tni_bd_text(tni_bd *b, const char *fmt, ...) TN_PRINTF(2, 3); /* the arena's; NULL without memory */
 void tni_bd_leave(tni_bd *b, const char *what, const char *why);
+/* Takes ranges out of a file that lies in the stage. */
+tn_status tni_bd_cut(tni_bd *b, const char *to, const tni_cut *cuts, uint32_t n);
 
 /* profile.c. The profile's text with these plugins only; paths as they are to stand in it (calibration NULL: none;
  * plugin_path: whether it stays, made absolute). *out: malloc'd. */
@@ -76,6 +78,12 @@ tn_status tni_bd_profile(const tni_bd *b, const char *const *names, uint32_t n, 
 
 /* model.c */
 tn_status tni_bd_model(tni_bd *b, const tn_model *m);
+
+/* leave.c. Tables that nobody reads once they are packed (`embeddings: packed`). find: of a model whose weights are
+ * packed; cut: after it is closed, *n: how many there were. */
+struct tni_bd_tables;
+tn_status tni_bd_tables_find(tni_bd *b, const tn_model *m, struct tni_bd_tables **out);
+tn_status tni_bd_tables_cut(tni_bd *b, const struct tni_bd_tables *t, uint32_t *n);
 
 /* elf.c */
 typedef struct tni_elf {

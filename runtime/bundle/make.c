@@ -236,8 +236,8 @@ static tn_status check_packed(const tni_bd *b, const tn_model *m) {
   return TN_OK;
 }
 
-/* From the bundle's own model and profile, as it will be used. */
-static tn_status pack(tni_bd *b) {
+/* The bundle's own model and profile, as they will be used. flags: of the runtime; tables NULL: not looked for. */
+static tn_status load_staged(tni_bd *b, uint32_t flags, struct tni_bd_tables **tables) {
   const uint32_t own = b->ro.n_plugin_dirs, more = b->profile->n_plugin_path;
   const char **dirs = TNI_NEW_ARRAY(b->arena, const char *, (size_t)own + more + 1);
   char *profile = tni_bd_text(b, "%s/profile.yaml", b->stage), *cache = tni_bd_text(b, "%s/packed", b->stage),
@@ -251,7 +251,7 @@ static tn_status pack(tni_bd *b) {
   ro.n_plugin_dirs = own + more;
   ro.cache_dir = cache;
   ro.calibration = NULL; /* the profile names its copy */
-  ro.flags |= TN_RT_PORTABLE | (b->foreign ? TN_RT_OFFLINE : 0);
+  ro.flags |= flags | (b->foreign ? TN_RT_OFFLINE : 0);
   tn_runtime *rt = NULL;
   tn_model *m = NULL;
   tn_status st = tn_runtime_create(&ro, &rt, b->err);
@@ -261,9 +261,23 @@ static tn_status pack(tni_bd *b) {
     st = tn_model_load(rt, model, &mo, &m, b->err);
   }
   if (st == TN_OK) st = check_packed(b, m);
+  if (st == TN_OK && tables) st = tni_bd_tables_find(b, m, tables);
   tn_model_destroy(m);
   working(b, NULL);
   tn_runtime_destroy(rt);
+  return st;
+}
+
+/* What was cut must not change how the model is placed and what it finds packed. */
+static tn_status pack(tni_bd *b) {
+  struct tni_bd_tables *tables = NULL;
+  uint32_t n_cut = 0;
+  tn_status st = load_staged(b, TN_RT_PORTABLE, &tables);
+  if (st == TN_OK) st = tni_bd_tables_cut(b, tables, &n_cut);
+  if (st == TN_OK && n_cut) {
+    st = load_staged(b, TN_RT_SEALED, NULL);
+    if (st != TN_OK) tni_error_prefix(b->err, "without the tables that are read packed");
+  }
   return st == TN_OK ? adopt_packed(b) : st;
 }
 

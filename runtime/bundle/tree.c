@@ -177,6 +177,30 @@ tn_status tni_bd_adopt(tni_bd *b, const char *to, const char *role) {
   return st;
 }
 
+tn_status tni_bd_cut(tni_bd *b, const char *to, const tni_cut *cuts, uint32_t n) {
+  tni_bd_file *entry = (tni_bd_file *)(uintptr_t)tni_bd_find(b, to);
+  char *path = staged(b, to), *cut = tni_bd_text(b, "%s/%s.cut", b->stage, to);
+  tni_file f = {0};
+  tn_status st = entry && path && cut ? tni_file_map(path, &f, b->err) : tni_fail_memory(b->err, to);
+  const int fd = st == TN_OK ? open(cut, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
+  if (st == TN_OK && fd < 0) st = tni_fail(b->err, TN_E_IO, cut, "cannot write '%s': %s", cut, strerror(errno));
+  uint64_t from = 0;
+  for (uint32_t i = 0; st == TN_OK && i <= n; i++) {
+    const uint64_t end = i < n ? cuts[i].at : f.bytes;
+    st = write_all(b, fd, cut, (const uint8_t *)f.data + from, end - from);
+    if (i < n) from = end + cuts[i].bytes;
+  }
+  tni_file_unmap(&f);
+  const bool moded = fd < 0 || fchmod(fd, 0644) == 0;
+  if (fd >= 0 && (close(fd) != 0 || !moded) && st == TN_OK)
+    st = tni_fail(b->err, TN_E_IO, cut, "cannot write '%s': %s", cut, strerror(errno));
+  if (st == TN_OK && rename(cut, path) != 0)
+    st = tni_fail(b->err, TN_E_IO, path, "cannot replace '%s': %s", path, strerror(errno));
+  if (st == TN_OK) st = tni_bd_sum(path, &entry->sums, b->err);
+  free(path);
+  return st;
+}
+
 /* --- folders ------------------------------------------------------------------------------------------------------ */
 
 typedef bool (*visit_fn)(const tni_bd *b, const char *path, bool folder);

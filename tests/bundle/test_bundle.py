@@ -7,6 +7,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 
 import common
@@ -306,6 +307,59 @@ class Bundle(common.Case):
         self.assertEqual(self.text(b, *ASK), self.expected())
         (b / "bin/tenon-helper").unlink()
         self.assertEqual(run(b, *ASK).returncode, 3)
+
+    def packed_tables(self, more, model=DEMO, profile="plugins: [cpu-avx2-lut, host]\n"):
+        """(a bundle with the tables, one without, its report); both say what a normal run says."""
+        whole = self.make("--profile", self.profile(profile), name="whole", model=model)
+        path = self.profile(profile + "embeddings: packed\n" + more)
+        cut = self.make("--profile", path, "--format", "json", name="cut", model=model)
+        report = json.loads(self.result.stdout)
+        want = self.ok("run", model, *ASK, "--profile", path, env=PLUGINS).stdout
+        self.assertEqual(self.text(cut, *ASK), want)
+        r = run(cut, "run", *ASK, "--log-level", "info")
+        self.assertRegex(r.stderr, r"cpu-avx2-lut: packed 0 matrices .* mapped [1-9]")
+        self.ok("bundle", "--verify", cut)
+        again = self.make("--profile", path, name="again", model=model)
+        self.assertEqual(tree(cut), tree(again))
+        return whole, cut, report
+
+    def test_tables_left_out(self):
+        """What is read from packed weights is not in the bundle; who would need it is told."""
+        if not common.has_avx2():
+            self.skipTest("no AVX2")
+        whole, cut, report = self.packed_tables("calibration: ${model}/calibration.yaml\n")
+        table = 4096 * 256 * 4
+        sizes = [(b / "model/model.onnx").stat().st_size for b in (whole, cut)]
+        self.assertGreater(sizes[0] - sizes[1], 2 * table - 4 * 65536)  # the table and its transposed twin
+        self.assertLessEqual(sizes[0] - sizes[1], 2 * table)
+        self.assertEqual(sum(e["what"].startswith("tensor ") for e in report["left_out"]), 2)
+        self.assertIn("calibration: calibration.yaml", (cut / "profile.yaml").read_text())
+        for profile, word in (("plugins: [{name: cpu-avx2-lut, probe: inprocess}, host]\n", "the host reads it"),
+                              ("plugins: [host]\nembeddings: packed\n", "the host reads it")):
+            r = run(cut, "run", "--profile", self.profile(profile), *ASK)
+            self.assertEqual(r.returncode, 3, r.stderr)
+            self.assertIn("was left out of this model", r.stderr)
+            self.assertIn(word, r.stderr)
+        profile = self.profile("plugins: [{name: cpu-avx2-lut, probe: inprocess}, host]\nembeddings: packed\n")
+        r = run(cut, "run", "--profile", profile, "--cache-dir", self.tmp / "empty", *ASK)
+        self.assertEqual(r.returncode, 3, r.stderr)
+        self.assertIn("cannot be packed as 'w4g' here: its elements were left out", r.stderr)
+        shutil.copytree(cut / "model", self.tmp / "model")
+        (self.tmp / "model/left_out.json").unlink()
+        self.fails(3, "model.onnx", args=["inspect", self.tmp / "model"])
+
+    def test_table_of_another_file(self):
+        """One constant for both, in external data; plugins in processes of their own."""
+        if not common.has_avx2():
+            self.skipTest("no AVX2")
+        self.module("onnx"), self.module("numpy")
+        model = self.tmp / "model"
+        subprocess.run([sys.executable, SOURCE / "bench/make_llama.py", model, "--layers", "1", "--tied", "once"],
+                       check=True, capture_output=True)
+        whole, cut, report = self.packed_tables("isolation: process\n", model=model)
+        sizes = [(b / "model/model.onnx_data").stat().st_size for b in (whole, cut)]
+        self.assertEqual(sizes[0] - sizes[1], 4096 * 256 * 4 - 65536 * (json.loads(
+            (cut / "model/left_out.json").read_text())["tensors"][0]["offset"] % 65536 != 0))
 
     def test_aarch64(self):
         """Made on x86-64 from an installed tree for aarch64 (scripts/aarch64.sh): runs under qemu, packs nothing."""
