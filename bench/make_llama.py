@@ -4,7 +4,8 @@
 
 Nodes are the primitives that Optimum's export has: RMSNorm of Pow/ReduceMean/Sqrt/Div, rotary embedding of
 Slice/Neg/Concat, grouped queries by Expand, a causal mask from Range, MatMul with [K,N] weights. Weights are written
-one tensor at a time, so that a model of several GB takes little memory. Needs numpy and onnx.
+one tensor at a time, so that a model of several GB takes little memory. --tied: the head has the embedding's weights, as
+one constant behind a Transpose, or written twice as torch's exporter does. Needs numpy and onnx.
 
   bench/make_llama.py OUT --layers 8 --dim 2048 --heads 32 --kv-heads 8 --ffn 5632 --vocab 32000 [--single-file]
 """
@@ -20,11 +21,14 @@ from onnx import TensorProto as T
 from onnx import helper as h
 
 
+EMBEDDING = "model.embed_tokens.weight"
+
+
 class Model:
     def __init__(self, args):
         self.a = args
         self.nodes, self.inits, self.external = [], [], []
-        self.consts = {}
+        self.consts, self.table = {}, None
         self.rng = np.random.default_rng(args.seed)
         self.data = None if args.single_file else open(os.path.join(args.out, "model.onnx_data"), "wb")
 
@@ -41,11 +45,15 @@ class Model:
             self.consts[key] = name
         return self.consts[key]
 
-    def weight(self, name, *shape, scale=None):
+    def weight(self, name, *shape, scale=None, values=None):
         if scale is None:
             scale = 1.0 / np.sqrt(shape[0])
         if not self.a.holes:
-            w = self.rng.standard_normal(shape, dtype=np.float32) * np.float32(scale)
+            w = values
+            if values is None:
+                w = self.rng.standard_normal(shape, dtype=np.float32) * np.float32(scale)
+            if name == EMBEDDING and self.a.tied == "twice":
+                self.table = w
         if self.data is None:
             self.inits.append(onnx.numpy_helper.from_array(w, name))
             return name
@@ -173,15 +181,18 @@ class Model:
         a, d = self.a, self.a.dim // self.a.heads
         self.shapes()
         x = self.op("Gather", "/model/embed_tokens/Gather",
-                    [self.weight("model.embed_tokens.weight", a.vocab, a.dim, scale=1.0), "input_ids"])
+                    [self.weight(EMBEDDING, a.vocab, a.dim, scale=1.0), "input_ids"])
         for i in range(a.layers):
             n = f"/model/layers.{i}"
             y = self.attention(i, self.norm(n + "/input_layernorm", x))
             x = self.op("Add", n + "/Add", [x, y])
             x = self.op("Add", n + "/Add_1", [x, self.mlp(i, self.norm(n + "/post_attention_layernorm", x))])
         x = self.norm("/model/norm", x)
-        self.nodes.append(h.make_node("MatMul", [x, self.weight("lm_head.weight", a.dim, a.vocab)], ["logits"],
-                                      name="/lm_head/MatMul"))
+        if a.tied == "once":
+            head = self.op("Transpose", "/lm_head/Transpose", [EMBEDDING], perm=[1, 0])
+        else:
+            head = self.weight("lm_head.weight", a.dim, a.vocab, values=None if self.table is None else self.table.T)
+        self.nodes.append(h.make_node("MatMul", [x, head], ["logits"], name="/lm_head/MatMul"))
         ids = ["batch_size", "sequence_length"]
         ins = [h.make_tensor_value_info("input_ids", T.INT64, ids),
                h.make_tensor_value_info("attention_mask", T.INT64, ["batch_size", "past_sequence_length + sequence_length"]),
@@ -207,7 +218,7 @@ def write_config(a):
               "head_dim": a.dim // a.heads, "intermediate_size": a.ffn, "num_attention_heads": a.heads,
               "num_hidden_layers": a.layers, "num_key_value_heads": a.kv_heads, "vocab_size": a.vocab,
               "max_position_embeddings": a.context, "rms_norm_eps": 1e-5, "rope_theta": a.theta,
-              "bos_token_id": 0, "eos_token_id": 0, "tie_word_embeddings": False, "use_cache": True}
+              "bos_token_id": 0, "eos_token_id": 0, "tie_word_embeddings": bool(a.tied), "use_cache": True}
     with open(os.path.join(a.out, "config.json"), "w") as f:
         json.dump(config, f, indent=2)
     demo = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "models", "demo")
@@ -231,6 +242,7 @@ def main():
                         ("context", 2048), ("seed", 1)):
         p.add_argument("--" + name, type=int, default=value)
     p.add_argument("--window", type=int, default=0, help="keys that a query sees, itself included; 0: all before it")
+    p.add_argument("--tied", choices=("once", "twice"), help="the head has the embedding's weights")
     p.add_argument("--theta", type=float, default=10000.0)
     p.add_argument("--single-file", action="store_true", help="weights inside model.onnx (at most 2 GB)")
     p.add_argument("--holes", action="store_true",
