@@ -13,6 +13,7 @@ import argparse
 import json
 import math
 import os
+import random
 import shutil
 
 import numpy as np
@@ -213,6 +214,20 @@ class Model:
             self.data.close()
 
 
+def grow_vocabulary(model, size):
+    """The demo model's BPE with further merges of random pairs: as large as real ones, to read and to look up. They come
+    last, so that its own tokens are still what their text becomes."""
+    known, rng = list(model["vocab"]), random.Random(1)
+    pieces = [t for t in known if len(t) <= 6 and not t.startswith("<")]
+    while len(known) < size:
+        left, right = rng.choice(pieces), rng.choice(pieces)
+        if right.startswith("\u0120") or left + right in model["vocab"]:
+            continue
+        model["vocab"][left + right] = len(known)
+        model["merges"].append(f"{left} {right}" if isinstance(model["merges"][0], str) else [left, right])
+        known.append(left + right)
+
+
 def write_config(a):
     config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": a.dim,
               "head_dim": a.dim // a.heads, "intermediate_size": a.ffn, "num_attention_heads": a.heads,
@@ -226,11 +241,9 @@ def write_config(a):
         return
     for name in ("tokenizer_config.json", "special_tokens_map.json", "generation_config.json"):
         shutil.copy(os.path.join(demo, name), a.out)
-    # The demo model's tokenizer; id N from 4096 on is spelled <|N|>, so that a text can hold any id.
     with open(os.path.join(demo, "tokenizer.json"), encoding="utf-8") as f:
         tokenizer = json.load(f)
-    tokenizer["added_tokens"] += [{"id": i, "content": f"<|{i}|>", "single_word": False, "lstrip": False, "rstrip": False,
-                                   "normalized": False, "special": False} for i in range(4096, a.vocab)]
+    grow_vocabulary(tokenizer["model"], a.vocab)
     with open(os.path.join(a.out, "tokenizer.json"), "w", encoding="utf-8") as f:
         json.dump(tokenizer, f)
 

@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -66,12 +67,13 @@ def run(a, cache, prompt):
 
 
 def make_prompt(a, path):
-    """Random ids, spelled as bench/make_llama.py's tokenizer reads them, and as many as leave room for the new ones."""
-    with open(os.path.join(a.model, "config.json"), encoding="utf-8") as f:
-        vocab = json.load(f)["vocab_size"]
+    """Random words that are tokens of their own in the models of bench/make_llama.py, and as many as leave room for the new ones."""
+    with open(os.path.join(a.model, "tokenizer.json"), encoding="utf-8") as f:
+        vocab = json.load(f)["model"]["vocab"]
+    words = [t[1:] for t, i in vocab.items() if i < 4096 and re.fullmatch("\u0120[a-z]{3,}", t)]
     rng = random.Random(1)
     with open(path, "w", encoding="utf-8") as f:
-        f.write("".join(f"<|{rng.randrange(4096, vocab)}|>" for _ in range(a.max_seq - a.tokens - 1)))
+        f.write("".join(" " + rng.choice(words) for _ in range(a.max_seq - a.tokens - 1)))
 
 
 def main():

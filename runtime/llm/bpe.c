@@ -45,11 +45,16 @@ static bool make_table(tni_reader *r, size_t n) {
   return true;
 }
 
+/* With its path only where the list has one: there are many merges. */
+static tni_at part_of(const tni_at *merge, size_t i) {
+  return *merge->path ? tni_at_item(merge, i) : (tni_at){json_array_get(merge->v, i), merge->file, ""};
+}
+
 /* Both forms: "a b" and ["a", "b"]. */
 static tn_status split_merge(const tni_at *a, tni_view *l, tni_view *r, tn_error *err) {
   if (json_is_array(a->v)) {
     size_t n;
-    tni_at x = tni_at_item(a, 0), y = tni_at_item(a, 1);
+    tni_at x = part_of(a, 0), y = part_of(a, 1);
     tn_status st = tni_at_array(a, 2, &n, err);
     if (st == TN_OK) st = tni_at_string(&x, l, err);
     return st != TN_OK ? st : tni_at_string(&y, r, err);
