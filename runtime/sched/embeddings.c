@@ -1,81 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/sched/embeddings.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/base/file.h"
 #include "runtime/plan/program_check.h"
-#include "runtime/sched/tables.h"
+#include "runtime/sched/equal.h"
 
 static const tni_value *value_of(const tn_model *m, tn_id v) { return tni_graph_value(m->graph, v); }
-
-/* --- two constants of equal elements ------------------------------------------------------------------------------ */
-
-enum { TILE = 64, BLOCK = 4096 };
-
-/* table [V,D]; other [V,D], or [D,V] where turned. */
-typedef struct comparison {
-  const tn_model *m;
-  const tni_tensor *table, *other;
-  bool turned;
-  _Atomic bool differs;
-} comparison;
-
-static bool same_tile(const comparison *c, int64_t n0, int64_t n, int64_t k0, int64_t k) {
-  const int64_t V = c->table->dims[0], D = c->table->dims[1];
-  float a[TILE][TILE], b[TILE][TILE];
-  for (int64_t i = 0; i < n; i++) tni_tensor_to_f32(c->table, (n0 + i) * D + k0, k, a[i]);
-  for (int64_t i = 0; i < (c->turned ? k : n); i++)
-    if (c->turned)
-      tni_tensor_to_f32(c->other, (k0 + i) * V + n0, n, b[i]);
-    else
-      tni_tensor_to_f32(c->other, (n0 + i) * D + k0, k, b[i]);
-  for (int64_t i = 0; i < n; i++)
-    for (int64_t j = 0; j < k; j++)
-      if (memcmp(&a[i][j], c->turned ? &b[j][i] : &b[i][j], sizeof(float)) != 0) return false;
-  return true;
-}
-
-static bool same_rows(const comparison *c, int64_t n0, int64_t n1) {
-  const int64_t D = c->table->dims[1];
-  bool same = true;
-  for (int64_t k = 0; same && k < D; k += TILE)
-    for (int64_t n = n0; same && n < n1; n += TILE)
-      same = same_tile(c, n, n1 - n < TILE ? n1 - n : TILE, k, D - k < TILE ? D - k : TILE);
-  return same;
-}
-
-static void drop(const comparison *c, const tni_tensor *t) {
-  if (t->data && tni_is_mapped(c->m, t)) tni_file_drop(t->data, t->bytes);
-}
-
-/* What was read leaves memory block by block. */
-static void compare_blocks(void *arg, int64_t begin, int64_t end, uint32_t worker) {
-  comparison *c = arg;
-  const int64_t V = c->table->dims[0];
-  (void)worker;
-  for (int64_t i = begin; i < end && !atomic_load(&c->differs); i++) {
-    const int64_t n0 = i * BLOCK, n1 = V - n0 < BLOCK ? V : n0 + BLOCK;
-    if (!same_rows(c, n0, n1)) atomic_store(&c->differs, true);
-    drop(c, c->table);
-    drop(c, c->other);
-  }
-}
 
 /* Whether row n of other, as the need sees it, is row n of the table. */
 static bool is_equal(const tn_model *m, tn_id table, tn_id other, bool turned) {
   const tni_left_out *left = tni_left_of(m->import, value_of(m, table));
-  if (left && table != other) return left->weight && strcmp(left->weight, value_of(m, other)->pub.name) == 0;
-  comparison c = {.m = m, .table = value_of(m, table)->tensor, .other = value_of(m, other)->tensor, .turned = turned};
   if (table == other) return !turned;
-  if (!same_rows(&c, 0, c.table->dims[0] < TILE ? c.table->dims[0] : TILE)) return false;
-  tni_pool_for(m->rt->pool, (c.table->dims[0] + BLOCK - 1) / BLOCK, 1, compare_blocks, &c);
-  return !atomic_load(&c.differs);
+  if (left) return left->weight && strcmp(left->weight, value_of(m, other)->pub.name) == 0;
+  return tni_constants_equal(m, table, other, turned);
 }
-
-/* --- tables and weights ------------------------------------------------------------------------------------------- */
 
 static bool looks_up(const tni_node *n, tn_id v) {
   return n->n_captures == 0 && n->pub.op == TN_OP_GATHER && n->pub.in[0] == v && n->pub.in[1] != v &&

@@ -5,7 +5,7 @@
  * weight (runtime/graph/rows.h), so that nothing reads the table's own elements.
  *
  * Exporters often write a tied table twice, the second time transposed for MatMul: constants of equal elements count as
- * one table. They are compared in full, which reads both.
+ * one table (equal.h).
  */
 #ifndef TENON_SCHED_EMBEDDINGS_H
 #define TENON_SCHED_EMBEDDINGS_H

@@ -2,7 +2,11 @@
  *
  * `embeddings: packed`: a Gather reads rows of the weight that a plugin packs with the same table.
  */
+#include <fcntl.h>
 #include <math.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "runtime/sched/embeddings.h"
 #include "sched_test.h"
@@ -186,6 +190,45 @@ static void test_not_tied(void) {
   turned[5 * V + V - 1] -= 1;
 }
 
+static void set_time(const char *path, int64_t ago) {
+  const struct timespec t = {.tv_sec = time(NULL) - ago};
+  CU_ASSERT_EQUAL(utimensat(AT_FDCWD, path, (const struct timespec[]){t, t}, 0), 0);
+}
+
+/* Whether the model is tied, as it is loaded now. */
+static bool is_tied(rig *r, const char *path) {
+  tn_model_destroy(r->m);
+  r->m = NULL;
+  CU_ASSERT_EQUAL_FATAL(rig_open(r, path, 0), TN_OK);
+  return !embedding(r)->why;
+}
+
+/* Two constants are compared once, and again when their file has another time. */
+static void test_compared_once(void) {
+  rig r;
+  char path[96];
+  struct stat st;
+  CU_ASSERT_EQUAL_FATAL(rig_init(&r, "plugins: [sched-packed, host]\nembeddings: packed\ncache: {dir: .}\n"), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(rig_load(&r, tied(TWICE), 0), TN_OK);
+  tn_session_destroy(r.s);
+  r.s = NULL;
+  snprintf(path, sizeof path, "%s/model.onnx", r.dir);
+  set_time(path, 100);
+  CU_ASSERT_TRUE(is_tied(&r, path));
+  const tni_value *t = tni_graph_value(r.m->graph, embedding(&r)->weight);
+  const uint64_t last = t->origin.offset + t->tensor->bytes - sizeof(float);
+  CU_ASSERT_EQUAL(stat(path, &st), 0);
+  const int fd = open(path, O_WRONLY);
+  CU_ASSERT_EQUAL(pwrite(fd, &(float){4711}, sizeof(float), (off_t)last), sizeof(float));
+  close(fd);
+  CU_ASSERT_EQUAL(utimensat(AT_FDCWD, path, (const struct timespec[]){st.st_mtim, st.st_mtim}, 0), 0);
+  CU_ASSERT_TRUE(is_tied(&r, path)); /* nobody looked */
+  set_time(path, 50);
+  CU_ASSERT_FALSE(is_tied(&r, path));
+  CU_ASSERT_FALSE(is_tied(&r, path));
+  rig_finish(&r);
+}
+
 static void test_ids(void) {
   static const int64_t bad[] = {V, -V - 1, INT64_MAX};
   static const char *const values[] = {"source", "packed"};
@@ -263,6 +306,7 @@ void suite_embeddings(void) {
   CU_add_test(s, "they come from the packed weight", test_reads_the_blob);
   CU_add_test(s, "the statement lacks the table", test_statement);
   CU_add_test(s, "a table that is not tied stays and is told of", test_not_tied);
+  CU_add_test(s, "two constants are compared once", test_compared_once);
   CU_add_test(s, "ids out of range", test_ids);
   CU_add_test(s, "the reference reads the same", test_reference);
   CU_add_test(s, "lists of what was left out", test_left_out);
