@@ -53,21 +53,26 @@ static void few_scores(const attention *a, const tile *t, const space *w, const 
 }
 
 static void scores(const attention *a, const tile *t, const space *w, int64_t key, int64_t n) {
-  const int64_t step = even_step(a, t->rows), even = even_elements(a);
+  const int64_t step = even_step(a, t->rows), even = even_elements(a), panel = a->size * TNI_NR;
   int64_t ld;
   const f32u *k = block_rows(a, &a->past_k, &a->k, t, key, n, a->size, w->rows, &ld);
   if (few_rows(t)) {
     few_scores(a, t, w, k, ld, n);
     return;
   }
-  for (int64_t p = 0; p < n; p += TNI_NR) {
-    a->hot->pack_t(w->k, k + p * ld, ld, n - p < TNI_NR ? n - p : TNI_NR, a->size);
+  for (int64_t p = 0; p < n; p += 2 * TNI_NR) {
+    for (int64_t i = 0; i < 2; i++) {
+      const int64_t left = n - p - i * TNI_NR;
+      if (left > 0)
+        a->hot->pack_t(w->k + i * panel, k + (p + i * TNI_NR) * ld, ld, left < TNI_NR ? left : TNI_NR, a->size);
+    }
     for (int64_t r = 0; r < t->rows; r += step) {
       const int mr = (int)(t->rows - r < step ? t->rows - r : step);
       const float *q = w->q + r * a->size;
       float *s = w->s + r * KEYS + p;
-      a->hot->gemm(mr, even, q, a->size, w->k, 2 * TNI_NR, s, KEYS, 1);
-      a->hot->gemm(mr, a->size - even, q + even, a->size, w->k + TNI_NR, 2 * TNI_NR, s, KEYS, 0);
+      tni_hot_panels(a->hot, n - p, mr, even, q, a->size, w->k, 2 * TNI_NR, panel, s, KEYS, 1);
+      tni_hot_panels(a->hot, n - p, mr, a->size - even, q + even, a->size, w->k + TNI_NR, 2 * TNI_NR, panel, s, KEYS,
+                     0);
     }
   }
 }
@@ -151,17 +156,20 @@ static void add_values(const attention *a, const tile *t, const space *w, int64_
   const int64_t step = even_step(a, t->rows);
   int64_t ld;
   const f32u *v = block_rows(a, &a->past_v, &a->v, t, key, n, a->v_size, w->rows, &ld);
-  for (int64_t c = 0; c < a->v_size; c += TNI_NR) {
-    const int64_t cols = a->v_size - c < TNI_NR ? a->v_size - c : TNI_NR;
-    const bool packed = cols < TNI_NR || (!few_rows(t) && ld > NEAR);
+  const bool copied = !few_rows(t) && ld > NEAR;
+  for (int64_t c = 0, width; c < a->v_size; c += width) {
+    const int64_t left = a->v_size - c;
+    width = left < 2 * TNI_NR ? TNI_NR : 2 * TNI_NR;
+    const bool packed = copied || left < TNI_NR;
+    const int64_t cols = left < width ? left : width;
     for (int64_t j = 0; packed && j < n; j++) {
-      float *d = w->v + j * TNI_NR;
+      float *d = w->v + j * width;
       memcpy(d, v + j * ld + c, (size_t)cols * sizeof *d);
-      for (int64_t i = cols; i < TNI_NR; i++) d[i] = 0;
+      for (int64_t i = cols; i < width; i++) d[i] = 0;
     }
     for (int64_t r = 0; r < t->rows; r += step)
-      a->hot->gemm((int)(t->rows - r < step ? t->rows - r : step), n, w->s + r * KEYS, KEYS, packed ? w->v : v + c,
-                   packed ? TNI_NR : ld, t->to.o + r * a->v_cols + c, a->v_cols, 0);
+      tni_hot_panels(a->hot, width, (int)(t->rows - r < step ? t->rows - r : step), n, w->s + r * KEYS, KEYS,
+                     packed ? w->v : v + c, packed ? width : ld, TNI_NR, t->to.o + r * a->v_cols + c, a->v_cols, 0);
   }
 }
 

@@ -265,6 +265,7 @@ const tni_hot TNI_HOT_NAME = {
     .name = TNI_HOT_TEXT,
     .mr = TILE_MR,
     .gemm = tile,
+    .gemm2 = tile2,
     .gemv = gemv,
     .dots8 = TNI_HOT_OWN(dots8),
     .softmax8 = TNI_HOT_OWN(softmax8),

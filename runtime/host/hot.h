@@ -35,10 +35,13 @@ typedef struct tni_hot {
   const char *name;
   int mr; /* rows of gemm's micro tile: TNI_MR is a multiple of it */
   /* c[mr, 16] (row stride ldc) = or += a[mr, kc] (row stride lda) * b[kc, 16] (row stride ldb; 16 where packed), mr up
-   * to TNI_MR. Each element: one accumulator that starts at 0 and takes a * b + acc, rounded once, in ascending k; then c = acc (first)
-   * or c += acc. */
+   * to TNI_MR. Each element: one accumulator that starts at 0 and takes a * b + acc, rounded once, in ascending k; then
+   * c = acc (first) or c += acc. */
   void (*gemm)(int mr, int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, float *c, int64_t ldc,
                int first);
+  /* The same for c[mr, 32]: columns 16 to 31 are those of b + step. */
+  void (*gemm2)(int mr, int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, int64_t step, float *c,
+                int64_t ldc, int first);
   /* c[n, 8] = b[n, kc] (row stride ldb) times `rows` <= 8 rows that meet an unpacked b once; columns past them are 0 or
    * what `at` has there. Element k of row r lies at tni_dots8_at(rows, r, k) of at[(kc + 1) / 2 * 2 * (4 or 8)], and 0
    * where kc is odd. Each element of c: the sum over even k in ascending order, plus that over odd k, every product
@@ -95,6 +98,15 @@ typedef struct tni_hot {
   /* Largest element; NaN if there is one; -inf for n = 0. */
   float (*max)(const void *x, int64_t n);
 } tni_hot;
+
+/* gemm2, or gemm where there are no more columns than one panel has. */
+static inline void tni_hot_panels(const tni_hot *hot, int64_t columns, int mr, int64_t kc, const void *a, int64_t lda,
+                                  const void *b, int64_t ldb, int64_t step, float *c, int64_t ldc, int first) {
+  if (columns > TNI_NR)
+    hot->gemm2(mr, kc, a, lda, b, ldb, step, c, ldc, first);
+  else
+    hot->gemm(mr, kc, a, lda, b, ldb, c, ldc, first);
+}
 
 static inline int64_t tni_dots8_at(int64_t rows, int64_t row, int64_t k) {
   if (rows <= 4) return k / 2 * 8 + row * 2 + k % 2;

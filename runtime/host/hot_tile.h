@@ -50,6 +50,45 @@ MICRO(9, L9)
 MICRO(10, L10)
 MICRO(11, L11)
 MICRO(12, L12)
+
+/* Two panels: a number of a is loaded for two products, and the asm keeps it from being loaded for each. */
+#define ACC2(i) __m512 c##i = _mm512_setzero_ps(), d##i = _mm512_setzero_ps();
+#define STEP2(i)                         \
+  {                                      \
+    __m512 s = _mm512_set1_ps(A_##i);    \
+    __asm__("" : "+v"(s));               \
+    c##i = _mm512_fmadd_ps(s, b0, c##i); \
+    d##i = _mm512_fmadd_ps(s, b1, d##i); \
+  }
+#define OUT2(i)                                                                              \
+  {                                                                                          \
+    float *to = c + (i)*ldc;                                                                 \
+    _mm512_storeu_ps(to, first ? c##i : _mm512_add_ps(_mm512_loadu_ps(to), c##i));           \
+    _mm512_storeu_ps(to + 16, first ? d##i : _mm512_add_ps(_mm512_loadu_ps(to + 16), d##i)); \
+  }
+#define MICRO2(n, LIST)                                                                                        \
+  static void micro2_##n(int64_t kc, const f32u *restrict a, int64_t lda, const f32u *restrict b, int64_t ldb, \
+                         int64_t step, float *restrict c, int64_t ldc, int first) {                            \
+    const f32u *p0 = a, *p1 = a + 4 * lda, *p2 = a + 8 * lda;                                                  \
+    (void)p1, (void)p2, (void)ldc;                                                                             \
+    LIST(ACC2) for (int64_t k = 0; k < kc; k++) {                                                              \
+      const __m512 b0 = _mm512_loadu_ps(b + k * ldb), b1 = _mm512_loadu_ps(b + step + k * ldb);                \
+      LIST(STEP2)                                                                                              \
+    }                                                                                                          \
+    LIST(OUT2)                                                                                                 \
+  }
+MICRO2(1, L1)
+MICRO2(2, L2)
+MICRO2(3, L3)
+MICRO2(4, L4)
+MICRO2(5, L5)
+MICRO2(6, L6)
+MICRO2(7, L7)
+MICRO2(8, L8)
+MICRO2(9, L9)
+MICRO2(10, L10)
+MICRO2(11, L11)
+MICRO2(12, L12)
 #else
 enum { TILE_MR = 6 };
 #define ACC(i) v8 c##i##0 = {0}, c##i##1 = {0};
@@ -102,6 +141,19 @@ static void tile(int mr, int64_t kc, const void *av, int64_t lda, const void *b,
   TNI_ROWS(mr, CALL)
 #endif
 #undef CALL
+}
+
+static void tile2(int mr, int64_t kc, const void *av, int64_t lda, const void *bv, int64_t ldb, int64_t step, float *c,
+                  int64_t ldc, int first) {
+  const f32u *a = av, *b = bv;
+#ifdef __AVX512F__
+#define CALL(n) micro2_##n(kc, a, lda, b, ldb, step, c, ldc, first)
+  TNI_ROWS_12(mr, CALL)
+#undef CALL
+#else
+  tile(mr, kc, a, lda, b, ldb, c, ldc, first);
+  tile(mr, kc, a, lda, b + step, ldb, c + TNI_NR, ldc, first);
+#endif
 }
 
 #endif

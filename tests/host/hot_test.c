@@ -58,6 +58,8 @@ static void test_variants(void) {
     for (int mr = 1; mr <= TNI_MR; mr++) {
       SAME(k->gemm(mr, 64, x + 6, 64, w, 16, o, 16, 1))
       SAME(k->gemm(mr, 64, x + 6, 64, w, 16, o, 16, 0))
+      SAME(k->gemm2(mr, 31, x + 6, 64, w, 16, 31 * 16, o, 32, 1))
+      SAME(k->gemm2(mr, 15, x + 6, 64, w + 1, 64, 16, o, 33, 0))
     }
     SAME(k->gemm(4, 15, x + 6, 64, w + 1, 64, o, 16, 1))
     for (int rows = 4; rows <= 8; rows += 4) SAME(k->dots8(rows, 13, 61, x + 6, w, 64, o, NULL))
@@ -89,6 +91,20 @@ static void dots(const tni_hot *h, int rows) {
   for (int i = 0; i < 8 * KEYS; i++) CU_ASSERT_EQUAL(memcmp(got + i, want + i % 8 * 16 + i / 8, sizeof *got), 0);
 }
 
+/* Two panels at once are what each gives alone. */
+static void two_panels(const tni_hot *h) {
+  enum { KC = 61, STEP = KC * 16 };
+  float a[TNI_MR * KC], b[2 * STEP], want[TNI_MR * 32], got[TNI_MR * 32];
+  ht_fill(a, TNI_MR * KC, 7);
+  ht_fill(b, 2 * STEP, 11);
+  for (int mr = 1; mr <= TNI_MR; mr++)
+    for (int first = 1; first >= 0; first--) {
+      for (int p = 0; p < 2; p++) h->gemm(mr, KC, a, KC, b + p * STEP, 16, want + p * 16, 32, first);
+      h->gemm2(mr, KC, a, KC, b, 16, STEP, got, 32, first);
+      CU_ASSERT_EQUAL(memcmp(got, want, (size_t)mr * 32 * sizeof *got), 0);
+    }
+}
+
 static void test_unpacked(void) {
   const tni_hot *h = tni_hot_get();
   enum { KC = 61 };
@@ -100,6 +116,7 @@ static void test_unpacked(void) {
   h->gemm(4, 16, a, KC, packed, 16, want, 16, 1);
   h->gemm(4, 16, a, KC, b + 3, 64, got, 16, 1);
   CU_ASSERT_EQUAL(memcmp(got, want, 4 * 16 * sizeof *got), 0);
+  two_panels(h);
 }
 
 static float any_float(uint32_t *state, uint32_t near) {
