@@ -181,6 +181,7 @@ bool tni_embedding_is_packed(const tn_model *m, tn_id v) {
 }
 
 json_t *tni_embeddings_json(const tn_model *m) {
+  if (!m->embeddings) return json_null();
   json_t *list = json_array();
   for (uint32_t i = 0; i < m->n_embeddings; i++) {
     const tni_embedding *e = &m->embeddings[i];

@@ -34,7 +34,8 @@ bool tni_embedding_is_packed(const tn_model *m, tn_id v);
 /* Constant v may be left out of a bundle: nobody reads its elements but who packs them. */
 bool tni_embedding_leaves(const tn_model *m, tn_id v);
 
-/* {profile: packed or source, tables: [{table, bytes, rows: packed or source, device, format, weight | reason}]} */
+/* {profile: packed or source, tables: [{table, bytes, rows: packed or source, device, format, weight | reason}]}; null
+ * where not all nodes have a device. */
 json_t *tni_embeddings_json(const tn_model *m);
 
 #endif

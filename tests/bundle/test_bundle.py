@@ -319,6 +319,8 @@ class Bundle(common.Case):
         r = run(cut, "run", *ASK, "--log-level", "info")
         self.assertRegex(r.stderr, r"cpu-avx2-lut: packed 0 matrices .* mapped [1-9]")
         self.ok("bundle", "--verify", cut)
+        said = self.ok("check", model, "--profile", path, env=PLUGINS).stderr
+        self.assertIn("embeddings: rows of 'model.embed_tokens.weight' are read from what cpu-avx2-lut packs as w4g", said)
         again = self.make("--profile", path, name="again", model=model)
         self.assertEqual(tree(cut), tree(again))
         return whole, cut, report

@@ -79,7 +79,8 @@ def check(folder, extra, new=12, ring=False):
 
 with tempfile.TemporaryDirectory() as tmp:
     check(os.path.join(tmp, "external"), [])
-    check(os.path.join(tmp, "single"), ["--single-file"])
+    check(os.path.join(tmp, "single"), ["--single-file", "--tied", "once"])
+    check(os.path.join(tmp, "twice"), ["--tied", "twice"])
     # 100 positions go round a ring of 64 rows.
     check(os.path.join(tmp, "window"), ["--single-file", "--window", "12"], 100, True)
 print("make_llama.py: logits and greedy ids as onnxruntime's, with a sliding window too")
