@@ -8,7 +8,7 @@
 
 measure: every format and every peer once per round, in turns; before each, memory is read for as long as a step or two takes
 on all threads, so that each sample knows the bandwidth of its moment. A peer is any command that `tenon bench --peer` takes,
-with the bits that its weights have. FILE.json is written after every round. Perplexity of models/demo (held-out
+with the bits that its weights have, and t behind them where they are ternary (2.06t). FILE.json is written after every round. Perplexity of models/demo (held-out
 texts) and stories260k (--data, default ../shared/data) is computed with each format before the first round.
 report: writes the page and the picture from what was measured; the newest file comes first. Needs numpy (measure).
 """
@@ -120,10 +120,11 @@ def contenders(a, env):
         b = 4.125 if f == "w4g:128" else bits.get(f.partition(":")[0])
         if b is None:
             sys.exit(f"no plugin has format '{f}'; there are {', '.join(sorted(bits))}")
-        out.append({"kind": "tenon", "name": f, "label": f, "bits": b, "samples": []})
+        out.append({"kind": "tenon", "name": f, "label": f, "bits": b, "ternary": f.startswith(("tern", "lutt")), "samples": []})
     for p in a.peer:
         name, b, command = p.split(",", 2)
-        out.append({"kind": "peer", "name": name, "label": name, "bits": float(b), "command": shlex.split(command), "samples": []})
+        out.append({"kind": "peer", "name": name, "label": name, "bits": float(b.rstrip("t")), "ternary": b.endswith("t"),
+                    "command": shlex.split(command), "samples": []})
     return out
 
 
@@ -176,10 +177,16 @@ def windows(result):
     return (low * high) ** .5 if high > 1.25 * low else None
 
 
+def alike(c, p):
+    """Both ternary, or neither and about as many bits."""
+    if c.get("ternary") or p.get("ternary"):
+        return bool(c.get("ternary") and p.get("ternary"))
+    return round(p["bits"] - .2) == round(c["bits"] - .2)
+
+
 def ratio(result, c, test):
-    """This format's median by that of the best peer with about as many bits."""
-    peers = [statistics.median(values(p, test)) for p in result["contenders"]
-             if p["kind"] == "peer" and round(p["bits"] - .2) == round(c["bits"] - .2) and values(p, test)]
+    """This format's median by that of the best peer with such weights."""
+    peers = [statistics.median(values(p, test)) for p in result["contenders"] if p["kind"] == "peer" and alike(c, p) and values(p, test)]
     return f"{statistics.median(values(c, test)) / max(peers):.2f}" if peers and values(c, test) else "–"
 
 
@@ -209,12 +216,12 @@ def page(results, picture):
     out = ["# Speed of language models by weight format", "",
            "Written by `bench/speed.py report` from `bench/results`; do not edit. Tokens per second, medians (least to most). Every line's",
            "perplexity is its change against f32 weights on the demo model and on stories260k; peers' weights are random, their quality is not",
-           "measured. Peers are compared at about the same bits per weight.", "", f"![speed]({picture})", ""]
+           "measured. Peers are compared at about the same bits per weight, ternary ones with ternary ones.", "", f"![speed]({picture})", ""]
     for r in results:
         gb = [s["read_gb_per_s"] for c in r["contenders"] for s in c["samples"]]
         m = r["machine"]
         out += [f"## {r['model']}, {m['cpu']}, {r['date']}",
-                f"{r['threads']} threads of {m['processors']} processors, {r['rounds']} rounds in turns; memory was read at {min(gb):.1f} to {max(gb):.1f} GB/s "
+                f"{r['threads']} threads of {m['processors']} processors, {r['rounds']} round{'s' * (r['rounds'] > 1)} in turns; memory was read at {min(gb):.1f} to {max(gb):.1f} GB/s "
                 f"(median {statistics.median(gb):.1f}). Tenon: isa {r.get('isa', 'auto')}, caches {r.get('kv', 'f32')}.", "", table(r), ""]
     return "\n".join(out)
 

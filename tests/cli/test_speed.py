@@ -39,10 +39,13 @@ class Speed(common.Case):
             contender("tenon", "w4g:32", 4.5, [200, 240, 220], [30, 50, 40], [20, 20, 21], perplexity_change={"demo": 0.9}),
             contender("tenon", "w2g", 2.125, [300, 300, 300], [60, 60, 60], [20, 20, 20]),
             contender("peer", "mouse Q4", 4.5, [100, 100, 110], [10, 20, 20], [20, 20, 20]),
+            contender("tenon", "tern17", 1.69, [300, 300, 300], [80, 80, 80], [20, 20, 20], ternary=True),
+            contender("peer", "mouse T2", 2.06, [100, 100, 100], [50, 50, 50], [20, 20, 20], ternary=True),
             contender("peer", "cat Q4", 4.6, [110, 110, 110], [16, 16, 16], [20, 20, 20])))
         row = {line.split("|")[1].strip(): [c.strip() for c in line.split("|")[2:-1]] for line in page.splitlines() if line[:1] == "|"}
         self.assertEqual(row["Tenon, w4g:32"], ["4.5", "220 (200 to 240)", "40.0 (30.0 to 50.0)", "2.00", "2.00", "demo +0.90 %"])
-        self.assertEqual(row["Tenon, w2g"][3:], ["–", "–", "not measured"])  # no peer of two bits
+        self.assertEqual(row["Tenon, w2g"][3:], ["–", "–", "not measured"])  # no peer of two bits but a ternary one
+        self.assertEqual(row["Tenon, tern17"][3:5], ["3.00", "1.60"])
         self.assertEqual(row["cat Q4"][1], "110 (110 to 110)")
         self.assertIn("Tenon w4g:32", picture)
 
