@@ -2,6 +2,7 @@
  *
  * Compiled once per instruction set: TNI_HOT_NAME is the table's symbol, TNI_HOT_TEXT its name.
  */
+#include "runtime/host/half_bits.h"
 #include "runtime/host/hot_tile.h"
 
 /* --- one row --- */
@@ -260,6 +261,17 @@ static float vmax(const void *xv, int64_t n) {
   return s[0];
 }
 
+typedef uint16_t half_u __attribute__((aligned(1), may_alias));
+static void from_half(float *restrict dst, const void *src, int64_t n) {
+  const half_u *h = src;
+  int64_t i = 0;
+#ifdef __AVX512F__
+  for (; i + 16 <= n; i += 16)
+    _mm512_storeu_ps(dst + i, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(h + i))));
+#endif
+  for (; i < n; i++) dst[i] = tni_half_to_f32(h[i]);
+}
+
 extern const tni_hot TNI_HOT_NAME;
 const tni_hot TNI_HOT_NAME = {
     .name = TNI_HOT_TEXT,
@@ -280,6 +292,7 @@ const tni_hot TNI_HOT_NAME = {
     .integers = TNI_HOT_OWN(integers),
     .quantize = TNI_HOT_OWN(quantize),
     .dequantize = TNI_HOT_OWN(dequantize),
+    .from_half = from_half,
     .exp = vexp,
     .sigmoid = vsigmoid,
     .tanh = vtanh,

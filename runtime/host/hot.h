@@ -82,6 +82,8 @@ typedef struct tni_hot {
   void (*quantize)(void *y, const float *x, float scale, tni_to_byte q, int64_t n);
   /* y[i] = x[i] widened * scale. */
   void (*dequantize)(float *y, const void *x, float scale, tni_of_byte q, int64_t n);
+  /* dst[i] = src[i], binary16; exact, and NaNs quiet. */
+  void (*from_half)(float *dst, const void *src, int64_t n);
   /* y[i] = f(x[i]); y may be x. */
   void (*exp)(float *y, const void *x, int64_t n);
   void (*sigmoid)(float *y, const void *x, int64_t n);

@@ -2,6 +2,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "runtime/host/half_bits.h"
+#include "runtime/host/hot.h"
 #include "runtime/host/internal.h"
 
 int64_t tni_knumel(const tni_tensor *t) { return tni_dim_product(t, 0, t->rank); }
@@ -126,28 +128,10 @@ int64_t tni_clamp_i64(double v) {
   return (int64_t)v;
 }
 
-/* Halves without tables or branches, so that loops over them vectorise. */
-static inline float bits_f32(uint32_t u) {
-  float f;
-  memcpy(&f, &u, 4);
-  return f;
-}
-static inline uint32_t f32_bits(float f) {
-  uint32_t u;
-  memcpy(&u, &f, 4);
-  return u;
-}
-
-static inline float half_to_f32(uint16_t h) {
-  const uint32_t s = (uint32_t)(h & 0x8000) << 16, e = h & 0x7c00, m = (uint32_t)(h & 0x7fff) << 13;
-  const uint32_t tiny = f32_bits((float)(h & 0x3ff) * 0x1p-24f);
-  const uint32_t u = e == 0x7c00 ? m | 0x7f800000u : e ? m + 0x38000000u : tiny;
-  return bits_f32(s | u);
-}
-
 static inline uint16_t f32_to_half(float f) {
-  const uint32_t u = f32_bits(f), s = (u >> 16) & 0x8000, a = u & 0x7fffffff;
-  const uint32_t tiny = f32_bits(bits_f32(a) + 0.5f) - 0x3f000000u; /* adds so that the last bits round to even */
+  const uint32_t u = tni_f32_bits(f), s = (u >> 16) & 0x8000, a = u & 0x7fffffff;
+  const uint32_t tiny =
+      tni_f32_bits(tni_bits_f32(a) + 0.5f) - 0x3f000000u; /* adds so that the last bits round to even */
   const uint32_t normal = (a - 0x38000000u + 0xfff + ((a >> 13) & 1)) >> 13;
   const uint32_t special = a > 0x7f800000u ? 0x7e00 : 0x7c00;
   const uint32_t r = a >= 0x477ff000u ? special : a < 0x38800000u ? tiny : normal;
@@ -155,10 +139,12 @@ static inline uint16_t f32_to_half(float f) {
 }
 
 static inline uint16_t f32_to_brain(float f) {
-  const uint32_t u = f32_bits(f);
+  const uint32_t u = tni_f32_bits(f);
   const uint32_t r = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
   return (uint16_t)((u & 0x7fffffff) > 0x7f800000u ? (u >> 16) | 0x40 : r);
 }
+
+enum { WORTH_A_CALL = 32 };
 
 void tni_load_f32(uint32_t dtype, const void *src, int64_t first, int64_t n, float *restrict dst) {
   const u16u *h = (const u16u *)src + (tni_is_half(dtype) ? first : 0);
@@ -166,10 +152,12 @@ void tni_load_f32(uint32_t dtype, const void *src, int64_t first, int64_t n, flo
     memcpy(dst, (const f32u *)src + first, (size_t)n * 4);
   else if (dtype == TN_DT_F64)
     for (int64_t i = 0; i < n; i++) dst[i] = (float)((const f64u *)src)[first + i];
+  else if (dtype == TN_DT_F16 && n >= WORTH_A_CALL)
+    tni_hot_get()->from_half(dst, h, n);
   else if (dtype == TN_DT_F16)
-    for (int64_t i = 0; i < n; i++) dst[i] = half_to_f32(h[i]);
+    for (int64_t i = 0; i < n; i++) dst[i] = tni_half_to_f32(h[i]);
   else
-    for (int64_t i = 0; i < n; i++) dst[i] = bits_f32((uint32_t)h[i] << 16);
+    for (int64_t i = 0; i < n; i++) dst[i] = tni_bits_f32((uint32_t)h[i] << 16);
 }
 
 void tni_store_f32(uint32_t dtype, void *dst, int64_t first, int64_t n, const float *restrict src) {

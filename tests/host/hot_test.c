@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "host_test.h"
+#include "runtime/base/half.h"
 #include "runtime/host/hot.h"
 
 enum { N = 1037 };
@@ -117,6 +118,29 @@ static void test_unpacked(void) {
   h->gemm(4, 16, a, KC, b + 3, 64, got, 16, 1);
   CU_ASSERT_EQUAL(memcmp(got, want, 4 * 16 * sizeof *got), 0);
   two_panels(h);
+}
+
+/* Every half, at odd addresses and by any number. */
+static void test_halves(void) {
+  enum { ALL = 65536 };
+  static uint16_t h[ALL + 1];
+  static float got[ALL];
+  for (int i = 0; i < ALL; i++) memcpy((char *)h + 1 + 2 * i, &(uint16_t){(uint16_t)i}, 2);
+  for (uint32_t v = 0; tni_hot_variant(v); v++) {
+    int wrong = 0;
+    for (int at = 0, n; at < ALL; at += n) {
+      n = at % 67 + 1 < ALL - at ? at % 67 + 1 : ALL - at;
+      tni_hot_variant(v)->from_half(got + at, (const char *)h + 1 + 2 * at, n);
+    }
+    for (int i = 0; i < ALL; i++) {
+      const float want = tni_f16_to_f32((uint16_t)i);
+      uint32_t bits;
+      memcpy(&bits, &got[i], 4);
+      wrong += isnan(want) ? !isnan(got[i]) || !(bits & 0x400000) || bits >> 31 != (uint32_t)i >> 15
+                           : memcmp(&want, &got[i], sizeof want) != 0;
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+  }
 }
 
 static float any_float(uint32_t *state, uint32_t near) {
@@ -251,5 +275,6 @@ bool ht_add_hot(void) {
   CU_pSuite s = CU_add_suite("host hot loops", NULL, NULL);
   return s && CU_add_test(s, "variants give the same bits", test_variants) &&
          CU_add_test(s, "unpacked operands", test_unpacked) && CU_add_test(s, "one rounding", test_fused) &&
-         CU_add_test(s, "eight rows at once", test_eight_rows) && CU_add_test(s, "accuracy", test_accuracy);
+         CU_add_test(s, "eight rows at once", test_eight_rows) && CU_add_test(s, "accuracy", test_accuracy) &&
+         CU_add_test(s, "halves", test_halves);
 }
