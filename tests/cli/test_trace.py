@@ -7,7 +7,7 @@ from common import DEMO
 
 MATMUL = {"MatMul", "FusedMatMul", "Gemm"}
 PARTS = ["matmul", "attention", "norm", "rotary", "caches", "embedding", "other", "between tasks", "between steps"]
-ARGS = ["-p", "In the beginning", "-n", "9", "--temp", "0", "--ignore-eos", "--profile", "host"]
+ARGS = ["-p", "In the beginning", "-n", "9", "--temp", "0", "--ignore-eos"]
 
 
 def part_of(ops):
@@ -20,9 +20,9 @@ def part_of(ops):
 
 
 class Trace(common.Case):
-    def both(self, *args):
+    def both(self, profile):
         path = self.tmp / "trace.json"
-        j = json.loads(self.ok("trace", DEMO, *ARGS, *args, "-o", path, "--summary", "--format", "json").stdout)
+        j = json.loads(self.ok("trace", DEMO, *ARGS, "--profile", profile, "-o", path, "--summary", "--format", "json").stdout)
         return j, [e for e in json.loads(path.read_text())["traceEvents"] if e["ph"] == "X"]
 
     def check_sum(self, s, events):
@@ -39,8 +39,8 @@ class Trace(common.Case):
         self.assertAlmostEqual(s["outside_matmul_and_attention"], outside, places=6)
         self.assertTrue(all(p["ms"] >= 0 for p in s["parts"]))
 
-    def check(self, *args):
-        j, events = self.both(*args)
+    def check(self, profile):
+        j, events = self.both(profile)
         first = min(e["args"]["step"] for e in events)
         self.check_sum(j["prompt"], [e for e in events if e["args"]["step"] == first])
         self.check_sum(j["decode"], [e for e in events if e["args"]["step"] != first])
@@ -53,17 +53,17 @@ class Trace(common.Case):
         return events
 
     def test_host(self):
-        self.check()
+        self.check("host")
 
     def test_plugin(self):
         """q, k and v are one task of three nodes, which says its operator once."""
         if not common.has_avx2():
             self.skipTest("no cpu-avx2-lut here")
-        events = self.check("--profile", "cpu-avx2")
+        events = self.check("cpu-avx2")
         self.assertLessEqual({e["args"]["ops"] for e in events if e["name"].startswith("linear")}, MATMUL)
 
     def test_formats(self):
-        r = self.ok("trace", DEMO, *ARGS, "--summary", "--format", "md")
+        r = self.ok("trace", DEMO, *ARGS, "--profile", "host", "--summary", "--format", "md")
         self.assertTrue(r.stdout.startswith("| part "))
         self.assertIn("| all |", r.stdout)
         self.assertIn("outside matmul and attention", r.stderr)
