@@ -151,22 +151,25 @@ AVX2 static void avx2_codes(const float *w, uint32_t n, tni_fit_range r, float i
   }
 }
 
-AVX2 static int avx2_group(const tni_fit_grid *g, const float *w, uint32_t n, uint8_t *codes, uint16_t *scale) {
-  tni_fit_search s;
-  __m256 wc, cc;
-  const int searched = tni_fit_begin(g, avx2_extreme(w, n), n, &s, codes, scale);
-  if (searched < 1) return searched;
-  const __m256 d = _mm256_div_ps(_mm256_set1_ps(s.from), _mm256_loadu_ps(g->start));
-  if (s.r.half > 0)
-    avx2_tries(w, n, s.r, d, &wc, &cc, 1);
-  else
-    avx2_tries(w, n, s.r, d, &wc, &cc, 0);
-  avx2_consider(&s, wc, cc, d);
-  if (n > TNI_FIT_SHORT) avx2_again(w, n, &s);
-  avx2_codes(w, n, s.r, 1.0f / s.d, codes);
-  *scale = tni_cm_f32_to_f16(s.d * s.unit);
-  return 0;
-}
+/* The search over one group: how it tries starts and writes codes is the instruction set's. */
+#define GROUP(TARGET, isa)                                                                                            \
+  TARGET static int isa##_group(const tni_fit_grid *g, const float *w, uint32_t n, uint8_t *codes, uint16_t *scale) { \
+    tni_fit_search s;                                                                                                 \
+    __m256 wc, cc;                                                                                                    \
+    const int searched = tni_fit_begin(g, avx2_extreme(w, n), n, &s, codes, scale);                                   \
+    if (searched < 1) return searched;                                                                                \
+    const __m256 d = _mm256_div_ps(_mm256_set1_ps(s.from), _mm256_loadu_ps(g->start));                                \
+    if (s.r.half > 0)                                                                                                 \
+      isa##_tries(w, n, s.r, d, &wc, &cc, 1);                                                                         \
+    else                                                                                                              \
+      isa##_tries(w, n, s.r, d, &wc, &cc, 0);                                                                         \
+    avx2_consider(&s, wc, cc, d);                                                                                     \
+    if (n > TNI_FIT_SHORT) avx2_again(w, n, &s);                                                                      \
+    isa##_codes(w, n, s.r, 1.0f / s.d, codes);                                                                        \
+    *scale = tni_cm_f32_to_f16(s.d * s.unit);                                                                         \
+    return 0;                                                                                                         \
+  }
+GROUP(AVX2, avx2)
 
 AVX2 static int avx2_size(const float *w, size_t n, tni_fit_size *out) {
   __m256 s = _mm256_setzero_ps(), q = s, m = s, fine = _mm256_cmp_ps(s, s, _CMP_EQ_OQ);
@@ -295,22 +298,7 @@ AVX512 static void avx512_codes(const float *w, uint32_t n, tni_fit_range r, flo
   }
 }
 
-AVX512 static int avx512_group(const tni_fit_grid *g, const float *w, uint32_t n, uint8_t *codes, uint16_t *scale) {
-  tni_fit_search s;
-  __m256 wc, cc;
-  const int searched = tni_fit_begin(g, avx2_extreme(w, n), n, &s, codes, scale);
-  if (searched < 1) return searched;
-  const __m256 d = _mm256_div_ps(_mm256_set1_ps(s.from), _mm256_loadu_ps(g->start));
-  if (s.r.half > 0)
-    avx512_tries(w, n, s.r, d, &wc, &cc, 1);
-  else
-    avx512_tries(w, n, s.r, d, &wc, &cc, 0);
-  avx2_consider(&s, wc, cc, d);
-  if (n > TNI_FIT_SHORT) avx2_again(w, n, &s);
-  avx512_codes(w, n, s.r, 1.0f / s.d, codes);
-  *scale = tni_cm_f32_to_f16(s.d * s.unit);
-  return 0;
-}
+GROUP(AVX512, avx512)
 
 /* A table of 256 bytes, looked up 64 at a time. */
 AVX512 static void avx512_stairs(const uint8_t *byte, const tni_fit_stairs *s, uint8_t *out) {

@@ -2,7 +2,6 @@
  *
  * Compiled once per instruction set: TNI_HOT_NAME is the table's symbol, TNI_HOT_TEXT its name.
  */
-#include "runtime/host/half_bits.h"
 #include "runtime/host/hot_tile.h"
 
 /* --- one row --- */
@@ -96,14 +95,14 @@ static inline float exp1(float x) {
   x = x > 89.f ? 89.f : x;
   const float t = x * 1.44269504f + 12582912.f, n = t - 12582912.f;
   const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-  const uint32_t i = as_bits(t) - as_bits(12582912.f);
+  const uint32_t i = tni_f32_bits(t) - tni_f32_bits(12582912.f);
   const uint32_t h = (uint32_t)((int32_t)i >> 1), l = i - h;
   float p = 1.f / 5040;
 #define ONE(next) p = next;
   EXP_OVER(ONE, p, r)
 #undef ONE
   const float e = p * r + 1.f;
-  return e * as_float((h + 127u) << 23) * as_float((l + 127u) << 23);
+  return e * tni_bits_f32((h + 127u) << 23) * tni_bits_f32((l + 127u) << 23);
 }
 
 static inline float tanh1(float x) {

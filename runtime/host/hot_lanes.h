@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "runtime/host/half_bits.h"
 #include "runtime/host/hot.h"
 
 #if defined(__aarch64__)
@@ -27,17 +28,6 @@ typedef double f64u __attribute__((aligned(1), may_alias));
 typedef double v4d __attribute__((vector_size(32)));
 typedef int32_t v8i __attribute__((vector_size(32)));
 typedef uint32_t v8n __attribute__((vector_size(32)));
-
-static inline float as_float(uint32_t u) {
-  float f;
-  memcpy(&f, &u, 4);
-  return f;
-}
-static inline uint32_t as_bits(float f) {
-  uint32_t u;
-  memcpy(&u, &f, 4);
-  return u;
-}
 
 /* --- a * b + c, rounded once --- */
 
@@ -118,7 +108,7 @@ static inline float decay1(float x) {
   const float t = fma1(x, LOG2E, MAGIC), n = t - MAGIC;
   const float r = fma1(n, -LN2_REST, fma1(n, -LN2_HIGH, x)), s = r * r;
   const float high = fma1(s, DECAY6, fma1(r, DECAY5, DECAY4)), low = fma1(s, fma1(r, DECAY3, DECAY2), r + 1.f);
-  return fma1(s * s, high, low) * as_float((as_bits(t) + 127u) << 23);
+  return fma1(s * s, high, low) * tni_bits_f32((tni_f32_bits(t) + 127u) << 23);
 }
 
 /* v[i] = decay1(v[i] - max) for i < 4. Abreast, or the processor waits for each. */
