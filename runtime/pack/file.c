@@ -117,22 +117,19 @@ static const tni_pk_segment *find_segment(const tni_pk_file *f, const tni_pk_wan
 
 uint32_t tni_pk_match(tni_pack_store *s) {
   uint32_t missing = 0;
+  for (uint32_t i = 0; i < s->n_want; i++) s->spans[i].segment = find_segment(&s->file, &s->want[i]);
+  tni_pk_check(s->o->pool, &s->file, s->spans, s->n_want);
   for (uint32_t i = 0; i < s->n_want; i++) {
     tni_pk_want *w = &s->want[i];
-    const tni_pk_segment *g = find_segment(&s->file, w);
-    w->found = false;
-    w->ptr = NULL;
-    if (g && tni_pk_check(s->o->pool, s->file.data + g->offset, g->bytes, s->file.sums + g->first_sum)) {
-      w->found = true;
-      w->broken = false;
-      w->ptr = s->file.data + g->offset;
-    } else {
-      missing++;
-      if (g && !w->broken)
-        tni_log_line(s->o->log, TN_LOG_WARN, "packed weight '%s' in '%s' has a wrong checksum%s",
-                     w->item->name ? w->item->name : "?", s->path, s->o->sealed ? "" : ": packing it again");
-      w->broken = g != NULL;
-    }
+    const tni_pk_segment *g = s->spans[i].segment;
+    const bool wrong = g && s->spans[i].wrong;
+    w->found = g && !wrong;
+    w->ptr = w->found ? s->file.data + g->offset : NULL;
+    missing += !w->found;
+    if (wrong && !w->broken)
+      tni_log_line(s->o->log, TN_LOG_WARN, "packed weight '%s' in '%s' has a wrong checksum%s",
+                   w->item->name ? w->item->name : "?", s->path, s->o->sealed ? "" : ": packing it again");
+    w->broken = wrong;
   }
   return missing;
 }

@@ -39,6 +39,13 @@ typedef struct tni_pk_want {
   const uint8_t *ptr;   /* NULL: not there yet */
 } tni_pk_want;
 
+/* A segment whose sums are checked, and where its pieces stand among those of all that are. */
+typedef struct tni_pk_span {
+  const tni_pk_segment *segment; /* NULL: none */
+  uint64_t first_piece, n_pieces;
+  bool wrong;
+} tni_pk_span;
+
 /* Where a blob's bytes are: in memory, and in an open file where fd is not -1. */
 typedef struct tni_pk_bytes {
   const uint8_t *ptr;
@@ -50,6 +57,7 @@ struct tni_pack_store {
   const tni_pack_opts *o; /* during open only */
   tni_pack_stats stats;
   tni_pk_want *want;
+  tni_pk_span *spans; /* [n_want] */
   uint32_t n_want, n_items;
   uint32_t *want_of; /* [n_items] */
   tni_pk_stamp *stamps;
@@ -76,7 +84,9 @@ bool tni_pk_same_source(const tni_pk_stamp *a, const tni_pk_stamp *b);
 
 /* sum.c. Checksums of the 1 MiB pieces of p, over the pool. */
 void tni_pk_sum(tni_pool *pool, const uint8_t *p, uint64_t bytes, uint64_t *sums);
-bool tni_pk_check(tni_pool *pool, const uint8_t *p, uint64_t bytes, const uint64_t *sums);
+/* Sets `wrong` of n segments of f, over the pool. */
+void tni_pk_check(tni_pool *pool, const tni_pk_file *f, tni_pk_span *spans, uint32_t n);
+uint64_t tni_pk_hash_avx2(const void *p, size_t n);
 
 /* file.c. A missing, damaged or foreign file leaves *f empty; damage is logged. */
 void tni_pk_load(const char *path, const tni_log *log, tni_pk_file *f);

@@ -275,8 +275,9 @@ tn_status tni_pk_keys(tni_pack_store *s, const tni_pack_item *const *items, tn_e
   s->stamps = calloc(n + 1, sizeof *s->stamps);
   s->want = calloc((size_t)s->n_items + 1, sizeof *s->want);
   s->want_of = calloc((size_t)s->n_items + 1, sizeof *s->want_of);
+  s->spans = calloc((size_t)s->n_items + 1, sizeof *s->spans);
   part *parts = calloc(n + 1, sizeof *parts);
-  tn_status st = s->stamps && s->want && s->want_of && parts ? TN_OK : tni_fail_memory(err, s->path);
+  tn_status st = s->stamps && s->want && s->want_of && s->spans && parts ? TN_OK : tni_fail_memory(err, s->path);
   if (st == TN_OK) st = find_contents(s, parts, list_parts(s, items, parts), err);
   for (uint32_t i = 0; i < n && st == TN_OK; i++)
     if (parts[i].st == TN_E_CANCELLED)

@@ -207,6 +207,7 @@ void tni_pack_store_close(tni_pack_store *s) {
   if (s->fd >= 0) close(s->fd);
   free(s->bytes);
   free(s->want);
+  free(s->spans);
   free(s->want_of);
   free(s->stamps);
   free(s->blobs);

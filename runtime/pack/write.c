@@ -75,7 +75,10 @@ static void plan_kept(const tni_pack_store *s, plan *p) {
   for (uint32_t i = 0; s->file.data && i < s->file.head.n_segments; i++) {
     const tni_pk_segment *g = &s->file.segments[i];
     const uint8_t *bytes = s->file.data + g->offset;
-    if (!still_valid(s, g) || !tni_pk_check(s->o->pool, bytes, g->bytes, s->file.sums + g->first_sum)) continue;
+    tni_pk_span span = {.segment = g};
+    if (!still_valid(s, g)) continue;
+    tni_pk_check(s->o->pool, &s->file, &span, 1);
+    if (span.wrong) continue;
     p->seg[p->n++] = (plan_segment){.rec = *g, .copy = bytes, .stamps = &s->file.stamps[g->first_stamp]};
   }
 }
