@@ -6,13 +6,26 @@
 #include <string.h>
 
 #include "runtime/base/file.h"
+#include "runtime/llm/tok_beside.h"
 
-static tn_status load_tokenizer(tn_lm *lm, tn_error *err) {
-  tn_error mine;
-  tni_error_init(&mine);
-  tn_status st = tni_tokenizer_load(lm->tok_path, &lm->tok, &mine);
-  if (st == TN_OK || st == TN_E_UNAVAILABLE) return TN_OK;
-  return tni_fail(err, st, mine.where, "%s", mine.message);
+/* The model, and the tokenizer beside it. The tokenizer's error comes first. */
+static tn_status load_both(tn_lm *lm, tn_runtime *rt, const char *path, const tn_model_opts *mo, tn_error *err) {
+  tni_tok_beside beside;
+  tn_error of_tok, of_model;
+  tni_error_init(&of_tok);
+  tni_error_init(&of_model);
+  tni_tok_begin(&beside, lm->tok_path);
+  const tn_status model = tn_model_load(rt, path, mo, &lm->model, &of_model);
+  const tn_status tok = tni_tok_end(&beside, &lm->tok, &of_tok);
+  const bool no_tok = tok != TN_OK && tok != TN_E_UNAVAILABLE; /* without the file, ids are what is left */
+  if (no_tok || model != TN_OK) {
+    if (err && err->code == TN_OK) *err = no_tok ? of_tok : of_model;
+    return no_tok ? tok : model;
+  }
+#ifdef __GLIBC__
+  (void)malloc_trim(0); /* a parsed tokenizer.json is many times its size; what is left of it is not */
+#endif
+  return TN_OK;
 }
 
 static void resolve_tokens(tn_lm *lm) {
@@ -31,18 +44,14 @@ static tn_status load(tn_lm *lm, tn_runtime *rt, const char *path, const tn_lm_o
   if (folder) lm->tok_path = tni_file_in(folder, "tokenizer.json");
   tn_status st = lm->tok_path ? tni_lm_config_load(folder, &lm->config, err) : tni_fail_memory(err, path);
   free(folder);
-  if (st == TN_OK) st = load_tokenizer(lm, err);
   if (st != TN_OK) return st;
-#ifdef __GLIBC__
-  (void)malloc_trim(0); /* a parsed tokenizer.json is many times its size; what is left of it is not */
-#endif
-  resolve_tokens(lm);
   tn_model_opts mo = {.h = {sizeof mo, 1, 0},
                       .flags = o ? o->model_flags : 0,
                       .max_seq = o ? o->max_seq : 0,
                       .order_seed = o ? o->order_seed : 0};
-  st = tn_model_load(rt, path, &mo, &lm->model, err);
+  st = load_both(lm, rt, path, &mo, err);
   if (st != TN_OK) return st;
+  resolve_tokens(lm);
   int64_t max = tn_model_max_seq(lm->model);
   lm->context = lm->config.context ? lm->config.context : INT32_MAX;
   if (max <= 0) max = TN_DEFAULT_MAX_SEQ;

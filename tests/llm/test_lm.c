@@ -160,6 +160,50 @@ static void test_demo(void) {
   rmdir(folder);
 }
 
+static void write_in(const char *folder, const char *name, const char *text) {
+  char path[600];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  FILE *f = fopen(path, "w");
+  CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+  fputs(text, f);
+  fclose(f);
+}
+
+/* Model and tokenizer are read beside each other: of two errors the tokenizer's is told, whichever came first. */
+static void test_damaged(void) {
+  static const struct {
+    const char *model, *tokenizer, *where;
+  } cases[] = {{"no model", "{}", "tokenizer.json"},
+               {NULL, "{}", "tokenizer.json"},
+               {"no model", NULL, "model.onnx"},
+               {NULL, "{\"model\": 1", "tokenizer.json"}};
+  for (size_t i = 0; i < 4; i++) {
+    char folder[] = "/tmp/tenon-lm-XXXXXX", path[600];
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+    if (cases[i].model)
+      write_in(folder, "model.onnx", cases[i].model);
+    else
+      link_to(folder, "model.onnx");
+    if (cases[i].tokenizer)
+      write_in(folder, "tokenizer.json", cases[i].tokenizer);
+    else
+      link_to(folder, "tokenizer.json");
+    link_to(folder, "config.json");
+    tn_lm *lm = NULL;
+    tn_error err;
+    tn_error_init(&err);
+    CU_ASSERT_NOT_EQUAL(tn_lm_load(rt, folder, NULL, &lm, &err), TN_OK);
+    CU_ASSERT_PTR_NULL(lm);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.where, cases[i].where));
+    static const char *const names[] = {"model.onnx", "tokenizer.json", "config.json"};
+    for (size_t k = 0; k < 3; k++) {
+      snprintf(path, sizeof path, "%s/%s", folder, names[k]);
+      unlink(path);
+    }
+    rmdir(folder);
+  }
+}
+
 static int32_t best(const float *l, size_t n) {
   size_t b = 0;
   for (size_t i = 1; i < n; i++)
@@ -384,6 +428,7 @@ int main(void) {
   CU_pSuite s = CU_add_suite("language models", NULL, NULL);
   CU_add_test(s, "stories260k: text and continuation", test_stories);
   CU_add_test(s, "demo-lm: golden ids and texts", test_demo);
+  CU_add_test(s, "damaged files", test_damaged);
   CU_add_test(s, "exports: with and without cache", test_exports);
   CU_add_test(s, "scores", test_score);
   CU_add_test(s, "refusals and the context's end", test_refused);

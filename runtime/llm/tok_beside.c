@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/llm/tok_beside.h"
+
+static void *read_file(void *arg) {
+  tni_tok_beside *b = arg;
+  b->st = tni_tokenizer_load(b->path, &b->tok, &b->err);
+  return NULL;
+}
+
+void tni_tok_begin(tni_tok_beside *b, const char *path) {
+  *b = (tni_tok_beside){.path = path};
+  tni_error_init(&b->err);
+  b->threaded = pthread_create(&b->thread, NULL, read_file, b) == 0;
+  if (!b->threaded) read_file(b);
+}
+
+tn_status tni_tok_end(tni_tok_beside *b, tni_tokenizer **out, tn_error *err) {
+  if (b->threaded) pthread_join(b->thread, NULL);
+  if (b->st == TN_OK)
+    *out = b->tok;
+  else if (err && err->code == TN_OK)
+    *err = b->err;
+  return b->st;
+}
