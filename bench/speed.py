@@ -4,12 +4,14 @@
 
   bench/speed.py measure TENON --model MODEL --out FILE.json [--formats w4g:32,w2g,...] [--peer NAME,BITS,CMD]...
                  [-p 512] [-n 64] [-d 0,1900] [--rounds 5] [--threads 2] [--isa avx2] [--kv f16] [--plugins DIR] [--data DIR]
+                 [--packed] [--no-quality]
   bench/speed.py report FILE.json... [--page docs/speed.md] [--picture docs/pictures/speed.svg]
 
 measure: every format and every peer once per round, in turns; before each, memory is read for as long as a step or two takes
 on all threads, so that each sample knows the bandwidth of its moment. A peer is any command that `tenon bench --peer` takes,
 with the bits that its weights have, and t behind them where they are ternary (2.06t). FILE.json is written after every round. Perplexity of models/demo (held-out
-texts) and stories260k (--data, default ../shared/data) is computed with each format before the first round.
+texts) and stories260k (--data, default ../shared/data) is computed with each format before the first round. A round that does not count
+comes first, in which weights are packed and files come into the page cache; --packed: a run before this one did that (--cache).
 report: writes the page and the picture from what was measured; the newest file comes first. Needs numpy (measure).
 """
 import argparse
@@ -138,17 +140,16 @@ def measure(a):
             if c["kind"] == "tenon":
                 c["perplexity_change"] = {} if a.no_quality else perplexities(a, c["name"], tmp, env)
                 print(f"{c['name']}: perplexity {c['perplexity_change']}", file=sys.stderr)
-        machine = None
-        for r in range(a.rounds + 1):
+        machine = tests_of([a.tenon, "bench", a.model, "--profile", profile_of(all_[0]["name"], tmp, a.isa, a.kv), "-p", "1", "-n", "1",
+                            "-r", "1", "--no-warmup", "--format", "json"], env)["machine"]
+        for r in range(1 if a.packed else 0, a.rounds + 1):
             for c in all_:
                 gb = memory.read()
                 s = sample(a, c, tmp, env)
                 print(f"round {r}, {gb:.1f} GB/s, {c['name']}: {s}", file=sys.stderr, flush=True)
-                if r:  # the first one packs, and warms the files' cache
+                if r:
                     c["samples"].append({"read_gb_per_s": gb, "tokens_per_s": s})
             if not r:
-                machine = tests_of([a.tenon, "bench", a.model, "--profile", profile_of(all_[0]["name"], tmp, a.isa, a.kv), "-p", "1", "-n", "1", "-r",
-                                    "1", "--no-warmup", "--format", "json"], env)["machine"]
                 continue
             with open(a.out, "w", encoding="utf-8") as f:
                 json.dump({"date": datetime.date.today().isoformat(), "machine": machine, "model": a.title or
@@ -283,6 +284,7 @@ def main():
     m.add_argument("--plugins")
     m.add_argument("--data")
     m.add_argument("--cache", help="folder that keeps packed weights from run to run")
+    m.add_argument("--packed", action="store_true", help="every format is packed in --cache")
     m.add_argument("--no-quality", action="store_true")
     r = sub.add_parser("report")
     r.add_argument("files", nargs="+")
