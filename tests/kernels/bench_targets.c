@@ -53,7 +53,7 @@ static const struct {
 typedef struct job {
   void (*work)(struct job *j, int thread);
   const subject *s;
-  const tni_clt_kernel *k;
+  const tni_clt_kernel *k, *two; /* two: for pairs of row blocks, or NULL */
   const isa *of;
   const act_buf *a;
   const uint8_t *w;
@@ -148,14 +148,19 @@ static void peak_all(job *j, int thread) {
 
 static void gemm_all(job *j, int thread) {
   const tni_clt_geometry *g = &j->s->geo;
-  static _Thread_local _Alignas(64) float acc[TNI_CLT_MOST_ROWS * ROWS];
+  static _Thread_local _Alignas(64) float acc[2][TNI_CLT_MOST_ROWS * ROWS];
+  float *const both[] = {acc[0], acc[1]};
   for (int64_t m = 0, m1; m < M; m = m1) {
     m1 = m + j->unit_rows < M ? m + j->unit_rows : M;
-    for (int64_t b = share(j, thread); b < share(j, thread + 1); b++)
+    int64_t b = share(j, thread);
+    for (; j->two && b + 2 <= share(j, thread + 1); b += 2)
+      ((tni_clt_gemm2_fn)j->two->fn)(j->w + b * g->row_block_bytes, (size_t)g->row_block_bytes, (size_t)g->superblocks,
+                                     &j->a->a, (size_t)m, (size_t)m1, both);
+    for (; b < share(j, thread + 1); b++)
       ((tni_clt_gemm_fn)j->k->fn)(j->w + b * g->row_block_bytes, (size_t)g->superblocks, &j->a->a, (size_t)m,
-                                  (size_t)m1, acc);
+                                  (size_t)m1, acc[0]);
   }
-  kept += (uint64_t)(int64_t)acc[0];
+  kept += (uint64_t)(int64_t)acc[0][0];
 }
 
 /* --- one kernel on one shape ------------------------------------------------------------------------------------ */
@@ -202,8 +207,11 @@ static double measure(team *t, const isa *of, const tni_clt_kernel *k, const int
   const uint64_t copies = many ? 1 : SPACE / s.geo.bytes + 1;
   const act_buf a = activations(&s, many ? M : 1);
   uint8_t *w = bench_blob(&s, copies);
+  const uint32_t cpu = tni_cm_cpu_features() & of->features;
+  const tni_clt_kernel *two = tni_clt_select(&KERNELS, TNI_CLT_GEMM2, k->format, k->group, cpu, M);
   job j = {.s = &s,
            .k = k,
+           .two = many && two && two->features == k->features ? two : NULL,
            .of = of,
            .a = &a,
            .w = w,

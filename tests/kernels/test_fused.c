@@ -323,7 +323,9 @@ static fake variant(int64_t group, int v) {
                 .min_k = 32,
                 .min_n = 16,
                 .act_matmul = 1,
-                .isa = v == 1 ? "scalar" : "auto",
+                .isa = v == 1   ? "scalar"
+                       : v == 3 ? "avx512vnni"
+                                : "auto",
                 .threads = v == 2 ? 3 : 0,
                 .alias = v == 3};
 }

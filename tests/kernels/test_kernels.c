@@ -162,6 +162,49 @@ static void each_product(uint32_t op) {
   }
 }
 
+/* Two row blocks at once: bits of the scalar reference for each alone, each in its own place. */
+static bool two_blocks(const tni_clt_kernel *k, int64_t M, int64_t K, int pattern) {
+  const tni_clt_kernel *one = tni_clt_select(&KERNELS, TNI_CLT_GEMM, k->format, k->group, 0, 1);
+  subject s, ref;
+  tn_blob b;
+  subject_init(&s, k, 32, K);
+  subject_init(&ref, one, 32, K);
+  float *f = make((size_t)(32 * K), pattern, 1e4f, 99 + (uint64_t)K), *x = make((size_t)(M * K), pattern, 1e25f, 7),
+        want[16 * 128];
+  uint8_t *w = subject_pack(&s, f, &b);
+  act_buf a = act_make(s.prologue, x, M, &s.geo), r = act_make(ref.prologue, x, M, &s.geo);
+  const size_t bytes = (size_t)M * 16 * sizeof(float), block = (size_t)s.geo.row_block_bytes;
+  guarded acc[2] = {guarded_new(bytes), guarded_new(bytes)};
+  float *const to[2] = {(float *)(void *)acc[0].p, (float *)(void *)acc[1].p};
+  ((tni_clt_gemm2_fn)k->fn)(w, block, (size_t)s.geo.superblocks, &a.a, 0, (size_t)M, to);
+  bool ok = true;
+  for (size_t i = 0; i < 2; i++) {
+    ok = compute(one, w + i * block, &s.geo, &r, M, want) && ok;
+    ok = ok && guarded_ok(&acc[i]) && !memcmp(to[i], want, bytes);
+    guarded_free(&acc[i]);
+  }
+  act_free(&a);
+  act_free(&r);
+  free(x);
+  free(f);
+  free(w);
+  return ok;
+}
+
+static void gemm2_variants(void) {
+  static const int64_t Ms2[] = {1, 9, 12, 13, 24, 31, 32, 33, 65, 97};
+  const tni_clt_kernel *k = KERNELS.rows;
+  for (uint32_t i = 0; i < KERNELS.n; i++) {
+    if (k[i].op != TNI_CLT_GEMM2 || !runs(&k[i])) continue;
+    tally t = {.kernel = k[i].name};
+    for (size_t ik = 0; ik < sizeof Ks / sizeof *Ks; ik++)
+      for (size_t im = 0; im < sizeof Ms2 / sizeof *Ms2; im++)
+        note(&t, two_blocks(&k[i], Ms2[im], Ks[ik], V_NORMAL), Ms2[im], Ks[ik], V_NORMAL, V_NORMAL);
+    for (int p = 0; p < V_COUNT; p++) note(&t, two_blocks(&k[i], 45, 700, p), 45, 700, p, p);
+    CU_ASSERT_EQUAL(t.wrong, 0);
+  }
+}
+
 static void gemv_variants(void) { each_product(TNI_CLT_GEMV); }
 static void gemm_variants(void) { each_product(TNI_CLT_GEMM); }
 
@@ -373,6 +416,12 @@ static void selection(void) {
   uint32_t n = KERNELS.n;
   const tni_clt_kernel *k = KERNELS.rows;
   for (uint32_t i = 0; i < n; i++) {
+    if (k[i].op == TNI_CLT_GEMM2) { /* a GEMM reads what it reads, by the same instructions, for as few rows */
+      const tni_clt_kernel *one =
+          tni_clt_select(&KERNELS, TNI_CLT_GEMM, k[i].format, k[i].group, k[i].features, k[i].min_m);
+      CU_ASSERT(one && one->features == k[i].features && one->layout == k[i].layout);
+      continue;
+    }
     CU_ASSERT_PTR_NOT_NULL(scalar_of(&k[i]));
     if (k[i].features) CU_ASSERT_PTR_EQUAL(select_like(&k[i], k[i].features), &k[i]); /* references may be shadowed */
     CU_ASSERT_PTR_EQUAL(select_like(&k[i], TNI_CPU_AVX2), scalar_of(&k[i]));
@@ -396,6 +445,7 @@ int add_kernel_suite(void) {
                          {"quant_survives_nan", quant_survives_nan},
                          {"gemv_variants", gemv_variants},
                          {"gemm_variants", gemm_variants},
+                         {"gemm2_variants", gemm2_variants},
                          {"one_hot", one_hot},
                          {"broken_kernels_are_caught", broken_kernels_are_caught},
                          {"matmul_variants", matmul_variants},

@@ -71,6 +71,10 @@ typedef void (*tni_clt_gemv_fn)(const uint8_t *row_block, size_t superblocks, co
 typedef void (*tni_clt_gemm_fn)(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, size_t m0,
                                 size_t m1, float *acc);
 
+/* The same for two row blocks, the second block_bytes behind the first: acc[i][m1 - m0][16] is block i's. */
+typedef void (*tni_clt_gemm2_fn)(const uint8_t *row_blocks, size_t block_bytes, size_t superblocks,
+                                 const tni_clt_act *a, size_t m0, size_t m1, float *const *acc);
+
 /* c[M,N] = a[M,K] * b[K,N], all f32, rows lda, ldb, ldc elements apart. Each element is one chain over k in order:
  * c = fma(a[m,k], b[k,n], c) from 0. */
 typedef struct tni_clt_matmul {
@@ -83,7 +87,15 @@ typedef void (*tni_clt_matmul_fn)(const tni_clt_matmul *m);
 /* Element-wise kernels (plugins/common/chain.h); their errors stand in chain_f32.h. */
 typedef const tni_cm_chain_kernels *(*tni_clt_chain_fn)(void);
 
-enum { TNI_CLT_QUANT = 1, TNI_CLT_GEMV = 2, TNI_CLT_GEMM = 3, TNI_CLT_MATMUL = 4, TNI_CLT_CHAIN = 5 };
+/* GEMM2 is optional: where it wins over GEMM, and reads the same layout. */
+enum {
+  TNI_CLT_QUANT = 1,
+  TNI_CLT_GEMV = 2,
+  TNI_CLT_GEMM = 3,
+  TNI_CLT_MATMUL = 4,
+  TNI_CLT_CHAIN = 5,
+  TNI_CLT_GEMM2 = 6
+};
 /* Weight formats; ANY: MATMUL, CHAIN. Plain and paired forms of one kind are one format: a backend has one of them. */
 enum {
   TNI_CLT_ANY = 0,
@@ -107,7 +119,7 @@ typedef struct tni_clt_kernel {
   uint32_t op, format; /* TNI_CLT_* */
   uint32_t group;      /* of the format; 0: ANY */
   uint32_t features;   /* TNI_CPU_* that it needs */
-  uint32_t min_m;      /* fewest rows of x that it is for: QUANT, GEMM */
+  uint32_t min_m;      /* fewest rows of x that it is for: QUANT, GEMM, GEMM2 */
   uint32_t layout;     /* QUANT: what it makes; GEMV, GEMM: what they read; 0: none, or any that is row by row */
   const char *name;
   void (*fn)(void); /* cast to the op's type */

@@ -24,7 +24,7 @@ int64_t tni_clt_unit_rows(const tni_clt_geometry *g, int64_t M) {
 
 /* Floats that a worker's tiles take, no fewer for more rows: of one row several units, else the most rows of one. Where
  * products begin within 16 columns of the joined matrix, one more unit or, for each product, two blocks as they come.
- */
+ * Where blocks are computed two by two, for each product the one that its next unit takes. */
 static uint64_t tile_floats(const tni_clt_geometry *g, int64_t M) {
   const int64_t most = most_rows(g);
   return (uint64_t)(M == 1 ? TNI_CLT_RUN_UNITS + 1 : M < most ? M : most) * TNI_CLT_ROWS;
@@ -34,6 +34,12 @@ static uint64_t tile_floats(const tni_clt_geometry *g, int64_t M) {
 static const tni_clt_kernel *kernel_of(const tn_program *p, uint32_t op, const tni_clt_geometry *g, int64_t M) {
   const tni_clt_settings *s = &p->device->set;
   return tni_clt_select(p->device->backend->kernels, op, s->format->id, (uint32_t)g->group, s->features, M);
+}
+
+/* For two row blocks at once, by the instructions that one takes too; NULL where there is none. */
+static const tni_clt_kernel *kernel_of_two(const tn_program *p, const tni_clt_geometry *g, int64_t M) {
+  const tni_clt_kernel *one = kernel_of(p, TNI_CLT_GEMM, g, M), *two = kernel_of(p, TNI_CLT_GEMM2, g, M);
+  return one && two && one->features == two->features ? two : NULL;
 }
 
 tn_status tni_clt_room_of(const tn_program *p, const tni_clt_task *t, int64_t M, tni_clt_room *out) {
@@ -48,7 +54,8 @@ tn_status tni_clt_room_of(const tn_program *p, const tni_clt_task *t, int64_t M,
   if (q > INT64_MAX / 4 || scale > INT64_MAX / 4 || zero > INT64_MAX / 4) return TN_E_LIMIT;
   scale = (scale + 63) & ~UINT64_C(63);
   zero = (zero + 63) & ~UINT64_C(63);
-  uint64_t tile = tile_floats(g, M), tiles = t->n_tiles + (M > 1 ? 2 * t->n_split : 0);
+  uint64_t tile = tile_floats(g, M), tiles = t->n_tiles;
+  if (M > 1) tiles += 2 * t->n_split + (kernel_of_two(p, g, M) ? t->n_parts : 0);
   uint64_t worker = M ? tiles * tile * sizeof(float) : 0;
   *out = (tni_clt_room){.bytes = q + scale + zero + worker * p->device->host->max_workers,
                         .act = act,
@@ -229,6 +236,8 @@ static tn_status bind_packed(tn_plan *plan, const tn_dims *dims) {
   plan->quant = (tni_clt_quant_fn)kernel_of(p, TNI_CLT_QUANT, &t->geo, plan->M)->fn;
   plan->gemv = (tni_clt_gemv_fn)kernel_of(p, TNI_CLT_GEMV, &t->geo, plan->M)->fn;
   plan->gemm = (tni_clt_gemm_fn)kernel_of(p, TNI_CLT_GEMM, &t->geo, plan->M)->fn;
+  const tni_clt_kernel *two = kernel_of_two(p, &t->geo, plan->M);
+  plan->gemm2 = two ? (tni_clt_gemm2_fn)two->fn : NULL;
   plan->chain = ((tni_clt_chain_fn)any_kernel(p, TNI_CLT_CHAIN)->fn)();
   return st;
 }

@@ -46,7 +46,8 @@ typedef struct tni_clt_task {
   /* PACKED */
   uint32_t n_strips, n_tiles; /* tiles: of the largest strip */
   /* Most products of a strip where some begin within 16 columns of the joined matrix: their units meet two blocks. */
-  uint32_t n_split, reserved;
+  uint32_t n_split;
+  uint32_t n_parts; /* most products of a strip */
   int64_t n_units;
   tni_clt_strip **strips;
   tni_clt_geometry geo; /* of the joined matrix */
@@ -109,6 +110,7 @@ struct tn_plan {
   tni_clt_quant_fn quant;
   tni_clt_gemv_fn gemv;
   tni_clt_gemm_fn gemm;
+  tni_clt_gemm2_fn gemm2; /* may be NULL */
   const tni_cm_chain_kernels *chain;
   tni_clt_matmul_fn matmul;
 };

@@ -39,6 +39,7 @@ typedef struct place {
   int64_t m0, rows, c, columns, pitch;
   float *tiles;  /* of the worker */
   uint32_t zero; /* bit i: rows m0 + i * ZERO_ROWS and those behind it are zeros */
+  bool more;     /* this worker's next unit has the strip's next columns of these rows */
 } place;
 _Static_assert((int)TNI_CLT_MOST_ROWS / (int)ZERO_ROWS <= 32, "bits for the rows of a unit");
 
@@ -47,6 +48,12 @@ typedef struct carried {
   int64_t block, m0; /* what `left` holds; block -1: nothing */
   float *left, *right;
 } carried;
+
+/* A block that was computed beside the one before it. */
+typedef struct ahead {
+  int64_t block, m0; /* what `tile` holds; block -1: nothing */
+  float *tile;
+} ahead;
 
 static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -131,13 +138,28 @@ static void joined_rows(const packed_run *r, const place *p, int64_t first, carr
   *c = (carried){.block = block + 1, .m0 = p->m0, .left = c->right, .right = left};
 }
 
-static void tile_products(const packed_run *r, const place *p, carried *c) {
+static void aligned_rows(const packed_run *r, const place *p, int64_t block, ahead *h, float *tile) {
+  const tni_clt_geometry *g = &r->plan->task->geo;
+  if (h->block == block && h->m0 == p->m0) {
+    memcpy(tile, h->tile, (size_t)(p->rows * BLOCK) * sizeof(float));
+  } else if (r->plan->gemm2 && p->more && !p->zero) {
+    float *const acc[] = {tile, h->tile};
+    r->plan->gemm2(r->w + block * g->row_block_bytes, (size_t)g->row_block_bytes, (size_t)g->superblocks, &r->act,
+                   (size_t)p->m0, (size_t)(p->m0 + p->rows), acc);
+    h->block = block + 1;
+    h->m0 = p->m0;
+  } else {
+    block_rows(r, p, block, tile);
+  }
+}
+
+static void tile_products(const packed_run *r, const place *p, carried *c, ahead *h) {
   for (uint32_t i = 0; i < p->s->prog.n_parts; i++) {
     int64_t first = p->s->n0[i] + p->c;
     if (first % BLOCK)
       joined_rows(r, p, first, &c[i], tile_of(r, p, i));
     else
-      block_rows(r, p, first / BLOCK, tile_of(r, p, i));
+      aligned_rows(r, p, first / BLOCK, &h[i], tile_of(r, p, i));
   }
 }
 
@@ -225,6 +247,7 @@ static void tile_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const size_t floats = r->plan->room.tile_floats;
   place p = {.tiles = worker_tiles(r, worker), .pitch = BLOCK};
   carried c[TN_FUSED_MAX_PARTS];
+  ahead h[TN_FUSED_MAX_PARTS];
   const tni_clt_strip *last = NULL;
   for (int64_t u = begin; u < end && !cancelled(r->run); u++) {
     int64_t unit = u % t->n_units, m0 = u / t->n_units * r->plan->unit_rows;
@@ -240,8 +263,11 @@ static void tile_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
       float *pair = p.tiles + (t->n_tiles + 2 * i) * floats;
       c[i] = (carried){.block = -1, .left = pair, .right = pair + floats};
     }
+    for (uint32_t i = 0; p.s != last && i < p.s->prog.n_parts; i++)
+      h[i] = (ahead){.block = -1, .tile = p.tiles + (t->n_tiles + 2 * t->n_split + i) * floats};
     last = p.s;
-    tile_products(r, &p, c);
+    p.more = u + 1 < end && unit + 1 < p.s->first_unit + p.s->n_units;
+    tile_products(r, &p, c, h);
     finish(r, &p);
   }
 }

@@ -75,48 +75,73 @@ enum {
   MAX_GROUPS = TNI_X86_PANEL_K / TNI_DOT_GROUP
 };
 
-/* Superblocks of 256 k: units of `quads` quads in unit_bytes. head_bytes: 0 where they have scales. */
+/* n superblocks of 256 k from `block` on: units of `quads` quads in unit_bytes, behind scales where the row block has
+ * no head. Returns where it ends. */
+__attribute__((always_inline)) static inline const uint8_t *open_panel(unpack_fn unpack, size_t quads,
+                                                                       size_t unit_bytes, size_t head_bytes, int zero,
+                                                                       const uint8_t *head, const uint8_t *block,
+                                                                       size_t n, tni_x86_panel *p) {
+  for (size_t s = 0; s < n; s++) {
+    for (size_t g = 0; !head_bytes && g < 2; g++, block += 32)
+      _mm512_store_ps(p->scale[s * 2 + g], _mm512_cvtph_ps(_mm256_load_si256((const __m256i *)(const void *)block)));
+    for (size_t i = 0; i < QUADS; i += quads, block += unit_bytes) unpack(block, head, zero, p->w[s * QUADS + i]);
+  }
+  p->groups = n * 2;
+  return block;
+}
+
+/* One row block by `tiles`, or two, block_bytes apart, by `tiles2`. */
 __attribute__((always_inline)) static inline void gemm(unpack_fn unpack, size_t quads, size_t unit_bytes,
                                                        size_t head_bytes, int zero, tni_x86_tiles_fn tiles,
-                                                       const uint8_t *block, size_t superblocks, const tni_clt_act *a,
-                                                       size_t m0, size_t m1, float *acc) {
-  const uint8_t *head = block;
-  tni_x86_panel p;
-  for (size_t g = 0; head_bytes && g < MAX_GROUPS; g++) _mm512_store_ps(p.scale[g], _mm512_load_ps(head));
-  block += head_bytes;
+                                                       tni_x86_tiles2_fn tiles2, const uint8_t *head,
+                                                       size_t block_bytes, size_t superblocks, const tni_clt_act *a,
+                                                       size_t m0, size_t m1, float *const *acc) {
+  const size_t blocks = tiles2 ? 2 : 1;
+  const uint8_t *from = head + head_bytes;
+  tni_x86_panel p[2];
+  for (size_t i = 0; i < blocks; i++)
+    for (size_t g = 0; head_bytes && g < MAX_GROUPS; g++)
+      _mm512_store_ps(p[i].scale[g], _mm512_load_ps(head + i * block_bytes));
   if (zero == SIGNED) tni_x86_amx_begin();
   for (size_t sb = 0; sb < superblocks; sb += PER_PANEL) {
     const size_t n = superblocks - sb < PER_PANEL ? superblocks - sb : PER_PANEL;
-    const uint8_t *from = block;
-    for (size_t s = 0; s < n; s++) {
-      for (size_t g = 0; !head_bytes && g < 2; g++, block += 32)
-        _mm512_store_ps(p.scale[s * 2 + g], _mm512_cvtph_ps(_mm256_load_si256((const __m256i *)(const void *)block)));
-      for (size_t i = 0; i < QUADS; i += quads, block += unit_bytes) unpack(block, head, zero, p.w[s * QUADS + i]);
+    const uint8_t *end = from;
+    for (size_t i = 0; i < blocks; i++) {
+      const uint8_t *at = from + i * block_bytes;
+      end = open_panel(unpack, quads, unit_bytes, head_bytes, zero, head + i * block_bytes, at, n, &p[i]);
+      p[i].next = end;
+      p[i].next_bytes = (size_t)(end - at);
+      p[i].first_group = sb * 2;
     }
-    p.next = block;
-    p.next_bytes = (size_t)(block - from);
-    p.groups = n * 2;
-    p.first_group = sb * 2;
-    tiles(&p, a, m0, m1, sb == 0, acc);
+    from = end - (blocks - 1) * block_bytes;
+    if (tiles2)
+      tiles2(p, a, m0, m1, sb == 0, acc);
+    else
+      tiles(p, a, m0, m1, sb == 0, acc[0]);
   }
   if (zero == SIGNED) tni_x86_amx_end();
 }
 
-#define GEMM(id, quads, unit_bytes, head_bytes, tile, isa, tiles, zero)                                        \
-  void tni_x86_gemm_f32_q8g128_##id##_##tile##_##isa(const uint8_t *row_block, size_t superblocks,             \
-                                                     const tni_clt_act *a, size_t m0, size_t m1, float *acc) { \
-    gemm(unpack_##id, quads, unit_bytes, head_bytes, zero, tni_x86_tiles_##tiles##_##tile##_##isa, row_block,  \
-         superblocks, a, m0, m1, acc);                                                                         \
+#define GEMM(id, quads, unit_bytes, head_bytes, tile, isa, tiles, zero)                                                \
+  void tni_x86_gemm_f32_q8g128_##id##_##tile##_##isa(const uint8_t *row_block, size_t superblocks,                     \
+                                                     const tni_clt_act *a, size_t m0, size_t m1, float *acc) {         \
+    gemm(unpack_##id, quads, unit_bytes, head_bytes, zero, tni_x86_tiles_##tiles##_##tile##_##isa, NULL, row_block, 0, \
+         superblocks, a, m0, m1, &acc);                                                                                \
   }
-#define GEMMS(id, quads, unit_bytes, head_bytes)                      \
-  GEMM(id, quads, unit_bytes, head_bytes, 12x16, avx512vnni, g128, 8) \
+#define GEMM2(id, quads, unit_bytes, head_bytes, tile, isa, tiles, zero)                                              \
+  void tni_x86_gemm2_f32_q8g128_##id##_##tile##_##isa(const uint8_t *row_blocks, size_t block_bytes,                  \
+                                                      size_t superblocks, const tni_clt_act *a, size_t m0, size_t m1, \
+                                                      float *const *acc) {                                            \
+    gemm(unpack_##id, quads, unit_bytes, head_bytes, zero, NULL, tni_x86_tiles_##tiles##_##tile##_##isa, row_blocks,  \
+         block_bytes, superblocks, a, m0, m1, acc);                                                                   \
+  }
+#define GEMMS(id, quads, unit_bytes, head_bytes, tiles, zero)              \
+  GEMM(id, quads, unit_bytes, head_bytes, 12x16, avx512vnni, tiles, zero)  \
+  GEMM2(id, quads, unit_bytes, head_bytes, 12x32, avx512vnni, tiles, zero) \
   GEMM(id, quads, unit_bytes, head_bytes, 32x16, amx, g128, SIGNED)
-#define BYTES(id, quads, unit_bytes, head_bytes)                          \
-  GEMM(id, quads, unit_bytes, head_bytes, 12x16, avx512vnni, b8g128, 128) \
-  GEMM(id, quads, unit_bytes, head_bytes, 32x16, amx, g128, SIGNED)
-BYTES(w8g, 1, 64, 0)
-GEMMS(w3g, 8, 192, 0)
-GEMMS(w2g, 4, 64, 0)
-GEMMS(w1g, 8, 64, 0)
-GEMMS(tern20, 4, 64, 64)
-BYTES(pal16, 2, 64, 128)
+GEMMS(w8g, 1, 64, 0, b8g128, 128)
+GEMMS(w3g, 8, 192, 0, g128, 8)
+GEMMS(w2g, 4, 64, 0, g128, 8)
+GEMMS(w1g, 8, 64, 0, g128, 8)
+GEMMS(tern20, 4, 64, 64, g128, 8)
+GEMMS(pal16, 2, 64, 128, b8g128, 128)

@@ -30,32 +30,49 @@ __attribute__((always_inline)) static inline void unpack(size_t group, size_t sb
   p->groups = n_sb * 2;
 }
 
+/* One row block by `tiles`, or two, block_bytes apart, by `tiles2`. */
 __attribute__((always_inline)) static inline void gemm(size_t group, size_t sb_bytes, bool amx, tni_x86_tiles_fn tiles,
-                                                       const uint8_t *block, size_t superblocks, const tni_clt_act *a,
-                                                       size_t m0, size_t m1, float *acc) {
-  tni_x86_panel p;
+                                                       tni_x86_tiles2_fn tiles2, const uint8_t *block,
+                                                       size_t block_bytes, size_t superblocks, const tni_clt_act *a,
+                                                       size_t m0, size_t m1, float *const *acc) {
+  tni_x86_panel p[2];
   const bool pairs = amx && group == 32;
-  const size_t per_panel = (pairs ? TNI_X86_PAIR_PANEL_K : TNI_X86_PANEL_K) / (2 * group);
-  if (pairs) memset(p.w, 0, sizeof p.w);
+  const size_t per_panel = (pairs ? TNI_X86_PAIR_PANEL_K : TNI_X86_PANEL_K) / (2 * group), blocks = tiles2 ? 2 : 1;
+  if (pairs) memset(p[0].w, 0, sizeof p[0].w);
   if (amx) tni_x86_amx_begin();
   for (size_t sb = 0; sb < superblocks; sb += per_panel) {
     size_t n = superblocks - sb < per_panel ? superblocks - sb : per_panel;
-    unpack(group, sb_bytes, amx, block + sb * sb_bytes, n, &p);
-    p.next = block + (sb + per_panel) * sb_bytes;
-    p.next_bytes = per_panel * sb_bytes;
-    p.first_group = sb * 2;
-    tiles(&p, a, m0, m1, sb == 0, acc);
+    for (size_t i = 0; i < blocks; i++) {
+      const uint8_t *from = block + i * block_bytes + sb * sb_bytes;
+      unpack(group, sb_bytes, amx, from, n, &p[i]);
+      p[i].next = from + per_panel * sb_bytes;
+      p[i].next_bytes = per_panel * sb_bytes;
+      p[i].first_group = sb * 2;
+    }
+    if (tiles2)
+      tiles2(p, a, m0, m1, sb == 0, acc);
+    else
+      tiles(p, a, m0, m1, sb == 0, acc[0]);
   }
   if (amx) tni_x86_amx_end();
 }
 
-#define GEMM(group, tile, isa, amx)                                                                                 \
-  void tni_x86_gemm_f32_q8g##group##_w4g##group##_##tile##_##isa(                                                   \
-      const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, size_t m0, size_t m1, float *acc) {       \
-    gemm(group, sizeof(tni_w4g_sb##group), amx, tni_x86_tiles_g##group##_##tile##_##isa, row_block, superblocks, a, \
-         m0, m1, acc);                                                                                              \
+#define GEMM(group, tile, isa, amx)                                                                           \
+  void tni_x86_gemm_f32_q8g##group##_w4g##group##_##tile##_##isa(                                             \
+      const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, size_t m0, size_t m1, float *acc) { \
+    gemm(group, sizeof(tni_w4g_sb##group), amx, tni_x86_tiles_g##group##_##tile##_##isa, NULL, row_block, 0,  \
+         superblocks, a, m0, m1, &acc);                                                                       \
+  }
+#define GEMM2(group, tile, isa, amx)                                                                                   \
+  void tni_x86_gemm2_f32_q8g##group##_w4g##group##_##tile##_##isa(const uint8_t *row_blocks, size_t block_bytes,       \
+                                                                  size_t superblocks, const tni_clt_act *a, size_t m0, \
+                                                                  size_t m1, float *const *acc) {                      \
+    gemm(group, sizeof(tni_w4g_sb##group), amx, NULL, tni_x86_tiles_g##group##_##tile##_##isa, row_blocks,             \
+         block_bytes, superblocks, a, m0, m1, acc);                                                                    \
   }
 GEMM(32, 12x16, avx512vnni, false)
 GEMM(128, 12x16, avx512vnni, false)
+GEMM2(32, 12x32, avx512vnni, false)
+GEMM2(128, 12x32, avx512vnni, false)
 GEMM(32, 32x16, amx, true)
 GEMM(128, 32x16, amx, true)

@@ -86,10 +86,11 @@ static void unpack_third(const uint8_t *u, int t, int zero, uint8_t *out) {
 
 void tni_x86_gemm_f32_q8g128_tern17_6x16_avx2(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
                                               size_t m0, size_t m1, float *acc) {
-  tni_x86_gemm_tern17(unpack_third, 8, tni_x86_tiles_g128_6x16_avx2, row_block, superblocks, a, m0, m1, acc);
+  tni_x86_gemm_tern17(unpack_third, 8, tni_x86_tiles_g128_6x16_avx2, NULL, row_block, 0, superblocks, a, m0, m1, &acc);
 }
 
 void tni_x86_gemm_f32_q8g128_tern17_6x16_avxvnni(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
                                                  size_t m0, size_t m1, float *acc) {
-  tni_x86_gemm_tern17(unpack_third, 8, tni_x86_tiles_g128_6x16_avxvnni, row_block, superblocks, a, m0, m1, acc);
+  tni_x86_gemm_tern17(unpack_third, 8, tni_x86_tiles_g128_6x16_avxvnni, NULL, row_block, 0, superblocks, a, m0, m1,
+                      &acc);
 }

@@ -37,6 +37,9 @@ const tni_cm_chain_kernels *tni_x86_chain_f32_1x8_avx2(void);
 #define DECLARE_GEMM(id, tile, isa)                                                                               \
   void tni_x86_gemm_f32_##id##_##tile##_##isa(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
                                               size_t m0, size_t m1, float *acc);
+#define DECLARE_GEMM2(id, tile, isa)                                                                              \
+  void tni_x86_gemm2_f32_##id##_##tile##_##isa(const uint8_t *row_blocks, size_t block_bytes, size_t superblocks, \
+                                               const tni_clt_act *a, size_t m0, size_t m1, float *const *acc);
 DECLARE_GEMV(q8g32_w4g32, avx2_prefetch)
 DECLARE_GEMV(q8g128_w4g128, avx2_prefetch)
 DECLARE_GEMV(q8g32_w4g32, avxvnni)
@@ -51,6 +54,8 @@ DECLARE_GEMV(q8g32_w4g32, avx512vnni_prefetch)
 DECLARE_GEMV(q8g128_w4g128, avx512vnni_prefetch)
 DECLARE_GEMM(q8g32_w4g32, 12x16, avx512vnni)
 DECLARE_GEMM(q8g128_w4g128, 12x16, avx512vnni)
+DECLARE_GEMM2(q8g32_w4g32, 12x32, avx512vnni)
+DECLARE_GEMM2(q8g128_w4g128, 12x32, avx512vnni)
 DECLARE_GEMM(q8g32_w4g32, 32x16, amx)
 DECLARE_GEMM(q8g128_w4g128, 32x16, amx)
 
@@ -65,6 +70,7 @@ DECLARE_GEMM(q8g128_w4g128, 32x16, amx)
   DECLARE_GEMV(q8g128_##id, avx512vnni)          \
   DECLARE_GEMV(q8g128_##id, avx512vnni_prefetch) \
   DECLARE_GEMM(q8g128_##id, 12x16, avx512vnni)   \
+  DECLARE_GEMM2(q8g128_##id, 12x32, avx512vnni)  \
   DECLARE_GEMM(q8g128_##id, 32x16, amx)
 DECLARE_DOT(w8g, 4x16)
 DECLARE_DOT(w3g, 6x16)
@@ -76,6 +82,7 @@ DECLARE_DOT(pal16, 4x16)
 #undef DECLARE_DOT
 #undef DECLARE_GEMV
 #undef DECLARE_GEMM
+#undef DECLARE_GEMM2
 
 /* Bit-serial formats (plugins/common/cpu_lut/lut_kernels.h). */
 #define DECLARE(id)                                                                                                   \

@@ -32,6 +32,7 @@
       DOT(GEMV, format, AVX512, 0, ROWS_SUM, gemv_f32_q8g128_##id##_1x16_avx512vnni),                             \
       DOT(GEMV, format, AVX512 | TNI_CPU_PREFETCH, 0, ROWS_SUM, gemv_f32_q8g128_##id##_1x16_avx512vnni_prefetch), \
       DOT(GEMM, format, AVX512, 0, ROWS_SUM, gemm_f32_q8g128_##id##_12x16_avx512vnni),                            \
+      DOT(GEMM2, format, AVX512, 12, ROWS_SUM, gemm2_f32_q8g128_##id##_12x32_avx512vnni),                         \
       DOT(GEMM, format, AVX512 | TNI_CPU_AMX, 9, ROWS_SUM, gemm_f32_q8g128_##id##_32x16_amx)
 
 static const tni_clt_kernel rows[] = {
@@ -77,6 +78,8 @@ static const tni_clt_kernel rows[] = {
     VNNI(GEMV, 128, AVX512 | TNI_CPU_PREFETCH, 0, gemv_f32_q8g128_w4g128_1x16_avx512vnni_prefetch),
     VNNI(GEMM, 32, AVX2 | TNI_CPU_AVX512VNNI, 0, gemm_f32_q8g32_w4g32_12x16_avx512vnni),
     VNNI(GEMM, 128, AVX2 | TNI_CPU_AVX512VNNI, 0, gemm_f32_q8g128_w4g128_12x16_avx512vnni),
+    VNNI(GEMM2, 32, AVX512, 12, gemm2_f32_q8g32_w4g32_12x32_avx512vnni),
+    VNNI(GEMM2, 128, AVX512, 12, gemm2_f32_q8g128_w4g128_12x32_avx512vnni),
     VNNI(GEMM, 32, AVX2 | TNI_CPU_AVX512VNNI | TNI_CPU_AMX, 9, gemm_f32_q8g32_w4g32_32x16_amx),
     VNNI(GEMM, 128, AVX2 | TNI_CPU_AVX512VNNI | TNI_CPU_AMX, 9, gemm_f32_q8g128_w4g128_32x16_amx),
     ANY(MATMUL, matmul_f32_f32_f32_6x16_avx2),

@@ -13,9 +13,10 @@ enum { TNI_X86_TERN17_UNIT = 320 };
 /* 32 k of 16 rows, trits t of a unit, as [8][64] bytes with this zero point. */
 typedef void (*tni_x86_third_fn)(const uint8_t *unit, int t, int zero, uint8_t *out);
 
-/* Groups in pairs, as the tiles of AMX want them. */
-void tni_x86_gemm_tern17(tni_x86_third_fn unpack, int zero, tni_x86_tiles_fn tiles, const uint8_t *row_block,
-                         size_t superblocks, const tni_clt_act *a, size_t m0, size_t m1, float *acc);
+/* One row block by `tiles`, or two, block_bytes apart, by `tiles2`. Groups in pairs, as the tiles of AMX want them. */
+void tni_x86_gemm_tern17(tni_x86_third_fn unpack, int zero, tni_x86_tiles_fn tiles, tni_x86_tiles2_fn tiles2,
+                         const uint8_t *row_block, size_t block_bytes, size_t superblocks, const tni_clt_act *a,
+                         size_t m0, size_t m1, float *const *acc);
 
 #if defined(__AVX2__)
 #include <immintrin.h>

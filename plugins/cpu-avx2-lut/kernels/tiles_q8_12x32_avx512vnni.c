@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Twelve rows times 32 outputs over two panels: each code of x is loaded once for two products. With 16 outputs every
+ * product loads one, and a core whose other thread is busy has no loads left for that.
+ */
+#include <immintrin.h>
+
+#include "plugins/cpu-avx2-lut/kernels/panel.h"
+
+#define EACH(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11)
+enum { TILE_M = 12 };
+
+/* Quad j of row i, four codes of x, times 16 outputs of both panels. In assembly, so that sums stay where they are. */
+#define ROW(i, base, where)                                                        \
+  __asm__("vpbroadcastd %c[d]" where ", %[x]"                                      \
+          : [x] "=v"(x)                                                            \
+          : [b] "r"(base), [s] "r"(stride), [s3] "r"(stride3), [d] "i"(4 * J));    \
+  __asm__("vpdpbusd %[x], %[w], %[a]" : [a] "+v"(s##i) : [w] "v"(w0), [x] "v"(x)); \
+  __asm__("vpdpbusd %[x], %[w], %[a]" : [a] "+v"(t##i) : [w] "v"(w1), [x] "v"(x));
+#define FOUR(i0, i1, i2, i3, base) \
+  ROW(i0, base, "(%[b])") ROW(i1, base, "(%[b],%[s])") ROW(i2, base, "(%[b],%[s],2)") ROW(i3, base, "(%[b],%[s3])")
+#define QUAD(j)                                                                           \
+  {                                                                                       \
+    enum { J = j };                                                                       \
+    const __m512i w0 = _mm512_load_si512(u + (j)*64), w1 = _mm512_load_si512(v + (j)*64); \
+    __m512i x;                                                                            \
+    FOUR(0, 1, 2, 3, b0) FOUR(4, 5, 6, 7, b1) FOUR(8, 9, 10, 11, b2)                      \
+  }
+
+#define START(i) __m512i s##i = _mm512_slli_epi32(_mm512_set1_epi32(zero[(i)*z_stride]), SHIFT), t##i = s##i;
+#define FINISH(i)                                                        \
+  {                                                                      \
+    const __m512 x = _mm512_set1_ps(sx[(i)*s_stride]);                   \
+    finish(s##i, _mm512_mul_ps(sw0, x), fresh, acc0 + (i)*TNI_CLT_ROWS); \
+    finish(t##i, _mm512_mul_ps(sw1, x), fresh, acc1 + (i)*TNI_CLT_ROWS); \
+  }
+
+static inline void finish(__m512i sum, __m512 scale, bool fresh, float *acc) {
+  const __m512 y = fresh ? _mm512_setzero_ps() : _mm512_loadu_ps(acc);
+  _mm512_storeu_ps(acc, _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), scale, y));
+}
+
+/* A function per length of groups and zero point (8 << shift). */
+#define TILE(GROUP, id, shift)                                                                                   \
+  static void tile_##id(const tni_x86_panel *p, const tni_clt_act *a, size_t m, bool first, float *acc0,         \
+                        float *acc1) {                                                                           \
+    enum { SHIFT = shift };                                                                                      \
+    const size_t stride = a->q_stride, stride3 = 3 * stride, z_stride = a->z_stride, s_stride = a->s_stride;     \
+    const int8_t *b0 = a->q + m * stride + p->first_group * GROUP, *b1 = b0 + 4 * stride, *b2 = b1 + 4 * stride; \
+    const int32_t *zero = a->zero + m * z_stride + p->first_group;                                               \
+    const float *sx = a->scale + m * s_stride + p->first_group;                                                  \
+    const uint8_t *u = &p[0].w[0][0], *v = &p[1].w[0][0];                                                        \
+    for (size_t g = 0; g < p->groups; g++, sx++, zero++) {                                                       \
+      const __m512 sw0 = _mm512_load_ps(p[0].scale[g]), sw1 = _mm512_load_ps(p[1].scale[g]);                     \
+      const bool fresh = first && g == 0;                                                                        \
+      EACH(START)                                                                                                \
+      for (size_t k = 0; k < GROUP; k += 32, u += 512, v += 512, b0 += 32, b1 += 32, b2 += 32) {                 \
+        QUAD(0) QUAD(1) QUAD(2) QUAD(3) QUAD(4) QUAD(5) QUAD(6) QUAD(7)                                          \
+      }                                                                                                          \
+      EACH(FINISH)                                                                                               \
+    }                                                                                                            \
+  }
+
+#define TILES(GROUP, id, shift)                                                                                  \
+  TILE(GROUP, id, shift)                                                                                         \
+  void tni_x86_tiles_##id##_12x32_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, \
+                                             bool first, float *const *acc) {                                    \
+    size_t m = m0;                                                                                               \
+    for (; m + TILE_M <= m1; m += TILE_M) {                                                                      \
+      const size_t at = (m - m0) * TNI_CLT_ROWS, i = (m - m0) / TILE_M, n = (m1 - m0) / TILE_M;                  \
+      tni_x86_ask(&p[0], i, n);                                                                                  \
+      tni_x86_ask(&p[1], i, n);                                                                                  \
+      tile_##id(p, a, m, first, acc[0] + at, acc[1] + at);                                                       \
+    }                                                                                                            \
+    for (size_t i = 0; m < m1 && i < 2; i++)                                                                     \
+      tni_x86_tiles_##id##_12x16_avx512vnni(&p[i], a, m, m1, first, acc[i] + (m - m0) * TNI_CLT_ROWS);           \
+  }
+
+TILES(32, g32, 0)
+TILES(128, g128, 0)
+TILES(128, b8g128, 4)
