@@ -148,7 +148,12 @@ typedef struct tn_host {
  * [-act_max - 1, act_max]; NaN gives 0. s is act_scale; where that is 0, the float whose bits are the low 32 of the format's
  * params[0]. With acc_inner I64 and acc_outer F64 y is f32 of (f64) sum * (s * s_w), rounded to f64 and then to f32: the
  * sum is a wide integer, so kernels that split it in any way give the same bits (docs/numerics.md has the domain).
- * y[m,n] = sum over groups of sx * sum_k q * w; within a group the sum runs in acc_inner, across groups in acc_outer. */
+ * y[m,n] = sum over groups of sx * sum_k q * w; within a group the sum runs in acc_inner, across groups in acc_outer.
+ * avg_depth, with RUNSUM: entries of tables may be added through avg_depth levels of rounding averages of bytes,
+ * (a + b + 1) >> 1, in trees of 2^avg_depth runs, and what they add on average, avg_depth / 4 for each entry, is taken off.
+ * A level rounds by 0 or 1/2, so an entry is off by avg_depth / 4 at most, and a group's sum over k by
+ *   (act_group / act_run) * avg_depth / 4 * avg_unit * w0, w0: the smallest |w[n,k]| of the group that is not 0
+ * on top of what the accumulators round. Exact sums obey it too. */
 enum { TN_ACT_NONE = 0, TN_ACT_ABSMAX = 1, TN_ACT_RUNSUM = 2, TN_ACT_STATIC = 3 };
 enum { TN_ROUND_HALF_EVEN = 0, TN_ROUND_HALF_AWAY = 1 };
 enum { TN_DENORM_KEEP = 0, TN_DENORM_FLUSH = 1 };
@@ -168,6 +173,8 @@ typedef struct tn_numerics {
   double finite_max;   /* |x| above this is outside the declared domain */
   uint32_t act_run;    /* RUNSUM: elements of a run, 2, 4 or 8; act_group is a multiple of it */
   float act_scale;     /* STATIC: s; 0: it stands in params[0] */
+  uint32_t avg_depth;  /* levels of averages between entries of tables; 0: exact sums */
+  float avg_unit;      /* avg_depth > 0: what one unit in the entries of all planes of a run weighs, in w0 */
 } tn_numerics;
 
 /* Weights that a model brings already quantized (MatMulNBits and the like); NULL where it brings floats. AFFINE:

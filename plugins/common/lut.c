@@ -20,19 +20,19 @@ struct tn_pack {
 };
 _Static_assert(ROWS == TNI_CM_SOURCE_ROWS, "blocks of the source are ours");
 
-static const tn_numerics numerics = {.h = TN_HDR(tn_numerics),
-                                     .act_dtype = TN_DT_I16,
-                                     .act_group = GROUP,
-                                     .act_scheme = TN_ACT_RUNSUM,
-                                     .act_round = TN_ROUND_HALF_EVEN,
-                                     .act_max = 253.0f,
-                                     .acc_inner = TN_DT_I32,
-                                     .acc_outer = TN_DT_F32,
-                                     .scale_dtype = TN_DT_F16,
-                                     .denormals = TN_DENORM_FLUSH,
-                                     .nan = TN_NAN_UNDEFINED,
-                                     .finite_max = 1e28,
-                                     .act_run = 4};
+#define NUMERICS(...)                                                                                                  \
+  {                                                                                                                    \
+    .h = TN_HDR(tn_numerics), .act_dtype = TN_DT_I16, .act_group = GROUP, .act_scheme = TN_ACT_RUNSUM,                 \
+    .act_round = TN_ROUND_HALF_EVEN, .act_max = 253.0f, .acc_inner = TN_DT_I32, .acc_outer = TN_DT_F32,                \
+    .scale_dtype = TN_DT_F16, .denormals = TN_DENORM_FLUSH, .nan = TN_NAN_UNDEFINED, .finite_max = 1e28, .act_run = 4, \
+    __VA_ARGS__                                                                                                        \
+  }
+static const tn_numerics numerics = NUMERICS();
+/* A unit of all planes is 2 * sum of 2^p steps; the smallest weight is one step, of lutt two. */
+#define AVERAGED(unit) NUMERICS(.avg_depth = TNI_LUT_TREE_DEPTH, .avg_unit = unit)
+static const tn_numerics averaged[TNI_LUT_KINDS] = {AVERAGED(2), AVERAGED(6), AVERAGED(14), AVERAGED(30), AVERAGED(3)};
+#undef AVERAGED
+#undef NUMERICS
 
 tn_status tni_lut_geometry_of(const tni_lut_kind *kind, int64_t N, int64_t K, tni_lut_geometry *out) {
   if (!kind || N < 1 || K < 1 || N > TNI_LUT_MAX_DIM || K > TNI_LUT_MAX_DIM) return TN_E_INVALID;
@@ -203,5 +203,11 @@ const tni_lut_kind *tni_lut_kind_of(const tn_format *f) {
   for (uint32_t i = 0; i < TNI_LUT_KINDS; i++)
     for (uint32_t p = 0; p < 2; p++)
       if (!strcmp(f->name, tni_lut_formats[p][i].name)) return &kinds[p][i];
+  return NULL;
+}
+
+const tn_numerics *tni_lut_averaged(const tn_format *f) {
+  for (uint32_t i = 0; i < TNI_LUT_KINDS; i++)
+    if (!strcmp(f->name, tni_lut_formats[0][i].name)) return &averaged[i];
   return NULL;
 }

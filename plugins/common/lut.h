@@ -19,6 +19,13 @@
  * is built, since u[15 - i] = sum |q_j| - u[i]. With U_p the sum of u[nibble of plane p] over a group's quads, the
  * group's sum is 2 * sum_p 2^p U_p + start, start = (2^P - 1 - z) * sum q - (2^P - 1) * sum |q|: one word per group.
  *
+ * Averages (fast aggregation, T-MAC's option; plain bytes only, where a backend offers it and is told to). One row then
+ * adds entries in bytes: of four, avg(avg(a, b), avg(c, d)) with avg(a, b) = (a + b + 1) >> 1, times 4. An avg adds 0
+ * or 1/2, so a tree says 0 to 4 too much; 2 is taken off for each, 16 for each plane of a group: U_p is off by 16 at
+ * most. Where a group ends with quads of zeros (behind K), trees of eight such quads at a time say nothing, and nothing
+ * is taken off for them. a, b, c, d are quads 4t, 4t+1, 4t+2, 4t+3 of a plane with a partner, and 8t+i, 8t+i+2, 8t+i+4,
+ * 8t+i+6, i = 0, 1, of one without. Several rows multiply as ever.
+ *
  * Bytes. Blocks of 16 rows; within a block, groups along K; all one after the other without headers, in the order that
  * a kernel reads: bytes = ceil(N/16) * ceil(K/128) * (32 + 256 P). A group is 16 binary16 scales (by row) and 8 steps
  * of 32 P bytes; a step is quads 4t .. 4t+3 of the group. A nibble is four bits of one plane of one quad, bit j for k =
@@ -41,7 +48,8 @@ enum {
   TNI_LUT_TABLE = 32 * 16,   /* bytes of a group's tables: 16 of each quad, quads in order */
   TNI_LUT_SCALE_BYTES = 32,  /* of a group of a block; the planes follow */
   TNI_LUT_PLANE_BYTES = 256, /* of a group of a block, per plane */
-  TNI_LUT_MAX_PLANES = 4
+  TNI_LUT_MAX_PLANES = 4,
+  TNI_LUT_TREE_DEPTH = 2 /* of averages */
 };
 #define TNI_LUT_MAX_DIM (INT64_C(1) << 31) /* of N and K */
 
@@ -55,6 +63,9 @@ enum { TNI_LUT_KINDS = 5 };
 extern const tn_format tni_lut_formats[2][TNI_LUT_KINDS];
 /* Of a format of the family (any copy of it: by name); NULL for others. */
 const tni_lut_kind *tni_lut_kind_of(const tn_format *f);
+
+/* Numerics with averages of such a format; NULL for others and for paired forms. */
+const tn_numerics *tni_lut_averaged(const tn_format *f);
 
 typedef struct tni_lut_geometry {
   int64_t N, K;

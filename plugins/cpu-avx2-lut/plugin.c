@@ -38,7 +38,8 @@ static const tni_clt_backend backend = {
     .format_choices = "w4g|lut1|lut2|lut3|lut4|lutt|w8g|w3g|w2g|w1g|tern20|tern17|pal16|b1|b2|b3|b4|tern",
     .n_formats = sizeof formats / sizeof *formats,
     .n_widths = sizeof widths / sizeof *widths,
-    .widths = widths};
+    .widths = widths,
+    .averages = true};
 
 static tn_status entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
   return tni_clt_entry(&backend, host, neg, out);

@@ -46,6 +46,16 @@ static void activation(json_t *n, char *buf, size_t size) {
              str(n, "activation_rounding"));
 }
 
+/* "int32; tables by averages of 4, each entry within 0.5 of 253" */
+static void accumulator(json_t *n, char *buf, size_t size) {
+  const long long of = json_integer_value(json_object_get(n, "averages_of"));
+  const int at = snprintf(buf, size, "%s", str(n, "accumulator"));
+  if (of && at > 0 && (size_t)at < size)
+    snprintf(buf + at, size - (size_t)at, "; tables by averages of %lld, each entry within %g of %g", of,
+             json_real_value(json_object_get(n, "average_error")),
+             json_real_value(json_object_get(n, "activation_max")));
+}
+
 static void list_formats(json_t *plugins, cli_format f) {
   static const char *const header[] = {"plugin",      "format",    "version",     "bits",        "group",
                                        "bits/weight", "max error", "activations", "accumulator", "across",
@@ -55,7 +65,7 @@ static void list_formats(json_t *plugins, cli_format f) {
   size_t i, k;
   json_t *p, *fm;
   json_array_foreach(plugins, i, p) json_array_foreach(json_object_get(p, "formats"), k, fm) {
-    char version[16], bits[16], group[16], bpw[16], act[96], error[32], most[32] = "any";
+    char version[16], bits[16], group[16], bpw[16], act[96], sums[96], error[32], most[32] = "any";
     json_t *n = json_object_get(fm, "numerics"), *max = json_object_get(n, "finite_max");
     snprintf(version, sizeof version, "%lld", (long long)json_integer_value(json_object_get(fm, "version")));
     snprintf(bits, sizeof bits, "%lld", (long long)json_integer_value(json_object_get(fm, "bits")));
@@ -64,13 +74,14 @@ static void list_formats(json_t *plugins, cli_format f) {
     snprintf(error, sizeof error, "%.4f", json_real_value(json_object_get(fm, "weight_error")));
     if (json_is_real(max)) snprintf(most, sizeof most, "%g", json_real_value(max));
     activation(n, act, sizeof act);
+    accumulator(n, sums, sizeof sums);
     const bool stats = json_is_true(json_object_get(fm, "reads_statistics"));
     cli_table_add(&t, str(p, "name"), str(fm, "name"), version, bits,
                   strcmp(group, "0")                      ? group
                   : strcmp(str(fm, "group_is"), "matrix") ? "by option"
                                                           : "matrix",
-                  bpw, error, act, str(n, "accumulator"), str(n, "across_groups"), str(n, "scales"),
-                  str(n, "denormals"), str(n, "nan"), most,
+                  bpw, error, act, sums, str(n, "across_groups"), str(n, "scales"), str(n, "denormals"), str(n, "nan"),
+                  most,
                   stats                                                  ? "statistics"
                   : json_is_true(json_object_get(fm, "reads_quantized")) ? "quantized"
                                                                          : "");

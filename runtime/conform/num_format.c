@@ -184,7 +184,7 @@ static void judge_numerics(subject *s) {
   float x = 1, w = 1, y, mag;
   tn_run run;
   tni_run_inline(&run);
-  tn_numerics n = *num;
+  tn_numerics n = tni_numerics_of(num);
   if (n.act_scheme == TN_ACT_STATIC && n.act_scale == 0) n.act_scale = 1;
   if (tni_reference_matmul(&n, &x, 1, 1, &w, 1, NULL, &y, &mag, &run) != TN_OK)
     tni_cf_fail(s->cf, "%s: the host's reference does not know the declared numerics", s->text);
@@ -192,6 +192,14 @@ static void judge_numerics(subject *s) {
   if (!(bound <= 0.125))
     tni_cf_fail(s->cf, "%s: the declared accumulators allow an error of %.3g of all terms at K 4096: no bound at all",
                 s->text, bound);
+  /* Each of as many planes as it has bits weighs twice as much as the one before, from 2 on (+1 and -1) or 1. */
+  const double unit_limit = 2 * (double)((1u << (s->f->bits < 16 ? s->f->bits : 16)) - 1);
+  if (tni_reference_averages(&n) > 0 && !((double)n.avg_unit <= unit_limit))
+    tni_cf_fail(s->cf, "%s: avg_unit %g, but a unit of %u planes weighs %g at most", s->text, (double)n.avg_unit,
+                s->f->bits, unit_limit);
+  if (tni_reference_averages(&n) > 0 && !(n.avg_depth / 4.0 <= 0.125 * (double)n.act_max))
+    tni_cf_fail(s->cf, "%s: averages of depth %u of entries up to %g: no bound at all", s->text, n.avg_depth,
+                (double)n.act_max);
   if (!(num->finite_max >= 256))
     tni_cf_fail(s->cf, "%s: finite_max %g: activations of real models are outside the declared domain", s->text,
                 num->finite_max);

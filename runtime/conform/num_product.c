@@ -224,7 +224,7 @@ static tn_numerics declared(const tn_blob *b) {
   const tn_format *f = b->format;
   const tn_numerics *n =
       TN_HAS(f, tn_format, numerics_of) && f->numerics_of ? f->numerics_of(f, b->params, b->n_params) : f->numerics;
-  tn_numerics out = n ? *n : plain;
+  tn_numerics out = n ? tni_numerics_of(n) : plain;
   if (out.act_scheme == TN_ACT_STATIC && out.act_scale == 0 && b->n_params)
     memcpy(&out.act_scale, &(uint32_t){(uint32_t)b->params[0]}, sizeof out.act_scale);
   return out;
@@ -347,14 +347,14 @@ typedef struct work {
 static bool product(work *w, tn_id v, bool kn, float *y, float *e, tn_numerics *n, int64_t *N) {
   int64_t K;
   const float *m = tni_cn_product_weight(w->p, v, kn, N, &K, n);
-  if (!m || tni_reference_matmul(n, w->x, w->M, K, m, *N, NULL, y, e, &w->run) != TN_OK) return false;
+  if (!m || tni_reference_product(n, w->x, w->M, K, m, *N, y, e, &w->run) != TN_OK) return false;
   const double rel = tni_reference_bound(n, K);
   const bool flush = n->denormals == TN_DENORM_FLUSH;
   for (int64_t j = 0; j < *N; j++) {
     double top = 0;
     for (int64_t k = 0; flush && tni_is_half(n->act_dtype) && k < K; k++) top += fabs((double)m[j * K + k]);
     const double tiny = rel == 0 ? 0 : (flush ? (double)FLT_MIN : (double)(K + 4) * 0x1p-149) + 0x1p-14 * top;
-    for (int64_t i = 0; i < w->M; i++) e[i * *N + j] = (float)(rel * (double)e[i * *N + j] + tiny);
+    for (int64_t i = 0; i < w->M; i++) e[i * *N + j] = (float)((double)e[i * *N + j] + tiny);
   }
   w->tiny = flush ? (double)FLT_MIN : 0x1p-149;
   return true;

@@ -215,7 +215,8 @@ static void hot_bounds(tni_cn_product *p, const tn_numerics *num, tni_cn_buffers
       const int64_t k = k0 + m;
       const double v = k < K ? (double)w[n * K + k] * quantized(num, b->x[m * K + k]) : 0;
       b->want[m * N + n] = (float)v;
-      b->bound[m * N + n] = rel > 0 ? (float)(rel * fabs(v) + tiny) : 0;
+      const double more = k < K ? tni_reference_averages_at(num, w + n * K, K, k, b->x[m * K + k]) : 0;
+      b->bound[m * N + n] = rel > 0 ? (float)(rel * fabs(v) + tiny + more) : 0;
     }
 }
 

@@ -187,12 +187,16 @@ void tni_cn_ask_together(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, t
 
 /* The element that a changed blob moves most, beside what the bound allows at a one-hot activation; -1: none clearly.
  */
-static int64_t most_moved(const tn_numerics *num, const float *was, const float *is, int64_t n) {
+static int64_t most_moved(const tn_numerics *num, const float *was, const float *is, int64_t n, int64_t K) {
   const double rel = 4 * tni_reference_bound(num, 256) + 0x1p-12;
   double best = 1;
   int64_t at = -1;
   for (int64_t i = 0; i < n; i++) {
-    const double a = (double)was[i], b = (double)is[i], times = fabs(a - b) / (rel * (fabs(a) + fabs(b)) + 0x1p-10);
+    const int64_t row = i / K * K;
+    const double a = (double)was[i], b = (double)is[i],
+                 more = tni_reference_averages_at(num, was + row, K, i % K, 1) +
+                        tni_reference_averages_at(num, is + row, K, i % K, 1),
+                 times = fabs(a - b) / (rel * (fabs(a) + fabs(b)) + more + 0x1p-10);
     if (times > best) best = times, at = i;
   }
   return at;
@@ -221,7 +225,7 @@ static void flipped(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn
     uint8_t *bytes = (uint8_t *)(uintptr_t)blob->ptr;
     bit = tni_cf_rng_next(&r) % (blob->bytes * 8);
     bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
-    at = blob->format->unpack(blob, box, is) == TN_OK ? most_moved(&num, was, is, N * K) : -1;
+    at = blob->format->unpack(blob, box, is) == TN_OK ? most_moved(&num, was, is, N * K, K) : -1;
     bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
   }
   tni_cn_product_close(&p);

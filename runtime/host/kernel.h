@@ -81,5 +81,15 @@ tn_status tni_reference_matmul(const tn_numerics *num, const float *x, int64_t M
                                const float *bias, float *y, float *abs, tn_run *run);
 /* Relative bound from the accumulator dtypes and K only. */
 double tni_reference_bound(const tn_numerics *num, int64_t K);
+/* The same y with all that a device may be off by: e[M,N] is tni_reference_bound times the sum of absolute terms, and
+ * what averages of table entries (avg_depth) may cost. */
+tn_status tni_reference_product(const tn_numerics *num, const float *x, int64_t M, int64_t K, const float *w, int64_t N,
+                                float *y, float *e, tn_run *run);
+/* By what averages may put off one sum q * w of a group, in sx * w0; 0: sums are exact. */
+double tni_reference_averages(const tn_numerics *num);
+/* The same of y where x has one element that is not 0, at column k of the row w[K]. */
+double tni_reference_averages_at(const tn_numerics *num, const float *w, int64_t K, int64_t k, float x);
+/* What a plugin declared, fields that it does not know 0. */
+tn_numerics tni_numerics_of(const tn_numerics *declared);
 
 #endif

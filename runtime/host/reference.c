@@ -14,12 +14,16 @@
  * once. The sums of this file run in double: their error, K * 2^-53, is far below one u and is covered by counting it
  * as one.
  *
+ * Averages of table entries (avg_depth) put each group's sum off by a number of sx * w0, whatever its terms are
+ * (tenon/plugin.h): tni_reference_product adds that, for the group and its rounding.
+ *
  * A static scale with a wide integer sum (TN_ACT_STATIC, I64, F64) has bound 0: while |sum of q * code| < 2^36 and
  * scales of weights have 17 bits, every sum of this file is exact, sx times it is rounded once to double and then to
  * f32, as the declared formula is, and so the bits are the same.
  */
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 #include "runtime/host/internal.h"
 
@@ -31,6 +35,7 @@ typedef struct product {
   float *y, *abs;
   int64_t M, N, K, group, n_tiles;
   float act_max;
+  double rel, average; /* abs gets rel * terms + (1 + rel) * average * sx * w0 */
 } product;
 
 /* Elements of a run, for formats by lookup tables; 1: each element by itself. */
@@ -95,9 +100,18 @@ static void activations(const product *p, const float *x, int64_t n, float inv, 
   }
 }
 
+static double least_weight(const float *w, int64_t n) {
+  float least = 0;
+  for (int64_t i = 0; i < n; i++) {
+    const float v = fabsf(w[i]);
+    if (v > 0 && (least == 0 || v < least)) least = v;
+  }
+  return (double)least;
+}
+
 /* One row of x against up to TILE_N rows of w. */
 static void row_tile(const product *p, int64_t m, int64_t n0, int64_t n1) {
-  double sum[TILE_N] = {0}, mag[TILE_N] = {0}, q[CHUNK];
+  double sum[TILE_N] = {0}, mag[TILE_N] = {0}, steps[TILE_N] = {0}, q[CHUNK];
   const float *x = p->x + m * p->K;
   for (int64_t g = 0; g < p->K; g += p->group) {
     const int64_t len = p->K - g < p->group ? p->K - g : p->group;
@@ -121,12 +135,14 @@ static void row_tile(const product *p, int64_t m, int64_t n0, int64_t n1) {
     for (int64_t n = n0; n < n1; n++) {
       sum[n - n0] += (double)s * in[n - n0];
       mag[n - n0] += fabs((double)s) * in_mag[n - n0];
+      if (p->average > 0) steps[n - n0] += fabs((double)s) * least_weight(p->w + n * p->K + g, len);
     }
   }
   for (int64_t n = n0; n < n1; n++) {
     const double b = p->bias ? (double)p->bias[n] : 0;
     p->y[m * p->N + n] = (float)(sum[n - n0] + b);
-    if (p->abs) p->abs[m * p->N + n] = (float)(mag[n - n0] + fabs(b));
+    if (p->abs)
+      p->abs[m * p->N + n] = (float)(p->rel * (mag[n - n0] + fabs(b)) + (1 + p->rel) * p->average * steps[n - n0]);
   }
 }
 
@@ -154,15 +170,58 @@ static bool known(const tn_numerics *num) {
   return num->act_scheme == TN_ACT_NONE && act && !whole;
 }
 
+enum { MAX_DEPTH = 8 };
+
+/* Trees of averages are whole in each group. Of numerics that are known otherwise. */
+static bool known_averages(const tn_numerics *num) {
+  if (!TN_HAS(num, tn_numerics, avg_unit) || num->avg_depth == 0) return true;
+  return num->act_scheme == TN_ACT_RUNSUM && num->avg_depth <= MAX_DEPTH && num->avg_unit > 0 &&
+         isfinite(num->avg_unit) && num->act_group && num->act_group / num->act_run % (1u << num->avg_depth) == 0;
+}
+
+static tn_status compute(product *p, tn_run *run) {
+  if (!p->num || p->M < 0 || p->K < 0 || p->N < 0) return TN_E_INVALID;
+  if (!known(p->num) || !known_averages(p->num)) return TN_E_UNSUPPORTED;
+  p->group = p->num->act_group ? p->num->act_group : p->K;
+  if (p->group < 1) p->group = 1;
+  p->n_tiles = (p->N + TILE_N - 1) / TILE_N;
+  p->act_max = p->num->act_max;
+  tni_kfor(run, p->M * p->n_tiles, TILE_N * (p->K + 1), tiles, p);
+  return TN_OK;
+}
+
 tn_status tni_reference_matmul(const tn_numerics *num, const float *x, int64_t M, int64_t K, const float *w, int64_t N,
                                const float *bias, float *y, float *abs, tn_run *run) {
-  if (!num || M < 0 || K < 0 || N < 0) return TN_E_INVALID;
-  if (!known(num)) return TN_E_UNSUPPORTED;
-  product p = {num,         x, w, bias, y, abs, M, N, K, num->act_group ? num->act_group : K, (N + TILE_N - 1) / TILE_N,
-               num->act_max};
-  if (p.group < 1) p.group = 1;
-  tni_kfor(run, M * p.n_tiles, TILE_N * (K + 1), tiles, &p);
-  return TN_OK;
+  product p = {.num = num, .x = x, .w = w, .bias = bias, .y = y, .abs = abs, .M = M, .N = N, .K = K, .rel = 1};
+  return compute(&p, run);
+}
+
+tn_status tni_reference_product(const tn_numerics *num, const float *x, int64_t M, int64_t K, const float *w, int64_t N,
+                                float *y, float *e, tn_run *run) {
+  if (!num) return TN_E_INVALID;
+  product p = {.num = num, .x = x, .w = w, .y = y, .abs = e, .M = M, .N = N, .K = K};
+  p.rel = tni_reference_bound(num, K);
+  p.average = tni_reference_averages(num);
+  return compute(&p, run);
+}
+
+double tni_reference_averages(const tn_numerics *num) {
+  if (!TN_HAS(num, tn_numerics, avg_unit) || num->avg_depth == 0 || num->act_run == 0) return 0;
+  return (double)(num->act_group / num->act_run) * num->avg_depth / 4 * (double)num->avg_unit;
+}
+
+double tni_reference_averages_at(const tn_numerics *num, const float *w, int64_t K, int64_t k, float x) {
+  const double average = tni_reference_averages(num);
+  if (average == 0) return 0;
+  const int64_t group = num->act_group, from = k / group * group, n = K - from < group ? K - from : group;
+  return average * fabs((double)x) / (double)num->act_max * least_weight(w + from, n) * (1 + 0x1p-20);
+}
+
+tn_numerics tni_numerics_of(const tn_numerics *declared) {
+  tn_numerics n = {.h = TN_HDR(tn_numerics)};
+  memcpy(&n, declared, declared->h.size < sizeof n ? declared->h.size : sizeof n);
+  n.h = (tn_hdr)TN_HDR(tn_numerics);
+  return n;
 }
 
 static double unit(uint32_t dtype) {

@@ -202,7 +202,7 @@ static const tn_numerics *with_scale(const tni_evaluation *ev, const tn_numerics
   if (!TN_HAS(num, tn_numerics, act_scale) || num->act_scale != 0 || n->n_params == 0) return num;
   tn_numerics *own = TNI_NEW(ev->arena, tn_numerics);
   if (!own) return num; /* without a scale the reference refuses it */
-  *own = *num;
+  *own = tni_numerics_of(num);
   const uint32_t bits = (uint32_t)n->params[0];
   memcpy(&own->act_scale, &bits, sizeof bits);
   return own;
@@ -273,14 +273,14 @@ static tn_status formatted_product(tni_evaluation *ev, const tn_node *n, const t
   out->bound = tni_arena_alloc(ev->arena, (size_t)(M * N + 1) * sizeof(float), 64);
   if (!x || !out->bound) return tni_fail_memory(ev->err, n->name);
   tni_tensor_to_f32(&a, 0, M * K, x);
-  st = tni_reference_matmul(num, x, M, K, w, N, NULL, y, out->bound, &ev->s->run.run);
+  st = tni_reference_product(num, x, M, K, w, N, y, out->bound, &ev->s->run.run);
   if (st != TN_OK) return st;
-  double rel = tni_reference_bound(num, K), alpha = 1, beta = 1;
+  double alpha = 1, beta = 1;
   if (n->op == TN_OP_GEMM) {
     alpha = tni_attr_f(n, "alpha", 1);
     beta = tni_attr_f(n, "beta", 1);
   }
-  const bool exact = rel == 0 && n->op == TN_OP_MATMUL; /* wide integers, one conversion */
+  const bool exact = tni_reference_bound(num, K) == 0 && n->op == TN_OP_MATMUL; /* wide integers, one conversion */
   int64_t c_cols = has_c && c.rank ? c.dims[c.rank - 1] : 1, c_rows = has_c && c.rank > 1 ? c.dims[c.rank - 2] : 1;
   for (int64_t i = 0; i < M * N; i++) {
     double add = 0;
@@ -290,7 +290,7 @@ static tn_status formatted_product(tni_evaluation *ev, const tn_node *n, const t
       add = beta * v;
     }
     double r = alpha * y[i] + add;
-    out->bound[i] = exact ? 0 : (float)(rel * fabs(alpha) * out->bound[i] + 2 * 0x1p-24 * (fabs(r) + fabs(add)));
+    out->bound[i] = exact ? 0 : (float)(fabs(alpha) * out->bound[i] + 2 * 0x1p-24 * (fabs(r) + fabs(add)));
     y[i] = (float)r;
   }
   return TN_OK;

@@ -47,10 +47,8 @@ static tn_status product(fused *k, uint32_t p) {
     return tni_fail(k->ev->err, TN_E_INTERNAL, k->n->name, "part %u does not fit its weight", p);
   float *y = floats(k, k->chain.M * part->count), *e = floats(k, k->chain.M * part->count);
   if (!y || !e) return tni_fail_memory(k->ev->err, k->n->name);
-  st = tni_reference_matmul(num, k->x, k->chain.M, K, w + part->first * K, part->count, NULL, y, e, &k->ev->s->run.run);
+  st = tni_reference_product(num, k->x, k->chain.M, K, w + part->first * K, part->count, y, e, &k->ev->s->run.run);
   if (st != TN_OK) return tni_fail(k->ev->err, st, k->n->name, "numerics that the reference does not know");
-  const double rel = tni_reference_bound(num, K);
-  for (int64_t i = 0; i < k->chain.M * part->count; i++) e[i] = (float)(rel * (double)e[i]);
   k->chain.product[p].y = y;
   k->chain.product[p].e = e;
   k->chain.tiny = num->denormals == TN_DENORM_FLUSH ? (double)FLT_MIN : 0x1p-149;

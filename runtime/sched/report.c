@@ -9,6 +9,7 @@
 
 #include "runtime/base/cpus.h"
 #include "runtime/graph/dump.h"
+#include "runtime/host/kernel.h"
 #include "runtime/sched/calibrate.h"
 #include "runtime/sched/embeddings.h"
 #include "runtime/sched/exec.h"
@@ -49,6 +50,10 @@ static json_t *numerics_json(const tn_numerics *n) {
   json_object_set_new(j, "denormals", json_string(one_of(denormals, 2, n->denormals)));
   json_object_set_new(j, "nan", json_string(one_of(nan, 2, n->nan)));
   json_object_set_new(j, "finite_max", isfinite(n->finite_max) ? json_real(n->finite_max) : json_null());
+  if (tni_reference_averages(n) > 0) { /* of one entry of a table, in steps of q */
+    json_object_set_new(j, "averages_of", json_integer((json_int_t)1 << n->avg_depth));
+    json_object_set_new(j, "average_error", json_real(n->avg_depth / 4.0));
+  }
   return j;
 }
 
@@ -59,8 +64,16 @@ static const char *group_is(const tn_format *f) {
   return f->size(f, 128, 256, NULL, 0, &size) == TN_OK ? "matrix" : "option";
 }
 
+/* As options have it, where a format takes no params that could change it. */
+static const tn_numerics *numerics_of(const tn_format *f) {
+  const bool asked = TN_HAS(f, tn_format, numerics_of) && f->numerics_of && strcmp(group_is(f), "option") != 0;
+  const tn_numerics *n = asked ? f->numerics_of(f, NULL, 0) : NULL;
+  return n ? n : f->numerics;
+}
+
 static json_t *format_json(const tn_format *f) {
   json_t *j = json_object();
+  const tn_numerics *n = numerics_of(f);
   json_object_set_new(j, "name", text(f->name));
   json_object_set_new(j, "version", json_integer(f->version));
   json_object_set_new(j, "bits", json_integer(f->bits));
@@ -71,7 +84,7 @@ static json_t *format_json(const tn_format *f) {
   json_object_set_new(j, "activation_error", json_real((double)f->x_err));
   json_object_set_new(j, "reads_statistics", json_boolean(f->flags & TN_FMT_READS_STATS));
   json_object_set_new(j, "reads_quantized", json_boolean(f->flags & TN_FMT_READS_QUANT));
-  if (f->numerics) json_object_set_new(j, "numerics", numerics_json(f->numerics));
+  if (n) json_object_set_new(j, "numerics", numerics_json(n));
   return j;
 }
 

@@ -64,6 +64,38 @@ class Verify(Case):
                 self.assertGreater(len(j["tasks"]), 4)
                 self.assertEqual(j["failed"], 0, f"{name} {planes}")
 
+    @unittest.skipUnless(has_avx2(), "no AVX2 plugin here")
+    def test_fast_aggregation(self):
+        """Off, on, on with scalar kernels, on in a process of its own: one packed file, each within what it declares."""
+        d = self.need(DATA / "onnx/exports") / "llama"
+        texts = self.tmp / "t.json"
+        texts.write_text(json.dumps([json.loads((SOURCE / "models/train/valid.json").read_text())[0][:200]]))
+        on = ", fast_aggregation: true"
+        for planes in ("lut1", "lut2", "lut3", "lut4", "lutt"):
+            packed, nll = None, []
+            for options, more in (("", ""), (on, ""), (on + ", isa: scalar", ""), (on, "isolation: process\n")):
+                p = self.profile(LUT % (planes + options) + more)
+                j = self.json("verify", d / "model.onnx", "--data", d, "--against", "reference", "--profile", p)
+                self.assertEqual(j["failed"], 0, f"{planes}{options} {more}")
+                files = {f.name: f.read_bytes() for f in self.cache.glob("llama*.tnpack")}
+                self.assertEqual(len(files), 1)
+                self.assertTrue(packed in (None, files), f"{planes}{options} {more}")
+                packed = files
+                nll.append(self.json("eval", DEMO, "--text", texts, "--decode", 20, "--profile", p)["mean_nll"])
+            self.assertNotEqual(nll[0], nll[1], planes)
+            self.assertEqual(nll[1:], nll[1:2] * 3, planes)
+
+    @unittest.skipUnless(has_avx2(), "no AVX2 plugin here")
+    def test_fast_aggregation_is_for_tables(self):
+        for f in ("w4g", "w2g", "b2"):
+            p = self.profile(LUT % f"{f}, fast_aggregation: true")
+            self.fails(5, "fast_aggregation is for formats of tables", f"not '{f}'", args=["check", DEMO, "--profile", p])
+        for on in ("false", "true"):
+            j = self.json("plugins", "--profile", self.profile(LUT % f"lut2, fast_aggregation: {on}"))
+            n = {f["name"]: f["numerics"] for f in j["plugins"][0]["formats"]}
+            self.assertEqual(n["lut2"].get("average_error"), 0.5 if on == "true" else None)
+            self.assertNotIn("average_error", n["w4g"])
+
     def test_check_names_every_device_and_reason(self):
         j = self.json("check", DEMO)
         self.assertTrue(all(n["device"] for n in j["nodes"]))

@@ -177,6 +177,59 @@ static void test_static(void) {
   CU_ASSERT_EQUAL(tni_reference_matmul(&num, far, 1, 4, ones, 1, NULL, &y, NULL, &run), TN_E_UNSUPPORTED);
 }
 
+/* Averages of table entries: an error of absolute size for each group, from depth and unit alone. */
+static void test_averages(void) {
+  tn_numerics num = i8;
+  num.act_dtype = TN_DT_I16;
+  num.act_scheme = TN_ACT_RUNSUM;
+  num.act_run = 4;
+  num.act_max = 253;
+  num.act_group = 32;
+  const double plain = tni_reference_bound(&num, 40);
+  float x[40] = {0}, w[40], y, abs, e;
+  tn_run run;
+  tni_run_inline(&run);
+  for (int k = 0; k < 40; k++) w[k] = k % 3 == 0 ? 0 : k == 7 ? -0.25f : 3;
+  x[1] = 253;   /* a scale of 1 */
+  x[33] = -506; /* a scale of 2; the smallest weight of this group is 3 */
+  one_row(&num, x, 40, w, &y, &abs);
+  CU_ASSERT_EQUAL(tni_reference_product(&num, x, 1, 40, w, 1, &y, &e, &run), TN_OK);
+  CU_ASSERT_DOUBLE_EQUAL((double)e, plain * (double)abs, 1e-9);
+  num.avg_depth = 2;
+  num.avg_unit = 30;
+  CU_ASSERT_EQUAL(tni_reference_averages(&num), 8 * 0.5 * 30);
+  CU_ASSERT_EQUAL(tni_reference_product(&num, x, 1, 40, w, 1, &y, &e, &run), TN_OK);
+  CU_ASSERT_DOUBLE_EQUAL((double)e, 120 * (1 * 0.25 + 2 * 3), 0.01);
+  CU_ASSERT_EQUAL(tni_reference_bound(&num, 40), plain);
+  CU_ASSERT_DOUBLE_EQUAL(tni_reference_averages_at(&num, w, 40, 1, 253), 120 * 0.25, 1e-3);
+  CU_ASSERT_DOUBLE_EQUAL(tni_reference_averages_at(&num, w, 40, 39, -253), 120 * 3, 1e-3);
+  /* Nothing but zeros, in x or in w, is exact. */
+  const float zero[40] = {0};
+  CU_ASSERT_EQUAL(tni_reference_product(&num, zero, 1, 40, w, 1, &y, &e, &run), TN_OK);
+  CU_ASSERT_EQUAL(e, 0);
+  CU_ASSERT_EQUAL(tni_reference_product(&num, x, 1, 40, zero, 1, &y, &e, &run), TN_OK);
+  CU_ASSERT_EQUAL(e, 0);
+  /* A plugin that does not know the fields has none. */
+  tn_numerics old = num;
+  old.h.size = TN_UPTO(tn_numerics, act_scale);
+  CU_ASSERT_EQUAL(tni_reference_averages(&old), 0);
+  CU_ASSERT(tni_numerics_of(&old).avg_depth == 0 && tni_numerics_of(&num).avg_depth == 2);
+  CU_ASSERT(tni_numerics_of(&old).act_run == 4 && tni_numerics_of(&old).h.size == sizeof(tn_numerics));
+  CU_ASSERT_EQUAL(tni_reference_product(&old, x, 1, 40, w, 1, &y, &e, &run), TN_OK);
+  CU_ASSERT_DOUBLE_EQUAL((double)e, plain * (double)abs, 1e-9);
+  /* What no tables have. */
+  const tn_numerics good = num;
+  for (int i = 0; i < 5; i++) {
+    num = good;
+    if (i == 0) num.avg_depth = 4; /* trees of 16 of 8 runs */
+    if (i == 1) num.avg_unit = 0;
+    if (i == 2) num.avg_unit = NAN;
+    if (i == 3) num.act_scheme = TN_ACT_ABSMAX;
+    if (i == 4) num.avg_depth = 40;
+    CU_ASSERT_EQUAL(tni_reference_product(&num, x, 1, 40, w, 1, &y, &e, &run), TN_E_UNSUPPORTED);
+  }
+}
+
 static void test_bound_grows(void) {
   tn_numerics f = {.h = TN_HDR(tn_numerics), .act_dtype = TN_DT_F32, .acc_inner = TN_DT_F32, .acc_outer = TN_DT_F32};
   CU_ASSERT(tni_reference_bound(&f, 1000) > 1000 * 0x1p-24);
@@ -188,5 +241,6 @@ static void test_bound_grows(void) {
 bool ht_add_reference(void) {
   CU_pSuite s = CU_add_suite("format reference", NULL, NULL);
   return s && CU_add_test(s, "quantizer", test_quantizer) && CU_add_test(s, "bound holds and bites", test_bound) &&
-         CU_add_test(s, "static scale", test_static) && CU_add_test(s, "bound grows", test_bound_grows);
+         CU_add_test(s, "static scale", test_static) && CU_add_test(s, "averages", test_averages) &&
+         CU_add_test(s, "bound grows", test_bound_grows);
 }

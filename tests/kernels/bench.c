@@ -202,6 +202,46 @@ static void bench_plane(const char *name, uint32_t format, uint32_t group) {
   free(w);
 }
 
+/* One row over `bytes` of weights, K 4096, with sums and with averages in turns: the least of each, of the thread's own
+ * time. */
+static void bench_average(const char *name, uint32_t format, uint64_t bytes) {
+  enum { K = 4096, ROUNDS = 25 };
+  const uint32_t cpu = tni_cm_cpu_features();
+  const tni_clt_kernel *k[2], *quant = tni_clt_select(&KERNELS, TNI_CLT_QUANT, format, 128, cpu, 1);
+  subject s;
+  float acc[16], x[K];
+  double best[2] = {1, 1};
+  rng r = rng_of(2);
+  for (uint32_t i = 0; i < 2; i++)
+    k[i] = tni_clt_select(&KERNELS, TNI_CLT_GEMV, format, 128, cpu | i * TNI_CLT_AVERAGES, 1);
+  subject_init(&s, k[0], 16, K);
+  const int64_t blocks = (int64_t)bytes / s.geo.row_block_bytes, rounds = ROUNDS * (bytes < 4 << 20 ? 20 : 1);
+  uint8_t *w = bench_blob(&s, (uint64_t)blocks);
+  fill(x, K, V_NORMAL, 1, &r);
+  act_buf a = act_make(quant, x, 1, &s.geo);
+  for (int64_t i = 0; i < 2 * rounds; i++) {
+    const double at = thread_time();
+    for (int64_t b = 0; b < blocks; b++) {
+      ((tni_clt_gemv_fn)k[i % 2]->fn)(w + b * s.geo.row_block_bytes, (size_t)s.geo.superblocks, &a.a, acc);
+      sink += (uint64_t)(int64_t)acc[0];
+    }
+    const double t = thread_time() - at;
+    best[i % 2] = t < best[i % 2] ? t : best[i % 2];
+  }
+  const double outputs = (double)blocks * 16;
+  printf("%s %5.1f MB: %6.1f ns an output of 4096, by averages %6.1f, %+.1f %%\n", name, (double)bytes * 1e-6,
+         best[0] / outputs * 1e9, best[1] / outputs * 1e9, 100 * (best[1] / best[0] - 1));
+  act_free(&a);
+  free(w);
+}
+
+static void bench_averages(void) {
+  static const char *const names[] = {"lut1", "lut2", "lut3", "lut4", "lutt"};
+  static const uint64_t sizes[] = {512 << 10, 128 << 20};
+  for (uint32_t s = 0; s < 2; s++)
+    for (uint32_t i = 0; i < 5; i++) bench_average(names[i], TNI_CLT_LUT1 + i, sizes[s]);
+}
+
 /* "name gemv_us prologue_us", for bench/planes.py. */
 static void bench_planes(void) {
   bench_plane("lut1", TNI_CLT_LUT1, 128);
@@ -228,6 +268,10 @@ int run_bench(void) {
   }
   if (!strcmp(test_only, "pack")) {
     bench_pack();
+    return 0;
+  }
+  if (!strcmp(test_only, "averages")) {
+    bench_averages();
     return 0;
   }
   if (!strcmp(test_only, "nmse")) {

@@ -2,9 +2,9 @@
  *
  * --bench --only nmse: what tables cost in accuracy (T-MAC's comparison): y = W x of 4096 x 4096 Gaussian numbers, W in
  * lut4, its error against the unquantized product. The same weights with floats, with 8-bit activations as dot products
- * have them, with our tables (the kernel of this machine), and with T-MAC's own: entries rounded to signed bytes, one
- * scale for 64 k; then with fast aggregation of those, a tree of rounding averages of 16 entries whose expected excess
- * is taken off again.
+ * have them, with our tables (the kernels of this machine, sums and averages of four), and with T-MAC's own: entries
+ * rounded to signed bytes, one scale for 64 k; then with fast aggregation of those, a tree of rounding averages of 16
+ * entries whose expected excess is taken off again.
  */
 #include <math.h>
 #include <stdio.h>
@@ -17,10 +17,14 @@
 
 enum { N = 4096, K = 4096, STRIP = 64, SLICE = 64, PLANES = 4, QUADS = SLICE / 4 };
 
-enum { FLOATS, BYTES32, BYTES128, TABLES, ROUNDED, AVERAGED, WAYS };
-static const char *const names[WAYS] = {
-    "float activations", "8-bit activations, groups of 32",         "8-bit activations, groups of 128",
-    "tables (lut4)",     "tables of rounded entries, 64 k a scale", "the same, fast aggregation"};
+enum { FLOATS, BYTES32, BYTES128, TABLES, FAST, ROUNDED, AVERAGED, WAYS };
+static const char *const names[WAYS] = {"float activations",
+                                        "8-bit activations, groups of 32",
+                                        "8-bit activations, groups of 128",
+                                        "tables (lut4)",
+                                        "the same, fast_aggregation",
+                                        "tables of rounded entries, 64 k a scale",
+                                        "the same, fast aggregation"};
 
 /* One row of weights times x in double. */
 static double product(const float *w, const float *x) {
@@ -101,18 +105,20 @@ static void look_up(const uint8_t *block, uint32_t row, const byte_tables *t, do
 }
 
 /* Squares of what 64 rows are off by. */
-static void add_strip(const float *w, const float *const *x, const subject *s, const act_buf *a, tni_clt_gemv_fn gemv,
-                      const byte_tables *t, double *off, double *of) {
+static void add_strip(const float *w, const float *const *x, const subject *s, const act_buf *a,
+                      const tni_clt_gemv_fn gemv[2], const byte_tables *t, double *off, double *of) {
   tn_blob b;
   uint8_t *packed = subject_pack(s, w, &b);
-  float *back = unpack_all(&b), acc[STRIP];
+  float *back = unpack_all(&b), acc[2][STRIP];
   const int64_t bytes = s->geo.row_block_bytes;
-  for (int n = 0; n < STRIP; n += 16) gemv(packed + n / 16 * bytes, (size_t)s->geo.superblocks, &a->a, acc + n);
+  for (int n = 0; n < STRIP; n += 16)
+    for (int i = 0; i < 2; i++) gemv[i](packed + n / 16 * bytes, (size_t)s->geo.superblocks, &a->a, acc[i] + n);
   for (int n = 0; n < STRIP; n++) {
     double y[WAYS];
     const double exact = product(w + n * K, x[FLOATS]);
     for (int i = FLOATS; i <= BYTES128; i++) y[i] = product(back + n * K, x[i]);
-    y[TABLES] = (double)acc[n];
+    y[TABLES] = (double)acc[0][n];
+    y[FAST] = (double)acc[1][n];
     look_up(packed + n / 16 * bytes, (uint32_t)n % 16, t, &y[ROUNDED], &y[AVERAGED]);
     for (int i = 0; i < WAYS; i++) off[i] += (y[i] - exact) * (y[i] - exact);
     *of += exact * exact;
@@ -126,7 +132,9 @@ void run_nmse_bench(void) {
   static byte_tables t;
   const float *const ways[] = {x[FLOATS], x[BYTES32], x[BYTES128]};
   const uint32_t cpu = tni_cm_cpu_features();
-  const tni_clt_kernel *gemv = tni_clt_select(&KERNELS, TNI_CLT_GEMV, TNI_CLT_LUT4, 128, cpu, 1);
+  const tni_clt_kernel *gemv = tni_clt_select(&KERNELS, TNI_CLT_GEMV, TNI_CLT_LUT4, 128, cpu, 1),
+                       *fast = tni_clt_select(&KERNELS, TNI_CLT_GEMV, TNI_CLT_LUT4, 128, cpu | TNI_CLT_AVERAGES, 1);
+  const tni_clt_gemv_fn kernels[2] = {(tni_clt_gemv_fn)gemv->fn, (tni_clt_gemv_fn)fast->fn};
   const tni_clt_kernel *tables = tni_clt_select(&KERNELS, TNI_CLT_QUANT, TNI_CLT_LUT4, 128, cpu, 1);
   double off[WAYS] = {0}, of = 0;
   subject s;
@@ -139,7 +147,7 @@ void run_nmse_bench(void) {
   act_buf a = act_make(tables, x[FLOATS], 1, &s.geo);
   for (int n = 0; n < N; n += STRIP) {
     fill(w, STRIP * K, V_NORMAL, 1, &rw);
-    add_strip(w, ways, &s, &a, (tni_clt_gemv_fn)gemv->fn, &t, off, &of);
+    add_strip(w, ways, &s, &a, kernels, &t, off, &of);
   }
   for (int i = 0; i < WAYS; i++)
     printf("%-42s NMSE %.3e, %+6.2f %% of 8-bit activations' in groups of 32\n", names[i], off[i] / of,

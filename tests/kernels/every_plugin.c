@@ -46,7 +46,7 @@ static void oracle_init(oracle *o, const any_product *p) {
   if (p->weights) {
     tn_blob b = *p->weights; /* of what was packed, not of what the device was given */
     b.ptr = b.ctx;
-    o->num = *numerics_of(&b);
+    o->num = tni_numerics_of(numerics_of(&b));
     if (o->num.act_scheme == TN_ACT_STATIC && o->num.act_scale == 0 && b.n_params)
       memcpy(&o->num.act_scale, &(uint32_t){(uint32_t)b.params[0]}, sizeof o->num.act_scale);
     if (b.format->unpack(&b, box, o->w) != TN_OK) abort();
@@ -72,21 +72,20 @@ static bool half(uint32_t dtype) { return dtype == TN_DT_F16 || dtype == TN_DT_B
 /* Elements of y that lie outside the declared bound. Where denormals are flushed, a half below 2^-14 may count as 0. */
 static int64_t outside(const oracle *o, const any_product *p, const float *x, const float *y) {
   const size_t n = (size_t)(p->M * p->N);
-  float *want = malloc((n + 1) * sizeof *want), *mag = malloc((n + 1) * sizeof *mag);
+  float *want = malloc((n + 1) * sizeof *want), *e = malloc((n + 1) * sizeof *e);
   tn_run run;
-  if (!want || !mag) abort();
+  if (!want || !e) abort();
   tni_run_inline(&run);
-  if (tni_reference_matmul(&o->num, x, p->M, p->K, o->w, p->N, NULL, want, mag, &run) != TN_OK) abort();
-  const double rel = tni_reference_bound(&o->num, p->K);
+  if (tni_reference_product(&o->num, x, p->M, p->K, o->w, p->N, want, e, &run) != TN_OK) abort();
   const bool flush = o->num.denormals == TN_DENORM_FLUSH;
   int64_t bad = 0;
   for (size_t i = 0; i < n; i++) {
     double tiny = flush ? (double)FLT_MIN : (double)(p->K + 4) * 0x1p-149; /* each rounding below the normal numbers */
     if (flush && half(o->num.act_dtype)) tiny += 0x1p-14 * o->magnitude[i % (size_t)p->N];
-    bad += !(fabs((double)want[i] - (double)y[i]) <= rel * (double)mag[i] + tiny);
+    bad += !(fabs((double)want[i] - (double)y[i]) <= (double)e[i] + tiny);
   }
   free(want);
-  free(mag);
+  free(e);
   return bad;
 }
 
@@ -177,12 +176,16 @@ static void product(tally *t, setting *s, int64_t M, int64_t N, int64_t K, look_
 
 /* The element that a changed blob moves most, beside what the bound allows at a one-hot activation; -1: none clearly.
  */
-static int64_t most_moved(const oracle *o, const float *meant, int64_t n) {
+static int64_t most_moved(const oracle *o, const float *meant, int64_t n, int64_t K) {
   const double rel = 4 * tni_reference_bound(&o->num, 256) + 0x1p-12;
   double best = 1;
   int64_t at = -1;
   for (int64_t i = 0; i < n; i++) {
-    double a = (double)o->w[i], b = (double)meant[i], times = fabs(a - b) / (rel * (fabs(a) + fabs(b)) + 0x1p-10);
+    const int64_t row = i / K * K;
+    const double a = (double)o->w[i], b = (double)meant[i],
+                 more = tni_reference_averages_at(&o->num, o->w + row, K, i % K, 1) +
+                        tni_reference_averages_at(&o->num, meant + row, K, i % K, 1),
+                 times = fabs(a - b) / (rel * (fabs(a) + fabs(b)) + more + 0x1p-10);
     if (times > best) best = times, at = i;
   }
   return at;
@@ -208,7 +211,7 @@ static void flipped(tally *t, setting *s, int round) {
   tn_blob b = *p.weights;
   b.ptr = copy;
   const int64_t box[4] = {0, N, 0, K};
-  int64_t at = b.format->unpack(&b, box, meant) == TN_OK ? most_moved(&o, meant, N * K) : -1;
+  int64_t at = b.format->unpack(&b, box, meant) == TN_OK ? most_moved(&o, meant, N * K, K) : -1;
   if (at >= 0) {
     for (int64_t m = 0; m < p.M; m++) x[m * K + at % K] = 1;
     t->flips++;

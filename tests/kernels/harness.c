@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plugins/common/lut.h"
+
 uint64_t test_seed = 20260101;
 const char *test_only = "";
 
@@ -174,6 +176,10 @@ const tn_numerics *numerics_of(const tn_blob *b) {
   return f->numerics_of ? f->numerics_of(f, b->params, b->n_params) : f->numerics;
 }
 
+const tn_numerics *numerics_of_kernel(const tni_clt_kernel *k, const tn_blob *b) {
+  return k->features & TNI_CLT_AVERAGES ? tni_lut_averaged(b->format) : numerics_of(b);
+}
+
 act_buf act_make(const tni_clt_kernel *k, const float *x, int64_t M, const tni_clt_geometry *g) {
   tni_clt_act_room room = tni_clt_act_room_of(k->layout, (size_t)g->K_padded, (size_t)g->group);
   size_t n = ((size_t)M + room.rows - 1) / room.rows;
@@ -243,6 +249,20 @@ void reference(const tn_numerics *num, const float *x, int64_t M, int64_t K, con
   if (!q) abort();
   for (int64_t m = 0; m < M; m++) reference_row(num, x + m * K, K, w, N, q, y + m * N, abs + m * N);
   free(q);
+}
+
+double reference_averages(const tn_numerics *num, const float *x, int64_t K, const float *w) {
+  double off = 0;
+  if (!num->avg_depth) return 0;
+  for (int64_t k = 0; k < K; k += num->act_group) {
+    const int64_t n = K - k < num->act_group ? K - k : num->act_group;
+    float inv, least = INFINITY;
+    const float s = group_scale(num, x + k, n, &inv);
+    for (int64_t i = k; i < k + n; i++)
+      if (w[i] != 0) least = fminf(least, fabsf(w[i]));
+    if (least < INFINITY) off += (double)s * (double)least;
+  }
+  return off * (num->act_group / num->act_run) * (double)num->avg_unit * num->avg_depth / 4;
 }
 
 double reference_bound(const tn_numerics *num, int64_t K) {

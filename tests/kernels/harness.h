@@ -68,6 +68,8 @@ uint8_t *pack_as(const tn_format *f, const int64_t *params, uint32_t n_params, c
 uint8_t *pack_w4g(const float *data, int64_t N, int64_t K, int64_t group, tn_blob *blob);
 float *unpack_all(const tn_blob *b);
 const tn_numerics *numerics_of(const tn_blob *b);
+/* The same for a kernel that may be one of averages. */
+const tn_numerics *numerics_of_kernel(const tni_clt_kernel *k, const tn_blob *b);
 
 /* Quantized activations as a kernel of the table makes them; free with act_free. */
 typedef struct act_buf {
@@ -81,7 +83,10 @@ void act_free(act_buf *a);
 /* y[M,N] and abs[M,N] (sum of magnitudes of terms) from the numerics and the unpacked weights, groups in double. */
 void reference(const tn_numerics *num, const float *x, int64_t M, int64_t K, const float *w, int64_t N, double *y,
                double *abs);
-/* |y - device| <= bound * abs: each group's term is rounded three times, and once more for each addition. */
+/* What averages of table entries may put off one y: of x[K] and w[K]; 0 where num has none. */
+double reference_averages(const tn_numerics *num, const float *x, int64_t K, const float *w);
+/* |y - device| <= bound * abs, and averages: each group's term is rounded three times, and once more for each addition.
+ */
 double reference_bound(const tn_numerics *num, int64_t K);
 
 const tni_clt_kernel *quant_of(uint32_t group, uint32_t features); /* of w4g */

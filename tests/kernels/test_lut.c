@@ -383,6 +383,94 @@ static void broken_copies_are_caught(void) {
   }
 }
 
+/* --- averages ---------------------------------------------------------------------------------------------------- */
+
+/* What lut.h says of averages, written again. how: -1 as it stands there; 0: averages round down; 1: what they add is
+ * left in; 2: trees of other quads; 3: a plane's tops are not multiplied. */
+static int32_t averages_of_plane(int how, bool pair, const uint8_t *entry, int64_t quads) {
+  int32_t sum = 0;
+  if (how == 2) pair = !pair;
+  for (int t = 0; t < 8; t++) {
+    const uint8_t *u = entry + (pair ? 4 * t : t / 2 * 8 + t % 2);
+    const int step = pair ? 1 : 2, up = how != 0;
+    const int32_t a = (u[0] + u[step] + up) / 2, b = (u[2 * step] + u[3 * step] + up) / 2, top = (a + b + up) / 2;
+    sum += (how == 3 ? 1 : 4) * top;
+  }
+  return sum - (how == 1 ? 0 : 2) * (int32_t)((quads + 7) / 8 * 2);
+}
+
+static void averages_by_hand(int how, const subject *s, const uint8_t *block, const tni_clt_act *a, float *acc) {
+  const tni_lut_kind *kind = tni_lut_kind_of(s->f->format);
+  const int64_t bytes = s->geo.row_block_bytes / s->geo.superblocks;
+  memset(acc, 0, 16 * sizeof *acc);
+  for (uint32_t r = 0; r < 16; r++)
+    for (int64_t g = 0; g < s->geo.superblocks; g++) {
+      const uint8_t *group = block + g * bytes, *tables = (const uint8_t *)a->q + g * TNI_LUT_TABLE;
+      const int64_t left = s->geo.K - g * TNI_LUT_GROUP, quads = left < TNI_LUT_GROUP ? (left + 3) / 4 : TNI_LUT_QUADS;
+      int32_t sum = a->zero[g];
+      for (uint32_t p = 0; p < kind->planes; p++) {
+        uint8_t entry[TNI_LUT_QUADS];
+        for (uint32_t q = 0; q < TNI_LUT_QUADS; q++) {
+          const tni_lut_place at = tni_lut_place_of(kind, r, q, p);
+          entry[q] = tables[q * 16 + (group[TNI_LUT_SCALE_BYTES + at.byte] >> at.shift & 15)];
+        }
+        sum += 2 * averages_of_plane(how, p < kind->planes / 2 * 2, entry, quads) * (1 << p);
+      }
+      uint16_t half;
+      memcpy(&half, group + r * 2, sizeof half);
+      acc[r] = acc[r] + (float)sum * (tni_cm_f16_to_f32(half) * a->scale[g]);
+    }
+}
+
+/* Of 16 results: how many are outside the bound that num declares. */
+static int outside(const tn_numerics *num, const float *x, int64_t K, const float *back, const float *acc) {
+  double y[16], mag[16], bound = reference_bound(num, K);
+  int n = 0;
+  reference(num, x, 1, K, back, 16, y, mag);
+  for (int i = 0; i < 16; i++)
+    n += !(fabs(y[i] - (double)acc[i]) <= bound * mag[i] + (1 + bound) * reference_averages(num, x, K, back + i * K));
+  return n;
+}
+
+/* The kernel with averages has the bits of lut.h, which broken forms have not; its error needs what is declared, and
+ * the gate on that still sees rows swapped, nothing computed, and a plane that weighs wrongly. */
+static void averages_are_as_declared(void) {
+  enum { K = 300 };
+  const uint32_t features = tni_cm_cpu_features() | TNI_CLT_AVERAGES;
+  for (uint32_t id = TNI_CLT_LUT1; id <= TNI_CLT_LUTT && !PAIRED; id++) {
+    const tni_clt_kernel *k = tni_clt_select(&KERNELS, TNI_CLT_GEMV, id, 128, features, 1);
+    subject s;
+    tn_blob b;
+    CU_ASSERT_FATAL(k && k->features & TNI_CLT_AVERAGES);
+    subject_init(&s, k, 16, K);
+    const tn_numerics *num = tni_lut_averaged(s.f->format);
+    float *x = matrix_of(K, V_ONE_SIGN, 21), *w = matrix_of(16 * K, V_NORMAL, 22), acc[16], want[16];
+    uint8_t *packed = subject_pack(&s, w, &b);
+    float *back = unpack_all(&b);
+    act_buf a = act_make(s.prologue, x, 1, &s.geo);
+    ((tni_clt_gemv_fn)k->fn)(packed, (size_t)s.geo.superblocks, &a.a, acc);
+    averages_by_hand(-1, &s, packed, &a.a, want);
+    CU_ASSERT_EQUAL(memcmp(acc, want, sizeof acc), 0);
+    CU_ASSERT_EQUAL(outside(num, x, K, back, acc), 0);
+    CU_ASSERT(outside(numerics_of(&b), x, K, back, acc) > 0);
+    for (int how = 0; how < 4; how++) {
+      averages_by_hand(how, &s, packed, &a.a, want);
+      CU_ASSERT_NOT_EQUAL(memcmp(acc, want, sizeof acc), 0);
+      CU_ASSERT(how != 3 || outside(num, x, K, back, want) > 0);
+    }
+    for (int i = 0; i < 16; i++) want[i] = acc[(i + 1) % 16];
+    CU_ASSERT(outside(num, x, K, back, want) > 0);
+    CU_ASSERT(outside(num, x, K, back, (float[16]){0}) > 0);
+    act_free(&a);
+    free(back);
+    free(packed);
+    free(w);
+    free(x);
+  }
+  CU_ASSERT_PTR_NULL(tni_lut_averaged(&tni_lut_formats[1][0]));
+  CU_ASSERT_PTR_NULL(tni_lut_averaged(&tni_w4g_format));
+}
+
 /* --- what it costs ----------------------------------------------------------------------------------------------- */
 
 static double nmse(const double *y, const double *want, int n) {
@@ -439,6 +527,7 @@ int add_lut_suite(void) {
                          {"tables_are_exact", tables_are_exact},
                          {"a_byte_is_enough", a_byte_is_enough},
                          {"broken_copies_are_caught", broken_copies_are_caught},
+                         {"averages_are_as_declared", averages_are_as_declared},
                          {"activations_cost_no_more_than_eight_bits", activations_cost_no_more_than_eight_bits},
                          CU_TEST_INFO_NULL};
   CU_SuiteInfo suites[] = {{"lut", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};

@@ -42,6 +42,7 @@ typedef struct tni_clt_backend {
   const char *format_choices;           /* "w4g|lut1|.." */
   uint32_t n_formats, n_widths;
   const tni_clt_width *widths; /* [n_widths] */
+  bool averages;               /* kernels of TNI_CLT_AVERAGES: option `fast_aggregation` */
 } tni_clt_backend;
 
 /* The options, as the profile set them. */
@@ -50,10 +51,16 @@ typedef struct tni_clt_settings {
   int64_t params[TNI_CLT_MAX_PARAMS]; /* of the format */
   int64_t min_k, min_n;
   bool act_matmul;
-  uint32_t features; /* TNI_CPU_* that kernels may use: what the CPU has, cut by `isa` */
+  uint32_t features; /* TNI_CPU_* that kernels may use: what the CPU has, cut by `isa`; TNI_CLT_AVERAGES */
 } tni_clt_settings;
 
-enum { TNI_CLT_N_OPTIONS = 6, TNI_CLT_MAX_FORMATS = 16 };
+enum { TNI_CLT_MAX_OPTIONS = 7, TNI_CLT_MAX_FORMATS = 16, TNI_CLT_MAX_AVERAGED = 5 };
+/* A format whose numerics hang on an option. */
+typedef struct tni_clt_averaged {
+  tn_format pub; /* first */
+  const tn_host *host;
+} tni_clt_averaged;
+
 typedef struct tni_clt_plugin {
   tn_plugin pub; /* first */
   tni_cm_mem mem;
@@ -61,8 +68,9 @@ typedef struct tni_clt_plugin {
   const tni_clt_backend *backend;
   uint32_t cpu; /* TNI_CPU_* found */
   tn_option isa, format;
-  const tn_option *options[TNI_CLT_N_OPTIONS];
-  const tn_format *formats[TNI_CLT_MAX_FORMATS];
+  const tn_option *options[TNI_CLT_MAX_OPTIONS];
+  const tn_format *formats[TNI_CLT_MAX_FORMATS]; /* as the backend's */
+  tni_clt_averaged averaged[TNI_CLT_MAX_AVERAGED];
   tn_caps caps;
 } tni_clt_plugin;
 
@@ -72,7 +80,8 @@ typedef struct tni_clt_device {
   const tn_host *host;
   const tni_clt_backend *backend;
   tni_clt_settings set;
-  tn_caps caps; /* the plugin's; the driver's name says what was chosen */
+  const tn_format *packs; /* set.format as the plugin lists it */
+  tn_caps caps;           /* the plugin's; the driver's name says what was chosen */
   char driver[256];
 } tni_clt_device;
 

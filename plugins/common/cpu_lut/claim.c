@@ -29,7 +29,7 @@ static double rows_at(const claimer *c, const tn_value *x) {
 static tni_cm_offer packed_offer(const claimer *c, const tni_clt_match *m, int64_t N) {
   const tni_clt_settings *set = &c->d->set;
   tni_clt_geometry geo = {0};
-  tni_cm_offer o = {.format = set->format->format, .params = set->params, .n_params = set->format->n_params};
+  tni_cm_offer o = {.format = c->d->packs, .params = set->params, .n_params = set->format->n_params};
   if (tni_clt_geometry_of(c->d, N, m->K, &geo) != TN_OK) return o;
   double rows = rows_at(c, c->g->values[m->x]);
   o.weight_bytes = geo.bytes;

@@ -114,11 +114,15 @@ enum {
   TNI_CLT_PAL16 = 13
 };
 
+/* Beside TNI_CPU_* in features: rows that add table entries by averages (plugins/common/lut.h), for who asks for them.
+ */
+#define TNI_CLT_AVERAGES 0x40000000u
+
 /* A variant. Later rows win over earlier ones. */
 typedef struct tni_clt_kernel {
   uint32_t op, format; /* TNI_CLT_* */
   uint32_t group;      /* of the format; 0: ANY */
-  uint32_t features;   /* TNI_CPU_* that it needs */
+  uint32_t features;   /* TNI_CPU_* that it needs, TNI_CLT_AVERAGES */
   uint32_t min_m;      /* fewest rows of x that it is for: QUANT, GEMM, GEMM2 */
   uint32_t layout;     /* QUANT: what it makes; GEMV, GEMM: what they read; 0: none, or any that is row by row */
   const char *name;

@@ -52,7 +52,7 @@ static tn_status start_packed(tni_clt_builder *b, const tni_clt_match *m, const 
   if (st != TN_OK) return tni_cm_fail(err, st, t->pub.name, "the joined matrix is too large");
   t->x = tni_clt_copy_dims(b, x->dims, x->rank);
   tni_clt_add_use(b, tni_clt_slot_to_read(b, m->x), TN_READ);
-  uint32_t need = tni_clt_add_need(b, b->d->set.format->format, values, n_values, m->kn);
+  uint32_t need = tni_clt_add_need(b, b->d->packs, values, n_values, m->kn);
   t->w_use = tni_clt_add_use(b, tni_clt_add_blob_slot(b, need), TN_READ);
   t->pub.symbols = x->rank ? tni_cm_symbols(b->d->host, b->s->graph, x->dims, x->rank - 1) : 0;
   return b->no_memory ? TN_E_NO_MEMORY : TN_OK;

@@ -84,14 +84,34 @@ static int32_t level(const tni_lut_kind *kind, const uint8_t *group, uint32_t la
   return 2 * code - (int32_t)kind->zero;
 }
 
-static int32_t looked_up(const tni_lut_kind *kind, const uint8_t *group, uint32_t lane, const uint8_t *table) {
+static int32_t entry(const tni_lut_kind *kind, const uint8_t *group, uint32_t lane, const uint8_t *tables,
+                     uint32_t quad, uint32_t p) {
+  tni_lut_place at = tni_lut_place_of(kind, lane, quad, p);
+  return tables[quad * 16 + (group[TNI_LUT_SCALE_BYTES + at.byte] >> at.shift & 15)];
+}
+
+static int32_t looked_up(const tni_lut_kind *kind, const uint8_t *group, uint32_t lane, const uint8_t *tables) {
   int32_t sum = 0;
-  for (uint32_t quad = 0; quad < QUADS; quad++, table += 16)
-    for (uint32_t p = 0; p < kind->planes; p++) {
-      tni_lut_place at = tni_lut_place_of(kind, lane, quad, p);
-      sum += table[group[TNI_LUT_SCALE_BYTES + at.byte] >> at.shift & 15] << p;
-    }
+  for (uint32_t quad = 0; quad < QUADS; quad++)
+    for (uint32_t p = 0; p < kind->planes; p++) sum += entry(kind, group, lane, tables, quad, p) << p;
   return sum;
+}
+
+static int32_t average(int32_t a, int32_t b) { return (a + b + 1) >> 1; }
+
+/* As looked_up, by trees of averages. */
+static int32_t averaged(const tni_lut_kind *kind, const uint8_t *group, uint32_t lane, const uint8_t *tables) {
+  int32_t sum = 0;
+  for (uint32_t p = 0; p < kind->planes; p++) {
+    const bool pair = p < kind->planes / 2 * 2;
+    for (uint32_t t = 0; t < QUADS / 4; t++) {
+      const uint32_t first = pair ? t * 4 : t / 2 * 8 + t % 2, step = pair ? 1 : 2;
+      int32_t u[4];
+      for (uint32_t i = 0; i < 4; i++) u[i] = entry(kind, group, lane, tables, first + i * step, p);
+      sum += 4 * average(average(u[0], u[1]), average(u[2], u[3])) * (1 << p);
+    }
+  }
+  return sum - 2 * tni_clt_lut_trees(tables) * ((1 << kind->planes) - 1);
 }
 
 static float scale_of(const uint8_t *group, uint32_t lane) {
@@ -100,13 +120,16 @@ static float scale_of(const uint8_t *group, uint32_t lane) {
   return tni_cm_f16_to_f32(half);
 }
 
-static void gemv(const tni_lut_kind *kind, const uint8_t *block, size_t groups, const tni_clt_act *a, float *acc) {
+typedef int32_t (*add_fn)(const tni_lut_kind *kind, const uint8_t *group, uint32_t lane, const uint8_t *tables);
+
+static void gemv(const tni_lut_kind *kind, add_fn add, const uint8_t *block, size_t groups, const tni_clt_act *a,
+                 float *acc) {
   const size_t bytes = TNI_LUT_SCALE_BYTES + kind->planes * TNI_LUT_PLANE_BYTES;
   for (uint32_t lane = 0; lane < TNI_LUT_ROWS; lane++) {
     float y = 0;
     for (size_t g = 0; g < groups; g++) {
       const uint8_t *group = block + g * bytes;
-      int32_t sum = 2 * looked_up(kind, group, lane, (const uint8_t *)a->q + g * TNI_LUT_TABLE) + a->zero[g];
+      int32_t sum = 2 * add(kind, group, lane, (const uint8_t *)a->q + g * TNI_LUT_TABLE) + a->zero[g];
       y = y + (float)sum * (scale_of(group, lane) * a->scale[g]);
     }
     acc[lane] = y;
@@ -137,7 +160,7 @@ static void gemm(const tni_lut_kind *kind, const uint8_t *block, size_t groups, 
   void tni_clt_gemv_f32_##id##_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
                                            float *acc) {                                                       \
     static const tni_lut_kind kind = {planes, levels, zero, paired};                                           \
-    gemv(&kind, row_block, superblocks, a, acc);                                                               \
+    gemv(&kind, looked_up, row_block, superblocks, a, acc);                                                    \
   }                                                                                                            \
   void tni_clt_gemm_f32_##id##_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
                                            size_t m0, size_t m1, float *acc) {                                 \
@@ -155,6 +178,19 @@ KIND(lut3p, 3, 8, 7, 1)
 KIND(lut4p, 4, 16, 15, 1)
 KIND(luttp, 2, 3, 2, 1)
 #undef KIND
+
+#define AVERAGES(id, planes, levels, zero)                                                                        \
+  void tni_clt_gemv_f32_##id##avg_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
+                                              float *acc) {                                                       \
+    static const tni_lut_kind kind = {planes, levels, zero, 0};                                                   \
+    gemv(&kind, averaged, row_block, superblocks, a, acc);                                                        \
+  }
+AVERAGES(lut1, 1, 2, 1)
+AVERAGES(lut2, 2, 4, 3)
+AVERAGES(lut3, 3, 8, 7)
+AVERAGES(lut4, 4, 16, 15)
+AVERAGES(lutt, 2, 3, 2)
+#undef AVERAGES
 
 #define TABLES(id, full, zero)                                                                                 \
   void tni_clt_tables_##id##_f32_1x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, \

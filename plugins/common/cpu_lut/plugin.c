@@ -9,6 +9,7 @@
 #include "plugins/common/cpu_lut/backend.h"
 #include "plugins/common/cpu_lut/choice.h"
 #include "plugins/common/entry.h"
+#include "plugins/common/lut.h"
 #include "plugins/common/options.h"
 #include "plugins/common/w4g.h"
 
@@ -25,6 +26,13 @@ static const tn_option opt_act_matmul = {.h = TN_HDR(tn_option),
                                          .dflt = "true",
                                          .type = TN_OPT_BOOL,
                                          .help = "take MatMul without packed weights too, in f32"};
+static const tn_option opt_fast = {
+    .h = TN_HDR(tn_option),
+    .key = "fast_aggregation",
+    .dflt = "false",
+    .type = TN_OPT_BOOL,
+    .help = "lut1 .. lut4, lutt: one row adds table entries by averages of four bytes, in less time and with an error"};
+
 bool tni_clt_cpu_refusal(const tni_clt_backend *b, uint32_t features, char *text, size_t n) {
   char missing[64];
   if (n) text[0] = 0;
@@ -57,6 +65,16 @@ static bool features_of(const tni_clt_backend *b, const char *isa, uint32_t cpu,
   return false;
 }
 
+static bool averages(const tn_host *h) {
+  int64_t on = 0;
+  return h->option(h->ctx, opt_fast.key, TN_OPT_BOOL, &on) == TN_OK && on != 0;
+}
+
+static const tn_numerics *averaged_numerics(const tn_format *f, const int64_t *params, uint32_t n) {
+  (void)params, (void)n;
+  return averages(((const tni_clt_averaged *)f)->host) ? tni_lut_averaged(f) : f->numerics;
+}
+
 /* *width: where `format` names one, and the format is still to be chosen. */
 static tn_status read_options(const tni_clt_plugin *p, tni_clt_settings *set, const tni_clt_width **width,
                               tn_error *err) {
@@ -82,6 +100,11 @@ static tn_status read_options(const tni_clt_plugin *p, tni_clt_settings *set, co
   set->act_matmul = act != 0;
   if (!features_of(p->backend, isa, p->cpu, &set->features))
     return tni_cm_fail(err, TN_E_INVALID, name, "isa is '%s': %s", isa ? isa : "", p->backend->isa_choices);
+  if (!p->backend->averages || !averages(h)) return TN_OK;
+  if (!set->format || !tni_lut_averaged(set->format->format))
+    return tni_cm_fail(err, TN_E_INVALID, name,
+                       "fast_aggregation is for formats of tables, lut1 to lut4 and lutt, not '%s'", format);
+  set->features |= TNI_CLT_AVERAGES;
   return TN_OK;
 }
 
@@ -123,6 +146,12 @@ static void choose_format(tni_clt_device *d, const tni_clt_width *w) {
   d->host->log(d->host->ctx, TN_LOG_WARN, line);
 }
 
+static const tn_format *listed(const tni_clt_plugin *p, const tni_clt_format *f) {
+  for (uint32_t i = 0; i < p->pub.n_formats; i++)
+    if (p->backend->formats[i] == f) return p->formats[i];
+  return f->format;
+}
+
 static tn_status open_device(tn_plugin *pub, uint32_t index, tn_device **out, tn_error *err) {
   tni_clt_plugin *p = (tni_clt_plugin *)pub;
   char text[128];
@@ -157,6 +186,7 @@ static tn_status open_device(tn_plugin *pub, uint32_t index, tn_device **out, tn
     return st;
   }
   if (width) choose_format(d, width);
+  d->packs = listed(p, d->set.format);
   log_kernels(d);
   *out = &d->pub;
   return TN_OK;
@@ -202,11 +232,23 @@ static void fill_options(tni_clt_plugin *p) {
                           .type = TN_OPT_STRING,
                           .choices = p->backend->format_choices,
                           .help = "of packed weights (docs/formats.md)"};
-  const tn_option *const all[TNI_CLT_N_OPTIONS] = {&opt_group,      &p->isa,           &p->format,
-                                                   &opt_act_matmul, &tni_cm_opt_min_k, &tni_cm_opt_min_n};
+  const tn_option *const all[TNI_CLT_MAX_OPTIONS] = {&opt_group,        &p->isa,           &p->format, &opt_act_matmul,
+                                                     &tni_cm_opt_min_k, &tni_cm_opt_min_n, &opt_fast};
   memcpy(p->options, all, sizeof all);
-  for (uint32_t i = 0; i < p->backend->n_formats && i < TNI_CLT_MAX_FORMATS; i++)
-    p->formats[p->pub.n_formats++] = p->backend->formats[i]->format;
+  p->pub.n_options = TNI_CLT_MAX_OPTIONS - !p->backend->averages;
+}
+
+static void fill_formats(tni_clt_plugin *p) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < p->backend->n_formats && i < TNI_CLT_MAX_FORMATS; i++) {
+    const tn_format *f = p->backend->formats[i]->format;
+    if (p->backend->averages && tni_lut_averaged(f) && n < TNI_CLT_MAX_AVERAGED) {
+      p->averaged[n] = (tni_clt_averaged){.pub = *f, .host = p->host};
+      p->averaged[n].pub.numerics_of = averaged_numerics;
+      f = &p->averaged[n++].pub;
+    }
+    p->formats[p->pub.n_formats++] = f;
+  }
 }
 
 tn_status tni_clt_entry(const tni_clt_backend *b, const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
@@ -222,7 +264,6 @@ tn_status tni_clt_entry(const tni_clt_backend *b, const tn_host *host, tn_negoti
                                 .build_id = b->version,
                                 .options = p->options,
                                 .formats = p->formats,
-                                .n_options = TNI_CLT_N_OPTIONS,
                                 .enumerate = enumerate,
                                 .open = open_device,
                                 .close = close_device,
@@ -234,6 +275,7 @@ tn_status tni_clt_entry(const tni_clt_backend *b, const tn_host *host, tn_negoti
                         .cpu = b->kernels ? tni_cm_cpu_features() : 0};
   fill_caps(p);
   fill_options(p);
+  fill_formats(p);
   *out = &p->pub;
   return TN_OK;
 }

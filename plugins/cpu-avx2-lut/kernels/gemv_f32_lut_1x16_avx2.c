@@ -4,6 +4,8 @@
  * serves the register, and vpmaddubsw adds the two with weights 1 and 2. A plane without a partner: the halves of a
  * register are two quads with a table each; r and r >> 8 are summed in 16 bits. Sums of a group fit: 32 * 3 * 255 in
  * s16, 32 * 255 in u16 (sums of r overflow by multiples of 2^16 only).
+ *
+ * By averages: four registers become one before that, so a quarter of the sums remains.
  */
 #include <immintrin.h>
 
@@ -46,6 +48,31 @@ static inline __m256i single_rows(__m256i all, __m256i high) {
   return _mm256_add_epi16(a, b);
 }
 
+/* --- averages --- */
+
+/* 32 bytes: what the low nibbles find in the first table, and the high ones in the second. */
+static inline __m256i average_two(__m256i first, __m256i second, const uint8_t *bytes) {
+  __m256i v = load(bytes);
+  return _mm256_avg_epu8(_mm256_shuffle_epi8(first, low_nibbles(v)), _mm256_shuffle_epi8(second, high_nibbles(v)));
+}
+
+/* The four quads of a step, of the pair of planes whose first 32 bytes these are; the others lie `half` behind. */
+static inline __m256i add_pair_average(__m256i sum, const uint8_t *bytes, size_t half, const uint8_t *table) {
+  __m256i a = average_two(table_of(table), table_of(table + 16), bytes);
+  __m256i b = average_two(table_of(table + 32), table_of(table + 48), bytes + half);
+  return _mm256_add_epi16(sum, _mm256_maddubs_epi16(_mm256_avg_epu8(a, b), _mm256_set1_epi16(0x0201)));
+}
+
+/* Two steps of a plane alone, `step` bytes apart. */
+static inline void add_single_average(__m256i *all, __m256i *high, const uint8_t *bytes, size_t step,
+                                      const uint8_t *table) {
+  __m256i a = average_two(load(table), load(table + 32), bytes);
+  __m256i b = average_two(load(table + 64), load(table + 96), bytes + step);
+  __m256i top = _mm256_avg_epu8(a, b);
+  *all = _mm256_add_epi16(*all, top);
+  *high = _mm256_add_epi16(*high, _mm256_srli_epi16(top, 8));
+}
+
 /* y += (2 sum + start) * (sw * sx); sums are s32 of rows 0-3, 8-11 and 4-7, 12-15, and so is y. */
 static inline void finish(__m256i s0, __m256i s1, __m256i start, const uint8_t *scales, float sx, __m256 *y0,
                           __m256 *y1) {
@@ -57,51 +84,88 @@ static inline void finish(__m256i s0, __m256i s1, __m256i start, const uint8_t *
   *y1 = _mm256_add_ps(*y1, _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_add_epi32(s1, start)), w1));
 }
 
-__attribute__((always_inline)) static inline void gemv(size_t planes, bool fetch, const uint8_t *block, size_t groups,
-                                                       const tni_clt_act *act, float *acc) {
-  const uint8_t *table = (const uint8_t *)act->q;
+/* Sums of a group: p0 of the first pair of planes, p1 of the second, or of the plane behind the pairs. */
+typedef struct sums {
+  __m256i p0, p1;
+} sums;
+
+__attribute__((always_inline)) static inline sums add_group(size_t planes, const uint8_t *bytes, const uint8_t *table) {
   const size_t pairs = planes / 2;
   const __m256i none = _mm256_setzero_si256();
-  __m256 y0 = _mm256_setzero_ps(), y1 = y0;
-  for (size_t g = 0; g < groups; g++) {
-    const uint8_t *bytes = block + TNI_LUT_SCALE_BYTES;
-    for (size_t i = 0; fetch && i < TNI_LUT_SCALE_BYTES + planes * TNI_LUT_PLANE_BYTES; i += 64)
-      _mm_prefetch((const char *)block + TNI_X86_AHEAD + i, _MM_HINT_T0);
-    __m256i p0 = none, p1 = none, all = none, high = none, s0, s1;
+  __m256i all = none, high = none;
+  sums s = {none, none};
 #pragma GCC unroll 2
-    for (size_t t = 0; t < TNI_LUT_QUADS / 4; t++, table += 64) {
-      if (pairs) {
-        p0 = add_pair(p0, bytes, table);
-        if (pairs > 1) p1 = add_pair(p1, bytes + 32, table);
-        p0 = add_pair(p0, bytes + pairs * 32, table + 32);
-        if (pairs > 1) p1 = add_pair(p1, bytes + pairs * 32 + 32, table + 32);
-        bytes += pairs * 64;
-      }
-      if (planes % 2) {
-        add_single(&all, &high, bytes, table);
-        bytes += 32;
-      }
+  for (size_t t = 0; t < TNI_LUT_QUADS / 4; t++, table += 64) {
+    if (pairs) {
+      s.p0 = add_pair(s.p0, bytes, table);
+      if (pairs > 1) s.p1 = add_pair(s.p1, bytes + 32, table);
+      s.p0 = add_pair(s.p0, bytes + pairs * 32, table + 32);
+      if (pairs > 1) s.p1 = add_pair(s.p1, bytes + pairs * 32 + 32, table + 32);
+      bytes += pairs * 64;
     }
-    if (planes % 2) p1 = single_rows(all, high);
-    /* 2 sum, as s32: the pairs weigh 2 and 8, a plane behind one pair 8, a plane alone 2. */
-    const __m256i weights = _mm256_set1_epi32(planes == 1 ? 2 << 16 : planes == 2 ? 2 : 8 << 16 | 2);
-    s0 = _mm256_madd_epi16(_mm256_unpacklo_epi16(p0, p1), weights);
-    s1 = _mm256_madd_epi16(_mm256_unpackhi_epi16(p0, p1), weights);
-    finish(s0, s1, _mm256_set1_epi32(act->zero[g]), block, act->scale[g], &y0, &y1);
-    block = bytes;
+    if (planes % 2) {
+      add_single(&all, &high, bytes, table);
+      bytes += 32;
+    }
+  }
+  if (planes % 2) s.p1 = single_rows(all, high);
+  return s;
+}
+
+/* A quarter of the sums. */
+__attribute__((always_inline)) static inline sums add_averages(size_t planes, const uint8_t *bytes,
+                                                               const uint8_t *table) {
+  const size_t pairs = planes / 2, step = planes * 32;
+  const __m256i none = _mm256_setzero_si256();
+  __m256i all = none, high = none;
+  sums s = {none, none};
+#pragma GCC unroll 4
+  for (size_t t = 0; t < TNI_LUT_QUADS / 4; t += 2, table += 128, bytes += 2 * step) {
+#pragma GCC unroll 2
+    for (size_t i = 0; i < 2; i++) {
+      if (pairs) s.p0 = add_pair_average(s.p0, bytes + i * step, pairs * 32, table + i * 64);
+      if (pairs > 1) s.p1 = add_pair_average(s.p1, bytes + i * step + 32, pairs * 32, table + i * 64);
+    }
+    if (planes % 2) add_single_average(&all, &high, bytes + pairs * 64, step, table);
+  }
+  if (planes % 2) s.p1 = single_rows(all, high);
+  return s;
+}
+
+__attribute__((always_inline)) static inline void gemv(size_t planes, bool averages, bool fetch, const uint8_t *block,
+                                                       size_t groups, const tni_clt_act *act, float *acc) {
+  const uint8_t *table = (const uint8_t *)act->q;
+  const size_t bytes = TNI_LUT_SCALE_BYTES + planes * TNI_LUT_PLANE_BYTES;
+  /* 2 sum, as s32: the pairs weigh 2 and 8, a plane behind one pair 8, a plane alone 2. */
+  const __m256i weights = _mm256_set1_epi32((planes == 1   ? 2 << 16
+                                             : planes == 2 ? 2
+                                                           : 8 << 16 | 2) *
+                                            (averages ? 4 : 1));
+  __m256 y0 = _mm256_setzero_ps(), y1 = y0;
+  for (size_t g = 0; g < groups; g++, block += bytes, table += TNI_LUT_TABLE) {
+    for (size_t i = 0; fetch && i < bytes; i += 64) _mm_prefetch((const char *)block + TNI_X86_AHEAD + i, _MM_HINT_T0);
+    const uint8_t *codes = block + TNI_LUT_SCALE_BYTES;
+    const sums s = averages ? add_averages(planes, codes, table) : add_group(planes, codes, table);
+    __m256i s0 = _mm256_madd_epi16(_mm256_unpacklo_epi16(s.p0, s.p1), weights);
+    __m256i s1 = _mm256_madd_epi16(_mm256_unpackhi_epi16(s.p0, s.p1), weights);
+    /* Averages add 2 for a tree and plane. */
+    const int32_t excess = averages ? 4 * tni_clt_lut_trees(table) * ((1 << planes) - 1) : 0;
+    finish(s0, s1, _mm256_set1_epi32(act->zero[g] - excess), block, act->scale[g], &y0, &y1);
   }
   _mm256_storeu_ps(acc, _mm256_permute2f128_ps(y0, y1, 0x20));
   _mm256_storeu_ps(acc + 8, _mm256_permute2f128_ps(y0, y1, 0x31));
 }
 
-#define GEMV_OF(id, isa, planes, fetch)                                                                       \
+#define GEMV_OF(id, isa, planes, averages, fetch)                                                             \
   void tni_x86_gemv_f32_##id##_1x16_##isa(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
                                           float *acc) {                                                       \
-    gemv(planes, fetch, row_block, superblocks, a, acc);                                                      \
+    gemv(planes, averages, fetch, row_block, superblocks, a, acc);                                            \
   }
-#define GEMV(id, planes)           \
-  GEMV_OF(id, avx2, planes, false) \
-  GEMV_OF(id, avx2_prefetch, planes, true)
+#define GEMV(id, planes)                          \
+  GEMV_OF(id, avx2, planes, false, false)         \
+  GEMV_OF(id, avx2_prefetch, planes, false, true) \
+  GEMV_OF(id##avg, avx2, planes, true, false)     \
+  GEMV_OF(id##avg, avx2_prefetch, planes, true, true)
 GEMV(lut1, 1)
 GEMV(lut2, 2)
 GEMV(lut3, 3)

@@ -92,6 +92,10 @@ DECLARE_DOT(pal16, 4x16)
                                          float *acc);                                                                 \
   void tni_x86_gemv_f32_##id##_1x16_avx2_prefetch(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
                                                   float *acc);                                                        \
+  void tni_x86_gemv_f32_##id##avg_1x16_avx2(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,       \
+                                            float *acc);                                                              \
+  void tni_x86_gemv_f32_##id##avg_1x16_avx2_prefetch(const uint8_t *row_block, size_t superblocks,                    \
+                                                     const tni_clt_act *a, float *acc);                               \
   void tni_x86_gemm_f32_##id##_6x16_avx2(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,          \
                                          size_t m0, size_t m1, float *acc);
 DECLARE(lut1)

@@ -13,7 +13,12 @@
       TNI_CLT_ROW(TNI_CLT_GEMV, format, 128, AVX2, 0, TNI_CLT_TABLES, tni_x86_, gemv_f32_##id##_1x16_avx2),     \
       TNI_CLT_ROW(TNI_CLT_GEMV, format, 128, AVX2 | TNI_CPU_PREFETCH, 0, TNI_CLT_TABLES, tni_x86_,              \
                   gemv_f32_##id##_1x16_avx2_prefetch),                                                          \
-      TNI_CLT_ROW(TNI_CLT_GEMM, format, 128, AVX2, 0, TNI_CLT_Q16, tni_x86_, gemm_f32_##id##_6x16_avx2)
+      TNI_CLT_ROW(TNI_CLT_GEMM, format, 128, AVX2, 0, TNI_CLT_Q16, tni_x86_, gemm_f32_##id##_6x16_avx2),        \
+      AVERAGES(format, 0, tni_clt_, gemv_f32_##id##avg_1x16_scalar),                                            \
+      AVERAGES(format, AVX2, tni_x86_, gemv_f32_##id##avg_1x16_avx2),                                           \
+      AVERAGES(format, AVX2 | TNI_CPU_PREFETCH, tni_x86_, gemv_f32_##id##avg_1x16_avx2_prefetch)
+#define AVERAGES(format, features, prefix, name) \
+  TNI_CLT_ROW(TNI_CLT_GEMV, format, 128, (features) | TNI_CLT_AVERAGES, 0, TNI_CLT_TABLES, prefix, name)
 /* min_m: rows from which on AMX pays. */
 #define AVX512 (AVX2 | TNI_CPU_AVX512VNNI)
 #define AVXVNNI (AVX2 | TNI_CPU_AVXVNNI)
@@ -89,6 +94,7 @@ static const tni_clt_kernel rows[] = {
 #undef DOT
 #undef AVXVNNI
 #undef AVX512
+#undef AVERAGES
 #undef LUT
 #undef ANY
 #undef VNNI
