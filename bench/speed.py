@@ -4,14 +4,15 @@
 
   bench/speed.py measure TENON --model MODEL --out FILE.json [--formats w4g:32,w2g,...] [--peer NAME,BITS,CMD]...
                  [-p 512] [-n 64] [-d 0,1900] [--rounds 5] [--threads 2] [--isa avx2] [--kv f16] [--plugins DIR] [--data DIR]
-                 [--packed] [--no-quality]
+                 [--packed] [--add] [--no-quality]
   bench/speed.py report FILE.json... [--page docs/speed.md] [--picture docs/pictures/speed.svg]
 
 measure: every format and every peer once per round, in turns; before each, memory is read for as long as a step or two takes
 on all threads, so that each sample knows the bandwidth of its moment. A peer is any command that `tenon bench --peer` takes,
 with the bits that its weights have, and t behind them where they are ternary (2.06t). FILE.json is written after every round. Perplexity of models/demo (held-out
 texts) and stories260k (--data, default ../shared/data) is computed with each format before the first round. A round that does not count
-comes first, in which weights are packed and files come into the page cache; --packed: a run before this one did that (--cache).
+comes first, in which weights are packed and files come into the page cache; --packed: a run before this one did that (--cache). --add: rounds
+are added to those in FILE.json, of the same contenders on the same machine.
 report: writes the page and the picture from what was measured; the newest file comes first. Needs numpy (measure).
 """
 import argparse
@@ -130,14 +131,29 @@ def contenders(a, env):
     return out
 
 
+def earlier(a, all_):
+    """Rounds that FILE.json has; their samples and qualities go to the contenders."""
+    try:
+        old = json.load(open(a.out, encoding="utf-8"))
+        by_name = {c["name"]: c for c in old["contenders"]}
+        if sorted(by_name) != sorted(c["name"] for c in all_) or (old["threads"], old["isa"], old["kv"]) != (a.threads, a.isa, a.kv):
+            sys.exit(f"{a.out}: not of these contenders, threads, isa and kv")
+        for c in all_:
+            c.update({k: by_name[c["name"]][k] for k in ("samples", "label", "perplexity_change") if k in by_name[c["name"]]})
+        return old["rounds"]
+    except (OSError, ValueError, LookupError, TypeError) as e:
+        sys.exit(f"{a.out}: nothing to add to: {e}")
+
+
 def measure(a):
     memory = Memory(a.threads)
     with tempfile.TemporaryDirectory() as tmp:
         env = quality.environment(a.plugins or os.path.join(os.path.dirname(a.tenon), "..", "..", "plugins"),
                                   a.cache or os.path.join(tmp, "cache"))
         all_ = contenders(a, env)
+        before = earlier(a, all_) if a.add else 0
         for c in all_:
-            if c["kind"] == "tenon":
+            if c["kind"] == "tenon" and "perplexity_change" not in c:
                 c["perplexity_change"] = {} if a.no_quality else perplexities(a, c["name"], tmp, env)
                 print(f"{c['name']}: perplexity {c['perplexity_change']}", file=sys.stderr)
         machine = tests_of([a.tenon, "bench", a.model, "--profile", profile_of(all_[0]["name"], tmp, a.isa, a.kv), "-p", "1", "-n", "1",
@@ -154,7 +170,7 @@ def measure(a):
             with open(a.out, "w", encoding="utf-8") as f:
                 json.dump({"date": datetime.date.today().isoformat(), "machine": machine, "model": a.title or
                            os.path.basename(os.path.normpath(a.model)), "threads": a.threads, "isa": a.isa, "kv": a.kv,
-                           "rounds": r, "contenders": all_}, f, indent=1)
+                           "rounds": before + r, "contenders": all_}, f, indent=1)
                 f.write("\n")
     return 0
 
@@ -285,6 +301,7 @@ def main():
     m.add_argument("--data")
     m.add_argument("--cache", help="folder that keeps packed weights from run to run")
     m.add_argument("--packed", action="store_true", help="every format is packed in --cache")
+    m.add_argument("--add", action="store_true", help="to what --out has")
     m.add_argument("--no-quality", action="store_true")
     r = sub.add_parser("report")
     r.add_argument("files", nargs="+")

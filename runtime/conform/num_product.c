@@ -244,8 +244,9 @@ static void compare_with_model(tni_cn_product *p, const tn_blob *b, const tni_te
   for (int64_t n = 0; row && n < N; n++) {
     double top = 0, worst = 0;
     for (int64_t k = 0; k < K; k++) {
-      top = fmax(top, fabs((double)row[n * K + k]));
-      worst = fmax(worst, fabs((double)row[n * K + k] - (double)w[n * K + k]));
+      const double size = fabs((double)row[n * K + k]), off = fabs((double)row[n * K + k] - (double)w[n * K + k]);
+      if (size > top) top = size; /* not fmax: gcc 12 for aarch64 at -O3 ends with an internal error */
+      if (off > worst) worst = off;
     }
     if (!b->format->group) top = all;
     if (worst <= (double)b->format->w_err * top * (1 + 0x1p-20) + 0x1p-14) continue;

@@ -59,8 +59,9 @@ class Speed(common.Case):
             self.skipTest("no AVX2")
         peer, out = self.tmp / "peer.py", self.tmp / "out.json"
         peer.write_text(PEER)
-        r = self.speed("measure", common.TENON, "--model", common.DEMO, "--out", out, "--formats", "w4g:32", "--no-quality", "-p", "8",
-                       "-n", "2", "-d", "0,4", "--rounds", "2", "--peer", f"m,4.5,{sys.executable} {peer}")
+        command = ["measure", common.TENON, "--model", common.DEMO, "--out", out, "--no-quality", "-p", "8", "-n", "2", "-d", "0,4",
+                   "--peer", f"m,4.5,{sys.executable} {peer}", "--cache", self.tmp / "cache"]
+        r = self.speed(*command, "--formats", "w4g:32", "--rounds", "2")
         self.assertEqual(r.returncode, 0, r.stderr)
         j = json.loads(out.read_text())
         self.assertEqual([c["label"] for c in j["contenders"]], ["w4g:32", "mouse Q4"])
@@ -68,6 +69,13 @@ class Speed(common.Case):
             self.assertEqual(len(c["samples"]), 2)
             self.assertEqual(sorted(c["samples"][0]["tokens_per_s"]), ["pp8@0", "pp8@4", "tg2@0", "tg2@4"])
         self.report(out)
+        r = self.speed(*command, "--formats", "w4g:32", "--rounds", "1", "--add", "--packed")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        more = json.loads(out.read_text())
+        self.assertEqual((more["rounds"], [len(c["samples"]) for c in more["contenders"]]), (3, [3, 3]))
+        self.assertEqual([c["samples"][:2] for c in more["contenders"]], [c["samples"] for c in j["contenders"]])
+        r = self.speed(*command, "--formats", "w4g:128", "--rounds", "1", "--add")
+        self.assertEqual((r.returncode, "not of these" in r.stderr), (1, True), r.stderr)
 
     def test_wrong_use(self):
         bad = self.tmp / "bad.json"
