@@ -79,6 +79,14 @@ typedef struct fake_cache {
   uint32_t puts;
 } fake_cache;
 
+/* A value of `isa` whose kernels are others than auto's on processors with more: pairs of row blocks on x86 with AMX.
+ */
+#if defined(__x86_64__)
+#define FAKE_LESSER_ISA "avx512vnni"
+#else
+#define FAKE_LESSER_ISA "auto"
+#endif
+
 /* Options of the fake host; then the plugin. */
 typedef struct fake {
   test_host h; /* first: host.ctx points here */

@@ -324,7 +324,7 @@ static fake variant(int64_t group, int v) {
                 .min_n = 16,
                 .act_matmul = 1,
                 .isa = v == 1   ? "scalar"
-                       : v == 3 ? "avx512vnni"
+                       : v == 3 ? FAKE_LESSER_ISA
                                 : "auto",
                 .threads = v == 2 ? 3 : 0,
                 .alias = v == 3};

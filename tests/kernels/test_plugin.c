@@ -80,7 +80,7 @@ static void one_matmul(void) {
         for (int variant = 0; variant < 4; variant++) {
           fake f = defaults();
           f.group = group;
-          f.isa = variant == 1 ? "scalar" : variant == 3 ? "avx512vnni" : "auto"; /* on AMX another kernel */
+          f.isa = variant == 1 ? "scalar" : variant == 3 ? FAKE_LESSER_ISA : "auto"; /* on AMX another kernel */
           f.threads = variant == 2 ? 3 : 0;
           OPEN(f);
           fake_graph *g = malloc(sizeof *g);
