@@ -114,10 +114,7 @@ __attribute__((always_inline)) static inline void gemm(unpack_fn unpack, size_t 
       p[i].first_group = sb * 2;
     }
     from = end - (blocks - 1) * block_bytes;
-    if (tiles2)
-      tiles2(p, a, m0, m1, sb == 0, acc);
-    else
-      tiles(p, a, m0, m1, sb == 0, acc[0]);
+    tni_x86_tiles(tiles, tiles2, p, a, m0, m1, sb == 0, acc);
   }
   if (zero == SIGNED) tni_x86_amx_end();
 }

@@ -49,10 +49,7 @@ __attribute__((always_inline)) static inline void gemm(size_t group, size_t sb_b
       p[i].next_bytes = per_panel * sb_bytes;
       p[i].first_group = sb * 2;
     }
-    if (tiles2)
-      tiles2(p, a, m0, m1, sb == 0, acc);
-    else
-      tiles(p, a, m0, m1, sb == 0, acc[0]);
+    tni_x86_tiles(tiles, tiles2, p, a, m0, m1, sb == 0, acc);
   }
   if (amx) tni_x86_amx_end();
 }

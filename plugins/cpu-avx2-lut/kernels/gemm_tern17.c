@@ -28,9 +28,6 @@ void tni_x86_gemm_tern17(tni_x86_third_fn unpack, int zero, tni_x86_tiles_fn til
     const size_t n = thirds - at < THIRDS ? thirds - at : THIRDS;
     for (size_t i = 0; i < blocks; i++)
       open_panel(unpack, zero, row_block + i * block_bytes + TNI_DOT_SCALE_BYTES, at, n, &p[i]);
-    if (tiles2)
-      tiles2(p, a, m0, m1, at == 0, acc);
-    else
-      tiles(p, a, m0, m1, at == 0, acc[0]);
+    tni_x86_tiles(tiles, tiles2, p, a, m0, m1, at == 0, acc);
   }
 }

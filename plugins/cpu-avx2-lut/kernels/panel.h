@@ -40,6 +40,14 @@ void tni_x86_tiles_b8g128_12x16_avx512vnni(const tni_x86_panel *p, const tni_clt
 /* The same over two panels of two row blocks: acc[i] has the rows of panel i. */
 typedef void (*tni_x86_tiles2_fn)(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
                                   float *const *acc);
+/* Over both panels where there is a tiles2, else over the first. */
+static inline void tni_x86_tiles(tni_x86_tiles_fn tiles, tni_x86_tiles2_fn tiles2, const tni_x86_panel *p,
+                                 const tni_clt_act *a, size_t m0, size_t m1, bool first, float *const *acc) {
+  if (tiles2)
+    tiles2(p, a, m0, m1, first, acc);
+  else
+    tiles(p, a, m0, m1, first, acc[0]);
+}
 void tni_x86_tiles_g32_12x32_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
                                         float *const *acc);
 void tni_x86_tiles_g128_12x32_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
