@@ -186,9 +186,7 @@ act_buf act_make(const tni_clt_kernel *k, const float *x, int64_t M, const tni_c
   act_buf b = {.q = guarded_new(n * room.q_stride),
                .scale = guarded_new(n * room.s_stride * 4),
                .zero = guarded_new(n * room.z_stride * 4)};
-  b.a = (tni_clt_act){
-      (int8_t *)b.q.p, (float *)(void *)b.scale.p, (int32_t *)(void *)b.zero.p, room.q_stride, room.s_stride,
-      room.z_stride};
+  b.a = tni_clt_act_of(&room, (size_t)M, b.q.p, b.scale.p, b.zero.p);
   for (int64_t m = 0; m < M; m++)
     ((tni_clt_quant_fn)k->fn)(x + m * g->K, (size_t)g->K, (size_t)g->K_padded, &b.a, (size_t)m);
   return b;

@@ -55,12 +55,9 @@ static bool prepare_rows(const tni_clt_kernel *quant, const trial *t, const floa
   const size_t padded = (size_t)t->geo.K_padded;
   const tni_clt_act_room room = tni_clt_act_room_of(quant->layout, padded, (size_t)t->geo.group);
   const size_t strides = ((size_t)M + room.rows - 1) / room.rows;
-  *a = (tni_clt_act){.q = tni_cm_new(mem, strides, room.q_stride),
-                     .scale = tni_cm_new(mem, strides * room.s_stride + 1, sizeof(float)),
-                     .zero = tni_cm_new(mem, strides * room.z_stride + 1, sizeof(int32_t)),
-                     .q_stride = room.q_stride,
-                     .s_stride = room.s_stride,
-                     .z_stride = room.z_stride};
+  *a = tni_clt_act_of(&room, (size_t)M, tni_cm_new(mem, strides, room.q_stride),
+                      tni_cm_new(mem, strides * room.s_stride + 1, sizeof(float)),
+                      tni_cm_new(mem, strides * room.z_stride + 1, sizeof(int32_t)));
   if (!a->q || !a->scale || !a->zero) return false;
   for (int64_t m = 0; m < M; m++) ((tni_clt_quant_fn)quant->fn)(x, K, padded, a, (size_t)m);
   return true;

@@ -24,6 +24,7 @@ TNI_CLT_DECLARE_DOT(pal16)
 /* Rows of a table for one format. */
 #define TNI_CLT_SCALAR_DOT_ROWS(format, id)                                                                      \
   TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, 0, 0, TNI_CLT_ROWS_S16, tni_clt_, quant_q8g128_f32_1x128_scalar),      \
+      TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, 0, 0, TNI_CLT_SLABS, tni_clt_, quant_q8g128k_f32_1x128_scalar),    \
       TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, 0, 0, TNI_CLT_ROWS_SUM, tni_clt_, quant_q8g128n_f32_1x128_scalar), \
       TNI_CLT_ROW(TNI_CLT_GEMV, format, 128, 0, 0, 0, tni_clt_, gemv_f32_q8g128_##id##_1x16_scalar),             \
       TNI_CLT_ROW(TNI_CLT_GEMM, format, 128, 0, 0, 0, tni_clt_, gemm_f32_q8g128_##id##_1x16_scalar)

@@ -3,7 +3,8 @@
  * Kernels of the CPU backends: what they take, and the table from which one is picked.
  *
  * Names: op_dst_lhs_rhs_tile_isa. q8g32 / q8g128: activations quantized in groups of 32 or 128 (q8g32s: with the start
- * words of TNI_CLT_ROWS_S32 or TILES8, which a tile of one or eight rows tells apart; q8g32n: of TNI_CLT_ROWS_SUM);
+ * words of TNI_CLT_ROWS_S32 or TILES8, which a tile of one or eight rows tells apart; q8g32n: of TNI_CLT_ROWS_SUM;
+ * q8g32k: in TNI_CLT_SLABS);
  * w4g32 / w4g128: the packed format of plugins/common/w4g.h. Each op has a scalar reference (here); every other variant
  * gives the same bits as it (the float operations and their order are stated in w4g.h and at tni_clt_matmul_fn).
  * Kernels neither allocate nor fail; they touch no memory beyond what is stated. None assumes alignment except of
@@ -41,25 +42,33 @@ enum {
   /* Row by row: codes in 16 bits; no words. */
   TNI_CLT_Q16 = 5,
   /* Row by row. zero: one word for each group, -8 * sum of q: what a zero point of 8 takes off. */
-  TNI_CLT_ROWS_SUM = 6
+  TNI_CLT_ROWS_SUM = 6,
+  /* Slabs of 64 k, [K_padded / 64][M][64 codes], and scales [groups][M], so that many rows of few k lie side by side.
+   * No words. */
+  TNI_CLT_SLABS = 7
 };
+enum { TNI_CLT_SLAB_K = 64 };
 #define TNI_CLT_START 0x4b400000
 
 /* Quantized activations of M rows, K padded with zeros to the format's superblock. Strides are elements from one row to
- * the next, or from one tile of rows to the next. */
+ * the next, or from one tile of rows to the next; of slabs also from a slab or a group's scales to the next. */
 typedef struct tni_clt_act {
   int8_t *q;    /* codes in -127..127 */
   float *scale; /* a row has one for each group */
   int32_t *zero;
   size_t q_stride, s_stride, z_stride;
+  size_t slab_stride, group_stride; /* 0 but for TNI_CLT_SLABS */
 } tni_clt_act;
 
-/* Room for the rows of one stride. */
+/* Room for the rows of one stride, in elements. */
 typedef struct tni_clt_act_room {
+  uint32_t layout;
   size_t rows, q_stride, s_stride, z_stride;
 } tni_clt_act_room;
 /* K_padded: at most 2^31 and a multiple of 2 * group. */
 tni_clt_act_room tni_clt_act_room_of(uint32_t layout, size_t K_padded, size_t group);
+/* M rows in memory that has room for them: ceil(M / room->rows) times what it says. */
+tni_clt_act tni_clt_act_of(const tni_clt_act_room *room, size_t M, void *q, void *scale, void *zero);
 
 /* x[K] -> row m of a: all of its K_padded codes, its scales and zero words. */
 typedef void (*tni_clt_quant_fn)(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
@@ -148,6 +157,8 @@ void tni_clt_quant_q8g32s_f32_8x32_scalar(const float *x, size_t K, size_t K_pad
 void tni_clt_quant_q8g128s_f32_8x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_quant_q8g32n_f32_1x32_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_quant_q8g128n_f32_1x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_clt_quant_q8g32k_f32_1x32_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_clt_quant_q8g128k_f32_1x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_gemv_f32_q8g32_w4g32_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
                                               float *acc);
 void tni_clt_gemv_f32_q8g128_w4g128_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,

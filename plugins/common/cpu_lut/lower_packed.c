@@ -74,7 +74,6 @@ static tni_clt_strip *add_strip(tni_clt_builder *b, const tni_cm_fused *f, const
     if (s->n0[i] % TNI_CLT_ROWS && s->prog.n_parts > t->n_split) t->n_split = s->prog.n_parts;
   }
   if (s->prog.n_tiles > t->n_tiles) t->n_tiles = s->prog.n_tiles;
-  if (s->prog.n_parts > t->n_parts) t->n_parts = s->prog.n_parts;
   t->n_units += s->n_units;
   t->strips[t->n_strips++] = s;
   return s;

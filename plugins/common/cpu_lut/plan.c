@@ -22,12 +22,12 @@ int64_t tni_clt_unit_rows(const tni_clt_geometry *g, int64_t M) {
   return (rows + TNI_CLT_STEP_ROWS - 1) / TNI_CLT_STEP_ROWS * TNI_CLT_STEP_ROWS;
 }
 
-/* Floats that a worker's tiles take, no fewer for more rows: of one row several units, else the most rows of one. Where
+/* Floats that a worker's tiles take, no fewer for more rows: of one row several units, else the most rows of two. Where
  * products begin within 16 columns of the joined matrix, one more unit or, for each product, two blocks as they come.
- * Where blocks are computed two by two, for each product the one that its next unit takes. */
+ */
 static uint64_t tile_floats(const tni_clt_geometry *g, int64_t M) {
   const int64_t most = most_rows(g);
-  return (uint64_t)(M == 1 ? TNI_CLT_RUN_UNITS + 1 : M < most ? M : most) * TNI_CLT_ROWS;
+  return (uint64_t)(M == 1 ? TNI_CLT_RUN_UNITS + 1 : 2 * (M < most ? M : most)) * TNI_CLT_ROWS;
 }
 
 /* The kernel of a packed task for M rows; NULL where the backend is offline. */
@@ -55,7 +55,7 @@ tn_status tni_clt_room_of(const tn_program *p, const tni_clt_task *t, int64_t M,
   scale = (scale + 63) & ~UINT64_C(63);
   zero = (zero + 63) & ~UINT64_C(63);
   uint64_t tile = tile_floats(g, M), tiles = t->n_tiles;
-  if (M > 1) tiles += 2 * t->n_split + (kernel_of_two(p, g, M) ? t->n_parts : 0);
+  if (M > 1) tiles += 2 * t->n_split;
   uint64_t worker = M ? tiles * tile * sizeof(float) : 0;
   *out = (tni_clt_room){.bytes = q + scale + zero + worker * p->device->host->max_workers,
                         .act = act,

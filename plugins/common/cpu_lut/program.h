@@ -47,7 +47,6 @@ typedef struct tni_clt_task {
   uint32_t n_strips, n_tiles; /* tiles: of the largest strip */
   /* Most products of a strip where some begin within 16 columns of the joined matrix: their units meet two blocks. */
   uint32_t n_split;
-  uint32_t n_parts; /* most products of a strip */
   int64_t n_units;
   tni_clt_strip **strips;
   tni_clt_geometry geo; /* of the joined matrix */

@@ -63,6 +63,14 @@ static void put_sums(const tni_clt_act *a, size_t m, size_t g, size_t group, con
   a->zero[m * a->z_stride + g] = start_word(q, group) - TNI_CLT_START;
 }
 
+static void put_slabs(const tni_clt_act *a, size_t m, size_t g, size_t group, const int8_t *q, float scale) {
+  for (size_t i = 0; i < group; i += 32) {
+    const size_t k = g * group + i;
+    memcpy(a->q + k / TNI_CLT_SLAB_K * a->slab_stride + m * a->q_stride + k % TNI_CLT_SLAB_K, q + i, 32);
+  }
+  a->scale[g * a->group_stride + m * a->s_stride] = scale;
+}
+
 static void put_tiled(const tni_clt_act *a, size_t m, size_t g, size_t group, const int8_t *q, float scale) {
   const size_t tile = m / 8, r = m % 8;
   for (size_t i = 0; i < group; i += 8) memcpy(a->q + tile * a->q_stride + (g * group + i) * 8 + r * 8, q + i, 8);
@@ -99,6 +107,8 @@ QUANT(q8g32s_f32_1x32, 32, put_starts)
 QUANT(q8g128s_f32_1x128, 128, put_starts)
 QUANT(q8g32n_f32_1x32, 32, put_sums)
 QUANT(q8g128n_f32_1x128, 128, put_sums)
+QUANT(q8g32k_f32_1x32, 32, put_slabs)
+QUANT(q8g128k_f32_1x128, 128, put_slabs)
 QUANT(q8g32s_f32_8x32, 32, put_tiled)
 QUANT(q8g128s_f32_8x128, 128, put_tiled)
 #undef QUANT

@@ -3,7 +3,7 @@
  * Packed products and the chains behind them. One parallel_for quantizes the rows (one row: the caller does it), a
  * second goes over units: 16 columns of a strip, up to plan->unit_rows rows. A unit computes these columns of all the
  * strip's products, so the chain runs over tiles that are still in cache, and products that are no results never leave
- * the worker's tiles. Units of one row are taken up to eight at a time. Nothing is allocated.
+ * the worker's tiles. Units of one row are taken up to eight at a time, others two by two. Nothing is allocated.
  *
  * Rows of x that are all zeros, eight side by side or the only one, give zeros and read no weights: experts that nobody
  * chose. The kernels' sums of such a row start at 0 and add zeros, so the bits are the same.
@@ -32,14 +32,13 @@ typedef struct packed_run {
   bool zero; /* the only row is */
 } packed_run;
 
-/* Where a tile lies: rows [m0, m0 + rows), columns [c, c + columns) of a strip. Each row of the tile has `pitch`
- * floats, a multiple of 16. */
+/* Where a tile lies: rows [m0, m0 + rows), columns [c, c + columns) of a strip. It has so many `blocks` one behind the
+ * other, each of `pitch` columns, a multiple of 16. */
 typedef struct place {
   const tni_clt_strip *s;
-  int64_t m0, rows, c, columns, pitch;
+  int64_t m0, rows, c, columns, blocks, pitch;
   float *tiles;  /* of the worker */
   uint32_t zero; /* bit i: rows m0 + i * ZERO_ROWS and those behind it are zeros */
-  bool more;     /* this worker's next unit has the strip's next columns of these rows */
 } place;
 _Static_assert((int)TNI_CLT_MOST_ROWS / (int)ZERO_ROWS <= 32, "bits for the rows of a unit");
 
@@ -48,12 +47,6 @@ typedef struct carried {
   int64_t block, m0; /* what `left` holds; block -1: nothing */
   float *left, *right;
 } carried;
-
-/* A block that was computed beside the one before it. */
-typedef struct ahead {
-  int64_t block, m0; /* what `tile` holds; block -1: nothing */
-  float *tile;
-} ahead;
 
 static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -138,28 +131,24 @@ static void joined_rows(const packed_run *r, const place *p, int64_t first, carr
   *c = (carried){.block = block + 1, .m0 = p->m0, .left = c->right, .right = left};
 }
 
-static void aligned_rows(const packed_run *r, const place *p, int64_t block, ahead *h, float *tile) {
+static void aligned_rows(const packed_run *r, const place *p, int64_t block, float *tile) {
   const tni_clt_geometry *g = &r->plan->task->geo;
-  if (h->block == block && h->m0 == p->m0) {
-    memcpy(tile, h->tile, (size_t)(p->rows * BLOCK) * sizeof(float));
-  } else if (r->plan->gemm2 && p->more && !p->zero) {
-    float *const acc[] = {tile, h->tile};
+  float *const acc[] = {tile, tile + p->rows * BLOCK};
+  if (p->blocks == 2 && r->plan->gemm2 && !p->zero) {
     r->plan->gemm2(r->w + block * g->row_block_bytes, (size_t)g->row_block_bytes, (size_t)g->superblocks, &r->act,
                    (size_t)p->m0, (size_t)(p->m0 + p->rows), acc);
-    h->block = block + 1;
-    h->m0 = p->m0;
-  } else {
-    block_rows(r, p, block, tile);
+    return;
   }
+  for (int64_t b = 0; b < p->blocks; b++) block_rows(r, p, block + b, acc[b]);
 }
 
-static void tile_products(const packed_run *r, const place *p, carried *c, ahead *h) {
+static void tile_products(const packed_run *r, const place *p, carried *c) {
   for (uint32_t i = 0; i < p->s->prog.n_parts; i++) {
     int64_t first = p->s->n0[i] + p->c;
     if (first % BLOCK)
       joined_rows(r, p, first, &c[i], tile_of(r, p, i));
     else
-      aligned_rows(r, p, first / BLOCK, &h[i], tile_of(r, p, i));
+      aligned_rows(r, p, first / BLOCK, tile_of(r, p, i));
   }
 }
 
@@ -180,24 +169,31 @@ static inline void copy_row(void *to, const void *from, int64_t columns) {
     memcpy(to, from, (size_t)columns * sizeof(float));
 }
 
-static void load_row(const char *from, float factor, const place *p, float *to) {
-  copy_row(to, from, p->columns);
-  for (int64_t i = p->columns; i < p->pitch; i++) to[i] = 0;
-  for (int64_t i = 0; factor != 1.0f && i < p->columns; i++) to[i] = factor * to[i];
+static void load_row(const char *from, float factor, int64_t columns, int64_t pitch, float *to) {
+  copy_row(to, from, columns);
+  for (int64_t i = columns; i < pitch; i++) to[i] = 0;
+  for (int64_t i = 0; factor != 1.0f && i < columns; i++) to[i] = factor * to[i];
 }
+
+static int64_t floats_of(const place *p) { return p->blocks * p->rows * p->pitch; }
+/* Of block b. */
+static int64_t columns_of(const place *p, int64_t b) { return min64(p->pitch, p->columns - b * p->pitch); }
 
 static void load(const packed_run *r, const place *p, const tni_clt_operand *o, float *tile) {
   const char *from = o->kind == TNI_CM_NUMBER ? NULL : r->args->ptr[o->use];
-  const int64_t size = (int64_t)sizeof(float);
+  const bool whole = o->kind == TNI_CM_WHOLE;
   if (o->kind == TNI_CM_NUMBER || o->kind == TNI_CM_ONE) {
     float v = from ? one_number(from, o->number) : o->number;
-    for (int64_t i = 0; i < p->rows * p->pitch; i++) tile[i] = v;
-  } else if (o->kind == TNI_CM_ROW) {
-    load_row(from + p->c * size, o->number, p, tile);
-    for (int64_t m = 1; m < p->rows; m++) memcpy(tile + m * p->pitch, tile, (size_t)p->pitch * sizeof(float));
-  } else {
-    for (int64_t m = 0; m < p->rows; m++)
-      load_row(from + ((p->m0 + m) * p->s->N + p->c) * size, o->number, p, tile + m * p->pitch);
+    for (int64_t i = 0; i < floats_of(p); i++) tile[i] = v;
+    return;
+  }
+  for (int64_t m = 0; m < (whole ? p->rows : 1); m++)
+    for (int64_t b = 0; b < p->blocks; b++)
+      load_row(from + ((whole ? (p->m0 + m) * p->s->N : 0) + p->c + b * p->pitch) * (int64_t)sizeof(float), o->number,
+               columns_of(p, b), p->pitch, tile + (b * p->rows + m) * p->pitch);
+  for (int64_t b = 0; !whole && b < p->blocks; b++) {
+    float *rows = tile + b * p->rows * p->pitch;
+    for (int64_t m = 1; m < p->rows; m++) memcpy(rows + m * p->pitch, rows, (size_t)p->pitch * sizeof(float));
   }
 }
 
@@ -205,12 +201,14 @@ static void load(const packed_run *r, const place *p, const tni_clt_operand *o, 
 static void finish(const packed_run *r, const place *p) {
   const tni_cm_strip *s = &p->s->prog;
   for (uint32_t i = 0; i < s->n_loads; i++) load(r, p, &p->s->load[i], tile_of(r, p, s->loads[i].tile));
-  tni_cm_strip_run(s, r->plan->chain, p->tiles, r->plan->room.tile_floats, (size_t)(p->rows * p->pitch));
+  tni_cm_strip_run(s, r->plan->chain, p->tiles, r->plan->room.tile_floats, (size_t)floats_of(p));
   for (uint32_t i = 0; i < s->n_stores; i++) {
     if (p->s->store[i] == TN_NONE) continue;
     const float *tile = tile_of(r, p, s->stores[i].tile);
     float *y = (float *)r->args->ptr[p->s->store[i]] + p->m0 * p->s->N + p->c;
-    for (int64_t m = 0; m < p->rows; m++) copy_row(y + m * p->s->N, tile + m * p->pitch, p->columns);
+    for (int64_t m = 0; m < p->rows; m++)
+      for (int64_t b = 0; b < p->blocks; b++)
+        copy_row(y + m * p->s->N + b * p->pitch, tile + (b * p->rows + m) * p->pitch, columns_of(p, b));
   }
 }
 
@@ -228,7 +226,7 @@ static float *worker_tiles(const packed_run *r, uint32_t worker) {
 
 static void row_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const packed_run *r = arg;
-  place p = {.rows = 1, .tiles = worker_tiles(r, worker)};
+  place p = {.rows = 1, .blocks = 1, .tiles = worker_tiles(r, worker)};
   for (int64_t u = begin, n; u < end && !cancelled(r->run); u += n) {
     p.s = strip_at(r->plan->task, u);
     int64_t at = u - p.s->first_unit;
@@ -241,15 +239,21 @@ static void row_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   }
 }
 
+/* All products of a strip begin where blocks do. */
+static bool aligned(const tni_clt_strip *s) {
+  for (uint32_t i = 0; i < s->prog.n_parts; i++)
+    if (s->n0[i] % BLOCK) return false;
+  return true;
+}
+
 static void tile_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const packed_run *r = arg;
   const tni_clt_task *t = r->plan->task;
   const size_t floats = r->plan->room.tile_floats;
   place p = {.tiles = worker_tiles(r, worker), .pitch = BLOCK};
   carried c[TN_FUSED_MAX_PARTS];
-  ahead h[TN_FUSED_MAX_PARTS];
   const tni_clt_strip *last = NULL;
-  for (int64_t u = begin; u < end && !cancelled(r->run); u++) {
+  for (int64_t u = begin; u < end && !cancelled(r->run); u += p.blocks) {
     int64_t unit = u % t->n_units, m0 = u / t->n_units * r->plan->unit_rows;
     p.s = strip_at(t, unit);
     if (u == begin || m0 != p.m0) {
@@ -257,17 +261,15 @@ static void tile_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
       p.rows = min64(r->plan->unit_rows, r->plan->M - m0);
       p.zero = zero_rows(r, &p);
     }
-    p.c = (unit - p.s->first_unit) * BLOCK;
-    p.columns = min64(BLOCK, p.s->N - p.c);
     for (uint32_t i = 0; p.s != last && i < t->n_split && i < p.s->prog.n_parts; i++) {
       float *pair = p.tiles + (t->n_tiles + 2 * i) * floats;
       c[i] = (carried){.block = -1, .left = pair, .right = pair + floats};
     }
-    for (uint32_t i = 0; p.s != last && i < p.s->prog.n_parts; i++)
-      h[i] = (ahead){.block = -1, .tile = p.tiles + (t->n_tiles + 2 * t->n_split + i) * floats};
     last = p.s;
-    p.more = u + 1 < end && unit + 1 < p.s->first_unit + p.s->n_units;
-    tile_products(r, &p, c, h);
+    p.blocks = aligned(p.s) ? min64(min64(2, end - u), p.s->first_unit + p.s->n_units - unit) : 1;
+    p.c = (unit - p.s->first_unit) * BLOCK;
+    p.columns = min64(p.blocks * BLOCK, p.s->N - p.c);
+    tile_products(r, &p, c);
     finish(r, &p);
   }
 }
@@ -279,12 +281,8 @@ tn_status tni_clt_run_packed(const tn_plan *plan, const tn_args *a, tn_run *run)
   char *scratch = a->ptr[a->n - 1];
   packed_run r = {.plan = plan, .args = a, .run = run, .x = a->ptr[0], .w = a->ptr[t->w_use]};
   r.tiles = scratch + plan->room.tiles_at;
-  r.act = (tni_clt_act){.q = (int8_t *)scratch,
-                        .scale = (float *)(void *)(scratch + plan->room.scale_at),
-                        .zero = (int32_t *)(void *)(scratch + plan->room.zero_at),
-                        .q_stride = plan->room.act.q_stride,
-                        .s_stride = plan->room.act.s_stride,
-                        .z_stride = plan->room.act.z_stride};
+  r.act = tni_clt_act_of(&plan->room.act, (size_t)plan->M, scratch, scratch + plan->room.scale_at,
+                         scratch + plan->room.zero_at);
   if (plan->M == 1)
     quantize_rows(&r, 0, 1, 0);
   else

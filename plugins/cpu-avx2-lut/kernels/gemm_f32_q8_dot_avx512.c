@@ -135,7 +135,8 @@ __attribute__((always_inline)) static inline void gemm(unpack_fn unpack, size_t 
 #define GEMMS(id, quads, unit_bytes, head_bytes, tiles, zero)              \
   GEMM(id, quads, unit_bytes, head_bytes, 12x16, avx512vnni, tiles, zero)  \
   GEMM2(id, quads, unit_bytes, head_bytes, 12x32, avx512vnni, tiles, zero) \
-  GEMM(id, quads, unit_bytes, head_bytes, 32x16, amx, g128, SIGNED)
+  GEMM(id, quads, unit_bytes, head_bytes, 32x16, amx, g128, SIGNED)        \
+  GEMM2(id, quads, unit_bytes, head_bytes, 16x32, amx, g128, SIGNED)
 GEMMS(w8g, 1, 64, 0, b8g128, 128)
 GEMMS(w3g, 8, 192, 0, g128, 8)
 GEMMS(w2g, 4, 64, 0, g128, 8)

@@ -38,7 +38,7 @@ __attribute__((always_inline)) static inline void gemm(size_t group, size_t sb_b
   tni_x86_panel p[2];
   const bool pairs = amx && group == 32;
   const size_t per_panel = (pairs ? TNI_X86_PAIR_PANEL_K : TNI_X86_PANEL_K) / (2 * group), blocks = tiles2 ? 2 : 1;
-  if (pairs) memset(p[0].w, 0, sizeof p[0].w);
+  for (size_t i = 0; pairs && i < blocks; i++) memset(p[i].w, 0, sizeof p[i].w);
   if (amx) tni_x86_amx_begin();
   for (size_t sb = 0; sb < superblocks; sb += per_panel) {
     size_t n = superblocks - sb < per_panel ? superblocks - sb : per_panel;
@@ -73,3 +73,5 @@ GEMM2(32, 12x32, avx512vnni, false)
 GEMM2(128, 12x32, avx512vnni, false)
 GEMM(32, 32x16, amx, true)
 GEMM(128, 32x16, amx, true)
+GEMM2(32, 16x32, amx, true)
+GEMM2(128, 16x32, amx, true)

@@ -169,3 +169,11 @@ void tni_x86_gemm_f32_q8g128_tern17_32x16_amx(const uint8_t *row_block, size_t s
   tni_x86_gemm_tern17(unpack_third, 0, tni_x86_tiles_g128_32x16_amx, NULL, row_block, 0, superblocks, a, m0, m1, &acc);
   tni_x86_amx_end();
 }
+
+void tni_x86_gemm2_f32_q8g128_tern17_16x32_amx(const uint8_t *row_blocks, size_t block_bytes, size_t superblocks,
+                                               const tni_clt_act *a, size_t m0, size_t m1, float *const *acc) {
+  tni_x86_amx_begin();
+  tni_x86_gemm_tern17(unpack_third, 0, NULL, tni_x86_tiles_g128_16x32_amx, row_blocks, block_bytes, superblocks, a, m0,
+                      m1, acc);
+  tni_x86_amx_end();
+}

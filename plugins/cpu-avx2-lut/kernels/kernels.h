@@ -27,10 +27,12 @@ void tni_x86_gemm_f32_q8g128_w4g128_6x16_avx2(const uint8_t *row_block, size_t s
                                               size_t m0, size_t m1, float *acc);
 void tni_x86_quant_q8g32n_f32_1x32_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_x86_quant_q8g128n_f32_1x128_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_x86_quant_q8g32k_f32_1x32_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_x86_quant_q8g128k_f32_1x128_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_x86_matmul_f32_f32_f32_6x16_avx2(const tni_clt_matmul *m);
 const tni_cm_chain_kernels *tni_x86_chain_f32_1x8_avx2(void);
 
-/* AVX-VNNI; AVX-512 with VNNI and VBMI; AMX beside it. They read TNI_CLT_ROWS_SUM. */
+/* AVX-VNNI; AVX-512 with VNNI and VBMI; AMX beside it, which reads TNI_CLT_SLABS, the others TNI_CLT_ROWS_SUM. */
 #define DECLARE_GEMV(id, isa)                                                                                 \
   void tni_x86_gemv_f32_##id##_1x16_##isa(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
                                           float *acc);
@@ -58,6 +60,8 @@ DECLARE_GEMM2(q8g32_w4g32, 12x32, avx512vnni)
 DECLARE_GEMM2(q8g128_w4g128, 12x32, avx512vnni)
 DECLARE_GEMM(q8g32_w4g32, 32x16, amx)
 DECLARE_GEMM(q8g128_w4g128, 32x16, amx)
+DECLARE_GEMM2(q8g32_w4g32, 16x32, amx)
+DECLARE_GEMM2(q8g128_w4g128, 16x32, amx)
 
 /* Formats of plugins/common/dot.h. */
 #define DECLARE_DOT(id, tile)                    \
@@ -71,7 +75,8 @@ DECLARE_GEMM(q8g128_w4g128, 32x16, amx)
   DECLARE_GEMV(q8g128_##id, avx512vnni_prefetch) \
   DECLARE_GEMM(q8g128_##id, 12x16, avx512vnni)   \
   DECLARE_GEMM2(q8g128_##id, 12x32, avx512vnni)  \
-  DECLARE_GEMM(q8g128_##id, 32x16, amx)
+  DECLARE_GEMM(q8g128_##id, 32x16, amx)          \
+  DECLARE_GEMM2(q8g128_##id, 16x32, amx)
 DECLARE_DOT(w8g, 4x16)
 DECLARE_DOT(w3g, 6x16)
 DECLARE_DOT(w2g, 6x16)

@@ -79,5 +79,9 @@ void tni_x86_tiles_g32_32x16_amx(const tni_x86_panel *p, const tni_clt_act *a, s
                                  float *acc);
 void tni_x86_tiles_g128_32x16_amx(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
                                   float *acc);
+void tni_x86_tiles_g32_16x32_amx(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
+                                 float *const *acc);
+void tni_x86_tiles_g128_16x32_amx(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
+                                  float *const *acc);
 
 #endif

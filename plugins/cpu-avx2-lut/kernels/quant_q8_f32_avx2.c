@@ -49,10 +49,18 @@ static inline int32_t sum_word(__m256i sums) {
   return -8 * _mm_cvtsi128_si32(s);
 }
 
-__attribute__((always_inline)) static inline void quantize(size_t group, size_t sub, bool pairs, const float *x,
-                                                           size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
+/* Where the codes of row m from k on and the scale of group g lie. */
+static inline int8_t *codes_at(uint32_t layout, const tni_clt_act *a, size_t m, size_t k) {
   int8_t *q = a->q + m * a->q_stride;
-  float *scale = a->scale + m * a->s_stride;
+  return layout == TNI_CLT_SLABS ? q + k / TNI_CLT_SLAB_K * a->slab_stride + k % TNI_CLT_SLAB_K : q + k;
+}
+
+static inline float *scale_at(uint32_t layout, const tni_clt_act *a, size_t m, size_t g) {
+  return a->scale + m * a->s_stride + g * (layout == TNI_CLT_SLABS ? a->group_stride : 1);
+}
+
+__attribute__((always_inline)) static inline void quantize(size_t group, size_t sub, uint32_t layout, const float *x,
+                                                           size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
   int32_t *zero = a->zero + m * a->z_stride;
   for (size_t k = 0; k < K_padded; k += group) {
     float tail[MAX_GROUP];
@@ -64,32 +72,28 @@ __attribute__((always_inline)) static inline void quantize(size_t group, size_t 
     }
     float absmax = absmax_of(from, group), s = absmax / 127.0f;
     bool flush = s < FLT_MIN; /* declared: denormal scales count as zero */
-    *scale++ = flush ? 0.0f : s;
+    *scale_at(layout, a, m, k / group) = flush ? 0.0f : s;
     __m256 inv = _mm256_set1_ps(flush ? 0.0f : 127.0f / absmax);
     for (size_t at = 0; at < group; at += sub) {
       __m256i sums = _mm256_setzero_si256();
       for (size_t i = at; i < at + sub; i += 32) {
         __m256i c = codes_of(from + i, inv);
-        _mm256_storeu_si256((__m256i *)(void *)(q + k + i), c);
+        _mm256_storeu_si256((__m256i *)(void *)codes_at(layout, a, m, k + i), c);
         sums = _mm256_add_epi16(sums, pair_sums(c));
       }
-      *zero++ = pairs ? zero_word(sums) : sum_word(sums);
+      if (layout == TNI_CLT_ROWS_S16) *zero++ = zero_word(sums);
+      if (layout == TNI_CLT_ROWS_SUM) *zero++ = sum_word(sums);
     }
   }
 }
 
-void tni_x86_quant_q8g32_f32_1x32_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
-  quantize(32, 32, true, x, K, K_padded, a, m);
-}
-
-void tni_x86_quant_q8g128_f32_1x128_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
-  quantize(128, 64, true, x, K, K_padded, a, m);
-}
-
-void tni_x86_quant_q8g32n_f32_1x32_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
-  quantize(32, 32, false, x, K, K_padded, a, m);
-}
-
-void tni_x86_quant_q8g128n_f32_1x128_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
-  quantize(128, 128, false, x, K, K_padded, a, m);
-}
+#define QUANT(name, group, sub, layout)                                                                         \
+  void tni_x86_quant_##name##_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) { \
+    quantize(group, sub, layout, x, K, K_padded, a, m);                                                         \
+  }
+QUANT(q8g32_f32_1x32, 32, 32, TNI_CLT_ROWS_S16)
+QUANT(q8g128_f32_1x128, 128, 64, TNI_CLT_ROWS_S16)
+QUANT(q8g32n_f32_1x32, 32, 32, TNI_CLT_ROWS_SUM)
+QUANT(q8g128n_f32_1x128, 128, 128, TNI_CLT_ROWS_SUM)
+QUANT(q8g32k_f32_1x32, 32, 32, TNI_CLT_SLABS)
+QUANT(q8g128k_f32_1x128, 128, 128, TNI_CLT_SLABS)

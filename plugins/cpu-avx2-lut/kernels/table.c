@@ -22,6 +22,8 @@
 /* min_m: rows from which on AMX pays. */
 #define AVX512 (AVX2 | TNI_CPU_AVX512VNNI)
 #define AVXVNNI (AVX2 | TNI_CPU_AVXVNNI)
+#define AMX(op, group, name) \
+  TNI_CLT_ROW(TNI_CLT_##op, TNI_CLT_W4G, group, AVX512 | TNI_CPU_AMX, 9, TNI_CLT_SLABS, tni_x86_, name)
 #define DOT(op, format, features, min_m, layout, name) \
   TNI_CLT_ROW(TNI_CLT_##op, format, 128, features, min_m, TNI_CLT_##layout, tni_x86_, name)
 #define DOTS(format, id, tile)                                                                                    \
@@ -38,12 +40,16 @@
       DOT(GEMV, format, AVX512 | TNI_CPU_PREFETCH, 0, ROWS_SUM, gemv_f32_q8g128_##id##_1x16_avx512vnni_prefetch), \
       DOT(GEMM, format, AVX512, 0, ROWS_SUM, gemm_f32_q8g128_##id##_12x16_avx512vnni),                            \
       DOT(GEMM2, format, AVX512, 12, ROWS_SUM, gemm2_f32_q8g128_##id##_12x32_avx512vnni),                         \
-      DOT(GEMM, format, AVX512 | TNI_CPU_AMX, 9, ROWS_SUM, gemm_f32_q8g128_##id##_32x16_amx)
+      DOT(QUANT, format, AVX512 | TNI_CPU_AMX, 9, SLABS, quant_q8g128k_f32_1x128_avx2),                           \
+      DOT(GEMM, format, AVX512 | TNI_CPU_AMX, 9, SLABS, gemm_f32_q8g128_##id##_32x16_amx),                        \
+      DOT(GEMM2, format, AVX512 | TNI_CPU_AMX, 9, SLABS, gemm2_f32_q8g128_##id##_16x32_amx)
 
 static const tni_clt_kernel rows[] = {
     /* What the AVX-512 and AMX rows read, by the scalar kernel: of no use but to compare with. */
     TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_W4G, 32, 0, 0, TNI_CLT_ROWS_SUM, tni_clt_, quant_q8g32n_f32_1x32_scalar),
     TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_W4G, 128, 0, 0, TNI_CLT_ROWS_SUM, tni_clt_, quant_q8g128n_f32_1x128_scalar),
+    TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_W4G, 32, 0, 0, TNI_CLT_SLABS, tni_clt_, quant_q8g32k_f32_1x32_scalar),
+    TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_W4G, 128, 0, 0, TNI_CLT_SLABS, tni_clt_, quant_q8g128k_f32_1x128_scalar),
     TNI_CLT_SCALAR_ROWS,
     LUT(TNI_CLT_LUT1, lut1),
     LUT(TNI_CLT_LUT2, lut2),
@@ -85,13 +91,18 @@ static const tni_clt_kernel rows[] = {
     VNNI(GEMM, 128, AVX2 | TNI_CPU_AVX512VNNI, 0, gemm_f32_q8g128_w4g128_12x16_avx512vnni),
     VNNI(GEMM2, 32, AVX512, 12, gemm2_f32_q8g32_w4g32_12x32_avx512vnni),
     VNNI(GEMM2, 128, AVX512, 12, gemm2_f32_q8g128_w4g128_12x32_avx512vnni),
-    VNNI(GEMM, 32, AVX2 | TNI_CPU_AVX512VNNI | TNI_CPU_AMX, 9, gemm_f32_q8g32_w4g32_32x16_amx),
-    VNNI(GEMM, 128, AVX2 | TNI_CPU_AVX512VNNI | TNI_CPU_AMX, 9, gemm_f32_q8g128_w4g128_32x16_amx),
+    AMX(QUANT, 32, quant_q8g32k_f32_1x32_avx2),
+    AMX(QUANT, 128, quant_q8g128k_f32_1x128_avx2),
+    AMX(GEMM, 32, gemm_f32_q8g32_w4g32_32x16_amx),
+    AMX(GEMM, 128, gemm_f32_q8g128_w4g128_32x16_amx),
+    AMX(GEMM2, 32, gemm2_f32_q8g32_w4g32_16x32_amx),
+    AMX(GEMM2, 128, gemm2_f32_q8g128_w4g128_16x32_amx),
     ANY(MATMUL, matmul_f32_f32_f32_6x16_avx2),
     ANY(CHAIN, chain_f32_1x8_avx2),
 };
 #undef DOTS
 #undef DOT
+#undef AMX
 #undef AVXVNNI
 #undef AVX512
 #undef AVERAGES
