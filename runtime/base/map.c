@@ -51,8 +51,7 @@ bool tni_map_get(const tni_map *m, const void *key, size_t n, uint64_t *value) {
   return true;
 }
 
-static bool rehash(tni_map *m) {
-  size_t cap = m->cap * 2;
+static bool rehash(tni_map *m, size_t cap) {
   slot *slots = calloc(cap, sizeof *slots);
   if (!slots) return false;
   for (size_t i = 0; i < m->cap; i++)
@@ -63,8 +62,20 @@ static bool rehash(tni_map *m) {
   return true;
 }
 
+/* Keys that so many slots take. */
+static size_t room(size_t cap) { return cap / 4 * 3; }
+
+bool tni_map_reserve(tni_map *m, size_t n) {
+  size_t cap = m->cap;
+  while (room(cap) < n) {
+    if (cap > SIZE_MAX / 2 / sizeof *m->slots) return false;
+    cap *= 2;
+  }
+  return cap == m->cap || rehash(m, cap);
+}
+
 bool tni_map_put(tni_map *m, const void *key, size_t n, uint64_t value) {
-  if (m->count * 4 >= m->cap * 3 && !rehash(m)) return false;
+  if (m->count >= room(m->cap) && !rehash(m, m->cap * 2)) return false;
   uint64_t hash = XXH3_64bits(key, n);
   slot *s = find(m->slots, m->cap, key, n, hash);
   if (!s->key) {

@@ -16,6 +16,8 @@ void tni_map_destroy(tni_map *m);
 bool tni_map_get(const tni_map *m, const void *key, size_t n, uint64_t *value);
 /* Sets or replaces. false: without memory, nothing changed. */
 bool tni_map_put(tni_map *m, const void *key, size_t n, uint64_t value);
+/* Makes room for n keys at once; false as above. */
+bool tni_map_reserve(tni_map *m, size_t n);
 size_t tni_map_count(const tni_map *m);
 /* Terminated string keys. */
 bool tni_map_get_str(const tni_map *m, const char *key, uint64_t *value);

@@ -75,7 +75,17 @@ static tn_status unknown(const tni_at *list, size_t i, tni_view v, tn_error *err
   return tni_at_fail(&a, TN_E_INVALID, err, "\"%.*s\" is not in model.vocab", (int)(v.n < 60 ? v.n : 60), v.v);
 }
 
-static tn_status read_merge(tni_reader *r, const tni_at *list, size_t i, uint32_t rank, tni_str *buf) {
+/* Merges mostly stand in the order of the tokens that they make: *last is the one before's, then this one's. */
+static int32_t merged_id(const tni_tokenizer *t, const tni_str *text, int32_t *last) {
+  const char *v = text->n ? text->v : "";
+  for (int32_t id = *last; id <= *last + 1; id++) {
+    const tni_token *k = id >= 0 && (size_t)id < t->n_tokens ? &t->tokens[id] : NULL;
+    if (k && k->v && k->n == text->n && memcmp(k->v, v, text->n) == 0) return *last = id;
+  }
+  return *last = tni_vocab_id(&t->model, v, text->n);
+}
+
+static tn_status read_merge(tni_reader *r, const tni_at *list, size_t i, uint32_t rank, int32_t *last, tni_str *buf) {
   tni_tok_model *m = &r->t->model;
   tni_view l, x;
   tni_at a = {json_array_get(list->v, i), list->file, ""};
@@ -93,7 +103,7 @@ static tn_status read_merge(tni_reader *r, const tni_at *list, size_t i, uint32_
   tni_str_add(buf, l.v, l.n);
   tni_str_add(buf, x.v + cut, x.n - cut);
   if (buf->failed) return tni_fail_memory(r->err, list->file);
-  int32_t id = tni_vocab_id(m, buf->n ? buf->v : "", buf->n);
+  int32_t id = merged_id(r->t, buf, last);
   if (id < 0) return unknown(list, i, (tni_view){buf->n ? buf->v : "", buf->n}, r->err);
   m->merges[slot_of(m, pair_of(li, ri))] = (tni_merge){pair_of(li, ri), rank, id};
   return TN_OK;
@@ -107,10 +117,11 @@ static tn_status read_merges(tni_reader *r, const tni_at *a) {
   if (!make_table(r, n)) return tni_fail_memory(r->err, a->file);
   tni_str buf = {0};
   uint32_t rank = 0;
+  int32_t last = -1;
   for (size_t i = 0; i < n && st == TN_OK; i++) {
     json_t *v = json_array_get(list.v, i);
     bool comment = json_is_string(v) && strncmp(json_string_value(v), "#version", 8) == 0;
-    if (!comment) st = read_merge(r, &list, i, rank++, &buf);
+    if (!comment) st = read_merge(r, &list, i, rank++, &last, &buf);
   }
   tni_str_finish(&buf);
   return st;

@@ -34,6 +34,8 @@ tn_status tni_json_load(const char *path, json_t **out, tn_error *err) {
 
 tni_at tni_at_root(json_t *v, const char *file) { return (tni_at){v, file, ""}; }
 
+enum { MOST_KEY = 100 }; /* bytes of a key that a path shows */
+
 static void set_path(tni_at *c, const char *long_path) {
   size_t n = strlen(long_path), room = sizeof c->path - 1;
   if (n <= room)
@@ -45,8 +47,12 @@ static void set_path(tni_at *c, const char *long_path) {
 tni_at tni_at_key(const tni_at *a, const char *key) {
   tni_at c = {json_object_get(a->v, key), a->file, ""};
   if (json_is_null(c.v)) c.v = NULL;
-  char p[256];
-  snprintf(p, sizeof p, "%s%s%.100s", a->path, *a->path ? "." : "", key);
+  char p[sizeof a->path + 1 + MOST_KEY]; /* by hand: a tokenizer asks for some keys of each of its tokens */
+  size_t n = strlen(a->path), more = strnlen(key, MOST_KEY);
+  memcpy(p, a->path, n);
+  if (n) p[n++] = '.';
+  memcpy(p + n, key, more);
+  p[n + more] = 0;
   set_path(&c, p);
   return c;
 }

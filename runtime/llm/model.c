@@ -37,7 +37,7 @@ static tn_status make_table(tni_reader *r, const tni_at *a, const tni_at *vocab,
   if (top >= TNI_TOK_IDS) return tni_at_fail(vocab, TN_E_LIMIT, r->err, "id %" JSON_INTEGER_FORMAT, top);
   r->t->n_tokens = (size_t)(top + 1);
   r->t->tokens = TNI_NEW_ARRAY(r->t->arena, tni_token, r->t->n_tokens + 1);
-  return r->t->tokens ? TN_OK : tni_fail_memory(r->err, a->file);
+  return r->t->tokens && tni_map_reserve(r->t->model.vocab, r->t->n_tokens) ? TN_OK : tni_fail_memory(r->err, a->file);
 }
 
 static tn_status read_vocab(tni_reader *r, const tni_at *root, const tni_at *model) {

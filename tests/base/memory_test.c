@@ -74,6 +74,8 @@ static void test_map(void) {
     CU_ASSERT_TRUE(tni_map_put_str(m, key, i + 1));
   }
   CU_ASSERT_EQUAL(tni_map_count(m), N);
+  CU_ASSERT_TRUE(tni_map_reserve(m, 3 * N));
+  CU_ASSERT_FALSE(tni_map_reserve(m, SIZE_MAX));
   size_t wrong = 0;
   for (uint64_t i = 0; i < N; i++) {
     snprintf(key, sizeof key, "key-%llu", (unsigned long long)i);
