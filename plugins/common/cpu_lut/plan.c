@@ -233,10 +233,13 @@ static tn_status bind_packed(tn_plan *plan, const tn_dims *dims) {
   if (st == TN_OK) st = tni_clt_room_of(p, t, plan->M, &plan->room);
   if (st == TN_OK) plan->scratch_bytes = plan->room.bytes;
   if (st == TN_OK) plan->unit_rows = tni_clt_unit_rows(&t->geo, plan->M);
-  plan->quant = (tni_clt_quant_fn)kernel_of(p, TNI_CLT_QUANT, &t->geo, plan->M)->fn;
-  plan->gemv = (tni_clt_gemv_fn)kernel_of(p, TNI_CLT_GEMV, &t->geo, plan->M)->fn;
+  const tni_clt_kernel *quant = kernel_of(p, TNI_CLT_QUANT, &t->geo, plan->M),
+                       *gemv = kernel_of(p, TNI_CLT_GEMV, &t->geo, plan->M);
+  plan->quant = (tni_clt_quant_fn)quant->fn;
+  plan->gemv = (tni_clt_gemv_fn)gemv->fn;
+  plan->row_by_row = plan->M <= TNI_CLT_GEMV_ROWS && quant->layout == gemv->layout;
   plan->gemm = (tni_clt_gemm_fn)kernel_of(p, TNI_CLT_GEMM, &t->geo, plan->M)->fn;
-  const tni_clt_kernel *two = kernel_of_two(p, &t->geo, plan->M);
+  const tni_clt_kernel *two = plan->row_by_row ? NULL : kernel_of_two(p, &t->geo, plan->M);
   plan->gemm2 = two ? (tni_clt_gemm2_fn)two->fn : NULL;
   plan->chain = ((tni_clt_chain_fn)any_kernel(p, TNI_CLT_CHAIN)->fn)();
   return st;

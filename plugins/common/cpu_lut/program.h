@@ -84,6 +84,7 @@ typedef struct tni_clt_batch {
 /* Most units of one row in a tile. Rows of a unit: as many as UNIT_BYTES of codes are, within these bounds; weights are
  * unpacked once for all of them. Multiples of STEP are whole tiles of every kernel. */
 enum {
+  TNI_CLT_GEMV_ROWS = 3, /* so many rows go one by one where GEMV reads the layout that they have */
   TNI_CLT_RUN_UNITS = 8,
   TNI_CLT_UNIT_BYTES = 512 << 10,
   TNI_CLT_LEAST_ROWS = 96,
@@ -103,6 +104,7 @@ struct tn_plan {
   const tni_clt_task *task;
   int64_t M;           /* PACKED: rows */
   int64_t unit_rows;   /* PACKED: of these, in one unit */
+  bool row_by_row;     /* PACKED: several rows by gemv */
   tni_clt_batch batch; /* FLOAT */
   uint64_t scratch_bytes;
   tni_clt_room room; /* PACKED */

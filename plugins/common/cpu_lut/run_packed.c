@@ -96,10 +96,23 @@ static void row_products(const packed_run *r, const place *p) {
   }
 }
 
+/* Rows [begin, end) of a block. Few go one by one: what the first reads is in L1 for the others. */
 static void some_rows(const packed_run *r, const place *p, int64_t block, int64_t begin, int64_t end, float *to) {
   const tni_clt_geometry *g = &r->plan->task->geo;
-  r->plan->gemm(r->w + block * g->row_block_bytes, (size_t)g->superblocks, &r->act, (size_t)(p->m0 + begin),
-                (size_t)(p->m0 + end), to + begin * BLOCK);
+  const uint8_t *w = r->w + block * g->row_block_bytes;
+  const size_t m0 = (size_t)(p->m0 + begin), m1 = (size_t)(p->m0 + end);
+  to += begin * BLOCK;
+  if (!r->plan->row_by_row) {
+    r->plan->gemm(w, (size_t)g->superblocks, &r->act, m0, m1, to);
+    return;
+  }
+  for (size_t m = m0; m < m1; m++, to += BLOCK) {
+    tni_clt_act a = r->act;
+    a.q += m * a.q_stride;
+    a.scale += m * a.s_stride;
+    a.zero += m * a.z_stride;
+    r->plan->gemv(w, (size_t)g->superblocks, &a, to);
+  }
 }
 
 static void block_rows(const packed_run *r, const place *p, int64_t block, float *to) {

@@ -22,8 +22,9 @@
 /* min_m: rows from which on AMX pays. */
 #define AVX512 (AVX2 | TNI_CPU_AVX512VNNI)
 #define AVXVNNI (AVX2 | TNI_CPU_AVXVNNI)
-#define AMX(op, group, name) \
-  TNI_CLT_ROW(TNI_CLT_##op, TNI_CLT_W4G, group, AVX512 | TNI_CPU_AMX, 9, TNI_CLT_SLABS, tni_x86_, name)
+#define AMX(op, group, name)                                                                                  \
+  TNI_CLT_ROW(TNI_CLT_##op, TNI_CLT_W4G, group, AVX512 | TNI_CPU_AMX, (group) == 32 ? 32 : 16, TNI_CLT_SLABS, \
+              tni_x86_, name)
 #define DOT(op, format, features, min_m, layout, name) \
   TNI_CLT_ROW(TNI_CLT_##op, format, 128, features, min_m, TNI_CLT_##layout, tni_x86_, name)
 #define DOTS(format, id, tile)                                                                                    \
@@ -40,9 +41,9 @@
       DOT(GEMV, format, AVX512 | TNI_CPU_PREFETCH, 0, ROWS_SUM, gemv_f32_q8g128_##id##_1x16_avx512vnni_prefetch), \
       DOT(GEMM, format, AVX512, 0, ROWS_SUM, gemm_f32_q8g128_##id##_12x16_avx512vnni),                            \
       DOT(GEMM2, format, AVX512, 12, ROWS_SUM, gemm2_f32_q8g128_##id##_12x32_avx512vnni),                         \
-      DOT(QUANT, format, AVX512 | TNI_CPU_AMX, 9, SLABS, quant_q8g128k_f32_1x128_avx2),                           \
-      DOT(GEMM, format, AVX512 | TNI_CPU_AMX, 9, SLABS, gemm_f32_q8g128_##id##_32x16_amx),                        \
-      DOT(GEMM2, format, AVX512 | TNI_CPU_AMX, 9, SLABS, gemm2_f32_q8g128_##id##_16x32_amx)
+      DOT(QUANT, format, AVX512 | TNI_CPU_AMX, 16, SLABS, quant_q8g128k_f32_1x128_avx2),                          \
+      DOT(GEMM, format, AVX512 | TNI_CPU_AMX, 16, SLABS, gemm_f32_q8g128_##id##_32x16_amx),                       \
+      DOT(GEMM2, format, AVX512 | TNI_CPU_AMX, 16, SLABS, gemm2_f32_q8g128_##id##_16x32_amx)
 
 static const tni_clt_kernel rows[] = {
     /* What the AVX-512 and AMX rows read, by the scalar kernel: of no use but to compare with. */

@@ -2,7 +2,7 @@
  *
  * AMX tiles over panels of signed codes, whose bytes are tiles as they lie: 32 rows times 16 outputs of one panel, or
  * 16 rows times the 32 outputs of two. Weights of a group stay in registers while rows pass by, two tiles of sums a
- * step. Sums leave through memory, become floats there and are added.
+ * step. Sums leave through memory, become floats there and are added. x is in TNI_CLT_SLABS.
  *
  * Steps overlap: what a step loads comes before the stores of the step before it, since loads do not overtake stores
  * that wait for products; and the adds of that step come between products, which leave the vector units free.
