@@ -86,32 +86,50 @@ static tn_status no_memory(const tni_dev *d, const tni_mem_spec *spec, tn_status
                   spec->what);
 }
 
-/* What is large is read from end to end: fewer, larger pages. A wish, which takes no more memory. */
+/* What is large is read from end to end: fewer, larger pages. A wish, which takes no more memory. Zeroed by the system,
+ * each page by the thread that first comes to it; NULL without memory. Freed by munmap(p, bytes). */
 static void *large_pages(uint64_t align, uint64_t bytes) {
   const uint64_t unit = align < HUGE_PAGE ? HUGE_PAGE : align;
-  void *p = aligned_alloc(unit, round_up(bytes, unit)); /* C wants a multiple; what is behind bytes is never touched */
-  if (p) (void)!madvise(p, bytes & ~(uint64_t)(HUGE_PAGE - 1), MADV_HUGEPAGE);
-  return p;
+  if (bytes > SIZE_MAX - unit) return NULL;
+  char *room = mmap(NULL, bytes + unit, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) return NULL;
+  char *at = (char *)round_up((uintptr_t)room, unit);
+  char *end = at + round_up(bytes, (uint64_t)sysconf(_SC_PAGESIZE));
+  if (at > room) (void)munmap(room, (size_t)(at - room));
+  if (end < room + bytes + unit) (void)munmap(end, (size_t)(room + bytes + unit - end));
+  (void)!madvise(at, bytes & ~(uint64_t)(HUGE_PAGE - 1), MADV_HUGEPAGE);
+  return at;
 }
 
 uint64_t tni_slab_bytes(uint64_t bytes) { return round_up(bytes ? bytes : 1, PAGE); }
 
-tni_slab *tni_slab_create(uint64_t bytes) {
+static void touch(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  volatile char *base = arg;
+  (void)worker;
+  for (int64_t i = begin; i < end; i++) base[i * HUGE_PAGE] = 0;
+}
+
+tni_slab *tni_slab_create(uint64_t bytes, tni_pool *pool) {
   tni_slab *s = bytes >= HUGE_PAGE && bytes < INT64_MAX ? malloc(sizeof *s) : NULL;
   if (!s) return NULL;
-  *s = (tni_slab){.base = large_pages(0, round_up(bytes, PAGE)), .bytes = bytes, .users = 1};
-  if (s->base) return s;
-  free(s);
-  return NULL;
+  bytes = tni_slab_bytes(bytes);
+  *s = (tni_slab){.base = large_pages(0, bytes), .bytes = bytes, .users = 1};
+  if (!s->base) {
+    free(s);
+    return NULL;
+  }
+  /* Guards and the first step come to nearly all large pages, and one thread would clear most of them. */
+  tni_pool_for(pool, (int64_t)(bytes / HUGE_PAGE), 1, touch, s->base);
+  return s;
 }
 
 void tni_slab_drop(tni_slab *s) {
   if (!s || --s->users) return;
-  free(s->base);
+  (void)munmap(s->base, s->bytes);
   free(s);
 }
 
-/* NULL: no room. */
+/* NULL: no room. Nobody had it before: it is zeroed. */
 static void *from_slab(tni_slab *s, uint64_t bytes) {
   if (!s || s->bytes - s->used < bytes) return NULL;
   void *p = s->base + s->used;
@@ -137,7 +155,7 @@ static tn_status shared_memory(tni_mem *m, uint32_t h, const tni_mem_spec *spec,
 /* Memory of the host's own. shared: with a descriptor that others can map. */
 static tn_status host_memory(tni_mem *m, uint32_t h, const tni_mem_spec *spec, uint64_t align, int *fd, tn_error *err) {
   uint64_t bytes = round_up(m->bytes, align);
-  bool slab = false;
+  uint8_t kind = HOST_HEAP;
   void *p;
   if (spec->shm && align == PAGE) return shared_memory(m, h, spec, bytes, fd, err);
   if (fd) {
@@ -145,19 +163,21 @@ static tn_status host_memory(tni_mem *m, uint32_t h, const tni_mem_spec *spec, u
     if (*fd < 0 || ftruncate(*fd, (off_t)bytes) != 0) return no_memory(NULL, spec, TN_E_NO_MEMORY, err);
     p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
     if (p == MAP_FAILED) return no_memory(NULL, spec, TN_E_NO_MEMORY, err);
+    kind = HOST_MAPPED;
+  } else if (align == PAGE && !m->slab && (p = from_slab(spec->slab, bytes))) {
+    m->slab = spec->slab;
+    kind = HOST_SLAB;
+  } else if (spec->zero && bytes >= HUGE_PAGE) {
+    p = large_pages(align, bytes);
+    kind = HOST_MAPPED;
   } else {
-    p = align == PAGE && !m->slab ? from_slab(spec->slab, bytes) : NULL;
-    slab = p != NULL;
-    if (slab)
-      m->slab = spec->slab;
-    else
-      p = spec->zero && bytes >= HUGE_PAGE ? large_pages(align, bytes) : aligned_alloc(align, bytes);
-    if (!p) return no_memory(NULL, spec, TN_E_NO_MEMORY, err);
-    if (spec->zero) memset(p, 0, bytes);
+    p = aligned_alloc(align, bytes);
+    if (p && spec->zero) memset(p, 0, bytes);
   }
+  if (!p) return no_memory(NULL, spec, TN_E_NO_MEMORY, err);
   m->host[h] = p;
   m->host_bytes[h] = bytes;
-  m->host_kind[h] = fd ? HOST_MAPPED : slab ? HOST_SLAB : HOST_HEAP;
+  m->host_kind[h] = kind;
   return TN_OK;
 }
 

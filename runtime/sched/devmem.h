@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <tenon/plugin.h>
 
+#include "runtime/base/pool.h"
 #include "runtime/plan/claims.h"
 
 /* Devices are counted in bits of 64. PARTS: devices that touch one memory. */
@@ -58,8 +59,8 @@ typedef struct tni_slab {
   uint32_t users, reserved; /* whoever made it is one */
 } tni_slab;
 
-/* Room for `bytes`; NULL: none, which costs speed alone. */
-tni_slab *tni_slab_create(uint64_t bytes);
+/* Room for `bytes`, zeroed by the pool's threads; NULL: none, which costs speed alone. */
+tni_slab *tni_slab_create(uint64_t bytes, tni_pool *pool);
 void tni_slab_drop(tni_slab *s); /* NULL is fine */
 /* What one memory of so many bytes takes there. */
 uint64_t tni_slab_bytes(uint64_t bytes);

@@ -171,7 +171,7 @@ static tn_status begin_slab(tn_session *s, const int64_t *dims, int64_t position
     c->t.data = NULL;
     if (__builtin_add_overflow(bytes, tni_slab_bytes(t.bytes + TNI_GUARD_BYTES), &bytes)) return TN_OK;
   }
-  *slab = tni_slab_create(bytes);
+  *slab = tni_slab_create(bytes, s->model->rt->pool);
   return TN_OK;
 }
 
