@@ -376,7 +376,7 @@ bool tni_fuse_set_add(const tni_graph *g, tni_fuse_set *s, tn_id node) {
   if (g->n_nodes > s->cap || s->member[node]) return false;
   s->member[node] = 1;
   s->list[s->n++] = node;
-  if (!is_cyclic(g, s)) return true;
+  if (s->n == 1 || !is_cyclic(g, s)) return true; /* one node alone is where a graph without cycles leads away from */
   s->member[node] = 0;
   s->n--;
   return false;
