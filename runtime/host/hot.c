@@ -192,27 +192,36 @@ static float tree(float *s) {
   return s[0];
 }
 
+static v8 swap_half(v8 v) { return __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3); }
+static v8 swap_quarter(v8 v) { return __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5); }
+
+/* The same of lanes in registers. */
+static float tree8(v8 s0, v8 s1) {
+  v8 s = s0 + s1;
+  s = s + swap_half(s);
+  s = s + swap_quarter(s);
+  return s[0] + s[1];
+}
+
 static float exp_sum(void *yv, const void *xv, int64_t n, float max) {
   enum { WIDE = ABREAST * 8 };
   f32u *y = yv;
-  const f32u *x = xv;
   const v8 zero = {0};
   v8 s0 = {0}, s1 = {0};
-  float s[TNI_LANES];
-  int64_t i = 0;
-  if (xv != yv) memmove(y, x, (size_t)n * sizeof *y);
-  for (; i + WIDE <= n; i += WIDE) {
-    v8u *e = (v8u *)(void *)(y + i);
+  if (xv != yv) memmove(y, xv, (size_t)n * sizeof *y);
+  for (int64_t i = 0; i < n; i += WIDE) {
+    const int64_t left = n - i;
+    v8u rest[ABREAST] = {zero - INFINITY, zero - INFINITY, zero - INFINITY, zero - INFINITY};
+    v8u *e = left < WIDE ? rest : (v8u *)(void *)(y + i);
+    if (left < WIDE) memcpy(rest, y + i, (size_t)left * sizeof *y);
     decay8x4(e, zero + max);
     s0 = s0 + e[0];
     s1 = s1 + e[1];
     s0 = s0 + e[2];
     s1 = s1 + e[3];
+    if (left < WIDE) memcpy(y + i, rest, (size_t)left * sizeof *y);
   }
-  memcpy(s, &s0, sizeof s0);
-  memcpy(s + 8, &s1, sizeof s1);
-  for (; i < n; i++) s[i % TNI_LANES] += y[i] = decay1(y[i] - max);
-  return tree(s);
+  return tree8(s0, s1);
 }
 
 static float sum(const void *xv, int64_t n) {
@@ -237,27 +246,26 @@ static float sum_sq(const void *xv, int64_t n, float mean) {
 
 static float vmax(const void *xv, int64_t n) {
   const f32u *x = xv;
-  const v8 zero = {0};
-  v8 m[2] = {zero - INFINITY, zero - INFINITY};
+  const v8 none = (v8){0} - INFINITY;
+  v8 m0 = none, m1 = none;
   v8i nan = {0};
-  float s[TNI_LANES];
-  int64_t i = 0;
-  for (; i + TNI_LANES <= n; i += TNI_LANES)
-    for (int k = 0; k < 2; k++) {
-      const v8 v = *(const v8u *)(const void *)(x + i + k * 8);
-      m[k] = pick8(v > m[k], v, m[k]);
-      nan |= v != v;
-    }
-  memcpy(s, m, sizeof s);
-  bool bad = false;
-  for (int j = 0; j < 8; j++) bad = bad || nan[j];
-  for (int j = 0; i + j < n; j++) {
-    s[j] = x[i + j] > s[j] ? x[i + j] : s[j];
-    bad = bad || x[i + j] != x[i + j];
+  for (int64_t i = 0; i < n; i += TNI_LANES) {
+    v8u v[2] = {none, none};
+    if (n - i < TNI_LANES)
+      memcpy(v, x + i, (size_t)(n - i) * sizeof *x);
+    else
+      memcpy(v, x + i, sizeof v);
+    nan |= (v[0] != v[0]) | (v[1] != v[1]);
+    m0 = max8(v[0], m0);
+    m1 = max8(v[1], m1);
   }
-  if (bad) return NAN;
-  for (int j = 1; j < TNI_LANES; j++) s[0] = s[j] > s[0] ? s[j] : s[0];
-  return s[0];
+  m0 = max8(m1, m0);
+  m0 = max8(swap_half(m0), m0);
+  m0 = max8(swap_quarter(m0), m0);
+  nan |= (v8i)swap_half((v8)nan);
+  nan |= (v8i)swap_quarter((v8)nan);
+  if (nan[0] | nan[1]) return NAN;
+  return m0[1] > m0[0] ? m0[1] : m0[0];
 }
 
 typedef uint16_t half_u __attribute__((aligned(1), may_alias));

@@ -19,6 +19,8 @@
 
 #if defined(__aarch64__)
 #include <arm_neon.h>
+#elif defined(__AVX512F__)
+#include <immintrin.h>
 #endif
 
 typedef float f32u __attribute__((aligned(1), may_alias));
@@ -111,26 +113,48 @@ static inline float decay1(float x) {
   return fma1(s * s, high, low) * tni_bits_f32((tni_f32_bits(t) + 127u) << 23);
 }
 
+/* The widest registers there are: `max` stands in each eight lanes of one. */
+#ifdef __AVX512F__
+typedef __m512 vw;
+typedef uint32_t vwn __attribute__((vector_size(64)));
+static inline vw allw(float f) { return _mm512_set1_ps(f); }
+static inline vw eights(v8 v) { return _mm512_broadcast_f32x8(v); }
+static inline vw fmaw(vw a, vw b, vw c) { return _mm512_fmadd_ps(a, b, c); }
+static inline vw maxw(vw a, vw b) { return _mm512_max_ps(a, b); }
+#else
+typedef v8 vw;
+typedef v8n vwn;
+static inline vw allw(float f) { return all8(f); }
+static inline vw eights(v8 v) { return v; }
+static inline vw fmaw(vw a, vw b, vw c) { return fma8(a, b, c); }
+static inline vw maxw(vw a, vw b) { return max8(a, b); }
+#endif
+
 /* v[i] = decay1(v[i] - max) for i < 4. Abreast, or the processor waits for each. */
-enum { ABREAST = 4 };
+enum { ABREAST = 4, WIDE_ABREAST = ABREAST * sizeof(v8) / sizeof(vw) };
 #define EACH(e) \
   for (int u = 0; u < ABREAST; u++) e;
+#define EACH_WIDE(e) \
+  for (size_t u = 0; u < WIDE_ABREAST; u++) e;
 static inline __attribute__((always_inline)) void decay8x4(v8u *v, v8 max) {
-  v8 x[ABREAST], t[ABREAST], r[ABREAST], p[ABREAST], q[ABREAST], s[ABREAST];
-  EACH(x[u] = max8(all8(DECAY_LEAST), v[u] - max))
-  EACH(t[u] = fma8(x[u], all8(LOG2E), all8(MAGIC)))
-  EACH(p[u] = t[u] - MAGIC)
-  EACH(r[u] = fma8(p[u], all8(-LN2_HIGH), x[u]))
-  EACH(r[u] = fma8(p[u], all8(-LN2_REST), r[u]))
-  EACH(s[u] = r[u] * r[u])
-  EACH(q[u] = fma8(r[u], all8(DECAY5), all8(DECAY4)))
-  EACH(p[u] = fma8(r[u], all8(DECAY3), all8(DECAY2)))
-  EACH(q[u] = fma8(s[u], all8(DECAY6), q[u]))
-  EACH(r[u] = r[u] + 1.f)
-  EACH(r[u] = fma8(s[u], p[u], r[u]))
-  EACH(s[u] = s[u] * s[u])
-  EACH(p[u] = fma8(s[u], q[u], r[u]))
-  EACH(v[u] = p[u] * (v8)(((v8n)t[u] + 127) << 23))
+  vw x[WIDE_ABREAST], t[WIDE_ABREAST], r[WIDE_ABREAST], p[WIDE_ABREAST], q[WIDE_ABREAST], s[WIDE_ABREAST];
+  const vw m = eights(max);
+  memcpy(x, v, sizeof x);
+  EACH_WIDE(x[u] = maxw(allw(DECAY_LEAST), x[u] - m))
+  EACH_WIDE(t[u] = fmaw(x[u], allw(LOG2E), allw(MAGIC)))
+  EACH_WIDE(p[u] = t[u] - MAGIC)
+  EACH_WIDE(r[u] = fmaw(p[u], allw(-LN2_HIGH), x[u]))
+  EACH_WIDE(r[u] = fmaw(p[u], allw(-LN2_REST), r[u]))
+  EACH_WIDE(s[u] = r[u] * r[u])
+  EACH_WIDE(q[u] = fmaw(r[u], allw(DECAY5), allw(DECAY4)))
+  EACH_WIDE(p[u] = fmaw(r[u], allw(DECAY3), allw(DECAY2)))
+  EACH_WIDE(q[u] = fmaw(s[u], allw(DECAY6), q[u]))
+  EACH_WIDE(r[u] = r[u] + 1.f)
+  EACH_WIDE(r[u] = fmaw(s[u], p[u], r[u]))
+  EACH_WIDE(s[u] = s[u] * s[u])
+  EACH_WIDE(p[u] = fmaw(s[u], q[u], r[u]))
+  EACH_WIDE(x[u] = p[u] * (vw)(((vwn)t[u] + 127) << 23))
+  memcpy(v, x, sizeof x);
 }
 
 /* --- what hot_attention.c gives to the table of hot.c --- */

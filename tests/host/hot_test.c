@@ -120,6 +120,43 @@ static void test_unpacked(void) {
   two_panels(h);
 }
 
+/* Rows of every length: elements as if each were alone, sums in the declared order, and nothing written behind them. */
+static void short_rows(const tni_hot *h) {
+  enum { MOST = 70 };
+  float x[MOST + 1], y[MOST + 1];
+  ht_fill(x, MOST + 1, 13);
+  for (int n = 0; n <= MOST; n++) {
+    float lanes[16] = {0}, most = -INFINITY;
+    memset(y, 0x55, sizeof y);
+    const float after = y[n], sum = h->exp_sum(y, x, n, 1.f);
+    uint32_t wrong = memcmp(&y[n], &after, sizeof after) != 0;
+    for (int i = 0; i < n; i++) {
+      float one;
+      (void)h->exp_sum(&one, x + i, 1, 1.f);
+      wrong += memcmp(&one, &y[i], sizeof one) != 0;
+      lanes[i % 16] += one;
+      most = x[i] > most ? x[i] : most;
+    }
+    for (int w = 8; w; w /= 2)
+      for (int i = 0; i < w; i++) lanes[i] += lanes[i + w];
+    wrong += sum != lanes[0] || h->max(x, n) != most;
+    for (int i = 0; i < n; i++) {
+      const float was = x[i];
+      x[i] = INFINITY;
+      wrong += h->max(x, n) != INFINITY;
+      x[i] = NAN;
+      wrong += !isnan(h->max(x, n));
+      x[i] = was;
+    }
+    if (wrong) printf("%s: row of %d: %u wrong\n", h->name, n, wrong);
+    CU_ASSERT_EQUAL(wrong, 0);
+  }
+}
+
+static void test_short_rows(void) {
+  for (uint32_t v = 0; tni_hot_variant(v); v++) short_rows(tni_hot_variant(v));
+}
+
 /* Every half, at odd addresses and by any number. */
 static void test_halves(void) {
   enum { ALL = 65536 };
@@ -276,5 +313,5 @@ bool ht_add_hot(void) {
   return s && CU_add_test(s, "variants give the same bits", test_variants) &&
          CU_add_test(s, "unpacked operands", test_unpacked) && CU_add_test(s, "one rounding", test_fused) &&
          CU_add_test(s, "eight rows at once", test_eight_rows) && CU_add_test(s, "accuracy", test_accuracy) &&
-         CU_add_test(s, "halves", test_halves);
+         CU_add_test(s, "halves", test_halves) && CU_add_test(s, "short rows", test_short_rows);
 }
