@@ -96,6 +96,9 @@ typedef struct tni_cm_chain_kernels {
   tni_cm_binary_fn add, sub, mul, div;
   tni_cm_unary_fn neg, relu, sigmoid, tanh, gelu_erf, gelu_tanh;
   tni_cm_unary_fn swish; /* value: alpha */
+  /* y[rows, blocks * 16] (row stride ldy, rows 64-byte aligned) = tiles[blocks, rows, 16], written past the caches, for
+   * results that do not fit them; NULL: there is no such thing. */
+  void (*put)(float *y, size_t ldy, const float *tiles, size_t rows, size_t blocks);
 } tni_cm_chain_kernels;
 
 /* Runs the steps; tile i is tiles + i * stride. */

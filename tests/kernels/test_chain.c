@@ -165,6 +165,28 @@ static void simple(void) {
   CU_ASSERT_EQUAL(wrong, 0);
 }
 
+/* Blocks of 16 columns side by side, and nothing beside them. */
+static void put(void) {
+  const tni_cm_chain_kernels *k = table(tni_cm_cpu_features());
+  enum { ROWS = 5, LD = 64, AT = 16 };
+  _Alignas(64) float tiles[2 * ROWS * 16], y[ROWS * LD];
+  if (!k->put) return;
+  for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) tiles[i] = (float)i;
+  for (size_t rows = 1; rows <= ROWS; rows++)
+    for (size_t blocks = 1; blocks <= 2; blocks++) {
+      uint32_t wrong = 0;
+      for (size_t i = 0; i < ROWS * LD; i++) y[i] = -1;
+      k->put(y + AT, LD, tiles, rows, blocks);
+      for (size_t m = 0; m < ROWS; m++)
+        for (size_t c = 0; c < LD; c++) {
+          const size_t at = c - AT;
+          const bool in = m < rows && c >= AT && at < blocks * 16;
+          wrong += y[m * LD + c] != (in ? tiles[(at / 16 * rows + m) * 16 + at % 16] : -1);
+        }
+      CU_ASSERT_EQUAL(wrong, 0);
+    }
+}
+
 /* Tiles are reused, and no operand is lost by it: a chain that keeps many registers alive, against plain C. */
 static void strips(void) {
   static const int64_t ops[] = {TN_OP_ADD, 0, 2, TN_OP_MUL, 0, 1, TN_OP_SUB,  4, 3, TN_OP_NEG, 5, -1,
@@ -201,8 +223,8 @@ static void strips(void) {
 }
 
 int add_chain_suite(void) {
-  CU_TestInfo tests[] = {
-      {"sweep", sweep}, {"borders", borders}, {"simple", simple}, {"strips", strips}, CU_TEST_INFO_NULL};
+  CU_TestInfo tests[] = {{"sweep", sweep}, {"borders", borders}, {"simple", simple},
+                         {"put", put},     {"strips", strips},   CU_TEST_INFO_NULL};
   CU_SuiteInfo suites[] = {{"chain", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
   return CU_register_suites(suites) == CUE_SUCCESS;
 }

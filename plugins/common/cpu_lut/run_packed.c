@@ -17,6 +17,8 @@ enum {
   BLOCK = TNI_CLT_ROWS,
   GRAIN_BYTES = 32768, /* weights that are worth a fork */
   GRAIN_MACS = 200000,
+  PUT_BYTES = 4 << 20, /* results that are more go past the caches: the next task finds little of them there */
+  CACHE_LINE = 64,
   ZERO_ROWS = 8,  /* what kernels take at once in every layout of x */
   GRAIN_SPLIT = 4 /* units whose products meet two blocks share one of them with their neighbour */
 };
@@ -210,6 +212,12 @@ static void load(const packed_run *r, const place *p, const tni_clt_operand *o, 
   }
 }
 
+static bool past_caches(const packed_run *r, const place *p, const float *y) {
+  const uint64_t row_bytes = (uint64_t)p->s->N * sizeof(float);
+  return r->plan->chain->put && p->pitch == BLOCK && p->columns == p->blocks * BLOCK && row_bytes % CACHE_LINE == 0 &&
+         (uintptr_t)y % CACHE_LINE == 0 && (uint64_t)r->plan->M * row_bytes >= PUT_BYTES;
+}
+
 /* The chain over the products that lie in the first tiles, then the results to where they belong. */
 static void finish(const packed_run *r, const place *p) {
   const tni_cm_strip *s = &p->s->prog;
@@ -219,6 +227,10 @@ static void finish(const packed_run *r, const place *p) {
     if (p->s->store[i] == TN_NONE) continue;
     const float *tile = tile_of(r, p, s->stores[i].tile);
     float *y = (float *)r->args->ptr[p->s->store[i]] + p->m0 * p->s->N + p->c;
+    if (past_caches(r, p, y)) {
+      r->plan->chain->put(y, (size_t)p->s->N, tile, (size_t)p->rows, (size_t)p->blocks);
+      continue;
+    }
     for (int64_t m = 0; m < p->rows; m++)
       for (int64_t b = 0; b < p->blocks; b++)
         copy_row(y + m * p->s->N + b * p->pitch, tile + (b * p->rows + m) * p->pitch, columns_of(p, b));

@@ -155,6 +155,16 @@ static void swish(float *y, const float *x, float value, size_t n) {
     swish_alpha(y, x, value, n);
 }
 
+static void put(float *y, size_t ldy, const float *tiles, size_t rows, size_t blocks) {
+  for (size_t m = 0; m < rows; m++)
+    for (size_t b = 0; b < blocks; b++) {
+      const float *from = tiles + (b * rows + m) * TNI_CM_CHAIN_UNIT;
+      _mm256_stream_ps(y + m * ldy + b * TNI_CM_CHAIN_UNIT, _mm256_load_ps(from));
+      _mm256_stream_ps(y + m * ldy + b * TNI_CM_CHAIN_UNIT + 8, _mm256_load_ps(from + 8));
+    }
+  _mm_sfence(); /* who is told that the task is done sees them */
+}
+
 static const tni_cm_chain_kernels kernels = {.add = add,
                                              .sub = sub,
                                              .mul = mul,
@@ -165,6 +175,7 @@ static const tni_cm_chain_kernels kernels = {.add = add,
                                              .tanh = tanh_,
                                              .gelu_erf = gelu_erf,
                                              .gelu_tanh = gelu_tanh,
-                                             .swish = swish};
+                                             .swish = swish,
+                                             .put = put};
 
 const tni_cm_chain_kernels *tni_x86_chain_f32_1x8_avx2(void) { return &kernels; }
