@@ -47,12 +47,12 @@ static bool make_table(tni_reader *r, size_t n) {
 
 /* With its path only where the list has one: there are many merges. */
 static tni_at part_of(const tni_at *merge, size_t i) {
-  return *merge->path ? tni_at_item(merge, i) : (tni_at){tni_json_item(merge->v, i), merge->file, ""};
+  return *merge->path ? tni_at_item(merge, i) : (tni_at){json_array_get(merge->v, i), merge->file, ""};
 }
 
 /* Both forms: "a b" and ["a", "b"]. */
 static tn_status split_merge(const tni_at *a, tni_view *l, tni_view *r, tn_error *err) {
-  if (tni_json_is(a->v, TNI_JSON_ARRAY)) {
+  if (json_is_array(a->v)) {
     size_t n;
     tni_at x = part_of(a, 0), y = part_of(a, 1);
     tn_status st = tni_at_array(a, 2, &n, err);
@@ -88,7 +88,7 @@ static int32_t merged_id(const tni_tokenizer *t, const tni_str *text, int32_t *l
 static tn_status read_merge(tni_reader *r, const tni_at *list, size_t i, uint32_t rank, int32_t *last, tni_str *buf) {
   tni_tok_model *m = &r->t->model;
   tni_view l, x;
-  tni_at a = {tni_json_item(list->v, i), list->file, ""};
+  tni_at a = {json_array_get(list->v, i), list->file, ""};
   tn_error quiet;
   tni_error_init(&quiet);
   if (split_merge(&a, &l, &x, &quiet) != TN_OK) {
@@ -119,8 +119,8 @@ static tn_status read_merges(tni_reader *r, const tni_at *a) {
   uint32_t rank = 0;
   int32_t last = -1;
   for (size_t i = 0; i < n && st == TN_OK; i++) {
-    const tni_json *v = tni_json_item(list.v, i);
-    bool comment = tni_json_is(v, TNI_JSON_STRING) && strncmp(v->s, "#version", 8) == 0;
+    json_t *v = json_array_get(list.v, i);
+    bool comment = json_is_string(v) && strncmp(json_string_value(v), "#version", 8) == 0;
     if (!comment) st = read_merge(r, &list, i, rank++, &last, &buf);
   }
   tni_str_finish(&buf);

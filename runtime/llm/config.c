@@ -12,7 +12,7 @@ static tn_status read_id(const tni_at *root, const char *key, int32_t *out, tn_e
   tni_at a = tni_at_key(root, key);
   int64_t v;
   if (!a.v) return TN_OK;
-  if (tni_json_is(a.v, TNI_JSON_ARRAY)) a = tni_at_item(&a, 0);
+  if (json_is_array(a.v)) a = tni_at_item(&a, 0);
   if (!a.v) return TN_OK;
   tn_status st = tni_at_int(&a, -1, INT32_MAX, &v, err);
   if (st == TN_OK) *out = (int32_t)v;
@@ -25,7 +25,7 @@ static tn_status read_eos(const tni_at *root, tni_lm_config *c, tn_error *err) {
   int64_t v;
   size_t n = 1;
   if (!a.v) return TN_OK;
-  bool list = tni_json_is(a.v, TNI_JSON_ARRAY);
+  bool list = json_is_array(a.v);
   tn_status st = list ? tni_at_array(&a, TNI_CONFIG_EOS, &n, err) : TN_OK;
   if (st != TN_OK) return st;
   c->n_eos = 0;
@@ -80,7 +80,7 @@ static tn_status read_config(const tni_at *root, tni_lm_config *c, tn_error *err
   static const char *const context[] = {"max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length",
                                         "seq_length"};
   tni_at text = tni_at_key(root, "text_config");
-  const tni_at *a = tni_json_is(text.v, TNI_JSON_OBJECT) ? &text : root;
+  const tni_at *a = json_is_object(text.v) ? &text : root;
   tn_status st = read_ids(root, c, err);
   int64_t found = 0;
   for (size_t i = 0; i < sizeof context / sizeof *context && st == TN_OK && !found; i++)
@@ -100,7 +100,7 @@ static tn_status read_genai(const tni_at *root, tni_lm_config *c, tn_error *err)
   if (st == TN_OK) st = read_ids(&model, c, err);
   if (st == TN_OK) st = read_size(&model, "context_length", &c->context, err);
   if (st == TN_OK) st = read_size(&model, "vocab_size", &c->vocab, err);
-  return st == TN_OK && tni_json_is(search.v, TNI_JSON_OBJECT) ? read_sampling(&search, c, err) : st;
+  return st == TN_OK && json_is_object(search.v) ? read_sampling(&search, c, err) : st;
 }
 
 /* "<s>" or {"content": "<s>", ...} */
@@ -108,7 +108,7 @@ static tn_status read_token(const tni_at *root, const char *key, char out[TNI_CO
   tni_at a = tni_at_key(root, key);
   tni_view v;
   if (!a.v) return TN_OK;
-  if (tni_json_is(a.v, TNI_JSON_OBJECT)) a = tni_at_key(&a, "content");
+  if (json_is_object(a.v)) a = tni_at_key(&a, "content");
   tn_status st = tni_at_string(&a, &v, err);
   if (st != TN_OK) return st;
   if (v.n >= TNI_CONFIG_TOKEN) return tni_at_fail(&a, TN_E_LIMIT, err, "%zu bytes", v.n);
@@ -128,15 +128,15 @@ static tn_status read_file(const char *folder, const char *name, read_fn read, t
   char path[4096];
   if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
     return tni_fail(err, TN_E_LIMIT, folder, "the path is too long");
-  tni_json_tree *tree = NULL;
+  json_t *tree = NULL;
   tn_error mine;
   tni_error_init(&mine);
   tn_status st = tni_json_load(path, &tree, &mine);
   if (st == TN_E_UNAVAILABLE) return TN_OK;
-  tni_at root = tni_at_root(tni_json_root(tree), path);
+  tni_at root = tni_at_root(tree, path);
   if (st == TN_OK) st = tni_at_object(&root, &mine);
   if (st == TN_OK) st = read(&root, c, &mine);
-  tni_json_destroy(tree);
+  json_decref(tree);
   return st == TN_OK ? TN_OK : tni_fail(err, st, mine.where, "%s", mine.message);
 }
 

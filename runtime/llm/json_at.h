@@ -8,19 +8,24 @@
 #ifndef TENON_LLM_JSON_AT_H
 #define TENON_LLM_JSON_AT_H
 
+#include <jansson.h>
 #include <stdbool.h>
 
 #include "runtime/base/error.h"
-#include "runtime/llm/json.h"
 #include "runtime/llm/str.h"
 
 typedef struct tni_at {
-  const tni_json *v;
+  json_t *v;
   const char *file;
   char path[96]; /* cut on the left with "..." when it is longer */
 } tni_at;
 
-tni_at tni_at_root(const tni_json *v, const char *file);
+/* Parses n bytes: duplicate keys, invalid UTF-8 and trailing text are TN_E_INVALID with line and column. */
+TN_MUST_CHECK tn_status tni_json_parse(const char *text, size_t n, const char *file, json_t **out, tn_error *err);
+/* The same for a file. */
+TN_MUST_CHECK tn_status tni_json_load(const char *path, json_t **out, tn_error *err);
+
+tni_at tni_at_root(json_t *v, const char *file);
 tni_at tni_at_key(const tni_at *a, const char *key);
 tni_at tni_at_item(const tni_at *a, size_t i);
 /* Fails with "PATH: ..." at the file. */

@@ -23,7 +23,7 @@ static tn_status load_both(tn_lm *lm, tn_runtime *rt, const char *path, const tn
     return no_tok ? tok : model;
   }
 #ifdef __GLIBC__
-  (void)malloc_trim(0); /* a parsed tokenizer.json is several times its size; what is left of it is not */
+  (void)malloc_trim(0); /* a parsed tokenizer.json is many times its size; what is left of it is not */
 #endif
   return TN_OK;
 }

@@ -13,7 +13,7 @@ int32_t tni_vocab_id(const tni_tok_model *m, const char *s, size_t n) {
   return tni_map_get(m->vocab, s, n, &v) ? (int32_t)v : -1;
 }
 
-static tn_status read_entry(tni_reader *r, const tni_at *vocab, const char *key, size_t n, int64_t id) {
+static tn_status read_entry(tni_reader *r, const tni_at *vocab, const char *key, size_t n, json_int_t id) {
   tni_tokenizer *t = r->t;
   if (n > TNI_TOK_STRING) return tni_at_fail(vocab, TN_E_LIMIT, r->err, "token %.60s... has %zu bytes", key, n);
   tni_token *k = &t->tokens[id];
@@ -26,13 +26,15 @@ static tn_status read_entry(tni_reader *r, const tni_at *vocab, const char *key,
 }
 
 /* Ids are usually dense; the table ends at the largest of vocabulary (top) and added tokens. */
-static tn_status make_table(tni_reader *r, const tni_at *a, const tni_at *vocab, int64_t top) {
-  const tni_json *added = tni_json_get(a->v, "added_tokens"), *v;
-  for (size_t i = 0; (v = tni_json_item(added, i)); i++) {
-    const int64_t id = tni_json_int(tni_json_get(v, "id"));
+static tn_status make_table(tni_reader *r, const tni_at *a, const tni_at *vocab, json_int_t top) {
+  json_t *v;
+  json_t *added = json_object_get(a->v, "added_tokens");
+  size_t i;
+  json_array_foreach(added, i, v) {
+    json_int_t id = json_integer_value(json_object_get(v, "id"));
     if (id > top) top = id;
   }
-  if (top >= TNI_TOK_IDS) return tni_at_fail(vocab, TN_E_LIMIT, r->err, "id %" PRId64, top);
+  if (top >= TNI_TOK_IDS) return tni_at_fail(vocab, TN_E_LIMIT, r->err, "id %" JSON_INTEGER_FORMAT, top);
   r->t->n_tokens = (size_t)(top + 1);
   r->t->tokens = TNI_NEW_ARRAY(r->t->arena, tni_token, r->t->n_tokens + 1);
   return r->t->tokens && tni_map_reserve(r->t->model.vocab, r->t->n_tokens) ? TN_OK : tni_fail_memory(r->err, a->file);
@@ -42,18 +44,18 @@ static tn_status read_vocab(tni_reader *r, const tni_at *root, const tni_at *mod
   tni_at vocab = tni_at_key(model, "vocab");
   tn_status st = tni_at_object(&vocab, r->err);
   if (st != TN_OK) return st;
-  int64_t top = -1;
-  for (uint32_t i = 0; i < vocab.v->n; i++) {
-    const int64_t id = tni_json_int(&vocab.v->v[2 * i + 1]);
-    if (id > top) top = id;
-  }
+  json_int_t top = -1;
+  const char *key;
+  json_t *v;
+  json_object_foreach(vocab.v, key, v) if (json_integer_value(v) > top) top = json_integer_value(v);
   st = make_table(r, root, &vocab, top);
   if (st != TN_OK) return st;
-  for (uint32_t i = 0; i < vocab.v->n && st == TN_OK; i++) {
-    const tni_json *key = &vocab.v->v[2 * i], *v = key + 1;
-    if (!tni_json_is(v, TNI_JSON_INT) || v->i < 0 || v->i >= TNI_TOK_IDS)
-      return tni_at_fail(&vocab, TN_E_INVALID, r->err, "token %.60s: expected an id below %d", key->s, TNI_TOK_IDS);
-    st = read_entry(r, &vocab, key->s, key->n, v->i);
+  for (void *it = json_object_iter(vocab.v); it && st == TN_OK; it = json_object_iter_next(vocab.v, it)) {
+    key = json_object_iter_key(it);
+    v = json_object_iter_value(it);
+    if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) >= TNI_TOK_IDS)
+      return tni_at_fail(&vocab, TN_E_INVALID, r->err, "token %.60s: expected an id below %d", key, TNI_TOK_IDS);
+    st = read_entry(r, &vocab, key, strlen(key), json_integer_value(v));
   }
   return st;
 }
@@ -63,15 +65,15 @@ static tn_status read_pieces(tni_reader *r, const tni_at *root, const tni_at *mo
   tni_at vocab = tni_at_key(model, "vocab");
   size_t n = 0;
   tn_status st = tni_at_array(&vocab, TNI_TOK_IDS, &n, r->err);
-  if (st == TN_OK) st = make_table(r, root, &vocab, (int64_t)n - 1);
+  if (st == TN_OK) st = make_table(r, root, &vocab, (json_int_t)n - 1);
   for (size_t i = 0; i < n && st == TN_OK; i++) {
-    const tni_json *piece = tni_json_item(vocab.v, i), *s = tni_json_item(piece, 0);
+    json_t *piece = json_array_get(vocab.v, i), *s = json_array_get(piece, 0);
     tni_at x = {piece, vocab.file, ""};
-    if (!tni_json_is(s, TNI_JSON_STRING) || piece->n != 2) {
+    if (!json_is_string(s) || json_array_size(piece) != 2) {
       x = tni_at_item(&vocab, i); /* with its path, which is made only here: there are many */
       return tni_at_fail(&x, TN_E_INVALID, r->err, "expected [token, score]");
     }
-    st = read_entry(r, &vocab, s->s, s->n, (int64_t)i);
+    st = read_entry(r, &vocab, json_string_value(s), json_string_length(s), (json_int_t)i);
   }
   return st;
 }
@@ -105,10 +107,10 @@ static tn_status kind_of(tni_reader *r, const tni_at *a, tni_model_kind *out) {
   tni_view v = {"", 0};
   tn_status st = type.v ? tni_at_string(&type, &v, r->err) : TN_OK;
   if (st != TN_OK) return st;
-  if (!type.v && tni_json_get(a->v, "merges")) v = (tni_view){"BPE", 3};
-  if (!v.n && tni_json_get(a->v, "max_input_chars_per_word")) v = (tni_view){"WordPiece", 9};
-  if (!v.n && tni_json_is(vocab.v, TNI_JSON_ARRAY)) v = (tni_view){"Unigram", 7};
-  if (!v.n && tni_json_is(vocab.v, TNI_JSON_OBJECT)) v = (tni_view){"WordLevel", 9};
+  if (!type.v && json_object_get(a->v, "merges")) v = (tni_view){"BPE", 3};
+  if (!v.n && json_object_get(a->v, "max_input_chars_per_word")) v = (tni_view){"WordPiece", 9};
+  if (!v.n && json_is_array(vocab.v)) v = (tni_view){"Unigram", 7};
+  if (!v.n && json_is_object(vocab.v)) v = (tni_view){"WordLevel", 9};
   *out = tni_view_is(v, "BPE")         ? TNI_MODEL_BPE
          : tni_view_is(v, "WordPiece") ? TNI_MODEL_WORDPIECE
          : tni_view_is(v, "Unigram")   ? TNI_MODEL_UNIGRAM

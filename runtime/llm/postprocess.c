@@ -80,7 +80,7 @@ static tn_status read_template(tni_reader *r, const tni_at *a) {
   for (size_t i = 0; st == TN_OK && i < n; i++) {
     tni_at piece = tni_at_item(&single, i);
     st = read_piece(r, a, &piece, x);
-    if (st == TN_OK) texts += !tni_json_get(piece.v, "SpecialToken"); /* whose ids may be none */
+    if (st == TN_OK) texts += !json_object_get(piece.v, "SpecialToken"); /* whose ids may be none */
   }
   /* One is what every template has; several would let nested templates multiply the text. */
   if (st == TN_OK && texts != 1)

@@ -140,7 +140,7 @@ static tn_status read_all(tni_reader *r, const tni_at *root) {
 }
 
 tn_status tni_tokenizer_parse(const char *json, size_t n, const char *file, tni_tokenizer **out, tn_error *err) {
-  tni_json_tree *tree = NULL;
+  json_t *tree = NULL;
   tn_status st = tni_json_parse(json, n, file, &tree, err);
   if (st != TN_OK) return st;
   tni_tokenizer *t = calloc(1, sizeof *t);
@@ -148,12 +148,12 @@ tn_status tni_tokenizer_parse(const char *json, size_t n, const char *file, tni_
   if (t) t->added_ids = tni_map_create();
   if (t && t->arena && t->added_ids) {
     tni_reader r = {t, err};
-    tni_at root = tni_at_root(tni_json_root(tree), file);
+    tni_at root = tni_at_root(tree, file);
     st = read_all(&r, &root);
   } else {
     st = tni_fail_memory(err, file);
   }
-  tni_json_destroy(tree);
+  json_decref(tree);
   if (st != TN_OK) {
     tni_tokenizer_destroy(t);
     return st;
@@ -252,8 +252,7 @@ void tni_tokenizer_limit(tni_tokenizer *t, size_t max) {
 
 bool tni_tokenizer_lowercases(const tni_tokenizer *t) {
   for (size_t i = 0; i < t->n_norms; i++)
-    if (t->norms[i].kind == TNI_NORM_LOWERCASE || (t->norms[i].kind == TNI_NORM_BERT && t->norms[i].lowercase))
-      return true;
+    if (t->norms[i].kind == TNI_NORM_LOWERCASE || (t->norms[i].kind == TNI_NORM_BERT && t->norms[i].lowercase)) return true;
   return false;
 }
 

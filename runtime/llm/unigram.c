@@ -28,12 +28,12 @@ static tn_status read_scores(tni_reader *r, const tni_at *vocab, size_t n) {
   if (!m->scores) return tni_fail_memory(r->err, vocab->file);
   m->unk_score = INFINITY;
   for (size_t i = 0; i < n; i++) {
-    const tni_json *v = tni_json_item(tni_json_item(vocab->v, i), 1);
-    if (!tni_json_number(v)) {
+    json_t *v = json_array_get(json_array_get(vocab->v, i), 1);
+    if (!json_is_number(v)) {
       tni_at x = tni_at_item(vocab, i);
       return tni_at_fail(&x, TN_E_INVALID, r->err, "expected [token, score]");
     }
-    m->scores[i] = tni_json_real(v);
+    m->scores[i] = json_number_value(v);
     if (m->scores[i] < m->unk_score) m->unk_score = m->scores[i];
   }
   m->unk_score -= unk_penalty;
@@ -44,7 +44,7 @@ tn_status tni_unigram_read(tni_reader *r, const tni_at *a) {
   tni_tokenizer *t = r->t;
   tni_tok_model *m = &t->model;
   tni_at vocab = tni_at_key(a, "vocab"), unk = tni_at_key(a, "unk_id"), fallback = tni_at_key(a, "byte_fallback");
-  size_t n = vocab.v->n;
+  size_t n = json_array_size(vocab.v);
   int64_t id = -1;
   tn_status st = read_scores(r, &vocab, n);
   if (st == TN_OK && unk.v) st = tni_at_int(&unk, 0, (int64_t)n - 1, &id, r->err);

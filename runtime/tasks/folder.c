@@ -14,16 +14,16 @@ typedef tn_status (*read_fn)(const tni_at *root, void *out, tn_error *err);
 /* A file that is missing says nothing. */
 static tn_status read_file(const char *folder, const char *name, read_fn read, void *out, tn_error *err) {
   char *path = tni_file_in(folder, name);
-  tni_json_tree *tree = NULL;
+  json_t *tree = NULL;
   tn_error mine;
   if (!path) return tni_fail_memory(err, name);
   tni_error_init(&mine);
   tn_status st = tni_json_load(path, &tree, &mine);
   const bool missing = st == TN_E_UNAVAILABLE;
-  tni_at root = tni_at_root(tni_json_root(tree), path);
+  tni_at root = tni_at_root(tree, path);
   if (st == TN_OK) st = read(&root, out, &mine);
   if (st != TN_OK && !missing) (void)tni_fail(err, st, mine.where, "%s", mine.message);
-  tni_json_destroy(tree);
+  json_decref(tree);
   free(path);
   return missing ? TN_OK : st;
 }
@@ -153,25 +153,24 @@ static bool class_of(const char *key, size_t *id) {
 static tn_status read_labels(const tni_at *root, void *out, tn_error *err) {
   labels *l = out;
   tni_at map = tni_at_key(root, "id2label");
+  const char *key;
+  json_t *v;
   size_t id, n = 0;
   if (!map.v) return TN_OK;
   tn_status st = tni_at_object(&map, err);
   if (st != TN_OK) return st;
-  for (uint32_t i = 0; i < map.v->n; i++) {
-    const char *key = map.v->v[2 * i].s;
+  json_object_foreach(map.v, key, v) {
     if (!class_of(key, &id)) return tni_at_fail(&map, TN_E_INVALID, err, "%.60s is not a class number", key);
     if (id >= n) n = id + 1;
   }
   l->v = calloc(n ? n : 1, sizeof *l->v);
   l->n = n;
   if (!l->v) return tni_fail_memory(err, root->file);
-  for (uint32_t i = 0; i < map.v->n; i++) {
-    const char *key = map.v->v[2 * i].s;
-    const tni_json *v = &map.v->v[2 * i + 1];
-    if (!tni_json_is(v, TNI_JSON_STRING) || !class_of(key, &id))
+  json_object_foreach(map.v, key, v) {
+    if (!json_is_string(v) || !class_of(key, &id))
       return tni_at_fail(&map, TN_E_INVALID, err, "%.60s: not a text", key);
     free(l->v[id]);
-    l->v[id] = strdup(v->s);
+    l->v[id] = strdup(json_string_value(v));
     if (!l->v[id]) return tni_fail_memory(err, root->file);
   }
   return TN_OK;

@@ -29,7 +29,7 @@ static tn_status read_edge(const tni_at *a, uint32_t *out, tn_error *err) {
 static tn_status read_size(const tni_at *a, uint32_t *width, uint32_t *height, uint32_t *shortest, tn_error *err) {
   tni_at h = tni_at_key(a, "height"), w = tni_at_key(a, "width"), edge = tni_at_key(a, "shortest_edge");
   tn_status st;
-  if (tni_json_is(a->v, TNI_JSON_INT)) {
+  if (json_is_integer(a->v)) {
     st = read_edge(a, shortest ? shortest : width, err);
     if (!shortest && st == TN_OK) *height = *width;
     return st;
@@ -46,7 +46,7 @@ static tn_status read_size(const tni_at *a, uint32_t *width, uint32_t *height, u
 static tn_status read_channels(const tni_at *root, const char *key, double out[3], tn_error *err) {
   tni_at a = tni_at_key(root, key);
   size_t n = 1;
-  const bool list = tni_json_is(a.v, TNI_JSON_ARRAY);
+  const bool list = json_is_array(a.v);
   if (!a.v) return tni_at_fail(&a, TN_E_INVALID, err, "missing, and do_normalize asks for it");
   tn_status st = list ? tni_at_array(&a, 3, &n, err) : TN_OK;
   if (st == TN_OK && n != 1 && n != 3) st = tni_at_fail(&a, TN_E_INVALID, err, "%zu numbers", n);
@@ -82,8 +82,8 @@ static tn_status read_crop_pct(const tni_at *root, tni_prep *p, tn_error *err) {
 static bool is_type(const tni_at *root, const char *name) {
   static const char *const keys[] = {"image_processor_type", "feature_extractor_type"};
   for (size_t i = 0; i < 2; i++) {
-    const tni_json *v = tni_json_get(root->v, keys[i]);
-    if (tni_json_is(v, TNI_JSON_STRING) && strncmp(v->s, name, strlen(name)) == 0) return true;
+    const char *v = json_string_value(json_object_get(root->v, keys[i]));
+    if (v && strncmp(v, name, strlen(name)) == 0) return true;
   }
   return false;
 }
@@ -95,7 +95,7 @@ static tn_status read_geometry(const tni_at *root, tni_prep *p, tn_error *err) {
   if (st == TN_OK) st = read_flag(root, "do_resize", size.v != NULL, &p->resize, err);
   if (st == TN_OK && resample.v) st = tni_at_int(&resample, 0, TNI_FILTER_HAMMING, &filter, err);
   p->filter = (tni_filter)filter;
-  const bool edge = p->crop || tni_json_get(root->v, "crop_pct") || tni_json_is(size.v, TNI_JSON_OBJECT);
+  const bool edge = p->crop || json_object_get(root->v, "crop_pct") || json_is_object(size.v);
   if (st == TN_OK && p->resize) st = read_size(&size, &p->width, &p->height, edge ? &p->shortest : NULL, err);
   if (st == TN_OK && p->resize) st = read_crop_pct(root, p, err);
   if (st == TN_OK && p->crop && !p->crop_width) st = read_size(&crop, &p->crop_width, &p->crop_height, NULL, err);
@@ -110,7 +110,7 @@ static tn_status read_values(const tni_at *root, tni_prep *p, tn_error *err) {
   if (st == TN_OK && !isfinite(p->scale)) st = tni_at_fail(&factor, TN_E_INVALID, err, "not finite");
   if (st == TN_OK) st = read_flag(root, "do_flip_channel_order", false, &p->flip, err);
   if (st == TN_OK)
-    st = read_flag(root, "do_normalize", tni_json_get(root->v, "image_mean") != NULL, &p->normalize, err);
+    st = read_flag(root, "do_normalize", json_object_get(root->v, "image_mean") != NULL, &p->normalize, err);
   if (st == TN_OK && p->normalize) st = read_channels(root, "image_mean", p->mean, err);
   if (st == TN_OK && p->normalize) st = read_channels(root, "image_std", p->std, err);
   for (size_t i = 0; st == TN_OK && p->normalize && i < 3; i++)
@@ -128,13 +128,13 @@ static tn_status read_root(const tni_at *root, tni_prep *p, tn_error *err) {
 }
 
 tn_status tni_prep_read(const char *path, tni_prep *p, tn_error *err) {
-  tni_json_tree *tree = NULL;
+  json_t *v = NULL;
   tni_prep got = {.channels = p->channels, .channels_last = p->channels_last};
-  tn_status st = tni_json_load(path, &tree, err);
+  tn_status st = tni_json_load(path, &v, err);
   if (st != TN_OK) return st;
-  tni_at root = tni_at_root(tni_json_root(tree), path);
+  tni_at root = tni_at_root(v, path);
   st = read_root(&root, &got, err);
-  tni_json_destroy(tree);
+  json_decref(v);
   if (st == TN_OK) *p = got;
   return st;
 }

@@ -15,7 +15,6 @@ void add_tokenizer_suite(void);
 void add_sampler_suite(void);
 void add_stop_suite(void);
 void add_config_suite(void);
-void add_json_suite(void);
 
 /* A small byte-level-free BPE file in memory: vocabulary a b c ab abc <unk> <s>, merges a+b, ab+c. */
 extern const char tiny_tokenizer[];
