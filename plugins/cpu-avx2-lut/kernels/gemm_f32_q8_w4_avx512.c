@@ -69,7 +69,7 @@ __attribute__((always_inline)) static inline void gemm(size_t group, size_t sb_b
   }
 GEMM(32, 12x16, avx512vnni, false)
 GEMM(128, 12x16, avx512vnni, false)
-GEMM2(32, 12x32, avx512vnni, false)
+GEMM2(32, 6x32, avx512vnni, false)
 GEMM2(128, 12x32, avx512vnni, false)
 GEMM(32, 32x16, amx, true)
 GEMM(128, 32x16, amx, true)

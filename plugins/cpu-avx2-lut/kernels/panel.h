@@ -48,8 +48,8 @@ static inline void tni_x86_tiles(tni_x86_tiles_fn tiles, tni_x86_tiles2_fn tiles
   else
     tiles(p, a, m0, m1, first, acc[0]);
 }
-void tni_x86_tiles_g32_12x32_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
-                                        float *const *acc);
+void tni_x86_tiles_g32_6x32_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
+                                       float *const *acc);
 void tni_x86_tiles_g128_12x32_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
                                          float *const *acc);
 void tni_x86_tiles_b8g128_12x32_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1,

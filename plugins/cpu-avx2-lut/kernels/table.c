@@ -90,7 +90,7 @@ static const tni_clt_kernel rows[] = {
     VNNI(GEMV, 128, AVX512 | TNI_CPU_PREFETCH, 0, gemv_f32_q8g128_w4g128_1x16_avx512vnni_prefetch),
     VNNI(GEMM, 32, AVX2 | TNI_CPU_AVX512VNNI, 0, gemm_f32_q8g32_w4g32_12x16_avx512vnni),
     VNNI(GEMM, 128, AVX2 | TNI_CPU_AVX512VNNI, 0, gemm_f32_q8g128_w4g128_12x16_avx512vnni),
-    VNNI(GEMM2, 32, AVX512, 12, gemm2_f32_q8g32_w4g32_12x32_avx512vnni),
+    VNNI(GEMM2, 32, AVX512, 6, gemm2_f32_q8g32_w4g32_6x32_avx512vnni),
     VNNI(GEMM2, 128, AVX512, 12, gemm2_f32_q8g128_w4g128_12x32_avx512vnni),
     AMX(QUANT, 32, quant_q8g32k_f32_1x32_avx2),
     AMX(QUANT, 128, quant_q8g128k_f32_1x128_avx2),

@@ -76,6 +76,5 @@ static inline void finish(__m512i sum, __m512 scale, bool fresh, float *acc) {
       tni_x86_tiles_##id##_12x16_avx512vnni(&p[i], a, m, m1, first, acc[i] + (m - m0) * TNI_CLT_ROWS);           \
   }
 
-TILES(32, g32, 0)
 TILES(128, g128, 0)
 TILES(128, b8g128, 4)
