@@ -186,17 +186,11 @@ static void verf(float *y, const void *xv, int64_t n) {
 
 /* --- row reductions --- */
 
-static float tree(float *s) {
-  for (int w = TNI_LANES / 2; w > 0; w /= 2)
-    for (int i = 0; i < w; i++) s[i] += s[i + w];
-  return s[0];
-}
-
 static v8 swap_half(v8 v) { return __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3); }
 static v8 swap_quarter(v8 v) { return __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5); }
 
-/* The same of lanes in registers. */
-static float tree8(v8 s0, v8 s1) {
+/* The sum of all lanes, pairwise. */
+static float tree(v8 s0, v8 s1) {
   v8 s = s0 + s1;
   s = s + swap_half(s);
   s = s + swap_quarter(s);
@@ -221,7 +215,7 @@ static float exp_sum(void *yv, const void *xv, int64_t n, float max) {
     s1 = s1 + e[3];
     if (left < WIDE) memcpy(y + i, rest, (size_t)left * sizeof *y);
   }
-  return tree8(s0, s1);
+  return tree(s0, s1);
 }
 
 static float sum(const void *xv, int64_t n) {
@@ -231,7 +225,7 @@ static float sum(const void *xv, int64_t n) {
   for (; i + TNI_LANES <= n; i += TNI_LANES)
     for (int j = 0; j < TNI_LANES; j++) s[j] += x[i + j];
   for (int j = 0; i + j < n; j++) s[j] += x[i + j];
-  return tree(s);
+  return tree(load8(s), load8(s + 8));
 }
 
 static float sum_sq(const void *xv, int64_t n, float mean) {
@@ -241,7 +235,7 @@ static float sum_sq(const void *xv, int64_t n, float mean) {
   for (; i + TNI_LANES <= n; i += TNI_LANES)
     for (int j = 0; j < TNI_LANES; j++) s[j] += (x[i + j] - mean) * (x[i + j] - mean);
   for (int j = 0; i + j < n; j++) s[j] += (x[i + j] - mean) * (x[i + j] - mean);
-  return tree(s);
+  return tree(load8(s), load8(s + 8));
 }
 
 static float vmax(const void *xv, int64_t n) {
