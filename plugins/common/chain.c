@@ -5,6 +5,8 @@
 
 #include "plugins/common/graphq.h"
 
+enum { PIECE = 1024 }; /* elements that all steps take before the next: tiles are then read from L1 */
+
 /* --- reading ---------------------------------------------------------------------------------------------------- */
 
 /* The attribute, where it has this type; an absent or empty list has n 0. */
@@ -250,7 +252,7 @@ static tni_cm_unary_fn unary_of(const tni_cm_chain_kernels *k, const tni_cm_step
   }
 }
 
-void tni_cm_strip_run(const tni_cm_strip *s, const tni_cm_chain_kernels *k, float *tiles, size_t stride, size_t n) {
+static void run_steps(const tni_cm_strip *s, const tni_cm_chain_kernels *k, float *tiles, size_t stride, size_t n) {
   for (uint32_t i = 0; i < s->n_steps; i++) {
     const tni_cm_step *t = &s->steps[i];
     float *dst = tiles + t->dst * stride, *a = tiles + t->a * stride;
@@ -259,4 +261,8 @@ void tni_cm_strip_run(const tni_cm_strip *s, const tni_cm_chain_kernels *k, floa
     else
       binary_of(k, t->op)(dst, a, tiles + t->b * stride, n);
   }
+}
+
+void tni_cm_strip_run(const tni_cm_strip *s, const tni_cm_chain_kernels *k, float *tiles, size_t stride, size_t n) {
+  for (size_t at = 0; at < n; at += PIECE) run_steps(s, k, tiles + at, stride, n - at < PIECE ? n - at : PIECE);
 }

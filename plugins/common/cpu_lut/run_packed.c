@@ -212,6 +212,18 @@ static void load(const packed_run *r, const place *p, const tni_clt_operand *o, 
   }
 }
 
+/* Operands of the chain, which lie kilobytes apart from row to row, are asked for while the products are computed. */
+static void ask(const packed_run *r, const place *p) {
+  for (uint32_t i = 0; i < p->s->prog.n_loads; i++) {
+    const tni_clt_operand *o = &p->s->load[i];
+    if (o->kind != TNI_CM_WHOLE) continue;
+    const char *from = (const char *)r->args->ptr[o->use] + (p->m0 * p->s->N + p->c) * (int64_t)sizeof(float);
+    for (int64_t m = 0; m < p->rows; m++, from += p->s->N * (int64_t)sizeof(float))
+      for (int64_t at = 0; at < p->columns * (int64_t)sizeof(float); at += CACHE_LINE)
+        __builtin_prefetch(from + at, 0, 2);
+  }
+}
+
 static bool past_caches(const packed_run *r, const place *p, const float *y) {
   const uint64_t row_bytes = (uint64_t)p->s->N * sizeof(float);
   return r->plan->chain->put && p->pitch == BLOCK && p->columns == p->blocks * BLOCK && row_bytes % CACHE_LINE == 0 &&
@@ -294,6 +306,7 @@ static void tile_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
     p.blocks = aligned(p.s) ? min64(min64(2, end - u), p.s->first_unit + p.s->n_units - unit) : 1;
     p.c = (unit - p.s->first_unit) * BLOCK;
     p.columns = min64(p.blocks * BLOCK, p.s->N - p.c);
+    ask(r, &p);
     tile_products(r, &p, c);
     finish(r, &p);
   }

@@ -31,6 +31,7 @@ void tni_x86_quant_q8g32k_f32_1x32_avx2(const float *x, size_t K, size_t K_padde
 void tni_x86_quant_q8g128k_f32_1x128_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_x86_matmul_f32_f32_f32_6x16_avx2(const tni_clt_matmul *m);
 const tni_cm_chain_kernels *tni_x86_chain_f32_1x8_avx2(void);
+const tni_cm_chain_kernels *tni_x86_chain_f32_1x16_avx512vnni(void);
 
 /* AVX-VNNI; AVX-512 with VNNI and VBMI; AMX beside it, which reads TNI_CLT_SLABS, the others TNI_CLT_ROWS_SUM. */
 #define DECLARE_GEMV(id, isa)                                                                                 \

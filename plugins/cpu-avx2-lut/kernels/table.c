@@ -100,6 +100,7 @@ static const tni_clt_kernel rows[] = {
     AMX(GEMM2, 128, gemm2_f32_q8g128_w4g128_16x32_amx),
     ANY(MATMUL, matmul_f32_f32_f32_6x16_avx2),
     ANY(CHAIN, chain_f32_1x8_avx2),
+    TNI_CLT_ROW(TNI_CLT_CHAIN, TNI_CLT_ANY, 0, AVX512, 0, 0, tni_x86_, chain_f32_1x16_avx512vnni),
 };
 #undef DOTS
 #undef DOT
