@@ -156,6 +156,9 @@ __attribute__((always_inline)) static inline void gemv(group_fn group, size_t gr
       block += TNI_DOT_SCALE_BYTES;
     }
     y = add_scaled(y, group(block, q, _mm512_set1_epi32(zero[0]), head), s0, sx[0]);
+    __asm__ volatile(
+        "" ::
+            : "memory"); /* clang 14 reads both groups in turns: of w8g at half the speed of one stream (Zen 4) */
     y = add_scaled(y, group(block + group_bytes, q + 128, _mm512_set1_epi32(zero[1]), head), s1, sx[1]);
   }
   _mm512_storeu_ps(acc, y);
