@@ -28,6 +28,7 @@ typedef struct wide {
 #define STORE(p, v) _mm512_storeu_ps(p, v)
 #define BY_SIGN(a, b, z) _mm512_mask_blend_ps(_mm512_cmplt_epi32_mask(INTS(z), SETI(0)), a, b)
 #define WHERE_LESS(x, y, a, b) _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, y, _CMP_LT_OQ), b, a)
+#define RELU(x) MAX(SET(0.0f), x) /* of NaN and of two zeros the second */
 #define SETD(v) _mm512_set1_pd(v)
 #define ADDD(a, b) _mm512_add_pd(a, b)
 #define SUBD(a, b) _mm512_sub_pd(a, b)
@@ -57,7 +58,7 @@ static inline wide wide_neg_abs(wide a) {
   return (wide){OR_D(sign, a.lo), OR_D(sign, a.hi)};
 }
 
-#include "plugins/cpu-avx2-lut/kernels/chain_x86.h"
+#include "plugins/common/cpu_lut/chain_vector.h"
 
 static void put(float *y, size_t ldy, const float *tiles, size_t rows, size_t blocks) {
   for (size_t m = 0; m < rows; m++)
@@ -67,6 +68,6 @@ static void put(float *y, size_t ldy, const float *tiles, size_t rows, size_t bl
   _mm_sfence(); /* who is told that the task is done sees them */
 }
 
-static const tni_cm_chain_kernels kernels = CHAIN_KERNELS;
+static const tni_cm_chain_kernels kernels = {CHAIN_KERNELS, .put = put};
 
 const tni_cm_chain_kernels *tni_x86_chain_f32_1x16_avx512vnni(void) { return &kernels; }

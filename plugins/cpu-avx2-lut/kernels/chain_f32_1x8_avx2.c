@@ -28,6 +28,7 @@ typedef struct wide {
 #define STORE(p, v) _mm256_store_ps(p, v)
 #define BY_SIGN(a, b, z) _mm256_blendv_ps(a, b, z)
 #define WHERE_LESS(x, y, a, b) _mm256_blendv_ps(b, a, _mm256_cmp_ps(x, y, _CMP_LT_OQ))
+#define RELU(x) MAX(SET(0.0f), x) /* of NaN and of two zeros the second */
 #define SETD(v) _mm256_set1_pd(v)
 #define ADDD(a, b) _mm256_add_pd(a, b)
 #define SUBD(a, b) _mm256_sub_pd(a, b)
@@ -52,7 +53,7 @@ static inline wide wide_neg_abs(wide a) {
   return (wide){_mm256_or_pd(sign, a.lo), _mm256_or_pd(sign, a.hi)};
 }
 
-#include "plugins/cpu-avx2-lut/kernels/chain_x86.h"
+#include "plugins/common/cpu_lut/chain_vector.h"
 
 static void put(float *y, size_t ldy, const float *tiles, size_t rows, size_t blocks) {
   for (size_t m = 0; m < rows; m++)
@@ -64,6 +65,6 @@ static void put(float *y, size_t ldy, const float *tiles, size_t rows, size_t bl
   _mm_sfence(); /* who is told that the task is done sees them */
 }
 
-static const tni_cm_chain_kernels kernels = CHAIN_KERNELS;
+static const tni_cm_chain_kernels kernels = {CHAIN_KERNELS, .put = put};
 
 const tni_cm_chain_kernels *tni_x86_chain_f32_1x8_avx2(void) { return &kernels; }

@@ -2,12 +2,13 @@
  *
  * The chain kernels in registers of any width. Who includes it once has defined vf, vd, vi, wide, LANES and the
  * operations below by name: of floats SET ADD SUB MUL DIV MAX MIN OR AND ANDNOT XOR LOAD STORE, BY_SIGN(a, b, z): b
- * where z has its sign bit set, WHERE_LESS(x, y, a, b): a where x < y; of doubles SETD ADDD SUBD MULD MAXD; of integers
- * SETI ADDI SUBI SRA SHL; FLOATS and INTS, the same bits; widen, narrow and wide_neg_abs. MAX and MIN give their second
- * operand where one is NaN. Operations and their order are chain_f32.h's in every lane, so the bits agree.
+ * where z has its sign bit set, WHERE_LESS(x, y, a, b): a where x < y, RELU, which keeps NaN and -0; of doubles SETD
+ * ADDD SUBD MULD MAXD; of integers SETI ADDI SUBI SRA SHL; FLOATS and INTS, the same bits; widen, narrow and
+ * wide_neg_abs. MAX and MIN keep a NaN in their second operand. Operations and their order are chain_f32.h's in every
+ * lane, so the bits agree.
  */
-#ifndef TENON_CPU_AVX2_CHAIN_H
-#define TENON_CPU_AVX2_CHAIN_H
+#ifndef TENON_COMMON_CPU_LUT_CHAIN_VECTOR_H
+#define TENON_COMMON_CPU_LUT_CHAIN_VECTOR_H
 
 #include "plugins/common/cpu_lut/chain_f32.h"
 
@@ -121,7 +122,7 @@ BINARY(sub, SUB)
 BINARY(mul, MUL)
 BINARY(divide, DIV)
 UNARY(neg, XOR(SET(-0.0f), v))
-UNARY(relu, MAX(SET(0.0f), v)) /* this order keeps NaN */
+UNARY(relu, RELU(v))
 UNARY(sigmoid, sigmoid_of(v))
 UNARY(tanh_, tanh_of(v))
 UNARY(gelu_erf, gelu_erf_of(v))
@@ -138,10 +139,9 @@ static void swish(float *y, const float *x, float value, size_t n) {
     swish_alpha(y, x, value, n);
 }
 
-#define CHAIN_KERNELS                                                                                               \
-  {                                                                                                                 \
-    .add = add, .sub = sub, .mul = mul, .div = divide, .neg = neg, .relu = relu, .sigmoid = sigmoid, .tanh = tanh_, \
-    .gelu_erf = gelu_erf, .gelu_tanh = gelu_tanh, .swish = swish, .put = put                                        \
-  }
+/* Initializers of a tni_cm_chain_kernels. */
+#define CHAIN_KERNELS                                                                                             \
+  .add = add, .sub = sub, .mul = mul, .div = divide, .neg = neg, .relu = relu, .sigmoid = sigmoid, .tanh = tanh_, \
+  .gelu_erf = gelu_erf, .gelu_tanh = gelu_tanh, .swish = swish
 
 #endif
