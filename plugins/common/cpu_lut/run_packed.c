@@ -19,6 +19,7 @@ enum {
   GRAIN_MACS = 200000,
   PUT_BYTES = 4 << 20, /* results that are more go past the caches: the next task finds little of them there */
   CACHE_LINE = 64,
+  ASKED_ROWS = 32,
   ZERO_ROWS = 8,  /* what kernels take at once in every layout of x */
   GRAIN_SPLIT = 4 /* units whose products meet two blocks share one of them with their neighbour */
 };
@@ -194,6 +195,24 @@ static int64_t floats_of(const place *p) { return p->blocks * p->rows * p->pitch
 /* Of block b. */
 static int64_t columns_of(const place *p, int64_t b) { return min64(p->pitch, p->columns - b * p->pitch); }
 
+/* Asks memory for rows [begin, end) of an operand of whole rows. They lie kilobytes apart, in few sets of a cache: more
+ * than ASKED_ROWS of them at once push each other out. Inlined by force, as is ask: a function of nothing but
+ * prefetches counts as one without effect. */
+__attribute__((always_inline)) static inline void ask_rows(const packed_run *r, const place *p,
+                                                           const tni_clt_operand *o, int64_t begin, int64_t end) {
+  const int64_t pitch = p->s->N * (int64_t)sizeof(float), bytes = p->columns * (int64_t)sizeof(float);
+  for (int64_t m = begin; m < min64(end, p->rows); m++) {
+    const char *from = (const char *)r->args->ptr[o->use] + (p->m0 + m) * pitch + p->c * (int64_t)sizeof(float);
+    for (int64_t at = 0; at < bytes; at += CACHE_LINE) __builtin_prefetch(from + at, 0, 2);
+  }
+}
+
+/* The first rows of what the chain loads are asked for while the products are computed. */
+__attribute__((always_inline)) static inline void ask(const packed_run *r, const place *p) {
+  for (uint32_t i = 0; i < p->s->prog.n_loads; i++)
+    if (p->s->load[i].kind == TNI_CM_WHOLE) ask_rows(r, p, &p->s->load[i], 0, ASKED_ROWS);
+}
+
 static void load(const packed_run *r, const place *p, const tni_clt_operand *o, float *tile) {
   const char *from = o->kind == TNI_CM_NUMBER ? NULL : r->args->ptr[o->use];
   const bool whole = o->kind == TNI_CM_WHOLE;
@@ -202,25 +221,15 @@ static void load(const packed_run *r, const place *p, const tni_clt_operand *o, 
     for (int64_t i = 0; i < floats_of(p); i++) tile[i] = v;
     return;
   }
-  for (int64_t m = 0; m < (whole ? p->rows : 1); m++)
+  for (int64_t m = 0; m < (whole ? p->rows : 1); m++) {
+    if (whole) ask_rows(r, p, o, m + ASKED_ROWS, m + ASKED_ROWS + 1);
     for (int64_t b = 0; b < p->blocks; b++)
       load_row(from + ((whole ? (p->m0 + m) * p->s->N : 0) + p->c + b * p->pitch) * (int64_t)sizeof(float), o->number,
                columns_of(p, b), p->pitch, tile + (b * p->rows + m) * p->pitch);
+  }
   for (int64_t b = 0; !whole && b < p->blocks; b++) {
     float *rows = tile + b * p->rows * p->pitch;
     for (int64_t m = 1; m < p->rows; m++) memcpy(rows + m * p->pitch, rows, (size_t)p->pitch * sizeof(float));
-  }
-}
-
-/* Operands of the chain, which lie kilobytes apart from row to row, are asked for while the products are computed. */
-static void ask(const packed_run *r, const place *p) {
-  for (uint32_t i = 0; i < p->s->prog.n_loads; i++) {
-    const tni_clt_operand *o = &p->s->load[i];
-    if (o->kind != TNI_CM_WHOLE) continue;
-    const char *from = (const char *)r->args->ptr[o->use] + (p->m0 * p->s->N + p->c) * (int64_t)sizeof(float);
-    for (int64_t m = 0; m < p->rows; m++, from += p->s->N * (int64_t)sizeof(float))
-      for (int64_t at = 0; at < p->columns * (int64_t)sizeof(float); at += CACHE_LINE)
-        __builtin_prefetch(from + at, 0, 2);
   }
 }
 
