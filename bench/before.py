@@ -6,7 +6,8 @@
                   [--add NAME=FILE]... [--text NAME=FOLDER]... [--table FILE]
 
 Language models (models/demo, those of --data, --text) by `tenon bench`, plugin cpu-avx2-lut and the host: a prompt of 512 and 64 generated
-tokens, as ms per token; encoders and CNNs (those of beside_ort.py) by bench-infer on the host, ms per run. The ratio is new by
+tokens, as ms per token; encoders and CNNs (those of beside_ort.py) by bench-infer on the host, ms per run, short ones many times in a
+row, of which the median counts. The ratio is new by
 old; each side has its own cache folder, and a run before the first that counts. Exits 1 where a median of the new build is more than
 a tenth above the old one's. `ninja -C BUILD bench-programs` in both comes first. Needs numpy, onnx and onnxruntime.
 """
@@ -23,6 +24,7 @@ import quality
 HERE = os.path.dirname(os.path.abspath(__file__))
 TEXTS = {"cappgpt": "lm/cappgpt-onnx", "stories260k": "lm/stories260k-onnx"}
 SLOWER = 1.1
+TOGETHER_MS, MOST_TOGETHER = 20, 100  # runs of one side in a row: a run of microseconds alone is mostly what waking up costs
 
 
 class Side:
@@ -72,21 +74,28 @@ def text_rows(a, model, sides):
     return shown
 
 
+def run_once(process, path, side):
+    """ms"""
+    process.stdin.write("\n")
+    process.stdin.flush()
+    answer = process.stdout.readline().split()
+    if len(answer) != 2:
+        sys.exit(f"{path}: {side.build} gives no result")
+    return int(answer[0]) / 1e6
+
+
 def graph_rows(a, path, sides):
     o = beside_ort.ort.SessionOptions()
     o.log_severity_level = 3
     feeds = beside_ort.feeds_of(beside_ort.ort.InferenceSession(path, o, providers=["CPUExecutionProvider"]))
     dims = [f"{n}={','.join(map(str, v.shape))}" for n, v in feeds.items()]
-    runs, times = [s.infer(path, dims) for s in sides], ([], [])
+    runs, times, together = [s.infer(path, dims) for s in sides], ([], []), 1
     for i in rounds_of(a):
-        for k, p in enumerate(runs):
-            p.stdin.write("\n")
-            p.stdin.flush()
-            answer = p.stdout.readline().split()
-            if len(answer) != 2:
-                sys.exit(f"{path}: {sides[k].build} gives no result")
-            if i:
-                times[k].append(int(answer[0]) / 1e6)
+        of_round = [statistics.median(run_once(p, path, s) for _ in range(together)) for p, s in zip(runs, sides)]
+        together = max(1, min(MOST_TOGETHER, round(TOGETHER_MS / max(of_round))))
+        if i:
+            for k, ms in enumerate(of_round):
+                times[k].append(ms)
     for p in runs:
         p.stdin.close()
         p.wait()
