@@ -8,8 +8,8 @@
   bench/speed.py report FILE.json... [--page docs/speed.md] [--picture docs/pictures/speed.svg]
 
 measure: every format and every peer once per round, in turns; before each, memory is read for as long as a step or two takes
-on all threads, so that each sample knows the bandwidth of its moment. A peer is any command that `tenon bench --peer` takes,
-with the bits that its weights have, and t behind them where they are ternary (2.06t). FILE.json is written after every round. Perplexity of models/demo (held-out
+on all threads, so that each sample knows the bandwidth of its moment. Every contender warms up in its process before it is timed. A peer is any
+command that `tenon bench --peer` takes, with the bits that its weights have, and t behind them where they are ternary (2.06t). FILE.json is written after every round. Perplexity of models/demo (held-out
 texts) and stories260k (--data, default ../shared/data) is computed with each format before the first round. A round that does not count
 comes first, in which weights are packed and files come into the page cache; --packed: a run before this one did that (--cache). --add: rounds
 are added to those in FILE.json, of the same contenders on the same machine.
@@ -106,7 +106,7 @@ def sample(a, c, tmp, env):
     depths = a.d.split(",")
     if c["kind"] == "tenon":
         j = tests_of([a.tenon, "bench", a.model, "--profile", profile_of(c["name"], tmp, a.isa, a.kv), "--threads", str(a.threads), "-p", str(a.p),
-                      "-n", str(a.n), "-d", a.d, "-r", "1", "--no-warmup", "--format", "json"], env)
+                      "-n", str(a.n), "-d", a.d, "-r", "1", "--format", "json"], env)
         return {f"{r['test'].split()[0]}@{r['depth']}": r["tokens_per_s"]["median"] for r in j["rows"]}
     out = {}
     for depth in depths:
