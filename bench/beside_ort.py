@@ -78,10 +78,10 @@ class Graph:
                     kernel_shape=[k, k], strides=[stride] * 2, pads=[k // 2] * 4)
         return self.op("Clip", y, self.const(np.float32(0)), self.const(np.float32(6))) if act else y
 
-    def save(self, path, inputs, out):
-        self.nodes[-1].output[0] = "out"
+    def save(self, path, inputs, out, name="out"):
+        self.nodes[-1].output[0] = name
         infos = [helper.make_tensor_value_info(n, t, d) for n, t, d in inputs]
-        g = helper.make_graph(self.nodes, "g", infos, [helper.make_tensor_value_info("out", TensorProto.FLOAT, out)],
+        g = helper.make_graph(self.nodes, "g", infos, [helper.make_tensor_value_info(name, TensorProto.FLOAT, out)],
                               self.weights)
         onnx.save(helper.make_model(g, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
 

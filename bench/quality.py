@@ -139,13 +139,13 @@ def perplexity(a):
 
 # --- weights
 
-def read_safetensors(path, np):
-    """2-D float weights of linear layers, as [N,K]."""
+def read_safetensors(path, np, all_=False):
+    """2-D float weights of linear layers, as [N,K]; all_: every float tensor."""
     with open(path, "rb") as f:
         head = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
         start, out = f.tell(), {}
         for name, t in sorted(head.items()):
-            if name == "__metadata__" or t["dtype"] != "F32" or len(t["shape"]) != 2 or "embeddings" in name:
+            if name == "__metadata__" or t["dtype"] != "F32" or not all_ and (len(t["shape"]) != 2 or "embeddings" in name):
                 continue
             f.seek(start + t["data_offsets"][0])
             raw = f.read(t["data_offsets"][1] - t["data_offsets"][0])
