@@ -377,6 +377,7 @@ typedef struct tn_constraint {
  * rounds so, a being the largest |x| of the row: scale = a / 127, code = x * (127 / a) in float32, half to even, a below
  * 2^-120 counting as 0 (codes and scale 0); a row with an inf or NaN gets scale NaN. Strides count bytes then, and the
  * last dim of the order must be the size.
+ * Who attends over rows of TN_DT_BF16 may round queries, times their scale, and probabilities to that type too.
  * flags TN_LAYOUT_CIRCULAR: it may be a ring (TN_STATE_CIRCULAR); the host makes it one where all who touch it agree and
  * every reader has a window. */
 enum { TN_LAYOUT_CIRCULAR = 1 };

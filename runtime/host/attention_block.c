@@ -7,30 +7,35 @@
 
 static int64_t row_of(const operand *x, int64_t key) { return x->ring ? key % x->ring : key; }
 
-/* Rows [key, key + n) of K or V as f32; *ld their distance. They are gathered where they are no f32, or lie on both
- * sides of the past's or a ring's end. */
-static const f32u *block_rows(const attention *a, const operand *past, const operand *now, const tile *t, int64_t key,
-                              int64_t n, int64_t size, float *rows, int64_t *ld) {
+static const char *row_at(const attention *a, const operand *past, const operand *now, const tile *t, int64_t key) {
   const int64_t before = past->data ? a->past : 0;
-  const int64_t at_past = t->b * past->batch + t->kv * past->head, at_now = t->b * now->batch + t->kv * now->head;
-  if (now->dtype == TN_DT_F32 && key >= before && (!now->ring || row_of(now, key) + n <= now->ring)) {
-    *ld = now->row;
-    return (const f32u *)now->data + at_now + row_of(now, key - before) * now->row;
+  const operand *x = key < before ? past : now;
+  const int64_t row = key < before ? key : row_of(now, key - before);
+  return (const char *)x->data + (t->b * x->batch + t->kv * x->head + row * x->row) * (int64_t)tni_elem_size(x->dtype);
+}
+
+/* Rows [key, key + n) of K or V, as floats or as the bfloat16 that they are; *ld their distance in elements. They are
+ * gathered where they are neither, lie on both sides of the past's or a ring's end, or are no whole words. */
+static const void *block_rows(const attention *a, const operand *past, const operand *now, const tile *t, int64_t key,
+                              int64_t n, int64_t size, float *rows, int64_t *ld) {
+  const int64_t before = past->data ? a->past : 0, words = (size + 1) / 2;
+  const operand *x = key < before ? past : now;
+  const bool apart = x == past ? key + n > before : x->ring && row_of(x, key - before) + n > x->ring;
+  const bool as_kept = a->b16 ? size % 2 == 0 && x->row % 2 == 0 : x->dtype == TN_DT_F32;
+  if (!apart && as_kept) {
+    *ld = x->row;
+    return row_at(a, past, now, t, key);
   }
-  if (past->dtype == TN_DT_F32 && key + n <= before) {
-    *ld = past->row;
-    return (const f32u *)past->data + at_past + key * past->row;
-  }
+  *ld = a->b16 ? 2 * words : size;
   for (int64_t i = 0; i < n; i++) {
-    if (key + i < before)
-      tni_load_f32(past->dtype, past->data, at_past + (key + i) * past->row, size, rows + i * size);
-    else
-      tni_kv_load(now->dtype,
-                  (const char *)now->data +
-                      (at_now + row_of(now, key + i - before) * now->row) * (int64_t)tni_elem_size(now->dtype),
-                  TN_DT_F32, rows + i * size, 1, size);
+    const char *from = row_at(a, past, now, t, key + i);
+    if (a->b16) {
+      if (words) rows[i * words + words - 1] = 0;
+      memcpy(rows + i * words, from, (size_t)size * sizeof(uint16_t));
+    } else {
+      tni_kv_load(now->dtype, from, TN_DT_F32, rows + i * size, 1, size);
+    }
   }
-  *ld = size;
   return rows;
 }
 
@@ -43,9 +48,18 @@ static int64_t even_step(const attention *a, int64_t rows) {
 /* Scores by key, [KEYS, FEW], and as the others have them, by row. */
 static float *by_key(const space *w) { return w->s + FEW * KEYS; }
 
-static void few_scores(const attention *a, const tile *t, const space *w, const f32u *k, int64_t ld, int64_t n) {
+/* Scores of few rows. k: block_rows(). */
+static void few_dots(const attention *a, const tile *t, const space *w, const void *k, int64_t ld, int64_t n,
+                     const void *next) {
+  if (a->b16)
+    a->hot->dots8_b16(n, even_elements(a), w->q, k, ld / 2, by_key(w), next);
+  else
+    a->hot->dots8((int)t->rows, n, a->size, w->q, k, ld, by_key(w), next);
+}
+
+static void few_scores(const attention *a, const tile *t, const space *w, const void *k, int64_t ld, int64_t n) {
   float *s = by_key(w), rows[FEW * TNI_NR];
-  a->hot->dots8((int)t->rows, n, a->size, w->q, k, ld, s, NULL);
+  few_dots(a, t, w, k, ld, n, NULL);
   for (int64_t p = 0; p < n; p += TNI_NR) {
     a->hot->pack_t(rows, s + p * FEW, FEW, n - p < TNI_NR ? n - p : TNI_NR, FEW);
     for (int64_t r = 0; r < t->rows; r++) memcpy(w->s + r * KEYS + p, rows + r * TNI_NR, TNI_NR * sizeof *rows);
@@ -53,25 +67,31 @@ static void few_scores(const attention *a, const tile *t, const space *w, const 
 }
 
 static void scores(const attention *a, const tile *t, const space *w, int64_t key, int64_t n) {
-  const int64_t step = even_step(a, t->rows), even = even_elements(a), panel = a->size * TNI_NR;
+  const int64_t step = even_step(a, t->rows), even = even_elements(a);
   int64_t ld;
   const f32u *k = block_rows(a, &a->past_k, &a->k, t, key, n, a->size, w->rows, &ld);
   if (few_rows(t)) {
     few_scores(a, t, w, k, ld, n);
     return;
   }
+  const int64_t size = a->b16 ? even : a->size, panel = size * TNI_NR; /* a row's floats, or words */
+  if (a->b16) ld /= 2;
   for (int64_t p = 0; p < n; p += 2 * TNI_NR) {
     for (int64_t i = 0; i < 2; i++) {
       const int64_t left = n - p - i * TNI_NR;
       if (left > 0)
-        a->hot->pack_t(w->k + i * panel, k + (p + i * TNI_NR) * ld, ld, left < TNI_NR ? left : TNI_NR, a->size);
+        a->hot->pack_t(w->k + i * panel, k + (p + i * TNI_NR) * ld, ld, left < TNI_NR ? left : TNI_NR, size);
     }
     for (int64_t r = 0; r < t->rows; r += step) {
       const int mr = (int)(t->rows - r < step ? t->rows - r : step);
-      const float *q = w->q + r * a->size;
+      const float *q = w->q + r * size;
       float *s = w->s + r * KEYS + p;
-      tni_hot_panels(a->hot, n - p, mr, even, q, a->size, w->k, 2 * TNI_NR, panel, s, KEYS, 1);
-      tni_hot_panels(a->hot, n - p, mr, a->size - even, q + even, a->size, w->k + TNI_NR, 2 * TNI_NR, panel, s, KEYS,
+      if (a->b16) {
+        tni_hot_panels(a->hot, true, n - p, mr, size, q, size, w->k, TNI_NR, panel, s, KEYS, 1);
+        continue;
+      }
+      tni_hot_panels(a->hot, false, n - p, mr, even, q, size, w->k, 2 * TNI_NR, panel, s, KEYS, 1);
+      tni_hot_panels(a->hot, false, n - p, mr, size - even, q + even, size, w->k + TNI_NR, 2 * TNI_NR, panel, s, KEYS,
                      0);
     }
   }
@@ -152,24 +172,40 @@ static void advance(const attention *a, tile *t, const space *w, int64_t n) {
 /* Floats from one row of V to the next up to which a block's rows share few sets of the nearest cache. */
 enum { NEAR = 128 };
 
+/* Columns [c, c + width) of V for n keys, zeros behind its last; as words of two keys where these are multiplied. */
+static void pack_values(const attention *a, const void *rows, int64_t ld, int64_t n, int64_t c, int64_t width,
+                        float *to) {
+  const int64_t left = a->v_size - c, cols = left < width ? left : width;
+  if (cols < width) memset(to, 0, (size_t)(n * width) * sizeof *to);
+  if (!a->b16) {
+    for (int64_t j = 0; j < n; j++) memcpy(to + j * width, (const f32u *)rows + j * ld + c, (size_t)cols * sizeof *to);
+    return;
+  }
+  const uint16_t none[2 * TNI_NR] = {0};
+  const char *v = (const char *)rows + c * (int64_t)sizeof *none, *last = v + (n - 1) * ld * (int64_t)sizeof *none;
+  for (; v <= last; v += 2 * ld * (int64_t)sizeof *none, to += width)
+    a->hot->zip_b16(to, v, v < last ? v + ld * (int64_t)sizeof *none : (const char *)none, cols);
+}
+
 static void add_values(const attention *a, const tile *t, const space *w, int64_t key, int64_t n) {
-  const int64_t step = even_step(a, t->rows);
+  const int64_t step = even_step(a, t->rows), steps = a->b16 ? (n + 1) / 2 : n;
   int64_t ld;
   const f32u *v = block_rows(a, &a->past_v, &a->v, t, key, n, a->v_size, w->rows, &ld);
-  const bool copied = !few_rows(t) && ld > NEAR;
+  const bool copied = a->b16 || (!few_rows(t) && ld > NEAR);
+  for (int64_t r = 0; a->b16 && r < t->rows; r++) /* behind the last key is the score of a panel's zeros */
+    a->hot->to_b16(w->s + r * KEYS, w->s + r * KEYS, 2 * steps);
   for (int64_t c = 0, width; c < a->v_size; c += width) {
     const int64_t left = a->v_size - c;
     width = left < 2 * TNI_NR ? TNI_NR : 2 * TNI_NR;
     const bool packed = copied || left < TNI_NR;
-    const int64_t cols = left < width ? left : width;
-    for (int64_t j = 0; packed && j < n; j++) {
-      float *d = w->v + j * width;
-      memcpy(d, v + j * ld + c, (size_t)cols * sizeof *d);
-      for (int64_t i = cols; i < width; i++) d[i] = 0;
+    if (packed) pack_values(a, v, ld, n, c, width, w->v);
+    for (int64_t r = 0; r < t->rows; r += step) {
+      const int mr = (int)(t->rows - r < step ? t->rows - r : step);
+      const float *p = w->s + r * KEYS;
+      float *o = t->to.o + r * a->v_cols + c;
+      tni_hot_panels(a->hot, a->b16, width, mr, steps, p, KEYS, packed ? w->v : v + c, packed ? width : ld, TNI_NR, o,
+                     a->v_cols, 0);
     }
-    for (int64_t r = 0; r < t->rows; r += step)
-      tni_hot_panels(a->hot, width, (int)(t->rows - r < step ? t->rows - r : step), n, w->s + r * KEYS, KEYS,
-                     packed ? w->v : v + c, packed ? width : ld, TNI_NR, t->to.o + r * a->v_cols + c, a->v_cols, 0);
   }
 }
 
@@ -183,26 +219,28 @@ static bool sees_all(const attention *a, const tile *t, int64_t key, int64_t n) 
 }
 
 /* What memory is asked for meanwhile: the block that follows, where there is one and it lies in one piece. */
-static const void *following(const tile *t, int64_t key, const f32u *rows, const f32u *gathered, int64_t ld,
-                             int64_t size) {
-  return rows == gathered || ld != size || key + KEYS >= t->last ? NULL : rows + KEYS * ld;
+static const char *following(const attention *a, const tile *t, int64_t key, const void *rows, const void *gathered,
+                             int64_t ld, int64_t size) {
+  return rows == gathered || ld != size || key + KEYS >= t->last ? NULL
+                                                                 : (const char *)rows + KEYS * ld * kept_bytes(a);
 }
 
 /* false: nothing is done. */
 static bool few_block(const attention *a, const tile *t, const space *w, int64_t key, int64_t n) {
-  const int64_t whole = (n + TNI_NR - 1) / TNI_NR * TNI_NR;
+  const int64_t whole = (n + TNI_NR - 1) / TNI_NR * TNI_NR, bytes = kept_bytes(a);
   float *s = by_key(w), *max = t->to.m, *sum = t->to.l, decay[FEW];
   int64_t ld;
   if (!sees_all(a, t, key, n)) return false;
-  const f32u *rows = block_rows(a, &a->past_k, &a->k, t, key, n, a->size, w->rows, &ld);
-  a->hot->dots8((int)t->rows, n, a->size, w->q, rows, ld, s, following(t, key, rows, w->rows, ld, a->size));
+  const char *rows = block_rows(a, &a->past_k, &a->k, t, key, n, a->size, w->rows, &ld);
+  few_dots(a, t, w, rows, ld, n, following(a, t, key, rows, w->rows, ld, a->size));
   for (int64_t i = n * FEW; i < whole * FEW; i++) s[i] = -INFINITY;
   if (!a->hot->softmax8(whole, s, max, sum, decay)) return false;
   rows = block_rows(a, &a->past_v, &a->v, t, key, n, a->v_size, w->rows, &ld);
-  const char *next = following(t, key, rows, w->rows, ld, a->v_size);
+  const char *next = following(a, t, key, rows, w->rows, ld, a->v_size);
+  if (a->b16) a->hot->words8_b16(s, n + n % 2); /* zeros behind the last */
   for (int64_t c = 0; c < a->v_size; c += TNI_NR)
-    a->hot->values8((int)t->rows, n, s, rows + c, ld, decay, t->to.o + c, a->v_cols,
-                    next ? next + c * n * (int64_t)sizeof(float) : NULL);
+    (a->b16 ? a->hot->values8_b16 : a->hot->values8)((int)t->rows, n, s, rows + c * bytes, ld, decay, t->to.o + c,
+                                                     a->v_cols, next ? next + c * n * bytes : NULL);
   return true;
 }
 

@@ -33,6 +33,7 @@ typedef struct attention {
   int64_t batch, heads, kv_heads, group, length, keys, past, size, v_size, v_cols;
   int64_t tiles, left, right; /* windows: -1 is none */
   bool causal;
+  bool b16; /* K and V are bfloat16, and are multiplied as such: words of two elements instead of floats */
   float scale, cap;
   uint32_t dtype;
   const tni_hot *hot;
@@ -61,8 +62,9 @@ typedef struct tile {
 
 /* Too few rows to pay for packing what they meet once. */
 static inline bool few_rows(const tile *t) { return t->rows <= FEW; }
-/* The elements of a query with even d, which stand before the others. */
+/* The elements of a query with even d, which stand before the others; its words, where these are multiplied. */
 static inline int64_t even_elements(const attention *a) { return (a->size + 1) / 2; }
+static inline int64_t kept_bytes(const attention *a) { return a->b16 ? sizeof(uint16_t) : sizeof(float); }
 static inline float of_head(const attention *a, const tni_tensor *t, int64_t h) {
   float f;
   tni_load_f32(a->dtype, t->data, h, 1, &f);

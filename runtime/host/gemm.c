@@ -194,8 +194,8 @@ void tni_gemm_tile(const tni_gemm *g, const tni_hot *hot, int64_t batch, int64_t
       const f32u *a = rows_of_a(g, a_off + i * g->a_row + k0 * g->a_col, all, kc, rows, n, pa, &lda);
       for (int64_t p = 0; p < nb; p += 2 * TNI_NR)
         for (int64_t m = 0; m < n; m += hot->mr)
-          tni_hot_panels(hot, nb - p, (int)(n - m < hot->mr ? n - m : hot->mr), kc, a + m * lda, lda, pb + p * kc,
-                         TNI_NR, kc * TNI_NR, c + (i + m) * NB + p, NB, k0 == 0);
+          tni_hot_panels(hot, false, nb - p, (int)(n - m < hot->mr ? n - m : hot->mr), kc, a + m * lda, lda,
+                         pb + p * kc, TNI_NR, kc * TNI_NR, c + (i + m) * NB + p, NB, k0 == 0);
     }
   }
   if (some < mb) spread_rows(rows, some, mb, c);

@@ -57,6 +57,28 @@ typedef struct tni_hot {
    * by gemm; rows <= 8; next as above, n * 64 bytes. */
   void (*values8)(int rows, int64_t n, const float *p, const void *b, int64_t ldb, const float *decay, float *c,
                   int64_t ldc, const void *next);
+  /* --- bfloat16, in words of two elements: an even element in the low half, the odd one behind it in the high half ---
+   *
+   * The same tiles over words: kc, lda, ldb and step count them. Each element of c: one accumulator that starts at 0
+   * and takes, in ascending words, the product of the high halves and then that of the low ones, each added with one
+   * rounding, as x86's instruction for it (vdpbf16ps) has it. That one takes what is below 2^-126, and makes it, 0. */
+  void (*gemm_b16)(int mr, int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, float *c, int64_t ldc,
+                   int first);
+  void (*gemm2_b16)(int mr, int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, int64_t step, float *c,
+                    int64_t ldc, int first);
+  /* c[n, 8] = b[n, kc words] (row stride ldb) times the rows at[kc words, 8], the sums as by gemm_b16. c has room for n
+   * + 7 rows; next as above, of rows without gaps. */
+  void (*dots8_b16)(int64_t n, int64_t kc, const void *at, const void *b, int64_t ldb, float *c, const void *next);
+  /* c[rows or up to 3 more, 16] (row stride ldc) = c * decay[rows] + the sums by gemm_b16 over words of two rows of
+   * b[n, 16] (row stride ldb, in elements), with p[(n + 1) / 2, 8], words too; next: n * 32 bytes. */
+  void (*values8_b16)(int rows, int64_t n, const float *p, const void *b, int64_t ldb, const float *decay, float *c,
+                      int64_t ldc, const void *next);
+  /* dst[n] = the bfloat16 nearest to floats src[n], half to even; dst may be src. */
+  void (*to_b16)(void *dst, const void *src, int64_t n);
+  /* p[n, 8] becomes words of rows 2i and 2i + 1, in its place; n is even. */
+  void (*words8_b16)(float *p, int64_t n);
+  /* Words of two rows: low[n] and high[n]. */
+  void (*zip_b16)(void *dst, const void *low, const void *high, int64_t n);
   /* The sums of gemm for one row and n <= 512 columns of an unpacked b[kc, n] with row stride ldb (elements). */
   void (*gemv)(int64_t kc, const void *a, const void *b, int64_t ldb, int64_t n, float *c, int first);
   /* dst[kc, 16] = transpose of src[n <= 16, kc] with row stride ld; columns from n on are 0. */
@@ -101,13 +123,14 @@ typedef struct tni_hot {
   float (*max)(const void *x, int64_t n);
 } tni_hot;
 
-/* gemm2, or gemm where there are no more columns than one panel has. */
-static inline void tni_hot_panels(const tni_hot *hot, int64_t columns, int mr, int64_t kc, const void *a, int64_t lda,
-                                  const void *b, int64_t ldb, int64_t step, float *c, int64_t ldc, int first) {
+/* gemm2, or gemm where there are no more columns than one panel has; b16: those of words. */
+static inline void tni_hot_panels(const tni_hot *hot, bool b16, int64_t columns, int mr, int64_t kc, const void *a,
+                                  int64_t lda, const void *b, int64_t ldb, int64_t step, float *c, int64_t ldc,
+                                  int first) {
   if (columns > TNI_NR)
-    hot->gemm2(mr, kc, a, lda, b, ldb, step, c, ldc, first);
+    (b16 ? hot->gemm2_b16 : hot->gemm2)(mr, kc, a, lda, b, ldb, step, c, ldc, first);
   else
-    hot->gemm(mr, kc, a, lda, b, ldb, c, ldc, first);
+    (b16 ? hot->gemm_b16 : hot->gemm)(mr, kc, a, lda, b, ldb, c, ldc, first);
 }
 
 static inline int64_t tni_dots8_at(int64_t rows, int64_t row, int64_t k) {

@@ -84,6 +84,32 @@ static inline v8 max8(v8 a, v8 b) {
 #endif
 }
 
+/* --- bfloat16, in pairs: an element each in the low and the high half of a word --- */
+
+static inline v8 high8(v8 v) { return (v8)((v8n)v & 0xffff0000u); }
+static inline v8 low8(v8 v) { return (v8)((v8n)v << 16); }
+/* fma8 where the product is exact, as that of two bfloat16 is. */
+#if defined(__FMA__) || defined(__aarch64__)
+static inline v8 exact8(v8 a, v8 b, v8 c) { return fma8(a, b, c); }
+#else
+static inline v8 exact8(v8 a, v8 b, v8 c) { return a * b + c; }
+#endif
+
+/* c + a * b of the high halves, and to that the product of the low ones. */
+#ifdef __AVX512BF16__
+static inline v8 pairs8(v8 a, v8 b, v8 c) { return (v8)_mm256_dpbf16_ps((__m256)c, (__m256bh)a, (__m256bh)b); }
+static inline __m512 pairs16(__m512 a, __m512 b, __m512 c) { return _mm512_dpbf16_ps(c, (__m512bh)a, (__m512bh)b); }
+#else
+static inline v8 pairs8(v8 a, v8 b, v8 c) { return exact8(low8(a), low8(b), exact8(high8(a), high8(b), c)); }
+#ifdef __AVX512F__
+static inline __m512 high16(__m512 v) { return (__m512)_mm512_and_si512((__m512i)v, _mm512_set1_epi32(-65536)); }
+static inline __m512 low16(__m512 v) { return (__m512)_mm512_slli_epi32((__m512i)v, 16); }
+static inline __m512 pairs16(__m512 a, __m512 b, __m512 c) {
+  return _mm512_fmadd_ps(low16(a), low16(b), _mm512_fmadd_ps(high16(a), high16(b), c));
+}
+#endif
+#endif
+
 /* acc[i] += w * x[i], every product added with one rounding. */
 static inline void add_scaled(float *restrict acc, const f32u *restrict x, float w, int64_t n) {
   int64_t i = 0;
@@ -177,5 +203,17 @@ void TNI_HOT_OWN(dots8)(int rows, int64_t n, int64_t kc, const float *at, const 
 bool TNI_HOT_OWN(softmax8)(int64_t n, float *s, float *max, float *sum, float *decay);
 void TNI_HOT_OWN(values8)(int rows, int64_t n, const float *p, const void *b, int64_t ldb, const float *decay, float *c,
                           int64_t ldc, const void *next);
+/* --- and hot_b16.c --- */
+void TNI_HOT_OWN(gemm_b16)(int mr, int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, float *c,
+                           int64_t ldc, int first);
+void TNI_HOT_OWN(gemm2_b16)(int mr, int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, int64_t step,
+                            float *c, int64_t ldc, int first);
+void TNI_HOT_OWN(dots8_b16)(int64_t n, int64_t kc, const void *at, const void *b, int64_t ldb, float *c,
+                            const void *next);
+void TNI_HOT_OWN(values8_b16)(int rows, int64_t n, const float *p, const void *b, int64_t ldb, const float *decay,
+                              float *c, int64_t ldc, const void *next);
+void TNI_HOT_OWN(to_b16)(void *dst, const void *src, int64_t n);
+void TNI_HOT_OWN(words8_b16)(float *p, int64_t n);
+void TNI_HOT_OWN(zip_b16)(void *dst, const void *low, const void *high, int64_t n);
 
 #endif

@@ -16,6 +16,10 @@ static bool has_avx512(void) {
          __builtin_cpu_supports("avx512vnni");
 }
 #endif
+#ifdef TNI_HOT_AVX512BF16
+extern const tni_hot tni_hot_avx512bf16;
+static bool has_bf16(void) { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
+#endif
 
 const tni_hot *tni_hot_variant(uint32_t index) {
   if (index == 0) return &tni_hot_base;
@@ -25,13 +29,16 @@ const tni_hot *tni_hot_variant(uint32_t index) {
 #ifdef TNI_HOT_AVX512
   if (index == 2 && has_avx512()) return &tni_hot_avx512;
 #endif
+#ifdef TNI_HOT_AVX512BF16
+  if (index == 3 && has_bf16()) return &tni_hot_avx512bf16;
+#endif
   return NULL;
 }
 
 const tni_hot *tni_hot_get(void) {
 #ifdef TNI_HOT_AVX2
-  const tni_hot *best = tni_hot_variant(2);
-  if (!best) best = tni_hot_variant(1);
+  const tni_hot *best = NULL;
+  for (uint32_t i = 3; i && !best; i--) best = tni_hot_variant(i);
   return best ? best : &tni_hot_twice;
 #else
   return &tni_hot_base;

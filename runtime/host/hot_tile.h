@@ -1,12 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The micro tile of 1 to TILE_MR rows and TNI_NR columns: `static void tile`, with the parameters of tni_hot's gemm.
+ * The micro tile of 1 to TILE_MR rows and TNI_NR columns, and of two panels: `static void tile` and tile2, with the
+ * parameters of tni_hot's gemm and gemm2; of gemm_b16 and gemm2_b16 with TILE_B16 defined, where words that are pairs
+ * of bfloat16 take the ways of floats.
  */
 #ifndef TENON_HOST_HOT_TILE_H
 #define TENON_HOST_HOT_TILE_H
 
 #include "runtime/host/hot_lanes.h"
 #include "runtime/host/hot_rows.h"
+
+#ifdef TILE_B16
+#define MAC_8 pairs8
+#define MAC_16 pairs16
+#else
+#define MAC_8 fma8
+#define MAC_16 _mm512_fmadd_ps
+#endif
 
 #ifdef __AVX512F__
 #include <immintrin.h>
@@ -27,7 +37,7 @@ enum { TILE_MR = 12 };
 #define A_10 p2[k + 2 * lda]
 #define A_11 p2[k + 3 * lda]
 #define ACC(i) __m512 c##i = _mm512_setzero_ps();
-#define STEP(i) c##i = _mm512_fmadd_ps(_mm512_set1_ps(A_##i), b0, c##i);
+#define STEP(i) c##i = MAC_16(_mm512_set1_ps(A_##i), b0, c##i);
 #define OUT(i)                                                                   \
   {                                                                              \
     float *d = c + (i)*ldc;                                                      \
@@ -53,12 +63,12 @@ MICRO(12, L12)
 
 /* Two panels: a number of a is loaded for two products, and the asm keeps it from being loaded for each. */
 #define ACC2(i) __m512 c##i = _mm512_setzero_ps(), d##i = _mm512_setzero_ps();
-#define STEP2(i)                         \
-  {                                      \
-    __m512 s = _mm512_set1_ps(A_##i);    \
-    __asm__("" : "+v"(s));               \
-    c##i = _mm512_fmadd_ps(s, b0, c##i); \
-    d##i = _mm512_fmadd_ps(s, b1, d##i); \
+#define STEP2(i)                      \
+  {                                   \
+    __m512 s = _mm512_set1_ps(A_##i); \
+    __asm__("" : "+v"(s));            \
+    c##i = MAC_16(s, b0, c##i);       \
+    d##i = MAC_16(s, b1, d##i);       \
   }
 #define OUT2(i)                                                                              \
   {                                                                                          \
@@ -93,11 +103,11 @@ MICRO2(12, L12)
 enum { TILE_MR = 6 };
 #define ACC(i) v8 c##i##0 = {0}, c##i##1 = {0};
 #define ROW(i) const f32u *restrict a##i = a + (i)*lda;
-#define STEP(i)                     \
-  {                                 \
-    const v8 s = all8(a##i[k]);     \
-    c##i##0 = fma8(s, b0, c##i##0); \
-    c##i##1 = fma8(s, b1, c##i##1); \
+#define STEP(i)                      \
+  {                                  \
+    const v8 s = all8(a##i[k]);      \
+    c##i##0 = MAC_8(s, b0, c##i##0); \
+    c##i##1 = MAC_8(s, b1, c##i##1); \
   }
 #define OUT(i)                                      \
   {                                                 \

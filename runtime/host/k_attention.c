@@ -6,13 +6,16 @@
  * Order (f32; halves are widened first, and int8 multiplied by its scale, those of K and V block by block, whatever Q
  * is): a score is the sum over even d of (q * scale) * k plus that over odd d, each in ascending d. Here and with the
  * values a product is added with one rounding. Keys go in blocks of KEYS from key 0 on (from the window's first block
- * where there is one): m = largest score so far, l = l * exp(m_old - m) + sum of exp(s - m) in the order of hot.h, o =
- * o
- * * exp(m_old - m) + the block's sum in ascending key of p * v. Every PART keys that begins anew, and what the parts
- * gave is joined in ascending order in the same way: l = l * exp(m_l
- * - m) + l' * exp(m' - m), o likewise; y = o / l. Neither threads, tiles, instruction set nor the number of queries
- * change it. Parts are computed at once by several workers where there are too few tiles for all of them, as in
- * decoding; how many at a time depends on the workers alone, so that the scratch does not depend on any length.
+ * where there is one): m = largest score so far, l = l * exp(m_old - m) + sum of exp(s - m) in the order of hot.h,
+ * o = o * exp(m_old - m) + the block's sum in ascending key of p * v. Every PART keys that begins anew, and what the
+ * parts gave is joined in ascending order in the same way: l = l * exp(m_l - m) + l' * exp(m' - m), o likewise;
+ * y = o / l. Neither threads, tiles, instruction set nor the number of queries change it. Parts are computed at once by
+ * several workers where there are too few tiles for all of them, as in decoding; how many at a time depends on the
+ * workers alone, so that the scratch does not depend on any length.
+ *
+ * Where K and V are both bfloat16 they are multiplied as such: q * scale, rounded to f32, and p (not its sum) are
+ * rounded to bfloat16, and the sums over d and over a block's keys take two at a time, the second before the first
+ * (hot.h). A processor with an instruction for it reads half the bytes and multiplies twice as many in a cycle.
  *
  * A sink is what was summed up before the first part: m = sink, l = 1. A slope is added as f32(slope * f32(j - i)).
  *
@@ -92,12 +95,20 @@ static int64_t query_at(const attention *a, const operand *x, const tile *t, int
 /* Scaled, and as those who multiply want them: see tni_dots8_at, or even elements before odd ones. */
 static void load_queries(const attention *a, const tile *t, const space *w) {
   const bool few = few_rows(t);
+  const int64_t even = even_elements(a);
   float *x = w->rows;
-  if (few) memset(w->q, 0, (size_t)(2 * FEW * even_elements(a)) * sizeof *w->q);
+  if (few) memset(w->q, 0, (size_t)(2 * FEW * even) * sizeof *w->q);
   for (int64_t r = 0; r < t->rows; r++) {
     tni_load_f32(a->dtype, a->q.data, query_at(a, &a->q, t, r), a->size, x);
-    for (int64_t i = 0; i < a->size; i++)
-      w->q[few ? tni_dots8_at(t->rows, r, i) : r * a->size + i % 2 * even_elements(a) + i / 2] = x[i] * a->scale;
+    if (!a->b16) {
+      for (int64_t i = 0; i < a->size; i++)
+        w->q[few ? tni_dots8_at(t->rows, r, i) : r * a->size + i % 2 * even + i / 2] = x[i] * a->scale;
+      continue;
+    }
+    for (int64_t i = 0; i < a->size; i++) x[i] = x[i] * a->scale;
+    if (a->size % 2) x[a->size] = 0;
+    a->hot->to_b16(few ? x : w->q + r * even, x, 2 * even);
+    for (int64_t i = 0; few && i < even; i++) w->q[i * FEW + r] = x[i];
   }
 }
 
@@ -175,9 +186,10 @@ static tile tile_of(const attention *a, int64_t u) {
  * as one without effect. */
 static inline __attribute__((always_inline)) void ask(const attention *a, const operand *now, const tile *t,
                                                       int64_t key, int64_t size) {
-  if (now->dtype != TN_DT_F32 || a->past_k.data || !few_rows(t) || now->row != size || now->ring) return;
-  const char *p = (const char *)now->data + (t->b * now->batch + t->kv * now->head + key * size) * 4;
-  for (int64_t i = 0; i < KEYS * size / 16; i++) __builtin_prefetch(p + i * 64, 0, 2);
+  const int64_t bytes = kept_bytes(a);
+  if (tni_elem_size(now->dtype) != bytes || a->past_k.data || !few_rows(t) || now->row != size || now->ring) return;
+  const char *p = (const char *)now->data + (t->b * now->batch + t->kv * now->head + key * size) * bytes;
+  for (int64_t i = 0; i < KEYS * size * bytes / 64; i++) __builtin_prefetch(p + i * 64, 0, 2);
 }
 
 /* Whole tiles, one after the other. */
@@ -406,6 +418,7 @@ static tn_status prepare(attention *a, const tni_kargs *k) {
   read_attributes(a, k->node);
   a->v_cols = round16(a->v_size);
   a->q = input_of(k, 0, a->heads);
+  a->b16 = x[1]->dtype == TN_DT_BF16 && x[2]->dtype == TN_DT_BF16;
   a->k = input_of(k, 1, a->kv_heads);
   a->v = input_of(k, 2, a->kv_heads);
   a->y = output_of(k->out[0], a->heads);

@@ -24,11 +24,26 @@ static void inputs(float *x) {
   x[5] = -103.9f;
 }
 
+/* Pairs of bfloat16. */
+static void words(float *x, int n) {
+  ht_fill(x, n, 15);
+  for (int i = 0; i < n; i++) {
+    const uint32_t w = tni_f32_to_bf16(x[i]) | (uint32_t)tni_f32_to_bf16(x[i] * 0.7f - 0.1f) << 16;
+    memcpy(&x[i], &w, sizeof w);
+  }
+}
+static float half_of(float word, int high) {
+  uint32_t w;
+  memcpy(&w, &word, sizeof w);
+  return tni_bf16_to_f32((uint16_t)(high ? w >> 16 : w));
+}
+
 static void test_variants(void) {
   const tni_hot *base = tni_hot_variant(0);
-  float x[N], y[N], z[N], w[16 * 64];
+  float x[N], y[N], z[N], w[16 * 64], pairs[700 + 31 * 16];
   inputs(x);
   ht_fill(w, 16 * 64, 5);
+  words(pairs, sizeof pairs / sizeof *pairs);
   CU_ASSERT_PTR_NOT_NULL_FATAL(base);
   CU_ASSERT_PTR_NOT_NULL(tni_hot_get());
   for (uint32_t v = 1; tni_hot_variant(v); v++) {
@@ -68,6 +83,16 @@ static void test_variants(void) {
          (void)k->softmax8(48, o, o + 400, o + 408, o + 416))
     SAME(memcpy(o, w, 8 * 24 * sizeof *o); k->values8(8, 32, x + 6, w, 24, w, o, 24, NULL))
     SAME(k->gemv(15, x + 6, w, 64, 64, o, 1))
+    for (int mr = 1; mr <= TNI_MR; mr++) {
+      SAME(k->gemm_b16(mr, 31, pairs, 64, pairs + 700, 16, o, 16, mr % 2))
+      SAME(k->gemm2_b16(mr, 15, pairs, 64, pairs + 700, 32, 16, o, 33, mr % 2))
+    }
+    SAME(k->dots8_b16(13, 31, pairs, pairs + 400, 32, o, NULL))
+    for (int rows = 3; rows <= 8; rows += 5)
+      SAME(memcpy(o, w, 8 * 24 * sizeof *o); k->values8_b16(rows, 31, pairs, pairs + 300, 24, w, o, 24, NULL))
+    SAME(memcpy(o, x + 6, 61 * 8 * sizeof *o); k->words8_b16(o, 60))
+    SAME(k->to_b16(o, x, N))
+    SAME(k->zip_b16(o, w, w + 64, 61))
 #undef SAME
   }
 }
@@ -104,6 +129,77 @@ static void two_panels(const tni_hot *h) {
       h->gemm2(mr, KC, a, KC, b, 16, STEP, got, 32, first);
       CU_ASSERT_EQUAL(memcmp(got, want, (size_t)mr * 32 * sizeof *got), 0);
     }
+}
+
+/* Sums over words: high halves first, each product rounded once; and the same by every way there is. */
+static void sums_of_words(const tni_hot *h) {
+  enum { KC = 31, KEYS = 13 };
+  float a[8 * KC], at[8 * KC], b[16 * KC], packed[16 * KC], want[8 * 16], got[8 * 16], scores[8 * (KEYS + 7)];
+  words(a, 8 * KC);
+  words(b, 16 * KC);
+  for (int i = 0; i < 8 * KC; i++) at[i % KC * 8 + i / KC] = a[i];
+  for (int r = 0; r < 8; r++)
+    for (int j = 0; j < 16; j++) {
+      float sum = 0;
+      for (int k = 0; k < KC; k++) {
+        sum = fmaf(half_of(a[r * KC + k], 1), half_of(b[j * KC + k], 1), sum);
+        sum = fmaf(half_of(a[r * KC + k], 0), half_of(b[j * KC + k], 0), sum);
+      }
+      want[r * 16 + j] = sum;
+    }
+  h->pack_t(packed, b, KC, 16, KC);
+  h->gemm_b16(6, KC, a, KC, packed, 16, got, 16, 1);
+  h->gemm_b16(2, KC, a + 6 * KC, KC, packed, 16, got + 6 * 16, 16, 1);
+  CU_ASSERT_EQUAL(memcmp(got, want, sizeof want), 0);
+  h->dots8_b16(KEYS, KC, at, b, KC, scores, b);
+  for (int i = 0; i < 8 * KEYS; i++) CU_ASSERT_EQUAL(memcmp(scores + i, want + i % 8 * 16 + i / 8, sizeof *want), 0);
+}
+
+/* Probabilities and rows of values: as the tile adds them once both are packed. */
+static void values_of_words(const tni_hot *h, int n) {
+  enum { LD = 21, MOST = 14 };
+  float p[8 * MOST], rows[8 * MOST], packed[16 * MOST], want[8 * 16], got[8 * 16], decay[8];
+  const uint16_t none[16] = {0};
+  uint16_t v[MOST * LD];
+  ht_fill(p, 8 * MOST, 3);
+  ht_fill(decay, 8, 4);
+  ht_fill(want, 8 * 16, 6);
+  memcpy(got, want, sizeof got);
+  for (int i = 0; i < MOST * LD; i++) v[i] = tni_f32_to_bf16((float)(i % 37 - 18) * 0.031f);
+  for (int r = 0; r < 8; r++) {
+    for (int j = 0; j < MOST; j++) rows[r * MOST + j] = j < n ? p[j * 8 + r] : 0;
+    h->to_b16(rows + r * MOST, rows + r * MOST, MOST);
+    for (int i = 0; i < 16; i++) want[r * 16 + i] = want[r * 16 + i] * decay[r];
+  }
+  for (int j = 0; j < n; j += 2) h->zip_b16(packed + j / 2 * 16, v + j * LD, j + 1 < n ? v + (j + 1) * LD : none, 16);
+  for (int r = 0; r < 8; r += 4) h->gemm_b16(4, (n + 1) / 2, rows + r * MOST, MOST, packed, 16, want + r * 16, 16, 0);
+  h->words8_b16(p, n + n % 2);
+  h->values8_b16(8, n, p, v, LD, decay, got, 16, v);
+  CU_ASSERT_EQUAL(memcmp(got, want, sizeof want), 0);
+}
+
+/* Rounding, also in place, where it is to be and by the number. */
+static void rounded(const tni_hot *h) {
+  float x[N];
+  uint16_t got[N];
+  uint32_t wrong = 0;
+  inputs(x);
+  x[6] = NAN;
+  x[7] = 0x1.01p0f; /* half way: to even */
+  x[8] = 0x1.03p0f;
+  h->to_b16(got, x, N);
+  for (int i = 0; i < N; i++) wrong += got[i] != tni_f32_to_bf16(x[i]);
+  h->to_b16(x, x, N);
+  CU_ASSERT_EQUAL(wrong, 0);
+  CU_ASSERT_EQUAL(memcmp(x, got, sizeof got), 0);
+}
+
+static void test_words(void) {
+  for (uint32_t v = 0; tni_hot_variant(v); v++) {
+    sums_of_words(tni_hot_variant(v));
+    for (int n = 1; n <= 13; n += 3) values_of_words(tni_hot_variant(v), n);
+    rounded(tni_hot_variant(v));
+  }
 }
 
 static void test_unpacked(void) {
@@ -311,7 +407,8 @@ static void test_accuracy(void) {
 bool ht_add_hot(void) {
   CU_pSuite s = CU_add_suite("host hot loops", NULL, NULL);
   return s && CU_add_test(s, "variants give the same bits", test_variants) &&
-         CU_add_test(s, "unpacked operands", test_unpacked) && CU_add_test(s, "one rounding", test_fused) &&
-         CU_add_test(s, "eight rows at once", test_eight_rows) && CU_add_test(s, "accuracy", test_accuracy) &&
-         CU_add_test(s, "halves", test_halves) && CU_add_test(s, "short rows", test_short_rows);
+         CU_add_test(s, "unpacked operands", test_unpacked) && CU_add_test(s, "words of bfloat16", test_words) &&
+         CU_add_test(s, "one rounding", test_fused) && CU_add_test(s, "eight rows at once", test_eight_rows) &&
+         CU_add_test(s, "accuracy", test_accuracy) && CU_add_test(s, "halves", test_halves) &&
+         CU_add_test(s, "short rows", test_short_rows);
 }
