@@ -2,6 +2,9 @@
  *
  * Twelve rows times 32 outputs over two panels: each code of x is loaded once for two products. With 16 outputs every
  * product loads one, and a core whose other thread is busy has no loads left for that.
+ *
+ * The f32 sums live in memory, and 24 stores of 64 bytes in a row take longer than what a core can keep waiting: each
+ * row's are stored right behind its last product, while the others' products go on.
  */
 #include <immintrin.h>
 
@@ -10,29 +13,39 @@
 #define EACH(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11)
 enum { TILE_M = 12 };
 
-/* Quad j of row i, four codes of x, times 16 outputs of both panels. In assembly, so that sums stay where they are. */
-#define ROW(i, base, where)                                                        \
+/* Quad J of row i, four codes of x, times 16 outputs of both panels. In assembly, so that sums stay where they are. */
+#define ROW(i, base, where, then)                                                  \
   __asm__("vpbroadcastd %c[d]" where ", %[x]"                                      \
           : [x] "=v"(x)                                                            \
           : [b] "r"(base), [s] "r"(stride), [s3] "r"(stride3), [d] "i"(4 * J));    \
   __asm__("vpdpbusd %[x], %[w], %[a]" : [a] "+v"(s##i) : [w] "v"(w0), [x] "v"(x)); \
-  __asm__("vpdpbusd %[x], %[w], %[a]" : [a] "+v"(t##i) : [w] "v"(w1), [x] "v"(x));
-#define FOUR(i0, i1, i2, i3, base) \
-  ROW(i0, base, "(%[b])") ROW(i1, base, "(%[b],%[s])") ROW(i2, base, "(%[b],%[s],2)") ROW(i3, base, "(%[b],%[s3])")
-#define QUAD(j)                                                                           \
+  __asm__("vpdpbusd %[x], %[w], %[a]" : [a] "+v"(t##i) : [w] "v"(w1), [x] "v"(x)); \
+  then(i)
+#define FOUR(i0, i1, i2, i3, base, then) \
+  ROW(i0, base, "(%[b])", then)          \
+  ROW(i1, base, "(%[b],%[s])", then) ROW(i2, base, "(%[b],%[s],2)", then) ROW(i3, base, "(%[b],%[s3])", then)
+#define QUAD(j, then)                                                                     \
   {                                                                                       \
     enum { J = j };                                                                       \
     const __m512i w0 = _mm512_load_si512(u + (j)*64), w1 = _mm512_load_si512(v + (j)*64); \
     __m512i x;                                                                            \
-    FOUR(0, 1, 2, 3, b0) FOUR(4, 5, 6, 7, b1) FOUR(8, 9, 10, 11, b2)                      \
+    FOUR(0, 1, 2, 3, b0, then) FOUR(4, 5, 6, 7, b1, then) FOUR(8, 9, 10, 11, b2, then)    \
+  }
+#define GO_ON(i)
+/* Eight quads, and behind each row's last product `then`. */
+#define QUADS(then)                                                                                                   \
+  {                                                                                                                   \
+    QUAD(0, GO_ON)                                                                                                    \
+    QUAD(1, GO_ON) QUAD(2, GO_ON) QUAD(3, GO_ON) QUAD(4, GO_ON) QUAD(5, GO_ON) QUAD(6, GO_ON) QUAD(7, then) u += 512, \
+        v += 512, b0 += 32, b1 += 32, b2 += 32;                                                                       \
   }
 
 #define START(i) __m512i s##i = _mm512_slli_epi32(_mm512_set1_epi32(zero[(i)*z_stride]), SHIFT), t##i = s##i;
-#define FINISH(i)                                                        \
-  {                                                                      \
-    const __m512 x = _mm512_set1_ps(sx[(i)*s_stride]);                   \
-    finish(s##i, _mm512_mul_ps(sw0, x), fresh, acc0 + (i)*TNI_CLT_ROWS); \
-    finish(t##i, _mm512_mul_ps(sw1, x), fresh, acc1 + (i)*TNI_CLT_ROWS); \
+#define FINISH(i)                                                         \
+  {                                                                       \
+    const __m512 by = _mm512_set1_ps(sx[(i)*s_stride]);                   \
+    finish(s##i, _mm512_mul_ps(sw0, by), fresh, acc0 + (i)*TNI_CLT_ROWS); \
+    finish(t##i, _mm512_mul_ps(sw1, by), fresh, acc1 + (i)*TNI_CLT_ROWS); \
   }
 
 static inline void finish(__m512i sum, __m512 scale, bool fresh, float *acc) {
@@ -54,10 +67,8 @@ static inline void finish(__m512i sum, __m512 scale, bool fresh, float *acc) {
       const __m512 sw0 = _mm512_load_ps(p[0].scale[g]), sw1 = _mm512_load_ps(p[1].scale[g]);                     \
       const bool fresh = first && g == 0;                                                                        \
       EACH(START)                                                                                                \
-      for (size_t k = 0; k < GROUP; k += 32, u += 512, v += 512, b0 += 32, b1 += 32, b2 += 32) {                 \
-        QUAD(0) QUAD(1) QUAD(2) QUAD(3) QUAD(4) QUAD(5) QUAD(6) QUAD(7)                                          \
-      }                                                                                                          \
-      EACH(FINISH)                                                                                               \
+      for (size_t k = 32; k < GROUP; k += 32) QUADS(GO_ON)                                                       \
+      QUADS(FINISH)                                                                                              \
     }                                                                                                            \
   }
 
