@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Halves as bits, without tables or branches, so that loops over them vectorise.
+ * Halves and bfloat16 as bits, without tables or branches, so that loops over them vectorise.
  */
 #ifndef TENON_HOST_HALF_BITS_H
 #define TENON_HOST_HALF_BITS_H
@@ -25,6 +25,13 @@ static inline float tni_half_to_f32(uint16_t h) {
   const uint32_t tiny = tni_f32_bits((float)(h & 0x3ff) * 0x1p-24f), quiet = h & 0x3ff ? 0x7fc00000u : 0x7f800000u;
   const uint32_t u = e == 0x7c00 ? m | quiet : e ? m + 0x38000000u : tiny;
   return tni_bits_f32(s | u);
+}
+
+/* The bfloat16 nearest to f, half to even; a NaN becomes a quiet one. */
+static inline uint16_t tni_f32_to_brain(float f) {
+  const uint32_t u = tni_f32_bits(f);
+  const uint32_t r = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
+  return (uint16_t)((u & 0x7fffffff) > 0x7f800000u ? (u >> 16) | 0x40 : r);
 }
 
 #endif

@@ -4,11 +4,6 @@
  */
 #include "runtime/host/hot_lanes.h"
 
-/* Asks memory for line i of what comes next. */
-static inline void fetch(const char *next, int64_t i) {
-  if (next) __builtin_prefetch(next + i * 64, 0, 2);
-}
-
 /* --- scores: lanes are rows, by even and odd elements --- */
 
 /* Two elements of a key, four times. */

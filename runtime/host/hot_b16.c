@@ -85,7 +85,7 @@ static inline __attribute__((always_inline)) void values(const int rows, int64_t
 #pragma GCC unroll 1
   for (int64_t k = 0; k < n; k += 2, p += 8) {
     const columns x = zip(b + k * ldb, k + 1 < n ? b + (k + 1) * ldb : none);
-    if (next) __builtin_prefetch(next + k * 32, 0, 2);
+    fetch(next, k / 2);
     for (int i = 0; i < rows; i++) acc[i] = add_pairs(p[i], x, acc[i]);
   }
   for (int i = 0; i < rows; i++) {
@@ -109,11 +109,6 @@ void TNI_HOT_OWN(values8_b16)(int rows, int64_t n, const float *p, const void *b
 
 /* --- into bfloat16 --- */
 
-static inline uint16_t b16_of(float f) {
-  const uint32_t u = tni_f32_bits(f), nan = (u & 0x7fffffffu) > 0x7f800000u;
-  return (uint16_t)((nan ? u | 0x400000u : u + 0x7fffu + (u >> 16 & 1)) >> 16);
-}
-
 void TNI_HOT_OWN(to_b16)(void *dst, const void *src, int64_t n) {
   const f32u *x = src;
   u16u *to = dst;
@@ -126,11 +121,11 @@ void TNI_HOT_OWN(to_b16)(void *dst, const void *src, int64_t n) {
     float from[16];
     uint16_t half[16];
     memcpy(from, x + i, sizeof from);
-    for (int k = 0; k < 16; k++) half[k] = b16_of(from[k]);
+    for (int k = 0; k < 16; k++) half[k] = tni_f32_to_brain(from[k]);
     memcpy(to + i, half, sizeof half);
 #endif
   }
-  for (; i < n; i++) to[i] = b16_of(x[i]);
+  for (; i < n; i++) to[i] = tni_f32_to_brain(x[i]);
 }
 
 void TNI_HOT_OWN(words8_b16)(float *p, int64_t n) {

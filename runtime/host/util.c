@@ -138,12 +138,6 @@ static inline uint16_t f32_to_half(float f) {
   return (uint16_t)(s | r);
 }
 
-static inline uint16_t f32_to_brain(float f) {
-  const uint32_t u = tni_f32_bits(f);
-  const uint32_t r = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
-  return (uint16_t)((u & 0x7fffffff) > 0x7f800000u ? (u >> 16) | 0x40 : r);
-}
-
 enum { WORTH_A_CALL = 32 };
 
 void tni_load_f32(uint32_t dtype, const void *src, int64_t first, int64_t n, float *restrict dst) {
@@ -169,7 +163,7 @@ void tni_store_f32(uint32_t dtype, void *dst, int64_t first, int64_t n, const fl
   else if (dtype == TN_DT_F16)
     for (int64_t i = 0; i < n; i++) h[i] = f32_to_half(src[i]);
   else
-    for (int64_t i = 0; i < n; i++) h[i] = f32_to_brain(src[i]);
+    for (int64_t i = 0; i < n; i++) h[i] = tni_f32_to_brain(src[i]);
 }
 
 static const char *node_name(const tn_node *n) { return n && n->name && n->name[0] ? n->name : "node"; }

@@ -32,12 +32,12 @@ enum { TILE_M = 12 };
     FOUR(0, 1, 2, 3, b0, then) FOUR(4, 5, 6, 7, b1, then) FOUR(8, 9, 10, 11, b2, then)    \
   }
 #define GO_ON(i)
+#define ADVANCE u += 512, v += 512, b0 += 32, b1 += 32, b2 += 32;
 /* Eight quads, and behind each row's last product `then`. */
-#define QUADS(then)                                                                                                   \
-  {                                                                                                                   \
-    QUAD(0, GO_ON)                                                                                                    \
-    QUAD(1, GO_ON) QUAD(2, GO_ON) QUAD(3, GO_ON) QUAD(4, GO_ON) QUAD(5, GO_ON) QUAD(6, GO_ON) QUAD(7, then) u += 512, \
-        v += 512, b0 += 32, b1 += 32, b2 += 32;                                                                       \
+#define QUADS(then)                                                                                                 \
+  {                                                                                                                 \
+    QUAD(0, GO_ON)                                                                                                  \
+    QUAD(1, GO_ON) QUAD(2, GO_ON) QUAD(3, GO_ON) QUAD(4, GO_ON) QUAD(5, GO_ON) QUAD(6, GO_ON) QUAD(7, then) ADVANCE \
   }
 
 #define START(i) __m512i s##i = _mm512_slli_epi32(_mm512_set1_epi32(zero[(i)*z_stride]), SHIFT), t##i = s##i;
