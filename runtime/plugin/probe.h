@@ -31,7 +31,8 @@ typedef struct tni_probe_result {
 } tni_probe_result;
 
 /* TN_OK: it can be loaded. Else err says what happened with the plugin's name: misconduct is TN_E_INTERNAL. A helper
- * that cannot be started is TN_E_UNAVAILABLE and no misconduct. */
+ * that cannot be started, or ends or takes TNI_PROBE_MS before it calls the plugin, is TN_E_UNAVAILABLE and no
+ * misconduct. */
 TN_MUST_CHECK tn_status tni_probe_run(const tni_registry_opts *o, const tni_probe_what *what, tni_probe_result *out,
                                       tn_error *err);
 

@@ -53,7 +53,7 @@ typedef struct tni_registry_opts {
   const bool *probe;
   const char *helper;
   const char *retry; /* a plugin that is probed anew, whatever is remembered of it; or NULL */
-  int64_t probe_ms; /* a child that answers nothing for so long hangs; 0: TNI_PROBE_MS */
+  int64_t probe_ms; /* a plugin whose calls do not end for so long hangs; 0: TNI_PROBE_MS */
   /* For plugins in processes of their own (`isolation: process`): memory that they share with this one, and what is to be
    * said of one that answers nothing for so long. shm NULL: there are none, and to ask for one is an error. */
   struct tni_shm *shm;

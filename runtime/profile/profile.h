@@ -25,7 +25,8 @@
  *   isolation: none          # or process: every plugin in a process of its own (docs/isolation.md); `isolation` in a
  *                            # plugin's entry is for that plugin
  *   checked: false
- *   probe_timeout_ms: 30000  # a plugin that does not come back from a probe for so long hangs
+ *   probe_timeout_ms: 30000  # a plugin that does not come back from a probe for so long hangs; the
+ *                            # probing program's own start is not counted
  *   timeout_ms: 60000        # an engine that completes nothing for so long is lost
  *   kv: f32                  # what caches are kept as: f32, f16, bf16 or int8 (quantized by row and head); devices that
  *                            # do not take it keep theirs. Not said: what devices ask for, else the model's own

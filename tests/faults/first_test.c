@@ -45,6 +45,7 @@ static void on_log(void *user, uint32_t level, const char *line) {
 typedef struct start {
   const char *yaml, *retry, *cache, *helper;
   bool no_cache;
+  int64_t probe_ms;
 } start;
 
 /* One start of an application. The caller destroys the registry, which is always made: plugins are optional. */
@@ -66,6 +67,7 @@ static tni_registry *begin(start s) {
                                                        : cache.path,
                                .probe = probe,
                                .retry = s.retry,
+                               .probe_ms = s.probe_ms,
                                .helper = s.helper ? s.helper : getenv("TENON_FAULT_HELPER"),
                                .host_entry = plugdir_host_entry};
   logged[0] = '\0';
@@ -191,7 +193,27 @@ static void test_helper(void) {
   CU_ASSERT_PTR_NOT_NULL(strstr(look((start){.yaml = yaml, .helper = shared}, "good").message, "others may write"));
   CU_ASSERT_EQUAL(chmod(shared, 0755), 0); /* a program that answers nothing */
   a = look((start){.yaml = yaml, .helper = shared}, "good");
-  CU_ASSERT(!a.loaded && strstr(a.message, "exit status 0"));
+  CU_ASSERT(!a.loaded && !a.quarantined);
+  CU_ASSERT_PTR_NOT_NULL(strstr(a.message, "tenon-helper did not start: exit status 0"));
+}
+
+/* What the helper needs to come up is not the plugin's time, and its end before that not the plugin's doing. */
+static void test_slow_helper(void) {
+  install("good");
+  static const char good[] = "plugins: [{name: good, optional: true}]";
+  char script[600], path[300];
+  const int n =
+      snprintf(script, sizeof script, "#!/bin/sh\nsleep 2.2\nexec '%s' \"$@\"\n", getenv("TENON_FAULT_HELPER"));
+  snprintf(path, sizeof path, "%s/tenon-helper", dir.path);
+  CU_ASSERT_FATAL(plugdir_write(&dir, "tenon-helper", script, (size_t)n, 0755));
+  seen a = look((start){.yaml = good, .helper = path, .no_cache = true, .probe_ms = 2000}, "good");
+  if (!a.loaded) printf("\n  %s\n", a.message);
+  CU_ASSERT(a.loaded && a.probed);
+  static const char killed[] = "#!/bin/sh\nkill -9 $$\n";
+  CU_ASSERT_FATAL(plugdir_write(&dir, "tenon-helper", killed, sizeof killed - 1, 0755));
+  a = look((start){.yaml = good, .helper = path, .retry = "good"}, "good");
+  CU_ASSERT(!a.loaded && !a.quarantined && strstr(a.message, "did not start: SIGKILL"));
+  CU_ASSERT(look((start){.yaml = good}, "good").loaded); /* nothing is remembered of it */
 }
 
 /* A verdict with any byte changed is none: the plugin is probed anew, or it still says the same. */
@@ -341,15 +363,11 @@ int main(void) {
   static const struct {
     const char *name;
     CU_TestFunc fn;
-  } tests[] = {{"quarantine", test_quarantine},
-               {"passed", test_passed},
-               {"refusal", test_refusal},
-               {"nowhere to remember", test_no_memory_of_it},
-               {"helper", test_helper},
-               {"damaged verdict", test_damaged},
-               {"environment", test_environment},
-               {"libraries", test_libraries},
-               {"note", test_note},
+  } tests[] = {{"quarantine", test_quarantine},   {"passed", test_passed},
+               {"refusal", test_refusal},         {"nowhere to remember", test_no_memory_of_it},
+               {"helper", test_helper},           {"slow helper", test_slow_helper},
+               {"damaged verdict", test_damaged}, {"environment", test_environment},
+               {"libraries", test_libraries},     {"note", test_note},
                {"flipped bytes", test_flips}};
   if (CU_initialize_registry() != CUE_SUCCESS) return 1;
   for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
