@@ -111,7 +111,8 @@ def sample(a, c, tmp, env):
     out = {}
     for depth in depths:
         for p, n in ((a.p, 0), (0, a.n)):
-            j = tests_of([*c["command"], "-p", str(p), "-n", str(n), "-d", depth, "-r", "1", "-o", "json"], dict(os.environ))
+            behind = ["-d", depth] if depth != "0" else []  # not every llama-bench has it
+            j = tests_of([*c["command"], "-p", str(p), "-n", str(n), *behind, "-r", "1", "-o", "json"], dict(os.environ))
             out[f"{'pp' if p else 'tg'}{p or n}@{depth}"] = j[0]["avg_ts"]
             c["label"] = j[0]["model_type"]
     return out
