@@ -8,20 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "runtime/base/clock.h"
 #include "runtime/base/process.h"
 
 enum { MAX_REPORT = 16 << 20, MAX_OUTPUT = 64 << 10 };
 
 extern char **environ;
 
-double tni_cf_clock(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
+double tni_cf_clock(void) { return (double)tni_now_ns() / 1e9; }
 
 static void append(tni_cf_text *t, const char *p, size_t n) {
   if (t->n + n + 1 > t->most) {

@@ -12,8 +12,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "runtime/base/clock.h"
 
 extern char **environ;
 
@@ -135,11 +136,7 @@ static void take_output(tni_child *c) {
   }
 }
 
-static int64_t now_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
+static int64_t now_ms(void) { return tni_now_ns() / 1000000; }
 
 int tni_child_wait(tni_child *c, int ms) {
   const int64_t until = now_ms() + ms;

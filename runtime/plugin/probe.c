@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 
+#include "runtime/base/clock.h"
 #include "runtime/plugin/check.h"
 #include "runtime/plugin/child.h"
 
@@ -108,62 +108,50 @@ static bool take(dialogue *d) {
   return d->have < TNI_PROBE_LINE;
 }
 
-static int64_t now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /* Reads until the child closes the channel, which it does by ending. True: it did so in time: ms from when it calls the
  * plugin. Until then a slow machine may be starting a program, which is not the plugin's time. */
 static bool listen_to(dialogue *d, int64_t ms) {
-  int64_t until = now_ns() + (ms > TNI_PROBE_MS ? ms : TNI_PROBE_MS) * 1000000;
+  int64_t until = tni_now_ns() + (ms > TNI_PROBE_MS ? ms : TNI_PROBE_MS) * 1000000;
   for (;;) {
-    const int64_t left = (until - now_ns()) / 1000000;
+    const int64_t left = (until - tni_now_ns()) / 1000000;
     if (left <= 0) return false;
     const int got = tni_child_wait(&d->child, (int)left);
     const bool waiting = !d->at[0];
     if (got == 0) return true;
     if (got > 0 && !take(d)) return true;
     if (d->misconduct) return true; /* all is said; what it left running may hold the channel open */
-    if (waiting && d->at[0]) until = now_ns() + ms * 1000000;
+    if (waiting && d->at[0]) until = tni_now_ns() + ms * 1000000;
   }
 }
 
-static tn_status misconduct(const dialogue *d, tn_error *err, const char *what) {
+static tn_status fail(const dialogue *d, tn_status st, tn_error *err, const char *what) {
   char said[160];
   tni_child_last_lines(&d->child, said, sizeof said);
-  return tni_fail(err, TN_E_INTERNAL, d->so, "plugin '%s' %s%s%s", d->name, what, said[0] ? "; it had printed: " : "",
-                  said);
-}
-
-/* The helper did not come to the plugin: that is nothing that the plugin did. */
-static tn_status not_started(const dialogue *d, bool in_time, const char *how, tn_error *err) {
-  char said[160];
-  tni_child_last_lines(&d->child, said, sizeof said);
-  return tni_fail(err, TN_E_UNAVAILABLE, d->so,
-                  "plugin '%s' is probed in a process of its own: tenon-helper did not start: %s%s%s", d->name,
-                  in_time ? how : "nothing came back", said[0] ? "; it had printed: " : "", said);
+  return tni_fail(err, st, d->so, "plugin '%s' %s%s%s", d->name, what, said[0] ? "; it had printed: " : "", said);
 }
 
 static tn_status verdict(const dialogue *d, bool in_time, int64_t ms, const tni_child_end *end, tni_probe_result *out,
                          tn_error *err) {
   char what[320], how[96];
   tni_child_end_text(end, how, sizeof how);
-  if (!d->at[0] && !d->refused) return not_started(d, in_time, how, err);
+  if (!d->at[0] && !d->refused) { /* the helper did not come to the plugin, which did nothing then */
+    snprintf(what, sizeof what, "is probed in a process of its own: tenon-helper did not start: %s",
+             in_time ? how : "nothing came back");
+    return fail(d, TN_E_UNAVAILABLE, err, what);
+  }
   out->misconduct = true;
   if (d->misconduct) {
     snprintf(what, sizeof what, "%s", d->said.message);
-    return misconduct(d, err, what);
+    return fail(d, TN_E_INTERNAL, err, what);
   }
   if (!in_time) {
     snprintf(what, sizeof what, "hangs in %s: nothing came back for %.3g s", d->at, (double)ms / 1e3);
-    return misconduct(d, err, what);
+    return fail(d, TN_E_INTERNAL, err, what);
   }
   const bool orderly = !end->known || (!end->signal && end->status == TNI_PROBE_EXIT);
   if (!orderly || (!d->passed && !d->refused)) {
     snprintf(what, sizeof what, "%s its process in %s: %s", end->signal ? "crashed" : "ended", d->at, how);
-    return misconduct(d, err, what);
+    return fail(d, TN_E_INTERNAL, err, what);
   }
   out->misconduct = false;
   if (d->passed) return TN_OK;
@@ -176,7 +164,7 @@ static tn_status verdict(const dialogue *d, bool in_time, int64_t ms, const tni_
 
 tn_status tni_probe_run(const tni_registry_opts *o, const tni_probe_what *what, tni_probe_result *out, tn_error *err) {
   static const char *const args[] = {"probe", NULL};
-  const int64_t ms = o->probe_ms > 0 ? o->probe_ms : TNI_PROBE_MS, begun = now_ns();
+  const int64_t ms = o->probe_ms > 0 ? o->probe_ms : TNI_PROBE_MS, begun = tni_now_ns();
   *out = (tni_probe_result){.ms = 0};
   dialogue d = {.name = what->name, .so = what->so};
   tni_error_init(&d.said);
@@ -191,7 +179,7 @@ tn_status tni_probe_run(const tni_registry_opts *o, const tni_probe_what *what, 
   } else if (err && st == TN_E_UNAVAILABLE) {
     tni_error_prefix(err, "plugin '%s' is probed in a process of its own", what->name);
   }
-  out->ms = (double)(now_ns() - begun) / 1e6;
+  out->ms = (double)(tni_now_ns() - begun) / 1e6;
   free(request);
   free(d.buf);
   return st;
