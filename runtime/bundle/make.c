@@ -7,7 +7,7 @@
 
 #include "runtime/bundle/bundle.h"
 #include "runtime/bundle/internal.h"
-#include "runtime/sched/pack.h"
+#include "runtime/place/packing.h"
 
 static void working(tni_bd *b, tn_runtime *rt) {
   if (b->o.working) b->o.working(b->o.user, rt);

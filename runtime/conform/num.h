@@ -7,7 +7,7 @@
 #define TENON_CONFORM_NUM_H
 
 #include "runtime/conform/drive.h"
-#include "runtime/host/kernel.h"
+#include "runtime/ops/kernel/kernel.h"
 
 /* --- values (num_values.c) --- */
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/host/internal.h"
-#include "runtime/host/reference_chain.h"
+#include "runtime/ops/kernel/elements.h"
+#include "runtime/oracle/reference_chain.h"
 
 const char *tni_cn_kind(int kind) {
   static const char *const names[] = {"matmul",    "gemm",           "gemm-kn", "fused-bias", "fused-gate",

@@ -7,7 +7,7 @@
 #include <tenon/tenon.h>
 #include <unistd.h>
 
-#include "runtime/sched/internal.h"
+#include "runtime/session/internal.h"
 
 enum { CALIBRATION_IDS = 96 };
 

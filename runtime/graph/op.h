@@ -9,7 +9,7 @@
 
 #include <tenon/plugin.h>
 
-/* CONTROL: no kernel; runtime/sched/interp.h runs it (control flow, sequences, optionals). */
+/* CONTROL: no kernel; runtime/interp/interp.h runs it (control flow, sequences, optionals). */
 enum { TNI_OPF_ELEMENTWISE = 1, TNI_OPF_SHAPE = 2, TNI_OPF_DATA_DEPENDENT = 4, TNI_OPF_CONTROL = 8 };
 
 /* One typed attribute of a schema row. type is TN_ATTR_* (plugin.h); TN_ATTR_NONE marks an attribute that ONNX has and

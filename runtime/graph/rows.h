@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A table [N,K] whose rows lie in a packed weight (profile key `embeddings`, runtime/sched/embeddings.h): row n is row
+ * A table [N,K] whose rows lie in a packed weight (profile key `embeddings`, runtime/place/embeddings.h): row n is row
  * first + n of the blob, as the format's unpack() gives it. blob NULL: the elements were left out of the model's files
  * (runtime/onnx/left_out.h) and read as zeros until there is one. Belongs to who set it on a tensor. Read only, any
  * thread.

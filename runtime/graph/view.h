@@ -6,7 +6,7 @@
 #ifndef TENON_GRAPH_VIEW_H
 #define TENON_GRAPH_VIEW_H
 
-#include "runtime/shape/expr/expr.h"
+#include "runtime/expr/expr.h"
 
 struct tn_graph_ctx {
   tni_exprs *exprs;

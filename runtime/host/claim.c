@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
-#include "runtime/host/chain.h"
+#include "runtime/ops/math/chain.h"
 #include "runtime/host/device.h"
 
 static bool shape_known(const tn_value *v) {
@@ -93,7 +93,7 @@ static const tni_node *without_kernel(const tni_node *n) {
   return NULL;
 }
 
-/* Shapes come when the node runs, and so do most dtypes' checks (runtime/sched/interp.c). */
+/* Shapes come when the node runs, and so do most dtypes' checks (runtime/interp/interp.c). */
 static bool is_dynamic(tn_claim *c, const tn_graph *g, const tn_node *n, const tni_op *op) {
   const tni_node *node = (const tni_node *)n;
   if (!node->dynamic) return false;

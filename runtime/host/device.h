@@ -12,7 +12,7 @@
 #ifndef TENON_HOST_DEVICE_H
 #define TENON_HOST_DEVICE_H
 
-#include "runtime/host/internal.h"
+#include "runtime/ops/kernel/elements.h"
 
 typedef struct tni_host_plugin {
   tn_plugin pub;

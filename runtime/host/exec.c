@@ -3,8 +3,8 @@
  * Programs at concrete dims: measure, set, bind, args, run.
  */
 #include "runtime/host/device.h"
-#include "runtime/host/kvrow.h"
-#include "runtime/host/recurrent.h"
+#include "runtime/ops/kernel/kvrow.h"
+#include "runtime/ops/recurrent/recurrent.h"
 
 /* The node's operands at dims. in and out have the node's counts. */
 static tn_status headers(const tn_program *p, const tni_htask *t, const tn_dims *dims, tni_tensor *in, tni_tensor *out,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/shape/edit.h"
 
-#include "runtime/shape/rules.h"
+#include "runtime/shape/rules/rules.h"
 
 bool tni_detach_output(tni_graph *g, tni_node *n, uint32_t o) {
   tn_id *out = (tn_id *)n->pub.out; /* the graph's own array, shown const by the ABI's struct */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "runtime/shape/edit.h"
-#include "runtime/shape/rules.h"
+#include "runtime/shape/rules/rules.h"
 
 /* What DequantizeLinear makes of constant weights may be larger than other results, this much in all: a model that fits
  * runs as if it were stored in floats, a large one keeps its codes and does not grow. */

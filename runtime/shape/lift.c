@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "runtime/shape/edit.h"
-#include "runtime/shape/rules.h"
+#include "runtime/shape/rules/rules.h"
 
 static uint64_t bit_of(tn_id symbol) { return symbol == TN_NONE ? 0 : UINT64_C(1) << (symbol < 63 ? symbol : 63); }
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "runtime/shape/edit.h"
-#include "runtime/shape/rules.h"
+#include "runtime/shape/rules/rules.h"
 
 tn_status tni_step_write(const tni_graph *g, tn_id id, const int64_t *dims, uint32_t n_dims, void *dst,
                          uint64_t bytes) {

@@ -15,7 +15,7 @@
 #include "../plugins/common/plugdir.h"
 #include "runtime/plugin/child.h"
 #include "runtime/plugin/elfnote.h"
-#include "runtime/plugin/registry.h"
+#include "runtime/plugin/load/registry.h"
 #include "runtime/plugin/trust.h"
 
 static plugdir dir, cache;

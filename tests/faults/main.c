@@ -10,7 +10,7 @@
 
 #include "../plugins/common/plugdir.h"
 #include "runtime/plugin/fpmode.h"
-#include "runtime/plugin/registry.h"
+#include "runtime/plugin/load/registry.h"
 
 typedef struct fault {
   const char *name; /* of the plugin; the file is fault-NAME.so */

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "runtime/plugin/registry.h"
+#include "runtime/plugin/load/registry.h"
 
 enum { GUARD = 256, MAX_FORMATS = 64, MAX_GOLDEN = 256, BOXES = 60, THREADS = 3 };
 

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/sched/internal.h"
+#include "runtime/session/internal.h"
 #include "tests/fuzz/bytes.h"
 #include "tests/fuzz/feed.h"
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "host_test.h"
-#include "runtime/host/bgemm.h"
-#include "runtime/host/hot.h"
+#include "runtime/ops/gemm/bgemm.h"
+#include "runtime/ops/hot/hot.h"
 #include "runtime/shape/infer.h"
 
 static uint32_t random32(uint32_t *s) {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "host_test.h"
-#include "runtime/host/narrow.h"
+#include "runtime/ops/kernel/narrow.h"
 
 typedef struct row {
   const char *op, *attrs;

@@ -12,7 +12,7 @@
 #include <CUnit/CUnit.h>
 
 #include "runtime/base/pool.h"
-#include "runtime/host/kernel.h"
+#include "runtime/ops/kernel/kernel.h"
 
 /* Data at an odd address, guard bytes behind; zeros where the text ends after the dims. false: the text is wrong. */
 bool ht_tensor(tni_arena *a, const char *text, tni_tensor *t);

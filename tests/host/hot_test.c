@@ -9,7 +9,7 @@
 
 #include "host_test.h"
 #include "runtime/base/half.h"
-#include "runtime/host/hot.h"
+#include "runtime/ops/hot/hot.h"
 
 enum { N = 1037 };
 

@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "host_test.h"
-#include "runtime/host/internal.h"
+#include "runtime/ops/kernel/elements.h"
 
 enum { WAIT_MS = 100, LIMIT_S = 5 }; /* of processor time, also where everything takes 20 times as long */
 

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "isolate_test.h"
-#include "runtime/isolate/isolate.h"
-#include "runtime/sched/internal.h"
+#include "runtime/plugin/process/isolate.h"
+#include "runtime/session/internal.h"
 
 static char cache[64];
 

@@ -3,8 +3,8 @@
  * A plugin in a process of its own computes what it computes in ours, bit for bit.
  */
 #include "isolate_test.h"
-#include "runtime/isolate/isolate.h"
-#include "runtime/sched/internal.h"
+#include "runtime/plugin/process/isolate.h"
+#include "runtime/session/internal.h"
 
 typedef struct scored {
   float *logits;

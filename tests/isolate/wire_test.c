@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "isolate_test.h"
-#include "runtime/isolate/shm.h"
-#include "runtime/isolate/wire.h"
+#include "runtime/plugin/process/shm.h"
+#include "runtime/plugin/process/wire.h"
 
 static const char hasty[] = "isolation: process\ntimeout_ms: 400\nplugins: [cpu-avx2-lut, host]\n";
 static const char isolated[] = "isolation: process\nplugins: [cpu-avx2-lut, host]\n";

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/host/kernel.h"
+#include "runtime/ops/kernel/kernel.h"
 #include "tests/kernels/anyhost.h"
 
 typedef struct tally {

@@ -28,7 +28,7 @@
 
 #include <CUnit/CUnit.h>
 
-#include "runtime/passes/build.h"
+#include "runtime/passes/build/build.h"
 
 typedef struct form {
   const char *before, *after;

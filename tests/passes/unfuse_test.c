@@ -2,7 +2,7 @@
  *
  * There and back: both passes, then every fused node taken apart.
  */
-#include "runtime/passes/fuse.h"
+#include "runtime/passes/fuse/fuse.h"
 #include "tests/passes/forms.h"
 
 static tn_status fuse(tni_graph *g, tn_error *err) {

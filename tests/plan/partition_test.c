@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/plan/partition.h"
+#include "runtime/place/partition.h"
 
 #include <stdio.h>
 #include <stdlib.h>

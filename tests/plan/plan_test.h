@@ -8,8 +8,8 @@
 #include <CUnit/Basic.h>
 #include <stdbool.h>
 
-#include "runtime/plan/devlock.h"
-#include "runtime/plan/program.h"
+#include "runtime/place/devlock.h"
+#include "runtime/place/program.h"
 
 /* A finished graph and its view. */
 typedef struct fixture {

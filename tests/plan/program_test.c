@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "plan_test.h"
-#include "runtime/plan/program_check.h"
+#include "runtime/place/program_check.h"
 
 /* n0: Neg x -> t. n1: MatMul t, w -> y (output, also read by n2 of another device). n2: Neg y -> z. Cluster: n0, n1. */
 typedef struct good {

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "plan_test.h"
-#include "runtime/plan/order.h"
+#include "runtime/memory/choose_order.h"
 
 enum { TASKS = 60, OBJECTS = 2 * TASKS, ENGINES = 3, MOST_USES = 8, LIVES = OBJECTS + TASKS };
 

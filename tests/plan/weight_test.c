@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "plan_test.h"
-#include "runtime/plan/program_check.h"
+#include "runtime/place/program_check.h"
 
 enum { R = 300, C = 7 };
 

@@ -10,7 +10,7 @@
 #include "../plugins/common/plugdir.h"
 #include "plugin_test.h"
 #include "runtime/base/pool.h"
-#include "runtime/plugin/registry.h"
+#include "runtime/plugin/load/registry.h"
 #include "runtime/plugin/ticket.h"
 
 enum { N = 3, K = 4 }; /* x [N,K]; y = x + c[K]; z = y + y */

@@ -5,8 +5,8 @@
  */
 #include <math.h>
 
-#include "runtime/sched/internal.h"
-#include "runtime/sched/state.h"
+#include "runtime/session/internal.h"
+#include "runtime/session/state.h"
 #include "sched_test.h"
 
 enum { TOKENS = 56, CHUNK = 8, MAX_IN = 64 };

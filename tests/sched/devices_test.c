@@ -6,7 +6,7 @@
 #include <malloc.h>
 #include <math.h>
 
-#include "runtime/sched/internal.h"
+#include "runtime/session/internal.h"
 #include "sched_test.h"
 
 enum { MAX_IN = 64, PROMPT = 24, CHUNK = 10, STEPS = 6, CAPACITY = 128, VOCAB_MAX = 8192 };

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/sched/embeddings.h"
+#include "runtime/place/embeddings.h"
 #include "sched_test.h"
 
 enum { V = 4096, D = 128, N_IDS = 5, FIRST = 96 };

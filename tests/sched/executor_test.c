@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "runtime/sched/internal.h"
+#include "runtime/session/internal.h"
 #include "sched_test.h"
 
 enum { K = 8, ROWS = 3, WIDE = 6 };

@@ -3,9 +3,9 @@
  * Tasks in random orders that the task graph allows: the same bits, for every seed; and without the edges that shared
  * memory needs, other ones.
  */
-#include "runtime/sched/guard.h"
-#include "runtime/sched/memory.h"
-#include "runtime/sched/session.h"
+#include "runtime/memory/guard.h"
+#include "runtime/memory/memory.h"
+#include "runtime/session/session.h"
 #include "sched_test.h"
 
 enum { K = 16, ROWS = 5, SEEDS = 60 };

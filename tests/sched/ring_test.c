@@ -8,8 +8,8 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "runtime/host/kvrow.h"
-#include "runtime/sched/internal.h"
+#include "runtime/ops/kernel/kvrow.h"
+#include "runtime/session/internal.h"
 #include "sched_test.h"
 
 enum {

@@ -10,8 +10,8 @@
 #include <time.h>
 
 #include "runtime/base/pool.h"
-#include "runtime/host/kernel.h"
-#include "runtime/sched/interp.h"
+#include "runtime/ops/kernel/kernel.h"
+#include "runtime/interp/interp.h"
 #include "tests/shape/table.h"
 
 static tni_graph *start(tni_exprs *x) {

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Engines of a placement, as its executor uses them: what is in flight, and what has come back.
+ *
+ * A lane is one engine of one device. Records and tickets lie in memory that a lost device can go on writing to.
+ * All calls from the executor's thread.
+ */
+#ifndef TENON_ENGINE_LANES_H
+#define TENON_ENGINE_LANES_H
+
+#include "runtime/engine/hand.h"
+#include "runtime/session/internal.h"
+
+typedef enum { TNI_REC_ITEM, TNI_REC_SUBMIT, TNI_REC_CPU } tni_rec_kind;
+
+/* One thing in flight: an item of an engine, a submit that blocks, or a CPU task on another thread. Where several
+ * pieces of a prompt are in flight, id = piece * tasks of the placement + task. */
+typedef struct tni_record {
+  tn_ticket *ticket; /* of an item; the runtime's pool has its memory */
+  tn_item item;
+  tni_rec_kind kind;
+  uint32_t id, task, lane, reserved; /* lane of a submit too */
+  bool in_flight;
+  struct tni_flight *flight;
+  struct tni_record *next; /* of those that have come back */
+  /* CPU tasks on another thread */
+  tn_session *session;
+  tni_sexec *x; /* whose task */
+  tni_pool_run run;
+  tn_status status;
+  tn_error error;
+  int64_t start, end;
+} tni_record;
+
+typedef struct tni_flight {
+  tni_waker waker;
+  tni_record *back; /* under the waker's lock */
+} tni_flight;
+
+typedef struct tni_job tni_job;
+typedef struct tni_lane {
+  const tni_dev *dev;
+  const char *track;
+  uint32_t engine, depth; /* 0: any */
+  bool busy;              /* its thread is in submit */
+  tni_hand *hand;         /* of an engine that blocks */
+  tni_job *job;           /* what is submitted */
+  uint32_t *queue;        /* [n_ids] what may be submitted, in order */
+  uint32_t head, n, in_flight;
+  int64_t ready; /* least item.ready in flight */
+} tni_lane;
+
+enum { TNI_HELPERS = 3 }; /* threads of the random mode */
+
+typedef struct tni_lanes {
+  tn_session *s;
+  const tni_exec *exec;
+  tni_lane *lane; /* [n]; lane 0 is the CPU and has nothing of this */
+  uint32_t n, n_ids;
+  uint32_t *of;        /* [n_tasks] */
+  tni_record *records; /* [n_ids], in the flight's memory, then one per lane */
+  tni_flight *flight;
+  tni_hand *helpers[TNI_HELPERS];
+  bool helping[TNI_HELPERS];
+  uint32_t in_flight; /* records */
+  bool lost;
+} tni_lanes;
+
+/* pieces: of a prompt, at most in flight. helpers: threads for CPU tasks. Before anything runs the caller says whose
+ * tasks the records are (record.x). */
+TN_MUST_CHECK tn_status tni_lanes_create(tn_session *s, const tni_exec *exec, uint32_t pieces, bool helpers,
+                                         tni_lanes *out, tn_error *err);
+void tni_lanes_destroy(tni_lanes *l);
+
+/* Submits n tasks of the lane together; their memory is the device's. What the engine refuses comes back as failed. */
+void tni_lanes_submit(tni_lanes *l, uint32_t lane, const uint32_t *ids, const int64_t *ready, uint32_t n);
+/* A plain CPU task on a helper. false: none is free. */
+bool tni_lanes_help(tni_lanes *l, uint32_t id);
+/* What has come back, oldest first, or NULL. wait: until there is something. TN_E_DEVICE_LOST: nothing came for
+ * timeout_ns; the lanes are of no more use. */
+TN_MUST_CHECK tn_status tni_lanes_take(tni_lanes *l, bool wait, int64_t timeout_ns, tni_record **out, tn_error *err);
+
+#endif

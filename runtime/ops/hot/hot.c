@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Compiled once per instruction set: TNI_HOT_NAME is the table's symbol, TNI_HOT_TEXT its name.
+ */
+#include "runtime/ops/hot/hot_tile.h"
+
+/* --- one row --- */
+
+/* Four rows of b per pass over the accumulators; within a column the four products are added one after the other, so
+ * the order is the micro tile's. */
+static void gemv(int64_t kc, const void *av, const void *bv, int64_t ldb, int64_t n, float *restrict c, int first) {
+  const f32u *restrict a = av, *restrict b = bv;
+  float acc[512] __attribute__((aligned(64)));
+  memset(acc, 0, (size_t)n * sizeof(float));
+  int64_t k = 0;
+  for (; k + 4 <= kc; k += 4) {
+    const f32u *restrict r0 = b + k * ldb, *restrict r1 = r0 + ldb, *restrict r2 = r1 + ldb, *restrict r3 = r2 + ldb;
+    const v8 s0 = all8(a[k]), s1 = all8(a[k + 1]), s2 = all8(a[k + 2]), s3 = all8(a[k + 3]);
+    int64_t j = 0;
+    for (; j + 8 <= n; j += 8) {
+      const v8 t = fma8(s1, load8(r1 + j), fma8(s0, load8(r0 + j), load8(acc + j)));
+      store8(acc + j, fma8(s3, load8(r3 + j), fma8(s2, load8(r2 + j), t)));
+    }
+    for (; j < n; j++)
+      acc[j] = fma1(a[k + 3], r3[j], fma1(a[k + 2], r2[j], fma1(a[k + 1], r1[j], fma1(a[k], r0[j], acc[j]))));
+  }
+  for (; k < kc; k++) add_scaled(acc, b + k * ldb, a[k], n);
+  if (first)
+    memcpy(c, acc, (size_t)n * sizeof(float));
+  else
+    for (int64_t j = 0; j < n; j++) c[j] = c[j] + acc[j];
+}
+
+static void transpose8(float *restrict dst, int64_t ldd, const f32u *restrict s, int64_t ld) {
+  v8 r[8], t[8];
+  for (int i = 0; i < 8; i++) r[i] = *(const v8u *)(const void *)(s + i * ld);
+  for (int i = 0; i < 8; i += 2) {
+    t[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+    t[i + 1] = __builtin_shufflevector(r[i], r[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+  }
+  for (int i = 0; i < 8; i += 4)
+    for (int j = 0; j < 2; j++) {
+      r[i + j] = __builtin_shufflevector(t[i + j], t[i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+      r[i + j + 2] = __builtin_shufflevector(t[i + j], t[i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+  for (int i = 0; i < 4; i++) {
+    v8u *lo = (v8u *)(void *)(dst + i * ldd), *hi = (v8u *)(void *)(dst + (i + 4) * ldd);
+    *lo = __builtin_shufflevector(r[i], r[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    *hi = __builtin_shufflevector(r[i], r[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+  }
+}
+
+static void pack_t(float *dst, const void *src, int64_t ld, int64_t n, int64_t kc) {
+  const f32u *restrict s = src;
+  int64_t k = 0;
+  if (n == TNI_NR)
+    for (; k + 8 <= kc; k += 8) {
+      transpose8(dst + k * TNI_NR, TNI_NR, s + k, ld);
+      transpose8(dst + k * TNI_NR + 8, TNI_NR, s + 8 * ld + k, ld);
+    }
+  for (; k < kc; k++) {
+    for (int64_t j = 0; j < n; j++) dst[k * TNI_NR + j] = s[j * ld + k];
+    for (int64_t j = n; j < TNI_NR; j++) dst[k * TNI_NR + j] = 0;
+  }
+}
+
+/* --- exponentials --- */
+
+/* exp(r) - 1 over r, |r| <= 0.7: Taylor to r^9, relative error under 2^-26. */
+#define EXPM1_OVER(p, r)    \
+  p = p * r + 1.f / 362880; \
+  p = p * r + 1.f / 40320;  \
+  p = p * r + 1.f / 5040;   \
+  p = p * r + 1.f / 720;    \
+  p = p * r + 1.f / 120;    \
+  p = p * r + 1.f / 24;     \
+  p = p * r + 1.f / 6;      \
+  p = p * r + 0.5f;         \
+  p = p * r + 1.f
+static inline float expm1_over(float r) {
+  float p = 1.f / 3628800;
+  EXPM1_OVER(p, r);
+  return p;
+}
+
+/* The same over |r| <= ln2 / 2: Taylor to r^7, relative error under 2^-27. */
+#define EXP_OVER(DO, p, r) \
+  DO(p *r + 1.f / 720)     \
+  DO(p *r + 1.f / 120) DO(p *r + 1.f / 24) DO(p *r + 1.f / 6) DO(p *r + 0.5f) DO(p *r + 1.f)
+
+/* exp within about 1 ulp, no branches: x = n ln2 + r, 2^n in two factors so that results may be subnormal. NaN stays.
+ */
+static inline float exp1(float x) {
+  x = x < -104.f ? -104.f : x;
+  x = x > 89.f ? 89.f : x;
+  const float t = x * 1.44269504f + 12582912.f, n = t - 12582912.f;
+  const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+  const uint32_t i = tni_f32_bits(t) - tni_f32_bits(12582912.f);
+  const uint32_t h = (uint32_t)((int32_t)i >> 1), l = i - h;
+  float p = 1.f / 5040;
+#define ONE(next) p = next;
+  EXP_OVER(ONE, p, r)
+#undef ONE
+  const float e = p * r + 1.f;
+  return e * tni_bits_f32((h + 127u) << 23) * tni_bits_f32((l + 127u) << 23);
+}
+
+static inline float tanh1(float x) {
+  float z = fabsf(x) * 2.f;
+  z = z > 40.f ? 40.f : z;
+  const float small = z * expm1_over(z), big = exp1(z) - 1.f, e = z < 0.7f ? small : big;
+  return copysignf(e / (e + 2.f), x);
+}
+
+static void vexp(float *y, const void *xv, int64_t n) {
+  const f32u *x = xv;
+  for (int64_t i = 0; i < n; i++) ((f32u *)y)[i] = exp1(x[i]);
+}
+static void vsigmoid(float *y, const void *xv, int64_t n) {
+  const f32u *x = xv;
+  for (int64_t i = 0; i < n; i++) ((f32u *)y)[i] = 1.f / (1.f + exp1(-x[i]));
+}
+static void vtanh(float *y, const void *xv, int64_t n) {
+  const f32u *x = xv;
+  for (int64_t i = 0; i < n; i++) ((f32u *)y)[i] = tanh1(x[i]);
+}
+static void vswish(float *y, const void *xv, int64_t n, float alpha) {
+  const f32u *x = xv;
+  for (int64_t i = 0; i < n; i++) ((f32u *)y)[i] = x[i] / (1.f + exp1(-(alpha * x[i])));
+}
+
+/* --- erf --- */
+
+/* Under ERF_NEAR x + x * P(x^2), relative error 2^-25.7; above it 1 - exp(Q(|x|)), 2^-29, and 1 from ERF_ONE on. P and
+ * Q have the least weighted error of their degree. */
+#define ERF_NEAR 0.93f
+#define ERF_ONE 3.93f
+#define ERF_P(DO, p, s)    \
+  DO(p, s, 0x1.46c248p-8f) \
+  DO(p, s, -0x1.b676cep-6f) DO(p, s, 0x1.ce1904p-4f) DO(p, s, -0x1.8126dcp-2f) DO(p, s, 0x1.06eba6p-3f)
+#define ERF_Q(DO, q, t)     \
+  DO(q, t, -0x1.8ee16ep-9f) \
+  DO(q, t, 0x1.6c2a76p-6f)  \
+  DO(q, t, -0x1.a9b42ep-4f) DO(q, t, -0x1.463cc0p-1f) DO(q, t, -0x1.20af5ap+0f) DO(q, t, -0x1.9a5c86p-13f)
+
+static inline float erf1(float x) {
+  const float s = x * x, a = fabsf(x), t = a > ERF_ONE ? ERF_ONE : a;
+  float p = -0x1.382608p-11f, q = 0x1.9ae900p-13f;
+#define ONE(to, by, next) to = fma1(to, by, next);
+  ERF_P(ONE, p, s)
+  ERF_Q(ONE, q, t)
+#undef ONE
+  return a < ERF_NEAR ? fma1(p, x, x) : copysignf(1.f - decay1(q), x);
+}
+
+static void verf(float *y, const void *xv, int64_t n) {
+  enum { WIDE = ABREAST * 8 };
+  const f32u *x = xv;
+  const v8 zero = {0};
+  const v8n sign = {0x80000000u, 0x80000000u, 0x80000000u, 0x80000000u,
+                    0x80000000u, 0x80000000u, 0x80000000u, 0x80000000u};
+  int64_t i = 0;
+  for (; i + WIDE <= n; i += WIDE) {
+    v8 p[ABREAST], v[ABREAST];
+    v8u q[ABREAST];
+    EACH(v[u] = *(const v8u *)(const void *)(x + i + u * 8))
+    for (int u = 0; u < ABREAST; u++) {
+      const v8 s = v[u] * v[u], a = (v8)((v8n)v[u] & ~sign), t = pick8(a > all8(ERF_ONE), all8(ERF_ONE), a);
+      v8 r = all8(0x1.9ae900p-13f);
+      p[u] = all8(-0x1.382608p-11f);
+#define EIGHT(to, by, next) to = fma8(to, by, all8(next));
+      ERF_P(EIGHT, p[u], s)
+      ERF_Q(EIGHT, r, t)
+#undef EIGHT
+      p[u] = fma8(p[u], v[u], v[u]);
+      q[u] = r;
+    }
+    decay8x4(q, zero);
+    for (int u = 0; u < ABREAST; u++) {
+      const v8 far = (v8)((v8n)(1.f - q[u]) | ((v8n)v[u] & sign)), a = (v8)((v8n)v[u] & ~sign);
+      *(v8u *)(void *)(y + i + u * 8) = pick8(a < all8(ERF_NEAR), p[u], far);
+    }
+  }
+  for (; i < n; i++) y[i] = erf1(x[i]);
+}
+
+/* --- row reductions --- */
+
+static v8 swap_half(v8 v) { return __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3); }
+static v8 swap_quarter(v8 v) { return __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5); }
+
+/* The sum of all lanes, pairwise. */
+static float tree(v8 s0, v8 s1) {
+  v8 s = s0 + s1;
+  s = s + swap_half(s);
+  s = s + swap_quarter(s);
+  return s[0] + s[1];
+}
+
+static float exp_sum(void *yv, const void *xv, int64_t n, float max) {
+  enum { WIDE = ABREAST * 8 };
+  f32u *y = yv;
+  const v8 zero = {0};
+  v8 s0 = {0}, s1 = {0};
+  if (xv != yv) memmove(y, xv, (size_t)n * sizeof *y);
+  for (int64_t i = 0; i < n; i += WIDE) {
+    const int64_t left = n - i;
+    v8u rest[ABREAST] = {zero - INFINITY, zero - INFINITY, zero - INFINITY, zero - INFINITY};
+    v8u *e = left < WIDE ? rest : (v8u *)(void *)(y + i);
+    if (left < WIDE) memcpy(rest, y + i, (size_t)left * sizeof *y);
+    decay8x4(e, zero + max);
+    s0 = s0 + e[0];
+    s1 = s1 + e[1];
+    s0 = s0 + e[2];
+    s1 = s1 + e[3];
+    if (left < WIDE) memcpy(y + i, rest, (size_t)left * sizeof *y);
+  }
+  return tree(s0, s1);
+}
+
+static float sum(const void *xv, int64_t n) {
+  const f32u *x = xv;
+  float s[TNI_LANES] = {0};
+  int64_t i = 0;
+  for (; i + TNI_LANES <= n; i += TNI_LANES)
+    for (int j = 0; j < TNI_LANES; j++) s[j] += x[i + j];
+  for (int j = 0; i + j < n; j++) s[j] += x[i + j];
+  return tree(load8(s), load8(s + 8));
+}
+
+static float sum_sq(const void *xv, int64_t n, float mean) {
+  const f32u *x = xv;
+  float s[TNI_LANES] = {0};
+  int64_t i = 0;
+  for (; i + TNI_LANES <= n; i += TNI_LANES)
+    for (int j = 0; j < TNI_LANES; j++) s[j] += (x[i + j] - mean) * (x[i + j] - mean);
+  for (int j = 0; i + j < n; j++) s[j] += (x[i + j] - mean) * (x[i + j] - mean);
+  return tree(load8(s), load8(s + 8));
+}
+
+static float vmax(const void *xv, int64_t n) {
+  const f32u *x = xv;
+  const v8 none = (v8){0} - INFINITY;
+  v8 m0 = none, m1 = none;
+  v8i nan = {0};
+  for (int64_t i = 0; i < n; i += TNI_LANES) {
+    v8u v[2] = {none, none};
+    if (n - i < TNI_LANES)
+      memcpy(v, x + i, (size_t)(n - i) * sizeof *x);
+    else
+      memcpy(v, x + i, sizeof v);
+    nan |= (v[0] != v[0]) | (v[1] != v[1]);
+    m0 = max8(v[0], m0);
+    m1 = max8(v[1], m1);
+  }
+  m0 = max8(m1, m0);
+  m0 = max8(swap_half(m0), m0);
+  m0 = max8(swap_quarter(m0), m0);
+  nan |= (v8i)swap_half((v8)nan);
+  nan |= (v8i)swap_quarter((v8)nan);
+  if (nan[0] | nan[1]) return NAN;
+  return m0[1] > m0[0] ? m0[1] : m0[0];
+}
+
+typedef uint16_t half_u __attribute__((aligned(1), may_alias));
+static void from_half(float *restrict dst, const void *src, int64_t n) {
+  const half_u *h = src;
+  int64_t i = 0;
+#ifdef __AVX512F__
+  for (; i + 16 <= n; i += 16)
+    _mm512_storeu_ps(dst + i, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(h + i))));
+#endif
+  for (; i < n; i++) dst[i] = tni_half_to_f32(h[i]);
+}
+
+extern const tni_hot TNI_HOT_NAME;
+const tni_hot TNI_HOT_NAME = {
+    .name = TNI_HOT_TEXT,
+    .mr = TILE_MR,
+    .gemm = tile,
+    .gemm2 = tile2,
+    .gemv = gemv,
+    .dots8 = TNI_HOT_OWN(dots8),
+    .softmax8 = TNI_HOT_OWN(softmax8),
+    .values8 = TNI_HOT_OWN(values8),
+    .gemm_b16 = TNI_HOT_OWN(gemm_b16),
+    .gemm2_b16 = TNI_HOT_OWN(gemm2_b16),
+    .dots8_b16 = TNI_HOT_OWN(dots8_b16),
+    .values8_b16 = TNI_HOT_OWN(values8_b16),
+    .to_b16 = TNI_HOT_OWN(to_b16),
+    .words8_b16 = TNI_HOT_OWN(words8_b16),
+    .zip_b16 = TNI_HOT_OWN(zip_b16),
+    .pack_t = pack_t,
+    .widen = TNI_HOT_OWN(widen),
+    .widen_pairs = TNI_HOT_OWN(widen_pairs),
+    .widen_floats = TNI_HOT_OWN(widen_floats),
+    .bgemm = TNI_HOT_OWN(bgemm),
+    .taps = TNI_HOT_OWN(taps),
+    .requantize = TNI_HOT_OWN(requantize),
+    .integers = TNI_HOT_OWN(integers),
+    .quantize = TNI_HOT_OWN(quantize),
+    .dequantize = TNI_HOT_OWN(dequantize),
+    .from_half = from_half,
+    .exp = vexp,
+    .sigmoid = vsigmoid,
+    .tanh = vtanh,
+    .swish = vswish,
+    .erf = verf,
+    .exp_sum = exp_sum,
+    .sum = sum,
+    .sum_sq = sum_sq,
+    .max = vmax,
+};

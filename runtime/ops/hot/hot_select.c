@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stddef.h>
+
+#include "runtime/ops/hot/hot.h"
+
+extern const tni_hot tni_hot_base;
+#ifdef TNI_HOT_AVX2
+extern const tni_hot tni_hot_avx2, tni_hot_twice;
+static bool has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+#endif
+#ifdef TNI_HOT_AVX512
+extern const tni_hot tni_hot_avx512;
+static bool has_avx512(void) {
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512vnni");
+}
+#endif
+#ifdef TNI_HOT_AVX512BF16
+extern const tni_hot tni_hot_avx512bf16;
+static bool has_bf16(void) { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
+#endif
+
+const tni_hot *tni_hot_variant(uint32_t index) {
+  if (index == 0) return &tni_hot_base;
+#ifdef TNI_HOT_AVX2
+  if (index == 1 && has_avx2()) return &tni_hot_avx2;
+#endif
+#ifdef TNI_HOT_AVX512
+  if (index == 2 && has_avx512()) return &tni_hot_avx512;
+#endif
+#ifdef TNI_HOT_AVX512BF16
+  if (index == 3 && has_bf16()) return &tni_hot_avx512bf16;
+#endif
+  return NULL;
+}
+
+const tni_hot *tni_hot_get(void) {
+#ifdef TNI_HOT_AVX2
+  const tni_hot *best = NULL;
+  for (uint32_t i = 3; i && !best; i--) best = tni_hot_variant(i);
+  return best ? best : &tni_hot_twice;
+#else
+  return &tni_hot_base;
+#endif
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/ops/kernel/quantized.h"
+
+#include "runtime/shape/dims/fused.h"
+
+enum { PART = (int)TNI_KC > (int)TNI_GEMM_COLS ? (int)TNI_KC : (int)TNI_GEMM_COLS };
+
+static void pack(const void *ctx, int64_t batch, int64_t k0, int64_t kc, int64_t n0, int64_t nb, float *dst) {
+  const tni_hquantized *h = ctx;
+  float part[PART];
+  (void)batch;
+  for (int64_t p = 0; p < nb; p += TNI_NR, dst += kc * TNI_NR) {
+    const int64_t w = nb - p < TNI_NR ? nb - p : TNI_NR, n = h->first + n0 + p;
+    if (w < TNI_NR) memset(dst, 0, (size_t)(kc * TNI_NR) * sizeof *dst);
+    for (int64_t i = 0; h->by_row && i < w; i++) {
+      tni_quantized_row(h->q, n + i, k0, k0 + kc, part);
+      for (int64_t k = 0; k < kc; k++) dst[k * TNI_NR + i] = part[k];
+    }
+    for (int64_t k = 0; !h->by_row && k < kc; k++) tni_quantized_row(h->q, k0 + k, n, n + w, dst + k * TNI_NR);
+  }
+}
+
+void tni_hquantized_pack(tni_gemm *g, const tni_tensor *w, bool kn, int64_t first, tni_hquantized *room) {
+  if (!w->quantized || w->data) return;
+  *room = (tni_hquantized){w->quantized, w->quantized->transposed == kn, first};
+  g->pack = pack;
+  g->pack_ctx = room;
+}
+
+bool tni_host_takes_quantized(const tn_node *n, uint32_t i, const tni_tensor *t) {
+  tni_fused f;
+  switch (n->op) {
+    case TN_OP_MATMUL:
+    case TN_OP_GEMM:
+      return i == 1 && n->in[0] != n->in[1];
+    case TN_OP_FUSED_MATMUL:
+      return tni_fused_read(n, &f) == NULL && i >= 1 && i <= f.n_weights;
+    case TN_OP_GATHER:
+      return i == 0 && !t->quantized->transposed && tni_attr_i(n, "axis", 0) == 0;
+    default:
+      return false;
+  }
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/ops/nn/attention_block.h"
+
+#include <math.h>
+
+#include "runtime/ops/kernel/kvrow.h"
+
+static int64_t row_of(const operand *x, int64_t key) { return x->ring ? key % x->ring : key; }
+
+static const char *row_at(const attention *a, const operand *past, const operand *now, const tile *t, int64_t key) {
+  const int64_t before = past->data ? a->past : 0;
+  const operand *x = key < before ? past : now;
+  const int64_t row = key < before ? key : row_of(now, key - before);
+  return (const char *)x->data + (t->b * x->batch + t->kv * x->head + row * x->row) * (int64_t)tni_elem_size(x->dtype);
+}
+
+/* Rows [key, key + n) of K or V, as floats or as the bfloat16 that they are; *ld their distance in elements. They are
+ * gathered where they are neither, lie on both sides of the past's or a ring's end, or are no whole words. */
+static const void *block_rows(const attention *a, const operand *past, const operand *now, const tile *t, int64_t key,
+                              int64_t n, int64_t size, float *rows, int64_t *ld) {
+  const int64_t before = past->data ? a->past : 0, words = (size + 1) / 2;
+  const operand *x = key < before ? past : now;
+  const bool apart = x == past ? key + n > before : x->ring && row_of(x, key - before) + n > x->ring;
+  const bool as_kept = a->b16 ? size % 2 == 0 && x->row % 2 == 0 : x->dtype == TN_DT_F32;
+  if (!apart && as_kept) {
+    *ld = x->row;
+    return row_at(a, past, now, t, key);
+  }
+  *ld = a->b16 ? 2 * words : size;
+  for (int64_t i = 0; i < n; i++) {
+    const char *from = row_at(a, past, now, t, key + i);
+    if (a->b16) {
+      if (words) rows[i * words + words - 1] = 0;
+      memcpy(rows + i * words, from, (size_t)size * sizeof(uint16_t));
+    } else {
+      tni_kv_load(now->dtype, from, TN_DT_F32, rows + i * size, 1, size);
+    }
+  }
+  return rows;
+}
+
+/* Rows of one micro tile, so that none is left with few: of 8 rows 4 and 4, not 6 and 2. */
+static int64_t even_step(const attention *a, int64_t rows) {
+  const int64_t n = (rows + a->hot->mr - 1) / a->hot->mr;
+  return (rows + n - 1) / n;
+}
+
+/* Scores by key, [KEYS, FEW], and as the others have them, by row. */
+static float *by_key(const space *w) { return w->s + FEW * KEYS; }
+
+/* Scores of few rows. k: block_rows(). */
+static void few_dots(const attention *a, const tile *t, const space *w, const void *k, int64_t ld, int64_t n,
+                     const void *next) {
+  if (a->b16)
+    a->hot->dots8_b16(n, even_elements(a), w->q, k, ld / 2, by_key(w), next);
+  else
+    a->hot->dots8((int)t->rows, n, a->size, w->q, k, ld, by_key(w), next);
+}
+
+static void few_scores(const attention *a, const tile *t, const space *w, const void *k, int64_t ld, int64_t n) {
+  float *s = by_key(w), rows[FEW * TNI_NR];
+  few_dots(a, t, w, k, ld, n, NULL);
+  for (int64_t p = 0; p < n; p += TNI_NR) {
+    a->hot->pack_t(rows, s + p * FEW, FEW, n - p < TNI_NR ? n - p : TNI_NR, FEW);
+    for (int64_t r = 0; r < t->rows; r++) memcpy(w->s + r * KEYS + p, rows + r * TNI_NR, TNI_NR * sizeof *rows);
+  }
+}
+
+static void scores(const attention *a, const tile *t, const space *w, int64_t key, int64_t n) {
+  const int64_t step = even_step(a, t->rows), even = even_elements(a);
+  int64_t ld;
+  const f32u *k = block_rows(a, &a->past_k, &a->k, t, key, n, a->size, w->rows, &ld);
+  if (few_rows(t)) {
+    few_scores(a, t, w, k, ld, n);
+    return;
+  }
+  const int64_t size = a->b16 ? even : a->size, panel = size * TNI_NR; /* a row's floats, or words */
+  if (a->b16) ld /= 2;
+  for (int64_t p = 0; p < n; p += 2 * TNI_NR) {
+    for (int64_t i = 0; i < 2; i++) {
+      const int64_t left = n - p - i * TNI_NR;
+      if (left > 0)
+        a->hot->pack_t(w->k + i * panel, k + (p + i * TNI_NR) * ld, ld, left < TNI_NR ? left : TNI_NR, size);
+    }
+    for (int64_t r = 0; r < t->rows; r += step) {
+      const int mr = (int)(t->rows - r < step ? t->rows - r : step);
+      const float *q = w->q + r * size;
+      float *s = w->s + r * KEYS + p;
+      if (a->b16) {
+        tni_hot_panels(a->hot, true, n - p, mr, size, q, size, w->k, TNI_NR, panel, s, KEYS, 1);
+        continue;
+      }
+      tni_hot_panels(a->hot, false, n - p, mr, even, q, size, w->k, 2 * TNI_NR, panel, s, KEYS, 1);
+      tni_hot_panels(a->hot, false, n - p, mr, size - even, q + even, size, w->k + TNI_NR, 2 * TNI_NR, panel, s, KEYS,
+                     0);
+    }
+  }
+}
+
+static void cap_row(const attention *a, float *s, int64_t n) {
+  for (int64_t i = 0; i < n; i++) s[i] = s[i] / a->cap;
+  a->hot->tanh(s, s, n);
+  for (int64_t i = 0; i < n; i++) s[i] = s[i] * a->cap;
+}
+
+/* Slope times the keys' distances, the first of which is `from`. */
+static void slope_row(float slope, int64_t from, int64_t n, float *restrict s) {
+  for (int64_t i = 0; i < n; i++) {
+    const float far = slope * (float)(from + i);
+    s[i] = s[i] + far;
+  }
+}
+
+/* Bias of keys [key, key + n) for one query added to s; past the mask's own length everything is masked. */
+static void mask_row(const attention *a, int64_t at, int64_t key, int64_t n, float *restrict s) {
+  const int64_t given = a->mask_keys - key, m = given < 0 ? 0 : given < n ? given : n;
+  if (a->mask->dtype == TN_DT_BOOL) {
+    const u8u *p = (const u8u *)a->mask->data + at + key;
+    for (int64_t i = 0; i < m; i++) s[i] = p[i] ? s[i] : -INFINITY;
+  } else {
+    float bias[KEYS];
+    if (m) tni_load_f32(a->mask->dtype, a->mask->data, at + key, m, bias);
+    for (int64_t i = 0; i < m; i++) {
+      const float sum = s[i] + bias[i];
+      s[i] = bias[i] == -INFINITY ? -INFINITY : sum;
+    }
+  }
+  for (int64_t i = m; i < n; i++) s[i] = -INFINITY;
+}
+
+/* One row of the mask for all queries, and nothing masked in this block. */
+static bool nothing_masked(const attention *a, const tile *t, int64_t key, int64_t n) {
+  return a->mask->dtype == TN_DT_BOOL && !a->mask_head && !a->mask_row && key + n <= a->mask_keys &&
+         !memchr((const char *)a->mask->data + t->b * a->mask_batch + key, 0, (size_t)n);
+}
+
+static void bias_rows(const attention *a, const tile *t, const space *w, int64_t key, int64_t n) {
+  const bool masked = a->mask && !nothing_masked(a, t, key, n);
+  for (int64_t r = 0; r < t->rows; r++) {
+    float *s = w->s + r * KEYS;
+    const int64_t row = t->row0 + r, i = row / a->group, h = t->kv * a->group + row % a->group;
+    if (a->cap > 0) cap_row(a, s, n);
+    if (a->slopes) slope_row(of_head(a, a->slopes, h), key - t->at[r], n, s);
+    if (masked) mask_row(a, t->b * a->mask_batch + h * a->mask_head + i * a->mask_row, key, n, s);
+    for (int64_t j = 0; j < n && key + j < t->lo[r]; j++) s[j] = -INFINITY;
+    for (int64_t j = t->hi[r] > key ? t->hi[r] - key : 0; j < n; j++) s[j] = -INFINITY;
+  }
+}
+
+/* Scores become probabilities under the new maximum; what is there already is scaled down to it. */
+static void advance(const attention *a, tile *t, const space *w, int64_t n) {
+  for (int64_t r = 0; r < t->rows; r++) {
+    const float top = a->hot->max(w->s + r * KEYS, n), old = t->to.m[r];
+    t->to.m[r] = top > old || top != top ? top : old;
+    t->decay[r] = old == t->to.m[r] ? 0 : old - t->to.m[r];
+    if (isinf(t->to.m[r]) && t->to.m[r] > 0) t->decay[r] = NAN; /* inf - inf */
+  }
+  (void)a->hot->exp_sum(t->decay, t->decay, t->rows, 0);
+  for (int64_t r = 0; r < t->rows; r++) {
+    float *s = w->s + r * KEYS, *o = t->to.o + r * a->v_cols;
+    const float d = t->decay[r];
+    if (t->to.m[r] == -INFINITY) {
+      memset(s, 0, (size_t)n * sizeof *s);
+      continue;
+    }
+    t->to.l[r] = t->to.l[r] * d + a->hot->exp_sum(s, s, n, t->to.m[r]);
+    if (d != 1.f)
+      for (int64_t i = 0; i < a->v_cols; i++) o[i] = o[i] * d;
+  }
+}
+
+/* Floats from one row of V to the next up to which a block's rows share few sets of the nearest cache. */
+enum { NEAR = 128 };
+
+/* Columns [c, c + width) of V for n keys, zeros behind its last; as words of two keys where these are multiplied. */
+static void pack_values(const attention *a, const void *rows, int64_t ld, int64_t n, int64_t c, int64_t width,
+                        float *to) {
+  const int64_t left = a->v_size - c, cols = left < width ? left : width;
+  if (cols < width) memset(to, 0, (size_t)(n * width) * sizeof *to);
+  if (!a->b16) {
+    for (int64_t j = 0; j < n; j++) memcpy(to + j * width, (const f32u *)rows + j * ld + c, (size_t)cols * sizeof *to);
+    return;
+  }
+  const uint16_t none[2 * TNI_NR] = {0};
+  const char *v = (const char *)rows + c * (int64_t)sizeof *none, *last = v + (n - 1) * ld * (int64_t)sizeof *none;
+  for (; v <= last; v += 2 * ld * (int64_t)sizeof *none, to += width)
+    a->hot->zip_b16(to, v, v < last ? v + ld * (int64_t)sizeof *none : (const char *)none, cols);
+}
+
+static void add_values(const attention *a, const tile *t, const space *w, int64_t key, int64_t n) {
+  const int64_t step = even_step(a, t->rows), steps = a->b16 ? (n + 1) / 2 : n;
+  int64_t ld;
+  const f32u *v = block_rows(a, &a->past_v, &a->v, t, key, n, a->v_size, w->rows, &ld);
+  const bool copied = a->b16 || (!few_rows(t) && ld > NEAR);
+  for (int64_t r = 0; a->b16 && r < t->rows; r++) /* behind the last key is the score of a panel's zeros */
+    a->hot->to_b16(w->s + r * KEYS, w->s + r * KEYS, 2 * steps);
+  for (int64_t c = 0, width; c < a->v_size; c += width) {
+    const int64_t left = a->v_size - c;
+    width = left < 2 * TNI_NR ? TNI_NR : 2 * TNI_NR;
+    const bool packed = copied || left < TNI_NR;
+    if (packed) pack_values(a, v, ld, n, c, width, w->v);
+    for (int64_t r = 0; r < t->rows; r += step) {
+      const int mr = (int)(t->rows - r < step ? t->rows - r : step);
+      const float *p = w->s + r * KEYS;
+      float *o = t->to.o + r * a->v_cols + c;
+      tni_hot_panels(a->hot, a->b16, width, mr, steps, p, KEYS, packed ? w->v : v + c, packed ? width : ld, TNI_NR, o,
+                     a->v_cols, 0);
+    }
+  }
+}
+
+/* --- one block for few rows that see all of it, with nothing added to the scores: the same sums --- */
+
+static bool sees_all(const attention *a, const tile *t, int64_t key, int64_t n) {
+  if (!few_rows(t) || a->cap > 0 || a->slopes || a->v_size % TNI_NR) return false;
+  for (int64_t r = 0; r < t->rows; r++)
+    if (t->lo[r] > key || t->hi[r] < key + n) return false;
+  return !a->mask || nothing_masked(a, t, key, n);
+}
+
+/* What memory is asked for meanwhile: the block that follows, where there is one and it lies in one piece. */
+static const char *following(const attention *a, const tile *t, int64_t key, const void *rows, const void *gathered,
+                             int64_t ld, int64_t size) {
+  return rows == gathered || ld != size || key + KEYS >= t->last ? NULL
+                                                                 : (const char *)rows + KEYS * ld * kept_bytes(a);
+}
+
+/* false: nothing is done. */
+static bool few_block(const attention *a, const tile *t, const space *w, int64_t key, int64_t n) {
+  const int64_t whole = (n + TNI_NR - 1) / TNI_NR * TNI_NR, bytes = kept_bytes(a);
+  float *s = by_key(w), *max = t->to.m, *sum = t->to.l, decay[FEW];
+  int64_t ld;
+  if (!sees_all(a, t, key, n)) return false;
+  const char *rows = block_rows(a, &a->past_k, &a->k, t, key, n, a->size, w->rows, &ld);
+  few_dots(a, t, w, rows, ld, n, following(a, t, key, rows, w->rows, ld, a->size));
+  for (int64_t i = n * FEW; i < whole * FEW; i++) s[i] = -INFINITY;
+  if (!a->hot->softmax8(whole, s, max, sum, decay)) return false;
+  rows = block_rows(a, &a->past_v, &a->v, t, key, n, a->v_size, w->rows, &ld);
+  const char *next = following(a, t, key, rows, w->rows, ld, a->v_size);
+  if (a->b16) a->hot->words8_b16(s, n + n % 2); /* zeros behind the last */
+  for (int64_t c = 0; c < a->v_size; c += TNI_NR)
+    (a->b16 ? a->hot->values8_b16 : a->hot->values8)((int)t->rows, n, s, rows + c * bytes, ld, decay, t->to.o + c,
+                                                     a->v_cols, next ? next + c * n * bytes : NULL);
+  return true;
+}
+
+void tni_attention_block(const attention *a, tile *t, const space *w, int64_t key, int64_t n) {
+  if (few_block(a, t, w, key, n)) return;
+  scores(a, t, w, key, n);
+  bias_rows(a, t, w, key, n);
+  advance(a, t, w, n);
+  add_values(a, t, w, key, n);
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/oracle/tasks/calibrate.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/profile/paths.h"
+#include "runtime/oracle/tasks/task_reference.h"
+
+/* What the runtime was told, or a file beside the model. */
+static tn_status find_file(const tn_model *m, const char **file, tn_error *err) {
+  static const char beside[] = TNI_IN_MODEL;
+  *file = m->rt->calibration;
+  if (!*file || strncmp(*file, beside, sizeof beside - 1) != 0) return TN_OK;
+  const char *name = *file + sizeof beside - 1;
+  *file = tni_path_from(m->arena, m->path, name);
+  if (!*file) return tni_fail_memory(err, m->path);
+  if (access(*file, R_OK) == 0) return TN_OK;
+  return tni_fail(err, TN_E_INVALID, *file,
+                  "profile '%s' wants statistics of activations, and there is no '%s' beside the model: make it by "
+                  "'tenon calibrate', or give another with --calibration",
+                  m->rt->profile->name, name);
+}
+
+tn_status tni_calibrate_open(tn_model *m, tn_error *err) {
+  const char *file = NULL;
+  const bool record = m->flags & TN_MODEL_CALIBRATE;
+  if (!record) {
+    const tn_status found = find_file(m, &file, err);
+    if (found != TN_OK || !file) return found;
+  }
+  const char *whole = m->import->whole_hash;
+  tn_status st = tni_calib_model_hash(m->graph, m->hash, err);
+  if (st == TN_OK && whole && strlen(whole) == TNI_CALIB_HEX) memcpy(m->hash, whole, sizeof m->hash);
+  if (st != TN_OK || record) return st; /* statistics change nothing that is recorded */
+  st = tni_calib_read(file, &m->calib, err);
+  if (st != TN_OK || strcmp(m->calib->model, m->hash) == 0) return st;
+  return tni_fail(err, TN_E_INVALID, file,
+                  "calibration file '%s' belongs to another model: '%.64s' with hash %s, not '%.64s' with hash %s",
+                  file, m->calib->model_name, m->calib->model, m->name, m->hash);
+}
+
+tn_status tni_calibrate_attach(tn_model *m, tn_error *err) {
+  uint32_t products = 0, found = 0;
+  if (!m->calib) return TN_OK;
+  tn_status st = tni_calib_attach(m->calib, m->graph, m->arena, &products, &found, err);
+  if (st == TN_OK)
+    tni_log_line(&m->rt->log, found < products ? TN_LOG_WARN : TN_LOG_INFO,
+                 "calibration file '%s' has statistics for %u of %u matrix products", m->calib->file, found, products);
+  return st;
+}
+
+tn_status tni_calibrate_task(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err) {
+  const tn_task *t = x->exec->tasks[i].info;
+  tn_status st = TN_OK;
+  for (uint32_t k = 0; st == TN_OK && k < t->n_nodes; k++) {
+    const tn_id v = tni_recorder_value(s->model->recorder, t->nodes[k]);
+    const uint32_t r = v == TN_NONE ? TN_NONE : tni_ref_region(x, i, v);
+    if (r == TN_NONE) continue;
+    const tni_sregion *q = &x->regions[r];
+    tni_tensor in = {.dtype = q->dtype, .rank = q->rank, .data = q->ptr, .bytes = q->bytes};
+    memcpy(in.dims, q->dims, sizeof in.dims);
+    st = tni_recorder_add(s->model->recorder, v, &in, err);
+  }
+  return st;
+}
+
+/* --- application API ---------------------------------------------------------------------------------------------- */
+
+static tn_status needs_recorder(const tn_model *m, tn_error *err) {
+  if (m->recorder) return TN_OK;
+  return tni_fail(err, TN_E_INVALID, m->path, "the model was not loaded with TN_MODEL_CALIBRATE");
+}
+
+tn_status tn_model_calibration_next(tn_model *m, tn_error *err) {
+  tn_status st = needs_recorder(m, err);
+  return st == TN_OK ? tni_recorder_next(m->recorder, err) : st;
+}
+
+static tn_status collect(const tn_model *m, tni_calib *c, tn_error *err) {
+  *c = (tni_calib){.arena = tni_arena_create(), .model_name = m->name, .text_name = "text"};
+  if (!c->arena) return tni_fail_memory(err, m->path);
+  memcpy(c->model, m->hash, sizeof c->model);
+  tn_status st = tni_recorder_result(m->recorder, c->arena, &c->entries, &c->n_entries, err);
+  if (st == TN_OK && !c->n_entries)
+    st = tni_fail(err, TN_E_INVALID, m->path, "no activation met a constant weight: nothing was recorded");
+  return st;
+}
+
+tn_status tn_model_calibration_save(tn_model *m, const tn_calibration_text *text, const char *path, tn_error *err) {
+  tn_calibration_text t;
+  tni_calib c = {0};
+  tn_status st = needs_recorder(m, err);
+  if (st != TN_OK) return st;
+  if (!path || !text) return tni_fail(err, TN_E_INVALID, "tn_model_calibration_save", "a NULL argument");
+  st = tni_take(&t, sizeof t, text, "tn_calibration_text", err);
+  if (st == TN_OK) st = collect(m, &c, err);
+  if (t.name) c.text_name = t.name;
+  c.tokens = t.tokens;
+  tni_calib_text_hash(t.bytes, t.bytes ? t.n_bytes : 0, c.text);
+  if (st == TN_OK) st = tni_calib_write(&c, path, err);
+  tni_arena_destroy(c.arena);
+  return st;
+}
+
+/* Names come from models: what is not UTF-8 is shown as such. */
+static json_t *text_json(const char *s) {
+  json_t *j = json_string(s ? s : "");
+  return j ? j : json_string("(not UTF-8)");
+}
+
+static json_t *entry_json(const tni_calib_entry *e) {
+  double over = 0;
+  uint32_t channels = 0;
+  json_t *weights = json_array();
+  for (uint32_t k = 0; k < e->stats.n; k++) {
+    over += (double)e->stats.ch_over[k];
+    channels += e->stats.ch_over[k] > 0;
+  }
+  for (uint32_t i = 0; i < e->n_weights; i++) json_array_append_new(weights, text_json(e->weights[i]));
+  return json_pack("{s:o, s:o, s:I, s:I, s:f, s:f, s:I, s:I}", "name", text_json(e->name), "weights", weights, "rows",
+                   (json_int_t)e->stats.rows, "channels", (json_int_t)e->stats.n, "absmax", (double)e->stats.absmax,
+                   "p999", (double)e->stats.p999, "outlier_channels", (json_int_t)channels, "outliers",
+                   (json_int_t)over);
+}
+
+tn_status tni_calibrate_report(const tn_model *m, json_t **out, tn_error *err) {
+  tni_calib c = {0};
+  tn_status st = needs_recorder(m, err);
+  if (st == TN_OK) st = collect(m, &c, err);
+  json_t *list = json_array();
+  for (uint32_t i = 0; st == TN_OK && i < c.n_entries; i++) json_array_append_new(list, entry_json(&c.entries[i]));
+  if (st == TN_OK) *out = json_pack("{s:s, s:s, s:O}", "model", m->path, "hash", m->hash, "values", list);
+  json_decref(list);
+  tni_arena_destroy(c.arena);
+  return st;
+}

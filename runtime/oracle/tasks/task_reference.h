@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The oracle that gates: what a plugin's task should have computed, on the host, with unpack(pack(W)) and the declared
+ * numerics of the format (docs/numerics.md). Used instead of the device (TN_MODEL_REFERENCE) or beside it
+ * (TN_MODEL_CAPTURE).
+ */
+#ifndef TENON_ORACLE_TASKS_TASK_REFERENCE_H
+#define TENON_ORACLE_TASKS_TASK_REFERENCE_H
+
+#include "runtime/session/internal.h"
+
+/* Unpacked weights, made on first use, shared by sessions. */
+TN_MUST_CHECK tn_status tni_refcache_create(tn_model *m, tn_error *err);
+void tni_refcache_destroy(tn_model *m);
+
+/* Computes task i's nodes into the task's own output regions. */
+TN_MUST_CHECK tn_status tni_reference_task(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err);
+
+/* One node's reference outputs, on the evaluation's arena. bound: allowed |difference| per element, or NULL for
+ * nodes whose bound is relative to the largest output. */
+typedef struct tni_evaluated {
+  tn_id value;
+  tni_tensor t;
+  float *bound;
+} tni_evaluated;
+
+typedef struct tni_evaluation {
+  tn_session *s;
+  tni_sexec *x;
+  uint32_t task;
+  tni_arena *arena;
+  tni_evaluated *done;
+  uint32_t n_done;
+  tn_error *err;
+} tni_evaluation;
+
+/* The region that holds v for this task: its own, or that of a TEMP slot that names it. TN_NONE: none. */
+uint32_t tni_ref_region(const tni_sexec *x, uint32_t task, tn_id v);
+/* Computes every node of the task from the task's own inputs; done[] holds what they give. */
+TN_MUST_CHECK tn_status tni_evaluate(tni_evaluation *ev);
+
+/* --- between reference.c and reference_fused.c --- */
+
+/* What a node of the task reads: a constant, something computed here, or the memory that the task was given. */
+TN_MUST_CHECK tn_status tni_ref_operand(tni_evaluation *ev, tn_id v, tni_tensor *out);
+/* A cache as a dense tensor of the graph's dtype (t has dtype, dims, bytes), and this run's rows back. */
+TN_MUST_CHECK tn_status tni_ref_state_load(tni_evaluation *ev, const tni_sregion *q, tni_tensor *t);
+void tni_ref_state_store(const tni_sexec *x, const tni_sregion *q, const tni_tensor *t);
+/* What a cache of another dtype than the graph's may be off by, element by element: e->bound; half a step of what it is
+ * kept as beside what float32 sums may be. */
+TN_MUST_CHECK tn_status tni_ref_state_bound(tni_evaluation *ev, const tni_sregion *q, tni_evaluated *e);
+/* Memory for value v at the dims of the run. */
+TN_MUST_CHECK tn_status tni_ref_output(tni_evaluation *ev, tn_id v, tni_evaluated *out);
+/* Constant matrix v as floats [N,K]: unpacked, with its format's numerics, where the task's program packs it, else as
+ * it is (stored [K,N] where kn), with those of products in f32. */
+TN_MUST_CHECK tn_status tni_ref_weight(tni_evaluation *ev, tn_id v, bool kn, const float **w, int64_t *N, int64_t *K,
+                                       const tn_numerics **num);
+/* dtype, dims and bytes of v in this run. */
+TN_MUST_CHECK tn_status tni_ref_header(tni_evaluation *ev, tn_id v, tni_tensor *t);
+/* The node has a shape operand that the task has no memory of; its outputs. */
+bool tni_ref_is_shaped(const tni_evaluation *ev, tn_id node);
+TN_MUST_CHECK tn_status tni_ref_shaped(tni_evaluation *ev, tn_id node, tni_evaluated *outs);
+/* A tenon.FusedMatMul of f32: outs[n_out], with bounds carried through the chain (docs/numerics.md). */
+TN_MUST_CHECK tn_status tni_ref_fused(tni_evaluation *ev, tn_id node, tni_evaluated *outs);
+
+/* Results per task: largest |device - reference| over its bound. */
+TN_MUST_CHECK tn_status tni_capture_create(tn_session *s);
+void tni_capture_destroy(tn_session *s);
+/* Compares what task i has just written. */
+TN_MUST_CHECK tn_status tni_capture_task(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err);
+
+#endif

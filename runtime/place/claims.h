@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the devices say of a graph: one answer per node and device, plus groups. Answers are copied from the plugins and
+ * checked: every node exactly once, known verdicts, finite costs, ids in range.
+ *
+ * A constraint of a claim is promised where it is proved, where it asks for a multiple of the padded length of the
+ * context, which the session then rounds up, or where it fixes the positions of a run: to any length in the prefill
+ * phase of a model whose runs can be padded (the first device's wins), to 1 in the decode phase. Any other turns the
+ * claim into a refusal that says which.
+ */
+#ifndef TENON_PLACE_CLAIMS_H
+#define TENON_PLACE_CLAIMS_H
+
+#include "runtime/base/arena.h"
+#include "runtime/base/error.h"
+#include "runtime/graph/graph.h"
+#include "runtime/place/layouts.h"
+
+/* A device of the profile, in order of preference. name: the plugin's. Lives in the runtime. */
+typedef struct tni_dev {
+  const char *name;
+  tn_device *device;
+  const tn_plugin *plugin;
+  const tn_host *host;
+  struct tni_devlock *lock; /* claim .. args_free and buffers: one at a time */
+  bool is_host;             /* the built-in device */
+  bool process;             /* the plugin lives in one of its own (runtime/isolate) */
+} tni_dev;
+
+typedef struct tni_claim {
+  uint32_t verdict, reason; /* TN_YES ..., TN_WHY_* */
+  const tn_format *format;
+  const int64_t *params;
+  uint32_t n_params;
+  double cost_ns;
+  const char *text;
+  bool fixed; /* only at tni_claims.chunk positions */
+} tni_claim;
+
+typedef struct tni_group {
+  uint32_t device; /* index into devs */
+  const tn_id *nodes;
+  uint32_t n_nodes;
+  tni_claim claim;
+} tni_group;
+
+typedef struct tni_claims {
+  tni_claim **node; /* [n_devs][n_nodes] */
+  tni_group *groups;
+  uint32_t n_groups, cap_groups;
+  tni_state_claim *states; /* layouts of caches, by device; who says nothing takes the host's */
+  uint32_t n_states, cap_states;
+  int64_t chunk;  /* positions of every run, where a device fixes them; 0: any */
+  tn_id chunk_by; /* index of the first device that does */
+  int64_t bucket; /* the padded length (tni_graph.padded) must be a multiple of it, whoever takes the work; 1: of nothing */
+} tni_claims;
+
+/* Asks every device. A device that fails or answers wrongly refuses everything with that as the reason. */
+TN_MUST_CHECK tn_status tni_claims_collect(const tn_graph *view, const tni_dev *devs, uint32_t n_devs, tni_arena *arena,
+                                           tni_claims *out, tn_error *err);
+
+const char *tni_why_name(uint32_t reason);
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TENON_PLACE_PROGRAM_CHECK_H
+#define TENON_PLACE_PROGRAM_CHECK_H
+
+#include "runtime/place/program.h"
+
+/* TN_E_INTERNAL naming plugin, part and fault. */
+TN_MUST_CHECK tn_status tni_program_check(const tn_graph *view, const tni_dev *dev, const tni_cluster *cluster,
+                                          const tn_program_info *info, tn_error *err);
+/* Parts and joined weight of one need (weight.c). */
+TN_MUST_CHECK tn_status tni_need_prepare(const tn_graph *view, const tn_need *need, tni_arena *arena, tni_need *out,
+                                         tn_error *err);
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/place/tables.h"
+
+#include <sys/mman.h>
+
+#include "runtime/base/file.h"
+
+enum { AROUND = 64 * 1024 }; /* fault_around_bytes */
+
+static const tni_value *value_of(const tn_model *m, tn_id v) { return tni_graph_value(m->graph, v); }
+
+bool tni_is_mapped(const tn_model *m, const tni_tensor *t) {
+  const char *data = t->data;
+  for (uint32_t i = 0; i < m->import->n_files; i++) {
+    const char *begin = m->import->files[i].data;
+    if (begin && data >= begin && data < begin + m->import->files[i].bytes) return true;
+  }
+  return false;
+}
+
+bool tni_is_table(const tn_model *m, tn_id v) {
+  const tni_value *val = value_of(m, v);
+  if (val->pub.kind != TN_VALUE_CONST || !val->tensor || val->is_output || val->pub.rank < 1) return false;
+  if (val->tensor->bytes < TNI_TABLE_BYTES) return false;
+  for (uint32_t u = 0; u < val->pub.n_uses; u++) {
+    const tni_node *n = tni_graph_node(m->graph, val->pub.uses[u]);
+    if (n->n_captures || n->pub.op != TN_OP_GATHER || n->pub.in[0] != v || n->pub.in[1] == v ||
+        tni_attr_i(&n->pub, "axis", 0) != 0)
+      return false;
+  }
+  return val->pub.n_uses && tni_is_mapped(m, val->tensor);
+}
+
+/* Rows that the Gathers of v can look up; -1: not known. */
+static int64_t rows_read(const tn_model *m, const tni_value *v, const int64_t *dims) {
+  int64_t rows = 0;
+  for (uint32_t u = 0; u < v->pub.n_uses; u++) {
+    const tni_value *ids = value_of(m, tni_graph_node(m->graph, v->pub.uses[u])->pub.in[1]);
+    int64_t d[TN_MAX_RANK], count;
+    if (ids->pub.rank > TN_MAX_RANK) return -1;
+    for (uint32_t a = 0; a < ids->pub.rank; a++)
+      if (tni_ex_eval(m->graph->exprs, ids->pub.dims[a], dims, tni_ex_n_symbols(m->graph->exprs), &d[a]) != TN_OK)
+        return -1;
+    if (tni_dims_count(d, ids->pub.rank, &count) != TN_OK || __builtin_add_overflow(rows, count, &rows)) return -1;
+  }
+  return rows;
+}
+
+static int64_t most_rows(const tn_model *m, const tni_value *v, const int64_t *context, const int64_t *step) {
+  const int64_t all = rows_read(m, v, context), one = rows_read(m, v, step);
+  if (all < 0 || one < 0 || one > INT64_MAX - TNI_TABLE_ROWS) return -1;
+  return all < one + TNI_TABLE_ROWS - 1 ? all : one + TNI_TABLE_ROWS - 1;
+}
+
+uint64_t tni_table_bytes(const tn_model *m, tn_id v, const int64_t *context, const int64_t *step) {
+  const tni_value *val = value_of(m, v);
+  const uint64_t all = val->tensor->bytes, n = (uint64_t)val->tensor->dims[0];
+  const int64_t rows = most_rows(m, val, context, step);
+  if (rows < 0 || !n) return all;
+  const uint64_t row = all / n;
+  /* A row that may lie across the border of two windows maps both. */
+  bool aligned = row && AROUND % row == 0 && val->origin.offset % row == 0;
+  uint64_t windows = aligned ? 1 : row / AROUND + 2, bytes;
+  if (__builtin_mul_overflow((uint64_t)rows, windows * AROUND, &bytes)) return all;
+  return bytes < all ? bytes : all;
+}
+
+static void advise(const tni_tensor *t) {
+  const uintptr_t begin = ((uintptr_t)t->data + AROUND - 1) & ~(uintptr_t)(AROUND - 1);
+  const uintptr_t end = ((uintptr_t)t->data + t->bytes) & ~(uintptr_t)(AROUND - 1);
+  if (begin >= end) return;
+  (void)madvise((void *)begin, end - begin, MADV_RANDOM);
+  (void)madvise((void *)begin, end - begin, MADV_NOHUGEPAGE);
+}
+
+tn_status tni_table_add(tn_model *m, tn_id v) {
+  for (uint32_t i = 0; i < m->n_tables; i++)
+    if (m->tables[i] == v) return TN_OK;
+  if (!m->tables && !(m->tables = TNI_NEW_ARRAY(m->arena, tn_id, m->graph->n_values))) return TN_E_NO_MEMORY;
+  m->tables[m->n_tables++] = v;
+  advise(value_of(m, v)->tensor);
+  return TN_OK;
+}
+
+uint64_t tni_tables_rows(const tn_model *m, const int64_t *dims) {
+  uint64_t rows = 0;
+  for (uint32_t i = 0; i < m->n_tables; i++) {
+    const int64_t n = rows_read(m, value_of(m, m->tables[i]), dims);
+    rows += n < 0 ? TNI_TABLE_ROWS : (uint64_t)n;
+  }
+  return rows;
+}
+
+void tni_tables_used(tn_session *s, const tni_sexec *x) {
+  s->looked_up += x->table_rows;
+  if (s->looked_up < TNI_TABLE_ROWS) return;
+  s->looked_up = 0;
+  for (uint32_t i = 0; i < s->model->n_tables; i++) {
+    const tni_tensor *t = value_of(s->model, s->model->tables[i])->tensor;
+    tni_file_drop(t->data, t->bytes);
+  }
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/plugin/helper/serve.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/plugin/process/describe.h"
+
+enum { EXIT_BROKEN = 3 };
+
+static tni_srv server; /* of the whole process: plugins call back with nothing of ours in hand */
+
+tni_srv *tni_srv_self(void) { return &server; }
+
+/* --- tables ------------------------------------------------------------------------------------------------------ */
+
+void *tni_srv_get(tni_srv *s, uint32_t table, uint32_t id) {
+  pthread_mutex_lock(&s->lock);
+  void *p = id < s->tables[table].n ? s->tables[table].v[id] : NULL;
+  pthread_mutex_unlock(&s->lock);
+  return p;
+}
+
+bool tni_srv_add(tni_srv *s, uint32_t table, void *p, uint32_t *id) {
+  tni_srv_table *t = &s->tables[table];
+  bool ok = true;
+  pthread_mutex_lock(&s->lock);
+  uint32_t i = t->free ? 0 : t->n;
+  while (i < t->n && t->v[i]) i++;
+  if (i == t->n) {
+    const uint32_t n = t->n ? t->n * 2 : 64;
+    void **grown = n <= TNI_ISO_MAX_OBJECTS ? realloc(t->v, n * sizeof *grown) : NULL;
+    ok = grown != NULL;
+    if (ok) {
+      memset(grown + t->n, 0, (n - t->n) * sizeof *grown);
+      t->v = grown;
+      t->free += n - t->n;
+      t->n = n;
+    }
+  }
+  if (ok) {
+    t->v[i] = p;
+    t->free--;
+    *id = i;
+  }
+  pthread_mutex_unlock(&s->lock);
+  return ok;
+}
+
+void *tni_srv_take(tni_srv *s, uint32_t table, uint32_t id) {
+  tni_srv_table *t = &s->tables[table];
+  void *p = NULL;
+  pthread_mutex_lock(&s->lock);
+  if (id < t->n && t->v[id]) {
+    p = t->v[id];
+    t->v[id] = NULL;
+    t->free++;
+  }
+  pthread_mutex_unlock(&s->lock);
+  return p;
+}
+
+tn_device *tni_srv_device(tni_srv *s, uint32_t index) {
+  return index < s->l->info.n_devices ? s->l->devices[index] : NULL;
+}
+
+const tn_format *tni_srv_format(tni_srv *s, uint32_t index) {
+  return index < s->l->plugin->n_formats ? s->l->plugin->formats[index] : NULL;
+}
+
+/* --- memory ------------------------------------------------------------------------------------------------------ */
+
+void *tni_srv_at(tni_srv *s, uint32_t piece, uint64_t offset, uint64_t bytes) {
+  for (uint32_t i = 0; i < s->n_pieces; i++) {
+    const tni_srv_piece *p = &s->pieces[i];
+    if (p->id == piece) return offset <= p->bytes && bytes <= p->bytes - offset ? p->base + offset : NULL;
+  }
+  return NULL;
+}
+
+/* piece, offset in the file, bytes, whether it is written; the descriptor. */
+static tn_status map_piece(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err) {
+  tni_srv_piece p = {.id = tni_r_u32(r)};
+  const uint64_t offset = tni_r_u64(r);
+  p.bytes = tni_r_u64(r);
+  const bool writable = tni_r_u32(r) != 0;
+  const int fd = tni_r_fd(r);
+  (void)w;
+  tni_srv_piece *grown = realloc(s->pieces, (s->n_pieces + 1) * sizeof *grown);
+  if (!grown || fd < 0 || r->bad) {
+    if (fd >= 0) close(fd);
+    return tni_fail(err, TN_E_NO_MEMORY, NULL, "no piece of shared memory");
+  }
+  s->pieces = grown;
+  p.base = mmap(NULL, p.bytes, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd, (off_t)offset);
+  close(fd);
+  if (p.base == MAP_FAILED)
+    return tni_fail(err, TN_E_NO_MEMORY, NULL, "cannot map %llu shared bytes", (unsigned long long)p.bytes);
+  if (writable && p.bytes >= 2 << 20) (void)!madvise(p.base, p.bytes, MADV_HUGEPAGE);
+  s->pieces[s->n_pieces++] = p;
+  return TN_OK;
+}
+
+static tn_status unmap_piece(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err) {
+  const uint32_t id = tni_r_u32(r);
+  (void)w;
+  (void)err;
+  for (uint32_t i = 0; i < s->n_pieces; i++) {
+    if (s->pieces[i].id != id) continue;
+    munmap(s->pieces[i].base, s->pieces[i].bytes);
+    s->pieces[i] = s->pieces[--s->n_pieces];
+    break;
+  }
+  return TN_OK;
+}
+
+/* --- events ------------------------------------------------------------------------------------------------------ */
+
+void tni_srv_event(tni_srv *s, uint32_t kind, const tni_wire *w) {
+  pthread_mutex_lock(&s->send);
+  if (tni_wire_send(s->channel, kind, 0, w, -1) != TN_OK) _exit(EXIT_BROKEN);
+  atomic_fetch_add(&s->events, 1);
+  pthread_mutex_unlock(&s->send);
+}
+
+static void on_log(void *user, uint32_t level, const char *line) {
+  tni_wire w = {.n = 0};
+  tni_w_u32(&w, level);
+  tni_w_str(&w, line);
+  if (!w.bad) tni_srv_event(user, TNI_ISO_LOG, &w);
+  tni_wire_finish(&w);
+}
+
+tn_status tni_srv_ask(tni_srv *s, uint32_t kind, const tni_wire *w, uint64_t n, const void **out) {
+  tni_rd r;
+  if (n > TNI_ISO_WINDOW || w->bad) return TN_E_NO_MEMORY;
+  pthread_mutex_lock(&s->ask);
+  tni_srv_event(s, kind, w);
+  tn_status st = tni_wire_receive(s->channel, -1, &r);
+  if (st != TN_OK) _exit(EXIT_BROKEN);
+  st = (tn_status)tni_r_u32(&r);
+  tni_rd_finish(&r);
+  *out = s->window;
+  if (st != TN_OK) pthread_mutex_unlock(&s->ask);
+  return st;
+}
+
+void tni_srv_answered(tni_srv *s) { pthread_mutex_unlock(&s->ask); }
+
+/* A done of the plugin, under the waker's lock. */
+static void on_done(void *user, tn_ticket *t) {
+  tni_srv *s = user;
+  tni_wire w = {.n = 0};
+  tni_w_u32(&w, (uint32_t)(uintptr_t)t->user);
+  tni_w_u32(&w, (uint32_t)t->status);
+  tni_w_bytes(&w, &t->times, sizeof t->times);
+  tni_w_error(&w, &t->error);
+  if (w.bad) _exit(EXIT_BROKEN);
+  tni_srv_event(s, TNI_ISO_DONE, &w);
+  tni_wire_finish(&w);
+}
+
+/* --- start ------------------------------------------------------------------------------------------------------- */
+
+static void *watch(void *arg) {
+  tni_srv *s = arg;
+  for (;;) {
+    struct pollfd p = {.fd = s->channel, .events = 0};
+    if (poll(&p, 1, -1) > 0 && p.revents & (POLLHUP | POLLERR | POLLNVAL)) _exit(0);
+  }
+  return NULL;
+}
+
+typedef struct request {
+  const char *name, *folder, *cache, *profile;
+  tni_profile_plugin section;
+  tni_registry_opts o;
+  uint32_t threads;
+  cpu_set_t cpus;
+} request;
+
+static void read_cpus(tni_rd *r, cpu_set_t *cpus) {
+  CPU_ZERO(cpus);
+  for (uint32_t n = tni_r_count(r, 4, CPU_SETSIZE); n; n--) {
+    const uint32_t i = tni_r_u32(r);
+    if (i < CPU_SETSIZE)
+      CPU_SET(i, cpus);
+    else
+      r->bad = true;
+  }
+}
+
+static bool read_request(tni_srv *s, tni_rd *r, request *q) {
+  tni_arena *a = s->arena;
+  q->name = tni_r_str(r, a, 64);
+  q->folder = tni_r_str(r, a, TNI_ISO_MAX_TEXT);
+  q->cache = tni_r_str(r, a, TNI_ISO_MAX_TEXT);
+  q->profile = tni_r_str(r, a, TNI_ISO_MAX_TEXT);
+  q->threads = tni_r_u32(r);
+  read_cpus(r, &q->cpus);
+  const uint32_t flags = tni_r_u32(r);
+  s->log = (tni_log){on_log, s, tni_r_u32(r)};
+  q->section = (tni_profile_plugin){.name = q->name, .line = tni_r_u32(r), .column = tni_r_u32(r)};
+  const uint64_t memory = tni_r_u64(r);
+  const uint32_t n = tni_r_count(r, 28, 4096);
+  tni_profile_option *list = TNI_NEW_ARRAY(a, tni_profile_option, (size_t)n + 1);
+  for (uint32_t i = 0; list && i < n; i++) {
+    list[i].key = tni_r_str(r, a, TNI_ISO_MAX_TEXT);
+    list[i].value = tni_r_str(r, a, TNI_ISO_MAX_TEXT);
+    list[i].line = tni_r_u32(r);
+    list[i].column = tni_r_u32(r);
+    list[i].value_line = tni_r_u32(r);
+    list[i].value_column = tni_r_u32(r);
+    list[i].quoted = tni_r_u32(r) != 0;
+  }
+  q->section.options = list;
+  q->section.n_options = n;
+  const char **dirs = TNI_NEW_ARRAY(a, const char *, 1);
+  if (!dirs) return false;
+  dirs[0] = q->folder;
+  q->o = (tni_registry_opts){.dirs = dirs,
+                             .n_dirs = 1,
+                             .cache_dir = q->cache,
+                             .log = &s->log,
+                             .memory_limit = memory,
+                             .checked = flags & 1,
+                             .privileged = (flags & 2) != 0,
+                             .allow_shared_writable = (flags & 4) != 0,
+                             .any_owner = (flags & 8) != 0};
+  s->control = tni_r_fd(r);
+  const int page = tni_r_fd(r), window = tni_r_fd(r);
+  s->page = mmap(NULL, sizeof *s->page, PROT_READ | PROT_WRITE, MAP_SHARED, page, 0);
+  s->window = mmap(NULL, TNI_ISO_WINDOW, PROT_READ, MAP_SHARED, window, 0);
+  close(page);
+  close(window);
+  return tni_rd_whole(r) && list && s->page != MAP_FAILED && (void *)s->window != MAP_FAILED;
+}
+
+static void describe(const tni_srv *s, tni_wire *w) {
+  const tni_plugin_info *i = &s->l->info;
+  const tn_plugin *p = s->l->plugin;
+  tni_w_str(w, p->version);
+  tni_w_str(w, p->build_id);
+  tni_w_u32(w, i->abi_min);
+  tni_w_u32(w, i->abi_max);
+  tni_w_u32(w, i->minor);
+  tni_w_u32(w, p->n_options);
+  for (uint32_t k = 0; k < p->n_options; k++) tni_option_put(w, p->options[k]);
+  tni_w_u32(w, p->n_formats);
+  for (uint32_t k = 0; k < p->n_formats; k++) tni_format_put(w, p->formats[k]);
+  tni_w_u32(w, i->n_devices);
+  for (uint32_t k = 0; k < i->n_devices; k++) {
+    tni_caps_put(w, i->devices[k]->caps);
+    tni_w_u32(w, i->devices[k]->create ? TNI_ISO_HAS_BUFFERS : 0);
+  }
+}
+
+/* Every answer begins so. */
+static bool answer(tni_srv *s, uint32_t kind, uint32_t seq, tn_status st, const tn_error *err, const tni_wire *body) {
+  tni_wire w = {.n = 0};
+  tni_w_u32(&w, (uint32_t)st);
+  tni_w_u64(&w, atomic_load(&s->events));
+  if (st != TN_OK)
+    tni_w_error(&w, err);
+  else
+    tni_w_bytes(&w, body->p, body->n);
+  const bool ok = tni_wire_send(s->control, kind, seq, &w, -1) == TN_OK;
+  tni_wire_finish(&w);
+  return ok;
+}
+
+static int start_threads(tni_srv *s) {
+  pthread_t t;
+  if (pthread_create(&t, NULL, tni_srv_run_thread, s) != 0) return -1;
+  pthread_detach(t);
+  return 0;
+}
+
+static tn_status start(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err) {
+  request q;
+  if (!read_request(s, r, &q)) return tni_fail(err, TN_E_CORRUPT, NULL, "a start that is none");
+  /* The thread that runs tasks is the pool's first worker and has what this one has. */
+  if (CPU_COUNT(&q.cpus)) (void)sched_setaffinity(0, sizeof q.cpus, &q.cpus);
+  s->pool = tni_pool_create_on(&q.cpus, q.threads);
+  if (!s->pool) return tni_fail_memory(err, q.name);
+  tni_pool_spin(s->pool, 0); /* the host needs the processors between two runs */
+  q.o.max_workers = tni_pool_workers(s->pool);
+  tn_status st = tni_loaded_create(&q.o, q.name, q.profile ? q.profile : "", &q.section, &s->l, err);
+  if (st != TN_OK) return st;
+  tni_w_u32(w, s->l->info.n_devices != 0);
+  tni_w_u32(w, s->l->profile_mistake);
+  if (!s->l->info.n_devices) {
+    tni_w_error(w, &s->l->info.why);
+    return TN_OK;
+  }
+  if (start_threads(s) != 0) return tni_fail_memory(err, q.name);
+  describe(s, w);
+  return TN_OK;
+}
+
+/* --- calls ------------------------------------------------------------------------------------------------------- */
+
+static tn_status stop(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err) {
+  (void)r;
+  (void)w;
+  (void)err;
+  tni_loaded_destroy(s->l);
+  s->l = NULL;
+  return TN_OK;
+}
+
+static const tni_srv_call calls[TNI_ISO_CALLS] = {
+    [TNI_ISO_STOP] = stop,
+    [TNI_ISO_MAP] = map_piece,
+    [TNI_ISO_UNMAP] = unmap_piece,
+    [TNI_ISO_SIZE] = tni_srv_size,
+    [TNI_ISO_NUMERICS] = tni_srv_numerics,
+    [TNI_ISO_PACK] = tni_srv_pack_begin,
+    [TNI_ISO_PACK_ROWS] = tni_srv_pack_rows,
+    [TNI_ISO_PACK_END] = tni_srv_pack_end,
+    [TNI_ISO_UNPACK] = tni_srv_unpack,
+    [TNI_ISO_GRAPH] = tni_srv_graph_in,
+    [TNI_ISO_CLAIM] = tni_srv_claim,
+    [TNI_ISO_LOWER] = tni_srv_lower,
+    [TNI_ISO_MEASURE] = tni_srv_measure,
+    [TNI_ISO_SET] = tni_srv_set,
+    [TNI_ISO_RELEASE] = tni_srv_release,
+    [TNI_ISO_BIND] = tni_srv_bind,
+    [TNI_ISO_UNBIND] = tni_srv_unbind,
+    [TNI_ISO_ARGS] = tni_srv_args_new,
+    [TNI_ISO_ARGS_SET] = tni_srv_args_set,
+    [TNI_ISO_ARGS_FREE] = tni_srv_args_free,
+    [TNI_ISO_ENGINE] = tni_srv_engine_new,
+    [TNI_ISO_CREATE] = tni_srv_create,
+    [TNI_ISO_DESTROY] = tni_srv_destroy,
+    [TNI_ISO_BUF_MAP] = tni_srv_buf_map,
+};
+
+static int serve(tni_srv *s) {
+  for (;;) {
+    tni_rd r;
+    tni_wire w = {.n = 0};
+    tn_error err;
+    tni_error_init(&err);
+    if (tni_wire_receive(s->control, -1, &r) != TN_OK) return 0; /* the host is gone */
+    if (r.kind >= TNI_ISO_CALLS || !calls[r.kind]) return EXIT_BROKEN;
+    tn_status st = calls[r.kind](s, &r, &w, &err);
+    if (st == TN_OK && (r.bad || w.bad)) st = tni_fail(&err, TN_E_NO_MEMORY, NULL, "a message that is none");
+    const bool said = answer(s, r.kind, r.seq, st, &err, &w);
+    const bool end = r.kind == TNI_ISO_STOP;
+    tni_rd_finish(&r);
+    tni_wire_finish(&w);
+    if (!said) return EXIT_BROKEN;
+    if (end) return 0;
+  }
+}
+
+static bool init(tni_srv *s, int channel) {
+  pthread_t t;
+  s->channel = channel;
+  s->control = -1;
+  s->arena = tni_arena_create();
+  if (!s->arena || tni_waker_init(&s->waker) != TN_OK) return false;
+  s->waker.hook = on_done;
+  s->waker.user = s;
+  if (pthread_mutex_init(&s->send, NULL) != 0 || pthread_mutex_init(&s->ask, NULL) != 0 ||
+      pthread_mutex_init(&s->lock, NULL) != 0 || pthread_create(&t, NULL, watch, s) != 0)
+    return false;
+  pthread_detach(t);
+  return true;
+}
+
+int tni_isolate_serve(int channel) {
+  tni_srv *s = &server;
+  tni_rd r;
+  tni_wire w = {.n = 0};
+  tn_error err;
+  tni_error_init(&err);
+  signal(SIGPIPE, SIG_IGN);
+  prctl(PR_SET_PDEATHSIG, SIGKILL); /* the host's thread that spawned it lives as long as it */
+  if (!init(s, channel) || tni_wire_receive(channel, -1, &r) != TN_OK || r.kind != TNI_ISO_START) return EXIT_BROKEN;
+  tn_status st = start(s, &r, &w, &err);
+  const bool said = s->control >= 0 && answer(s, TNI_ISO_START, r.seq, st, &err, &w);
+  tni_rd_finish(&r);
+  tni_wire_finish(&w);
+  _exit(said && st == TN_OK ? serve(s) : EXIT_BROKEN); /* the plugin's destructors are not worth a hang */
+}

@@ -1,4 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/plugin/linked.h"
-
-const tn_static_plugin *const tni_linked_plugins[] = {NULL};

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/plugin/process/events.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/checked.h"
+#include "runtime/base/clock.h"
+
+/* --- what may be asked ------------------------------------------------------------------------------------------- */
+
+uint32_t tni_conn_offer(tni_conn *c, const tn_weight *w, const tn_blob *b) {
+  uint32_t i = 0, id = 0;
+  pthread_mutex_lock(&c->state);
+  while (i < c->n_asked && c->asked[i].id) i++;
+  if (i == c->n_asked) {
+    const uint32_t n = c->n_asked ? c->n_asked * 2 : 64;
+    tni_conn_asked *grown = realloc(c->asked, n * sizeof *grown);
+    if (grown) {
+      memset(grown + c->n_asked, 0, (n - c->n_asked) * sizeof *grown);
+      c->asked = grown;
+      c->n_asked = n;
+    }
+  }
+  if (i < c->n_asked) {
+    id = c->next_id++ % TNI_ISO_VALUE;
+    if (!id) id = c->next_id++;
+    c->asked[i] = (tni_conn_asked){id, w, b};
+  }
+  pthread_mutex_unlock(&c->state);
+  return id;
+}
+
+void tni_conn_withdraw(tni_conn *c, uint32_t id) {
+  pthread_mutex_lock(&c->state);
+  for (uint32_t i = 0; id && i < c->n_asked; i++)
+    if (c->asked[i].id == id) c->asked[i].id = 0;
+  pthread_mutex_unlock(&c->state);
+}
+
+void tni_conn_look_at(tni_conn *c, const tn_graph *g) {
+  pthread_mutex_lock(&c->state);
+  c->graph = g;
+  pthread_mutex_unlock(&c->state);
+}
+
+/* What is offered lives at least as long as the call that the child is in, so it may be used behind the lock. */
+static tni_conn_asked find(tni_conn *c, uint32_t id) {
+  tni_conn_asked a = {.id = 0};
+  pthread_mutex_lock(&c->state);
+  const tn_graph *g = c->graph;
+  if (id & TNI_ISO_VALUE && g && (id & (TNI_ISO_VALUE - 1)) < g->n_values)
+    a.weight = g->values[id & (TNI_ISO_VALUE - 1)]->data;
+  for (uint32_t i = 0; id && i < c->n_asked; i++)
+    if (c->asked[i].id == id) a = c->asked[i];
+  pthread_mutex_unlock(&c->state);
+  return a;
+}
+
+/* --- questions --------------------------------------------------------------------------------------------------- */
+
+static bool fits(int64_t n, uint64_t each) {
+  int64_t bytes;
+  return each <= TNI_ISO_WINDOW && tni_mul_i64(n, (int64_t)each, &bytes) && bytes <= TNI_ISO_WINDOW;
+}
+
+static tn_status rows(tni_conn *c, const tn_weight *w, int64_t n0, int64_t n1) {
+  if (!w || n0 < 0 || n1 < n0 || n1 > w->N || w->K < 0 || !fits(n1 - n0, (uint64_t)w->K * sizeof(float)))
+    return TN_E_INVALID;
+  return w->rows(w, n0, n1, (float *)(void *)c->window);
+}
+
+/* Scales, zeros and codes, one behind the other. */
+static tn_status grid(tni_conn *c, const tn_weight *w, int64_t n0, int64_t n1) {
+  const tn_quant *q = w ? w->quant : NULL;
+  if (!q || !q->group || n0 < 0 || n1 < n0 || n1 > w->N || w->K < 0) return TN_E_INVALID;
+  const int64_t blocks = (w->K + q->group - 1) / q->group, n = n1 - n0;
+  if (!fits(n, (uint64_t)w->K + (uint64_t)blocks * 2 * sizeof(float))) return TN_E_INVALID;
+  float *f = (float *)(void *)c->window;
+  return q->grid(q, n0, n1, (uint8_t *)(f + 2 * n * blocks), f, f + n * blocks);
+}
+
+static tn_status read_blob(tni_conn *c, const tn_blob *b, int64_t offset, int64_t n) {
+  if (!b || !b->read || offset < 0 || n < 0 || n > TNI_ISO_WINDOW || (uint64_t)offset > b->bytes ||
+      (uint64_t)n > b->bytes - (uint64_t)offset)
+    return TN_E_INVALID;
+  return b->read(b, (uint64_t)offset, (uint64_t)n, c->window);
+}
+
+static bool question(tni_conn *c, tni_rd *r) {
+  const uint32_t id = tni_r_u32(r);
+  const int64_t a = tni_r_i64(r), b = tni_r_i64(r);
+  if (!tni_rd_whole(r)) return false;
+  const tni_conn_asked what = find(c, id);
+  const tn_status st = r->kind == TNI_ISO_ROWS   ? rows(c, what.weight, a, b)
+                       : r->kind == TNI_ISO_GRID ? grid(c, what.weight, a, b)
+                                                 : read_blob(c, what.blob, a, b);
+  tni_wire w = {.n = 0};
+  tni_w_u32(&w, (uint32_t)st);
+  const tn_status sent = tni_wire_send(c->child.channel, r->kind, 0, &w, tni_now_ns() + c->timeout_ns);
+  tni_wire_finish(&w);
+  return sent == TN_OK;
+}
+
+/* --- the rest ---------------------------------------------------------------------------------------------------- */
+
+uint32_t tni_conn_ticket(tni_conn *c, tn_ticket *t) {
+  uint32_t n = 0;
+  pthread_mutex_lock(&c->state);
+  while (n < TNI_CONN_TICKETS && c->tickets[n]) n++;
+  if (c->dead) n = TNI_CONN_TICKETS;
+  if (n < TNI_CONN_TICKETS) c->tickets[n] = t;
+  pthread_mutex_unlock(&c->state);
+  return n < TNI_CONN_TICKETS ? n : UINT32_MAX;
+}
+
+static tn_ticket *take_ticket(tni_conn *c, uint32_t n) {
+  pthread_mutex_lock(&c->state);
+  tn_ticket *t = n < TNI_CONN_TICKETS ? c->tickets[n] : NULL;
+  if (t) c->tickets[n] = NULL;
+  pthread_mutex_unlock(&c->state);
+  return t;
+}
+
+void tni_conn_ticket_drop(tni_conn *c, uint32_t number) { (void)!take_ticket(c, number); }
+
+static bool done(tni_conn *c, tni_rd *r) {
+  const uint32_t number = tni_r_u32(r);
+  const tn_status st = (tn_status)tni_r_u32(r);
+  const void *times = tni_r_bytes(r, sizeof(tn_times));
+  tn_times t;
+  tn_error err;
+  tni_r_error(r, &err);
+  if (!tni_rd_whole(r) || !times) return false;
+  memcpy(&t, times, sizeof t);
+  t.h = (tn_hdr)TN_HDR(tn_times);
+  tn_ticket *ticket = take_ticket(c, number);
+  if (!ticket) return false;
+  c->o->host->done(ticket, st, &t, st == TN_OK ? NULL : &err);
+  return true;
+}
+
+static bool log_line(tni_conn *c, tni_rd *r) {
+  tni_arena *a = tni_arena_create();
+  const uint32_t level = tni_r_u32(r);
+  const char *line = a ? tni_r_str(r, a, TNI_ISO_MAX_TEXT) : NULL;
+  const bool ok = tni_rd_whole(r) && line;
+  if (ok) {
+    /* The child's own services have put the name before it. */
+    const size_t n = strlen(c->name);
+    if (strncmp(line, c->name, n) == 0 && line[n] == ':' && line[n + 1] == ' ') line += n + 2;
+    c->o->host->log(c->o->host->ctx, level, line);
+  }
+  tni_arena_destroy(a);
+  return ok;
+}
+
+bool tni_event_take(tni_conn *c, tni_rd *r) {
+  const bool ok = r->kind == TNI_ISO_LOG                                                          ? log_line(c, r)
+                  : r->kind == TNI_ISO_DONE                                                       ? done(c, r)
+                  : r->kind == TNI_ISO_ROWS || r->kind == TNI_ISO_GRID || r->kind == TNI_ISO_READ ? question(c, r)
+                                                                                                  : false;
+  if (!ok || r->n_fds) {
+    tni_conn_fail(c, "it sent a message that is none (kind %u)", r->kind);
+    return false;
+  }
+  pthread_mutex_lock(&c->state);
+  c->events++;
+  pthread_cond_broadcast(&c->changed);
+  pthread_mutex_unlock(&c->state);
+  return true;
+}
+
+void tni_event_all_lost(tni_conn *c) {
+  tn_error err;
+  tni_error_init(&err);
+  (void)!tni_conn_lost(c, &err);
+  for (uint32_t i = 0; i < TNI_CONN_TICKETS; i++) {
+    tn_ticket *t = take_ticket(c, i);
+    if (t) c->o->host->done(t, TN_E_DEVICE_LOST, NULL, &err);
+  }
+  pthread_mutex_lock(&c->state);
+  c->ended = true;
+  pthread_cond_broadcast(&c->changed);
+  pthread_mutex_unlock(&c->state);
+}
+
+void tni_conn_await_end(tni_conn *c) {
+  pthread_mutex_lock(&c->state);
+  while (!c->ended) pthread_cond_wait(&c->changed, &c->state);
+  pthread_mutex_unlock(&c->state);
+}

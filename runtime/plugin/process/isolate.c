@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Start, what the plugin says of itself, end; and which memory the child has.
+ */
+#include "runtime/plugin/process/isolate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/plugin/process/describe.h"
+#include "runtime/plugin/process/proxy.h"
+#include "runtime/plugin/check.h"
+
+/* --- memory ------------------------------------------------------------------------------------------------------ */
+
+static bool is_sent(const tni_iso *p, uint32_t id) {
+  for (uint32_t i = 0; i < p->n_sent; i++)
+    if (p->sent[i] == id) return true;
+  return false;
+}
+
+static bool note_sent(tni_iso *p, uint32_t id) {
+  if (p->n_sent == p->cap_sent) {
+    const uint32_t cap = p->cap_sent ? p->cap_sent * 2 : 64;
+    uint32_t *grown = realloc(p->sent, cap * sizeof *grown);
+    if (!grown) return false;
+    p->sent = grown;
+    p->cap_sent = cap;
+  }
+  p->sent[p->n_sent++] = id;
+  return true;
+}
+
+static tn_status send_map(tni_iso *p, uint32_t id, int fd, uint64_t offset, uint64_t bytes, bool writable,
+                          tn_error *err) {
+  tni_wire w = {.n = 0};
+  tni_w_u32(&w, id);
+  tni_w_u64(&w, offset);
+  tni_w_u64(&w, bytes);
+  tni_w_u32(&w, writable);
+  tni_w_fd(&w, fd);
+  tn_status st = tni_conn_tell(p->c, TNI_ISO_MAP, "map", &w, err);
+  tni_wire_finish(&w);
+  return st;
+}
+
+static void send_unmap(tni_iso *p, uint32_t id) {
+  tni_wire w = {.n = 0};
+  tni_w_u32(&w, id);
+  (void)!tni_conn_tell(p->c, TNI_ISO_UNMAP, "unmap", &w, NULL);
+  tni_wire_finish(&w);
+}
+
+tn_status tni_iso_send_piece(tni_iso *p, const tni_shm_at *at, tn_error *err) {
+  pthread_mutex_lock(&p->lock);
+  tn_status st = TN_OK;
+  if (!is_sent(p, at->id)) {
+    st = send_map(p, at->id, at->fd, 0, at->bytes, true, err);
+    if (st == TN_OK && !note_sent(p, at->id)) st = tni_fail_memory(err, p->o.name);
+  }
+  pthread_mutex_unlock(&p->lock);
+  return st;
+}
+
+void tni_iso_sweep(tni_iso *p) {
+  pthread_mutex_lock(&p->lock);
+  for (uint32_t i = 0; i < p->n_sent;) {
+    if (tni_shm_alive(p->o.shm, p->sent[i])) {
+      i++;
+      continue;
+    }
+    send_unmap(p, p->sent[i]);
+    p->sent[i] = p->sent[--p->n_sent];
+  }
+  pthread_mutex_unlock(&p->lock);
+}
+
+void *tni_iso_alloc(tni_iso *p, uint64_t bytes, tni_shm_at *at, tn_error *err) {
+  void *m = tni_shm_alloc(p->o.shm, bytes ? bytes : 1);
+  if (m && tni_shm_find(p->o.shm, m, bytes, at) && tni_iso_send_piece(p, at, err) == TN_OK) return m;
+  tni_shm_free(p->o.shm, m);
+  tni_fail_memory(err, p->o.name);
+  return NULL;
+}
+
+tn_status tni_iso_const_get(tni_iso *p, const void *ptr, uint64_t bytes, tni_iso_const *out, tn_error *err) {
+  const uint64_t page = 4096;
+  tni_shm_at at;
+  uint64_t offset;
+  *out = (tni_iso_const){.piece = 0};
+  if (!bytes || !ptr) return TN_OK;
+  if (tni_shm_find(p->o.shm, ptr, bytes, &at)) {
+    *out = (tni_iso_const){.piece = at.id, .offset = at.offset};
+    return tni_iso_send_piece(p, &at, err);
+  }
+  const int fd = tni_shm_file(ptr, bytes, &offset);
+  if (fd >= 0) {
+    *out = (tni_iso_const){.piece = tni_shm_id(p->o.shm), .offset = offset % page, .mapped = true};
+    tn_status st = send_map(p, out->piece, fd, offset - out->offset, bytes + out->offset, false, err);
+    close(fd);
+    if (st != TN_OK) out->mapped = false;
+    return st;
+  }
+  out->copy = tni_iso_alloc(p, bytes, &at, err);
+  if (!out->copy) return TN_E_NO_MEMORY;
+  memcpy(out->copy, ptr, bytes);
+  out->piece = at.id;
+  return TN_OK;
+}
+
+void tni_iso_const_drop(tni_iso *p, tni_iso_const *k) {
+  if (k->mapped) send_unmap(p, k->piece);
+  tni_shm_free(p->o.shm, k->copy);
+  *k = (tni_iso_const){.piece = 0};
+}
+
+/* --- plugin ------------------------------------------------------------------------------------------------------ */
+
+static tn_status enumerate(tn_plugin *pub, uint32_t cap, const tn_caps **out, uint32_t *n, tn_error *err) {
+  tni_iso *p = (tni_iso *)pub;
+  (void)err;
+  for (uint32_t i = 0; i < p->n_devices && i < cap; i++) out[i] = p->caps[i];
+  *n = p->n_devices;
+  return TN_OK;
+}
+
+static tn_status open_device(tn_plugin *pub, uint32_t index, tn_device **out, tn_error *err) {
+  tni_iso *p = (tni_iso *)pub;
+  if (index >= p->n_devices) return tni_fail(err, TN_E_INVALID, p->o.name, "no device %u", index);
+  *out = &p->devices[index].pub;
+  return TN_OK;
+}
+
+static void close_device(tn_device *pub) {
+  tni_iso_device *d = (tni_iso_device *)pub;
+  for (uint32_t i = 0; i < TNI_ISO_ENGINES; i++)
+    if (d->engine[i] >= 0) close(d->engine[i]);
+  for (uint32_t i = 0; i < TNI_ISO_ENGINES; i++) d->engine[i] = -1;
+}
+
+static void destroy(tni_iso *p) {
+  if (p->c) tni_conn_close(p->c);
+  pthread_mutex_destroy(&p->lock);
+  tni_arena_destroy(p->arena);
+  free(p->sent);
+  free(p);
+}
+
+static void shut_down(tn_plugin *pub) { destroy((tni_iso *)pub); }
+
+/* --- what it says of itself -------------------------------------------------------------------------------------- */
+
+static bool read_options(tni_iso *p, tni_rd *r) {
+  p->pub.n_options = tni_r_count(r, 28, TNI_MAX_PLUGIN_OPTIONS);
+  const tn_option **list = TNI_NEW_ARRAY(p->arena, const tn_option *, (size_t)p->pub.n_options + 1);
+  for (uint32_t i = 0; list && i < p->pub.n_options; i++)
+    if (!(list[i] = tni_option_get(r, p->arena))) return false;
+  p->pub.options = list;
+  return list != NULL;
+}
+
+static bool read_formats(tni_iso *p, tni_rd *r) {
+  const uint32_t n = tni_r_count(r, 36, TNI_MAX_FORMATS);
+  p->formats = TNI_NEW_ARRAY(p->arena, tni_iso_format, (size_t)n + 1);
+  p->format_list = TNI_NEW_ARRAY(p->arena, const tn_format *, (size_t)n + 1);
+  for (uint32_t i = 0; p->formats && p->format_list && i < n; i++) {
+    bool more = false;
+    if (!tni_format_get(r, p->arena, &p->formats[i].pub, &more)) return false;
+    tni_iso_format_fill(p, &p->formats[i], i, more);
+    p->format_list[i] = &p->formats[i].pub;
+  }
+  p->pub.formats = p->format_list;
+  p->pub.n_formats = n;
+  return p->formats && p->format_list;
+}
+
+static bool read_devices(tni_iso *p, tni_rd *r) {
+  p->n_devices = tni_r_count(r, 32, TNI_MAX_DEVICES);
+  p->devices = TNI_NEW_ARRAY(p->arena, tni_iso_device, (size_t)p->n_devices + 1);
+  p->caps = TNI_NEW_ARRAY(p->arena, const tn_caps *, (size_t)p->n_devices + 1);
+  for (uint32_t i = 0; p->devices && p->caps && i < p->n_devices; i++) {
+    const tn_caps *c = tni_caps_get(r, p->arena);
+    const uint32_t has = tni_r_u32(r);
+    if (!c || r->bad) return false;
+    tni_iso_device_fill(p, &p->devices[i], i, c, has & TNI_ISO_HAS_BUFFERS);
+    p->caps[i] = p->devices[i].pub.caps;
+  }
+  return p->devices && p->caps && p->n_devices;
+}
+
+static tn_status read_description(tni_iso *p, tni_rd *r, tni_isolate_about *about, tn_error *err) {
+  const bool opened = tni_r_u32(r) != 0;
+  about->profile_mistake = tni_r_u32(r) != 0;
+  if (!opened) {
+    tn_error why;
+    tni_r_error(r, &why);
+    if (r->bad || !why.code) return tni_conn_wrong(p->c, "start", err);
+    if (err) *err = why;
+    return why.code > TN_OK && why.code <= TN_E_LIMIT ? why.code : TN_E_INTERNAL;
+  }
+  p->pub.version = tni_r_str(r, p->arena, 256);
+  p->pub.build_id = tni_r_str(r, p->arena, 256);
+  about->abi_min = (uint16_t)tni_r_u32(r);
+  about->abi_max = (uint16_t)tni_r_u32(r);
+  about->minor = (uint16_t)tni_r_u32(r);
+  const bool ok = read_options(p, r) && read_formats(p, r) && read_devices(p, r) && tni_rd_whole(r);
+  return ok ? TN_OK : tni_conn_wrong(p->c, "start", err);
+}
+
+tn_status tni_isolate_open(const tni_isolate_opts *o, tn_plugin **out, tni_isolate_about *about, tn_error *err) {
+  tni_iso *p = calloc(1, sizeof *p);
+  *about = (tni_isolate_about){.minor = 0};
+  if (!p || !(p->arena = tni_arena_create())) {
+    free(p);
+    return tni_fail_memory(err, o->name);
+  }
+  pthread_mutex_init(&p->lock, NULL);
+  p->o = *o;
+  p->o.section = NULL;
+  p->o.name = tni_arena_strdup(p->arena, o->name);
+  p->pub = (tn_plugin){.h = TN_HDR(tn_plugin),
+                       .name = p->o.name,
+                       .enumerate = enumerate,
+                       .open = open_device,
+                       .close = close_device,
+                       .shutdown = shut_down};
+  tni_rd r;
+  p->o.section = o->section;
+  tn_status st = p->o.name ? tni_conn_open(&p->o, &p->c, &r, err) : tni_fail_memory(err, o->name);
+  p->o.section = NULL;
+  if (st == TN_OK) {
+    st = read_description(p, &r, about, err);
+    tni_rd_finish(&r);
+  }
+  if (st != TN_OK) {
+    destroy(p);
+    return st;
+  }
+  *out = &p->pub;
+  return TN_OK;
+}
+
+int tni_isolate_pid(const tn_plugin *pub) {
+  const tni_iso *p = (const tni_iso *)pub;
+  return tni_conn_dead(p->c) ? 0 : (int)p->c->child.pid;
+}
+
+bool tni_isolate_why(const tn_plugin *pub, char *buf, size_t size) {
+  tni_conn *c = ((const tni_iso *)pub)->c;
+  pthread_mutex_lock(&c->state);
+  const bool dead = c->dead;
+  if (dead) snprintf(buf, size, "%s", c->why[0] ? c->why : "its process ended");
+  pthread_mutex_unlock(&c->state);
+  return dead;
+}
+
+void tni_isolate_counts_get(const tn_plugin *pub, tni_isolate_counts *out) {
+  const tni_iso *p = (const tni_iso *)pub;
+  *out = (tni_isolate_counts){atomic_load(&p->runs), atomic_load(&p->copied)};
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/plugin/process/shm.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, HUGE_PAGE = 1 << 21 };
+
+typedef struct piece {
+  char *p;
+  uint64_t bytes;
+  int fd;
+  uint32_t id;
+} piece;
+
+struct tni_shm {
+  pthread_mutex_t lock;
+  piece *v;
+  uint32_t n, cap, next;
+};
+
+tni_shm *tni_shm_create(void) {
+  tni_shm *s = calloc(1, sizeof *s);
+  if (s && pthread_mutex_init(&s->lock, NULL) != 0) {
+    free(s);
+    return NULL;
+  }
+  if (s) s->next = 1;
+  return s;
+}
+
+static void drop(const piece *q) {
+  munmap(q->p, q->bytes);
+  close(q->fd);
+}
+
+void tni_shm_destroy(tni_shm *s) {
+  if (!s) return;
+  for (uint32_t i = 0; i < s->n; i++) drop(&s->v[i]);
+  pthread_mutex_destroy(&s->lock);
+  free(s->v);
+  free(s);
+}
+
+int tni_shm_map(uint64_t bytes, void **p) {
+  int fd = memfd_create("tenon", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0) return -1;
+  void *at = MAP_FAILED;
+  if (bytes <= INT64_MAX - PAGE && ftruncate(fd, (off_t)bytes) == 0 &&
+      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+    at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (at == MAP_FAILED) {
+    close(fd);
+    return -1;
+  }
+  if (bytes >= HUGE_PAGE) (void)!madvise(at, bytes, MADV_HUGEPAGE);
+  *p = at;
+  return fd;
+}
+
+static bool room(tni_shm *s) {
+  if (s->n < s->cap) return true;
+  const uint32_t cap = s->cap ? s->cap * 2 : 32;
+  piece *grown = realloc(s->v, cap * sizeof *grown);
+  if (!grown) return false;
+  s->v = grown;
+  s->cap = cap;
+  return true;
+}
+
+void *tni_shm_alloc(tni_shm *s, uint64_t bytes) {
+  if (bytes > INT64_MAX - PAGE) return NULL;
+  piece q = {.bytes = (bytes + PAGE - 1) / PAGE * PAGE};
+  void *p;
+  if (!q.bytes) q.bytes = PAGE;
+  if ((q.fd = tni_shm_map(q.bytes, &p)) < 0) return NULL;
+  q.p = p;
+  pthread_mutex_lock(&s->lock);
+  const bool ok = room(s);
+  if (ok) {
+    q.id = s->next++;
+    s->v[s->n++] = q;
+  }
+  pthread_mutex_unlock(&s->lock);
+  if (ok) return p;
+  drop(&q);
+  return NULL;
+}
+
+void tni_shm_free(tni_shm *s, void *p) {
+  piece q = {.fd = -1};
+  if (!p) return;
+  pthread_mutex_lock(&s->lock);
+  for (uint32_t i = 0; i < s->n; i++)
+    if (s->v[i].p == p) {
+      q = s->v[i];
+      s->v[i] = s->v[--s->n];
+      break;
+    }
+  pthread_mutex_unlock(&s->lock);
+  if (q.fd >= 0) drop(&q);
+}
+
+bool tni_shm_find(tni_shm *s, const void *p, uint64_t bytes, tni_shm_at *out) {
+  const uintptr_t at = (uintptr_t)p;
+  bool found = false;
+  pthread_mutex_lock(&s->lock);
+  for (uint32_t i = 0; !found && i < s->n; i++) {
+    const piece *q = &s->v[i];
+    const uintptr_t base = (uintptr_t)q->p;
+    found = at >= base && at - base <= q->bytes && bytes <= q->bytes - (at - base);
+    if (found) *out = (tni_shm_at){.id = q->id, .offset = at - base, .bytes = q->bytes, .fd = q->fd};
+  }
+  pthread_mutex_unlock(&s->lock);
+  return found;
+}
+
+bool tni_shm_alive(tni_shm *s, uint32_t id) {
+  bool found = false;
+  pthread_mutex_lock(&s->lock);
+  for (uint32_t i = 0; !found && i < s->n; i++) found = s->v[i].id == id;
+  pthread_mutex_unlock(&s->lock);
+  return found;
+}
+
+uint32_t tni_shm_id(tni_shm *s) {
+  pthread_mutex_lock(&s->lock);
+  const uint32_t id = s->next++;
+  pthread_mutex_unlock(&s->lock);
+  return id;
+}
+
+/* One line of maps: "from-to perms offset major:minor inode path". */
+static bool read_line(const char *line, uintptr_t at, uint64_t bytes, uint64_t *offset, struct stat *want,
+                      const char **path) {
+  uint64_t from, to, off, inode;
+  unsigned major, minor;
+  char perms[5];
+  int end = 0;
+  if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &from, &to, perms, &off, &major,
+             &minor, &inode, &end) < 7 ||
+      !end || !inode || at < from || at >= to || bytes > to - at || perms[0] != 'r' || perms[1] != '-')
+    return false;
+  *offset = off + (at - from);
+  *want = (struct stat){.st_ino = inode, .st_dev = makedev(major, minor)};
+  *path = line + end;
+  return **path == '/';
+}
+
+int tni_shm_file(const void *p, uint64_t bytes, uint64_t *offset) {
+  FILE *f = fopen("/proc/self/maps", "re");
+  char *line = NULL;
+  size_t cap = 0;
+  int fd = -1;
+  for (ssize_t n; f && fd < 0 && (n = getline(&line, &cap, f)) > 0;) {
+    struct stat want, is;
+    const char *path;
+    if (line[n - 1] == '\n') line[n - 1] = '\0';
+    if (!read_line(line, (uintptr_t)p, bytes, offset, &want, &path)) continue;
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd >= 0 && (fstat(fd, &is) != 0 || is.st_ino != want.st_ino || is.st_dev != want.st_dev ||
+                    (uint64_t)is.st_size < *offset + bytes)) {
+      close(fd);
+      fd = -1;
+    }
+    break;
+  }
+  free(line);
+  if (f) fclose(f);
+  return fd;
+}

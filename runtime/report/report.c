@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reports as JSON: the shapes of `tenon check`, `inspect` and `plugins --format json`.
+ */
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/cpus.h"
+#include "runtime/graph/dump.h"
+#include "runtime/ops/kernel/kernel.h"
+#include "runtime/oracle/tasks/calibrate.h"
+#include "runtime/place/embeddings.h"
+#include "runtime/place/exec.h"
+#include "runtime/report/nearest.h"
+#include "runtime/place/packing.h"
+#include "runtime/report/report_caches.h"
+#include "runtime/report/statement.h"
+#include "runtime/shape/infer.h"
+
+static tn_status to_text(json_t *j, char **out, tn_error *err) {
+  char *s = j ? json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
+  json_decref(j);
+  if (!s) return tni_fail_memory(err, "report");
+  *out = s;
+  return TN_OK;
+}
+
+/* Names come from models and plugins: what is not UTF-8 is shown as such. */
+static json_t *text(const char *s) {
+  json_t *j = json_string(s ? s : "");
+  return j ? j : json_string("(not UTF-8)");
+}
+
+/* --- plugins ---------------------------------------------------------------------------------------------------- */
+
+static const char *one_of(const char *const *names, uint32_t n, uint32_t i) { return i < n ? names[i] : "unknown"; }
+
+static json_t *numerics_json(const tn_numerics *n) {
+  static const char *const schemes[] = {"none", "absmax", "runsum", "static"},
+                           *const round[] = {"half even", "half away"}, *const denormals[] = {"keep", "flush"},
+                           *const nan[] = {"propagate", "undefined"};
+  json_t *j = json_pack("{s:s, s:i, s:s, s:s, s:s}", "activation", tni_dtype_name(n->act_dtype), "activation_group",
+                        (int)n->act_group, "accumulator", tni_dtype_name(n->acc_inner), "across_groups",
+                        tni_dtype_name(n->acc_outer), "scales", tni_dtype_name(n->scale_dtype));
+  json_object_set_new(j, "activation_scheme", json_string(one_of(schemes, 4, n->act_scheme)));
+  json_object_set_new(j, "activation_rounding", json_string(one_of(round, 2, n->act_round)));
+  json_object_set_new(j, "activation_max", json_real((double)n->act_max));
+  json_object_set_new(j, "denormals", json_string(one_of(denormals, 2, n->denormals)));
+  json_object_set_new(j, "nan", json_string(one_of(nan, 2, n->nan)));
+  json_object_set_new(j, "finite_max", isfinite(n->finite_max) ? json_real(n->finite_max) : json_null());
+  if (tni_reference_averages(n) > 0) { /* of one entry of a table, in steps of q */
+    json_object_set_new(j, "averages_of", json_integer((json_int_t)1 << n->avg_depth));
+    json_object_set_new(j, "average_error", json_real(n->avg_depth / 4.0));
+  }
+  return j;
+}
+
+/* group 0: by params; of a format that takes none, the whole matrix shares a scale. */
+static const char *group_is(const tn_format *f) {
+  tn_pack_size size;
+  if (f->group) return "fixed";
+  return f->size(f, 128, 256, NULL, 0, &size) == TN_OK ? "matrix" : "option";
+}
+
+/* As options have it, where a format takes no params that could change it. */
+static const tn_numerics *numerics_of(const tn_format *f) {
+  const bool asked = TN_HAS(f, tn_format, numerics_of) && f->numerics_of && strcmp(group_is(f), "option") != 0;
+  const tn_numerics *n = asked ? f->numerics_of(f, NULL, 0) : NULL;
+  return n ? n : f->numerics;
+}
+
+static json_t *format_json(const tn_format *f) {
+  json_t *j = json_object();
+  const tn_numerics *n = numerics_of(f);
+  json_object_set_new(j, "name", text(f->name));
+  json_object_set_new(j, "version", json_integer(f->version));
+  json_object_set_new(j, "bits", json_integer(f->bits));
+  json_object_set_new(j, "group", json_integer(f->group));
+  json_object_set_new(j, "group_is", json_string(group_is(f)));
+  json_object_set_new(j, "bits_per_weight", json_real((double)f->bits_per_weight));
+  json_object_set_new(j, "weight_error", json_real((double)f->w_err));
+  json_object_set_new(j, "activation_error", json_real((double)f->x_err));
+  json_object_set_new(j, "reads_statistics", json_boolean(f->flags & TN_FMT_READS_STATS));
+  json_object_set_new(j, "reads_quantized", json_boolean(f->flags & TN_FMT_READS_QUANT));
+  if (n) json_object_set_new(j, "numerics", numerics_json(n));
+  return j;
+}
+
+static json_t *plugin_json(const tni_plugin_info *p) {
+  json_t *j = json_object(), *devices = json_array(), *formats = json_array();
+  json_object_set_new(j, "name", text(p->name));
+  json_object_set_new(j, "path", text(p->path));
+  json_object_set_new(j, "version", text(p->version));
+  json_object_set_new(j, "builtin", json_boolean(p->builtin));
+  json_object_set_new(j, "loaded", json_boolean(p->loaded));
+  if (p->why.code) {
+    json_object_set_new(j, "reason_code", text(tni_status_name(p->why.code)));
+    json_object_set_new(j, "reason", text(p->why.message));
+  }
+  if (p->probed) {
+    json_object_set_new(j, "probe_ms", json_real(p->probe_ms));
+    json_object_set_new(j, "probe_remembered", json_boolean(p->remembered));
+  }
+  if (p->quarantined) json_object_set_new(j, "quarantined_since", text(p->since));
+  for (uint32_t i = 0; i < p->n_devices; i++) {
+    const tn_caps *c = p->devices[i]->caps;
+    json_t *d = json_object();
+    json_object_set_new(d, "name", text(c ? c->name : ""));
+    json_object_set_new(d, "driver", text(c ? c->driver : ""));
+    json_t *engines = json_array();
+    for (uint32_t e = 0; c && e < c->n_engines; e++) json_array_append_new(engines, text(c->engines[e]->name));
+    json_object_set_new(d, "engines", engines);
+    if (c && c->flags & TN_CAPS_OFFLINE) json_object_set_new(d, "offline", json_true());
+    json_array_append_new(devices, d);
+  }
+  for (uint32_t i = 0; p->plugin && i < p->plugin->n_formats; i++)
+    json_array_append_new(formats, format_json(p->plugin->formats[i]));
+  json_object_set_new(j, "devices", devices);
+  json_object_set_new(j, "formats", formats);
+  return j;
+}
+
+tn_status tn_runtime_report(tn_runtime *rt, char **json, tn_error *err) {
+  json_t *j = json_object(), *list = json_array();
+  json_object_set_new(j, "version", text(tn_version()));
+  json_object_set_new(j, "profile", text(rt->profile->name));
+  json_object_set_new(j, "profile_file", text(rt->profile->file));
+  json_object_set_new(j, "threads", json_integer(tni_pool_workers(rt->pool)));
+  char cpus[TNI_CPUS_TEXT];
+  tni_cpus_text(&rt->cpus, cpus);
+  if (*cpus) json_object_set_new(j, "cpus", text(cpus));
+  for (uint32_t i = 0; i < tni_registry_count(rt->registry); i++)
+    json_array_append_new(list, plugin_json(tni_registry_get(rt->registry, i)));
+  json_object_set_new(j, "plugins", list);
+  return to_text(j, json, err);
+}
+
+/* --- check ------------------------------------------------------------------------------------------------------ */
+
+static json_t *refusals_json(const tn_model *m, const tni_exec *x, uint32_t node) {
+  json_t *j = json_object();
+  for (uint32_t i = 0; i < m->rt->n_order[x->phase]; i++) {
+    uint32_t d = m->rt->order[x->phase][i];
+    if (d == x->part.device_of[node]) break;
+    const tni_claim *c = &x->claims.node[d][node];
+    if (c->verdict == TN_YES) continue;
+    const char *why = c->verdict == TN_GROUP_ONLY && !*c->text ? "only as part of a group" : c->text;
+    json_object_set_new(j, m->rt->devs[d].name,
+                        json_pack("{s:s, s:o}", "code", tni_why_name(c->reason), "text", text(why)));
+  }
+  return j;
+}
+
+static json_t *operand_types(const tni_graph *g, const tn_node *n) {
+  json_t *j = json_array();
+  for (uint32_t i = 0; i < n->n_in; i++)
+    json_array_append_new(
+        j, n->in[i] == TN_NONE ? json_string("") : text(tni_dtype_name(tni_graph_value(g, n->in[i])->pub.dtype)));
+  return j;
+}
+
+/* Of a node that nobody takes: what was asked of it, and what would do. */
+static void add_unsupported(json_t *j, const tni_graph *g, const tni_node *n) {
+  char near[512], *attributes = NULL;
+  size_t bytes;
+  FILE *f = open_memstream(&attributes, &bytes);
+  if (f) tni_dump_attrs(n, f);
+  if (f) fclose(f);
+  tni_nearest_node(g, n, near, sizeof near);
+  json_object_set_new(j, "attributes", text(attributes && *attributes ? attributes + 1 : ""));
+  json_object_set_new(j, "nearest", text(near));
+  free(attributes);
+}
+
+static json_t *node_json(const tn_model *m, const tni_exec *x, uint32_t i) {
+  const tni_node *n = tni_graph_node(m->graph, i);
+  json_t *j = json_object();
+  uint32_t d = x->part.device_of[i];
+  json_object_set_new(j, "name", text(n->pub.name));
+  json_object_set_new(j, "op", text(n->type));
+  json_object_set_new(j, "domain", text(n->pub.domain));
+  json_object_set_new(j, "version", json_integer(n->version));
+  json_object_set_new(j, "device", d == TN_NONE ? json_null() : text(m->rt->devs[d].name));
+  const tni_claim *c = tni_partition_claim(&x->part, &x->claims, i);
+  if (c && c->format) json_object_set_new(j, "format", text(c->format->name));
+  if (x->part.group_of[i] != TN_NONE) json_object_set_new(j, "group", json_integer(x->part.group_of[i]));
+  json_object_set_new(j, "inputs", operand_types(m->graph, &n->pub));
+  json_object_set_new(j, "refusals", refusals_json(m, x, i));
+  if (d == TN_NONE) add_unsupported(j, m->graph, n);
+  return j;
+}
+
+static const char *phase_name(uint32_t phase) {
+  return phase == TN_PHASE_PREFILL ? "prefill" : phase == TN_PHASE_DECODE ? "decode" : "any";
+}
+
+static json_t *placement_json(const tn_model *m, const tni_exec *x) {
+  json_t *j = json_object();
+  for (uint32_t d = 0; d < m->rt->n_devs; d++) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < x->view.n_nodes; i++) count += x->part.device_of[i] == d;
+    if (count) json_object_set_new(j, m->rt->devs[d].name, json_integer(count));
+  }
+  if (x->part.n_unsupported) json_object_set_new(j, "unsupported", json_integer(x->part.n_unsupported));
+  return j;
+}
+
+/* Products with constant weights, and how many the host got although another device stands before it. */
+static void count_products(const tn_model *m, const tni_exec *x, json_t *into) {
+  const uint32_t *order = m->rt->order[x->phase];
+  uint32_t products = 0, fell = 0;
+  for (uint32_t i = 0; i < x->view.n_nodes; i++) {
+    if (!tni_is_weight_product(&x->view, x->view.nodes[i])) continue;
+    const uint32_t d = x->part.device_of[i];
+    products++;
+    fell += d != TN_NONE && m->rt->devs[d].is_host && m->rt->n_order[x->phase] && !m->rt->devs[order[0]].is_host;
+  }
+  json_object_set_new(into, "weight_products", json_integer(products));
+  json_object_set_new(into, "fell_back", json_integer(fell));
+}
+
+static json_t *offline_json(const tn_model *m) {
+  json_t *j = json_array();
+  for (uint32_t d = 0; d < m->rt->n_devs; d++)
+    if (m->rt->devs[d].device->caps->flags & TN_CAPS_OFFLINE) json_array_append_new(j, text(m->rt->devs[d].name));
+  return j;
+}
+
+static json_t *check_json(const tn_model *m) {
+  json_t *j = json_object();
+  json_object_set_new(j, "model", text(m->path));
+  json_object_set_new(j, "profile", text(m->rt->profile->name));
+  uint32_t unsupported = 0;
+  for (uint32_t e = 0; e < m->n_execs; e++) {
+    const tni_exec *x = &m->execs[e];
+    json_t *nodes = json_array(), *into = j;
+    unsupported += x->part.n_unsupported;
+    if (e > 0) { /* the decode phase's own placement stands beside the first */
+      into = json_object();
+      json_object_set_new(j, phase_name(x->phase), into);
+    }
+    for (uint32_t i = 0; i < x->view.n_nodes; i++) json_array_append_new(nodes, node_json(m, x, i));
+    json_object_set_new(into, "phase", text(phase_name(x->phase)));
+    json_object_set_new(into, "nodes", nodes);
+    json_object_set_new(into, "placement", placement_json(m, x));
+    count_products(m, x, into);
+  }
+  json_object_set_new(j, "embeddings", tni_embeddings_json(m));
+  json_object_set_new(j, "offline", offline_json(m));
+  json_object_set_new(j, "unsupported", json_integer(unsupported));
+  return j;
+}
+
+/* --- inspect ---------------------------------------------------------------------------------------------------- */
+
+static json_t *io_json(const tn_io_info *io) {
+  json_t *j = json_object(), *dims = json_array();
+  for (int32_t i = 0; i < io->rank; i++)
+    json_array_append_new(dims, io->dims[i] >= 0 ? json_integer(io->dims[i]) : text(io->dim_names[i]));
+  json_object_set_new(j, "name", text(io->name));
+  json_object_set_new(j, "dtype", text(tni_dtype_name(io->dtype)));
+  json_object_set_new(j, "dims", io->rank < 0 ? json_null() : json_incref(dims));
+  json_decref(dims);
+  return j;
+}
+
+static json_t *symbols_json(const tn_model *m) {
+  json_t *j = json_array();
+  for (uint32_t i = 0; i < tni_ex_n_symbols(m->graph->exprs); i++) {
+    int64_t lo, hi;
+    tni_ex_symbol_bounds(m->graph->exprs, i, &lo, &hi);
+    json_array_append_new(j, json_pack("{s:o, s:I, s:I}", "name", text(tni_ex_symbol_name(m->graph->exprs, i)), "min",
+                                       (json_int_t)lo, "max", (json_int_t)hi));
+  }
+  return j;
+}
+
+static json_t *memory_json(tn_model *m) {
+  tni_statement s;
+  tn_error why;
+  tni_error_init(&why);
+  if (tni_statement_make(m, &s, &why) != TN_OK) return json_pack("{s:o}", "unknown", text(why.message));
+  json_t *at = json_object();
+  for (uint32_t i = 0; i < s.n_dims; i++)
+    json_object_set_new(at, tni_ex_symbol_name(m->graph->exprs, i), json_integer(s.dims[i]));
+  free(s.dims);
+  const struct {
+    const char *key;
+    uint64_t bytes;
+  } figures[] = {{"weights_bytes", s.weights},     {"packed_bytes", s.packed},
+                 {"on_disk_bytes", s.on_disk},     {"kv_bytes", s.kv},
+                 {"arena_bytes", s.arena},         {"arena_lower_bound_bytes", s.bound},
+                 {"scratch_bytes", s.scratch},     {"outputs_bytes", s.outputs},
+                 {"buffers_bytes", s.buffers},     {"base_bytes", s.base_anonymous + s.base_file},
+                 {"anonymous_bytes", s.anonymous}, {"file_bytes", s.file},
+                 {"packing_bytes", s.packing},     {"loading_bytes", s.loading},
+                 {"total_bytes", s.total}};
+  json_t *j = json_pack("{s:o}", "at", at);
+  for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+    json_object_set_new(j, figures[i].key, json_integer((json_int_t)figures[i].bytes));
+  return j;
+}
+
+enum { MAX_LISTED = 64 };
+
+/* A node that is not done with before the run, and why. */
+static json_t *reason_json(const tn_model *m, tn_id node) {
+  char why[256];
+  const tni_node *n = tni_graph_node(m->graph, node);
+  return json_pack("{s:o, s:o, s:o}", "node", text(n->pub.name), "op", text(n->type), "reason",
+                   text(tni_dynamic_reason(m->graph, node, why, sizeof why)));
+}
+
+/* Shape ops that run per step; names gets theirs. */
+static json_t *shape_ops_json(const tn_model *m, json_t *names, uint32_t *n) {
+  json_t *j = json_array();
+  tn_id left[MAX_LISTED];
+  *n = tni_shape_ops_left(m->graph, left, MAX_LISTED);
+  for (uint32_t i = 0; i < *n && i < MAX_LISTED; i++) {
+    json_array_append_new(j, reason_json(m, left[i]));
+    json_array_append_new(names, text(tni_graph_node(m->graph, left[i])->pub.name));
+  }
+  return j;
+}
+
+/* Nodes whose dims come when they run. */
+static json_t *dynamic_json(const tn_model *m, uint32_t *n) {
+  json_t *j = json_array();
+  for (uint32_t i = 0; i < m->graph->n_nodes; i++) {
+    if (!m->graph->nodes[i]->dynamic) continue;
+    if ((*n)++ < MAX_LISTED) json_array_append_new(j, reason_json(m, i));
+  }
+  return j;
+}
+
+static json_t *inspect_json(tn_model *m) {
+  json_t *j = json_object(), *in = json_array(), *out = json_array(), *passes = json_object(), *left = json_array();
+  uint32_t n_left, n_dynamic = 0;
+  json_t *shape_ops = shape_ops_json(m, left, &n_left), *dynamic = dynamic_json(m, &n_dynamic);
+  for (uint32_t i = 0; i < m->n_inputs; i++) json_array_append_new(in, io_json(m->inputs[i]));
+  for (uint32_t i = 0; i < m->n_outputs; i++) json_array_append_new(out, io_json(m->outputs[i]));
+  for (uint32_t i = 0; i < m->passes.n; i++)
+    json_object_set_new(passes, m->passes.entries[i].name, json_integer(m->passes.entries[i].fired));
+  json_object_set_new(j, "model", text(m->path));
+  json_object_set_new(j, "producer", text(m->import->producer));
+  json_object_set_new(j, "inputs", in);
+  json_object_set_new(j, "outputs", out);
+  json_object_set_new(j, "symbols", symbols_json(m));
+  json_object_set_new(j, "nodes_before", json_integer(m->import->n_nodes_file));
+  json_object_set_new(j, "nodes_after", json_integer(m->graph->n_nodes));
+  json_object_set_new(j, "shape_ops_left", json_integer(n_left));
+  json_object_set_new(j, "shape_ops_left_names", left);
+  json_object_set_new(j, "shape_ops", shape_ops);
+  json_object_set_new(j, "dynamic_nodes", json_integer(n_dynamic));
+  json_object_set_new(j, "dynamic", dynamic);
+  json_object_set_new(j, "passes", passes);
+  json_object_set_new(j, "placement", placement_json(m, &m->execs[0]));
+  json_object_set_new(j, "memory", memory_json(m));
+  json_object_set_new(j, "caches", tni_caches_json(m));
+  json_object_set_new(j, "carried", tni_carried_json(m));
+  json_object_set_new(j, "embeddings", tni_embeddings_json(m));
+  return j;
+}
+
+tn_status tn_model_report(tn_model *m, uint32_t what, char **json, tn_error *err) {
+  json_t *j = NULL;
+  for (tn_model *next; (next = __atomic_load_n(&m->next, __ATOMIC_ACQUIRE));) m = next; /* as it is placed now */
+  if (what == TN_REPORT_CALIBRATION || what == TN_REPORT_PACK || what == TN_REPORT_PACK_ERRORS) {
+    tn_status st = what == TN_REPORT_CALIBRATION ? tni_calibrate_report(m, &j, err)
+                                                 : tni_pack_report(m, what == TN_REPORT_PACK_ERRORS, &j, err);
+    return st == TN_OK ? to_text(j, json, err) : st;
+  }
+  if (what != TN_REPORT_CHECK && what != TN_REPORT_INSPECT)
+    return tni_fail(err, TN_E_INVALID, "tn_model_report", "unknown report %u", what);
+  return to_text(what == TN_REPORT_CHECK ? check_json(m) : inspect_json(m), json, err);
+}

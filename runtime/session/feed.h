@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a keeping session feeds to the model's inputs: copies of the caller's numbers for a piece of a step, and inputs
+ * over the whole context, [batch, total], of which the caller gives the entries of a step only. Each piece of a prompt
+ * that is in flight has a set of its own (tni_fed [n_inputs]); the session's own holds the entries of all positions in
+ * the caches, and zeros behind them. Not thread-safe.
+ */
+#ifndef TENON_SESSION_FEED_H
+#define TENON_SESSION_FEED_H
+
+#include "runtime/session/internal.h"
+
+uint64_t tni_feed_elem(const tn_tensor *t);
+/* The axis of a plain input that has an entry per position of the step; its rank where there is none. */
+uint32_t tni_feed_axis(const tn_model *m, uint32_t i);
+
+/* [n_inputs] on the session's arena; their data is malloc'd. */
+TN_MUST_CHECK tn_status tni_feed_make(const tn_session *s, tni_fed **out, tn_error *err);
+void tni_feed_release(const tn_model *m, tni_fed *fed);
+/* Dims and room of plain inputs for n positions. */
+TN_MUST_CHECK tn_status tni_feed_size(const tn_session *s, tni_fed *fed, int64_t n, tn_error *err);
+/* s->dims for n positions per sequence at a context of `total`, from the inputs' dims as they would be; s->inputs are
+ * fed. */
+TN_MUST_CHECK tn_status tni_feed_bind(tn_session *s, tni_fed *fed, int64_t n, int64_t total, int64_t rows, int64_t end,
+                                      tn_error *err);
+/* Positions [from, from + count) of a step of n into the plain inputs, padded to `length` with the last of them. */
+TN_MUST_CHECK tn_status tni_feed_take(const tn_session *s, tni_fed *fed, const tn_tensor *const *in, int64_t n,
+                                      int64_t from, int64_t count, int64_t length, tn_error *err);
+
+/* A context input moves its rows to their new distance; entries from the session's length on are 0. */
+TN_MUST_CHECK tn_status tni_feed_lay(const tni_keep *k, tni_fed *f, int64_t total, tn_error *err);
+/* The entries of positions [from, from + count) of a step of n, behind the session's length; in[i] NULL: ones. fed is
+ * not the session's own: it gets what that has before them. */
+void tni_feed_context(const tn_session *s, tni_fed *fed, const tn_tensor *const *in, int64_t n, int64_t from,
+                      int64_t count);
+/* Zeros from the session's length on. */
+void tni_feed_clear(const tn_session *s);
+
+/* dst's entries of inputs over the whole context begin with the first n of src's; both keep, with one batch. */
+TN_MUST_CHECK tn_status tni_feed_share(tn_session *dst, const tn_session *src, int64_t n, tn_error *err);
+
+#endif
