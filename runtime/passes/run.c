@@ -2,7 +2,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/passes/decoder/decoder.h"
+#include "runtime/passes/forms/forms.h"
+#include "runtime/passes/fuse/fuse.h"
+#include "runtime/passes/mask/mask.h"
 #include "runtime/passes/passes.h"
+#include "runtime/passes/quant/quant.h"
 
 typedef tn_status (*pass_fn)(tni_graph *g, uint32_t *n, tn_error *err);
 

@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "runtime/passes/decoder/attention.h"
+#include "runtime/passes/decoder/decoder.h"
 
 typedef struct match {
   tni_graph *g;

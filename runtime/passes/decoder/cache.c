@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "runtime/passes/build/build.h"
+#include "runtime/passes/decoder/decoder.h"
 
 typedef struct half {
   tn_id past, present;          /* the graph's */

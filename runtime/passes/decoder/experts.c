@@ -14,6 +14,7 @@
  */
 #include <string.h>
 
+#include "runtime/passes/decoder/decoder.h"
 #include "runtime/passes/decoder/experts.h"
 
 enum { MAX_NODES = 48, MAX_PARTS = 8 };

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "runtime/passes/build/build.h"
+#include "runtime/passes/decoder/decoder.h"
 
 enum { MAX_ATTRS = 16 };
 

@@ -19,6 +19,7 @@
 #include <stdio.h>
 
 #include "runtime/passes/build/build.h"
+#include "runtime/passes/decoder/decoder.h"
 
 static tni_node *maker(const tni_graph *g, tn_id v) {
   const tni_value *x = tni_match_value(g, v);

@@ -15,6 +15,7 @@
  *
  * Keeps: the value, name and shape of the Add (Concat, Reshape), bit for bit.
  */
+#include "runtime/passes/decoder/decoder.h"
 #include "runtime/passes/decoder/rotary.h"
 
 typedef struct match {

@@ -9,6 +9,7 @@
  * Keeps: bits, names and values of the If's results.
  */
 #include "runtime/passes/build/build.h"
+#include "runtime/passes/forms/forms.h"
 
 static tni_graph *taken(const tni_graph *g, const tni_node *n) {
   double cond;

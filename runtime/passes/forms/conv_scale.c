@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "runtime/passes/build/build.h"
+#include "runtime/passes/forms/forms.h"
 
 enum { MAX_BYTES = 64 << 20 };
 

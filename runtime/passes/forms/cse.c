@@ -4,7 +4,7 @@
 
 #include "runtime/base/checked.h"
 #include "runtime/base/map.h"
-#include "runtime/passes/passes.h"
+#include "runtime/passes/forms/forms.h"
 
 enum { MAX_CONST_BYTES = 64 << 10 };
 enum { KEY_CONST = 1, KEY_STEP = 2, KEY_NODE = 3 };

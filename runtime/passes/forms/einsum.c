@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "runtime/passes/build/build.h"
+#include "runtime/passes/forms/forms.h"
 #include "runtime/shape/dims/einsum.h"
 
 /* An operand's axes by label, in the order of its matrices. */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "runtime/passes/build/build.h"
+#include "runtime/passes/forms/forms.h"
 
 enum { DEGREE = 4, MAX_VISITS = 64, MAX_CANDIDATES = 16, MAX_CHAIN = 6, MAX_DEPTH = 8 };
 

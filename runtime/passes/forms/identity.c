@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/passes/build/build.h"
+#include "runtime/passes/forms/forms.h"
 
 static bool same_shape(const tni_value *a, const tni_value *b) {
   if (a->pub.rank == TNI_RANK_UNKNOWN || a->pub.rank != b->pub.rank) return false;

@@ -5,6 +5,7 @@
  *
  * Keeps: the value, name and shape of the last node, up to rounding.
  */
+#include "runtime/passes/forms/forms.h"
 #include "runtime/passes/forms/norm.h"
 
 typedef struct layer_norm {

@@ -9,6 +9,7 @@
  * Keeps: the value, name, dtype and shape of the last node, bit for bit. Values with known elements are left to lift.
  */
 #include "runtime/passes/build/build.h"
+#include "runtime/passes/forms/forms.h"
 #include "runtime/shape/edit.h"
 
 typedef struct pass {

@@ -5,6 +5,7 @@
  * Keeps: the value, name and shape of the last node, up to rounding. A half that is cast to float32 for the norm and
  * back before the scale, as Llama does it, is read as it is: that is what the operator's stash type says.
  */
+#include "runtime/passes/forms/forms.h"
 #include "runtime/passes/forms/norm.h"
 
 /* v is the core, perhaps behind the casts of a half; *x what is normalised. */

@@ -6,6 +6,7 @@
  * sigmoid, which would otherwise be computed twice.
  */
 #include "runtime/passes/build/build.h"
+#include "runtime/passes/forms/forms.h"
 
 /* v is sigmoid(alpha * x). */
 static bool gate(const tni_graph *g, tn_id v, tn_id x, double *alpha) {

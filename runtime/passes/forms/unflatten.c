@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "runtime/passes/build/build.h"
+#include "runtime/passes/forms/forms.h"
 
 enum { DEPTH = 8 };
 

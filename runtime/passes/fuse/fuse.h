@@ -75,4 +75,10 @@ typedef struct tni_unfused {
  */
 TN_MUST_CHECK tn_status tni_unfuse_node(tni_graph *g, tn_id node, uint32_t how, tni_unfused *out, tn_error *err);
 
+/* --- the passes; uses must be current before and are afterwards, *n: how often it fired --- */
+/* tenon.FusedMatMul of products of one activation, and of parts of one product. */
+TN_MUST_CHECK tn_status tni_pass_siblings(tni_graph *g, uint32_t *n, tn_error *err);
+/* Element-wise operators become part of the product before them, or one tenon.Elementwise. */
+TN_MUST_CHECK tn_status tni_pass_chain(tni_graph *g, uint32_t *n, tn_error *err);
+
 #endif

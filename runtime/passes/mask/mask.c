@@ -23,6 +23,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/passes/mask/forms.h"
 #include "runtime/passes/mask/mask.h"
 
 enum { TERMS = 8 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/passes/mask/mask.h"
+#include "runtime/passes/mask/forms.h"
 
 tni_mform tni_mform_const(const tni_mask *m, tn_expr k) {
   tni_mform f = {.k = k};

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "runtime/passes/mask/mask.h"
+#include "runtime/passes/mask/forms.h"
 
 /* The index that table t holds everywhere, brought to [0, dim). */
 static bool index_form(tni_mask *m, const tni_mtab *t, tn_expr dim, tni_mform *f) {

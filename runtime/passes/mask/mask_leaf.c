@@ -5,7 +5,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "runtime/passes/mask/mask.h"
+#include "runtime/passes/mask/forms.h"
 
 /* An integer element that went through floats (gain * t + off, then compared with c) is what it was while off and c are
  * so small: roundings keep the order, and integers up to 256 are exact in every float type. */

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "runtime/passes/mask/mask.h"
+#include "runtime/passes/mask/forms.h"
 
 /* --- shapes alone --- */
 

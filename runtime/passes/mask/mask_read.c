@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include "runtime/passes/mask/mask.h"
+#include "runtime/passes/mask/forms.h"
 
 static tni_mleaf whole_range(uint32_t dtype) {
   tni_mleaf l = {.kind = TNI_MLEAF_SRC, .gain = 1};

@@ -2,7 +2,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "runtime/passes/mask/mask.h"
+#include "runtime/passes/mask/forms.h"
 
 enum { MAX_COUNT = 1 << 24 };
 

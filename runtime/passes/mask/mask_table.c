@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "runtime/passes/mask/mask.h"
+#include "runtime/passes/mask/forms.h"
 
 tni_mtab *tni_mtab_new(tni_mask *m, uint32_t rank, const tn_expr *dims, uint32_t dtype, uint32_t n_atoms) {
   tni_mtab *t = rank > TN_MAX_RANK || n_atoms > TNI_MASK_ATOMS ? NULL : TNI_NEW(m->arena, tni_mtab);

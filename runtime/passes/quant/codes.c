@@ -14,6 +14,7 @@
 #include "runtime/base/checked.h"
 #include "runtime/graph/quantized.h"
 #include "runtime/passes/build/build.h"
+#include "runtime/passes/quant/quant.h"
 
 enum { TILE = 64 };
 

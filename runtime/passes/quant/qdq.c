@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "runtime/passes/quant/qdq.h"
+#include "runtime/passes/quant/quant.h"
 
 static const double BIAS_STEPS = 0x1p-6;
 
