@@ -5,7 +5,7 @@
 
 #include "isolate_test.h"
 #include "runtime/plugin/process/isolate.h"
-#include "runtime/session/internal.h"
+#include "runtime/place/model_data.h"
 
 static char cache[64];
 
