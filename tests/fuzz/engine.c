@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "runtime/place/model_data.h"
+#include "runtime/session/runtime.h"
 #include "tests/fuzz/bytes.h"
 #include "tests/fuzz/feed.h"
 
