@@ -7,7 +7,7 @@
 #include <tenon/tenon.h>
 #include <unistd.h>
 
-#include "runtime/session/internal.h"
+#include "runtime/place/model_data.h"
 
 enum { CALIBRATION_IDS = 96 };
 

@@ -6,10 +6,10 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/plugin/check.h"
-#include "runtime/oracle/tasks/calibrate.h"
 #include "runtime/memory/guard.h"
 #include "runtime/engine/lanes.h"
-#include "runtime/session/session.h"
+#include "runtime/memory/memory.h"
+#include "runtime/engine/task.h"
 #include "runtime/engine/vclock.h"
 
 enum { CPU_LANE = 0 };
@@ -409,7 +409,7 @@ static tn_status take(tni_executor *e, bool wait, tn_status before, tn_error *er
 static void begin(tni_executor *e) {
   const uint64_t seed = e->s->model->order_seed;
   e->random = seed ? (seed + e->s->step) * UINT64_C(0x9E3779B97F4A7C15) | 1 : 0;
-  e->one_by_one = e->s->capture || e->s->model->recorder;
+  e->one_by_one = e->s->watch.before || e->s->watch.after;
   for (uint32_t p = 0; p < e->n_pieces; p++) e->one_by_one = e->one_by_one || watched(e, p * e->per);
   e->finished = e->started = e->n_ready = 0;
   for (uint32_t k = 1; k < e->lanes.n; k++) e->lanes.lane[k].head = e->lanes.lane[k].n = 0;
@@ -460,7 +460,7 @@ tn_status tni_executor_run(tni_executor *e, tni_sexec *const *xs, uint32_t n, tn
 bool tni_executor_wanted(const tn_model *m, const tni_exec *x) {
   if (m->order_seed) return true;
   for (uint32_t t = 0; t < x->n_tasks; t++)
-    if (tni_task_is_submitted(m, x, t)) return true;
+    if (tni_task_is_submitted(x, m->flags, t)) return true;
   return false;
 }
 
@@ -497,8 +497,6 @@ tn_status tni_executor_create(tn_session *s, tni_sexec *x, uint32_t pieces, tni_
   tni_executor_destroy(e);
   return tni_fail(err, st, s->model->path, "no memory for running %u tasks", n);
 }
-
-bool tni_executor_lost(const tni_executor *e) { return e && e->lanes.lost; }
 
 void tni_executor_destroy(tni_executor *e) {
   if (!e) return;

@@ -26,7 +26,7 @@
 #ifndef TENON_ENGINE_EXECUTOR_H
 #define TENON_ENGINE_EXECUTOR_H
 
-#include "runtime/session/internal.h"
+#include "runtime/memory/run.h"
 
 typedef struct tni_executor tni_executor;
 
@@ -37,8 +37,6 @@ bool tni_executor_wanted(const tn_model *m, const tni_exec *x);
 TN_MUST_CHECK tn_status tni_executor_create(tn_session *s, tni_sexec *x, uint32_t pieces, tni_executor **out,
                                             tn_error *err);
 void tni_executor_destroy(tni_executor *e);
-/* A device is lost that may still write what this session gave it: memory of x that it was given must be leaked. */
-bool tni_executor_lost(const tni_executor *e);
 
 /* All tasks of xs[0..n), once. They are states of one placement, for pieces of a prompt in their order: what touches a
  * cache waits for what touches it in the piece before. Plans and memory are attached. */

@@ -8,7 +8,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/plugin/check.h"
-#include "runtime/session/session.h"
+#include "runtime/engine/task.h"
 
 /* What a submit reads. Its engine may hang in it for ever. */
 struct tni_job {
@@ -53,7 +53,7 @@ static tn_status lost(tni_lanes *l, int64_t timeout_ns, tn_error *err) {
   while (!r->in_flight || r->kind == TNI_REC_CPU) r++; /* CPU tasks come back: something else is in flight */
   const tni_lane *lane = &l->lane[r->lane];
   const char *what = r->kind == TNI_REC_ITEM ? l->exec->tasks[r->task].label : "a submit";
-  l->lost = true;
+  l->lost = l->s->lost = true;
   if (lane->dev) tni_devlock_lose(lane->dev->lock);
   return tni_fail(err, TN_E_DEVICE_LOST, lane->track, "%s did not complete '%s' within %lld ms: the device is lost",
                   lane->track, what, (long long)(timeout_ns / 1000000));
@@ -201,7 +201,7 @@ static tn_status find_lanes(tni_lanes *l) {
   for (uint32_t t = 0; t < x->n_tasks; t++) {
     const tni_dev *d = x->programs[x->tasks[t].program].dev;
     const uint32_t engine = x->tasks[t].info->engine;
-    if (!tni_task_is_submitted(l->s->model, x, t)) continue;
+    if (!tni_task_is_submitted(x, l->s->model->flags, t)) continue;
     uint32_t k = 1;
     while (k < l->n && (l->lane[k].dev != d || l->lane[k].engine != engine)) k++;
     l->of[t] = k;

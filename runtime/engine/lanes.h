@@ -9,7 +9,7 @@
 #define TENON_ENGINE_LANES_H
 
 #include "runtime/engine/hand.h"
-#include "runtime/session/internal.h"
+#include "runtime/memory/run.h"
 
 typedef enum { TNI_REC_ITEM, TNI_REC_SUBMIT, TNI_REC_CPU } tni_rec_kind;
 

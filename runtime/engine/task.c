@@ -2,6 +2,8 @@
  *
  * One task of a session: its plan for the dims, its memory, its run.
  */
+#include "runtime/engine/task.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,11 +11,9 @@
 #include "runtime/plugin/calm.h"
 #include "runtime/plugin/check.h"
 #include "runtime/plugin/fpmode.h"
-#include "runtime/oracle/tasks/calibrate.h"
 #include "runtime/interp/dynamic.h"
 #include "runtime/memory/guard.h"
-#include "runtime/oracle/tasks/task_reference.h"
-#include "runtime/session/session.h"
+#include "runtime/memory/memory.h"
 
 static bool computes_reference(const tn_session *s, const tni_etask *e, const tni_exec *x) {
   return (s->model->flags & TN_MODEL_REFERENCE) && !x->programs[e->program].dev->is_host;
@@ -173,23 +173,6 @@ tn_status tni_task_attach(tn_session *s, tni_sexec *x, uint32_t i, const int64_t
 
 /* --- tasks ----------------------------------------------------------------------------------------------------- */
 
-bool tni_task_is_submitted(const tn_model *m, const tni_exec *x, uint32_t i) {
-  const tni_etask *e = &x->tasks[i];
-  const bool reference = (m->flags & TN_MODEL_REFERENCE) && !x->programs[e->program].dev->is_host;
-  return e->info->engine != 0 && !reference;
-}
-
-bool tni_exec_overlaps(const tn_model *m, const tni_exec *x) {
-  bool engines = false, others = false;
-  for (uint32_t t = 1; t < x->n_tasks; t++) {
-    const tni_etask *a = &x->tasks[0], *b = &x->tasks[t];
-    engines = engines || tni_task_is_submitted(m, x, t) || tni_task_is_submitted(m, x, 0);
-    others = others || a->info->engine != b->info->engine ||
-             x->programs[a->program].cluster->device != x->programs[b->program].cluster->device;
-  }
-  return engines && others;
-}
-
 static uint64_t task_bytes(const tni_stask *t, const tni_etask *e) {
   uint64_t n = 0;
   for (uint32_t u = 0; u < e->info->n_uses; u++) n += t->views[u]->bytes;
@@ -253,15 +236,15 @@ tn_status tni_task_own(tn_session *s, tni_sexec *x, uint32_t i, bool cpu, tn_err
 }
 
 tn_status tni_task_before(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err) {
-  if (!s->model->recorder) return TN_OK;
+  if (!s->watch.before) return TN_OK;
   tn_status st = tni_task_own(s, x, i, true, err);
-  return st == TN_OK ? tni_calibrate_task(s, x, i, err) : st;
+  return st == TN_OK ? s->watch.before(s, x, i, err) : st;
 }
 
 tn_status tni_task_after(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err) {
-  if (!s->capture || x->exec->programs[x->exec->tasks[i].program].dev->is_host) return TN_OK;
+  if (!s->watch.after || x->exec->programs[x->exec->tasks[i].program].dev->is_host) return TN_OK;
   tn_status st = tni_task_own(s, x, i, true, err);
-  return st == TN_OK ? tni_capture_task(s, x, i, err) : st;
+  return st == TN_OK ? s->watch.after(s, x, i, err) : st;
 }
 
 static tn_status run_any(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err) {
@@ -271,7 +254,7 @@ static tn_status run_any(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err)
   if (st == TN_OK) st = tni_task_before(s, x, i, err);
   if (st == TN_OK && x->guarded) st = tni_guard_before(s, x, i, err);
   int64_t start = tni_now_ns();
-  if (st == TN_OK) st = reference ? tni_reference_task(s, x, i, err) : tni_task_compute(x, i, &s->run.run, err);
+  if (st == TN_OK) st = reference ? s->watch.instead(s, x, i, err) : tni_task_compute(x, i, &s->run.run, err);
   if (st == TN_OK) tni_task_trace(s, x, i, e->track, start, tni_now_ns(), 0);
   if (st == TN_OK && x->guarded) st = tni_guard_after(s, x, i, err);
   if (st == TN_OK) st = tni_task_after(s, x, i, err);
@@ -290,7 +273,7 @@ tn_status tni_task_run(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err) {
   const tni_stask *t = &x->tasks[i];
   if (t->empty) return TN_OK;
   if (t->dynamic) return run_dynamic(s, x, i, err);
-  if (!t->plain || x->guarded || s->trace || s->capture || s->model->recorder) return run_any(s, x, i, err);
+  if (!t->plain || x->guarded || s->trace || s->watch.before || s->watch.after) return run_any(s, x, i, err);
   return tni_task_compute(x, i, &s->run.run, err);
 }
 

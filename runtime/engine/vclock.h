@@ -9,7 +9,7 @@
 #ifndef TENON_ENGINE_VCLOCK_H
 #define TENON_ENGINE_VCLOCK_H
 
-#include "runtime/session/internal.h"
+#include "runtime/memory/run.h"
 
 typedef struct tni_vclock {
   const tni_dev *dev; /* whose clock it is */

@@ -8,8 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tenon/tenon.h>
 
-#include "runtime/session/internal.h"
+#include "runtime/onnx/import.h"
 
 static const struct {
   const char *descr;

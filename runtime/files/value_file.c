@@ -4,9 +4,10 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <tenon/tenon.h>
 
 #include "runtime/base/checked.h"
-#include "runtime/session/internal.h"
+#include "runtime/onnx/import.h"
 
 enum { ALIGN = 64 };
 

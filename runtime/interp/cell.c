@@ -119,3 +119,28 @@ tn_status tni_cell_show(tni_cell *c, tn_tensor *t) {
   t->data = at;
   return st;
 }
+
+/* --- frames ----------------------------------------------------------------------------------------------------- */
+
+tni_cell *tni_interp_read(const tni_interp *ip, const tni_frame *f, tn_id id) {
+  const tni_value *v = tni_graph_value(f->g, id);
+  tni_cell *c = NULL;
+  while (v && v->captured != TN_NONE && v->pub.kind != TN_VALUE_CONST && f->outer) {
+    f = f->outer;
+    id = v->captured;
+    v = tni_graph_value(f->g, id);
+  }
+  if (v && v->pub.kind == TN_VALUE_CONST) {
+    c = tni_cell_borrow(v->tensor);
+    if (!c) tni_fail_memory(ip->err, v->pub.name);
+  } else if (v && f->cells[id]) {
+    c = tni_cell_hold(f->cells[id]);
+  } else {
+    tni_fail(ip->err, TN_E_INTERNAL, v ? v->pub.name : NULL, "'%s' is read before it is made", v ? v->pub.name : "?");
+  }
+  return c;
+}
+
+tn_status tni_interp_stop(const tni_interp *ip, const char *name) {
+  return tni_fail(ip->err, TN_E_CANCELLED, name, "cancelled");
+}

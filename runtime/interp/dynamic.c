@@ -5,24 +5,7 @@
 #include <string.h>
 
 #include "runtime/interp/interp.h"
-#include "runtime/session/session.h"
-
-bool tni_task_is_dynamic(const tni_exec *x, uint32_t task) {
-  const tn_task *t = x->tasks[task].info;
-  return x->programs[x->tasks[task].program].dev->is_host && t->n_nodes == 1 &&
-         ((const tni_node *)x->view.nodes[t->nodes[0]])->dynamic;
-}
-
-tn_id tni_region_value(const tni_exec *x, uint32_t region) {
-  const tni_region *r = &x->regions[region];
-  if (r->value != TN_NONE || !x->programs[r->program].dev->is_host) return r->value;
-  return x->programs[r->program].info->slots[r->slot]->value; /* the host's temporaries are values */
-}
-
-bool tni_region_is_dynamic(const tni_exec *x, uint32_t region) {
-  const tn_id v = tni_region_value(x, region);
-  return v != TN_NONE && v < x->view.n_values && ((const tni_value *)x->view.values[v])->dynamic;
-}
+#include "runtime/memory/memory.h"
 
 typedef struct job {
   tn_session *s;

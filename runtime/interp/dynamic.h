@@ -8,13 +8,8 @@
 #ifndef TENON_INTERP_DYNAMIC_H
 #define TENON_INTERP_DYNAMIC_H
 
-#include "runtime/session/internal.h"
+#include "runtime/memory/run.h"
 
-bool tni_task_is_dynamic(const tni_exec *x, uint32_t task);
-/* The value that lies there, also where it is a temporary of the host; TN_NONE for a plugin's. */
-tn_id tni_region_value(const tni_exec *x, uint32_t region);
-/* A region without size before the run. */
-bool tni_region_is_dynamic(const tni_exec *x, uint32_t region);
 TN_MUST_CHECK tn_status tni_dynamic_run(tn_session *s, tni_sexec *x, uint32_t task, tn_error *err);
 /* Frees what the last run left: outputs. */
 void tni_dynamic_release(tni_sexec *x);

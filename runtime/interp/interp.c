@@ -14,27 +14,6 @@ static void drop_all(tni_cell **c, uint32_t n) {
   for (uint32_t i = 0; c && i < n; i++) tni_cell_drop(c[i]);
 }
 
-/* --- operands --------------------------------------------------------------------------------------------------- */
-
-tni_cell *tni_interp_read(const tni_interp *ip, const tni_frame *f, tn_id id) {
-  const tni_value *v = tni_graph_value(f->g, id);
-  tni_cell *c = NULL;
-  while (v && v->captured != TN_NONE && v->pub.kind != TN_VALUE_CONST && f->outer) {
-    f = f->outer;
-    id = v->captured;
-    v = tni_graph_value(f->g, id);
-  }
-  if (v && v->pub.kind == TN_VALUE_CONST) {
-    c = tni_cell_borrow(v->tensor);
-    if (!c) tni_fail_memory(ip->err, v->pub.name);
-  } else if (v && f->cells[id]) {
-    c = tni_cell_hold(f->cells[id]);
-  } else {
-    tni_fail(ip->err, TN_E_INTERNAL, v ? v->pub.name : NULL, "'%s' is read before it is made", v ? v->pub.name : "?");
-  }
-  return c;
-}
-
 /* --- one node --------------------------------------------------------------------------------------------------- */
 
 static tn_status call(tni_interp *ip, const tni_node *n, const tni_tensor *const *in, tni_tensor *const *out) {
@@ -112,12 +91,9 @@ static tn_status run_node(tni_interp *ip, tni_frame *f, const tni_node *n, tni_c
   return st;
 }
 
-tn_status tni_interp_stop(const tni_interp *ip, const char *name) {
-  return tni_fail(ip->err, TN_E_CANCELLED, name, "cancelled");
-}
-
 tn_status tni_interp_node(tni_interp *ip, tni_frame *f, const tni_node *n) {
   if (tni_run_cancelled(ip->run)) return tni_interp_stop(ip, n->pub.name);
+  ip->graph = tni_interp_graph;
   const uint32_t total = (uint32_t)n->pub.n_in + n->pub.n_out;
   tni_cell **all = calloc(total + 1, sizeof *all), **out = all + (all ? n->pub.n_in : 0);
   if (!all) return tni_fail_memory(ip->err, n->pub.name);

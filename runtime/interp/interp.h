@@ -36,6 +36,9 @@ typedef struct tni_interp {
   tn_run *run;    /* asked before each node and each turn whether to stop */
   uint32_t depth; /* of control flow under way */
   tn_error *err;  /* never NULL */
+  /* tni_interp_graph, for nodes that hold subgraphs; set when a node is run. */
+  tn_status (*graph)(struct tni_interp *ip, const tni_graph *g, const tni_frame *outer, tni_cell *const *in,
+                     uint32_t n_in, tni_cell **out);
 } tni_interp;
 
 /* A cell of its own for t's dtype and dims, data not set; refs is 1. NULL without memory. */

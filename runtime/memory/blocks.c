@@ -5,7 +5,8 @@
  */
 #include <string.h>
 
-#include "runtime/memory/memory.h"
+#include "runtime/memory/blocks.h"
+#include "runtime/memory/devmem.h"
 
 static uint32_t alignment(const tn_model *m, uint64_t devices) {
   uint32_t align = 64;

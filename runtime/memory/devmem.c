@@ -12,7 +12,14 @@
 #include "runtime/place/devlock.h"
 
 enum { PAGE = 4096, HUGE_PAGE = 1 << 21 };
-enum { HOST_NONE, HOST_HEAP, HOST_MAPPED, HOST_DEVICE, HOST_SLAB, HOST_SHARED }; /* what host[] is: DEVICE is a map() that stays */
+enum {
+  HOST_NONE,
+  HOST_HEAP,
+  HOST_MAPPED,
+  HOST_DEVICE,
+  HOST_SLAB,
+  HOST_SHARED
+}; /* what host[] is: DEVICE is a map() that stays */
 
 #define KIND(k) (1u << (k))
 
@@ -294,34 +301,6 @@ static tn_status make_home(tni_mem *m, uint32_t h, const tni_mem_spec *spec, tn_
   return st;
 }
 
-tn_status tni_mem_map(tni_mem *m, const tni_mem_part *p, uint64_t offset, uint64_t n, uint32_t access, void **ptr,
-                      tn_error *err) {
-  const tni_dev *d = &m->devs[p->dev];
-  *ptr = NULL;
-  tni_devlock_lock(d->lock);
-  tn_status st = d->device->map(p->buffer, offset, n, access, ptr, err);
-  tni_devlock_unlock(d->lock);
-  m->counts->maps++;
-  if (st != TN_OK) {
-    *ptr = NULL;
-    tni_fail(err, st, d->name, "no reason given");
-    tni_error_prefix(err, "plugin '%s' cannot map its memory", d->name);
-    return st;
-  }
-  return *ptr ? TN_OK : tni_fail(err, TN_E_INTERNAL, d->name, "plugin '%s' mapped a buffer at NULL", d->name);
-}
-
-tn_status tni_mem_unmap(const tni_mem *m, const tni_mem_part *p, void *ptr, tn_error *err) {
-  const tni_dev *d = &m->devs[p->dev];
-  tni_devlock_lock(d->lock);
-  tn_status st = d->device->unmap(p->buffer, ptr, err);
-  tni_devlock_unlock(d->lock);
-  if (st == TN_OK) return st;
-  tni_fail(err, st, d->name, "no reason given");
-  tni_error_prefix(err, "plugin '%s' cannot unmap its memory", d->name);
-  return st;
-}
-
 /* The CPU may use a home at any time where no device has a part in it, or all parts are coherent. */
 static tn_status open_home(tni_mem *m, uint32_t h, bool cpu, tn_error *err) {
   bool coherent = true;
@@ -374,10 +353,4 @@ void tni_mem_destroy(tni_mem *m) {
   }
   tni_slab_drop(m->slab);
   *m = (tni_mem){.n_parts = 0};
-}
-
-tn_buffer *tni_mem_buffer(const tni_mem *m, uint32_t dev) {
-  for (uint32_t i = 0; i < m->n_parts; i++)
-    if (m->parts[i].dev == dev) return m->parts[i].buffer;
-  return NULL;
 }

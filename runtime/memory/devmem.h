@@ -20,16 +20,10 @@
 #include <tenon/plugin.h>
 
 #include "runtime/base/pool.h"
-#include "runtime/place/claims.h"
+#include "runtime/place/placement.h"
 
-/* Devices are counted in bits of 64. PARTS: devices that touch one memory. */
-enum { TNI_MEM_DEVICES = 64, TNI_MEM_PARTS = 4 };
-
-/* Who touches it. devices: bit d is rt->devs[d]. cpu: CPU tasks, or the session. */
-typedef struct tni_mem_users {
-  uint64_t devices;
-  bool cpu;
-} tni_mem_users;
+/* Devices that touch one memory. */
+enum { TNI_MEM_PARTS = 4 };
 
 /* Where copies of it lie. owner: who makes it, TN_NONE the host. devices: who has access, owner included. */
 typedef struct tni_mem_home {
@@ -106,7 +100,7 @@ void tni_mem_destroy(tni_mem *m);
 /* The buffer that device dev knows it by; NULL: none. */
 tn_buffer *tni_mem_buffer(const tni_mem *m, uint32_t dev);
 
-/* Between devmem.c and devspan.c: [offset, offset + n) of a device's share for the CPU, and back. */
+/* What devmem.c and devspan.c stand on (devmap.c): [offset, offset + n) of a device's share for the CPU, and back. */
 TN_MUST_CHECK tn_status tni_mem_map(tni_mem *m, const tni_mem_part *p, uint64_t offset, uint64_t n, uint32_t access,
                                     void **ptr, tn_error *err);
 TN_MUST_CHECK tn_status tni_mem_unmap(const tni_mem *m, const tni_mem_part *p, void *ptr, tn_error *err);

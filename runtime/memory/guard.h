@@ -2,15 +2,15 @@
  *
  * Canaries: 64 bytes behind every region and every task's scratch, while a plan is used for the first time. A task that
  * writes past what it was given is an error that names it and what it was given. Behind memory that devices have a part
- * in, caches included, they stand in checked mode only (`checked: true`): each is mapped before and after each task, and
- * engines get one item at a time. Far strays are not seen.
+ * in, caches included, they stand in checked mode only (`checked: true`): each is mapped before and after each task,
+ * and engines get one item at a time. Far strays are not seen.
  *
  * Regions share bytes by lifetime, so that a canary holds from a region's first writer to its last user only.
  */
 #ifndef TENON_MEMORY_GUARD_H
 #define TENON_MEMORY_GUARD_H
 
-#include "runtime/session/internal.h"
+#include "runtime/memory/run.h"
 
 /* What the plan leaves behind each region. */
 enum { TNI_GUARD_BYTES = 64 };

@@ -2,9 +2,11 @@
  *
  * From limits (longest context, most positions of a step) to dims.
  */
+#include "runtime/memory/limits.h"
+
 #include <string.h>
 
-#include "runtime/memory/memory.h"
+#include "runtime/memory/chunk.h"
 
 typedef struct symbols {
   tn_id step, past;
@@ -52,21 +54,7 @@ static tn_status fixed_dims(const tn_model *m, int64_t *dims, uint32_t n, tn_err
 
 int64_t tni_limit_longest(const tn_model *m) { return m->max_seq ? m->max_seq : TN_DEFAULT_MAX_SEQ; }
 
-bool tni_exec_takes(const tn_model *m, const tni_exec *x, int64_t n) {
-  if (m->n_execs == 1 || m->roles.why_not) return true;
-  if (x->phase == TN_PHASE_DECODE) return n == 1;
-  return x->chunk ? n == x->chunk : n > 1;
-}
-
-int64_t tni_chunk_room(const tn_model *m, int64_t positions) {
-  const int64_t chunk = tni_model_chunk(m);
-  return chunk ? positions - 1 + chunk : positions;
-}
-
-int64_t tni_limit_capacity(const tn_model *m) {
-  const int64_t bucket = m->rt->profile->bucket, most = tni_chunk_room(m, tni_limit_longest(m));
-  return bucket > 1 && !m->roles.exact ? (most + bucket - 1) / bucket * bucket : most;
-}
+int64_t tni_limit_capacity(const tn_model *m) { return tni_chunk_capacity(m, tni_limit_longest(m)); }
 
 /* A step of `step` positions (unless they are fixed) at the end of the context, or, where caches are not kept and the
  * whole prompt goes at once, at its beginning. */
@@ -88,8 +76,8 @@ static tn_status fill(const tn_model *m, int64_t step, bool at_end, int64_t *dim
 
 int64_t tni_limit_step(const tn_model *m) {
   const bool kept = !m->roles.why_not;
-  const int64_t fixed = kept ? tni_model_chunk(m) : 0, chunk = m->rt->profile->prefill_chunk;
-  return fixed ? fixed : kept && chunk && chunk < tni_limit_longest(m) ? chunk : tni_limit_longest(m);
+  const int64_t fixed = kept ? tni_model_chunk(m) : 0, longest = tni_limit_longest(m);
+  return fixed ? fixed : kept ? tni_chunk_step(m, longest) : longest;
 }
 
 tn_status tni_limit_dims(const tn_model *m, bool decode, int64_t *dims, tn_error *err) {

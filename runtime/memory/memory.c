@@ -8,15 +8,13 @@
  * Offsets are planned for the largest dims seen. Smaller ones use them as they are wherever nothing takes more than its
  * room, which is checked each time: that sizes grow with the dims is true of every model known, and not relied on.
  */
+#include "runtime/memory/memory.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/interp/dynamic.h"
-#include "runtime/engine/executor.h"
 #include "runtime/memory/guard.h"
-#include "runtime/session/lengths.h"
-#include "runtime/memory/memory.h"
-#include "runtime/session/session.h"
+#include "runtime/memory/sizes.h"
 #include "runtime/place/tables.h"
 #include "runtime/shape/infer.h"
 
@@ -48,7 +46,7 @@ static uint64_t place_feeds(tni_sizing *z) {
 
 /* Where engines work beside the CPU or beside each other nothing waits for memory; elsewhere it is least. */
 static tn_status spread(const tni_sizing *z, tni_life *lives, uint32_t n, uint64_t *bytes) {
-  tn_status st = tni_exec_overlaps(z->m, z->x) ? tni_lives_spread(&z->x->graph, lives, n, bytes) : TN_E_LIMIT;
+  tn_status st = tni_exec_overlaps(z->x, z->m->flags) ? tni_lives_spread(&z->x->graph, lives, n, bytes) : TN_E_LIMIT;
   return st == TN_E_LIMIT ? tni_lives_plan(lives, n, bytes) : st;
 }
 
@@ -299,6 +297,12 @@ tn_status tni_memory_feed(tn_session *s, tni_sexec *x, tn_error *err) {
   return st;
 }
 
+int64_t tni_rows_least(const tn_session *s, int64_t pos) {
+  for (int64_t b = 0; b < s->n_row_pos; b++)
+    if (s->row_pos[b] < pos) pos = s->row_pos[b];
+  return pos;
+}
+
 tn_status tni_region_take(tn_session *s, tni_sexec *x, uint32_t i, uint32_t dev, uint32_t access, tn_error *err) {
   const tni_region *r = &x->exec->regions[i];
   tni_sregion *q = &x->regions[i];
@@ -306,7 +310,7 @@ tn_status tni_region_take(tn_session *s, tni_sexec *x, uint32_t i, uint32_t dev,
   /* Several tasks may write parts of a temporary. */
   if (access == TN_WRITE && r->kind == TNI_R_TEMP) access |= TN_READ;
   if (q->span->rows) {
-    q->span->rows->pos = tni_lengths_least(s, x->pos);
+    q->span->rows->pos = tni_rows_least(s, x->pos);
     q->span->rows->valid = x->valid;
   }
   tn_status st = tni_span_take(q->span, dev, access, err);
@@ -351,14 +355,12 @@ void tni_scratch_view(const tni_sexec *x, uint32_t i, tn_view *v) {
 }
 
 void tni_memory_free(const tn_session *s, tni_mem *m) {
-  bool lost = false, given = false;
-  for (uint32_t i = 0; i < s->model->n_execs; i++) lost = lost || tni_executor_lost(s->execs[i].executor);
+  bool given = false;
   for (uint32_t h = 0; h < m->homes.n; h++) given = given || (m->homes.v[h].owner == TN_NONE && m->homes.v[h].devices);
-  if (!lost || !given) tni_mem_destroy(m);
+  if (!s->lost || !given) tni_mem_destroy(m);
 }
 
 void tni_memory_release(tn_session *s, tni_sexec *x) {
-  tni_dynamic_release(x);
   for (uint32_t b = 0; x->mems && b < x->exec->n_blocks; b++) tni_memory_free(s, &x->mems[b]);
   for (uint32_t d = 0; x->feeds && d < s->model->rt->n_devs; d++) tni_memory_free(s, &x->feeds[d]);
   tni_taskgraph_destroy(&x->graph);

@@ -1,72 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parts of the memory plan: what every region takes (sizes.c), dims for given limits (limits.c), the order of tasks
- * (order.c); memory.c puts them together for a session.
+ * Memory of a session for given dims: sizes (sizes.h), offsets, buffers, and how tasks see it.
  */
 #ifndef TENON_MEMORY_MEMORY_H
 #define TENON_MEMORY_MEMORY_H
 
-#include "runtime/memory/choose_order.h"
-#include "runtime/session/internal.h"
+#include "runtime/memory/run.h"
 
-typedef struct tni_sizing {
-  tn_model *m;
-  tni_exec *x;
-  const int64_t *dims;
-  tni_sregion *regions; /* [n_regions]: out */
-  tni_stask *tasks;     /* [n_tasks]: scratch out */
-  uint64_t scratch;     /* largest */
-  tn_error *err;
-} tni_sizing;
+/* Sizes, offsets and buffers of every region for dims; writes STEP values. Host memory grows, never shrinks. */
+TN_MUST_CHECK tn_status tni_memory_plan(tn_session *s, tni_sexec *x, const int64_t *dims, tn_error *err);
+/* The first plan of x will have room for these dims too. Before it, as often as needed. */
+TN_MUST_CHECK tn_status tni_memory_reserve(tn_session *s, tni_sexec *x, const int64_t *dims, tn_error *err);
+/* Whether several devices, or (cpu) the CPU and devices, may read region r at once. */
+bool tni_region_is_shared(const tni_sexec *x, uint32_t r, bool cpu);
+/* Sizes only: arena and outputs bytes that a session with room for all of dims[n] would take (the memory statement). */
+TN_MUST_CHECK tn_status tni_memory_measure(tn_model *m, tni_exec *x, const int64_t *const *dims, uint32_t n,
+                                           uint64_t *arena, uint64_t *outputs, uint64_t *scratch, tn_error *err);
+void tni_memory_release(tn_session *s, tni_sexec *x);
+/* Destroys m, unless a device that is lost may still write what the host gave it: then it is leaked. */
+void tni_memory_free(const tn_session *s, tni_mem *m);
 
-/* dims, strides and bytes of every region and scratch of every task; room and offsets stay. */
-TN_MUST_CHECK tn_status tni_sizes(tni_sizing *z);
-/* room = bytes; more: where that is larger. */
-void tni_sizes_room(tni_sizing *z, bool more);
+/* Inputs and STEP values to the devices whose engines read them. Once per step, when both are written. */
+TN_MUST_CHECK tn_status tni_memory_feed(tn_session *s, tni_sexec *x, tn_error *err);
 
-/* Says for every region and scratch of x which block it lies in (blocks.c). Regions know their users. TN_E_UNSUPPORTED:
- * the profile has `require`, and devices share what they cannot. */
-TN_MUST_CHECK tn_status tni_blocks_make(tn_model *m, tni_exec *x, tn_error *err);
-/* m->state_users, from all placements, and the users of their STATE regions. After all are lowered. */
-TN_MUST_CHECK tn_status tni_blocks_states(tn_model *m, tn_error *err);
-static inline bool tni_in_arena(const tni_exec *x, const tni_region *r) {
-  return r->block != TN_NONE && x->blocks[r->block].kind == TNI_B_ARENA;
-}
-static inline bool tni_in_outputs(const tni_exec *x, const tni_region *r) {
-  return r->block != TN_NONE && x->blocks[r->block].kind == TNI_B_OUTPUT;
-}
-/* It has a copy on each device that reads it. */
-static inline bool tni_is_fed(const tni_region *r) {
-  return (r->kind == TNI_R_INPUT || r->kind == TNI_R_STEP) && r->users.devices;
-}
+/* Hands region r to the CPU (dev TN_NONE; x->regions[r].ptr is set) or to device dev's engines; access as in
+ * tni_span_take. Regions that are plain need nothing. One call of a session at a time. */
+TN_MUST_CHECK tn_status tni_region_take(tn_session *s, tni_sexec *x, uint32_t r, uint32_t dev, uint32_t access,
+                                        tn_error *err);
+/* How region r is seen by an engine of device dev, or by a CPU task (dev TN_NONE), and the scratch of task i. */
+void tni_region_view(const tn_session *s, const tni_sexec *x, uint32_t r, uint32_t dev, tn_view *v);
+void tni_scratch_view(const tni_sexec *x, uint32_t i, tn_view *v);
 
-/* What shares the arena `block` (TN_NONE: all arenas as if they were one), by room: its regions in their order, then
- * the scratch of its tasks. malloc'd. */
-TN_MUST_CHECK tn_status tni_lives_make(const tni_sizing *z, uint32_t block, tni_life **lives, uint32_t *n);
-
-/* Dims for the model's limits, by symbol: the largest step of a prompt at the end of the context, or (decode) one
- * position there. Models whose caches cannot be kept: a prompt as long as the context. dims [symbols of the graph]. */
-TN_MUST_CHECK tn_status tni_limit_dims(const tn_model *m, bool decode, int64_t *dims, tn_error *err);
-/* The whole context as one step. */
-TN_MUST_CHECK tn_status tni_limit_context(const tn_model *m, int64_t *dims, tn_error *err);
-/* Positions of every run of a prompt, because a device takes no other length; 0: any. After place. */
-int64_t tni_model_chunk(const tn_model *m);
-/* Whether a session that keeps its caches runs n positions on x (a padded chunk counts whole): one position is decoded,
- * more are prefilled. */
-bool tni_exec_takes(const tn_model *m, const tni_exec *x, int64_t n);
-/* Rows of a cache for so many positions: a padded chunk may begin at the last. */
-int64_t tni_chunk_room(const tn_model *m, int64_t positions);
-/* The longest context. */
-int64_t tni_limit_longest(const tn_model *m);
-/* Positions that the caches hold at these limits. */
-int64_t tni_limit_capacity(const tn_model *m);
-/* Most positions of a step at them. */
-int64_t tni_limit_step(const tn_model *m);
-
-/* Fills x->graph and the users of its regions, and brings x->tasks into the order that takes least memory at the
- * limits. */
-TN_MUST_CHECK tn_status tni_exec_order(tn_model *m, tni_exec *x, tn_error *err);
-/* Smallest peak of any order that was looked at, at these dims. */
-TN_MUST_CHECK tn_status tni_exec_bound(tn_model *m, tni_exec *x, const int64_t *dims, uint64_t *bound, tn_error *err);
+/* The least of s->row_pos and pos. */
+int64_t tni_rows_least(const tn_session *s, int64_t pos);
 
 #endif

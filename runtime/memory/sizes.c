@@ -6,9 +6,8 @@
 #include <stdlib.h>
 
 #include "runtime/base/checked.h"
-#include "runtime/interp/dynamic.h"
 #include "runtime/memory/guard.h"
-#include "runtime/memory/memory.h"
+#include "runtime/memory/sizes.h"
 
 static tn_status size_value(tni_sizing *z, tn_id value, tni_sregion *s) {
   const tni_value *v = tni_graph_value(z->m->graph, value);

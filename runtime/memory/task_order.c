@@ -3,10 +3,15 @@
  * The task graph of a placement: what plugins declare inside their programs, and reads and writes of one region in the
  * order of the list, which is that of clusters and of tasks within them.
  */
+#include "runtime/memory/task_order.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/memory/memory.h"
+#include "runtime/memory/choose_order.h"
+#include "runtime/memory/blocks.h"
+#include "runtime/memory/limits.h"
+#include "runtime/memory/sizes.h"
 
 /* Private memory carries data from task to task like a region: object n_regions + slots of earlier programs + slot. */
 static uint32_t object_of(const tni_exec *x, const tni_etask *e, uint32_t use, const uint32_t *first_slot) {
@@ -101,7 +106,7 @@ static tn_status make_graph(tni_exec *x) {
   return st;
 }
 
-/* Tasks by the regions they use, each once; behind them 0, 1, 2, ... for scratch. */
+/* Tasks by the regions they use, each once; after them 0, 1, 2, ... for scratch. */
 static void index_users(tni_exec *x) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < x->n_regions; i++) x->regions[i].first = TN_NONE;
@@ -175,9 +180,11 @@ static tn_status reorder(tni_exec *x, const uint32_t *order) {
 }
 
 tn_status tni_exec_order(tn_model *m, tni_exec *x, tn_error *err) {
+  tn_status st = tni_blocks_make(m, x, err);
+  if (st != TN_OK) return st;
   int64_t *dims = calloc((size_t)x->view.n_symbols + 1, sizeof *dims);
   tni_order order = {0};
-  tn_status st = dims ? make_graph(x) : TN_E_NO_MEMORY;
+  st = dims ? make_graph(x) : TN_E_NO_MEMORY;
   if (st == TN_OK) st = make_users(m, x);
   if (st == TN_OK && tni_limit_dims(m, x->phase == TN_PHASE_DECODE, dims, NULL) == TN_OK) {
     st = choose(m, x, dims, &order);

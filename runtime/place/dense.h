@@ -6,7 +6,7 @@
 #ifndef TENON_PLACE_DENSE_H
 #define TENON_PLACE_DENSE_H
 
-#include "runtime/session/internal.h"
+#include "runtime/place/model_data.h"
 
 /* After lowering, before anything is attached. */
 TN_MUST_CHECK tn_status tni_dense_constants(tn_model *m, tn_error *err);

@@ -7,7 +7,7 @@
 #ifndef TENON_PLACE_DEVCONST_H
 #define TENON_PLACE_DEVCONST_H
 
-#include "runtime/session/internal.h"
+#include "runtime/place/model_data.h"
 
 typedef struct tni_devconst {
   const tni_dev *dev;

@@ -14,7 +14,7 @@
 
 #include "runtime/graph/rows.h"
 #include "runtime/onnx/left_out.h"
-#include "runtime/session/internal.h"
+#include "runtime/place/model_data.h"
 
 typedef struct tni_embedding {
   tn_id table;

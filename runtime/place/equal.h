@@ -7,7 +7,7 @@
 #ifndef TENON_PLACE_EQUAL_H
 #define TENON_PLACE_EQUAL_H
 
-#include "runtime/session/internal.h"
+#include "runtime/place/model_data.h"
 
 /* table [V,D]; other [V,D], or [D,V] where turned. */
 bool tni_constants_equal(const tn_model *m, tn_id table, tn_id other, bool turned);

@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "runtime/graph/op.h"
-#include "runtime/oracle/tasks/calibrate.h"
-#include "runtime/memory/memory.h"
+#include "runtime/place/statistics.h"
 
 /* The length of its runs, if it took work that has one length only. */
 static int64_t chunk_of(const tni_exec *x) {
@@ -20,7 +19,7 @@ tn_status tni_exec_place(tn_model *m, tni_exec *x, uint32_t phase, tn_error *err
   x->phase = phase;
   x->view.h = (tn_hdr)TN_HDR(tn_graph);
   tn_status st = tni_graph_view(m->graph, phase, &x->view, err);
-  if (st == TN_OK) st = tni_calibrate_attach(m, err);
+  if (st == TN_OK) st = tni_statistics_attach(m, err);
   if (st == TN_OK) st = tni_claims_collect(&x->view, rt->devs, rt->n_devs, m->arena, &x->claims, err);
   if (st == TN_OK)
     st = tni_partition_make(&x->view, &x->claims, rt->order[phase], rt->n_order[phase], m->arena, &x->part, err);
@@ -156,7 +155,7 @@ static tn_status build_tasks(tn_model *m, tni_exec *x, tn_error *err) {
     for (uint32_t t = 0; st == TN_OK && t < x->programs[p].info->n_tasks; t++) st = add_task(m, x, temp_of, p, t, err);
   }
   if (st == TN_OK) add_step_outputs(m, x);
-  return st == TN_OK ? tni_blocks_make(m, x, err) : st;
+  return st;
 }
 
 tn_status tni_exec_lower(tn_model *m, tni_exec *x, tn_error *err) {
@@ -168,6 +167,5 @@ tn_status tni_exec_lower(tn_model *m, tni_exec *x, tn_error *err) {
     if (st != TN_OK) return st;
     x->n_programs++;
   }
-  tn_status st = build_tasks(m, x, err);
-  return st == TN_OK ? tni_exec_order(m, x, err) : st;
+  return build_tasks(m, x, err);
 }

@@ -5,7 +5,7 @@
 #ifndef TENON_PLACE_EXEC_H
 #define TENON_PLACE_EXEC_H
 
-#include "runtime/session/internal.h"
+#include "runtime/place/model_data.h"
 
 /* Claims and partition only (check, inspect). */
 TN_MUST_CHECK tn_status tni_exec_place(tn_model *m, tni_exec *x, uint32_t phase, tn_error *err);

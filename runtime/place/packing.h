@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "runtime/session/internal.h"
+#include "runtime/place/model_data.h"
 
 /* Gathers the needs of all phases per device; equal needs are packed once. */
 TN_MUST_CHECK tn_status tni_packed_collect(tn_model *m, tn_error *err);
@@ -17,7 +17,8 @@ void tni_packed_close(tn_model *m);
 /* Where the bytes of constant v lie. */
 void tni_packed_source(const tn_model *m, tn_id v, tni_pack_source *s);
 
-/* Whether every need of item i of a device is for reading from the disk: then it takes no memory where it has a file. */
+/* Whether every need of item i of a device is for reading from the disk: then it takes no memory where it has a file.
+ */
 bool tni_packed_on_disk(const tn_model *m, uint32_t dev, uint32_t item);
 
 /* The report of a pack as JSON, a new object (packreport.c). errors: with tensors and their errors. */

@@ -91,12 +91,12 @@ uint64_t tni_tables_rows(const tn_model *m, const int64_t *dims) {
   return rows;
 }
 
-void tni_tables_used(tn_session *s, const tni_sexec *x) {
-  s->looked_up += x->table_rows;
-  if (s->looked_up < TNI_TABLE_ROWS) return;
-  s->looked_up = 0;
-  for (uint32_t i = 0; i < s->model->n_tables; i++) {
-    const tni_tensor *t = value_of(s->model, s->model->tables[i])->tensor;
+void tni_tables_used(const tn_model *m, uint64_t rows, uint64_t *looked_up) {
+  *looked_up += rows;
+  if (*looked_up < TNI_TABLE_ROWS) return;
+  *looked_up = 0;
+  for (uint32_t i = 0; i < m->n_tables; i++) {
+    const tni_tensor *t = value_of(m, m->tables[i])->tensor;
     tni_file_drop(t->data, t->bytes);
   }
 }

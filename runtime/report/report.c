@@ -10,6 +10,7 @@
 #include "runtime/base/cpus.h"
 #include "runtime/graph/dump.h"
 #include "runtime/ops/kernel/kernel.h"
+#include "runtime/plugin/load/registry.h"
 #include "runtime/oracle/tasks/calibrate.h"
 #include "runtime/place/embeddings.h"
 #include "runtime/place/exec.h"

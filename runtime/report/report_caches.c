@@ -6,6 +6,8 @@
 
 #include "runtime/report/report_caches.h"
 
+#include "runtime/memory/devmem.h"
+
 static void who(const tn_model *m, const tni_mem_homes *h, char *text, size_t n) {
   size_t at = 0;
   for (uint32_t i = 0; i < h->n && at < n; i++)

@@ -6,12 +6,14 @@
 #include <string.h>
 
 #include "runtime/graph/quantized.h"
+#include "runtime/memory/chunk.h"
 #include "runtime/place/devconst.h"
 #include "runtime/place/embeddings.h"
+#include "runtime/memory/limits.h"
 #include "runtime/memory/memory.h"
+#include "runtime/memory/task_order.h"
 #include "runtime/place/packing.h"
 #include "runtime/session/pieces.h"
-#include "runtime/session/session.h"
 #include "runtime/session/state.h"
 #include "runtime/place/tables.h"
 

@@ -26,4 +26,8 @@ typedef struct tni_roles {
 /* After passes. Sets g->padded, step and step_fixed. */
 TN_MUST_CHECK tn_status tni_roles_find(tni_graph *g, tni_arena *arena, tni_roles *out, tn_error *err);
 
+/* The cache that a graph value is past or present of; TN_NONE. */
+uint32_t tni_state_of_past(const tni_graph *g, tn_id v);
+uint32_t tni_state_of_present(const tni_graph *g, tn_id v);
+
 #endif

@@ -1,89 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/session/failover.h"
 
-#include <stdio.h>
 #include <string.h>
 
-#include "runtime/plugin/process/isolate.h"
 #include "runtime/session/feed.h"
+#include "runtime/session/losses.h"
 #include "runtime/session/state.h"
-
-/* --- what is lost ------------------------------------------------------------------------------------------------ */
-
-/* Processes that are gone count whether or not anybody has met them. */
-static void look_at_processes(tn_runtime *rt) {
-  for (uint32_t d = 0; d < rt->n_devs; d++)
-    if (rt->devs[d].process && tni_isolate_pid(rt->devs[d].plugin) == 0) tni_devlock_lose(rt->devs[d].lock);
-}
-
-static bool is_required(const tn_runtime *rt, const char *name) {
-  for (uint32_t i = 0; i < rt->profile->n_require; i++)
-    if (strcmp(rt->profile->require[i], name) == 0) return true;
-  return false;
-}
-
-/* Devices that are lost and were not told of before: says so once each. *required: one that the profile cannot do
- * without. */
-static uint32_t tell_new(tn_runtime *rt, const tn_error *err, const char **required) {
-  uint32_t n = 0;
-  look_at_processes(rt);
-  for (uint32_t d = 0; d < rt->n_devs; d++) {
-    const tni_dev *dev = &rt->devs[d];
-    if (!tni_devlock_lost(dev->lock)) continue;
-    if (is_required(rt, dev->name)) *required = dev->name;
-    if (dev->lock->told) continue;
-    dev->lock->told = true;
-    n++;
-    char line[400], why[256];
-    if (!dev->process || !tni_isolate_why(dev->plugin, why, sizeof why))
-      snprintf(why, sizeof why, "%s", err->code ? err->message : "it did not answer");
-    snprintf(line, sizeof line, "plugin '%s' is lost (%s); what follows goes on without it", dev->name, why);
-    const char *copy = tni_arena_strdup(rt->arena, line);
-    if (copy) rt->last_loss = copy;
-    rt->n_losses++;
-    tni_log_line(&rt->log, TN_LOG_WARN, "%s", line);
-  }
-  return n;
-}
-
-static bool refuse(tn_error *err, const char *why) {
-  const size_t n = strnlen(err->message, sizeof err->message - 1);
-  (void)snprintf(err->message + n, sizeof err->message - n, "; %.200s", why);
-  return false;
-}
-
-static bool is_required_lost(tn_error *err, const char *name) {
-  char why[160];
-  snprintf(why, sizeof why, "the profile requires '%s', so nothing goes on without it", name);
-  return refuse(err, why);
-}
-
-bool tni_failover_load(tn_runtime *rt, tn_status *st, tn_error *err) {
-  const char *required = NULL;
-  pthread_mutex_lock(&rt->failing);
-  const uint32_t n = tell_new(rt, err, &required);
-  pthread_mutex_unlock(&rt->failing);
-  if (*st != TN_OK && required) {
-    if (*st != TN_E_DEVICE_LOST) {
-      tni_error_init(err);
-      tni_fail(err, TN_E_DEVICE_LOST, required, "plugin '%s' is lost", required);
-    }
-    *st = TN_E_DEVICE_LOST;
-    return is_required_lost(err, required);
-  }
-  if (*st != TN_E_DEVICE_LOST || !n) return false;
-  tni_error_init(err);
-  return true;
-}
-
-uint32_t tn_runtime_losses(const tn_runtime *pub, const char **last) {
-  tn_runtime *rt = (tn_runtime *)(uintptr_t)pub;
-  pthread_mutex_lock(&rt->failing);
-  const uint32_t n = rt->n_losses;
-  if (last) *last = rt->last_loss;
-  pthread_mutex_unlock(&rt->failing);
-  return n;
-}
 
 /* --- the model --------------------------------------------------------------------------------------------------- */
 
@@ -130,13 +52,19 @@ static bool uses_lost(const tn_model *m) {
   return false;
 }
 
+/* What takes over may be lost in turn. */
+static tn_status keep_again(tn_session *to, const tn_keep_opts *o, tn_error *err) {
+  tn_status st = tni_keep_make(to, o, err);
+  return tni_failover(to, st, err) ? TN_OK : st;
+}
+
 static tn_status move_caches(tn_session *to, tn_session *from, tn_error *err) {
   const tni_keep *k = from->keep;
   /* The caller knows how much one step takes. */
   const tn_keep_opts o = {.h = TN_HDR(tn_keep_opts), .batch = k->batch, .capacity = k->limit, .max_step = k->max_step};
   if (!same_states(to->model, from->model))
     return tni_fail(err, TN_E_INTERNAL, from->model->path, "placed again, the model has other caches");
-  tn_status st = tn_session_keep(to, &o, err);
+  tn_status st = keep_again(to, &o, err);
   if (st == TN_OK) st = tni_states_hold(from, k->length, err);
   if (st == TN_OK) st = tni_states_move(to, from, k->length, err);
   if (st == TN_OK && k->length) st = tni_feed_share(to, from, k->length, err);
@@ -155,7 +83,6 @@ static void take_over(tn_session *s, tn_session *n) {
 }
 
 /* TN_E_DEVICE_LOST: the caches are gone with the device, and the session has no positions any more. */
-
 static tn_status make_next(tn_session *s, tn_error *err) {
   tn_session *n = NULL;
   tn_status st = next_model(s->model, err);
@@ -174,15 +101,15 @@ bool tni_failover(tn_session *s, tn_status st, tn_error *err) {
   const char *required = NULL;
   if (st != TN_E_DEVICE_LOST) return false;
   pthread_mutex_lock(&rt->failing);
-  (void)tell_new(rt, err, &required);
+  (void)tni_losses_tell(rt, err, &required);
   pthread_mutex_unlock(&rt->failing);
   if (!uses_lost(s->model)) return false;
-  if (required) return is_required_lost(err, required);
+  if (required) return tni_losses_required(err, required);
   if (s->model->flags & (TN_MODEL_CAPTURE | TN_MODEL_CALIBRATE))
-    return refuse(err, "a session that records or captures cannot go on without it");
+    return tni_losses_refuse(err, "a session that records or captures cannot go on without it");
   tn_error why;
   tni_error_init(&why);
-  if (make_next(s, &why) != TN_OK) return refuse(err, why.message);
+  if (make_next(s, &why) != TN_OK) return tni_losses_refuse(err, why.message);
   const int64_t kept = tn_session_length(s->next);
   tni_log_line(&rt->log, TN_LOG_WARN, "'%s' was placed again; %lld cached positions were kept", s->model->name,
                (long long)kept);

@@ -12,20 +12,9 @@
 #ifndef TENON_SESSION_FAILOVER_H
 #define TENON_SESSION_FAILOVER_H
 
-#include "runtime/session/internal.h"
-
-/* What goes on for s: s itself as long as nothing was lost. Any thread. */
-static inline tn_session *tni_session_now(const tn_session *s) {
-  tn_session *now = (tn_session *)(uintptr_t)s, *next;
-  while ((next = __atomic_load_n(&now->next, __ATOMIC_ACQUIRE))) now = next;
-  return now;
-}
+#include "runtime/memory/run.h"
 
 /* After a call of s (tni_session_now's) failed with st: whether there is a session now that can do it again. err:
  * emptied then, else it says what it said, and why nothing can go on. */
 bool tni_failover(tn_session *s, tn_status st, tn_error *err);
-/* After loading ended with *st: says what was lost meanwhile, and whether it may be tried again without it. *st becomes
- * TN_E_DEVICE_LOST where the reason is that a required plugin is lost. */
-bool tni_failover_load(tn_runtime *rt, tn_status *st, tn_error *err);
-
 #endif

@@ -223,3 +223,23 @@ tn_status tni_feed_take(const tn_session *s, tni_fed *fed, const tn_tensor *cons
   }
   return st;
 }
+
+/* Entries of inputs over the whole context. */
+tn_status tni_feed_share(tn_session *dst, const tn_session *src, int64_t n, tn_error *err) {
+  const tn_model *m = dst->model;
+  for (uint32_t i = 0; i < m->n_inputs; i++) {
+    if (m->roles.kinds[i] != TNI_IN_CONTEXT) continue;
+    tni_fed *to = &dst->keep->fed[i];
+    const tni_fed *from = &src->keep->fed[i];
+    const size_t e = tni_feed_elem(&to->t);
+    if (to->t.dims[1] < n) {
+      tn_status st = tni_feed_lay(dst->keep, to, n, err);
+      if (st != TN_OK) return st;
+      dst->keep->exec = NULL;
+    }
+    for (int64_t b = 0; b < dst->keep->batch; b++)
+      memcpy((char *)to->data + (size_t)(b * to->t.dims[1]) * e,
+             (const char *)from->data + (size_t)(b * from->t.dims[1]) * e, (size_t)n * e);
+  }
+  return TN_OK;
+}

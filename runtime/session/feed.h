@@ -8,7 +8,7 @@
 #ifndef TENON_SESSION_FEED_H
 #define TENON_SESSION_FEED_H
 
-#include "runtime/session/internal.h"
+#include "runtime/session/keep.h"
 
 uint64_t tni_feed_elem(const tn_tensor *t);
 /* The axis of a plain input that has an entry per position of the step; its rank where there is none. */

@@ -7,12 +7,6 @@
 #include "runtime/interp/interp.h"
 #include "runtime/session/state.h"
 
-int64_t tni_lengths_least(const tn_session *s, int64_t pos) {
-  for (int64_t b = 0; b < s->n_row_pos; b++)
-    if (s->row_pos[b] < pos) pos = s->row_pos[b];
-  return pos;
-}
-
 void tni_lengths_clear(const tn_session *s, const tni_rows *rows, void *cache) {
   for (int64_t b = 0; b < s->n_row_pos && b < rows->dims[0]; b++)
     for (int64_t h = 0; h < rows->dims[1]; h++)

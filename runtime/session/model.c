@@ -9,17 +9,20 @@
 #include <sys/stat.h>
 
 #include "runtime/ops/kernel/kernel.h"
-#include "runtime/oracle/tasks/calibrate.h"
+#include "runtime/memory/blocks.h"
+#include "runtime/memory/chunk.h"
 #include "runtime/place/dense.h"
 #include "runtime/place/devconst.h"
 #include "runtime/place/embeddings.h"
 #include "runtime/place/exec.h"
-#include "runtime/session/failover.h"
-#include "runtime/memory/memory.h"
+#include "runtime/session/losses.h"
+#include "runtime/memory/task_order.h"
 #include "runtime/place/packing.h"
 #include "runtime/place/place.h"
 #include "runtime/oracle/tasks/task_reference.h"
+#include "runtime/session/runtime.h"
 #include "runtime/session/state.h"
+#include "runtime/place/statistics.h"
 #include "runtime/shape/infer.h"
 
 enum { UNREAD_BYTES = 1024 };
@@ -105,10 +108,10 @@ static tn_status import_graph(tn_model *m, tn_error *err) {
   tn_status st = tni_import_file(m->path, NULL, &m->rt->log, &m->import, err);
   if (st != TN_OK) return st;
   m->graph = m->import->graph;
-  st = m->flags & TN_MODEL_UNREAD ? leave_unread(m, err) : tni_calibrate_open(m, err);
+  st = m->flags & TN_MODEL_UNREAD ? leave_unread(m, err) : tni_statistics_open(m, err);
   if (st != TN_OK) return st;
   tni_pool_run run;
-  tni_pool_run_init(&run, m->rt->pool, &m->rt->cancel); /* what folding leaves, the check behind this refuses */
+  tni_pool_run_init(&run, m->rt->pool, &m->rt->cancel); /* what folding leaves, the check after this refuses */
   const tni_passes_options opt = {.disabled = m->disabled, .n_disabled = m->n_disabled};
   st = tni_passes_run(m->graph, &opt, tni_host_eval, &run.run, &m->passes, err);
   if (st == TN_OK && tni_mark_dynamic(m->graph) == UINT32_MAX) st = tni_fail_memory(err, m->path);
@@ -135,12 +138,6 @@ static tn_status check_chunk(const tn_model *m, tn_error *err) {
   return tni_fail(err, TN_E_INVALID, p->file,
                   "profile '%s' has prefill_chunk: %lld, but plugin '%s' takes prompts in pieces of %lld only", p->name,
                   (long long)p->prefill_chunk, m->rt->devs[x->claims.chunk_by].name, (long long)chunk);
-}
-
-int64_t tni_model_chunk(const tn_model *m) {
-  for (uint32_t i = 0; i < m->n_execs; i++)
-    if (m->execs[i].phase == TN_PHASE_PREFILL) return m->execs[i].chunk;
-  return 0;
 }
 
 static tn_status refuse_unsupported(const tn_model *m, tn_error *err) {
@@ -209,7 +206,10 @@ static tn_status make_ready(tn_model *m, tn_error *err) {
   if (st == TN_OK) st = check_chunk(m, err);
   if (st == TN_OK) st = tni_states_layouts(m, err);
   for (uint32_t i = 0; st == TN_OK && runs && i < m->n_execs; i++) st = refuse_offline(m, &m->execs[i], err);
-  for (uint32_t i = 0; st == TN_OK && i < m->n_execs; i++) st = tni_exec_lower(m, &m->execs[i], err);
+  for (uint32_t i = 0; st == TN_OK && i < m->n_execs; i++) {
+    st = tni_exec_lower(m, &m->execs[i], err);
+    if (st == TN_OK) st = tni_exec_order(m, &m->execs[i], err);
+  }
   if (st == TN_OK) st = tni_runtime_cancelled(m->rt, m->path, err);
   if (st == TN_OK) st = tni_blocks_states(m, err);
   if (st == TN_OK && !(m->flags & TN_MODEL_PACK)) st = tni_dense_constants(m, err);
@@ -239,7 +239,7 @@ static tn_status read_opts(tn_model *m, const tn_model_opts *in, tn_error *err) 
   return TN_OK;
 }
 
-/* What sessions need behind packed weights. */
+/* What sessions need beside packed weights. */
 static tn_status attach(tn_model *m, tn_error *err) {
   tn_status st = TN_OK;
   tni_embeddings_open(m);
@@ -291,7 +291,7 @@ tn_status tn_model_load(tn_runtime *rt, const char *path, const tn_model_opts *o
     err = &local;
   }
   do st = load_once(rt, path, o, out, err);
-  while (tni_failover_load(rt, &st, err));
+  while (tni_losses_retry(rt, &st, err));
   return st;
 }
 

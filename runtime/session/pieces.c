@@ -5,11 +5,14 @@
 #include <string.h>
 
 #include "runtime/base/checked.h"
+#include "runtime/memory/chunk.h"
+#include "runtime/interp/dynamic.h"
 #include "runtime/engine/executor.h"
 #include "runtime/session/feed.h"
+#include "runtime/session/keep.h"
 #include "runtime/memory/memory.h"
 #include "runtime/session/session.h"
-#include "runtime/session/state.h"
+#include "runtime/engine/task.h"
 
 /* Rows [from, from + count) of the prompt. */
 typedef struct piece {
@@ -50,7 +53,7 @@ static tn_status measure(tn_session *s, const tni_sexec *x, int64_t rows, uint32
   const tni_keep *k = s->keep;
   const int64_t chunk = x->exec->chunk;
   uint64_t arena = 0, outputs = 0, scratch;
-  tn_status st = tni_feed_bind(s, k->fed, chunk, tni_keep_total(s, k->capacity), rows, chunk, err);
+  tn_status st = tni_feed_bind(s, k->fed, chunk, tni_chunk_total(s->model, k->capacity, k->capacity), rows, chunk, err);
   const int64_t *dims[1] = {s->dims};
   if (st == TN_OK) st = tni_memory_measure(s->model, x->exec, dims, 1, &arena, &outputs, &scratch, err);
   const int64_t positions = k->max_step < k->limit ? k->max_step : k->limit;
@@ -70,8 +73,8 @@ tn_status tni_pieces_plan(tn_session *s, tn_error *err) {
   tni_sexec *x = tni_session_exec(s, TN_PHASE_PREFILL);
   struct tni_pieces *p = TNI_NEW(s->mem, struct tni_pieces);
   if (!p) return tni_fail_memory(err, s->model->path);
-  tn_status st = measure(s, x, tni_keep_rows(s, 0, x->exec->chunk), &p->most[0], err);
-  if (st == TN_OK) st = measure(s, x, tni_keep_rows(s, 1, x->exec->chunk), &p->most[1], err);
+  tn_status st = measure(s, x, tni_chunk_rows(s->model, 0, x->exec->chunk), &p->most[0], err);
+  if (st == TN_OK) st = measure(s, x, tni_chunk_rows(s->model, 1, x->exec->chunk), &p->most[1], err);
   if (st != TN_OK) return st;
   p->cap = p->most[p->most[1] > p->most[0]];
   p->pieces = TNI_NEW_ARRAY(s->mem, piece, p->cap);
@@ -119,6 +122,7 @@ void tni_pieces_release(tn_session *s) {
     for (uint32_t t = 0; t < n; t++) tni_task_drop_args(p->xs[i], t);
   for (uint32_t i = 1; i < p->n; i++) {
     for (uint32_t t = 0; t < n; t++) tni_task_release(p->xs[i], t);
+    tni_dynamic_release(p->xs[i]);
     tni_memory_release(s, p->xs[i]);
     tni_feed_release(s->model, p->pieces[i].fed);
   }
@@ -195,9 +199,10 @@ static tn_status take_outputs(tn_session *s, const piece *q, tn_tensor *const *o
 static tn_status prepare(tn_session *s, piece *q, const tn_tensor *const *in, int64_t n, int64_t first, uint32_t rows,
                          tn_error *err) {
   tni_keep *k = s->keep;
-  const int64_t chunk = q->x->exec->chunk, at = k->length + q->from - first, total = tni_keep_total(s, at + chunk);
+  const int64_t chunk = q->x->exec->chunk, at = k->length + q->from - first,
+                total = tni_chunk_total(s->model, k->capacity, at + chunk);
   tn_status st = tni_feed_take(s, q->fed, in, n, q->from, q->count, chunk, err);
-  if (st == TN_OK) st = tni_feed_bind(s, q->fed, chunk, total, tni_keep_rows(s, rows, q->count), q->count, err);
+  if (st == TN_OK) st = tni_feed_bind(s, q->fed, chunk, total, tni_chunk_rows(s->model, rows, q->count), q->count, err);
   if (st == TN_OK) st = tni_session_prepare(s, q->x, err);
   if (st != TN_OK) return st;
   tni_feed_context(s, q->fed, in, n, first, q->from + q->count - first);
@@ -210,7 +215,7 @@ static tn_status prepare(tn_session *s, piece *q, const tn_tensor *const *in, in
 static tn_status note_context(tn_session *s, const tn_tensor *const *in, int64_t n, int64_t first, int64_t count,
                               tn_error *err) {
   tni_keep *k = s->keep;
-  const int64_t total = tni_keep_total(s, k->length + tni_keep_padded(s->model, count));
+  const int64_t total = tni_chunk_total(s->model, k->capacity, k->length + tni_chunk_padded(s->model, count));
   for (uint32_t i = 0; i < s->model->n_inputs; i++) {
     if (s->model->roles.kinds[i] != TNI_IN_CONTEXT) continue;
     const int64_t room = total > k->length + count ? total : k->length + count;

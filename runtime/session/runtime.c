@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/session/runtime.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,8 +8,8 @@
 #include <unistd.h>
 
 #include "runtime/plugin/process/shm.h"
+#include "runtime/plugin/load/registry.h"
 #include "runtime/plugin/services.h"
-#include "runtime/session/internal.h"
 
 const char *tn_version(void) { return TENON_VERSION; }
 const char *tn_status_name(tn_status st) { return tni_status_name(st); }
@@ -226,35 +228,12 @@ static void set_cancel(tn_runtime *rt, bool on) {
 
 void tn_runtime_cancel(tn_runtime *rt) { set_cancel(rt, true); }
 
-tn_status tni_runtime_cancelled(const tn_runtime *rt, const char *what, tn_error *err) {
-  if (!__atomic_load_n(&rt->cancel, __ATOMIC_RELAXED)) return TN_OK;
-  return tni_fail(err, TN_E_CANCELLED, what, "loading was cancelled");
-}
-
 void tni_runtime_resume(tn_runtime *rt) { set_cancel(rt, false); }
-
-struct tni_left {
-  struct tni_left *next;
-  void *p;
-};
-
-void tni_runtime_leave(tn_runtime *rt, void *p) {
-  struct tni_left *l = p ? malloc(sizeof *l) : NULL;
-  if (!l) return;
-  l->p = p;
-  l->next = __atomic_load_n(&rt->left, __ATOMIC_RELAXED);
-  while (!__atomic_compare_exchange_n(&rt->left, &l->next, l, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) continue;
-}
 
 void tn_runtime_destroy(tn_runtime *rt) {
   if (!rt) return;
   tni_registry_destroy(rt->registry);
-  while (rt->left) {
-    struct tni_left *l = rt->left;
-    rt->left = l->next;
-    free(l->p);
-    free(l);
-  }
+  tni_runtime_free_left(rt);
   tni_tickets_finish(&rt->tickets);
   pthread_mutex_destroy(&rt->failing);
   pthread_mutex_destroy(&rt->loading);

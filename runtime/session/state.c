@@ -8,21 +8,9 @@
 #include "runtime/ops/kernel/kvrow.h"
 #include "runtime/place/devlock.h"
 #include "runtime/memory/guard.h"
-#include "runtime/session/session.h"
+#include "runtime/memory/memory.h"
 
 static const tni_value *value_of(const tn_model *m, tn_id v) { return tni_graph_value(m->graph, v); }
-
-uint32_t tni_state_of_past(const tni_graph *g, tn_id v) {
-  for (uint32_t i = 0; i < g->n_states; i++)
-    if (g->states[i].past == v) return i;
-  return TN_NONE;
-}
-
-uint32_t tni_state_of_present(const tni_graph *g, tn_id v) {
-  for (uint32_t i = 0; i < g->n_states; i++)
-    if (g->states[i].present == v) return i;
-  return TN_NONE;
-}
 
 tn_status tni_state_dim(const tn_model *m, tn_id v, uint32_t axis, const int64_t *dims, int64_t *out, tn_error *err) {
   const tni_value *val = value_of(m, v);

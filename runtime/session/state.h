@@ -10,7 +10,7 @@
 #ifndef TENON_SESSION_STATE_H
 #define TENON_SESSION_STATE_H
 
-#include "runtime/session/internal.h"
+#include "runtime/memory/run.h"
 
 /* Rows of cache k for a context of `positions`: as many, or, of a ring, what the window and the largest step (in
  * positions; 0: nothing may be forgotten) need. */
@@ -31,8 +31,8 @@ TN_MUST_CHECK tn_status tni_states_load(tn_session *s, tn_error *err);
 TN_MUST_CHECK tn_status tni_states_present(tn_session *s, uint32_t k, int64_t rows, tn_tensor *out, tn_error *err);
 /* dst's caches begin with the first n positions of src's, of rings the last of those. */
 TN_MUST_CHECK tn_status tni_states_share(tn_session *dst, const tn_session *src, int64_t n, tn_error *err);
-/* The same where the sessions are of two placements of one model, whose caches may differ in dtype, order and rows: rows are
- * converted. TN_E_DEVICE_LOST: what src holds was in a lost device's own memory. */
+/* The same where the sessions are of two placements of one model, whose caches may differ in dtype, order and rows:
+ * rows are converted. TN_E_DEVICE_LOST: what src holds was in a lost device's own memory. */
 TN_MUST_CHECK tn_status tni_states_move(tn_session *dst, const tn_session *src, int64_t n, tn_error *err);
 /* Gives the memory back before the session ends. */
 void tni_states_drop(tn_session *s);
@@ -53,18 +53,5 @@ TN_MUST_CHECK tn_status tni_state_dim(const tn_model *m, tn_id v, uint32_t axis,
 /* Rows before this run, and with it, as the STEP values of the caches have them. */
 TN_MUST_CHECK tn_status tni_states_lengths(const tn_model *m, const int64_t *dims, int64_t *pos, int64_t *valid,
                                            tn_error *err);
-
-/* What step.c holds. */
-void tni_keep_release(tn_session *s);
-/* Length of the context that a step up to `valid` is run at. */
-int64_t tni_keep_total(const tn_session *s, int64_t valid);
-/* Positions that a step of n is run with; of one that is cut into pieces, each of them. */
-int64_t tni_keep_padded(const tn_model *m, int64_t n);
-/* rows as the graph counts them: without the symbol all are computed, and there is one case less to tell apart. */
-int64_t tni_keep_rows(const tn_session *s, uint32_t rows, int64_t n);
-
-/* The cache that a graph value is past or present of; TN_NONE. */
-uint32_t tni_state_of_past(const tni_graph *g, tn_id v);
-uint32_t tni_state_of_present(const tni_graph *g, tn_id v);
 
 #endif

@@ -10,100 +10,19 @@
  * (attention counts back from it). Their rows stay in the caches as what was never there: the length goes on by the
  * real ones, and the next step writes over them. A longer one is several of them at once (pieces.h).
  */
-#include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/checked.h"
+#include "runtime/memory/chunk.h"
 #include "runtime/session/failover.h"
 #include "runtime/session/feed.h"
-#include "runtime/memory/memory.h"
+#include "runtime/session/keep.h"
 #include "runtime/session/pieces.h"
 #include "runtime/session/session.h"
 #include "runtime/session/state.h"
 
 int tn_model_has_cache(const tn_model *m) { return m->roles.why_not == NULL; }
 
-int64_t tn_session_max_step(const tn_session *s) {
-  s = tni_session_now(s);
-  return s->keep ? s->keep->max_step : 0;
-}
-
-int64_t tn_session_length(const tn_session *s) {
-  s = tni_session_now(s);
-  return s->keep ? s->keep->length : 0;
-}
-
 /* --- keep -------------------------------------------------------------------------------------------------------- */
-
-static int64_t rounded(int64_t n, int64_t to) { return to > 1 ? (n + to - 1) / to * to : n; }
-
-/* What the profile says, in multiples of what the devices need; 0: they need nothing, nor does the profile. */
-static int64_t bucket_of(const tn_model *m) {
-  int64_t b = m->rt->profile->bucket ? m->rt->profile->bucket : 1;
-  for (uint32_t i = 0; i < m->n_execs; i++) b = b / tni_gcd(b, m->execs[i].claims.bucket) * m->execs[i].claims.bucket;
-  return b == 1 && !m->rt->profile->bucket ? 0 : b;
-}
-
-int64_t tni_keep_total(const tn_session *s, int64_t valid) {
-  const tni_keep *k = s->keep;
-  if (s->model->roles.exact) return valid;
-  const int64_t bucket = bucket_of(s->model);
-  return bucket ? rounded(valid, bucket) : k->capacity;
-}
-
-/* Room for single positions too: a kernel may want more scratch for one than for many. What takes single ones only is
- * planned for them. */
-static tn_status reserve(tn_session *s, tn_error *err) {
-  const tn_model *m = s->model;
-  tni_keep *k = s->keep;
-  const int64_t total = tni_keep_total(s, k->capacity);
-  const int64_t chunk = tni_model_chunk(m), most = chunk ? chunk : k->max_step;
-  tn_status st = tni_feed_size(s, k->fed, 1, err);
-  if (st == TN_OK) st = tni_feed_bind(s, k->fed, 1, total, 1, 1, err);
-  if (st == TN_OK) st = tni_states_fit(s, s->dims, k->capacity, most, true, err);
-  for (uint32_t i = 0; st == TN_OK && i < m->n_execs; i++) {
-    if (!tni_exec_takes(m, s->execs[i].exec, 1)) continue;
-    st = tni_exec_takes(m, s->execs[i].exec, most) ? tni_memory_reserve(s, &s->execs[i], s->dims, err)
-                                                   : tni_memory_plan(s, &s->execs[i], s->dims, err);
-  }
-  if (st == TN_OK) st = tni_feed_size(s, k->fed, most, err);
-  if (st == TN_OK) st = tni_feed_bind(s, k->fed, most, total, 1, most, err);
-  for (uint32_t i = 0; st == TN_OK && i < m->n_execs; i++)
-    if (tni_exec_takes(m, s->execs[i].exec, most)) st = tni_memory_plan(s, &s->execs[i], s->dims, err);
-  return st;
-}
-
-static tn_status check_keep(const tn_session *s, const tni_keep *k, tn_error *err) {
-  const tn_model *m = s->model;
-  if (m->roles.why_not) return tni_fail(err, TN_E_UNSUPPORTED, m->path, "%s", m->roles.why_not);
-  if (s->keep) return tni_fail(err, TN_E_INVALID, m->path, "the session keeps its caches already");
-  if (k->batch < 1 || k->capacity < 1 || k->max_step < 1 || k->max_step > k->capacity)
-    return tni_fail(err, TN_E_INVALID, m->path, "batch %lld, capacity %lld and max_step %lld make no session",
-                    (long long)k->batch, (long long)k->capacity, (long long)k->max_step);
-  return TN_OK;
-}
-
-static tn_status keep(tn_session *s, const tn_keep_opts *o, tn_error *err) {
-  tn_keep_opts mine;
-  tn_status st = tni_take(&mine, sizeof mine, o, "tn_keep_opts", err);
-  if (st != TN_OK) return st;
-  tni_keep k = {.batch = mine.batch ? mine.batch : 1, .capacity = mine.capacity ? mine.capacity : s->model->max_seq};
-  const int64_t fixed = tni_model_chunk(s->model), chunk = fixed ? fixed : s->model->rt->profile->prefill_chunk;
-  k.max_step = mine.max_step ? mine.max_step : !fixed && chunk && chunk < k.capacity ? chunk : k.capacity;
-  k.limit = k.capacity;
-  st = check_keep(s, &k, err);
-  if (st != TN_OK) return st;
-  if (__builtin_add_overflow(k.capacity, fixed, &(int64_t){0}))
-    return tni_fail(err, TN_E_INVALID, s->model->path, "a capacity of %lld", (long long)k.capacity);
-  k.capacity = tni_chunk_room(s->model, k.capacity);
-  if (!s->model->roles.exact) k.capacity = rounded(k.capacity, bucket_of(s->model));
-  s->keep = TNI_NEW(s->mem, tni_keep);
-  if (!s->keep) return tni_fail_memory(err, s->model->path);
-  *s->keep = k;
-  st = tni_feed_make(s, &s->keep->fed, err);
-  if (st == TN_OK) st = reserve(s, err);
-  return st == TN_OK && fixed ? tni_pieces_plan(s, err) : st;
-}
 
 /* What takes over has the same caches already. */
 tn_status tn_session_keep(tn_session *s, const tn_keep_opts *o, tn_error *err) {
@@ -113,12 +32,8 @@ tn_status tn_session_keep(tn_session *s, const tn_keep_opts *o, tn_error *err) {
     err = &local;
   }
   s = tni_session_now(s);
-  tn_status st = keep(s, o, err);
+  tn_status st = tni_keep_make(s, o, err);
   return tni_failover(s, st, err) ? TN_OK : st;
-}
-
-void tni_keep_release(tn_session *s) {
-  if (s->keep) tni_feed_release(s->model, s->keep->fed);
 }
 
 /* --- step -------------------------------------------------------------------------------------------------------- */
@@ -129,11 +44,6 @@ static bool same_dims(const tn_model *m, uint32_t i, const tn_tensor *t, const t
   for (uint32_t a = 0; a < t->rank; a++)
     if (fed->dims[a] != (a == axis ? length : t->dims[a])) return false;
   return true;
-}
-
-int64_t tni_keep_padded(const tn_model *m, int64_t n) {
-  const int64_t chunk = n > 1 ? tni_model_chunk(m) : 0;
-  return chunk ? chunk : n;
 }
 
 /* The caller's tensors against the last step's dims. *same: nothing but data is new. */
@@ -162,7 +72,7 @@ static tn_status read_inputs(const tn_session *s, const tn_tensor *const *in, in
         return tni_fail(err, TN_E_INVALID, fed->name, "input '%s' has too few bytes", fed->name);
       continue;
     }
-    *same = *same && same_dims(m, i, t, fed, tni_keep_padded(m, *n));
+    *same = *same && same_dims(m, i, t, fed, tni_chunk_padded(m, *n));
   }
   return TN_OK;
 }
@@ -192,7 +102,7 @@ static tn_status outputs(tn_session *s, tni_sexec *x, tn_tensor *const *out, int
       return tni_fail(err, TN_E_INVALID, s->model->outputs[i]->name, "'%s' is the session's",
                       s->model->outputs[i]->name);
     st = tni_session_output(s, x, g->outputs[i], out[i], err);
-    if (st == TN_OK) cut_rows(s, g->outputs[i], out[i], n, tni_keep_padded(s->model, n));
+    if (st == TN_OK) cut_rows(s, g->outputs[i], out[i], n, tni_chunk_padded(s->model, n));
   }
   return st;
 }
@@ -208,13 +118,10 @@ static tn_status check_room(const tni_keep *k, int64_t n, tn_error *err) {
   return TN_OK;
 }
 
-int64_t tni_keep_rows(const tn_session *s, uint32_t rows, int64_t n) {
-  return s->model->graph->rows_symbol == TN_NONE || !rows ? n : 1;
-}
-
 static tn_status prepare(tn_session *s, tni_sexec *x, int64_t n, int64_t rows, bool same, tn_error *err) {
   tni_keep *k = s->keep;
-  const int64_t length = tni_keep_padded(s->model, n), total = tni_keep_total(s, k->length + length);
+  const int64_t length = tni_chunk_padded(s->model, n),
+                total = tni_chunk_total(s->model, k->capacity, k->length + length);
   if (same && x->ready && total == k->total && rows == k->rows && n == k->end && x == k->exec) return TN_OK;
   tn_status st = tni_feed_bind(s, k->fed, length, total, rows, n, err);
   if (st == TN_OK) st = tni_session_prepare(s, x, err);
@@ -228,7 +135,7 @@ static tn_status prepare(tn_session *s, tni_sexec *x, int64_t n, int64_t rows, b
 /* One position is decoded, more are prefilled; without phases there is one placement for all. */
 static tni_sexec *exec_of(tn_session *s, int64_t n) {
   uint32_t i = 0;
-  while (i + 1 < s->model->n_execs && !tni_exec_takes(s->model, s->execs[i].exec, tni_keep_padded(s->model, n))) i++;
+  while (i + 1 < s->model->n_execs && !tni_exec_takes(s->model, s->execs[i].exec, tni_chunk_padded(s->model, n))) i++;
   return &s->execs[i];
 }
 
@@ -241,15 +148,15 @@ static tn_status step(tn_session *s, const tn_tensor *const *in, tn_tensor *cons
   if (st == TN_OK) st = check_room(k, n, err);
   tni_sexec *x = exec_of(s, n);
   if (st == TN_OK && x->exec->chunk && n > x->exec->chunk) return tni_pieces_step(s, x, in, out, n, rows, err);
-  if (st == TN_OK) st = tni_feed_take(s, k->fed, in, n, 0, n, tni_keep_padded(s->model, n), err);
-  if (st == TN_OK) st = prepare(s, x, n, tni_keep_rows(s, rows, n), same, err);
+  if (st == TN_OK) st = tni_feed_take(s, k->fed, in, n, 0, n, tni_chunk_padded(s->model, n), err);
+  if (st == TN_OK) st = prepare(s, x, n, tni_chunk_rows(s->model, rows, n), same, err);
   if (st != TN_OK) {
     k->exec = NULL; /* what was taken so far may not be what was prepared for */
     return st;
   }
   tni_feed_context(s, k->fed, in, n, 0, n);
   x->pos = k->length;
-  x->valid = k->length + tni_keep_padded(s->model, n);
+  x->valid = k->length + tni_chunk_padded(s->model, n);
   st = tni_session_tasks(s, &x, 1, err);
   __atomic_store_n(&s->cancel, 0, __ATOMIC_RELAXED);
   if (st == TN_OK) st = outputs(s, x, out, n, err);
@@ -289,26 +196,6 @@ tn_status tn_session_truncate(tn_session *s, int64_t n, tn_error *err) {
   if (n == 0) tni_states_forget(s);
   s->keep->length = n;
   tni_feed_clear(s);
-  return TN_OK;
-}
-
-/* Entries of inputs over the whole context. */
-tn_status tni_feed_share(tn_session *dst, const tn_session *src, int64_t n, tn_error *err) {
-  const tn_model *m = dst->model;
-  for (uint32_t i = 0; i < m->n_inputs; i++) {
-    if (m->roles.kinds[i] != TNI_IN_CONTEXT) continue;
-    tni_fed *to = &dst->keep->fed[i];
-    const tni_fed *from = &src->keep->fed[i];
-    const size_t e = tni_feed_elem(&to->t);
-    if (to->t.dims[1] < n) {
-      tn_status st = tni_feed_lay(dst->keep, to, n, err);
-      if (st != TN_OK) return st;
-      dst->keep->exec = NULL;
-    }
-    for (int64_t b = 0; b < dst->keep->batch; b++)
-      memcpy((char *)to->data + (size_t)(b * to->t.dims[1]) * e,
-             (const char *)from->data + (size_t)(b * from->t.dims[1]) * e, (size_t)n * e);
-  }
   return TN_OK;
 }
 

@@ -4,7 +4,7 @@
  */
 #include "runtime/base/cpus.h"
 #include "runtime/profile/yamltree.h"
-#include "runtime/session/internal.h"
+#include "runtime/session/runtime.h"
 
 static tn_status check_there(const cpu_set_t *cpus, const char *where, tn_error *err) {
   cpu_set_t there, both;

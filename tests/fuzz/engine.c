@@ -10,7 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/session/internal.h"
+#include "runtime/place/model_data.h"
+#include "runtime/session/runtime.h"
 #include "tests/fuzz/bytes.h"
 #include "tests/fuzz/feed.h"
 
@@ -196,7 +197,11 @@ void fz_model(const void *bytes, size_t n, bool runs) {
   tn_error err;
   tn_error_init(&err);
   fz_write("model.onnx", bytes, n, path);
-  const tn_model_opts o = {.h = {sizeof o, 1, 0}, .flags = runs ? 0 : n % 4 ? TN_MODEL_INSPECT : TN_MODEL_UNREAD, .max_seq = 8};
+  const tn_model_opts o = {.h = {sizeof o, 1, 0},
+                           .flags = runs    ? 0
+                                    : n % 4 ? TN_MODEL_INSPECT
+                                            : TN_MODEL_UNREAD,
+                           .max_seq = 8};
   fz_clock_start(cancel_load, rt);
   const tn_status st = tn_model_load(rt, path, &o, &m, &err);
   fz_failure(st, &err);

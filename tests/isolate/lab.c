@@ -5,7 +5,8 @@
 
 #include "isolate_test.h"
 #include "runtime/plugin/process/isolate.h"
-#include "runtime/session/internal.h"
+#include "runtime/place/model_data.h"
+#include "runtime/plugin/load/registry.h"
 
 static char cache[64];
 

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 
-#include "runtime/session/internal.h"
+#include "runtime/memory/run.h"
 #include "sched_test.h"
 
 #define EXPORT __attribute__((visibility("default")))

@@ -5,7 +5,7 @@
  */
 #include <math.h>
 
-#include "runtime/session/internal.h"
+#include "runtime/memory/run.h"
 #include "runtime/session/state.h"
 #include "sched_test.h"
 

@@ -6,7 +6,7 @@
 #include <malloc.h>
 #include <math.h>
 
-#include "runtime/session/internal.h"
+#include "runtime/memory/run.h"
 #include "sched_test.h"
 
 enum { MAX_IN = 64, PROMPT = 24, CHUNK = 10, STEPS = 6, CAPACITY = 128, VOCAB_MAX = 8192 };

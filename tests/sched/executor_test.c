@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "runtime/session/internal.h"
+#include "runtime/memory/run.h"
 #include "sched_test.h"
 
 enum { K = 8, ROWS = 3, WIDE = 6 };
@@ -288,7 +288,8 @@ static void test_late(void) {
   float want[ROWS * K], got[ROWS * K];
   rig r;
   on_host(branches(), want);
-  CU_ASSERT_EQUAL_FATAL(rig_init(&r, profile("completion: thread, delay_us: 30000", "timeout_ms: 10\nrequire: [fake-engine]\n")), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(
+      rig_init(&r, profile("completion: thread, delay_us: 30000", "timeout_ms: 10\nrequire: [fake-engine]\n")), TN_OK);
   CU_ASSERT_EQUAL_FATAL(rig_load(&r, branches(), 0), TN_OK);
   for (int i = 0; i < 3; i++) {
     CU_ASSERT_EQUAL(run(&r, got), TN_E_DEVICE_LOST);

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <sys/stat.h>
 
-#include "runtime/session/internal.h"
+#include "runtime/memory/run.h"
 #include "sched_test.h"
 
 enum { MAX_IN = 64, TOKENS = 23, VOCAB = 4096 };

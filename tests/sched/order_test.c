@@ -3,6 +3,7 @@
  * Tasks in random orders that the task graph allows: the same bits, for every seed; and without the edges that shared
  * memory needs, other ones.
  */
+#include "runtime/memory/task_order.h"
 #include "runtime/memory/guard.h"
 #include "runtime/memory/memory.h"
 #include "runtime/session/session.h"

@@ -3,7 +3,7 @@
  * Fused nodes before devices that know all, some or none of them: which nodes the graph has then, who takes them, and
  * that the numbers do not depend on it.
  */
-#include "runtime/session/internal.h"
+#include "runtime/memory/run.h"
 #include "sched_test.h"
 
 enum { K = 8, ROWS = 3 };

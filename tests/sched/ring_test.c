@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "runtime/ops/kernel/kvrow.h"
-#include "runtime/session/internal.h"
+#include "runtime/memory/run.h"
 #include "sched_test.h"
 
 enum {

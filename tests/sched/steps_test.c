@@ -3,7 +3,7 @@
  * What a step does not do: allocate, and copy what the caches hold already. Linked with --wrap, so that only our own
  * calls are counted; copies by memcpy and memmove count where they read or write a cache.
  */
-#include "runtime/session/internal.h"
+#include "runtime/memory/run.h"
 #include "sched_test.h"
 
 void *__real_malloc(size_t n);

@@ -2,6 +2,8 @@
  *
  * TN_MODEL_CAPTURE: every plugin task beside its reference, on the same inputs.
  */
+#include "runtime/oracle/tasks/capture.h"
+
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>

@@ -10,6 +10,7 @@
 
 #include "runtime/base/file.h"
 #include "runtime/onnx/save.h"
+#include "runtime/plugin/load/registry.h"
 
 typedef struct writer {
   tni_evaluation *ev;

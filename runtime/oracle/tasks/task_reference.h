@@ -7,7 +7,7 @@
 #ifndef TENON_ORACLE_TASKS_TASK_REFERENCE_H
 #define TENON_ORACLE_TASKS_TASK_REFERENCE_H
 
-#include "runtime/session/internal.h"
+#include "runtime/memory/run.h"
 
 /* Unpacked weights, made on first use, shared by sessions. */
 TN_MUST_CHECK tn_status tni_refcache_create(tn_model *m, tn_error *err);
@@ -39,7 +39,7 @@ uint32_t tni_ref_region(const tni_sexec *x, uint32_t task, tn_id v);
 /* Computes every node of the task from the task's own inputs; done[] holds what they give. */
 TN_MUST_CHECK tn_status tni_evaluate(tni_evaluation *ev);
 
-/* --- between reference.c and reference_fused.c --- */
+/* --- what nodes read and write (reference_read.c, reference_state.c) --- */
 
 /* What a node of the task reads: a constant, something computed here, or the memory that the task was given. */
 TN_MUST_CHECK tn_status tni_ref_operand(tni_evaluation *ev, tn_id v, tni_tensor *out);
@@ -55,18 +55,21 @@ TN_MUST_CHECK tn_status tni_ref_output(tni_evaluation *ev, tn_id v, tni_evaluate
  * it is (stored [K,N] where kn), with those of products in f32. */
 TN_MUST_CHECK tn_status tni_ref_weight(tni_evaluation *ev, tn_id v, bool kn, const float **w, int64_t *N, int64_t *K,
                                        const tn_numerics **num);
+/* The need that packs constant matrix `weight`, and as which of its parts; NULL: none. */
+const tni_need *tni_ref_need(const tni_program *p, tn_id weight, uint32_t *part);
+/* What the need's format declares, with a static scale from its parameters; NULL: no memory. */
+const tn_numerics *tni_ref_numerics(const tni_evaluation *ev, const tni_program *p, const tni_need *need);
+/* Floats [N,K] of a part of a need. */
+TN_MUST_CHECK tn_status tni_ref_unpacked(const tn_model *m, const tni_program *p, const tni_need *need, uint32_t part,
+                                         const float **out, tn_error *err);
 /* dtype, dims and bytes of v in this run. */
 TN_MUST_CHECK tn_status tni_ref_header(tni_evaluation *ev, tn_id v, tni_tensor *t);
+/* --- kinds of nodes --- */
+
 /* The node has a shape operand that the task has no memory of; its outputs. */
 bool tni_ref_is_shaped(const tni_evaluation *ev, tn_id node);
 TN_MUST_CHECK tn_status tni_ref_shaped(tni_evaluation *ev, tn_id node, tni_evaluated *outs);
 /* A tenon.FusedMatMul of f32: outs[n_out], with bounds carried through the chain (docs/numerics.md). */
 TN_MUST_CHECK tn_status tni_ref_fused(tni_evaluation *ev, tn_id node, tni_evaluated *outs);
-
-/* Results per task: largest |device - reference| over its bound. */
-TN_MUST_CHECK tn_status tni_capture_create(tn_session *s);
-void tni_capture_destroy(tn_session *s);
-/* Compares what task i has just written. */
-TN_MUST_CHECK tn_status tni_capture_task(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err);
 
 #endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Shares of devices in a memory, as the CPU reaches them.
+ */
+#include "runtime/base/error.h"
+#include "runtime/place/devlock.h"
+#include "runtime/memory/devmem.h"
+
+tn_status tni_mem_map(tni_mem *m, const tni_mem_part *p, uint64_t offset, uint64_t n, uint32_t access, void **ptr,
+                      tn_error *err) {
+  const tni_dev *d = &m->devs[p->dev];
+  *ptr = NULL;
+  tni_devlock_lock(d->lock);
+  tn_status st = d->device->map(p->buffer, offset, n, access, ptr, err);
+  tni_devlock_unlock(d->lock);
+  m->counts->maps++;
+  if (st != TN_OK) {
+    *ptr = NULL;
+    tni_fail(err, st, d->name, "no reason given");
+    tni_error_prefix(err, "plugin '%s' cannot map its memory", d->name);
+    return st;
+  }
+  return *ptr ? TN_OK : tni_fail(err, TN_E_INTERNAL, d->name, "plugin '%s' mapped a buffer at NULL", d->name);
+}
+
+tn_status tni_mem_unmap(const tni_mem *m, const tni_mem_part *p, void *ptr, tn_error *err) {
+  const tni_dev *d = &m->devs[p->dev];
+  tni_devlock_lock(d->lock);
+  tn_status st = d->device->unmap(p->buffer, ptr, err);
+  tni_devlock_unlock(d->lock);
+  if (st == TN_OK) return st;
+  tni_fail(err, st, d->name, "no reason given");
+  tni_error_prefix(err, "plugin '%s' cannot unmap its memory", d->name);
+  return st;
+}
+
+tn_buffer *tni_mem_buffer(const tni_mem *m, uint32_t dev) {
+  for (uint32_t i = 0; i < m->n_parts; i++)
+    if (m->parts[i].dev == dev) return m->parts[i].buffer;
+  return NULL;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a session holds that keeps its caches: how long they are, and what it feeds to the inputs.
+ */
+#ifndef TENON_SESSION_KEEP_H
+#define TENON_SESSION_KEEP_H
+
+#include "runtime/memory/run.h"
+
+/* What a keeping session feeds to one input. */
+typedef struct tni_fed {
+  tn_tensor t; /* dims as last bound; data is `data` */
+  void *data;  /* malloc'd */
+  uint64_t room;
+} tni_fed;
+
+/* A session that keeps its caches (step.c). */
+typedef struct tni_keep {
+  int64_t batch, capacity, limit,
+      max_step;              /* capacity: limit, and room for a padded chunk at its end, in whole buckets */
+  int64_t length;            /* positions in the caches */
+  struct tni_sexec *exec;    /* prepared for what follows, or NULL */
+  int64_t total, rows, end;  /* length of the context, rows of logits and where they end */
+  tni_fed *fed;              /* [n_inputs] */
+  struct tni_pieces *pieces; /* of prompts in flight, or NULL (pieces.c) */
+} tni_keep;
+
+/* Memory for steps of these sizes. Where it fails with a lost device, another session may take over (tn_session_keep).
+ */
+TN_MUST_CHECK tn_status tni_keep_make(tn_session *s, const tn_keep_opts *o, tn_error *err);
+void tni_keep_release(tn_session *s);
+
+#endif
