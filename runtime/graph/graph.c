@@ -141,22 +141,6 @@ bool tni_value_reserve_uses(tni_graph *g, tni_value *v, uint32_t n) {
 /* The lists are ours; the ABI's struct shows them const. */
 void tni_value_push_use(tni_value *v, tn_id node) { ((tn_id *)v->pub.uses)[v->pub.n_uses++] = node; }
 
-const char *tni_node_where(const tni_node *n, char *buf, size_t size) {
-  snprintf(buf, size, "node '%s' (%s)", n->pub.name, n->type);
-  return buf;
-}
-
-tn_status tni_fail_node(tn_error *err, tn_status st, const tni_node *n, tn_id id, const char *fmt, ...) {
-  char where[128];
-  bool first = err && err->code == TN_OK;
-  va_list ap;
-  va_start(ap, fmt);
-  tni_vfail(err, st, tni_node_where(n, where, sizeof where), fmt, ap);
-  va_end(ap);
-  if (first) err->node = id;
-  return st;
-}
-
 static uint32_t outer_levels(const tni_graph *g) {
   uint32_t n = 0;
   for (const tni_graph *o = g->outer; o && n <= TNI_MAX_SUBGRAPH_DEPTH; o = o->outer) n++;

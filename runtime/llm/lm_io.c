@@ -85,7 +85,7 @@ static tn_status read_past(tn_model *m, const tn_io_info *x, const char *batch, 
   if (!find_present(m, past_rest(x->name), &in->present))
     return unsupported(x, "has no present output that continues it", err);
   if (tn_model_output(m, in->present)->dtype != dt) return unsupported(x, "and its present output differ in type", err);
-  in->role = TNI_IN_PAST;
+  in->role = TNI_ROLE_PAST;
   return TN_OK;
 }
 
@@ -93,18 +93,18 @@ static const struct {
   const char *name;
   tni_role role;
   int32_t rank;
-} known[] = {{"input_ids", TNI_IN_IDS, 2},
-             {"attention_mask", TNI_IN_MASK, 2},
-             {"position_ids", TNI_IN_POSITIONS, 2},
-             {"cache_position", TNI_IN_CACHE_POSITION, 1},
-             {"use_cache_branch", TNI_IN_USE_CACHE, 1}};
+} known[] = {{"input_ids", TNI_ROLE_IDS, 2},
+             {"attention_mask", TNI_ROLE_MASK, 2},
+             {"position_ids", TNI_ROLE_POSITIONS, 2},
+             {"cache_position", TNI_ROLE_CACHE_POSITION, 1},
+             {"use_cache_branch", TNI_ROLE_USE_CACHE, 1}};
 
 static tn_status read_input(tn_model *m, const tn_io_info *x, const char *batch, tni_in *in, tn_error *err) {
   in->info = x;
   if (past_rest(x->name)) return read_past(m, x, batch, in, err);
   for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
     if (strcmp(x->name, known[k].name) != 0) continue;
-    bool flag = known[k].role == TNI_IN_USE_CACHE, mask = known[k].role == TNI_IN_MASK;
+    bool flag = known[k].role == TNI_ROLE_USE_CACHE, mask = known[k].role == TNI_ROLE_MASK;
     bool type = x->dtype == TN_DT_I64 || x->dtype == TN_DT_I32;
     if (flag) type = x->dtype == TN_DT_BOOL;
     if (mask) type |= x->dtype == TN_DT_BOOL;
@@ -146,8 +146,8 @@ tn_status tni_lm_io_read(tn_model *m, tni_lm_io *io, tn_error *err) {
   tn_status st = TN_OK;
   for (uint32_t i = 0; i < n && st == TN_OK; i++) {
     st = read_input(m, tn_model_input(m, i), batch, &io->in[i], err);
-    ids |= st == TN_OK && io->in[i].role == TNI_IN_IDS;
-    io->n_past += st == TN_OK && io->in[i].role == TNI_IN_PAST;
+    ids |= st == TN_OK && io->in[i].role == TNI_ROLE_IDS;
+    io->n_past += st == TN_OK && io->in[i].role == TNI_ROLE_PAST;
   }
   if (st == TN_OK && !ids) st = tni_fail(err, TN_E_UNSUPPORTED, "input_ids", "the model has no input input_ids");
   if (st == TN_OK) st = find_logits(m, io, err);

@@ -77,9 +77,10 @@ const tni_mtab *tni_mask_read(tni_mask *m, tn_id v);
 tni_mtab *tni_mask_opaque(tni_mask *m, tn_id v);
 /* The table of a constant: uniform, an integer form, or last two axes that depend on j - i alone; NULL otherwise. */
 tni_mtab *tni_mask_const(tni_mask *m, tn_id v);
-/* Nodes that move elements (mask_move.c) or take them from elsewhere (mask_index.c). */
-const tni_mtab *tni_mask_move(tni_mask *m, const tni_node *n);
-const tni_mtab *tni_mask_index(tni_mask *m, const tni_node *n);
+/* Nodes that move elements (mask_move.c) or take them from elsewhere (mask_index.c). in: the tables of the inputs that
+ * matter, none NULL; the rank of the output is known. */
+const tni_mtab *tni_mask_move(tni_mask *m, const tni_node *n, const tni_mtab *const *in);
+const tni_mtab *tni_mask_index(tni_mask *m, const tni_node *n, const tni_mtab *const *in);
 /* Symbolic elements of a small integer tensor; false where one is unknown or there are more than max. */
 bool tni_mask_elems(tni_mask *m, tn_id v, tn_expr *e, uint32_t max, uint32_t *n);
 
