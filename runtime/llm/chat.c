@@ -111,8 +111,8 @@ static tn_status fill(tn_chat *c, uint32_t i, size_t past, size_t n, tn_error *e
   const tni_in *in = &c->lm->io.in[i];
   tn_tensor *t = &c->in[i];
   tni_chat_mem *m = &c->feed[i];
-  size_t len = in->role == TNI_ROLE_MASK ? past + n : in->role == TNI_ROLE_USE_CACHE ? 1 : n, bytes = 1;
-  if (in->role == TNI_ROLE_PAST) {
+  size_t len = in->role == TNI_INPUT_MASK ? past + n : in->role == TNI_INPUT_USE_CACHE ? 1 : n, bytes = 1;
+  if (in->role == TNI_INPUT_PAST) {
     t->dims[in->axis] = (int64_t)past;
     bytes = tni_lm_elem_bytes(t->dtype);
     for (uint32_t d = 0; d < t->rank; d++)
@@ -125,20 +125,20 @@ static tn_status fill(tn_chat *c, uint32_t i, size_t past, size_t n, tn_error *e
     t->dims[t->rank - 1] = (int64_t)len;
   }
   switch (in->role) {
-    case TNI_ROLE_IDS:
+    case TNI_INPUT_IDS:
       tni_put_ints(m->v, t->dtype, n, c->history + past, 0);
       break;
-    case TNI_ROLE_MASK:
+    case TNI_INPUT_MASK:
       put_ones(m->v, t->dtype, len);
       break;
-    case TNI_ROLE_POSITIONS:
-    case TNI_ROLE_CACHE_POSITION:
+    case TNI_INPUT_POSITIONS:
+    case TNI_INPUT_CACHE_POSITION:
       tni_put_ints(m->v, t->dtype, n, NULL, (int64_t)past);
       break;
-    case TNI_ROLE_USE_CACHE:
+    case TNI_INPUT_USE_CACHE:
       tni_put_ints(m->v, t->dtype, 1, NULL, past > 0);
       break;
-    case TNI_ROLE_PAST:
+    default: /* PAST; lm_io.c lets no other through */
       break;
   }
   t->data = m->v;
@@ -165,7 +165,7 @@ static tn_status keep_present(tn_chat *c, size_t total, tn_error *err) {
   for (int pass = 0; pass < 2; pass++) {
     uint32_t k = 1;
     for (uint32_t i = 0; i < io->n_in; i++) {
-      if (io->in[i].role != TNI_ROLE_PAST) continue;
+      if (io->in[i].role != TNI_INPUT_PAST) continue;
       const tn_tensor *o = &c->out[k++];
       if (pass == 1) {
         memcpy(c->feed[i].v, o->data, o->bytes);
@@ -209,7 +209,7 @@ static void name_outputs(tn_chat *c) {
   uint32_t k = 1;
   c->out[0] = (tn_tensor){.h = {sizeof(tn_tensor), 1, 0}, .name = io->logits_info->name};
   for (uint32_t i = 0; i < io->n_in; i++)
-    if (io->in[i].role == TNI_ROLE_PAST)
+    if (io->in[i].role == TNI_INPUT_PAST)
       c->out[k++] =
           (tn_tensor){.h = {sizeof(tn_tensor), 1, 0}, .name = tn_model_output(c->lm->model, io->in[i].present)->name};
 }

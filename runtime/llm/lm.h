@@ -17,20 +17,12 @@
 
 #include "runtime/base/error.h"
 #include "runtime/llm/config.h"
+#include "runtime/llm/inputs.h"
 #include "runtime/llm/tokenizer.h"
-
-typedef enum tni_role {
-  TNI_ROLE_IDS,            /* [1, S] */
-  TNI_ROLE_MASK,           /* [1, past + S], ones */
-  TNI_ROLE_POSITIONS,      /* [1, S]: past .. past + S - 1 */
-  TNI_ROLE_CACHE_POSITION, /* [S]: the same */
-  TNI_ROLE_USE_CACHE,      /* [1]: past > 0 */
-  TNI_ROLE_PAST
-} tni_role;
 
 typedef struct tni_in {
   const tn_io_info *info;
-  tni_role role;
+  tni_input role;
   uint32_t axis;    /* Past: the axis that grows */
   uint32_t present; /* Past: which output continues it */
 } tni_in;
