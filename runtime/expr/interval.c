@@ -47,7 +47,7 @@ tni_range tni_range_mul(tni_range a, tni_range b) {
   return narrow(lo, hi);
 }
 
-tni_range tni_range_pow(tni_range a, uint32_t n) {
+static tni_range range_pow(tni_range a, uint32_t n) {
   tni_range r = {1, 1};
   for (uint32_t i = 0; i < n; i++) r = tni_range_mul(r, a);
   if (n % 2 == 0 && n > 0) {
@@ -114,7 +114,7 @@ static tni_range term_interval(const tni_exprs *x, const tni_term *t) {
   for (uint32_t i = 0, run; i < t->degree; i += run) {
     for (run = 1; i + run < t->degree && t->atom[i + run] == t->atom[i]; run++) {
     }
-    r = tni_range_mul(r, tni_range_pow(x->nodes[t->atom[i]].range, run));
+    r = tni_range_mul(r, range_pow(x->nodes[t->atom[i]].range, run));
   }
   return r;
 }

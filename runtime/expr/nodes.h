@@ -102,7 +102,6 @@ tn_expr tni_ex_intern_args(tni_exprs *x, tni_ex_kind kind, const tn_expr *args, 
 void tni_poly_of(const tni_exprs *x, tn_expr e, tni_poly *p);
 tn_expr tni_poly_expr(tni_exprs *x, const tni_poly *p);
 int tni_term_cmp(const tni_term *a, const tni_term *b); /* order of the atoms; 0: same atoms */
-bool tni_term_mul(const tni_term *a, const tni_term *b, tni_term *out);
 bool tni_term_divides(const tni_term *d, const tni_term *t, tni_term *quotient); /* atoms only; coef copied from t */
 bool tni_poly_add_term(tni_poly *p, const tni_term *t);
 bool tni_poly_add(tni_poly *dst, const tni_poly *p, int64_t k); /* dst += k * p */
@@ -129,8 +128,6 @@ tn_expr tni_build_floordiv(tni_exprs *x, tn_expr a, tn_expr b);
 tn_expr tni_build_mod(tni_exprs *x, tn_expr a, tn_expr b);
 tn_expr tni_build_exactdiv(tni_exprs *x, tn_expr a, tn_expr b);
 tn_expr tni_build_minmax(tni_exprs *x, tni_ex_kind kind, const tn_expr *args, uint32_t n);
-/* divide.c: what floordiv, mod and exactdiv share. */
-bool tni_nonzero(const tni_exprs *x, tn_expr e);
 
 /* facts.c: e with every defined symbol replaced. */
 tn_expr tni_ex_resolve(tni_exprs *x, tn_expr e);
@@ -138,7 +135,6 @@ tn_expr tni_ex_resolve(tni_exprs *x, tn_expr e);
 /* interval.c, bounds.c, range.c: sound ranges under the symbols' bounds and the facts. */
 tni_range tni_range_add(tni_range a, tni_range b);
 tni_range tni_range_mul(tni_range a, tni_range b);
-tni_range tni_range_pow(tni_range a, uint32_t n);
 tni_range tni_range_floordiv(tni_range a, tni_range b);
 tni_range tni_range_mod(tni_range a, tni_range b);
 tni_range tni_poly_interval(const tni_exprs *x, const tni_poly *p); /* plain interval arithmetic */

@@ -33,7 +33,7 @@ int tni_term_cmp(const tni_term *a, const tni_term *b) {
   return 0;
 }
 
-bool tni_term_mul(const tni_term *a, const tni_term *b, tni_term *out) {
+static bool term_mul(const tni_term *a, const tni_term *b, tni_term *out) {
   tni_term t = {.degree = a->degree + b->degree};
   if (t.degree > DEGREE_MAX || !tni_mul_i64(a->coef, b->coef, &t.coef)) return false;
   for (uint32_t i = 0, j = 0, k = 0; k < t.degree; k++)
@@ -104,7 +104,7 @@ bool tni_poly_mul(const tni_poly *a, const tni_poly *b, tni_poly *out) {
   for (uint32_t i = 0; i < a->n; i++)
     for (uint32_t j = 0; j < b->n; j++) {
       tni_term t;
-      if (!tni_term_mul(&a->t[i], &b->t[j], &t) || !tni_poly_add_term(out, &t)) return false;
+      if (!term_mul(&a->t[i], &b->t[j], &t) || !tni_poly_add_term(out, &t)) return false;
     }
   return true;
 }

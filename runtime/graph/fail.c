@@ -7,7 +7,8 @@
 
 #include "runtime/graph/priv.h"
 
-const char *tni_node_where(const tni_node *n, char *buf, size_t size) {
+/* "node 'NAME' (Type)" into buf; returns buf. */
+static const char *node_where(const tni_node *n, char *buf, size_t size) {
   snprintf(buf, size, "node '%s' (%s)", n->pub.name, n->type);
   return buf;
 }
@@ -17,7 +18,7 @@ tn_status tni_fail_node(tn_error *err, tn_status st, const tni_node *n, tn_id id
   bool first = err && err->code == TN_OK;
   va_list ap;
   va_start(ap, fmt);
-  tni_vfail(err, st, tni_node_where(n, where, sizeof where), fmt, ap);
+  tni_vfail(err, st, node_where(n, where, sizeof where), fmt, ap);
   va_end(ap);
   if (first) err->node = id;
   return st;

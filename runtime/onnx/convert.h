@@ -77,10 +77,6 @@ TN_MUST_CHECK tn_status tni_convert_nodes(tni_import *c, tni_scope *s, Onnx__Nod
 
 /* --- node.c --- */
 TN_MUST_CHECK tn_status tni_convert_node(tni_import *c, tni_scope *s, const Onnx__NodeProto *n);
-/* The attribute itself, or what it refers to in the calls around: *out NULL when the caller gave none. *s becomes the
- * scope that the value's names belong to. */
-TN_MUST_CHECK tn_status tni_deref_attr(tni_import *c, tni_scope **s, const Onnx__AttributeProto *a,
-                                       const Onnx__AttributeProto **out);
 /* Makes value v the constant that node n (a Constant) states. */
 TN_MUST_CHECK tn_status tni_convert_constant(tni_import *c, tni_scope *s, const Onnx__NodeProto *n, tn_id v);
 

@@ -16,7 +16,9 @@ static const Onnx__AttributeProto *find_attr(Onnx__AttributeProto *const *attrs,
   return NULL;
 }
 
-tn_status tni_deref_attr(tni_import *c, tni_scope **s, const Onnx__AttributeProto *a,
+/* The attribute itself, or what it refers to in the calls around: *out NULL when the caller gave none. *s becomes the
+ * scope that the value's names belong to. */
+static tn_status deref_attr(tni_import *c, tni_scope **s, const Onnx__AttributeProto *a,
                          const Onnx__AttributeProto **out) {
   while (a->ref_attr_name && *a->ref_attr_name) {
     const tni_call *call = (*s)->call;
@@ -153,7 +155,7 @@ static tn_status convert_attrs(tni_import *c, tni_scope *s, const Onnx__NodeProt
     tni_raw_attr *raw = &d->raw[d->n_raw];
     raw->name = n->attribute[i]->name;
     if (!raw->name || !*raw->name) return tni_fail(c->err, TN_E_INVALID, c->file, "an attribute has no name");
-    tn_status st = tni_deref_attr(c, &home, n->attribute[i], &a);
+    tn_status st = deref_attr(c, &home, n->attribute[i], &a);
     if (st) return st;
     if (!a) continue;
     d->n_raw++;
@@ -199,7 +201,7 @@ static tn_status constant(tni_import *c, tni_scope *s, const Onnx__NodeProto *n,
   for (size_t i = 0; i < n->n_attribute; i++) {
     const Onnx__AttributeProto *one;
     tni_scope *home = s;
-    tn_status st = tni_deref_attr(c, &home, n->attribute[i], &one);
+    tn_status st = deref_attr(c, &home, n->attribute[i], &one);
     if (st) return st;
     if (one && a) return tni_fail(c->err, TN_E_INVALID, c->file, "a Constant has one attribute");
     if (one) a = one;

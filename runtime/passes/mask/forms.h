@@ -151,8 +151,6 @@ tni_mleaf tni_mleaf_int(const tni_mask *m, int64_t v);
 tni_mleaf tni_mleaf_of(const tni_mask *m, uint32_t dtype, double v);
 bool tni_mleaf_is_num(const tni_mleaf *l, double *v);
 bool tni_mleaf_same(const tni_mleaf *a, const tni_mleaf *b);
-/* v as the dtype keeps it. */
-double tni_mask_round(uint32_t dtype, double v);
 bool tni_mask_is_int(uint32_t dtype);
 /* Whether element-wise operator op is understood; then tni_mleaf_apply with its node as arg. */
 bool tni_mleaf_knows(uint32_t op);

@@ -141,7 +141,6 @@ tn_status tni_srv_unmap(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err);
 /* serve_format.c */
 tn_status tni_srv_rows(const tn_weight *w, int64_t n0, int64_t n1, float *dst);
 tn_status tni_srv_grid(const tn_quant *q, int64_t n0, int64_t n1, uint8_t *codes, float *scales, float *zeros);
-tn_status tni_srv_read(const tn_blob *b, uint64_t offset, uint64_t n, void *dst);
 bool tni_srv_get_blob(tni_srv *s, tni_rd *r, tni_srv_blob *out);
 tn_status tni_srv_size(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err);
 tn_status tni_srv_numerics(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err);
@@ -155,7 +154,6 @@ tn_status tni_srv_graph_in(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err);
 tn_status tni_srv_claim(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err);
 tn_status tni_srv_lower(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err);
 tn_status tni_srv_release(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err);
-uint32_t tni_srv_format_index(const tni_srv *s, const tn_format *f); /* 1 + index; 0: none, UINT32_MAX: not its own */
 
 /* serve_run.c */
 tn_status tni_srv_measure(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err);
