@@ -247,7 +247,7 @@ tn_id tni_graph_find(const tni_graph *g, const char *name);
 void tni_graph_dump_text(const tni_graph *g, FILE *f);
 void tni_graph_dump_dot(const tni_graph *g, FILE *f);
 
-/* --- tensors and dtypes (dtype.c) --- */
+/* --- tensors and dtypes (dtype.c, tensor.c) --- */
 /* Bits of one element (4 for INT4 ...); 0 for STRING and unknown. */
 uint32_t tni_dtype_bits(uint32_t dtype);
 /* "float32", "int64", ... ; never NULL. */
@@ -263,6 +263,8 @@ TN_MUST_CHECK tn_status tni_dtype_bytes(uint32_t dtype, int64_t count, uint64_t 
  * gives 0. */
 void tni_tensor_to_f32(const tni_tensor *t, int64_t first, int64_t n, float *dst);
 void tni_tensor_to_i64(const tni_tensor *t, int64_t first, int64_t n, int64_t *dst);
+/* The same of n elements that lie at data (dense, any alignment). */
+void tni_elems_to_f32(uint32_t dtype, const void *data, int64_t first, int64_t n, float *dst);
 /* The code of x in an 8-bit float that has a sign, or in float4e2m1, rounded half to even. What is larger than the
  * largest becomes that if it is to saturate (always in float4e2m1), else infinity or, where there is none, NaN. NaN is
  * 0x80 in the FNUZ types; float4e2m1 has none and gives -0. */

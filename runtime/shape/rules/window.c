@@ -78,7 +78,8 @@ static bool is_same(const tni_window *w) {
   return w->auto_pad == TNI_PAD_SAME_UPPER || w->auto_pad == TNI_PAD_SAME_LOWER;
 }
 
-int64_t tni_window_span(const tni_window *w, uint32_t d) { return (w->kernel[d] - 1) * w->dilation[d] + 1; }
+/* Elements that one window spans: (kernel - 1) * dilation + 1. */
+static int64_t window_span(const tni_window *w, uint32_t d) { return (w->kernel[d] - 1) * w->dilation[d] + 1; }
 
 /* floor((e + add) / by) + plus */
 static tn_expr steps(const tni_infer *in, tn_expr e, int64_t add, int64_t by, int64_t plus) {
@@ -87,7 +88,7 @@ static tn_expr steps(const tni_infer *in, tn_expr e, int64_t add, int64_t by, in
 }
 
 tn_expr tni_window_count(const tni_infer *in, const tni_window *w, uint32_t d, tn_expr size) {
-  const int64_t s = w->stride[d], free = w->begin[d] + w->end[d] - tni_window_span(w, d);
+  const int64_t s = w->stride[d], free = w->begin[d] + w->end[d] - window_span(w, d);
   if (size == TNI_EXPR_NONE) return size;
   if (is_same(w)) return steps(in, size, s - 1, s, 0);
   if (!w->ceil) return steps(in, size, free, s, 1);
@@ -99,7 +100,7 @@ tn_expr tni_window_count(const tni_infer *in, const tni_window *w, uint32_t d, t
 void tni_window_pads(tni_window *w, const int64_t *in, const int64_t *out) {
   if (!is_same(w)) return;
   for (uint32_t d = 0; d < w->rank; d++) {
-    const int64_t need = (out[d] - 1) * w->stride[d] + tni_window_span(w, d) - in[d], all = need > 0 ? need : 0;
+    const int64_t need = (out[d] - 1) * w->stride[d] + window_span(w, d) - in[d], all = need > 0 ? need : 0;
     w->begin[d] = w->auto_pad == TNI_PAD_SAME_UPPER ? all / 2 : all - all / 2;
     w->end[d] = all - w->begin[d];
   }
@@ -123,14 +124,14 @@ tn_expr tni_window_spread(const tni_infer *in, const tni_window *w, uint32_t d, 
   if (w->out[d]) return tni_rule_const(in, w->out[d]);
   const tn_expr wide = tni_ex_mul(in->x, size, tni_rule_const(in, w->stride[d]));
   if (is_same(w)) return wide;
-  const int64_t more = tni_window_span(w, d) + w->more[d] - w->stride[d] - w->begin[d] - w->end[d];
+  const int64_t more = window_span(w, d) + w->more[d] - w->stride[d] - w->begin[d] - w->end[d];
   return tni_ex_add(in->x, wide, tni_rule_const(in, more));
 }
 
 void tni_window_spread_pads(tni_window *w, const int64_t *in, const int64_t *out) {
   for (uint32_t d = 0; d < w->rank; d++) {
     if (!w->out[d] && !is_same(w)) continue;
-    const int64_t total = w->stride[d] * (in[d] - 1) + w->more[d] + tni_window_span(w, d) - out[d];
+    const int64_t total = w->stride[d] * (in[d] - 1) + w->more[d] + window_span(w, d) - out[d];
     const int64_t all = total > 0 ? total : 0;
     w->begin[d] = w->auto_pad == TNI_PAD_SAME_UPPER ? all / 2 : all - all / 2;
     w->end[d] = all - w->begin[d];
