@@ -238,7 +238,7 @@ tn_status tni_k_qlinear_conv(const tni_kargs *a) {
 tn_status tni_k_qlinear_gemm(const tni_kargs *a) {
   tni_qproduct p = linear(a);
   p.bias = input(a, 8);
-  p.trans_b = tni_attr_i(a->node, "trans_b", 0) != 0;
+  p.trans_b = tni_at_i(a->node, TNI_A_TRANS_B, 0) != 0;
   tn_status st = bytes_only(a, &p);
   return st ? st : matmul(a, &p);
 }
