@@ -241,10 +241,8 @@ const char *tni_attr_s(const tn_node *n, const char *name, const char *dflt);
 uint32_t tni_attr_ints(const tn_node *n, const char *name, const int64_t **v);
 /* TENSOR attribute or NULL. */
 const tni_tensor *tni_attr_tensor(const tn_node *n, const char *name);
-#ifdef TNI_COUNT_LOOKUPS
-/* How often an attribute was asked for by name in this process; test builds only. */
+/* How often an attribute was asked for by name in this process. Test builds only (TNI_COUNT_LOOKUPS). */
 uint64_t tni_attr_lookups(void);
-#endif
 
 /* The same by number (TNI_A_*, attr_names.h), which is what runs in a step uses: no text is compared. All that they need of
  * n crosses the ABI: its operator and its attributes in the table's order. NULL or dflt: the operator has none of that
