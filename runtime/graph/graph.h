@@ -14,10 +14,13 @@
 
 #include <stdio.h>
 
+#include <tenon/attrs.h>
+
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/base/half.h"
 #include "runtime/base/map.h"
+#include "runtime/graph/attr_names.h"
 #include "runtime/graph/op.h"
 #include "runtime/expr/expr.h"
 
@@ -238,6 +241,20 @@ const char *tni_attr_s(const tn_node *n, const char *name, const char *dflt);
 uint32_t tni_attr_ints(const tn_node *n, const char *name, const int64_t **v);
 /* TENSOR attribute or NULL. */
 const tni_tensor *tni_attr_tensor(const tn_node *n, const char *name);
+/* How often an attribute was asked for by name in this process. Test builds only (TNI_COUNT_LOOKUPS). */
+uint64_t tni_attr_lookups(void);
+
+/* The same by number (TNI_A_*, attr_names.h), which is what runs in a step uses: no text is compared. All that they need of
+ * n crosses the ABI: its operator and its attributes in the table's order. NULL or dflt: the operator has none of that
+ * name. */
+const tn_attr *tni_at(const tn_node *n, uint32_t name);
+int64_t tni_at_i(const tn_node *n, uint32_t name, int64_t dflt);
+double tni_at_f(const tn_node *n, uint32_t name, double dflt);
+const char *tni_at_s(const tn_node *n, uint32_t name, const char *dflt);
+/* tn_attr.word: one of TN_WORD_* (attrs.h), 0 where there is none. */
+uint32_t tni_at_word(const tn_node *n, uint32_t name);
+uint32_t tni_at_ints(const tn_node *n, uint32_t name, const int64_t **v);
+const tni_tensor *tni_at_tensor(const tn_node *n, uint32_t name);
 
 tni_node *tni_graph_node(const tni_graph *g, tn_id id);
 tni_value *tni_graph_value(const tni_graph *g, tn_id id);

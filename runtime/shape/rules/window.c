@@ -5,10 +5,10 @@
 #include <string.h>
 
 /* `count` elements of an INTS attribute within [lo, 2^31), or dflt for each where it is absent. */
-static bool read_ints(const tn_node *node, const char *name, uint32_t count, int64_t dflt, int64_t lo, int64_t *v,
-                      char *why, size_t n) {
+static bool read_ints(const tn_node *node, uint32_t attr, const char *name, uint32_t count, int64_t dflt, int64_t lo,
+                      int64_t *v, char *why, size_t n) {
   const int64_t *given = NULL;
-  const uint32_t got = tni_attr_ints(node, name, &given);
+  const uint32_t got = tni_at_ints(node, attr, &given);
   if (given && got != count) {
     snprintf(why, n, "attribute '%s' has %u elements, not %u", name, got, count);
     return false;
@@ -24,12 +24,12 @@ static bool read_ints(const tn_node *node, const char *name, uint32_t count, int
 
 static bool read_kernel(const tn_node *node, const int64_t *kernel, tni_window *w, char *why, size_t n) {
   const int64_t *given = NULL;
-  (void)tni_attr_ints(node, "kernel_shape", &given);
+  (void)tni_at_ints(node, TNI_A_KERNEL_SHAPE, &given);
   if (!given && !kernel) {
     snprintf(why, n, "attribute 'kernel_shape' is missing");
     return false;
   }
-  if (given && !read_ints(node, "kernel_shape", w->rank, 1, 1, w->kernel, why, n)) return false;
+  if (given && !read_ints(node, TNI_A_KERNEL_SHAPE, "kernel_shape", w->rank, 1, 1, w->kernel, why, n)) return false;
   for (uint32_t d = 0; kernel && d < w->rank; d++) {
     if (given && w->kernel[d] != kernel[d]) {
       snprintf(why, n, "attribute 'kernel_shape' says %lld, the weight %lld", (long long)w->kernel[d],
@@ -45,27 +45,24 @@ static bool read_kernel(const tn_node *node, const int64_t *kernel, tni_window *
 }
 
 static bool read_auto_pad(const tn_node *node, tni_window *w, char *why, size_t n) {
-  static const char *const names[] = {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"};
-  const char *s = tni_attr_s(node, "auto_pad", "NOTSET");
-  for (uint32_t i = 0; i < sizeof names / sizeof *names; i++) {
-    w->auto_pad = i;
-    if (!s || strcmp(s, names[i]) == 0) return true;
-  }
-  snprintf(why, n, "attribute 'auto_pad' is '%.20s'", s);
+  const tn_attr *a = tni_at(node, TNI_A_AUTO_PAD);
+  w->auto_pad = a && a->word ? a->word - TN_WORD_CONV_AUTO_PAD_NOTSET : TNI_PAD_NOTSET;
+  if (!a || a->word) return true;
+  snprintf(why, n, "attribute 'auto_pad' is '%.20s'", a->u.s ? a->u.s : "");
   return false;
 }
 
 bool tni_window_read(const tn_node *node, uint32_t rank, const int64_t *kernel, tni_window *w, char *why, size_t n) {
   int64_t pads[2 * TNI_WINDOW_MAX];
-  *w = (tni_window){.rank = rank, .ceil = tni_attr_i(node, "ceil_mode", 0) != 0};
+  *w = (tni_window){.rank = rank, .ceil = tni_at_i(node, TNI_A_CEIL_MODE, 0) != 0};
   if (rank > TNI_WINDOW_MAX) {
     snprintf(why, n, "%u spatial dims", rank);
     return false;
   }
   if (!read_kernel(node, kernel, w, why, n) || !read_auto_pad(node, w, why, n) ||
-      !read_ints(node, "strides", rank, 1, 1, w->stride, why, n) ||
-      !read_ints(node, "dilations", rank, 1, 1, w->dilation, why, n) ||
-      !read_ints(node, "pads", 2 * rank, 0, 0, pads, why, n))
+      !read_ints(node, TNI_A_STRIDES, "strides", rank, 1, 1, w->stride, why, n) ||
+      !read_ints(node, TNI_A_DILATIONS, "dilations", rank, 1, 1, w->dilation, why, n) ||
+      !read_ints(node, TNI_A_PADS, "pads", 2 * rank, 0, 0, pads, why, n))
     return false;
   for (uint32_t d = 0; d < rank && w->auto_pad == TNI_PAD_NOTSET; d++) {
     w->begin[d] = pads[d];
@@ -112,10 +109,10 @@ bool tni_window_read_spread(const tn_node *node, uint32_t rank, const int64_t *k
   const int64_t *shape = NULL;
   int64_t all[TN_MAX_RANK] = {0};
   if (!tni_window_read(node, rank, kernel, w, why, n)) return false;
-  if (!read_ints(node, "output_padding", rank, 0, 0, w->more, why, n)) return false;
-  const uint32_t got = tni_attr_ints(node, "output_shape", &shape), skip = shape && got == rank + 2 ? 2 : 0;
+  if (!read_ints(node, TNI_A_OUTPUT_PADDING, "output_padding", rank, 0, 0, w->more, why, n)) return false;
+  const uint32_t got = tni_at_ints(node, TNI_A_OUTPUT_SHAPE, &shape), skip = shape && got == rank + 2 ? 2 : 0;
   if (!shape || got == 0) return true;
-  if (!read_ints(node, "output_shape", rank + skip, 0, 1, all, why, n)) return false;
+  if (!read_ints(node, TNI_A_OUTPUT_SHAPE, "output_shape", rank + skip, 0, 1, all, why, n)) return false;
   for (uint32_t d = 0; d < rank; d++) w->out[d] = all[skip + d];
   return true;
 }
