@@ -30,7 +30,7 @@ MODELS = [
     ("exports/optimum-bert/model.onnx", True),
     ("exports/optimum-distilbert/model.onnx", True),
     ("onnx/tashkeel/model_fp32.onnx", False),
-    ("exports/optimum-vit/model.onnx", True),
+    ("exports/dynamo-vit/model.onnx", True),
 ]
 NUMPY = {"float32": numpy.float32, "int64": numpy.int64, "int32": numpy.int32, "bool": numpy.bool_}
 
