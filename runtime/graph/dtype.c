@@ -181,6 +181,25 @@ static void small_to_f32(uint32_t dtype, const uint8_t *p, int64_t first, int64_
   for (int64_t i = 0; i < n; i++) dst[i] = lut[small_code(p, first + i, bits)];
 }
 
+uint32_t tni_elem_encode(uint32_t dtype, double v, unsigned char *to) {
+  const float f = (float)v;
+  const int64_t i = v >= 0x1p63 ? INT64_MAX : v >= -0x1p63 ? (int64_t)v : v < 0 ? INT64_MIN : 0;
+  const int32_t i32 = (int32_t)i;
+  const uint8_t b = v != 0;
+  const uint16_t h = dtype == TN_DT_F16 ? tni_f32_to_f16(f) : tni_f32_to_bf16(f);
+  const struct {
+    uint32_t dtype, bytes;
+    const void *p;
+  } forms[] = {{TN_DT_F32, 4, &f}, {TN_DT_F16, 2, &h},   {TN_DT_BF16, 2, &h}, {TN_DT_F64, 8, &v},
+               {TN_DT_I64, 8, &i}, {TN_DT_I32, 4, &i32}, {TN_DT_BOOL, 1, &b}};
+  for (size_t k = 0; k < sizeof forms / sizeof *forms; k++)
+    if (forms[k].dtype == dtype) {
+      memcpy(to, forms[k].p, forms[k].bytes);
+      return forms[k].bytes;
+    }
+  return 0;
+}
+
 /* memcpy: data of a mapped file has any alignment. */
 #define LOOP_AS(type, expr)                       \
   for (int64_t i = 0; i < n; i++) {               \

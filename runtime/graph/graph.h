@@ -177,6 +177,12 @@ TN_MUST_CHECK tn_status tni_value_set_dims(tni_graph *g, tn_id v, uint32_t rank,
 /* Makes v a CONST with this tensor (the struct is copied, data is not); dims become constants. TN_E_LIMIT when rank >
  * TN_MAX_RANK, TN_E_INVALID for a negative dim. origin may be NULL. */
 TN_MUST_CHECK tn_status tni_value_set_tensor(tni_graph *g, tn_id v, const tni_tensor *t, const tni_origin *origin);
+/* Attributes for tni_graph_add_node, which copies what they point to. */
+tni_raw_attr tni_raw_int(const char *name, int64_t v);
+tni_raw_attr tni_raw_float(const char *name, double v);
+tni_raw_attr tni_raw_string(const char *name, const char *s);
+tni_raw_attr tni_raw_ints(const char *name, const int64_t *v, size_t n);
+tni_raw_attr tni_raw_floats(const char *name, const float *v, size_t n);
 /* Adds a node. in/out are copied; absent ones are TN_NONE; a first output that the operator must have becomes a value
  * that nobody reads. Raw attributes are copied with their strings and lists, but not tensors. Subgraphs in them belong
  * to g from this call on, also when it fails; their `outer` becomes g. name "": "<type>_<index>". The op is looked up
@@ -282,6 +288,9 @@ void tni_tensor_to_f32(const tni_tensor *t, int64_t first, int64_t n, float *dst
 void tni_tensor_to_i64(const tni_tensor *t, int64_t first, int64_t n, int64_t *dst);
 /* The same of n elements that lie at data (dense, any alignment). */
 void tni_elems_to_f32(uint32_t dtype, const void *data, int64_t first, int64_t n, float *dst);
+/* v as one element of f32, f16, bf16, f64, i32, i64 (saturating) or bool: its bytes, at most 8, at `to`. Their number, 0
+ * for another dtype. */
+uint32_t tni_elem_encode(uint32_t dtype, double v, unsigned char *to);
 /* The code of x in an 8-bit float that has a sign, or in float4e2m1, rounded half to even. What is larger than the
  * largest becomes that if it is to saturate (always in float4e2m1), else infinity or, where there is none, NaN. NaN is
  * 0x80 in the FNUZ types; float4e2m1 has none and gives -0. */

@@ -10,8 +10,8 @@
 #include "runtime/llm/lm.h"
 #include "runtime/llm/sampler.h"
 #include "runtime/llm/stop.h"
-#include "runtime/llm/str.h"
-#include "runtime/llm/unicode.h"
+#include "runtime/llm/text/str.h"
+#include "runtime/llm/text/unicode.h"
 
 typedef struct gen {
   tn_chat *c;

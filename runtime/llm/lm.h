@@ -18,7 +18,7 @@
 #include "runtime/base/error.h"
 #include "runtime/llm/config.h"
 #include "runtime/llm/inputs.h"
-#include "runtime/llm/tokenizer.h"
+#include "runtime/llm/tokenizer/tokenizer.h"
 
 typedef struct tni_in {
   const tn_io_info *info;

@@ -3,12 +3,12 @@
  * A tokenizer read on a thread of its own while the model is loaded: a large tokenizer.json takes as long as a packed
  * model. Which error a caller gets does not depend on which of the two fails first: he asks for the tokenizer's first.
  */
-#ifndef TENON_LLM_TOK_BESIDE_H
-#define TENON_LLM_TOK_BESIDE_H
+#ifndef TENON_LLM_TOKENIZER_TOK_BESIDE_H
+#define TENON_LLM_TOKENIZER_TOK_BESIDE_H
 
 #include <pthread.h>
 
-#include "runtime/llm/tokenizer.h"
+#include "runtime/llm/tokenizer/tokenizer.h"
 
 typedef struct tni_tok_beside {
   pthread_t thread;

@@ -29,11 +29,11 @@ static void apply(tni_emit *e, const attention *a, tni_em_node *n) {
   if (a->four) q = tni_em_transpose(e, tni_em_reshape(e, q, split, 4), perm, 4);
   *n = (tni_em_node){.type = "Attention", .n_in = 6, .in = {q, a->k, a->v, a->mask, a->past_k, a->past_v}, .n_out = 3};
   if (!a->four) {
-    n->attr[n->n_attr++] = tni_em_attr_int("q_num_heads", a->heads);
-    n->attr[n->n_attr++] = tni_em_attr_int("kv_num_heads", a->heads);
+    n->attr[n->n_attr++] = tni_raw_int("q_num_heads", a->heads);
+    n->attr[n->n_attr++] = tni_raw_int("kv_num_heads", a->heads);
   }
-  if (scale != 0) n->attr[n->n_attr++] = tni_em_attr_float("scale", (double)scale);
-  n->attr[n->n_attr++] = tni_em_attr_int("is_causal", tni_em_int(e, "unidirectional", 0) != 0);
+  if (scale != 0) n->attr[n->n_attr++] = tni_raw_float("scale", (double)scale);
+  n->attr[n->n_attr++] = tni_raw_int("is_causal", tni_em_int(e, "unidirectional", 0) != 0);
   tn_id y = tni_em_node_add(e, n);
   if (a->four) y = tni_em_reshape(e, tni_em_transpose(e, y, perm, 4), back, 3);
   tni_em_give(e, 0, y);

@@ -33,7 +33,7 @@ static tn_id activated(tni_emit *e, const char *type, tn_id x, const float *para
     if (strcmp(known[i].type, type) != 0) continue;
     tni_em_node a = {.type = known[i].type, .n_in = 1, .in = {x}};
     for (size_t k = 0; k < 2 && k < n && known[i].params[k]; k++)
-      a.attr[a.n_attr++] = tni_em_attr_float(known[i].params[k], (double)params[k]);
+      a.attr[a.n_attr++] = tni_raw_float(known[i].params[k], (double)params[k]);
     return tni_em_node_add(e, &a);
   }
   return tni_em_fail(e, TN_E_UNSUPPORTED, "activation '%s'", type);
@@ -111,7 +111,7 @@ void tni_contrib_relative_bias(tni_emit *e) {
     at = tni_em_2(e, "Add", at, tni_em_3(e, "Where", tni_em_2(e, "Greater", far, i64(e, 0)), i64(e, n), i64(e, 0)));
   const int64_t stored[] = {-1, all};
   tni_em_node g = {.type = "Gather", .n_in = 2, .in = {tni_em_reshape(e, tni_em_in(e, 0), stored, 2), at}, .n_attr = 1};
-  g.attr[0] = tni_em_attr_int("axis", 1);
+  g.attr[0] = tni_raw_int("axis", 1);
   tni_em_give(e, 0, tni_em_unsqueeze(e, tni_em_node_add(e, &g), &front, 1));
 }
 
@@ -126,11 +126,11 @@ void tni_contrib_group_norm(tni_emit *e) {
   tn_id x = tni_em_in(e, 0);
   if (turned) x = tni_em_transpose(e, x, first, 4);
   tni_em_node n = {.type = "GroupNormalization", .n_in = 3, .in = {x, tni_em_in(e, 1), tni_em_in(e, 2)}, .n_attr = 2};
-  n.attr[0] = tni_em_attr_int("num_groups", tni_em_int(e, "groups", 0));
-  n.attr[1] = tni_em_attr_float("epsilon", (double)tni_em_float(e, "epsilon", 1e-5f));
+  n.attr[0] = tni_raw_int("num_groups", tni_em_int(e, "groups", 0));
+  n.attr[1] = tni_raw_float("epsilon", (double)tni_em_float(e, "epsilon", 1e-5f));
   tn_id y = tni_em_node_add(e, &n);
   if (tni_em_int(e, "activation", 0) == 1) {
-    tni_em_node s = {.type = "Swish", .n_in = 1, .in = {y}, .n_attr = 1, .attr = {tni_em_attr_float("alpha", 1)}};
+    tni_em_node s = {.type = "Swish", .n_in = 1, .in = {y}, .n_attr = 1, .attr = {tni_raw_float("alpha", 1)}};
     y = tni_em_node_add(e, &s);
   }
   tni_em_give(e, 0, turned ? tni_em_transpose(e, y, last, 4) : y);

@@ -67,8 +67,8 @@ static tn_id head_norm(tni_emit *e, tn_id x, int64_t heads, tn_id scale) {
   const int64_t split[] = {0, 0, heads, -1}, flat[] = {0, 0, -1};
   if (scale == TN_NONE) return x;
   tni_em_node n = {.type = "RMSNormalization", .n_in = 2, .in = {tni_em_reshape(e, x, split, 4), scale}, .n_attr = 2};
-  n.attr[0] = tni_em_attr_int("axis", -1);
-  n.attr[1] = tni_em_attr_float("epsilon", (double)tni_em_float(e, "qk_norm_epsilon", 1e-6f));
+  n.attr[0] = tni_raw_int("axis", -1);
+  n.attr[1] = tni_raw_float("epsilon", (double)tni_em_float(e, "qk_norm_epsilon", 1e-6f));
   return tni_em_reshape(e, tni_em_node_add(e, &n), flat, 3);
 }
 
@@ -126,13 +126,13 @@ static bool read(tni_emit *e, gqa *a) {
 static void attributes(tni_emit *e, const gqa *a, tni_em_node *n) {
   const float scale = tni_em_float(e, "scale", 0), cap = tni_em_float(e, "softcap", 0);
   const int64_t window = tni_em_int(e, "local_window_size", -1);
-  n->attr[n->n_attr++] = tni_em_attr_int("is_causal", tni_em_int(e, "causal", 1) != 0);
-  n->attr[n->n_attr++] = tni_em_attr_int("q_num_heads", a->heads);
-  n->attr[n->n_attr++] = tni_em_attr_int("kv_num_heads", a->kv_heads);
-  if (scale != 0) n->attr[n->n_attr++] = tni_em_attr_float("scale", (double)scale);
-  if (cap != 0) n->attr[n->n_attr++] = tni_em_attr_float("softcap", (double)cap);
+  n->attr[n->n_attr++] = tni_raw_int("is_causal", tni_em_int(e, "causal", 1) != 0);
+  n->attr[n->n_attr++] = tni_raw_int("q_num_heads", a->heads);
+  n->attr[n->n_attr++] = tni_raw_int("kv_num_heads", a->kv_heads);
+  if (scale != 0) n->attr[n->n_attr++] = tni_raw_float("scale", (double)scale);
+  if (cap != 0) n->attr[n->n_attr++] = tni_raw_float("softcap", (double)cap);
   /* A window counts the query's own key, the standard's attribute those before it. */
-  if (window > 0) n->attr[n->n_attr++] = tni_em_attr_int("left_window_size", window - 1);
+  if (window > 0) n->attr[n->n_attr++] = tni_raw_int("left_window_size", window - 1);
 }
 
 /* Where positions begin. */

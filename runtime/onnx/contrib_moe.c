@@ -44,7 +44,7 @@ static tn_id part(tni_emit *e, tn_id v, int64_t i, const char *what) {
 /* x [T, K] times the weights of expert i: [T, N], with the bias. */
 static tn_id product(tni_emit *e, const moe *m, const layer *l, tn_id x, int64_t i) {
   if (!l->bits) {
-    tni_em_node g = {.type = "Gemm", .n_in = 3, .n_attr = 1, .attr = {tni_em_attr_int("transB", 1)}};
+    tni_em_node g = {.type = "Gemm", .n_in = 3, .n_attr = 1, .attr = {tni_raw_int("transB", 1)}};
     g.in[0] = x;
     g.in[1] = part(e, l->w, i, "weights");
     g.in[2] = part(e, l->bias, i, "biases");
@@ -83,7 +83,7 @@ static tn_id swiglu(tni_emit *e, const moe *m, tn_id gate, tn_id linear) {
   if (isfinite(m->limit)) gate = clipped(e, gate, -INFINITY, m->limit);
   if (isfinite(m->limit)) linear = clipped(e, linear, -m->limit, m->limit);
   tni_em_node n = {.type = "Swish", .n_in = 1, .in = {gate}, .n_attr = 1};
-  n.attr[0] = tni_em_attr_float("alpha", (double)m->alpha);
+  n.attr[0] = tni_raw_float("alpha", (double)m->alpha);
   if (m->beta != 0)
     linear = tni_em_2(e, "Add", linear, tni_em_scalar(e, tni_em_float_dtype(e, e->d->n_in), (double)m->beta));
   return tni_em_2(e, "Mul", tni_em_node_add(e, &n), linear);
@@ -91,12 +91,12 @@ static tn_id swiglu(tni_emit *e, const moe *m, tn_id gate, tn_id linear) {
 
 static tn_id activated(tni_emit *e, const moe *m, tn_id x) {
   tni_em_node n = {
-      .type = "Gelu", .n_in = 1, .in = {x}, .n_attr = 1, .attr = {tni_em_attr_string("approximate", "tanh")}};
+      .type = "Gelu", .n_in = 1, .in = {x}, .n_attr = 1, .attr = {tni_raw_string("approximate", "tanh")}};
   if (strcmp(m->activation, "relu") == 0) return tni_em_1(e, "Relu", x);
   if (strcmp(m->activation, "identity") == 0) return x;
   if (strcmp(m->activation, "silu") == 0) {
     n.type = "Swish";
-    n.attr[0] = tni_em_attr_float("alpha", 1);
+    n.attr[0] = tni_raw_float("alpha", 1);
   } else if (strcmp(m->activation, "gelu") != 0) {
     return tni_em_fail(e, TN_E_UNSUPPORTED, "activation '%s'", m->activation);
   }
@@ -135,12 +135,12 @@ static tn_id expert(tni_emit *e, const moe *m, tn_id all, tn_id goes, int64_t i)
  * of all experts in the softmax's place, TN_NONE: none. */
 static tn_id routing(tni_emit *e, tn_id logits, tn_id given) {
   const int64_t k = tni_em_int(e, "k", 1);
-  tni_em_node soft = {.type = "Softmax", .n_in = 1, .in = {logits}, .n_attr = 1, .attr = {tni_em_attr_int("axis", -1)}};
+  tni_em_node soft = {.type = "Softmax", .n_in = 1, .in = {logits}, .n_attr = 1, .attr = {tni_raw_int("axis", -1)}};
   const tn_id p = tni_em_node_add(e, &soft);
   tni_em_node top = {.type = "TopK", .n_in = 2, .in = {p, tni_em_index(e, k)}, .n_out = 2};
   tn_id values = tni_em_node_add(e, &top);
   tni_em_node pick = {.type = "GatherElements", .n_in = 2, .in = {given, top.out[1]}, .n_attr = 1};
-  pick.attr[0] = tni_em_attr_int("axis", -1);
+  pick.attr[0] = tni_raw_int("axis", -1);
   if (given != TN_NONE) values = tni_em_node_add(e, &pick);
   if (tni_em_int(e, "normalize_routing_weights", 0)) {
     tni_em_node sum = {.type = "ReduceSum", .n_in = 2, .in = {values, tni_em_index(e, -1)}};
@@ -148,7 +148,7 @@ static tn_id routing(tni_emit *e, tn_id logits, tn_id given) {
   }
   const tn_id zeros = tni_em_2(e, "Mul", p, tni_em_scalar(e, tni_em_float_dtype(e, 2), 0));
   tni_em_node put = {.type = "ScatterElements", .n_in = 3, .in = {zeros, top.out[1], values}, .n_attr = 1};
-  put.attr[0] = tni_em_attr_int("axis", -1);
+  put.attr[0] = tni_raw_int("axis", -1);
   return tni_em_node_add(e, &put);
 }
 

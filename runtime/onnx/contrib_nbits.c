@@ -131,7 +131,7 @@ static tn_id regroup(tni_emit *e, tn_id x, tni_quantized *q) {
     }
   q->codes = codes;
   tni_em_node gather = {.type = "Gather", .n_in = 2, .in = {x, tni_em_vector(e, order, (size_t)q->K)}, .n_attr = 1};
-  gather.attr[0] = tni_em_attr_int("axis", -1);
+  gather.attr[0] = tni_raw_int("axis", -1);
   return tni_em_node_add(e, &gather);
 }
 

@@ -7,8 +7,8 @@
 /* The last axis normalised; out[0..2]: y, mean, 1 / deviation (RMSNormalization: y only). */
 static void norm(tni_emit *e, const char *type, tn_id x, tn_id scale, tn_id bias, tni_em_node *n) {
   *n = (tni_em_node){.type = type, .n_in = 3, .in = {x, scale, bias}, .n_attr = 2};
-  n->attr[0] = tni_em_attr_int("axis", tni_em_int(e, "axis", -1));
-  n->attr[1] = tni_em_attr_float("epsilon", (double)tni_em_float(e, "epsilon", 1e-12f));
+  n->attr[0] = tni_raw_int("axis", tni_em_int(e, "axis", -1));
+  n->attr[1] = tni_raw_float("epsilon", (double)tni_em_float(e, "epsilon", 1e-12f));
 }
 
 /* 1 / sqrt(mean(x^2) + epsilon), which RMSNormalization does not hand out. */
@@ -25,7 +25,7 @@ void tni_contrib_layer_norm(tni_emit *e) {
   tni_em_node n;
   norm(e, "RMSNormalization", tni_em_in(e, 0), tni_em_in(e, 1), TN_NONE, &n);
   const float epsilon = tni_em_float(e, "epsilon", 1e-5f);
-  n.attr[1] = tni_em_attr_float("epsilon", (double)epsilon);
+  n.attr[1] = tni_raw_float("epsilon", (double)epsilon);
   tni_em_give(e, 0, tni_em_node_add(e, &n));
   if (!tni_em_wants(e, 1)) return;
   if (tni_em_int(e, "axis", -1) != -1) tni_em_fail(e, TN_E_UNSUPPORTED, "result 1 with another axis than the last");
@@ -70,7 +70,7 @@ static tn_id position_rows(tni_emit *e, tn_id ids, tn_id table, tn_id positions)
 /* How many keys of each sequence the mask lets see; zeros without a mask. int32 [B]. */
 static tn_id mask_index(tni_emit *e, tn_id ids, tn_id mask) {
   if (mask == TN_NONE) return tni_em_2(e, "Expand", tni_em_scalar(e, TN_DT_I32, 0), tni_em_shape(e, ids, 0, 1));
-  tni_em_node sum = {.type = "ReduceSum", .n_in = 2, .n_attr = 1, .attr = {tni_em_attr_int("keepdims", 0)}};
+  tni_em_node sum = {.type = "ReduceSum", .n_in = 2, .n_attr = 1, .attr = {tni_raw_int("keepdims", 0)}};
   sum.in[0] = tni_em_cast(e, tni_em_2(e, "Equal", mask, tni_em_scalar(e, TN_DT_I32, 1)), TN_DT_I32);
   sum.in[1] = tni_em_index(e, 1);
   return tni_em_node_add(e, &sum);

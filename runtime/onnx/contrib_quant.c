@@ -7,7 +7,7 @@
 
 static tn_id scaled(tni_emit *e, const char *type, tn_id x, tn_id scale, tn_id zero, int64_t axis) {
   tni_em_node n = {.type = type, .n_in = 3, .in = {x, scale, zero}, .n_attr = 1};
-  n.attr[0] = tni_em_attr_int("axis", axis);
+  n.attr[0] = tni_raw_int("axis", axis);
   return tni_em_node_add(e, &n);
 }
 
@@ -24,8 +24,8 @@ void tni_contrib_linear(tni_emit *e) {
   static const char *const names[] = {"axis", "block_size", NULL};
   if (!tni_em_knows(e, 3, 1, names)) return;
   tni_em_node n = {.type = e->d->type, .n_in = 3, .in = {tni_em_in(e, 0), tni_em_in(e, 1), tni_em_in(e, 2)}};
-  n.attr[n.n_attr++] = tni_em_attr_int("axis", tni_em_int(e, "axis", 1));
-  n.attr[n.n_attr++] = tni_em_attr_int("block_size", tni_em_int(e, "block_size", 0));
+  n.attr[n.n_attr++] = tni_raw_int("axis", tni_em_int(e, "axis", 1));
+  n.attr[n.n_attr++] = tni_raw_int("block_size", tni_em_int(e, "block_size", 0));
   tni_em_give(e, 0, tni_em_node_add(e, &n));
 }
 
@@ -47,7 +47,7 @@ void tni_contrib_qlinear_leaky_relu(tni_emit *e) {
   static const char *const names[] = {"alpha", NULL};
   if (!tni_em_knows(e, 5, 1, names)) return;
   tni_em_node n = {.type = "LeakyRelu", .n_in = 1, .in = {dequantized(e, 0, 1)}, .n_attr = 1};
-  n.attr[0] = tni_em_attr_float("alpha", (double)tni_em_float(e, "alpha", 0.01f));
+  n.attr[0] = tni_raw_float("alpha", (double)tni_em_float(e, "alpha", 0.01f));
   give_quantized(e, tni_em_node_add(e, &n), 3);
 }
 
@@ -56,8 +56,8 @@ void tni_contrib_qlinear_softmax(tni_emit *e) {
   static const char *const names[] = {"axis", "opset", NULL};
   if (!tni_em_knows(e, 5, 1, names)) return;
   tni_em_node n = {.type = "Softmax", .n_in = 1, .in = {dequantized(e, 0, 1)}, .n_attr = 2};
-  n.attr[0] = tni_em_attr_int("axis", tni_em_int(e, "axis", -1));
-  n.attr[1] = tni_em_attr_int("coerce_2d", tni_em_int(e, "opset", 13) < 13);
+  n.attr[0] = tni_raw_int("axis", tni_em_int(e, "axis", -1));
+  n.attr[1] = tni_raw_int("coerce_2d", tni_em_int(e, "opset", 13) < 13);
   give_quantized(e, tni_em_node_add(e, &n), 3);
 }
 
@@ -124,10 +124,10 @@ void tni_contrib_qgemm(tni_emit *e) {
   n.in[2] = TN_NONE;
   if (c != TN_NONE)
     n.in[2] = tni_em_2(e, "Mul", tni_em_cast(e, c, TN_DT_F32), tni_em_2(e, "Mul", tni_em_in(e, 1), tni_em_in(e, 4)));
-  n.attr[0] = tni_em_attr_float("alpha", (double)tni_em_float(e, "alpha", 1.0f));
-  n.attr[3] = tni_em_attr_float("beta", (double)tni_em_float(e, "alpha", 1.0f)); /* alpha times all of the sum */
-  n.attr[1] = tni_em_attr_int("transA", tni_em_int(e, "transA", 0));
-  n.attr[2] = tni_em_attr_int("transB", trans_b);
+  n.attr[0] = tni_raw_float("alpha", (double)tni_em_float(e, "alpha", 1.0f));
+  n.attr[3] = tni_raw_float("beta", (double)tni_em_float(e, "alpha", 1.0f)); /* alpha times all of the sum */
+  n.attr[1] = tni_raw_int("transA", tni_em_int(e, "transA", 0));
+  n.attr[2] = tni_raw_int("transB", trans_b);
   const tn_id y = tni_em_node_add(e, &n);
   if (tni_em_in(e, 7) == TN_NONE)
     tni_em_give(e, 0, y);

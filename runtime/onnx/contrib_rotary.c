@@ -8,9 +8,9 @@
 tn_id tni_contrib_turn(tni_emit *e, tn_id x, tn_id cos, tn_id sin, tn_id positions, int64_t heads, bool interleaved,
                        int64_t dim) {
   tni_em_node n = {.type = "RotaryEmbedding", .n_in = 4, .in = {x, cos, sin, positions}};
-  n.attr[n.n_attr++] = tni_em_attr_int("interleaved", interleaved);
-  n.attr[n.n_attr++] = tni_em_attr_int("rotary_embedding_dim", dim);
-  if (heads) n.attr[n.n_attr++] = tni_em_attr_int("num_heads", heads);
+  n.attr[n.n_attr++] = tni_raw_int("interleaved", interleaved);
+  n.attr[n.n_attr++] = tni_raw_int("rotary_embedding_dim", dim);
+  if (heads) n.attr[n.n_attr++] = tni_raw_int("num_heads", heads);
   return tni_em_node_add(e, &n);
 }
 

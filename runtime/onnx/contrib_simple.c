@@ -11,7 +11,7 @@ static tn_id gelu(tni_emit *e, tn_id x, bool approximate) {
                                            .n_in = 1,
                                            .in = {x},
                                            .n_attr = 1,
-                                           .attr = {tni_em_attr_string("approximate", approximate ? "tanh" : "none")}});
+                                           .attr = {tni_raw_string("approximate", approximate ? "tanh" : "none")}});
 }
 
 void tni_contrib_gelu(tni_emit *e) {
@@ -29,7 +29,7 @@ void tni_contrib_quick_gelu(tni_emit *e) {
   static const char *const names[] = {"alpha", NULL};
   if (!tni_em_knows(e, 1, 1, names)) return;
   tni_em_node n = {.type = "Swish", .n_in = 1, .in = {tni_em_in(e, 0)}, .n_attr = 1};
-  n.attr[0] = tni_em_attr_float("alpha", (double)tni_em_float(e, "alpha", 1.702f));
+  n.attr[0] = tni_raw_float("alpha", (double)tni_em_float(e, "alpha", 1.702f));
   tni_em_give(e, 0, tni_em_node_add(e, &n));
 }
 

@@ -219,36 +219,16 @@ tn_id tni_em_floats(tni_emit *e, const float *v, size_t n) {
 
 tn_id tni_em_index(tni_emit *e, int64_t v) { return tni_em_vector(e, &v, 1); }
 
-/* Bytes of one element, 0: another dtype. */
-static uint32_t encode(uint32_t dtype, double v, unsigned char *to) {
-  const float f = (float)v;
-  const int64_t i = v >= 0x1p63 ? INT64_MAX : v >= -0x1p63 ? (int64_t)v : v < 0 ? INT64_MIN : 0;
-  const int32_t i32 = (int32_t)i;
-  const uint8_t b = v != 0;
-  const uint16_t h = dtype == TN_DT_F16 ? tni_f32_to_f16(f) : tni_f32_to_bf16(f);
-  const struct {
-    uint32_t dtype, bytes;
-    const void *p;
-  } forms[] = {{TN_DT_F32, 4, &f}, {TN_DT_F16, 2, &h},   {TN_DT_BF16, 2, &h}, {TN_DT_F64, 8, &v},
-               {TN_DT_I64, 8, &i}, {TN_DT_I32, 4, &i32}, {TN_DT_BOOL, 1, &b}};
-  for (size_t k = 0; k < sizeof forms / sizeof *forms; k++)
-    if (forms[k].dtype == dtype) {
-      memcpy(to, forms[k].p, forms[k].bytes);
-      return forms[k].bytes;
-    }
-  return 0;
-}
-
 tn_id tni_em_scalar(tni_emit *e, uint32_t dtype, double v) {
   unsigned char data[8];
-  const uint32_t n = encode(dtype, v, data);
+  const uint32_t n = tni_elem_encode(dtype, v, data);
   if (!n) return tni_em_fail(e, TN_E_UNSUPPORTED, "a constant of %s", tni_dtype_name(dtype));
   return constant(e, (tni_tensor){.dtype = dtype, .bytes = n}, data);
 }
 
 tn_id tni_em_filled(tni_emit *e, uint32_t dtype, int64_t n, double v) {
   unsigned char one[8];
-  const uint32_t size = encode(dtype, v, one);
+  const uint32_t size = tni_elem_encode(dtype, v, one);
   size_t bytes;
   if (!size || n < 0 || !tni_mul_size((size_t)n, size, &bytes))
     return tni_em_fail(e, TN_E_UNSUPPORTED, "a constant of %" PRId64 " x %s", n, tni_dtype_name(dtype));
@@ -281,34 +261,6 @@ tn_id tni_em_quantized(tni_emit *e, const tni_quantized *q) {
   const tn_id v = t.quantized ? fresh(e, "weight", TN_VALUE_CONST, t.dtype) : no_memory(e);
   if (v == TN_NONE) return v;
   return tni_value_set_tensor(e->g, v, &t, NULL) == TN_OK ? v : no_memory(e);
-}
-
-static tni_raw_attr attr(const char *name, uint32_t type, uint64_t n) {
-  return (tni_raw_attr){.name = name, .a = {.h = {sizeof(tn_attr), 1, 0}, .type = type, .n = n}};
-}
-
-tni_raw_attr tni_em_attr_int(const char *name, int64_t v) {
-  tni_raw_attr a = attr(name, TN_ATTR_INT, 1);
-  a.a.u.i = v;
-  return a;
-}
-
-tni_raw_attr tni_em_attr_float(const char *name, double v) {
-  tni_raw_attr a = attr(name, TN_ATTR_FLOAT, 1);
-  a.a.u.f = v;
-  return a;
-}
-
-tni_raw_attr tni_em_attr_string(const char *name, const char *v) {
-  tni_raw_attr a = attr(name, TN_ATTR_STRING, strlen(v));
-  a.a.u.s = v;
-  return a;
-}
-
-static tni_raw_attr attr_of_ints(const char *name, const int64_t *v, size_t n) {
-  tni_raw_attr a = attr(name, TN_ATTR_INTS, n);
-  a.a.u.ints = v;
-  return a;
 }
 
 tn_id tni_em_node_add(tni_emit *e, tni_em_node *n) {
@@ -346,7 +298,7 @@ tn_id tni_em_add(tni_emit *e, tn_id a, tn_id b) {
 
 tn_id tni_em_cast(tni_emit *e, tn_id x, uint32_t dtype) {
   return tni_em_node_add(
-      e, &(tni_em_node){.type = "Cast", .n_in = 1, .in = {x}, .n_attr = 1, .attr = {tni_em_attr_int("to", dtype)}});
+      e, &(tni_em_node){.type = "Cast", .n_in = 1, .in = {x}, .n_attr = 1, .attr = {tni_raw_int("to", dtype)}});
 }
 
 tn_id tni_em_reshape(tni_emit *e, tn_id x, const int64_t *dims, size_t n) {
@@ -356,7 +308,7 @@ tn_id tni_em_reshape(tni_emit *e, tn_id x, const int64_t *dims, size_t n) {
 tn_id tni_em_transpose(tni_emit *e, tn_id x, const int64_t *perm, size_t n) {
   return tni_em_node_add(
       e, &(tni_em_node){
-             .type = "Transpose", .n_in = 1, .in = {x}, .n_attr = 1, .attr = {attr_of_ints("perm", perm, n)}});
+             .type = "Transpose", .n_in = 1, .in = {x}, .n_attr = 1, .attr = {tni_raw_ints("perm", perm, n)}});
 }
 
 tn_id tni_em_unsqueeze(tni_emit *e, tn_id x, const int64_t *axes, size_t n) {
@@ -369,24 +321,24 @@ tn_id tni_em_slice(tni_emit *e, tn_id x, int64_t axis, tn_id from, tn_id to) {
 
 void tni_em_split(tni_emit *e, tn_id x, int64_t axis, const int64_t *sizes, uint32_t n, tn_id *parts) {
   tni_em_node s = {.type = "Split", .n_in = 2, .in = {x, TN_NONE}, .n_out = n};
-  s.attr[s.n_attr++] = tni_em_attr_int("axis", axis);
+  s.attr[s.n_attr++] = tni_raw_int("axis", axis);
   if (sizes)
     s.in[1] = tni_em_vector(e, sizes, n);
   else
-    s.attr[s.n_attr++] = tni_em_attr_int("num_outputs", n);
+    s.attr[s.n_attr++] = tni_raw_int("num_outputs", n);
   tni_em_node_add(e, &s);
   for (uint32_t i = 0; i < n; i++) parts[i] = s.out[i];
 }
 
 tn_id tni_em_concat(tni_emit *e, const tn_id *v, uint32_t n, int64_t axis) {
-  tni_em_node c = {.type = "Concat", .n_in = n, .n_attr = 1, .attr = {tni_em_attr_int("axis", axis)}};
+  tni_em_node c = {.type = "Concat", .n_in = n, .n_attr = 1, .attr = {tni_raw_int("axis", axis)}};
   for (uint32_t i = 0; i < n; i++) c.in[i] = v[i];
   return tni_em_node_add(e, &c);
 }
 
 tn_id tni_em_shape(tni_emit *e, tn_id x, int64_t from, int64_t to) {
-  tni_em_node s = {.type = "Shape", .n_in = 1, .in = {x}, .n_attr = 1, .attr = {tni_em_attr_int("start", from)}};
-  if (to) s.attr[s.n_attr++] = tni_em_attr_int("end", to);
+  tni_em_node s = {.type = "Shape", .n_in = 1, .in = {x}, .n_attr = 1, .attr = {tni_raw_int("start", from)}};
+  if (to) s.attr[s.n_attr++] = tni_raw_int("end", to);
   return tni_em_node_add(e, &s);
 }
 

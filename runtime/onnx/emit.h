@@ -75,9 +75,6 @@ typedef struct tni_em_node {
   tni_raw_attr attr[TNI_EM_ATTR];
   tn_id out[TNI_EM_OUT]; /* filled in, n_out (0: one) fresh values */
 } tni_em_node;
-tni_raw_attr tni_em_attr_int(const char *name, int64_t v);
-tni_raw_attr tni_em_attr_float(const char *name, double v);
-tni_raw_attr tni_em_attr_string(const char *name, const char *v);
 /* Adds the node; returns out[0]. */
 tn_id tni_em_node_add(tni_emit *e, tni_em_node *n);
 /* Nodes of one to three operands without attributes. */

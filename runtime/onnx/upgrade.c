@@ -46,21 +46,10 @@ static tn_status add_ints(const rewrite *r, const char *what, const int64_t *v, 
 /* A scalar of the dtype that value `like` has (f32 where that is not known). */
 static tn_status add_scalar(const rewrite *r, const char *what, double v, tn_id like, tn_id *id) {
   const tni_value *x = tni_graph_value(r->g, like);
-  float f = (float)v;
-  uint16_t h = 0;
+  unsigned char data[8];
   tni_tensor t = {.dtype = x ? x->pub.dtype : TN_DT_F32};
-  const void *data = &f;
-  t.bytes = sizeof f;
-  if (t.dtype == TN_DT_F16 || t.dtype == TN_DT_BF16) {
-    h = t.dtype == TN_DT_F16 ? tni_f32_to_f16(f) : tni_f32_to_bf16(f);
-    data = &h;
-    t.bytes = sizeof h;
-  } else if (t.dtype == TN_DT_F64) {
-    data = &v;
-    t.bytes = sizeof v;
-  } else {
-    t.dtype = TN_DT_F32;
-  }
+  if (t.dtype != TN_DT_F16 && t.dtype != TN_DT_BF16 && t.dtype != TN_DT_F64) t.dtype = TN_DT_F32;
+  t.bytes = tni_elem_encode(t.dtype, v, data);
   return add_const(r, what, t, data, id);
 }
 

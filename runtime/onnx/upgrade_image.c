@@ -15,7 +15,7 @@ static bool is(const tni_raw_attr *a, const char *text) {
 
 /* At most TNI_DRAFT_ATTRS of a node. */
 static void add(tni_draft *d, const char *name, const char *value) {
-  d->raw[d->n_raw++] = tni_em_attr_string(name, value);
+  d->raw[d->n_raw++] = tni_raw_string(name, value);
 }
 
 /* X, scales (now operand 2): positions without half pixels, floor. */
@@ -42,7 +42,7 @@ static tn_status upsample(tni_emit *e, tni_draft *d) {
     tni_draft_drop_attr(d, "scales");
   }
   tni_raw_attr *mode = tni_draft_attr(d, "mode");
-  if (is(mode, "bilinear") || is(mode, "trilinear")) *mode = tni_em_attr_string("mode", "linear");
+  if (is(mode, "bilinear") || is(mode, "trilinear")) *mode = tni_raw_string("mode", "linear");
   old_resize(d);
   return e->st;
 }
@@ -51,9 +51,9 @@ static tn_status upsample(tni_emit *e, tni_draft *d) {
 static void grid_sample(tni_draft *d) {
   tni_raw_attr *mode = tni_draft_attr(d, "mode");
   if (is(mode, "bilinear"))
-    *mode = tni_em_attr_string("mode", "linear");
+    *mode = tni_raw_string("mode", "linear");
   else if (is(mode, "bicubic"))
-    *mode = tni_em_attr_string("mode", "cubic");
+    *mode = tni_raw_string("mode", "cubic");
 }
 
 /* Before 21 scale and bias have an element per group: each is repeated for its channels. */

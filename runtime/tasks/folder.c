@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "runtime/base/file.h"
-#include "runtime/llm/json_at.h"
+#include "runtime/llm/text/json_at.h"
 
 enum { MODULES = 16, LABELS = 1 << 20 };
 

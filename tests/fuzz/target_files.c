@@ -7,7 +7,7 @@
 #include <tenon/tasks.h>
 
 #include "runtime/calib/calib.h"
-#include "runtime/llm/tokenizer.h"
+#include "runtime/llm/tokenizer/tokenizer.h"
 #include "runtime/plugin/manifest.h"
 #include "runtime/profile/profile.h"
 #include "runtime/tasks/image.h"

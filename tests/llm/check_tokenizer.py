@@ -286,7 +286,7 @@ def model_variants():
 
 
 def charsmap(rules):
-    """SentencePiece's compiled rules: a Darts-clone double array (runtime/llm/charsmap.h) over the rules' UTF-8."""
+    """SentencePiece's compiled rules: a Darts-clone double array (runtime/llm/tokenizer/charsmap.h) over the rules' UTF-8."""
     blob, root = b"", [{}, None]  # node: children, offset of its text
     for k in sorted(rules):
         node = root

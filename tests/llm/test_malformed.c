@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/llm/tokenizer.h"
+#include "runtime/llm/tokenizer/tokenizer.h"
 #include "tests/llm/llm_test.h"
 
 typedef struct bad {

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/llm/pattern.h"
-#include "runtime/llm/tokenizer.h"
-#include "runtime/llm/unicode.h"
+#include "runtime/llm/tokenizer/pattern.h"
+#include "runtime/llm/tokenizer/tokenizer.h"
+#include "runtime/llm/text/unicode.h"
 #include "tests/llm/llm_test.h"
 
 static tni_tokenizer *parse(const char *json) {

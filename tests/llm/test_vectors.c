@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "runtime/base/file.h"
-#include "runtime/llm/tokenizer.h"
+#include "runtime/llm/tokenizer/tokenizer.h"
 
 static const char *data;
 

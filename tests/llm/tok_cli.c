@@ -11,7 +11,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/file.h"
-#include "runtime/llm/tokenizer.h"
+#include "runtime/llm/tokenizer/tokenizer.h"
 
 static int fail(const tn_error *e) {
   fprintf(stderr, "%s: %s: %s\n", tni_status_name(e->code), e->where, e->message);

@@ -134,40 +134,6 @@ bool tni_match_reduces_last(const tni_graph *g, const tni_node *n) {
 
 /* --- building --- */
 
-static tni_raw_attr attr_of(const char *name, uint32_t type, uint64_t n) {
-  return (tni_raw_attr){.name = name, .a = {.h = TN_HDR(tn_attr), .type = type, .n = n}};
-}
-
-tni_raw_attr tni_build_int(const char *name, int64_t v) {
-  tni_raw_attr r = attr_of(name, TN_ATTR_INT, 1);
-  r.a.u.i = v;
-  return r;
-}
-
-tni_raw_attr tni_build_float(const char *name, double v) {
-  tni_raw_attr r = attr_of(name, TN_ATTR_FLOAT, 1);
-  r.a.u.f = v;
-  return r;
-}
-
-tni_raw_attr tni_build_string(const char *name, const char *s) {
-  tni_raw_attr r = attr_of(name, TN_ATTR_STRING, strlen(s));
-  r.a.u.s = s;
-  return r;
-}
-
-tni_raw_attr tni_build_ints(const char *name, const int64_t *v, uint32_t n) {
-  tni_raw_attr r = attr_of(name, TN_ATTR_INTS, n);
-  r.a.u.ints = v;
-  return r;
-}
-
-tni_raw_attr tni_build_floats(const char *name, const float *v, uint32_t n) {
-  tni_raw_attr r = attr_of(name, TN_ATTR_FLOATS, n);
-  r.a.u.floats = v;
-  return r;
-}
-
 static tn_id add_const(tni_graph *g, const tni_tensor *t, const tni_origin *origin) {
   tn_id v = tni_graph_add_value(g, "", TN_VALUE_CONST, t->dtype);
   return v != TN_NONE && tni_value_set_tensor(g, v, t, origin) == TN_OK ? v : TN_NONE;
@@ -191,17 +157,14 @@ tn_id tni_build_const(tni_graph *g, uint32_t dtype, uint32_t rank, const int64_t
 }
 
 tn_id tni_build_filled(tni_graph *g, uint32_t dtype, int64_t n, double c) {
+  unsigned char one[8];
   tni_tensor t;
   int64_t count;
   if (dtype != TN_DT_F16 && dtype != TN_DT_BF16 && dtype != TN_DT_F32 && dtype != TN_DT_F64) return TN_NONE;
   if (!tensor_of(dtype, 1, &n, &t, &count)) return TN_NONE;
   t.data = tni_arena_alloc(g->arena, t.bytes ? t.bytes : 1, 16);
-  for (int64_t i = 0; t.data && i < count; i++) {
-    if (dtype == TN_DT_F64) ((double *)t.data)[i] = c;
-    if (dtype == TN_DT_F32) ((float *)t.data)[i] = (float)c;
-    if (dtype == TN_DT_F16) ((uint16_t *)t.data)[i] = tni_f32_to_f16((float)c);
-    if (dtype == TN_DT_BF16) ((uint16_t *)t.data)[i] = tni_f32_to_bf16((float)c);
-  }
+  const uint32_t size = tni_elem_encode(dtype, c, one);
+  for (int64_t i = 0; t.data && i < count; i++) memcpy((char *)t.data + (size_t)i * size, one, size);
   return t.data ? add_const(g, &t, NULL) : TN_NONE;
 }
 

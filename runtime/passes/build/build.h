@@ -46,13 +46,6 @@ bool tni_match_perm(const tni_node *n, uint32_t rank, int64_t *perm);
 /* n (a reduction) reduces over the last axis alone and keeps it. */
 bool tni_match_reduces_last(const tni_graph *g, const tni_node *n);
 
-/* Attributes for new nodes. s and v must live until tni_build_in_place has returned. */
-tni_raw_attr tni_build_int(const char *name, int64_t v);
-tni_raw_attr tni_build_float(const char *name, double v);
-tni_raw_attr tni_build_string(const char *name, const char *s);
-tni_raw_attr tni_build_ints(const char *name, const int64_t *v, uint32_t n);
-tni_raw_attr tni_build_floats(const char *name, const float *v, uint32_t n);
-
 /* A fresh CONST; data (bytes as the dtype and dims say) is copied onto the arena. TN_NONE without memory, or for dims
  * that no tensor has. */
 tn_id tni_build_const(tni_graph *g, uint32_t dtype, uint32_t rank, const int64_t *dims, const void *data);

@@ -267,7 +267,7 @@ static tn_status complete(match *m, tn_id *mask, tn_error *err) {
   const uint32_t t = g->values[m->q]->pub.dtype;
   if (m->k_by_length || m->k_by_size) {
     tni_build_node b = {.type = "Transpose", .version = 13, .in = {m->k}, .n_in = 1, .n_attr = 1};
-    b.attr[0] = tni_build_ints("perm", m->k_by_size ? by_size[m->rank == 4] : perm[m->rank == 4], m->rank);
+    b.attr[0] = tni_raw_ints("perm", m->k_by_size ? by_size[m->rank == 4] : perm[m->rank == 4], m->rank);
     m->k = tni_build_op(g, &b, t, TNI_RANK_UNKNOWN, NULL, err);
     if (m->k == TN_NONE) return tni_fail_memory(err, "attention");
   }
@@ -286,10 +286,10 @@ static tn_status rewrite(match *m, tni_node *last, tn_error *err) {
   if (st != TN_OK) return st;
   tni_build_node b = {.type = "Attention", .version = 24, .in = {m->q, m->k, m->v, mask}, .n_attr = 1};
   b.n_in = mask == TN_NONE ? 3 : 4;
-  b.attr[0] = tni_build_float("scale", m->scale);
+  b.attr[0] = tni_raw_float("scale", m->scale);
   if (m->rank == 3) {
-    b.attr[b.n_attr++] = tni_build_int("q_num_heads", 1);
-    b.attr[b.n_attr++] = tni_build_int("kv_num_heads", 1);
+    b.attr[b.n_attr++] = tni_raw_int("q_num_heads", 1);
+    b.attr[b.n_attr++] = tni_raw_int("kv_num_heads", 1);
   }
   if (m->sinks != TN_NONE) {
     b.domain = "tenon";
@@ -299,7 +299,7 @@ static tn_status rewrite(match *m, tni_node *last, tn_error *err) {
     if ((b.in[TN_ATTENTION_SINKS] = tni_attention_per_head(m->g, m->sinks, err)) == TN_NONE)
       return tni_fail_memory(err, "attention");
   }
-  if (m->cap > 0) b.attr[b.n_attr++] = tni_build_float("softcap", m->cap);
+  if (m->cap > 0) b.attr[b.n_attr++] = tni_raw_float("softcap", m->cap);
   return tni_build_in_place(m->g, last, &b, err);
 }
 

@@ -196,7 +196,7 @@ static tn_status append(pass *p, const half *h, tni_gstate *s) {
   if (h->turn_in) h->turn_in->dead = true;
   if (h->turn_out) h->turn_out->dead = true;
   const tn_id in[3] = {s->in, h->now, g->step_pos};
-  const tni_raw_attr axis = tni_build_int("axis", state.axis);
+  const tni_raw_attr axis = tni_raw_int("axis", state.axis);
   return tni_graph_add_node(g, "", NULL, "TensorScatter", 24, in, 3, &s->out, 1, &axis, 1, NULL, p->err);
 }
 

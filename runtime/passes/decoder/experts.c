@@ -156,7 +156,7 @@ static tn_id reshaped(pass *p, tn_id v, tn_expr rows, tn_expr columns) {
 }
 
 static tn_status columns(pass *p, tn_id v, int64_t n, tn_expr rows, tn_id *out) {
-  const tni_raw_attr attr[2] = {tni_build_int("axis", 1), tni_build_int("num_outputs", n)};
+  const tni_raw_attr attr[2] = {tni_raw_int("axis", 1), tni_raw_int("num_outputs", n)};
   const tn_expr dims[2] = {rows, tni_ex_const(p->g->exprs, 1)};
   for (int64_t i = 0; i < n; i++) {
     out[i] = tni_graph_add_value(p->g, "", TN_VALUE_ACT, p->g->values[v]->pub.dtype);
@@ -170,8 +170,8 @@ static tn_status make_router(pass *p, const tni_picked *k, tn_id weights, router
   tni_graph *g = p->g;
   const uint32_t dtype = g->values[weights]->pub.dtype;
   const tn_expr all = tni_ex_const(g->exprs, k->experts), dims[2] = {k->tokens, all};
-  const tni_raw_attr axis = tni_build_int("axis", 1), f = tni_build_int("to", dtype),
-                     b = tni_build_int("to", TN_DT_BOOL);
+  const tni_raw_attr axis = tni_raw_int("axis", 1), f = tni_raw_int("to", dtype),
+                     b = tni_raw_int("to", TN_DT_BOOL);
   const tn_id shape = tni_build_elems(g, dims, 2);
   tn_id zero = op(p, "ConstantOfShape", 9, &shape, 1, NULL, TN_DT_F32, k->tokens, all);
   if (dtype != TN_DT_F32) zero = op(p, "Cast", 19, &zero, 1, &f, dtype, k->tokens, all);

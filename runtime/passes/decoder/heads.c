@@ -100,7 +100,7 @@ static tn_status split_again(tni_graph *g, tni_node *old, const split *s, tn_id 
                               err);
   const tn_value *z = &g->values[s->by_length]->pub;
   t.in[0] = tni_build_op(g, &b, z->dtype, 4, z->dims, err);
-  t.attr[0] = tni_build_ints("perm", perm, 4);
+  t.attr[0] = tni_raw_ints("perm", perm, 4);
   if (t.in[0] == TN_NONE) return tni_fail_memory(err, old->pub.name);
   return tni_graph_add_node(g, "", NULL, t.type, t.version, t.in, 1, old->pub.out, 1, t.attr, 1, NULL, err);
 }
@@ -113,7 +113,7 @@ static tn_status rotary(tni_graph *g, tni_node *n, uint32_t *fired, tn_error *er
   memcpy(b.in, n->pub.in, n->pub.n_in * sizeof *b.in);
   b.in[0] = s.flat;
   const tn_attr *had = tni_attr(&n->pub, "num_heads");
-  if (!had || !had->n) b.attr[b.n_attr++] = tni_build_int("num_heads", s.heads);
+  if (!had || !had->n) b.attr[b.n_attr++] = tni_raw_int("num_heads", s.heads);
   const tn_value *x = &g->values[s.flat]->pub;
   const tn_id turned = tni_graph_add_value(g, "", TN_VALUE_ACT, x->dtype);
   if (turned == TN_NONE || tni_value_set_dims(g, turned, 3, x->dims) != TN_OK) return tni_fail_memory(err, n->pub.name);
@@ -157,8 +157,8 @@ static tn_status attention(tni_graph *g, tni_node *n, uint32_t *fired, tn_error 
   memcpy(out, n->pub.out, n->pub.n_out * sizeof *out);
   for (uint32_t i = 0; i < 3; i++)
     if ((b.in[i] = flatten(g, &s[i], err)) == TN_NONE) return tni_fail_memory(err, n->pub.name);
-  b.attr[b.n_attr++] = tni_build_int("q_num_heads", s[0].heads);
-  b.attr[b.n_attr++] = tni_build_int("kv_num_heads", s[1].heads);
+  b.attr[b.n_attr++] = tni_raw_int("q_num_heads", s[0].heads);
+  b.attr[b.n_attr++] = tni_raw_int("kv_num_heads", s[1].heads);
   const tn_value *y = &g->values[out[0]]->pub;
   const int64_t shape[4] = {0, 0, s[0].heads, s[2].size};
   const tn_expr by_length[4] = {y->dims[0], y->dims[2], y->dims[1], y->dims[3]};
@@ -170,7 +170,7 @@ static tn_status attention(tni_graph *g, tni_node *n, uint32_t *fired, tn_error 
                                     b.attr, b.n_attr, NULL, err);
   if (st != TN_OK) return st;
   t.in[0] = reshape_to(g, out[0], shape, 4, by_length, err);
-  t.attr[0] = tni_build_ints("perm", perm, 4);
+  t.attr[0] = tni_raw_ints("perm", perm, 4);
   if (t.in[0] == TN_NONE) return tni_fail_memory(err, n->pub.name);
   ++*fired;
   return tni_graph_add_node(g, "", NULL, t.type, t.version, t.in, 1, n->pub.out, 1, t.attr, 1, NULL, err);
@@ -218,7 +218,7 @@ static tn_id turned(tni_graph *g, const cache *c, tn_id x, tn_error *err) {
   tn_expr dims[4];
   if (!c->turn) return x;
   for (uint32_t d = 0; d < 4; d++) dims[d] = dim(g, x, (uint32_t)c->perm[d]);
-  b.attr[0] = tni_build_ints("perm", c->perm, 4);
+  b.attr[0] = tni_raw_ints("perm", c->perm, 4);
   return tni_build_op(g, &b, g->values[x]->pub.dtype, 4, dims, err);
 }
 
@@ -232,7 +232,7 @@ static tn_status leave_join(tni_graph *g, cache *c, tn_id *present, tn_error *er
   c->turn->dead = true;
   *present = wanted ? c->turn->pub.out[0] : TN_NONE;
   for (uint32_t d = 0; d < 4; d++) back[c->perm[d]] = d;
-  const tni_raw_attr perm = tni_build_ints("perm", back, 4);
+  const tni_raw_attr perm = tni_raw_ints("perm", back, 4);
   return wanted ? tni_graph_add_node(g, "", NULL, "Transpose", 13, c->turn->pub.out, 1, &c->all, 1, &perm, 1, NULL, err)
                 : TN_OK;
 }

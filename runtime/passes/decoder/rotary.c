@@ -152,7 +152,7 @@ static tn_id without_heads(const match *m, tn_id w, const tn_expr *d) {
 static tn_id reshape_to(tni_graph *g, tn_id v, uint32_t rank, const tn_expr *dims, tn_error *err) {
   tni_build_node b = {.type = "Reshape", .version = 14, .in = {v}, .n_in = 2, .n_attr = 1};
   b.in[1] = tni_build_elems(g, dims, rank);
-  b.attr[0] = tni_build_int("allowzero", 1);
+  b.attr[0] = tni_raw_int("allowzero", 1);
   return b.in[1] == TN_NONE ? TN_NONE : tni_build_op(g, &b, g->values[v]->pub.dtype, rank, dims, err);
 }
 
@@ -218,15 +218,15 @@ static tn_status rewrite(match *m, tni_node *last, tn_error *err) {
   tni_build_node back = {.type = "Reshape", .version = 14, .n_in = 2, .n_attr = 1};
   int64_t heads = 0;
   if (!write_waves(m, &b, err)) return tni_fail_memory(err, last->pub.name);
-  if (m->order == TNI_ROTARY_PAIRS) b.attr[b.n_attr++] = tni_build_int("interleaved", 1);
+  if (m->order == TNI_ROTARY_PAIRS) b.attr[b.n_attr++] = tni_raw_int("interleaved", 1);
   if (!m->by_length) return tni_build_in_place(g, last, &b, err);
   if (!tni_ex_is_const(g->exprs, x->pub.dims[2], &heads)) return TN_OK;
   const tn_expr flat[3] = {x->pub.dims[0], x->pub.dims[1], tni_ex_mul(g->exprs, x->pub.dims[2], x->pub.dims[3])};
-  b.attr[b.n_attr++] = tni_build_int("num_heads", heads);
+  b.attr[b.n_attr++] = tni_raw_int("num_heads", heads);
   b.in[0] = reshape_to(g, m->x, 3, flat, err);
   if (b.in[0] != TN_NONE) back.in[0] = tni_build_op(g, &b, x->pub.dtype, 3, flat, err);
   back.in[1] = tni_build_elems(g, x->pub.dims, 4);
-  back.attr[0] = tni_build_int("allowzero", 1);
+  back.attr[0] = tni_raw_int("allowzero", 1);
   if (b.in[0] == TN_NONE || back.in[0] == TN_NONE || back.in[1] == TN_NONE) return tni_fail_memory(err, last->pub.name);
   return tni_build_in_place(g, last, &back, err);
 }
@@ -260,8 +260,8 @@ static tn_status widen(tni_graph *g, tni_node *join, uint32_t *fired, tn_error *
   if (!tni_match_same_shape(g, x, join->pub.out[0])) return TN_OK;
   tni_build_node b = {.type = "RotaryEmbedding", .version = 23, .in = {x}, .n_in = turn->pub.n_in};
   for (uint32_t i = 1; i < b.n_in; i++) b.in[i] = turn->pub.in[i];
-  if (tni_attr_i(&turn->pub, "interleaved", 0)) b.attr[b.n_attr++] = tni_build_int("interleaved", 1);
-  if (rest) b.attr[b.n_attr++] = tni_build_int("rotary_embedding_dim", turned);
+  if (tni_attr_i(&turn->pub, "interleaved", 0)) b.attr[b.n_attr++] = tni_raw_int("interleaved", 1);
+  if (rest) b.attr[b.n_attr++] = tni_raw_int("rotary_embedding_dim", turned);
   ++*fired;
   return tni_build_in_place(g, join, &b, err);
 }

@@ -116,7 +116,7 @@ static tn_id moved(const product *p, tn_id v, const order *from, const order *to
   }
   if (same) return v;
   tni_build_node b = {.type = "Transpose", .version = 13, .in = {v}, .n_in = 1, .n_attr = 1};
-  b.attr[0] = tni_build_ints("perm", perm, to->n);
+  b.attr[0] = tni_raw_ints("perm", perm, to->n);
   return tni_build_op(p->g, &b, p->g->values[v]->pub.dtype, to->n, dims, p->err);
 }
 
@@ -133,7 +133,7 @@ static tn_id reshaped(const product *p, tn_id v, const tn_expr *dims, uint32_t r
   }
   tni_build_node b = {
       .type = "Reshape", .version = 21, .in = {v, tni_build_elems(g, dims, rank)}, .n_in = 2, .n_attr = 1};
-  b.attr[0] = tni_build_int("allowzero", 1);
+  b.attr[0] = tni_raw_int("allowzero", 1);
   return b.in[1] == TN_NONE ? TN_NONE : tni_build_op(g, &b, x->dtype, rank, dims, p->err);
 }
 

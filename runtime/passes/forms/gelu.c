@@ -165,7 +165,7 @@ tn_status tni_pass_gelu(tni_graph *g, uint32_t *n, tn_error *err) {
     tni_build_node b = {.type = "Gelu", .version = 20, .n_in = 1, .n_attr = 1};
     tni_node *last = find(g, t, &b.in[0]);
     if (!last) continue;
-    b.attr[0] = tni_build_string("approximate", t->pub.op == TN_OP_ERF ? "none" : "tanh");
+    b.attr[0] = tni_raw_string("approximate", t->pub.op == TN_OP_ERF ? "none" : "tanh");
     tn_status st = tni_build_in_place(g, last, &b, err);
     if (st != TN_OK) return st;
     fired++;

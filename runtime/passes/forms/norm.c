@@ -100,9 +100,9 @@ tn_status tni_norm_put(tni_graph *g, tni_node *last, const char *type, int64_t v
   b.in[1] = scale == TN_NONE ? tni_build_filled(g, dtype, n, 1) : as_vector(g, scale);
   if (bias != TN_NONE) b.in[2] = as_vector(g, bias);
   if (b.in[1] == TN_NONE || (b.n_in > 2 && b.in[2] == TN_NONE)) return tni_fail_memory(err, last->pub.name);
-  b.attr[0] = tni_build_int("axis", -1);
-  b.attr[1] = tni_build_float("epsilon", eps);
-  b.attr[2] = tni_build_int("stash_type", dtype == TN_DT_F64 ? TN_DT_F64 : TN_DT_F32);
+  b.attr[0] = tni_raw_int("axis", -1);
+  b.attr[1] = tni_raw_float("epsilon", eps);
+  b.attr[2] = tni_raw_int("stash_type", dtype == TN_DT_F64 ? TN_DT_F64 : TN_DT_F32);
   ++*fired;
   return tni_build_in_place(g, last, &b, err);
 }

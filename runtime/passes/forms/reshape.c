@@ -43,7 +43,7 @@ static tn_status merge_reshapes(pass *p, tni_node *n) {
   b.in[0] = before->pub.in[0];
   b.in[1] = tni_build_elems(p->g, y->pub.dims, y->pub.rank);
   if (b.in[1] == TN_NONE) return tni_fail_memory(p->err, n->pub.name);
-  b.attr[0] = tni_build_int("allowzero", 1); /* a dim of 0 is one, no copy of another input's */
+  b.attr[0] = tni_raw_int("allowzero", 1); /* a dim of 0 is one, no copy of another input's */
   p->fired++;
   return tni_build_in_place(p->g, n, &b, p->err);
 }
@@ -59,7 +59,7 @@ static tn_status merge_transposes(pass *p, tni_node *n) {
   if (!before || y->elems || !tni_match_perm(before, rank, first) || !tni_match_perm(n, rank, then)) return TN_OK;
   for (uint32_t d = 0; d < rank; d++) both[d] = first[then[d]];
   b.in[0] = before->pub.in[0];
-  b.attr[0] = tni_build_ints("perm", both, rank);
+  b.attr[0] = tni_raw_ints("perm", both, rank);
   p->fired++;
   return tni_build_in_place(p->g, n, &b, p->err);
 }

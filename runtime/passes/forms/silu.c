@@ -29,7 +29,7 @@ tn_status tni_pass_silu(tni_graph *g, uint32_t *n, tn_error *err) {
       tni_build_node b = {.type = "Swish", .version = 24, .in = {mul->pub.in[k]}, .n_in = 1, .n_attr = 1};
       double alpha;
       if (!gate(g, mul->pub.in[!k], mul->pub.in[k], &alpha)) continue;
-      b.attr[0] = tni_build_float("alpha", alpha);
+      b.attr[0] = tni_raw_float("alpha", alpha);
       tn_status st = tni_build_in_place(g, mul, &b, err);
       if (st != TN_OK) return st;
       fired++;

@@ -99,13 +99,13 @@ static tn_id reshaped(const lift *l, tn_id v) {
     tni_build_node b = {
         .type = "Reshape", .version = 21, .in = {v, tni_build_elems(g, dims, 4)}, .n_in = 2, .n_attr = 1};
     if (b.in[1] == TN_NONE) return TN_NONE;
-    b.attr[0] = tni_build_int("allowzero", 1);
+    b.attr[0] = tni_raw_int("allowzero", 1);
     out = tni_build_op(g, &b, dtype, 4, dims, l->err);
   }
   if (out == TN_NONE || !turned) return out;
   const tn_expr back[4] = {dims[0], dims[1], dims[3], dims[2]};
   tni_build_node p = {.type = "Transpose", .version = 13, .in = {out}, .n_in = 1, .n_attr = 1};
-  p.attr[0] = tni_build_ints("perm", turned_perm, 4);
+  p.attr[0] = tni_raw_ints("perm", turned_perm, 4);
   return tni_build_op(g, &p, dtype, 4, back, l->err);
 }
 
@@ -123,7 +123,7 @@ static tn_id lifted(const lift *l, tn_id v, int depth) {
     b.in[i] = is_flat(l, in) ? lifted(l, in, depth + 1) : in;
     if (b.in[i] == TN_NONE) return TN_NONE;
   }
-  if (n->pub.op == TN_OP_SOFTMAX) b.attr[b.n_attr++] = tni_build_int("axis", -1);
+  if (n->pub.op == TN_OP_SOFTMAX) b.attr[b.n_attr++] = tni_raw_int("axis", -1);
   return tni_build_op(g, &b, dtype, 4, dims, l->err);
 }
 
@@ -152,7 +152,7 @@ tn_status tni_pass_unflatten(tni_graph *g, uint32_t *n, tn_error *err) {
     tni_build_node b = {.type = "Identity", .version = 16, .in = {v}, .n_in = 1};
     if (turn) /* at once what the pass `attention` looks for */
       b = (tni_build_node){.type = "Transpose", .version = 13, .in = {turn->pub.in[0]}, .n_in = 1, .n_attr = 1};
-    if (turn) b.attr[0] = tni_build_ints("perm", turned_perm, 4);
+    if (turn) b.attr[0] = tni_raw_ints("perm", turned_perm, 4);
     tn_status st = tni_build_in_place(g, last, &b, err);
     if (st != TN_OK) return st;
     fired++;

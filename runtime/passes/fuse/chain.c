@@ -166,8 +166,8 @@ static tn_status write_run(tni_graph *g, tni_fuse_set *s, const run *r, tn_error
     floats[i] = op.value;
     made[i] = node->pub.out[0];
   }
-  const tni_raw_attr attr[] = {tni_build_ints("ops", ops, 3 * n), tni_build_floats("floats", floats, n),
-                               tni_build_ints("results", &result, 1)};
+  const tni_raw_attr attr[] = {tni_raw_ints("ops", ops, 3 * n), tni_raw_floats("floats", floats, n),
+                               tni_raw_ints("results", &result, 1)};
   const tn_id out = last->pub.out[0];
   tni_fuse_set_clear(g, s, true);
   return tni_graph_add_node(g, last->pub.name, "tenon", "Elementwise", 1, in, n_in, &out, 1, attr, 3, NULL, err);

@@ -318,9 +318,9 @@ tn_status tni_fusion_write(tni_graph *g, const tni_fusion *d, const char *name, 
   if (!l.n_out) return TN_OK;
   if (is_matmul(g, d, &l)) return tni_graph_add_node(g, name, "", "MatMul", 13, l.in, 2, l.out, 1, NULL, 0, NULL, err);
   const tni_raw_attr attr[] = {
-      tni_build_ints("ops", l.ops, 3 * d->n_ops),    tni_build_floats("floats", l.floats, d->n_ops),
-      tni_build_ints("results", l.results, l.n_out), tni_build_int("n_weights", d->n_weights),
-      tni_build_int("trans_b", d->trans_b),          tni_build_ints("parts", l.parts, 3 * d->n_parts)};
+      tni_raw_ints("ops", l.ops, 3 * d->n_ops),    tni_raw_floats("floats", l.floats, d->n_ops),
+      tni_raw_ints("results", l.results, l.n_out), tni_raw_int("n_weights", d->n_weights),
+      tni_raw_int("trans_b", d->trans_b),          tni_raw_ints("parts", l.parts, 3 * d->n_parts)};
   return tni_graph_add_node(g, name, "tenon", "FusedMatMul", 1, l.in, l.n_in, l.out, l.n_out, attr,
                             sizeof attr / sizeof *attr, NULL, err);
 }

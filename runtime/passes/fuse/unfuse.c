@@ -36,10 +36,10 @@ static tn_status add_operator(undo *u, const tni_instr *i, tn_id a, tn_id b, tn_
   tni_raw_attr attr;
   uint32_t n_attr = 0;
   if (i->op == TN_OP_SWISH) {
-    attr = tni_build_float("alpha", (double)i->value);
+    attr = tni_raw_float("alpha", (double)i->value);
     n_attr = 1;
   } else if (i->op == TN_OP_GELU) {
-    attr = tni_build_string("approximate", i->value != 0 ? "tanh" : "none");
+    attr = tni_raw_string("approximate", i->value != 0 ? "tanh" : "none");
     n_attr = 1;
   }
   tn_status st = add(u, "", op->name, version, in, tn_chain_arity(i->op), &out, 1, n_attr ? &attr : NULL, n_attr);
@@ -90,7 +90,7 @@ static tn_status add_operators(undo *u, tni_fusion *d) {
 /* x with all rows in one axis, for Gemm. */
 static tn_status add_gemm(undo *u, const tni_fusion *d, const char *name, tn_id w, int64_t width, tn_id y) {
   const tni_value *x = u->g->values[d->x];
-  const tni_raw_attr trans = tni_build_int("transB", 1);
+  const tni_raw_attr trans = tni_raw_int("transB", 1);
   const uint32_t rank = x->pub.rank;
   if (rank == 2) {
     const tn_id in[2] = {d->x, w};
@@ -164,7 +164,7 @@ static tn_status add_weight(undo *u, const tni_fusion *d, uint32_t weight) {
     out[i] = d->part_value[list[i]];
   }
   const tn_id in[2] = {y, tni_build_const(u->g, TN_DT_I64, 1, &count, sizes)};
-  const tni_raw_attr attr = tni_build_int("axis", axis);
+  const tni_raw_attr attr = tni_raw_int("axis", axis);
   return st == TN_OK ? add(u, "", "Split", 13, in, 2, out, n, &attr, 1) : st;
 }
 

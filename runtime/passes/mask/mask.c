@@ -194,7 +194,7 @@ static tn_id reshape_to(const found *f, tn_id v, const tn_expr *dims, tn_error *
   if (same) return v;
   tni_build_node b = {.type = "Reshape", .version = 14, .in = {v}, .n_in = 2, .n_attr = 1};
   b.in[1] = tni_build_elems(g, dims, 4);
-  b.attr[0] = tni_build_int("allowzero", 1);
+  b.attr[0] = tni_raw_int("allowzero", 1);
   return b.in[1] == TN_NONE ? TN_NONE : tni_build_op(g, &b, x->pub.dtype, 4, dims, err);
 }
 
@@ -207,7 +207,7 @@ static tn_id condition(const found *f, const tni_matom *a, bool opposite, tn_err
   if (a->kind == TNI_MATOM_EQ && a->c == 0) { /* not 0 is what a bool says */
     opposite = !opposite;
     b.type = "Cast";
-    b.attr[b.n_attr++] = tni_build_int("to", TN_DT_BOOL);
+    b.attr[b.n_attr++] = tni_raw_int("to", TN_DT_BOOL);
   } else {
     const int64_t one = 1, c = (int64_t)a->c;
     const int32_t c32 = (int32_t)a->c;
@@ -317,9 +317,9 @@ static tn_status rewrite(const found *f, tn_id rest, tni_node *old, tn_error *er
     if (strcmp(name, "is_causal") && strcmp(name, "left_window_size") && strcmp(name, "right_window_size"))
       b.attr[b.n_attr++] = old->raw[i];
   }
-  if (r == 0 || tni_attr_i(&old->pub, "is_causal", 0)) b.attr[b.n_attr++] = tni_build_int("is_causal", 1);
-  if (l >= 0) b.attr[b.n_attr++] = tni_build_int("left_window_size", l);
-  if (r > 0) b.attr[b.n_attr++] = tni_build_int("right_window_size", r);
+  if (r == 0 || tni_attr_i(&old->pub, "is_causal", 0)) b.attr[b.n_attr++] = tni_raw_int("is_causal", 1);
+  if (l >= 0) b.attr[b.n_attr++] = tni_raw_int("left_window_size", l);
+  if (r > 0) b.attr[b.n_attr++] = tni_raw_int("right_window_size", r);
   return tni_build_in_place(f->m->g, old, &b, err);
 }
 

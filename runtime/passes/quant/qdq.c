@@ -226,7 +226,7 @@ static tn_status binary(site *s, const tni_node *n, bool *done) {
     return TN_OK;
   if (tni_bytes_const(s->g, n->pub.in[0]) && tni_bytes_const(s->g, n->pub.in[1])) return TN_OK;
   *done = true;
-  b.attr[0] = tni_build_int("op", n->pub.op);
+  b.attr[0] = tni_raw_int("op", n->pub.op);
   add_bytes(s, &b, n->pub.in[0], &a);
   add_bytes(s, &b, n->pub.in[1], &c);
   add_grid(s, &b, &s->y);
@@ -360,7 +360,7 @@ static tn_status matrix(site *s, tn_id x, tn_id w, bool turned, tn_id bias, uint
   if (bias != TN_NONE && !tni_qbias_peek(s->g, bias, p.M, bias_rank)) return TN_OK;
   if (settle(s, &p)) {
     *done = true;
-    if (turned) b.attr[b.n_attr++] = tni_build_int("trans_b", 1);
+    if (turned) b.attr[b.n_attr++] = tni_raw_int("trans_b", 1);
     if (!turned && !p.sums) b = (tni_build_node){.type = "QLinearMatMul", .version = 10};
     add_product(s, &b, &p);
     st = give(s, &b);

@@ -4,14 +4,14 @@
  * that contain others (Sequence) are flattened into arrays of primitive steps when they are read, nesting at most
  * TNI_TOK_DEPTH deep. Everything in tni_tokenizer is immutable after load; a tni_work belongs to one call.
  */
-#ifndef TENON_LLM_TOK_H
-#define TENON_LLM_TOK_H
+#ifndef TENON_LLM_TOKENIZER_TOK_H
+#define TENON_LLM_TOKENIZER_TOK_H
 
 #include "runtime/base/map.h"
-#include "runtime/llm/charsmap.h"
-#include "runtime/llm/pattern.h"
-#include "runtime/llm/tokenizer.h"
-#include "runtime/llm/trie.h"
+#include "runtime/llm/tokenizer/charsmap.h"
+#include "runtime/llm/tokenizer/pattern.h"
+#include "runtime/llm/tokenizer/tokenizer.h"
+#include "runtime/llm/tokenizer/trie.h"
 
 enum {
   TNI_TOK_DEPTH = 16,          /* nesting of Sequence components */

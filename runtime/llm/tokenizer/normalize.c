@@ -7,8 +7,8 @@
 
 #include <utf8proc.h>
 
-#include "runtime/llm/tok.h"
-#include "runtime/llm/unicode.h"
+#include "runtime/llm/tokenizer/tok.h"
+#include "runtime/llm/text/unicode.h"
 
 static tni_norm *add(tni_reader *r) {
   tni_tokenizer *t = r->t;

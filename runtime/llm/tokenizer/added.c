@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/llm/tok.h"
-#include "runtime/llm/unicode.h"
+#include "runtime/llm/tokenizer/tok.h"
+#include "runtime/llm/text/unicode.h"
 
 static tn_status read_one(tni_reader *r, const tni_at *a, tni_added *x) {
   tni_at id = tni_at_key(a, "id"), content = tni_at_key(a, "content"), single = tni_at_key(a, "single_word"),

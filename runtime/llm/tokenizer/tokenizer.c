@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/llm/tokenizer.h"
+#include "runtime/llm/tokenizer/tokenizer.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/checked.h"
 #include "runtime/base/file.h"
-#include "runtime/llm/tok.h"
-#include "runtime/llm/unicode.h"
+#include "runtime/llm/tokenizer/tok.h"
+#include "runtime/llm/text/unicode.h"
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "runtime/llm/tok.h"
+#include "runtime/llm/tokenizer/tok.h"
 
 tn_status tni_tok_string(tni_reader *r, const tni_at *a, tni_view *out) {
   tni_view v;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/llm/json_at.h"
+#include "runtime/llm/text/json_at.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/llm/tok.h"
-#include "runtime/llm/unicode.h"
+#include "runtime/llm/tokenizer/tok.h"
+#include "runtime/llm/text/unicode.h"
 
 typedef struct stage {
   tni_str held;      /* bytes, a run of byte tokens, a token or a tail that may still change */

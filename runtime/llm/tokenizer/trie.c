@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/llm/trie.h"
+#include "runtime/llm/tokenizer/trie.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/llm/str.h"
+#include "runtime/llm/text/str.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/llm/unicode.h"
+#include "runtime/llm/text/unicode.h"
 
 void tni_str_finish(tni_str *s) {
   free(s->v);

@@ -2,7 +2,7 @@
  *
  * Looking up the model's vocabulary.
  */
-#include "runtime/llm/tok.h"
+#include "runtime/llm/tokenizer/tok.h"
 
 int32_t tni_vocab_id(const tni_tok_model *m, const char *s, size_t n) {
   uint64_t v;

@@ -5,14 +5,14 @@
  * tni_at is a value: a node, its file and its path. It borrows the tree and the file's name. A missing or null node has
  * v == NULL: readers with a default accept that, the others give TN_E_INVALID. Trees are owned by the caller.
  */
-#ifndef TENON_LLM_JSON_AT_H
-#define TENON_LLM_JSON_AT_H
+#ifndef TENON_LLM_TEXT_JSON_AT_H
+#define TENON_LLM_TEXT_JSON_AT_H
 
 #include <jansson.h>
 #include <stdbool.h>
 
 #include "runtime/base/error.h"
-#include "runtime/llm/str.h"
+#include "runtime/llm/text/str.h"
 
 typedef struct tni_at {
   json_t *v;

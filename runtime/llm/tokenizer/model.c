@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "runtime/llm/tok.h"
-#include "runtime/llm/unicode.h"
+#include "runtime/llm/tokenizer/tok.h"
+#include "runtime/llm/text/unicode.h"
 
 static tn_status read_entry(tni_reader *r, const tni_at *vocab, const char *key, size_t n, json_int_t id) {
   tni_tokenizer *t = r->t;

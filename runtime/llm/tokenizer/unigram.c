@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "runtime/base/checked.h"
-#include "runtime/llm/tok.h"
-#include "runtime/llm/unicode.h"
+#include "runtime/llm/tokenizer/tok.h"
+#include "runtime/llm/text/unicode.h"
 
 /* The best way to an offset. */
 struct tni_best {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "runtime/base/checked.h"
-#include "runtime/llm/tok.h"
+#include "runtime/llm/tokenizer/tok.h"
 
 bool tni_grow(void **v, size_t *cap, size_t n, size_t size) {
   if (n <= *cap) return true;

@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
-#include "runtime/llm/tok.h"
-#include "runtime/llm/unicode.h"
+#include "runtime/llm/tokenizer/tok.h"
+#include "runtime/llm/text/unicode.h"
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 

@@ -3,7 +3,7 @@
  * Code points that Unicode 15 and 16 assigned (UnicodeData.txt 16.0, general category). PCRE2 10.42 knows Unicode 14
  * and utf8proc 2.8 knows 15; the tokenizers we must agree with know 16.
  */
-#include "runtime/llm/unicode.h"
+#include "runtime/llm/text/unicode.h"
 
 const tni_newer_range tni_newer_ranges[] = {
     {0x897, 0x897, "Mn"},     {0xcf3, 0xcf3, "Mc"},     {0xece, 0xece, "Mn"},     {0x1b4e, 0x1b4f, "Po"},

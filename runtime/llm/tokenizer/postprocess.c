@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "runtime/llm/tok.h"
+#include "runtime/llm/tokenizer/tok.h"
 
 enum { MAX_TEMPLATE_IDS = 1024, MAX_PAD = 1 << 20 };
 

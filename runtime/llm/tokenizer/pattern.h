@@ -9,11 +9,11 @@
  *
  * A pattern is immutable; a tni_match_memory belongs to one thread and serves any pattern.
  */
-#ifndef TENON_LLM_PATTERN_H
-#define TENON_LLM_PATTERN_H
+#ifndef TENON_LLM_TOKENIZER_PATTERN_H
+#define TENON_LLM_TOKENIZER_PATTERN_H
 
 #include "runtime/base/arena.h"
-#include "runtime/llm/json_at.h"
+#include "runtime/llm/text/json_at.h"
 
 typedef struct tni_pattern {
   tni_view lit; /* in the arena; used when re is NULL */

@@ -3,8 +3,8 @@
  * UTF-8 and the character classes that tokenizer.json's components are defined by. utf8proc gives the categories; what
  * it does not know yet comes from tni_newer_ranges. All functions are pure.
  */
-#ifndef TENON_LLM_UNICODE_H
-#define TENON_LLM_UNICODE_H
+#ifndef TENON_LLM_TEXT_UNICODE_H
+#define TENON_LLM_TEXT_UNICODE_H
 
 #include <stdbool.h>
 #include <stddef.h>

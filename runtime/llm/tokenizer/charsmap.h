@@ -5,11 +5,11 @@
  * units (little-endian): bits 0-7 the label, bit 8 "a value hangs here", bit 9 "the offset is times 256", bits 10-30
  * the offset; a value's unit has bit 31 set and holds an offset into the replacements.
  */
-#ifndef TENON_LLM_CHARSMAP_H
-#define TENON_LLM_CHARSMAP_H
+#ifndef TENON_LLM_TOKENIZER_CHARSMAP_H
+#define TENON_LLM_TOKENIZER_CHARSMAP_H
 
 #include "runtime/base/arena.h"
-#include "runtime/llm/json_at.h"
+#include "runtime/llm/text/json_at.h"
 
 typedef struct tni_charsmap {
   const uint32_t *units;

@@ -4,15 +4,15 @@
  * least two tokens still differ; what is left of a single token is compared with its text, so that a vocabulary of n
  * tokens takes little more than n nodes of 12 bytes.
  */
-#ifndef TENON_LLM_TRIE_H
-#define TENON_LLM_TRIE_H
+#ifndef TENON_LLM_TOKENIZER_TRIE_H
+#define TENON_LLM_TOKENIZER_TRIE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "runtime/base/arena.h"
-#include "runtime/llm/str.h"
+#include "runtime/llm/text/str.h"
 
 typedef struct tni_trie_node {
   uint32_t first;    /* its children, ascending by label */

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "runtime/base/checked.h"
-#include "runtime/llm/tok.h"
-#include "runtime/llm/unicode.h"
+#include "runtime/llm/tokenizer/tok.h"
+#include "runtime/llm/text/unicode.h"
 
 struct tni_sym {
   int32_t id, prev, next; /* id -1: merged into another; prev, next -1: none */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/llm/unicode.h"
+#include "runtime/llm/text/unicode.h"
 
 #include <utf8proc.h>
 

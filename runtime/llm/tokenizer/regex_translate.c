@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/llm/pattern.h"
-#include "runtime/llm/unicode.h"
+#include "runtime/llm/tokenizer/pattern.h"
+#include "runtime/llm/text/unicode.h"
 
 typedef struct xl {
   const char *s;

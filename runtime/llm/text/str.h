@@ -5,8 +5,8 @@
  * `zero` counts the leading bytes that come from the first character of the whole input. Metaspace's prepend_scheme
  * "first" asks for it, so every transformation keeps it.
  */
-#ifndef TENON_LLM_STR_H
-#define TENON_LLM_STR_H
+#ifndef TENON_LLM_TEXT_STR_H
+#define TENON_LLM_TEXT_STR_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/llm/charsmap.h"
+#include "runtime/llm/tokenizer/charsmap.h"
 
 #include <string.h>
 #include <utf8proc.h>
 
 #include "runtime/base/checked.h"
-#include "runtime/llm/unicode.h"
+#include "runtime/llm/text/unicode.h"
 
 enum { MAX_BYTES = 1 << 26, CLUSTER_BYTES = 6 };
 

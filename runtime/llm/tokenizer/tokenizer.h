@@ -4,8 +4,8 @@
  * post-processor, and decoders back. Ids equal those of PyPI's `tokenizers` for the same file. A tokenizer is immutable
  * after load; any thread.
  */
-#ifndef TENON_LLM_TOKENIZER_H
-#define TENON_LLM_TOKENIZER_H
+#ifndef TENON_LLM_TOKENIZER_TOKENIZER_H
+#define TENON_LLM_TOKENIZER_TOKENIZER_H
 
 #include <stdbool.h>
 

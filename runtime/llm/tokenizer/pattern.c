@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/llm/pattern.h"
+#include "runtime/llm/tokenizer/pattern.h"
 
 #include <string.h>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-#include "runtime/llm/unicode.h"
+#include "runtime/llm/text/unicode.h"
 
 enum { MATCH_LIMIT = 10000000, HEAP_LIMIT_KIB = 65536, MAX_PATTERN_BYTES = 65536 };
 
