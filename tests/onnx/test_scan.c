@@ -46,7 +46,7 @@ static void test_spans(void) {
   CU_ASSERT_EQUAL(gp->initializer[1]->n_tenon_span, 0);
   for (int i = 0; i < 3; i += 2) {
     CU_ASSERT_EQUAL_FATAL(gp->initializer[i]->n_tenon_span, 1);
-    const tni_span *span = &s.spans[gp->initializer[i]->tenon_span[0]];
+    const tni_payload *span = &s.spans[gp->initializer[i]->tenon_span[0]];
     CU_ASSERT_EQUAL(span->bytes, BIG);
     CU_ASSERT_EQUAL(span->field, T_RAW);
     CU_ASSERT_EQUAL(m.p[span->offset], i + 1);
