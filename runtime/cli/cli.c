@@ -172,7 +172,7 @@ static size_t plugin_dirs(const cli *c, const char **dirs, size_t cap, char *pat
  * knows better. */
 static const char *find_helper(char *buf, size_t size) {
   /* Installed, in a build folder, in a bundle. */
-  static const char *const places[] = {TENON_REL_HELPER, "../helper/tenon-helper", "tenon-helper"};
+  static const char *const places[] = {TENON_REL_HELPER, "../plugin/helper/tenon-helper", "tenon-helper"};
   const ssize_t len = readlink("/proc/self/exe", buf, size - 1);
   if (len <= 0) return NULL;
   buf[len] = '\0';
