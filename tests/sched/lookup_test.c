@@ -92,12 +92,13 @@ static void check_image(const char *name) {
     count *= (size_t)in.dims[d];
   }
   in.bytes = count * sizeof(float);
-  in.data = calloc(count, sizeof(float));
+  float *zeros = calloc(count, sizeof *zeros);
+  in.data = zeros;
   CU_ASSERT(run(&r, &in, WARM));
   const uint64_t before = tni_attr_lookups();
   CU_ASSERT(run(&r, &in, STEPS));
   CU_ASSERT_EQUAL(tni_attr_lookups() - before, 0);
-  free(in.data);
+  free(zeros);
   rig_finish(&r);
 }
 
@@ -105,10 +106,7 @@ static void test_demo(void) { check_decoder("TENON_TEST_SOURCE", "models/demo/mo
 static void test_gpt2(void) { check_decoder("TENON_TEST_DATA", "onnx/exports/gpt2/model.onnx"); }
 static void test_gemma(void) { check_decoder("TENON_TEST_DATA", "onnx/exports/gemma/model.onnx"); }
 static void test_vit(void) { check_image("onnx/vit/vit_ibp_3_3_8.onnx"); }
-static void test_cnn(void) {
-  check_image("onnx/cnn/mnist_8/model.onnx");
-  check_image("onnx/cnn/super_resolution_10/model.onnx");
-}
+static void test_cnn(void) { check_image("onnx/cnn/mnist_8/model.onnx"); }
 static void test_qdq(void) { check_image("onnx/cnn/mobilenetv2_qdq/model.onnx"); }
 
 void suite_lookups(void) {
@@ -117,6 +115,6 @@ void suite_lookups(void) {
   CU_add_test(s, "gpt2", test_gpt2);
   CU_add_test(s, "gemma", test_gemma);
   CU_add_test(s, "a ViT", test_vit);
-  CU_add_test(s, "CNNs", test_cnn);
+  CU_add_test(s, "a CNN", test_cnn);
   CU_add_test(s, "a CNN of bytes", test_qdq);
 }
