@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
-#include "runtime/ops/math/chain.h"
 #include "runtime/host/device.h"
+#include "runtime/ops/math/chain.h"
 
 static bool shape_known(const tn_value *v) {
   if (v->rank > TN_MAX_RANK) return false;
@@ -16,16 +16,16 @@ static void no(tn_claim *c, uint32_t why) {
   c->reason = why;
 }
 
-static void refuse_op(tn_claim *c, const tn_node *n, const tni_op *op) {
+static void refuse_op(tn_claim *c, const tni_host_device *d, const tn_node *n, const tni_op *op) {
   no(c, TN_WHY_OP);
   if (op) {
     snprintf(c->text, sizeof c->text, "%s: control flow has no host kernel", op->name);
     return;
   }
-  /* Linked in: the node is the core's own, which knows the type that the table does not. */
-  const tni_node *node = (const tni_node *)n;
+  int64_t version;
+  const char *type = d->core->type(n, &version);
   snprintf(c->text, sizeof c->text, "no host kernel for %s.%s-%lld", n->domain && n->domain[0] ? n->domain : "ai.onnx",
-           node->type ? node->type : "?", (long long)node->version);
+           type, (long long)version);
 }
 
 /* Unknown shapes: what there is of them may be unknown because of data, or because something upstream is. */
@@ -79,32 +79,23 @@ static void cost(tn_claim *c, const tni_host_device *d, const tn_graph *g, const
   c->cost_ns = 1000 + 0.1 * bytes + 0.06 * c->macs;
 }
 
-/* What a subgraph needs kernels for, all the way down. The first node without one, or NULL. */
-static const tni_node *without_kernel(const tni_node *n) {
-  if (!n->op || (!(n->op->flags & TNI_OPF_CONTROL) && !tni_host_kernel(n->op))) return n;
-  for (uint32_t i = 0; i < n->n_raw; i++)
-    for (uint32_t k = 0; k < n->raw[i].n_graphs; k++) {
-      const tni_graph *sub = n->raw[i].graphs[k];
-      for (uint32_t j = 0; j < sub->n_nodes; j++) {
-        const tni_node *bad = without_kernel(sub->nodes[j]);
-        if (bad) return bad;
-      }
-    }
-  return NULL;
+static bool lacks_kernel(const tn_node *n) {
+  const tni_op *op = n->op == TN_OP_UNKNOWN ? NULL : tni_op_by_id(n->op);
+  return !op || (!(op->flags & TNI_OPF_CONTROL) && !tni_host_kernel(op));
 }
 
 /* Shapes come when the node runs, and so do most dtypes' checks (runtime/interp/interp.c). */
-static bool is_dynamic(tn_claim *c, const tn_graph *g, const tn_node *n, const tni_op *op) {
-  const tni_node *node = (const tni_node *)n;
-  if (!node->dynamic) return false;
-  const tni_node *bad = without_kernel(node);
+static bool is_dynamic(tn_claim *c, const tni_host_device *d, const tn_graph *g, const tn_node *n, const tni_op *op) {
+  if (!d->core->is_dynamic(n)) return false;
+  const tn_node *bad = d->core->find(n, lacks_kernel);
   bool typed = !(op->flags & TNI_OPF_CONTROL);
   for (uint32_t i = 0; i < n->n_in && typed; i++)
     typed = n->in[i] == TN_NONE || g->values[n->in[i]]->dtype != TN_DT_UNDEFINED;
+  int64_t version;
   if (bad) {
     no(c, TN_WHY_OP);
     snprintf(c->text, sizeof c->text, "%s: no host kernel for %s '%.60s' in its subgraph", op->name,
-             bad->type ? bad->type : "?", bad->pub.name);
+             d->core->type(bad, &version), bad->name);
   } else if (typed) {
     (void)dtypes(c, g, n, op);
   }
@@ -114,12 +105,12 @@ static bool is_dynamic(tn_claim *c, const tn_graph *g, const tn_node *n, const t
 static void judge(tn_claim *c, const tni_host_device *d, const tn_graph *g, const tn_node *n, const tn_dims *at) {
   const tni_op *op = n->op == TN_OP_UNKNOWN ? NULL : tni_op_by_id(n->op);
   c->verdict = TN_YES;
-  if (op && is_dynamic(c, g, n, op)) return;
+  if (op && is_dynamic(c, d, g, n, op)) return;
   if (op && (op->flags & TNI_OPF_DATA_DEPENDENT)) { /* nobody marked it: it cannot be planned */
     no(c, TN_WHY_SHAPE);
     snprintf(c->text, sizeof c->text, "%s: the output's shape depends on data", op->name);
   } else if (!tni_host_kernel(op))
-    refuse_op(c, n, op);
+    refuse_op(c, d, n, op);
   else if (d->no_matmul && (n->op == TN_OP_MATMUL || n->op == TN_OP_GEMM || n->op == TN_OP_FUSED_MATMUL)) {
     no(c, TN_WHY_OPTION);
     snprintf(c->text, sizeof c->text, "%s: the option no_matmul is set", op->name);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The host device behind the ABI. It is a plugin like any other, except in one respect that comes from being linked in:
- * a program keeps pointers to the graph's nodes, values and expressions after lower(), because in this core they live
- * on the graph's arena, which outlives every program. A plugin in a shared object must copy what it needs instead.
+ * The host device behind the ABI. It is a plugin like any other: what it must know of the core's graph beyond that it
+ * asks through an extension (core_graph.h). One thing comes from being linked in: a program keeps pointers to the
+ * graph's nodes, values and expressions after lower(), because in this core they live on the graph's arena, which
+ * outlives every program. A plugin in a shared object must copy what it needs instead.
  *
  * One task per node on engine 0. Values from outside are INPUT or STEP slots, values read outside OUTPUT, the others
  * TEMP; the two values of a cache are one STATE slot, which TensorScatter appends to and others read; every constant
@@ -12,6 +13,7 @@
 #ifndef TENON_HOST_DEVICE_H
 #define TENON_HOST_DEVICE_H
 
+#include "runtime/graph/core_graph.h"
 #include "runtime/ops/kernel/elements.h"
 
 typedef struct tni_host_plugin {
@@ -22,6 +24,7 @@ typedef struct tni_host_plugin {
 typedef struct tni_host_device {
   tn_device pub;
   const tn_host *host;
+  const tni_core_graph *core; /* never NULL */
   bool no_matmul;
 } tni_host_device;
 
@@ -48,6 +51,7 @@ typedef struct tni_htask {
   const tn_node *node;
   tni_kernel_fn kernel;
   tni_hoperand *in, *out;
+  bool dynamic;     /* only the run knows its dims; it is never bound */
   bool bounded;     /* a Conv whose only reader, Relu or Clip, is part of the task */
   bool skips_zeros; /* a product of rows that a Where made zeros */
   tni_bounds bounds;

@@ -20,9 +20,7 @@ static tn_status headers(const tn_program *p, const tni_htask *t, const tn_dims 
 
 /* The slot of a constant operand, or TN_NONE. */
 static tn_id weight_slot(const tn_program *p, const tni_htask *t, uint32_t i) {
-  if (((const tni_node *)t->node)->dynamic || i >= t->node->n_in || t->in[i].value == TN_NONE ||
-      t->in[i].use == TNI_NO_USE)
-    return TN_NONE;
+  if (t->dynamic || i >= t->node->n_in || t->in[i].value == TN_NONE || t->in[i].use == TNI_NO_USE) return TN_NONE;
   const tn_id slot = t->pub.uses[t->in[i].use].slot;
   return p->slots[slot].kind == TN_SLOT_WEIGHT ? slot : TN_NONE;
 }
@@ -93,9 +91,9 @@ tn_status tni_hdev_set(tn_program *p, tn_id slot, const tn_view *view, const tn_
   tni_tensor t;
   tn_status s = tni_hdev_header(p->dev->host, &p->graph, p->slots[slot].value, NULL, &t, err);
   if (s) return s;
-  const tni_value *v = (const tni_value *)p->graph.values[p->slots[slot].value];
-  t.quantized = v->tensor ? v->tensor->quantized : NULL;
-  t.rows = v->tensor ? v->tensor->rows : NULL;
+  const tni_tensor *own = p->dev->core->constant(p->graph.values[p->slots[slot].value]);
+  t.quantized = own ? own->quantized : NULL;
+  t.rows = own ? own->rows : NULL;
   if (!view || (t.bytes && ((!view->ptr && !t.quantized && !t.rows) || view->bytes < t.bytes)))
     return tni_fail(err, TN_E_INVALID, p->slots[slot].name, "the view has %llu bytes, the constant %llu",
                     (unsigned long long)(view ? view->bytes : 0), (unsigned long long)t.bytes);

@@ -4,7 +4,6 @@
  */
 #include <math.h>
 
-#include "runtime/graph/view.h"
 #include "runtime/host/device.h"
 
 struct tni_hblock {
@@ -42,6 +41,8 @@ typedef struct build {
   uint32_t n_slots, n_needs, n_tasks;
   tn_error *err;
 } build;
+
+static const tni_core_graph *core_of(const build *b) { return b->p->dev->core; }
 
 static uint32_t slot_kind(const build *b, tn_id v) {
   const tn_value *val = b->s->graph->values[v];
@@ -105,7 +106,7 @@ static uint64_t value_symbols(const build *b, tn_id v) {
   const tn_value *val = b->s->graph->values[v];
   uint64_t mask = 0;
   for (uint32_t d = 0; d < val->rank && val->rank <= TN_MAX_RANK; d++)
-    if (val->dims[d] != TNI_EXPR_NONE) mask |= tni_ex_symbols(b->s->graph->ctx->exprs, val->dims[d]);
+    if (val->dims[d] != TNI_EXPR_NONE) mask |= b->p->dev->host->symbols(b->s->graph, val->dims[d]);
   return mask;
 }
 
@@ -136,9 +137,11 @@ static void add_output(build *b, tni_htask *t, uint32_t i, tn_id v) {
 /* A node whose dims come when it runs is handed its operands' tensors: all of them are uses, those that only a shape
  * rule or a subgraph reads too. Constants are not: they are the graph's. */
 static void add_dynamic_inputs(build *b, tni_htask *t) {
-  const tni_node *n = (const tni_node *)t->node;
-  for (uint32_t k = 0; k < n->pub.n_in + n->n_captures; k++) {
-    const tn_id v = k < n->pub.n_in ? n->pub.in[k] : n->captures[k - n->pub.n_in];
+  const tn_node *n = t->node;
+  const tn_id *captures;
+  const uint32_t n_captures = core_of(b)->captures(n, &captures);
+  for (uint32_t k = 0; k < n->n_in + n_captures; k++) {
+    const tn_id v = k < n->n_in ? n->in[k] : captures[k - n->n_in];
     if (v == TN_NONE || b->s->graph->values[v]->kind == TN_VALUE_CONST) continue;
     (void)add_use(t, slot_for(b, v), TN_READ);
     if (b->task_of[v] != TN_NONE) add_dep(t, b->task_of[v]);
@@ -148,11 +151,9 @@ static void add_dynamic_inputs(build *b, tni_htask *t) {
 /* A bound of Clip: absent, or a constant of one f32. */
 static bool bound_of(const build *b, const tn_node *n, uint32_t i, float *out) {
   if (i >= n->n_in || n->in[i] == TN_NONE) return true;
-  const tni_value *v = (const tni_value *)b->s->graph->values[n->in[i]];
-  if (v->pub.kind != TN_VALUE_CONST || v->pub.dtype != TN_DT_F32 || !v->tensor || !v->tensor->data ||
-      v->tensor->bytes != sizeof *out)
-    return false;
-  memcpy(out, v->tensor->data, sizeof *out);
+  const tni_tensor *t = core_of(b)->constant(b->s->graph->values[n->in[i]]);
+  if (!t || t->dtype != TN_DT_F32 || !t->data || t->bytes != sizeof *out) return false;
+  memcpy(out, t->data, sizeof *out);
   return true;
 }
 
@@ -170,7 +171,7 @@ static tn_id activation(const build *b, const tn_node *n, tni_bounds *bounds) {
   const tn_id id = y->uses[0];
   const tn_node *a = b->s->graph->nodes[id];
   *bounds = (tni_bounds){a->op == TN_OP_RELU ? 0 : -INFINITY, INFINITY};
-  if ((a->op != TN_OP_RELU && a->op != TN_OP_CLIP) || a->in[0] != n->out[0] || ((const tni_node *)a)->dynamic ||
+  if ((a->op != TN_OP_RELU && a->op != TN_OP_CLIP) || a->in[0] != n->out[0] || core_of(b)->is_dynamic(a) ||
       !is_here(b, id))
     return TN_NONE;
   if (a->op == TN_OP_CLIP && (!bound_of(b, a, 1, &bounds->lo) || !bound_of(b, a, 2, &bounds->hi))) return TN_NONE;
@@ -179,16 +180,16 @@ static tn_id activation(const build *b, const tn_node *n, tni_bounds *bounds) {
 
 /* v is Where(condition [.., 1], x, 0): rows that a product may leave out. */
 static bool is_choice(const build *b, const tn_node *n) {
-  const tni_value *c = (const tni_value *)b->s->graph->values[n->in[0]];
-  const tni_value *x = (const tni_value *)b->s->graph->values[n->in[1]];
-  const tni_value *zero = (const tni_value *)b->s->graph->values[n->in[2]];
+  const tn_graph *g = b->s->graph;
+  const tn_value *c = g->values[n->in[0]], *x = g->values[n->in[1]];
+  const tni_tensor *zero = core_of(b)->constant(g->values[n->in[2]]);
   float f = 1;
-  int64_t one = 0;
-  if (c->pub.rank < 1 || c->pub.rank > TN_MAX_RANK || x->pub.rank != c->pub.rank) return false;
-  if (!tni_ex_is_const(b->s->graph->ctx->exprs, c->pub.dims[c->pub.rank - 1], &one) || one != 1) return false;
-  if (zero->pub.kind != TN_VALUE_CONST || !zero->tensor || !zero->tensor->data) return false;
-  if (tni_dims_count(zero->tensor->dims, zero->tensor->rank, &one) != TN_OK || one != 1) return false;
-  tni_tensor_to_f32(zero->tensor, 0, 1, &f);
+  int64_t one = 0, high = 0;
+  if (c->rank < 1 || c->rank > TN_MAX_RANK || x->rank != c->rank || c->dims[c->rank - 1] == TNI_EXPR_NONE) return false;
+  if (b->p->dev->host->range(g, c->dims[c->rank - 1], &one, &high) != TN_OK || one != 1 || high != 1) return false;
+  if (!zero || !zero->data) return false;
+  if (tni_dims_count(zero->dims, zero->rank, &one) != TN_OK || one != 1) return false;
+  tni_tensor_to_f32(zero, 0, 1, &f);
   return f == 0;
 }
 
@@ -216,10 +217,12 @@ static tn_status make_task(build *b, tn_id id) {
   tni_htask *t = &b->p->tasks[i];
   const tn_node *n = b->s->graph->nodes[id];
   const tni_op *op = tni_op_by_id(n->op);
-  const bool dynamic = ((const tni_node *)n)->dynamic;
-  const size_t operands = (size_t)n->n_in + n->n_out + (dynamic ? ((const tni_node *)n)->n_captures : 0) + 1;
+  const bool dynamic = core_of(b)->is_dynamic(n);
+  const tn_id *captures;
+  const size_t operands = (size_t)n->n_in + n->n_out + (dynamic ? core_of(b)->captures(n, &captures) : 0) + 1;
   t->node = n;
   t->kernel = n->op == TN_OP_UNKNOWN ? NULL : tni_host_kernel(op);
+  t->dynamic = dynamic;
   t->skips_zeros = reads_choice(b, n);
   if (!t->kernel && !dynamic) return tni_fail(b->err, TN_E_UNSUPPORTED, n->name, "no host kernel");
   t->in = tni_hpool_array(&b->p->pool, n->n_in, sizeof *t->in);
@@ -249,11 +252,13 @@ static tn_status make_task(build *b, tn_id id) {
 }
 
 /* Every value that may get a slot: operands of all nodes. */
-static size_t slot_bound(const tn_subgraph *s) {
+static size_t slot_bound(const build *b) {
+  const tn_id *captures;
   size_t n = 0;
-  for (uint32_t i = 0; i < s->n_nodes; i++)
-    n += (size_t)s->graph->nodes[s->nodes[i]]->n_in + s->graph->nodes[s->nodes[i]]->n_out +
-         ((const tni_node *)s->graph->nodes[s->nodes[i]])->n_captures;
+  for (uint32_t i = 0; i < b->s->n_nodes; i++) {
+    const tn_node *node = b->s->graph->nodes[b->s->nodes[i]];
+    n += (size_t)node->n_in + node->n_out + core_of(b)->captures(node, &captures);
+  }
   return n;
 }
 
@@ -280,7 +285,7 @@ static bool publish(build *b) {
 
 static bool allocate(build *b, tni_hpool *tmp) {
   tn_program *p = b->p;
-  const size_t bound = slot_bound(b->s), n = b->s->graph->n_values;
+  const size_t bound = slot_bound(b), n = b->s->graph->n_values;
   p->tasks = tni_hpool_array(&p->pool, b->s->n_nodes, sizeof *p->tasks);
   p->slots = tni_hpool_array(&p->pool, bound, sizeof *p->slots);
   p->needs = tni_hpool_array(&p->pool, bound, sizeof *p->needs);

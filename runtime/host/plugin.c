@@ -26,6 +26,38 @@ static tn_status enumerate(tn_plugin *p, uint32_t cap, const tn_caps **out, uint
   return TN_OK;
 }
 
+/* A host without the extension: no constant is known before set(), and every node has dims. */
+static const tni_tensor *no_constant(const tn_value *v) {
+  (void)v;
+  return NULL;
+}
+static bool never_dynamic(const tn_node *n) {
+  (void)n;
+  return false;
+}
+static uint32_t no_captures(const tn_node *n, const tn_id **ids) {
+  (void)n;
+  *ids = NULL;
+  return 0;
+}
+static const char *unknown_type(const tn_node *n, int64_t *version) {
+  (void)n;
+  *version = 0;
+  return "?";
+}
+static const tn_node *find_itself(const tn_node *n, bool (*is)(const tn_node *n)) { return is(n) ? n : NULL; }
+
+static const tni_core_graph *core_of(const tn_host *host) {
+  static const tni_core_graph none = {.h = TN_HDR(tni_core_graph),
+                                      .constant = no_constant,
+                                      .is_dynamic = never_dynamic,
+                                      .captures = no_captures,
+                                      .type = unknown_type,
+                                      .find = find_itself};
+  const tni_core_graph *core = host->get_extension ? host->get_extension(host->ctx, TNI_CORE_GRAPH, 1) : NULL;
+  return core && TN_HAS(core, tni_core_graph, find) ? core : &none;
+}
+
 static tn_status open_device(tn_plugin *p, uint32_t index, tn_device **out, tn_error *err) {
   const tn_host *host = ((tni_host_plugin *)p)->host;
   int64_t off = 0;
@@ -51,6 +83,7 @@ static tn_status open_device(tn_plugin *p, uint32_t index, tn_device **out, tn_e
                                  .args_free = tni_hdev_args_free,
                                  .run = tni_hdev_run},
                          .host = host,
+                         .core = core_of(host),
                          .no_matmul = off != 0};
   *out = &d->pub;
   return TN_OK;

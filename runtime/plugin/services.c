@@ -11,6 +11,7 @@
 #include "runtime/base/checked.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/offsets.h"
+#include "runtime/graph/core_graph.h"
 #include "runtime/plugin/blobcache.h"
 #include "runtime/plugin/ticket.h"
 #include "runtime/plugin/trust.h"
@@ -291,9 +292,7 @@ static tn_status host_offsets(tn_host_ctx *c, uint32_t n, tn_interval *iv, uint6
 
 static const void *host_get_extension(tn_host_ctx *c, const char *name, uint32_t version) {
   (void)c;
-  (void)name;
-  (void)version;
-  return NULL;
+  return name && version == 1 && strcmp(name, TNI_CORE_GRAPH) == 0 ? tni_core_graph_get() : NULL;
 }
 
 static int32_t host_cancelled(tn_host_ctx *c) { return c ? atomic_load_explicit(&c->cancel, memory_order_relaxed) : 0; }

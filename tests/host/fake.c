@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "host_test.h"
+#include "runtime/graph/core_graph.h"
 #include "runtime/graph/view.h"
 
 static void *f_alloc(tn_host_ctx *ctx, size_t bytes, size_t align, uint32_t tag) {
@@ -32,9 +33,12 @@ static tn_status f_range(const tn_graph *g, tn_expr e, int64_t *lo, int64_t *hi)
   tni_ex_range(g->ctx->exprs, e, lo, hi);
   return TN_OK;
 }
+static const void *f_extension(tn_host_ctx *ctx, const char *name, uint32_t version) {
+  (void)ctx;
+  return version == 1 && strcmp(name, TNI_CORE_GRAPH) == 0 ? tni_core_graph_get() : NULL;
+}
 static uint64_t f_symbols(const tn_graph *g, tn_expr e) {
-  (void)g, (void)e;
-  return UINT64_MAX;
+  return tni_ex_symbols(g->ctx->exprs, e);
 }
 
 fake *ht_fake_make(bool no_matmul) {
@@ -48,6 +52,7 @@ fake *ht_fake_make(bool no_matmul) {
                       .option = f_option,
                       .eval = f_eval,
                       .range = f_range,
+                      .get_extension = f_extension,
                       .symbols = f_symbols};
   return f;
 }

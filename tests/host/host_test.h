@@ -12,6 +12,7 @@
 #include <CUnit/CUnit.h>
 
 #include "runtime/base/pool.h"
+#include "runtime/ops/hot/hot.h"
 #include "runtime/ops/kernel/kernel.h"
 
 /* Data at an odd address, guard bytes behind; zeros where the text ends after the dims. false: the text is wrong. */

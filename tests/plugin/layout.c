@@ -52,7 +52,7 @@ AT(tn_format, size, 64); AT(tn_format, begin, 72); AT(tn_format, rows, 80); AT(t
 AT(tn_format, unpack, 96); ENDS(tn_format, unpack, 104);
 AT(tn_symbol, h, 0); AT(tn_symbol, name, 8); AT(tn_symbol, lo, 16); AT(tn_symbol, hi, 24); AT(tn_symbol, flags, 32);
 AT(tn_symbol, reserved, 36); ENDS(tn_symbol, reserved, 40);
-AT(tn_attr, h, 0); AT(tn_attr, type, 8); AT(tn_attr, reserved, 12); AT(tn_attr, n, 16); AT(tn_attr, u, 24);
+AT(tn_attr, h, 0); AT(tn_attr, type, 8); AT(tn_attr, word, 12); AT(tn_attr, n, 16); AT(tn_attr, u, 24);
 ENDS(tn_attr, u, 32);
 AT(tn_state, h, 0); AT(tn_state, axis, 8); AT(tn_state, flags, 12); AT(tn_state, capacity, 16); AT(tn_state, pos, 24);
 AT(tn_state, valid, 28); AT(tn_state, heads, 32); ENDS(tn_state, heads, 40);
