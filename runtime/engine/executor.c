@@ -6,9 +6,8 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/plugin/check.h"
-#include "runtime/memory/guard.h"
-#include "runtime/engine/lanes.h"
 #include "runtime/memory/memory.h"
+#include "runtime/engine/lanes.h"
 #include "runtime/engine/task.h"
 #include "runtime/engine/vclock.h"
 

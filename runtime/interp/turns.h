@@ -6,7 +6,7 @@
 #ifndef TENON_INTERP_TURNS_H
 #define TENON_INTERP_TURNS_H
 
-#include "runtime/interp/interp.h"
+#include "runtime/interp/cells.h"
 
 /* Results of all turns for one stacked output. */
 typedef struct tni_stack {

@@ -9,7 +9,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/plugin/process/shm.h"
-#include "runtime/place/devlock.h"
+#include "runtime/place/place.h"
 
 enum { PAGE = 4096, HUGE_PAGE = 1 << 21 };
 enum {

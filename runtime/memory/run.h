@@ -9,7 +9,7 @@
 
 #include "runtime/base/pool.h"
 #include "runtime/memory/devmem.h"
-#include "runtime/place/model_data.h"
+#include "runtime/place/place.h"
 
 typedef struct tni_plan_slot {
   tn_plan *plan;

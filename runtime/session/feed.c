@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "runtime/base/checked.h"
-#include "runtime/session/session.h"
+#include "runtime/session/session_tasks.h"
 #include "runtime/session/state.h"
 
 static tn_status grow(tni_fed *f, uint64_t bytes, const char *name, tn_error *err) {

@@ -5,7 +5,7 @@
 #ifndef TENON_SESSION_LENGTHS_H
 #define TENON_SESSION_LENGTHS_H
 
-#include "runtime/memory/run.h"
+#include "runtime/memory/memory.h"
 
 /* Reads what the model makes of the inputs, after pos and valid are known: s->row_pos, int64 [n_row_pos], or n_row_pos
  * 0 where all sequences are as long as the past. A model whose caches do not stay in place gets its pos here.

@@ -5,14 +5,12 @@
 #include <string.h>
 
 #include "runtime/base/checked.h"
-#include "runtime/memory/chunk.h"
-#include "runtime/interp/dynamic.h"
-#include "runtime/engine/executor.h"
+#include "runtime/memory/memory.h"
+#include "runtime/interp/interp.h"
+#include "runtime/engine/engine.h"
 #include "runtime/session/feed.h"
 #include "runtime/session/keep.h"
-#include "runtime/memory/memory.h"
-#include "runtime/session/session.h"
-#include "runtime/engine/task.h"
+#include "runtime/session/session_tasks.h"
 
 /* Rows [from, from + count) of the prompt. */
 typedef struct piece {

@@ -6,8 +6,7 @@
 
 #include "runtime/base/checked.h"
 #include "runtime/ops/kernel/kvrow.h"
-#include "runtime/place/devlock.h"
-#include "runtime/memory/guard.h"
+#include "runtime/place/place.h"
 #include "runtime/memory/memory.h"
 
 static const tni_value *value_of(const tn_model *m, tn_id v) { return tni_graph_value(m->graph, v); }

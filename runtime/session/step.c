@@ -12,12 +12,12 @@
  */
 #include <string.h>
 
-#include "runtime/memory/chunk.h"
+#include "runtime/memory/memory.h"
 #include "runtime/session/failover.h"
 #include "runtime/session/feed.h"
 #include "runtime/session/keep.h"
 #include "runtime/session/pieces.h"
-#include "runtime/session/session.h"
+#include "runtime/session/session_tasks.h"
 #include "runtime/session/state.h"
 
 int tn_model_has_cache(const tn_model *m) { return m->roles.why_not == NULL; }

@@ -5,8 +5,8 @@
  */
 #include "runtime/memory/task_order.h"
 #include "runtime/memory/guard.h"
-#include "runtime/memory/memory.h"
-#include "runtime/session/session.h"
+#include "runtime/memory/session_memory.h"
+#include "runtime/session/session_tasks.h"
 #include "sched_test.h"
 
 enum { K = 16, ROWS = 5, SEEDS = 60 };
