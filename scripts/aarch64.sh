@@ -41,7 +41,7 @@ say "bundles for aarch64, made on $(uname -m)"
 native=${NATIVE:-$root/build-test}
 if [ "$(uname -m)" = x86_64 ]; then
   configure "$native" -Dtests=enabled
-  ninja -C "$native" runtime/cli/tenon runtime/helper/tenon-helper plugins/cpu-neon-lut/cpu-neon-lut.so >"$build/native.log" ||
+  ninja -C "$native" runtime/cli/tenon runtime/plugin/helper/tenon-helper plugins/cpu-neon-lut/cpu-neon-lut.so >"$build/native.log" ||
     { cat "$build/native.log"; exit 1; }
   rm -rf "$build/installed"
   DESTDIR=$build/installed meson install -C "$build" --no-rebuild --quiet >"$build/install.log" || { cat "$build/install.log"; exit 1; }

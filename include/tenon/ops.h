@@ -92,7 +92,7 @@ enum {
   TN_OP_MATMUL_NBITS = 400, TN_OP_GATHER_BLOCK_QUANTIZED = 401, TN_OP_MOE = 402, TN_OP_QMOE = 403
 };
 
-/* Attribute order of the operators that backends claim most. */
+/* Attribute order of the operators that backends claim most; attrs.h has that of all. */
 enum { TN_GEMM_ALPHA = 0, TN_GEMM_BETA = 1, TN_GEMM_TRANS_A = 2, TN_GEMM_TRANS_B = 3 };
 enum { TN_SOFTMAX_AXIS = 0, TN_SOFTMAX_COERCE_2D = 1 };
 enum { TN_TRANSPOSE_PERM = 0 };

@@ -280,9 +280,11 @@ enum {
   TN_ATTR_NONE = 0, TN_ATTR_INT = 1, TN_ATTR_FLOAT = 2, TN_ATTR_STRING = 3, TN_ATTR_INTS = 4, TN_ATTR_FLOATS = 5,
   TN_ATTR_TENSOR = 6, TN_ATTR_GRAPH = 7, TN_ATTR_STRINGS = 8
 };
+/* word: what a STRING says where its operator lists the values, by the numbers of attrs.h (TN_WORD_*); of STRINGS, value i
+ * of the first six is (word >> 5 * i) & 31. 0: absent, any text may stand there, or the host did not fill it in. */
 typedef struct tn_attr {
   tn_hdr h;
-  uint32_t type, reserved;
+  uint32_t type, word;
   uint64_t n; /* count of ints, floats, strings, bytes of s; 0: absent */
   union {
     int64_t i;
@@ -341,7 +343,7 @@ typedef struct tn_node {
   uint16_t n_in, n_out;
   uint32_t n_attr, reserved;
   const tn_id *in, *out; /* absent: TN_NONE */
-  const tn_attr *const *attr; /* in the op table's order, defaults filled in */
+  const tn_attr *const *attr; /* in the order of attrs.h, defaults filled in */
   const char *name, *domain;
 } tn_node;
 

@@ -136,7 +136,8 @@ static void sweep(const edge *edges, size_t n_edges, int64_t from, int64_t to, p
   share(s, running, n, (double)(to - at), false);
 }
 
-tn_status parts_add_up(parts *p, int64_t from, int64_t to, parts_sum *out) {
+/* Of the time from `from` to `to`, while the model is there. Sorts the events. */
+static tn_status parts_add_up(parts *p, int64_t from, int64_t to, parts_sum *out) {
   edge *edges = malloc((2 * p->n + 1) * sizeof *edges);
   if (!edges || p->no_memory) {
     free(edges);

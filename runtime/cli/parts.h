@@ -52,8 +52,6 @@ void parts_token(parts *p);
 void parts_end(parts *p);
 void parts_finish(parts *p);
 
-/* Of the time from `from` to `to`, while the model is there. Sorts the events. */
-tn_status parts_add_up(parts *p, int64_t from, int64_t to, parts_sum *out);
 /* The prompt, to the first token, and the tokens behind it, as the format says. tokens: of the prompt. */
 int parts_print(cli *c, parts *p, const char *model, uint32_t tokens);
 

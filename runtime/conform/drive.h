@@ -2,7 +2,7 @@
  *
  * A host small enough to read, that drives any plugin's vtable: opens it, asks for one graph, lowers, packs, attaches
  * memory between guards, binds and runs. It shares the claims, clusters and checks of programs with the real host
- * (runtime/plan) and nothing of its memory: every slot is a block of its own, whose surroundings are looked at after
+ * (runtime/place) and nothing of its memory: every slot is a block of its own, whose surroundings are looked at after
  * each run, and whatever a run must not rely on (scratch, temporaries, old outputs) is filled with a pattern before.
  *
  * Three objects. tni_cf_host: services and an open device. tni_cf_drive: one graph on it, claimed and lowered, with its

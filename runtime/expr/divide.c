@@ -7,7 +7,7 @@
  */
 #include "runtime/expr/nodes.h"
 
-bool tni_nonzero(const tni_exprs *x, tn_expr e) {
+static bool is_nonzero(const tni_exprs *x, tn_expr e) {
   tni_range r = x->nodes[e].range;
   return r.lo > 0 || r.hi < 0;
 }
@@ -31,7 +31,7 @@ static bool begin(const tni_exprs *x, tn_expr a, tn_expr b, bool *flipped, divis
   tni_poly_of(x, a, &d->a);
   tni_poly_of(x, b, &d->b);
   d->q.n = 0;
-  d->nonzero = tni_nonzero(x, b);
+  d->nonzero = is_nonzero(x, b);
   if (d->b.n == 0) return false;
   *flipped = d->b.t[0].coef < 0;
   if (*flipped && (!negated(&d->a) || !negated(&d->b))) return false;
@@ -56,7 +56,7 @@ static bool cancel(const tni_exprs *x, division *d, bool promised, tni_term *fac
     tn_expr atom = d->b.t[0].atom[i];
     tni_term wide = *factor, q;
     wide.atom[wide.degree++] = atom;
-    bool all = promised || tni_nonzero(x, atom);
+    bool all = promised || is_nonzero(x, atom);
     for (uint32_t k = 0; all && k < d->a.n; k++) all = tni_term_divides(&wide, &d->a.t[k], &q);
     for (uint32_t k = 0; all && k < d->b.n; k++) all = tni_term_divides(&wide, &d->b.t[k], &q);
     if (all) *factor = wide;

@@ -98,11 +98,10 @@ static inline uint64_t tni_symbol_bit(tn_id sym) { return UINT64_C(1) << (sym < 
 tn_expr tni_ex_intern(tni_exprs *x, tni_ex_node node);
 tn_expr tni_ex_intern_args(tni_exprs *x, tni_ex_kind kind, const tn_expr *args, uint32_t n);
 
-/* poly.c: no function here touches the table except of/expr. false: overflow or too big, dst is then garbage. */
+/* poly.c, poly_expr.c: no function here touches the table except of/expr. false: overflow or too big, dst is then garbage. */
 void tni_poly_of(const tni_exprs *x, tn_expr e, tni_poly *p);
 tn_expr tni_poly_expr(tni_exprs *x, const tni_poly *p);
 int tni_term_cmp(const tni_term *a, const tni_term *b); /* order of the atoms; 0: same atoms */
-bool tni_term_mul(const tni_term *a, const tni_term *b, tni_term *out);
 bool tni_term_divides(const tni_term *d, const tni_term *t, tni_term *quotient); /* atoms only; coef copied from t */
 bool tni_poly_add_term(tni_poly *p, const tni_term *t);
 bool tni_poly_add(tni_poly *dst, const tni_poly *p, int64_t k); /* dst += k * p */
@@ -122,23 +121,20 @@ bool tni_poly_atom_plus(const tni_poly *p, tn_expr *atom, int64_t *coef, int64_t
 bool tni_floordiv_i64(int64_t n, int64_t d, int64_t *out);
 int64_t tni_mod_i64(int64_t n, int64_t d);
 
-/* build.c: builders without substitution. */
+/* build.c, divide.c: builders without substitution. */
 tn_expr tni_build_add(tni_exprs *x, tn_expr a, tn_expr b, int64_t k); /* a + k * b */
 tn_expr tni_build_mul(tni_exprs *x, tn_expr a, tn_expr b);
 tn_expr tni_build_floordiv(tni_exprs *x, tn_expr a, tn_expr b);
 tn_expr tni_build_mod(tni_exprs *x, tn_expr a, tn_expr b);
 tn_expr tni_build_exactdiv(tni_exprs *x, tn_expr a, tn_expr b);
 tn_expr tni_build_minmax(tni_exprs *x, tni_ex_kind kind, const tn_expr *args, uint32_t n);
-/* divide.c: what floordiv, mod and exactdiv share. */
-bool tni_nonzero(const tni_exprs *x, tn_expr e);
 
 /* facts.c: e with every defined symbol replaced. */
 tn_expr tni_ex_resolve(tni_exprs *x, tn_expr e);
 
-/* interval.c, bounds.c: sound ranges under the symbols' bounds and the facts. */
+/* interval.c, bounds.c, range.c: sound ranges under the symbols' bounds and the facts. */
 tni_range tni_range_add(tni_range a, tni_range b);
 tni_range tni_range_mul(tni_range a, tni_range b);
-tni_range tni_range_pow(tni_range a, uint32_t n);
 tni_range tni_range_floordiv(tni_range a, tni_range b);
 tni_range tni_range_mod(tni_range a, tni_range b);
 tni_range tni_poly_interval(const tni_exprs *x, const tni_poly *p); /* plain interval arithmetic */

@@ -73,18 +73,31 @@ static const tni_attr_spec *find_spec(const tni_op *op, const char *name) {
   return NULL;
 }
 
-/* Whether s is one of words, "a|b|c"; activations' names are written in small letters too. */
-static bool is_word(const char *s, size_t n, const char *words, bool any_case) {
-  for (const char *w = words;; w++) {
+/* Which of words, "a|b|c", s is, counted from 1; 0: none. Activations' names are written in small letters too. */
+static uint32_t find_word(const char *s, size_t n, const char *words, bool any_case) {
+  uint32_t i = 1;
+  for (const char *w = words;; w++, i++) {
     const size_t len = strcspn(w, "|");
-    if (len == n && (any_case ? strncasecmp(w, s, n) : strncmp(w, s, n)) == 0) return true;
+    if (len == n && (any_case ? strncasecmp(w, s, n) : strncmp(w, s, n)) == 0) return i;
     w += len;
-    if (!*w) return false;
+    if (!*w) return 0;
   }
 }
 
+enum { WORD_BITS = 5, MAX_WORDS = 6 }; /* of STRINGS in tn_attr.word */
+
+/* tn_attr.word of an attribute that fits s. */
+static uint32_t word_of(const tni_attr_spec *s, const tn_attr *a) {
+  uint32_t all = 0;
+  if (!s->words) return 0;
+  if (a->type == TN_ATTR_STRING) return a->u.s ? find_word(a->u.s, (size_t)a->n, s->words, false) : 0;
+  for (uint32_t i = 0; i < MAX_WORDS && i < a->n; i++)
+    all |= find_word(a->u.strings[i], strlen(a->u.strings[i]), s->words, true) << WORD_BITS * i;
+  return all;
+}
+
 static bool word_fits(const tni_attr_spec *s, const char *word, size_t len, char *why, size_t n) {
-  if (is_word(word, len, s->words, s->type == TN_ATTR_STRINGS)) return true;
+  if (find_word(word, len, s->words, s->type == TN_ATTR_STRINGS)) return true;
   snprintf(why, n, "attribute '%s' is '%.*s', must be one of %s", s->name, len < 40 ? (int)len : 40, word, s->words);
   return false;
 }
@@ -169,6 +182,7 @@ tn_status tni_attrs_type(tni_arena *arena, tni_node *n, tn_id id, tn_error *err)
       attrs[i] = r->a;
     else
       set_default(s, &attrs[i]);
+    attrs[i].word = word_of(s, &attrs[i]);
     ptrs[i] = &attrs[i];
   }
   n->pub.attr = ptrs;
@@ -176,8 +190,17 @@ tn_status tni_attrs_type(tni_arena *arena, tni_node *n, tn_id id, tn_error *err)
   return TN_OK;
 }
 
+#ifdef TNI_COUNT_LOOKUPS
+static uint64_t lookups;
+uint64_t tni_attr_lookups(void) { return __atomic_load_n(&lookups, __ATOMIC_RELAXED); }
+static void count_lookup(void) { __atomic_fetch_add(&lookups, 1, __ATOMIC_RELAXED); }
+#else
+static void count_lookup(void) {}
+#endif
+
 const tn_attr *tni_attr(const tn_node *node, const char *name) {
   const tni_node *n = (const tni_node *)node;
+  count_lookup();
   if (n->op) {
     for (uint32_t i = 0; i < n->op->n_attrs; i++)
       if (strcmp(n->op->attrs[i].name, name) == 0) return n->pub.attr[i];

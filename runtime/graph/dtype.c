@@ -4,7 +4,6 @@
 
 #include "runtime/base/checked.h"
 #include "runtime/graph/priv.h"
-#include "runtime/graph/quantized.h"
 
 #define EMPTY_DIMS_MAX (INT64_C(1) << 30)
 
@@ -72,27 +71,6 @@ tn_status tni_dtype_bytes(uint32_t dtype, int64_t count, uint64_t *bytes) {
   if (!tni_mul_size((size_t)count, bits / 8, &n) || n > INT64_MAX) return TN_E_LIMIT;
   *bytes = n;
   return TN_OK;
-}
-
-tn_status tni_tensor_check(const tni_tensor *t, char *why, size_t n) {
-  int64_t count;
-  uint64_t bytes, have = t->data || t->quantized ? t->bytes : 0;
-  if (t->rank > TN_MAX_RANK) {
-    snprintf(why, n, "rank %u is above %d", t->rank, TN_MAX_RANK);
-    return TN_E_LIMIT;
-  }
-  if (tni_dims_count(t->dims, t->rank, &count) != TN_OK) {
-    snprintf(why, n, "its dims are negative or their product overflows");
-    return TN_E_LIMIT;
-  }
-  if (t->dtype == TN_DT_STRING) return TN_OK;
-  if (tni_dtype_bytes(t->dtype, count, &bytes) != TN_OK) {
-    snprintf(why, n, "no size is known for %lld elements of dtype %u", (long long)count, t->dtype);
-    return TN_E_INVALID;
-  }
-  if (have == bytes) return TN_OK;
-  snprintf(why, n, "%llu bytes of elements, its dims need %llu", (unsigned long long)have, (unsigned long long)bytes);
-  return TN_E_INVALID;
 }
 
 /* --- float formats --- */
@@ -212,14 +190,10 @@ static void small_to_f32(uint32_t dtype, const uint8_t *p, int64_t first, int64_
   }                                               \
   break
 
-void tni_tensor_to_f32(const tni_tensor *t, int64_t first, int64_t n, float *dst) {
-  if (t->quantized && !t->data) {
-    tni_quantized_read(t->quantized, first, n, dst);
-    return;
-  }
-  const uint8_t *p = t->data;
-  int64_t step = tni_dtype_bits(t->dtype) / 8;
-  switch (t->dtype) {
+void tni_elems_to_f32(uint32_t dtype, const void *data, int64_t first, int64_t n, float *dst) {
+  const uint8_t *p = data;
+  int64_t step = tni_dtype_bits(dtype) / 8;
+  switch (dtype) {
     case TN_DT_F32:
       if (n > 0) memcpy(dst, p + first * step, (size_t)n * sizeof *dst);
       break;
@@ -245,8 +219,8 @@ void tni_tensor_to_f32(const tni_tensor *t, int64_t first, int64_t n, float *dst
     case TN_DT_I64:
       LOOP_AS(int64_t, (float)x);
     default:
-      if (tni_dtype_bits(t->dtype) != 0)
-        small_to_f32(t->dtype, p, first, n, dst);
+      if (tni_dtype_bits(dtype) != 0)
+        small_to_f32(dtype, p, first, n, dst);
       else if (n > 0)
         memset(dst, 0, (size_t)n * sizeof *dst);
   }

@@ -36,7 +36,8 @@ void tni_graph_destroy(tni_graph *g) {
   free(g);
 }
 
-void *tni_grow_pointers(tni_arena *a, void *old, uint32_t n, uint32_t *cap) {
+/* Room for one more pointer in an arena-backed array of *cap entries. NULL without memory. */
+static void *grow_pointers(tni_arena *a, void *old, uint32_t n, uint32_t *cap) {
   if (n < *cap) return old;
   if (n > UINT32_MAX / 2 - 1) return NULL;
   uint32_t want = n < 8 ? 16 : n * 2;
@@ -64,7 +65,7 @@ static const char *fresh_name(tni_graph *g) {
 }
 
 tn_id tni_graph_add_value(tni_graph *g, const char *name, uint32_t kind, uint32_t dtype) {
-  tni_value **values = tni_grow_pointers(g->arena, g->values, g->n_values, &g->cap_values);
+  tni_value **values = grow_pointers(g->arena, g->values, g->n_values, &g->cap_values);
   tni_value *v = values ? TNI_NEW(g->arena, tni_value) : NULL;
   if (!v) return TN_NONE;
   g->values = values;
@@ -141,22 +142,6 @@ bool tni_value_reserve_uses(tni_graph *g, tni_value *v, uint32_t n) {
 /* The lists are ours; the ABI's struct shows them const. */
 void tni_value_push_use(tni_value *v, tn_id node) { ((tn_id *)v->pub.uses)[v->pub.n_uses++] = node; }
 
-const char *tni_node_where(const tni_node *n, char *buf, size_t size) {
-  snprintf(buf, size, "node '%s' (%s)", n->pub.name, n->type);
-  return buf;
-}
-
-tn_status tni_fail_node(tn_error *err, tn_status st, const tni_node *n, tn_id id, const char *fmt, ...) {
-  char where[128];
-  bool first = err && err->code == TN_OK;
-  va_list ap;
-  va_start(ap, fmt);
-  tni_vfail(err, st, tni_node_where(n, where, sizeof where), fmt, ap);
-  va_end(ap);
-  if (first) err->node = id;
-  return st;
-}
-
 static uint32_t outer_levels(const tni_graph *g) {
   uint32_t n = 0;
   for (const tni_graph *o = g->outer; o && n <= TNI_MAX_SUBGRAPH_DEPTH; o = o->outer) n++;
@@ -169,7 +154,7 @@ tn_status tni_graph_adopt(tni_graph *g, tni_graph *sub, const char *node, tn_err
     if (sub->outer == g) return TN_OK;
     return tni_fail(err, TN_E_INTERNAL, node, "a subgraph belongs to another graph");
   }
-  tni_graph **subs = tni_grow_pointers(g->arena, g->subs, g->n_subs, &g->cap_subs);
+  tni_graph **subs = grow_pointers(g->arena, g->subs, g->n_subs, &g->cap_subs);
   if (!subs) {
     tni_graph_destroy(sub);
     return tni_fail_memory(err, node);
@@ -248,7 +233,7 @@ tn_status tni_graph_add_node(tni_graph *g, const char *name, const char *domain,
     name = buf;
   }
   if (!domain || strcmp(domain, "ai.onnx") == 0) domain = "";
-  tni_node **nodes = tni_grow_pointers(g->arena, g->nodes, g->n_nodes, &g->cap_nodes);
+  tni_node **nodes = grow_pointers(g->arena, g->nodes, g->n_nodes, &g->cap_nodes);
   tni_node *n = nodes ? TNI_NEW(g->arena, tni_node) : NULL;
   if (!n) return tni_fail_memory(err, name);
   g->nodes = nodes;

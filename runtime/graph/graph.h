@@ -14,10 +14,13 @@
 
 #include <stdio.h>
 
+#include <tenon/attrs.h>
+
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/base/half.h"
 #include "runtime/base/map.h"
+#include "runtime/graph/attr_names.h"
 #include "runtime/graph/op.h"
 #include "runtime/expr/expr.h"
 
@@ -238,6 +241,20 @@ const char *tni_attr_s(const tn_node *n, const char *name, const char *dflt);
 uint32_t tni_attr_ints(const tn_node *n, const char *name, const int64_t **v);
 /* TENSOR attribute or NULL. */
 const tni_tensor *tni_attr_tensor(const tn_node *n, const char *name);
+/* How often an attribute was asked for by name in this process. Test builds only (TNI_COUNT_LOOKUPS). */
+uint64_t tni_attr_lookups(void);
+
+/* The same by number (TNI_A_*, attr_names.h), which is what runs in a step uses: no text is compared. All that they need of
+ * n crosses the ABI: its operator and its attributes in the table's order. NULL or dflt: the operator has none of that
+ * name. */
+const tn_attr *tni_at(const tn_node *n, uint32_t name);
+int64_t tni_at_i(const tn_node *n, uint32_t name, int64_t dflt);
+double tni_at_f(const tn_node *n, uint32_t name, double dflt);
+const char *tni_at_s(const tn_node *n, uint32_t name, const char *dflt);
+/* tn_attr.word: one of TN_WORD_* (attrs.h), 0 where there is none. */
+uint32_t tni_at_word(const tn_node *n, uint32_t name);
+uint32_t tni_at_ints(const tn_node *n, uint32_t name, const int64_t **v);
+const tni_tensor *tni_at_tensor(const tn_node *n, uint32_t name);
 
 tni_node *tni_graph_node(const tni_graph *g, tn_id id);
 tni_value *tni_graph_value(const tni_graph *g, tn_id id);
@@ -247,7 +264,7 @@ tn_id tni_graph_find(const tni_graph *g, const char *name);
 void tni_graph_dump_text(const tni_graph *g, FILE *f);
 void tni_graph_dump_dot(const tni_graph *g, FILE *f);
 
-/* --- tensors and dtypes (dtype.c) --- */
+/* --- tensors and dtypes (dtype.c, tensor.c) --- */
 /* Bits of one element (4 for INT4 ...); 0 for STRING and unknown. */
 uint32_t tni_dtype_bits(uint32_t dtype);
 /* "float32", "int64", ... ; never NULL. */
@@ -263,6 +280,8 @@ TN_MUST_CHECK tn_status tni_dtype_bytes(uint32_t dtype, int64_t count, uint64_t 
  * gives 0. */
 void tni_tensor_to_f32(const tni_tensor *t, int64_t first, int64_t n, float *dst);
 void tni_tensor_to_i64(const tni_tensor *t, int64_t first, int64_t n, int64_t *dst);
+/* The same of n elements that lie at data (dense, any alignment). */
+void tni_elems_to_f32(uint32_t dtype, const void *data, int64_t first, int64_t n, float *dst);
 /* The code of x in an 8-bit float that has a sign, or in float4e2m1, rounded half to even. What is larger than the
  * largest becomes that if it is to saturate (always in float4e2m1), else infinity or, where there is none, NaN. NaN is
  * 0x80 in the FNUZ types; float4e2m1 has none and gives -0. */

@@ -19,11 +19,12 @@ static void inherit(tni_value *v, const tni_value *up) {
   v->captured = TN_NONE;
 }
 
-tn_status tni_graph_capture(tni_graph *g, const char *name, tn_id *id) {
+/* The id in g of the value `name` of g or of a graph around it (then g gets a captured value), or TN_NONE. */
+static tn_status graph_capture(tni_graph *g, const char *name, tn_id *id) {
   *id = tni_graph_find(g, name);
   if (*id != TN_NONE || !g->outer) return TN_OK;
   tn_id up;
-  tn_status st = tni_graph_capture(g->outer, name, &up);
+  tn_status st = graph_capture(g->outer, name, &up);
   if (st != TN_OK || up == TN_NONE) return st;
   *id = tni_graph_add_value(g, name, TN_VALUE_INPUT, g->outer->values[up]->pub.dtype);
   if (*id == TN_NONE) return TN_E_NO_MEMORY;
@@ -122,7 +123,7 @@ static tn_status resolve(tni_graph *g, tn_id id, bool *found) {
   }
   if (v->pub.producer != TN_NONE || (v->pub.kind != TN_VALUE_ACT && v->pub.kind != TN_VALUE_OUTPUT)) return TN_OK;
   tn_id up = TN_NONE;
-  tn_status st = g->outer ? tni_graph_capture(g->outer, v->pub.name, &up) : TN_OK;
+  tn_status st = g->outer ? graph_capture(g->outer, v->pub.name, &up) : TN_OK;
   if (st != TN_OK) return st;
   *found = up != TN_NONE;
   if (!*found) return TN_OK;

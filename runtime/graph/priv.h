@@ -9,8 +9,6 @@
 
 #define TNI_MAX_SUBGRAPH_DEPTH 64
 
-/* "node 'NAME' (Type)" into buf; returns buf. */
-const char *tni_node_where(const tni_node *n, char *buf, size_t size);
 /* Fails with the node's name as `where` and its id in err->node. */
 tn_status tni_fail_node(tn_error *err, tn_status st, const tni_node *n, tn_id id, const char *fmt, ...) TN_PRINTF(5, 6);
 
@@ -22,11 +20,7 @@ const tni_raw_attr *tni_raw_copy(tni_arena *a, const tni_raw_attr *raw, uint32_t
 /* Types n->raw by n->op into n->pub.attr. id: for messages. */
 tn_status tni_attrs_type(tni_arena *a, tni_node *n, tn_id id, tn_error *err);
 
-/* The id in g of the value `name` of g or of a graph around it (then g gets a captured value), or TN_NONE. */
-TN_MUST_CHECK tn_status tni_graph_capture(tni_graph *g, const char *name, tn_id *id);
 
-/* Room for one more pointer in an arena-backed array of *cap entries. NULL without memory. */
-void *tni_grow_pointers(tni_arena *a, void *old, uint32_t n, uint32_t *cap);
 /* Room for n more uses of v. */
 bool tni_value_reserve_uses(tni_graph *g, tni_value *v, uint32_t n);
 /* One more use of v by node; room must be there. */

@@ -6,9 +6,8 @@
 enum { CHUNK = 256 };
 
 static float scale_at(uint32_t dtype, const uint8_t *p, int64_t i) {
-  const tni_tensor t = {.dtype = dtype, .data = (void *)(uintptr_t)p};
   float v;
-  tni_tensor_to_f32(&t, i, 1, &v);
+  tni_elems_to_f32(dtype, p, i, 1, &v);
   return v;
 }
 

@@ -160,6 +160,6 @@ double tni_hdev_macs(const tn_node *n, const tni_tensor *in, uint32_t n_in, cons
   if (n->op == TN_OP_CONV && n_in > 1 && in[1].rank && in[1].dims[0])
     return (double)tni_knumel(out) * (double)tni_dim_product(&in[1], 1, in[1].rank);
   if ((n->op != TN_OP_MATMUL && n->op != TN_OP_GEMM) || n_in < 2 || !in[0].rank) return 0;
-  const bool ta = n->op == TN_OP_GEMM && tni_attr_i(n, "transA", 0) && in[0].rank == 2;
+  const bool ta = n->op == TN_OP_GEMM && tni_at_i(n, TNI_A_TRANSA, 0) && in[0].rank == 2;
   return (double)tni_knumel(out) * (double)in[0].dims[ta ? 0 : in[0].rank - 1];
 }

@@ -133,13 +133,13 @@ static bool alone(const char *s, size_t n, size_t b, size_t e) {
   return !before && !after;
 }
 
-static void text_piece(tni_pieces *out, size_t b, size_t e, size_t zero, size_t base) {
+static void text_piece(tni_tok_pieces *out, size_t b, size_t e, size_t zero, size_t base) {
   size_t z = zero > b ? zero - b : 0;
-  if (b < e) tni_pieces_add(out, (tni_piece){base + b, e - b, z > e - b ? e - b : z, -1});
+  if (b < e) tni_pieces_add(out, (tni_tok_piece){base + b, e - b, z > e - b ? e - b : z, -1});
 }
 
 void tni_added_split(const tni_tokenizer *t, const tni_added_set *set, const char *s, size_t n, size_t zero,
-                     size_t base, tni_pieces *out) {
+                     size_t base, tni_tok_pieces *out) {
   size_t done = 0, len;
   (void)t;
   for (size_t i = 0; set->n && i < n;) {
@@ -158,7 +158,7 @@ void tni_added_split(const tni_tokenizer *t, const tni_added_set *set, const cha
     }
     while (x->rstrip && e < n && tni_is_white(tni_utf8_get(s + e, n - e, &len))) e += len;
     text_piece(out, done, b, zero, base);
-    tni_pieces_add(out, (tni_piece){base + b, e > b ? e - b : 0, 0, x->id});
+    tni_pieces_add(out, (tni_tok_piece){base + b, e > b ? e - b : 0, 0, x->id});
     done = e;
   }
   text_piece(out, done, n, zero, base);

@@ -127,12 +127,6 @@ static tn_status read_merges(tni_reader *r, const tni_at *a) {
   return st;
 }
 
-void tni_byte_ids(tni_tok_model *m) {
-  static const char hex[] = "0123456789ABCDEF";
-  for (int b = 0; b < 256; b++)
-    m->byte_ids[b] = tni_vocab_id(m, (char[6]){'<', '0', 'x', hex[b >> 4], hex[b & 15], '>'}, 6);
-}
-
 tn_status tni_bpe_read(tni_reader *r, const tni_at *a) {
   tni_tok_model *m = &r->t->model;
   tni_at prefix = tni_at_key(a, "continuing_subword_prefix"), suffix = tni_at_key(a, "end_of_word_suffix"),

@@ -67,7 +67,9 @@ tn_status tni_charsmap_read(const tni_at *a, tni_arena *arena, tni_charsmap *out
 
 static size_t offset_of(uint32_t unit) { return (size_t)((unit & 0x7fffffff) >> 10) << (unit >> 9 & 1 ? 8 : 0); }
 
-tni_view tni_charsmap_find(const tni_charsmap *c, const char *s, size_t n) {
+/* What the shortest rule that s (n bytes of UTF-8) starts with puts in its place; v NULL: no rule. As in the reference
+ * s is then replaced as a whole, even where the rule is shorter. */
+static tni_view charsmap_find(const tni_charsmap *c, const char *s, size_t n) {
   const tni_view none = {NULL, 0};
   size_t at = offset_of(c->units[0]);
   for (size_t i = 0; i < n && s[i]; i++) {
@@ -126,11 +128,11 @@ void tni_charsmap_apply(const tni_charsmap *c, const tni_str *in, tni_str *out) 
   tni_str_clear(out);
   for (size_t i = 0, e; i < in->n && !out->failed; i = e) {
     e = cluster_end(in, i);
-    tni_view r = e - i < CLUSTER_BYTES ? tni_charsmap_find(c, in->v + i, e - i) : (tni_view){NULL, 0};
+    tni_view r = e - i < CLUSTER_BYTES ? charsmap_find(c, in->v + i, e - i) : (tni_view){NULL, 0};
     if (r.v) put(&w, count(in->v + i, e - i), r);
     for (size_t len; !r.v && i < e; i += len) {
       len = tni_utf8_len(in->v[i]);
-      tni_view x = tni_charsmap_find(c, in->v + i, len);
+      tni_view x = charsmap_find(c, in->v + i, len);
       put(&w, 1, x.v ? x : (tni_view){in->v + i, len});
     }
   }

@@ -20,9 +20,6 @@ typedef struct tni_charsmap {
 
 /* a: the base64 string. Memory is the arena's. */
 TN_MUST_CHECK tn_status tni_charsmap_read(const tni_at *a, tni_arena *arena, tni_charsmap *out, tn_error *err);
-/* What the shortest rule that s (n bytes of UTF-8) starts with puts in its place; v NULL: no rule. As in the reference
- * s is then replaced as a whole, even where the rule is shorter. */
-tni_view tni_charsmap_find(const tni_charsmap *c, const char *s, size_t n);
 /* Applies the rules to in: to each grapheme cluster below 6 bytes, else to each character. */
 void tni_charsmap_apply(const tni_charsmap *c, const tni_str *in, tni_str *out);
 

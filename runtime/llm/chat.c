@@ -9,18 +9,6 @@
 #include "runtime/base/half.h"
 #include "runtime/llm/lm.h"
 
-bool tni_mem_grow(tni_mem *m, size_t bytes) {
-  if (bytes <= m->cap && m->v) return true;
-  size_t cap = m->cap ? m->cap : 256;
-  while (cap < bytes)
-    if (!tni_mul_size(cap, 2, &cap)) return false;
-  void *v = realloc(m->v, cap);
-  if (!v) return false;
-  m->v = v;
-  m->cap = cap;
-  return true;
-}
-
 static tn_status init(tn_chat *c, tn_error *err) {
   const tni_lm_io *io = &c->lm->io;
   c->feed = calloc(io->n_in, sizeof *c->feed);
@@ -115,18 +103,6 @@ tn_status tni_chat_append(tn_chat *c, const int32_t *ids, size_t n, tn_error *er
 
 /* --- one step ----------------------------------------------------------------------------------------------------- */
 
-void tni_put_ints(void *dst, tn_dtype dt, size_t n, const int32_t *src, int64_t base) {
-  for (size_t i = 0; i < n; i++) {
-    int64_t v = src ? src[i] : base + (int64_t)i;
-    if (dt == TN_DT_I64)
-      ((int64_t *)dst)[i] = v;
-    else if (dt == TN_DT_I32)
-      ((int32_t *)dst)[i] = (int32_t)v;
-    else
-      ((uint8_t *)dst)[i] = (uint8_t)v;
-  }
-}
-
 static void put_ones(void *dst, tn_dtype dt, size_t n) {
   for (size_t i = 0; i < n; i++) tni_put_ints((char *)dst + i * tni_lm_elem_bytes(dt), dt, 1, NULL, 1);
 }
@@ -134,35 +110,35 @@ static void put_ones(void *dst, tn_dtype dt, size_t n) {
 static tn_status fill(tn_chat *c, uint32_t i, size_t past, size_t n, tn_error *err) {
   const tni_in *in = &c->lm->io.in[i];
   tn_tensor *t = &c->in[i];
-  tni_mem *m = &c->feed[i];
-  size_t len = in->role == TNI_IN_MASK ? past + n : in->role == TNI_IN_USE_CACHE ? 1 : n, bytes = 1;
-  if (in->role == TNI_IN_PAST) {
+  tni_chat_mem *m = &c->feed[i];
+  size_t len = in->role == TNI_INPUT_MASK ? past + n : in->role == TNI_INPUT_USE_CACHE ? 1 : n, bytes = 1;
+  if (in->role == TNI_INPUT_PAST) {
     t->dims[in->axis] = (int64_t)past;
     bytes = tni_lm_elem_bytes(t->dtype);
     for (uint32_t d = 0; d < t->rank; d++)
       if (!tni_mul_size(bytes, (size_t)t->dims[d], &bytes)) return tni_fail_memory(err, t->name);
     /* With a past the memory is there and full: the last step put it there. */
-    if (past == 0 && !tni_mem_grow(m, 1)) return tni_fail_memory(err, t->name);
+    if (past == 0 && !tni_chat_mem_grow(m, 1)) return tni_fail_memory(err, t->name);
   } else {
-    if (!tni_mul_size(len, tni_lm_elem_bytes(t->dtype), &bytes) || !tni_mem_grow(m, bytes))
+    if (!tni_mul_size(len, tni_lm_elem_bytes(t->dtype), &bytes) || !tni_chat_mem_grow(m, bytes))
       return tni_fail_memory(err, t->name);
     t->dims[t->rank - 1] = (int64_t)len;
   }
   switch (in->role) {
-    case TNI_IN_IDS:
+    case TNI_INPUT_IDS:
       tni_put_ints(m->v, t->dtype, n, c->history + past, 0);
       break;
-    case TNI_IN_MASK:
+    case TNI_INPUT_MASK:
       put_ones(m->v, t->dtype, len);
       break;
-    case TNI_IN_POSITIONS:
-    case TNI_IN_CACHE_POSITION:
+    case TNI_INPUT_POSITIONS:
+    case TNI_INPUT_CACHE_POSITION:
       tni_put_ints(m->v, t->dtype, n, NULL, (int64_t)past);
       break;
-    case TNI_IN_USE_CACHE:
+    case TNI_INPUT_USE_CACHE:
       tni_put_ints(m->v, t->dtype, 1, NULL, past > 0);
       break;
-    case TNI_IN_PAST:
+    default: /* PAST; lm_io.c lets no other through */
       break;
   }
   t->data = m->v;
@@ -189,7 +165,7 @@ static tn_status keep_present(tn_chat *c, size_t total, tn_error *err) {
   for (int pass = 0; pass < 2; pass++) {
     uint32_t k = 1;
     for (uint32_t i = 0; i < io->n_in; i++) {
-      if (io->in[i].role != TNI_IN_PAST) continue;
+      if (io->in[i].role != TNI_INPUT_PAST) continue;
       const tn_tensor *o = &c->out[k++];
       if (pass == 1) {
         memcpy(c->feed[i].v, o->data, o->bytes);
@@ -197,20 +173,10 @@ static tn_status keep_present(tn_chat *c, size_t total, tn_error *err) {
       }
       tn_status st = check_present(&c->in[i], o, io->in[i].axis, total, err);
       if (st != TN_OK) return st;
-      if (!tni_mem_grow(&c->feed[i], o->bytes)) return tni_fail_memory(err, o->name);
+      if (!tni_chat_mem_grow(&c->feed[i], o->bytes)) return tni_fail_memory(err, o->name);
     }
   }
   return TN_OK;
-}
-
-void tni_logits_to_f32(const tn_tensor *o, size_t have, size_t want, size_t vocab, float *dst) {
-  const size_t first = (have - want) * vocab, n = want * vocab;
-  if (o->dtype == TN_DT_F32) {
-    memcpy(dst, (const float *)o->data + first, n * sizeof *dst);
-    return;
-  }
-  const uint16_t *h = (const uint16_t *)o->data + first;
-  for (size_t i = 0; i < n; i++) dst[i] = o->dtype == TN_DT_F16 ? tni_f16_to_f32(h[i]) : tni_bf16_to_f32(h[i]);
 }
 
 /* [1, S, V], or [1, V] from models that give the last row only. */
@@ -232,7 +198,7 @@ static tn_status read_logits(tn_chat *c, size_t n, bool last_only, const float *
   *vocab = v;
   *logits = (const float *)(const void *)data;
   if (o->dtype == TN_DT_F32) return TN_OK;
-  if (!tni_mem_grow(&c->logits, want * v * sizeof(float))) return tni_fail_memory(err, "logits");
+  if (!tni_chat_mem_grow(&c->logits, want * v * sizeof(float))) return tni_fail_memory(err, "logits");
   tni_logits_to_f32(o, have, want, v, c->logits.v);
   *logits = c->logits.v;
   return TN_OK;
@@ -243,24 +209,9 @@ static void name_outputs(tn_chat *c) {
   uint32_t k = 1;
   c->out[0] = (tn_tensor){.h = {sizeof(tn_tensor), 1, 0}, .name = io->logits_info->name};
   for (uint32_t i = 0; i < io->n_in; i++)
-    if (io->in[i].role == TNI_IN_PAST)
+    if (io->in[i].role == TNI_INPUT_PAST)
       c->out[k++] =
           (tn_tensor){.h = {sizeof(tn_tensor), 1, 0}, .name = tn_model_output(c->lm->model, io->in[i].present)->name};
-}
-
-/* A cancel that came when nothing ran is the session's memory of an earlier call, not of this one. */
-tn_status tni_chat_run(tn_chat *c, uint32_t phase, bool last_only, tn_error *err) {
-  const tni_lm_io *io = &c->lm->io;
-  tn_error mine;
-  tn_status st;
-  int tries = 0;
-  do {
-    tni_error_init(&mine);
-    st = c->kept ? tn_session_step(c->session, phase, c->in_ptr, c->out_ptr, last_only, &mine)
-                 : tn_session_run(c->session, phase, c->in_ptr, io->n_in, c->out, io->n_past + 1, &mine);
-  } while (st == TN_E_CANCELLED && !atomic_load(&c->cancelled) && tries++ < 2);
-  if (st != TN_OK && err && err->code == TN_OK) *err = mine;
-  return st;
 }
 
 tn_status tni_chat_step(tn_chat *c, bool last_only, const float **logits, size_t *rows, size_t *vocab, tn_error *err) {

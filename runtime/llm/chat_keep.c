@@ -19,8 +19,8 @@ tn_status tni_chat_keep(tn_chat *c, tn_error *err) {
   for (uint32_t i = 0; i < io->n_in; i++) {
     size_t bytes = (size_t)c->chunk * tni_lm_elem_bytes(c->in[i].dtype);
     c->in_ptr[i] = NULL; /* the session's own */
-    if (io->in[i].role == TNI_IN_PAST || io->in[i].role == TNI_IN_MASK) continue;
-    if (!tni_mem_grow(&c->feed[i], bytes)) return tni_fail_memory(err, "chat");
+    if (io->in[i].role == TNI_INPUT_PAST || io->in[i].role == TNI_INPUT_MASK) continue;
+    if (!tni_chat_mem_grow(&c->feed[i], bytes)) return tni_fail_memory(err, "chat");
     c->in[i].data = c->feed[i].v;
     c->in_ptr[i] = &c->in[i];
   }
@@ -33,9 +33,9 @@ static void feed(tn_chat *c, size_t at, size_t n) {
   for (uint32_t i = 0; i < io->n_in; i++) {
     tn_tensor *t = &c->in[i];
     if (!c->in_ptr[i]) continue;
-    const bool flag = io->in[i].role == TNI_IN_USE_CACHE;
+    const bool flag = io->in[i].role == TNI_INPUT_USE_CACHE;
     const size_t len = flag ? 1 : n;
-    tni_put_ints(c->feed[i].v, t->dtype, len, io->in[i].role == TNI_IN_IDS ? c->history + at : NULL,
+    tni_put_ints(c->feed[i].v, t->dtype, len, io->in[i].role == TNI_INPUT_IDS ? c->history + at : NULL,
                  flag ? at > 0 : (int64_t)at);
     t->dims[t->rank - 1] = (int64_t)len;
     t->bytes = len * tni_lm_elem_bytes(t->dtype);
@@ -57,7 +57,7 @@ static tn_status take_logits(tn_chat *c, size_t n, size_t total, bool last_only,
     *logits = (const float *)o->data + (have - want) * v;
     return TN_OK;
   }
-  if (!tni_mul_size(all, v, &bytes) || !tni_mul_size(bytes, sizeof(float), &bytes) || !tni_mem_grow(&c->logits, bytes))
+  if (!tni_mul_size(all, v, &bytes) || !tni_mul_size(bytes, sizeof(float), &bytes) || !tni_chat_mem_grow(&c->logits, bytes))
     return tni_fail_memory(err, "logits");
   tni_logits_to_f32(o, have, want, v, (float *)c->logits.v + *done * v);
   *done += want;

@@ -17,20 +17,12 @@
 
 #include "runtime/base/error.h"
 #include "runtime/llm/config.h"
+#include "runtime/llm/inputs.h"
 #include "runtime/llm/tokenizer.h"
-
-typedef enum tni_role {
-  TNI_IN_IDS,            /* [1, S] */
-  TNI_IN_MASK,           /* [1, past + S], ones */
-  TNI_IN_POSITIONS,      /* [1, S]: past .. past + S - 1 */
-  TNI_IN_CACHE_POSITION, /* [S]: the same */
-  TNI_IN_USE_CACHE,      /* [1]: past > 0 */
-  TNI_IN_PAST
-} tni_role;
 
 typedef struct tni_in {
   const tn_io_info *info;
-  tni_role role;
+  tni_input role;
   uint32_t axis;    /* Past: the axis that grows */
   uint32_t present; /* Past: which output continues it */
 } tni_in;
@@ -58,20 +50,20 @@ void tni_lm_io_finish(tni_lm_io *io);
 size_t tni_lm_elem_bytes(tn_dtype dt); /* 0: not a type that inputs or logits have here */
 
 /* Growing bytes. */
-typedef struct tni_mem {
+typedef struct tni_chat_mem {
   void *v;
   size_t cap;
-} tni_mem;
+} tni_chat_mem;
 
 struct tn_chat {
   tn_lm *lm;
   tn_session *session;
   int32_t *history;
   size_t n, cap, fed; /* tokens; those in the cache */
-  tni_mem *feed;      /* [n_in] what each input points to */
+  tni_chat_mem *feed;      /* [n_in] what each input points to */
   tn_tensor *in, *out;
   const tn_tensor **in_ptr;
-  tni_mem logits;      /* when they are not f32, or of several chunks */
+  tni_chat_mem logits;      /* when they are not f32, or of several chunks */
   bool kept;           /* the session keeps the caches (chat_keep.c) */
   int64_t chunk;       /* then: most tokens of one step */
   tn_tensor **out_ptr; /* then: [outputs of the model], all NULL but the logits' */
@@ -91,7 +83,7 @@ TN_MUST_CHECK tn_status tni_chat_keep_step(tn_chat *c, bool last_only, const flo
 /* Pieces that both ways share. run: the session's step or run. put_ints: n integers of a model's type, src[i] or base + i. */
 TN_MUST_CHECK tn_status tni_chat_run(tn_chat *c, uint32_t phase, bool last_only, tn_error *err);
 void tni_put_ints(void *dst, tn_dtype dt, size_t n, const int32_t *src, int64_t base);
-TN_MUST_CHECK bool tni_mem_grow(tni_mem *m, size_t bytes);
+TN_MUST_CHECK bool tni_chat_mem_grow(tni_chat_mem *m, size_t bytes);
 /* Rows [have - want, have) of logits [1, have, V] or [1, V] as f32 at dst, [want, V]. */
 void tni_logits_to_f32(const tn_tensor *o, size_t have, size_t want, size_t vocab, float *dst);
 /* Ids of a prompt for this conversation: template and BOS only at its start. malloc'd. */

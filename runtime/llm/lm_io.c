@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading a decoder's signature. Exporters agree on input_ids, attention_mask and position_ids; caches are named
- * past_key_values.N.key / present.N.key (Optimum), past_key_values.N.key / present_key_values.N.key, past_N / present_N
- * and past_key_N / present_key_N (ONNX Runtime): what follows the word is the same on both sides.
+ * Reading a decoder's signature: what its inputs mean (inputs.h), whether they can be fed, and which output continues
+ * which cache.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,28 +31,9 @@ static tn_status unsupported(const tn_io_info *x, const char *what, tn_error *er
   return tni_fail(err, TN_E_UNSUPPORTED, x->name, "%s %s", x->name, what);
 }
 
-/* What follows the longest of the words that name starts with; NULL: none. */
-static const char *after(const char *name, const char *const *words) {
-  for (; *words; words++) {
-    size_t n = strlen(*words);
-    if (strncmp(name, *words, n) == 0) return name + n;
-  }
-  return NULL;
-}
-
-static const char *past_rest(const char *name) {
-  static const char *const words[] = {"past_key_values", "past", NULL};
-  return after(name, words);
-}
-
-static const char *present_rest(const char *name) {
-  static const char *const words[] = {"present_key_values", "present", NULL};
-  return after(name, words);
-}
-
 static bool find_present(tn_model *m, const char *rest, uint32_t *out) {
   for (uint32_t i = 0; i < tn_model_n_outputs(m); i++) {
-    const char *r = present_rest(tn_model_output(m, i)->name);
+    const char *r = tni_output_present(tn_model_output(m, i)->name);
     if (!r || strcmp(r, rest) != 0) continue;
     *out = i;
     return true;
@@ -82,40 +62,27 @@ static tn_status read_past(tn_model *m, const tn_io_info *x, const char *batch, 
     return unsupported(x, "is a cache of an unusual type", err);
   if (x->rank < 3 || x->rank > 5) return unsupported(x, "is a cache of an unusual rank", err);
   if (!find_axis(x, batch, &in->axis)) return unsupported(x, "has no single symbolic axis that could be the past", err);
-  if (!find_present(m, past_rest(x->name), &in->present))
+  if (!find_present(m, tni_input_past(x->name), &in->present))
     return unsupported(x, "has no present output that continues it", err);
   if (tn_model_output(m, in->present)->dtype != dt) return unsupported(x, "and its present output differ in type", err);
-  in->role = TNI_IN_PAST;
   return TN_OK;
 }
 
-static const struct {
-  const char *name;
-  tni_role role;
-  int32_t rank;
-} known[] = {{"input_ids", TNI_IN_IDS, 2},
-             {"attention_mask", TNI_IN_MASK, 2},
-             {"position_ids", TNI_IN_POSITIONS, 2},
-             {"cache_position", TNI_IN_CACHE_POSITION, 1},
-             {"use_cache_branch", TNI_IN_USE_CACHE, 1}};
-
 static tn_status read_input(tn_model *m, const tn_io_info *x, const char *batch, tni_in *in, tn_error *err) {
   in->info = x;
-  if (past_rest(x->name)) return read_past(m, x, batch, in, err);
-  for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
-    if (strcmp(x->name, known[k].name) != 0) continue;
-    bool flag = known[k].role == TNI_IN_USE_CACHE, mask = known[k].role == TNI_IN_MASK;
-    bool type = x->dtype == TN_DT_I64 || x->dtype == TN_DT_I32;
-    if (flag) type = x->dtype == TN_DT_BOOL;
-    if (mask) type |= x->dtype == TN_DT_BOOL;
-    if (!type) return unsupported(x, "has an unusual type", err);
-    if (x->rank != known[k].rank) return unsupported(x, "has an unusual rank", err);
-    if (!flag && x->dims[x->rank - 1] >= 0) return unsupported(x, "has a fixed length", err);
-    if (x->rank == 2 && x->dims[0] > 1) return unsupported(x, "has a fixed batch", err);
-    in->role = known[k].role;
-    return TN_OK;
-  }
-  return unsupported(x, "is an input that a language model does not have", err);
+  in->role = tni_input_named(x->name);
+  if (in->role == TNI_INPUT_PAST) return read_past(m, x, batch, in, err);
+  if (in->role == TNI_INPUT_OTHER || in->role == TNI_INPUT_TYPES)
+    return unsupported(x, "is an input that a language model does not have", err);
+  bool flag = in->role == TNI_INPUT_USE_CACHE, mask = in->role == TNI_INPUT_MASK;
+  bool type = x->dtype == TN_DT_I64 || x->dtype == TN_DT_I32;
+  if (flag) type = x->dtype == TN_DT_BOOL;
+  if (mask) type |= x->dtype == TN_DT_BOOL;
+  if (!type) return unsupported(x, "has an unusual type", err);
+  if (x->rank != tni_input_rank(in->role)) return unsupported(x, "has an unusual rank", err);
+  if (!flag && x->dims[x->rank - 1] >= 0) return unsupported(x, "has a fixed length", err);
+  if (x->rank == 2 && x->dims[0] > 1) return unsupported(x, "has a fixed batch", err);
+  return TN_OK;
 }
 
 static tn_status find_logits(tn_model *m, tni_lm_io *io, tn_error *err) {
@@ -123,7 +90,7 @@ static tn_status find_logits(tn_model *m, tni_lm_io *io, tn_error *err) {
   for (uint32_t i = 0; i < n && found == n; i++)
     if (strcmp(tn_model_output(m, i)->name, "logits") == 0) found = i;
   for (uint32_t i = 0; i < n && found == n; i++)
-    if (!present_rest(tn_model_output(m, i)->name)) found = i;
+    if (!tni_output_present(tn_model_output(m, i)->name)) found = i;
   if (found == n) return tni_fail(err, TN_E_UNSUPPORTED, "logits", "the model has no logits output");
   const tn_io_info *x = tn_model_output(m, found);
   if (x->dtype != TN_DT_F32 && x->dtype != TN_DT_F16 && x->dtype != TN_DT_BF16)
@@ -141,13 +108,13 @@ tn_status tni_lm_io_read(tn_model *m, tni_lm_io *io, tn_error *err) {
   if (!io->in) return tni_fail_memory(err, "inputs");
   for (uint32_t i = 0; i < n; i++) {
     const tn_io_info *x = tn_model_input(m, i);
-    if (strcmp(x->name, "input_ids") == 0 && x->rank == 2) batch = x->dim_names[0];
+    if (tni_input_named(x->name) == TNI_INPUT_IDS && x->rank == 2) batch = x->dim_names[0];
   }
   tn_status st = TN_OK;
   for (uint32_t i = 0; i < n && st == TN_OK; i++) {
     st = read_input(m, tn_model_input(m, i), batch, &io->in[i], err);
-    ids |= st == TN_OK && io->in[i].role == TNI_IN_IDS;
-    io->n_past += st == TN_OK && io->in[i].role == TNI_IN_PAST;
+    ids |= st == TN_OK && io->in[i].role == TNI_INPUT_IDS;
+    io->n_past += st == TN_OK && io->in[i].role == TNI_INPUT_PAST;
   }
   if (st == TN_OK && !ids) st = tni_fail(err, TN_E_UNSUPPORTED, "input_ids", "the model has no input input_ids");
   if (st == TN_OK) st = find_logits(m, io, err);

@@ -8,11 +8,6 @@
 #include "runtime/llm/tok.h"
 #include "runtime/llm/unicode.h"
 
-int32_t tni_vocab_id(const tni_tok_model *m, const char *s, size_t n) {
-  uint64_t v;
-  return tni_map_get(m->vocab, s, n, &v) ? (int32_t)v : -1;
-}
-
 static tn_status read_entry(tni_reader *r, const tni_at *vocab, const char *key, size_t n, json_int_t id) {
   tni_tokenizer *t = r->t;
   if (n > TNI_TOK_STRING) return tni_at_fail(vocab, TN_E_LIMIT, r->err, "token %.60s... has %zu bytes", key, n);

@@ -262,7 +262,7 @@ static void apply_behavior(tni_segs *s, tni_behavior b, bool invert) {
     for (size_t i = 0; i < s->n; i++) s->v[i].match = false;
 }
 
-static tn_status split(const tni_pre *x, tni_work *w, tni_piece p, tn_error *err) {
+static tn_status split(const tni_pre *x, tni_work *w, tni_tok_piece p, tn_error *err) {
   const char *s = w->text.v + p.off;
   tni_behavior b = x->behavior;
   tn_status st = TN_OK;
@@ -289,7 +289,7 @@ static tn_status split(const tni_pre *x, tni_work *w, tni_piece p, tn_error *err
     tni_seg g = w->segs.v[i];
     size_t zero = p.zero > g.b ? p.zero - g.b : 0;
     if (zero > g.e - g.b) zero = g.e - g.b;
-    if (!g.match && g.e > g.b) tni_pieces_add(&w->next, (tni_piece){p.off + g.b, g.e - g.b, zero, -1});
+    if (!g.match && g.e > g.b) tni_pieces_add(&w->next, (tni_tok_piece){p.off + g.b, g.e - g.b, zero, -1});
   }
   return TN_OK;
 }
@@ -299,7 +299,7 @@ static tn_status split(const tni_pre *x, tni_work *w, tni_piece p, tn_error *err
 static bool starts_with(const char *s, size_t n, tni_view v) { return n >= v.n && memcmp(s, v.v, v.n) == 0; }
 
 /* Appends the piece's new text to w->tmp and gives its new zero. */
-static size_t rewrite(const tni_pre *x, tni_work *w, tni_piece p) {
+static size_t rewrite(const tni_pre *x, tni_work *w, tni_tok_piece p) {
   const char *s = w->text.v + p.off;
   tni_str *out = &w->tmp;
   size_t begin = out->n, zero = 0;
@@ -328,9 +328,9 @@ static size_t rewrite(const tni_pre *x, tni_work *w, tni_piece p) {
 static void rewrite_all(const tni_pre *x, tni_work *w) {
   tni_str_clear(&w->tmp);
   for (size_t i = 0; i < w->pieces.n; i++) {
-    tni_piece p = w->pieces.v[i];
+    tni_tok_piece p = w->pieces.v[i];
     size_t off = w->tmp.n;
-    if (p.id < 0) p = (tni_piece){off, 0, rewrite(x, w, p), -1};
+    if (p.id < 0) p = (tni_tok_piece){off, 0, rewrite(x, w, p), -1};
     if (p.id < 0) p.n = w->tmp.n - off;
     tni_pieces_add(&w->next, p);
   }
@@ -347,7 +347,7 @@ tn_status tni_pre_tokenize(const tni_tokenizer *t, tni_work *w, tn_error *err) {
       rewrite_all(x, w);
     } else {
       for (size_t i = 0; i < w->pieces.n; i++) {
-        tni_piece p = w->pieces.v[i];
+        tni_tok_piece p = w->pieces.v[i];
         tn_status st = TN_OK;
         if (p.id >= 0)
           tni_pieces_add(&w->next, p);
@@ -356,7 +356,7 @@ tn_status tni_pre_tokenize(const tni_tokenizer *t, tni_work *w, tn_error *err) {
         if (st != TN_OK) return st;
       }
     }
-    tni_pieces q = w->pieces;
+    tni_tok_pieces q = w->pieces;
     w->pieces = w->next;
     w->next = q;
     if (w->text.failed) return tni_fail(err, TN_E_LIMIT, "pre_tokenizer", "text grows over %zu bytes", TNI_STR_MAX);

@@ -16,7 +16,8 @@ void tni_str_clear(tni_str *s) {
   s->failed = false;
 }
 
-bool tni_str_reserve(tni_str *s, size_t extra) {
+/* Room for extra more bytes; false (and failed) when there is none. */
+static bool str_reserve(tni_str *s, size_t extra) {
   if (s->failed || extra > TNI_STR_MAX || s->n > TNI_STR_MAX - extra) return !(s->failed = true);
   size_t need = s->n + extra;
   if (need <= s->cap) return true;
@@ -30,7 +31,7 @@ bool tni_str_reserve(tni_str *s, size_t extra) {
 }
 
 void tni_str_add(tni_str *s, const char *v, size_t n) {
-  if (n == 0 || !tni_str_reserve(s, n)) return;
+  if (n == 0 || !str_reserve(s, n)) return;
   memcpy(s->v + s->n, v, n);
   s->n += n;
 }

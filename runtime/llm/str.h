@@ -37,8 +37,6 @@ void tni_str_clear(tni_str *s);
 /* Appends; sets failed when out of memory or over TNI_STR_MAX. v may be NULL when n is 0. */
 void tni_str_add(tni_str *s, const char *v, size_t n);
 void tni_str_add_cp(tni_str *s, uint32_t cp);
-/* Room for extra more bytes; false (and failed) when there is none. */
-bool tni_str_reserve(tni_str *s, size_t extra);
 /* Drops the first n bytes. */
 void tni_str_drop(tni_str *s, size_t n);
 

@@ -24,16 +24,16 @@ enum {
 /* --- working memory ---------------------------------------------------------------------------------------------- */
 
 /* A run of text still to be tokenized (id -1), or a token found in the text. */
-typedef struct tni_piece {
+typedef struct tni_tok_piece {
   size_t off, n;
   size_t zero; /* leading bytes from the input's first character, see str.h */
   int32_t id;
-} tni_piece;
-typedef struct tni_pieces {
-  tni_piece *v;
+} tni_tok_piece;
+typedef struct tni_tok_pieces {
+  tni_tok_piece *v;
   size_t n, cap;
   bool failed;
-} tni_pieces;
+} tni_tok_pieces;
 
 /* One piece of a split before its behavior is applied. */
 typedef struct tni_seg {
@@ -52,7 +52,7 @@ typedef struct tni_best tni_best;
 
 typedef struct tni_work {
   tni_str text, tmp, norm, norm2; /* pieces are ranges of text */
-  tni_pieces pieces, next;
+  tni_tok_pieces pieces, next;
   tni_segs segs;
   tni_match_memory match;
   tni_ids ids;
@@ -66,7 +66,8 @@ typedef struct tni_work {
   size_t best_cap;
 } tni_work;
 
-void tni_pieces_add(tni_pieces *p, tni_piece x);
+void tni_work_finish(tni_work *w);
+void tni_pieces_add(tni_tok_pieces *p, tni_tok_piece x);
 void tni_segs_add(tni_segs *s, size_t b, size_t e, bool match);
 void tni_work_id(tni_work *w, int32_t id);
 /* Grows *v to at least n elements of size bytes; false without memory. */
@@ -269,7 +270,7 @@ int32_t tni_vocab_id(const tni_tok_model *m, const char *s, size_t n);
 TN_MUST_CHECK tn_status tni_normalize(const tni_tokenizer *t, tni_work *w, tn_error *err);
 /* Splits s into text and added tokens; offsets of the pieces are base + offset in s. */
 void tni_added_split(const tni_tokenizer *t, const tni_added_set *set, const char *s, size_t n, size_t zero,
-                     size_t base, tni_pieces *out);
+                     size_t base, tni_tok_pieces *out);
 /* All pre-tokenizers over w->pieces. */
 TN_MUST_CHECK tn_status tni_pre_tokenize(const tni_tokenizer *t, tni_work *w, tn_error *err);
 /* Ids of one piece, appended to w. */

@@ -9,89 +9,7 @@
 #include "runtime/llm/tok.h"
 #include "runtime/llm/unicode.h"
 
-/* --- working memory ----------------------------------------------------------------------------------------------- */
-
-bool tni_grow(void **v, size_t *cap, size_t n, size_t size) {
-  if (n <= *cap) return true;
-  size_t want = *cap ? *cap : 64, bytes;
-  while (want < n)
-    if (!tni_mul_size(want, 2, &want)) return false;
-  if (!tni_mul_size(want, size, &bytes)) return false;
-  void *p = realloc(*v, bytes);
-  if (!p) return false;
-  *v = p;
-  *cap = want;
-  return true;
-}
-
-void tni_pieces_add(tni_pieces *p, tni_piece x) {
-  if (!p->failed && tni_grow((void **)&p->v, &p->cap, p->n + 1, sizeof *p->v))
-    p->v[p->n++] = x;
-  else
-    p->failed = true;
-}
-
-void tni_segs_add(tni_segs *s, size_t b, size_t e, bool match) {
-  if (!s->failed && tni_grow((void **)&s->v, &s->cap, s->n + 1, sizeof *s->v))
-    s->v[s->n++] = (tni_seg){b, e, match};
-  else
-    s->failed = true;
-}
-
-void tni_work_id(tni_work *w, int32_t id) {
-  if (!w->ids_failed && tni_grow((void **)&w->ids.v, &w->ids_cap, w->ids.n + 1, sizeof *w->ids.v))
-    w->ids.v[w->ids.n++] = id;
-  else
-    w->ids_failed = true;
-}
-
-static void work_finish(tni_work *w) {
-  tni_str_finish(&w->text);
-  tni_str_finish(&w->tmp);
-  tni_str_finish(&w->norm);
-  tni_str_finish(&w->norm2);
-  tni_match_memory_finish(&w->match);
-  free(w->pieces.v);
-  free(w->next.v);
-  free(w->segs.v);
-  free(w->ids.v);
-  free(w->syms);
-  free(w->heap);
-  free(w->best);
-}
-
 /* --- reading ------------------------------------------------------------------------------------------------------ */
-
-tn_status tni_tok_string(tni_reader *r, const tni_at *a, tni_view *out) {
-  tni_view v;
-  tn_status st = tni_at_string(a, &v, r->err);
-  if (st != TN_OK) return st;
-  if (v.n > TNI_TOK_STRING) return tni_at_fail(a, TN_E_LIMIT, r->err, "%zu bytes, at most %d", v.n, TNI_TOK_STRING);
-  char *p = tni_arena_alloc(r->t->arena, v.n + 1, 1);
-  if (!p) return tni_fail_memory(r->err, a->file);
-  memcpy(p, v.v, v.n);
-  *out = (tni_view){p, v.n};
-  return TN_OK;
-}
-
-tn_status tni_tok_type(tni_reader *r, const tni_at *a, tni_view *out) {
-  tn_status st = tni_at_object(a, r->err);
-  if (st != TN_OK) return st;
-  tni_at type = tni_at_key(a, "type");
-  return tni_at_string(&type, out, r->err);
-}
-
-tn_status tni_tok_sequence(tni_reader *r, const tni_at *a, const char *key, unsigned depth, tni_tok_read_fn one) {
-  tni_at list = tni_at_key(a, key);
-  size_t n;
-  if (depth >= TNI_TOK_DEPTH) return tni_at_fail(a, TN_E_LIMIT, r->err, "more than %d Sequences deep", TNI_TOK_DEPTH);
-  tn_status st = tni_at_array(&list, TNI_TOK_STEPS, &n, r->err);
-  for (size_t i = 0; st == TN_OK && i < n; i++) {
-    tni_at x = tni_at_item(&list, i);
-    st = one(r, &x, depth + 1);
-  }
-  return st;
-}
 
 /* Texts of added tokens win over the model's; they must not take another token's id. */
 static tn_status name_added(tni_reader *r, const tni_at *root) {
@@ -185,7 +103,7 @@ void tni_tokenizer_destroy(tni_tokenizer *t) {
 /* --- encoding ----------------------------------------------------------------------------------------------------- */
 
 /* Text between tokens found in the raw text: normalize it, then look for the tokens that are searched afterwards. */
-static tn_status add_text(const tni_tokenizer *t, tni_work *w, const char *s, tni_piece p, tn_error *err) {
+static tn_status add_text(const tni_tokenizer *t, tni_work *w, const char *s, tni_tok_piece p, tn_error *err) {
   tni_str_clear(&w->norm);
   tni_str_add(&w->norm, s + p.off, p.n);
   w->norm.zero = p.zero;
@@ -203,7 +121,7 @@ static tn_status encode(const tni_tokenizer *t, tni_work *w, const char *s, size
   if (bad < n) return tni_fail(err, TN_E_INVALID, "text", "not valid UTF-8 at byte %zu", bad);
   tni_added_split(t, &t->raw, s, n, n ? tni_utf8_len(*s) : 0, 0, &w->next);
   for (size_t i = 0; st == TN_OK && i < w->next.n; i++) {
-    tni_piece p = w->next.v[i];
+    tni_tok_piece p = w->next.v[i];
     if (p.id >= 0)
       tni_pieces_add(&w->pieces, p);
     else
@@ -212,7 +130,7 @@ static tn_status encode(const tni_tokenizer *t, tni_work *w, const char *s, size
   if (st == TN_OK && (w->next.failed || w->pieces.failed)) st = tni_fail_memory(err, "text");
   if (st == TN_OK) st = tni_pre_tokenize(t, w, err);
   for (size_t i = 0; st == TN_OK && i < w->pieces.n; i++) {
-    tni_piece p = w->pieces.v[i];
+    tni_tok_piece p = w->pieces.v[i];
     if (p.id >= 0)
       tni_work_id(w, p.id);
     else
@@ -233,7 +151,7 @@ tn_status tni_tokenizer_encode(const tni_tokenizer *t, const char *text, size_t 
     *out = w.ids;
     w.ids.v = NULL;
   }
-  work_finish(&w);
+  tni_work_finish(&w);
   return st;
 }
 

@@ -103,14 +103,15 @@ bool tni_is_number(uint32_t cp) { return cp < 0x80 ? cp >= '0' && cp <= '9' : tn
 
 bool tni_is_mark(uint32_t cp) { return cp >= 0x300 && tni_category(cp)[0] == 'M'; }
 
-bool tni_is_alphabetic_symbol(uint32_t cp) {
+/* So with Other_Alphabetic: circled and squared letters. */
+static bool is_alphabetic_symbol(uint32_t cp) {
   return (cp >= 0x24b6 && cp <= 0x24e9) || (cp >= 0x1f130 && cp <= 0x1f149) || (cp >= 0x1f150 && cp <= 0x1f169) ||
          (cp >= 0x1f170 && cp <= 0x1f189);
 }
 
 bool tni_is_word(uint32_t cp) {
   if (cp < 0x80) return (cp >= '0' && cp <= '9') || (cp >= 'A' && cp <= 'Z') || (cp >= 'a' && cp <= 'z') || cp == '_';
-  if (cp == 0x200c || cp == 0x200d || tni_is_alphabetic_symbol(cp)) return true;
+  if (cp == 0x200c || cp == 0x200d || is_alphabetic_symbol(cp)) return true;
   const char *c = tni_category(cp);
   if (c[0] == 'L' || c[0] == 'M') return true;
   return (c[0] == 'N' && c[1] != 'o') || (c[0] == 'P' && c[1] == 'c');

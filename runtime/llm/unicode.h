@@ -37,9 +37,7 @@ bool tni_is_white(uint32_t cp);             /* White_Space */
 bool tni_is_punct(uint32_t cp);             /* P* or ASCII punctuation */
 bool tni_is_number(uint32_t cp);            /* N* */
 bool tni_is_mark(uint32_t cp);              /* M* */
-bool tni_is_word(uint32_t cp);              /* \w of UTS 18: Alphabetic, M, Nd, Pc, Join_Control */
-bool tni_is_alphabetic_symbol(uint32_t cp); /* So with Other_Alphabetic: circled and squared letters */
-
+bool tni_is_word(uint32_t cp);              
 /* Lower case with SpecialCasing's unconditional mappings: at most 3 code points, returns how many. */
 size_t tni_lower(uint32_t cp, uint32_t out[3]);
 

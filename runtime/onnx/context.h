@@ -17,11 +17,21 @@ enum { TNI_MAX_EXTERNAL = 16384, TNI_MAX_ATTRIBUTES = 1024, TNI_MAX_OPSETS = 256
 /* A payload that is not aligned to its elements is copied when smaller than the first, up to the second in all. */
 enum { TNI_ALIGN_COPY = 1 << 20, TNI_ALIGN_COPY_ALL = 16 << 20 };
 
+struct tni_scope;
+struct tni_import;
+
+/* What converting a node comes back to, where it holds graphs or calls a function (convert.h has the types). */
+typedef struct tni_nested {
+  tn_status (*subgraph)(struct tni_import *c, struct tni_scope *s, const Onnx__GraphProto *gp, tni_graph **out);
+  tn_status (*call)(struct tni_import *c, struct tni_scope *s, const Onnx__FunctionProto *fn, const Onnx__NodeProto *n,
+                    const tn_id *in, uint32_t n_in, const tn_id *out, uint32_t n_out);
+} tni_nested;
+
 typedef struct tni_import {
   const char *file; /* for messages */
   const uint8_t *bytes;
   const char *origin; /* name of the mapped model file for tni_origin; NULL: bytes are not a file */
-  const tni_span *spans;
+  const tni_payload *spans;
   uint32_t n_spans;
   const char *dir; /* where external data lies; NULL: refused */
   tni_import_limits lim;
@@ -38,6 +48,7 @@ typedef struct tni_import {
   tni_map *functions; /* "domain:name:overload" -> index into proto->functions */
   tni_map *symbols;   /* identifiers in the dims of the inputs; see value_info.c */
   const Onnx__ModelProto *proto;
+  const tni_nested *nested;
   uint64_t copied;  /* bytes of attributes and decoded tensors on arenas, limited to 4 * max_meta */
   uint64_t aligned; /* bytes copied for alignment only */
   uint32_t n_nodes; /* nodes and calls made so far, in all graphs */

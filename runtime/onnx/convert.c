@@ -5,74 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static tn_status define(tni_import *c, tni_scope *s, const char *name, tn_id id) {
-  uint64_t old;
-  if (tni_map_get_str(s->names, name, &old))
-    return tni_fail(c->err, TN_E_INVALID, c->file, "value '%s' is defined twice", name);
-  return tni_map_put_str(s->names, name, id) ? TN_OK : tni_fail_memory(c->err, c->file);
-}
-
-/* A new value for `name`, or the caller's where name is an output of the function that s is the body of. */
-static tn_status declare(tni_import *c, tni_scope *s, const char *name, uint32_t kind, tn_id *id) {
-  uint64_t known;
-  if (s->results && tni_map_get_str(s->results, name, &known) && known != TN_NONE) {
-    *id = (tn_id)known;
-    return define(c, s, name, *id);
-  }
-  if (tni_map_get_str(s->names, name, &known)) return define(c, s, name, TN_NONE);
-  const char *full = tni_prefixed(c, s, name);
-  if (!full) return tni_fail_memory(c->err, c->file);
-  /* Inlined names may meet names of the model: those get a fresh one. */
-  if (tni_graph_find(s->g, full) != TN_NONE) full = "";
-  *id = tni_graph_add_value(s->g, full, kind, TN_DT_UNDEFINED);
-  return *id == TN_NONE ? tni_fail_memory(c->err, c->file) : define(c, s, name, *id);
-}
-
-/* A value of s->g that stands for `outer` of the graph around. Constants are shared instead. */
-static tn_status capture(tni_import *c, tni_scope *s, tn_id outer, tn_id *id) {
-  const tni_value *o = tni_graph_value(s->up->g, outer);
-  const char *name = tni_graph_find(s->g, o->pub.name) == TN_NONE ? o->pub.name : "";
-  *id = tni_graph_add_value(s->g, name, o->tensor ? TN_VALUE_CONST : TN_VALUE_INPUT, o->pub.dtype);
-  if (*id == TN_NONE) return tni_fail_memory(c->err, c->file);
-  if (!o->tensor) {
-    tni_graph_value(s->g, *id)->captured = outer;
-    return TN_OK;
-  }
-  tn_status st = tni_value_set_tensor(s->g, *id, o->tensor, &o->origin);
-  return st ? tni_fail(c->err, st, c->file, "constant '%s' in a subgraph", o->pub.name) : TN_OK;
-}
-
-static tn_status look_up(tni_import *c, tni_scope *s, const char *name, bool *found, tn_id *id) {
-  uint64_t known;
-  *found = tni_map_get_str(s->names, name, &known);
-  if (*found) {
-    *id = (tn_id)known;
-    return TN_OK;
-  }
-  if (!s->up) return TN_OK;
-  tn_id outer;
-  tn_status st = look_up(c, s->up, name, found, &outer);
-  if (st || !*found) return st;
-  *id = TN_NONE;
-  if (outer != TN_NONE) st = capture(c, s, outer, id);
-  if (st) return st;
-  return tni_map_put_str(s->names, name, *id) ? TN_OK : tni_fail_memory(c->err, c->file);
-}
-
-tn_status tni_resolve(tni_import *c, tni_scope *s, const char *name, const char *what, tn_id *id) {
-  bool found;
-  tn_status st = look_up(c, s, name, &found, id);
-  if (st || found) return st;
-  return tni_fail(c->err, TN_E_INVALID, c->file, "%s reads '%s', which nothing produces", what, name);
-}
-
 static tn_status add_initializer(tni_import *c, tni_scope *s, const Onnx__TensorProto *t) {
   tni_tensor x;
   tni_origin from;
   tn_id id;
   if (!t->name || !*t->name) return tni_fail(c->err, TN_E_INVALID, c->file, "an initializer has no name");
   tn_status st = tni_read_tensor(c, t, "initializer", s->g->arena, &x, &from);
-  if (!st) st = declare(c, s, t->name, TN_VALUE_CONST, &id);
+  if (!st) st = tni_declare(c, s, t->name, TN_VALUE_CONST, &id);
   if (st) return st;
   st = tni_value_set_tensor(s->g, id, &x, &from);
   return st ? tni_fail(c->err, st, c->file, "initializer '%s' cannot be kept", t->name) : TN_OK;
@@ -96,7 +35,7 @@ static tn_status add_inputs(tni_import *c, tni_scope *s, const Onnx__GraphProto 
     uint64_t known;
     if (!name || !*name) return tni_fail(c->err, TN_E_INVALID, c->file, "input %zu has no name", i);
     if (tni_map_get_str(s->names, name, &known) && tni_graph_value(s->g, (tn_id)known)->tensor) continue;
-    st = declare(c, s, name, TN_VALUE_INPUT, &ids[*n]);
+    st = tni_declare(c, s, name, TN_VALUE_INPUT, &ids[*n]);
     if (!st) st = tni_input_type(c, s->g, ids[*n], gp->input[i]);
     ++*n;
   }
@@ -107,7 +46,7 @@ static tn_status declare_outputs(tni_import *c, tni_scope *s, const Onnx__NodePr
   tn_status st = TN_OK;
   tn_id id;
   for (size_t i = 0; i < n->n_output && !st; i++)
-    if (*n->output[i]) st = declare(c, s, n->output[i], TN_VALUE_ACT, &id);
+    if (*n->output[i]) st = tni_declare(c, s, n->output[i], TN_VALUE_ACT, &id);
   if (st) tni_error_prefix(c->err, "node '%s'", tni_node_label(n));
   return st;
 }

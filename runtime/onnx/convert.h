@@ -45,6 +45,7 @@ typedef struct tni_draft {
   uint32_t n_raw;
 } tni_draft;
 
+/* --- draft.c --- */
 /* The attribute of that name, or NULL; takes it out, if it is there. */
 tni_raw_attr *tni_draft_attr(tni_draft *d, const char *name);
 void tni_draft_drop_attr(tni_draft *d, const char *name);
@@ -52,6 +53,18 @@ void tni_draft_drop_attr(tni_draft *d, const char *name);
 /* --- upgrade_first.c --- */
 /* Forms of opsets 1 to 5 that opset 6 has in other words: attributes and version of the draft change. */
 void tni_upgrade_first(tni_draft *d);
+
+/* --- scope.c --- */
+/* A new value for `name`, or the caller's where name is an output of the function that s is the body of. */
+TN_MUST_CHECK tn_status tni_declare(tni_import *c, tni_scope *s, const char *name, uint32_t kind, tn_id *id);
+/* The value that `name` means in s; captures it where it is of a graph around. what: who asks, for messages. */
+TN_MUST_CHECK tn_status tni_resolve(tni_import *c, tni_scope *s, const char *name, const char *what, tn_id *id);
+/* Name of a node for messages and for the graph; unnamed ones go by their first output. */
+const char *tni_node_label(const Onnx__NodeProto *n);
+/* Whether n is the ONNX operator `type` of the standard domain. */
+bool tni_is_standard(const Onnx__NodeProto *n, const char *type);
+/* PREFIX + name on scratch memory; name itself without a prefix. NULL without memory. */
+const char *tni_prefixed(tni_import *c, const tni_scope *s, const char *name);
 
 /* --- convert.c --- */
 /* Converts the model's main graph into g (created, empty) and finishes it. */
@@ -61,36 +74,26 @@ TN_MUST_CHECK tn_status tni_convert_subgraph(tni_import *c, tni_scope *s, const 
 /* Declares what nodes define (Constants become CONST values), takes the declared shapes, then converts the nodes. */
 TN_MUST_CHECK tn_status tni_convert_nodes(tni_import *c, tni_scope *s, Onnx__NodeProto *const *nodes, size_t n,
                                           Onnx__ValueInfoProto *const *hints, size_t n_hints);
-/* The value that `name` means in s; captures it where it is of a graph around. what: who asks, for messages. */
-TN_MUST_CHECK tn_status tni_resolve(tni_import *c, tni_scope *s, const char *name, const char *what, tn_id *id);
 
 /* --- node.c --- */
 TN_MUST_CHECK tn_status tni_convert_node(tni_import *c, tni_scope *s, const Onnx__NodeProto *n);
-/* Name of a node for messages and for the graph; unnamed ones go by their first output. */
-const char *tni_node_label(const Onnx__NodeProto *n);
-/* Whether n is the ONNX operator `type` of the standard domain. */
-bool tni_is_standard(const Onnx__NodeProto *n, const char *type);
-/* The attribute itself, or what it refers to in the calls around: *out NULL when the caller gave none. *s becomes the
- * scope that the value's names belong to. */
-TN_MUST_CHECK tn_status tni_deref_attr(tni_import *c, tni_scope **s, const Onnx__AttributeProto *a,
-                                       const Onnx__AttributeProto **out);
 /* Makes value v the constant that node n (a Constant) states. */
 TN_MUST_CHECK tn_status tni_convert_constant(tni_import *c, tni_scope *s, const Onnx__NodeProto *n, tn_id v);
-/* PREFIX + name on scratch memory; name itself without a prefix. NULL without memory. */
-const char *tni_prefixed(tni_import *c, const tni_scope *s, const char *name);
 
 /* --- function.c --- */
 /* Index of all functions by name; duplicates are errors. */
 TN_MUST_CHECK tn_status tni_index_functions(tni_import *c);
 /* The function that n calls, or NULL. */
 const Onnx__FunctionProto *tni_find_function(const tni_import *c, const Onnx__NodeProto *n);
+/* Checks an opset list: ai.onnx within TNI_OPSET_MIN..MAX. who: "model" or a function's name. */
+TN_MUST_CHECK tn_status tni_check_opsets(tni_import *c, Onnx__OperatorSetIdProto *const *sets, size_t n,
+                                         const char *who);
+
+/* --- call.c --- */
 /* Inlines fn for the call n in s. in, out: the call's values (TN_NONE: absent). */
 TN_MUST_CHECK tn_status tni_inline_call(tni_import *c, tni_scope *s, const Onnx__FunctionProto *fn,
                                         const Onnx__NodeProto *n, const tn_id *in, uint32_t n_in, const tn_id *out,
                                         uint32_t n_out);
-/* Checks an opset list: ai.onnx within TNI_OPSET_MIN..MAX. who: "model" or a function's name. */
-TN_MUST_CHECK tn_status tni_check_opsets(tni_import *c, Onnx__OperatorSetIdProto *const *sets, size_t n,
-                                         const char *who);
 
 /* --- upgrade.c --- */
 /* Rewrites d, written for d->version of ai.onnx, into the newest form that ops.def lists: attributes that became inputs

@@ -305,7 +305,7 @@ tni_raw_attr tni_em_attr_string(const char *name, const char *v) {
   return a;
 }
 
-tni_raw_attr tni_em_attr_ints(const char *name, const int64_t *v, size_t n) {
+static tni_raw_attr attr_of_ints(const char *name, const int64_t *v, size_t n) {
   tni_raw_attr a = attr(name, TN_ATTR_INTS, n);
   a.a.u.ints = v;
   return a;
@@ -356,7 +356,7 @@ tn_id tni_em_reshape(tni_emit *e, tn_id x, const int64_t *dims, size_t n) {
 tn_id tni_em_transpose(tni_emit *e, tn_id x, const int64_t *perm, size_t n) {
   return tni_em_node_add(
       e, &(tni_em_node){
-             .type = "Transpose", .n_in = 1, .in = {x}, .n_attr = 1, .attr = {tni_em_attr_ints("perm", perm, n)}});
+             .type = "Transpose", .n_in = 1, .in = {x}, .n_attr = 1, .attr = {attr_of_ints("perm", perm, n)}});
 }
 
 tn_id tni_em_unsqueeze(tni_emit *e, tn_id x, const int64_t *axes, size_t n) {

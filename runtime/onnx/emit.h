@@ -78,7 +78,6 @@ typedef struct tni_em_node {
 tni_raw_attr tni_em_attr_int(const char *name, int64_t v);
 tni_raw_attr tni_em_attr_float(const char *name, double v);
 tni_raw_attr tni_em_attr_string(const char *name, const char *v);
-tni_raw_attr tni_em_attr_ints(const char *name, const int64_t *v, size_t n);
 /* Adds the node; returns out[0]. */
 tn_id tni_em_node_add(tni_emit *e, tni_em_node *n);
 /* Nodes of one to three operands without attributes. */

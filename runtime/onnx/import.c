@@ -58,6 +58,8 @@ static tn_status describe(tni_import *c, const Onnx__ModelProto *m) {
 }
 
 static tn_status convert(tni_import *c) {
+  static const tni_nested nested = {tni_convert_subgraph, tni_inline_call};
+  c->nested = &nested;
   c->external = tni_map_create();
   c->functions = tni_map_create();
   c->symbols = tni_map_create();
@@ -120,7 +122,7 @@ static tni_model *new_model(tni_import *c, const tni_file *f, const char *path, 
 
 /* Takes over f unless borrowed. */
 static tn_status import_mapped(const tni_file *f, const char *path, const char *dir, bool borrowed,
-                               const tni_left *left, const tni_import_limits *lim, const tni_log *log, tni_model **out,
+                               const tni_left_list *left, const tni_import_limits *lim, const tni_log *log, tni_model **out,
                                tn_error *err) {
   tn_error local;
   tni_error_init(&local);
@@ -155,7 +157,7 @@ static tn_status import_mapped(const tni_file *f, const char *path, const char *
   return TN_OK;
 }
 
-static tn_status map_model(const char *path, const tni_left *left, tni_file *f, tn_error *err) {
+static tn_status map_model(const char *path, const tni_left_list *left, tni_file *f, tn_error *err) {
   const char *slash = strrchr(path, '/');
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0)
@@ -169,7 +171,7 @@ static tn_status map_model(const char *path, const tni_left *left, tni_file *f, 
 tn_status tni_import_file(const char *path, const tni_import_limits *lim, const tni_log *log, tni_model **out,
                           tn_error *err) {
   tni_file f;
-  tni_left left = {0};
+  tni_left_list left = {0};
   const char *slash = strrchr(path, '/');
   char *dir = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
   tn_status st = dir ? tni_left_read(dir, &left, err) : tni_fail_memory(err, path);
@@ -189,7 +191,7 @@ tn_status tni_import_file(const char *path, const tni_import_limits *lim, const 
 tn_status tni_import_bytes(const void *bytes, uint64_t n, const char *dir, const tni_import_limits *lim,
                            const tni_log *log, tni_model **out, tn_error *err) {
   tni_file f = {.data = bytes, .bytes = n};
-  return import_mapped(&f, "(memory)", dir, true, &(tni_left){0}, lim, log, out, err);
+  return import_mapped(&f, "(memory)", dir, true, &(tni_left_list){0}, lim, log, out, err);
 }
 
 void tni_model_destroy(tni_model *m) {

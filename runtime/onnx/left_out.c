@@ -10,7 +10,7 @@
 
 enum { MAX_BYTES = 1 << 20 };
 
-static const char *text_of(tni_left *l, const json_t *j, const char *key) {
+static const char *text_of(tni_left_list *l, const json_t *j, const char *key) {
   const char *s = json_string_value(json_object_get(j, key));
   return s ? tni_arena_strdup(l->arena, s) : NULL;
 }
@@ -25,7 +25,7 @@ static bool read_hash(const char *hex, uint64_t out[2]) {
   return true;
 }
 
-static bool read_entry(tni_left *l, const json_t *j, tni_left_out *out) {
+static bool read_entry(tni_left_list *l, const json_t *j, tni_left_out *out) {
   const json_int_t offset = json_integer_value(json_object_get(j, "offset")),
                    bytes = json_integer_value(json_object_get(j, "bytes"));
   *out = (tni_left_out){.name = text_of(l, j, "name"),
@@ -43,7 +43,7 @@ static bool follows(const tni_left_out *a, const tni_left_out *b) {
   return order < 0 || (order == 0 && a->offset + a->bytes <= b->offset);
 }
 
-static bool read_list(tni_left *l, const json_t *j) {
+static bool read_list(tni_left_list *l, const json_t *j) {
   const json_t *list = json_object_get(j, "tensors"), *e;
   size_t i;
   if (json_integer_value(json_object_get(j, "tenon_left_out")) != TNI_LEFT_OUT_VERSION || !json_is_array(list) ||
@@ -58,9 +58,9 @@ static bool read_list(tni_left *l, const json_t *j) {
   return l->list != NULL;
 }
 
-tn_status tni_left_read(const char *dir, tni_left *out, tn_error *err) {
+tn_status tni_left_read(const char *dir, tni_left_list *out, tn_error *err) {
   char *path = tni_file_in(dir, TNI_LEFT_OUT_FILE);
-  tni_left l = {0};
+  tni_left_list l = {0};
   tni_file f = {0};
   *out = l;
   if (!path) return tni_fail_memory(err, dir);

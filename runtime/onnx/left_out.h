@@ -19,15 +19,15 @@
 #define TNI_LEFT_OUT_FILE "left_out.json"
 enum { TNI_LEFT_OUT_VERSION = 1, TNI_LEFT_OUT_MAX = 256 };
 
-typedef struct tni_left {
+typedef struct tni_left_list {
   tni_arena *arena; /* NULL: there is no such file */
   tni_left_out *list;
   uint32_t n;
   const char *hash;
-} tni_left;
+} tni_left_list;
 
 /* DIR/left_out.json, which need not be there. */
-TN_MUST_CHECK tn_status tni_left_read(const char *dir, tni_left *out, tn_error *err);
+TN_MUST_CHECK tn_status tni_left_read(const char *dir, tni_left_list *out, tn_error *err);
 /* Maps file `name` of the folder as the whole file that it was. */
 TN_MUST_CHECK tn_status tni_left_map(const tni_left_out *list, uint32_t n, const char *name, int fd, const char *path,
                                      tni_file *out, tn_error *err);

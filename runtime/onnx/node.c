@@ -8,28 +8,6 @@
 #include "runtime/onnx/contrib.h"
 #include "runtime/onnx/convert.h"
 
-const char *tni_node_label(const Onnx__NodeProto *n) {
-  if (n->name && *n->name) return n->name;
-  for (size_t i = 0; i < n->n_output; i++)
-    if (*n->output[i]) return n->output[i];
-  return n->op_type ? n->op_type : "";
-}
-
-bool tni_is_standard(const Onnx__NodeProto *n, const char *type) {
-  bool standard = !n->domain || !*n->domain || strcmp(n->domain, "ai.onnx") == 0;
-  return standard && n->op_type && strcmp(n->op_type, type) == 0;
-}
-
-const char *tni_prefixed(tni_import *c, const tni_scope *s, const char *name) {
-  if (!*s->prefix) return name;
-  size_t a = strlen(s->prefix), b = strlen(name);
-  char *full = tni_charge(c, a + b) == TN_OK ? tni_arena_alloc(c->scratch, a + b + 1, 1) : NULL;
-  if (!full) return NULL;
-  memcpy(full, s->prefix, a);
-  memcpy(full + a, name, b + 1);
-  return full;
-}
-
 /* --- attributes --- */
 
 static const Onnx__AttributeProto *find_attr(Onnx__AttributeProto *const *attrs, size_t n, const char *name) {
@@ -38,7 +16,9 @@ static const Onnx__AttributeProto *find_attr(Onnx__AttributeProto *const *attrs,
   return NULL;
 }
 
-tn_status tni_deref_attr(tni_import *c, tni_scope **s, const Onnx__AttributeProto *a,
+/* The attribute itself, or what it refers to in the calls around: *out NULL when the caller gave none. *s becomes the
+ * scope that the value's names belong to. */
+static tn_status deref_attr(tni_import *c, tni_scope **s, const Onnx__AttributeProto *a,
                          const Onnx__AttributeProto **out) {
   while (a->ref_attr_name && *a->ref_attr_name) {
     const tni_call *call = (*s)->call;
@@ -110,7 +90,7 @@ static tn_status graphs_attr(tni_import *c, tni_scope *s, tni_scope *home, Onnx_
   tni_scope at = *home;
   at.depth = s->depth;
   for (size_t i = 0; i < n; i++) {
-    tn_status st = tni_convert_subgraph(c, &at, gps[i], &raw->graphs[i]);
+    tn_status st = c->nested->subgraph(c, &at, gps[i], &raw->graphs[i]);
     if (st) return st;
     raw->n_graphs++;
   }
@@ -175,7 +155,7 @@ static tn_status convert_attrs(tni_import *c, tni_scope *s, const Onnx__NodeProt
     tni_raw_attr *raw = &d->raw[d->n_raw];
     raw->name = n->attribute[i]->name;
     if (!raw->name || !*raw->name) return tni_fail(c->err, TN_E_INVALID, c->file, "an attribute has no name");
-    tn_status st = tni_deref_attr(c, &home, n->attribute[i], &a);
+    tn_status st = deref_attr(c, &home, n->attribute[i], &a);
     if (st) return st;
     if (!a) continue;
     d->n_raw++;
@@ -221,7 +201,7 @@ static tn_status constant(tni_import *c, tni_scope *s, const Onnx__NodeProto *n,
   for (size_t i = 0; i < n->n_attribute; i++) {
     const Onnx__AttributeProto *one;
     tni_scope *home = s;
-    tn_status st = tni_deref_attr(c, &home, n->attribute[i], &one);
+    tn_status st = deref_attr(c, &home, n->attribute[i], &one);
     if (st) return st;
     if (one && a) return tni_fail(c->err, TN_E_INVALID, c->file, "a Constant has one attribute");
     if (one) a = one;
@@ -283,7 +263,7 @@ static tn_status make_node(tni_import *c, tni_scope *s, const Onnx__NodeProto *n
   if (st) return st;
   const Onnx__FunctionProto *fn = tni_find_function(c, n);
   if (fn) {
-    st = tni_inline_call(c, s, fn, n, d->in, d->n_in, d->out, d->n_out);
+    st = c->nested->call(c, s, fn, n, d->in, d->n_in, d->out, d->n_out);
     if (st && !s->call) tni_error_prefix(c->err, "%s", what); /* the outermost call and the node itself are named */
     return st;
   }

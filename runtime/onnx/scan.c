@@ -29,7 +29,7 @@ typedef struct scan {
   tn_error *err;
   uint8_t *out;
   size_t out_n, out_cap;
-  tni_span *spans;
+  tni_payload *spans;
   uint32_t n_spans, cap_spans;
 } scan;
 
@@ -105,12 +105,12 @@ static tn_status add_span(scan *s, uint32_t field, uint64_t offset, uint64_t byt
     if (s->n_spans >= TNI_MAX_SPANS)
       return tni_fail(s->err, TN_E_LIMIT, s->file, "more than %d tensors", TNI_MAX_SPANS);
     uint32_t cap = s->cap_spans ? s->cap_spans * 2 : 64;
-    tni_span *bigger = realloc(s->spans, cap * sizeof *bigger);
+    tni_payload *bigger = realloc(s->spans, cap * sizeof *bigger);
     if (!bigger) return tni_fail_memory(s->err, s->file);
     s->spans = bigger;
     s->cap_spans = cap;
   }
-  s->spans[s->n_spans] = (tni_span){offset, bytes, field, 0};
+  s->spans[s->n_spans] = (tni_payload){offset, bytes, field, 0};
   /* Tag of field 2^29 - 1 with wire type 0, then the index. */
   uint8_t mark[10] = {0xf8, 0xff, 0xff, 0xff, 0x0f};
   size_t n = 5;

@@ -6,7 +6,7 @@
  * first, driven by the generated descriptors, and writes a stripped message that protobuf-c may safely take:
  *   - every length, tag and wire type is checked against the bytes that are there;
  *   - payloads of TensorProto of TNI_SPAN_MIN bytes or more (raw_data and the packed typed fields) are left out; in
- * their place stands the private field tenon_span with the index of a tni_span, so that a tensor finds its payload
+ * their place stands the private field tenon_span with the index of a tni_payload, so that a tensor finds its payload
  * whatever order or nesting the file has. A field of that number in the file is dropped;
  *   - fields that the schema does not list are dropped;
  *   - nesting, the stripped size and the count of spans are bounded.
@@ -24,15 +24,15 @@
 enum { TNI_SPAN_MIN = 1024, TNI_MAX_SPANS = 1 << 24 };
 
 /* A payload that stayed in the file: bytes [offset, offset + bytes), of TensorProto field `field`. */
-typedef struct tni_span {
+typedef struct tni_payload {
   uint64_t offset, bytes;
   uint32_t field, reserved;
-} tni_span;
+} tni_payload;
 
 typedef struct tni_stripped {
   uint8_t *msg; /* malloc'd */
   size_t bytes;
-  tni_span *spans; /* malloc'd */
+  tni_payload *spans; /* malloc'd */
   uint32_t n_spans;
 } tni_stripped;
 

@@ -113,7 +113,7 @@ static tn_status find_payload(const reader *r, payload *p) {
   }
   for (size_t i = 0; i < t->n_tenon_span; i++) {
     if (t->tenon_span[i] >= r->c->n_spans) return bad(r, TN_E_INTERNAL, "lost its data");
-    const tni_span *s = &r->c->spans[t->tenon_span[i]];
+    const tni_payload *s = &r->c->spans[t->tenon_span[i]];
     found(p, s->field, s->bytes);
     p->data = r->c->bytes + s->offset;
     p->bytes = s->bytes;

@@ -17,19 +17,6 @@ typedef struct rewrite {
   tni_draft *d;
 } rewrite;
 
-tni_raw_attr *tni_draft_attr(tni_draft *d, const char *name) {
-  for (uint32_t i = 0; i < d->n_raw; i++)
-    if (strcmp(d->raw[i].name, name) == 0) return &d->raw[i];
-  return NULL;
-}
-
-void tni_draft_drop_attr(tni_draft *d, const char *name) {
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < d->n_raw; i++)
-    if (strcmp(d->raw[i].name, name) != 0) d->raw[n++] = d->raw[i];
-  d->n_raw = n;
-}
-
 static tn_status wrong_type(const rewrite *r, const char *name) {
   return tni_fail(r->c->err, TN_E_INVALID, r->c->file, "attribute '%s' has the wrong type", name);
 }

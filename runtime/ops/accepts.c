@@ -249,7 +249,7 @@ bool tni_host_accepts(const tn_node *node, const tn_value *const *in, uint32_t n
     return false;
   }
   if (node->op == TN_OP_CAST) {
-    const int64_t to = tni_attr_i(node, "to", 0);
+    const int64_t to = tni_at_i(node, TNI_A_TO, 0);
     if (to < 0 || to >= TN_DT_COUNT || !(((uint32_t)CASTABLE >> to) & 1)) {
       snprintf(why, n, "Cast: no host kernel to %s", tni_dtype_name((uint32_t)to));
       return false;

@@ -65,7 +65,7 @@ uint64_t tni_host_scratch(const tn_node *node, const tni_tensor *const *in, uint
     case TN_OP_UNIQUE:
       return tni_unique_scratch(in[0]);
     case TN_OP_TOP_K: {
-      const int32_t d = tni_kaxis(tni_attr_i(node, "axis", -1), in[0]->rank);
+      const int32_t d = tni_kaxis(tni_at_i(node, TNI_A_AXIS, -1), in[0]->rank);
       const uint64_t n = d >= 0 && in[0]->rank ? (uint64_t)in[0]->dims[d] : 0;
       if (__builtin_mul_overflow(n * sizeof(int64_t), (uint64_t)(n_workers ? n_workers : 1), &bytes)) return UINT64_MAX;
       return bytes;

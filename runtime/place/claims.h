@@ -24,7 +24,7 @@ typedef struct tni_dev {
   const tn_host *host;
   struct tni_devlock *lock; /* claim .. args_free and buffers: one at a time */
   bool is_host;             /* the built-in device */
-  bool process;             /* the plugin lives in one of its own (runtime/isolate) */
+  bool process;             /* the plugin lives in one of its own (runtime/plugin/process) */
 } tni_dev;
 
 typedef struct tni_claim {

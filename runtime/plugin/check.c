@@ -42,7 +42,7 @@ static bool is_name(const char *s, size_t max) {
   return n && n <= max && strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == n;
 }
 
-tn_status tni_check_format(const tn_format *f, tn_error *err) {
+static tn_status check_format(const tn_format *f, tn_error *err) {
   tn_status st = check_hdr(f, TN_UPTO(tn_format, unpack), "tn_format", err);
   if (st != TN_OK) return st;
   if (!is_name(f->name, 63)) return tni_fail(err, TN_E_INTERNAL, "tn_format", "tn_format->name is no name");
@@ -76,7 +76,7 @@ static tn_status check_tables(const tn_plugin *p, tn_error *err) {
       if (strcmp(p->options[i]->key, p->options[j]->key) == 0)
         st = tni_fail(err, TN_E_INTERNAL, "tn_plugin", "option '%s' is declared twice", p->options[i]->key);
   }
-  for (uint32_t i = 0; st == TN_OK && i < p->n_formats; i++) st = tni_check_format(p->formats[i], err);
+  for (uint32_t i = 0; st == TN_OK && i < p->n_formats; i++) st = check_format(p->formats[i], err);
   return st;
 }
 

@@ -19,7 +19,6 @@ enum { TNI_MAX_STRUCT = 65536, TNI_MAX_DEVICES = 16, TNI_MAX_FORMATS = 64, TNI_M
 
 /* name: as the profile calls it; the plugin must call itself that. */
 TN_MUST_CHECK tn_status tni_check_plugin(const char *name, const tn_plugin *p, tn_error *err);
-TN_MUST_CHECK tn_status tni_check_format(const tn_format *f, tn_error *err);
 TN_MUST_CHECK tn_status tni_check_caps(const tn_caps *c, tn_error *err);
 TN_MUST_CHECK tn_status tni_check_device(const tn_device *d, tn_error *err);
 

@@ -28,7 +28,8 @@ static json_t *options_json(const tni_profile_plugin *s) {
   return list;
 }
 
-char *tni_probe_request(const tni_registry_opts *o, const tni_probe_what *what) {
+/* The request as one line of JSON, malloc'd; NULL without memory. */
+static char *probe_request(const tni_registry_opts *o, const tni_probe_what *what) {
   json_t *options = options_json(what->section);
   json_t *j = options ? json_pack("{s:s, s:s, s:s?, s:s, s:i, s:i, s:I, s:b, s:b, s:b, s:o}", "name", what->name,
                                   "folder", what->folder, "cache", o->cache_dir, "file", what->profile_file, "line",
@@ -168,7 +169,7 @@ tn_status tni_probe_run(const tni_registry_opts *o, const tni_probe_what *what, 
   *out = (tni_probe_result){.ms = 0};
   dialogue d = {.name = what->name, .so = what->so};
   tni_error_init(&d.said);
-  char *request = tni_probe_request(o, what);
+  char *request = probe_request(o, what);
   d.buf = malloc(TNI_PROBE_LINE);
   tn_status st = request && d.buf ? tni_child_spawn(o->helper, args, &d.child, err) : tni_fail_memory(err, what->name);
   if (st == TN_OK) {

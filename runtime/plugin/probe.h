@@ -36,7 +36,5 @@ typedef struct tni_probe_result {
 TN_MUST_CHECK tn_status tni_probe_run(const tni_registry_opts *o, const tni_probe_what *what, tni_probe_result *out,
                                       tn_error *err);
 
-/* The request as one line of JSON, malloc'd; NULL without memory. */
-char *tni_probe_request(const tni_registry_opts *o, const tni_probe_what *what);
 
 #endif

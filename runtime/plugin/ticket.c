@@ -34,12 +34,6 @@ void tni_waker_finish(tni_waker *w) {
   pthread_mutex_destroy(&w->lock);
 }
 
-void tni_waker_poke(tni_waker *w) {
-  pthread_mutex_lock(&w->lock);
-  pthread_cond_broadcast(&w->cond);
-  pthread_mutex_unlock(&w->lock);
-}
-
 /* --- state: which time of being armed, and where in it --- */
 
 enum { IN_STATE = 3 };

@@ -40,8 +40,6 @@ void tni_waker_finish(tni_waker *w);
 /* With w->lock held: until something completes (or no reason), or deadline on tni_now_ns's clock. nonzero: it passed.
  */
 int tni_waker_sleep(tni_waker *w, int64_t deadline);
-/* Wakes all waiters without completing anything (cancel). */
-void tni_waker_poke(tni_waker *w);
 
 enum { TNI_TICKET_IDLE = 0, TNI_TICKET_ARMED = 1, TNI_TICKET_FILLING = 2, TNI_TICKET_DONE = 3 };
 

@@ -197,7 +197,7 @@ static tn_status read_path(reader *r, const tni_yaml *y, const char *key, const 
 
 /* A name in the model's folder is resolved when the model is known. */
 static tn_status read_calibration(reader *r, const tni_yaml *y) {
-  static const char model[] = TNI_IN_MODEL;
+  static const char model[] = TNI_BESIDE_MODEL;
   const char *text;
   const tn_status st = tni_yaml_str(&r->doc, y, "calibration", &text, r->err);
   if (st != TN_OK || strncmp(text, model, sizeof model - 1) != 0)

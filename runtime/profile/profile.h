@@ -50,7 +50,7 @@
 #include "runtime/base/error.h"
 
 /* One scalar option of a plugin's section, typed later against the plugin's own table. */
-#define TNI_IN_MODEL "${model}/"
+#define TNI_BESIDE_MODEL "${model}/"
 
 typedef struct tni_profile_option {
   const char *key, *value; /* YAML scalar text */
@@ -94,7 +94,7 @@ typedef struct tni_profile {
   bool packed_embeddings; /* `embeddings: packed` */
   uint32_t kv; /* TN_DT_*; TN_DT_UNDEFINED: not said */
   int64_t timeout_ms, probe_timeout_ms;
-  const char *calibration; /* NULL: none; TNI_IN_MODEL and a name: in the model's folder */
+  const char *calibration; /* NULL: none; TNI_BESIDE_MODEL and a name: in the model's folder */
 } tni_profile;
 
 /* file: for messages and relative paths; need not exist. */

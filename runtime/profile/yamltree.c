@@ -14,16 +14,6 @@ typedef struct builder {
   uint32_t depth, nodes, max_nodes, documents;
 } builder;
 
-void tni_place(char *buf, size_t n, const char *file, uint32_t line, uint32_t column) {
-  char tail[32];
-  int m = snprintf(tail, sizeof tail, ":%u:%u", line, column);
-  size_t room = n - 1 - (size_t)m, len = strlen(file);
-  if (len <= room)
-    snprintf(buf, n, "%s%s", file, tail);
-  else
-    snprintf(buf, n, "...%s%s", file + (len - room + 3), tail);
-}
-
 static tn_status fail_at(const builder *b, const yaml_mark_t *m, const char *text) {
   char where[sizeof b->err->where];
   tni_place(where, sizeof where, b->doc->file, (uint32_t)m->line + 1, (uint32_t)m->column + 1);

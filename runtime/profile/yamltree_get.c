@@ -10,16 +10,6 @@
 #include "runtime/profile/suggest.h"
 #include "runtime/profile/yamltree.h"
 
-tn_status tni_yaml_fail(const tni_yaml_doc *doc, const tni_yaml *at, tn_error *err, const char *fmt, ...) {
-  char where[sizeof err->where];
-  tni_place(where, sizeof where, doc->file, at ? at->line : 1, at ? at->column : 1);
-  va_list ap;
-  va_start(ap, fmt);
-  tni_vfail(err, TN_E_INVALID, where, fmt, ap);
-  va_end(ap);
-  return TN_E_INVALID;
-}
-
 const tni_yaml *tni_yaml_get(const tni_yaml *map, const char *key) {
   if (!map || map->kind != TNI_YAML_MAP) return NULL;
   for (const tni_yaml *c = map->child; c; c = c->next)

@@ -34,7 +34,7 @@ struct tn_classifier {
 
 static bool has_text(const tn_model *m) {
   for (uint32_t i = 0; i < tn_model_n_inputs(m); i++)
-    if (strcmp(tn_model_input(m, i)->name, "input_ids") == 0) return true;
+    if (tni_input_named(tn_model_input(m, i)->name) == TNI_INPUT_IDS) return true;
   return false;
 }
 
@@ -161,7 +161,7 @@ static tn_status load(tn_classifier *c, tn_runtime *rt, const char *path, const 
     return tni_fail(err, TN_E_INVALID, "labels", "the model compares images with texts: give it labels");
   st = tni_feed_open(c->model, text, true, &c->feed, err);
   if (st != TN_OK) return st;
-  c->pixels = tni_feed_find(&c->feed, TNI_TEXT_PIXELS);
+  c->pixels = tni_feed_find(&c->feed, TNI_INPUT_PIXELS);
   c->in = tn_model_input(c->model, (uint32_t)c->pixels);
   st = read_layout(c, err);
   if (st == TN_OK) st = read_prep(c, folder, o ? o->preprocessor : NULL, err);

@@ -85,9 +85,9 @@ static tn_status load(tn_embedder *e, tn_runtime *rt, const char *path, const ch
   tn_model_opts mo = {.h = {sizeof mo, 1, 0}, .flags = o ? o->model_flags : 0};
   st = tn_model_load(rt, path, &mo, &e->model, err);
   if (st == TN_OK) st = tni_feed_open(e->model, true, false, &feed, err);
-  if (st == TN_OK) st = settle(e, o, &c, lm.pad, tni_feed_fixed(e->model, &feed, TNI_TEXT_IDS, 1), err);
+  if (st == TN_OK) st = settle(e, o, &c, lm.pad, tni_feed_fixed(e->model, &feed, TNI_INPUT_IDS, 1), err);
   if (st != TN_OK) return st;
-  const int64_t fixed = tni_feed_fixed(e->model, &feed, TNI_TEXT_IDS, 0);
+  const int64_t fixed = tni_feed_fixed(e->model, &feed, TNI_INPUT_IDS, 0);
   e->batch = o && o->batch ? o->batch : BATCH;
   if (fixed && fixed < e->batch) e->batch = (uint32_t)fixed;
   return (mo.flags & (TN_MODEL_INSPECT | TN_MODEL_PACK)) ? TN_OK : tn_session_create(e->model, &e->session, err);
@@ -192,7 +192,7 @@ static tn_status keep(job *j, const size_t *texts, size_t n, const tn_tensor *t,
 /* A model with a fixed batch gets the last text again where there are too few. */
 static tn_status run(job *j, size_t first, size_t n, tn_error *err) {
   tn_embedder *e = j->e;
-  const int64_t fixed = tni_feed_fixed(e->model, &j->feed, TNI_TEXT_IDS, 0);
+  const int64_t fixed = tni_feed_fixed(e->model, &j->feed, TNI_INPUT_IDS, 0);
   const size_t rows = fixed ? (size_t)fixed : n;
   size_t *texts = malloc(rows * sizeof *texts);
   tn_tensor out = {.h = {sizeof out, 1, 0}, .name = e->out->name};

@@ -35,22 +35,18 @@ void tni_text_ids_finish(tni_text_ids *t) {
 /* --- inputs ---------------------------------------------------------------------------------------------------------
  */
 
-static bool role_of(const tn_io_info *x, tni_text_role *role) {
-  static const char *const names[] = {[TNI_TEXT_IDS] = "input_ids",
-                                      [TNI_TEXT_MASK] = "attention_mask",
-                                      [TNI_TEXT_TYPES] = "token_type_ids",
-                                      [TNI_TEXT_POSITIONS] = "position_ids"};
+/* Of texts, or pixels where a name tells nothing. */
+static bool role_of(const tn_io_info *x, tni_input *role) {
   const bool whole = x->dtype == TN_DT_I64 || x->dtype == TN_DT_I32 || x->dtype == TN_DT_BOOL;
-  for (uint32_t i = 0; i < sizeof names / sizeof *names && whole && x->rank == 2; i++)
-    if (strcmp(x->name, names[i]) == 0) {
-      *role = (tni_text_role)i;
-      return true;
-    }
-  *role = TNI_TEXT_PIXELS;
+  *role = tni_input_named(x->name);
+  if (whole && x->rank == 2 && (*role == TNI_INPUT_IDS || *role == TNI_INPUT_MASK || *role == TNI_INPUT_TYPES ||
+                                *role == TNI_INPUT_POSITIONS))
+    return true;
+  *role = TNI_INPUT_PIXELS;
   return x->rank == 4 && (x->dtype == TN_DT_F32 || x->dtype == TN_DT_F16 || x->dtype == TN_DT_U8);
 }
 
-int tni_feed_find(const tni_feed *f, tni_text_role role) {
+int tni_feed_find(const tni_feed *f, tni_input role) {
   for (uint32_t i = 0; i < f->n; i++)
     if (f->role[i] == role) return (int)i;
   return -1;
@@ -61,16 +57,16 @@ tn_status tni_feed_open(const tn_model *m, bool text, bool pixels, tni_feed *f, 
   if (f->n > TNI_TASK_INPUTS) return tni_fail(err, TN_E_UNSUPPORTED, "model", "%u inputs", f->n);
   for (uint32_t i = 0; i < f->n; i++) {
     const tn_io_info *x = tn_model_input(m, i);
-    if (!role_of(x, &f->role[i]) || (f->role[i] == TNI_TEXT_PIXELS ? !pixels : !text))
+    if (!role_of(x, &f->role[i]) || (f->role[i] == TNI_INPUT_PIXELS ? !pixels : !text))
       return tni_fail(err, TN_E_UNSUPPORTED, x->name, "input %s (%s, rank %d) is not one that this task feeds", x->name,
                       tn_dtype_name(x->dtype), x->rank);
     f->t[i] =
         (tn_tensor){.h = {sizeof(tn_tensor), 1, 0}, .name = x->name, .dtype = x->dtype, .rank = (uint32_t)x->rank};
     f->in[i] = &f->t[i];
   }
-  if (text && tni_feed_find(f, TNI_TEXT_IDS) < 0)
+  if (text && tni_feed_find(f, TNI_INPUT_IDS) < 0)
     return tni_fail(err, TN_E_UNSUPPORTED, "model", "it has no input input_ids");
-  if (pixels && tni_feed_find(f, TNI_TEXT_PIXELS) < 0)
+  if (pixels && tni_feed_find(f, TNI_INPUT_PIXELS) < 0)
     return tni_fail(err, TN_E_UNSUPPORTED, "model", "it has no input of pixels (rank 4)");
   return TN_OK;
 }
@@ -80,19 +76,19 @@ void tni_feed_close(tni_feed *f) {
   *f = (tni_feed){0};
 }
 
-int64_t tni_feed_fixed(const tn_model *m, const tni_feed *f, tni_text_role role, uint32_t axis) {
+int64_t tni_feed_fixed(const tn_model *m, const tni_feed *f, tni_input role, uint32_t axis) {
   const int at = tni_feed_find(f, role);
   const tn_io_info *x = at < 0 ? NULL : tn_model_input(m, (uint32_t)at);
   return x && x->rank > (int32_t)axis && x->dims[axis] > 0 ? x->dims[axis] : 0;
 }
 
 /* One row of a role: n tokens, then padding up to len. */
-static void put_row(tni_text_role role, void *dst, tn_dtype dt, const tni_ids *ids, size_t len, int32_t pad) {
+static void put_row(tni_input role, void *dst, tn_dtype dt, const tni_ids *ids, size_t len, int32_t pad) {
   const size_t size = tni_lm_elem_bytes(dt), n = ids->n;
   for (size_t k = 0; k < len; k++) {
-    const int64_t v = role == TNI_TEXT_IDS         ? (k < n ? ids->v[k] : pad)
-                      : role == TNI_TEXT_MASK      ? k < n
-                      : role == TNI_TEXT_POSITIONS ? (int64_t)k
+    const int64_t v = role == TNI_INPUT_IDS         ? (k < n ? ids->v[k] : pad)
+                      : role == TNI_INPUT_MASK      ? k < n
+                      : role == TNI_INPUT_POSITIONS ? (int64_t)k
                                                    : 0;
     tni_put_ints((char *)dst + k * size, dt, 1, NULL, v);
   }
@@ -100,7 +96,7 @@ static void put_row(tni_text_role role, void *dst, tn_dtype dt, const tni_ids *i
 
 static tn_status length_of(const tni_feed *f, const tn_model *m, const tni_text_ids *ids, const size_t *order, size_t n,
                            size_t *len, tn_error *err) {
-  const int at = tni_feed_find(f, TNI_TEXT_IDS);
+  const int at = tni_feed_find(f, TNI_INPUT_IDS);
   const tn_io_info *x = tn_model_input(m, (uint32_t)at);
   *len = 0;
   for (size_t i = 0; i < n; i++)
@@ -121,7 +117,7 @@ tn_status tni_feed_text(tni_feed *f, const tn_model *m, const tni_text_ids *ids,
   for (uint32_t i = 0; i < f->n && st == TN_OK; i++) {
     tn_tensor *t = &f->t[i];
     size_t bytes;
-    if (f->role[i] == TNI_TEXT_PIXELS) continue;
+    if (f->role[i] == TNI_INPUT_PIXELS) continue;
     const size_t row = len * tni_lm_elem_bytes(t->dtype);
     if (!tni_mul_size(n, row, &bytes)) return tni_fail_memory(err, t->name);
     free((void *)t->data);

@@ -8,6 +8,7 @@
 
 #include <tenon/tasks.h>
 
+#include "runtime/llm/inputs.h"
 #include "runtime/llm/tokenizer.h"
 
 enum { TNI_TASK_INPUTS = 8, TNI_TASK_NAME = 256 };
@@ -22,20 +23,11 @@ TN_MUST_CHECK tn_status tni_text_ids_make(const tni_tokenizer *tok, const char *
                                           size_t n, tni_text_ids *out, tn_error *err);
 void tni_text_ids_finish(tni_text_ids *t);
 
-/* What an input of the model takes. */
-typedef enum tni_text_role {
-  TNI_TEXT_IDS,
-  TNI_TEXT_MASK,
-  TNI_TEXT_TYPES,
-  TNI_TEXT_POSITIONS,
-  TNI_TEXT_PIXELS
-} tni_text_role;
-
 /* Inputs of one run: tensors with memory of their own. */
 typedef struct tni_feed {
   tn_tensor t[TNI_TASK_INPUTS];
   const tn_tensor *in[TNI_TASK_INPUTS];
-  tni_text_role role[TNI_TASK_INPUTS];
+  tni_input role[TNI_TASK_INPUTS];
   uint32_t n;
 } tni_feed;
 
@@ -49,9 +41,9 @@ TN_MUST_CHECK tn_status tni_feed_text(tni_feed *f, const tn_model *m, const tni_
                                       size_t n, int32_t pad, tn_error *err);
 void tni_feed_close(tni_feed *f);
 /* Index of the input with that role, or -1. */
-int tni_feed_find(const tni_feed *f, tni_text_role role);
+int tni_feed_find(const tni_feed *f, tni_input role);
 /* Size that the model's input has fixed along an axis; 0: any. */
-int64_t tni_feed_fixed(const tn_model *m, const tni_feed *f, tni_text_role role, uint32_t axis);
+int64_t tni_feed_fixed(const tn_model *m, const tni_feed *f, tni_input role, uint32_t axis);
 
 /* Elements of a float tensor (f32, f16, bf16, f64) as f32, malloc'd; TN_E_UNSUPPORTED for others. */
 TN_MUST_CHECK tn_status tni_task_floats(const tn_tensor *t, float **out, size_t *n, tn_error *err);

@@ -363,16 +363,16 @@ class Models(Case):
             self.assertEqual(text, g["result"])
 
     def test_encoders(self):
-        """BERT, DistilBERT and T5-like encoders as onnxruntime computes them: one sequence, and two of which one is padded."""
-        names = ("bert_mlm_tiny_30522", "optimum_tiny_distilbert_cls", "t5like_encoder", "tfbert_24layer_dynamic")
+        """BERT, DistilBERT and T5 encoders and a Keras transformer as onnxruntime computes them: one sequence, and two of which one is padded."""
+        names = ("optimum-bert", "optimum-distilbert", "optimum-t5-encoder", "tf2onnx-transformer")
         for name, (batch, tokens) in itertools.product(names, ((1, 7), (2, 7), (2, 12))):
-            m = onnx.load(self.data("structural", name + ".onnx"))
+            m = onnx.load(self.data("../exports", name, "model.onnx"))
             fixed = m.graph.input[0].type.tensor_type.shape.dim[1].dim_value
             if fixed and fixed != tokens:
                 continue
             rng, feeds = np.random.default_rng(SEED + batch), {}
             for x in m.graph.input:
-                values = rng.integers(1, 20, (batch, tokens)) if x.name == "input_ids" else np.ones((batch, tokens))
+                values = rng.integers(1, 20, (batch, tokens)) if x.name in ("input_ids", "input_3") else np.ones((batch, tokens))
                 if x.name == "attention_mask":
                     values[batch - 1, tokens - 3:] = batch == 1
                 if x.name == "token_type_ids":
@@ -381,26 +381,20 @@ class Models(Case):
             with self.subTest(model=name, batch=batch, tokens=tokens):
                 self.verify(f"{name}-{batch}-{tokens}", m, list(feeds.values()), run_ort(m, feeds), 1e-3, 1e-4)
 
-    def test_mobilenet_qdq(self):
-        """The stored outputs (of an integer runtime); floats between the quantizations within two of their steps."""
-        d = self.data("cnn", "mobilenetv2_qdq")
+    def test_resnet_qdq(self):
+        """What onnxruntime gave when it quantized the model; floats between the quantizations within two of their steps."""
+        d = self.data("../exports", "ort-resnet-qdq")
         m = onnx.load(d / "model.onnx")
         scale = next(n for n in m.graph.node if m.graph.output[0].name in n.output).input[1]
-        consts = {n.output[0]: n.attribute[0].t for n in m.graph.node if n.op_type == "Constant"}
-        consts.update({i.name: i for i in m.graph.initializer})
-        same = {n.output[0]: n.input[0] for n in m.graph.node if n.op_type == "Identity"}
-        while scale in same:
-            scale = same[scale]
-        step = float(numpy_helper.to_array(consts[scale]))
-        x = numpy_helper.to_array(onnx.load_tensor(d / "test_data_set_0" / "input_0.pb"))
-        want = numpy_helper.to_array(onnx.load_tensor(d / "test_data_set_0" / "output_0.pb"))
-        self.ok("verify", str(d / "model.onnx"), "--rtol", "0", "--atol", "1e-5", "--profile", "host")
+        step = float(numpy_helper.to_array(next(i for i in m.graph.initializer if i.name == scale)))
+        self.ok("verify", str(d / "model.onnx"), "--data", str(d), "--rtol", "0", "--atol", str(2.01 * step), "--profile", "host")
+        x = np.random.default_rng(SEED).standard_normal((4, 3, 32, 32)).astype(np.float32)
         np.save(self.tmp / "x.npy", x)
         self.ok("infer", str(d / "model.onnx"), "--in", f"{m.graph.input[0].name}={self.tmp}/x.npy", "--out",
                 str(self.tmp / "o"), "--profile", "host")
-        got = np.load(self.tmp / "o" / f"{m.graph.output[0].name}.npy")
-        self.assertEqual(got.argmax(), want.argmax())
-        self.assertLessEqual(np.abs(got - run_ort(m, {m.graph.input[0].name: x})[0]).max(), 2.01 * step)
+        got, want = np.load(self.tmp / "o" / f"{m.graph.output[0].name}.npy"), run_ort(m, {m.graph.input[0].name: x})[0]
+        self.assertGreater(np.abs(want).max(), 4 * step)
+        self.assertLessEqual(np.abs(got - want).max(), 2.01 * step)
 
 
 if __name__ == "__main__":

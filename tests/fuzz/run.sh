@@ -10,7 +10,7 @@ options='-rss_limit_mb=2048 -malloc_limit_mb=0 -timeout=120 -max_len=8192 -print
 seconds=$(awk "BEGIN {print int($hours * 3600)}")
 mkdir -p "$top"
 [ -d "$top/seeds" ] || "${TENON_TEST_PYTHON:-python3}" "$here/seeds.py" "$top/seeds" "$here/../../models" \
-  "${TENON_TEST_DATA:-$here/../../../shared/data}"
+  "${TENON_TEST_DATA:-$build/tests/data}"
 one() {
   mkdir -p "$top/$1/corpus" "$top/$1/found"
   cd "$top/$1"

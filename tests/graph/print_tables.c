@@ -4,7 +4,12 @@
  *   print_tables ops      one JSON object a line, per row of the op table
  *   print_tables dtypes   one line a result: WHAT CODE BITS
  *   print_tables dot      a graph with awkward names and a subgraph, for graphviz
+ * and the files that are made from the op table, which check_attrs.sh compares with those in the tree:
+ *   print_tables attrs    include/tenon/attrs.h
+ *   print_tables names    runtime/graph/attr_names.h
+ *   print_tables places   runtime/graph/attr_places.h
  */
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -109,6 +114,178 @@ static int print_dot(void) {
   return bad;
 }
 
+/* --- the order of attributes as C */
+
+static const char *const id_texts[] = {
+#define TNI_OP(id, domain, name, since, until, attrs, in_min, in_max, out_min, out_max, shape_in, shape, kernel, \
+               flags)                                                                                            \
+#id,
+#include "runtime/graph/ops.def"
+#undef TNI_OP
+};
+
+static const char *const type_texts[] = {"refused", "INT",    "FLOAT", "STRING", "INTS",
+                                         "FLOATS",  "TENSOR", "GRAPH", "STRINGS"};
+
+/* Every letter large: transB and trans_b are two names. */
+static void print_large(const char *s) {
+  for (; *s; s++) putchar(toupper((unsigned char)*s));
+}
+
+/* transA: TRANS_A; HardSigmoid: HARD_SIGMOID; kernel_shape: KERNEL_SHAPE. */
+static void print_upper(const char *s, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    if (i && isupper((unsigned char)s[i]) && islower((unsigned char)s[i - 1])) putchar('_');
+    putchar(toupper((unsigned char)s[i]));
+  }
+}
+
+/* The row that says an operator's order: the current one. */
+static bool is_current(const tni_op *op) { return op->until == 0 && op->n_attrs != 0; }
+
+static void print_words(const tni_op *op, const tni_attr_spec *a) {
+  uint32_t i = 0;
+  printf("enum {");
+  for (const char *w = a->words; *w;) {
+    const size_t n = strcspn(w, "|");
+    printf("%s\n  TN_WORD_%s_", i++ ? "," : "", id_texts[op->row]);
+    print_upper(a->name, strlen(a->name));
+    putchar('_');
+    print_upper(w, n);
+    printf(" = %u", i);
+    w += n + (w[n] == '|');
+  }
+  printf("\n};\n");
+}
+
+static int print_attrs(void) {
+  uint32_t n;
+  const tni_op *t = tni_op_table(&n);
+  printf(
+      "/* SPDX-License-Identifier: Apache-2.0\n"
+      " *\n"
+      " * Made by `print_tables attrs` (tests/graph) from the op table.\n"
+      " *\n"
+      " * The order of each operator's attributes: tn_node.attr[TN_AT_<operator>_<attribute>] is that attribute, with "
+      "its\n"
+      " * default where the model says nothing. It has the type that stands beside it; attributes that are `refused` "
+      "are\n"
+      " * never there. TN_WORD_* is what tn_attr.word says of a STRING that has few values; of STRINGS, value i is\n"
+      " * (word >> 5 * i) & 31.\n"
+      " */\n"
+      "#ifndef TENON_ATTRS_H\n"
+      "#define TENON_ATTRS_H\n"
+      "/* clang-format off */\n");
+  for (uint32_t i = 0; i < n; i++) {
+    if (!is_current(&t[i])) continue;
+    printf("\n/* %s.%s */\nenum {\n", t[i].domain[0] ? t[i].domain : "ai.onnx", t[i].name);
+    for (uint32_t k = 0; k < t[i].n_attrs; k++) {
+      printf("  TN_AT_%s_", id_texts[t[i].row]);
+      print_upper(t[i].attrs[k].name, strlen(t[i].attrs[k].name));
+      printf(" = %u%s /* %s */\n", k, k + 1 < t[i].n_attrs ? "," : "", type_texts[t[i].attrs[k].type]);
+    }
+    printf("};\n");
+    for (uint32_t k = 0; k < t[i].n_attrs; k++)
+      if (t[i].attrs[k].words) print_words(&t[i], &t[i].attrs[k]);
+  }
+  printf("\n#endif\n");
+  return 0;
+}
+
+enum { MAX_NAMES = 256 };
+
+/* Every attribute name once, in alphabetical order. */
+static uint32_t collect_names(const char **names) {
+  uint32_t n, count = 0;
+  const tni_op *t = tni_op_table(&n);
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t k = 0; k < t[i].n_attrs; k++) {
+      uint32_t at = 0;
+      while (at < count && strcmp(names[at], t[i].attrs[k].name) < 0) at++;
+      if (at < count && strcmp(names[at], t[i].attrs[k].name) == 0) continue;
+      if (count == MAX_NAMES) return 0;
+      memmove(names + at + 1, names + at, (count - at) * sizeof *names);
+      names[at] = t[i].attrs[k].name;
+      count++;
+    }
+  return count;
+}
+
+static int print_names(void) {
+  const char *names[MAX_NAMES];
+  const uint32_t n = collect_names(names);
+  printf(
+      "/* SPDX-License-Identifier: Apache-2.0\n"
+      " *\n"
+      " * Made by `print_tables names` (tests/graph) from the op table: every attribute's name as a number.\n"
+      " */\n"
+      "#ifndef TENON_GRAPH_ATTR_NAMES_H\n"
+      "#define TENON_GRAPH_ATTR_NAMES_H\n"
+      "/* clang-format off */\n"
+      "\n"
+      "enum {\n");
+  for (uint32_t i = 0; i < n; i++) {
+    printf("  TNI_A_");
+    print_large(names[i]);
+    printf(",\n");
+  }
+  printf("  TNI_A_COUNT\n};\n\n#endif\n");
+  return n == 0;
+}
+
+static bool same_names(const tni_op *a, const tni_op *b) {
+  if (a->n_attrs != b->n_attrs) return false;
+  for (uint32_t k = 0; k < a->n_attrs; k++)
+    if (strcmp(a->attrs[k].name, b->attrs[k].name) != 0) return false;
+  return true;
+}
+
+/* Rows of one operator must agree: a tn_node says the operator, not the version. Control flow never asks. */
+static bool agrees(const tni_op *t, uint32_t n, const tni_op *op) {
+  for (uint32_t i = 0; i < n; i++)
+    if (t[i].id == op->id && !(op->flags & TNI_OPF_CONTROL) && !same_names(&t[i], op)) {
+      fprintf(stderr, "%s: its rows order their attributes differently\n", op->name);
+      return false;
+    }
+  return true;
+}
+
+static int print_places(void) {
+  uint32_t n, sets = 0;
+  const tni_op *t = tni_op_table(&n);
+  printf(
+      "/* SPDX-License-Identifier: Apache-2.0\n"
+      " *\n"
+      " * Made by `print_tables places` (tests/graph) from the op table. Included by attr_place.c only: 1 + the place "
+      "of an\n"
+      " * attribute in its operator's order, by set and name, 0: it has none of that name; and the set of each "
+      "operator.\n"
+      " */\n"
+      "/* clang-format off */\n"
+      "static const uint8_t places[][TNI_A_COUNT] = {\n    {0},\n");
+  uint32_t set_of[1024] = {0};
+  for (uint32_t i = 0; i < n; i++) {
+    if (!is_current(&t[i])) continue;
+    if (i >= 1024 || !agrees(t, n, &t[i])) return 1;
+    for (uint32_t j = 0; j < i && !set_of[i]; j++)
+      if (is_current(&t[j]) && same_names(&t[i], &t[j])) set_of[i] = set_of[j];
+    if (set_of[i]) continue;
+    set_of[i] = ++sets;
+    printf("    {");
+    for (uint32_t k = 0; k < t[i].n_attrs; k++) {
+      printf("%s[TNI_A_", k ? ", " : "");
+      print_large(t[i].attrs[k].name);
+      printf("] = %u", k + 1);
+    }
+    printf("},\n");
+  }
+  printf("};\n\nstatic const uint8_t sets[] = {\n");
+  for (uint32_t i = 0; i < n; i++)
+    if (set_of[i]) printf("    [TN_OP_%s] = %u,\n", id_texts[i], set_of[i]);
+  printf("};\n");
+  return sets > UINT8_MAX;
+}
+
 int main(int argc, char **argv) {
   if (argc == 2 && strcmp(argv[1], "ops") == 0) {
     print_ops();
@@ -117,8 +294,14 @@ int main(int argc, char **argv) {
     print_encodings();
   } else if (argc == 2 && strcmp(argv[1], "dot") == 0) {
     return print_dot();
+  } else if (argc == 2 && strcmp(argv[1], "attrs") == 0) {
+    return print_attrs();
+  } else if (argc == 2 && strcmp(argv[1], "names") == 0) {
+    return print_names();
+  } else if (argc == 2 && strcmp(argv[1], "places") == 0) {
+    return print_places();
   } else {
-    fprintf(stderr, "usage: print_tables ops|dtypes|dot\n");
+    fprintf(stderr, "usage: print_tables ops|dtypes|dot|attrs|names|places\n");
     return 2;
   }
   return 0;

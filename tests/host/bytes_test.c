@@ -431,7 +431,7 @@ static void test_matmul(void) {
 enum { N = 300 };
 
 static void test_variants(void) {
-  const tni_hot *base = tni_hot_variant(0);
+  const tni_hot *base = variant_at(0);
   uint8_t bytes[4 * N];
   uint32_t s = 3;
   for (int i = 0; i < 4 * N; i++) bytes[i] = (uint8_t)random32(&s);
@@ -446,8 +446,8 @@ static void test_variants(void) {
   }
   for (int i = 0; i < 32 * 64; i++) wide[i] = (int16_t)(random32(&s) % 4 ? pick(&s, -255, 255) : -255);
   for (int i = 0; i < TNI_BR * 64; i++) rows[i] = (int16_t)(random32(&s) % 4 ? pick(&s, -255, 255) : 255);
-  for (uint32_t v = 1; tni_hot_variant(v); v++) {
-    const tni_hot *h = tni_hot_variant(v);
+  for (uint32_t v = 1; variant_at(v); v++) {
+    const tni_hot *h = variant_at(v);
     char one[8192], two[8192];
 #define SAME(CALL)                              \
   {                                             \
@@ -490,8 +490,8 @@ static void test_rounding(void) {
   static const float x[] = {0.5f, 1.5f, 2.5f, -0.5f, -1.5f, 126.5f, 127.5f, 300.f, -300.f, INFINITY, -INFINITY, NAN};
   static const int8_t want_i8[] = {3 + 0, 3 + 2, 3 + 2, 3 + 0, 3 - 2, 127, 127, 127, -128, 127, -128, 3};
   int8_t y[12];
-  for (uint32_t v = 0; tni_hot_variant(v); v++) {
-    tni_hot_variant(v)->quantize(y, x, 1.f, (tni_to_byte){3, -128, 127}, 12);
+  for (uint32_t v = 0; variant_at(v); v++) {
+    variant_at(v)->quantize(y, x, 1.f, (tni_to_byte){3, -128, 127}, 12);
     for (int i = 0; i < 12; i++) CU_ASSERT_EQUAL(y[i], want_i8[i]);
   }
 }

@@ -36,6 +36,9 @@ void ht_node_free(ht_node *n);
 /* Equal dtype, dims and elements: floats within rel of the larger (or equal specials), others exactly. */
 bool ht_same(const tni_tensor *got, const tni_tensor *want, double rel);
 
+/* Portable C, then all of the library that this processor runs and that give the same bits. index past the end: NULL. */
+const tni_hot *variant_at(uint32_t index);
+
 bool ht_add_kernels(void);
 bool ht_add_bytes(void);
 bool ht_add_matmul(void);

@@ -48,8 +48,8 @@ static const char *read_line(const char *p, const char *end, int32_t *ids, size_
 static void vectors(const char *name, const char *file) {
   static const char mark[] = "\n__ggml_vocab_test__\n";
   tni_tokenizer *t = load(file);
-  tni_file in = map("tokenizers/vectors/ggml-vocab-%s.gguf.inp", name);
-  tni_file out = map("tokenizers/vectors/ggml-vocab-%s.gguf.out", name);
+  tni_file in = map("tokenizers/vectors/strings.%s", "inp");
+  tni_file out = map("tokenizers/vectors/%s.out", name);
   const char *p = in.data, *end = p + in.bytes, *q = out.data, *out_end = q + out.bytes;
   int32_t want[512];
   unsigned good = 0, all = 0;
@@ -75,7 +75,7 @@ static void vectors(const char *name, const char *file) {
 }
 
 static void test_gpt2(void) { vectors("gpt-2", "gpt2"); }
-static void test_llama(void) { vectors("llama-spm", "llama-spm"); }
+static void test_mistral(void) { vectors("mistral", "mistral"); }
 static void test_bert(void) { vectors("bert-bge", "bert"); }
 
 static void test_book(void) {
@@ -99,7 +99,7 @@ static void test_book(void) {
 int main(void) {
   char probe[512];
   data = getenv("TENON_TEST_DATA");
-  snprintf(probe, sizeof probe, "%s/tokenizers/vectors/ggml-vocab-gpt-2.gguf.inp", data ? data : "");
+  snprintf(probe, sizeof probe, "%s/tokenizers/vectors/strings.inp", data ? data : "");
   if (!data || access(probe, R_OK) != 0) {
     printf("skipped: no tokenizer vectors (TENON_TEST_DATA)\n");
     return 77;
@@ -107,7 +107,7 @@ int main(void) {
   if (CU_initialize_registry() != CUE_SUCCESS) return 2;
   CU_pSuite s = CU_add_suite("tokenizer vectors", NULL, NULL);
   CU_add_test(s, "gpt-2", test_gpt2);
-  CU_add_test(s, "llama-spm", test_llama);
+  CU_add_test(s, "mistral", test_mistral);
   CU_add_test(s, "bert-bge", test_bert);
   CU_add_test(s, "War and Peace and back", test_book);
   CU_basic_set_mode(CU_BRM_VERBOSE);

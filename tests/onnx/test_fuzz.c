@@ -125,7 +125,7 @@ static void test_flips(void) {
 
 static void test_real_flips(void) {
   static const char *const names[] = {"onnx/cnn/mnist_8/model.onnx", "onnx/exports/genai-llama-int4/model.onnx",
-                                      "onnx/vit/vit_ibp_3_3_8.onnx"};
+                                      "exports/optimum-vit/model.onnx"};
   uint32_t ok = 0;
   state = 4101842887655102017u;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

@@ -4,6 +4,9 @@
  */
 #include "tests/passes/forms.h"
 
+#include "runtime/passes/decoder/decoder.h"
+#include "runtime/passes/forms/forms.h"
+
 #define KT "t=Transpose kk {perm=0,1,3,2}; "
 #define TAIL "p=Softmax m {axis=-1}; y=MatMul p vv"
 /* [b,2,s,1] of sinks [2], joined to m, and the row's maximum taken off */

@@ -6,6 +6,8 @@
 
 #include "tests/passes/forms.h"
 
+#include "runtime/passes/forms/forms.h"
+
 enum { THEN, ELSE, STAYS };
 
 /* A branch of one node that reads x around it. */

@@ -4,6 +4,8 @@
  */
 #include "tests/passes/forms.h"
 
+#include "runtime/passes/decoder/decoder.h"
+
 #define ATTENTION "y,!k,!v=Attention x z o2 - pk pv {q_num_heads=2&kv_num_heads=2}"
 #define O2 "o2=Add x z; "
 #define SCATTERED(k, v, m, how, y)                                                                   \

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/passes/forms.h"
 
+#include "runtime/passes/fuse/fuse.h"
+
 static const form products[] = {
     {"p=MatMul x w8; y=Add p z", "y=FusedMatMul x w8 z {0:0+8| Add(0,1)| 2}"},
     {"p=MatMul x w8; y=Add p p", "y=FusedMatMul x w8 {0:0+8| Add(0,0)| 1}"},

@@ -29,8 +29,7 @@ DTYPES = {onnx.TensorProto.FLOAT: np.float32, onnx.TensorProto.INT64: np.int64, 
 def models():
     data = pathlib.Path(os.environ.get("TENON_TEST_DATA", "/nonexistent"))
     found = [data / "onnx/exports" / n / "model.onnx" for n in ("llama", "qwen2", "gpt2", "phi3", "gemma")]
-    found += [data / "onnx/structural" / f"{n}.onnx" for n in (
-        "bert_mlm_tiny_30522", "t5like_encoder", "tfbert_24layer_dynamic")]
+    found += [data / "exports" / n / "model.onnx" for n in ("optimum-bert", "optimum-t5-encoder", "tf2onnx-transformer")]
     found += [data / "lm" / n / "model.onnx" for n in ("cappgpt-onnx", "stories260k-onnx")]
     found += [pathlib.Path(os.environ.get("TENON_TEST_SOURCE", ".")) / "models/demo/model.onnx"]
     return [m for m in found if m.exists()]

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/passes/forms.h"
 
+#include "runtime/passes/forms/forms.h"
+
 #define CONV "n=Conv q cw {pads=1,0,1,0}; "
 #define BIASED "n=Conv q cw c2 {pads=1,0,1,0}; "
 #define AFTER "y=Conv q const const"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/passes/forms.h"
 
+#include "runtime/passes/forms/forms.h"
+
 #define ERF "y=Gelu x {approximate=none}"
 #define TANH "y=Gelu x {approximate=tanh}"
 #define POLY "c=Pow x 3; d=Mul c 0.044715; f=Add x d; g=Mul f 0.7978845608; t=Tanh g; "

@@ -4,6 +4,8 @@
  */
 #include "tests/passes/forms.h"
 
+#include "runtime/passes/decoder/decoder.h"
+
 #define BY_HEAD(x, r, y) r "=Reshape " x " #0,0,2,4; " y "=Transpose " r " {perm=0,2,1,3}; "
 #define QKV BY_HEAD("x", "qr", "q4") BY_HEAD("z", "kr", "k4") BY_HEAD("o2", "vr", "v4")
 #define O2 "o2=Add x z; "

@@ -6,6 +6,8 @@
 
 #include "tests/passes/forms.h"
 
+#include "runtime/passes/decoder/decoder.h"
+
 #define BEFORE "t,!ka,!va=Attention x z z - pk pv {q_num_heads=2&kv_num_heads=2}; "
 #define AFTER                                                                                            \
   "cache'=TensorScatter cache z pos {axis=1}; cache'=TensorScatter cache z pos {axis=1}; t=Attention x " \

@@ -10,6 +10,8 @@
 
 #include "tests/passes/forms.h"
 
+#include "runtime/passes/mask/mask.h"
+
 /* LINE: the largest number of an extra term: 3 times 2 * 10 or 10 + 10 positions */
 enum { GRAPHS = 6000, SIZES = 3, TEXT = 4096, TERMS = 3, LINE = 3 * 20 };
 

@@ -6,6 +6,9 @@
 
 #include "tests/passes/forms.h"
 
+#include "runtime/passes/mask/mask.h"
+#include "runtime/passes/passes.h"
+
 /* A row is a mean of at most 8 keys: sums of 8 products, and scores of 4. */
 #define BOUND ((8 + 4) * (double)FLT_EPSILON)
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/passes/forms.h"
 
+#include "runtime/passes/forms/forms.h"
+
 #define MEAN_SQ "p=Pow x 2; m=ReduceMean p #-1; e1=Add m 1e-6; s=Sqrt e1; "
 #define RMS_W "RMSNormalization x w {epsilon=1e-06}"
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/passes/forms.h"
 
+#include "runtime/passes/quant/quant.h"
+
 #define X "qx=QuantizeLinear x 0.05 128b"
 #define DX "; dx=DequantizeLinear qx 0.05 128b; "
 #define Z "qz=QuantizeLinear z 0.04 -3c"

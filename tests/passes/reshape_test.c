@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/passes/forms.h"
 
+#include "runtime/passes/forms/forms.h"
+
 static const form forms[] = {
     /* reshapes */
     {"r=Reshape w #2,4; y=Reshape r #4,2", "y=Reshape w const"},

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/passes/forms.h"
 
+#include "runtime/passes/fuse/fuse.h"
+
 #define FLAT "f=Reshape x #-1,8; "
 
 static const form forms[] = {

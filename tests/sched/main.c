@@ -12,6 +12,7 @@ int main(void) {
   suite_place();
   suite_executor();
   suite_keep();
+  suite_lookups();
   suite_chunk();
   suite_pack();
   suite_embeddings();

@@ -50,6 +50,7 @@ void suite_demo(void);
 void suite_order(void);
 void suite_fused(void);
 void suite_keep(void);
+void suite_lookups(void);
 void suite_executor(void);
 void suite_chunk(void);
 void suite_pack(void);

@@ -25,10 +25,10 @@ static const char *const models[] = {
     "lm/cappgpt-onnx/model.onnx",
     "lm/stories260k-onnx/model.onnx",
     "lm/demo-lm/model.onnx",
-    "onnx/structural/t5like_encoder.onnx",
-    "onnx/structural/optimum_tiny_distilbert_cls.onnx",
-    "onnx/structural/bert_mlm_tiny_30522.onnx",
-    "onnx/structural/tfbert_24layer_dynamic.onnx",
+    "exports/optimum-t5-encoder/model.onnx",
+    "exports/optimum-distilbert/model.onnx",
+    "exports/optimum-bert/model.onnx",
+    "exports/tf2onnx-transformer/model.onnx",
 };
 static const int64_t sizes[SIZES][3] = {{1, 3, 0}, {2, 1, 4}, {1, 4, 2}}; /* batch, sequence, past */
 

@@ -26,11 +26,11 @@ MODELS = [
     ("onnx/exports/qwen2/model.onnx", True),
     ("lm/cappgpt-onnx/model.onnx", True),
     ("lm/stories260k-onnx/model.onnx", True),
-    ("onnx/structural/t5like_encoder.onnx", True),
-    ("onnx/structural/bert_mlm_tiny_30522.onnx", True),
-    ("onnx/structural/optimum_tiny_distilbert_cls.onnx", True),
+    ("exports/optimum-t5-encoder/model.onnx", True),
+    ("exports/optimum-bert/model.onnx", True),
+    ("exports/optimum-distilbert/model.onnx", True),
     ("onnx/tashkeel/model_fp32.onnx", False),
-    ("onnx/vit/vit_ibp_3_3_8.onnx", True),
+    ("exports/dynamo-vit/model.onnx", True),
 ]
 NUMPY = {"float32": numpy.float32, "int64": numpy.int64, "int32": numpy.int32, "bool": numpy.bool_}
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/passes/passes.h"
+#include "runtime/passes/forms/forms.h"
 
 #include <string.h>
 

@@ -175,7 +175,7 @@ tn_status tni_conv_bounded(const tni_kargs *a, const tni_bounds *bounds) {
   char why[128];
   if (w->dtype != x->dtype || (b && b->dtype != x->dtype)) return tni_kdtype(a, w->dtype);
   if (x->rank < 3 || w->rank != x->rank || y->rank != x->rank) return tni_kfail(a, TN_E_INVALID, "Conv: ranks differ");
-  const int64_t groups = tni_attr_i(a->node, "group", 1);
+  const int64_t groups = tni_at_i(a->node, TNI_A_GROUP, 1);
   if (!tni_window_read(a->node, x->rank - 2, w->dims + 2, &win, why, sizeof why))
     return tni_kfail(a, TN_E_INVALID, "Conv: %s", why);
   if (groups < 1 || w->dims[0] % groups || x->dims[1] % groups || x->dims[1] / groups != w->dims[1] ||

@@ -206,7 +206,7 @@ static void products(const tni_kargs *a, const transposed *c) {
 tn_status tni_k_conv_transpose(const tni_kargs *a) {
   const tni_tensor *x = a->in[0], *w = a->in[1], *b = a->n_in > 2 ? a->in[2] : NULL;
   transposed c = {
-      .run = a->run, .x = x, .weight = w, .bias = b, .y = a->out[0], .groups = tni_attr_i(a->node, "group", 1)};
+      .run = a->run, .x = x, .weight = w, .bias = b, .y = a->out[0], .groups = tni_at_i(a->node, TNI_A_GROUP, 1)};
   char why[128];
   if (w->dtype != x->dtype || (b && b->dtype != x->dtype)) return tni_kdtype(a, w->dtype);
   if (x->rank < 3 || w->rank != x->rank || c.y->rank != x->rank)

@@ -112,8 +112,8 @@ tn_status tni_k_deform_conv(const tni_kargs *a) {
   char why[128];
   c.b = a->n_in > 3 ? a->in[3] : NULL;
   c.mask = a->n_in > 4 ? a->in[4] : NULL;
-  c.groups = tni_attr_i(a->node, "group", 1);
-  c.offset_groups = tni_attr_i(a->node, "offset_group", 1);
+  c.groups = tni_at_i(a->node, TNI_A_GROUP, 1);
+  c.offset_groups = tni_at_i(a->node, TNI_A_OFFSET_GROUP, 1);
   if (w->dtype != x->dtype || (c.b && c.b->dtype != x->dtype)) return tni_kdtype(a, w->dtype);
   if (x->rank < 3 || w->rank != x->rank || c.y->rank != x->rank)
     return tni_kfail(a, TN_E_INVALID, "DeformConv: ranks differ");

@@ -158,7 +158,7 @@ static void pool_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 tn_status tni_k_pool(const tni_kargs *a) {
   const tni_tensor *x = a->in[0];
   tni_tensor *y = a->out[0], *index = a->n_out > 1 ? a->out[1] : NULL;
-  pool c = {.run = a->run, .x = x, .y = y, .op = a->node->op, .p = tni_attr_i(a->node, "p", 2)};
+  pool c = {.run = a->run, .x = x, .y = y, .op = a->node->op, .p = tni_at_i(a->node, TNI_A_P, 2)};
   const char *name = tni_op_by_id(c.op)->name;
   tni_window w;
   char why[128];
@@ -171,8 +171,8 @@ tn_status tni_k_pool(const tni_kargs *a) {
     return tni_kfail(a, TN_E_INVALID, "%s: the indices do not fit", name);
   if (!tni_knumel(y)) return TN_OK;
   tni_im2col_init(&c.im, &w, x, y, x->dims[1]);
-  c.count_pad = tni_attr_i(a->node, "count_include_pad", 0) != 0;
-  c.column_major = tni_attr_i(a->node, "storage_order", 0) != 0;
+  c.count_pad = tni_at_i(a->node, TNI_A_COUNT_INCLUDE_PAD, 0) != 0;
+  c.column_major = tni_at_i(a->node, TNI_A_STORAGE_ORDER, 0) != 0;
   if (index) c.index = index->data;
   const int64_t n = c.im.out[w.rank - 1];
   tni_kfor(a->run, tni_knumel(y) / n, n * (c.im.taps < c.im.plane ? c.im.taps : c.im.plane), pool_rows, &c);

@@ -74,8 +74,12 @@ static void planes(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 
 tn_status tni_k_global_pool(const tni_kargs *a) {
   const tni_tensor *x = a->in[0];
-  global c = {
-      .run = a->run, .x = x, .y = a->out[0], .hot = tni_hot_get(), .op = a->node->op, .p = tni_attr_i(a->node, "p", 2)};
+  global c = {.run = a->run,
+              .x = x,
+              .y = a->out[0],
+              .hot = tni_hot_get(),
+              .op = a->node->op,
+              .p = tni_at_i(a->node, TNI_A_P, 2)};
   if (x->rank < 2 || tni_dim_product(x, 0, 2) != tni_knumel(c.y))
     return tni_kfail(a, TN_E_INVALID, "%s: the output does not fit", tni_op_by_id(c.op)->name);
   if (c.op == TN_OP_GLOBAL_LP_POOL && c.p < 1)

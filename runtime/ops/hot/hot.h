@@ -140,7 +140,9 @@ static inline int64_t tni_dots8_at(int64_t rows, int64_t row, int64_t k) {
 
 /* The best variant for this processor. */
 const tni_hot *tni_hot_get(void);
-/* All compiled variants that this processor runs and that give the same bits: for tests. index past the end: NULL. */
+/* All variants of the library that this processor runs and that give the same bits: for tests. index past the end: NULL.
+ * On x86-64 portable C is none of them: a processor without AVX2 and FMA takes `twice`. Tests link it by themselves
+ * (tni_hot_base). */
 const tni_hot *tni_hot_variant(uint32_t index);
 
 #endif

@@ -3,7 +3,9 @@
 
 #include "runtime/ops/hot/hot.h"
 
+#ifdef TNI_HOT_BASE
 extern const tni_hot tni_hot_base;
+#endif
 #ifdef TNI_HOT_AVX2
 extern const tni_hot tni_hot_avx2, tni_hot_twice;
 static bool has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
@@ -22,15 +24,17 @@ static bool has_bf16(void) { return has_avx512() && __builtin_cpu_supports("avx5
 #endif
 
 const tni_hot *tni_hot_variant(uint32_t index) {
+#ifdef TNI_HOT_BASE
   if (index == 0) return &tni_hot_base;
+#endif
 #ifdef TNI_HOT_AVX2
-  if (index == 1 && has_avx2()) return &tni_hot_avx2;
+  if (index == 0 && has_avx2()) return &tni_hot_avx2;
 #endif
 #ifdef TNI_HOT_AVX512
-  if (index == 2 && has_avx512()) return &tni_hot_avx512;
+  if (index == 1 && has_avx512()) return &tni_hot_avx512;
 #endif
 #ifdef TNI_HOT_AVX512BF16
-  if (index == 3 && has_bf16()) return &tni_hot_avx512bf16;
+  if (index == 2 && has_bf16()) return &tni_hot_avx512bf16;
 #endif
   return NULL;
 }
@@ -38,7 +42,7 @@ const tni_hot *tni_hot_variant(uint32_t index) {
 const tni_hot *tni_hot_get(void) {
 #ifdef TNI_HOT_AVX2
   const tni_hot *best = NULL;
-  for (uint32_t i = 3; i && !best; i--) best = tni_hot_variant(i);
+  for (uint32_t i = 3; i && !best; i--) best = tni_hot_variant(i - 1);
   return best ? best : &tni_hot_twice;
 #else
   return &tni_hot_base;

@@ -8,14 +8,22 @@
 
 #include "runtime/ops/kernel/elements.h"
 
-enum { NEAREST, LINEAR, CUBIC };
-enum { ZEROS, BORDER, REFLECTION };
+enum {
+  NEAREST = TN_WORD_GRID_SAMPLE_MODE_NEAREST,
+  LINEAR = TN_WORD_GRID_SAMPLE_MODE_LINEAR,
+  CUBIC = TN_WORD_GRID_SAMPLE_MODE_CUBIC
+};
+enum {
+  ZEROS = TN_WORD_GRID_SAMPLE_PADDING_MODE_ZEROS,
+  BORDER = TN_WORD_GRID_SAMPLE_PADDING_MODE_BORDER,
+  REFLECTION = TN_WORD_GRID_SAMPLE_PADDING_MODE_REFLECTION
+};
 
 typedef struct sample {
   const tn_run *run;
   const tni_tensor *x, *grid;
   tni_tensor *y;
-  int mode, padding;
+  uint32_t mode, padding;
   bool align;
   uint32_t rank, size; /* spatial dims; bytes of an element */
   int64_t channels, plane, positions;
@@ -148,20 +156,12 @@ static void sample_points(void *arg, int64_t begin, int64_t end, uint32_t worker
   }
 }
 
-static bool choose(const tn_node *n, const char *attr, const char *const *names, int count, int *out) {
-  const char *s = tni_attr_s(n, attr, "");
-  for (*out = 0; *out < count; ++*out)
-    if (s && strcmp(s, names[*out]) == 0) return true;
-  return false;
-}
-
 tn_status tni_k_grid_sample(const tni_kargs *a) {
-  static const char *const modes[] = {"nearest", "linear", "cubic"}, *const paddings[] = {"zeros", "border",
-                                                                                          "reflection"};
   sample s = {.run = a->run, .x = a->in[0], .grid = a->in[1], .y = a->out[0], .size = tni_elem_size(a->in[0]->dtype)};
-  if (!choose(a->node, "mode", modes, 3, &s.mode)) return tni_kfail(a, TN_E_INVALID, "GridSample: unknown mode");
-  if (!choose(a->node, "padding_mode", paddings, 3, &s.padding))
-    return tni_kfail(a, TN_E_INVALID, "GridSample: unknown padding_mode");
+  s.mode = tni_at_word(a->node, TNI_A_MODE);
+  s.padding = tni_at_word(a->node, TNI_A_PADDING_MODE);
+  if (!s.mode) return tni_kfail(a, TN_E_INVALID, "GridSample: unknown mode");
+  if (!s.padding) return tni_kfail(a, TN_E_INVALID, "GridSample: unknown padding_mode");
   if (!s.size || (s.mode != NEAREST && (s.x->dtype == TN_DT_C64 || s.x->dtype == TN_DT_C128)))
     return tni_kdtype(a, s.x->dtype);
   if (s.x->rank < 3 || s.grid->rank != s.x->rank || s.grid->dims[s.x->rank - 1] != s.x->rank - 2 ||
@@ -170,7 +170,7 @@ tn_status tni_k_grid_sample(const tni_kargs *a) {
   if (!tni_knumel(s.y)) return TN_OK;
   if (!tni_knumel(s.x)) return tni_kfail(a, TN_E_INVALID, "GridSample: nothing to sample");
   s.rank = s.x->rank - 2;
-  s.align = tni_attr_i(a->node, "align_corners", 0) != 0;
+  s.align = tni_at_i(a->node, TNI_A_ALIGN_CORNERS, 0) != 0;
   s.channels = s.x->dims[1];
   s.plane = tni_dim_product(s.x, 2, s.x->rank);
   s.positions = tni_dim_product(s.grid, 1, s.grid->rank - 1);
@@ -216,7 +216,7 @@ tn_status tni_k_affine_grid(const tni_kargs *a) {
   if (!f.k || t->rank != 3 || t->dims[1] != f.k || t->dims[2] != f.k + 1 || t->dims[0] != y->dims[0] ||
       y->dims[y->rank - 1] != f.k)
     return tni_kfail(a, TN_E_INVALID, "AffineGrid: theta does not fit the size");
-  f.align = tni_attr_i(a->node, "align_corners", 0) != 0;
+  f.align = tni_at_i(a->node, TNI_A_ALIGN_CORNERS, 0) != 0;
   f.points = tni_dim_product(y, 1, y->rank - 1);
   tni_kfor(a->run, y->dims[0] * f.points, 16, affine_points, &f);
   return TN_OK;

@@ -11,9 +11,24 @@
 
 #include "runtime/ops/kernel/elements.h"
 
-enum { NEAREST, LINEAR, CUBIC };
-enum { HALF_PIXEL, SYMMETRIC, PYTORCH, ALIGN_CORNERS, ASYMMETRIC, CROP, HALF_FOR_NEAREST };
-enum { PREFER_FLOOR, PREFER_CEIL, FLOOR, CEIL };
+enum { NEAREST = TN_WORD_RESIZE_MODE_NEAREST, LINEAR = TN_WORD_RESIZE_MODE_LINEAR, CUBIC = TN_WORD_RESIZE_MODE_CUBIC };
+#define TRANSFORM(word) TN_WORD_RESIZE_COORDINATE_TRANSFORMATION_MODE_##word
+enum {
+  HALF_PIXEL = TRANSFORM(HALF_PIXEL),
+  SYMMETRIC = TRANSFORM(HALF_PIXEL_SYMMETRIC),
+  PYTORCH = TRANSFORM(PYTORCH_HALF_PIXEL),
+  ALIGN_CORNERS = TRANSFORM(ALIGN_CORNERS),
+  ASYMMETRIC = TRANSFORM(ASYMMETRIC),
+  CROP = TRANSFORM(TF_CROP_AND_RESIZE),
+  HALF_FOR_NEAREST = TRANSFORM(TF_HALF_PIXEL_FOR_NN)
+};
+#undef TRANSFORM
+enum {
+  PREFER_FLOOR = TN_WORD_RESIZE_NEAREST_MODE_ROUND_PREFER_FLOOR,
+  PREFER_CEIL = TN_WORD_RESIZE_NEAREST_MODE_ROUND_PREFER_CEIL,
+  FLOOR = TN_WORD_RESIZE_NEAREST_MODE_FLOOR,
+  CEIL = TN_WORD_RESIZE_NEAREST_MODE_CEIL
+};
 
 typedef struct axis {
   int64_t in, out, stride; /* of the input, elements */
@@ -27,7 +42,7 @@ typedef struct resize {
   const tn_run *run;
   const tni_tensor *x;
   tni_tensor *y;
-  int mode, transform, rounding;
+  uint32_t mode, transform, rounding;
   bool exclude, integer; /* integers are rounded to the nearest, halves to even */
   double a, outside;     /* cubic coefficient, extrapolation value */
   uint32_t rank, size;
@@ -223,34 +238,24 @@ static void pieces(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 
 /* --- attributes and inputs */
 
-static bool choose(const tn_node *n, const char *attr, const char *const *names, int count, int *out) {
-  const char *s = tni_attr_s(n, attr, names[0]);
-  for (*out = 0; *out < count; ++*out)
-    if (s && strcmp(s, names[*out]) == 0) return true;
-  return false;
-}
-
 static tn_status read_modes(const tni_kargs *a, resize *r) {
-  static const char *const modes[] = {"nearest", "linear", "cubic"};
-  static const char *const transforms[] = {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",  "align_corners",
-                                           "asymmetric", "tf_crop_and_resize",   "tf_half_pixel_for_nn"};
-  static const char *const roundings[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
-  if (!choose(a->node, "mode", modes, 3, &r->mode)) return tni_kfail(a, TN_E_INVALID, "Resize: unknown mode");
-  if (!choose(a->node, "coordinate_transformation_mode", transforms, 7, &r->transform))
-    return tni_kfail(a, TN_E_INVALID, "Resize: unknown coordinate_transformation_mode");
-  if (!choose(a->node, "nearest_mode", roundings, 4, &r->rounding))
-    return tni_kfail(a, TN_E_INVALID, "Resize: unknown nearest_mode");
+  r->mode = tni_at_word(a->node, TNI_A_MODE);
+  r->transform = tni_at_word(a->node, TNI_A_COORDINATE_TRANSFORMATION_MODE);
+  r->rounding = tni_at_word(a->node, TNI_A_NEAREST_MODE);
+  if (!r->mode) return tni_kfail(a, TN_E_INVALID, "Resize: unknown mode");
+  if (!r->transform) return tni_kfail(a, TN_E_INVALID, "Resize: unknown coordinate_transformation_mode");
+  if (!r->rounding) return tni_kfail(a, TN_E_INVALID, "Resize: unknown nearest_mode");
   r->integer = r->x->dtype != TN_DT_F64 && r->x->dtype != TN_DT_F32 && !tni_is_half(r->x->dtype);
-  r->exclude = tni_attr_i(a->node, "exclude_outside", 0) != 0;
-  r->a = tni_attr_f(a->node, "cubic_coeff_a", -0.75);
-  r->outside = tni_attr_f(a->node, "extrapolation_value", 0);
+  r->exclude = tni_at_i(a->node, TNI_A_EXCLUDE_OUTSIDE, 0) != 0;
+  r->a = tni_at_f(a->node, TNI_A_CUBIC_COEFF_A, -0.75);
+  r->outside = tni_at_f(a->node, TNI_A_EXTRAPOLATION_VALUE, 0);
   return TN_OK;
 }
 
 /* Dims that scales, sizes and roi speak of, in their order. */
 static tn_status read_axes(const tni_kargs *a, const resize *r, uint32_t *axes, uint32_t *n) {
   const int64_t *given;
-  const uint32_t count = tni_attr_ints(a->node, "axes", &given);
+  const uint32_t count = tni_at_ints(a->node, TNI_A_AXES, &given);
   *n = given ? count : r->rank;
   if (*n > r->rank) return tni_kfail(a, TN_E_INVALID, "Resize: %u axes for rank %u", *n, r->rank);
   for (uint32_t i = 0; i < *n; i++) {
@@ -264,9 +269,9 @@ static tn_status read_axes(const tni_kargs *a, const resize *r, uint32_t *axes, 
 static tn_status read_scales(const tni_kargs *a, resize *r, const uint32_t *axes, uint32_t n) {
   const tni_tensor *roi = a->n_in > 1 ? a->in[1] : NULL, *scales = a->n_in > 2 ? a->in[2] : NULL;
   const tni_tensor *sizes = a->n_in > 3 ? a->in[3] : NULL;
-  const char *policy = tni_attr_s(a->node, "keep_aspect_ratio_policy", "stretch");
-  const bool larger = policy && !strcmp(policy, "not_smaller"),
-             keep = larger || (policy && !strcmp(policy, "not_larger"));
+  const uint32_t policy = tni_at_word(a->node, TNI_A_KEEP_ASPECT_RATIO_POLICY);
+  const bool larger = policy == TN_WORD_RESIZE_KEEP_ASPECT_RATIO_POLICY_NOT_SMALLER,
+             keep = larger || policy == TN_WORD_RESIZE_KEEP_ASPECT_RATIO_POLICY_NOT_LARGER;
   double all = 0;
   if (scales && !tni_knumel(scales)) scales = NULL;
   if ((scales && tni_knumel(scales) != n) || (!scales && sizes && tni_knumel(sizes) != n) || (!scales && !sizes))
@@ -317,7 +322,7 @@ tn_status tni_k_resize(const tni_kargs *a) {
     r.ax[d] = (axis){.in = r.x->dims[d], .out = r.y->dims[d], .stride = st[d], .scale = 1, .to = 1};
   s = read_scales(a, &r, axes, n);
   if (s) return s;
-  const bool antialias = tni_attr_i(a->node, "antialias", 0) != 0;
+  const bool antialias = tni_at_i(a->node, TNI_A_ANTIALIAS, 0) != 0;
   if (antialias && r.mode == NEAREST) return tni_kfail(a, TN_E_INVALID, "Resize: antialias in mode nearest");
   int64_t taps = 1;
   for (uint32_t d = 0; d < r.rank; d++) {

@@ -86,7 +86,7 @@ static tn_status images(const tni_kargs *a, roi *r) {
   r->W = r->x->dims[3];
   r->ph = r->y->dims[2];
   r->pw = r->y->dims[3];
-  r->scale = tni_attr_f(a->node, "spatial_scale", 1);
+  r->scale = tni_at_f(a->node, TNI_A_SPATIAL_SCALE, 1);
   if (tni_knumel(r->y) && !tni_knumel(r->x)) return tni_kfail(a, TN_E_INVALID, "%s: images without pixels", name);
   return TN_OK;
 }
@@ -99,18 +99,17 @@ static tn_status finish(const tni_kargs *a, const roi *r) {
 
 tn_status tni_k_roi_align(const tni_kargs *a) {
   roi r = {.a = a, .x = a->in[0], .rois = a->in[1], .batch = a->in[2], .y = a->out[0]};
-  const char *mode = tni_attr_s(a->node, "mode", "avg");
-  const char *where = tni_attr_s(a->node, "coordinate_transformation_mode", "half_pixel");
-  const bool half = where && !strcmp(where, "half_pixel");
+  const uint32_t mode = tni_at_word(a->node, TNI_A_MODE);
+  const uint32_t where = tni_at_word(a->node, TNI_A_COORDINATE_TRANSFORMATION_MODE);
+  const bool half = where == TN_WORD_ROI_ALIGN_COORDINATE_TRANSFORMATION_MODE_HALF_PIXEL;
   const tn_status s = images(a, &r);
   if (s) return s;
-  r.max = mode && !strcmp(mode, "max");
-  if ((!r.max && (!mode || strcmp(mode, "avg"))) || (!half && (!where || strcmp(where, "output_half_pixel"))))
-    return tni_kfail(a, TN_E_INVALID, "RoiAlign: unknown mode");
+  r.max = mode == TN_WORD_ROI_ALIGN_MODE_MAX;
+  if (!mode || !where) return tni_kfail(a, TN_E_INVALID, "RoiAlign: unknown mode");
   if (r.rois->dims[1] != 4 || tni_knumel(r.batch) != r.rois->dims[0])
     return tni_kfail(a, TN_E_INVALID, "RoiAlign: regions and batch_indices do not fit together");
   r.offset = half ? 0.5 : 0;
-  r.ratio = tni_attr_i(a->node, "sampling_ratio", 0);
+  r.ratio = tni_at_i(a->node, TNI_A_SAMPLING_RATIO, 0);
   if (tni_knumel(r.y)) tni_kfor(a->run, r.y->dims[0] * r.C, r.ph * r.pw * 64, align_planes, &r);
   return finish(a, &r);
 }

@@ -36,7 +36,7 @@ bool tni_host_takes_quantized(const tn_node *n, uint32_t i, const tni_tensor *t)
     case TN_OP_FUSED_MATMUL:
       return tni_fused_read(n, &f) == NULL && i >= 1 && i <= f.n_weights;
     case TN_OP_GATHER:
-      return i == 0 && !t->quantized->transposed && tni_attr_i(n, "axis", 0) == 0;
+      return i == 0 && !t->quantized->transposed && tni_at_i(n, TNI_A_AXIS, 0) == 0;
     default:
       return false;
   }

@@ -266,17 +266,17 @@ static void pow_fn(const void *ctx, void *dst, const void *const *src, const int
 tn_status tni_k_binary(const tni_kargs *a) {
   const tni_tensor *x = a->in[0], *y = a->in[1];
   const uint32_t op = a->node->op;
-  const char *direction = op == TN_OP_BIT_SHIFT ? tni_attr_s(a->node, "direction", "") : "";
+  const uint32_t direction = op == TN_OP_BIT_SHIFT ? tni_at_word(a->node, TNI_A_DIRECTION) : 0;
   const binary k = {.op = op,
                     .dtype = x->dtype,
-                    .fmod = tni_attr_i(a->node, "fmod", 0) != 0,
-                    .left = direction && !strcmp(direction, "LEFT"),
-                    .alpha = tni_attr_f(a->node, "alpha", 1)};
+                    .fmod = tni_at_i(a->node, TNI_A_FMOD, 0) != 0,
+                    .left = direction == TN_WORD_BIT_SHIFT_DIRECTION_LEFT,
+                    .alpha = tni_at_f(a->node, TNI_A_ALPHA, 1)};
   const power p = {x->dtype, y->dtype};
   const tni_bcast_fn fn = binary_fn(x->dtype);
   tni_bcast b;
   if (!fn) return tni_kdtype(a, x->dtype);
-  if (op == TN_OP_BIT_SHIFT && !k.left && (!direction || strcmp(direction, "RIGHT")))
+  if (op == TN_OP_BIT_SHIFT && !direction)
     return tni_kfail(a, TN_E_INVALID, "BitShift: direction is neither LEFT nor RIGHT");
   if (op == TN_OP_POW ? !binary_fn(y->dtype) : x->dtype != y->dtype) return tni_kdtype(a, y->dtype);
   if (!tni_bcast_init(&b, a->out[0], a->in, 2)) return tni_kfail(a, TN_E_INVALID, "inputs do not broadcast");

@@ -134,16 +134,17 @@ static bool castable(uint32_t d) {
 
 /* Both operators; the output's dtype says where to. */
 tn_status tni_k_cast(const tni_kargs *a) {
-  const char *round = tni_attr_s(a->node, "round_mode", "up");
-  cast c = {a->in[0], a->out[0], {a->out[0]->dtype, tni_attr_i(a->node, "saturate", 1) != 0, TNI_ROUND_UP}};
+  const uint32_t round = tni_at_word(a->node, TNI_A_ROUND_MODE);
+  cast c = {a->in[0], a->out[0], {a->out[0]->dtype, tni_at_i(a->node, TNI_A_SATURATE, 1) != 0, TNI_ROUND_UP}};
   if (!castable(c.x->dtype)) return tni_kdtype(a, c.x->dtype);
   if (!castable(c.y->dtype)) return tni_kdtype(a, c.y->dtype);
-  if (round && !strcmp(round, "down"))
+  if (round == TN_WORD_CAST_ROUND_MODE_DOWN)
     c.to.round = TNI_ROUND_DOWN;
-  else if (round && !strcmp(round, "nearest"))
+  else if (round == TN_WORD_CAST_ROUND_MODE_NEAREST)
     c.to.round = TNI_ROUND_NEAREST;
-  else if (round && strcmp(round, "up"))
-    return tni_kfail(a, TN_E_INVALID, "round_mode '%s' is none of up, down, nearest", round);
+  else if (!round)
+    return tni_kfail(a, TN_E_INVALID, "round_mode '%s' is none of up, down, nearest",
+                     tni_at_s(a->node, TNI_A_ROUND_MODE, ""));
   if (c.x->dtype == c.y->dtype)
     tni_kcopy(a->run, c.y->data, c.x->data, c.y->bytes);
   else

@@ -24,7 +24,7 @@ uint64_t tni_dft_scratch(const tn_node *node, const tni_tensor *out, uint32_t n_
   if (!out || !out->rank) return 0;
   for (uint32_t d = node->op == TN_OP_STFT ? 2 : 0; d + 1 < out->rank; d++) /* a DFT's axis may be known later */
     if ((uint64_t)out->dims[d] > n) n = (uint64_t)out->dims[d];
-  if (tni_attr_i(node, "onesided", node->op == TN_OP_STFT) && __builtin_mul_overflow(n, 2, &n)) return UINT64_MAX;
+  if (tni_at_i(node, TNI_A_ONESIDED, node->op == TN_OP_STFT) && __builtin_mul_overflow(n, 2, &n)) return UINT64_MAX;
   if (__builtin_mul_overflow(n, 1 + 3 * (uint64_t)(n_workers ? n_workers : 1), &bytes) ||
       __builtin_mul_overflow(bytes, sizeof(tni_complex), &bytes))
     return UINT64_MAX;
@@ -103,8 +103,8 @@ static tn_status read_parts(const tni_kargs *a, const tni_tensor *x, uint32_t *p
 
 tn_status tni_k_dft(const tni_kargs *a) {
   const tni_tensor *length = a->n_in > 1 ? a->in[1] : NULL, *axis_in = a->n_in > 2 ? a->in[2] : NULL;
-  const bool one = tni_attr_i(a->node, "onesided", 0) != 0;
-  dft d = {.x = a->in[0], .y = a->out[0], .inverse = tni_attr_i(a->node, "inverse", 0) != 0};
+  const bool one = tni_at_i(a->node, TNI_A_ONESIDED, 0) != 0;
+  dft d = {.x = a->in[0], .y = a->out[0], .inverse = tni_at_i(a->node, TNI_A_INVERSE, 0) != 0};
   const uint32_t rank = d.x->rank;
   if (rank < 2 || (length && tni_knumel(length) != 1) || (axis_in && tni_knumel(axis_in) != 1))
     return tni_kfail(a, TN_E_INVALID, "DFT: rank, length or axis");
@@ -150,7 +150,7 @@ tn_status tni_k_stft(const tni_kargs *a) {
   d.keep = d.y->dims[2];
   if (d.window && tni_knumel(d.window) != d.n)
     return tni_kfail(a, TN_E_INVALID, "STFT: the window has not the frame's length %lld", (long long)d.n);
-  if (d.n < 1 || d.step < 1 || d.keep != (tni_attr_i(a->node, "onesided", 1) ? d.n / 2 + 1 : d.n))
+  if (d.n < 1 || d.step < 1 || d.keep != (tni_at_i(a->node, TNI_A_ONESIDED, 1) ? d.n / 2 + 1 : d.n))
     return tni_kfail(a, TN_E_INVALID, "STFT: frames of %lld every %lld", (long long)d.n, (long long)d.step);
   if (d.frames && (d.frames - 1) * d.step + d.n > d.x->dims[1])
     return tni_kfail(a, TN_E_INVALID, "STFT: %lld frames do not fit the signal", (long long)d.frames);

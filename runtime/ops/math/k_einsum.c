@@ -126,7 +126,7 @@ tn_status tni_k_einsum(const tni_kargs *a) {
     if (a->in[i]->dtype != a->in[0]->dtype) return tni_kdtype(a, a->in[i]->dtype);
     rank[i] = a->in[i]->rank;
   }
-  const char *why = tni_einsum_read(tni_attr_s(a->node, "equation", NULL), rank, a->n_in, &s.e);
+  const char *why = tni_einsum_read(tni_at_s(a->node, TNI_A_EQUATION, NULL), rank, a->n_in, &s.e);
   if (why) return tni_kfail(a, TN_E_INVALID, "%s", why);
   if (!measure(&s)) return tni_kfail(a, TN_E_INVALID, "axes of one label have different sizes");
   const int64_t n = tni_knumel(a->out[0]);

@@ -90,8 +90,8 @@ static tn_status check(const tni_kargs *a, loss *l) {
 }
 
 tn_status tni_k_loss(const tni_kargs *a) {
-  const tn_attr *ignore = tni_attr(a->node, "ignore_index");
-  const char *reduction = tni_attr_s(a->node, "reduction", "mean");
+  const tn_attr *ignore = tni_at(a->node, TNI_A_IGNORE_INDEX);
+  const uint32_t reduction = tni_at_word(a->node, TNI_A_REDUCTION); /* both operators list the same words */
   loss l = {.run = a->run,
             .x = a->in[0],
             .labels = a->in[1],
@@ -99,13 +99,14 @@ tn_status tni_k_loss(const tni_kargs *a) {
             .log_prob = a->n_out > 1 ? a->out[1] : NULL,
             .softmax = a->node->op == TN_OP_SOFTMAX_CROSS_ENTROPY_LOSS,
             .ignores = ignore && ignore->n,
-            .ignored = tni_attr_i(a->node, "ignore_index", 0)};
+            .ignored = tni_at_i(a->node, TNI_A_IGNORE_INDEX, 0)};
   tn_status st = check(a, &l);
   if (st) return st;
   const int64_t n = tni_knumel(l.labels);
   if (l.log_prob) tni_kfor(a->run, n, l.classes * 16, log_prob_body, &l);
   if (!a->out[0]) return TN_OK;
-  const bool none = reduction && !strcmp(reduction, "none"), sum = reduction && !strcmp(reduction, "sum");
+  const bool none = reduction == TN_WORD_NEGATIVE_LOG_LIKELIHOOD_LOSS_REDUCTION_NONE,
+             sum = reduction == TN_WORD_NEGATIVE_LOG_LIKELIHOOD_LOSS_REDUCTION_SUM;
   double total = 0, weight = 0, w;
   tni_poll poll = {a->run, TNI_POLL};
   for (int64_t i = 0; i < n && !tni_poll_stop(&poll, l.softmax ? 4 * l.classes : 4); i++) {

@@ -61,13 +61,13 @@ tn_status tni_k_matmul(const tni_kargs *a) {
 
 tn_status tni_k_gemm(const tni_kargs *a) {
   const tni_tensor *x = a->in[0], *w = a->in[1], *c = a->n_in > 2 ? a->in[2] : NULL;
-  const bool ta = tni_attr_i(a->node, "transA", 0) != 0, tb = tni_attr_i(a->node, "transB", 0) != 0;
+  const bool ta = tni_at_i(a->node, TNI_A_TRANSA, 0) != 0, tb = tni_at_i(a->node, TNI_A_TRANSB, 0) != 0;
   tni_gemm g = {.dtype = x->dtype, .a = x->data, .b = w->data, .y = a->out[0]->data, .batches = 1};
   if (!tni_gemm_accepts(x->dtype) || w->dtype != x->dtype) return tni_kdtype(a, w->dtype);
   if (x->rank != 2 || w->rank != 2)
     return tni_kfail(a, TN_E_INVALID, "Gemm: operands of ranks %u and %u", x->rank, w->rank);
-  g.alpha = (float)tni_attr_f(a->node, "alpha", 1);
-  g.beta = (float)tni_attr_f(a->node, "beta", 1);
+  g.alpha = (float)tni_at_f(a->node, TNI_A_ALPHA, 1);
+  g.beta = (float)tni_at_f(a->node, TNI_A_BETA, 1);
   g.M = x->dims[ta];
   g.K = x->dims[!ta];
   g.N = w->dims[!tb];

@@ -11,7 +11,7 @@
 /* A periodic window of n is the first n of a symmetric one of n + 1. One element alone is 1. */
 tn_status tni_k_window(const tni_kargs *a) {
   tni_tensor *y = a->out[0];
-  const int64_t n = tni_knumel(y), period = tni_attr_i(a->node, "periodic", 1) ? n : n - 1;
+  const int64_t n = tni_knumel(y), period = tni_at_i(a->node, TNI_A_PERIODIC, 1) ? n : n - 1;
   tni_poll poll = {a->run, TNI_POLL};
   for (int64_t i = 0; i < n && !tni_poll_stop(&poll, 8); i++) {
     const double x = period > 0 ? 2 * PI * (double)i / (double)period : PI;

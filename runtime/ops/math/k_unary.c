@@ -270,11 +270,11 @@ static void read_params(unary *u, const tn_node *n) {
                        : op == TN_OP_HARD_SIGMOID ? 0.2
                        : op == TN_OP_SELU         ? (double)1.67326319217681884765625f
                                                   : 1.0;
-  u->alpha = shrink ? tni_attr_f(n, "lambd", 0.5) : tni_attr_f(n, "alpha", alpha);
+  u->alpha = shrink ? tni_at_f(n, TNI_A_LAMBD, 0.5) : tni_at_f(n, TNI_A_ALPHA, alpha);
   if (op == TN_OP_SELU)
-    u->beta = tni_attr_f(n, "gamma", (double)1.05070102214813232421875f);
+    u->beta = tni_at_f(n, TNI_A_GAMMA, (double)1.05070102214813232421875f);
   else
-    u->beta = shrink ? tni_attr_f(n, "bias", 0) : tni_attr_f(n, "beta", 0.5);
+    u->beta = shrink ? tni_at_f(n, TNI_A_BIAS, 0) : tni_at_f(n, TNI_A_BETA, 0.5);
 }
 
 tn_status tni_k_unary(const tni_kargs *a) {
@@ -282,10 +282,9 @@ tn_status tni_k_unary(const tni_kargs *a) {
   const bool real = x->dtype == TN_DT_F32 || x->dtype == TN_DT_F64 || tni_is_half(x->dtype);
   const bool integer = !real && x->dtype != TN_DT_BOOL && tni_elem_size(x->dtype) && int_op(a->node->op);
   if (real ? a->node->op == TN_OP_BITWISE_NOT : !integer) return tni_kdtype(a, x->dtype);
-  const char *gelu = tni_attr_s(a->node, "approximate", "none");
   unary u = {.op = a->node->op, .dtype = x->dtype, .hot = tni_hot_get(), .dst = a->out[0]->data, .src = x->data};
   read_params(&u, a->node);
-  u.tanh_gelu = gelu && strcmp(gelu, "tanh") == 0;
+  u.tanh_gelu = tni_at_word(a->node, TNI_A_APPROXIMATE) == TN_WORD_GELU_APPROXIMATE_TANH;
   tni_kfor(a->run, tni_knumel(x), 4, body, &u);
   return TN_OK;
 }
@@ -304,7 +303,7 @@ tn_status tni_k_isnan(const tni_kargs *a) {
   const tni_tensor *x = a->in[0];
   u8u *y = a->out[0]->data;
   const int64_t n = tni_knumel(x);
-  const bool neg = tni_attr_i(a->node, "detect_negative", 1), pos = tni_attr_i(a->node, "detect_positive", 1);
+  const bool neg = tni_at_i(a->node, TNI_A_DETECT_NEGATIVE, 1), pos = tni_at_i(a->node, TNI_A_DETECT_POSITIVE, 1);
   if (x->dtype != TN_DT_F32 && x->dtype != TN_DT_F64 && !tni_is_half(x->dtype)) return tni_kdtype(a, x->dtype);
   for (int64_t i = 0; i < n; i++) {
     const double v = tni_get_f64(x, i);

@@ -8,17 +8,17 @@
 /* Depth [N, C] in parts (block row, block column, channel) or (channel, block row, block column); the spatial side is
  * [N, C', H, bh, W, bw]. */
 static tn_status depth_blocks(const tni_kargs *a, const tni_tensor *depth, const tni_tensor *space, bool to_space) {
-  const int64_t b = tni_attr_i(a->node, "blocksize", 0);
-  const char *mode = tni_attr_s(a->node, "mode", "DCR"), *name = tni_op_by_id(a->node->op)->name;
+  const int64_t b = tni_at_i(a->node, TNI_A_BLOCKSIZE, 0);
+  const char *name = tni_op_by_id(a->node->op)->name;
+  const uint32_t mode = tni_at_word(a->node, TNI_A_MODE);
   const uint32_t size = tni_elem_size(depth->dtype);
   if (!size) return tni_kdtype(a, depth->dtype);
-  if (!mode || (strcmp(mode, "DCR") && strcmp(mode, "CRD")))
-    return tni_kfail(a, TN_E_INVALID, "%s: unknown mode", name);
+  if (!mode) return tni_kfail(a, TN_E_INVALID, "%s: unknown mode", name);
   if (depth->rank != 4 || space->rank != 4 || b < 1 || tni_knumel(depth) != tni_knumel(space) ||
       space->dims[2] != depth->dims[2] * b || space->dims[3] != depth->dims[3] * b)
     return tni_kfail(a, TN_E_INVALID, "%s: blocks of %lld do not fit", name, (long long)b);
   const int64_t C = space->dims[1], H = depth->dims[2], W = depth->dims[3], plane = H * W;
-  const bool crd = mode[0] == 'C';
+  const bool crd = mode == TN_WORD_DEPTH_TO_SPACE_MODE_CRD;
   /* Dims n, c, h, bh, w, bw; the depth side's strides, then the spatial side's. */
   tni_scopy c = {.rank = 6, .dims = {depth->dims[0], C, H, b, W, b}};
   const int64_t deep[] = {C * b * b * plane,      crd ? b * b * plane : plane, W, crd ? b * plane : b * C * plane, 1,
@@ -126,9 +126,9 @@ static void col2im_planes(void *arg, int64_t begin, int64_t end, uint32_t worker
       }
 }
 
-static bool spatial(const tn_node *n, const char *name, uint32_t count, int64_t dflt, int64_t lo, int64_t *v) {
+static bool spatial(const tn_node *n, uint32_t name, uint32_t count, int64_t dflt, int64_t lo, int64_t *v) {
   const int64_t *given;
-  const uint32_t got = tni_attr_ints(n, name, &given);
+  const uint32_t got = tni_at_ints(n, name, &given);
   if (given && got < count) return false;
   for (uint32_t i = 0; i < count; i++) {
     v[i] = given ? given[i] : dflt;
@@ -142,8 +142,10 @@ tn_status tni_k_col2im(const tni_kargs *a) {
   col2im c = {.run = a->run, .x = x, .y = a->out[0], .taps = 1, .positions = 1};
   int64_t pads[2 * TN_MAX_RANK];
   c.rank = c.y->rank < 2 ? 0 : c.y->rank - 2;
-  if (x->rank != 3 || !c.rank || tni_knumel(block) != c.rank || !spatial(a->node, "strides", c.rank, 1, 1, c.stride) ||
-      !spatial(a->node, "dilations", c.rank, 1, 1, c.dilation) || !spatial(a->node, "pads", 2 * c.rank, 0, 0, pads))
+  if (x->rank != 3 || !c.rank || tni_knumel(block) != c.rank ||
+      !spatial(a->node, TNI_A_STRIDES, c.rank, 1, 1, c.stride) ||
+      !spatial(a->node, TNI_A_DILATIONS, c.rank, 1, 1, c.dilation) ||
+      !spatial(a->node, TNI_A_PADS, 2 * c.rank, 0, 0, pads))
     return tni_kfail(a, TN_E_INVALID, "Col2Im: attributes or inputs do not fit the image");
   for (uint32_t d = 0; d < c.rank; d++) {
     c.begin[d] = pads[d];

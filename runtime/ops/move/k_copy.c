@@ -26,8 +26,8 @@ static int64_t clamp_axis(int64_t v, int64_t rank) {
 
 tn_status tni_k_shape(const tni_kargs *a) {
   const int64_t rank = a->in[0]->rank;
-  const int64_t start = clamp_axis(tni_attr_i(a->node, "start", 0), rank);
-  const int64_t end = clamp_axis(tni_attr_i(a->node, "end", rank), rank);
+  const int64_t start = clamp_axis(tni_at_i(a->node, TNI_A_START, 0), rank);
+  const int64_t end = clamp_axis(tni_at_i(a->node, TNI_A_END, rank), rank);
   i64u *y = a->out[0]->data;
   if (tni_knumel(a->out[0]) != (end > start ? end - start : 0))
     return tni_kfail(a, TN_E_INVALID, "Shape: wrong length");
@@ -42,13 +42,13 @@ tn_status tni_k_size(const tni_kargs *a) {
 
 /* The one value attribute that is there: a tensor, a number or a list of numbers. */
 tn_status tni_k_constant(const tni_kargs *a) {
-  static const char *const names[] = {"value_int", "value_ints", "value_float", "value_floats"};
-  const tni_tensor *t = tni_attr_tensor(a->node, "value");
+  static const uint32_t names[] = {TNI_A_VALUE_INT, TNI_A_VALUE_INTS, TNI_A_VALUE_FLOAT, TNI_A_VALUE_FLOATS};
+  const tni_tensor *t = tni_at_tensor(a->node, TNI_A_VALUE);
   const void *src = t ? t->data : NULL;
   uint64_t bytes = t ? t->bytes : UINT64_MAX;
   float f;
   for (int i = 0; i < 4 && !src; i++) {
-    const tn_attr *v = tni_attr(a->node, names[i]);
+    const tn_attr *v = tni_at(a->node, names[i]);
     if (!v || !v->n) continue;
     f = (float)v->u.f;
     src = i == 0 ? (const void *)&v->u.i : i == 1 ? v->u.ints : i == 2 ? (const void *)&f : v->u.floats;
@@ -61,7 +61,7 @@ tn_status tni_k_constant(const tni_kargs *a) {
 }
 
 tn_status tni_k_constant_of_shape(const tni_kargs *a) {
-  const tni_tensor *v = tni_attr_tensor(a->node, "value");
+  const tni_tensor *v = tni_at_tensor(a->node, TNI_A_VALUE);
   const uint32_t size = tni_elem_size(a->out[0]->dtype);
   const int64_t n = tni_knumel(a->out[0]);
   if (!size) return tni_kdtype(a, a->out[0]->dtype);

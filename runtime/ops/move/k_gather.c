@@ -102,7 +102,7 @@ static tn_status gather_from_rows(const tni_kargs *a) {
 
 tn_status tni_k_gather(const tni_kargs *a) {
   const tni_tensor *x = a->in[0], *idx = a->in[1];
-  const int32_t axis = tni_kaxis(tni_attr_i(a->node, "axis", 0), x->rank);
+  const int32_t axis = tni_kaxis(tni_at_i(a->node, TNI_A_AXIS, 0), x->rank);
   const uint32_t size = tni_elem_size(x->dtype);
   if (!size) return tni_kdtype(a, x->dtype);
   if (axis < 0 || !x->rank) return tni_kfail(a, TN_E_INVALID, "Gather: axis out of range");
@@ -150,7 +150,7 @@ static void pick_elements(void *arg, int64_t begin, int64_t end, uint32_t worker
 
 tn_status tni_k_gather_elements(const tni_kargs *a) {
   const tni_tensor *x = a->in[0], *idx = a->in[1];
-  const int32_t axis = tni_kaxis(tni_attr_i(a->node, "axis", 0), x->rank);
+  const int32_t axis = tni_kaxis(tni_at_i(a->node, TNI_A_AXIS, 0), x->rank);
   picks p = {.x = x, .idx = idx, .y = a->out[0], .axis = (uint32_t)axis, .size = tni_elem_size(x->dtype)};
   if (!p.size) return tni_kdtype(a, x->dtype);
   if (axis < 0 || !x->rank || idx->rank != x->rank) return tni_kfail(a, TN_E_INVALID, "GatherElements: axis or rank");
@@ -181,7 +181,7 @@ static void pick_slices(void *arg, int64_t begin, int64_t end, uint32_t worker) 
 /* indices[batch..., m, k] select slices of x past its batch_dims. */
 tn_status tni_k_gather_nd(const tni_kargs *a) {
   const tni_tensor *x = a->in[0], *idx = a->in[1];
-  const int64_t b = tni_attr_i(a->node, "batch_dims", 0);
+  const int64_t b = tni_at_i(a->node, TNI_A_BATCH_DIMS, 0);
   picks p = {.x = x, .idx = idx, .y = a->out[0], .size = tni_elem_size(x->dtype)};
   if (!p.size) return tni_kdtype(a, x->dtype);
   if (!idx->rank || b < 0 || b >= idx->rank || b >= x->rank) return tni_kfail(a, TN_E_INVALID, "GatherND: batch_dims");
@@ -208,7 +208,7 @@ tn_status tni_k_gather_nd(const tni_kargs *a) {
 tn_status tni_k_one_hot(const tni_kargs *a) {
   const tni_tensor *idx = a->in[0], *values = a->in[2];
   tni_tensor *y = a->out[0];
-  const int32_t axis = tni_kaxis(tni_attr_i(a->node, "axis", -1), y->rank);
+  const int32_t axis = tni_kaxis(tni_at_i(a->node, TNI_A_AXIS, -1), y->rank);
   const uint32_t size = tni_elem_size(y->dtype);
   if (!size) return tni_kdtype(a, y->dtype);
   if (axis < 0 || tni_knumel(values) != 2 || values->dtype != y->dtype)
@@ -255,7 +255,7 @@ static tn_status write_one(const tni_kargs *a, tni_tensor *y, int64_t i) {
 
 tn_status tni_k_eye_like(const tni_kargs *a) {
   tni_tensor *y = a->out[0];
-  const int64_t k = tni_attr_i(a->node, "k", 0);
+  const int64_t k = tni_at_i(a->node, TNI_A_K, 0);
   tni_poll poll = {a->run, TNI_POLL};
   tn_status s = TN_OK;
   if (y->rank != 2) return tni_kfail(a, TN_E_INVALID, "EyeLike: rank %u", y->rank);

@@ -12,7 +12,7 @@ static tn_status need_size(const tni_kargs *a, uint32_t *size) {
 tn_status tni_k_transpose(const tni_kargs *a) {
   const tni_tensor *x = a->in[0];
   const int64_t *perm;
-  const uint32_t n_perm = tni_attr_ints(a->node, "perm", &perm);
+  const uint32_t n_perm = tni_at_ints(a->node, TNI_A_PERM, &perm);
   int64_t st[TN_MAX_RANK];
   uint32_t size, seen = 0;
   tn_status s = need_size(a, &size);
@@ -35,7 +35,7 @@ tn_status tni_k_transpose(const tni_kargs *a) {
 
 tn_status tni_k_concat(const tni_kargs *a) {
   tni_tensor *y = a->out[0];
-  const int32_t axis = tni_kaxis(tni_attr_i(a->node, "axis", 0), y->rank);
+  const int32_t axis = tni_kaxis(tni_at_i(a->node, TNI_A_AXIS, 0), y->rank);
   uint32_t size;
   tn_status s = need_size(a, &size);
   if (s) return s;
@@ -58,7 +58,7 @@ tn_status tni_k_concat(const tni_kargs *a) {
 
 tn_status tni_k_split(const tni_kargs *a) {
   const tni_tensor *x = a->in[0];
-  const int32_t axis = tni_kaxis(tni_attr_i(a->node, "axis", 0), x->rank);
+  const int32_t axis = tni_kaxis(tni_at_i(a->node, TNI_A_AXIS, 0), x->rank);
   const uint32_t size = tni_elem_size(x->dtype);
   if (!size) return tni_kdtype(a, x->dtype);
   if (axis < 0 || !x->rank) return tni_kfail(a, TN_E_INVALID, "Split: axis out of range");
@@ -210,7 +210,7 @@ tn_status tni_k_trilu(const tni_kargs *a) {
              x->dims[x->rank - 1],
              k ? tni_get_i64(k, 0) : 0,
              size,
-             tni_attr_i(a->node, "upper", 1) != 0};
+             tni_at_i(a->node, TNI_A_UPPER, 1) != 0};
   if (tni_knumel(x)) tni_kfor(a->run, tni_dim_product(x, 0, x->rank - 1), t.cols, trilu_rows, &t);
   return TN_OK;
 }

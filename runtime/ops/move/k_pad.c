@@ -4,13 +4,18 @@
  */
 #include "runtime/ops/kernel/elements.h"
 
-enum { CONSTANT, REFLECT, EDGE, WRAP };
+enum {
+  CONSTANT = TN_WORD_PAD_MODE_CONSTANT,
+  REFLECT = TN_WORD_PAD_MODE_REFLECT,
+  EDGE = TN_WORD_PAD_MODE_EDGE,
+  WRAP = TN_WORD_PAD_MODE_WRAP
+};
 
 typedef struct pad {
   const tn_run *run;
   const tni_tensor *x;
   tni_tensor *y;
-  int mode;
+  uint32_t mode;
   uint32_t size;
   int64_t begin[TN_MAX_RANK], st[TN_MAX_RANK];
   char value[16];
@@ -53,14 +58,6 @@ static void pad_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   }
 }
 
-static int pad_mode(const tni_kargs *a) {
-  static const char *const names[] = {"constant", "reflect", "edge", "wrap"};
-  const char *s = tni_attr_s(a->node, "mode", "constant");
-  for (int i = 0; i < 4; i++)
-    if (s && strcmp(s, names[i]) == 0) return i;
-  return -1;
-}
-
 static tn_status fill_pads(const tni_kargs *a, pad *p) {
   const tni_tensor *pads = a->in[1], *axes = a->n_in > 3 ? a->in[3] : NULL;
   const int64_t n = axes ? tni_knumel(axes) : p->x->rank;
@@ -77,10 +74,14 @@ static tn_status fill_pads(const tni_kargs *a, pad *p) {
 }
 
 tn_status tni_k_pad(const tni_kargs *a) {
-  pad p = {.run = a->run, .x = a->in[0], .y = a->out[0], .mode = pad_mode(a), .size = tni_elem_size(a->in[0]->dtype)};
+  pad p = {.run = a->run,
+           .x = a->in[0],
+           .y = a->out[0],
+           .mode = tni_at_word(a->node, TNI_A_MODE),
+           .size = tni_elem_size(a->in[0]->dtype)};
   const tni_tensor *value = a->n_in > 2 ? a->in[2] : NULL;
   if (!p.size) return tni_kdtype(a, p.x->dtype);
-  if (p.mode < 0) return tni_kfail(a, TN_E_INVALID, "Pad: unknown mode");
+  if (!p.mode) return tni_kfail(a, TN_E_INVALID, "Pad: unknown mode");
   if (p.y->rank != p.x->rank) return tni_kfail(a, TN_E_INVALID, "Pad: ranks differ");
   if (value && (value->dtype != p.x->dtype || tni_knumel(value) != 1))
     return tni_kfail(a, TN_E_INVALID, "Pad: constant_value is not one element of the input's type");

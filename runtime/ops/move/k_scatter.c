@@ -5,14 +5,18 @@
  */
 #include "runtime/ops/kernel/elements.h"
 
-enum { R_NONE, R_ADD, R_MUL, R_MIN, R_MAX };
+/* Both operators list the same words. */
+enum {
+  R_NONE = TN_WORD_SCATTER_ND_REDUCTION_NONE,
+  R_ADD = TN_WORD_SCATTER_ND_REDUCTION_ADD,
+  R_MUL = TN_WORD_SCATTER_ND_REDUCTION_MUL,
+  R_MAX = TN_WORD_SCATTER_ND_REDUCTION_MAX,
+  R_MIN = TN_WORD_SCATTER_ND_REDUCTION_MIN
+};
 
 static int reduction(const tni_kargs *a) {
-  static const char *const names[] = {"none", "add", "mul", "min", "max"};
-  const char *s = tni_attr_s(a->node, "reduction", "none");
-  for (int i = 0; i < 5; i++)
-    if (s && strcmp(s, names[i]) == 0) return i;
-  return -1;
+  const uint32_t word = tni_at_word(a->node, TNI_A_REDUCTION);
+  return word ? (int)word : -1;
 }
 
 #define REDUCE(T, D, W)                                 \
@@ -101,7 +105,7 @@ tn_status tni_k_scatter_elements(const tni_kargs *a) {
   const tni_tensor *x = a->in[0], *idx = a->in[1], *up = a->in[2];
   tni_tensor *y = a->out[0];
   const int r = reduction(a);
-  const int32_t axis = tni_kaxis(tni_attr_i(a->node, "axis", 0), x->rank);
+  const int32_t axis = tni_kaxis(tni_at_i(a->node, TNI_A_AXIS, 0), x->rank);
   const uint32_t size = tni_elem_size(x->dtype);
   int64_t st[TN_MAX_RANK];
   if (r < 0) return tni_kfail(a, TN_E_INVALID, "ScatterElements: unknown reduction");

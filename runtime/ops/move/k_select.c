@@ -15,9 +15,9 @@ static void copy_item(const tni_items *it, const tni_tensor *y, int64_t n_y, int
 
 /* Axis attribute, or flat. */
 static tn_status items_along(const tni_kargs *a, tni_items *it) {
-  const tn_attr *axis = tni_attr(a->node, "axis");
+  const tn_attr *axis = tni_at(a->node, TNI_A_AXIS);
   const bool flat = !axis || !axis->n;
-  const int32_t d = flat ? 0 : tni_kaxis(tni_attr_i(a->node, "axis", 0), a->in[0]->rank);
+  const int32_t d = flat ? 0 : tni_kaxis(tni_at_i(a->node, TNI_A_AXIS, 0), a->in[0]->rank);
   if (!tni_elem_size(a->in[0]->dtype)) return tni_kdtype(a, a->in[0]->dtype);
   if (d < 0 || (!flat && !a->in[0]->rank)) return tni_kfail(a, TN_E_INVALID, "axis out of range");
   *it = tni_items_of(a->in[0], flat, (uint32_t)d);
@@ -75,7 +75,7 @@ tn_status tni_k_unique(const tni_kargs *a) {
   if (st) return st;
   if (!tni_items_comparable(it.t->dtype)) return tni_kdtype(a, it.t->dtype);
   int64_t *order = a->scratch, *room = order + it.n, *rank = room + it.n;
-  const bool sorted = tni_attr_i(a->node, "sorted", 1) != 0;
+  const bool sorted = tni_at_i(a->node, TNI_A_SORTED, 1) != 0;
   tni_poll poll = {a->run, TNI_POLL};
   const int64_t work = tni_items_work(&it);
   if (!tni_items_sort(&it, order, room, &poll)) return TN_E_CANCELLED;
@@ -104,7 +104,7 @@ tn_status tni_k_unique(const tni_kargs *a) {
 
 tn_status tni_k_reverse_sequence(const tni_kargs *a) {
   const tni_tensor *x = a->in[0], *lens = a->in[1];
-  const bool time_first = tni_attr_i(a->node, "time_axis", 0) == 0;
+  const bool time_first = tni_at_i(a->node, TNI_A_TIME_AXIS, 0) == 0;
   const uint32_t size = tni_elem_size(x->dtype);
   if (!size) return tni_kdtype(a, x->dtype);
   if (x->rank < 2 || lens->rank != 1) return tni_kfail(a, TN_E_INVALID, "ReverseSequence: rank");

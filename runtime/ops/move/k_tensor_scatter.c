@@ -55,8 +55,8 @@ static tn_status check_rows(const tni_kargs *a, const scatter *s) {
 /* What is wrong, or NULL. The axes between batch and sequence count as one: only the sequence has room to spare. */
 static const char *read_shapes(const tni_kargs *a, scatter *s) {
   const tni_tensor *cache = a->in[0], *update = a->in[1];
-  const char *mode = tni_attr_s(a->node, "mode", "linear");
-  const int32_t axis = tni_kaxis(tni_attr_i(a->node, "axis", -2), cache->rank);
+  const uint32_t mode = tni_at_word(a->node, TNI_A_MODE);
+  const int32_t axis = tni_kaxis(tni_at_i(a->node, TNI_A_AXIS, -2), cache->rank);
   int64_t st[TN_MAX_RANK];
   const int64_t size = tni_elem_size(cache->dtype), up = tni_elem_size(update->dtype);
   if (axis < 1) return "the axis is none of the cache behind its batch";
@@ -65,8 +65,8 @@ static const char *read_shapes(const tni_kargs *a, scatter *s) {
     if (d != (uint32_t)axis && update->dims[d] != cache->dims[d]) return "cache and update differ in their dims";
   if (s->at && (s->at->rank != 1 || s->at->dims[0] != cache->dims[0]))
     return "write_indices needs one element per batch";
-  s->circular = mode && strcmp(mode, "circular") == 0;
-  if (!s->circular && (!mode || strcmp(mode, "linear") != 0)) return "the mode is neither linear nor circular";
+  s->circular = mode == TN_WORD_TENSOR_SCATTER_MODE_CIRCULAR;
+  if (!mode) return "the mode is neither linear nor circular";
   tni_kin_strides(a, 0, st);
   s->batch = cache->dims[0];
   s->inner = tni_dim_product(cache, 1, (uint32_t)axis);

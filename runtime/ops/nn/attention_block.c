@@ -251,3 +251,27 @@ void tni_attention_block(const attention *a, tile *t, const space *w, int64_t ke
   advance(a, t, w, n);
   add_values(a, t, w, key, n);
 }
+
+void tni_attention_limits(const attention *a, tile *t) {
+  int64_t end = a->keys, offset = a->past;
+  if (a->nonpad) {
+    const int64_t n = tni_get_i64(a->nonpad, t->b);
+    end = n < 0 ? 0 : n < end ? n : end;
+    offset = end - a->length;
+  }
+  t->first = a->keys;
+  t->last = 0;
+  for (int64_t r = 0; r < t->rows; r++) {
+    const int64_t at = (t->row0 + r) / a->group + offset;
+    int64_t lo = 0, hi = end;
+    if (a->causal && hi > at + 1) hi = at + 1;
+    if (a->right >= 0 && hi - 1 - a->right > at) hi = at + a->right + 1;
+    if (a->left >= 0 && at - a->left > lo) lo = at - a->left;
+    t->at[r] = at;
+    t->lo[r] = lo;
+    t->hi[r] = hi;
+    if (lo >= hi) continue;
+    if (lo < t->first) t->first = lo;
+    if (hi > t->last) t->last = hi;
+  }
+}

@@ -59,32 +59,6 @@ static space space_of(const attention *a, uint32_t worker) {
   return s;
 }
 
-/* --- which keys a query sees, apart from the mask --- */
-
-void tni_attention_limits(const attention *a, tile *t) {
-  int64_t end = a->keys, offset = a->past;
-  if (a->nonpad) {
-    const int64_t n = tni_get_i64(a->nonpad, t->b);
-    end = n < 0 ? 0 : n < end ? n : end;
-    offset = end - a->length;
-  }
-  t->first = a->keys;
-  t->last = 0;
-  for (int64_t r = 0; r < t->rows; r++) {
-    const int64_t at = (t->row0 + r) / a->group + offset;
-    int64_t lo = 0, hi = end;
-    if (a->causal && hi > at + 1) hi = at + 1;
-    if (a->right >= 0 && hi - 1 - a->right > at) hi = at + a->right + 1;
-    if (a->left >= 0 && at - a->left > lo) lo = at - a->left;
-    t->at[r] = at;
-    t->lo[r] = lo;
-    t->hi[r] = hi;
-    if (lo >= hi) continue;
-    if (lo < t->first) t->first = lo;
-    if (hi > t->last) t->last = hi;
-  }
-}
-
 /* --- one tile --- */
 
 static int64_t query_at(const attention *a, const operand *x, const tile *t, int64_t r) {
@@ -348,8 +322,8 @@ static bool read_past(attention *a, const tni_kargs *k) {
 static const char *read_shapes(attention *a, const tn_node *node, const tni_tensor *const *x) {
   const uint32_t rank = x[0]->rank;
   if ((rank != 3 && rank != 4) || x[1]->rank != rank || x[2]->rank != rank) return "Q, K and V need 3 or 4 dimensions";
-  a->heads = rank == 4 ? x[0]->dims[1] : tni_attr_i(node, "q_num_heads", 0);
-  a->kv_heads = rank == 4 ? x[1]->dims[1] : tni_attr_i(node, "kv_num_heads", 0);
+  a->heads = rank == 4 ? x[0]->dims[1] : tni_at_i(node, TNI_A_Q_NUM_HEADS, 0);
+  a->kv_heads = rank == 4 ? x[1]->dims[1] : tni_at_i(node, TNI_A_KV_NUM_HEADS, 0);
   if (rank == 3 && (a->heads <= 0 || a->kv_heads <= 0)) return "3 dimensions need q_num_heads and kv_num_heads";
   if (a->kv_heads <= 0 ? a->heads != 0 : a->heads % a->kv_heads != 0) return "the heads of K do not divide those of Q";
   const int64_t h[3] = {a->heads, a->kv_heads, a->kv_heads};
@@ -369,18 +343,18 @@ static const char *read_shapes(attention *a, const tn_node *node, const tni_tens
 }
 
 /* No window and one beyond every length are the same. */
-static int64_t window(const tn_node *node, const char *name) {
-  const int64_t n = tni_attr_i(node, name, -1);
+static int64_t window(const tn_node *node, uint32_t name) {
+  const int64_t n = tni_at_i(node, name, -1);
   return n < 0 || n > INT32_MAX ? -1 : n;
 }
 
 static void read_attributes(attention *a, const tn_node *node) {
-  const tn_attr *scale = tni_attr(node, "scale");
+  const tn_attr *scale = tni_at(node, TNI_A_SCALE);
   a->scale = scale && scale->n ? (float)scale->u.f : 1.f / sqrtf((float)a->size);
-  a->cap = (float)tni_attr_f(node, "softcap", 0);
-  a->causal = tni_attr_i(node, "is_causal", 0) != 0;
-  a->left = window(node, "left_window_size");
-  a->right = window(node, "right_window_size");
+  a->cap = (float)tni_at_f(node, TNI_A_SOFTCAP, 0);
+  a->causal = tni_at_i(node, TNI_A_IS_CAUSAL, 0) != 0;
+  a->left = window(node, TNI_A_LEFT_WINDOW_SIZE);
+  a->right = window(node, TNI_A_RIGHT_WINDOW_SIZE);
 }
 
 /* A quantized row has one scale: it must be what a head reads. */
@@ -434,7 +408,7 @@ tn_status tni_k_attention(const tni_kargs *k) {
   append_all(&a, k->run, &a.past_v, &a.v, output(k, 2));
   const tn_status scored = output(k, 3) ? tni_attention_scores(k, &a, output(k, 3)) : TN_OK;
   if (scored || !tni_knumel(k->out[0])) return scored;
-  if (a.dtype == TN_DT_F64 || tni_attr_i(k->node, "softmax_precision", 0) == TN_DT_F64)
+  if (a.dtype == TN_DT_F64 || tni_at_i(k->node, TNI_A_SOFTMAX_PRECISION, 0) == TN_DT_F64)
     return tni_attention_double(k, &a);
   const int64_t rows = a.group * a.length < ROWS ? a.group * a.length : ROWS, n = a.batch * a.kv_heads * a.tiles;
   const int64_t parts = (a.keys + PART - 1) / PART, per_key = rows * (a.size + a.v_size + 8);

@@ -145,7 +145,7 @@ static tn_status run(const tni_kargs *k, const scores *s) {
 }
 
 tn_status tni_attention_scores(const tni_kargs *k, const attention *a, tni_tensor *out) {
-  const scores s = {a, out, tni_attr_i(k->node, "qk_matmul_output_mode", 0), false};
+  const scores s = {a, out, tni_at_i(k->node, TNI_A_QK_MATMUL_OUTPUT_MODE, 0), false};
   if (s.mode < 0 || s.mode > 3)
     return tni_kfail(k, TN_E_INVALID, "Attention: qk_matmul_output_mode %lld", (long long)s.mode);
   return run(k, &s);

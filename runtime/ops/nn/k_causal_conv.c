@@ -67,9 +67,9 @@ tn_status tni_k_causal_conv(const tni_kargs *a) {
               .past = a->n_in > 3 ? a->in[3] : NULL,
               .y = a->out[0],
               .state = a->n_out > 1 ? a->out[1] : NULL};
-  const char *act = tni_attr_s(a->node, "activation", "none");
-  c.silu = strcmp(act, "silu") == 0 || strcmp(act, "swish") == 0;
-  if (!c.silu && strcmp(act, "none") != 0) return tni_kfail(a, TN_E_INVALID, "activation '%.40s'", act);
+  const uint32_t act = tni_at_word(a->node, TNI_A_ACTIVATION);
+  c.silu = act && act != TN_WORD_CAUSAL_CONV_WITH_STATE_ACTIVATION_NONE; /* Swish is another name of it */
+  if (!act) return tni_kfail(a, TN_E_INVALID, "activation '%.40s'", tni_at_s(a->node, TNI_A_ACTIVATION, ""));
   if (c.x->rank != 3 || c.w->rank != 3 || c.w->dims[1] != 1 || c.w->dims[0] != c.x->dims[1] || c.w->dims[2] < 1)
     return tni_kfail(a, TN_E_INVALID, "the weight does not fit [batch, channels, length]");
   c.C = c.x->dims[1];

@@ -108,7 +108,7 @@ static channels shape_of(const tni_kargs *a) {
   k.n = x->rank ? x->dims[0] : 1;
   k.c = x->rank > 1 ? x->dims[1] : 1;
   k.plane = x->rank > 2 ? tni_dim_product(x, 2, x->rank) : 1;
-  k.eps = tni_attr_f(a->node, "epsilon", 1e-5);
+  k.eps = tni_at_f(a->node, TNI_A_EPSILON, 1e-5);
   return k;
 }
 
@@ -122,12 +122,12 @@ static tn_status check(const tni_kargs *a, const channels *k, uint32_t n_in) {
 }
 
 tn_status tni_k_batch_norm(const tni_kargs *a) {
-  training t = {.k = shape_of(a), .momentum = tni_attr_f(a->node, "momentum", 0.9)};
+  training t = {.k = shape_of(a), .momentum = tni_at_f(a->node, TNI_A_MOMENTUM, 0.9)};
   t.k.mean = a->in[3];
   t.k.var = a->in[4];
   const tn_status s = check(a, &t.k, 5);
   if (s) return s;
-  if (tni_attr_i(a->node, "training_mode", 0)) {
+  if (tni_at_i(a->node, TNI_A_TRAINING_MODE, 0)) {
     t.running_mean = a->n_out > 1 ? a->out[1] : NULL;
     t.running_var = a->n_out > 2 ? a->out[2] : NULL;
     tni_kfor(a->run, t.k.c, 3 * t.k.n * t.k.plane, train_channels, &t);
@@ -161,7 +161,7 @@ tn_status tni_k_group_norm(const tni_kargs *a) {
   channels k = shape_of(a);
   const tn_status s = check(a, &k, 3);
   if (s) return s;
-  k.groups = a->node->op == TN_OP_GROUP_NORMALIZATION ? tni_attr_i(a->node, "num_groups", 0) : k.c;
+  k.groups = a->node->op == TN_OP_GROUP_NORMALIZATION ? tni_at_i(a->node, TNI_A_NUM_GROUPS, 0) : k.c;
   if (!tni_knumel(k.x)) return TN_OK;
   if (k.groups < 1 || k.c % k.groups)
     return tni_kfail(a, TN_E_INVALID, "GroupNormalization: %lld channels in %lld groups", (long long)k.c,

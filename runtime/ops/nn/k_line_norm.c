@@ -46,12 +46,12 @@ static void lrn_planes(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 
 tn_status tni_k_lrn(const tni_kargs *a) {
   const tni_tensor *x = a->in[0];
-  const int64_t size = tni_attr_i(a->node, "size", 0);
+  const int64_t size = tni_at_i(a->node, TNI_A_SIZE, 0);
   lrn k = {.run = a->run, .x = x, .y = a->out[0], .before = (size - 1) / 2, .after = size / 2};
   if (x->rank < 2 || size < 1) return tni_kfail(a, TN_E_INVALID, "LRN: size %lld, rank %u", (long long)size, x->rank);
-  k.scale = tni_attr_f(a->node, "alpha", 1e-4) / (double)size;
-  k.beta = tni_attr_f(a->node, "beta", 0.75);
-  k.bias = tni_attr_f(a->node, "bias", 1);
+  k.scale = tni_at_f(a->node, TNI_A_ALPHA, 1e-4) / (double)size;
+  k.beta = tni_at_f(a->node, TNI_A_BETA, 0.75);
+  k.bias = tni_at_f(a->node, TNI_A_BIAS, 1);
   k.c = x->dims[1];
   k.plane = tni_dim_product(x, 2, x->rank);
   const int64_t window = size < k.c ? size : k.c;
@@ -89,8 +89,8 @@ static void lp_lines(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 
 tn_status tni_k_lp_norm(const tni_kargs *a) {
   const tni_tensor *x = a->in[0];
-  const int32_t axis = tni_kaxis(tni_attr_i(a->node, "axis", -1), x->rank);
-  lp k = {.run = a->run, .x = x, .y = a->out[0], .p = tni_attr_i(a->node, "p", 2), .n = 1, .inner = 1};
+  const int32_t axis = tni_kaxis(tni_at_i(a->node, TNI_A_AXIS, -1), x->rank);
+  lp k = {.run = a->run, .x = x, .y = a->out[0], .p = tni_at_i(a->node, TNI_A_P, 2), .n = 1, .inner = 1};
   if (axis < 0) return tni_kfail(a, TN_E_INVALID, "LpNormalization: the axis is outside rank %u", x->rank);
   if (k.p != 1 && k.p != 2) return tni_kfail(a, TN_E_INVALID, "LpNormalization: p is %lld", (long long)k.p);
   if (!tni_knumel(x)) return TN_OK;
@@ -147,7 +147,7 @@ tn_status tni_k_mean_variance_norm(const tni_kargs *a) {
   static const int64_t usual[] = {0, 2, 3};
   const tni_tensor *x = a->in[0];
   const int64_t *axes;
-  uint32_t n = tni_attr_ints(a->node, "axes", &axes), seen = 0;
+  uint32_t n = tni_at_ints(a->node, TNI_A_AXES, &axes), seen = 0;
   int64_t st[TN_MAX_RANK];
   mvn k = {.run = a->run, .x = x, .y = a->out[0], .n_outer = 1, .n = 1};
   if (!axes) {

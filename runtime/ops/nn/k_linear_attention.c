@@ -78,8 +78,8 @@ static void heads(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 /* Dims of one head from packed ones; false where they do not divide. */
 static bool head_dims(const tn_node *n, const tni_tensor *const *in, int64_t *heads_q, int64_t *heads_kv, int64_t *dk,
                       int64_t *dv) {
-  *heads_q = tni_attr_i(n, "q_num_heads", 0);
-  *heads_kv = tni_attr_i(n, "kv_num_heads", 0);
+  *heads_q = tni_at_i(n, TNI_A_Q_NUM_HEADS, 0);
+  *heads_kv = tni_at_i(n, TNI_A_KV_NUM_HEADS, 0);
   if (*heads_q < 1 || *heads_kv < 1 || *heads_q % *heads_kv) return false;
   for (int i = 0; i < 3; i++)
     if (!in[i] || in[i]->rank != 3 || in[i]->dims[2] % (i ? *heads_kv : *heads_q)) return false;
@@ -97,12 +97,14 @@ uint64_t tni_linear_attention_scratch(const tn_node *n, const tni_tensor *const 
   return __builtin_mul_overflow((uint64_t)s, 4 * (uint64_t)(n_workers ? n_workers : 1), &bytes) ? UINT64_MAX : bytes;
 }
 
-static tn_status rule(const tni_kargs *a, bool *gated, bool *delta) {
-  const char *s = tni_attr_s(a->node, "update_rule", "gated_delta");
-  *gated = strcmp(s, "gated") == 0 || strcmp(s, "gated_delta") == 0;
-  *delta = strcmp(s, "delta") == 0 || strcmp(s, "gated_delta") == 0;
-  if (*gated || *delta || strcmp(s, "linear") == 0) return TN_OK;
-  return tni_kfail(a, TN_E_INVALID, "update_rule '%.40s'", s);
+static tn_status read_rule(const tni_kargs *a, bool *gated, bool *delta) {
+  const uint32_t rule = tni_at_word(a->node, TNI_A_UPDATE_RULE);
+  *gated =
+      rule == TN_WORD_LINEAR_ATTENTION_UPDATE_RULE_GATED || rule == TN_WORD_LINEAR_ATTENTION_UPDATE_RULE_GATED_DELTA;
+  *delta =
+      rule == TN_WORD_LINEAR_ATTENTION_UPDATE_RULE_DELTA || rule == TN_WORD_LINEAR_ATTENTION_UPDATE_RULE_GATED_DELTA;
+  if (rule) return TN_OK;
+  return tni_kfail(a, TN_E_INVALID, "update_rule '%.40s'", tni_at_s(a->node, TNI_A_UPDATE_RULE, ""));
 }
 
 static bool rows_fit(const linear *l, const tni_tensor *t) {
@@ -111,7 +113,7 @@ static bool rows_fit(const linear *l, const tni_tensor *t) {
 
 static tn_status check(const tni_kargs *a, linear *l) {
   bool gated, delta;
-  tn_status st = rule(a, &gated, &delta);
+  tn_status st = read_rule(a, &gated, &delta);
   if (st) return st;
   if (gated != (l->decay != NULL) || delta != (l->beta != NULL))
     return tni_kfail(a, TN_E_INVALID, "the update rule and the operands decay and beta do not fit");
@@ -139,11 +141,11 @@ tn_status tni_k_linear_attention(const tni_kargs *a) {
               .present = a->n_out > 1 ? a->out[1] : NULL};
   if (!head_dims(a->node, a->in, &l.heads, &l.kv_heads, &l.dk, &l.dv))
     return tni_kfail(a, TN_E_INVALID, "query, key and value do not divide into %lld and %lld heads",
-                     (long long)tni_attr_i(a->node, "q_num_heads", 0),
-                     (long long)tni_attr_i(a->node, "kv_num_heads", 0));
+                     (long long)tni_at_i(a->node, TNI_A_Q_NUM_HEADS, 0),
+                     (long long)tni_at_i(a->node, TNI_A_KV_NUM_HEADS, 0));
   l.B = l.q->dims[0];
   l.T = l.q->dims[1];
-  const double scale = tni_attr_f(a->node, "scale", 0);
+  const double scale = tni_at_f(a->node, TNI_A_SCALE, 0);
   l.scale = (float)(scale != 0 ? scale : 1 / sqrt((double)(l.dk ? l.dk : 1)));
   tn_status st = check(a, &l);
   if (st) return st;

@@ -133,13 +133,13 @@ static void rows_f64(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 static bool is_real(uint32_t t) { return t == TN_DT_F32 || t == TN_DT_F64 || tni_is_half(t); }
 
 static tn_status normalize(const tni_kargs *a, norm *k) {
-  const int32_t axis = tni_kaxis(tni_attr_i(a->node, "axis", -1), a->in[0]->rank);
+  const int32_t axis = tni_kaxis(tni_at_i(a->node, TNI_A_AXIS, -1), a->in[0]->rank);
   k->run = a->run;
   k->x = a->in[0];
   k->scale = a->in[1];
   k->y = a->out[0];
   k->hot = tni_hot_get();
-  k->eps = tni_attr_f(a->node, "epsilon", 1e-5);
+  k->eps = tni_at_f(a->node, TNI_A_EPSILON, 1e-5);
   if (!is_real(k->x->dtype)) return tni_kdtype(a, k->x->dtype);
   if (axis < 0 || !k->x->rank) return tni_kfail(a, TN_E_INVALID, "axis out of range");
   for (int i = 0; i < 2; i++) {

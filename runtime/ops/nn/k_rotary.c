@@ -83,10 +83,10 @@ static bool caches_fit(const rotary *r) {
 tn_status tni_k_rotary_embedding(const tni_kargs *a) {
   rotary r = {.x = a->in[0], .cos = a->in[1], .sin = a->in[2], .pos = a->n_in > 3 ? a->in[3] : NULL, .y = a->out[0]};
   const uint32_t t = r.x->dtype;
-  const int64_t heads = tni_attr_i(a->node, "num_heads", 0), dim = tni_attr_i(a->node, "rotary_embedding_dim", 0);
+  const int64_t heads = tni_at_i(a->node, TNI_A_NUM_HEADS, 0), dim = tni_at_i(a->node, TNI_A_ROTARY_EMBEDDING_DIM, 0);
   if ((t != TN_DT_F32 && !tni_is_half(t)) || r.cos->dtype != t || r.sin->dtype != t) return tni_kdtype(a, t);
   r.by_head = r.x->rank == 4;
-  r.interleaved = tni_attr_i(a->node, "interleaved", 0) != 0;
+  r.interleaved = tni_at_i(a->node, TNI_A_INTERLEAVED, 0) != 0;
   if (r.x->rank != 4 && (r.x->rank != 3 || heads <= 0 || r.x->dims[2] % heads))
     return tni_kfail(a, TN_E_INVALID,
                      "RotaryEmbedding: X needs 4 dimensions, or 3 and num_heads that divides the last");

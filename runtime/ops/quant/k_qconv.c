@@ -130,7 +130,7 @@ tn_status tni_qconv(const tni_kargs *a, tni_qproduct *p) {
   if (x->rank < 3 || w->rank != x->rank || p->y->rank != x->rank) return tni_kfail(a, TN_E_INVALID, "ranks differ");
   if (!tni_window_read(a->node, x->rank - 2, w->dims + 2, &win, why, sizeof why))
     return tni_kfail(a, TN_E_INVALID, "%s", why);
-  p->groups = tni_attr_i(a->node, "group", 1);
+  p->groups = tni_at_i(a->node, TNI_A_GROUP, 1);
   const int64_t M = w->dims[0];
   if (p->groups < 1 || M % p->groups || x->dims[1] % p->groups || x->dims[1] / p->groups != w->dims[1] ||
       p->y->dims[1] != M)

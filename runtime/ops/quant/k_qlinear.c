@@ -66,7 +66,7 @@ static void binary_piece(const void *ctx, void *dst, const void *const *src, con
 tn_status tni_k_qlinear_binary(const tni_kargs *a) {
   const tni_tensor *in[] = {a->in[0], a->in[3]};
   tni_tensor *y = a->out[0];
-  binary b = {.hot = tni_hot_get(), .op = (uint32_t)tni_attr_i(a->node, "op", 0), .y_scale = scale_of(a->in[6])};
+  binary b = {.hot = tni_hot_get(), .op = (uint32_t)tni_at_i(a->node, TNI_A_OP, 0), .y_scale = scale_of(a->in[6])};
   tn_status st = one_grid(a, y, 6, 7);
   tni_bcast bc;
   if (b.op != TN_OP_ADD && b.op != TN_OP_SUB && b.op != TN_OP_MUL && b.op != TN_OP_DIV)

@@ -6,47 +6,6 @@
  */
 #include "runtime/ops/quant/qproduct.h"
 
-float tni_qfactor(const tni_qproduct *p, int64_t a, int64_t b) {
-  if (!p->y_scale) return 1;
-  const uint32_t dtype = p->y_scale->dtype;
-  const tni_tensor *all[] = {p->a.scale, p->b.scale, p->y_scale};
-  float v[3] = {1, 1, 1};
-  for (int i = 0; i < 3; i++)
-    if (all[i]) tni_tensor_to_f32(all[i], tni_qparam(all[i], i == 0 ? a : b), 1, &v[i]);
-  float s = v[0] * v[1];
-  uint16_t h;
-  for (int i = 0; i < 2; i++) {
-    if (i) s /= v[2];
-    if (!tni_is_half(dtype)) continue;
-    tni_store_f32(dtype, &h, 0, 1, &s);
-    tni_load_f32(dtype, &h, 0, 1, &s);
-  }
-  return s;
-}
-
-void tni_qsettle(tni_qproduct *p) {
-  const tni_tensor *a = p->a.scale, *b = p->b.scale, *y = p->y_scale;
-  if (tni_qis_byte(p->y)) p->to = tni_qto(p->y, tni_qzero(p->y_zero, 0));
-  if (!a || !b || !y || a->dtype != TN_DT_F32 || b->dtype != TN_DT_F32 || y->dtype != TN_DT_F32) return;
-  if (tni_knumel(a) != 1 || !tni_knumel(b)) return;
-  p->b_scale = b->data;
-  p->b_many = tni_knumel(b) > 1;
-  p->a_scale = *(const f32u *)a->data;
-  p->y_one = *(const f32u *)y->data;
-}
-
-void tni_qgive(const tni_qproduct *p, const int32_t *sums, const float *scale, int per, int64_t at, int64_t n) {
-  if (p->y->dtype == TN_DT_I32)
-    memcpy((i32u *)p->y->data + at, sums, (size_t)n * sizeof *sums);
-  else
-    p->hot->requantize((u8u *)p->y->data + at, sums, scale, per, p->to, n);
-}
-
-bool tni_qparams_fit(const tni_tensor *p, int64_t per, int64_t all) {
-  const int64_t n = p ? tni_knumel(p) : 1;
-  return n == 1 || n == per || n == all;
-}
-
 /* --- matrices ----------------------------------------------------------------------------------------------------- */
 
 /* Which matrices of a and b batch i multiplies. */
@@ -238,7 +197,7 @@ tn_status tni_k_qlinear_conv(const tni_kargs *a) {
 tn_status tni_k_qlinear_gemm(const tni_kargs *a) {
   tni_qproduct p = linear(a);
   p.bias = input(a, 8);
-  p.trans_b = tni_attr_i(a->node, "trans_b", 0) != 0;
+  p.trans_b = tni_at_i(a->node, TNI_A_TRANS_B, 0) != 0;
   tn_status st = bytes_only(a, &p);
   return st ? st : matmul(a, &p);
 }

@@ -14,11 +14,11 @@ typedef struct grid {
 } grid;
 
 static tn_status make_grid(const tni_kargs *a, const tni_tensor *x, const tni_tensor *scale, grid *g) {
-  const int64_t block = tni_attr_i(a->node, "block_size", 0), count = tni_knumel(scale);
+  const int64_t block = tni_at_i(a->node, TNI_A_BLOCK_SIZE, 0), count = tni_knumel(scale);
   *g = (grid){.dim = 1, .inner = 1, .block = 1};
   if (block < 0) return tni_kfail(a, TN_E_INVALID, "attribute 'block_size' is %lld", (long long)block);
   if (scale->rank == 0 || (count == 1 && !block)) return TN_OK;
-  const int32_t axis = tni_kaxis(tni_attr_i(a->node, "axis", 1), x->rank);
+  const int32_t axis = tni_kaxis(tni_at_i(a->node, TNI_A_AXIS, 1), x->rank);
   if (axis < 0 || !x->rank) return tni_kfail(a, TN_E_INVALID, "the axis is not one of rank %u", x->rank);
   g->dim = x->dims[axis];
   g->inner = tni_dim_product(x, (uint32_t)axis + 1, x->rank);
@@ -151,9 +151,9 @@ static bool zero_fits(const quant *q) {
 
 tn_status tni_k_quantize_linear(const tni_kargs *a) {
   quant q = {a->in[0], a->in[1], a->n_in > 2 ? a->in[2] : NULL, a->out[0],
-             .saturate = tni_attr_i(a->node, "saturate", 1) != 0};
+             .saturate = tni_at_i(a->node, TNI_A_SATURATE, 1) != 0};
   double lo, hi;
-  q.precision = (uint32_t)tni_attr_i(a->node, "precision", 0);
+  q.precision = (uint32_t)tni_at_i(a->node, TNI_A_PRECISION, 0);
   if (!q.precision) q.precision = q.scale->dtype;
   if (!int_range(q.y->dtype, &lo, &hi) && !(q.y->dtype >= TN_DT_F8E4M3FN && q.y->dtype <= TN_DT_F8E5M2FNUZ) &&
       q.y->dtype != TN_DT_F4E2M1)

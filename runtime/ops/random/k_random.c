@@ -36,11 +36,11 @@ static double normal(const rng *r, int64_t i) {
 
 static rng make_rng(const tni_kargs *a) {
   rng r = {.a = a};
-  const tn_attr *seed = tni_attr(a->node, "seed");
+  const tn_attr *seed = tni_at(a->node, TNI_A_SEED);
   const char *name = a->node->name ? a->node->name : "";
   uint64_t bits = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
   if (seed && seed->n) {
-    const double s = tni_attr_f(a->node, "seed", 0);
+    const double s = tni_at_f(a->node, TNI_A_SEED, 0);
     memcpy(&bits, &s, sizeof bits);
   } else {
     for (; *name; name++) bits = (bits ^ (uint8_t)*name) * UINT64_C(0x100000001b3);
@@ -63,8 +63,8 @@ tn_status tni_k_random(const tni_kargs *a) {
   rng r = make_rng(a);
   const uint32_t op = a->node->op;
   const bool is_normal = op == TN_OP_RANDOM_NORMAL || op == TN_OP_RANDOM_NORMAL_LIKE;
-  r.p[0] = is_normal ? tni_attr_f(a->node, "mean", 0) : tni_attr_f(a->node, "low", 0);
-  r.p[1] = is_normal ? tni_attr_f(a->node, "scale", 1) : tni_attr_f(a->node, "high", 1);
+  r.p[0] = is_normal ? tni_at_f(a->node, TNI_A_MEAN, 0) : tni_at_f(a->node, TNI_A_LOW, 0);
+  r.p[1] = is_normal ? tni_at_f(a->node, TNI_A_SCALE, 1) : tni_at_f(a->node, TNI_A_HIGH, 1);
   tni_kfor(a->run, tni_knumel(a->out[0]), 32, random_body, &r);
   return TN_OK;
 }

@@ -15,18 +15,17 @@
 enum { COLS = 256, GATES_MAX = 4, FUNCS_MAX = 3 };
 
 typedef enum {
-  F_RELU,
-  F_TANH,
-  F_SIGMOID,
-  F_AFFINE,
-  F_LEAKY,
-  F_THRESHOLDED,
-  F_SCALED_TANH,
-  F_HARD_SIGMOID,
-  F_ELU,
-  F_SOFTSIGN,
-  F_SOFTPLUS,
-  F_NONE
+  F_RELU = TN_WORD_RNN_ACTIVATIONS_RELU,
+  F_TANH = TN_WORD_RNN_ACTIVATIONS_TANH,
+  F_SIGMOID = TN_WORD_RNN_ACTIVATIONS_SIGMOID,
+  F_AFFINE = TN_WORD_RNN_ACTIVATIONS_AFFINE,
+  F_LEAKY = TN_WORD_RNN_ACTIVATIONS_LEAKY_RELU,
+  F_THRESHOLDED = TN_WORD_RNN_ACTIVATIONS_THRESHOLDED_RELU,
+  F_SCALED_TANH = TN_WORD_RNN_ACTIVATIONS_SCALED_TANH,
+  F_HARD_SIGMOID = TN_WORD_RNN_ACTIVATIONS_HARD_SIGMOID,
+  F_ELU = TN_WORD_RNN_ACTIVATIONS_ELU,
+  F_SOFTSIGN = TN_WORD_RNN_ACTIVATIONS_SOFTSIGN,
+  F_SOFTPLUS = TN_WORD_RNN_ACTIVATIONS_SOFTPLUS
 } func;
 
 typedef struct activation {
@@ -55,23 +54,17 @@ static uint32_t funcs_of(const tn_node *n) { return n->op == TN_OP_LSTM ? 3 : n-
 /* --- activations ----------------------------------------------------------------------------------------------------
  */
 
-/* Names with how many of alpha and beta they take, and what these are unless said. */
+/* How many of alpha and beta they take, and what these are unless said. */
 static const struct {
-  const char *name;
   uint32_t params;
   double alpha, beta;
 } funcs[] = {
-    [F_RELU] = {"Relu", 0, 0, 0},
-    [F_TANH] = {"Tanh", 0, 0, 0},
-    [F_SIGMOID] = {"Sigmoid", 0, 0, 0},
-    [F_AFFINE] = {"Affine", 2, 1, 0},
-    [F_LEAKY] = {"LeakyRelu", 1, 0.01, 0},
-    [F_THRESHOLDED] = {"ThresholdedRelu", 1, 1, 0},
-    [F_SCALED_TANH] = {"ScaledTanh", 2, 1, 1},
-    [F_HARD_SIGMOID] = {"HardSigmoid", 2, 0.2, 0.5},
-    [F_ELU] = {"Elu", 1, 1, 0},
-    [F_SOFTSIGN] = {"Softsign", 0, 0, 0},
-    [F_SOFTPLUS] = {"Softplus", 0, 0, 0},
+    [F_RELU] = {0, 0, 0},        [F_TANH] = {0, 0, 0},
+    [F_SIGMOID] = {0, 0, 0},     [F_AFFINE] = {2, 1, 0},
+    [F_LEAKY] = {1, 0.01, 0},    [F_THRESHOLDED] = {1, 1, 0},
+    [F_SCALED_TANH] = {2, 1, 1}, [F_HARD_SIGMOID] = {2, 0.2, 0.5},
+    [F_ELU] = {1, 1, 0},         [F_SOFTSIGN] = {0, 0, 0},
+    [F_SOFTPLUS] = {0, 0, 0},
 };
 
 static double value_of(const activation *a, double v) {
@@ -116,8 +109,8 @@ static double next_value(const tn_attr *list, uint32_t *at, double dflt) {
 
 static tn_status read_activations(const tni_kargs *a, recurrent *q) {
   static const func lstm[] = {F_SIGMOID, F_TANH, F_TANH}, rnn[] = {F_TANH};
-  const tn_attr *names = tni_attr(a->node, "activations"), *alpha = tni_attr(a->node, "activation_alpha"),
-                *beta = tni_attr(a->node, "activation_beta");
+  const tn_attr *names = tni_at(a->node, TNI_A_ACTIVATIONS), *alpha = tni_at(a->node, TNI_A_ACTIVATION_ALPHA),
+                *beta = tni_at(a->node, TNI_A_ACTIVATION_BETA);
   const uint32_t per = funcs_of(a->node);
   const bool given = names && names->type == TN_ATTR_STRINGS && names->u.p;
   uint32_t at_alpha = 0, at_beta = 0;
@@ -128,9 +121,9 @@ static tn_status read_activations(const tni_kargs *a, recurrent *q) {
       activation *f = &q->act[d][i];
       f->f = per == 1 ? rnn[i] : lstm[i];
       if (given) {
-        const char *name = names->u.strings[(uint64_t)d * per + i];
-        for (f->f = 0; f->f < F_NONE && strcasecmp(name, funcs[f->f].name) != 0;) f->f++;
-        if (f->f == F_NONE) return tni_kfail(a, TN_E_UNSUPPORTED, "activation '%.40s'", name);
+        const uint32_t at = (uint32_t)d * per + i;
+        f->f = names->word >> 5 * at & 31;
+        if (!f->f) return tni_kfail(a, TN_E_UNSUPPORTED, "activation '%.40s'", names->u.strings[at]);
       }
       f->alpha = funcs[f->f].alpha;
       f->beta = funcs[f->f].beta;
@@ -363,7 +356,7 @@ static tn_status check(const tni_kargs *a, const recurrent *q) {
   const tni_tensor *all[] = {q->w, q->r, q->b, q->h0, q->c0, q->p};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (all[i] && all[i]->dtype != q->x->dtype) return tni_kdtype(a, all[i]->dtype);
-  const int64_t said = tni_attr_i(a->node, "hidden_size", q->H);
+  const int64_t said = tni_at_i(a->node, TNI_A_HIDDEN_SIZE, q->H);
   if (said != q->H)
     return tni_kfail(a, TN_E_INVALID, "hidden_size is %lld, R has %lld", (long long)said, (long long)q->H);
   if (!has_dims(q->w, 3, q->D, GH, q->I) || !has_dims(q->r, 3, q->D, GH, q->H) || !has_dims(q->b, 2, q->D, 2 * GH, 0) ||
@@ -381,22 +374,22 @@ static tn_status check(const tni_kargs *a, const recurrent *q) {
 }
 
 static tn_status read_node(const tni_kargs *a, recurrent *q) {
-  const char *dir = tni_attr_s(a->node, "direction", "forward");
-  const bool both = strcmp(dir, "bidirectional") == 0;
-  q->reverse = strcmp(dir, "reverse") == 0;
-  if (!both && !q->reverse && strcmp(dir, "forward") != 0) return tni_kfail(a, TN_E_INVALID, "direction '%.40s'", dir);
+  const uint32_t dir = tni_at_word(a->node, TNI_A_DIRECTION);
+  const bool both = dir == TN_WORD_RNN_DIRECTION_BIDIRECTIONAL;
+  q->reverse = dir == TN_WORD_RNN_DIRECTION_REVERSE;
+  if (!dir) return tni_kfail(a, TN_E_INVALID, "direction '%.40s'", tni_at_s(a->node, TNI_A_DIRECTION, ""));
   if (q->x->rank != 3 || q->w->rank != 3 || q->r->rank != 3)
     return tni_kfail(a, TN_E_INVALID, "X, W and R have rank 3");
   q->G = gates_of(a->node);
   q->D = both ? 2 : 1;
-  q->layout = tni_attr_i(a->node, "layout", 0) != 0;
+  q->layout = tni_at_i(a->node, TNI_A_LAYOUT, 0) != 0;
   q->T = q->x->dims[q->layout ? 1 : 0];
   q->B = q->x->dims[q->layout ? 0 : 1];
   q->I = q->x->dims[2];
   q->H = q->r->dims[2];
-  q->clip = tni_attr_f(a->node, "clip", 0);
-  q->linear_before_reset = tni_attr_i(a->node, "linear_before_reset", 0) != 0;
-  q->input_forget = tni_attr_i(a->node, "input_forget", 0) != 0;
+  q->clip = tni_at_f(a->node, TNI_A_CLIP, 0);
+  q->linear_before_reset = tni_at_i(a->node, TNI_A_LINEAR_BEFORE_RESET, 0) != 0;
+  q->input_forget = tni_at_i(a->node, TNI_A_INPUT_FORGET, 0) != 0;
   tn_status st = read_activations(a, q);
   return st ? st : check(a, q);
 }

@@ -79,8 +79,8 @@ static void arg_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 }
 
 tn_status tni_k_arg_max(const tni_kargs *a) {
-  line l = {.largest = a->node->op == TN_OP_ARG_MAX, .last = tni_attr_i(a->node, "select_last_index", 0) != 0};
-  tn_status s = make_line(a, tni_attr_i(a->node, "axis", 0), &l);
+  line l = {.largest = a->node->op == TN_OP_ARG_MAX, .last = tni_at_i(a->node, TNI_A_SELECT_LAST_INDEX, 0) != 0};
+  tn_status s = make_line(a, tni_at_i(a->node, TNI_A_AXIS, 0), &l);
   if (s) return s;
   if (l.lines && !l.n) return tni_kfail(a, TN_E_INVALID, "no element along the axis");
   tni_kfor(a->run, l.lines, l.n, arg_body, &l);
@@ -103,8 +103,8 @@ static void hardmax_body(void *arg, int64_t begin, int64_t end, uint32_t worker)
 tn_status tni_k_hardmax(const tni_kargs *a) {
   line l = {.largest = true};
   const tni_tensor *x = a->in[0];
-  const bool coerce = tni_attr_i(a->node, "coerce_2d", 0) != 0;
-  const int64_t axis = tni_attr_i(a->node, "axis", coerce ? 1 : -1);
+  const bool coerce = tni_at_i(a->node, TNI_A_COERCE_2D, 0) != 0;
+  const int64_t axis = tni_at_i(a->node, TNI_A_AXIS, coerce ? 1 : -1);
   tn_status s = make_line(a, axis, &l);
   if (s) return s;
   if (x->dtype != TN_DT_F32 && x->dtype != TN_DT_F64 && !tni_is_half(x->dtype)) return tni_kdtype(a, x->dtype);
@@ -167,8 +167,8 @@ static void cum_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 }
 
 tn_status tni_k_cum_sum(const tni_kargs *a) {
-  line l = {.exclusive = tni_attr_i(a->node, "exclusive", 0) != 0,
-            .reverse = tni_attr_i(a->node, "reverse", 0) != 0,
+  line l = {.exclusive = tni_at_i(a->node, TNI_A_EXCLUSIVE, 0) != 0,
+            .reverse = tni_at_i(a->node, TNI_A_REVERSE, 0) != 0,
             .product = a->node->op == TN_OP_CUM_PROD};
   if (tni_knumel(a->in[1]) != 1) return tni_kfail(a, TN_E_INVALID, "axis is not one element");
   tn_status s = make_line(a, tni_get_i64(a->in[1], 0), &l);
@@ -239,8 +239,8 @@ static void top_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 }
 
 tn_status tni_k_top_k(const tni_kargs *a) {
-  line l = {.largest = tni_attr_i(a->node, "largest", 1) != 0, .scratch = a->scratch};
-  const int64_t axis = tni_attr_i(a->node, "axis", -1);
+  line l = {.largest = tni_at_i(a->node, TNI_A_LARGEST, 1) != 0, .scratch = a->scratch};
+  const int64_t axis = tni_at_i(a->node, TNI_A_AXIS, -1);
   tn_status s = make_line(a, axis, &l);
   if (s) return s;
   if (!l.x->rank) return tni_kfail(a, TN_E_INVALID, "TopK: the input is a scalar");

@@ -299,7 +299,7 @@ tn_status tni_k_reduce(const tni_kargs *a) {
     if (d < 0) return tni_kfail(a, TN_E_INVALID, "axis %lld of rank %u", (long long)tni_get_i64(axes, i), r.x->rank);
     mask |= 1u << d;
   }
-  if (n == 0 && !tni_attr_i(a->node, "noop_with_empty_axes", 0)) mask = UINT32_MAX;
+  if (n == 0 && !tni_at_i(a->node, TNI_A_NOOP_WITH_EMPTY_AXES, 0)) mask = UINT32_MAX;
   group(&r, mask);
   const int64_t outputs = tni_knumel(r.y);
   if (!outputs) return TN_OK;

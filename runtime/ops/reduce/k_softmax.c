@@ -87,8 +87,8 @@ static void lines_f64(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 tn_status tni_k_softmax(const tni_kargs *a) {
   softmax s = {
       .run = a->run, .x = a->in[0], .y = a->out[0], .hot = tni_hot_get(), .log = a->node->op == TN_OP_LOG_SOFTMAX};
-  const bool coerce = tni_attr_i(a->node, "coerce_2d", 0) != 0;
-  int64_t axis = tni_attr_i(a->node, "axis", coerce ? 1 : -1);
+  const bool coerce = tni_at_i(a->node, TNI_A_COERCE_2D, 0) != 0;
+  int64_t axis = tni_at_i(a->node, TNI_A_AXIS, coerce ? 1 : -1);
   const uint32_t rank = s.x->rank, t = s.x->dtype;
   if (t != TN_DT_F32 && t != TN_DT_F64 && !tni_is_half(t)) return tni_kdtype(a, t);
   if (coerce && axis == rank) axis = (int64_t)rank + 1; /* [everything, 1]: every row is one element */

@@ -88,11 +88,6 @@ bool tni_match_with_scalar(const tni_graph *g, const tni_node *n, double *c, tn_
   return false;
 }
 
-bool tni_match_with_near(const tni_graph *g, const tni_node *n, double want, tn_id *rest) {
-  double c;
-  return tni_match_with_scalar(g, n, &c, rest) && tni_match_close(g->values[*rest]->pub.dtype, c, want);
-}
-
 bool tni_match_same_shape(const tni_graph *g, tn_id a, tn_id b) {
   const tni_value *x = tni_match_value(g, a), *y = tni_match_value(g, b);
   if (!x || !y || x->pub.rank == TNI_RANK_UNKNOWN || x->pub.rank != y->pub.rank) return false;

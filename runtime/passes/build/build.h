@@ -35,8 +35,6 @@ bool tni_match_close(uint32_t dtype, double c, double want);
 bool tni_match_near(const tni_graph *g, tn_id v, double want);
 /* n is binary with one scalar constant, on either side, of no higher rank than the other operand, *rest. */
 bool tni_match_with_scalar(const tni_graph *g, const tni_node *n, double *c, tn_id *rest);
-/* n is binary with an operand close to want; *rest is the other. Same rule for ranks. */
-bool tni_match_with_near(const tni_graph *g, const tni_node *n, double want, tn_id *rest);
 /* Same known rank and the same dims, proved. */
 bool tni_match_same_shape(const tni_graph *g, tn_id a, tn_id b);
 /* v has this rank, and all its dims are known. */

@@ -18,10 +18,10 @@
 /* --- behind products --- */
 
 /* Node e can do its work as soon as the draft's own registers are there. */
-static bool waits_for_nothing(const tni_graph *g, const tni_draft *d, const tni_node *e) {
+static bool waits_for_nothing(const tni_graph *g, const tni_fusion *d, const tni_node *e) {
   for (uint32_t i = 0; i < e->pub.n_in; i++) {
     const tni_value *v = tni_match_value(g, e->pub.in[i]);
-    if (v && v->pub.producer != TN_NONE && tni_draft_find(d, e->pub.in[i]) == TNI_REG_NONE) return false;
+    if (v && v->pub.producer != TN_NONE && tni_fusion_find(d, e->pub.in[i]) == TNI_REG_NONE) return false;
   }
   return true;
 }
@@ -35,13 +35,13 @@ static bool only_reads(const tni_graph *g, tn_id v, tn_id reader) {
 }
 
 /* Takes one reader of value v into the draft. */
-static bool take_reader(tni_graph *g, tni_fuse_set *s, tni_draft *d, tn_id v) {
+static bool take_reader(tni_graph *g, tni_fuse_set *s, tni_fusion *d, tn_id v) {
   const tni_value *val = tni_match_value(g, v);
   for (uint32_t u = 0; val && u < val->pub.n_uses; u++) {
     const tn_id reader = val->pub.uses[u];
     const tni_node *e = g->nodes[reader];
-    tni_draft more = *d;
-    if (e->dead || s->member[reader] || !tni_draft_pull(g, &more, e)) continue;
+    tni_fusion more = *d;
+    if (e->dead || s->member[reader] || !tni_fusion_pull(g, &more, e)) continue;
     if (!only_reads(g, v, reader) && !waits_for_nothing(g, d, e)) continue;
     if (!tni_fuse_set_add(g, s, reader)) continue;
     *d = more;
@@ -50,7 +50,7 @@ static bool take_reader(tni_graph *g, tni_fuse_set *s, tni_draft *d, tn_id v) {
   return false;
 }
 
-static bool take_any(tni_graph *g, tni_fuse_set *s, tni_draft *d) {
+static bool take_any(tni_graph *g, tni_fuse_set *s, tni_fusion *d) {
   for (uint32_t i = d->n_ops; i-- > 0;)
     if (take_reader(g, s, d, d->op_value[i])) return true;
   for (uint32_t p = 0; p < d->n_parts; p++)
@@ -62,12 +62,12 @@ static tn_status fuse_products(tni_graph *g, tni_fuse_set *s, uint32_t *fired, t
   const uint32_t n_nodes = g->n_nodes;
   tn_status st = TN_OK;
   for (tn_id i = 0; st == TN_OK && i < n_nodes; i++) {
-    tni_draft d;
-    if (!tni_draft_read(g, g->nodes[i], &d) || !tni_fuse_set_add(g, s, i)) continue;
+    tni_fusion d;
+    if (!tni_fusion_read(g, g->nodes[i], &d) || !tni_fuse_set_add(g, s, i)) continue;
     while (take_any(g, s, &d)) continue;
     const uint32_t taken = s->n - 1;
     tni_fuse_set_clear(g, s, taken != 0);
-    if (taken) st = tni_draft_write(g, &d, g->nodes[i]->pub.name, err);
+    if (taken) st = tni_fusion_write(g, &d, g->nodes[i]->pub.name, err);
     *fired += taken;
   }
   return st;

@@ -19,7 +19,7 @@ static bool is_weight(const tni_graph *g, tn_id id, uint32_t dtype) {
   return v && v->pub.kind == TN_VALUE_CONST && v->pub.rank == 2 && v->pub.dtype == dtype && v->tensor;
 }
 
-static bool set_activation(const tni_graph *g, tni_draft *d, tn_id id) {
+static bool set_activation(const tni_graph *g, tni_fusion *d, tn_id id) {
   const tni_value *x = tni_match_value(g, id);
   int64_t k;
   if (!x || !is_float(x->pub.dtype) || x->pub.rank == TNI_RANK_UNKNOWN || x->pub.rank < 2) return false;
@@ -33,10 +33,10 @@ static bool takes_gemm(const tni_node *n) {
          tni_attr_f(&n->pub, "beta", 1) == 1;
 }
 
-static uint32_t operand(tni_graph *g, tni_draft *d, uint32_t like, tn_id v);
+static uint32_t operand(tni_graph *g, tni_fusion *d, uint32_t like, tn_id v);
 
 /* MatMul or Gemm: one part, and an Add for C. */
-static bool read_plain(tni_graph *g, const tni_node *n, tni_draft *d) {
+static bool read_plain(tni_graph *g, const tni_node *n, tni_fusion *d) {
   if (n->pub.op == TN_OP_GEMM && !takes_gemm(n)) return false;
   if (!set_activation(g, d, n->pub.in[0]) || !is_weight(g, tni_match_in(n, 1), d->dtype)) return false;
   const tni_tensor *w = g->values[n->pub.in[1]]->tensor;
@@ -64,7 +64,7 @@ static uint32_t coded(const tni_fused *f, uint32_t r) {
   return r < f->chain.n_in ? TNI_REG_EXTRA + r - f->n_parts : TNI_REG_OP + r - f->chain.n_in;
 }
 
-static tn_id *value_of(tni_draft *d, uint32_t reg) {
+static tn_id *value_of(tni_fusion *d, uint32_t reg) {
   const uint32_t i = reg & 0xffff;
   switch (reg & ~0xffffu) {
     case TNI_REG_PART:
@@ -76,9 +76,9 @@ static tn_id *value_of(tni_draft *d, uint32_t reg) {
   }
 }
 
-tn_id tni_draft_value(const tni_draft *d, uint32_t reg) { return *value_of((tni_draft *)d, reg); }
+tn_id tni_fusion_value(const tni_fusion *d, uint32_t reg) { return *value_of((tni_fusion *)d, reg); }
 
-static bool read_fused(const tni_graph *g, const tni_node *n, tni_draft *d) {
+static bool read_fused(const tni_graph *g, const tni_node *n, tni_fusion *d) {
   tni_fused f;
   if (tni_fused_read(&n->pub, &f) || !set_activation(g, d, n->pub.in[0])) return false;
   d->trans_b = f.trans_b;
@@ -107,8 +107,8 @@ static bool read_fused(const tni_graph *g, const tni_node *n, tni_draft *d) {
   return true;
 }
 
-bool tni_draft_read(tni_graph *g, const tni_node *n, tni_draft *d) {
-  *d = (tni_draft){.x = TN_NONE};
+bool tni_fusion_read(tni_graph *g, const tni_node *n, tni_fusion *d) {
+  *d = (tni_fusion){.x = TN_NONE};
   if (n->dead || !n->op) return false;
   if (n->pub.op == TN_OP_MATMUL || n->pub.op == TN_OP_GEMM) return read_plain(g, n, d);
   return n->pub.op == TN_OP_FUSED_MATMUL && read_fused(g, n, d);
@@ -116,7 +116,7 @@ bool tni_draft_read(tni_graph *g, const tni_node *n, tni_draft *d) {
 
 /* --- registers --- */
 
-uint32_t tni_draft_find(const tni_draft *d, tn_id v) {
+uint32_t tni_fusion_find(const tni_fusion *d, tn_id v) {
   if (v == TN_NONE) return TNI_REG_NONE;
   for (uint32_t p = 0; p < d->n_parts; p++)
     if (d->part_value[p] == v) return TNI_REG_PART + p;
@@ -125,7 +125,7 @@ uint32_t tni_draft_find(const tni_draft *d, tn_id v) {
   return TNI_REG_NONE;
 }
 
-uint32_t tni_draft_part_of(const tni_draft *d, uint32_t reg) {
+uint32_t tni_fusion_part_of(const tni_fusion *d, uint32_t reg) {
   while ((reg & ~0xffffu) == TNI_REG_OP) {
     const tni_instr *op = &d->op[reg & 0xffff];
     reg = (op->a & ~0xffffu) != TNI_REG_EXTRA ? op->a : op->b;
@@ -150,7 +150,7 @@ static uint32_t leading_ones(const tni_graph *g, const tni_value *v) {
   return d;
 }
 
-static uint32_t add_extra(tni_draft *d, tn_id v) {
+static uint32_t add_extra(tni_fusion *d, tn_id v) {
   for (uint32_t e = 0; e < d->n_extra; e++)
     if (d->extra[e] == v) return TNI_REG_EXTRA + e;
   if (d->n_extra == TN_CHAIN_MAX_INPUTS) return TNI_REG_NONE;
@@ -159,13 +159,13 @@ static uint32_t add_extra(tni_draft *d, tn_id v) {
 }
 
 /* The register that v is as an operand of an instruction on register `like`. */
-static uint32_t operand(tni_graph *g, tni_draft *d, uint32_t like, tn_id id) {
+static uint32_t operand(tni_graph *g, tni_fusion *d, uint32_t like, tn_id id) {
   const tni_value *v = tni_match_value(g, id), *x = g->values[d->x];
-  const int64_t width = d->part[tni_draft_part_of(d, like)].count;
-  const uint32_t own = tni_draft_find(d, id);
+  const int64_t width = d->part[tni_fusion_part_of(d, like)].count;
+  const uint32_t own = tni_fusion_find(d, id);
   if (!v || v->pub.dtype != d->dtype || v->pub.rank == TNI_RANK_UNKNOWN || v->pub.rank > x->pub.rank)
     return TNI_REG_NONE;
-  if (own != TNI_REG_NONE) return d->part[tni_draft_part_of(d, own)].count == width ? own : TNI_REG_NONE;
+  if (own != TNI_REG_NONE) return d->part[tni_fusion_part_of(d, own)].count == width ? own : TNI_REG_NONE;
   const uint32_t ones = leading_ones(g, v);
   int64_t n;
   if (ones == v->pub.rank || has_shape(g, x, v, width)) return add_extra(d, id);
@@ -191,17 +191,17 @@ bool tni_chain_takes(const tni_graph *g, const tni_node *n, tni_instr *instr) {
   return x->pub.dtype != TN_DT_F64 || (double)instr->value == alpha;
 }
 
-bool tni_draft_pull(tni_graph *g, tni_draft *d, const tni_node *n) {
+bool tni_fusion_pull(tni_graph *g, tni_fusion *d, const tni_node *n) {
   tni_instr op;
   uint32_t like = TNI_REG_NONE, reg[2] = {TNI_REG_NONE, TNI_REG_NONE};
   const uint32_t n_extra = d->n_extra;
   if (d->n_ops == TN_CHAIN_MAX_OPS || !tni_chain_takes(g, n, &op)) return false;
   const uint32_t arity = tn_chain_arity(op.op);
   for (uint32_t i = arity; i-- > 0;)
-    if (tni_draft_find(d, n->pub.in[i]) != TNI_REG_NONE) like = tni_draft_find(d, n->pub.in[i]);
+    if (tni_fusion_find(d, n->pub.in[i]) != TNI_REG_NONE) like = tni_fusion_find(d, n->pub.in[i]);
   const tni_value *out = g->values[n->pub.out[0]];
   if (like == TNI_REG_NONE || out->pub.rank == TNI_RANK_UNKNOWN) return false;
-  bool fits = has_shape(g, g->values[d->x], out, d->part[tni_draft_part_of(d, like)].count);
+  bool fits = has_shape(g, g->values[d->x], out, d->part[tni_fusion_part_of(d, like)].count);
   for (uint32_t i = 0; fits && i < arity; i++) {
     reg[i] = operand(g, d, like, n->pub.in[i]);
     fits = reg[i] != TNI_REG_NONE;
@@ -228,18 +228,18 @@ static uint32_t moved(uint32_t reg, const uint32_t *extra, uint32_t parts, uint3
   }
 }
 
-bool tni_draft_join(tni_draft *d, const tni_draft *b) {
-  tni_draft r = *d;
+bool tni_fusion_join(tni_fusion *d, const tni_fusion *b) {
+  tni_fusion r = *d;
   uint32_t weight[TN_FUSED_MAX_PARTS], extra[TN_CHAIN_MAX_INPUTS];
   for (uint32_t e = 0; e < d->n_extra; e++)
-    if (tni_draft_find(b, d->extra[e]) != TNI_REG_NONE) return false;
+    if (tni_fusion_find(b, d->extra[e]) != TNI_REG_NONE) return false;
   if (d->n_parts + b->n_parts > TN_FUSED_MAX_PARTS || d->n_ops + b->n_ops > TN_CHAIN_MAX_OPS) return false;
   for (uint32_t w = 0; w < b->n_weights; w++) {
     for (weight[w] = 0; weight[w] < r.n_weights && r.weight[weight[w]] != b->weight[w];) weight[w]++;
     if (weight[w] == r.n_weights) r.weight[r.n_weights++] = b->weight[w];
   }
   for (uint32_t e = 0; e < b->n_extra; e++) {
-    if (tni_draft_find(d, b->extra[e]) != TNI_REG_NONE) return false;
+    if (tni_fusion_find(d, b->extra[e]) != TNI_REG_NONE) return false;
     extra[e] = add_extra(&r, b->extra[e]);
     if (extra[e] == TNI_REG_NONE) return false;
   }
@@ -268,7 +268,7 @@ typedef struct lists {
 } lists;
 
 /* Register reg as a node counts them. */
-static int64_t plain(const tni_draft *d, uint32_t reg) {
+static int64_t plain(const tni_fusion *d, uint32_t reg) {
   const int64_t i = reg & 0xffff;
   switch (reg & ~0xffffu) {
     case TNI_REG_PART:
@@ -282,14 +282,14 @@ static int64_t plain(const tni_draft *d, uint32_t reg) {
   }
 }
 
-static void add_result(const tni_graph *g, const tni_draft *d, uint32_t reg, lists *l) {
-  const tn_id v = tni_draft_value(d, reg);
+static void add_result(const tni_graph *g, const tni_fusion *d, uint32_t reg, lists *l) {
+  const tn_id v = tni_fusion_value(d, reg);
   if (v == TN_NONE || !tni_match_uses(g, v)) return;
   l->results[l->n_out] = plain(d, reg);
   l->out[l->n_out++] = v;
 }
 
-static void fill(const tni_graph *g, const tni_draft *d, lists *l) {
+static void fill(const tni_graph *g, const tni_fusion *d, lists *l) {
   l->in[l->n_in++] = d->x;
   for (uint32_t w = 0; w < d->n_weights; w++) l->in[l->n_in++] = d->weight[w];
   for (uint32_t e = 0; e < d->n_extra; e++) l->in[l->n_in++] = d->extra[e];
@@ -306,13 +306,13 @@ static void fill(const tni_graph *g, const tni_draft *d, lists *l) {
   }
 }
 
-static bool is_matmul(const tni_graph *g, const tni_draft *d, const lists *l) {
+static bool is_matmul(const tni_graph *g, const tni_fusion *d, const lists *l) {
   const tni_part *p = &d->part[0];
   return d->n_parts == 1 && !d->n_ops && !d->trans_b && l->n_out == 1 && p->first == 0 &&
          p->count == g->values[d->weight[0]]->tensor->dims[1];
 }
 
-tn_status tni_draft_write(tni_graph *g, const tni_draft *d, const char *name, tn_error *err) {
+tn_status tni_fusion_write(tni_graph *g, const tni_fusion *d, const char *name, tn_error *err) {
   lists l = {.n_in = 0};
   fill(g, d, &l);
   if (!l.n_out) return TN_OK;

@@ -13,7 +13,7 @@
 /* Registers of a draft: numbers that stay when parts and inputs are added. */
 enum { TNI_REG_PART = 0, TNI_REG_EXTRA = 1 << 16, TNI_REG_OP = 2 << 16, TNI_REG_NONE = 3 << 16 };
 
-typedef struct tni_draft {
+typedef struct tni_fusion {
   tn_id x;
   uint32_t dtype, n_weights, n_parts, n_extra, n_ops;
   bool trans_b;
@@ -22,26 +22,26 @@ typedef struct tni_draft {
   tni_instr op[TN_CHAIN_MAX_OPS]; /* a and b are TNI_REG_*; b TNI_REG_NONE */
   /* The value that a register is in the graph, TN_NONE: none. */
   tn_id part_value[TN_FUSED_MAX_PARTS], op_value[TN_CHAIN_MAX_OPS];
-} tni_draft;
+} tni_fusion;
 
 /* MatMul, Gemm (alpha, beta 1, nothing transposed but B) or FusedMatMul of floats, with constant matrices as weights
  * and an activation of known rank and width. false: n is none of these, or nothing that a draft can hold. */
-bool tni_draft_read(tni_graph *g, const tni_node *n, tni_draft *d);
+bool tni_fusion_read(tni_graph *g, const tni_node *n, tni_fusion *d);
 /* The register that value v is; TNI_REG_NONE: none. */
-uint32_t tni_draft_find(const tni_draft *d, tn_id v);
+uint32_t tni_fusion_find(const tni_fusion *d, tn_id v);
 /* The value of register reg: part, instruction or input. */
-tn_id tni_draft_value(const tni_draft *d, uint32_t reg);
+tn_id tni_fusion_value(const tni_fusion *d, uint32_t reg);
 /* The first part that reg is computed from: its width is the register's. TN_NONE for an input. */
-uint32_t tni_draft_part_of(const tni_draft *d, uint32_t reg);
+uint32_t tni_fusion_part_of(const tni_fusion *d, uint32_t reg);
 /* Adds element-wise node n, one of whose inputs is a register; false and nothing changed where it does not fit: another
  * operator, dtype or shape, an operand that ops.h does not allow, no room. Nothing is asked of the graph's order. */
-bool tni_draft_pull(tni_graph *g, tni_draft *d, const tni_node *n);
+bool tni_fusion_pull(tni_graph *g, tni_fusion *d, const tni_node *n);
 /* Appends what b has; b reads the same activation with the same trans_b. false, nothing changed: no room, or one reads
  * what the other makes. */
-bool tni_draft_join(tni_draft *d, const tni_draft *b);
+bool tni_fusion_join(tni_fusion *d, const tni_fusion *b);
 /* Writes the draft as a node with this name, behind all others: FusedMatMul, or MatMul where that says all. Its outputs
  * are the registers whose values are read by a live node or are graph outputs: what it stands for is dead already. */
-TN_MUST_CHECK tn_status tni_draft_write(tni_graph *g, const tni_draft *d, const char *name, tn_error *err);
+TN_MUST_CHECK tn_status tni_fusion_write(tni_graph *g, const tni_fusion *d, const char *name, tn_error *err);
 
 /* Whether n is float arithmetic that a chain may have; its instruction without registers. */
 bool tni_chain_takes(const tni_graph *g, const tni_node *n, tni_instr *instr);

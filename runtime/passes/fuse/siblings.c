@@ -39,7 +39,7 @@ static bool skip_reshape(const tni_graph *g, tni_fuse_set *s, tn_id *v, const tn
   return true;
 }
 
-static const tni_value *before_flatten(const tni_graph *g, tni_draft *d) {
+static const tni_value *before_flatten(const tni_graph *g, tni_fusion *d) {
   const tni_value *x = g->values[d->x];
   const tni_node *flat = tni_match_node(g, d->x, TN_OP_RESHAPE);
   if (!flat) flat = tni_match_node(g, d->x, TN_OP_FLATTEN);
@@ -51,8 +51,8 @@ static const tni_value *before_flatten(const tni_graph *g, tni_draft *d) {
 }
 
 static tn_status unflatten(tni_graph *g, tni_fuse_set *s, tn_id node, uint32_t *fired, tn_error *err) {
-  tni_draft d;
-  if (!tni_draft_read(g, g->nodes[node], &d)) return TN_OK;
+  tni_fusion d;
+  if (!tni_fusion_read(g, g->nodes[node], &d)) return TN_OK;
   const tni_value *x0 = before_flatten(g, &d);
   bool ok = x0 && tni_fuse_set_add(g, s, node);
   for (uint32_t e = 0; ok && e < d.n_extra; e++) {
@@ -63,31 +63,31 @@ static tn_status unflatten(tni_graph *g, tni_fuse_set *s, tn_id node, uint32_t *
   }
   for (uint32_t p = 0; ok && p < d.n_parts; p++) ok = skip_reshape(g, s, &d.part_value[p], x0, d.part[p].count);
   for (uint32_t i = 0; ok && i < d.n_ops; i++)
-    ok = skip_reshape(g, s, &d.op_value[i], x0, d.part[tni_draft_part_of(&d, TNI_REG_OP + i)].count);
+    ok = skip_reshape(g, s, &d.op_value[i], x0, d.part[tni_fusion_part_of(&d, TNI_REG_OP + i)].count);
   ok = ok && s->n > 1;
   tni_fuse_set_clear(g, s, ok);
   *fired += ok;
-  return ok ? tni_draft_write(g, &d, g->nodes[node]->pub.name, err) : TN_OK;
+  return ok ? tni_fusion_write(g, &d, g->nodes[node]->pub.name, err) : TN_OK;
 }
 
 /* --- one activation --- */
 
 static tn_status join(tni_graph *g, tni_fuse_set *s, tn_id node, uint32_t *fired, tn_error *err) {
-  tni_draft d, b;
-  if (!tni_draft_read(g, g->nodes[node], &d) || !tni_fuse_set_add(g, s, node)) return TN_OK;
+  tni_fusion d, b;
+  if (!tni_fusion_read(g, g->nodes[node], &d) || !tni_fuse_set_add(g, s, node)) return TN_OK;
   const tni_value *x = g->values[d.x];
   for (uint32_t u = 0; u < x->pub.n_uses; u++) {
     const tn_id other = x->pub.uses[u];
-    tni_draft more = d;
-    if (other <= node || s->member[other] || !tni_draft_read(g, g->nodes[other], &b)) continue;
-    if (b.x != d.x || b.trans_b != d.trans_b || !tni_draft_join(&more, &b)) continue;
+    tni_fusion more = d;
+    if (other <= node || s->member[other] || !tni_fusion_read(g, g->nodes[other], &b)) continue;
+    if (b.x != d.x || b.trans_b != d.trans_b || !tni_fusion_join(&more, &b)) continue;
     if (tni_fuse_set_add(g, s, other)) d = more;
   }
   const uint32_t joined = s->n;
   tni_fuse_set_clear(g, s, joined > 1);
   if (joined < 2) return TN_OK;
   *fired += joined - 1;
-  return tni_draft_write(g, &d, g->nodes[node]->pub.name, err);
+  return tni_fusion_write(g, &d, g->nodes[node]->pub.name, err);
 }
 
 /* --- Split and Slice --- */
@@ -162,8 +162,8 @@ static bool cut(const tni_graph *g, tni_fuse_set *s, tn_id id, int64_t width, pi
 
 /* A copy of a group's registers for one piece. */
 typedef struct copy {
-  const tni_draft *from;
-  tni_draft *to;
+  const tni_fusion *from;
+  tni_fusion *to;
   uint32_t part[TN_FUSED_MAX_PARTS], op[TN_CHAIN_MAX_OPS]; /* registers in `to` */
 } copy;
 
@@ -201,8 +201,8 @@ static uint32_t copy_reg(tni_graph *g, copy *c, uint32_t reg, const piece *p) {
 
 /* Parts and instructions of the group (marked), or of all others (p NULL). result: the register that p cuts. */
 static bool copy_group(tni_graph *g, copy *c, const bool *parts, const bool *ops, const piece *p, uint32_t result) {
-  const tni_draft *from = c->from;
-  tni_draft *to = c->to;
+  const tni_fusion *from = c->from;
+  tni_fusion *to = c->to;
   for (uint32_t i = 0; i < from->n_parts; i++) {
     if (parts[i] != (p != NULL)) continue;
     if (to->n_parts == TN_FUSED_MAX_PARTS) return false;
@@ -226,7 +226,7 @@ static bool copy_group(tni_graph *g, copy *c, const bool *parts, const bool *ops
 }
 
 /* What belongs to register reg: everything that is computed from what it is computed from. */
-static void mark_group(const tni_draft *d, uint32_t reg, bool *parts, bool *ops) {
+static void mark_group(const tni_fusion *d, uint32_t reg, bool *parts, bool *ops) {
   bool grown = true;
   memset(parts, 0, TN_FUSED_MAX_PARTS * sizeof *parts);
   memset(ops, 0, TN_CHAIN_MAX_OPS * sizeof *ops);
@@ -253,7 +253,7 @@ static void mark_group(const tni_draft *d, uint32_t reg, bool *parts, bool *ops)
 }
 
 /* Only the register that is cut is read outside its group. */
-static bool only_result(const tni_graph *g, const tni_draft *d, uint32_t reg, const bool *parts, const bool *ops) {
+static bool only_result(const tni_graph *g, const tni_fusion *d, uint32_t reg, const bool *parts, const bool *ops) {
   for (uint32_t i = 0; i < d->n_parts; i++)
     if (parts[i] && reg != TNI_REG_PART + i && tni_match_uses(g, d->part_value[i])) return false;
   for (uint32_t i = 0; i < d->n_ops; i++)
@@ -262,14 +262,14 @@ static bool only_result(const tni_graph *g, const tni_draft *d, uint32_t reg, co
 }
 
 /* The draft with the group of register reg cut as its readers cut it; they join the set. */
-static bool divide_register(tni_graph *g, tni_fuse_set *s, tni_draft *d, uint32_t reg) {
+static bool divide_register(tni_graph *g, tni_fuse_set *s, tni_fusion *d, uint32_t reg) {
   bool parts[TN_FUSED_MAX_PARTS], ops[TN_CHAIN_MAX_OPS];
-  const tn_id v = tni_draft_value(d, reg);
+  const tn_id v = tni_fusion_value(d, reg);
   const uint32_t before = s->n;
   pieces p;
   if (v == TN_NONE || !tni_match_uses(g, v)) return false;
-  bool ok = cut(g, s, v, d->part[tni_draft_part_of(d, reg)].count, &p);
-  tni_draft r = *d;
+  bool ok = cut(g, s, v, d->part[tni_fusion_part_of(d, reg)].count, &p);
+  tni_fusion r = *d;
   r.n_parts = r.n_ops = r.n_extra = 0;
   copy c = {.from = d, .to = &r};
   mark_group(d, reg, parts, ops);
@@ -281,9 +281,9 @@ static bool divide_register(tni_graph *g, tni_fuse_set *s, tni_draft *d, uint32_
 }
 
 static tn_status divide(tni_graph *g, tni_fuse_set *s, tn_id node, uint32_t *fired, tn_error *err) {
-  tni_draft d;
+  tni_fusion d;
   bool again = true;
-  if (!tni_draft_read(g, g->nodes[node], &d) || !tni_fuse_set_add(g, s, node)) return TN_OK;
+  if (!tni_fusion_read(g, g->nodes[node], &d) || !tni_fuse_set_add(g, s, node)) return TN_OK;
   while (again) {
     again = false;
     for (uint32_t i = 0; i < d.n_ops && !again; i++) again = divide_register(g, s, &d, TNI_REG_OP + i);
@@ -292,7 +292,7 @@ static tn_status divide(tni_graph *g, tni_fuse_set *s, tn_id node, uint32_t *fir
   const uint32_t cuts = s->n - 1;
   tni_fuse_set_clear(g, s, cuts > 0);
   *fired += cuts;
-  return cuts ? tni_draft_write(g, &d, g->nodes[node]->pub.name, err) : TN_OK;
+  return cuts ? tni_fusion_write(g, &d, g->nodes[node]->pub.name, err) : TN_OK;
 }
 
 /* --- the pass --- */

@@ -74,21 +74,21 @@ static tn_status undo_elementwise(undo *u, tn_id node) {
 
 /* --- FusedMatMul --- */
 
-static tn_status add_operators(undo *u, tni_draft *d) {
+static tn_status add_operators(undo *u, tni_fusion *d) {
   tn_status st = TN_OK;
   for (uint32_t p = 0; p < d->n_parts; p++)
     if (d->part_value[p] == TN_NONE) d->part_value[p] = fresh(u, d->dtype);
   for (uint32_t i = 0; st == TN_OK && i < d->n_ops; i++) {
     const tni_instr *op = &d->op[i];
     if (d->op_value[i] == TN_NONE) d->op_value[i] = fresh(u, d->dtype);
-    st = add_operator(u, op, tni_draft_value(d, op->a), op->b == TNI_REG_NONE ? TN_NONE : tni_draft_value(d, op->b),
+    st = add_operator(u, op, tni_fusion_value(d, op->a), op->b == TNI_REG_NONE ? TN_NONE : tni_fusion_value(d, op->b),
                       d->op_value[i]);
   }
   return st;
 }
 
 /* x with all rows in one axis, for Gemm. */
-static tn_status add_gemm(undo *u, const tni_draft *d, const char *name, tn_id w, int64_t width, tn_id y) {
+static tn_status add_gemm(undo *u, const tni_fusion *d, const char *name, tn_id w, int64_t width, tn_id y) {
   const tni_value *x = u->g->values[d->x];
   const tni_raw_attr trans = tni_build_int("transB", 1);
   const uint32_t rank = x->pub.rank;
@@ -110,7 +110,7 @@ static tn_status add_gemm(undo *u, const tni_draft *d, const char *name, tn_id w
   return st == TN_OK ? add(u, "", "Reshape", 14, last, 2, &y, 1, NULL, 0) : st;
 }
 
-static tn_status add_product(undo *u, const tni_draft *d, const char *name, uint32_t weight, int64_t width, tn_id y) {
+static tn_status add_product(undo *u, const tni_fusion *d, const char *name, uint32_t weight, int64_t width, tn_id y) {
   const tn_id in[2] = {d->x, d->weight[weight]};
   if (d->trans_b) return add_gemm(u, d, name, in[1], width, y);
   tn_status st = add(u, name, "MatMul", 13, in, 2, &y, 1, NULL, 0);
@@ -119,7 +119,7 @@ static tn_status add_product(undo *u, const tni_draft *d, const char *name, uint
 }
 
 /* Columns of y of this part. */
-static tn_status add_slice(undo *u, const tni_draft *d, uint32_t part, tn_id y) {
+static tn_status add_slice(undo *u, const tni_fusion *d, uint32_t part, tn_id y) {
   const tni_part *p = &d->part[part];
   const int64_t one = 1, start = p->first, end = p->first + p->count, axis = (int64_t)u->g->values[d->x]->pub.rank - 1;
   const tn_id in[4] = {y, tni_build_const(u->g, TN_DT_I64, 1, &one, &start),
@@ -129,7 +129,7 @@ static tn_status add_slice(undo *u, const tni_draft *d, uint32_t part, tn_id y) 
 }
 
 /* The parts of one weight, in order of registers; true: side by side, they are all of it. */
-static bool list_parts(const tni_draft *d, uint32_t weight, int64_t width, uint32_t *list, uint32_t *n) {
+static bool list_parts(const tni_fusion *d, uint32_t weight, int64_t width, uint32_t *list, uint32_t *n) {
   int64_t at = 0;
   bool whole = true;
   *n = 0;
@@ -142,7 +142,7 @@ static bool list_parts(const tni_draft *d, uint32_t weight, int64_t width, uint3
   return whole && at == width;
 }
 
-static tn_status add_weight(undo *u, const tni_draft *d, uint32_t weight) {
+static tn_status add_weight(undo *u, const tni_fusion *d, uint32_t weight) {
   const int64_t width = u->g->values[d->weight[weight]]->tensor->dims[!d->trans_b], axis = -1;
   uint32_t list[TN_FUSED_MAX_PARTS], n;
   const bool whole = list_parts(d, weight, width, list, &n);
@@ -176,14 +176,14 @@ static bool dims_known(const tni_graph *g, tn_id v) {
 }
 
 static tn_status undo_products(undo *u, tn_id node, uint32_t how) {
-  tni_draft d;
-  if (!tni_draft_read(u->g, u->node, &d) || (how == TNI_UNFUSE_CHAIN && !d.n_ops)) return TN_OK;
+  tni_fusion d;
+  if (!tni_fusion_read(u->g, u->node, &d) || (how == TNI_UNFUSE_CHAIN && !d.n_ops)) return TN_OK;
   if (how == TNI_UNFUSE_ALL && d.trans_b && !dims_known(u->g, d.x)) return TN_OK;
   u->g->nodes[node]->dead = true;
   tn_status st = add_operators(u, &d);
   d.n_ops = d.n_extra = 0;
   if (st == TN_OK && how == TNI_UNFUSE_CHAIN) {
-    st = tni_draft_write(u->g, &d, u->node->pub.name, u->err);
+    st = tni_fusion_write(u->g, &d, u->node->pub.name, u->err);
     if (st == TN_OK) is_product(u);
     return st;
   }

@@ -77,9 +77,10 @@ const tni_mtab *tni_mask_read(tni_mask *m, tn_id v);
 tni_mtab *tni_mask_opaque(tni_mask *m, tn_id v);
 /* The table of a constant: uniform, an integer form, or last two axes that depend on j - i alone; NULL otherwise. */
 tni_mtab *tni_mask_const(tni_mask *m, tn_id v);
-/* Nodes that move elements (mask_move.c) or take them from elsewhere (mask_index.c). */
-const tni_mtab *tni_mask_move(tni_mask *m, const tni_node *n);
-const tni_mtab *tni_mask_index(tni_mask *m, const tni_node *n);
+/* Nodes that move elements (mask_move.c) or take them from elsewhere (mask_index.c). in: the tables of the inputs that
+ * matter, none NULL; the rank of the output is known. */
+const tni_mtab *tni_mask_move(tni_mask *m, const tni_node *n, const tni_mtab *const *in);
+const tni_mtab *tni_mask_index(tni_mask *m, const tni_node *n, const tni_mtab *const *in);
 /* Symbolic elements of a small integer tensor; false where one is unknown or there are more than max. */
 bool tni_mask_elems(tni_mask *m, tn_id v, tn_expr *e, uint32_t max, uint32_t *n);
 
@@ -150,8 +151,6 @@ tni_mleaf tni_mleaf_int(const tni_mask *m, int64_t v);
 tni_mleaf tni_mleaf_of(const tni_mask *m, uint32_t dtype, double v);
 bool tni_mleaf_is_num(const tni_mleaf *l, double *v);
 bool tni_mleaf_same(const tni_mleaf *a, const tni_mleaf *b);
-/* v as the dtype keeps it. */
-double tni_mask_round(uint32_t dtype, double v);
 bool tni_mask_is_int(uint32_t dtype);
 /* Whether element-wise operator op is understood; then tni_mleaf_apply with its node as arg. */
 bool tni_mleaf_knows(uint32_t op);

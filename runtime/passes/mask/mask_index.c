@@ -34,9 +34,8 @@ static bool pick_form(tni_mask *m, void *arg, const tni_mform *in, tni_mform *ou
   return tni_mform_whole(out);
 }
 
-static const tni_mtab *gathered(tni_mask *m, const tni_node *n, const tni_value *v) {
-  const tni_mtab *data = tni_mask_read(m, n->pub.in[0]), *index = tni_mask_read(m, n->pub.in[1]);
-  if (!data || !index) return NULL;
+static const tni_mtab *gathered(tni_mask *m, const tni_node *n, const tni_mtab *const *in, const tni_value *v) {
+  const tni_mtab *data = in[0], *index = in[1];
   const int64_t rank = (int64_t)data->rank, given = tni_attr_i(&n->pub, "axis", 0);
   const uint32_t axis = (uint32_t)(given < 0 ? given + rank : given);
   tni_mform at;
@@ -60,11 +59,11 @@ static const tni_mtab *fixed_last(tni_mask *m, const tni_mtab *t, int64_t at) {
   return tni_mtab_map(m, t, t->rank - 1, t->dims, pick_form, &p);
 }
 
-static const tni_mtab *gathered_nd(tni_mask *m, const tni_node *n, const tni_value *v) {
-  const tni_mtab *data = tni_mask_read(m, n->pub.in[0]), *index = tni_mask_read(m, n->pub.in[1]);
+static const tni_mtab *gathered_nd(tni_mask *m, const tni_node *n, const tni_mtab *const *in, const tni_value *v) {
+  const tni_mtab *data = in[0], *index = in[1];
   int64_t depth;
   pick p;
-  if (!data || !index || index->rank < 1 || tni_attr_i(&n->pub, "batch_dims", 0)) return NULL;
+  if (index->rank < 1 || tni_attr_i(&n->pub, "batch_dims", 0)) return NULL;
   if (!tni_ex_is_const(m->x, index->dims[index->rank - 1], &depth) || depth < 1 || depth > (int64_t)data->rank)
     return NULL;
   const uint32_t lead = index->rank - 1, deep = (uint32_t)depth;
@@ -81,11 +80,11 @@ static const tni_mtab *gathered_nd(tni_mask *m, const tni_node *n, const tni_val
 }
 
 /* Updates that replace every element at its own place. */
-static const tni_mtab *scattered_nd(tni_mask *m, const tni_node *n, const tni_value *v) {
-  const tni_mtab *index = tni_mask_read(m, n->pub.in[1]), *updates = tni_mask_read(m, n->pub.in[2]);
+static const tni_mtab *scattered_nd(tni_mask *m, const tni_node *n, const tni_mtab *const *in, const tni_value *v) {
+  const tni_mtab *index = in[1], *updates = in[2];
   const char *how = tni_attr_s(&n->pub, "reduction", "none");
   int64_t depth;
-  if (!index || !updates || strcmp(how, "none") != 0) return NULL;
+  if (strcmp(how, "none") != 0) return NULL;
   if (index->rank != v->pub.rank + 1 || updates->rank != v->pub.rank) return NULL;
   if (!tni_ex_is_const(m->x, index->dims[index->rank - 1], &depth) || depth != (int64_t)v->pub.rank) return NULL;
   for (uint32_t a = 0; a < v->pub.rank; a++) {
@@ -99,10 +98,9 @@ static const tni_mtab *scattered_nd(tni_mask *m, const tni_node *n, const tni_va
   return updates;
 }
 
-const tni_mtab *tni_mask_index(tni_mask *m, const tni_node *n) {
+const tni_mtab *tni_mask_index(tni_mask *m, const tni_node *n, const tni_mtab *const *in) {
   const tni_value *v = m->g->values[n->pub.out[0]];
-  if (v->pub.rank == TNI_RANK_UNKNOWN) return NULL;
-  if (n->pub.op == TN_OP_GATHER) return gathered(m, n, v);
-  if (n->pub.op == TN_OP_GATHER_ND) return gathered_nd(m, n, v);
-  return n->pub.op == TN_OP_SCATTER_ND ? scattered_nd(m, n, v) : NULL;
+  if (n->pub.op == TN_OP_GATHER) return gathered(m, n, in, v);
+  if (n->pub.op == TN_OP_GATHER_ND) return gathered_nd(m, n, in, v);
+  return n->pub.op == TN_OP_SCATTER_ND ? scattered_nd(m, n, in, v) : NULL;
 }

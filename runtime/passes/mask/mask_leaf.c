@@ -45,7 +45,8 @@ bool tni_mleaf_same(const tni_mleaf *a, const tni_mleaf *b) {
 
 bool tni_mask_is_int(uint32_t dtype) { return dtype == TN_DT_I64 || dtype == TN_DT_I32; }
 
-double tni_mask_round(uint32_t dtype, double v) {
+/* v as the dtype keeps it. */
+static double round_to_dtype(uint32_t dtype, double v) {
   if (dtype == TN_DT_F64 || v != v || isinf(v)) return v;
   /* half way to the power of two behind FLT_MAX, from where on float is infinite */
   if (fabs(v) >= (double)FLT_MAX + ldexp(1, 127 - 24)) return v < 0 ? (double)-INFINITY : (double)INFINITY;
@@ -183,7 +184,7 @@ static void above(tni_mask *m, const tni_mtab *out, const tni_mleaf *a, const tn
 /* --- arithmetic --- */
 
 static tni_mleaf rounded(const tni_mtab *out, double lo, double hi) {
-  return between(tni_mask_round(out->dtype, lo), tni_mask_round(out->dtype, hi));
+  return between(round_to_dtype(out->dtype, lo), round_to_dtype(out->dtype, hi));
 }
 
 /* element + c, where it stays one. */
@@ -302,8 +303,8 @@ static void cast(tni_mask *m, const tni_mtab *out, const tni_node *n, const tni_
     r->yes = to_int(m, out, a);
   } else if (is_float(out->dtype) && a->kind == TNI_MLEAF_SRC && tni_mask_is_int(from)) {
     r->yes = *a;
-    r->yes.lo = tni_mask_round(out->dtype, a->lo);
-    r->yes.hi = tni_mask_round(out->dtype, a->hi);
+    r->yes.lo = round_to_dtype(out->dtype, a->lo);
+    r->yes.hi = round_to_dtype(out->dtype, a->hi);
   } else if (is_float(out->dtype) && m->exact && a->kind == TNI_MLEAF_INT) {
     r->yes = *a;
   } else if (is_float(out->dtype) && bounds(m, out, a, &lo, &hi)) {

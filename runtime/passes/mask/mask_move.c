@@ -149,14 +149,14 @@ static void choose(tni_mask *m, const void *arg, const tni_mtab *out, const tni_
   r->no = *in[0];
 }
 
-static const tni_mtab *joined(tni_mask *m, const tni_node *n, const tni_value *v) {
+static const tni_mtab *joined(tni_mask *m, const tni_node *n, const tni_mtab *const *part, const tni_value *v) {
   const int64_t axis = tni_attr_i(&n->pub, "axis", 0), rank = (int64_t)v->pub.rank;
   const tni_mtab *all = NULL;
   join j = {.axis = (uint32_t)(axis < 0 ? axis + rank : axis), .from = m->zero};
-  if (j.axis >= v->pub.rank || n->pub.n_in > TNI_MASK_ATOMS) return NULL;
+  if (j.axis >= v->pub.rank) return NULL;
   for (uint32_t i = 0; i < n->pub.n_in; i++) {
-    const tni_mtab *t = tni_mask_read(m, n->pub.in[i]), *wide;
-    if (!t || t->rank != v->pub.rank) return NULL;
+    const tni_mtab *t = part[i], *wide;
+    if (t->rank != v->pub.rank) return NULL;
     if (!(wide = tni_mtab_map(m, t, t->rank, v->pub.dims, later, &j))) return NULL;
     const tni_mtab *const in[2] = {all, wide};
     all = i == 0 ? wide : tni_mtab_combine(m, n->pub.out[0], in, 2, choose, &j);
@@ -194,12 +194,10 @@ static tni_mtab *trilu_of(tni_mask *m, const tni_node *n, const tni_mtab *t) {
   return tni_mtab_combine(m, n->pub.out[0], &t, 1, triangle, &how);
 }
 
-const tni_mtab *tni_mask_move(tni_mask *m, const tni_node *n) {
+const tni_mtab *tni_mask_move(tni_mask *m, const tni_node *n, const tni_mtab *const *in) {
   const tni_value *v = m->g->values[n->pub.out[0]];
-  if (v->pub.rank == TNI_RANK_UNKNOWN) return NULL;
-  if (n->pub.op == TN_OP_CONCAT) return joined(m, n, v);
-  const tni_mtab *t = tni_mask_read(m, n->pub.in[0]);
-  if (!t) return NULL;
+  if (n->pub.op == TN_OP_CONCAT) return joined(m, n, in, v);
+  const tni_mtab *t = in[0];
   switch (n->pub.op) {
     case TN_OP_RESHAPE:
     case TN_OP_FLATTEN:

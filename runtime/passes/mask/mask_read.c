@@ -47,26 +47,6 @@ tni_mtab *tni_mask_opaque(tni_mask *m, tn_id id) {
   return t;
 }
 
-bool tni_mask_elems(tni_mask *m, tn_id id, tn_expr *e, uint32_t max, uint32_t *n) {
-  const tni_value *v = tni_match_value(m->g, id);
-  int64_t count, c;
-  if (!v) return false;
-  if (v->elems) {
-    *n = v->n_elems;
-    for (uint32_t i = 0; i < v->n_elems && i < max; i++)
-      if ((e[i] = v->elems[i]) == TNI_EXPR_NONE) return false;
-    return *n <= max;
-  }
-  if (!v->tensor || !v->tensor->data || !tni_mask_is_int(v->tensor->dtype)) return false;
-  if (tni_dims_count(v->tensor->dims, v->tensor->rank, &count) != TN_OK || count > (int64_t)max) return false;
-  *n = (uint32_t)count;
-  for (uint32_t i = 0; i < *n; i++) {
-    tni_tensor_to_i64(v->tensor, i, 1, &c);
-    e[i] = tni_ex_const(m->x, c);
-  }
-  return true;
-}
-
 /* A small integer tensor whose elements are known: one form, where they lie on a line. */
 static tni_mtab *known(tni_mask *m, tn_id id) {
   const tni_value *v = m->g->values[id];
@@ -133,21 +113,40 @@ static const tni_mtab *element_wise(tni_mask *m, const tni_node *n, const tni_va
   return tni_mtab_combine(m, n->pub.out[0], in, n->pub.n_in, tni_mleaf_apply, n);
 }
 
-static const tni_mtab *of_node(tni_mask *m, const tni_node *n) {
-  const tni_value *v = m->g->values[n->pub.out[0]];
-  if (tni_mleaf_knows(n->pub.op)) return element_wise(m, n, v);
+/* The inputs that a node's table is made from: [*first, *end). */
+static void inputs_of(const tni_node *n, uint32_t *first, uint32_t *end) {
+  const uint32_t op = n->pub.op;
+  *first = op == TN_OP_SCATTER_ND;
+  *end = op == TN_OP_CONCAT                               ? n->pub.n_in
+         : op == TN_OP_GATHER || op == TN_OP_GATHER_ND ? 2
+         : op == TN_OP_SCATTER_ND                         ? 3
+                                                          : 1;
+}
+
+/* Nodes that move elements or take them by index: their inputs are read here, so that the rules need not come back. */
+static const tni_mtab *moved(tni_mask *m, const tni_node *n, const tni_value *v) {
+  const tni_mtab *in[TNI_MASK_ATOMS] = {NULL};
+  uint32_t first, end;
+  inputs_of(n, &first, &end);
+  if (v->pub.rank == TNI_RANK_UNKNOWN || end > TNI_MASK_ATOMS || end > n->pub.n_in) return NULL;
+  for (uint32_t i = first; i < end; i++)
+    if (!(in[i] = tni_mask_read(m, n->pub.in[i]))) return NULL;
   switch (n->pub.op) {
-    case TN_OP_RANGE:
-      return range_node(m, n, v);
-    case TN_OP_CONSTANT_OF_SHAPE:
-      return filled(m, n, v);
     case TN_OP_GATHER:
     case TN_OP_GATHER_ND:
     case TN_OP_SCATTER_ND:
-      return tni_mask_index(m, n);
+      return tni_mask_index(m, n, in);
     default:
-      return tni_mask_move(m, n);
+      return tni_mask_move(m, n, in);
   }
+}
+
+static const tni_mtab *of_node(tni_mask *m, const tni_node *n) {
+  const tni_value *v = m->g->values[n->pub.out[0]];
+  if (tni_mleaf_knows(n->pub.op)) return element_wise(m, n, v);
+  if (n->pub.op == TN_OP_RANGE) return range_node(m, n, v);
+  if (n->pub.op == TN_OP_CONSTANT_OF_SHAPE) return filled(m, n, v);
+  return moved(m, n, v);
 }
 
 static bool is_move(uint32_t op) {

@@ -12,122 +12,7 @@
 
 #include "runtime/plugin/process/describe.h"
 
-enum { EXIT_BROKEN = 3 };
-
-static tni_srv server; /* of the whole process: plugins call back with nothing of ours in hand */
-
-tni_srv *tni_srv_self(void) { return &server; }
-
-/* --- tables ------------------------------------------------------------------------------------------------------ */
-
-void *tni_srv_get(tni_srv *s, uint32_t table, uint32_t id) {
-  pthread_mutex_lock(&s->lock);
-  void *p = id < s->tables[table].n ? s->tables[table].v[id] : NULL;
-  pthread_mutex_unlock(&s->lock);
-  return p;
-}
-
-bool tni_srv_add(tni_srv *s, uint32_t table, void *p, uint32_t *id) {
-  tni_srv_table *t = &s->tables[table];
-  bool ok = true;
-  pthread_mutex_lock(&s->lock);
-  uint32_t i = t->free ? 0 : t->n;
-  while (i < t->n && t->v[i]) i++;
-  if (i == t->n) {
-    const uint32_t n = t->n ? t->n * 2 : 64;
-    void **grown = n <= TNI_ISO_MAX_OBJECTS ? realloc(t->v, n * sizeof *grown) : NULL;
-    ok = grown != NULL;
-    if (ok) {
-      memset(grown + t->n, 0, (n - t->n) * sizeof *grown);
-      t->v = grown;
-      t->free += n - t->n;
-      t->n = n;
-    }
-  }
-  if (ok) {
-    t->v[i] = p;
-    t->free--;
-    *id = i;
-  }
-  pthread_mutex_unlock(&s->lock);
-  return ok;
-}
-
-void *tni_srv_take(tni_srv *s, uint32_t table, uint32_t id) {
-  tni_srv_table *t = &s->tables[table];
-  void *p = NULL;
-  pthread_mutex_lock(&s->lock);
-  if (id < t->n && t->v[id]) {
-    p = t->v[id];
-    t->v[id] = NULL;
-    t->free++;
-  }
-  pthread_mutex_unlock(&s->lock);
-  return p;
-}
-
-tn_device *tni_srv_device(tni_srv *s, uint32_t index) {
-  return index < s->l->info.n_devices ? s->l->devices[index] : NULL;
-}
-
-const tn_format *tni_srv_format(tni_srv *s, uint32_t index) {
-  return index < s->l->plugin->n_formats ? s->l->plugin->formats[index] : NULL;
-}
-
-/* --- memory ------------------------------------------------------------------------------------------------------ */
-
-void *tni_srv_at(tni_srv *s, uint32_t piece, uint64_t offset, uint64_t bytes) {
-  for (uint32_t i = 0; i < s->n_pieces; i++) {
-    const tni_srv_piece *p = &s->pieces[i];
-    if (p->id == piece) return offset <= p->bytes && bytes <= p->bytes - offset ? p->base + offset : NULL;
-  }
-  return NULL;
-}
-
-/* piece, offset in the file, bytes, whether it is written; the descriptor. */
-static tn_status map_piece(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err) {
-  tni_srv_piece p = {.id = tni_r_u32(r)};
-  const uint64_t offset = tni_r_u64(r);
-  p.bytes = tni_r_u64(r);
-  const bool writable = tni_r_u32(r) != 0;
-  const int fd = tni_r_fd(r);
-  (void)w;
-  tni_srv_piece *grown = realloc(s->pieces, (s->n_pieces + 1) * sizeof *grown);
-  if (!grown || fd < 0 || r->bad) {
-    if (fd >= 0) close(fd);
-    return tni_fail(err, TN_E_NO_MEMORY, NULL, "no piece of shared memory");
-  }
-  s->pieces = grown;
-  p.base = mmap(NULL, p.bytes, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd, (off_t)offset);
-  close(fd);
-  if (p.base == MAP_FAILED)
-    return tni_fail(err, TN_E_NO_MEMORY, NULL, "cannot map %llu shared bytes", (unsigned long long)p.bytes);
-  if (writable && p.bytes >= 2 << 20) (void)!madvise(p.base, p.bytes, MADV_HUGEPAGE);
-  s->pieces[s->n_pieces++] = p;
-  return TN_OK;
-}
-
-static tn_status unmap_piece(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err) {
-  const uint32_t id = tni_r_u32(r);
-  (void)w;
-  (void)err;
-  for (uint32_t i = 0; i < s->n_pieces; i++) {
-    if (s->pieces[i].id != id) continue;
-    munmap(s->pieces[i].base, s->pieces[i].bytes);
-    s->pieces[i] = s->pieces[--s->n_pieces];
-    break;
-  }
-  return TN_OK;
-}
-
 /* --- events ------------------------------------------------------------------------------------------------------ */
-
-void tni_srv_event(tni_srv *s, uint32_t kind, const tni_wire *w) {
-  pthread_mutex_lock(&s->send);
-  if (tni_wire_send(s->channel, kind, 0, w, -1) != TN_OK) _exit(EXIT_BROKEN);
-  atomic_fetch_add(&s->events, 1);
-  pthread_mutex_unlock(&s->send);
-}
 
 static void on_log(void *user, uint32_t level, const char *line) {
   tni_wire w = {.n = 0};
@@ -137,22 +22,6 @@ static void on_log(void *user, uint32_t level, const char *line) {
   tni_wire_finish(&w);
 }
 
-tn_status tni_srv_ask(tni_srv *s, uint32_t kind, const tni_wire *w, uint64_t n, const void **out) {
-  tni_rd r;
-  if (n > TNI_ISO_WINDOW || w->bad) return TN_E_NO_MEMORY;
-  pthread_mutex_lock(&s->ask);
-  tni_srv_event(s, kind, w);
-  tn_status st = tni_wire_receive(s->channel, -1, &r);
-  if (st != TN_OK) _exit(EXIT_BROKEN);
-  st = (tn_status)tni_r_u32(&r);
-  tni_rd_finish(&r);
-  *out = s->window;
-  if (st != TN_OK) pthread_mutex_unlock(&s->ask);
-  return st;
-}
-
-void tni_srv_answered(tni_srv *s) { pthread_mutex_unlock(&s->ask); }
-
 /* A done of the plugin, under the waker's lock. */
 static void on_done(void *user, tn_ticket *t) {
   tni_srv *s = user;
@@ -161,7 +30,7 @@ static void on_done(void *user, tn_ticket *t) {
   tni_w_u32(&w, (uint32_t)t->status);
   tni_w_bytes(&w, &t->times, sizeof t->times);
   tni_w_error(&w, &t->error);
-  if (w.bad) _exit(EXIT_BROKEN);
+  if (w.bad) _exit(TNI_SRV_BROKEN);
   tni_srv_event(s, TNI_ISO_DONE, &w);
   tni_wire_finish(&w);
 }
@@ -317,8 +186,8 @@ static tn_status stop(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err) {
 
 static const tni_srv_call calls[TNI_ISO_CALLS] = {
     [TNI_ISO_STOP] = stop,
-    [TNI_ISO_MAP] = map_piece,
-    [TNI_ISO_UNMAP] = unmap_piece,
+    [TNI_ISO_MAP] = tni_srv_map,
+    [TNI_ISO_UNMAP] = tni_srv_unmap,
     [TNI_ISO_SIZE] = tni_srv_size,
     [TNI_ISO_NUMERICS] = tni_srv_numerics,
     [TNI_ISO_PACK] = tni_srv_pack_begin,
@@ -349,14 +218,14 @@ static int serve(tni_srv *s) {
     tn_error err;
     tni_error_init(&err);
     if (tni_wire_receive(s->control, -1, &r) != TN_OK) return 0; /* the host is gone */
-    if (r.kind >= TNI_ISO_CALLS || !calls[r.kind]) return EXIT_BROKEN;
+    if (r.kind >= TNI_ISO_CALLS || !calls[r.kind]) return TNI_SRV_BROKEN;
     tn_status st = calls[r.kind](s, &r, &w, &err);
     if (st == TN_OK && (r.bad || w.bad)) st = tni_fail(&err, TN_E_NO_MEMORY, NULL, "a message that is none");
     const bool said = answer(s, r.kind, r.seq, st, &err, &w);
     const bool end = r.kind == TNI_ISO_STOP;
     tni_rd_finish(&r);
     tni_wire_finish(&w);
-    if (!said) return EXIT_BROKEN;
+    if (!said) return TNI_SRV_BROKEN;
     if (end) return 0;
   }
 }
@@ -377,17 +246,17 @@ static bool init(tni_srv *s, int channel) {
 }
 
 int tni_isolate_serve(int channel) {
-  tni_srv *s = &server;
+  tni_srv *s = tni_srv_self();
   tni_rd r;
   tni_wire w = {.n = 0};
   tn_error err;
   tni_error_init(&err);
   signal(SIGPIPE, SIG_IGN);
   prctl(PR_SET_PDEATHSIG, SIGKILL); /* the host's thread that spawned it lives as long as it */
-  if (!init(s, channel) || tni_wire_receive(channel, -1, &r) != TN_OK || r.kind != TNI_ISO_START) return EXIT_BROKEN;
+  if (!init(s, channel) || tni_wire_receive(channel, -1, &r) != TN_OK || r.kind != TNI_ISO_START) return TNI_SRV_BROKEN;
   tn_status st = start(s, &r, &w, &err);
   const bool said = s->control >= 0 && answer(s, TNI_ISO_START, r.seq, st, &err, &w);
   tni_rd_finish(&r);
   tni_wire_finish(&w);
-  _exit(said && st == TN_OK ? serve(s) : EXIT_BROKEN); /* the plugin's destructors are not worth a hang */
+  _exit(said && st == TN_OK ? serve(s) : TNI_SRV_BROKEN); /* the plugin's destructors are not worth a hang */
 }

@@ -15,6 +15,8 @@
 #include "runtime/plugin/internal.h"
 #include "runtime/plugin/ticket.h"
 
+enum { TNI_SRV_BROKEN = 3 }; /* exit status: the host said something that is no message, or there is no memory */
+
 /* Serves the host at the other end of `channel`. What the process exits with. */
 int tni_isolate_serve(int channel);
 
@@ -119,7 +121,7 @@ typedef struct tni_srv {
 /* One call: reads r, writes the answer's body. The status is the call's, err what the plugin said. */
 typedef tn_status (*tni_srv_call)(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err);
 
-/* serve.c */
+/* serve_state.c */
 void *tni_srv_get(tni_srv *s, uint32_t table, uint32_t id); /* NULL: none */
 bool tni_srv_add(tni_srv *s, uint32_t table, void *p, uint32_t *id);
 void *tni_srv_take(tni_srv *s, uint32_t table, uint32_t id);
@@ -133,10 +135,12 @@ const tn_format *tni_srv_format(tni_srv *s, uint32_t index);
 /* The one server of this process, for what plugins call back. */
 tni_srv *tni_srv_self(void);
 
+tn_status tni_srv_map(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err);
+tn_status tni_srv_unmap(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err);
+
 /* serve_format.c */
 tn_status tni_srv_rows(const tn_weight *w, int64_t n0, int64_t n1, float *dst);
 tn_status tni_srv_grid(const tn_quant *q, int64_t n0, int64_t n1, uint8_t *codes, float *scales, float *zeros);
-tn_status tni_srv_read(const tn_blob *b, uint64_t offset, uint64_t n, void *dst);
 bool tni_srv_get_blob(tni_srv *s, tni_rd *r, tni_srv_blob *out);
 tn_status tni_srv_size(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err);
 tn_status tni_srv_numerics(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err);
@@ -150,7 +154,6 @@ tn_status tni_srv_graph_in(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err);
 tn_status tni_srv_claim(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err);
 tn_status tni_srv_lower(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err);
 tn_status tni_srv_release(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err);
-uint32_t tni_srv_format_index(const tni_srv *s, const tn_format *f); /* 1 + index; 0: none, UINT32_MAX: not its own */
 
 /* serve_run.c */
 tn_status tni_srv_measure(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err);

@@ -69,7 +69,7 @@ tn_status tni_srv_grid(const tn_quant *q, int64_t n0, int64_t n1, uint8_t *codes
   return TN_OK;
 }
 
-tn_status tni_srv_read(const tn_blob *b, uint64_t offset, uint64_t n, void *dst) {
+static tn_status read_from_host(const tn_blob *b, uint64_t offset, uint64_t n, void *dst) {
   const tni_srv_blob *own = (const tni_srv_blob *)b->ctx;
   if (offset > b->bytes || n > b->bytes - offset) return TN_E_INVALID;
   if (b->ptr) {
@@ -90,7 +90,7 @@ tn_status tni_srv_read(const tn_blob *b, uint64_t offset, uint64_t n, void *dst)
 /* format, N, K, bytes, params, where: piece and offset, or the host's number for read. */
 bool tni_srv_get_blob(tni_srv *s, tni_rd *r, tni_srv_blob *out) {
   uint32_t n;
-  *out = (tni_srv_blob){.b = {.h = TN_HDR(tn_blob), .read = tni_srv_read}};
+  *out = (tni_srv_blob){.b = {.h = TN_HDR(tn_blob), .read = read_from_host}};
   out->b.ctx = out;
   out->b.format = tni_srv_format(s, tni_r_u32(r));
   out->b.N = tni_r_i64(r);

@@ -61,14 +61,14 @@ static tni_srv_graph *get_graph(tni_srv *s, tni_rd *r) {
 
 /* --- claims ------------------------------------------------------------------------------------------------------ */
 
-uint32_t tni_srv_format_index(const tni_srv *s, const tn_format *f) {
+static uint32_t format_index(const tni_srv *s, const tn_format *f) {
   if (!f) return 0;
   for (uint32_t i = 0; i < s->l->plugin->n_formats; i++)
     if (s->l->plugin->formats[i] == f) return i + 1;
   return UINT32_MAX;
 }
 
-static uint32_t index_of(const void *ctx, const tn_format *f) { return tni_srv_format_index(ctx, f); }
+static uint32_t index_of(const void *ctx, const tn_format *f) { return format_index(ctx, f); }
 
 typedef struct sink {
   tni_srv *s;
@@ -85,7 +85,7 @@ static void put_claim(sink *k, const tn_claim *c) {
   tni_w_u32(k->w, all.reason);
   if (all.n_constraints > 64) all.n_constraints = 0, all.verdict = UINT32_MAX;
   tni_w_array(k->w, all.constraints, all.n_constraints, sizeof *all.constraints);
-  tni_w_u32(k->w, tni_srv_format_index(k->s, all.format));
+  tni_w_u32(k->w, format_index(k->s, all.format));
   if (all.n_params > 16 || !all.params) all.n_params = 0;
   tni_w_array(k->w, all.params, all.n_params, sizeof *all.params);
   tni_w_f64(k->w, all.cost_ns);

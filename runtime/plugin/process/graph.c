@@ -90,6 +90,7 @@ tn_weight *tni_weight_get(tni_rd *r, tni_arena *a, uint32_t id,
 
 static void put_attr(tni_wire *w, const tn_attr *a) {
   tni_w_u32(w, a->type);
+  tni_w_u32(w, a->word);
   tni_w_u64(w, a->n);
   switch (a->type) {
     case TN_ATTR_INT:
@@ -175,6 +176,7 @@ static const void *get_bytes(tni_rd *r, tni_arena *a, uint64_t n, size_t each) {
 static void get_attr(tni_rd *r, tni_arena *a, tn_attr *out) {
   out->h = (tn_hdr)TN_HDR(tn_attr);
   out->type = tni_r_u32(r);
+  out->word = tni_r_u32(r);
   out->n = tni_r_u64(r);
   switch (out->type) {
     case TN_ATTR_INT:
@@ -216,7 +218,7 @@ static const tn_node *get_node(tni_rd *r, tni_arena *a) {
   n->n_out = (uint16_t)out;
   n->name = tni_r_str(r, a, TNI_ISO_MAX_TEXT);
   n->domain = tni_r_str(r, a, TNI_ISO_MAX_TEXT);
-  n->n_attr = tni_r_count(r, 12, TNI_ISO_MAX_OBJECTS);
+  n->n_attr = tni_r_count(r, 16, TNI_ISO_MAX_OBJECTS);
   const tn_attr **list = TNI_NEW_ARRAY(a, const tn_attr *, (size_t)n->n_attr + 1);
   tn_attr *attr = TNI_NEW_ARRAY(a, tn_attr, (size_t)n->n_attr + 1);
   for (uint32_t i = 0; list && attr && i < n->n_attr; i++) {

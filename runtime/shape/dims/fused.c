@@ -3,8 +3,8 @@
 
 static const char *read_ops(const tn_node *n, tni_chain *c) {
   const int64_t *ops;
-  const tn_attr *floats = tni_attr(n, "floats");
-  const uint32_t n_ops = tni_attr_ints(n, "ops", &ops);
+  const tn_attr *floats = tni_at(n, TNI_A_FLOATS);
+  const uint32_t n_ops = tni_at_ints(n, TNI_A_OPS, &ops);
   if (n_ops % 3) return "ops is no list of triples";
   c->n_ops = n_ops / 3;
   if (c->n_ops > TN_CHAIN_MAX_OPS) return "more instructions than a chain may have";
@@ -24,7 +24,7 @@ static const char *read_ops(const tn_node *n, tni_chain *c) {
 
 static const char *read_results(const tn_node *n, tni_chain *c) {
   const int64_t *results;
-  c->n_results = tni_attr_ints(n, "results", &results);
+  c->n_results = tni_at_ints(n, TNI_A_RESULTS, &results);
   if (c->n_results != n->n_out || c->n_results > sizeof c->results / sizeof *c->results)
     return "results does not have one register per output";
   for (uint32_t i = 0; i < c->n_results; i++) {
@@ -49,11 +49,11 @@ const char *tni_chain_read(const tn_node *n, tni_chain *out) {
 }
 
 static const char *read_parts(const tn_node *n, tni_fused *f) {
-  const int64_t *parts, n_weights = tni_attr_i(n, "n_weights", 1);
-  const uint32_t count = tni_attr_ints(n, "parts", &parts);
+  const int64_t *parts, n_weights = tni_at_i(n, TNI_A_N_WEIGHTS, 1);
+  const uint32_t count = tni_at_ints(n, TNI_A_PARTS, &parts);
   if (n_weights < 1 || n_weights > TN_FUSED_MAX_PARTS || n_weights >= n->n_in) return "n_weights is out of range";
   f->n_weights = (uint32_t)n_weights;
-  f->trans_b = tni_attr_i(n, "trans_b", 0) != 0;
+  f->trans_b = tni_at_i(n, TNI_A_TRANS_B, 0) != 0;
   if (!count || count % 3 || count / 3 > TN_FUSED_MAX_PARTS) return "parts is no list of triples of the allowed length";
   f->n_parts = count / 3;
   for (uint32_t p = 0; p < f->n_parts; p++, parts += 3) {

@@ -19,7 +19,7 @@ static bool one_float(const tni_tensor *t, float *v) {
 bool tni_nms_read(const tn_node *node, const tni_tensor *const *in, uint32_t n_in, tni_nms *n, const char **why) {
   const tni_tensor *b = n_in > 0 ? in[0] : NULL, *s = n_in > 1 ? in[1] : NULL, *most = n_in > 2 ? in[2] : NULL;
   const tni_tensor *iou = n_in > 3 ? in[3] : NULL, *score = n_in > 4 ? in[4] : NULL;
-  *n = (tni_nms){.center = tni_attr_i(node, "center_point_box", 0) != 0};
+  *n = (tni_nms){.center = tni_at_i(node, TNI_A_CENTER_POINT_BOX, 0) != 0};
   *why = "boxes or scores have no data";
   if (!b || !s || (b->bytes && !b->data) || (s->bytes && !s->data)) return false;
   *why = "boxes and scores do not fit together";

@@ -248,7 +248,8 @@ bool tni_rule_axis(int64_t axis, uint32_t rank, uint32_t *out) {
   return true;
 }
 
-char *tni_shape_print(const tni_graph *g, const tni_value *v, char *buf, size_t n) {
+/* "[batch,2,?]"; "[...]" for an unknown rank. Returns buf. */
+static char *shape_print(const tni_graph *g, const tni_value *v, char *buf, size_t n) {
   size_t at = 0;
   if (!v || v->pub.rank == TNI_RANK_UNKNOWN) {
     snprintf(buf, n, "[...]");
@@ -280,7 +281,7 @@ tn_status tni_rule_fail(tni_infer *in, const char *fmt, ...) {
     const tni_value *v = tni_rule_in(in, i);
     if (!v) continue;
     int n =
-        snprintf(shapes + at, sizeof shapes - at, "%s%s", at ? " " : "", tni_shape_print(in->g, v, one, sizeof one));
+        snprintf(shapes + at, sizeof shapes - at, "%s%s", at ? " " : "", shape_print(in->g, v, one, sizeof one));
     if (n < 0 || (size_t)n >= sizeof shapes - at) break;
     at += (size_t)n;
   }

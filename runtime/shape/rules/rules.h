@@ -80,8 +80,6 @@ TN_MUST_CHECK tn_status tni_rule_broadcast_with(tni_infer *in, uint32_t i, uint3
 /* "OP "node": shapes of all operands: why", TN_E_INVALID. */
 TN_MUST_CHECK tn_status tni_rule_fail(tni_infer *in, const char *fmt, ...) TN_PRINTF(2, 3);
 
-/* "[batch,2,?]"; "[...]" for an unknown rank. Returns buf. */
-char *tni_shape_print(const tni_graph *g, const tni_value *v, char *buf, size_t n);
 
 /* --- arithmetic on elements (values.c): NONE where the result is not decided */
 tn_expr tni_val_unary(tni_exprs *x, uint32_t op, uint32_t dtype, tn_expr a);

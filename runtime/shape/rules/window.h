@@ -28,8 +28,6 @@ typedef struct tni_window {
  * contradict; NULL: kernel_shape is required. Writes what is wrong into why and returns false. With auto_pad SAME_*
  * begin and end are 0 until tni_window_pads. */
 bool tni_window_read(const tn_node *node, uint32_t rank, const int64_t *kernel, tni_window *w, char *why, size_t n);
-/* Elements that one window spans: (kernel - 1) * dilation + 1. */
-int64_t tni_window_span(const tni_window *w, uint32_t d);
 /* How many windows fit along dim d of `size` elements, NONE where that is not known. SAME: ceil(size / stride). Else
  * floor, or with ceil_mode ceil, of (size + pads - span) / stride, + 1; a window that ceil_mode adds and that would
  * begin in the end's padding is none. */

@@ -1,0 +1,1050 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Made by `print_tables attrs` (tests/graph) from the op table.
+ *
+ * The order of each operator's attributes: tn_node.attr[TN_AT_<operator>_<attribute>] is that attribute, with its
+ * default where the model says nothing. It has the type that stands beside it; attributes that are `refused` are
+ * never there. TN_WORD_* is what tn_attr.word says of a STRING that has few values; of STRINGS, value i is
+ * (word >> 5 * i) & 31.
+ */
+#ifndef TENON_ATTRS_H
+#define TENON_ATTRS_H
+/* clang-format off */
+
+/* ai.onnx.Gelu */
+enum {
+  TN_AT_GELU_APPROXIMATE = 0 /* STRING */
+};
+enum {
+  TN_WORD_GELU_APPROXIMATE_NONE = 1,
+  TN_WORD_GELU_APPROXIMATE_TANH = 2
+};
+
+/* ai.onnx.Swish */
+enum {
+  TN_AT_SWISH_ALPHA = 0 /* FLOAT */
+};
+
+/* ai.onnx.LeakyRelu */
+enum {
+  TN_AT_LEAKY_RELU_ALPHA = 0 /* FLOAT */
+};
+
+/* ai.onnx.Elu */
+enum {
+  TN_AT_ELU_ALPHA = 0 /* FLOAT */
+};
+
+/* ai.onnx.HardSigmoid */
+enum {
+  TN_AT_HARD_SIGMOID_ALPHA = 0, /* FLOAT */
+  TN_AT_HARD_SIGMOID_BETA = 1 /* FLOAT */
+};
+
+/* ai.onnx.Celu */
+enum {
+  TN_AT_CELU_ALPHA = 0 /* FLOAT */
+};
+
+/* ai.onnx.Selu */
+enum {
+  TN_AT_SELU_ALPHA = 0, /* FLOAT */
+  TN_AT_SELU_GAMMA = 1 /* FLOAT */
+};
+
+/* ai.onnx.Shrink */
+enum {
+  TN_AT_SHRINK_BIAS = 0, /* FLOAT */
+  TN_AT_SHRINK_LAMBD = 1 /* FLOAT */
+};
+
+/* ai.onnx.ThresholdedRelu */
+enum {
+  TN_AT_THRESHOLDED_RELU_ALPHA = 0 /* FLOAT */
+};
+
+/* ai.onnx.IsInf */
+enum {
+  TN_AT_ISINF_DETECT_NEGATIVE = 0, /* INT */
+  TN_AT_ISINF_DETECT_POSITIVE = 1 /* INT */
+};
+
+/* ai.onnx.Cast */
+enum {
+  TN_AT_CAST_TO = 0, /* INT */
+  TN_AT_CAST_SATURATE = 1, /* INT */
+  TN_AT_CAST_ROUND_MODE = 2 /* STRING */
+};
+enum {
+  TN_WORD_CAST_ROUND_MODE_UP = 1,
+  TN_WORD_CAST_ROUND_MODE_DOWN = 2,
+  TN_WORD_CAST_ROUND_MODE_NEAREST = 3
+};
+
+/* ai.onnx.CastLike */
+enum {
+  TN_AT_CAST_LIKE_SATURATE = 0, /* INT */
+  TN_AT_CAST_LIKE_ROUND_MODE = 1 /* STRING */
+};
+enum {
+  TN_WORD_CAST_LIKE_ROUND_MODE_UP = 1,
+  TN_WORD_CAST_LIKE_ROUND_MODE_DOWN = 2,
+  TN_WORD_CAST_LIKE_ROUND_MODE_NEAREST = 3
+};
+
+/* ai.onnx.BitCast */
+enum {
+  TN_AT_BIT_CAST_TO = 0 /* INT */
+};
+
+/* ai.onnx.Dropout */
+enum {
+  TN_AT_DROPOUT_RATIO = 0, /* FLOAT */
+  TN_AT_DROPOUT_SEED = 1 /* INT */
+};
+
+/* ai.onnx.Mod */
+enum {
+  TN_AT_MOD_FMOD = 0 /* INT */
+};
+
+/* ai.onnx.BitShift */
+enum {
+  TN_AT_BIT_SHIFT_DIRECTION = 0 /* STRING */
+};
+enum {
+  TN_WORD_BIT_SHIFT_DIRECTION_LEFT = 1,
+  TN_WORD_BIT_SHIFT_DIRECTION_RIGHT = 2
+};
+
+/* ai.onnx.SwiGLU */
+enum {
+  TN_AT_SWIGLU_ALPHA = 0 /* FLOAT */
+};
+
+/* ai.onnx.Shape */
+enum {
+  TN_AT_SHAPE_START = 0, /* INT */
+  TN_AT_SHAPE_END = 1 /* INT */
+};
+
+/* ai.onnx.Constant */
+enum {
+  TN_AT_CONSTANT_VALUE = 0, /* TENSOR */
+  TN_AT_CONSTANT_VALUE_INT = 1, /* INT */
+  TN_AT_CONSTANT_VALUE_INTS = 2, /* INTS */
+  TN_AT_CONSTANT_VALUE_FLOAT = 3, /* FLOAT */
+  TN_AT_CONSTANT_VALUE_FLOATS = 4, /* FLOATS */
+  TN_AT_CONSTANT_VALUE_STRING = 5, /* STRING */
+  TN_AT_CONSTANT_VALUE_STRINGS = 6, /* STRINGS */
+  TN_AT_CONSTANT_SPARSE_VALUE = 7 /* refused */
+};
+
+/* ai.onnx.ConstantOfShape */
+enum {
+  TN_AT_CONSTANT_OF_SHAPE_VALUE = 0 /* TENSOR */
+};
+
+/* ai.onnx.Range */
+enum {
+  TN_AT_RANGE_STASH_TYPE = 0 /* INT */
+};
+
+/* ai.onnx.Reshape */
+enum {
+  TN_AT_RESHAPE_ALLOWZERO = 0 /* INT */
+};
+
+/* ai.onnx.Flatten */
+enum {
+  TN_AT_FLATTEN_AXIS = 0 /* INT */
+};
+
+/* ai.onnx.Transpose */
+enum {
+  TN_AT_TRANSPOSE_PERM = 0 /* INTS */
+};
+
+/* ai.onnx.Concat */
+enum {
+  TN_AT_CONCAT_AXIS = 0 /* INT */
+};
+
+/* ai.onnx.Split */
+enum {
+  TN_AT_SPLIT_AXIS = 0, /* INT */
+  TN_AT_SPLIT_NUM_OUTPUTS = 1 /* INT */
+};
+
+/* ai.onnx.Gather */
+enum {
+  TN_AT_GATHER_AXIS = 0 /* INT */
+};
+
+/* ai.onnx.GatherElements */
+enum {
+  TN_AT_GATHER_ELEMENTS_AXIS = 0 /* INT */
+};
+
+/* ai.onnx.GatherND */
+enum {
+  TN_AT_GATHER_ND_BATCH_DIMS = 0 /* INT */
+};
+
+/* ai.onnx.ScatterND */
+enum {
+  TN_AT_SCATTER_ND_REDUCTION = 0 /* STRING */
+};
+enum {
+  TN_WORD_SCATTER_ND_REDUCTION_NONE = 1,
+  TN_WORD_SCATTER_ND_REDUCTION_ADD = 2,
+  TN_WORD_SCATTER_ND_REDUCTION_MUL = 3,
+  TN_WORD_SCATTER_ND_REDUCTION_MAX = 4,
+  TN_WORD_SCATTER_ND_REDUCTION_MIN = 5
+};
+
+/* ai.onnx.ScatterElements */
+enum {
+  TN_AT_SCATTER_ELEMENTS_AXIS = 0, /* INT */
+  TN_AT_SCATTER_ELEMENTS_REDUCTION = 1 /* STRING */
+};
+enum {
+  TN_WORD_SCATTER_ELEMENTS_REDUCTION_NONE = 1,
+  TN_WORD_SCATTER_ELEMENTS_REDUCTION_ADD = 2,
+  TN_WORD_SCATTER_ELEMENTS_REDUCTION_MUL = 3,
+  TN_WORD_SCATTER_ELEMENTS_REDUCTION_MAX = 4,
+  TN_WORD_SCATTER_ELEMENTS_REDUCTION_MIN = 5
+};
+
+/* ai.onnx.Trilu */
+enum {
+  TN_AT_TRILU_UPPER = 0 /* INT */
+};
+
+/* ai.onnx.Pad */
+enum {
+  TN_AT_PAD_MODE = 0 /* STRING */
+};
+enum {
+  TN_WORD_PAD_MODE_CONSTANT = 1,
+  TN_WORD_PAD_MODE_REFLECT = 2,
+  TN_WORD_PAD_MODE_EDGE = 3,
+  TN_WORD_PAD_MODE_WRAP = 4
+};
+
+/* ai.onnx.OneHot */
+enum {
+  TN_AT_ONE_HOT_AXIS = 0 /* INT */
+};
+
+/* ai.onnx.EyeLike */
+enum {
+  TN_AT_EYE_LIKE_DTYPE = 0, /* INT */
+  TN_AT_EYE_LIKE_K = 1 /* INT */
+};
+
+/* ai.onnx.ReduceSum */
+enum {
+  TN_AT_REDUCE_SUM_KEEPDIMS = 0, /* INT */
+  TN_AT_REDUCE_SUM_NOOP_WITH_EMPTY_AXES = 1 /* INT */
+};
+
+/* ai.onnx.ReduceMean */
+enum {
+  TN_AT_REDUCE_MEAN_KEEPDIMS = 0, /* INT */
+  TN_AT_REDUCE_MEAN_NOOP_WITH_EMPTY_AXES = 1 /* INT */
+};
+
+/* ai.onnx.ReduceMax */
+enum {
+  TN_AT_REDUCE_MAX_KEEPDIMS = 0, /* INT */
+  TN_AT_REDUCE_MAX_NOOP_WITH_EMPTY_AXES = 1 /* INT */
+};
+
+/* ai.onnx.ReduceMin */
+enum {
+  TN_AT_REDUCE_MIN_KEEPDIMS = 0, /* INT */
+  TN_AT_REDUCE_MIN_NOOP_WITH_EMPTY_AXES = 1 /* INT */
+};
+
+/* ai.onnx.ReduceProd */
+enum {
+  TN_AT_REDUCE_PROD_KEEPDIMS = 0, /* INT */
+  TN_AT_REDUCE_PROD_NOOP_WITH_EMPTY_AXES = 1 /* INT */
+};
+
+/* ai.onnx.ReduceSumSquare */
+enum {
+  TN_AT_REDUCE_SUM_SQUARE_KEEPDIMS = 0, /* INT */
+  TN_AT_REDUCE_SUM_SQUARE_NOOP_WITH_EMPTY_AXES = 1 /* INT */
+};
+
+/* ai.onnx.ReduceL2 */
+enum {
+  TN_AT_REDUCE_L2_KEEPDIMS = 0, /* INT */
+  TN_AT_REDUCE_L2_NOOP_WITH_EMPTY_AXES = 1 /* INT */
+};
+
+/* ai.onnx.ReduceL1 */
+enum {
+  TN_AT_REDUCE_L1_KEEPDIMS = 0, /* INT */
+  TN_AT_REDUCE_L1_NOOP_WITH_EMPTY_AXES = 1 /* INT */
+};
+
+/* ai.onnx.ReduceLogSum */
+enum {
+  TN_AT_REDUCE_LOG_SUM_KEEPDIMS = 0, /* INT */
+  TN_AT_REDUCE_LOG_SUM_NOOP_WITH_EMPTY_AXES = 1 /* INT */
+};
+
+/* ai.onnx.ReduceLogSumExp */
+enum {
+  TN_AT_REDUCE_LOG_SUM_EXP_KEEPDIMS = 0, /* INT */
+  TN_AT_REDUCE_LOG_SUM_EXP_NOOP_WITH_EMPTY_AXES = 1 /* INT */
+};
+
+/* ai.onnx.ArgMax */
+enum {
+  TN_AT_ARG_MAX_AXIS = 0, /* INT */
+  TN_AT_ARG_MAX_KEEPDIMS = 1, /* INT */
+  TN_AT_ARG_MAX_SELECT_LAST_INDEX = 2 /* INT */
+};
+
+/* ai.onnx.ArgMin */
+enum {
+  TN_AT_ARG_MIN_AXIS = 0, /* INT */
+  TN_AT_ARG_MIN_KEEPDIMS = 1, /* INT */
+  TN_AT_ARG_MIN_SELECT_LAST_INDEX = 2 /* INT */
+};
+
+/* ai.onnx.CumSum */
+enum {
+  TN_AT_CUM_SUM_EXCLUSIVE = 0, /* INT */
+  TN_AT_CUM_SUM_REVERSE = 1 /* INT */
+};
+
+/* ai.onnx.CumProd */
+enum {
+  TN_AT_CUM_PROD_EXCLUSIVE = 0, /* INT */
+  TN_AT_CUM_PROD_REVERSE = 1 /* INT */
+};
+
+/* ai.onnx.Hardmax */
+enum {
+  TN_AT_HARDMAX_AXIS = 0, /* INT */
+  TN_AT_HARDMAX_COERCE_2D = 1 /* INT */
+};
+
+/* ai.onnx.Softmax */
+enum {
+  TN_AT_SOFTMAX_AXIS = 0, /* INT */
+  TN_AT_SOFTMAX_COERCE_2D = 1 /* INT */
+};
+
+/* ai.onnx.LogSoftmax */
+enum {
+  TN_AT_LOG_SOFTMAX_AXIS = 0, /* INT */
+  TN_AT_LOG_SOFTMAX_COERCE_2D = 1 /* INT */
+};
+
+/* ai.onnx.LayerNormalization */
+enum {
+  TN_AT_LAYER_NORMALIZATION_AXIS = 0, /* INT */
+  TN_AT_LAYER_NORMALIZATION_EPSILON = 1, /* FLOAT */
+  TN_AT_LAYER_NORMALIZATION_STASH_TYPE = 2 /* INT */
+};
+
+/* ai.onnx.RMSNormalization */
+enum {
+  TN_AT_RMS_NORMALIZATION_AXIS = 0, /* INT */
+  TN_AT_RMS_NORMALIZATION_EPSILON = 1, /* FLOAT */
+  TN_AT_RMS_NORMALIZATION_STASH_TYPE = 2 /* INT */
+};
+
+/* ai.onnx.BatchNormalization */
+enum {
+  TN_AT_BATCH_NORMALIZATION_EPSILON = 0, /* FLOAT */
+  TN_AT_BATCH_NORMALIZATION_MOMENTUM = 1, /* FLOAT */
+  TN_AT_BATCH_NORMALIZATION_TRAINING_MODE = 2 /* INT */
+};
+
+/* ai.onnx.InstanceNormalization */
+enum {
+  TN_AT_INSTANCE_NORMALIZATION_EPSILON = 0 /* FLOAT */
+};
+
+/* ai.onnx.GroupNormalization */
+enum {
+  TN_AT_GROUP_NORMALIZATION_EPSILON = 0, /* FLOAT */
+  TN_AT_GROUP_NORMALIZATION_NUM_GROUPS = 1, /* INT */
+  TN_AT_GROUP_NORMALIZATION_STASH_TYPE = 2 /* INT */
+};
+
+/* ai.onnx.LRN */
+enum {
+  TN_AT_LRN_ALPHA = 0, /* FLOAT */
+  TN_AT_LRN_BETA = 1, /* FLOAT */
+  TN_AT_LRN_BIAS = 2, /* FLOAT */
+  TN_AT_LRN_SIZE = 3 /* INT */
+};
+
+/* ai.onnx.LpNormalization */
+enum {
+  TN_AT_LP_NORMALIZATION_AXIS = 0, /* INT */
+  TN_AT_LP_NORMALIZATION_P = 1 /* INT */
+};
+
+/* ai.onnx.MeanVarianceNormalization */
+enum {
+  TN_AT_MEAN_VARIANCE_NORMALIZATION_AXES = 0 /* INTS */
+};
+
+/* ai.onnx.TopK */
+enum {
+  TN_AT_TOP_K_AXIS = 0, /* INT */
+  TN_AT_TOP_K_LARGEST = 1, /* INT */
+  TN_AT_TOP_K_SORTED = 2 /* INT */
+};
+
+/* ai.onnx.Gemm */
+enum {
+  TN_AT_GEMM_ALPHA = 0, /* FLOAT */
+  TN_AT_GEMM_BETA = 1, /* FLOAT */
+  TN_AT_GEMM_TRANS_A = 2, /* INT */
+  TN_AT_GEMM_TRANS_B = 3 /* INT */
+};
+
+/* ai.onnx.Conv */
+enum {
+  TN_AT_CONV_AUTO_PAD = 0, /* STRING */
+  TN_AT_CONV_DILATIONS = 1, /* INTS */
+  TN_AT_CONV_GROUP = 2, /* INT */
+  TN_AT_CONV_KERNEL_SHAPE = 3, /* INTS */
+  TN_AT_CONV_PADS = 4, /* INTS */
+  TN_AT_CONV_STRIDES = 5 /* INTS */
+};
+enum {
+  TN_WORD_CONV_AUTO_PAD_NOTSET = 1,
+  TN_WORD_CONV_AUTO_PAD_SAME_UPPER = 2,
+  TN_WORD_CONV_AUTO_PAD_SAME_LOWER = 3,
+  TN_WORD_CONV_AUTO_PAD_VALID = 4
+};
+
+/* ai.onnx.AveragePool */
+enum {
+  TN_AT_AVERAGE_POOL_AUTO_PAD = 0, /* STRING */
+  TN_AT_AVERAGE_POOL_CEIL_MODE = 1, /* INT */
+  TN_AT_AVERAGE_POOL_COUNT_INCLUDE_PAD = 2, /* INT */
+  TN_AT_AVERAGE_POOL_DILATIONS = 3, /* INTS */
+  TN_AT_AVERAGE_POOL_KERNEL_SHAPE = 4, /* INTS */
+  TN_AT_AVERAGE_POOL_PADS = 5, /* INTS */
+  TN_AT_AVERAGE_POOL_STRIDES = 6 /* INTS */
+};
+enum {
+  TN_WORD_AVERAGE_POOL_AUTO_PAD_NOTSET = 1,
+  TN_WORD_AVERAGE_POOL_AUTO_PAD_SAME_UPPER = 2,
+  TN_WORD_AVERAGE_POOL_AUTO_PAD_SAME_LOWER = 3,
+  TN_WORD_AVERAGE_POOL_AUTO_PAD_VALID = 4
+};
+
+/* ai.onnx.MaxPool */
+enum {
+  TN_AT_MAX_POOL_AUTO_PAD = 0, /* STRING */
+  TN_AT_MAX_POOL_CEIL_MODE = 1, /* INT */
+  TN_AT_MAX_POOL_DILATIONS = 2, /* INTS */
+  TN_AT_MAX_POOL_KERNEL_SHAPE = 3, /* INTS */
+  TN_AT_MAX_POOL_PADS = 4, /* INTS */
+  TN_AT_MAX_POOL_STORAGE_ORDER = 5, /* INT */
+  TN_AT_MAX_POOL_STRIDES = 6 /* INTS */
+};
+enum {
+  TN_WORD_MAX_POOL_AUTO_PAD_NOTSET = 1,
+  TN_WORD_MAX_POOL_AUTO_PAD_SAME_UPPER = 2,
+  TN_WORD_MAX_POOL_AUTO_PAD_SAME_LOWER = 3,
+  TN_WORD_MAX_POOL_AUTO_PAD_VALID = 4
+};
+
+/* ai.onnx.LpPool */
+enum {
+  TN_AT_LP_POOL_AUTO_PAD = 0, /* STRING */
+  TN_AT_LP_POOL_CEIL_MODE = 1, /* INT */
+  TN_AT_LP_POOL_DILATIONS = 2, /* INTS */
+  TN_AT_LP_POOL_KERNEL_SHAPE = 3, /* INTS */
+  TN_AT_LP_POOL_P = 4, /* INT */
+  TN_AT_LP_POOL_PADS = 5, /* INTS */
+  TN_AT_LP_POOL_STRIDES = 6 /* INTS */
+};
+enum {
+  TN_WORD_LP_POOL_AUTO_PAD_NOTSET = 1,
+  TN_WORD_LP_POOL_AUTO_PAD_SAME_UPPER = 2,
+  TN_WORD_LP_POOL_AUTO_PAD_SAME_LOWER = 3,
+  TN_WORD_LP_POOL_AUTO_PAD_VALID = 4
+};
+
+/* ai.onnx.GlobalLpPool */
+enum {
+  TN_AT_GLOBAL_LP_POOL_P = 0 /* INT */
+};
+
+/* ai.onnx.ConvTranspose */
+enum {
+  TN_AT_CONV_TRANSPOSE_AUTO_PAD = 0, /* STRING */
+  TN_AT_CONV_TRANSPOSE_DILATIONS = 1, /* INTS */
+  TN_AT_CONV_TRANSPOSE_GROUP = 2, /* INT */
+  TN_AT_CONV_TRANSPOSE_KERNEL_SHAPE = 3, /* INTS */
+  TN_AT_CONV_TRANSPOSE_OUTPUT_PADDING = 4, /* INTS */
+  TN_AT_CONV_TRANSPOSE_OUTPUT_SHAPE = 5, /* INTS */
+  TN_AT_CONV_TRANSPOSE_PADS = 6, /* INTS */
+  TN_AT_CONV_TRANSPOSE_STRIDES = 7 /* INTS */
+};
+enum {
+  TN_WORD_CONV_TRANSPOSE_AUTO_PAD_NOTSET = 1,
+  TN_WORD_CONV_TRANSPOSE_AUTO_PAD_SAME_UPPER = 2,
+  TN_WORD_CONV_TRANSPOSE_AUTO_PAD_SAME_LOWER = 3,
+  TN_WORD_CONV_TRANSPOSE_AUTO_PAD_VALID = 4
+};
+
+/* ai.onnx.DeformConv */
+enum {
+  TN_AT_DEFORM_CONV_DILATIONS = 0, /* INTS */
+  TN_AT_DEFORM_CONV_GROUP = 1, /* INT */
+  TN_AT_DEFORM_CONV_KERNEL_SHAPE = 2, /* INTS */
+  TN_AT_DEFORM_CONV_OFFSET_GROUP = 3, /* INT */
+  TN_AT_DEFORM_CONV_PADS = 4, /* INTS */
+  TN_AT_DEFORM_CONV_STRIDES = 5 /* INTS */
+};
+
+/* ai.onnx.MaxRoiPool */
+enum {
+  TN_AT_MAX_ROI_POOL_POOLED_SHAPE = 0, /* INTS */
+  TN_AT_MAX_ROI_POOL_SPATIAL_SCALE = 1 /* FLOAT */
+};
+
+/* ai.onnx.RoiAlign */
+enum {
+  TN_AT_ROI_ALIGN_COORDINATE_TRANSFORMATION_MODE = 0, /* STRING */
+  TN_AT_ROI_ALIGN_MODE = 1, /* STRING */
+  TN_AT_ROI_ALIGN_OUTPUT_HEIGHT = 2, /* INT */
+  TN_AT_ROI_ALIGN_OUTPUT_WIDTH = 3, /* INT */
+  TN_AT_ROI_ALIGN_SAMPLING_RATIO = 4, /* INT */
+  TN_AT_ROI_ALIGN_SPATIAL_SCALE = 5 /* FLOAT */
+};
+enum {
+  TN_WORD_ROI_ALIGN_COORDINATE_TRANSFORMATION_MODE_HALF_PIXEL = 1,
+  TN_WORD_ROI_ALIGN_COORDINATE_TRANSFORMATION_MODE_OUTPUT_HALF_PIXEL = 2
+};
+enum {
+  TN_WORD_ROI_ALIGN_MODE_AVG = 1,
+  TN_WORD_ROI_ALIGN_MODE_MAX = 2
+};
+
+/* ai.onnx.Resize */
+enum {
+  TN_AT_RESIZE_ANTIALIAS = 0, /* INT */
+  TN_AT_RESIZE_AXES = 1, /* INTS */
+  TN_AT_RESIZE_COORDINATE_TRANSFORMATION_MODE = 2, /* STRING */
+  TN_AT_RESIZE_CUBIC_COEFF_A = 3, /* FLOAT */
+  TN_AT_RESIZE_EXCLUDE_OUTSIDE = 4, /* INT */
+  TN_AT_RESIZE_EXTRAPOLATION_VALUE = 5, /* FLOAT */
+  TN_AT_RESIZE_KEEP_ASPECT_RATIO_POLICY = 6, /* STRING */
+  TN_AT_RESIZE_MODE = 7, /* STRING */
+  TN_AT_RESIZE_NEAREST_MODE = 8 /* STRING */
+};
+enum {
+  TN_WORD_RESIZE_COORDINATE_TRANSFORMATION_MODE_HALF_PIXEL = 1,
+  TN_WORD_RESIZE_COORDINATE_TRANSFORMATION_MODE_HALF_PIXEL_SYMMETRIC = 2,
+  TN_WORD_RESIZE_COORDINATE_TRANSFORMATION_MODE_PYTORCH_HALF_PIXEL = 3,
+  TN_WORD_RESIZE_COORDINATE_TRANSFORMATION_MODE_ALIGN_CORNERS = 4,
+  TN_WORD_RESIZE_COORDINATE_TRANSFORMATION_MODE_ASYMMETRIC = 5,
+  TN_WORD_RESIZE_COORDINATE_TRANSFORMATION_MODE_TF_CROP_AND_RESIZE = 6,
+  TN_WORD_RESIZE_COORDINATE_TRANSFORMATION_MODE_TF_HALF_PIXEL_FOR_NN = 7
+};
+enum {
+  TN_WORD_RESIZE_KEEP_ASPECT_RATIO_POLICY_STRETCH = 1,
+  TN_WORD_RESIZE_KEEP_ASPECT_RATIO_POLICY_NOT_LARGER = 2,
+  TN_WORD_RESIZE_KEEP_ASPECT_RATIO_POLICY_NOT_SMALLER = 3
+};
+enum {
+  TN_WORD_RESIZE_MODE_NEAREST = 1,
+  TN_WORD_RESIZE_MODE_LINEAR = 2,
+  TN_WORD_RESIZE_MODE_CUBIC = 3
+};
+enum {
+  TN_WORD_RESIZE_NEAREST_MODE_ROUND_PREFER_FLOOR = 1,
+  TN_WORD_RESIZE_NEAREST_MODE_ROUND_PREFER_CEIL = 2,
+  TN_WORD_RESIZE_NEAREST_MODE_FLOOR = 3,
+  TN_WORD_RESIZE_NEAREST_MODE_CEIL = 4
+};
+
+/* ai.onnx.GridSample */
+enum {
+  TN_AT_GRID_SAMPLE_ALIGN_CORNERS = 0, /* INT */
+  TN_AT_GRID_SAMPLE_MODE = 1, /* STRING */
+  TN_AT_GRID_SAMPLE_PADDING_MODE = 2 /* STRING */
+};
+enum {
+  TN_WORD_GRID_SAMPLE_MODE_NEAREST = 1,
+  TN_WORD_GRID_SAMPLE_MODE_LINEAR = 2,
+  TN_WORD_GRID_SAMPLE_MODE_CUBIC = 3
+};
+enum {
+  TN_WORD_GRID_SAMPLE_PADDING_MODE_ZEROS = 1,
+  TN_WORD_GRID_SAMPLE_PADDING_MODE_BORDER = 2,
+  TN_WORD_GRID_SAMPLE_PADDING_MODE_REFLECTION = 3
+};
+
+/* ai.onnx.AffineGrid */
+enum {
+  TN_AT_AFFINE_GRID_ALIGN_CORNERS = 0 /* INT */
+};
+
+/* ai.onnx.DepthToSpace */
+enum {
+  TN_AT_DEPTH_TO_SPACE_BLOCKSIZE = 0, /* INT */
+  TN_AT_DEPTH_TO_SPACE_MODE = 1 /* STRING */
+};
+enum {
+  TN_WORD_DEPTH_TO_SPACE_MODE_DCR = 1,
+  TN_WORD_DEPTH_TO_SPACE_MODE_CRD = 2
+};
+
+/* ai.onnx.SpaceToDepth */
+enum {
+  TN_AT_SPACE_TO_DEPTH_BLOCKSIZE = 0, /* INT */
+  TN_AT_SPACE_TO_DEPTH_MODE = 1 /* STRING */
+};
+enum {
+  TN_WORD_SPACE_TO_DEPTH_MODE_DCR = 1,
+  TN_WORD_SPACE_TO_DEPTH_MODE_CRD = 2
+};
+
+/* ai.onnx.Col2Im */
+enum {
+  TN_AT_COL2IM_DILATIONS = 0, /* INTS */
+  TN_AT_COL2IM_PADS = 1, /* INTS */
+  TN_AT_COL2IM_STRIDES = 2 /* INTS */
+};
+
+/* ai.onnx.CenterCropPad */
+enum {
+  TN_AT_CENTER_CROP_PAD_AXES = 0 /* INTS */
+};
+
+/* ai.onnx.NonMaxSuppression */
+enum {
+  TN_AT_NON_MAX_SUPPRESSION_CENTER_POINT_BOX = 0 /* INT */
+};
+
+/* ai.onnx.MaxUnpool */
+enum {
+  TN_AT_MAX_UNPOOL_KERNEL_SHAPE = 0, /* INTS */
+  TN_AT_MAX_UNPOOL_PADS = 1, /* INTS */
+  TN_AT_MAX_UNPOOL_STRIDES = 2 /* INTS */
+};
+
+/* ai.onnx.QuantizeLinear */
+enum {
+  TN_AT_QUANTIZE_LINEAR_AXIS = 0, /* INT */
+  TN_AT_QUANTIZE_LINEAR_BLOCK_SIZE = 1, /* INT */
+  TN_AT_QUANTIZE_LINEAR_OUTPUT_DTYPE = 2, /* INT */
+  TN_AT_QUANTIZE_LINEAR_PRECISION = 3, /* INT */
+  TN_AT_QUANTIZE_LINEAR_SATURATE = 4 /* INT */
+};
+
+/* ai.onnx.DequantizeLinear */
+enum {
+  TN_AT_DEQUANTIZE_LINEAR_AXIS = 0, /* INT */
+  TN_AT_DEQUANTIZE_LINEAR_BLOCK_SIZE = 1, /* INT */
+  TN_AT_DEQUANTIZE_LINEAR_OUTPUT_DTYPE = 2 /* INT */
+};
+
+/* ai.onnx.ConvInteger */
+enum {
+  TN_AT_CONV_INTEGER_AUTO_PAD = 0, /* STRING */
+  TN_AT_CONV_INTEGER_DILATIONS = 1, /* INTS */
+  TN_AT_CONV_INTEGER_GROUP = 2, /* INT */
+  TN_AT_CONV_INTEGER_KERNEL_SHAPE = 3, /* INTS */
+  TN_AT_CONV_INTEGER_PADS = 4, /* INTS */
+  TN_AT_CONV_INTEGER_STRIDES = 5 /* INTS */
+};
+enum {
+  TN_WORD_CONV_INTEGER_AUTO_PAD_NOTSET = 1,
+  TN_WORD_CONV_INTEGER_AUTO_PAD_SAME_UPPER = 2,
+  TN_WORD_CONV_INTEGER_AUTO_PAD_SAME_LOWER = 3,
+  TN_WORD_CONV_INTEGER_AUTO_PAD_VALID = 4
+};
+
+/* ai.onnx.QLinearConv */
+enum {
+  TN_AT_QLINEAR_CONV_AUTO_PAD = 0, /* STRING */
+  TN_AT_QLINEAR_CONV_DILATIONS = 1, /* INTS */
+  TN_AT_QLINEAR_CONV_GROUP = 2, /* INT */
+  TN_AT_QLINEAR_CONV_KERNEL_SHAPE = 3, /* INTS */
+  TN_AT_QLINEAR_CONV_PADS = 4, /* INTS */
+  TN_AT_QLINEAR_CONV_STRIDES = 5 /* INTS */
+};
+enum {
+  TN_WORD_QLINEAR_CONV_AUTO_PAD_NOTSET = 1,
+  TN_WORD_QLINEAR_CONV_AUTO_PAD_SAME_UPPER = 2,
+  TN_WORD_QLINEAR_CONV_AUTO_PAD_SAME_LOWER = 3,
+  TN_WORD_QLINEAR_CONV_AUTO_PAD_VALID = 4
+};
+
+/* ai.onnx.RNN */
+enum {
+  TN_AT_RNN_ACTIVATION_ALPHA = 0, /* FLOATS */
+  TN_AT_RNN_ACTIVATION_BETA = 1, /* FLOATS */
+  TN_AT_RNN_ACTIVATIONS = 2, /* STRINGS */
+  TN_AT_RNN_CLIP = 3, /* FLOAT */
+  TN_AT_RNN_DIRECTION = 4, /* STRING */
+  TN_AT_RNN_HIDDEN_SIZE = 5, /* INT */
+  TN_AT_RNN_LAYOUT = 6 /* INT */
+};
+enum {
+  TN_WORD_RNN_ACTIVATIONS_RELU = 1,
+  TN_WORD_RNN_ACTIVATIONS_TANH = 2,
+  TN_WORD_RNN_ACTIVATIONS_SIGMOID = 3,
+  TN_WORD_RNN_ACTIVATIONS_AFFINE = 4,
+  TN_WORD_RNN_ACTIVATIONS_LEAKY_RELU = 5,
+  TN_WORD_RNN_ACTIVATIONS_THRESHOLDED_RELU = 6,
+  TN_WORD_RNN_ACTIVATIONS_SCALED_TANH = 7,
+  TN_WORD_RNN_ACTIVATIONS_HARD_SIGMOID = 8,
+  TN_WORD_RNN_ACTIVATIONS_ELU = 9,
+  TN_WORD_RNN_ACTIVATIONS_SOFTSIGN = 10,
+  TN_WORD_RNN_ACTIVATIONS_SOFTPLUS = 11
+};
+enum {
+  TN_WORD_RNN_DIRECTION_FORWARD = 1,
+  TN_WORD_RNN_DIRECTION_REVERSE = 2,
+  TN_WORD_RNN_DIRECTION_BIDIRECTIONAL = 3
+};
+
+/* ai.onnx.GRU */
+enum {
+  TN_AT_GRU_ACTIVATION_ALPHA = 0, /* FLOATS */
+  TN_AT_GRU_ACTIVATION_BETA = 1, /* FLOATS */
+  TN_AT_GRU_ACTIVATIONS = 2, /* STRINGS */
+  TN_AT_GRU_CLIP = 3, /* FLOAT */
+  TN_AT_GRU_DIRECTION = 4, /* STRING */
+  TN_AT_GRU_HIDDEN_SIZE = 5, /* INT */
+  TN_AT_GRU_LAYOUT = 6, /* INT */
+  TN_AT_GRU_LINEAR_BEFORE_RESET = 7 /* INT */
+};
+enum {
+  TN_WORD_GRU_ACTIVATIONS_RELU = 1,
+  TN_WORD_GRU_ACTIVATIONS_TANH = 2,
+  TN_WORD_GRU_ACTIVATIONS_SIGMOID = 3,
+  TN_WORD_GRU_ACTIVATIONS_AFFINE = 4,
+  TN_WORD_GRU_ACTIVATIONS_LEAKY_RELU = 5,
+  TN_WORD_GRU_ACTIVATIONS_THRESHOLDED_RELU = 6,
+  TN_WORD_GRU_ACTIVATIONS_SCALED_TANH = 7,
+  TN_WORD_GRU_ACTIVATIONS_HARD_SIGMOID = 8,
+  TN_WORD_GRU_ACTIVATIONS_ELU = 9,
+  TN_WORD_GRU_ACTIVATIONS_SOFTSIGN = 10,
+  TN_WORD_GRU_ACTIVATIONS_SOFTPLUS = 11
+};
+enum {
+  TN_WORD_GRU_DIRECTION_FORWARD = 1,
+  TN_WORD_GRU_DIRECTION_REVERSE = 2,
+  TN_WORD_GRU_DIRECTION_BIDIRECTIONAL = 3
+};
+
+/* ai.onnx.LSTM */
+enum {
+  TN_AT_LSTM_ACTIVATION_ALPHA = 0, /* FLOATS */
+  TN_AT_LSTM_ACTIVATION_BETA = 1, /* FLOATS */
+  TN_AT_LSTM_ACTIVATIONS = 2, /* STRINGS */
+  TN_AT_LSTM_CLIP = 3, /* FLOAT */
+  TN_AT_LSTM_DIRECTION = 4, /* STRING */
+  TN_AT_LSTM_HIDDEN_SIZE = 5, /* INT */
+  TN_AT_LSTM_INPUT_FORGET = 6, /* INT */
+  TN_AT_LSTM_LAYOUT = 7 /* INT */
+};
+enum {
+  TN_WORD_LSTM_ACTIVATIONS_RELU = 1,
+  TN_WORD_LSTM_ACTIVATIONS_TANH = 2,
+  TN_WORD_LSTM_ACTIVATIONS_SIGMOID = 3,
+  TN_WORD_LSTM_ACTIVATIONS_AFFINE = 4,
+  TN_WORD_LSTM_ACTIVATIONS_LEAKY_RELU = 5,
+  TN_WORD_LSTM_ACTIVATIONS_THRESHOLDED_RELU = 6,
+  TN_WORD_LSTM_ACTIVATIONS_SCALED_TANH = 7,
+  TN_WORD_LSTM_ACTIVATIONS_HARD_SIGMOID = 8,
+  TN_WORD_LSTM_ACTIVATIONS_ELU = 9,
+  TN_WORD_LSTM_ACTIVATIONS_SOFTSIGN = 10,
+  TN_WORD_LSTM_ACTIVATIONS_SOFTPLUS = 11
+};
+enum {
+  TN_WORD_LSTM_DIRECTION_FORWARD = 1,
+  TN_WORD_LSTM_DIRECTION_REVERSE = 2,
+  TN_WORD_LSTM_DIRECTION_BIDIRECTIONAL = 3
+};
+
+/* ai.onnx.LinearAttention */
+enum {
+  TN_AT_LINEAR_ATTENTION_CHUNK_SIZE = 0, /* INT */
+  TN_AT_LINEAR_ATTENTION_KV_NUM_HEADS = 1, /* INT */
+  TN_AT_LINEAR_ATTENTION_Q_NUM_HEADS = 2, /* INT */
+  TN_AT_LINEAR_ATTENTION_SCALE = 3, /* FLOAT */
+  TN_AT_LINEAR_ATTENTION_UPDATE_RULE = 4 /* STRING */
+};
+enum {
+  TN_WORD_LINEAR_ATTENTION_UPDATE_RULE_LINEAR = 1,
+  TN_WORD_LINEAR_ATTENTION_UPDATE_RULE_GATED = 2,
+  TN_WORD_LINEAR_ATTENTION_UPDATE_RULE_DELTA = 3,
+  TN_WORD_LINEAR_ATTENTION_UPDATE_RULE_GATED_DELTA = 4
+};
+
+/* ai.onnx.CausalConvWithState */
+enum {
+  TN_AT_CAUSAL_CONV_WITH_STATE_ACTIVATION = 0 /* STRING */
+};
+enum {
+  TN_WORD_CAUSAL_CONV_WITH_STATE_ACTIVATION_NONE = 1,
+  TN_WORD_CAUSAL_CONV_WITH_STATE_ACTIVATION_SILU = 2,
+  TN_WORD_CAUSAL_CONV_WITH_STATE_ACTIVATION_SWISH = 3
+};
+
+/* ai.onnx.Attention */
+enum {
+  TN_AT_ATTENTION_IS_CAUSAL = 0, /* INT */
+  TN_AT_ATTENTION_Q_NUM_HEADS = 1, /* INT */
+  TN_AT_ATTENTION_KV_NUM_HEADS = 2, /* INT */
+  TN_AT_ATTENTION_SCALE = 3, /* FLOAT */
+  TN_AT_ATTENTION_SOFTCAP = 4, /* FLOAT */
+  TN_AT_ATTENTION_LEFT_WINDOW_SIZE = 5, /* INT */
+  TN_AT_ATTENTION_RIGHT_WINDOW_SIZE = 6, /* INT */
+  TN_AT_ATTENTION_SOFTMAX_PRECISION = 7, /* INT */
+  TN_AT_ATTENTION_QK_MATMUL_OUTPUT_MODE = 8 /* INT */
+};
+
+/* ai.onnx.TensorScatter */
+enum {
+  TN_AT_TENSOR_SCATTER_AXIS = 0, /* INT */
+  TN_AT_TENSOR_SCATTER_MODE = 1 /* STRING */
+};
+enum {
+  TN_WORD_TENSOR_SCATTER_MODE_LINEAR = 1,
+  TN_WORD_TENSOR_SCATTER_MODE_CIRCULAR = 2
+};
+
+/* ai.onnx.RotaryEmbedding */
+enum {
+  TN_AT_ROTARY_EMBEDDING_INTERLEAVED = 0, /* INT */
+  TN_AT_ROTARY_EMBEDDING_NUM_HEADS = 1, /* INT */
+  TN_AT_ROTARY_EMBEDDING_ROTARY_EMBEDDING_DIM = 2 /* INT */
+};
+
+/* tenon.FusedMatMul */
+enum {
+  TN_AT_FUSED_MATMUL_OPS = 0, /* INTS */
+  TN_AT_FUSED_MATMUL_FLOATS = 1, /* FLOATS */
+  TN_AT_FUSED_MATMUL_RESULTS = 2, /* INTS */
+  TN_AT_FUSED_MATMUL_N_WEIGHTS = 3, /* INT */
+  TN_AT_FUSED_MATMUL_TRANS_B = 4, /* INT */
+  TN_AT_FUSED_MATMUL_PARTS = 5 /* INTS */
+};
+
+/* tenon.Attention */
+enum {
+  TN_AT_TENON_ATTENTION_IS_CAUSAL = 0, /* INT */
+  TN_AT_TENON_ATTENTION_Q_NUM_HEADS = 1, /* INT */
+  TN_AT_TENON_ATTENTION_KV_NUM_HEADS = 2, /* INT */
+  TN_AT_TENON_ATTENTION_SCALE = 3, /* FLOAT */
+  TN_AT_TENON_ATTENTION_SOFTCAP = 4, /* FLOAT */
+  TN_AT_TENON_ATTENTION_LEFT_WINDOW_SIZE = 5, /* INT */
+  TN_AT_TENON_ATTENTION_RIGHT_WINDOW_SIZE = 6, /* INT */
+  TN_AT_TENON_ATTENTION_SOFTMAX_PRECISION = 7, /* INT */
+  TN_AT_TENON_ATTENTION_QK_MATMUL_OUTPUT_MODE = 8 /* INT */
+};
+
+/* tenon.Elementwise */
+enum {
+  TN_AT_ELEMENTWISE_OPS = 0, /* INTS */
+  TN_AT_ELEMENTWISE_FLOATS = 1, /* FLOATS */
+  TN_AT_ELEMENTWISE_RESULTS = 2 /* INTS */
+};
+
+/* tenon.QLinearGemm */
+enum {
+  TN_AT_QLINEAR_GEMM_TRANS_B = 0 /* INT */
+};
+
+/* tenon.QLinearBinary */
+enum {
+  TN_AT_QLINEAR_BINARY_OP = 0 /* INT */
+};
+
+/* ai.onnx.Einsum */
+enum {
+  TN_AT_EINSUM_EQUATION = 0 /* STRING */
+};
+
+/* ai.onnx.DFT */
+enum {
+  TN_AT_DFT_INVERSE = 0, /* INT */
+  TN_AT_DFT_ONESIDED = 1 /* INT */
+};
+
+/* ai.onnx.STFT */
+enum {
+  TN_AT_STFT_ONESIDED = 0 /* INT */
+};
+
+/* ai.onnx.HannWindow */
+enum {
+  TN_AT_HANN_WINDOW_OUTPUT_DATATYPE = 0, /* INT */
+  TN_AT_HANN_WINDOW_PERIODIC = 1 /* INT */
+};
+
+/* ai.onnx.HammingWindow */
+enum {
+  TN_AT_HAMMING_WINDOW_OUTPUT_DATATYPE = 0, /* INT */
+  TN_AT_HAMMING_WINDOW_PERIODIC = 1 /* INT */
+};
+
+/* ai.onnx.BlackmanWindow */
+enum {
+  TN_AT_BLACKMAN_WINDOW_OUTPUT_DATATYPE = 0, /* INT */
+  TN_AT_BLACKMAN_WINDOW_PERIODIC = 1 /* INT */
+};
+
+/* ai.onnx.MelWeightMatrix */
+enum {
+  TN_AT_MEL_WEIGHT_MATRIX_OUTPUT_DATATYPE = 0 /* INT */
+};
+
+/* ai.onnx.Compress */
+enum {
+  TN_AT_COMPRESS_AXIS = 0 /* INT */
+};
+
+/* ai.onnx.Unique */
+enum {
+  TN_AT_UNIQUE_AXIS = 0, /* INT */
+  TN_AT_UNIQUE_SORTED = 1 /* INT */
+};
+
+/* ai.onnx.ReverseSequence */
+enum {
+  TN_AT_REVERSE_SEQUENCE_BATCH_AXIS = 0, /* INT */
+  TN_AT_REVERSE_SEQUENCE_TIME_AXIS = 1 /* INT */
+};
+
+/* ai.onnx.RandomNormal */
+enum {
+  TN_AT_RANDOM_NORMAL_DTYPE = 0, /* INT */
+  TN_AT_RANDOM_NORMAL_MEAN = 1, /* FLOAT */
+  TN_AT_RANDOM_NORMAL_SCALE = 2, /* FLOAT */
+  TN_AT_RANDOM_NORMAL_SEED = 3, /* FLOAT */
+  TN_AT_RANDOM_NORMAL_SHAPE = 4 /* INTS */
+};
+
+/* ai.onnx.RandomNormalLike */
+enum {
+  TN_AT_RANDOM_NORMAL_LIKE_DTYPE = 0, /* INT */
+  TN_AT_RANDOM_NORMAL_LIKE_MEAN = 1, /* FLOAT */
+  TN_AT_RANDOM_NORMAL_LIKE_SCALE = 2, /* FLOAT */
+  TN_AT_RANDOM_NORMAL_LIKE_SEED = 3 /* FLOAT */
+};
+
+/* ai.onnx.RandomUniform */
+enum {
+  TN_AT_RANDOM_UNIFORM_DTYPE = 0, /* INT */
+  TN_AT_RANDOM_UNIFORM_HIGH = 1, /* FLOAT */
+  TN_AT_RANDOM_UNIFORM_LOW = 2, /* FLOAT */
+  TN_AT_RANDOM_UNIFORM_SEED = 3, /* FLOAT */
+  TN_AT_RANDOM_UNIFORM_SHAPE = 4 /* INTS */
+};
+
+/* ai.onnx.RandomUniformLike */
+enum {
+  TN_AT_RANDOM_UNIFORM_LIKE_DTYPE = 0, /* INT */
+  TN_AT_RANDOM_UNIFORM_LIKE_HIGH = 1, /* FLOAT */
+  TN_AT_RANDOM_UNIFORM_LIKE_LOW = 2, /* FLOAT */
+  TN_AT_RANDOM_UNIFORM_LIKE_SEED = 3 /* FLOAT */
+};
+
+/* ai.onnx.Multinomial */
+enum {
+  TN_AT_MULTINOMIAL_DTYPE = 0, /* INT */
+  TN_AT_MULTINOMIAL_SAMPLE_SIZE = 1, /* INT */
+  TN_AT_MULTINOMIAL_SEED = 2 /* FLOAT */
+};
+
+/* ai.onnx.Bernoulli */
+enum {
+  TN_AT_BERNOULLI_DTYPE = 0, /* INT */
+  TN_AT_BERNOULLI_SEED = 1 /* FLOAT */
+};
+
+/* ai.onnx.NegativeLogLikelihoodLoss */
+enum {
+  TN_AT_NEGATIVE_LOG_LIKELIHOOD_LOSS_IGNORE_INDEX = 0, /* INT */
+  TN_AT_NEGATIVE_LOG_LIKELIHOOD_LOSS_REDUCTION = 1 /* STRING */
+};
+enum {
+  TN_WORD_NEGATIVE_LOG_LIKELIHOOD_LOSS_REDUCTION_NONE = 1,
+  TN_WORD_NEGATIVE_LOG_LIKELIHOOD_LOSS_REDUCTION_SUM = 2,
+  TN_WORD_NEGATIVE_LOG_LIKELIHOOD_LOSS_REDUCTION_MEAN = 3
+};
+
+/* ai.onnx.SoftmaxCrossEntropyLoss */
+enum {
+  TN_AT_SOFTMAX_CROSS_ENTROPY_LOSS_IGNORE_INDEX = 0, /* INT */
+  TN_AT_SOFTMAX_CROSS_ENTROPY_LOSS_REDUCTION = 1 /* STRING */
+};
+enum {
+  TN_WORD_SOFTMAX_CROSS_ENTROPY_LOSS_REDUCTION_NONE = 1,
+  TN_WORD_SOFTMAX_CROSS_ENTROPY_LOSS_REDUCTION_SUM = 2,
+  TN_WORD_SOFTMAX_CROSS_ENTROPY_LOSS_REDUCTION_MEAN = 3
+};
+
+/* ai.onnx.If */
+enum {
+  TN_AT_IF_THEN_BRANCH = 0, /* GRAPH */
+  TN_AT_IF_ELSE_BRANCH = 1 /* GRAPH */
+};
+
+/* ai.onnx.Loop */
+enum {
+  TN_AT_LOOP_BODY = 0 /* GRAPH */
+};
+
+/* ai.onnx.Scan */
+enum {
+  TN_AT_SCAN_BODY = 0, /* GRAPH */
+  TN_AT_SCAN_NUM_SCAN_INPUTS = 1, /* INT */
+  TN_AT_SCAN_SCAN_INPUT_AXES = 2, /* INTS */
+  TN_AT_SCAN_SCAN_INPUT_DIRECTIONS = 3, /* INTS */
+  TN_AT_SCAN_SCAN_OUTPUT_AXES = 4, /* INTS */
+  TN_AT_SCAN_SCAN_OUTPUT_DIRECTIONS = 5 /* INTS */
+};
+
+/* ai.onnx.SequenceEmpty */
+enum {
+  TN_AT_SEQUENCE_EMPTY_DTYPE = 0 /* INT */
+};
+
+/* ai.onnx.SequenceMap */
+enum {
+  TN_AT_SEQUENCE_MAP_BODY = 0 /* GRAPH */
+};
+
+/* ai.onnx.SplitToSequence */
+enum {
+  TN_AT_SPLIT_TO_SEQUENCE_AXIS = 0, /* INT */
+  TN_AT_SPLIT_TO_SEQUENCE_KEEPDIMS = 1 /* INT */
+};
+
+/* ai.onnx.ConcatFromSequence */
+enum {
+  TN_AT_CONCAT_FROM_SEQUENCE_AXIS = 0, /* INT */
+  TN_AT_CONCAT_FROM_SEQUENCE_NEW_AXIS = 1 /* INT */
+};
+
+/* ai.onnx.Optional */
+enum {
+  TN_AT_OPTIONAL_TYPE = 0 /* INTS */
+};
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What goes wrong: texts on stderr, one JSON object on stdout, exit codes.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/cli/cli.h"
+
+static int exit_code(tn_status st) {
+  switch (st) {
+    case TN_OK:
+      return EXIT_DONE;
+    case TN_E_INVALID:
+    case TN_E_UNAVAILABLE:
+    case TN_E_CORRUPT:
+    case TN_E_IO:
+    case TN_E_LIMIT:
+      return EXIT_INPUT;
+    case TN_E_UNSUPPORTED:
+      return EXIT_UNSUPPORTED;
+    case TN_E_CANCELLED:
+      return EXIT_INT;
+    default:
+      return EXIT_DEVICE;
+  }
+}
+
+int cli_fail(cli *c, tn_status st) {
+  const char *message = c->err.message[0] ? c->err.message : "failed without a reason";
+  if (c->format == FMT_JSON) {
+    json_t *m = json_string(message), *w = json_string(c->err.where);
+    json_t *j = json_pack("{s:{s:s, s:o, s:o}}", "error", "code", tn_status_name(st), "message",
+                          m ? m : json_string("(not UTF-8)"), "where", w ? w : json_string(""));
+    json_dumpf(j, stdout, JSON_INDENT(1));
+    putchar('\n');
+    json_decref(j);
+  } else if (c->err.where[0] && !strstr(message, c->err.where)) {
+    fprintf(stderr, "tenon: %s: %s\n", c->err.where, message);
+  } else {
+    fprintf(stderr, "tenon: %s\n", message);
+  }
+  return exit_code(st);
+}
+
+int cli_usage(cli *c, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(c->err.message, sizeof c->err.message, fmt, ap);
+  va_end(ap);
+  c->err.where[0] = '\0';
+  cli_fail(c, TN_E_INVALID);
+  if (c->format != FMT_JSON) fprintf(stderr, "Try: tenon %s --help\n", c->command);
+  return EXIT_USAGE;
+}
+
+void cli_note(const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  vfprintf(stderr, fmt, ap);
+  va_end(ap);
+  fputc('\n', stderr);
+}
