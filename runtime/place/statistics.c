@@ -8,7 +8,7 @@
 
 /* What the runtime was told, or a file beside the model. */
 static tn_status find_file(const tn_model *m, const char **file, tn_error *err) {
-  static const char beside[] = TNI_IN_MODEL;
+  static const char beside[] = TNI_BESIDE_MODEL;
   *file = m->rt->calibration;
   if (!*file || strncmp(*file, beside, sizeof beside - 1) != 0) return TN_OK;
   const char *name = *file + sizeof beside - 1;

@@ -2,7 +2,7 @@
  *
  * Elements of small integer tensors that are known.
  */
-#include "runtime/passes/mask/mask.h"
+#include "runtime/passes/mask/forms.h"
 
 bool tni_mask_elems(tni_mask *m, tn_id id, tn_expr *e, uint32_t max, uint32_t *n) {
   const tni_value *v = tni_match_value(m->g, id);
