@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/plugin/check.h"
-#include "runtime/memory/memory.h"
 #include "runtime/engine/lanes.h"
 #include "runtime/engine/task.h"
 #include "runtime/engine/vclock.h"
+#include "runtime/memory/memory.h"
+#include "runtime/plugin/check.h"
 
 enum { CPU_LANE = 0 };
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which device takes what of a model, and as which program: claims -> partition -> programs -> tasks over regions, weights
- * packed and attached.
+ * Which device takes what of a model, and as which program: claims -> partition -> programs -> tasks over regions,
+ * weights packed and attached.
  *
- * devices.h is what a runtime has, model_data.h what is known of a model, placement.h one placement of it. The steps, in
- * their order: place_fused, exec, dense, packing, embeddings, attach (with devconst and tables). Nothing here knows of
- * sessions.
+ * devices.h is what a runtime has, model_data.h what is known of a model, placement.h one placement of it. The steps,
+ * in their order: place_fused, exec, dense, packing, embeddings, attach (with devconst and tables). Nothing here knows
+ * of sessions.
  */
 #ifndef TENON_PLACE_PLACE_H
 #define TENON_PLACE_PLACE_H

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "runtime/base/checked.h"
-#include "runtime/plugin/load/registry.h"
 #include "runtime/place/place.h"
+#include "runtime/plugin/load/registry.h"
 #include "runtime/session/session.h"
 
 enum { STRIP_ELEMS = 1 << 18 };

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "runtime/ops/kernel/kernel.h"
 #include "runtime/memory/memory.h"
+#include "runtime/ops/kernel/kernel.h"
+#include "runtime/oracle/tasks/tasks.h"
 #include "runtime/place/place.h"
 #include "runtime/session/losses.h"
-#include "runtime/oracle/tasks/tasks.h"
 #include "runtime/session/runtime.h"
 #include "runtime/session/state.h"
 #include "runtime/shape/infer.h"

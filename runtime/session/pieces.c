@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "runtime/base/checked.h"
-#include "runtime/memory/memory.h"
-#include "runtime/interp/interp.h"
 #include "runtime/engine/engine.h"
+#include "runtime/interp/interp.h"
+#include "runtime/memory/memory.h"
 #include "runtime/session/feed.h"
 #include "runtime/session/keep.h"
 #include "runtime/session/session_tasks.h"

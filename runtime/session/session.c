@@ -6,11 +6,11 @@
 
 #include <stdlib.h>
 
-#include "runtime/oracle/tasks/tasks.h"
-#include "runtime/interp/interp.h"
 #include "runtime/engine/engine.h"
-#include "runtime/session/keep.h"
+#include "runtime/interp/interp.h"
 #include "runtime/memory/memory.h"
+#include "runtime/oracle/tasks/tasks.h"
+#include "runtime/session/keep.h"
 #include "runtime/session/pieces.h"
 #include "runtime/session/state.h"
 

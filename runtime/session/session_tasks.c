@@ -8,11 +8,11 @@
 #include <sched.h>
 #include <string.h>
 
-#include "runtime/plugin/services.h"
 #include "runtime/engine/engine.h"
 #include "runtime/memory/memory.h"
-#include "runtime/session/state.h"
 #include "runtime/place/place.h"
+#include "runtime/plugin/services.h"
+#include "runtime/session/state.h"
 
 /* --- inputs and outputs ---------------------------------------------------------------------------------------- */
 

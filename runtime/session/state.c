@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "runtime/base/checked.h"
+#include "runtime/memory/memory.h"
 #include "runtime/ops/kernel/kvrow.h"
 #include "runtime/place/place.h"
-#include "runtime/memory/memory.h"
 
 static const tni_value *value_of(const tn_model *m, tn_id v) { return tni_graph_value(m->graph, v); }
 

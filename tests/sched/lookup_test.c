@@ -97,7 +97,7 @@ static void check_image(const char *name) {
   const uint64_t before = tni_attr_lookups();
   CU_ASSERT(run(&r, &in, STEPS));
   CU_ASSERT_EQUAL(tni_attr_lookups() - before, 0);
-  free(in.data);
+  free((void *)(uintptr_t)in.data);
   rig_finish(&r);
 }
 

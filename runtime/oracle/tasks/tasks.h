@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every task of a run beside what the format says: computed in place of the device (TN_MODEL_REFERENCE), compared with it
- * (TN_MODEL_CAPTURE), and what it reads recorded (TN_MODEL_CALIBRATE).
+ * Every task of a run beside what the format says: computed in place of the device (TN_MODEL_REFERENCE), compared with
+ * it (TN_MODEL_CAPTURE), and what it reads recorded (TN_MODEL_CALIBRATE).
  *
  * The session installs these as its watch (run.h); nothing below knows of them.
  */
