@@ -20,7 +20,7 @@
 
 static uint64_t align_up(uint64_t v, uint64_t align) { return (v + align - 1) & ~(align - 1); }
 
-/* Outputs of one block, one behind the other. */
+/* Outputs of one block, one after the other. */
 static uint64_t place_outputs(tni_sizing *z, uint32_t block) {
   uint64_t end = 0;
   for (uint32_t i = 0; i < z->x->n_regions; i++) {

@@ -29,7 +29,7 @@ struct tni_pieces {
   uint32_t cap, n;  /* pieces[] that have memory */
   piece *pieces;    /* [cap]; the first is the session's own */
   tni_sexec **xs;   /* [cap] */
-  joined *outputs;  /* [n_outputs] rows of all pieces, one behind the other */
+  joined *outputs;  /* [n_outputs] rows of all pieces, one after the other */
 };
 
 uint32_t tni_pieces_most(const tn_model *m, const tni_exec *x, int64_t positions, uint64_t bytes) {
