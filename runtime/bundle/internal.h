@@ -16,7 +16,7 @@
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
-#include "runtime/place/model_data.h"
+#include "runtime/place/place.h"
 
 typedef struct tni_bd_sums {
   uint64_t bytes;

@@ -9,7 +9,7 @@
 #include <xxhash.h>
 
 #include "runtime/bundle/internal.h"
-#include "runtime/place/embeddings.h"
+#include "runtime/place/place.h"
 
 struct tni_bd_tables {
   tni_left_out list[TNI_LEFT_OUT_MAX];

@@ -7,9 +7,9 @@
 
 #include "runtime/bundle/bundle.h"
 #include "runtime/bundle/internal.h"
+#include "runtime/place/place.h"
 #include "runtime/plugin/load/registry.h"
-#include "runtime/place/packing.h"
-#include "runtime/session/runtime.h"
+#include "runtime/session/session.h"
 
 static void working(tni_bd *b, tn_runtime *rt) {
   if (b->o.working) b->o.working(b->o.user, rt);

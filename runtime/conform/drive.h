@@ -18,8 +18,7 @@
 
 #include "runtime/conform/load.h"
 #include "runtime/conform/pages.h"
-#include "runtime/place/devlock.h"
-#include "runtime/place/program.h"
+#include "runtime/place/place.h"
 
 /* How a lent tn_run cuts its work: all are legal, and results must not depend on it. INLINE: one piece. EVEN: as many
  * pieces as workers, on threads. GRAINS: pieces of one grain each, workers in turn, one after the other. BACKWARDS: the

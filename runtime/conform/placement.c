@@ -7,7 +7,7 @@
 #include <tenon/tenon.h>
 #include <unistd.h>
 
-#include "runtime/place/model_data.h"
+#include "runtime/place/place.h"
 
 enum { CALIBRATION_IDS = 96 };
 

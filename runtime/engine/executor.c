@@ -5,12 +5,11 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/plugin/check.h"
-#include "runtime/memory/guard.h"
 #include "runtime/engine/lanes.h"
-#include "runtime/memory/memory.h"
 #include "runtime/engine/task.h"
 #include "runtime/engine/vclock.h"
+#include "runtime/memory/memory.h"
+#include "runtime/plugin/check.h"
 
 enum { CPU_LANE = 0 };
 
@@ -111,7 +110,7 @@ static tni_sexec *piece_of(const tni_executor *e, uint32_t id) { return e->xs[id
 static const tni_etask *task_of(const tni_executor *e, uint32_t id) { return &e->exec->tasks[id % e->per]; }
 static tni_stask *state_of(const tni_executor *e, uint32_t id) { return &piece_of(e, id)->tasks[id % e->per]; }
 
-/* Guards behind memory of engines are looked at around each item of the piece's first run. */
+/* Guards after memory of engines are looked at around each item of the piece's first run. */
 static bool watched(const tni_executor *e, uint32_t id) { return e->s->model->rt->checked && piece_of(e, id)->guarded; }
 
 static uint32_t lane_of(const tni_executor *e, uint32_t id) {

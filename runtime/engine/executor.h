@@ -26,7 +26,7 @@
 #ifndef TENON_ENGINE_EXECUTOR_H
 #define TENON_ENGINE_EXECUTOR_H
 
-#include "runtime/memory/run.h"
+#include "runtime/memory/memory.h"
 
 typedef struct tni_executor tni_executor;
 

@@ -8,12 +8,11 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/interp/interp.h"
+#include "runtime/memory/memory.h"
 #include "runtime/plugin/calm.h"
 #include "runtime/plugin/check.h"
 #include "runtime/plugin/fpmode.h"
-#include "runtime/interp/dynamic.h"
-#include "runtime/memory/guard.h"
-#include "runtime/memory/memory.h"
 
 static bool computes_reference(const tn_session *s, const tni_etask *e, const tni_exec *x) {
   return (s->model->flags & TN_MODEL_REFERENCE) && !x->programs[e->program].dev->is_host;

@@ -5,7 +5,7 @@
 #ifndef TENON_ENGINE_TASK_H
 #define TENON_ENGINE_TASK_H
 
-#include "runtime/memory/run.h"
+#include "runtime/memory/memory.h"
 
 /* Plan and memory of task i for dims: a new args when the plan changed, args_set where only memory did. */
 TN_MUST_CHECK tn_status tni_task_attach(tn_session *s, tni_sexec *x, uint32_t i, const int64_t *dims, tn_error *err);

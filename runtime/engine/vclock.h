@@ -9,7 +9,7 @@
 #ifndef TENON_ENGINE_VCLOCK_H
 #define TENON_ENGINE_VCLOCK_H
 
-#include "runtime/memory/run.h"
+#include "runtime/memory/memory.h"
 
 typedef struct tni_vclock {
   const tni_dev *dev; /* whose clock it is */

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/interp/interp.h"
+#include "runtime/interp/cells.h"
 
 tni_cell *tni_cell_new(const tni_tensor *t) {
   tni_cell *c = calloc(1, sizeof *c);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/interp/interp.h"
+#include "runtime/interp/cells.h"
 #include "runtime/memory/memory.h"
 
 typedef struct job {

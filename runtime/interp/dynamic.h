@@ -8,7 +8,7 @@
 #ifndef TENON_INTERP_DYNAMIC_H
 #define TENON_INTERP_DYNAMIC_H
 
-#include "runtime/memory/run.h"
+#include "runtime/memory/memory.h"
 
 TN_MUST_CHECK tn_status tni_dynamic_run(tn_session *s, tni_sexec *x, uint32_t task, tn_error *err);
 /* Frees what the last run left: outputs. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/interp/interp.h"
+#include "runtime/interp/cells.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -121,7 +121,7 @@ static tn_status entry(const tni_turns *proto, tni_cell *const *in, uint32_t n_i
   return st;
 }
 
-/* Version 8. Lengths that differ from the inputs' are refused: what lies behind an end would be anything. */
+/* Version 8. Lengths that differ from the inputs' are refused: what lies after an end would be anything. */
 static tn_status check_lengths(const tni_turns *t, const tni_cell *lens, const tni_cell *x) {
   int64_t count = 0, v;
   if (!lens) return TN_OK;

@@ -8,7 +8,7 @@
 
 #include "runtime/base/checked.h"
 #include "runtime/base/poll.h"
-#include "runtime/interp/interp.h"
+#include "runtime/interp/cells.h"
 
 typedef struct op {
   const tni_interp *ip;

@@ -6,7 +6,7 @@
 #ifndef TENON_INTERP_TURNS_H
 #define TENON_INTERP_TURNS_H
 
-#include "runtime/interp/interp.h"
+#include "runtime/interp/cells.h"
 
 /* Results of all turns for one stacked output. */
 typedef struct tni_stack {
@@ -42,7 +42,7 @@ TN_MUST_CHECK tn_status tni_join(const tni_interp *ip, const tni_node *n, tni_ce
 TN_MUST_CHECK tn_status tni_turns_join(const tni_turns *t, uint32_t i, int64_t axis, bool backwards, tni_cell **out);
 /* Bytes of t, from its dtype and dims. */
 TN_MUST_CHECK tn_status tni_turns_size(const tni_interp *ip, const tni_node *n, tni_tensor *t);
-/* Bytes of t's elements behind one index of the axes before `axis`, and how many such indices there are. */
+/* Bytes of t's elements after one index of the axes before `axis`, and how many such indices there are. */
 void tni_turns_blocks(const tni_tensor *t, uint32_t axis, size_t *bytes, int64_t *outer);
 
 /* Scan, of version 8 (batches) and later (scan.c). As tni_interp_control. */

@@ -5,7 +5,7 @@
 #ifndef TENON_MEMORY_BLOCKS_H
 #define TENON_MEMORY_BLOCKS_H
 
-#include "runtime/place/model_data.h"
+#include "runtime/place/place.h"
 
 /* Says for every region and scratch of x which block it lies in (blocks.c). Regions know their users. TN_E_UNSUPPORTED:
  * the profile has `require`, and devices share what they cannot. */

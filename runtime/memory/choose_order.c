@@ -56,7 +56,7 @@ static void restart(front *f, const tni_taskgraph *g) {
   }
 }
 
-/* Takes ready[i]; what it was waited for becomes ready behind the others. */
+/* Takes ready[i]; what it was waited for becomes ready after the others. */
 static uint32_t take(front *f, uint32_t i) {
   uint32_t t = f->ready[i];
   memmove(f->ready + i, f->ready + i + 1, (f->n_ready - i - 1) * sizeof *f->ready);

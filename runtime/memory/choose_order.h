@@ -10,7 +10,7 @@
 #ifndef TENON_MEMORY_CHOOSE_ORDER_H
 #define TENON_MEMORY_CHOOSE_ORDER_H
 
-#include "runtime/place/taskgraph.h"
+#include "runtime/place/place.h"
 
 typedef struct tni_order {
   uint32_t *task;  /* [n]: position -> task; malloc'd */

@@ -7,7 +7,7 @@
 #ifndef TENON_MEMORY_CHUNK_H
 #define TENON_MEMORY_CHUNK_H
 
-#include "runtime/place/model_data.h"
+#include "runtime/place/place.h"
 
 /* Positions of every run of a prompt, because a device takes no other length; 0: any. After place. */
 int64_t tni_model_chunk(const tn_model *m);

@@ -3,8 +3,8 @@
  * Shares of devices in a memory, as the CPU reaches them.
  */
 #include "runtime/base/error.h"
-#include "runtime/place/devlock.h"
 #include "runtime/memory/devmem.h"
+#include "runtime/place/place.h"
 
 tn_status tni_mem_map(tni_mem *m, const tni_mem_part *p, uint64_t offset, uint64_t n, uint32_t access, void **ptr,
                       tn_error *err) {

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "runtime/base/error.h"
+#include "runtime/place/place.h"
 #include "runtime/plugin/process/shm.h"
-#include "runtime/place/devlock.h"
 
 enum { PAGE = 4096, HUGE_PAGE = 1 << 21 };
 enum {

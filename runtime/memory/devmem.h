@@ -20,7 +20,7 @@
 #include <tenon/plugin.h>
 
 #include "runtime/base/pool.h"
-#include "runtime/place/placement.h"
+#include "runtime/place/place.h"
 
 /* Devices that touch one memory. */
 enum { TNI_MEM_PARTS = 4 };

@@ -40,7 +40,7 @@ static tail behind_scratch(const tn_session *s, const tni_sexec *x, uint32_t i) 
   return visible(s, &x->mems[x->exec->tasks[i].block], t->scratch_offset + t->scratch_bytes, true);
 }
 
-/* What the CPU has mapped already and holds the canary: a cache's span ends behind it. */
+/* What the CPU has mapped already and holds the canary: a cache's span ends after it. */
 static void *in_mapped(const tail *t) {
   for (const tni_span *o = t->mem->mapped; o; o = o->next)
     if (o->offset <= t->at && t->at + TNI_GUARD_BYTES <= o->offset + o->bytes)

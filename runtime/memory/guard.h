@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Canaries: 64 bytes behind every region and every task's scratch, while a plan is used for the first time. A task that
+ * Canaries: 64 bytes after every region and every task's scratch, while a plan is used for the first time. A task that
  * writes past what it was given is an error that names it and what it was given. Behind memory that devices have a part
  * in, caches included, they stand in checked mode only (`checked: true`): each is mapped before and after each task,
  * and engines get one item at a time. Far strays are not seen.
@@ -12,7 +12,7 @@
 
 #include "runtime/memory/run.h"
 
-/* What the plan leaves behind each region. */
+/* What the plan leaves after each region. */
 enum { TNI_GUARD_BYTES = 64 };
 
 /* Before task i, when its memory is its own, and after it, while x->guarded. */

@@ -5,7 +5,7 @@
 #ifndef TENON_MEMORY_LIMITS_H
 #define TENON_MEMORY_LIMITS_H
 
-#include "runtime/place/model_data.h"
+#include "runtime/place/place.h"
 
 /* Dims for the model's limits, by symbol: the largest step of a prompt at the end of the context, or (decode) one
  * position there. Models whose caches cannot be kept: a prompt as long as the context. dims [symbols of the graph]. */

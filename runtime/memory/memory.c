@@ -8,19 +8,19 @@
  * Offsets are planned for the largest dims seen. Smaller ones use them as they are wherever nothing takes more than its
  * room, which is checked each time: that sizes grow with the dims is true of every model known, and not relied on.
  */
-#include "runtime/memory/memory.h"
+#include "runtime/memory/session_memory.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/memory/guard.h"
 #include "runtime/memory/sizes.h"
-#include "runtime/place/tables.h"
+#include "runtime/place/place.h"
 #include "runtime/shape/infer.h"
 
 static uint64_t align_up(uint64_t v, uint64_t align) { return (v + align - 1) & ~(align - 1); }
 
-/* Outputs of one block, one behind the other. */
+/* Outputs of one block, one after the other. */
 static uint64_t place_outputs(tni_sizing *z, uint32_t block) {
   uint64_t end = 0;
   for (uint32_t i = 0; i < z->x->n_regions; i++) {

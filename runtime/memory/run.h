@@ -9,7 +9,7 @@
 
 #include "runtime/base/pool.h"
 #include "runtime/memory/devmem.h"
-#include "runtime/place/model_data.h"
+#include "runtime/place/place.h"
 
 typedef struct tni_plan_slot {
   tn_plan *plan;
@@ -28,7 +28,7 @@ typedef struct tni_stask {
   uint64_t scratch_bytes, scratch_room, scratch_offset;
   double macs, moved_bytes, cost_ns; /* as the plugin measures it at these dims */
   uint32_t scratch_align;
-  bool empty;   /* writes nothing at these dims: not run (promise D16 of the ABI page) */
+  bool empty;   /* writes nothing at these dims: not run, as the ABI page promises */
   bool dynamic; /* its dims come when it runs (dynamic.c) */
   bool plain;   /* a CPU task of a plugin, or the host, that touches host memory only */
 } tni_stask;

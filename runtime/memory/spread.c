@@ -34,7 +34,7 @@ static tn_status find_place(const tni_reach *r, tni_life *const *placed, uint32_
   for (uint32_t i = 0; i < n; i++) {
     const tni_life *p = placed[i];
     if (p->offset >= at && p->offset - at >= l->bytes) {
-      /* It fits before this one; those behind it may still begin before the end, but they begin no earlier. */
+      /* It fits before this one; those after it may still begin before the end, but they begin no earlier. */
       break;
     }
     if (p->offset + p->bytes <= at || may_share(r, l, p)) continue;

@@ -5,7 +5,7 @@
 #ifndef TENON_MEMORY_TASK_ORDER_H
 #define TENON_MEMORY_TASK_ORDER_H
 
-#include "runtime/place/model_data.h"
+#include "runtime/place/place.h"
 
 /* Says where the regions of a lowered placement lie (blocks.h), fills x->graph and the users of its regions, and brings
  * x->tasks into the order that takes least memory at the limits. */

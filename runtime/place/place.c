@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/place/place.h"
+#include "runtime/place/place_fused.h"
 
 #include "runtime/passes/fuse/fuse.h"
 

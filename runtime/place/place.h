@@ -1,20 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fused nodes and the devices that do not know them.
+ * Which device takes what of a model, and as which program: claims -> partition -> programs -> tasks over regions,
+ * weights packed and attached.
  *
- * The fused graph is offered first. A fused node that the best device of a phase's order does not take is taken apart
- * on trial: first the chain comes off and the products stay joined, then everything. It stays apart where one of its
- * products or operators is then taken by a device that the phase prefers to the one that took the fused node; otherwise
- * it is put together again. So no device loses work to fusion, and what nobody wants in pieces stays whole. At most
- * four rounds of claims, each over the whole graph.
+ * devices.h is what a runtime has, model_data.h what is known of a model, placement.h one placement of it. The steps,
+ * in their order: place_fused, exec, dense, packing, embeddings, attach (with devconst and tables). Nothing here knows
+ * of sessions.
  */
 #ifndef TENON_PLACE_PLACE_H
 #define TENON_PLACE_PLACE_H
 
+#include "runtime/place/claims.h"
+#include "runtime/place/dense.h"
+#include "runtime/place/devconst.h"
+#include "runtime/place/devices.h"
+#include "runtime/place/devlock.h"
+#include "runtime/place/embeddings.h"
 #include "runtime/place/exec.h"
-
-/* Claims and partition of every exec (their phase is set), over the model's graph, whose fused nodes may be taken
- * apart. Ids change. */
-TN_MUST_CHECK tn_status tni_place_fused(tn_model *m, const uint32_t *phases, tn_error *err);
+#include "runtime/place/model_data.h"
+#include "runtime/place/packing.h"
+#include "runtime/place/place_fused.h"
+#include "runtime/place/placement.h"
+#include "runtime/place/program.h"
+#include "runtime/place/program_check.h"
+#include "runtime/place/statistics.h"
+#include "runtime/place/tables.h"
+#include "runtime/place/taskgraph.h"
 
 #endif

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "runtime/base/checked.h"
+#include "runtime/place/place.h"
 #include "runtime/plugin/load/registry.h"
-#include "runtime/place/packing.h"
-#include "runtime/session/runtime.h"
+#include "runtime/session/session.h"
 
 enum { STRIP_ELEMS = 1 << 18 };
 static const double ENDLESS = 1e30; /* JSON has no infinity */

@@ -6,7 +6,7 @@
 
 #include "runtime/report/report_caches.h"
 
-#include "runtime/memory/devmem.h"
+#include "runtime/memory/memory.h"
 
 static void who(const tn_model *m, const tni_mem_homes *h, char *text, size_t n) {
   size_t at = 0;

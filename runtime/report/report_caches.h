@@ -8,7 +8,7 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "runtime/place/model_data.h"
+#include "runtime/place/place.h"
 
 /* [{layout, memory_of, caches, copied_when_handed_over}]; empty before lowering. */
 json_t *tni_caches_json(const tn_model *m);

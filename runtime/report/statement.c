@@ -6,16 +6,9 @@
 #include <string.h>
 
 #include "runtime/graph/quantized.h"
-#include "runtime/memory/chunk.h"
-#include "runtime/place/devconst.h"
-#include "runtime/place/embeddings.h"
-#include "runtime/memory/limits.h"
 #include "runtime/memory/memory.h"
-#include "runtime/memory/task_order.h"
-#include "runtime/place/packing.h"
-#include "runtime/session/pieces.h"
-#include "runtime/session/state.h"
-#include "runtime/place/tables.h"
+#include "runtime/place/place.h"
+#include "runtime/session/session.h"
 
 /* What sessions and a tokenizer add to what loading left in memory: views, plans and arguments mirror tasks and
  * operands of the graph; code that loading did not run (measured: docs/memory.md). */

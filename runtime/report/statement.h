@@ -7,7 +7,7 @@
 #ifndef TENON_REPORT_STATEMENT_H
 #define TENON_REPORT_STATEMENT_H
 
-#include "runtime/place/model_data.h"
+#include "runtime/place/place.h"
 
 typedef struct tni_statement {
   uint64_t weights; /* constants as they lie in the model's files; of tables the rows that a context can look up */

@@ -91,7 +91,7 @@ static int64_t axis_of(const tni_node *n, const tni_value *x, int64_t dflt) {
   return a < 0 ? a + x->pub.rank : a;
 }
 
-/* Along axes behind the rows, or along one other axis. */
+/* Along axes after the rows, or along one other axis. */
 static bool normalization(const prover *p, const tni_node *n, bool one) {
   const tni_value *x = value(p, in(n, 0));
   const uint32_t rows = rows_of(p, in(n, 0));
@@ -110,7 +110,7 @@ static tn_expr behind(const prover *p, const tni_value *v, uint32_t axis) {
   return e;
 }
 
-/* Elements keep their places: rows are where as many elements lie behind them. */
+/* Elements keep their places: rows are where as many elements lie after them. */
 static bool reshape(const prover *p, const tni_node *n) {
   const tni_value *x = value(p, in(n, 0)), *y = value(p, n->pub.out[0]);
   const uint32_t rows = rows_of(p, in(n, 0)), to = axis_by_dims(p, y);

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "runtime/base/checked.h"
-#include "runtime/session/session.h"
+#include "runtime/session/session_tasks.h"
 
 typedef struct binder {
   const tn_model *m;

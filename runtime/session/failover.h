@@ -12,7 +12,7 @@
 #ifndef TENON_SESSION_FAILOVER_H
 #define TENON_SESSION_FAILOVER_H
 
-#include "runtime/memory/run.h"
+#include "runtime/memory/memory.h"
 
 /* After a call of s (tni_session_now's) failed with st: whether there is a session now that can do it again. err:
  * emptied then, else it says what it said, and why nothing can go on. */

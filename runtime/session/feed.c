@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "runtime/base/checked.h"
-#include "runtime/session/session.h"
+#include "runtime/session/session_tasks.h"
 #include "runtime/session/state.h"
 
 static tn_status grow(tni_fed *f, uint64_t bytes, const char *name, tn_error *err) {
@@ -175,7 +175,7 @@ tn_status tni_feed_bind(tn_session *s, tni_fed *fed, int64_t n, int64_t total, i
 
 /* --- the caller's numbers ---------------------------------------------------------------------------------------- */
 
-/* Entries [from, from + count) along axis, and behind the last of them copies of it up to `length`. */
+/* Entries [from, from + count) along axis, and after the last of them copies of it up to `length`. */
 static void put_rows(tni_fed *f, const tn_tensor *in, uint32_t axis, int64_t from, int64_t count, int64_t length) {
   size_t inner = tni_feed_elem(in), outer = 1;
   for (uint32_t a = axis + 1; a < in->rank; a++) inner *= (size_t)in->dims[a];

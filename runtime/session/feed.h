@@ -3,7 +3,7 @@
  * What a keeping session feeds to the model's inputs: copies of the caller's numbers for a piece of a step, and inputs
  * over the whole context, [batch, total], of which the caller gives the entries of a step only. Each piece of a prompt
  * that is in flight has a set of its own (tni_fed [n_inputs]); the session's own holds the entries of all positions in
- * the caches, and zeros behind them. Not thread-safe.
+ * the caches, and zeros after them. Not thread-safe.
  */
 #ifndef TENON_SESSION_FEED_H
 #define TENON_SESSION_FEED_H
@@ -29,7 +29,7 @@ TN_MUST_CHECK tn_status tni_feed_take(const tn_session *s, tni_fed *fed, const t
 
 /* A context input moves its rows to their new distance; entries from the session's length on are 0. */
 TN_MUST_CHECK tn_status tni_feed_lay(const tni_keep *k, tni_fed *f, int64_t total, tn_error *err);
-/* The entries of positions [from, from + count) of a step of n, behind the session's length; in[i] NULL: ones. fed is
+/* The entries of positions [from, from + count) of a step of n, after the session's length; in[i] NULL: ones. fed is
  * not the session's own: it gets what that has before them. */
 void tni_feed_context(const tn_session *s, tni_fed *fed, const tn_tensor *const *in, int64_t n, int64_t from,
                       int64_t count);

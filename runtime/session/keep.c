@@ -3,9 +3,8 @@
 
 #include <string.h>
 
-#include "runtime/memory/chunk.h"
-#include "runtime/session/feed.h"
 #include "runtime/memory/memory.h"
+#include "runtime/session/feed.h"
 #include "runtime/session/pieces.h"
 #include "runtime/session/state.h"
 

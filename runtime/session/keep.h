@@ -5,7 +5,7 @@
 #ifndef TENON_SESSION_KEEP_H
 #define TENON_SESSION_KEEP_H
 
-#include "runtime/memory/run.h"
+#include "runtime/memory/memory.h"
 
 /* What a keeping session feeds to one input. */
 typedef struct tni_fed {

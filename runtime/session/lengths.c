@@ -79,7 +79,7 @@ static tn_status lengths(tn_session *s, tn_error *err) {
   return tni_fail(err, TN_E_INVALID, s->model->path, "the inputs do not tell how long the past is");
 }
 
-/* Without caches in place new rows stand behind the past, so all sequences must fill it. */
+/* Without caches in place new rows stand after the past, so all sequences must fill it. */
 static tn_status all_full(const tni_cell *lengths, const tni_cell *sum, const char *node, tn_error *err) {
   const tni_tensor *t = &lengths->t, *total = &sum->t;
   int64_t n, last, all, one;

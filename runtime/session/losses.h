@@ -5,7 +5,7 @@
 #ifndef TENON_SESSION_LOSSES_H
 #define TENON_SESSION_LOSSES_H
 
-#include "runtime/place/devices.h"
+#include "runtime/place/place.h"
 
 /* Devices that are lost and were not told of before: says so once each. *required: one that the profile cannot do
  * without. err: why, where no process tells. With rt->failing held. */

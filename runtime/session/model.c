@@ -8,21 +8,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "runtime/memory/memory.h"
 #include "runtime/ops/kernel/kernel.h"
-#include "runtime/memory/blocks.h"
-#include "runtime/memory/chunk.h"
-#include "runtime/place/dense.h"
-#include "runtime/place/devconst.h"
-#include "runtime/place/embeddings.h"
-#include "runtime/place/exec.h"
-#include "runtime/session/losses.h"
-#include "runtime/memory/task_order.h"
-#include "runtime/place/packing.h"
+#include "runtime/oracle/tasks/tasks.h"
 #include "runtime/place/place.h"
-#include "runtime/oracle/tasks/task_reference.h"
+#include "runtime/session/losses.h"
 #include "runtime/session/runtime.h"
 #include "runtime/session/state.h"
-#include "runtime/place/statistics.h"
 #include "runtime/shape/infer.h"
 
 enum { UNREAD_BYTES = 1024 };

@@ -5,14 +5,12 @@
 #include <string.h>
 
 #include "runtime/base/checked.h"
-#include "runtime/memory/chunk.h"
-#include "runtime/interp/dynamic.h"
-#include "runtime/engine/executor.h"
+#include "runtime/engine/engine.h"
+#include "runtime/interp/interp.h"
+#include "runtime/memory/memory.h"
 #include "runtime/session/feed.h"
 #include "runtime/session/keep.h"
-#include "runtime/memory/memory.h"
-#include "runtime/session/session.h"
-#include "runtime/engine/task.h"
+#include "runtime/session/session_tasks.h"
 
 /* Rows [from, from + count) of the prompt. */
 typedef struct piece {
@@ -31,7 +29,7 @@ struct tni_pieces {
   uint32_t cap, n;  /* pieces[] that have memory */
   piece *pieces;    /* [cap]; the first is the session's own */
   tni_sexec **xs;   /* [cap] */
-  joined *outputs;  /* [n_outputs] rows of all pieces, one behind the other */
+  joined *outputs;  /* [n_outputs] rows of all pieces, one after the other */
 };
 
 uint32_t tni_pieces_most(const tn_model *m, const tni_exec *x, int64_t positions, uint64_t bytes) {

@@ -14,7 +14,7 @@
 #ifndef TENON_SESSION_PIECES_H
 #define TENON_SESSION_PIECES_H
 
-#include "runtime/memory/run.h"
+#include "runtime/memory/memory.h"
 
 enum { TNI_PIECES_MAX = 64, TNI_PIECES_FLOOR = 4 };
 

@@ -5,7 +5,7 @@
 #ifndef TENON_SESSION_RUNTIME_H
 #define TENON_SESSION_RUNTIME_H
 
-#include "runtime/place/devices.h"
+#include "runtime/place/place.h"
 
 /* The profile that these options name, found where tn_runtime_create looks. */
 TN_MUST_CHECK tn_status tni_runtime_profile(const tn_runtime_opts *opts, tni_profile **out, tn_error *err);

@@ -2,20 +2,17 @@
  *
  * A session's life.
  */
-#include "runtime/session/session.h"
+#include "runtime/session/session_tasks.h"
 
 #include <stdlib.h>
 
-#include "runtime/oracle/tasks/calibrate.h"
-#include "runtime/oracle/tasks/capture.h"
-#include "runtime/interp/dynamic.h"
-#include "runtime/engine/executor.h"
-#include "runtime/session/keep.h"
+#include "runtime/engine/engine.h"
+#include "runtime/interp/interp.h"
 #include "runtime/memory/memory.h"
+#include "runtime/oracle/tasks/tasks.h"
+#include "runtime/session/keep.h"
 #include "runtime/session/pieces.h"
-#include "runtime/oracle/tasks/task_reference.h"
 #include "runtime/session/state.h"
-#include "runtime/engine/task.h"
 
 static tn_status create_exec(tn_session *s, tni_sexec *x, tni_exec *exec, tn_error *err) {
   tn_status st = tni_sexec_init(s, x, exec, x);

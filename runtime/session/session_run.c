@@ -6,7 +6,7 @@
 
 #include "runtime/session/failover.h"
 #include "runtime/session/lengths.h"
-#include "runtime/session/session.h"
+#include "runtime/session/session_tasks.h"
 #include "runtime/session/state.h"
 
 static tn_status match_inputs(tn_session *s, const tn_tensor *const *in, uint32_t n_in, tn_error *err) {

@@ -3,17 +3,16 @@
  * What every run of a session does: when dims changed memory, plans and views, then tasks in order. Kept caches
  * (step.c, pieces.c) and plain runs (session_run.c) stand on it.
  */
-#include "runtime/session/session.h"
+#include "runtime/session/session_tasks.h"
 
 #include <sched.h>
 #include <string.h>
 
-#include "runtime/plugin/services.h"
-#include "runtime/engine/executor.h"
+#include "runtime/engine/engine.h"
 #include "runtime/memory/memory.h"
+#include "runtime/place/place.h"
+#include "runtime/plugin/services.h"
 #include "runtime/session/state.h"
-#include "runtime/place/tables.h"
-#include "runtime/engine/task.h"
 
 /* --- inputs and outputs ---------------------------------------------------------------------------------------- */
 

@@ -5,10 +5,9 @@
 #include <string.h>
 
 #include "runtime/base/checked.h"
-#include "runtime/ops/kernel/kvrow.h"
-#include "runtime/place/devlock.h"
-#include "runtime/memory/guard.h"
 #include "runtime/memory/memory.h"
+#include "runtime/ops/kernel/kvrow.h"
+#include "runtime/place/place.h"
 
 static const tni_value *value_of(const tn_model *m, tn_id v) { return tni_graph_value(m->graph, v); }
 

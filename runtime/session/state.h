@@ -10,7 +10,7 @@
 #ifndef TENON_SESSION_STATE_H
 #define TENON_SESSION_STATE_H
 
-#include "runtime/memory/run.h"
+#include "runtime/memory/memory.h"
 
 /* Rows of cache k for a context of `positions`: as many, or, of a ring, what the window and the largest step (in
  * positions; 0: nothing may be forgotten) need. */

@@ -7,8 +7,8 @@
 
 #include "runtime/base/checked.h"
 #include "runtime/ops/kernel/kvrow.h"
+#include "runtime/place/place.h"
 #include "runtime/plugin/process/isolate.h"
-#include "runtime/place/devlock.h"
 #include "runtime/session/lengths.h"
 #include "runtime/session/state.h"
 

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A session that keeps its caches (row TL5). Everything that depends on lengths is done when a length changes: the dims
+ * A session that keeps its caches. Everything that depends on lengths is done when a length changes: the dims
  * of the inputs, or the context's length, which is rounded up to a bucket (the whole capacity where no device asks for
  * one). In between a step copies its few input numbers, writes two lengths and runs its tasks.
  *
  * Steps of more than one position run on the prefill placement, single ones on the decode placement. Where a device of
- * the former takes one length only (tni_exec.chunk), a shorter step is padded on the right: rows behind the last repeat
+ * the former takes one length only (tni_exec.chunk), a shorter step is padded on the right: rows after the last repeat
  * its numbers, and the length that the caches are told counts them, so that causality hides them from the real ones
  * (attention counts back from it). Their rows stay in the caches as what was never there: the length goes on by the
  * real ones, and the next step writes over them. A longer one is several of them at once (pieces.h).
  */
 #include <string.h>
 
-#include "runtime/memory/chunk.h"
+#include "runtime/memory/memory.h"
 #include "runtime/session/failover.h"
 #include "runtime/session/feed.h"
 #include "runtime/session/keep.h"
 #include "runtime/session/pieces.h"
-#include "runtime/session/session.h"
+#include "runtime/session/session_tasks.h"
 #include "runtime/session/state.h"
 
 int tn_model_has_cache(const tn_model *m) { return m->roles.why_not == NULL; }

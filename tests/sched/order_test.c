@@ -3,10 +3,10 @@
  * Tasks in random orders that the task graph allows: the same bits, for every seed; and without the edges that shared
  * memory needs, other ones.
  */
-#include "runtime/memory/task_order.h"
 #include "runtime/memory/guard.h"
-#include "runtime/memory/memory.h"
-#include "runtime/session/session.h"
+#include "runtime/memory/session_memory.h"
+#include "runtime/memory/task_order.h"
+#include "runtime/session/session_tasks.h"
 #include "sched_test.h"
 
 enum { K = 16, ROWS = 5, SEEDS = 60 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/oracle/tasks/calibrate.h"
+#include "runtime/oracle/tasks/tasks.h"
 
 #include <string.h>
 
-#include "runtime/oracle/tasks/task_reference.h"
+#include "runtime/oracle/tasks/evaluation.h"
 
 tn_status tni_calibrate_task(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err) {
   const tn_task *t = x->exec->tasks[i].info;

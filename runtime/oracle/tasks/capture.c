@@ -2,7 +2,7 @@
  *
  * TN_MODEL_CAPTURE: every plugin task beside its reference, on the same inputs.
  */
-#include "runtime/oracle/tasks/capture.h"
+#include "runtime/oracle/tasks/tasks.h"
 
 #include <jansson.h>
 #include <math.h>

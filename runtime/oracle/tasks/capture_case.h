@@ -7,7 +7,7 @@
 #ifndef TENON_ORACLE_TASKS_CAPTURE_CASE_H
 #define TENON_ORACLE_TASKS_CAPTURE_CASE_H
 
-#include "runtime/oracle/tasks/task_reference.h"
+#include "runtime/oracle/tasks/evaluation.h"
 
 /* Writes what ev computed; ratio: the largest difference over its bound. Makes FOLDER. */
 TN_MUST_CHECK tn_status tni_capture_write(tni_evaluation *ev, double ratio, const char *folder);

@@ -7,7 +7,7 @@
 
 #include "runtime/ops/kernel/kernel.h"
 #include "runtime/oracle/reference_chain.h"
-#include "runtime/oracle/tasks/task_reference.h"
+#include "runtime/oracle/tasks/evaluation.h"
 #include "runtime/shape/dims/fused.h"
 
 typedef struct fused {

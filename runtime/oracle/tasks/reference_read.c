@@ -3,7 +3,7 @@
  * What nodes of a task read, for its reference: unpacked weights with their numerics, constants, the task's memory.
  */
 #include "runtime/graph/quantized.h"
-#include "runtime/oracle/tasks/task_reference.h"
+#include "runtime/oracle/tasks/evaluation.h"
 
 #include <math.h>
 #include <stdlib.h>

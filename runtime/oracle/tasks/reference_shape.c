@@ -4,7 +4,7 @@
  * into outputs of those dims.
  */
 #include "runtime/ops/kernel/kernel.h"
-#include "runtime/oracle/tasks/task_reference.h"
+#include "runtime/oracle/tasks/evaluation.h"
 
 enum { MAX_IO = 64 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/oracle/tasks/task_reference.h"
+#include "runtime/oracle/tasks/evaluation.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,17 +4,10 @@
  * numerics of the format (docs/numerics.md). Used instead of the device (TN_MODEL_REFERENCE) or beside it
  * (TN_MODEL_CAPTURE).
  */
-#ifndef TENON_ORACLE_TASKS_TASK_REFERENCE_H
-#define TENON_ORACLE_TASKS_TASK_REFERENCE_H
+#ifndef TENON_ORACLE_TASKS_EVALUATION_H
+#define TENON_ORACLE_TASKS_EVALUATION_H
 
-#include "runtime/memory/run.h"
-
-/* Unpacked weights, made on first use, shared by sessions. */
-TN_MUST_CHECK tn_status tni_refcache_create(tn_model *m, tn_error *err);
-void tni_refcache_destroy(tn_model *m);
-
-/* Computes task i's nodes into the task's own output regions. */
-TN_MUST_CHECK tn_status tni_reference_task(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err);
+#include "runtime/oracle/tasks/tasks.h"
 
 /* One node's reference outputs, on the evaluation's arena. bound: allowed |difference| per element, or NULL for
  * nodes whose bound is relative to the largest output. */
