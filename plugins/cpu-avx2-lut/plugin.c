@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plugins/common/cpu_lut/backend.h"
+#include "plugins/common/cpu/cpu.h"
 #include "plugins/cpu-avx2-lut/kernels/kernels.h"
 
 enum { NEEDED = TNI_CPU_AVX2 | TNI_CPU_FMA | TNI_CPU_F16C };

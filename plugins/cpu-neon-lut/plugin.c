@@ -2,7 +2,7 @@
  *
  * On another architecture than aarch64 an offline device: the same claims, programs and blobs, no kernels.
  */
-#include "plugins/common/cpu_lut/backend.h"
+#include "plugins/common/cpu/cpu.h"
 #if defined(__aarch64__)
 #include "plugins/cpu-neon-lut/kernels/kernels.h"
 #define KERNELS &tni_arm_kernels

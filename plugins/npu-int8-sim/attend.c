@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "plugins/common/graphq.h"
+#include "plugins/common/base/base.h"
 #include "plugins/npu-int8-sim/program.h"
 
 enum { Q, K, V, VALID, Y, MASK };

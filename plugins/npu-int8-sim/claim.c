@@ -5,8 +5,7 @@
  */
 #include <stdio.h>
 
-#include "plugins/common/answer.h"
-#include "plugins/common/graphq.h"
+#include "plugins/common/base/base.h"
 #include "plugins/npu-int8-sim/linear.h"
 
 static tn_claim yes(const tni_npu_device *d, const tni_npu_linear *l) {

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "plugins/common/graphq.h"
+#include "plugins/common/base/base.h"
 
 typedef struct reader {
   const tni_npu_device *d;

@@ -6,7 +6,7 @@
 #ifndef TENON_NPU_INT8_LINEAR_H
 #define TENON_NPU_INT8_LINEAR_H
 
-#include "plugins/common/chain.h"
+#include "plugins/common/base/base.h"
 #include "plugins/npu-int8-sim/attend.h"
 #include "plugins/npu-int8-sim/device.h"
 #include "plugins/npu-int8-sim/w8.h"

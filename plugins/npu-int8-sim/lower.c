@@ -6,8 +6,7 @@
 
 #include <string.h>
 
-#include "plugins/common/entry.h"
-#include "plugins/common/graphq.h"
+#include "plugins/common/base/base.h"
 
 /* --- the chain behind the products ------------------------------------------------------------------------------- */
 

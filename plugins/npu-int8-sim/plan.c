@@ -6,8 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "plugins/common/entry.h"
-#include "plugins/common/graphq.h"
+#include "plugins/common/base/base.h"
 #include "plugins/npu-int8-sim/program.h"
 
 /* --- sizes ------------------------------------------------------------------------------------------------------ */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plugins/common/entry.h"
+#include "plugins/common/base/base.h"
 #include "plugins/npu-int8-sim/extension.h"
 #include "plugins/npu-int8-sim/program.h"
 

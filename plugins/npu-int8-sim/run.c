@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "plugins/common/cpu_lut/kernels.h"
+#include "plugins/common/cpu/kernels/kernels.h"
 #include "plugins/npu-int8-sim/program.h"
 
 enum { GRAIN_BYTES = 32768, GRAIN_MACS = 100000, GRAIN_FLOATS = 8192 };

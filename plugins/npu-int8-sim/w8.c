@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "plugins/common/mem.h"
+#include "plugins/common/base/base.h"
 
 enum { TILE = 32, FETCH_ROWS = 64 };
 

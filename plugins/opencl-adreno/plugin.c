@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Adreno: what plugins/common/clplugin.h is told.
+ * Adreno: what plugins/common/opencl/clplugin.h is told.
  */
-#include "plugins/common/clplugin.h"
+#include "plugins/common/opencl/opencl.h"
 #include "plugins/opencl-adreno/variants.h"
 
 /* Where Debian and Android keep it. */

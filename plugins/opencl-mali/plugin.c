@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Mali: what plugins/common/clplugin.h is told. Drivers' names as an engine that runs on such phones lists them.
+ * Mali: what plugins/common/opencl/clplugin.h is told. Drivers' names as an engine that runs on such phones lists them.
  */
-#include "plugins/common/clplugin.h"
+#include "plugins/common/opencl/opencl.h"
 #include "plugins/opencl-mali/variants.h"
 
 #define LIBRARIES                                                                                             \

@@ -58,7 +58,7 @@ static inline wide wide_neg_abs(wide a) {
   return (wide){OR_D(sign, a.lo), OR_D(sign, a.hi)};
 }
 
-#include "plugins/common/cpu_lut/chain_vector.h"
+#include "plugins/common/cpu/kernels/chain_template.h"
 
 static void put(float *y, size_t ldy, const float *tiles, size_t rows, size_t blocks) {
   for (size_t m = 0; m < rows; m++)

@@ -53,7 +53,7 @@ static inline wide wide_neg_abs(wide a) {
   return (wide){_mm256_or_pd(sign, a.lo), _mm256_or_pd(sign, a.hi)};
 }
 
-#include "plugins/common/cpu_lut/chain_vector.h"
+#include "plugins/common/cpu/kernels/chain_template.h"
 
 static void put(float *y, size_t ldy, const float *tiles, size_t rows, size_t blocks) {
   for (size_t m = 0; m < rows; m++)

@@ -8,7 +8,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "plugins/common/lut.h"
+#include "plugins/common/formats/formats.h"
 #include "plugins/cpu-avx2-lut/kernels/kernels.h"
 
 enum { GROUP = TNI_LUT_GROUP, PANEL_GROUPS = 4, PAIRS = GROUP / 2, TILE_M = 6, ROW_BYTES = 64 };

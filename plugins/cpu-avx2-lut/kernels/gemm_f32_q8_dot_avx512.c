@@ -5,7 +5,7 @@
  */
 #include <immintrin.h>
 
-#include "plugins/common/dot.h"
+#include "plugins/common/formats/formats.h"
 #include "plugins/cpu-avx2-lut/kernels/panel.h"
 
 static inline void put(uint8_t *out, __m512i codes, int raise) {

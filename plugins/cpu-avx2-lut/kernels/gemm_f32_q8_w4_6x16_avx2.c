@@ -4,7 +4,7 @@
  */
 #include <immintrin.h>
 
-#include "plugins/common/w4g.h"
+#include "plugins/common/formats/formats.h"
 #include "plugins/cpu-avx2-lut/kernels/panel.h"
 
 static void unpack_panel(tni_x86_panel *p, const uint8_t *sb, size_t n_sb, size_t group, size_t sb_bytes) {

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "plugins/common/w4g.h"
+#include "plugins/common/formats/formats.h"
 #include "plugins/cpu-avx2-lut/kernels/panel.h"
 
 /* For AMX codes lose their zero point, and groups of 32 leave room for the zeros of a pair. */

@@ -5,7 +5,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "plugins/common/dot.h"
+#include "plugins/common/formats/formats.h"
 #include "plugins/cpu-avx2-lut/kernels/tern17.h"
 
 enum { UNIT = TNI_X86_TERN17_UNIT };

@@ -7,7 +7,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "plugins/common/dot.h"
+#include "plugins/common/formats/formats.h"
 #include "plugins/cpu-avx2-lut/kernels/kernels.h"
 
 static inline __m512i dot(__m512i sum, __m512i codes, const int8_t *q) {

@@ -6,7 +6,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "plugins/common/w4g.h"
+#include "plugins/common/formats/formats.h"
 #include "plugins/cpu-avx2-lut/kernels/kernels.h"
 
 static inline __m256i four_codes(const int8_t *q) {

@@ -7,7 +7,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "plugins/common/lut.h"
+#include "plugins/common/formats/formats.h"
 #include "plugins/cpu-avx2-lut/kernels/kernels.h"
 
 enum { GROUP = TNI_LUT_GROUP };

@@ -48,7 +48,7 @@ static inline vf narrow(wide w) { return vcvt_high_f32_f64(vcvt_f32_f64(w.lo), w
 
 static inline wide wide_neg_abs(wide a) { return (wide){vnegq_f64(vabsq_f64(a.lo)), vnegq_f64(vabsq_f64(a.hi))}; }
 
-#include "plugins/common/cpu_lut/chain_vector.h"
+#include "plugins/common/cpu/kernels/chain_template.h"
 
 static const tni_cm_chain_kernels kernels = {CHAIN_KERNELS};
 

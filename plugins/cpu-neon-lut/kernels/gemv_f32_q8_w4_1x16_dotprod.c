@@ -3,7 +3,7 @@
  * One activation row times 16 outputs: four registers of s32, a lane for each output. SDOT takes the four k of any
  * nibble from one lane of the activations, so that no broadcast is needed; the zero point is in the start value.
  */
-#include "plugins/common/w4g.h"
+#include "plugins/common/formats/formats.h"
 #include "plugins/cpu-neon-lut/kernels/kernels.h"
 #include "plugins/cpu-neon-lut/kernels/scaled.h"
 

@@ -3,7 +3,7 @@
  * One activation row times 16 outputs without SDOT: products of bytes are summed in s16, each lane one k of four of an
  * output, for 32 k (8 products of at most 15 * 127), then added in pairs into s32.
  */
-#include "plugins/common/w4g.h"
+#include "plugins/common/formats/formats.h"
 #include "plugins/cpu-neon-lut/kernels/kernels.h"
 #include "plugins/cpu-neon-lut/kernels/scaled.h"
 

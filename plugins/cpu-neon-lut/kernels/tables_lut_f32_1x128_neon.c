@@ -7,7 +7,7 @@
 #include <float.h>
 #include <string.h>
 
-#include "plugins/common/lut.h"
+#include "plugins/common/formats/formats.h"
 #include "plugins/cpu-neon-lut/kernels/kernels.h"
 
 enum { GROUP = TNI_LUT_GROUP };

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugins/npu-int8-sim/sim/internal.h"
+#include "plugins/npu-int8-sim/sim/state.h"
 
 static bool good(const npusim_attention *a) {
   const int64_t limit = INT64_C(1) << 24;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "plugins/npu-int8-sim/sim/gemm.h"
-#include "plugins/npu-int8-sim/sim/internal.h"
+#include "plugins/npu-int8-sim/sim/state.h"
 
 enum { TILE = 32, VERSION = 1, MIDDLE_ROWS = 32 };
 

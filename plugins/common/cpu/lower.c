@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Subgraph -> program: one task per product, per group of siblings, per FusedMatMul.
+ */
+#include <string.h>
+
+#include "plugins/common/cpu/build.h"
+#include "plugins/common/base/base.h"
+
+static void lower_float(tni_clt_builder *b, uint32_t i) {
+  const tni_clt_match *m = &b->match[i];
+  const tn_graph *g = b->s->graph;
+  b->done[i] = 1;
+  if (!tni_clt_start_task(b, TNI_CLT_FLOAT, "matmul ", m->node, 4, 1)) return;
+  tni_clt_task *t = b->task;
+  t->trans_b = m->trans_b;
+  t->x = tni_clt_copy_dims(b, g->values[m->x]->dims, g->values[m->x]->rank);
+  t->w = tni_clt_copy_dims(b, g->values[m->w]->dims, g->values[m->w]->rank);
+  tni_clt_add_use(b, tni_clt_slot_to_read(b, m->x), TN_READ);
+  t->w_use = tni_clt_add_use(b, tni_clt_slot_to_read(b, m->w), TN_READ);
+  t->affine = (tni_clt_affine){
+      .N = m->N, .bias_use = TN_NONE, .bias_scalar = m->bias_scalar, .alpha = m->alpha, .beta = m->beta};
+  t->affine.y_use = tni_clt_add_use(b, tni_clt_slot_to_write(b, m->y), TN_WRITE);
+  if (m->bias != TN_NONE) t->affine.bias_use = tni_clt_add_use(b, tni_clt_slot_to_read(b, m->bias), TN_READ);
+  tni_clt_add_node(b, m->node);
+  t->pub.symbols = tni_cm_symbols(b->d->host, g, t->x.e, t->x.rank) | tni_cm_symbols(b->d->host, g, t->w.e, t->w.rank);
+  tni_clt_finish_task(b);
+}
+
+static bool reserve(tni_clt_builder *b) {
+  size_t n = b->s->n_nodes, slots = n;
+  for (uint32_t i = 0; i < n; i++) {
+    const tn_node *node = b->s->graph->nodes[b->s->nodes[i]];
+    slots += (size_t)node->n_in + node->n_out;
+  }
+  b->match = tni_clt_get(b, n, sizeof *b->match);
+  b->done = tni_clt_get(b, n, sizeof *b->done);
+  b->p->tasks = tni_clt_get(b, n, sizeof *b->p->tasks);
+  b->p->slots = tni_clt_get(b, slots, sizeof *b->p->slots);
+  b->p->needs = tni_clt_get(b, slots, sizeof *b->p->needs);
+  return !b->no_memory;
+}
+
+static tn_status lower_all(tni_clt_builder *b, tn_error *err) {
+  uint32_t *members = tni_clt_get(b, b->s->n_nodes, sizeof *members);
+  if (!reserve(b) || !members) return TN_E_NO_MEMORY;
+  for (uint32_t i = 0; i < b->s->n_nodes; i++) tni_clt_match_node(b->d, b->s->graph, b->s->nodes[i], &b->match[i]);
+  tn_status st = TN_OK;
+  for (uint32_t i = 0; st == TN_OK && i < b->s->n_nodes; i++) {
+    if (b->done[i]) continue;
+    if (b->match[i].kind == TNI_CLT_PACKED) st = tni_clt_lower_packed(b, i, members, err);
+    if (b->match[i].kind == TNI_CLT_FUSED) st = tni_clt_lower_fused(b, i, err);
+    if (b->match[i].kind == TNI_CLT_FLOAT) lower_float(b, i);
+    if (b->no_memory) st = TN_E_NO_MEMORY;
+  }
+  for (uint32_t i = 0; st == TN_OK && i < b->s->n_nodes; i++)
+    if (!b->done[i])
+      st = tni_cm_fail(err, TN_E_INVALID, b->s->graph->nodes[b->s->nodes[i]]->name, "node %u was not claimed by %s",
+                       b->s->nodes[i], b->d->backend->name);
+  return st;
+}
+
+tn_status tni_clt_lower(tn_device *dev, const tn_subgraph *s, tn_program **out, tn_error *err) {
+  const tni_clt_device *d = (const tni_clt_device *)dev;
+  tni_cm_mem mem = {.host = d->host};
+  tn_program *p = tni_cm_new(&mem, 1, sizeof *p);
+  if (!p) return tni_cm_fail(err, TN_E_NO_MEMORY, d->backend->name, "out of memory");
+  p->mem = mem;
+  p->device = d;
+  tni_cm_take(&p->graph, sizeof p->graph, s->graph);
+  p->graph.nodes = NULL; /* lent for this call only */
+  p->graph.values = NULL;
+  p->graph.symbols = NULL;
+  tni_clt_builder b = {.d = d, .s = s, .p = p};
+  tn_status st = lower_all(&b, err);
+  if (st != TN_OK) {
+    tni_clt_release(p);
+    return st == TN_E_NO_MEMORY ? tni_cm_fail(err, st, d->backend->name, "out of memory") : st;
+  }
+  p->info.h = (tn_hdr)TN_HDR(tn_program_info);
+  p->info.needs = (const tn_need *const *)p->needs;
+  p->info.slots = (const tn_slot *const *)p->slots;
+  p->info.tasks = (const tn_task *const *)p->tasks;
+  *out = p;
+  return TN_OK;
+}
+
+const tn_program_info *tni_clt_info(const tn_program *p) { return &p->info; }
+
+void tni_clt_release(tn_program *p) {
+  if (!p) return;
+  tni_cm_mem mem = p->mem;
+  tni_cm_free(&mem);
+}
