@@ -44,7 +44,7 @@ const tni_npu_answer *tni_npu_read(const tni_npu_device *d, const tn_graph *g, t
  * memory. */
 bool tni_npu_fit_window(const tni_npu_device *d, tni_npu_answer *a, uint32_t n, tni_cm_mem *mem);
 
-/* Time on the device's clock of one execution of all its products, and of the CPU's part, at the device's chunk. */
+/* cost.c: time on the device's clock of one execution of all its products, and of the CPU's part, at the device's chunk. */
 int64_t tni_npu_product_ns(const tni_npu_device *d, const tni_npu_linear *l);
 int64_t tni_npu_cpu_part_ns(const tni_npu_device *d, const tni_npu_linear *l);
 

@@ -77,10 +77,6 @@ static tn_status answer(const claimer *c, tn_id node) {
   return tni_cm_refuse(c->sink, node, m->reason, m->text);
 }
 
-bool tni_clt_siblings(const tni_clt_match *a, const tni_clt_match *b) {
-  return a->kind == TNI_CLT_PACKED && b->kind == TNI_CLT_PACKED && a->x == b->x && a->K == b->K && a->kn == b->kn;
-}
-
 /* The group of siblings whose first member is `node`, if it is the first and not alone. */
 static tn_status claim_siblings(const claimer *c, tn_id node) {
   const tni_clt_match *m = &c->match[node];

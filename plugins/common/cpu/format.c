@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plugins/common/cpu/format.h"
 
+#include "plugins/common/cpu/backend.h"
 #include "plugins/common/cpu/kernels/kernels.h"
 #include "plugins/common/formats/formats.h"
 
@@ -72,3 +73,7 @@ DOT(tern17, TERN17);
 DOT(pal16, PAL16);
 #undef DOT
 #undef FROM
+
+tn_status tni_clt_geometry_of(const tni_clt_device *d, int64_t N, int64_t K, tni_clt_geometry *out) {
+  return d->set.format->geometry(d->set.format, N, K, d->set.params, out);
+}

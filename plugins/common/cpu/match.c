@@ -184,3 +184,7 @@ void tni_clt_match_node(const tni_clt_device *d, const tn_graph *g, tn_id node, 
   matcher c = {d, g, g->nodes[node], out};
   match(&c);
 }
+
+bool tni_clt_siblings(const tni_clt_match *a, const tni_clt_match *b) {
+  return a->kind == TNI_CLT_PACKED && b->kind == TNI_CLT_PACKED && a->x == b->x && a->K == b->K && a->kn == b->kn;
+}

@@ -277,7 +277,3 @@ tn_status tni_clt_entry(const tni_clt_backend *b, const tn_host *host, tn_negoti
   *out = &p->pub;
   return TN_OK;
 }
-
-tn_status tni_clt_geometry_of(const tni_clt_device *d, int64_t N, int64_t K, tni_clt_geometry *out) {
-  return d->set.format->geometry(d->set.format, N, K, d->set.params, out);
-}

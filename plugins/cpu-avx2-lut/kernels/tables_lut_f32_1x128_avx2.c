@@ -43,19 +43,11 @@ static inline __m256i codes16(const float *x, __m256 inv) {
   return _mm256_permute4x64_epi64(_mm256_packs_epi32(codes8(x, inv), codes8(x + 8, inv)), 0xd8);
 }
 
-/* x from k on, or a copy with zeros behind. */
-static inline const float *group_at(const float *x, size_t K, size_t k, float *tail) {
-  if (K - k >= GROUP) return x + k;
-  memset(tail, 0, GROUP * sizeof *tail);
-  memcpy(tail, x + k, (K - k) * sizeof *x);
-  return tail;
-}
-
 void tni_x86_quant_q9g128_f32_1x128_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
   int8_t *out = a->q + m * a->q_stride;
   for (size_t k = 0, g = 0; k < K_padded; k += GROUP, g++) {
     float tail[GROUP];
-    const float *from = group_at(x, K, k, tail);
+    const float *from = tni_clt_lut_group_at(x, K, k, tail);
     __m256 inv;
     a->scale[m * a->s_stride + g] = group_scale(from, &inv);
     for (size_t i = 0; i < GROUP; i += 16, out += 32)
@@ -101,7 +93,7 @@ __attribute__((always_inline)) static inline void tables(int32_t full, int32_t z
   uint8_t *out = (uint8_t *)a->q + m * a->q_stride;
   for (size_t k = 0, g = 0; k < K_padded; k += GROUP, g++) {
     float tail[GROUP];
-    const float *from = group_at(x, K, k, tail);
+    const float *from = tni_clt_lut_group_at(x, K, k, tail);
     __m256 inv;
     __m256i sum = none, abs = none;
     a->scale[m * a->s_stride + g] = group_scale(from, &inv);
@@ -125,9 +117,5 @@ __attribute__((always_inline)) static inline void tables(int32_t full, int32_t z
                                             size_t m) {                                                      \
     tables(full, zero, x, K, K_padded, a, m);                                                                \
   }
-TABLES(lut1, 1, 1)
-TABLES(lut2, 3, 3)
-TABLES(lut3, 7, 7)
-TABLES(lut4, 15, 15)
-TABLES(lutt, 3, 2)
+TNI_CLT_LUT_TABLES(TABLES)
 #undef TABLES

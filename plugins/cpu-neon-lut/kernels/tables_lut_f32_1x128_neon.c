@@ -39,19 +39,11 @@ static inline int16x8_t codes8(const float *x, float32x4_t inv) {
   return vcombine_s16(vmovn_s32(codes4(x, inv)), vmovn_s32(codes4(x + 4, inv)));
 }
 
-/* x from k on, or a copy with zeros behind. */
-static inline const float *group_at(const float *x, size_t K, size_t k, float *tail) {
-  if (K - k >= GROUP) return x + k;
-  memset(tail, 0, GROUP * sizeof *tail);
-  memcpy(tail, x + k, (K - k) * sizeof *x);
-  return tail;
-}
-
 void tni_arm_quant_q9g128_f32_1x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
   int8_t *out = a->q + m * a->q_stride;
   for (size_t k = 0, g = 0; k < K_padded; k += GROUP, g++) {
     float tail[GROUP];
-    const float *from = group_at(x, K, k, tail);
+    const float *from = tni_clt_lut_group_at(x, K, k, tail);
     float32x4_t inv;
     a->scale[m * a->s_stride + g] = group_scale(from, &inv);
     for (size_t i = 0; i < GROUP; i += 8, out += 16) vst1q_s16((int16_t *)(void *)out, codes8(from + i, inv));
@@ -86,7 +78,7 @@ __attribute__((always_inline)) static inline void tables(int32_t full, int32_t z
   uint8_t *out = (uint8_t *)a->q + m * a->q_stride;
   for (size_t k = 0, g = 0; k < K_padded; k += GROUP, g++) {
     float tail[GROUP];
-    const float *from = group_at(x, K, k, tail);
+    const float *from = tni_clt_lut_group_at(x, K, k, tail);
     float32x4_t inv;
     int32x4_t sum = vdupq_n_s32(0), abs = sum;
     a->scale[m * a->s_stride + g] = group_scale(from, &inv);
@@ -110,9 +102,5 @@ __attribute__((always_inline)) static inline void tables(int32_t full, int32_t z
                                             size_t m) {                                                      \
     tables(full, zero, x, K, K_padded, a, m);                                                                \
   }
-TABLES(lut1, 1, 1)
-TABLES(lut2, 3, 3)
-TABLES(lut3, 7, 7)
-TABLES(lut4, 15, 15)
-TABLES(lutt, 3, 2)
+TNI_CLT_LUT_TABLES(TABLES)
 #undef TABLES

@@ -196,9 +196,5 @@ AVERAGES(lutt, 2, 3, 2)
                                               size_t m) {                                                      \
     tables(full, zero, x, K, K_padded, a, m);                                                                  \
   }
-TABLES(lut1, 1, 1)
-TABLES(lut2, 3, 3)
-TABLES(lut3, 7, 7)
-TABLES(lut4, 15, 15)
-TABLES(lutt, 3, 2)
+TNI_CLT_LUT_TABLES(TABLES)
 #undef TABLES

@@ -11,6 +11,8 @@
 #ifndef TENON_COMMON_CPU_KERNELS_LUT_KERNELS_H
 #define TENON_COMMON_CPU_KERNELS_LUT_KERNELS_H
 
+#include <string.h>
+
 #include "plugins/common/cpu/kernels/kernel.h"
 #include "plugins/common/formats/formats.h"
 
@@ -57,6 +59,17 @@ TNI_CLT_DECLARE_AVERAGES(lut3)
 TNI_CLT_DECLARE_AVERAGES(lut4)
 TNI_CLT_DECLARE_AVERAGES(lutt)
 #undef TNI_CLT_DECLARE_AVERAGES
+
+/* What a prologue makes of each format: F(id, full, zero); a group's word is (full - zero) * sum(q) - full * sum(|q|). */
+#define TNI_CLT_LUT_TABLES(F) F(lut1, 1, 1) F(lut2, 3, 3) F(lut3, 7, 7) F(lut4, 15, 15) F(lutt, 3, 2)
+
+/* The group of x at k, or a copy in tail[TNI_LUT_GROUP] with zeros where x ends. */
+static inline const float *tni_clt_lut_group_at(const float *x, size_t K, size_t k, float *tail) {
+  if (K - k >= TNI_LUT_GROUP) return x + k;
+  memset(tail, 0, TNI_LUT_GROUP * sizeof *tail);
+  memcpy(tail, x + k, (K - k) * sizeof *x);
+  return tail;
+}
 
 /* Rows of a table for one format: bytes as `id` has them, tables of `base` (lut4p: base lut4). */
 #define TNI_CLT_SCALAR_LUT_ROWS(format, id, base)                                                            \
