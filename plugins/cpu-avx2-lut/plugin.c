@@ -41,8 +41,8 @@ static const tni_clt_backend backend = {
     .widths = widths,
     .averages = true};
 
-static tn_status entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
+static tn_status avx2_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
   return tni_clt_entry(&backend, host, neg, out);
 }
 
-TN_PLUGIN(cpu_avx2_lut, entry)
+TN_PLUGIN(cpu_avx2_lut, avx2_entry)

@@ -54,7 +54,7 @@ static tn_status attach_device(const tn_plan *plan, const tn_slot *s, uint32_t u
   return plan->task->att ? tni_npu_attend_attach(plan, use, v, to, err) : TN_OK;
 }
 
-static tn_status attach(tn_args *a, uint32_t use, const tn_view *view, tn_error *err) {
+static tn_status attach_place(tn_args *a, uint32_t use, const tn_view *view, tn_error *err) {
   const tn_plan *plan = a->plan;
   const tn_task *t = &plan->task->pub;
   const tn_slot *s = use < t->n_uses ? plan->program->slots[t->uses[use].slot] : NULL;
@@ -88,7 +88,7 @@ tn_status tni_npu_args(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn
   a->plan = plan;
   a->n = n;
   tn_status st = TN_OK;
-  for (uint32_t i = 0; st == TN_OK && i < n; i++) st = attach(a, i, uses[i], err);
+  for (uint32_t i = 0; st == TN_OK && i < n; i++) st = attach_place(a, i, uses[i], err);
   if (st != TN_OK)
     h->free(h->ctx, a);
   else
@@ -98,7 +98,7 @@ tn_status tni_npu_args(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn
 
 tn_status tni_npu_args_set(tn_args *a, uint32_t use, const tn_view *view, tn_error *err) {
   if (use >= a->n) return tni_cm_fail(err, TN_E_INVALID, a->plan->task->pub.name, "there is no use %u", use);
-  return attach(a, use, view, err);
+  return attach_place(a, use, view, err);
 }
 
 /* A host that has given an item up lets go of its arguments while the engine is still at it, or at one before it. */

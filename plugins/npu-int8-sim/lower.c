@@ -183,7 +183,7 @@ static tn_status add_attention(tni_npu_builder *b, const tni_npu_attention *from
 
 /* --- the program -------------------------------------------------------------------------------------------------- */
 
-static bool reserve(tni_npu_builder *b) {
+static bool reserve_blocks(tni_npu_builder *b) {
   const size_t n = b->s->n_nodes;
   size_t slots = n * (5 + 2 * TN_FUSED_MAX_PARTS);
   for (uint32_t i = 0; i < n; i++) {
@@ -239,7 +239,7 @@ static bool is_inside(const tni_npu_builder *b, const tni_npu_answer *a, const t
 static tn_status lower_all(tni_npu_builder *b, tni_cm_mem *mem, tn_error *err) {
   const tn_graph *g = b->s->graph;
   const tni_npu_answer *a = tni_npu_read(b->p->device, g, mem);
-  if (!a || !reserve(b)) return TN_E_NO_MEMORY;
+  if (!a || !reserve_blocks(b)) return TN_E_NO_MEMORY;
   tn_status st = TN_OK;
   for (uint32_t i = 0; st == TN_OK && i < b->s->n_nodes; i++) {
     const tn_id n = b->s->nodes[i];

@@ -10,7 +10,7 @@
 
 /* --- sizes ------------------------------------------------------------------------------------------------------ */
 
-static bool grow(uint64_t *sum, uint64_t a, uint64_t b, uint64_t unit) {
+static bool grow_room(uint64_t *sum, uint64_t a, uint64_t b, uint64_t unit) {
   uint64_t n;
   if (__builtin_mul_overflow(a, b, &n) || n > INT64_MAX / 4) return false;
   n = (n + unit - 1) / unit * unit;
@@ -21,20 +21,20 @@ tn_status tni_npu_room_of(const tni_npu_block *b, int64_t M, uint32_t workers, t
   const uint64_t k = (uint64_t)tni_npu_input(b)->K;
   tni_npu_room r = {.words = (k + 63) / 64, .tile_floats = TNI_NPU_TILE_ROWS * TNI_NPU_TILE_COLUMNS};
   const uint64_t m = (uint64_t)M, K = (k + TNI_NPU_TILE - 1) / TNI_NPU_TILE * TNI_NPU_TILE;
-  if (M < 0 || !grow(&r.xq, m, K, TNI_NPU_ALIGN) || !grow(&r.marks, m, 4, 64)) return TN_E_LIMIT;
+  if (M < 0 || !grow_room(&r.xq, m, K, TNI_NPU_ALIGN) || !grow_room(&r.marks, m, 4, 64)) return TN_E_LIMIT;
   r.bitmap_at = r.marks;
-  if (!grow(&r.marks, m * 8, r.words, 64)) return TN_E_LIMIT;
+  if (!grow_room(&r.marks, m * 8, r.words, 64)) return TN_E_LIMIT;
   uint64_t pitch = 0;
   for (uint32_t i = 0; i < b->l.n_weights; i++) {
     const uint64_t n = tni_w8r_pitch(b->l.N[i]);
     r.acc_at[i] = r.acc;
     if (n > pitch) pitch = n;
-    if (m && !grow(&r.acc, 1, npusim_output_bytes(M, b->l.N[i]), TNI_NPU_ALIGN)) return TN_E_LIMIT;
+    if (m && !grow_room(&r.acc, 1, npusim_output_bytes(M, b->l.N[i]), TNI_NPU_ALIGN)) return TN_E_LIMIT;
   }
-  if (!grow(&r.sum, m * 8, (uint64_t)b->N, 64) || !grow(&r.shadow_bytes, 8, r.words, 64) ||
-      !grow(&r.shadow_bytes, TNI_NPU_BATCH, pitch, 64))
+  if (!grow_room(&r.sum, m * 8, (uint64_t)b->N, 64) || !grow_room(&r.shadow_bytes, 8, r.words, 64) ||
+      !grow_room(&r.shadow_bytes, TNI_NPU_BATCH, pitch, 64))
     return TN_E_LIMIT;
-  if (!grow(&r.merge_bytes, workers, b->n_tiles * r.tile_floats * sizeof(float), 64)) return TN_E_LIMIT;
+  if (!grow_room(&r.merge_bytes, workers, b->n_tiles * r.tile_floats * sizeof(float), 64)) return TN_E_LIMIT;
   *out = r;
   return TN_OK;
 }

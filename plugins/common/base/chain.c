@@ -10,19 +10,19 @@ enum { PIECE = 1024 }; /* elements that all steps take before the next: tiles ar
 /* --- reading ---------------------------------------------------------------------------------------------------- */
 
 /* The attribute, where it has this type; an absent or empty list has n 0. */
-static const tn_attr *attr(const tn_node *n, uint32_t i, uint32_t type) {
+static const tn_attr *chain_attr(const tn_node *n, uint32_t i, uint32_t type) {
   const tn_attr *a = i < n->n_attr ? n->attr[i] : NULL;
   return a && a->type == type ? a : NULL;
 }
 
 static int64_t attr_int(const tn_node *n, uint32_t i, int64_t dflt) {
-  const tn_attr *a = attr(n, i, TN_ATTR_INT);
+  const tn_attr *a = chain_attr(n, i, TN_ATTR_INT);
   return a ? a->u.i : dflt;
 }
 
 static const char *read_ops(const tn_node *n, tni_cm_chain *c) {
-  const tn_attr *ops = attr(n, TN_ELEMENTWISE_OPS, TN_ATTR_INTS);
-  const tn_attr *floats = attr(n, TN_ELEMENTWISE_FLOATS, TN_ATTR_FLOATS);
+  const tn_attr *ops = chain_attr(n, TN_ELEMENTWISE_OPS, TN_ATTR_INTS);
+  const tn_attr *floats = chain_attr(n, TN_ELEMENTWISE_FLOATS, TN_ATTR_FLOATS);
   uint64_t count = ops ? ops->n : 0;
   if (count % 3 || count / 3 > TN_CHAIN_MAX_OPS) return "ops is no list of triples of the allowed length";
   c->n_ops = (uint32_t)(count / 3);
@@ -42,7 +42,7 @@ static const char *read_ops(const tn_node *n, tni_cm_chain *c) {
 }
 
 static const char *read_results(const tn_node *n, tni_cm_chain *c) {
-  const tn_attr *results = attr(n, TN_ELEMENTWISE_RESULTS, TN_ATTR_INTS);
+  const tn_attr *results = chain_attr(n, TN_ELEMENTWISE_RESULTS, TN_ATTR_INTS);
   uint64_t count = results ? results->n : 0;
   if (count != n->n_out || count == 0 || count > TNI_CM_MAX_RESULTS)
     return "results does not have one register per output";
@@ -71,7 +71,7 @@ static const char *read_parts(const tn_node *n, tni_cm_fused *f) {
   f->n_extras = n->n_in - 1u - f->n_weights;
   if (f->n_extras > TN_CHAIN_MAX_INPUTS) return "more inputs than a chain may have";
   f->trans_b = attr_int(n, TN_FUSED_TRANS_B, 0) != 0;
-  const tn_attr *parts = attr(n, TN_FUSED_PARTS, TN_ATTR_INTS);
+  const tn_attr *parts = chain_attr(n, TN_FUSED_PARTS, TN_ATTR_INTS);
   uint64_t count = parts ? parts->n : 0;
   if (!count || count % 3 || count / 3 > TN_FUSED_MAX_PARTS) return "parts is no list of triples of the allowed length";
   f->n_parts = (uint32_t)(count / 3);
@@ -93,7 +93,7 @@ const char *tni_cm_fused_read(const tn_node *n, tni_cm_fused *out) {
 /* --- strips ----------------------------------------------------------------------------------------------------- */
 
 /* What two registers share is called by the smaller number. */
-static void join(uint32_t *strip, uint32_t n, uint32_t a, uint32_t b) {
+static void join_strips(uint32_t *strip, uint32_t n, uint32_t a, uint32_t b) {
   uint32_t to = a < b ? a : b, from = a < b ? b : a;
   for (uint32_t r = 0; r < n; r++)
     if (strip[r] == from) strip[r] = to;
@@ -107,7 +107,7 @@ uint32_t tni_cm_strips(const tni_cm_fused *f, uint32_t strip[TNI_CM_MAX_REGISTER
     uint32_t a = strip[c->ops[i].a], b = c->ops[i].b == TN_NONE ? TN_NONE : strip[c->ops[i].b];
     if (a == TN_NONE && b == TN_NONE) return 0;
     strip[c->n_in + i] = a < b ? a : b;
-    if (a != b && a != TN_NONE && b != TN_NONE) join(strip, n, a, b);
+    if (a != b && a != TN_NONE && b != TN_NONE) join_strips(strip, n, a, b);
   }
   for (uint32_t i = 0; i < c->n_results; i++)
     if (strip[c->results[i]] == TN_NONE) return 0;

@@ -36,14 +36,14 @@ tn_status tni_cm_negotiate(const char *name, const char *version, const tn_host 
   return TN_OK;
 }
 
-static size_t common(size_t bytes, const void *theirs) {
+static size_t common_bytes(size_t bytes, const void *theirs) {
   tn_hdr h;
   memcpy(&h, theirs, sizeof h);
   return h.size < bytes ? h.size : bytes;
 }
 
 void tni_cm_take(void *mine, size_t bytes, const void *theirs) {
-  const size_t n = common(bytes, theirs);
+  const size_t n = common_bytes(bytes, theirs);
   memset(mine, 0, bytes);
   memcpy(mine, theirs, n);
   tn_hdr h = {.size = (uint32_t)n, .major = TN_ABI_MAJOR, .minor = TN_ABI_MINOR};
@@ -51,7 +51,7 @@ void tni_cm_take(void *mine, size_t bytes, const void *theirs) {
 }
 
 void tni_cm_give(void *theirs, const void *mine, size_t bytes) {
-  const size_t n = common(bytes, theirs);
+  const size_t n = common_bytes(bytes, theirs);
   if (n > sizeof(tn_hdr))
     memcpy((char *)theirs + sizeof(tn_hdr), (const char *)mine + sizeof(tn_hdr), n - sizeof(tn_hdr));
 }

@@ -44,8 +44,8 @@ typedef struct trial {
   tni_clt_gemm_fn gemm;
 } trial;
 
-static const tni_clt_kernel *kernel(const tni_clt_device *d, const tni_clt_format *f, const trial *t, uint32_t op,
-                                    int64_t M) {
+static const tni_clt_kernel *trial_kernel(const tni_clt_device *d, const tni_clt_format *f, const trial *t, uint32_t op,
+                                          int64_t M) {
   return tni_clt_select(d->backend->kernels, op, f->id, (uint32_t)t->geo.group, d->set.features, M);
 }
 
@@ -63,10 +63,12 @@ static bool prepare_rows(const tni_clt_kernel *quant, const trial *t, const floa
   return true;
 }
 
-static bool prepare(const tni_clt_device *d, const tni_clt_format *f, const float *x, tni_cm_mem *mem, trial *t) {
+static bool prepare_trial(const tni_clt_device *d, const tni_clt_format *f, const float *x, tni_cm_mem *mem, trial *t) {
   if (f->geometry(f, TNI_CLT_ROWS, K, d->set.params, &t->geo) != TN_OK) return false;
-  const tni_clt_kernel *gemv = kernel(d, f, t, TNI_CLT_GEMV, 1), *gemm = kernel(d, f, t, TNI_CLT_GEMM, GEMM_ROWS);
-  const tni_clt_kernel *q1 = kernel(d, f, t, TNI_CLT_QUANT, 1), *q96 = kernel(d, f, t, TNI_CLT_QUANT, GEMM_ROWS);
+  const tni_clt_kernel *gemv = trial_kernel(d, f, t, TNI_CLT_GEMV, 1),
+                       *gemm = trial_kernel(d, f, t, TNI_CLT_GEMM, GEMM_ROWS);
+  const tni_clt_kernel *q1 = trial_kernel(d, f, t, TNI_CLT_QUANT, 1),
+                       *q96 = trial_kernel(d, f, t, TNI_CLT_QUANT, GEMM_ROWS);
   if (!gemv || !gemm || !q1 || !q96) return false;
   t->gemv = (tni_clt_gemv_fn)gemv->fn;
   t->gemm = (tni_clt_gemm_fn)gemm->fn;
@@ -74,7 +76,7 @@ static bool prepare(const tni_clt_device *d, const tni_clt_format *f, const floa
 }
 
 /* This thread's own time, ns: what else runs on the machine counts less. */
-static int64_t now(void) {
+static int64_t choice_clock_ns(void) {
   struct timespec t;
   if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t)) return 0;
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
@@ -86,17 +88,17 @@ static void keep_least(float *least, int64_t ns, double weights) {
 }
 
 /* One piece of the weights. */
-static void measure(const trial *t, const uint8_t *w, tni_clt_pace *p) {
+static void measure_format(const trial *t, const uint8_t *w, tni_clt_pace *p) {
   float acc[GEMM_ROWS * TNI_CLT_ROWS];
   const int64_t blocks = BYTES / PIECES / t->geo.row_block_bytes;
   const size_t superblocks = (size_t)t->geo.superblocks;
-  int64_t at = now();
+  int64_t at = choice_clock_ns();
   for (int64_t b = 0; b < blocks; b++) t->gemv(w + b * t->geo.row_block_bytes, superblocks, &t->one, acc);
-  keep_least(&p->one, now() - at, (double)blocks * TNI_CLT_ROWS * K);
-  at = now();
+  keep_least(&p->one, choice_clock_ns() - at, (double)blocks * TNI_CLT_ROWS * K);
+  at = choice_clock_ns();
   for (int64_t b = 0; b < GEMM_BLOCKS; b++)
     t->gemm(w + b * t->geo.row_block_bytes, superblocks, &t->many, 0, GEMM_ROWS, acc);
-  keep_least(&p->many, now() - at, (double)GEMM_BLOCKS * TNI_CLT_ROWS * K * GEMM_ROWS);
+  keep_least(&p->many, choice_clock_ns() - at, (double)GEMM_BLOCKS * TNI_CLT_ROWS * K * GEMM_ROWS);
 }
 
 static bool measure_all(const tni_clt_device *d, const tni_clt_width *w, tni_clt_choice *c) {
@@ -107,12 +109,12 @@ static bool measure_all(const tni_clt_device *d, const tni_clt_width *w, tni_clt
   uint8_t *weights = h->alloc(h->ctx, BYTES, 64, TN_TAG_PACK);
   bool ok = x && weights;
   for (uint32_t k = 0; ok && k < K; k++) x[k] = (float)(k % 17) - 8.0f;
-  for (uint32_t i = 0; ok && i < w->n; i++) ok = prepare(d, w->formats[i], x, &mem, &t[i]);
+  for (uint32_t i = 0; ok && i < w->n; i++) ok = prepare_trial(d, w->formats[i], x, &mem, &t[i]);
   if (ok) memset(weights, FILLING, BYTES);
-  const int64_t begin = now();
-  for (uint32_t r = 0; ok && r < ROUNDS * PIECES && (r < PIECES || now() - begin < BUDGET_NS); r++)
+  const int64_t begin = choice_clock_ns();
+  for (uint32_t r = 0; ok && r < ROUNDS * PIECES && (r < PIECES || choice_clock_ns() - begin < BUDGET_NS); r++)
     for (uint32_t i = 0; i < w->n; i++)
-      measure(&t[i], weights + (r * w->n + i) % PIECES * (BYTES / PIECES), &c->pace[i]);
+      measure_format(&t[i], weights + (r * w->n + i) % PIECES * (BYTES / PIECES), &c->pace[i]);
   h->free(h->ctx, weights);
   tni_cm_free(&mem);
   return ok;
@@ -135,7 +137,8 @@ static size_t key_of(const tni_clt_device *d, const tni_clt_width *w, char *key,
   return at > 0 && (size_t)at < n ? (size_t)at : 0;
 }
 
-static bool recall(const tni_clt_device *d, const tni_clt_width *w, const char *key, size_t nkey, tni_clt_choice *c) {
+static bool recall_choice(const tni_clt_device *d, const tni_clt_width *w, const char *key, size_t nkey,
+                          tni_clt_choice *c) {
   const void *data;
   uint64_t bytes;
   record r;
@@ -151,11 +154,12 @@ static bool recall(const tni_clt_device *d, const tni_clt_width *w, const char *
 }
 
 /* What another process has put meanwhile wins, so that both pack the same. */
-static bool keep(const tni_clt_device *d, const tni_clt_width *w, const char *key, size_t nkey, tni_clt_choice *c) {
+static bool keep_choice(const tni_clt_device *d, const tni_clt_width *w, const char *key, size_t nkey,
+                        tni_clt_choice *c) {
   record r = {.n = w->n};
   snprintf(r.chosen, sizeof r.chosen, "%s", w->formats[c->index]->option);
   memcpy(r.pace, c->pace, sizeof r.pace);
-  return d->host->cache_put(d->host->ctx, key, nkey, &r, sizeof r) == TN_OK && recall(d, w, key, nkey, c);
+  return d->host->cache_put(d->host->ctx, key, nkey, &r, sizeof r) == TN_OK && recall_choice(d, w, key, nkey, c);
 }
 
 void tni_clt_choose(const tni_clt_device *d, const tni_clt_width *w, tni_clt_choice *out) {
@@ -163,14 +167,14 @@ void tni_clt_choose(const tni_clt_device *d, const tni_clt_width *w, tni_clt_cho
   *out = (tni_clt_choice){.how = TNI_CLT_ASSUMED};
   if (!d->backend->kernels || (d->backend->needed & ~d->set.features)) return;
   const size_t nkey = key_of(d, w, key, sizeof key);
-  if (nkey && recall(d, w, key, nkey, out)) {
+  if (nkey && recall_choice(d, w, key, nkey, out)) {
     out->how = TNI_CLT_KEPT;
     return;
   }
   if (!measure_all(d, w, out)) return;
   out->how = TNI_CLT_MEASURED;
   out->index = tni_clt_prefer(out->pace, w->n);
-  out->unkept = !nkey || !keep(d, w, key, nkey, out);
+  out->unkept = !nkey || !keep_choice(d, w, key, nkey, out);
 }
 
 void tni_clt_choice_text(const tni_clt_width *w, const tni_clt_choice *c, char *text, size_t n) {

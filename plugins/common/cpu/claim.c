@@ -58,7 +58,7 @@ static const tni_clt_match *swallower(const claimer *c, tn_id node) {
   return m->kind == TNI_CLT_PACKED && m->transpose == node ? m : NULL;
 }
 
-static tn_status answer(const claimer *c, tn_id node) {
+static tn_status answer_node(const claimer *c, tn_id node) {
   const tni_clt_match *m = &c->match[node];
   tni_cm_offer none = {0}, o;
   if (m->kind == TNI_CLT_PACKED) {
@@ -112,7 +112,7 @@ static tn_status claim_all(claimer *c) {
   tn_status st = TN_OK;
   uint32_t n = c->g->n_nodes;
   for (tn_id i = 0; i < n; i++) tni_clt_match_node(c->d, c->g, i, &c->match[i]);
-  for (tn_id i = 0; st == TN_OK && i < n; i++) st = answer(c, i);
+  for (tn_id i = 0; st == TN_OK && i < n; i++) st = answer_node(c, i);
   for (tn_id i = 0; st == TN_OK && i < n; i++)
     if (c->match[i].kind == TNI_CLT_PACKED) st = claim_siblings(c, i);
   for (tn_id i = 0; st == TN_OK && i < n; i++)

@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
-#include "plugins/common/cpu/build.h"
 #include "plugins/common/base/base.h"
+#include "plugins/common/cpu/build.h"
 
 static void lower_float(tni_clt_builder *b, uint32_t i) {
   const tni_clt_match *m = &b->match[i];
@@ -27,7 +27,7 @@ static void lower_float(tni_clt_builder *b, uint32_t i) {
   tni_clt_finish_task(b);
 }
 
-static bool reserve(tni_clt_builder *b) {
+static bool reserve_program(tni_clt_builder *b) {
   size_t n = b->s->n_nodes, slots = n;
   for (uint32_t i = 0; i < n; i++) {
     const tn_node *node = b->s->graph->nodes[b->s->nodes[i]];
@@ -43,7 +43,7 @@ static bool reserve(tni_clt_builder *b) {
 
 static tn_status lower_all(tni_clt_builder *b, tn_error *err) {
   uint32_t *members = tni_clt_get(b, b->s->n_nodes, sizeof *members);
-  if (!reserve(b) || !members) return TN_E_NO_MEMORY;
+  if (!reserve_program(b) || !members) return TN_E_NO_MEMORY;
   for (uint32_t i = 0; i < b->s->n_nodes; i++) tni_clt_match_node(b->d, b->s->graph, b->s->nodes[i], &b->match[i]);
   tn_status st = TN_OK;
   for (uint32_t i = 0; st == TN_OK && i < b->s->n_nodes; i++) {

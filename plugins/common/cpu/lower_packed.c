@@ -3,8 +3,8 @@
  * Products over packed weights: one task, one joined blob, and a strip for each chain behind them. A plain product is a
  * strip of its own; Gemm's alpha, beta and C are a chain.
  */
-#include "plugins/common/cpu/build.h"
 #include "plugins/common/base/base.h"
+#include "plugins/common/cpu/build.h"
 
 /* Index in s->nodes of a node that must stand there with group `group`; TN_NONE if it does not. */
 static uint32_t find_node(const tni_clt_builder *b, tn_id node, tn_id group) {
@@ -14,7 +14,7 @@ static uint32_t find_node(const tni_clt_builder *b, tn_id node, tn_id group) {
 }
 
 /* Members of the task whose first product is i: itself, and its siblings in the same group. */
-static uint32_t collect(tni_clt_builder *b, uint32_t i, uint32_t *members, tn_error *err) {
+static uint32_t collect_siblings(tni_clt_builder *b, uint32_t i, uint32_t *members, tn_error *err) {
   const tn_subgraph *s = b->s;
   uint32_t n = 0;
   int64_t N = 0;
@@ -110,7 +110,7 @@ static void add_product(tni_clt_builder *b, const tni_clt_match *m, int64_t n0) 
 
 tn_status tni_clt_lower_packed(tni_clt_builder *b, uint32_t i, uint32_t *members, tn_error *err) {
   const tni_clt_match *m = &b->match[i];
-  uint32_t n = collect(b, i, members, err);
+  uint32_t n = collect_siblings(b, i, members, err);
   if (n == 0) return TN_E_INVALID;
   tn_id *values = tni_clt_get(b, n, sizeof *values);
   if (!values) return TN_E_NO_MEMORY;

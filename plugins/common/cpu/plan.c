@@ -4,12 +4,12 @@
  */
 #include <string.h>
 
+#include "plugins/common/base/base.h"
 #include "plugins/common/cpu/cost.h"
 #include "plugins/common/cpu/match.h"
 #include "plugins/common/cpu/program.h"
-#include "plugins/common/base/base.h"
 
-static bool mul(uint64_t a, uint64_t b, uint64_t *out) { return !__builtin_mul_overflow(a, b, out); }
+static bool mul_bytes(uint64_t a, uint64_t b, uint64_t *out) { return !__builtin_mul_overflow(a, b, out); }
 
 static int64_t most_rows(const tni_clt_geometry *g) {
   const int64_t most = TNI_CLT_UNIT_BYTES / g->K_padded / TNI_CLT_STEP_ROWS * TNI_CLT_STEP_ROWS;
@@ -47,8 +47,8 @@ tn_status tni_clt_room_of(const tn_program *p, const tni_clt_task *t, int64_t M,
   tni_clt_act_room act = tni_clt_act_room_of(quant ? quant->layout : 0, (size_t)g->K_padded, (size_t)g->group);
   if (M < 0) return TN_E_LIMIT;
   uint64_t strides = ((uint64_t)M + act.rows - 1) / act.rows, q, scale, zero;
-  if (!mul(strides, act.q_stride, &q) || !mul(strides, act.s_stride * 4, &scale) ||
-      !mul(strides, act.z_stride * 4, &zero))
+  if (!mul_bytes(strides, act.q_stride, &q) || !mul_bytes(strides, act.s_stride * 4, &scale) ||
+      !mul_bytes(strides, act.z_stride * 4, &zero))
     return TN_E_LIMIT;
   if (q > INT64_MAX / 4 || scale > INT64_MAX / 4 || zero > INT64_MAX / 4) return TN_E_LIMIT;
   scale = (scale + 63) & ~UINT64_C(63);
@@ -306,7 +306,7 @@ static uint64_t bytes_of_use(const tn_plan *plan, uint32_t use) {
   return a->bias_use == use ? (uint64_t)(a->bias_scalar ? 1 : a->N) * sizeof(float) : 0;
 }
 
-static tn_status attach(tn_args *a, uint32_t use, const tn_view *view, tn_error *err) {
+static tn_status attach_view(tn_args *a, uint32_t use, const tn_view *view, tn_error *err) {
   const tn_plan *plan = a->plan;
   const tn_task *t = &plan->task->pub;
   void *ptr = view ? view->ptr : NULL;
@@ -335,7 +335,7 @@ tn_status tni_clt_args(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn
   if (!a) return tni_cm_fail(err, TN_E_NO_MEMORY, plan->task->pub.name, "out of memory");
   *a = (tn_args){.plan = plan, .n = n};
   tn_status st = TN_OK;
-  for (uint32_t i = 0; st == TN_OK && i < n; i++) st = attach(a, i, uses[i], err);
+  for (uint32_t i = 0; st == TN_OK && i < n; i++) st = attach_view(a, i, uses[i], err);
   if (st != TN_OK)
     h->free(h->ctx, a);
   else
@@ -345,7 +345,7 @@ tn_status tni_clt_args(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn
 
 tn_status tni_clt_args_set(tn_args *a, uint32_t use, const tn_view *view, tn_error *err) {
   if (use >= a->n) return tni_cm_fail(err, TN_E_INVALID, a->plan->task->pub.name, "there is no use %u", use);
-  return attach(a, use, view, err);
+  return attach_view(a, use, view, err);
 }
 
 void tni_clt_args_free(tn_args *a) {

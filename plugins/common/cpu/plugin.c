@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plugins/common/cpu/kernels/kernels.h"
+#include "plugins/common/base/base.h"
 #include "plugins/common/cpu/backend.h"
 #include "plugins/common/cpu/choice.h"
-#include "plugins/common/base/base.h"
+#include "plugins/common/cpu/kernels/kernels.h"
 #include "plugins/common/formats/formats.h"
 
 static const tn_option opt_group = {.h = TN_HDR(tn_option),
@@ -40,7 +40,7 @@ bool tni_clt_cpu_refusal(const tni_clt_backend *b, uint32_t features, char *text
   return true;
 }
 
-static tn_status enumerate(tn_plugin *pub, uint32_t cap, const tn_caps **out, uint32_t *n, tn_error *err) {
+static tn_status enumerate_cpu(tn_plugin *pub, uint32_t cap, const tn_caps **out, uint32_t *n, tn_error *err) {
   tni_clt_plugin *p = (tni_clt_plugin *)pub;
   char text[128];
   *n = 0;
@@ -144,7 +144,7 @@ static void choose_format(tni_clt_device *d, const tni_clt_width *w) {
   d->host->log(d->host->ctx, TN_LOG_WARN, line);
 }
 
-static const tn_format *listed(const tni_clt_plugin *p, const tni_clt_format *f) {
+static const tn_format *listed_format(const tni_clt_plugin *p, const tni_clt_format *f) {
   for (uint32_t i = 0; i < p->pub.n_formats; i++)
     if (p->backend->formats[i] == f) return p->formats[i];
   return f->format;
@@ -184,7 +184,7 @@ static tn_status open_device(tn_plugin *pub, uint32_t index, tn_device **out, tn
     return st;
   }
   if (width) choose_format(d, width);
-  d->packs = listed(p, d->set.format);
+  d->packs = listed_format(p, d->set.format);
   log_kernels(d);
   *out = &d->pub;
   return TN_OK;
@@ -262,7 +262,7 @@ tn_status tni_clt_entry(const tni_clt_backend *b, const tn_host *host, tn_negoti
                                 .build_id = b->version,
                                 .options = p->options,
                                 .formats = p->formats,
-                                .enumerate = enumerate,
+                                .enumerate = enumerate_cpu,
                                 .open = open_device,
                                 .close = close_device,
                                 .shutdown = shutdown_plugin,

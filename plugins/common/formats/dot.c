@@ -3,9 +3,9 @@
 
 #include <string.h>
 
+#include "plugins/common/base/base.h"
 #include "plugins/common/formats/dot_fit.h"
 #include "plugins/common/formats/f16.h"
-#include "plugins/common/base/base.h"
 #include "plugins/common/formats/source.h"
 
 enum { ROWS = TNI_DOT_ROWS, GROUP = TNI_DOT_GROUP, QUAD = TNI_DOT_QUAD, MAX_SB_K = 256, MAX_HEAD = 128 };
@@ -214,8 +214,8 @@ static tn_status find_levels(tn_pack *p) {
   return st;
 }
 
-static tn_status begin(const tn_host *host, const tn_format *f, const tn_weight *w, const int64_t *params, uint32_t n,
-                       tn_pack **out, tn_error *err) {
+static tn_status begin_dot(const tn_host *host, const tn_format *f, const tn_weight *w, const int64_t *params,
+                           uint32_t n, tn_pack **out, tn_error *err) {
   tni_dot_geometry g;
   (void)params;
   const tni_dot_kind *kind = tni_dot_kind_of(f);
@@ -328,7 +328,7 @@ static tn_status pack_rows(tn_pack *p, int64_t n0, int64_t n1, void *blob) {
   return tni_cm_source_blocks(p->host, p->weight, p->grid, n0, n1, pack_block, p, blob, p->geo.row_block_bytes);
 }
 
-static tn_status end(tn_pack *p, void *blob) {
+static tn_status end_dot(tn_pack *p, void *blob) {
   (void)blob; /* no header */
   if (p) p->host->free(p->host->ctx, p);
   return TN_OK;
@@ -358,7 +358,7 @@ static tn_status bytes_of(const tn_blob *b, int64_t offset, int64_t n, uint8_t *
   return b->ptr || !n ? TN_OK : b->read(b, (uint64_t)offset, (uint64_t)n, copy);
 }
 
-static tn_status unpack(const tn_blob *b, const int64_t box[4], float *dst) {
+static tn_status unpack_dot(const tn_blob *b, const int64_t box[4], float *dst) {
   tni_dot_geometry g;
   const tni_dot_kind *kind = b->format ? tni_dot_kind_of(b->format) : NULL;
   tn_status st = b->n_params ? TN_E_INVALID : tni_dot_geometry_of(kind, b->N, b->K, &g);
@@ -390,7 +390,7 @@ static tn_status unpack(const tn_blob *b, const int64_t box[4], float *dst) {
   {                                                                                                            \
     .h = TN_HDR(tn_format), .name = label, .version = v, .bits = bits_, .group = group_, .flags = flags_,      \
     .bits_per_weight = all_in, .w_err = err, .x_err = 0.5f / 127.0f + 1e-6f, .numerics = num, .size = size_of, \
-    .begin = begin, .rows = pack_rows, .end = end, .unpack = unpack,                                           \
+    .begin = begin_dot, .rows = pack_rows, .end = end_dot, .unpack = unpack_dot,                               \
   }
 #define GROUPS(label, v, bits, err) \
   FORMAT(label, v, bits, bits + 0.125f, GROUP, TN_FMT_READS_QUANT, &tni_dot_numerics, err)

@@ -108,7 +108,7 @@ typedef struct prefix {
 } prefix;
 
 /* Squared error of bins [a, b) around their mean. */
-static double spread(const prefix *p, int32_t a, int32_t b) {
+static double spread_of_run(const prefix *p, int32_t a, int32_t b) {
   const double n = p->count[b] - p->count[a], s = p->sum[b] - p->sum[a];
   return n > 0 ? p->squares[b] - p->squares[a] - s * s / n : 0;
 }
@@ -121,28 +121,28 @@ typedef struct plan {
 } plan;
 
 /* For all i in [lo, hi]: the best cut lies in [a, b] and moves up with i. */
-static void divide(const plan *d, int32_t lo, int32_t hi, int32_t a, int32_t b) {
+static void divide_runs(const plan *d, int32_t lo, int32_t hi, int32_t a, int32_t b) {
   if (lo > hi) return;
   const int32_t i = (lo + hi) / 2;
   int32_t best = a;
   double least = DBL_MAX;
   for (int32_t c = a; c <= b && c <= i; c++) {
-    const double e = d->before[c] + spread(d->p, c, i);
+    const double e = d->before[c] + spread_of_run(d->p, c, i);
     if (e < least) least = e, best = c;
   }
   d->least[i] = least;
   d->cut[i] = (uint16_t)best;
-  divide(d, lo, i - 1, a, best);
-  divide(d, i + 1, hi, best, b);
+  divide_runs(d, lo, i - 1, a, best);
+  divide_runs(d, i + 1, hi, best, b);
 }
 
 static void cut_bins(const prefix *p, double *mean) {
   double error[2][BINS + 1];
   uint16_t cut[LEVELS][BINS + 1] = {{0}};
-  for (int32_t i = 0; i <= BINS; i++) error[0][i] = spread(p, 0, i);
+  for (int32_t i = 0; i <= BINS; i++) error[0][i] = spread_of_run(p, 0, i);
   for (int32_t k = 1; k < LEVELS; k++) {
     const plan d = {p, error[(k - 1) % 2], error[k % 2], cut[k]};
-    divide(&d, 0, BINS, 0, BINS);
+    divide_runs(&d, 0, BINS, 0, BINS);
   }
   for (int32_t k = LEVELS - 1, end = BINS; k >= 0; k--) {
     const int32_t begin = cut[k][end];

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "plugins/common/formats/f16.h"
 #include "plugins/common/base/base.h"
+#include "plugins/common/formats/f16.h"
 
 enum { GROUP = TNI_E0M4_GROUP, COLS = TNI_E0M4_COLUMNS };
 #define SMALLEST 0x1p-14f /* normal half */
@@ -100,8 +100,8 @@ int tni_e0m4_group(const float *w, uint32_t n, int zero_exact, uint8_t *codes, u
   return 0;
 }
 
-static tn_status begin(const tn_host *host, const tn_format *f, const tn_weight *w, const int64_t *params, uint32_t n,
-                       tn_pack **out, tn_error *err) {
+static tn_status begin_e0m4(const tn_host *host, const tn_format *f, const tn_weight *w, const int64_t *params,
+                            uint32_t n, tn_pack **out, tn_error *err) {
   (void)f;
   tni_e0m4_geometry g;
   if (n != 1 || !params || params[0] < 0 || params[0] > 1)
@@ -164,7 +164,7 @@ static tn_status pack_rows(tn_pack *p, int64_t n0, int64_t n1, void *blob) {
   return st;
 }
 
-static tn_status end(tn_pack *p, void *blob) {
+static tn_status end_e0m4(tn_pack *p, void *blob) {
   (void)blob; /* no header */
   if (p) p->host->free(p->host->ctx, p);
   return TN_OK;
@@ -173,7 +173,7 @@ static tn_status end(tn_pack *p, void *blob) {
 /* --- unpacking -------------------------------------------------------------------------------------------------- */
 
 /* bytes of the blob, from memory or file. */
-static tn_status fetch(const tn_blob *b, uint64_t at, uint64_t n, void *dst) {
+static tn_status fetch_e0m4(const tn_blob *b, uint64_t at, uint64_t n, void *dst) {
   if (!b->ptr) return b->read(b, at, n, dst);
   memcpy(dst, (const char *)b->ptr + at, n);
   return TN_OK;
@@ -183,8 +183,8 @@ static tn_status unpack_tile(const tn_blob *b, const tni_e0m4_geometry *g, const
                              int64_t n, int64_t n_end, const int64_t box[4], float *dst) {
   uint16_t w[COLS], s[2 * COLS];
   const int64_t at = n - part->n0, count = n_end - n, width = box[3] - box[2];
-  tn_status st = fetch(b, part->w_at + (uint64_t)(k / 4 * part->Pn + at) * 2, (uint64_t)count * 2, w);
-  if (st == TN_OK) st = fetch(b, part->s_at + (uint64_t)(k / GROUP * part->Pn + at) * 4, (uint64_t)count * 4, s);
+  tn_status st = fetch_e0m4(b, part->w_at + (uint64_t)(k / 4 * part->Pn + at) * 2, (uint64_t)count * 2, w);
+  if (st == TN_OK) st = fetch_e0m4(b, part->s_at + (uint64_t)(k / GROUP * part->Pn + at) * 4, (uint64_t)count * 4, s);
   for (int64_t i = 0; st == TN_OK && i < count; i++)
     for (int64_t j = 0; j < 4; j++) {
       if (k + j < box[2] || k + j >= box[3]) continue;
@@ -196,7 +196,7 @@ static tn_status unpack_tile(const tn_blob *b, const tni_e0m4_geometry *g, const
   return st;
 }
 
-static tn_status unpack(const tn_blob *b, const int64_t box[4], float *dst) {
+static tn_status unpack_e0m4(const tn_blob *b, const int64_t box[4], float *dst) {
   tni_e0m4_geometry g;
   tn_status st = tni_e0m4_geometry_of(b->N, b->K, &g);
   if (st != TN_OK) return st;
@@ -224,8 +224,8 @@ const tn_format tni_e0m4_format = {
     .x_err = 0x1p-11f,
     .numerics = &tni_e0m4_numerics,
     .size = size_of,
-    .begin = begin,
+    .begin = begin_e0m4,
     .rows = pack_rows,
-    .end = end,
-    .unpack = unpack,
+    .end = end_e0m4,
+    .unpack = unpack_e0m4,
 };

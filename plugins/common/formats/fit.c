@@ -15,7 +15,7 @@ enum { LANES = TNI_FIT_LANES, TRIES = TNI_FIT_STARTS };
 /* --- portable --------------------------------------------------------------------------------------------------- */
 
 /* Adding and subtracting 1.5 * 2^23 rounds to an integer, half to even, for |v| < 2^22. */
-static inline float nearest(float v, tni_fit_range r) {
+static inline float nearest_level(float v, tni_fit_range r) {
   const float magic = 12582912.0f;
   v = v < r.lo ? r.lo : v;
   v = v > r.hi ? r.hi : v;
@@ -40,7 +40,7 @@ static void try_step(const float *w, uint32_t n, float d, tni_fit_search *s) {
   float wc[LANES] = {0}, cc[LANES] = {0};
   for (uint32_t i = 0; i < n; i += LANES)
     for (uint32_t l = 0; l < LANES && i + l < n; l++) {
-      const float c = nearest(w[i + l] * inv - half, s->r) + half;
+      const float c = nearest_level(w[i + l] * inv - half, s->r) + half;
       wc[l] += w[i + l] * c;
       cc[l] += c * c;
     }
@@ -48,7 +48,7 @@ static void try_step(const float *w, uint32_t n, float d, tni_fit_search *s) {
 }
 
 static void any_codes(const float *w, uint32_t n, tni_fit_range r, float inv, uint8_t *codes) {
-  for (uint32_t i = 0; i < n; i++) codes[i] = (uint8_t)(int32_t)(nearest(w[i] * inv - r.half, r) - r.lo);
+  for (uint32_t i = 0; i < n; i++) codes[i] = (uint8_t)(int32_t)(nearest_level(w[i] * inv - r.half, r) - r.lo);
 }
 
 static int any_group(const tni_fit_grid *g, const float *w, uint32_t n, uint8_t *codes, uint16_t *scale) {

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
+#include "plugins/common/base/base.h"
 #include "plugins/common/formats/f16.h"
 #include "plugins/common/formats/lut_fit.h"
-#include "plugins/common/base/base.h"
 #include "plugins/common/formats/source.h"
 
 enum { ROWS = TNI_LUT_ROWS, GROUP = TNI_LUT_GROUP, STEP_BYTES = 32 /* of a plane */ };
@@ -67,8 +67,8 @@ static tn_status size_of(const tn_format *f, int64_t N, int64_t K, const int64_t
   return st;
 }
 
-static tn_status begin(const tn_host *host, const tn_format *f, const tn_weight *w, const int64_t *params, uint32_t n,
-                       tn_pack **out, tn_error *err) {
+static tn_status begin_lut(const tn_host *host, const tn_format *f, const tn_weight *w, const int64_t *params,
+                           uint32_t n, tn_pack **out, tn_error *err) {
   tni_lut_geometry g;
   (void)params;
   const tni_lut_kind *kind = tni_lut_kind_of(f);
@@ -135,7 +135,7 @@ static tn_status pack_rows(tn_pack *p, int64_t n0, int64_t n1, void *blob) {
   return tni_cm_source_blocks(p->host, p->weight, NULL, n0, n1, pack_block, p, blob, p->geo.row_block_bytes);
 }
 
-static tn_status end(tn_pack *p, void *blob) {
+static tn_status end_lut(tn_pack *p, void *blob) {
   (void)blob; /* no header */
   if (p) p->host->free(p->host->ctx, p);
   return TN_OK;
@@ -157,7 +157,7 @@ static void unpack_part(const tni_lut_kind *kind, const uint8_t *group, int64_t 
   }
 }
 
-static tn_status unpack(const tn_blob *b, const int64_t box[4], float *dst) {
+static tn_status unpack_lut(const tn_blob *b, const int64_t box[4], float *dst) {
   tni_lut_geometry g;
   const tni_lut_kind *kind = b->format ? tni_lut_kind_of(b->format) : NULL;
   tn_status st = b->n_params ? TN_E_INVALID : tni_lut_geometry_of(kind, b->N, b->K, &g);
@@ -184,7 +184,7 @@ static tn_status unpack(const tn_blob *b, const int64_t box[4], float *dst) {
   {                                                                                                                  \
     .h = TN_HDR(tn_format), .name = label, .version = 2, .bits = planes_, .group = GROUP,                            \
     .bits_per_weight = planes_ + 0.125f, .w_err = err, .x_err = 0.5f * 4.0f / 253.0f + 1e-6f, .numerics = &numerics, \
-    .size = size_of, .begin = begin, .rows = pack_rows, .end = end, .unpack = unpack,                                \
+    .size = size_of, .begin = begin_lut, .rows = pack_rows, .end = end_lut, .unpack = unpack_lut,                    \
   }
 
 /* The errors are those of lut_fit.h, which a test compares. */

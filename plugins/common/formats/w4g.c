@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "plugins/common/formats/f16.h"
 #include "plugins/common/base/base.h"
+#include "plugins/common/formats/f16.h"
 #include "plugins/common/formats/quant4.h"
 #include "plugins/common/formats/source.h"
 
@@ -63,8 +63,8 @@ static tn_status size_of(const tn_format *f, int64_t N, int64_t K, const int64_t
   return st;
 }
 
-static tn_status begin(const tn_host *host, const tn_format *f, const tn_weight *w, const int64_t *params, uint32_t n,
-                       tn_pack **out, tn_error *err) {
+static tn_status begin_w4g(const tn_host *host, const tn_format *f, const tn_weight *w, const int64_t *params,
+                           uint32_t n, tn_pack **out, tn_error *err) {
   (void)f;
   tni_w4g_geometry g;
   if (n != 1 || !params) return tni_cm_fail(err, TN_E_INVALID, "w4g", "w4g takes one parameter: group");
@@ -81,8 +81,8 @@ static tn_status begin(const tn_host *host, const tn_format *f, const tn_weight 
 }
 
 /* One group of one row, `have` elements of it; the rest is zero weights. */
-static int quantize(const tn_pack *p, const tni_cm_source *s, int64_t row, int64_t k0, uint32_t have, uint8_t *q,
-                    uint16_t *scale) {
+static int quantize_w4g(const tn_pack *p, const tni_cm_source *s, int64_t row, int64_t k0, uint32_t have, uint8_t *q,
+                        uint16_t *scale) {
   const uint32_t group = (uint32_t)p->geo.group;
   float w[MAX_GROUP];
   memset(q, 8, MAX_GROUP);
@@ -99,7 +99,7 @@ static int pack_group(const tn_pack *p, const tni_cm_source *s, int64_t row, int
   uint8_t q[MAX_GROUP];
   const int64_t have = g->K - k0;
   if (have <= 0) return 0; /* the caller has filled in zero weights */
-  if (quantize(p, s, row, k0, (uint32_t)(have < g->group ? have : g->group), q, scale)) return -1;
+  if (quantize_w4g(p, s, row, k0, (uint32_t)(have < g->group ? have : g->group), q, scale)) return -1;
   for (int64_t k = 0; k < g->group; k += 8) {
     uint32_t lo, hi; /* four codes, each in its byte: a shift moves all of them */
     memcpy(&lo, q + k, sizeof lo);
@@ -132,7 +132,7 @@ static tn_status pack_rows(tn_pack *p, int64_t n0, int64_t n1, void *blob) {
   return tni_cm_source_blocks(p->host, p->weight, p->grid, n0, n1, pack_block, p, blob, p->geo.row_block_bytes);
 }
 
-static tn_status end(tn_pack *p, void *blob) {
+static tn_status end_w4g(tn_pack *p, void *blob) {
   (void)blob; /* no header */
   if (p) p->host->free(p->host->ctx, p);
   return TN_OK;
@@ -151,7 +151,7 @@ static void unpack_part(const tni_w4g_geometry *g, const uint8_t *sb, int64_t sb
   }
 }
 
-static tn_status unpack(const tn_blob *b, const int64_t box[4], float *dst) {
+static tn_status unpack_w4g(const tn_blob *b, const int64_t box[4], float *dst) {
   tni_w4g_geometry g;
   if (b->n_params != 1 || !b->params) return TN_E_INVALID;
   tn_status st = tni_w4g_geometry_of(b->N, b->K, b->params[0], &g);
@@ -186,8 +186,8 @@ const tn_format tni_w4g_format = {
     .numerics = &numerics[0],
     .numerics_of = numerics_of,
     .size = size_of,
-    .begin = begin,
+    .begin = begin_w4g,
     .rows = pack_rows,
-    .end = end,
-    .unpack = unpack,
+    .end = end_w4g,
+    .unpack = unpack_w4g,
 };

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "plugins/common/opencl/clprog.h"
 #include "plugins/common/base/base.h"
+#include "plugins/common/opencl/clprog.h"
 
 static uint32_t size_of(uint32_t type) {
   return type == TN_DT_I64 ? 8 : type == TN_DT_F16 ? 2 : type == TN_DT_U8 || type == TN_DT_BOOL ? 1 : 4;
@@ -65,7 +65,7 @@ static tn_status patch_states(const tn_args *a, tni_cl_launch *l, tn_error *err)
 }
 
 /* Memory of one operand. */
-static tn_status resolve(const tn_args *a, const tni_cl_launch *l, uint32_t i, tni_cl_bound *out, tn_error *err) {
+static tn_status resolve_use(const tn_args *a, const tni_cl_launch *l, uint32_t i, tni_cl_bound *out, tn_error *err) {
   const tni_cl_place *p = &l->operands[i];
   const char *name = a->plan->task->pub.name;
   const bool product = l->shape.kind == TNI_CLK_GEMV || l->shape.kind == TNI_CLK_GEMM;
@@ -91,7 +91,7 @@ static tn_status set_launch(tn_args *a, uint32_t i, tn_error *err) {
   tni_cl_launch *l = &a->launches[i];
   tni_cl_bound bound[TNI_CL_MAX_OPERANDS];
   tn_status st = patch_states(a, l, err);
-  for (uint32_t k = 0; st == TN_OK && k < l->shape.n_operands; k++) st = resolve(a, l, k, &bound[k], err);
+  for (uint32_t k = 0; st == TN_OK && k < l->shape.n_operands; k++) st = resolve_use(a, l, k, &bound[k], err);
   if (st != TN_OK) return st;
   cl_int code = CL_SUCCESS;
   const tni_cl_api *api = &device_of(a)->api;
@@ -261,7 +261,7 @@ static cl_int enqueue_copy(tni_cl_device *d, const tn_item *it) {
 }
 
 /* One item and the marker behind it. */
-static cl_int enqueue(tni_cl_device *d, const tn_item *it, tni_cl_flight *f, uint32_t *since_flush) {
+static cl_int enqueue_launch(tni_cl_device *d, const tn_item *it, tni_cl_flight *f, uint32_t *since_flush) {
   cl_event event = NULL;
   cl_int code = it->plan ? enqueue_plan(d, it, since_flush) : enqueue_copy(d, it);
   if (code == CL_SUCCESS) code = d->api.EnqueueMarkerWithWaitList(d->context.queue, 0, NULL, &event);
@@ -294,7 +294,7 @@ tn_status tni_cl_submit(tn_device *dev, uint32_t engine, const tn_item *const *i
     f->ticket = items[i]->ticket;
     f->queued = d->host->now(d->host->ctx);
     f->bytes = items[i]->plan ? (uint64_t)items[i]->plan->moved : items[i]->src->bytes;
-    cl_int code = enqueue(d, items[i], f, &since_flush);
+    cl_int code = enqueue_launch(d, items[i], f, &since_flush);
     if (code == CL_SUCCESS) continue;
     if (i == 0) {
       __atomic_store_n(&f->busy, 0, __ATOMIC_RELEASE);

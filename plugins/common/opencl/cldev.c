@@ -105,7 +105,7 @@ static void read_limits(const picker *p, tni_cl_info *i) {
   if (i->base_align == 0 || (i->base_align & (i->base_align - 1))) i->base_align = 128;
 }
 
-static bool fill(const picker *p, cl_platform_id platform, cl_device_id id, tni_cl_info *i) {
+static bool fill_device_info(const picker *p, cl_platform_id platform, cl_device_id id, tni_cl_info *i) {
   memset(i, 0, sizeof *i);
   i->platform = platform;
   i->id = id;
@@ -143,7 +143,7 @@ static const char *unfit(const picker *p, const tni_cl_info *i) {
   return NULL;
 }
 
-static tn_status search(const picker *p, tni_cl_info *out, tn_error *err) {
+static tn_status search_platforms(const picker *p, tni_cl_info *out, tn_error *err) {
   cl_platform_id platforms[MAX_PLATFORMS];
   cl_device_id devices[MAX_DEVICES];
   cl_device_type types[4];
@@ -160,7 +160,8 @@ static tn_status search(const picker *p, tni_cl_info *out, tn_error *err) {
     for (cl_uint a = 0; a < np && a < MAX_PLATFORMS; a++) {
       if (p->api->GetDeviceIDs(platforms[a], *t, MAX_DEVICES, devices, &nd) != CL_SUCCESS) continue;
       for (cl_uint d = 0; d < nd && d < MAX_DEVICES; d++) {
-        if (!fill(p, platforms[a], devices[d], out)) return tni_cm_fail(err, TN_E_NO_MEMORY, "opencl", "out of memory");
+        if (!fill_device_info(p, platforms[a], devices[d], out))
+          return tni_cm_fail(err, TN_E_NO_MEMORY, "opencl", "out of memory");
         const char *no = unfit(p, out);
         if (!no) return TN_OK;
         why = no;
@@ -176,7 +177,7 @@ static tn_status search(const picker *p, tni_cl_info *out, tn_error *err) {
 tn_status tni_cl_pick(const tni_cl_api *api, const tni_cl_wish *wish, tni_cm_mem *mem, tni_cl_info *out,
                       tn_error *err) {
   picker p = {api, wish, mem};
-  return search(&p, out, err);
+  return search_platforms(&p, out, err);
 }
 
 /* --- context ---------------------------------------------------------------------------------------------------- */

@@ -11,7 +11,7 @@ typedef struct text {
   bool full;
 } text;
 
-static void add(text *t, const char *fmt, ...) {
+static void add_text(text *t, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
   int n = t->full ? 0 : vsnprintf(t->out + t->n, t->size - t->n, fmt, ap);
@@ -86,15 +86,15 @@ void tni_cl_ew_geometry(const int32_t meta[4], size_t global[3], size_t local[3]
 }
 
 static void arguments(text *t, const tni_cl_ew *e, uint32_t n_starts) {
-  add(t, "__kernel void ew(");
-  for (uint32_t i = 0; i < e->n_in; i++) add(t, "ARG(x%u), ", i);
-  for (uint32_t i = 0; i < e->n_out; i++) add(t, "ARG(y%u), ", i);
-  for (uint32_t i = 0; i < n_starts; i++) add(t, "ARG(z%u), ", i);
-  add(t, "__global const int *meta, uint meta_o) {\n  __global const int *m = meta + meta_o;\n");
-  add(t,
-      "  const int i0 = get_global_id(0), i1 = get_global_id(1), i23 = get_global_id(2);\n"
-      "  if (i0 >= m[0] || i1 >= m[1] || i23 >= m[2] * m[3]) return;\n"
-      "  const int i2 = i23 %% m[2], i3 = i23 / m[2];\n");
+  add_text(t, "__kernel void ew(");
+  for (uint32_t i = 0; i < e->n_in; i++) add_text(t, "ARG(x%u), ", i);
+  for (uint32_t i = 0; i < e->n_out; i++) add_text(t, "ARG(y%u), ", i);
+  for (uint32_t i = 0; i < n_starts; i++) add_text(t, "ARG(z%u), ", i);
+  add_text(t, "__global const int *meta, uint meta_o) {\n  __global const int *m = meta + meta_o;\n");
+  add_text(t,
+           "  const int i0 = get_global_id(0), i1 = get_global_id(1), i23 = get_global_id(2);\n"
+           "  if (i0 >= m[0] || i1 >= m[1] || i23 >= m[2] * m[3]) return;\n"
+           "  const int i2 = i23 %% m[2], i3 = i23 / m[2];\n");
 }
 
 bool tni_cl_ew_source(const tni_cl_ew *e, char *out, size_t size) {
@@ -105,33 +105,33 @@ bool tni_cl_ew_source(const tni_cl_ew *e, char *out, size_t size) {
   arguments(&t, e, starts);
   for (uint32_t i = 0, z = 0; i < e->n_in; i++) {
     const uint32_t at = 4 + 4 * i;
-    add(&t, "  long a%u = (long)i0 * m[%u] + (long)i1 * m[%u] + (long)i2 * m[%u] + (long)i3 * m[%u];\n", i, at, at + 1,
-        at + 2, at + 3);
+    add_text(&t, "  long a%u = (long)i0 * m[%u] + (long)i1 * m[%u] + (long)i2 * m[%u] + (long)i3 * m[%u];\n", i, at,
+             at + 1, at + 2, at + 3);
     if (e->dynamic >> i & 1) {
       const uint32_t d = 4 + 4 * (e->n_in + e->n_out) + 3 * z;
-      add(&t, "  {\n    long s = ((__global const long *)AT(7, z%u, z%u_o))[0];\n    if (s < 0) s += m[%u];\n", z, z,
-          d + 1);
-      add(&t, "    a%u += clamp(s, (long)0, (long)(m[%u] - m[%u])) * m[%u];\n  }\n", i, d + 1, d + 2, d);
+      add_text(&t, "  {\n    long s = ((__global const long *)AT(7, z%u, z%u_o))[0];\n    if (s < 0) s += m[%u];\n", z,
+               z, d + 1);
+      add_text(&t, "    a%u += clamp(s, (long)0, (long)(m[%u] - m[%u])) * m[%u];\n  }\n", i, d + 1, d + 2, d);
       z++;
     }
-    add(&t, "  const %s r%u = LD(%u, AT(%u, x%u, x%u_o), a%u);\n", type, i, e->types[i], e->types[i], i, i, i);
+    add_text(&t, "  const %s r%u = LD(%u, AT(%u, x%u, x%u_o), a%u);\n", type, i, e->types[i], e->types[i], i, i, i);
   }
   for (uint32_t i = 0; i < e->n_ops; i++) {
     const tni_cm_instr *o = &e->ops[i];
     const char *f = formula(o->op);
     if (!f) return false;
-    add(&t, "  %s r%u;\n  {\n    const %s a = r%u;\n", type, e->n_in + i, type, o->a);
-    if (o->b != TN_NONE) add(&t, "    const %s b = r%u;\n", type, o->b);
-    if (o->op == TN_OP_SWISH || o->op == TN_OP_GELU) add(&t, "    const float v = %.9ef;\n", (double)o->value);
-    add(&t, "    r%u = %s;\n  }\n", e->n_in + i, f);
+    add_text(&t, "  %s r%u;\n  {\n    const %s a = r%u;\n", type, e->n_in + i, type, o->a);
+    if (o->b != TN_NONE) add_text(&t, "    const %s b = r%u;\n", type, o->b);
+    if (o->op == TN_OP_SWISH || o->op == TN_OP_GELU) add_text(&t, "    const float v = %.9ef;\n", (double)o->value);
+    add_text(&t, "    r%u = %s;\n  }\n", e->n_in + i, f);
   }
   for (uint32_t i = 0; i < e->n_out; i++) {
     const uint32_t at = 4 + 4 * (e->n_in + i), ty = e->types[e->n_in + i];
-    add(&t,
-        "  ST(%u, r%u, AT(%u, y%u, y%u_o), (long)i0 * m[%u] + (long)i1 * m[%u] + (long)i2 * m[%u] + (long)i3 * "
-        "m[%u]);\n",
-        ty, e->results[i], ty, i, i, at, at + 1, at + 2, at + 3);
+    add_text(&t,
+             "  ST(%u, r%u, AT(%u, y%u, y%u_o), (long)i0 * m[%u] + (long)i1 * m[%u] + (long)i2 * m[%u] + (long)i3 * "
+             "m[%u]);\n",
+             ty, e->results[i], ty, i, i, at, at + 1, at + 2, at + 3);
   }
-  add(&t, "}\n");
+  add_text(&t, "}\n");
   return !t.full;
 }

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "plugins/common/formats/formats.h"
 #include "plugins/common/opencl/clew.h"
 #include "plugins/common/opencl/clrun.h"
-#include "plugins/common/formats/formats.h"
 
 /* 19 x 3 x 2 x 2 elements; room for every stride below with a start, for what lies before an operand's begin, and for a
  * kernel that takes the wrong stride. */
@@ -41,7 +41,7 @@ typedef struct tester {
 
 /* --- operands ---------------------------------------------------------------------------------------------------- */
 
-static uint32_t next(tester *t) {
+static uint32_t next_test_value(tester *t) {
   t->seed = t->seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
   return (uint32_t)(t->seed >> 33);
 }
@@ -50,11 +50,11 @@ static uint32_t size_of(uint32_t type) {
   return type == TN_DT_I64 ? 8 : type == TN_DT_F16 ? 2 : type == TN_DT_BOOL ? 1 : 4;
 }
 
-static void fill(tester *t, operand *o) {
+static void fill_test_buffer(tester *t, operand *o) {
   for (uint32_t i = 0; i < ROOM; i++) {
-    const float f = (float)((int32_t)(next(t) % 2001) - 1000) / 500.0f;
+    const float f = (float)((int32_t)(next_test_value(t) % 2001) - 1000) / 500.0f;
     const uint16_t h = tni_cm_f32_to_f16(f);
-    const int64_t l = 1 + next(t) % 4;
+    const int64_t l = 1 + next_test_value(t) % 4;
     const int32_t n = (int32_t)l;
     const uint8_t b = l & 1;
     const void *from = o->type == TN_DT_F16    ? (const void *)&h
@@ -66,7 +66,7 @@ static void fill(tester *t, operand *o) {
   }
 }
 
-static reg load(const operand *o, int64_t at) {
+static reg load_test_value(const operand *o, int64_t at) {
   const unsigned char *p = o->bytes + (size_t)at * size_of(o->type);
   int64_t l = 0;
   int32_t n;
@@ -94,7 +94,7 @@ static reg load(const operand *o, int64_t at) {
 
 /* --- the chain in C ---------------------------------------------------------------------------------------------- */
 
-static double apply(const tni_cm_instr *o, double a, double b) {
+static double apply_test_op(const tni_cm_instr *o, double a, double b) {
   const double v = (double)o->value;
   switch (o->op) {
     case TN_OP_ADD:
@@ -145,12 +145,12 @@ static double apply(const tni_cm_instr *o, double a, double b) {
 
 /* What operands that are off move the result by, and what the function itself may lose: OpenCL promises 16 ulp of its
  * worst (erf); a formula chains at most four, and where it cancels the loss is that of its operands. */
-static reg step(const tni_cm_instr *o, const reg *a, const reg *b) {
-  const double bv = b ? b->v : 0, be = b ? b->e : 0, y = apply(o, a->v, bv);
+static reg test_step(const tni_cm_instr *o, const reg *a, const reg *b) {
+  const double bv = b ? b->v : 0, be = b ? b->e : 0, y = apply_test_op(o, a->v, bv);
   double off = 0;
   for (int sa = -1; sa <= 1; sa++)
     for (int sb = -1; sb <= 1; sb++) {
-      const double d = fabs(apply(o, a->v + sa * a->e, bv + sb * be) - y);
+      const double d = fabs(apply_test_op(o, a->v + sa * a->e, bv + sb * be) - y);
       off = d <= off ? off : d; /* NaN counts */
     }
   return (reg){.v = y, .e = 2 * off + 64 * 0x1p-24 * (fabs(y) + fabs(a->v) + fabs(bv))};
@@ -204,16 +204,17 @@ static int64_t index_of(const int32_t *stride, const int32_t at[4]) {
 }
 
 /* All registers of one element. The start lies LENGTH + START along axis 1, cut to what leaves D1 elements. */
-static void element(tester *t, const int32_t at[4]) {
+static void test_element(tester *t, const int32_t at[4]) {
   const tni_cl_ew *e = t->e;
   for (uint32_t i = 0; i < e->n_in; i++) {
     const int64_t from = LENGTH + START < LENGTH - D1 ? LENGTH + START : LENGTH - D1;
-    t->r[i] = load(&t->op[i], index_of(strides[i % 4], at) + (e->dynamic >> i & 1 ? from * strides[i % 4][1] : 0));
+    t->r[i] =
+        load_test_value(&t->op[i], index_of(strides[i % 4], at) + (e->dynamic >> i & 1 ? from * strides[i % 4][1] : 0));
   }
   for (uint32_t i = 0; i < e->n_ops; i++) {
     const tni_cm_instr *o = &e->ops[i];
     const reg *a = &t->r[o->a], *b = o->b == TN_NONE ? NULL : &t->r[o->b];
-    t->r[e->n_in + i] = e->wide ? long_step(t, o, a, b) : step(o, a, b);
+    t->r[e->n_in + i] = e->wide ? long_step(t, o, a, b) : test_step(o, a, b);
   }
 }
 
@@ -231,16 +232,16 @@ static bool close_to(uint32_t type, const reg *want, const reg *got, bool exact)
 }
 
 /* Every element against the chain; what lies between them must be as it was, which is zero. */
-static bool right(tester *t) {
+static bool test_is_right(tester *t) {
   const tni_cl_ew *e = t->e;
   for (int32_t n = 0; n < D0 * D1 * D2 * D3; n++) {
     const int32_t at[4] = {n % D0, n / D0 % D1, n / D0 / D1 % D2, n / D0 / D1 / D2};
-    element(t, at);
+    test_element(t, at);
     for (uint32_t i = 0; i < e->n_out; i++) {
       operand *o = &t->op[e->n_in + i];
       const size_t size = size_of(o->type), where = (size_t)index_of(strides[0], at);
       memcpy(o->bytes + where * size, t->got[i] + where * size, size);
-      const reg got = load(o, (int64_t)where);
+      const reg got = load_test_value(o, (int64_t)where);
       if (!close_to(o->type, &t->r[e->results[i]], &got, e->wide)) return false;
       memset(t->got[i] + where * size, 0, size);
     }
@@ -254,7 +255,7 @@ static bool right(tester *t) {
 /* Registers of long divide by zero on no device without harm: known before it is asked. */
 static bool defined(tester *t) {
   for (int32_t n = 0; t->e->wide && n < D0 * D1 * D2 * D3 && !t->undefined; n++)
-    element(t, (const int32_t[4]){n % D0, n / D0 % D1, n / D0 / D1 % D2, n / D0 / D1 / D2});
+    test_element(t, (const int32_t[4]){n % D0, n / D0 % D1, n / D0 / D1 % D2, n / D0 / D1 / D2});
   return !t->undefined;
 }
 
@@ -269,7 +270,7 @@ static void put_meta(const tni_cl_ew *e, int32_t *m) {
     }
 }
 
-static const char *launch(tester *t, tni_cl_kernels *k, const tni_cl_program *p) {
+static const char *launch_test(tester *t, tni_cl_kernels *k, const tni_cl_program *p) {
   const tni_cl_ew *e = t->e;
   int32_t meta[8 * TNI_CL_MAX_OPERANDS];
   const int64_t start = START;
@@ -306,11 +307,11 @@ const char *tni_cl_ew_self_test(tni_cl_kernels *k, const tni_cl_program *p, cons
   t->seed = 42;
   for (uint32_t i = 0; i < e->n_in + e->n_out; i++) {
     t->op[i].type = e->types[i];
-    if (i < e->n_in) fill(t, &t->op[i]);
+    if (i < e->n_in) fill_test_buffer(t, &t->op[i]);
   }
   if (defined(t)) {
-    why = launch(t, k, p);
-    *wrong = !why && !right(t);
+    why = launch_test(t, k, p);
+    *wrong = !why && !test_is_right(t);
     if (*wrong) why = "self-test: wrong results";
   }
   k->host->free(k->host->ctx, t);

@@ -49,37 +49,38 @@ static key make_key(tni_cl_kernels *k, const tni_cl_program *p, const char *what
   return o;
 }
 
-static void put(tni_cl_kernels *k, const tni_cl_program *p, const char *what, const void *data, size_t n) {
+static void put_in_cache(tni_cl_kernels *k, const tni_cl_program *p, const char *what, const void *data, size_t n) {
   key o = make_key(k, p, what);
   if (o.text) (void)!k->host->cache_put(k->host->ctx, o.text, o.n, data, n);
   k->host->free(k->host->ctx, o.text);
 }
 
-static bool get(tni_cl_kernels *k, const tni_cl_program *p, const char *what, const void **data, uint64_t *n) {
+static bool get_from_cache(tni_cl_kernels *k, const tni_cl_program *p, const char *what, const void **data,
+                           uint64_t *n) {
   key o = make_key(k, p, what);
   tn_status st = o.text ? k->host->cache_get(k->host->ctx, o.text, o.n, data, n) : TN_E_NO_MEMORY;
   k->host->free(k->host->ctx, o.text);
   return st == TN_OK;
 }
 
-static void remember(tni_cl_kernels *k, const tni_cl_program *p, uint32_t what, const char *text) {
+static void remember_state(tni_cl_kernels *k, const tni_cl_program *p, uint32_t what, const char *text) {
   state s = {.what = what, .pid = (int32_t)getpid()};
   snprintf(s.text, sizeof s.text, "%s", text);
-  put(k, p, "state", &s, sizeof s);
+  put_in_cache(k, p, "state", &s, sizeof s);
 }
 
-static state recall(tni_cl_kernels *k, const tni_cl_program *p) {
+static state recall_state(tni_cl_kernels *k, const tni_cl_program *p) {
   const void *data;
   uint64_t n;
   state s = {0};
-  if (get(k, p, "state", &data, &n) && n == sizeof s) memcpy(&s, data, sizeof s);
+  if (get_from_cache(k, p, "state", &data, &n) && n == sizeof s) memcpy(&s, data, sizeof s);
   s.text[sizeof s.text - 1] = 0;
   return s;
 }
 
 /* --- building --------------------------------------------------------------------------------------------------- */
 
-static void say(tni_cl_kernels *k, uint32_t level, const tni_cl_program *p, const char *text) {
+static void log_program(tni_cl_kernels *k, uint32_t level, const tni_cl_program *p, const char *text) {
   char line[320];
   snprintf(line, sizeof line, "%s: kernel %s: %s", k->c->info->name, p->name, text);
   k->host->log(k->host->ctx, level, line);
@@ -95,7 +96,7 @@ static bool build_binary(tni_cl_kernels *k, tni_cl_program *p) {
   const void *data;
   uint64_t n;
   cl_int status = CL_SUCCESS, code = CL_SUCCESS;
-  if (!get(k, p, "binary", &data, &n) || n == 0) return false;
+  if (!get_from_cache(k, p, "binary", &data, &n) || n == 0) return false;
   const unsigned char *bytes = data;
   const size_t size = (size_t)n;
   cl_program prog = a->CreateProgramWithBinary(k->c->context, 1, &k->c->info->id, &size, &bytes, &status, &code);
@@ -118,7 +119,7 @@ static void keep_binary(tni_cl_kernels *k, const tni_cl_program *p) {
   unsigned char *bytes = k->host->alloc(k->host->ctx, n, 64, TN_TAG_SCRATCH);
   if (!bytes) return;
   if (a->GetProgramInfo(p->program, CL_PROGRAM_BINARIES, sizeof bytes, &bytes, NULL) == CL_SUCCESS)
-    put(k, p, "binary", bytes, n);
+    put_in_cache(k, p, "binary", bytes, n);
   k->host->free(k->host->ctx, bytes);
 }
 
@@ -159,7 +160,7 @@ static cl_int touch_kernel(tni_cl_kernels *k, const tni_cl_program *p) {
 }
 
 static void build_source(tni_cl_kernels *k, tni_cl_program *p) {
-  remember(k, p, STATE_BUILDING, "");
+  remember_state(k, p, STATE_BUILDING, "");
   cl_int code = build_once(k, p);
   if (code == CL_OUT_OF_HOST_MEMORY) { /* seen to pass when tried again */
     k->c->api->Finish(k->c->queue);
@@ -169,7 +170,7 @@ static void build_source(tni_cl_kernels *k, tni_cl_program *p) {
   if (code == CL_SUCCESS) {
     p->why = NULL;
     keep_binary(k, p);
-    remember(k, p, STATE_BUILT, "");
+    remember_state(k, p, STATE_BUILT, "");
     return;
   }
   if (!p->why) {
@@ -179,19 +180,19 @@ static void build_source(tni_cl_kernels *k, tni_cl_program *p) {
   }
   if (p->program) k->c->api->ReleaseProgram(p->program);
   p->program = NULL;
-  remember(k, p, code == CL_BUILD_PROGRAM_FAILURE ? STATE_FAILED : 0, p->why);
-  say(k, TN_LOG_WARN, p, p->why);
+  remember_state(k, p, code == CL_BUILD_PROGRAM_FAILURE ? STATE_FAILED : 0, p->why);
+  log_program(k, TN_LOG_WARN, p, p->why);
 }
 
-static bool alive(int32_t pid) { return pid > 0 && pid != getpid() && (kill(pid, 0) == 0 || errno == EPERM); }
+static bool process_alive(int32_t pid) { return pid > 0 && pid != getpid() && (kill(pid, 0) == 0 || errno == EPERM); }
 
-static void build(tni_cl_kernels *k, tni_cl_program *p) {
-  const state s = recall(k, p);
-  if (s.what == STATE_BUILDING && !alive(s.pid)) p->why = "the driver crashed when it was built before";
+static void build_program(tni_cl_kernels *k, tni_cl_program *p) {
+  const state s = recall_state(k, p);
+  if (s.what == STATE_BUILDING && !process_alive(s.pid)) p->why = "the driver crashed when it was built before";
   if (s.what == STATE_FAILED || s.what == STATE_WRONG) p->why = keep_text(k, s.text);
   if (p->why) {
     k->skipped++;
-    say(k, TN_LOG_WARN, p, p->why);
+    log_program(k, TN_LOG_WARN, p, p->why);
     return;
   }
   if (build_binary(k, p))
@@ -206,15 +207,15 @@ bool tni_cl_kernel_tested(tni_cl_kernels *k, tni_cl_program *p, tni_cl_test_fn f
   bool wrong = false;
   p->why = fn(k, p, like, &wrong);
   p->tested = true;
-  if (!p->why || wrong) remember(k, p, p->why ? STATE_WRONG : STATE_GOOD, p->why ? p->why : "");
-  if (p->why) say(k, TN_LOG_WARN, p, p->why);
+  if (!p->why || wrong) remember_state(k, p, p->why ? STATE_WRONG : STATE_GOOD, p->why ? p->why : "");
+  if (p->why) log_program(k, TN_LOG_WARN, p, p->why);
   return !p->why;
 }
 
 /* --- finding ---------------------------------------------------------------------------------------------------- */
 
-static tni_cl_program *find(tni_cl_kernels *k, const tni_cl_variant *v, const char *name, const char *source,
-                            const char *options) {
+static tni_cl_program *find_program(tni_cl_kernels *k, const tni_cl_variant *v, const char *name, const char *source,
+                                    const char *options) {
   for (tni_cl_program *p = k->first; p; p = p->next)
     if (p->variant == v && !strcmp(p->name, name) && !strcmp(p->options, options) &&
         (v || !strcmp(p->source + strlen(tni_cl_prologue), source)))
@@ -228,7 +229,7 @@ static tni_cl_program *find(tni_cl_kernels *k, const tni_cl_variant *v, const ch
                         .next = k->first};
   if (!p->name || !p->options || !p->source) return NULL;
   k->first = p;
-  build(k, p);
+  build_program(k, p);
   return p;
 }
 
@@ -246,7 +247,7 @@ static void options_of(const tni_cl_kernels *k, const tni_cl_variant *v, const t
   }
 }
 
-static void reason(char *text, size_t size, const char *name, const char *why) {
+static void write_reason(char *text, size_t size, const char *name, const char *why) {
   size_t n = strlen(text);
   if (n + 1 < size) snprintf(text + n, size - n, "%s%s: %s", n ? "; " : "", name, why);
 }
@@ -258,21 +259,21 @@ tn_status tni_cl_kernel_for(tni_cl_kernels *k, const tni_cl_shape *s, tni_cl_pro
       const tni_cl_variant *v = &k->tables[t][i];
       if (v->kind != s->kind || (v->flags && s->no_image)) continue;
       if (v->needs & ~k->features) {
-        reason(why, sizeof why, v->name, "needs what the device lacks");
+        write_reason(why, sizeof why, v->name, "needs what the device lacks");
         continue;
       }
       if (v->fits && !v->fits(k->c->info, s)) {
-        reason(why, sizeof why, v->name, "does not take these sizes");
+        write_reason(why, sizeof why, v->name, "does not take these sizes");
         continue;
       }
       options_of(k, v, s, options, sizeof options);
-      tni_cl_program *p = find(k, v, v->name, v->source, options);
+      tni_cl_program *p = find_program(k, v, v->name, v->source, options);
       if (!p) return tni_cm_fail(err, TN_E_NO_MEMORY, v->name, "out of memory");
       if (tni_cl_kernel_tested(k, p, tni_cl_self_test, s)) {
         *out = p;
         return TN_OK;
       }
-      reason(why, sizeof why, v->name, p->why);
+      write_reason(why, sizeof why, v->name, p->why);
     }
   return tni_cm_fail(err, TN_E_UNAVAILABLE, k->c->info->name, "no kernel works: %s", why);
 }
@@ -281,7 +282,7 @@ tn_status tni_cl_kernel_of_source(tni_cl_kernels *k, const char *name, const cha
                                   tni_cl_program **out, tn_error *err) {
   char all[256];
   common_options(k, options, all, sizeof all);
-  tni_cl_program *p = find(k, NULL, name, source, all);
+  tni_cl_program *p = find_program(k, NULL, name, source, all);
   if (!p) return tni_cm_fail(err, TN_E_NO_MEMORY, name, "out of memory");
   if (p->why) return tni_cm_fail(err, TN_E_UNAVAILABLE, k->c->info->name, "kernel %s: %s", name, p->why);
   *out = p;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "plugins/common/opencl/clprog.h"
 #include "plugins/common/base/base.h"
+#include "plugins/common/opencl/clprog.h"
 
 typedef struct lowering {
   tni_cl_device *d;
@@ -12,14 +12,14 @@ typedef struct lowering {
   bool no_memory;
 } lowering;
 
-static void *get(lowering *l, size_t count, size_t size) {
+static void *get_zeroed(lowering *l, size_t count, size_t size) {
   void *p = tni_cm_new(&l->p->mem, count ? count : 1, size);
   if (!p) l->no_memory = true;
   return p;
 }
 
-static const void *copy(lowering *l, const void *src, size_t count, size_t size) {
-  void *p = get(l, count, size);
+static const void *copy_dims(lowering *l, const void *src, size_t count, size_t size) {
+  void *p = get_zeroed(l, count, size);
   if (p && count) memcpy(p, src, count * size);
   return p;
 }
@@ -29,7 +29,7 @@ static const void *copy(lowering *l, const void *src, size_t count, size_t size)
 static void note_value(lowering *l, tn_id id) {
   const tn_value *v = tni_cm_value(l->g, id);
   if (!v || l->p->values[id].used) return;
-  l->p->values[id] = (tni_cl_value){.dims = copy(l, v->dims, v->rank, sizeof *v->dims),
+  l->p->values[id] = (tni_cl_value){.dims = copy_dims(l, v->dims, v->rank, sizeof *v->dims),
                                     .rank = v->rank,
                                     .kind = v->kind,
                                     .dtype = v->dtype,
@@ -92,7 +92,7 @@ static void place_values(lowering *l) {
   }
 }
 
-static void touch(lowering *l, tn_id id, uint32_t op) {
+static void touch_slot(lowering *l, tn_id id, uint32_t op) {
   if (id == TN_NONE) return;
   tni_cl_value *v = &l->p->values[l->p->values[id].root];
   if (op < v->first) v->first = op;
@@ -103,16 +103,16 @@ static void lifetimes(lowering *l) {
   for (uint32_t i = 0; i < l->p->n_ops; i++) {
     const tni_cl_op *o = &l->p->ops[i];
     for (uint32_t k = 0; k < o->n_in; k++)
-      if (!is_weight(o, k)) touch(l, o->in[k], i);
-    for (uint32_t k = 0; k < o->n_out; k++) touch(l, o->out[k], i);
+      if (!is_weight(o, k)) touch_slot(l, o->in[k], i);
+    for (uint32_t k = 0; k < o->n_out; k++) touch_slot(l, o->out[k], i);
   }
 }
 
 /* --- slots ------------------------------------------------------------------------------------------------------- */
 
 static uint32_t add_need(lowering *l, const tn_format *format, const tn_id *values, uint32_t n, bool kn) {
-  tn_need *need = get(l, 1, sizeof *need);
-  const tn_id *ids = copy(l, values, n, sizeof *ids);
+  tn_need *need = get_zeroed(l, 1, sizeof *need);
+  const tn_id *ids = copy_dims(l, values, n, sizeof *ids);
   if (l->no_memory) return TN_NONE;
   *need = (tn_need){.h = TN_HDR(tn_need),
                     .format = format,
@@ -127,7 +127,7 @@ static uint32_t add_need(lowering *l, const tn_format *format, const tn_id *valu
 }
 
 static uint32_t add_slot(lowering *l, uint32_t kind, tn_id value, tn_id need, const char *name) {
-  tn_slot *s = get(l, 1, sizeof *s);
+  tn_slot *s = get_zeroed(l, 1, sizeof *s);
   const char *text = s ? tni_cm_text(&l->p->mem, "", name) : NULL;
   if (!text) {
     l->no_memory = true;
@@ -159,14 +159,14 @@ static void slot_of_value(lowering *l, tn_id id) {
   v->slot = add_slot(l, kind, id, need, gv->name);
 }
 
-static bool contains(const tn_id *list, uint32_t n, tn_id id) {
+static bool subgraph_contains(const tn_id *list, uint32_t n, tn_id id) {
   for (uint32_t i = 0; i < n; i++)
     if (list[i] == id) return true;
   return false;
 }
 
 static void make_slots(lowering *l) {
-  bool *produced = get(l, l->p->n_values, sizeof *produced);
+  bool *produced = get_zeroed(l, l->p->n_values, sizeof *produced);
   for (uint32_t i = 0; !l->no_memory && i < l->p->n_ops; i++) {
     tni_cl_op *o = &l->p->ops[i];
     for (uint32_t k = 0; k < o->n_in && !l->no_memory; k++)
@@ -177,7 +177,7 @@ static void make_slots(lowering *l) {
       produced[o->out[k]] = true;
       if (o->what == TNI_CLO_APPEND)
         y->slot = l->p->values[o->in[0]].slot;
-      else if (contains(l->s->outputs, l->s->n_outputs, o->out[k]))
+      else if (subgraph_contains(l->s->outputs, l->s->n_outputs, o->out[k]))
         y->slot = add_slot(l, TN_SLOT_OUTPUT, o->out[k], TN_NONE, l->g->values[o->out[k]]->name);
       else if (l->d->set.split)
         y->slot = add_slot(l, TN_SLOT_TEMP, o->out[k], TN_NONE, l->g->values[o->out[k]]->name);
@@ -242,7 +242,7 @@ static uint64_t symbols_of(lowering *l, const tni_cl_op *o) {
 
 /* Tasks that wrote a slot that this one touches. */
 static void add_deps(lowering *l, tni_cl_task *t) {
-  tn_id *deps = get(l, l->p->info.n_tasks, sizeof *deps);
+  tn_id *deps = get_zeroed(l, l->p->info.n_tasks, sizeof *deps);
   for (uint32_t i = 0; deps && i < l->p->info.n_tasks; i++) {
     const tn_task *before = &l->p->tasks[i]->pub;
     bool meets = false;
@@ -256,9 +256,9 @@ static void add_deps(lowering *l, tni_cl_task *t) {
 }
 
 static void make_task(lowering *l, uint32_t first, uint32_t n, const char *name) {
-  tni_cl_task *t = get(l, 1, sizeof *t);
-  use_list u = {.uses = get(l, l->p->info.n_slots + 1, sizeof *u.uses)};
-  tn_id *nodes = get(l, n, sizeof *nodes);
+  tni_cl_task *t = get_zeroed(l, 1, sizeof *t);
+  use_list u = {.uses = get_zeroed(l, l->p->info.n_slots + 1, sizeof *u.uses)};
+  tn_id *nodes = get_zeroed(l, n, sizeof *nodes);
   const char *text = tni_cm_text(&l->p->mem, "", name);
   if (l->no_memory || !text) {
     l->no_memory = true;
@@ -297,7 +297,7 @@ static void make_tasks(lowering *l) {
 
 /* --- all --------------------------------------------------------------------------------------------------------- */
 
-static bool reserve(lowering *l) {
+static bool reserve_lists(lowering *l) {
   const uint32_t n = l->s->n_nodes;
   size_t slots = 2 * (size_t)n + 8;
   for (uint32_t i = 0; i < n; i++) {
@@ -306,12 +306,12 @@ static bool reserve(lowering *l) {
   }
   l->p->n_values = l->g->n_values;
   l->p->n_ops = n;
-  l->p->ops = get(l, n, sizeof *l->p->ops);
-  l->p->values = get(l, l->p->n_values, sizeof *l->p->values);
-  l->p->slots = get(l, slots, sizeof *l->p->slots);
-  l->p->needs = get(l, slots, sizeof *l->p->needs);
-  l->p->tasks = get(l, n, sizeof *l->p->tasks);
-  l->p->has_image = get(l, slots, sizeof *l->p->has_image);
+  l->p->ops = get_zeroed(l, n, sizeof *l->p->ops);
+  l->p->values = get_zeroed(l, l->p->n_values, sizeof *l->p->values);
+  l->p->slots = get_zeroed(l, slots, sizeof *l->p->slots);
+  l->p->needs = get_zeroed(l, slots, sizeof *l->p->needs);
+  l->p->tasks = get_zeroed(l, n, sizeof *l->p->tasks);
+  l->p->has_image = get_zeroed(l, slots, sizeof *l->p->has_image);
   return !l->no_memory;
 }
 
@@ -319,15 +319,15 @@ static void keep_ids(lowering *l) {
   for (uint32_t i = 0; i < l->p->n_ops && !l->no_memory; i++) {
     tni_cl_op *o = &l->p->ops[i];
     const uint32_t n_in = o->n_in > 1 + o->n_weights ? o->n_in : 1 + o->n_weights;
-    o->in = copy(l, o->in, n_in, sizeof *o->in);
-    o->out = copy(l, o->out, o->n_out, sizeof *o->out);
+    o->in = copy_dims(l, o->in, n_in, sizeof *o->in);
+    o->out = copy_dims(l, o->out, o->n_out, sizeof *o->out);
     o->name = tni_cm_text(&l->p->mem, "", o->name);
     l->no_memory = l->no_memory || !o->name;
   }
 }
 
 static tn_status lower_all(lowering *l, tn_error *err) {
-  if (!reserve(l)) return TN_E_NO_MEMORY;
+  if (!reserve_lists(l)) return TN_E_NO_MEMORY;
   if (!match_all(l, err)) return l->no_memory ? TN_E_NO_MEMORY : TN_E_INVALID;
   if (!l->no_memory) make_slots(l);
   if (!l->no_memory) place_values(l);

@@ -13,18 +13,18 @@ typedef struct matcher {
   const char **text;
 } matcher;
 
-static bool no(const matcher *m, uint32_t reason, const char *text) {
+static bool refuse_node(const matcher *m, uint32_t reason, const char *text) {
   *m->reason = reason;
   *m->text = text;
   return false;
 }
 
-static bool take(const matcher *m, uint32_t what) {
+static bool take_operand(const matcher *m, uint32_t what) {
   m->o->what = what;
   return true;
 }
 
-static const tn_value *in(const matcher *m, uint32_t i) {
+static const tn_value *input_value(const matcher *m, uint32_t i) {
   return i < m->n->n_in ? tni_cm_value(m->g, m->n->in[i]) : NULL;
 }
 
@@ -40,7 +40,7 @@ static double attr_float(const matcher *m, uint32_t i, double dflt) {
 
 static bool is_float(const tn_value *v) { return v->dtype == TN_DT_F32 || v->dtype == TN_DT_F16; }
 
-static bool stored(const tn_value *v) {
+static bool stored_matrix(const tn_value *v) {
   return is_float(v) || v->dtype == TN_DT_I64 || v->dtype == TN_DT_I32 || v->dtype == TN_DT_BOOL;
 }
 
@@ -53,25 +53,26 @@ static bool check_values(const matcher *m) {
   for (uint32_t i = 0; i < (uint32_t)m->n->n_in + m->n->n_out; i++) {
     const tn_value *v = tni_cm_value(m->g, i < m->n->n_in ? m->n->in[i] : m->n->out[i - m->n->n_in]);
     if (!v) continue;
-    if (!stored(v)) return no(m, TN_WHY_DTYPE, "only float32, float16, int64, int32 and bool are stored here");
-    if (v->rank > TN_MAX_RANK) return no(m, TN_WHY_SHAPE, "a rank that is unknown or over 8");
+    if (!stored_matrix(v))
+      return refuse_node(m, TN_WHY_DTYPE, "only float32, float16, int64, int32 and bool are stored here");
+    if (v->rank > TN_MAX_RANK) return refuse_node(m, TN_WHY_SHAPE, "a rank that is unknown or over 8");
     for (uint32_t k = 0; k < v->rank; k++)
-      if (v->dims[k] == TN_NONE) return no(m, TN_WHY_SHAPE, "a dim that nobody knows");
+      if (v->dims[k] == TN_NONE) return refuse_node(m, TN_WHY_SHAPE, "a dim that nobody knows");
   }
-  if (!m->n->n_out || !tni_cm_value(m->g, m->n->out[0])) return no(m, TN_WHY_SHAPE, "no output");
+  if (!m->n->n_out || !tni_cm_value(m->g, m->n->out[0])) return refuse_node(m, TN_WHY_SHAPE, "no output");
   return true;
 }
 
-static bool floats(const matcher *m, uint32_t n) {
+static bool inputs_are_floats(const matcher *m, uint32_t n) {
   for (uint32_t i = 0; i < n; i++)
-    if (in(m, i) && !is_float(in(m, i))) return no(m, TN_WHY_DTYPE, "only floats");
+    if (input_value(m, i) && !is_float(input_value(m, i))) return refuse_node(m, TN_WHY_DTYPE, "only floats");
   return true;
 }
 
 static bool no_states(const matcher *m) {
   for (uint32_t i = 0; i < m->n->n_in; i++)
-    if (in(m, i) && in(m, i)->kind == TN_VALUE_STATE)
-      return no(m, TN_WHY_OP, "a cache is read by Attention and TensorScatter only");
+    if (input_value(m, i) && input_value(m, i)->kind == TN_VALUE_STATE)
+      return refuse_node(m, TN_WHY_OP, "a cache is read by Attention and TensorScatter only");
   return true;
 }
 
@@ -84,7 +85,7 @@ static bool kernel_works(const matcher *m, uint32_t kind, uint32_t n, const uint
   tn_error err = {.h = TN_HDR(tn_error)};
   if (tni_cl_kernel_for(&m->d->kernels, &s, &p, &err) == TN_OK) return true;
   const char *text = tni_cm_text(&m->d->kernels.mem, "", err.message);
-  return no(m, TN_WHY_DRIVER, text ? text : "no kernel works");
+  return refuse_node(m, TN_WHY_DRIVER, text ? text : "no kernel works");
 }
 
 /* The same for a generated kernel of one node. */
@@ -94,7 +95,7 @@ static bool generated_works(const matcher *m, uint32_t half) {
   tni_cl_program *p;
   tn_error err = {.h = TN_HDR(tn_error)};
   for (uint32_t i = 0; i < c->n_in + c->n_results; i++) {
-    const tn_value *v = i < c->n_in ? in(m, i) : tni_cm_value(m->g, m->n->out[i - c->n_in]);
+    const tn_value *v = i < c->n_in ? input_value(m, i) : tni_cm_value(m->g, m->n->out[i - c->n_in]);
     if (!v || !is_float(v)) return true; /* what only moves, and integers: tested when they are bound */
     e.types[i] = v->kind == TN_VALUE_ACT ? half : v->dtype;
   }
@@ -102,7 +103,7 @@ static bool generated_works(const matcher *m, uint32_t half) {
   memcpy(e.results, c->results, c->n_results * sizeof *c->results);
   if (!c->n_ops || tni_cl_kernel_of_ew(&m->d->kernels, &e, &p, &err) == TN_OK) return true;
   const char *text = tni_cm_text(&m->d->kernels.mem, "", err.message);
-  return no(m, TN_WHY_DRIVER, text ? text : "no kernel works");
+  return refuse_node(m, TN_WHY_DRIVER, text ? text : "no kernel works");
 }
 
 /* The same with the types that this node's values will have: half inside, the graph's dtype for what comes from
@@ -111,7 +112,7 @@ static bool kind_works(const matcher *m) {
   static const int32_t ints[28] = {1, 1, 1, 1};
   const bool split = m->d->set.split != 0;
   const uint32_t half = split ? TN_DT_F32 : TN_DT_F16;
-  const tn_value *v[3] = {in(m, 0), in(m, 1), in(m, 2)};
+  const tn_value *v[3] = {input_value(m, 0), input_value(m, 1), input_value(m, 2)};
   int32_t of[28];
   memcpy(of, ints, sizeof of);
   switch (m->o->what) {
@@ -123,16 +124,17 @@ static bool kind_works(const matcher *m) {
                           (const uint32_t[]){half, v[1] ? v[1]->dtype : 0, v[2] ? v[2]->dtype : 0, half}, of);
     case TNI_CLO_ROTARY:
       return kernel_works(m, TNI_CLK_ROTARY, 5,
-                          (const uint32_t[]){half, TN_DT_F32, TN_DT_F32, in(m, 3) ? TN_DT_I64 : 0, half}, of);
+                          (const uint32_t[]){half, TN_DT_F32, TN_DT_F32, input_value(m, 3) ? TN_DT_I64 : 0, half}, of);
     case TNI_CLO_APPEND:
       return kernel_works(m, TNI_CLK_APPEND, 3, (const uint32_t[]){half, TN_DT_I64, half}, of);
     case TNI_CLO_ATTN:
       of[23] = m->o->i[0] != 0;
       of[24] = (int32_t)m->o->i[3];
       of[25] = (int32_t)m->o->i[4];
-      return kernel_works(
-          m, TNI_CLK_ATTN, 6,
-          (const uint32_t[]){half, half, half, in(m, 3) ? in(m, 3)->dtype : 0, in(m, 6) ? TN_DT_I64 : 0, half}, of);
+      return kernel_works(m, TNI_CLK_ATTN, 6,
+                          (const uint32_t[]){half, half, half, input_value(m, 3) ? input_value(m, 3)->dtype : 0,
+                                             input_value(m, 6) ? TN_DT_I64 : 0, half},
+                          of);
     case TNI_CLO_EW:
       return generated_works(m, half);
     default:
@@ -144,13 +146,13 @@ static bool kind_works(const matcher *m) {
 
 static bool product_dims(const matcher *m, int64_t K) {
   tni_cl_op *o = m->o;
-  if (o->K != K) return no(m, TN_WHY_SHAPE, "the last dim of the activation is not known to be K");
-  if (o->K < m->d->set.min_k) return no(m, TN_WHY_OPTION, "weights with K below option min_k");
-  if (o->N < m->d->set.min_n) return no(m, TN_WHY_OPTION, "weights with N below option min_n");
+  if (o->K != K) return refuse_node(m, TN_WHY_SHAPE, "the last dim of the activation is not known to be K");
+  if (o->K < m->d->set.min_k) return refuse_node(m, TN_WHY_OPTION, "weights with K below option min_k");
+  if (o->N < m->d->set.min_n) return refuse_node(m, TN_WHY_OPTION, "weights with N below option min_n");
   if (o->K > INT32_MAX / 2 || o->N > INT32_MAX / 2 || tni_e0m4_geometry_of(o->N, o->K, &o->geo) != TN_OK)
-    return no(m, TN_WHY_TOO_BIG, "weights with a dim of zero or over 2^30");
+    return refuse_node(m, TN_WHY_TOO_BIG, "weights with a dim of zero or over 2^30");
   if (o->geo.bytes > m->d->info.max_alloc)
-    return no(m, TN_WHY_TOO_BIG, "packed weights are larger than the device allocates at once");
+    return refuse_node(m, TN_WHY_TOO_BIG, "packed weights are larger than the device allocates at once");
   static const int32_t ints[28] = {1, 131, 301, 256, 304, 132};
   static const uint32_t types[4] = {TN_DT_F16, TN_DT_U8, TN_DT_U8, TN_DT_F16};
   return kernel_works(m, TNI_CLK_GEMV, 4, types, ints) && kernel_works(m, TNI_CLK_GEMM, 4, types, ints);
@@ -158,16 +160,17 @@ static bool product_dims(const matcher *m, int64_t K) {
 
 static bool weight_dims(const matcher *m, const tn_value *w, int64_t *N, int64_t *K) {
   if (w->kind != TN_VALUE_CONST || w->rank != 2 || !is_float(w))
-    return no(m, TN_WHY_NOT_CONST, "a weight is no constant matrix");
+    return refuse_node(m, TN_WHY_NOT_CONST, "a weight is no constant matrix");
   if (!const_dim(m, w, m->o->kn ? 0 : 1, K) || !const_dim(m, w, m->o->kn ? 1 : 0, N))
-    return no(m, TN_WHY_SHAPE, "a weight without known dims");
+    return refuse_node(m, TN_WHY_SHAPE, "a weight without known dims");
   return true;
 }
 
 static bool last_dim(const matcher *m, const tn_value *x, int64_t *K) {
-  if (x->kind == TN_VALUE_CONST) return no(m, TN_WHY_NOT_CONST, "constant activation; only weights may be packed");
+  if (x->kind == TN_VALUE_CONST)
+    return refuse_node(m, TN_WHY_NOT_CONST, "constant activation; only weights may be packed");
   if (x->rank < 1 || !const_dim(m, x, x->rank - 1, K))
-    return no(m, TN_WHY_SHAPE, "the last dim of the activation is not known");
+    return refuse_node(m, TN_WHY_SHAPE, "the last dim of the activation is not known");
   return true;
 }
 
@@ -175,20 +178,20 @@ static bool match_fused(const matcher *m) {
   tni_cl_op *o = m->o;
   int64_t K = 0, N = 0, k = 0;
   const char *why = tni_cm_fused_read(m->n, &o->f_spec);
-  if (why) return no(m, TN_WHY_ATTR, why);
+  if (why) return refuse_node(m, TN_WHY_ATTR, why);
   o->n_strips = tni_cm_strips(&o->f_spec, o->strip);
-  if (!o->n_strips) return no(m, TN_WHY_ATTR, "a chain that is not made of products");
+  if (!o->n_strips) return refuse_node(m, TN_WHY_ATTR, "a chain that is not made of products");
   o->n_weights = o->f_spec.n_weights;
   o->kn = !o->f_spec.trans_b;
-  if (!floats(m, m->n->n_in) || !last_dim(m, in(m, 0), &K)) return false;
+  if (!inputs_are_floats(m, m->n->n_in) || !last_dim(m, input_value(m, 0), &K)) return false;
   for (uint32_t w = 0; w < o->n_weights; w++) {
-    if (!weight_dims(m, in(m, 1 + w), &N, &k)) return false;
-    if (w && k != o->K) return no(m, TN_WHY_SHAPE, "weights of different K");
+    if (!weight_dims(m, input_value(m, 1 + w), &N, &k)) return false;
+    if (w && k != o->K) return refuse_node(m, TN_WHY_SHAPE, "weights of different K");
     o->K = k;
     o->weight_n0[w] = o->N;
     o->N += N;
   }
-  return product_dims(m, K) && take(m, TNI_CLO_PRODUCT);
+  return product_dims(m, K) && take_operand(m, TNI_CLO_PRODUCT);
 }
 
 /* MatMul or Gemm with a constant matrix, as a product without chain or with a bias. */
@@ -198,37 +201,37 @@ static bool match_linear(const matcher *m) {
   int64_t K, k, N, dim = 0;
   if (gemm &&
       (attr_int(m, TN_GEMM_TRANS_A, 0) || attr_float(m, TN_GEMM_ALPHA, 1) != 1 || attr_float(m, TN_GEMM_BETA, 1) != 1))
-    return no(m, TN_WHY_ATTR, "Gemm with transA, alpha or beta");
+    return refuse_node(m, TN_WHY_ATTR, "Gemm with transA, alpha or beta");
   o->kn = !(gemm && attr_int(m, TN_GEMM_TRANS_B, 0));
-  if (!last_dim(m, in(m, 0), &K) || !weight_dims(m, in(m, 1), &N, &k)) return false;
+  if (!last_dim(m, input_value(m, 0), &K) || !weight_dims(m, input_value(m, 1), &N, &k)) return false;
   o->N = N;
   o->K = k;
   o->n_weights = 1;
   o->f_spec =
       (tni_cm_fused){.n_weights = 1, .n_parts = 1, .parts = {{.count = N}}, .chain = {.n_in = 1, .n_results = 1}};
-  const tn_value *c = gemm ? in(m, 2) : NULL;
+  const tn_value *c = gemm ? input_value(m, 2) : NULL;
   if (c) {
     if (c->rank < 1 || c->rank > 2 || !const_dim(m, c, c->rank - 1, &dim) || dim != N ||
         (c->rank == 2 && (!const_dim(m, c, 0, &dim) || dim != 1)))
-      return no(m, TN_WHY_SHAPE, "Gemm whose C is no row of N");
+      return refuse_node(m, TN_WHY_SHAPE, "Gemm whose C is no row of N");
     o->f_spec.n_extras = 1;
     o->f_spec.chain = (tni_cm_chain){
         .n_in = 2, .n_ops = 1, .n_results = 1, .ops = {{.op = TN_OP_ADD, .a = 0, .b = 1}}, .results = {2}};
   }
   o->n_strips = tni_cm_strips(&o->f_spec, o->strip);
-  return product_dims(m, K) && take(m, TNI_CLO_PRODUCT);
+  return product_dims(m, K) && take_operand(m, TNI_CLO_PRODUCT);
 }
 
 static bool match_matmul(const matcher *m) {
-  const tn_value *a = in(m, 0), *b = in(m, 1);
-  if (!a || !b || !floats(m, 3)) return no(m, TN_WHY_DTYPE, "only floats");
+  const tn_value *a = input_value(m, 0), *b = input_value(m, 1);
+  if (!a || !b || !inputs_are_floats(m, 3)) return refuse_node(m, TN_WHY_DTYPE, "only floats");
   if (b->kind == TN_VALUE_CONST && b->rank == 2 && match_linear(m)) return true;
   if (m->n->op == TN_OP_GEMM)
-    return m->o->what != TNI_CLO_NO || *m->reason ? false : no(m, TN_WHY_NOT_CONST, "Gemm of activations");
+    return m->o->what != TNI_CLO_NO || *m->reason ? false : refuse_node(m, TN_WHY_NOT_CONST, "Gemm of activations");
   if (b->kind == TN_VALUE_CONST && b->rank == 2 && *m->reason != TN_WHY_OPTION) return false;
   if (a->rank < 2 || b->rank < 2 || a->rank > 4 || b->rank > 4)
-    return no(m, TN_WHY_SHAPE, "a product of activations whose ranks are not 2 to 4");
-  return take(m, TNI_CLO_MATMUL);
+    return refuse_node(m, TN_WHY_SHAPE, "a product of activations whose ranks are not 2 to 4");
+  return take_operand(m, TNI_CLO_MATMUL);
 }
 
 /* --- the rest ---------------------------------------------------------------------------------------------------- */
@@ -239,28 +242,29 @@ static bool last_axis(const matcher *m, int64_t axis, const tn_value *x) {
 }
 
 static bool match_norm(const matcher *m) {
-  const tn_value *x = in(m, 0);
+  const tn_value *x = input_value(m, 0);
   int64_t D, s;
-  if (!x || !floats(m, 3) || x->rank < 1 || !last_axis(m, attr_int(m, 0, -1), x))
-    return no(m, TN_WHY_ATTR, "a norm over another axis than the last");
+  if (!x || !inputs_are_floats(m, 3) || x->rank < 1 || !last_axis(m, attr_int(m, 0, -1), x))
+    return refuse_node(m, TN_WHY_ATTR, "a norm over another axis than the last");
   if (m->n->n_out > 1 && (m->n->out[1] != TN_NONE || (m->n->n_out > 2 && m->n->out[2] != TN_NONE)))
-    return no(m, TN_WHY_ATTR, "a norm whose mean is an output");
-  if (!const_dim(m, x, x->rank - 1, &D)) return no(m, TN_WHY_SHAPE, "a norm over a dim that is not known");
+    return refuse_node(m, TN_WHY_ATTR, "a norm whose mean is an output");
+  if (!const_dim(m, x, x->rank - 1, &D)) return refuse_node(m, TN_WHY_SHAPE, "a norm over a dim that is not known");
   for (uint32_t i = 1; i < m->n->n_in; i++)
-    if (in(m, i) && (in(m, i)->rank != 1 || !const_dim(m, in(m, i), 0, &s) || s != D))
-      return no(m, TN_WHY_SHAPE, "a norm whose scale is no vector of its dim");
+    if (input_value(m, i) && (input_value(m, i)->rank != 1 || !const_dim(m, input_value(m, i), 0, &s) || s != D))
+      return refuse_node(m, TN_WHY_SHAPE, "a norm whose scale is no vector of its dim");
   m->o->i[0] = m->n->op == TN_OP_LAYER_NORMALIZATION;
   m->o->f[0] = (float)attr_float(m, 1, 1e-5);
-  return take(m, TNI_CLO_NORM);
+  return take_operand(m, TNI_CLO_NORM);
 }
 
 static bool match_gather(const matcher *m) {
-  const tn_value *t = in(m, 0), *ids = in(m, 1);
-  if (!t || !ids || !is_float(t)) return no(m, TN_WHY_DTYPE, "Gather of something else than floats");
+  const tn_value *t = input_value(m, 0), *ids = input_value(m, 1);
+  if (!t || !ids || !is_float(t)) return refuse_node(m, TN_WHY_DTYPE, "Gather of something else than floats");
   if (attr_int(m, 0, 0) != 0 || t->rank != 2 || t->kind != TN_VALUE_CONST)
-    return no(m, TN_WHY_SHAPE, "Gather of something else than rows of a constant table");
-  if (ids->dtype != TN_DT_I64 && ids->dtype != TN_DT_I32) return no(m, TN_WHY_DTYPE, "indices that are no integers");
-  return take(m, TNI_CLO_GATHER);
+    return refuse_node(m, TN_WHY_SHAPE, "Gather of something else than rows of a constant table");
+  if (ids->dtype != TN_DT_I64 && ids->dtype != TN_DT_I32)
+    return refuse_node(m, TN_WHY_DTYPE, "indices that are no integers");
+  return take_operand(m, TNI_CLO_GATHER);
 }
 
 /* First axis where two values' dims differ; -1: none. */
@@ -271,24 +275,25 @@ static int64_t differing_axis(const tn_value *a, const tn_value *b) {
 }
 
 static bool match_slice(const matcher *m) {
-  const tn_value *x = in(m, 0), *start = in(m, 1), *y = tni_cm_value(m->g, m->n->out[0]);
+  const tn_value *x = input_value(m, 0), *start = input_value(m, 1), *y = tni_cm_value(m->g, m->n->out[0]);
   int64_t n;
-  if (!x || !start || start->dtype != TN_DT_I64) return no(m, TN_WHY_DTYPE, "Slice without int64 starts");
-  if (in(m, 4)) return no(m, TN_WHY_ATTR, "Slice with steps");
+  if (!x || !start || start->dtype != TN_DT_I64) return refuse_node(m, TN_WHY_DTYPE, "Slice without int64 starts");
+  if (input_value(m, 4)) return refuse_node(m, TN_WHY_ATTR, "Slice with steps");
   if (start->rank != 1 || !const_dim(m, start, 0, &n) || n != 1)
-    return no(m, TN_WHY_ATTR, "Slice of more than one axis");
+    return refuse_node(m, TN_WHY_ATTR, "Slice of more than one axis");
   m->o->i[0] = differing_axis(x, y);
-  if (m->o->i[0] < 0) return take(m, TNI_CLO_ALIAS);
+  if (m->o->i[0] < 0) return take_operand(m, TNI_CLO_ALIAS);
   for (uint32_t i = (uint32_t)m->o->i[0] + 1; i < x->rank; i++)
-    if (x->dims[i] != y->dims[i]) return no(m, TN_WHY_SHAPE, "Slice of more than one axis");
-  return take(m, TNI_CLO_SLICE);
+    if (x->dims[i] != y->dims[i]) return refuse_node(m, TN_WHY_SHAPE, "Slice of more than one axis");
+  return take_operand(m, TNI_CLO_SLICE);
 }
 
 static bool ew_rank(const matcher *m) {
   const tn_value *y = tni_cm_value(m->g, m->n->out[0]);
-  if (y->rank > 4) return no(m, TN_WHY_SHAPE, "element-wise over more than 4 dims");
+  if (y->rank > 4) return refuse_node(m, TN_WHY_SHAPE, "element-wise over more than 4 dims");
   for (uint32_t i = 0; i < m->n->n_in; i++)
-    if (in(m, i) && in(m, i)->rank > 4) return no(m, TN_WHY_SHAPE, "element-wise over more than 4 dims");
+    if (input_value(m, i) && input_value(m, i)->rank > 4)
+      return refuse_node(m, TN_WHY_SHAPE, "element-wise over more than 4 dims");
   return true;
 }
 
@@ -307,32 +312,32 @@ static bool match_elementwise(const matcher *m) {
   if (!ew_rank(m)) return false;
   if (m->n->op == TN_OP_ELEMENTWISE) {
     const char *why = tni_cm_chain_read(m->n, m->n->n_in, &m->o->f_spec.chain);
-    if (why) return no(m, TN_WHY_ATTR, why);
-    if (!floats(m, m->n->n_in)) return false;
-    return take(m, TNI_CLO_EW);
+    if (why) return refuse_node(m, TN_WHY_ATTR, why);
+    if (!inputs_are_floats(m, m->n->n_in)) return false;
+    return take_operand(m, TNI_CLO_EW);
   }
   if (m->n->op == TN_OP_EXPAND || m->n->op == TN_OP_TRANSPOSE) {
     const tn_attr *p = m->n->op == TN_OP_TRANSPOSE && m->n->n_attr ? m->n->attr[0] : NULL;
-    if (y->kind == TN_VALUE_STATE) return no(m, TN_WHY_OP, "a cache");
+    if (y->kind == TN_VALUE_STATE) return refuse_node(m, TN_WHY_OP, "a cache");
     m->o->permuted = m->n->op == TN_OP_TRANSPOSE;
     for (uint32_t i = 0; i < y->rank; i++)
       m->o->perm[i] =
           p && p->type == TN_ATTR_INTS && p->n == y->rank ? (uint8_t)p->u.ints[i] : (uint8_t)(y->rank - 1 - i);
     m->o->f_spec.chain = (tni_cm_chain){.n_in = 1, .n_results = 1, .results = {0}};
-    return take(m, TNI_CLO_EW);
+    return take_operand(m, TNI_CLO_EW);
   }
   if (m->n->op == TN_OP_CAST) {
-    const tn_value *x = in(m, 0);
-    if (is_float(x) && !is_float(y)) return no(m, TN_WHY_DTYPE, "Cast of floats to integers");
+    const tn_value *x = input_value(m, 0);
+    if (is_float(x) && !is_float(y)) return refuse_node(m, TN_WHY_DTYPE, "Cast of floats to integers");
     m->o->f_spec.chain = (tni_cm_chain){.n_in = 1, .n_results = 1, .results = {0}};
-    return take(m, TNI_CLO_EW);
+    return take_operand(m, TNI_CLO_EW);
   }
-  if (!tni_cl_ew_operator(m->n->op)) return no(m, TN_WHY_OP, "no kernel for this operator");
-  if (!floats(m, m->n->n_in)) return false;
+  if (!tni_cl_ew_operator(m->n->op)) return refuse_node(m, TN_WHY_OP, "no kernel for this operator");
+  if (!inputs_are_floats(m, m->n->n_in)) return false;
   if (m->n->n_in > 2 || (tn_chain_arity(m->n->op) && tn_chain_arity(m->n->op) != m->n->n_in))
-    return no(m, TN_WHY_ATTR, "more operands than a kernel takes");
+    return refuse_node(m, TN_WHY_ATTR, "more operands than a kernel takes");
   one_instruction(m, m->n->n_in);
-  return take(m, TNI_CLO_EW);
+  return take_operand(m, TNI_CLO_EW);
 }
 
 /* Heads and size of a 3-D or 4-D operand of Rotary and Attention. */
@@ -343,36 +348,41 @@ static bool heads_known(const matcher *m, const tn_value *v, int64_t heads) {
 }
 
 static bool match_rotary(const matcher *m) {
-  const tn_value *x = in(m, 0), *c = in(m, 1), *s = in(m, 2), *p = in(m, 3);
-  if (!x || !c || !s || !floats(m, 3)) return no(m, TN_WHY_DTYPE, "only floats");
+  const tn_value *x = input_value(m, 0), *c = input_value(m, 1), *s = input_value(m, 2), *p = input_value(m, 3);
+  if (!x || !c || !s || !inputs_are_floats(m, 3)) return refuse_node(m, TN_WHY_DTYPE, "only floats");
   m->o->i[0] = attr_int(m, TN_ROTARY_INTERLEAVED, 0);
   m->o->i[1] = attr_int(m, TN_ROTARY_NUM_HEADS, 0);
   m->o->i[2] = attr_int(m, TN_ROTARY_DIM, 0);
-  if (!heads_known(m, x, m->o->i[1])) return no(m, TN_WHY_SHAPE, "heads that are not known");
-  if (p && p->dtype != TN_DT_I64) return no(m, TN_WHY_DTYPE, "positions that are not int64");
-  if (c->rank != (p ? 2u : 3u) || s->rank != c->rank) return no(m, TN_WHY_SHAPE, "tables of another rank");
-  return take(m, TNI_CLO_ROTARY);
+  if (!heads_known(m, x, m->o->i[1])) return refuse_node(m, TN_WHY_SHAPE, "heads that are not known");
+  if (p && p->dtype != TN_DT_I64) return refuse_node(m, TN_WHY_DTYPE, "positions that are not int64");
+  if (c->rank != (p ? 2u : 3u) || s->rank != c->rank) return refuse_node(m, TN_WHY_SHAPE, "tables of another rank");
+  return take_operand(m, TNI_CLO_ROTARY);
 }
 
 static bool match_append(const matcher *m) {
-  const tn_value *cache = in(m, 0), *x = in(m, 1), *pos = in(m, 2), *y = tni_cm_value(m->g, m->n->out[0]);
+  const tn_value *cache = input_value(m, 0), *x = input_value(m, 1), *pos = input_value(m, 2),
+                 *y = tni_cm_value(m->g, m->n->out[0]);
   if (!cache || !x || !cache->state || cache->kind != TN_VALUE_STATE || y->kind != TN_VALUE_STATE)
-    return no(m, TN_WHY_OP, "TensorScatter into something else than a cache");
-  if (cache->state->flags & TN_STATE_CIRCULAR) return no(m, TN_WHY_ATTR, "a circular cache");
-  if (!floats(m, 2) || !pos || pos->dtype != TN_DT_I64) return no(m, TN_WHY_DTYPE, "only floats at int64 positions");
+    return refuse_node(m, TN_WHY_OP, "TensorScatter into something else than a cache");
+  if (cache->state->flags & TN_STATE_CIRCULAR) return refuse_node(m, TN_WHY_ATTR, "a circular cache");
+  if (!inputs_are_floats(m, 2) || !pos || pos->dtype != TN_DT_I64)
+    return refuse_node(m, TN_WHY_DTYPE, "only floats at int64 positions");
   m->o->i[1] = cache->state->heads ? cache->state->heads : 1;
-  if (!heads_known(m, x, m->o->i[1]) || x->rank != cache->rank) return no(m, TN_WHY_SHAPE, "heads that are not known");
-  return take(m, TNI_CLO_APPEND);
+  if (!heads_known(m, x, m->o->i[1]) || x->rank != cache->rank)
+    return refuse_node(m, TN_WHY_SHAPE, "heads that are not known");
+  return take_operand(m, TNI_CLO_APPEND);
 }
 
 static bool match_attention(const matcher *m) {
   tni_cl_op *o = m->o;
-  const tn_value *q = in(m, 0), *k = in(m, 1), *v = in(m, 2), *mask = in(m, 3), *valid = in(m, 6);
-  if (!q || !k || !v || !is_float(q) || !is_float(k) || !is_float(v)) return no(m, TN_WHY_DTYPE, "only floats");
-  if (in(m, 4) || in(m, 5) || in(m, 7) || in(m, 8))
-    return no(m, TN_WHY_ATTR, "Attention with past inputs, sinks or slopes");
+  const tn_value *q = input_value(m, 0), *k = input_value(m, 1), *v = input_value(m, 2), *mask = input_value(m, 3),
+                 *valid = input_value(m, 6);
+  if (!q || !k || !v || !is_float(q) || !is_float(k) || !is_float(v))
+    return refuse_node(m, TN_WHY_DTYPE, "only floats");
+  if (input_value(m, 4) || input_value(m, 5) || input_value(m, 7) || input_value(m, 8))
+    return refuse_node(m, TN_WHY_ATTR, "Attention with past inputs, sinks or slopes");
   for (uint32_t i = 1; i < m->n->n_out; i++)
-    if (m->n->out[i] != TN_NONE) return no(m, TN_WHY_ATTR, "Attention with more than one output");
+    if (m->n->out[i] != TN_NONE) return refuse_node(m, TN_WHY_ATTR, "Attention with more than one output");
   o->i[0] = attr_int(m, TN_ATTENTION_IS_CAUSAL, 0);
   o->i[1] = attr_int(m, TN_ATTENTION_Q_NUM_HEADS, 0);
   o->i[2] = attr_int(m, TN_ATTENTION_KV_NUM_HEADS, 0);
@@ -381,16 +391,18 @@ static bool match_attention(const matcher *m) {
   o->f[0] = (float)attr_float(m, TN_ATTENTION_SCALE, 0);
   o->f[1] = (float)attr_float(m, TN_ATTENTION_SOFTCAP, 0);
   if (!heads_known(m, q, o->i[1]) || !heads_known(m, k, o->i[2]) || !heads_known(m, v, o->i[2]))
-    return no(m, TN_WHY_SHAPE, "heads that are not known");
+    return refuse_node(m, TN_WHY_SHAPE, "heads that are not known");
   int64_t dim, size = 0;
   const_dim(m, q, q->rank - 1, &dim);
   size = q->rank == 4 ? dim : dim / o->i[1];
   const_dim(m, v, v->rank - 1, &dim);
-  if (size > 256 || (v->rank == 4 ? dim : dim / o->i[2]) > 256) return no(m, TN_WHY_TOO_BIG, "heads of more than 256");
-  if (mask && mask->dtype != TN_DT_BOOL && !is_float(mask)) return no(m, TN_WHY_DTYPE, "a mask of integers");
-  if (mask && (mask->rank < 2 || mask->rank > 4)) return no(m, TN_WHY_SHAPE, "a mask whose rank is not 2 to 4");
-  if (valid && valid->dtype != TN_DT_I64) return no(m, TN_WHY_DTYPE, "lengths that are not int64");
-  return take(m, TNI_CLO_ATTN);
+  if (size > 256 || (v->rank == 4 ? dim : dim / o->i[2]) > 256)
+    return refuse_node(m, TN_WHY_TOO_BIG, "heads of more than 256");
+  if (mask && mask->dtype != TN_DT_BOOL && !is_float(mask)) return refuse_node(m, TN_WHY_DTYPE, "a mask of integers");
+  if (mask && (mask->rank < 2 || mask->rank > 4))
+    return refuse_node(m, TN_WHY_SHAPE, "a mask whose rank is not 2 to 4");
+  if (valid && valid->dtype != TN_DT_I64) return refuse_node(m, TN_WHY_DTYPE, "lengths that are not int64");
+  return take_operand(m, TNI_CLO_ATTN);
 }
 
 static bool match_concat(const matcher *m) {
@@ -398,16 +410,16 @@ static bool match_concat(const matcher *m) {
   const int64_t axis = attr_int(m, 0, 0);
   if (!ew_rank(m)) return false;
   m->o->i[0] = axis < 0 ? axis + y->rank : axis;
-  return take(m, TNI_CLO_CONCAT);
+  return take_operand(m, TNI_CLO_CONCAT);
 }
 
 static bool match_split(const matcher *m) {
-  const tn_value *x = in(m, 0);
+  const tn_value *x = input_value(m, 0);
   const int64_t axis = attr_int(m, 0, 0);
   if (!ew_rank(m)) return false;
   m->o->i[0] = axis < 0 ? axis + x->rank : axis;
 
-  return take(m, TNI_CLO_SPLIT);
+  return take_operand(m, TNI_CLO_SPLIT);
 }
 
 static bool dispatch(const matcher *m) {
@@ -444,7 +456,7 @@ static bool dispatch(const matcher *m) {
     case TN_OP_SQUEEZE:
     case TN_OP_UNSQUEEZE:
     case TN_OP_IDENTITY:
-      return take(m, TNI_CLO_ALIAS);
+      return take_operand(m, TNI_CLO_ALIAS);
     default:
       return match_elementwise(m);
   }
@@ -473,7 +485,8 @@ bool tni_cl_match(tni_cl_device *d, const tn_graph *g, tn_id node, tni_cl_op *ou
 
 /* --- claims ------------------------------------------------------------------------------------------------------ */
 
-static double cost(const tni_cl_device *d, const tni_cl_op *o, const tn_graph *g, const tn_dims *at, double *macs) {
+static double cost_of_op(const tni_cl_device *d, const tni_cl_op *o, const tn_graph *g, const tn_dims *at,
+                         double *macs) {
   const tn_value *x = tni_cm_value(g, o->in[0]);
   int64_t rows = 1;
   *macs = 0;
@@ -511,7 +524,7 @@ tn_status tni_cl_claim(tn_device *dev, const tn_graph *g, const tn_dims *at, con
       continue;
     }
     tni_cm_offer offer = {0};
-    offer.cost_ns = cost(d, o, g, at, &offer.macs);
+    offer.cost_ns = cost_of_op(d, o, g, at, &offer.macs);
     if (o->what == TNI_CLO_PRODUCT) {
       offer.format = &tni_e0m4_format;
       offer.params = d->params;

@@ -3,7 +3,7 @@
 
 #include "plugins/common/opencl/cldev.h"
 
-static tni_cl_buffer *of(tn_buffer *b) { return (tni_cl_buffer *)b; }
+static tni_cl_buffer *buffer_of(tn_buffer *b) { return (tni_cl_buffer *)b; }
 
 typedef cl_mem(CL_API_CALL *import_fn)(cl_context, cl_mem_flags, const cl_import_properties_arm *, void *, size_t,
                                        cl_int *);
@@ -38,7 +38,7 @@ static cl_int zero(const tni_cl_context *c, cl_mem mem, uint64_t bytes) {
   return code == CL_SUCCESS ? c->api->Finish(c->queue) : code;
 }
 
-static tn_status check(const tni_cl_context *c, const tn_buffer_req *req, tn_error *err) {
+static tn_status check_request(const tni_cl_context *c, const tn_buffer_req *req, tn_error *err) {
   const char *name = c->info->name;
   if (req->kind != TN_MEM_NEW && req->kind != TN_MEM_HOST_PTR)
     return tni_cm_fail(err, TN_E_UNSUPPORTED, name, "memory of kind %u cannot be taken over", req->kind);
@@ -53,7 +53,7 @@ static tn_status check(const tni_cl_context *c, const tn_buffer_req *req, tn_err
 
 tn_status tni_cl_create(tn_device *d, const tni_cl_context *c, const tn_buffer_req *req, tn_buffer **out,
                         tn_error *err) {
-  tn_status st = check(c, req, err);
+  tn_status st = check_request(c, req, err);
   if (st != TN_OK) return st;
   tni_cl_buffer *b = c->host->alloc(c->host->ctx, sizeof *b, 64, TN_TAG_PLUGIN);
   if (!b) return tni_cm_fail(err, TN_E_NO_MEMORY, c->info->name, "out of memory");
@@ -72,7 +72,7 @@ tn_status tni_cl_create(tn_device *d, const tni_cl_context *c, const tn_buffer_r
 }
 
 tn_status tni_cl_share(tn_buffer *b, uint32_t kind, tn_buffer_req *out, tn_error *err) {
-  tni_cl_buffer *m = of(b);
+  tni_cl_buffer *m = buffer_of(b);
   if (kind != TN_MEM_HOST_PTR || !m->imported)
     return tni_cm_fail(err, TN_E_UNSUPPORTED, m->c->info->name, "memory of this device cannot be given away as kind %u",
                        kind);
@@ -86,7 +86,7 @@ tn_status tni_cl_share(tn_buffer *b, uint32_t kind, tn_buffer_req *out, tn_error
 
 void tni_cl_destroy(tn_buffer *b) {
   if (!b) return;
-  tni_cl_buffer *m = of(b);
+  tni_cl_buffer *m = buffer_of(b);
   const tn_host *host = m->c->host;
   if (m->image) m->c->api->ReleaseMemObject(m->image);
   if (m->mem) m->c->api->ReleaseMemObject(m->mem);
@@ -94,7 +94,7 @@ void tni_cl_destroy(tn_buffer *b) {
 }
 
 tn_status tni_cl_map(tn_buffer *b, uint64_t offset, uint64_t n, uint32_t access, void **ptr, tn_error *err) {
-  tni_cl_buffer *m = of(b);
+  tni_cl_buffer *m = buffer_of(b);
   const tni_cl_context *c = m->c;
   if (offset > b->bytes || n > b->bytes - offset)
     return tni_cm_fail(err, TN_E_INVALID, c->info->name, "a mapping outside its buffer");
@@ -105,7 +105,7 @@ tn_status tni_cl_map(tn_buffer *b, uint64_t offset, uint64_t n, uint32_t access,
 }
 
 tn_status tni_cl_unmap(tn_buffer *b, void *ptr, tn_error *err) {
-  tni_cl_buffer *m = of(b);
+  tni_cl_buffer *m = buffer_of(b);
   cl_int code = m->c->api->EnqueueUnmapMemObject(m->c->queue, m->mem, ptr, 0, NULL, NULL);
   return code == CL_SUCCESS ? TN_OK : tni_cl_fail(err, code, m->c->info->name, "clEnqueueUnmapMemObject");
 }

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plugins/common/opencl/clprog.h"
 #include "plugins/common/base/base.h"
+#include "plugins/common/opencl/clprog.h"
 
 enum { MAX_OPTIONS = 24 };
 
@@ -149,7 +149,7 @@ static void fill_caps(cl_plugin *p) {
   p->caps.image_max_px = (uint32_t)(i->image2d_w < UINT32_MAX ? i->image2d_w : UINT32_MAX);
 }
 
-static tn_status enumerate(tn_plugin *pub, uint32_t cap, const tn_caps **out, uint32_t *n, tn_error *err) {
+static tn_status enumerate_devices(tn_plugin *pub, uint32_t cap, const tn_caps **out, uint32_t *n, tn_error *err) {
   cl_plugin *p = (cl_plugin *)pub;
   *n = 0;
   if (!p->found) {
@@ -173,12 +173,12 @@ static tn_status enumerate(tn_plugin *pub, uint32_t cap, const tn_caps **out, ui
 
 /* --- device ------------------------------------------------------------------------------------------------------ */
 
-static tn_status create(tn_device *d, const tn_buffer_req *req, tn_buffer **out, tn_error *err) {
+static tn_status create_device_buffer(tn_device *d, const tn_buffer_req *req, tn_buffer **out, tn_error *err) {
   return tni_cl_create(d, &((tni_cl_device *)d)->context, req, out, err);
 }
 
 /* Nothing here runs on the host's processor. */
-static tn_status run(const tn_plan *plan, tn_args *a, tn_run *r, tn_error *err) {
+static tn_status run_on_cpu(const tn_plan *plan, tn_args *a, tn_run *r, tn_error *err) {
   (void)a, (void)r;
   return tni_cm_fail(err, TN_E_INVALID, plan->task->pub.name, "this task is for engine 1");
 }
@@ -195,9 +195,9 @@ static const tn_device functions = {.h = TN_HDR(tn_device),
                                     .args = tni_cl_args,
                                     .args_set = tni_cl_args_set,
                                     .args_free = tni_cl_args_free,
-                                    .run = run,
+                                    .run = run_on_cpu,
                                     .submit = tni_cl_submit,
-                                    .create = create,
+                                    .create = create_device_buffer,
                                     .share = tni_cl_share,
                                     .destroy = tni_cl_destroy,
                                     .map = tni_cl_map,
@@ -312,7 +312,7 @@ tn_status tni_cl_plugin_entry(const tni_cl_vendor *v, const tn_host *host, tn_ne
                        .build_id = v->version,
                        .formats = formats,
                        .n_formats = sizeof formats / sizeof *formats,
-                       .enumerate = enumerate,
+                       .enumerate = enumerate_devices,
                        .open = open_device,
                        .close = close_device,
                        .shutdown = shutdown_plugin,

@@ -87,15 +87,16 @@ static void emit_parts(tni_cx *e, const tni_cl_op *o, const tni_cx_view *x, cons
 }
 
 /* Column of product p in the joined matrix. */
-static int64_t column(const tni_cl_op *o, uint32_t p) {
+static int64_t product_column(const tni_cl_op *o, uint32_t p) {
   return o->weight_n0[o->f_spec.parts[p].weight] + o->f_spec.parts[p].first;
 }
 
 static tni_cx_view column_view(tni_cx *e, const tni_cl_op *o, uint32_t op, uint32_t p, uint32_t type, tn_id like) {
   const tni_cl_value *v = tni_cx_value_of(e, like);
-  tni_cx_view y = {.place = arena(tni_cx_temp(e, op, TEMP_Y)->offset + (uint64_t)column(o, p) * tni_cx_size_of(type)),
-                   .type = type,
-                   .rank = v->rank};
+  tni_cx_view y = {
+      .place = arena(tni_cx_temp(e, op, TEMP_Y)->offset + (uint64_t)product_column(o, p) * tni_cx_size_of(type)),
+      .type = type,
+      .rank = v->rank};
   memcpy(y.dims, e->dims[like], sizeof y.dims);
   int64_t s = o->N;
   y.strides[y.rank - 1] = 1;

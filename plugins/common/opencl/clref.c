@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "plugins/common/opencl/clkern.h"
 #include "plugins/common/formats/formats.h"
+#include "plugins/common/opencl/clkern.h"
 
 static double ld(uint32_t type, const void *p, int64_t i) {
   uint16_t h;
@@ -36,7 +36,7 @@ static void st(uint32_t type, double v, void *p, int64_t i) {
     memcpy((char *)p + i * 4, &f, 4);
 }
 
-static void gather(const tni_cl_shape *s, void *const *p) {
+static void gather_reference(const tni_cl_shape *s, void *const *p) {
   const int32_t *n = s->ints; /* rows, D, V, y_pitch */
   for (int64_t r = 0; r < n[0]; r++) {
     int64_t id = (int64_t)ld(s->types[1], p[1], r);
@@ -46,7 +46,7 @@ static void gather(const tni_cl_shape *s, void *const *p) {
   }
 }
 
-static void norm(const tni_cl_shape *s, void *const *p) {
+static void norm_reference(const tni_cl_shape *s, void *const *p) {
   const int32_t *n = s->ints; /* rows, D, x_pitch, y_pitch, layer */
   for (int64_t r = 0; r < n[0]; r++) {
     double mean = 0, sum = 0;
@@ -66,7 +66,7 @@ static void norm(const tni_cl_shape *s, void *const *p) {
   }
 }
 
-static void product(const tni_cl_shape *s, void *const *p) {
+static void product_reference(const tni_cl_shape *s, void *const *p) {
   const int32_t *n = s->ints; /* M, N, K, Pn, x_pitch, y_pitch */
   const int64_t N = n[1], K = n[2], Pn = n[3];
   const uint16_t *w = p[1], *sc = p[2];
@@ -87,7 +87,7 @@ static void product(const tni_cl_shape *s, void *const *p) {
     }
 }
 
-static void rotary(const tni_cl_shape *s, void *const *p) {
+static void rotary_reference(const tni_cl_shape *s, void *const *p) {
   const int32_t *n = s->ints; /* B, S, H, D, R, interleaved, xb, xs, xh, yb, ys, yh, cb, cs, pos_rows */
   for (int64_t i = 0; i < (int64_t)n[0] * n[1] * n[2]; i++) {
     const int64_t h = i % n[2], t = i / n[2] % n[1], b = i / n[2] / n[1];
@@ -111,7 +111,7 @@ static void rotary(const tni_cl_shape *s, void *const *p) {
   }
 }
 
-static void append(const tni_cl_shape *s, void *const *p) {
+static void append_reference(const tni_cl_shape *s, void *const *p) {
   const int32_t *n = s->ints; /* B, S, H, D, xb, xs, xh, cb, cs, ch, rows */
   for (int64_t i = 0; i < (int64_t)n[0] * n[1] * n[2]; i++) {
     const int64_t h = i % n[2], t = i / n[2] % n[1], b = i / n[2] / n[1];
@@ -124,7 +124,7 @@ static void append(const tni_cl_shape *s, void *const *p) {
 }
 
 /* Score of a key; false where it is masked. */
-static int score(const tni_cl_shape *s, void *const *p, const int64_t at[3], int64_t t, double *out) {
+static int score_reference(const tni_cl_shape *s, void *const *p, const int64_t at[3], int64_t t, double *out) {
   const int32_t *n = s->ints;
   const int64_t b = at[0], q = at[1], h = at[2], kv = h / (n[2] / n[3]);
   double sum = 0;
@@ -145,7 +145,7 @@ static int score(const tni_cl_shape *s, void *const *p, const int64_t at[3], int
 
 /* ints: B, S, H, KVH, D, DV, T, qb, qs, qh, kb, ks, kh, vb, vs, vh, mb, mh, ms, mask_len, yb, ys, yh, causal, left,
  * right, past. Two passes: the largest score, then the sums. */
-static void attention(const tni_cl_shape *s, void *const *p) {
+static void attention_reference(const tni_cl_shape *s, void *const *p) {
   const int32_t *n = s->ints;
   for (int64_t i = 0; i < (int64_t)n[0] * n[1] * n[2]; i++) {
     const int64_t h = i % n[2], q = i / n[2] % n[1], b = i / n[2] / n[1], kv = h / (n[2] / n[3]), at[3] = {b, q, h};
@@ -161,20 +161,20 @@ static void attention(const tni_cl_shape *s, void *const *p) {
     if (n[24] >= 0 && lo < q + offset - n[24]) lo = q + offset - n[24];
     double top = -1e300, sum = 0, v;
     for (int64_t t = lo; t < hi; t++)
-      if (score(s, p, at, t, &v) && v > top) top = v;
+      if (score_reference(s, p, at, t, &v) && v > top) top = v;
     for (int64_t t = lo; t < hi; t++)
-      if (score(s, p, at, t, &v)) sum += exp(v - top);
+      if (score_reference(s, p, at, t, &v)) sum += exp(v - top);
     for (int64_t d = 0; d < n[5]; d++) {
       double y = 0;
       for (int64_t t = lo; t < hi; t++)
-        if (score(s, p, at, t, &v))
+        if (score_reference(s, p, at, t, &v))
           y += exp(v - top) / sum * ld(s->types[2], p[2], b * n[13] + t * n[14] + kv * n[15] + d);
       st(s->types[5], y, p[5], b * n[20] + q * n[21] + h * n[22] + d);
     }
   }
 }
 
-static void matmul(const tni_cl_shape *s, void *const *p) {
+static void matmul_reference(const tni_cl_shape *s, void *const *p) {
   const int32_t *n = s->ints; /* M, N, K, n0, n1, ar, ac, a0, a1, br, bc, b0, b1, y_pitch */
   for (int64_t i = 0; i < (int64_t)n[3] * n[4] * n[0]; i++) {
     const int64_t m = i % n[0], i1 = i / n[0] % n[4], i0 = i / n[0] / n[4];
@@ -190,8 +190,9 @@ static void matmul(const tni_cl_shape *s, void *const *p) {
 
 void tni_cl_reference(const tni_cl_shape *s, void *const *p) {
   static void (*const of[TNI_CLK_COUNT])(const tni_cl_shape *, void *const *) = {
-      [TNI_CLK_GATHER] = gather, [TNI_CLK_NORM] = norm,     [TNI_CLK_GEMV] = product,   [TNI_CLK_GEMM] = product,
-      [TNI_CLK_ROTARY] = rotary, [TNI_CLK_APPEND] = append, [TNI_CLK_ATTN] = attention, [TNI_CLK_MATMUL] = matmul,
+      [TNI_CLK_GATHER] = gather_reference,  [TNI_CLK_NORM] = norm_reference,     [TNI_CLK_GEMV] = product_reference,
+      [TNI_CLK_GEMM] = product_reference,   [TNI_CLK_ROTARY] = rotary_reference, [TNI_CLK_APPEND] = append_reference,
+      [TNI_CLK_ATTN] = attention_reference, [TNI_CLK_MATMUL] = matmul_reference,
   };
   if (s->kind < TNI_CLK_COUNT && of[s->kind]) of[s->kind](s, p);
 }

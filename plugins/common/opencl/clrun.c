@@ -69,7 +69,7 @@ static const char *make_objects(const tni_cl_direct *d, objects *o) {
   return o->kernel ? NULL : "self-test: no kernel";
 }
 
-static const char *launch(const tni_cl_direct *d, objects *o) {
+static const char *launch_kernel(const tni_cl_direct *d, objects *o) {
   const tni_cl_context *c = d->kernels->c;
   tni_cl_bound b[TNI_CL_MAX_OPERANDS] = {{0}};
   size_t global[3], local[3];
@@ -95,7 +95,7 @@ const char *tni_cl_run_direct(const tni_cl_direct *d) {
   const tni_cl_api *a = d->kernels->c->api;
   objects o = {0};
   const char *why = make_objects(d, &o);
-  if (!why) why = launch(d, &o);
+  if (!why) why = launch_kernel(d, &o);
   if (o.kernel) a->ReleaseKernel(o.kernel);
   if (o.image) a->ReleaseMemObject(o.image);
   for (uint32_t i = 0; i < TNI_CL_MAX_OPERANDS; i++)

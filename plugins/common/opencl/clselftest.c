@@ -6,9 +6,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "plugins/common/formats/formats.h"
 #include "plugins/common/opencl/clkern.h"
 #include "plugins/common/opencl/clrun.h"
-#include "plugins/common/formats/formats.h"
 
 enum { MAX_BYTES = 1 << 18 };
 
@@ -21,7 +21,7 @@ typedef struct tester {
   uint64_t seed;
 } tester;
 
-static uint32_t next(tester *t) {
+static uint32_t next_self_test_value(tester *t) {
   t->seed = t->seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
   return (uint32_t)(t->seed >> 33);
 }
@@ -30,19 +30,19 @@ static uint32_t size_of(uint32_t type) {
   return type == TN_DT_I64 ? 8 : type == TN_DT_F16 ? 2 : type == TN_DT_BOOL ? 1 : 4;
 }
 
-static void fill(tester *t, uint32_t i, unsigned char *p) {
+static void fill_self_test(tester *t, uint32_t i, unsigned char *p) {
   const uint32_t type = t->s.types[i], n = (uint32_t)(t->bytes[i] / size_of(type));
   for (uint32_t e = 0; e < n; e++) {
-    const float f = (float)((int32_t)(next(t) % 2001) - 1000) / 500.0f;
+    const float f = (float)((int32_t)(next_self_test_value(t) % 2001) - 1000) / 500.0f;
     const uint16_t h = tni_cm_f32_to_f16(f);
-    const int64_t l = next(t) % (t->s.kind == TNI_CLK_ATTN ? 71 : 5);
+    const int64_t l = next_self_test_value(t) % (t->s.kind == TNI_CLK_ATTN ? 71 : 5);
     const int32_t w = (int32_t)l;
     const void *from = type == TN_DT_F16   ? (const void *)&h
                        : type == TN_DT_I64 ? (const void *)&l
                        : type == TN_DT_I32 ? (const void *)&w
                                            : &f;
     if (type == TN_DT_BOOL)
-      p[e] = next(t) % 4 != 0;
+      p[e] = next_self_test_value(t) % 4 != 0;
     else
       memcpy(p + (size_t)e * size_of(type), from, size_of(type));
   }
@@ -135,10 +135,10 @@ static void pack_weights(tester *t, unsigned char *blob, uint64_t *s_at) {
   const int32_t *n = t->s.ints;
   const int64_t Pn = n[TNI_CLI_PN], Kp = (n[TNI_CLI_K] + 127) / 128 * 128;
   uint16_t *w = (uint16_t *)(void *)blob, *s = w + Kp / 4 * Pn;
-  for (int64_t i = 0; i < Kp / 4 * Pn; i++) w[i] = (uint16_t)next(t);
+  for (int64_t i = 0; i < Kp / 4 * Pn; i++) w[i] = (uint16_t)next_self_test_value(t);
   for (int64_t i = 0; i < Kp / 128 * Pn; i++) {
-    s[2 * i] = tni_cm_f32_to_f16((float)(next(t) % 100 + 1) / 400.0f);
-    s[2 * i + 1] = tni_cm_f32_to_f16(1.2f + (float)(next(t) % 500) / 1000.0f);
+    s[2 * i] = tni_cm_f32_to_f16((float)(next_self_test_value(t) % 100 + 1) / 400.0f);
+    s[2 * i + 1] = tni_cm_f32_to_f16(1.2f + (float)(next_self_test_value(t) % 500) / 1000.0f);
   }
   *s_at = (uint64_t)(Kp / 4 * Pn) * 2;
 }
@@ -149,7 +149,7 @@ static double tolerance(const tester *t) {
   return t->s.kind == TNI_CLK_GEMM || t->s.kind == TNI_CLK_GEMV ? out + 0x1p-8 : out + 0x1p-15;
 }
 
-static double element(uint32_t type, const unsigned char *p, uint64_t i) {
+static double self_test_element(uint32_t type, const unsigned char *p, uint64_t i) {
   uint16_t h;
   float f;
   if (type == TN_DT_F16) {
@@ -160,11 +160,11 @@ static double element(uint32_t type, const unsigned char *p, uint64_t i) {
   return f;
 }
 
-static const char *compare(const tester *t, const unsigned char *got, const unsigned char *want) {
+static const char *compare_self_test(const tester *t, const unsigned char *got, const unsigned char *want) {
   const uint32_t type = t->s.types[t->out], size = size_of(type);
   double scale = 0, worst = 0;
   for (uint64_t i = 0; i < t->bytes[t->out] / size; i++) {
-    const double g = element(type, got, i), w = element(type, want, i);
+    const double g = self_test_element(type, got, i), w = self_test_element(type, want, i);
     if (!(fabs(g) < 1e30)) return "self-test: not a number";
     scale = fabs(w) > scale ? fabs(w) : scale;
     worst = fabs(g - w) > worst ? fabs(g - w) : worst;
@@ -172,7 +172,7 @@ static const char *compare(const tester *t, const unsigned char *got, const unsi
   return worst <= tolerance(t) * scale + 1e-6 ? NULL : "self-test: wrong results";
 }
 
-static const char *run(tester *t, unsigned char *room, bool *wrong) {
+static const char *run_self_test(tester *t, unsigned char *room, bool *wrong) {
   tni_cl_direct d = {.kernels = t->k, .program = t->p, .shape = &t->s};
   unsigned char *at = room;
   void *p[8] = {0};
@@ -194,7 +194,7 @@ static const char *run(tester *t, unsigned char *room, bool *wrong) {
       if (i == t->out)
         memset(at, 0, t->bytes[i]);
       else
-        fill(t, i, at);
+        fill_self_test(t, i, at);
       at += (t->bytes[i] + 63) & ~UINT64_C(63);
     }
   }
@@ -204,7 +204,7 @@ static const char *run(tester *t, unsigned char *room, bool *wrong) {
   const char *why = tni_cl_run_direct(&d);
   if (why) return why;
   tni_cl_reference(&t->s, p);
-  why = compare(t, got, p[t->out]);
+  why = compare_self_test(t, got, p[t->out]);
   *wrong = why != NULL;
   return why;
 }
@@ -214,7 +214,7 @@ const char *tni_cl_self_test(tni_cl_kernels *k, const tni_cl_program *p, const v
   unsigned char *room = k->host->alloc(k->host->ctx, MAX_BYTES, 128, TN_TAG_SCRATCH);
   if (!room) return "self-test: out of memory";
   shape_case(&t);
-  const char *why = run(&t, room, wrong);
+  const char *why = run_self_test(&t, room, wrong);
   k->host->free(k->host->ctx, room);
   return why;
 }

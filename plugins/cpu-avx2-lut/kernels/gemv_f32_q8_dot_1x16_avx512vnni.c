@@ -12,21 +12,21 @@
 
 typedef __m512i ints;
 
-static inline ints load(const uint8_t *p) { return _mm512_load_si512(p); }
+static inline ints load_codes(const uint8_t *p) { return _mm512_load_si512(p); }
 static inline ints in_all_lanes(__m128i v) { return _mm512_broadcast_i32x4(v); }
 
-static inline ints dot(ints sum, ints codes, const int8_t *q) {
+static inline ints add_dot(ints sum, ints codes, const int8_t *q) {
   int32_t v;
   memcpy(&v, q, sizeof v);
   return _mm512_dpbusd_epi32(sum, codes, _mm512_set1_epi32(v));
 }
 
-static inline ints keep(ints v, int mask) { return _mm512_and_si512(v, _mm512_set1_epi8((char)mask)); }
+static inline ints keep_bits(ints v, int mask) { return _mm512_and_si512(v, _mm512_set1_epi8((char)mask)); }
 
 /* Bits 0 and 1 of `low`, bit 2 of `high`. */
 static inline ints three_bits(ints low, ints high) {
   enum { LOW_OR_HIGH_BY_MASK = 0xca };
-  return keep(_mm512_ternarylogic_epi64(_mm512_set1_epi8(3), low, high, LOW_OR_HIGH_BY_MASK), 7);
+  return keep_bits(_mm512_ternarylogic_epi64(_mm512_set1_epi8(3), low, high, LOW_OR_HIGH_BY_MASK), 7);
 }
 
 #define OP(name) _mm512_##name
@@ -44,9 +44,10 @@ static inline __m512 add_scaled(__m512 y, ints sum, __m512 sw, float sx) {
 }
 
 /* Superblocks of two groups. head_bytes: 0 where they have scales. */
-__attribute__((always_inline)) static inline void gemv(group_fn group, size_t group_bytes, size_t head_bytes,
-                                                       bool fetch, const uint8_t *block, size_t superblocks,
-                                                       const tni_clt_act *a, float *acc) {
+__attribute__((always_inline)) static inline void gemv_dot_avx512vnni(group_fn group, size_t group_bytes,
+                                                                      size_t head_bytes, bool fetch,
+                                                                      const uint8_t *block, size_t superblocks,
+                                                                      const tni_clt_act *a, float *acc) {
   const uint8_t *head = block;
   const int8_t *q = a->q;
   const float *sx = a->scale;
@@ -74,7 +75,7 @@ __attribute__((always_inline)) static inline void gemv(group_fn group, size_t gr
 #define GEMV_OF(id, isa, group_bytes, head_bytes, fetch)                                                             \
   void tni_x86_gemv_f32_q8g128_##id##_1x16_##isa(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
                                                  float *acc) {                                                       \
-    gemv(group_##id, group_bytes, head_bytes, fetch, row_block, superblocks, a, acc);                                \
+    gemv_dot_avx512vnni(group_##id, group_bytes, head_bytes, fetch, row_block, superblocks, a, acc);                 \
   }
 #define GEMV(id, group_bytes, head_bytes)                 \
   GEMV_OF(id, avx512vnni, group_bytes, head_bytes, false) \

@@ -12,11 +12,11 @@
 
 typedef __m256i ints;
 
-static inline ints load(const uint8_t *p) { return _mm256_load_si256((const __m256i *)(const void *)p); }
-static inline ints keep(ints v, int mask) { return _mm256_and_si256(v, _mm256_set1_epi8((char)mask)); }
+static inline ints load_codes(const uint8_t *p) { return _mm256_load_si256((const __m256i *)(const void *)p); }
+static inline ints keep_bits(ints v, int mask) { return _mm256_and_si256(v, _mm256_set1_epi8((char)mask)); }
 
 /* sum += codes times q[0..3], in every lane. */
-static inline ints dot(ints sum, ints codes, const int8_t *q) {
+static inline ints add_dot(ints sum, ints codes, const int8_t *q) {
   int32_t v;
   memcpy(&v, q, sizeof v);
   return _mm256_dpbusd_avx_epi32(sum, codes, _mm256_set1_epi32(v));
@@ -25,7 +25,7 @@ static inline ints dot(ints sum, ints codes, const int8_t *q) {
 static inline ints in_all_lanes(__m128i v) { return _mm256_broadcastsi128_si256(v); }
 
 /* Bits 0 and 1 of `low`, bit 2 of `high`. */
-static inline ints three_bits(ints low, ints high) { return _mm256_or_si256(keep(low, 3), keep(high, 4)); }
+static inline ints three_bits(ints low, ints high) { return _mm256_or_si256(keep_bits(low, 3), keep_bits(high, 4)); }
 
 #define OP(name) _mm256_##name
 #define ZERO() _mm256_setzero_si256()
@@ -42,9 +42,10 @@ static inline __m256 add_scaled(__m256 y, ints sum, __m256 sw, float sx) {
 }
 
 /* group_bytes: codes of 128 k of 16 rows. head_bytes: 0 where superblocks, of two groups, have scales. */
-__attribute__((always_inline)) static inline void gemv(group_fn group, size_t group_bytes, size_t head_bytes,
-                                                       bool fetch, const uint8_t *block, size_t superblocks,
-                                                       const tni_clt_act *a, float *acc) {
+__attribute__((always_inline)) static inline void gemv_dot_avxvnni(group_fn group, size_t group_bytes,
+                                                                   size_t head_bytes, bool fetch, const uint8_t *block,
+                                                                   size_t superblocks, const tni_clt_act *a,
+                                                                   float *acc) {
   const uint8_t *head = block, *scales = block;
   const int8_t *q = a->q;
   const float *sx = a->scale;
@@ -78,7 +79,7 @@ __attribute__((always_inline)) static inline void gemv(group_fn group, size_t gr
 #define GEMV_OF(id, isa, group_bytes, head_bytes, fetch)                                                             \
   void tni_x86_gemv_f32_q8g128_##id##_1x16_##isa(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
                                                  float *acc) {                                                       \
-    gemv(group_##id, group_bytes, head_bytes, fetch, row_block, superblocks, a, acc);                                \
+    gemv_dot_avxvnni(group_##id, group_bytes, head_bytes, fetch, row_block, superblocks, a, acc);                    \
   }
 #define GEMV(id, group_bytes, head_bytes)              \
   GEMV_OF(id, avxvnni, group_bytes, head_bytes, false) \

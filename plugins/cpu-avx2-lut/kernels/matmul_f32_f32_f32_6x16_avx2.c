@@ -22,18 +22,18 @@ static columns columns_of(size_t n) {
 }
 
 /* A raw constant may lie at any address of a mapped file. */
-static inline __m256 broadcast(const float *a) {
+static inline __m256 broadcast_float(const float *a) {
   float v;
   memcpy(&v, a, sizeof v);
   return _mm256_set1_ps(v);
 }
 
 #define START(i) __m256 c##i##0 = _mm256_setzero_ps(), c##i##1 = c##i##0;
-#define STEP(i)                                \
-  {                                            \
-    __m256 v = broadcast(a + i * lda + k);     \
-    c##i##0 = _mm256_fmadd_ps(v, b0, c##i##0); \
-    c##i##1 = _mm256_fmadd_ps(v, b1, c##i##1); \
+#define STEP(i)                                  \
+  {                                              \
+    __m256 v = broadcast_float(a + i * lda + k); \
+    c##i##0 = _mm256_fmadd_ps(v, b0, c##i##0);   \
+    c##i##1 = _mm256_fmadd_ps(v, b1, c##i##1);   \
   }
 #define STORE(i)                          \
   _mm256_storeu_ps(c + i * ldc, c##i##0); \

@@ -41,14 +41,14 @@ enum { TILE_M = 12 };
   }
 
 #define START(i) __m512i s##i = _mm512_slli_epi32(_mm512_set1_epi32(zero[(i)*z_stride]), SHIFT), t##i = s##i;
-#define FINISH(i)                                                         \
-  {                                                                       \
-    const __m512 by = _mm512_set1_ps(sx[(i)*s_stride]);                   \
-    finish(s##i, _mm512_mul_ps(sw0, by), fresh, acc0 + (i)*TNI_CLT_ROWS); \
-    finish(t##i, _mm512_mul_ps(sw1, by), fresh, acc1 + (i)*TNI_CLT_ROWS); \
+#define FINISH(i)                                                              \
+  {                                                                            \
+    const __m512 by = _mm512_set1_ps(sx[(i)*s_stride]);                        \
+    finish_tile(s##i, _mm512_mul_ps(sw0, by), fresh, acc0 + (i)*TNI_CLT_ROWS); \
+    finish_tile(t##i, _mm512_mul_ps(sw1, by), fresh, acc1 + (i)*TNI_CLT_ROWS); \
   }
 
-static inline void finish(__m512i sum, __m512 scale, bool fresh, float *acc) {
+static inline void finish_tile(__m512i sum, __m512 scale, bool fresh, float *acc) {
   const __m512 y = fresh ? _mm512_setzero_ps() : _mm512_loadu_ps(acc);
   _mm512_storeu_ps(acc, _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), scale, y));
 }

@@ -12,7 +12,7 @@ typedef struct pair_sums {
   int16x8_t lo, hi;
 } pair_sums;
 
-static inline pair_sums products(uint8x16_t w, int8x16_t a) {
+static inline pair_sums pair_products(uint8x16_t w, int8x16_t a) {
   int8x16_t v = vreinterpretq_s8_u8(w);
   return (pair_sums){vmull_s8(vget_low_s8(v), vget_low_s8(a)), vmull_high_s8(v, a)};
 }
@@ -23,7 +23,7 @@ static inline pair_sums add_products(pair_sums s, uint8x16_t w, int8x16_t a) {
 }
 
 #define LANES(v, i) vreinterpretq_s8_s32(vdupq_laneq_s32(v, i))
-#define START(s, w, a) s = products(w, a)
+#define START(s, w, a) s = pair_products(w, a)
 #define ADD(s, w, a) s = add_products(s, w, a)
 
 /* Eight k of 16 outputs; lanes i and i + 1 of a hold their codes. FIRST: START or ADD. */

@@ -8,8 +8,8 @@
 #ifndef TENON_CPU_NEON_LUT_KERNELS_GEMV_W4_TEMPLATE_H
 #define TENON_CPU_NEON_LUT_KERNELS_GEMV_W4_TEMPLATE_H
 
-__attribute__((always_inline)) static inline void gemv(size_t group, size_t sb_bytes, const uint8_t *block,
-                                                       size_t superblocks, const tni_clt_act *act, float *acc) {
+__attribute__((always_inline)) static inline void gemv_w4_arm(size_t group, size_t sb_bytes, const uint8_t *block,
+                                                              size_t superblocks, const tni_clt_act *act, float *acc) {
   const uint8x16_t nibble = vdupq_n_u8(15);
   const int8_t *q = act->q;
   const float *sx = act->scale;
@@ -36,7 +36,7 @@ __attribute__((always_inline)) static inline void gemv(size_t group, size_t sb_b
 #define KERNEL_NAMED(group, isa) tni_arm_gemv_f32_q8g##group##_w4g##group##_1x16_##isa
 #define KERNEL_OF(group, isa)                                                                                     \
   void KERNEL_NAMED(group, isa)(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, float *acc) { \
-    gemv(group, sizeof(tni_w4g_sb##group), row_block, superblocks, a, acc);                                       \
+    gemv_w4_arm(group, sizeof(tni_w4g_sb##group), row_block, superblocks, a, acc);                                \
   }
 #define KERNEL(group, isa) KERNEL_OF(group, isa)
 KERNEL(32, ISA)

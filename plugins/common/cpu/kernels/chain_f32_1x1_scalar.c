@@ -51,7 +51,7 @@ static float times_sigmoid(float x, bool negative, expo e) {
 
 static float sigmoid1(float x) { return times_sigmoid(1.0f, signbit(x), exp_of(-fabsf(x), 0.0f)); }
 
-static float tanh1(float x) {
+static float tanh_scalar(float x) {
   float a = fabsf(x), s = a * a;
   float p = TANH_P4 * s + TANH_P3;
   p = p * s + TANH_P2;
@@ -108,7 +108,7 @@ BINARY(divide, /)
 UNARY(neg, -x[i])
 UNARY(relu, 0.0f > x[i] ? 0.0f : x[i])
 UNARY(sigmoid, sigmoid1(x[i]))
-UNARY(tanh_, tanh1(x[i]))
+UNARY(tanh_, tanh_scalar(x[i]))
 UNARY(gelu_erf, gelu_erf1(x[i]))
 UNARY(gelu_tanh, gelu_tanh1(x[i]))
 UNARY(swish, swish1(x[i], value))

@@ -3,9 +3,9 @@
  * The chain kernels in registers of any width. Who includes it once has defined vf, vd, vi, wide, LANES and the
  * operations below by name: of floats SET ADD SUB MUL DIV MAX MIN OR AND ANDNOT XOR LOAD STORE, BY_SIGN(a, b, z): b
  * where z has its sign bit set, WHERE_LESS(x, y, a, b): a where x < y, RELU, which keeps NaN and -0; of doubles SETD
- * ADDD SUBD MULD MAXD; of integers SETI ADDI SUBI SRA SHL; FLOATS and INTS, the same bits; widen, narrow and
- * wide_neg_abs. MAX and MIN keep a NaN in their second operand. Operations and their order are chain_f32.h's in every
- * lane, so the bits agree.
+ * ADDD SUBD MULD MAXD; of integers SETI ADDI SUBI SRA SHL; FLOATS and INTS, the same bits; widen_floats, narrow_doubles
+ * and wide_neg_abs. MAX and MIN keep a NaN in their second operand. Operations and their order are chain_f32.h's in
+ * every lane, so the bits agree.
  */
 #ifndef TENON_COMMON_CPU_KERNELS_CHAIN_TEMPLATE_H
 #define TENON_COMMON_CPU_KERNELS_CHAIN_TEMPLATE_H
@@ -44,8 +44,8 @@ static inline expo exp_of(vf hi, vf lo) {
 static inline expo exp_of_wide(wide a) {
   const vd floor = SETD((double)EXP_FLOOR);
   a = (wide){MAXD(floor, a.lo), MAXD(floor, a.hi)};
-  vf hi = narrow(a);
-  return exp_of(hi, narrow(wide_sub(a, widen(hi))));
+  vf hi = narrow_doubles(a);
+  return exp_of(hi, narrow_doubles(wide_sub(a, widen_floats(hi))));
 }
 
 /* x * sigmoid(z), e = exp(-|z|); z's sign bits are all that is read of it. */
@@ -71,7 +71,7 @@ static inline vf tanh_of(vf x) {
 }
 
 static inline vf swish_of(vf x, float alpha) {
-  wide z = wide_mul(wide_set((double)alpha), widen(x));
+  wide z = wide_mul(wide_set((double)alpha), widen_floats(x));
   return times_sigmoid(x, XOR(x, SET(alpha)), exp_of_wide(wide_neg_abs(z)));
 }
 
@@ -79,7 +79,7 @@ static inline vf swish_of(vf x, float alpha) {
 static inline vf silu_of(vf x) { return times_sigmoid(x, x, exp_of(neg_abs(x), SET(0.0f))); }
 
 static inline vf gelu_tanh_of(vf x) {
-  wide d = widen(x), z = wide_mul(wide_set(GELU_C2), wide_mul(d, d));
+  wide d = widen_floats(x), z = wide_mul(wide_set(GELU_C2), wide_mul(d, d));
   z = wide_mul(d, wide_add(wide_set(GELU_C1), z));
   return times_sigmoid(x, x, exp_of_wide(wide_neg_abs(z)));
 }
@@ -87,7 +87,7 @@ static inline vf gelu_tanh_of(vf x) {
 static inline vf gelu_erf_of(vf x) {
   const vf centre = SET(PHI_CENTRE);
   vf a = MIN(SET(32.0f), magnitude(x));
-  wide d = widen(x);
+  wide d = widen_floats(x);
   expo e = exp_of_wide(wide_mul(wide_set(-0.5), wide_mul(d, d)));
   vf t = DIV(SET(1.0f), ADD(a, centre)), u = MUL(SUB(a, centre), t);
   vf r = STEP(SET(PHI_T10), u, PHI_T9);

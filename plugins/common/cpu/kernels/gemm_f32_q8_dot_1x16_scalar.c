@@ -20,8 +20,8 @@ static int32_t group_sum(const uint8_t *quads, size_t lane, int32_t zero, const 
 
 /* Superblocks of 256 k two groups, of 96 k three for four of them: `span` at a time are whole groups, the last span may
  * be cut short. */
-static void rows(uint32_t which, const uint8_t *block, size_t superblocks, const tni_clt_act *a, size_t m0, size_t m1,
-                 float *acc) {
+static void dot_rows(uint32_t which, const uint8_t *block, size_t superblocks, const tni_clt_act *a, size_t m0,
+                     size_t m1, float *acc) {
   const tni_dot_kind *kind = tni_dot_kind_of(&tni_dot_formats[which]);
   const size_t sb_quads = (size_t)kind->units * kind->unit_quads, span = sb_quads % QUADS ? 4 : 1;
   const int32_t zero = (int32_t)kind->zero;
@@ -45,11 +45,11 @@ static void rows(uint32_t which, const uint8_t *block, size_t superblocks, const
 #define KERNELS(id, kind)                                                                                             \
   void tni_clt_gemv_f32_q8g128_##id##_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
                                                   float *acc) {                                                       \
-    rows(kind, row_block, superblocks, a, 0, 1, acc);                                                                 \
+    dot_rows(kind, row_block, superblocks, a, 0, 1, acc);                                                             \
   }                                                                                                                   \
   void tni_clt_gemm_f32_q8g128_##id##_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
                                                   size_t m0, size_t m1, float *acc) {                                 \
-    rows(kind, row_block, superblocks, a, m0, m1, acc);                                                               \
+    dot_rows(kind, row_block, superblocks, a, m0, m1, acc);                                                           \
   }
 KERNELS(w8g, TNI_DOT_W8G)
 KERNELS(w3g, TNI_DOT_W3G)

@@ -18,8 +18,8 @@ static int32_t group_sum(const uint8_t *code, size_t group, size_t lane, const i
   return sum;
 }
 
-static inline void row(size_t group, size_t sb_bytes, const uint8_t *block, size_t superblocks, const int8_t *q,
-                       const float *sx, float *acc) {
+static inline void w4_row(size_t group, size_t sb_bytes, const uint8_t *block, size_t superblocks, const int8_t *q,
+                          const float *sx, float *acc) {
   for (size_t lane = 0; lane < TNI_W4G_ROWS; lane++) {
     float y = 0;
     for (size_t g = 0; g < superblocks * 2; g++) {
@@ -35,24 +35,24 @@ static inline void row(size_t group, size_t sb_bytes, const uint8_t *block, size
 
 void tni_clt_gemv_f32_q8g32_w4g32_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
                                               float *acc) {
-  row(32, sizeof(tni_w4g_sb32), row_block, superblocks, a->q, a->scale, acc);
+  w4_row(32, sizeof(tni_w4g_sb32), row_block, superblocks, a->q, a->scale, acc);
 }
 
 void tni_clt_gemv_f32_q8g128_w4g128_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
                                                 float *acc) {
-  row(128, sizeof(tni_w4g_sb128), row_block, superblocks, a->q, a->scale, acc);
+  w4_row(128, sizeof(tni_w4g_sb128), row_block, superblocks, a->q, a->scale, acc);
 }
 
 void tni_clt_gemm_f32_q8g32_w4g32_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
                                               size_t m0, size_t m1, float *acc) {
   for (size_t m = m0; m < m1; m++)
-    row(32, sizeof(tni_w4g_sb32), row_block, superblocks, a->q + m * a->q_stride, a->scale + m * a->s_stride,
-        acc + (m - m0) * TNI_W4G_ROWS);
+    w4_row(32, sizeof(tni_w4g_sb32), row_block, superblocks, a->q + m * a->q_stride, a->scale + m * a->s_stride,
+           acc + (m - m0) * TNI_W4G_ROWS);
 }
 
 void tni_clt_gemm_f32_q8g128_w4g128_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
                                                 size_t m0, size_t m1, float *acc) {
   for (size_t m = m0; m < m1; m++)
-    row(128, sizeof(tni_w4g_sb128), row_block, superblocks, a->q + m * a->q_stride, a->scale + m * a->s_stride,
-        acc + (m - m0) * TNI_W4G_ROWS);
+    w4_row(128, sizeof(tni_w4g_sb128), row_block, superblocks, a->q + m * a->q_stride, a->scale + m * a->s_stride,
+           acc + (m - m0) * TNI_W4G_ROWS);
 }

@@ -20,7 +20,7 @@ static int32_t code_of(float v) {
 }
 
 /* x[n], n up to 128, zeros behind -> q[128]; returns the scale. */
-static float quantize(const float *x, size_t n, int32_t *q) {
+static float quantize_q9(const float *x, size_t n, int32_t *q) {
   float v[GROUP] = {0}, max = 0;
   memcpy(v, x, n * sizeof *v);
   for (size_t i = 0; i < GROUP; i += 4) {
@@ -43,7 +43,7 @@ void tni_clt_quant_q9g128_f32_1x128_scalar(const float *x, size_t K, size_t K_pa
   int16_t *out = (int16_t *)(void *)(a->q + m * a->q_stride);
   for (size_t k = 0; k < K_padded; k += GROUP) {
     int32_t q[GROUP];
-    a->scale[m * a->s_stride + k / GROUP] = quantize(x + k, have(K, k), q);
+    a->scale[m * a->s_stride + k / GROUP] = quantize_q9(x + k, have(K, k), q);
     for (size_t i = 0; i < GROUP; i++) out[k + i] = (int16_t)q[i];
   }
 }
@@ -58,12 +58,12 @@ static void quad_table(const int32_t *q, uint8_t *table) {
   }
 }
 
-static void tables(int32_t full, int32_t zero, const float *x, size_t K, size_t K_padded, const tni_clt_act *a,
-                   size_t m) {
+static void build_tables_scalar(int32_t full, int32_t zero, const float *x, size_t K, size_t K_padded,
+                                const tni_clt_act *a, size_t m) {
   uint8_t *out = (uint8_t *)a->q + m * a->q_stride;
   for (size_t k = 0, g = 0; k < K_padded; k += GROUP, g++) {
     int32_t q[GROUP], sum = 0, abs = 0;
-    a->scale[m * a->s_stride + g] = quantize(x + k, have(K, k), q);
+    a->scale[m * a->s_stride + g] = quantize_q9(x + k, have(K, k), q);
     for (size_t i = 0; i < GROUP; i++) {
       sum += q[i];
       abs += q[i] < 0 ? -q[i] : q[i];
@@ -83,8 +83,8 @@ static int32_t level(const tni_lut_kind *kind, const uint8_t *group, uint32_t la
   return 2 * code - (int32_t)kind->zero;
 }
 
-static int32_t entry(const tni_lut_kind *kind, const uint8_t *group, uint32_t lane, const uint8_t *tables,
-                     uint32_t quad, uint32_t p) {
+static int32_t table_entry(const tni_lut_kind *kind, const uint8_t *group, uint32_t lane, const uint8_t *tables,
+                           uint32_t quad, uint32_t p) {
   tni_lut_place at = tni_lut_place_of(kind, lane, quad, p);
   return tables[quad * 16 + (group[TNI_LUT_SCALE_BYTES + at.byte] >> at.shift & 15)];
 }
@@ -92,7 +92,7 @@ static int32_t entry(const tni_lut_kind *kind, const uint8_t *group, uint32_t la
 static int32_t looked_up(const tni_lut_kind *kind, const uint8_t *group, uint32_t lane, const uint8_t *tables) {
   int32_t sum = 0;
   for (uint32_t quad = 0; quad < QUADS; quad++)
-    for (uint32_t p = 0; p < kind->planes; p++) sum += entry(kind, group, lane, tables, quad, p) << p;
+    for (uint32_t p = 0; p < kind->planes; p++) sum += table_entry(kind, group, lane, tables, quad, p) << p;
   return sum;
 }
 
@@ -106,7 +106,7 @@ static int32_t averaged(const tni_lut_kind *kind, const uint8_t *group, uint32_t
     for (uint32_t t = 0; t < QUADS / 4; t++) {
       const uint32_t first = pair ? t * 4 : t / 2 * 8 + t % 2, step = pair ? 1 : 2;
       int32_t u[4];
-      for (uint32_t i = 0; i < 4; i++) u[i] = entry(kind, group, lane, tables, first + i * step, p);
+      for (uint32_t i = 0; i < 4; i++) u[i] = table_entry(kind, group, lane, tables, first + i * step, p);
       sum += 4 * average(average(u[0], u[1]), average(u[2], u[3])) * (1 << p);
     }
   }
@@ -121,8 +121,8 @@ static float scale_of(const uint8_t *group, uint32_t lane) {
 
 typedef int32_t (*add_fn)(const tni_lut_kind *kind, const uint8_t *group, uint32_t lane, const uint8_t *tables);
 
-static void gemv(const tni_lut_kind *kind, add_fn add, const uint8_t *block, size_t groups, const tni_clt_act *a,
-                 float *acc) {
+static void gemv_lut_scalar(const tni_lut_kind *kind, add_fn add, const uint8_t *block, size_t groups,
+                            const tni_clt_act *a, float *acc) {
   const size_t bytes = TNI_LUT_SCALE_BYTES + kind->planes * TNI_LUT_PLANE_BYTES;
   for (uint32_t lane = 0; lane < TNI_LUT_ROWS; lane++) {
     float y = 0;
@@ -135,8 +135,8 @@ static void gemv(const tni_lut_kind *kind, add_fn add, const uint8_t *block, siz
   }
 }
 
-static void gemm(const tni_lut_kind *kind, const uint8_t *block, size_t groups, const tni_clt_act *a, size_t m0,
-                 size_t m1, float *acc) {
+static void gemm_lut_scalar(const tni_lut_kind *kind, const uint8_t *block, size_t groups, const tni_clt_act *a,
+                            size_t m0, size_t m1, float *acc) {
   const size_t bytes = TNI_LUT_SCALE_BYTES + kind->planes * TNI_LUT_PLANE_BYTES;
   memset(acc, 0, (m1 - m0) * TNI_LUT_ROWS * sizeof *acc);
   for (size_t g = 0; g < groups; g++, block += bytes) {
@@ -159,12 +159,12 @@ static void gemm(const tni_lut_kind *kind, const uint8_t *block, size_t groups, 
   void tni_clt_gemv_f32_##id##_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
                                            float *acc) {                                                       \
     static const tni_lut_kind kind = {planes, levels, zero, paired};                                           \
-    gemv(&kind, looked_up, row_block, superblocks, a, acc);                                                    \
+    gemv_lut_scalar(&kind, looked_up, row_block, superblocks, a, acc);                                         \
   }                                                                                                            \
   void tni_clt_gemm_f32_##id##_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
                                            size_t m0, size_t m1, float *acc) {                                 \
     static const tni_lut_kind kind = {planes, levels, zero, paired};                                           \
-    gemm(&kind, row_block, superblocks, a, m0, m1, acc);                                                       \
+    gemm_lut_scalar(&kind, row_block, superblocks, a, m0, m1, acc);                                            \
   }
 KIND(lut1, 1, 2, 1, 0)
 KIND(lut2, 2, 4, 3, 0)
@@ -182,7 +182,7 @@ KIND(luttp, 2, 3, 2, 1)
   void tni_clt_gemv_f32_##id##avg_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
                                               float *acc) {                                                       \
     static const tni_lut_kind kind = {planes, levels, zero, 0};                                                   \
-    gemv(&kind, averaged, row_block, superblocks, a, acc);                                                        \
+    gemv_lut_scalar(&kind, averaged, row_block, superblocks, a, acc);                                             \
   }
 AVERAGES(lut1, 1, 2, 1)
 AVERAGES(lut2, 2, 4, 3)
@@ -194,7 +194,7 @@ AVERAGES(lutt, 2, 3, 2)
 #define TABLES(id, full, zero)                                                                                 \
   void tni_clt_tables_##id##_f32_1x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, \
                                               size_t m) {                                                      \
-    tables(full, zero, x, K, K_padded, a, m);                                                                  \
+    build_tables_scalar(full, zero, x, K, K_padded, a, m);                                                     \
   }
 TNI_CLT_LUT_TABLES(TABLES)
 #undef TABLES

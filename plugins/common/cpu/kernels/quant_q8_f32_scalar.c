@@ -82,8 +82,8 @@ static void put_tiled(const tni_clt_act *a, size_t m, size_t g, size_t group, co
 
 typedef void (*put_fn)(const tni_clt_act *a, size_t m, size_t g, size_t group, const int8_t *q, float scale);
 
-static inline void quantize(size_t group, put_fn put, const float *x, size_t K, size_t K_padded, const tni_clt_act *a,
-                            size_t m) {
+static inline void quantize_q8_scalar(size_t group, put_fn put, const float *x, size_t K, size_t K_padded,
+                                      const tni_clt_act *a, size_t m) {
   for (size_t k = 0, g = 0; k < K_padded; k += group, g++) {
     float tail[MAX_GROUP] = {0};
     int8_t q[MAX_GROUP];
@@ -99,7 +99,7 @@ static inline void quantize(size_t group, put_fn put, const float *x, size_t K, 
 
 #define QUANT(name, group, put)                                                                                   \
   void tni_clt_quant_##name##_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) { \
-    quantize(group, put, x, K, K_padded, a, m);                                                                   \
+    quantize_q8_scalar(group, put, x, K, K_padded, a, m);                                                         \
   }
 QUANT(q8g32_f32_1x32, 32, put_pairs)
 QUANT(q8g128_f32_1x128, 128, put_pairs)
