@@ -2,7 +2,6 @@
  *
  * Arguments: memory for each use of a bound task, checked once.
  */
-#include <string.h>
 #include <time.h>
 
 #include "plugins/common/base/base.h"
@@ -66,8 +65,7 @@ static tn_status attach_place(tn_args *a, uint32_t use, const tn_view *view, tn_
     return tni_cm_fail(err, TN_E_INVALID, t->name, "constant '%s' is not set", s->name);
   }
   if (wanted && (!view || view->bytes < wanted))
-    return tni_cm_fail(err, TN_E_INVALID, t->name, "'%s' has %llu bytes, %llu are needed", s ? s->name : "scratch",
-                       (unsigned long long)(view ? view->bytes : 0), (unsigned long long)wanted);
+    return tni_cm_too_small(err, t->name, s ? s->name : "scratch", view ? view->bytes : 0, wanted);
   if (s && t->engine) return attach_device(plan, s, use, view, to, err);
   if (wanted && !view->ptr)
     return tni_cm_fail(err, TN_E_INVALID, t->name, "'%s' has no address on the CPU", s ? s->name : "scratch");
@@ -79,15 +77,13 @@ static tn_status attach_place(tn_args *a, uint32_t use, const tn_view *view, tn_
 
 tn_status tni_npu_args(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn_args **out, tn_error *err) {
   const tn_host *h = plan->program->device->host;
-  const uint32_t wanted = plan->task->pub.n_uses + 1;
-  if (n != wanted)
-    return tni_cm_fail(err, TN_E_INVALID, plan->task->pub.name, "%u views given, %u expected", n, wanted);
-  tn_args *a = h->alloc(h->ctx, sizeof *a + n * sizeof *a->place, 16, TN_TAG_PLUGIN);
-  if (!a) return tni_cm_fail(err, TN_E_NO_MEMORY, plan->task->pub.name, "out of memory");
-  memset(a, 0, sizeof *a + n * sizeof *a->place);
+  tn_args *a;
+  void *room;
+  tn_status st = tni_cm_args_new(h, &plan->task->pub, n, sizeof *a + n * sizeof *a->place, &room, err);
+  if (st != TN_OK) return st;
+  a = room;
   a->plan = plan;
   a->n = n;
-  tn_status st = TN_OK;
   for (uint32_t i = 0; st == TN_OK && i < n; i++) st = attach_place(a, i, uses[i], err);
   if (st != TN_OK)
     h->free(h->ctx, a);

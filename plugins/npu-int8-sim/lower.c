@@ -260,10 +260,7 @@ tn_status tni_npu_lower(tn_device *dev, const tn_subgraph *s, tn_program **out, 
   if (!p) return tni_cm_fail(err, TN_E_NO_MEMORY, TNI_NPU_NAME, "out of memory");
   p->mem = mem;
   p->device = d;
-  tni_cm_take(&p->graph, sizeof p->graph, s->graph);
-  p->graph.nodes = NULL; /* lent for this call only */
-  p->graph.values = NULL;
-  p->graph.symbols = NULL;
+  tni_cm_graph_head(&p->graph, s->graph);
   tni_npu_builder b = {.s = s, .p = p};
   tn_status st = lower_all(&b, &once, err);
   tni_cm_free(&once);
@@ -271,10 +268,7 @@ tn_status tni_npu_lower(tn_device *dev, const tn_subgraph *s, tn_program **out, 
     tni_npu_release(p);
     return st == TN_E_NO_MEMORY ? tni_cm_fail(err, st, TNI_NPU_NAME, "out of memory") : st;
   }
-  p->info.h = (tn_hdr)TN_HDR(tn_program_info);
-  p->info.needs = (const tn_need *const *)p->needs;
-  p->info.slots = (const tn_slot *const *)p->slots;
-  p->info.tasks = (const tn_task *const *)p->tasks;
+  tni_cm_info_lists(&p->info, p->needs, p->slots, p->tasks);
   *out = p;
   return TN_OK;
 }

@@ -190,9 +190,10 @@ tn_status tni_npu_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan *
   const tn_host *h = p->device->host;
   if (task >= p->info.n_tasks) return tni_cm_fail(err, TN_E_INVALID, TNI_NPU_NAME, "there is no task %u", task);
   const tni_npu_task *t = p->tasks[task];
-  tn_plan *plan = h->alloc(h->ctx, sizeof *plan, 16, TN_TAG_PLUGIN);
-  if (!plan) return tni_cm_fail(err, TN_E_NO_MEMORY, t->pub.name, "out of memory");
-  *plan = (tn_plan){.program = p, .task = t};
+  tn_plan *plan = tni_cm_plan_new(h, sizeof *plan, t->pub.name, err);
+  if (!plan) return TN_E_NO_MEMORY;
+  plan->program = p;
+  plan->task = t;
   tn_status st = t->att ? tni_npu_attend_bind(p, t, dims, plan, err) : bind_product(p, t, dims, plan, err);
   if (st != TN_OK) {
     h->free(h->ctx, plan);

@@ -26,10 +26,6 @@ typedef struct job {
   float *tiles;
 } job;
 
-static int64_t rows_min(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t rows_max(int64_t a, int64_t b) { return a > b ? a : b; }
-static bool run_cancelled(const tn_run *run) { return run->cancelled && run->cancelled(run); }
-
 static void *memory(const tn_args *a, tn_id slot) {
   const struct tni_npu_place *p = slot == TN_NONE ? NULL : tni_npu_place_of(a, slot);
   return p ? p->ptr : NULL;
@@ -73,10 +69,11 @@ static void quantize_rows(void *arg, int64_t begin, int64_t end, uint32_t worker
   const int64_t K = l->K, Kp = (K + TNI_NPU_TILE - 1) / TNI_NPU_TILE * TNI_NPU_TILE;
   const float hi = l->shadow ? (float)TNI_W8_WIDE_MAX : 127.0f, lo = -hi - 1.0f;
   (void)worker;
-  for (int64_t m = begin; m < end && !run_cancelled(j->run); m++) {
+  for (int64_t m = begin; m < end && !tni_cm_cancelled(j->run); m++) {
     uint32_t count = 0;
     for (int64_t k = 0; k < K; k += 64) {
-      const uint64_t bits = quantize_word(j->x + m * K + k, rows_min(64, K - k), l->scale, lo, hi, j->xq + m * Kp + k);
+      const uint64_t bits =
+          quantize_word(j->x + m * K + k, tni_cm_min(64, K - k), l->scale, lo, hi, j->xq + m * Kp + k);
       if (!l->shadow) continue;
       j->bitmap[(uint64_t)m * j->plan->room.words + (uint64_t)k / 64] = bits;
       count += (uint32_t)__builtin_popcountll(bits);
@@ -88,8 +85,8 @@ static void quantize_rows(void *arg, int64_t begin, int64_t end, uint32_t worker
 
 tn_status tni_npu_quantize(const tn_plan *plan, const tn_args *a, tn_run *run) {
   job j = job_of(plan, a, run);
-  run->parallel_for(run, plan->M, rows_max(1, GRAIN_BYTES / (4 * j.b->l.K)), quantize_rows, &j);
-  return run_cancelled(run) ? TN_E_CANCELLED : TN_OK;
+  run->parallel_for(run, plan->M, tni_cm_max(1, GRAIN_BYTES / (4 * j.b->l.K)), quantize_rows, &j);
+  return tni_cm_cancelled(run) ? TN_E_CANCELLED : TN_OK;
 }
 
 /* --- shadow ------------------------------------------------------------------------------------------------------- */
@@ -108,7 +105,7 @@ static void add_batch(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const int64_t N = l->N[j->weight], pitch = (int64_t)tni_w8r_pitch(N);
   const float hi = (float)TNI_W8_WIDE_MAX, lo = -hi - 1.0f;
   (void)worker;
-  for (int64_t m = begin; m < end && !run_cancelled(j->run); m++) {
+  for (int64_t m = begin; m < end && !tni_cm_cancelled(j->run); m++) {
     const uint64_t *bits = j->bitmap + (uint64_t)m * j->plan->room.words;
     int64_t *sum = j->sum + m * j->b->N + j->b->n0[j->weight];
     for (uint32_t i = 0; j->counts[m] && i < j->n_channels; i++) {
@@ -128,9 +125,9 @@ static tn_status run_batch(job *j) {
     tn_status st = tni_npu_rows_get(b, j->weight, j->channel[i], j->fetched + i * pitch);
     if (st != TN_OK) return st;
   }
-  const int64_t macs = rows_max(1, (int64_t)(b->outliers + 1) * b->l.N[j->weight]);
-  j->run->parallel_for(j->run, j->plan->M, rows_max(1, GRAIN_MACS / macs), add_batch, j);
-  return run_cancelled(j->run) ? TN_E_CANCELLED : TN_OK;
+  const int64_t macs = tni_cm_max(1, (int64_t)(b->outliers + 1) * b->l.N[j->weight]);
+  j->run->parallel_for(j->run, j->plan->M, tni_cm_max(1, GRAIN_MACS / macs), add_batch, j);
+  return tni_cm_cancelled(j->run) ? TN_E_CANCELLED : TN_OK;
 }
 
 /* Channels in order, so that rows that are not in memory are read in the order in which they lie. */
@@ -158,7 +155,7 @@ tn_status tni_npu_shadow(const tn_plan *plan, const tn_args *a, tn_run *run) {
     for (uint64_t w = 0; j.counts[m] && w < words; w++) any[w] |= j.bitmap[(uint64_t)m * words + w];
   for (uint64_t w = 0; w < words; w++) found |= any[w];
   if (!found) return TN_OK;
-  run->parallel_for(run, plan->M, rows_max(1, GRAIN_BYTES / (8 * j.b->N)), clear_rows, &j);
+  run->parallel_for(run, plan->M, tni_cm_max(1, GRAIN_BYTES / (8 * j.b->N)), clear_rows, &j);
   tn_status st = TN_OK;
   for (j.weight = 0; st == TN_OK && j.weight < j.b->l.n_weights; j.weight++) st = add_weight(&j, any);
   return st;
@@ -239,15 +236,15 @@ static int64_t column_blocks(const tni_npu_strip *s) {
 static void merge_blocks(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const job *j = arg;
   const int64_t row_blocks = (j->plan->M + TNI_NPU_TILE_ROWS - 1) / TNI_NPU_TILE_ROWS;
-  for (int64_t u = begin; u < end && !run_cancelled(j->run); u++) {
+  for (int64_t u = begin; u < end && !tni_cm_cancelled(j->run); u++) {
     int64_t at = u;
     uint32_t i = 0;
     while (at >= row_blocks * column_blocks(j->b->strips[i])) at -= row_blocks * column_blocks(j->b->strips[i++]);
     place p = {.s = j->b->strips[i], .tiles = j->tiles + (size_t)worker * j->b->n_tiles * j->plan->room.tile_floats};
     p.m0 = at % row_blocks * TNI_NPU_TILE_ROWS;
-    p.rows = rows_min(TNI_NPU_TILE_ROWS, j->plan->M - p.m0);
+    p.rows = tni_cm_min(TNI_NPU_TILE_ROWS, j->plan->M - p.m0);
     p.c = at / row_blocks * TNI_NPU_TILE_COLUMNS;
-    p.columns = rows_min(TNI_NPU_TILE_COLUMNS, p.s->N - p.c);
+    p.columns = tni_cm_min(TNI_NPU_TILE_COLUMNS, p.s->N - p.c);
     merge_place(j, &p);
   }
 }
@@ -259,7 +256,7 @@ tn_status tni_npu_merge(const tn_plan *plan, const tn_args *a, tn_run *run) {
   for (uint32_t i = 0; i < j.b->n_strips; i++) n += column_blocks(j.b->strips[i]);
   n *= (plan->M + TNI_NPU_TILE_ROWS - 1) / TNI_NPU_TILE_ROWS;
   run->parallel_for(run, n, GRAIN_FLOATS / (TNI_NPU_TILE_ROWS * TNI_NPU_TILE_COLUMNS), merge_blocks, &j);
-  return run_cancelled(run) ? TN_E_CANCELLED : TN_OK;
+  return tni_cm_cancelled(run) ? TN_E_CANCELLED : TN_OK;
 }
 
 tn_status tni_npu_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *err) {

@@ -11,5 +11,6 @@
 #include "plugins/common/base/graphq.h"
 #include "plugins/common/base/mem.h"
 #include "plugins/common/base/options.h"
+#include "plugins/common/base/program.h"
 
 #endif

@@ -13,10 +13,11 @@ typedef struct tni_clt_builder {
   const tni_clt_device *d;
   const tn_subgraph *s;
   tn_program *p;
-  tni_clt_match *match; /* [s->n_nodes] */
-  uint8_t *done;        /* [s->n_nodes]: belongs to a task */
-  tni_clt_task *task;   /* being built */
-  tn_use *uses;         /* of it */
+  tni_clt_match *match;  /* [s->n_nodes] */
+  tni_clt_fused **fused; /* [s->n_nodes]: read, of a FUSED node */
+  uint8_t *done;         /* [s->n_nodes]: belongs to a task */
+  tni_clt_task *task;    /* being built */
+  tn_use *uses;          /* of it */
   tn_id *deps;
   bool no_memory;
 } tni_clt_builder;

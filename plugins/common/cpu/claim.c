@@ -111,7 +111,7 @@ static tn_status claim_transpose(const claimer *c, tn_id node) {
 static tn_status claim_all(claimer *c) {
   tn_status st = TN_OK;
   uint32_t n = c->g->n_nodes;
-  for (tn_id i = 0; i < n; i++) tni_clt_match_node(c->d, c->g, i, &c->match[i]);
+  for (tn_id i = 0; i < n; i++) tni_clt_match_node(c->d, c->g, i, &c->match[i], NULL);
   for (tn_id i = 0; st == TN_OK && i < n; i++) st = answer_node(c, i);
   for (tn_id i = 0; st == TN_OK && i < n; i++)
     if (c->match[i].kind == TNI_CLT_PACKED) st = claim_siblings(c, i);

@@ -34,6 +34,7 @@ static bool reserve_program(tni_clt_builder *b) {
     slots += (size_t)node->n_in + node->n_out;
   }
   b->match = tni_clt_get(b, n, sizeof *b->match);
+  b->fused = tni_clt_get(b, n, sizeof *b->fused);
   b->done = tni_clt_get(b, n, sizeof *b->done);
   b->p->tasks = tni_clt_get(b, n, sizeof *b->p->tasks);
   b->p->slots = tni_clt_get(b, slots, sizeof *b->p->slots);
@@ -44,7 +45,13 @@ static bool reserve_program(tni_clt_builder *b) {
 static tn_status lower_all(tni_clt_builder *b, tn_error *err) {
   uint32_t *members = tni_clt_get(b, b->s->n_nodes, sizeof *members);
   if (!reserve_program(b) || !members) return TN_E_NO_MEMORY;
-  for (uint32_t i = 0; i < b->s->n_nodes; i++) tni_clt_match_node(b->d, b->s->graph, b->s->nodes[i], &b->match[i]);
+  for (uint32_t i = 0; i < b->s->n_nodes; i++) {
+    if (b->s->graph->nodes[b->s->nodes[i]]->op == TN_OP_FUSED_MATMUL) {
+      b->fused[i] = tni_clt_get(b, 1, sizeof *b->fused[i]);
+      if (!b->fused[i]) return TN_E_NO_MEMORY;
+    }
+    tni_clt_match_node(b->d, b->s->graph, b->s->nodes[i], &b->match[i], b->fused[i]);
+  }
   tn_status st = TN_OK;
   for (uint32_t i = 0; st == TN_OK && i < b->s->n_nodes; i++) {
     if (b->done[i]) continue;
@@ -67,20 +74,14 @@ tn_status tni_clt_lower(tn_device *dev, const tn_subgraph *s, tn_program **out, 
   if (!p) return tni_cm_fail(err, TN_E_NO_MEMORY, d->backend->name, "out of memory");
   p->mem = mem;
   p->device = d;
-  tni_cm_take(&p->graph, sizeof p->graph, s->graph);
-  p->graph.nodes = NULL; /* lent for this call only */
-  p->graph.values = NULL;
-  p->graph.symbols = NULL;
+  tni_cm_graph_head(&p->graph, s->graph);
   tni_clt_builder b = {.d = d, .s = s, .p = p};
   tn_status st = lower_all(&b, err);
   if (st != TN_OK) {
     tni_clt_release(p);
     return st == TN_E_NO_MEMORY ? tni_cm_fail(err, st, d->backend->name, "out of memory") : st;
   }
-  p->info.h = (tn_hdr)TN_HDR(tn_program_info);
-  p->info.needs = (const tn_need *const *)p->needs;
-  p->info.slots = (const tn_slot *const *)p->slots;
-  p->info.tasks = (const tn_task *const *)p->tasks;
+  tni_cm_info_lists(&p->info, p->needs, p->slots, p->tasks);
   *out = p;
   return TN_OK;
 }

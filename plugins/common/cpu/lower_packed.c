@@ -167,15 +167,11 @@ static void add_fused_strip(tni_clt_builder *b, const tn_node *n, const tni_clt_
 tn_status tni_clt_lower_fused(tni_clt_builder *b, uint32_t i, tn_error *err) {
   const tni_clt_match *m = &b->match[i];
   const tn_node *n = b->s->graph->nodes[m->node];
-  tni_clt_fused *u = tni_clt_get(b, 1, sizeof *u);
+  const tni_clt_fused *u = b->fused[i];
   tn_id values[TN_FUSED_MAX_PARTS];
   int64_t n0[TN_FUSED_MAX_PARTS];
-  uint32_t n_values = 0, reason;
-  const char *why;
-  if (!u) return TN_E_NO_MEMORY;
+  uint32_t n_values = 0;
   b->done[i] = 1;
-  if (!tni_clt_fused_of(b->d, b->s->graph, n, u, &reason, &why))
-    return tni_cm_fail(err, TN_E_INVALID, n->name, "%s", why);
   for (uint32_t w = 0; w < u->f.n_weights; w++)
     if (u->weight_n0[w] >= 0) values[n_values++] = n->in[1 + w];
   for (uint32_t p = 0; p < u->f.n_parts; p++) n0[p] = u->weight_n0[u->f.parts[p].weight] + u->f.parts[p].first;

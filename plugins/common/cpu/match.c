@@ -8,6 +8,7 @@ typedef struct matcher {
   const tn_graph *g;
   const tn_node *n;
   tni_clt_match *m;
+  tni_clt_fused *fused; /* may be NULL */
 } matcher;
 
 static bool refuse_match(matcher *c, uint32_t reason, const char *text) {
@@ -152,13 +153,13 @@ static bool match_float(matcher *c, const tn_value *x, const tn_value *b, const 
 }
 
 static bool match_fused(matcher *c) {
-  tni_clt_fused fused;
-  if (!tni_clt_fused_of(c->d, c->g, c->n, &fused, &c->m->reason, &c->m->text)) return false;
+  tni_clt_fused here, *fused = c->fused ? c->fused : &here;
+  if (!tni_clt_fused_of(c->d, c->g, c->n, fused, &c->m->reason, &c->m->text)) return false;
   c->m->kind = TNI_CLT_FUSED;
   c->m->x = c->n->in[0];
-  c->m->N = fused.N;
-  c->m->K = fused.K;
-  c->m->kn = !fused.f.trans_b;
+  c->m->N = fused->N;
+  c->m->K = fused->K;
+  c->m->kn = !fused->f.trans_b;
   return true;
 }
 
@@ -180,9 +181,10 @@ static bool match(matcher *c) {
   return match_packed(c) || match_float(c, x, b, y);
 }
 
-void tni_clt_match_node(const tni_clt_device *d, const tn_graph *g, tn_id node, tni_clt_match *out) {
+void tni_clt_match_node(const tni_clt_device *d, const tn_graph *g, tn_id node, tni_clt_match *out,
+                        tni_clt_fused *fused) {
   *out = (tni_clt_match){.node = node, .transpose = TN_NONE, .bias = TN_NONE, .alpha = 1, .beta = 1, .text = ""};
-  matcher c = {d, g, g->nodes[node], out};
+  matcher c = {d, g, g->nodes[node], out, fused};
   match(&c);
 }
 

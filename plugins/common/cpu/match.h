@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a node is to this backend. Pure: asked again at lowering, it gives the same answer.
+ * What a node is to this backend: decided here only. Pure: a host keeps nothing between claim and lower, so both ask,
+ * and get the same answer.
  */
 #ifndef TENON_COMMON_CPU_MATCH_H
 #define TENON_COMMON_CPU_MATCH_H
@@ -27,8 +28,6 @@ typedef struct tni_clt_match {
   float alpha, beta;
 } tni_clt_match;
 
-void tni_clt_match_node(const tni_clt_device *d, const tn_graph *g, tn_id node, tni_clt_match *out);
-
 /* A FusedMatMul, read. Weights that no part uses are not packed. */
 typedef struct tni_clt_fused {
   tni_cm_fused f;
@@ -39,9 +38,13 @@ typedef struct tni_clt_fused {
   uint8_t extra[TN_CHAIN_MAX_INPUTS];    /* TNI_CM_ONE .. WHOLE */
 } tni_clt_fused;
 
-/* False where it cannot be computed here; reason (TN_WHY_*) and text (static) say why. */
+/* False where it cannot be computed here; reason (TN_WHY_*) and text (static) say why. For match.c. */
 bool tni_clt_fused_of(const tni_clt_device *d, const tn_graph *g, const tn_node *n, tni_clt_fused *out,
                       uint32_t *reason, const char **text);
+
+/* fused: where a FUSED node's reading goes; NULL: it is not kept. */
+void tni_clt_match_node(const tni_clt_device *d, const tn_graph *g, tn_id node, tni_clt_match *out,
+                        tni_clt_fused *fused);
 
 /* Two packed products that can be one: same activation, same K, same storage order. */
 bool tni_clt_siblings(const tni_clt_match *a, const tni_clt_match *b);

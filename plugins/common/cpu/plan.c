@@ -257,9 +257,8 @@ tn_status tni_clt_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan *
   if (!p->device->backend->kernels)
     return tni_cm_fail(err, TN_E_UNAVAILABLE, p->tasks[task]->pub.name, "%s cannot run here: it is an offline device",
                        p->device->backend->name);
-  tn_plan *plan = h->alloc(h->ctx, sizeof *plan, 16, TN_TAG_PLUGIN);
-  if (!plan) return tni_cm_fail(err, TN_E_NO_MEMORY, p->tasks[task]->pub.name, "out of memory");
-  memset(plan, 0, sizeof *plan);
+  tn_plan *plan = tni_cm_plan_new(h, sizeof *plan, p->tasks[task]->pub.name, err);
+  if (!plan) return TN_E_NO_MEMORY;
   plan->program = p;
   plan->task = p->tasks[task];
   plan->matmul = (tni_clt_matmul_fn)any_kernel(p, TNI_CLT_MATMUL)->fn;
@@ -316,8 +315,7 @@ static tn_status attach_view(tn_args *a, uint32_t use, const tn_view *view, tn_e
     if (s->ptr) ptr = (void *)(uintptr_t)s->ptr;
     if (!ptr) return tni_cm_fail(err, TN_E_INVALID, t->name, "weights of '%s' are not set", s->pub.name);
   } else if (wanted && (!ptr || bytes < wanted)) {
-    return tni_cm_fail(err, TN_E_INVALID, t->name, "'%s' has %llu bytes, %llu are needed", s ? s->pub.name : "scratch",
-                       (unsigned long long)bytes, (unsigned long long)wanted);
+    return tni_cm_too_small(err, t->name, s ? s->pub.name : "scratch", bytes, wanted);
   }
   uintptr_t align = !s || (s->pub.kind == TN_SLOT_WEIGHT && s->pub.value == TN_NONE) ? 64 : 1;
   if (wanted && (uintptr_t)ptr % align)
@@ -328,13 +326,13 @@ static tn_status attach_view(tn_args *a, uint32_t use, const tn_view *view, tn_e
 
 tn_status tni_clt_args(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn_args **out, tn_error *err) {
   const tn_host *h = plan->program->device->host;
-  uint32_t wanted = plan->task->pub.n_uses + 1;
-  if (n != wanted)
-    return tni_cm_fail(err, TN_E_INVALID, plan->task->pub.name, "%u views given, %u expected", n, wanted);
-  tn_args *a = h->alloc(h->ctx, sizeof *a + n * sizeof *a->ptr, 16, TN_TAG_PLUGIN);
-  if (!a) return tni_cm_fail(err, TN_E_NO_MEMORY, plan->task->pub.name, "out of memory");
-  *a = (tn_args){.plan = plan, .n = n};
-  tn_status st = TN_OK;
+  tn_args *a;
+  void *room;
+  tn_status st = tni_cm_args_new(h, &plan->task->pub, n, sizeof *a + n * sizeof *a->ptr, &room, err);
+  if (st != TN_OK) return st;
+  a = room;
+  a->plan = plan;
+  a->n = n;
   for (uint32_t i = 0; st == TN_OK && i < n; i++) st = attach_view(a, i, uses[i], err);
   if (st != TN_OK)
     h->free(h->ctx, a);

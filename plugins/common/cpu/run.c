@@ -4,14 +4,11 @@
  */
 #include <string.h>
 
+#include "plugins/common/base/base.h"
 #include "plugins/common/cpu/match.h"
 #include "plugins/common/cpu/program.h"
 
 enum { GRAIN_BYTES = 32768, GRAIN_MACS = 200000, FLOAT_ROWS = 48, FLOAT_COLUMNS = 64 };
-
-static int64_t float_min(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t float_max(int64_t a, int64_t b) { return a > b ? a : b; }
-static bool float_cancelled(const tn_run *run) { return run->cancelled && run->cancelled(run); }
 
 /* y = alpha * acc + beta * bias over n columns. A raw bias may lie at any address of a mapped file. */
 static void store_row(const tni_clt_affine *f, const char *bias, const float *acc, int64_t n, float *y) {
@@ -51,7 +48,7 @@ static void float_blocks(void *arg, int64_t begin, int64_t end, uint32_t worker)
   const tni_clt_batch *b = &r->plan->batch;
   int64_t per_product = r->row_units * r->column_units;
   (void)worker;
-  for (int64_t u = begin; u < end && !float_cancelled(r->run); u++) {
+  for (int64_t u = begin; u < end && !tni_cm_cancelled(r->run); u++) {
     int64_t i = u / per_product, m = u % per_product / r->column_units * FLOAT_ROWS;
     int64_t n = u % r->column_units * FLOAT_COLUMNS, x, w;
     batch_offsets(b, i, &x, &w);
@@ -61,8 +58,8 @@ static void float_blocks(void *arg, int64_t begin, int64_t end, uint32_t worker)
                         .lda = (size_t)b->K,
                         .ldb = (size_t)b->N,
                         .ldc = (size_t)b->N,
-                        .M = (size_t)float_min(FLOAT_ROWS, b->M - m),
-                        .N = (size_t)float_min(FLOAT_COLUMNS, b->N - n),
+                        .M = (size_t)tni_cm_min(FLOAT_ROWS, b->M - m),
+                        .N = (size_t)tni_cm_min(FLOAT_COLUMNS, b->N - n),
                         .K = (size_t)b->K};
     r->plan->matmul(&p);
     if (r->affine->alpha == 1.0f && !r->bias) continue;
@@ -100,14 +97,14 @@ static tn_status run_float(const tn_plan *plan, const tn_args *a, tn_run *run) {
     return TN_OK;
   }
   if (t->trans_b) {
-    run->parallel_for(run, b->K, float_max(1, GRAIN_BYTES / b->N), turn_rows, &r);
+    run->parallel_for(run, b->K, tni_cm_max(1, GRAIN_BYTES / b->N), turn_rows, &r);
     r.w = r.turned;
   }
   r.row_units = (b->M + FLOAT_ROWS - 1) / FLOAT_ROWS;
   r.column_units = (b->N + FLOAT_COLUMNS - 1) / FLOAT_COLUMNS;
-  int64_t macs = float_min(b->M, FLOAT_ROWS) * float_min(b->N, FLOAT_COLUMNS) * b->K;
-  run->parallel_for(run, b->count * r.row_units * r.column_units, float_max(1, GRAIN_MACS / macs), float_blocks, &r);
-  return float_cancelled(run) ? TN_E_CANCELLED : TN_OK;
+  int64_t macs = tni_cm_min(b->M, FLOAT_ROWS) * tni_cm_min(b->N, FLOAT_COLUMNS) * b->K;
+  run->parallel_for(run, b->count * r.row_units * r.column_units, tni_cm_max(1, GRAIN_MACS / macs), float_blocks, &r);
+  return tni_cm_cancelled(run) ? TN_E_CANCELLED : TN_OK;
 }
 
 tn_status tni_clt_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *err) {

@@ -10,6 +10,7 @@
  */
 #include <string.h>
 
+#include "plugins/common/base/base.h"
 #include "plugins/common/cpu/match.h"
 #include "plugins/common/cpu/program.h"
 
@@ -51,15 +52,11 @@ typedef struct carried {
   float *left, *right;
 } carried;
 
-static int64_t packed_min(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t packed_max(int64_t a, int64_t b) { return a > b ? a : b; }
-static bool packed_cancelled(const tn_run *run) { return run->cancelled && run->cancelled(run); }
-
 static void quantize_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const packed_run *r = arg;
   const tni_clt_geometry *g = &r->plan->task->geo;
   (void)worker;
-  for (int64_t m = begin; m < end && !packed_cancelled(r->run); m++)
+  for (int64_t m = begin; m < end && !tni_cm_cancelled(r->run); m++)
     r->plan->quant(r->x + m * g->K, (size_t)g->K, (size_t)g->K_padded, &r->act, (size_t)m);
 }
 
@@ -73,7 +70,7 @@ static bool is_zero(const packed_run *r, int64_t begin, int64_t end) {
 static uint32_t zero_rows(const packed_run *r, const place *p) {
   uint32_t bits = 0;
   for (int64_t m = 0, i = 0; m < p->rows; m += ZERO_ROWS, i++)
-    if (is_zero(r, p->m0 + m, p->m0 + packed_min(m + ZERO_ROWS, p->rows))) bits |= 1u << i;
+    if (is_zero(r, p->m0 + m, p->m0 + tni_cm_min(m + ZERO_ROWS, p->rows))) bits |= 1u << i;
   return bits;
 }
 
@@ -127,14 +124,14 @@ static void block_rows(const packed_run *r, const place *p, int64_t block, float
   for (int64_t m = 0, i = 0; m < p->rows; m += ZERO_ROWS, i++) {
     if (!(p->zero >> i & 1)) continue;
     if (begin < m) some_rows(r, p, block, begin, m, to);
-    begin = packed_min(m + ZERO_ROWS, p->rows);
+    begin = tni_cm_min(m + ZERO_ROWS, p->rows);
     memset(to + m * BLOCK, 0, (size_t)((begin - m) * BLOCK) * sizeof(float));
   }
   if (begin < p->rows) some_rows(r, p, block, begin, p->rows, to);
 }
 
 static void joined_rows(const packed_run *r, const place *p, int64_t first, carried *c, float *tile) {
-  int64_t block = first / BLOCK, shift = first % BLOCK, from_left = packed_min(BLOCK - shift, p->columns);
+  int64_t block = first / BLOCK, shift = first % BLOCK, from_left = tni_cm_min(BLOCK - shift, p->columns);
   if (c->block != block || c->m0 != p->m0) block_rows(r, p, block, c->left);
   if (from_left < p->columns) block_rows(r, p, block + 1, c->right);
   for (int64_t m = 0; m < p->rows; m++) {
@@ -193,7 +190,7 @@ static void load_row(const char *from, float factor, int64_t columns, int64_t pi
 
 static int64_t floats_of(const place *p) { return p->blocks * p->rows * p->pitch; }
 /* Of block b. */
-static int64_t columns_of(const place *p, int64_t b) { return packed_min(p->pitch, p->columns - b * p->pitch); }
+static int64_t columns_of(const place *p, int64_t b) { return tni_cm_min(p->pitch, p->columns - b * p->pitch); }
 
 /* Asks memory for rows [begin, end) of an operand of whole rows. They lie kilobytes apart, in few sets of a cache: more
  * than ASKED_ROWS of them at once push each other out. Inlined by force, as is ask: a function of nothing but
@@ -201,7 +198,7 @@ static int64_t columns_of(const place *p, int64_t b) { return packed_min(p->pitc
 __attribute__((always_inline)) static inline void ask_rows(const packed_run *r, const place *p,
                                                            const tni_clt_operand *o, int64_t begin, int64_t end) {
   const int64_t pitch = p->s->N * (int64_t)sizeof(float), bytes = p->columns * (int64_t)sizeof(float);
-  for (int64_t m = begin; m < packed_min(end, p->rows); m++) {
+  for (int64_t m = begin; m < tni_cm_min(end, p->rows); m++) {
     const char *from = (const char *)r->args->ptr[o->use] + (p->m0 + m) * pitch + p->c * (int64_t)sizeof(float);
     for (int64_t at = 0; at < bytes; at += CACHE_LINE) __builtin_prefetch(from + at, 0, 2);
   }
@@ -273,12 +270,12 @@ static float *worker_tiles(const packed_run *r, uint32_t worker) {
 static void row_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const packed_run *r = arg;
   place p = {.rows = 1, .blocks = 1, .tiles = worker_tiles(r, worker)};
-  for (int64_t u = begin, n; u < end && !packed_cancelled(r->run); u += n) {
+  for (int64_t u = begin, n; u < end && !tni_cm_cancelled(r->run); u += n) {
     p.s = strip_at(r->plan->task, u);
     int64_t at = u - p.s->first_unit;
-    n = packed_min(packed_min(end - u, p.s->n_units - at), TNI_CLT_RUN_UNITS);
+    n = tni_cm_min(tni_cm_min(end - u, p.s->n_units - at), TNI_CLT_RUN_UNITS);
     p.c = at * BLOCK;
-    p.columns = packed_min(n * BLOCK, p.s->N - p.c);
+    p.columns = tni_cm_min(n * BLOCK, p.s->N - p.c);
     p.pitch = n * BLOCK;
     row_products(r, &p);
     finish_unit(r, &p);
@@ -299,12 +296,12 @@ static void tile_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   place p = {.tiles = worker_tiles(r, worker), .pitch = BLOCK};
   carried c[TN_FUSED_MAX_PARTS];
   const tni_clt_strip *last = NULL;
-  for (int64_t u = begin; u < end && !packed_cancelled(r->run); u += p.blocks) {
+  for (int64_t u = begin; u < end && !tni_cm_cancelled(r->run); u += p.blocks) {
     int64_t unit = u % t->n_units, m0 = u / t->n_units * r->plan->unit_rows;
     p.s = strip_at(t, unit);
     if (u == begin || m0 != p.m0) {
       p.m0 = m0;
-      p.rows = packed_min(r->plan->unit_rows, r->plan->M - m0);
+      p.rows = tni_cm_min(r->plan->unit_rows, r->plan->M - m0);
       p.zero = zero_rows(r, &p);
     }
     for (uint32_t i = 0; p.s != last && i < t->n_split && i < p.s->prog.n_parts; i++) {
@@ -312,9 +309,9 @@ static void tile_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
       c[i] = (carried){.block = -1, .left = pair, .right = pair + floats};
     }
     last = p.s;
-    p.blocks = aligned(p.s) ? packed_min(packed_min(2, end - u), p.s->first_unit + p.s->n_units - unit) : 1;
+    p.blocks = aligned(p.s) ? tni_cm_min(tni_cm_min(2, end - u), p.s->first_unit + p.s->n_units - unit) : 1;
     p.c = (unit - p.s->first_unit) * BLOCK;
-    p.columns = packed_min(p.blocks * BLOCK, p.s->N - p.c);
+    p.columns = tni_cm_min(p.blocks * BLOCK, p.s->N - p.c);
     ask_weights(r, &p);
     tile_products(r, &p, c);
     finish_unit(r, &p);
@@ -333,17 +330,17 @@ tn_status tni_clt_run_packed(const tn_plan *plan, const tn_args *a, tn_run *run)
   if (plan->M == 1)
     quantize_rows(&r, 0, 1, 0);
   else
-    run->parallel_for(run, plan->M, packed_max(1, GRAIN_BYTES / g->K_padded), quantize_rows, &r);
-  if (packed_cancelled(run)) return TN_E_CANCELLED;
+    run->parallel_for(run, plan->M, tni_cm_max(1, GRAIN_BYTES / g->K_padded), quantize_rows, &r);
+  if (tni_cm_cancelled(run)) return TN_E_CANCELLED;
   r.zero = plan->M == 1 && is_zero(&r, 0, 1);
   const int64_t split = t->n_split ? GRAIN_SPLIT : 1;
   if (plan->M == 1) {
-    run->parallel_for(run, t->n_units, packed_max(split, GRAIN_BYTES / g->row_block_bytes), row_units, &r);
+    run->parallel_for(run, t->n_units, tni_cm_max(split, GRAIN_BYTES / g->row_block_bytes), row_units, &r);
   } else {
     /* Blocks of weights run fastest: they are small beside the rows of x, which then stay in L2. */
     int64_t row_blocks = (plan->M + plan->unit_rows - 1) / plan->unit_rows;
-    int64_t macs = packed_min(plan->M, plan->unit_rows) * BLOCK * g->K_padded;
-    run->parallel_for(run, t->n_units * row_blocks, packed_max(split, GRAIN_MACS / macs), tile_units, &r);
+    int64_t macs = tni_cm_min(plan->M, plan->unit_rows) * BLOCK * g->K_padded;
+    run->parallel_for(run, t->n_units * row_blocks, tni_cm_max(split, GRAIN_MACS / macs), tile_units, &r);
   }
-  return packed_cancelled(run) ? TN_E_CANCELLED : TN_OK;
+  return tni_cm_cancelled(run) ? TN_E_CANCELLED : TN_OK;
 }
