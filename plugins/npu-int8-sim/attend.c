@@ -10,37 +10,37 @@ enum { Q, K, V, VALID, Y, MASK };
 
 /* --- claims ------------------------------------------------------------------------------------------------------ */
 
-typedef struct reader {
+typedef struct attention_reader {
   const tni_npu_device *d;
   const tn_graph *g;
   const tn_node *n;
   tni_npu_attention *o;
   uint32_t *reason;
   const char **text;
-} reader;
+} attention_reader;
 
-static bool refuse_attention(const reader *r, uint32_t reason, const char *text) {
+static bool refuse_attention(const attention_reader *r, uint32_t reason, const char *text) {
   *r->reason = reason;
   *r->text = text;
   return false;
 }
 
-static const tn_value *attention_input(const reader *r, uint32_t i) {
+static const tn_value *attention_input(const attention_reader *r, uint32_t i) {
   return i < r->n->n_in ? tni_cm_value(r->g, r->n->in[i]) : NULL;
 }
 
-static int64_t int_attr(const reader *r, uint32_t i, int64_t dflt) {
+static int64_t int_attr(const attention_reader *r, uint32_t i, int64_t dflt) {
   const tn_attr *a = i < r->n->n_attr ? r->n->attr[i] : NULL;
   return a && a->type == TN_ATTR_INT ? a->u.i : dflt;
 }
 
-static double float_attr(const reader *r, uint32_t i) {
+static double float_attr(const attention_reader *r, uint32_t i) {
   const tn_attr *a = i < r->n->n_attr ? r->n->attr[i] : NULL;
   return a && a->type == TN_ATTR_FLOAT ? a->u.f : 0;
 }
 
 /* Heads and their size: [batch, heads, rows, size], or [batch, rows, heads * size]. */
-static bool heads_of(const reader *r, const tn_value *v, int64_t said, int64_t *heads, int64_t *size) {
+static bool heads_of(const attention_reader *r, const tn_value *v, int64_t said, int64_t *heads, int64_t *size) {
   int64_t all;
   if (v->rank == 4)
     return tni_cm_const(r->d->host, r->g, v->dims[1], heads) && tni_cm_const(r->d->host, r->g, v->dims[3], size) &&
@@ -52,7 +52,7 @@ static bool heads_of(const reader *r, const tn_value *v, int64_t said, int64_t *
   return true;
 }
 
-static bool read_operands(const reader *r) {
+static bool read_operands(const attention_reader *r) {
   const tn_value *q = attention_input(r, 0), *k = attention_input(r, 1), *v = attention_input(r, 2),
                  *valid = attention_input(r, 6);
   const tn_value *y = r->n->n_out ? tni_cm_value(r->g, r->n->out[0]) : NULL;
@@ -82,7 +82,7 @@ static bool read_operands(const reader *r) {
 
 /* Of each key, the same for all queries and heads or not: [.., 1 or heads, 1 or rows, keys], ranks aligned at the end.
  */
-static bool read_mask(const reader *r, tn_expr rows) {
+static bool read_mask(const attention_reader *r, tn_expr rows) {
   const tn_value *m = attention_input(r, 3);
   const tn_expr want[3] = {r->o->batch, TN_NONE, rows};
   if (!m) return true;
@@ -100,7 +100,7 @@ static bool read_mask(const reader *r, tn_expr rows) {
   return true;
 }
 
-static bool read_shape(const reader *r) {
+static bool read_shape(const attention_reader *r) {
   const tn_value *q = attention_input(r, 0), *k = attention_input(r, 1), *v = attention_input(r, 2),
                  *y = tni_cm_value(r->g, r->n->out[0]);
   const int64_t q_heads = int_attr(r, TN_ATTENTION_Q_NUM_HEADS, 0),
@@ -131,7 +131,7 @@ static bool read_shape(const reader *r) {
 bool tni_npu_attention_read(const tni_npu_device *d, const tn_graph *g, tn_id node, tni_npu_attention *out,
                             uint32_t *reason, const char **text) {
   *out = (tni_npu_attention){.node = node};
-  const reader r = {d, g, g->nodes[node], out, reason, text};
+  const attention_reader r = {d, g, g->nodes[node], out, reason, text};
   if (!d->set.profile->float_attention) return refuse_attention(&r, TN_WHY_FLOAT, "this device has no float attention");
   if (g->phase != TN_PHASE_PREFILL)
     return refuse_attention(&r, TN_WHY_OPTION, "static shapes: this device takes the prefill phase only");

@@ -6,15 +6,15 @@
 
 #include "plugins/common/base/base.h"
 
-typedef struct reader {
+typedef struct linear_reader {
   const tni_npu_device *d;
   const tn_graph *g;
   const tn_node *n;
   tni_npu_linear *l;
   tni_npu_answer *a;
-} reader;
+} linear_reader;
 
-static bool refuse_linear(const reader *r, uint32_t reason, const char *text) {
+static bool refuse_linear(const linear_reader *r, uint32_t reason, const char *text) {
   r->a->reason = reason;
   r->a->text = text;
   return false;
@@ -22,7 +22,7 @@ static bool refuse_linear(const reader *r, uint32_t reason, const char *text) {
 
 /* --- operands --------------------------------------------------------------------------------------------------- */
 
-static bool read_values(const reader *r) {
+static bool read_values(const linear_reader *r) {
   const tn_node *n = r->n;
   for (uint32_t i = 0; i < (uint32_t)n->n_in + n->n_out; i++) {
     const bool result = i >= n->n_in;
@@ -44,7 +44,7 @@ static bool read_values(const reader *r) {
 }
 
 /* A MatMul is a FusedMatMul of one part and no chain. */
-static bool read_products(const reader *r) {
+static bool read_products(const linear_reader *r) {
   tni_npu_linear *l = r->l;
   if (r->n->op == TN_OP_FUSED_MATMUL) {
     const char *why = tni_cm_fused_read(r->n, &l->f);
@@ -62,7 +62,7 @@ static bool read_products(const reader *r) {
   return l->n_strips ? true : refuse_linear(r, TN_WHY_ATTR, "a chain that joins unlike products or uses none");
 }
 
-static bool read_weight(const reader *r, uint32_t w, uint32_t to) {
+static bool read_weight(const linear_reader *r, uint32_t w, uint32_t to) {
   tni_npu_linear *l = r->l;
   const tn_value *v = tni_cm_value(r->g, r->n->in[1 + w]);
   int64_t K;
@@ -81,7 +81,7 @@ static bool read_weight(const reader *r, uint32_t w, uint32_t to) {
 }
 
 /* Weights that no part uses are left out. */
-static bool read_weights(const reader *r) {
+static bool read_weights(const linear_reader *r) {
   tni_npu_linear *l = r->l;
   uint32_t place[TN_FUSED_MAX_PARTS];
   for (uint32_t w = 0; w < l->f.n_weights; w++) {
@@ -94,7 +94,7 @@ static bool read_weights(const reader *r) {
   return true;
 }
 
-static bool read_extras(const reader *r) {
+static bool read_extras(const linear_reader *r) {
   tni_npu_linear *l = r->l;
   return tni_cm_extras_read(r->d->host, r->g, &l->f, l->strip, l->extras, l->extra) ||
          refuse_linear(r, TN_WHY_SHAPE, "an operand of the chain does not have the products' columns");
@@ -103,7 +103,7 @@ static bool read_extras(const reader *r) {
 /* --- the chunk -------------------------------------------------------------------------------------------------- */
 
 /* The last unknown dim is the sequence's and is held to the chunk. Others, a batch, are chunks one after the other. */
-static bool read_rows(const reader *r) {
+static bool read_rows(const linear_reader *r) {
   tni_npu_linear *l = r->l;
   const tn_value *x = tni_cm_value(r->g, l->x);
   int64_t known = 1, dim;
@@ -122,7 +122,7 @@ static bool read_rows(const reader *r) {
 
 /* --- calibration ------------------------------------------------------------------------------------------------ */
 
-static bool read_stats(const reader *r) {
+static bool read_stats(const linear_reader *r) {
   const tn_stats *s = tni_cm_value(r->g, r->l->x)->stats;
   if (!s) return refuse_linear(r, TN_WHY_NO_STATS, "the activation was not calibrated");
   if (!(s->absmax >= 0 && s->absmax < 1e30f) || !(s->p999 >= 0 && s->p999 < 1e30f))
@@ -141,7 +141,7 @@ static void choose_scale(const tn_graph *g, tni_npu_linear *l) {
 
 /* --- nodes ------------------------------------------------------------------------------------------------------ */
 
-static bool read_node(const reader *r) {
+static bool read_node(const linear_reader *r) {
   const tn_node *n = r->n;
   if (n->op != TN_OP_MATMUL && n->op != TN_OP_FUSED_MATMUL)
     return refuse_linear(r, TN_WHY_FLOAT, "only int8 products with constant weights run here");
@@ -187,7 +187,7 @@ const tni_npu_answer *tni_npu_read(const tni_npu_device *d, const tn_graph *g, t
     tni_npu_linear none = {.n_weights = 0}, *l = product ? tni_cm_new(mem, 1, sizeof *l) : &none;
     if (!l) return NULL;
     l->node = i;
-    const reader r = {d, g, g->nodes[i], l, &a[i]};
+    const linear_reader r = {d, g, g->nodes[i], l, &a[i]};
     if (read_node(&r)) a[i].linear = l;
   }
   if (a && !tni_npu_fit_window(d, a, g->n_nodes, mem)) return NULL;

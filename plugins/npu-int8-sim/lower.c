@@ -8,7 +8,7 @@
 
 #include "plugins/common/base/base.h"
 
-/* --- the chain behind the products ------------------------------------------------------------------------------- */
+/* --- the chain after the products ------------------------------------------------------------------------------- */
 
 static void add_strip(tni_npu_builder *b, tni_npu_block *k, tni_npu_task *merge, const tn_node *n, uint32_t which) {
   const tni_npu_linear *l = &k->l;

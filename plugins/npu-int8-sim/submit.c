@@ -112,6 +112,6 @@ tn_status tni_npu_submit(tn_device *dev, uint32_t engine, const tn_item *const *
   uint32_t at = 0;
   for (uint32_t i = 0; i < n; i++) hold_args(items[i], true);
   while (at < n && run_item(d, items[at], run)) at++;
-  for (at++; at < n; at++) hold_args(items[at], false); /* behind one that hangs */
+  for (at++; at < n; at++) hold_args(items[at], false); /* after one that hangs */
   return TN_OK;
 }

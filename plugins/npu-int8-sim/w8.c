@@ -115,7 +115,7 @@ static tn_status begin_w8(const tn_host *host, const tn_format *f, const tn_weig
 
 static int8_t code_of(float w, float s) { return (int8_t)(s > 0 ? rintf(w / s) : 0); }
 
-typedef void (*put_fn)(const tn_pack *p, int64_t n0, int64_t n1, const float *rows, uint8_t *blob);
+typedef void (*put_row_fn)(const tn_pack *p, int64_t n0, int64_t n1, const float *rows, uint8_t *blob);
 
 /* Rows of a tile that N lacks are zeros; the last caller's range ends at N. */
 static void put_tiles(const tn_pack *p, int64_t n0, int64_t n1, const float *rows, uint8_t *blob) {
@@ -135,7 +135,7 @@ static void put_rows(const tn_pack *p, int64_t n0, int64_t n1, const float *rows
       ((int8_t *)blob)[k * pitch + n] = n < n1 ? code_of(rows[(n - n0) * p->K + k], p->scale) : (int8_t)0;
 }
 
-static tn_status pack_rows(tn_pack *p, int64_t n0, int64_t n1, int64_t unit, put_fn put, void *blob) {
+static tn_status pack_rows(tn_pack *p, int64_t n0, int64_t n1, int64_t unit, put_row_fn put, void *blob) {
   if (n0 < 0 || n1 > p->N || n0 % unit || (n1 % unit && n1 != p->N)) return TN_E_INVALID;
   float *buf = fetch_room(p->host, p->K);
   if (!buf) return TN_E_NO_MEMORY;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Chains of element-wise operators behind products: tenon.FusedMatMul and tenon.Elementwise as <tenon/ops.h> has them,
+ * Chains of element-wise operators after products: tenon.FusedMatMul and tenon.Elementwise as <tenon/ops.h> has them,
  * read from a node, cut into strips, and run over tiles by a table of kernels.
  *
  * A strip is what belongs together: products of one width N that meet in the chain, and all that is computed of them.

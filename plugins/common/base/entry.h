@@ -14,7 +14,7 @@ TN_MUST_CHECK tn_status tni_cm_negotiate(const char *name, const char *version, 
 
 /* *mine, a growing struct of `bytes` as this plugin knows it, becomes what *theirs has of it; the rest is zero. */
 void tni_cm_take(void *mine, size_t bytes, const void *theirs);
-/* Out-struct *theirs gets what of *mine fits behind its header. */
+/* Out-struct *theirs gets what of *mine fits after its header. */
 void tni_cm_give(void *theirs, const void *mine, size_t bytes);
 
 #endif

@@ -5,16 +5,17 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct block {
-  struct block *next;
+typedef struct mem_block {
+  struct mem_block *next;
   uint8_t pad[56]; /* what follows is 64-byte aligned */
-} block;
-_Static_assert(sizeof(block) == 64, "block header keeps alignment");
+} mem_block;
+_Static_assert(sizeof(mem_block) == 64, "block header keeps alignment");
 
 void *tni_cm_new(tni_cm_mem *m, size_t count, size_t size) {
   size_t bytes;
-  if (__builtin_mul_overflow(count, size, &bytes) || __builtin_add_overflow(bytes, sizeof(block), &bytes)) return NULL;
-  block *b = m->host->alloc(m->host->ctx, bytes, 64, TN_TAG_PLUGIN);
+  if (__builtin_mul_overflow(count, size, &bytes) || __builtin_add_overflow(bytes, sizeof(mem_block), &bytes))
+    return NULL;
+  mem_block *b = m->host->alloc(m->host->ctx, bytes, 64, TN_TAG_PLUGIN);
   if (!b) return NULL;
   memset(b, 0, bytes);
   b->next = m->blocks;
@@ -34,9 +35,9 @@ char *tni_cm_text(tni_cm_mem *m, const char *prefix, const char *text) {
 void tni_cm_free(tni_cm_mem *m) {
   /* A block may hold *m itself. */
   const tn_host *host = m->host;
-  block *b = m->blocks;
+  mem_block *b = m->blocks;
   while (b) {
-    block *next = b->next;
+    mem_block *next = b->next;
     host->free(host->ctx, b);
     b = next;
   }

@@ -37,20 +37,20 @@ uint32_t tni_clt_prefer(const tni_clt_pace *pace, uint32_t n) {
 /* --- measuring -------------------------------------------------------------------------------------------------- */
 
 /* One format under test. */
-typedef struct trial {
+typedef struct format_trial {
   tni_clt_geometry geo;
   tni_clt_act one, many;
   tni_clt_gemv_fn gemv;
   tni_clt_gemm_fn gemm;
-} trial;
+} format_trial;
 
-static const tni_clt_kernel *trial_kernel(const tni_clt_device *d, const tni_clt_format *f, const trial *t, uint32_t op,
-                                          int64_t M) {
+static const tni_clt_kernel *trial_kernel(const tni_clt_device *d, const tni_clt_format *f, const format_trial *t,
+                                          uint32_t op, int64_t M) {
   return tni_clt_select(d->backend->kernels, op, f->id, (uint32_t)t->geo.group, d->set.features, M);
 }
 
 /* Activations of M rows as the format's kernels read them. */
-static bool prepare_rows(const tni_clt_kernel *quant, const trial *t, const float *x, int64_t M, tni_cm_mem *mem,
+static bool prepare_rows(const tni_clt_kernel *quant, const format_trial *t, const float *x, int64_t M, tni_cm_mem *mem,
                          tni_clt_act *a) {
   const size_t padded = (size_t)t->geo.K_padded;
   const tni_clt_act_room room = tni_clt_act_room_of(quant->layout, padded, (size_t)t->geo.group);
@@ -63,7 +63,8 @@ static bool prepare_rows(const tni_clt_kernel *quant, const trial *t, const floa
   return true;
 }
 
-static bool prepare_trial(const tni_clt_device *d, const tni_clt_format *f, const float *x, tni_cm_mem *mem, trial *t) {
+static bool prepare_trial(const tni_clt_device *d, const tni_clt_format *f, const float *x, tni_cm_mem *mem,
+                          format_trial *t) {
   if (f->geometry(f, TNI_CLT_ROWS, K, d->set.params, &t->geo) != TN_OK) return false;
   const tni_clt_kernel *gemv = trial_kernel(d, f, t, TNI_CLT_GEMV, 1),
                        *gemm = trial_kernel(d, f, t, TNI_CLT_GEMM, GEMM_ROWS);
@@ -88,7 +89,7 @@ static void keep_least(float *least, int64_t ns, double weights) {
 }
 
 /* One piece of the weights. */
-static void measure_format(const trial *t, const uint8_t *w, tni_clt_pace *p) {
+static void measure_format(const format_trial *t, const uint8_t *w, tni_clt_pace *p) {
   float acc[GEMM_ROWS * TNI_CLT_ROWS];
   const int64_t blocks = BYTES / PIECES / t->geo.row_block_bytes;
   const size_t superblocks = (size_t)t->geo.superblocks;
@@ -104,7 +105,7 @@ static void measure_format(const trial *t, const uint8_t *w, tni_clt_pace *p) {
 static bool measure_all(const tni_clt_device *d, const tni_clt_width *w, tni_clt_choice *c) {
   const tn_host *h = d->host;
   tni_cm_mem mem = {.host = h};
-  trial t[TNI_CLT_MAX_CANDIDATES];
+  format_trial t[TNI_CLT_MAX_CANDIDATES];
   float *x = tni_cm_new(&mem, K, sizeof *x);
   uint8_t *weights = h->alloc(h->ctx, BYTES, 64, TN_TAG_PACK);
   bool ok = x && weights;

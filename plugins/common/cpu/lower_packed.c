@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Products over packed weights: one task, one joined blob, and a strip for each chain behind them. A plain product is a
+ * Products over packed weights: one task, one joined blob, and a strip for each chain after them. A plain product is a
  * strip of its own; Gemm's alpha, beta and C are a chain.
  */
 #include "plugins/common/base/base.h"

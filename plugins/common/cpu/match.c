@@ -3,22 +3,22 @@
 
 #include "plugins/common/base/base.h"
 
-typedef struct matcher {
+typedef struct product_matcher {
   const tni_clt_device *d;
   const tn_graph *g;
   const tn_node *n;
   tni_clt_match *m;
   tni_clt_fused *fused; /* may be NULL */
-} matcher;
+} product_matcher;
 
-static bool refuse_match(matcher *c, uint32_t reason, const char *text) {
+static bool refuse_match(product_matcher *c, uint32_t reason, const char *text) {
   c->m->kind = TNI_CLT_NO;
   c->m->reason = reason;
   c->m->text = text;
   return false;
 }
 
-static const tn_value *match_input(const matcher *c, uint32_t i) {
+static const tn_value *match_input(const product_matcher *c, uint32_t i) {
   return i < c->n->n_in ? tni_cm_value(c->g, c->n->in[i]) : NULL;
 }
 
@@ -42,8 +42,8 @@ static bool swaps_two_axes(const tn_node *n) {
   return p->n == 2 && p->u.ints[0] == 1 && p->u.ints[1] == 0;
 }
 
-/* The constant behind a Transpose that only this node reads, or NULL. */
-static const tn_value *behind_transpose(const matcher *c, const tn_value *b, tn_id *node, tn_id *stored) {
+/* The constant of a Transpose that only this node reads, or NULL. */
+static const tn_value *behind_transpose(const product_matcher *c, const tn_value *b, tn_id *node, tn_id *stored) {
   if (!b || b->kind != TN_VALUE_ACT || b->n_uses != 1 || b->producer >= c->g->n_nodes) return NULL;
   const tn_node *t = c->g->nodes[b->producer];
   if (t->op != TN_OP_TRANSPOSE || t->n_in < 1) return NULL;
@@ -55,7 +55,7 @@ static const tn_value *behind_transpose(const matcher *c, const tn_value *b, tn_
 }
 
 /* y's columns get C: absent, one element, or [N] / [1,N]. */
-static bool match_bias(matcher *c) {
+static bool match_bias(product_matcher *c) {
   tni_clt_match *m = c->m;
   const tn_value *v = match_input(c, 2);
   if (!v || m->beta == 0.0f) return true;
@@ -74,7 +74,7 @@ static bool match_bias(matcher *c) {
   return true;
 }
 
-static bool match_gemm_attrs(matcher *c) {
+static bool match_gemm_attrs(product_matcher *c) {
   if (attr_int(c->n, TN_GEMM_TRANS_A, 0)) return refuse_match(c, TN_WHY_ATTR, "Gemm with transA");
   c->m->alpha = (float)attr_float(c->n, TN_GEMM_ALPHA, 1.0);
   c->m->beta = (float)attr_float(c->n, TN_GEMM_BETA, 1.0);
@@ -83,7 +83,7 @@ static bool match_gemm_attrs(matcher *c) {
 }
 
 /* Dims of the stored constant and of x agree, and are worth packing. */
-static bool match_dims(matcher *c, const tn_value *x, const tn_value *w) {
+static bool match_dims(product_matcher *c, const tn_value *x, const tn_value *w) {
   tni_clt_match *m = c->m;
   const tn_host *h = c->d->host;
   int64_t xk;
@@ -99,7 +99,7 @@ static bool match_dims(matcher *c, const tn_value *x, const tn_value *w) {
   return true;
 }
 
-static bool match_packed(matcher *c) {
+static bool match_packed(product_matcher *c) {
   tni_clt_match *m = c->m;
   bool gemm = c->n->op == TN_OP_GEMM;
   const tn_value *x = match_input(c, 0), *b = match_input(c, 1), *w = b;
@@ -129,7 +129,7 @@ static bool known_dims(const tn_value *v) {
 }
 
 /* A Gemm in f32 takes two matrices with a known N. */
-static bool match_float_gemm(matcher *c, const tn_value *x, const tn_value *b) {
+static bool match_float_gemm(product_matcher *c, const tn_value *x, const tn_value *b) {
   tni_clt_match *m = c->m;
   if (m->reason == TN_WHY_ATTR) return false;
   if (x->rank != 2 || b->rank != 2) return refuse_match(c, TN_WHY_SHAPE, "Gemm of something that is not two matrices");
@@ -139,7 +139,7 @@ static bool match_float_gemm(matcher *c, const tn_value *x, const tn_value *b) {
 }
 
 /* A product that is not packed; keeps the reason of match_packed where f32 products are switched off. */
-static bool match_float(matcher *c, const tn_value *x, const tn_value *b, const tn_value *y) {
+static bool match_float(product_matcher *c, const tn_value *x, const tn_value *b, const tn_value *y) {
   tni_clt_match *m = c->m;
   m->transpose = m->bias = TN_NONE;
   if (!c->d->set.act_matmul) return false;
@@ -152,7 +152,7 @@ static bool match_float(matcher *c, const tn_value *x, const tn_value *b, const 
   return true;
 }
 
-static bool match_fused(matcher *c) {
+static bool match_fused(product_matcher *c) {
   tni_clt_fused here, *fused = c->fused ? c->fused : &here;
   if (!tni_clt_fused_of(c->d, c->g, c->n, fused, &c->m->reason, &c->m->text)) return false;
   c->m->kind = TNI_CLT_FUSED;
@@ -163,7 +163,7 @@ static bool match_fused(matcher *c) {
   return true;
 }
 
-static bool match(matcher *c) {
+static bool match(product_matcher *c) {
   const tn_node *n = c->n;
   if (n->op == TN_OP_FUSED_MATMUL) return match_fused(c);
   if (n->op != TN_OP_MATMUL && n->op != TN_OP_GEMM)
@@ -184,7 +184,7 @@ static bool match(matcher *c) {
 void tni_clt_match_node(const tni_clt_device *d, const tn_graph *g, tn_id node, tni_clt_match *out,
                         tni_clt_fused *fused) {
   *out = (tni_clt_match){.node = node, .transpose = TN_NONE, .bias = TN_NONE, .alpha = 1, .beta = 1, .text = ""};
-  matcher c = {d, g, g->nodes[node], out, fused};
+  product_matcher c = {d, g, g->nodes[node], out, fused};
   match(&c);
 }
 

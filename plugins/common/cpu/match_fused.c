@@ -2,24 +2,24 @@
 #include "plugins/common/base/base.h"
 #include "plugins/common/cpu/match.h"
 
-typedef struct reader {
+typedef struct fused_reader {
   const tni_clt_device *d;
   const tn_graph *g;
   const tn_node *n;
   tni_clt_fused *out;
   uint32_t *reason;
   const char **text;
-} reader;
+} fused_reader;
 
-static bool refuse_fused(const reader *r, uint32_t reason, const char *text) {
+static bool refuse_fused(const fused_reader *r, uint32_t reason, const char *text) {
   *r->reason = reason;
   *r->text = text;
   return false;
 }
 
-static const tn_value *fused_input(const reader *r, uint32_t i) { return tni_cm_value(r->g, r->n->in[i]); }
+static const tn_value *fused_input(const fused_reader *r, uint32_t i) { return tni_cm_value(r->g, r->n->in[i]); }
 
-static bool read_values(const reader *r) {
+static bool read_values(const fused_reader *r) {
   uint32_t n_weights = r->out->f.n_weights;
   for (uint32_t i = 0; i < (uint32_t)r->n->n_in + r->n->n_out; i++) {
     bool result = i >= r->n->n_in;
@@ -37,7 +37,7 @@ static bool read_values(const reader *r) {
 }
 
 /* Where each weight lies in the joined matrix. */
-static bool join_weights(const reader *r) {
+static bool join_weights(const fused_reader *r) {
   tni_clt_fused *o = r->out;
   const tn_host *h = r->d->host;
   const tn_value *x = fused_input(r, 0);
@@ -73,7 +73,7 @@ static bool join_weights(const reader *r) {
 bool tni_clt_fused_of(const tni_clt_device *d, const tn_graph *g, const tn_node *n, tni_clt_fused *out,
                       uint32_t *reason, const char **text) {
   *out = (tni_clt_fused){.n_strips = 0};
-  const reader r = {d, g, n, out, reason, text};
+  const fused_reader r = {d, g, n, out, reason, text};
   const char *why = tni_cm_fused_read(n, &out->f);
   if (why) return refuse_fused(&r, TN_WHY_ATTR, why);
   out->n_strips = tni_cm_strips(&out->f, out->strip);

@@ -16,7 +16,7 @@ typedef struct tni_clt_operand {
   float number;
 } tni_clt_operand;
 
-/* Products of one width and the chain behind them (chain.h): units of 16 columns, the same of every product. */
+/* Products of one width and the chain after them (chain.h): units of 16 columns, the same of every product. */
 typedef struct tni_clt_strip {
   int64_t N, first_unit, n_units;
   int64_t n0[TN_FUSED_MAX_PARTS];            /* of product i of prog: its first column in the joined matrix */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Packed products and the chains behind them. One parallel_for quantizes the rows (one row: the caller does it), a
+ * Packed products and the chains after them. One parallel_for quantizes the rows (one row: the caller does it), a
  * second goes over units: 16 columns of a strip, up to plan->unit_rows rows. A unit computes these columns of all the
  * strip's products, so the chain runs over tiles that are still in cache, and products that are no results never leave
  * the worker's tiles. Units of one row are taken up to eight at a time, others two by two. Nothing is allocated.
@@ -36,14 +36,14 @@ typedef struct packed_run {
   bool zero; /* the only row is */
 } packed_run;
 
-/* Where a tile lies: rows [m0, m0 + rows), columns [c, c + columns) of a strip. It has so many `blocks` one behind the
+/* Where a tile lies: rows [m0, m0 + rows), columns [c, c + columns) of a strip. It has so many `blocks` one after the
  * other, each of `pitch` columns, a multiple of 16. */
-typedef struct place {
+typedef struct tile_place {
   const tni_clt_strip *s;
   int64_t m0, rows, c, columns, blocks, pitch;
   float *tiles;  /* of the worker */
-  uint32_t zero; /* bit i: rows m0 + i * ZERO_ROWS and those behind it are zeros */
-} place;
+  uint32_t zero; /* bit i: rows m0 + i * ZERO_ROWS and those after it are zeros */
+} tile_place;
 _Static_assert((int)TNI_CLT_MOST_ROWS / (int)ZERO_ROWS <= 32, "bits for the rows of a unit");
 
 /* A product whose units meet two blocks: the right block of a unit is the left one of the next. */
@@ -67,21 +67,21 @@ static bool is_zero(const packed_run *r, int64_t begin, int64_t end) {
   return true;
 }
 
-static uint32_t zero_rows(const packed_run *r, const place *p) {
+static uint32_t zero_rows(const packed_run *r, const tile_place *p) {
   uint32_t bits = 0;
   for (int64_t m = 0, i = 0; m < p->rows; m += ZERO_ROWS, i++)
     if (is_zero(r, p->m0 + m, p->m0 + tni_cm_min(m + ZERO_ROWS, p->rows))) bits |= 1u << i;
   return bits;
 }
 
-static float *tile_of(const packed_run *r, const place *p, uint32_t i) {
+static float *tile_of(const packed_run *r, const tile_place *p, uint32_t i) {
   return p->tiles + (size_t)i * r->plan->room.tile_floats;
 }
 
 /* --- products into tiles ---------------------------------------------------------------------------------------- */
 
 /* One row: blocks one after the other, moved to the front where the product begins within the first. */
-static void row_products(const packed_run *r, const place *p) {
+static void row_products(const packed_run *r, const tile_place *p) {
   const tni_clt_geometry *g = &r->plan->task->geo;
   for (uint32_t i = 0; i < p->s->prog.n_parts; i++) {
     int64_t first = p->s->n0[i] + p->c, shift = first % BLOCK, b = first / BLOCK;
@@ -97,7 +97,7 @@ static void row_products(const packed_run *r, const place *p) {
 }
 
 /* Rows [begin, end) of a block. Few go one by one: what the first reads is in L1 for the others. */
-static void some_rows(const packed_run *r, const place *p, int64_t block, int64_t begin, int64_t end, float *to) {
+static void some_rows(const packed_run *r, const tile_place *p, int64_t block, int64_t begin, int64_t end, float *to) {
   const tni_clt_geometry *g = &r->plan->task->geo;
   const uint8_t *w = r->w + block * g->row_block_bytes;
   const size_t m0 = (size_t)(p->m0 + begin), m1 = (size_t)(p->m0 + end);
@@ -115,7 +115,7 @@ static void some_rows(const packed_run *r, const place *p, int64_t block, int64_
   }
 }
 
-static void block_rows(const packed_run *r, const place *p, int64_t block, float *to) {
+static void block_rows(const packed_run *r, const tile_place *p, int64_t block, float *to) {
   int64_t begin = 0;
   if (!p->zero) {
     some_rows(r, p, block, 0, p->rows, to);
@@ -130,7 +130,7 @@ static void block_rows(const packed_run *r, const place *p, int64_t block, float
   if (begin < p->rows) some_rows(r, p, block, begin, p->rows, to);
 }
 
-static void joined_rows(const packed_run *r, const place *p, int64_t first, carried *c, float *tile) {
+static void joined_rows(const packed_run *r, const tile_place *p, int64_t first, carried *c, float *tile) {
   int64_t block = first / BLOCK, shift = first % BLOCK, from_left = tni_cm_min(BLOCK - shift, p->columns);
   if (c->block != block || c->m0 != p->m0) block_rows(r, p, block, c->left);
   if (from_left < p->columns) block_rows(r, p, block + 1, c->right);
@@ -144,7 +144,7 @@ static void joined_rows(const packed_run *r, const place *p, int64_t first, carr
   *c = (carried){.block = block + 1, .m0 = p->m0, .left = c->right, .right = left};
 }
 
-static void aligned_rows(const packed_run *r, const place *p, int64_t block, float *tile) {
+static void aligned_rows(const packed_run *r, const tile_place *p, int64_t block, float *tile) {
   const tni_clt_geometry *g = &r->plan->task->geo;
   float *const acc[] = {tile, tile + p->rows * BLOCK};
   if (p->blocks == 2 && r->plan->gemm2 && !p->zero) {
@@ -155,7 +155,7 @@ static void aligned_rows(const packed_run *r, const place *p, int64_t block, flo
   for (int64_t b = 0; b < p->blocks; b++) block_rows(r, p, block + b, acc[b]);
 }
 
-static void tile_products(const packed_run *r, const place *p, carried *c) {
+static void tile_products(const packed_run *r, const tile_place *p, carried *c) {
   for (uint32_t i = 0; i < p->s->prog.n_parts; i++) {
     int64_t first = p->s->n0[i] + p->c;
     if (first % BLOCK)
@@ -188,14 +188,14 @@ static void load_row(const char *from, float factor, int64_t columns, int64_t pi
   for (int64_t i = 0; factor != 1.0f && i < columns; i++) to[i] = factor * to[i];
 }
 
-static int64_t floats_of(const place *p) { return p->blocks * p->rows * p->pitch; }
+static int64_t floats_of(const tile_place *p) { return p->blocks * p->rows * p->pitch; }
 /* Of block b. */
-static int64_t columns_of(const place *p, int64_t b) { return tni_cm_min(p->pitch, p->columns - b * p->pitch); }
+static int64_t columns_of(const tile_place *p, int64_t b) { return tni_cm_min(p->pitch, p->columns - b * p->pitch); }
 
 /* Asks memory for rows [begin, end) of an operand of whole rows. They lie kilobytes apart, in few sets of a cache: more
  * than ASKED_ROWS of them at once push each other out. Inlined by force, as is ask: a function of nothing but
  * prefetches counts as one without effect. */
-__attribute__((always_inline)) static inline void ask_rows(const packed_run *r, const place *p,
+__attribute__((always_inline)) static inline void ask_rows(const packed_run *r, const tile_place *p,
                                                            const tni_clt_operand *o, int64_t begin, int64_t end) {
   const int64_t pitch = p->s->N * (int64_t)sizeof(float), bytes = p->columns * (int64_t)sizeof(float);
   for (int64_t m = begin; m < tni_cm_min(end, p->rows); m++) {
@@ -205,12 +205,12 @@ __attribute__((always_inline)) static inline void ask_rows(const packed_run *r, 
 }
 
 /* The first rows of what the chain loads are asked for while the products are computed. */
-__attribute__((always_inline)) static inline void ask_weights(const packed_run *r, const place *p) {
+__attribute__((always_inline)) static inline void ask_weights(const packed_run *r, const tile_place *p) {
   for (uint32_t i = 0; i < p->s->prog.n_loads; i++)
     if (p->s->load[i].kind == TNI_CM_WHOLE) ask_rows(r, p, &p->s->load[i], 0, ASKED_ROWS);
 }
 
-static void load_operand_tile(const packed_run *r, const place *p, const tni_clt_operand *o, float *tile) {
+static void load_operand_tile(const packed_run *r, const tile_place *p, const tni_clt_operand *o, float *tile) {
   const char *from = o->kind == TNI_CM_NUMBER ? NULL : r->args->ptr[o->use];
   const bool whole = o->kind == TNI_CM_WHOLE;
   if (o->kind == TNI_CM_NUMBER || o->kind == TNI_CM_ONE) {
@@ -230,14 +230,14 @@ static void load_operand_tile(const packed_run *r, const place *p, const tni_clt
   }
 }
 
-static bool past_caches(const packed_run *r, const place *p, const float *y) {
+static bool past_caches(const packed_run *r, const tile_place *p, const float *y) {
   const uint64_t row_bytes = (uint64_t)p->s->N * sizeof(float);
   return r->plan->chain->put && p->pitch == BLOCK && p->columns == p->blocks * BLOCK && row_bytes % CACHE_LINE == 0 &&
          (uintptr_t)y % CACHE_LINE == 0 && (uint64_t)r->plan->M * row_bytes >= PUT_BYTES;
 }
 
 /* The chain over the products that lie in the first tiles, then the results to where they belong. */
-static void finish_unit(const packed_run *r, const place *p) {
+static void finish_unit(const packed_run *r, const tile_place *p) {
   const tni_cm_strip *s = &p->s->prog;
   for (uint32_t i = 0; i < s->n_loads; i++) load_operand_tile(r, p, &p->s->load[i], tile_of(r, p, s->loads[i].tile));
   tni_cm_strip_run(s, r->plan->chain, p->tiles, r->plan->room.tile_floats, (size_t)floats_of(p));
@@ -269,7 +269,7 @@ static float *worker_tiles(const packed_run *r, uint32_t worker) {
 
 static void row_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const packed_run *r = arg;
-  place p = {.rows = 1, .blocks = 1, .tiles = worker_tiles(r, worker)};
+  tile_place p = {.rows = 1, .blocks = 1, .tiles = worker_tiles(r, worker)};
   for (int64_t u = begin, n; u < end && !tni_cm_cancelled(r->run); u += n) {
     p.s = strip_at(r->plan->task, u);
     int64_t at = u - p.s->first_unit;
@@ -293,7 +293,7 @@ static void tile_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const packed_run *r = arg;
   const tni_clt_task *t = r->plan->task;
   const size_t floats = r->plan->room.tile_floats;
-  place p = {.tiles = worker_tiles(r, worker), .pitch = BLOCK};
+  tile_place p = {.tiles = worker_tiles(r, worker), .pitch = BLOCK};
   carried c[TN_FUSED_MAX_PARTS];
   const tni_clt_strip *last = NULL;
   for (int64_t u = begin; u < end && !tni_cm_cancelled(r->run); u += p.blocks) {

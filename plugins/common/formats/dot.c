@@ -124,7 +124,7 @@ static int64_t superblock_bytes(const tni_dot_kind *kind) {
   return (kind->head_bytes ? 0 : TNI_DOT_SCALE_BYTES) + (int64_t)kind->units * kind->unit_bytes;
 }
 
-/* A superblock behind the head of its row block. */
+/* A superblock after the head of its row block. */
 static void decode_superblock(const tni_dot_kind *kind, const uint8_t *head, const uint8_t *sb, uint8_t *quads) {
   if (!kind->head_bytes) sb += TNI_DOT_SCALE_BYTES;
   for (uint32_t i = 0; i < kind->units; i++)
@@ -149,7 +149,7 @@ void tni_dot_decode(const tni_dot_kind *kind, const uint8_t *row_block, size_t i
 }
 
 float tni_dot_scale(const tni_dot_kind *kind, const uint8_t *row_block, uint32_t row, size_t group) {
-  const uint8_t *sb = row_block + group / SCALES * (size_t)superblock_bytes(kind); /* has none behind a head */
+  const uint8_t *sb = row_block + group / SCALES * (size_t)superblock_bytes(kind); /* has none after a head */
   return scale_in(kind, row_block, sb, row, group % SCALES);
 }
 

@@ -113,15 +113,15 @@ static double spread_of_run(const prefix *p, int32_t a, int32_t b) {
   return n > 0 ? p->squares[b] - p->squares[a] - s * s / n : 0;
 }
 
-typedef struct plan {
+typedef struct run_plan {
   const prefix *p;
   const double *before; /* least error of bins [0, i) in one level less */
   double *least;
   uint16_t *cut; /* where the last level of the best plan of [0, i) begins */
-} plan;
+} run_plan;
 
 /* For all i in [lo, hi]: the best cut lies in [a, b] and moves up with i. */
-static void divide_runs(const plan *d, int32_t lo, int32_t hi, int32_t a, int32_t b) {
+static void divide_runs(const run_plan *d, int32_t lo, int32_t hi, int32_t a, int32_t b) {
   if (lo > hi) return;
   const int32_t i = (lo + hi) / 2;
   int32_t best = a;
@@ -141,7 +141,7 @@ static void cut_bins(const prefix *p, double *mean) {
   uint16_t cut[LEVELS][BINS + 1] = {{0}};
   for (int32_t i = 0; i <= BINS; i++) error[0][i] = spread_of_run(p, 0, i);
   for (int32_t k = 1; k < LEVELS; k++) {
-    const plan d = {p, error[(k - 1) % 2], error[k % 2], cut[k]};
+    const run_plan d = {p, error[(k - 1) % 2], error[k % 2], cut[k]};
     divide_runs(&d, 0, BINS, 0, BINS);
   }
   for (int32_t k = LEVELS - 1, end = BINS; k >= 0; k--) {

@@ -22,7 +22,7 @@ float tni_dot_err(uint32_t zero);
  * binary16. -1 as above (over 127 * 65504). */
 int tni_dot_fit_bytes(const tni_fit *f, const float *w, uint8_t *codes, uint16_t *scale);
 
-/* w[n], n <= 128 -> codes[128], 0 or (w[i] >= 0) 2; scale is the mean magnitude of the n as binary16. Codes behind n
+/* w[n], n <= 128 -> codes[128], 0 or (w[i] >= 0) 2; scale is the mean magnitude of the n as binary16. Codes after n
  * are 0. -1 for NaN, infinity, or a mean over 65504. */
 int tni_dot_fit_signs(const tni_fit *f, const float *w, uint32_t n, uint8_t *codes, uint16_t *scale);
 

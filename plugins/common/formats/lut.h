@@ -22,7 +22,7 @@
  * Averages (fast aggregation, T-MAC's option; plain bytes only, where a backend offers it and is told to). One row then
  * adds entries in bytes: of four, avg(avg(a, b), avg(c, d)) with avg(a, b) = (a + b + 1) >> 1, times 4. An avg adds 0
  * or 1/2, so a tree says 0 to 4 too much; 2 is taken off for each, 16 for each plane of a group: U_p is off by 16 at
- * most. Where a group ends with quads of zeros (behind K), trees of eight such quads at a time say nothing, and nothing
+ * most. Where a group ends with quads of zeros (after K), trees of eight such quads at a time say nothing, and nothing
  * is taken off for them. a, b, c, d are quads 4t, 4t+1, 4t+2, 4t+3 of a plane with a partner, and 8t+i, 8t+i+2, 8t+i+4,
  * 8t+i+6, i = 0, 1, of one without. Several rows multiply as ever.
  *
@@ -31,7 +31,7 @@
  * of 32 P bytes; a step is quads 4t .. 4t+3 of the group. A nibble is four bits of one plane of one quad, bit j for k =
  * 4 quad + j. Rows beyond N have scale 0 and code 0, so have elements beyond K (their activations count as 0). Plain
  * (x86, one table serves a register): for h = 0, 1 and each pair of planes (2j, 2j+1): 32 bytes, byte 2r + i is plane
- * 2j + i of row r, low nibble quad 4t+2h, high nibble quad 4t+2h+1. A plane without a partner: 32 bytes behind the
+ * 2j + i of row r, low nibble quad 4t+2h, high nibble quad 4t+2h+1. A plane without a partner: 32 bytes after the
  * pairs of the step, byte 16 i + 2 (r % 8) + r / 8, low nibble quad 4t+i, high nibble quad 4t+2+i. Paired (Arm, a
  * two-register table serves two quads): for each plane 32 bytes, byte 2r + i: low nibble quad 4t+i, high nibble quad
  * 4t+2+i.
@@ -78,7 +78,7 @@ typedef struct tni_lut_geometry {
 /* TN_E_INVALID for dims outside 1..TNI_LUT_MAX_DIM. */
 TN_MUST_CHECK tn_status tni_lut_geometry_of(const tni_lut_kind *kind, int64_t N, int64_t K, tni_lut_geometry *out);
 
-/* Byte of (row, quad, plane) in the planes of a group (behind its scales), and how far its nibble is shifted. */
+/* Byte of (row, quad, plane) in the planes of a group (after its scales), and how far its nibble is shifted. */
 typedef struct tni_lut_place {
   uint32_t byte, shift;
 } tni_lut_place;

@@ -260,7 +260,7 @@ static cl_int enqueue_copy(tni_cl_device *d, const tn_item *it) {
   return CL_SUCCESS;
 }
 
-/* One item and the marker behind it. */
+/* One item and the marker after it. */
 static cl_int enqueue_launch(tni_cl_device *d, const tn_item *it, tni_cl_flight *f, uint32_t *since_flush) {
   cl_event event = NULL;
   cl_int code = it->plan ? enqueue_plan(d, it, since_flush) : enqueue_copy(d, it);

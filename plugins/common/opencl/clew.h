@@ -14,7 +14,7 @@
 enum { TNI_CL_EW_SOURCE = 24576 };
 
 /* Registers: n_in inputs, then instructions; types of inputs, outputs, starts. wide: registers are long (integers
- * only), else float. dynamic: bit i: input i begins at a start that is read from an int64 operand behind the outputs.
+ * only), else float. dynamic: bit i: input i begins at a start that is read from an int64 operand after the outputs.
  */
 typedef struct tni_cl_ew {
   uint32_t n_in, n_ops, n_out, wide, dynamic, reserved;

@@ -18,10 +18,10 @@ enum { D0 = 19, D1 = 3, D2 = 2, D3 = 2, BEGIN = 3, START = -1, LENGTH = 5, ROOM 
 /* Of inputs in turn: padded rows, one row, one column, transposed. Outputs are padded. */
 static const int32_t strides[4][4] = {{1, 21, 64, 130}, {1, 0, 0, 0}, {0, 1, 3, 6}, {12, 4, 2, 1}};
 
-typedef struct operand {
+typedef struct test_operand {
   uint32_t type;
   unsigned char bytes[ROOM * 8];
-} operand;
+} test_operand;
 
 /* A register: its value, how far a device may be from it; i: the value where registers are long. */
 typedef struct reg {
@@ -29,19 +29,19 @@ typedef struct reg {
   int64_t i;
 } reg;
 
-typedef struct tester {
+typedef struct chain_tester {
   const tni_cl_ew *e;
   tni_cl_shape shape;
-  operand op[TNI_CL_MAX_OPERANDS];
+  test_operand op[TNI_CL_MAX_OPERANDS];
   unsigned char got[TNI_CL_MAX_OPERANDS][ROOM * 8]; /* outputs as the device left them */
   reg r[TNI_CM_MAX_REGISTERS];
   uint64_t seed;
   bool undefined; /* divides an integer by zero, or has an operator that long registers have not */
-} tester;
+} chain_tester;
 
 /* --- operands ---------------------------------------------------------------------------------------------------- */
 
-static uint32_t next_test_value(tester *t) {
+static uint32_t next_test_value(chain_tester *t) {
   t->seed = t->seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
   return (uint32_t)(t->seed >> 33);
 }
@@ -50,7 +50,7 @@ static uint32_t size_of(uint32_t type) {
   return type == TN_DT_I64 ? 8 : type == TN_DT_F16 ? 2 : type == TN_DT_BOOL ? 1 : 4;
 }
 
-static void fill_test_buffer(tester *t, operand *o) {
+static void fill_test_buffer(chain_tester *t, test_operand *o) {
   for (uint32_t i = 0; i < ROOM; i++) {
     const float f = (float)((int32_t)(next_test_value(t) % 2001) - 1000) / 500.0f;
     const uint16_t h = tni_cm_f32_to_f16(f);
@@ -66,7 +66,7 @@ static void fill_test_buffer(tester *t, operand *o) {
   }
 }
 
-static reg load_test_value(const operand *o, int64_t at) {
+static reg load_test_value(const test_operand *o, int64_t at) {
   const unsigned char *p = o->bytes + (size_t)at * size_of(o->type);
   int64_t l = 0;
   int32_t n;
@@ -156,7 +156,7 @@ static reg test_step(const tni_cm_instr *o, const reg *a, const reg *b) {
   return (reg){.v = y, .e = 2 * off + 64 * 0x1p-24 * (fabs(y) + fabs(a->v) + fabs(bv))};
 }
 
-static reg long_step(tester *t, const tni_cm_instr *o, const reg *x, const reg *y) {
+static reg long_step(chain_tester *t, const tni_cm_instr *o, const reg *x, const reg *y) {
   const int64_t a = x->i, b = y ? y->i : 0;
   const uint64_t ua = (uint64_t)a, ub = (uint64_t)b; /* what runs over wraps */
   reg r = {0};
@@ -204,7 +204,7 @@ static int64_t index_of(const int32_t *stride, const int32_t at[4]) {
 }
 
 /* All registers of one element. The start lies LENGTH + START along axis 1, cut to what leaves D1 elements. */
-static void test_element(tester *t, const int32_t at[4]) {
+static void test_element(chain_tester *t, const int32_t at[4]) {
   const tni_cl_ew *e = t->e;
   for (uint32_t i = 0; i < e->n_in; i++) {
     const int64_t from = LENGTH + START < LENGTH - D1 ? LENGTH + START : LENGTH - D1;
@@ -232,13 +232,13 @@ static bool close_to(uint32_t type, const reg *want, const reg *got, bool exact)
 }
 
 /* Every element against the chain; what lies between them must be as it was, which is zero. */
-static bool test_is_right(tester *t) {
+static bool test_is_right(chain_tester *t) {
   const tni_cl_ew *e = t->e;
   for (int32_t n = 0; n < D0 * D1 * D2 * D3; n++) {
     const int32_t at[4] = {n % D0, n / D0 % D1, n / D0 / D1 % D2, n / D0 / D1 / D2};
     test_element(t, at);
     for (uint32_t i = 0; i < e->n_out; i++) {
-      operand *o = &t->op[e->n_in + i];
+      test_operand *o = &t->op[e->n_in + i];
       const size_t size = size_of(o->type), where = (size_t)index_of(strides[0], at);
       memcpy(o->bytes + where * size, t->got[i] + where * size, size);
       const reg got = load_test_value(o, (int64_t)where);
@@ -253,7 +253,7 @@ static bool test_is_right(tester *t) {
 }
 
 /* Registers of long divide by zero on no device without harm: known before it is asked. */
-static bool defined(tester *t) {
+static bool defined(chain_tester *t) {
   for (int32_t n = 0; t->e->wide && n < D0 * D1 * D2 * D3 && !t->undefined; n++)
     test_element(t, (const int32_t[4]){n % D0, n / D0 % D1, n / D0 / D1 % D2, n / D0 / D1 / D2});
   return !t->undefined;
@@ -270,7 +270,7 @@ static void put_meta(const tni_cl_ew *e, int32_t *m) {
     }
 }
 
-static const char *launch_test(tester *t, tni_cl_kernels *k, const tni_cl_program *p) {
+static const char *launch_test(chain_tester *t, tni_cl_kernels *k, const tni_cl_program *p) {
   const tni_cl_ew *e = t->e;
   int32_t meta[8 * TNI_CL_MAX_OPERANDS];
   const int64_t start = START;
@@ -300,7 +300,7 @@ const char *tni_cl_ew_self_test(tni_cl_kernels *k, const tni_cl_program *p, cons
   uint32_t starts = 0;
   for (uint32_t i = 0; i < e->n_in; i++) starts += e->dynamic >> i & 1;
   if (e->n_in + e->n_ops > TNI_CM_MAX_REGISTERS || e->n_in + e->n_out + starts + 1 > TNI_CL_MAX_OPERANDS) return NULL;
-  tester *t = k->host->alloc(k->host->ctx, sizeof *t, 64, TN_TAG_SCRATCH);
+  chain_tester *t = k->host->alloc(k->host->ctx, sizeof *t, 64, TN_TAG_SCRATCH);
   if (!t) return "self-test: out of memory";
   memset(t, 0, sizeof *t);
   t->e = e;

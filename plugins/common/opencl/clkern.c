@@ -25,21 +25,21 @@ static const char *const macros[TNI_CLK_COUNT][7] = {
 /* --- what is known of a program from earlier starts ------------------------------------------------------------- */
 
 enum { STATE_BUILDING = 1, STATE_FAILED = 2, STATE_BUILT = 3, STATE_GOOD = 4, STATE_WRONG = 5 };
-typedef struct state {
+typedef struct build_state {
   uint32_t what;
   int32_t pid;
   char text[120];
-} state;
+} build_state;
 
-typedef struct key {
+typedef struct cache_key {
   char *text;
   size_t n;
-} key;
+} cache_key;
 
 /* "binary\0name\0options\0source": the host adds plugin and driver. */
-static key make_key(tni_cl_kernels *k, const tni_cl_program *p, const char *what) {
+static cache_key make_key(tni_cl_kernels *k, const tni_cl_program *p, const char *what) {
   const char *parts[] = {what, p->name, p->options, p->source};
-  key o = {0};
+  cache_key o = {0};
   for (size_t i = 0; i < 4; i++) o.n += strlen(parts[i]) + 1;
   o.text = k->host->alloc(k->host->ctx, o.n, 16, TN_TAG_PLUGIN);
   for (size_t i = 0, at = 0; o.text && i < 4; i++) {
@@ -50,29 +50,29 @@ static key make_key(tni_cl_kernels *k, const tni_cl_program *p, const char *what
 }
 
 static void put_in_cache(tni_cl_kernels *k, const tni_cl_program *p, const char *what, const void *data, size_t n) {
-  key o = make_key(k, p, what);
+  cache_key o = make_key(k, p, what);
   if (o.text) (void)!k->host->cache_put(k->host->ctx, o.text, o.n, data, n);
   k->host->free(k->host->ctx, o.text);
 }
 
 static bool get_from_cache(tni_cl_kernels *k, const tni_cl_program *p, const char *what, const void **data,
                            uint64_t *n) {
-  key o = make_key(k, p, what);
+  cache_key o = make_key(k, p, what);
   tn_status st = o.text ? k->host->cache_get(k->host->ctx, o.text, o.n, data, n) : TN_E_NO_MEMORY;
   k->host->free(k->host->ctx, o.text);
   return st == TN_OK;
 }
 
 static void remember_state(tni_cl_kernels *k, const tni_cl_program *p, uint32_t what, const char *text) {
-  state s = {.what = what, .pid = (int32_t)getpid()};
+  build_state s = {.what = what, .pid = (int32_t)getpid()};
   snprintf(s.text, sizeof s.text, "%s", text);
   put_in_cache(k, p, "state", &s, sizeof s);
 }
 
-static state recall_state(tni_cl_kernels *k, const tni_cl_program *p) {
+static build_state recall_state(tni_cl_kernels *k, const tni_cl_program *p) {
   const void *data;
   uint64_t n;
-  state s = {0};
+  build_state s = {0};
   if (get_from_cache(k, p, "state", &data, &n) && n == sizeof s) memcpy(&s, data, sizeof s);
   s.text[sizeof s.text - 1] = 0;
   return s;
@@ -187,7 +187,7 @@ static void build_source(tni_cl_kernels *k, tni_cl_program *p) {
 static bool process_alive(int32_t pid) { return pid > 0 && pid != getpid() && (kill(pid, 0) == 0 || errno == EPERM); }
 
 static void build_program(tni_cl_kernels *k, tni_cl_program *p) {
-  const state s = recall_state(k, p);
+  const build_state s = recall_state(k, p);
   if (s.what == STATE_BUILDING && !process_alive(s.pid)) p->why = "the driver crashed when it was built before";
   if (s.what == STATE_FAILED || s.what == STATE_WRONG) p->why = keep_text(k, s.text);
   if (p->why) {

@@ -3,9 +3,9 @@
  * Kernels of OpenCL plugins: kinds, the arguments that each kind takes, variants, programs.
  *
  * A kind is one operation with fixed arguments; a variant is one kernel that computes it. A plugin has a table of
- * variants, best first; behind them stand the floor variants of plugins/common/opencl/kernels, which need nothing but OpenCL C 1.2
- * and buffers. The first variant whose features are there, that fits the sizes, that builds, and whose self-test agrees
- * with C is used. One program per kernel.
+ * variants, best first; after them stand the floor variants of plugins/common/opencl/kernels, which need nothing but
+ * OpenCL C 1.2 and buffers. The first variant whose features are there, that fits the sizes, that builds, and whose
+ * self-test agrees with C is used. One program per kernel.
  *
  * Arguments. For each operand of the kind, in order: `__global uchar *p` (or an image, see flags) and `uint p_o`, where
  * it begins, in elements (w and s of products: in units of 128 bytes). Then the kind's ints, then its floats. An absent

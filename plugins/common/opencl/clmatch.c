@@ -4,36 +4,36 @@
 #include "plugins/common/base/base.h"
 #include "plugins/common/opencl/clprog.h"
 
-typedef struct matcher {
+typedef struct op_matcher {
   tni_cl_device *d;
   const tn_graph *g;
   const tn_node *n;
   tni_cl_op *o;
   uint32_t *reason;
   const char **text;
-} matcher;
+} op_matcher;
 
-static bool refuse_node(const matcher *m, uint32_t reason, const char *text) {
+static bool refuse_node(const op_matcher *m, uint32_t reason, const char *text) {
   *m->reason = reason;
   *m->text = text;
   return false;
 }
 
-static bool take_operand(const matcher *m, uint32_t what) {
+static bool take_operand(const op_matcher *m, uint32_t what) {
   m->o->what = what;
   return true;
 }
 
-static const tn_value *input_value(const matcher *m, uint32_t i) {
+static const tn_value *input_value(const op_matcher *m, uint32_t i) {
   return i < m->n->n_in ? tni_cm_value(m->g, m->n->in[i]) : NULL;
 }
 
-static int64_t attr_int(const matcher *m, uint32_t i, int64_t dflt) {
+static int64_t attr_int(const op_matcher *m, uint32_t i, int64_t dflt) {
   const tn_attr *a = i < m->n->n_attr ? m->n->attr[i] : NULL;
   return a && a->type == TN_ATTR_INT ? a->u.i : dflt;
 }
 
-static double attr_float(const matcher *m, uint32_t i, double dflt) {
+static double attr_float(const op_matcher *m, uint32_t i, double dflt) {
   const tn_attr *a = i < m->n->n_attr ? m->n->attr[i] : NULL;
   return a && a->type == TN_ATTR_FLOAT ? a->u.f : dflt;
 }
@@ -44,12 +44,12 @@ static bool stored_matrix(const tn_value *v) {
   return is_float(v) || v->dtype == TN_DT_I64 || v->dtype == TN_DT_I32 || v->dtype == TN_DT_BOOL;
 }
 
-static bool const_dim(const matcher *m, const tn_value *v, uint32_t i, int64_t *out) {
+static bool const_dim(const op_matcher *m, const tn_value *v, uint32_t i, int64_t *out) {
   return i < v->rank && tni_cm_const(m->d->host, m->g, v->dims[i], out);
 }
 
 /* Values that this backend can hold at all. */
-static bool check_values(const matcher *m) {
+static bool check_values(const op_matcher *m) {
   for (uint32_t i = 0; i < (uint32_t)m->n->n_in + m->n->n_out; i++) {
     const tn_value *v = tni_cm_value(m->g, i < m->n->n_in ? m->n->in[i] : m->n->out[i - m->n->n_in]);
     if (!v) continue;
@@ -63,13 +63,13 @@ static bool check_values(const matcher *m) {
   return true;
 }
 
-static bool inputs_are_floats(const matcher *m, uint32_t n) {
+static bool inputs_are_floats(const op_matcher *m, uint32_t n) {
   for (uint32_t i = 0; i < n; i++)
     if (input_value(m, i) && !is_float(input_value(m, i))) return refuse_node(m, TN_WHY_DTYPE, "only floats");
   return true;
 }
 
-static bool no_states(const matcher *m) {
+static bool no_states(const op_matcher *m) {
   for (uint32_t i = 0; i < m->n->n_in; i++)
     if (input_value(m, i) && input_value(m, i)->kind == TN_VALUE_STATE)
       return refuse_node(m, TN_WHY_OP, "a cache is read by Attention and TensorScatter only");
@@ -77,7 +77,7 @@ static bool no_states(const matcher *m) {
 }
 
 /* A kernel of this kind works here, with typical types. */
-static bool kernel_works(const matcher *m, uint32_t kind, uint32_t n, const uint32_t *types, const int32_t *ints) {
+static bool kernel_works(const op_matcher *m, uint32_t kind, uint32_t n, const uint32_t *types, const int32_t *ints) {
   tni_cl_shape s = {.kind = kind, .n_operands = n};
   memcpy(s.types, types, n * sizeof *types);
   memcpy(s.ints, ints, 28 * sizeof *ints);
@@ -89,7 +89,7 @@ static bool kernel_works(const matcher *m, uint32_t kind, uint32_t n, const uint
 }
 
 /* The same for a generated kernel of one node. */
-static bool generated_works(const matcher *m, uint32_t half) {
+static bool generated_works(const op_matcher *m, uint32_t half) {
   const tni_cm_chain *c = &m->o->f_spec.chain;
   tni_cl_ew e = {.n_in = c->n_in, .n_ops = c->n_ops, .n_out = c->n_results};
   tni_cl_program *p;
@@ -108,7 +108,7 @@ static bool generated_works(const matcher *m, uint32_t half) {
 
 /* The same with the types that this node's values will have: half inside, the graph's dtype for what comes from
  * outside. Chains of products have a kernel of their own when they are bound. */
-static bool kind_works(const matcher *m) {
+static bool kind_works(const op_matcher *m) {
   static const int32_t ints[28] = {1, 1, 1, 1};
   const bool split = m->d->set.split != 0;
   const uint32_t half = split ? TN_DT_F32 : TN_DT_F16;
@@ -144,7 +144,7 @@ static bool kind_works(const matcher *m) {
 
 /* --- products ---------------------------------------------------------------------------------------------------- */
 
-static bool product_dims(const matcher *m, int64_t K) {
+static bool product_dims(const op_matcher *m, int64_t K) {
   tni_cl_op *o = m->o;
   if (o->K != K) return refuse_node(m, TN_WHY_SHAPE, "the last dim of the activation is not known to be K");
   if (o->K < m->d->set.min_k) return refuse_node(m, TN_WHY_OPTION, "weights with K below option min_k");
@@ -158,7 +158,7 @@ static bool product_dims(const matcher *m, int64_t K) {
   return kernel_works(m, TNI_CLK_GEMV, 4, types, ints) && kernel_works(m, TNI_CLK_GEMM, 4, types, ints);
 }
 
-static bool weight_dims(const matcher *m, const tn_value *w, int64_t *N, int64_t *K) {
+static bool weight_dims(const op_matcher *m, const tn_value *w, int64_t *N, int64_t *K) {
   if (w->kind != TN_VALUE_CONST || w->rank != 2 || !is_float(w))
     return refuse_node(m, TN_WHY_NOT_CONST, "a weight is no constant matrix");
   if (!const_dim(m, w, m->o->kn ? 0 : 1, K) || !const_dim(m, w, m->o->kn ? 1 : 0, N))
@@ -166,7 +166,7 @@ static bool weight_dims(const matcher *m, const tn_value *w, int64_t *N, int64_t
   return true;
 }
 
-static bool last_dim(const matcher *m, const tn_value *x, int64_t *K) {
+static bool last_dim(const op_matcher *m, const tn_value *x, int64_t *K) {
   if (x->kind == TN_VALUE_CONST)
     return refuse_node(m, TN_WHY_NOT_CONST, "constant activation; only weights may be packed");
   if (x->rank < 1 || !const_dim(m, x, x->rank - 1, K))
@@ -174,7 +174,7 @@ static bool last_dim(const matcher *m, const tn_value *x, int64_t *K) {
   return true;
 }
 
-static bool match_fused(const matcher *m) {
+static bool match_fused(const op_matcher *m) {
   tni_cl_op *o = m->o;
   int64_t K = 0, N = 0, k = 0;
   const char *why = tni_cm_fused_read(m->n, &o->f_spec);
@@ -195,7 +195,7 @@ static bool match_fused(const matcher *m) {
 }
 
 /* MatMul or Gemm with a constant matrix, as a product without chain or with a bias. */
-static bool match_linear(const matcher *m) {
+static bool match_linear(const op_matcher *m) {
   tni_cl_op *o = m->o;
   const bool gemm = m->n->op == TN_OP_GEMM;
   int64_t K, k, N, dim = 0;
@@ -222,7 +222,7 @@ static bool match_linear(const matcher *m) {
   return product_dims(m, K) && take_operand(m, TNI_CLO_PRODUCT);
 }
 
-static bool match_matmul(const matcher *m) {
+static bool match_matmul(const op_matcher *m) {
   const tn_value *a = input_value(m, 0), *b = input_value(m, 1);
   if (!a || !b || !inputs_are_floats(m, 3)) return refuse_node(m, TN_WHY_DTYPE, "only floats");
   if (b->kind == TN_VALUE_CONST && b->rank == 2 && match_linear(m)) return true;
@@ -236,12 +236,12 @@ static bool match_matmul(const matcher *m) {
 
 /* --- the rest ---------------------------------------------------------------------------------------------------- */
 
-static bool last_axis(const matcher *m, int64_t axis, const tn_value *x) {
+static bool last_axis(const op_matcher *m, int64_t axis, const tn_value *x) {
   return axis == -1 || axis == (int64_t)x->rank - 1;
   (void)m;
 }
 
-static bool match_norm(const matcher *m) {
+static bool match_norm(const op_matcher *m) {
   const tn_value *x = input_value(m, 0);
   int64_t D, s;
   if (!x || !inputs_are_floats(m, 3) || x->rank < 1 || !last_axis(m, attr_int(m, 0, -1), x))
@@ -257,7 +257,7 @@ static bool match_norm(const matcher *m) {
   return take_operand(m, TNI_CLO_NORM);
 }
 
-static bool match_gather(const matcher *m) {
+static bool match_gather(const op_matcher *m) {
   const tn_value *t = input_value(m, 0), *ids = input_value(m, 1);
   if (!t || !ids || !is_float(t)) return refuse_node(m, TN_WHY_DTYPE, "Gather of something else than floats");
   if (attr_int(m, 0, 0) != 0 || t->rank != 2 || t->kind != TN_VALUE_CONST)
@@ -274,7 +274,7 @@ static int64_t differing_axis(const tn_value *a, const tn_value *b) {
   return -1;
 }
 
-static bool match_slice(const matcher *m) {
+static bool match_slice(const op_matcher *m) {
   const tn_value *x = input_value(m, 0), *start = input_value(m, 1), *y = tni_cm_value(m->g, m->n->out[0]);
   int64_t n;
   if (!x || !start || start->dtype != TN_DT_I64) return refuse_node(m, TN_WHY_DTYPE, "Slice without int64 starts");
@@ -288,7 +288,7 @@ static bool match_slice(const matcher *m) {
   return take_operand(m, TNI_CLO_SLICE);
 }
 
-static bool ew_rank(const matcher *m) {
+static bool ew_rank(const op_matcher *m) {
   const tn_value *y = tni_cm_value(m->g, m->n->out[0]);
   if (y->rank > 4) return refuse_node(m, TN_WHY_SHAPE, "element-wise over more than 4 dims");
   for (uint32_t i = 0; i < m->n->n_in; i++)
@@ -297,7 +297,7 @@ static bool ew_rank(const matcher *m) {
   return true;
 }
 
-static void one_instruction(const matcher *m, uint32_t n_in) {
+static void one_instruction(const op_matcher *m, uint32_t n_in) {
   tni_cm_chain *c = &m->o->f_spec.chain;
   *c = (tni_cm_chain){.n_in = n_in, .n_ops = 1, .n_results = 1, .results = {n_in}};
   c->ops[0] = (tni_cm_instr){.op = m->n->op, .a = 0, .b = n_in > 1 ? 1 : TN_NONE};
@@ -307,7 +307,7 @@ static void one_instruction(const matcher *m, uint32_t n_in) {
     c->ops[0].value = !strcmp(a->u.s, "tanh");
 }
 
-static bool match_elementwise(const matcher *m) {
+static bool match_elementwise(const op_matcher *m) {
   const tn_value *y = tni_cm_value(m->g, m->n->out[0]);
   if (!ew_rank(m)) return false;
   if (m->n->op == TN_OP_ELEMENTWISE) {
@@ -341,13 +341,13 @@ static bool match_elementwise(const matcher *m) {
 }
 
 /* Heads and size of a 3-D or 4-D operand of Rotary and Attention. */
-static bool heads_known(const matcher *m, const tn_value *v, int64_t heads) {
+static bool heads_known(const op_matcher *m, const tn_value *v, int64_t heads) {
   int64_t n;
   if (v->rank == 4) return const_dim(m, v, 3, &n) && const_dim(m, v, 1, &n);
   return v->rank == 3 && heads > 0 && const_dim(m, v, 2, &n) && n % heads == 0;
 }
 
-static bool match_rotary(const matcher *m) {
+static bool match_rotary(const op_matcher *m) {
   const tn_value *x = input_value(m, 0), *c = input_value(m, 1), *s = input_value(m, 2), *p = input_value(m, 3);
   if (!x || !c || !s || !inputs_are_floats(m, 3)) return refuse_node(m, TN_WHY_DTYPE, "only floats");
   m->o->i[0] = attr_int(m, TN_ROTARY_INTERLEAVED, 0);
@@ -359,7 +359,7 @@ static bool match_rotary(const matcher *m) {
   return take_operand(m, TNI_CLO_ROTARY);
 }
 
-static bool match_append(const matcher *m) {
+static bool match_append(const op_matcher *m) {
   const tn_value *cache = input_value(m, 0), *x = input_value(m, 1), *pos = input_value(m, 2),
                  *y = tni_cm_value(m->g, m->n->out[0]);
   if (!cache || !x || !cache->state || cache->kind != TN_VALUE_STATE || y->kind != TN_VALUE_STATE)
@@ -373,7 +373,7 @@ static bool match_append(const matcher *m) {
   return take_operand(m, TNI_CLO_APPEND);
 }
 
-static bool match_attention(const matcher *m) {
+static bool match_attention(const op_matcher *m) {
   tni_cl_op *o = m->o;
   const tn_value *q = input_value(m, 0), *k = input_value(m, 1), *v = input_value(m, 2), *mask = input_value(m, 3),
                  *valid = input_value(m, 6);
@@ -405,7 +405,7 @@ static bool match_attention(const matcher *m) {
   return take_operand(m, TNI_CLO_ATTN);
 }
 
-static bool match_concat(const matcher *m) {
+static bool match_concat(const op_matcher *m) {
   const tn_value *y = tni_cm_value(m->g, m->n->out[0]);
   const int64_t axis = attr_int(m, 0, 0);
   if (!ew_rank(m)) return false;
@@ -413,7 +413,7 @@ static bool match_concat(const matcher *m) {
   return take_operand(m, TNI_CLO_CONCAT);
 }
 
-static bool match_split(const matcher *m) {
+static bool match_split(const op_matcher *m) {
   const tn_value *x = input_value(m, 0);
   const int64_t axis = attr_int(m, 0, 0);
   if (!ew_rank(m)) return false;
@@ -422,7 +422,7 @@ static bool match_split(const matcher *m) {
   return take_operand(m, TNI_CLO_SPLIT);
 }
 
-static bool dispatch(const matcher *m) {
+static bool dispatch(const op_matcher *m) {
   switch (m->n->op) {
     case TN_OP_FUSED_MATMUL:
       return match_fused(m);
@@ -476,7 +476,7 @@ bool tni_cl_match(tni_cl_device *d, const tn_graph *g, tn_id node, tni_cl_op *ou
   out->need = out->blob_slot = out->blob_use = TN_NONE;
   *reason = TN_WHY_NONE;
   *text = "";
-  matcher m = {d, g, n, out, reason, text};
+  op_matcher m = {d, g, n, out, reason, text};
   if (!check_values(&m) || !dispatch(&m)) return false;
   if (kind_works(&m)) return true;
   out->what = TNI_CLO_NO;

@@ -12,16 +12,16 @@
 
 enum { MAX_BYTES = 1 << 18 };
 
-typedef struct tester {
+typedef struct self_tester {
   tni_cl_kernels *k;
   const tni_cl_program *p;
   tni_cl_shape s;
   uint64_t bytes[8];
   uint32_t out; /* operand that is written */
   uint64_t seed;
-} tester;
+} self_tester;
 
-static uint32_t next_self_test_value(tester *t) {
+static uint32_t next_self_test_value(self_tester *t) {
   t->seed = t->seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
   return (uint32_t)(t->seed >> 33);
 }
@@ -30,7 +30,7 @@ static uint32_t size_of(uint32_t type) {
   return type == TN_DT_I64 ? 8 : type == TN_DT_F16 ? 2 : type == TN_DT_BOOL ? 1 : 4;
 }
 
-static void fill_self_test(tester *t, uint32_t i, unsigned char *p) {
+static void fill_self_test(self_tester *t, uint32_t i, unsigned char *p) {
   const uint32_t type = t->s.types[i], n = (uint32_t)(t->bytes[i] / size_of(type));
   for (uint32_t e = 0; e < n; e++) {
     const float f = (float)((int32_t)(next_self_test_value(t) % 2001) - 1000) / 500.0f;
@@ -54,7 +54,7 @@ static void set_ints(tni_cl_shape *s, uint32_t n, const int32_t *v) {
 }
 
 /* Sizes of the case; bytes of each operand. */
-static void shape_case(tester *t) {
+static void shape_case(self_tester *t) {
   tni_cl_shape *s = &t->s;
   uint64_t count[8] = {0};
   switch (s->kind) {
@@ -130,8 +130,8 @@ static void shape_case(tester *t) {
   for (uint32_t i = 0; i < s->n_operands; i++) t->bytes[i] = s->types[i] ? count[i] * size_of(s->types[i]) : 0;
 }
 
-/* W and S as a packed blob of random weights: w first, s behind it in the same buffer. */
-static void pack_weights(tester *t, unsigned char *blob, uint64_t *s_at) {
+/* W and S as a packed blob of random weights: w first, s after it in the same buffer. */
+static void pack_weights(self_tester *t, unsigned char *blob, uint64_t *s_at) {
   const int32_t *n = t->s.ints;
   const int64_t Pn = n[TNI_CLI_PN], Kp = (n[TNI_CLI_K] + 127) / 128 * 128;
   uint16_t *w = (uint16_t *)(void *)blob, *s = w + Kp / 4 * Pn;
@@ -144,7 +144,7 @@ static void pack_weights(tester *t, unsigned char *blob, uint64_t *s_at) {
 }
 
 /* Largest difference allowed: what the types can show, and for products what their sums in half lose. */
-static double tolerance(const tester *t) {
+static double tolerance(const self_tester *t) {
   const double out = t->s.types[t->out] == TN_DT_F16 ? 0x1p-10 : 0x1p-20;
   return t->s.kind == TNI_CLK_GEMM || t->s.kind == TNI_CLK_GEMV ? out + 0x1p-8 : out + 0x1p-15;
 }
@@ -160,7 +160,7 @@ static double self_test_element(uint32_t type, const unsigned char *p, uint64_t 
   return f;
 }
 
-static const char *compare_self_test(const tester *t, const unsigned char *got, const unsigned char *want) {
+static const char *compare_self_test(const self_tester *t, const unsigned char *got, const unsigned char *want) {
   const uint32_t type = t->s.types[t->out], size = size_of(type);
   double scale = 0, worst = 0;
   for (uint64_t i = 0; i < t->bytes[t->out] / size; i++) {
@@ -172,7 +172,7 @@ static const char *compare_self_test(const tester *t, const unsigned char *got, 
   return worst <= tolerance(t) * scale + 1e-6 ? NULL : "self-test: wrong results";
 }
 
-static const char *run_self_test(tester *t, unsigned char *room, bool *wrong) {
+static const char *run_self_test(self_tester *t, unsigned char *room, bool *wrong) {
   tni_cl_direct d = {.kernels = t->k, .program = t->p, .shape = &t->s};
   unsigned char *at = room;
   void *p[8] = {0};
@@ -210,7 +210,7 @@ static const char *run_self_test(tester *t, unsigned char *room, bool *wrong) {
 }
 
 const char *tni_cl_self_test(tni_cl_kernels *k, const tni_cl_program *p, const void *like, bool *wrong) {
-  tester t = {.k = k, .p = p, .s = *(const tni_cl_shape *)like, .seed = 42};
+  self_tester t = {.k = k, .p = p, .s = *(const tni_cl_shape *)like, .seed = 42};
   unsigned char *room = k->host->alloc(k->host->ctx, MAX_BYTES, 128, TN_TAG_SCRATCH);
   if (!room) return "self-test: out of memory";
   shape_case(&t);

@@ -14,11 +14,11 @@
 enum { GROUP = TNI_LUT_GROUP, PANEL_GROUPS = 4, PAIRS = GROUP / 2, TILE_M = 6, ROW_BYTES = 64 };
 
 /* Lanes of a pair of k: rows 0-3, 8-11, then 4-7, 12-15; of scales and sums too. */
-typedef struct panel {
+typedef struct lut_panel_avx2 {
   uint8_t w[PANEL_GROUPS * PAIRS][ROW_BYTES]; /* [k / 2][row][k % 2] levels in s16 */
   float scale[PANEL_GROUPS][TNI_LUT_ROWS];
   size_t groups, first_group;
-} panel;
+} lut_panel_avx2;
 
 static inline __m256i load_32_bytes(const uint8_t *p) { return _mm256_loadu_si256((const __m256i *)(const void *)p); }
 static inline __m256i low_nibbles(__m256i v) { return _mm256_and_si256(v, _mm256_set1_epi8(15)); }
@@ -69,7 +69,7 @@ __attribute__((always_inline)) static inline void store_two(size_t planes, int32
   store_quad(planes, zero, second, single[1], out + 2 * ROW_BYTES);
 }
 
-__attribute__((always_inline)) static inline void unpack_panel(size_t planes, int32_t zero, panel *p,
+__attribute__((always_inline)) static inline void unpack_panel(size_t planes, int32_t zero, lut_panel_avx2 *p,
                                                                const uint8_t *group, size_t n) {
   uint8_t *out = &p->w[0][0];
   const size_t pair_bytes = planes / 2 * 32;
@@ -114,22 +114,22 @@ __attribute__((always_inline)) static inline void add_scaled(float *acc, __m256i
   }
 #define FINISH(i) add_scaled(acc + i * 16, s##i##0, s##i##1, sw, sx[i * s_stride]);
 
-#define TILE(M, REP)                                                                 \
-  static void tile_##M(const panel *p, const tni_clt_act *a, size_t m, float *acc) { \
-    const size_t q_stride = a->q_stride, s_stride = a->s_stride;                     \
-    const int8_t *q = a->q + m * q_stride + p->first_group * GROUP * 2;              \
-    const float *sx = a->scale + m * s_stride + p->first_group;                      \
-    const uint8_t *w = &p->w[0][0];                                                  \
-    for (size_t g = 0; g < p->groups; g++, sx++) {                                   \
-      const float *sw = p->scale[g];                                                 \
-      REP(START)                                                                     \
-      for (size_t j = 0; j < PAIRS; j++, w += ROW_BYTES, q += 4) {                   \
-        __m256i w0 = _mm256_load_si256((const __m256i *)(const void *)w);            \
-        __m256i w1 = _mm256_load_si256((const __m256i *)(const void *)(w + 32));     \
-        REP(STEP)                                                                    \
-      }                                                                              \
-      REP(FINISH)                                                                    \
-    }                                                                                \
+#define TILE(M, REP)                                                                          \
+  static void tile_##M(const lut_panel_avx2 *p, const tni_clt_act *a, size_t m, float *acc) { \
+    const size_t q_stride = a->q_stride, s_stride = a->s_stride;                              \
+    const int8_t *q = a->q + m * q_stride + p->first_group * GROUP * 2;                       \
+    const float *sx = a->scale + m * s_stride + p->first_group;                               \
+    const uint8_t *w = &p->w[0][0];                                                           \
+    for (size_t g = 0; g < p->groups; g++, sx++) {                                            \
+      const float *sw = p->scale[g];                                                          \
+      REP(START)                                                                              \
+      for (size_t j = 0; j < PAIRS; j++, w += ROW_BYTES, q += 4) {                            \
+        __m256i w0 = _mm256_load_si256((const __m256i *)(const void *)w);                     \
+        __m256i w1 = _mm256_load_si256((const __m256i *)(const void *)(w + 32));              \
+        REP(STEP)                                                                             \
+      }                                                                                       \
+      REP(FINISH)                                                                             \
+    }                                                                                         \
   }
 
 TILE(1, TNI_X86_REP1)
@@ -144,8 +144,8 @@ TILE(6, TNI_X86_REP6)
 #undef STEP
 #undef START
 
-typedef void (*tile_fn)(const panel *p, const tni_clt_act *a, size_t m, float *acc);
-static const tile_fn tiles[TILE_M + 1] = {NULL, tile_1, tile_2, tile_3, tile_4, tile_5, tile_6};
+typedef void (*lut_tile_fn)(const lut_panel_avx2 *p, const tni_clt_act *a, size_t m, float *acc);
+static const lut_tile_fn tiles[TILE_M + 1] = {NULL, tile_1, tile_2, tile_3, tile_4, tile_5, tile_6};
 
 /* Rows 0-3, 8-11, 4-7, 12-15 -> 0 .. 15. */
 static void natural_order(float *acc, size_t rows) {
@@ -159,7 +159,7 @@ static void natural_order(float *acc, size_t rows) {
 __attribute__((always_inline)) static inline void gemm_lut_avx2(size_t planes, int32_t zero, const uint8_t *block,
                                                                 size_t groups, const tni_clt_act *a, size_t m0,
                                                                 size_t m1, float *acc) {
-  _Alignas(64) panel p;
+  _Alignas(64) lut_panel_avx2 p;
   const size_t bytes = TNI_LUT_SCALE_BYTES + planes * TNI_LUT_PLANE_BYTES;
   memset(acc, 0, (m1 - m0) * TNI_LUT_ROWS * sizeof *acc);
   for (size_t g = 0; g < groups; g += PANEL_GROUPS) {

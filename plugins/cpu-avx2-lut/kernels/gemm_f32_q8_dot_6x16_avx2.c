@@ -20,7 +20,7 @@ static inline __m256i cut_codes_avx2(__m256i v, int shift, int mask) {
 }
 
 /* head: of the row block. */
-typedef void (*unpack_fn)(const uint8_t *unit, const uint8_t *head, uint8_t *out);
+typedef void (*unpack_fn_avx2)(const uint8_t *unit, const uint8_t *head, uint8_t *out);
 
 static inline void two_bits(const uint8_t *u, int raise, uint8_t *out) {
   for (int half = 0; half < 64; half += 32) {
@@ -98,7 +98,7 @@ static inline void halves_to(const uint8_t *from, float *scale) {
 enum { PER_PANEL = 2, QUADS = 64, MAX_GROUPS = TNI_X86_PANEL_K / TNI_DOT_GROUP };
 
 /* Superblocks of 256 k: units of `quads` quads in unit_bytes. head_bytes: 0 where they have scales. */
-__attribute__((always_inline)) static inline void gemm_dot_avx2(unpack_fn unpack, size_t quads, size_t unit_bytes,
+__attribute__((always_inline)) static inline void gemm_dot_avx2(unpack_fn_avx2 unpack, size_t quads, size_t unit_bytes,
                                                                 size_t head_bytes, tni_x86_tiles_fn tiles,
                                                                 const uint8_t *block, size_t superblocks,
                                                                 const tni_clt_act *a, size_t m0, size_t m1,

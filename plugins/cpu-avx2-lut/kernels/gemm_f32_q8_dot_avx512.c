@@ -17,7 +17,7 @@ static inline __m512i cut_codes_avx512(__m512i v, int shift, int mask) {
 }
 
 /* `zero`: the zero point that the bytes are to have; head: of the row block. */
-typedef void (*unpack_fn)(const uint8_t *unit, const uint8_t *head, int zero, uint8_t *out);
+typedef void (*unpack_fn_avx512)(const uint8_t *unit, const uint8_t *head, int zero, uint8_t *out);
 
 static inline void two_bits(const uint8_t *u, int raise, uint8_t *out) {
   const __m512i v = _mm512_load_si512(u);
@@ -75,9 +75,9 @@ enum {
   MAX_GROUPS = TNI_X86_PANEL_K / TNI_DOT_GROUP
 };
 
-/* n superblocks of 256 k from `block` on: units of `quads` quads in unit_bytes, behind scales where the row block has
+/* n superblocks of 256 k from `block` on: units of `quads` quads in unit_bytes, after scales where the row block has
  * no head. Returns where it ends. */
-__attribute__((always_inline)) static inline const uint8_t *open_panel(unpack_fn unpack, size_t quads,
+__attribute__((always_inline)) static inline const uint8_t *open_panel(unpack_fn_avx512 unpack, size_t quads,
                                                                        size_t unit_bytes, size_t head_bytes, int zero,
                                                                        const uint8_t *head, const uint8_t *block,
                                                                        size_t n, tni_x86_panel *p) {
@@ -91,12 +91,12 @@ __attribute__((always_inline)) static inline const uint8_t *open_panel(unpack_fn
 }
 
 /* One row block by `tiles`, or two, block_bytes apart, by `tiles2`. */
-__attribute__((always_inline)) static inline void gemm_dot_avx512(unpack_fn unpack, size_t quads, size_t unit_bytes,
-                                                                  size_t head_bytes, int zero, tni_x86_tiles_fn tiles,
-                                                                  tni_x86_tiles2_fn tiles2, const uint8_t *head,
-                                                                  size_t block_bytes, size_t superblocks,
-                                                                  const tni_clt_act *a, size_t m0, size_t m1,
-                                                                  float *const *acc) {
+__attribute__((always_inline)) static inline void gemm_dot_avx512(unpack_fn_avx512 unpack, size_t quads,
+                                                                  size_t unit_bytes, size_t head_bytes, int zero,
+                                                                  tni_x86_tiles_fn tiles, tni_x86_tiles2_fn tiles2,
+                                                                  const uint8_t *head, size_t block_bytes,
+                                                                  size_t superblocks, const tni_clt_act *a, size_t m0,
+                                                                  size_t m1, float *const *acc) {
   const size_t blocks = tiles2 ? 2 : 1;
   const uint8_t *from = head + head_bytes;
   tni_x86_panel p[2];

@@ -51,12 +51,13 @@ __attribute__((always_inline)) static inline unit open_unit(const uint8_t *u) {
 }
 
 /* Sums of a group, in four parts: one would wait for itself. */
-typedef struct sums {
+typedef struct trit_sums_avx512 {
   __m512i a, b, c, d;
-} sums;
+} trit_sums_avx512;
 
 /* 32 k of a unit: its trits t. */
-__attribute__((always_inline)) static inline void third_trit_avx512(sums *s, const unit *x, int t, const int8_t *q) {
+__attribute__((always_inline)) static inline void third_trit_avx512(trit_sums_avx512 *s, const unit *x, int t,
+                                                                    const int8_t *q) {
   const __m512i table = _mm512_load_si512(trits[t]);
   s->a = dot_trits_avx512(s->a, _mm512_permutexvar_epi8(x->v0, table), q);
   s->b = dot_trits_avx512(s->b, _mm512_permutexvar_epi8(x->v1, table), q + 4);
@@ -68,12 +69,13 @@ __attribute__((always_inline)) static inline void third_trit_avx512(sums *s, con
   s->d = dot_trits_avx512(s->d, _mm512_permutexvar_epi8(x->v7, table), q + 28);
 }
 
-__attribute__((always_inline)) static inline sums start_of(int32_t word) {
+__attribute__((always_inline)) static inline trit_sums_avx512 start_of(int32_t word) {
   const __m512i none = _mm512_setzero_si512();
-  return (sums){_mm512_srai_epi32(_mm512_set1_epi32(word), 3), none, none, none};
+  return (trit_sums_avx512){_mm512_srai_epi32(_mm512_set1_epi32(word), 3), none, none, none};
 }
 
-__attribute__((always_inline)) static inline __m512 add_group(__m512 y, const sums *s, __m512 sw, float sx) {
+__attribute__((always_inline)) static inline __m512 add_group(__m512 y, const trit_sums_avx512 *s, __m512 sw,
+                                                              float sx) {
   return add_scaled(y, _mm512_add_epi32(_mm512_add_epi32(s->a, s->b), _mm512_add_epi32(s->c, s->d)), sw, sx);
 }
 
@@ -82,7 +84,7 @@ __attribute__((always_inline)) static inline __m512 unit_trits_avx512(__m512 y, 
                                                                       const int8_t *q, const int32_t *zero, __m512 sw,
                                                                       const float *sx) {
   unit x = open_unit(u);
-  sums s = start_of(zero[0]);
+  trit_sums_avx512 s = start_of(zero[0]);
   third_trit_avx512(&s, &x, 0, q);
   third_trit_avx512(&s, &x, 1, q + 32);
   third_trit_avx512(&s, &x, 2, q + 64);

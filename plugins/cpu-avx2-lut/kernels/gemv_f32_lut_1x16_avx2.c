@@ -75,7 +75,7 @@ static inline __m256i average_two(__m256i first, __m256i second, const uint8_t *
   return _mm256_avg_epu8(_mm256_shuffle_epi8(first, low_nibbles(v)), _mm256_shuffle_epi8(second, high_nibbles(v)));
 }
 
-/* The four quads of a step, of the pair of planes whose first 32 bytes these are; the others lie `half` behind. */
+/* The four quads of a step, of the pair of planes whose first 32 bytes these are; the others lie `half` further. */
 static inline __m256i add_pair_average(__m256i sum, const uint8_t *bytes, size_t half, const uint8_t *table) {
   __m256i a = average_two(table_of(table), table_of(table + 16), bytes);
   __m256i b = average_two(table_of(table + 32), table_of(table + 48), bytes + half);
@@ -103,7 +103,7 @@ static inline void finish_group_avx2(__m256i s0, __m256i s1, __m256i start, cons
   *y1 = _mm256_add_ps(*y1, _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_add_epi32(s1, start)), w1));
 }
 
-/* Sums of a group: p0 of the first pair of planes, p1 of the second, or of the plane behind the pairs. */
+/* Sums of a group: p0 of the first pair of planes, p1 of the second, or of the plane after the pairs. */
 typedef struct sums {
   __m256i p0, p1;
 } sums;
@@ -156,7 +156,7 @@ __attribute__((always_inline)) static inline void gemv_lut_avx2(size_t planes, b
                                                                 const tni_clt_act *act, float *acc) {
   const uint8_t *table = (const uint8_t *)act->q;
   const size_t bytes = TNI_LUT_SCALE_BYTES + planes * TNI_LUT_PLANE_BYTES;
-  /* 2 sum, as s32: the pairs weigh 2 and 8, a plane behind one pair 8, a plane alone 2. */
+  /* 2 sum, as s32: the pairs weigh 2 and 8, a plane after one pair 8, a plane alone 2. */
   const __m256i weights = _mm256_set1_epi32((planes == 1   ? 2 << 16
                                              : planes == 2 ? 2
                                                            : 8 << 16 | 2) *

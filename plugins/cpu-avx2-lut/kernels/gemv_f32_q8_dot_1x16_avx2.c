@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One activation row times 16 outputs, streaming the packed block once. Two ymm of s16 sums (rows 0-7 and 8-15) start
- * from the zero-point words of 64 k (made for a zero point of 8: shifted) and are widened behind them.
+ * from the zero-point words of 64 k (made for a zero point of 8: shifted) and are widened after them.
  */
 #include <immintrin.h>
 #include <string.h>

@@ -20,12 +20,12 @@ static inline __m256i dot_trits_avxvnni(__m256i sum, __m256i codes, const int8_t
 }
 
 /* Sums of a group by the place of the trit, in two parts each: one would wait for itself. */
-typedef struct sums {
+typedef struct trit_sums_avxvnni {
   __m256i a0, a1, a2, b0, b1, b2;
-} sums;
+} trit_sums_avxvnni;
 
 /* 32 k of eight rows: trits t of a unit's codes. */
-__attribute__((always_inline)) static inline void third_trit_avxvnni(sums *s, const __m256i *v, int t,
+__attribute__((always_inline)) static inline void third_trit_avxvnni(trit_sums_avxvnni *s, const __m256i *v, int t,
                                                                      const int8_t *q) {
   __m256i *a = t == 0 ? &s->a0 : t == 1 ? &s->a1 : &s->a2, *b = t == 0 ? &s->b0 : t == 1 ? &s->b1 : &s->b2;
 #pragma GCC unroll 4
@@ -35,12 +35,13 @@ __attribute__((always_inline)) static inline void third_trit_avxvnni(sums *s, co
   }
 }
 
-__attribute__((always_inline)) static inline sums start_of(int32_t word) {
+__attribute__((always_inline)) static inline trit_sums_avxvnni start_of(int32_t word) {
   const __m256i none = _mm256_setzero_si256();
-  return (sums){_mm256_srai_epi32(_mm256_set1_epi32(word), 3), none, none, none, none, none};
+  return (trit_sums_avxvnni){_mm256_srai_epi32(_mm256_set1_epi32(word), 3), none, none, none, none, none};
 }
 
-__attribute__((always_inline)) static inline __m256 add_group(__m256 y, const sums *s, __m256 sw, float sx) {
+__attribute__((always_inline)) static inline __m256 add_group(__m256 y, const trit_sums_avxvnni *s, __m256 sw,
+                                                              float sx) {
   __m256i sum = _mm256_add_epi32(s->a0, s->b0);
   sum = _mm256_add_epi32(sum, _mm256_srai_epi32(_mm256_add_epi32(s->a1, s->b1), 2));
   sum = _mm256_add_epi32(sum, _mm256_srai_epi32(_mm256_add_epi32(s->a2, s->b2), 4));
@@ -53,7 +54,7 @@ __attribute__((always_inline)) static inline __m256 unit_trits_avxvnni(__m256 y,
                                                                        const float *sx) {
   __m256i v[8];
   tni_x86_tern17_open(u, v);
-  sums s = start_of(zero[0]);
+  trit_sums_avxvnni s = start_of(zero[0]);
   third_trit_avxvnni(&s, v, 0, q);
   third_trit_avxvnni(&s, v, 1, q + 32);
   third_trit_avxvnni(&s, v, 2, q + 64);

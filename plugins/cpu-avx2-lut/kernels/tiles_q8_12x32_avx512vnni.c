@@ -4,7 +4,7 @@
  * product loads one, and a core whose other thread is busy has no loads left for that.
  *
  * The f32 sums live in memory, and 24 stores of 64 bytes in a row take longer than what a core can keep waiting: each
- * row's are stored right behind its last product, while the others' products go on.
+ * row's are stored right after its last product, while the others' products go on.
  */
 #include <immintrin.h>
 
@@ -33,7 +33,7 @@ enum { TILE_M = 12 };
   }
 #define GO_ON(i)
 #define ADVANCE u += 512, v += 512, b0 += 32, b1 += 32, b2 += 32;
-/* Eight quads, and behind each row's last product `then`. */
+/* Eight quads, and after each row's last product `then`. */
 #define QUADS(then)                                                                                                 \
   {                                                                                                                 \
     QUAD(0, GO_ON)                                                                                                  \

@@ -13,10 +13,10 @@
 
 enum { GROUP = TNI_LUT_GROUP, ROWS = TNI_LUT_ROWS };
 
-typedef struct panel {
+typedef struct lut_panel_neon {
   int16_t w[GROUP][ROWS]; /* levels */
   float scale[ROWS];
-} panel;
+} lut_panel_neon;
 
 /* Four quads of 8 rows: [k][8 rows] into columns r of w. */
 __attribute__((always_inline)) static inline void unpack_step(size_t planes, int16_t zero, const uint8_t *bytes,
@@ -39,7 +39,7 @@ __attribute__((always_inline)) static inline void unpack_step(size_t planes, int
 }
 
 __attribute__((always_inline)) static inline void unpack_planes(size_t planes, int16_t zero, const uint8_t *group,
-                                                                panel *p) {
+                                                                lut_panel_neon *p) {
   for (size_t i = 0; i < ROWS; i += 4) vst1q_f32(p->scale + i, tni_arm_scales(group + 2 * i));
   group += TNI_LUT_SCALE_BYTES;
   for (size_t t = 0; t < TNI_LUT_QUADS / 4; t++, group += 32 * planes)
@@ -59,7 +59,7 @@ __attribute__((always_inline)) static inline void unpack_planes(size_t planes, i
   }
 
 /* rows of x from m0 on over group g: acc[rows][16] += .. */
-__attribute__((always_inline)) static inline void tile_4x16(size_t rows, const panel *p, const tni_clt_act *a,
+__attribute__((always_inline)) static inline void tile_4x16(size_t rows, const lut_panel_neon *p, const tni_clt_act *a,
                                                             size_t m0, size_t g, float *acc) {
   const int16_t(*w)[ROWS] = p->w;
   int32x4_t s[4][4];
@@ -85,7 +85,7 @@ __attribute__((always_inline)) static inline void tile_4x16(size_t rows, const p
 __attribute__((always_inline)) static inline void gemm_lut_neon(size_t planes, int16_t zero, const uint8_t *block,
                                                                 size_t groups, const tni_clt_act *a, size_t m0,
                                                                 size_t m1, float *acc) {
-  panel p;
+  lut_panel_neon p;
   memset(acc, 0, (m1 - m0) * ROWS * sizeof *acc);
   for (size_t g = 0; g < groups; g++, block += TNI_LUT_SCALE_BYTES + planes * TNI_LUT_PLANE_BYTES) {
     unpack_planes(planes, zero, block, &p);

@@ -3,7 +3,7 @@
  * One activation row times 16 outputs of w4g: what is around a group. Who includes it has defined GROUP_SUMS, and ISA
  * as the end of the kernels' names. Only for gemv_f32_q8_w4_1x16_*.c.
  *
- * GROUP_SUMS adds the products of a group of `group` k to t0 .. t3 (four outputs each) and moves code and q behind it.
+ * GROUP_SUMS adds the products of a group of `group` k to t0 .. t3 (four outputs each) and moves code and q after it.
  */
 #ifndef TENON_CPU_NEON_LUT_KERNELS_GEMV_W4_TEMPLATE_H
 #define TENON_CPU_NEON_LUT_KERNELS_GEMV_W4_TEMPLATE_H

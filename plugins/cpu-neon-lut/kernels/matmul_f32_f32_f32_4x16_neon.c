@@ -64,8 +64,9 @@ TILE(4, REP4)
 #undef REP3
 #undef REP4
 
-typedef void (*tile_fn)(const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc, size_t K);
-static const tile_fn tiles[TILE_M + 1] = {NULL, tile_1, tile_2, tile_3, tile_4};
+typedef void (*float_tile_fn_neon)(const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc,
+                                   size_t K);
+static const float_tile_fn_neon tiles[TILE_M + 1] = {NULL, tile_1, tile_2, tile_3, tile_4};
 
 static void tail_row(const float *a, const float *b, size_t ldb, float *c, size_t n, size_t K) {
   size_t i = 0;

@@ -12,12 +12,12 @@ enum { MAX_GROUP = 128, TILE_ROWS = 8 };
 
 /* Where row m lies: eight codes at a time `step` bytes apart; `copies` equal scales and start words for each group,
  * `pitch` apart from those of the next. */
-typedef struct place {
+typedef struct code_place {
   int8_t *q;
   float *scale;
   int32_t *zero;
   size_t step, scale_pitch, zero_pitch;
-} place;
+} code_place;
 
 static inline float absmax_of(const float *x, size_t group) {
   float32x4_t m = vdupq_n_f32(0);
@@ -59,7 +59,7 @@ __attribute__((always_inline)) static inline int32_t write_codes(const float *x,
 }
 
 __attribute__((always_inline)) static inline void quantize_q8_neon(size_t group, bool tiled, const float *x, size_t K,
-                                                                   size_t K_padded, place p) {
+                                                                   size_t K_padded, code_place p) {
   for (size_t k = 0; k < K_padded; k += group, p.scale += p.scale_pitch, p.zero += p.zero_pitch) {
     float tail[MAX_GROUP];
     const float *from = x + k;
@@ -83,23 +83,23 @@ __attribute__((always_inline)) static inline void quantize_q8_neon(size_t group,
   }
 }
 
-static place row_of(const tni_clt_act *a, size_t m) {
-  return (place){.q = a->q + m * a->q_stride,
-                 .scale = a->scale + m * a->s_stride,
-                 .zero = a->zero + m * a->z_stride,
-                 .step = 8,
-                 .scale_pitch = 1,
-                 .zero_pitch = 4};
+static code_place row_of(const tni_clt_act *a, size_t m) {
+  return (code_place){.q = a->q + m * a->q_stride,
+                      .scale = a->scale + m * a->s_stride,
+                      .zero = a->zero + m * a->z_stride,
+                      .step = 8,
+                      .scale_pitch = 1,
+                      .zero_pitch = 4};
 }
 
-static place row_of_tile(const tni_clt_act *a, size_t m) {
+static code_place row_of_tile(const tni_clt_act *a, size_t m) {
   size_t tile = m / TILE_ROWS, r = m % TILE_ROWS;
-  return (place){.q = a->q + tile * a->q_stride + r * 8,
-                 .scale = a->scale + tile * a->s_stride + r * 2,
-                 .zero = a->zero + tile * a->z_stride + r * 2,
-                 .step = TILE_ROWS * 8,
-                 .scale_pitch = TILE_ROWS * 2,
-                 .zero_pitch = TILE_ROWS * 2};
+  return (code_place){.q = a->q + tile * a->q_stride + r * 8,
+                      .scale = a->scale + tile * a->s_stride + r * 2,
+                      .zero = a->zero + tile * a->z_stride + r * 2,
+                      .step = TILE_ROWS * 8,
+                      .scale_pitch = TILE_ROWS * 2,
+                      .zero_pitch = TILE_ROWS * 2};
 }
 
 void tni_arm_quant_q8g32s_f32_1x32_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {

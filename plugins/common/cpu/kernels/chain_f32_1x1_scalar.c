@@ -18,12 +18,12 @@ static float float_of(uint32_t u) {
 }
 
 /* exp = m * s1 * s2. */
-typedef struct expo {
+typedef struct exp_scalar {
   float m, s1, s2;
-} expo;
+} exp_scalar;
 
 /* NaN stays NaN: the comparison is written so. */
-static expo exp_of(float hi, float lo) {
+static exp_scalar exp_of(float hi, float lo) {
   hi = EXP_FLOOR > hi ? EXP_FLOOR : hi;
   float t = hi * EXP_LOG2E + EXP_MAGIC, n = t - EXP_MAGIC;
   float r = ((hi - n * EXP_C1) - n * EXP_C2) + lo;
@@ -32,18 +32,18 @@ static expo exp_of(float hi, float lo) {
   q = q * r + EXP_Q1;
   q = q * r + EXP_Q0;
   uint32_t i = bits_of(t) - bits_of(EXP_MAGIC), h = (uint32_t)((int32_t)i >> 1), l = i - h;
-  return (expo){1.0f + (r + (r * r) * q), float_of((h + 127) << 23), float_of((l + 127) << 23)};
+  return (exp_scalar){1.0f + (r + (r * r) * q), float_of((h + 127) << 23), float_of((l + 127) << 23)};
 }
 
 /* exp(a) of a double a <= 0. */
-static expo exp_of_double(double a) {
+static exp_scalar exp_of_double(double a) {
   a = (double)EXP_FLOOR > a ? (double)EXP_FLOOR : a;
   float hi = (float)a;
   return exp_of(hi, (float)(a - (double)hi));
 }
 
 /* x * sigmoid(z), e = exp(-|z|); x 1 gives the sigmoid itself. */
-static float times_sigmoid(float x, bool negative, expo e) {
+static float times_sigmoid(float x, bool negative, exp_scalar e) {
   float d = 1.0f + e.m * e.s1 * e.s2;
   float u = (negative ? e.m : 1.0f) / d;
   return u * (negative ? e.s1 : 1.0f) * x * (negative ? e.s2 : 1.0f);
@@ -57,7 +57,7 @@ static float tanh_scalar(float x) {
   p = p * s + TANH_P2;
   p = p * s + TANH_P1;
   p = p * s + TANH_P0;
-  expo e = exp_of(-2.0f * a, 0.0f);
+  exp_scalar e = exp_of(-2.0f * a, 0.0f);
   float v = e.m * e.s1 * e.s2, big = (1.0f - v) / (1.0f + v), small = a + a * (s * p);
   return copysignf(a < TANH_SMALL ? small : big, x);
 }
@@ -76,7 +76,7 @@ static float gelu_erf1(float x) {
   float a = fabsf(x);
   a = 32.0f < a ? 32.0f : a;
   double d = (double)x;
-  expo e = exp_of_double(-0.5 * (d * d));
+  exp_scalar e = exp_of_double(-0.5 * (d * d));
   float t = 1.0f / (a + PHI_CENTRE), u = (a - PHI_CENTRE) * t;
   float r = PHI_T10 * u + PHI_T9;
   r = r * u + PHI_T8;

@@ -15,9 +15,9 @@
 #define STEP(p, x, c) ADD(MUL(p, x), SET(c))
 
 /* exp = m * s1 * s2. */
-typedef struct expo {
+typedef struct exp_lanes {
   vf m, s1, s2;
-} expo;
+} exp_lanes;
 
 static inline wide wide_mul(wide a, wide b) { return (wide){MULD(a.lo, b.lo), MULD(a.hi, b.hi)}; }
 static inline wide wide_sub(wide a, wide b) { return (wide){SUBD(a.lo, b.lo), SUBD(a.hi, b.hi)}; }
@@ -28,7 +28,7 @@ static inline vf neg_abs(vf x) { return OR(SET(-0.0f), x); }
 static inline vf magnitude(vf x) { return ANDNOT(SET(-0.0f), x); }
 static inline vf power_of_two(vi n) { return FLOATS(SHL(ADDI(n, SETI(127)), 23)); }
 
-static inline expo exp_of(vf hi, vf lo) {
+static inline exp_lanes exp_of(vf hi, vf lo) {
   hi = MAX(SET(EXP_FLOOR), hi); /* this order keeps NaN */
   vf t = STEP(hi, SET(EXP_LOG2E), EXP_MAGIC), n = SUB(t, SET(EXP_MAGIC));
   vf r = ADD(SUB(SUB(hi, MUL(n, SET(EXP_C1))), MUL(n, SET(EXP_C2))), lo);
@@ -38,10 +38,10 @@ static inline expo exp_of(vf hi, vf lo) {
   q = STEP(q, r, EXP_Q0);
   vi i = SUBI(INTS(t), INTS(SET(EXP_MAGIC)));
   vi h = SRA(i, 1), l = SUBI(i, h);
-  return (expo){ADD(SET(1.0f), ADD(r, MUL(MUL(r, r), q))), power_of_two(h), power_of_two(l)};
+  return (exp_lanes){ADD(SET(1.0f), ADD(r, MUL(MUL(r, r), q))), power_of_two(h), power_of_two(l)};
 }
 
-static inline expo exp_of_wide(wide a) {
+static inline exp_lanes exp_of_wide(wide a) {
   const vd floor = SETD((double)EXP_FLOOR);
   a = (wide){MAXD(floor, a.lo), MAXD(floor, a.hi)};
   vf hi = narrow_doubles(a);
@@ -49,7 +49,7 @@ static inline expo exp_of_wide(wide a) {
 }
 
 /* x * sigmoid(z), e = exp(-|z|); z's sign bits are all that is read of it. */
-static inline vf times_sigmoid(vf x, vf z, expo e) {
+static inline vf times_sigmoid(vf x, vf z, exp_lanes e) {
   const vf one = SET(1.0f);
   vf d = ADD(one, MUL(MUL(e.m, e.s1), e.s2));
   vf u = DIV(BY_SIGN(one, e.m, z), d);
@@ -64,7 +64,7 @@ static inline vf tanh_of(vf x) {
   p = STEP(p, s, TANH_P2);
   p = STEP(p, s, TANH_P1);
   p = STEP(p, s, TANH_P0);
-  expo e = exp_of(MUL(SET(-2.0f), a), SET(0.0f));
+  exp_lanes e = exp_of(MUL(SET(-2.0f), a), SET(0.0f));
   vf v = MUL(MUL(e.m, e.s1), e.s2), big = DIV(SUB(one, v), ADD(one, v)), small = ADD(a, MUL(a, MUL(s, p)));
   vf y = WHERE_LESS(a, SET(TANH_SMALL), small, big);
   return OR(magnitude(y), AND(SET(-0.0f), x));
@@ -88,7 +88,7 @@ static inline vf gelu_erf_of(vf x) {
   const vf centre = SET(PHI_CENTRE);
   vf a = MIN(SET(32.0f), magnitude(x));
   wide d = widen_floats(x);
-  expo e = exp_of_wide(wide_mul(wide_set(-0.5), wide_mul(d, d)));
+  exp_lanes e = exp_of_wide(wide_mul(wide_set(-0.5), wide_mul(d, d)));
   vf t = DIV(SET(1.0f), ADD(a, centre)), u = MUL(SUB(a, centre), t);
   vf r = STEP(SET(PHI_T10), u, PHI_T9);
   r = STEP(r, u, PHI_T8);

@@ -5,10 +5,10 @@
  * Names: op_dst_lhs_rhs_tile_isa. q8g32 / q8g128: activations quantized in groups of 32 or 128 (q8g32s: with the start
  * words of TNI_CLT_ROWS_S32 or TILES8, which a tile of one or eight rows tells apart; q8g32n: of TNI_CLT_ROWS_SUM;
  * q8g32k: in TNI_CLT_SLABS);
- * w4g32 / w4g128: the packed format of plugins/common/formats/w4g.h. Each op has a scalar reference (here); every other variant
- * gives the same bits as it (the float operations and their order are stated in w4g.h and at tni_clt_matmul_fn).
- * Kernels neither allocate nor fail; they touch no memory beyond what is stated. None assumes alignment except of
- * packed weights (64) and of scratch (64).
+ * w4g32 / w4g128: the packed format of plugins/common/formats/w4g.h. Each op has a scalar reference (here); every other
+ * variant gives the same bits as it (the float operations and their order are stated in w4g.h and at
+ * tni_clt_matmul_fn). Kernels neither allocate nor fail; they touch no memory beyond what is stated. None assumes
+ * alignment except of packed weights (64) and of scratch (64).
  *
  * Products over packed weights have two steps: a prologue (TNI_CLT_QUANT) makes of each row of x what the kernels of
  * the format read, once for all products that share x; GEMV and GEMM take it and one row block of weights.
@@ -37,7 +37,8 @@ enum {
   /* Tiles of 8 rows, [K_padded / 8][8 rows][8 codes]. Each group has 16 scales and 16 start words, for rows
    * 0 0 1 1 2 2 .. 7 7 of the tile. What belongs to rows beyond M is whatever was there. */
   TNI_CLT_TILES8 = 3,
-  /* Row by row: tables of all quads, 4 bytes for each element, and one word for each group (plugins/common/formats/lut.h). */
+  /* Row by row: tables of all quads, 4 bytes for each element, and one word for each group
+     (plugins/common/formats/lut.h). */
   TNI_CLT_TABLES = 4,
   /* Row by row: codes in 16 bits; no words. */
   TNI_CLT_Q16 = 5,
@@ -80,7 +81,7 @@ typedef void (*tni_clt_gemv_fn)(const uint8_t *row_block, size_t superblocks, co
 typedef void (*tni_clt_gemm_fn)(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, size_t m0,
                                 size_t m1, float *acc);
 
-/* The same for two row blocks, the second block_bytes behind the first: acc[i][m1 - m0][16] is block i's. */
+/* The same for two row blocks, the second block_bytes after the first: acc[i][m1 - m0][16] is block i's. */
 typedef void (*tni_clt_gemm2_fn)(const uint8_t *row_blocks, size_t block_bytes, size_t superblocks,
                                  const tni_clt_act *a, size_t m0, size_t m1, float *const *acc);
 
@@ -123,7 +124,8 @@ enum {
   TNI_CLT_PAL16 = 13
 };
 
-/* Beside TNI_CPU_* in features: rows that add table entries by averages (plugins/common/formats/lut.h), for who asks for them.
+/* Beside TNI_CPU_* in features: rows that add table entries by averages (plugins/common/formats/lut.h), for who asks
+ * for them.
  */
 #define TNI_CLT_AVERAGES 0x40000000u
 

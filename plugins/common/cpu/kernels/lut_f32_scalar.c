@@ -19,7 +19,7 @@ static int32_t code_of(float v) {
   return (int32_t)((v + magic) - magic);
 }
 
-/* x[n], n up to 128, zeros behind -> q[128]; returns the scale. */
+/* x[n], n up to 128, zeros after -> q[128]; returns the scale. */
 static float quantize_q9(const float *x, size_t n, int32_t *q) {
   float v[GROUP] = {0}, max = 0;
   memcpy(v, x, n * sizeof *v);

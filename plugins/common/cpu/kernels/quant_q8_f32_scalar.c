@@ -80,9 +80,9 @@ static void put_tiled(const tni_clt_act *a, size_t m, size_t g, size_t group, co
   }
 }
 
-typedef void (*put_fn)(const tni_clt_act *a, size_t m, size_t g, size_t group, const int8_t *q, float scale);
+typedef void (*put_code_fn)(const tni_clt_act *a, size_t m, size_t g, size_t group, const int8_t *q, float scale);
 
-static inline void quantize_q8_scalar(size_t group, put_fn put, const float *x, size_t K, size_t K_padded,
+static inline void quantize_q8_scalar(size_t group, put_code_fn put, const float *x, size_t K, size_t K_padded,
                                       const tni_clt_act *a, size_t m) {
   for (size_t k = 0, g = 0; k < K_padded; k += group, g++) {
     float tail[MAX_GROUP] = {0};
