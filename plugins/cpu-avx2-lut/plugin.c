@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plugins/common/cpu_lut/backend.h"
+#include "plugins/common/cpu/cpu.h"
 #include "plugins/cpu-avx2-lut/kernels/kernels.h"
 
 enum { NEEDED = TNI_CPU_AVX2 | TNI_CPU_FMA | TNI_CPU_F16C };
@@ -18,7 +18,7 @@ static const tni_clt_format *const formats[] = {
     &tni_clt_w4g, &tni_clt_lut1, &tni_clt_lut2, &tni_clt_lut3,   &tni_clt_lut4,   &tni_clt_lutt, &tni_clt_w8g,
     &tni_clt_w3g, &tni_clt_w2g,  &tni_clt_w1g,  &tni_clt_tern20, &tni_clt_tern17, &tni_clt_pal16};
 
-/* Dot products first, lookup behind them: both have the same groups. tern: the same weights with either. */
+/* Dot products first, lookup after them: both have the same groups. tern: the same weights with either. */
 static const tni_clt_width widths[] = {{.option = "b1", .n = 2, .formats = {&tni_clt_w1g, &tni_clt_lut1}},
                                        {.option = "b2", .n = 2, .formats = {&tni_clt_w2g, &tni_clt_lut2}},
                                        {.option = "b3", .n = 2, .formats = {&tni_clt_w3g, &tni_clt_lut3}},
@@ -41,8 +41,8 @@ static const tni_clt_backend backend = {
     .widths = widths,
     .averages = true};
 
-static tn_status entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
+static tn_status avx2_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
   return tni_clt_entry(&backend, host, neg, out);
 }
 
-TN_PLUGIN(cpu_avx2_lut, entry)
+TN_PLUGIN(cpu_avx2_lut, avx2_entry)

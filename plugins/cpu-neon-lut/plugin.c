@@ -2,7 +2,7 @@
  *
  * On another architecture than aarch64 an offline device: the same claims, programs and blobs, no kernels.
  */
-#include "plugins/common/cpu_lut/backend.h"
+#include "plugins/common/cpu/cpu.h"
 #if defined(__aarch64__)
 #include "plugins/cpu-neon-lut/kernels/kernels.h"
 #define KERNELS &tni_arm_kernels
@@ -29,8 +29,8 @@ static const tni_clt_backend backend = {.name = "cpu-neon-lut",
                                         .format_choices = "w4g|lut1|lut2|lut3|lut4|lutt",
                                         .n_formats = sizeof formats / sizeof *formats};
 
-static tn_status entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
+static tn_status neon_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
   return tni_clt_entry(&backend, host, neg, out);
 }
 
-TN_PLUGIN(cpu_neon_lut, entry)
+TN_PLUGIN(cpu_neon_lut, neon_entry)

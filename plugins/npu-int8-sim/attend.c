@@ -3,44 +3,44 @@
 
 #include <math.h>
 
-#include "plugins/common/graphq.h"
+#include "plugins/common/base/base.h"
 #include "plugins/npu-int8-sim/program.h"
 
 enum { Q, K, V, VALID, Y, MASK };
 
 /* --- claims ------------------------------------------------------------------------------------------------------ */
 
-typedef struct reader {
+typedef struct attention_reader {
   const tni_npu_device *d;
   const tn_graph *g;
   const tn_node *n;
   tni_npu_attention *o;
   uint32_t *reason;
   const char **text;
-} reader;
+} attention_reader;
 
-static bool no(const reader *r, uint32_t reason, const char *text) {
+static bool refuse_attention(const attention_reader *r, uint32_t reason, const char *text) {
   *r->reason = reason;
   *r->text = text;
   return false;
 }
 
-static const tn_value *in(const reader *r, uint32_t i) {
+static const tn_value *attention_input(const attention_reader *r, uint32_t i) {
   return i < r->n->n_in ? tni_cm_value(r->g, r->n->in[i]) : NULL;
 }
 
-static int64_t whole(const reader *r, uint32_t i, int64_t dflt) {
+static int64_t int_attr(const attention_reader *r, uint32_t i, int64_t dflt) {
   const tn_attr *a = i < r->n->n_attr ? r->n->attr[i] : NULL;
   return a && a->type == TN_ATTR_INT ? a->u.i : dflt;
 }
 
-static double number(const reader *r, uint32_t i) {
+static double float_attr(const attention_reader *r, uint32_t i) {
   const tn_attr *a = i < r->n->n_attr ? r->n->attr[i] : NULL;
   return a && a->type == TN_ATTR_FLOAT ? a->u.f : 0;
 }
 
 /* Heads and their size: [batch, heads, rows, size], or [batch, rows, heads * size]. */
-static bool heads_of(const reader *r, const tn_value *v, int64_t said, int64_t *heads, int64_t *size) {
+static bool heads_of(const attention_reader *r, const tn_value *v, int64_t said, int64_t *heads, int64_t *size) {
   int64_t all;
   if (v->rank == 4)
     return tni_cm_const(r->d->host, r->g, v->dims[1], heads) && tni_cm_const(r->d->host, r->g, v->dims[3], size) &&
@@ -52,26 +52,28 @@ static bool heads_of(const reader *r, const tn_value *v, int64_t said, int64_t *
   return true;
 }
 
-static bool read_operands(const reader *r) {
-  const tn_value *q = in(r, 0), *k = in(r, 1), *v = in(r, 2), *valid = in(r, 6);
+static bool read_operands(const attention_reader *r) {
+  const tn_value *q = attention_input(r, 0), *k = attention_input(r, 1), *v = attention_input(r, 2),
+                 *valid = attention_input(r, 6);
   const tn_value *y = r->n->n_out ? tni_cm_value(r->g, r->n->out[0]) : NULL;
   if (!q || !k || !v || !y || !valid || k->kind != TN_VALUE_STATE || v->kind != TN_VALUE_STATE || !k->state)
-    return no(r, TN_WHY_FLOAT, "attention without caches stays on the CPU");
+    return refuse_attention(r, TN_WHY_FLOAT, "attention without caches stays on the CPU");
   if (q->dtype != TN_DT_F32 || k->dtype != TN_DT_F32 || v->dtype != TN_DT_F32 || y->dtype != TN_DT_F32)
-    return no(r, TN_WHY_DTYPE, "only float32 attention");
+    return refuse_attention(r, TN_WHY_DTYPE, "only float32 attention");
   if (valid->dtype != TN_DT_I64 || valid->kind != TN_VALUE_STEP)
-    return no(r, TN_WHY_DTYPE, "lengths that are no int64 of the step");
+    return refuse_attention(r, TN_WHY_DTYPE, "lengths that are no int64 of the step");
   for (uint32_t i = 4; i < r->n->n_in; i++)
-    if (i != 6 && in(r, i)) return no(r, TN_WHY_ATTR, "attention with past inputs, sinks or slopes");
+    if (i != 6 && attention_input(r, i))
+      return refuse_attention(r, TN_WHY_ATTR, "attention with past inputs, sinks or slopes");
   for (uint32_t i = 1; i < r->n->n_out; i++)
-    if (r->n->out[i] != TN_NONE) return no(r, TN_WHY_ATTR, "attention with more than one output");
-  if (k->state->flags & TN_STATE_CIRCULAR) return no(r, TN_WHY_ATTR, "a circular cache");
+    if (r->n->out[i] != TN_NONE) return refuse_attention(r, TN_WHY_ATTR, "attention with more than one output");
+  if (k->state->flags & TN_STATE_CIRCULAR) return refuse_attention(r, TN_WHY_ATTR, "a circular cache");
   r->o->q = r->n->in[0];
   r->o->k = r->n->in[1];
   r->o->v = r->n->in[2];
   r->o->valid = r->n->in[6];
   r->o->y = r->n->out[0];
-  r->o->mask = in(r, 3) ? r->n->in[3] : TN_NONE;
+  r->o->mask = attention_input(r, 3) ? r->n->in[3] : TN_NONE;
   r->o->q_rank = q->rank;
   r->o->batch = q->rank ? q->dims[0] : TN_NONE;
   r->o->keys = k->state->axis < k->rank ? k->dims[k->state->axis] : TN_NONE;
@@ -80,44 +82,48 @@ static bool read_operands(const reader *r) {
 
 /* Of each key, the same for all queries and heads or not: [.., 1 or heads, 1 or rows, keys], ranks aligned at the end.
  */
-static bool read_mask(const reader *r, tn_expr rows) {
-  const tn_value *m = in(r, 3);
+static bool read_mask(const attention_reader *r, tn_expr rows) {
+  const tn_value *m = attention_input(r, 3);
   const tn_expr want[3] = {r->o->batch, TN_NONE, rows};
   if (!m) return true;
-  if (m->dtype != TN_DT_BOOL || m->kind == TN_VALUE_CONST) return no(r, TN_WHY_DTYPE, "a mask that is not bool");
+  if (m->dtype != TN_DT_BOOL || m->kind == TN_VALUE_CONST)
+    return refuse_attention(r, TN_WHY_DTYPE, "a mask that is not bool");
   if (m->rank < 1 || m->rank > 4 || m->dims[m->rank - 1] != r->o->keys)
-    return no(r, TN_WHY_SHAPE, "a mask that has no entry for each key");
+    return refuse_attention(r, TN_WHY_SHAPE, "a mask that has no entry for each key");
   for (uint32_t i = 1; i < m->rank; i++) {
     const tn_expr e = m->dims[m->rank - 1 - i];
     int64_t n;
     if (tni_cm_const(r->d->host, r->g, e, &n) && (n == 1 || (i == 2 && n == r->o->a.heads))) continue;
-    if (i == 2 || e != want[3 - i]) return no(r, TN_WHY_SHAPE, "a mask that does not fit queries and heads");
+    if (i == 2 || e != want[3 - i])
+      return refuse_attention(r, TN_WHY_SHAPE, "a mask that does not fit queries and heads");
   }
   return true;
 }
 
-static bool read_shape(const reader *r) {
-  const tn_value *q = in(r, 0), *k = in(r, 1), *v = in(r, 2), *y = tni_cm_value(r->g, r->n->out[0]);
-  const int64_t q_heads = whole(r, TN_ATTENTION_Q_NUM_HEADS, 0), kv_heads = whole(r, TN_ATTENTION_KV_NUM_HEADS, 0);
+static bool read_shape(const attention_reader *r) {
+  const tn_value *q = attention_input(r, 0), *k = attention_input(r, 1), *v = attention_input(r, 2),
+                 *y = tni_cm_value(r->g, r->n->out[0]);
+  const int64_t q_heads = int_attr(r, TN_ATTENTION_Q_NUM_HEADS, 0),
+                kv_heads = int_attr(r, TN_ATTENTION_KV_NUM_HEADS, 0);
   npusim_attention *a = &r->o->a;
   int64_t v_heads, k_size;
   if (!heads_of(r, q, q_heads, &a->heads, &a->size) || !heads_of(r, k, kv_heads, &a->kv_heads, &k_size) ||
       !heads_of(r, v, kv_heads, &v_heads, &a->v_size) || v_heads != a->kv_heads || k_size != a->size ||
       a->heads % a->kv_heads || y->rank != q->rank || a->size > 1024 || a->v_size > 1024)
-    return no(r, TN_WHY_SHAPE, "heads that are not known, or over 1024");
-  if (whole(r, TN_ATTENTION_LEFT_WINDOW, -1) >= 0 || whole(r, TN_ATTENTION_RIGHT_WINDOW, -1) >= 0 ||
-      number(r, TN_ATTENTION_SOFTCAP) != 0)
-    return no(r, TN_WHY_ATTR, "attention with a window or a soft cap");
-  a->causal = whole(r, TN_ATTENTION_IS_CAUSAL, 0) != 0;
-  a->scale = (float)number(r, TN_ATTENTION_SCALE);
+    return refuse_attention(r, TN_WHY_SHAPE, "heads that are not known, or over 1024");
+  if (int_attr(r, TN_ATTENTION_LEFT_WINDOW, -1) >= 0 || int_attr(r, TN_ATTENTION_RIGHT_WINDOW, -1) >= 0 ||
+      float_attr(r, TN_ATTENTION_SOFTCAP) != 0)
+    return refuse_attention(r, TN_WHY_ATTR, "attention with a window or a soft cap");
+  a->causal = int_attr(r, TN_ATTENTION_IS_CAUSAL, 0) != 0;
+  a->scale = (float)float_attr(r, TN_ATTENTION_SCALE);
   if (a->scale == 0) a->scale = (float)(1 / sqrt((double)a->size));
   a->M = r->d->set.chunk;
   const tn_expr rows = q->dims[q->rank == 4 ? 2 : 1];
   int64_t known;
   if (rows == TN_NONE || r->o->batch == TN_NONE || r->o->keys == TN_NONE)
-    return no(r, TN_WHY_SHAPE, "a dim that nobody knows");
+    return refuse_attention(r, TN_WHY_SHAPE, "a dim that nobody knows");
   r->o->n_rows = !tni_cm_const(r->d->host, r->g, rows, &known);
-  if (!r->o->n_rows && known != a->M) return no(r, TN_WHY_SHAPE, "queries that are no chunk");
+  if (!r->o->n_rows && known != a->M) return refuse_attention(r, TN_WHY_SHAPE, "queries that are no chunk");
   r->o->rows = (tn_constraint){.lhs = rows, .rel = TN_REL_EQ, .rhs = a->M};
   return read_mask(r, rows);
 }
@@ -125,10 +131,10 @@ static bool read_shape(const reader *r) {
 bool tni_npu_attention_read(const tni_npu_device *d, const tn_graph *g, tn_id node, tni_npu_attention *out,
                             uint32_t *reason, const char **text) {
   *out = (tni_npu_attention){.node = node};
-  const reader r = {d, g, g->nodes[node], out, reason, text};
-  if (!d->set.profile->float_attention) return no(&r, TN_WHY_FLOAT, "this device has no float attention");
+  const attention_reader r = {d, g, g->nodes[node], out, reason, text};
+  if (!d->set.profile->float_attention) return refuse_attention(&r, TN_WHY_FLOAT, "this device has no float attention");
   if (g->phase != TN_PHASE_PREFILL)
-    return no(&r, TN_WHY_OPTION, "static shapes: this device takes the prefill phase only");
+    return refuse_attention(&r, TN_WHY_OPTION, "static shapes: this device takes the prefill phase only");
   return read_operands(&r) && read_shape(&r);
 }
 
@@ -186,7 +192,7 @@ struct tni_npu_attends {
   uint32_t users, reserved;
 };
 
-static bool same(const npusim_attention *a, const npusim_attention *b) {
+static bool same_attention(const npusim_attention *a, const npusim_attention *b) {
   return a->M == b->M && a->T == b->T && a->heads == b->heads && a->kv_heads == b->kv_heads && a->size == b->size &&
          a->v_size == b->v_size && a->causal == b->causal && !(a->scale < b->scale) && !(a->scale > b->scale);
 }
@@ -211,7 +217,7 @@ tn_status tni_npu_attend_bind(tn_program *p, const tni_npu_task *t, const tn_dim
   tn_status st = dims_of(p, t->att, dims, &plan->M, &a.T);
   if (st != TN_OK) return tni_cm_fail(err, st, t->pub.name, "dims that do not fit this attention");
   struct tni_npu_attends *s = p->attends;
-  while (s && !same(&s->a, &a)) s = s->next;
+  while (s && !same_attention(&s->a, &a)) s = s->next;
   if (!s) st = add_graph(p, t, &a, &s, err);
   if (st != TN_OK) return st;
   s->users++;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "plugins/common/graphq.h"
+#include "plugins/common/base/base.h"
 
 void *tni_npu_get(tni_npu_builder *b, size_t count, size_t size) {
   void *p = tni_cm_new(&b->p->mem, count ? count : 1, size);

@@ -5,11 +5,10 @@
  */
 #include <stdio.h>
 
-#include "plugins/common/answer.h"
-#include "plugins/common/graphq.h"
+#include "plugins/common/base/base.h"
 #include "plugins/npu-int8-sim/linear.h"
 
-static tn_claim yes(const tni_npu_device *d, const tni_npu_linear *l) {
+static tn_claim claim_of_linear(const tni_npu_device *d, const tni_npu_linear *l) {
   tn_claim c = {.h = TN_HDR(tn_claim),
                 .verdict = TN_YES,
                 .n_constraints = l->n_rows,
@@ -54,7 +53,7 @@ tn_status tni_npu_claim(tn_device *dev, const tn_graph *g, const tn_dims *at, co
       st = tni_cm_refuse(sink, i, a[i].reason, a[i].text);
       continue;
     }
-    const tn_claim c = yes(d, a[i].linear);
+    const tn_claim c = claim_of_linear(d, a[i].linear);
     st = sink->node(sink->ctx, i, &c);
   }
   tni_cm_free(&mem);

@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <tenon/plugin.h>
 
-#include "plugins/common/mem.h"
-#include "plugins/npu-int8-sim/sim/npusim.h"
+#include "plugins/common/base/base.h"
+#include "plugins/npu-int8-sim/sim/sim.h"
 
 #define TNI_NPU_NAME "npu-int8-sim"
 enum { TNI_NPU_TILE = 32, TNI_NPU_ALIGN = 128, TNI_NPU_ENGINE = 1 };

@@ -8,7 +8,7 @@
 
 #include <tenon/plugin.h>
 
-#include "plugins/npu-int8-sim/sim/npusim.h"
+#include "plugins/npu-int8-sim/sim/sim.h"
 
 #define TNI_NPU_COUNTERS "tenon.npu-int8-sim.counters"
 

@@ -4,17 +4,17 @@
 #include <math.h>
 #include <string.h>
 
-#include "plugins/common/graphq.h"
+#include "plugins/common/base/base.h"
 
-typedef struct reader {
+typedef struct linear_reader {
   const tni_npu_device *d;
   const tn_graph *g;
   const tn_node *n;
   tni_npu_linear *l;
   tni_npu_answer *a;
-} reader;
+} linear_reader;
 
-static bool no(const reader *r, uint32_t reason, const char *text) {
+static bool refuse_linear(const linear_reader *r, uint32_t reason, const char *text) {
   r->a->reason = reason;
   r->a->text = text;
   return false;
@@ -22,64 +22,66 @@ static bool no(const reader *r, uint32_t reason, const char *text) {
 
 /* --- operands --------------------------------------------------------------------------------------------------- */
 
-static bool read_values(const reader *r) {
+static bool read_values(const linear_reader *r) {
   const tn_node *n = r->n;
   for (uint32_t i = 0; i < (uint32_t)n->n_in + n->n_out; i++) {
     const bool result = i >= n->n_in;
     const tn_id id = result ? n->out[i - n->n_in] : n->in[i];
     const tn_value *v = tni_cm_value(r->g, id);
     if (!v && result && id == TN_NONE) continue;
-    if (!v) return no(r, TN_WHY_SHAPE, "an operand is missing");
-    if (v->dtype != TN_DT_F32) return no(r, TN_WHY_DTYPE, "only float32 inputs and outputs");
-    if (v->kind == TN_VALUE_STATE) return no(r, TN_WHY_FLOAT, "attention stays on the CPU");
-    if (v->rank > TN_MAX_RANK) return no(r, TN_WHY_SHAPE, "a rank that is unknown or over 8");
+    if (!v) return refuse_linear(r, TN_WHY_SHAPE, "an operand is missing");
+    if (v->dtype != TN_DT_F32) return refuse_linear(r, TN_WHY_DTYPE, "only float32 inputs and outputs");
+    if (v->kind == TN_VALUE_STATE) return refuse_linear(r, TN_WHY_FLOAT, "attention stays on the CPU");
+    if (v->rank > TN_MAX_RANK) return refuse_linear(r, TN_WHY_SHAPE, "a rank that is unknown or over 8");
   }
   const tn_value *x = tni_cm_value(r->g, n->in[0]);
-  if (x->kind == TN_VALUE_CONST) return no(r, TN_WHY_NOT_CONST, "constant activation; only weights may be packed");
+  if (x->kind == TN_VALUE_CONST)
+    return refuse_linear(r, TN_WHY_NOT_CONST, "constant activation; only weights may be packed");
   if (x->rank < 1 || !tni_cm_const(r->d->host, r->g, x->dims[x->rank - 1], &r->l->K))
-    return no(r, TN_WHY_SHAPE, "the last dim of the activation is not known");
+    return refuse_linear(r, TN_WHY_SHAPE, "the last dim of the activation is not known");
   r->l->x = n->in[0];
   return true;
 }
 
 /* A MatMul is a FusedMatMul of one part and no chain. */
-static bool read_products(const reader *r) {
+static bool read_products(const linear_reader *r) {
   tni_npu_linear *l = r->l;
   if (r->n->op == TN_OP_FUSED_MATMUL) {
     const char *why = tni_cm_fused_read(r->n, &l->f);
-    if (why) return no(r, TN_WHY_ATTR, why);
+    if (why) return refuse_linear(r, TN_WHY_ATTR, why);
   } else {
     const tn_value *w = r->n->n_in == 2 ? tni_cm_value(r->g, r->n->in[1]) : NULL;
     if (!w || w->rank != 2 || !tni_cm_const(r->d->host, r->g, w->dims[1], &l->N[0]))
-      return no(r, TN_WHY_NOT_CONST, "the second operand is no constant matrix");
+      return refuse_linear(r, TN_WHY_NOT_CONST, "the second operand is no constant matrix");
     l->f = (tni_cm_fused){
         .n_weights = 1, .n_parts = 1, .parts = {{.count = l->N[0]}}, .chain = {.n_in = 1, .n_results = 1}};
   }
   l->kn = !l->f.trans_b;
   for (uint32_t i = 0; i < l->f.n_extras; i++) l->extras[i] = r->n->in[1 + l->f.n_weights + i];
   l->n_strips = tni_cm_strips(&l->f, l->strip);
-  return l->n_strips ? true : no(r, TN_WHY_ATTR, "a chain that joins unlike products or uses none");
+  return l->n_strips ? true : refuse_linear(r, TN_WHY_ATTR, "a chain that joins unlike products or uses none");
 }
 
-static bool read_weight(const reader *r, uint32_t w, uint32_t to) {
+static bool read_weight(const linear_reader *r, uint32_t w, uint32_t to) {
   tni_npu_linear *l = r->l;
   const tn_value *v = tni_cm_value(r->g, r->n->in[1 + w]);
   int64_t K;
-  if (v->kind != TN_VALUE_CONST || v->rank != 2) return no(r, TN_WHY_NOT_CONST, "a weight is no constant matrix");
+  if (v->kind != TN_VALUE_CONST || v->rank != 2)
+    return refuse_linear(r, TN_WHY_NOT_CONST, "a weight is no constant matrix");
   if (!tni_cm_const(r->d->host, r->g, v->dims[l->kn ? 0 : 1], &K) ||
       !tni_cm_const(r->d->host, r->g, v->dims[l->kn ? 1 : 0], &l->N[to]) || K != l->K)
-    return no(r, TN_WHY_SHAPE, "a weight whose dims are unknown or do not fit the activation");
+    return refuse_linear(r, TN_WHY_SHAPE, "a weight whose dims are unknown or do not fit the activation");
   if (!tni_w8a8_codes(l->N[to], K))
-    return no(r, TN_WHY_TOO_BIG, "a weight with a dim of zero, K over 131072 or N over 2^31");
+    return refuse_linear(r, TN_WHY_TOO_BIG, "a weight with a dim of zero, K over 131072 or N over 2^31");
   for (uint32_t p = 0; p < l->f.n_parts; p++)
     if (l->f.parts[p].weight == w && l->f.parts[p].first + l->f.parts[p].count > l->N[to])
-      return no(r, TN_WHY_SHAPE, "a part has columns that its weight lacks");
+      return refuse_linear(r, TN_WHY_SHAPE, "a part has columns that its weight lacks");
   l->weight[to] = r->n->in[1 + w];
   return true;
 }
 
 /* Weights that no part uses are left out. */
-static bool read_weights(const reader *r) {
+static bool read_weights(const linear_reader *r) {
   tni_npu_linear *l = r->l;
   uint32_t place[TN_FUSED_MAX_PARTS];
   for (uint32_t w = 0; w < l->f.n_weights; w++) {
@@ -92,39 +94,39 @@ static bool read_weights(const reader *r) {
   return true;
 }
 
-static bool read_extras(const reader *r) {
+static bool read_extras(const linear_reader *r) {
   tni_npu_linear *l = r->l;
   return tni_cm_extras_read(r->d->host, r->g, &l->f, l->strip, l->extras, l->extra) ||
-         no(r, TN_WHY_SHAPE, "an operand of the chain does not have the products' columns");
+         refuse_linear(r, TN_WHY_SHAPE, "an operand of the chain does not have the products' columns");
 }
 
 /* --- the chunk -------------------------------------------------------------------------------------------------- */
 
 /* The last unknown dim is the sequence's and is held to the chunk. Others, a batch, are chunks one after the other. */
-static bool read_rows(const reader *r) {
+static bool read_rows(const linear_reader *r) {
   tni_npu_linear *l = r->l;
   const tn_value *x = tni_cm_value(r->g, l->x);
   int64_t known = 1, dim;
   for (uint32_t i = 0; i + 1 < x->rank; i++) {
-    if (x->dims[i] == TN_NONE) return no(r, TN_WHY_SHAPE, "a dim that nobody knows");
+    if (x->dims[i] == TN_NONE) return refuse_linear(r, TN_WHY_SHAPE, "a dim that nobody knows");
     if (!tni_cm_const(r->d->host, r->g, x->dims[i], &dim)) {
       l->rows = (tn_constraint){.lhs = x->dims[i], .rel = TN_REL_EQ, .rhs = r->d->set.chunk};
       l->n_rows = 1;
     } else if (dim < 1 || __builtin_mul_overflow(known, dim, &known)) {
-      return no(r, TN_WHY_SHAPE, "no rows, or too many");
+      return refuse_linear(r, TN_WHY_SHAPE, "no rows, or too many");
     }
   }
-  if (!l->n_rows && known % r->d->set.chunk) return no(r, TN_WHY_SHAPE, "rows that are not whole chunks");
+  if (!l->n_rows && known % r->d->set.chunk) return refuse_linear(r, TN_WHY_SHAPE, "rows that are not whole chunks");
   return true;
 }
 
 /* --- calibration ------------------------------------------------------------------------------------------------ */
 
-static bool read_stats(const reader *r) {
+static bool read_stats(const linear_reader *r) {
   const tn_stats *s = tni_cm_value(r->g, r->l->x)->stats;
-  if (!s) return no(r, TN_WHY_NO_STATS, "the activation was not calibrated");
+  if (!s) return refuse_linear(r, TN_WHY_NO_STATS, "the activation was not calibrated");
   if (!(s->absmax >= 0 && s->absmax < 1e30f) || !(s->p999 >= 0 && s->p999 < 1e30f))
-    return no(r, TN_WHY_NO_STATS, "the activation's statistics are no numbers");
+    return refuse_linear(r, TN_WHY_NO_STATS, "the activation's statistics are no numbers");
   r->l->importance = s->p999 > 0 ? (double)s->absmax / (double)s->p999 : 1;
   return true;
 }
@@ -139,13 +141,13 @@ static void choose_scale(const tn_graph *g, tni_npu_linear *l) {
 
 /* --- nodes ------------------------------------------------------------------------------------------------------ */
 
-static bool read_node(const reader *r) {
+static bool read_node(const linear_reader *r) {
   const tn_node *n = r->n;
   if (n->op != TN_OP_MATMUL && n->op != TN_OP_FUSED_MATMUL)
-    return no(r, TN_WHY_FLOAT, "only int8 products with constant weights run here");
+    return refuse_linear(r, TN_WHY_FLOAT, "only int8 products with constant weights run here");
   if (r->g->phase != TN_PHASE_PREFILL)
-    return no(r, TN_WHY_OPTION, "static shapes: this device takes the prefill phase only");
-  if (n->n_in < 2 || n->n_out < 1) return no(r, TN_WHY_SHAPE, "an operand is missing");
+    return refuse_linear(r, TN_WHY_OPTION, "static shapes: this device takes the prefill phase only");
+  if (n->n_in < 2 || n->n_out < 1) return refuse_linear(r, TN_WHY_SHAPE, "an operand is missing");
   return read_values(r) && read_products(r) && read_weights(r) && read_extras(r) && read_rows(r) && read_stats(r);
 }
 
@@ -185,26 +187,10 @@ const tni_npu_answer *tni_npu_read(const tni_npu_device *d, const tn_graph *g, t
     tni_npu_linear none = {.n_weights = 0}, *l = product ? tni_cm_new(mem, 1, sizeof *l) : &none;
     if (!l) return NULL;
     l->node = i;
-    const reader r = {d, g, g->nodes[i], l, &a[i]};
+    const linear_reader r = {d, g, g->nodes[i], l, &a[i]};
     if (read_node(&r)) a[i].linear = l;
   }
   if (a && !tni_npu_fit_window(d, a, g->n_nodes, mem)) return NULL;
   choose_shadows(d, g, a);
   return a;
-}
-
-/* --- costs ------------------------------------------------------------------------------------------------------ */
-
-int64_t tni_npu_product_ns(const tni_npu_device *d, const tni_npu_linear *l) {
-  npusim_shape shape[TN_FUSED_MAX_PARTS];
-  for (uint32_t i = 0; i < l->n_weights; i++) shape[i] = (npusim_shape){d->set.chunk, l->N[i], l->K};
-  return npusim_graph_ns(d->set.profile, shape, l->n_weights);
-}
-
-/* Quantize reads floats and writes bytes; merge reads sums, and the shadow's, and writes floats. */
-int64_t tni_npu_cpu_part_ns(const tni_npu_device *d, const tni_npu_linear *l) {
-  const double M = (double)d->set.chunk;
-  double N = 0;
-  for (uint32_t i = 0; i < l->n_weights; i++) N += (double)l->N[i];
-  return npusim_cpu_ns(d->set.profile, 0, 5 * M * (double)l->K + (l->shadow ? 24 : 8) * M * N);
 }

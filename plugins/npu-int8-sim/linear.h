@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a node is to this backend: products of one calibrated activation with constant matrices, and a chain behind
+ * What a node is to this backend: products of one calibrated activation with constant matrices, and a chain after
  * them. Pure: asked again at lowering, it gives the same answer.
  */
 #ifndef TENON_NPU_INT8_LINEAR_H
 #define TENON_NPU_INT8_LINEAR_H
 
-#include "plugins/common/chain.h"
+#include "plugins/common/base/base.h"
 #include "plugins/npu-int8-sim/attend.h"
 #include "plugins/npu-int8-sim/device.h"
 #include "plugins/npu-int8-sim/w8.h"
@@ -44,7 +44,8 @@ const tni_npu_answer *tni_npu_read(const tni_npu_device *d, const tn_graph *g, t
  * memory. */
 bool tni_npu_fit_window(const tni_npu_device *d, tni_npu_answer *a, uint32_t n, tni_cm_mem *mem);
 
-/* Time on the device's clock of one execution of all its products, and of the CPU's part, at the device's chunk. */
+/* cost.c: time on the device's clock of one execution of all its products, and of the CPU's part, at the device's
+ * chunk. */
 int64_t tni_npu_product_ns(const tni_npu_device *d, const tni_npu_linear *l);
 int64_t tni_npu_cpu_part_ns(const tni_npu_device *d, const tni_npu_linear *l);
 

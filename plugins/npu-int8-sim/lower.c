@@ -6,10 +6,9 @@
 
 #include <string.h>
 
-#include "plugins/common/entry.h"
-#include "plugins/common/graphq.h"
+#include "plugins/common/base/base.h"
 
-/* --- the chain behind the products ------------------------------------------------------------------------------- */
+/* --- the chain after the products ------------------------------------------------------------------------------- */
 
 static void add_strip(tni_npu_builder *b, tni_npu_block *k, tni_npu_task *merge, const tn_node *n, uint32_t which) {
   const tni_npu_linear *l = &k->l;
@@ -184,7 +183,7 @@ static tn_status add_attention(tni_npu_builder *b, const tni_npu_attention *from
 
 /* --- the program -------------------------------------------------------------------------------------------------- */
 
-static bool reserve(tni_npu_builder *b) {
+static bool reserve_blocks(tni_npu_builder *b) {
   const size_t n = b->s->n_nodes;
   size_t slots = n * (5 + 2 * TN_FUSED_MAX_PARTS);
   for (uint32_t i = 0; i < n; i++) {
@@ -240,7 +239,7 @@ static bool is_inside(const tni_npu_builder *b, const tni_npu_answer *a, const t
 static tn_status lower_all(tni_npu_builder *b, tni_cm_mem *mem, tn_error *err) {
   const tn_graph *g = b->s->graph;
   const tni_npu_answer *a = tni_npu_read(b->p->device, g, mem);
-  if (!a || !reserve(b)) return TN_E_NO_MEMORY;
+  if (!a || !reserve_blocks(b)) return TN_E_NO_MEMORY;
   tn_status st = TN_OK;
   for (uint32_t i = 0; st == TN_OK && i < b->s->n_nodes; i++) {
     const tn_id n = b->s->nodes[i];
@@ -261,10 +260,7 @@ tn_status tni_npu_lower(tn_device *dev, const tn_subgraph *s, tn_program **out, 
   if (!p) return tni_cm_fail(err, TN_E_NO_MEMORY, TNI_NPU_NAME, "out of memory");
   p->mem = mem;
   p->device = d;
-  tni_cm_take(&p->graph, sizeof p->graph, s->graph);
-  p->graph.nodes = NULL; /* lent for this call only */
-  p->graph.values = NULL;
-  p->graph.symbols = NULL;
+  tni_cm_graph_head(&p->graph, s->graph);
   tni_npu_builder b = {.s = s, .p = p};
   tn_status st = lower_all(&b, &once, err);
   tni_cm_free(&once);
@@ -272,10 +268,7 @@ tn_status tni_npu_lower(tn_device *dev, const tn_subgraph *s, tn_program **out, 
     tni_npu_release(p);
     return st == TN_E_NO_MEMORY ? tni_cm_fail(err, st, TNI_NPU_NAME, "out of memory") : st;
   }
-  p->info.h = (tn_hdr)TN_HDR(tn_program_info);
-  p->info.needs = (const tn_need *const *)p->needs;
-  p->info.slots = (const tn_slot *const *)p->slots;
-  p->info.tasks = (const tn_task *const *)p->tasks;
+  tni_cm_info_lists(&p->info, p->needs, p->slots, p->tasks);
   *out = p;
   return TN_OK;
 }

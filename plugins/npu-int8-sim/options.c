@@ -29,7 +29,7 @@ const tn_option *const tni_npu_options[] = {&opt_profile, &opt_chunk,      &opt_
                                             &opt_wake,    &opt_window_mib, &opt_ffn,    &opt_fault};
 const uint32_t tni_npu_n_options = sizeof tni_npu_options / sizeof *tni_npu_options;
 
-static tn_status wrong(tn_error *err, const char *key, const char *what) {
+static tn_status wrong_option(tn_error *err, const char *key, const char *what) {
   return tni_cm_fail(err, TN_E_INVALID, TNI_NPU_NAME, "option '%s' %s", key, what);
 }
 
@@ -62,27 +62,27 @@ tn_status tni_npu_read_options(const tn_host *h, tni_npu_settings *set, tn_error
   int64_t wake = 1, mib = 0;
   *set = (tni_npu_settings){.shadow = UINT32_MAX};
   if (h->option(h->ctx, "profile", TN_OPT_STRING, &profile) != TN_OK || !(set->profile = npusim_profile_find(profile)))
-    return wrong(err, "profile", "names no cost profile");
+    return wrong_option(err, "profile", "names no cost profile");
   if (h->option(h->ctx, "chunk", TN_OPT_INT, &set->chunk) != TN_OK || set->chunk < 64 || set->chunk > 256 ||
       (set->chunk & (set->chunk - 1)))
-    return wrong(err, "chunk", "is not 64, 128 or 256");
+    return wrong_option(err, "chunk", "is not 64, 128 or 256");
   if (h->option(h->ctx, "shadow", TN_OPT_STRING, &shadow) != TN_OK || !shadow)
-    return wrong(err, "shadow", "is missing");
+    return wrong_option(err, "shadow", "is missing");
   for (uint32_t i = 0; i < 3; i++)
     if (!strcmp(shadow, shadows[i])) set->shadow = i;
-  if (set->shadow == UINT32_MAX) return wrong(err, "shadow", "is not all, pruned or none");
+  if (set->shadow == UINT32_MAX) return wrong_option(err, "shadow", "is not all, pruned or none");
   if (h->option(h->ctx, "prune", TN_OPT_FLOAT, &set->prune) != TN_OK || !(set->prune >= 0 && set->prune <= 1))
-    return wrong(err, "prune", "is not within 0 and 1");
+    return wrong_option(err, "prune", "is not within 0 and 1");
   if (h->option(h->ctx, "hot", TN_OPT_FLOAT, &set->hot) != TN_OK || !(set->hot >= 0 && set->hot <= 1))
-    return wrong(err, "hot", "is not within 0 and 1");
-  if (h->option(h->ctx, "wake", TN_OPT_BOOL, &wake) != TN_OK) return wrong(err, "wake", "is missing");
+    return wrong_option(err, "hot", "is not within 0 and 1");
+  if (h->option(h->ctx, "wake", TN_OPT_BOOL, &wake) != TN_OK) return wrong_option(err, "wake", "is missing");
   if (h->option(h->ctx, "window_mib", TN_OPT_INT, &mib) != TN_OK || mib < 0 || mib > 1 << 20)
-    return wrong(err, "window_mib", "is out of range");
+    return wrong_option(err, "window_mib", "is out of range");
   if (h->option(h->ctx, "ffn", TN_OPT_STRING, &ffn) != TN_OK || !ffn || (strcmp(ffn, "one") && strcmp(ffn, "two")))
-    return wrong(err, "ffn", "is not one or two");
+    return wrong_option(err, "ffn", "is not one or two");
   set->one_ffn = !strcmp(ffn, "one");
   set->wake = wake != 0;
   set->window_bytes = mib ? (uint64_t)mib << 20 : set->profile->window_bytes;
-  if (h->option(h->ctx, "fault", TN_OPT_STRING, &fault) != TN_OK) return wrong(err, "fault", "is missing");
+  if (h->option(h->ctx, "fault", TN_OPT_STRING, &fault) != TN_OK) return wrong_option(err, "fault", "is missing");
   return read_fault(fault, &set->faults, err);
 }

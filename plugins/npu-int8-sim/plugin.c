@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plugins/common/entry.h"
+#include "plugins/common/base/base.h"
 #include "plugins/npu-int8-sim/extension.h"
 #include "plugins/npu-int8-sim/program.h"
 
@@ -42,7 +42,7 @@ static void fill_clock(tn_clock *c, const npusim_profile *p) {
                   .cpu_ns_per_byte = p->cpu_ns_per_byte};
 }
 
-static tn_status enumerate(tn_plugin *pub, uint32_t cap, const tn_caps **out, uint32_t *n, tn_error *err) {
+static tn_status enumerate_npu(tn_plugin *pub, uint32_t cap, const tn_caps **out, uint32_t *n, tn_error *err) {
   (void)err;
   *n = 1;
   if (cap) out[0] = &((tni_npu_plugin *)pub)->caps;
@@ -68,7 +68,7 @@ static const tn_device functions = {.claim = tni_npu_claim,
                                     .map = tni_npu_map,
                                     .unmap = tni_npu_unmap};
 
-static tn_status start(tni_npu_device *d, const tni_npu_plugin *p, tn_error *err) {
+static tn_status start_sim(tni_npu_device *d, const tni_npu_plugin *p, tn_error *err) {
   tn_status st = tni_npu_read_options(p->host, &d->set, err);
   if (st != TN_OK) return st;
   const npusim_config config = {.profile = d->set.profile,
@@ -94,7 +94,7 @@ static tn_status open_device(tn_plugin *pub, uint32_t index, tn_device **out, tn
   if (!d) return tni_cm_fail(err, TN_E_NO_MEMORY, TNI_NPU_NAME, "out of memory");
   d->mem = mem;
   d->host = p->host;
-  tn_status st = start(d, p, err);
+  tn_status st = start_sim(d, p, err);
   if (st != TN_OK) {
     tni_cm_free(&mem);
     return st;
@@ -134,14 +134,14 @@ static void shutdown_plugin(tn_plugin *p) {
   tni_cm_free(&mem);
 }
 
-static void count(tn_device *d, npusim_counters *out) { npusim_count(((tni_npu_device *)d)->sim, out); }
+static void count_sim(tn_device *d, npusim_counters *out) { npusim_count(((tni_npu_device *)d)->sim, out); }
 
-static uint32_t trace(tn_device *d, npusim_times *out, uint32_t cap) {
+static uint32_t trace_sim(tn_device *d, npusim_times *out, uint32_t cap) {
   return npusim_trace(((tni_npu_device *)d)->sim, out, cap);
 }
 
 static const void *get_extension(tn_plugin *p, const char *name, uint32_t version) {
-  static const tni_npu_counters counters = {.h = TN_HDR(tni_npu_counters), .count = count, .trace = trace};
+  static const tni_npu_counters counters = {.h = TN_HDR(tni_npu_counters), .count = count_sim, .trace = trace_sim};
   (void)p;
   return version == 1 && !strcmp(name, TNI_NPU_COUNTERS) ? &counters : NULL;
 }
@@ -161,7 +161,7 @@ tn_status tni_npu_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out)
                                 .formats = formats,
                                 .n_options = tni_npu_n_options,
                                 .n_formats = sizeof formats / sizeof *formats,
-                                .enumerate = enumerate,
+                                .enumerate = enumerate_npu,
                                 .open = open_device,
                                 .close = close_device,
                                 .shutdown = shutdown_plugin,

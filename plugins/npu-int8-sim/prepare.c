@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "plugins/common/cpu_lut/kernels.h"
+#include "plugins/common/cpu/kernels/kernels.h"
 #include "plugins/npu-int8-sim/program.h"
 
 /* From the cache by what it is made for: shapes, costs, weights. What is there and does not fit, or has changed, is

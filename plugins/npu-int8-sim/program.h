@@ -141,7 +141,7 @@ TN_MUST_CHECK tn_status tni_npu_rows_order(tn_program *p, tni_npu_block *b, cons
 static inline const tni_npu_linear *tni_npu_input(const tni_npu_block *b) { return b->gate ? &b->gate->l : &b->l; }
 /* Products of its graph, the gate's first; returns how many. */
 uint32_t tni_npu_shapes(const tni_npu_block *b, int64_t rows, npusim_shape shape[NPUSIM_MAX_GEMMS]);
-/* Sums of unshadowed rows as floats: to[rows][TNI_NPU_TILE_COLUMNS], zeros behind the columns. */
+/* Sums of unshadowed rows as floats: to[rows][TNI_NPU_TILE_COLUMNS], zeros after the columns. */
 void tni_npu_dequantize(const int32_t *from, int64_t pitch, int64_t rows, int64_t columns, double scale, float *to);
 /* The graph of a PRODUCT task (prepare.c), unless it is there. */
 TN_MUST_CHECK tn_status tni_npu_prepare(const tn_program *p, const tni_npu_task *t, tn_error *err);

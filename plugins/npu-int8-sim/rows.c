@@ -69,7 +69,7 @@ static bool get_room(tn_program *p, tni_npu_rows *r, int64_t K, int64_t n_kept) 
 }
 
 /* Nothing is here yet: also where weights are set a second time. */
-static void forget(tni_npu_rows *r, int64_t K) {
+static void forget_rows(tni_npu_rows *r, int64_t K) {
   r->n_hot = 0;
   for (uint32_t i = 0; i < r->n_kept; i++) {
     r->channel[i] = -1;
@@ -90,7 +90,7 @@ tn_status tni_npu_rows_set(tn_program *p, tni_npu_block *b, uint32_t w, const tn
     r->at = NULL;
     return tni_cm_fail(err, TN_E_NO_MEMORY, b->name, "out of memory");
   }
-  forget(r, K);
+  forget_rows(r, K);
   for (; r->n_hot < b->n_hot; r->n_hot++) {
     const int64_t k = b->order[r->n_hot];
     tn_status st = read_row(r, k, r->kept + (uint64_t)r->n_hot * r->pitch);

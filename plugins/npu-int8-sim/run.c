@@ -4,12 +4,12 @@
  */
 #include <string.h>
 
-#include "plugins/common/cpu_lut/kernels.h"
+#include "plugins/common/cpu/kernels/kernels.h"
 #include "plugins/npu-int8-sim/program.h"
 
 enum { GRAIN_BYTES = 32768, GRAIN_MACS = 100000, GRAIN_FLOATS = 8192 };
 
-typedef struct job {
+typedef struct npu_job {
   const tn_plan *plan;
   const tni_npu_block *b;
   const tn_args *args;
@@ -24,30 +24,26 @@ typedef struct job {
   int64_t channel[TNI_NPU_BATCH];
   uint32_t n_channels, weight;
   float *tiles;
-} job;
-
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
-static bool cancelled(const tn_run *run) { return run->cancelled && run->cancelled(run); }
+} npu_job;
 
 static void *memory(const tn_args *a, tn_id slot) {
   const struct tni_npu_place *p = slot == TN_NONE ? NULL : tni_npu_place_of(a, slot);
   return p ? p->ptr : NULL;
 }
 
-static job job_of(const tn_plan *plan, const tn_args *a, tn_run *run) {
+static npu_job job_of(const tn_plan *plan, const tn_args *a, tn_run *run) {
   const tni_npu_block *b = plan->task->b;
   uint8_t *marks = memory(a, b->marks);
-  return (job){.plan = plan,
-               .b = b,
-               .args = a,
-               .run = run,
-               .x = memory(a, b->x),
-               .xq = memory(a, b->xq),
-               .counts = (uint32_t *)(void *)marks,
-               .bitmap = marks ? (uint64_t *)(void *)(marks + plan->room.bitmap_at) : NULL,
-               .acc = memory(a, b->acc),
-               .sum = memory(a, b->sum)};
+  return (npu_job){.plan = plan,
+                   .b = b,
+                   .args = a,
+                   .run = run,
+                   .x = memory(a, b->x),
+                   .xq = memory(a, b->xq),
+                   .counts = (uint32_t *)(void *)marks,
+                   .bitmap = marks ? (uint64_t *)(void *)(marks + plan->room.bitmap_at) : NULL,
+                   .acc = memory(a, b->acc),
+                   .sum = memory(a, b->sum)};
 }
 
 /* --- quantize ----------------------------------------------------------------------------------------------------- */
@@ -68,15 +64,16 @@ static uint64_t quantize_word(const float *x, int64_t n, float s, float lo, floa
 }
 
 static void quantize_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
-  const job *j = arg;
+  const npu_job *j = arg;
   const tni_npu_linear *l = &j->b->l;
   const int64_t K = l->K, Kp = (K + TNI_NPU_TILE - 1) / TNI_NPU_TILE * TNI_NPU_TILE;
   const float hi = l->shadow ? (float)TNI_W8_WIDE_MAX : 127.0f, lo = -hi - 1.0f;
   (void)worker;
-  for (int64_t m = begin; m < end && !cancelled(j->run); m++) {
+  for (int64_t m = begin; m < end && !tni_cm_cancelled(j->run); m++) {
     uint32_t count = 0;
     for (int64_t k = 0; k < K; k += 64) {
-      const uint64_t bits = quantize_word(j->x + m * K + k, min64(64, K - k), l->scale, lo, hi, j->xq + m * Kp + k);
+      const uint64_t bits =
+          quantize_word(j->x + m * K + k, tni_cm_min(64, K - k), l->scale, lo, hi, j->xq + m * Kp + k);
       if (!l->shadow) continue;
       j->bitmap[(uint64_t)m * j->plan->room.words + (uint64_t)k / 64] = bits;
       count += (uint32_t)__builtin_popcountll(bits);
@@ -87,15 +84,15 @@ static void quantize_rows(void *arg, int64_t begin, int64_t end, uint32_t worker
 }
 
 tn_status tni_npu_quantize(const tn_plan *plan, const tn_args *a, tn_run *run) {
-  job j = job_of(plan, a, run);
-  run->parallel_for(run, plan->M, max64(1, GRAIN_BYTES / (4 * j.b->l.K)), quantize_rows, &j);
-  return cancelled(run) ? TN_E_CANCELLED : TN_OK;
+  npu_job j = job_of(plan, a, run);
+  run->parallel_for(run, plan->M, tni_cm_max(1, GRAIN_BYTES / (4 * j.b->l.K)), quantize_rows, &j);
+  return tni_cm_cancelled(run) ? TN_E_CANCELLED : TN_OK;
 }
 
 /* --- shadow ------------------------------------------------------------------------------------------------------- */
 
 static void clear_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
-  const job *j = arg;
+  const npu_job *j = arg;
   (void)worker;
   for (int64_t m = begin; m < end; m++)
     if (j->counts[m]) memset(j->sum + m * j->b->N, 0, (size_t)j->b->N * sizeof *j->sum);
@@ -103,12 +100,12 @@ static void clear_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 
 /* What the device's clamp left of these channels, times their rows of the weight. */
 static void add_batch(void *arg, int64_t begin, int64_t end, uint32_t worker) {
-  const job *j = arg;
+  const npu_job *j = arg;
   const tni_npu_linear *l = &j->b->l;
   const int64_t N = l->N[j->weight], pitch = (int64_t)tni_w8r_pitch(N);
   const float hi = (float)TNI_W8_WIDE_MAX, lo = -hi - 1.0f;
   (void)worker;
-  for (int64_t m = begin; m < end && !cancelled(j->run); m++) {
+  for (int64_t m = begin; m < end && !tni_cm_cancelled(j->run); m++) {
     const uint64_t *bits = j->bitmap + (uint64_t)m * j->plan->room.words;
     int64_t *sum = j->sum + m * j->b->N + j->b->n0[j->weight];
     for (uint32_t i = 0; j->counts[m] && i < j->n_channels; i++) {
@@ -121,20 +118,20 @@ static void add_batch(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   }
 }
 
-static tn_status run_batch(job *j) {
+static tn_status run_batch(npu_job *j) {
   tni_npu_block *b = j->plan->task->b;
   const int64_t pitch = (int64_t)tni_w8r_pitch(b->l.N[j->weight]);
   for (uint32_t i = 0; i < j->n_channels; i++) {
     tn_status st = tni_npu_rows_get(b, j->weight, j->channel[i], j->fetched + i * pitch);
     if (st != TN_OK) return st;
   }
-  const int64_t macs = max64(1, (int64_t)(b->outliers + 1) * b->l.N[j->weight]);
-  j->run->parallel_for(j->run, j->plan->M, max64(1, GRAIN_MACS / macs), add_batch, j);
-  return cancelled(j->run) ? TN_E_CANCELLED : TN_OK;
+  const int64_t macs = tni_cm_max(1, (int64_t)(b->outliers + 1) * b->l.N[j->weight]);
+  j->run->parallel_for(j->run, j->plan->M, tni_cm_max(1, GRAIN_MACS / macs), add_batch, j);
+  return tni_cm_cancelled(j->run) ? TN_E_CANCELLED : TN_OK;
 }
 
 /* Channels in order, so that rows that are not in memory are read in the order in which they lie. */
-static tn_status add_weight(job *j, const uint64_t *any) {
+static tn_status add_weight(npu_job *j, const uint64_t *any) {
   tn_status st = TN_OK;
   j->n_channels = 0;
   for (uint64_t w = 0; st == TN_OK && w < j->plan->room.words; w++) {
@@ -149,7 +146,7 @@ static tn_status add_weight(job *j, const uint64_t *any) {
 }
 
 tn_status tni_npu_shadow(const tn_plan *plan, const tn_args *a, tn_run *run) {
-  job j = job_of(plan, a, run);
+  npu_job j = job_of(plan, a, run);
   const uint64_t words = plan->room.words;
   uint64_t *any = (uint64_t *)(void *)tni_npu_scratch(a), found = 0;
   j.fetched = (int8_t *)any + (words * 8 + 63) / 64 * 64;
@@ -158,7 +155,7 @@ tn_status tni_npu_shadow(const tn_plan *plan, const tn_args *a, tn_run *run) {
     for (uint64_t w = 0; j.counts[m] && w < words; w++) any[w] |= j.bitmap[(uint64_t)m * words + w];
   for (uint64_t w = 0; w < words; w++) found |= any[w];
   if (!found) return TN_OK;
-  run->parallel_for(run, plan->M, max64(1, GRAIN_BYTES / (8 * j.b->N)), clear_rows, &j);
+  run->parallel_for(run, plan->M, tni_cm_max(1, GRAIN_BYTES / (8 * j.b->N)), clear_rows, &j);
   tn_status st = TN_OK;
   for (j.weight = 0; st == TN_OK && j.weight < j.b->l.n_weights; j.weight++) st = add_weight(&j, any);
   return st;
@@ -167,11 +164,11 @@ tn_status tni_npu_shadow(const tn_plan *plan, const tn_args *a, tn_run *run) {
 /* --- merge -------------------------------------------------------------------------------------------------------- */
 
 /* Rows [m0, m0 + rows), columns [c, c + columns) of a strip; rows of a tile have TNI_NPU_TILE_COLUMNS floats. */
-typedef struct place {
+typedef struct merge_tile {
   const tni_npu_strip *s;
   int64_t m0, rows, c, columns;
   float *tiles;
-} place;
+} merge_tile;
 
 void tni_npu_dequantize(const int32_t *from, int64_t pitch, int64_t rows, int64_t columns, double scale, float *to) {
   for (int64_t r = 0; r < rows; r++, from += pitch, to += TNI_NPU_TILE_COLUMNS) {
@@ -181,7 +178,7 @@ void tni_npu_dequantize(const int32_t *from, int64_t pitch, int64_t rows, int64_
 }
 
 /* The one conversion of a sum to float: both factors of the scale are exact in double, and so is their product. */
-static void load_product(const job *j, const place *p, uint32_t part, float *tile) {
+static void load_product(const npu_job *j, const merge_tile *p, uint32_t part, float *tile) {
   const tni_npu_block *b = j->b;
   const tni_cm_part *f = &b->l.f.parts[part];
   const int64_t first = f->first + p->c, N = b->l.N[f->weight];
@@ -200,7 +197,7 @@ static void load_product(const job *j, const place *p, uint32_t part, float *til
 }
 
 /* An operand may lie at any address of a mapped file. */
-static void load_operand(const job *j, const place *p, const tni_npu_operand *o, float *tile) {
+static void load_operand(const npu_job *j, const merge_tile *p, const tni_npu_operand *o, float *tile) {
   const uint8_t *from = j->args->place[o->use].ptr;
   const size_t row = (size_t)p->columns * sizeof(float);
   float one;
@@ -217,7 +214,7 @@ static void load_operand(const job *j, const place *p, const tni_npu_operand *o,
   }
 }
 
-static void merge_place(const job *j, const place *p) {
+static void merge_place(const npu_job *j, const merge_tile *p) {
   const tni_cm_strip *s = &p->s->prog;
   const size_t floats = j->plan->room.tile_floats;
   for (uint32_t i = 0; i < s->n_parts; i++) load_product(j, p, s->parts[i], p->tiles + i * floats);
@@ -237,29 +234,30 @@ static int64_t column_blocks(const tni_npu_strip *s) {
 }
 
 static void merge_blocks(void *arg, int64_t begin, int64_t end, uint32_t worker) {
-  const job *j = arg;
+  const npu_job *j = arg;
   const int64_t row_blocks = (j->plan->M + TNI_NPU_TILE_ROWS - 1) / TNI_NPU_TILE_ROWS;
-  for (int64_t u = begin; u < end && !cancelled(j->run); u++) {
+  for (int64_t u = begin; u < end && !tni_cm_cancelled(j->run); u++) {
     int64_t at = u;
     uint32_t i = 0;
     while (at >= row_blocks * column_blocks(j->b->strips[i])) at -= row_blocks * column_blocks(j->b->strips[i++]);
-    place p = {.s = j->b->strips[i], .tiles = j->tiles + (size_t)worker * j->b->n_tiles * j->plan->room.tile_floats};
+    merge_tile p = {.s = j->b->strips[i],
+                    .tiles = j->tiles + (size_t)worker * j->b->n_tiles * j->plan->room.tile_floats};
     p.m0 = at % row_blocks * TNI_NPU_TILE_ROWS;
-    p.rows = min64(TNI_NPU_TILE_ROWS, j->plan->M - p.m0);
+    p.rows = tni_cm_min(TNI_NPU_TILE_ROWS, j->plan->M - p.m0);
     p.c = at / row_blocks * TNI_NPU_TILE_COLUMNS;
-    p.columns = min64(TNI_NPU_TILE_COLUMNS, p.s->N - p.c);
+    p.columns = tni_cm_min(TNI_NPU_TILE_COLUMNS, p.s->N - p.c);
     merge_place(j, &p);
   }
 }
 
 tn_status tni_npu_merge(const tn_plan *plan, const tn_args *a, tn_run *run) {
-  job j = job_of(plan, a, run);
+  npu_job j = job_of(plan, a, run);
   int64_t n = 0;
   j.tiles = (float *)(void *)tni_npu_scratch(a);
   for (uint32_t i = 0; i < j.b->n_strips; i++) n += column_blocks(j.b->strips[i]);
   n *= (plan->M + TNI_NPU_TILE_ROWS - 1) / TNI_NPU_TILE_ROWS;
   run->parallel_for(run, n, GRAIN_FLOATS / (TNI_NPU_TILE_ROWS * TNI_NPU_TILE_COLUMNS), merge_blocks, &j);
-  return cancelled(run) ? TN_E_CANCELLED : TN_OK;
+  return tni_cm_cancelled(run) ? TN_E_CANCELLED : TN_OK;
 }
 
 tn_status tni_npu_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *err) {

@@ -6,7 +6,7 @@
 
 #include "plugins/npu-int8-sim/program.h"
 
-static int stop(void *arg) {
+static int stop_asked(void *arg) {
   const tn_run *run = arg;
   return run->cancelled && run->cancelled(run);
 }
@@ -28,11 +28,11 @@ static int execute_chunk(const tn_item *it, int64_t at, tn_run *run, npusim_time
                         .rows = rows,
                         .columns = b->l.N[i]};
   }
-  return npusim_execute(it->plan->task->b->graph, x, y, it->ready, run ? stop : NULL, run, t);
+  return npusim_execute(it->plan->task->b->graph, x, y, it->ready, run ? stop_asked : NULL, run, t);
 }
 
 /* One execution for each sequence of a batch, one after the other. */
-static int execute(const tn_item *it, tn_run *run, npusim_times *t) {
+static int execute_item(const tn_item *it, tn_run *run, npusim_times *t) {
   npusim_times one = *t;
   for (int64_t at = 0; at * it->plan->program->device->set.chunk < it->plan->M; at++) {
     const int rc = execute_chunk(it, at, run, &one);
@@ -45,7 +45,7 @@ static int execute(const tn_item *it, tn_run *run, npusim_times *t) {
 }
 
 /* Between memory of the device and the host's, by the simulator, which counts it. Two buffers: the CPU maps one. */
-static tn_status copy(tni_npu_device *d, const tn_item *it, tn_error *err) {
+static tn_status copy_item(tni_npu_device *d, const tn_item *it, tn_error *err) {
   const tni_npu_buffer *src = (const tni_npu_buffer *)it->src->buffer, *dst = (const tni_npu_buffer *)it->dst->buffer;
   const uint64_t n = it->src->bytes;
   void *host = it->src->ptr;
@@ -64,7 +64,7 @@ static tn_status copy(tni_npu_device *d, const tn_item *it, tn_error *err) {
 }
 
 /* From submit on until the item is done with: tni_npu_args_free waits for it. */
-static void hold(const tn_item *it, bool on) {
+static void hold_args(const tn_item *it, bool on) {
   if (it->plan) __atomic_add_fetch(&it->args->in_use, on ? 1u : ~0u, __ATOMIC_ACQ_REL);
 }
 
@@ -74,25 +74,26 @@ static bool run_item(tni_npu_device *d, const tn_item *it, tn_run *run) {
   npusim_times t = {.ready = it->ready, .start = it->ready, .end = it->ready};
   tn_status st = TN_OK;
   if (it->plan) {
-    const int rc = it->plan->task->att ? tni_npu_attend_run(it, run ? stop : NULL, run, &t) : execute(it, run, &t);
+    const int rc =
+        it->plan->task->att ? tni_npu_attend_run(it, run ? stop_asked : NULL, run, &t) : execute_item(it, run, &t);
     if (rc == NPUSIM_HUNG) {
-      hold(it, false);
+      hold_args(it, false);
       return false;
     }
     if (rc != NPUSIM_OK) st = tni_npu_fail(&err, rc, it->plan->task->pub.name, "the execution failed");
   } else {
-    st = copy(d, it, &err);
+    st = copy_item(d, it, &err);
     t.bytes = st == TN_OK ? it->src->bytes : 0;
   }
   const tn_times times = {
       .h = TN_HDR(tn_times), .queued = t.ready, .start = t.start, .end = t.end, .bytes = t.bytes, .clock = 1};
   tn_ticket *ticket = it->ticket;
-  hold(it, false);
+  hold_args(it, false);
   d->host->done(ticket, st, &times, st == TN_OK ? NULL : &err); /* the item may be gone from here on */
   return true;
 }
 
-static bool good(const tni_npu_device *d, const tn_view *v) {
+static bool view_good(const tni_npu_device *d, const tn_view *v) {
   return v && (v->buffer ? v->buffer->device == &d->pub : v->ptr != NULL);
 }
 
@@ -104,13 +105,13 @@ tn_status tni_npu_submit(tn_device *dev, uint32_t engine, const tn_item *const *
     const tn_item *it = items[i];
     if (!it->ticket) return tni_cm_fail(err, TN_E_INVALID, TNI_NPU_NAME, "an item has no ticket");
     if (it->plan ? !it->args || it->args->plan != it->plan || !it->plan->task->pub.engine
-                 : !good(d, it->src) || !good(d, it->dst))
+                 : !view_good(d, it->src) || !view_good(d, it->dst))
       return tni_cm_fail(err, TN_E_INVALID, TNI_NPU_NAME,
                          "an item is neither products with their arguments nor a copy");
   }
   uint32_t at = 0;
-  for (uint32_t i = 0; i < n; i++) hold(items[i], true);
+  for (uint32_t i = 0; i < n; i++) hold_args(items[i], true);
   while (at < n && run_item(d, items[at], run)) at++;
-  for (at++; at < n; at++) hold(items[at], false); /* behind one that hangs */
+  for (at++; at < n; at++) hold_args(items[at], false); /* after one that hangs */
   return TN_OK;
 }

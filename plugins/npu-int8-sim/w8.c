@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "plugins/common/mem.h"
+#include "plugins/common/base/base.h"
 
 enum { TILE = 32, FETCH_ROWS = 64 };
 
@@ -39,17 +39,19 @@ void tni_w8a8_params(float s, int is_wide, int64_t params[2]) {
 
 /* --- sizes ------------------------------------------------------------------------------------------------------ */
 
-static bool good(int64_t N, int64_t K) { return N > 0 && K > 0 && N <= TNI_W8_MAX_N && K <= TNI_W8_MAX_K; }
-static uint64_t up(int64_t n, uint64_t to) { return ((uint64_t)n + to - 1) / to * to; }
+static bool dims_good(int64_t N, int64_t K) { return N > 0 && K > 0 && N <= TNI_W8_MAX_N && K <= TNI_W8_MAX_K; }
+static uint64_t round_up_w8(int64_t n, uint64_t to) { return ((uint64_t)n + to - 1) / to * to; }
 
-uint64_t tni_w8r_pitch(int64_t N) { return up(N, TNI_W8R_PITCH); }
-uint64_t tni_w8a8_codes(int64_t N, int64_t K) { return good(N, K) ? up(N, TILE) * up(K, TILE) : 0; }
-uint64_t tni_w8r_codes(int64_t N, int64_t K) { return good(N, K) ? tni_w8r_pitch(N) * (uint64_t)K : 0; }
+uint64_t tni_w8r_pitch(int64_t N) { return round_up_w8(N, TNI_W8R_PITCH); }
+uint64_t tni_w8a8_codes(int64_t N, int64_t K) {
+  return dims_good(N, K) ? round_up_w8(N, TILE) * round_up_w8(K, TILE) : 0;
+}
+uint64_t tni_w8r_codes(int64_t N, int64_t K) { return dims_good(N, K) ? tni_w8r_pitch(N) * (uint64_t)K : 0; }
 
 static tn_status size_of(const tn_format *f, int64_t N, int64_t K, const int64_t *params, uint32_t n,
                          tn_pack_size *out) {
   const bool tiles = !strcmp(f->name, "w8a8");
-  if (!good(N, K) || !out || (tiles ? !numerics_of(f, params, n) : n != 0)) return TN_E_INVALID;
+  if (!dims_good(N, K) || !out || (tiles ? !numerics_of(f, params, n) : n != 0)) return TN_E_INVALID;
   if (tiles)
     *out = (tn_pack_size){.bytes = tni_w8a8_codes(N, K) + TNI_W8_TRAILER, .align = 128, .row_unit = TILE};
   else
@@ -94,8 +96,8 @@ static float scale_of(float absmax) {
   return s;
 }
 
-static tn_status begin(const tn_host *host, const tn_format *f, const tn_weight *w, const int64_t *params, uint32_t n,
-                       tn_pack **out, tn_error *err) {
+static tn_status begin_w8(const tn_host *host, const tn_format *f, const tn_weight *w, const int64_t *params,
+                          uint32_t n, tn_pack **out, tn_error *err) {
   tn_pack_size size;
   float absmax = 0;
   if (!w || !w->rows) return tni_cm_fail(err, TN_E_INVALID, f->name, "the weight gives no rows");
@@ -113,12 +115,12 @@ static tn_status begin(const tn_host *host, const tn_format *f, const tn_weight 
 
 static int8_t code_of(float w, float s) { return (int8_t)(s > 0 ? rintf(w / s) : 0); }
 
-typedef void (*put_fn)(const tn_pack *p, int64_t n0, int64_t n1, const float *rows, uint8_t *blob);
+typedef void (*put_row_fn)(const tn_pack *p, int64_t n0, int64_t n1, const float *rows, uint8_t *blob);
 
 /* Rows of a tile that N lacks are zeros; the last caller's range ends at N. */
 static void put_tiles(const tn_pack *p, int64_t n0, int64_t n1, const float *rows, uint8_t *blob) {
-  const int64_t Kp = (int64_t)up(p->K, TILE);
-  for (int64_t n = n0; n < (int64_t)up(n1, TILE); n++) {
+  const int64_t Kp = (int64_t)round_up_w8(p->K, TILE);
+  for (int64_t n = n0; n < (int64_t)round_up_w8(n1, TILE); n++) {
     int8_t *tile = (int8_t *)blob + n / TILE * TILE * Kp + n % TILE * TILE;
     for (int64_t k = 0; k < Kp; k++)
       tile[k / TILE * TILE * TILE + k % TILE] =
@@ -133,7 +135,7 @@ static void put_rows(const tn_pack *p, int64_t n0, int64_t n1, const float *rows
       ((int8_t *)blob)[k * pitch + n] = n < n1 ? code_of(rows[(n - n0) * p->K + k], p->scale) : (int8_t)0;
 }
 
-static tn_status pack_rows(tn_pack *p, int64_t n0, int64_t n1, int64_t unit, put_fn put, void *blob) {
+static tn_status pack_rows(tn_pack *p, int64_t n0, int64_t n1, int64_t unit, put_row_fn put, void *blob) {
   if (n0 < 0 || n1 > p->N || n0 % unit || (n1 % unit && n1 != p->N)) return TN_E_INVALID;
   float *buf = fetch_room(p->host, p->K);
   if (!buf) return TN_E_NO_MEMORY;
@@ -155,7 +157,7 @@ static tn_status w8r_rows(tn_pack *p, int64_t n0, int64_t n1, void *blob) {
   return pack_rows(p, n0, n1, TNI_W8R_PITCH, put_rows, blob);
 }
 
-static tn_status finish(tn_pack *p, void *blob, uint64_t at, size_t trailer) {
+static tn_status finish_w8(tn_pack *p, void *blob, uint64_t at, size_t trailer) {
   if (!p) return TN_OK;
   if (blob) {
     memset((uint8_t *)blob + at, 0, trailer);
@@ -166,11 +168,11 @@ static tn_status finish(tn_pack *p, void *blob, uint64_t at, size_t trailer) {
 }
 
 static tn_status w8a8_end(tn_pack *p, void *blob) {
-  return finish(p, blob, p ? tni_w8a8_codes(p->N, p->K) : 0, TNI_W8_TRAILER);
+  return finish_w8(p, blob, p ? tni_w8a8_codes(p->N, p->K) : 0, TNI_W8_TRAILER);
 }
 
 static tn_status w8r_end(tn_pack *p, void *blob) {
-  return finish(p, blob, p ? tni_w8r_codes(p->N, p->K) : 0, TNI_W8R_TRAILER);
+  return finish_w8(p, blob, p ? tni_w8r_codes(p->N, p->K) : 0, TNI_W8R_TRAILER);
 }
 
 /* --- reading ---------------------------------------------------------------------------------------------------- */
@@ -192,8 +194,8 @@ tn_status tni_w8_scale(const tn_blob *b, float *s) {
 }
 
 static bool good_box(const tn_blob *b, const int64_t box[4]) {
-  return good(b->N, b->K) && box[0] >= 0 && box[0] <= box[1] && box[1] <= b->N && box[2] >= 0 && box[2] <= box[3] &&
-         box[3] <= b->K;
+  return dims_good(b->N, b->K) && box[0] >= 0 && box[0] <= box[1] && box[1] <= b->N && box[2] >= 0 &&
+         box[2] <= box[3] && box[3] <= b->K;
 }
 
 /* Row n of a tile is 32 codes in one piece. */
@@ -201,7 +203,7 @@ static tn_status w8a8_unpack(const tn_blob *b, const int64_t box[4], float *dst)
   float s;
   int8_t code[TILE];
   if (!good_box(b, box)) return TN_E_INVALID;
-  const int64_t Kp = (int64_t)up(b->K, TILE), width = box[3] - box[2];
+  const int64_t Kp = (int64_t)round_up_w8(b->K, TILE), width = box[3] - box[2];
   tn_status st = tni_w8_scale(b, &s);
   for (int64_t n = box[0]; n < box[1]; n++) {
     for (int64_t k = box[2]; st == TN_OK && k < box[3];) {
@@ -236,7 +238,7 @@ static tn_status w8r_unpack(const tn_blob *b, const int64_t box[4], float *dst) 
 #define FORMAT(text, with_numerics)                                                           \
   .h = TN_HDR(tn_format), .name = text, .version = 1, .bits = 8, .bits_per_weight = 8.0f,     \
   .w_err = 0.5f / 127.0f * (1 + 0x1p-15f), .x_err = 0.5f / 127.0f + 1e-6f, .numerics = &wide, \
-  .numerics_of = with_numerics, .size = size_of, .begin = begin
+  .numerics_of = with_numerics, .size = size_of, .begin = begin_w8
 const tn_format tni_w8a8_format = {FORMAT("w8a8", numerics_of), .rows = w8a8_rows, .end = w8a8_end,
                                    .unpack = w8a8_unpack};
 const tn_format tni_w8r_format = {FORMAT("w8r", NULL), .rows = w8r_rows, .end = w8r_end, .unpack = w8r_unpack};

@@ -17,13 +17,13 @@ typedef struct weighed {
   double saved; /* per byte */
 } weighed;
 
-static uint64_t pages(uint64_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE; }
+static uint64_t whole_pages(uint64_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE; }
 
 static weighed weigh(const tni_npu_device *d, const tni_npu_linear *l) {
   weighed w = {.node = l->node};
   double macs = 0;
   for (uint32_t i = 0; i < l->n_weights; i++) {
-    w.bytes += pages(tni_w8a8_codes(l->N[i], l->K) + TNI_W8_TRAILER);
+    w.bytes += whole_pages(tni_w8a8_codes(l->N[i], l->K) + TNI_W8_TRAILER);
     macs += (double)d->set.chunk * (double)l->N[i] * (double)l->K;
   }
   const double cpu = 1e9 * macs / d->set.profile->cpu_int8_macs_ps, npu = (double)tni_npu_product_ns(d, l);
@@ -35,7 +35,7 @@ static weighed weigh(const tni_npu_device *d, const tni_npu_linear *l) {
 static uint64_t working_bytes(const tni_npu_device *d, const tni_npu_linear *l) {
   uint64_t bytes = npusim_input_bytes(d->set.chunk, l->K);
   for (uint32_t i = 0; i < l->n_weights; i++) bytes += npusim_output_bytes(d->set.chunk, l->N[i]);
-  return pages(bytes);
+  return whole_pages(bytes);
 }
 
 static int by_saved(const void *pa, const void *pb) {

@@ -9,22 +9,22 @@
 
 enum { WIDE_N = 32768 }; /* from here on the image kernel loses: its rows no longer stay in the cache */
 
-static size_t up(int64_t n, size_t unit) { return n < 1 ? unit : ((size_t)n + unit - 1) / unit * unit; }
+static size_t adreno_round_up(int64_t n, size_t unit) { return n < 1 ? unit : ((size_t)n + unit - 1) / unit * unit; }
 
-static void gemv(const tni_cl_info *i, const tni_cl_shape *s, size_t global[3], size_t local[3]) {
+static void adreno_gemv_size(const tni_cl_info *i, const tni_cl_shape *s, size_t global[3], size_t local[3]) {
   (void)i;
-  global[0] = up((s->ints[TNI_CLI_N] + 1) / 2, 64);
+  global[0] = adreno_round_up((s->ints[TNI_CLI_N] + 1) / 2, 64);
   global[1] = 4;
-  global[2] = up(s->ints[TNI_CLI_M], 1);
+  global[2] = adreno_round_up(s->ints[TNI_CLI_M], 1);
   local[0] = 64;
   local[1] = 4;
   local[2] = 1;
 }
 
-static void gemm(const tni_cl_info *i, const tni_cl_shape *s, size_t global[3], size_t local[3]) {
+static void adreno_gemm_size(const tni_cl_info *i, const tni_cl_shape *s, size_t global[3], size_t local[3]) {
   (void)i;
-  global[0] = up((s->ints[TNI_CLI_N] + 1) / 2, 16);
-  global[1] = up((s->ints[TNI_CLI_M] + 7) / 8, 4);
+  global[0] = adreno_round_up((s->ints[TNI_CLI_N] + 1) / 2, 16);
+  global[1] = adreno_round_up((s->ints[TNI_CLI_M] + 7) / 8, 4);
   global[2] = 1;
   local[0] = 16;
   local[1] = 4;
@@ -36,7 +36,7 @@ static bool group_of_256(const tni_cl_info *i, const tni_cl_shape *s) {
   return i->max_group >= 256;
 }
 
-static bool narrow(const tni_cl_info *i, const tni_cl_shape *s) {
+static bool is_narrow(const tni_cl_info *i, const tni_cl_shape *s) {
   return i->max_group >= 256 && s->ints[TNI_CLI_N] < WIDE_N;
 }
 
@@ -52,14 +52,14 @@ const tni_cl_variant tni_adreno_variants[] = {
      .options = "-DIMAGE=1",
      .needs = TNI_CLF_IMAGES | TNI_CLF_IMAGE2D_BUF,
      .flags = TNI_CLV_W_IMAGE2D,
-     .fits = narrow,
-     .geometry = gemv},
+     .fits = is_narrow,
+     .geometry = adreno_gemv_size},
     {.kind = TNI_CLK_GEMV,
      .name = "adreno_gemv",
      .source = tni_src_adreno_gemv,
      .options = "-DIMAGE=0",
      .fits = group_of_256,
-     .geometry = gemv},
+     .geometry = adreno_gemv_size},
     {.kind = TNI_CLK_GEMM,
      .name = "adreno_gemm",
      .source = tni_src_adreno_gemm,
@@ -67,12 +67,12 @@ const tni_cl_variant tni_adreno_variants[] = {
      .needs = TNI_CLF_FP16 | TNI_CLF_IMAGES | TNI_CLF_IMAGE2D_BUF,
      .flags = TNI_CLV_W_IMAGE2D,
      .fits = half_x,
-     .geometry = gemm},
+     .geometry = adreno_gemm_size},
     {.kind = TNI_CLK_GEMM,
      .name = "adreno_gemm",
      .source = tni_src_adreno_gemm,
      .options = "-DIMAGE=0",
      .needs = TNI_CLF_FP16,
      .fits = half_x,
-     .geometry = gemm},
+     .geometry = adreno_gemm_size},
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Mali: what plugins/common/clplugin.h is told. Drivers' names as an engine that runs on such phones lists them.
+ * Mali: what plugins/common/opencl/clplugin.h is told. Drivers' names as an engine that runs on such phones lists them.
  */
-#include "plugins/common/clplugin.h"
+#include "plugins/common/opencl/opencl.h"
 #include "plugins/opencl-mali/variants.h"
 
 #define LIBRARIES                                                                                             \
@@ -12,7 +12,7 @@
 
 enum { FLUSH_EVERY = 24 }; /* kernels: the pool that the driver keeps for what is not flushed grows with it */
 
-static tn_status entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
+static tn_status mali_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
   static const tni_cl_vendor vendor = {.name = "opencl-mali",
                                        .version = "0.1.0",
                                        .libraries = LIBRARIES,
@@ -24,4 +24,4 @@ static tn_status entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) 
   return tni_cl_plugin_entry(&vendor, host, neg, out);
 }
 
-TN_PLUGIN(opencl_mali, entry)
+TN_PLUGIN(opencl_mali, mali_entry)

@@ -5,12 +5,12 @@
 
 enum { WAVE = 16, NORM_GROUP = 64, WIDE_N = 32768 };
 
-static size_t up(int64_t n, int64_t unit, size_t group) {
+static size_t mali_round_up(int64_t n, int64_t unit, size_t group) {
   size_t items = (size_t)((n + unit - 1) / unit);
   return (items + group - 1) / group * group;
 }
 
-static void sizes(size_t global[3], size_t local[3], size_t gx, size_t gy, size_t gz, size_t lx, size_t ly) {
+static void mali_sizes(size_t global[3], size_t local[3], size_t gx, size_t gy, size_t gz, size_t lx, size_t ly) {
   global[0] = gx;
   global[1] = gy;
   global[2] = gz;
@@ -35,17 +35,18 @@ static bool fits_gemv_split(const tni_cl_info *i, const tni_cl_shape *s) {
 
 static void gemv_geometry(const tni_cl_info *i, const tni_cl_shape *s, size_t global[3], size_t local[3]) {
   (void)i;
-  sizes(global, local, up(s->ints[TNI_CLI_N], 4, 64), (size_t)s->ints[TNI_CLI_M], 1, 64, 1);
+  mali_sizes(global, local, mali_round_up(s->ints[TNI_CLI_N], 4, 64), (size_t)s->ints[TNI_CLI_M], 1, 64, 1);
 }
 
 static void gemv_split_geometry(const tni_cl_info *i, const tni_cl_shape *s, size_t global[3], size_t local[3]) {
   (void)i;
-  sizes(global, local, up(s->ints[TNI_CLI_N], 2, 64), (size_t)s->ints[TNI_CLI_M], 1, 64, 1);
+  mali_sizes(global, local, mali_round_up(s->ints[TNI_CLI_N], 2, 64), (size_t)s->ints[TNI_CLI_M], 1, 64, 1);
 }
 
 static void gemm_geometry(const tni_cl_info *i, const tni_cl_shape *s, size_t global[3], size_t local[3]) {
   (void)i;
-  sizes(global, local, up(s->ints[TNI_CLI_N], 4, 4), up(s->ints[TNI_CLI_M], 4, 16), 1, 4, 16);
+  mali_sizes(global, local, mali_round_up(s->ints[TNI_CLI_N], 4, 4), mali_round_up(s->ints[TNI_CLI_M], 4, 16), 1, 4,
+             16);
 }
 
 /* --- rows --- */
@@ -59,7 +60,7 @@ static bool fits_norm(const tni_cl_info *i, const tni_cl_shape *s) {
 
 static void norm_geometry(const tni_cl_info *i, const tni_cl_shape *s, size_t global[3], size_t local[3]) {
   (void)i;
-  sizes(global, local, (size_t)s->ints[TNI_CLI_ROWS] * NORM_GROUP, 1, 1, NORM_GROUP, 1);
+  mali_sizes(global, local, (size_t)s->ints[TNI_CLI_ROWS] * NORM_GROUP, 1, 1, NORM_GROUP, 1);
 }
 
 static bool fits_gather(const tni_cl_info *i, const tni_cl_shape *s) {
@@ -69,7 +70,7 @@ static bool fits_gather(const tni_cl_info *i, const tni_cl_shape *s) {
 
 static void gather_geometry(const tni_cl_info *i, const tni_cl_shape *s, size_t global[3], size_t local[3]) {
   (void)i;
-  sizes(global, local, up(s->ints[TNI_CLI_D], 4, WAVE), (size_t)s->ints[TNI_CLI_ROWS], 1, WAVE, 1);
+  mali_sizes(global, local, mali_round_up(s->ints[TNI_CLI_D], 4, WAVE), (size_t)s->ints[TNI_CLI_ROWS], 1, WAVE, 1);
 }
 
 /* ints: B, S, H, D of a rotary embedding and of an append. */
@@ -77,8 +78,8 @@ enum { I_B = 0, I_S = 1, I_H = 2, I_D = 3 };
 
 static void rotary_geometry(const tni_cl_info *i, const tni_cl_shape *s, size_t global[3], size_t local[3]) {
   (void)i;
-  sizes(global, local, up(s->ints[I_D], 2, WAVE), (size_t)s->ints[I_H], (size_t)s->ints[I_B] * (size_t)s->ints[I_S],
-        WAVE, 1);
+  mali_sizes(global, local, mali_round_up(s->ints[I_D], 2, WAVE), (size_t)s->ints[I_H],
+             (size_t)s->ints[I_B] * (size_t)s->ints[I_S], WAVE, 1);
 }
 
 static bool fits_append(const tni_cl_info *i, const tni_cl_shape *s) {
@@ -88,8 +89,8 @@ static bool fits_append(const tni_cl_info *i, const tni_cl_shape *s) {
 
 static void append_geometry(const tni_cl_info *i, const tni_cl_shape *s, size_t global[3], size_t local[3]) {
   (void)i;
-  sizes(global, local, up(s->ints[I_D], 4, WAVE), (size_t)s->ints[I_H], (size_t)s->ints[I_B] * (size_t)s->ints[I_S],
-        WAVE, 1);
+  mali_sizes(global, local, mali_round_up(s->ints[I_D], 4, WAVE), (size_t)s->ints[I_H],
+             (size_t)s->ints[I_B] * (size_t)s->ints[I_S], WAVE, 1);
 }
 
 /* ints of attention: B, S, H, KVH, D, DV, T. */
@@ -104,7 +105,7 @@ static bool fits_attention(const tni_cl_info *i, const tni_cl_shape *s) {
 
 static void attention_geometry(const tni_cl_info *i, const tni_cl_shape *s, size_t global[3], size_t local[3]) {
   (void)i;
-  sizes(global, local, WAVE, (size_t)s->ints[I_H], (size_t)s->ints[I_B] * (size_t)s->ints[I_S], WAVE, 1);
+  mali_sizes(global, local, WAVE, (size_t)s->ints[I_H], (size_t)s->ints[I_B] * (size_t)s->ints[I_S], WAVE, 1);
 }
 
 enum { SPLIT = TNI_CLF_SUBGROUPS | TNI_CLF_SUBGROUP_SHUFFLE };

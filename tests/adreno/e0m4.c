@@ -3,7 +3,7 @@
  * Format e0m4: geometry, bytes whatever the split of rows, unpack of any box, errors within what it declares, refusals,
  * and its mean error beside INT4 with an integer zero point.
  */
-#include "plugins/common/e0m4.h"
+#include "plugins/common/formats/e0m4.h"
 
 #include <CUnit/Basic.h>
 #include <math.h>
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugins/common/f16.h"
+#include "plugins/common/formats/f16.h"
 
 static void *host_alloc(tn_host_ctx *c, size_t n, size_t align, uint32_t tag) {
   (void)c, (void)tag;

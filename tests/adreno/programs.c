@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugins/common/clkern.h"
+#include "plugins/common/opencl/clkern.h"
 #include "plugins/opencl-adreno/variants.h"
 
 enum { MAX_ENTRIES = 64 };

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugins/common/dot.h"
-#include "plugins/common/quant4.h"
-#include "plugins/common/w4g.h"
+#include "plugins/common/formats/dot.h"
+#include "plugins/common/formats/quant4.h"
+#include "plugins/common/formats/w4g.h"
 #include "runtime/graph/quantized.h"
 
 enum { N = 37, MAX_K = 300, MAX_BYTES = N * (MAX_K + 128) /* whole blocks */ };

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "plugins/common/dot.h"
-#include "plugins/common/lut.h"
+#include "plugins/common/formats/dot.h"
+#include "plugins/common/formats/lut.h"
 #include "tests/kernels/bench.h"
 #include "tests/kernels/bench_avx2.h"
 

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugins/common/f16.h"
-#include "plugins/common/lut.h"
+#include "plugins/common/formats/f16.h"
+#include "plugins/common/formats/lut.h"
 #include "tests/kernels/bench.h"
 
 enum { N = 4096, K = 4096, STRIP = 64, SLICE = 64, PLANES = 4, QUADS = SLICE / 4 };

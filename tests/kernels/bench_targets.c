@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "plugins/common/cpu_lut/program.h"
+#include "plugins/common/cpu/program.h"
 #include "tests/kernels/bench.h"
 #include "tests/kernels/bench_avx2.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugins/common/lut.h"
+#include "plugins/common/formats/lut.h"
 
 uint64_t test_seed = 20260101;
 const char *test_only = "";

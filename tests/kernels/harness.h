@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <tenon/plugin.h>
 
-#include "plugins/common/cpu_lut/format.h"
-#include "plugins/common/w4g.h"
+#include "plugins/common/cpu/format.h"
+#include "plugins/common/formats/w4g.h"
 #if defined(__aarch64__)
 #include "plugins/cpu-neon-lut/kernels/kernels.h"
 #define KERNELS tni_arm_kernels

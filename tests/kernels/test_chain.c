@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugins/common/cpu_lut/chain_f32.h"
+#include "plugins/common/cpu/kernels/chain_f32.h"
 #include "tests/kernels/harness.h"
 
 enum { BATCH = 4096 };

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugins/common/cpu_lut/choice.h"
+#include "plugins/common/cpu/choice.h"
 #include "tests/kernels/fakehost.h"
 
 static const char *so;

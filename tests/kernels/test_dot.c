@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugins/common/cpu_lut/dot_kernels.h"
-#include "plugins/common/dot.h"
-#include "plugins/common/dot_fit.h"
-#include "plugins/common/f16.h"
-#include "plugins/common/lut_fit.h"
+#include "plugins/common/cpu/kernels/dot_kernels.h"
+#include "plugins/common/formats/dot.h"
+#include "plugins/common/formats/dot_fit.h"
+#include "plugins/common/formats/f16.h"
+#include "plugins/common/formats/lut_fit.h"
 #include "tests/kernels/harness.h"
 
 static float *matrix_of(int64_t n, int pattern, uint64_t stream) {

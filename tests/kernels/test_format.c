@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugins/common/f16.h"
-#include "plugins/common/quant4.h"
+#include "plugins/common/formats/f16.h"
+#include "plugins/common/formats/quant4.h"
 #include "tests/kernels/harness.h"
 
 static void f16_round_trip(void) {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugins/common/cpu_lut/chain_f32.h"
+#include "plugins/common/cpu/kernels/chain_f32.h"
 #include "tests/kernels/fakehost.h"
 
 static const char *so;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugins/common/f16.h"
+#include "plugins/common/formats/f16.h"
 #include "tests/kernels/harness.h"
 
 static const int64_t Ks[] = {1, 31, 32, 33, 63, 64, 65, 127, 129, 255, 257, 511, 513, 1000, 2049};

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugins/common/f16.h"
-#include "plugins/common/lut.h"
-#include "plugins/common/lut_fit.h"
+#include "plugins/common/formats/f16.h"
+#include "plugins/common/formats/lut.h"
+#include "plugins/common/formats/lut_fit.h"
 #include "tests/kernels/harness.h"
 
 #if defined(__aarch64__)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugins/common/clew.h"
+#include "plugins/common/opencl/clew.h"
 #include "tests/opencl/rig.h"
 
 enum { RANDOM = 6 };

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugins/common/clkern.h"
-#include "plugins/common/clrun.h"
-#include "plugins/common/f16.h"
+#include "plugins/common/opencl/clkern.h"
+#include "plugins/common/opencl/clrun.h"
+#include "plugins/common/formats/f16.h"
 #include "tests/opencl/rig.h"
 #include "tests/opencl/tables.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A device and the small host that kernels are built with, for tests of plugins/common/cl*.
+ * A device and the small host that kernels are built with, for tests of plugins/common/opencl.
  */
 #ifndef TENON_TESTS_OPENCL_RIG_H
 #define TENON_TESTS_OPENCL_RIG_H
 
-#include "plugins/common/clkern.h"
+#include "plugins/common/opencl/clkern.h"
 
 typedef struct rig {
   tn_host host; /* keeps no blobs */

@@ -5,7 +5,7 @@
 #ifndef TENON_TESTS_OPENCL_TABLES_H
 #define TENON_TESTS_OPENCL_TABLES_H
 
-#include "plugins/common/clkern.h"
+#include "plugins/common/opencl/clkern.h"
 
 typedef struct test_table {
   const char *name; /* NULL: the end */

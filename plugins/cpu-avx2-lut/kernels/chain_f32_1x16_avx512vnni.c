@@ -43,12 +43,12 @@ typedef struct wide {
 #define FLOATS(v) _mm512_castsi512_ps(v)
 #define INTS(v) _mm512_castps_si512(v)
 
-static inline wide widen(vf x) {
+static inline wide widen_floats(vf x) {
   return (wide){_mm512_cvtps_pd(_mm512_castps512_ps256(x)),
                 _mm512_cvtps_pd(_mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1)))};
 }
 
-static inline vf narrow(wide w) {
+static inline vf narrow_doubles(wide w) {
   const __m512d lo = _mm512_castps_pd(_mm512_castps256_ps512(_mm512_cvtpd_ps(w.lo)));
   return _mm512_castpd_ps(_mm512_insertf64x4(lo, _mm256_castps_pd(_mm512_cvtpd_ps(w.hi)), 1));
 }
@@ -58,9 +58,9 @@ static inline wide wide_neg_abs(wide a) {
   return (wide){OR_D(sign, a.lo), OR_D(sign, a.hi)};
 }
 
-#include "plugins/common/cpu_lut/chain_vector.h"
+#include "plugins/common/cpu/kernels/chain_template.h"
 
-static void put(float *y, size_t ldy, const float *tiles, size_t rows, size_t blocks) {
+static void put_tiles_avx512(float *y, size_t ldy, const float *tiles, size_t rows, size_t blocks) {
   for (size_t m = 0; m < rows; m++)
     for (size_t b = 0; b < blocks; b++)
       _mm512_stream_ps(y + m * ldy + b * TNI_CM_CHAIN_UNIT,
@@ -68,6 +68,6 @@ static void put(float *y, size_t ldy, const float *tiles, size_t rows, size_t bl
   _mm_sfence(); /* who is told that the task is done sees them */
 }
 
-static const tni_cm_chain_kernels kernels = {CHAIN_KERNELS, .put = put};
+static const tni_cm_chain_kernels kernels = {CHAIN_KERNELS, .put = put_tiles_avx512};
 
 const tni_cm_chain_kernels *tni_x86_chain_f32_1x16_avx512vnni(void) { return &kernels; }

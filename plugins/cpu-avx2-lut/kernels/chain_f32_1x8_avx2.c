@@ -42,20 +42,20 @@ typedef struct wide {
 #define FLOATS(v) _mm256_castsi256_ps(v)
 #define INTS(v) _mm256_castps_si256(v)
 
-static inline wide widen(vf x) {
+static inline wide widen_floats(vf x) {
   return (wide){_mm256_cvtps_pd(_mm256_castps256_ps128(x)), _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1))};
 }
 
-static inline vf narrow(wide w) { return _mm256_set_m128(_mm256_cvtpd_ps(w.hi), _mm256_cvtpd_ps(w.lo)); }
+static inline vf narrow_doubles(wide w) { return _mm256_set_m128(_mm256_cvtpd_ps(w.hi), _mm256_cvtpd_ps(w.lo)); }
 
 static inline wide wide_neg_abs(wide a) {
   const vd sign = SETD(-0.0);
   return (wide){_mm256_or_pd(sign, a.lo), _mm256_or_pd(sign, a.hi)};
 }
 
-#include "plugins/common/cpu_lut/chain_vector.h"
+#include "plugins/common/cpu/kernels/chain_template.h"
 
-static void put(float *y, size_t ldy, const float *tiles, size_t rows, size_t blocks) {
+static void put_tiles_avx2(float *y, size_t ldy, const float *tiles, size_t rows, size_t blocks) {
   for (size_t m = 0; m < rows; m++)
     for (size_t b = 0; b < blocks; b++) {
       const float *from = tiles + (b * rows + m) * TNI_CM_CHAIN_UNIT;
@@ -65,6 +65,6 @@ static void put(float *y, size_t ldy, const float *tiles, size_t rows, size_t bl
   _mm_sfence(); /* who is told that the task is done sees them */
 }
 
-static const tni_cm_chain_kernels kernels = {CHAIN_KERNELS, .put = put};
+static const tni_cm_chain_kernels kernels = {CHAIN_KERNELS, .put = put_tiles_avx2};
 
 const tni_cm_chain_kernels *tni_x86_chain_f32_1x8_avx2(void) { return &kernels; }

@@ -8,19 +8,19 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "plugins/common/lut.h"
+#include "plugins/common/formats/formats.h"
 #include "plugins/cpu-avx2-lut/kernels/kernels.h"
 
 enum { GROUP = TNI_LUT_GROUP, PANEL_GROUPS = 4, PAIRS = GROUP / 2, TILE_M = 6, ROW_BYTES = 64 };
 
 /* Lanes of a pair of k: rows 0-3, 8-11, then 4-7, 12-15; of scales and sums too. */
-typedef struct panel {
+typedef struct lut_panel_avx2 {
   uint8_t w[PANEL_GROUPS * PAIRS][ROW_BYTES]; /* [k / 2][row][k % 2] levels in s16 */
   float scale[PANEL_GROUPS][TNI_LUT_ROWS];
   size_t groups, first_group;
-} panel;
+} lut_panel_avx2;
 
-static inline __m256i load(const uint8_t *p) { return _mm256_loadu_si256((const __m256i *)(const void *)p); }
+static inline __m256i load_32_bytes(const uint8_t *p) { return _mm256_loadu_si256((const __m256i *)(const void *)p); }
 static inline __m256i low_nibbles(__m256i v) { return _mm256_and_si256(v, _mm256_set1_epi8(15)); }
 static inline __m256i high_nibbles(__m256i v) { return low_nibbles(_mm256_srli_epi16(v, 4)); }
 
@@ -30,8 +30,8 @@ static inline __m256i bits(__m256i nibbles, int k) {
 }
 
 /* 2 code - zero of element k of a quad, rows 0 .. 15 in s16; single: 2 * bit of the plane without a partner. */
-__attribute__((always_inline)) static inline __m256i levels(size_t planes, int32_t zero, const __m256i *nibbles,
-                                                            __m256i single, int k) {
+__attribute__((always_inline)) static inline __m256i unpack_levels(size_t planes, int32_t zero, const __m256i *nibbles,
+                                                                   __m256i single, int k) {
   __m256i v = _mm256_set1_epi16((short)-zero);
   if (planes > 1) v = _mm256_add_epi16(v, _mm256_maddubs_epi16(bits(nibbles[0], k), _mm256_set1_epi16(0x0201)));
   if (planes > 3) v = _mm256_add_epi16(v, _mm256_maddubs_epi16(bits(nibbles[1], k), _mm256_set1_epi16(0x0804)));
@@ -43,7 +43,8 @@ __attribute__((always_inline)) static inline __m256i levels(size_t planes, int32
 __attribute__((always_inline)) static inline void store_quad(size_t planes, int32_t zero, const __m256i *nibbles,
                                                              const __m256i *single, uint8_t *out) {
   for (int k = 0; k < 4; k += 2, out += ROW_BYTES) {
-    __m256i a = levels(planes, zero, nibbles, single[k], k), b = levels(planes, zero, nibbles, single[k + 1], k + 1);
+    __m256i a = unpack_levels(planes, zero, nibbles, single[k], k),
+            b = unpack_levels(planes, zero, nibbles, single[k + 1], k + 1);
     _mm256_store_si256((__m256i *)(void *)out, _mm256_unpacklo_epi16(a, b));
     _mm256_store_si256((__m256i *)(void *)(out + 32), _mm256_unpackhi_epi16(a, b));
   }
@@ -56,8 +57,8 @@ __attribute__((always_inline)) static inline void store_two(size_t planes, int32
   const __m256i byte = _mm256_set1_epi16(255);
   __m256i first[2] = {alone, alone}, second[2] = {alone, alone}, single[2][4] = {{alone}};
   for (size_t j = 0; j < planes / 2; j++) {
-    first[j] = low_nibbles(load(bytes + j * 32));
-    second[j] = high_nibbles(load(bytes + j * 32));
+    first[j] = low_nibbles(load_32_bytes(bytes + j * 32));
+    second[j] = high_nibbles(load_32_bytes(bytes + j * 32));
   }
   for (int k = 0; planes % 2 && k < 4; k++) {
     __m256i b = bits(alone, k), low = _mm256_and_si256(b, byte), high = _mm256_srli_epi16(b, 8);
@@ -68,17 +69,17 @@ __attribute__((always_inline)) static inline void store_two(size_t planes, int32
   store_quad(planes, zero, second, single[1], out + 2 * ROW_BYTES);
 }
 
-__attribute__((always_inline)) static inline void unpack_panel(size_t planes, int32_t zero, panel *p,
+__attribute__((always_inline)) static inline void unpack_panel(size_t planes, int32_t zero, lut_panel_avx2 *p,
                                                                const uint8_t *group, size_t n) {
   uint8_t *out = &p->w[0][0];
   const size_t pair_bytes = planes / 2 * 32;
   for (size_t g = 0; g < n; g++) {
-    __m256i halves = _mm256_permute4x64_epi64(load(group), 0xd8);
+    __m256i halves = _mm256_permute4x64_epi64(load_32_bytes(group), 0xd8);
     _mm256_store_ps(p->scale[g], _mm256_cvtph_ps(_mm256_castsi256_si128(halves)));
     _mm256_store_ps(p->scale[g] + 8, _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1)));
     group += TNI_LUT_SCALE_BYTES;
     for (size_t t = 0; t < TNI_LUT_QUADS / 4; t++, group += planes * 32, out += 8 * ROW_BYTES) {
-      __m256i alone = planes % 2 ? load(group + 2 * pair_bytes) : _mm256_setzero_si256();
+      __m256i alone = planes % 2 ? load_32_bytes(group + 2 * pair_bytes) : _mm256_setzero_si256();
       store_two(planes, zero, group, low_nibbles(alone), out);
       store_two(planes, zero, group + pair_bytes, high_nibbles(alone), out + 4 * ROW_BYTES);
     }
@@ -113,22 +114,22 @@ __attribute__((always_inline)) static inline void add_scaled(float *acc, __m256i
   }
 #define FINISH(i) add_scaled(acc + i * 16, s##i##0, s##i##1, sw, sx[i * s_stride]);
 
-#define TILE(M, REP)                                                                 \
-  static void tile_##M(const panel *p, const tni_clt_act *a, size_t m, float *acc) { \
-    const size_t q_stride = a->q_stride, s_stride = a->s_stride;                     \
-    const int8_t *q = a->q + m * q_stride + p->first_group * GROUP * 2;              \
-    const float *sx = a->scale + m * s_stride + p->first_group;                      \
-    const uint8_t *w = &p->w[0][0];                                                  \
-    for (size_t g = 0; g < p->groups; g++, sx++) {                                   \
-      const float *sw = p->scale[g];                                                 \
-      REP(START)                                                                     \
-      for (size_t j = 0; j < PAIRS; j++, w += ROW_BYTES, q += 4) {                   \
-        __m256i w0 = _mm256_load_si256((const __m256i *)(const void *)w);            \
-        __m256i w1 = _mm256_load_si256((const __m256i *)(const void *)(w + 32));     \
-        REP(STEP)                                                                    \
-      }                                                                              \
-      REP(FINISH)                                                                    \
-    }                                                                                \
+#define TILE(M, REP)                                                                          \
+  static void tile_##M(const lut_panel_avx2 *p, const tni_clt_act *a, size_t m, float *acc) { \
+    const size_t q_stride = a->q_stride, s_stride = a->s_stride;                              \
+    const int8_t *q = a->q + m * q_stride + p->first_group * GROUP * 2;                       \
+    const float *sx = a->scale + m * s_stride + p->first_group;                               \
+    const uint8_t *w = &p->w[0][0];                                                           \
+    for (size_t g = 0; g < p->groups; g++, sx++) {                                            \
+      const float *sw = p->scale[g];                                                          \
+      REP(START)                                                                              \
+      for (size_t j = 0; j < PAIRS; j++, w += ROW_BYTES, q += 4) {                            \
+        __m256i w0 = _mm256_load_si256((const __m256i *)(const void *)w);                     \
+        __m256i w1 = _mm256_load_si256((const __m256i *)(const void *)(w + 32));              \
+        REP(STEP)                                                                             \
+      }                                                                                       \
+      REP(FINISH)                                                                             \
+    }                                                                                         \
   }
 
 TILE(1, TNI_X86_REP1)
@@ -143,8 +144,8 @@ TILE(6, TNI_X86_REP6)
 #undef STEP
 #undef START
 
-typedef void (*tile_fn)(const panel *p, const tni_clt_act *a, size_t m, float *acc);
-static const tile_fn tiles[TILE_M + 1] = {NULL, tile_1, tile_2, tile_3, tile_4, tile_5, tile_6};
+typedef void (*lut_tile_fn)(const lut_panel_avx2 *p, const tni_clt_act *a, size_t m, float *acc);
+static const lut_tile_fn tiles[TILE_M + 1] = {NULL, tile_1, tile_2, tile_3, tile_4, tile_5, tile_6};
 
 /* Rows 0-3, 8-11, 4-7, 12-15 -> 0 .. 15. */
 static void natural_order(float *acc, size_t rows) {
@@ -155,9 +156,10 @@ static void natural_order(float *acc, size_t rows) {
   }
 }
 
-__attribute__((always_inline)) static inline void gemm(size_t planes, int32_t zero, const uint8_t *block, size_t groups,
-                                                       const tni_clt_act *a, size_t m0, size_t m1, float *acc) {
-  _Alignas(64) panel p;
+__attribute__((always_inline)) static inline void gemm_lut_avx2(size_t planes, int32_t zero, const uint8_t *block,
+                                                                size_t groups, const tni_clt_act *a, size_t m0,
+                                                                size_t m1, float *acc) {
+  _Alignas(64) lut_panel_avx2 p;
   const size_t bytes = TNI_LUT_SCALE_BYTES + planes * TNI_LUT_PLANE_BYTES;
   memset(acc, 0, (m1 - m0) * TNI_LUT_ROWS * sizeof *acc);
   for (size_t g = 0; g < groups; g += PANEL_GROUPS) {
@@ -172,7 +174,7 @@ __attribute__((always_inline)) static inline void gemm(size_t planes, int32_t ze
 #define GEMM(id, planes, zero)                                                                               \
   void tni_x86_gemm_f32_##id##_6x16_avx2(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
                                          size_t m0, size_t m1, float *acc) {                                 \
-    gemm(planes, zero, row_block, superblocks, a, m0, m1, acc);                                              \
+    gemm_lut_avx2(planes, zero, row_block, superblocks, a, m0, m1, acc);                                     \
   }
 GEMM(lut1, 1, 1)
 GEMM(lut2, 2, 3)

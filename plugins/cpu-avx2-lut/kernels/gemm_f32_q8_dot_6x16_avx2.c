@@ -6,26 +6,26 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "plugins/common/dot.h"
+#include "plugins/common/formats/formats.h"
 #include "plugins/cpu-avx2-lut/kernels/panel.h"
 
-static inline __m256i load(const uint8_t *p) { return _mm256_load_si256((const __m256i *)(const void *)p); }
+static inline __m256i load_32_codes(const uint8_t *p) { return _mm256_load_si256((const __m256i *)(const void *)p); }
 
-static inline void put(uint8_t *out, __m256i codes, int raise) {
+static inline void put_codes_avx2(uint8_t *out, __m256i codes, int raise) {
   _mm256_store_si256((__m256i *)(void *)out, _mm256_add_epi8(codes, _mm256_set1_epi8((char)raise)));
 }
 
-static inline __m256i cut(__m256i v, int shift, int mask) {
+static inline __m256i cut_codes_avx2(__m256i v, int shift, int mask) {
   return _mm256_and_si256(_mm256_srli_epi16(v, shift), _mm256_set1_epi8((char)mask));
 }
 
 /* head: of the row block. */
-typedef void (*unpack_fn)(const uint8_t *unit, const uint8_t *head, uint8_t *out);
+typedef void (*unpack_fn_avx2)(const uint8_t *unit, const uint8_t *head, uint8_t *out);
 
 static inline void two_bits(const uint8_t *u, int raise, uint8_t *out) {
   for (int half = 0; half < 64; half += 32) {
-    const __m256i v = load(u + half);
-    for (int j = 0; j < 4; j++) put(out + j * 64 + half, cut(v, 2 * j, 3), raise);
+    const __m256i v = load_32_codes(u + half);
+    for (int j = 0; j < 4; j++) put_codes_avx2(out + j * 64 + half, cut_codes_avx2(v, 2 * j, 3), raise);
   }
 }
 
@@ -42,31 +42,31 @@ static inline void unpack_tern20(const uint8_t *u, const uint8_t *head, uint8_t 
 static inline void unpack_w1g(const uint8_t *u, const uint8_t *head, uint8_t *out) {
   (void)head;
   for (int half = 0; half < 64; half += 32) {
-    const __m256i v = load(u + half);
-    put(out + half, _mm256_add_epi8(cut(v, 0, 1), cut(v, 0, 1)), 7);
-    for (int j = 1; j < 8; j++) put(out + j * 64 + half, cut(v, j - 1, 2), 7);
+    const __m256i v = load_32_codes(u + half);
+    put_codes_avx2(out + half, _mm256_add_epi8(cut_codes_avx2(v, 0, 1), cut_codes_avx2(v, 0, 1)), 7);
+    for (int j = 1; j < 8; j++) put_codes_avx2(out + j * 64 + half, cut_codes_avx2(v, j - 1, 2), 7);
   }
 }
 
 static inline void unpack_w8g(const uint8_t *u, const uint8_t *head, uint8_t *out) {
   (void)head;
-  put(out, load(u), 0);
-  put(out + 32, load(u + 32), 0);
+  put_codes_avx2(out, load_32_codes(u), 0);
+  put_codes_avx2(out + 32, load_32_codes(u + 32), 0);
 }
 
 static inline void unpack_w8g_signed(const uint8_t *u, const uint8_t *head, uint8_t *out) {
   (void)head;
-  put(out, load(u), -128);
-  put(out + 32, load(u + 32), -128);
+  put_codes_avx2(out, load_32_codes(u), -128);
+  put_codes_avx2(out + 32, load_32_codes(u + 32), -128);
 }
 
 static inline void levels_of(const uint8_t *u, const uint8_t *head, int raise, uint8_t *out) {
   const __m128i levels = _mm_load_si128((const __m128i *)(const void *)(head + TNI_DOT_SCALE_BYTES));
   const __m256i table = _mm256_broadcastsi128_si256(levels);
   for (int half = 0; half < 64; half += 32) {
-    const __m256i v = load(u + half);
-    put(out + half, _mm256_shuffle_epi8(table, cut(v, 0, 15)), raise);
-    put(out + 64 + half, _mm256_shuffle_epi8(table, cut(v, 4, 15)), raise);
+    const __m256i v = load_32_codes(u + half);
+    put_codes_avx2(out + half, _mm256_shuffle_epi8(table, cut_codes_avx2(v, 0, 15)), raise);
+    put_codes_avx2(out + 64 + half, _mm256_shuffle_epi8(table, cut_codes_avx2(v, 4, 15)), raise);
   }
 }
 
@@ -78,15 +78,15 @@ static inline void unpack_pal16_signed(const uint8_t *u, const uint8_t *head, ui
 static inline void unpack_w3g(const uint8_t *u, const uint8_t *head, uint8_t *out) {
   (void)head;
   for (int half = 0; half < 64; half += 32, out += 32) {
-    const __m256i a = load(u + half), b = load(u + 64 + half), c = load(u + 128 + half);
-    put(out, cut(a, 0, 7), 4);
-    put(out + 64, cut(a, 3, 7), 4);
-    put(out + 128, _mm256_or_si256(cut(a, 6, 3), cut(c, 4, 4)), 4);
-    put(out + 192, cut(b, 0, 7), 4);
-    put(out + 256, cut(b, 3, 7), 4);
-    put(out + 320, _mm256_or_si256(cut(b, 6, 3), cut(c, 5, 4)), 4);
-    put(out + 384, cut(c, 0, 7), 4);
-    put(out + 448, cut(c, 3, 7), 4);
+    const __m256i a = load_32_codes(u + half), b = load_32_codes(u + 64 + half), c = load_32_codes(u + 128 + half);
+    put_codes_avx2(out, cut_codes_avx2(a, 0, 7), 4);
+    put_codes_avx2(out + 64, cut_codes_avx2(a, 3, 7), 4);
+    put_codes_avx2(out + 128, _mm256_or_si256(cut_codes_avx2(a, 6, 3), cut_codes_avx2(c, 4, 4)), 4);
+    put_codes_avx2(out + 192, cut_codes_avx2(b, 0, 7), 4);
+    put_codes_avx2(out + 256, cut_codes_avx2(b, 3, 7), 4);
+    put_codes_avx2(out + 320, _mm256_or_si256(cut_codes_avx2(b, 6, 3), cut_codes_avx2(c, 5, 4)), 4);
+    put_codes_avx2(out + 384, cut_codes_avx2(c, 0, 7), 4);
+    put_codes_avx2(out + 448, cut_codes_avx2(c, 3, 7), 4);
   }
 }
 
@@ -98,10 +98,11 @@ static inline void halves_to(const uint8_t *from, float *scale) {
 enum { PER_PANEL = 2, QUADS = 64, MAX_GROUPS = TNI_X86_PANEL_K / TNI_DOT_GROUP };
 
 /* Superblocks of 256 k: units of `quads` quads in unit_bytes. head_bytes: 0 where they have scales. */
-__attribute__((always_inline)) static inline void gemm(unpack_fn unpack, size_t quads, size_t unit_bytes,
-                                                       size_t head_bytes, tni_x86_tiles_fn tiles, const uint8_t *block,
-                                                       size_t superblocks, const tni_clt_act *a, size_t m0, size_t m1,
-                                                       float *acc) {
+__attribute__((always_inline)) static inline void gemm_dot_avx2(unpack_fn_avx2 unpack, size_t quads, size_t unit_bytes,
+                                                                size_t head_bytes, tni_x86_tiles_fn tiles,
+                                                                const uint8_t *block, size_t superblocks,
+                                                                const tni_clt_act *a, size_t m0, size_t m1,
+                                                                float *acc) {
   const uint8_t *head = block;
   tni_x86_panel p;
   for (size_t g = 0; head_bytes && g < MAX_GROUPS; g++) memcpy(p.scale[g], head, sizeof p.scale[g]);
@@ -125,11 +126,11 @@ __attribute__((always_inline)) static inline void gemm(unpack_fn unpack, size_t 
   }
 }
 
-#define GEMM(id, how, quads, unit_bytes, head_bytes, tile, isa, tiles)                                                \
-  void tni_x86_gemm_f32_q8g128_##id##_##tile##_##isa(const uint8_t *row_block, size_t superblocks,                    \
-                                                     const tni_clt_act *a, size_t m0, size_t m1, float *acc) {        \
-    gemm(unpack_##how, quads, unit_bytes, head_bytes, tni_x86_tiles_##tiles##_##tile##_##isa, row_block, superblocks, \
-         a, m0, m1, acc);                                                                                             \
+#define GEMM(id, how, quads, unit_bytes, head_bytes, tile, isa, tiles)                                            \
+  void tni_x86_gemm_f32_q8g128_##id##_##tile##_##isa(const uint8_t *row_block, size_t superblocks,                \
+                                                     const tni_clt_act *a, size_t m0, size_t m1, float *acc) {    \
+    gemm_dot_avx2(unpack_##how, quads, unit_bytes, head_bytes, tni_x86_tiles_##tiles##_##tile##_##isa, row_block, \
+                  superblocks, a, m0, m1, acc);                                                                   \
   }
 #define GEMMS(id, quads, unit_bytes, head_bytes)                \
   GEMM(id, id, quads, unit_bytes, head_bytes, 6x16, avx2, g128) \

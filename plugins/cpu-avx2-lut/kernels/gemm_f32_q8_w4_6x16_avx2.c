@@ -4,7 +4,7 @@
  */
 #include <immintrin.h>
 
-#include "plugins/common/w4g.h"
+#include "plugins/common/formats/formats.h"
 #include "plugins/cpu-avx2-lut/kernels/panel.h"
 
 static void unpack_panel(tni_x86_panel *p, const uint8_t *sb, size_t n_sb, size_t group, size_t sb_bytes) {
@@ -27,8 +27,8 @@ static void unpack_panel(tni_x86_panel *p, const uint8_t *sb, size_t n_sb, size_
   p->groups = n_sb * 2;
 }
 
-static void gemm(size_t group, size_t sb_bytes, tni_x86_tiles_fn tiles, const uint8_t *block, size_t superblocks,
-                 const tni_clt_act *a, size_t m0, size_t m1, float *acc) {
+static void gemm_w4_avx2(size_t group, size_t sb_bytes, tni_x86_tiles_fn tiles, const uint8_t *block,
+                         size_t superblocks, const tni_clt_act *a, size_t m0, size_t m1, float *acc) {
   tni_x86_panel p;
   const size_t per_panel = TNI_X86_PANEL_K / (2 * group);
   for (size_t sb = 0; sb < superblocks; sb += per_panel) {
@@ -44,8 +44,8 @@ static void gemm(size_t group, size_t sb_bytes, tni_x86_tiles_fn tiles, const ui
 #define GEMM(group, isa)                                                                                               \
   void tni_x86_gemm_f32_q8g##group##_w4g##group##_6x16_##isa(const uint8_t *row_block, size_t superblocks,             \
                                                              const tni_clt_act *a, size_t m0, size_t m1, float *acc) { \
-    gemm(group, sizeof(tni_w4g_sb##group), tni_x86_tiles_g##group##_6x16_##isa, row_block, superblocks, a, m0, m1,     \
-         acc);                                                                                                         \
+    gemm_w4_avx2(group, sizeof(tni_w4g_sb##group), tni_x86_tiles_g##group##_6x16_##isa, row_block, superblocks, a, m0, \
+                 m1, acc);                                                                                             \
   }
 GEMM(32, avx2)
 GEMM(128, avx2)

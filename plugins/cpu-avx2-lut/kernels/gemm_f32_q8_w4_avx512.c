@@ -6,12 +6,12 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "plugins/common/w4g.h"
+#include "plugins/common/formats/formats.h"
 #include "plugins/cpu-avx2-lut/kernels/panel.h"
 
 /* For AMX codes lose their zero point, and groups of 32 leave room for the zeros of a pair. */
-__attribute__((always_inline)) static inline void unpack(size_t group, size_t sb_bytes, bool amx, const uint8_t *sb,
-                                                         size_t n_sb, tni_x86_panel *p) {
+__attribute__((always_inline)) static inline void unpack_w4_avx512(size_t group, size_t sb_bytes, bool amx,
+                                                                   const uint8_t *sb, size_t n_sb, tni_x86_panel *p) {
   const __m512i nibble = _mm512_set1_epi8(15), minus = _mm512_set1_epi8(amx ? 8 : 0);
   uint8_t *out = &p->w[0][0];
   for (size_t s = 0; s < n_sb; s++, sb += sb_bytes) {
@@ -31,10 +31,11 @@ __attribute__((always_inline)) static inline void unpack(size_t group, size_t sb
 }
 
 /* One row block by `tiles`, or two, block_bytes apart, by `tiles2`. */
-__attribute__((always_inline)) static inline void gemm(size_t group, size_t sb_bytes, bool amx, tni_x86_tiles_fn tiles,
-                                                       tni_x86_tiles2_fn tiles2, const uint8_t *block,
-                                                       size_t block_bytes, size_t superblocks, const tni_clt_act *a,
-                                                       size_t m0, size_t m1, float *const *acc) {
+__attribute__((always_inline)) static inline void gemm_w4_avx512(size_t group, size_t sb_bytes, bool amx,
+                                                                 tni_x86_tiles_fn tiles, tni_x86_tiles2_fn tiles2,
+                                                                 const uint8_t *block, size_t block_bytes,
+                                                                 size_t superblocks, const tni_clt_act *a, size_t m0,
+                                                                 size_t m1, float *const *acc) {
   tni_x86_panel p[2];
   const bool pairs = amx && group == 32;
   const size_t per_panel = (pairs ? TNI_X86_PAIR_PANEL_K : TNI_X86_PANEL_K) / (2 * group), blocks = tiles2 ? 2 : 1;
@@ -44,7 +45,7 @@ __attribute__((always_inline)) static inline void gemm(size_t group, size_t sb_b
     size_t n = superblocks - sb < per_panel ? superblocks - sb : per_panel;
     for (size_t i = 0; i < blocks; i++) {
       const uint8_t *from = block + i * block_bytes + sb * sb_bytes;
-      unpack(group, sb_bytes, amx, from, n, &p[i]);
+      unpack_w4_avx512(group, sb_bytes, amx, from, n, &p[i]);
       p[i].next = from + per_panel * sb_bytes;
       p[i].next_bytes = per_panel * sb_bytes;
       p[i].first_group = sb * 2;
@@ -54,18 +55,18 @@ __attribute__((always_inline)) static inline void gemm(size_t group, size_t sb_b
   if (amx) tni_x86_amx_end();
 }
 
-#define GEMM(group, tile, isa, amx)                                                                           \
-  void tni_x86_gemm_f32_q8g##group##_w4g##group##_##tile##_##isa(                                             \
-      const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, size_t m0, size_t m1, float *acc) { \
-    gemm(group, sizeof(tni_w4g_sb##group), amx, tni_x86_tiles_g##group##_##tile##_##isa, NULL, row_block, 0,  \
-         superblocks, a, m0, m1, &acc);                                                                       \
+#define GEMM(group, tile, isa, amx)                                                                                    \
+  void tni_x86_gemm_f32_q8g##group##_w4g##group##_##tile##_##isa(                                                      \
+      const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, size_t m0, size_t m1, float *acc) {          \
+    gemm_w4_avx512(group, sizeof(tni_w4g_sb##group), amx, tni_x86_tiles_g##group##_##tile##_##isa, NULL, row_block, 0, \
+                   superblocks, a, m0, m1, &acc);                                                                      \
   }
 #define GEMM2(group, tile, isa, amx)                                                                                   \
   void tni_x86_gemm2_f32_q8g##group##_w4g##group##_##tile##_##isa(const uint8_t *row_blocks, size_t block_bytes,       \
                                                                   size_t superblocks, const tni_clt_act *a, size_t m0, \
                                                                   size_t m1, float *const *acc) {                      \
-    gemm(group, sizeof(tni_w4g_sb##group), amx, NULL, tni_x86_tiles_g##group##_##tile##_##isa, row_blocks,             \
-         block_bytes, superblocks, a, m0, m1, acc);                                                                    \
+    gemm_w4_avx512(group, sizeof(tni_w4g_sb##group), amx, NULL, tni_x86_tiles_g##group##_##tile##_##isa, row_blocks,   \
+                   block_bytes, superblocks, a, m0, m1, acc);                                                          \
   }
 GEMM(32, 12x16, avx512vnni, false)
 GEMM(128, 12x16, avx512vnni, false)

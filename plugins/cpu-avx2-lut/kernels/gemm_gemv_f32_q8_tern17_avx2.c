@@ -5,17 +5,17 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "plugins/common/dot.h"
+#include "plugins/common/formats/formats.h"
 #include "plugins/cpu-avx2-lut/kernels/tern17.h"
 
 enum { UNIT = TNI_X86_TERN17_UNIT };
 
-static inline __m256i cut(__m256i v, int shift, int mask) {
+static inline __m256i cut_trits(__m256i v, int shift, int mask) {
   return _mm256_and_si256(_mm256_srli_epi16(v, shift), _mm256_set1_epi8((char)mask));
 }
 
 /* sum += codes times q[0..3], in every lane. */
-static inline __m256i dot(__m256i sum, __m256i codes, const int8_t *q) {
+static inline __m256i dot_trits(__m256i sum, __m256i codes, const int8_t *q) {
   int32_t v;
   memcpy(&v, q, sizeof v);
   return _mm256_add_epi16(sum, _mm256_maddubs_epi16(codes, _mm256_set1_epi32(v)));
@@ -47,7 +47,7 @@ __attribute__((always_inline)) static inline void tern17(bool fetch, const uint8
 #pragma GCC unroll 3
     for (int t = 0; t < 3; t++, q += 32) {
 #pragma GCC unroll 8
-      for (int j = 0; j < 8; j++) s = dot(s, cut(v[j], 2 * t, 3), q + j * 4);
+      for (int j = 0; j < 8; j++) s = dot_trits(s, cut_trits(v[j], 2 * t, 3), q + j * 4);
       if (++part % 4) continue;
       y = add_scaled(y, _mm256_madd_epi16(s, _mm256_set1_epi16(1)), sw, a->scale[part / 4 - 1]);
       if (i + 1 < units || t < 2) s = start_of(a, part / 4);

@@ -5,12 +5,12 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "plugins/common/dot.h"
+#include "plugins/common/formats/formats.h"
 #include "plugins/cpu-avx2-lut/kernels/tern17.h"
 
 enum { UNIT = TNI_X86_TERN17_UNIT };
 
-static inline __m512i dot(__m512i sum, __m512i codes, const int8_t *q) {
+static inline __m512i dot_trits_avx512(__m512i sum, __m512i codes, const int8_t *q) {
   int32_t v;
   memcpy(&v, q, sizeof v);
   return _mm512_dpbusd_epi32(sum, codes, _mm512_set1_epi32(v));
@@ -51,67 +51,71 @@ __attribute__((always_inline)) static inline unit open_unit(const uint8_t *u) {
 }
 
 /* Sums of a group, in four parts: one would wait for itself. */
-typedef struct sums {
+typedef struct trit_sums_avx512 {
   __m512i a, b, c, d;
-} sums;
+} trit_sums_avx512;
 
 /* 32 k of a unit: its trits t. */
-__attribute__((always_inline)) static inline void third(sums *s, const unit *x, int t, const int8_t *q) {
+__attribute__((always_inline)) static inline void third_trit_avx512(trit_sums_avx512 *s, const unit *x, int t,
+                                                                    const int8_t *q) {
   const __m512i table = _mm512_load_si512(trits[t]);
-  s->a = dot(s->a, _mm512_permutexvar_epi8(x->v0, table), q);
-  s->b = dot(s->b, _mm512_permutexvar_epi8(x->v1, table), q + 4);
-  s->c = dot(s->c, _mm512_permutexvar_epi8(x->v2, table), q + 8);
-  s->d = dot(s->d, _mm512_permutexvar_epi8(x->v3, table), q + 12);
-  s->a = dot(s->a, _mm512_permutexvar_epi8(x->v4, table), q + 16);
-  s->b = dot(s->b, _mm512_permutexvar_epi8(x->v5, table), q + 20);
-  s->c = dot(s->c, _mm512_permutexvar_epi8(x->v6, table), q + 24);
-  s->d = dot(s->d, _mm512_permutexvar_epi8(x->v7, table), q + 28);
+  s->a = dot_trits_avx512(s->a, _mm512_permutexvar_epi8(x->v0, table), q);
+  s->b = dot_trits_avx512(s->b, _mm512_permutexvar_epi8(x->v1, table), q + 4);
+  s->c = dot_trits_avx512(s->c, _mm512_permutexvar_epi8(x->v2, table), q + 8);
+  s->d = dot_trits_avx512(s->d, _mm512_permutexvar_epi8(x->v3, table), q + 12);
+  s->a = dot_trits_avx512(s->a, _mm512_permutexvar_epi8(x->v4, table), q + 16);
+  s->b = dot_trits_avx512(s->b, _mm512_permutexvar_epi8(x->v5, table), q + 20);
+  s->c = dot_trits_avx512(s->c, _mm512_permutexvar_epi8(x->v6, table), q + 24);
+  s->d = dot_trits_avx512(s->d, _mm512_permutexvar_epi8(x->v7, table), q + 28);
 }
 
-__attribute__((always_inline)) static inline sums start_of(int32_t word) {
+__attribute__((always_inline)) static inline trit_sums_avx512 start_of(int32_t word) {
   const __m512i none = _mm512_setzero_si512();
-  return (sums){_mm512_srai_epi32(_mm512_set1_epi32(word), 3), none, none, none};
+  return (trit_sums_avx512){_mm512_srai_epi32(_mm512_set1_epi32(word), 3), none, none, none};
 }
 
-__attribute__((always_inline)) static inline __m512 add_group(__m512 y, const sums *s, __m512 sw, float sx) {
+__attribute__((always_inline)) static inline __m512 add_group(__m512 y, const trit_sums_avx512 *s, __m512 sw,
+                                                              float sx) {
   return add_scaled(y, _mm512_add_epi32(_mm512_add_epi32(s->a, s->b), _mm512_add_epi32(s->c, s->d)), sw, sx);
 }
 
 /* n units, which begin with a group -> the groups that they are or begin. */
-__attribute__((always_inline)) static inline __m512 units(__m512 y, int n, const uint8_t *u, const int8_t *q,
-                                                          const int32_t *zero, __m512 sw, const float *sx) {
+__attribute__((always_inline)) static inline __m512 unit_trits_avx512(__m512 y, int n, const uint8_t *u,
+                                                                      const int8_t *q, const int32_t *zero, __m512 sw,
+                                                                      const float *sx) {
   unit x = open_unit(u);
-  sums s = start_of(zero[0]);
-  third(&s, &x, 0, q);
-  third(&s, &x, 1, q + 32);
-  third(&s, &x, 2, q + 64);
-  if (n > 1) x = open_unit(u + UNIT), third(&s, &x, 0, q + 96);
+  trit_sums_avx512 s = start_of(zero[0]);
+  third_trit_avx512(&s, &x, 0, q);
+  third_trit_avx512(&s, &x, 1, q + 32);
+  third_trit_avx512(&s, &x, 2, q + 64);
+  if (n > 1) x = open_unit(u + UNIT), third_trit_avx512(&s, &x, 0, q + 96);
   y = add_group(y, &s, sw, sx[0]);
   if (n == 1) return y;
   s = start_of(zero[1]);
-  third(&s, &x, 1, q + 128);
-  third(&s, &x, 2, q + 160);
+  third_trit_avx512(&s, &x, 1, q + 128);
+  third_trit_avx512(&s, &x, 2, q + 160);
   if (n > 2) {
     x = open_unit(u + 2 * UNIT);
-    third(&s, &x, 0, q + 192);
-    third(&s, &x, 1, q + 224);
+    third_trit_avx512(&s, &x, 0, q + 192);
+    third_trit_avx512(&s, &x, 1, q + 224);
   }
   y = add_group(y, &s, sw, sx[1]);
   if (n == 2) return y;
   s = start_of(zero[2]);
-  third(&s, &x, 2, q + 256);
+  third_trit_avx512(&s, &x, 2, q + 256);
   if (n > 3) {
     x = open_unit(u + 3 * UNIT);
-    third(&s, &x, 0, q + 288);
-    third(&s, &x, 1, q + 320);
-    third(&s, &x, 2, q + 352);
+    third_trit_avx512(&s, &x, 0, q + 288);
+    third_trit_avx512(&s, &x, 1, q + 320);
+    third_trit_avx512(&s, &x, 2, q + 352);
   }
   return add_group(y, &s, sw, sx[2]);
 }
 
 /* Four units are three groups; what is left are one to three units, whose last group may be cut short. */
-__attribute__((always_inline)) static inline void gemv(bool fetch, const uint8_t *row_block, size_t superblocks,
-                                                       const tni_clt_act *a, float *acc) {
+__attribute__((always_inline)) static inline void gemv_tern17_avx512(bool fetch, const uint8_t *row_block,
+                                                                     size_t superblocks, const tni_clt_act *a,
+                                                                     float *acc) {
   const uint8_t *u = row_block + TNI_DOT_SCALE_BYTES;
   const int8_t *q = a->q;
   const float *sx = a->scale;
@@ -120,22 +124,22 @@ __attribute__((always_inline)) static inline void gemv(bool fetch, const uint8_t
   __m512 y = _mm512_setzero_ps();
   for (size_t n = superblocks / 4; n > 0; n--, u += 4 * UNIT, q += 384, zero += 3, sx += 3) {
     for (size_t i = 0; fetch && i < 4 * UNIT; i += 64) _mm_prefetch((const char *)u + TNI_X86_AHEAD + i, _MM_HINT_T0);
-    y = units(y, 4, u, q, zero, sw, sx);
+    y = unit_trits_avx512(y, 4, u, q, zero, sw, sx);
   }
-  if (superblocks % 4 == 3) y = units(y, 3, u, q, zero, sw, sx);
-  if (superblocks % 4 == 2) y = units(y, 2, u, q, zero, sw, sx);
-  if (superblocks % 4 == 1) y = units(y, 1, u, q, zero, sw, sx);
+  if (superblocks % 4 == 3) y = unit_trits_avx512(y, 3, u, q, zero, sw, sx);
+  if (superblocks % 4 == 2) y = unit_trits_avx512(y, 2, u, q, zero, sw, sx);
+  if (superblocks % 4 == 1) y = unit_trits_avx512(y, 1, u, q, zero, sw, sx);
   _mm512_storeu_ps(acc, y);
 }
 
 void tni_x86_gemv_f32_q8g128_tern17_1x16_avx512vnni(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
                                                     float *acc) {
-  gemv(false, row_block, superblocks, a, acc);
+  gemv_tern17_avx512(false, row_block, superblocks, a, acc);
 }
 
 void tni_x86_gemv_f32_q8g128_tern17_1x16_avx512vnni_prefetch(const uint8_t *row_block, size_t superblocks,
                                                              const tni_clt_act *a, float *acc) {
-  gemv(true, row_block, superblocks, a, acc);
+  gemv_tern17_avx512(true, row_block, superblocks, a, acc);
 }
 
 static void unpack_third(const uint8_t *u, int t, int zero, uint8_t *out) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "plugins/common/dot.h"
+#include "plugins/common/formats/formats.h"
 #include "plugins/cpu-avx2-lut/kernels/tern17.h"
 
 enum { GROUPS = TNI_X86_PANEL_K / TNI_DOT_GROUP, THIRDS = TNI_X86_PANEL_K / 32 };

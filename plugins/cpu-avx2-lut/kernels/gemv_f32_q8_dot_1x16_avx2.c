@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One activation row times 16 outputs, streaming the packed block once. Two ymm of s16 sums (rows 0-7 and 8-15) start
- * from the zero-point words of 64 k (made for a zero point of 8: shifted) and are widened behind them.
+ * from the zero-point words of 64 k (made for a zero point of 8: shifted) and are widened after them.
  */
 #include <immintrin.h>
 #include <string.h>
 
-#include "plugins/common/dot.h"
+#include "plugins/common/formats/formats.h"
 #include "plugins/cpu-avx2-lut/kernels/kernels.h"
 
-static inline __m256i load(const uint8_t *p) { return _mm256_load_si256((const __m256i *)(const void *)p); }
-static inline __m256i cut(__m256i v, int shift, int mask) {
+static inline __m256i load_codes_avx2(const uint8_t *p) { return _mm256_load_si256((const __m256i *)(const void *)p); }
+static inline __m256i cut_nibbles_avx2(__m256i v, int shift, int mask) {
   return _mm256_and_si256(_mm256_srli_epi16(v, shift), _mm256_set1_epi8((char)mask));
 }
 
 /* sum += codes times q[0..3], in every lane. */
-static inline __m256i dot(__m256i sum, __m256i codes, const int8_t *q) {
+static inline __m256i dot_signed_avx2(__m256i sum, __m256i codes, const int8_t *q) {
   int32_t v;
   memcpy(&v, q, sizeof v);
   return _mm256_add_epi16(sum, _mm256_maddubs_epi16(codes, _mm256_set1_epi32(v)));
@@ -30,11 +30,11 @@ __attribute__((always_inline)) static inline __m256i two_bits(const uint8_t *u, 
   __m256i one = start, four = _mm256_setzero_si256();
 #pragma GCC unroll 4
   for (int i = 0; i < 4; i++, u += 64, q += 16) {
-    const __m256i v = load(u), w = _mm256_srli_epi16(v, 4);
-    one = dot(one, _mm256_and_si256(v, low), q);
-    four = dot(four, _mm256_and_si256(v, high), q + 4);
-    one = dot(one, _mm256_and_si256(w, low), q + 8);
-    four = dot(four, _mm256_and_si256(w, high), q + 12);
+    const __m256i v = load_codes_avx2(u), w = _mm256_srli_epi16(v, 4);
+    one = dot_signed_avx2(one, _mm256_and_si256(v, low), q);
+    four = dot_signed_avx2(four, _mm256_and_si256(v, high), q + 4);
+    one = dot_signed_avx2(one, _mm256_and_si256(w, low), q + 8);
+    four = dot_signed_avx2(four, _mm256_and_si256(w, high), q + 12);
   }
   const __m256i s = _mm256_madd_epi16(one, _mm256_set1_epi16(4));
   return _mm256_srai_epi32(_mm256_add_epi32(s, _mm256_madd_epi16(four, _mm256_set1_epi16(1))), 2);
@@ -58,15 +58,15 @@ __attribute__((always_inline)) static inline __m256i part_w3g(const uint8_t *u, 
   __m256i s = _mm256_srai_epi16(word, 1), t = _mm256_setzero_si256();
 #pragma GCC unroll 2
   for (int i = 0; i < 2; i++, u += 192, q += 32) {
-    const __m256i a = load(u), b = load(u + 64), c = load(u + 128);
-    s = dot(s, cut(a, 0, 7), q);
-    t = dot(t, cut(a, 3, 7), q + 4);
-    s = dot(s, _mm256_or_si256(cut(a, 6, 3), cut(c, 4, 4)), q + 8);
-    t = dot(t, cut(b, 0, 7), q + 12);
-    s = dot(s, cut(b, 3, 7), q + 16);
-    t = dot(t, _mm256_or_si256(cut(b, 6, 3), cut(c, 5, 4)), q + 20);
-    s = dot(s, cut(c, 0, 7), q + 24);
-    t = dot(t, cut(c, 3, 7), q + 28);
+    const __m256i a = load_codes_avx2(u), b = load_codes_avx2(u + 64), c = load_codes_avx2(u + 128);
+    s = dot_signed_avx2(s, cut_nibbles_avx2(a, 0, 7), q);
+    t = dot_signed_avx2(t, cut_nibbles_avx2(a, 3, 7), q + 4);
+    s = dot_signed_avx2(s, _mm256_or_si256(cut_nibbles_avx2(a, 6, 3), cut_nibbles_avx2(c, 4, 4)), q + 8);
+    t = dot_signed_avx2(t, cut_nibbles_avx2(b, 0, 7), q + 12);
+    s = dot_signed_avx2(s, cut_nibbles_avx2(b, 3, 7), q + 16);
+    t = dot_signed_avx2(t, _mm256_or_si256(cut_nibbles_avx2(b, 6, 3), cut_nibbles_avx2(c, 5, 4)), q + 20);
+    s = dot_signed_avx2(s, cut_nibbles_avx2(c, 0, 7), q + 24);
+    t = dot_signed_avx2(t, cut_nibbles_avx2(c, 3, 7), q + 28);
   }
   return _mm256_madd_epi16(_mm256_add_epi16(s, t), _mm256_set1_epi16(1));
 }
@@ -78,15 +78,15 @@ __attribute__((always_inline)) static inline __m256i part_w1g(const uint8_t *u, 
   (void)head;
 #pragma GCC unroll 2
   for (int i = 0; i < 2; i++, u += 64, q += 32) {
-    const __m256i v = load(u), w = _mm256_srli_epi16(v, 4);
-    s0 = dot(s0, cut(v, 0, 1), q);
-    s1 = dot(s1, cut(v, 0, 2), q + 4);
-    s2 = dot(s2, cut(v, 0, 4), q + 8);
-    s3 = dot(s3, cut(v, 0, 8), q + 12);
-    s0 = dot(s0, cut(w, 0, 1), q + 16);
-    s1 = dot(s1, cut(w, 0, 2), q + 20);
-    s2 = dot(s2, cut(w, 0, 4), q + 24);
-    s3 = dot(s3, cut(w, 0, 8), q + 28);
+    const __m256i v = load_codes_avx2(u), w = _mm256_srli_epi16(v, 4);
+    s0 = dot_signed_avx2(s0, cut_nibbles_avx2(v, 0, 1), q);
+    s1 = dot_signed_avx2(s1, cut_nibbles_avx2(v, 0, 2), q + 4);
+    s2 = dot_signed_avx2(s2, cut_nibbles_avx2(v, 0, 4), q + 8);
+    s3 = dot_signed_avx2(s3, cut_nibbles_avx2(v, 0, 8), q + 12);
+    s0 = dot_signed_avx2(s0, cut_nibbles_avx2(w, 0, 1), q + 16);
+    s1 = dot_signed_avx2(s1, cut_nibbles_avx2(w, 0, 2), q + 20);
+    s2 = dot_signed_avx2(s2, cut_nibbles_avx2(w, 0, 4), q + 24);
+    s3 = dot_signed_avx2(s3, cut_nibbles_avx2(w, 0, 8), q + 28);
   }
   s0 = _mm256_add_epi32(_mm256_madd_epi16(s0, _mm256_set1_epi16(8)), _mm256_madd_epi16(s1, _mm256_set1_epi16(4)));
   s2 = _mm256_add_epi32(_mm256_madd_epi16(s2, _mm256_set1_epi16(2)), _mm256_madd_epi16(s3, _mm256_set1_epi16(1)));
@@ -109,7 +109,7 @@ __attribute__((always_inline)) static inline __m256i part_w8g(const uint8_t *u, 
   (void)word, (void)head;
 #pragma GCC unroll 4
   for (int i = 0; i < 16; i++) {
-    const __m256i w = _mm256_xor_si256(load(u + i * 64), sign);
+    const __m256i w = _mm256_xor_si256(load_codes_avx2(u + i * 64), sign);
     s = dot_signed(s, w, _mm256_abs_epi8(w), q + i * 4);
   }
   return s;
@@ -124,7 +124,7 @@ __attribute__((always_inline)) static inline __m256i part_pal16(const uint8_t *u
   (void)word;
 #pragma GCC unroll 4
   for (int i = 0; i < 8; i++, q += 8) {
-    const __m256i v = load(u + i * 64), lo = cut(v, 0, 15), hi = cut(v, 4, 15);
+    const __m256i v = load_codes_avx2(u + i * 64), lo = cut_nibbles_avx2(v, 0, 15), hi = cut_nibbles_avx2(v, 4, 15);
     s = dot_signed(s, _mm256_shuffle_epi8(table, lo), _mm256_shuffle_epi8(sizes, lo), q);
     s = dot_signed(s, _mm256_shuffle_epi8(table, hi), _mm256_shuffle_epi8(sizes, hi), q + 4);
   }
@@ -140,9 +140,9 @@ static inline __m256 add_scaled(__m256 y, __m256i sum, __m256 sw, float sx) {
 }
 
 /* part_bytes: codes of 64 k. head_bytes: 0 where superblocks have scales. */
-__attribute__((always_inline)) static inline void gemv(part_fn part, size_t part_bytes, size_t head_bytes, bool fetch,
-                                                       const uint8_t *block, size_t superblocks, const tni_clt_act *a,
-                                                       float *acc) {
+__attribute__((always_inline)) static inline void gemv_dot_avx2(part_fn part, size_t part_bytes, size_t head_bytes,
+                                                                bool fetch, const uint8_t *block, size_t superblocks,
+                                                                const tni_clt_act *a, float *acc) {
   const uint8_t *head = block, *scales = block;
   const int8_t *q = a->q;
   const float *sx = a->scale;
@@ -179,7 +179,7 @@ __attribute__((always_inline)) static inline void gemv(part_fn part, size_t part
 #define GEMV_OF(id, isa, group_bytes, head_bytes, fetch)                                                             \
   void tni_x86_gemv_f32_q8g128_##id##_1x16_##isa(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
                                                  float *acc) {                                                       \
-    gemv(part_##id, group_bytes / 2, head_bytes, fetch, row_block, superblocks, a, acc);                             \
+    gemv_dot_avx2(part_##id, group_bytes / 2, head_bytes, fetch, row_block, superblocks, a, acc);                    \
   }
 #define GEMV(id, group_bytes, head_bytes)           \
   GEMV_OF(id, avx2, group_bytes, head_bytes, false) \

@@ -6,7 +6,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "plugins/common/w4g.h"
+#include "plugins/common/formats/formats.h"
 #include "plugins/cpu-avx2-lut/kernels/kernels.h"
 
 static inline __m256i four_codes(const int8_t *q) {
@@ -41,9 +41,9 @@ static inline __m256 add_scaled(__m256 y, __m256i sum, const uint8_t *halves, fl
   return _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), _mm256_mul_ps(sw, _mm256_set1_ps(sx)), y);
 }
 
-__attribute__((always_inline)) static inline void gemv(size_t group, size_t sub, size_t sb_bytes, bool fetch,
-                                                       const uint8_t *block, size_t superblocks, const tni_clt_act *a,
-                                                       float *acc) {
+__attribute__((always_inline)) static inline void gemv_w4_avx2(size_t group, size_t sub, size_t sb_bytes, bool fetch,
+                                                               const uint8_t *block, size_t superblocks,
+                                                               const tni_clt_act *a, float *acc) {
   const int8_t *q = a->q;
   const float *sx = a->scale;
   const int32_t *zero = a->zero;
@@ -66,7 +66,7 @@ __attribute__((always_inline)) static inline void gemv(size_t group, size_t sub,
 #define GEMV(group, sub, isa, fetch)                                                                       \
   void tni_x86_gemv_f32_q8g##group##_w4g##group##_1x16_##isa(const uint8_t *row_block, size_t superblocks, \
                                                              const tni_clt_act *a, float *acc) {           \
-    gemv(group, sub, sizeof(tni_w4g_sb##group), fetch, row_block, superblocks, a, acc);                    \
+    gemv_w4_avx2(group, sub, sizeof(tni_w4g_sb##group), fetch, row_block, superblocks, a, acc);            \
   }
 GEMV(32, 32, avx2, false)
 GEMV(128, 64, avx2, false)

@@ -7,7 +7,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "plugins/common/w4g.h"
+#include "plugins/common/formats/formats.h"
 #include "plugins/cpu-avx2-lut/kernels/kernels.h"
 
 static inline __m512i four_codes(const int8_t *q) {
@@ -16,8 +16,9 @@ static inline __m512i four_codes(const int8_t *q) {
   return _mm512_set1_epi32(v);
 }
 
-__attribute__((always_inline)) static inline void gemv(size_t group, size_t sb_bytes, bool fetch, const uint8_t *block,
-                                                       size_t superblocks, const tni_clt_act *a, float *acc) {
+__attribute__((always_inline)) static inline void gemv_w4_avx512vnni(size_t group, size_t sb_bytes, bool fetch,
+                                                                     const uint8_t *block, size_t superblocks,
+                                                                     const tni_clt_act *a, float *acc) {
   const __m512i nibble = _mm512_set1_epi8(15);
   const int8_t *q = a->q;
   const float *sx = a->scale;
@@ -53,7 +54,7 @@ __attribute__((always_inline)) static inline void gemv(size_t group, size_t sb_b
 #define GEMV(group, isa, fetch)                                                                            \
   void tni_x86_gemv_f32_q8g##group##_w4g##group##_1x16_##isa(const uint8_t *row_block, size_t superblocks, \
                                                              const tni_clt_act *a, float *acc) {           \
-    gemv(group, sizeof(tni_w4g_sb##group), fetch, row_block, superblocks, a, acc);                         \
+    gemv_w4_avx512vnni(group, sizeof(tni_w4g_sb##group), fetch, row_block, superblocks, a, acc);           \
   }
 GEMV(32, avx512vnni, false)
 GEMV(128, avx512vnni, false)

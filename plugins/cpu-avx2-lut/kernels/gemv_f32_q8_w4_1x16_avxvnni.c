@@ -6,10 +6,10 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "plugins/common/w4g.h"
+#include "plugins/common/formats/formats.h"
 #include "plugins/cpu-avx2-lut/kernels/kernels.h"
 
-static inline __m256i load(const uint8_t *p) { return _mm256_load_si256((const __m256i *)(const void *)p); }
+static inline __m256i load_nibbles(const uint8_t *p) { return _mm256_load_si256((const __m256i *)(const void *)p); }
 
 static inline __m256i four_codes(const int8_t *q) {
   int32_t v;
@@ -22,8 +22,9 @@ static inline __m256 add_scaled(__m256 y, __m256i sum, const uint8_t *halves, fl
   return _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), _mm256_mul_ps(sw, _mm256_set1_ps(sx)), y);
 }
 
-__attribute__((always_inline)) static inline void gemv(size_t group, size_t sb_bytes, bool fetch, const uint8_t *block,
-                                                       size_t superblocks, const tni_clt_act *a, float *acc) {
+__attribute__((always_inline)) static inline void gemv_w4_avxvnni(size_t group, size_t sb_bytes, bool fetch,
+                                                                  const uint8_t *block, size_t superblocks,
+                                                                  const tni_clt_act *a, float *acc) {
   const __m256i nibble = _mm256_set1_epi8(15), none = _mm256_setzero_si256();
   const int8_t *q = a->q;
   const float *sx = a->scale;
@@ -37,7 +38,7 @@ __attribute__((always_inline)) static inline void gemv(size_t group, size_t sb_b
       __m256i lo0 = _mm256_set1_epi32(*zero), lo1 = lo0, hi0 = none, hi1 = none;
 #pragma GCC unroll 4
       for (size_t k = 0; k < group; k += 8, q += 8, code += 64) {
-        const __m256i v0 = load(code), v1 = load(code + 32), a0 = four_codes(q), a1 = four_codes(q + 4);
+        const __m256i v0 = load_nibbles(code), v1 = load_nibbles(code + 32), a0 = four_codes(q), a1 = four_codes(q + 4);
         lo0 = _mm256_dpbusd_avx_epi32(lo0, _mm256_and_si256(v0, nibble), a0);
         lo1 = _mm256_dpbusd_avx_epi32(lo1, _mm256_and_si256(v1, nibble), a0);
         hi0 = _mm256_dpbusd_avx_epi32(hi0, _mm256_and_si256(_mm256_srli_epi16(v0, 4), nibble), a1);
@@ -54,7 +55,7 @@ __attribute__((always_inline)) static inline void gemv(size_t group, size_t sb_b
 #define GEMV(group, isa, fetch)                                                                            \
   void tni_x86_gemv_f32_q8g##group##_w4g##group##_1x16_##isa(const uint8_t *row_block, size_t superblocks, \
                                                              const tni_clt_act *a, float *acc) {           \
-    gemv(group, sizeof(tni_w4g_sb##group), fetch, row_block, superblocks, a, acc);                         \
+    gemv_w4_avxvnni(group, sizeof(tni_w4g_sb##group), fetch, row_block, superblocks, a, acc);              \
   }
 GEMV(32, avxvnni, false)
 GEMV(128, avxvnni, false)

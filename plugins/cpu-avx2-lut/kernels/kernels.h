@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The x86-64 variants; shapes, layouts and names are those of plugins/common/cpu_lut/kernels.h.
+ * The x86-64 variants; shapes, layouts and names are those of plugins/common/cpu/kernels.h.
  */
 #ifndef TENON_CPU_AVX2_KERNELS_H
 #define TENON_CPU_AVX2_KERNELS_H
 
-#include "plugins/common/cpu_lut/dot_kernels.h"
-#include "plugins/common/cpu_lut/lut_kernels.h"
+#include "plugins/common/cpu/kernels/kernels.h"
 
 /* How far ahead GEMVs for TNI_CPU_PREFETCH fetch weights. Sapphire Rapids: 75 % of what a pure read gets become 97 %.
  */
@@ -64,7 +63,7 @@ DECLARE_GEMM(q8g128_w4g128, 32x16, amx)
 DECLARE_GEMM2(q8g32_w4g32, 16x32, amx)
 DECLARE_GEMM2(q8g128_w4g128, 16x32, amx)
 
-/* Formats of plugins/common/dot.h. */
+/* Formats of plugins/common/formats/dot.h. */
 #define DECLARE_DOT(id, tile)                    \
   DECLARE_GEMV(q8g128_##id, avx2)                \
   DECLARE_GEMV(q8g128_##id, avx2_prefetch)       \
@@ -90,7 +89,7 @@ DECLARE_DOT(pal16, 4x16)
 #undef DECLARE_GEMM
 #undef DECLARE_GEMM2
 
-/* Bit-serial formats (plugins/common/cpu_lut/lut_kernels.h). */
+/* Bit-serial formats (plugins/common/cpu/kernels/lut_kernels.h). */
 #define DECLARE(id)                                                                                                   \
   void tni_x86_tables_##id##_f32_1x128_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a,          \
                                             size_t m);                                                                \

@@ -10,30 +10,30 @@
 enum { TILE_M = 6, TILE_N = 16 };
 
 /* Columns that a tile has: lanes beyond n are neither read nor written. */
-typedef struct columns {
+typedef struct tile_columns {
   __m256i lo, hi;
-} columns;
+} tile_columns;
 
-static columns columns_of(size_t n) {
+static tile_columns columns_of(size_t n) {
   const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   int32_t have = n > TILE_N ? TILE_N : (int32_t)n;
-  return (columns){_mm256_cmpgt_epi32(_mm256_set1_epi32(have), lane),
-                   _mm256_cmpgt_epi32(_mm256_set1_epi32(have - 8), lane)};
+  return (tile_columns){_mm256_cmpgt_epi32(_mm256_set1_epi32(have), lane),
+                        _mm256_cmpgt_epi32(_mm256_set1_epi32(have - 8), lane)};
 }
 
 /* A raw constant may lie at any address of a mapped file. */
-static inline __m256 broadcast(const float *a) {
+static inline __m256 broadcast_float(const float *a) {
   float v;
   memcpy(&v, a, sizeof v);
   return _mm256_set1_ps(v);
 }
 
 #define START(i) __m256 c##i##0 = _mm256_setzero_ps(), c##i##1 = c##i##0;
-#define STEP(i)                                \
-  {                                            \
-    __m256 v = broadcast(a + i * lda + k);     \
-    c##i##0 = _mm256_fmadd_ps(v, b0, c##i##0); \
-    c##i##1 = _mm256_fmadd_ps(v, b1, c##i##1); \
+#define STEP(i)                                  \
+  {                                              \
+    __m256 v = broadcast_float(a + i * lda + k); \
+    c##i##0 = _mm256_fmadd_ps(v, b0, c##i##0);   \
+    c##i##1 = _mm256_fmadd_ps(v, b1, c##i##1);   \
   }
 #define STORE(i)                          \
   _mm256_storeu_ps(c + i * ldc, c##i##0); \
@@ -52,7 +52,7 @@ static inline __m256 broadcast(const float *a) {
     REP(STORE)                                                                                                   \
   }                                                                                                              \
   static void tail_##M(const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc, size_t K,   \
-                       columns cols) {                                                                           \
+                       tile_columns cols) {                                                                      \
     REP(START)                                                                                                   \
     for (size_t k = 0; k < K; k++, b += ldb) {                                                                   \
       __m256 b0 = _mm256_maskload_ps(b, cols.lo), b1 = _mm256_maskload_ps(b + 8, cols.hi);                       \
@@ -74,16 +74,16 @@ TILE(6, TNI_X86_REP6)
 #undef STEP
 #undef START
 
-typedef void (*tile_fn)(const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc, size_t K);
+typedef void (*float_tile_fn)(const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc, size_t K);
 typedef void (*tail_fn)(const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc, size_t K,
-                        columns cols);
-static const tile_fn tiles[TILE_M + 1] = {NULL, tile_1, tile_2, tile_3, tile_4, tile_5, tile_6};
+                        tile_columns cols);
+static const float_tile_fn tiles[TILE_M + 1] = {NULL, tile_1, tile_2, tile_3, tile_4, tile_5, tile_6};
 static const tail_fn tails[TILE_M + 1] = {NULL, tail_1, tail_2, tail_3, tail_4, tail_5, tail_6};
 
 void tni_x86_matmul_f32_f32_f32_6x16_avx2(const tni_clt_matmul *p) {
   for (size_t n = 0; n < p->N; n += TILE_N) {
     size_t left = p->N - n;
-    columns cols = columns_of(left);
+    tile_columns cols = columns_of(left);
     for (size_t m = 0; m < p->M; m += TILE_M) {
       size_t rows = p->M - m < TILE_M ? p->M - m : TILE_M;
       const float *a = p->a + m * p->lda;

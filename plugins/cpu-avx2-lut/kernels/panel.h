@@ -15,7 +15,7 @@ typedef struct tni_x86_panel {
   _Alignas(64) uint8_t w[TNI_X86_PANEL_QUADS][64]; /* [k / 4][output][k % 4] */
   _Alignas(64) float scale[TNI_X86_PANEL_K / 32][TNI_CLT_ROWS];
   size_t groups, first_group;
-  const uint8_t *next; /* packed bytes of the panel that follows, or whatever lies behind the last */
+  const uint8_t *next; /* packed bytes of the panel that follows, or whatever lies after the last */
   size_t next_bytes;
 } tni_x86_panel;
 

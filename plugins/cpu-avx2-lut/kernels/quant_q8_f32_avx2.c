@@ -59,8 +59,9 @@ static inline float *scale_at(uint32_t layout, const tni_clt_act *a, size_t m, s
   return a->scale + m * a->s_stride + g * (layout == TNI_CLT_SLABS ? a->group_stride : 1);
 }
 
-__attribute__((always_inline)) static inline void quantize(size_t group, size_t sub, uint32_t layout, const float *x,
-                                                           size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
+__attribute__((always_inline)) static inline void quantize_q8_avx2(size_t group, size_t sub, uint32_t layout,
+                                                                   const float *x, size_t K, size_t K_padded,
+                                                                   const tni_clt_act *a, size_t m) {
   int32_t *zero = a->zero + m * a->z_stride;
   for (size_t k = 0; k < K_padded; k += group) {
     float tail[MAX_GROUP];
@@ -89,7 +90,7 @@ __attribute__((always_inline)) static inline void quantize(size_t group, size_t 
 
 #define QUANT(name, group, sub, layout)                                                                         \
   void tni_x86_quant_##name##_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) { \
-    quantize(group, sub, layout, x, K, K_padded, a, m);                                                         \
+    quantize_q8_avx2(group, sub, layout, x, K, K_padded, a, m);                                                 \
   }
 QUANT(q8g32_f32_1x32, 32, 32, TNI_CLT_ROWS_S16)
 QUANT(q8g128_f32_1x128, 128, 64, TNI_CLT_ROWS_S16)

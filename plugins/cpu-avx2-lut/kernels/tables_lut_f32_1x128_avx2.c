@@ -7,7 +7,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "plugins/common/lut.h"
+#include "plugins/common/formats/formats.h"
 #include "plugins/cpu-avx2-lut/kernels/kernels.h"
 
 enum { GROUP = TNI_LUT_GROUP };
@@ -33,29 +33,21 @@ static inline float group_scale(const float *x, __m256 *inv) {
   return flush ? 0.0f : s;
 }
 
-static inline __m256i codes8(const float *x, __m256 inv) {
+static inline __m256i eight_codes_avx2(const float *x, __m256 inv) {
   const __m256 lo = _mm256_set1_ps(-255.0f), hi = _mm256_set1_ps(255.0f);
   return _mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(_mm256_mul_ps(_mm256_loadu_ps(x), inv), lo), hi));
 }
 
 /* 16 codes in memory order. */
 static inline __m256i codes16(const float *x, __m256 inv) {
-  return _mm256_permute4x64_epi64(_mm256_packs_epi32(codes8(x, inv), codes8(x + 8, inv)), 0xd8);
-}
-
-/* x from k on, or a copy with zeros behind. */
-static inline const float *group_at(const float *x, size_t K, size_t k, float *tail) {
-  if (K - k >= GROUP) return x + k;
-  memset(tail, 0, GROUP * sizeof *tail);
-  memcpy(tail, x + k, (K - k) * sizeof *x);
-  return tail;
+  return _mm256_permute4x64_epi64(_mm256_packs_epi32(eight_codes_avx2(x, inv), eight_codes_avx2(x + 8, inv)), 0xd8);
 }
 
 void tni_x86_quant_q9g128_f32_1x128_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
   int8_t *out = a->q + m * a->q_stride;
   for (size_t k = 0, g = 0; k < K_padded; k += GROUP, g++) {
     float tail[GROUP];
-    const float *from = group_at(x, K, k, tail);
+    const float *from = tni_clt_lut_group_at(x, K, k, tail);
     __m256 inv;
     a->scale[m * a->s_stride + g] = group_scale(from, &inv);
     for (size_t i = 0; i < GROUP; i += 16, out += 32)
@@ -64,7 +56,7 @@ void tni_x86_quant_q9g128_f32_1x128_avx2(const float *x, size_t K, size_t K_padd
 }
 
 /* Every byte of a quad: element j of it. Two quads of a 128-bit lane have 8 bytes each. */
-static inline __m256i element(__m256i codes, int j) {
+static inline __m256i quad_element(__m256i codes, int j) {
   const __m256i first =
       _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 4, 4, 4, 4, 4, 4, 4, 4, 0, 0, 0, 0, 0, 0, 0, 0, 4, 4, 4, 4, 4, 4, 4, 4);
   return _mm256_shuffle_epi8(codes, _mm256_add_epi8(first, _mm256_set1_epi8((char)j)));
@@ -77,31 +69,32 @@ static inline void tables4(__m256i codes, __m256i base, __m256i abs, uint8_t *ou
                 bit2 = _mm256_set1_epi64x((long long)0xffffffff00000000),
                 turn = _mm256_setr_epi8(7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0,
                                         15, 14, 13, 12, 11, 10, 9, 8);
-  __m256i low = element(base, 0);
-  low = _mm256_add_epi8(low, _mm256_and_si256(element(codes, 0), bit0));
-  low = _mm256_add_epi8(low, _mm256_and_si256(element(codes, 1), bit1));
-  low = _mm256_add_epi8(low, _mm256_and_si256(element(codes, 2), bit2));
-  __m256i high = _mm256_shuffle_epi8(_mm256_sub_epi8(element(abs, 0), low), turn);
+  __m256i low = quad_element(base, 0);
+  low = _mm256_add_epi8(low, _mm256_and_si256(quad_element(codes, 0), bit0));
+  low = _mm256_add_epi8(low, _mm256_and_si256(quad_element(codes, 1), bit1));
+  low = _mm256_add_epi8(low, _mm256_and_si256(quad_element(codes, 2), bit2));
+  __m256i high = _mm256_shuffle_epi8(_mm256_sub_epi8(quad_element(abs, 0), low), turn);
   __m256i even = _mm256_unpacklo_epi64(low, high), odd = _mm256_unpackhi_epi64(low, high);
   _mm256_storeu_si256((__m256i *)(void *)out, _mm256_permute2x128_si256(even, odd, 0x20));
   _mm256_storeu_si256((__m256i *)(void *)(out + 32), _mm256_permute2x128_si256(even, odd, 0x31));
 }
 
 /* Sum of eight s32. */
-static inline int32_t total(__m256i v) {
+static inline int32_t total_of_eight(__m256i v) {
   __m128i s = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
   s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
   s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1));
   return _mm_cvtsi128_si32(s);
 }
 
-__attribute__((always_inline)) static inline void tables(int32_t full, int32_t zero, const float *x, size_t K,
-                                                         size_t K_padded, const tni_clt_act *a, size_t m) {
+__attribute__((always_inline)) static inline void build_tables_avx2(int32_t full, int32_t zero, const float *x,
+                                                                    size_t K, size_t K_padded, const tni_clt_act *a,
+                                                                    size_t m) {
   const __m256i ones = _mm256_set1_epi16(1), byte = _mm256_set1_epi16(255), none = _mm256_setzero_si256();
   uint8_t *out = (uint8_t *)a->q + m * a->q_stride;
   for (size_t k = 0, g = 0; k < K_padded; k += GROUP, g++) {
     float tail[GROUP];
-    const float *from = group_at(x, K, k, tail);
+    const float *from = tni_clt_lut_group_at(x, K, k, tail);
     __m256 inv;
     __m256i sum = none, abs = none;
     a->scale[m * a->s_stride + g] = group_scale(from, &inv);
@@ -116,18 +109,14 @@ __attribute__((always_inline)) static inline void tables(int32_t full, int32_t z
       __m256i mags = _mm256_shuffle_epi8(per_quad, _mm256_set1_epi64x(0x0000000600000004));
       tables4(_mm256_packus_epi16(_mm256_and_si256(q, byte), none), bases, mags, out);
     }
-    a->zero[m * a->z_stride + g] = (full - zero) * total(sum) - full * total(abs);
+    a->zero[m * a->z_stride + g] = (full - zero) * total_of_eight(sum) - full * total_of_eight(abs);
   }
 }
 
 #define TABLES(id, full, zero)                                                                               \
   void tni_x86_tables_##id##_f32_1x128_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, \
                                             size_t m) {                                                      \
-    tables(full, zero, x, K, K_padded, a, m);                                                                \
+    build_tables_avx2(full, zero, x, K, K_padded, a, m);                                                     \
   }
-TABLES(lut1, 1, 1)
-TABLES(lut2, 3, 3)
-TABLES(lut3, 7, 7)
-TABLES(lut4, 15, 15)
-TABLES(lutt, 3, 2)
+TNI_CLT_LUT_TABLES(TABLES)
 #undef TABLES

@@ -4,7 +4,7 @@
  * product loads one, and a core whose other thread is busy has no loads left for that.
  *
  * The f32 sums live in memory, and 24 stores of 64 bytes in a row take longer than what a core can keep waiting: each
- * row's are stored right behind its last product, while the others' products go on.
+ * row's are stored right after its last product, while the others' products go on.
  */
 #include <immintrin.h>
 
@@ -33,7 +33,7 @@ enum { TILE_M = 12 };
   }
 #define GO_ON(i)
 #define ADVANCE u += 512, v += 512, b0 += 32, b1 += 32, b2 += 32;
-/* Eight quads, and behind each row's last product `then`. */
+/* Eight quads, and after each row's last product `then`. */
 #define QUADS(then)                                                                                                 \
   {                                                                                                                 \
     QUAD(0, GO_ON)                                                                                                  \
@@ -41,14 +41,14 @@ enum { TILE_M = 12 };
   }
 
 #define START(i) __m512i s##i = _mm512_slli_epi32(_mm512_set1_epi32(zero[(i)*z_stride]), SHIFT), t##i = s##i;
-#define FINISH(i)                                                         \
-  {                                                                       \
-    const __m512 by = _mm512_set1_ps(sx[(i)*s_stride]);                   \
-    finish(s##i, _mm512_mul_ps(sw0, by), fresh, acc0 + (i)*TNI_CLT_ROWS); \
-    finish(t##i, _mm512_mul_ps(sw1, by), fresh, acc1 + (i)*TNI_CLT_ROWS); \
+#define FINISH(i)                                                              \
+  {                                                                            \
+    const __m512 by = _mm512_set1_ps(sx[(i)*s_stride]);                        \
+    finish_tile(s##i, _mm512_mul_ps(sw0, by), fresh, acc0 + (i)*TNI_CLT_ROWS); \
+    finish_tile(t##i, _mm512_mul_ps(sw1, by), fresh, acc1 + (i)*TNI_CLT_ROWS); \
   }
 
-static inline void finish(__m512i sum, __m512 scale, bool fresh, float *acc) {
+static inline void finish_tile(__m512i sum, __m512 scale, bool fresh, float *acc) {
   const __m512 y = fresh ? _mm512_setzero_ps() : _mm512_loadu_ps(acc);
   _mm512_storeu_ps(acc, _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), scale, y));
 }

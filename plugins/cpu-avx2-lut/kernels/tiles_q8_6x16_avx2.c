@@ -109,11 +109,11 @@ TILE(6, TNI_X86_REP6)
 #undef STEP
 #undef START
 
-typedef void (*tile_fn)(const tni_x86_panel *p, const tni_clt_act *a, size_t m, float *acc);
-static const tile_fn tiles32[TILE_M + 1] = {NULL, tile32_1, tile32_2, tile32_3, tile32_4, tile32_5, tile32_6};
-static const tile_fn tiles128[TILE_M + 1] = {NULL, tile128_1, tile128_2, tile128_3, tile128_4, tile128_5, tile128_6};
+typedef void (*q8_tile_fn)(const tni_x86_panel *p, const tni_clt_act *a, size_t m, float *acc);
+static const q8_tile_fn tiles32[TILE_M + 1] = {NULL, tile32_1, tile32_2, tile32_3, tile32_4, tile32_5, tile32_6};
+static const q8_tile_fn tiles128[TILE_M + 1] = {NULL, tile128_1, tile128_2, tile128_3, tile128_4, tile128_5, tile128_6};
 
-static void all_rows(const tile_fn *tiles, const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1,
+static void all_rows(const q8_tile_fn *tiles, const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1,
                      bool first, float *acc) {
   if (first) memset(acc, 0, (m1 - m0) * TNI_CLT_ROWS * sizeof *acc);
   for (size_t m = m0; m < m1; m += TILE_M) {

@@ -58,24 +58,24 @@ __attribute__((always_inline)) static inline void add_scaled(float *acc, __m256i
     }                                                                                               \
   }
 
-typedef void (*tile_fn)(const tni_x86_panel *p, const tni_clt_act *a, size_t m, float *acc);
+typedef void (*vnni_tile_fn)(const tni_x86_panel *p, const tni_clt_act *a, size_t m, float *acc);
 
-#define TILES(GROUP, id, shift)                                                                              \
-  TILE(1, GROUP, id, shift)                                                                                  \
-  TILE(2, GROUP, id, shift)                                                                                  \
-  TILE(3, GROUP, id, shift)                                                                                  \
-  TILE(4, GROUP, id, shift)                                                                                  \
-  TILE(5, GROUP, id, shift)                                                                                  \
-  TILE(6, GROUP, id, shift)                                                                                  \
-  void tni_x86_tiles_##id##_6x16_avxvnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, \
-                                         bool first, float *acc) {                                           \
-    static const tile_fn tiles[TILE_M + 1] = {NULL,          tile_##id##_1, tile_##id##_2, tile_##id##_3,    \
-                                              tile_##id##_4, tile_##id##_5, tile_##id##_6};                  \
-    if (first) memset(acc, 0, (m1 - m0) * TNI_CLT_ROWS * sizeof *acc);                                       \
-    for (size_t m = m0; m < m1; m += TILE_M) {                                                               \
-      tni_x86_ask(p, (m - m0) / TILE_M, (m1 - m0 + TILE_M - 1) / TILE_M);                                    \
-      tiles[m1 - m < TILE_M ? m1 - m : TILE_M](p, a, m, acc + (m - m0) * TNI_CLT_ROWS);                      \
-    }                                                                                                        \
+#define TILES(GROUP, id, shift)                                                                                \
+  TILE(1, GROUP, id, shift)                                                                                    \
+  TILE(2, GROUP, id, shift)                                                                                    \
+  TILE(3, GROUP, id, shift)                                                                                    \
+  TILE(4, GROUP, id, shift)                                                                                    \
+  TILE(5, GROUP, id, shift)                                                                                    \
+  TILE(6, GROUP, id, shift)                                                                                    \
+  void tni_x86_tiles_##id##_6x16_avxvnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1,   \
+                                         bool first, float *acc) {                                             \
+    static const vnni_tile_fn tiles[TILE_M + 1] = {NULL,          tile_##id##_1, tile_##id##_2, tile_##id##_3, \
+                                                   tile_##id##_4, tile_##id##_5, tile_##id##_6};               \
+    if (first) memset(acc, 0, (m1 - m0) * TNI_CLT_ROWS * sizeof *acc);                                         \
+    for (size_t m = m0; m < m1; m += TILE_M) {                                                                 \
+      tni_x86_ask(p, (m - m0) / TILE_M, (m1 - m0 + TILE_M - 1) / TILE_M);                                      \
+      tiles[m1 - m < TILE_M ? m1 - m : TILE_M](p, a, m, acc + (m - m0) * TNI_CLT_ROWS);                        \
+    }                                                                                                          \
   }
 
 TILES(32, g32, 0)

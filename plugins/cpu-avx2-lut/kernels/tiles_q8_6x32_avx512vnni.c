@@ -38,7 +38,7 @@ enum { TILE_M = 6, GROUP = 32 };
   _mm512_storeu_ps(acc[0] + (i)*TNI_CLT_ROWS, y##i); \
   _mm512_storeu_ps(acc[1] + (i)*TNI_CLT_ROWS, z##i);
 
-static void tile(const tni_x86_panel *p, const tni_clt_act *a, size_t m, bool first, float *const *acc) {
+static void tile_6x32(const tni_x86_panel *p, const tni_clt_act *a, size_t m, bool first, float *const *acc) {
   const size_t stride = a->q_stride, z_stride = a->z_stride, s_stride = a->s_stride;
   const int8_t *b0 = a->q + m * stride + p->first_group * GROUP, *b1 = b0 + 3 * stride;
   const int32_t *zero = a->zero + m * z_stride + p->first_group;
@@ -61,7 +61,7 @@ void tni_x86_tiles_g32_6x32_avx512vnni(const tni_x86_panel *p, const tni_clt_act
     const size_t at = i * TILE_M * TNI_CLT_ROWS;
     tni_x86_ask(&p[0], i, tiles);
     tni_x86_ask(&p[1], i, tiles);
-    tile(p, a, m, first, (float *const[]){acc[0] + at, acc[1] + at});
+    tile_6x32(p, a, m, first, (float *const[]){acc[0] + at, acc[1] + at});
   }
   for (size_t i = 0; m < m1 && i < 2; i++)
     tni_x86_tiles_g32_12x16_avx512vnni(&p[i], a, m, m1, first, acc[i] + (m - m0) * TNI_CLT_ROWS);

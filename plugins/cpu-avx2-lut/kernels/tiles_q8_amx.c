@@ -123,15 +123,15 @@ INLINE void product_1(SHAPE, size_t half) {
 }
 
 /* Where the first row stands: x and what belongs to it, from the panel's first group on. */
-typedef struct place {
+typedef struct amx_place {
   const int8_t *q;
   const float *sx;
   size_t slab_stride, group_stride;
   float *acc[2];
-} place;
+} amx_place;
 
 /* Rows from r on, group g. */
-INLINE step step_at(bool wide, const tni_x86_panel *p, const place *at, size_t r, size_t g, bool first, sums *to) {
+INLINE step step_at(bool wide, const tni_x86_panel *p, const amx_place *at, size_t r, size_t g, bool first, sums *to) {
   const float *sx = at->sx + g * at->group_stride + r;
   float *acc = at->acc[0] + r * TNI_CLT_ROWS;
   return (step){.to = to,
@@ -142,7 +142,7 @@ INLINE step step_at(bool wide, const tni_x86_panel *p, const place *at, size_t r
 }
 
 /* Rows [begin, end), whole steps: pass i of n. */
-INLINE void pass(SHAPE, const tni_x86_panel *p, const place *at, size_t begin, size_t end, bool first, size_t i,
+INLINE void pass(SHAPE, const tni_x86_panel *p, const amx_place *at, size_t begin, size_t end, bool first, size_t i,
                  size_t n) {
   const size_t per_step = wide ? TILE_M : 2 * TILE_M, at_once = group == 128 ? 1 : 2;
   _Alignas(64) sums t[2][2];
@@ -171,7 +171,7 @@ INLINE void pass(SHAPE, const tni_x86_panel *p, const place *at, size_t begin, s
 }
 
 /* Rows that are no whole step: tiles have sixteen, so x is copied to where so many may be read. */
-INLINE void fewer(SHAPE, const tni_x86_panel *p, const place *at, size_t begin, size_t rows, bool first) {
+INLINE void fewer(SHAPE, const tni_x86_panel *p, const amx_place *at, size_t begin, size_t rows, bool first) {
   _Alignas(64) int8_t copy[TNI_X86_PANEL_K / TILE_BYTES][2 * TILE_M][TILE_BYTES];
   _Alignas(64) sums t[2];
   const size_t at_once = group == 128 ? 1 : 2, slabs = p->groups * group / TILE_BYTES;
@@ -199,11 +199,11 @@ INLINE void fewer(SHAPE, const tni_x86_panel *p, const place *at, size_t begin, 
 
 INLINE void tiles(SHAPE, const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
                   float *const *acc) {
-  const place at = {.q = a->q + p->first_group * group / TILE_BYTES * a->slab_stride + m0 * TILE_BYTES,
-                    .sx = a->scale + p->first_group * a->group_stride + m0,
-                    .slab_stride = a->slab_stride,
-                    .group_stride = a->group_stride,
-                    .acc = {acc[0], wide ? acc[1] : NULL}};
+  const amx_place at = {.q = a->q + p->first_group * group / TILE_BYTES * a->slab_stride + m0 * TILE_BYTES,
+                        .sx = a->scale + p->first_group * a->group_stride + m0,
+                        .slab_stride = a->slab_stride,
+                        .group_stride = a->group_stride,
+                        .acc = {acc[0], wide ? acc[1] : NULL}};
   const size_t per_step = wide ? TILE_M : 2 * TILE_M, rows = m1 - m0, whole = rows / per_step * per_step;
   const size_t passes = (whole + PASS_ROWS - 1) / PASS_ROWS;
   for (size_t i = 0; i < passes; i++) {

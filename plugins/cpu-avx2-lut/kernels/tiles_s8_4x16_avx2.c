@@ -64,8 +64,8 @@ TILE(4)
 #undef STEP
 #undef START
 
-typedef void (*tile_fn)(const tni_x86_panel *p, const tni_clt_act *a, size_t m, float *acc);
-static const tile_fn tiles[TILE_M + 1] = {NULL, tile_1, tile_2, tile_3, tile_4};
+typedef void (*s8_tile_fn)(const tni_x86_panel *p, const tni_clt_act *a, size_t m, float *acc);
+static const s8_tile_fn tiles[TILE_M + 1] = {NULL, tile_1, tile_2, tile_3, tile_4};
 
 void tni_x86_tiles_s8g128_4x16_avx2(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
                                     float *acc) {

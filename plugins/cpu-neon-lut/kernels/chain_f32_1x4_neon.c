@@ -42,13 +42,13 @@ typedef struct wide {
 #define FLOATS(v) vreinterpretq_f32_s32(v)
 #define INTS(v) vreinterpretq_s32_f32(v)
 
-static inline wide widen(vf x) { return (wide){vcvt_f64_f32(vget_low_f32(x)), vcvt_high_f64_f32(x)}; }
+static inline wide widen_floats(vf x) { return (wide){vcvt_f64_f32(vget_low_f32(x)), vcvt_high_f64_f32(x)}; }
 
-static inline vf narrow(wide w) { return vcvt_high_f32_f64(vcvt_f32_f64(w.lo), w.hi); }
+static inline vf narrow_doubles(wide w) { return vcvt_high_f32_f64(vcvt_f32_f64(w.lo), w.hi); }
 
 static inline wide wide_neg_abs(wide a) { return (wide){vnegq_f64(vabsq_f64(a.lo)), vnegq_f64(vabsq_f64(a.hi))}; }
 
-#include "plugins/common/cpu_lut/chain_vector.h"
+#include "plugins/common/cpu/kernels/chain_template.h"
 
 static const tni_cm_chain_kernels kernels = {CHAIN_KERNELS};
 

@@ -7,16 +7,16 @@
 #include <arm_neon.h>
 #include <string.h>
 
-#include "plugins/common/lut.h"
+#include "plugins/common/formats/formats.h"
 #include "plugins/cpu-neon-lut/kernels/kernels.h"
 #include "plugins/cpu-neon-lut/kernels/scaled.h"
 
 enum { GROUP = TNI_LUT_GROUP, ROWS = TNI_LUT_ROWS };
 
-typedef struct panel {
+typedef struct lut_panel_neon {
   int16_t w[GROUP][ROWS]; /* levels */
   float scale[ROWS];
-} panel;
+} lut_panel_neon;
 
 /* Four quads of 8 rows: [k][8 rows] into columns r of w. */
 __attribute__((always_inline)) static inline void unpack_step(size_t planes, int16_t zero, const uint8_t *bytes,
@@ -38,7 +38,8 @@ __attribute__((always_inline)) static inline void unpack_step(size_t planes, int
   }
 }
 
-__attribute__((always_inline)) static inline void unpack(size_t planes, int16_t zero, const uint8_t *group, panel *p) {
+__attribute__((always_inline)) static inline void unpack_planes(size_t planes, int16_t zero, const uint8_t *group,
+                                                                lut_panel_neon *p) {
   for (size_t i = 0; i < ROWS; i += 4) vst1q_f32(p->scale + i, tni_arm_scales(group + 2 * i));
   group += TNI_LUT_SCALE_BYTES;
   for (size_t t = 0; t < TNI_LUT_QUADS / 4; t++, group += 32 * planes)
@@ -58,8 +59,8 @@ __attribute__((always_inline)) static inline void unpack(size_t planes, int16_t 
   }
 
 /* rows of x from m0 on over group g: acc[rows][16] += .. */
-__attribute__((always_inline)) static inline void tile(size_t rows, const panel *p, const tni_clt_act *a, size_t m0,
-                                                       size_t g, float *acc) {
+__attribute__((always_inline)) static inline void tile_4x16(size_t rows, const lut_panel_neon *p, const tni_clt_act *a,
+                                                            size_t m0, size_t g, float *acc) {
   const int16_t(*w)[ROWS] = p->w;
   int32x4_t s[4][4];
   for (size_t m = 0; m < rows; m++)
@@ -81,22 +82,23 @@ __attribute__((always_inline)) static inline void tile(size_t rows, const panel 
 }
 #undef STEP
 
-__attribute__((always_inline)) static inline void gemm(size_t planes, int16_t zero, const uint8_t *block, size_t groups,
-                                                       const tni_clt_act *a, size_t m0, size_t m1, float *acc) {
-  panel p;
+__attribute__((always_inline)) static inline void gemm_lut_neon(size_t planes, int16_t zero, const uint8_t *block,
+                                                                size_t groups, const tni_clt_act *a, size_t m0,
+                                                                size_t m1, float *acc) {
+  lut_panel_neon p;
   memset(acc, 0, (m1 - m0) * ROWS * sizeof *acc);
   for (size_t g = 0; g < groups; g++, block += TNI_LUT_SCALE_BYTES + planes * TNI_LUT_PLANE_BYTES) {
-    unpack(planes, zero, block, &p);
+    unpack_planes(planes, zero, block, &p);
     size_t m = m0;
-    for (; m + 4 <= m1; m += 4) tile(4, &p, a, m, g, acc + (m - m0) * ROWS);
-    for (; m < m1; m++) tile(1, &p, a, m, g, acc + (m - m0) * ROWS);
+    for (; m + 4 <= m1; m += 4) tile_4x16(4, &p, a, m, g, acc + (m - m0) * ROWS);
+    for (; m < m1; m++) tile_4x16(1, &p, a, m, g, acc + (m - m0) * ROWS);
   }
 }
 
 #define GEMM(id, planes, zero)                                                                               \
   void tni_arm_gemm_f32_##id##_4x16_neon(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
                                          size_t m0, size_t m1, float *acc) {                                 \
-    gemm(planes, zero, row_block, superblocks, a, m0, m1, acc);                                              \
+    gemm_lut_neon(planes, zero, row_block, superblocks, a, m0, m1, acc);                                     \
   }
 GEMM(lut1p, 1, 1)
 GEMM(lut2p, 2, 3)

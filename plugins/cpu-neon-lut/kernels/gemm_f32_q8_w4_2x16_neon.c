@@ -85,8 +85,9 @@ TILE(2, REP2)
 #undef REP2
 #undef REP1
 
-__attribute__((always_inline)) static inline void tiles(size_t group, const tni_arm_panel *p, const tni_clt_act *a,
-                                                        size_t m0, size_t m1, float *acc) {
+__attribute__((always_inline)) static inline void multiply_tiles_neon(size_t group, const tni_arm_panel *p,
+                                                                      const tni_clt_act *a, size_t m0, size_t m1,
+                                                                      float *acc) {
   for (size_t m = m0; m < m1; m += TILE_M, acc += TILE_M * TNI_CLT_ROWS) {
     if (m1 - m == 1)
       tile_1(group, p, a, m, acc);
@@ -95,20 +96,20 @@ __attribute__((always_inline)) static inline void tiles(size_t group, const tni_
   }
 }
 
-static void tiles32(const tni_arm_panel *p, const tni_clt_act *a, size_t m0, size_t m1, float *acc) {
-  tiles(32, p, a, m0, m1, acc);
+static void tiles32_neon(const tni_arm_panel *p, const tni_clt_act *a, size_t m0, size_t m1, float *acc) {
+  multiply_tiles_neon(32, p, a, m0, m1, acc);
 }
 
-static void tiles128(const tni_arm_panel *p, const tni_clt_act *a, size_t m0, size_t m1, float *acc) {
-  tiles(128, p, a, m0, m1, acc);
+static void tiles128_neon(const tni_arm_panel *p, const tni_clt_act *a, size_t m0, size_t m1, float *acc) {
+  multiply_tiles_neon(128, p, a, m0, m1, acc);
 }
 
 void tni_arm_gemm_f32_q8g32_w4g32_2x16_neon(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
                                             size_t m0, size_t m1, float *acc) {
-  tni_arm_gemm(32, sizeof(tni_w4g_sb32), tni_arm_unpack_quads, tiles32, row_block, superblocks, a, m0, m1, acc);
+  tni_arm_gemm(32, sizeof(tni_w4g_sb32), tni_arm_unpack_quads, tiles32_neon, row_block, superblocks, a, m0, m1, acc);
 }
 
 void tni_arm_gemm_f32_q8g128_w4g128_2x16_neon(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
                                               size_t m0, size_t m1, float *acc) {
-  tni_arm_gemm(128, sizeof(tni_w4g_sb128), tni_arm_unpack_quads, tiles128, row_block, superblocks, a, m0, m1, acc);
+  tni_arm_gemm(128, sizeof(tni_w4g_sb128), tni_arm_unpack_quads, tiles128_neon, row_block, superblocks, a, m0, m1, acc);
 }

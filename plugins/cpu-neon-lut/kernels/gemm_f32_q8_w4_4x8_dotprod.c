@@ -76,8 +76,9 @@ TILE(4, REP4)
 #undef REP2
 #undef REP1
 
-__attribute__((always_inline)) static inline void tiles(size_t group, const tni_arm_panel *p, const tni_clt_act *a,
-                                                        size_t m0, size_t m1, float *acc) {
+__attribute__((always_inline)) static inline void multiply_tiles_dotprod(size_t group, const tni_arm_panel *p,
+                                                                         const tni_clt_act *a, size_t m0, size_t m1,
+                                                                         float *acc) {
   for (size_t m = m0; m < m1; m += TILE_M, acc += TILE_M * TNI_CLT_ROWS) {
     for (size_t n = 0; n < TNI_CLT_ROWS; n += TILE_N) {
       switch (m1 - m) {
@@ -97,20 +98,21 @@ __attribute__((always_inline)) static inline void tiles(size_t group, const tni_
   }
 }
 
-static void tiles32(const tni_arm_panel *p, const tni_clt_act *a, size_t m0, size_t m1, float *acc) {
-  tiles(32, p, a, m0, m1, acc);
+static void tiles32_dotprod(const tni_arm_panel *p, const tni_clt_act *a, size_t m0, size_t m1, float *acc) {
+  multiply_tiles_dotprod(32, p, a, m0, m1, acc);
 }
 
-static void tiles128(const tni_arm_panel *p, const tni_clt_act *a, size_t m0, size_t m1, float *acc) {
-  tiles(128, p, a, m0, m1, acc);
+static void tiles128_dotprod(const tni_arm_panel *p, const tni_clt_act *a, size_t m0, size_t m1, float *acc) {
+  multiply_tiles_dotprod(128, p, a, m0, m1, acc);
 }
 
 void tni_arm_gemm_f32_q8g32_w4g32_4x8_dotprod(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
                                               size_t m0, size_t m1, float *acc) {
-  tni_arm_gemm(32, sizeof(tni_w4g_sb32), tni_arm_unpack_quads, tiles32, row_block, superblocks, a, m0, m1, acc);
+  tni_arm_gemm(32, sizeof(tni_w4g_sb32), tni_arm_unpack_quads, tiles32_dotprod, row_block, superblocks, a, m0, m1, acc);
 }
 
 void tni_arm_gemm_f32_q8g128_w4g128_4x8_dotprod(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
                                                 size_t m0, size_t m1, float *acc) {
-  tni_arm_gemm(128, sizeof(tni_w4g_sb128), tni_arm_unpack_quads, tiles128, row_block, superblocks, a, m0, m1, acc);
+  tni_arm_gemm(128, sizeof(tni_w4g_sb128), tni_arm_unpack_quads, tiles128_dotprod, row_block, superblocks, a, m0, m1,
+               acc);
 }

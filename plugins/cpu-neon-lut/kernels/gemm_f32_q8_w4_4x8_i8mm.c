@@ -69,8 +69,9 @@ __attribute__((always_inline)) static inline void quarter(size_t group, const tn
 #undef LOAD
 #undef EACH
 
-__attribute__((always_inline)) static inline void tiles(size_t group, const tni_arm_panel *p, const tni_clt_act *a,
-                                                        size_t m0, size_t m1, float *acc) {
+__attribute__((always_inline)) static inline void multiply_tiles_i8mm(size_t group, const tni_arm_panel *p,
+                                                                      const tni_clt_act *a, size_t m0, size_t m1,
+                                                                      float *acc) {
   float nowhere[TNI_CLT_ROWS] = {0}; /* for rows that the last tile lacks */
   for (size_t m = m0; m < m1; m += 4) {
     size_t t = m / TILE_M, half = m % TILE_M / 4;
@@ -83,20 +84,20 @@ __attribute__((always_inline)) static inline void tiles(size_t group, const tni_
   }
 }
 
-static void tiles32(const tni_arm_panel *p, const tni_clt_act *a, size_t m0, size_t m1, float *acc) {
-  tiles(32, p, a, m0, m1, acc);
+static void tiles32_i8mm(const tni_arm_panel *p, const tni_clt_act *a, size_t m0, size_t m1, float *acc) {
+  multiply_tiles_i8mm(32, p, a, m0, m1, acc);
 }
 
-static void tiles128(const tni_arm_panel *p, const tni_clt_act *a, size_t m0, size_t m1, float *acc) {
-  tiles(128, p, a, m0, m1, acc);
+static void tiles128_i8mm(const tni_arm_panel *p, const tni_clt_act *a, size_t m0, size_t m1, float *acc) {
+  multiply_tiles_i8mm(128, p, a, m0, m1, acc);
 }
 
 void tni_arm_gemm_f32_q8g32_w4g32_4x8_i8mm(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
                                            size_t m0, size_t m1, float *acc) {
-  tni_arm_gemm(32, sizeof(tni_w4g_sb32), unpack_pairs, tiles32, row_block, superblocks, a, m0, m1, acc);
+  tni_arm_gemm(32, sizeof(tni_w4g_sb32), unpack_pairs, tiles32_i8mm, row_block, superblocks, a, m0, m1, acc);
 }
 
 void tni_arm_gemm_f32_q8g128_w4g128_4x8_i8mm(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
                                              size_t m0, size_t m1, float *acc) {
-  tni_arm_gemm(128, sizeof(tni_w4g_sb128), unpack_pairs, tiles128, row_block, superblocks, a, m0, m1, acc);
+  tni_arm_gemm(128, sizeof(tni_w4g_sb128), unpack_pairs, tiles128_i8mm, row_block, superblocks, a, m0, m1, acc);
 }

@@ -7,7 +7,7 @@
  */
 #include <arm_neon.h>
 
-#include "plugins/common/lut.h"
+#include "plugins/common/formats/formats.h"
 #include "plugins/cpu-neon-lut/kernels/kernels.h"
 #include "plugins/cpu-neon-lut/kernels/scaled.h"
 
@@ -23,13 +23,13 @@ static inline uint16x8_t look_up(uint16x8_t sum, uint8x16_t v, uint8x16_t odd, u
 }
 
 /* y += (2 sum + start) * (weight scale * sx), four rows. */
-static inline float32x4_t finish(float32x4_t y, uint32x4_t twice, int32x4_t start, float32x4_t w, float sx) {
+static inline float32x4_t finish_group_neon(float32x4_t y, uint32x4_t twice, int32x4_t start, float32x4_t w, float sx) {
   float32x4_t s = vcvtq_f32_s32(vaddq_s32(vreinterpretq_s32_u32(twice), start));
   return vaddq_f32(y, vmulq_f32(s, vmulq_n_f32(w, sx)));
 }
 
-__attribute__((always_inline)) static inline void gemv(size_t planes, const uint8_t *block, size_t groups,
-                                                       const tni_clt_act *act, float *acc) {
+__attribute__((always_inline)) static inline void gemv_lut_neon(size_t planes, const uint8_t *block, size_t groups,
+                                                                const tni_clt_act *act, float *acc) {
   const uint8_t *table = (const uint8_t *)act->q;
   const uint8x16_t odd = vreinterpretq_u8_u16(vdupq_n_u16(0x1000));
   float32x4_t y[4];
@@ -59,8 +59,8 @@ __attribute__((always_inline)) static inline void gemv(size_t planes, const uint
         u0 = vaddq_u32(u0, vshll_n_u16(vget_low_u16(b), 3));
         u1 = vaddq_u32(u1, vshll_high_n_u16(b, 3));
       }
-      y[2 * h] = finish(y[2 * h], u0, start, tni_arm_scales(scales + 16 * h), act->scale[g]);
-      y[2 * h + 1] = finish(y[2 * h + 1], u1, start, tni_arm_scales(scales + 16 * h + 8), act->scale[g]);
+      y[2 * h] = finish_group_neon(y[2 * h], u0, start, tni_arm_scales(scales + 16 * h), act->scale[g]);
+      y[2 * h + 1] = finish_group_neon(y[2 * h + 1], u1, start, tni_arm_scales(scales + 16 * h + 8), act->scale[g]);
     }
   }
   for (size_t i = 0; i < 4; i++) vst1q_f32(acc + 4 * i, y[i]);
@@ -69,7 +69,7 @@ __attribute__((always_inline)) static inline void gemv(size_t planes, const uint
 #define GEMV(id, planes)                                                                                     \
   void tni_arm_gemv_f32_##id##_1x16_neon(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
                                          float *acc) {                                                       \
-    gemv(planes, row_block, superblocks, a, acc);                                                            \
+    gemv_lut_neon(planes, row_block, superblocks, a, acc);                                                   \
   }
 GEMV(lut1p, 1)
 GEMV(lut2p, 2)

@@ -3,7 +3,7 @@
  * One activation row times 16 outputs without SDOT: products of bytes are summed in s16, each lane one k of four of an
  * output, for 32 k (8 products of at most 15 * 127), then added in pairs into s32.
  */
-#include "plugins/common/w4g.h"
+#include "plugins/common/formats/formats.h"
 #include "plugins/cpu-neon-lut/kernels/kernels.h"
 #include "plugins/cpu-neon-lut/kernels/scaled.h"
 
@@ -12,7 +12,7 @@ typedef struct pair_sums {
   int16x8_t lo, hi;
 } pair_sums;
 
-static inline pair_sums products(uint8x16_t w, int8x16_t a) {
+static inline pair_sums pair_products(uint8x16_t w, int8x16_t a) {
   int8x16_t v = vreinterpretq_s8_u8(w);
   return (pair_sums){vmull_s8(vget_low_s8(v), vget_low_s8(a)), vmull_high_s8(v, a)};
 }
@@ -23,7 +23,7 @@ static inline pair_sums add_products(pair_sums s, uint8x16_t w, int8x16_t a) {
 }
 
 #define LANES(v, i) vreinterpretq_s8_s32(vdupq_laneq_s32(v, i))
-#define START(s, w, a) s = products(w, a)
+#define START(s, w, a) s = pair_products(w, a)
 #define ADD(s, w, a) s = add_products(s, w, a)
 
 /* Eight k of 16 outputs; lanes i and i + 1 of a hold their codes. FIRST: START or ADD. */
@@ -41,52 +41,18 @@ static inline pair_sums add_products(pair_sums s, uint8x16_t w, int8x16_t a) {
     ADD(s3, vshrq_n_u8(w3, 4), a1);                                                                               \
   }
 
-__attribute__((always_inline)) static inline void gemv(size_t group, size_t sb_bytes, const uint8_t *block,
-                                                       size_t superblocks, const tni_clt_act *act, float *acc) {
-  const uint8x16_t nibble = vdupq_n_u8(15);
-  const int8_t *q = act->q;
-  const float *sx = act->scale;
-  const int32_t *zero = act->zero;
-  float32x4_t y0 = vdupq_n_f32(0), y1 = y0, y2 = y0, y3 = y0;
-  for (size_t sb = 0; sb < superblocks; sb++, block += sb_bytes) {
-    const uint8_t *code = block + 64;
-    for (size_t g = 0; g < 2; g++, sx++, zero += 4) {
-      int32x4_t t0 = tni_arm_start(zero), t1 = tni_arm_start(zero), t2 = tni_arm_start(zero), t3 = tni_arm_start(zero);
-      for (size_t k = 0; k < group; k += 32, q += 32, code += 256) {
-        int32x4_t q0 = vreinterpretq_s32_s8(vld1q_s8(q)), q1 = vreinterpretq_s32_s8(vld1q_s8(q + 16));
-        pair_sums s0, s1, s2, s3;
-        CHUNK(START, code, q0, 0)
-        CHUNK(ADD, code + 64, q0, 2)
-        CHUNK(ADD, code + 128, q1, 0)
-        CHUNK(ADD, code + 192, q1, 2)
-        t0 = vpadalq_s16(t0, vpaddq_s16(s0.lo, s0.hi));
-        t1 = vpadalq_s16(t1, vpaddq_s16(s1.lo, s1.hi));
-        t2 = vpadalq_s16(t2, vpaddq_s16(s2.lo, s2.hi));
-        t3 = vpadalq_s16(t3, vpaddq_s16(s3.lo, s3.hi));
-      }
-      const uint8_t *sw = block + g * 32;
-      y0 = tni_arm_add(y0, t0, vmulq_n_f32(tni_arm_scales(sw), *sx));
-      y1 = tni_arm_add(y1, t1, vmulq_n_f32(tni_arm_scales(sw + 8), *sx));
-      y2 = tni_arm_add(y2, t2, vmulq_n_f32(tni_arm_scales(sw + 16), *sx));
-      y3 = tni_arm_add(y3, t3, vmulq_n_f32(tni_arm_scales(sw + 24), *sx));
-    }
+#define GROUP_SUMS                                                                                 \
+  for (size_t k = 0; k < group; k += 32, q += 32, code += 256) {                                   \
+    int32x4_t q0 = vreinterpretq_s32_s8(vld1q_s8(q)), q1 = vreinterpretq_s32_s8(vld1q_s8(q + 16)); \
+    pair_sums s0, s1, s2, s3;                                                                      \
+    CHUNK(START, code, q0, 0)                                                                      \
+    CHUNK(ADD, code + 64, q0, 2)                                                                   \
+    CHUNK(ADD, code + 128, q1, 0)                                                                  \
+    CHUNK(ADD, code + 192, q1, 2)                                                                  \
+    t0 = vpadalq_s16(t0, vpaddq_s16(s0.lo, s0.hi));                                                \
+    t1 = vpadalq_s16(t1, vpaddq_s16(s1.lo, s1.hi));                                                \
+    t2 = vpadalq_s16(t2, vpaddq_s16(s2.lo, s2.hi));                                                \
+    t3 = vpadalq_s16(t3, vpaddq_s16(s3.lo, s3.hi));                                                \
   }
-  vst1q_f32(acc, y0);
-  vst1q_f32(acc + 4, y1);
-  vst1q_f32(acc + 8, y2);
-  vst1q_f32(acc + 12, y3);
-}
-#undef CHUNK
-#undef ADD
-#undef START
-#undef LANES
-
-void tni_arm_gemv_f32_q8g32_w4g32_1x16_neon(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
-                                            float *acc) {
-  gemv(32, sizeof(tni_w4g_sb32), row_block, superblocks, a, acc);
-}
-
-void tni_arm_gemv_f32_q8g128_w4g128_1x16_neon(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
-                                              float *acc) {
-  gemv(128, sizeof(tni_w4g_sb128), row_block, superblocks, a, acc);
-}
+#define ISA neon
+#include "plugins/cpu-neon-lut/kernels/gemv_w4_template.h"

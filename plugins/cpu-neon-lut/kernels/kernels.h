@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The aarch64 variants; shapes, layouts and names are those of plugins/common/cpu_lut/kernels.h. Suffixes: neon is
+ * The aarch64 variants; shapes, layouts and names are those of plugins/common/cpu/kernels.h. Suffixes: neon is
  * plain ARMv8.0, dotprod has SDOT, i8mm has SMMLA too.
  */
 #ifndef TENON_CPU_NEON_KERNELS_H
 #define TENON_CPU_NEON_KERNELS_H
 
-#include "plugins/common/cpu_lut/lut_kernels.h"
+#include "plugins/common/cpu/kernels/kernels.h"
 
 extern const tni_clt_table tni_arm_kernels;
 
@@ -26,7 +26,7 @@ void tni_arm_gemm_f32_q8g128_w4g128_2x16_neon(const uint8_t *row_block, size_t s
 void tni_arm_matmul_f32_f32_f32_4x16_neon(const tni_clt_matmul *m);
 const tni_cm_chain_kernels *tni_arm_chain_f32_1x4_neon(void);
 
-/* Bit-serial formats (plugins/common/cpu_lut/lut_kernels.h), plain NEON. */
+/* Bit-serial formats (plugins/common/cpu/kernels/lut_kernels.h), plain NEON. */
 #define TNI_ARM_DECLARE(id, base)                                                                              \
   void tni_arm_tables_##base##_f32_1x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, \
                                               size_t m);                                                       \

@@ -12,7 +12,7 @@
 enum { TILE_M = 4, TILE_N = 16 };
 
 /* A raw constant may lie at any address of a mapped file. */
-static inline float one(const float *a) {
+static inline float one_row(const float *a) {
   float v;
   memcpy(&v, a, sizeof v);
   return v;
@@ -28,7 +28,7 @@ static inline float32x4_t four(const float *b) { return vreinterpretq_f32_u8(vld
 #define START(i) float32x4_t c##i##0 = vdupq_n_f32(0), c##i##1 = c##i##0, c##i##2 = c##i##0, c##i##3 = c##i##0;
 #define STEP(i)                            \
   {                                        \
-    float v = one(a + i * lda + k);        \
+    float v = one_row(a + i * lda + k);    \
     c##i##0 = vfmaq_n_f32(c##i##0, b0, v); \
     c##i##1 = vfmaq_n_f32(c##i##1, b1, v); \
     c##i##2 = vfmaq_n_f32(c##i##2, b2, v); \
@@ -64,19 +64,20 @@ TILE(4, REP4)
 #undef REP3
 #undef REP4
 
-typedef void (*tile_fn)(const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc, size_t K);
-static const tile_fn tiles[TILE_M + 1] = {NULL, tile_1, tile_2, tile_3, tile_4};
+typedef void (*float_tile_fn_neon)(const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc,
+                                   size_t K);
+static const float_tile_fn_neon tiles[TILE_M + 1] = {NULL, tile_1, tile_2, tile_3, tile_4};
 
 static void tail_row(const float *a, const float *b, size_t ldb, float *c, size_t n, size_t K) {
   size_t i = 0;
   for (; i + 4 <= n; i += 4) {
     float32x4_t y = vdupq_n_f32(0);
-    for (size_t k = 0; k < K; k++) y = vfmaq_n_f32(y, four(b + k * ldb + i), one(a + k));
+    for (size_t k = 0; k < K; k++) y = vfmaq_n_f32(y, four(b + k * ldb + i), one_row(a + k));
     vst1q_f32(c + i, y);
   }
   for (; i < n; i++) {
     float y = 0;
-    for (size_t k = 0; k < K; k++) y = fmaf(one(a + k), one(b + k * ldb + i), y);
+    for (size_t k = 0; k < K; k++) y = fmaf(one_row(a + k), one_row(b + k * ldb + i), y);
     c[i] = y;
   }
 }

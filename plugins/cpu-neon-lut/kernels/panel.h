@@ -6,7 +6,7 @@
 #ifndef TENON_CPU_NEON_PANEL_H
 #define TENON_CPU_NEON_PANEL_H
 
-#include "plugins/common/w4g.h"
+#include "plugins/common/formats/formats.h"
 #include "plugins/cpu-neon-lut/kernels/scaled.h"
 
 enum { TNI_ARM_PANEL_K = 512 };

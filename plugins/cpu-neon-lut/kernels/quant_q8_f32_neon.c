@@ -12,12 +12,12 @@ enum { MAX_GROUP = 128, TILE_ROWS = 8 };
 
 /* Where row m lies: eight codes at a time `step` bytes apart; `copies` equal scales and start words for each group,
  * `pitch` apart from those of the next. */
-typedef struct place {
+typedef struct code_place {
   int8_t *q;
   float *scale;
   int32_t *zero;
   size_t step, scale_pitch, zero_pitch;
-} place;
+} code_place;
 
 static inline float absmax_of(const float *x, size_t group) {
   float32x4_t m = vdupq_n_f32(0);
@@ -25,18 +25,19 @@ static inline float absmax_of(const float *x, size_t group) {
   return vmaxnmvq_f32(m);
 }
 
-static inline int32x4_t rounded(const float *x, float32x4_t inv) {
+static inline int32x4_t rounded_codes(const float *x, float32x4_t inv) {
   const float32x4_t lo = vdupq_n_f32(-127.0f), hi = vdupq_n_f32(127.0f);
   return vcvtnq_s32_f32(vminnmq_f32(vmaxnmq_f32(vmulq_f32(vld1q_f32(x), inv), lo), hi));
 }
 
 /* The low halves of two vectors of s32 as one of s16: all values fit. */
-static inline int16x8_t narrow(int32x4_t a, int32x4_t b) {
+static inline int16x8_t narrow_codes(int32x4_t a, int32x4_t b) {
   return vuzp1q_s16(vreinterpretq_s16_s32(a), vreinterpretq_s16_s32(b));
 }
 
 static inline int8x16_t codes_of(const float *x, float32x4_t inv) {
-  int16x8_t a = narrow(rounded(x, inv), rounded(x + 4, inv)), b = narrow(rounded(x + 8, inv), rounded(x + 12, inv));
+  int16x8_t a = narrow_codes(rounded_codes(x, inv), rounded_codes(x + 4, inv)),
+            b = narrow_codes(rounded_codes(x + 8, inv), rounded_codes(x + 12, inv));
   return vuzp1q_s8(vreinterpretq_s8_s16(a), vreinterpretq_s8_s16(b));
 }
 
@@ -57,8 +58,8 @@ __attribute__((always_inline)) static inline int32_t write_codes(const float *x,
   return vaddlvq_s16(sum);
 }
 
-__attribute__((always_inline)) static inline void quantize(size_t group, bool tiled, const float *x, size_t K,
-                                                           size_t K_padded, place p) {
+__attribute__((always_inline)) static inline void quantize_q8_neon(size_t group, bool tiled, const float *x, size_t K,
+                                                                   size_t K_padded, code_place p) {
   for (size_t k = 0; k < K_padded; k += group, p.scale += p.scale_pitch, p.zero += p.zero_pitch) {
     float tail[MAX_GROUP];
     const float *from = x + k;
@@ -82,37 +83,37 @@ __attribute__((always_inline)) static inline void quantize(size_t group, bool ti
   }
 }
 
-static place row_of(const tni_clt_act *a, size_t m) {
-  return (place){.q = a->q + m * a->q_stride,
-                 .scale = a->scale + m * a->s_stride,
-                 .zero = a->zero + m * a->z_stride,
-                 .step = 8,
-                 .scale_pitch = 1,
-                 .zero_pitch = 4};
+static code_place row_of(const tni_clt_act *a, size_t m) {
+  return (code_place){.q = a->q + m * a->q_stride,
+                      .scale = a->scale + m * a->s_stride,
+                      .zero = a->zero + m * a->z_stride,
+                      .step = 8,
+                      .scale_pitch = 1,
+                      .zero_pitch = 4};
 }
 
-static place row_of_tile(const tni_clt_act *a, size_t m) {
+static code_place row_of_tile(const tni_clt_act *a, size_t m) {
   size_t tile = m / TILE_ROWS, r = m % TILE_ROWS;
-  return (place){.q = a->q + tile * a->q_stride + r * 8,
-                 .scale = a->scale + tile * a->s_stride + r * 2,
-                 .zero = a->zero + tile * a->z_stride + r * 2,
-                 .step = TILE_ROWS * 8,
-                 .scale_pitch = TILE_ROWS * 2,
-                 .zero_pitch = TILE_ROWS * 2};
+  return (code_place){.q = a->q + tile * a->q_stride + r * 8,
+                      .scale = a->scale + tile * a->s_stride + r * 2,
+                      .zero = a->zero + tile * a->z_stride + r * 2,
+                      .step = TILE_ROWS * 8,
+                      .scale_pitch = TILE_ROWS * 2,
+                      .zero_pitch = TILE_ROWS * 2};
 }
 
 void tni_arm_quant_q8g32s_f32_1x32_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
-  quantize(32, false, x, K, K_padded, row_of(a, m));
+  quantize_q8_neon(32, false, x, K, K_padded, row_of(a, m));
 }
 
 void tni_arm_quant_q8g128s_f32_1x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
-  quantize(128, false, x, K, K_padded, row_of(a, m));
+  quantize_q8_neon(128, false, x, K, K_padded, row_of(a, m));
 }
 
 void tni_arm_quant_q8g32s_f32_8x32_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
-  quantize(32, true, x, K, K_padded, row_of_tile(a, m));
+  quantize_q8_neon(32, true, x, K, K_padded, row_of_tile(a, m));
 }
 
 void tni_arm_quant_q8g128s_f32_8x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
-  quantize(128, true, x, K, K_padded, row_of_tile(a, m));
+  quantize_q8_neon(128, true, x, K, K_padded, row_of_tile(a, m));
 }

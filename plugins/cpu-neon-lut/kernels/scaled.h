@@ -8,7 +8,7 @@
 #include <arm_neon.h>
 #include <string.h>
 
-#include "plugins/common/cpu_lut/kernels.h"
+#include "plugins/common/cpu/kernels/kernels.h"
 
 /* Four binary16 scales. */
 static inline float32x4_t tni_arm_scales(const uint8_t *halves) {

@@ -7,7 +7,7 @@
 #include <float.h>
 #include <string.h>
 
-#include "plugins/common/lut.h"
+#include "plugins/common/formats/formats.h"
 #include "plugins/cpu-neon-lut/kernels/kernels.h"
 
 enum { GROUP = TNI_LUT_GROUP };
@@ -35,26 +35,18 @@ static inline int32x4_t codes4(const float *x, float32x4_t inv) {
   return vcvtnq_s32_f32(vminnmq_f32(vmaxnmq_f32(vmulq_f32(vld1q_f32(x), inv), lo), hi));
 }
 
-static inline int16x8_t codes8(const float *x, float32x4_t inv) {
+static inline int16x8_t eight_codes_neon(const float *x, float32x4_t inv) {
   return vcombine_s16(vmovn_s32(codes4(x, inv)), vmovn_s32(codes4(x + 4, inv)));
-}
-
-/* x from k on, or a copy with zeros behind. */
-static inline const float *group_at(const float *x, size_t K, size_t k, float *tail) {
-  if (K - k >= GROUP) return x + k;
-  memset(tail, 0, GROUP * sizeof *tail);
-  memcpy(tail, x + k, (K - k) * sizeof *x);
-  return tail;
 }
 
 void tni_arm_quant_q9g128_f32_1x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
   int8_t *out = a->q + m * a->q_stride;
   for (size_t k = 0, g = 0; k < K_padded; k += GROUP, g++) {
     float tail[GROUP];
-    const float *from = group_at(x, K, k, tail);
+    const float *from = tni_clt_lut_group_at(x, K, k, tail);
     float32x4_t inv;
     a->scale[m * a->s_stride + g] = group_scale(from, &inv);
-    for (size_t i = 0; i < GROUP; i += 8, out += 16) vst1q_s16((int16_t *)(void *)out, codes8(from + i, inv));
+    for (size_t i = 0; i < GROUP; i += 8, out += 16) vst1q_s16((int16_t *)(void *)out, eight_codes_neon(from + i, inv));
   }
 }
 
@@ -80,18 +72,20 @@ static inline void tables2(uint8x16_t codes, int16x8_t base, int16x8_t abs, uint
   vst1q_u8(out + 16, vreinterpretq_u8_u64(vzip2q_u64(vreinterpretq_u64_u8(low), vreinterpretq_u64_u8(high))));
 }
 
-__attribute__((always_inline)) static inline void tables(int32_t full, int32_t zero, const float *x, size_t K,
-                                                         size_t K_padded, const tni_clt_act *a, size_t m) {
+__attribute__((always_inline)) static inline void build_tables_neon(int32_t full, int32_t zero, const float *x,
+                                                                    size_t K, size_t K_padded, const tni_clt_act *a,
+                                                                    size_t m) {
   const int16x8_t none = vdupq_n_s16(0);
   uint8_t *out = (uint8_t *)a->q + m * a->q_stride;
   for (size_t k = 0, g = 0; k < K_padded; k += GROUP, g++) {
     float tail[GROUP];
-    const float *from = group_at(x, K, k, tail);
+    const float *from = tni_clt_lut_group_at(x, K, k, tail);
     float32x4_t inv;
     int32x4_t sum = vdupq_n_s32(0), abs = sum;
     a->scale[m * a->s_stride + g] = group_scale(from, &inv);
     for (size_t i = 0; i < GROUP; i += 16, out += 64) {
-      int16x8_t q0 = codes8(from + i, inv), q1 = codes8(from + i + 8, inv), m0 = vabsq_s16(q0), m1 = vabsq_s16(q1);
+      int16x8_t q0 = eight_codes_neon(from + i, inv), q1 = eight_codes_neon(from + i + 8, inv), m0 = vabsq_s16(q0),
+                m1 = vabsq_s16(q1);
       int16x8_t n0 = vmaxq_s16(vnegq_s16(q0), none), n1 = vmaxq_s16(vnegq_s16(q1), none);
       sum = vpadalq_s16(vpadalq_s16(sum, q0), q1);
       abs = vpadalq_s16(vpadalq_s16(abs, m0), m1);
@@ -108,11 +102,7 @@ __attribute__((always_inline)) static inline void tables(int32_t full, int32_t z
 #define TABLES(id, full, zero)                                                                               \
   void tni_arm_tables_##id##_f32_1x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, \
                                             size_t m) {                                                      \
-    tables(full, zero, x, K, K_padded, a, m);                                                                \
+    build_tables_neon(full, zero, x, K, K_padded, a, m);                                                     \
   }
-TABLES(lut1, 1, 1)
-TABLES(lut2, 3, 3)
-TABLES(lut3, 7, 7)
-TABLES(lut4, 15, 15)
-TABLES(lutt, 3, 2)
+TNI_CLT_LUT_TABLES(TABLES)
 #undef TABLES

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugins/npu-int8-sim/sim/internal.h"
+#include "plugins/npu-int8-sim/sim/state.h"
 
-static bool good(const npusim_attention *a) {
+static bool attention_good(const npusim_attention *a) {
   const int64_t limit = INT64_C(1) << 24;
   return a->M > 0 && a->M % 32 == 0 && a->M <= limit && a->T > 0 && a->T <= limit && a->heads > 0 && a->kv_heads > 0 &&
          a->heads <= 4096 && a->heads % a->kv_heads == 0 && a->size > 0 && a->size <= 1024 && a->v_size > 0 &&
@@ -17,7 +17,7 @@ static bool good(const npusim_attention *a) {
 }
 
 int npusim_prepare_attention(npusim *s, const npusim_attention *a, npusim_graph **out) {
-  if (!s->config.profile->float_attention || !good(a)) return NPUSIM_SHAPE;
+  if (!s->config.profile->float_attention || !attention_good(a)) return NPUSIM_SHAPE;
   npusim_graph *g = calloc(1, sizeof *g);
   if (g) g->scores = malloc((size_t)(a->T + a->v_size) * sizeof *g->scores);
   if (!g || !g->scores) {
@@ -41,7 +41,7 @@ int npusim_prepare_attention(npusim *s, const npusim_attention *a, npusim_graph 
 }
 
 /* Bytes from the first element to the last. */
-static int reach(const npusim_rows *r, int64_t rows, int64_t heads, int64_t size, uint64_t *bytes) {
+static int reach_of_rows(const npusim_rows *r, int64_t rows, int64_t heads, int64_t size, uint64_t *bytes) {
   const int64_t limit = INT64_C(1) << 40;
   if (r->row < size || r->head < size || r->row > limit / rows || r->head > limit / heads) return NPUSIM_BAD;
   *bytes = 4 * (uint64_t)((rows - 1) * r->row + (heads - 1) * r->head + size);
@@ -50,7 +50,7 @@ static int reach(const npusim_rows *r, int64_t rows, int64_t heads, int64_t size
 
 enum { Q, K, V, Y };
 
-static int hold(const npusim_graph *g, const void *arg, npusim_held *h) {
+static int hold_attention(const npusim_graph *g, const void *arg, npusim_held *h) {
   const npusim_attention *a = &g->attention;
   const npusim_attention_io *io = arg;
   const npusim_rows *const r[4] = {&io->q, &io->k, &io->v, &io->y};
@@ -59,7 +59,7 @@ static int hold(const npusim_graph *g, const void *arg, npusim_held *h) {
   int rc = NPUSIM_OK;
   for (uint32_t i = 0; rc == NPUSIM_OK && i < 4; i++) {
     uint64_t bytes = 0;
-    rc = reach(r[i], rows[i], heads[i], size[i], &bytes);
+    rc = reach_of_rows(r[i], rows[i], heads[i], size[i], &bytes);
     if (rc == NPUSIM_OK) rc = npusim_hold_at(g->s, r[i]->handle, r[i]->at, bytes, h, &h->x[i]);
   }
   /* Eight bytes of a small block: any multiple of eight. */
@@ -74,7 +74,7 @@ static int hold(const npusim_graph *g, const void *arg, npusim_held *h) {
   return rc;
 }
 
-static double dot(const float *a, const float *b, int64_t n) {
+static double dot_floats(const float *a, const float *b, int64_t n) {
   double sum[4] = {0};
   int64_t i = 0;
   for (; i + 4 <= n; i += 4)
@@ -84,13 +84,13 @@ static double dot(const float *a, const float *b, int64_t n) {
 }
 
 /* One query over those of the keys [0, n) that mask leaves; NULL: all. */
-static void attend(const npusim_attention *a, const float *q, const float *k, int64_t k_row, const float *v,
-                   int64_t v_row, const uint8_t *mask, int64_t n, double *p, float *y) {
+static void attend_rows(const npusim_attention *a, const float *q, const float *k, int64_t k_row, const float *v,
+                        int64_t v_row, const uint8_t *mask, int64_t n, double *p, float *y) {
   double *out = p + a->T, top = -INFINITY, sum = 0;
   bool any = false;
   for (int64_t j = 0; j < n; j++) {
     if (mask && !mask[j]) continue;
-    p[j] = dot(q, k + j * k_row, a->size) * (double)a->scale;
+    p[j] = dot_floats(q, k + j * k_row, a->size) * (double)a->scale;
     if (!(p[j] <= top)) top = p[j];
     any = true;
   }
@@ -104,7 +104,7 @@ static void attend(const npusim_attention *a, const float *q, const float *k, in
   for (int64_t i = 0; i < a->v_size; i++) y[i] = any ? (float)(out[i] / sum) : 0.0f;
 }
 
-static int compute(const npusim_graph *g, const void *arg, const npusim_held *h, const npusim_stop *stop) {
+static int compute_attention(const npusim_graph *g, const void *arg, const npusim_held *h, const npusim_stop *stop) {
   const npusim_attention *a = &g->attention;
   const npusim_attention_io *io = arg;
   const float *f[4];
@@ -117,9 +117,9 @@ static int compute(const npusim_graph *g, const void *arg, const npusim_held *h,
     const int64_t seen = a->causal ? valid - a->M + m + 1 : valid;
     for (int64_t i = 0; i < a->heads; i++) {
       const int64_t kv = i / (a->heads / a->kv_heads);
-      attend(a, f[Q] + m * io->q.row + i * io->q.head, f[K] + kv * io->k.head, io->k.row, f[V] + kv * io->v.head,
-             io->v.row, io->mask ? h->x[5] + m * io->mask_row + i * io->mask_head : NULL, seen > 0 ? seen : 0,
-             g->scores, (float *)(void *)h->x[Y] + m * io->y.row + i * io->y.head);
+      attend_rows(a, f[Q] + m * io->q.row + i * io->q.head, f[K] + kv * io->k.head, io->k.row, f[V] + kv * io->v.head,
+                  io->v.row, io->mask ? h->x[5] + m * io->mask_row + i * io->mask_head : NULL, seen > 0 ? seen : 0,
+                  g->scores, (float *)(void *)h->x[Y] + m * io->y.row + i * io->y.head);
     }
   }
   return NPUSIM_OK;
@@ -128,5 +128,5 @@ static int compute(const npusim_graph *g, const void *arg, const npusim_held *h,
 int npusim_attend(npusim_graph *g, const npusim_attention_io *io, int64_t ready, int (*stop)(void *arg), void *arg,
                   npusim_times *times) {
   const npusim_stop s = {stop, arg};
-  return !g->attention.M ? NPUSIM_BAD : npusim_run(g, io, hold, compute, ready, &s, times);
+  return !g->attention.M ? NPUSIM_BAD : npusim_run(g, io, hold_attention, compute_attention, ready, &s, times);
 }

@@ -4,7 +4,7 @@
 enum { TILE = 32 };
 
 /* Products of int16 are what compilers turn into multiply-add of pairs. */
-static int32_t dot(const int16_t *a, const int16_t *b, int64_t n) {
+static int32_t dot_words(const int16_t *a, const int16_t *b, int64_t n) {
   int32_t sum = 0;
   for (int64_t i = 0; i < n; i++) sum += (int32_t)a[i] * b[i];
   return sum;
@@ -20,6 +20,6 @@ void npusim_gemm_tile(const int8_t *x, const int8_t *w, int32_t *y, int64_t M, i
       for (int64_t i = 0; i < TILE; i++) panel[n * Kp + k + i] = *from++;
   for (int64_t m = 0; m < M; m++) {
     for (int64_t k = 0; k < Kp; k++) row[k] = x[m * Kp + k];
-    for (int64_t n = 0; n < TILE; n++) y[m * Np + tile * TILE + n] = dot(row, panel + n * Kp, Kp);
+    for (int64_t n = 0; n < TILE; n++) y[m * Np + tile * TILE + n] = dot_words(row, panel + n * Kp, Kp);
   }
 }

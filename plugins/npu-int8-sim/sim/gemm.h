@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* x[M][Kp], w in tiles, y[M][Np] as npusim.h lays them out; panel: int16[33 * Kp]. Columns [tile * 32, + 32). */
+/* x[M][Kp], w in tiles, y[M][Np] as sim.h lays them out; panel: int16[33 * Kp]. Columns [tile * 32, + 32). */
 void npusim_gemm_tile(const int8_t *x, const int8_t *w, int32_t *y, int64_t M, int64_t N, int64_t K, int64_t tile,
                       int16_t *panel);
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "plugins/npu-int8-sim/sim/gemm.h"
-#include "plugins/npu-int8-sim/sim/internal.h"
+#include "plugins/npu-int8-sim/sim/state.h"
 
 enum { TILE = 32, VERSION = 1, MIDDLE_ROWS = 32 };
 
@@ -17,7 +17,7 @@ static bool good_shape(const npusim_shape *s) {
          npusim_weight_bytes(s->N, s->K) && npusim_input_bytes(s->M, s->K) && npusim_output_bytes(s->M, s->N);
 }
 
-static int check(const npusim *s, const npusim_gemm *g, uint32_t n, const npusim_middle *mid) {
+static int check_gemms(const npusim *s, const npusim_gemm *g, uint32_t n, const npusim_middle *mid) {
   if (n == 0 || n > NPUSIM_MAX_GEMMS || (mid && (!mid->fn || mid->first == 0 || mid->first >= n))) return NPUSIM_BAD;
   if (mid && (mid->n_params > NPUSIM_MAX_PARAMS || (mid->n_params && !mid->params))) return NPUSIM_BAD;
   for (uint32_t i = 0; i < n; i++) {
@@ -61,7 +61,7 @@ static int digest_weights(npusim *s, const npusim_gemm *g, uint64_t *out) {
 static uint64_t sum_of(const npusim_saved *s) { return digest(VERSION, s, offsetof(npusim_saved, sum)); }
 
 int npusim_describe(npusim *s, const npusim_gemm *g, uint32_t n, const npusim_middle *mid, npusim_saved *out) {
-  int rc = check(s, g, n, mid);
+  int rc = check_gemms(s, g, n, mid);
   if (rc != NPUSIM_OK) return rc;
   memset(out, 0, sizeof *out);
   memcpy(out->magic, "npusim", sizeof "npusim");
@@ -83,7 +83,7 @@ int npusim_describe(npusim *s, const npusim_gemm *g, uint32_t n, const npusim_mi
 
 /* --- life -------------------------------------------------------------------------------------------------------- */
 
-static void fill(npusim_graph *gr, const npusim_gemm *g, uint32_t n, const npusim_middle *mid) {
+static void fill_graph(npusim_graph *gr, const npusim_gemm *g, uint32_t n, const npusim_middle *mid) {
   gr->first = mid ? mid->first : n;
   memcpy(gr->gemm, g, n * sizeof *g);
   for (uint32_t i = 0; i < n; i++) {
@@ -138,14 +138,14 @@ static void free_graph(npusim_graph *g) {
   free(g);
 }
 
-static int make(npusim *s, const npusim_gemm *g, uint32_t n, const npusim_middle *mid, bool loaded,
-                npusim_graph **out) {
-  int rc = check(s, g, n, mid);
+static int make_graph(npusim *s, const npusim_gemm *g, uint32_t n, const npusim_middle *mid, bool loaded,
+                      npusim_graph **out) {
+  int rc = check_gemms(s, g, n, mid);
   if (rc != NPUSIM_OK) return rc;
   npusim_graph *gr = calloc(1, sizeof *gr);
   if (!gr) return NPUSIM_MEMORY;
   gr->s = s;
-  fill(gr, g, n, mid);
+  fill_graph(gr, g, n, mid);
   if (!get_room(gr, g, n)) {
     free_graph(gr);
     return NPUSIM_MEMORY;
@@ -167,7 +167,7 @@ static int make(npusim *s, const npusim_gemm *g, uint32_t n, const npusim_middle
 }
 
 int npusim_prepare(npusim *s, const npusim_gemm *g, uint32_t n, const npusim_middle *mid, npusim_graph **out) {
-  return make(s, g, n, mid, false, out);
+  return make_graph(s, g, n, mid, false, out);
 }
 
 int npusim_load(npusim *s, const npusim_gemm *g, uint32_t n, const npusim_middle *mid, const npusim_saved *now,
@@ -176,7 +176,7 @@ int npusim_load(npusim *s, const npusim_gemm *g, uint32_t n, const npusim_middle
   if (bytes != sizeof was) return NPUSIM_STALE;
   memcpy(&was, saved, sizeof was);
   if (was.sum != sum_of(&was) || memcmp(&was, now, sizeof was) != 0) return NPUSIM_STALE;
-  return make(s, g, n, mid, true, out);
+  return make_graph(s, g, n, mid, true, out);
 }
 
 void npusim_graph_free(npusim_graph *g) {
@@ -224,7 +224,7 @@ static int run_middle(const npusim_graph *g, const npusim_stop *stop) {
   return NPUSIM_OK;
 }
 
-static int compute(const npusim_graph *g, const void *io, const npusim_held *h, const npusim_stop *stop) {
+static int compute_products(const npusim_graph *g, const void *io, const npusim_held *h, const npusim_stop *stop) {
   int rc = NPUSIM_OK;
   (void)io;
   for (uint32_t i = 0; rc == NPUSIM_OK && i < g->n; i++) {
@@ -243,5 +243,5 @@ int npusim_execute(npusim_graph *g, const npusim_tensor *x, const npusim_tensor 
                    int (*stop)(void *arg), void *arg, npusim_times *times) {
   const gemm_io io = {x, y};
   const npusim_stop s = {stop, arg};
-  return g->attention.M ? NPUSIM_BAD : npusim_run(g, &io, hold_tensors, compute, ready, &s, times);
+  return g->attention.M ? NPUSIM_BAD : npusim_run(g, &io, hold_tensors, compute_products, ready, &s, times);
 }

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "plugins/npu-int8-sim/sim/internal.h"
+#include "plugins/npu-int8-sim/sim/state.h"
 
 static bool at_fault(uint64_t *count, uint64_t at) { return ++*count == at; }
 
@@ -30,7 +30,7 @@ int npusim_alloc(npusim *s, uint64_t bytes, int *fd) {
 }
 
 /* Page by page, since that is what a window is made of. Touching memory beyond the end of a file would be fatal. */
-static int map(int fd, uint64_t offset, uint64_t bytes, npusim_region *r) {
+static int map_region(int fd, uint64_t offset, uint64_t bytes, npusim_region *r) {
   struct stat info;
   const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), before = offset % page;
   if (fstat(fd, &info) != 0 || info.st_size < 0) return NPUSIM_MEMORY;
@@ -42,7 +42,7 @@ static int map(int fd, uint64_t offset, uint64_t bytes, npusim_region *r) {
   return NPUSIM_OK;
 }
 
-static npusim_region *room(npusim *s) {
+static npusim_region *free_region(npusim *s) {
   for (uint32_t i = 0; i < s->n_regions; i++)
     if (!s->regions[i].handle) return &s->regions[i];
   if (s->n_regions == s->cap_regions) {
@@ -56,11 +56,11 @@ static npusim_region *room(npusim *s) {
   return &s->regions[s->n_regions++];
 }
 
-static int add(npusim *s, npusim_region *r, uint32_t *handle) {
+static int add_region(npusim *s, npusim_region *r, uint32_t *handle) {
   if (s->lost) return NPUSIM_LOST;
   if (at_fault(&s->n.registrations, s->config.faults.register_at)) return NPUSIM_MEMORY;
   if (r->map_bytes > s->window_bytes - s->n.registered_bytes) return NPUSIM_WINDOW;
-  npusim_region *at = room(s);
+  npusim_region *at = free_region(s);
   if (!at || s->next_handle == UINT32_MAX) return NPUSIM_MEMORY;
   r->handle = *handle = s->next_handle++;
   *at = *r;
@@ -73,10 +73,10 @@ int npusim_register(npusim *s, int fd, uint64_t offset, uint64_t bytes, uint32_t
   npusim_region r = {0};
   if (fd < 0 || bytes == 0 || bytes > INT64_MAX / 2 || offset > INT64_MAX / 2 || offset % s->config.profile->align)
     return NPUSIM_BAD;
-  int rc = map(fd, offset, bytes, &r);
+  int rc = map_region(fd, offset, bytes, &r);
   if (rc != NPUSIM_OK) return rc;
   pthread_mutex_lock(&s->lock);
-  rc = add(s, &r, handle);
+  rc = add_region(s, &r, handle);
   pthread_mutex_unlock(&s->lock);
   if (rc != NPUSIM_OK) munmap(r.map, r.map_bytes);
   return rc;

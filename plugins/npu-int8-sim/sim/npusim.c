@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "plugins/npu-int8-sim/sim/internal.h"
+#include "plugins/npu-int8-sim/sim/state.h"
 
 enum { TILE = 32 };
 
@@ -60,30 +60,30 @@ static bool tiled(int64_t n, uint64_t *out) {
   return n >= 0 && n <= INT64_C(1) << 40;
 }
 
-static uint64_t product(uint64_t a, uint64_t b) {
+static uint64_t saturated_product(uint64_t a, uint64_t b) {
   uint64_t r;
   return __builtin_mul_overflow(a, b, &r) || r > INT64_MAX / 2 ? 0 : r;
 }
 
 uint64_t npusim_weight_bytes(int64_t N, int64_t K) {
   uint64_t n, k;
-  return tiled(N, &n) && tiled(K, &k) ? product(n, k) : 0;
+  return tiled(N, &n) && tiled(K, &k) ? saturated_product(n, k) : 0;
 }
 
 uint64_t npusim_input_bytes(int64_t M, int64_t K) {
   uint64_t k;
-  return M >= 0 && tiled(K, &k) ? product((uint64_t)M, k) : 0;
+  return M >= 0 && tiled(K, &k) ? saturated_product((uint64_t)M, k) : 0;
 }
 
 uint64_t npusim_output_bytes(int64_t M, int64_t N) {
   uint64_t n;
-  return M >= 0 && tiled(N, &n) ? product(product((uint64_t)M, n), 4) : 0;
+  return M >= 0 && tiled(N, &n) ? saturated_product(saturated_product((uint64_t)M, n), 4) : 0;
 }
 
 /* --- executions ------------------------------------------------------------------------------------------------- */
 
 /* In order: it starts when its inputs are there and what came before is done. */
-static void advance(const npusim_graph *g, int64_t ready, npusim_times *t) {
+static void advance_clock(const npusim_graph *g, int64_t ready, npusim_times *t) {
   npusim *s = g->s;
   const npusim_profile *p = s->config.profile;
   const int64_t start = ready > s->n.end_ns ? ready : s->n.end_ns;
@@ -97,8 +97,8 @@ static void advance(const npusim_graph *g, int64_t ready, npusim_times *t) {
   if (s->config.trace) s->trace[s->n_traced++ % s->config.trace] = *t;
 }
 
-static int begin(const npusim_graph *g, int (*hold)(const npusim_graph *g, const void *io, npusim_held *h),
-                 const void *io, npusim_held *h) {
+static int begin_run(const npusim_graph *g, int (*hold)(const npusim_graph *g, const void *io, npusim_held *h),
+                     const void *io, npusim_held *h) {
   npusim *s = g->s;
   if (s->lost) return NPUSIM_LOST;
   s->n.submissions++;
@@ -117,11 +117,11 @@ int npusim_run(npusim_graph *g, const void *io, int (*hold)(const npusim_graph *
   npusim_held h = {.n = 0};
   pthread_mutex_lock(&s->queue);
   pthread_mutex_lock(&s->lock);
-  int rc = begin(g, hold, io, &h);
+  int rc = begin_run(g, hold, io, &h);
   pthread_mutex_unlock(&s->lock);
   if (rc == NPUSIM_OK) rc = compute(g, io, &h, stop);
   pthread_mutex_lock(&s->lock);
-  if (rc == NPUSIM_OK) advance(g, ready < 0 ? 0 : ready, times);
+  if (rc == NPUSIM_OK) advance_clock(g, ready < 0 ? 0 : ready, times);
   for (uint32_t i = 0; i < h.n; i++) npusim_drop(s, h.handles[i]);
   pthread_mutex_unlock(&s->lock);
   pthread_mutex_unlock(&s->queue);

@@ -80,8 +80,8 @@ const npusim_profile *npusim_profile_find(const char *name) {
   return NULL;
 }
 
-static int64_t whole(double ns) { return (int64_t)(ns + 0.5); }
-static double larger(double a, double b) { return a > b ? a : b; }
+static int64_t rounded_ns(double ns) { return (int64_t)(ns + 0.5); }
+static double larger_ns(double a, double b) { return a > b ? a : b; }
 
 int64_t npusim_graph_ns(const npusim_profile *p, const npusim_shape *s, uint32_t n) {
   double weights = 0, macs = 0;
@@ -90,17 +90,17 @@ int64_t npusim_graph_ns(const npusim_profile *p, const npusim_shape *s, uint32_t
     weights += w;
     macs += (double)((s[i].M + p->tile - 1) / p->tile * p->tile) * w;
   }
-  return p->launch_ns + whole(1e9 * larger(weights / p->weight_Bps, macs / p->macs_ps));
+  return p->launch_ns + rounded_ns(1e9 * larger_ns(weights / p->weight_Bps, macs / p->macs_ps));
 }
 
 int64_t npusim_prepare_ns(const npusim_profile *p, const npusim_shape *s, uint32_t n) {
   double weights = 0;
   for (uint32_t i = 0; i < n; i++) weights += (double)s[i].N * (double)s[i].K;
-  return whole(p->prepare_ns_per_weight * weights);
+  return rounded_ns(p->prepare_ns_per_weight * weights);
 }
 
 int64_t npusim_cpu_ns(const npusim_profile *p, double macs, double bytes) {
-  return whole(macs * p->cpu_ns_per_mac + bytes * p->cpu_ns_per_byte);
+  return rounded_ns(macs * p->cpu_ns_per_mac + bytes * p->cpu_ns_per_byte);
 }
 
 /* Queries, keys and values are rotated and appended on the way: 4 M (q + 2 kv) bytes in, 9 M q out with the scale of
@@ -109,5 +109,6 @@ int64_t npusim_attention_ns(const npusim_profile *p, int64_t M, int64_t T, int64
   double m = (double)M, t = (double)T, macs = 2 * m * t * (double)q, exps = m * t * (double)heads;
   double bytes = 4 * m * (double)(q + 2 * kv) + 9 * m * (double)q + 4 * (m + t) * (double)kv;
   if (!p->float_attention) return npusim_cpu_ns(p, macs + (double)p->att_exp_macs * exps, bytes);
-  return p->launch_ns + whole(1e9 * (larger(macs / p->att_macs_ps, exps / p->att_exp_ps) + bytes / p->weight_Bps));
+  return p->launch_ns +
+         rounded_ns(1e9 * (larger_ns(macs / p->att_macs_ps, exps / p->att_exp_ps) + bytes / p->weight_Bps));
 }

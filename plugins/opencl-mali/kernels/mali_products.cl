@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Four columns of e0m4 (plugins/common/e0m4.h): a uint holds two neighbouring columns, so three 32-bit operations give two
+// Four columns of e0m4 (plugins/common/formats/e0m4.h): a uint holds two neighbouring columns, so three 32-bit operations give two
 // weights as halves between 1 and 2. Stands before the sources of products, with FP16 1 or 0.
 #if FP16
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plugins/common/formats/source.h"
+
+#include <string.h>
+
+#include "plugins/common/formats/f16.h"
+
+enum { ROWS = TNI_CM_SOURCE_ROWS, STEP = 4 * ROWS, MOST_FLOATS = 1 << 20 };
+
+const tn_quant *tni_cm_grid_of(const tn_weight *w, uint32_t bits, int64_t group) {
+  const tn_quant *q = TN_HAS(w, tn_weight, quant) ? w->quant : NULL;
+  if (!q || !TN_HAS(q, tn_quant, grid) || !q->grid || q->scheme != TN_QUANT_AFFINE) return NULL;
+  return q->bits <= bits && q->group && q->group % (uint32_t)group == 0 ? q : NULL;
+}
+
+/* Several row blocks at a time, since a [K,N] source is read along its rows; fewer where K is large. */
+static int64_t step_of(int64_t K) {
+  const int64_t fit = MOST_FLOATS / K / ROWS * ROWS;
+  return fit < ROWS ? ROWS : fit > STEP ? STEP : fit;
+}
+
+static size_t blocks_of(const tn_weight *w, const tn_quant *grid) {
+  return ((size_t)w->K + grid->group - 1) / grid->group;
+}
+
+/* Room for the rows of one step. */
+static size_t room_bytes(const tn_weight *w, const tn_quant *grid) {
+  const size_t K = (size_t)w->K, n = (size_t)step_of(w->K); /* below 2^31 and 2^7 */
+  return grid ? n * (K + 2 * sizeof(float) * blocks_of(w, grid)) : n * K * sizeof(float);
+}
+
+/* Rows [n0, n1), at most a step, into room. */
+static tn_status read_rows(const tn_weight *w, const tn_quant *grid, int64_t n0, int64_t n1, void *room,
+                           tni_cm_source *out) {
+  *out = (tni_cm_source){.K = w->K, .w = room};
+  if (!grid) return w->rows(w, n0, n1, room);
+  out->block = grid->group;
+  out->blocks = (int64_t)blocks_of(w, grid);
+  float *scales = room, *zeros = scales + (n1 - n0) * out->blocks;
+  uint8_t *codes = (uint8_t *)(zeros + (n1 - n0) * out->blocks);
+  out->codes = codes;
+  out->scales = scales;
+  out->zeros = zeros;
+  return grid->grid(grid, n0, n1, codes, scales, zeros);
+}
+
+tn_status tni_cm_source_blocks(const tn_host *host, const tn_weight *w, const tn_quant *grid, int64_t n0, int64_t n1,
+                               tni_cm_block_fn fn, const void *ctx, uint8_t *blob, int64_t block_bytes) {
+  const int64_t step = step_of(w->K);
+  if (n0 < 0 || n1 > w->N || n0 % ROWS || (n1 % ROWS && n1 != w->N)) return TN_E_INVALID;
+  void *room = host->alloc(host->ctx, room_bytes(w, grid), 64, TN_TAG_PACK);
+  if (!room) return TN_E_NO_MEMORY;
+  tn_status st = TN_OK;
+  for (int64_t n = n0; st == TN_OK && n < n1; n += step) {
+    const int64_t end = n1 - n < step ? n1 : n + step;
+    tni_cm_source s;
+    st = read_rows(w, grid, n, end, room, &s);
+    for (int64_t r = n; st == TN_OK && r < end; r += ROWS)
+      st = fn(ctx, &s, r - n, end - r < ROWS ? end - r : ROWS, blob ? blob + r / ROWS * block_bytes : NULL);
+  }
+  host->free(host->ctx, room);
+  return st;
+}
+
+bool tni_cm_source_codes(const tni_cm_source *s, int64_t row, int64_t k0, uint32_t n, int32_t zero, int32_t top,
+                         uint8_t *codes, uint16_t *scale) {
+  if (!s->codes) return false;
+  const int64_t at = row * s->blocks + k0 / s->block;
+  const uint8_t *code = s->codes + row * s->K + k0;
+  const uint16_t h = tni_cm_f32_to_f16(s->scales[at]);
+  const float kept = tni_cm_f16_to_f32(h), size = kept < 0 ? -kept : kept, theirs = s->zeros[at];
+  if (!(size <= 65504.f) || (size < 0x1p-14f && s->scales[at] != 0)) return false;
+  if (!(theirs >= -256.f && theirs <= 256.f) || (float)(int32_t)theirs != theirs) return false;
+  const int32_t shift = zero - (int32_t)theirs;
+  for (uint32_t i = 0; i < n; i++) {
+    const int32_t c = (int32_t)code[i] + shift;
+    if (c < 0 || c > top) return false;
+    codes[i] = (uint8_t)c;
+  }
+  *scale = h;
+  return true;
+}
+
+void tni_cm_source_floats(const tni_cm_source *s, int64_t row, int64_t k0, uint32_t n, float *dst) {
+  if (!s->codes) {
+    memcpy(dst, s->w + row * s->K + k0, sizeof *dst * n);
+    return;
+  }
+  const int64_t at = row * s->blocks + k0 / s->block;
+  const uint8_t *code = s->codes + row * s->K + k0;
+  for (uint32_t i = 0; i < n; i++) dst[i] = ((float)code[i] - s->zeros[at]) * s->scales[at];
+}
