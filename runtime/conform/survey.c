@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/conform/graphs.h"
+#include "runtime/conform/drive/drive.h"
 
 static void list_formats(tni_cf_listing *l, const tn_plugin *p) {
   tni_cf_format *f = TNI_NEW_ARRAY(l->arena, tni_cf_format, p->n_formats + 1);

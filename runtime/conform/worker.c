@@ -15,8 +15,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "runtime/conform/case.h"
-#include "runtime/conform/families.h"
+#include "runtime/conform/case/case.h"
+#include "runtime/conform/conform.h"
 #include "runtime/conform/listing.h"
 #include "runtime/conform/survey.h"
 #include "runtime/profile/profile.h"
