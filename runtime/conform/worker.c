@@ -34,7 +34,7 @@ static json_t *case_json(const tni_cf_case *c) {
 
 static void add_json(void *ctx, const tni_cf_case *c) { json_array_append_new(ctx, case_json(c)); }
 
-static int list(tni_cf_listing *l, bool blind, FILE *out) {
+static int cases_list(tni_cf_listing *l, bool blind, FILE *out) {
   if (!blind) tni_cf_survey(l);
   json_t *cases = json_array(), *listing = tni_cf_listing_json(l);
   tni_cf_all_cases(l, add_json, cases);
@@ -69,7 +69,7 @@ static int one_case(tni_cf_listing *l, const wanted *w, const char *name, FILE *
   return 0;
 }
 
-static uint32_t count(char *const *v) {
+static uint32_t strings_count(char *const *v) {
   uint32_t n = 0;
   while (v && v[n]) n++;
   return n;
@@ -77,7 +77,7 @@ static uint32_t count(char *const *v) {
 
 /* The options that a profile gives the plugin, and behind them those of the command line. NULL: err. */
 static const char *const *all_options(tni_arena *a, const wanted *w, const char *name, uint32_t *n, tn_error *err) {
-  const uint32_t own = count(w->options);
+  const uint32_t own = strings_count(w->options);
   const tni_profile_plugin *section = NULL;
   tni_profile *p = NULL;
   if (w->profile) {
@@ -150,7 +150,7 @@ int main(int argc, const char **argv) {
   }
   if (understood && subject.options) {
     tni_cf_listing l = {.arena = a, .subject = &subject};
-    if (!strcmp(rest[0], "list")) result = list(&l, w.blind != 0, out);
+    if (!strcmp(rest[0], "list")) result = cases_list(&l, w.blind != 0, out);
     if (!strcmp(rest[0], "case") && rest[1]) result = one_case(&l, &w, rest[1], out);
   } else {
     fprintf(stderr, "%s\n", err.message[0] ? err.message : "tenon-conform is started by `tenon conform`");

@@ -27,7 +27,7 @@ typedef struct state {
   mode_t umask;
 } state;
 
-static void look(state *s) {
+static void state_read(state *s) {
   memset(s, 0, sizeof *s);
   s->fpmode = tni_fpmode_get();
   pthread_sigmask(SIG_BLOCK, NULL, &s->mask);
@@ -53,9 +53,9 @@ static void handler(tni_cf *cf, const char *step, int signal, void (*now)(int)) 
   free(real);
 }
 
-static void compare(tni_cf *cf, state *before, const char *step) {
+static void state_compare(tni_cf *cf, state *before, const char *step) {
   state now;
-  look(&now);
+  state_read(&now);
   if (now.fpmode != before->fpmode)
     tni_cf_fail(cf, "%s changes the floating-point mode of its thread (%#llx to %#llx)", step,
                 (unsigned long long)before->fpmode, (unsigned long long)now.fpmode);
@@ -86,24 +86,24 @@ static void thread_state(tni_cf *cf, const void *arg) {
   tni_cf_rng r = tni_cf_rng_of(cf, 0);
   const tni_cf_claimed *c = first_claimed(cf->listing);
   (void)arg;
-  look(&before);
+  state_read(&before);
   if (!h || !tni_cf_host_open(cf, h, NULL)) {
     free(h);
     return;
   }
-  compare(cf, &before, "loading, entry, enumerate or open");
+  state_compare(cf, &before, "loading, entry, enumerate or open");
   if (c) {
     const bool claimed = tni_cf_rig_claim(&rig, h, tni_cf_graph_find(c->graph), c->phase, &r);
-    compare(cf, &before, "claim");
+    state_compare(cf, &before, "claim");
     const bool ok = claimed && tni_cf_rig_prepare(&rig, 3, &r);
-    compare(cf, &before, "lower, packing, set, measure, bind or args");
+    state_compare(cf, &before, "lower, packing, set, measure, bind or args");
     if (!ok || !tni_cf_rig_run(&rig, 0x5b, TNI_CF_EVEN)) tni_cf_fail(cf, "%s: %s", c->graph, rig.why);
-    compare(cf, &before, "run, submit, map or unmap");
+    state_compare(cf, &before, "run, submit, map or unmap");
     tni_cf_rig_finish(&rig);
-    compare(cf, &before, "args_free, unbind, release or destroy");
+    state_compare(cf, &before, "args_free, unbind, release or destroy");
   }
   tni_cf_host_close(cf, h);
-  compare(cf, &before, "close or shutdown");
+  state_compare(cf, &before, "close or shutdown");
   free(h);
 }
 

@@ -13,14 +13,14 @@
 enum { FILL = 0xa5, FUTURE = 7, EXTRA = 256 };
 
 /* A plugin's host, ready for entry; false: said so. */
-static bool ready(tni_cf *cf, tni_cf_plugin *p) {
+static bool entry_ready(tni_cf *cf, tni_cf_plugin *p) {
   if (tni_cf_plugin_init(p, cf->subject) == TN_OK) return true;
   tni_cf_fail(cf, "%s: %s", p->step, p->err.message);
   tni_cf_plugin_finish(p);
   return false;
 }
 
-static void shut(tn_plugin *p) {
+static void plugin_shut(tn_plugin *p) {
   if (p && p->shutdown) p->shutdown(p);
 }
 
@@ -38,7 +38,7 @@ static void answers(tni_cf *cf, const void *arg) {
   tni_cf_plugin p;
   tn_plugin *out = NULL;
   (void)arg;
-  if (!ready(cf, &p)) return;
+  if (!entry_ready(cf, &p)) return;
   tn_negotiate n;
   memset(&n, 0xee, sizeof n);
   n.h = (tn_hdr)TN_HDR(tn_negotiate);
@@ -63,7 +63,7 @@ static void answers(tni_cf *cf, const void *arg) {
     tni_cf_fail(cf, "minor %u was agreed, not the smaller of host's %d and plugin's %u", n.minor, TN_ABI_MINOR,
                 n.plugin_max);
   }
-  shut(out);
+  plugin_shut(out);
   tni_cf_plugin_finish(&p);
 }
 
@@ -72,7 +72,7 @@ static void no_meeting(tni_cf *cf, const void *arg) {
   tni_cf_plugin p;
   tn_plugin *out = (tn_plugin *)(void *)&p;
   (void)arg;
-  if (!ready(cf, &p)) return;
+  if (!entry_ready(cf, &p)) return;
   tn_negotiate n;
   memset(&n, 0xee, sizeof n);
   n.h = (tn_hdr)TN_HDR(tn_negotiate);
@@ -87,7 +87,7 @@ static void no_meeting(tni_cf *cf, const void *arg) {
   if (n.host_min != 60000 || n.host_max != 60001) tni_cf_fail(cf, "it changed the host's range");
   if (!terminated(n.name, sizeof n.name)) tni_cf_fail(cf, "its name is not filled when it refuses");
   if (st == TN_OK) {
-    shut(out);
+    plugin_shut(out);
   } else if (out != (tn_plugin *)(void *)&p) {
     tni_cf_fail(cf, "it refused and wrote to *out all the same");
   }
@@ -112,7 +112,7 @@ static tn_status enter_short(tni_cf *cf, const tni_cf_plugin *p, uint32_t n) {
   const tn_status st = p->entry((const tn_host *)(const void *)b.p, &neg, &out);
   if (st == TN_OK && out) {
     (void)!out->enumerate(out, TNI_CF_MAX_DEVICES, caps, &devices, &e);
-    shut(out);
+    plugin_shut(out);
   } else if (st == TN_OK) {
     tni_cf_fail(cf, "a host's table of %u bytes: OK, and no plugin", n);
   }
@@ -124,7 +124,7 @@ static void short_host(tni_cf *cf, const void *arg) {
   tni_cf_plugin p;
   uint32_t taken = 0;
   (void)arg;
-  if (!ready(cf, &p)) return;
+  if (!entry_ready(cf, &p)) return;
   for (uint32_t n = 0; n < sizeof(tn_host); n += n < 8 ? 4 : 8) {
     const tn_status st = enter_short(cf, &p, n);
     taken += st == TN_OK;
@@ -138,7 +138,7 @@ static void short_host(tni_cf *cf, const void *arg) {
 static void short_negotiate(tni_cf *cf, const void *arg) {
   tni_cf_plugin p;
   (void)arg;
-  if (!ready(cf, &p)) return;
+  if (!entry_ready(cf, &p)) return;
   for (uint32_t n = 0; n < sizeof(tn_negotiate); n += 4) {
     tni_cf_block b;
     tn_plugin *out = NULL;
@@ -148,7 +148,7 @@ static void short_negotiate(tni_cf *cf, const void *arg) {
     const tn_status st = p.entry(&p.host.pub, (tn_negotiate *)(void *)b.p, &out);
     if (n == 0 && st == TN_OK) tni_cf_fail(cf, "a tn_negotiate of size 0 is taken; size 0 is always refused");
     if (!tni_cf_block_holds(&b)) tni_cf_fail(cf, "with a tn_negotiate of %u bytes it writes behind them", n);
-    if (st == TN_OK) shut(out);
+    if (st == TN_OK) plugin_shut(out);
     tni_cf_block_finish(&b);
   }
   tni_cf_plugin_finish(&p);
@@ -184,7 +184,7 @@ static void future_host(tni_cf *cf, const void *arg) {
   tni_cf_plugin p;
   wide_host *w = malloc(sizeof *w);
   (void)arg;
-  if (!w || !ready(cf, &p)) {
+  if (!w || !entry_ready(cf, &p)) {
     free(w);
     return;
   }
@@ -199,7 +199,7 @@ static void future_host(tni_cf *cf, const void *arg) {
 static void old_host(tni_cf *cf, const void *arg) {
   tni_cf_plugin p;
   (void)arg;
-  if (!ready(cf, &p)) return;
+  if (!entry_ready(cf, &p)) return;
   p.host.pub.h.minor = 0;
   live_with(cf, &p, &p.host.pub, 0);
   tni_cf_plugin_finish(&p);
@@ -228,7 +228,7 @@ static void without(tni_cf *cf, const void *arg) {
     tni_cf_plugin p;
     tn_plugin *out = NULL;
     tn_negotiate n = {.h = TN_HDR(tn_negotiate), .host_max = TN_ABI_MINOR};
-    if (!ready(cf, &p)) return;
+    if (!entry_ready(cf, &p)) return;
     memset((char *)&p.host.pub + services[i].at, 0, sizeof(void (*)(void)));
     fprintf(stderr, "host without %s\n", services[i].name); /* the last line before a crash names it */
     const tn_status st = p.entry(&p.host.pub, &n, &out);
@@ -256,7 +256,7 @@ static void open_with(tni_cf *cf, const char *option) {
   const char **all = TNI_NEW_ARRAY(cf->arena, const char *, s->n_options + 1);
   tni_cf_subject other = *s;
   tni_cf_plugin p;
-  if (!all || !ready(cf, &p)) return;
+  if (!all || !entry_ready(cf, &p)) return;
   uint32_t n = 0;
   for (uint32_t i = 0; i < s->n_options; i++)
     if (strncmp(s->options[i], option, strcspn(option, "=") + 1)) all[n++] = s->options[i];
@@ -296,7 +296,7 @@ static void option_values(tni_cf *cf, const void *arg) {
   tni_cf_plugin p;
   char text[256];
   (void)arg;
-  if (!ready(cf, &p)) return;
+  if (!entry_ready(cf, &p)) return;
   if (tni_cf_plugin_enter(&p) != TN_OK) {
     tni_cf_fail(cf, "%s: %s", p.step, p.err.message);
     tni_cf_plugin_finish(&p);
@@ -331,7 +331,7 @@ static void option_table(tni_cf *cf, const void *arg) {
   (void)arg;
   tni_cf_subject plain = *cf->subject;
   plain.n_options = 0;
-  if (!ready(cf, &p)) return;
+  if (!entry_ready(cf, &p)) return;
   tn_status st = tni_cf_plugin_enter(&p);
   if (st == TN_OK) st = tni_cf_plugin_check(&p, &plain);
   if (st != TN_OK) tni_cf_fail(cf, "%s: %s", p.step, p.err.message);

@@ -14,7 +14,7 @@ typedef struct case_sink {
   unsigned n_lines;
 } case_sink;
 
-static void line(tni_cf *cf, const char *kind, const char *text) {
+static void finding_write(tni_cf *cf, const char *kind, const char *text) {
   case_sink *s = cf->sink;
   if (s->n_lines++ >= MAX_LINES) return;
   json_t *o = json_object(), *t = json_string(text);
@@ -25,11 +25,11 @@ static void line(tni_cf *cf, const char *kind, const char *text) {
   json_decref(o);
 }
 
-static void say(tni_cf *cf, const char *kind, const char *fmt, va_list ap) TN_PRINTF(3, 0);
-static void say(tni_cf *cf, const char *kind, const char *fmt, va_list ap) {
+static void finding_say(tni_cf *cf, const char *kind, const char *fmt, va_list ap) TN_PRINTF(3, 0);
+static void finding_say(tni_cf *cf, const char *kind, const char *fmt, va_list ap) {
   char text[1024];
   vsnprintf(text, sizeof text, fmt, ap);
-  line(cf, kind, text);
+  finding_write(cf, kind, text);
 }
 
 void tni_cf_fail(tni_cf *cf, const char *fmt, ...) {
@@ -37,7 +37,7 @@ void tni_cf_fail(tni_cf *cf, const char *fmt, ...) {
   cf->verdict = TNI_CF_FAIL;
   cf->n_findings++;
   va_start(ap, fmt);
-  say(cf, "fail", fmt, ap);
+  finding_say(cf, "fail", fmt, ap);
   va_end(ap);
 }
 
@@ -45,14 +45,14 @@ void tni_cf_skip(tni_cf *cf, const char *fmt, ...) {
   va_list ap;
   if (cf->verdict == TNI_CF_PASS) cf->verdict = TNI_CF_SKIP;
   va_start(ap, fmt);
-  say(cf, "skip", fmt, ap);
+  finding_say(cf, "skip", fmt, ap);
   va_end(ap);
 }
 
 void tni_cf_note(tni_cf *cf, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
-  say(cf, "note", fmt, ap);
+  finding_say(cf, "note", fmt, ap);
   va_end(ap);
 }
 
@@ -109,5 +109,5 @@ void tni_cf_run_case(const tni_cf_case *c, const tni_cf_listing *l, uint64_t see
   tni_arena_destroy(cf.arena);
   sink.n_lines = 0;
   if (cf.n_findings > MAX_LINES) tni_cf_note(&cf, "%u findings in all", cf.n_findings);
-  line(&cf, "end", ends[cf.verdict]);
+  finding_write(&cf, "end", ends[cf.verdict]);
 }

@@ -12,7 +12,7 @@
 
 enum { LONGEST = 4096 };
 
-static bool no(tni_cn_graph *b, const char *what, const char *detail) {
+static bool build_failed(tni_cn_graph *b, const char *what, const char *detail) {
   tni_fail(&b->err, TN_E_INTERNAL, detail, "the kit's own graph: %s", what);
   return false;
 }
@@ -23,7 +23,7 @@ bool tni_cn_begin(tni_cn_graph *b, uint32_t dtype) {
   if (tni_graph_create(NULL, "case", &b->g, &b->err) != TN_OK) return false;
   const tn_expr s = tni_ex_sym(b->g->exprs, "S"), t = tni_ex_sym(b->g->exprs, "T");
   if (tni_ex_bound(b->g->exprs, 0, 0, LONGEST) != TN_OK || tni_ex_bound(b->g->exprs, 1, 0, LONGEST) != TN_OK)
-    return no(b, "bounds", "S");
+    return build_failed(b, "bounds", "S");
   b->g->step = s;
   (void)t;
   return true;
@@ -40,31 +40,32 @@ tn_id tni_cn_value(tni_cn_graph *b, const char *name, uint32_t kind, uint32_t dt
     e[rank++] = tni_ex_parse(b->g->exprs, text);
     at += n + (at[n] == ',');
   }
-  if (v == TN_NONE) return no(b, "no memory", name), TN_NONE;
+  if (v == TN_NONE) return build_failed(b, "no memory", name), TN_NONE;
   if (kind == TN_VALUE_ACT && !strcmp(dims, "?")) return v; /* inferred */
-  if (tni_value_set_dims(b->g, v, rank, e) != TN_OK) return no(b, "dims", name), TN_NONE;
+  if (tni_value_set_dims(b->g, v, rank, e) != TN_OK) return build_failed(b, "dims", name), TN_NONE;
   return v;
 }
 
 static tn_id add_tensor(tni_cn_graph *b, const char *name, tni_tensor *t) {
   const tn_id v = tni_graph_add_value(b->g, name, TN_VALUE_CONST, t->dtype);
-  if (v == TN_NONE || tni_value_set_tensor(b->g, v, t, NULL) != TN_OK) return no(b, "a constant", name), TN_NONE;
+  if (v == TN_NONE || tni_value_set_tensor(b->g, v, t, NULL) != TN_OK)
+    return build_failed(b, "a constant", name), TN_NONE;
   return v;
 }
 
-static bool room(tni_cn_graph *b, tni_tensor *t) {
+static bool tensor_room(tni_cn_graph *b, tni_tensor *t) {
   int64_t count;
   if (tni_dims_count(t->dims, t->rank, &count) != TN_OK || tni_dtype_bytes(t->dtype, count, &t->bytes) != TN_OK)
-    return no(b, "a constant that is too large", NULL);
+    return build_failed(b, "a constant that is too large", NULL);
   t->data = tni_arena_alloc(b->g->arena, t->bytes + 1, 64);
-  return t->data || no(b, "no memory", NULL);
+  return t->data || build_failed(b, "no memory", NULL);
 }
 
 tn_id tni_cn_constant(tni_cn_graph *b, const char *name, uint32_t dtype, uint32_t rank, const int64_t *dims,
                       const float *data) {
   tni_tensor t = {.dtype = dtype, .rank = rank};
   memcpy(t.dims, dims, rank * sizeof *dims);
-  if (!room(b, &t)) return TN_NONE;
+  if (!tensor_room(b, &t)) return TN_NONE;
   tni_cn_store(&t, data);
   return add_tensor(b, name, &t);
 }
@@ -104,7 +105,7 @@ static uint32_t type_of(const tni_op *op, const char *name) {
   return TN_ATTR_NONE;
 }
 
-static uint32_t numbers(char *text, int64_t *ints, float *floats) {
+static uint32_t numbers_read(char *text, int64_t *ints, float *floats) {
   uint32_t n = 0;
   char *save = NULL;
   for (char *w = strtok_r(text, ",", &save); w && n < MAX_INTS; w = strtok_r(NULL, ",", &save), n++) {
@@ -125,7 +126,7 @@ static bool one_attr(attrs *s, const tni_op *op, char *word) {
   snprintf(s->text[i], sizeof s->text[i], "%s", value);
   *a = (tn_attr){.h = TN_HDR(tn_attr), .type = type_of(op, word)};
   s->a[i].name = s->name[i];
-  const uint32_t n = a->type == TN_ATTR_STRING ? 0 : numbers(value, s->ints[i], s->floats[i]);
+  const uint32_t n = a->type == TN_ATTR_STRING ? 0 : numbers_read(value, s->ints[i], s->floats[i]);
   a->n = n;
   switch (a->type) {
     case TN_ATTR_INT:
@@ -163,9 +164,9 @@ static bool read_attrs(attrs *s, const tni_op *op, const char *text) {
 static tn_id given_ints(tni_cn_graph *b, const char *name, const char *dims, char *list) {
   int64_t v[MAX_INTS];
   float f[MAX_INTS];
-  const uint32_t n = numbers(list, v, f);
+  const uint32_t n = numbers_read(list, v, f);
   tni_tensor t = {.dtype = TN_DT_I64, .rank = *dims ? 1 : 0, .dims = {n}};
-  if (!room(b, &t)) return TN_NONE;
+  if (!tensor_room(b, &t)) return TN_NONE;
   memcpy(t.data, v, n * sizeof *v);
   return add_tensor(b, name, &t);
 }
@@ -174,7 +175,7 @@ static tn_id random_constant(tni_cn_graph *b, const char *name, uint32_t dtype, 
                              tni_cf_rng *r) {
   int64_t d[MAX_INTS], count = 1;
   float ignored[MAX_INTS];
-  const uint32_t rank = numbers(dims, d, ignored);
+  const uint32_t rank = numbers_read(dims, d, ignored);
   for (uint32_t i = 0; i < rank; i++) count *= d[i];
   float *x = malloc((size_t)(count + 1) * sizeof *x);
   if (!x || rank > TN_MAX_RANK) return free(x), TN_NONE;
@@ -185,12 +186,12 @@ static tn_id random_constant(tni_cn_graph *b, const char *name, uint32_t dtype, 
 }
 
 /* "x[S,64]", "i[S]<50>", "k[2]=1,-1", "-" */
-static bool operand(tni_cn_graph *b, const char *word, float scale, tni_cf_rng *r, tni_cn_operand *o) {
+static bool operand_read(tni_cn_graph *b, const char *word, float scale, tni_cf_rng *r, tni_cn_operand *o) {
   char dims[128] = "", tail[256] = "", name[32];
   *o = (tni_cn_operand){.kind = word[0], .value = TN_NONE};
   if (word[0] == '-') return true;
   const char *open = strchr(word, '['), *close = strchr(word, ']');
-  if (!open || !close) return no(b, "an operand", word);
+  if (!open || !close) return build_failed(b, "an operand", word);
   snprintf(dims, sizeof dims, "%.*s", (int)(close - open - 1), open + 1);
   snprintf(tail, sizeof tail, "%s", close + 1);
   snprintf(name, sizeof name, "%c%u", word[0], (unsigned)(o - b->operand));
@@ -222,10 +223,10 @@ bool tni_cn_build(tni_cn_graph *b, const tni_cn_spec *s, tni_cf_rng *r) {
   tn_id ids[TNI_CN_MAX_IN];
   uint32_t n = 0;
   if (!tni_cn_begin(b, s->dtype)) return false;
-  if (!op || !read_attrs(&a, op, s->attrs)) return no(b, "an operator or attribute", s->op);
+  if (!op || !read_attrs(&a, op, s->attrs)) return build_failed(b, "an operator or attribute", s->op);
   snprintf(copy, sizeof copy, "%s", s->inputs);
   for (char *w = strtok_r(copy, " ", &save); w && n < TNI_CN_MAX_IN; w = strtok_r(NULL, " ", &save), n++) {
-    if (!operand(b, w, s->scale, r, &b->operand[n])) return false;
+    if (!operand_read(b, w, s->scale, r, &b->operand[n])) return false;
     ids[n] = b->operand[n].value;
   }
   for (b->n_out = 0; b->n_out < s->n_out && b->n_out < TNI_CN_MAX_OUT; b->n_out++) {

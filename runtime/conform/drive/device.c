@@ -88,7 +88,7 @@ const char *tni_cf_option_choosing(const tn_plugin *p, const char *want) {
   return NULL;
 }
 
-static const char *join(tni_cf *cf, const char *key, const char *value) {
+static const char *option_join(tni_cf *cf, const char *key, const char *value) {
   char text[256];
   snprintf(text, sizeof text, "%s=%s", key, value);
   return tni_arena_strdup(cf->arena, text);
@@ -102,7 +102,7 @@ static bool with_options(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask) {
   h->subject = *s;
   if (!all) return false;
   const char *key = ask ? tni_cf_option_choosing(h->p.plugin, ask->format) : NULL;
-  if (key) all[n++] = join(cf, key, ask->format);
+  if (key) all[n++] = option_join(cf, key, ask->format);
   if (ask && ask->option) all[n++] = ask->option;
   for (uint32_t i = 0; i < s->n_options; i++) {
     bool taken = false;

@@ -21,26 +21,26 @@ enum {
 
 /* --- several nodes ----------------------------------------------------------------------------------------------- */
 
-static tn_id input(tni_cn_graph *b, const char *name, const char *dims) {
+static tn_id graph_input(tni_cn_graph *b, const char *name, const char *dims) {
   const tn_id v = tni_cn_value(b, name, TN_VALUE_INPUT, F32, dims);
   b->operand[b->n_in] = (tni_cn_operand){.kind = 'x', .value = v};
   b->in[b->n_in++] = v;
   return v;
 }
 
-static tn_id weight(tni_cn_graph *b, const char *name, int64_t K, int64_t N, tni_cf_rng *r) {
+static tn_id graph_weight(tni_cn_graph *b, const char *name, int64_t K, int64_t N, tni_cf_rng *r) {
   const int64_t dims[2] = {K, N};
   float *w = TNI_NEW_ARRAY(b->g->arena, float, (size_t)(K * N));
   for (int64_t i = 0; w && i < K * N; i++) w[i] = 0.25f * (float)tni_cf_rng_normal(r);
   return w ? tni_cn_constant(b, name, F32, 2, dims, w) : TN_NONE;
 }
 
-static tn_id apply(tni_cn_graph *b, const char *op, int64_t version, tn_id x, tn_id y, const char *name) {
+static tn_id node_apply(tni_cn_graph *b, const char *op, int64_t version, tn_id x, tn_id y, const char *name) {
   const tn_id in[2] = {x, y}, out = tni_cn_value(b, name, TN_VALUE_ACT, F32, "?");
   return tni_cn_node(b, "", op, version, in, y == TN_NONE ? 1 : 2, &out, 1, NULL, 0) ? out : TN_NONE;
 }
 
-static bool finish(tni_cn_graph *b, const tn_id *out, uint32_t n) {
+static bool graph_finish(tni_cn_graph *b, const tn_id *out, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
     if (out[i] == TN_NONE) return false;
     b->out[b->n_out++] = out[i];
@@ -51,19 +51,20 @@ static bool finish(tni_cn_graph *b, const tn_id *out, uint32_t n) {
 /* Three products of one activation: what q, k and v are. */
 static bool make_qkv(tni_cn_graph *b, tni_cf_rng *r) {
   if (!tni_cn_begin(b, F32)) return false;
-  const tn_id x = input(b, "x", "S,64"), q = weight(b, "wq", 64, 64, r), k = weight(b, "wk", 64, 32, r),
-              v = weight(b, "wv", 64, 32, r);
-  const tn_id out[3] = {apply(b, "MatMul", 13, x, q, "q"), apply(b, "MatMul", 13, x, k, "k"),
-                        apply(b, "MatMul", 13, x, v, "v")};
-  return finish(b, out, 3);
+  const tn_id x = graph_input(b, "x", "S,64"), q = graph_weight(b, "wq", 64, 64, r),
+              k = graph_weight(b, "wk", 64, 32, r), v = graph_weight(b, "wv", 64, 32, r);
+  const tn_id out[3] = {node_apply(b, "MatMul", 13, x, q, "q"), node_apply(b, "MatMul", 13, x, k, "k"),
+                        node_apply(b, "MatMul", 13, x, v, "v")};
+  return graph_finish(b, out, 3);
 }
 
 /* One product behind the other, their middle read by nobody else. */
 static bool make_two(tni_cn_graph *b, tni_cf_rng *r) {
   if (!tni_cn_begin(b, F32)) return false;
-  const tn_id x = input(b, "x", "S,64"), u = weight(b, "u", 64, 128, r), d = weight(b, "d", 128, 64, r);
-  const tn_id y = apply(b, "MatMul", 13, apply(b, "MatMul", 13, x, u, "m"), d, "y");
-  return finish(b, &y, 1);
+  const tn_id x = graph_input(b, "x", "S,64"), u = graph_weight(b, "u", 64, 128, r),
+              d = graph_weight(b, "d", 128, 64, r);
+  const tn_id y = node_apply(b, "MatMul", 13, node_apply(b, "MatMul", 13, x, u, "m"), d, "y");
+  return graph_finish(b, &y, 1);
 }
 
 bool tni_cf_graph_random(tni_cn_graph *b, uint32_t n, tni_cf_rng *r) {
@@ -75,8 +76,8 @@ bool tni_cf_graph_random(tni_cn_graph *b, uint32_t n, tni_cf_rng *r) {
   if (n > MOST - 2) n = MOST - 2;
   if (n == 0) n = 1;
   if (!tni_cn_begin(b, F32)) return false;
-  v[0] = input(b, "x0", "S,48");
-  v[1] = input(b, "x1", "S,48");
+  v[0] = graph_input(b, "x0", "S,48");
+  v[1] = graph_input(b, "x1", "S,48");
   for (uint32_t i = 0; i < n; i++) {
     const tn_id a = v[tni_cf_rng_next(r) % have], c = v[tni_cf_rng_next(r) % have];
     const uint64_t kind = tni_cf_rng_next(r) % 4;
@@ -84,11 +85,11 @@ bool tni_cf_graph_random(tni_cn_graph *b, uint32_t n, tni_cf_rng *r) {
     if (kind == 0) {
       char w[16];
       snprintf(w, sizeof w, "w%u", i);
-      v[have] = apply(b, "MatMul", 13, a, weight(b, w, 48, 48, r), name);
+      v[have] = node_apply(b, "MatMul", 13, a, graph_weight(b, w, 48, 48, r), name);
     } else if (kind == 1) {
-      v[have] = apply(b, one[tni_cf_rng_next(r) % 4], 13, a, TN_NONE, name);
+      v[have] = node_apply(b, one[tni_cf_rng_next(r) % 4], 13, a, TN_NONE, name);
     } else {
-      v[have] = apply(b, two[tni_cf_rng_next(r) % 3], 14, a, c, name);
+      v[have] = node_apply(b, two[tni_cf_rng_next(r) % 3], 14, a, c, name);
     }
     if (v[have++] == TN_NONE) return false;
   }
@@ -96,12 +97,12 @@ bool tni_cf_graph_random(tni_cn_graph *b, uint32_t n, tni_cf_rng *r) {
   const tn_id middle = v[2 + tni_cf_rng_next(r) % n];
   uint32_t n_out = n > 1 ? 2 : 1;
   if (middle != out[0] && middle != out[1]) out[n_out++] = middle;
-  return finish(b, out, n_out);
+  return graph_finish(b, out, n_out);
 }
 
 /* --- the table --------------------------------------------------------------------------------------------------- */
 
-static const tni_cf_graph_row rows[] = {
+static const tni_cf_graph_row graph_rows[] = {
     {"matmul/2d", MM, OP("MatMul", 13, "x[S,64] w[64,48]", "")},
     {"matmul/3d", 0, OP("MatMul", 13, "x[1,S,64] w[64,48]", "")},
     {"matmul/large", 0, OP("MatMul", 13, "x[S,256] w[256,192]", "")},
@@ -154,13 +155,13 @@ static const tni_cf_graph_row rows[] = {
 };
 
 const tni_cf_graph_row *tni_cf_graph_rows(uint32_t *n) {
-  *n = sizeof rows / sizeof *rows;
-  return rows;
+  *n = sizeof graph_rows / sizeof *graph_rows;
+  return graph_rows;
 }
 
 const tni_cf_graph_row *tni_cf_graph_find(const char *name) {
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (!strcmp(rows[i].name, name)) return &rows[i];
+  for (size_t i = 0; i < sizeof graph_rows / sizeof *graph_rows; i++)
+    if (!strcmp(graph_rows[i].name, name)) return &graph_rows[i];
   return NULL;
 }
 
@@ -195,7 +196,7 @@ bool tni_cf_graph_make(const tni_cf_graph_row *row, tni_cn_graph *b, tni_cf_rng 
 
 /* --- a graph on a device ----------------------------------------------------------------------------------------- */
 
-static bool no(tni_cf_rig *rig, const char *step, const char *why) {
+static bool rig_failed(tni_cf_rig *rig, const char *step, const char *why) {
   snprintf(rig->why, sizeof rig->why, "%s%s%s", step, *why ? ": " : "", why);
   return false;
 }
@@ -204,16 +205,17 @@ bool tni_cf_rig_claim_made(tni_cf_rig *rig, tni_cf_host *h, uint32_t phase) {
   rig->h = h;
   rig->arena = tni_arena_create();
   rig->d.flip = UINT64_MAX;
-  if (!rig->arena) return no(rig, "no memory", "");
-  if (!tni_cf_drive_claim(&rig->d, h, rig->b.g, phase)) return no(rig, rig->d.why, "");
+  if (!rig->arena) return rig_failed(rig, "no memory", "");
+  if (!tni_cf_drive_claim(&rig->d, h, rig->b.g, phase)) return rig_failed(rig, rig->d.why, "");
   rig->refused = !rig->d.all_taken;
-  if (rig->refused) return no(rig, "refused", rig->d.refusal && rig->d.refusal->text ? rig->d.refusal->text : "");
+  if (rig->refused)
+    return rig_failed(rig, "refused", rig->d.refusal && rig->d.refusal->text ? rig->d.refusal->text : "");
   return true;
 }
 
 bool tni_cf_rig_claim(tni_cf_rig *rig, tni_cf_host *h, const tni_cf_graph_row *row, uint32_t phase, tni_cf_rng *r) {
   memset(rig, 0, sizeof *rig);
-  if (!tni_cf_graph_make(row, &rig->b, r)) return no(rig, row->name, rig->b.err.message);
+  if (!tni_cf_graph_make(row, &rig->b, r)) return rig_failed(rig, row->name, rig->b.err.message);
   return tni_cf_rig_claim_made(rig, h, phase);
 }
 
@@ -236,7 +238,8 @@ static void fill_input(const tni_cf_rig *rig, uint32_t i, tni_cf_rng *r) {
 bool tni_cf_rig_inputs(tni_cf_rig *rig, tni_cf_rng *r) {
   for (uint32_t i = 0; i < rig->b.n_in; i++) {
     fill_input(rig, i, r);
-    if (!tni_cf_inst_write(&rig->i, rig->b.in[i], rig->in[i].data, rig->in[i].bytes)) return no(rig, rig->i.why, "");
+    if (!tni_cf_inst_write(&rig->i, rig->b.in[i], rig->in[i].data, rig->in[i].bytes))
+      return rig_failed(rig, rig->i.why, "");
   }
   return true;
 }
@@ -244,11 +247,11 @@ bool tni_cf_rig_inputs(tni_cf_rig *rig, tni_cf_rng *r) {
 static bool tensors(tni_cf_rig *rig, tni_cf_rng *r) {
   for (uint32_t i = 0; i < rig->b.n_in; i++) {
     rig->in[i] = tni_cn_tensor(&rig->b, rig->b.in[i], rig->sym, rig->arena);
-    if (!rig->in[i].data) return no(rig, "dims of an input", "");
+    if (!rig->in[i].data) return rig_failed(rig, "dims of an input", "");
   }
   for (uint32_t i = 0; i < rig->b.n_out; i++) {
     rig->out[i] = tni_cn_tensor(&rig->b, rig->b.out[i], rig->sym, rig->arena);
-    if (!rig->out[i].data) return no(rig, "dims of an output", "");
+    if (!rig->out[i].data) return rig_failed(rig, "dims of an output", "");
   }
   return tni_cf_rig_inputs(rig, r);
 }
@@ -256,10 +259,10 @@ static bool tensors(tni_cf_rig *rig, tni_cf_rng *r) {
 bool tni_cf_rig_prepare(tni_cf_rig *rig, int64_t S, tni_cf_rng *r) {
   for (uint32_t i = 0; i < TNI_CF_MAX_SYMBOLS; i++) rig->sym[i] = 1;
   rig->sym[0] = rig->d.chunk ? rig->d.chunk : S;
-  if (!rig->lowered && !tni_cf_drive_lower(&rig->d)) return no(rig, rig->d.why, "");
+  if (!rig->lowered && !tni_cf_drive_lower(&rig->d)) return rig_failed(rig, rig->d.why, "");
   rig->lowered = true;
   rig->made = true;
-  if (!tni_cf_inst_make(&rig->i, &rig->d, rig->sym, (tni_cf_room){0, 0})) return no(rig, rig->i.why, "");
+  if (!tni_cf_inst_make(&rig->i, &rig->d, rig->sym, (tni_cf_room){0, 0})) return rig_failed(rig, rig->i.why, "");
   return tensors(rig, r);
 }
 
@@ -270,17 +273,18 @@ bool tni_cf_rig_share(tni_cf_rig *rig, const tni_cf_rig *a, tni_cf_rng *r) {
   rig->shares = rig->made = true;
   memcpy(rig->sym, a->sym, sizeof a->sym);
   rig->arena = tni_arena_create();
-  if (!rig->arena || !tni_cf_inst_share(&rig->i, &a->i)) return no(rig, rig->i.why, "");
+  if (!rig->arena || !tni_cf_inst_share(&rig->i, &a->i)) return rig_failed(rig, rig->i.why, "");
   return tensors(rig, r);
 }
 
 bool tni_cf_rig_run(tni_cf_rig *rig, uint8_t fill, uint32_t split) {
   rig->i.why[0] = '\0';
   const tn_status st = tni_cf_inst_run(&rig->i, fill, split);
-  if (st != TN_OK) return no(rig, tni_status_name(st), rig->i.why);
+  if (st != TN_OK) return rig_failed(rig, tni_status_name(st), rig->i.why);
   for (uint32_t i = 0; i < rig->b.n_out; i++)
-    if (!tni_cf_inst_read(&rig->i, rig->b.out[i], rig->out[i].data, rig->out[i].bytes)) return no(rig, rig->i.why, "");
-  return tni_cf_inst_guards(&rig->i) || no(rig, rig->i.why, "");
+    if (!tni_cf_inst_read(&rig->i, rig->b.out[i], rig->out[i].data, rig->out[i].bytes))
+      return rig_failed(rig, rig->i.why, "");
+  return tni_cf_inst_guards(&rig->i) || rig_failed(rig, rig->i.why, "");
 }
 
 void tni_cf_rig_finish(tni_cf_rig *rig) {

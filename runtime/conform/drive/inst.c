@@ -15,7 +15,7 @@
 
 enum { WAIT_S = 60, GUARD_IN = 0xff, GUARD_OUT = 0x5b };
 
-static bool no(tni_cf_inst *i, const char *what, const char *detail) {
+static bool inst_failed(tni_cf_inst *i, const char *what, const char *detail) {
   snprintf(i->why, sizeof i->why, "%s%s%s", what, detail && *detail ? ": " : "", detail ? detail : "");
   return false;
 }
@@ -35,13 +35,13 @@ static bool value_dims(tni_cf_inst *i, tn_id v, int64_t *dims, uint64_t *bytes) 
   int64_t count;
   for (uint32_t k = 0; k < val->rank; k++)
     if (tni_ex_eval(i->d->g->exprs, val->dims[k], i->dims.v, i->dims.n, &dims[k]) != TN_OK)
-      return no(i, "a dim that is not known", val->name);
+      return inst_failed(i, "a dim that is not known", val->name);
   if (tni_dims_count(dims, val->rank, &count) != TN_OK || tni_dtype_bytes(val->dtype, count, bytes) != TN_OK)
-    return no(i, "dims that are too large", val->name);
+    return inst_failed(i, "dims that are too large", val->name);
   return true;
 }
 
-static void dense(tni_cf_memory *m, const tn_value *v, const int64_t *dims) {
+static void memory_dense(tni_cf_memory *m, const tn_value *v, const int64_t *dims) {
   int64_t stride = 1;
   m->view.dtype = v->dtype;
   m->view.rank = v->rank;
@@ -98,7 +98,7 @@ static bool make_state(tni_cf_inst *i, uint32_t slot) {
   int64_t of[TN_MAX_RANK], dims[TN_MAX_RANK], strides[TN_MAX_RANK];
   uint64_t bytes;
   tni_cf_memory *m = &i->slot[slot];
-  if (!v->state || !value_dims(i, root, of, &bytes)) return no(i, "a cache without dims", v->name);
+  if (!v->state || !value_dims(i, root, of, &bytes)) return inst_failed(i, "a cache without dims", v->name);
   const int64_t n = cache_shape(i, v, l, of, dims, strides);
   if (!tni_cf_memory_make(i->d, slot, (uint64_t)n * tni_elem_size(l->dtype), GUARD_OUT, m, i->why, sizeof i->why))
     return false;
@@ -118,7 +118,7 @@ static bool make_slot(tni_cf_inst *i, uint32_t slot, uint64_t measured) {
   if (known && !value_dims(i, s->value, dims, &bytes)) return false;
   const uint8_t fill = s->kind == TN_SLOT_INPUT || s->kind == TN_SLOT_STEP ? GUARD_IN : GUARD_OUT;
   if (!tni_cf_memory_make(i->d, slot, bytes, fill, &i->slot[slot], i->why, sizeof i->why)) return false;
-  if (known) dense(&i->slot[slot], i->d->view.values[s->value], dims);
+  if (known) memory_dense(&i->slot[slot], i->d->view.values[s->value], dims);
   return true;
 }
 
@@ -128,14 +128,16 @@ static bool measure_all(tni_cf_inst *i, uint64_t *bytes) {
   const tn_device *d = i->d->h->device;
   for (uint32_t t = 0; t < i->d->info->n_tasks; t++) {
     tn_measure m = {.h = TN_HDR(tn_measure), .slot_bytes = bytes};
-    if (d->measure(i->d->prog.program, t, &i->dims, &m) != TN_OK) return no(i, "measure", i->d->info->tasks[t]->name);
+    if (d->measure(i->d->prog.program, t, &i->dims, &m) != TN_OK)
+      return inst_failed(i, "measure", i->d->info->tasks[t]->name);
     if (!(m.cost_ns >= 0) || !(m.macs >= 0) || !(m.moved_bytes >= 0))
-      return no(i, "measure", "a cost that is no number");
-    if (m.scratch_bytes > UINT64_C(1) << 32) return no(i, "measure", "absurd scratch");
+      return inst_failed(i, "measure", "a cost that is no number");
+    if (m.scratch_bytes > UINT64_C(1) << 32) return inst_failed(i, "measure", "absurd scratch");
     i->scratch_bytes[t] = m.scratch_bytes;
     i->stated_bytes[t] = m.driver_bytes;
     if (!m.scratch_bytes) continue;
-    if (m.scratch_align & (m.scratch_align - 1) || m.scratch_align > 4096) return no(i, "measure", "absurd alignment");
+    if (m.scratch_align & (m.scratch_align - 1) || m.scratch_align > 4096)
+      return inst_failed(i, "measure", "absurd alignment");
   }
   return true;
 }
@@ -144,7 +146,7 @@ static bool make_scratch(tni_cf_inst *i, uint32_t t) {
   tni_cf_memory *m = &i->scratch[t];
   *m = (tni_cf_memory){.bytes = i->scratch_bytes[t], .fill = GUARD_OUT};
   m->view = (tn_view){.h = TN_HDR(tn_view), .bytes = m->bytes};
-  if (!tni_cf_block_make(&m->host, m->bytes, 64, GUARD_OUT, false)) return no(i, "no memory", "scratch");
+  if (!tni_cf_block_make(&m->host, m->bytes, 64, GUARD_OUT, false)) return inst_failed(i, "no memory", "scratch");
   m->view.ptr = m->host.p;
   return true;
 }
@@ -153,14 +155,14 @@ static bool bind_task(tni_cf_inst *i, uint32_t t) {
   tni_cf_host *h = i->d->h;
   const tn_task *k = i->d->info->tasks[t];
   const tn_view **views = TNI_NEW_ARRAY(i->d->arena, const tn_view *, k->n_uses + 1);
-  if (!views || !make_scratch(i, t)) return no(i, "no memory", NULL);
+  if (!views || !make_scratch(i, t)) return inst_failed(i, "no memory", NULL);
   for (uint32_t u = 0; u < k->n_uses; u++) views[u] = &memory_of(i, k->uses[u].slot)->view;
   views[k->n_uses] = &i->scratch[t].view;
   const uint64_t before = tni_cf_host_bytes(h);
   if (!i->plan[t] && h->device->bind(i->d->prog.program, t, &i->dims, &i->plan[t], &h->err) != TN_OK)
-    return no(i, "bind", h->err.message);
+    return inst_failed(i, "bind", h->err.message);
   if (h->device->args(i->plan[t], views, k->n_uses + 1, &i->args[t], &h->err) != TN_OK)
-    return no(i, "args", h->err.message);
+    return inst_failed(i, "args", h->err.message);
   const uint64_t after = tni_cf_host_bytes(h);
   i->taken_bytes[t] = after > before ? after - before : 0;
   return true;
@@ -178,7 +180,7 @@ static bool arrays(tni_cf_inst *i) {
   return i->slot && i->scratch && i->plan && i->args && i->scratch_bytes && i->stated_bytes && i->taken_bytes;
 }
 
-static bool make(tni_cf_inst *i, const tni_cf_inst *of) {
+static bool inst_make(tni_cf_inst *i, const tni_cf_inst *of) {
   const tni_cf_drive *d = i->d;
   i->dims = (tn_dims){.h = TN_HDR(tn_dims), .v = i->sym, .n = d->view.n_symbols};
   uint64_t *bytes = calloc(d->info->n_slots + 1, sizeof *bytes);
@@ -192,15 +194,15 @@ static bool make(tni_cf_inst *i, const tni_cf_inst *of) {
 
 bool tni_cf_inst_make(tni_cf_inst *i, tni_cf_drive *d, const int64_t *sym, tni_cf_room room) {
   *i = (tni_cf_inst){.d = d, .room = room};
-  if (d->view.n_symbols > TNI_CF_MAX_SYMBOLS) return no(i, "too many symbols", NULL);
+  if (d->view.n_symbols > TNI_CF_MAX_SYMBOLS) return inst_failed(i, "too many symbols", NULL);
   memcpy(i->sym, sym, d->view.n_symbols * sizeof *sym);
-  return make(i, NULL);
+  return inst_make(i, NULL);
 }
 
 bool tni_cf_inst_share(tni_cf_inst *i, const tni_cf_inst *of) {
   *i = (tni_cf_inst){.d = of->d, .room = of->room, .borrowed = true};
   memcpy(i->sym, of->sym, sizeof i->sym);
-  return make(i, of);
+  return inst_make(i, of);
 }
 
 void tni_cf_inst_finish(tni_cf_inst *i) {
@@ -225,18 +227,20 @@ void tni_cf_inst_finish(tni_cf_inst *i) {
 /* --- the CPU's side ---------------------------------------------------------------------------------------------- */
 
 bool tni_cf_inst_look(tni_cf_inst *i, uint32_t slot, uint32_t access, uint8_t **at) {
-  return tni_cf_memory_look(i->d->h, memory_of(i, slot), access, at) || no(i, "map", i->d->h->err.message);
+  return tni_cf_memory_look(i->d->h, memory_of(i, slot), access, at) || inst_failed(i, "map", i->d->h->err.message);
 }
 
 bool tni_cf_inst_release(tni_cf_inst *i, uint32_t slot) {
-  return tni_cf_memory_release(i->d->h, memory_of(i, slot), cpu_too(i, slot)) || no(i, "unmap", i->d->h->err.message);
+  return tni_cf_memory_release(i->d->h, memory_of(i, slot), cpu_too(i, slot)) ||
+         inst_failed(i, "unmap", i->d->h->err.message);
 }
 
 bool tni_cf_inst_write(tni_cf_inst *i, tn_id v, const void *data, uint64_t bytes) {
   const uint32_t slot = tni_cf_drive_slot(i->d, v);
   uint8_t *at;
   if (slot == TN_NONE) return true;
-  if (i->slot[slot].bytes != bytes) return no(i, "a slot of another size than its value", i->d->view.values[v]->name);
+  if (i->slot[slot].bytes != bytes)
+    return inst_failed(i, "a slot of another size than its value", i->d->view.values[v]->name);
   if (!bytes) return true;
   if (!tni_cf_inst_look(i, slot, TN_WRITE, &at)) return false;
   memcpy(at, data, bytes);
@@ -246,8 +250,9 @@ bool tni_cf_inst_write(tni_cf_inst *i, tn_id v, const void *data, uint64_t bytes
 bool tni_cf_inst_read(tni_cf_inst *i, tn_id v, void *data, uint64_t bytes) {
   const uint32_t slot = tni_cf_drive_slot(i->d, v);
   uint8_t *at;
-  if (slot == TN_NONE) return no(i, "no slot for an output", i->d->view.values[v]->name);
-  if (i->slot[slot].bytes != bytes) return no(i, "a slot of another size than its value", i->d->view.values[v]->name);
+  if (slot == TN_NONE) return inst_failed(i, "no slot for an output", i->d->view.values[v]->name);
+  if (i->slot[slot].bytes != bytes)
+    return inst_failed(i, "a slot of another size than its value", i->d->view.values[v]->name);
   if (!bytes) return true;
   if (!tni_cf_inst_look(i, slot, TN_READ, &at)) return false;
   memcpy(data, at, bytes);
@@ -270,14 +275,14 @@ bool tni_cf_inst_fill(tni_cf_inst *i, uint8_t with) {
 
 /* --- running ----------------------------------------------------------------------------------------------------- */
 
-static tn_status submit(tni_cf_inst *i, uint32_t t, tn_run *run) {
+static tn_status task_submit(tni_cf_inst *i, uint32_t t, tn_run *run) {
   const tni_cf_work w = {i, t};
   struct tni_cf_ticket *k;
   tn_status st = tni_cf_inst_submit(&w, 1, run, &k);
   if (st != TN_OK) return st;
   const uint32_t done = tni_cf_ticket_wait(k, WAIT_S);
-  if (done != 1) return no(i, done ? "done was called twice" : "done was never called", NULL), TN_E_INTERNAL;
-  if (k->st != TN_OK) no(i, "the item failed", k->message);
+  if (done != 1) return inst_failed(i, done ? "done was called twice" : "done was never called", NULL), TN_E_INTERNAL;
+  if (k->st != TN_OK) inst_failed(i, "the item failed", k->message);
   return k->st;
 }
 
@@ -304,7 +309,7 @@ tn_status tni_cf_inst_submit(const tni_cf_work *w, uint32_t n, tn_run *run, stru
   memset(item, 0xdb, sizeof item);
   memset(items, 0xdb, sizeof items);
   for (uint32_t k = 0; k < n; k++) tni_cf_ticket_submitted(tickets[k], st);
-  if (st != TN_OK) no(i, "submit", err.message);
+  if (st != TN_OK) inst_failed(i, "submit", err.message);
   return st;
 }
 
@@ -315,16 +320,16 @@ bool tni_cf_blocking(const tni_cf_host *h, uint32_t engine) {
 tn_status tni_cf_inst_task(tni_cf_inst *i, uint32_t t, uint32_t split) {
   tni_cf_host *h = i->d->h;
   tn_run run = tni_cf_host_run(&(tni_cf_lent){split, i->brake});
-  if (i->d->info->tasks[t]->engine) return submit(i, t, &run);
+  if (i->d->info->tasks[t]->engine) return task_submit(i, t, &run);
   tn_error err;
   tni_error_init(&err);
   const uint64_t mode = tni_fpmode_get();
   tn_status st = h->device->run(i->plan[t], i->args[t], &run, &err);
   if (tni_fpmode_get() != mode) {
     tni_fpmode_put(mode);
-    return no(i, "run changed the floating-point mode", NULL), TN_E_INTERNAL;
+    return inst_failed(i, "run changed the floating-point mode", NULL), TN_E_INTERNAL;
   }
-  if (st != TN_OK) no(i, "run", err.message);
+  if (st != TN_OK) inst_failed(i, "run", err.message);
   return st;
 }
 
@@ -366,7 +371,8 @@ tn_status tni_cf_inst_run(tni_cf_inst *i, uint8_t with, uint32_t split) {
   uint8_t *was = inputs_now(i, &bytes);
   tn_status st = run_all(i, split);
   uint8_t *is = was ? inputs_now(i, &after) : NULL;
-  if (st == TN_OK && is && memcmp(was, is, bytes) != 0) st = (no(i, "an input was written", NULL), TN_E_INTERNAL);
+  if (st == TN_OK && is && memcmp(was, is, bytes) != 0)
+    st = (inst_failed(i, "an input was written", NULL), TN_E_INTERNAL);
   free(was);
   free(is);
   return st;
@@ -376,17 +382,17 @@ static bool weights_hold(tni_cf_inst *i, uint32_t s) {
   const tni_cf_drive *d = i->d;
   uint8_t *at;
   if (!d->packed[s] || d->flip != UINT64_MAX || !d->fixed[s].bytes) return true;
-  if (!tni_cf_memory_look(d->h, &d->fixed[s], TN_READ, &at)) return no(i, "map", d->h->err.message);
+  if (!tni_cf_memory_look(d->h, &d->fixed[s], TN_READ, &at)) return inst_failed(i, "map", d->h->err.message);
   const bool same = !memcmp(at, d->packed[s], d->fixed[s].bytes);
   return tni_cf_memory_release(d->h, &d->fixed[s], cpu_too(i, s)) &&
-         (same || no(i, "a packed weight was changed", NULL));
+         (same || inst_failed(i, "a packed weight was changed", NULL));
 }
 
 static bool slot_holds(tni_cf_inst *i, uint32_t s) {
   const tn_slot *slot = i->d->info->slots[s];
   char text[96];
   snprintf(text, sizeof text, "bytes beside slot %u ('%.60s') were written", s, slot->name ? slot->name : "");
-  if (!tni_cf_memory_guards(i->d->h, memory_of(i, s), cpu_too(i, s))) return no(i, text, NULL);
+  if (!tni_cf_memory_guards(i->d->h, memory_of(i, s), cpu_too(i, s))) return inst_failed(i, text, NULL);
   return slot->kind != TN_SLOT_WEIGHT || weights_hold(i, s);
 }
 
@@ -401,6 +407,6 @@ bool tni_cf_inst_guards(tni_cf_inst *i) {
   }
   for (uint32_t t = 0; t < f->n_tasks; t++)
     if (!tni_cf_memory_guards(i->d->h, &i->scratch[t], true))
-      return no(i, "bytes beside the scratch were written", NULL);
+      return inst_failed(i, "bytes beside the scratch were written", NULL);
   return true;
 }

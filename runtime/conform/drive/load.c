@@ -10,12 +10,12 @@
 #include "runtime/plugin/check.h"
 #include "runtime/plugin/dynlib.h"
 
-static tni_cf_services *of(tn_host_ctx *ctx) { return (tni_cf_services *)ctx; }
+static tni_cf_services *services_of(tn_host_ctx *ctx) { return (tni_cf_services *)ctx; }
 
 /* --- services: the runtime's, counted ---------------------------------------------------------------------------- */
 
 static void *cf_alloc(tn_host_ctx *ctx, size_t bytes, size_t align, uint32_t tag) {
-  tni_cf_services *h = of(ctx);
+  tni_cf_services *h = services_of(ctx);
   const long long n = atomic_fetch_add(&h->total, 1) + 1, from = atomic_load(&h->fail_from);
   if (n == atomic_load(&h->fail_at) || (from && n >= from)) {
     atomic_fetch_add(&h->failed, 1);
@@ -27,39 +27,39 @@ static void *cf_alloc(tn_host_ctx *ctx, size_t bytes, size_t align, uint32_t tag
   return p;
 }
 static void cf_free(tn_host_ctx *ctx, void *p) {
-  if (p) atomic_fetch_sub(&of(ctx)->live, 1);
-  of(ctx)->base->free(of(ctx)->base->ctx, p);
+  if (p) atomic_fetch_sub(&services_of(ctx)->live, 1);
+  services_of(ctx)->base->free(services_of(ctx)->base->ctx, p);
 }
 static void cf_log(tn_host_ctx *ctx, uint32_t level, const char *text) {
-  of(ctx)->base->log(of(ctx)->base->ctx, level, text);
+  services_of(ctx)->base->log(services_of(ctx)->base->ctx, level, text);
 }
-static int64_t cf_now(tn_host_ctx *ctx) { return of(ctx)->base->now(of(ctx)->base->ctx); }
+static int64_t cf_now(tn_host_ctx *ctx) { return services_of(ctx)->base->now(services_of(ctx)->base->ctx); }
 static uint32_t cf_name_id(tn_host_ctx *ctx, const char *name) {
-  return of(ctx)->base->name_id(of(ctx)->base->ctx, name);
+  return services_of(ctx)->base->name_id(services_of(ctx)->base->ctx, name);
 }
 static void cf_span(tn_host_ctx *ctx, uint32_t name, uint32_t clock, int64_t start, int64_t end) {
-  of(ctx)->base->span(of(ctx)->base->ctx, name, clock, start, end);
+  services_of(ctx)->base->span(services_of(ctx)->base->ctx, name, clock, start, end);
 }
 static tn_status cf_option(tn_host_ctx *ctx, const char *key, uint32_t type, void *out) {
-  return of(ctx)->base->option(of(ctx)->base->ctx, key, type, out);
+  return services_of(ctx)->base->option(services_of(ctx)->base->ctx, key, type, out);
 }
 static tn_status cf_resource(tn_host_ctx *ctx, const char *rel, const void **data, uint64_t *n) {
-  return of(ctx)->base->resource(of(ctx)->base->ctx, rel, data, n);
+  return services_of(ctx)->base->resource(services_of(ctx)->base->ctx, rel, data, n);
 }
 static tn_status cf_cache_get(tn_host_ctx *ctx, const void *key, uint64_t nkey, const void **data, uint64_t *n) {
-  return of(ctx)->base->cache_get(of(ctx)->base->ctx, key, nkey, data, n);
+  return services_of(ctx)->base->cache_get(services_of(ctx)->base->ctx, key, nkey, data, n);
 }
 static tn_status cf_cache_put(tn_host_ctx *ctx, const void *key, uint64_t nkey, const void *data, uint64_t n) {
-  return of(ctx)->base->cache_put(of(ctx)->base->ctx, key, nkey, data, n);
+  return services_of(ctx)->base->cache_put(services_of(ctx)->base->ctx, key, nkey, data, n);
 }
 static tn_status cf_offsets(tn_host_ctx *ctx, uint32_t n, tn_interval *iv, uint64_t *total) {
-  return of(ctx)->base->offsets(of(ctx)->base->ctx, n, iv, total);
+  return services_of(ctx)->base->offsets(services_of(ctx)->base->ctx, n, iv, total);
 }
 static const void *cf_get_extension(tn_host_ctx *ctx, const char *name, uint32_t version) {
-  return of(ctx)->base->get_extension(of(ctx)->base->ctx, name, version);
+  return services_of(ctx)->base->get_extension(services_of(ctx)->base->ctx, name, version);
 }
 static int32_t cf_cancelled(tn_host_ctx *ctx) {
-  tni_cf_services *h = of(ctx);
+  tni_cf_services *h = services_of(ctx);
   const long long polls = atomic_fetch_add(&h->polls, 1) + 1, after = atomic_load(&h->cancel_after);
   return after ? polls >= after : atomic_load(&h->cancel);
 }

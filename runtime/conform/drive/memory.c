@@ -9,11 +9,11 @@
 
 enum { STRIP = 4096, PAGE = 4096 };
 
-static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static uint64_t larger_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 uint64_t tni_cf_slot_align(const tni_cf_drive *d, uint32_t slot) {
   const tn_slot *s = slot == TN_NONE ? NULL : d->info->slots[slot];
-  return larger(s ? s->align : 0, larger(d->h->caps->align, 64));
+  return larger_of(s ? s->align : 0, larger_of(d->h->caps->align, 64));
 }
 
 static bool on_device(const tni_cf_drive *d, uint32_t slot) {
@@ -23,14 +23,15 @@ static bool on_device(const tni_cf_drive *d, uint32_t slot) {
 static bool make_buffer(tni_cf_drive *d, uint32_t slot, uint64_t bytes, tni_cf_memory *m) {
   const tn_caps *caps = d->h->caps;
   const tn_slot *s = d->info->slots[slot];
-  m->offset = larger(STRIP, larger(tni_cf_slot_align(d, slot), larger(caps->sub_align, caps->image_base_px * 8)));
+  m->offset =
+      larger_of(STRIP, larger_of(tni_cf_slot_align(d, slot), larger_of(caps->sub_align, caps->image_base_px * 8)));
   const tn_buffer_req req = {.h = TN_HDR(tn_buffer_req),
                              .bytes = m->offset + bytes + STRIP,
                              .fd = -1,
                              .kind = TN_MEM_NEW,
                              .usage = 1u << s->kind,
                              .flags = TN_BUF_HOST,
-                             .align = (uint32_t)larger(caps->align, 1)};
+                             .align = (uint32_t)larger_of(caps->align, 1)};
   uint8_t *at;
   if (d->h->device->create(d->h->device, &req, &m->buffer, &d->h->err) != TN_OK || !m->buffer) return false;
   if (!tni_cf_memory_look(d->h, m, TN_WRITE, &at)) return false;

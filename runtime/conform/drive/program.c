@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool no(tni_cf_drive *d, const char *what, const char *detail) {
+static bool drive_failed(tni_cf_drive *d, const char *what, const char *detail) {
   snprintf(d->why, sizeof d->why, "%s%s%s", what, detail && *detail ? ": " : "", detail ? detail : "");
   return false;
 }
@@ -30,21 +30,21 @@ bool tni_cf_drive_claim(tni_cf_drive *d, tni_cf_host *h, tni_graph *g, uint32_t 
   const bool reverse = d->reverse_rows;
   *d = (tni_cf_drive){.h = h, .g = g, .refused = TN_NONE, .flip = flip, .reverse_rows = reverse};
   d->arena = tni_arena_create();
-  if (!d->arena) return no(d, "no memory", NULL);
+  if (!d->arena) return drive_failed(d, "no memory", NULL);
   d->dev = (tni_dev){.name = h->p.plugin->name,
                      .device = h->device,
                      .plugin = h->p.plugin,
                      .host = h->host,
                      .lock = &h->lock,
                      .is_host = !strcmp(h->subject.path, "host")};
-  if (tni_graph_view(g, phase, &d->view, &h->err) != TN_OK) return no(d, "the graph", h->err.message);
+  if (tni_graph_view(g, phase, &d->view, &h->err) != TN_OK) return drive_failed(d, "the graph", h->err.message);
   set_statistics(d);
   if (tni_claims_collect(&d->view, &d->dev, 1, d->arena, &d->claims, &h->err) != TN_OK)
-    return no(d, "claim", h->err.message);
+    return drive_failed(d, "claim", h->err.message);
   d->chunk = d->claims.chunk;
   static const uint32_t order[1] = {0};
   if (tni_partition_make(&d->view, &d->claims, order, 1, d->arena, &d->part, &h->err) != TN_OK)
-    return no(d, "the claims", h->err.message);
+    return drive_failed(d, "the claims", h->err.message);
   for (uint32_t i = 0; i < d->view.n_nodes && d->refused == TN_NONE; i++)
     if (d->part.device_of[i] == TN_NONE) d->refused = i;
   d->all_taken = d->refused == TN_NONE && d->part.n_clusters == 1;
@@ -79,22 +79,22 @@ static tn_status pack_rows(const tni_cf_drive *d, const tn_format *f, tn_pack *p
   return st;
 }
 
-static bool pack(tni_cf_drive *d, uint32_t slot, const tni_need *need) {
+static bool need_pack(tni_cf_drive *d, uint32_t slot, const tni_need *need) {
   const tn_format *f = need->need->format;
   const tn_weight *w = &need->joined;
   tn_pack_size size = {0};
   tn_pack *p = NULL;
   if (f->size(f, w->N, w->K, need->need->params, need->need->n_params, &size) != TN_OK)
-    return no(d, "the size of a packed weight", f->name);
+    return drive_failed(d, "the size of a packed weight", f->name);
   uint8_t *bytes = aligned_alloc(4096, (size.bytes + 4095 + 1) / 4096 * 4096);
-  if (!bytes) return no(d, "no memory", NULL);
+  if (!bytes) return drive_failed(d, "no memory", NULL);
   memset(bytes, 0, (size.bytes + 4096) / 4096 * 4096);
   d->packed[slot] = bytes;
   tn_status st = f->begin(d->h->host, f, w, need->need->params, need->need->n_params, &p, &d->h->err);
-  if (st != TN_OK) return no(d, "packing begins", d->h->err.message);
+  if (st != TN_OK) return drive_failed(d, "packing begins", d->h->err.message);
   st = pack_rows(d, f, p, w->N, size.row_unit, bytes);
   const tn_status end = f->end(p, st == TN_OK ? bytes : NULL);
-  if (st != TN_OK || end != TN_OK) return no(d, "packing", f->name);
+  if (st != TN_OK || end != TN_OK) return drive_failed(d, "packing", f->name);
   d->blob[slot] = (tn_blob){.h = TN_HDR(tn_blob),
                             .format = f,
                             .N = w->N,
@@ -116,39 +116,41 @@ static bool fill_fixed(tni_cf_drive *d, uint32_t slot, const void *from, uint64_
   tni_cf_memory *m = &d->fixed[slot];
   uint8_t *at;
   if (!tni_cf_memory_make(d, slot, bytes, guard, m, d->why, sizeof d->why)) return false;
-  if (!tni_cf_memory_look(d->h, m, TN_WRITE, &at)) return no(d, "map", d->h->err.message);
+  if (!tni_cf_memory_look(d->h, m, TN_WRITE, &at)) return drive_failed(d, "map", d->h->err.message);
   if (from)
     memcpy(at, from, bytes);
   else
     memset(at, 0, bytes);
-  return tni_cf_memory_release(d->h, m, d->info->slots[slot]->engines & 1) || no(d, "unmap", d->h->err.message);
+  return tni_cf_memory_release(d->h, m, d->info->slots[slot]->engines & 1) ||
+         drive_failed(d, "unmap", d->h->err.message);
 }
 
-static bool given(tni_cf_drive *d, tn_status st, const char *what) {
-  return st == TN_OK || no(d, what, d->h->err.message);
+static bool status_given(tni_cf_drive *d, tn_status st, const char *what) {
+  return st == TN_OK || drive_failed(d, what, d->h->err.message);
 }
 
 static bool set_packed(tni_cf_drive *d, uint32_t slot, const tni_need *need) {
   tn_device *dev = d->h->device;
-  if (!pack(d, slot, need)) return false;
+  if (!need_pack(d, slot, need)) return false;
   tn_blob *b = &d->given[slot];
   *b = d->blob[slot];
   b->ctx = d->packed[slot];
   b->read = read_packed;
   if (need->need->residency == TN_RESIDENCY_DISK) {
     b->ptr = NULL;
-    return given(d, dev->set(d->prog.program, slot, NULL, b, &d->h->err), "set");
+    return status_given(d, dev->set(d->prog.program, slot, NULL, b, &d->h->err), "set");
   }
   if (!fill_fixed(d, slot, d->packed[slot], b->bytes, 0xff)) return false;
   tni_cf_memory *m = &d->fixed[slot];
   uint8_t *at;
   if (d->flip < b->bytes * 8) {
-    if (!tni_cf_memory_look(d->h, m, TN_READ | TN_WRITE, &at)) return no(d, "map", d->h->err.message);
+    if (!tni_cf_memory_look(d->h, m, TN_READ | TN_WRITE, &at)) return drive_failed(d, "map", d->h->err.message);
     at[d->flip / 8] ^= (uint8_t)(1u << d->flip % 8);
-    if (!tni_cf_memory_release(d->h, m, d->info->slots[slot]->engines & 1)) return no(d, "unmap", d->h->err.message);
+    if (!tni_cf_memory_release(d->h, m, d->info->slots[slot]->engines & 1))
+      return drive_failed(d, "unmap", d->h->err.message);
   }
   if (m->host.map) b->ptr = m->host.p; /* where it lies, as the real host has it in a mapped file */
-  return given(d, dev->set(d->prog.program, slot, &m->view, b, &d->h->err), "set");
+  return status_given(d, dev->set(d->prog.program, slot, &m->view, b, &d->h->err), "set");
 }
 
 static void shape_view(tni_cf_memory *m, const tni_tensor *t) {
@@ -166,25 +168,26 @@ static bool set_raw(tni_cf_drive *d, uint32_t slot, const tn_need *need) {
   const tni_tensor *t = tni_graph_value(d->g, need->values[0])->tensor;
   if (!fill_fixed(d, slot, t->data, t->bytes, 0xff)) return false;
   shape_view(&d->fixed[slot], t);
-  return given(d, d->h->device->set(d->prog.program, slot, &d->fixed[slot].view, NULL, &d->h->err), "set");
+  return status_given(d, d->h->device->set(d->prog.program, slot, &d->fixed[slot].view, NULL, &d->h->err), "set");
 }
 
 static bool set_private(tni_cf_drive *d, uint32_t slot) {
   uint64_t *bytes = TNI_NEW_ARRAY(d->arena, uint64_t, d->info->n_slots + 1);
   int64_t ones[TNI_CF_MAX_SYMBOLS];
-  if (!bytes) return no(d, "no memory", NULL);
+  if (!bytes) return drive_failed(d, "no memory", NULL);
   for (uint32_t i = 0; i < TNI_CF_MAX_SYMBOLS; i++) ones[i] = 1;
   if (d->chunk) ones[0] = d->chunk;
   const tn_dims dims = {.h = TN_HDR(tn_dims), .v = ones, .n = d->view.n_symbols};
   for (uint32_t t = 0; t < d->info->n_tasks && !bytes[slot]; t++) {
     tn_measure me = {.h = TN_HDR(tn_measure), .slot_bytes = bytes};
-    if (d->h->device->measure(d->prog.program, t, &dims, &me) != TN_OK) return no(d, "measure", "of private memory");
+    if (d->h->device->measure(d->prog.program, t, &dims, &me) != TN_OK)
+      return drive_failed(d, "measure", "of private memory");
   }
   if (!fill_fixed(d, slot, NULL, bytes[slot], 0x5b)) return false;
-  return given(d, d->h->device->set(d->prog.program, slot, &d->fixed[slot].view, NULL, &d->h->err), "set");
+  return status_given(d, d->h->device->set(d->prog.program, slot, &d->fixed[slot].view, NULL, &d->h->err), "set");
 }
 
-static bool tables(tni_cf_drive *d) {
+static bool tables_make(tni_cf_drive *d) {
   const uint32_t n = d->info->n_slots + 1;
   d->fixed = TNI_NEW_ARRAY(d->arena, tni_cf_memory, n);
   d->blob = TNI_NEW_ARRAY(d->arena, tn_blob, n);
@@ -194,11 +197,11 @@ static bool tables(tni_cf_drive *d) {
 }
 
 bool tni_cf_drive_lower(tni_cf_drive *d) {
-  if (!d->all_taken) return no(d, "not all of it was claimed", NULL);
+  if (!d->all_taken) return drive_failed(d, "not all of it was claimed", NULL);
   if (tni_program_lower(&d->view, &d->dev, &d->part.clusters[0], d->arena, &d->prog, &d->h->err) != TN_OK)
-    return no(d, "lower", d->h->err.message);
+    return drive_failed(d, "lower", d->h->err.message);
   d->info = d->prog.info;
-  if (!tables(d)) return no(d, "no memory", NULL);
+  if (!tables_make(d)) return drive_failed(d, "no memory", NULL);
   for (uint32_t i = 0; i < d->info->n_slots; i++) {
     const tn_slot *s = d->info->slots[i];
     if (s->kind == TN_SLOT_PRIVATE && !set_private(d, i)) return false;

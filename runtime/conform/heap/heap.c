@@ -44,32 +44,32 @@ EXPORT void *aligned_alloc(size_t a, size_t n);
 EXPORT void *memalign(size_t a, size_t n);
 EXPORT int posix_memalign(void **out, size_t a, size_t n);
 
-static void count(void) {
+static void heap_count(void) {
   if (watching) counted++;
 }
 
 void *malloc(size_t n) {
-  count();
+  heap_count();
   return __libc_malloc(n);
 }
 void *calloc(size_t n, size_t m) {
-  count();
+  heap_count();
   return __libc_calloc(n, m);
 }
 void *realloc(void *p, size_t n) {
-  count();
+  heap_count();
   return __libc_realloc(p, n);
 }
 void *aligned_alloc(size_t a, size_t n) {
-  count();
+  heap_count();
   return __libc_memalign(a, n);
 }
 void *memalign(size_t a, size_t n) {
-  count();
+  heap_count();
   return __libc_memalign(a, n);
 }
 int posix_memalign(void **out, size_t a, size_t n) {
-  count();
+  heap_count();
   void *p = __libc_memalign(a, n);
   if (p) *out = p;
   return p ? 0 : ENOMEM;

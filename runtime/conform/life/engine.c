@@ -12,7 +12,7 @@
 
 enum { ROWS = 5, WAIT_S = 10, ROUNDS = 12, LINGER_MS = 40 };
 
-static const tni_cf_claimed *claimed(const tni_cf_listing *l, uint32_t *at) {
+static const tni_cf_claimed *engine_claimed(const tni_cf_listing *l, uint32_t *at) {
   while (*at < l->n_claimed)
     if (l->claimed[(*at)++].verdict == TN_YES) return &l->claimed[*at - 1];
   return NULL;
@@ -27,7 +27,7 @@ static bool on_engine(const tni_cf_rig *rig) {
 /* The first claimed graph with a task for an engine, ready to run; false: there is none, or it failed (said so). */
 static bool on_an_engine(tni_cf *cf, tni_cf_host *h, tni_cf_rig *rig) {
   uint32_t at = 0;
-  for (const tni_cf_claimed *c; (c = claimed(cf->listing, &at));) {
+  for (const tni_cf_claimed *c; (c = engine_claimed(cf->listing, &at));) {
     tni_cf_rng r = tni_cf_rng_of(cf, 1);
     if (!tni_cf_rig_claim(rig, h, tni_cf_graph_find(c->graph), c->phase, &r) || !tni_cf_rig_prepare(rig, ROWS, &r)) {
       tni_cf_fail(cf, "%s: %s", c->graph, rig->why);
@@ -41,13 +41,13 @@ static bool on_an_engine(tni_cf *cf, tni_cf_host *h, tni_cf_rig *rig) {
   return false;
 }
 
-static bool keep(tni_cf *cf, const tni_cf_rig *rig, void **to) {
+static bool outputs_keep(tni_cf *cf, const tni_cf_rig *rig, void **to) {
   for (uint32_t o = 0; o < rig->b.n_out; o++)
     if (!(to[o] = tni_arena_memdup(cf->arena, rig->out[o].data, rig->out[o].bytes, 64))) return false;
   return true;
 }
 
-static bool same(const tni_cf_rig *rig, void *const *as) {
+static bool outputs_same(const tni_cf_rig *rig, void *const *as) {
   for (uint32_t o = 0; o < rig->b.n_out; o++)
     if (memcmp(rig->out[o].data, as[o], rig->out[o].bytes) != 0) return false;
   return true;
@@ -80,7 +80,7 @@ static bool answered(tni_cf *cf, struct tni_cf_ticket *k, bool blocking, const c
 }
 
 /* One step of the first n instances at once: what runs on engines in one submission of n items. */
-static bool step(tni_cf *cf, bench *b, uint32_t n, const char *how) {
+static bool bench_step(tni_cf *cf, bench *b, uint32_t n, const char *how) {
   const tn_program_info *f = b->rig[0].d.info;
   struct tni_cf_ticket *tickets[TNI_CF_MAX_ITEMS];
   tni_cf_work w[TNI_CF_MAX_ITEMS];
@@ -100,7 +100,7 @@ static bool step(tni_cf *cf, bench *b, uint32_t n, const char *how) {
   return ok;
 }
 
-static bool outputs(tni_cf *cf, tni_cf_rig *rig) {
+static bool outputs_read(tni_cf *cf, tni_cf_rig *rig) {
   bool ok = true;
   for (uint32_t o = 0; ok && o < rig->b.n_out; o++)
     ok = tni_cf_inst_read(&rig->i, rig->b.out[o], rig->out[o].data, rig->out[o].bytes);
@@ -112,10 +112,10 @@ static void round_of(tni_cf *cf, bench *b, uint32_t n, const char *how) {
   bool ok = true;
   for (uint32_t i = 0; ok && i < n; i++)
     if (!(ok = tni_cf_inst_fill(&b->rig[i].i, 0xa7))) tni_cf_fail(cf, "%s", b->rig[i].i.why);
-  ok = ok && step(cf, b, n, how);
+  ok = ok && bench_step(cf, b, n, how);
   for (uint32_t i = 0; ok && i < n; i++) {
-    ok = outputs(cf, &b->rig[i]);
-    if (ok && !same(&b->rig[i], b->kept[i]))
+    ok = outputs_read(cf, &b->rig[i]);
+    if (ok && !outputs_same(&b->rig[i], b->kept[i]))
       ok = (tni_cf_fail(cf, "%s: when done came, the results were not there", how), false);
   }
 }
@@ -136,7 +136,8 @@ static void make_all(tni_cf *cf, bench *b) {
   const uint32_t most = depth_of(&b->h, b->rig[0].d.info);
   for (b->n = 1; cf->verdict == TNI_CF_PASS; b->n++) {
     tni_cf_rig *rig = &b->rig[b->n - 1];
-    if (!tni_cf_rig_run(rig, 0x5b, TNI_CF_INLINE) || !keep(cf, rig, b->kept[b->n - 1])) tni_cf_fail(cf, "%s", rig->why);
+    if (!tni_cf_rig_run(rig, 0x5b, TNI_CF_INLINE) || !outputs_keep(cf, rig, b->kept[b->n - 1]))
+      tni_cf_fail(cf, "%s", rig->why);
     tni_cf_rng r = tni_cf_rng_of(cf, 2 + b->n);
     if (b->n == most || cf->verdict != TNI_CF_PASS) return;
     if (!tni_cf_rig_share(&b->rig[b->n], &b->rig[0], &r)) tni_cf_fail(cf, "%s", b->rig[b->n].why);
@@ -147,7 +148,7 @@ static void make_all(tni_cf *cf, bench *b) {
  * there. The items themselves are gone when submit has come back. Alone, as many as the engine takes in one submission,
  * and while the host takes its time in `done`. Second answers may come late: all are counted until the device is
  * closed. */
-static void done(tni_cf *cf, const void *arg) {
+static void ask_done(tni_cf *cf, const void *arg) {
   static const char *const how[] = {"one item", "several items in one submission", "several items, and a slow host"};
   bench *b = calloc(1, sizeof *b);
   (void)arg;
@@ -254,9 +255,9 @@ static bool sound(tni_cf *cf, void **right, bool again) {
   if (!h.caps->n_engines) tni_cf_skip(cf, "it has no engines: its tasks run on the CPU");
   if (ready && !tni_cf_rig_run(&rig, 0x5b, TNI_CF_INLINE))
     tni_cf_fail(cf, "%s%s", again ? "opened again: " : "", rig.why);
-  else if (ready && again && !same(&rig, right))
+  else if (ready && again && !outputs_same(&rig, right))
     tni_cf_fail(cf, "opened again after the device was lost, it computes something else");
-  else if (ready && !again && !keep(cf, &rig, right))
+  else if (ready && !again && !outputs_keep(cf, &rig, right))
     tni_cf_fail(cf, "out of memory");
   const bool able = can_lose(h.p.plugin);
   if (ready) tni_cf_rig_finish(&rig);
@@ -266,7 +267,7 @@ static bool sound(tni_cf *cf, void **right, bool again) {
 
 /* A device is lost while it computes: the item says DEVICE_LOST, and whatever is called then says so too or works; all
  * is given back, nothing waits for ever, and a device that is opened afterwards computes what it did before. */
-static void lost(tni_cf *cf, const void *arg) {
+static void ask_lost(tni_cf *cf, const void *arg) {
   void *right[TNI_CN_MAX_OUT];
   (void)arg;
   const bool able = sound(cf, right, false);
@@ -284,6 +285,6 @@ static void lost(tni_cf *cf, const void *arg) {
 
 void tni_cf_life_engine_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
   (void)l;
-  add(ctx, &(tni_cf_case){"life/done", TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, 0, done, NULL, 0});
-  add(ctx, &(tni_cf_case){"life/lost", TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, 0, lost, NULL, 0});
+  add(ctx, &(tni_cf_case){"life/done", TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, 0, ask_done, NULL, 0});
+  add(ctx, &(tni_cf_case){"life/lost", TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, 0, ask_lost, NULL, 0});
 }

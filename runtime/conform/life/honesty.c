@@ -37,8 +37,8 @@ typedef struct answers {
   char wrong[256]; /* the first thing that no answer may be */
 } answers;
 
-static void wrong(answers *a, const char *fmt, ...) TN_PRINTF(2, 3);
-static void wrong(answers *a, const char *fmt, ...) {
+static void answers_wrong(answers *a, const char *fmt, ...) TN_PRINTF(2, 3);
+static void answers_wrong(answers *a, const char *fmt, ...) {
   va_list ap;
   if (a->wrong[0]) return;
   va_start(ap, fmt);
@@ -52,7 +52,7 @@ static bool is_format(const tn_plugin *p, const tn_format *f) {
   return false;
 }
 
-static void take(answers *a, answer *to, const tn_claim *c, const char *what) {
+static void answer_take(answers *a, answer *to, const tn_claim *c, const char *what) {
   to->verdict = c->verdict;
   to->reason = c->reason;
   to->format = c->format;
@@ -66,29 +66,31 @@ static void take(answers *a, answer *to, const tn_claim *c, const char *what) {
   for (uint32_t i = 0; i < c->n_constraints && i < 8; i++) {
     to->constraint[i] = c->constraints[i];
     if (c->constraints[i].rel < TN_REL_EQ || c->constraints[i].rel > TN_REL_MOD)
-      wrong(a, "%s: constraint %u has the unknown relation %u", what, i, c->constraints[i].rel);
+      answers_wrong(a, "%s: constraint %u has the unknown relation %u", what, i, c->constraints[i].rel);
     if (c->constraints[i].rel == TN_REL_MOD && c->constraints[i].rhs <= 0)
-      wrong(a, "%s: constraint %u is modulo %lld", what, i, (long long)c->constraints[i].rhs);
+      answers_wrong(a, "%s: constraint %u is modulo %lld", what, i, (long long)c->constraints[i].rhs);
   }
-  if (c->verdict < TN_YES || c->verdict > TN_GROUP_ONLY) wrong(a, "%s: unknown verdict %u", what, c->verdict);
-  if (c->verdict == TN_NO && c->reason == TN_WHY_NONE) wrong(a, "%s is refused without a reason code", what);
-  if (c->verdict == TN_NO && !c->text[0]) wrong(a, "%s is refused without a text", what);
-  if (c->verdict != TN_NO && c->text[0]) wrong(a, "%s is taken, with a text of refusal: %.100s", what, to->text);
-  if (!memchr(c->text, 0, sizeof c->text)) wrong(a, "%s: the text has no end", what);
-  if (!isfinite(c->cost_ns) || c->cost_ns < 0) wrong(a, "%s costs %g ns", what, c->cost_ns);
-  if (!isfinite(c->macs) || c->macs < 0) wrong(a, "%s has %g multiply-accumulates", what, c->macs);
-  if (c->format && !is_format(a->plugin, c->format)) wrong(a, "%s: a format that is not in the plugin's table", what);
-  if (c->n_params && !c->params) wrong(a, "%s: %u params at NULL", what, c->n_params);
+  if (c->verdict < TN_YES || c->verdict > TN_GROUP_ONLY) answers_wrong(a, "%s: unknown verdict %u", what, c->verdict);
+  if (c->verdict == TN_NO && c->reason == TN_WHY_NONE) answers_wrong(a, "%s is refused without a reason code", what);
+  if (c->verdict == TN_NO && !c->text[0]) answers_wrong(a, "%s is refused without a text", what);
+  if (c->verdict != TN_NO && c->text[0])
+    answers_wrong(a, "%s is taken, with a text of refusal: %.100s", what, to->text);
+  if (!memchr(c->text, 0, sizeof c->text)) answers_wrong(a, "%s: the text has no end", what);
+  if (!isfinite(c->cost_ns) || c->cost_ns < 0) answers_wrong(a, "%s costs %g ns", what, c->cost_ns);
+  if (!isfinite(c->macs) || c->macs < 0) answers_wrong(a, "%s has %g multiply-accumulates", what, c->macs);
+  if (c->format && !is_format(a->plugin, c->format))
+    answers_wrong(a, "%s: a format that is not in the plugin's table", what);
+  if (c->n_params && !c->params) answers_wrong(a, "%s: %u params at NULL", what, c->n_params);
 }
 
 static tn_status on_node(void *ctx, tn_id node, const tn_claim *c) {
   answers *a = ctx;
   char what[96];
   if (node >= a->g->n_nodes || node >= MAX_NODES)
-    return wrong(a, "an answer for node %u of %u", node, a->g->n_nodes), TN_OK;
+    return answers_wrong(a, "an answer for node %u of %u", node, a->g->n_nodes), TN_OK;
   snprintf(what, sizeof what, "node %u (%.60s)", node, a->g->nodes[node]->name);
   a->node[node].times++;
-  take(a, &a->node[node], c, what);
+  answer_take(a, &a->node[node], c, what);
   return TN_OK;
 }
 
@@ -98,15 +100,15 @@ static tn_status on_group(void *ctx, const tn_id *nodes, uint32_t n, const tn_cl
   if (a->n_groups == MAX_GROUPS) return TN_OK;
   const uint32_t k = a->n_groups++;
   snprintf(what, sizeof what, "group %u", k);
-  if (!n) wrong(a, "%s has no nodes", what);
+  if (!n) answers_wrong(a, "%s has no nodes", what);
   for (uint32_t i = 0; i < n; i++) {
     if (nodes[i] >= a->g->n_nodes || nodes[i] >= MAX_NODES)
-      return wrong(a, "%s: node %u of %u", what, nodes[i], a->g->n_nodes), TN_OK;
-    if (a->in_group[k][nodes[i]]) wrong(a, "%s has node %u twice", what, nodes[i]);
+      return answers_wrong(a, "%s: node %u of %u", what, nodes[i], a->g->n_nodes), TN_OK;
+    if (a->in_group[k][nodes[i]]) answers_wrong(a, "%s has node %u twice", what, nodes[i]);
     a->in_group[k][nodes[i]] = true;
   }
-  take(a, &a->group[k], c, what);
-  if (c->verdict == TN_NO) wrong(a, "%s is offered and refused", what);
+  answer_take(a, &a->group[k], c, what);
+  if (c->verdict == TN_NO) answers_wrong(a, "%s is offered and refused", what);
   return TN_OK;
 }
 
@@ -114,12 +116,12 @@ static tn_status on_state(void *ctx, tn_id value, const tn_layout *const *accept
   answers *a = ctx;
   a->n_states++;
   if (value >= a->g->n_values || a->g->values[value]->kind != TN_VALUE_STATE)
-    wrong(a, "layouts of value %u, which is no cache", value);
-  if (n && !accepted) wrong(a, "layouts at NULL");
+    answers_wrong(a, "layouts of value %u, which is no cache", value);
+  if (n && !accepted) answers_wrong(a, "layouts at NULL");
   return TN_OK;
 }
 
-static bool ask(tni_cf *cf, tni_cf_host *h, const tn_graph *g, const tn_dims *at, answers *a) {
+static bool claims_ask(tni_cf *cf, tni_cf_host *h, const tn_graph *g, const tn_dims *at, answers *a) {
   tn_error e;
   tni_error_init(&e);
   memset(a, 0, sizeof *a);
@@ -130,11 +132,12 @@ static bool ask(tni_cf *cf, tni_cf_host *h, const tn_graph *g, const tn_dims *at
   const tn_status st = h->device->claim(h->device, g, at, &sink, &e);
   if (st != TN_OK) return tni_cf_fail(cf, "claim failed (%s): %s", tni_status_name(st), e.message), false;
   for (uint32_t i = 0; i < g->n_nodes && i < MAX_NODES; i++)
-    if (a->node[i].times != 1) wrong(a, "node %u (%.60s) is answered %u times", i, g->nodes[i]->name, a->node[i].times);
+    if (a->node[i].times != 1)
+      answers_wrong(a, "node %u (%.60s) is answered %u times", i, g->nodes[i]->name, a->node[i].times);
   for (uint32_t i = 0; i < g->n_nodes && i < MAX_NODES; i++) {
     bool grouped = a->node[i].verdict != TN_GROUP_ONLY;
     for (uint32_t k = 0; k < a->n_groups && !grouped; k++) grouped = a->in_group[k][i];
-    if (!grouped) wrong(a, "node %u is GROUP_ONLY and in no group", i);
+    if (!grouped) answers_wrong(a, "node %u is GROUP_ONLY and in no group", i);
   }
   return true;
 }
@@ -150,7 +153,8 @@ static bool same_answer(const answer *x, const answer *y, bool costs) {
          (!costs || (x->cost_ns == y->cost_ns && x->macs == y->macs));
 }
 
-static void same(tni_cf *cf, const char *graph, const answers *x, const answers *y, bool costs, const char *when) {
+static void answers_same(tni_cf *cf, const char *graph, const answers *x, const answers *y, bool costs,
+                         const char *when) {
   for (uint32_t i = 0; i < x->g->n_nodes && i < MAX_NODES; i++)
     if (!same_answer(&x->node[i], &y->node[i], costs)) {
       tni_cf_fail(cf, "%s, node %u (%s): %s the answer is another: verdict %u then %u, cost %g then %g", graph, i,
@@ -189,8 +193,8 @@ static bool convex(const answers *a, uint32_t k) {
 /* --- cases ------------------------------------------------------------------------------------------------------- */
 
 /* One graph in one phase: well-formed answers, and the same ones again. `other` is asked in between. */
-static void judge(tni_cf *cf, tni_cf_host *h, tni_graph *g, uint32_t phase, const char *name, const tn_graph *other,
-                  answers *room) {
+static void claims_judge(tni_cf *cf, tni_cf_host *h, tni_graph *g, uint32_t phase, const char *name,
+                         const tn_graph *other, answers *room) {
   tn_graph view;
   tn_error e;
   tni_error_init(&e);
@@ -202,23 +206,24 @@ static void judge(tni_cf *cf, tni_cf_host *h, tni_graph *g, uint32_t phase, cons
   for (int i = 0; i < TNI_CF_MAX_SYMBOLS; i++) v[i] = 64;
   const tn_dims at = {.h = TN_HDR(tn_dims), .v = v, .n = view.n_symbols};
   answers *first = &room[0], *second = &room[1];
-  if (!ask(cf, h, &view, NULL, first)) return;
+  if (!claims_ask(cf, h, &view, NULL, first)) return;
   if (first->wrong[0]) tni_cf_fail(cf, "%s: %s", name, first->wrong);
   for (uint32_t k = 0; k < first->n_groups; k++)
     if (!convex(first, k)) tni_cf_note(cf, "%s: group %u can never be taken: a path leaves it and comes back", name, k);
-  if (other && !ask(cf, h, other, NULL, second)) return;
-  if (!ask(cf, h, &view, NULL, second)) return;
-  same(cf, name, first, second, true, "asked again");
-  if (!ask(cf, h, &view, &at, second)) return;
+  if (other && !claims_ask(cf, h, other, NULL, second)) return;
+  if (!claims_ask(cf, h, &view, NULL, second)) return;
+  answers_same(cf, name, first, second, true, "asked again");
+  if (!claims_ask(cf, h, &view, &at, second)) return;
   if (second->wrong[0]) tni_cf_fail(cf, "%s, with dims: %s", name, second->wrong);
-  same(cf, name, first, second, false, "asked with dims");
+  answers_same(cf, name, first, second, false, "asked with dims");
   *first = *second;
   setenv("LANG", "tr_TR.UTF-8", 1);
   setenv("TZ", "Pacific/Kiritimati", 1);
   setenv("HOME", "/nonexistent", 1);
   const struct timespec nap = {0, 2000000};
   nanosleep(&nap, NULL);
-  if (ask(cf, h, &view, &at, second)) same(cf, name, first, second, true, "in another environment and later");
+  if (claims_ask(cf, h, &view, &at, second))
+    answers_same(cf, name, first, second, true, "in another environment and later");
 }
 
 /* Every row of the table, or random graphs; in both phases. */
@@ -252,7 +257,7 @@ static void claims(tni_cf *cf, const void *arg) {
       tni_cf_fail(cf, "the kit's own graph %s: %s", name, b.err.message);
     else
       for (uint32_t phase = TN_PHASE_PREFILL; phase <= TN_PHASE_DECODE; phase++)
-        judge(cf, &h, b.g, phase, name, &view, room);
+        claims_judge(cf, &h, b.g, phase, name, &view, room);
     tni_cn_destroy(&b);
   }
   tni_cf_note(cf, "%u graphs", n);

@@ -43,7 +43,7 @@ static int entries(const char *path) {
   return n;
 }
 
-static holdings look(void) {
+static holdings holdings_look(void) {
   return (holdings){mallinfo2().uordblks, entries("/proc/self/fd"), entries("/proc/self/task")};
 }
 
@@ -67,7 +67,7 @@ static bool one_life(tni_cf *cf, const tni_cf_claimed *c, bool work) {
 
 /* Bytes of the heap that may stay of one life. A device with memory of its own has a driver below it, which no plugin
  * can help: a leak per buffer, kernel or plan of the plugin's own is far more over the run. */
-static long long kept(const tni_cf *cf) {
+static long long blocks_kept(const tni_cf *cf) {
   const tni_cf_listing *l = cf->listing;
   const uint32_t i = cf->subject->device;
   return i < l->n_devices && l->devices[i].has_buffers ? 8192 : 64;
@@ -88,17 +88,18 @@ static void many_lives(tni_cf *cf, const void *arg) {
   }
   for (; n < want && (n < 8 || tni_now_ns() < until); n++) {
     if (!one_life(cf, c, work)) return;
-    if (n + 1 == settle || (n == 3 && tni_now_ns() + (until - tni_now_ns()) / 2 > until)) at = look(), from = n + 1;
+    if (n + 1 == settle || (n == 3 && tni_now_ns() + (until - tni_now_ns()) / 2 > until))
+      at = holdings_look(), from = n + 1;
   }
   if (!from) {
     tni_cf_note(cf, "only %d lives in the time there was", n);
     return;
   }
-  now = look();
+  now = holdings_look();
   const int lives = n - from;
   const long long grown = (long long)now.heap - (long long)at.heap;
   tni_cf_note(cf, "%d lives; in the last %d the heap grew by %lld bytes", n, lives, grown);
-  if (grown > kept(cf) * lives + 4096) tni_cf_fail(cf, "the heap grew by %lld bytes in %d lives", grown, lives);
+  if (grown > blocks_kept(cf) * lives + 4096) tni_cf_fail(cf, "the heap grew by %lld bytes in %d lives", grown, lives);
   if (now.fds > at.fds) tni_cf_fail(cf, "%d descriptors are left after %d lives", now.fds - at.fds, lives);
   if (now.threads > at.threads) tni_cf_fail(cf, "%d threads are left after %d lives", now.threads - at.threads, lives);
 }
@@ -125,12 +126,12 @@ static void many_plans(tni_cf *cf, const void *arg) {
         !tni_cf_rig_prepare(&rig, 1 + n % 7, &r) || !tni_cf_rig_run(&rig, 0x5b, TNI_CF_INLINE))
       tni_cf_fail(cf, "round %d: %s: %s", n, c->graph, rig.why);
     tni_cf_rig_finish(&rig);
-    if (n == settle) at = look(), live = atomic_load(&h.p.host.live);
+    if (n == settle) at = holdings_look(), live = atomic_load(&h.p.host.live);
   }
-  const holdings now = look();
+  const holdings now = holdings_look();
   const long long grown = (long long)now.heap - (long long)at.heap, blocks = atomic_load(&h.p.host.live) - live;
   tni_cf_note(cf, "%d programs; in the last %d the heap grew by %lld bytes", n, n - settle, grown);
-  if (n > settle + 1 && grown > kept(cf) * (n - settle) + 4096)
+  if (n > settle + 1 && grown > blocks_kept(cf) * (n - settle) + 4096)
     tni_cf_fail(cf, "the heap grew by %lld bytes in %d programs", grown, n - settle);
   if (n > settle + 1 && blocks > 0)
     tni_cf_fail(cf, "%lld blocks of the host's are not given back by release, unbind and args_free", blocks);
@@ -287,7 +288,7 @@ static void at_once(tni_cf *cf, const void *arg) {
 /* --- stopping ---------------------------------------------------------------------------------------------------- */
 
 /* Whatever polls `cancelled` may stop there with CANCELLED, and must work when asked again. */
-static void cancel(tni_cf *cf, const void *arg) {
+static void ask_cancel(tni_cf *cf, const void *arg) {
   const tni_cf_claimed *c = subject_of(cf->listing);
   tni_cf_host h;
   uint32_t stopped = 0, polls = 0;
@@ -401,7 +402,7 @@ void tni_cf_life_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
       {"life/memory-ends", TNI_CF_LEVEL_ALL, 0, nth_allocation, "all", 60000},
       {"life/two-hosts", TNI_CF_LEVEL_ALL, 0, two_hosts, NULL, 0},
       {"life/at-once", TNI_CF_LEVEL_ALL, 0, at_once, NULL, 0},
-      {"life/cancel", TNI_CF_LEVEL_ALL, 0, cancel, NULL, 0},
+      {"life/cancel", TNI_CF_LEVEL_ALL, 0, ask_cancel, NULL, 0},
       {"life/cancel-run", TNI_CF_LEVEL_ALL, 0, cancel_runs, NULL, 0},
       {"life/all-devices", TNI_CF_LEVEL_ALL, 0, all_devices, NULL, 0},
   };

@@ -20,7 +20,7 @@ typedef struct bench {
   tni_cf_rig rig;
 } bench;
 
-static bench *start(tni_cf *cf, const tni_cf_claimed *c, tni_cf_rng *r) {
+static bench *bench_start(tni_cf *cf, const tni_cf_claimed *c, tni_cf_rng *r) {
   bench *b = calloc(1, sizeof *b);
   if (!b || !tni_cf_host_open(cf, &b->h, NULL)) {
     free(b);
@@ -36,7 +36,7 @@ static bench *start(tni_cf *cf, const tni_cf_claimed *c, tni_cf_rng *r) {
   return NULL;
 }
 
-static void stop(tni_cf *cf, bench *b) {
+static void bench_stop(tni_cf *cf, bench *b) {
   tni_cf_rig_finish(&b->rig);
   tni_cf_host_close(cf, &b->h);
   free(b);
@@ -52,7 +52,7 @@ static int protect(const tni_cf_block *b, int how) {
 /* Inputs and weights are the host's, and may be read-only mappings of files: a write is a fault. */
 static void read_only(tni_cf *cf, const void *arg) {
   tni_cf_rng r = tni_cf_rng_of(cf, 1);
-  bench *b = start(cf, arg, &r);
+  bench *b = bench_start(cf, arg, &r);
   if (!b) return;
   const tn_program_info *f = b->rig.d.info;
   uint32_t n = 0;
@@ -67,16 +67,16 @@ static void read_only(tni_cf *cf, const void *arg) {
     (void)!protect(&b->rig.d.fixed[s].host, PROT_READ | PROT_WRITE);
   }
   tni_cf_note(cf, "%u inputs and weights", n);
-  stop(cf, b);
+  bench_stop(cf, b);
 }
 
-static bool keep(tni_cf *cf, const tni_cf_rig *rig, void **want) {
+static bool rig_keep(tni_cf *cf, const tni_cf_rig *rig, void **want) {
   for (uint32_t k = 0; k < rig->b.n_out; k++)
     if (!(want[k] = tni_arena_memdup(cf->arena, rig->out[k].data, rig->out[k].bytes + 1, 64))) return false;
   return true;
 }
 
-static bool same(const tni_cf_rig *rig, void *const *want) {
+static bool rig_same(const tni_cf_rig *rig, void *const *want) {
   for (uint32_t k = 0; k < rig->b.n_out; k++)
     if (memcmp(rig->out[k].data, want[k], rig->out[k].bytes)) return false;
   return true;
@@ -88,18 +88,18 @@ static void leftovers(tni_cf *cf, const void *arg) {
   static const uint8_t fills[] = {0x00, 0xff, 0x7f, 0x5b};
   tni_cf_rng r = tni_cf_rng_of(cf, 1);
   void *want[TNI_CN_MAX_OUT] = {NULL};
-  bench *b = start(cf, arg, &r);
+  bench *b = bench_start(cf, arg, &r);
   if (!b) return;
-  bool ok = tni_cf_rig_run(&b->rig, 0x5b, TNI_CF_INLINE) && keep(cf, &b->rig, want);
+  bool ok = tni_cf_rig_run(&b->rig, 0x5b, TNI_CF_INLINE) && rig_keep(cf, &b->rig, want);
   for (size_t i = 0; i < sizeof fills && ok; i++)
     for (uint32_t split = 0; split < TNI_CF_SPLITS && ok; split++) {
       ok = tni_cf_rig_run(&b->rig, fills[i], split);
-      if (ok && !same(&b->rig, want))
+      if (ok && !rig_same(&b->rig, want))
         tni_cf_fail(cf, "other bits when scratch and outputs hold 0x%02x before, and work is cut in way %u", fills[i],
                     split);
     }
   if (!ok) tni_cf_fail(cf, "%s", b->rig.why);
-  stop(cf, b);
+  bench_stop(cf, b);
 }
 
 /* --- orders ------------------------------------------------------------------------------------------------------ */
@@ -128,27 +128,27 @@ static void shuffle(const tn_program_info *f, uint32_t *order, tni_cf_rng *r) {
 }
 
 /* The host runs what is ready in whatever order: what a task needs must be in its dependencies or its uses. */
-static void orders(tni_cf *cf, const void *arg) {
+static void ask_orders(tni_cf *cf, const void *arg) {
   tni_cf_rng r = tni_cf_rng_of(cf, 1);
   void *want[TNI_CN_MAX_OUT] = {NULL};
-  bench *b = start(cf, arg, &r);
+  bench *b = bench_start(cf, arg, &r);
   if (!b) return;
   const tn_program_info *f = b->rig.d.info;
   uint32_t *order = TNI_NEW_ARRAY(cf->arena, uint32_t, f->n_tasks + 1);
-  bool ok = order && tni_cf_rig_run(&b->rig, 0x5b, TNI_CF_INLINE) && keep(cf, &b->rig, want);
+  bool ok = order && tni_cf_rig_run(&b->rig, 0x5b, TNI_CF_INLINE) && rig_keep(cf, &b->rig, want);
   if (ok && f->n_tasks < 2) tni_cf_skip(cf, "its program has one task");
   for (int i = 0; ok && i < (cf->subject->thorough ? 200 : 20) && f->n_tasks > 1; i++) {
     shuffle(f, order, &r);
     b->rig.i.order = order;
     ok = tni_cf_rig_run(&b->rig, (uint8_t)i, TNI_CF_INLINE);
-    if (ok && !same(&b->rig, want)) {
+    if (ok && !rig_same(&b->rig, want)) {
       tni_cf_fail(cf, "other bits when its %u tasks run in another order that their dependencies allow", f->n_tasks);
       break;
     }
   }
   if (!ok) tni_cf_fail(cf, "%s", b->rig.why);
   b->rig.i.order = NULL;
-  stop(cf, b);
+  bench_stop(cf, b);
 }
 
 /* --- allocation -------------------------------------------------------------------------------------------------- */
@@ -156,7 +156,7 @@ static void orders(tni_cf *cf, const void *arg) {
 /* Steps must not allocate: neither from the host nor from the C library (tasks on the CPU; drivers do as they like). */
 static void allocations(tni_cf *cf, const void *arg) {
   tni_cf_rng r = tni_cf_rng_of(cf, 1);
-  bench *b = start(cf, arg, &r);
+  bench *b = bench_start(cf, arg, &r);
   if (!b) return;
   tni_cf_inst *i = &b->rig.i;
   tn_run run = tni_cf_host_run(&(tni_cf_lent){.split = TNI_CF_INLINE});
@@ -179,7 +179,7 @@ static void allocations(tni_cf *cf, const void *arg) {
   if (heap > 0) tni_cf_fail(cf, "%ld calls of malloc and its like in %ld runs of a task", heap, tasks);
   if (!tni_cf_heap_counts()) tni_cf_note(cf, "the C library's allocations are not counted in this build");
   if (!tasks) tni_cf_skip(cf, "none of its tasks runs on the CPU");
-  stop(cf, b);
+  bench_stop(cf, b);
 }
 
 /* What a plan and its arguments keep of the host's memory was stated by measure. Books of their own are not asked for:
@@ -188,7 +188,7 @@ static void allocations(tni_cf *cf, const void *arg) {
 static void measured(tni_cf *cf, const void *arg) {
   static const int64_t lengths[] = {1, 40, 1025};
   tni_cf_rng r = tni_cf_rng_of(cf, 1);
-  bench *b = start(cf, arg, &r);
+  bench *b = bench_start(cf, arg, &r);
   if (!b) return;
   const tn_program_info *f = b->rig.d.info;
   uint64_t most = 0, *books = TNI_NEW_ARRAY(cf->arena, uint64_t, f->n_tasks + 1);
@@ -211,7 +211,7 @@ static void measured(tni_cf *cf, const void *arg) {
     }
   }
   tni_cf_note(cf, "a plan and its arguments keep up to %llu bytes", (unsigned long long)most);
-  stop(cf, b);
+  bench_stop(cf, b);
 }
 
 /* --- blobs ------------------------------------------------------------------------------------------------------- */
@@ -223,7 +223,7 @@ static uint32_t packed_slot(const tni_cf_rig *rig) {
 }
 
 /* A second program of the same graph gets what is not its weight. */
-static void refuse(tni_cf *cf, bench *b, uint32_t slot, tn_blob bad, const char *what) {
+static void blob_refused(tni_cf *cf, bench *b, uint32_t slot, tn_blob bad, const char *what) {
   tni_program p = {0};
   tni_cf_drive *d = &b->rig.d;
   tn_error e;
@@ -244,7 +244,7 @@ static void refuse(tni_cf *cf, bench *b, uint32_t slot, tn_blob bad, const char 
 /* What a cache of another version, a torn file or a mistake of the host's would bring. */
 static void wrong_blobs(tni_cf *cf, const void *arg) {
   tni_cf_rng r = tni_cf_rng_of(cf, 1);
-  bench *b = start(cf, arg, &r);
+  bench *b = bench_start(cf, arg, &r);
   if (!b) return;
   const uint32_t slot = packed_slot(&b->rig);
   if (slot == TN_NONE) {
@@ -253,29 +253,29 @@ static void wrong_blobs(tni_cf *cf, const void *arg) {
     const tn_blob good = b->rig.d.given[slot];
     tn_blob bad = good;
     bad.bytes = 0;
-    refuse(cf, b, slot, bad, "a blob of 0 bytes");
+    blob_refused(cf, b, slot, bad, "a blob of 0 bytes");
     bad.bytes = good.bytes / 2;
-    refuse(cf, b, slot, bad, "half of a blob");
+    blob_refused(cf, b, slot, bad, "half of a blob");
     bad.bytes = good.bytes - 1;
-    refuse(cf, b, slot, bad, "a blob without its last byte");
+    blob_refused(cf, b, slot, bad, "a blob without its last byte");
     bad = good;
     bad.N = good.N + 1;
-    refuse(cf, b, slot, bad, "a blob of another N");
+    blob_refused(cf, b, slot, bad, "a blob of another N");
     bad = good;
     bad.K = good.K * 2;
-    refuse(cf, b, slot, bad, "a blob of another K");
+    blob_refused(cf, b, slot, bad, "a blob of another K");
     bad = good;
     bad.format = NULL;
-    refuse(cf, b, slot, bad, "a blob without a format");
+    blob_refused(cf, b, slot, bad, "a blob without a format");
   }
-  stop(cf, b);
+  bench_stop(cf, b);
 }
 
 /* A bit of a packed weight is another: refused or computed with, but nothing outside is touched and nobody dies. */
 static void flipped_bits(tni_cf *cf, const void *arg) {
   const tni_cf_claimed *c = arg;
   tni_cf_rng r = tni_cf_rng_of(cf, 1);
-  bench *b = start(cf, c, &r);
+  bench *b = bench_start(cf, c, &r);
   if (!b) return;
   const uint32_t slot = packed_slot(&b->rig);
   const uint64_t bits = slot == TN_NONE ? 0 : b->rig.d.blob[slot].bytes * 8;
@@ -305,7 +305,7 @@ static void flipped_bits(tni_cf *cf, const void *arg) {
 
 /* --- buffers ----------------------------------------------------------------------------------------------------- */
 
-static tn_buffer *make(tni_cf *cf, tni_cf_host *h, uint64_t bytes, uint32_t flags) {
+static tn_buffer *buffer_make(tni_cf *cf, tni_cf_host *h, uint64_t bytes, uint32_t flags) {
   const uint32_t align = h->caps->align ? h->caps->align : 1;
   const tn_buffer_req req = {.h = TN_HDR(tn_buffer_req),
                              .bytes = bytes,
@@ -321,7 +321,7 @@ static tn_buffer *make(tni_cf *cf, tni_cf_host *h, uint64_t bytes, uint32_t flag
   return st == TN_OK ? b : NULL;
 }
 
-static void *map(tni_cf *cf, tni_cf_host *h, tn_buffer *b, uint64_t at, uint64_t n, uint32_t access) {
+static void *buffer_map(tni_cf *cf, tni_cf_host *h, tn_buffer *b, uint64_t at, uint64_t n, uint32_t access) {
   void *p = NULL;
   tni_error_init(&h->err);
   if (h->device->map(b, at, n, access, &p, &h->err) == TN_OK && p) return p;
@@ -338,21 +338,21 @@ static void buffers(tni_cf *cf, const void *arg) {
   if (!h.device->create) tni_cf_skip(cf, "its memory is the host's");
   for (size_t i = 0; h.device->create && i < sizeof sizes / sizeof *sizes && cf->verdict == TNI_CF_PASS; i++) {
     const uint64_t n = sizes[i], half = n / 2;
-    tn_buffer *b = make(cf, &h, n, TN_BUF_HOST | TN_BUF_ZERO);
+    tn_buffer *b = buffer_make(cf, &h, n, TN_BUF_HOST | TN_BUF_ZERO);
     if (!b) break;
     if (b->bytes < n)
       tni_cf_fail(cf, "a buffer of %llu bytes has %llu", (unsigned long long)n, (unsigned long long)b->bytes);
-    uint8_t *p = map(cf, &h, b, 0, n, TN_READ);
+    uint8_t *p = buffer_map(cf, &h, b, 0, n, TN_READ);
     for (uint64_t k = 0; p && k < n; k++)
       if (p[k]) {
         tni_cf_fail(cf, "byte %llu of a zeroed buffer is %u", (unsigned long long)k, p[k]);
         break;
       }
     if (p && h.device->unmap(b, p, &h.err) != TN_OK) tni_cf_fail(cf, "unmap: %s", h.err.message);
-    p = map(cf, &h, b, 0, n, TN_WRITE);
+    p = buffer_map(cf, &h, b, 0, n, TN_WRITE);
     for (uint64_t k = 0; p && k < n; k++) p[k] = (uint8_t)(k * 7 + 1);
     if (p && h.device->unmap(b, p, &h.err) != TN_OK) tni_cf_fail(cf, "unmap: %s", h.err.message);
-    p = map(cf, &h, b, half, n - half, TN_READ);
+    p = buffer_map(cf, &h, b, half, n - half, TN_READ);
     for (uint64_t k = half; p && k < n; k++)
       if (p[k - half] != (uint8_t)(k * 7 + 1)) {
         tni_cf_fail(cf, "byte %llu of %llu, read through a mapping of the second half, is not what was written",
@@ -393,19 +393,19 @@ static void for_graph(const tni_cf_claimed *c, tni_cf_add add, void *ctx) {
     const char *name;
     tni_cf_fn run;
     bool products;
-  } asks[] = {{"read-only", read_only, false},     {"leftovers", leftovers, false}, {"orders", orders, true},
+  } asks[] = {{"read-only", read_only, false},     {"leftovers", leftovers, false}, {"orders", ask_orders, true},
               {"allocations", allocations, false}, {"measured", measured, false},   {"wrong-blobs", wrong_blobs, true},
               {"flipped-bits", flipped_bits, true}};
   char name[96];
   for (size_t i = 0; i < sizeof asks / sizeof *asks; i++) {
-    if (asks[i].products && !c->format && asks[i].run != orders) continue;
+    if (asks[i].products && !c->format && asks[i].run != ask_orders) continue;
     snprintf(name, sizeof name, "memory/%s/%s", c->graph, asks[i].name);
     add(ctx, &(tni_cf_case){name, TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, 0, asks[i].run, c, 0});
   }
 }
 
 /* All operators with --thorough; else those whose memory differs in kind. */
-static bool chosen(const tni_cf_listing *l, const char *graph) {
+static bool graph_chosen(const tni_cf_listing *l, const char *graph) {
   static const char *const some[] = {
       "matmul/2d", "matmul/siblings", "matmul/chain", "fused/swiglu", "elementwise/chain", "add",   "rmsnorm",
       "softmax",   "attention",       "gather/rows",  "transpose",    "conv/3x3",          "rotary"};
@@ -421,7 +421,7 @@ void tni_cf_memory_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
   };
   for (uint32_t i = 0; i < l->n_claimed; i++) {
     const tni_cf_claimed *c = &l->claimed[i];
-    if (c->verdict != TN_YES || !tni_cf_graph_find(c->graph) || !chosen(l, c->graph)) continue;
+    if (c->verdict != TN_YES || !tni_cf_graph_find(c->graph) || !graph_chosen(l, c->graph)) continue;
     if (i && !strcmp(c->graph, c[-1].graph) && c[-1].verdict == TN_YES) continue; /* one phase each */
     for_graph(c, add, ctx);
   }

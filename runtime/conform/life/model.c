@@ -69,7 +69,7 @@ bool tni_cf_judge_session(tni_cf *cf, tn_session *s, bool each) {
 /* Everything that it claims of the model is lowered, packed, bound and run: a prompt and a few tokens, tasks in an
  * order drawn by seed (0: the planned one), canaries behind all memory. Every task of the plugin is computed once more
  * from the same inputs by the format reference, and judged by the bound of the declared numerics. */
-static bool generate(tni_cf *cf, tn_runtime *rt, uint64_t seed, heard *h) {
+static bool text_generate(tni_cf *cf, tn_runtime *rt, uint64_t seed, heard *h) {
   static const char prompt[] = "In the beginning";
   tn_error err;
   tn_lm *lm = NULL;
@@ -129,11 +129,11 @@ void tni_cf_with_runtime(tni_cf *cf, void (*fn)(tni_cf *cf, tn_runtime *rt)) {
   free(text);
 }
 
-static void orders(tni_cf *cf, tn_runtime *rt) {
+static void task_orders(tni_cf *cf, tn_runtime *rt) {
   heard planned, other;
-  if (!generate(cf, rt, 0, &planned) || cf->verdict != TNI_CF_PASS) return;
+  if (!text_generate(cf, rt, 0, &planned) || cf->verdict != TNI_CF_PASS) return;
   for (uint64_t i = 1; i <= (cf->subject->thorough ? 10 : 2) && cf->verdict == TNI_CF_PASS; i++)
-    if (generate(cf, rt, cf->seed % 1000000 + i, &other) &&
+    if (text_generate(cf, rt, cf->seed % 1000000 + i, &other) &&
         (other.n != planned.n || memcmp(other.id, planned.id, planned.n * sizeof *planned.id)))
       tni_cf_fail(cf, "tasks in another order that their dependencies allow generate other tokens");
   tni_cf_note(cf, "%u tokens, first %d", planned.n, planned.n ? planned.id[0] : -1);
@@ -141,7 +141,7 @@ static void orders(tni_cf *cf, tn_runtime *rt) {
 
 static void model(tni_cf *cf, const void *arg) {
   (void)arg;
-  tni_cf_with_runtime(cf, orders);
+  tni_cf_with_runtime(cf, task_orders);
 }
 
 void tni_cf_model_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {

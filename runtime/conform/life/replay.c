@@ -22,7 +22,7 @@ static tn_status load_inputs(const char *folder, tn_tensor **in, uint32_t n, tn_
   return st;
 }
 
-static void run(tni_cf *cf, tn_runtime *rt) {
+static void replay_run(tni_cf *cf, tn_runtime *rt) {
   tn_error err;
   tn_model *m = NULL;
   tn_session *s = NULL;
@@ -49,7 +49,7 @@ static void run(tni_cf *cf, tn_runtime *rt) {
 
 static void replay(tni_cf *cf, const void *arg) {
   (void)arg;
-  tni_cf_with_runtime(cf, run);
+  tni_cf_with_runtime(cf, replay_run);
 }
 
 void tni_cf_replay_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {

@@ -62,11 +62,11 @@ static tn_id shaped(cache *c, const char *name, uint32_t kind, int heads, const 
   return tni_cn_value(&c->b, name, kind, TN_DT_F32, dims);
 }
 
-static tni_raw_attr num(const char *name, int64_t v) {
+static tni_raw_attr attr_num(const char *name, int64_t v) {
   return (tni_raw_attr){.name = name, .a = {.h = TN_HDR(tn_attr), .type = TN_ATTR_INT, .n = 1, .u.i = v}};
 }
 
-static bool appends(cache *c) {
+static bool cache_appends(cache *c) {
   static const char *const names[2][3] = {{"k", "k in", "k out"}, {"v", "v in", "v out"}};
   const uint32_t axis = c->j->flags & FLAT ? 1 : 2;
   for (int i = 0; i < 2; i++) {
@@ -83,15 +83,15 @@ static bool appends(cache *c) {
     c->out[i] = shaped(c, names[i][2], TN_VALUE_STATE, HEADS, "S+T");
     tni_graph_value(c->b.g, c->in[i])->pub.state = tni_graph_value(c->b.g, c->out[i])->pub.state = s;
     const tn_id in[3] = {c->in[i], c->x[i], c->pos};
-    tni_raw_attr a = num("axis", axis);
+    tni_raw_attr a = attr_num("axis", axis);
     if (!tni_cn_node(&c->b, "", "TensorScatter", 24, in, 3, &c->out[i], 1, &a, 1)) return false;
   }
   return true;
 }
 
 static bool attends(cache *c) {
-  tni_raw_attr a[4] = {num("is_causal", 1), num("q_num_heads", QUERIES), num("kv_num_heads", HEADS),
-                       num("left_window_size", WINDOW)};
+  tni_raw_attr a[4] = {attr_num("is_causal", 1), attr_num("q_num_heads", QUERIES), attr_num("kv_num_heads", HEADS),
+                       attr_num("left_window_size", WINDOW)};
   const tn_id in[7] = {c->q, c->out[0], c->out[1], TN_NONE, TN_NONE, TN_NONE, c->valid};
   tni_raw_attr four[2] = {a[0], a[3]};
   const bool flat = c->j->flags & FLAT, window = c->j->flags & WINDOWED;
@@ -99,7 +99,7 @@ static bool attends(cache *c) {
   return tni_cn_node(&c->b, "", "Attention", 24, in, 7, &c->y, 1, flat ? a : four, (flat ? 3u : 1u) + window);
 }
 
-static bool build(cache *c) {
+static bool cache_build(cache *c) {
   char dims[16];
   snprintf(dims, sizeof dims, "%d", BATCH);
   if (!tni_cn_begin(&c->b, TN_DT_F32)) return false;
@@ -107,7 +107,7 @@ static bool build(cache *c) {
   c->valid = c->b.g->step_valid = tni_cn_value(&c->b, "valid", TN_VALUE_STEP, TN_DT_I64, dims);
   const bool lone = c->j->flags & APPEND_ONLY;
   if (!lone) c->q = c->b.in[c->b.n_in++] = shaped(c, "q", TN_VALUE_INPUT, QUERIES, "S");
-  if (!appends(c) || (!lone && !attends(c)) || !tni_cn_end(&c->b)) return false;
+  if (!cache_appends(c) || (!lone && !attends(c)) || !tni_cn_end(&c->b)) return false;
   c->attend = c->b.node;
   c->b.g->padded = tni_ex_add(c->b.g->exprs, tni_ex_sym(c->b.g->exprs, "S"), tni_ex_sym(c->b.g->exprs, "T"));
   c->b.g->padded_symbol = 1;
@@ -160,7 +160,7 @@ static const tn_view *view_of(const cache *c, const tni_cf_inst *i, int k) {
   return &i->slot[tni_cf_drive_slot(&c->d, c->in[k])].view;
 }
 
-static uint64_t element(const tn_view *v, uint32_t axis, int64_t b, int64_t h, int64_t p) {
+static uint64_t view_element(const tn_view *v, uint32_t axis, int64_t b, int64_t h, int64_t p) {
   return (uint64_t)(b * v->strides[0] + p * v->strides[axis] + h * v->strides[3 - axis]) * tni_elem_size(v->dtype);
 }
 
@@ -173,7 +173,7 @@ static void expect_append(cache *c, const tn_view *v, int k, const float *x, int
       for (int64_t s = 0; s < S; s++) {
         const int64_t p = c->at[b] + s;
         const float *row = x + (flat ? ((b * S + s) * HEADS + h) : ((b * HEADS + h) * S + s)) * SIZE;
-        uint8_t *at = c->bytes[k] + element(v, axis, b, h, c->j->ring ? p % RING : p);
+        uint8_t *at = c->bytes[k] + view_element(v, axis, b, h, c->j->ring ? p % RING : p);
         tni_kv_store(v->dtype, at, TN_DT_F32, row, 1, SIZE);
         tni_kv_load(v->dtype, at, TN_DT_F32, c->shadow[k] + ((b * HEADS + h) * POSITIONS + p) * SIZE, 1, SIZE);
       }
@@ -194,7 +194,7 @@ static bool first_content(cache *c, const tni_cf_inst *i, tni_cf_rng *r) {
       for (int64_t h = 0; h < HEADS; h++)
         for (int64_t p = 0; p < v->dims[axis]; p++) {
           for (int e = 0; e < SIZE; e++) row[e] = 50 + (float)tni_cf_rng_normal(r);
-          uint8_t *at = c->bytes[k] + element(v, axis, b, h, p);
+          uint8_t *at = c->bytes[k] + view_element(v, axis, b, h, p);
           tni_kv_store(v->dtype, at, TN_DT_F32, row, 1, SIZE);
           if (p < c->at[b])
             tni_kv_load(v->dtype, at, TN_DT_F32, c->shadow[k] + ((b * HEADS + h) * POSITIONS + p) * SIZE, 1, SIZE);
@@ -212,7 +212,7 @@ static bool put_bytes(cache *c, tni_cf_inst *i) {
 /* --- one step -------------------------------------------------------------------------------------------------------
  */
 
-static bool wrong(cache *c, int64_t S, const char *what) {
+static bool cache_wrong(cache *c, int64_t S, const char *what) {
   tni_cf_fail(c->cf, "%s, %s, rows %lld to %lld and %lld to %lld: %s", c->j->name, c->text, (long long)c->at[0],
               (long long)(c->at[0] + S), (long long)c->at[1], (long long)(c->at[1] + S), what);
   return false;
@@ -226,7 +226,7 @@ static float *random_rows(cache *c, tn_id v, tni_cf_inst *i, tni_arena *a, tni_c
 }
 
 /* Keys and values [.., positions, ..] as the graph has them, from the shadow. */
-static tni_tensor dense(const cache *c, int k, int64_t T, tni_arena *a) {
+static tni_tensor shadow_dense(const cache *c, int k, int64_t T, tni_arena *a) {
   const bool flat = c->j->flags & FLAT;
   tni_tensor t = {.dtype = TN_DT_F32, .rank = flat ? 3 : 4, .bytes = (uint64_t)BATCH * HEADS * (uint64_t)T * SIZE * 4};
   const int64_t dims[2][4] = {{BATCH, HEADS, T, SIZE}, {BATCH, T, HEADS * SIZE, 0}};
@@ -270,17 +270,17 @@ static bool check_attention(cache *c, tni_cf_inst *i, const tni_tensor *q, int64
     ends[b] = c->at[b] + S;
     T = ends[b] > T ? ends[b] : T;
   }
-  const tni_tensor k = dense(c, 0, T, a), v = dense(c, 1, T, a),
+  const tni_tensor k = shadow_dense(c, 0, T, a), v = shadow_dense(c, 1, T, a),
                    valid = {.dtype = TN_DT_I64, .rank = 1, .dims = {BATCH}, .data = ends, .bytes = sizeof ends};
   const tni_tensor *in[7] = {q, &k, &v, NULL, NULL, NULL, &valid};
   tni_tensor want[4];
   tn_error err;
   tni_error_init(&err);
-  if (tni_host_eval(NULL, n, in, 7, want, n->pub.n_out, a, &err) != TN_OK) return wrong(c, S, err.message);
+  if (tni_host_eval(NULL, n, in, 7, want, n->pub.n_out, a, &err) != TN_OK) return cache_wrong(c, S, err.message);
   const int64_t count = tni_cn_count(&want[0]);
   float *got = tni_arena_alloc(a, want[0].bytes + 64, 64), *bound = tni_arena_array(a, (size_t)count + 1, 4, 64);
-  if (!got || !bound || !tni_cf_inst_read(i, c->y, got, want[0].bytes)) return wrong(c, S, i->why);
-  if (!tni_cn_op_bound(&row, &c->b, in, &want[0], 0, a, bound)) return wrong(c, S, "no bound");
+  if (!got || !bound || !tni_cf_inst_read(i, c->y, got, want[0].bytes)) return cache_wrong(c, S, i->why);
+  if (!tni_cn_op_bound(&row, &c->b, in, &want[0], 0, a, bound)) return cache_wrong(c, S, "no bound");
   if (c->layout.dtype == TN_DT_BF16) allow_rounding(c, q, S, bound);
   const tni_cn_found f = tni_cn_compare(got, want[0].data, bound, count);
   c->elements += count;
@@ -289,25 +289,25 @@ static bool check_attention(cache *c, tni_cf_inst *i, const tni_tensor *q, int64
   char text[200];
   snprintf(text, sizeof text, "attention is off at %lld of %lld, first [%lld]: %.9g instead of %.9g (allowed %.3g)",
            (long long)f.bad, (long long)count, (long long)f.first, f.got, f.want, f.bound);
-  return wrong(c, S, text);
+  return cache_wrong(c, S, text);
 }
 
 static bool check_memory(cache *c, tni_cf_inst *i, int64_t S, tni_arena *a) {
   for (int k = 0; k < 2; k++) {
     uint8_t *got = tni_arena_alloc(a, c->n_bytes + 1, 64);
-    if (!got || !tni_cf_inst_read(i, c->in[k], got, c->n_bytes)) return wrong(c, S, i->why);
+    if (!got || !tni_cf_inst_read(i, c->in[k], got, c->n_bytes)) return cache_wrong(c, S, i->why);
     if (!memcmp(got, c->bytes[k], c->n_bytes)) continue;
     uint64_t at = 0;
     char text[128];
     while (got[at] == c->bytes[k][at]) at++;
     snprintf(text, sizeof text, "the memory of the %s is not what appending makes of it, from byte %llu of %llu on",
              k ? "values" : "keys", (unsigned long long)at, (unsigned long long)c->n_bytes);
-    return wrong(c, S, text);
+    return cache_wrong(c, S, text);
   }
   return true;
 }
 
-static bool step(cache *c, tni_cf_inst *i, tni_cf_rng *r) {
+static bool cache_step(cache *c, tni_cf_inst *i, tni_cf_rng *r) {
   const int64_t S = i->sym[0];
   tni_arena *a = tni_arena_create();
   tni_tensor q = {0}, x[2];
@@ -326,7 +326,7 @@ static bool step(cache *c, tni_cf_inst *i, tni_cf_rng *r) {
   ok = ok && (lone || random_rows(c, c->q, i, a, r, &q));
   if (!ok || tni_cf_inst_run(i, 0xff, (uint32_t)(c->runs % TNI_CF_SPLITS)) != TN_OK || !tni_cf_inst_guards(i)) {
     tni_arena_destroy(a);
-    return wrong(c, S, i->why);
+    return cache_wrong(c, S, i->why);
   }
   c->runs++;
   ok = check_memory(c, i, S, a) && (lone || check_attention(c, i, &q, S, a));
@@ -345,7 +345,7 @@ static int64_t ctx_rows(const cache *c) {
 
 /* Prompts and single positions in turn over one memory: each kind of step has one plan, bound once, whatever the
  * position. Sequences of a batch may stand at different positions. */
-static void steps(cache *c, tni_cf_rng *r) {
+static void steps_choose(cache *c, tni_cf_rng *r) {
   static const int64_t plain[] = {5, 1, 1, 5, 1, 5, 1, 1, 1, 5}, ring[] = {5, 1, 5, 5, 5, 1, 5, 5, 1, 5, 5, 1, 1, 5, 5};
   const int64_t *S = c->j->ring ? ring : plain;
   const size_t n = c->j->ring ? sizeof ring / sizeof *ring : sizeof plain / sizeof *plain;
@@ -356,13 +356,13 @@ static void steps(cache *c, tni_cf_rng *r) {
   for (int k = 0; k < 2; k++) {
     int64_t sym[TNI_CF_MAX_SYMBOLS] = {k ? 1 : 5, rows - (k ? 1 : 5)};
     if (c->d.chunk) sym[1] = rows - (sym[0] = c->d.chunk);
-    ok = ok && (made[k] = tni_cf_inst_make(&i[k], &c->d, sym, room), made[k] || wrong(c, sym[0], i[k].why));
+    ok = ok && (made[k] = tni_cf_inst_make(&i[k], &c->d, sym, room), made[k] || cache_wrong(c, sym[0], i[k].why));
   }
   if (ok) ok = first_content(c, &i[0], r);
   for (size_t k = 0; ok && k < n; k++) {
     tni_cf_inst *at = &i[S[k] == 1];
     if (c->at[0] + at->sym[0] > rows || c->at[1] + at->sym[0] > rows) break;
-    ok = (put_bytes(c, at) || wrong(c, S[k], at->why)) && step(c, at, r);
+    ok = (put_bytes(c, at) || cache_wrong(c, S[k], at->why)) && cache_step(c, at, r);
   }
   for (int k = 0; k < 2; k++) {
     tni_cf_inst_finish(&i[k]);
@@ -373,7 +373,7 @@ static void steps(cache *c, tni_cf_rng *r) {
   }
 }
 
-static bool wanted(const job *j, const tn_layout *l) {
+static bool layout_wanted(const job *j, const tn_layout *l) {
   if (j->ring && !(l->flags & TN_LAYOUT_CIRCULAR)) return false;
   return (l->dtype == TN_DT_I8) == (j->only == TN_DT_I8);
 }
@@ -384,14 +384,14 @@ static bool open_cache(cache *c, char *reason, size_t n) {
   for (size_t k = 0; k < sizeof phases / sizeof *phases; k++) {
     if (k) tni_cf_drive_finish(&c->d);
     c->d = (tni_cf_drive){.flip = UINT64_MAX};
-    if (!tni_cf_drive_claim(&c->d, c->h, c->b.g, phases[k])) return wrong(c, 0, c->d.why);
+    if (!tni_cf_drive_claim(&c->d, c->h, c->b.g, phases[k])) return cache_wrong(c, 0, c->d.why);
     if (c->d.all_taken) return true;
     snprintf(reason, n, "%s", c->d.refusal ? c->d.refusal->text : "claimed in parts");
   }
   return false;
 }
 
-static void run(tni_cf *cf, const void *arg) {
+static void cache_ask(tni_cf *cf, const void *arg) {
   tni_cf_host h;
   tn_layout l[MAX_LAYOUTS];
   char reason[160] = "no layout of this kind is accepted";
@@ -402,17 +402,17 @@ static void run(tni_cf *cf, const void *arg) {
   for (uint32_t k = 0; k < n; k++) {
     cache c = {.cf = cf, .h = &h, .j = arg, .at = {0, 3}, .text = ""};
     tni_cf_rng r = tni_cf_rng_of(cf, k + 1);
-    const bool built = build(&c);
-    if (!built) wrong(&c, 0, c.b.err.message);
+    const bool built = cache_build(&c);
+    if (!built) cache_wrong(&c, 0, c.b.err.message);
     if (built && open_cache(&c, reason, sizeof reason)) {
       n = layouts(&c, l);
-      if (wanted(c.j, &l[k])) {
+      if (layout_wanted(c.j, &l[k])) {
         asked++;
         use_layout(&c, &l[k]);
         if (tni_cf_drive_lower(&c.d))
-          steps(&c, &r);
+          steps_choose(&c, &r);
         else
-          wrong(&c, 0, c.d.why);
+          cache_wrong(&c, 0, c.d.why);
       }
     }
     runs += c.runs;
@@ -439,6 +439,7 @@ void tni_cn_cache_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
   (void)l;
   for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
     snprintf(name, sizeof name, "numbers/cache/%s", jobs[i].name);
-    add(ctx, &(tni_cf_case){.name = name, .levels = TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, .run = run, .arg = &jobs[i]});
+    add(ctx, &(tni_cf_case){
+                 .name = name, .levels = TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, .run = cache_ask, .arg = &jobs[i]});
   }
 }

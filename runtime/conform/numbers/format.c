@@ -83,7 +83,7 @@ static tn_status pack_by(const tn_format *f, tn_pack *p, int64_t N, int64_t unit
 }
 
 /* Bytes of [N,K] packed, between guards, over memory that held `fill`; NULL where it failed (reported unless quiet). */
-static uint8_t *pack(subject *s, const float *data, int64_t N, int64_t K, int way, uint8_t fill, uint64_t *bytes) {
+static uint8_t *blob_pack(subject *s, const float *data, int64_t N, int64_t K, int way, uint8_t fill, uint64_t *bytes) {
   source w = source_of(s, data, N, K);
   tn_pack_size size = {0};
   tn_pack *p = NULL;
@@ -125,7 +125,7 @@ static tn_blob blob_of(const subject *s, uint8_t *base, uint64_t bytes, int64_t 
                    .n_params = s->n_params};
 }
 
-static float *unpacked(subject *s, const tn_blob *b) {
+static float *blob_unpack(subject *s, const tn_blob *b) {
   const int64_t box[4] = {0, b->N, 0, b->K};
   float *w = malloc((size_t)(b->N * b->K + 1) * sizeof *w);
   if (!w) return NULL;
@@ -273,9 +273,9 @@ static void judge_loss(subject *s, int pattern) {
   if (!w) return;
   tni_cn_fill(w, N * K, pattern, 32, 1e4, &r);
   uint64_t bytes = 0;
-  uint8_t *p = pack(s, w, N, K, WHOLE, 0, &bytes);
+  uint8_t *p = blob_pack(s, w, N, K, WHOLE, 0, &bytes);
   tn_blob b = p ? blob_of(s, p, bytes, N, K) : (tn_blob){0};
-  float *u = p ? unpacked(s, &b) : NULL;
+  float *u = p ? blob_unpack(s, &b) : NULL;
   double sum = 0;
   for (int64_t i = 0; u && i < N * K; i++) sum += pow((double)u[i] - (double)w[i], 2);
   const double rms = sqrt(sum / (N * K)), plain = plain_rms(s, w, N, K, group_of(s, N, K));
@@ -287,7 +287,7 @@ static void judge_loss(subject *s, int pattern) {
   free(w);
 }
 
-static void declared(subject *s) {
+static void check_declared(subject *s) {
   judge_numerics(s);
   judge_w_err(s);
   judge_bits(s);
@@ -303,9 +303,9 @@ static void one_trip(subject *s, int64_t N, int64_t K, int pattern, double *wors
   if (!w) return;
   tni_cn_fill(w, (size_t)(N * K), pattern, 32, 1e4, &r);
   uint64_t bytes = 0;
-  uint8_t *p = pack(s, w, N, K, UNITS, 0xff, &bytes);
+  uint8_t *p = blob_pack(s, w, N, K, UNITS, 0xff, &bytes);
   tn_blob b = p ? blob_of(s, p, bytes, N, K) : (tn_blob){0};
-  float *u = p ? unpacked(s, &b) : NULL;
+  float *u = p ? blob_unpack(s, &b) : NULL;
   const tops t = tops_of(w, N, K, group_of(s, N, K));
   int64_t bad = 0, first = -1;
   for (int64_t i = 0; u && t.top && i < N * K; i++) {
@@ -379,20 +379,20 @@ static void bytes_of(subject *s, int64_t N, int64_t K) {
   uint64_t bytes = 0, other = 0;
   if (!w) return;
   tni_cn_fill(w, (size_t)(N * K), TNI_CN_NORMAL, 32, 1e4, &r);
-  uint8_t *p = pack(s, w, N, K, WHOLE, 0, &bytes);
+  uint8_t *p = blob_pack(s, w, N, K, WHOLE, 0, &bytes);
   for (int way = 0; p && way < WAYS; way++) {
-    uint8_t *q = pack(s, w, N, K, way, 0, &other);
+    uint8_t *q = blob_pack(s, w, N, K, way, 0, &other);
     if (q && (other != bytes || memcmp(p + 4096, q + 4096, bytes) != 0))
       tni_cf_fail(s->cf, "%s [%lld,%lld]: packed %s gives other bytes", s->text, (long long)N, (long long)K,
                   names[way]);
     free(q);
   }
-  uint8_t *q = p ? pack(s, w, N, K, WHOLE, 0xff, &other) : NULL;
+  uint8_t *q = p ? blob_pack(s, w, N, K, WHOLE, 0xff, &other) : NULL;
   if (q && memcmp(p + 4096, q + 4096, bytes) != 0)
     tni_cf_fail(s->cf, "%s [%lld,%lld]: bytes of the blob are left as the memory held them", s->text, (long long)N,
                 (long long)K);
   tn_blob b = p ? blob_of(s, p, bytes, N, K) : (tn_blob){0};
-  float *u = p ? unpacked(s, &b) : NULL;
+  float *u = p ? blob_unpack(s, &b) : NULL;
   if (u) boxes(s, &b, u);
   free(u);
   free(q);
@@ -412,11 +412,11 @@ typedef struct job {
   void (*ask)(subject *s);
 } job;
 
-static const tn_numerics *numerics(const tn_format *f, const int64_t *params, uint32_t n) {
+static const tn_numerics *format_numerics(const tn_format *f, const int64_t *params, uint32_t n) {
   return TN_HAS(f, tn_format, numerics_of) && f->numerics_of ? f->numerics_of(f, params, n) : f->numerics;
 }
 
-static void describe(subject *s) {
+static void format_describe(subject *s) {
   size_t n = (size_t)snprintf(s->text, sizeof s->text, "%s", s->f->name);
   for (uint32_t i = 0; i < s->n_params && n + 24 < sizeof s->text; i++)
     n += (size_t)snprintf(s->text + n, sizeof s->text - n, "%s%lld%s", i ? "," : "[", (long long)s->params[i],
@@ -425,9 +425,9 @@ static void describe(subject *s) {
 
 static void with_params(tni_cf *cf, const tn_host *host, const tn_format *f, const job *j, const int64_t *params,
                         uint32_t n) {
-  subject s = {.cf = cf, .host = host, .f = f, .n_params = n, .num = numerics(f, params, n)};
+  subject s = {.cf = cf, .host = host, .f = f, .n_params = n, .num = format_numerics(f, params, n)};
   if (n) memcpy(s.params, params, n * sizeof *params);
-  describe(&s);
+  format_describe(&s);
   s.zeros = TNI_NEW_ARRAY(cf->arena, float, 8192);
   s.stats = (tn_stats){.h = TN_HDR(tn_stats), .absmax = 8, .p999 = 4, .ch_over = s.zeros, .rows = 1};
   if (!s.num || !s.zeros) {
@@ -466,7 +466,7 @@ static void each_params(tni_cf *cf, const tn_host *host, const tn_format *f, con
   if (!asked) tni_cf_skip(cf, "no params are known that %s takes", f->name);
 }
 
-static void run(tni_cf *cf, const void *arg) {
+static void format_ask(tni_cf *cf, const void *arg) {
   const job *j = arg;
   tni_cf_plugin p;
   tn_status st = tni_cf_plugin_init(&p, cf->subject);
@@ -482,7 +482,7 @@ void tni_cn_format_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
   static const struct {
     const char *name;
     void (*ask)(subject *s);
-  } questions[] = {{"declared", declared}, {"round-trip", round_trip}, {"bytes", same_bytes}};
+  } questions[] = {{"declared", check_declared}, {"round-trip", round_trip}, {"bytes", same_bytes}};
   char name[128];
   for (uint32_t i = 0; i < l->n_formats; i++)
     for (size_t q = 0; q < sizeof questions / sizeof *questions; q++) {
@@ -490,7 +490,7 @@ void tni_cn_format_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
       if (!j) return;
       *j = (job){l->formats[i].name, questions[q].ask};
       snprintf(name, sizeof name, "numbers/%s/format/%s", l->formats[i].name, questions[q].name);
-      add(ctx,
-          &(tni_cf_case){.name = name, .levels = TNI_CF_LEVEL_ALL, .flags = TNI_CF_NO_DEVICE, .run = run, .arg = j});
+      add(ctx, &(tni_cf_case){
+                   .name = name, .levels = TNI_CF_LEVEL_ALL, .flags = TNI_CF_NO_DEVICE, .run = format_ask, .arg = j});
     }
 }

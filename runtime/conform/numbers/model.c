@@ -19,7 +19,7 @@ static void options_text(const tni_cf_subject *s, const char *phase, char *out, 
 }
 
 /* Where it takes no product in every phase: with statistics in that of prompts. */
-static bool place(const tni_cf_subject *s, placement *all, tn_error *err) {
+static bool model_place(const tni_cf_subject *s, placement *all, tn_error *err) {
   char file[PATH_MAX], model[PATH_MAX], options[512];
   snprintf(file, sizeof file, "%s", s->path);
   if (!realpath(s->model, model)) return tni_fail(err, TN_E_IO, s->model, "there is no such model") == TN_OK;
@@ -46,7 +46,7 @@ static bool is_main(const tni_cn_product *p, const placed *w) {
   return c && c->format && !strcmp(c->format->name, w->format);
 }
 
-static void matrix(tni_cf *cf, tni_cf_host *h, const placed *w, tni_cn_tally *t) {
+static void matrix_ask(tni_cf *cf, tni_cf_host *h, const placed *w, tni_cn_tally *t) {
   static const int64_t Ms[] = {96, 1};
   const tni_cn_want want = {.kind = TNI_CN_MATMUL,
                             .N = w->N,
@@ -76,7 +76,7 @@ static void matrix(tni_cf *cf, tni_cf_host *h, const placed *w, tni_cn_tally *t)
   tni_cn_product_close(&p);
 }
 
-static void run(tni_cf *cf, const void *arg) {
+static void model_ask(tni_cf *cf, const void *arg) {
   tni_cf_host h;
   placement all;
   tn_error err;
@@ -84,10 +84,10 @@ static void run(tni_cf *cf, const void *arg) {
   (void)arg;
   tni_error_init(&err);
   if (!tni_cf_host_open(cf, &h, NULL)) return;
-  if (!place(cf->subject, &all, &err)) {
+  if (!model_place(cf->subject, &all, &err)) {
     tni_cf_skip(cf, "nothing of %s is placed on it: %s", cf->subject->model, err.message);
   } else {
-    for (uint32_t i = 0; i < all.n && cf->n_findings < 8; i++) matrix(cf, &h, &all.w[i], &t);
+    for (uint32_t i = 0; i < all.n && cf->n_findings < 8; i++) matrix_ask(cf, &h, &all.w[i], &t);
     tni_cf_note(cf, "%u packed matrices, %lld read back in %lld runs, %lld elements", all.n, (long long)t.products,
                 (long long)t.runs, (long long)t.elements);
   }
@@ -99,6 +99,6 @@ void tni_cn_model_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
   if (!l->subject->model || !strcmp(l->subject->path, "host")) return;
   add(ctx, &(tni_cf_case){.name = "numbers/model/read-back",
                           .levels = TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI,
-                          .run = run,
+                          .run = model_ask,
                           .timeout_ms = 300000});
 }

@@ -19,7 +19,7 @@ typedef struct judge {
   float *bound;
 } judge;
 
-static double attr(const judge *j, const char *name, double dflt) {
+static double node_attr(const judge *j, const char *name, double dflt) {
   return tni_attr_f(&tni_graph_node(j->b->g, j->b->node)->pub, name, dflt);
 }
 
@@ -63,7 +63,7 @@ static bool terms(const judge *j, uint32_t o) {
 }
 
 /* A pair's own magnitudes: |x1| + |x2| times what a cosine or sine of the table may be. */
-static bool rotary(const judge *j) {
+static bool bound_rotary(const judge *j) {
   const float *x = tni_cn_floats(j->in[0], j->a), *c = tni_cn_floats(j->in[1], j->a),
               *s = tni_cn_floats(j->in[2], j->a);
   double top = 0, f = 0;
@@ -87,11 +87,11 @@ static bool softmax(const judge *j, const float *y) {
 
 /* Rows of D: z = (x - mean) / s, s = sqrt(var + eps). dz: the mean's error over s, and what the variance's error, of
  * either way to compute it, does to 1/s. RMSNormalization has no mean to cancel. */
-static bool norm(const judge *j, const float *y) {
+static bool bound_norm(const judge *j, const float *y) {
   const float *x = tni_cn_floats(j->in[0], j->a), *w = j->in[1] ? tni_cn_floats(j->in[1], j->a) : NULL;
   const int64_t D = j->out->rank ? j->out->dims[j->out->rank - 1] : 1;
   const bool layer = tni_graph_node(j->b->g, j->b->node)->pub.op == TN_OP_LAYER_NORMALIZATION;
-  const double eps = attr(j, "epsilon", 1e-5), k = ((double)D + j->row->c) * j->u;
+  const double eps = node_attr(j, "epsilon", 1e-5), k = ((double)D + j->row->c) * j->u;
   if (!x) return false;
   for (int64_t r = 0; r < j->n; r += D) {
     double mean = 0, square = 0, top = 0;
@@ -111,25 +111,25 @@ static bool norm(const judge *j, const float *y) {
   return true;
 }
 
-static void most(const tni_tensor *t, tni_arena *a, double *top) {
+static void row_most(const tni_tensor *t, tni_arena *a, double *top) {
   const float *x = t ? tni_cn_floats(t, a) : NULL;
   *top = 0;
   for (int64_t i = 0; x && i < tni_cn_count(t); i++) *top = fmax(*top, isfinite(x[i]) ? fabs((double)x[i]) : 0);
 }
 
 /* A score is off by ds, so its weight by 2 ds of itself, and the mixture by that times the largest value. */
-static bool attend(const judge *j) {
+static bool bound_attend(const judge *j) {
   double q, k, v, m;
   const tni_tensor *K = j->in[1];
   const tn_node *n = &tni_graph_node(j->b->g, j->b->node)->pub;
   const int64_t heads = tni_attr_i(n, "kv_num_heads", 0);
   const int64_t T = K->rank == 3 ? K->dims[1] : K->dims[2],
                 D = K->rank == 3 && heads ? K->dims[2] / heads : K->dims[K->rank - 1];
-  most(j->in[0], j->a, &q);
-  most(K, j->a, &k);
-  most(j->in[2], j->a, &v);
-  most(n->n_in > 3 ? j->in[3] : NULL, j->a, &m);
-  const double scale = attr(j, "scale", 1 / sqrt((double)(D ? D : 1)));
+  row_most(j->in[0], j->a, &q);
+  row_most(K, j->a, &k);
+  row_most(j->in[2], j->a, &v);
+  row_most(n->n_in > 3 ? j->in[3] : NULL, j->a, &m);
+  const double scale = node_attr(j, "scale", 1 / sqrt((double)(D ? D : 1)));
   const double score = fabs(scale) * q * k * (double)D, ds = ((double)D + 8) * j->u * score + 4 * j->u * (score + m);
   const double e = (2 * ds + ((double)T + j->row->c + 220) * j->u) * v + 4 * j->tiny;
   for (int64_t i = 0; i < j->n; i++) j->bound[i] = (float)e;
@@ -158,10 +158,10 @@ bool tni_cn_op_bound(const tni_cn_row *row, const tni_cn_graph *b, const tni_ten
     case TNI_CN_SOFTMAX:
       return softmax(&j, y);
     case TNI_CN_NORM:
-      return norm(&j, y);
+      return bound_norm(&j, y);
     case TNI_CN_ATTEND:
-      return attend(&j);
+      return bound_attend(&j);
     default:
-      return tni_graph_node(b->g, b->node)->pub.op == TN_OP_ROTARY_EMBEDDING ? rotary(&j) : terms(&j, o);
+      return tni_graph_node(b->g, b->node)->pub.op == TN_OP_ROTARY_EMBEDDING ? bound_rotary(&j) : terms(&j, o);
   }
 }

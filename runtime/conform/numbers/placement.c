@@ -41,7 +41,7 @@ static tn_status open_runtime(loader *l, const char *text, tn_runtime **out) {
 
 /* --- calibration ------------------------------------------------------------------------------------------------- */
 
-static tn_status record(tn_lm *lm, tn_chat *chat, const char *path, tn_error *err) {
+static tn_status calibration_record(tn_lm *lm, tn_chat *chat, const char *path, tn_error *err) {
   int32_t ids[CALIBRATION_IDS];
   const float *logits;
   size_t rows, vocab;
@@ -54,7 +54,7 @@ static tn_status record(tn_lm *lm, tn_chat *chat, const char *path, tn_error *er
   return st == TN_OK ? tn_model_calibration_save(tn_lm_model(lm), &what, path, err) : st;
 }
 
-static tn_status calibrate(loader *l) {
+static tn_status loader_calibrate(loader *l) {
   tn_runtime *rt = NULL;
   tn_lm *lm = NULL;
   tn_chat *chat = NULL;
@@ -66,7 +66,7 @@ static tn_status calibrate(loader *l) {
   tn_status st = open_runtime(l, "plugins: [host]\n", &rt);
   if (st == TN_OK) st = tn_lm_load(rt, l->r->model, &o, &lm, l->err);
   if (st == TN_OK) st = tn_chat_create(lm, &chat, l->err);
-  if (st == TN_OK) st = record(lm, chat, l->calibration, l->err);
+  if (st == TN_OK) st = calibration_record(lm, chat, l->calibration, l->err);
   tn_chat_destroy(chat);
   tn_lm_destroy(lm);
   tn_runtime_destroy(rt);
@@ -164,7 +164,7 @@ bool placement_read(const placement_req *r, placement *out, tn_error *err) {
   tn_error_init(err);
   if (!mkdtemp(l.folder)) return false;
   snprintf(l.profile, sizeof l.profile, "%s/profile.yaml", l.folder);
-  tn_status st = r->need_stats ? calibrate(&l) : TN_OK;
+  tn_status st = r->need_stats ? loader_calibrate(&l) : TN_OK;
   profile_text(&l, text, sizeof text);
   if (st == TN_OK) st = open_runtime(&l, text, &rt);
   if (st == TN_OK) st = tn_model_load(rt, r->model, &o, &m, err);

@@ -35,7 +35,7 @@ static int64_t width(const tni_cn_product *p, uint32_t i) {
   return part;
 }
 
-static tn_id weight(tni_cn_product *p, uint32_t i, bool kn) {
+static tn_id product_weight(tni_cn_product *p, uint32_t i, bool kn) {
   const int64_t N = width(p, i), K = p->want.K, dims[2] = {kn ? K : N, kn ? N : K};
   const size_t n = (size_t)(N * K);
   char name[16];
@@ -52,7 +52,7 @@ static tn_id weight(tni_cn_product *p, uint32_t i, bool kn) {
   return v;
 }
 
-static tn_id row(tni_cn_product *p, int64_t N) {
+static tn_id product_row(tni_cn_product *p, int64_t N) {
   float *c = malloc((size_t)(N + 1) * sizeof *c);
   tni_cf_rng r = tni_cf_rng_of(p->cf, 555);
   if (!c) return TN_NONE;
@@ -62,13 +62,13 @@ static tn_id row(tni_cn_product *p, int64_t N) {
   return v;
 }
 
-static tn_id output(tni_cn_product *p) {
+static tn_id product_output(tni_cn_product *p) {
   char name[16];
   snprintf(name, sizeof name, "y%u", p->b.n_out);
   return p->b.out[p->b.n_out++] = tni_cn_value(&p->b, name, TN_VALUE_ACT, p->want.dtype, "?");
 }
 
-static tn_id input(tni_cn_product *p, const char *name, int64_t n) {
+static tn_id product_input(tni_cn_product *p, const char *name, int64_t n) {
   char dims[48];
   snprintf(dims, sizeof dims, "S,%lld", (long long)n);
   return p->b.in[p->b.n_in++] = tni_cn_value(&p->b, name, TN_VALUE_INPUT, p->want.dtype, dims);
@@ -77,7 +77,7 @@ static tn_id input(tni_cn_product *p, const char *name, int64_t n) {
 static tni_raw_attr ints(const char *name, const int64_t *v, uint64_t n) {
   return (tni_raw_attr){.name = name, .a = {.h = TN_HDR(tn_attr), .type = TN_ATTR_INTS, .n = n, .u.ints = v}};
 }
-static tni_raw_attr num(const char *name, int64_t v) {
+static tni_raw_attr attr_number(const char *name, int64_t v) {
   return (tni_raw_attr){.name = name, .a = {.h = TN_HDR(tn_attr), .type = TN_ATTR_INT, .n = 1, .u.i = v}};
 }
 
@@ -109,17 +109,17 @@ static bool fused(tni_cn_product *p) {
     parts[3 * i] = i;
     parts[3 * i + 1] = 0;
     parts[3 * i + 2] = width(p, i);
-    in[n++] = weight(p, i, true);
+    in[n++] = product_weight(p, i, true);
   }
-  if (f->bias) in[n++] = row(p, p->want.N);
-  if (f->full) in[n++] = p->full = input(p, "full", p->want.N);
-  for (uint32_t i = 0; i < f->n_out; i++) out[i] = output(p);
+  if (f->bias) in[n++] = product_row(p, p->want.N);
+  if (f->full) in[n++] = p->full = product_input(p, "full", p->want.N);
+  for (uint32_t i = 0; i < f->n_out; i++) out[i] = product_output(p);
   const tni_raw_attr a[] = {
       ints("ops", f->ops, f->n_ops * 3),
       {.name = "floats", .a = {.h = TN_HDR(tn_attr), .type = TN_ATTR_FLOATS, .n = f->n_ops, .u.floats = f->floats}},
       ints("results", f->results, f->n_out),
-      num("n_weights", f->n_weights),
-      num("trans_b", 0),
+      attr_number("n_weights", f->n_weights),
+      attr_number("trans_b", 0),
       ints("parts", parts, f->n_weights * 3)};
   return tni_cn_node(&p->b, "tenon", "FusedMatMul", 1, in, n, out, f->n_out, a, 6);
 }
@@ -130,8 +130,9 @@ static bool nodes(tni_cn_product *p) {
   if (kind >= TNI_CN_FUSED_BIAS && kind <= TNI_CN_FUSED_RESIDUAL) return fused(p);
   const bool gemm = kind == TNI_CN_GEMM || kind == TNI_CN_GEMM_KN, kn = kind != TNI_CN_GEMM;
   for (uint32_t i = 0; i < n; i++) {
-    const tn_id in[3] = {p->x, weight(p, i, kn), gemm ? row(p, p->want.N) : TN_NONE}, y = output(p);
-    const tni_raw_attr trans = num("transB", !kn);
+    const tn_id in[3] = {p->x, product_weight(p, i, kn), gemm ? product_row(p, p->want.N) : TN_NONE},
+                y = product_output(p);
+    const tni_raw_attr trans = attr_number("transB", !kn);
     if (!tni_cn_node(&p->b, "", gemm ? "Gemm" : "MatMul", 13, in, gemm ? 3 : 2, &y, 1, &trans, gemm ? 1 : 0))
       return false;
   }
@@ -145,7 +146,7 @@ static int broken(tni_cn_product *p, const char *why) {
   return TNI_CN_BROKEN;
 }
 
-static int claim(tni_cn_product *p) {
+static int product_claim(tni_cn_product *p) {
   static const uint32_t phases[] = {TN_PHASE_ANY, TN_PHASE_PREFILL, TN_PHASE_DECODE};
   for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
     if (i) tni_cf_drive_finish(&p->d);
@@ -165,12 +166,12 @@ int tni_cn_product_open(tni_cf *cf, tni_cf_host *h, const tni_cn_want *want, tni
   if (!p->arena) return TNI_CN_BROKEN;
   float *zeros = TNI_NEW_ARRAY(p->arena, float, (size_t)want->K + 1);
   if (!zeros || !tni_cn_begin(&p->b, want->dtype)) return broken(p, "no memory");
-  p->x = input(p, "x", want->K);
+  p->x = product_input(p, "x", want->K);
   p->stats =
       (tn_stats){.h = TN_HDR(tn_stats), .absmax = 8, .p999 = 4, .n = (uint32_t)want->K, .ch_over = zeros, .rows = 1};
   if (!nodes(p) || !tni_cn_end(&p->b)) return broken(p, p->b.err.message);
   tni_graph_value(p->b.g, p->x)->pub.stats = want->stats ? want->stats : &p->stats;
-  const int st = claim(p);
+  const int st = product_claim(p);
   if (st != TNI_CN_TAKEN) return st;
   return tni_cf_drive_lower(&p->d) ? TNI_CN_TAKEN : broken(p, p->d.why);
 }
@@ -199,12 +200,12 @@ int64_t tni_cn_product_elems(const tni_cn_product *p, int64_t M) {
 
 /* --- weights as they are ------------------------------------------------------------------------------------------ */
 
-static const tn_numerics plain = {.h = TN_HDR(tn_numerics),
-                                  .act_dtype = TN_DT_F32,
-                                  .act_scheme = TN_ACT_NONE,
-                                  .acc_inner = TN_DT_F32,
-                                  .acc_outer = TN_DT_F32,
-                                  .finite_max = 1e28};
+static const tn_numerics plain_numerics = {.h = TN_HDR(tn_numerics),
+                                           .act_dtype = TN_DT_F32,
+                                           .act_scheme = TN_ACT_NONE,
+                                           .acc_inner = TN_DT_F32,
+                                           .acc_outer = TN_DT_F32,
+                                           .finite_max = 1e28};
 
 static const tn_blob *blob_with(const tni_cn_product *p, tn_id v, int64_t *n0) {
   const tn_program_info *f = p->d.info;
@@ -220,11 +221,11 @@ static const tn_blob *blob_with(const tni_cn_product *p, tn_id v, int64_t *n0) {
   return NULL;
 }
 
-static tn_numerics declared(const tn_blob *b) {
+static tn_numerics blob_numerics(const tn_blob *b) {
   const tn_format *f = b->format;
   const tn_numerics *n =
       TN_HAS(f, tn_format, numerics_of) && f->numerics_of ? f->numerics_of(f, b->params, b->n_params) : f->numerics;
-  tn_numerics out = n ? tni_numerics_of(n) : plain;
+  tn_numerics out = n ? tni_numerics_of(n) : plain_numerics;
   if (out.act_scheme == TN_ACT_STATIC && out.act_scale == 0 && b->n_params)
     memcpy(&out.act_scale, &(uint32_t){(uint32_t)b->params[0]}, sizeof out.act_scale);
   return out;
@@ -270,7 +271,7 @@ const float *tni_cn_product_weight(tni_cn_product *p, tn_id v, bool kn, int64_t 
   if (!w) return NULL;
   if (b) {
     const int64_t box[4] = {n0, n0 + *N, 0, *K};
-    *num = declared(b);
+    *num = blob_numerics(b);
     if (b->format->unpack(b, box, w) == TN_OK) {
       if (!p->compared) compare_with_model(p, b, t, kn, w, *N, *K);
       return w;
@@ -278,7 +279,7 @@ const float *tni_cn_product_weight(tni_cn_product *p, tn_id v, bool kn, int64_t 
     tni_cf_fail(p->cf, "%s", tni_cn_product_where(p, 0, "unpack failed"));
     return NULL;
   }
-  *num = plain;
+  *num = plain_numerics;
   for (int64_t n = 0; n < *N; n++)
     for (int64_t k = 0; k < *K; k++) tni_tensor_to_f32(t, kn ? k * *N + n : n * *K + k, 1, &w[n * *K + k]);
   return w;
@@ -287,7 +288,7 @@ const float *tni_cn_product_weight(tni_cn_product *p, tn_id v, bool kn, int64_t 
 tn_numerics tni_cn_product_numerics(const tni_cn_product *p) {
   int64_t n0;
   const tn_blob *b = blob_with(p, p->b.g->nodes[0]->pub.in[1], &n0);
-  return b ? declared(b) : plain;
+  return b ? blob_numerics(b) : plain_numerics;
 }
 
 /* --- values ------------------------------------------------------------------------------------------------------ */
@@ -345,7 +346,7 @@ typedef struct work {
 } work;
 
 /* Products and how far a device may be from them, before anything behind them. */
-static bool product(work *w, tn_id v, bool kn, float *y, float *e, tn_numerics *n, int64_t *N) {
+static bool product_of(work *w, tn_id v, bool kn, float *y, float *e, tn_numerics *n, int64_t *N) {
   int64_t K;
   const float *m = tni_cn_product_weight(w->p, v, kn, N, &K, n);
   if (!m || tni_reference_product(n, w->x, w->M, K, m, *N, y, e, &w->run) != TN_OK) return false;
@@ -371,7 +372,7 @@ static void round_bound(const tni_cn_product *p, const float *y, float *e, int64
 static bool plain_node(work *w, const tn_node *n, float *y, float *e, int64_t *N) {
   const bool gemm = n->op == TN_OP_GEMM;
   tn_numerics num_;
-  if (!product(w, n->in[1], !gemm || !tni_attr_i(n, "transB", 0), y, e, &num_, N)) return false;
+  if (!product_of(w, n->in[1], !gemm || !tni_attr_i(n, "transB", 0), y, e, &num_, N)) return false;
   if (!gemm || n->n_in < 3 || n->in[2] == TN_NONE) return true;
   const float *c = tni_cn_floats(tni_graph_value(w->p->b.g, n->in[2])->tensor, w->p->arena);
   for (int64_t i = 0; c && i < w->M * *N; i++) {
@@ -393,7 +394,7 @@ static bool fused_node(work *w, const tn_node *n, const float *full, float *y, f
           *pe = tni_arena_array(p->arena, (size_t)(w->M * f.parts[i].count) + 1, sizeof *pe, 64);
     tn_numerics num_;
     int64_t N;
-    if (!py || !pe || !product(w, n->in[1 + f.parts[i].weight], true, py, pe, &num_, &N)) return false;
+    if (!py || !pe || !product_of(w, n->in[1 + f.parts[i].weight], true, py, pe, &num_, &N)) return false;
     g.product[i].y = py;
     g.product[i].e = pe;
   }

@@ -47,8 +47,8 @@ static void patterns(tni_cn_product *p, tni_cf_inst *i, tni_cn_buffers *b, tni_c
   }
 }
 
-static void shape(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn_tally *t, int64_t M, int64_t N,
-                  int64_t K) {
+static void ask_shape(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn_tally *t, int64_t M, int64_t N,
+                      int64_t K) {
   (void)with_shape(cf, h, q, t, M, N, K, patterns);
 }
 
@@ -58,14 +58,14 @@ static void ask_shapes(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni
   static const int64_t Ks[] = {1, 2, 31, 32, 33, 63, 64, 65, 96, 127, 128, 129, 160, 255, 257, 511},
                        Ns[] = {1, 15, 16, 17, 31, 33, 48, 64, 65, 127, 130}, Ms[] = {13, 1, 5, 2, 16};
   const size_t step = tni_cn_few(cf, h) ? 3 : 1; /* where every shape may be a program to compile */
-  for (size_t i = 0; i < sizeof Ks / sizeof *Ks; i += step) shape(cf, h, q, t, Ms[i % 5], 33, Ks[i]);
-  for (size_t i = 0; i < sizeof Ns / sizeof *Ns; i += step) shape(cf, h, q, t, Ms[(i + 1) % 5], Ns[i], 129);
-  for (size_t i = 1; i < sizeof Ks / sizeof *Ks; i += 3) shape(cf, h, q, t, 1, 48, Ks[i]);
-  for (size_t i = 0; i < sizeof Ns / sizeof *Ns; i += 3) shape(cf, h, q, t, 1, Ns[i], 96);
+  for (size_t i = 0; i < sizeof Ks / sizeof *Ks; i += step) ask_shape(cf, h, q, t, Ms[i % 5], 33, Ks[i]);
+  for (size_t i = 0; i < sizeof Ns / sizeof *Ns; i += step) ask_shape(cf, h, q, t, Ms[(i + 1) % 5], Ns[i], 129);
+  for (size_t i = 1; i < sizeof Ks / sizeof *Ks; i += 3) ask_shape(cf, h, q, t, 1, 48, Ks[i]);
+  for (size_t i = 0; i < sizeof Ns / sizeof *Ns; i += 3) ask_shape(cf, h, q, t, 1, Ns[i], 96);
   tni_cf_rng r = tni_cf_rng_of(cf, 31);
   for (int i = 0; cf->subject->thorough && i < 200; i++)
-    shape(cf, h, q, t, 1 + (int64_t)(tni_cf_rng_next(&r) % 257), 1 + (int64_t)(tni_cf_rng_next(&r) % 257),
-          1 + (int64_t)(tni_cf_rng_next(&r) % 600));
+    ask_shape(cf, h, q, t, 1 + (int64_t)(tni_cf_rng_next(&r) % 257), 1 + (int64_t)(tni_cf_rng_next(&r) % 257),
+              1 + (int64_t)(tni_cf_rng_next(&r) % 600));
 }
 
 /* A few shapes, for what differs from a plain product only behind it. */
@@ -73,13 +73,13 @@ static void ask_some(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_c
   static const int64_t shapes[][3] = {{13, 33, 129}, {1, 48, 64},   {1, 33, 257},
                                       {5, 64, 96},   {2, 130, 128}, {16, 17, 33}};
   for (size_t i = 0; i < (tni_cn_few(cf, h) ? 2 : sizeof shapes / sizeof *shapes); i++)
-    shape(cf, h, q, t, shapes[i][0], shapes[i][1], shapes[i][2]);
+    ask_shape(cf, h, q, t, shapes[i][0], shapes[i][1], shapes[i][2]);
 }
 
 static void ask_long(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn_tally *t) {
-  shape(cf, h, q, t, 1, 17, 4099);
-  shape(cf, h, q, t, 3, 33, 4099);
-  shape(cf, h, q, t, 1, 48, 11008);
+  ask_shape(cf, h, q, t, 1, 17, 4099);
+  ask_shape(cf, h, q, t, 3, 33, 4099);
+  ask_shape(cf, h, q, t, 1, 48, 11008);
 }
 
 /* Every number of rows around the tiles that kernels have, none included: one program, a plan for each. */
@@ -225,7 +225,7 @@ static uint32_t groups(tni_cf *cf, const char *format, const char **out, uint32_
   return n;
 }
 
-static void run(tni_cf *cf, const void *arg) {
+static void products_ask(tni_cf *cf, const void *arg) {
   const job *j = arg;
   const char *group[4];
   tni_cn_tally t = {0};
@@ -254,9 +254,11 @@ static void add_all(const tni_cf_listing *l, const char *format, tni_cf_add add,
     if (!j) return;
     *j = (job){format, &questions[i]};
     snprintf(name, sizeof name, "numbers/%s/%s", format ? format : "plain", questions[i].name);
-    add(ctx,
-        &(tni_cf_case){
-            .name = name, .levels = TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, .run = run, .arg = j, .timeout_ms = 60000});
+    add(ctx, &(tni_cf_case){.name = name,
+                            .levels = TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI,
+                            .run = products_ask,
+                            .arg = j,
+                            .timeout_ms = 60000});
   }
 }
 

@@ -103,7 +103,7 @@ static uint32_t magnitudes(const tn_numerics *num, uint32_t dtype, float *out) {
   return n;
 }
 
-static double quantized(const tn_numerics *num, float x) {
+static double element_quantized(const tn_numerics *num, float x) {
   if (num->act_scheme != TN_ACT_STATIC) return (double)x;
   const float q = rintf(x / num->act_scale), top = num->act_max;
   return (double)(q > top ? top : q < -top - 1 ? -top - 1 : q) * (double)num->act_scale;
@@ -119,7 +119,7 @@ static void hot_bounds(tni_cn_product *p, const tn_numerics *num, tni_cn_buffers
   for (int64_t m = 0; m < b->M; m++)
     for (int64_t n = 0; n < N; n++) {
       const int64_t k = k0 + m;
-      const double v = k < K ? (double)w[n * K + k] * quantized(num, b->x[m * K + k]) : 0;
+      const double v = k < K ? (double)w[n * K + k] * element_quantized(num, b->x[m * K + k]) : 0;
       b->want[m * N + n] = (float)v;
       const double more = k < K ? tni_reference_averages_at(num, w + n * K, K, k, b->x[m * K + k]) : 0;
       b->bound[m * N + n] = rel > 0 ? (float)(rel * fabs(v) + tiny + more) : 0;

@@ -12,8 +12,8 @@
 /* --- the same again ------------------------------------------------------------------------------------------------
  */
 
-static bool again(tni_cn_product *p, tni_cf_inst *i, tni_cn_buffers *b, uint8_t fill, uint32_t split,
-                  const float *first, const char *what, tni_cn_tally *t) {
+static bool run_again(tni_cn_product *p, tni_cf_inst *i, tni_cn_buffers *b, uint8_t fill, uint32_t split,
+                      const float *first, const char *what, tni_cn_tally *t) {
   if (!tni_cn_product_run(p, i, b->M, b->x, b->full, fill, split, b->y)) return false;
   t->runs++;
   if (!memcmp(b->y, first, (size_t)b->n * sizeof *first)) return true;
@@ -35,13 +35,13 @@ static void repeated(tni_cn_product *p, int64_t M, tni_cn_tally *t) {
     ok = tni_cn_check(p, &i, &b, TNI_CF_INLINE, "first run", t);
     memcpy(first, b.y, (size_t)b.n * sizeof *first);
   }
-  ok = ok && again(p, &i, &b, 0xff, TNI_CF_INLINE, first, "from the second run of the same memory", t);
-  ok = ok && again(p, &i, &b, 0, TNI_CF_INLINE, first, "with another content of scratch and old outputs", t);
-  ok = ok && again(p, &i, &b, 0x3f, TNI_CF_INLINE, first, "with another content of scratch and old outputs", t);
+  ok = ok && run_again(p, &i, &b, 0xff, TNI_CF_INLINE, first, "from the second run of the same memory", t);
+  ok = ok && run_again(p, &i, &b, 0, TNI_CF_INLINE, first, "with another content of scratch and old outputs", t);
+  ok = ok && run_again(p, &i, &b, 0x3f, TNI_CF_INLINE, first, "with another content of scratch and old outputs", t);
   for (uint32_t s = 1; ok && s < TNI_CF_SPLITS; s++) {
     char text[80];
     snprintf(text, sizeof text, "when parallel_for cuts %s", splits[s]);
-    ok = again(p, &i, &b, 0xa5, s, first, text, t);
+    ok = run_again(p, &i, &b, 0xa5, s, first, text, t);
   }
   if (ok && tni_cn_instance(p, &other, M2)) { /* other values and another number of rows in between */
     tni_cn_mixed(p, &o, 3);
@@ -55,7 +55,7 @@ static void repeated(tni_cn_product *p, int64_t M, tni_cn_tally *t) {
     b.x = x;
     if (ok) tni_cn_mixed(p, &b, 0);
     ok = ok &&
-         again(p, &i, &b, 0xff, TNI_CF_INLINE, first, "after runs with other values and another number of rows", t);
+         run_again(p, &i, &b, 0xff, TNI_CF_INLINE, first, "after runs with other values and another number of rows", t);
     tni_cf_inst_finish(&other);
   }
   free(first);

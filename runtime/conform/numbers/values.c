@@ -16,7 +16,7 @@ static float tie(size_t i, int64_t group, tni_cf_rng *r) {
   return (float)((int64_t)(tni_cf_rng_next(r) % 253) - 126) + 0.5f;
 }
 
-static float one(int pattern, size_t i, int64_t group, double top, tni_cf_rng *r) {
+static float pattern_value(int pattern, size_t i, int64_t group, double top, tni_cf_rng *r) {
   const float u = (float)tni_cf_rng_normal(r);
   switch (pattern) {
     case TNI_CN_ZERO:
@@ -51,7 +51,7 @@ static float one(int pattern, size_t i, int64_t group, double top, tni_cf_rng *r
 void tni_cn_fill(float *x, size_t n, int pattern, int64_t group, double top, tni_cf_rng *r) {
   if (group < 1) group = 1;
   for (size_t i = 0; i < n; i++) {
-    const float v = one(pattern, i, group, top, r);
+    const float v = pattern_value(pattern, i, group, top, r);
     x[i] = (double)fabsf(v) > top ? copysignf((float)top, v) : v;
   }
 }

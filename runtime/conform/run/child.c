@@ -19,7 +19,7 @@ extern char **environ;
 
 double tni_cf_clock(void) { return (double)tni_now_ns() / 1e9; }
 
-static void append(tni_cf_text *t, const char *p, size_t n) {
+static void text_append(tni_cf_text *t, const char *p, size_t n) {
   if (t->n + n + 1 > t->most) {
     const size_t drop = t->n / 2;
     if (t->n) memmove(t->s, t->s + drop, t->n - drop);
@@ -38,12 +38,12 @@ static void append(tni_cf_text *t, const char *p, size_t n) {
 }
 
 /* True at its end. */
-static bool drain(int fd, tni_cf_text *t) {
+static bool pipe_drain(int fd, tni_cf_text *t) {
   char buf[4096];
   for (;;) {
     const ssize_t n = read(fd, buf, sizeof buf);
     if (n > 0)
-      append(t, buf, (size_t)n);
+      text_append(t, buf, (size_t)n);
     else if (n == 0 || (errno != EINTR && errno != EAGAIN))
       return true;
     else if (errno == EAGAIN)
@@ -81,8 +81,8 @@ void tni_cf_child_kill(tni_cf_child *c) {
 }
 
 bool tni_cf_child_poll(tni_cf_child *c) {
-  (void)drain(c->report_fd, &c->report);
-  (void)drain(c->output_fd, &c->output);
+  (void)pipe_drain(c->report_fd, &c->report);
+  (void)pipe_drain(c->output_fd, &c->output);
   pid_t got = waitpid(c->pid, &c->status, WNOHANG);
   if (got == 0 && !c->late && tni_cf_clock() > c->deadline) {
     c->late = true;
@@ -90,8 +90,8 @@ bool tni_cf_child_poll(tni_cf_child *c) {
   }
   if (got == 0 || (got < 0 && errno == EINTR)) return false;
   tni_cf_child_kill(c); /* what it left behind */
-  (void)drain(c->report_fd, &c->report);
-  (void)drain(c->output_fd, &c->output);
+  (void)pipe_drain(c->report_fd, &c->report);
+  (void)pipe_drain(c->output_fd, &c->output);
   c->pid = 0;
   return true;
 }

@@ -45,7 +45,7 @@ typedef struct counts {
   uint32_t of[3];
 } counts;
 
-static counts count(const tni_cf_report *r, const char *name) {
+static counts results_count(const tni_cf_report *r, const char *name) {
   counts c = {{0}};
   for (uint32_t i = 0; i < r->n; i++)
     if (family(r->results[i].name) == family(name) && !strncmp(r->results[i].name, name, family(name)))
@@ -64,7 +64,7 @@ void tni_cf_report_text(const tni_cf_report *r, const tni_cf_about *a, FILE *f) 
   for (uint32_t i = 0; i < r->n; i++) print_case(r, a, &r->results[i], f);
   for (uint32_t i = 0; i < r->n; i++) {
     if (!first_of_family(r, i)) continue;
-    const counts c = count(r, r->results[i].name);
+    const counts c = results_count(r, r->results[i].name);
     fprintf(f, "%-10.*s %4u passed %4u failed %4u not asked\n", (int)family(r->results[i].name), r->results[i].name,
             c.of[0], c.of[1], c.of[2]);
   }
@@ -151,7 +151,7 @@ int tni_cf_report_junit(const tni_cf_report *r, const tni_cf_about *a, const cha
   for (uint32_t i = 0; i < r->n; i++) {
     if (!first_of_family(r, i)) continue;
     const char *name = r->results[i].name;
-    const counts c = count(r, name);
+    const counts c = results_count(r, name);
     fprintf(f, "  <testsuite name=\"%.*s\" tests=\"%u\" failures=\"%u\" skipped=\"%u\">\n", (int)family(name), name,
             c.of[0] + c.of[1] + c.of[2], c.of[1], c.of[2]);
     for (uint32_t k = i; k < r->n; k++)

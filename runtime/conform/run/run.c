@@ -20,19 +20,19 @@ typedef struct arguments {
   uint32_t n;
 } arguments;
 
-static void arg(arguments *a, const char *s) {
+static void argument_add(arguments *a, const char *s) {
   if (a->n + 1 < MAX_ARGS) a->v[a->n++] = s;
   a->v[a->n] = NULL;
 }
 
 static void start_args(arguments *a, const tni_cf_run_opts *o, const char *what) {
   a->n = 0;
-  for (uint32_t i = 0; i < o->n_wrapper; i++) arg(a, o->wrapper[i]);
-  arg(a, o->worker);
-  arg(a, what);
-  for (uint32_t i = 0; i < o->n_subject; i++) arg(a, o->subject[i]);
-  if (o->thorough) arg(a, "--thorough");
-  if (o->cache_dir) arg(a, "--cache-dir"), arg(a, o->cache_dir);
+  for (uint32_t i = 0; i < o->n_wrapper; i++) argument_add(a, o->wrapper[i]);
+  argument_add(a, o->worker);
+  argument_add(a, what);
+  for (uint32_t i = 0; i < o->n_subject; i++) argument_add(a, o->subject[i]);
+  if (o->thorough) argument_add(a, "--thorough");
+  if (o->cache_dir) argument_add(a, "--cache-dir"), argument_add(a, o->cache_dir);
 }
 
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at) {
@@ -86,7 +86,7 @@ static bool take_line(tni_cf_result *r, const char *text, size_t n) {
   return ended;
 }
 
-static void judge(tni_cf_result *r, tni_cf_child *c) {
+static void result_judge(tni_cf_result *r, tni_cf_child *c) {
   char text[256];
   bool ended = false;
   for (const char *p = c->report.s; p && *p;) {
@@ -108,10 +108,10 @@ static void judge(tni_cf_result *r, tni_cf_child *c) {
 /* --- listing ----------------------------------------------------------------------------------------------------- */
 
 /* One list worker to its end. 0, or errno. */
-static int ask(const tni_cf_run_opts *o, bool blind, tni_cf_child *c) {
+static int listing_ask(const tni_cf_run_opts *o, bool blind, tni_cf_child *c) {
   arguments a;
   start_args(&a, o, "list");
-  if (blind) arg(&a, "--blind");
+  if (blind) argument_add(&a, "--blind");
   const int e = tni_cf_child_start(c, a.v, LIST_LIMIT_MS / 1e3 * o->patience);
   while (!e && !tni_cf_child_poll(c)) {
     (void)poll(NULL, 0, 3);
@@ -120,7 +120,7 @@ static int ask(const tni_cf_run_opts *o, bool blind, tni_cf_child *c) {
   return e;
 }
 
-static bool wanted(const tni_cf_run_opts *o, const char *name, uint32_t levels, uint32_t flags) {
+static bool case_wanted(const tni_cf_run_opts *o, const char *name, uint32_t levels, uint32_t flags) {
   if (o->level ? !(levels & o->level) : flags & TNI_CF_REQUIRED) return false;
   if ((flags & TNI_CF_THOROUGH_ONLY) && !o->thorough) return false;
   bool named = o->n_globs == 0;
@@ -143,7 +143,7 @@ static void take_cases(const tni_cf_run_opts *o, const json_t *cases, bool no_de
     const char *name = json_string_value(json_object_get(c, "name"));
     const uint32_t flags = (uint32_t)json_integer_value(json_object_get(c, "flags"));
     const uint32_t ms = (uint32_t)json_integer_value(json_object_get(c, "timeout_ms"));
-    if (!name || !wanted(o, name, (uint32_t)json_integer_value(json_object_get(c, "levels")), flags)) continue;
+    if (!name || !case_wanted(o, name, (uint32_t)json_integer_value(json_object_get(c, "levels")), flags)) continue;
     tni_cf_result *one = new_result(r, name);
     if (!one) return;
     one->timeout_ms = ms ? ms : o->thorough ? THOROUGH_MS : QUICK_MS;
@@ -157,17 +157,17 @@ static void take_cases(const tni_cf_run_opts *o, const json_t *cases, bool no_de
 /* The cases. A plugin that ends the listing is asked what needs no listing. */
 static int list_cases(const tni_cf_run_opts *o, tni_cf_report *r, char *why, uint32_t n_why) {
   tni_cf_child c;
-  int e = ask(o, false, &c);
+  int e = listing_ask(o, false, &c);
   if (e) return snprintf(why, n_why, "%s: %s", o->worker, strerror(e)), tni_cf_child_finish(&c), -1;
   json_t *all = c.report.s ? json_loads(c.report.s, 0, NULL) : NULL;
   if (!all) {
     tni_cf_result *one = new_result(r, "life/list");
     if (one) {
-      judge(one, &c);
+      result_judge(one, &c);
       finding(one, "while the plugin was loaded, listed and asked for claims");
     }
     tni_cf_child_finish(&c);
-    e = ask(o, true, &c);
+    e = listing_ask(o, true, &c);
     all = !e && c.report.s ? json_loads(c.report.s, 0, NULL) : NULL;
     if (!all) {
       char end[256] = "it said nothing";
@@ -227,11 +227,11 @@ static void fill_slot(runner *w, slot *s) {
     }
     arguments a;
     start_args(&a, w->o, "case");
-    arg(&a, one->name);
-    arg(&a, "--listing");
-    arg(&a, w->listing);
-    arg(&a, "--seed");
-    arg(&a, w->seed);
+    argument_add(&a, one->name);
+    argument_add(&a, "--listing");
+    argument_add(&a, w->listing);
+    argument_add(&a, "--seed");
+    argument_add(&a, w->seed);
     s->at = at;
     const int e = tni_cf_child_start(&s->child, a.v, one->timeout_ms / 1e3 * w->o->patience);
     if (!e) return;
@@ -248,7 +248,7 @@ static void run_all(runner *w) {
       slot *s = &w->slots[i];
       fill_slot(w, s);
       if (!s->child.pid || !tni_cf_child_poll(&s->child)) continue;
-      judge(&w->r->results[s->at], &s->child);
+      result_judge(&w->r->results[s->at], &s->child);
       tni_cf_child_finish(&s->child);
       finished(w, s->at);
       ended = true;

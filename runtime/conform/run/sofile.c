@@ -11,20 +11,20 @@
 #include <unistd.h>
 
 /* n bytes at a file offset, or NULL. */
-static const void *at(const tni_cf_elf *e, uint64_t offset, uint64_t n) {
+static const void *file_at(const tni_cf_elf *e, uint64_t offset, uint64_t n) {
   return offset <= e->bytes && n <= e->bytes - offset ? e->map + offset : NULL;
 }
 
 static bool header(const tni_cf_elf *e, Elf64_Ehdr *h) {
-  const void *p = at(e, 0, sizeof *h);
+  const void *p = file_at(e, 0, sizeof *h);
   if (p) memcpy(h, p, sizeof *h);
   return p != NULL;
 }
 
-static bool segment(const tni_cf_elf *e, uint32_t i, Elf64_Phdr *out) {
+static bool segment_of(const tni_cf_elf *e, uint32_t i, Elf64_Phdr *out) {
   Elf64_Ehdr h;
   if (!header(e, &h) || i >= h.e_phnum || h.e_phentsize != sizeof *out || h.e_phoff > e->bytes) return false;
-  const void *p = at(e, h.e_phoff + (uint64_t)i * sizeof *out, sizeof *out);
+  const void *p = file_at(e, h.e_phoff + (uint64_t)i * sizeof *out, sizeof *out);
   if (p) memcpy(out, p, sizeof *out);
   return p != NULL;
 }
@@ -32,10 +32,10 @@ static bool segment(const tni_cf_elf *e, uint32_t i, Elf64_Phdr *out) {
 /* n bytes of the file that are loaded at an address, or NULL. */
 static const void *loaded(const tni_cf_elf *e, uint64_t addr, uint64_t n) {
   Elf64_Phdr p;
-  for (uint32_t i = 0; segment(e, i, &p); i++)
+  for (uint32_t i = 0; segment_of(e, i, &p); i++)
     if (p.p_type == PT_LOAD && addr >= p.p_vaddr && addr - p.p_vaddr <= p.p_filesz &&
         n <= p.p_filesz - (addr - p.p_vaddr) && p.p_offset <= UINT64_MAX - (addr - p.p_vaddr))
-      return at(e, p.p_offset + (addr - p.p_vaddr), n);
+      return file_at(e, p.p_offset + (addr - p.p_vaddr), n);
   return NULL;
 }
 
@@ -61,11 +61,11 @@ static const char *string(const tni_cf_elf *e, const dynamic *d, uint64_t offset
 }
 
 /* Entry i of the dynamic section; false at its end. */
-static bool entry(const tni_cf_elf *e, uint32_t i, Elf64_Dyn *out) {
+static bool dynamic_entry(const tni_cf_elf *e, uint32_t i, Elf64_Dyn *out) {
   Elf64_Phdr p;
-  for (uint32_t k = 0; segment(e, k, &p); k++) {
+  for (uint32_t k = 0; segment_of(e, k, &p); k++) {
     if (p.p_type != PT_DYNAMIC || (uint64_t)(i + 1) * sizeof *out > p.p_filesz) continue;
-    const void *q = p.p_offset <= e->bytes ? at(e, p.p_offset + (uint64_t)i * sizeof *out, sizeof *out) : NULL;
+    const void *q = p.p_offset <= e->bytes ? file_at(e, p.p_offset + (uint64_t)i * sizeof *out, sizeof *out) : NULL;
     if (q) memcpy(out, q, sizeof *out);
     return q && out->d_tag != DT_NULL;
   }
@@ -74,7 +74,7 @@ static bool entry(const tni_cf_elf *e, uint32_t i, Elf64_Dyn *out) {
 
 static void read_dynamic(tni_cf_elf *e, dynamic *d) {
   Elf64_Dyn t;
-  for (uint32_t i = 0; entry(e, i, &t); i++) {
+  for (uint32_t i = 0; dynamic_entry(e, i, &t); i++) {
     const uint64_t v = t.d_un.d_val;
     if (t.d_tag == DT_STRTAB) d->strtab = v;
     if (t.d_tag == DT_STRSZ) d->strsz = v;
@@ -93,7 +93,7 @@ static void read_dynamic(tni_cf_elf *e, dynamic *d) {
     if (t.d_tag == DT_TEXTREL) e->text_relocations = true;
     if (t.d_tag == DT_RPATH || t.d_tag == DT_RUNPATH) e->runpath = true;
   }
-  for (uint32_t i = 0; entry(e, i, &t); i++) {
+  for (uint32_t i = 0; dynamic_entry(e, i, &t); i++) {
     if (t.d_tag != DT_NEEDED) continue;
     const char *name = string(e, d, t.d_un.d_val);
     if (e->n_needed < TNI_CF_ELF_NAMES) e->needed[e->n_needed] = name ? name : "?";
@@ -142,7 +142,7 @@ static void read_symbols(tni_cf_elf *e, const dynamic *d) {
 static bool section(const tni_cf_elf *e, uint32_t i, Elf64_Shdr *out) {
   Elf64_Ehdr h;
   if (!header(e, &h) || i >= h.e_shnum || h.e_shentsize != sizeof *out || h.e_shoff > e->bytes) return false;
-  const void *p = at(e, h.e_shoff + (uint64_t)i * sizeof *out, sizeof *out);
+  const void *p = file_at(e, h.e_shoff + (uint64_t)i * sizeof *out, sizeof *out);
   if (p) memcpy(out, p, sizeof *out);
   return p != NULL;
 }
@@ -152,10 +152,10 @@ static const char *function_at(const tni_cf_elf *e, uint64_t addr) {
   Elf64_Shdr t, names;
   for (uint32_t i = 0; section(e, i, &t); i++) {
     if (t.sh_type != SHT_SYMTAB || !section(e, t.sh_link, &names)) continue;
-    const char *text = at(e, names.sh_offset, names.sh_size);
+    const char *text = file_at(e, names.sh_offset, names.sh_size);
     for (uint64_t k = 0; text && k < t.sh_size / sizeof(Elf64_Sym); k++) {
       Elf64_Sym s;
-      const void *p = t.sh_offset <= e->bytes ? at(e, t.sh_offset + k * sizeof s, sizeof s) : NULL;
+      const void *p = t.sh_offset <= e->bytes ? file_at(e, t.sh_offset + k * sizeof s, sizeof s) : NULL;
       if (!p) break;
       memcpy(&s, p, sizeof s);
       if (s.st_value == addr && ELF64_ST_TYPE(s.st_info) == STT_FUNC && s.st_name < names.sh_size &&
@@ -198,7 +198,7 @@ static const char *parse(tni_cf_elf *e) {
   if (h.e_type != ET_DYN) return "is an ELF file, but no shared object";
   e->machine = h.e_machine;
   e->type = h.e_type;
-  for (uint32_t i = 0; segment(e, i, &p); i++) {
+  for (uint32_t i = 0; segment_of(e, i, &p); i++) {
     if (p.p_type == PT_LOAD && (p.p_flags & PF_W) && (p.p_flags & PF_X)) e->writable_code = true;
     if (p.p_type == PT_GNU_STACK && (p.p_flags & PF_X)) e->executable_stack = true;
     if (p.p_type == PT_LOAD && (p.p_offset > e->bytes || p.p_filesz > e->bytes - p.p_offset)) return "is truncated";
