@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * tenon-conform: the program in which each case of `tenon conform` runs, alone. Not for users: no help, the parent
- * writes its command line. tenon-conform list SUBJECT                                  the listing and the names of
- * cases tenon-conform case NAME --listing FILE --seed N SUBJECT     one case SUBJECT: --plugin FILE, --option KEY=VALUE
- * ..., --device N, --cache-dir DIR, --model DIR, --replay DIR, --thorough; --blind: nothing of the plugin is run for
- * the list. Results go to descriptor 3 (case.h), exit status 0; 2: not understood.
+ * writes its command line.
+ *   tenon-conform list SUBJECT                                  the listing and the names of cases
+ *   tenon-conform case NAME --listing FILE --seed N SUBJECT     one case
+ * SUBJECT: --plugin FILE, --option KEY=VALUE ..., --device N, --cache-dir DIR, --model DIR, --replay DIR, --thorough;
+ * --blind: nothing of the plugin is run for the list. Results go to descriptor 3 (case/case.h), exit status 0; 2: not
+ * understood.
  */
 #include <jansson.h>
 #include <popt.h>
@@ -75,7 +77,7 @@ static uint32_t strings_count(char *const *v) {
   return n;
 }
 
-/* The options that a profile gives the plugin, and behind them those of the command line. NULL: err. */
+/* The options that a profile gives the plugin, then those of the command line. NULL: err. */
 static const char *const *all_options(tni_arena *a, const wanted *w, const char *name, uint32_t *n, tn_error *err) {
   const uint32_t own = strings_count(w->options);
   const tni_profile_plugin *section = NULL;

@@ -134,7 +134,7 @@ static void short_host(tni_cf *cf, const void *arg) {
   tni_cf_plugin_finish(&p);
 }
 
-/* tn_negotiate is the host's: nothing is written behind its size. */
+/* tn_negotiate is the host's: nothing is written after its size. */
 static void short_negotiate(tni_cf *cf, const void *arg) {
   tni_cf_plugin p;
   (void)arg;

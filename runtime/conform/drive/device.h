@@ -32,7 +32,7 @@ typedef struct tni_cf_brake {
   atomic_llong polls;
   long long after;
 } tni_cf_brake;
-/* What stands behind a lent tn_run; lives as long as it. brake NULL: it is never cancelled. */
+/* The context of a lent tn_run; lives as long as it. brake NULL: it is never cancelled. */
 typedef struct tni_cf_lent {
   uint32_t split;
   tni_cf_brake *brake;

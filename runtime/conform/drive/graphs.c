@@ -58,7 +58,7 @@ static bool make_qkv(tni_cn_graph *b, tni_cf_rng *r) {
   return graph_finish(b, out, 3);
 }
 
-/* One product behind the other, their middle read by nobody else. */
+/* One product after the other; nothing else reads the value between them. */
 static bool make_two(tni_cn_graph *b, tni_cf_rng *r) {
   if (!tni_cn_begin(b, F32)) return false;
   const tn_id x = graph_input(b, "x", "S,64"), u = graph_weight(b, "u", 64, 128, r),

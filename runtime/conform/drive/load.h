@@ -16,7 +16,7 @@
 
 enum { TNI_CF_MAX_DEVICES = 16 };
 
-/* What stands behind the plugin's tn_host_ctx. */
+/* The plugin's tn_host_ctx. */
 typedef struct tni_cf_services {
   tn_host pub; /* what the plugin gets: may be changed before entry (size, versions, NULL functions) */
   tn_host_ctx *services;

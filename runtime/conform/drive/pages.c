@@ -30,7 +30,7 @@ bool tni_cf_block_make(tni_cf_block *b, size_t bytes, size_t align, uint8_t fill
   b->map_bytes = total;
   b->p = map + total - page - body;
   b->before = (size_t)(b->p - map);
-  b->behind = body - bytes;
+  b->after = body - bytes;
   return true;
 }
 
@@ -41,7 +41,7 @@ static bool all(const uint8_t *p, size_t n, uint8_t fill) {
 }
 
 bool tni_cf_block_holds(const tni_cf_block *b) {
-  return !b->map || (all(b->map, b->before, b->fill) && all(b->p + b->bytes, b->behind, b->fill));
+  return !b->map || (all(b->map, b->before, b->fill) && all(b->p + b->bytes, b->after, b->fill));
 }
 
 void tni_cf_block_finish(tni_cf_block *b) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory whose surroundings are known: a filled strip before it, a filled strip behind it and then a page that may not
+ * Memory whose surroundings are known: a filled strip before it, a filled strip after it and then a page that may not
  * be touched. Reading past the end gives the fill (NaN as a float where it is 0xff), writing past it is seen by
  * tni_cf_block_holds, and going far is a fault, which the kit's runner reports as the case's end.
  */
@@ -13,7 +13,7 @@
 
 typedef struct tni_cf_block {
   uint8_t *map, *p; /* p: `bytes` of the caller's; map NULL: none */
-  size_t map_bytes, bytes, before, behind;
+  size_t map_bytes, bytes, before, after;
   uint8_t fill;
 } tni_cf_block;
 

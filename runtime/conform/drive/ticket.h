@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What stands behind the tickets of items: a ring that belongs to the host, so that a `done` that comes late, or twice,
+ * The tickets of items: a ring that belongs to the host, so that a `done` that comes late, or twice,
  * meets memory that is still there and is counted. An item must be answered exactly once, or not at all where submit
  * refused it; whether it was is looked at when its ticket is used again and when the device is closed.
  */

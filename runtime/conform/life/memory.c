@@ -287,7 +287,7 @@ static void flipped_bits(tni_cf *cf, const void *arg) {
     if (!tni_cf_rig_claim(&b->rig, &b->h, tni_cf_graph_find(c->graph), c->phase, &again)) {
       tni_cf_fail(cf, "%s: %s", c->graph, b->rig.why);
     } else {
-      /* Headers stand in front or behind: half of the flips go there. */
+      /* Headers stand at either end: half of the flips go there. */
       const uint64_t at = tni_cf_rng_next(&r) % (bits < 512 || i % 2 ? bits : 512);
       b->rig.d.flip = i % 4 == 2 ? bits - 1 - at : at;
       fprintf(stderr, "bit %llu of %llu\n", (unsigned long long)b->rig.d.flip, (unsigned long long)bits);

@@ -67,7 +67,7 @@ bool tni_cf_judge_session(tni_cf *cf, tn_session *s, bool each) {
 }
 
 /* Everything that it claims of the model is lowered, packed, bound and run: a prompt and a few tokens, tasks in an
- * order drawn by seed (0: the planned one), canaries behind all memory. Every task of the plugin is computed once more
+ * order drawn by seed (0: the planned one), canaries after all memory. Every task of the plugin is computed once more
  * from the same inputs by the format reference, and judged by the bound of the declared numerics. */
 static bool text_generate(tni_cf *cf, tn_runtime *rt, uint64_t seed, heard *h) {
   static const char prompt[] = "In the beginning";

@@ -81,7 +81,7 @@ static tni_raw_attr attr_number(const char *name, int64_t v) {
   return (tni_raw_attr){.name = name, .a = {.h = TN_HDR(tn_attr), .type = TN_ATTR_INT, .n = 1, .u.i = v}};
 }
 
-/* What a FusedMatMul of a kind computes behind its products (ops.h). */
+/* What a FusedMatMul of a kind computes after its products (ops.h). */
 typedef struct fused_form {
   uint32_t n_weights, n_ops, n_out;
   bool bias, full;
@@ -345,7 +345,7 @@ typedef struct work {
   double tiny;
 } work;
 
-/* Products and how far a device may be from them, before anything behind them. */
+/* Products and how far a device may be from them, before the chain that follows them. */
 static bool product_of(work *w, tn_id v, bool kn, float *y, float *e, tn_numerics *n, int64_t *N) {
   int64_t K;
   const float *m = tni_cn_product_weight(w->p, v, kn, N, &K, n);

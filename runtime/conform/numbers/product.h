@@ -48,7 +48,7 @@ typedef struct tni_cn_product {
 
 enum { TNI_CN_TAKEN, TNI_CN_REFUSED, TNI_CN_BROKEN };
 /* Builds, asks in every phase until it is claimed, lowers. REFUSED: p->d.refusal says why; a refusal without a reason
- * and everything that breaks behind a yes are findings. */
+ * and everything that breaks after a yes are findings. */
 int tni_cn_product_open(tni_cf *cf, tni_cf_host *h, const tni_cn_want *want, tni_cn_product *p);
 void tni_cn_product_close(tni_cn_product *p);
 /* Rows that a run has: M, or what the claim fixes. */

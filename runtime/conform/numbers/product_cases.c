@@ -68,7 +68,7 @@ static void ask_shapes(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni
               1 + (int64_t)(tni_cf_rng_next(&r) % 600));
 }
 
-/* A few shapes, for what differs from a plain product only behind it. */
+/* A few shapes, for what differs from a plain product only after the sum. */
 static void ask_some(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn_tally *t) {
   static const int64_t shapes[][3] = {{13, 33, 129}, {1, 48, 64},   {1, 33, 257},
                                       {5, 64, 96},   {2, 130, 128}, {16, 17, 33}};
