@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "runtime/conform/drive/build.h"
-#include "runtime/host/internal.h"
+#include "runtime/ops/kernel/elements.h"
 #include "runtime/shape/infer.h"
 
 enum { LONGEST = 4096 };

@@ -6,7 +6,7 @@
 #define TENON_CONFORM_DRIVE_BUILD_H
 
 #include "runtime/conform/case/case.h"
-#include "runtime/host/kernel.h"
+#include "runtime/ops/kernel/kernel.h"
 
 enum { TNI_CN_MAX_IN = 10, TNI_CN_MAX_OUT = 8 };
 

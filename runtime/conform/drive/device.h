@@ -18,8 +18,8 @@
 
 #include "runtime/conform/drive/load.h"
 #include "runtime/conform/drive/pages.h"
-#include "runtime/plan/devlock.h"
-#include "runtime/plan/program.h"
+#include "runtime/place/devlock.h"
+#include "runtime/place/program.h"
 
 /* How a lent tn_run cuts its work: all are legal, and results must not depend on it. INLINE: one piece. EVEN: as many
  * pieces as workers, on threads. GRAINS: pieces of one grain each, workers in turn, one after the other. BACKWARDS: the

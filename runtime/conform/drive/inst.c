@@ -9,8 +9,8 @@
 #include "runtime/base/checked.h"
 #include "runtime/conform/drive/memory.h"
 #include "runtime/conform/drive/ticket.h"
-#include "runtime/host/internal.h"
-#include "runtime/host/kvrow.h"
+#include "runtime/ops/kernel/elements.h"
+#include "runtime/ops/kernel/kvrow.h"
 #include "runtime/plugin/fpmode.h"
 
 enum { WAIT_S = 60, GUARD_IN = 0xff, GUARD_OUT = 0x5b };

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "runtime/conform/numbers/op.h"
-#include "runtime/host/internal.h"
-#include "runtime/host/kvrow.h"
+#include "runtime/ops/kernel/elements.h"
+#include "runtime/ops/kernel/kvrow.h"
 
 enum {
   BATCH = 2,
