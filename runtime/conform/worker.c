@@ -23,11 +23,11 @@
 #include "runtime/conform/survey.h"
 #include "runtime/profile/profile.h"
 
-typedef struct wanted {
+typedef struct worker_args {
   char *plugin, *cache_dir, *model, *replay, *listing, **options, *profile, *profile_dir, *section;
   int device, thorough, blind;
   long long seed;
-} wanted;
+} worker_args;
 
 static json_t *case_json(const tni_cf_case *c) {
   return json_pack("{s:s, s:I, s:I, s:I}", "name", c->name, "levels", (json_int_t)c->levels, "flags",
@@ -46,22 +46,22 @@ static int cases_list(tni_cf_listing *l, bool blind, FILE *out) {
   return bad ? 2 : 0;
 }
 
-typedef struct search {
+typedef struct case_search {
   const char *name;
   tni_cf_case found;
-} search;
+} case_search;
 
 static void add_found(void *ctx, const tni_cf_case *c) {
-  search *s = ctx;
+  case_search *s = ctx;
   if (!strcmp(c->name, s->name)) s->found = *c;
 }
 
-static int one_case(tni_cf_listing *l, const wanted *w, const char *name, FILE *out) {
+static int one_case(tni_cf_listing *l, const worker_args *w, const char *name, FILE *out) {
   json_error_t e;
   tn_error err;
   tni_error_init(&err);
   json_t *j = w->listing ? json_load_file(w->listing, 0, &e) : NULL;
-  search s = {.name = name};
+  case_search s = {.name = name};
   if (!j || tni_cf_listing_read(j, l, &err) != TN_OK) return fprintf(stderr, "no listing: %s\n", err.message), 2;
   json_decref(j);
   tni_cf_all_cases(l, add_found, &s);
@@ -78,7 +78,8 @@ static uint32_t strings_count(char *const *v) {
 }
 
 /* The options that a profile gives the plugin, then those of the command line. NULL: err. */
-static const char *const *all_options(tni_arena *a, const wanted *w, const char *name, uint32_t *n, tn_error *err) {
+static const char *const *all_options(tni_arena *a, const worker_args *w, const char *name, uint32_t *n,
+                                      tn_error *err) {
   const uint32_t own = strings_count(w->options);
   const tni_profile_plugin *section = NULL;
   tni_profile *p = NULL;
@@ -113,7 +114,7 @@ static char *name_of(tni_arena *a, const char *path) {
 }
 
 int main(int argc, const char **argv) {
-  wanted w = {0};
+  worker_args w = {0};
   const struct poptOption options[] = {{"plugin", 0, POPT_ARG_STRING, &w.plugin, 0, NULL, NULL},
                                        {"option", 0, POPT_ARG_ARGV, &w.options, 0, NULL, NULL},
                                        {"cache-dir", 0, POPT_ARG_STRING, &w.cache_dir, 0, NULL, NULL},

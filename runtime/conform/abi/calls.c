@@ -18,16 +18,16 @@
 
 /* --- state that is not the plugin's ------------------------------------------------------------------------------ */
 
-typedef struct state {
+typedef struct caller_state {
   uint64_t fpmode;
   sigset_t mask;
   cpu_set_t cpus;
   struct sigaction actions[NSIG];
   char cwd[512], locale[128];
   mode_t umask;
-} state;
+} caller_state;
 
-static void state_read(state *s) {
+static void state_read(caller_state *s) {
   memset(s, 0, sizeof *s);
   s->fpmode = tni_fpmode_get();
   pthread_sigmask(SIG_BLOCK, NULL, &s->mask);
@@ -53,8 +53,8 @@ static void handler(tni_cf *cf, const char *step, int signal, void (*now)(int)) 
   free(real);
 }
 
-static void state_compare(tni_cf *cf, state *before, const char *step) {
-  state now;
+static void state_compare(tni_cf *cf, caller_state *before, const char *step) {
+  caller_state now;
   state_read(&now);
   if (now.fpmode != before->fpmode)
     tni_cf_fail(cf, "%s changes the floating-point mode of its thread (%#llx to %#llx)", step,
@@ -80,7 +80,7 @@ static const tni_cf_claimed *first_claimed(const tni_cf_listing *l) {
 
 /* From loading to shutdown with one product in between. */
 static void thread_state(tni_cf *cf, const void *arg) {
-  state before;
+  caller_state before;
   tni_cf_host *h = calloc(1, sizeof *h);
   tni_cf_rig rig = {0};
   tni_cf_rng r = tni_cf_rng_of(cf, 0);

@@ -8,15 +8,15 @@
 
 /* --- runs -------------------------------------------------------------------------------------------------------- */
 
-typedef struct piece {
+typedef struct run_piece {
   tn_body body;
   void *arg;
   int64_t begin, end;
   uint32_t worker;
-} piece;
+} run_piece;
 
 static void *do_piece(void *arg) {
-  const piece *p = arg;
+  const run_piece *p = arg;
   if (p->begin < p->end) p->body(p->arg, p->begin, p->end, p->worker);
   return NULL;
 }
@@ -25,11 +25,11 @@ static void *do_piece(void *arg) {
 static void for_threads(int64_t n, int64_t grain, tn_body body, void *arg) {
   int64_t parts = n / grain < TNI_CF_WORKERS ? n / grain : TNI_CF_WORKERS;
   pthread_t t[TNI_CF_WORKERS];
-  piece p[TNI_CF_WORKERS];
+  run_piece p[TNI_CF_WORKERS];
   bool started[TNI_CF_WORKERS] = {false};
   if (parts < 1) parts = 1;
   for (int64_t i = 0; i < parts; i++) {
-    p[i] = (piece){body, arg, n * i / parts, n * (i + 1) / parts, (uint32_t)i};
+    p[i] = (run_piece){body, arg, n * i / parts, n * (i + 1) / parts, (uint32_t)i};
     started[i] = i + 1 < parts && pthread_create(&t[i], NULL, do_piece, &p[i]) == 0;
     if (!started[i]) do_piece(&p[i]);
   }

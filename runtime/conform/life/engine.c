@@ -56,14 +56,14 @@ static bool outputs_same(const tni_cf_rig *rig, void *const *as) {
 /* --- answers ------------------------------------------------------------------------------------------------------ */
 
 /* Instances of one program that are submitted together, and what each gives alone. */
-typedef struct bench {
+typedef struct engine_bench {
   tni_cf_host h;
   tni_cf_rig rig[TNI_CF_MAX_ITEMS];
   void *kept[TNI_CF_MAX_ITEMS][TNI_CN_MAX_OUT];
   uint32_t n, items, early, foreign;
-} bench;
+} engine_bench;
 
-static bool answered(tni_cf *cf, struct tni_cf_ticket *k, bool blocking, const char *how, bench *b) {
+static bool answered(tni_cf *cf, struct tni_cf_ticket *k, bool blocking, const char *how, engine_bench *b) {
   pthread_mutex_lock(&k->lock);
   const bool late = blocking && !k->done;
   pthread_mutex_unlock(&k->lock);
@@ -80,7 +80,7 @@ static bool answered(tni_cf *cf, struct tni_cf_ticket *k, bool blocking, const c
 }
 
 /* One step of the first n instances at once: what runs on engines in one submission of n items. */
-static bool bench_step(tni_cf *cf, bench *b, uint32_t n, const char *how) {
+static bool bench_step(tni_cf *cf, engine_bench *b, uint32_t n, const char *how) {
   const tn_program_info *f = b->rig[0].d.info;
   struct tni_cf_ticket *tickets[TNI_CF_MAX_ITEMS];
   tni_cf_work w[TNI_CF_MAX_ITEMS];
@@ -108,7 +108,7 @@ static bool outputs_read(tni_cf *cf, tni_cf_rig *rig) {
   return ok;
 }
 
-static void round_of(tni_cf *cf, bench *b, uint32_t n, const char *how) {
+static void round_of(tni_cf *cf, engine_bench *b, uint32_t n, const char *how) {
   bool ok = true;
   for (uint32_t i = 0; ok && i < n; i++)
     if (!(ok = tni_cf_inst_fill(&b->rig[i].i, 0xa7))) tni_cf_fail(cf, "%s", b->rig[i].i.why);
@@ -130,7 +130,7 @@ static uint32_t depth_of(const tni_cf_host *h, const tn_program_info *f) {
 }
 
 /* The instances, each with inputs and results of its own. */
-static void make_all(tni_cf *cf, bench *b) {
+static void make_all(tni_cf *cf, engine_bench *b) {
   if (!b->h.caps->n_engines) tni_cf_skip(cf, "it has no engines: its tasks run on the CPU");
   if (!b->h.caps->n_engines || !on_an_engine(cf, &b->h, &b->rig[0])) return;
   const uint32_t most = depth_of(&b->h, b->rig[0].d.info);
@@ -150,7 +150,7 @@ static void make_all(tni_cf *cf, bench *b) {
  * closed. */
 static void ask_done(tni_cf *cf, const void *arg) {
   static const char *const how[] = {"one item", "several items in one submission", "several items, and a slow host"};
-  bench *b = calloc(1, sizeof *b);
+  engine_bench *b = calloc(1, sizeof *b);
   (void)arg;
   if (!b || !tni_cf_host_open(cf, &b->h, NULL)) {
     free(b);

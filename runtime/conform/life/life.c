@@ -228,15 +228,15 @@ static void two_hosts(tni_cf *cf, const void *arg) {
   free(h);
 }
 
-typedef struct runner {
+typedef struct life_runner {
   tni_cf_rig *rig;
   int rounds, failed;
   bool differs;
   void *want[TNI_CN_MAX_OUT];
-} runner;
+} life_runner;
 
 static void *run_many(void *arg) {
-  runner *t = arg;
+  life_runner *t = arg;
   for (int i = 0; i < t->rounds && !t->failed && !t->differs; i++) {
     t->failed = !tni_cf_rig_run(t->rig, (uint8_t)(17 * i), (uint32_t)i % 2 ? TNI_CF_EVEN : TNI_CF_INLINE);
     for (uint32_t k = 0; k < t->rig->b.n_out && !t->failed; k++)
@@ -245,7 +245,7 @@ static void *run_many(void *arg) {
   return NULL;
 }
 
-static bool keep_outputs(tni_cf *cf, runner *t) {
+static bool keep_outputs(tni_cf *cf, life_runner *t) {
   for (uint32_t k = 0; k < t->rig->b.n_out; k++)
     if (!(t->want[k] = tni_arena_memdup(cf->arena, t->rig->out[k].data, t->rig->out[k].bytes, 64))) return false;
   return true;
@@ -267,7 +267,7 @@ static void at_once(tni_cf *cf, const void *arg) {
   if (!tni_cf_host_open(cf, &h, NULL)) return;
   bool ok = tni_cf_rig_claim(&a, &h, tni_cf_graph_find(c->graph), c->phase, &r) && tni_cf_rig_prepare(&a, ROWS, &r);
   if (ok) ok = tni_cf_rig_share(&b, &a, &r);
-  runner w[2] = {{.rig = &a, .rounds = 24}, {.rig = &b, .rounds = 24}};
+  life_runner w[2] = {{.rig = &a, .rounds = 24}, {.rig = &b, .rounds = 24}};
   for (int i = 0; ok && i < 2; i++) ok = tni_cf_rig_run(w[i].rig, 0x5b, TNI_CF_INLINE) && keep_outputs(cf, &w[i]);
   if (!ok) {
     tni_cf_fail(cf, "%s: %s%s", c->graph, a.why, b.why);
@@ -322,7 +322,7 @@ static void ask_cancel(tni_cf *cf, const void *arg) {
 }
 
 /* One step under a brake: OK with the right results, or CANCELLED after it was asked. True: it stopped. */
-static bool braked(tni_cf *cf, tni_cf_rig *rig, const runner *right, long long after, uint32_t split) {
+static bool braked(tni_cf *cf, tni_cf_rig *rig, const life_runner *right, long long after, uint32_t split) {
   tni_cf_brake brake = {.after = after};
   rig->i.brake = &brake;
   rig->i.why[0] = '\0';
@@ -357,7 +357,7 @@ static void cancel_runs(tni_cf *cf, const void *arg) {
     return;
   }
   if (!tni_cf_host_open(cf, &h, NULL)) return;
-  runner w = {.rig = &rig};
+  life_runner w = {.rig = &rig};
   if (!tni_cf_rig_claim(&rig, &h, tni_cf_graph_find(c->graph), c->phase, &r) ||
       !tni_cf_rig_prepare(&rig, 12 * ROWS, &r) || !tni_cf_rig_run(&rig, 0x5b, TNI_CF_INLINE) || !keep_outputs(cf, &w))
     tni_cf_fail(cf, "%s: %s", c->graph, rig.why);

@@ -15,13 +15,13 @@
 enum { ROWS = 5, BOOKS = 128 << 10, SLACK = 16 << 10 };
 
 /* A claimed graph on an open host, ready to run. */
-typedef struct bench {
+typedef struct memory_bench {
   tni_cf_host h;
   tni_cf_rig rig;
-} bench;
+} memory_bench;
 
-static bench *bench_start(tni_cf *cf, const tni_cf_claimed *c, tni_cf_rng *r) {
-  bench *b = calloc(1, sizeof *b);
+static memory_bench *bench_start(tni_cf *cf, const tni_cf_claimed *c, tni_cf_rng *r) {
+  memory_bench *b = calloc(1, sizeof *b);
   if (!b || !tni_cf_host_open(cf, &b->h, NULL)) {
     free(b);
     return NULL;
@@ -36,7 +36,7 @@ static bench *bench_start(tni_cf *cf, const tni_cf_claimed *c, tni_cf_rng *r) {
   return NULL;
 }
 
-static void bench_stop(tni_cf *cf, bench *b) {
+static void bench_stop(tni_cf *cf, memory_bench *b) {
   tni_cf_rig_finish(&b->rig);
   tni_cf_host_close(cf, &b->h);
   free(b);
@@ -52,7 +52,7 @@ static int protect(const tni_cf_block *b, int how) {
 /* Inputs and weights are the host's, and may be read-only mappings of files: a write is a fault. */
 static void read_only(tni_cf *cf, const void *arg) {
   tni_cf_rng r = tni_cf_rng_of(cf, 1);
-  bench *b = bench_start(cf, arg, &r);
+  memory_bench *b = bench_start(cf, arg, &r);
   if (!b) return;
   const tn_program_info *f = b->rig.d.info;
   uint32_t n = 0;
@@ -88,7 +88,7 @@ static void leftovers(tni_cf *cf, const void *arg) {
   static const uint8_t fills[] = {0x00, 0xff, 0x7f, 0x5b};
   tni_cf_rng r = tni_cf_rng_of(cf, 1);
   void *want[TNI_CN_MAX_OUT] = {NULL};
-  bench *b = bench_start(cf, arg, &r);
+  memory_bench *b = bench_start(cf, arg, &r);
   if (!b) return;
   bool ok = tni_cf_rig_run(&b->rig, 0x5b, TNI_CF_INLINE) && rig_keep(cf, &b->rig, want);
   for (size_t i = 0; i < sizeof fills && ok; i++)
@@ -131,7 +131,7 @@ static void shuffle(const tn_program_info *f, uint32_t *order, tni_cf_rng *r) {
 static void ask_orders(tni_cf *cf, const void *arg) {
   tni_cf_rng r = tni_cf_rng_of(cf, 1);
   void *want[TNI_CN_MAX_OUT] = {NULL};
-  bench *b = bench_start(cf, arg, &r);
+  memory_bench *b = bench_start(cf, arg, &r);
   if (!b) return;
   const tn_program_info *f = b->rig.d.info;
   uint32_t *order = TNI_NEW_ARRAY(cf->arena, uint32_t, f->n_tasks + 1);
@@ -156,7 +156,7 @@ static void ask_orders(tni_cf *cf, const void *arg) {
 /* Steps must not allocate: neither from the host nor from the C library (tasks on the CPU; drivers do as they like). */
 static void allocations(tni_cf *cf, const void *arg) {
   tni_cf_rng r = tni_cf_rng_of(cf, 1);
-  bench *b = bench_start(cf, arg, &r);
+  memory_bench *b = bench_start(cf, arg, &r);
   if (!b) return;
   tni_cf_inst *i = &b->rig.i;
   tn_run run = tni_cf_host_run(&(tni_cf_lent){.split = TNI_CF_INLINE});
@@ -188,7 +188,7 @@ static void allocations(tni_cf *cf, const void *arg) {
 static void measured(tni_cf *cf, const void *arg) {
   static const int64_t lengths[] = {1, 40, 1025};
   tni_cf_rng r = tni_cf_rng_of(cf, 1);
-  bench *b = bench_start(cf, arg, &r);
+  memory_bench *b = bench_start(cf, arg, &r);
   if (!b) return;
   const tn_program_info *f = b->rig.d.info;
   uint64_t most = 0, *books = TNI_NEW_ARRAY(cf->arena, uint64_t, f->n_tasks + 1);
@@ -223,7 +223,7 @@ static uint32_t packed_slot(const tni_cf_rig *rig) {
 }
 
 /* A second program of the same graph gets what is not its weight. */
-static void blob_refused(tni_cf *cf, bench *b, uint32_t slot, tn_blob bad, const char *what) {
+static void blob_refused(tni_cf *cf, memory_bench *b, uint32_t slot, tn_blob bad, const char *what) {
   tni_program p = {0};
   tni_cf_drive *d = &b->rig.d;
   tn_error e;
@@ -244,7 +244,7 @@ static void blob_refused(tni_cf *cf, bench *b, uint32_t slot, tn_blob bad, const
 /* What a cache of another version, a torn file or a mistake of the host's would bring. */
 static void wrong_blobs(tni_cf *cf, const void *arg) {
   tni_cf_rng r = tni_cf_rng_of(cf, 1);
-  bench *b = bench_start(cf, arg, &r);
+  memory_bench *b = bench_start(cf, arg, &r);
   if (!b) return;
   const uint32_t slot = packed_slot(&b->rig);
   if (slot == TN_NONE) {
@@ -275,7 +275,7 @@ static void wrong_blobs(tni_cf *cf, const void *arg) {
 static void flipped_bits(tni_cf *cf, const void *arg) {
   const tni_cf_claimed *c = arg;
   tni_cf_rng r = tni_cf_rng_of(cf, 1);
-  bench *b = bench_start(cf, c, &r);
+  memory_bench *b = bench_start(cf, c, &r);
   if (!b) return;
   const uint32_t slot = packed_slot(&b->rig);
   const uint64_t bits = slot == TN_NONE ? 0 : b->rig.d.blob[slot].bytes * 8;

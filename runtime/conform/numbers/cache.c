@@ -26,17 +26,17 @@ enum {
 };
 enum { FLAT = 1, WINDOWED = 2, APPEND_ONLY = 4 };
 
-typedef struct job {
+typedef struct cache_job {
   const char *name;
   uint32_t flags;
   bool ring;
   uint32_t only; /* dtype of layouts; 0: floats */
-} job;
+} cache_job;
 
-typedef struct cache {
+typedef struct cache_case {
   tni_cf *cf;
   tni_cf_host *h;
-  const job *j;
+  const cache_job *j;
   tni_cn_graph b;
   tni_cf_drive d;
   tn_layout layout;
@@ -49,11 +49,11 @@ typedef struct cache {
   int64_t runs, elements;
   double worst;
   char text[96];
-} cache;
+} cache_case;
 
 /* --- the graph ---------------------------------------------------------------------------------------------------- */
 
-static tn_id shaped(cache *c, const char *name, uint32_t kind, int heads, const char *length) {
+static tn_id shaped(cache_case *c, const char *name, uint32_t kind, int heads, const char *length) {
   char dims[64];
   if (c->j->flags & FLAT)
     snprintf(dims, sizeof dims, "%d,%s,%d", BATCH, length, heads * SIZE);
@@ -66,7 +66,7 @@ static tni_raw_attr attr_num(const char *name, int64_t v) {
   return (tni_raw_attr){.name = name, .a = {.h = TN_HDR(tn_attr), .type = TN_ATTR_INT, .n = 1, .u.i = v}};
 }
 
-static bool cache_appends(cache *c) {
+static bool cache_appends(cache_case *c) {
   static const char *const names[2][3] = {{"k", "k in", "k out"}, {"v", "v in", "v out"}};
   const uint32_t axis = c->j->flags & FLAT ? 1 : 2;
   for (int i = 0; i < 2; i++) {
@@ -89,7 +89,7 @@ static bool cache_appends(cache *c) {
   return true;
 }
 
-static bool attends(cache *c) {
+static bool attends(cache_case *c) {
   tni_raw_attr a[4] = {attr_num("is_causal", 1), attr_num("q_num_heads", QUERIES), attr_num("kv_num_heads", HEADS),
                        attr_num("left_window_size", WINDOW)};
   const tn_id in[7] = {c->q, c->out[0], c->out[1], TN_NONE, TN_NONE, TN_NONE, c->valid};
@@ -99,7 +99,7 @@ static bool attends(cache *c) {
   return tni_cn_node(&c->b, "", "Attention", 24, in, 7, &c->y, 1, flat ? a : four, (flat ? 3u : 1u) + window);
 }
 
-static bool cache_build(cache *c) {
+static bool cache_build(cache_case *c) {
   char dims[16];
   snprintf(dims, sizeof dims, "%d", BATCH);
   if (!tni_cn_begin(&c->b, TN_DT_F32)) return false;
@@ -120,7 +120,7 @@ static bool cache_build(cache *c) {
  */
 
 /* What the plugin accepts for the first cache; the host's device takes any. */
-static uint32_t layouts(cache *c, tn_layout *out) {
+static uint32_t layouts(cache_case *c, tn_layout *out) {
   static const uint8_t orders[][4] = {{0, 1, 2, 3}, {0, 2, 1, 3}};
   static const uint32_t dtypes[] = {TN_DT_F32, TN_DT_F16, TN_DT_BF16, TN_DT_I8};
   const tn_value *v = &tni_graph_value(c->b.g, c->in[0])->pub;
@@ -143,7 +143,7 @@ static uint32_t layouts(cache *c, tn_layout *out) {
   return n;
 }
 
-static void use_layout(cache *c, const tn_layout *l) {
+static void use_layout(cache_case *c, const tn_layout *l) {
   tni_cluster *cl = &c->d.part.clusters[0];
   tn_layout *all = TNI_NEW_ARRAY(c->d.arena, tn_layout, cl->n_states + 1);
   c->layout = *l;
@@ -156,7 +156,7 @@ static void use_layout(cache *c, const tn_layout *l) {
 /* --- memory --------------------------------------------------------------------------------------------------------
  */
 
-static const tn_view *view_of(const cache *c, const tni_cf_inst *i, int k) {
+static const tn_view *view_of(const cache_case *c, const tni_cf_inst *i, int k) {
   return &i->slot[tni_cf_drive_slot(&c->d, c->in[k])].view;
 }
 
@@ -165,7 +165,7 @@ static uint64_t view_element(const tn_view *v, uint32_t axis, int64_t b, int64_t
 }
 
 /* Rows [from, to) of every head into the copy of the memory and the shadow. x: [BATCH, HEADS, S, SIZE], or flat. */
-static void expect_append(cache *c, const tn_view *v, int k, const float *x, int64_t S) {
+static void expect_append(cache_case *c, const tn_view *v, int k, const float *x, int64_t S) {
   const bool flat = c->j->flags & FLAT;
   const uint32_t axis = flat ? 1 : 2;
   for (int64_t b = 0; b < BATCH; b++)
@@ -180,7 +180,7 @@ static void expect_append(cache *c, const tn_view *v, int k, const float *x, int
 }
 
 /* Old numbers, finite; what lies between rows and heads is NaN. */
-static bool first_content(cache *c, const tni_cf_inst *i, tni_cf_rng *r) {
+static bool first_content(cache_case *c, const tni_cf_inst *i, tni_cf_rng *r) {
   const tn_view *v = view_of(c, i, 0);
   const uint32_t axis = c->j->flags & FLAT ? 1 : 2;
   float row[SIZE];
@@ -203,7 +203,7 @@ static bool first_content(cache *c, const tni_cf_inst *i, tni_cf_rng *r) {
   return true;
 }
 
-static bool put_bytes(cache *c, tni_cf_inst *i) {
+static bool put_bytes(cache_case *c, tni_cf_inst *i) {
   for (int k = 0; k < 2; k++)
     if (!tni_cf_inst_write(i, c->in[k], c->bytes[k], c->n_bytes)) return false;
   return true;
@@ -212,13 +212,13 @@ static bool put_bytes(cache *c, tni_cf_inst *i) {
 /* --- one step -------------------------------------------------------------------------------------------------------
  */
 
-static bool cache_wrong(cache *c, int64_t S, const char *what) {
+static bool cache_wrong(cache_case *c, int64_t S, const char *what) {
   tni_cf_fail(c->cf, "%s, %s, rows %lld to %lld and %lld to %lld: %s", c->j->name, c->text, (long long)c->at[0],
               (long long)(c->at[0] + S), (long long)c->at[1], (long long)(c->at[1] + S), what);
   return false;
 }
 
-static float *random_rows(cache *c, tn_id v, tni_cf_inst *i, tni_arena *a, tni_cf_rng *r, tni_tensor *t) {
+static float *random_rows(cache_case *c, tn_id v, tni_cf_inst *i, tni_arena *a, tni_cf_rng *r, tni_tensor *t) {
   *t = tni_cn_tensor(&c->b, v, i->sym, a);
   for (int64_t k = 0; t->data && k < tni_cn_count(t); k++)
     ((float *)t->data)[k] = (float)tni_cf_rng_normal(r) * (k % 37 ? 1 : 5);
@@ -226,7 +226,7 @@ static float *random_rows(cache *c, tn_id v, tni_cf_inst *i, tni_arena *a, tni_c
 }
 
 /* Keys and values [.., positions, ..] as the graph has them, from the shadow. */
-static tni_tensor shadow_dense(const cache *c, int k, int64_t T, tni_arena *a) {
+static tni_tensor shadow_dense(const cache_case *c, int k, int64_t T, tni_arena *a) {
   const bool flat = c->j->flags & FLAT;
   tni_tensor t = {.dtype = TN_DT_F32, .rank = flat ? 3 : 4, .bytes = (uint64_t)BATCH * HEADS * (uint64_t)T * SIZE * 4};
   const int64_t dims[2][4] = {{BATCH, HEADS, T, SIZE}, {BATCH, T, HEADS * SIZE, 0}};
@@ -242,7 +242,7 @@ static tni_tensor shadow_dense(const cache *c, int k, int64_t T, tni_arena *a) {
 
 /* Beside rows of bfloat16 a device may round queries and probabilities to it too, each by up to 2^-8 of itself: a score
  * is off by that much of its terms' size, its weight by twice that. */
-static void allow_rounding(const cache *c, const tni_tensor *q, int64_t S, float *bound) {
+static void allow_rounding(const cache_case *c, const tni_tensor *q, int64_t S, float *bound) {
   const bool flat = c->j->flags & FLAT;
   const double u = tni_cn_unit(TN_DT_BF16);
   for (int64_t r = 0; r < BATCH * QUERIES * S; r++) {
@@ -262,7 +262,7 @@ static void allow_rounding(const cache *c, const tni_tensor *q, int64_t S, float
   }
 }
 
-static bool check_attention(cache *c, tni_cf_inst *i, const tni_tensor *q, int64_t S, tni_arena *a) {
+static bool check_attention(cache_case *c, tni_cf_inst *i, const tni_tensor *q, int64_t S, tni_arena *a) {
   static const tni_cn_row row = {.op = "Attention", .judge = TNI_CN_ATTEND, .c = 24};
   const tni_node *n = tni_graph_node(c->b.g, c->attend);
   int64_t ends[BATCH], T = 0;
@@ -292,7 +292,7 @@ static bool check_attention(cache *c, tni_cf_inst *i, const tni_tensor *q, int64
   return cache_wrong(c, S, text);
 }
 
-static bool check_memory(cache *c, tni_cf_inst *i, int64_t S, tni_arena *a) {
+static bool check_memory(cache_case *c, tni_cf_inst *i, int64_t S, tni_arena *a) {
   for (int k = 0; k < 2; k++) {
     uint8_t *got = tni_arena_alloc(a, c->n_bytes + 1, 64);
     if (!got || !tni_cf_inst_read(i, c->in[k], got, c->n_bytes)) return cache_wrong(c, S, i->why);
@@ -307,7 +307,7 @@ static bool check_memory(cache *c, tni_cf_inst *i, int64_t S, tni_arena *a) {
   return true;
 }
 
-static bool cache_step(cache *c, tni_cf_inst *i, tni_cf_rng *r) {
+static bool cache_step(cache_case *c, tni_cf_inst *i, tni_cf_rng *r) {
   const int64_t S = i->sym[0];
   tni_arena *a = tni_arena_create();
   tni_tensor q = {0}, x[2];
@@ -338,14 +338,14 @@ static bool cache_step(cache *c, tni_cf_inst *i, tni_cf_rng *r) {
 /* --- cases ----------------------------------------------------------------------------------------------------------
  */
 
-static int64_t ctx_rows(const cache *c) {
+static int64_t ctx_rows(const cache_case *c) {
   const int64_t bucket = c->d.claims.bucket > 1 ? c->d.claims.bucket : 1;
   return (BUCKET + bucket - 1) / bucket * bucket;
 }
 
 /* Prompts and single positions in turn over one memory: each kind of step has one plan, bound once, whatever the
  * position. Sequences of a batch may stand at different positions. */
-static void steps_choose(cache *c, tni_cf_rng *r) {
+static void steps_choose(cache_case *c, tni_cf_rng *r) {
   static const int64_t plain[] = {5, 1, 1, 5, 1, 5, 1, 1, 1, 5}, ring[] = {5, 1, 5, 5, 5, 1, 5, 5, 1, 5, 5, 1, 1, 5, 5};
   const int64_t *S = c->j->ring ? ring : plain;
   const size_t n = c->j->ring ? sizeof ring / sizeof *ring : sizeof plain / sizeof *plain;
@@ -373,13 +373,13 @@ static void steps_choose(cache *c, tni_cf_rng *r) {
   }
 }
 
-static bool layout_wanted(const job *j, const tn_layout *l) {
+static bool layout_wanted(const cache_job *j, const tn_layout *l) {
   if (j->ring && !(l->flags & TN_LAYOUT_CIRCULAR)) return false;
   return (l->dtype == TN_DT_I8) == (j->only == TN_DT_I8);
 }
 
 /* false: refused, reason. */
-static bool open_cache(cache *c, char *reason, size_t n) {
+static bool open_cache(cache_case *c, char *reason, size_t n) {
   static const uint32_t phases[] = {TN_PHASE_DECODE, TN_PHASE_PREFILL, TN_PHASE_ANY};
   for (size_t k = 0; k < sizeof phases / sizeof *phases; k++) {
     if (k) tni_cf_drive_finish(&c->d);
@@ -400,7 +400,7 @@ static void cache_ask(tni_cf *cf, const void *arg) {
   double worst = 0;
   if (!tni_cf_host_open(cf, &h, NULL)) return;
   for (uint32_t k = 0; k < n; k++) {
-    cache c = {.cf = cf, .h = &h, .j = arg, .at = {0, 3}, .text = ""};
+    cache_case c = {.cf = cf, .h = &h, .j = arg, .at = {0, 3}, .text = ""};
     tni_cf_rng r = tni_cf_rng_of(cf, k + 1);
     const bool built = cache_build(&c);
     if (!built) cache_wrong(&c, 0, c.b.err.message);
@@ -430,11 +430,11 @@ static void cache_ask(tni_cf *cf, const void *arg) {
 }
 
 void tni_cn_cache_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
-  static const job jobs[] = {{"append", APPEND_ONLY, false, 0},   {"append-flat", APPEND_ONLY | FLAT, false, 0},
-                             {"attention", 0, false, 0},          {"attention-flat", FLAT, false, 0},
-                             {"window", WINDOWED, false, 0},      {"ring", WINDOWED, true, 0},
-                             {"int8", 0, false, TN_DT_I8},        {"int8-ring", WINDOWED, true, TN_DT_I8},
-                             {"int8-flat", FLAT, false, TN_DT_I8}};
+  static const cache_job jobs[] = {{"append", APPEND_ONLY, false, 0},   {"append-flat", APPEND_ONLY | FLAT, false, 0},
+                                   {"attention", 0, false, 0},          {"attention-flat", FLAT, false, 0},
+                                   {"window", WINDOWED, false, 0},      {"ring", WINDOWED, true, 0},
+                                   {"int8", 0, false, TN_DT_I8},        {"int8-ring", WINDOWED, true, TN_DT_I8},
+                                   {"int8-flat", FLAT, false, TN_DT_I8}};
   char name[64];
   (void)l;
   for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {

@@ -25,22 +25,23 @@ typedef struct subject {
   char text[64]; /* "w4g[32]" */
 } subject;
 
-typedef struct source {
+typedef struct weight_source {
   tn_weight w;
   const float *data;
-} source;
+} weight_source;
 
 static tn_status give_rows(const tn_weight *w, int64_t n0, int64_t n1, float *dst) {
-  const source *s = (const source *)w;
+  const weight_source *s = (const weight_source *)w;
   if (n0 < 0 || n1 < n0 || n1 > w->N) return TN_E_INVALID;
   memcpy(dst, s->data + n0 * w->K, (size_t)((n1 - n0) * w->K) * sizeof *dst);
   return TN_OK;
 }
 
-static source source_of(subject *s, const float *data, int64_t N, int64_t K) {
+static weight_source source_of(subject *s, const float *data, int64_t N, int64_t K) {
   s->stats.n = (uint32_t)K;
-  source w = {.w = {.h = TN_HDR(tn_weight), .N = N, .K = K, .dtype = TN_DT_F32, .rows = give_rows, .x = &s->stats},
-              .data = data};
+  weight_source w = {
+      .w = {.h = TN_HDR(tn_weight), .N = N, .K = K, .dtype = TN_DT_F32, .rows = give_rows, .x = &s->stats},
+      .data = data};
   return w;
 }
 
@@ -48,16 +49,16 @@ static source source_of(subject *s, const float *data, int64_t N, int64_t K) {
 
 enum { WHOLE, UNITS, BACKWARDS, THREADS, WAYS };
 
-typedef struct part {
+typedef struct format_part {
   const tn_format *f;
   tn_pack *p;
   int64_t n0, n1;
   void *blob;
   tn_status st;
-} part;
+} format_part;
 
 static void *pack_part(void *arg) {
-  part *p = arg;
+  format_part *p = arg;
   p->st = p->n0 < p->n1 ? p->f->rows(p->p, p->n0, p->n1, p->blob) : TN_OK;
   return NULL;
 }
@@ -67,7 +68,7 @@ static tn_status pack_by(const tn_format *f, tn_pack *p, int64_t N, int64_t unit
   tn_status st = TN_OK;
   if (way == WHOLE) return f->rows(p, 0, N, blob);
   if (way == THREADS) {
-    part t[2] = {{f, p, 0, n / 2 * step, blob, TN_OK}, {f, p, n / 2 * step, N, blob, TN_OK}};
+    format_part t[2] = {{f, p, 0, n / 2 * step, blob, TN_OK}, {f, p, n / 2 * step, N, blob, TN_OK}};
     pthread_t other;
     const bool started = pthread_create(&other, NULL, pack_part, &t[0]) == 0;
     if (!started) pack_part(&t[0]);
@@ -84,7 +85,7 @@ static tn_status pack_by(const tn_format *f, tn_pack *p, int64_t N, int64_t unit
 
 /* Bytes of [N,K] packed, between guards, over memory that held `fill`; NULL where it failed (reported unless quiet). */
 static uint8_t *blob_pack(subject *s, const float *data, int64_t N, int64_t K, int way, uint8_t fill, uint64_t *bytes) {
-  source w = source_of(s, data, N, K);
+  weight_source w = source_of(s, data, N, K);
   tn_pack_size size = {0};
   tn_pack *p = NULL;
   tn_error err;
@@ -407,10 +408,10 @@ static void same_bytes(subject *s) {
 
 /* --- cases ------------------------------------------------------------------------------------------------------- */
 
-typedef struct job {
+typedef struct format_job {
   const char *format;
   void (*ask)(subject *s);
-} job;
+} format_job;
 
 static const tn_numerics *format_numerics(const tn_format *f, const int64_t *params, uint32_t n) {
   return TN_HAS(f, tn_format, numerics_of) && f->numerics_of ? f->numerics_of(f, params, n) : f->numerics;
@@ -423,7 +424,7 @@ static void format_describe(subject *s) {
                           i + 1 == s->n_params ? "]" : "");
 }
 
-static void with_params(tni_cf *cf, const tn_host *host, const tn_format *f, const job *j, const int64_t *params,
+static void with_params(tni_cf *cf, const tn_host *host, const tn_format *f, const format_job *j, const int64_t *params,
                         uint32_t n) {
   subject s = {.cf = cf, .host = host, .f = f, .n_params = n, .num = format_numerics(f, params, n)};
   if (n) memcpy(s.params, params, n * sizeof *params);
@@ -438,7 +439,7 @@ static void with_params(tni_cf *cf, const tn_host *host, const tn_format *f, con
 }
 
 /* Params that size takes: those of claims, and common ones. */
-static void each_params(tni_cf *cf, const tn_host *host, const tn_format *f, const job *j) {
+static void each_params(tni_cf *cf, const tn_host *host, const tn_format *f, const format_job *j) {
   static const int64_t common[][1] = {{32}, {64}, {128}, {256}, {16}, {0}, {1}};
   const tni_cf_listing *l = cf->listing;
   int64_t seen[MAX_PARAM_SETS][8];
@@ -467,7 +468,7 @@ static void each_params(tni_cf *cf, const tn_host *host, const tn_format *f, con
 }
 
 static void format_ask(tni_cf *cf, const void *arg) {
-  const job *j = arg;
+  const format_job *j = arg;
   tni_cf_plugin p;
   tn_status st = tni_cf_plugin_init(&p, cf->subject);
   if (st == TN_OK) st = tni_cf_plugin_enter(&p);
@@ -486,9 +487,9 @@ void tni_cn_format_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
   char name[128];
   for (uint32_t i = 0; i < l->n_formats; i++)
     for (size_t q = 0; q < sizeof questions / sizeof *questions; q++) {
-      job *j = TNI_NEW(l->arena, job);
+      format_job *j = TNI_NEW(l->arena, format_job);
       if (!j) return;
-      *j = (job){l->formats[i].name, questions[q].ask};
+      *j = (format_job){l->formats[i].name, questions[q].ask};
       snprintf(name, sizeof name, "numbers/%s/format/%s", l->formats[i].name, questions[q].name);
       add(ctx, &(tni_cf_case){
                    .name = name, .levels = TNI_CF_LEVEL_ALL, .flags = TNI_CF_NO_DEVICE, .run = format_ask, .arg = j});

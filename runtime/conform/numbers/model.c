@@ -32,7 +32,7 @@ static bool model_place(const tni_cf_subject *s, placement *all, tn_error *err) 
   return placement_read(&r, all, err) && all->n;
 }
 
-static void compare_bytes(tni_cf *cf, const tni_cn_product *p, const placed *w) {
+static void compare_bytes(tni_cf *cf, const tni_cn_product *p, const placed_weight *w) {
   for (uint32_t i = 0; i < p->d.info->n_slots; i++)
     if (p->d.packed[i] && p->d.blob[i].bytes == w->n_bytes && !memcmp(p->d.packed[i], w->bytes, w->n_bytes)) return;
   tni_cf_fail(cf, "%s [%lld,%lld]: the bytes that the host packed are not those that packing it again gives", w->name,
@@ -41,12 +41,12 @@ static void compare_bytes(tni_cf *cf, const tni_cn_product *p, const placed *w) 
 
 /* A need of another format (rows of a shadow, say) hangs on the same product: its weights are read where activations
  * need them. */
-static bool is_main(const tni_cn_product *p, const placed *w) {
+static bool is_main(const tni_cn_product *p, const placed_weight *w) {
   const tni_claim *c = tni_partition_claim(&p->d.part, &p->d.claims, 0);
   return c && c->format && !strcmp(c->format->name, w->format);
 }
 
-static void matrix_ask(tni_cf *cf, tni_cf_host *h, const placed *w, tni_cn_tally *t) {
+static void matrix_ask(tni_cf *cf, tni_cf_host *h, const placed_weight *w, tni_cn_tally *t) {
   static const int64_t Ms[] = {96, 1};
   const tni_cn_want want = {.kind = TNI_CN_MATMUL,
                             .N = w->N,

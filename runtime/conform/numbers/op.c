@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct job {
+typedef struct op_job {
   const char *group;
   uint32_t dtype;
-} job;
+} op_job;
 
-typedef struct op {
+typedef struct op_case {
   tni_cf *cf;
   tni_cf_host *h;
   const tni_cn_row *row;
@@ -23,7 +23,7 @@ typedef struct op {
   tni_arena *a;
   int64_t runs;
   double worst;
-} op;
+} op_case;
 
 /* --- values ------------------------------------------------------------------------------------------------------ */
 
@@ -45,7 +45,7 @@ static float value_within(uint32_t range, float v, tni_cf_rng *r) {
 
 static const float specials[] = {NAN, INFINITY, -INFINITY, 0, -0.0f, 1, -1, 65504, -65504, 0.5f, 1.5f, 2.5f, -0.5f};
 
-static void operand_fill(const op *o, uint32_t i, tni_tensor *t, int pattern, tni_cf_rng *r) {
+static void operand_fill(const op_case *o, uint32_t i, tni_tensor *t, int pattern, tni_cf_rng *r) {
   const int64_t n = tni_cn_count(t), limit = o->b.operand[i].limit;
   if (t->dtype == TN_DT_I64 || t->dtype == TN_DT_BOOL) {
     for (int64_t k = 0; k < n; k++) {
@@ -70,12 +70,12 @@ static void operand_fill(const op *o, uint32_t i, tni_tensor *t, int pattern, tn
 
 /* --- one run ------------------------------------------------------------------------------------------------------ */
 
-static void op_wrong(op *o, const int64_t *sym, const char *what) {
+static void op_wrong(op_case *o, const int64_t *sym, const char *what) {
   tni_cf_fail(o->cf, "%s(%s) %s S %lld T %lld: %s", o->row->op, o->row->inputs, o->row->attrs, (long long)sym[0],
               (long long)sym[1], what);
 }
 
-static bool operands_write(op *o, tni_cf_inst *i, int pattern, tni_tensor *t, const tni_tensor **in) {
+static bool operands_write(op_case *o, tni_cf_inst *i, int pattern, tni_tensor *t, const tni_tensor **in) {
   tni_cf_rng r = tni_cf_rng_of(o->cf, (uint64_t)(o->row - tni_cn_rows) * 64 + (uint64_t)pattern);
   const tn_node *n = &tni_graph_node(o->b.g, o->b.node)->pub;
   for (uint32_t k = 0; k < n->n_in; k++) {
@@ -95,7 +95,7 @@ static bool operands_write(op *o, tni_cf_inst *i, int pattern, tni_tensor *t, co
   return true;
 }
 
-static bool op_compare(op *o, tni_cf_inst *i, const tni_tensor *const *in, uint8_t **kept) {
+static bool op_compare(op_case *o, tni_cf_inst *i, const tni_tensor *const *in, uint8_t **kept) {
   const tni_node *node = tni_graph_node(o->b.g, o->b.node);
   tni_tensor out[TNI_CN_MAX_OUT];
   tn_error err;
@@ -130,7 +130,7 @@ static bool pattern_fits(const tni_cn_row *row, int pattern) {
   return row->judge <= TNI_CN_SOFTMAX || pattern != TNI_CN_HUGE;
 }
 
-static bool one_run(op *o, tni_cf_inst *i, int pattern) {
+static bool one_run(op_case *o, tni_cf_inst *i, int pattern) {
   tni_tensor t[TNI_CN_MAX_IN];
   const tni_tensor *in[TNI_CN_MAX_IN];
   uint8_t *first[TNI_CN_MAX_OUT] = {NULL}, *second[TNI_CN_MAX_OUT] = {NULL};
@@ -152,7 +152,7 @@ static bool one_run(op *o, tni_cf_inst *i, int pattern) {
 
 /* --- one row ------------------------------------------------------------------------------------------------------ */
 
-static bool op_claimed(op *o, char *reason, size_t n) {
+static bool op_claimed(op_case *o, char *reason, size_t n) {
   static const uint32_t phases[] = {TN_PHASE_ANY, TN_PHASE_PREFILL, TN_PHASE_DECODE};
   for (size_t k = 0; k < sizeof phases / sizeof *phases; k++) {
     if (k) tni_cf_drive_finish(&o->d);
@@ -168,7 +168,7 @@ static bool op_claimed(op *o, char *reason, size_t n) {
   return false;
 }
 
-static void all_runs(op *o) {
+static void all_runs(op_case *o) {
   static const int64_t sizes[][2] = {{5, 7}, {1, 1}, {17, 33}, {64, 40}, {0, 3}, {2, 65}};
   const bool few = o->h->caps->n_engines && !o->cf->subject->thorough;
   for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k += few ? 2 : 1) {
@@ -191,7 +191,7 @@ static void all_runs(op *o) {
 
 static bool one_row(tni_cf *cf, tni_cf_host *h, const tni_cn_row *row, uint32_t dtype, char *reason, size_t n,
                     int64_t *runs, double *worst) {
-  op o = {.cf = cf, .h = h, .row = row};
+  op_case o = {.cf = cf, .h = h, .row = row};
   tni_cf_rng r = tni_cf_rng_of(cf, 17);
   const tni_cn_spec s = {.op = row->op,
                          .domain = row->domain,
@@ -219,7 +219,7 @@ static bool one_row(tni_cf *cf, tni_cf_host *h, const tni_cn_row *row, uint32_t 
 }
 
 static void op_ask(tni_cf *cf, const void *arg) {
-  const job *j = arg;
+  const op_job *j = arg;
   tni_cf_host h;
   char reason[160] = "";
   int64_t taken = 0, refused = 0, runs = 0;
@@ -249,9 +249,9 @@ void tni_cn_op_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
   for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
     for (uint32_t i = 0; i < tni_cn_n_rows; i++) {
       if (i && !strcmp(tni_cn_rows[i].group, tni_cn_rows[i - 1].group)) continue;
-      job *j = TNI_NEW(l->arena, job);
+      op_job *j = TNI_NEW(l->arena, op_job);
       if (!j) return;
-      *j = (job){tni_cn_rows[i].group, dtypes[d].dtype};
+      *j = (op_job){tni_cn_rows[i].group, dtypes[d].dtype};
       snprintf(name, sizeof name, "numbers/ops/%s/%s", j->group, dtypes[d].name);
       add(ctx, &(tni_cf_case){.name = name,
                               .levels = TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI,

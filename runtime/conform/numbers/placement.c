@@ -118,7 +118,7 @@ static void copy_stats(const tn_stats *from, tn_stats *to) {
   to->ch_weight = copy_floats(from->ch_weight, from->n);
 }
 
-static tn_status copy_matrix(const tn_weight *w, placed *out) {
+static tn_status copy_matrix(const tn_weight *w, placed_weight *out) {
   float *row = must(malloc((size_t)(w->K + 1) * sizeof *row));
   tn_status st = TN_OK;
   out->kn = must(malloc((size_t)(w->N * w->K + 1) * sizeof *out->kn));
@@ -130,8 +130,8 @@ static tn_status copy_matrix(const tn_weight *w, placed *out) {
   return st;
 }
 
-static tn_status copy_item(const tni_pack_item *it, const tn_blob *b, placed *out) {
-  *out = (placed){.N = it->weight->N, .K = it->weight->K, .n_params = it->n_params, .n_bytes = b->bytes};
+static tn_status copy_item(const tni_pack_item *it, const tn_blob *b, placed_weight *out) {
+  *out = (placed_weight){.N = it->weight->N, .K = it->weight->K, .n_params = it->n_params, .n_bytes = b->bytes};
   if (it->n_params > PLACED_PARAMS) return TN_E_LIMIT;
   snprintf(out->name, sizeof out->name, "%s", it->name);
   snprintf(out->format, sizeof out->format, "%s", it->format->name);

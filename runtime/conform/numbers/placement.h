@@ -11,7 +11,7 @@
 enum { PLACED_PARAMS = 8 };
 
 /* A packed matrix [N,K], siblings joined. */
-typedef struct placed {
+typedef struct placed_weight {
   char name[128], format[32];
   int64_t N, K;
   float *kn; /* [K,N]: as the model has it */
@@ -20,10 +20,10 @@ typedef struct placed {
   uint8_t *bytes; /* [n_bytes]: as libtenon packed it */
   uint64_t n_bytes;
   tn_stats stats; /* of its activation; h.size 0: none. ch_* [K] or NULL */
-} placed;
+} placed_weight;
 
 typedef struct placement {
-  placed *w;
+  placed_weight *w;
   uint32_t n;
 } placement;
 

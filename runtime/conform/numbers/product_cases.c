@@ -10,10 +10,10 @@
 
 #include "runtime/conform/numbers/product.h"
 
-typedef struct job {
+typedef struct product_job {
   const char *format; /* NULL: whatever is claimed without one */
   const tni_cn_question *q;
-} job;
+} product_job;
 
 typedef void (*ask_fn)(tni_cn_product *p, tni_cf_inst *i, tni_cn_buffers *b, tni_cn_tally *t);
 
@@ -190,7 +190,7 @@ static bool uses(tni_cf_host *h, tni_cf *cf, const char *format) {
   return same;
 }
 
-static void one_variant(tni_cf *cf, const job *j, const tni_cf_ask *ask, tni_cn_tally *t, int *used) {
+static void one_variant(tni_cf *cf, const product_job *j, const tni_cf_ask *ask, tni_cn_tally *t, int *used) {
   tni_cf_host h;
   if (!tni_cf_host_open(cf, &h, ask)) return;
   if (uses(&h, cf, j->format)) {
@@ -226,7 +226,7 @@ static uint32_t groups(tni_cf *cf, const char *format, const char **out, uint32_
 }
 
 static void products_ask(tni_cf *cf, const void *arg) {
-  const job *j = arg;
+  const product_job *j = arg;
   const char *group[4];
   tni_cn_tally t = {0};
   int used = 0;
@@ -250,9 +250,9 @@ static void add_all(const tni_cf_listing *l, const char *format, tni_cf_add add,
   char name[128];
   for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
     if (!format && questions[i].flags & NO_FLOAT) continue;
-    job *j = TNI_NEW(l->arena, job);
+    product_job *j = TNI_NEW(l->arena, product_job);
     if (!j) return;
-    *j = (job){format, &questions[i]};
+    *j = (product_job){format, &questions[i]};
     snprintf(name, sizeof name, "numbers/%s/%s", format ? format : "plain", questions[i].name);
     add(ctx, &(tni_cf_case){.name = name,
                             .levels = TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI,

@@ -92,15 +92,15 @@ typedef struct gate {
   bool all;
 } gate;
 
-typedef struct runner {
+typedef struct repeat_runner {
   tni_cf_inst *i;
   uint32_t split;
   gate *gate;
   tn_status st;
-} runner;
+} repeat_runner;
 
 static void *run_many(void *arg) {
-  runner *r = arg;
+  repeat_runner *r = arg;
   pthread_mutex_lock(&r->gate->lock);
   const bool all = r->gate->all;
   pthread_mutex_unlock(&r->gate->lock);
@@ -112,7 +112,7 @@ static void *run_many(void *arg) {
 }
 
 /* False: there were not enough threads, and none has run. */
-static bool run_together(runner *r) {
+static bool run_together(repeat_runner *r) {
   pthread_t th[TOGETHER];
   gate g = {.lock = PTHREAD_MUTEX_INITIALIZER};
   int n = 0;
@@ -134,7 +134,7 @@ static void at_once(tni_cn_product *p, int64_t M, tni_cn_tally *t) {
   tni_cf_inst i[TOGETHER];
   tni_cn_buffers b[TOGETHER];
   float *first[TOGETHER] = {NULL};
-  runner r[TOGETHER];
+  repeat_runner r[TOGETHER];
   const int64_t rows[TOGETHER] = {M, M, tni_cn_product_rows(p, M + 2)};
   bool ok = true, made[TOGETHER] = {false};
   memset(b, 0, sizeof b);
@@ -146,7 +146,8 @@ static void at_once(tni_cn_product *p, int64_t M, tni_cn_tally *t) {
     ok = tni_cn_check(p, &i[k], &b[k], TNI_CF_INLINE, "alone", t);
     memcpy(first[k], b[k].y, (size_t)b[k].n * sizeof **first);
   }
-  for (int k = 0; k < TOGETHER; k++) r[k] = (runner){.i = &i[k], .split = k == 2 ? TNI_CF_INLINE : TNI_CF_GRAINS};
+  for (int k = 0; k < TOGETHER; k++)
+    r[k] = (repeat_runner){.i = &i[k], .split = k == 2 ? TNI_CF_INLINE : TNI_CF_GRAINS};
   if (ok && !run_together(r)) {
     tni_cf_fail(p->cf, "the kit could not start %d threads", TOGETHER);
   } else if (ok) {

@@ -186,20 +186,20 @@ static int list_cases(const tni_cf_run_opts *o, tni_cf_report *r, char *why, uin
 
 /* --- running ----------------------------------------------------------------------------------------------------- */
 
-typedef struct slot {
+typedef struct run_slot {
   tni_cf_child child;
   uint32_t at; /* index of its result */
-} slot;
+} run_slot;
 
-typedef struct runner {
+typedef struct case_runner {
   const tni_cf_run_opts *o;
   tni_cf_report *r;
-  slot *slots;
+  run_slot *slots;
   uint32_t next, done;
   char dir[64], listing[96], seed[32];
-} runner;
+} case_runner;
 
-static bool write_listing(runner *w) {
+static bool write_listing(case_runner *w) {
   snprintf(w->listing, sizeof w->listing, "%s/listing.json", w->dir);
   FILE *f = fopen(w->listing, "w");
   if (!f) return false;
@@ -207,7 +207,7 @@ static bool write_listing(runner *w) {
   return fclose(f) == 0 && ok;
 }
 
-static void finished(runner *w, uint32_t at) {
+static void finished(case_runner *w, uint32_t at) {
   tni_cf_result *one = &w->r->results[at];
   w->done++;
   *(one->verdict == TNI_CF_FAILED    ? &w->r->failed
@@ -217,7 +217,7 @@ static void finished(runner *w, uint32_t at) {
 }
 
 /* The next case that is still to be run, in a free slot. */
-static void fill_slot(runner *w, slot *s) {
+static void fill_slot(case_runner *w, run_slot *s) {
   while (w->next < w->r->n && !s->child.pid) {
     const uint32_t at = w->next++;
     tni_cf_result *one = &w->r->results[at];
@@ -240,12 +240,12 @@ static void fill_slot(runner *w, slot *s) {
   }
 }
 
-static void run_all(runner *w) {
+static void run_all(case_runner *w) {
   const uint32_t jobs = w->o->jobs ? w->o->jobs : 1;
   while (w->done < w->r->n && !w->r->interrupted) {
     bool ended = false;
     for (uint32_t i = 0; i < jobs; i++) {
-      slot *s = &w->slots[i];
+      run_slot *s = &w->slots[i];
       fill_slot(w, s);
       if (!s->child.pid || !tni_cf_child_poll(&s->child)) continue;
       result_judge(&w->r->results[s->at], &s->child);
@@ -265,7 +265,7 @@ int tni_cf_run(const tni_cf_run_opts *o, tni_cf_report *r, char *why, uint32_t n
   tni_cf_run_opts own = *o;
   char cache[96];
   *r = (tni_cf_report){.seed = o->seed};
-  runner w = {.o = &own, .r = r, .slots = calloc(o->jobs ? o->jobs : 1, sizeof *w.slots)};
+  case_runner w = {.o = &own, .r = r, .slots = calloc(o->jobs ? o->jobs : 1, sizeof *w.slots)};
   snprintf(w.dir, sizeof w.dir, "/tmp/tenon-conform-XXXXXX");
   if (!w.slots || !mkdtemp(w.dir)) return free(w.slots), snprintf(why, n_why, "/tmp: %s", strerror(errno)), -1;
   snprintf(cache, sizeof cache, "%s/cache", w.dir);
