@@ -6,16 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <tenon/plugin.h>
-
-typedef struct plugin {
-  tn_plugin pub;
-  const tn_host *host;
-  tn_device device;
-} plugin;
+#define PLUGIN_NAME "noop"
+#define PLUGIN_VERSION "0.0.1"
+#include "../../tests/kit/skeleton.h"
 
 struct tn_program {
-  plugin *owner;
+  backend *owner;
   tn_graph graph;
   tn_program_info info;
   tn_slot *slots;
@@ -35,8 +31,6 @@ struct tn_plan {
 struct tn_args {
   uint32_t n;
 };
-
-static plugin *owner_of(tn_device *d) { return (plugin *)((char *)d - offsetof(plugin, device)); }
 
 static tn_status claim(tn_device *d, const tn_graph *g, const tn_dims *at, const tn_claim_sink *sink, tn_error *err) {
   const tn_claim yes = {.h = TN_HDR(tn_claim), .verdict = TN_YES};
@@ -172,7 +166,7 @@ static tn_status lower(tn_device *d, const tn_subgraph *s, tn_program **out, tn_
     return TN_E_NO_MEMORY;
   }
   memset(map, 0xff, (size_t)g->n_values * 2 * sizeof *map);
-  p->owner = owner_of(d);
+  p->owner = backend_of(d);
   p->graph = *g;
   p->info = (tn_program_info){.h = TN_HDR(tn_program_info), .slots = p->slots_p, .tasks = p->tasks_p};
   for (uint32_t i = 0; i < s->n_nodes; i++) {
@@ -236,53 +230,13 @@ static tn_status run(const tn_plan *plan, tn_args *a, tn_run *r, tn_error *err) 
   return TN_OK;
 }
 
-static const tn_caps caps = {.h = TN_HDR(tn_caps), .name = "nothing", .driver = "none", .key = "noop"};
+static void set_up(backend *p) {
+  p->caps = (tn_caps){.h = TN_HDR(tn_caps), .name = "nothing", .driver = "none", .key = "noop"};
+}
 
-static tn_status enumerate(tn_plugin *p, uint32_t cap, const tn_caps **out, uint32_t *n, tn_error *err) {
+static tn_status ask_driver(backend *p, uint32_t *n, tn_error *err) {
   (void)p, (void)err;
-  if (cap) out[0] = &caps;
-  *n = cap > 0;
-  return TN_OK;
-}
-
-static tn_status open_device(tn_plugin *pub, uint32_t index, tn_device **out, tn_error *err) {
-  plugin *p = (plugin *)pub;
-  (void)index, (void)err;
-  p->device = (tn_device){.h = TN_HDR(tn_device),
-                          .caps = &caps,
-                          .claim = claim,
-                          .lower = lower,
-                          .info = info,
-                          .measure = measure,
-                          .set = set,
-                          .release = release,
-                          .bind = bind,
-                          .unbind = unbind,
-                          .args = args,
-                          .args_set = args_set,
-                          .args_free = args_free,
-                          .run = run};
-  *out = &p->device;
-  return TN_OK;
-}
-
-static void close_device(tn_device *d) { (void)d; }
-static void stop(tn_plugin *p) { free(p); }
-
-static tn_status entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
-  neg->plugin_min = neg->plugin_max = TN_ABI_MINOR;
-  plugin *p = calloc(1, sizeof *p);
-  if (!p) return TN_E_NO_MEMORY;
-  p->host = host;
-  p->pub = (tn_plugin){.h = TN_HDR(tn_plugin),
-                       .name = "noop",
-                       .version = "0.0.1",
-                       .build_id = "noop",
-                       .enumerate = enumerate,
-                       .open = open_device,
-                       .close = close_device,
-                       .shutdown = stop};
-  *out = &p->pub;
+  *n = 1;
   return TN_OK;
 }
 

@@ -7,9 +7,8 @@
 #include <unistd.h>
 
 #include "runtime/cli/cli.h"
-#include "runtime/conform/conform.h"
-#include "runtime/conform/report.h"
-#include "runtime/conform/sofile.h"
+#include "runtime/conform/case/case.h"
+#include "runtime/conform/run/run.h"
 
 enum { MAX_ARGS = 256, MAX_WRAPPER = 16 };
 

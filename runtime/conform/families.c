@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/conform/families.h"
+#include "runtime/conform/abi/abi.h"
+#include "runtime/conform/conform.h"
+#include "runtime/conform/life/life.h"
+#include "runtime/conform/numbers/numbers.h"
 
 static const tni_cf_family families[] = {tni_cf_abi_cases,    tni_cf_life_cases,    tni_cf_honesty_cases,
                                          tni_cf_memory_cases, tni_cf_numbers_cases, tni_cf_levels_cases,

@@ -49,11 +49,11 @@ json_t *tni_cf_listing_json(const tni_cf_listing *l) {
 
 /* --- reading ----------------------------------------------------------------------------------------------------- */
 
-static const char *text(const tni_cf_listing *l, const json_t *o, const char *key) {
+static const char *json_text(const tni_cf_listing *l, const json_t *o, const char *key) {
   const char *s = json_string_value(json_object_get(o, key));
   return s ? tni_arena_strdup(l->arena, s) : NULL;
 }
-static uint32_t number(const json_t *o, const char *key) {
+static uint32_t json_number(const json_t *o, const char *key) {
   return (uint32_t)json_integer_value(json_object_get(o, key));
 }
 static double real(const json_t *o, const char *key) { return json_number_value(json_object_get(o, key)); }
@@ -66,14 +66,14 @@ static tn_status read_devices(const json_t *a, tni_cf_listing *l) {
   if (n && !d) return TN_E_NO_MEMORY;
   for (size_t i = 0; i < n; i++) {
     const json_t *o = json_array_get(a, i);
-    d[i] = (tni_cf_device){.name = or_empty(text(l, o, "name")),
-                           .driver = text(l, o, "driver"),
-                           .n_engines = number(o, "engines"),
-                           .flags = number(o, "flags"),
-                           .import_kinds = number(o, "imports"),
-                           .export_kinds = number(o, "exports"),
-                           .align = number(o, "align"),
-                           .sub_align = number(o, "sub_align"),
+    d[i] = (tni_cf_device){.name = or_empty(json_text(l, o, "name")),
+                           .driver = json_text(l, o, "driver"),
+                           .n_engines = json_number(o, "engines"),
+                           .flags = json_number(o, "flags"),
+                           .import_kinds = json_number(o, "imports"),
+                           .export_kinds = json_number(o, "exports"),
+                           .align = json_number(o, "align"),
+                           .sub_align = json_number(o, "sub_align"),
                            .has_buffers = json_is_true(json_object_get(o, "buffers"))};
   }
   l->devices = d;
@@ -87,11 +87,11 @@ static tn_status read_formats(const json_t *a, tni_cf_listing *l) {
   if (n && !f) return TN_E_NO_MEMORY;
   for (size_t i = 0; i < n; i++) {
     const json_t *o = json_array_get(a, i);
-    f[i] = (tni_cf_format){.name = or_empty(text(l, o, "name")),
-                           .version = number(o, "version"),
-                           .bits = number(o, "bits"),
-                           .group = number(o, "group"),
-                           .flags = number(o, "flags"),
+    f[i] = (tni_cf_format){.name = or_empty(json_text(l, o, "name")),
+                           .version = json_number(o, "version"),
+                           .bits = json_number(o, "bits"),
+                           .group = json_number(o, "group"),
+                           .flags = json_number(o, "flags"),
                            .bits_per_weight = real(o, "bits_per_weight"),
                            .w_err = real(o, "w_err"),
                            .x_err = real(o, "x_err")};
@@ -107,12 +107,12 @@ static tn_status read_claimed(const json_t *a, tni_cf_listing *l) {
   if (n && !c) return TN_E_NO_MEMORY;
   for (size_t i = 0; i < n; i++) {
     const json_t *o = json_array_get(a, i), *params = json_object_get(o, "params");
-    c[i] = (tni_cf_claimed){.graph = or_empty(text(l, o, "graph")),
-                            .phase = number(o, "phase"),
-                            .verdict = number(o, "verdict"),
-                            .reason = number(o, "reason"),
-                            .format = text(l, o, "format"),
-                            .text = text(l, o, "text")};
+    c[i] = (tni_cf_claimed){.graph = or_empty(json_text(l, o, "graph")),
+                            .phase = json_number(o, "phase"),
+                            .verdict = json_number(o, "verdict"),
+                            .reason = json_number(o, "reason"),
+                            .format = json_text(l, o, "format"),
+                            .text = json_text(l, o, "text")};
     const size_t most = sizeof c[i].params / sizeof *c[i].params;
     for (size_t k = 0; k < json_array_size(params) && k < most; k++)
       c[i].params[c[i].n_params++] = json_integer_value(json_array_get(params, k));
@@ -123,10 +123,10 @@ static tn_status read_claimed(const json_t *a, tni_cf_listing *l) {
 }
 
 tn_status tni_cf_listing_read(const json_t *j, tni_cf_listing *l, tn_error *err) {
-  l->version = text(l, j, "version");
-  l->why = text(l, j, "why");
+  l->version = json_text(l, j, "version");
+  l->why = json_text(l, j, "why");
   l->loaded = json_is_true(json_object_get(j, "loaded"));
-  l->n_options = number(j, "options");
+  l->n_options = json_number(j, "options");
   tn_status st = read_devices(json_object_get(j, "devices"), l);
   if (st == TN_OK) st = read_formats(json_object_get(j, "formats"), l);
   if (st == TN_OK) st = read_claimed(json_object_get(j, "claimed"), l);

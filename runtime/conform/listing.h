@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "runtime/conform/conform.h"
+#include "runtime/conform/case/case.h"
 
 /* A new object; NULL without memory. */
 json_t *tni_cf_listing_json(const tni_cf_listing *l);

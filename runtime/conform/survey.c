@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/conform/graphs.h"
+#include "runtime/conform/drive/drive.h"
 
 static void list_formats(tni_cf_listing *l, const tn_plugin *p) {
   tni_cf_format *f = TNI_NEW_ARRAY(l->arena, tni_cf_format, p->n_formats + 1);
@@ -42,7 +42,7 @@ static void list_devices(tni_cf_listing *l, const tni_cf_plugin *p) {
   l->n_devices = d ? p->n_caps : 0;
 }
 
-static const char *reason(tni_cf_listing *l, const tni_cf_plugin *p, tn_status st) {
+static const char *status_reason(tni_cf_listing *l, const tni_cf_plugin *p, tn_status st) {
   char text[512];
   if (st == TN_OK) return NULL;
   snprintf(text, sizeof text, "%s: %s (%s)", p->step, p->err.message, tni_status_name(st));
@@ -68,7 +68,8 @@ static void copy_claim(tni_cf_listing *l, const tni_claim *c, bool refused, tni_
 
 /* What cannot be asked (a claim that fails) counts as refused, with that as the text; the case "honesty/claims" says
  * so. */
-static void ask(tni_cf_listing *l, tni_cf_host *h, const tni_cf_graph_row *row, uint32_t phase, tni_cf_claimed *out) {
+static void graph_ask(tni_cf_listing *l, tni_cf_host *h, const tni_cf_graph_row *row, uint32_t phase,
+                      tni_cf_claimed *out) {
   tni_cf_rig rig;
   tni_cf_rng r = {phase};
   *out = (tni_cf_claimed){.graph = row->name, .phase = phase, .verdict = TN_NO};
@@ -87,7 +88,7 @@ static void list_claims(tni_cf_listing *l, tni_cf_host *h) {
   const tni_cf_graph_row *rows = tni_cf_graph_rows(&n);
   tni_cf_claimed *c = TNI_NEW_ARRAY(l->arena, tni_cf_claimed, n * 2 + 1);
   for (uint32_t i = 0; c && i < n; i++)
-    for (size_t k = 0; k < 2; k++) ask(l, h, &rows[i], phases[k], &c[at++]);
+    for (size_t k = 0; k < 2; k++) graph_ask(l, h, &rows[i], phases[k], &c[at++]);
   l->claimed = c;
   l->n_claimed = at;
 }
@@ -110,7 +111,7 @@ void tni_cf_survey(tni_cf_listing *l) {
     st = tni_fail(&p->err, TN_E_UNAVAILABLE, "", "no device %u here", l->subject->device);
   if (st == TN_OK) st = tni_cf_plugin_open(p, l->subject->device);
   list_devices(l, p);
-  l->why = reason(l, p, st);
+  l->why = status_reason(l, p, st);
   if (st == TN_OK) {
     h->subject = *l->subject;
     h->host = &p->host.pub;

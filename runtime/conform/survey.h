@@ -5,7 +5,7 @@
 #ifndef TENON_CONFORM_SURVEY_H
 #define TENON_CONFORM_SURVEY_H
 
-#include "runtime/conform/conform.h"
+#include "runtime/conform/case/case.h"
 
 /* What cannot be done is l->why; the rest is left zero. */
 void tni_cf_survey(tni_cf_listing *l);

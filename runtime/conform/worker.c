@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * tenon-conform: the program in which each case of `tenon conform` runs, alone. Not for users: no help, the parent
- * writes its command line. tenon-conform list SUBJECT                                  the listing and the names of
- * cases tenon-conform case NAME --listing FILE --seed N SUBJECT     one case SUBJECT: --plugin FILE, --option KEY=VALUE
- * ..., --device N, --cache-dir DIR, --model DIR, --replay DIR, --thorough; --blind: nothing of the plugin is run for
- * the list. Results go to descriptor 3 (case.h), exit status 0; 2: not understood.
+ * writes its command line.
+ *   tenon-conform list SUBJECT                                  the listing and the names of cases
+ *   tenon-conform case NAME --listing FILE --seed N SUBJECT     one case
+ * SUBJECT: --plugin FILE, --option KEY=VALUE ..., --device N, --cache-dir DIR, --model DIR, --replay DIR, --thorough;
+ * --blind: nothing of the plugin is run for the list. Results go to descriptor 3 (case/case.h), exit status 0; 2: not
+ * understood.
  */
 #include <jansson.h>
 #include <popt.h>
@@ -15,17 +17,17 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "runtime/conform/case.h"
-#include "runtime/conform/families.h"
+#include "runtime/conform/case/case.h"
+#include "runtime/conform/conform.h"
 #include "runtime/conform/listing.h"
 #include "runtime/conform/survey.h"
 #include "runtime/profile/profile.h"
 
-typedef struct wanted {
+typedef struct worker_args {
   char *plugin, *cache_dir, *model, *replay, *listing, **options, *profile, *profile_dir, *section;
   int device, thorough, blind;
   long long seed;
-} wanted;
+} worker_args;
 
 static json_t *case_json(const tni_cf_case *c) {
   return json_pack("{s:s, s:I, s:I, s:I}", "name", c->name, "levels", (json_int_t)c->levels, "flags",
@@ -34,7 +36,7 @@ static json_t *case_json(const tni_cf_case *c) {
 
 static void add_json(void *ctx, const tni_cf_case *c) { json_array_append_new(ctx, case_json(c)); }
 
-static int list(tni_cf_listing *l, bool blind, FILE *out) {
+static int cases_list(tni_cf_listing *l, bool blind, FILE *out) {
   if (!blind) tni_cf_survey(l);
   json_t *cases = json_array(), *listing = tni_cf_listing_json(l);
   tni_cf_all_cases(l, add_json, cases);
@@ -44,22 +46,22 @@ static int list(tni_cf_listing *l, bool blind, FILE *out) {
   return bad ? 2 : 0;
 }
 
-typedef struct search {
+typedef struct case_search {
   const char *name;
   tni_cf_case found;
-} search;
+} case_search;
 
 static void add_found(void *ctx, const tni_cf_case *c) {
-  search *s = ctx;
+  case_search *s = ctx;
   if (!strcmp(c->name, s->name)) s->found = *c;
 }
 
-static int one_case(tni_cf_listing *l, const wanted *w, const char *name, FILE *out) {
+static int one_case(tni_cf_listing *l, const worker_args *w, const char *name, FILE *out) {
   json_error_t e;
   tn_error err;
   tni_error_init(&err);
   json_t *j = w->listing ? json_load_file(w->listing, 0, &e) : NULL;
-  search s = {.name = name};
+  case_search s = {.name = name};
   if (!j || tni_cf_listing_read(j, l, &err) != TN_OK) return fprintf(stderr, "no listing: %s\n", err.message), 2;
   json_decref(j);
   tni_cf_all_cases(l, add_found, &s);
@@ -69,15 +71,16 @@ static int one_case(tni_cf_listing *l, const wanted *w, const char *name, FILE *
   return 0;
 }
 
-static uint32_t count(char *const *v) {
+static uint32_t strings_count(char *const *v) {
   uint32_t n = 0;
   while (v && v[n]) n++;
   return n;
 }
 
-/* The options that a profile gives the plugin, and behind them those of the command line. NULL: err. */
-static const char *const *all_options(tni_arena *a, const wanted *w, const char *name, uint32_t *n, tn_error *err) {
-  const uint32_t own = count(w->options);
+/* The options that a profile gives the plugin, then those of the command line. NULL: err. */
+static const char *const *all_options(tni_arena *a, const worker_args *w, const char *name, uint32_t *n,
+                                      tn_error *err) {
+  const uint32_t own = strings_count(w->options);
   const tni_profile_plugin *section = NULL;
   tni_profile *p = NULL;
   if (w->profile) {
@@ -111,7 +114,7 @@ static char *name_of(tni_arena *a, const char *path) {
 }
 
 int main(int argc, const char **argv) {
-  wanted w = {0};
+  worker_args w = {0};
   const struct poptOption options[] = {{"plugin", 0, POPT_ARG_STRING, &w.plugin, 0, NULL, NULL},
                                        {"option", 0, POPT_ARG_ARGV, &w.options, 0, NULL, NULL},
                                        {"cache-dir", 0, POPT_ARG_STRING, &w.cache_dir, 0, NULL, NULL},
@@ -150,7 +153,7 @@ int main(int argc, const char **argv) {
   }
   if (understood && subject.options) {
     tni_cf_listing l = {.arena = a, .subject = &subject};
-    if (!strcmp(rest[0], "list")) result = list(&l, w.blind != 0, out);
+    if (!strcmp(rest[0], "list")) result = cases_list(&l, w.blind != 0, out);
     if (!strcmp(rest[0], "case") && rest[1]) result = one_case(&l, &w, rest[1], out);
   } else {
     fprintf(stderr, "%s\n", err.message[0] ? err.message : "tenon-conform is started by `tenon conform`");

@@ -16,7 +16,7 @@ typedef struct writer writer;
 writer *writer_start(const char *model, tn_error *err);
 /* Rounds of 16 tokens so far, and how many of them gave other ids than the first one or an error. */
 void writer_count(writer *w, int *rounds, int *wrong);
-/* Ends it behind the round under way; counts as above. */
+/* Ends it after the round under way; counts as above. */
 void writer_stop(writer *w, int *rounds, int *wrong);
 
 /* One kind under its protection. */

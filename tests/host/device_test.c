@@ -214,14 +214,14 @@ static void run_program(dev *v, tn_program *p, int64_t s, char **mem, uint64_t *
       views[u].bytes++;
     }
     CU_ASSERT_EQUAL_FATAL(v->d->args(plan, ptrs, task->n_uses + 1, &args, &err), TN_OK);
-    const int live = v->f->live;
+    const int live = v->f->h.live;
     CU_ASSERT_EQUAL(v->d->args_set(args, task->n_uses + 1, ptrs[0], &err), TN_E_INVALID);
     tni_error_init(&err);
     CU_ASSERT_EQUAL(v->d->args_set(args, 0, ptrs[0], &err), TN_OK);
-    v->f->fail_at = 1; /* a run must not allocate */
+    v->f->h.fail_at = 1; /* a run must not allocate */
     CU_ASSERT_EQUAL(v->d->run(plan, args, run, &err), TN_OK);
-    v->f->fail_at = 0;
-    CU_ASSERT_EQUAL(v->f->live, live);
+    v->f->h.fail_at = 0;
+    CU_ASSERT_EQUAL(v->f->h.live, live);
     v->d->args_free(args);
     v->d->unbind(plan);
     free(scratch);
@@ -302,24 +302,24 @@ static void test_no_memory(void) {
   tn_id nodes[8], groups[8];
   const tn_subgraph sub = whole(&m, nodes, groups);
   tn_program *p = NULL;
-  const int before = v.f->live;
+  const int before = v.f->h.live;
   int failures = 0;
   for (int at = 1;; at++, failures++) {
-    v.f->fail_at = at;
+    v.f->h.fail_at = at;
     const tn_status st = v.d->lower(v.d, &sub, &p, NULL);
-    v.f->fail_at = 0;
+    v.f->h.fail_at = 0;
     if (st == TN_OK) break;
     CU_ASSERT_EQUAL(st, TN_E_NO_MEMORY);
-    CU_ASSERT_EQUAL(v.f->live, before);
+    CU_ASSERT_EQUAL(v.f->h.live, before);
     CU_ASSERT_PTR_NULL(p);
   }
   CU_ASSERT(failures > 20);
   const int64_t one[4] = {1, 1, 1, 1};
   const tn_dims dims = {.h = TN_HDR(tn_dims), .v = one, .n = 4}, none = {.h = TN_HDR(tn_dims)};
   tn_plan *plan = NULL;
-  v.f->fail_at = 1;
+  v.f->h.fail_at = 1;
   CU_ASSERT_EQUAL(v.d->bind(p, 0, &dims, &plan, NULL), TN_E_NO_MEMORY);
-  v.f->fail_at = 0;
+  v.f->h.fail_at = 0;
   CU_ASSERT_EQUAL(v.d->bind(p, 0, &none, &plan, NULL), TN_E_INVALID); /* the symbol has no value */
   CU_ASSERT_EQUAL(v.d->bind(p, 99, &dims, &plan, NULL), TN_E_INVALID);
   v.d->release(p);
@@ -331,7 +331,7 @@ static void test_negotiate(void) {
   fake *f = ht_fake_make(false);
   tn_plugin *p = NULL;
   tn_negotiate neg = {.h = TN_HDR(tn_negotiate), .host_min = 7, .host_max = 9};
-  CU_ASSERT_EQUAL(tni_host_plugin_entry(&f->host, &neg, &p), TN_E_INCOMPATIBLE);
+  CU_ASSERT_EQUAL(tni_host_plugin_entry(&f->h.host, &neg, &p), TN_E_INCOMPATIBLE);
   CU_ASSERT_PTR_NULL(p);
   CU_ASSERT_PTR_NOT_NULL(strstr(neg.message, "7"));
   CU_ASSERT_STRING_EQUAL(neg.name, "host");

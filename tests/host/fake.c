@@ -8,19 +8,6 @@
 #include "runtime/graph/core_graph.h"
 #include "runtime/graph/view.h"
 
-static void *f_alloc(tn_host_ctx *ctx, size_t bytes, size_t align, uint32_t tag) {
-  fake *f = (fake *)ctx;
-  (void)tag;
-  if (f->fail_at > 0 && --f->fail_at == 0) return NULL;
-  void *p = aligned_alloc(align < 64 ? 64 : align, (bytes + 63) & ~(size_t)63);
-  if (p) memset(p, 0xa5, bytes);
-  f->live += p != NULL;
-  return p;
-}
-static void f_free(tn_host_ctx *ctx, void *p) {
-  ((fake *)ctx)->live -= p != NULL;
-  free(p);
-}
 static tn_status f_option(tn_host_ctx *ctx, const char *key, uint32_t type, void *out) {
   if (strcmp(key, "no_matmul") != 0 || type != TN_OPT_BOOL) return TN_E_INVALID;
   *(int64_t *)out = ((fake *)ctx)->no_matmul;
@@ -44,16 +31,12 @@ static uint64_t f_symbols(const tn_graph *g, tn_expr e) {
 fake *ht_fake_make(bool no_matmul) {
   fake *f = calloc(1, sizeof *f);
   f->no_matmul = no_matmul;
-  f->host = (tn_host){.h = TN_HDR(tn_host),
-                      .ctx = (tn_host_ctx *)f,
-                      .max_workers = 2,
-                      .alloc = f_alloc,
-                      .free = f_free,
-                      .option = f_option,
-                      .eval = f_eval,
-                      .range = f_range,
-                      .get_extension = f_extension,
-                      .symbols = f_symbols};
+  kit_host_init(&f->h, 2);
+  f->h.host.option = f_option;
+  f->h.host.eval = f_eval;
+  f->h.host.range = f_range;
+  f->h.host.get_extension = f_extension;
+  f->h.host.symbols = f_symbols;
   return f;
 }
 
@@ -62,7 +45,7 @@ dev ht_dev_open(bool no_matmul) {
   tn_negotiate neg = {.h = TN_HDR(tn_negotiate)};
   const tn_caps *caps[4];
   uint32_t n = 0;
-  CU_ASSERT_EQUAL_FATAL(tni_host_plugin_entry(&v.f->host, &neg, &v.plugin), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tni_host_plugin_entry(&v.f->h.host, &neg, &v.plugin), TN_OK);
   CU_ASSERT_EQUAL(v.plugin->enumerate(v.plugin, 4, caps, &n, NULL), TN_OK);
   CU_ASSERT_EQUAL(n, 1);
   CU_ASSERT_STRING_EQUAL(caps[0]->name, "host");
@@ -75,6 +58,6 @@ dev ht_dev_open(bool no_matmul) {
 void ht_dev_close(dev *v) {
   v->plugin->close(v->d);
   v->plugin->shutdown(v->plugin);
-  CU_ASSERT_EQUAL(v->f->live, 0);
+  CU_ASSERT_EQUAL(v->f->h.live, 0);
   free(v->f);
 }

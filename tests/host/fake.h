@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A host of its own for the device: it counts what is allocated, and can let an allocation fail.
+ * The fake host with the graph's own expressions, for the built-in device.
  */
 #ifndef TENON_TESTS_HOST_FAKE_H
 #define TENON_TESTS_HOST_FAKE_H
@@ -9,9 +9,10 @@
 
 #include <tenon/plugin.h>
 
+#include "tests/kit/host.h"
+
 typedef struct fake {
-  tn_host host;
-  int live, fail_at; /* fail_at > 0: that allocation from now returns NULL */
+  kit_host h; /* first: host.ctx points here */
   bool no_matmul;
 } fake;
 

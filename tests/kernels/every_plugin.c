@@ -249,7 +249,7 @@ static int variant(const char *so, const char *text, bool broken) {
   char copy[256];
   const char *set[MAX_SET] = {""};
   static setting s;
-  fake f = {.threads = 2, .set = set};
+  fake f = {.h.threads = 2, .set = set};
   snprintf(copy, sizeof copy, "%s", text);
   s = (setting){.f = &f, .phase = TN_PHASE_ANY};
   s.stats = (tn_stats){.h = TN_HDR(tn_stats), .absmax = 8, .p999 = 4, .ch_over = s.zeros};

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/conform/placement.h"
+#include "runtime/conform/numbers/placement.h"
 #include "runtime/ops/kernel/kernel.h"
 #include "tests/kernels/anyhost.h"
 
@@ -36,7 +36,7 @@ typedef struct job {
 
 typedef struct tally {
   const job *j;
-  const placed *w;                                              /* under test */
+  const placed_weight *w;                                              /* under test */
   uint64_t matrices, weights, read, runs, wrong, shown, others; /* shown: weights among what is wrong */
   bool here;
 } tally;
@@ -139,20 +139,20 @@ static void read_back(tally *t, any_product *p) {
 
 /* A need of another format (rows of the shadow, say) hangs on the same product: its weights are read where activations
  * need them. */
-static bool is_main(const any_product *p, const placed *w) {
+static bool is_main(const any_product *p, const placed_weight *w) {
   return p->claim.format && !strcmp(p->claim.format->name, w->format);
 }
 
-static void same_bytes(tally *t, const any_product *p, const placed *w) {
+static void same_bytes(tally *t, const any_product *p, const placed_weight *w) {
   if (p->weights->bytes != w->n_bytes || memcmp(p->weights->ctx, w->bytes, w->n_bytes) != 0)
     complain(t, p->M, "libtenon packed other bytes");
 }
 
-static void matrix(tally *t, fake *f, const placed *w) {
+static void matrix(tally *t, fake *f, const placed_weight *w) {
   t->w = w;
   for (uint32_t i = 0; i < t->j->n_m; i++) {
     any_product p;
-    f->threads = t->j->M[i] > 1 ? 2 : 1; /* a thread for each of many short runs would be most of the time */
+    f->h.threads = t->j->M[i] > 1 ? 2 : 1; /* a thread for each of many short runs would be most of the time */
     any_init_weights(&p, f, w->N, w->K, t->j->phase, w->stats.h.size ? &w->stats : NULL, w->kn);
     if (!any_claimed(&p)) {
       complain(t, t->j->M[i], p.claim.text);
@@ -190,7 +190,7 @@ static tally model(job *j, fake *f, const placement_req *r) {
 static int variant(job *j, const char *text) {
   char copy[256], file[PATH_MAX], dir[PATH_MAX], plugin[64];
   const char *set[MAX_SET] = {""};
-  fake f = {.threads = 2, .set = set};
+  fake f = {.h.threads = 2, .set = set};
   int rc = 0;
   j->variant = text;
   j->phase = TN_PHASE_ANY;

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/kernels/fakehost.h"
 
-#include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* --- graphs ---------------------------------------------------------------------------------------------------- */
 
@@ -20,41 +17,17 @@ void graph_free(fake_graph *g) {
   for (uint32_t i = 0; i < MAX_VALUES; i++) free(g->data[i]);
 }
 
-static tn_expr add_expr(fake_graph *g, fake_expr e) {
-  for (uint32_t i = 0; i < g->ctx.n; i++)
-    if (!memcmp(&g->ctx.e[i], &e, sizeof e)) return i;
-  if (g->ctx.n == MAX_EXPRS) abort();
-  g->ctx.e[g->ctx.n] = e;
-  return g->ctx.n++;
-}
-
-tn_expr ex(fake_graph *g, int64_t v) {
-  fake_expr e;
-  memset(&e, 0, sizeof e);
-  e.v = v;
-  return add_expr(g, e);
-}
+tn_expr ex(fake_graph *g, int64_t v) { return kit_const(&g->ctx, v); }
 
 tn_expr sym(fake_graph *g, const char *name, int64_t lo, int64_t hi) {
-  fake_expr e;
-  memset(&e, 0, sizeof e);
-  e.kind = E_SYM;
-  e.v = g->pub.n_symbols;
-  g->symbols[g->pub.n_symbols] = (tn_symbol){.h = TN_HDR(tn_symbol), .name = name, .lo = lo, .hi = hi};
-  g->ctx.hi[g->pub.n_symbols] = hi;
-  g->symbol_ptr[g->pub.n_symbols] = &g->symbols[g->pub.n_symbols];
-  g->pub.n_symbols++;
-  return add_expr(g, e);
+  const uint32_t i = g->pub.n_symbols++;
+  const tn_expr e = kit_symbol(&g->ctx, i, 0, hi);
+  g->symbols[i] = (tn_symbol){.h = TN_HDR(tn_symbol), .name = name, .lo = lo, .hi = hi};
+  g->symbol_ptr[i] = &g->symbols[i];
+  return e;
 }
 
-tn_expr ex2(fake_graph *g, int kind, tn_expr a, tn_expr b) {
-  fake_expr e;
-  memset(&e, 0, sizeof e);
-  e.kind = kind;
-  e.a = a;
-  e.b = b;
-  return add_expr(g, e);
-}
+tn_expr ex2(fake_graph *g, int kind, tn_expr a, tn_expr b) { return kit_binary(&g->ctx, kind, a, b); }
 
 tn_id value(fake_graph *g, uint32_t kind, uint32_t rank, const tn_expr *dims) {
   tn_id v = g->pub.n_values++;
@@ -167,38 +140,6 @@ void graph_finish(fake_graph *g) {
 
 /* --- services -------------------------------------------------------------------------------------------------- */
 
-static tn_status eval(const tn_graph *g, tn_expr e, const tn_dims *d, int64_t *out) {
-  if (e >= g->ctx->n) return TN_E_INVALID;
-  const fake_expr *x = &g->ctx->e[e];
-  int64_t a, b;
-  if (x->kind == E_CONST) return *out = x->v, TN_OK;
-  if (x->kind == E_SYM) {
-    if (!d || x->v >= d->n) return TN_E_INVALID;
-    return *out = d->v[x->v], TN_OK;
-  }
-  if (eval(g, x->a, d, &a) != TN_OK || eval(g, x->b, d, &b) != TN_OK) return TN_E_INVALID;
-  if (x->kind == E_ADD) return __builtin_add_overflow(a, b, out) ? TN_E_INVALID : TN_OK;
-  return *out = a > b ? a : b, TN_OK;
-}
-
-static uint64_t symbols(const tn_graph *g, tn_expr e) {
-  if (e >= g->ctx->n) return UINT64_MAX;
-  const fake_expr *x = &g->ctx->e[e];
-  if (x->kind == E_CONST) return 0;
-  if (x->kind == E_SYM) return UINT64_C(1) << (x->v < 63 ? x->v : 63);
-  return symbols(g, x->a) | symbols(g, x->b);
-}
-
-static tn_status range(const tn_graph *g, tn_expr e, int64_t *lo, int64_t *hi) {
-  if (e >= g->ctx->n) return TN_E_INVALID;
-  *lo = *hi = g->ctx->e[e].v;
-  if (g->ctx->e[e].kind != E_CONST) {
-    *lo = 0;
-    *hi = g->ctx->e[e].kind == E_SYM && g->ctx->hi[g->ctx->e[e].v] ? g->ctx->hi[g->ctx->e[e].v] : INT64_MAX;
-  }
-  return TN_OK;
-}
-
 uint32_t fake_variant(char *text, const char **set, uint32_t cap, uint32_t *phase) {
   uint32_t n = 0;
   for (char *w = strtok(text, ","); w && n < cap; w = strtok(NULL, ",")) {
@@ -251,135 +192,14 @@ static tn_status option(tn_host_ctx *ctx, const char *key, uint32_t type, void *
   return TN_E_INVALID;
 }
 
-static int32_t cancelled(const tn_run *run) {
-  fake *f = run->ctx;
-  return f->cancel_after && __atomic_add_fetch(&f->polls, 1, __ATOMIC_RELAXED) > f->cancel_after;
-}
-
-typedef struct piece {
-  tn_body body;
-  void *arg;
-  int64_t begin, end;
-  uint32_t worker;
-} piece;
-
-static void *do_piece(void *arg) {
-  piece *p = arg;
-  if (p->begin < p->end) p->body(p->arg, p->begin, p->end, p->worker);
-  return NULL;
-}
-
-static void parallel_for(tn_run *run, int64_t n, int64_t grain, tn_body body, void *arg) {
-  const fake *f = run->ctx;
-  int64_t parts = f->threads ? f->threads : 1;
-  pthread_t t[8];
-  piece p[8];
-  if (grain < 1) abort();
-  for (int64_t i = 0; i < parts; i++) {
-    p[i] = (piece){body, arg, n * i / parts, n * (i + 1) / parts, (uint32_t)i};
-    if (i == parts - 1)
-      do_piece(&p[i]);
-    else if (pthread_create(&t[i], NULL, do_piece, &p[i]))
-      abort();
-  }
-  for (int64_t i = 0; i + 1 < parts; i++) pthread_join(t[i], NULL);
-}
-
-static int64_t now(tn_host_ctx *ctx) {
-  struct timespec t;
-  (void)ctx;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-static uint32_t name_id(tn_host_ctx *ctx, const char *name) { return (void)ctx, (void)name, 0; }
-static void span(tn_host_ctx *ctx, uint32_t name, uint32_t clock, int64_t start, int64_t end) {
-  (void)ctx, (void)name, (void)clock, (void)start, (void)end;
-}
-static tn_status resource(tn_host_ctx *ctx, const char *rel, const void **data, uint64_t *n) {
-  return (void)ctx, (void)rel, (void)data, (void)n, TN_E_UNAVAILABLE;
-}
-static tn_status cache_get(tn_host_ctx *ctx, const void *key, uint64_t nkey, const void **data, uint64_t *n) {
-  const fake_cache *c = ((const fake *)ctx)->cache;
-  if (!c || !c->n_data || c->n_key != nkey || memcmp(c->key, key, nkey)) return TN_E_UNAVAILABLE;
-  *data = c->data;
-  *n = c->n_data;
-  return TN_OK;
-}
-static tn_status cache_put(tn_host_ctx *ctx, const void *key, uint64_t nkey, const void *data, uint64_t n) {
-  fake_cache *c = ((const fake *)ctx)->cache;
-  if (!c || nkey > sizeof c->key || n > sizeof c->data) return TN_OK;
-  memcpy(c->key, key, nkey);
-  memcpy(c->data, data, n);
-  c->n_key = nkey;
-  c->n_data = n;
-  c->puts++;
-  return TN_OK;
-}
-static int32_t divides(const tn_graph *g, tn_expr e, int64_t c) {
-  if (e >= g->ctx->n || g->ctx->e[e].kind != E_CONST || c == 0) return -1;
-  return g->ctx->e[e].v % c == 0;
-}
-static int32_t order(const tn_graph *g, tn_expr a, tn_expr b) { return (void)g, a == b ? 0 : 2; }
-/* One after the other. */
-static tn_status offsets(tn_host_ctx *ctx, uint32_t n, tn_interval *iv, uint64_t *total) {
-  uint64_t at = 0;
-  (void)ctx;
-  for (uint32_t i = 0; i < n; i++) {
-    iv[i].offset = (at + iv[i].align - 1) & ~(iv[i].align - 1);
-    at = iv[i].offset + iv[i].bytes;
-  }
-  return *total = at, TN_OK;
-}
-static const void *no_extension(tn_host_ctx *ctx, const char *name, uint32_t version) {
-  return (void)ctx, (void)name, (void)version, NULL;
-}
-static int32_t never(tn_host_ctx *ctx) { return (void)ctx, 0; }
-static void done(tn_ticket *t, tn_status st, const tn_times *times, const tn_error *err) {
-  if (times) t->times = *times;
-  if (err) t->err = *err;
-  t->st = st;
-  __atomic_add_fetch(&t->done, 1, __ATOMIC_RELEASE);
-}
-
-static void more_services(tn_host *h) {
-  h->now = now;
-  h->name_id = name_id;
-  h->span = span;
-  h->resource = resource;
-  h->cache_get = cache_get;
-  h->cache_put = cache_put;
-  h->divides = divides;
-  h->order = order;
-  h->offsets = offsets;
-  h->done = done;
-  h->get_extension = no_extension;
-  h->cancelled = never;
-}
-
 bool fake_open(fake *f, const char *so) {
-  test_host_init(&f->h);
-  more_services(&f->h.host);
-  f->h.host.eval = eval;
-  f->h.host.symbols = symbols;
-  f->h.host.range = range;
+  kit_host_init(&f->h, 4);
+  kit_exprs_serve(&f->h.host);
   f->h.host.option = option;
   f->err = (tn_error){.h = TN_HDR(tn_error), .node = TN_NONE, .task = TN_NONE};
-  void *lib = dlopen(so, RTLD_NOW | RTLD_LOCAL);
-  if (!lib) {
-    printf("%s\n", dlerror());
-    return false;
-  }
-  tn_entry_v1 entry;
-  *(void **)&entry = dlsym(lib, TN_ENTRY_SYMBOL);
-  tn_negotiate neg = {.h = TN_HDR(tn_negotiate)};
-  const tn_caps *caps = NULL;
-  uint32_t n = 0;
-  f->plugin = NULL;
+  f->plugin = NULL; /* options are asked for before it is known */
   f->device = NULL;
-  if (!entry || entry(&f->h.host, &neg, &f->plugin) != TN_OK) return false;
-  if (f->plugin->enumerate(f->plugin, 1, &caps, &n, &f->err) != TN_OK || n != 1) return false;
-  return f->plugin->open(f->plugin, 0, &f->device, &f->err) == TN_OK;
+  return kit_host_load(&f->h, so, &f->plugin, &f->err) && f->plugin->open(f->plugin, 0, &f->device, &f->err) == TN_OK;
 }
 
 void fake_close(fake *f) {
@@ -423,7 +243,7 @@ int64_t fake_count(const fake_graph *g, tn_id v, const int64_t *symbols) {
   int64_t n = 1, one;
   fake_dims(&d, g, symbols);
   for (uint32_t i = 0; i < g->values[v].rank; i++) {
-    if (eval(&g->pub, g->dims[v][i], &d, &one) != TN_OK) abort();
+    if (kit_eval(&g->pub, g->dims[v][i], &d, &one) != TN_OK) abort();
     n *= one;
   }
   return n;
@@ -531,9 +351,7 @@ static void place_output(fake *f, const fake_graph *g, walked *w, const tn_slot 
   w->n_aliased++;
 }
 
-tn_run fake_run(fake *f) {
-  return (tn_run){.h = TN_HDR(tn_run), .ctx = f, .n_workers = 4, .parallel_for = parallel_for, .cancelled = cancelled};
-}
+tn_run fake_run(fake *f) { return kit_host_run(&f->h); }
 
 static tn_status run_task(fake *f, fake_graph *g, walked *w, tn_id task, const tn_dims *dims, guarded *memory) {
   const tn_task *t = w->info->tasks[task];

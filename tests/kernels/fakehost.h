@@ -7,40 +7,19 @@
 #define TENON_TESTS_KERNELS_FAKEHOST_H
 
 #include "tests/kernels/harness.h"
+#include "tests/kit/exprs.h"
 
-enum { MAX_VALUES = 64, MAX_NODES = 32, MAX_EXPRS = 64, MAX_GROUPS = 32, MAX_NEEDS = 64, MAX_IO = 24, MAX_ATTR = 6 };
-
-/* Expressions are ids into a table: constants, symbols, sums, maxima. */
-enum { E_CONST, E_SYM, E_ADD, E_MAX };
-typedef struct fake_expr {
-  int kind;
-  int64_t v; /* constant or symbol index */
-  tn_expr a, b;
-} fake_expr;
-
-struct tn_graph_ctx {
-  fake_expr e[MAX_EXPRS];
-  int64_t hi[4]; /* of symbols */
-  uint32_t n;
-};
-
-/* A submitted item: what done() said, and how often. */
-struct tn_ticket {
-  tn_status st;
-  uint32_t done;
-  tn_times times;
-  tn_error err;
-};
+enum { MAX_VALUES = 64, MAX_NODES = 32, MAX_GROUPS = 32, MAX_NEEDS = 64, MAX_IO = 24, MAX_ATTR = 6 };
 
 typedef struct fake_graph {
   tn_graph pub;
   tn_graph_ctx ctx;
   tn_value values[MAX_VALUES];
   tn_node nodes[MAX_NODES];
-  tn_symbol symbols[4];
+  tn_symbol symbols[KIT_SYMBOLS];
   const tn_value *value_ptr[MAX_VALUES];
   const tn_node *node_ptr[MAX_NODES];
-  const tn_symbol *symbol_ptr[4];
+  const tn_symbol *symbol_ptr[KIT_SYMBOLS];
   tn_expr dims[MAX_VALUES][TN_MAX_RANK];
   tn_id uses[MAX_VALUES][MAX_NODES], io[MAX_NODES][MAX_IO];
   const tn_attr *attrs[MAX_NODES][MAX_ATTR];
@@ -72,13 +51,6 @@ typedef struct fused_spec {
 tn_id fused_node(fake_graph *g, const fused_spec *s);
 void graph_finish(fake_graph *g); /* uses, pointers */
 
-/* One entry of a blob cache. */
-typedef struct fake_cache {
-  uint8_t key[512], data[512];
-  uint64_t n_key, n_data;
-  uint32_t puts;
-} fake_cache;
-
 /* A value of `isa` whose kernels are others than auto's on processors with more: pairs of row blocks on x86 with AMX.
  */
 #if defined(__x86_64__)
@@ -89,16 +61,12 @@ typedef struct fake_cache {
 
 /* Options of the fake host; then the plugin. */
 typedef struct fake {
-  test_host h; /* first: host.ctx points here */
+  kit_host h; /* first: host.ctx points here */
   int64_t group, min_k, min_n, act_matmul;
   const char *isa, *format; /* format NULL: w4g */
-  int threads;              /* of parallel_for; 0: inline */
-  int32_t cancel_after;     /* polls until cancelled; 0: never */
-  int64_t polls;
-  bool alias;             /* outputs lie where their slots say that they may */
-  const char *const *set; /* [n_set] "key=value": before the fields above; what neither has is the plugin's default */
+  bool alias;               /* outputs lie where their slots say that they may */
+  const char *const *set;   /* [n_set] "key=value": before the fields above; what neither has is the plugin's default */
   uint32_t n_set;
-  fake_cache *cache; /* NULL: keeps nothing */
   tn_plugin *plugin;
   tn_device *device;
   tn_error err;

@@ -89,38 +89,6 @@ void guarded_free(guarded *g) {
   *g = (guarded){0};
 }
 
-static void *host_alloc(tn_host_ctx *ctx, size_t bytes, size_t align, uint32_t tag) {
-  test_host *h = (test_host *)ctx;
-  (void)tag;
-  __atomic_fetch_add(&h->total, 1, __ATOMIC_RELAXED);
-  if (h->fail_at && --h->fail_at == 0) return NULL;
-  void *p = NULL;
-  if (posix_memalign(&p, align < sizeof(void *) ? sizeof(void *) : align, bytes ? bytes : 1)) return NULL;
-  memset(p, FILL, bytes); /* uninitialised memory must not be relied on */
-  __atomic_fetch_add(&h->live, 1, __ATOMIC_RELAXED);
-  return p;
-}
-
-static void host_free(tn_host_ctx *ctx, void *p) {
-  if (p) __atomic_fetch_sub(&((test_host *)ctx)->live, 1, __ATOMIC_RELAXED);
-  free(p);
-}
-
-static void host_log(tn_host_ctx *ctx, uint32_t level, const char *line) {
-  test_host *h = (test_host *)ctx;
-  (void)level;
-  snprintf(h->line, sizeof h->line, "%s", line);
-}
-
-void test_host_init(test_host *h) {
-  *h = (test_host){.host = {.h = TN_HDR(tn_host),
-                            .ctx = (tn_host_ctx *)h,
-                            .max_workers = 4,
-                            .alloc = host_alloc,
-                            .free = host_free,
-                            .log = host_log}};
-}
-
 static tn_status weight_rows(const tn_weight *w, int64_t n0, int64_t n1, float *dst) {
   const test_weight *t = (const test_weight *)w;
   memcpy(dst, t->data + n0 * w->K, (size_t)((n1 - n0) * w->K) * sizeof *dst);
@@ -134,11 +102,11 @@ void test_weight_init(test_weight *w, const float *data, int64_t N, int64_t K) {
 
 uint8_t *pack_as(const tn_format *f, const int64_t *params, uint32_t n_params, const float *data, int64_t N, int64_t K,
                  tn_blob *blob) {
-  test_host host;
+  kit_host host = {.live = 0};
   test_weight w;
   tn_pack_size size;
   tn_pack *pack;
-  test_host_init(&host);
+  kit_host_init(&host, 4);
   test_weight_init(&w, data, N, K);
   if (f->size(f, N, K, params, n_params, &size) != TN_OK) return NULL;
   if (f->begin(&host.host, f, &w.w, params, n_params, &pack, NULL) != TN_OK) return NULL;

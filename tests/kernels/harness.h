@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the kernel suites share: seeded values, memory between guards, the reference in double, a host for packing.
+ * What the kernel suites share: seeded values, memory between guards, the reference in double.
  */
 #ifndef TENON_TESTS_KERNELS_HARNESS_H
 #define TENON_TESTS_KERNELS_HARNESS_H
@@ -11,6 +11,7 @@
 
 #include "plugins/common/cpu/format.h"
 #include "plugins/common/formats/w4g.h"
+#include "tests/kit/host.h"
 #if defined(__aarch64__)
 #include "plugins/cpu-neon-lut/kernels/kernels.h"
 #define KERNELS tni_arm_kernels
@@ -45,16 +46,6 @@ typedef struct guarded {
 guarded guarded_new(size_t bytes);
 bool guarded_ok(const guarded *g);
 void guarded_free(guarded *g);
-
-/* A host that can allocate and log; counts what is outstanding. fail_at: the n-th allocation from now fails (1-based).
- * line: the last one logged.
- */
-typedef struct test_host {
-  tn_host host;
-  int64_t live, total, fail_at;
-  char line[512];
-} test_host;
-void test_host_init(test_host *h);
 
 /* Row-major float weights behind a tn_weight. */
 typedef struct test_weight {

@@ -26,9 +26,9 @@ static void the_rule(void) {
 }
 
 /* Opens with format b2; what was chosen, as claims say it: "" if there is no device. */
-static const char *open_b2(fake_cache *cache, const char *isa, const char **driver, uint8_t *packed, size_t n) {
+static const char *open_b2(kit_cache *cache, const char *isa, const char **driver, uint8_t *packed, size_t n) {
   const char *set[] = {"format=b2", isa};
-  fake f = {.set = set, .n_set = 2, .cache = cache, .isa = "auto"};
+  fake f = {.set = set, .n_set = 2, .h.cache = cache, .isa = "auto"};
   static char text[256];
   static answers a;
   const char *name = "";
@@ -61,7 +61,7 @@ static const char *open_b2(fake_cache *cache, const char *isa, const char **driv
 
 /* Measured once; what is kept wins, whichever it is; damage and another processor's are measured anew. */
 static void what_is_kept_wins(void) {
-  static fake_cache cache, other;
+  static kit_cache cache, other;
   static uint8_t bytes[3][2048];
   const char *driver;
   const char *first = open_b2(&cache, "isa=auto", &driver, bytes[0], sizeof *bytes);
@@ -74,8 +74,8 @@ static void what_is_kept_wins(void) {
 
   const char *second = strcmp(first, "w2g") ? "w2g" : "lut2";
   char *chosen = NULL; /* in the record: 16 bytes */
-  for (size_t i = 0; !chosen && i + 16 < cache.n_data; i++)
-    if (!strcmp((char *)cache.data + i, first)) chosen = (char *)cache.data + i;
+  for (size_t i = 0; !chosen && i + 16 < cache.entry[0].n_data; i++)
+    if (!strcmp((char *)cache.entry[0].data + i, first)) chosen = (char *)cache.entry[0].data + i;
   CU_ASSERT_PTR_NOT_NULL_FATAL(chosen);
   memset(chosen, 0, 16);
   memcpy(chosen, second, strlen(second));
@@ -84,21 +84,23 @@ static void what_is_kept_wins(void) {
   CU_ASSERT(memcmp(bytes[0], bytes[2], sizeof *bytes) != 0);
   CU_ASSERT_EQUAL(cache.puts, 1);
 
-  other = cache;
+  kit_cache_copy(&other, &cache);
   CU_ASSERT(*open_b2(&other, "isa=avx2", NULL, NULL, 0) != 0); /* other kernels */
   CU_ASSERT_EQUAL(other.puts, (uint32_t)((tni_cm_cpu_features() & TNI_CPU_AVX512VNNI) ? 2 : 1));
-  other = cache;
-  other.n_data--;
+  kit_cache_copy(&other, &cache);
+  other.entry[0].n_data--;
   CU_ASSERT(*open_b2(&other, "isa=auto", NULL, NULL, 0) != 0);
   CU_ASSERT_EQUAL(other.puts, 2);
   memset(chosen, 'x', 16);
   CU_ASSERT(*open_b2(&cache, "isa=auto", NULL, NULL, 0) != 0);
   CU_ASSERT_EQUAL(cache.puts, 2);
+  kit_cache_free(&cache);
+  kit_cache_free(&other);
 }
 
 /* Without vector kernels nothing is measured; without a cache it is, each time. */
 static void nothing_to_keep(void) {
-  static fake_cache cache;
+  static kit_cache cache;
   const char *driver;
   CU_ASSERT_STRING_EQUAL(open_b2(&cache, "isa=scalar", &driver, NULL, 0), "w2g");
   CU_ASSERT_PTR_NOT_NULL(strstr(driver, "not measured"));

@@ -262,10 +262,10 @@ static void w4g_splits(void) {
     float *w = random_matrix(N, K, V_NORMAL, 9);
     tn_blob b;
     uint8_t *one = pack_w4g(w, N, K, group, &b), *other = aligned_alloc(64, b.bytes);
-    test_host host;
+    kit_host host = {.live = 0};
     test_weight tw;
     tn_pack *p;
-    test_host_init(&host);
+    kit_host_init(&host, 4);
     test_weight_init(&tw, w, N, K);
     memset(other, 0x5a, b.bytes);
     CU_ASSERT_EQUAL_FATAL(tni_w4g_format.begin(&host.host, &tni_w4g_format, &tw.w, b.params, 1, &p, NULL), TN_OK);
@@ -356,9 +356,9 @@ static void w4g_no_memory(void) {
   test_weight tw;
   test_weight_init(&tw, w, 20, 70);
   for (int64_t at = 1; at <= 2; at++) {
-    test_host host;
+    kit_host host = {.live = 0};
     tn_pack *p = NULL;
-    test_host_init(&host);
+    kit_host_init(&host, 4);
     host.fail_at = at;
     tn_status st = tni_w4g_format.begin(&host.host, &tni_w4g_format, &tw.w, &g32, 1, &p, NULL);
     CU_ASSERT_EQUAL(st, at == 1 ? TN_E_NO_MEMORY : TN_OK);

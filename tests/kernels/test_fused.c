@@ -326,7 +326,7 @@ static fake variant(int64_t group, int v) {
                 .isa = v == 1   ? "scalar"
                        : v == 3 ? FAKE_LESSER_ISA
                                 : "auto",
-                .threads = v == 2 ? 3 : 0,
+                .h.threads = v == 2 ? 3 : 0,
                 .alias = v == 3};
 }
 

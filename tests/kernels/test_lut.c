@@ -178,10 +178,10 @@ static void golden(void) {
     uint64_t h = fnv(bytes, b.bytes);
     if (h != hash[i]) printf("\n    %s: 0x%016llx", f->name, (unsigned long long)h);
     CU_ASSERT_EQUAL(h, hash[i]);
-    test_host host;
+    kit_host host = {.live = 0};
     test_weight tw;
     tn_pack *p;
-    test_host_init(&host);
+    kit_host_init(&host, 4);
     test_weight_init(&tw, w, N, K);
     memset(other, 0x5a, b.bytes);
     CU_ASSERT_EQUAL_FATAL(f->begin(&host.host, f, &tw.w, NULL, 0, &p, NULL), TN_OK);
@@ -227,11 +227,11 @@ static void refusals(void) {
   CU_ASSERT_EQUAL(f->unpack(&cut, box, w), TN_E_INVALID);
   free(bytes);
   for (int64_t at = 1; at <= 2; at++) {
-    test_host host;
+    kit_host host = {.live = 0};
     test_weight tw;
     tn_pack *p = NULL;
     uint8_t blob[544 * 2];
-    test_host_init(&host);
+    kit_host_init(&host, 4);
     test_weight_init(&tw, (float[64]){0}, 2, 32);
     host.fail_at = at;
     tn_status st = f->begin(&host.host, f, &tw.w, NULL, 0, &p, NULL);

@@ -82,7 +82,7 @@ static void one_matmul(void) {
           fake f = defaults();
           f.group = group;
           f.isa = variant == 1 ? "scalar" : variant == 3 ? FAKE_LESSER_ISA : "auto"; /* on AMX another kernel */
-          f.threads = variant == 2 ? 3 : 0;
+          f.h.threads = variant == 2 ? 3 : 0;
           OPEN(f);
           fake_graph *g = malloc(sizeof *g);
           graph_init(g);
@@ -120,7 +120,7 @@ static void one_matmul(void) {
 static void siblings(void) {
   for (int64_t M = 1; M <= 8; M += 7) {
     fake f = defaults();
-    f.threads = 2;
+    f.h.threads = 2;
     OPEN(f);
     fake_graph *g = malloc(sizeof *g);
     graph_init(g);
@@ -228,7 +228,7 @@ static void activations(void) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     for (int side = 0; side < 3; side++) { /* 1: x is a constant, 2: w is one */
       fake f = defaults();
-      f.threads = 2;
+      f.h.threads = 2;
       f.min_n = 1000000;
       OPEN(f);
       fake_graph *g = malloc(sizeof *g);
@@ -284,7 +284,7 @@ static void float_gemm(void) {
                {1, 64, 33, 0, 0, 2, -1, 3}, {50, 64, 70, 1, 1, 1, 1, 2}, {4, 0, 6, 1, 0, 1, 3, 1}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     fake f = defaults();
-    f.threads = (int)(i % 3);
+    f.h.threads = (int)(i % 3);
     OPEN(f);
     fake_graph *g = malloc(sizeof *g);
     graph_init(g);
@@ -500,7 +500,7 @@ static void cancel(void) {
   OPEN(f);
   fake_graph *g = simple_graph();
   int64_t S[1] = {3};
-  f.cancel_after = 2;
+  f.h.cancel_after = 2;
   walked r = walk(&f, g, S);
   CU_ASSERT_EQUAL(r.st, TN_E_CANCELLED);
   CU_ASSERT_EQUAL(f.err.code, TN_E_CANCELLED);

@@ -67,7 +67,7 @@ void demo_virtual_time(void) {
   CU_ASSERT(t[2].n_shadows == 48 && t[2].beside >= 40);
 }
 
-/* A prompt, what follows it on the decode plugin, and a second prompt behind both. */
+/* A prompt, what follows it on the decode plugin, and a second prompt after both. */
 enum { FIRST = 266, SECOND = 65, ALL = FIRST + 1 + SECOND };
 static float *converse(const char *more, uint64_t seed, timeline *t, size_t *vocab) {
   demo b;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/npu/minihost.h"
 
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,35 +34,7 @@ double rng_normal(rng *r) {
 
 /* --- services --------------------------------------------------------------------------------------------------- */
 
-typedef struct head {
-  void *base;
-} head;
-
-static void *alloc(tn_host_ctx *ctx, size_t bytes, size_t align, uint32_t tag) {
-  mini *m = (mini *)ctx;
-  (void)tag;
-  if (m->fail_at && --m->fail_at == 0) return NULL;
-  if (align < sizeof(head)) align = sizeof(head);
-  uint8_t *base = malloc(bytes + align + sizeof(head));
-  if (!base) return NULL;
-  uint8_t *p = (uint8_t *)(((uintptr_t)base + sizeof(head) + align - 1) / align * align);
-  memcpy(p - sizeof(head), &base, sizeof base);
-  memset(p, 0xa5, bytes);
-  __atomic_fetch_add(&m->live, 1, __ATOMIC_RELAXED);
-  __atomic_fetch_add(&m->total, 1, __ATOMIC_RELAXED);
-  return p;
-}
-
-static void release(tn_host_ctx *ctx, void *p) {
-  if (!p) return;
-  void *base;
-  memcpy(&base, (uint8_t *)p - sizeof(head), sizeof base);
-  free(base);
-  __atomic_fetch_sub(&((mini *)ctx)->live, 1, __ATOMIC_RELAXED);
-}
-
-static void log_line(tn_host_ctx *ctx, uint32_t level, const char *line) { (void)ctx, (void)level, (void)line; }
-static int64_t now(tn_host_ctx *ctx) { return ((mini *)ctx)->total; }
+static int64_t now(tn_host_ctx *ctx) { return ((mini *)ctx)->h.total; }
 
 static tn_status option(tn_host_ctx *ctx, const char *key, uint32_t type, void *out) {
   const mini *m = (const mini *)ctx;
@@ -92,160 +63,26 @@ static tn_status option(tn_host_ctx *ctx, const char *key, uint32_t type, void *
   return TN_E_INVALID;
 }
 
-static tn_status cache_get(tn_host_ctx *ctx, const void *key, uint64_t nkey, const void **data, uint64_t *n) {
-  const mini_cache *c = ((const mini *)ctx)->cache;
-  for (uint32_t i = 0; c && i < c->n; i++) {
-    if (c->entry[i].n_key != nkey || memcmp(c->entry[i].key, key, nkey) != 0) continue;
-    *data = c->entry[i].data;
-    *n = c->entry[i].n;
-    return TN_OK;
-  }
-  return TN_E_UNAVAILABLE;
-}
-
-static tn_status cache_put(tn_host_ctx *ctx, const void *key, uint64_t nkey, const void *data, uint64_t n) {
-  mini_cache *c = ((const mini *)ctx)->cache;
-  uint32_t i = 0;
-  while (c && i < c->n && (c->entry[i].n_key != nkey || memcmp(c->entry[i].key, key, nkey) != 0)) i++;
-  if (!c || i == MINI_CACHED) return TN_OK;
-  if (i == c->n) {
-    c->entry[c->n++].key = memcpy(malloc(nkey), key, nkey);
-    c->entry[i].n_key = nkey;
-  }
-  free(c->entry[i].data);
-  c->entry[i].data = memcpy(malloc(n), data, n);
-  c->entry[i].n = n;
-  return TN_OK;
-}
-
-void mini_cache_free(mini_cache *c) {
-  for (uint32_t i = 0; i < c->n; i++) {
-    free(c->entry[i].key);
-    free(c->entry[i].data);
-  }
-}
-
-/* Expression 0 is symbol 0, the others are numbers. */
-static const net *net_of(const tn_graph *g) { return (const net *)(const void *)g->ctx; }
-
-static tn_status eval(const tn_graph *g, tn_expr e, const tn_dims *d, int64_t *out) {
-  const net *n = net_of(g);
-  if (e >= n->n_ex || (e == 0 && (!d || d->n < 1))) return TN_E_INVALID;
-  *out = e ? n->ex[e] : d->v[0];
-  return TN_OK;
-}
-
-static tn_status range(const tn_graph *g, tn_expr e, int64_t *lo, int64_t *hi) {
-  const net *n = net_of(g);
-  if (e >= n->n_ex) return TN_E_INVALID;
-  *lo = e ? n->ex[e] : 1;
-  *hi = e ? n->ex[e] : 4096;
-  return TN_OK;
-}
-
-static uint64_t symbols(const tn_graph *g, tn_expr e) { return (void)g, e == 0; }
-
-struct tn_ticket {
-  tn_status st;
-  uint32_t done;
-  tn_times times;
-  tn_error err;
-};
-
-static void done(tn_ticket *t, tn_status st, const tn_times *times, const tn_error *err) {
-  t->st = st;
-  t->done++;
-  if (times) t->times = *times;
-  if (err) t->err = *err;
-}
-
-/* What the plugin may ask for and has no use of here. */
-static uint32_t name_id(tn_host_ctx *ctx, const char *name) {
-  (void)ctx, (void)name;
-  return 0;
-}
-static void span(tn_host_ctx *ctx, uint32_t name, uint32_t clock, int64_t start, int64_t end) {
-  (void)ctx, (void)name, (void)clock, (void)start, (void)end;
-}
-static tn_status resource(tn_host_ctx *ctx, const char *rel, const void **data, uint64_t *n) {
-  (void)ctx, (void)rel, (void)data, (void)n;
-  return TN_E_UNAVAILABLE;
-}
-static int32_t divides(const tn_graph *g, tn_expr e, int64_t c) {
-  (void)g, (void)e, (void)c;
-  return -1;
-}
-static int32_t order(const tn_graph *g, tn_expr a, tn_expr b) {
-  (void)g, (void)a, (void)b;
-  return 2;
-}
-static tn_status offsets(tn_host_ctx *ctx, uint32_t n, tn_interval *iv, uint64_t *total) {
-  (void)ctx, (void)n, (void)iv, (void)total;
-  return TN_E_UNSUPPORTED;
-}
-static const void *get_extension(tn_host_ctx *ctx, const char *name, uint32_t version) {
-  (void)ctx, (void)name, (void)version;
-  return NULL;
-}
-static int32_t host_cancelled(tn_host_ctx *ctx) {
-  (void)ctx;
-  return 0;
-}
-
-static int32_t cancelled(const tn_run *run) {
-  mini *m = run->ctx;
-  return m->cancel_after && ++m->polls > m->cancel_after;
-}
-
-/* Three pieces, the last first, as if by three workers. */
-static void parallel_for(tn_run *run, int64_t n, int64_t grain, tn_body body, void *arg) {
-  (void)run;
-  if (grain < 1) abort();
-  for (int64_t i = 3; i-- > 0;)
-    if (n * i / 3 < n * (i + 1) / 3) body(arg, n * i / 3, n * (i + 1) / 3, (uint32_t)i);
-}
-
-tn_run mini_run(mini *m) {
-  return (tn_run){.h = TN_HDR(tn_run), .ctx = m, .n_workers = 3, .parallel_for = parallel_for, .cancelled = cancelled};
-}
+tn_run mini_run(mini *m) { return kit_host_run(&m->h); }
 
 mini mini_defaults(void) {
-  return (mini){
-      .profile = "hmx-2026", .shadow = "all", .fault = "none", .chunk = 64, .wake = 1, .prune = 0.85, .hot = 0.8};
+  return (mini){.h.backwards = true,
+                .profile = "hmx-2026",
+                .shadow = "all",
+                .fault = "none",
+                .chunk = 64,
+                .wake = 1,
+                .prune = 0.85,
+                .hot = 0.8};
 }
 
 bool mini_open(mini *m) {
-  m->host = (tn_host){.h = TN_HDR(tn_host),
-                      .ctx = (tn_host_ctx *)m,
-                      .max_workers = 3,
-                      .alloc = alloc,
-                      .free = release,
-                      .log = log_line,
-                      .now = now,
-                      .option = option,
-                      .eval = eval,
-                      .range = range,
-                      .symbols = symbols,
-                      .cache_get = cache_get,
-                      .cache_put = cache_put,
-                      .done = done,
-                      .name_id = name_id,
-                      .span = span,
-                      .resource = resource,
-                      .divides = divides,
-                      .order = order,
-                      .offsets = offsets,
-                      .get_extension = get_extension,
-                      .cancelled = host_cancelled};
+  kit_host_init(&m->h, 3);
+  kit_exprs_serve(&m->h.host);
+  m->h.host.now = now;
+  m->h.host.option = option;
   m->err = (tn_error){.h = TN_HDR(tn_error), .node = TN_NONE, .task = TN_NONE};
-  void *lib = dlopen(npu_so, RTLD_NOW | RTLD_LOCAL);
-  tn_entry_v1 entry = NULL;
-  if (lib) *(void **)&entry = dlsym(lib, TN_ENTRY_SYMBOL);
-  tn_negotiate neg = {.h = TN_HDR(tn_negotiate)};
-  const tn_caps *caps = NULL;
-  uint32_t n = 0;
-  if (!entry || entry(&m->host, &neg, &m->plugin) != TN_OK) return false;
-  if (m->plugin->enumerate(m->plugin, 1, &caps, &n, &m->err) != TN_OK || n != 1) return false;
+  if (!kit_host_load(&m->h, npu_so, &m->plugin, &m->err)) return false;
   m->counters = m->plugin->get_extension(m->plugin, TNI_NPU_COUNTERS, 1);
   return m->counters && m->plugin->open(m->plugin, 0, &m->device, &m->err) == TN_OK;
 }
@@ -297,10 +134,7 @@ void net_extra(net *n, int64_t kind, int64_t elems, bool constant, rng *r) {
   n->n_extras++;
 }
 
-static tn_expr number(net *n, int64_t v) {
-  n->ex[n->n_ex] = v;
-  return n->n_ex++;
-}
+static tn_expr number(net *n, int64_t v) { return kit_const(&n->ctx, v); }
 
 static tn_id add_value(net *n, uint32_t kind, uint32_t rank, tn_expr a, tn_expr b) {
   const tn_id v = n->graph.n_values++;
@@ -344,7 +178,7 @@ static int64_t width(const net *n) { return n->chain ? n->chain->parts[2] : n->N
 
 void net_build(net *n, int64_t chunk) {
   (void)chunk;
-  n->n_ex = 1;
+  if (kit_symbol(&n->ctx, 0, 1, 4096) != 0) abort();
   const tn_expr one = number(n, 1), K = number(n, n->K), W = number(n, width(n));
   if (one != 1) abort();
   uint32_t n_in = 0;
@@ -371,7 +205,7 @@ void net_build(net *n, int64_t chunk) {
   n->symbol = (tn_symbol){.h = TN_HDR(tn_symbol), .name = "S", .lo = 1, .hi = 4096, .flags = TN_SYM_PADDABLE};
   n->symbols[0] = &n->symbol;
   n->graph.h = (tn_hdr)TN_HDR(tn_graph);
-  n->graph.ctx = (tn_graph_ctx *)(void *)n;
+  n->graph.ctx = &n->ctx;
   n->graph.phase = n->phase;
   n->graph.n_nodes = 1;
   n->graph.n_symbols = 1;
@@ -456,7 +290,7 @@ static tn_status pack(mini *m, const net *n, built *b, uint32_t slot) {
   if (st != TN_OK) return st;
   b->bytes[slot] = aligned_alloc(128, (size.bytes + 127) / 128 * 128);
   if (!b->bytes[slot]) abort();
-  st = f->begin(&m->host, f, &s.w, need->params, need->n_params, &p, &m->err);
+  st = f->begin(&m->h.host, f, &s.w, need->params, need->n_params, &p, &m->err);
   if (st != TN_OK) return st;
   st = f->rows(p, 0, n->N[j], b->bytes[slot]);
   const tn_status last = f->end(p, st == TN_OK ? b->bytes[slot] : NULL);
@@ -513,7 +347,7 @@ static tn_status attach_memory(mini *m, const net *n, built *b, uint32_t slot, i
     bytes = 4;
     for (uint32_t i = 0; i < n->value[s->value].rank; i++) {
       const tn_expr e = n->dims[s->value][i];
-      bytes *= (uint64_t)(e ? n->ex[e] : rows_of_x);
+      bytes *= (uint64_t)(e ? n->ctx.e[e].v : rows_of_x);
     }
   }
   b->bytes[slot] = aligned_alloc(128, (bytes + 255) / 128 * 128);
@@ -593,7 +427,7 @@ static tn_status run_task(mini *m, built *b, uint32_t t) {
 }
 
 tn_status mini_step(mini *m, built *b, const float *x, bool shadow_first) {
-  const int64_t before = m->total;
+  const int64_t before = m->h.total;
   tn_status st = TN_OK;
   const tn_slot *const *slots = b->info->slots;
   for (uint32_t i = 0; i < b->info->n_slots; i++)
@@ -604,7 +438,7 @@ tn_status mini_step(mini *m, built *b, const float *x, bool shadow_first) {
     if (shadow_first && n == 4 && (i == 1 || i == 2)) t = 3 - i;
     st = run_task(m, b, t);
   }
-  b->run_allocs += m->total - before;
+  b->run_allocs += m->h.total - before;
   return st;
 }
 

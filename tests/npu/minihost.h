@@ -11,6 +11,8 @@
 #include <tenon/plugin.h>
 
 #include "plugins/npu-int8-sim/extension.h"
+#include "tests/kit/exprs.h"
+#include "tests/kit/host.h"
 
 extern uint64_t npu_seed;
 typedef struct rng {
@@ -21,27 +23,12 @@ uint64_t rng_next(rng *r);
 int64_t rng_below(rng *r, int64_t n);
 double rng_normal(rng *r);
 
-/* The host's cache of blobs; the test owns it. */
-enum { MINI_CACHED = 8 };
-typedef struct mini_cache {
-  struct {
-    uint8_t *key, *data;
-    uint64_t n_key, n;
-  } entry[MINI_CACHED];
-  uint32_t n;
-} mini_cache;
-void mini_cache_free(mini_cache *c);
-
-/* Counts what is outstanding; fail_at: the n-th allocation from now fails (1-based). */
+/* The plugin, its options, and the fake host. */
 typedef struct mini {
-  tn_host host; /* first: host.ctx points here */
-  int64_t live, total, fail_at;
-  int32_t cancel_after; /* polls until cancelled; 0: never */
-  int64_t polls;
+  kit_host h; /* first: host.ctx points here */
   const char *profile, *shadow, *fault;
   int64_t chunk, wake, window_mib;
   double prune, hot;
-  mini_cache *cache; /* NULL: nothing is kept */
   tn_plugin *plugin;
   tn_device *device;
   const tni_npu_counters *counters;
@@ -80,8 +67,7 @@ typedef struct net {
   tn_stats stats;
   /* Built. */
   tn_graph graph;
-  int64_t ex[64];
-  uint32_t n_ex;
+  struct tn_graph_ctx ctx; /* expression 0 is symbol 0 */
   tn_value value[MAX_VALUES];
   const tn_value *values[MAX_VALUES];
   tn_expr dims[MAX_VALUES][3];

@@ -17,7 +17,7 @@ float *plant(const net *n, int64_t rows, float s, int64_t most, rng *r);
 #define CLOSE(m)                  \
   do {                            \
     mini_close(&(m));             \
-    CU_ASSERT_EQUAL((m).live, 0); \
+    CU_ASSERT_EQUAL((m).h.live, 0); \
   } while (0)
 
 #endif

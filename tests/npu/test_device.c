@@ -268,14 +268,14 @@ static void kept_graphs(void) {
                {"damaged", "hmx-2026", 30, 1, 0, 1},     {"mended", "hmx-2026", 30, 0, 1, 1},
                {"cut off", "hmx-2026", 30, 1, 0, 1},     {"other weights", "hmx-2026", 31, 1, 0, 2},
                {"other costs", "qnn-2024", 30, 1, 0, 3}, {"all there", "hmx-2026", 31, 0, 1, 3}};
-  mini_cache cache = {.n = 0};
+  kit_cache cache = {.n = 0};
   float *first = NULL;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     one o = {.m = mini_defaults()};
     o.m.profile = cases[i].profile;
-    o.m.cache = &cache;
+    o.m.h.cache = &cache;
     if (!strcmp(cases[i].what, "damaged")) cache.entry[0].data[100] ^= 1;
-    if (!strcmp(cases[i].what, "cut off")) cache.entry[0].n--;
+    if (!strcmp(cases[i].what, "cut off")) cache.entry[0].n_data--;
     one_open(&o, cases[i].stream, 64, 96, 2);
     CU_ASSERT_EQUAL_FATAL(o.b.st, TN_OK);
     const npusim_counters n = mini_count(&o.m);
@@ -288,7 +288,7 @@ static void kept_graphs(void) {
     one_close(&o);
   }
   free(first);
-  mini_cache_free(&cache);
+  kit_cache_free(&cache);
 }
 
 static void device_faults(void) {
@@ -319,15 +319,15 @@ static void no_memory(void) {
     one o = {.m = mini_defaults()};
     OPEN(o.m);
     one_make(&o, 21, 64, 32, 2);
-    const int64_t live = o.m.live;
-    o.m.fail_at = at;
+    const int64_t live = o.m.h.live;
+    o.m.h.fail_at = at;
     o.b = mini_build(&o.m, &o.n, 64, false);
-    const bool reached = o.m.fail_at == 0;
+    const bool reached = o.m.h.fail_at == 0;
     CU_ASSERT_EQUAL(o.b.st, reached ? TN_E_NO_MEMORY : TN_OK);
-    o.m.fail_at = 0;
+    o.m.h.fail_at = 0;
     if (o.b.st == TN_OK) CU_ASSERT_EQUAL(mini_step(&o.m, &o.b, o.x, false), TN_OK);
     one_drop(&o);
-    CU_ASSERT_EQUAL(o.m.live, live);
+    CU_ASSERT_EQUAL(o.m.h.live, live);
     CLOSE(o.m);
     if (!reached) return;
   }
@@ -339,10 +339,10 @@ static void cancel(void) {
     one o = {.m = mini_defaults()};
     one_open(&o, 22, 64, 96, 2);
     CU_ASSERT_EQUAL_FATAL(o.b.st, TN_OK);
-    o.m.cancel_after = polls * 25;
+    o.m.h.cancel_after = polls * 25;
     CU_ASSERT_EQUAL(mini_step(&o.m, &o.b, o.x, false), TN_E_CANCELLED);
     CU_ASSERT_EQUAL(o.m.err.code, TN_E_CANCELLED);
-    o.m.cancel_after = 0;
+    o.m.h.cancel_after = 0;
     o.m.err = (tn_error){.h = TN_HDR(tn_error)};
     CU_ASSERT_EQUAL(mini_step(&o.m, &o.b, o.x, false), TN_OK);
     one_close(&o);
@@ -401,7 +401,7 @@ static void given_up(void) {
   const tn_item *items[2] = {&first, &second};
   tn_run run = mini_run(&o.m);
   run.cancelled = look_whether_freed;
-  o.m.host.done = count_done;
+  o.m.h.host.done = count_done;
   CU_ASSERT_EQUAL(o.m.device->submit(o.m.device, 1, items, 2, &run, &o.m.err), TN_OK);
   CU_ASSERT_EQUAL_FATAL(given_up_state.dones, 2);
   pthread_join(given_up_state.thread, NULL);

@@ -37,7 +37,7 @@ static tn_status pack(mini *m, const tn_format *f, const matrix *x, int64_t step
   *bytes = aligned_alloc(128, (size.bytes + 127) / 128 * 128);
   if (!*bytes) abort();
   memset(*bytes, 0x77, size.bytes);
-  st = f->begin(&m->host, f, &x->w, NULL, 0, &p, &m->err);
+  st = f->begin(&m->h.host, f, &x->w, NULL, 0, &p, &m->err);
   if (st != TN_OK) return st;
   if (!step) step = x->w.N;
   /* Last rows first. */

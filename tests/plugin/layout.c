@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Where every field of every struct of the ABI lies in version 1, and where 1.0 ended. What stands here does not move; new
- * fields are added behind. x86-64 and aarch64 alike.
+ * fields are added at the end. x86-64 and aarch64 alike.
  */
 #include <tenon/plugin.h>
 

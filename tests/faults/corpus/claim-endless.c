@@ -5,7 +5,7 @@
 #include "whole.h"
 
 static tn_status fault(tn_device *d, const tn_graph *g, const tn_dims *at, const tn_claim_sink *sink, tn_error *e) {
-  tn_status st = whole_claim(d, g, at, sink, e);
+  tn_status st = claim(d, g, at, sink, e);
   const tn_claim c = whole_answer(d, g, 0);
   const tn_id node = 0;
   while (st == TN_OK) st = sink->group(sink->ctx, &node, 1, &c);

@@ -6,14 +6,14 @@
 
 static const tn_value *const *kept;
 
-static tn_status claim(tn_device *d, const tn_graph *g, const tn_dims *at, const tn_claim_sink *sink, tn_error *e) {
+static tn_status kept_claim(tn_device *d, const tn_graph *g, const tn_dims *at, const tn_claim_sink *sink, tn_error *e) {
   kept = g->values;
-  return whole_claim(d, g, at, sink, e);
+  return claim(d, g, at, sink, e);
 }
 
-static tn_status fault(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *e) {
+static tn_status fault(const tn_plan *plan, tn_args *a, tn_run *pool, tn_error *e) {
   memset((void *)(uintptr_t)kept, 0, sizeof *kept); /* the host took it back when claim returned */
-  return whole_run(plan, a, run, e);
+  return run(plan, a, pool, e);
 }
 
-WHOLE(w->device.claim = claim; w->device.run = fault)
+WHOLE(w->device.claim = kept_claim; w->device.run = fault)

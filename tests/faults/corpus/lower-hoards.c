@@ -8,4 +8,4 @@ static void hoard(const tn_host *h) {
   while (h->alloc(h->ctx, (size_t)1 << 40, 64, TN_TAG_PLUGIN)) continue;
 }
 
-IN_LOWER(hoard(whole_of(d)->host); return TN_E_NO_MEMORY)
+IN_LOWER(hoard(backend_of(d)->host); return TN_E_NO_MEMORY)

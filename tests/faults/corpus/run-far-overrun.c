@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A terabyte behind its output, past every canary.
+ * A terabyte after its output, past every canary.
  */
 #include "whole.h"
 

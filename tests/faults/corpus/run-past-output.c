@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sixteen bytes behind what it was given to write.
+ * Sixteen bytes after what it was given to write.
  */
 #include "whole.h"
 

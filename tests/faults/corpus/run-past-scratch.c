@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sixteen bytes behind the scratch that it asked for.
+ * Sixteen bytes after the scratch that it asked for.
  */
 #include "whole.h"
 

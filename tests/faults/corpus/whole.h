@@ -10,18 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <tenon/plugin.h>
+#define PLUGIN_NAME FAULT_NAME
+#define PLUGIN_VERSION "0.0.1"
+#define PLUGIN_FIELDS \
+  tn_format format;   \
+  const tn_format *formats[1];
+#include "../../kit/skeleton.h"
 
 enum { WHOLE_NODES = 8, WHOLE_HEAD = 16, WHOLE_SCRATCH = 256 };
 
-typedef struct whole {
-  tn_plugin pub;
-  const tn_host *host;
-  tn_caps caps;
-  tn_device device;
-  tn_format format;
-  const tn_format *formats[1];
-} whole;
+typedef backend whole;
 
 struct tn_program {
   whole *owner;
@@ -47,9 +45,6 @@ struct tn_pack {
   const tn_host *host;
   const tn_weight *w;
 };
-
-/* One plugin per file and process: what hooks reach it by. */
-static whole *whole_of(tn_device *d) { return (whole *)(void *)((char *)d - offsetof(whole, device)); }
 
 static inline tn_status whole_size(const tn_format *f, int64_t N, int64_t K, const int64_t *params, uint32_t n,
                                    tn_pack_size *out) {
@@ -93,13 +88,12 @@ static inline int whole_takes(const tn_graph *g, const tn_node *n) {
   return a->rank == 2 && a->dtype == TN_DT_F32 && b->kind == TN_VALUE_CONST && b->rank == 2 && b->dtype == TN_DT_F32;
 }
 static inline tn_claim whole_answer(tn_device *d, const tn_graph *g, tn_id i) {
-  tn_claim c = {.h = TN_HDR(tn_claim), .verdict = TN_YES, .format = &whole_of(d)->format};
+  tn_claim c = {.h = TN_HDR(tn_claim), .verdict = TN_YES, .format = &backend_of(d)->format};
   if (whole_takes(g, g->nodes[i])) return c;
   return (tn_claim){
       .h = TN_HDR(tn_claim), .verdict = TN_NO, .reason = TN_WHY_OP, .text = "only f32 products with constants"};
 }
-static inline tn_status whole_claim(tn_device *d, const tn_graph *g, const tn_dims *at, const tn_claim_sink *sink,
-                                    tn_error *err) {
+static tn_status claim(tn_device *d, const tn_graph *g, const tn_dims *at, const tn_claim_sink *sink, tn_error *err) {
   (void)at, (void)err;
   tn_status st = TN_OK;
   for (tn_id i = 0; st == TN_OK && i < g->n_nodes; i++) {
@@ -124,8 +118,8 @@ static inline tn_id whole_slot(tn_program *p, tn_id v, uint32_t kind, tn_id need
   p->slots_p[i] = &p->slots[i];
   return i;
 }
-static inline tn_status whole_lower(tn_device *d, const tn_subgraph *s, tn_program **out, tn_error *err) {
-  whole *o = whole_of(d);
+static tn_status lower(tn_device *d, const tn_subgraph *s, tn_program **out, tn_error *err) {
+  whole *o = backend_of(d);
   (void)err;
   tn_program *p = s->n_nodes <= WHOLE_NODES ? o->host->alloc(o->host->ctx, sizeof *p, 64, TN_TAG_PLUGIN) : NULL;
   if (!p) return TN_E_NO_MEMORY;
@@ -169,20 +163,20 @@ static inline tn_status whole_lower(tn_device *d, const tn_subgraph *s, tn_progr
   *out = p;
   return TN_OK;
 }
-static inline const tn_program_info *whole_info(const tn_program *p) { return &p->info; }
-static inline tn_status whole_measure(const tn_program *p, tn_id task, const tn_dims *dims, tn_measure *out) {
+static const tn_program_info *info(const tn_program *p) { return &p->info; }
+static tn_status measure(const tn_program *p, tn_id task, const tn_dims *dims, tn_measure *out) {
   (void)p, (void)task, (void)dims;
   out->scratch_bytes = WHOLE_SCRATCH;
   out->scratch_align = 64;
   return TN_OK;
 }
-static inline tn_status whole_set(tn_program *p, tn_id slot, const tn_view *view, const tn_blob *blob, tn_error *err) {
+static tn_status set(tn_program *p, tn_id slot, const tn_view *view, const tn_blob *blob, tn_error *err) {
   (void)view, (void)err;
   p->blob[slot] = blob;
   return blob && blob->ptr ? TN_OK : TN_E_INTERNAL;
 }
-static inline void whole_release(tn_program *p) { p->owner->host->free(p->owner->host->ctx, p); }
-static inline tn_status whole_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan **out, tn_error *err) {
+static void release(tn_program *p) { p->owner->host->free(p->owner->host->ctx, p); }
+static tn_status bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan **out, tn_error *err) {
   tn_plan *plan = malloc(sizeof *plan);
   (void)dims, (void)err;
   if (!plan) return TN_E_NO_MEMORY;
@@ -190,9 +184,8 @@ static inline tn_status whole_bind(tn_program *p, tn_id task, const tn_dims *dim
   *out = plan;
   return TN_OK;
 }
-static inline void whole_unbind(tn_plan *p) { free(p); }
-static inline tn_status whole_args(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn_args **out,
-                                   tn_error *err) {
+static void unbind(tn_plan *p) { free(p); }
+static tn_status args(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn_args **out, tn_error *err) {
   tn_args *a = n == 4 ? malloc(sizeof *a) : NULL;
   (void)plan, (void)err;
   if (!a) return TN_E_INTERNAL;
@@ -200,20 +193,20 @@ static inline tn_status whole_args(tn_plan *plan, const tn_view *const *uses, ui
   *out = a;
   return TN_OK;
 }
-static inline tn_status whole_args_set(tn_args *a, uint32_t use, const tn_view *view, tn_error *err) {
+static tn_status args_set(tn_args *a, uint32_t use, const tn_view *view, tn_error *err) {
   (void)err;
   if (use == 0) a->x = *view;
   if (use == 2) a->y = *view;
   if (use == 3) a->scratch = *view;
   return TN_OK;
 }
-static inline void whole_args_free(tn_args *a) { free(a); }
-static inline tn_status whole_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *err) {
+static void args_free(tn_args *a) { free(a); }
+static tn_status run(const tn_plan *plan, tn_args *a, tn_run *pool, tn_error *err) {
   const tn_blob *b = plan->p->blob[plan->p->uses[plan->task][1].slot];
   const float *x = a->x.ptr, *w = (const float *)b->ptr + WHOLE_HEAD;
   const int64_t N = b->N, K = b->K, M = (int64_t)(a->x.bytes / sizeof(float)) / K;
   float *y = a->y.ptr;
-  (void)run, (void)err;
+  (void)pool, (void)err;
   for (int64_t m = 0; m < M; m++)
     for (int64_t n = 0; n < N; n++) {
       float sum = 0;
@@ -223,27 +216,9 @@ static inline tn_status whole_run(const tn_plan *plan, tn_args *a, tn_run *run, 
   return TN_OK;
 }
 
-static inline tn_status whole_enumerate(tn_plugin *pub, uint32_t cap, const tn_caps **out, uint32_t *n, tn_error *err) {
-  (void)err;
-  if (cap) out[0] = &((whole *)(void *)pub)->caps;
-  *n = cap > 0;
-  return TN_OK;
-}
-static inline tn_status whole_open(tn_plugin *pub, uint32_t index, tn_device **out, tn_error *err) {
-  (void)index, (void)err;
-  *out = &((whole *)(void *)pub)->device;
-  return TN_OK;
-}
-static inline void whole_close(tn_device *d) { (void)d; }
-static inline void whole_shutdown(tn_plugin *p) { free(p); }
-
-static inline whole *whole_new(const tn_host *host, const char *name) {
-  whole *w = calloc(1, sizeof *w);
-  if (!w) return NULL;
-  w->host = host;
-  w->caps = (tn_caps){.h = TN_HDR(tn_caps), .name = "whole", .driver = "none", .key = "whole"};
-  w->format = (tn_format){.h = TN_HDR(tn_format),
-                          .name = name,
+static void set_up(backend *p) {
+  p->format = (tn_format){.h = TN_HDR(tn_format),
+                          .name = FAULT_NAME,
                           .version = 1,
                           .bits = 32,
                           .group = 1,
@@ -254,41 +229,25 @@ static inline whole *whole_new(const tn_host *host, const char *name) {
                           .rows = whole_rows,
                           .end = whole_end,
                           .unpack = whole_unpack};
-  w->formats[0] = &w->format;
-  w->device = (tn_device){.h = TN_HDR(tn_device),
-                          .caps = &w->caps,
-                          .claim = whole_claim,
-                          .lower = whole_lower,
-                          .info = whole_info,
-                          .measure = whole_measure,
-                          .set = whole_set,
-                          .release = whole_release,
-                          .bind = whole_bind,
-                          .unbind = whole_unbind,
-                          .args = whole_args,
-                          .args_set = whole_args_set,
-                          .args_free = whole_args_free,
-                          .run = whole_run};
-  w->pub = (tn_plugin){.h = TN_HDR(tn_plugin),
-                       .name = name,
-                       .version = "0.0.1",
-                       .build_id = name,
-                       .formats = w->formats,
-                       .n_formats = 1,
-                       .enumerate = whole_enumerate,
-                       .open = whole_open,
-                       .close = whole_close,
-                       .shutdown = whole_shutdown};
-  return w;
+  p->formats[0] = &p->format;
+  p->pub.formats = p->formats;
+  p->pub.n_formats = 1;
+  p->caps = (tn_caps){.h = TN_HDR(tn_caps), .name = "whole", .driver = "none", .key = "whole"};
+}
+
+static tn_status ask_driver(backend *p, uint32_t *n, tn_error *err) {
+  (void)p, (void)err;
+  *n = 1;
+  return TN_OK;
 }
 
 /* FAULT_NAME is the file's name, given by the build. */
 #define WHOLE(...)                                                                        \
   static tn_status whole_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) { \
-    whole *w = whole_new(host, FAULT_NAME);                                               \
-    if (!w) return TN_E_NO_MEMORY;                                                        \
-    neg->plugin_min = neg->plugin_max = TN_ABI_MINOR;                                     \
-    *out = &w->pub;                                                                       \
+    const tn_status st = entry(host, neg, out);                                           \
+    if (st != TN_OK) return st;                                                           \
+    whole *w = (whole *)(void *)*out;                                                     \
+    (void)w;                                                                              \
     __VA_ARGS__;                                                                          \
     return TN_OK;                                                                         \
   }                                                                                       \
@@ -312,37 +271,37 @@ static inline int fault_deeper(volatile char *above) {
 #define IN_CLAIM(...)                                                                                                  \
   static tn_status fault(tn_device *d, const tn_graph *g, const tn_dims *at, const tn_claim_sink *sink, tn_error *e) { \
     __VA_ARGS__;                                                                                                       \
-    return whole_claim(d, g, at, sink, e);                                                                             \
+    return claim(d, g, at, sink, e);                                                                                   \
   }                                                                                                                    \
   WHOLE(w->device.claim = fault)
 #define IN_LOWER(...)                                                                         \
   static tn_status fault(tn_device *d, const tn_subgraph *s, tn_program **out, tn_error *e) { \
     __VA_ARGS__;                                                                              \
-    return whole_lower(d, s, out, e);                                                         \
+    return lower(d, s, out, e);                                                               \
   }                                                                                           \
   WHOLE(w->device.lower = fault)
 #define IN_BIND(...)                                                                                   \
   static tn_status fault(tn_program *p, tn_id task, const tn_dims *dims, tn_plan **out, tn_error *e) { \
     __VA_ARGS__;                                                                                       \
-    return whole_bind(p, task, dims, out, e);                                                          \
+    return bind(p, task, dims, out, e);                                                                \
   }                                                                                                    \
   WHOLE(w->device.bind = fault)
-#define IN_RUN(...)                                                                   \
-  static tn_status fault(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *e) { \
-    __VA_ARGS__;                                                                      \
-    return whole_run(plan, a, run, e);                                                \
-  }                                                                                   \
+#define IN_RUN(...)                                                                    \
+  static tn_status fault(const tn_plan *plan, tn_args *a, tn_run *pool, tn_error *e) { \
+    __VA_ARGS__;                                                                       \
+    return run(plan, a, pool, e);                                                      \
+  }                                                                                    \
   WHOLE(w->device.run = fault)
 #define IN_ENUMERATE(...)                                                                             \
   static tn_status fault(tn_plugin *p, uint32_t cap, const tn_caps **out, uint32_t *n, tn_error *e) { \
     __VA_ARGS__;                                                                                      \
-    return whole_enumerate(p, cap, out, n, e);                                                        \
+    return enumerate(p, cap, out, n, e);                                                              \
   }                                                                                                   \
   WHOLE(w->pub.enumerate = fault)
 #define IN_OPEN(...)                                                                   \
   static tn_status fault(tn_plugin *p, uint32_t index, tn_device **out, tn_error *e) { \
     __VA_ARGS__;                                                                       \
-    return whole_open(p, index, out, e);                                               \
+    return open_device(p, index, out, e);                                              \
   }                                                                                    \
   WHOLE(w->pub.open = fault)
 

@@ -273,7 +273,7 @@ static void flush(const matrix *y) {
     if (fabsf(y->p[i]) < 0x1p-126f) y->p[i] = 0;
 }
 
-/* What goes wrong behind the real run. x, y: the first input and output. */
+/* What goes wrong after the real run. x, y: the first input and output. */
 static void after(known_args *k, const matrix *x, const matrix *y, float last, uint8_t leftover, bool grains) {
   const tn_view *s = &k->view[k->n - 1];
   const int64_t K = x->N;

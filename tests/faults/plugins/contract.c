@@ -38,7 +38,7 @@ static tn_status fault_enumerate(tn_plugin *p, uint32_t cap, const tn_caps **out
   __asm__ volatile("mrs %0, fpcr" : "=r"(v));
   __asm__ volatile("msr fpcr, %0" : : "r"(v | (UINT64_C(1) << 24)));
 #endif
-  return base_enumerate(p, cap, out, n, err);
+  return enumerate(p, cap, out, n, err);
 #else
   (void)err;
   return TN_OK;
@@ -65,7 +65,7 @@ static tn_status fault_open(tn_plugin *p, uint32_t index, tn_device **out, tn_er
 #if defined(FAULT_DEVICE_TWICE)
 static tn_status fault_two(tn_plugin *p, uint32_t cap, const tn_caps **out, uint32_t *n, tn_error *err) {
   (void)p, (void)err;
-  for (*n = 0; *n < 2 && *n < cap; ++*n) out[*n] = &base_caps;
+  for (*n = 0; *n < 2 && *n < cap; ++*n) out[*n] = &base.caps;
   return TN_OK;
 }
 #endif
@@ -102,9 +102,8 @@ static const tn_engine engine = {.h = TN_HDR(tn_engine), .name = "queue"};
 static const tn_engine *const engines[] = {&engine};
 #endif
 
-static tn_status entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
-  (void)host;
-  tn_status st = base_entry(neg, out, STR(NAME));
+static tn_status fault_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
+  tn_status st = base_entry(host, neg, out, STR(NAME));
   tn_plugin *p = *out;
   (void)p;
 #if defined(FAULT_ABI_NEWER)
@@ -139,22 +138,22 @@ static tn_status entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) 
 #elif defined(FAULT_NO_VERSION)
   p->version = NULL;
 #elif defined(FAULT_DEVICE_SIZE_ZERO)
-  base_device.h.size = 0;
+  base.device.h.size = 0;
 #elif defined(FAULT_DEVICE_SIZE_HUGE)
-  base_device.h.size = 1u << 30;
+  base.device.h.size = 1u << 30;
 #elif defined(FAULT_DEVICE_NULL_FUNCTION)
-  base_device.lower = NULL;
+  base.device.lower = NULL;
 #elif defined(FAULT_DEVICE_NO_CAPS)
-  base_device.caps = NULL;
+  base.device.caps = NULL;
 #elif defined(FAULT_CAPS_SIZE_ZERO)
-  base_caps.h.size = 0;
+  base.caps.h.size = 0;
 #elif defined(FAULT_CAPS_ENGINES_NULL)
-  base_caps.n_engines = 2;
+  base.caps.n_engines = 2;
 #elif defined(FAULT_CAPS_ENGINE) || defined(FAULT_NO_SUBMIT)
-  base_caps.engines = engines;
-  base_caps.n_engines = 1;
+  base.caps.engines = engines;
+  base.caps.n_engines = 1;
 #elif defined(FAULT_CAPS_ALIGN)
-  base_caps.align = 48;
+  base.caps.align = 48;
 #elif defined(FAULT_OPTION_DEFAULT) || defined(FAULT_OPTION_TABLE)
   p->options = options;
   p->n_options = 1;
@@ -179,4 +178,4 @@ static tn_status entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) 
   return st;
 }
 
-TN_PLUGIN(fault, entry)
+TN_PLUGIN(fault, fault_entry)

@@ -12,9 +12,8 @@ __attribute__((constructor)) static void no_denormals(void) {
 #endif
 }
 
-static tn_status entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
-  (void)host;
-  return base_entry(neg, out, "fastmath");
+static tn_status fault_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
+  return base_entry(host, neg, out, "fastmath");
 }
 
-TN_PLUGIN(fault, entry)
+TN_PLUGIN(fault, fault_entry)

@@ -14,9 +14,8 @@
 
 TN_MANIFEST("name: noted\nversion: 0.0.1\nabi: {min: \"1.0\", max: \"1.0\"}\narch: " ARCH "\nlicense: Apache-2.0\n")
 
-static tn_status entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
-  (void)host;
-  return base_entry(neg, out, "noted");
+static tn_status fault_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
+  return base_entry(host, neg, out, "noted");
 }
 
-TN_PLUGIN(noted, entry)
+TN_PLUGIN(noted, fault_entry)

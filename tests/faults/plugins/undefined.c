@@ -3,10 +3,9 @@
 
 void tenon_test_nobody_has_this(void);
 
-static tn_status entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
-  (void)host;
+static tn_status fault_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
   tenon_test_nobody_has_this();
-  return base_entry(neg, out, "undefined");
+  return base_entry(host, neg, out, "undefined");
 }
 
-TN_PLUGIN(fault, entry)
+TN_PLUGIN(fault, fault_entry)

@@ -72,6 +72,5 @@ bool plugdir_manifest(const plugdir *d, const char *name, const char *extra) {
 }
 
 tn_status plugdir_host_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
-  (void)host;
-  return base_entry(neg, out, "host");
+  return base_entry(host, neg, out, "host");
 }

@@ -53,7 +53,7 @@ static const tn_option opt_fail = {.h = TN_HDR(tn_option),
 
 static const tn_option opt_stray = {.h = TN_HDR(tn_option),
                                     .key = "stray",
-                                    .help = "the n-th item writes a byte behind what it was given",
+                                    .help = "the n-th item writes a byte after what it was given",
                                     .dflt = "0",
                                     .lo = 0,
                                     .hi = 100000,

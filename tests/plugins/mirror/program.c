@@ -223,7 +223,7 @@ tn_status mirror_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *err
   return mirror_fail(err, TN_E_INTERNAL, "it has no CPU tasks");
 }
 
-/* A byte behind the last use that it writes. */
+/* A byte after the last use that it writes. */
 static void stray(const tn_item *it) {
   const tn_program *p = it->plan->program;
   const tn_task *t = p->device->inner->info(p->inner)->tasks[it->plan->task];

@@ -11,19 +11,15 @@
 #include <string.h>
 #include <time.h>
 
-#include <tenon/plugin.h>
+#define PLUGIN_NAME "sched-matmul"
+#define PLUGIN_VERSION "0.0.1"
+#define PLUGIN_FIELDS const char *fault;
+#include "../../kit/skeleton.h"
 
 enum { MAX_NODES = 32, MAX_SLOTS = 4 * MAX_NODES };
 
-typedef struct plugin {
-  tn_plugin pub;
-  const tn_host *host;
-  const char *fault;
-  tn_device device;
-} plugin;
-
 struct tn_program {
-  plugin *owner;
+  backend *owner;
   tn_graph graph;
   tn_program_info info;
   tn_need needs[2 * MAX_NODES];
@@ -48,8 +44,6 @@ struct tn_args {
   tn_view x, y;
   uint32_t y_use;
 };
-
-static plugin *owner_of(tn_device *d) { return (plugin *)((char *)d - offsetof(plugin, device)); }
 
 static int is_chain(const tn_node *n) {
   static const int64_t ops[6] = {TN_OP_SWISH, 0, -1, TN_OP_MUL, 2, 1};
@@ -120,7 +114,7 @@ static tn_id slot_of(tn_program *p, const tn_subgraph *s, tn_id v) {
 }
 
 static tn_status lower(tn_device *d, const tn_subgraph *s, tn_program **out, tn_error *err) {
-  plugin *o = owner_of(d);
+  backend *o = backend_of(d);
   tn_program *p = s->n_nodes <= MAX_NODES ? o->host->alloc(o->host->ctx, sizeof *p, 64, TN_TAG_PLUGIN) : NULL;
   (void)err;
   if (!p) return TN_E_NO_MEMORY;
@@ -232,10 +226,10 @@ static void leave_ftz(void) {
 #endif
 }
 
-static tn_status wait_for_cancel(const tn_run *run) {
+static tn_status wait_for_cancel(const tn_run *pool) {
   const struct timespec ms = {.tv_nsec = 1000000};
   for (int i = 0; i < 20000; i++) {
-    if (run->cancelled(run)) return TN_E_CANCELLED;
+    if (pool->cancelled(pool)) return TN_E_CANCELLED;
     nanosleep(&ms, NULL);
   }
   return TN_E_INTERNAL;
@@ -247,7 +241,7 @@ static float dot(const float *x, const float *w, int64_t K, int64_t N) {
   return sum;
 }
 
-static tn_status compute(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *err) {
+static tn_status run(const tn_plan *plan, tn_args *a, tn_run *pool, tn_error *err) {
   const tn_program *p = plan->p;
   const char *fault = p->owner->fault;
   int64_t K = p->K[plan->task], N = p->N[plan->task], M = (int64_t)(a->x.bytes / sizeof(float)) / K;
@@ -269,7 +263,7 @@ static tn_status compute(const tn_plan *plan, tn_args *a, tn_run *run, tn_error 
   if (strcmp(fault, "overrun") == 0) ((char *)a->y.ptr)[a->y.bytes]++;
   if (strcmp(fault, "fpmode") == 0) leave_ftz();
   if (strcmp(fault, "status") == 0) return 4711;
-  return strcmp(fault, "wait") == 0 ? wait_for_cancel(run) : TN_OK;
+  return strcmp(fault, "wait") == 0 ? wait_for_cancel(pool) : TN_OK;
 }
 
 static const tn_option fault_option = {.h = TN_HDR(tn_option),
@@ -279,56 +273,17 @@ static const tn_option fault_option = {.h = TN_HDR(tn_option),
                                        .type = TN_OPT_STRING,
                                        .choices = "none|last-column|fpmode|status|wait|sigmoid|swap|bind|overrun"};
 static const tn_option *const options[] = {&fault_option};
-static const tn_caps caps = {.h = TN_HDR(tn_caps), .name = "test cpu", .driver = "none", .key = "sched-matmul"};
 
-static tn_status enumerate(tn_plugin *pub, uint32_t cap, const tn_caps **out, uint32_t *n, tn_error *err) {
-  (void)pub, (void)err;
-  if (cap) out[0] = &caps;
-  *n = cap > 0;
-  return TN_OK;
+static void set_up(backend *p) {
+  p->pub.options = options;
+  p->pub.n_options = 1;
+  p->caps = (tn_caps){.h = TN_HDR(tn_caps), .name = "test cpu", .driver = "none", .key = "sched-matmul"};
 }
 
-static tn_status open_device(tn_plugin *pub, uint32_t index, tn_device **out, tn_error *err) {
-  plugin *p = (plugin *)pub;
-  (void)index, (void)err;
+static tn_status ask_driver(backend *p, uint32_t *n, tn_error *err) {
+  (void)err;
   if (p->host->option(p->host->ctx, "fault", TN_OPT_STRING, &p->fault) != TN_OK) return TN_E_INTERNAL;
-  p->device = (tn_device){.h = TN_HDR(tn_device),
-                          .caps = &caps,
-                          .claim = claim,
-                          .lower = lower,
-                          .info = info,
-                          .measure = measure,
-                          .set = set,
-                          .release = release,
-                          .bind = bind,
-                          .unbind = unbind,
-                          .args = args,
-                          .args_set = args_set,
-                          .args_free = args_free,
-                          .run = compute};
-  *out = &p->device;
-  return TN_OK;
-}
-
-static void close_device(tn_device *d) { (void)d; }
-static void stop(tn_plugin *p) { free(p); }
-
-static tn_status entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
-  neg->plugin_min = neg->plugin_max = TN_ABI_MINOR;
-  plugin *p = calloc(1, sizeof *p);
-  if (!p) return TN_E_NO_MEMORY;
-  p->host = host;
-  p->pub = (tn_plugin){.h = TN_HDR(tn_plugin),
-                       .name = "sched-matmul",
-                       .version = "0.0.1",
-                       .build_id = "sched-matmul",
-                       .options = options,
-                       .n_options = 1,
-                       .enumerate = enumerate,
-                       .open = open_device,
-                       .close = close_device,
-                       .shutdown = stop};
-  *out = &p->pub;
+  *n = 1;
   return TN_OK;
 }
 

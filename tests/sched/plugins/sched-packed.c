@@ -12,21 +12,17 @@
 #include <string.h>
 #include <time.h>
 
-#include <tenon/plugin.h>
+#define PLUGIN_NAME "sched-packed"
+#define PLUGIN_VERSION "0.0.1"
+#define PLUGIN_FIELDS             \
+  const char *format, *residency; \
+  int64_t offline, needs_stats;
+#include "../../kit/skeleton.h"
 
 enum { MAX_NODES = 8, HEAD_FLOATS = 16 };
 
-typedef struct plugin {
-  tn_plugin pub;
-  const tn_host *host;
-  const char *format, *residency;
-  int64_t offline, needs_stats;
-  tn_caps caps;
-  tn_device device;
-} plugin;
-
 struct tn_program {
-  plugin *owner;
+  backend *owner;
   tn_program_info info;
   tn_need needs[MAX_NODES];
   tn_slot slots[3 * MAX_NODES];
@@ -47,8 +43,6 @@ struct tn_plan {
 struct tn_args {
   tn_view x, y;
 };
-
-static plugin *owner_of(tn_device *d) { return (plugin *)((char *)d - offsetof(plugin, device)); }
 
 /* --- formats ------------------------------------------------------------------------------------------------------ */
 
@@ -126,7 +120,7 @@ static const tn_format rows32 = FORMAT("rows32", 0), rows32s = FORMAT("rows32s",
 #undef FORMAT
 static const tn_format *const formats[] = {&rows32, &rows32s};
 
-static const tn_format *format_of(const plugin *p) { return strcmp(p->format, "rows32s") == 0 ? &rows32s : &rows32; }
+static const tn_format *format_of(const backend *p) { return strcmp(p->format, "rows32s") == 0 ? &rows32s : &rows32; }
 
 /* --- claims and programs ------------------------------------------------------------------------------------------ */
 
@@ -137,7 +131,7 @@ static int takes(const tn_graph *g, const tn_node *n) {
 }
 
 static tn_status claim(tn_device *d, const tn_graph *g, const tn_dims *at, const tn_claim_sink *sink, tn_error *err) {
-  const plugin *p = owner_of(d);
+  const backend *p = backend_of(d);
   (void)at, (void)err;
   for (tn_id i = 0; i < g->n_nodes; i++) {
     tn_claim c = {.h = TN_HDR(tn_claim), .verdict = TN_YES, .format = format_of(p)};
@@ -177,14 +171,14 @@ static tn_id add_slot(tn_program *p, const tn_subgraph *s, tn_id v, uint32_t kin
   return i;
 }
 
-static uint32_t residency_of(const plugin *p) {
+static uint32_t residency_of(const backend *p) {
   return strcmp(p->residency, "disk") == 0   ? TN_RESIDENCY_DISK
          : strcmp(p->residency, "host") == 0 ? TN_RESIDENCY_HOST
                                              : TN_RESIDENCY_DEVICE;
 }
 
 static tn_status lower(tn_device *d, const tn_subgraph *s, tn_program **out, tn_error *err) {
-  plugin *o = owner_of(d);
+  backend *o = backend_of(d);
   tn_program *p = s->n_nodes <= MAX_NODES ? o->host->alloc(o->host->ctx, sizeof *p, 64, TN_TAG_PLUGIN) : NULL;
   (void)err;
   if (!p) return TN_E_NO_MEMORY;
@@ -302,12 +296,12 @@ static void columns(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   free(row);
 }
 
-static tn_status compute(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *err) {
+static tn_status run(const tn_plan *plan, tn_args *a, tn_run *pool, tn_error *err) {
   const tn_blob *b = plan->p->blob[plan->p->uses[plan->task][1].slot];
   job j = {.blob = b, .x = a->x.ptr, .y = a->y.ptr, .M = (int64_t)(a->x.bytes / sizeof(float)) / b->K};
   (void)err;
   if (plan->p->owner->offline) return TN_E_INTERNAL; /* the host must not come here */
-  run->parallel_for(run, b->N, 1, columns, &j);
+  pool->parallel_for(pool, b->N, 1, columns, &j);
   return atomic_load(&j.status);
 }
 
@@ -322,8 +316,14 @@ static const tn_option table[] = {
 #undef OPTION
 static const tn_option *const options[] = {&table[0], &table[1], &table[2], &table[3], &table[4]};
 
-static tn_status enumerate(tn_plugin *pub, uint32_t cap, const tn_caps **out, uint32_t *n, tn_error *err) {
-  plugin *p = (plugin *)pub;
+static void set_up(backend *p) {
+  p->pub.options = options;
+  p->pub.formats = formats;
+  p->pub.n_options = 5;
+  p->pub.n_formats = 2;
+}
+
+static tn_status ask_driver(backend *p, uint32_t *n, tn_error *err) {
   const tn_host *h = p->host;
   (void)err;
   if (h->option(h->ctx, "format", TN_OPT_STRING, &p->format) != TN_OK) return TN_E_INTERNAL;
@@ -335,53 +335,7 @@ static tn_status enumerate(tn_plugin *pub, uint32_t cap, const tn_caps **out, ui
                       .driver = "none",
                       .key = "sched-packed",
                       .flags = p->offline ? TN_CAPS_OFFLINE : 0};
-  if (cap) out[0] = &p->caps;
-  *n = cap > 0;
-  return TN_OK;
-}
-
-static tn_status open_device(tn_plugin *pub, uint32_t index, tn_device **out, tn_error *err) {
-  plugin *p = (plugin *)pub;
-  (void)index, (void)err;
-  p->device = (tn_device){.h = TN_HDR(tn_device),
-                          .caps = &p->caps,
-                          .claim = claim,
-                          .lower = lower,
-                          .info = info,
-                          .measure = measure,
-                          .set = set,
-                          .release = release,
-                          .bind = bind,
-                          .unbind = unbind,
-                          .args = args,
-                          .args_set = args_set,
-                          .args_free = args_free,
-                          .run = compute};
-  *out = &p->device;
-  return TN_OK;
-}
-
-static void close_device(tn_device *d) { (void)d; }
-static void stop(tn_plugin *p) { free(p); }
-
-static tn_status entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
-  neg->plugin_min = neg->plugin_max = TN_ABI_MINOR;
-  plugin *p = calloc(1, sizeof *p);
-  if (!p) return TN_E_NO_MEMORY;
-  p->host = host;
-  p->pub = (tn_plugin){.h = TN_HDR(tn_plugin),
-                       .name = "sched-packed",
-                       .version = "0.0.1",
-                       .build_id = "sched-packed",
-                       .options = options,
-                       .formats = formats,
-                       .n_options = 5,
-                       .n_formats = 2,
-                       .enumerate = enumerate,
-                       .open = open_device,
-                       .close = close_device,
-                       .shutdown = stop};
-  *out = &p->pub;
+  *n = 1;
   return TN_OK;
 }
 

@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <tenon/plugin.h>
+#define PLUGIN_NAME "sched-parts"
+#define PLUGIN_VERSION "0.0.1"
+#define PLUGIN_FIELDS const char *takes;
+#include "../../kit/skeleton.h"
 
 enum {
   MAX_NODES = 16,
@@ -19,13 +22,6 @@ enum {
   MAX_N = 64
 };
 
-typedef struct plugin {
-  tn_plugin pub;
-  const tn_host *host;
-  const char *takes;
-  tn_device device;
-} plugin;
-
 /* A node as tenon.FusedMatMul; a MatMul is one with one part. */
 typedef struct product {
   uint32_t n_weights, n_parts, n_extra, n_ops, n_out;
@@ -35,7 +31,7 @@ typedef struct product {
 } product;
 
 struct tn_program {
-  plugin *owner;
+  backend *owner;
   tn_graph graph;
   tn_program_info info;
   tn_need needs[MAX_SLOTS];
@@ -59,8 +55,6 @@ struct tn_plan {
 struct tn_args {
   tn_view views[MAX_USES];
 };
-
-static plugin *owner_of(tn_device *d) { return (plugin *)((char *)d - offsetof(plugin, device)); }
 
 static int copy_ints(const tn_attr *a, int64_t *to, uint32_t cap, uint32_t *n) {
   *n = (uint32_t)a->n;
@@ -100,7 +94,7 @@ static int read_product(const tn_graph *g, const tn_node *n, product *p) {
   return 1;
 }
 
-static int takes(const plugin *o, const tn_graph *g, const tn_node *n) {
+static int takes(const backend *o, const tn_graph *g, const tn_node *n) {
   product p;
   if (strcmp(o->takes, "nothing") == 0 || !read_product(g, n, &p)) return 0;
   if (strcmp(o->takes, "matmul") == 0) return n->op == TN_OP_MATMUL;
@@ -111,7 +105,7 @@ static tn_status claim(tn_device *d, const tn_graph *g, const tn_dims *at, const
   (void)at, (void)err;
   for (tn_id i = 0; i < g->n_nodes; i++) {
     tn_claim c = {.h = TN_HDR(tn_claim), .verdict = TN_YES};
-    if (!takes(owner_of(d), g, g->nodes[i])) {
+    if (!takes(backend_of(d), g, g->nodes[i])) {
       c.verdict = TN_NO;
       c.reason = TN_WHY_OP;
       snprintf(c.text, sizeof c.text, "only f32 products with constants");
@@ -167,7 +161,7 @@ static int feeds(const tn_program *p, uint32_t from, uint32_t to) {
 }
 
 static tn_status lower(tn_device *d, const tn_subgraph *s, tn_program **out, tn_error *err) {
-  plugin *o = owner_of(d);
+  backend *o = backend_of(d);
   tn_program *p = s->n_nodes <= MAX_NODES ? o->host->alloc(o->host->ctx, sizeof *p, 64, TN_TAG_PLUGIN) : NULL;
   (void)err;
   if (!p) return TN_E_NO_MEMORY;
@@ -285,12 +279,12 @@ static void one_row(const tn_program *p, tn_id task, const tn_args *a, int64_t m
   }
 }
 
-static tn_status compute(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *err) {
+static tn_status run(const tn_plan *plan, tn_args *a, tn_run *pool, tn_error *err) {
   const tn_program *p = plan->p;
   const product *q = &p->products[plan->task];
   const int64_t M = (int64_t)(a->views[q->use[0]].bytes / sizeof(float)) / q->K;
   float reg[MAX_REGS][MAX_N];
-  (void)run, (void)err;
+  (void)pool, (void)err;
   for (int64_t m = 0; m < M; m++) {
     one_row(p, plan->task, a, m, reg);
     for (uint32_t o = 0; o < q->n_out; o++) {
@@ -309,56 +303,17 @@ static const tn_option takes_option = {.h = TN_HDR(tn_option),
                                        .type = TN_OPT_STRING,
                                        .choices = "matmul|products|chains|nothing"};
 static const tn_option *const options[] = {&takes_option};
-static const tn_caps caps = {.h = TN_HDR(tn_caps), .name = "test cpu", .driver = "none", .key = "sched-parts"};
 
-static tn_status enumerate(tn_plugin *pub, uint32_t cap, const tn_caps **out, uint32_t *n, tn_error *err) {
-  (void)pub, (void)err;
-  if (cap) out[0] = &caps;
-  *n = cap > 0;
-  return TN_OK;
+static void set_up(backend *p) {
+  p->pub.options = options;
+  p->pub.n_options = 1;
+  p->caps = (tn_caps){.h = TN_HDR(tn_caps), .name = "test cpu", .driver = "none", .key = "sched-parts"};
 }
 
-static tn_status open_device(tn_plugin *pub, uint32_t index, tn_device **out, tn_error *err) {
-  plugin *p = (plugin *)pub;
-  (void)index, (void)err;
+static tn_status ask_driver(backend *p, uint32_t *n, tn_error *err) {
+  (void)err;
   if (p->host->option(p->host->ctx, "takes", TN_OPT_STRING, &p->takes) != TN_OK) return TN_E_INTERNAL;
-  p->device = (tn_device){.h = TN_HDR(tn_device),
-                          .caps = &caps,
-                          .claim = claim,
-                          .lower = lower,
-                          .info = info,
-                          .measure = measure,
-                          .set = set,
-                          .release = release,
-                          .bind = bind,
-                          .unbind = unbind,
-                          .args = args,
-                          .args_set = args_set,
-                          .args_free = args_free,
-                          .run = compute};
-  *out = &p->device;
-  return TN_OK;
-}
-
-static void close_device(tn_device *d) { (void)d; }
-static void stop(tn_plugin *p) { free(p); }
-
-static tn_status entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
-  neg->plugin_min = neg->plugin_max = TN_ABI_MINOR;
-  plugin *p = calloc(1, sizeof *p);
-  if (!p) return TN_E_NO_MEMORY;
-  p->host = host;
-  p->pub = (tn_plugin){.h = TN_HDR(tn_plugin),
-                       .name = "sched-parts",
-                       .version = "0.0.1",
-                       .build_id = "sched-parts",
-                       .options = options,
-                       .n_options = 1,
-                       .enumerate = enumerate,
-                       .open = open_device,
-                       .close = close_device,
-                       .shutdown = stop};
-  *out = &p->pub;
+  *n = 1;
   return TN_OK;
 }
 

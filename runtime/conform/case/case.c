@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/conform/case/case.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+/* Lines of one kind that a case may write; the rest are counted. */
+enum { MAX_LINES = 12 };
+
+typedef struct case_sink {
+  FILE *out;
+  unsigned n_lines;
+} case_sink;
+
+static void finding_write(tni_cf *cf, const char *kind, const char *text) {
+  case_sink *s = cf->sink;
+  if (s->n_lines++ >= MAX_LINES) return;
+  json_t *o = json_object(), *t = json_string(text);
+  json_object_set_new(o, kind, t ? t : json_string("(text that is not UTF-8)"));
+  json_dumpf(o, s->out, JSON_COMPACT);
+  fputc('\n', s->out);
+  fflush(s->out);
+  json_decref(o);
+}
+
+static void finding_say(tni_cf *cf, const char *kind, const char *fmt, va_list ap) TN_PRINTF(3, 0);
+static void finding_say(tni_cf *cf, const char *kind, const char *fmt, va_list ap) {
+  char text[1024];
+  vsnprintf(text, sizeof text, fmt, ap);
+  finding_write(cf, kind, text);
+}
+
+void tni_cf_fail(tni_cf *cf, const char *fmt, ...) {
+  va_list ap;
+  cf->verdict = TNI_CF_FAIL;
+  cf->n_findings++;
+  va_start(ap, fmt);
+  finding_say(cf, "fail", fmt, ap);
+  va_end(ap);
+}
+
+void tni_cf_skip(tni_cf *cf, const char *fmt, ...) {
+  va_list ap;
+  if (cf->verdict == TNI_CF_PASS) cf->verdict = TNI_CF_SKIP;
+  va_start(ap, fmt);
+  finding_say(cf, "skip", fmt, ap);
+  va_end(ap);
+}
+
+void tni_cf_note(tni_cf *cf, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  finding_say(cf, "note", fmt, ap);
+  va_end(ap);
+}
+
+/* --- random numbers ---------------------------------------------------------------------------------------------- */
+
+uint64_t tni_cf_rng_next(tni_cf_rng *r) {
+  uint64_t z = r->s += UINT64_C(0x9e3779b97f4a7c15);
+  z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+  z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+  return z ^ (z >> 31);
+}
+
+tni_cf_rng tni_cf_rng_of(const tni_cf *cf, uint64_t stream) {
+  tni_cf_rng r = {cf->seed ^ (stream + 1) * UINT64_C(0xd1342543de82ef95)};
+  (void)tni_cf_rng_next(&r);
+  return r;
+}
+
+double tni_cf_rng_unit(tni_cf_rng *r) { return (double)(tni_cf_rng_next(r) >> 11) * 0x1p-53; }
+
+double tni_cf_rng_normal(tni_cf_rng *r) {
+  const double u = 1 - tni_cf_rng_unit(r), v = tni_cf_rng_unit(r);
+  return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
+}
+
+/* FNV-1a of the name: a case has its own numbers whatever runs beside it. */
+static uint64_t mixed(uint64_t seed, const char *name) {
+  uint64_t h = UINT64_C(0xcbf29ce484222325);
+  for (; *name; name++) h = (h ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+  tni_cf_rng r = {seed ^ h};
+  return tni_cf_rng_next(&r);
+}
+
+const char *tni_cf_option(const tni_cf_subject *s, const char *key) {
+  const size_t n = strlen(key);
+  for (uint32_t i = s->n_options; i-- > 0;)
+    if (!strncmp(s->options[i], key, n) && s->options[i][n] == '=') return s->options[i] + n + 1;
+  return NULL;
+}
+
+void tni_cf_run_case(const tni_cf_case *c, const tni_cf_listing *l, uint64_t seed, FILE *out) {
+  static const char *const ends[] = {"pass", "fail", "skip"};
+  case_sink sink = {.out = out};
+  tni_cf cf = {.subject = l->subject,
+               .listing = l,
+               .name = c->name,
+               .seed = mixed(seed, c->name),
+               .arena = tni_arena_create(),
+               .sink = &sink};
+  if (cf.arena)
+    c->run(&cf, c->arg);
+  else
+    tni_cf_fail(&cf, "out of memory");
+  tni_arena_destroy(cf.arena);
+  sink.n_lines = 0;
+  if (cf.n_findings > MAX_LINES) tni_cf_note(&cf, "%u findings in all", cf.n_findings);
+  finding_write(&cf, "end", ends[cf.verdict]);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The vendor kit: what a case is, what it runs with, and what families are told when they list their cases.
+ *
+ * Two programs. `tenon conform` (runtime/cli/cmd_conform.c, run/run.h) never touches a plugin: it spawns the
+ * worker, `tenon-conform` (worker.c), once to list (devices, formats, claims, names of cases) and once for each case,
+ * with a time limit, and judges how each ended. The worker finds the case by its name in the table of families
+ * (families.c) and runs it. So a case may crash, hang or leak: that is its failure and nobody else's.
+ *
+ * Rules for cases
+ *  - A name is a stable path, FAMILY/SUBJECT/.../QUESTION of [A-Za-z0-9._:+-] and '/', such as
+ *    "numbers/w4g:128/gemv/one-hot". Users select with --case GLOB, where '*' also matches '/'.
+ *  - Everything random comes from cf->seed (tni_cf_rng), which is that of the command line mixed with the case's name:
+ * a case gives the same answer alone as in the whole run.
+ *  - The families list from the listing alone: they run before any plugin is loaded in that process.
+ *  - A case that finds nothing to ask says tni_cf_skip with why; one that returns without a word has passed.
+ *  - What is wrong goes to tni_cf_fail, once per finding, with numbers; a case may go on afterwards. tni_cf_note adds a
+ *    line that is shown with the result (how many shapes, the largest error).
+ *  - One thread reports: tni_cf_fail and its like are for the case's own thread.
+ */
+#ifndef TENON_CONFORM_CASE_CASE_H
+#define TENON_CONFORM_CASE_CASE_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <tenon/plugin.h>
+
+#include "runtime/base/arena.h"
+#include "runtime/base/error.h"
+#include "runtime/base/process.h"
+
+typedef struct tni_cf tni_cf;
+
+/* The levels at which a case is asked. A family writes the bits of all levels that include it; --level asks for one.
+ * Without --level every case runs but those of TNI_CF_REQUIRED kind (levels.c), which ask that something is claimed. */
+enum {
+  TNI_CF_LEVEL_ABI = 1,     /* the table of functions alone: `tenon new-plugin`'s skeleton passes it */
+  TNI_CF_LEVEL_CLAIMED = 2, /* whatever it claims is right */
+  TNI_CF_LEVEL_MATMUL = 4,  /* and it claims products with constant weights */
+  TNI_CF_LEVEL_LLM = 8,     /* and what a decoder block needs beside */
+  TNI_CF_LEVEL_VISION = 16, /* and convolutions, pooling, their normalizations */
+  TNI_CF_LEVEL_ALL = 31     /* every level: what most cases say */
+};
+enum { TNI_CF_REQUIRED = 1, TNI_CF_THOROUGH_ONLY = 2, TNI_CF_NO_DEVICE = 4 };
+
+/* What is tested, as the command line says. Strings live as long as the process. */
+typedef struct tni_cf_subject {
+  const char *path;           /* absolute path of the .so; "host": the built-in device */
+  const char *name;           /* file name without .so: what the plugin must call itself */
+  const char *const *options; /* [n_options] "key=value" */
+  uint32_t n_options;
+  uint32_t device;                        /* index of the device that is opened */
+  const char *cache_dir, *model, *replay; /* or NULL */
+  bool thorough;
+} tni_cf_subject;
+
+/* One device of the listing. */
+typedef struct tni_cf_device {
+  const char *name, *driver;
+  uint32_t n_engines, flags, import_kinds, export_kinds, align, sub_align; /* as in tn_caps */
+  bool has_buffers;
+} tni_cf_device;
+
+/* One format of the plugin's table. */
+typedef struct tni_cf_format {
+  const char *name;
+  uint32_t version, bits, group, flags;
+  double bits_per_weight, w_err, x_err;
+} tni_cf_format;
+
+/* What a claim of one generated graph (drive/graphs.h) was, per phase. */
+typedef struct tni_cf_claimed {
+  const char *graph;               /* tni_cf_graph_row.name */
+  uint32_t phase, verdict, reason; /* TN_PHASE_*, TN_YES ..., TN_WHY_* of its last node */
+  const char *format;              /* the weight format of the claim, or NULL */
+  int64_t params[8];               /* of the format */
+  uint32_t n_params;
+  const char *text; /* of a refusal */
+} tni_cf_claimed;
+
+/* What a worker found at the start. Plain data: it crosses to the workers of the cases as text. When the plugin could
+ * not be loaded or opened, `why` says so, and only what stands above it is known. */
+typedef struct tni_cf_listing {
+  tni_arena *arena; /* families may keep what `arg` points to here; it lives as long as the process */
+  const tni_cf_subject *subject;
+  const char *version, *why; /* why NULL: loaded and a device open */
+  bool loaded;               /* its entry gave a table */
+  uint32_t n_devices, n_formats, n_claimed, n_options;
+  const tni_cf_device *devices;
+  const tni_cf_format *formats;
+  const tni_cf_claimed *claimed;
+} tni_cf_listing;
+
+typedef void (*tni_cf_fn)(tni_cf *cf, const void *arg);
+
+/* name is copied; arg is passed to run, must live as long as the process. timeout_ms 0: 20 s (100 s with --thorough).
+ * flags: REQUIRED: runs only where --level names one of `levels`; THOROUGH_ONLY: with --thorough only; NO_DEVICE: may
+ * be asked of a plugin that has no device here. */
+typedef struct tni_cf_case {
+  const char *name;
+  uint32_t levels, flags;
+  tni_cf_fn run;
+  const void *arg;
+  uint32_t timeout_ms;
+} tni_cf_case;
+
+/* Takes a copy of *c. */
+typedef void (*tni_cf_add)(void *ctx, const tni_cf_case *c);
+/* A family: names its cases. `void tni_cf_NAME_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx)` in the door
+ * of its room. */
+typedef void (*tni_cf_family)(const tni_cf_listing *l, tni_cf_add add, void *ctx);
+
+enum { TNI_CF_PASS = 0, TNI_CF_FAIL = 1, TNI_CF_SKIP = 2 };
+
+/* What one case runs with. */
+struct tni_cf {
+  const tni_cf_subject *subject;
+  const tni_cf_listing *listing;
+  const char *name; /* of the case */
+  uint64_t seed;    /* of this case */
+  tni_arena *arena; /* freed after the case */
+  uint32_t verdict, n_findings;
+  void *sink; /* the worker's: where findings go */
+};
+
+void tni_cf_fail(tni_cf *cf, const char *fmt, ...) TN_PRINTF(2, 3);
+/* Not asked, and why. A finding before or after wins. */
+void tni_cf_skip(tni_cf *cf, const char *fmt, ...) TN_PRINTF(2, 3);
+void tni_cf_note(tni_cf *cf, const char *fmt, ...) TN_PRINTF(2, 3);
+
+/* Random numbers: splitmix64 from the case's seed and a stream of the caller's. */
+typedef struct tni_cf_rng {
+  uint64_t s;
+} tni_cf_rng;
+tni_cf_rng tni_cf_rng_of(const tni_cf *cf, uint64_t stream);
+uint64_t tni_cf_rng_next(tni_cf_rng *r);
+double tni_cf_rng_unit(tni_cf_rng *r);   /* [0, 1) */
+double tni_cf_rng_normal(tni_cf_rng *r); /* mean 0, deviation 1 */
+
+/* The value of option `key` on the command line, or NULL. */
+const char *tni_cf_option(const tni_cf_subject *s, const char *key);
+
+/* --- the worker's part ------------------------------------------------------------------------------------------- */
+
+/* Descriptor that a worker reports on: standard output and error are the plugin's. */
+enum { TNI_CF_REPORT_FD = TNI_SPAWN_CHANNEL };
+
+/* Runs c and writes its last line. seed: of the command line. Findings go out at once, one JSON object a line, so that
+ * a crash loses none:
+ *   {"fail": TEXT} {"skip": TEXT} {"note": TEXT} ... {"end": "pass"|"fail"|"skip"}
+ * Without the last line the process was ended by what it tested. */
+void tni_cf_run_case(const tni_cf_case *c, const tni_cf_listing *l, uint64_t seed, FILE *out);
+
+#endif

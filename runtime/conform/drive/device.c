@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/conform/drive/device.h"
+#include "runtime/conform/drive/ticket.h"
+
+/* --- runs -------------------------------------------------------------------------------------------------------- */
+
+typedef struct run_piece {
+  tn_body body;
+  void *arg;
+  int64_t begin, end;
+  uint32_t worker;
+} run_piece;
+
+static void *do_piece(void *arg) {
+  const run_piece *p = arg;
+  if (p->begin < p->end) p->body(p->arg, p->begin, p->end, p->worker);
+  return NULL;
+}
+
+/* Pieces are never smaller than a grain: what is left over joins the last. */
+static void for_threads(int64_t n, int64_t grain, tn_body body, void *arg) {
+  int64_t parts = n / grain < TNI_CF_WORKERS ? n / grain : TNI_CF_WORKERS;
+  pthread_t t[TNI_CF_WORKERS];
+  run_piece p[TNI_CF_WORKERS];
+  bool started[TNI_CF_WORKERS] = {false};
+  if (parts < 1) parts = 1;
+  for (int64_t i = 0; i < parts; i++) {
+    p[i] = (run_piece){body, arg, n * i / parts, n * (i + 1) / parts, (uint32_t)i};
+    started[i] = i + 1 < parts && pthread_create(&t[i], NULL, do_piece, &p[i]) == 0;
+    if (!started[i]) do_piece(&p[i]);
+  }
+  for (int64_t i = 0; i < parts; i++)
+    if (started[i]) pthread_join(t[i], NULL);
+}
+
+static void for_grains(int64_t n, int64_t grain, tn_body body, void *arg, bool backwards) {
+  int64_t parts = n / grain;
+  if (parts < 1) parts = 1;
+  if (parts > 4096) {
+    grain = (n + 4095) / 4096;
+    parts = n / grain;
+  }
+  for (int64_t k = 0; k < parts; k++) {
+    const int64_t i = backwards ? parts - 1 - k : k;
+    const uint32_t worker = (uint32_t)((backwards ? parts - 1 - k : k) % TNI_CF_WORKERS);
+    body(arg, i * grain, i + 1 == parts ? n : (i + 1) * grain, worker);
+  }
+}
+
+static void run_for(tn_run *run, int64_t n, int64_t grain, tn_body body, void *arg) {
+  const uint32_t split = ((const tni_cf_lent *)run->ctx)->split;
+  if (n <= 0) return;
+  if (grain < 1) grain = 1;
+  if (split == TNI_CF_EVEN)
+    for_threads(n, grain, body, arg);
+  else if (split == TNI_CF_GRAINS || split == TNI_CF_BACKWARDS)
+    for_grains(n, grain, body, arg, split == TNI_CF_BACKWARDS);
+  else
+    body(arg, 0, n, 0);
+}
+
+static int32_t run_cancelled(const tn_run *run) {
+  tni_cf_brake *b = ((const tni_cf_lent *)run->ctx)->brake;
+  return b && atomic_fetch_add(&b->polls, 1) + 1 >= b->after;
+}
+
+tn_run tni_cf_host_run(tni_cf_lent *l) {
+  return (tn_run){
+      .h = TN_HDR(tn_run), .ctx = l, .n_workers = TNI_CF_WORKERS, .parallel_for = run_for, .cancelled = run_cancelled};
+}
+
+/* --- life -------------------------------------------------------------------------------------------------------- */
+
+static bool has_choice(const char *choices, const char *want) {
+  const size_t n = strlen(want);
+  for (const char *at = choices; at && *at; at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL)
+    if (!strncmp(at, want, n) && (at[n] == '|' || at[n] == '\0')) return true;
+  return false;
+}
+
+const char *tni_cf_option_choosing(const tn_plugin *p, const char *want) {
+  for (uint32_t i = 0; want && i < p->n_options; i++)
+    if (p->options[i]->choices && has_choice(p->options[i]->choices, want)) return p->options[i]->key;
+  return NULL;
+}
+
+static const char *option_join(tni_cf *cf, const char *key, const char *value) {
+  char text[256];
+  snprintf(text, sizeof text, "%s=%s", key, value);
+  return tni_arena_strdup(cf->arena, text);
+}
+
+/* The subject with options in front of its own, which give way to them. */
+static bool with_options(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask) {
+  const tni_cf_subject *s = cf->subject;
+  const char **all = TNI_NEW_ARRAY(cf->arena, const char *, s->n_options + 2);
+  uint32_t n = 0;
+  h->subject = *s;
+  if (!all) return false;
+  const char *key = ask ? tni_cf_option_choosing(h->p.plugin, ask->format) : NULL;
+  if (key) all[n++] = option_join(cf, key, ask->format);
+  if (ask && ask->option) all[n++] = ask->option;
+  for (uint32_t i = 0; i < s->n_options; i++) {
+    bool taken = false;
+    for (uint32_t k = 0; k < n && !taken; k++)
+      taken = all[k] && !strncmp(all[k], s->options[i], strcspn(s->options[i], "=") + 1);
+    if (!taken) all[n++] = s->options[i];
+  }
+  h->subject.options = all;
+  h->subject.n_options = n;
+  return n == 0 || all[0] != NULL;
+}
+
+static tn_status enter(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask) {
+  tn_status st = tni_cf_plugin_init(&h->p, cf->subject);
+  if (st == TN_OK && !tni_cf_tickets_init(h)) st = tni_fail_memory(&h->p.err, "tickets");
+  if (st != TN_OK) return st;
+  h->p.host.pub.done = tni_cf_ticket_done;
+  h->p.host.pub.flags |= TN_HOST_CHECKED;
+  h->p.host.pub.max_workers = TNI_CF_WORKERS;
+  atomic_store(&h->p.host.fail_at, ask ? ask->fail_at : 0);
+  atomic_store(&h->p.host.fail_from, ask ? ask->fail_from : 0);
+  st = tni_cf_plugin_enter(&h->p);
+  if (st == TN_OK && !with_options(cf, h, ask)) st = tni_fail_memory(&h->p.err, "options");
+  if (st == TN_OK) st = tni_cf_plugin_check(&h->p, &h->subject);
+  return st == TN_OK ? tni_cf_plugin_enumerate(&h->p) : st;
+}
+
+bool tni_cf_host_open(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask) {
+  memset(h, 0, sizeof *h);
+  tni_error_init(&h->err);
+  tni_devlock_init(&h->lock);
+  pthread_mutex_init(&h->looking, NULL);
+  tn_status st = enter(cf, h, ask);
+  const bool none = st == TN_OK && h->p.n_caps <= cf->subject->device;
+  if (none)
+    tni_cf_skip(cf, "no device here: %s", h->p.err.message);
+  else if (st == TN_OK)
+    st = tni_cf_plugin_open(&h->p, cf->subject->device);
+  const bool starved = ask && (ask->fail_at || ask->fail_from);
+  if (st != TN_OK && !starved) tni_cf_fail(cf, "%s: %s (%s)", h->p.step, h->p.err.message, tni_status_name(st));
+  const bool offline = st == TN_OK && !none && h->p.device->caps->flags & TN_CAPS_OFFLINE && !(ask && ask->offline);
+  if (offline) tni_cf_skip(cf, "the device is offline here: it claims, lowers and packs, and cannot run");
+  if (st == TN_OK && !none && !offline) {
+    h->host = &h->p.host.pub;
+    h->device = h->p.device;
+    h->caps = h->device->caps;
+    return true;
+  }
+  tni_cf_plugin_finish(&h->p);
+  tni_cf_tickets_finish(cf, h);
+  tni_devlock_finish(&h->lock);
+  pthread_mutex_destroy(&h->looking);
+  return false;
+}
+
+uint64_t tni_cf_host_bytes(const tni_cf_host *h) {
+  tni_services_memory m;
+  tni_services_memory_get(h->p.host.services, &m);
+  return m.bytes;
+}
+
+void tni_cf_host_close(tni_cf *cf, tni_cf_host *h) {
+  tni_cf_stop(cf, &h->p);
+  tni_cf_tickets_finish(cf, h);
+  tni_devlock_finish(&h->lock);
+  pthread_mutex_destroy(&h->looking);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A host small enough to read, that drives any plugin's vtable: opens it, asks for one graph, lowers, packs, attaches
+ * memory between guards, binds and runs. It shares the claims, clusters and checks of programs with the real host
+ * (runtime/place) and nothing of its memory: every slot is a block of its own, whose surroundings are looked at after
+ * each run, and whatever a run must not rely on (scratch, temporaries, old outputs) is filled with a pattern before.
+ *
+ * Three objects. tni_cf_host: services and an open device. tni_cf_drive: one graph on it, claimed and lowered, with its
+ * weights. tni_cf_inst: one set of dims of a drive, with memory, plans and args; several may live side by side, and
+ * tni_cf_inst_run and tni_cf_inst_guards may be called for different ones at once. All but that is for one thread.
+ *
+ * Errors: false or a status, and what happened in `why` of the object.
+ */
+#ifndef TENON_CONFORM_DRIVE_DEVICE_H
+#define TENON_CONFORM_DRIVE_DEVICE_H
+
+#include <pthread.h>
+
+#include "runtime/conform/drive/load.h"
+#include "runtime/conform/drive/pages.h"
+#include "runtime/place/place.h"
+
+/* How a lent tn_run cuts its work: all are legal, and results must not depend on it. INLINE: one piece. EVEN: as many
+ * pieces as workers, on threads. GRAINS: pieces of one grain each, workers in turn, one after the other. BACKWARDS: the
+ * same from the end, worker numbers going down. */
+enum { TNI_CF_INLINE = 0, TNI_CF_EVEN = 1, TNI_CF_GRAINS = 2, TNI_CF_BACKWARDS = 3, TNI_CF_SPLITS = 4 };
+enum { TNI_CF_WORKERS = 4, TNI_CF_MAX_SYMBOLS = 8 };
+
+/* Says yes to `cancelled` from poll number `after` on (1: the first). */
+typedef struct tni_cf_brake {
+  atomic_llong polls;
+  long long after;
+} tni_cf_brake;
+/* The context of a lent tn_run; lives as long as it. brake NULL: it is never cancelled. */
+typedef struct tni_cf_lent {
+  uint32_t split;
+  tni_cf_brake *brake;
+} tni_cf_lent;
+
+/* What a case wants of the plugin's options beside the command line's. format: one of the plugin's, chosen by whatever
+ * option has its name among its choices; option: "key=value". Either may be NULL. */
+typedef struct tni_cf_ask {
+  const char *format, *option;
+  /* The host's allocation of that number fails, or all from it on; 0: none. That opening fails then is no finding: h->p
+   * says how. */
+  long long fail_at, fail_from;
+  bool offline; /* a device that cannot run will do */
+} tni_cf_ask;
+
+typedef struct tni_cf_host {
+  tni_cf_plugin p;
+  tni_cf_subject subject; /* with what was asked for */
+  const tn_host *host;
+  tn_device *device;
+  const tn_caps *caps;
+  tni_devlock lock;
+  pthread_mutex_t looking;       /* held by whoever maps what instances share: weights, private memory */
+  int64_t run_allocs;            /* blocks that the host was asked for in runs; atomic */
+  struct tni_cf_ticket *tickets; /* drive_ticket.h */
+  uint32_t next_ticket, nap_us;  /* atomic; how long the host's `done` takes */
+  char answered_wrong[128];
+  tn_error err;
+} tni_cf_host;
+
+/* Opens the subject's device to run on it. False: the case has failed, or is skipped where there is none that can run.
+ */
+bool tni_cf_host_open(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask);
+/* Bytes that the plugin has of the host now. */
+uint64_t tni_cf_host_bytes(const tni_cf_host *h);
+/* Closes; blocks that are left are a finding. */
+void tni_cf_host_close(tni_cf *cf, tni_cf_host *h);
+/* Key of the option that has `want` among its choices, or NULL. */
+const char *tni_cf_option_choosing(const tn_plugin *p, const char *want);
+tn_run tni_cf_host_run(tni_cf_lent *l);
+
+typedef struct tni_cf_drive {
+  tni_cf_host *h;
+  tni_arena *arena;
+  tni_graph *g; /* the caller's */
+  tn_graph view;
+  tni_dev dev;
+  tni_claims claims;
+  tni_partition part;
+  tni_program prog; /* of part.clusters[0] */
+  const tn_program_info *info;
+  struct tni_cf_memory *fixed; /* [n_slots]: weights and private memory */
+  tn_blob *blob;               /* [n_slots]: of packed weights, as the host has them */
+  tn_blob *given;              /* [n_slots]: as the device got them */
+  uint8_t **packed;            /* [n_slots] */
+  int64_t chunk;               /* positions that the claim fixes; 0: any */
+  uint32_t refused;            /* first node that was not taken */
+  const tni_claim *refusal;
+  uint64_t flip; /* this bit of the first packed weight is flipped in what the device gets; UINT64_MAX: none */
+  bool all_taken, reverse_rows; /* pack the rows' ranges from the end */
+  char why[400];
+} tni_cf_drive;
+
+/* Asks for the graph in a phase (TN_PHASE_*). d->all_taken: every node was claimed; otherwise `refused` and `refusal`
+ * say which and why. false: the call itself failed. */
+bool tni_cf_drive_claim(tni_cf_drive *d, tni_cf_host *h, tni_graph *g, uint32_t phase);
+/* Lowers what was claimed (all of it, one cluster), packs and sets weights. */
+bool tni_cf_drive_lower(tni_cf_drive *d);
+void tni_cf_drive_finish(tni_cf_drive *d);
+/* The slot (not a weight) that holds value v, or TN_NONE. */
+uint32_t tni_cf_drive_slot(const tni_cf_drive *d, tn_id v);
+
+/* Memory of one use. */
+typedef struct tni_cf_memory {
+  tni_cf_block host;
+  tn_buffer *buffer; /* NULL: host memory */
+  uint64_t bytes, offset;
+  uint8_t fill;    /* of the guards */
+  uint8_t *mapped; /* first byte of the buffer while the CPU looks at it */
+  tn_view view;
+  int64_t dims[TN_MAX_RANK], strides[TN_MAX_RANK];
+} tni_cf_memory;
+
+/* How a cache lies: rows that it has room for (0: as many as the dims say), and space between heads and batches. */
+typedef struct tni_cf_room {
+  int64_t rows, gap;
+} tni_cf_room;
+
+typedef struct tni_cf_inst {
+  tni_cf_drive *d;
+  int64_t sym[TNI_CF_MAX_SYMBOLS];
+  tn_dims dims;
+  tni_cf_room room;
+  tni_cf_memory *slot;    /* [n_slots]: by value; weights and private stay in the drive */
+  tni_cf_memory *scratch; /* [n_tasks] */
+  tn_plan **plan;         /* [n_tasks] */
+  bool borrowed;          /* plans are another instance's */
+  const uint32_t *order;  /* [n_tasks] in which tasks run; NULL: the program's */
+  tni_cf_brake *brake;    /* of its runs; NULL: none */
+  tn_args **args;
+  uint64_t *scratch_bytes;
+  uint64_t *stated_bytes, *taken_bytes; /* [n_tasks] measure's driver_bytes; what bind and args asked the host for */
+  char why[400];
+} tni_cf_inst;
+
+/* sym: values of the graph's symbols by id, as many as its view has: room for TNI_CF_MAX_SYMBOLS is always enough. */
+bool tni_cf_inst_make(tni_cf_inst *i, tni_cf_drive *d, const int64_t *sym, tni_cf_room room);
+/* The same dims with memory of its own, on the plans of another, which must outlive it: a second session. */
+bool tni_cf_inst_share(tni_cf_inst *i, const tni_cf_inst *of);
+void tni_cf_inst_finish(tni_cf_inst *i);
+/* Bytes of a value's slot: dense, in the slot's order. The value must have a slot; inputs that no slot names are passed
+ * over by write (true). */
+bool tni_cf_inst_write(tni_cf_inst *i, tn_id v, const void *data, uint64_t bytes);
+bool tni_cf_inst_read(tni_cf_inst *i, tn_id v, void *data, uint64_t bytes);
+/* The memory of a slot for the CPU: *at is its first byte. Give it back with tni_cf_inst_release. */
+bool tni_cf_inst_look(tni_cf_inst *i, uint32_t slot, uint32_t access, uint8_t **at);
+bool tni_cf_inst_release(tni_cf_inst *i, uint32_t slot);
+/* One step. fill: what scratch, temporaries and outputs hold before it. split: TNI_CF_INLINE ... The status is the
+ * plugin's, or TN_E_INTERNAL for what the driver found (why). */
+tn_status tni_cf_inst_run(tni_cf_inst *i, uint8_t fill, uint32_t split);
+/* False where something beside a slot, a weight or a scratch was written, or a weight changed. */
+bool tni_cf_inst_guards(tni_cf_inst *i);
+
+/* What scratch, temporaries and outputs hold. */
+bool tni_cf_inst_fill(tni_cf_inst *i, uint8_t with);
+/* One task of it; what scratch and outputs hold is not touched before. */
+tn_status tni_cf_inst_task(tni_cf_inst *i, uint32_t task, uint32_t split);
+/* One submission of n tasks, up to TNI_CF_MAX_ITEMS, of one engine, of different instances. Each has its ticket
+ * (drive_ticket.h), to be waited for where the status is OK. run: for engines that block. The items are gone when it
+ * comes back. w[0].i has why. */
+enum { TNI_CF_MAX_ITEMS = 4 };
+typedef struct tni_cf_work {
+  tni_cf_inst *i;
+  uint32_t task;
+} tni_cf_work;
+tn_status tni_cf_inst_submit(const tni_cf_work *w, uint32_t n, tn_run *run, struct tni_cf_ticket **tickets);
+/* The engine's submit comes back after done. */
+bool tni_cf_blocking(const tni_cf_host *h, uint32_t engine);
+
+#endif

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/conform/drive/load.h"
+
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/host/device.h"
+#include "runtime/plugin/check.h"
+#include "runtime/plugin/dynlib.h"
+
+static tni_cf_services *services_of(tn_host_ctx *ctx) { return (tni_cf_services *)ctx; }
+
+/* --- services: the runtime's, counted ---------------------------------------------------------------------------- */
+
+static void *cf_alloc(tn_host_ctx *ctx, size_t bytes, size_t align, uint32_t tag) {
+  tni_cf_services *h = services_of(ctx);
+  const long long n = atomic_fetch_add(&h->total, 1) + 1, from = atomic_load(&h->fail_from);
+  if (n == atomic_load(&h->fail_at) || (from && n >= from)) {
+    atomic_fetch_add(&h->failed, 1);
+    return NULL;
+  }
+  void *p = h->base->alloc(h->base->ctx, bytes, align, tag);
+  if (p) memset(p, 0xa5, bytes); /* nobody relies on what new memory holds */
+  if (p) atomic_fetch_add(&h->live, 1);
+  return p;
+}
+static void cf_free(tn_host_ctx *ctx, void *p) {
+  if (p) atomic_fetch_sub(&services_of(ctx)->live, 1);
+  services_of(ctx)->base->free(services_of(ctx)->base->ctx, p);
+}
+static void cf_log(tn_host_ctx *ctx, uint32_t level, const char *text) {
+  services_of(ctx)->base->log(services_of(ctx)->base->ctx, level, text);
+}
+static int64_t cf_now(tn_host_ctx *ctx) { return services_of(ctx)->base->now(services_of(ctx)->base->ctx); }
+static uint32_t cf_name_id(tn_host_ctx *ctx, const char *name) {
+  return services_of(ctx)->base->name_id(services_of(ctx)->base->ctx, name);
+}
+static void cf_span(tn_host_ctx *ctx, uint32_t name, uint32_t clock, int64_t start, int64_t end) {
+  services_of(ctx)->base->span(services_of(ctx)->base->ctx, name, clock, start, end);
+}
+static tn_status cf_option(tn_host_ctx *ctx, const char *key, uint32_t type, void *out) {
+  return services_of(ctx)->base->option(services_of(ctx)->base->ctx, key, type, out);
+}
+static tn_status cf_resource(tn_host_ctx *ctx, const char *rel, const void **data, uint64_t *n) {
+  return services_of(ctx)->base->resource(services_of(ctx)->base->ctx, rel, data, n);
+}
+static tn_status cf_cache_get(tn_host_ctx *ctx, const void *key, uint64_t nkey, const void **data, uint64_t *n) {
+  return services_of(ctx)->base->cache_get(services_of(ctx)->base->ctx, key, nkey, data, n);
+}
+static tn_status cf_cache_put(tn_host_ctx *ctx, const void *key, uint64_t nkey, const void *data, uint64_t n) {
+  return services_of(ctx)->base->cache_put(services_of(ctx)->base->ctx, key, nkey, data, n);
+}
+static tn_status cf_offsets(tn_host_ctx *ctx, uint32_t n, tn_interval *iv, uint64_t *total) {
+  return services_of(ctx)->base->offsets(services_of(ctx)->base->ctx, n, iv, total);
+}
+static const void *cf_get_extension(tn_host_ctx *ctx, const char *name, uint32_t version) {
+  return services_of(ctx)->base->get_extension(services_of(ctx)->base->ctx, name, version);
+}
+static int32_t cf_cancelled(tn_host_ctx *ctx) {
+  tni_cf_services *h = services_of(ctx);
+  const long long polls = atomic_fetch_add(&h->polls, 1) + 1, after = atomic_load(&h->cancel_after);
+  return after ? polls >= after : atomic_load(&h->cancel);
+}
+
+static void fill_host(tni_cf_services *h) {
+  h->pub = *h->base;
+  h->pub.ctx = (tn_host_ctx *)h;
+  h->pub.alloc = cf_alloc;
+  h->pub.free = cf_free;
+  h->pub.log = cf_log;
+  h->pub.now = cf_now;
+  h->pub.name_id = cf_name_id;
+  h->pub.span = cf_span;
+  h->pub.option = cf_option;
+  h->pub.resource = cf_resource;
+  h->pub.cache_get = cf_cache_get;
+  h->pub.cache_put = cf_cache_put;
+  h->pub.offsets = cf_offsets;
+  h->pub.get_extension = cf_get_extension;
+  h->pub.cancelled = cf_cancelled;
+}
+
+/* --- steps ------------------------------------------------------------------------------------------------------- */
+
+static bool built_in(const tni_cf_subject *s) { return !strcmp(s->path, "host"); }
+
+tn_status tni_cf_entry(const tni_cf_subject *s, tn_entry_v1 *out, tn_error *err) {
+  if (built_in(s)) return *out = tni_host_plugin_entry, TN_OK;
+  void *lib = dlopen(s->path, RTLD_NOW | RTLD_LOCAL);
+  if (!lib) return tni_fail(err, TN_E_UNAVAILABLE, s->path, "%s", dlerror());
+  void *symbol = dlsym(lib, TN_ENTRY_SYMBOL);
+  if (!symbol) return tni_fail(err, TN_E_INVALID, s->path, "is no plugin: it exports no %s", TN_ENTRY_SYMBOL);
+  memcpy(out, &symbol, sizeof *out); /* ISO C has no cast from object to function pointer */
+  return TN_OK;
+}
+
+static void to_stderr(void *user, uint32_t level, const char *text) {
+  (void)user;
+  if (level <= TN_LOG_WARN) fprintf(stderr, "%s\n", text);
+}
+
+tn_status tni_cf_plugin_init(tni_cf_plugin *p, const tni_cf_subject *s) {
+  memset(p, 0, sizeof *p);
+  tni_error_init(&p->err);
+  p->step = "load";
+  char folder[4096];
+  snprintf(folder, sizeof folder, "%s", s->path);
+  char *slash = strrchr(folder, '/');
+  if (slash) *slash = '\0';
+  tn_status st = tni_cf_entry(s, &p->entry, &p->err);
+  const tni_services_opts o = {.name = s->name,
+                               .folder = slash ? folder : NULL,
+                               .cache_dir = s->cache_dir,
+                               .log = {.fn = to_stderr, .level = TN_LOG_WARN},
+                               .max_workers = 4,
+                               .allow_shared_writable = true};
+  if (st == TN_OK) st = tni_services_create(&o, &p->host.services, &p->err);
+  if (st != TN_OK) return st;
+  p->host.base = tni_services_host(p->host.services);
+  fill_host(&p->host);
+  return TN_OK;
+}
+
+/* Status of a call as ours, kept in p. */
+static tn_status said(tni_cf_plugin *p, const char *step, tn_status raw, const tn_error *from) {
+  p->step = step;
+  return tni_plugin_result("plugin", step, raw, from, &p->err);
+}
+
+tn_status tni_cf_plugin_enter(tni_cf_plugin *p) {
+  p->neg = (tn_negotiate){.h = TN_HDR(tn_negotiate), .host_min = 0, .host_max = TN_ABI_MINOR};
+  tn_error e;
+  tni_error_init(&e);
+  tn_plugin *plugin = NULL;
+  tn_status raw = p->entry(&p->host.pub, &p->neg, &plugin);
+  p->neg.message[sizeof p->neg.message - 1] = '\0';
+  snprintf(e.message, sizeof e.message, "%s", p->neg.message);
+  tn_status st = said(p, "entry", raw, &e);
+  if (st == TN_OK && !plugin) st = tni_fail(&p->err, TN_E_INTERNAL, "entry", "said OK and gave no plugin");
+  if (st == TN_OK) p->plugin = plugin;
+  return st;
+}
+
+/* "key=value" of the command line as a section of a profile. */
+static tn_status section_of(tni_arena *a, const tni_cf_subject *s, tni_profile_plugin *out, tn_error *err) {
+  tni_profile_option *o = TNI_NEW_ARRAY(a, tni_profile_option, s->n_options + 1);
+  if (!o) return tni_fail_memory(err, "options");
+  for (uint32_t i = 0; i < s->n_options; i++) {
+    const char *eq = strchr(s->options[i], '=');
+    if (!eq) return tni_fail(err, TN_E_INVALID, s->options[i], "an option is KEY=VALUE");
+    o[i] = (tni_profile_option){.key = tni_arena_strndup(a, s->options[i], (size_t)(eq - s->options[i])),
+                                .value = tni_arena_strdup(a, eq + 1),
+                                .line = 1,
+                                .column = 1,
+                                .value_line = 1,
+                                .value_column = 1};
+    if (!o[i].key || !o[i].value) return tni_fail_memory(err, "options");
+  }
+  *out = (tni_profile_plugin){.name = s->name, .options = o, .n_options = s->n_options, .line = 1, .column = 1};
+  return TN_OK;
+}
+
+tn_status tni_cf_plugin_check(tni_cf_plugin *p, const tni_cf_subject *s) {
+  tni_arena *a = tni_services_arena(p->host.services);
+  const tni_option_value *values = NULL;
+  tni_profile_plugin section;
+  p->step = "the plugin's table";
+  tn_status st = tni_check_plugin(s->name, p->plugin, &p->err);
+  if (st == TN_OK) p->step = "options";
+  if (st == TN_OK) st = section_of(a, s, &section, &p->err);
+  if (st == TN_OK) st = tni_options_resolve(a, p->plugin, "command line", &section, &values, &p->err);
+  if (st == TN_OK) tni_services_set_options(p->host.services, values, p->plugin->n_options);
+  return st;
+}
+
+tn_status tni_cf_plugin_enumerate(tni_cf_plugin *p) {
+  uint8_t keys[TNI_CF_MAX_DEVICES][32];
+  tn_error e;
+  tni_error_init(&e);
+  p->n_caps = 0;
+  uint32_t n = 0;
+  tn_status st = said(p, "enumerate", p->plugin->enumerate(p->plugin, TNI_CF_MAX_DEVICES, p->caps, &n, &e), &e);
+  if (st != TN_OK) return st;
+  if (n == 0) tni_error_copy(&p->err, &e);
+  if (n > TNI_CF_MAX_DEVICES)
+    return tni_fail(&p->err, TN_E_INTERNAL, "enumerate", "gave %u devices where %d were asked for", n,
+                    TNI_CF_MAX_DEVICES);
+  for (uint32_t i = 0; i < n; i++) {
+    st = tni_check_caps(p->caps[i], &p->err);
+    if (st != TN_OK) return st;
+    memcpy(keys[i], p->caps[i]->key, 32);
+  }
+  p->n_caps = n;
+  return tni_services_set_identity(p->host.services, p->plugin->build_id, (const uint8_t(*)[32])keys, n);
+}
+
+tn_status tni_cf_plugin_open(tni_cf_plugin *p, uint32_t index) {
+  tn_error e;
+  tn_device *d = NULL;
+  tni_error_init(&e);
+  tn_status st = said(p, "open", p->plugin->open(p->plugin, index, &d, &e), &e);
+  if (st == TN_OK && !d) st = tni_fail(&p->err, TN_E_INTERNAL, "open", "said OK and gave no device");
+  if (st == TN_OK) st = tni_check_device(d, &p->err);
+  if (st == TN_OK) p->device = d;
+  return st;
+}
+
+void tni_cf_plugin_finish(tni_cf_plugin *p) {
+  if (p->device) p->plugin->close(p->device);
+  if (p->plugin) p->plugin->shutdown(p->plugin);
+  p->device = NULL;
+  p->plugin = NULL;
+  tni_services_destroy(p->host.services);
+  p->host.services = NULL;
+}
+
+/* --- for cases --------------------------------------------------------------------------------------------------- */
+
+bool tni_cf_start(tni_cf *cf, tni_cf_plugin *p) {
+  tn_status st = tni_cf_plugin_init(p, cf->subject);
+  if (st == TN_OK) st = tni_cf_plugin_enter(p);
+  if (st == TN_OK) st = tni_cf_plugin_check(p, cf->subject);
+  if (st == TN_OK) st = tni_cf_plugin_enumerate(p);
+  if (st == TN_OK && p->n_caps == 0) {
+    tni_cf_skip(cf, "no device here: %s", p->err.message);
+    tni_cf_plugin_finish(p);
+    return false;
+  }
+  if (st == TN_OK && cf->subject->device >= p->n_caps)
+    st = tni_fail(&p->err, TN_E_INVALID, "", "there is no device %u", cf->subject->device);
+  if (st == TN_OK) st = tni_cf_plugin_open(p, cf->subject->device);
+  if (st == TN_OK) return true;
+  tni_cf_fail(cf, "%s: %s (%s)", p->step, p->err.message, tni_status_name(st));
+  tni_cf_plugin_finish(p);
+  return false;
+}
+
+bool tni_cf_start_running(tni_cf *cf, tni_cf_plugin *p) {
+  if (!tni_cf_start(cf, p)) return false;
+  if (!(p->device->caps->flags & TN_CAPS_OFFLINE)) return true;
+  tni_cf_skip(cf, "the device is offline here: it claims, lowers and packs, and cannot run");
+  tni_cf_plugin_finish(p);
+  return false;
+}
+
+void tni_cf_stop(tni_cf *cf, tni_cf_plugin *p) {
+  if (p->device) p->plugin->close(p->device);
+  p->device = NULL;
+  if (p->plugin) p->plugin->shutdown(p->plugin);
+  p->plugin = NULL;
+  const long long left = atomic_load(&p->host.live);
+  if (left) tni_cf_fail(cf, "after shutdown %lld blocks of the host's memory were not given back", left);
+  tni_cf_plugin_finish(p);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The plugin under test, step by step: file, entry, options, enumerate, open. And the kit's own host: the runtime's
+ * services (runtime/plugin/services.h) with counters and faults in between.
+ *
+ * Memory of a tni_cf_plugin is the caller's; it must not move while the plugin lives. Any number may be open at once:
+ * two of them are two hosts in one process.
+ */
+#ifndef TENON_CONFORM_DRIVE_LOAD_H
+#define TENON_CONFORM_DRIVE_LOAD_H
+
+#include <stdatomic.h>
+
+#include "runtime/conform/case/case.h"
+#include "runtime/plugin/services.h"
+
+enum { TNI_CF_MAX_DEVICES = 16 };
+
+/* The plugin's tn_host_ctx. */
+typedef struct tni_cf_services {
+  tn_host pub; /* what the plugin gets: may be changed before entry (size, versions, NULL functions) */
+  tn_host_ctx *services;
+  const tn_host *base;              /* of the services */
+  atomic_llong live, total;         /* blocks out now; allocations so far */
+  atomic_llong fail_at;             /* the allocation of that number (1: the first) fails, once; 0: none */
+  atomic_llong fail_from;           /* every allocation from that number on fails; 0: none */
+  atomic_int failed;                /* how many did */
+  atomic_int cancel;                /* what cancelled answers */
+  atomic_llong polls, cancel_after; /* cancelled: asked so often; yes from that poll on; 0: as `cancel` says */
+} tni_cf_services;
+
+typedef struct tni_cf_plugin {
+  tni_cf_services host;
+  tn_entry_v1 entry;
+  tn_negotiate neg;
+  tn_plugin *plugin;
+  const tn_caps *caps[TNI_CF_MAX_DEVICES];
+  uint32_t n_caps;
+  tn_device *device;
+  tn_error err;     /* of the step that failed */
+  const char *step; /* its name */
+} tni_cf_plugin;
+
+/* Address of the entry, loaded once per process and never unloaded. The subject "host" has the built-in device's. */
+TN_MUST_CHECK tn_status tni_cf_entry(const tni_cf_subject *s, tn_entry_v1 *out, tn_error *err);
+
+/* The steps, each on what the one before left; p->err and p->step say what failed. */
+TN_MUST_CHECK tn_status tni_cf_plugin_init(tni_cf_plugin *p, const tni_cf_subject *s);  /* file and host */
+TN_MUST_CHECK tn_status tni_cf_plugin_enter(tni_cf_plugin *p);                          /* entry */
+TN_MUST_CHECK tn_status tni_cf_plugin_check(tni_cf_plugin *p, const tni_cf_subject *s); /* its table; options */
+TN_MUST_CHECK tn_status tni_cf_plugin_enumerate(tni_cf_plugin *p);
+TN_MUST_CHECK tn_status tni_cf_plugin_open(tni_cf_plugin *p, uint32_t index);
+/* What is open is closed, in order. */
+void tni_cf_plugin_finish(tni_cf_plugin *p);
+
+/* All steps for a case: true with a device open. false: the case has failed with the step's name and text, or is
+ * skipped where the plugin says that it has no device here (enumerate gave none). */
+bool tni_cf_start(tni_cf *cf, tni_cf_plugin *p);
+/* The same, and the device can compute here: an offline device is a skip. */
+bool tni_cf_start_running(tni_cf *cf, tni_cf_plugin *p);
+/* Closes; blocks that the plugin did not give back are a finding. */
+void tni_cf_stop(tni_cf *cf, tni_cf_plugin *p);
+
+#endif

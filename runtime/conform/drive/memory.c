@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory of slots: pages of the host's, or a buffer of the device with a strip around the view.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/conform/drive/memory.h"
+
+enum { STRIP = 4096, PAGE = 4096 };
+
+static uint64_t larger_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+uint64_t tni_cf_slot_align(const tni_cf_drive *d, uint32_t slot) {
+  const tn_slot *s = slot == TN_NONE ? NULL : d->info->slots[slot];
+  return larger_of(s ? s->align : 0, larger_of(d->h->caps->align, 64));
+}
+
+static bool on_device(const tni_cf_drive *d, uint32_t slot) {
+  return d->h->device->create && (d->info->slots[slot]->engines & ~1u);
+}
+
+static bool make_buffer(tni_cf_drive *d, uint32_t slot, uint64_t bytes, tni_cf_memory *m) {
+  const tn_caps *caps = d->h->caps;
+  const tn_slot *s = d->info->slots[slot];
+  m->offset =
+      larger_of(STRIP, larger_of(tni_cf_slot_align(d, slot), larger_of(caps->sub_align, caps->image_base_px * 8)));
+  const tn_buffer_req req = {.h = TN_HDR(tn_buffer_req),
+                             .bytes = m->offset + bytes + STRIP,
+                             .fd = -1,
+                             .kind = TN_MEM_NEW,
+                             .usage = 1u << s->kind,
+                             .flags = TN_BUF_HOST,
+                             .align = (uint32_t)larger_of(caps->align, 1)};
+  uint8_t *at;
+  if (d->h->device->create(d->h->device, &req, &m->buffer, &d->h->err) != TN_OK || !m->buffer) return false;
+  if (!tni_cf_memory_look(d->h, m, TN_WRITE, &at)) return false;
+  memset(at - m->offset, m->fill, m->offset + bytes + STRIP);
+  m->view.buffer = m->buffer;
+  m->view.offset = m->offset;
+  if (s->engines & 1) m->view.ptr = at;
+  return tni_cf_memory_release(d->h, m, s->engines & 1);
+}
+
+bool tni_cf_memory_make(tni_cf_drive *d, uint32_t slot, uint64_t bytes, uint8_t fill, tni_cf_memory *m, char *why,
+                        size_t n_why) {
+  *m = (tni_cf_memory){.bytes = bytes, .fill = fill};
+  m->view = (tn_view){.h = TN_HDR(tn_view), .bytes = bytes, .dims = m->dims, .strides = m->strides};
+  if (slot != TN_NONE && on_device(d, slot)) {
+    if (make_buffer(d, slot, bytes, m)) return true;
+    snprintf(why, n_why, "a buffer of %llu bytes: %s", (unsigned long long)bytes, d->h->err.message);
+    return false;
+  }
+  const uint64_t align = tni_cf_slot_align(d, slot);
+  if (tni_cf_block_make(&m->host, bytes, align < PAGE ? align : PAGE, fill, false)) {
+    m->view.ptr = m->host.p;
+    return true;
+  }
+  snprintf(why, n_why, "no memory for %llu bytes", (unsigned long long)bytes);
+  return false;
+}
+
+void tni_cf_memory_finish(tni_cf_host *h, tni_cf_memory *m) {
+  if (m->mapped && m->buffer) (void)h->device->unmap(m->buffer, m->mapped, &h->err);
+  if (m->buffer) h->device->destroy(m->buffer);
+  tni_cf_block_finish(&m->host);
+  *m = (tni_cf_memory){0};
+}
+
+/* A buffer is mapped whole, strips included. */
+bool tni_cf_memory_look(tni_cf_host *h, tni_cf_memory *m, uint32_t access, uint8_t **at) {
+  void *p = NULL;
+  if (!m->buffer) return *at = m->host.p, true;
+  if (!m->mapped) {
+    if (h->device->map(m->buffer, 0, m->offset + m->bytes + STRIP, access, &p, &h->err) != TN_OK || !p) return false;
+    m->mapped = p;
+  }
+  *at = m->mapped + m->offset;
+  return true;
+}
+
+bool tni_cf_memory_release(tni_cf_host *h, tni_cf_memory *m, bool keep) {
+  if (!m->buffer || !m->mapped || keep) return true;
+  void *p = m->mapped;
+  m->mapped = NULL;
+  return h->device->unmap(m->buffer, p, &h->err) == TN_OK;
+}
+
+bool tni_cf_memory_guards(tni_cf_host *h, tni_cf_memory *m, bool keep) {
+  if (!m->buffer) return tni_cf_block_holds(&m->host);
+  uint8_t *at;
+  bool ok = tni_cf_memory_look(h, m, TN_READ, &at);
+  for (uint64_t i = 0; ok && i < m->offset; i++) ok = at[-(int64_t)i - 1] == m->fill;
+  for (uint64_t i = 0; ok && i < STRIP; i++) ok = at[m->bytes + i] == m->fill;
+  return tni_cf_memory_release(h, m, keep) && ok;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/conform/drive/pages.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "runtime/base/checked.h"
+
+enum { STRIP = 256 };
+
+bool tni_cf_block_make(tni_cf_block *b, size_t bytes, size_t align, uint8_t fill, bool tight) {
+  const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  size_t body, total;
+  *b = (tni_cf_block){.bytes = bytes, .fill = fill};
+  if (!align || align & (align - 1) || align > page) return false;
+  const size_t strip = tight ? 0 : STRIP;
+  if (!tni_add_size(bytes, strip + align - 1, &body)) return false;
+  body &= ~(align - 1);
+  if (!tni_add_size(body, STRIP + 2 * page - 1, &total)) return false;
+  total = total / page * page;
+  uint8_t *map = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (map == MAP_FAILED) return false;
+  memset(map, fill, total - page);
+  if (mprotect(map + total - page, page, PROT_NONE) != 0) {
+    munmap(map, total);
+    return false;
+  }
+  b->map = map;
+  b->map_bytes = total;
+  b->p = map + total - page - body;
+  b->before = (size_t)(b->p - map);
+  b->after = body - bytes;
+  return true;
+}
+
+static bool all(const uint8_t *p, size_t n, uint8_t fill) {
+  for (size_t i = 0; i < n; i++)
+    if (p[i] != fill) return false;
+  return true;
+}
+
+bool tni_cf_block_holds(const tni_cf_block *b) {
+  return !b->map || (all(b->map, b->before, b->fill) && all(b->p + b->bytes, b->after, b->fill));
+}
+
+void tni_cf_block_finish(tni_cf_block *b) {
+  if (b->map) munmap(b->map, b->map_bytes);
+  *b = (tni_cf_block){0};
+}

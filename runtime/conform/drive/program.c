@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Claim, lower, weights.
+ */
+#include "runtime/conform/drive/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool drive_failed(tni_cf_drive *d, const char *what, const char *detail) {
+  snprintf(d->why, sizeof d->why, "%s%s%s", what, detail && *detail ? ": " : "", detail ? detail : "");
+  return false;
+}
+
+/* Statistics of an activation are also those of the constants that it meets. */
+static void set_statistics(tni_cf_drive *d) {
+  for (tn_id i = 0; i < d->view.n_nodes; i++) {
+    const tn_node *n = d->view.nodes[i];
+    const tn_stats *s = n->n_in && n->in[0] != TN_NONE ? d->view.values[n->in[0]]->stats : NULL;
+    for (uint32_t k = 1; s && k < n->n_in; k++) {
+      tn_weight *w = n->in[k] == TN_NONE ? NULL : (tn_weight *)(uintptr_t)d->view.values[n->in[k]]->data;
+      if (w) w->x = s;
+    }
+  }
+}
+
+bool tni_cf_drive_claim(tni_cf_drive *d, tni_cf_host *h, tni_graph *g, uint32_t phase) {
+  const uint64_t flip = d->flip;
+  const bool reverse = d->reverse_rows;
+  *d = (tni_cf_drive){.h = h, .g = g, .refused = TN_NONE, .flip = flip, .reverse_rows = reverse};
+  d->arena = tni_arena_create();
+  if (!d->arena) return drive_failed(d, "no memory", NULL);
+  d->dev = (tni_dev){.name = h->p.plugin->name,
+                     .device = h->device,
+                     .plugin = h->p.plugin,
+                     .host = h->host,
+                     .lock = &h->lock,
+                     .is_host = !strcmp(h->subject.path, "host")};
+  if (tni_graph_view(g, phase, &d->view, &h->err) != TN_OK) return drive_failed(d, "the graph", h->err.message);
+  set_statistics(d);
+  if (tni_claims_collect(&d->view, &d->dev, 1, d->arena, &d->claims, &h->err) != TN_OK)
+    return drive_failed(d, "claim", h->err.message);
+  d->chunk = d->claims.chunk;
+  static const uint32_t order[1] = {0};
+  if (tni_partition_make(&d->view, &d->claims, order, 1, d->arena, &d->part, &h->err) != TN_OK)
+    return drive_failed(d, "the claims", h->err.message);
+  for (uint32_t i = 0; i < d->view.n_nodes && d->refused == TN_NONE; i++)
+    if (d->part.device_of[i] == TN_NONE) d->refused = i;
+  d->all_taken = d->refused == TN_NONE && d->part.n_clusters == 1;
+  if (d->refused != TN_NONE) d->refusal = &d->claims.node[0][d->refused];
+  return true;
+}
+
+uint32_t tni_cf_drive_slot(const tni_cf_drive *d, tn_id v) {
+  if (v != TN_NONE && d->view.values[v]->kind == TN_VALUE_STATE) v = tni_state_root(&d->view, v);
+  for (uint32_t i = 0; d->info && i < d->info->n_slots; i++) {
+    const tn_slot *s = d->info->slots[i];
+    if (s->kind > TN_SLOT_STEP || s->value == TN_NONE) continue;
+    const bool state = d->view.values[s->value]->kind == TN_VALUE_STATE;
+    if ((state ? tni_state_root(&d->view, s->value) : s->value) == v) return i;
+  }
+  return TN_NONE;
+}
+
+/* --- weights ----------------------------------------------------------------------------------------------------- */
+
+/* In ranges of one row unit and of several, in either order: the bytes may not depend on it. */
+static tn_status pack_rows(const tni_cf_drive *d, const tn_format *f, tn_pack *p, int64_t N, uint32_t unit,
+                           void *blob) {
+  const int64_t step = unit ? unit : 1, parts = (N + step - 1) / step;
+  int64_t range = parts > 8 ? (parts + 7) / 8 : 1;
+  const int64_t n = (parts + range - 1) / range;
+  tn_status st = TN_OK;
+  for (int64_t k = 0; k < n && st == TN_OK; k++) {
+    const int64_t i = d->reverse_rows ? n - 1 - k : k, n0 = i * range * step, n1 = (i + 1) * range * step;
+    st = f->rows(p, n0, n1 < N ? n1 : N, blob);
+  }
+  return st;
+}
+
+static bool need_pack(tni_cf_drive *d, uint32_t slot, const tni_need *need) {
+  const tn_format *f = need->need->format;
+  const tn_weight *w = &need->joined;
+  tn_pack_size size = {0};
+  tn_pack *p = NULL;
+  if (f->size(f, w->N, w->K, need->need->params, need->need->n_params, &size) != TN_OK)
+    return drive_failed(d, "the size of a packed weight", f->name);
+  uint8_t *bytes = aligned_alloc(4096, (size.bytes + 4095 + 1) / 4096 * 4096);
+  if (!bytes) return drive_failed(d, "no memory", NULL);
+  memset(bytes, 0, (size.bytes + 4096) / 4096 * 4096);
+  d->packed[slot] = bytes;
+  tn_status st = f->begin(d->h->host, f, w, need->need->params, need->need->n_params, &p, &d->h->err);
+  if (st != TN_OK) return drive_failed(d, "packing begins", d->h->err.message);
+  st = pack_rows(d, f, p, w->N, size.row_unit, bytes);
+  const tn_status end = f->end(p, st == TN_OK ? bytes : NULL);
+  if (st != TN_OK || end != TN_OK) return drive_failed(d, "packing", f->name);
+  d->blob[slot] = (tn_blob){.h = TN_HDR(tn_blob),
+                            .format = f,
+                            .N = w->N,
+                            .K = w->K,
+                            .bytes = size.bytes,
+                            .ptr = bytes,
+                            .params = need->need->params,
+                            .n_params = need->need->n_params};
+  return true;
+}
+
+static tn_status read_packed(const tn_blob *b, uint64_t offset, uint64_t n, void *dst) {
+  if (offset > b->bytes || n > b->bytes - offset) return TN_E_IO;
+  memcpy(dst, (const uint8_t *)b->ctx + offset, n);
+  return TN_OK;
+}
+
+static bool fill_fixed(tni_cf_drive *d, uint32_t slot, const void *from, uint64_t bytes, uint8_t guard) {
+  tni_cf_memory *m = &d->fixed[slot];
+  uint8_t *at;
+  if (!tni_cf_memory_make(d, slot, bytes, guard, m, d->why, sizeof d->why)) return false;
+  if (!tni_cf_memory_look(d->h, m, TN_WRITE, &at)) return drive_failed(d, "map", d->h->err.message);
+  if (from)
+    memcpy(at, from, bytes);
+  else
+    memset(at, 0, bytes);
+  return tni_cf_memory_release(d->h, m, d->info->slots[slot]->engines & 1) ||
+         drive_failed(d, "unmap", d->h->err.message);
+}
+
+static bool status_given(tni_cf_drive *d, tn_status st, const char *what) {
+  return st == TN_OK || drive_failed(d, what, d->h->err.message);
+}
+
+static bool set_packed(tni_cf_drive *d, uint32_t slot, const tni_need *need) {
+  tn_device *dev = d->h->device;
+  if (!need_pack(d, slot, need)) return false;
+  tn_blob *b = &d->given[slot];
+  *b = d->blob[slot];
+  b->ctx = d->packed[slot];
+  b->read = read_packed;
+  if (need->need->residency == TN_RESIDENCY_DISK) {
+    b->ptr = NULL;
+    return status_given(d, dev->set(d->prog.program, slot, NULL, b, &d->h->err), "set");
+  }
+  if (!fill_fixed(d, slot, d->packed[slot], b->bytes, 0xff)) return false;
+  tni_cf_memory *m = &d->fixed[slot];
+  uint8_t *at;
+  if (d->flip < b->bytes * 8) {
+    if (!tni_cf_memory_look(d->h, m, TN_READ | TN_WRITE, &at)) return drive_failed(d, "map", d->h->err.message);
+    at[d->flip / 8] ^= (uint8_t)(1u << d->flip % 8);
+    if (!tni_cf_memory_release(d->h, m, d->info->slots[slot]->engines & 1))
+      return drive_failed(d, "unmap", d->h->err.message);
+  }
+  if (m->host.map) b->ptr = m->host.p; /* where it lies, as the real host has it in a mapped file */
+  return status_given(d, dev->set(d->prog.program, slot, &m->view, b, &d->h->err), "set");
+}
+
+static void shape_view(tni_cf_memory *m, const tni_tensor *t) {
+  int64_t stride = 1;
+  m->view.dtype = t->dtype;
+  m->view.rank = t->rank;
+  for (uint32_t i = t->rank; i-- > 0;) {
+    m->dims[i] = t->dims[i];
+    m->strides[i] = stride;
+    stride *= t->dims[i];
+  }
+}
+
+static bool set_raw(tni_cf_drive *d, uint32_t slot, const tn_need *need) {
+  const tni_tensor *t = tni_graph_value(d->g, need->values[0])->tensor;
+  if (!fill_fixed(d, slot, t->data, t->bytes, 0xff)) return false;
+  shape_view(&d->fixed[slot], t);
+  return status_given(d, d->h->device->set(d->prog.program, slot, &d->fixed[slot].view, NULL, &d->h->err), "set");
+}
+
+static bool set_private(tni_cf_drive *d, uint32_t slot) {
+  uint64_t *bytes = TNI_NEW_ARRAY(d->arena, uint64_t, d->info->n_slots + 1);
+  int64_t ones[TNI_CF_MAX_SYMBOLS];
+  if (!bytes) return drive_failed(d, "no memory", NULL);
+  for (uint32_t i = 0; i < TNI_CF_MAX_SYMBOLS; i++) ones[i] = 1;
+  if (d->chunk) ones[0] = d->chunk;
+  const tn_dims dims = {.h = TN_HDR(tn_dims), .v = ones, .n = d->view.n_symbols};
+  for (uint32_t t = 0; t < d->info->n_tasks && !bytes[slot]; t++) {
+    tn_measure me = {.h = TN_HDR(tn_measure), .slot_bytes = bytes};
+    if (d->h->device->measure(d->prog.program, t, &dims, &me) != TN_OK)
+      return drive_failed(d, "measure", "of private memory");
+  }
+  if (!fill_fixed(d, slot, NULL, bytes[slot], 0x5b)) return false;
+  return status_given(d, d->h->device->set(d->prog.program, slot, &d->fixed[slot].view, NULL, &d->h->err), "set");
+}
+
+static bool tables_make(tni_cf_drive *d) {
+  const uint32_t n = d->info->n_slots + 1;
+  d->fixed = TNI_NEW_ARRAY(d->arena, tni_cf_memory, n);
+  d->blob = TNI_NEW_ARRAY(d->arena, tn_blob, n);
+  d->given = TNI_NEW_ARRAY(d->arena, tn_blob, n);
+  d->packed = TNI_NEW_ARRAY(d->arena, uint8_t *, n);
+  return d->fixed && d->blob && d->given && d->packed;
+}
+
+bool tni_cf_drive_lower(tni_cf_drive *d) {
+  if (!d->all_taken) return drive_failed(d, "not all of it was claimed", NULL);
+  if (tni_program_lower(&d->view, &d->dev, &d->part.clusters[0], d->arena, &d->prog, &d->h->err) != TN_OK)
+    return drive_failed(d, "lower", d->h->err.message);
+  d->info = d->prog.info;
+  if (!tables_make(d)) return drive_failed(d, "no memory", NULL);
+  for (uint32_t i = 0; i < d->info->n_slots; i++) {
+    const tn_slot *s = d->info->slots[i];
+    if (s->kind == TN_SLOT_PRIVATE && !set_private(d, i)) return false;
+    if (s->kind != TN_SLOT_WEIGHT) continue;
+    const tni_need *need = &d->prog.needs[s->need];
+    if (!(need->need->format ? set_packed(d, i, need) : set_raw(d, i, need->need))) return false;
+  }
+  return true;
+}
+
+void tni_cf_drive_finish(tni_cf_drive *d) {
+  const uint32_t n = d->info ? d->info->n_slots : 0; /* goes with the program */
+  if (d->prog.program) tni_program_release(&d->prog);
+  for (uint32_t i = 0; d->fixed && i < n; i++) {
+    tni_cf_memory_finish(d->h, &d->fixed[i]);
+    free(d->packed[i]);
+  }
+  tni_arena_destroy(d->arena);
+  d->arena = NULL;
+  d->fixed = NULL;
+  d->info = NULL;
+}

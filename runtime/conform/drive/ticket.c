@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/conform/drive/ticket.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { RING = 256 };
+
+bool tni_cf_tickets_init(tni_cf_host *h) {
+  h->tickets = calloc(RING, sizeof *h->tickets);
+  for (int i = 0; h->tickets && i < RING; i++) {
+    pthread_mutex_init(&h->tickets[i].lock, NULL);
+    pthread_cond_init(&h->tickets[i].cond, NULL);
+  }
+  return h->tickets != NULL;
+}
+
+/* What was wrong with the item that it stood for; the first such line of a host is kept. */
+static void look_back(tni_cf_host *h, struct tni_cf_ticket *k) {
+  if (!k->used || k->done == k->owed || h->answered_wrong[0]) return;
+  if (!k->owed)
+    snprintf(h->answered_wrong, sizeof h->answered_wrong, "done was called for an item that submit had refused");
+  else
+    snprintf(h->answered_wrong, sizeof h->answered_wrong, "done was called %u times for one item", k->done);
+}
+
+void tni_cf_tickets_finish(tni_cf *cf, tni_cf_host *h) {
+  for (int i = 0; h->tickets && i < RING; i++) {
+    look_back(h, &h->tickets[i]);
+    pthread_cond_destroy(&h->tickets[i].cond);
+    pthread_mutex_destroy(&h->tickets[i].lock);
+  }
+  free(h->tickets);
+  h->tickets = NULL;
+  if (h->answered_wrong[0]) tni_cf_fail(cf, "%s", h->answered_wrong);
+}
+
+struct tni_cf_ticket *tni_cf_ticket_take(tni_cf_host *h) {
+  struct tni_cf_ticket *k = &h->tickets[__atomic_fetch_add(&h->next_ticket, 1, __ATOMIC_RELAXED) % RING];
+  pthread_mutex_lock(&k->lock);
+  look_back(h, k);
+  k->used = k->inside = true;
+  k->early = k->foreign = false;
+  k->done = 0;
+  k->owed = 1;
+  k->nap_us = h->nap_us;
+  k->by = pthread_self();
+  k->st = TN_OK;
+  k->message[0] = '\0';
+  pthread_mutex_unlock(&k->lock);
+  return k;
+}
+
+void tni_cf_ticket_submitted(struct tni_cf_ticket *k, tn_status st) {
+  pthread_mutex_lock(&k->lock);
+  k->inside = false;
+  k->owed = st == TN_OK;
+  pthread_mutex_unlock(&k->lock);
+}
+
+uint32_t tni_cf_ticket_wait(struct tni_cf_ticket *k, uint32_t seconds) {
+  struct timespec until;
+  int rc = 0;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += seconds;
+  pthread_mutex_lock(&k->lock);
+  while (!k->done && rc == 0) rc = pthread_cond_timedwait(&k->cond, &k->lock, &until);
+  const uint32_t done = k->done;
+  pthread_mutex_unlock(&k->lock);
+  return done;
+}
+
+void tni_cf_ticket_done(tn_ticket *t, tn_status st, const tn_times *times, const tn_error *err) {
+  struct tni_cf_ticket *k = (struct tni_cf_ticket *)(void *)t;
+  pthread_mutex_lock(&k->lock);
+  const struct timespec nap = {0, (long)k->nap_us * 1000};
+  if (!k->done++) {
+    k->st = st;
+    k->early = k->inside;
+    k->foreign = !pthread_equal(k->by, pthread_self());
+    if (times) k->times = *times;
+    if (err) snprintf(k->message, sizeof k->message, "%.*s", (int)sizeof err->message, err->message);
+  }
+  pthread_cond_broadcast(&k->cond);
+  pthread_mutex_unlock(&k->lock);
+  if (nap.tv_nsec) nanosleep(&nap, NULL);
+}

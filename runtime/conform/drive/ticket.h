@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tickets of items: a ring that belongs to the host, so that a `done` that comes late, or twice,
+ * meets memory that is still there and is counted. An item must be answered exactly once, or not at all where submit
+ * refused it; whether it was is looked at when its ticket is used again and when the device is closed.
+ */
+#ifndef TENON_CONFORM_DRIVE_TICKET_H
+#define TENON_CONFORM_DRIVE_TICKET_H
+
+#include <pthread.h>
+
+#include "runtime/conform/drive/device.h"
+
+struct tni_cf_ticket {
+  pthread_mutex_t lock;
+  pthread_cond_t cond;
+  uint32_t done, owed; /* answers that came, and that must come: 0 before its first use and where submit refused it */
+  uint32_t nap_us;     /* the host's `done` takes so long */
+  bool used, inside;   /* inside: submit has not come back yet */
+  bool early, foreign; /* answered inside submit; on another thread than submit's */
+  pthread_t by;
+  tn_status st;
+  tn_times times;
+  char message[256];
+};
+
+bool tni_cf_tickets_init(tni_cf_host *h);
+/* Looks at all of them; what is wrong is a finding. The device is closed: none is answered any more. */
+void tni_cf_tickets_finish(tni_cf *cf, tni_cf_host *h);
+/* The next one of the ring, on the thread that will submit. */
+struct tni_cf_ticket *tni_cf_ticket_take(tni_cf_host *h);
+/* submit has come back with st. */
+void tni_cf_ticket_submitted(struct tni_cf_ticket *k, tn_status st);
+/* Waits for `seconds`; how often it was answered until then. */
+uint32_t tni_cf_ticket_wait(struct tni_cf_ticket *k, uint32_t seconds);
+/* The host's service. */
+void tni_cf_ticket_done(tn_ticket *t, tn_status st, const tn_times *times, const tn_error *err);
+
+#endif

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * KV caches: appending and attending, step by step over one memory, in every layout that the plugin accepts. After each
+ * step the whole memory of a cache must be what it was with this step's rows in their places, byte for byte; attention
+ * must be the host's over the rows that are valid.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/conform/numbers/op.h"
+#include "runtime/ops/kernel/elements.h"
+#include "runtime/ops/kernel/kvrow.h"
+
+enum {
+  BATCH = 2,
+  HEADS = 2,
+  QUERIES = 4,
+  SIZE = 16,
+  BUCKET = 64,
+  POSITIONS = 192,
+  MAX_LAYOUTS = 16,
+  WINDOW = 12,
+  RING = 32
+};
+enum { FLAT = 1, WINDOWED = 2, APPEND_ONLY = 4 };
+
+typedef struct cache_job {
+  const char *name;
+  uint32_t flags;
+  bool ring;
+  uint32_t only; /* dtype of layouts; 0: floats */
+} cache_job;
+
+typedef struct cache_case {
+  tni_cf *cf;
+  tni_cf_host *h;
+  const cache_job *j;
+  tni_cn_graph b;
+  tni_cf_drive d;
+  tn_layout layout;
+  int64_t rows; /* of the context, in the run's dims */
+  tn_id q, x[2], y, pos, valid, in[2], out[2], attend;
+  float *shadow[2];  /* [BATCH][HEADS][POSITIONS][SIZE]: what the cache holds, as read back */
+  uint8_t *bytes[2]; /* what the memory holds */
+  uint64_t n_bytes;
+  int64_t at[BATCH]; /* rows so far */
+  int64_t runs, elements;
+  double worst;
+  char text[96];
+} cache_case;
+
+/* --- the graph ---------------------------------------------------------------------------------------------------- */
+
+static tn_id shaped(cache_case *c, const char *name, uint32_t kind, int heads, const char *length) {
+  char dims[64];
+  if (c->j->flags & FLAT)
+    snprintf(dims, sizeof dims, "%d,%s,%d", BATCH, length, heads * SIZE);
+  else
+    snprintf(dims, sizeof dims, "%d,%d,%s,%d", BATCH, heads, length, SIZE);
+  return tni_cn_value(&c->b, name, kind, TN_DT_F32, dims);
+}
+
+static tni_raw_attr attr_num(const char *name, int64_t v) {
+  return (tni_raw_attr){.name = name, .a = {.h = TN_HDR(tn_attr), .type = TN_ATTR_INT, .n = 1, .u.i = v}};
+}
+
+static bool cache_appends(cache_case *c) {
+  static const char *const names[2][3] = {{"k", "k in", "k out"}, {"v", "v in", "v out"}};
+  const uint32_t axis = c->j->flags & FLAT ? 1 : 2;
+  for (int i = 0; i < 2; i++) {
+    tn_state *s = TNI_NEW(c->b.g->arena, tn_state);
+    if (!s) return false;
+    *s = (tn_state){.h = TN_HDR(tn_state),
+                    .axis = axis,
+                    .flags = c->j->ring ? TN_STATE_CIRCULAR : 0,
+                    .pos = c->pos,
+                    .valid = c->valid,
+                    .heads = c->j->flags & FLAT ? HEADS : 0};
+    c->x[i] = c->b.in[c->b.n_in++] = shaped(c, names[i][0], TN_VALUE_INPUT, HEADS, "S");
+    c->in[i] = shaped(c, names[i][1], TN_VALUE_STATE, HEADS, "S+T");
+    c->out[i] = shaped(c, names[i][2], TN_VALUE_STATE, HEADS, "S+T");
+    tni_graph_value(c->b.g, c->in[i])->pub.state = tni_graph_value(c->b.g, c->out[i])->pub.state = s;
+    const tn_id in[3] = {c->in[i], c->x[i], c->pos};
+    tni_raw_attr a = attr_num("axis", axis);
+    if (!tni_cn_node(&c->b, "", "TensorScatter", 24, in, 3, &c->out[i], 1, &a, 1)) return false;
+  }
+  return true;
+}
+
+static bool attends(cache_case *c) {
+  tni_raw_attr a[4] = {attr_num("is_causal", 1), attr_num("q_num_heads", QUERIES), attr_num("kv_num_heads", HEADS),
+                       attr_num("left_window_size", WINDOW)};
+  const tn_id in[7] = {c->q, c->out[0], c->out[1], TN_NONE, TN_NONE, TN_NONE, c->valid};
+  tni_raw_attr four[2] = {a[0], a[3]};
+  const bool flat = c->j->flags & FLAT, window = c->j->flags & WINDOWED;
+  c->y = c->b.out[c->b.n_out++] = tni_cn_value(&c->b, "y", TN_VALUE_ACT, TN_DT_UNDEFINED, "?");
+  return tni_cn_node(&c->b, "", "Attention", 24, in, 7, &c->y, 1, flat ? a : four, (flat ? 3u : 1u) + window);
+}
+
+static bool cache_build(cache_case *c) {
+  char dims[16];
+  snprintf(dims, sizeof dims, "%d", BATCH);
+  if (!tni_cn_begin(&c->b, TN_DT_F32)) return false;
+  c->pos = c->b.g->step_pos = tni_cn_value(&c->b, "pos", TN_VALUE_STEP, TN_DT_I64, dims);
+  c->valid = c->b.g->step_valid = tni_cn_value(&c->b, "valid", TN_VALUE_STEP, TN_DT_I64, dims);
+  const bool lone = c->j->flags & APPEND_ONLY;
+  if (!lone) c->q = c->b.in[c->b.n_in++] = shaped(c, "q", TN_VALUE_INPUT, QUERIES, "S");
+  if (!cache_appends(c) || (!lone && !attends(c)) || !tni_cn_end(&c->b)) return false;
+  c->attend = c->b.node;
+  c->b.g->padded = tni_ex_add(c->b.g->exprs, tni_ex_sym(c->b.g->exprs, "S"), tni_ex_sym(c->b.g->exprs, "T"));
+  c->b.g->padded_symbol = 1;
+  for (tn_id i = 0; i < c->b.g->n_nodes; i++)
+    if (c->b.g->nodes[i]->pub.op == TN_OP_ATTENTION) c->attend = c->b.node = i;
+  return true;
+}
+
+/* --- layouts -------------------------------------------------------------------------------------------------------
+ */
+
+/* What the plugin accepts for the first cache; the host's device takes any. */
+static uint32_t layouts(cache_case *c, tn_layout *out) {
+  static const uint8_t orders[][4] = {{0, 1, 2, 3}, {0, 2, 1, 3}};
+  static const uint32_t dtypes[] = {TN_DT_F32, TN_DT_F16, TN_DT_BF16, TN_DT_I8};
+  const tn_value *v = &tni_graph_value(c->b.g, c->in[0])->pub;
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < c->d.claims.n_states; i++)
+    for (uint32_t k = 0; c->d.claims.states[i].value == c->in[0] && k < c->d.claims.states[i].n && n < MAX_LAYOUTS; k++)
+      out[n++] = c->d.claims.states[i].layouts[k];
+  if (n) return n;
+  out[n++] = tni_state_layout(v);
+  for (size_t d = 0; c->d.dev.is_host && d < 4; d++)
+    for (size_t o = 0; o < 2 && n < MAX_LAYOUTS; o++) {
+      out[n] = (tn_layout){.h = TN_HDR(tn_layout),
+                           .dtype = dtypes[d],
+                           .rank = 4,
+                           .inner_align = 1 + 7 * (d == 1),
+                           .pitch_align = 1,
+                           .flags = TN_LAYOUT_CIRCULAR};
+      memcpy(out[n++].order, orders[o], 4);
+    }
+  return n;
+}
+
+static void use_layout(cache_case *c, const tn_layout *l) {
+  tni_cluster *cl = &c->d.part.clusters[0];
+  tn_layout *all = TNI_NEW_ARRAY(c->d.arena, tn_layout, cl->n_states + 1);
+  c->layout = *l;
+  if (!c->j->ring) c->layout.flags = 0;
+  for (uint32_t i = 0; all && i < cl->n_states; i++) all[i] = c->layout;
+  cl->layouts = all;
+  tni_layout_print(&c->layout, c->text, sizeof c->text);
+}
+
+/* --- memory --------------------------------------------------------------------------------------------------------
+ */
+
+static const tn_view *view_of(const cache_case *c, const tni_cf_inst *i, int k) {
+  return &i->slot[tni_cf_drive_slot(&c->d, c->in[k])].view;
+}
+
+static uint64_t view_element(const tn_view *v, uint32_t axis, int64_t b, int64_t h, int64_t p) {
+  return (uint64_t)(b * v->strides[0] + p * v->strides[axis] + h * v->strides[3 - axis]) * tni_elem_size(v->dtype);
+}
+
+/* Rows [from, to) of every head into the copy of the memory and the shadow. x: [BATCH, HEADS, S, SIZE], or flat. */
+static void expect_append(cache_case *c, const tn_view *v, int k, const float *x, int64_t S) {
+  const bool flat = c->j->flags & FLAT;
+  const uint32_t axis = flat ? 1 : 2;
+  for (int64_t b = 0; b < BATCH; b++)
+    for (int64_t h = 0; h < HEADS; h++)
+      for (int64_t s = 0; s < S; s++) {
+        const int64_t p = c->at[b] + s;
+        const float *row = x + (flat ? ((b * S + s) * HEADS + h) : ((b * HEADS + h) * S + s)) * SIZE;
+        uint8_t *at = c->bytes[k] + view_element(v, axis, b, h, c->j->ring ? p % RING : p);
+        tni_kv_store(v->dtype, at, TN_DT_F32, row, 1, SIZE);
+        tni_kv_load(v->dtype, at, TN_DT_F32, c->shadow[k] + ((b * HEADS + h) * POSITIONS + p) * SIZE, 1, SIZE);
+      }
+}
+
+/* Old numbers, finite; what lies between rows and heads is NaN. */
+static bool first_content(cache_case *c, const tni_cf_inst *i, tni_cf_rng *r) {
+  const tn_view *v = view_of(c, i, 0);
+  const uint32_t axis = c->j->flags & FLAT ? 1 : 2;
+  float row[SIZE];
+  c->n_bytes = v->bytes;
+  for (int k = 0; k < 2; k++) {
+    c->bytes[k] = malloc(v->bytes + 1);
+    c->shadow[k] = calloc((size_t)BATCH * HEADS * POSITIONS * SIZE, sizeof(float));
+    if (!c->bytes[k] || !c->shadow[k]) return false;
+    memset(c->bytes[k], 0xff, v->bytes);
+    for (int64_t b = 0; b < BATCH; b++)
+      for (int64_t h = 0; h < HEADS; h++)
+        for (int64_t p = 0; p < v->dims[axis]; p++) {
+          for (int e = 0; e < SIZE; e++) row[e] = 50 + (float)tni_cf_rng_normal(r);
+          uint8_t *at = c->bytes[k] + view_element(v, axis, b, h, p);
+          tni_kv_store(v->dtype, at, TN_DT_F32, row, 1, SIZE);
+          if (p < c->at[b])
+            tni_kv_load(v->dtype, at, TN_DT_F32, c->shadow[k] + ((b * HEADS + h) * POSITIONS + p) * SIZE, 1, SIZE);
+        }
+  }
+  return true;
+}
+
+static bool put_bytes(cache_case *c, tni_cf_inst *i) {
+  for (int k = 0; k < 2; k++)
+    if (!tni_cf_inst_write(i, c->in[k], c->bytes[k], c->n_bytes)) return false;
+  return true;
+}
+
+/* --- one step -------------------------------------------------------------------------------------------------------
+ */
+
+static bool cache_wrong(cache_case *c, int64_t S, const char *what) {
+  tni_cf_fail(c->cf, "%s, %s, rows %lld to %lld and %lld to %lld: %s", c->j->name, c->text, (long long)c->at[0],
+              (long long)(c->at[0] + S), (long long)c->at[1], (long long)(c->at[1] + S), what);
+  return false;
+}
+
+static float *random_rows(cache_case *c, tn_id v, tni_cf_inst *i, tni_arena *a, tni_cf_rng *r, tni_tensor *t) {
+  *t = tni_cn_tensor(&c->b, v, i->sym, a);
+  for (int64_t k = 0; t->data && k < tni_cn_count(t); k++)
+    ((float *)t->data)[k] = (float)tni_cf_rng_normal(r) * (k % 37 ? 1 : 5);
+  return t->data && tni_cf_inst_write(i, v, t->data, t->bytes) ? t->data : NULL;
+}
+
+/* Keys and values [.., positions, ..] as the graph has them, from the shadow. */
+static tni_tensor shadow_dense(const cache_case *c, int k, int64_t T, tni_arena *a) {
+  const bool flat = c->j->flags & FLAT;
+  tni_tensor t = {.dtype = TN_DT_F32, .rank = flat ? 3 : 4, .bytes = (uint64_t)BATCH * HEADS * (uint64_t)T * SIZE * 4};
+  const int64_t dims[2][4] = {{BATCH, HEADS, T, SIZE}, {BATCH, T, HEADS * SIZE, 0}};
+  memcpy(t.dims, dims[flat], sizeof dims[0]);
+  float *x = t.data = tni_arena_alloc(a, t.bytes + 64, 64);
+  for (int64_t b = 0; x && b < BATCH; b++)
+    for (int64_t h = 0; h < HEADS; h++)
+      for (int64_t p = 0; p < T; p++)
+        memcpy(x + (flat ? (b * T + p) * HEADS + h : (b * HEADS + h) * T + p) * SIZE,
+               c->shadow[k] + ((b * HEADS + h) * POSITIONS + p) * SIZE, SIZE * sizeof(float));
+  return t;
+}
+
+/* Beside rows of bfloat16 a device may round queries and probabilities to it too, each by up to 2^-8 of itself: a score
+ * is off by that much of its terms' size, its weight by twice that. */
+static void allow_rounding(const cache_case *c, const tni_tensor *q, int64_t S, float *bound) {
+  const bool flat = c->j->flags & FLAT;
+  const double u = tni_cn_unit(TN_DT_BF16);
+  for (int64_t r = 0; r < BATCH * QUERIES * S; r++) {
+    const int64_t b = r / QUERIES / S, h = r / S % QUERIES, s = r % S,
+                  kv = (b * HEADS + h / (QUERIES / HEADS)) * POSITIONS;
+    const int64_t at = (flat ? (b * S + s) * QUERIES + h : r) * SIZE;
+    double most = 0, top = 0;
+    for (int64_t p = 0; p <= c->at[b] + s; p++) {
+      double size = 0;
+      for (int e = 0; e < SIZE; e++) {
+        size += fabs((double)((const float *)q->data)[at + e] * (double)c->shadow[0][(kv + p) * SIZE + e]);
+        top = fmax(top, fabs((double)c->shadow[1][(kv + p) * SIZE + e]));
+      }
+      most = fmax(most, size / sqrt(SIZE));
+    }
+    for (int e = 0; e < SIZE; e++) bound[at + e] += (float)(u * (2 * most + 1) * top);
+  }
+}
+
+static bool check_attention(cache_case *c, tni_cf_inst *i, const tni_tensor *q, int64_t S, tni_arena *a) {
+  static const tni_cn_row row = {.op = "Attention", .judge = TNI_CN_ATTEND, .c = 24};
+  const tni_node *n = tni_graph_node(c->b.g, c->attend);
+  int64_t ends[BATCH], T = 0;
+  for (int b = 0; b < BATCH; b++) {
+    ends[b] = c->at[b] + S;
+    T = ends[b] > T ? ends[b] : T;
+  }
+  const tni_tensor k = shadow_dense(c, 0, T, a), v = shadow_dense(c, 1, T, a),
+                   valid = {.dtype = TN_DT_I64, .rank = 1, .dims = {BATCH}, .data = ends, .bytes = sizeof ends};
+  const tni_tensor *in[7] = {q, &k, &v, NULL, NULL, NULL, &valid};
+  tni_tensor want[4];
+  tn_error err;
+  tni_error_init(&err);
+  if (tni_host_eval(NULL, n, in, 7, want, n->pub.n_out, a, &err) != TN_OK) return cache_wrong(c, S, err.message);
+  const int64_t count = tni_cn_count(&want[0]);
+  float *got = tni_arena_alloc(a, want[0].bytes + 64, 64), *bound = tni_arena_array(a, (size_t)count + 1, 4, 64);
+  if (!got || !bound || !tni_cf_inst_read(i, c->y, got, want[0].bytes)) return cache_wrong(c, S, i->why);
+  if (!tni_cn_op_bound(&row, &c->b, in, &want[0], 0, a, bound)) return cache_wrong(c, S, "no bound");
+  if (c->layout.dtype == TN_DT_BF16) allow_rounding(c, q, S, bound);
+  const tni_cn_found f = tni_cn_compare(got, want[0].data, bound, count);
+  c->elements += count;
+  if (isfinite(f.worst) && f.worst > c->worst) c->worst = f.worst;
+  if (!f.bad) return true;
+  char text[200];
+  snprintf(text, sizeof text, "attention is off at %lld of %lld, first [%lld]: %.9g instead of %.9g (allowed %.3g)",
+           (long long)f.bad, (long long)count, (long long)f.first, f.got, f.want, f.bound);
+  return cache_wrong(c, S, text);
+}
+
+static bool check_memory(cache_case *c, tni_cf_inst *i, int64_t S, tni_arena *a) {
+  for (int k = 0; k < 2; k++) {
+    uint8_t *got = tni_arena_alloc(a, c->n_bytes + 1, 64);
+    if (!got || !tni_cf_inst_read(i, c->in[k], got, c->n_bytes)) return cache_wrong(c, S, i->why);
+    if (!memcmp(got, c->bytes[k], c->n_bytes)) continue;
+    uint64_t at = 0;
+    char text[128];
+    while (got[at] == c->bytes[k][at]) at++;
+    snprintf(text, sizeof text, "the memory of the %s is not what appending makes of it, from byte %llu of %llu on",
+             k ? "values" : "keys", (unsigned long long)at, (unsigned long long)c->n_bytes);
+    return cache_wrong(c, S, text);
+  }
+  return true;
+}
+
+static bool cache_step(cache_case *c, tni_cf_inst *i, tni_cf_rng *r) {
+  const int64_t S = i->sym[0];
+  tni_arena *a = tni_arena_create();
+  tni_tensor q = {0}, x[2];
+  int64_t pos[BATCH], valid[BATCH];
+  for (int b = 0; b < BATCH; b++) {
+    pos[b] = c->at[b];
+    valid[b] = c->at[b] + S;
+  }
+  bool ok = a && tni_cf_inst_write(i, c->pos, pos, sizeof pos) && tni_cf_inst_write(i, c->valid, valid, sizeof valid);
+  for (int k = 0; ok && k < 2; k++) {
+    const float *rows = random_rows(c, c->x[k], i, a, r, &x[k]);
+    ok = rows != NULL;
+    if (ok) expect_append(c, view_of(c, i, k), k, rows, S);
+  }
+  const bool lone = c->j->flags & APPEND_ONLY;
+  ok = ok && (lone || random_rows(c, c->q, i, a, r, &q));
+  if (!ok || tni_cf_inst_run(i, 0xff, (uint32_t)(c->runs % TNI_CF_SPLITS)) != TN_OK || !tni_cf_inst_guards(i)) {
+    tni_arena_destroy(a);
+    return cache_wrong(c, S, i->why);
+  }
+  c->runs++;
+  ok = check_memory(c, i, S, a) && (lone || check_attention(c, i, &q, S, a));
+  for (int b = 0; b < BATCH; b++) c->at[b] += S;
+  tni_arena_destroy(a);
+  return ok;
+}
+
+/* --- cases ----------------------------------------------------------------------------------------------------------
+ */
+
+static int64_t ctx_rows(const cache_case *c) {
+  const int64_t bucket = c->d.claims.bucket > 1 ? c->d.claims.bucket : 1;
+  return (BUCKET + bucket - 1) / bucket * bucket;
+}
+
+/* Prompts and single positions in turn over one memory: each kind of step has one plan, bound once, whatever the
+ * position. Sequences of a batch may stand at different positions. */
+static void steps_choose(cache_case *c, tni_cf_rng *r) {
+  static const int64_t plain[] = {5, 1, 1, 5, 1, 5, 1, 1, 1, 5}, ring[] = {5, 1, 5, 5, 5, 1, 5, 5, 1, 5, 5, 1, 1, 5, 5};
+  const int64_t *S = c->j->ring ? ring : plain;
+  const size_t n = c->j->ring ? sizeof ring / sizeof *ring : sizeof plain / sizeof *plain;
+  const int64_t rows = c->j->ring ? ctx_rows(c) * 2 : ctx_rows(c);
+  const tni_cf_room room = {.rows = c->j->ring ? RING : rows + 9, .gap = 3};
+  tni_cf_inst i[2];
+  bool made[2] = {false}, ok = true;
+  for (int k = 0; k < 2; k++) {
+    int64_t sym[TNI_CF_MAX_SYMBOLS] = {k ? 1 : 5, rows - (k ? 1 : 5)};
+    if (c->d.chunk) sym[1] = rows - (sym[0] = c->d.chunk);
+    ok = ok && (made[k] = tni_cf_inst_make(&i[k], &c->d, sym, room), made[k] || cache_wrong(c, sym[0], i[k].why));
+  }
+  if (ok) ok = first_content(c, &i[0], r);
+  for (size_t k = 0; ok && k < n; k++) {
+    tni_cf_inst *at = &i[S[k] == 1];
+    if (c->at[0] + at->sym[0] > rows || c->at[1] + at->sym[0] > rows) break;
+    ok = (put_bytes(c, at) || cache_wrong(c, S[k], at->why)) && cache_step(c, at, r);
+  }
+  for (int k = 0; k < 2; k++) {
+    tni_cf_inst_finish(&i[k]);
+    free(c->bytes[k]);
+    free(c->shadow[k]);
+    c->bytes[k] = NULL;
+    c->shadow[k] = NULL;
+  }
+}
+
+static bool layout_wanted(const cache_job *j, const tn_layout *l) {
+  if (j->ring && !(l->flags & TN_LAYOUT_CIRCULAR)) return false;
+  return (l->dtype == TN_DT_I8) == (j->only == TN_DT_I8);
+}
+
+/* false: refused, reason. */
+static bool open_cache(cache_case *c, char *reason, size_t n) {
+  static const uint32_t phases[] = {TN_PHASE_DECODE, TN_PHASE_PREFILL, TN_PHASE_ANY};
+  for (size_t k = 0; k < sizeof phases / sizeof *phases; k++) {
+    if (k) tni_cf_drive_finish(&c->d);
+    c->d = (tni_cf_drive){.flip = UINT64_MAX};
+    if (!tni_cf_drive_claim(&c->d, c->h, c->b.g, phases[k])) return cache_wrong(c, 0, c->d.why);
+    if (c->d.all_taken) return true;
+    snprintf(reason, n, "%s", c->d.refusal ? c->d.refusal->text : "claimed in parts");
+  }
+  return false;
+}
+
+static void cache_ask(tni_cf *cf, const void *arg) {
+  tni_cf_host h;
+  tn_layout l[MAX_LAYOUTS];
+  char reason[160] = "no layout of this kind is accepted";
+  uint32_t n = 1, asked = 0;
+  int64_t runs = 0, elements = 0;
+  double worst = 0;
+  if (!tni_cf_host_open(cf, &h, NULL)) return;
+  for (uint32_t k = 0; k < n; k++) {
+    cache_case c = {.cf = cf, .h = &h, .j = arg, .at = {0, 3}, .text = ""};
+    tni_cf_rng r = tni_cf_rng_of(cf, k + 1);
+    const bool built = cache_build(&c);
+    if (!built) cache_wrong(&c, 0, c.b.err.message);
+    if (built && open_cache(&c, reason, sizeof reason)) {
+      n = layouts(&c, l);
+      if (layout_wanted(c.j, &l[k])) {
+        asked++;
+        use_layout(&c, &l[k]);
+        if (tni_cf_drive_lower(&c.d))
+          steps_choose(&c, &r);
+        else
+          cache_wrong(&c, 0, c.d.why);
+      }
+    }
+    runs += c.runs;
+    elements += c.elements;
+    worst = fmax(worst, c.worst);
+    if (c.d.h) tni_cf_drive_finish(&c.d);
+    if (c.b.g) tni_cn_destroy(&c.b);
+  }
+  tni_cf_host_close(cf, &h);
+  if (!asked)
+    tni_cf_skip(cf, "%s", reason);
+  else
+    tni_cf_note(cf, "%u layouts, %lld steps, %lld elements of attention, largest error %.3g of its bound", asked,
+                (long long)runs, (long long)elements, worst);
+}
+
+void tni_cn_cache_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
+  static const cache_job jobs[] = {{"append", APPEND_ONLY, false, 0},   {"append-flat", APPEND_ONLY | FLAT, false, 0},
+                                   {"attention", 0, false, 0},          {"attention-flat", FLAT, false, 0},
+                                   {"window", WINDOWED, false, 0},      {"ring", WINDOWED, true, 0},
+                                   {"int8", 0, false, TN_DT_I8},        {"int8-ring", WINDOWED, true, TN_DT_I8},
+                                   {"int8-flat", FLAT, false, TN_DT_I8}};
+  char name[64];
+  (void)l;
+  for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
+    snprintf(name, sizeof name, "numbers/cache/%s", jobs[i].name);
+    add(ctx, &(tni_cf_case){
+                 .name = name, .levels = TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, .run = cache_ask, .arg = &jobs[i]});
+  }
+}

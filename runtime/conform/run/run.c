@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/conform/run/run.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/conform/case/case.h"
+#include "runtime/conform/run/child.h"
+
+enum { MAX_ARGS = 512, LIST_LIMIT_MS = 60000, QUICK_MS = 20000, THOROUGH_MS = 100000 };
+
+typedef struct arguments {
+  const char *v[MAX_ARGS];
+  uint32_t n;
+} arguments;
+
+static void argument_add(arguments *a, const char *s) {
+  if (a->n + 1 < MAX_ARGS) a->v[a->n++] = s;
+  a->v[a->n] = NULL;
+}
+
+static void start_args(arguments *a, const tni_cf_run_opts *o, const char *what) {
+  a->n = 0;
+  for (uint32_t i = 0; i < o->n_wrapper; i++) argument_add(a, o->wrapper[i]);
+  argument_add(a, o->worker);
+  argument_add(a, what);
+  for (uint32_t i = 0; i < o->n_subject; i++) argument_add(a, o->subject[i]);
+  if (o->thorough) argument_add(a, "--thorough");
+  if (o->cache_dir) argument_add(a, "--cache-dir"), argument_add(a, o->cache_dir);
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at) {
+  (void)st, (void)kind, (void)at;
+  return remove(path);
+}
+
+bool tni_cf_glob(const char *glob, const char *name) {
+  for (; *glob && *glob != '*'; glob++, name++)
+    if (!*name || (*glob != '?' && *glob != *name)) return false;
+  if (!*glob) return !*name;
+  while (*glob == '*') glob++;
+  for (;; name++) {
+    if (tni_cf_glob(glob, name)) return true;
+    if (!*name) return false;
+  }
+}
+
+/* --- judging ----------------------------------------------------------------------------------------------------- */
+
+static void finding(tni_cf_result *r, const char *text) {
+  r->verdict = TNI_CF_FAILED;
+  json_t *s = json_string(text);
+  json_array_append_new(r->findings, s ? s : json_string("(text that is not UTF-8)"));
+}
+
+/* The line of a sanitizer's report that says what it is, cut at its end; NULL: none. */
+static char *sanitizer(const char *output) {
+  static const char *const marks[] = {"ERROR: AddressSanitizer", "ERROR: LeakSanitizer", "WARNING: ThreadSanitizer",
+                                      "WARNING: MemorySanitizer", "runtime error:"};
+  for (size_t i = 0; output && i < sizeof marks / sizeof *marks; i++) {
+    const char *at = strstr(output, marks[i]);
+    if (!at) continue;
+    while (at > output && at[-1] != '\n') at--;
+    return strndup(at, strcspn(at, "\n"));
+  }
+  return NULL;
+}
+
+static bool take_line(tni_cf_result *r, const char *text, size_t n) {
+  json_t *o = json_loadb(text, n, 0, NULL);
+  const char *s = json_string_value(json_object_get(o, "fail")), *end;
+  if (s) finding(r, s);
+  if ((s = json_string_value(json_object_get(o, "note")))) json_array_append_new(r->notes, json_string(s));
+  if ((s = json_string_value(json_object_get(o, "skip"))) && !r->skip) r->skip = strdup(s);
+  end = json_string_value(json_object_get(o, "end"));
+  if (end && !strcmp(end, "skip") && r->verdict == TNI_CF_PASSED) r->verdict = TNI_CF_SKIPPED;
+  if (end && !strcmp(end, "fail")) r->verdict = TNI_CF_FAILED;
+  const bool ended = end != NULL;
+  json_decref(o);
+  return ended;
+}
+
+static void result_judge(tni_cf_result *r, tni_cf_child *c) {
+  char text[256];
+  bool ended = false;
+  for (const char *p = c->report.s; p && *p;) {
+    const size_t n = strcspn(p, "\n");
+    ended |= take_line(r, p, n);
+    p += n + (p[n] == '\n');
+  }
+  char *said = sanitizer(c->output.s);
+  if (said) finding(r, said);
+  free(said);
+  if (tni_cf_child_end(c, text, sizeof text))
+    finding(r, text);
+  else if (!ended)
+    finding(r, "the process ended with status 0 before the case was done: something called exit");
+  r->seconds = tni_cf_clock() - c->started;
+  if (c->output.n) r->output = strdup(c->output.s);
+}
+
+/* --- listing ----------------------------------------------------------------------------------------------------- */
+
+/* One list worker to its end. 0, or errno. */
+static int listing_ask(const tni_cf_run_opts *o, bool blind, tni_cf_child *c) {
+  arguments a;
+  start_args(&a, o, "list");
+  if (blind) argument_add(&a, "--blind");
+  const int e = tni_cf_child_start(c, a.v, LIST_LIMIT_MS / 1e3 * o->patience);
+  while (!e && !tni_cf_child_poll(c)) {
+    (void)poll(NULL, 0, 3);
+    if (o->interrupted && o->interrupted()) tni_cf_child_kill(c);
+  }
+  return e;
+}
+
+static bool case_wanted(const tni_cf_run_opts *o, const char *name, uint32_t levels, uint32_t flags) {
+  if (o->level ? !(levels & o->level) : flags & TNI_CF_REQUIRED) return false;
+  if ((flags & TNI_CF_THOROUGH_ONLY) && !o->thorough) return false;
+  bool named = o->n_globs == 0;
+  for (uint32_t i = 0; i < o->n_globs; i++) named = named || tni_cf_glob(o->globs[i], name);
+  return named;
+}
+
+static tni_cf_result *new_result(tni_cf_report *r, const char *name) {
+  tni_cf_result *bigger = realloc(r->results, (r->n + 1) * sizeof *bigger);
+  if (!bigger) return NULL;
+  r->results = bigger;
+  tni_cf_result *one = &bigger[r->n++];
+  *one = (tni_cf_result){.name = strdup(name), .findings = json_array(), .notes = json_array()};
+  return one;
+}
+
+static void take_cases(const tni_cf_run_opts *o, const json_t *cases, bool no_device, tni_cf_report *r) {
+  for (size_t i = 0; i < json_array_size(cases); i++) {
+    const json_t *c = json_array_get(cases, i);
+    const char *name = json_string_value(json_object_get(c, "name"));
+    const uint32_t flags = (uint32_t)json_integer_value(json_object_get(c, "flags"));
+    const uint32_t ms = (uint32_t)json_integer_value(json_object_get(c, "timeout_ms"));
+    if (!name || !case_wanted(o, name, (uint32_t)json_integer_value(json_object_get(c, "levels")), flags)) continue;
+    tni_cf_result *one = new_result(r, name);
+    if (!one) return;
+    one->timeout_ms = ms ? ms : o->thorough ? THOROUGH_MS : QUICK_MS;
+    if (no_device && !(flags & TNI_CF_NO_DEVICE)) {
+      one->verdict = TNI_CF_SKIPPED;
+      one->skip = strdup("the plugin has no open device here");
+    }
+  }
+}
+
+/* The cases. A plugin that ends the listing is asked what needs no listing. */
+static int list_cases(const tni_cf_run_opts *o, tni_cf_report *r, char *why, uint32_t n_why) {
+  tni_cf_child c;
+  int e = listing_ask(o, false, &c);
+  if (e) return snprintf(why, n_why, "%s: %s", o->worker, strerror(e)), tni_cf_child_finish(&c), -1;
+  json_t *all = c.report.s ? json_loads(c.report.s, 0, NULL) : NULL;
+  if (!all) {
+    tni_cf_result *one = new_result(r, "life/list");
+    if (one) {
+      result_judge(one, &c);
+      finding(one, "while the plugin was loaded, listed and asked for claims");
+    }
+    tni_cf_child_finish(&c);
+    e = listing_ask(o, true, &c);
+    all = !e && c.report.s ? json_loads(c.report.s, 0, NULL) : NULL;
+    if (!all) {
+      char end[256] = "it said nothing";
+      (void)tni_cf_child_end(&c, end, sizeof end);
+      snprintf(why, n_why, "%s: %s%s%.300s", o->worker, end, c.output.n ? ": " : "", c.output.n ? c.output.s : "");
+      return tni_cf_child_finish(&c), -1;
+    }
+  }
+  tni_cf_child_finish(&c);
+  r->listing = json_incref(json_object_get(all, "listing"));
+  const bool open = json_is_null(json_object_get(r->listing, "why"));
+  take_cases(o, json_object_get(all, "cases"), !open, r);
+  json_decref(all);
+  return 0;
+}
+
+/* --- running ----------------------------------------------------------------------------------------------------- */
+
+typedef struct run_slot {
+  tni_cf_child child;
+  uint32_t at; /* index of its result */
+} run_slot;
+
+typedef struct case_runner {
+  const tni_cf_run_opts *o;
+  tni_cf_report *r;
+  run_slot *slots;
+  uint32_t next, done;
+  char dir[64], listing[96], seed[32];
+} case_runner;
+
+static bool write_listing(case_runner *w) {
+  snprintf(w->listing, sizeof w->listing, "%s/listing.json", w->dir);
+  FILE *f = fopen(w->listing, "w");
+  if (!f) return false;
+  const bool ok = json_dumpf(w->r->listing, f, JSON_COMPACT) == 0;
+  return fclose(f) == 0 && ok;
+}
+
+static void finished(case_runner *w, uint32_t at) {
+  tni_cf_result *one = &w->r->results[at];
+  w->done++;
+  *(one->verdict == TNI_CF_FAILED    ? &w->r->failed
+    : one->verdict == TNI_CF_SKIPPED ? &w->r->skipped
+                                     : &w->r->passed) += 1;
+  if (w->o->progress) w->o->progress(w->o->user, one, w->done, w->r->n);
+}
+
+/* The next case that is still to be run, in a free slot. */
+static void fill_slot(case_runner *w, run_slot *s) {
+  while (w->next < w->r->n && !s->child.pid) {
+    const uint32_t at = w->next++;
+    tni_cf_result *one = &w->r->results[at];
+    if (one->verdict != TNI_CF_PASSED) {
+      finished(w, at);
+      continue;
+    }
+    arguments a;
+    start_args(&a, w->o, "case");
+    argument_add(&a, one->name);
+    argument_add(&a, "--listing");
+    argument_add(&a, w->listing);
+    argument_add(&a, "--seed");
+    argument_add(&a, w->seed);
+    s->at = at;
+    const int e = tni_cf_child_start(&s->child, a.v, one->timeout_ms / 1e3 * w->o->patience);
+    if (!e) return;
+    finding(one, strerror(e));
+    finished(w, at);
+  }
+}
+
+static void run_all(case_runner *w) {
+  const uint32_t jobs = w->o->jobs ? w->o->jobs : 1;
+  while (w->done < w->r->n && !w->r->interrupted) {
+    bool ended = false;
+    for (uint32_t i = 0; i < jobs; i++) {
+      run_slot *s = &w->slots[i];
+      fill_slot(w, s);
+      if (!s->child.pid || !tni_cf_child_poll(&s->child)) continue;
+      result_judge(&w->r->results[s->at], &s->child);
+      tni_cf_child_finish(&s->child);
+      finished(w, s->at);
+      ended = true;
+    }
+    if (!ended) (void)poll(NULL, 0, 3); /* not on the pipes: a plugin may close its end of them and go on */
+    w->r->interrupted = w->o->interrupted && w->o->interrupted();
+  }
+  for (uint32_t i = 0; i < jobs; i++)
+    if (w->slots[i].child.pid) tni_cf_child_finish(&w->slots[i].child);
+}
+
+int tni_cf_run(const tni_cf_run_opts *o, tni_cf_report *r, char *why, uint32_t n_why) {
+  const double start = tni_cf_clock();
+  tni_cf_run_opts own = *o;
+  char cache[96];
+  *r = (tni_cf_report){.seed = o->seed};
+  case_runner w = {.o = &own, .r = r, .slots = calloc(o->jobs ? o->jobs : 1, sizeof *w.slots)};
+  snprintf(w.dir, sizeof w.dir, "/tmp/tenon-conform-XXXXXX");
+  if (!w.slots || !mkdtemp(w.dir)) return free(w.slots), snprintf(why, n_why, "/tmp: %s", strerror(errno)), -1;
+  snprintf(cache, sizeof cache, "%s/cache", w.dir);
+  if (!own.cache_dir && mkdir(cache, 0700) == 0) own.cache_dir = cache; /* kernels are compiled once per run */
+  int rc = list_cases(&own, r, why, n_why);
+  if (rc == 0 && !o->list) {
+    snprintf(w.seed, sizeof w.seed, "%llu", (unsigned long long)o->seed);
+    if (write_listing(&w))
+      run_all(&w);
+    else
+      rc = -1, snprintf(why, n_why, "%s: %s", w.dir, strerror(errno));
+  }
+  (void)nftw(w.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+  free(w.slots);
+  r->seconds = tni_cf_clock() - start;
+  return rc;
+}
+
+void tni_cf_report_finish(tni_cf_report *r) {
+  for (uint32_t i = 0; i < r->n; i++) {
+    tni_cf_result *one = &r->results[i];
+    free(one->name);
+    free(one->skip);
+    free(one->output);
+    json_decref(one->findings);
+    json_decref(one->notes);
+  }
+  free(r->results);
+  json_decref(r->listing);
+}
