@@ -14,7 +14,7 @@ typedef struct block {
 
 struct tni_arena {
   block *head;
-  size_t bytes, next_cap;
+  size_t next_cap;
 };
 
 enum { FIRST_BLOCK = 4096, MAX_BLOCK = 1 << 20 };
@@ -51,7 +51,6 @@ static block *grow(tni_arena *a, size_t bytes) {
     a->head = b;
   }
   if (a->next_cap < MAX_BLOCK) a->next_cap *= 2;
-  a->bytes += total;
   return b;
 }
 
@@ -92,5 +91,3 @@ char *tni_arena_strndup(tni_arena *a, const char *s, size_t n) {
 }
 
 char *tni_arena_strdup(tni_arena *a, const char *s) { return tni_arena_strndup(a, s, strlen(s)); }
-
-size_t tni_arena_bytes(const tni_arena *a) { return a->bytes; }

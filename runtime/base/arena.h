@@ -18,7 +18,6 @@ void *tni_arena_array(tni_arena *a, size_t count, size_t size, size_t align);
 char *tni_arena_strdup(tni_arena *a, const char *s);
 char *tni_arena_strndup(tni_arena *a, const char *s, size_t n);
 void *tni_arena_memdup(tni_arena *a, const void *p, size_t bytes, size_t align);
-size_t tni_arena_bytes(const tni_arena *a); /* taken from the system */
 
 #define TNI_NEW(arena, type) ((type *)tni_arena_alloc((arena), sizeof(type), _Alignof(type)))
 #define TNI_NEW_ARRAY(arena, type, n) ((type *)tni_arena_array((arena), (n), sizeof(type), _Alignof(type)))

@@ -135,9 +135,22 @@ static void improve(planner *p, uint64_t bound) {
   }
 }
 
+/* No placement can be smaller: the largest sum of bytes alive at one step. 0 where sums overflow. */
+static uint64_t most_alive(uint32_t n, const tn_interval *iv) {
+  uint64_t most = 0;
+  for (uint32_t i = 0; i < n; i++) { /* the maximum is reached at some region's birth */
+    uint64_t sum = 0;
+    for (uint32_t j = 0; j < n; j++)
+      if (iv[j].first <= iv[i].first && iv[j].last >= iv[i].first && __builtin_add_overflow(sum, iv[j].bytes, &sum))
+        return 0;
+    if (sum > most) most = sum;
+  }
+  return most;
+}
+
 static void plan(planner *p) {
   static int (*const orders[])(const void *, const void *) = {by_size, by_birth, by_area};
-  const uint64_t bound = tni_offsets_lower_bound(p->n, p->iv);
+  const uint64_t bound = most_alive(p->n, p->iv);
   for (uint32_t o = 0; o < sizeof orders / sizeof *orders && p->best_total > bound; o++) {
     uint64_t total;
     for (uint32_t i = 0; i < p->n; i++) p->items[i] = (item){&p->iv[i], area_of(&p->iv[i]), i};
@@ -169,16 +182,4 @@ tn_status tni_plan_offsets(uint32_t n, tn_interval *iv, uint64_t *total) {
   free(p.now);
   free(p.best);
   return st;
-}
-
-uint64_t tni_offsets_lower_bound(uint32_t n, const tn_interval *iv) {
-  uint64_t most = 0;
-  for (uint32_t i = 0; i < n; i++) { /* the maximum is reached at some region's birth */
-    uint64_t sum = 0;
-    for (uint32_t j = 0; j < n; j++)
-      if (iv[j].first <= iv[i].first && iv[j].last >= iv[i].first && __builtin_add_overflow(sum, iv[j].bytes, &sum))
-        return 0;
-    if (sum > most) most = sum;
-  }
-  return most;
 }

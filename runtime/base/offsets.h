@@ -18,7 +18,4 @@
  * total are untouched. */
 TN_MUST_CHECK tn_status tni_plan_offsets(uint32_t n, tn_interval *iv, uint64_t *total);
 
-/* No placement can be smaller: the largest sum of bytes alive at one step. 0 where sums overflow. */
-uint64_t tni_offsets_lower_bound(uint32_t n, const tn_interval *iv);
-
 #endif

@@ -80,7 +80,6 @@ static inline bool tni_pk_cancelled(const tni_pack_store *s) {
 
 /* key.c. Fills want, want_of and stamps; contents of parts come from the file's stamps where they match. */
 tn_status tni_pk_keys(tni_pack_store *s, const tni_pack_item *const *items, tn_error *err);
-bool tni_pk_same_source(const tni_pk_stamp *a, const tni_pk_stamp *b);
 
 /* sum.c. Checksums of the 1 MiB pieces of p, over the pool. */
 void tni_pk_sum(tni_pool *pool, const uint8_t *p, uint64_t bytes, uint64_t *sums);

@@ -138,10 +138,6 @@ static tni_pk_stamp stamp_of(const tni_pack_store *s, const part *p) {
   return t;
 }
 
-bool tni_pk_same_source(const tni_pk_stamp *a, const tni_pk_stamp *b) {
-  return a->inode && memcmp(a, b, offsetof(tni_pk_stamp, content)) == 0;
-}
-
 static bool index_stamps(const tni_pk_file *f, tni_map *m) {
   for (uint32_t i = 0; f->data && i < f->head.n_stamps; i++)
     if (f->stamps[i].inode && !tni_map_put(m, &f->stamps[i], offsetof(tni_pk_stamp, content), i)) return false;

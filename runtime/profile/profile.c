@@ -361,21 +361,6 @@ tn_status tni_profile_parse(const char *text, size_t n, const char *file, tni_pr
   return st;
 }
 
-tn_status tni_profile_host(tni_profile **out) {
-  tni_profile *p = new_profile("host.yaml");
-  tni_profile_plugin *host = p ? TNI_NEW(p->arena, tni_profile_plugin) : NULL;
-  if (!host) {
-    tni_profile_destroy(p);
-    return TN_E_NO_MEMORY;
-  }
-  host->name = "host";
-  p->file = "";
-  p->plugins = host;
-  p->n_plugins = 1;
-  *out = p;
-  return TN_OK;
-}
-
 void tni_profile_destroy(tni_profile *p) {
   if (p) tni_arena_destroy(p->arena);
 }

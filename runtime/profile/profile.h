@@ -104,8 +104,6 @@ TN_MUST_CHECK tn_status tni_profile_parse(const char *text, size_t n, const char
  * are not there are passed over). A name that is nowhere is TN_E_INVALID with the folders and the nearest name. */
 TN_MUST_CHECK tn_status tni_profile_load(const char *name_or_file, const char *const *dirs, uint32_t n_dirs,
                                          tni_profile **out, tn_error *err);
-/* The profile that needs no file: host only. */
-TN_MUST_CHECK tn_status tni_profile_host(tni_profile **out);
 void tni_profile_destroy(tni_profile *p);
 
 /* Whether name may name a plugin or profile: 1 to 63 of [a-z0-9-], first a letter or digit. */

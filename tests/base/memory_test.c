@@ -27,13 +27,10 @@ static void test_arena_regions(void) {
     CU_ASSERT_EQUAL(dirty, 0);
     memset(at[i], (int)(i % 251) + 1, size[i]);
   }
-  size_t wrong = 0, sum = 0;
-  for (size_t i = 0; i < N; i++) {
-    sum += size[i];
+  size_t wrong = 0;
+  for (size_t i = 0; i < N; i++)
     for (size_t k = 0; k < size[i]; k++) wrong += at[i][k] != i % 251 + 1;
-  }
   CU_ASSERT_EQUAL(wrong, 0);
-  CU_ASSERT(tni_arena_bytes(a) >= sum);
   tni_arena_destroy(a);
   tni_arena_destroy(NULL);
 }

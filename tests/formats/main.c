@@ -441,6 +441,7 @@ static uint32_t list_dirs(const char *root, char dirs[][512], const char **list,
 }
 
 static tni_registry *load_all(const char *root) {
+  static const char host_only[] = "plugins: [host]\n";
   static char dirs[32][512];
   static const char *list[32];
   tni_registry *r = NULL;
@@ -448,8 +449,8 @@ static tni_registry *load_all(const char *root) {
   tn_error err = {0};
   const tni_registry_opts o = {
       .dirs = list, .n_dirs = list_dirs(root, dirs, list, 32), .max_workers = 2, .allow_shared_writable = true};
-  if (tni_profile_host(&host) != TN_OK || tni_registry_create(&o, host, &r, &err) != TN_OK ||
-      tni_registry_scan(r, &err) != TN_OK) {
+  if (tni_profile_parse(host_only, strlen(host_only), "host.yaml", &host, &err) != TN_OK ||
+      tni_registry_create(&o, host, &r, &err) != TN_OK || tni_registry_scan(r, &err) != TN_OK) {
     printf("cannot load plugins: %s\n", err.message);
     exit(1);
   }
