@@ -3,7 +3,8 @@
 """rooms.py [--build DIR] [--tables] [--draw | --check]: the rooms of the tree (tests/rooms/floors.txt).
 
 --tables  prints Markdown: files and lines per room, circles in includes and (with --build) in links, statics of one word
---draw    writes docs/rooms.svg from the include graph; --check fails where the file is not what would be drawn
+--draw    writes docs/rooms.svg from the include graph, and the table of rooms in docs/architecture.md
+--check   fails where either is not what --draw would write
 Without arguments: --tables."""
 import argparse
 import collections
@@ -17,6 +18,8 @@ import house  # noqa: E402
 import rooms_draw  # noqa: E402
 
 PICTURE = ROOT / "docs" / "rooms.svg"
+PAGE = ROOT / "docs" / "architecture.md"
+BEGIN, END = "<!-- rooms: written by scripts/rooms.py --draw -->\n", "<!-- end of rooms -->"
 STATIC = re.compile(r"^static\s+(?:inline\s+)?(?:const\s+)?[A-Za-z_][\w \t*]*?[\s*]([A-Za-z_]\w*)\s*\(", re.M)
 
 
@@ -78,11 +81,24 @@ def print_statics(tree):
     markdown(("name", "times"), common)
 
 
-def check_picture(text):
-    if PICTURE.exists() and PICTURE.read_text(encoding="utf-8") == text:
-        return 0
-    print(f"{PICTURE.relative_to(ROOT)} is not what the include graph gives; scripts/rooms.py --draw writes it")
-    return 1
+def page_of(table):
+    """The page with its table of rooms, top floor first."""
+    text = PAGE.read_text(encoding="utf-8")
+    before, rest = text.split(BEGIN, 1)
+    rows = sorted(table.rooms.values(), key=lambda r: (r.path.startswith("plugins"), -r.floor, r.path))
+    lines = [f"| {r.floor} | `{r.path}` | {r.purpose} |" for r in rows]
+    return before + BEGIN + "\n".join(["| floor | room | what it is |", "|---|---|---|", *lines]) + "\n" + END + rest.split(END, 1)[1]
+
+
+def settle(wanted, check):
+    """Writes the files, or says which are not as they would be written."""
+    stale = [f for f, text in wanted.items() if not f.exists() or f.read_text(encoding="utf-8") != text]
+    for file in stale:
+        if check:
+            print(f"{file.relative_to(ROOT)} is not what the tree gives: scripts/rooms.py --draw writes it")
+        else:
+            file.write_text(wanted[file], encoding="utf-8")
+    return 1 if check and stale else 0
 
 
 def main():
@@ -96,10 +112,9 @@ def main():
         print_rooms(table, tree)
         print_circles(tree, args.build)
         print_statics(tree)
-    text = rooms_draw.picture(table, tree) if args.draw or args.check else None
-    if args.draw:
-        PICTURE.write_text(text, encoding="utf-8")
-    return check_picture(text) if args.check else 0
+    if not (args.draw or args.check):
+        return 0
+    return settle({PICTURE: rooms_draw.picture(table, tree), PAGE: page_of(table)}, args.check)
 
 
 if __name__ == "__main__":

@@ -185,17 +185,26 @@ class Links(unittest.TestCase):
 
 
 class Questions(unittest.TestCase):
-    def run_on(self, rows):
+    def run_on(self, rows, **more):
         page = "# x\n\n## Where is X decided\n\n| question | where | file |\n|---|---|---|\n" + rows
-        with tree({"docs/architecture.md": page, "runtime/base/memory.c": "int tni_get(int a) {\n  return a;\n}\n"}) as (root, _):
+        code = "int tni_get(int a) {\n  return a;\n}\nint tni_put(int a);\n"
+        with tree({"docs/architecture.md": page, "runtime/base/memory.c": code + more.get("comment", ""),
+                   "docs/sources.md": "| TL1 | x |\n"}) as (root, _):
             return said(check_questions.main, root, 1)
 
     def test_answers(self):
         self.assertEqual(self.run_on("| memory | `tni_get` | `runtime/base/memory.c` |\n")[0], 0)
         self.assertIn("no file", self.run_on("| memory | `tni_get` | `runtime/base/gone.c` |\n")[1])
         self.assertIn("tni_got", self.run_on("| memory | `tni_got` | `runtime/base/memory.c` |\n")[1])
+        self.assertIn("tni_put", self.run_on("| memory | `tni_put` | `runtime/base/memory.c` |\n")[1])
         self.assertIn("names no file", self.run_on("| memory | `tni_get` | memory.c |\n")[1])
         self.assertIn("0 questions", self.run_on("")[1])
+
+    def test_names(self):
+        row = "| memory | `tni_get` | `runtime/base/memory.c` |\n"
+        self.assertEqual(self.run_on(row, comment="/* row TL1 */\n")[0], 0)
+        for name in ("row TL2", "promise D16", "NPU3"):
+            self.assertIn(f"names {name.split()[-1]}", self.run_on(row, comment=f"/* {name} */\n")[1])
 
 
 if __name__ == "__main__":
