@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws the rooms: boxes on their floors, arrows to the rooms whose doors they include, transitively reduced.
 
-Layers are floors; an arrow over several floors gets a point on each; points are ordered by the mean of their neighbours
-(Sugiyama) and placed by isotonic regression. The same tree gives the same bytes."""
+Layers are floors; an arrow over several floors gets a point on each, which all arrows to the same room share: their lines
+run together. Points are ordered by the mean of their neighbours (Sugiyama) and placed by isotonic regression. The same tree
+gives the same bytes."""
 import collections
 import html
 
 WIDTH, MARGIN, LABEL = 1000, 10, 26
 BOX, PITCH, HEAD = 24, 58, 34      # height of a box, from floor to floor, above a group
-TEXT, CHAR, PAD = 12, 6.8, 7       # size of the text, a letter's width, left and right of it
+TEXT, CHAR, PAD = 12, 7.0, 7       # size of the text, a letter's width, left and right of it
 GAP, THIN = 12, 7                  # between boxes, beside a point of an arrow
 PALETTE = ("#3a6ea5", "#8a4f9e", "#a8582e", "#3f7d46", "#96702a", "#a2405c", "#2f7f85")
 PLAIN = "#56616e"
@@ -51,7 +52,7 @@ def reduced(after):
 
 
 class Layers:
-    """Rooms and points of arrows, floor by floor. A node is a room's path or (from, to, floor)."""
+    """Rooms and points of arrows, floor by floor. A node is a room's path or the point (to, solid, row)."""
 
     def __init__(self, rooms, edges, names):
         self.floors = sorted({r.floor for r in rooms}, reverse=True)
@@ -60,17 +61,21 @@ class Layers:
         self.order = [[r.path for r in rooms if r.floor == f] for f in self.floors]
         self.up, self.down = collections.defaultdict(list), collections.defaultdict(list)
         at = {r.path: self.row[r.floor] for r in rooms}
-        self.ways = []
+        self.lines = []  # (upper node, lower node, target, solid), each once
         for a, b, solid in edges:
-            way = [a] + [(a, b, i) for i in range(at[a] + 1, at[b])] + [b]
-            self.ways.append((way, solid))
-            for i, node in enumerate(way[1:-1], at[a] + 1):
-                self.order[i].append(node)
+            points = [(b, solid, i) for i in range(at[a] + 1, at[b])]
+            for i, node in enumerate(points, at[a] + 1):
+                if node not in self.order[i]:
+                    self.order[i].append(node)
+            way = [a, *points, b]
             for upper, lower in zip(way, way[1:]):
-                self.down[upper].append(lower)
-                self.up[lower].append(upper)
+                if lower not in self.down[upper]:
+                    self.down[upper].append(lower)
+                    self.up[lower].append(upper)
+                    self.lines.append((upper, lower, b, solid))
         self._sort()
         self._place()
+        self.row_of = {n: i for i, row in enumerate(self.order) for n in row}
 
     def width(self, node):
         return len(self.names[node]) * CHAR + 2 * PAD if isinstance(node, str) else 0
@@ -177,43 +182,35 @@ def family(path):
 
 
 def ports(layers):
-    """Where each arrow leaves and enters its boxes: along the edge, by where it goes."""
-    leave, enter = collections.defaultdict(list), collections.defaultdict(list)
-    for k, (way, _) in enumerate(layers.ways):
-        leave[way[0]].append((layers.x[way[1]], k))
-        enter[way[-1]].append((layers.x[way[-2]], k))
+    """Where each line leaves and enters boxes: along the box's edge, in the order of where it goes."""
+    ends = collections.defaultdict(list)
+    for k, (upper, lower, _, _) in enumerate(layers.lines):
+        ends[upper, "leave"].append((layers.x[lower], k))
+        ends[lower, "enter"].append((layers.x[upper], k))
     out = {}
-    for side, ends in (("a", leave), ("b", enter)):
-        for node, list_ in ends.items():
-            half = max(0, layers.width(node) / 2 - 10)
-            for i, (_, k) in enumerate(sorted(list_)):
-                out[k, side] = layers.x[node] + (half * (2 * (i + 1) / (len(list_) + 1) - 1))
+    for (node, side), list_ in ends.items():
+        half = max(0, layers.width(node) / 2 - 10)
+        for i, (_, k) in enumerate(sorted(list_)):
+            out[k, side] = layers.x[node] + half * (2 * (i + 1) / (len(list_) + 1) - 1)
     return out
 
 
-def arrow(layers, k, way, solid, top, port, color):
-    row = layers.row_of
-    y = top + row[way[0]] * PITCH + BOX
-    x = port[k, "a"]
-    path = [f"M{x:.1f} {y:.0f}"]
-    for node in way[1:]:
-        to = port[k, "b"] if node == way[-1] else layers.x[node]
-        end = top + row[node] * PITCH - (5 if node == way[-1] else 0)
-        mid = (y + end) / 2
-        path.append(f"C{x:.1f} {mid:.0f} {to:.1f} {mid:.0f} {to:.1f} {end:.0f}")
-        x, y = to, end
-        if node != way[-1]:
-            y += BOX
-            path.append(f"V{y:.0f}")
-    dash = "" if solid else ' stroke-dasharray="4 3"'
-    return f'<path d="{"".join(path)}" stroke="{color}"{dash} marker-end="url(#tip)"/>'
+def line(layers, k, top, port, color):
+    """One piece of an arrow: from a box or a point down to the next, with a tip where that is a box."""
+    upper, lower, _, solid = layers.lines[k]
+    y, x, to = top + layers.row_of[upper] * PITCH, port[k, "leave"], port[k, "enter"]
+    tip = isinstance(lower, str)
+    end = top + layers.row_of[lower] * PITCH - (5 if tip else 0)
+    start = f"M{x:.1f} {y + BOX}" if isinstance(upper, str) else f"M{x:.1f} {y}v{BOX}"
+    mid = (y + BOX + end) / 2
+    more = ("" if solid else ' stroke-dasharray="4 3"') + (' marker-end="url(#tip)"' if tip else "")
+    return f'<path d="{start}C{x:.1f} {mid:.0f} {to:.1f} {mid:.0f} {to:.1f} {end}" stroke="{color}"{more}/>'
 
 
 def group(table, rooms, edges, top, heading, prefix):
     """One group of floors: its lines of SVG and the height they take."""
     names = {r.path: r.path.removeprefix(prefix) for r in rooms}
     layers = Layers(rooms, edges, names)
-    layers.row_of = {n: i for i, row in enumerate(layers.order) for n in row}
     colors = families(table)
     out = [f'<text x="{MARGIN}" y="{top + 14}" fill="{GREY}" font-weight="bold">{html.escape(heading)}</text>']
     top += HEAD
@@ -222,8 +219,8 @@ def group(table, rooms, edges, top, heading, prefix):
         y = top + i * PITCH + BOX / 2
         out.append(f'<path d="M{MARGIN + LABEL - 6} {y:.0f}H{WIDTH - MARGIN}" stroke="{GREY}" stroke-opacity=".18"/>')
         out.append(f'<text x="{MARGIN}" y="{y + 4:.0f}" fill="{GREY}">{floor}</text>')
-    for k, (way, solid) in enumerate(layers.ways):
-        out.append(arrow(layers, k, way, solid, top, port, colors.get(family(way[0]), PLAIN if solid else GREY)))
+    for k, (_, _, to, _) in enumerate(layers.lines):
+        out.append(line(layers, k, top, port, colors.get(family(to), GREY)))
     for room in rooms:
         w, x, y = layers.width(room.path), layers.x[room.path], top + layers.row_of[room.path] * PITCH
         fill = colors.get(family(room.path), PLAIN)
@@ -235,7 +232,7 @@ def group(table, rooms, edges, top, heading, prefix):
 
 def picture(table, tree):
     after, top, body = downward(table, tree), MARGIN, []
-    for heading, prefix in (("runtime: a room includes doors of lower floors only; dashed: through the public headers", "runtime/"),
+    for heading, prefix in (("runtime: arrows to doors on lower floors, in the colour of the room they lead to; dashed: through public headers", "runtime/"),
                             ("plugins: they reach the runtime through <tenon/plugin.h> alone", "plugins/")):
         rooms = [r for r in sorted(table.rooms.values(), key=lambda r: r.path) if r.path.startswith(prefix)]
         edges = [e for e in reduced(after) if e[0].startswith(prefix)]
