@@ -86,8 +86,9 @@ def page_of(table):
     text = PAGE.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN, 1)
     rows = sorted(table.rooms.values(), key=lambda r: (r.path.startswith("plugins"), -r.floor, r.path))
-    lines = [f"| {r.floor} | `{r.path}` | {r.purpose} |" for r in rows]
-    return before + BEGIN + "\n".join(["| floor | room | what it is |", "|---|---|---|", *lines]) + "\n" + END + rest.split(END, 1)[1]
+    lines = ["| floor | room | what it is |", "|---|---|---|"]
+    lines += [f"| {r.floor} | `{r.path}` | {r.purpose} |" for r in rows]
+    return before + BEGIN + "\n".join(lines) + "\n" + END + rest.split(END, 1)[1]
 
 
 def settle(wanted, check):

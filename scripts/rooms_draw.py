@@ -15,6 +15,12 @@ PALETTE = ("#3a6ea5", "#8a4f9e", "#a8582e", "#3f7d46", "#96702a", "#a2405c", "#2
 PLAIN = "#56616e"
 GREY = "#808080"                   # readable on white and on black
 
+HEADINGS = (
+    ("runtime: arrows to doors on lower floors, in the colour of the room they lead to; dashed: through public headers",
+     "runtime/"),
+    ("plugins: they reach the runtime through <tenon/plugin.h> alone", "plugins/"),
+)
+
 
 def downward(table, tree):
     """room -> room -> True where a door is included, False where only a public header is whose functions it holds."""
@@ -226,14 +232,14 @@ def group(table, rooms, edges, top, heading, prefix):
         fill = colors.get(family(room.path), PLAIN)
         out.append(f'<g><title>{html.escape(room.purpose)}</title>'
                    f'<rect x="{x - w / 2:.1f}" y="{y}" width="{w:.1f}" height="{BOX}" rx="4" fill="{fill}"/>'
-                   f'<text x="{x:.1f}" y="{y + 16}" fill="#fff" text-anchor="middle">{html.escape(names[room.path])}</text></g>')
+                   f'<text x="{x:.1f}" y="{y + 16}" fill="#fff" text-anchor="middle">'
+                   f'{html.escape(names[room.path])}</text></g>')
     return out, HEAD + (len(layers.floors) - 1) * PITCH + BOX + 16
 
 
 def picture(table, tree):
     after, top, body = downward(table, tree), MARGIN, []
-    for heading, prefix in (("runtime: arrows to doors on lower floors, in the colour of the room they lead to; dashed: through public headers", "runtime/"),
-                            ("plugins: they reach the runtime through <tenon/plugin.h> alone", "plugins/")):
+    for heading, prefix in HEADINGS:
         rooms = [r for r in sorted(table.rooms.values(), key=lambda r: r.path) if r.path.startswith(prefix)]
         edges = [e for e in reduced(after) if e[0].startswith(prefix)]
         if rooms:
