@@ -84,7 +84,7 @@ def check_room(root, room, files, tree):
     sources = [f for f in files if f.endswith(".c")]
     lines = sum(tree.lines[f] for f in files)
     found = [check_readme(folder)]
-    found += [f"has no door {posixpath.basename(d)}" for d in room.doors[:1] if d not in files]
+    found += [f"has no door {posixpath.basename(d)}" for d in room.doors if d not in tree.lines]
     found += [None if (folder / "meson.build").exists() else "has no meson.build"]
     found += [f"has {len(sources)} .c files: at most {MOST_FILES}"] if len(sources) > MOST_FILES else []
     found += [f"has {lines} lines: at most {MOST_LINES}"] if lines > MOST_LINES else []

@@ -18,13 +18,16 @@ FOREIGN = re.compile(r"(main|malloc|calloc|realloc|free|posix_memalign|memalign|
 
 
 class Room:
-    """One row of [rooms]. uses: the rooms whose doors it may include, None for all on lower floors; closed: nobody enters."""
+    """One row of [rooms]. uses: the rooms whose doors it may include, None for all on lower floors; doors: the headers by
+    which others enter, its own first; none where nobody does."""
 
     def __init__(self, floor, path, uses, door, purpose):
         self.floor, self.path, self.uses, self.purpose = floor, path, uses, purpose
-        self.closed = door == "-"
-        self.doors = [] if self.closed else [path + "/" + posixpath.basename(path) + ".h"]
-        self.doors += [] if self.closed or not door else [path + "/" + name for name in door.split()]
+        names = [] if door == "-" else door.split()
+        self.doors = ["include/" + n if n.startswith("tenon/") else path + "/" + n for n in names]
+        if door != "-" and not any(n.startswith("tenon/") for n in names):
+            self.doors.insert(0, path + "/" + posixpath.basename(path) + ".h")
+
 
 
 class Table:

@@ -103,6 +103,10 @@ class Includes(unittest.TestCase):
         self.refused({"runtime/graph/README.md": "a\n" * 21}, "has 21 lines")
         self.refused({"runtime/graph/meson.build": None}, "has no meson.build")
         self.refused({"runtime/graph/graph.h": None}, "has no door graph.h")
+        self.refused({"runtime/graph/ops.def": None}, "has no door ops.def")
+        public = TABLE.replace("runtime/side | * | |", "runtime/side | * | tenon/tenon.h |")
+        self.refused({"runtime/side/side.h": None, "runtime/top/main.c": '#include "runtime/side/x.h"\n'},
+                     "entered by include/tenon/tenon.h", table=public.replace("top | runtime/base", "top | *"))
         self.refused({"runtime/new/new.c": ""}, "runtime/new is no room")
         self.refused({f"runtime/graph/f{i}.c": "" for i in range(30)}, "has 31 .c files")
         self.refused({"runtime/graph/node.c": "\n" * 6001}, "has 6002 lines")
