@@ -156,7 +156,9 @@ class Objects:
     def _read(self, objects, nm):
         names = sorted(objects)
         for start in range(0, len(names), 400):
-            run = subprocess.run([nm, "-A", "-g", *names[start:start + 400]], capture_output=True, text=True, check=True)
+            run = subprocess.run([nm, "-A", "-g", *names[start:start + 400]], capture_output=True, text=True, check=False)
+            if run.returncode:
+                raise SystemExit(f"{nm} cannot read an object: {run.stderr.strip()}")
             for line in run.stdout.splitlines():
                 object_, _, rest = line.rpartition(".o:")
                 fields = rest.split()

@@ -182,6 +182,12 @@ class Links(unittest.TestCase):
     def test_objects(self):
         self.refused(self.base | {"runtime/graph/node.c": "int tni_x;"}, "node.c has no object", compiled=list(self.base))
         self.refused({"runtime/graph/node.c": ""}, "no names")
+        with tree() as (root, path):
+            (root / "a.o").write_text("no object")
+            command = {"directory": str(root), "file": "runtime/base/memory.c", "output": "a.o"}
+            (root / "compile_commands.json").write_text(json.dumps([command]))
+            with self.assertRaises(SystemExit):
+                check_links.main(root, root, path)
 
     def test_circles(self):
         after = {1: [2], 2: [3], 3: [1], 4: [4, 1], 5: [6], 6: [5]}
