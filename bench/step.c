@@ -21,7 +21,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/pool.h"
-#include "runtime/ops/hot/hot.h"
+#include "runtime/ops/hot/loops.h"
 
 /* --- allocations, counted where the linker wraps them */
 

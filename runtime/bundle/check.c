@@ -7,8 +7,7 @@
 
 #include <tenon/bundle.h>
 
-#include "runtime/base/error.h"
-#include "runtime/base/file.h"
+#include "runtime/base/base.h"
 #include "runtime/bundle/bundle.h"
 #include "runtime/bundle/internal.h"
 

@@ -13,9 +13,7 @@
 
 #include <tenon/bundle.h>
 
-#include "runtime/base/arena.h"
-#include "runtime/base/error.h"
-#include "runtime/base/file.h"
+#include "runtime/base/base.h"
 #include "runtime/place/place.h"
 
 typedef struct tni_bd_sums {

@@ -8,7 +8,7 @@
 #include "runtime/bundle/bundle.h"
 #include "runtime/bundle/internal.h"
 #include "runtime/place/place.h"
-#include "runtime/plugin/load/registry.h"
+#include "runtime/plugin/load/load.h"
 #include "runtime/session/session.h"
 
 static void working(tni_bd *b, tn_runtime *rt) {

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "runtime/bundle/internal.h"
-#include "runtime/profile/paths.h"
+#include "runtime/profile/profile.h"
 
 /* What llm and tasks open, by name. */
 static const char *const companions[] = {"tokenizer.json",

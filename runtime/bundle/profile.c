@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "runtime/bundle/internal.h"
-#include "runtime/profile/yamltree.h"
+#include "runtime/profile/profile.h"
 
 typedef struct writer {
   FILE *f;

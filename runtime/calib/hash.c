@@ -4,7 +4,7 @@
 #include <xxhash.h>
 
 #include "runtime/calib/calib.h"
-#include "runtime/graph/quantized.h"
+#include "runtime/graph/graph.h"
 
 enum { WHOLE_BYTES = 64 * 1024, PAGE_BYTES = 4096, PAGES = 16 };
 

@@ -2,9 +2,9 @@
 #include <float.h>
 #include <string.h>
 
-#include "runtime/base/file.h"
+#include "runtime/base/base.h"
 #include "runtime/calib/calib.h"
-#include "runtime/profile/yamltree.h"
+#include "runtime/profile/profile.h"
 
 enum { MAX_BYTES = 512 * 1024 * 1024, MAX_NODES = 32 * 1024 * 1024, MAX_CHANNELS = 1 << 24 };
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/checked.h"
+#include "runtime/base/base.h"
 #include "runtime/calib/calib.h"
 
 enum { BIN_SHIFT = 15, N_BINS = 1 << 16, STRIP = 4096 };

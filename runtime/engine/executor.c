@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/clock.h"
+#include "runtime/base/base.h"
 #include "runtime/engine/lanes.h"
 #include "runtime/engine/task.h"
 #include "runtime/engine/vclock.h"
 #include "runtime/memory/memory.h"
-#include "runtime/plugin/check.h"
+#include "runtime/plugin/plugin.h"
 
 enum { CPU_LANE = 0 };
 

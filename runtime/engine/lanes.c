@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/clock.h"
-#include "runtime/plugin/check.h"
+#include "runtime/base/base.h"
+#include "runtime/plugin/plugin.h"
 #include "runtime/engine/task.h"
 
 /* What a submit reads. Its engine may hang in it for ever. */

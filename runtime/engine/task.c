@@ -7,12 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/clock.h"
+#include "runtime/base/base.h"
 #include "runtime/interp/interp.h"
 #include "runtime/memory/memory.h"
-#include "runtime/plugin/calm.h"
-#include "runtime/plugin/check.h"
-#include "runtime/plugin/fpmode.h"
+#include "runtime/plugin/plugin.h"
 
 static bool computes_reference(const tn_session *s, const tni_etask *e, const tni_exec *x) {
   return (s->model->flags & TN_MODEL_REFERENCE) && !x->programs[e->program].dev->is_host;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/expr/expr.h"
+#include "runtime/expr/expressions.h"
 
 #include <stdlib.h>
 #include <string.h>

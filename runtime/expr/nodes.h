@@ -19,10 +19,8 @@
 #ifndef TENON_EXPR_NODES_H
 #define TENON_EXPR_NODES_H
 
-#include "runtime/base/arena.h"
-#include "runtime/base/checked.h"
-#include "runtime/base/map.h"
-#include "runtime/expr/expr.h"
+#include "runtime/base/base.h"
+#include "runtime/expr/expressions.h"
 
 enum {
   TERMS_MAX = 64,

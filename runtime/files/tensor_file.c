@@ -10,7 +10,7 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
-#include "runtime/onnx/import.h"
+#include "runtime/onnx/onnx.h"
 
 static const struct {
   const char *descr;

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
-#include "runtime/base/checked.h"
-#include "runtime/onnx/import.h"
+#include "runtime/base/base.h"
+#include "runtime/onnx/onnx.h"
 
 enum { ALIGN = 64 };
 

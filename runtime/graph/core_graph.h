@@ -8,7 +8,7 @@
 #ifndef TENON_GRAPH_CORE_GRAPH_H
 #define TENON_GRAPH_CORE_GRAPH_H
 
-#include "runtime/graph/graph.h"
+#include "runtime/graph/ir.h"
 
 #define TNI_CORE_GRAPH "tenon.core-graph"
 

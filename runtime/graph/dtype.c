@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/base/checked.h"
+#include "runtime/base/base.h"
 #include "runtime/graph/priv.h"
 
 #define EMPTY_DIMS_MAX (INT64_C(1) << 30)

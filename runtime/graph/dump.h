@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/graph/graph.h"
+#include "runtime/graph/ir.h"
 
 /* s with a backslash before every character of special, newlines as \n, other control characters as \\xNN. */
 void tni_dump_escaped(FILE *f, const char *s, const char *special);

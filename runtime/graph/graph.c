@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/graph/graph.h"
+#include "runtime/graph/ir.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #ifndef TENON_GRAPH_PRIV_H
 #define TENON_GRAPH_PRIV_H
 
-#include "runtime/graph/graph.h"
+#include "runtime/graph/ir.h"
 
 #define TNI_MAX_SUBGRAPH_DEPTH 64
 

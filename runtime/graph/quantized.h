@@ -14,7 +14,7 @@
 #ifndef TENON_GRAPH_QUANTIZED_H
 #define TENON_GRAPH_QUANTIZED_H
 
-#include "runtime/graph/graph.h"
+#include "runtime/graph/ir.h"
 
 enum { TNI_ZERO_MIDDLE = 0, TNI_ZERO_CODES = 1, TNI_ZERO_VALUES = 2, TNI_ZERO_NONE = 3 };
 

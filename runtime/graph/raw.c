@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "runtime/graph/graph.h"
+#include "runtime/graph/ir.h"
 
 static tni_raw_attr raw_attr(const char *name, uint32_t type, uint64_t n) {
   return (tni_raw_attr){.name = name, .a = {.h = TN_HDR(tn_attr), .type = type, .n = n}};

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "runtime/host/device.h"
-#include "runtime/ops/math/chain.h"
+#include "runtime/ops/arith/arith.h"
 
 static bool shape_known(const tn_value *v) {
   if (v->rank > TN_MAX_RANK) return false;

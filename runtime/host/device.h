@@ -13,8 +13,8 @@
 #ifndef TENON_HOST_DEVICE_H
 #define TENON_HOST_DEVICE_H
 
-#include "runtime/graph/core_graph.h"
-#include "runtime/ops/kernel/elements.h"
+#include "runtime/graph/graph.h"
+#include "runtime/ops/kernel/kernel.h"
 
 typedef struct tni_host_plugin {
   tn_plugin pub;

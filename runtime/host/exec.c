@@ -3,7 +3,7 @@
  * Programs at concrete dims: measure, set, bind, args, run.
  */
 #include "runtime/host/device.h"
-#include "runtime/ops/kernel/kvrow.h"
+#include "runtime/ops/kernel/kernel.h"
 #include "runtime/ops/recurrent/recurrent.h"
 
 /* The node's operands at dims. in and out have the node's counts. */

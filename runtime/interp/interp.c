@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/poll.h"
+#include "runtime/base/base.h"
 #include "runtime/ops/kernel/kernel.h"
-#include "runtime/shape/infer.h"
+#include "runtime/shape/shape.h"
 
 enum { DEPTH_LIMIT = 64 };
 

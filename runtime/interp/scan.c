@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/poll.h"
+#include "runtime/base/base.h"
 #include "runtime/interp/turns.h"
 
 /* One slice of c, without the axis. */

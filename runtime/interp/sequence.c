@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/checked.h"
-#include "runtime/base/poll.h"
+#include "runtime/base/base.h"
 #include "runtime/interp/cells.h"
 
 typedef struct op {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/poll.h"
+#include "runtime/base/base.h"
 
 const tni_graph *tni_body_of(const tni_node *n, const char *name) {
   const tn_attr *a = tni_attr(&n->pub, name);

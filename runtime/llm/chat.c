@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/checked.h"
-#include "runtime/base/half.h"
+#include "runtime/base/base.h"
 #include "runtime/llm/lm.h"
 
 static tn_status init(tn_chat *c, tn_error *err) {

@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "runtime/base/checked.h"
+#include "runtime/base/base.h"
 #include "runtime/llm/lm.h"
 
 tn_status tni_chat_keep(tn_chat *c, tn_error *err) {

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/checked.h"
-#include "runtime/base/half.h"
+#include "runtime/base/base.h"
 #include "runtime/llm/lm.h"
 
 bool tni_chat_mem_grow(tni_chat_mem *m, size_t bytes) {

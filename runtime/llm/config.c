@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/llm/text/json_at.h"
+#include "runtime/llm/text/text.h"
 
 typedef tn_status (*read_fn)(const tni_at *root, tni_lm_config *c, tn_error *err);
 

@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "runtime/base/error.h"
+#include "runtime/base/base.h"
 
 enum { TNI_CONFIG_EOS = 64, TNI_CONFIG_TOKEN = 256 };
 

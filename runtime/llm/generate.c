@@ -6,12 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/clock.h"
+#include "runtime/base/base.h"
 #include "runtime/llm/lm.h"
 #include "runtime/llm/sampler.h"
 #include "runtime/llm/stop.h"
-#include "runtime/llm/text/str.h"
-#include "runtime/llm/text/unicode.h"
+#include "runtime/llm/text/text.h"
 
 typedef struct gen {
   tn_chat *c;

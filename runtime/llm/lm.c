@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/file.h"
+#include "runtime/base/base.h"
 #include "runtime/llm/tok_beside.h"
 
 /* The model, and the tokenizer beside it. The tokenizer's error comes first. */

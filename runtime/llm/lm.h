@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <tenon/tenon.h>
 
-#include "runtime/base/error.h"
+#include "runtime/base/base.h"
 #include "runtime/llm/config.h"
 #include "runtime/llm/inputs.h"
 #include "runtime/llm/tokenizer/tokenizer.h"

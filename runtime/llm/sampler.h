@@ -14,7 +14,7 @@
 #ifndef TENON_LLM_SAMPLER_H
 #define TENON_LLM_SAMPLER_H
 
-#include "runtime/base/error.h"
+#include "runtime/base/base.h"
 
 typedef struct tni_sampler tni_sampler;
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/llm/text/str.h"
+#include "runtime/llm/text/text.h"
 
 enum { MAX_STRINGS = 256, MAX_BYTES = 65536 };
 

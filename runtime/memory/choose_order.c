@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/offsets.h"
+#include "runtime/base/base.h"
 
 enum { SEEDED = 6, CANDIDATES = 3 + SEEDED, PLANNED = 4 };
 

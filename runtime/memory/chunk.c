@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/memory/chunk.h"
 
-#include "runtime/base/checked.h"
+#include "runtime/base/base.h"
 
 int64_t tni_model_chunk(const tn_model *m) {
   for (uint32_t i = 0; i < m->n_execs; i++)

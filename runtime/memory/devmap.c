@@ -2,7 +2,7 @@
  *
  * Shares of devices in a memory, as the CPU reaches them.
  */
-#include "runtime/base/error.h"
+#include "runtime/base/base.h"
 #include "runtime/memory/devmem.h"
 #include "runtime/place/place.h"
 

@@ -7,9 +7,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "runtime/base/error.h"
+#include "runtime/base/base.h"
 #include "runtime/place/place.h"
-#include "runtime/plugin/process/shm.h"
+#include "runtime/plugin/process/process.h"
 
 enum { PAGE = 4096, HUGE_PAGE = 1 << 21 };
 enum {

@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <tenon/plugin.h>
 
-#include "runtime/base/pool.h"
+#include "runtime/base/base.h"
 #include "runtime/place/place.h"
 
 /* Devices that touch one memory. */

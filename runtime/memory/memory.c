@@ -16,7 +16,7 @@
 #include "runtime/memory/guard.h"
 #include "runtime/memory/sizes.h"
 #include "runtime/place/place.h"
-#include "runtime/shape/infer.h"
+#include "runtime/shape/shape.h"
 
 static uint64_t align_up(uint64_t v, uint64_t align) { return (v + align - 1) & ~(align - 1); }
 

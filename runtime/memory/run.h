@@ -7,7 +7,7 @@
 #ifndef TENON_MEMORY_RUN_H
 #define TENON_MEMORY_RUN_H
 
-#include "runtime/base/pool.h"
+#include "runtime/base/base.h"
 #include "runtime/memory/devmem.h"
 #include "runtime/place/place.h"
 

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "runtime/base/checked.h"
+#include "runtime/base/base.h"
 #include "runtime/memory/guard.h"
 #include "runtime/memory/sizes.h"
 

@@ -8,7 +8,7 @@
 #define TENON_ONNX_CONTEXT_H
 
 #include "onnx.pb-c.h"
-#include "runtime/base/map.h"
+#include "runtime/base/base.h"
 #include "runtime/onnx/import.h"
 #include "runtime/onnx/scan.h"
 

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "runtime/base/checked.h"
+#include "runtime/base/base.h"
 #include "runtime/onnx/contrib.h"
 
 enum { MAX_DIM = INT32_MAX };

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/base/checked.h"
+#include "runtime/base/base.h"
 
 enum { MAX_WALK = 6 }; /* nodes looked back for a rank: two operands each */
 

@@ -13,7 +13,7 @@
 #ifndef TENON_ONNX_EMIT_H
 #define TENON_ONNX_EMIT_H
 
-#include "runtime/graph/quantized.h"
+#include "runtime/graph/graph.h"
 #include "runtime/onnx/convert.h"
 
 typedef struct tni_emit {

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/base/checked.h"
+#include "runtime/base/base.h"
 #include "runtime/onnx/context.h"
 #include "runtime/onnx/left_out.h"
 

@@ -19,8 +19,7 @@
 #ifndef TENON_ONNX_IMPORT_H
 #define TENON_ONNX_IMPORT_H
 
-#include "runtime/base/file.h"
-#include "runtime/base/log.h"
+#include "runtime/base/base.h"
 #include "runtime/graph/graph.h"
 
 /* Bounds against hostile files; 0: the default in parentheses. */

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/graph/rows.h"
+#include "runtime/graph/graph.h"
 
 enum { MAX_BYTES = 1 << 20 };
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/checked.h"
+#include "runtime/base/base.h"
 #include "runtime/onnx/context.h"
 
 static tn_status read_lone(tni_import *c, const tni_stripped *s, tni_tensor *out, const char **name) {

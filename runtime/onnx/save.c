@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "onnx.pb-c.h"
-#include "runtime/base/arena.h"
-#include "runtime/base/map.h"
+#include "runtime/base/base.h"
 
 enum { OPSET = 28, IR_VERSION = 10, ALIGN = 4096 };
 #define DATA_FILE "model.onnx_data"

@@ -18,8 +18,7 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-#include "runtime/base/arena.h"
-#include "runtime/base/error.h"
+#include "runtime/base/base.h"
 
 enum { TNI_SPAN_MIN = 1024, TNI_MAX_SPANS = 1 << 24 };
 

@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "runtime/ops/nn/attention.h"
+#include "runtime/ops/nn/nn.h"
 
 #define BIT(t) (UINT32_C(1) << TN_DT_##t)
 enum {

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
-#include "runtime/base/checked.h"
-#include "runtime/ops/nn/attention.h"
-#include "runtime/ops/gemm/bgemm.h"
-#include "runtime/ops/math/chain.h"
-#include "runtime/ops/conv/conv_transpose.h"
+#include "runtime/base/base.h"
+#include "runtime/ops/nn/nn.h"
 #include "runtime/ops/gemm/gemm.h"
+#include "runtime/ops/arith/arith.h"
+#include "runtime/ops/conv/conv.h"
 #include "runtime/ops/recurrent/recurrent.h"
-#include "runtime/shape/infer.h"
-#include "runtime/shape/dims/nms.h"
+#include "runtime/shape/shape.h"
+#include "runtime/shape/dims/dims.h"
 
 static void inline_for(tn_run *run, int64_t n, int64_t grain, tn_body body, void *arg) {
   (void)run;

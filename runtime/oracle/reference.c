@@ -25,7 +25,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/ops/kernel/elements.h"
+#include "runtime/ops/kernel/kernel.h"
 
 enum { TILE_N = 64, CHUNK = 256, MAX_RUN = 8 };
 

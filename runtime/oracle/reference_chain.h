@@ -6,7 +6,7 @@
 #ifndef TENON_ORACLE_REFERENCE_CHAIN_H
 #define TENON_ORACLE_REFERENCE_CHAIN_H
 
-#include "runtime/shape/dims/fused.h"
+#include "runtime/shape/dims/dims.h"
 
 /* tiny: what is lost where a result is denormal. product[p]: y and how far a device may be from it, [M,
  * parts[p].count]. extra[i]: other operands of the chain; one element, [N] (rank 1), or the products' shape. */

@@ -20,7 +20,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "runtime/base/file.h"
+#include "runtime/base/base.h"
 #include "runtime/pack/internal.h"
 
 enum { NAME_MAX_PART = 64, LOCK_POLL_MS = 20, LOCK_WAIT_S = 600, YOUNG_S = 60 };

@@ -10,8 +10,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "runtime/base/checked.h"
-#include "runtime/base/file.h"
+#include "runtime/base/base.h"
 #include "runtime/pack/internal.h"
 
 static bool inside(uint64_t at, uint64_t count, uint64_t size, uint64_t end) {

@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-#include "runtime/base/map.h"
+#include "runtime/base/base.h"
 #include "runtime/pack/layout.h"
 #include "runtime/pack/store.h"
 

@@ -8,8 +8,7 @@
 #include <time.h>
 #include <xxhash.h>
 
-#include "runtime/base/checked.h"
-#include "runtime/base/file.h"
+#include "runtime/base/base.h"
 #include "runtime/pack/internal.h"
 
 enum { ROW_BYTES = 1 << 20, HASH_BYTES = 16 << 20 };

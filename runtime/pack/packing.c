@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "runtime/base/file.h"
+#include "runtime/base/base.h"
 #include "runtime/pack/internal.h"
 
 /* Of a piece: with fewer rows a [K,N] source is read in parts of a few lines of memory. */

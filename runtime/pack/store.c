@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/base/clock.h"
+#include "runtime/base/base.h"
 #include "runtime/pack/internal.h"
 
 /* Another process may have written the file since it was looked at. */

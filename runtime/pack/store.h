@@ -14,9 +14,7 @@
 
 #include <stdbool.h>
 
-#include "runtime/base/error.h"
-#include "runtime/base/log.h"
-#include "runtime/base/pool.h"
+#include "runtime/base/base.h"
 
 /* One part of a matrix: where its bytes come from, for the stamp. file NULL: in memory, always hashed. */
 typedef struct tni_pack_source {

@@ -15,9 +15,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "runtime/base/checked.h"
-#include "runtime/base/clock.h"
-#include "runtime/base/file.h"
+#include "runtime/base/base.h"
 #include "runtime/pack/internal.h"
 
 /* A segment of the file to be. */

@@ -11,7 +11,7 @@
 #ifndef TENON_PASSES_PASSES_H
 #define TENON_PASSES_PASSES_H
 
-#include "runtime/shape/infer.h"
+#include "runtime/shape/shape.h"
 
 enum { TNI_PASSES_MAX = 32, TNI_PASSES_ROUNDS = 8 };
 /* Larger results are not folded: a transposed weight stays an operation on the mapped file. */

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/file.h"
-#include "runtime/plugin/check.h"
+#include "runtime/base/base.h"
+#include "runtime/plugin/plugin.h"
 #include "runtime/place/devconst.h"
 #include "runtime/place/embeddings.h"
 #include "runtime/place/exec.h"

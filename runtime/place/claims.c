@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/graph/graph.h"
 #include "runtime/graph/view.h"
 #include "runtime/place/devlock.h"
 #include "runtime/place/partition.h"
-#include "runtime/plugin/calm.h"
-#include "runtime/plugin/check.h"
+#include "runtime/plugin/plugin.h"
 
 typedef struct collector {
   const tn_graph *view;

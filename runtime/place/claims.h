@@ -11,8 +11,7 @@
 #ifndef TENON_PLACE_CLAIMS_H
 #define TENON_PLACE_CLAIMS_H
 
-#include "runtime/base/arena.h"
-#include "runtime/base/error.h"
+#include "runtime/base/base.h"
 #include "runtime/graph/graph.h"
 #include "runtime/place/layouts.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/place/dense.h"
 
-#include "runtime/graph/quantized.h"
-#include "runtime/ops/kernel/quantized.h"
+#include "runtime/graph/graph.h"
+#include "runtime/ops/gemm/gemm.h"
+#include "runtime/ops/kernel/kernel.h"
 #include "runtime/place/exec.h"
 
 static bool is_quantized(const tni_value *v) {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/file.h"
+#include "runtime/base/base.h"
 
 bool tni_devconst_imports(const tni_dev *d, const void *ptr) {
   const tn_caps *caps = d->device->caps;

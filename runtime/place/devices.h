@@ -9,11 +9,10 @@
 
 #include <tenon/tenon.h>
 
-#include "runtime/base/log.h"
-#include "runtime/base/pool.h"
+#include "runtime/base/base.h"
 #include "runtime/place/claims.h"
 #include "runtime/place/devlock.h"
-#include "runtime/plugin/ticket.h"
+#include "runtime/plugin/plugin.h"
 #include "runtime/profile/profile.h"
 
 struct tn_runtime {

@@ -12,8 +12,8 @@
 
 #include <jansson.h>
 
-#include "runtime/graph/rows.h"
-#include "runtime/onnx/left_out.h"
+#include "runtime/graph/graph.h"
+#include "runtime/onnx/onnx.h"
 #include "runtime/place/model_data.h"
 
 typedef struct tni_embedding {

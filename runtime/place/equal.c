@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "runtime/base/file.h"
-#include "runtime/plugin/blobcache.h"
+#include "runtime/base/base.h"
+#include "runtime/plugin/plugin.h"
 #include "runtime/place/packing.h"
 #include "runtime/place/tables.h"
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/graph/op.h"
+#include "runtime/graph/graph.h"
 #include "runtime/place/statistics.h"
 
 /* The length of its runs, if it took work that has one length only. */

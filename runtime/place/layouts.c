@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/base/error.h"
+#include "runtime/base/base.h"
 
 enum { MAX_LAYOUTS = 64, MAX_ALIGN = 65536 };
 

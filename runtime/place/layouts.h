@@ -12,8 +12,7 @@
 
 #include <stdbool.h>
 
-#include "runtime/base/arena.h"
-#include "runtime/base/error.h"
+#include "runtime/base/base.h"
 #include "runtime/graph/graph.h"
 
 /* What one device takes for one cache, best first. */

@@ -8,8 +8,8 @@
 #include <tenon/tenon.h>
 
 #include "runtime/calib/calib.h"
-#include "runtime/onnx/import.h"
-#include "runtime/pack/store.h"
+#include "runtime/onnx/onnx.h"
+#include "runtime/pack/pack.h"
 #include "runtime/passes/passes.h"
 #include "runtime/place/devices.h"
 #include "runtime/place/placement.h"

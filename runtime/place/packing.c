@@ -4,7 +4,7 @@
 #include <malloc.h>
 #include <string.h>
 
-#include "runtime/onnx/left_out.h"
+#include "runtime/onnx/onnx.h"
 
 /* The item of an equal need made before, or TN_NONE. Constants are compared by value id. */
 static uint32_t find_item(const tni_packed *p, const tni_need *const *needs, const tn_need *n) {

@@ -6,8 +6,7 @@
 
 #include "runtime/place/devlock.h"
 #include "runtime/place/program_check.h"
-#include "runtime/plugin/calm.h"
-#include "runtime/plugin/check.h"
+#include "runtime/plugin/plugin.h"
 
 /* The graph's own hash (operators, attributes, edges, dims) and which of its nodes are taken. */
 static void hash_cluster(const tn_graph *g, const tni_cluster *c, uint8_t out[32]) {

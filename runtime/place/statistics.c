@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/profile/paths.h"
+#include "runtime/profile/profile.h"
 
 /* What the runtime was told, or a file beside the model. */
 static tn_status find_file(const tn_model *m, const char **file, tn_error *err) {

@@ -3,7 +3,7 @@
 
 #include <sys/mman.h>
 
-#include "runtime/base/file.h"
+#include "runtime/base/base.h"
 
 enum { AROUND = 64 * 1024 }; /* fault_around_bytes */
 

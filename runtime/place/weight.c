@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/graph/quantized.h"
+#include "runtime/graph/graph.h"
 #include "runtime/place/program_check.h"
 
 typedef struct stored {

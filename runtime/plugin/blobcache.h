@@ -11,8 +11,7 @@
 #ifndef TENON_PLUGIN_BLOBCACHE_H
 #define TENON_PLUGIN_BLOBCACHE_H
 
-#include "runtime/base/file.h"
-#include "runtime/base/log.h"
+#include "runtime/base/base.h"
 
 enum { TNI_BLOB_MAX_KEY = 1 << 16, TNI_BLOB_MAX_BYTES = 1 << 30 };
 

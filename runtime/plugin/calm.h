@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <stdbool.h>
 
-#include "runtime/base/error.h"
+#include "runtime/base/base.h"
 
 typedef struct tni_calm {
   uint64_t fpmode;

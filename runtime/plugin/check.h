@@ -13,7 +13,7 @@
 
 #include <tenon/plugin.h>
 
-#include "runtime/base/error.h"
+#include "runtime/base/base.h"
 
 enum { TNI_MAX_STRUCT = 65536, TNI_MAX_DEVICES = 16, TNI_MAX_FORMATS = 64, TNI_MAX_PLUGIN_OPTIONS = 128 };
 

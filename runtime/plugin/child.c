@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/base/clock.h"
+#include "runtime/base/base.h"
 
 extern char **environ;
 

@@ -12,8 +12,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "runtime/base/error.h"
-#include "runtime/base/process.h"
+#include "runtime/base/base.h"
 
 enum { TNI_CHILD_CHANNEL = TNI_SPAWN_CHANNEL, TNI_CHILD_TAIL = 512 };
 

@@ -10,7 +10,7 @@
 #ifndef TENON_PLUGIN_DYNLIB_H
 #define TENON_PLUGIN_DYNLIB_H
 
-#include "runtime/base/error.h"
+#include "runtime/base/base.h"
 
 typedef struct tni_dynlib tni_dynlib;
 

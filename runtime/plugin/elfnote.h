@@ -17,8 +17,7 @@
 
 #include <stdbool.h>
 
-#include "runtime/base/error.h"
-#include "runtime/base/file.h"
+#include "runtime/base/base.h"
 
 typedef struct tni_elfnote {
   const char *yaml; /* in the mapping, n_yaml bytes */

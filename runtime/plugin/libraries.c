@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/base/file.h"
+#include "runtime/base/base.h"
 
 #ifdef __GLIBC__
 #include <link.h>

@@ -10,8 +10,6 @@
 
 #include "runtime/plugin/cpu.h"
 #include "runtime/profile/profile.h"
-#include "runtime/profile/suggest.h"
-#include "runtime/profile/yamltree.h"
 
 enum { MAX_FEATURES = 64 };
 

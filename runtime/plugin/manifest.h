@@ -21,8 +21,7 @@
 
 #include <stdbool.h>
 
-#include "runtime/base/arena.h"
-#include "runtime/base/error.h"
+#include "runtime/base/base.h"
 
 typedef struct tni_abi_version {
   uint16_t major, minor;

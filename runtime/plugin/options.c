@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "runtime/plugin/check.h"
-#include "runtime/profile/suggest.h"
-#include "runtime/profile/yamltree.h"
+#include "runtime/profile/profile.h"
 
 static bool typed(const char *text, bool quoted, tni_option_value *v) {
   bool b;

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "runtime/base/clock.h"
+#include "runtime/base/base.h"
 #include "runtime/plugin/check.h"
 #include "runtime/plugin/child.h"
 

@@ -13,7 +13,7 @@
 #ifndef TENON_PLUGIN_PROBE_H
 #define TENON_PLUGIN_PROBE_H
 
-#include "runtime/plugin/load/registry.h"
+#include "runtime/plugin/opening.h"
 
 enum { TNI_PROBE_EXIT = 42, TNI_PROBE_MS = 30000, TNI_PROBE_LINE = 1 << 20 };
 

@@ -8,13 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/checked.h"
-#include "runtime/base/clock.h"
-#include "runtime/base/offsets.h"
-#include "runtime/graph/core_graph.h"
+#include "runtime/base/base.h"
+#include "runtime/graph/graph.h"
 #include "runtime/plugin/blobcache.h"
 #include "runtime/plugin/ticket.h"
 #include "runtime/plugin/trust.h"
+#include "runtime/graph/view.h"
 
 enum { MAX_SPAN_NAMES = 4096, MAX_NAME = 127, BLOCK_MAGIC = 0x746e616c, FREED_MAGIC = 0x746e6672 };
 

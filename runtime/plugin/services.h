@@ -10,7 +10,7 @@
 #define TENON_PLUGIN_SERVICES_H
 
 #include "runtime/plugin/options.h"
-#include "runtime/plugin/load/registry.h"
+#include "runtime/plugin/opening.h"
 
 typedef struct tni_services_opts {
   const char *name;      /* of the plugin */

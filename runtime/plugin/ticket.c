@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "runtime/base/clock.h"
+#include "runtime/base/base.h"
 #include "runtime/plugin/check.h"
 
 tn_status tni_waker_init(tni_waker *w) {

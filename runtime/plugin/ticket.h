@@ -21,8 +21,7 @@
 
 #include <tenon/plugin.h>
 
-#include "runtime/base/error.h"
-#include "runtime/base/log.h"
+#include "runtime/base/base.h"
 
 /* Where waiting threads sleep. hook (may be NULL) is called by done under the lock, once per completed ticket: it must
  * not block and may push the ticket on a queue of its owner. */

@@ -7,7 +7,7 @@
 #ifndef TENON_PLUGIN_TRUST_H
 #define TENON_PLUGIN_TRUST_H
 
-#include "runtime/base/file.h"
+#include "runtime/base/base.h"
 
 /* What is allowed besides: SHARED: others may write (tests). OWNER: any owner (a bundle, whose program is the same owner's and
  * has compared the file with its list). */

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "runtime/base/file.h"
+#include "runtime/base/base.h"
 #include "runtime/profile/paths.h"
-#include "runtime/profile/profile.h"
+#include "runtime/profile/device_profile.h"
 #include "runtime/profile/suggest.h"
 #include "runtime/profile/yamltree.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/base/checked.h"
+#include "runtime/base/base.h"
 
 static char *join4(tni_arena *a, const char *x, const char *y, const char *z, const char *w) {
   size_t nx = strlen(x), ny = strlen(y), nz = strlen(z), nw = strlen(w), n;

@@ -5,7 +5,7 @@
 #ifndef TENON_PROFILE_PATHS_H
 #define TENON_PROFILE_PATHS_H
 
-#include "runtime/base/arena.h"
+#include "runtime/base/base.h"
 
 /* path as seen from the folder of file, absolute (links in that folder's name resolved where it exists). */
 char *tni_path_from(tni_arena *a, const char *file, const char *path);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/profile/profile.h"
+#include "runtime/profile/device_profile.h"
 
 #include <string.h>
 
-#include "runtime/base/cpus.h"
+#include "runtime/base/base.h"
 #include "runtime/profile/paths.h"
 #include "runtime/profile/suggest.h"
 #include "runtime/profile/yamltree.h"

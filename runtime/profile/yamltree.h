@@ -11,8 +11,7 @@
 
 #include <stdbool.h>
 
-#include "runtime/base/arena.h"
-#include "runtime/base/error.h"
+#include "runtime/base/base.h"
 
 enum { TNI_YAML_MAX_BYTES = 256 * 1024, TNI_YAML_MAX_NODES = 8192, TNI_YAML_MAX_DEPTH = 8 };
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "runtime/ops/kernel/kernel.h"
-#include "runtime/onnx/import.h"
-#include "runtime/profile/suggest.h"
+#include "runtime/onnx/onnx.h"
+#include "runtime/profile/profile.h"
 
 enum { NAMES = 1024 };
 

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/checked.h"
+#include "runtime/base/base.h"
 #include "runtime/place/place.h"
-#include "runtime/plugin/load/registry.h"
+#include "runtime/plugin/load/load.h"
 #include "runtime/session/session.h"
 
 enum { STRIP_ELEMS = 1 << 18 };

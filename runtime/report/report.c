@@ -7,16 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/cpus.h"
-#include "runtime/graph/dump.h"
+#include "runtime/base/base.h"
+#include "runtime/graph/graph.h"
 #include "runtime/ops/kernel/kernel.h"
 #include "runtime/oracle/tasks/tasks.h"
 #include "runtime/place/place.h"
-#include "runtime/plugin/load/registry.h"
+#include "runtime/plugin/load/load.h"
 #include "runtime/report/nearest.h"
 #include "runtime/report/report_caches.h"
 #include "runtime/report/statement.h"
-#include "runtime/shape/infer.h"
+#include "runtime/shape/shape.h"
 
 static tn_status to_text(json_t *j, char **out, tn_error *err) {
   char *s = j ? json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/graph/quantized.h"
+#include "runtime/graph/graph.h"
 #include "runtime/memory/memory.h"
 #include "runtime/place/place.h"
 #include "runtime/session/session.h"

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "runtime/shape/infer.h"
+#include "runtime/shape/shape.h"
 
 enum { NO_ROWS = 0 }; /* else 1 + axis */
 

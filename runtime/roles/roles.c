@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "runtime/roles/padding.h"
-#include "runtime/shape/infer.h"
+#include "runtime/shape/shape.h"
 
 uint32_t tni_state_of_past(const tni_graph *g, tn_id v) {
   for (uint32_t i = 0; i < g->n_states; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "runtime/base/checked.h"
+#include "runtime/base/base.h"
 #include "runtime/session/session_tasks.h"
 
 typedef struct binder {

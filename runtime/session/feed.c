@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/checked.h"
+#include "runtime/base/base.h"
 #include "runtime/session/session_tasks.h"
 #include "runtime/session/state.h"
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/plugin/process/isolate.h"
+#include "runtime/plugin/process/process.h"
 
 /* Processes that are gone count whether or not anybody has met them. */
 static void look_at_processes(tn_runtime *rt) {

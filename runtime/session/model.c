@@ -15,7 +15,7 @@
 #include "runtime/session/losses.h"
 #include "runtime/session/runtime.h"
 #include "runtime/session/state.h"
-#include "runtime/shape/infer.h"
+#include "runtime/shape/shape.h"
 
 enum { UNREAD_BYTES = 1024 };
 

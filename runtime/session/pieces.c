@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/checked.h"
+#include "runtime/base/base.h"
 #include "runtime/engine/engine.h"
 #include "runtime/interp/interp.h"
 #include "runtime/memory/memory.h"

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/plugin/process/shm.h"
-#include "runtime/plugin/load/registry.h"
-#include "runtime/plugin/services.h"
+#include "runtime/plugin/process/process.h"
+#include "runtime/plugin/load/load.h"
+#include "runtime/plugin/plugin.h"
 
 const char *tn_version(void) { return TENON_VERSION; }
 const char *tn_status_name(tn_status st) { return tni_status_name(st); }

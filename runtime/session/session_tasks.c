@@ -11,7 +11,7 @@
 #include "runtime/engine/engine.h"
 #include "runtime/memory/memory.h"
 #include "runtime/place/place.h"
-#include "runtime/plugin/services.h"
+#include "runtime/plugin/plugin.h"
 #include "runtime/session/state.h"
 
 /* --- inputs and outputs ---------------------------------------------------------------------------------------- */

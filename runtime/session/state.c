@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/checked.h"
+#include "runtime/base/base.h"
 #include "runtime/memory/memory.h"
-#include "runtime/ops/kernel/kvrow.h"
+#include "runtime/ops/kernel/kernel.h"
 #include "runtime/place/place.h"
 
 static const tni_value *value_of(const tn_model *m, tn_id v) { return tni_graph_value(m->graph, v); }

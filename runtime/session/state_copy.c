@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/checked.h"
-#include "runtime/ops/kernel/kvrow.h"
+#include "runtime/base/base.h"
+#include "runtime/ops/kernel/kernel.h"
 #include "runtime/place/place.h"
-#include "runtime/plugin/process/isolate.h"
+#include "runtime/plugin/process/process.h"
 #include "runtime/session/lengths.h"
 #include "runtime/session/state.h"
 

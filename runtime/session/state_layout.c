@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "runtime/base/log.h"
+#include "runtime/base/base.h"
 #include "runtime/session/state.h"
 
 static const tni_value *value_of(const tn_model *m, tn_id v) { return tni_graph_value(m->graph, v); }

@@ -2,8 +2,8 @@
  *
  * How many threads, and where they run: the options, then the profile, then all that the process may use.
  */
-#include "runtime/base/cpus.h"
-#include "runtime/profile/yamltree.h"
+#include "runtime/base/base.h"
+#include "runtime/profile/profile.h"
 #include "runtime/session/runtime.h"
 
 static tn_status check_there(const cpu_set_t *cpus, const char *where, tn_error *err) {

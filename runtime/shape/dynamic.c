@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "runtime/shape/infer.h"
 #include "runtime/shape/rules/rules.h"
 
 /* Symbols that the caller's inputs, the caches or the session give a value. */

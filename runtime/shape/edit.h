@@ -6,6 +6,7 @@
 #define TENON_SHAPE_EDIT_H
 
 #include "runtime/graph/graph.h"
+#include "runtime/shape/infer.h"
 
 /* Output o of node n is made by it no longer; a node without outputs is dead. Uses and producers are stale afterwards
  * until tni_graph_finish. Returns whether the node died. */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "runtime/shape/rules/table.h"
+#include "runtime/shape/rules/rules.h"
 
 #define TNI_OP(id, domain, name, since, until, attrs, in_min, in_max, out_min, out_max, shape_in, shape, kernel, \
                flags)                                                                                            \

@@ -8,23 +8,9 @@
 #ifndef TENON_SHAPE_INFER_H
 #define TENON_SHAPE_INFER_H
 
-#include "runtime/base/poll.h"
+#include "runtime/base/base.h"
 #include "runtime/graph/graph.h"
-
-/* What one shape rule works with. */
-typedef struct tni_infer {
-  tni_graph *g;
-  tni_exprs *x;
-  const tni_node *node;
-  tn_error *err;
-  bool concrete;  /* dims only: elements of the outputs are not wanted */
-  tni_poll *poll; /* for rules that count in data: where it says so they stop with whatever they have */
-} tni_infer;
-
-/* A rule sets dtype, rank, dims (and elems where it can) of the node's outputs from its inputs. A contradiction is
- * TN_E_INVALID with the node, the two shapes and why. What is not known stays unknown: rank TNI_RANK_UNKNOWN or dims
- * TNI_EXPR_NONE is legal, never a guess. */
-typedef tn_status (*tni_shape_fn)(tni_infer *in);
+#include "runtime/shape/rules/rules.h"
 
 /* Infers all values of g. Declared output shapes are hints that are never trusted. Unknown ops leave unknown shapes. */
 TN_MUST_CHECK tn_status tni_infer_graph(tni_graph *g, tn_error *err);
@@ -73,8 +59,6 @@ uint32_t tni_mark_dynamic(tni_graph *g);
 /* Why node n still runs per step, or only the run can size what it makes: "the length of 'v' depends on the data of
  * NonZero 'x'". Returns buf. */
 char *tni_dynamic_reason(const tni_graph *g, tn_id n, char *buf, size_t size);
-/* Whether element i is zero; -0.0 is, NaN is not. False for sub-byte types and strings. */
-bool tni_elem_is_zero(const tni_tensor *t, int64_t i);
 
 /* How many shape ops are left that run per step, each counted once; ids of the first cap into nodes. A shape op is
  * Shape or Size, or a node that depends on nothing but constants, STEP values and shape ops, and makes a tensor of at

@@ -7,9 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/checked.h"
-#include "runtime/base/file.h"
-#include "runtime/llm/config.h"
+#include "runtime/base/base.h"
+#include "runtime/llm/llm.h"
 #include "runtime/tasks/folder.h"
 #include "runtime/tasks/text.h"
 

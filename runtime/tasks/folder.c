@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/file.h"
-#include "runtime/llm/text/json_at.h"
+#include "runtime/base/base.h"
+#include "runtime/llm/text/text.h"
 
 enum { MODULES = 16, LABELS = 1 << 20 };
 

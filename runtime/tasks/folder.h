@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <tenon/tasks.h>
 
-#include "runtime/base/error.h"
+#include "runtime/base/base.h"
 
 typedef struct tni_embed_config {
   uint32_t pool, normalize; /* AUTO: not said */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/file.h"
+#include "runtime/base/base.h"
 
 static tn_status orient(tn_image **im, uint32_t orientation, const char *path, tn_error *err) {
   const tn_image *from = *im;

@@ -7,7 +7,7 @@
 
 #include <tenon/tasks.h>
 
-#include "runtime/base/error.h"
+#include "runtime/base/base.h"
 
 enum { TNI_IMAGE_PIXELS = 1 << 26 };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/llm/text/json_at.h"
+#include "runtime/llm/text/text.h"
 #include "runtime/tasks/image.h"
 
 enum { EDGE = 1 << 14 }; /* largest edge that a file may ask for */

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <tenon/tasks.h>
 
-#include "runtime/base/error.h"
+#include "runtime/base/base.h"
 
 /* Numbers as the files have them (Pillow's). */
 typedef enum tni_filter {

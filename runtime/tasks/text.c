@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/checked.h"
-#include "runtime/base/half.h"
-#include "runtime/llm/lm.h"
+#include "runtime/base/base.h"
+#include "runtime/llm/llm.h"
 
 /* --- ids ------------------------------------------------------------------------------------------------------------
  */

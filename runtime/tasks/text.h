@@ -8,7 +8,7 @@
 
 #include <tenon/tasks.h>
 
-#include "runtime/llm/inputs.h"
+#include "runtime/llm/llm.h"
 #include "runtime/llm/tokenizer/tokenizer.h"
 
 enum { TNI_TASK_INPUTS = 8, TNI_TASK_NAME = 256 };

@@ -10,7 +10,7 @@
 #define TENON_TESTS_CONFORMANCE_CASE_H
 
 #include "runtime/base/arena.h"
-#include "runtime/graph/graph.h"
+#include "runtime/graph/ir.h"
 
 enum { CASE_PATH = 1024, CASE_MAX_IO = 256 };
 

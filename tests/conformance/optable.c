@@ -5,7 +5,7 @@
  */
 #include <stdio.h>
 
-#include "runtime/ops/kernel/kernel.h"
+#include "runtime/ops/kernel/args.h"
 
 int main(void) {
   uint32_t n;

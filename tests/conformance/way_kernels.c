@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "runtime/base/pool.h"
-#include "runtime/ops/kernel/kernel.h"
+#include "runtime/ops/kernel/args.h"
 #include "runtime/onnx/import.h"
 #include "tests/conformance/case.h"
 

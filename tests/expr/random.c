@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/expr/expr.h"
+#include "runtime/expr/expressions.h"
 #include "tests/expr/test_expr.h"
 
 __extension__ typedef __int128 wide;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/expr/expr.h"
+#include "runtime/expr/expressions.h"
 #include "tests/expr/test_expr.h"
 
 /* N, M, b >= 1; h, w >= 0; s any sign, -8 .. 8. */

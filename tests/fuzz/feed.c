@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "runtime/base/arena.h"
-#include "runtime/graph/graph.h"
+#include "runtime/graph/ir.h"
 #include "tests/fuzz/bytes.h"
 
 struct fz_feed {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "runtime/graph/graph.h"
+#include "runtime/graph/ir.h"
 #include "tests/fuzz/feed.h"
 #include "tests/fuzz/values.h"
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "runtime/graph/graph.h"
+#include "runtime/graph/ir.h"
 
 void fz_scope_add(fz_scope *s, char *name, uint32_t dtype, const int64_t *dims, int32_t rank) {
   if (s->n_values == FZ_MAX_VALUES) return;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/graph/graph.h"
+#include "runtime/graph/ir.h"
 #include "runtime/onnx/scan.h"
 #include "tests/fuzz/feed.h"
 

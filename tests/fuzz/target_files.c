@@ -9,7 +9,7 @@
 #include "runtime/calib/calib.h"
 #include "runtime/llm/tokenizer/tokenizer.h"
 #include "runtime/plugin/manifest.h"
-#include "runtime/profile/profile.h"
+#include "runtime/profile/device_profile.h"
 #include "runtime/tasks/image.h"
 #include "runtime/tasks/preprocess.h"
 #include "tests/fuzz/engine.h"

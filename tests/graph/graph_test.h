@@ -7,7 +7,7 @@
 
 #include <CUnit/Basic.h>
 
-#include "runtime/graph/graph.h"
+#include "runtime/graph/ir.h"
 
 /* A graph with its error. */
 typedef struct fixture {

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/graph/graph.h"
+#include "runtime/graph/ir.h"
 
 static void print_attr(const tni_attr_spec *a) {
   printf("{\"name\": \"%s\", \"type\": %u, \"required\": %s, \"default\": ", a->name, a->type,

@@ -10,7 +10,7 @@
 
 #include "host_test.h"
 #include "runtime/ops/gemm/bgemm.h"
-#include "runtime/ops/hot/hot.h"
+#include "runtime/ops/hot/loops.h"
 #include "runtime/shape/infer.h"
 
 static uint32_t random32(uint32_t *s) {

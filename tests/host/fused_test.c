@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "host_test.h"
-#include "runtime/ops/math/chain.h"
+#include "runtime/ops/arith/chain.h"
 #include "runtime/shape/infer.h"
 
 enum { MAX_IN = 16, MAX_OUT = 8 };

@@ -12,8 +12,8 @@
 #include <CUnit/CUnit.h>
 
 #include "runtime/base/pool.h"
-#include "runtime/ops/hot/hot.h"
-#include "runtime/ops/kernel/kernel.h"
+#include "runtime/ops/hot/loops.h"
+#include "runtime/ops/kernel/args.h"
 
 /* Data at an odd address, guard bytes behind; zeros where the text ends after the dims. false: the text is wrong. */
 bool ht_tensor(tni_arena *a, const char *text, tni_tensor *t);

@@ -9,7 +9,7 @@
 
 #include "host_test.h"
 #include "runtime/base/half.h"
-#include "runtime/ops/hot/hot.h"
+#include "runtime/ops/hot/loops.h"
 
 extern const tni_hot tni_hot_base;
 

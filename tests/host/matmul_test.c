@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "host_test.h"
-#include "runtime/ops/gemm/gemm.h"
-#include "runtime/ops/hot/hot.h"
+#include "runtime/ops/gemm/floats.h"
+#include "runtime/ops/hot/loops.h"
 
 static const int64_t shapes[][3] = {/* M N K */
                                     {1, 1, 1},      {1, 1, 0},     {3, 5, 0},     {1, 7, 3},     {2, 3, 4},

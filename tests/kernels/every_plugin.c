@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/ops/kernel/kernel.h"
+#include "runtime/ops/kernel/args.h"
 #include "tests/kernels/anyhost.h"
 
 typedef struct tally {

@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "runtime/conform/numbers/placement.h"
-#include "runtime/ops/kernel/kernel.h"
+#include "runtime/ops/kernel/args.h"
 #include "tests/kernels/anyhost.h"
 
 enum { MAX_SET = 16, MAX_MS = 8, MAX_MODELS = 4, MAX_MAGNITUDES = 8 };

@@ -12,6 +12,7 @@
 #include "runtime/base/pool.h"
 #include "runtime/plugin/load/registry.h"
 #include "runtime/plugin/ticket.h"
+#include "runtime/graph/view.h"
 
 enum { N = 3, K = 4 }; /* x [N,K]; y = x + c[K]; z = y + y */
 enum { V_X, V_C, V_Y, V_Z, V_I, V_J, V_W, N_VALUES };

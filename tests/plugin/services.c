@@ -11,6 +11,8 @@
 
 #include "../plugins/common/plugdir.h"
 #include "plugin_test.h"
+#include "runtime/expr/expr.h"
+#include "runtime/graph/view.h"
 
 static char last_line[600];
 static void take_line(void *user, uint32_t level, const char *line) {

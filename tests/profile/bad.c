@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "profile_test.h"
-#include "runtime/profile/profile.h"
+#include "runtime/profile/device_profile.h"
 #include "runtime/profile/yamltree.h"
 
 typedef struct bad {

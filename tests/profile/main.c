@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "profile_test.h"
-#include "runtime/profile/profile.h"
+#include "runtime/profile/device_profile.h"
 #include "runtime/profile/suggest.h"
 #include "runtime/profile/yamltree.h"
 

@@ -4,7 +4,7 @@
  */
 #include <sys/stat.h>
 
-#include "runtime/graph/graph.h"
+#include "runtime/graph/ir.h"
 #include "sched_test.h"
 
 enum { WARM = 2, STEPS = 100, INPUTS = 64 };

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "runtime/base/pool.h"
-#include "runtime/ops/kernel/kernel.h"
+#include "runtime/ops/kernel/args.h"
 #include "runtime/interp/interp.h"
 #include "tests/shape/table.h"
 

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/ops/kernel/kernel.h"
+#include "runtime/ops/kernel/args.h"
 #include "runtime/onnx/import.h"
 #include "runtime/passes/passes.h"
 

@@ -14,7 +14,7 @@
 
 #include "runtime/conform/abi/parts.h"
 #include "runtime/conform/drive/drive.h"
-#include "runtime/plugin/fpmode.h"
+#include "runtime/plugin/plugin.h"
 
 /* --- state that is not the plugin's ------------------------------------------------------------------------------ */
 

@@ -9,9 +9,8 @@
 
 #include "runtime/conform/abi/parts.h"
 #include "runtime/conform/drive/drive.h"
-#include "runtime/graph/op.h"
-#include "runtime/plugin/cpu.h"
-#include "runtime/plugin/trust.h"
+#include "runtime/graph/graph.h"
+#include "runtime/plugin/plugin.h"
 
 /* --- the manifest ------------------------------------------------------------------------------------------------ */
 

@@ -7,7 +7,7 @@
 
 #include "runtime/conform/case/case.h"
 #include "runtime/conform/run/run.h"
-#include "runtime/plugin/manifest.h"
+#include "runtime/plugin/plugin.h"
 
 void tni_cf_abi_file_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);     /* file.c */
 void tni_cf_abi_manifest_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx); /* manifest.c */

@@ -8,8 +8,7 @@
 #include <unistd.h>
 
 #include "runtime/conform/abi/parts.h"
-#include "runtime/plugin/elfnote.h"
-#include "runtime/plugin/trust.h"
+#include "runtime/plugin/plugin.h"
 
 bool tni_cf_open_file(tni_cf *cf, tni_cf_elf *e) {
   const char *why = tni_cf_elf_open(cf->subject->path, e);

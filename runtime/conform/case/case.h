@@ -25,9 +25,7 @@
 #include <stdio.h>
 #include <tenon/plugin.h>
 
-#include "runtime/base/arena.h"
-#include "runtime/base/error.h"
-#include "runtime/base/process.h"
+#include "runtime/base/base.h"
 
 typedef struct tni_cf tni_cf;
 

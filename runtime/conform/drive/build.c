@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "runtime/conform/drive/build.h"
-#include "runtime/ops/kernel/elements.h"
-#include "runtime/shape/infer.h"
+#include "runtime/ops/kernel/kernel.h"
+#include "runtime/shape/shape.h"
 
 enum { LONGEST = 4096 };
 

@@ -6,12 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/checked.h"
+#include "runtime/base/base.h"
 #include "runtime/conform/drive/memory.h"
 #include "runtime/conform/drive/ticket.h"
-#include "runtime/ops/kernel/elements.h"
-#include "runtime/ops/kernel/kvrow.h"
-#include "runtime/plugin/fpmode.h"
+#include "runtime/ops/kernel/kernel.h"
+#include "runtime/plugin/plugin.h"
 
 enum { WAIT_S = 60, GUARD_IN = 0xff, GUARD_OUT = 0x5b };
 

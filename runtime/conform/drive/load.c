@@ -6,9 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/host/device.h"
-#include "runtime/plugin/check.h"
-#include "runtime/plugin/dynlib.h"
+#include "runtime/host/host.h"
+#include "runtime/plugin/plugin.h"
 
 static tni_cf_services *services_of(tn_host_ctx *ctx) { return (tni_cf_services *)ctx; }
 

@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 
 #include "runtime/conform/case/case.h"
-#include "runtime/plugin/services.h"
+#include "runtime/plugin/plugin.h"
 
 enum { TNI_CF_MAX_DEVICES = 16 };
 

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "runtime/base/checked.h"
+#include "runtime/base/base.h"
 
 enum { STRIP = 256 };
 

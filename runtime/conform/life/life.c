@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/clock.h"
+#include "runtime/base/base.h"
 #include "runtime/conform/drive/drive.h"
 #include "runtime/conform/life/engine.h"
 #include "runtime/conform/life/life.h"

@@ -8,7 +8,7 @@
 #include <tenon/tenon.h>
 #include <unistd.h>
 
-#include "runtime/llm/lm.h"
+#include "runtime/llm/llm.h"
 
 enum { TOKENS = 8, MAX_TEXT = 16384 };
 

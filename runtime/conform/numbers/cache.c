@@ -10,8 +10,7 @@
 #include <string.h>
 
 #include "runtime/conform/numbers/op.h"
-#include "runtime/ops/kernel/elements.h"
-#include "runtime/ops/kernel/kvrow.h"
+#include "runtime/ops/kernel/kernel.h"
 
 enum {
   BATCH = 2,

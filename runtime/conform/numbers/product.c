@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/ops/kernel/elements.h"
-#include "runtime/oracle/reference_chain.h"
+#include "runtime/ops/kernel/kernel.h"
+#include "runtime/oracle/oracle.h"
 
 const char *tni_cn_kind(int kind) {
   static const char *const names[] = {"matmul",    "gemm",           "gemm-kn", "fused-bias", "fused-gate",
@@ -313,7 +313,7 @@ void tni_cn_product_values(tni_cn_product *p, int64_t M, int pattern, uint64_t s
   round_values(p->want.dtype, full, M * p->want.N);
 }
 
-static bool write(tni_cn_product *p, tni_cf_inst *i, tn_id v, const float *x) {
+static bool product_write(tni_cn_product *p, tni_cf_inst *i, tn_id v, const float *x) {
   if (v == TN_NONE) return true;
   tni_tensor t = tni_cn_tensor(&p->b, v, i->sym, p->arena);
   if (!t.data) return false;
@@ -323,7 +323,7 @@ static bool write(tni_cn_product *p, tni_cf_inst *i, tn_id v, const float *x) {
 
 bool tni_cn_product_run(tni_cn_product *p, tni_cf_inst *i, int64_t M, const float *x, const float *full, uint8_t fill,
                         uint32_t split, float *y) {
-  bool ok = write(p, i, p->x, x) && write(p, i, p->full, full) && tni_cf_inst_run(i, fill, split) == TN_OK;
+  bool ok = product_write(p, i, p->x, x) && product_write(p, i, p->full, full) && tni_cf_inst_run(i, fill, split) == TN_OK;
   for (uint32_t o = 0; ok && o < p->b.n_out; o++) {
     tni_tensor t = tni_cn_tensor(&p->b, p->b.out[o], i->sym, p->arena);
     ok = t.data && tni_cf_inst_read(i, p->b.out[o], t.data, t.bytes);

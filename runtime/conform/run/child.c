@@ -10,8 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/base/clock.h"
-#include "runtime/base/process.h"
+#include "runtime/base/base.h"
 
 enum { MAX_REPORT = 16 << 20, MAX_OUTPUT = 64 << 10 };
 

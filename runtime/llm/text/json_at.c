@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/base/file.h"
+#include "runtime/base/base.h"
 
 /* Both parsers below pass here so that the same files are accepted everywhere. */
 tn_status tni_json_parse(const char *text, size_t n, const char *file, json_t **out, tn_error *err) {

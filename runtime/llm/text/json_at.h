@@ -11,7 +11,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "runtime/base/error.h"
+#include "runtime/base/base.h"
 #include "runtime/llm/text/str.h"
 
 typedef struct tni_at {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "runtime/llm/tokenizer/tok.h"
-#include "runtime/llm/text/unicode.h"
+#include "runtime/llm/text/text.h"
 
 static tn_status read_one(tni_reader *r, const tni_at *a, tni_added *x) {
   tni_at id = tni_at_key(a, "id"), content = tni_at_key(a, "content"), single = tni_at_key(a, "single_word"),

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#include "runtime/base/checked.h"
-#include "runtime/llm/text/unicode.h"
+#include "runtime/base/base.h"
+#include "runtime/llm/text/text.h"
 
 enum { MAX_BYTES = 1 << 26, CLUSTER_BYTES = 6 };
 

@@ -8,8 +8,8 @@
 #ifndef TENON_LLM_TOKENIZER_CHARSMAP_H
 #define TENON_LLM_TOKENIZER_CHARSMAP_H
 
-#include "runtime/base/arena.h"
-#include "runtime/llm/text/json_at.h"
+#include "runtime/base/base.h"
+#include "runtime/llm/text/text.h"
 
 typedef struct tni_charsmap {
   const uint32_t *units;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "runtime/llm/tokenizer/tok.h"
-#include "runtime/llm/text/unicode.h"
+#include "runtime/llm/text/text.h"
 
 enum { MAX_STRIP = 4096 };
 

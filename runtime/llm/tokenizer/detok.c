@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "runtime/llm/tokenizer/tok.h"
-#include "runtime/llm/text/unicode.h"
+#include "runtime/llm/text/text.h"
 
 typedef struct stage {
   tni_str held;      /* bytes, a run of byte tokens, a token or a tail that may still change */

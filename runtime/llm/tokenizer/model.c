@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "runtime/llm/tokenizer/tok.h"
-#include "runtime/llm/text/unicode.h"
+#include "runtime/llm/text/text.h"
 
 static tn_status read_entry(tni_reader *r, const tni_at *vocab, const char *key, size_t n, json_int_t id) {
   tni_tokenizer *t = r->t;

@@ -8,7 +8,7 @@
 #include <utf8proc.h>
 
 #include "runtime/llm/tokenizer/tok.h"
-#include "runtime/llm/text/unicode.h"
+#include "runtime/llm/text/text.h"
 
 static tni_norm *add(tni_reader *r) {
   tni_tokenizer *t = r->t;

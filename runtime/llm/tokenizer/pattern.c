@@ -6,7 +6,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-#include "runtime/llm/text/unicode.h"
+#include "runtime/llm/text/text.h"
 
 enum { MATCH_LIMIT = 10000000, HEAP_LIMIT_KIB = 65536, MAX_PATTERN_BYTES = 65536 };
 

@@ -12,8 +12,8 @@
 #ifndef TENON_LLM_TOKENIZER_PATTERN_H
 #define TENON_LLM_TOKENIZER_PATTERN_H
 
-#include "runtime/base/arena.h"
-#include "runtime/llm/text/json_at.h"
+#include "runtime/base/base.h"
+#include "runtime/llm/text/text.h"
 
 typedef struct tni_pattern {
   tni_view lit; /* in the arena; used when re is NULL */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "runtime/llm/tokenizer/tok.h"
-#include "runtime/llm/text/unicode.h"
+#include "runtime/llm/text/text.h"
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 

@@ -7,7 +7,7 @@
 #ifndef TENON_LLM_TOKENIZER_TOK_H
 #define TENON_LLM_TOKENIZER_TOK_H
 
-#include "runtime/base/map.h"
+#include "runtime/base/base.h"
 #include "runtime/llm/tokenizer/charsmap.h"
 #include "runtime/llm/tokenizer/pattern.h"
 #include "runtime/llm/tokenizer/tokenizer.h"

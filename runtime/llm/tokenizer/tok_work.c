@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "runtime/base/checked.h"
+#include "runtime/base/base.h"
 #include "runtime/llm/tokenizer/tok.h"
 
 bool tni_grow(void **v, size_t *cap, size_t n, size_t size) {

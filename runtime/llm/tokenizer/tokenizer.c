@@ -4,10 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/checked.h"
-#include "runtime/base/file.h"
+#include "runtime/base/base.h"
 #include "runtime/llm/tokenizer/tok.h"
-#include "runtime/llm/text/unicode.h"
+#include "runtime/llm/text/text.h"
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 

@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "runtime/base/error.h"
+#include "runtime/base/base.h"
 
 typedef struct tni_tokenizer tni_tokenizer;
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/checked.h"
+#include "runtime/base/base.h"
 
 typedef struct word {
   tni_view v;

@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "runtime/base/arena.h"
-#include "runtime/llm/text/str.h"
+#include "runtime/base/base.h"
+#include "runtime/llm/text/text.h"
 
 typedef struct tni_trie_node {
   uint32_t first;    /* its children, ascending by label */

@@ -8,7 +8,7 @@
 #define TENON_OPS_CONV_IM2COL_H
 
 #include "runtime/ops/gemm/gemm.h"
-#include "runtime/shape/rules/window.h"
+#include "runtime/shape/rules/rules.h"
 
 typedef struct tni_im2col {
   tni_window w; /* pads resolved */

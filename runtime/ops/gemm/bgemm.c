@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/ops/gemm/bgemm.h"
 
-#include "runtime/ops/gemm/gemm.h"
+#include "runtime/ops/gemm/floats.h"
 
 enum {
   MB = TNI_BGEMM_ROWS,

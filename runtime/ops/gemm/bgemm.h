@@ -10,7 +10,7 @@
 #define TENON_OPS_GEMM_BGEMM_H
 
 #include "runtime/ops/hot/hot.h"
-#include "runtime/ops/kernel/elements.h"
+#include "runtime/ops/kernel/kernel.h"
 
 enum {
   TNI_BGEMM_ROWS = 96,                 /* that meet packed columns at a time */

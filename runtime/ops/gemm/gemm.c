@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/ops/gemm/gemm.h"
+#include "runtime/ops/gemm/floats.h"
 
 /* A unit of work is one tile of one batch, of up to TNI_GEMM_MOST x NB. Its worker's scratch: b packed in panels of
  * TNI_NR columns, MB rows of a (only where they must be widened or gathered), and the tile's sums. */

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "runtime/ops/hot/half_bits.h"
-#include "runtime/ops/hot/hot.h"
+#include "runtime/ops/hot/loops.h"
 
 #if defined(__aarch64__)
 #include <arm_neon.h>

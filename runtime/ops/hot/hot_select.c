@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stddef.h>
 
-#include "runtime/ops/hot/hot.h"
+#include "runtime/ops/hot/loops.h"
 
 #ifdef TNI_HOT_BASE
 extern const tni_hot tni_hot_base;

@@ -6,7 +6,7 @@
  */
 #include <math.h>
 
-#include "runtime/ops/kernel/elements.h"
+#include "runtime/ops/kernel/kernel.h"
 
 enum {
   NEAREST = TN_WORD_GRID_SAMPLE_MODE_NEAREST,

@@ -2,8 +2,8 @@
  *
  * NonMaxSuppression: [selected, 3] int64. The shape rule has counted.
  */
-#include "runtime/ops/kernel/elements.h"
-#include "runtime/shape/dims/nms.h"
+#include "runtime/ops/kernel/kernel.h"
+#include "runtime/shape/dims/dims.h"
 
 tn_status tni_k_non_max_suppression(const tni_kargs *a) {
   tni_tensor *y = a->out[0];

@@ -9,7 +9,7 @@
  */
 #include <math.h>
 
-#include "runtime/ops/kernel/elements.h"
+#include "runtime/ops/kernel/kernel.h"
 
 enum { NEAREST = TN_WORD_RESIZE_MODE_NEAREST, LINEAR = TN_WORD_RESIZE_MODE_LINEAR, CUBIC = TN_WORD_RESIZE_MODE_CUBIC };
 #define TRANSFORM(word) TN_WORD_RESIZE_COORDINATE_TRANSFORMATION_MODE_##word

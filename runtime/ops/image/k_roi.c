@@ -6,7 +6,7 @@
  */
 #include <math.h>
 
-#include "runtime/ops/kernel/elements.h"
+#include "runtime/ops/kernel/kernel.h"
 
 enum { GRID_MAX = 1 << 12 }; /* sampling points per bin and dim */
 

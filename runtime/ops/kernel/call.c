@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/base/error.h"
-#include "runtime/base/poll.h"
+#include "runtime/base/base.h"
 #include "runtime/ops/kernel/elements.h"
 
 static void under_for(tn_run *run, int64_t n, int64_t grain, tn_body body, void *arg) {

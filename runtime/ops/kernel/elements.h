@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "runtime/base/poll.h"
-#include "runtime/ops/kernel/kernel.h"
+#include "runtime/base/base.h"
+#include "runtime/ops/kernel/args.h"
 
 #define TNI_UNALIGNED __attribute__((aligned(1), may_alias))
 typedef float f32u TNI_UNALIGNED;

@@ -2,7 +2,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "runtime/ops/hot/half_bits.h"
 #include "runtime/ops/hot/hot.h"
 #include "runtime/ops/kernel/elements.h"
 

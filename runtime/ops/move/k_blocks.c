@@ -3,7 +3,7 @@
  * DepthToSpace, SpaceToDepth and CenterCropPad: strided copies; Col2Im: blocks added up where they overlap, in
  * ascending block position.
  */
-#include "runtime/ops/kernel/elements.h"
+#include "runtime/ops/kernel/kernel.h"
 
 /* Depth [N, C] in parts (block row, block column, channel) or (channel, block row, block column); the spatial side is
  * [N, C', H, bh, W, bw]. */

@@ -5,7 +5,7 @@
  */
 #include <math.h>
 
-#include "runtime/ops/kernel/elements.h"
+#include "runtime/ops/kernel/kernel.h"
 
 /* dst bytes: the caller's out->bytes, which shape inference made equal to the input's. */
 static tn_status copy_all(const tni_kargs *a) {

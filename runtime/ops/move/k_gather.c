@@ -5,10 +5,9 @@
  */
 #include <stdatomic.h>
 
-#include "runtime/graph/quantized.h"
-#include "runtime/graph/rows.h"
-#include "runtime/ops/kernel/elements.h"
-#include "runtime/shape/infer.h"
+#include "runtime/graph/graph.h"
+#include "runtime/ops/kernel/kernel.h"
+#include "runtime/shape/shape.h"
 
 /* Checks all indices first, so that the copying loops need no way out. */
 static tn_status check_indices(const tni_kargs *a, const tni_tensor *idx, int64_t first, int64_t stride, int64_t dim) {

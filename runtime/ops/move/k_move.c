@@ -2,7 +2,7 @@
  *
  * Elements to other places, by element size: Transpose, Concat, Split, Slice, Expand, Tile, Trilu.
  */
-#include "runtime/ops/kernel/elements.h"
+#include "runtime/ops/kernel/kernel.h"
 
 static tn_status need_size(const tni_kargs *a, uint32_t *size) {
   *size = tni_elem_size(a->out[0]->dtype);

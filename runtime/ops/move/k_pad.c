@@ -2,7 +2,7 @@
  *
  * Pad: constant, reflect, edge, wrap; negative pads crop. Each output coordinate is mapped to an input one, or to none.
  */
-#include "runtime/ops/kernel/elements.h"
+#include "runtime/ops/kernel/kernel.h"
 
 enum {
   CONSTANT = TN_WORD_PAD_MODE_CONSTANT,

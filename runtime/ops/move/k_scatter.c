@@ -3,7 +3,7 @@
  * Indexed writes: ScatterND, ScatterElements, with the reductions none, add, mul, min, max. Updates are applied in
  * index order by one thread, so that duplicates are deterministic.
  */
-#include "runtime/ops/kernel/elements.h"
+#include "runtime/ops/kernel/kernel.h"
 
 /* Both operators list the same words. */
 enum {

@@ -2,8 +2,8 @@
  *
  * Compress, Unique, ReverseSequence: items along an axis, chosen by the data. The tensor is seen as [outer, n, inner].
  */
-#include "runtime/ops/kernel/elements.h"
-#include "runtime/shape/dims/unique.h"
+#include "runtime/ops/kernel/kernel.h"
+#include "runtime/shape/dims/dims.h"
 
 /* Items `from` of x behind each other as items `to` of y, of n_x and n_y items. */
 static void copy_item(const tni_items *it, const tni_tensor *y, int64_t n_y, int64_t from, int64_t to) {

@@ -7,8 +7,7 @@
  * first. A row outside the cache is an error before anything is written. Mode `circular`, and a cache that is a ring,
  * wrap around: of more rows than it has the last ones stay.
  */
-#include "runtime/ops/kernel/elements.h"
-#include "runtime/ops/kernel/kvrow.h"
+#include "runtime/ops/kernel/kernel.h"
 
 typedef struct scatter {
   const tni_tensor *update, *at; /* at NULL: row 0 */

@@ -5,7 +5,7 @@
 #ifndef TENON_OPS_NN_ATTENTION_H
 #define TENON_OPS_NN_ATTENTION_H
 
-#include "runtime/ops/kernel/elements.h"
+#include "runtime/ops/kernel/kernel.h"
 
 /* Scratch bytes for all workers: depends on the head sizes, not on any length. UINT64_MAX: out of range. */
 uint64_t tni_attention_scratch(const tn_node *node, const tni_tensor *const *in, uint32_t n_in, uint32_t n_workers);

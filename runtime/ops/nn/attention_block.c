@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "runtime/ops/kernel/kvrow.h"
+#include "runtime/ops/kernel/kernel.h"
 
 static int64_t row_of(const operand *x, int64_t key) { return x->ring ? key % x->ring : key; }
 

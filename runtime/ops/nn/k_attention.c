@@ -32,7 +32,7 @@
 #include <stdio.h>
 
 #include "runtime/ops/nn/attention_block.h"
-#include "runtime/ops/kernel/kvrow.h"
+#include "runtime/ops/kernel/kernel.h"
 
 static int64_t round16(int64_t n) { return (n + TNI_NR - 1) / TNI_NR * TNI_NR; }
 

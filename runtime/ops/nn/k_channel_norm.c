@@ -9,7 +9,7 @@
 #include <math.h>
 
 #include "runtime/ops/hot/hot.h"
-#include "runtime/ops/kernel/elements.h"
+#include "runtime/ops/kernel/kernel.h"
 
 typedef struct channels {
   const tn_run *run;

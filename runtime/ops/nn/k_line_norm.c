@@ -5,7 +5,7 @@
  */
 #include <math.h>
 
-#include "runtime/ops/kernel/elements.h"
+#include "runtime/ops/kernel/kernel.h"
 
 /* --- LRN: y = x / (bias + alpha / size * sum of squares over `size` channels around)^beta */
 

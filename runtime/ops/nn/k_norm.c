@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "runtime/ops/hot/hot.h"
-#include "runtime/ops/kernel/elements.h"
+#include "runtime/ops/kernel/kernel.h"
 
 typedef struct norm {
   const tn_run *run;

@@ -3,7 +3,7 @@
  * RotaryEmbedding (23): pairs of each head are turned by an angle of their position; what lies behind
  * rotary_embedding_dim is copied. Computed in f32: a*cos - b*sin and a*sin + b*cos, each product rounded.
  */
-#include "runtime/ops/kernel/elements.h"
+#include "runtime/ops/kernel/kernel.h"
 
 typedef struct rotary {
   const tni_tensor *x, *cos, *sin, *pos; /* pos NULL: the caches have a row for every position of every batch */

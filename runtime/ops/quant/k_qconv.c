@@ -6,7 +6,7 @@
  * The direct ones (planes.h) sum in f32, where products of bytes and sums of up to 258 of them are integers under 2^24:
  * exact, whatever the order.
  */
-#include "runtime/ops/conv/planes.h"
+#include "runtime/ops/conv/conv.h"
 #include "runtime/ops/quant/qproduct.h"
 
 enum { SHORT = 64 }; /* codes of a row that is short */

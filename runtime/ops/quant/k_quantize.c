@@ -5,7 +5,7 @@
  */
 #include <math.h>
 
-#include "runtime/ops/kernel/narrow.h"
+#include "runtime/ops/kernel/kernel.h"
 
 /* Where the scale of an element stands: x is [outer, dim, inner] around the axis, and element (o, a, k) has scale
  * o * so + a / block * sa + k * sk. */

@@ -5,8 +5,8 @@
 #ifndef TENON_OPS_QUANT_QPRODUCT_H
 #define TENON_OPS_QUANT_QPRODUCT_H
 
-#include "runtime/ops/gemm/bgemm.h"
-#include "runtime/ops/conv/im2col.h"
+#include "runtime/ops/gemm/gemm.h"
+#include "runtime/ops/conv/conv.h"
 
 typedef struct tni_qoperand {
   const tni_tensor *t, *zero, *scale; /* zero, scale: NULL: 0, none */

@@ -6,7 +6,7 @@
  */
 #include <math.h>
 
-#include "runtime/ops/kernel/elements.h"
+#include "runtime/ops/kernel/kernel.h"
 
 #define PI 3.14159265358979323846
 

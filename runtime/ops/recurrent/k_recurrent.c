@@ -9,7 +9,7 @@
 #include <math.h>
 #include <strings.h>
 
-#include "runtime/base/checked.h"
+#include "runtime/base/base.h"
 #include "runtime/ops/recurrent/recurrent.h"
 
 enum { COLS = 256, GATES_MAX = 4, FUNCS_MAX = 3 };

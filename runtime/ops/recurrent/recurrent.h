@@ -5,7 +5,7 @@
 #ifndef TENON_OPS_RECURRENT_RECURRENT_H
 #define TENON_OPS_RECURRENT_RECURRENT_H
 
-#include "runtime/ops/kernel/elements.h"
+#include "runtime/ops/kernel/kernel.h"
 
 /* RNN, GRU, LSTM: transposed weights, and one step's vectors per worker. UINT64_MAX: the dims overflow. */
 uint64_t tni_recurrent_scratch(const tn_node *n, const tni_tensor *const *in, uint32_t n_in, uint32_t n_workers);

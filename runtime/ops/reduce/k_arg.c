@@ -4,7 +4,7 @@
  */
 #include <math.h>
 
-#include "runtime/ops/kernel/elements.h"
+#include "runtime/ops/kernel/kernel.h"
 
 typedef struct line {
   const tn_run *run;

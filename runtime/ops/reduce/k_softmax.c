@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "runtime/ops/hot/hot.h"
-#include "runtime/ops/kernel/elements.h"
+#include "runtime/ops/kernel/kernel.h"
 
 typedef struct softmax {
   const tn_run *run;

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/file.h"
-#include "runtime/onnx/save.h"
-#include "runtime/plugin/load/registry.h"
+#include "runtime/base/base.h"
+#include "runtime/onnx/onnx.h"
+#include "runtime/plugin/load/load.h"
 
 typedef struct writer {
   tni_evaluation *ev;

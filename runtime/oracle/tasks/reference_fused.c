@@ -6,9 +6,9 @@
 #include <float.h>
 
 #include "runtime/ops/kernel/kernel.h"
-#include "runtime/oracle/reference_chain.h"
+#include "runtime/oracle/oracle.h"
 #include "runtime/oracle/tasks/evaluation.h"
-#include "runtime/shape/dims/fused.h"
+#include "runtime/shape/dims/dims.h"
 
 typedef struct fused {
   tni_evaluation *ev;

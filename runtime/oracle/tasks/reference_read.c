@@ -2,14 +2,14 @@
  *
  * What nodes of a task read, for its reference: unpacked weights with their numerics, constants, the task's memory.
  */
-#include "runtime/graph/quantized.h"
+#include "runtime/graph/graph.h"
 #include "runtime/oracle/tasks/evaluation.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/map.h"
+#include "runtime/base/base.h"
 #include "runtime/ops/kernel/kernel.h"
 
 struct tni_refcache {

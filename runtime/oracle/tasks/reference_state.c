@@ -6,8 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/ops/kernel/elements.h"
-#include "runtime/ops/kernel/kvrow.h"
+#include "runtime/ops/kernel/kernel.h"
 #include "runtime/oracle/tasks/evaluation.h"
 
 /* Positions of a cache as the graph's dense tensor t has them: dims [0] batch, [1] and [2] heads and positions. */

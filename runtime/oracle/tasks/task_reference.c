@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/graph/quantized.h"
+#include "runtime/graph/graph.h"
 #include "runtime/ops/kernel/kernel.h"
 
 /* The constant behind a product's second operand, through a Transpose of it. */

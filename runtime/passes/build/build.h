@@ -12,7 +12,7 @@
 #ifndef TENON_PASSES_BUILD_BUILD_H
 #define TENON_PASSES_BUILD_BUILD_H
 
-#include "runtime/shape/infer.h"
+#include "runtime/shape/shape.h"
 
 /* The value, or NULL for TN_NONE. */
 const tni_value *tni_match_value(const tni_graph *g, tn_id v);

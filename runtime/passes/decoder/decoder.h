@@ -7,7 +7,7 @@
 #ifndef TENON_PASSES_DECODER_DECODER_H
 #define TENON_PASSES_DECODER_DECODER_H
 
-#include "runtime/shape/infer.h"
+#include "runtime/shape/shape.h"
 
 /* Attention (24) from MatMul, scale, cap, mask, Softmax, MatMul. */
 TN_MUST_CHECK tn_status tni_pass_attention(tni_graph *g, uint32_t *n, tn_error *err);

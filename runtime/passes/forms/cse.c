@@ -2,8 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/checked.h"
-#include "runtime/base/map.h"
+#include "runtime/base/base.h"
 #include "runtime/passes/forms/forms.h"
 
 enum { MAX_CONST_BYTES = 64 << 10 };

@@ -14,7 +14,7 @@
 
 #include "runtime/passes/build/build.h"
 #include "runtime/passes/forms/forms.h"
-#include "runtime/shape/dims/einsum.h"
+#include "runtime/shape/dims/dims.h"
 
 /* An operand's axes by label, in the order of its matrices. */
 typedef struct order {

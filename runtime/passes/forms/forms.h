@@ -7,7 +7,7 @@
 #ifndef TENON_PASSES_FORMS_FORMS_H
 #define TENON_PASSES_FORMS_FORMS_H
 
-#include "runtime/shape/infer.h"
+#include "runtime/shape/shape.h"
 
 /* Nodes that hand their input on unchanged: Identity, Dropout in inference, Cast to the same type, Concat or Split of
  * one, and Reshape, Flatten, Squeeze, Unsqueeze, Expand, Tile, Slice, Transpose whose shapes are proved equal and that

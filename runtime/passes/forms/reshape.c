@@ -10,7 +10,7 @@
  */
 #include "runtime/passes/build/build.h"
 #include "runtime/passes/forms/forms.h"
-#include "runtime/shape/edit.h"
+#include "runtime/shape/shape.h"
 
 typedef struct pass {
   tni_graph *g;

@@ -8,7 +8,7 @@
 #define TENON_PASSES_FUSE_FUSE_H
 
 #include "runtime/passes/build/build.h"
-#include "runtime/shape/dims/fused.h"
+#include "runtime/shape/dims/dims.h"
 
 /* Registers of a draft: numbers that stay when parts and inputs are added. */
 enum { TNI_REG_PART = 0, TNI_REG_EXTRA = 1 << 16, TNI_REG_OP = 2 << 16, TNI_REG_NONE = 3 << 16 };

@@ -7,7 +7,7 @@
 #ifndef TENON_PASSES_MASK_MASK_H
 #define TENON_PASSES_MASK_MASK_H
 
-#include "runtime/shape/infer.h"
+#include "runtime/shape/shape.h"
 
 /* is_causal and windows from masks that say them. */
 TN_MUST_CHECK tn_status tni_pass_mask(tni_graph *g, uint32_t *n, tn_error *err);

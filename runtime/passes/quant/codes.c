@@ -11,8 +11,8 @@
  */
 #include <string.h>
 
-#include "runtime/base/checked.h"
-#include "runtime/graph/quantized.h"
+#include "runtime/base/base.h"
+#include "runtime/graph/graph.h"
 #include "runtime/passes/build/build.h"
 #include "runtime/passes/quant/quant.h"
 

@@ -7,7 +7,7 @@
 #ifndef TENON_PASSES_QUANT_QUANT_H
 #define TENON_PASSES_QUANT_QUANT_H
 
-#include "runtime/shape/infer.h"
+#include "runtime/shape/shape.h"
 
 /* Operators between DequantizeLinear and QuantizeLinear on bytes. */
 TN_MUST_CHECK tn_status tni_pass_qdq(tni_graph *g, uint32_t *n, tn_error *err);

@@ -7,7 +7,7 @@
 #ifndef TENON_PLUGIN_HELPER_HELPER_H
 #define TENON_PLUGIN_HELPER_HELPER_H
 
-#include "runtime/plugin/child.h"
+#include "runtime/plugin/plugin.h"
 
 /* Loads one plugin, negotiates, enumerates, opens, closes and tells how it went (probe.c). */
 int helper_probe(int argc, char **argv);

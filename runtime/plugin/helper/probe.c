@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/plugin/probe.h"
+#include "runtime/plugin/plugin.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -11,8 +11,6 @@
 #include <unistd.h>
 
 #include "runtime/plugin/helper/helper.h"
-#include "runtime/plugin/internal.h"
-#include "runtime/plugin/procstate.h"
 
 enum { EXIT_BROKEN = 3 };
 

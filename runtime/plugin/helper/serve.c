@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/plugin/process/describe.h"
+#include "runtime/plugin/process/process.h"
 
 /* --- events ------------------------------------------------------------------------------------------------------ */
 

@@ -10,10 +10,8 @@
 
 #include <pthread.h>
 
-#include "runtime/plugin/process/graph.h"
-#include "runtime/plugin/process/proto.h"
-#include "runtime/plugin/internal.h"
-#include "runtime/plugin/ticket.h"
+#include "runtime/plugin/process/process.h"
+#include "runtime/plugin/plugin.h"
 
 enum { TNI_SRV_BROKEN = 3 }; /* exit status: the host said something that is no message, or there is no memory */
 

@@ -5,8 +5,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "runtime/base/checked.h"
-#include "runtime/plugin/process/describe.h"
+#include "runtime/base/base.h"
+#include "runtime/plugin/process/process.h"
 #include "runtime/plugin/helper/serve.h"
 
 /* --- questions --------------------------------------------------------------------------------------------------- */

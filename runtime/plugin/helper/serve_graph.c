@@ -6,7 +6,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "runtime/plugin/process/describe.h"
+#include "runtime/plugin/process/process.h"
 #include "runtime/plugin/helper/serve.h"
 
 /* --- graphs ------------------------------------------------------------------------------------------------------ */

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/plugin/process/futex.h"
+#include "runtime/plugin/process/process.h"
 #include "runtime/plugin/helper/serve.h"
 
 /* --- views ------------------------------------------------------------------------------------------------------- */

@@ -10,8 +10,7 @@
 #include <time.h>
 #include <xxhash.h>
 
-#include "runtime/plugin/blobcache.h"
-#include "runtime/plugin/probe.h"
+#include "runtime/plugin/plugin.h"
 
 static const char mark[] = "tenon probe 1";
 

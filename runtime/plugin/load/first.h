@@ -13,7 +13,7 @@
 #ifndef TENON_PLUGIN_LOAD_FIRST_H
 #define TENON_PLUGIN_LOAD_FIRST_H
 
-#include "runtime/plugin/internal.h"
+#include "runtime/plugin/plugin.h"
 
 /* l->content of the manifest's n bytes, then the file's. */
 void tni_content_begin(tni_loaded *l, const void *yaml, uint64_t n);

@@ -6,16 +6,11 @@
 #include <sys/stat.h>
 
 #include "runtime/ops/kernel/kernel.h"
-#include "runtime/plugin/process/isolate.h"
-#include "runtime/plugin/cpu.h"
-#include "runtime/plugin/elfnote.h"
+#include "runtime/plugin/process/process.h"
+#include "runtime/plugin/plugin.h"
 #include "runtime/plugin/load/first.h"
-#include "runtime/plugin/fpmode.h"
-#include "runtime/plugin/internal.h"
-#include "runtime/plugin/libraries.h"
 #include "runtime/plugin/load/linked.h"
-#include "runtime/plugin/trust.h"
-#include "runtime/profile/paths.h"
+#include "runtime/profile/profile.h"
 
 static uint32_t allowed(const tni_registry_opts *o) {
   return (o->allow_shared_writable ? TNI_TRUST_SHARED : 0) | (o->any_owner ? TNI_TRUST_OWNER : 0);

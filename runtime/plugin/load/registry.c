@@ -6,10 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/plugin/internal.h"
+#include "runtime/plugin/plugin.h"
 #include "runtime/plugin/load/linked.h"
-#include "runtime/profile/paths.h"
-#include "runtime/profile/yamltree.h"
+#include "runtime/profile/profile.h"
 
 enum { MAX_PLUGINS = 256 };
 

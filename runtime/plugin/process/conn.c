@@ -8,10 +8,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "runtime/base/clock.h"
+#include "runtime/base/base.h"
 #include "runtime/plugin/process/events.h"
 #include "runtime/plugin/process/futex.h"
-#include "runtime/plugin/check.h"
+#include "runtime/plugin/plugin.h"
 
 enum { SLICE_MS = 20, GOODBYE_MS = 2000, FRAME_MS = 5000 };
 static const int64_t MS = 1000000;

@@ -14,7 +14,7 @@
 #include "runtime/plugin/process/isolate.h"
 #include "runtime/plugin/process/proto.h"
 #include "runtime/plugin/process/wire.h"
-#include "runtime/plugin/child.h"
+#include "runtime/plugin/plugin.h"
 
 enum { TNI_CONN_TICKETS = 1024 };
 

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/checked.h"
-#include "runtime/base/clock.h"
+#include "runtime/base/base.h"
 
 /* --- what may be asked ------------------------------------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "runtime/plugin/process/exprs.h"
-#include "runtime/expr/nodes.h"
+#include "runtime/expr/expr.h"
 
 void tni_exprs_write(const tni_exprs *x, tni_wire *w) {
   tni_w_u32(w, x->n_symbols);

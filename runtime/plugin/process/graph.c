@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "runtime/graph/graph.h"
 #include "runtime/graph/view.h"
 #include "runtime/plugin/process/exprs.h"
 #include "runtime/plugin/process/proto.h"

@@ -11,7 +11,7 @@
 
 #include "runtime/plugin/process/describe.h"
 #include "runtime/plugin/process/proxy.h"
-#include "runtime/plugin/check.h"
+#include "runtime/plugin/plugin.h"
 
 /* --- plugin ------------------------------------------------------------------------------------------------------ */
 

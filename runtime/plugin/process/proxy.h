@@ -6,7 +6,7 @@
 #ifndef TENON_PLUGIN_PROCESS_PROXY_H
 #define TENON_PLUGIN_PROCESS_PROXY_H
 
-#include "runtime/base/arena.h"
+#include "runtime/base/base.h"
 #include "runtime/plugin/process/conn.h"
 
 typedef struct tni_iso tni_iso;

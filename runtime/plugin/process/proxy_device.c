@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "runtime/base/checked.h"
+#include "runtime/base/base.h"
 #include "runtime/plugin/process/proxy.h"
 
 /* --- views ------------------------------------------------------------------------------------------------------- */

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/checked.h"
+#include "runtime/base/base.h"
 #include "runtime/plugin/process/describe.h"
 #include "runtime/plugin/process/graph.h"
 #include "runtime/plugin/process/proxy.h"

@@ -8,8 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "runtime/base/clock.h"
-#include "runtime/base/error.h"
+#include "runtime/base/base.h"
 
 static const int64_t REST_NS = INT64_C(10) * 1000 * 1000 * 1000;
 

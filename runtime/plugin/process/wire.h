@@ -18,7 +18,7 @@
 
 #include <tenon/types.h>
 
-#include "runtime/base/arena.h"
+#include "runtime/base/base.h"
 
 enum { TNI_WIRE_MAGIC = 0x314e4e54, TNI_WIRE_VERSION = 2, TNI_WIRE_FDS = 8, TNI_WIRE_MAX = 1 << 28 };
 

@@ -6,7 +6,7 @@
 #ifndef TENON_SHAPE_DIMS_NMS_H
 #define TENON_SHAPE_DIMS_NMS_H
 
-#include "runtime/base/poll.h"
+#include "runtime/base/base.h"
 #include "runtime/graph/graph.h"
 
 /* boxes f32 [batches, boxes, 4], scores f32 [batches, classes, boxes]. score_threshold counts where has_score. */

@@ -5,7 +5,7 @@
 #ifndef TENON_SHAPE_DIMS_UNIQUE_H
 #define TENON_SHAPE_DIMS_UNIQUE_H
 
-#include "runtime/base/poll.h"
+#include "runtime/base/base.h"
 #include "runtime/graph/graph.h"
 
 /* The tensor seen as [outer, items, inner]: an item is everything at one index of the middle axis. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "runtime/shape/rules/rules.h"
+#include "runtime/shape/rules/rule.h"
 
 static bool never_equal(tni_exprs *x, tn_expr a, tn_expr b) {
   int o = tni_ex_order(x, a, b);

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "runtime/shape/dims/fused.h"
+#include "runtime/shape/dims/dims.h"
 #include "runtime/shape/rules/table.h"
 
 static tn_status same_dtypes(tni_infer *in) {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/shape/dims/nms.h"
+#include "runtime/shape/dims/dims.h"
 #include "runtime/shape/rules/table.h"
 
 /* --- Resize */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/shape/rules/rules.h"
+#include "runtime/shape/rules/rule.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "runtime/shape/rules/table.h"
-#include "runtime/shape/dims/unique.h"
+#include "runtime/shape/dims/dims.h"
 
 /* The operand's elements, where they are constant or a run has them at hand; NULL otherwise. */
 static const tni_tensor *elements(const tni_value *v) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/shape/dims/einsum.h"
+#include "runtime/shape/dims/dims.h"
 #include "runtime/shape/rules/table.h"
 
 /* A dim that a scalar operand says, or the size that only the run knows. */

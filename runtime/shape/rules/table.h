@@ -5,7 +5,7 @@
 #ifndef TENON_SHAPE_RULES_TABLE_H
 #define TENON_SHAPE_RULES_TABLE_H
 
-#include "runtime/shape/rules/rules.h"
+#include "runtime/shape/rules/rule.h"
 
 #define TNI_OP(id, domain, name, since, until, attrs, in_min, in_max, out_min, out_max, shape_in, shape, kernel, \
                flags)                                                                                            \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/base/checked.h"
-#include "runtime/shape/rules/rules.h"
+#include "runtime/base/base.h"
+#include "runtime/shape/rules/rule.h"
 
 static bool limits(uint32_t dtype, int64_t *lo, int64_t *hi) {
   switch (dtype) {

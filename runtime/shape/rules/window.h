@@ -8,7 +8,7 @@
 #ifndef TENON_SHAPE_RULES_WINDOW_H
 #define TENON_SHAPE_RULES_WINDOW_H
 
-#include "runtime/shape/rules/rules.h"
+#include "runtime/shape/rules/rule.h"
 
 enum { TNI_WINDOW_MAX = TN_MAX_RANK - 2 }; /* most spatial dims */
 enum { TNI_PAD_NOTSET, TNI_PAD_SAME_UPPER, TNI_PAD_SAME_LOWER, TNI_PAD_VALID };

@@ -2,6 +2,6 @@
  *
  * The built-in device as a plugin in a file: what planted.c wraps where no other plugin claims what a wrong is about.
  */
-#include "runtime/ops/kernel/kernel.h"
+#include "runtime/ops/kernel/args.h"
 
 TN_PLUGIN(planted_host, tni_host_plugin_entry)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/ops/math/fft.h"
+#include "runtime/ops/arith/fft.h"
 
 #include <math.h>
 

@@ -7,7 +7,7 @@
  */
 #include <math.h>
 
-#include "runtime/ops/kernel/elements.h"
+#include "runtime/ops/kernel/kernel.h"
 
 typedef struct loss {
   const tn_run *run;

@@ -2,7 +2,7 @@
  *
  * Comparisons, logic and Where, with broadcasting.
  */
-#include "runtime/ops/kernel/elements.h"
+#include "runtime/ops/kernel/kernel.h"
 
 typedef struct compare {
   uint32_t op, dtype;

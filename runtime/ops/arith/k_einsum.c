@@ -3,8 +3,8 @@
  * Einsum: every output element is the sum, over all summed labels, of the operands' product. Floats multiply and add in
  * double in ascending order of the summed labels (the last one fastest), integers wrap.
  */
-#include "runtime/ops/kernel/elements.h"
-#include "runtime/shape/dims/einsum.h"
+#include "runtime/ops/kernel/kernel.h"
+#include "runtime/shape/dims/dims.h"
 
 typedef struct einsum {
   const tni_kargs *a;

@@ -6,7 +6,7 @@
  */
 #include <math.h>
 
-#include "runtime/ops/math/chain.h"
+#include "runtime/ops/arith/chain.h"
 
 typedef struct binary {
   uint32_t op, dtype;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/ops/math/chain.h"
+#include "runtime/ops/arith/chain.h"
 
 void tni_chain_run(const tni_chain *c, const uint32_t *group, uint32_t which, tni_registers *r, void *const *dst,
                    tni_chain_room *room, int64_t n) {

@@ -8,7 +8,7 @@
  */
 #include <math.h>
 
-#include "runtime/ops/kernel/narrow.h"
+#include "runtime/ops/kernel/kernel.h"
 
 typedef struct cast {
   const tni_tensor *x;

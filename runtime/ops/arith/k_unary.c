@@ -4,7 +4,7 @@
  */
 #include <math.h>
 
-#include "runtime/ops/math/chain.h"
+#include "runtime/ops/arith/chain.h"
 #include "runtime/ops/hot/hot.h"
 
 typedef struct unary {

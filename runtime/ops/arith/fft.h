@@ -3,13 +3,13 @@
  * Discrete Fourier transforms of any length, in double: mixed radix, decimation in time, n * (sum of n's prime factors)
  * steps. Twiddles come from one table of n-th roots, so every one has the error of one cos and sin only.
  */
-#ifndef TENON_OPS_MATH_FFT_H
-#define TENON_OPS_MATH_FFT_H
+#ifndef TENON_OPS_ARITH_FFT_H
+#define TENON_OPS_ARITH_FFT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "runtime/base/poll.h"
+#include "runtime/base/base.h"
 
 typedef struct tni_complex {
   double re, im;

@@ -7,11 +7,11 @@
  * chain gives the bits of its operators one by one. Halves are widened to f32 once, every register between inputs and
  * outputs stays f32, and outputs are rounded once.
  */
-#ifndef TENON_OPS_MATH_CHAIN_H
-#define TENON_OPS_MATH_CHAIN_H
+#ifndef TENON_OPS_ARITH_CHAIN_H
+#define TENON_OPS_ARITH_CHAIN_H
 
-#include "runtime/ops/kernel/elements.h"
-#include "runtime/shape/dims/fused.h"
+#include "runtime/ops/kernel/kernel.h"
+#include "runtime/shape/dims/dims.h"
 
 enum {
   TNI_CHAIN_PIECE = 256, /* elements of a register at a time */

@@ -2,8 +2,8 @@
  *
  * DFT and STFT. Samples become double complex numbers, missing ones zero; fft.h transforms them.
  */
-#include "runtime/ops/math/fft.h"
-#include "runtime/ops/kernel/elements.h"
+#include "runtime/ops/arith/fft.h"
+#include "runtime/ops/kernel/kernel.h"
 
 /* n samples of one transform each. */
 typedef struct dft {

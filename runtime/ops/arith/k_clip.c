@@ -4,7 +4,7 @@
  */
 #include <math.h>
 
-#include "runtime/ops/kernel/elements.h"
+#include "runtime/ops/kernel/kernel.h"
 
 static bool number(uint32_t d) {
   return d == TN_DT_F32 || d == TN_DT_F64 || tni_is_half(d) || (tni_elem_size(d) && d <= TN_DT_I64) || d == TN_DT_U32 ||

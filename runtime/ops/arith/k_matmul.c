@@ -2,7 +2,8 @@
  *
  * MatMul (NumPy's rules for ranks and batches) and Gemm on the engine of gemm.h.
  */
-#include "runtime/ops/kernel/quantized.h"
+#include "runtime/ops/gemm/gemm.h"
+#include "runtime/ops/kernel/kernel.h"
 
 /* Batch dims of the output with each operand's stride in matrices; false where they do not broadcast. */
 static bool batch_strides(tni_gemm *g, const tni_tensor *x, const tni_tensor *w, uint32_t xb, uint32_t wb) {

@@ -2,7 +2,7 @@
  *
  * tenon.Elementwise: one pass over memory, TNI_CHAIN_PIECE elements of every register at a time.
  */
-#include "runtime/ops/math/chain.h"
+#include "runtime/ops/arith/chain.h"
 
 typedef struct elementwise {
   const tni_kargs *a;

@@ -3,10 +3,10 @@
  * Weights that a model brings quantized, as the host's products read them: floats of a tile at a time, never of the
  * whole.
  */
-#ifndef TENON_OPS_KERNEL_QUANTIZED_H
-#define TENON_OPS_KERNEL_QUANTIZED_H
+#ifndef TENON_OPS_GEMM_QUANTIZED_H
+#define TENON_OPS_GEMM_QUANTIZED_H
 
-#include "runtime/graph/quantized.h"
+#include "runtime/graph/graph.h"
 #include "runtime/ops/gemm/gemm.h"
 
 typedef struct tni_hquantized {

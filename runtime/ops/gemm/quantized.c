@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/ops/kernel/quantized.h"
+#include "runtime/ops/gemm/quantized.h"
 
-#include "runtime/shape/dims/fused.h"
+#include "runtime/shape/dims/dims.h"
 
 enum { PART = (int)TNI_KC > (int)TNI_GEMM_COLS ? (int)TNI_KC : (int)TNI_GEMM_COLS };
 

@@ -4,8 +4,9 @@
  * side, and the chain runs over a tile's rows while they are in cache. The order of sums is gemm.h's, so the bits are
  * those of MatMul and the chain's operators (chain.h says what halves do).
  */
-#include "runtime/ops/math/chain.h"
-#include "runtime/ops/kernel/quantized.h"
+#include "runtime/ops/arith/chain.h"
+#include "runtime/ops/gemm/gemm.h"
+#include "runtime/ops/kernel/kernel.h"
 
 enum { ROWS = 2 * TNI_GEMM_ROWS, TILE = ROWS * TNI_GEMM_COLS };
 _Static_assert((int)TNI_GEMM_ROW_COLS <= (int)TNI_CHAIN_PIECE && (int)TNI_GEMM_COLS <= (int)TNI_CHAIN_PIECE,
