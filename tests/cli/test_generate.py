@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Text comes out: the goldens' ids on the host, plugin work under `require`, options, errors."""
 import json
+import shutil
 import unittest
 
 from common import DATA, DEMO, Case, has_avx2, main
@@ -53,6 +54,19 @@ class Default(Case):
         one, again, other = self.ids(*args, 7), self.ids(*args, 7), self.ids(*args, 8)
         self.assertEqual(one, again)
         self.assertNotEqual(one, other)
+
+    def test_truncation_and_padding_are_not_of_prompts(self):
+        copy = self.tmp / "limits"
+        shutil.copytree(DEMO, copy)
+        path = copy / "tokenizer.json"
+        tok = json.loads(path.read_text())
+        tok["truncation"] = {"direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 0}
+        tok["padding"] = {"strategy": {"Fixed": 20}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0,
+                          "pad_type_id": 0, "pad_token": "<pad>"}
+        path.chmod(0o644)
+        path.write_text(json.dumps(tok))
+        args = ["-p", "In the beginning God created", "-n", 3, "--temp", 0]
+        self.assertEqual(self.ids(copy, *args), self.ids(DEMO, *args))
 
     def test_stop_string_is_not_printed(self):
         full = self.ok("run", DEMO, "-p", "In the beginning", "-n", 32, "--temp", 0).stdout
