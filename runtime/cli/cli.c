@@ -78,6 +78,17 @@ int cli_parse(cli *c, int argc, const char **argv, struct poptOption *own, const
   return 0;
 }
 
+int cli_one_model(cli *c, const char **rest) {
+  if (!rest[0] || rest[1]) return cli_usage(c, "one MODEL is needed");
+  tn_error_init(&c->err);
+  tn_status st = TN_OK;
+  if (c->model_file)
+    st = tn_model_find(rest[0], c->model_file, &c->model, &c->err);
+  else if (!(c->model = strdup(rest[0])))
+    st = TN_E_NO_MEMORY;
+  return st == TN_OK ? 0 : cli_fail(c, st);
+}
+
 void cli_finish(cli *c, poptContext pc) {
   tn_runtime_destroy(c->rt);
   free(c->profile);
@@ -87,6 +98,8 @@ void cli_finish(cli *c, poptContext pc) {
   free(c->calibration);
   free(c->cpus);
   free(c->max_memory);
+  free(c->model_file);
+  free(c->model);
   free(c->disable);
   for (char **d = c->plugin_dirs; d && *d; d++) free(*d);
   free(c->plugin_dirs);

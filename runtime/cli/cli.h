@@ -28,9 +28,11 @@ typedef struct cli {
   const char *command;
   char *profile, *log_level, *format_name, *cache_dir, *calibration, *cpus;
   char *max_memory; /* --max-memory */
-  char *disable; /* --disable-pass, of the commands that load a model as a graph; "NAME,..." */
+  char *disable;    /* --disable-pass, of the commands that load a model as a graph; "NAME,..." */
   const char *disabled[32];
   uint32_t n_disabled;
+  char *model_file; /* --model-file: which file of MODEL */
+  char *model;      /* MODEL, or that file of it */
   char **plugin_dirs;
   int threads;
   const char *retry;    /* `plugins --retry NAME` */
@@ -47,6 +49,15 @@ typedef struct cli {
 int cli_parse(cli *c, int argc, const char **argv, struct poptOption *own, const char *usage, poptContext *pc,
               const char ***rest, int *done);
 void cli_finish(cli *c, poptContext pc);
+
+/* The option that chooses a file of MODEL, in the table of a command that takes one. */
+#define CLI_MODEL_FILE(c)                                                                                           \
+  {                                                                                                                 \
+    "model-file", 0, POPT_ARG_STRING, &(c).model_file, 0, "which file of the folder MODEL, or of its folder onnx/", \
+        "FILE"                                                                                                      \
+  }
+/* rest must be one MODEL: c->model is it, or the file of it that --model-file names. 0, or an exit code (reported). */
+int cli_one_model(cli *c, const char **rest);
 
 /* Holds the process to --max-memory. 0, or the exit code of a size that is none. */
 int cli_limit_memory(cli *c);
@@ -71,9 +82,9 @@ typedef struct cli_runtime {
 } cli_runtime;
 /* Where a program for --static comes from (bundle_link.c). */
 typedef struct cli_link {
-  const char *program;    /* the tenon that LIBDIR/tenon/static stands beside */
-  const char *plugin_dir; /* LIBDIR/tenon/plugins, or NULL */
-  const char *compiler;   /* NULL: cc */
+  const char *program;                       /* the tenon that LIBDIR/tenon/static stands beside */
+  const char *plugin_dir;                    /* LIBDIR/tenon/plugins, or NULL */
+  const char *compiler;                      /* NULL: cc */
   void (*used)(void *ctx, const char *file); /* called with each archive */
   void *ctx;
 } cli_link;

@@ -287,17 +287,18 @@ int cmd_bench(int argc, const char **argv) {
        "a command in the manner of llama-bench to run in turns with this: it is given -p, -n, -d, -r 1 and -o json "
        "(repeatable)",
        "CMD"},
+      CLI_MODEL_FILE(c),
       POPT_TABLEEND};
   poptContext pc;
   const char **rest;
   bencher b = {.c = &c};
   int done, rc = cli_parse(&c, argc, argv, own, "MODEL [options]", &pc, &rest, &done);
-  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
+  if (!rc) rc = cli_one_model(&c, rest);
   if (!rc) rc = read_tests(&c, &o, &b);
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = prepare(&b, &o, rest[0]);
+  if (!rc) rc = prepare(&b, &o, c.model);
   if (!rc) rc = all_rounds(&b, &o);
-  if (!rc) rc = report(&b, &o, rest[0]);
+  if (!rc) rc = report(&b, &o, c.model);
   bencher_finish(&b);
   bench_opts_finish(&o);
   cli_finish(&c, pc);

@@ -230,6 +230,7 @@ int cmd_bundle(int argc, const char **argv) {
        "search this folder for shared libraries first (repeatable)", "DIR"},
       {"verify", 0, POPT_ARG_STRING, &b.verify, 0, "compare every byte of a bundle with its list, and do nothing else",
        "DIR"},
+      CLI_MODEL_FILE(c),
       POPT_TABLEEND};
   poptContext pc;
   const char **rest;
@@ -243,6 +244,7 @@ int cmd_bundle(int argc, const char **argv) {
       rc = cli_usage(&c, "--max-size '%s': bytes, or a number with K, M or G", b.max_size);
     if (!rc) rc = find_parts(&c, &b);
     b.o.model = rest[0];
+    b.o.model_file = c.model_file;
     if (!rc) rc = open_and_make(&c, &b);
   }
   free(b.out);

@@ -156,11 +156,12 @@ int cmd_calibrate(int argc, const char **argv) {
       {"output", 'o', POPT_ARG_STRING, &o.out, 0, "the calibration file to write (.yaml)", "FILE"},
       {"max-tokens", 0, POPT_ARG_INT, &o.max_tokens, 0, "first N tokens of each text (default: all)", "N"},
       {"piece", 0, POPT_ARG_INT, &o.piece, 0, "tokens that run at once (default 512, at most the context)", "N"},
+      CLI_MODEL_FILE(c),
       POPT_TABLEEND};
   poptContext pc;
   const char **rest;
   int rc = cli_parse(&c, argc, argv, own, "MODEL --text FILE -o FILE [options]", &pc, &rest, &done);
-  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
+  if (!rc) rc = cli_one_model(&c, rest);
   if (!rc && !o.text) rc = cli_usage(&c, "--text FILE is needed");
   if (!rc && !o.out) rc = cli_usage(&c, "-o FILE is needed");
   if (!rc && (o.max_tokens < 0 || o.piece < 0)) rc = cli_usage(&c, "--max-tokens and --piece take 0 or more");
@@ -168,7 +169,7 @@ int cmd_calibrate(int argc, const char **argv) {
     rc = cli_usage(&c, "calibration runs in f32 on the host: --profile '%s' has no part in it", c.profile);
   if (!rc && !c.profile) c.profile = strdup("host");
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = calibrate(&c, rest[0], &o);
+  if (!rc) rc = calibrate(&c, c.model, &o);
   free(o.text);
   free(o.out);
   cli_finish(&c, pc);

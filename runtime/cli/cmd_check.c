@@ -145,14 +145,15 @@ int cmd_check(int argc, const char **argv) {
   struct poptOption own[] = {
       {"unsupported", 0, POPT_ARG_NONE, &only, 0, "list only what nobody takes; reads no tensor over 1 KiB", NULL},
       {"disable-pass", 0, POPT_ARG_STRING, &c.disable, 0, "leave these passes out, or all", "NAME,...|all"},
+      CLI_MODEL_FILE(c),
       POPT_TABLEEND};
   poptContext pc;
   const char **rest;
   tn_model *m = NULL;
   int rc = cli_parse(&c, argc, argv, own, "MODEL [options]", &pc, &rest, &done);
-  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
+  if (!rc) rc = cli_one_model(&c, rest);
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = cli_load(&c, rest[0], TN_MODEL_INSPECT | (only ? TN_MODEL_UNREAD : 0), &m);
+  if (!rc) rc = cli_load(&c, c.model, TN_MODEL_INSPECT | (only ? TN_MODEL_UNREAD : 0), &m);
   if (!rc) rc = print_check(&c, m, only);
   tn_model_destroy(m);
   cli_finish(&c, pc);

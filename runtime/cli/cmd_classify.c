@@ -131,11 +131,12 @@ int cmd_classify(int argc, const char **argv) {
       {"prompt", 0, POPT_ARG_STRING, &o.prompt, 0, "CLIP: what is made of a label ('a photo of a {}')", "TEXT"},
       {"preprocessor", 0, POPT_ARG_STRING, &o.preprocessor, 0, "another preprocessor_config.json", "FILE"},
       {"save-pixels", 0, POPT_ARG_STRING, &o.pixels, 0, "write what the model is fed as .npy or .pb", "FILE"},
+      CLI_MODEL_FILE(c),
       POPT_TABLEEND};
   poptContext pc;
   const char **rest;
   int rc = cli_parse(&c, argc, argv, own, "MODEL --image FILE [--labels A,B,...]", &pc, &rest, &done);
-  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
+  if (!rc) rc = cli_one_model(&c, rest);
   if (!rc && !o.images) rc = cli_usage(&c, "which --image?");
   if (!rc && o.top < 1) rc = cli_usage(&c, "--top %d", o.top);
   if (!rc && o.labels && o.labels_file) rc = cli_usage(&c, "--labels and --labels-file");
@@ -144,7 +145,7 @@ int cmd_classify(int argc, const char **argv) {
     if (st != TN_OK) rc = cli_fail(&c, st);
   }
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = classify(&c, rest[0], &o, &l);
+  if (!rc) rc = classify(&c, c.model, &o, &l);
   for (char **p = o.images; p && *p; p++) free(*p);
   free(o.images);
   free(o.labels), free(o.labels_file), free(o.prompt), free(o.preprocessor), free(o.pixels);

@@ -216,18 +216,19 @@ int cmd_embed(int argc, const char **argv) {
       {"max-tokens", 0, POPT_ARG_INT, &o.max_tokens, 0, "cut texts to N tokens (default: what the folder says)", "N"},
       {"batch", 0, POPT_ARG_INT, &o.batch, 0, "texts of one run (32)", "N"},
       {"out", 'o', POPT_ARG_STRING, &o.out, 0, "write the vectors as .npy or .pb", "FILE"},
+      CLI_MODEL_FILE(c),
       POPT_TABLEEND};
   poptContext pc;
   const char **rest;
   int rc = cli_parse(&c, argc, argv, own, "MODEL -f FILE|-p TEXT [--query TEXT]", &pc, &rest, &done);
-  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
+  if (!rc) rc = cli_one_model(&c, rest);
   if (!rc) rc = check(&c, &o);
   if (!rc) {
     const tn_status st = collect(&c, &o, &l, &text);
     if (st != TN_OK) rc = cli_fail(&c, st);
   }
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = embed(&c, rest[0], &o, &l);
+  if (!rc) rc = embed(&c, c.model, &o, &l);
   for (char **p = o.texts; p && *p; p++) free(*p);
   free(o.texts);
   free(o.file), free(o.query), free(o.pool), free(o.out);

@@ -247,16 +247,17 @@ int cmd_eval(int argc, const char **argv) {
       {"max-tokens", 0, POPT_ARG_INT, &o.max_tokens, 0, "first N tokens of each text (default: the context)", "N"},
       {"decode", 0, POPT_ARG_INT, &o.decode, 0, "compute the last N positions of each text one by one (default: 0)",
        "N"},
+      CLI_MODEL_FILE(c),
       POPT_TABLEEND};
   poptContext pc;
   const char **rest;
   int rc = cli_parse(&c, argc, argv, own, "MODEL --text FILE [options]", &pc, &rest, &done);
-  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
+  if (!rc) rc = cli_one_model(&c, rest);
   if (!rc && !o.text) rc = cli_usage(&c, "--text FILE is needed");
   if (!rc && o.max_tokens < 0) rc = cli_usage(&c, "--max-tokens takes 0 or more");
   if (!rc && o.decode < 0) rc = cli_usage(&c, "--decode takes 0 or more");
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = evaluate(&c, rest[0], &o);
+  if (!rc) rc = evaluate(&c, c.model, &o);
   free(o.text);
   free(o.against);
   cli_finish(&c, pc);

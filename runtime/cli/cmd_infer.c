@@ -105,14 +105,15 @@ int cmd_infer(int argc, const char **argv) {
       {"in", 0, POPT_ARG_ARGV, &in, 0, "an input: .npy or .pb (repeatable)", "NAME=FILE"},
       {"out", 0, POPT_ARG_STRING, &dir, 0, "write outputs as .npy into this folder", "DIR"},
       {"disable-pass", 0, POPT_ARG_STRING, &c.disable, 0, "leave these passes out, or all", "NAME,...|all"},
+      CLI_MODEL_FILE(c),
       POPT_TABLEEND};
   poptContext pc;
   const char **rest;
   tn_model *m = NULL;
   int rc = cli_parse(&c, argc, argv, own, "MODEL --in NAME=FILE ... --out DIR", &pc, &rest, &done);
-  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
+  if (!rc) rc = cli_one_model(&c, rest);
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = cli_load(&c, rest[0], 0, &m);
+  if (!rc) rc = cli_load(&c, c.model, 0, &m);
   if (!rc) rc = infer(&c, m, in, dir);
   tn_model_destroy(m);
   for (char **p = in; p && *p; p++) free(*p);

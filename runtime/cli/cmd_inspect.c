@@ -156,14 +156,15 @@ int cmd_inspect(int argc, const char **argv) {
       {"dump", 0, POPT_ARG_STRING, &o.dump, 0, "write the graph (.dot for graphviz, else text)", "FILE"},
       {"passes", 0, POPT_ARG_NONE, &o.passes, 0, "how often each pass fired", NULL},
       {"disable-pass", 0, POPT_ARG_STRING, &c.disable, 0, "leave these passes out, or all", "NAME,...|all"},
+      CLI_MODEL_FILE(c),
       POPT_TABLEEND};
   poptContext pc;
   const char **rest;
   int rc = cli_parse(&c, argc, argv, own, "MODEL [options]", &pc, &rest, &done);
-  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
+  if (!rc) rc = cli_one_model(&c, rest);
   if (!rc) rc = parse_dims(&c, &o);
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = inspect(&c, rest[0], &o);
+  if (!rc) rc = inspect(&c, c.model, &o);
   free(o.dims);
   free(o.dump);
   cli_finish(&c, pc);

@@ -176,16 +176,17 @@ int cmd_pack(int argc, const char **argv) {
        "with --report: try this weight format of any plugin, NAME or NAME:PARAM,...; or text, md, csv, json", "FORMAT"},
       {"report", 0, POPT_ARG_NONE, &o.report, 0, "errors of every matrix and the worst", NULL},
       {"disable-pass", 0, POPT_ARG_STRING, &c.disable, 0, "leave these passes out, or all", "NAME,...|all"},
+      CLI_MODEL_FILE(c),
       POPT_TABLEEND};
   poptContext pc;
   const char **rest;
   int rc = cli_parse(&c, argc, argv, own, "MODEL [options]", &pc, &rest, &done);
   if (!rc) rc = parse_formats(&c, &o);
-  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
+  if (!rc) rc = cli_one_model(&c, rest);
   if (!rc && o.format && !o.report)
     rc = cli_usage(&c, "devices choose their formats (options of the profile): --format goes with --report");
   if (!rc) rc = cli_open(&c, o.format ? TN_RT_SCAN : 0);
-  if (!rc) rc = o.format ? report_format(&c, rest[0], &o) : pack(&c, rest[0], &o);
+  if (!rc) rc = o.format ? report_format(&c, c.model, &o) : pack(&c, c.model, &o);
   for (char **f = o.formats; f && *f; f++) free(*f);
   free(o.formats);
   cli_finish(&c, pc);

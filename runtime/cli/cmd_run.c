@@ -54,18 +54,18 @@ static int generate(cli *c, tn_lm *lm, const gen_opts *g, const char *prompt, si
 int cmd_run(int argc, const char **argv) {
   cli c = {.command = "run"};
   gen_opts g;
-  struct poptOption own[13];
-  gen_options(&g, own);
+  struct poptOption own[GEN_OPTIONS];
+  gen_options(&c, &g, own);
   poptContext pc;
   const char **rest;
   char *prompt = NULL;
   size_t n = 0;
   int done, rc = cli_parse(&c, argc, argv, own, "MODEL -p TEXT [options]", &pc, &rest, &done);
   tn_lm *lm = NULL;
-  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
+  if (!rc) rc = cli_one_model(&c, rest);
   if (!rc) rc = gen_prompt(&c, &g, &prompt, &n);
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = gen_load(&c, rest[0], 0, &lm);
+  if (!rc) rc = gen_load(&c, c.model, 0, &lm);
   if (!rc) rc = generate(&c, lm, &g, prompt, n);
   tn_lm_destroy(lm);
   free(prompt);

@@ -135,8 +135,8 @@ int cmd_trace(int argc, const char **argv) {
   gen_opts g;
   trace_opts o = {0};
   char *prompt = NULL;
-  struct poptOption gen[13];
-  gen_options(&g, gen);
+  struct poptOption gen[GEN_OPTIONS];
+  gen_options(&c, &g, gen);
   g.n = 16;
   struct poptOption own[] = {{"output", 'o', POPT_ARG_STRING, &o.path, 0, "the trace file (JSON)", "FILE"},
                              {"summary", 0, POPT_ARG_NONE, &o.summary, 0,
@@ -148,12 +148,12 @@ int cmd_trace(int argc, const char **argv) {
   size_t n = 0;
   int done, rc = cli_parse(&c, argc, argv, own, "MODEL -p TEXT [-o FILE] [--summary] [options]", &pc, &rest, &done);
   tn_lm *lm = NULL;
-  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
+  if (!rc) rc = cli_one_model(&c, rest);
   if (!rc && !o.path && !o.summary) rc = cli_usage(&c, "-o FILE or --summary is needed");
   if (!rc) rc = gen_prompt(&c, &g, &prompt, &n);
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = gen_load(&c, rest[0], 0, &lm);
-  if (!rc) rc = trace(&c, lm, &g, &o, rest[0], prompt, n);
+  if (!rc) rc = gen_load(&c, c.model, 0, &lm);
+  if (!rc) rc = trace(&c, lm, &g, &o, c.model, prompt, n);
   tn_lm_destroy(lm);
   free(prompt);
   free(o.path);

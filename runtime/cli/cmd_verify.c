@@ -356,24 +356,25 @@ int cmd_verify(int argc, const char **argv) {
        "name the first group that is off, and save it (--against reference)", NULL},
       {"save", 0, POPT_ARG_STRING, &o.save, 0, "where --each-node saves it (default: tenon-case)", "DIR"},
       {"disable-pass", 0, POPT_ARG_STRING, &c.disable, 0, "leave these passes out, or all", "NAME,...|all"},
+      CLI_MODEL_FILE(c),
       POPT_TABLEEND};
   poptContext pc;
   const char **rest;
   int rc = cli_parse(&c, argc, argv, own, "MODEL --data DIR [options]", &pc, &rest, &done);
-  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
+  if (!rc) rc = cli_one_model(&c, rest);
   if (!rc && o.against && strcmp(o.against, "reference") && strcmp(o.against, "host"))
     rc = cli_usage(&c, "--against takes reference or host");
   if (!rc && !o.data) {
-    const char *slash = strrchr(rest[0], '/');
-    size_t n = strlen(rest[0]);
-    o.data = n > 5 && strcmp(rest[0] + n - 5, ".onnx") == 0
-                 ? strndup(slash ? rest[0] : ".", slash ? (size_t)(slash - rest[0]) : 1)
-                 : strdup(rest[0]);
+    const char *slash = strrchr(c.model, '/');
+    size_t n = strlen(c.model);
+    o.data = n > 5 && strcmp(c.model + n - 5, ".onnx") == 0
+                 ? strndup(slash ? c.model : ".", slash ? (size_t)(slash - c.model) : 1)
+                 : strdup(c.model);
   }
   if (!rc && o.save && !o.each_node) rc = cli_usage(&c, "--save belongs to --each-node");
   if (!rc && o.each_node && !o.save) o.save = strdup("tenon-case");
   if (!rc) rc = cli_open(&c, TN_RT_CHECKED);
-  if (!rc) rc = verify(&c, rest[0], &o);
+  if (!rc) rc = verify(&c, c.model, &o);
   free(o.data);
   free(o.against);
   free(o.save);

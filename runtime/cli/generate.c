@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-void gen_options(gen_opts *g, struct poptOption *t) {
+void gen_options(cli *c, gen_opts *g, struct poptOption *t) {
   *g = (gen_opts){.n = 128, .top_k = -1, .temp = -1, .top_p = -1, .min_p = -1, .repeat = -1};
-  const struct poptOption table[] = {
+  const struct poptOption table[GEN_OPTIONS] = {
       {"prompt", 'p', POPT_ARG_STRING, &g->prompt, 0, "the prompt", "TEXT"},
       {"file", 'f', POPT_ARG_STRING, &g->file, 0, "read the prompt from FILE, or '-' for standard input", "FILE"},
       {"predict", 'n', POPT_ARG_INT, &g->n, 0, "tokens to generate at most (default 128; 0: until the end)", "N"},
@@ -20,6 +20,7 @@ void gen_options(gen_opts *g, struct poptOption *t) {
       {"stop", 0, POPT_ARG_ARGV, &g->stop, 0, "stop where this text appears (repeatable)", "STR"},
       {"ignore-eos", 0, POPT_ARG_NONE, &g->ignore_eos, 0, "go on after an end-of-sequence token", NULL},
       {"ids", 0, POPT_ARG_NONE, &g->ids, 0, "print token ids, the prompt's first, instead of text", NULL},
+      CLI_MODEL_FILE(*c),
       POPT_TABLEEND};
   memcpy(t, table, sizeof table);
 }

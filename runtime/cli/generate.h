@@ -14,8 +14,9 @@ typedef struct gen_opts {
   double temp, top_p, min_p, repeat;
 } gen_opts;
 
-/* Fills a popt table (at least 13 entries). Values below 0 mean: not given. */
-void gen_options(gen_opts *g, struct poptOption *table);
+enum { GEN_OPTIONS = 14 };
+/* Fills a popt table of GEN_OPTIONS entries. Values below 0 mean: not given. */
+void gen_options(cli *c, gen_opts *g, struct poptOption *table);
 void gen_options_finish(gen_opts *g);
 /* The prompt: -p, -f, or standard input for "-f -". malloc'd. */
 int gen_prompt(cli *c, const gen_opts *g, char **text, size_t *n);
