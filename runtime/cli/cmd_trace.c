@@ -135,29 +135,27 @@ int cmd_trace(int argc, const char **argv) {
   gen_opts g;
   trace_opts o = {0};
   char *prompt = NULL;
-  struct poptOption gen[13];
-  gen_options(&g, gen);
+  gen_options(&g);
   g.n = 16;
-  struct poptOption own[] = {{"output", 'o', POPT_ARG_STRING, &o.path, 0, "the trace file (JSON)", "FILE"},
-                             {"summary", 0, POPT_ARG_NONE, &o.summary, 0,
-                              "where the time goes by what tasks compute, in the format that --format names", NULL},
-                             {NULL, 0, POPT_ARG_INCLUDE_TABLE, gen, 0, "Generation (default: 16 tokens):", NULL},
-                             POPT_TABLEEND};
-  poptContext pc;
-  const char **rest;
+  const opt_row own[] = {{"output", 'o', OPT_TEXT, &o.path, "FILE", NULL, "the trace file (JSON)", NULL},
+                         {"summary", 0, OPT_FLAG, &o.summary, NULL, NULL,
+                          "where the time goes by what tasks compute, in the format that --format names", NULL},
+                         OPT_ROWS_END};
   size_t n = 0;
-  int done, rc = cli_parse(&c, argc, argv, own, "MODEL -p TEXT [-o FILE] [--summary] [options]", &pc, &rest, &done);
+  int rc = cli_parse(&c, argc, argv,
+                     &(cli_use){.usage = "MODEL -p TEXT [-o FILE] [--summary] [options]",
+                                .operand = "MODEL",
+                                .own = own,
+                                .more = g.rows,
+                                .more_title = "Generation:"});
   tn_lm *lm = NULL;
-  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
   if (!rc && !o.path && !o.summary) rc = cli_usage(&c, "-o FILE or --summary is needed");
   if (!rc) rc = gen_prompt(&c, &g, &prompt, &n);
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = gen_load(&c, rest[0], 0, &lm);
-  if (!rc) rc = trace(&c, lm, &g, &o, rest[0], prompt, n);
+  if (!rc) rc = gen_load(&c, c.operand, 0, &lm);
+  if (!rc) rc = trace(&c, lm, &g, &o, c.operand, prompt, n);
   tn_lm_destroy(lm);
   free(prompt);
-  free(o.path);
-  gen_options_finish(&g);
-  cli_finish(&c, pc);
+  cli_finish(&c);
   return rc;
 }
