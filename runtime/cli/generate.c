@@ -11,6 +11,8 @@ void gen_options(gen_opts *g) {
   const opt_row rows[] = {
       {"prompt", 'p', OPT_TEXT, &g->prompt, "TEXT", NULL, "the prompt", NULL},
       {"file", 'f', OPT_TEXT, &g->file, "FILE", NULL, "read the prompt from FILE, or '-' for standard input", NULL},
+      {"prompt-ids", 0, OPT_TEXT, &g->prompt_ids, "LIST", NULL,
+       "the prompt as token ids, such as 1,15,7: no tokenizer is needed", NULL},
       {"predict", 'n', OPT_INT, &g->n, "N", "0..", "tokens to generate at most; 0: until the end", NULL},
       {"temp", 0, OPT_REAL, &g->temp, "T", "0..", "temperature; 0 is greedy", unset},
       {"top-k", 0, OPT_INT, &g->top_k, "K", "0..", "keep the K most likely; 0: off", unset},
@@ -27,8 +29,10 @@ void gen_options(gen_opts *g) {
 }
 
 int gen_prompt(cli *c, const gen_opts *g, char **text, size_t *n) {
-  if (g->prompt && g->file) return cli_usage(c, "-p and -f exclude each other");
-  if (!g->prompt && !g->file) return cli_usage(c, "a prompt is needed: -p TEXT or -f FILE");
+  if (!!g->prompt + !!g->file + !!g->prompt_ids > 1) return cli_usage(c, "-p, -f and --prompt-ids exclude each other");
+  if (!g->prompt && !g->file && !g->prompt_ids)
+    return cli_usage(c, "a prompt is needed: -p TEXT, -f FILE or --prompt-ids LIST");
+  if (g->prompt_ids) return 0;
   if (g->file) {
     tn_error_init(&c->err);
     tn_status st = cli_read(g->file, text, n, &c->err);
@@ -37,6 +41,38 @@ int gen_prompt(cli *c, const gen_opts *g, char **text, size_t *n) {
   *text = strdup(g->prompt);
   *n = strlen(g->prompt);
   return *text ? 0 : cli_fail(c, TN_E_NO_MEMORY);
+}
+
+/* The end of one id of a list; NULL: there is none. */
+static const char *read_id(const char *s, int32_t *id) {
+  char *end;
+  errno = 0;
+  const long long v = strtoll(s, &end, 10);
+  if (end == s || errno || v < 0 || v > INT32_MAX || (*end && *end != ',') || (*end && !end[1])) return NULL;
+  *id = (int32_t)v;
+  return *end ? end + 1 : end;
+}
+
+/* Where tn_free releases them, as it does tn_lm_encode's. */
+static int listed_ids(cli *c, const char *list, int32_t **ids, size_t *n_ids) {
+  size_t most = 1;
+  for (const char *s = list; *s; s++) most += *s == ',';
+  int32_t *v = malloc(most * sizeof *v);
+  if (!v) return cli_fail(c, TN_E_NO_MEMORY);
+  *n_ids = 0;
+  for (const char *s = list; *s && (s = read_id(s, &v[*n_ids]));) (*n_ids)++;
+  if (*n_ids != most) {
+    free(v);
+    return cli_usage(c, "--prompt-ids takes token ids with commas between them, such as 1,15,7; not '%s'", list);
+  }
+  *ids = v;
+  return 0;
+}
+
+int gen_ids(cli *c, const gen_opts *g, const tn_lm *lm, const char *text, size_t n, int32_t **ids, size_t *n_ids) {
+  if (g->prompt_ids) return listed_ids(c, g->prompt_ids, ids, n_ids);
+  const tn_status st = tn_lm_encode(lm, text, n, 1, ids, n_ids, &c->err);
+  return st == TN_OK ? 0 : cli_fail(c, st);
 }
 
 int gen_params(cli *c, const gen_opts *g, const tn_lm *lm, tn_gen_params *p) {
@@ -52,7 +88,8 @@ int gen_params(cli *c, const gen_opts *g, const tn_lm *lm, tn_gen_params *p) {
     char *end;
     errno = 0;
     p->seed = strtoull(g->seed, &end, 10);
-    if (*end || errno) return cli_usage(c, "--seed takes a whole number, not '%s'", g->seed);
+    if (*g->seed < '0' || *g->seed > '9' || *end || errno)
+      return cli_usage(c, "--seed takes a whole number, not '%s'", g->seed);
   }
   p->stop = (const char *const *)g->stop;
   while (g->stop && g->stop[p->n_stop]) p->n_stop++;
