@@ -55,20 +55,18 @@ static int split_disabled(cli *c) {
 }
 
 static void print_help(const cli *c, const cli_use *use) {
-  const cli_command *command = cli_find_command(c->command);
-  printf("usage: tenon %s %s\n\n%s\n", c->command, use->usage, command ? command->help : "");
+  printf("usage: tenon %s %s\n\n%s\n", c->command, use->usage, cli_summary(c->command));
   opts_help(&c->opts, stdout);
 }
 
 /* The parts of the man page and of completion that are this command's. */
 static void print_shown(const cli *c, const cli_use *use) {
-  const cli_command *command = cli_find_command(c->command);
   if (strcmp(c->show, "words") == 0) {
     opts_words(&c->opts, stdout);
     return;
   }
   opts own = {.tables = {{"", use->own}, {"", use->more}}};
-  printf(".SS tenon %s %s\n%s\n", c->command, use->usage, command ? command->help : "");
+  printf(".SS tenon %s %s\n%s\n", c->command, use->usage, cli_summary(c->command));
   opts_man(&own, stdout);
 }
 

@@ -63,10 +63,9 @@ void cli_find_json(cli *c, int argc, const char **argv);
 typedef struct cli_command {
   const char *name;
   int (*run)(int argc, const char **argv);
-  const char *help;
 } cli_command;
-/* NULL: there is none of this name. */
-const cli_command *cli_find_command(const char *name);
+/* What a command does, in a line; "" of one that is none. */
+const char *cli_summary(const char *command);
 /* Finds the command that argv[1] names, or answers help, --version and mistakes. The exit code,
  * or CLI_HELPED. */
 int cli_dispatch(int argc, const char **argv);

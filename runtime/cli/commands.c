@@ -9,26 +9,14 @@
 #include "runtime/cli/cli.h"
 
 static const cli_command commands[] = {
-    {"run", cmd_run, "generate text from a prompt"},
-    {"infer", cmd_infer, "run any model once on tensors from files"},
-    {"verify", cmd_verify, "compare with expected outputs or with an oracle"},
-    {"check", cmd_check, "which device takes each node, and why others refused"},
-    {"inspect", cmd_inspect, "inputs, outputs, dims, passes, memory"},
-    {"embed", cmd_embed, "vectors of texts, and which are close to a query"},
-    {"classify", cmd_classify, "classes of images; with a CLIP model, which labels fit"},
-    {"plugins", cmd_plugins, "plugins, devices, formats, and why others were not loaded"},
-    {"eval", cmd_eval, "perplexity of a text"},
-    {"bench", cmd_bench, "speed of a language model, beside its peers"},
-    {"trace", cmd_trace, "one run as a trace for Perfetto"},
-    {"pack", cmd_pack, "pack weights ahead of time, and how exact they are"},
-    {"conform", cmd_conform, "the vendor kit: is this plugin correct, or here is the case where it is not"},
-    {"new-plugin", cmd_new_plugin, "a folder to begin a backend plugin with"},
-    {"bundle", cmd_bundle, "a folder with just what a model needs on one kind of device"},
-    {"calibrate", cmd_calibrate, "activation statistics on a text, for formats that need them"},
+    {"run", cmd_run},         {"infer", cmd_infer},           {"verify", cmd_verify},     {"check", cmd_check},
+    {"inspect", cmd_inspect}, {"embed", cmd_embed},           {"classify", cmd_classify}, {"plugins", cmd_plugins},
+    {"eval", cmd_eval},       {"bench", cmd_bench},           {"trace", cmd_trace},       {"pack", cmd_pack},
+    {"conform", cmd_conform}, {"new-plugin", cmd_new_plugin}, {"bundle", cmd_bundle},     {"calibrate", cmd_calibrate},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
-const cli_command *cli_find_command(const char *name) {
+static const cli_command *find_command(const char *name) {
   for (size_t i = 0; i < COMMANDS; i++)
     if (strcmp(name, commands[i].name) == 0) return &commands[i];
   return NULL;
@@ -38,7 +26,7 @@ static const char about[] = "runs exported ONNX models through backend plugins";
 
 static int print_help(FILE *f) {
   fprintf(f, "tenon %s: %s\n\nusage: tenon COMMAND [options]\n\n", tn_version(), about);
-  for (size_t i = 0; i < COMMANDS; i++) fprintf(f, "  %-11s %s\n", commands[i].name, commands[i].help);
+  for (size_t i = 0; i < COMMANDS; i++) fprintf(f, "  %-11s %s\n", commands[i].name, cli_summary(commands[i].name));
   fprintf(f,
           "\n`tenon help COMMAND` lists a command's options. `tenon --version` says which Tenon this is.\n"
           "`tenon help man` writes a man page, `tenon help bash` a script that completes commands and options.\n");
@@ -95,7 +83,7 @@ static int help_on(int argc, const char **argv) {
   if (argc < 3) return print_help(stdout);
   if (strcmp(argv[2], "man") == 0) return print_man();
   if (strcmp(argv[2], "bash") == 0) return print_completion();
-  const cli_command *command = cli_find_command(argv[2]);
+  const cli_command *command = find_command(argv[2]);
   if (!command) return refuse_command(argv[2], argc, argv);
   const char *help[] = {command->name, "--help", NULL};
   return command->run(2, help);
@@ -108,7 +96,7 @@ int cli_dispatch(int argc, const char **argv) {
   if (is_one_of(argv[1], "--version", "-V")) return printf("tenon %s\n", tn_version()) < 0;
   if (is_one_of(argv[1], "--help", "-h")) return print_help(stdout);
   if (strcmp(argv[1], "help") == 0) return help_on(argc, argv);
-  const cli_command *command = cli_find_command(argv[1]);
+  const cli_command *command = find_command(argv[1]);
   if (!command) return refuse_command(argv[1], argc, argv);
   return command->run(argc - 1, argv + 1);
 }
