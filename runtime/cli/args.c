@@ -55,7 +55,7 @@ static int split_disabled(cli *c) {
 }
 
 static void print_help(const cli *c, const cli_use *use) {
-  printf("usage: tenon %s %s\n\n%s\n", c->command, use->usage, cli_summary(c->command));
+  printf("Usage: tenon %s %s\n\n%s\n", c->command, use->usage, cli_summary(c->command));
   opts_help(&c->opts, stdout);
 }
 

@@ -264,14 +264,6 @@ static void bencher_finish(bencher *b) {
   tn_lm_destroy(b->lm);
 }
 
-static void bench_opts_finish(bench_opts *o) {
-  free(o->prompt);
-  free(o->predict);
-  free(o->depth);
-  for (char **s = o->peers; s && *s; s++) free(*s);
-  free(o->peers);
-}
-
 int cmd_bench(int argc, const char **argv) {
   cli c = {.command = "bench"};
   bench_opts o = {.rounds = 5};
@@ -294,7 +286,6 @@ int cmd_bench(int argc, const char **argv) {
   if (!rc) rc = all_rounds(&b, &o);
   if (!rc) rc = report(&b, &o, c.operand);
   bencher_finish(&b);
-  bench_opts_finish(&o);
   cli_finish(&c);
   return rc;
 }

@@ -112,8 +112,6 @@ int cmd_infer(int argc, const char **argv) {
   if (!rc) rc = cli_load(&c, c.operand, 0, &m);
   if (!rc) rc = infer(&c, m, in, dir);
   tn_model_destroy(m);
-  for (char **p = in; p && *p; p++) free(*p);
-  free(in);
   cli_finish(&c);
   return rc;
 }

@@ -25,7 +25,7 @@ static const cli_command *find_command(const char *name) {
 static const char about[] = "runs exported ONNX models through backend plugins";
 
 static int print_help(FILE *f) {
-  fprintf(f, "tenon %s: %s\n\nusage: tenon COMMAND [options]\n\n", tn_version(), about);
+  fprintf(f, "tenon %s: %s\n\nUsage: tenon COMMAND [options]\n\n", tn_version(), about);
   for (size_t i = 0; i < COMMANDS; i++) fprintf(f, "  %-11s %s\n", commands[i].name, cli_summary(commands[i].name));
   fprintf(f,
           "\n`tenon help COMMAND` lists a command's options. `tenon --version` says which Tenon this is.\n"

@@ -37,7 +37,7 @@ static bool refuse_number(opts *o, const opt_row *row, const char *shown, const 
   else if (dots && dots[2])
     snprintf(range, sizeof range, " from %.*s to %s", (int)(dots - row->takes), row->takes, dots + 2);
   else if (dots)
-    snprintf(range, sizeof range, " of at least %.*s", (int)(dots - row->takes), row->takes);
+    snprintf(range, sizeof range, ", %.*s or more", (int)(dots - row->takes), row->takes);
   snprintf(o->why, sizeof o->why, "%s takes %s%s, not '%.80s'", shown, what, range, text);
   return false;
 }

@@ -24,16 +24,16 @@ USAGE = [
     ("run {demo} -temp 1", 2, "there is no option -t: did you mean --temp?"),
     ("run {demo} -p", 2, "-p needs a value: TEXT"),
     ("run {demo} --ids=3 -p a", 2, "--ids takes no value"),
-    ("run {demo} -p a --temp -1", 2, "--temp takes a number of at least 0, not '-1'"),
-    ("run {demo} -p a --temp hot", 2, "--temp takes a number of at least 0, not 'hot'"),
-    ("run {demo} -p a --temp nan", 2, "--temp takes a number of at least 0, not 'nan'"),
-    ("run {demo} -p a --top-k -3", 2, "--top-k takes a whole number of at least 0, not '-3'"),
-    ("run {demo} -p a --top-k 1.5", 2, "--top-k takes a whole number of at least 0, not '1.5'"),
+    ("run {demo} -p a --temp -1", 2, "--temp takes a number, 0 or more, not '-1'"),
+    ("run {demo} -p a --temp hot", 2, "--temp takes a number, 0 or more, not 'hot'"),
+    ("run {demo} -p a --temp nan", 2, "--temp takes a number, 0 or more, not 'nan'"),
+    ("run {demo} -p a --top-k -3", 2, "--top-k takes a whole number, 0 or more, not '-3'"),
+    ("run {demo} -p a --top-k 1.5", 2, "--top-k takes a whole number, 0 or more, not '1.5'"),
     ("run {demo} -p a --top-p 7", 2, "--top-p takes a number from 0 to 1, not '7'"),
     ("run {demo} -p a --min-p -0.1", 2, "--min-p takes a number from 0 to 1, not '-0.1'"),
     ("run {demo} -p a --repeat-penalty 0", 2, "--repeat-penalty takes a number above 0, not '0'"),
-    ("run {demo} -p a -n -5", 2, "-n takes a whole number of at least 0, not '-5'"),
-    ("run {demo} -p a -n 99999999999", 2, "-n takes a whole number of at least 0, not '99999999999'"),
+    ("run {demo} -p a -n -5", 2, "-n takes a whole number, 0 or more, not '-5'"),
+    ("run {demo} -p a -n 99999999999", 2, "-n takes a whole number, 0 or more, not '99999999999'"),
     ("run {demo} -p a --seed -", 2, "--seed takes a whole number, not '-'"),
     ("run {demo} -p a --threads 999", 2, "--threads takes a whole number from 0 to 256, not '999'"),
     ("eval {demo} --text {demo}/config.json --against hsot", 2,
@@ -87,7 +87,7 @@ class Help(Case):
             text = self.ok("help", command).stdout
             self.assertEqual(text, self.ok(command, "--help").stdout)
             self.assertEqual(text, self.ok(command, "--bogus", "-h").stdout, "help wins over mistakes")
-            self.assertTrue(text.startswith(f"usage: tenon {command} "), text)
+            self.assertTrue(text.startswith(f"Usage: tenon {command} "), text)
             self.assertIn("--profile NAME|FILE", text)
             for line in text.splitlines():
                 self.assertLessEqual(len(line), 100, line)
