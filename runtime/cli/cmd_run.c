@@ -34,7 +34,7 @@ static tn_status has_text(const tn_lm *lm, const int32_t *ids, size_t n, tn_erro
   return st;
 }
 
-static int generate(cli *c, tn_lm *lm, const gen_opts *g, const char *prompt, size_t n) {
+static int run_generate(cli *c, tn_lm *lm, const gen_opts *g, const char *prompt, size_t n) {
   tn_gen_params p;
   tn_chat *chat = NULL;
   tn_gen_result res = {.h = {sizeof res, 1, 0}};
@@ -66,22 +66,17 @@ static int generate(cli *c, tn_lm *lm, const gen_opts *g, const char *prompt, si
 int cmd_run(int argc, const char **argv) {
   cli c = {.command = "run"};
   gen_opts g;
-  struct poptOption own[14];
-  gen_options(&g, own);
-  poptContext pc;
-  const char **rest;
+  gen_options(&g);
   char *prompt = NULL;
   size_t n = 0;
-  int done, rc = cli_parse(&c, argc, argv, own, "MODEL -p TEXT [options]", &pc, &rest, &done);
+  int rc = cli_parse(&c, argc, argv, &(cli_use){.usage = "MODEL -p TEXT [options]", .operand = "MODEL", .own = g.rows});
   tn_lm *lm = NULL;
-  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
   if (!rc) rc = gen_prompt(&c, &g, &prompt, &n);
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = gen_load(&c, rest[0], 0, &lm);
-  if (!rc) rc = generate(&c, lm, &g, prompt, n);
+  if (!rc) rc = gen_load(&c, c.operand, 0, &lm);
+  if (!rc) rc = run_generate(&c, lm, &g, prompt, n);
   tn_lm_destroy(lm);
   free(prompt);
-  gen_options_finish(&g);
-  cli_finish(&c, pc);
+  cli_finish(&c);
   return rc;
 }
