@@ -488,7 +488,7 @@ static void test_two(void) {
 
 int main(void) {
   if (CU_initialize_registry() != CUE_SUCCESS) return 1;
-  CU_pSuite s = CU_add_suite("sched: where data lies", setup, teardown);
+  CU_pSuite s = CU_add_suite("where data lies", setup, teardown);
   CU_add_test(s, "the host's bits on devices with memory of their own", test_bits);
   CU_add_test(s, "what a step makes and maps", test_counts);
   CU_add_test(s, "strays of a device", test_strays);

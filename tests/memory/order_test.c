@@ -141,7 +141,7 @@ static void test_statement(void) {
 }
 
 void suite_order(void) {
-  CU_pSuite s = CU_add_suite("sched: random orders", NULL, NULL);
+  CU_pSuite s = CU_add_suite("random orders", NULL, NULL);
   CU_add_test(s, "host", test_host);
   CU_add_test(s, "plugin", test_plugin);
   CU_add_test(s, "engine", test_engine);

@@ -266,7 +266,7 @@ static void test_reports(void) {
 }
 
 void suite_pack(void) {
-  CU_pSuite s = CU_add_suite("sched: packing", NULL, NULL);
+  CU_pSuite s = CU_add_suite("packing", NULL, NULL);
   CU_add_test(s, "host, device, disk", test_residency);
   CU_add_test(s, "disk, packed before", test_disk_again);
   CU_add_test(s, "a device that is not here", test_offline);

@@ -127,7 +127,7 @@ static void test_require(void) {
 }
 
 void suite_place(void) {
-  CU_pSuite s = CU_add_suite("sched: fused nodes", NULL, NULL);
+  CU_pSuite s = CU_add_suite("fused nodes", NULL, NULL);
   CU_add_test(s, "whole, joined or in pieces", test_place);
   CU_add_test(s, "require", test_require);
 }

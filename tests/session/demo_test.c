@@ -114,7 +114,7 @@ static void test_capture(void) {
 }
 
 void suite_demo(void) {
-  CU_pSuite s = CU_add_suite("sched: demo model", NULL, NULL);
+  CU_pSuite s = CU_add_suite("demo model", NULL, NULL);
   CU_add_test(s, "reference", test_reference);
   CU_add_test(s, "capture", test_capture);
 }

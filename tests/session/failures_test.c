@@ -35,7 +35,7 @@ typedef struct outcome {
 /* create, load, run twice with other dims, reports; everything is destroyed again. */
 static void live(const char *profile, const char *model, outcome *o) {
   static const float x[8] = {1, -2, 3, -4, 5, -6, 7, -8};
-  const char *dirs[] = {getenv("TENON_TEST_SCHED_PLUGINS")};
+  const char *dirs[] = {getenv("TENON_TEST_SESSION_PLUGINS")};
   tn_runtime_opts ro = {.h = {sizeof ro, 1, 0},
                         .profile = profile,
                         .plugin_dirs = dirs,
@@ -114,7 +114,7 @@ static void test_plugin(void) { every_allocation("plugins: [sched-matmul, host]\
 
 int main(void) {
   if (CU_initialize_registry() != CUE_SUCCESS) return 1;
-  CU_pSuite s = CU_add_suite("sched: memory", NULL, NULL);
+  CU_pSuite s = CU_add_suite("failed allocations", NULL, NULL);
   CU_add_test(s, "every allocation fails once, host", test_host);
   CU_add_test(s, "every allocation fails once, plugin", test_plugin);
   CU_basic_set_mode(CU_BRM_VERBOSE);

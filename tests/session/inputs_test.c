@@ -155,7 +155,7 @@ static void test_odd_outputs(void) {
 }
 
 void suite_inputs(void) {
-  CU_pSuite s = CU_add_suite("sched: inputs and outputs", NULL, NULL);
+  CU_pSuite s = CU_add_suite("inputs and outputs", NULL, NULL);
   CU_add_test(s, "each wrong input is named", test_bad_inputs);
   CU_add_test(s, "sums of symbols", test_sums_of_symbols);
   CU_add_test(s, "symbols are solved; zero and changing dims", test_symbols);

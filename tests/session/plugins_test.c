@@ -214,7 +214,7 @@ static void test_require(void) {
 }
 
 void suite_plugins(void) {
-  CU_pSuite s = CU_add_suite("sched: devices", NULL, NULL);
+  CU_pSuite s = CU_add_suite("devices", NULL, NULL);
   CU_add_test(s, "a plugin that is right", test_good);
   CU_add_test(s, "a plugin that is wrong is caught", test_wrong_device);
   CU_add_test(s, "floating-point mode, unknown status", test_misbehaviour);

@@ -272,7 +272,7 @@ static void test_refusals(void) {
 }
 
 void suite_runs(void) {
-  CU_pSuite s = CU_add_suite("sched: runs", NULL, NULL);
+  CU_pSuite s = CU_add_suite("runs", NULL, NULL);
   CU_add_test(s, "sessions at once, host", test_sessions_host);
   CU_add_test(s, "sessions at once, plugin", test_sessions_plugin);
   CU_add_test(s, "sessions at once, engine", test_sessions_engine);
