@@ -27,12 +27,14 @@ typedef enum { FMT_TEXT, FMT_MD, FMT_CSV, FMT_JSON } cli_format;
 /* Options that every command takes. */
 typedef struct cli {
   const char *command;
-  const char *operand; /* what stands without an option: the MODEL; NULL: nothing */
+  const char *operand; /* what stands without an option: the MODEL, or its file that --model-file names; NULL: nothing */
   char *profile, *log_level, *format_name, *cache_dir, *calibration, *cpus, *show;
   char *max_memory; /* --max-memory */
   char *disable;    /* --disable-pass, of the commands that load a model as a graph; "NAME,..." */
   const char *disabled[32];
   uint32_t n_disabled;
+  char *model_file; /* --model-file: which file of MODEL */
+  char *found;      /* then: that file */
   char **plugin_dirs;
   int threads;
   const char *retry;    /* `plugins --retry NAME` */
