@@ -127,7 +127,7 @@ static tn_status load_fit(cli *c, const char *path, tn_model_opts *mo, tn_model 
   return tn_model_load(c->rt, path, mo, m, &c->err);
 }
 
-static int inspect(cli *c, const char *path, inspect_opts *o) {
+static int inspect_model(cli *c, const char *path, inspect_opts *o) {
   int64_t said = 0;
   const int rc = cli_said_context(c, path, &said);
   if (rc) return rc;
@@ -174,7 +174,7 @@ int cmd_inspect(int argc, const char **argv) {
                      &(cli_use){.usage = "MODEL [options]", .operand = "MODEL", .own = own, .context = true});
   if (!rc) rc = parse_dims(&c, &o);
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = inspect(&c, c.operand, &o);
+  if (!rc) rc = inspect_model(&c, c.operand, &o);
   cli_finish(&c);
   return rc;
 }
