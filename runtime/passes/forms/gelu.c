@@ -132,7 +132,7 @@ static tni_node *completes(reader *r) {
     v = r->g->nodes[next]->pub.out[0];
     r->visits = 0;
     if (!read_value(r, v, 0, &p)) return NULL;
-    if (is(&p, r->g->values[r->x]->pub.dtype, &want) && tni_match_same_shape(r->g, r->x, v)) return r->g->nodes[next];
+    if (is(&p, tni_match_precision(r->g, r->x), &want) && tni_match_same_shape(r->g, r->x, v)) return r->g->nodes[next];
   }
   return NULL;
 }
@@ -148,7 +148,7 @@ static tni_node *find(const tni_graph *g, const tni_node *t, tn_id *x) {
     reader r = {.g = g, .x = list[i], .t = TN_NONE};
     poly p;
     tni_node *last;
-    if (!read_value(&r, t->pub.in[0], 0, &p) || !is(&p, g->values[list[i]]->pub.dtype, &want)) continue;
+    if (!read_value(&r, t->pub.in[0], 0, &p) || !is(&p, tni_match_precision(g, list[i]), &want)) continue;
     r.t = t->pub.out[0];
     *x = list[i];
     if ((last = completes(&r))) return last;

@@ -66,9 +66,7 @@ static tn_status wide_tensor(const tni_tensor *from, tni_tensor *to) {
   return st == TN_OK ? tni_dtype_bytes(TN_DT_F32, count, &to->bytes) : st;
 }
 
-/* The lowest number of float16 stands for minus infinity in masks, since any score vanishes in it. What it does there it
- * does as the lowest of float32. */
-static void lower(uint32_t dtype, float *x, int64_t n) {
+void tni_widen_lowest(uint32_t dtype, float *x, int64_t n) {
   for (int64_t i = 0; dtype == TN_DT_F16 && i < n; i++)
     if (x[i] == -65504.f) x[i] = -FLT_MAX;
 }
@@ -79,7 +77,7 @@ static tn_status set_floats(tni_graph *g, const tni_tensor *from, tni_tensor *t,
   t->data = tni_arena_alloc(g->arena, t->bytes ? (size_t)t->bytes : 1, 64);
   if (!t->data) return TN_E_NO_MEMORY;
   tni_tensor_to_f32(from, 0, n, t->data);
-  lower(from->dtype, t->data, n);
+  tni_widen_lowest(from->dtype, t->data, n);
   return tni_value_set_tensor(g, to, t, NULL);
 }
 

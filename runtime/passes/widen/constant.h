@@ -10,6 +10,9 @@
 
 static inline bool tni_widen_is_half(uint32_t dtype) { return dtype == TN_DT_F16 || dtype == TN_DT_BF16; }
 
+/* n elements that were of this dtype, as float32: the lowest float16 stands for minus infinity in masks, since any
+ * score vanishes in it. What it does there it does as the lowest of float32. */
+void tni_widen_lowest(uint32_t dtype, float *x, int64_t n);
 /* The CONST v may stay as it is stored: a matrix of halves, every reader of which reads it so, or one that is not to be
  * read now. */
 bool tni_widen_stays(const tni_graph *g, tn_id v);

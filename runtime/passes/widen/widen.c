@@ -172,6 +172,7 @@ static tn_status widen_tensor(widening *w, tni_raw_attr *a) {
   if (!t || !x || a->tensor->bytes != 2) return tni_fail_memory(w->err, w->g->name);
   *t = *a->tensor;
   tni_tensor_to_f32(t, 0, 1, x);
+  tni_widen_lowest(t->dtype, x, 1);
   t->dtype = TN_DT_F32;
   t->bytes = sizeof *x;
   t->data = x;
@@ -240,18 +241,22 @@ static tn_status find(widening *w, uint32_t *found) {
   return TN_OK;
 }
 
-static bool has_halves(const tni_graph *g) {
+/* The coarser of the halves that g has; 0: none. */
+static uint32_t halves_of(const tni_graph *g) {
+  uint32_t dtype = g->widened;
   for (uint32_t i = 0; i < g->n_values; i++)
-    if (is_half_value(g, i)) return true;
-  return false;
+    if (is_half_value(g, i) && dtype != TN_DT_BF16) dtype = g->values[i]->pub.dtype;
+  return dtype;
 }
 
 tn_status tni_pass_widen(tni_graph *g, uint32_t *n, tn_error *err) {
   widening w = {.g = g, .err = err};
   *n = 0;
-  if (!has_halves(g)) return TN_OK;
+  const uint32_t halves = halves_of(g);
+  if (!halves) return TN_OK;
   tn_status st = find(&w, n);
   if (st != TN_OK || *n == 0) return st;
+  g->widened = halves;
   for (tn_id v = 0; st == TN_OK && v < w.n_values; v++)
     if (is_half_value(g, v)) st = widen_value(&w, v);
   for (uint32_t i = 0; st == TN_OK && i < w.n_nodes; i++)
