@@ -54,7 +54,7 @@ tn_status tni_k_matmul(const tni_kargs *a) {
   }
   g.a_row = g.K;
   g.b_row = g.N;
-  tni_hquantized room;
+  tni_ops_quantized room;
   tni_hquantized_pack(&g, w, true, 0, &room);
   tni_gemm_run(&g, a->scratch, a->run);
   return TN_OK;
@@ -79,7 +79,7 @@ tn_status tni_k_gemm(const tni_kargs *a) {
   g.skips_zeros = a->skips_zeros && !ta;
   g.b_row = tb ? 1 : w->dims[1];
   g.b_col = tb ? w->dims[1] : 1;
-  tni_hquantized room;
+  tni_ops_quantized room;
   tni_hquantized_pack(&g, w, !tb, 0, &room);
   if (c && tni_knumel(a->out[0])) {
     tni_bcast b;
