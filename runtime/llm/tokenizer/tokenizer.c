@@ -165,7 +165,6 @@ void tni_ids_free(tni_ids *ids) {
 void tni_tokenizer_limit(tni_tokenizer *t, size_t max) {
   t->truncate = max > 0;
   t->max_length = max;
-  t->truncate_second = t->pad = false;
 }
 
 bool tni_tokenizer_lowercases(const tni_tokenizer *t) {
@@ -175,7 +174,7 @@ bool tni_tokenizer_lowercases(const tni_tokenizer *t) {
   return false;
 }
 
-int32_t tni_tokenizer_pad(const tni_tokenizer *t) { return t->pad ? t->pad_id : -1; }
+int32_t tni_tokenizer_pad(const tni_tokenizer *t) { return t->has_pad ? t->pad_id : -1; }
 
 uint32_t tni_tokenizer_vocab_size(const tni_tokenizer *t) { return (uint32_t)t->n_tokens; }
 
