@@ -85,6 +85,7 @@ static int take_operands(cli *c, const cli_use *use) {
 int cli_parse(cli *c, int argc, const char **argv, const cli_use *use) {
   opt_row common[COMMON_ROWS];
   int help = 0;
+  tn_long_error_init(&c->whole);
   common_rows(c, &help, common);
   c->opts = (opts){.tables = {{"Options of this command:", use->own},
                               {use->more_title, use->more},

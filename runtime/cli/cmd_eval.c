@@ -208,7 +208,6 @@ static int evaluate(cli *c, const char *path, const eval_opts *o) {
   tn_lm *other = NULL;
   char *text = NULL;
   size_t n = 0;
-  tn_error_init(&c->err);
   tn_status st = cli_read(o->text, &text, &n, &c->err);
   if (st != TN_OK) return cli_fail(c, st);
   int rc = gen_load(c, path, 0, &sc.lm);

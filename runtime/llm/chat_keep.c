@@ -57,7 +57,8 @@ static tn_status take_logits(tn_chat *c, size_t n, size_t total, bool last_only,
     *logits = (const float *)o->data + (have - want) * v;
     return TN_OK;
   }
-  if (!tni_mul_size(all, v, &bytes) || !tni_mul_size(bytes, sizeof(float), &bytes) || !tni_chat_mem_grow(&c->logits, bytes))
+  if (!tni_mul_size(all, v, &bytes) || !tni_mul_size(bytes, sizeof(float), &bytes) ||
+      !tni_chat_mem_grow(&c->logits, bytes))
     return tni_fail_memory(err, "logits");
   tni_logits_to_f32(o, have, want, v, (float *)c->logits.v + *done * v);
   *done += want;
@@ -102,7 +103,7 @@ tn_status tni_chat_keep_step(tn_chat *c, bool last_only, const float **logits, s
   if (total == 0) return tni_fail(err, TN_E_INVALID, "ids", "there is no token to run");
   tn_status st = run_range(c, from, c->n, &want, err);
   if (began_anew(c, st, from)) {
-    tn_error_init(err);
+    tni_error_begin(err);
     st = run_range(c, 0, from, &nothing, err);
     if (st == TN_OK) st = run_range(c, from, c->n, &want, err);
   }

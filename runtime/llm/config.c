@@ -129,15 +129,15 @@ static tn_status read_file(const char *folder, const char *name, read_fn read, t
   if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
     return tni_fail(err, TN_E_LIMIT, folder, "the path is too long");
   json_t *tree = NULL;
-  tn_error mine;
-  tni_error_init(&mine);
-  tn_status st = tni_json_load(path, &tree, &mine);
+  tn_long_error mine;
+  tni_long_error_init(&mine);
+  tn_status st = tni_json_load(path, &tree, &mine.error);
   if (st == TN_E_UNAVAILABLE) return TN_OK;
   tni_at root = tni_at_root(tree, path);
-  if (st == TN_OK) st = tni_at_object(&root, &mine);
-  if (st == TN_OK) st = read(&root, c, &mine);
+  if (st == TN_OK) st = tni_at_object(&root, &mine.error);
+  if (st == TN_OK) st = read(&root, c, &mine.error);
   json_decref(tree);
-  return st == TN_OK ? TN_OK : tni_fail(err, st, mine.where, "%s", mine.message);
+  return st == TN_OK ? TN_OK : tni_error_pass(err, st, &mine.error);
 }
 
 tn_status tni_lm_config_load(const char *folder, tni_lm_config *out, tn_error *err) {
