@@ -8,7 +8,7 @@
 
 #include "runtime/cli/cli.h"
 
-enum { COMMON_ROWS = 16 };
+enum { COMMON_ROWS = 16, MODEL_ROWS = 3 };
 
 static void common_rows(cli *c, int *help, opt_row *out) {
   const opt_row rows[] = {
@@ -29,6 +29,17 @@ static void common_rows(cli *c, int *help, opt_row *out) {
       OPT_ROWS_END};
   _Static_assert(sizeof rows <= COMMON_ROWS * sizeof *rows, "COMMON_ROWS is too small");
   memcpy(out, rows, sizeof rows);
+}
+
+/* Of commands that take a MODEL. */
+static void model_rows(cli *c, bool context, opt_row *out) {
+  const opt_row rows[MODEL_ROWS] = {{"model-file", 0, OPT_TEXT, &c->model_file, "FILE", NULL,
+                                     "which file of the folder MODEL, or of its folder onnx/", "model.onnx, .."},
+                                    {"max-seq", 'c', OPT_LONG, &c->max_seq, "N", "1..2147483647",
+                                     "positions of the context", "config.json's, as far as memory goes"},
+                                    OPT_ROWS_END};
+  memcpy(out, rows, sizeof rows);
+  if (!context) out[1] = out[2];
 }
 
 void cli_find_json(cli *c, int argc, const char **argv) {
@@ -82,13 +93,26 @@ static int take_operands(cli *c, const cli_use *use) {
   return 0;
 }
 
+static bool takes_model(const cli_use *use) { return use->operand && strstr(use->operand, "MODEL"); }
+
+/* `bundle`, whose MODEL may be missing, finds the file by itself. */
+static int find_model(cli *c, const cli_use *use) {
+  if (!c->model_file || use->operand[0] == '[') return 0;
+  const tn_status st = tn_model_find(c->operand, c->model_file, &c->found, &c->err);
+  if (st != TN_OK) return cli_fail(c, st);
+  c->operand = c->found;
+  return 0;
+}
+
 int cli_parse(cli *c, int argc, const char **argv, const cli_use *use) {
-  opt_row common[COMMON_ROWS];
+  opt_row common[COMMON_ROWS], model[MODEL_ROWS];
   int help = 0;
   tn_long_error_init(&c->whole);
   common_rows(c, &help, common);
+  model_rows(c, use->context, model);
   c->opts = (opts){.tables = {{"Options of this command:", use->own},
                               {use->more_title, use->more},
+                              {takes_model(use) ? "Options of the model:" : NULL, model},
                               {"Options of every command:", common}}};
   cli_find_json(c, argc, argv);
   const bool parsed = opts_parse(&c->opts, argc, argv);
@@ -101,10 +125,12 @@ int cli_parse(cli *c, int argc, const char **argv, const cli_use *use) {
   int rc = split_disabled(c);
   if (!rc) rc = cli_limit_memory(c);
   if (!rc) rc = take_operands(c, use);
+  if (!rc && takes_model(use)) rc = find_model(c, use);
   return rc;
 }
 
 void cli_finish(cli *c) {
   tn_runtime_destroy(c->rt);
+  tn_free(c->found);
   opts_finish(&c->opts);
 }

@@ -230,6 +230,7 @@ int cmd_bundle(int argc, const char **argv) {
       rc = cli_usage(&c, "--max-size '%s': bytes, or a number with K, M or G", b.max_size);
     if (!rc) rc = find_parts(&c, &b);
     b.o.model = c.operand;
+    b.o.model_file = c.model_file;
     if (!rc) rc = open_and_make(&c, &b);
   }
   cli_finish(&c);
