@@ -75,7 +75,7 @@ static double compare_rows(scorer *sc, const float *x, const float *y, int32_t n
   log_softmax(y, sc->vocab, sc->q);
   for (size_t k = 0; k < sc->vocab; k++)
     if (sc->q[k] > -700) sc->s.kl += exp(sc->q[k]) * (sc->q[k] - sc->p[k]);
-  sc->s.agree += argmax(x, sc->vocab) == argmax(y, sc->vocab);
+  sc->s.agree += argmax_of_row(x, sc->vocab) == argmax_of_row(y, sc->vocab);
   compare_logits(sc, x, y);
   return -sc->q[next];
 }
