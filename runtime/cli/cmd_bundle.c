@@ -22,7 +22,7 @@ typedef struct bundle_opts {
   tn_bundle_opts o;
 } bundle_opts;
 
-static uint32_t count(char **list) {
+static uint32_t count_strings(char **list) {
   uint32_t n = 0;
   while (list && list[n]) n++;
   return n;
@@ -98,7 +98,7 @@ static tn_status on_link(void *user, const char *const *plugins, uint32_t n, con
   return cli_link_static(&l, plugins, n, out, err);
 }
 
-static const char *str(json_t *o, const char *key) {
+static const char *bundle_str(json_t *o, const char *key) {
   const char *s = json_string_value(json_object_get(o, key));
   return s ? s : "";
 }
@@ -116,7 +116,7 @@ static void print_files(json_t *j, cli_format f) {
   for (size_t r = 0; r < sizeof roles / sizeof *roles; r++) {
     long long n = 0, bytes = 0;
     char a[32], b[32];
-    json_array_foreach(files, i, e) if (strcmp(str(e, "role"), roles[r]) == 0) {
+    json_array_foreach(files, i, e) if (strcmp(bundle_str(e, "role"), roles[r]) == 0) {
       n++;
       bytes += json_integer_value(json_object_get(e, "bytes"));
     }
@@ -135,7 +135,7 @@ static void print_files(json_t *j, cli_format f) {
 static void print_left(json_t *j) {
   json_t *left = json_object_get(j, "left_out"), *e;
   size_t i;
-  json_array_foreach(left, i, e) cli_note("left out: %s: %s", str(e, "what"), str(e, "why"));
+  json_array_foreach(left, i, e) cli_note("left out: %s: %s", bundle_str(e, "what"), bundle_str(e, "why"));
 }
 
 static void print_made(cli *c, char *json) {
@@ -149,14 +149,14 @@ static void print_made(cli *c, char *json) {
   json_decref(j);
 }
 
-static int make(cli *c, bundle_opts *b, const tn_runtime_opts *ro) {
+static int make_in_folder(cli *c, bundle_opts *b, const tn_runtime_opts *ro) {
   char *json = NULL;
   b->o.h = (tn_hdr){sizeof b->o, 1, 0};
   b->o.folder = b->out;
   b->o.with = (const char *const *)b->with;
-  b->o.n_with = count(b->with);
+  b->o.n_with = count_strings(b->with);
   b->o.library_dirs = (const char *const *)b->library_dirs;
-  b->o.n_library_dirs = count(b->library_dirs);
+  b->o.n_library_dirs = count_strings(b->library_dirs);
   b->o.working = on_working;
   b->o.link = b->linked ? on_link : NULL;
   b->o.user = b;
@@ -183,13 +183,13 @@ static int open_and_make(cli *c, bundle_opts *b) {
   if (!r) return cli_fail(c, TN_E_NO_MEMORY);
   int rc = cli_runtime_opts(c, 0, r);
   if (!rc && r->bundle.profile) rc = cli_usage(c, "this Tenon is part of a bundle: it has only what that needs");
-  if (!rc) rc = make(c, b, &r->o);
+  if (!rc) rc = make_in_folder(c, b, &r->o);
   cli_runtime_finish(r);
   free(r);
   return rc;
 }
 
-static int verify(cli *c, const char *folder) {
+static int verify_folder(cli *c, const char *folder) {
   char *json = NULL;
   tn_error_init(&c->err);
   const tn_status st = tn_bundle_check(folder, TN_BUNDLE_ALL, &json, &c->err);
@@ -205,54 +205,36 @@ static int verify(cli *c, const char *folder) {
   return EXIT_DONE;
 }
 
-static void free_list(char **list) {
-  for (char **p = list; p && *p; p++) free(*p);
-  free(list);
-}
-
 int cmd_bundle(int argc, const char **argv) {
   cli c = {.command = "bundle"};
   bundle_opts b = {0};
-  int done;
-  struct poptOption own[] = {
-      {"output", 'o', POPT_ARG_STRING, &b.out, 0, "the folder to make", "DIR"},
-      {"with", 0, POPT_ARG_ARGV, &b.with, 0, "ship this plugin of the profile though it takes no node (repeatable)",
-       "PLUGIN"},
-      {"max-size", 0, POPT_ARG_STRING, &b.max_size, 0, "fail (exit 1) where all files together take more",
-       "BYTES|nK|nM|nG"},
-      {"arch", 0, POPT_ARG_STRING, &b.arch, 0, "the machine that it is for: x86-64 or aarch64", "ARCH"},
-      {"prefix", 0, POPT_ARG_STRING, &b.prefix, 0, "take program, libraries and plugins of the Tenon installed there",
-       "DIR"},
-      {"static", 0, POPT_ARG_NONE, &b.linked, 0, "link the plugins into the program (needs a compiler)", NULL},
-      {"cc", 0, POPT_ARG_STRING, &b.compiler, 0, "the compiler that links, for the bundle's machine (default: cc)",
-       "CC"},
-      {"library-dir", 0, POPT_ARG_ARGV, &b.library_dirs, 0,
-       "search this folder for shared libraries first (repeatable)", "DIR"},
-      {"verify", 0, POPT_ARG_STRING, &b.verify, 0, "compare every byte of a bundle with its list, and do nothing else",
-       "DIR"},
-      POPT_TABLEEND};
-  poptContext pc;
-  const char **rest;
-  int rc = cli_parse(&c, argc, argv, own, "MODEL -o DIR [options]", &pc, &rest, &done);
+  const opt_row own[] = {
+      {"output", 'o', OPT_TEXT, &b.out, "DIR", NULL, "the folder to make", NULL},
+      {"with", 0, OPT_LIST, &b.with, "PLUGIN", NULL, "ship this plugin of the profile though it takes no node", NULL},
+      {"max-size", 0, OPT_TEXT, &b.max_size, "BYTES|nK|nM|nG", NULL, "fail (exit 1) where all files together take more",
+       NULL},
+      {"arch", 0, OPT_TEXT, &b.arch, "ARCH", NULL, "the machine that it is for: x86-64 or aarch64", NULL},
+      {"prefix", 0, OPT_TEXT, &b.prefix, "DIR", NULL,
+       "take program, libraries and plugins of the Tenon installed there", NULL},
+      {"static", 0, OPT_FLAG, &b.linked, NULL, NULL, "link the plugins into the program (needs a compiler)", NULL},
+      {"cc", 0, OPT_TEXT, &b.compiler, "CC", NULL, "the compiler that links, for the bundle's machine", "cc"},
+      {"library-dir", 0, OPT_LIST, &b.library_dirs, "DIR", NULL, "search this folder for shared libraries first", NULL},
+      {"verify", 0, OPT_TEXT, &b.verify, "DIR", NULL,
+       "compare every byte of a bundle with its list, and do nothing else", NULL},
+      OPT_ROWS_END};
+  int rc = cli_parse(&c, argc, argv, &(cli_use){.usage = "MODEL -o DIR [options]", .operand = "[MODEL]", .own = own});
   if (!rc && b.verify) {
-    rc = rest[0] ? cli_usage(&c, "--verify takes no MODEL") : verify(&c, b.verify);
+    rc = c.operand ? cli_usage(&c, "--verify takes no MODEL") : verify_folder(&c, b.verify);
   } else if (!rc) {
-    if (!rest[0] || rest[1]) rc = cli_usage(&c, "one MODEL is needed");
+    if (!c.operand) rc = cli_usage(&c, "one MODEL is needed");
     if (!rc && (!b.out || !*b.out)) rc = cli_usage(&c, "-o DIR is needed");
     if (!rc && b.max_size && !(b.o.max_bytes = cli_size(b.max_size)))
       rc = cli_usage(&c, "--max-size '%s': bytes, or a number with K, M or G", b.max_size);
     if (!rc) rc = find_parts(&c, &b);
-    b.o.model = rest[0];
+    b.o.model = c.operand;
+    b.o.model_file = c.model_file;
     if (!rc) rc = open_and_make(&c, &b);
   }
-  free(b.out);
-  free(b.prefix);
-  free(b.arch);
-  free(b.max_size);
-  free(b.verify);
-  free(b.compiler);
-  free_list(b.with);
-  free_list(b.library_dirs);
-  cli_finish(&c, pc);
+  cli_finish(&c);
   return rc;
 }

@@ -36,7 +36,7 @@ static void log_softmax(const float *row, size_t n, double *out) {
   for (size_t i = 0; i < n; i++) out[i] = row[i] - norm;
 }
 
-static size_t argmax(const float *row, size_t n) {
+static size_t argmax_of_row(const float *row, size_t n) {
   size_t best = 0;
   for (size_t i = 1; i < n; i++)
     if (row[i] > row[best]) best = i;
@@ -73,7 +73,7 @@ static double compare_rows(scorer *sc, const int32_t *ids, size_t rows) {
     log_softmax(y, sc->vocab, sc->q);
     for (size_t k = 0; k < sc->vocab; k++)
       if (sc->q[k] > -700) sc->s.kl += exp(sc->q[k]) * (sc->q[k] - sc->p[k]);
-    sc->s.agree += argmax(x, sc->vocab) == argmax(y, sc->vocab);
+    sc->s.agree += argmax_of_row(x, sc->vocab) == argmax_of_row(y, sc->vocab);
     text -= sc->q[ids[i + 1]];
     compare_logits(sc, x, y);
   }
@@ -202,7 +202,7 @@ static int open_other(cli *c, cli *host, const char *path, const char *against, 
   return rc ? rc : gen_load(host, path, 0, other);
 }
 
-static int evaluate(cli *c, const char *path, const eval_opts *o) {
+static int evaluate_model(cli *c, const char *path, const eval_opts *o) {
   scorer sc = {.c = c, .decode = (size_t)o->decode};
   cli host = {0};
   tn_lm *other = NULL;
@@ -239,26 +239,18 @@ static int evaluate(cli *c, const char *path, const eval_opts *o) {
 int cmd_eval(int argc, const char **argv) {
   cli c = {.command = "eval"};
   eval_opts o = {0};
-  int done;
-  struct poptOption own[] = {
-      {"text", 0, POPT_ARG_STRING, &o.text, 0, "a text, or a .json list of strings that are scored one by one", "FILE"},
-      {"against", 0, POPT_ARG_STRING, &o.against, 0, "reference or host: adds KL divergence and top-1 agreement",
-       "WHAT"},
-      {"max-tokens", 0, POPT_ARG_INT, &o.max_tokens, 0, "first N tokens of each text (default: the context)", "N"},
-      {"decode", 0, POPT_ARG_INT, &o.decode, 0, "compute the last N positions of each text one by one (default: 0)",
-       "N"},
-      POPT_TABLEEND};
-  poptContext pc;
-  const char **rest;
-  int rc = cli_parse(&c, argc, argv, own, "MODEL --text FILE [options]", &pc, &rest, &done);
-  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
+  const opt_row own[] = {
+      {"text", 0, OPT_TEXT, &o.text, "FILE", NULL, "a text, or a .json list of strings that are scored one by one",
+       NULL},
+      {"against", 0, OPT_TEXT, &o.against, NULL, "reference|host", "adds KL divergence and top-1 agreement", NULL},
+      {"max-tokens", 0, OPT_INT, &o.max_tokens, "N", "0..", "first N tokens of each text", "the context"},
+      {"decode", 0, OPT_INT, &o.decode, "N", "0..", "compute the last N positions of each text one by one", NULL},
+      OPT_ROWS_END};
+  int rc =
+      cli_parse(&c, argc, argv, &(cli_use){.usage = "MODEL --text FILE [options]", .operand = "MODEL", .own = own});
   if (!rc && !o.text) rc = cli_usage(&c, "--text FILE is needed");
-  if (!rc && o.max_tokens < 0) rc = cli_usage(&c, "--max-tokens takes 0 or more");
-  if (!rc && o.decode < 0) rc = cli_usage(&c, "--decode takes 0 or more");
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = evaluate(&c, rest[0], &o);
-  free(o.text);
-  free(o.against);
-  cli_finish(&c, pc);
+  if (!rc) rc = evaluate_model(&c, c.operand, &o);
+  cli_finish(&c);
   return rc;
 }

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "runtime/folder/folder.h"
 #include "runtime/memory/memory.h"
 #include "runtime/ops/kernel/kernel.h"
 #include "runtime/oracle/tasks/tasks.h"
@@ -26,23 +26,24 @@ static const char *base_name(const char *path) {
 
 /* A folder stands for the model file in it. */
 static tn_status find_file(tn_model *m, const char *path, tn_error *err) {
-  static const char *const names[] = {"model.onnx", "decoder_model_merged.onnx"};
-  struct stat st;
-  if (stat(path, &st) != 0)
-    return tni_fail(err, TN_E_UNAVAILABLE, path, "cannot open model '%s': %s", path, strerror(errno));
-  m->path = tni_arena_strdup(m->arena, path);
-  for (uint32_t i = 0; S_ISDIR(st.st_mode) && i < sizeof names / sizeof *names; i++) {
-    size_t n = strlen(path) + strlen(names[i]) + 2;
-    char *file = tni_arena_alloc(m->arena, n, 1);
-    if (!file) return tni_fail_memory(err, path);
-    snprintf(file, n, "%s/%s", path, names[i]);
-    if (stat(file, &st) == 0) m->path = file;
-  }
+  tni_folder f;
+  tn_status st = tni_folder_find(path, NULL, &f, err);
+  if (st != TN_OK) return st;
+  m->path = tni_arena_strdup(m->arena, f.model);
+  tni_folder_finish(&f);
   if (!m->path) return tni_fail_memory(err, path);
-  if (S_ISDIR(st.st_mode))
-    return tni_fail(err, TN_E_UNAVAILABLE, path, "folder '%s' holds neither model.onnx nor decoder_model_merged.onnx",
-                    path);
   m->name = base_name(m->path);
+  return TN_OK;
+}
+
+tn_status tn_model_find(const char *path, const char *file, char **out, tn_error *err) {
+  tni_folder f;
+  if (!path || !out) return tni_fail(err, TN_E_INVALID, "tn_model_find", "path and out must not be NULL");
+  tn_status st = tni_folder_find(path, file, &f, err);
+  if (st != TN_OK) return st;
+  *out = f.model;
+  f.model = NULL;
+  tni_folder_finish(&f);
   return TN_OK;
 }
 
@@ -105,13 +106,13 @@ static tn_status import_graph(tn_model *m, tn_error *err) {
   tni_pool_run run;
   tni_pool_run_init(&run, m->rt->pool, &m->rt->cancel); /* what folding leaves, the check after this refuses */
   const tni_passes_options opt = {.disabled = m->disabled, .n_disabled = m->n_disabled};
-  st = tni_passes_run(m->graph, &opt, tni_host_eval, &run.run, &m->passes, err);
+  st = tni_passes_run(m->graph, &opt, tni_ops_eval, &run.run, &m->passes, err);
   if (st == TN_OK && tni_mark_dynamic(m->graph) == UINT32_MAX) st = tni_fail_memory(err, m->path);
   if (st == TN_OK) st = tni_roles_find(m->graph, m->arena, &m->roles, err);
   return st == TN_OK ? describe_io(m, err) : st;
 }
 
-static tn_status place(tn_model *m, tn_error *err) {
+static tn_status place_model(tn_model *m, tn_error *err) {
   static const uint32_t one[] = {TN_PHASE_ANY}, two[] = {TN_PHASE_PREFILL, TN_PHASE_DECODE};
   bool phases = m->rt->profile->has_phases;
   uint32_t n = phases ? 2 : 1;
@@ -232,7 +233,7 @@ static tn_status read_opts(tn_model *m, const tn_model_opts *in, tn_error *err) 
 }
 
 /* What sessions need beside packed weights. */
-static tn_status attach(tn_model *m, tn_error *err) {
+static tn_status attach_segments(tn_model *m, tn_error *err) {
   tn_status st = TN_OK;
   tni_embeddings_open(m);
   for (uint32_t i = 0; st == TN_OK && i < m->n_execs; i++) st = tni_exec_attach(m, &m->execs[i], err);
@@ -246,7 +247,7 @@ static tn_status load_stages(tn_model *m, const char *path, const tn_model_opts 
   if (st == TN_OK) st = find_file(m, path, err);
   if (st == TN_OK) st = import_graph(m, err);
   if (st == TN_OK) st = tni_runtime_cancelled(m->rt, m->path, err);
-  if (st == TN_OK) st = place(m, err);
+  if (st == TN_OK) st = place_model(m, err);
   if (st == TN_OK) st = tni_runtime_cancelled(m->rt, m->path, err);
   const bool unread = m->flags & TN_MODEL_UNREAD, inspect = unread || (m->flags & TN_MODEL_INSPECT);
   bool whole = true;
@@ -254,7 +255,7 @@ static tn_status load_stages(tn_model *m, const char *path, const tn_model_opts 
   if (st == TN_OK && !unread && (whole || !inspect)) st = make_ready(m, err);
   if (st != TN_OK || inspect) return st;
   st = tni_packed_open(m, err);
-  return st == TN_OK && !(m->flags & TN_MODEL_PACK) ? attach(m, err) : st;
+  return st == TN_OK && !(m->flags & TN_MODEL_PACK) ? attach_segments(m, err) : st;
 }
 
 static tn_status load_once(tn_runtime *rt, const char *path, const tn_model_opts *o, tn_model **out, tn_error *err) {

@@ -175,7 +175,7 @@ static tn_id pick_quantized(pass *p, tn_id v, const tni_lanes *l) {
 
 /* --- writing --- */
 
-static tn_id sliced(pass *p, const tni_lanes *l, const tn_expr *dims) {
+static tn_id slice_columns(pass *p, const tni_lanes *l, const tn_expr *dims) {
   tni_graph *g = p->g;
   const int64_t one = 1, at[4] = {l->column[0], l->column[0] + l->n, 2, 1};
   tni_build_node b = {.type = "Slice", .version = 13, .in = {l->root}, .n_in = 5};
@@ -184,7 +184,7 @@ static tn_id sliced(pass *p, const tni_lanes *l, const tn_expr *dims) {
   return tni_build_op(g, &b, g->values[l->root]->pub.dtype, 3, dims, p->err);
 }
 
-static tn_id multiplied(pass *p, const product *m, const tni_lanes *l, const tn_expr *dims) {
+static tn_id product_of_columns(pass *p, const product *m, const tni_lanes *l, const tn_expr *dims) {
   tni_graph *g = p->g;
   const uint32_t dtype = g->values[l->root]->pub.dtype;
   const tni_tensor *t = g->values[m->weight]->tensor;
@@ -206,7 +206,7 @@ static tn_id multiplied(pass *p, const product *m, const tni_lanes *l, const tn_
 }
 
 /* x [batch, length, n] as v looks. */
-static tn_id shaped(pass *p, tn_id x, tn_id v, uint32_t form) {
+static tn_id shape_heads(pass *p, tn_id x, tn_id v, uint32_t form) {
   static const int64_t perm[4] = {0, 2, 1, 3};
   tni_graph *g = p->g;
   const tni_value *y = g->values[v];
@@ -237,7 +237,7 @@ static bool may_come_apart(pass *p, tn_id root) {
 }
 
 /* What stands in v's place, or TN_NONE: it may stay. */
-static tn_status replace(pass *p, tn_id v, tn_id *to) {
+static tn_status replace_heads(pass *p, tn_id v, tn_id *to) {
   tni_graph *g = p->g;
   tni_lanes l;
   product m;
@@ -268,8 +268,8 @@ static tn_status replace(pass *p, tn_id v, tn_id *to) {
   if (go) {
     const tni_value *r = g->values[l.root];
     const tn_expr dims[3] = {r->pub.dims[0], r->pub.dims[1], tni_ex_const(g->exprs, l.n)};
-    x = run ? sliced(p, &l, dims) : multiplied(p, &m, &l, dims);
-    if (x != TN_NONE) *to = shaped(p, x, v, form);
+    x = run ? slice_columns(p, &l, dims) : product_of_columns(p, &m, &l, dims);
+    if (x != TN_NONE) *to = shape_heads(p, x, v, form);
   }
   tni_lanes_free(&l);
   return go && *to == TN_NONE ? tni_fail_memory(p->err, g->name) : TN_OK;
@@ -294,7 +294,7 @@ static bool takes_heads(const tni_node *n, uint32_t i) {
 }
 
 /* Reads what lies behind views: a Concat only if it is that of a cache. */
-static tn_status one(pass *p, tn_id node) {
+static tn_status lanes_node(pass *p, tn_id node) {
   tni_graph *g = p->g;
   for (uint32_t i = 0; i < g->nodes[node]->pub.n_in && i < 8; i++) {
     tni_node *n = g->nodes[node];
@@ -302,7 +302,7 @@ static tn_status one(pass *p, tn_id node) {
     if (n->dead || n->n_captures || n->pub.n_in > TNI_BUILD_INPUTS) return TN_OK;
     if (v == TN_NONE || v >= p->n_values || !takes_heads(n, i)) continue;
     if (p->instead[v] == TN_NONE) {
-      const tn_status st = replace(p, v, &p->instead[v]);
+      const tn_status st = replace_heads(p, v, &p->instead[v]);
       if (st != TN_OK) return st;
       p->fired += p->instead[v] != TN_NONE;
     }
@@ -323,7 +323,7 @@ tn_status tni_pass_lanes(tni_graph *g, uint32_t *n, tn_error *err) {
   if (!p.instead || !p.apart) st = tni_fail_memory(err, g->name);
   for (uint32_t i = 0; st == TN_OK && i < p.n_values; i++) p.instead[i] = TN_NONE;
   for (uint32_t i = 0; st == TN_OK && i < n_nodes; i++)
-    if (!g->nodes[i]->dead && g->nodes[i]->op) st = one(&p, i);
+    if (!g->nodes[i]->dead && g->nodes[i]->op) st = lanes_node(&p, i);
   free(p.instead);
   free(p.apart);
   return st == TN_OK ? tni_build_done(g, p.fired, n, err) : st;

@@ -99,7 +99,7 @@ static tn_status turn_operands(pass *p, tni_node *n, const tni_node *before, uin
   return tni_build_in_place(p->g, n, &b, p->err);
 }
 
-static tn_status transpose(pass *p, tni_node *n) {
+static tn_status unit_transpose(pass *p, tni_node *n) {
   const tni_graph *g = p->g;
   const tn_id v = n->pub.in[0];
   int64_t perm[TN_MAX_RANK];
@@ -175,10 +175,10 @@ static tn_status plain_reshape(pass *p, tni_node *n) {
   return tni_build_in_place(p->g, n, &b, p->err);
 }
 
-static tn_status one(pass *p, tni_node *n) {
+static tn_status unit_node(pass *p, tni_node *n) {
   if (n->pub.n_out == 0 || n->pub.out[0] == TN_NONE || n->pub.n_in == 0) return TN_OK;
   if (n->pub.op == TN_OP_MATMUL) return outer_product(p, n);
-  if (n->pub.op == TN_OP_TRANSPOSE) return transpose(p, n);
+  if (n->pub.op == TN_OP_TRANSPOSE) return unit_transpose(p, n);
   if (n->pub.op != TN_OP_RESHAPE && n->pub.op != TN_OP_SQUEEZE && n->pub.op != TN_OP_UNSQUEEZE) return TN_OK;
   const tn_status st = before_cast(p, n);
   return st != TN_OK || n->dead || n->pub.op != TN_OP_RESHAPE ? st : plain_reshape(p, n);
@@ -190,7 +190,7 @@ tn_status tni_pass_unit(tni_graph *g, uint32_t *n, tn_error *err) {
   for (uint32_t i = 0; i < n_nodes; i++) {
     tni_node *node = g->nodes[i];
     if (node->dead || !node->op) continue;
-    const tn_status st = one(&p, node);
+    const tn_status st = unit_node(&p, node);
     if (st != TN_OK) return st;
   }
   return tni_build_done(g, p.fired, n, err);

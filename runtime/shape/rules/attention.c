@@ -3,6 +3,8 @@
 
 #include "runtime/shape/rules/table.h"
 
+enum { MASK = 3, PAST_KEY = 4, PAST_VALUE = 5 };
+
 /* [batch, heads, length, head size] of a 3D or 4D operand; false: its rank is neither. Unknown dims are NONE. */
 static bool split_heads(const tni_infer *in, const tni_value *v, int64_t heads, tn_expr *d) {
   if (v->pub.rank == 4) memcpy(d, v->pub.dims, 4 * sizeof *d);
@@ -31,13 +33,14 @@ static tn_status with_past(tni_infer *in, uint32_t i, tn_expr *d) {
   return TN_OK;
 }
 
-static tn_status unknown(tni_infer *in, uint32_t dtype) {
+static tn_status unknown_outputs(tni_infer *in, uint32_t dtype) {
   tn_status st = TN_OK;
   for (uint32_t o = 0; st == TN_OK && o < in->node->pub.n_out; o++) st = tni_rule_set_unknown(in, o, dtype);
   return st;
 }
 
-static tn_status results(tni_infer *in, const tni_value *x, const tn_expr *q, const tn_expr *k, const tn_expr *v) {
+static tn_status attention_results(tni_infer *in, const tni_value *x, const tn_expr *q, const tn_expr *k,
+                                   const tn_expr *v) {
   const tn_expr y4[4] = {q[0], q[1], q[2], v[3]}, y3[3] = {q[0], q[2], tni_ex_mul(in->x, q[1], v[3])};
   const tn_expr scores[4] = {q[0], q[1], q[2], k[2]};
   const uint32_t dtype = x->pub.dtype;
@@ -55,6 +58,17 @@ static bool per_head(tni_infer *in, uint32_t i, tn_expr heads) {
   return ok;
 }
 
+/* What else says how many keys there are: GroupQueryAttention's total_sequence_length, and the last axis of a mask.
+ * With names of their own these are the past and the run. */
+static void learn_total(const tni_infer *in, tn_expr total) {
+  const tni_value *past = tni_rule_ranked(in, PAST_KEY), *mask = tni_rule_ranked(in, MASK);
+  const tni_value *told = tni_graph_value(in->g, in->g->total_rows);
+  if (in->concrete || !past) return;
+  if (told && told->elems && told->n_elems == 1 && past->pub.dims[2] == in->g->past_rows)
+    (void)tni_rule_names_sum(in, told->elems[0], total);
+  if (mask && mask->pub.rank) (void)tni_rule_names_sum(in, mask->pub.dims[mask->pub.rank - 1], total);
+}
+
 /* Outputs: Y like Q with V's head size, present key and value, the scores. */
 tn_status tni_shape_attention(tni_infer *in) {
   const tni_value *x[3];
@@ -67,7 +81,7 @@ tn_status tni_shape_attention(tni_infer *in) {
     if (!x[i]) return tni_rule_fail(in, "operand %u is missing", i);
   }
   for (uint32_t i = 0; i < 3; i++) {
-    if (x[i]->pub.rank == TNI_RANK_UNKNOWN) return unknown(in, x[0]->pub.dtype);
+    if (x[i]->pub.rank == TNI_RANK_UNKNOWN) return unknown_outputs(in, x[0]->pub.dtype);
     if (x[i]->pub.rank != x[0]->pub.rank) return tni_rule_fail(in, "Q, K and V differ in rank");
     if (!split_heads(in, x[i], heads[i > 0], d[i]))
       return tni_rule_fail(in, "operand %u needs 4 dimensions, or 3 and the numbers of heads", i);
@@ -82,9 +96,10 @@ tn_status tni_shape_attention(tni_infer *in) {
   if (!ok) return tni_rule_fail(in, "the head sizes of Q and K differ");
   for (uint32_t i = TN_ATTENTION_SINKS; i <= TN_ATTENTION_SLOPES; i++)
     if (!per_head(in, i, d[0][1])) return tni_rule_fail(in, "operand %u needs one element per head of Q", i);
-  tn_status st = with_past(in, 4, d[1]);
-  if (st == TN_OK) st = with_past(in, 5, d[2]);
-  return st == TN_OK ? results(in, x[0], d[0], d[1], d[2]) : st;
+  tn_status st = with_past(in, PAST_KEY, d[1]);
+  if (st == TN_OK) st = with_past(in, PAST_VALUE, d[2]);
+  if (st == TN_OK) learn_total(in, d[1][2]);
+  return st == TN_OK ? attention_results(in, x[0], d[0], d[1], d[2]) : st;
 }
 
 /* The cache: batch first, the update as large but for the axis of the sequence. */
