@@ -58,12 +58,23 @@ static const form norms[] = {
 static const form unit[] = {
     {"m=MatMul mq af; y=Neg m", "m=Mul mq af; y=Neg m"},
     {"t=Transpose a {perm=0,2,1}; y=Neg t", "t=Reshape a step; y=Neg t"},
-    {"m=Mul a k; t=Transpose m {perm=0,2,1}; y=Neg t", "?=Reshape a step; ?=Reshape k const; t=Mul ? ?; y=Neg t"},
     {"u=Unsqueeze as #1; c=Cast u {to=1}; y=Reshape c #0,-1,1", "u=Unsqueeze as #1; ?=Reshape u step; y=Cast ? {to=1}"},
     {"r=Reshape am #0,1,1,-1; y=Neg r", "r=Unsqueeze am const; y=Neg r"},
     {"t=Transpose x {perm=0,2,1}; y=Neg t", ""},
 };
 
+static const form turn[] = {
+    {"m=Mul a k; t=Transpose m {perm=0,2,1}; y=Neg t", "?=Reshape a step; ?=Reshape k const; t=Mul ? ?; y=Neg t"},
+    /* the angles of rotary embeddings, as ONNX Runtime's optimizer leaves them */
+    {"m=Mul a k; j=Concat m m {axis=2}; c=Cos j; t=Transpose c {perm=0,2,1}; y=Neg t",
+     "?=Reshape a step; ?=Reshape k const; ?=Mul ? ?; ?=Concat ? ?; t=Cos ?; y=Neg t"},
+    {"u=Transpose x {perm=0,2,1}; c=Cos u; t=Transpose c {perm=0,2,1}; y=Neg t",
+     "u=Transpose x {perm=0,2,1}; ?=Transpose u {perm=0,2,1}; t=Cos ?; y=Neg t"},
+    {"c=Cos x; t=Transpose c {perm=0,2,1}; y=Neg t", ""},
+    {"m=Mul x k; t=Transpose m {perm=0,2,1}; y=Neg t", ""},
+};
+
+static void test_turn(void) { run_forms(turn, sizeof turn / sizeof *turn, tni_pass_turn, 0); }
 static void test_lanes(void) { run_forms(lanes, sizeof lanes / sizeof *lanes, tni_pass_lanes, 0); }
 static void test_norms(void) { run_forms(norms, sizeof norms / sizeof *norms, tni_pass_heads, 0); }
 static void test_unit(void) { run_forms(unit, sizeof unit / sizeof *unit, tni_pass_unit, 0); }
@@ -71,7 +82,7 @@ static void test_unit(void) { run_forms(unit, sizeof unit / sizeof *unit, tni_pa
 CU_pSuite suite_lanes(void) {
   CU_pSuite s = CU_add_suite("lanes", NULL, NULL);
   return s && CU_add_test(s, "lanes", test_lanes) && CU_add_test(s, "norms of heads", test_norms) &&
-                 CU_add_test(s, "axes of one element", test_unit)
+                 CU_add_test(s, "axes of one element", test_unit) && CU_add_test(s, "turn", test_turn)
              ? s
              : NULL;
 }

@@ -2,8 +2,6 @@
  *
  * unit: movement that only concerns axes of one element.
  *  - MatMul [.., m, 1] x [.., 1, n]: Mul, which broadcasts as far.
- *  - Transpose behind a binary element-wise operator that alone it reads, and whose operands keep the order of their
- * axes but for those of one element: the operator on Reshapes of its operands.
  *  - Transpose that only moves axes of one element: Reshape.
  *  - Reshape, Squeeze, Unsqueeze behind a Cast behind another of them: before the Cast, where they meet it.
  *  - Reshape that only puts in or takes out axes of one element: Unsqueeze or Squeeze, which need no shape.
@@ -11,6 +9,7 @@
  * Keeps: the value, name, dtype and shape of the last node, bit for bit (a product of one term has no sum; a zero may
  * change its sign).
  */
+#include "runtime/passes/forms/unit.h"
 #include "runtime/passes/build/build.h"
 #include "runtime/passes/forms/forms.h"
 
@@ -35,12 +34,15 @@ static bool is_float(uint32_t t) { return t == TN_DT_F16 || t == TN_DT_BF16 || t
 
 /* --- products of one term --- */
 
-static tn_status outer_product(pass *p, tni_node *n) {
-  const tni_graph *g = p->g;
+bool tni_unit_is_outer(const tni_graph *g, const tni_node *n) {
+  if (n->pub.op != TN_OP_MATMUL || n->pub.n_in != 2) return false;
   const tni_value *a = tni_match_value(g, n->pub.in[0]), *b = tni_match_value(g, n->pub.in[1]);
-  if (!is_ranked(g, n->pub.in[0]) || !is_ranked(g, n->pub.in[1]) || a->pub.rank < 2 || b->pub.rank < 2) return TN_OK;
-  if (!is_float(a->pub.dtype)) return TN_OK;
-  if (!is_one(g, a->pub.dims[a->pub.rank - 1]) || !is_one(g, b->pub.dims[b->pub.rank - 2])) return TN_OK;
+  if (!is_ranked(g, n->pub.in[0]) || !is_ranked(g, n->pub.in[1]) || a->pub.rank < 2 || b->pub.rank < 2) return false;
+  return is_float(a->pub.dtype) && is_one(g, a->pub.dims[a->pub.rank - 1]) && is_one(g, b->pub.dims[b->pub.rank - 2]);
+}
+
+static tn_status outer_product(pass *p, tni_node *n) {
+  if (!tni_unit_is_outer(p->g, n)) return TN_OK;
   const tni_build_node mul = {.type = "Mul", .version = 14, .in = {n->pub.in[0], n->pub.in[1]}, .n_in = 2};
   p->fired++;
   return tni_build_in_place(p->g, n, &mul, p->err);
@@ -48,8 +50,7 @@ static tn_status outer_product(pass *p, tni_node *n) {
 
 /* --- transposes --- */
 
-/* Axes of more than one element keep their order under perm. x may lack leading axes. */
-static bool keeps_big(const tni_graph *g, const tni_value *x, uint32_t rank, const int64_t *perm) {
+bool tni_unit_keeps_big(const tni_graph *g, const tni_value *x, uint32_t rank, const int64_t *perm) {
   int64_t last = -1;
   for (uint32_t d = 0; d < rank; d++) {
     const int64_t at = perm[d] - (int64_t)(rank - x->pub.rank);
@@ -60,43 +61,22 @@ static bool keeps_big(const tni_graph *g, const tni_value *x, uint32_t rank, con
   return true;
 }
 
-static tn_id reshape_to(pass *p, tn_id v, uint32_t rank, const tn_expr *dims) {
+static tn_id unit_reshape(tni_graph *g, tn_id v, uint32_t rank, const tn_expr *dims, tn_error *err) {
   tni_build_node b = {.type = "Reshape", .version = 14, .in = {v}, .n_in = 2, .n_attr = 1};
-  b.in[1] = tni_build_elems(p->g, dims, rank);
+  b.in[1] = tni_build_elems(g, dims, rank);
   b.attr[0] = tni_raw_int("allowzero", 1);
-  return b.in[1] == TN_NONE ? TN_NONE : tni_build_op(p->g, &b, p->g->values[v]->pub.dtype, rank, dims, p->err);
+  return b.in[1] == TN_NONE ? TN_NONE : tni_build_op(g, &b, g->values[v]->pub.dtype, rank, dims, err);
 }
 
-/* Operand v as if its axes had been permuted. */
-static tn_id permuted(pass *p, tn_id v, uint32_t rank, const int64_t *perm) {
-  const tni_value *x = p->g->values[v];
+tn_id tni_unit_permuted(tni_graph *g, tn_id v, uint32_t rank, const int64_t *perm, tn_error *err) {
+  const tni_value *x = g->values[v];
   tn_expr dims[TN_MAX_RANK];
   if (x->pub.rank == 0) return v;
   for (uint32_t d = 0; d < rank; d++) {
     const int64_t at = perm[d] - (int64_t)(rank - x->pub.rank);
-    dims[d] = at < 0 ? tni_ex_const(p->g->exprs, 1) : x->pub.dims[at];
+    dims[d] = at < 0 ? tni_ex_const(g->exprs, 1) : x->pub.dims[at];
   }
-  return reshape_to(p, v, rank, dims);
-}
-
-static bool is_binary(const tni_node *n) {
-  return n->op && n->pub.n_in == 2 && n->pub.op >= TN_OP_ADD && n->pub.op <= TN_OP_DIV;
-}
-
-static tn_status turn_operands(pass *p, tni_node *n, const tni_node *before, uint32_t rank, const int64_t *perm) {
-  tni_build_node b = {.type = before->type, .version = before->version, .n_in = 2};
-  for (uint32_t i = 0; i < 2; i++) {
-    const tni_value *x = tni_match_value(p->g, before->pub.in[i]);
-    if (tni_match_node(p->g, before->pub.in[i], TN_OP_EXPAND)) return TN_OK; /* `reshape` takes it away first */
-    if (!x || !is_ranked(p->g, before->pub.in[i]) || !keeps_big(p->g, x, rank, perm) ||
-        !tni_symbols_given(p->g, p->given, x->pub.dims, x->pub.rank))
-      return TN_OK;
-  }
-  if (before->n_raw) return TN_OK;
-  for (uint32_t i = 0; i < 2; i++)
-    if ((b.in[i] = permuted(p, before->pub.in[i], rank, perm)) == TN_NONE) return tni_fail_memory(p->err, n->pub.name);
-  p->fired++;
-  return tni_build_in_place(p->g, n, &b, p->err);
+  return unit_reshape(g, v, rank, dims, err);
 }
 
 static tn_status unit_transpose(pass *p, tni_node *n) {
@@ -105,19 +85,15 @@ static tn_status unit_transpose(pass *p, tni_node *n) {
   int64_t perm[TN_MAX_RANK];
   if (!is_ranked(g, v) || !is_ranked(g, n->pub.out[0])) return TN_OK;
   const tni_value *x = g->values[v], *y = g->values[n->pub.out[0]];
-  if (!tni_match_perm(n, x->pub.rank, perm)) return TN_OK;
-  if (keeps_big(g, x, x->pub.rank, perm)) {
-    if (!tni_symbols_given(g, p->given, y->pub.dims, y->pub.rank)) return TN_OK;
-    tni_build_node b = {.type = "Reshape", .version = 14, .in = {v}, .n_in = 2, .n_attr = 1};
-    b.in[1] = tni_build_elems(p->g, y->pub.dims, y->pub.rank);
-    b.attr[0] = tni_raw_int("allowzero", 1);
-    if (b.in[1] == TN_NONE) return tni_fail_memory(p->err, n->pub.name);
-    p->fired++;
-    return tni_build_in_place(p->g, n, &b, p->err);
-  }
-  if (x->pub.producer >= g->n_nodes || tni_match_only_reader(g, v) == TN_NONE) return TN_OK;
-  const tni_node *before = g->nodes[x->pub.producer];
-  return before->dead || !is_binary(before) ? TN_OK : turn_operands(p, n, before, x->pub.rank, perm);
+  if (!tni_match_perm(n, x->pub.rank, perm) || !tni_unit_keeps_big(g, x, x->pub.rank, perm) ||
+      !tni_symbols_given(g, p->given, y->pub.dims, y->pub.rank))
+    return TN_OK;
+  tni_build_node b = {.type = "Reshape", .version = 14, .in = {v}, .n_in = 2, .n_attr = 1};
+  b.in[1] = tni_build_elems(p->g, y->pub.dims, y->pub.rank);
+  b.attr[0] = tni_raw_int("allowzero", 1);
+  if (b.in[1] == TN_NONE) return tni_fail_memory(p->err, n->pub.name);
+  p->fired++;
+  return tni_build_in_place(p->g, n, &b, p->err);
 }
 
 /* --- reshapes --- */
@@ -138,7 +114,7 @@ static tn_status before_cast(pass *p, tni_node *n) {
   if (!is_ranked(g, n->pub.out[0]) || !tni_symbols_given(g, p->given, y->pub.dims, y->pub.rank)) return TN_OK;
   tni_build_node b = {.type = "Cast", .version = cast->version, .n_in = 1, .n_attr = cast->n_raw};
   for (uint32_t i = 0; i < cast->n_raw; i++) b.attr[i] = cast->raw[i];
-  if ((b.in[0] = reshape_to(p, cast->pub.in[0], y->pub.rank, y->pub.dims)) == TN_NONE)
+  if ((b.in[0] = unit_reshape(p->g, cast->pub.in[0], y->pub.rank, y->pub.dims, p->err)) == TN_NONE)
     return tni_fail_memory(p->err, n->pub.name);
   p->fired++;
   return tni_build_in_place(p->g, n, &b, p->err);
