@@ -41,6 +41,7 @@ static const struct pass {
     {"codes", tni_pass_codes, true, CODES},
     {"conv_scale", tni_pass_conv_scale, true, RECOGNISE},
     {"turn", tni_pass_turn, false, RECOGNISE},
+    {"tables", tni_pass_tables, false, RECOGNISE},
     {"rotary", tni_pass_rotary, false, RECOGNISE},
     {"einsum", tni_pass_einsum, true, RECOGNISE},
     {"unflatten", tni_pass_unflatten, false, RECOGNISE},
