@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/graph/quantized.h"
+#include "runtime/graph/graph.h"
 #include "runtime/passes/build/build.h"
 #include "runtime/passes/decoder/decoder.h"
 #include "runtime/passes/decoder/lanes.h"
