@@ -106,6 +106,24 @@ tn_expr tni_rule_same_dim(const tni_infer *in, tn_expr a, tn_expr b, bool *ok) {
   return tni_ex_is_const(in->x, b, &c) ? b : a;
 }
 
+/* cut is min(other, whole), where other differs from whole in one symbol: a mask over one past that is sliced to the
+ * length of another. That it might be shorter, and then would not fit, is given up: the two pasts are one. */
+static bool is_cut_to(const tni_infer *in, tn_expr cut, tn_expr whole) {
+  const uint64_t mask = tni_ex_symbols(in->x, cut) & ~tni_ex_symbols(in->x, whole);
+  if (in->concrete || in->g->outer || !tni_ex_is_sum(in->x, whole) || tni_ex_is_sum(in->x, cut)) return false;
+  for (tn_id p = 0; p < tni_ex_n_symbols(in->x) && p < 63; p++) {
+    if (!(mask >> p & 1)) continue;
+    for (tn_id q = 0; q < tni_ex_n_symbols(in->x) && q < 63; q++) {
+      if (!(tni_ex_symbols(in->x, whole) >> q & 1)) continue;
+      const tn_expr a = tni_ex_sym(in->x, tni_ex_symbol_name(in->x, p)),
+                    b = tni_ex_sym(in->x, tni_ex_symbol_name(in->x, q));
+      const tn_expr other = tni_ex_add(in->x, tni_ex_sub(in->x, whole, b), a);
+      if (tni_ex_min(in->x, other, whole) == cut) return tni_rule_names_equal(in, other, whole);
+    }
+  }
+  return false;
+}
+
 tn_expr tni_rule_broadcast_dim(const tni_infer *in, tn_expr a, tn_expr b, bool *ok) {
   *ok = true;
   if (a == b) return a;
@@ -120,6 +138,8 @@ tn_expr tni_rule_broadcast_dim(const tni_infer *in, tn_expr a, tn_expr b, bool *
   if (tni_rule_names_sum(in, a, b)) return b;
   if (tni_rule_names_sum(in, b, a)) return a;
   if (tni_rule_names_equal(in, a, b)) return a;
+  if (is_cut_to(in, b, a)) return a;
+  if (is_cut_to(in, a, b)) return b;
   /* Where b is 0, a is 0 or 1 in a model that works, and the result is 0. */
   if (tni_ex_same_unless_zero(in->x, a, b)) return b;
   if (tni_ex_same_unless_zero(in->x, b, a)) return a;
