@@ -5,6 +5,7 @@
 
 - Decoders with fused q, k, v products and with norms of heads have no Transpose and no Reshape in the step.
 - Graphs that ONNX Runtime's session saved (extended, all) have as many nodes left as their originals, and their outputs.
+- Pasts that each have a symbol of their own are kept in place; runs with pasts of different lengths are refused.
 - Fused products of 4-bit weights are split without a change of the results.
 Exit 77 where onnxruntime is missing.
 """
@@ -29,6 +30,7 @@ FLAT = ("falcon", "falcon-alibi", "bloom", "gptj", "codegen", "phi3", "gpt-neox"
 GENAI = ("genai-qwen3-int4", "genai-gemma3-int4")
 SAVED = ("optimum-llama", "optimum-qwen2", "optimum-qwen3", "optimum-gpt2", "optimum-gemma", "optimum-phi3", "optimum-gpt-neox",
          "optimum-bert", "optimum-vit", "dynamo-llama", "dynamo-bert")
+OWN = ("optimum-llama", "optimum-qwen2", "optimum-gpt2", "optimum-gemma")
 QUANTIZED = ("optimum-gpt-neox", "optimum-bloom", "optimum-codegen")
 
 
@@ -139,12 +141,63 @@ def check_quantized(folder, tmp):
     return bad
 
 
+def own_symbols(source, target):
+    """Each past has a symbol of its own, but for the first, which the mask's length is told by."""
+    m = onnx.load(source)
+    n = 0
+    for i in m.graph.input:
+        for d in i.type.tensor_type.shape.dim if i.name.startswith("past") else ():
+            if d.dim_param.startswith("past"):
+                d.dim_param = f"s{n}" if n else d.dim_param
+                n += 1
+    for o in m.graph.output:
+        for d in o.type.tensor_type.shape.dim if o.name.startswith("present") else ():
+            if "past" in d.dim_param:
+                d.ClearField("dim_param")
+    onnx.save(m, target)
+
+
+def ids_of(model):
+    r = subprocess.run([TENON, "run", str(model), "--prompt-ids", "5,9,33,2,71,8", "--temp", "0", "--ids", "-n", "20", "--profile", "host"],
+                       capture_output=True, text=True)
+    return r.stdout.split() if r.returncode == 0 else r.stderr
+
+
+def refuses_lengths_that_differ(model, tmp):
+    """A run whose second past is longer than the first is told so."""
+    args = []
+    for i in onnx.load(model).graph.input:
+        dims = [d.dim_value or {"batch_size": 1, "sequence_length": 2}.get(d.dim_param, 3 + 2 * ("+" in d.dim_param) + (d.dim_param == "s1"))
+                for d in i.type.tensor_type.shape.dim]
+        np.save(tmp / "x.npy", np.ones(dims, np.int64 if i.type.tensor_type.elem_type == onnx.TensorProto.INT64 else np.float32))
+        (tmp / "x.npy").rename(tmp / f"{i.name}.npy")
+        args += ["--in", f"{i.name}={tmp}/{i.name}.npy"]
+    r = subprocess.run([TENON, "infer", str(model), *args, "--out", str(tmp / "out"), "--profile", "host"], capture_output=True, text=True)
+    return r.returncode == 3 and "axis 2 must be past_sequence_length" in r.stderr
+
+
+def check_own_symbols(folder, tmp):
+    bad = []
+    for name in OWN:
+        original, model = folder / name / "model.onnx", tmp / f"{name}-own.onnx"
+        own_symbols(original, model)
+        kept = sum(c["caches"] for c in inspect(model)["caches"])
+        if kept != sum(c["caches"] for c in inspect(original)["caches"]) or not kept:
+            bad.append(f"{name}, pasts with symbols of their own: {kept} caches are kept in place")
+        if not verifies(model, folder / name) or ids_of(model) != ids_of(original):
+            bad.append(f"{name}, pasts with symbols of their own: other outputs, or ids: {ids_of(model)}")
+        if not refuses_lengths_that_differ(model, tmp):
+            bad.append(f"{name}, pasts with symbols of their own: a run takes pasts of different lengths")
+    return bad
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         tmp = pathlib.Path(name)
         with tarfile.open(sys.argv[2]) as archive:
             archive.extractall(tmp / "models", filter="data")
         bad = check_flat(tmp / "models") + check_saved(tmp / "models", tmp) + check_quantized(tmp / "models", tmp)
+        bad += check_own_symbols(tmp / "models", tmp)
     for line in bad:
         print(line)
     print(f"{len(FLAT) + len(GENAI)} decoders, {len(SAVED)} saved graphs, {len(QUANTIZED)} of 4 bits: {len(bad)} failed")
