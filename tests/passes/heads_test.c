@@ -116,7 +116,6 @@ static const form caches[] = {
     {O2 Q4 K4 V4 "!k=Concat pk k4 {axis=2}; !v=Concat po v4 {axis=2}; y=Attention q4 k v",
      "o2=Add x z; ?,k,v=Attention o2 x z - pk po {scale=0 softcap=0} heads=2/2; ?=Reshape ? const; "
      "y=Transpose ? {perm=0,2,1,3}"},
-}; !v=Concat po v4 {axis=2}; y=Attention q4 k v", ""},
 };
 
 static void test_rotary(void) { run_forms(rotary, sizeof rotary / sizeof *rotary, tni_pass_heads, 0); }
