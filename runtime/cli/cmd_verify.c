@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/cli/cli.h"
 
@@ -49,9 +50,7 @@ static tn_status load_files(const tn_model *m, const tn_io_info *(*info)(const t
   for (*n = 0; *n < MAX_IO; (*n)++) {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s/%s_%u.pb", dir, set, kind, *n);
-    FILE *f = fopen(path, "rb");
-    if (!f) return TN_OK;
-    fclose(f);
+    if (access(path, R_OK) != 0) return TN_OK;
     const tn_io_info *io = info(m, *n);
     tn_status st = tn_value_load(path, io ? io->dtype : TN_DT_UNDEFINED, &out[*n], err);
     if (st != TN_OK) return st;

@@ -159,7 +159,7 @@ static tn_status import_mapped(const tni_file *f, const char *path, const char *
 
 static tn_status map_model(const char *path, const tni_left_list *left, tni_file *f, tn_error *err) {
   const char *slash = strrchr(path, '/');
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  const int fd = tni_file_open(path);
   if (fd < 0)
     return tni_fail(err, errno == ENOENT || errno == ENOTDIR ? TN_E_UNAVAILABLE : TN_E_IO, path, "cannot open '%s': %s",
                     path, strerror(errno));
