@@ -265,7 +265,9 @@ TN_API int64_t tn_session_max_step(const tn_session *s);
 /* Positions in the caches. */
 TN_API int64_t tn_session_length(const tn_session *s);
 /* Forgets all positions from n on. TN_E_INVALID: there are not so many. TN_E_LIMIT: a cache is a ring (kv_ring of the
- * profile) that does not hold any more what the position n looks back to; n 0 is always right. Nothing changes then. */
+ * profile) that does not hold any more what the position n looks back to, or the model has states of fixed size (short
+ * convolutions, state space, linear attention), which cannot be taken apart: these go back to 0, and to where the last step of
+ * more than one position began. n 0 is always right. Nothing changes then: truncate to 0 and run the tokens again. */
 TN_API TN_MUST_CHECK tn_status tn_session_truncate(tn_session *s, int64_t n, tn_error *err);
 /* dst, a keeping session of the same model and batch, starts anew with the first n positions of src. TN_E_LIMIT as
  * above. */

@@ -56,8 +56,19 @@ static bool find_axis(const tn_io_info *x, const char *batch, uint32_t *axis) {
   return found == 1;
 }
 
+/* A state of fixed size, which a session that keeps caches carries from step to step. */
+static bool is_carried(tn_model *m, const tn_io_info *x, const char *batch) {
+  if (!tn_model_has_cache(m) || x->rank < 2) return false;
+  for (int32_t d = 0; d < x->rank; d++) {
+    const char *name = x->dim_names[d];
+    if (x->dims[d] < 0 && !(name && batch ? strcmp(name, batch) == 0 : d == 0)) return false;
+  }
+  return true;
+}
+
 static tn_status read_past(tn_model *m, const tn_io_info *x, const char *batch, tni_in *in, tn_error *err) {
   tn_dtype dt = x->dtype;
+  if (is_carried(m, x, batch) && find_present(m, tni_input_past(x->name), &in->present)) return TN_OK;
   if (dt != TN_DT_F32 && dt != TN_DT_F16 && dt != TN_DT_BF16)
     return unsupported_input(x, "is a cache of an unusual type", err);
   if (x->rank < 3 || x->rank > 5) return unsupported_input(x, "is a cache of an unusual rank", err);

@@ -40,6 +40,7 @@ static const struct pass {
     {"qdq", tni_pass_qdq, true, QUANTIZED},
     {"codes", tni_pass_codes, true, CODES},
     {"conv_scale", tni_pass_conv_scale, true, RECOGNISE},
+    {"turn", tni_pass_turn, false, RECOGNISE},
     {"tables", tni_pass_tables, false, RECOGNISE},
     {"rotary", tni_pass_rotary, false, RECOGNISE},
     {"einsum", tni_pass_einsum, true, RECOGNISE},
@@ -51,7 +52,9 @@ static const struct pass {
     {"gelu", tni_pass_gelu, true, RECOGNISE},
     {"silu", tni_pass_silu, true, RECOGNISE},
     {"experts", tni_pass_experts, false, RECOGNISE},
-    /* stage SHAPE: heads, mask; stage PLACE: cache, last_rows */
+    /* stage SHAPE: unit, lanes, heads, mask; stage PLACE: cache, last_rows */
+    {"unit", tni_pass_unit, false, SHAPE},
+    {"lanes", tni_pass_lanes, false, SHAPE},
     {"heads", tni_pass_heads, false, SHAPE},
     {"mask", tni_pass_mask, true, SHAPE},
     {"cache", tni_pass_cache, false, PLACE},

@@ -106,7 +106,8 @@ static uint64_t input_bytes(const tn_model *m, const int64_t *dims, uint32_t n) 
     const tni_value *v = tni_graph_value(m->graph, m->graph->inputs[i]);
     int64_t d[TN_MAX_RANK], count;
     uint64_t bytes;
-    bool ok = m->roles.kinds[i] != TNI_IN_CACHED && v->pub.rank <= TN_MAX_RANK;
+    const bool kept = m->roles.kinds[i] == TNI_IN_CACHED || m->roles.kinds[i] == TNI_IN_STATE;
+    bool ok = !kept && v->pub.rank <= TN_MAX_RANK;
     for (uint32_t a = 0; ok && a < v->pub.rank; a++)
       ok = tni_ex_eval(m->graph->exprs, v->pub.dims[a], dims, n, &d[a]) == TN_OK;
     if (ok && tni_dims_count(d, v->pub.rank, &count) == TN_OK && tni_dtype_bytes(v->pub.dtype, count, &bytes) == TN_OK)
@@ -132,7 +133,11 @@ static uint64_t user_kv(const tn_model *m, const int64_t *dims, uint32_t n) {
 }
 
 static tn_status kv_bytes(const tn_model *m, const int64_t *dims, uint32_t n, tni_statement *s, tn_error *err) {
-  if (!m->roles.why_not) return tni_states_bytes(m, dims, tni_limit_capacity(m), tni_limit_step(m), &s->kv, err);
+  if (!m->roles.why_not) {
+    const tn_status st = tni_states_bytes(m, dims, tni_limit_capacity(m), tni_limit_step(m), &s->kv, err);
+    s->kv += tni_fixed_bytes(m, dims, n);
+    return st;
+  }
   uint64_t bytes = user_kv(m, dims, n);
   if (bytes > s->kv) s->kv = bytes;
   return TN_OK;

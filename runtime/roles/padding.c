@@ -224,6 +224,8 @@ static bool prove_node(const prover *p, const tni_node *n) {
       return prove_product(p, n);
     case TN_OP_LAYER_NORMALIZATION:
     case TN_OP_RMS_NORMALIZATION:
+    case TN_OP_TENON_LAYER_NORMALIZATION:
+    case TN_OP_TENON_RMS_NORMALIZATION:
       return prove_normalization(p, n, false);
     case TN_OP_SOFTMAX:
     case TN_OP_LOG_SOFTMAX:

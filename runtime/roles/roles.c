@@ -8,20 +8,9 @@
 
 #include <stdio.h>
 
+#include "runtime/roles/fixed.h"
 #include "runtime/roles/padding.h"
 #include "runtime/shape/shape.h"
-
-uint32_t tni_state_of_past(const tni_graph *g, tn_id v) {
-  for (uint32_t i = 0; i < g->n_states; i++)
-    if (g->states[i].past == v) return i;
-  return TN_NONE;
-}
-
-uint32_t tni_state_of_present(const tni_graph *g, tn_id v) {
-  for (uint32_t i = 0; i < g->n_states; i++)
-    if (g->states[i].present == v) return i;
-  return TN_NONE;
-}
 
 typedef struct finder {
   const tni_graph *g;
@@ -75,6 +64,10 @@ static void find_input(finder *f, uint32_t i) {
   f->r->kinds[i] = TNI_IN_PLAIN;
   if (tni_state_of_past(f->g, f->g->inputs[i]) != TN_NONE) {
     f->r->kinds[i] = TNI_IN_CACHED;
+    return;
+  }
+  if (f->r->continues[i] != TN_NONE) {
+    f->r->kinds[i] = TNI_IN_STATE;
     return;
   }
   if (depends_on_length(f, v)) {
@@ -165,11 +158,15 @@ static void find_exact(finder *f, uint8_t *ok) {
 
 static void find_roles(finder *f, uint8_t *ok) {
   const tni_graph *g = f->g;
-  if (!g->n_states) {
+  if (!tni_fixed_find(g, f->arena, f->r)) {
+    f->r->why_not = "out of memory";
+    return;
+  }
+  if (!g->n_states && !f->r->n_fixed) {
     f->r->why_not = "the model has no caches that could be kept in place";
     return;
   }
-  find_lengths(f);
+  if (g->n_states) find_lengths(f);
   for (uint32_t i = 0; !f->r->why_not && i < g->n_nodes; i++)
     if (g->nodes[i]->dynamic)
       f->r->why_not = say_role(f, "the dims of node '%s' depend on data", g->nodes[i]->pub.name);
@@ -178,7 +175,7 @@ static void find_roles(finder *f, uint8_t *ok) {
     if (tni_state_of_present(g, g->outputs[i]) == TN_NONE && depends_on_length(f, g->values[g->outputs[i]]))
       f->r->why_not = say_role(f, "output '%s' depends on the past", g->values[g->outputs[i]]->pub.name);
   if (!f->r->why_not && f->r->input == TN_NONE) f->r->why_not = "no input tells how many positions a step has";
-  if (!f->r->why_not) find_exact(f, ok);
+  if (!f->r->why_not && g->n_states) find_exact(f, ok);
 }
 
 tn_status tni_roles_find(tni_graph *g, tni_arena *arena, tni_roles *out, tn_error *err) {
@@ -189,8 +186,11 @@ tn_status tni_roles_find(tni_graph *g, tni_arena *arena, tni_roles *out, tn_erro
   finder f = {g, out, arena, 0};
   find_roles(&f, ok);
   g->padded_symbol = out->past;
-  g->padded = out->why_not || out->exact ? TNI_EXPR_NONE : out->total;
+  g->padded = out->why_not || out->exact || out->past == TN_NONE ? TNI_EXPR_NONE : out->total;
   g->step = out->why_not ? TNI_EXPR_NONE : out->step;
-  g->step_fixed = out->why_not ? out->why_not : out->exact ? out->exact : tni_padding_refusal(g, out, arena);
+  g->step_fixed = out->why_not   ? out->why_not
+                  : out->exact   ? out->exact
+                  : out->n_fixed ? "states of fixed size take in every row of a run"
+                                 : tni_padding_refusal(g, out, arena);
   return TN_OK;
 }

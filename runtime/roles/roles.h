@@ -11,15 +11,18 @@
 typedef enum {
   TNI_IN_PLAIN,  /* does not depend on the past */
   TNI_IN_CACHED, /* past of a cache */
-  TNI_IN_CONTEXT /* [batch, past + step]: an entry per position of the whole context */
+  TNI_IN_CONTEXT, /* [batch, past + step]: an entry per position of the whole context */
+  TNI_IN_STATE    /* a state of fixed size that an output continues: of a short convolution, a recurrence */
 } tni_in_kind;
 
 typedef struct tni_roles {
   const char *why_not;  /* the caches cannot be kept; NULL: they can. On the arena or static */
   const char *exact;    /* why the past must not be rounded up; NULL: it may be */
-  tn_id past;           /* symbol */
+  tn_id past;           /* symbol; TN_NONE: the model has states of fixed size only */
   tn_expr step, total;  /* positions of a run; past + step */
   uint8_t *kinds;       /* [n_inputs] tni_in_kind */
+  uint32_t *continues;  /* [n_inputs] the output that continues a state of fixed size; TN_NONE */
+  uint32_t n_fixed;     /* such states */
   uint32_t input, axis; /* a plain input and its axis of length `step` */
 } tni_roles;
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/session/feed.h"
+#include "runtime/session/fixed.h"
 #include "runtime/session/losses.h"
 #include "runtime/session/state.h"
 
@@ -68,6 +69,7 @@ static tn_status move_caches(tn_session *to, tn_session *from, tn_error *err) {
   if (st == TN_OK) st = tni_states_hold(from, k->length, err);
   if (st == TN_OK) st = tni_states_move(to, from, k->length, err);
   if (st == TN_OK && k->length) st = tni_feed_share(to, from, k->length, err);
+  if (st == TN_OK && k->length) st = tni_fixed_share(to, from, k->length, err);
   if (st == TN_OK) to->keep->length = k->length;
   return st;
 }

@@ -111,6 +111,16 @@ void tni_feed_clear(const tn_session *s) {
 
 /* --- life, dims -------------------------------------------------------------------------------------------------- */
 
+/* A state of fixed size, which begins with zeros. */
+static tn_status make_state(const tn_session *s, tni_fed *f, const tni_value *v, tn_error *err) {
+  int64_t count;
+  for (uint32_t a = 0; a < f->t.rank; a++)
+    if (!tni_ex_is_const(s->model->graph->exprs, v->pub.dims[a], &f->t.dims[a])) f->t.dims[a] = s->keep->batch;
+  if (tni_dims_count(f->t.dims, f->t.rank, &count) != TN_OK || tni_dtype_bytes(f->t.dtype, count, &f->t.bytes) != TN_OK)
+    return tni_fail(err, TN_E_LIMIT, f->t.name, "state '%s' is too large", f->t.name);
+  return grow_fed(f, f->t.bytes, f->t.name, err);
+}
+
 tn_status tni_feed_make(const tn_session *s, tni_fed **out, tn_error *err) {
   const tn_model *m = s->model;
   const tni_keep *k = s->keep;
@@ -123,6 +133,10 @@ tn_status tni_feed_make(const tn_session *s, tni_fed **out, tn_error *err) {
     if (m->roles.kinds[i] == TNI_IN_CACHED) {
       t->data = s; /* never read: the caches are the session's */
       t->bytes = UINT64_MAX;
+    }
+    if (m->roles.kinds[i] == TNI_IN_STATE) {
+      const tn_status made = make_state(s, &fed[i], v, err);
+      if (made != TN_OK) return made;
     }
     if (m->roles.kinds[i] != TNI_IN_CONTEXT) continue;
     t->dims[0] = k->batch;

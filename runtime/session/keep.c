@@ -5,6 +5,7 @@
 
 #include "runtime/memory/memory.h"
 #include "runtime/session/feed.h"
+#include "runtime/session/fixed.h"
 #include "runtime/session/pieces.h"
 #include "runtime/session/state.h"
 
@@ -72,5 +73,7 @@ tn_status tni_keep_make(tn_session *s, const tn_keep_opts *o, tn_error *err) {
 }
 
 void tni_keep_release(tn_session *s) {
-  if (s->keep) tni_feed_release(s->model, s->keep->fed);
+  if (!s->keep) return;
+  tni_feed_release(s->model, s->keep->fed);
+  tni_fixed_release(s);
 }

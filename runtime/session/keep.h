@@ -23,6 +23,8 @@ typedef struct tni_keep {
   struct tni_sexec *exec;    /* prepared for what follows, or NULL */
   int64_t total, rows, end;  /* length of the context, rows of logits and where they end */
   tni_fed *fed;              /* [n_inputs] */
+  void **remembered;         /* [n_inputs] states of fixed size at position remembered_at (fixed.h), or NULL */
+  int64_t remembered_at;
   struct tni_pieces *pieces; /* of prompts in flight, or NULL (pieces.c) */
 } tni_keep;
 

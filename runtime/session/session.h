@@ -7,6 +7,7 @@
 #ifndef TENON_SESSION_SESSION_H
 #define TENON_SESSION_SESSION_H
 
+#include "runtime/session/fixed.h"
 #include "runtime/session/pieces.h"
 #include "runtime/session/runtime.h"
 #include "runtime/session/state.h"

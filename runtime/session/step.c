@@ -15,6 +15,7 @@
 #include "runtime/memory/memory.h"
 #include "runtime/session/failover.h"
 #include "runtime/session/feed.h"
+#include "runtime/session/fixed.h"
 #include "runtime/session/keep.h"
 #include "runtime/session/lengths.h"
 #include "runtime/session/pieces.h"
@@ -60,7 +61,7 @@ static tn_status read_inputs(const tn_session *s, const tn_tensor *const *in, in
   for (uint32_t i = 0; i < m->n_inputs; i++) {
     const tn_tensor *t = in[i], *fed = &s->keep->fed[i].t;
     const uint8_t kind = m->roles.kinds[i];
-    if (kind == TNI_IN_CACHED ? t != NULL : kind == TNI_IN_PLAIN && !t)
+    if (kind == TNI_IN_CACHED || kind == TNI_IN_STATE ? t != NULL : kind == TNI_IN_PLAIN && !t)
       return tni_fail(err, TN_E_INVALID, fed->name, t ? "'%s' is the session's" : "input '%s' is missing", fed->name);
     if (!t) continue;
     if (t->rank != fed->rank || t->dtype != fed->dtype || (t->bytes && !t->data))
@@ -95,12 +96,19 @@ static void cut_rows(const tn_session *s, tn_id v, tn_tensor *t, int64_t n, int6
   t->bytes = outer * (size_t)n * inner;
 }
 
+/* The session holds what output i would give. */
+static bool is_kept_output(const tn_model *m, uint32_t i) {
+  bool kept = tni_state_of_present(m->graph, m->graph->outputs[i]) != TN_NONE;
+  for (uint32_t k = 0; k < m->n_inputs; k++) kept = kept || m->roles.continues[k] == i;
+  return kept;
+}
+
 static tn_status make_outputs(tn_session *s, tni_sexec *x, tn_tensor *const *out, int64_t n, tn_error *err) {
   const tni_graph *g = s->model->graph;
   tn_status st = TN_OK;
   for (uint32_t i = 0; st == TN_OK && i < g->n_outputs; i++) {
     if (!out[i]) continue;
-    if (tni_state_of_present(g, g->outputs[i]) != TN_NONE)
+    if (is_kept_output(s->model, i))
       return tni_fail(err, TN_E_INVALID, s->model->outputs[i]->name, "'%s' is the session's",
                       s->model->outputs[i]->name);
     st = tni_session_output(s, x, g->outputs[i], out[i], err);
@@ -158,6 +166,8 @@ static tn_status step_session(tn_session *s, const tn_tensor *const *in, tn_tens
     k->exec = NULL; /* what was taken so far may not be what was prepared for */
     return st;
   }
+  st = tni_fixed_remember(s, n, err);
+  if (st != TN_OK) return st;
   tni_feed_context(s, k->fed, in, n, 0, n);
   st = tni_lengths_step(s, n, err);
   x->pos = k->length;
@@ -165,6 +175,7 @@ static tn_status step_session(tn_session *s, const tn_tensor *const *in, tn_tens
   if (st == TN_OK) st = tni_session_tasks(s, &x, 1, err);
   __atomic_store_n(&s->cancel, 0, __ATOMIC_RELAXED);
   if (st == TN_OK) st = make_outputs(s, x, out, n, err);
+  if (st == TN_OK) st = tni_fixed_carry(s, x, err);
   if (st == TN_OK)
     k->length += n;
   else
@@ -198,8 +209,10 @@ tn_status tn_session_truncate(tn_session *s, int64_t n, tn_error *err) {
   if (!s->keep || n < 0 || n > s->keep->length)
     return tni_fail(err, TN_E_INVALID, s->model->path, "cannot keep %lld of %lld positions", (long long)n,
                     (long long)tn_session_length(s));
-  const tn_status st = n < s->keep->length ? tni_states_hold(s, n, err) : TN_OK;
+  tn_status st = n < s->keep->length ? tni_states_hold(s, n, err) : TN_OK;
+  if (st == TN_OK) st = tni_fixed_can_rewind(s, n, err);
   if (st != TN_OK) return st;
+  tni_fixed_rewind(s, n);
   if (n == 0) tni_states_forget(s);
   s->keep->gaps = s->keep->gaps && n;
   s->keep->length = n;
@@ -229,6 +242,7 @@ tn_status tn_session_share(tn_session *dst, const tn_session *src, int64_t n, tn
   tn_status st = tni_states_hold(src, n, err);
   if (st == TN_OK) st = m == src->model ? tni_states_share(dst, src, n, err) : tni_states_move(dst, src, n, err);
   if (st == TN_OK) st = tni_feed_share(dst, src, n, err);
+  if (st == TN_OK) st = tni_fixed_share(dst, src, n, err);
   if (st != TN_OK) return st;
   dst->keep->length = n;
   dst->keep->gaps = src->keep->gaps && n;

@@ -214,11 +214,13 @@ enum { N_LISTED = sizeof listed / sizeof *listed };
 /* A node of this operator with this one attribute; text is what the error must say, NULL: nothing about its value. */
 static void try_attr(const tni_op *op, const tni_raw_attr *raw, const char *text) {
   fixture f;
-  char in[64] = "";
+  tn_id in[16];
   fixture_init(&f);
   input(&f, "x", "4");
-  for (uint32_t i = 0; i < op->in_min; i++) strcat(in, i ? " x" : "x");
-  const tn_status st = node_raw(&f, "n", op->name, op->until ? op->until : 28, in, "y", raw, 1);
+  for (uint32_t i = 0; i < op->in_min; i++) in[i] = 0;
+  const tn_id y = tni_graph_add_value(f.g, "y", TN_VALUE_ACT, TN_DT_UNDEFINED);
+  const tn_status st = tni_graph_add_node(f.g, "n", op->domain, op->name, op->until ? op->until : *op->domain ? 1 : 28, in,
+                                          op->in_min, &y, 1, raw, 1, NULL, &f.err);
   if (text) {
     CU_ASSERT_EQUAL(st, TN_E_INVALID);
     CU_ASSERT_TRUE(err_has(&f.err, text));

@@ -63,6 +63,7 @@ CU_pSuite suite_gelu(void);
 CU_pSuite suite_reshape(void);
 CU_pSuite suite_attention(void);
 CU_pSuite suite_heads(void);
+CU_pSuite suite_lanes(void);
 CU_pSuite suite_mask(void);
 CU_pSuite suite_siblings(void);
 CU_pSuite suite_chain(void);

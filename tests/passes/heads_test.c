@@ -112,8 +112,10 @@ static const form caches[] = {
     /* causal and windows count from the end of the past */
     {O2 Q4 K4 V4 JOIN "y=Attention q4 k v {is_causal=1}", ""},
     {O2 Q4 K4 V4 JOIN "y=Attention q4 k v - {left_window_size=2}", ""},
-    /* lengths that may differ */
-    {O2 Q4 K4 V4 "!k=Concat pk k4 {axis=2}; !v=Concat po v4 {axis=2}; y=Attention q4 k v", ""},
+    /* two names of one length: k and v of an Attention are as long */
+    {O2 Q4 K4 V4 "!k=Concat pk k4 {axis=2}; !v=Concat po v4 {axis=2}; y=Attention q4 k v",
+     "o2=Add x z; ?,k,v=Attention o2 x z - pk po {scale=0 softcap=0} heads=2/2; ?=Reshape ? const; "
+     "y=Transpose ? {perm=0,2,1,3}"},
 };
 
 static void test_rotary(void) { run_forms(rotary, sizeof rotary / sizeof *rotary, tni_pass_heads, 0); }

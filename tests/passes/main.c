@@ -6,7 +6,7 @@
 int main(void) {
   if (CU_initialize_registry() != CUE_SUCCESS) return 1;
   if (!suite_branch() || !suite_norm() || !suite_gelu() || !suite_conv() || !suite_qdq() || !suite_reshape() ||
-      !suite_attention() || !suite_heads() || !suite_mask() || !suite_siblings() || !suite_chain() || !suite_unfuse() ||
+      !suite_attention() || !suite_heads() || !suite_lanes() || !suite_mask() || !suite_siblings() || !suite_chain() || !suite_unfuse() ||
       !suite_cache() || !suite_last_rows()) {
     CU_cleanup_registry();
     return 1;

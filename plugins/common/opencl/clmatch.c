@@ -257,6 +257,22 @@ static bool match_norm(const op_matcher *m) {
   return take_operand(m, TNI_CLO_NORM);
 }
 
+static bool match_head_norm(const op_matcher *m) {
+  const tn_value *x = input_value(m, 0);
+  const int64_t heads = attr_int(m, TN_HEAD_NORM_NUM_HEADS, 0);
+  int64_t all, s;
+  if (!x || !inputs_are_floats(m, 3) || x->rank < 1 || heads < 1 || !const_dim(m, x, x->rank - 1, &all) || all % heads)
+    return refuse_node(m, TN_WHY_SHAPE, "a norm over heads that are not known");
+  for (uint32_t i = 1; i < m->n->n_in; i++)
+    if (input_value(m, i) &&
+        (input_value(m, i)->rank != 1 || !const_dim(m, input_value(m, i), 0, &s) || s != all / heads))
+      return refuse_node(m, TN_WHY_SHAPE, "a norm whose scale is no vector of a head's size");
+  m->o->i[0] = m->n->op == TN_OP_TENON_LAYER_NORMALIZATION;
+  m->o->i[1] = heads;
+  m->o->f[0] = (float)attr_float(m, TN_HEAD_NORM_EPSILON, 1e-5);
+  return take_operand(m, TNI_CLO_NORM);
+}
+
 static bool match_gather(const op_matcher *m) {
   const tn_value *t = input_value(m, 0), *ids = input_value(m, 1);
   if (!t || !ids || !is_float(t)) return refuse_node(m, TN_WHY_DTYPE, "Gather of something else than floats");
@@ -441,6 +457,9 @@ static bool dispatch_match(const op_matcher *m) {
     case TN_OP_RMS_NORMALIZATION:
     case TN_OP_LAYER_NORMALIZATION:
       return match_norm(m);
+    case TN_OP_TENON_RMS_NORMALIZATION:
+    case TN_OP_TENON_LAYER_NORMALIZATION:
+      return match_head_norm(m);
     case TN_OP_GATHER:
       return match_gather(m);
     case TN_OP_SLICE:

@@ -119,7 +119,8 @@ void tni_cx_expand_norm(tni_cx *e, const tni_cl_op *o) {
   const tni_cx_view s = o->n_in > 1 && o->in[1] != TN_NONE ? tni_cx_view_of(e, o->in[1]) : x;
   const bool with_bias = o->n_in > 2 && o->in[2] != TN_NONE;
   const tni_cx_view b = with_bias ? tni_cx_view_of(e, o->in[2]) : x;
-  const int64_t D = x.dims[x.rank - 1], rows = tni_cx_product(e, x.dims, x.rank - 1);
+  const int64_t parts = o->i[1] ? o->i[1] : 1; /* rows in the last axis */
+  const int64_t D = x.dims[x.rank - 1] / parts, rows = tni_cx_product(e, x.dims, x.rank - 1) * parts;
   if (rows == 0 || D == 0) return;
   tni_cl_launch *l = tni_cx_add_launch(e, TNI_CLK_NORM);
   if (!l) return;

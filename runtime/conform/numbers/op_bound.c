@@ -89,10 +89,11 @@ static bool bound_softmax(const judge *j, const float *y) {
  * either way to compute it, does to 1/s. RMSNormalization has no mean to cancel. */
 static bool bound_norm(const judge *j, const float *y) {
   const float *x = tni_cn_floats(j->in[0], j->a), *w = j->in[1] ? tni_cn_floats(j->in[1], j->a) : NULL;
-  const int64_t D = j->out->rank ? j->out->dims[j->out->rank - 1] : 1;
-  const bool layer = tni_graph_node(j->b->g, j->b->node)->pub.op == TN_OP_LAYER_NORMALIZATION;
+  const tn_node *node = &tni_graph_node(j->b->g, j->b->node)->pub;
+  const int64_t D = (j->out->rank ? j->out->dims[j->out->rank - 1] : 1) / tni_attr_i(node, "num_heads", 1);
+  const bool layer = node->op == TN_OP_LAYER_NORMALIZATION || node->op == TN_OP_TENON_LAYER_NORMALIZATION;
   const double eps = node_attr(j, "epsilon", 1e-5), k = ((double)D + j->row->c) * j->u;
-  if (!x) return false;
+  if (!x || D < 1) return false;
   for (int64_t r = 0; r < j->n; r += D) {
     double mean = 0, square = 0, top = 0;
     for (int64_t i = 0; i < D; i++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * LayerNormalization (17) and RMSNormalization (23): rows from `axis` on. f32 and halves compute in f32 with the row
- * sums of hot.h, f64 in double. Outputs of LayerNormalization: Y, Mean, InvStdDev.
+ * sums of hot.h, f64 in double. Outputs of LayerNormalization: Y, Mean, InvStdDev. tenon.LayerNormalization and
+ * tenon.RMSNormalization are the same with the last axis cut into heads.
  */
 #include <math.h>
 
@@ -132,12 +133,9 @@ static void rows_f64(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 
 static bool is_real(uint32_t t) { return t == TN_DT_F32 || t == TN_DT_F64 || tni_is_half(t); }
 
-static tn_status normalize_rows(const tni_kargs *a, norm *k) {
-  const int32_t axis = tni_kaxis(tni_at_i(a->node, TNI_A_AXIS, -1), a->in[0]->rank);
+/* k->x, scale, bias and y are set; rows begin at axis. */
+static tn_status normalize_rows(const tni_kargs *a, norm *k, int32_t axis) {
   k->run = a->run;
-  k->x = a->in[0];
-  k->scale = a->in[1];
-  k->y = a->out[0];
   k->hot = tni_hot_get();
   k->eps = tni_at_f(a->node, TNI_A_EPSILON, 1e-5);
   if (!is_real(k->x->dtype)) return tni_kdtype(a, k->x->dtype);
@@ -155,14 +153,60 @@ static tn_status normalize_rows(const tni_kargs *a, norm *k) {
   return TN_OK;
 }
 
+static tn_status normalize_tensor(const tni_kargs *a, norm *k) {
+  k->x = a->in[0];
+  k->scale = a->in[1];
+  k->y = a->out[0];
+  return normalize_rows(a, k, tni_kaxis(tni_at_i(a->node, TNI_A_AXIS, -1), a->in[0]->rank));
+}
+
+/* t with its last axis as [heads, rest]. false: it does not divide. */
+static bool split_heads(const tni_tensor *t, int64_t heads, tni_tensor *split) {
+  const uint32_t last = t->rank - 1;
+  *split = *t;
+  if (!t->rank || t->rank >= TN_MAX_RANK || heads < 1 || t->dims[last] % heads) return false;
+  split->rank++;
+  split->dims[last] = heads;
+  split->dims[last + 1] = t->dims[last] / heads;
+  return true;
+}
+
+static tn_status normalize_heads(const tni_kargs *a, norm *k) {
+  const int64_t heads = tni_at_i(a->node, TNI_A_NUM_HEADS, 1);
+  tni_tensor x, y, w[2];
+  if (!split_heads(a->in[0], heads, &x) || !split_heads(a->out[0], heads, &y))
+    return tni_kfail(a, TN_E_INVALID, "the last axis is no %lld heads", (long long)heads);
+  for (uint32_t i = 1; i < a->n_in && i < 3; i++) {
+    if (!a->in[i]) continue;
+    w[i - 1] = *a->in[i];
+    if (tni_knumel(a->in[i]) != x.dims[x.rank - 1] && !split_heads(a->in[i], heads, &w[i - 1]))
+      return tni_kfail(a, TN_E_INVALID, "scale or bias do not fit the heads");
+  }
+  k->x = &x;
+  k->y = &y;
+  k->scale = &w[0];
+  k->bias = !k->rms && a->n_in > 2 && a->in[2] ? &w[1] : NULL;
+  return normalize_rows(a, k, (int32_t)x.rank - 1);
+}
+
+tn_status tni_k_head_layer_norm(const tni_kargs *a) {
+  norm k = {.rms = false};
+  return normalize_heads(a, &k);
+}
+
+tn_status tni_k_head_rms_norm(const tni_kargs *a) {
+  norm k = {.rms = true};
+  return normalize_heads(a, &k);
+}
+
 tn_status tni_k_layer_norm(const tni_kargs *a) {
   norm k = {.bias = a->n_in > 2 ? a->in[2] : NULL};
   k.mean = a->n_out > 1 ? a->out[1] : NULL;
   k.inv = a->n_out > 2 ? a->out[2] : NULL;
-  return normalize_rows(a, &k);
+  return normalize_tensor(a, &k);
 }
 
 tn_status tni_k_rms_norm(const tni_kargs *a) {
   norm k = {.rms = true};
-  return normalize_rows(a, &k);
+  return normalize_tensor(a, &k);
 }

@@ -21,7 +21,9 @@ TN_MUST_CHECK tn_status tni_pass_experts(tni_graph *g, uint32_t *n, tn_error *er
 TN_MUST_CHECK tn_status tni_pass_cache(tni_graph *g, uint32_t *n, tn_error *err);
 /* Logits for the last rows only. */
 TN_MUST_CHECK tn_status tni_pass_last_rows(tni_graph *g, uint32_t *n, tn_error *err);
-/* Attention and RotaryEmbedding in 3D form; past and present inside Attention. */
+/* Heads of one product of q, k and v: parts of it, or products of their own. */
+TN_MUST_CHECK tn_status tni_pass_lanes(tni_graph *g, uint32_t *n, tn_error *err);
+/* Attention, norms of heads and RotaryEmbedding in 3D form; past and present inside Attention. */
 TN_MUST_CHECK tn_status tni_pass_heads(tni_graph *g, uint32_t *n, tn_error *err);
 
 #endif

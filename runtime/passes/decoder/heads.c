@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * heads: RotaryEmbedding and Attention in their 3D forms, and caches inside Attention.
+ * heads: RotaryEmbedding, norms of heads and Attention in their 3D forms, and caches inside Attention.
  *
  *  - RotaryEmbedding of a split activation works on the activation: x4 = Transpose(Reshape(x)) turned is
  *    Transpose(Reshape(RotaryEmbedding(x))), with num_heads.
@@ -20,6 +20,7 @@
 
 #include "runtime/passes/build/build.h"
 #include "runtime/passes/decoder/decoder.h"
+#include "runtime/passes/decoder/heads.h"
 #include "runtime/passes/decoder/past.h"
 
 enum { MAX_ATTRS = 16 };
@@ -291,7 +292,9 @@ tn_status tni_pass_heads(tni_graph *g, uint32_t *n, tn_error *err) {
     for (uint32_t i = 0; st == TN_OK && i < n_nodes; i++) {
       tni_node *node = g->nodes[i];
       if (node->dead || !node->op) continue;
-      if (round == 0 && node->pub.op == TN_OP_ROTARY_EMBEDDING) st = keep_heads_rotary(g, node, &fired, err);
+      if (round == 0) st = tni_head_norm(g, node, &fired, err);
+      if (node->dead) continue;
+      if (st == TN_OK && round == 0 && node->pub.op == TN_OP_ROTARY_EMBEDDING) st = keep_heads_rotary(g, node, &fired, err);
       if (round == 1 && tni_is_attention(node->pub.op)) st = absorb_turn(g, node, &fired, err);
       if (round == 2 && tni_is_attention(node->pub.op)) st = keep_heads_attention(g, node, &fired, err);
     }

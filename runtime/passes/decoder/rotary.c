@@ -241,29 +241,68 @@ static bool find_rotary(match *m, const tni_node *n) {
   return !m->by_length || (tni_ex_is_const(m->g->exprs, m->g->values[m->x]->pub.dims[2], &heads) && heads > 0);
 }
 
+/* A RotaryEmbedding that makes v: on 4 axes, or, with Reshapes around it, on [batch, length, heads * size]. *part: what
+ * it turns, on 4 axes. */
+static const tni_node *turn_of(const tni_graph *g, tn_id v, tn_id *part, bool *flat) {
+  const tni_node *turn = tni_match_node(g, v, TN_OP_ROTARY_EMBEDDING), *back, *split;
+  *flat = false;
+  if (turn) {
+    *part = turn->pub.in[0];
+    return ranked_input(g, *part, 4) && tni_match_uses(g, v) == 1 ? turn : NULL;
+  }
+  *flat = true;
+  if (!(back = tni_match_node(g, v, TN_OP_RESHAPE)) || tni_match_uses(g, v) != 1 ||
+      !(turn = tni_match_node(g, back->pub.in[0], TN_OP_ROTARY_EMBEDDING)) || tni_match_uses(g, back->pub.in[0]) != 1)
+    return NULL;
+  if (!(split = tni_match_node(g, turn->pub.in[0], TN_OP_RESHAPE)) || !tni_attr_i(&turn->pub, "num_heads", 0))
+    return NULL;
+  *part = split->pub.in[0];
+  return ranked_input(g, *part, 4) && tni_match_same_shape(g, *part, v) ? turn : NULL;
+}
+
+/* join is Concat(what *turn makes, the rest of *x), the first `turned` elements of each head of *x being what it turns.
+ */
+static bool find_rest(const tni_graph *g, const tni_node *join, tn_id part, tn_id *x, int64_t *turned, int64_t *rest) {
+  tn_id y;
+  int64_t first = 0, from;
+  if (!tni_rotary_is_last(g, join->pub.out[0], tni_attr_i(&join->pub, "axis", 0)) ||
+      !tni_rotary_last(g, part, turned) || !tni_rotary_last(g, join->pub.in[1], rest))
+    return false;
+  *x = part;
+  if (*rest && (!tni_rotary_range(g, part, x, &first, turned) || first != 0 ||
+                !tni_rotary_range(g, join->pub.in[1], &y, &from, rest) || y != *x || from != *turned))
+    return false;
+  return tni_match_same_shape(g, *x, join->pub.out[0]);
+}
+
 /* Concat(RotaryEmbedding(part of x), the rest of x): all of x, of which the first elements are turned. */
 static tn_status widen_rotary(tni_graph *g, tni_node *join, uint32_t *fired, tn_error *err) {
-  const tni_node *turn = join->pub.n_in == 2 ? tni_match_node(g, join->pub.in[0], TN_OP_ROTARY_EMBEDDING) : NULL;
-  tn_id x, y;
-  int64_t first = 0, turned, from, rest;
-  if (!turn || tni_match_uses(g, join->pub.in[0]) != 1 || !ranked_input(g, turn->pub.in[0], 4)) return TN_OK;
-  if (tni_attr_i(&turn->pub, "rotary_embedding_dim", 0)) return TN_OK;
-  if (!tni_rotary_is_last(g, join->pub.out[0], tni_attr_i(&join->pub, "axis", 0)) ||
-      !tni_rotary_last(g, turn->pub.in[0], &turned) || !tni_rotary_last(g, join->pub.in[1], &rest))
+  tn_id x, part;
+  int64_t turned, rest, heads = 0;
+  bool flat;
+  const tni_node *turn = join->pub.n_in == 2 ? turn_of(g, join->pub.in[0], &part, &flat) : NULL;
+  if (!turn || tni_attr_i(&turn->pub, "rotary_embedding_dim", 0) || !find_rest(g, join, part, &x, &turned, &rest))
     return TN_OK;
-  if (rest == 0) {
-    x = turn->pub.in[0];
-  } else if (!tni_rotary_range(g, turn->pub.in[0], &x, &first, &turned) || first != 0 ||
-             !tni_rotary_range(g, join->pub.in[1], &y, &from, &rest) || y != x || from != turned) {
-    return TN_OK;
-  }
-  if (!tni_match_same_shape(g, x, join->pub.out[0])) return TN_OK;
   tni_build_node b = {.type = "RotaryEmbedding", .version = 23, .in = {x}, .n_in = turn->pub.n_in};
   for (uint32_t i = 1; i < b.n_in; i++) b.in[i] = turn->pub.in[i];
   if (tni_attr_i(&turn->pub, "interleaved", 0)) b.attr[b.n_attr++] = tni_raw_int("interleaved", 1);
   if (rest) b.attr[b.n_attr++] = tni_raw_int("rotary_embedding_dim", turned);
+  if (!flat) {
+    ++*fired;
+    return tni_build_in_place(g, join, &b, err);
+  }
+  const tni_value *v = g->values[x];
+  if (!tni_ex_is_const(g->exprs, v->pub.dims[2], &heads)) return TN_OK;
+  const tn_expr dims[3] = {v->pub.dims[0], v->pub.dims[1], tni_ex_mul(g->exprs, v->pub.dims[2], v->pub.dims[3])};
+  tni_build_node back = {.type = "Reshape", .version = 14, .n_in = 2, .n_attr = 1};
+  b.attr[b.n_attr++] = tni_raw_int("num_heads", heads);
+  b.in[0] = reshape_to(g, x, 3, dims, err);
+  if (b.in[0] != TN_NONE) back.in[0] = tni_build_op(g, &b, v->pub.dtype, 3, dims, err);
+  back.in[1] = tni_build_elems(g, v->pub.dims, 4);
+  back.attr[0] = tni_raw_int("allowzero", 1);
+  if (b.in[0] == TN_NONE || back.in[0] == TN_NONE || back.in[1] == TN_NONE) return tni_fail_memory(err, join->pub.name);
   ++*fired;
-  return tni_build_in_place(g, join, &b, err);
+  return tni_build_in_place(g, join, &back, err);
 }
 
 tn_status tni_pass_rotary(tni_graph *g, uint32_t *n, tn_error *err) {

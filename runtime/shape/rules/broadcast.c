@@ -18,18 +18,6 @@ static bool never_one(const tni_exprs *x, tn_expr a) {
   return lo > 1 || hi < 1;
 }
 
-tn_expr tni_rule_same_dim(const tni_infer *in, tn_expr a, tn_expr b, bool *ok) {
-  int64_t c;
-  *ok = true;
-  if (a == TNI_EXPR_NONE || a == b) return b;
-  if (b == TNI_EXPR_NONE) return a;
-  /* Where they differ one is 0 and the model does not get there; the plainer one is the size. */
-  if (tni_ex_same_unless_zero(in->x, a, b)) return b;
-  if (tni_ex_same_unless_zero(in->x, b, a)) return a;
-  *ok = !never_equal(in->x, a, b);
-  return tni_ex_is_const(in->x, b, &c) ? b : a;
-}
-
 /* a is min(b, c), c at least 2: where b is above c the two differ and neither is 1, so a model that works never gets
  * there. It is a fact from now on; nodes of subgraphs may not run and tell nothing. */
 static bool bounds_it(const tni_infer *in, tn_expr a, tn_expr b) {
@@ -84,6 +72,66 @@ void tni_rule_names_const(const tni_infer *in, tn_expr a, tn_expr b) {
     (void)!tni_ex_define(in->x, sym, b);
 }
 
+/* e is one symbol less another. */
+static bool is_difference(const tni_infer *in, tn_expr e, tn_id *less, tn_id *more) {
+  const uint64_t mask = tni_ex_symbols(in->x, e);
+  const uint32_t n = tni_ex_n_symbols(in->x);
+  tn_id found[2];
+  uint32_t k = 0;
+  if (mask >> 63) return false;
+  for (tn_id s = 0; s < n && s < 63; s++) {
+    if (!(mask >> s & 1)) continue;
+    if (k == 2) return false;
+    found[k++] = s;
+  }
+  if (k != 2) return false;
+  const tn_expr a = tni_ex_sym(in->x, tni_ex_symbol_name(in->x, found[0])),
+                b = tni_ex_sym(in->x, tni_ex_symbol_name(in->x, found[1]));
+  *less = found[0];
+  *more = found[1];
+  return a != TNI_EXPR_NONE && b != TNI_EXPR_NONE && (tni_ex_sub(in->x, a, b) == e || tni_ex_sub(in->x, b, a) == e);
+}
+
+bool tni_rule_names_equal(const tni_infer *in, tn_expr a, tn_expr b) {
+  tn_id first, then;
+  if (in->concrete || in->g->outer || a == TNI_EXPR_NONE || b == TNI_EXPR_NONE) return false;
+  if (!tni_ex_is_sum(in->x, a) || !tni_ex_is_sum(in->x, b)) return false;
+  if (!is_difference(in, tni_ex_sub(in->x, a, b), &first, &then) || !is_given(in, first) || !is_given(in, then))
+    return false;
+  return tni_ex_define(in->x, then, tni_ex_sym(in->x, tni_ex_symbol_name(in->x, first))) == TN_OK;
+}
+
+tn_expr tni_rule_same_dim(const tni_infer *in, tn_expr a, tn_expr b, bool *ok) {
+  int64_t c;
+  *ok = true;
+  if (a == TNI_EXPR_NONE || a == b) return b;
+  if (b == TNI_EXPR_NONE) return a;
+  /* Where they differ one is 0 and the model does not get there; the plainer one is the size. */
+  if (tni_ex_same_unless_zero(in->x, a, b)) return b;
+  if (tni_ex_same_unless_zero(in->x, b, a)) return a;
+  if (tni_rule_names_equal(in, a, b)) return a;
+  *ok = !never_equal(in->x, a, b);
+  return tni_ex_is_const(in->x, b, &c) ? b : a;
+}
+
+/* cut is min(other, whole), where other differs from whole in one symbol: a mask over one past that is sliced to the
+ * length of another. That it might be shorter, and then would not fit, is given up: the two pasts are one. */
+static bool is_cut_to(const tni_infer *in, tn_expr cut, tn_expr whole) {
+  const uint64_t mask = tni_ex_symbols(in->x, cut) & ~tni_ex_symbols(in->x, whole);
+  if (in->concrete || in->g->outer || !tni_ex_is_sum(in->x, whole) || tni_ex_is_sum(in->x, cut)) return false;
+  for (tn_id p = 0; p < tni_ex_n_symbols(in->x) && p < 63; p++) {
+    if (!(mask >> p & 1)) continue;
+    for (tn_id q = 0; q < tni_ex_n_symbols(in->x) && q < 63; q++) {
+      if (!(tni_ex_symbols(in->x, whole) >> q & 1)) continue;
+      const tn_expr a = tni_ex_sym(in->x, tni_ex_symbol_name(in->x, p)),
+                    b = tni_ex_sym(in->x, tni_ex_symbol_name(in->x, q));
+      const tn_expr other = tni_ex_add(in->x, tni_ex_sub(in->x, whole, b), a);
+      if (tni_ex_min(in->x, other, whole) == cut) return tni_rule_names_equal(in, other, whole);
+    }
+  }
+  return false;
+}
+
 tn_expr tni_rule_broadcast_dim(const tni_infer *in, tn_expr a, tn_expr b, bool *ok) {
   *ok = true;
   if (a == b) return a;
@@ -97,6 +145,9 @@ tn_expr tni_rule_broadcast_dim(const tni_infer *in, tn_expr a, tn_expr b, bool *
   /* That one might be 1 and stretched is given up: nobody exports a mask of one entry for several positions. */
   if (tni_rule_names_sum(in, a, b)) return b;
   if (tni_rule_names_sum(in, b, a)) return a;
+  if (tni_rule_names_equal(in, a, b)) return a;
+  if (is_cut_to(in, b, a)) return a;
+  if (is_cut_to(in, a, b)) return b;
   /* Where b is 0, a is 0 or 1 in a model that works, and the result is 0. */
   if (tni_ex_same_unless_zero(in->x, a, b)) return b;
   if (tni_ex_same_unless_zero(in->x, b, a)) return a;

@@ -134,6 +134,30 @@ tn_status tni_shape_top_k(tni_infer *in) {
   return st == TN_OK ? tni_rule_set(in, 1, TN_DT_I64, x->pub.rank, dims) : st;
 }
 
+/* Y like X, whose last axis is num_heads rows. Scale and bias are as long as one of them, or as all. */
+tn_status tni_shape_head_norm(tni_infer *in) {
+  const tni_value *x = tni_rule_in(in, 0);
+  const int64_t heads = tni_attr_i(&in->node->pub, "num_heads", 1);
+  int64_t all, size;
+  if (!x) return tni_rule_fail(in, "operand 0 is missing");
+  if (x->pub.rank == TNI_RANK_UNKNOWN) return tni_rule_set_unknown(in, 0, x->pub.dtype);
+  if (x->pub.rank == 0 || x->pub.rank >= TN_MAX_RANK) return tni_rule_fail(in, "rank %u", x->pub.rank);
+  const tn_expr last = x->pub.dims[x->pub.rank - 1];
+  if (last != TNI_EXPR_NONE && tni_ex_is_const(in->x, last, &all)) {
+    if (heads < 1 || all % heads)
+      return tni_rule_fail(in, "%lld elements make no %lld heads", (long long)all, (long long)heads);
+    for (uint32_t i = 1; i < in->node->pub.n_in; i++) {
+      const tni_value *w = tni_rule_in(in, i);
+      if (!w || w->pub.rank == TNI_RANK_UNKNOWN) continue;
+      if (w->pub.rank != 1) return tni_rule_fail(in, "operand %u has rank %u", i, w->pub.rank);
+      if (w->pub.dims[0] != TNI_EXPR_NONE && tni_ex_is_const(in->x, w->pub.dims[0], &size) && size != all &&
+          size != all / heads)
+        return tni_rule_fail(in, "operand %u has %lld elements", i, (long long)size);
+    }
+  }
+  return tni_rule_set(in, 0, x->pub.dtype, x->pub.rank, x->pub.dims);
+}
+
 /* Outputs: Y like X, then Mean and InvStdDev with 1 from `axis` on. Scale and bias broadcast to X. */
 tn_status tni_shape_layer_norm(tni_infer *in) {
   const tni_value *x = tni_rule_in(in, 0);

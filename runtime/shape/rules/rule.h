@@ -53,11 +53,17 @@ bool tni_rule_double(const tni_infer *in, uint32_t i, double *v);
 bool tni_rule_length(const tni_infer *in, uint32_t i, uint32_t *n);
 
 /* a is the length of an input that has a name of its own ("total_sequence_length"), b the sum of others' ("past +
- * sequence"): the caller found that they must be one. From now on a is defined as b, and a run whose inputs say otherwise
- * is told so. False: they are no such two, or the graph is a body, where one name may mean different sizes. */
+ * sequence"): the caller found that they must be one. From now on a is defined as b, and a run whose inputs say
+ * otherwise is told so. False: they are no such two, or the graph is a body, where one name may mean different sizes.
+ */
 bool tni_rule_names_sum(const tni_infer *in, tn_expr a, tn_expr b);
 /* The same of a name that can only stand for a constant ("kv_cache_dim" for a head's size). */
 void tni_rule_names_const(const tni_infer *in, tn_expr a, tn_expr b);
+
+/* a and b, which the caller found to be one, are sums that differ in one symbol each, both of them lengths of inputs:
+ * pasts that an exporter gave names of their own. From now on these are one, and a run whose inputs say otherwise is
+ * told so. False: they are no such two. */
+bool tni_rule_names_equal(const tni_infer *in, tn_expr a, tn_expr b);
 
 /* --- results. Absent outputs are accepted and ignored. */
 TN_MUST_CHECK tn_status tni_rule_set(tni_infer *in, uint32_t o, uint32_t dtype, uint32_t rank, const tn_expr *dims);
@@ -102,7 +108,6 @@ TN_MUST_CHECK tn_status tni_rule_broadcast_with(tni_infer *in, uint32_t i, uint3
 /* --- errors */
 /* "OP "node": shapes of all operands: why", TN_E_INVALID. */
 TN_MUST_CHECK tn_status tni_rule_fail(tni_infer *in, const char *fmt, ...) TN_PRINTF(2, 3);
-
 
 /* --- arithmetic on elements (values.c): NONE where the result is not decided */
 tn_expr tni_val_unary(tni_exprs *x, uint32_t op, uint32_t dtype, tn_expr a);
