@@ -7,8 +7,10 @@ source "$(dirname "$0")/lib.sh"
 install_packages $build_packages
 build=$root/build
 configure "$build" -Dbuildtype=release
-say "building"
-ninja -C "$build" >/dev/null || ninja -C "$build"
-tenon_env "$build"
-say "tenon run models/demo -p \"In the beginning\" -n 64 --temp 0"
-"$build/runtime/cli/tenon" run "$root/models/demo" -p "In the beginning" -n 64 --temp 0 "$@"
+say "building (the first time takes some minutes)"
+build_quietly "$build"
+tenon=$build/runtime/cli/tenon
+say "$tenon run $root/models/demo -p \"In the beginning\" -n 64 --temp 0"
+"$tenon" run "$root/models/demo" -p "In the beginning" -n 64 --temp 0 "$@"
+say "type next:"
+printf '%q run %q -p "And God said" -n 64\n' "$tenon" "$root/models/demo"

@@ -49,6 +49,27 @@ void cli_find_json(cli *c, int argc, const char **argv) {
       c->format = FMT_JSON;
 }
 
+typedef struct format_search {
+  const char *name;
+  bool found;
+} format_search;
+
+static void match_format(void *ctx, const char *word, size_t n) {
+  format_search *s = ctx;
+  s->found = s->found || (strlen(s->name) == n && strncmp(word, s->name, n) == 0);
+}
+
+static int check_format(cli *c, const cli_use *use) {
+  format_search s = {.name = c->format_name};
+  if (!use->formats || !c->format_name) return 0;
+  opts_each_word(use->formats, match_format, &s);
+  if (s.found) return 0;
+  char words[64];
+  snprintf(words, sizeof words, "%s", use->formats);
+  for (char *p = words; (p = strchr(p, '|')); p++) *p = ' ';
+  return cli_usage(c, "--format %s: %s prints only: %s", c->format_name, c->command, words);
+}
+
 static void set_format(cli *c) {
   static const char *const names[] = {"text", "md", "csv", "json"};
   for (int i = 0; c->format_name && i < 4; i++)
@@ -122,7 +143,8 @@ int cli_parse(cli *c, int argc, const char **argv, const cli_use *use) {
   }
   if (!parsed) return cli_usage(c, "%s", c->opts.why);
   set_format(c);
-  int rc = split_disabled(c);
+  int rc = check_format(c, use);
+  if (!rc) rc = split_disabled(c);
   if (!rc) rc = cli_limit_memory(c);
   if (!rc) rc = take_operands(c, use);
   if (!rc && takes_model(use)) rc = find_model(c, use);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/cli/cli.h"
+#include "runtime/base/base.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -125,11 +126,41 @@ static int bundle_opts(cli *c, cli_runtime *r) {
   return 0;
 }
 
+/* "KEY VALUE" of tenon-build.txt, which Meson writes into a build folder (it names the folder: a copy elsewhere says
+ * nothing). malloc'd; NULL: this program is not BUILD/runtime/cli/tenon, or is privileged. */
+static char *build_value(const char *key) {
+  static const char inside[] = "/runtime/cli/tenon";
+  char exe[3072] = "", path[4096], line[16384], *value = NULL;
+  const ssize_t len = getauxval(AT_SECURE) ? -1 : readlink("/proc/self/exe", exe, sizeof exe - 1);
+  if (len <= (ssize_t)sizeof inside || strcmp(exe + len - (ssize_t)sizeof inside + 1, inside) != 0) return NULL;
+  exe[len - (ssize_t)sizeof inside + 1] = '\0';
+  snprintf(path, sizeof path, "%s/tenon-build.txt", exe);
+  FILE *f = fopen(path, "r");
+  const size_t n = strlen(key);
+  for (bool here = false; f && !value && fgets(line, sizeof line, f);) {
+    line[strcspn(line, "\n")] = '\0';
+    here = here || (strncmp(line, "build ", 6) == 0 && strcmp(line + 6, exe) == 0);
+    if (here && strncmp(line, key, n) == 0 && line[n] == ' ') value = strdup(line + n + 1);
+  }
+  if (f) fclose(f);
+  return value;
+}
+
+/* A variable of the environment, else what the build folder says where nobody set it. malloc'd. */
+static char *env_or_build(const char *name, const char *key) {
+  const char *v = env_or_null(name);
+  return v ? strdup(v) : getenv(name) ? NULL : build_value(key);
+}
+
+char *cli_profile_dir(void) { return env_or_build("TENON_PROFILE_PATH", "profiles"); }
+
 static void usual_opts(cli *c, cli_runtime *r) {
   size_t n = 0;
-  r->path_copy = strdup(env_or_null("TENON_PLUGIN_PATH") ? env_or_null("TENON_PLUGIN_PATH") : "");
+  r->path_copy = env_or_build("TENON_PLUGIN_PATH", "plugins");
+  if (!r->path_copy) r->path_copy = strdup("");
   if (r->path_copy) n = plugin_dirs(c, r->dirs, CLI_MAX_DIRS, r->path_copy, r->moved, sizeof r->moved);
-  if (env_or_null("TENON_PROFILE_PATH")) r->profile_dirs[r->o.n_profile_dirs++] = env_or_null("TENON_PROFILE_PATH");
+  r->profile_copy = cli_profile_dir();
+  if (r->profile_copy) r->profile_dirs[r->o.n_profile_dirs++] = r->profile_copy;
   ssize_t len = readlink("/proc/self/exe", r->profiles, sizeof r->profiles - 64);
   if (len > 0) {
     r->profiles[len] = '\0';
@@ -182,6 +213,7 @@ int cli_runtime_opts(cli *c, uint32_t flags, cli_runtime *r) {
 void cli_runtime_finish(cli_runtime *r) {
   for (size_t i = 0; i < r->n; i++) free(r->absolute[i]);
   free(r->path_copy);
+  free(r->profile_copy);
   free(r->bundle.profile);
   free(r->bundle.plugins);
   free(r->bundle.packed);
@@ -198,11 +230,48 @@ int cli_open(cli *c, uint32_t flags) {
     tn_status st = tn_runtime_create(&r->o, &c->rt, &c->err);
     if (st == TN_OK) st = tn_runtime_bind_thread(c->rt, &c->err);
     /* What is wrong here is the profile (3) or a plugin (5). */
-    if (st != TN_OK) rc = st == TN_E_INVALID ? cli_fail(c, st) : (cli_fail(c, st), EXIT_DEVICE);
+    if (st != TN_OK) rc = st == TN_E_INVALID ? cli_fail(c, st) : (cli_fail_load(c, c->operand, st), EXIT_DEVICE);
   }
   cli_runtime_finish(r);
   free(r);
   return rc;
+}
+
+/* Bytes that a model takes beside mapped files, 0: nobody knows. The limit is lifted for that. */
+static long long needed_bytes(cli *c, const char *path) {
+  cli fresh = {.command = c->command,
+               .profile = c->profile,
+               .plugin_dirs = c->plugin_dirs,
+               .threads = c->threads,
+               .cache_dir = c->cache_dir,
+               .cpus = c->cpus,
+               .log_level = c->log_level};
+  const tn_model_opts o = {.h = {sizeof o, 1, 0}, .flags = TN_MODEL_INSPECT, .max_seq = c->max_seq};
+  cli_runtime *r = calloc(1, sizeof *r);
+  tn_model *m = NULL;
+  long long bytes = 0;
+  tn_long_error_init(&fresh.whole);
+  if (r && cli_runtime_opts(&fresh, 0, r) == 0 && tn_runtime_create(&r->o, &fresh.rt, &fresh.err) == TN_OK &&
+      tn_model_load(fresh.rt, path, &o, &m, &fresh.err) == TN_OK) {
+    json_t *j = cli_report(&fresh, m, TN_REPORT_INSPECT);
+    bytes = json_integer_value(json_object_get(json_object_get(j, "memory"), "anonymous_bytes"));
+    json_decref(j);
+  }
+  tn_model_destroy(m);
+  tn_runtime_destroy(fresh.rt);
+  if (r) cli_runtime_finish(r);
+  free(r);
+  return bytes;
+}
+
+int cli_fail_load(cli *c, const char *path, tn_status st) {
+  if (st != TN_E_NO_MEMORY || !c->max_memory || !path) return cli_fail(c, st);
+  cli_lift_limit();
+  const long long need = needed_bytes(c, path);
+  if (need)
+    tni_error_append(&c->err, ": --max-memory %s is too little, the model takes %.0f MB (tenon inspect lists them)",
+                     c->max_memory, (double)need / 1e6 + 0.5);
+  return cli_fail(c, st);
 }
 
 int cli_load(cli *c, const char *path, uint32_t flags, tn_model **out) {
@@ -215,7 +284,7 @@ int cli_load(cli *c, const char *path, uint32_t flags, tn_model **out) {
   tn_status st = tn_model_load(c->rt, path, &o, out, &c->err);
   cli_cancel_load(NULL);
   if (st == TN_E_UNSUPPORTED) return cli_list_unsupported(c, path);
-  return st == TN_OK ? 0 : cli_fail(c, st);
+  return st == TN_OK ? 0 : cli_fail_load(c, path, st);
 }
 
 /* --- reports ---------------------------------------------------------------------------------------------------- */

@@ -19,7 +19,9 @@ enum {
   EXIT_INPUT = 3,
   EXIT_UNSUPPORTED = 4,
   EXIT_DEVICE = 5,
-  EXIT_INT = 130
+  EXIT_OUTPUT = 6,
+  EXIT_INT = 130,
+  EXIT_PIPE = 141
 };
 
 typedef enum { FMT_TEXT, FMT_MD, FMT_CSV, FMT_JSON } cli_format;
@@ -58,6 +60,7 @@ typedef struct cli_use {
   const char *operand; /* "MODEL": one is needed; "[MODEL]": one or none; NULL: none */
   const opt_row *own, *more;
   const char *more_title; /* of the table `more` */
+  const char *formats;    /* those that --format takes here, "text|json"; NULL: all */
   bool context;           /* takes --max-seq */
 } cli_use;
 /* Given back after --help, where there is nothing left to do; main makes EXIT_DONE of it. */
@@ -78,6 +81,11 @@ const char *cli_summary(const char *command);
  * or CLI_HELPED. */
 int cli_dispatch(int argc, const char **argv);
 
+/* A model could not be opened or loaded: reports c->err, with what the model needs where --max-memory was too little.
+ * The exit code. */
+int cli_fail_load(cli *c, const char *path, tn_status st);
+/* --max-memory holds no more. */
+void cli_lift_limit(void);
 /* Holds the process to --max-memory. 0, or the exit code of a size that is none. */
 int cli_limit_memory(cli *c);
 
@@ -95,7 +103,7 @@ typedef struct cli_runtime {
   tn_runtime_opts o;
   cli_bundle bundle;
   const char *dirs[CLI_MAX_DIRS], *profile_dirs[2];
-  char *absolute[CLI_MAX_DIRS], *path_copy;
+  char *absolute[CLI_MAX_DIRS], *path_copy, *profile_copy;
   size_t n;
   char cache[4096], moved[4096], profiles[4096], helper[4096];
 } cli_runtime;
@@ -112,6 +120,8 @@ tn_status cli_link_static(const cli_link *from, const char *const *plugins, uint
 /* Options, environment, bundle -> options of a runtime. 0, or an exit code (reported). Finish in both cases. */
 int cli_runtime_opts(cli *c, uint32_t flags, cli_runtime *r);
 void cli_runtime_finish(cli_runtime *r);
+/* TENON_PROFILE_PATH, or the profiles of the build folder that this program lies in. malloc'd, or NULL. */
+char *cli_profile_dir(void);
 /* A variable of the environment, NULL where it is empty or the process is privileged. */
 const char *cli_env(const char *name);
 /* "1500000", "64K", "512M", "2G"; units of 1024. 0: not a size. */
@@ -121,6 +131,8 @@ unsigned long long cli_size(const char *s);
 int cli_open(cli *c, uint32_t flags);
 int cli_load(cli *c, const char *path, uint32_t flags, tn_model **out);
 
+/* One value on stdout; an object says its "schema". flags: of json_dumpf. Takes j over. */
+void cli_print_json(json_t *j, size_t flags);
 /* Overwrites *err. Returns st. */
 tn_status cli_error(tn_error *err, tn_status st, const char *where, const char *fmt, ...) TN_PRINTF(4, 5);
 /* What the machine, the process's cgroups and --max-memory leave free. own: of private memory. */

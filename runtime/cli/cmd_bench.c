@@ -191,9 +191,7 @@ static void print_json(const bencher *b, const bench_opts *o, const char *model,
                         "peak_rss_bytes", (json_int_t)peak_bytes());
   if (b->c->threads) json_object_set_new(j, "threads", json_integer(b->c->threads));
   json_object_set(j, "placement", json_object_get(check, "placement"));
-  json_dumpf(j, stdout, JSON_INDENT(1));
-  putchar('\n');
-  json_decref(j);
+  cli_print_json(j, JSON_INDENT(1));
 }
 
 static void print_table(bencher *b, const bench_opts *o, const char *model, const char *format) {

@@ -141,7 +141,7 @@ static void print_left(json_t *j) {
 static void print_made(cli *c, char *json) {
   json_t *j = json_loads(json, 0, NULL);
   if (c->format == FMT_JSON) {
-    printf("%s\n", json);
+    cli_print_json(json_incref(j), JSON_INDENT(1));
   } else {
     print_files(j, c->format);
     print_left(j);
@@ -195,7 +195,7 @@ static int verify_folder(cli *c, const char *folder) {
   if (st != TN_OK) return cli_fail(c, st);
   json_t *j = json_loads(json, 0, NULL);
   if (c->format == FMT_JSON)
-    printf("%s\n", json);
+    cli_print_json(json_incref(j), JSON_INDENT(1));
   else
     printf("%s: %zu files, all as bundle.json says\n", folder, json_array_size(json_object_get(j, "files")));
   json_decref(j);

@@ -79,9 +79,7 @@ static int print_values(cli *c, tn_model *m, const char *out) {
   if (!j) return cli_fail(c, c->err.code ? c->err.code : TN_E_INTERNAL);
   json_object_set_new(j, "file", json_string(out));
   if (c->format == FMT_JSON) {
-    json_dumpf(j, stdout, JSON_INDENT(1));
-    putchar('\n');
-    json_decref(j);
+    cli_print_json(j, JSON_INDENT(1));
     return EXIT_DONE;
   }
   cli_table t;

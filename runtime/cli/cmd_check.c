@@ -88,8 +88,31 @@ static void print_unsupported(json_t *j, cli_format f) {
   cli_table_finish(&t);
 }
 
+/* The last row goes where one says the same of another node of this kind; counts: further nodes of a row. */
+static void roll_up(cli_table *t, uint32_t *counts) {
+  char **last = t->cells + (t->n_rows - 1) * t->n_cols;
+  for (size_t k = 0; k + 1 < t->n_rows; k++) {
+    char **row_cells = t->cells + k * t->n_cols;
+    size_t c = 1;
+    while (c < t->n_cols && last[c] && row_cells[c] && strcmp(last[c], row_cells[c]) == 0) c++;
+    if (c < t->n_cols) continue;
+    for (c = 0; c < t->n_cols; c++) free(last[c]);
+    t->n_rows--;
+    counts[k]++;
+    return;
+  }
+}
+
+/* "53 nodes: NAME ...", where a row stands for more than one. */
+static void name_row(cli_table *t, size_t k, uint32_t more) {
+  char **cell = t->cells + k * t->n_cols, *named = NULL;
+  if (!more || asprintf(&named, "%u nodes: %s, ...", more + 1, *cell ? *cell : "") < 0) return;
+  free(*cell);
+  *cell = named;
+}
+
 /* One table: a device for each phase where the phases have placements of their own. */
-static void print_nodes(json_t *j, cli_format f) {
+static void print_nodes(json_t *j, cli_format f, bool all) {
   static const char *const one[] = {"node", "op", "device", "format", "others refused because"},
                            *const two[] = {"node",
                                            "op",
@@ -103,32 +126,36 @@ static void print_nodes(json_t *j, cli_format f) {
   size_t i;
   row r = {0};
   cli_table_init(&t, decode ? two : one, decode ? 7 : 5);
+  uint32_t *counts = all ? NULL : calloc(json_array_size(json_object_get(j, "nodes")) + 1, sizeof *counts);
   json_array_foreach(json_object_get(j, "nodes"), i, r.n) {
     r.other = json_array_get(decode, i);
     fill_row(&r);
     const char *name = json_string_value(json_object_get(r.n, "name"));
+    const size_t before = t.n_rows;
     if (decode)
       cli_table_add(&t, name, r.op, device_of(r.n), device_of(r.other), format_of(r.n), format_of(r.other), r.why);
     else
       cli_table_add(&t, name, r.op, device_of(r.n), format_of(r.n), r.why);
+    if (counts && *r.why && t.n_rows > before) roll_up(&t, counts);
   }
+  for (size_t k = 0; counts && k < t.n_rows; k++) name_row(&t, k, counts[k]);
+  free(counts);
   cli_table_print(&t, f);
   cli_table_finish(&t);
 }
 
-static int print_check(cli *c, tn_model *m, int only_unsupported) {
+static int print_check(cli *c, tn_model *m, int only_unsupported, bool all) {
   json_t *j = cli_report(c, m, TN_REPORT_CHECK), *offline;
   size_t i;
   if (!j) return cli_fail(c, c->err.code ? c->err.code : TN_E_INTERNAL);
   const long long unsupported = json_integer_value(json_object_get(j, "unsupported"));
   if (c->format == FMT_JSON) {
-    json_dumpf(j, stdout, JSON_INDENT(1));
-    putchar('\n');
+    cli_print_json(json_incref(j), JSON_INDENT(1));
   } else {
     if (only_unsupported)
       print_unsupported(j, c->format);
     else
-      print_nodes(j, c->format);
+      print_nodes(j, c->format, all);
     cli_note_phases(j, true);
     cli_note_embeddings(j);
   }
@@ -141,16 +168,17 @@ static int print_check(cli *c, tn_model *m, int only_unsupported) {
 
 int cmd_check(int argc, const char **argv) {
   cli c = {.command = "check"};
-  int only = 0;
+  int only = 0, all = 0;
   const opt_row own[] = {
       {"unsupported", 0, OPT_FLAG, &only, NULL, NULL, "list only what nobody takes; reads no tensor over 1 KiB", NULL},
+      {"all", 0, OPT_FLAG, &all, NULL, NULL, "a row for each node, also where others say the same", NULL},
       {"disable-pass", 0, OPT_TEXT, &c.disable, "NAME,...|all", NULL, "leave these passes out, or all", NULL},
       OPT_ROWS_END};
   tn_model *m = NULL;
   int rc = cli_parse(&c, argc, argv, &(cli_use){.usage = "MODEL [options]", .operand = "MODEL", .own = own});
   if (!rc) rc = cli_open(&c, 0);
   if (!rc) rc = cli_load(&c, c.operand, TN_MODEL_INSPECT | (only ? TN_MODEL_UNREAD : 0), &m);
-  if (!rc) rc = print_check(&c, m, only);
+  if (!rc) rc = print_check(&c, m, only, all || c.format != FMT_TEXT);
   tn_model_destroy(m);
   cli_finish(&c);
   return rc;

@@ -17,6 +17,7 @@ typedef struct conform {
   char **cases, **options, *level, *junit, *model, *replay_dir, *worker, *wrapper, *section, *seed;
   int thorough, list, verbose, device, jobs;
   double patience;
+  char *profile_dir;
   char path[4096], worker_path[4096], replay[8192], number[16];
   const char *args[MAX_ARGS], *wrapped[MAX_WRAPPER];
   uint32_t n_args;
@@ -121,7 +122,7 @@ static void collect_args(conform *k) {
   snprintf(k->replay, sizeof k->replay, "tenon conform %s%s", k->path, k->thorough ? " --thorough" : "");
   add_arg(k, "--plugin", k->path, false);
   add_arg(k, "--profile", k->c.profile, true);
-  if (k->c.profile) add_arg(k, "--profile-dir", getenv("TENON_PROFILE_PATH"), false);
+  if (k->c.profile) add_arg(k, "--profile-dir", k->profile_dir = cli_profile_dir(), false);
   add_arg(k, "--section", k->section, false);
   for (char **o = k->options; o && *o; o++) add_arg(k, "--option", *o, true);
   snprintf(k->number, sizeof k->number, "%d", k->device);
@@ -170,9 +171,7 @@ static int show_report(conform *k, const tni_cf_report *r) {
   }
   if (k->c.format == FMT_JSON) {
     json_t *o = tni_cf_report_json(r, &about);
-    json_dumpf(o, stdout, JSON_INDENT(1));
-    printf("\n");
-    json_decref(o);
+    cli_print_json(o, JSON_INDENT(1));
   } else {
     tni_cf_report_text(r, &about, stdout);
   }
@@ -220,8 +219,9 @@ int cmd_conform(int argc, const char **argv) {
       {"wrapper", 0, OPT_TEXT, &k.wrapper, "CMD", NULL, "start cases with this command, such as an emulator", NULL},
       {"worker", 0, OPT_TEXT, &k.worker, "FILE", NULL, "the program tenon-conform", "the installed one"},
       OPT_ROWS_END};
-  int rc =
-      cli_parse(&k.c, argc, argv, &(cli_use){.usage = "PLUGIN.so|host [options]", .operand = "PLUGIN", .own = own});
+  int rc = cli_parse(
+      &k.c, argc, argv,
+      &(cli_use){.usage = "PLUGIN.so|host [options]", .operand = "PLUGIN", .own = own, .formats = "text|json"});
   if (!rc && k.section && !k.c.profile) rc = cli_usage(&k.c, "--plugin says whose options of a --profile are meant");
   if (!rc && k.replay_dir && k.cases) rc = cli_usage(&k.c, "--replay is a case of its own");
   find_level(&k);
@@ -235,6 +235,7 @@ int cmd_conform(int argc, const char **argv) {
     cli_cancel_by(free_nothing, &k);
     rc = run_conform(&k);
   }
+  free(k.profile_dir);
   cli_finish(&k.c);
   return rc;
 }

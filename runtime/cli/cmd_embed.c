@@ -81,9 +81,7 @@ static void print_json(const tn_embedder *e, const lines *l, const float *v, siz
     json_array_append_new(list, x);
   }
   json_object_set_new(root, "vectors", list);
-  json_dumpf(root, stdout, JSON_REAL_PRECISION(9));
-  putchar('\n');
-  json_decref(root);
+  cli_print_json(root, JSON_REAL_PRECISION(9));
 }
 
 static void print_vectors(const lines *l, const float *v, size_t size, cli_format f) {

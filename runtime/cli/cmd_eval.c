@@ -207,8 +207,7 @@ static int print_score(const cli *c, const scorer *sc, const char *against) {
     json_object_set_new(j, "largest_logit_difference", json_real(s->off));
   }
   if (c->format == FMT_JSON) {
-    json_dumpf(j, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(10));
-    putchar('\n');
+    cli_print_json(json_incref(j), JSON_INDENT(1) | JSON_REAL_PRECISION(10));
   } else {
     static const char *const header[] = {"figure", "value"};
     const char *key;

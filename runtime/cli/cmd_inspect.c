@@ -32,6 +32,30 @@ static int parse_dims(cli *c, inspect_opts *o) {
   return 0;
 }
 
+static bool has_symbol(const json_t *symbols, const char *name) {
+  size_t i;
+  json_t *s;
+  json_array_foreach(symbols, i, s) if (strcmp(json_string_value(json_object_get(s, "name")), name) == 0) return true;
+  return false;
+}
+
+/* A name that the model does not have is a slip: what it has is listed. */
+static int check_dims(cli *c, const json_t *report, const inspect_opts *o) {
+  const json_t *symbols = json_object_get(report, "symbols");
+  char have[1024] = "";
+  size_t i;
+  json_t *s;
+  json_array_foreach(symbols, i, s) {
+    const size_t at = strlen(have);
+    snprintf(have + at, sizeof have - at, "%s%s", at ? ", " : "", json_string_value(json_object_get(s, "name")));
+  }
+  for (uint32_t k = 0; k < o->n; k++)
+    if (!has_symbol(symbols, o->names[k]))
+      return cli_usage(c, "--dims: the model has no dim '%s'; it has %s", o->names[k],
+                       *have ? have : "none that is open");
+  return 0;
+}
+
 static void print_io(const char *what, json_t *list) {
   size_t i, k;
   json_t *io, *d;
@@ -119,6 +143,60 @@ static void print_text(json_t *j, int passes) {
   if (carried) printf("values that devices hand each other by copies: %zu\n", carried);
 }
 
+/* "[batch, 1, 64]" */
+static void dims_text(const json_t *dims, char *out, size_t size) {
+  size_t k;
+  json_t *d;
+  snprintf(out, size, "[");
+  json_array_foreach(dims, k, d) {
+    const size_t at = strlen(out);
+    if (json_is_integer(d))
+      snprintf(out + at, size - at, "%s%lld", k ? ", " : "", (long long)json_integer_value(d));
+    else
+      snprintf(out + at, size - at, "%s%s", k ? ", " : "", json_string_value(d));
+  }
+  const size_t at = strlen(out);
+  snprintf(out + at, size - at, "]");
+}
+
+static void add_io_rows(cli_table *t, const char *part, const json_t *list) {
+  size_t i;
+  json_t *io;
+  json_array_foreach(list, i, io) {
+    char dims[512], value[600];
+    dims_text(json_object_get(io, "dims"), dims, sizeof dims);
+    snprintf(value, sizeof value, "%s %s", json_string_value(json_object_get(io, "dtype")), dims);
+    cli_table_add(t, part, json_string_value(json_object_get(io, "name")), value);
+  }
+}
+
+/* Numbers and texts of an object. */
+static void add_value_rows(cli_table *t, const char *part, json_t *object) {
+  const char *key;
+  json_t *v;
+  json_object_foreach(object, key, v) {
+    char value[32];
+    snprintf(value, sizeof value, "%lld", (long long)json_integer_value(v));
+    if (json_is_integer(v) || json_is_string(v))
+      cli_table_add(t, part, key, json_is_string(v) ? json_string_value(v) : value);
+  }
+}
+
+/* The same as one table, for md and csv. */
+static void print_rows(json_t *j, cli_format f) {
+  static const char *const header[] = {"part", "name", "value"};
+  cli_table t;
+  cli_table_init(&t, header, 3);
+  add_io_rows(&t, "input", json_object_get(j, "inputs"));
+  add_io_rows(&t, "output", json_object_get(j, "outputs"));
+  add_value_rows(&t, "graph", j);
+  add_value_rows(&t, "pass", json_object_get(j, "passes"));
+  add_value_rows(&t, "placement", json_object_get(j, "placement"));
+  add_value_rows(&t, "memory", json_object_get(j, "memory"));
+  cli_table_print(&t, f);
+  cli_table_finish(&t);
+}
+
 /* As `run` loads it: for the context that it would choose. */
 static tn_status load_fit(cli *c, const char *path, tn_model_opts *mo, tn_model **m) {
   tn_status st = tn_model_load(c->rt, path, mo, m, &c->err);
@@ -132,6 +210,7 @@ static tn_status load_fit(cli *c, const char *path, tn_model_opts *mo, tn_model 
 
 static int inspect_model(cli *c, const char *path, inspect_opts *o) {
   int64_t said = 0;
+  int bad = 0;
   const int rc = cli_said_context(c, path, &said);
   if (rc) return rc;
   tn_model_opts mo = {.h = {sizeof mo, 1, 0},
@@ -147,13 +226,19 @@ static int inspect_model(cli *c, const char *path, inspect_opts *o) {
   tn_status st = load_fit(c, path, &mo, &m);
   json_t *j = st == TN_OK ? cli_report(c, m, TN_REPORT_INSPECT) : NULL;
   if (st == TN_OK && !j) st = c->err.code ? c->err.code : TN_E_INTERNAL;
+  if (st == TN_OK && (bad = check_dims(c, j, o)) != 0) {
+    json_decref(j);
+    tn_model_destroy(m);
+    return bad;
+  }
   if (st == TN_OK && o->dump) {
     size_t n = strlen(o->dump);
     st = tn_model_dump(m, n > 4 && strcmp(o->dump + n - 4, ".dot") == 0 ? "dot" : "text", o->dump, &c->err);
   }
   if (st == TN_OK && c->format == FMT_JSON) {
-    json_dumpf(j, stdout, JSON_INDENT(1));
-    putchar('\n');
+    cli_print_json(json_incref(j), JSON_INDENT(1));
+  } else if (st == TN_OK && c->format != FMT_TEXT) {
+    print_rows(j, c->format);
   } else if (st == TN_OK) {
     print_text(j, o->passes);
     cli_note_embeddings(j);

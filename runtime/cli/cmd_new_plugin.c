@@ -84,7 +84,8 @@ int cmd_new_plugin(int argc, const char **argv) {
   cli c = {.command = "new-plugin"};
   char *dir = NULL;
   const opt_row own[] = {{"dir", 0, OPT_TEXT, &dir, "DIR", NULL, "folder to make", "NAME, in this one"}, OPT_ROWS_END};
-  int rc = cli_parse(&c, argc, argv, &(cli_use){.usage = "NAME [options]", .operand = "NAME", .own = own});
+  int rc = cli_parse(&c, argc, argv,
+                     &(cli_use){.usage = "NAME [options]", .operand = "NAME", .own = own});
   if (!rc && !is_name(c.operand))
     rc = cli_usage(&c, "a NAME is 1 to 31 of a-z, 0-9 and '-', begins with a letter and does not end with '-'");
   if (!rc) rc = make_plugin_folder(&c, c.operand, dir ? dir : c.operand);

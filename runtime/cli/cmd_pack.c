@@ -133,8 +133,7 @@ static int show_packing(cli *c, const pack_opts *o, json_t *j) {
   if (!j) return cli_fail(c, c->err.code ? c->err.code : TN_E_INTERNAL);
   const long long outside = json_integer_value(json_object_get(json_object_get(j, "total"), "outside_bound"));
   if (c->format == FMT_JSON) {
-    json_dumpf(j, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-    putchar('\n');
+    cli_print_json(json_incref(j), JSON_INDENT(1) | JSON_REAL_PRECISION(9));
   } else {
     if (json_object_get(j, "devices")) print_devices(j, c->format);
     if (o->report && json_object_get(j, "devices")) putchar('\n');
@@ -174,6 +173,7 @@ int cmd_pack(int argc, const char **argv) {
   const opt_row own[] = {
       {"format", 0, OPT_LIST, &o.formats, "FORMAT", NULL,
        "with --report: try this weight format of any plugin, NAME or NAME:PARAM,...; or text, md, csv, json", NULL},
+      {"output", 'o', OPT_TEXT, &c.cache_dir, "DIR", NULL, "the folder to pack into; the same as --cache-dir", ""},
       {"report", 0, OPT_FLAG, &o.report, NULL, NULL, "errors of every matrix and the worst", NULL},
       {"disable-pass", 0, OPT_TEXT, &c.disable, "NAME,...|all", NULL, "leave these passes out, or all", NULL},
       OPT_ROWS_END};

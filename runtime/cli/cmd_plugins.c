@@ -113,7 +113,7 @@ static int list_plugins(cli *c, int formats) {
   if (rc == EXIT_USAGE)
     ; /* said */
   else if (c->format == FMT_JSON)
-    printf("%s\n", text);
+    cli_print_json(json_incref(j), JSON_INDENT(1));
   else
     (formats ? list_formats : list_devices)(json_object_get(j, "plugins"), c->format);
   json_decref(j);

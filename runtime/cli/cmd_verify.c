@@ -289,9 +289,7 @@ static int print_result(verifier *v) {
     json_object_set_new(j, "not_compared", json_integer(v->uncompared));
     if (v->json) json_object_set(j, "tasks", json_object_get(v->json, "tasks"));
     if (json_object_get(v->json, "case")) json_object_set(j, "case", json_object_get(v->json, "case"));
-    json_dumpf(j, stdout, JSON_INDENT(1));
-    putchar('\n');
-    json_decref(j);
+    cli_print_json(j, JSON_INDENT(1));
   } else {
     cli_table_print(&v->table, v->c->format);
   }

@@ -29,6 +29,14 @@ static int exit_code(tn_status st) {
   }
 }
 
+void cli_print_json(json_t *j, size_t flags) {
+  enum { SCHEMA = 1 };
+  if (json_is_object(j) && !json_object_get(j, "schema")) json_object_set_new(j, "schema", json_integer(SCHEMA));
+  json_dumpf(j, stdout, flags);
+  putchar('\n');
+  json_decref(j);
+}
+
 tn_status cli_error(tn_error *err, tn_status st, const char *where, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
@@ -44,9 +52,7 @@ int cli_fail(cli *c, tn_status st) {
     json_t *m = json_string(message), *w = json_string(c->err.where);
     json_t *j = json_pack("{s:{s:s, s:o, s:o}}", "error", "code", tn_status_name(st), "message",
                           m ? m : json_string("(not UTF-8)"), "where", w ? w : json_string(""));
-    json_dumpf(j, stdout, JSON_INDENT(1));
-    putchar('\n');
-    json_decref(j);
+    cli_print_json(j, JSON_INDENT(1));
   } else if (c->err.where[0] && !strstr(message, c->err.where)) {
     fprintf(stderr, "tenon: %s: %s\n", c->err.where, message);
   } else {

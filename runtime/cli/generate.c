@@ -105,7 +105,7 @@ static int load_lm(cli *c, const char *path, tn_lm_opts o, tn_lm **lm) {
   tn_status st = tn_lm_load(c->rt, path, &o, lm, &c->err);
   cli_cancel_load(NULL);
   if (st == TN_E_UNSUPPORTED) return cli_list_unsupported(c, path);
-  return st == TN_OK ? 0 : cli_fail(c, st);
+  return st == TN_OK ? 0 : cli_fail_load(c, path, st);
 }
 
 int gen_load_for(cli *c, const char *path, uint32_t flags, int64_t max_seq, tn_lm **lm) {

@@ -23,6 +23,13 @@ unsigned long long cli_size(const char *s) {
   return v << shift;
 }
 
+void cli_lift_limit(void) {
+  struct rlimit now;
+  if (getrlimit(RLIMIT_DATA, &now) != 0) return;
+  now.rlim_cur = now.rlim_max;
+  (void)setrlimit(RLIMIT_DATA, &now);
+}
+
 int cli_limit_memory(cli *c) {
   struct rlimit now;
   if (!c->max_memory) return 0;

@@ -211,9 +211,7 @@ int parts_print(cli *c, parts *p, const char *model, uint32_t tokens) {
     json_t *j = json_pack("{s:s, s:s, s:i, s:I, s:o, s:o}", "model", model, "profile",
                           c->profile ? c->profile : "default", "prompt_tokens", (int)tokens, "elsewhere",
                           (json_int_t)p->elsewhere, "prompt", sum_json(&prompt), "decode", sum_json(&decode));
-    json_dumpf(j, stdout, JSON_INDENT(1));
-    putchar('\n');
-    json_decref(j);
+    cli_print_json(j, JSON_INDENT(1));
     return EXIT_DONE;
   }
   print_table(c, &prompt, &decode);

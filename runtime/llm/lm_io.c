@@ -86,7 +86,7 @@ static tn_status read_input(tn_model *m, const tn_io_info *x, const char *batch,
   in->role = tni_input_named(x->name);
   if (in->role == TNI_INPUT_PAST) return read_past(m, x, batch, in, err);
   if (in->role == TNI_INPUT_OTHER || in->role == TNI_INPUT_TYPES)
-    return unsupported_input(x, "is an input that a language model does not have", err);
+    return unsupported_input(x, "is no input of a language model: for images and texts there are tenon classify and embed, for any model tenon infer", err);
   bool flag = in->role == TNI_INPUT_USE_CACHE, mask = in->role == TNI_INPUT_MASK;
   bool type = x->dtype == TN_DT_I64 || x->dtype == TN_DT_I32;
   if (flag) type = x->dtype == TN_DT_BOOL;

@@ -157,6 +157,18 @@ static tn_status import_mapped(const tni_file *f, const char *path, const char *
   return TN_OK;
 }
 
+/* What people give in place of an ONNX file, by its first bytes. */
+static const char *other_format(const tni_file *f) {
+  static const struct {
+    const char *bytes, *name;
+  } known[] = {{"GGUF", "GGUF (llama.cpp's format)"},
+               {"PK\x03\x04", "a zip file (PyTorch saves such)"},
+               {"\x89HDF", "HDF5 (Keras saves such)"}};
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (f->bytes > 4 && memcmp(f->data, known[i].bytes, 4) == 0) return known[i].name;
+  return NULL;
+}
+
 static tn_status map_model(const char *path, const tni_left_list *left, tni_file *f, tn_error *err) {
   const char *slash = strrchr(path, '/');
   const int fd = tni_file_open(path);
@@ -165,7 +177,13 @@ static tn_status map_model(const char *path, const tni_left_list *left, tni_file
                     path, strerror(errno));
   tn_status st = tni_left_map(left->list, left->n, slash ? slash + 1 : path, fd, path, f, err);
   close(fd);
-  return st;
+  const char *other = st == TN_OK ? other_format(f) : NULL;
+  if (!other) return st;
+  tni_file_unmap(f);
+  return tni_fail(
+      err, TN_E_INVALID, path,
+      "'%s' is %s, not ONNX: export the model it was made from (optimum-cli export onnx --model NAME FOLDER)", path,
+      other);
 }
 
 tn_status tni_import_file(const char *path, const tni_import_limits *lim, const tni_log *log, tni_model **out,

@@ -2,12 +2,16 @@
 """What users type wrongly: a table of command lines, exit codes and messages. Each runs twice: as text (one message on
 stderr, nothing on stdout) and with --format json (one object on stdout, the same code and message)."""
 import concurrent.futures
+import csv
+import io
 import json
+import os
 import re
 import shlex
+import subprocess
 import unittest
 
-from common import DEMO, SOURCE, Case
+from common import DEMO, SOURCE, TENON, Case, has_avx2
 
 # (command line, exit code, the whole message; "/.../" is a regular expression that finds a part of it)
 USAGE = [
@@ -40,12 +44,64 @@ USAGE = [
      "--against takes reference or host, not 'hsot': did you mean 'host'?"),
     ("plugins demo", 2, "'demo' is too much: plugins takes options only"),
     ("run {demo} -p a --log-level loud", 2, "--log-level takes error, warn, info or debug, not 'loud'"),
+    ("run {demo} -p a --top-p 0", 2, "--top-p takes a number above 0 and at most 1, not '0'"),
+    ("run {demo} -p a --format md", 2, "--format md: run prints only: text json"),
+    ("run {demo} -p a --prompt-ids 1", 2, "-p, -f and --prompt-ids exclude each other"),
+    ("run {demo} --prompt-ids 1,,2", 2, "/^--prompt-ids takes token ids with commas between them/"),
+    ("run {demo} -p a --max-memory lots", 2, "--max-memory 'lots': bytes, or a number with K, M or G"),
+    ("conform host --level fast", 2, "--level takes abi, claimed, matmul, llm or vision, not 'fast'"),
+    ("conform host --format csv", 2, "--format csv: conform prints only: text json"),
+    ("inspect {demo} --dims foo=3", 2, "/^--dims: the model has no dim 'foo'; it has batch_size, sequence_length/"),
+    ("inspect {demo} --dims foo", 2, "--dims takes NAME=NUMBER,..., not 'foo'"),
+    ("eval {demo}", 2, "--text FILE is needed"),
+    ("eval {demo} --text {tmp}/a.txt --window 1", 2, "--window takes a whole number, 2 or more, not '1'"),
+    ("bench {demo} -p x", 2, "/^-p takes up to 16 whole numbers of at least 0, separated by commas, not 'x'$/"),
+    ("bench {demo} -r 0", 2, "-r takes a whole number from 1 to 10000, not '0'"),
+    ("embed {demo}", 2, "what is to be embedded? -f FILE or -p TEXT"),
+    ("embed {demo} -p a --pool avg", 2, "/^--pool takes auto, mean, cls, max, last, mean_sqrt_len or none, not 'avg'/"),
+    ("classify {demo}", 2, "which --image?"),
+    ("verify {demo} --save x", 2, "--save belongs to --each-node"),
+    ("trace {demo} -p a", 2, "-o FILE or --summary is needed"),
+    ("bundle {demo}", 2, "-o DIR is needed"),
+    ("new-plugin 9lives", 2, "/^a NAME is 1 to 31 of a-z/"),
+    ("plugins --retry nobody", 2, "--retry: no plugin is called 'nobody'"),
+]
+
+# What is wrong with files: the message names the file, and what to do next where something can be done.
+INPUT = [
+    ("run {tmp}/nowhere -p a", 3, "cannot open model '{tmp}/nowhere': No such file or directory"),
+    ("run {tmp} -p a", 3, "/no .onnx file in '{tmp}'/"),
+    ("run {tmp}/a.gguf -p a", 3, "/'{tmp}/a.gguf' is GGUF \\(llama.cpp's format\\), not ONNX: export the model/"),
+    ("inspect {tmp}/a.pt", 3, "/'{tmp}/a.pt' is a zip file \\(PyTorch saves such\\), not ONNX/"),
+    ("inspect {tmp}/a.txt", 3, "/{tmp}/a.txt/"),
+    ("inspect {tmp}/none.onnx", 3, "/{tmp}/none.onnx/"),
+    ("run {demo} -f {tmp}/none.txt", 3, "cannot read '{tmp}/none.txt': No such file or directory"),
+    ("run {demo} -p a --profile cpu-avx22", 3, "/no profile 'cpu-avx22' \\(did you mean 'cpu-avx2'\\?\\)/"),
+    ("run {demo} -p a --profile {tmp}/plugin.yaml", 5,
+     "/{tmp}/plugin.yaml:2:5: plugin 'hsot': is in none of the plugin folders .*: did you mean 'host'\\?$/"),
+    ("run {demo} -p a --profile {tmp}/key.yaml", 3, "/{tmp}/key.yaml:1:1: unknown key 'plugin'.*did you mean 'plugins'/"),
+    ("eval {demo} --text {tmp}/none.txt", 3, "cannot read '{tmp}/none.txt': No such file or directory"),
+    ("eval {demo} --text {tmp}/a.json", 3, "/'{tmp}/a.json' is not a JSON list of strings/"),
+    ("infer {demo} --in x", 3, "--in takes NAME=FILE, not 'x'"),
+    ("infer {demo} --in input_ids={tmp}/none.npy", 3, "/{tmp}/none.npy/"),
+    ("verify {demo}", 3, "'{demo}' holds no test_data_set_* folder: --data DIR names one"),
+    ("conform {tmp}/none.so", 3, "/there is no such file/"),
+    ("conform {tmp}/a.txt", 3, "/{tmp}/a.txt/"),
+    ("bundle --verify {tmp}", 3, "/{tmp}/"),
+    ("calibrate {demo} --text {tmp}/a.txt -o {tmp}/no/such/c.yaml", 3, "/{tmp}/no/such/c.yaml/"),
 ]
 
 
 class Mistakes(Case):
+    def setUp(self):
+        super().setUp()
+        for name, data in (("a.gguf", b"GGUF" + bytes(60)), ("a.pt", b"PK\x03\x04" + bytes(60)), ("a.txt", b"some words\n" * 9),
+                           ("a.json", b"{}"), ("plugin.yaml", b"plugins:\n  - name: hsot\n"), ("key.yaml", b"plugin: []\n")):
+            (self.tmp / name).write_bytes(data)
+
     def one(self, line, code, text):
         args = [a.format(demo=DEMO, tmp=self.tmp, source=SOURCE) for a in shlex.split(line)]
+        text = text.replace("{tmp}", str(self.tmp)).replace("{demo}", str(DEMO))
         r = self.tenon(*args)
         said = r.stderr.split("\n")[0].removeprefix("tenon: ")
         bad = []
@@ -53,13 +109,16 @@ class Mistakes(Case):
             bad.append(f"said: {r.stderr}")
         if r.returncode != code or r.stdout:
             bad.append(f"exit code {r.returncode}, stdout: {r.stdout}")
+        if "--format" in args:
+            return bad
         at = 1 if args[-1] == "-p" else len(args)
         j = self.tenon(*args[:at], "--format", "json", *args[at:])
         try:
             error = json.loads(j.stdout)["error"]
         except (ValueError, KeyError, TypeError):
             return bad + [f"no JSON error: {j.stdout}"]
-        if j.returncode != code or not self.matches(text, error["message"]) or set(error) != {"code", "message", "where"}:
+        whole = f"{error['where']}: {error['message']}"
+        if j.returncode != code or not (self.matches(text, error["message"]) or self.matches(text, whole)) or set(error) != {"code", "message", "where"}:
             bad.append(f"JSON: exit code {j.returncode}, {error}")
         return bad
 
@@ -77,6 +136,64 @@ class Mistakes(Case):
 
     def test_usage(self):
         self.run_table(USAGE)
+
+    def test_input(self):
+        self.run_table(INPUT)
+
+    @unittest.skipIf(os.environ.get("TENON_TEST_QUICK"), "a sanitizer's own memory is over such limits")
+    def test_what_memory_is_needed(self):
+        self.fails(5, "out of memory: --max-memory 20M is too little, the model takes ", " MB (tenon inspect lists them)",
+                   args=["run", DEMO, "-p", "a", "--max-memory", "20M", "--profile", "host"])
+
+    def test_said_once(self):
+        """What is wrong is printed once: not by the log and again by the command."""
+        r = self.fails(5, "hsot", args=["run", DEMO, "-p", "a", "--profile", self.tmp / "plugin.yaml"])
+        self.assertEqual(r.stderr.count("none of the plugin folders"), 1, r.stderr)
+
+
+class Output(Case):
+    def test_full_disk_and_closed_pipe(self):
+        with open("/dev/full", "w") as full:
+            r = subprocess.run([TENON, "help"], stdout=full, stderr=subprocess.PIPE, text=True)
+        self.assertEqual((r.returncode, r.stderr.startswith("tenon: the output could not be written")), (6, True), r.stderr)
+        p = subprocess.Popen([TENON, "help", "man"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, restore_signals=False)
+        p.stdout.close()
+        self.assertEqual((p.wait(), p.stderr.read()), (141, b""))
+        p.stderr.close()
+
+    def test_schema(self):
+        for args in (["plugins"], ["inspect", DEMO], ["check", DEMO], ["run", DEMO, "-p", "And", "-n", 3],
+                     ["bench", DEMO, "-p", 4, "-n", 2, "-r", 1]):
+            self.assertEqual(self.json(*args, "--profile", "host")["schema"], 1, args)
+
+    def test_run_as_json(self):
+        j = self.json("run", DEMO, "-p", "In the beginning", "-n", 5, "--temp", 0, "--profile", "host")
+        text = self.ok("run", DEMO, "-p", "In the beginning", "-n", 5, "--temp", 0, "--profile", "host").stdout
+        ids = self.ids(DEMO, "-p", "In the beginning", "-n", 5, "--temp", 0, "--profile", "host")
+        self.assertEqual((j["text"] + "\n", j["prompt_ids"] + j["ids"], j["stopped"]), (text, ids, "length"))
+        self.assertEqual((j["prefill"]["tokens"], j["decode"]["tokens"]), (len(j["prompt_ids"]), 5))
+
+    def test_inspect_as_csv(self):
+        rows = list(csv.DictReader(io.StringIO(self.ok("inspect", DEMO, "--format", "csv", "--profile", "host").stdout)))
+        self.assertIn({"part": "input", "name": "input_ids", "value": "int64 [batch_size, sequence_length]"}, rows)
+        self.assertIn("| memory | total_bytes |", self.ok("inspect", DEMO, "--format", "md", "--profile", "host").stdout)
+
+    def test_check_rolls_up(self):
+        if not has_avx2():
+            self.skipTest("a plugin that refuses nodes is needed")
+        short, long = (self.ok("check", DEMO, *more).stdout for more in ([], ["--all"]))
+        self.assertRegex(short, r"(?m)^\d+ nodes: /model/layers.0/input_layernorm/\S+ \.\.\.")
+        self.assertLess(len(short.splitlines()), len(long.splitlines()) - 20)
+        total = sum(int(m) - 1 for m in re.findall(r"(?m)^(\d+) nodes: ", short)) + len(short.splitlines())
+        self.assertEqual(total, len(long.splitlines()))
+
+    def test_build_folder_without_environment(self):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("TENON_")}
+        r = subprocess.run([TENON, "run", DEMO, "-p", "And", "-n", "2", "--temp", "0", "--cache-dir", self.tmp], env=env, cwd=self.tmp,
+                           capture_output=True, text=True)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        r = subprocess.run([TENON, "run", DEMO, "-p", "And"], env=dict(env, TENON_PROFILE_PATH=""), capture_output=True, text=True)
+        self.assertEqual(r.returncode, 3, "an empty variable says that there is none")
 
 
 class Help(Case):

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,27 @@ static void note_stage(const tni_loaded *l, const char *what) {
   if (l->stage) l->stage(l->stage_user, what);
 }
 
+/* A plugin of the folders whose name is like the one that is not there, or NULL. */
+static const char *like_name(const tni_registry_opts *o, tni_loaded *l) {
+  enum { MOST = 64 };
+  const char *names[MOST];
+  size_t n = 0;
+  for (uint32_t i = 0; i < o->n_dirs; i++) {
+    DIR *d = opendir(o->dirs[i]);
+    for (struct dirent *e; d && n < MOST && (e = readdir(d));) {
+      const size_t len = strlen(e->d_name);
+      if (len < 4 || strcmp(e->d_name + len - 3, ".so") != 0) continue;
+      char *name = tni_arena_strdup(l->arena, strncmp(e->d_name, "lib", 3) == 0 ? e->d_name + 3 : e->d_name);
+      if (!name) continue;
+      name[strlen(name) - 3] = '\0';
+      names[n++] = name;
+    }
+    if (d) closedir(d);
+  }
+  if (n < MOST) names[n++] = "host";
+  return tni_nearest(l->info.name, names, n);
+}
+
 /* The first folder that has NAME.so or NAME.yaml. */
 static tn_status find_folder(const tni_registry_opts *o, tni_loaded *l, char **so, char **yaml) {
   tn_error *why = &l->info.why;
@@ -42,8 +64,10 @@ static tn_status find_folder(const tni_registry_opts *o, tni_loaded *l, char **s
     l->info.path = *so;
     return TN_OK;
   }
-  return tni_fail(why, TN_E_UNAVAILABLE, l->info.name, "is in none of the plugin folders (%u searched%s%s)", o->n_dirs,
-                  o->n_dirs ? ", first " : "", o->n_dirs ? o->dirs[0] : "");
+  const char *near = like_name(o, l);
+  return tni_fail(why, TN_E_UNAVAILABLE, l->info.name, "is in none of the plugin folders (%u searched%s%s)%s%s%s",
+                  o->n_dirs, o->n_dirs ? ", first " : "", o->n_dirs ? o->dirs[0] : "", near ? ": did you mean '" : "",
+                  near ? near : "", near ? "'?" : "");
 }
 
 static tn_status use_manifest(tni_loaded *l, const char *text, size_t n, const char *file) {

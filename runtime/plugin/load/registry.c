@@ -53,7 +53,7 @@ static void report_loaded(const tni_registry *r, const tni_loaded *l) {
     tni_log_line(r->o.log, TN_LOG_INFO, "plugin %s %s (ABI %d.%u%s%s): %u device%s", i->name, i->version, TN_ABI_MAJOR,
                  i->minor, i->builtin ? "" : ", ", i->path, i->n_devices, i->n_devices == 1 ? "" : "s");
   else
-    tni_log_line(r->o.log, i->optional ? TN_LOG_INFO : TN_LOG_ERROR, "plugin %s is not used: %s (%s)", i->name,
+    tni_log_line(r->o.log, TN_LOG_INFO, "plugin %s is not used: %s (%s)", i->name,
                  i->why.message, i->why.where);
 }
 
