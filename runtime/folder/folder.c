@@ -55,8 +55,9 @@ static tn_status meant_in(const char *dir, const tni_listing *list, char **out, 
   tn_status st = named_by_genai(dir, out, err);
   for (size_t i = 0; st == TN_OK && !*out && i < sizeof names / sizeof *names; i++)
     st = file_in(dir, names[i], out, err);
-  if (st == TN_OK && !*out && list->n == 1) st = file_in(dir, list->names[0], out, err);
-  return st;
+  if (st != TN_OK || *out || list->n != 1) return st;
+  *out = tni_file_in(dir, list->names[0]);
+  return *out ? TN_OK : tni_fail_memory(err, dir);
 }
 
 static tn_status refuse_none(const char *path, tn_error *err) {
