@@ -67,11 +67,6 @@ TN_MUST_CHECK tn_status tni_import_file(const char *path, const tni_import_limit
 TN_MUST_CHECK tn_status tni_import_bytes(const void *bytes, uint64_t n, const char *dir, const tni_import_limits *lim,
                                          const tni_log *log, tni_model **out, tn_error *err);
 void tni_model_destroy(tni_model *m);
-/* Makes the input `rows` [batch, positions, size] of a model that was just imported by the graph at path, whose only input is
- * input_ids: that is an input of the model then, in its place. TN_E_UNSUPPORTED: it reads more. After a failure m is only
- * good for tni_model_destroy. */
-TN_MUST_CHECK tn_status tni_import_join(tni_model *m, const char *rows, const char *path, const tni_log *log,
-                                        tn_error *err);
 
 /* Whether t's data is aligned to its elements; see "Alignment". */
 bool tni_tensor_aligned(const tni_tensor *t);

@@ -3,10 +3,10 @@
  * A decoder that reads rows of embeddings, and the graph that makes them of token ids, as one graph. Exporters keep
  * them apart so that rows of an image may stand between those of a text.
  */
+#include "runtime/session/model_import.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include "runtime/onnx/import.h"
 
 typedef struct joiner {
   tni_graph *g, *from;
@@ -90,7 +90,7 @@ static tn_status keep_files(tni_model *m, tni_model *part, tn_error *err) {
   return TN_OK;
 }
 
-tn_status tni_import_join(tni_model *m, const char *rows, const char *path, const tni_log *log, tn_error *err) {
+tn_status tni_model_join(tni_model *m, const char *rows, const char *path, const tni_log *log, tn_error *err) {
   const tn_id id = tni_graph_find(m->graph, rows);
   tni_model *part = NULL;
   if (id == TN_NONE || m->part) return tni_fail(err, TN_E_INVALID, rows, "there is no such input to make");
