@@ -104,6 +104,11 @@ static tn_status find_logits(tn_model *m, tni_lm_io *io, tn_error *err) {
 
 /* What tells that a graph is half of a model. */
 static tn_status refuse_halves(const tn_io_info *x, tn_error *err) {
+  if (strcmp(x->name, "inputs_embeds") == 0)
+    return tni_fail(
+        err, TN_E_UNSUPPORTED, x->name,
+        "the model reads inputs_embeds, rows in place of ids, and no embed_tokens.onnx (or one of the model's "
+        "own kind, such as embed_tokens_q4.onnx) lies beside it");
   if (strncmp(x->name, "encoder_", 8) != 0 && strcmp(x->name, "decoder_input_ids") != 0) return TN_OK;
   return tni_fail(err, TN_E_UNSUPPORTED, x->name,
                   "this is the decoder of an encoder-decoder model (it reads '%.60s'); such models (T5, BART, Marian, "

@@ -31,8 +31,10 @@ static tn_status find_file(tn_model *m, const char *path, tn_error *err) {
   tn_status st = tni_folder_find(path, NULL, &f, err);
   if (st != TN_OK) return st;
   m->path = tni_arena_strdup(m->arena, f.model);
+  m->embed = f.embed ? tni_arena_strdup(m->arena, f.embed) : NULL;
+  const bool kept = m->path && (m->embed || !f.embed);
   tni_folder_finish(&f);
-  if (!m->path) return tni_fail_memory(err, path);
+  if (!kept) return tni_fail_memory(err, path);
   m->name = base_name(m->path);
   return TN_OK;
 }

@@ -115,6 +115,45 @@ class KeepLogits(Case):
         self.assertEqual(keep["memory"]["outputs_bytes"], usual["memory"]["outputs_bytes"])
 
 
+class Embeds(Case):
+    ARGS = ["--prompt-ids", ",".join(map(str, PROMPT)), "-n", 30, "--temp", 0, "--profile", "host"]
+
+    def tiny(self, name, *args, **kw):
+        self.module("onnx")
+        import tiny_decoder
+        folder = tiny_decoder.write(self.tmp / name, 256)
+        (folder / "onnx").mkdir()
+        return tiny_decoder.split(folder, *args, **kw) if args else folder
+
+    def test_a_table_beside_the_decoder(self):
+        plain = self.tiny("plain")
+        want, usual = self.ids(plain, *self.ARGS), self.json("inspect", plain, "--profile", "host")
+        for name, decoder, table in (("js", "onnx/decoder_model_merged.onnx", "onnx/embed_tokens.onnx"),
+                                     ("q4", "onnx/decoder_model_merged_q4.onnx", "onnx/embed_tokens_q4.onnx"),
+                                     ("genai", "model.onnx", "embeddings.onnx"), ("one", "model_fp16.onnx", "embed_tokens.onnx")):
+            with self.subTest(name):
+                folder = self.tiny(name, decoder, table)
+                self.assertEqual(self.ids(folder, *self.ARGS), want)
+                j = self.json("inspect", folder, "--profile", "host")
+                self.assertEqual([i["name"] for i in j["inputs"]][:2], ["input_ids", "position_ids"])
+                self.assertEqual(j["caches"], usual["caches"])
+                self.assertEqual(j["nodes_after"], usual["nodes_after"])
+                self.assertEqual(j["memory"]["weights_bytes"], usual["memory"]["weights_bytes"])
+
+    def test_in_a_bundle(self):
+        folder = self.tiny("b", "onnx/decoder_model_merged.onnx", "onnx/embed_tokens.onnx")
+        self.ok("bundle", folder, "-o", self.tmp / "out", "--profile", "host")
+        self.assertEqual(sorted(p.name for p in (self.tmp / "out/model").iterdir()),
+                         ["config.json", "decoder_model_merged.onnx", "embed_tokens.onnx"])
+
+    def test_refused(self):
+        for name, table, more, words in (("none", None, (), ["inputs_embeds", "embed_tokens.onnx"]),
+                                         ("image", "embedding.onnx", ("image_features",), ["embedding.onnx", "image_features"])):
+            with self.subTest(name):
+                folder = self.tiny(name, "model.onnx", table, more)
+                self.fails(4, *words, args=["run", folder, "--ids", *self.ARGS])
+
+
 class Halves(Case):
     def test_an_encoder_decoder_says_so(self):
         onnx = self.module("onnx")

@@ -55,6 +55,32 @@ def write(folder, context, keep_logits=False):
     return folder
 
 
+def split(folder, decoder, table, more_inputs=()):
+    """The model.onnx of write() as two files, as transformers.js and GenAI have them: `decoder` reads inputs_embeds, `table`
+    makes them of input_ids (None: not written). more_inputs: float inputs that the table's graph reads too."""
+    m = onnx.load(folder / "model.onnx")
+    gather = m.graph.node[0]
+    rows = h.make_tensor_value_info("inputs_embeds", T.FLOAT, ["batch_size", "sequence_length", DIM])
+    if table:
+        made = [h.make_node("Gather", ["table", "input_ids"], ["rows"])] + [
+            h.make_node("Add", ["rows", n], ["inputs_embeds"]) for n in more_inputs]
+        made[-1].output[0] = "inputs_embeds"
+        ids = h.make_tensor_value_info("input_ids", T.INT64, ["b", "n"])
+        extra = [h.make_tensor_value_info(n, T.FLOAT, [1]) for n in more_inputs]
+        tables = [i for i in m.graph.initializer if i.name == "table"]
+        onnx.save(h.make_model(h.make_graph(made, "e", [ids] + extra, [rows], tables),
+                               opset_imports=[h.make_opsetid("", 17)], ir_version=8), folder / table)
+    m.graph.node.remove(gather)
+    next(n for n in m.graph.node if "rows" in n.input).input[0] = "inputs_embeds"
+    for part in (m.graph.initializer, m.graph.input):
+        for x in [x for x in part if x.name in ("table", "input_ids")]:
+            part.remove(x)
+    m.graph.input.insert(0, rows)
+    (folder / "model.onnx").unlink()
+    onnx.save(m, folder / decoder)
+    return folder
+
+
 def logits_after(ids):
     """Of the last of ids, in float64."""
     w = {k: v.astype(np.float64) for k, v in weights().items()}
