@@ -128,6 +128,10 @@ enum {
   TN_MODEL_CALIBRATE = 8, /* sessions record activations: tn_model_calibration_* */
   TN_MODEL_UNREAD = 32, /* with INSPECT: no constant over 1 KiB is read. Nodes as the model has them, without passes but
                          * for the folding of small constants; the check report says what nobody takes */
+  /* As a decoder that is run step by step, which tn_lm_load asks for: inputs that choose what is computed are fixed and
+   * no inputs any more. use_cache_branch is true, where that branch is seen to give with an empty past what the other
+   * one gives; num_logits_to_keep is 0, all. Without the flag the model is as its file says. */
+  TN_MODEL_DECODER = 64,
   TN_MODEL_PACK = 16    /* stop behind packing: reports only, no session. Devices that cannot run (offline) may pack */
 };
 

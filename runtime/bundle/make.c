@@ -187,7 +187,7 @@ static tn_status place_bundle(tni_bd *b) {
   st = tn_runtime_create(&ro, &rt, b->err);
   if (st == TN_OK) {
     note_working(b, rt);
-    const tn_model_opts mo = {.h = TN_HDR(tn_model_opts), .flags = TN_MODEL_INSPECT};
+    const tn_model_opts mo = {.h = TN_HDR(tn_model_opts), .flags = TN_MODEL_INSPECT | TN_MODEL_DECODER};
     char *model = NULL;
     st = tn_model_find(b->o.model, b->o.model_file, &model, b->err);
     if (st == TN_OK) st = tn_model_load(rt, model, &mo, &m, b->err);
@@ -262,7 +262,7 @@ static tn_status load_staged(tni_bd *b, uint32_t flags, struct tni_bd_tables **t
   tn_status st = tn_runtime_create(&ro, &rt, b->err);
   if (st == TN_OK) {
     note_working(b, rt);
-    const tn_model_opts mo = {.h = TN_HDR(tn_model_opts), .flags = TN_MODEL_PACK};
+    const tn_model_opts mo = {.h = TN_HDR(tn_model_opts), .flags = TN_MODEL_PACK | TN_MODEL_DECODER};
     st = tn_model_load(rt, model, &mo, &m, b->err);
   }
   if (st == TN_OK) st = check_packed(b, m);

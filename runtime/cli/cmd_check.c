@@ -177,7 +177,7 @@ int cmd_check(int argc, const char **argv) {
   tn_model *m = NULL;
   int rc = cli_parse(&c, argc, argv, &(cli_use){.usage = "MODEL [options]", .operand = "MODEL", .own = own});
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = cli_load(&c, c.operand, TN_MODEL_INSPECT | (only ? TN_MODEL_UNREAD : 0), &m);
+  if (!rc) rc = cli_load(&c, c.operand, TN_MODEL_INSPECT | TN_MODEL_DECODER | (only ? TN_MODEL_UNREAD : 0), &m);
   if (!rc) rc = print_check(&c, m, only, all || c.format != FMT_TEXT);
   tn_model_destroy(m);
   cli_finish(&c);

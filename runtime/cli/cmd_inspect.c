@@ -214,7 +214,7 @@ static int inspect_model(cli *c, const char *path, inspect_opts *o) {
   const int rc = cli_said_context(c, path, &said);
   if (rc) return rc;
   tn_model_opts mo = {.h = {sizeof mo, 1, 0},
-                      .flags = TN_MODEL_INSPECT,
+                      .flags = TN_MODEL_INSPECT | TN_MODEL_DECODER,
                       .max_seq = c->max_seq,
                       .default_max_seq = said,
                       .dim_names = o->names,

@@ -147,7 +147,7 @@ static int show_packing(cli *c, const pack_opts *o, json_t *j) {
 static int report_format(cli *c, const char *path, const pack_opts *o) {
   tn_model *m = NULL;
   char *text = NULL;
-  int rc = cli_load(c, path, TN_MODEL_INSPECT, &m);
+  int rc = cli_load(c, path, TN_MODEL_INSPECT | TN_MODEL_DECODER, &m);
   if (!rc) {
     cli_cancel_load(c->rt);
     const tn_status st = tn_model_format_report(m, o->format, o->params, o->n_params, &text, &c->err);
@@ -161,7 +161,7 @@ static int report_format(cli *c, const char *path, const pack_opts *o) {
 
 static int pack_model(cli *c, const char *path, const pack_opts *o) {
   tn_model *m = NULL;
-  int rc = cli_load(c, path, TN_MODEL_PACK, &m);
+  int rc = cli_load(c, path, TN_MODEL_PACK | TN_MODEL_DECODER, &m);
   if (!rc) rc = show_packing(c, o, cli_report(c, m, o->report ? TN_REPORT_PACK_ERRORS : TN_REPORT_PACK));
   tn_model_destroy(m);
   return rc;

@@ -50,13 +50,14 @@ static tn_status named_by_genai(const char *dir, char **out, tn_error *err) {
 }
 
 /* By the rules, in one folder. list: what is there. */
-static tn_status meant_in(const char *dir, const tni_listing *list, char **out, tn_error *err) {
+static tn_status file_meant_in(const char *dir, const tni_listing *list, char **out, tn_error *err) {
   static const char *const names[] = {"model.onnx", "decoder_model_merged.onnx"};
   tn_status st = named_by_genai(dir, out, err);
   for (size_t i = 0; st == TN_OK && !*out && i < sizeof names / sizeof *names; i++)
     st = file_in(dir, names[i], out, err);
-  if (st == TN_OK && !*out && list->n == 1) st = file_in(dir, list->names[0], out, err);
-  return st;
+  if (st != TN_OK || *out || list->n != 1) return st;
+  *out = tni_file_in(dir, list->names[0]);
+  return *out ? TN_OK : tni_fail_memory(err, dir);
 }
 
 static tn_status refuse_none(const char *path, tn_error *err) {
@@ -89,8 +90,8 @@ static tn_status choose_in(const char *path, const char *below, const char *choi
   if (st == TN_OK && choice) {
     st = choose_named(path, below, choice, &here, &there, out, err);
   } else if (st == TN_OK) {
-    st = meant_in(path, &here, out, err);
-    if (st == TN_OK && !*out && below) st = meant_in(below, &there, out, err);
+    st = file_meant_in(path, &here, out, err);
+    if (st == TN_OK && !*out && below) st = file_meant_in(below, &there, out, err);
     if (st == TN_OK && !*out) st = here.n + there.n ? refuse_many(path, &here, &there, err) : refuse_none(path, err);
   }
   tni_listing_finish(&here);
@@ -99,7 +100,7 @@ static tn_status choose_in(const char *path, const char *below, const char *choi
 }
 
 /* path without slashes at its end: a folder. */
-static tn_status choose(const char *path, const char *choice, char **out, tn_error *err) {
+static tn_status choose_file(const char *path, const char *choice, char **out, tn_error *err) {
   struct stat sb;
   char *below = tni_file_in(path, TNI_FOLDER_BELOW);
   if (!below) return tni_fail_memory(err, path);
@@ -135,7 +136,28 @@ static tn_status look_above(tni_folder *f, tn_error *err) {
   return TN_OK;
 }
 
-static tn_status find(const char *path, const char *choice, tni_folder *f, tn_error *err) {
+/* "_q4.onnx" of "decoder_model_merged_q4.onnx"; NULL: another kind of name. */
+static const char *suffix_of(const char *model) {
+  static const char *const stems[] = {"decoder_model_merged", "decoder_with_past_model", "decoder_model", "model"};
+  for (size_t i = 0; i < sizeof stems / sizeof *stems; i++)
+    if (strncmp(model, stems[i], strlen(stems[i])) == 0) return model + strlen(stems[i]);
+  return NULL;
+}
+
+/* embed_tokens of the model's own kind, else the plain one. */
+static tn_status find_embed(tni_folder *f, tn_error *err) {
+  const char *slash = strrchr(f->model, '/'), *suffix = suffix_of(slash ? slash + 1 : f->model);
+  char *name = NULL;
+  if (suffix && asprintf(&name, "embed_tokens%s", suffix) < 0) return tni_fail_memory(err, f->dir);
+  tn_status st = name ? file_in(f->dir, name, &f->embed, err) : TN_OK;
+  if (st == TN_OK && !f->embed) st = file_in(f->dir, "embed_tokens.onnx", &f->embed, err);
+  if (st == TN_OK && !f->embed) st = file_in(f->dir, "embedding.onnx", &f->embed, err);
+  if (st == TN_OK && !f->embed) st = file_in(f->dir, "embeddings.onnx", &f->embed, err);
+  free(name);
+  return st;
+}
+
+static tn_status find_folder(const char *path, const char *choice, tni_folder *f, tn_error *err) {
   struct stat sb;
   if (stat(path, &sb) != 0)
     return tni_fail(err, TN_E_UNAVAILABLE, path, "cannot open model '%s': %s", path, strerror(errno));
@@ -146,17 +168,18 @@ static tn_status find(const char *path, const char *choice, tni_folder *f, tn_er
     f->model = strdup(path);
   } else {
     char *folder = tni_path_folder(path);
-    st = folder ? choose(folder, choice, &f->model, err) : tni_fail_memory(err, path);
+    st = folder ? choose_file(folder, choice, &f->model, err) : tni_fail_memory(err, path);
     free(folder);
   }
   if (st == TN_OK && f->model) f->dir = tni_path_folder(f->model);
   if (st == TN_OK && !f->dir) st = tni_fail_memory(err, path);
+  if (st == TN_OK) st = find_embed(f, err);
   return st == TN_OK ? look_above(f, err) : st;
 }
 
 tn_status tni_folder_find(const char *path, const char *choice, tni_folder *out, tn_error *err) {
   tni_folder f = {0};
-  const tn_status st = find(path, choice, &f, err);
+  const tn_status st = find_folder(path, choice, &f, err);
   if (st == TN_OK)
     *out = f;
   else
@@ -168,6 +191,7 @@ void tni_folder_finish(tni_folder *f) {
   free(f->model);
   free(f->dir);
   free(f->above);
+  free(f->embed);
   *f = (tni_folder){0};
 }
 

@@ -17,6 +17,7 @@ typedef struct tni_folder {
   char *model; /* the .onnx file */
   char *dir;   /* where it lies */
   char *above; /* one level up; NULL: dir has a tokenizer and a config of its own */
+  char *embed; /* the graph beside it that makes inputs_embeds of ids, by its name; NULL: there is none */
 } tni_folder;
 
 /* path: a folder or a .onnx file. choice: a file's name, "onnx/NAME" too; NULL: the rules above. TN_E_UNAVAILABLE names

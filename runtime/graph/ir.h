@@ -67,6 +67,7 @@ typedef struct tni_value {
   bool declared;      /* the model's value_info gave dims: a hint, exporters get them wrong */
   uint32_t hint_rank;
   const tn_expr *hint_dims;
+  const tn_expr *branch_dims; /* of an input that only branches of Ifs read: its dims as declared; NULL: others */
   const tni_type *type; /* SEQUENCE or OPTIONAL; NULL: a tensor, or not known */
   bool is_output;       /* a graph output */
   bool dynamic;         /* its dims are known only when it is made (tni_mark_dynamic) */

@@ -53,7 +53,7 @@ static tn_status load_lm(tn_lm *lm, tn_runtime *rt, const char *path, const tn_l
   st = lm->tok_path ? tni_lm_config_load(f, &lm->config, err) : tni_fail_memory(err, path);
   if (st != TN_OK) return st;
   tn_model_opts mo = {.h = {sizeof mo, 1, 0},
-                      .flags = o->model_flags,
+                      .flags = o->model_flags | TN_MODEL_DECODER,
                       .max_seq = o->max_seq,
                       .default_max_seq = usual_context(&lm->config, o),
                       .order_seed = o->order_seed};

@@ -113,6 +113,20 @@ static tn_status find_logits(tn_model *m, tni_lm_io *io, tn_error *err) {
   return TN_OK;
 }
 
+/* What tells that a graph is half of a model. */
+static tn_status refuse_halves(const tn_io_info *x, tn_error *err) {
+  if (strcmp(x->name, "inputs_embeds") == 0)
+    return tni_fail(
+        err, TN_E_UNSUPPORTED, x->name,
+        "the model reads inputs_embeds, rows in place of ids, and no embed_tokens.onnx (or one of the model's "
+        "own kind, such as embed_tokens_q4.onnx) lies beside it");
+  if (strncmp(x->name, "encoder_", 8) != 0 && strcmp(x->name, "decoder_input_ids") != 0) return TN_OK;
+  return tni_fail(err, TN_E_UNSUPPORTED, x->name,
+                  "this is the decoder of an encoder-decoder model (it reads '%.60s'); such models (T5, BART, Marian, "
+                  "Whisper) do not generate text here; `tenon infer` runs each of their graphs",
+                  x->name);
+}
+
 tn_status tni_lm_io_read(tn_model *m, tni_lm_io *io, tn_error *err) {
   uint32_t n = tn_model_n_inputs(m);
   const char *batch = NULL;
@@ -124,6 +138,7 @@ tn_status tni_lm_io_read(tn_model *m, tni_lm_io *io, tn_error *err) {
     if (tni_input_named(x->name) == TNI_INPUT_IDS && x->rank == 2) batch = x->dim_names[0];
   }
   tn_status st = TN_OK;
+  for (uint32_t i = 0; i < n && st == TN_OK; i++) st = refuse_halves(tn_model_input(m, i), err);
   for (uint32_t i = 0; i < n && st == TN_OK; i++) {
     st = read_input(m, tn_model_input(m, i), batch, &io->in[i], err);
     ids |= st == TN_OK && io->in[i].role == TNI_INPUT_IDS;

@@ -197,6 +197,7 @@ static tn_status free_branch_inputs(tni_import *c, tni_graph *g) {
       dims[d] = tni_ex_sym(g->exprs, text);
       if (dims[d] == TNI_EXPR_NONE) return tni_fail_memory(c->err, c->file);
     }
+    tni_graph_value(g, id)->branch_dims = v->pub.dims; /* tni_value_set_dims leaves them where they are */
     tn_status st = tni_value_set_dims(g, id, v->pub.rank, dims);
     if (st) return tni_fail(c->err, st, c->file, "value '%s': its dimensions", v->pub.name);
   }

@@ -217,6 +217,7 @@ void tni_model_destroy(tni_model *m) {
   bool borrowed = ((model *)m)->borrowed;
   for (uint32_t i = borrowed ? 1 : 0; i < m->n_files; i++) tni_file_unmap(&m->files[i]);
   tni_graph_destroy(m->graph);
+  tni_model_destroy(m->part);
   tni_arena_destroy(((model *)m)->left);
   free(m->files);
   free(m->paths);

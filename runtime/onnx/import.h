@@ -49,6 +49,7 @@ typedef struct tni_model {
   uint32_t n_nodes_file; /* nodes as written, subgraphs included */
   const tni_left_out *left;
   uint32_t n_left;
+  struct tni_model *part; /* what was joined to it, or NULL; its files are among files */
   const char *whole_hash; /* of the model with what was left out (tni_calib_model_hash), or NULL */
 } tni_model;
 

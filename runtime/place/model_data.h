@@ -32,6 +32,7 @@ struct tn_model {
   const char *path, *name;
   uint32_t flags;
   int64_t max_seq;
+  const char *embed; /* the file that makes inputs_embeds of ids, or NULL */
   const char **fixed_names; /* dims for the memory statement */
   int64_t *fixed_values;
   uint32_t n_fixed;

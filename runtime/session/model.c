@@ -13,6 +13,7 @@
 #include "runtime/oracle/tasks/tasks.h"
 #include "runtime/place/place.h"
 #include "runtime/session/losses.h"
+#include "runtime/session/model_import.h"
 #include "runtime/session/runtime.h"
 #include "runtime/session/state.h"
 #include "runtime/shape/shape.h"
@@ -30,8 +31,10 @@ static tn_status find_file(tn_model *m, const char *path, tn_error *err) {
   tn_status st = tni_folder_find(path, NULL, &f, err);
   if (st != TN_OK) return st;
   m->path = tni_arena_strdup(m->arena, f.model);
+  m->embed = f.embed ? tni_arena_strdup(m->arena, f.embed) : NULL;
+  const bool kept = m->path && (m->embed || !f.embed);
   tni_folder_finish(&f);
-  if (!m->path) return tni_fail_memory(err, path);
+  if (!kept) return tni_fail_memory(err, path);
   m->name = base_name(m->path);
   return TN_OK;
 }
@@ -99,7 +102,7 @@ static tn_status leave_unread(tn_model *m, tn_error *err) {
 }
 
 static tn_status import_graph(tn_model *m, tn_error *err) {
-  tn_status st = tni_import_file(m->path, NULL, &m->rt->log, &m->import, err);
+  tn_status st = tni_model_import(m, err);
   if (st != TN_OK) return st;
   m->graph = m->import->graph;
   st = m->flags & TN_MODEL_UNREAD ? leave_unread(m, err) : tni_statistics_open(m, err);

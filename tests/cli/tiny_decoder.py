@@ -18,8 +18,8 @@ def weights():
     return {"table": f(VOCAB, DIM), "q": f(DIM, SIZE), "k": f(DIM, SIZE), "v": f(DIM, SIZE), "head": f(SIZE, VOCAB)}
 
 
-def write(folder, context):
-    """model.onnx and config.json as an exporter would write them; no tokenizer."""
+def write(folder, context, keep_logits=False):
+    """model.onnx and config.json as an exporter would write them; no tokenizer. keep_logits: with num_logits_to_keep."""
     w = weights()
     past = ["batch_size", 1, "past_sequence_length", SIZE]
     total = ["batch_size", 1, "past_sequence_length + sequence_length", SIZE]
@@ -33,19 +33,51 @@ def write(folder, context):
         nodes += [h.make_node("MatMul", ["x", n], [n + "_flat"]), h.make_node("Unsqueeze", [n + "_flat", "one"], [n + "4"])]
     nodes += [h.make_node("Attention", ["q4", "k4", "v4", "", "past_key_values.0.key", "past_key_values.0.value"],
                           ["y4", "present.0.key", "present.0.value"], is_causal=1),
-              h.make_node("Squeeze", ["y4", "one"], ["y"]), h.make_node("MatMul", ["y", "head"], ["logits"])]
+              h.make_node("Squeeze", ["y4", "one"], ["y"])]
+    if keep_logits:
+        nodes += [h.make_node("Neg", ["num_logits_to_keep"], ["from"]), h.make_node("Unsqueeze", ["from", "zero"], ["starts"]),
+                  h.make_node("Slice", ["y", "starts", "end", "one"], ["kept"])]
+    nodes.append(h.make_node("MatMul", ["kept" if keep_logits else "y", "head"], ["logits"]))
     i64 = lambda name, dims: h.make_tensor_value_info(name, T.INT64, dims)
     f32 = lambda name, dims: h.make_tensor_value_info(name, T.FLOAT, dims)
     step = ["batch_size", "sequence_length"]
-    constants = {**w, "rate": np.float32(RATE), "one": np.array([1], np.int64), "last": np.array([-1], np.int64)}
+    constants = {**w, "rate": np.float32(RATE), "one": np.array([1], np.int64), "last": np.array([-1], np.int64),
+                 "zero": np.array([0], np.int64), "end": np.array([2**63 - 1], np.int64)}
     graph = h.make_graph(
         nodes, "tiny", [i64("input_ids", step), i64("position_ids", step)] +
+        ([i64("num_logits_to_keep", [])] if keep_logits else []) +
         [f32(f"past_key_values.0.{n}", past) for n in ("key", "value")],
-        [f32("logits", step + [VOCAB])] + [f32(f"present.0.{n}", total) for n in ("key", "value")],
+        [f32("logits", ["batch_size", "rows" if keep_logits else "sequence_length", VOCAB])] + [f32(f"present.0.{n}", total) for n in ("key", "value")],
         [nh.from_array(np.asarray(v), k) for k, v in constants.items()])
     folder.mkdir(parents=True, exist_ok=True)
     onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 23)], ir_version=10), folder / "model.onnx")
     (folder / "config.json").write_text(json.dumps({"max_position_embeddings": context, "vocab_size": VOCAB}))
+    return folder
+
+
+def split(folder, decoder, table, more_inputs=()):
+    """The model.onnx of write() as two files, as transformers.js and GenAI have them: `decoder` reads inputs_embeds, `table`
+    makes them of input_ids (None: not written). more_inputs: float inputs that the table's graph reads too."""
+    m = onnx.load(folder / "model.onnx")
+    gather = m.graph.node[0]
+    rows = h.make_tensor_value_info("inputs_embeds", T.FLOAT, ["batch_size", "sequence_length", DIM])
+    if table:
+        made = [h.make_node("Gather", ["table", "input_ids"], ["rows"])] + [
+            h.make_node("Add", ["rows", n], ["inputs_embeds"]) for n in more_inputs]
+        made[-1].output[0] = "inputs_embeds"
+        ids = h.make_tensor_value_info("input_ids", T.INT64, ["b", "n"])
+        extra = [h.make_tensor_value_info(n, T.FLOAT, [1]) for n in more_inputs]
+        tables = [i for i in m.graph.initializer if i.name == "table"]
+        onnx.save(h.make_model(h.make_graph(made, "e", [ids] + extra, [rows], tables),
+                               opset_imports=[h.make_opsetid("", 17)], ir_version=8), folder / table)
+    m.graph.node.remove(gather)
+    next(n for n in m.graph.node if "rows" in n.input).input[0] = "inputs_embeds"
+    for part in (m.graph.initializer, m.graph.input):
+        for x in [x for x in part if x.name in ("table", "input_ids")]:
+            part.remove(x)
+    m.graph.input.insert(0, rows)
+    (folder / "model.onnx").unlink()
+    onnx.save(m, folder / decoder)
     return folder
 
 

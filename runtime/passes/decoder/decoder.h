@@ -26,4 +26,14 @@ TN_MUST_CHECK tn_status tni_pass_lanes(tni_graph *g, uint32_t *n, tn_error *err)
 /* Attention, norms of heads and RotaryEmbedding in 3D form; past and present inside Attention. */
 TN_MUST_CHECK tn_status tni_pass_heads(tni_graph *g, uint32_t *n, tn_error *err);
 
+/* Not passes, but before them: inputs that choose are fixed (choose_inputs.c). */
+/* use_cache_branch: the decoder with past inputs, or the one without. *there false: the model is not two of them. */
+TN_MUST_CHECK tn_status tni_choose_cache(tni_graph *g, bool past, bool *there, tn_error *err);
+/* num_logits_to_keep: all. */
+TN_MUST_CHECK tn_status tni_choose_logits(tni_graph *g, tn_error *err);
+/* Whether `with`, run with an empty past, computes what `without` does; both with one branch chosen and inlined,
+ * constants folded. *same false: why says which value is not seen to be the same. */
+TN_MUST_CHECK tn_status tni_same_decoder(const tni_graph *with, const tni_graph *without, bool *same, char *why,
+                                         size_t room, tn_error *err);
+
 #endif

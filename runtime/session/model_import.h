@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A model's file as a graph, before passes.
+ */
+#ifndef TENON_SESSION_MODEL_IMPORT_H
+#define TENON_SESSION_MODEL_IMPORT_H
+
+#include "runtime/place/place.h"
+
+/* m->import of m->path. With TN_MODEL_DECODER inputs that choose are fixed. */
+TN_MUST_CHECK tn_status tni_model_import(tn_model *m, tn_error *err);
+/* Makes the input `rows` [batch, positions, size] of a model that was just imported by the graph at path, whose only
+ * input is input_ids: that is an input of the model then, in its place. TN_E_UNSUPPORTED: it reads more. After a
+ * failure m is only good for tni_model_destroy. */
+TN_MUST_CHECK tn_status tni_model_join(tni_model *m, const char *rows, const char *path, const tni_log *log,
+                                       tn_error *err);
+
+#endif

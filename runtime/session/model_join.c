@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A decoder that reads rows of embeddings, and the graph that makes them of token ids, as one graph. Exporters keep
+ * them apart so that rows of an image may stand between those of a text.
+ */
+#include "runtime/session/model_import.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct joiner {
+  tni_graph *g, *from;
+  tn_id *to; /* [values of from] */
+  tn_error *err;
+} joiner;
+
+static tn_id join_value(joiner *j, const tni_value *v) {
+  const char *name = tni_graph_find(j->g, v->pub.name) == TN_NONE ? v->pub.name : "";
+  const bool fixed = v->pub.kind == TN_VALUE_CONST;
+  const tn_id id = tni_graph_add_value(j->g, name, TN_VALUE_ACT, v->pub.dtype);
+  if (id == TN_NONE || !fixed) return id;
+  return tni_value_set_tensor(j->g, id, v->tensor, &v->origin) == TN_OK ? id : TN_NONE;
+}
+
+static tn_status join_node(joiner *j, const tni_node *n) {
+  const uint32_t n_in = n->pub.n_in, n_out = n->pub.n_out;
+  for (uint32_t a = 0; a < n->n_raw; a++)
+    if (n->raw[a].n_graphs)
+      return tni_fail(j->err, TN_E_UNSUPPORTED, n->pub.name, "'%s' has subgraphs: not a table of embeddings",
+                      n->pub.name);
+  tn_id *v = calloc((size_t)n_in + n_out + 1, sizeof *v);
+  if (!v) return tni_fail_memory(j->err, n->pub.name);
+  for (uint32_t i = 0; i < n_in + n_out; i++) {
+    const tn_id id = i < n_in ? n->pub.in[i] : n->pub.out[i - n_in];
+    v[i] = id == TN_NONE ? TN_NONE : j->to[id];
+  }
+  const tn_status st = tni_graph_add_node(j->g, n->pub.name, n->pub.domain, n->type, n->version, v, n_in, v + n_in,
+                                          n_out, n->raw, n->n_raw, NULL, j->err);
+  free(v);
+  return st;
+}
+
+/* The only input of `from` becomes an input of g as long as `rows` has rows; rows become what `from` gives. */
+static tn_status join_graphs(joiner *j, tn_id rows) {
+  tni_graph *g = j->g;
+  const tni_value *r = g->values[rows], *ids = j->from->values[j->from->inputs[0]];
+  tn_id *inputs = TNI_NEW_ARRAY(g->arena, tn_id, g->n_inputs);
+  if (!inputs) return tni_fail_memory(j->err, g->name);
+  const tn_id in = tni_graph_add_value(g, ids->pub.name, TN_VALUE_INPUT, ids->pub.dtype);
+  if (in == TN_NONE || tni_value_set_dims(g, in, 2, r->pub.dims) != TN_OK) return tni_fail_memory(j->err, g->name);
+  for (uint32_t i = 0; i < j->from->n_values; i++) {
+    j->to[i] = i == j->from->inputs[0] ? in : join_value(j, j->from->values[i]);
+    if (j->to[i] == TN_NONE) return tni_fail_memory(j->err, g->name);
+  }
+  tn_status st = TN_OK;
+  for (uint32_t i = 0; st == TN_OK && i < j->from->n_nodes; i++) st = join_node(j, j->from->nodes[i]);
+  for (uint32_t i = 0; i < g->n_inputs; i++) inputs[i] = g->inputs[i] == rows ? in : g->inputs[i];
+  if (st == TN_OK) st = tni_graph_set_io(g, inputs, g->n_inputs, g->outputs, g->n_outputs);
+  if (st == TN_OK) st = tni_graph_replace(g, rows, j->to[j->from->outputs[0]]);
+  return st == TN_OK ? tni_graph_finish(g, j->err) : st;
+}
+
+/* One input of ids [batch, positions], one output of rows [batch, positions, size]. */
+static tn_status check_part(const tni_graph *part, const char *path, const tni_value *rows, tn_error *err) {
+  for (uint32_t i = 0; i < part->n_inputs; i++)
+    if (strcmp(part->values[part->inputs[i]]->pub.name, "input_ids") != 0)
+      return tni_fail(err, TN_E_UNSUPPORTED, path, "'%s' also reads '%.60s': ids alone do not make '%s' with it", path,
+                      part->values[part->inputs[i]]->pub.name, rows->pub.name);
+  if (part->n_inputs != 1 || part->n_outputs != 1 || rows->pub.rank != 3)
+    return tni_fail(err, TN_E_UNSUPPORTED, path, "'%s' is not one table that makes '%s' of input_ids", path,
+                    rows->pub.name);
+  return TN_OK;
+}
+
+/* files of `part` come along; part itself lives as long as m. */
+static tn_status keep_files(tni_model *m, tni_model *part, tn_error *err) {
+  const uint32_t n = m->n_files + part->n_files;
+  tni_file *files = realloc(m->files, n * sizeof *files);
+  if (files) m->files = files;
+  const char **paths = files ? realloc(m->paths, n * sizeof *paths) : NULL;
+  if (!paths) return tni_fail_memory(err, m->paths[0]);
+  m->paths = paths;
+  for (uint32_t i = 0; i < part->n_files; i++) {
+    m->paths[m->n_files] = part->paths[i];
+    m->files[m->n_files++] = part->files[i];
+  }
+  part->n_files = 0;
+  m->n_nodes_file += part->n_nodes_file;
+  m->part = part;
+  return TN_OK;
+}
+
+tn_status tni_model_join(tni_model *m, const char *rows, const char *path, const tni_log *log, tn_error *err) {
+  const tn_id id = tni_graph_find(m->graph, rows);
+  tni_model *part = NULL;
+  if (id == TN_NONE || m->part) return tni_fail(err, TN_E_INVALID, rows, "there is no such input to make");
+  tn_status st = tni_import_file(path, NULL, log, &part, err);
+  if (st != TN_OK) return st;
+  st = check_part(part->graph, path, m->graph->values[id], err);
+  joiner j = {m->graph, part->graph, calloc((size_t)part->graph->n_values + 1, sizeof *j.to), err};
+  if (st == TN_OK && !j.to) st = tni_fail_memory(err, path);
+  if (st == TN_OK) st = join_graphs(&j, id);
+  free(j.to);
+  if (st == TN_OK) st = keep_files(m, part, err);
+  if (st != TN_OK) tni_model_destroy(part);
+  return st;
+}
