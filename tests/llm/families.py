@@ -68,11 +68,11 @@ class Vocabularies:
                                  split(CLIP, behavior="isolated"),
                                  trainers.BpeTrainer(vocab_size=1000, initial_alphabet=P.ByteLevel.alphabet(), end_of_word_suffix="</w>",
                                                      special_tokens=["<unk>"], **q))
-        wp = trainers.WordPieceTrainer(vocab_size=900, limit_alphabet=300, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], **q)
+        wp = trainers.WordPieceTrainer(vocab_size=5000, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], **q)
         self.wordpiece = self.trained(models.WordPiece(unk_token="[UNK]"), P.BertPreTokenizer(), wp)
         self.unigram = self.trained(models.Unigram(), P.Metaspace(),
-                                    trainers.UnigramTrainer(vocab_size=500, special_tokens=["<pad>", "</s>", "<unk>", "<s>", "<mask>"],
-                                                            unk_token="<unk>", **q), corpus[4:])
+                                    trainers.UnigramTrainer(vocab_size=8000, special_tokens=["<pad>", "</s>", "<unk>", "<s>", "<mask>"],
+                                                            unk_token="<unk>", **q))
 
     def trained(self, model, pre, trainer, corpus=None):
         t = Tokenizer(model)
@@ -127,7 +127,7 @@ def families(v):
         ("StarCoder, Granite, SmolLM", v.level, None, P.Sequence([P.Digits(True), level(regex=True)]), B, None, {}, chat),
         ("Command R", v.level, nfc, P.Sequence([P.Digits(True), level(regex=True)]), B, (["<BOS_TOKEN>"], []), {}, []),
         ("Llama 3", v.level, None, split(LLAMA3), B, (["<|begin_of_text|>"], []), {"ignore_merges": True}, chat),
-        ("cl100k: GPT-4, Phi-4, DBRX, GLM-4", v.level, None, split(LLAMA3, behavior="removed"), B, None, {}, chat),
+        ("cl100k: GPT-4, Phi-4, DBRX, GLM-4", v.level, None, P.Sequence([P.Split(Regex(LLAMA3), "removed", invert=True), level()]), B, None, {}, chat),
         ("StableLM 2", v.level, nfc, split(LLAMA3), B, None, {}, chat),
         ("Qwen2, Qwen2.5, Qwen3", v.level, nfc, split(QWEN2), B, None, {}, chat),
         ("o200k: gpt-oss, Llama 4", v.level, None, split(O200K), B, None, {"ignore_merges": True}, chat),
