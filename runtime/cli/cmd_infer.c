@@ -74,7 +74,7 @@ static void list_outputs(const tn_tensor *outs, uint32_t n, cli_format f) {
   cli_table_finish(&t);
 }
 
-static int infer(cli *c, tn_model *m, char **in, const char *dir) {
+static int infer_once(cli *c, tn_model *m, char **in, const char *dir) {
   tn_tensor *ins[MAX_IO] = {0};
   uint32_t n_in = 0, n_out = tn_model_n_outputs(m);
   tn_session *s = NULL;
@@ -113,7 +113,7 @@ int cmd_infer(int argc, const char **argv) {
   if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
   if (!rc) rc = cli_open(&c, 0);
   if (!rc) rc = cli_load(&c, rest[0], 0, &m);
-  if (!rc) rc = infer(&c, m, in, dir);
+  if (!rc) rc = infer_once(&c, m, in, dir);
   tn_model_destroy(m);
   for (char **p = in; p && *p; p++) free(*p);
   free(in);

@@ -116,7 +116,7 @@ static void print_text(json_t *j, int passes) {
   if (carried) printf("values that devices hand each other by copies: %zu\n", carried);
 }
 
-static int inspect(cli *c, const char *path, inspect_opts *o) {
+static int inspect_model(cli *c, const char *path, inspect_opts *o) {
   tn_model_opts mo = {.h = {sizeof mo, 1, 0},
                       .flags = TN_MODEL_INSPECT,
                       .max_seq = o->max_seq,
@@ -163,7 +163,7 @@ int cmd_inspect(int argc, const char **argv) {
   if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
   if (!rc) rc = parse_dims(&c, &o);
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = inspect(&c, rest[0], &o);
+  if (!rc) rc = inspect_model(&c, rest[0], &o);
   free(o.dims);
   free(o.dump);
   cli_finish(&c, pc);

@@ -65,7 +65,7 @@ static int write_file(cli *c, const char *dir, size_t i, const char *name, const
   return cli_fail(c, TN_E_IO);
 }
 
-static int make(cli *c, const char *name, const char *dir) {
+static int make_plugin_folder(cli *c, const char *name, const char *dir) {
   char ident[MAX_NAME + 1];
   snprintf(ident, sizeof ident, "%s", name);
   for (char *p = ident; *p; p++)
@@ -94,7 +94,7 @@ int cmd_new_plugin(int argc, const char **argv) {
   if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one NAME is needed");
   if (!rc && !is_name(rest[0]))
     rc = cli_usage(&c, "a NAME is 1 to 31 of a-z, 0-9 and '-', begins with a letter and does not end with '-'");
-  if (!rc) rc = make(&c, rest[0], dir ? dir : rest[0]);
+  if (!rc) rc = make_plugin_folder(&c, rest[0], dir ? dir : rest[0]);
   free(dir);
   cli_finish(&c, pc);
   return rc;

@@ -23,7 +23,7 @@ static int on_token(void *user, int32_t id, const char *text, size_t n) {
   return ferror(stdout);
 }
 
-static int generate(cli *c, tn_lm *lm, const gen_opts *g, const char *prompt, size_t n) {
+static int run_generate(cli *c, tn_lm *lm, const gen_opts *g, const char *prompt, size_t n) {
   tn_gen_params p;
   int rc = gen_params(c, g, lm, &p);
   if (rc) return rc;
@@ -66,7 +66,7 @@ int cmd_run(int argc, const char **argv) {
   if (!rc) rc = gen_prompt(&c, &g, &prompt, &n);
   if (!rc) rc = cli_open(&c, 0);
   if (!rc) rc = gen_load(&c, rest[0], 0, &lm);
-  if (!rc) rc = generate(&c, lm, &g, prompt, n);
+  if (!rc) rc = run_generate(&c, lm, &g, prompt, n);
   tn_lm_destroy(lm);
   free(prompt);
   gen_options_finish(&g);

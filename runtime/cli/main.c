@@ -28,7 +28,7 @@ static const struct {
     {"calibrate", cmd_calibrate, "activation statistics on a text, for formats that need them"},
 };
 
-static int help(FILE *f) {
+static int print_help(FILE *f) {
   fprintf(f, "tenon %s: runs exported ONNX models through backend plugins\n\nusage: tenon COMMAND [options]\n\n",
           tn_version());
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
@@ -47,11 +47,12 @@ static void seed_json(void) {
 
 int main(int argc, char **argv) {
   seed_json();
-  if (argc < 2) return help(stderr);
-  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) return help(stdout);
+  if (argc < 2) return print_help(stderr);
+  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
+    return print_help(stdout);
   if (strcmp(argv[1], "--version") == 0) return printf("tenon %s\n", tn_version()) < 0;
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
     if (strcmp(argv[1], commands[i].name) == 0) return commands[i].fn(argc - 1, (const char **)argv + 1);
   fprintf(stderr, "tenon: unknown command '%s'\n\n", argv[1]);
-  return help(stderr);
+  return print_help(stderr);
 }

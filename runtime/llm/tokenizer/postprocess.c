@@ -98,8 +98,7 @@ static size_t count_texts(const post_list *x) {
 
 static tn_status read_template(tni_reader *r, const tni_at *a, post_list *x) {
   post_list old = *x;
-  if (old.n > 2)
-    return tni_at_fail(a, TN_E_UNSUPPORTED, r->err, "a template after one of %zu pieces", old.n);
+  if (old.n > 2) return tni_at_fail(a, TN_E_UNSUPPORTED, r->err, "a template after one of %zu pieces", old.n);
   tni_at pieces = tni_at_key(a, old.n == 1 ? "single" : "pair");
   size_t n;
   tn_status st = tni_at_array(&pieces, MAX_TEMPLATE_IDS, &n, r->err);
@@ -176,7 +175,7 @@ tn_status tni_limits_read(tni_reader *r, const tni_at *truncation, const tni_at 
 
 /* --- running ------------------------------------------------------------------------------------------------------ */
 
-static tn_status truncate(const tni_tokenizer *t, tni_work *w, tn_error *err) {
+static tn_status truncate_ids(const tni_tokenizer *t, tni_work *w, tn_error *err) {
   const size_t extra = t->post.n ? t->post.n - 1 : 0;
   if (extra > t->max_length)
     return tni_fail(err, TN_E_INVALID, "truncation", "a limit of %zu tokens has no room for %zu special tokens",
@@ -197,7 +196,7 @@ static bool open_gap(tni_work *w, size_t at, size_t n) {
   return true;
 }
 
-static bool apply(const tni_post *x, tni_work *w) {
+static bool apply_post(const tni_post *x, tni_work *w) {
   size_t before = 0;
   while (before < x->n && x->v[before] != TNI_POST_SEQUENCE) before++;
   if (!open_gap(w, 0, before)) return false;
@@ -207,7 +206,7 @@ static bool apply(const tni_post *x, tni_work *w) {
 }
 
 tn_status tni_post_process(const tni_tokenizer *t, tni_work *w, tn_error *err) {
-  tn_status st = t->truncate ? truncate(t, w, err) : TN_OK;
+  tn_status st = t->truncate ? truncate_ids(t, w, err) : TN_OK;
   if (st != TN_OK) return st;
-  return !t->post.n || apply(&t->post, w) ? TN_OK : tni_fail_memory(err, "post_processor");
+  return !t->post.n || apply_post(&t->post, w) ? TN_OK : tni_fail_memory(err, "post_processor");
 }
