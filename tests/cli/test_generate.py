@@ -78,6 +78,32 @@ class Default(Case):
         a = self.ok("run", DEMO, "-f", "-", "-n", 8, "--temp", 0, stdin="Prince Andrew").stdout
         self.assertEqual(a, self.ok("run", DEMO, "-p", "Prince Andrew", "-n", 8, "--temp", 0).stdout)
 
+    def test_prompt_of_ids(self):
+        case = json.loads((DEMO / "golden.json").read_text())["cases"][0]
+        given = ",".join(map(str, case["prompt_ids"]))
+        text = self.ok("run", DEMO, "-p", case["prompt"], "-n", 8, "--temp", 0).stdout
+        self.assertEqual(text, self.ok("run", DEMO, "--prompt-ids", given, "-n", 8, "--temp", 0).stdout)
+        got = self.ids(DEMO, "--profile", "host", "--prompt-ids", given, "-n", 8, "--temp", 0)
+        self.assertEqual(got, case["prompt_ids"] + case["greedy_ids"][:8])
+        self.ok("trace", DEMO, "--prompt-ids", given, "-n", 2, "--summary")
+        for bad in ("", "5,", "5,,6", "5 6", "-1", "x", "99999999999"):
+            self.fails(2, "--prompt-ids takes token ids", args=["run", DEMO, "--prompt-ids", bad])
+        self.fails(2, "exclude each other", args=["run", DEMO, "--prompt-ids", "5", "-p", "x"])
+        self.fails(3, "id 4096 at 1 is outside the vocabulary", args=["run", DEMO, "--prompt-ids", "5,4096"])
+        alone = self.tmp / "alone"
+        alone.mkdir()
+        (alone / "model.onnx").symlink_to(DEMO / "model.onnx")
+        self.fails(3, "add --ids to print token ids", args=["run", alone, "--prompt-ids", "5"])
+        self.assertEqual(self.ids(alone, "--profile", "host", "--prompt-ids", given, "-n", 8, "--temp", 0), got)
+
+    def test_where_the_weights_go(self):
+        j = self.json("inspect", DEMO, "--profile", "host")
+        self.assertTrue(j["caches_kept"])
+        self.assertNotIn("caches_reason", j)
+        macs = self.json("check", DEMO, "--profile", "host")["weight_macs"]
+        layer = 256 * 256 * 2 + 256 * 128 * 2 + 3 * 256 * 704
+        self.assertEqual(macs, {"host": 6 * layer + 256 * 4096})
+
     def test_phases(self):
         p = self.profile("plugins: [host]\nphases: {prefill: [host], decode: [host]}\n")
         case = json.loads((DEMO / "golden.json").read_text())["cases"][0]

@@ -3,6 +3,8 @@
 
 #include "runtime/shape/rules/table.h"
 
+enum { MASK = 3, PAST_KEY = 4, PAST_VALUE = 5 };
+
 /* [batch, heads, length, head size] of a 3D or 4D operand; false: its rank is neither. Unknown dims are NONE. */
 static bool split_heads(const tni_infer *in, const tni_value *v, int64_t heads, tn_expr *d) {
   if (v->pub.rank == 4) memcpy(d, v->pub.dims, 4 * sizeof *d);
@@ -56,6 +58,37 @@ static bool per_head(tni_infer *in, uint32_t i, tn_expr heads) {
   return ok;
 }
 
+static const tni_value *first_operand(const tni_graph *g, const tni_node *n) {
+  return n->pub.n_in ? tni_graph_value(g, n->pub.in[0]) : NULL;
+}
+
+/* The length of what node n of a graph of lengths counts up sequence by sequence: an input's last axis. NONE: it does
+ * something else. */
+static tn_expr counted(const tni_graph *lengths, const tni_node *n) {
+  const tni_value *v = n->pub.op == TN_OP_REDUCE_SUM ? first_operand(lengths, n) : NULL;
+  while (v && v->pub.producer != TN_NONE && lengths->nodes[v->pub.producer]->pub.op == TN_OP_CAST)
+    v = first_operand(lengths, lengths->nodes[v->pub.producer]);
+  return v && v->pub.kind == TN_VALUE_INPUT && v->pub.rank == 2 ? v->pub.dims[1] : TNI_EXPR_NONE;
+}
+
+/* GroupQueryAttention is told how many keys there are: a number that is read off an input's axis, or counted from one.
+ */
+static void learn_told(const tni_infer *in, tn_expr total) {
+  const tni_graph *lengths = in->g->lengths;
+  const tni_value *told = tni_graph_value(in->g, in->g->total_rows);
+  if (told && told->elems && told->n_elems == 1 && tni_rule_names_sum(in, told->elems[0], total)) return;
+  for (uint32_t i = 0; lengths && i < lengths->n_nodes; i++)
+    (void)tni_rule_names_sum(in, counted(lengths, lengths->nodes[i]), total);
+}
+
+/* What else says how many keys there are. With a name of its own that is the past and the run. */
+static void learn_total(const tni_infer *in, tn_expr total) {
+  const tni_value *past = tni_rule_ranked(in, PAST_KEY), *mask = tni_rule_ranked(in, MASK);
+  if (in->concrete || !past) return;
+  if (past->pub.dims[2] == in->g->past_rows) learn_told(in, total);
+  if (mask && mask->pub.rank) (void)tni_rule_names_sum(in, mask->pub.dims[mask->pub.rank - 1], total);
+}
+
 /* Outputs: Y like Q with V's head size, present key and value, the scores. */
 tn_status tni_shape_attention(tni_infer *in) {
   const tni_value *x[3];
@@ -83,8 +116,9 @@ tn_status tni_shape_attention(tni_infer *in) {
   if (!ok) return tni_rule_fail(in, "the head sizes of Q and K differ");
   for (uint32_t i = TN_ATTENTION_SINKS; i <= TN_ATTENTION_SLOPES; i++)
     if (!per_head(in, i, d[0][1])) return tni_rule_fail(in, "operand %u needs one element per head of Q", i);
-  tn_status st = with_past(in, 4, d[1]);
-  if (st == TN_OK) st = with_past(in, 5, d[2]);
+  tn_status st = with_past(in, PAST_KEY, d[1]);
+  if (st == TN_OK) st = with_past(in, PAST_VALUE, d[2]);
+  if (st == TN_OK) learn_total(in, d[1][2]);
   return st == TN_OK ? attention_results(in, x[0], d[0], d[1], d[2]) : st;
 }
 
