@@ -171,10 +171,12 @@ static void test_translate(void) {
   translates("[a\\-z-][-a][\\]\\[\\b]", "[\\x{2d}\\x{61}\\x{7a}][\\x{2d}\\x{61}][\\x{8}\\x{5b}\\x{5d}]");
   translates("[a&b][a\\&&b]", "[\\x{26}\\x{61}-\\x{62}][\\x{26}\\x{61}-\\x{62}]");
   translates("[[:xdigit:]&&[:alpha:]]", "[\\x{41}-\\x{46}\\x{61}-\\x{66}]");
-  translates("\\p{Kayah Li}\\p{sc=kayah_li}\\p{Kali}", "[\\x{a900}-\\x{a92d}\\x{a92f}][\\x{a900}-\\x{a92d}\\x{a92f}]"
+  translates("\\p{Kayah Li}\\p{sc=kayah_li}\\p{Kali}",
+             "[\\x{a900}-\\x{a92d}\\x{a92f}][\\x{a900}-\\x{a92d}\\x{a92f}]"
              "[\\x{a900}-\\x{a92d}\\x{a92f}]");
   /* PCRE2 adds the other cases: to classes, not to properties. Options end with their group. */
-  translates("(?i)[^a]\\p{Zl}(?:(?-i)[Zl])[b]", "(?i)[^\\x{41}\\x{61}](?-i:[\\p{Zl}])(?:(?-i)[\\x{5a}\\x{6c}])[\\x{42}\\x{62}]");
+  translates("(?i)[^a]\\p{Zl}(?:(?-i)[Zl])[b]",
+             "(?i)[^\\x{41}\\x{61}](?-i:[\\p{Zl}])(?:(?-i)[\\x{5a}\\x{6c}])[\\x{42}\\x{62}]");
   translates("(?i:[\\p{Zl}])\\p{Zl}", "(?i:[\\x{2028}])[\\p{Zl}]");
 }
 
@@ -183,22 +185,38 @@ static void test_refused_regexes(void) {
   static const struct {
     const char *re, *why;
     size_t column;
-  } table[] = {{"a{2}+", "an interval", 2},        {"a{2}?", "an interval", 2},
-               {"\xc3\xa9(*ACCEPT)", "a verb", 2},  {"\\Qa\\E", "escape", 1},
-               {"\\C", "escape", 1},               {"\\N", "escape", 1},
-               {"a\\k<n>", "escape", 2},           {"\\g<n>", "escape", 1},
-               {"[a", "without end", 1},           {"\\", "backslash", 1},
-               {"[a\\", "backslash", 3},           {"\\p{L", "without end", 1},
-               {"\\p", "without {}", 1},           {"[\\pL]", "without {}", 2},
-               {"a[\\p{Foo}]", "not known", 3},    {"\\p{script=Foo}", "not known", 1},
-               {"\\p{:punct}", "not known", 1},    {"\\p{}", "not known", 1},
-               {"(?~a)", "group", 2},              {"(?P<n>a)", "group", 2},
-               {"(?C1)", "group", 2},              {"(?#a", "comment", 2},
-               {"\\u12", "four digits", 5},        {"[z-a]", "before it begins", 4},
-               {"[a-\\w]", "end of a range", 4},   {"[\\w-a]", "beginning of a range", 5},
-               {"[a-[b]]", "end of a range", 4},   {"[]", "empty", 3},
-               {"[[:foo:]]", "POSIX", 2},          {"[\\xe9]", "byte", 6},
-               {"\\x{110000}", "no character", 11}, {"[\\x{41 42}]", "one code point", 7}};
+  } table[] = {{"a{2}+", "an interval", 2},
+               {"a{2}?", "an interval", 2},
+               {"\xc3\xa9(*ACCEPT)", "a verb", 2},
+               {"\\Qa\\E", "escape", 1},
+               {"\\C", "escape", 1},
+               {"\\N", "escape", 1},
+               {"a\\k<n>", "escape", 2},
+               {"\\g<n>", "escape", 1},
+               {"[a", "without end", 1},
+               {"\\", "backslash", 1},
+               {"[a\\", "backslash", 3},
+               {"\\p{L", "without end", 1},
+               {"\\p", "without {}", 1},
+               {"[\\pL]", "without {}", 2},
+               {"a[\\p{Foo}]", "not known", 3},
+               {"\\p{script=Foo}", "not known", 1},
+               {"\\p{:punct}", "not known", 1},
+               {"\\p{}", "not known", 1},
+               {"(?~a)", "group", 2},
+               {"(?P<n>a)", "group", 2},
+               {"(?C1)", "group", 2},
+               {"(?#a", "comment", 2},
+               {"\\u12", "four digits", 5},
+               {"[z-a]", "before it begins", 4},
+               {"[a-\\w]", "end of a range", 4},
+               {"[\\w-a]", "beginning of a range", 5},
+               {"[a-[b]]", "end of a range", 4},
+               {"[]", "empty", 3},
+               {"[[:foo:]]", "POSIX", 2},
+               {"[\\xe9]", "byte", 6},
+               {"\\x{110000}", "no character", 11},
+               {"[\\x{41 42}]", "one code point", 7}};
   for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
     tni_str out = {0};
     const char *why = "";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sets of code points, for the classes of regexes: one bit each, so that every operation is a loop over 139 KB whatever a
- * file says. Properties are those of the regexes of PyPI's `tokenizers`.
+ * Sets of code points, for the classes of regexes: one bit each, so that every operation is a loop over 139 KB whatever
+ * a file says. Properties are those of the regexes of PyPI's `tokenizers`.
  */
 #ifndef TENON_LLM_TEXT_CP_SET_H
 #define TENON_LLM_TEXT_CP_SET_H
@@ -30,7 +30,17 @@ bool tni_cp_set_next(const tni_cp_set *s, uint32_t *at, uint32_t *lo, uint32_t *
 bool tni_cp_set_add_property(tni_cp_set *s, const char *name, size_t n, bool negated);
 
 /* General categories by number, TNI_CAT_LU first. */
-enum { TNI_CAT_LU, TNI_CAT_LL, TNI_CAT_MN = 5, TNI_CAT_MC, TNI_CAT_CS = 27, TNI_CAT_CO, TNI_CAT_CN, TNI_CAT_PAIRS, TNI_CATS = TNI_CAT_PAIRS };
+enum {
+  TNI_CAT_LU,
+  TNI_CAT_LL,
+  TNI_CAT_MN = 5,
+  TNI_CAT_MC,
+  TNI_CAT_CS = 27,
+  TNI_CAT_CO,
+  TNI_CAT_CN,
+  TNI_CAT_PAIRS,
+  TNI_CATS = TNI_CAT_PAIRS
+};
 extern const char tni_category_names[TNI_CATS][3];
 /* Categories that are wholly in the set, one bit each. */
 uint32_t tni_cp_set_categories(const tni_cp_set *s);

@@ -113,9 +113,7 @@ bool tni_is_punct(uint32_t cp) {
   return in_ranges(&tni_set_punct, cp);
 }
 
-bool tni_is_number(uint32_t cp) {
-  return cp < 0x80 ? cp >= '0' && cp <= '9' : in_ranges(&tni_set_number, cp);
-}
+bool tni_is_number(uint32_t cp) { return cp < 0x80 ? cp >= '0' && cp <= '9' : in_ranges(&tni_set_number, cp); }
 
 bool tni_is_mark(uint32_t cp) { return cp >= 0x300 && in_ranges(&tni_set_mark, cp); }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The generated tables (scripts/unicode_tables.py): what the parts of PyPI's `tokenizers` know of each code point. Those
- * parts have different Unicode versions, see docs/tokenizers.md.
+ * The generated tables (scripts/unicode_tables.py): what the parts of PyPI's `tokenizers` know of each code point.
+ * Those parts have different Unicode versions, see docs/tokenizers.md.
  */
 #ifndef TENON_LLM_TEXT_UNICODE_TABLES_H
 #define TENON_LLM_TEXT_UNICODE_TABLES_H
@@ -19,8 +19,8 @@ typedef struct tni_cp_ranges {
   size_t n;
 } tni_cp_ranges;
 
-/* unicode_cats.c. A run starts at v >> 8 and ends before the next one; its category is v & 255, TNI_CAT_PAIRS where Lu and
- * Ll take turns from its start on. */
+/* unicode_cats.c. A run starts at v >> 8 and ends before the next one; its category is v & 255, TNI_CAT_PAIRS where Lu
+ * and Ll take turns from its start on. */
 extern const uint32_t tni_category_runs[];
 extern const size_t tni_n_category_runs;
 /* Assigned after Unicode 14. */

@@ -2,10 +2,11 @@
  *
  * Patterns of tokenizer.json: {"String": s} or {"Regex": r}.
  *
- * The files' regexes are Oniguruma's (Ruby syntax); PCRE2 runs them. What differs is translated: classes, with sets inside
- * sets and &&, and \s \h \w \d \p{..} become flat classes of the reference's tables; \b stands by its idea of a word; ^
- * and $ match at lines, (?m) is dot-all, {,n} starts at 0. What PCRE2 would silently read differently ({n,m}+, (*VERB), \g,
- * \k, \N, \C, ...) is TN_E_UNSUPPORTED with the column. Known gap: (?i) does not make ss of sharp s, or back.
+ * The files' regexes are Oniguruma's (Ruby syntax); PCRE2 runs them. What differs is translated: classes, with sets
+ * inside sets and &&, and \s \h \w \d \p{..} become flat classes of the reference's tables; \b stands by its idea of a
+ * word; ^ and $ match at lines, (?m) is dot-all, {,n} starts at 0. What PCRE2 would silently read differently ({n,m}+,
+ * (*VERB), \g, \k, \N, \C, ...) is TN_E_UNSUPPORTED with the column. Known gap: (?i) does not make ss of sharp s, or
+ * back.
  *
  * A pattern is immutable; a tni_match_memory belongs to one thread and serves any pattern.
  */
@@ -43,7 +44,8 @@ tni_matches tni_matches_begin(const tni_pattern *p, tni_match_memory *mem, const
 /* *found false: no more. TN_E_LIMIT when the regex backtracks without end. */
 TN_MUST_CHECK tn_status tni_matches_next(tni_matches *m, bool *found, size_t *begin, size_t *end, tn_error *err);
 
-/* Onig pattern -> PCRE2 pattern; *why says what is not supported, *column where, from 1. Declared here for the tests. */
+/* Onig pattern -> PCRE2 pattern; *why says what is not supported, *column where, from 1. Declared here for the tests.
+ */
 bool tni_regex_translate(const char *s, size_t n, tni_str *out, const char **why, size_t *column);
 
 #endif

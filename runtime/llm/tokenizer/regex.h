@@ -9,7 +9,7 @@
 #include "runtime/llm/text/text.h"
 
 enum {
-  TNI_REGEX_DEPTH = 100,  /* sets inside sets; groups inside groups */
+  TNI_REGEX_DEPTH = 100,   /* sets inside sets; groups inside groups */
   TNI_REGEX_SETS = 1 << 14 /* properties and sets of one regex */
 };
 

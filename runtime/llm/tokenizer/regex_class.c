@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Classes of Oniguruma's regexes: sets inside sets, &&, POSIX brackets, properties. PCRE2 has no sets inside sets before
- * 10.45 and other tables, so a class becomes a set of code points first. It is printed as the categories that it holds
- * wholly and ranges for the rest, or as the complement of that, whichever is shorter: PCRE2 looks categories up, but goes
- * through ranges one by one. Sources: Oniguruma doc/RE, and its answers where that says nothing.
+ * Classes of Oniguruma's regexes: sets inside sets, &&, POSIX brackets, properties. PCRE2 has no sets inside sets
+ * before 10.45 and other tables, so a class becomes a set of code points first. It is printed as the categories that it
+ * holds wholly and ranges for the rest, or as the complement of that, whichever is shorter: PCRE2 looks categories up,
+ * but goes through ranges one by one. Sources: Oniguruma doc/RE, and its answers where that says nothing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,8 @@
 
 #include "runtime/llm/tokenizer/regex.h"
 
-/* --- printing ------------------------------------------------------------------------------------------------------ */
+/* --- printing ------------------------------------------------------------------------------------------------------
+ */
 
 /* Surrogates are no characters: they only must not end a range. */
 static void settle_surrogates(tni_cp_set *s) {
@@ -76,8 +77,8 @@ static void put_items(tni_regex *x, bool negated, uint32_t cats, const tni_cp_se
   tni_regex_put(x, "]");
 }
 
-/* negated: the set is what the class leaves out. fold: PCRE2 adds the other cases to what is printed, so it must be what
- * the file has, without categories, whose other cases PCRE2 does not add. */
+/* negated: the set is what the class leaves out. fold: PCRE2 adds the other cases to what is printed, so it must be
+ * what the file has, without categories, whose other cases PCRE2 does not add. */
 static bool print_set(tni_regex *x, tni_cp_set *s, bool negated, bool fold) {
   if (fold) {
     tni_cp_set_add_cases(s);
@@ -96,7 +97,8 @@ static bool print_set(tni_regex *x, tni_cp_set *s, bool negated, bool fold) {
   return true;
 }
 
-/* --- properties ---------------------------------------------------------------------------------------------------- */
+/* --- properties ----------------------------------------------------------------------------------------------------
+ */
 
 static bool add_property(tni_regex *x, tni_cp_set *s, const char *name, size_t n, bool negated) {
   if (++x->sets > TNI_REGEX_SETS) return tni_regex_fail(x, "too many sets");
@@ -112,7 +114,8 @@ static bool is_word_name(const char *s, size_t n) {
   return !*w;
 }
 
-/* At the backslash of a set: adds it. inside: of a class, where Oniguruma's words have no superscripts and fractions. */
+/* At the backslash of a set: adds it. inside: of a class, where Oniguruma's words have no superscripts and fractions.
+ */
 static bool add_escape(tni_regex *x, tni_cp_set *s, bool inside) {
   const size_t at = x->i;
   const char c = x->s[at + 1];
@@ -159,7 +162,8 @@ bool tni_regex_word(tni_regex *x) {
   return ok;
 }
 
-/* --- classes ------------------------------------------------------------------------------------------------------- */
+/* --- classes -------------------------------------------------------------------------------------------------------
+ */
 
 /* Between brackets: what stands before a '-' and may begin a range, and what the last '&&' left. */
 typedef struct class_reader {

@@ -22,7 +22,8 @@ bool tni_regex_fail(tni_regex *x, const char *why) {
   return false;
 }
 
-/* --- escapes ------------------------------------------------------------------------------------------------------- */
+/* --- escapes -------------------------------------------------------------------------------------------------------
+ */
 
 static int digit_of(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -101,7 +102,8 @@ static bool read_escape(tni_regex *x) {
   return true;
 }
 
-/* --- groups and intervals ------------------------------------------------------------------------------------------ */
+/* --- groups and intervals ------------------------------------------------------------------------------------------
+ */
 
 /* What a group changes is undone where it ends. */
 typedef struct group_stack {
@@ -109,7 +111,8 @@ typedef struct group_stack {
   size_t n;
 } group_stack;
 
-/* "(?imx-imx" up to ':' or ')', e: Ruby's m is dot-all. The options of "(?i)" hold to the end of the group around it. */
+/* "(?imx-imx" up to ':' or ')', e: Ruby's m is dot-all. The options of "(?i)" hold to the end of the group around it.
+ */
 static void put_options(tni_regex *x, size_t e) {
   bool off = false;
   for (; x->i < e; x->i++) {
