@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Translating a regex: what regex_translate.c and regex_class.c share. Classes are computed as sets of code points and
+ * Translating a regex: what regex_translate.c, regex_class.c and regex_code.c share. Classes are computed as sets of code points and
  * printed as flat PCRE2 classes.
  */
 #ifndef TENON_LLM_TOKENIZER_REGEX_H
