@@ -15,7 +15,7 @@
   "\"single_word\":" #single ",\"lstrip\":" #l ",\"rstrip\":" #r ",\"normalized\":" #norm ",\"special\":" #special
 #define BPE \
   "{\"type\":\"BPE\",\"unk_token\":null,\"merges\":[],\"vocab\":{\"a\":0,\"b\":1,\"_\":2,\"'\":3,\"x\":4,\" \":5,\"\\u2032\":6,\
-\"<0xC3>\":7,\"\\u00bd\":8,\"e\":9}}"
+\"<0xC3>\":7,\"\\u00bd\":8,\"e\":9,\"\\u2e44\":12}}"
 #define REPLACE(re, with) "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"" re "\"},\"content\":\"" with "\"}"
 #define SPLIT(re) "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" re "\"},\"behavior\":\"Removed\",\"invert\":false}"
 #define META "{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"first\",\"split\":true}"
