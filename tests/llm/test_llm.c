@@ -30,6 +30,7 @@ char *edited(const char *text, const char *from, const char *to) {
 int main(void) {
   if (CU_initialize_registry() != CUE_SUCCESS) return 2;
   add_tokenizer_suite();
+  add_found_suite();
   add_malformed_suite();
   add_sampler_suite();
   add_stop_suite();

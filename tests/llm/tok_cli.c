@@ -4,6 +4,7 @@
  *   tok-cli TOKENIZER.json encode IN OUT [special [LIMIT]]   texts -> int32 ids, at most LIMIT
  *   tok-cli TOKENIZER.json decode IN OUT [skip]      int32 ids -> texts
  *   tok-cli TOKENIZER.json stream IN OUT [skip]      the same, id by id
+ * With "try-" before the mode a record begins with a byte: 0, or 1 where that input failed, and all inputs are read.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,9 +19,12 @@ static int fail(const tn_error *e) {
   return 1;
 }
 
+static bool trying; /* try- */
+
 static void record(FILE *out, const void *v, size_t n) {
-  uint32_t n32 = (uint32_t)n;
+  uint32_t n32 = (uint32_t)(n + trying);
   fwrite(&n32, sizeof n32, 1, out);
+  if (trying) fputc(0, out);
   if (n) fwrite(v, 1, n, out);
 }
 
@@ -80,12 +84,18 @@ static tn_status each(const tni_tokenizer *t, const char *mode, bool flag, const
       st = decode(t, (const int32_t *)(void *)copy, n / 4, flag, out, err);
     free(copy);
     p += n;
+    if (trying && st != TN_OK) {
+      fwrite("\1\0\0\0\1", 1, 5, out);
+      st = TN_OK;
+    }
   }
   return st;
 }
 
 int main(int argc, char **argv) {
   if (argc < 5) return 2;
+  trying = strncmp(argv[2], "try-", 4) == 0;
+  const char *mode = argv[2] + (trying ? 4 : 0);
   tn_error err;
   tni_error_init(&err);
   tni_tokenizer *t = NULL;
@@ -95,7 +105,7 @@ int main(int argc, char **argv) {
   FILE *out = fopen(argv[4], "wb");
   if (!out) return 2;
   int64_t t0 = tni_now_ns();
-  tn_status st = each(t, argv[2], argc > 5, &in, out, &err);
+  tn_status st = each(t, mode, argc > 5, &in, out, &err);
   printf("%.2f\n", (double)(tni_now_ns() - t0) / 1e9);
   if (fclose(out) != 0) return 2;
   tni_file_unmap(&in);

@@ -6,6 +6,7 @@
 #ifndef TENON_LLM_TEXT_TEXT_H
 #define TENON_LLM_TEXT_TEXT_H
 
+#include "runtime/llm/text/cp_set.h"
 #include "runtime/llm/text/json_at.h"
 #include "runtime/llm/text/str.h"
 #include "runtime/llm/text/unicode.h"

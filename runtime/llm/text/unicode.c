@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/llm/text/unicode.h"
 
-#include <utf8proc.h>
+#include "runtime/llm/text/cp_set.h"
+#include "runtime/llm/text/unicode_tables.h"
+
+/* L, M, Nd, Nl, Pc. */
+#define TNI_CATS_WORD 0xbffu
 
 size_t tni_utf8_valid(const char *s, size_t n) {
   size_t i = 0;
@@ -71,19 +75,29 @@ size_t tni_utf8_prev(const char *s, size_t at) {
   return at;
 }
 
-const char *tni_category(uint32_t cp) {
-  const char *c = utf8proc_category_string((utf8proc_int32_t)cp);
-  if (c[0] != 'C' || c[1] != 'n') return c;
-  size_t lo = 0, hi = tni_n_newer_ranges;
+static bool in_ranges(const tni_cp_ranges *r, uint32_t cp) {
+  size_t lo = 0, hi = r->n;
   while (lo < hi) {
     size_t mid = lo + (hi - lo) / 2;
-    if (cp > tni_newer_ranges[mid].hi)
+    if (cp > r->v[mid].hi)
       lo = mid + 1;
     else
       hi = mid;
   }
-  bool in = lo < tni_n_newer_ranges && cp >= tni_newer_ranges[lo].lo;
-  return in ? tni_newer_ranges[lo].category : c;
+  return lo < r->n && cp >= r->v[lo].lo;
+}
+
+unsigned tni_category(uint32_t cp) {
+  size_t lo = 0, hi = tni_n_category_runs; /* the run at lo starts at or before cp, that at hi after it */
+  while (hi - lo > 1) {
+    size_t mid = lo + (hi - lo) / 2;
+    if (tni_category_runs[mid] >> 8 <= cp)
+      lo = mid;
+    else
+      hi = mid;
+  }
+  const uint32_t cat = tni_category_runs[lo] & 255, at = tni_category_runs[lo] >> 8;
+  return cat == TNI_CAT_PAIRS ? (cp - at) & 1 : cat;
 }
 
 bool tni_is_white(uint32_t cp) {
@@ -96,12 +110,18 @@ bool tni_is_punct(uint32_t cp) {
   if (cp < 0x80)
     return (cp >= 0x21 && cp <= 0x2f) || (cp >= 0x3a && cp <= 0x40) || (cp >= 0x5b && cp <= 0x60) ||
            (cp >= 0x7b && cp <= 0x7e);
-  return tni_category(cp)[0] == 'P';
+  return in_ranges(&tni_set_punct, cp);
 }
 
-bool tni_is_number(uint32_t cp) { return cp < 0x80 ? cp >= '0' && cp <= '9' : tni_category(cp)[0] == 'N'; }
+bool tni_is_number(uint32_t cp) { return cp < 0x80 ? cp >= '0' && cp <= '9' : in_ranges(&tni_set_number, cp); }
 
-bool tni_is_mark(uint32_t cp) { return cp >= 0x300 && tni_category(cp)[0] == 'M'; }
+bool tni_is_mark(uint32_t cp) { return cp >= 0x300 && in_ranges(&tni_set_mark, cp); }
+
+bool tni_is_accent(uint32_t cp) { return cp >= 0x300 && in_ranges(&tni_set_accent, cp); }
+
+bool tni_is_control(uint32_t cp) { return in_ranges(&tni_set_control, cp); }
+
+bool tni_is_inert(uint32_t cp) { return cp >= 0x300 && in_ranges(&tni_set_inert, cp); }
 
 /* So with Other_Alphabetic: circled and squared letters. */
 static bool is_alphabetic_symbol(uint32_t cp) {
@@ -112,9 +132,7 @@ static bool is_alphabetic_symbol(uint32_t cp) {
 bool tni_is_word(uint32_t cp) {
   if (cp < 0x80) return (cp >= '0' && cp <= '9') || (cp >= 'A' && cp <= 'Z') || (cp >= 'a' && cp <= 'z') || cp == '_';
   if (cp == 0x200c || cp == 0x200d || is_alphabetic_symbol(cp)) return true;
-  const char *c = tni_category(cp);
-  if (c[0] == 'L' || c[0] == 'M') return true;
-  return (c[0] == 'N' && c[1] != 'o') || (c[0] == 'P' && c[1] == 'c');
+  return TNI_CATS_WORD >> tni_category(cp) & 1;
 }
 
 size_t tni_lower(uint32_t cp, uint32_t out[3]) {
@@ -123,7 +141,17 @@ size_t tni_lower(uint32_t cp, uint32_t out[3]) {
     out[1] = 0x307;
     return 2;
   }
-  out[0] = (uint32_t)utf8proc_tolower((utf8proc_int32_t)cp);
+  size_t lo = 0, hi = tni_n_lower_runs;
+  while (lo < hi) {
+    size_t mid = lo + (hi - lo) / 2;
+    if (cp > tni_lower_runs[mid].hi)
+      lo = mid + 1;
+    else
+      hi = mid;
+  }
+  const tni_lower_run *r = &tni_lower_runs[lo < tni_n_lower_runs ? lo : 0];
+  bool in = cp >= r->lo && cp <= r->hi && (cp - r->lo) % r->stride == 0;
+  out[0] = in ? (uint32_t)((int64_t)cp + r->delta) : cp;
   return 1;
 }
 

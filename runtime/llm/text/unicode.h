@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * UTF-8 and the character classes that tokenizer.json's components are defined by. utf8proc gives the categories; what
- * it does not know yet comes from tni_newer_ranges. All functions are pure.
+ * UTF-8 and the character classes that tokenizer.json's components are defined by. All functions are pure.
  */
 #ifndef TENON_LLM_TEXT_UNICODE_H
 #define TENON_LLM_TEXT_UNICODE_H
@@ -9,13 +8,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-typedef struct tni_newer_range {
-  uint32_t lo, hi;
-  char category[3];
-} tni_newer_range;
-extern const tni_newer_range tni_newer_ranges[]; /* ascending */
-extern const size_t tni_n_newer_ranges;
 
 /* First byte that is not valid UTF-8 (surrogates and overlong forms are not), or n. */
 size_t tni_utf8_valid(const char *s, size_t n);
@@ -31,13 +23,18 @@ size_t tni_utf8_put(uint32_t cp, char out[4]);
 /* Start of the character before offset at > 0 of valid UTF-8. */
 size_t tni_utf8_prev(const char *s, size_t at);
 
-/* General category, two letters ("Lu", ..., "Cn"). */
-const char *tni_category(uint32_t cp);
-bool tni_is_white(uint32_t cp);             /* White_Space */
-bool tni_is_punct(uint32_t cp);             /* P* or ASCII punctuation */
-bool tni_is_number(uint32_t cp);            /* N* */
-bool tni_is_mark(uint32_t cp);              /* M* */
-bool tni_is_word(uint32_t cp);              
+/* General category by number (cp_set.h), as regexes see it. */
+unsigned tni_category(uint32_t cp);
+/* Each as old as the part of the reference that asks (docs/tokenizers.md). */
+bool tni_is_white(uint32_t cp);   /* White_Space */
+bool tni_is_punct(uint32_t cp);   /* P* or ASCII punctuation */
+bool tni_is_number(uint32_t cp);  /* N* */
+bool tni_is_mark(uint32_t cp);    /* M*: StripAccents */
+bool tni_is_accent(uint32_t cp);  /* Mn: BertNormalizer's strip_accents */
+bool tni_is_control(uint32_t cp); /* what BertNormalizer's clean_text drops */
+bool tni_is_inert(uint32_t cp);   /* newer than the tables of the normal forms */
+/* Of words in Whitespace and beside added tokens: L, M, Nd, Nl, Pc, alphabetic symbols, joiners. */
+bool tni_is_word(uint32_t cp);
 /* Lower case with SpecialCasing's unconditional mappings: at most 3 code points, returns how many. */
 size_t tni_lower(uint32_t cp, uint32_t out[3]);
 

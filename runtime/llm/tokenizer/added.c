@@ -84,6 +84,21 @@ static tn_status build_added(tni_reader *r, tni_added_set *set, bool normalized)
   return TN_OK;
 }
 
+/* A special token that its normalizer changes is shown, one that it turns into another's content is not. */
+static tn_status mark_skipped(tni_reader *r) {
+  tni_tokenizer *t = r->t;
+  tni_map *special = tni_map_create();
+  bool ok = special != NULL;
+  for (size_t i = 0; ok && i < t->n_added; i++)
+    if (t->added[i].special) ok = tni_map_put(special, t->added[i].content.v, t->added[i].content.n, 1);
+  for (size_t i = 0; ok && i < t->n_added; i++) {
+    tni_token *k = &t->tokens[t->added[i].id];
+    k->skipped = tni_map_get(special, k->shown.v, k->shown.n, &(uint64_t){0});
+  }
+  tni_map_destroy(special);
+  return ok ? TN_OK : tni_fail_memory(r->err, "added_tokens");
+}
+
 tn_status tni_added_build(tni_reader *r) {
   tni_work w = {0};
   tn_status st = TN_OK;
@@ -91,6 +106,7 @@ tn_status tni_added_build(tni_reader *r) {
   tni_str_finish(&w.norm);
   tni_str_finish(&w.norm2);
   tni_match_memory_finish(&w.match);
+  if (st == TN_OK) st = mark_skipped(r);
   if (st == TN_OK) st = build_added(r, &r->t->raw, false);
   return st != TN_OK ? st : build_added(r, &r->t->normalized, true);
 }
@@ -157,8 +173,9 @@ void tni_added_split(const tni_tokenizer *t, const tni_added_set *set, const cha
       b = p;
     }
     while (x->rstrip && e < n && tni_is_white(tni_utf8_get(s + e, n - e, &len))) e += len;
+    if (x->lstrip && b < done) b = done; /* the token before has taken that space */
     text_piece(out, done, b, zero, base);
-    tni_pieces_add(out, (tni_tok_piece){base + b, e > b ? e - b : 0, 0, x->id});
+    if (!x->lstrip || b < e) tni_pieces_add(out, (tni_tok_piece){base + b, e > b ? e - b : 0, 0, x->id});
     done = e;
   }
   text_piece(out, done, n, zero, base);

@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
-#include "runtime/llm/tokenizer/tok.h"
 #include "runtime/llm/text/text.h"
+#include "runtime/llm/tokenizer/tok.h"
 
 enum { MAX_STRIP = 4096 };
 

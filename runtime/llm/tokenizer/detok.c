@@ -161,11 +161,11 @@ static int byte_token(const char *s, size_t n) {
 /* A run of byte tokens is text only if all of it is: one bad byte makes each of its bytes a U+FFFD. */
 static void flush_run(tni_detok *d, size_t k) {
   stage *g = &d->stages[k];
-  bool good = tni_utf8_valid(g->held.n ? g->held.v : "", g->held.n) == g->held.n, end = d->t->decs[k].whole;
+  bool good = tni_utf8_valid(g->held.n ? g->held.v : "", g->held.n) == g->held.n;
   size_t n = g->held.n;
   g->held.n = 0;
-  if (good && n) feed_stage(d, k + 1, g->held.v, n, end);
-  for (size_t i = 0; !good && i < n; i++) feed_stage(d, k + 1, "\xef\xbf\xbd", 3, end);
+  if (good && n) feed_stage(d, k + 1, g->held.v, n, true);
+  for (size_t i = 0; !good && i < n; i++) feed_stage(d, k + 1, "\xef\xbf\xbd", 3, true);
 }
 
 static void do_byte_fallback(tni_detok *d, size_t k, const char *s, size_t n) {
@@ -366,7 +366,7 @@ static void end_all(tni_detok *d) {
 static void push_token(tni_detok *d, int32_t id) {
   if (id < 0 || (size_t)id >= d->t->n_tokens) return;
   const tni_token *k = &d->t->tokens[id];
-  if (!k->v || (d->skip_special && k->special)) return;
+  if (!k->v || (d->skip_special && k->skipped)) return;
   d->in += k->shown.n;
   feed_stage(d, 0, k->shown.v, k->shown.n, true);
 }

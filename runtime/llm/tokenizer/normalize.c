@@ -116,7 +116,7 @@ static void drop_marks(const tni_norm *x, uint32_t cp, tni_str *out) {
 
 static void drop_nonspacing(const tni_norm *x, uint32_t cp, tni_str *out) {
   (void)x;
-  if (cp < 0x300 || strcmp(tni_category(cp), "Mn") != 0) tni_str_add_cp(out, cp);
+  if (!tni_is_accent(cp)) tni_str_add_cp(out, cp);
 }
 
 static bool is_chinese(uint32_t c) {
@@ -127,10 +127,7 @@ static bool is_chinese(uint32_t c) {
 
 static void bert_clean(const tni_norm *x, uint32_t cp, tni_str *out) {
   bool plain = cp == '\t' || cp == '\n' || cp == '\r' || (cp >= 0x20 && cp < 0x7f);
-  if (x->clean && !plain) {
-    const char *c = tni_category(cp);
-    if (cp == 0xfffd || (c[0] == 'C' && strchr("cfo", c[1]))) return;
-  }
+  if (x->clean && !plain && tni_is_control(cp)) return;
   if (x->clean && tni_is_white(cp)) cp = ' ';
   bool spaced = x->chinese && is_chinese(cp);
   if (spaced) tni_str_add(out, " ", 1);
@@ -153,35 +150,66 @@ static void bytes_of_char(const tni_norm *x, uint32_t cp, tni_str *out) {
   for (size_t k = 0; k < n; k++) tni_str_add_cp(out, tni_byte_char((uint8_t)b[k]));
 }
 
-/* utf8proc on slices: a slice ends before a starter that nothing before it composes with (ASCII), so that the working
- * memory (4 bytes a code point) stays small and sorting of marks stays local. */
+/* From i over characters that are newer than the reference's normal forms: they stay as they are. */
+static size_t inert_end(const tni_str *s, size_t i) {
+  for (size_t len; i < s->n && tni_is_inert(tni_utf8_get(s->v + i, s->n - i, &len));) i += len;
+  return i;
+}
+
+/* utf8proc on slices: a slice ends before a starter that nothing before it composes with (an inert character; ASCII),
+ * so that the working memory (4 bytes a code point) stays small and sorting of marks stays local. */
 static size_t slice_end(const tni_str *s, size_t i) {
-  size_t e = i + 4096;
-  if (e >= s->n) return s->n;
-  while (e < s->n && (unsigned char)s->v[e] >= 0x80) e++;
-  return e;
+  const size_t most = i + 4096;
+  for (size_t len; i < s->n; i += len) {
+    if (i >= most && (unsigned char)s->v[i] < 0x80) break;
+    if (tni_is_inert(tni_utf8_get(s->v + i, s->n - i, &len))) break;
+  }
+  return i;
+}
+
+/* The normal form of in's first n bytes. */
+static void append_form(const tni_str *in, size_t n, utf8proc_option_t options, tni_str *out) {
+  int32_t *cps = NULL;
+  size_t cap = 0;
+  const tni_str part = {.v = in->v, .n = n};
+  for (size_t i = 0, e; i < n && !out->failed; i = e) {
+    e = inert_end(&part, i);
+    if (e > i) {
+      tni_str_add(out, in->v + i, e - i);
+      continue;
+    }
+    e = slice_end(&part, i);
+    const utf8proc_uint8_t *s = (const utf8proc_uint8_t *)in->v + i;
+    utf8proc_ssize_t k = utf8proc_decompose(s, (utf8proc_ssize_t)(e - i), cps, (utf8proc_ssize_t)cap, options);
+    if (k > 0 && (size_t)k >= cap) { /* one more: reencode terminates */
+      if (!tni_grow((void **)&cps, &cap, (size_t)k + 1, sizeof *cps)) {
+        out->failed = true;
+        break;
+      }
+      k = utf8proc_decompose(s, (utf8proc_ssize_t)(e - i), cps, (utf8proc_ssize_t)cap, options);
+    }
+    if (k > 0) k = utf8proc_normalize_utf32(cps, k, options);
+    for (utf8proc_ssize_t j = 0; j < k; j++) tni_str_add_cp(out, (uint32_t)cps[j]);
+    if (k < 0) out->failed = true;
+  }
+  free(cps);
 }
 
 static tn_status unicode_form(tni_work *w, utf8proc_option_t options, tn_error *err) {
   const tni_str *in = &w->norm;
   tni_str *out = &w->norm2;
   tni_str_clear(out);
-  int32_t *cps = NULL;
-  size_t cap = 0;
-  for (size_t i = 0, e; i < in->n && !out->failed; i = e) {
-    e = slice_end(in, i);
-    const utf8proc_uint8_t *s = (const utf8proc_uint8_t *)in->v + i;
-    utf8proc_ssize_t n = utf8proc_decompose(s, (utf8proc_ssize_t)(e - i), cps, (utf8proc_ssize_t)cap, options);
-    if (n > 0 && (size_t)n >= cap) { /* one more: reencode terminates */
-      if (!tni_grow((void **)&cps, &cap, (size_t)n + 1, sizeof *cps)) break;
-      n = utf8proc_decompose(s, (utf8proc_ssize_t)(e - i), cps, (utf8proc_ssize_t)cap, options);
-    }
-    utf8proc_ssize_t k = n > 0 ? utf8proc_normalize_utf32(cps, n, options) : n;
-    for (utf8proc_ssize_t j = 0; j < k; j++) tni_str_add_cp(out, (uint32_t)cps[j]);
-    if (k < 0 || (n > 0 && !cps)) out->failed = true;
+  size_t zero = 0;
+  if (in->zero) { /* what the first character alone becomes */
+    append_form(in, in->zero, options, out);
+    zero = out->n;
+    tni_str_clear(out);
   }
-  free(cps);
-  if (in->zero && out->n) out->zero = tni_utf8_len(out->v[0]);
+  append_form(in, in->n, options, out);
+  if (zero && out->n) { /* composed with what follows it is still the first */
+    const size_t first = tni_utf8_len(out->v[0]);
+    out->zero = zero < first || zero > out->n ? first : zero;
+  }
   if (out->failed) return tni_fail_memory(err, "normalizer");
   swap_texts(w);
   return TN_OK;
@@ -215,7 +243,7 @@ static tn_status replace_matches(tni_work *w, const tni_norm *x, size_t most, tn
     tni_str_add(out, in->v + last, b - last);
     tni_str_add(out, x->text.v, x->text.n);
     /* The replacement belongs to the last byte it replaces. */
-    if (e == 0 || e - 1 < in->zero) out->zero = out->n;
+    if (in->zero && (e == 0 || e - 1 < in->zero)) out->zero = out->n;
     last = e;
     if (out->failed || out->n > most) break;
   }

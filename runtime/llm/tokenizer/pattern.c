@@ -56,11 +56,12 @@ tn_status tni_pattern_regex(const tni_at *a, const char *s, size_t n, tni_patter
   if (n > MAX_PATTERN_BYTES) return tni_at_fail(a, TN_E_LIMIT, err, "regex of %zu bytes", n);
   tni_str re = {0};
   const char *why = NULL;
+  size_t column;
   tn_status st;
-  if (tni_regex_translate(s, n, &re, &why))
+  if (tni_regex_translate(s, n, &re, &why, &column))
     st = compile_pattern(a, &re, out, err);
   else
-    st = tni_at_fail(a, re.failed ? TN_E_NO_MEMORY : TN_E_UNSUPPORTED, err, "regex: %s", why);
+    st = tni_at_fail(a, re.failed ? TN_E_NO_MEMORY : TN_E_UNSUPPORTED, err, "regex, column %zu: %s", column, why);
   tni_str_finish(&re);
   return st;
 }
@@ -82,7 +83,7 @@ void tni_pattern_finish(tni_pattern *p) {
 }
 
 tni_matches tni_matches_begin(const tni_pattern *p, tni_match_memory *mem, const char *s, size_t n) {
-  return (tni_matches){p, mem, n ? s : "", n, 0, SIZE_MAX};
+  return (tni_matches){p, mem, n ? s : "", n, n ? 0 : 1, SIZE_MAX};
 }
 
 /* Short strings byte by byte: they are found often, and memmem's preparation costs more than the search. */

@@ -2,10 +2,11 @@
  *
  * Patterns of tokenizer.json: {"String": s} or {"Regex": r}.
  *
- * The files' regexes are Oniguruma's (Ruby syntax, Unicode 16); PCRE2 runs them. The differences are translated: \s \h
- * \w \d and \p{..} are spelled out, ^ and $ match at lines, (?m) is dot-all, {,n} starts at 0, newer code points are
- * added to categories. What PCRE2 would silently read differently (nested sets, &&, {n,m}+, (*VERB), \g, \k, \N, \C,
- * ...) is TN_E_UNSUPPORTED. Known gap: \b keeps PCRE2's idea of a word character.
+ * The files' regexes are Oniguruma's (Ruby syntax); PCRE2 runs them. What differs is translated: classes, with sets
+ * inside sets and &&, and \s \h \w \d \p{..} become flat classes of the reference's tables; \b stands by its idea of a
+ * word; ^ and $ match at lines, (?m) is dot-all, {,n} starts at 0. What PCRE2 would silently read differently ({n,m}+,
+ * (*VERB), \g, \k, \N, \C, ...) is TN_E_UNSUPPORTED with the column. Known gap: (?i) does not make ss of sharp s, or
+ * back.
  *
  * A pattern is immutable; a tni_match_memory belongs to one thread and serves any pattern.
  */
@@ -31,7 +32,8 @@ TN_MUST_CHECK tn_status tni_pattern_literal(const char *s, size_t n, tni_arena *
 TN_MUST_CHECK tn_status tni_pattern_regex(const tni_at *a, const char *s, size_t n, tni_pattern *out, tn_error *err);
 void tni_pattern_finish(tni_pattern *p);
 
-/* All matches in s (valid UTF-8), left to right: an empty match right after the last match is passed over. */
+/* All matches in s (valid UTF-8), left to right: an empty match right after the last match is passed over. As in the
+ * reference nothing matches in an empty s. */
 typedef struct tni_matches {
   const tni_pattern *p;
   tni_match_memory *mem;
@@ -42,7 +44,8 @@ tni_matches tni_matches_begin(const tni_pattern *p, tni_match_memory *mem, const
 /* *found false: no more. TN_E_LIMIT when the regex backtracks without end. */
 TN_MUST_CHECK tn_status tni_matches_next(tni_matches *m, bool *found, size_t *begin, size_t *end, tn_error *err);
 
-/* Onig pattern -> PCRE2 pattern; *why says what is not supported. Declared here for the tests. */
-bool tni_regex_translate(const char *s, size_t n, tni_str *out, const char **why);
+/* Onig pattern -> PCRE2 pattern; *why says what is not supported, *column where, from 1. Declared here for the tests.
+ */
+bool tni_regex_translate(const char *s, size_t n, tni_str *out, const char **why, size_t *column);
 
 #endif

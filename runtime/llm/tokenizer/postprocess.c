@@ -8,38 +8,55 @@
 
 enum { MAX_TEMPLATE_IDS = 1024 };
 
-static tn_status add_post(tni_reader *r, const tni_at *a, tni_post **out) {
-  tni_tokenizer *t = r->t;
-  if (!t->posts) t->posts = TNI_NEW_ARRAY(t->arena, tni_post, TNI_TOK_STEPS);
-  if (!t->posts) return tni_fail_memory(r->err, a->file);
-  if (t->n_posts == TNI_TOK_STEPS) return tni_at_fail(a, TN_E_LIMIT, r->err, "more than %d steps", TNI_TOK_STEPS);
-  *out = &t->posts[t->n_posts++];
-  (*out)->v = TNI_NEW_ARRAY(t->arena, int32_t, MAX_TEMPLATE_IDS);
-  return (*out)->v ? TN_OK : tni_fail_memory(r->err, a->file);
+/* The text and ids around it as the steps so far leave them. As in the reference each step gets a list of encodings and
+ * gives another: a template makes one of each of its pieces, so a template after it sees a pair. */
+typedef struct post_list {
+  tni_post *v;
+  size_t n;
+} post_list;
+
+static tn_status post_new(tni_reader *r, const tni_at *a, post_list *x, size_t n) {
+  if (n > MAX_TEMPLATE_IDS) return tni_at_fail(a, TN_E_LIMIT, r->err, "more than %d pieces", MAX_TEMPLATE_IDS);
+  *x = (post_list){TNI_NEW_ARRAY(r->t->arena, tni_post, n ? n : 1), n};
+  return x->v ? TN_OK : tni_fail_memory(r->err, a->file);
 }
 
-static tn_status put_special(tni_reader *r, const tni_at *a, tni_post *x, int32_t id) {
-  if (x->n == MAX_TEMPLATE_IDS) return tni_at_fail(a, TN_E_LIMIT, r->err, "more than %d ids", MAX_TEMPLATE_IDS);
-  x->v[x->n++] = id;
+/* Appends ids to an encoding; they are copied when it grows, so lists may share what they have. */
+static tn_status post_append(tni_reader *r, const tni_at *a, tni_post *x, const int32_t *ids, size_t n) {
+  if (n > MAX_TEMPLATE_IDS || x->n + n > MAX_TEMPLATE_IDS)
+    return tni_at_fail(a, TN_E_LIMIT, r->err, "more than %d ids", MAX_TEMPLATE_IDS);
+  int32_t *v = TNI_NEW_ARRAY(r->t->arena, int32_t, x->n + n + 1);
+  if (!v) return tni_fail_memory(r->err, a->file);
+  if (x->n) memcpy(v, x->v, x->n * sizeof *v);
+  if (n) memcpy(v + x->n, ids, n * sizeof *v);
+  *x = (tni_post){v, x->n + n};
   return TN_OK;
 }
 
 /* ["[SEP]", 102] */
-static tn_status read_pair(tni_reader *r, const tni_at *a, const char *key, tni_post *x) {
-  tni_at p = tni_at_key(a, key), id = tni_at_item(&p, 1);
+static tn_status read_pair(tni_reader *r, const tni_at *a, const char *key, int32_t *id) {
+  tni_at p = tni_at_key(a, key), second = tni_at_item(&p, 1);
   size_t n;
-  int64_t v;
+  int64_t v = 0;
   tn_status st = tni_at_array(&p, 2, &n, r->err);
-  if (st == TN_OK) st = tni_at_int(&id, 0, TNI_TOK_IDS - 1, &v, r->err);
-  return st != TN_OK ? st : put_special(r, a, x, (int32_t)v);
+  if (st == TN_OK) st = tni_at_int(&second, 0, TNI_TOK_IDS - 1, &v, r->err);
+  *id = (int32_t)v;
+  return st;
 }
 
-static tn_status read_cls_sep(tni_reader *r, const tni_at *a) {
-  tni_post *x;
-  tn_status st = add_post(r, a, &x);
-  if (st == TN_OK) st = read_pair(r, a, "cls", x);
-  if (st == TN_OK) st = put_special(r, a, x, TNI_POST_SEQUENCE);
-  return st != TN_OK ? st : read_pair(r, a, "sep", x);
+/* Of a pair the second text has no cls; RoBERTa puts sep in its place. */
+static tn_status read_cls_sep(tni_reader *r, const tni_at *a, bool roberta, post_list *x) {
+  int32_t cls = 0, sep = 0;
+  post_list old = *x;
+  tn_status st = read_pair(r, a, "cls", &cls);
+  if (st == TN_OK) st = read_pair(r, a, "sep", &sep);
+  if (st == TN_OK) st = post_new(r, a, x, old.n);
+  for (size_t i = 0; st == TN_OK && i < old.n; i++) {
+    if (i == 0 || roberta) st = post_append(r, a, &x->v[i], i ? &sep : &cls, 1);
+    if (st == TN_OK) st = post_append(r, a, &x->v[i], old.v[i].v, old.v[i].n);
+    if (st == TN_OK) st = post_append(r, a, &x->v[i], &sep, 1);
+  }
+  return st;
 }
 
 static tn_status read_special(tni_reader *r, const tni_at *a, const tni_at *piece, tni_post *x) {
@@ -56,47 +73,78 @@ static tn_status read_special(tni_reader *r, const tni_at *a, const tni_at *piec
     tni_at e = tni_at_item(&ids, i);
     int64_t v;
     st = tni_at_int(&e, 0, TNI_TOK_IDS - 1, &v, r->err);
-    if (st == TN_OK) st = put_special(r, &e, x, (int32_t)v);
+    if (st == TN_OK) st = post_append(r, &e, x, &(int32_t){(int32_t)v}, 1);
   }
   return st;
 }
 
-static tn_status read_piece(tni_reader *r, const tni_at *a, const tni_at *piece, tni_post *x) {
+static tn_status read_piece(tni_reader *r, const tni_at *a, const tni_at *piece, const post_list *old, tni_post *x) {
   tni_at special = tni_at_key(piece, "SpecialToken"), seq = tni_at_key(piece, "Sequence");
   tn_status st = tni_at_object(piece, r->err);
   if (st != TN_OK) return st;
   if (special.v) return read_special(r, a, &special, x);
   if (!seq.v) return tni_at_fail(piece, TN_E_UNSUPPORTED, r->err, "neither SpecialToken nor Sequence");
-  if (!tni_at_is(&seq, "id", "A")) return tni_at_fail(&seq, TN_E_INVALID, r->err, "a single text has sequence A only");
-  return put_special(r, piece, x, TNI_POST_SEQUENCE);
+  const size_t k = tni_at_is(&seq, "id", "A") ? 0 : 1;
+  if (k >= old->n) return tni_at_fail(&seq, TN_E_INVALID, r->err, "a single text has sequence A only");
+  return post_append(r, piece, x, old->v[k].v, old->v[k].n);
 }
 
-static tn_status read_template(tni_reader *r, const tni_at *a) {
-  tni_at single = tni_at_key(a, "single");
-  tni_post *x;
-  size_t n, texts = 0;
-  tn_status st = tni_at_array(&single, MAX_TEMPLATE_IDS, &n, r->err);
-  if (st == TN_OK) st = add_post(r, a, &x);
+static size_t count_texts(const post_list *x) {
+  size_t n = 0;
+  for (size_t i = 0; i < x->n; i++)
+    for (size_t k = 0; k < x->v[i].n; k++) n += x->v[i].v[k] == TNI_POST_SEQUENCE;
+  return n;
+}
+
+static tn_status read_template(tni_reader *r, const tni_at *a, post_list *x) {
+  post_list old = *x;
+  if (old.n > 2) return tni_at_fail(a, TN_E_UNSUPPORTED, r->err, "a template after one of %zu pieces", old.n);
+  tni_at pieces = tni_at_key(a, old.n == 1 ? "single" : "pair");
+  size_t n;
+  tn_status st = tni_at_array(&pieces, MAX_TEMPLATE_IDS, &n, r->err);
+  if (st == TN_OK) st = post_new(r, a, x, n);
   for (size_t i = 0; st == TN_OK && i < n; i++) {
-    tni_at piece = tni_at_item(&single, i);
-    st = read_piece(r, a, &piece, x);
-    if (st == TN_OK) texts += !json_object_get(piece.v, "SpecialToken"); /* whose ids may be none */
+    tni_at piece = tni_at_item(&pieces, i);
+    st = read_piece(r, a, &piece, &old, &x->v[i]);
   }
   /* One is what every template has; several would let nested templates multiply the text. */
-  if (st == TN_OK && texts != 1)
-    st = tni_at_fail(&single, TN_E_INVALID, r->err, "sequence A is there %zu times", texts);
+  if (st == TN_OK && count_texts(x) != 1)
+    st = tni_at_fail(&pieces, TN_E_INVALID, r->err, "sequence A is there %zu times", count_texts(x));
   return st;
 }
 
-tn_status tni_post_read(tni_reader *r, const tni_at *a, unsigned depth) {
+static tn_status read_steps(tni_reader *r, const tni_at *a, unsigned depth, post_list *x) {
   tni_view type;
   tn_status st = tni_tok_type(r, a, &type);
   if (st != TN_OK) return st;
-  if (tni_view_is(type, "Sequence")) return tni_tok_sequence(r, a, "processors", depth, tni_post_read);
+  if (tni_view_is(type, "Sequence")) {
+    tni_at list = tni_at_key(a, "processors");
+    size_t n;
+    if (depth >= TNI_TOK_DEPTH) return tni_at_fail(a, TN_E_LIMIT, r->err, "more than %d Sequences deep", TNI_TOK_DEPTH);
+    st = tni_at_array(&list, TNI_TOK_STEPS, &n, r->err);
+    for (size_t i = 0; st == TN_OK && i < n; i++) {
+      tni_at item = tni_at_item(&list, i);
+      st = read_steps(r, &item, depth + 1, x);
+    }
+    return st;
+  }
+  if (++r->t->n_posts > TNI_TOK_STEPS) return tni_at_fail(a, TN_E_LIMIT, r->err, "more than %d steps", TNI_TOK_STEPS);
   if (tni_view_is(type, "ByteLevel")) return TN_OK; /* trims offsets, which are not kept here */
-  if (tni_view_is(type, "TemplateProcessing")) return read_template(r, a);
-  if (tni_view_is(type, "BertProcessing") || tni_view_is(type, "RobertaProcessing")) return read_cls_sep(r, a);
+  if (tni_view_is(type, "TemplateProcessing")) return read_template(r, a, x);
+  if (tni_view_is(type, "BertProcessing")) return read_cls_sep(r, a, false, x);
+  if (tni_view_is(type, "RobertaProcessing")) return read_cls_sep(r, a, true, x);
   return tni_at_fail(a, TN_E_UNSUPPORTED, r->err, "post-processor %.60s is not supported", type.v);
+}
+
+/* All steps are one template in the end. */
+tn_status tni_post_read(tni_reader *r, const tni_at *a) {
+  post_list x;
+  tn_status st = post_new(r, a, &x, 1);
+  if (st == TN_OK) st = post_append(r, a, &x.v[0], &(int32_t){TNI_POST_SEQUENCE}, 1);
+  if (st == TN_OK) st = read_steps(r, a, 0, &x);
+  r->t->n_posts = 0;
+  for (size_t i = 0; st == TN_OK && i < x.n; i++) st = post_append(r, a, &r->t->post, x.v[i].v, x.v[i].n);
+  return st;
 }
 
 static tn_status read_truncation(tni_reader *r, const tni_at *a) {
@@ -128,8 +176,7 @@ tn_status tni_limits_read(tni_reader *r, const tni_at *truncation, const tni_at 
 /* --- running ------------------------------------------------------------------------------------------------------ */
 
 static tn_status truncate_ids(const tni_tokenizer *t, tni_work *w, tn_error *err) {
-  size_t extra = 0;
-  for (size_t k = 0; k < t->n_posts; k++) extra += t->posts[k].n - 1;
+  const size_t extra = t->post.n ? t->post.n - 1 : 0;
   if (extra > t->max_length)
     return tni_fail(err, TN_E_INVALID, "truncation", "a limit of %zu tokens has no room for %zu special tokens",
                     t->max_length, extra);
@@ -161,7 +208,5 @@ static bool apply_post(const tni_post *x, tni_work *w) {
 tn_status tni_post_process(const tni_tokenizer *t, tni_work *w, tn_error *err) {
   tn_status st = t->truncate ? truncate_ids(t, w, err) : TN_OK;
   if (st != TN_OK) return st;
-  bool ok = true;
-  for (size_t k = 0; ok && k < t->n_posts; k++) ok = apply_post(&t->posts[k], w);
-  return ok ? TN_OK : tni_fail_memory(err, "post_processor");
+  return !t->post.n || apply_post(&t->post, w) ? TN_OK : tni_fail_memory(err, "post_processor");
 }

@@ -127,8 +127,7 @@ typedef struct tni_pre {
   tni_scheme scheme;
 } tni_pre;
 
-/* One template: ids around the sequence. n ids before and after it (several $A are allowed by the format; seq marks).
- */
+/* Ids around the text; the text is there once. */
 typedef struct tni_post {
   int32_t *v; /* ids; TNI_POST_SEQUENCE stands for the text */
   size_t n;
@@ -205,6 +204,7 @@ typedef struct tni_token {
   tni_view shown; /* what decoding gives: of a normalized added token its normalized text */
   uint32_t n;
   bool special;
+  bool skipped; /* left out with skip_special: as in the reference, what is shown is some special token's content */
 } tni_token;
 
 struct tni_tokenizer {
@@ -214,7 +214,7 @@ struct tni_tokenizer {
   size_t n_tokens;
   tni_norm *norms;
   tni_pre *pres;
-  tni_post *posts;
+  tni_post post; /* n 0: none */
   tni_dec *decs;
   size_t n_norms, n_pres, n_posts, n_decs;
   tni_tok_model model;
@@ -247,7 +247,7 @@ TN_MUST_CHECK tn_status tni_tok_sequence(tni_reader *r, const tni_at *a, const c
 
 TN_MUST_CHECK tn_status tni_norm_read(tni_reader *r, const tni_at *a, unsigned depth);
 TN_MUST_CHECK tn_status tni_pre_read(tni_reader *r, const tni_at *a, unsigned depth);
-TN_MUST_CHECK tn_status tni_post_read(tni_reader *r, const tni_at *a, unsigned depth);
+TN_MUST_CHECK tn_status tni_post_read(tni_reader *r, const tni_at *a);
 TN_MUST_CHECK tn_status tni_dec_read(tni_reader *r, const tni_at *a, unsigned depth);
 TN_MUST_CHECK tn_status tni_model_read(tni_reader *r, const tni_at *a);
 TN_MUST_CHECK tn_status tni_bpe_read(tni_reader *r, const tni_at *a);

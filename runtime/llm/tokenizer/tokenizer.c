@@ -22,7 +22,7 @@ static tn_status name_added(tni_reader *r, const tni_at *root) {
     if (k->v && (k->n != x->content.n || memcmp(k->v, x->content.v, k->n) != 0))
       return tni_at_fail(&a, TN_E_INVALID, r->err, "%.60s and %.60s have the same id %d", x->content.v, k->v,
                          (int)x->id);
-    *k = (tni_token){x->content.v, x->content, (uint32_t)x->content.n, x->special};
+    *k = (tni_token){x->content.v, x->content, (uint32_t)x->content.n, x->special, false};
   }
   return TN_OK;
 }
@@ -50,7 +50,7 @@ static tn_status read_all(tni_reader *r, const tni_at *root) {
   if (st == TN_OK) st = name_added(r, root);
   if (st == TN_OK && norm.v) st = tni_norm_read(r, &norm, 0);
   if (st == TN_OK && pre.v) st = tni_pre_read(r, &pre, 0);
-  if (st == TN_OK && post.v) st = tni_post_read(r, &post, 0);
+  if (st == TN_OK && post.v) st = tni_post_read(r, &post);
   if (st == TN_OK) st = read_decoder(r, &dec);
   if (st == TN_OK) st = tni_limits_read(r, &trunc, &pad);
   return st == TN_OK ? tni_added_build(r) : st;
