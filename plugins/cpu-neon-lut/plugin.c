@@ -26,7 +26,7 @@ static const tni_clt_backend backend = {.name = "cpu-neon-lut",
                                         .needed = NEON,
                                         .kernels = KERNELS,
                                         .formats = formats,
-                                        .format_choices = "w4g|lut1|lut2|lut3|lut4|lutt",
+                                        .format_choices = "auto|w4g|lut1|lut2|lut3|lut4|lutt",
                                         .n_formats = sizeof formats / sizeof *formats};
 
 static tn_status neon_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
