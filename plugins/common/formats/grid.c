@@ -20,31 +20,34 @@ struct tn_pack {
 };
 _Static_assert(ROWS == TNI_CM_SOURCE_ROWS, "blocks of the source are ours");
 
-#define NUMERICS(g)                                                                                      \
-  {                                                                                                      \
-    .h = TN_HDR(tn_numerics), .act_dtype = TN_DT_I8, .act_group = g, .act_scheme = TN_ACT_ABSMAX,        \
-    .act_round = TN_ROUND_HALF_EVEN, .act_max = 127.0f, .acc_inner = TN_DT_I32, .acc_outer = TN_DT_F32,  \
-    .scale_dtype = TN_DT_F32, .denormals = TN_DENORM_FLUSH, .nan = TN_NAN_UNDEFINED, .finite_max = 1e28, \
+#define NUMERICS(g, scale)                                                                              \
+  {                                                                                                     \
+    .h = TN_HDR(tn_numerics), .act_dtype = TN_DT_I8, .act_group = g, .act_scheme = TN_ACT_ABSMAX,       \
+    .act_round = TN_ROUND_HALF_EVEN, .act_max = 127.0f, .acc_inner = TN_DT_I32, .acc_outer = TN_DT_F32, \
+    .scale_dtype = scale, .denormals = TN_DENORM_FLUSH, .nan = TN_NAN_UNDEFINED, .finite_max = 1e28,    \
   }
-static const tn_numerics numerics[] = {NUMERICS(16), NUMERICS(32), NUMERICS(64), NUMERICS(128)};
+static const tn_numerics numerics[] = {NUMERICS(16, TN_DT_F16),  NUMERICS(32, TN_DT_F16), NUMERICS(64, TN_DT_F16),
+                                       NUMERICS(128, TN_DT_F16), NUMERICS(16, TN_DT_F32), NUMERICS(32, TN_DT_F32),
+                                       NUMERICS(64, TN_DT_F32),  NUMERICS(128, TN_DT_F32)};
 #undef NUMERICS
 
-const tn_numerics *tni_grid_numerics(int64_t group) {
+const tn_numerics *tni_grid_numerics(int64_t group, int64_t scale_bits) {
+  const uint32_t dtype = scale_bits == 16 ? TN_DT_F16 : TN_DT_F32;
   for (size_t i = 0; i < sizeof numerics / sizeof *numerics; i++)
-    if (numerics[i].act_group == group) return &numerics[i];
+    if (numerics[i].act_group == group && numerics[i].scale_dtype == dtype) return &numerics[i];
   return NULL;
 }
 
 static const tn_numerics *grid_numerics_of(const tn_format *f, const int64_t *params, uint32_t n) {
   (void)f;
-  return n == TNI_GRID_PARAMS && params ? tni_grid_numerics(params[0]) : NULL;
+  return n == TNI_GRID_PARAMS && params ? tni_grid_numerics(params[0], params[1]) : NULL;
 }
 
 /* --- geometry --------------------------------------------------------------------------------------------------- */
 
 tn_status tni_grid_geometry_of(const tn_format *f, int64_t N, int64_t K, const int64_t *params, uint32_t n_params,
                                tni_grid_geometry *out) {
-  if (n_params != TNI_GRID_PARAMS || !params || !tni_grid_numerics(params[0])) return TN_E_INVALID;
+  if (n_params != TNI_GRID_PARAMS || !params || !tni_grid_numerics(params[0], params[1])) return TN_E_INVALID;
   if ((params[1] != 16 && params[1] != 32) || (params[2] != 0 && params[2] != 8 && params[2] != 32))
     return TN_E_INVALID;
   if (N < 1 || K < 1 || N > TNI_GRID_MAX_DIM || K > TNI_GRID_MAX_DIM) return TN_E_INVALID;
@@ -70,7 +73,7 @@ static tn_status grid_size_of(const tn_format *f, int64_t N, int64_t K, const in
   return st;
 }
 
-float tni_grid_scale(const tni_grid_layout *g, const uint8_t *sb, uint32_t group, uint32_t row) {
+float tni_grid_scale_at(const tni_grid_layout *g, const uint8_t *sb, uint32_t group, uint32_t row) {
   uint16_t half;
   float f;
   memcpy(&half, sb + (group * ROWS + row) * sizeof half, sizeof half);
@@ -79,7 +82,7 @@ float tni_grid_scale(const tni_grid_layout *g, const uint8_t *sb, uint32_t group
   return f;
 }
 
-float tni_grid_zero(const tni_grid_layout *g, const uint8_t *sb, uint32_t group, uint32_t row) {
+float tni_grid_zero_at(const tni_grid_layout *g, const uint8_t *sb, uint32_t group, uint32_t row) {
   const uint8_t *at = sb + g->zeros_at;
   float f;
   if (g->zero_bits == 0) return (float)(1u << (g->bits - 1));
@@ -219,7 +222,7 @@ static void unpack_grid_part(const tni_grid_layout *g, const uint8_t *sb, int64_
   for (int64_t k = k0; k < k1;) {
     const uint32_t group = (uint32_t)(k - start) / g->group;
     const int64_t limit = start + (int64_t)(group + 1) * g->group, end = limit < k1 ? limit : k1;
-    const float scale = tni_grid_scale(g, sb, group, row), zero = tni_grid_zero(g, sb, group, row);
+    const float scale = tni_grid_scale_at(g, sb, group, row), zero = tni_grid_zero_at(g, sb, group, row);
     for (; k < end; k++)
       *dst++ = ((float)tni_grid_code(g->bits, sb + g->codes_at, row, (uint32_t)(k - start)) - zero) * scale;
   }

@@ -35,8 +35,8 @@ enum { TNI_GRID_ROWS = 16, TNI_GRID_MAX_GROUP = 128, TNI_GRID_MOST_ZERO = 256, T
 
 enum { TNI_GRID_2, TNI_GRID_4, TNI_GRID_8, TNI_GRID_KINDS };
 extern const tn_format tni_grid_formats[TNI_GRID_KINDS];
-/* Of a group; NULL for another than 16, 32, 64, 128. */
-const tn_numerics *tni_grid_numerics(int64_t group);
+/* Of a group and its scales' bits; NULL for another group than 16, 32, 64, 128. */
+const tn_numerics *tni_grid_numerics(int64_t group, int64_t scale_bits);
 
 /* Leaf of the geometry, all that kernels need: a superblock. */
 typedef struct tni_grid_layout {
@@ -75,7 +75,7 @@ static inline uint32_t tni_grid_code(uint32_t bits, const uint8_t *codes, uint32
   return (uint32_t)(codes[quad / per * 64 + row * 4 + k % 4] >> quad % per * bits) & ((1u << bits) - 1);
 }
 /* Scale and zero point of (group of the superblock, row). */
-float tni_grid_scale(const tni_grid_layout *l, const uint8_t *sb, uint32_t group, uint32_t row);
-float tni_grid_zero(const tni_grid_layout *l, const uint8_t *sb, uint32_t group, uint32_t row);
+float tni_grid_scale_at(const tni_grid_layout *l, const uint8_t *sb, uint32_t group, uint32_t row);
+float tni_grid_zero_at(const tni_grid_layout *l, const uint8_t *sb, uint32_t group, uint32_t row);
 
 #endif

@@ -21,7 +21,7 @@ static float less_zero(const tni_grid_layout *l, const uint8_t *sb, uint32_t gro
   if (!l->zero_bits) return v;
   int32_t sum = 0;
   for (uint32_t k = 0; k < l->group; k++) sum += q[group * l->group + k];
-  const float zero = tni_grid_zero(l, sb, group, row), whole = rintf(zero), half = (float)(1 << (l->bits - 1));
+  const float zero = tni_grid_zero_at(l, sb, group, row), whole = rintf(zero), half = (float)(1 << (l->bits - 1));
   v = fmaf(half - whole, (float)sum, v);
   return l->zero_bits == 32 ? fmaf(whole - zero, (float)sum, v) : v;
 }
@@ -38,7 +38,7 @@ static void grid_rows(uint32_t bits, uint32_t group, const uint8_t *block, size_
         for (uint32_t row = 0; row < TNI_CLT_ROWS; row++) {
           const float v = (float)grid_sum(&l, block + l.codes_at, row, g * group, q);
           float *y = acc + (m - m0) * TNI_CLT_ROWS + row;
-          *y = fmaf(less_zero(&l, block, g, row, q, v), tni_grid_scale(&l, block, g, row) * sx[g], *y);
+          *y = fmaf(less_zero(&l, block, g, row, q, v), tni_grid_scale_at(&l, block, g, row) * sx[g], *y);
         }
     }
 }
