@@ -61,17 +61,18 @@ typedef struct tn_runtime_opts {
   const char *helper;
   /* A plugin that is probed anew, whatever is remembered of it; NULL: none. */
   const char *retry;
-  /* Processors that the threads run on, such as "0,2-3"; NULL: what the profile says. With threads 0: as many as these. */
+  /* Processors that the threads run on, such as "0,2-3"; NULL: what the profile says. With threads 0: as many as these.
+   */
   const char *cpus;
 } tn_runtime_opts;
 enum {
-  TN_RT_SCAN = 1,           /* load every plugin found, for tn_runtime_report */
-  TN_RT_PRIVILEGED = 2,     /* the process is privileged: no overrides */
-  TN_RT_TEST_WRITABLE = 4,  /* tests: plugin folders that others may write are accepted */
-  TN_RT_CHECKED = 8,        /* plugins are told TN_HOST_CHECKED, as by `checked: true` in a profile */
+  TN_RT_SCAN = 1,          /* load every plugin found, for tn_runtime_report */
+  TN_RT_PRIVILEGED = 2,    /* the process is privileged: no overrides */
+  TN_RT_TEST_WRITABLE = 4, /* tests: plugin folders that others may write are accepted */
+  TN_RT_CHECKED = 8,       /* plugins are told TN_HOST_CHECKED, as by `checked: true` in a profile */
   /* Bundles (tenon/bundle.h). SEALED: cache_dir holds everything packed and is only read, and no folder is searched but
-   * the caller's and the profile's. PORTABLE: packed files say nothing of this machine. OFFLINE: devices that cannot run
-   * here, but claim and pack, count also where the profile could do without their plugin. */
+   * the caller's and the profile's. PORTABLE: packed files say nothing of this machine. OFFLINE: devices that cannot
+   * run here, but claim and pack, count also where the profile could do without their plugin. */
   TN_RT_SEALED = 16,
   TN_RT_PORTABLE = 32,
   TN_RT_OFFLINE = 64,
@@ -82,17 +83,18 @@ enum {
 
 TN_API TN_MUST_CHECK tn_status tn_runtime_create(const tn_runtime_opts *o, tn_runtime **out, tn_error *err);
 TN_API void tn_runtime_destroy(tn_runtime *rt);
-/* Binds the calling thread to the processors that options or profile name; where they name none, nothing happens. A thread
- * that runs sessions does a share of the work beside the pool's, wherever it is. TN_E_UNAVAILABLE: the system refuses. */
+/* Binds the calling thread to the processors that options or profile name; where they name none, nothing happens. A
+ * thread that runs sessions does a share of the work beside the pool's, wherever it is. TN_E_UNAVAILABLE: the system
+ * refuses. */
 TN_API TN_MUST_CHECK tn_status tn_runtime_bind_thread(const tn_runtime *rt, tn_error *err);
 /* From any thread, and from a signal handler: the tn_model_load or tn_lm_load under way, packing included, returns
  * TN_E_CANCELLED soon, or the next one where none is. No file is left half written. */
 TN_API void tn_runtime_cancel(tn_runtime *rt);
 /* JSON of plugins, devices, formats and why others were not loaded. Returned string: tn_free. */
 TN_API TN_MUST_CHECK tn_status tn_runtime_report(tn_runtime *rt, char **json, tn_error *err);
-/* How many devices were lost while they were in use (a crash of a plugin in a process of its own, a device that was gone or
- * hung). Models are placed again with what is left of the profile then, and sessions go on with the caches that they have
- * (docs/isolation.md). last: a line about the last one, or NULL; lives with rt. Any thread. */
+/* How many devices were lost while they were in use (a crash of a plugin in a process of its own, a device that was
+ * gone or hung). Models are placed again with what is left of the profile then, and sessions go on with the caches that
+ * they have (docs/isolation.md). last: a line about the last one, or NULL; lives with rt. Any thread. */
 TN_API uint32_t tn_runtime_losses(const tn_runtime *rt, const char **last);
 TN_API void tn_free(void *p);
 
@@ -118,35 +120,42 @@ enum {
   TN_MODEL_REFERENCE = 2, /* sessions compute with unpack(pack(W)) and declared numerics on the host */
   TN_MODEL_CAPTURE = 4,   /* sessions check every plugin task against the format reference while they run */
   TN_MODEL_CALIBRATE = 8, /* sessions record activations: tn_model_calibration_* */
-  TN_MODEL_UNREAD = 32,   /* with INSPECT: no constant over 1 KiB is read. Nodes as the model has them, without passes but
-                           * for the folding of small constants; the check report says what nobody takes */
-  TN_MODEL_PACK = 16      /* stop behind packing: reports only, no session. Devices that cannot run (offline) may pack */
+  TN_MODEL_UNREAD = 32, /* with INSPECT: no constant over 1 KiB is read. Nodes as the model has them, without passes but
+                         * for the folding of small constants; the check report says what nobody takes */
+  TN_MODEL_PACK = 16    /* stop behind packing: reports only, no session. Devices that cannot run (offline) may pack */
 };
 
-/* path: a .onnx file or a folder with model.onnx / decoder_model_merged.onnx. TN_E_UNSUPPORTED names the first node that
- * nobody takes; with TN_MODEL_INSPECT loading succeeds even then and the check report lists them all. */
+/* path: a .onnx file, or a folder with one in it or in onnx/ below it (docs/folders.md). TN_E_UNSUPPORTED names the
+ * first node that nobody takes; with TN_MODEL_INSPECT loading succeeds even then and the check report lists them all.
+ */
 TN_API TN_MUST_CHECK tn_status tn_model_load(tn_runtime *rt, const char *path, const tn_model_opts *o, tn_model **out,
                                              tn_error *err);
 TN_API void tn_model_destroy(tn_model *m);
+/* The .onnx file that a path stands for in every function that takes a model's path. file: its name, in the folder or
+ * in onnx/ below it; NULL: the one that is meant without a name. *out: tn_free it. TN_E_INVALID lists several files of
+ * which none is meant, TN_E_UNAVAILABLE says what was looked for and where. */
+TN_API TN_MUST_CHECK tn_status tn_model_find(const char *path, const char *file, char **out, tn_error *err);
 
 enum {
-  TN_REPORT_CHECK = 1, TN_REPORT_INSPECT = 2, TN_REPORT_CALIBRATION = 3,
+  TN_REPORT_CHECK = 1,
+  TN_REPORT_INSPECT = 2,
+  TN_REPORT_CALIBRATION = 3,
   TN_REPORT_PACK = 4,       /* what was packed or mapped, by device */
   TN_REPORT_PACK_ERRORS = 5 /* and how far each matrix is from what the model says: reads them all */
 };
 /* JSON in the shapes of the commands check, inspect, calibrate and pack. tn_free it. */
 TN_API TN_MUST_CHECK tn_status tn_model_report(tn_model *m, uint32_t what, char **json, tn_error *err);
-/* Packs every constant matrix of the model's products with one weight format of any plugin that is loaded, in memory and
- * one by one, unpacks it and says how far off it is: JSON as of `tenon pack --format F --report`. No device is needed;
- * TN_MODEL_INSPECT is enough. params: the format's, n of them. TN_E_INVALID: nobody states such a format, or it takes
- * other params. */
-TN_API TN_MUST_CHECK tn_status tn_model_format_report(tn_model *m, const char *format, const int64_t *params, uint32_t n,
-                                                      char **json, tn_error *err);
+/* Packs every constant matrix of the model's products with one weight format of any plugin that is loaded, in memory
+ * and one by one, unpacks it and says how far off it is: JSON as of `tenon pack --format F --report`. No device is
+ * needed; TN_MODEL_INSPECT is enough. params: the format's, n of them. TN_E_INVALID: nobody states such a format, or it
+ * takes other params. */
+TN_API TN_MUST_CHECK tn_status tn_model_format_report(tn_model *m, const char *format, const int64_t *params,
+                                                      uint32_t n, char **json, tn_error *err);
 /* Writes the graph: format "dot" or "text". */
 TN_API TN_MUST_CHECK tn_status tn_model_dump(tn_model *m, const char *format, const char *path, tn_error *err);
 
-/* --- calibration (docs/calibration.md): load with TN_MODEL_CALIBRATE, run a text, tn_model_calibration_next, run the same
- * text again, save. Every run of every session of the model counts. */
+/* --- calibration (docs/calibration.md): load with TN_MODEL_CALIBRATE, run a text, tn_model_calibration_next, run the
+ * same text again, save. Every run of every session of the model counts. */
 /* Ends the first pass. TN_E_INVALID: it has ended, or the model does not record. */
 TN_API TN_MUST_CHECK tn_status tn_model_calibration_next(tn_model *m, tn_error *err);
 /* What was run: a name for people, the bytes that are hashed, tokens. */
@@ -156,8 +165,8 @@ typedef struct tn_calibration_text {
   const void *bytes;
   uint64_t n_bytes, tokens;
 } tn_calibration_text;
-/* Writes the YAML file; a file that is there is replaced as a whole, or kept. TN_E_INVALID: the passes differ, or there was
- * one only. */
+/* Writes the YAML file; a file that is there is replaced as a whole, or kept. TN_E_INVALID: the passes differ, or there
+ * was one only. */
 TN_API TN_MUST_CHECK tn_status tn_model_calibration_save(tn_model *m, const tn_calibration_text *text, const char *path,
                                                          tn_error *err);
 
@@ -192,15 +201,17 @@ typedef struct tn_tensor {
 } tn_tensor;
 
 /* Sequences and optionals: dtypes of a tn_tensor and of a tn_io_info that no device sees. Such a value has rank 1 and
- * dims[0] elements (an optional: none or one), data points to dims[0] pointers to tn_tensor, bytes is what these pointers
- * take; an optional's element may be a sequence. What the elements are, each of them says; a tn_io_info has rank -1. */
+ * dims[0] elements (an optional: none or one), data points to dims[0] pointers to tn_tensor, bytes is what these
+ * pointers take; an optional's element may be a sequence. What the elements are, each of them says; a tn_io_info has
+ * rank -1. */
 enum { TN_DT_SEQUENCE = 256, TN_DT_OPTIONAL = 257 };
 
-/* Reads a tensor file: .npy (NumPy, versions 1 to 3, C order) or .pb (ONNX TensorProto). *out is one allocation with its
- * data; tn_free it. name: the TensorProto's, else NULL. */
+/* Reads a tensor file: .npy (NumPy, versions 1 to 3, C order) or .pb (ONNX TensorProto). *out is one allocation with
+ * its data; tn_free it. name: the TensorProto's, else NULL. */
 TN_API TN_MUST_CHECK tn_status tn_tensor_load(const char *path, tn_tensor **out, tn_error *err);
-/* The same for what an input or output of dtype `as` (tn_io_info) is stored as: ONNX SequenceProto and OptionalProto for the two
- * above, which only who knows the type can tell apart; any other dtype: tn_tensor_load. Elements lie in the one allocation. */
+/* The same for what an input or output of dtype `as` (tn_io_info) is stored as: ONNX SequenceProto and OptionalProto
+ * for the two above, which only who knows the type can tell apart; any other dtype: tn_tensor_load. Elements lie in the
+ * one allocation. */
 TN_API TN_MUST_CHECK tn_status tn_value_load(const char *path, tn_dtype as, tn_tensor **out, tn_error *err);
 /* Writes .npy or .pb, by the path's ending. Tensors only. */
 TN_API TN_MUST_CHECK tn_status tn_tensor_save(const tn_tensor *t, const char *path, tn_error *err);
@@ -219,8 +230,9 @@ TN_API void tn_session_cancel(tn_session *s);
 /* --- caches in place: a session that keeps what a decoder needs from step to step.
  *
  * Where tn_model_has_cache says so, tn_session_keep makes the session the owner of the caches: every past input, and
- * every input that has one entry per position of the whole context (attention_mask [batch, past + sequence]). All memory
- * of the session is allocated then; a step allocates nothing. A step appends its rows to the caches where they lie.
+ * every input that has one entry per position of the whole context (attention_mask [batch, past + sequence]). All
+ * memory of the session is allocated then; a step allocates nothing. A step appends its rows to the caches where they
+ * lie.
  */
 /* Nonzero: all past inputs became caches, and a session can keep them. */
 TN_API int tn_model_has_cache(const tn_model *m);
@@ -249,14 +261,16 @@ TN_API int64_t tn_session_length(const tn_session *s);
 /* Forgets all positions from n on. TN_E_INVALID: there are not so many. TN_E_LIMIT: a cache is a ring (kv_ring of the
  * profile) that does not hold any more what the position n looks back to; n 0 is always right. Nothing changes then. */
 TN_API TN_MUST_CHECK tn_status tn_session_truncate(tn_session *s, int64_t n, tn_error *err);
-/* dst, a keeping session of the same model and batch, starts anew with the first n positions of src. TN_E_LIMIT as above. */
+/* dst, a keeping session of the same model and batch, starts anew with the first n positions of src. TN_E_LIMIT as
+ * above. */
 TN_API TN_MUST_CHECK tn_status tn_session_share(tn_session *dst, const tn_session *src, int64_t n, tn_error *err);
 
 /* What a TN_MODEL_CAPTURE session found: JSON with, per plugin task, the largest |device - reference| / bound. */
 TN_API TN_MUST_CHECK tn_status tn_session_capture_report(tn_session *s, char **json, tn_error *err);
-/* From now on the first plugin task that leaves its bound is written to folder, which is made: model.onnx of its nodes with
- * their constants, test_data_set_0 with its inputs and what the reference gave, device with what the device gave, case.json.
- * `tenon conform PLUGIN.so --replay FOLDER` runs it. A KV cache stands there as a plain tensor. TN_MODEL_CAPTURE only. */
+/* From now on the first plugin task that leaves its bound is written to folder, which is made: model.onnx of its nodes
+ * with their constants, test_data_set_0 with its inputs and what the reference gave, device with what the device gave,
+ * case.json. `tenon conform PLUGIN.so --replay FOLDER` runs it. A KV cache stands there as a plain tensor.
+ * TN_MODEL_CAPTURE only. */
 TN_API TN_MUST_CHECK tn_status tn_session_capture_case(tn_session *s, const char *folder, tn_error *err);
 
 /* One executed task; times in ns of `clock`: 0 the host's monotonic one, 1 (TN_CLOCK_DEVICE) a device's own, 2
@@ -268,7 +282,8 @@ typedef struct tn_trace_event {
   int64_t start, end;
   uint64_t bytes;
   uint32_t step, clock;
-  const char *ops; /* operators of the task's nodes, each once: "MatMul Add"; "": the plugin named no nodes. The model's */
+  const char
+      *ops; /* operators of the task's nodes, each once: "MatMul Add"; "": the plugin named no nodes. The model's */
 } tn_trace_event;
 /* fn is called on the running thread after each task; NULL switches it off. */
 TN_API void tn_session_trace(tn_session *s, void (*fn)(void *user, const tn_trace_event *e), void *user);
@@ -284,10 +299,10 @@ typedef struct tn_lm_opts {
 
 typedef struct tn_gen_params {
   tn_hdr h;
-  uint32_t max_tokens; /* 0: until EOS, a stop string or the context's end */
-  uint32_t top_k;      /* 0: off */
-  float temperature;   /* 0: greedy */
-  float top_p, min_p;  /* 1 / 0: off */
+  uint32_t max_tokens;  /* 0: until EOS, a stop string or the context's end */
+  uint32_t top_k;       /* 0: off */
+  float temperature;    /* 0: greedy */
+  float top_p, min_p;   /* 1 / 0: off */
   float repeat_penalty; /* 1: off */
   uint64_t seed;
   const char *const *stop;
@@ -329,8 +344,8 @@ TN_API TN_MUST_CHECK tn_status tn_generate(tn_chat *c, const char *prompt, size_
 /* The same from ids. */
 TN_API TN_MUST_CHECK tn_status tn_generate_ids(tn_chat *c, const int32_t *ids, size_t n, const tn_gen_params *p,
                                                tn_token_fn fn, void *user, tn_gen_result *res, tn_error *err);
-/* Appends ids and gives the logits of every appended position: row i at (*logits)[i * vocab], memory of c until the next
- * call. */
+/* Appends ids and gives the logits of every appended position: row i at (*logits)[i * vocab], memory of c until the
+ * next call. */
 TN_API TN_MUST_CHECK tn_status tn_chat_score(tn_chat *c, const int32_t *ids, size_t n, const float **logits,
                                              size_t *rows, size_t *vocab, tn_error *err);
 /* Forgets everything. */

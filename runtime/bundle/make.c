@@ -188,7 +188,10 @@ static tn_status place(tni_bd *b) {
   if (st == TN_OK) {
     working(b, rt);
     const tn_model_opts mo = {.h = TN_HDR(tn_model_opts), .flags = TN_MODEL_INSPECT};
-    st = tn_model_load(rt, b->o.model, &mo, &m, b->err);
+    char *model = NULL;
+    st = tn_model_find(b->o.model, b->o.model_file, &model, b->err);
+    if (st == TN_OK) st = tn_model_load(rt, model, &mo, &m, b->err);
+    tn_free(model);
   }
   for (uint32_t i = 0; st == TN_OK && i < m->n_execs; i++)
     if (m->execs[i].part.n_unsupported)

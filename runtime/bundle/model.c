@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "runtime/bundle/internal.h"
+#include "runtime/folder/folder.h"
 #include "runtime/profile/profile.h"
 
 /* What llm and tasks open, by name. */
@@ -26,15 +27,11 @@ static bool is_file(const char *path) {
   return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* FOLDER/NAME as model/NAME where it is a file. *found may be NULL. */
-static tn_status copy_one(tni_bd *b, const char *folder, const char *name, const char *role, bool *found) {
-  char *from = tni_file_in(folder, name), *to = tni_bd_text(b, "model/%s", name);
+/* `from`, which is taken, as model/NAME where it is a file. */
+static tn_status copy_one(tni_bd *b, char *from, const char *name, const char *role) {
+  char *to = tni_bd_text(b, "model/%s", name);
   tn_status st = from && to ? TN_OK : tni_fail_memory(b->err, name);
-  if (found) *found = false;
-  if (st == TN_OK && is_file(from)) {
-    st = tni_bd_copy(b, from, to, role, false);
-    if (found) *found = true;
-  }
+  if (st == TN_OK && is_file(from)) st = tni_bd_copy(b, from, to, role, false);
   free(from);
   return st;
 }
@@ -44,8 +41,8 @@ static bool stays_inside(const char *path) {
 }
 
 /* The poolings of sentence-transformers: modules.json names folders with a config.json each. */
-static tn_status copy_modules(tni_bd *b, const char *folder) {
-  char *file = tni_file_in(folder, "modules.json");
+static tn_status copy_modules(tni_bd *b, const tni_folder *f) {
+  char *file = tni_folder_file(f, "modules.json");
   json_t *list = file ? json_load_file(file, 0, NULL) : NULL, *m;
   size_t i;
   tn_status st = TN_OK;
@@ -53,7 +50,7 @@ static tn_status copy_modules(tni_bd *b, const char *folder) {
     const char *path = json_string_value(json_object_get(m, "path"));
     if (st != TN_OK || !path || !stays_inside(path)) continue;
     const char *name = tni_bd_text(b, "%s/config.json", path);
-    st = name ? copy_one(b, folder, name, "config", NULL) : tni_fail_memory(b->err, file);
+    st = name ? copy_one(b, tni_folder_file(f, name), name, "config") : tni_fail_memory(b->err, file);
   }
   json_decref(list);
   free(file);
@@ -63,12 +60,12 @@ static tn_status copy_modules(tni_bd *b, const char *folder) {
 /* The model's own files: import->paths are FOLDER/LOCATION, the model first. */
 static tn_status copy_graph(tni_bd *b, const tn_model *m, const char *folder) {
   const size_t n = strlen(folder);
-  tn_status st = copy_one(b, folder, m->name, "model", NULL);
+  tn_status st = copy_one(b, tni_file_in(folder, m->name), m->name, "model");
   for (uint32_t i = 1; st == TN_OK && i < m->import->n_files; i++) {
     const char *path = m->import->paths[i];
     const char *name = strncmp(path, folder, n) == 0 && path[n] == '/' ? path + n + 1 : path;
     st = stays_inside(name)
-             ? copy_one(b, folder, name, "model", NULL)
+             ? copy_one(b, tni_file_in(folder, name), name, "model")
              : tni_fail(b->err, TN_E_INVALID, path, "external data '%s' is not in the model's folder", path);
   }
   return st;
@@ -81,7 +78,8 @@ static bool is_weights(const char *name) {
 
 static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
-static void list_left(tni_bd *b, const char *folder) {
+/* below: a folder in it that is listed for itself, or NULL. */
+static void list_left(tni_bd *b, const char *folder, const char *below) {
   enum { MOST = 256 };
   const char *names[MOST];
   uint32_t n = 0;
@@ -89,6 +87,7 @@ static void list_left(tni_bd *b, const char *folder) {
   for (struct dirent *e; d && n < MOST && (e = readdir(d));) {
     char *to = tni_bd_text(b, "model/%s", e->d_name);
     if (e->d_name[0] == '.' || !to || tni_bd_find(b, to)) continue;
+    if (below && strcmp(e->d_name, below) == 0) continue;
     if ((names[n] = tni_arena_strdup(b->arena, e->d_name))) n++;
   }
   if (d) closedir(d);
@@ -113,16 +112,22 @@ static tn_status copy_calibration(tni_bd *b, const tn_model *m) {
 tn_status tni_bd_model(tni_bd *b, const tn_model *m) {
   struct stat sb;
   const bool whole = stat(b->o.model, &sb) == 0 && S_ISDIR(sb.st_mode);
-  char *folder = tni_path_folder(m->path);
-  if (!folder) return tni_fail_memory(b->err, m->path);
-  tn_status st = copy_graph(b, m, folder);
+  tni_folder f;
+  tn_status st = tni_folder_find(m->path, NULL, &f, b->err);
+  if (st != TN_OK) return st;
+  st = copy_graph(b, m, f.dir);
   for (uint32_t i = 0; whole && st == TN_OK && i < N_COMPANIONS; i++)
-    st = copy_one(b, folder, companions[i], strncmp(companions[i], "tok", 3) == 0 ? "tokenizer" : "config", NULL);
-  if (st == TN_OK && whole) st = copy_modules(b, folder);
+    st = copy_one(b, tni_folder_file(&f, companions[i]), companions[i],
+                  strncmp(companions[i], "tok", 3) == 0 ? "tokenizer" : "config");
+  if (st == TN_OK && whole) st = copy_modules(b, &f);
   if (st == TN_OK) st = copy_calibration(b, m);
-  if (st == TN_OK && whole) list_left(b, folder);
+  if (st == TN_OK && whole) {
+    const char *slash = strrchr(f.dir, '/');
+    list_left(b, f.dir, NULL);
+    if (strcmp(slash ? slash + 1 : f.dir, TNI_FOLDER_BELOW) == 0) list_left(b, b->o.model, TNI_FOLDER_BELOW);
+  }
   b->model = whole ? "model" : tni_bd_text(b, "model/%s", m->name);
   b->command = command_of(b, m);
-  free(folder);
+  tni_folder_finish(&f);
   return st;
 }

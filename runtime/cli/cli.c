@@ -11,89 +11,13 @@
 #include <time.h>
 #include <unistd.h>
 
-/* --- options ---------------------------------------------------------------------------------------------------- */
+/* --- runtime ---------------------------------------------------------------------------------------------------- */
 
 static const char *env(const char *name) {
   if (getauxval(AT_SECURE)) return NULL;
   const char *v = getenv(name);
   return v && *v ? v : NULL;
 }
-
-static int parse_format(cli *c) {
-  static const char *const names[] = {"text", "md", "csv", "json"};
-  if (!c->format_name) return 0;
-  for (int i = 0; i < 4; i++)
-    if (strcmp(c->format_name, names[i]) == 0) {
-      c->format = (cli_format)i;
-      return 0;
-    }
-  return cli_usage(c, "unknown --format '%s' (text, md, csv, json)", c->format_name);
-}
-
-static int parse_disabled(cli *c) {
-  char *save = NULL;
-  for (char *p = c->disable ? strtok_r(c->disable, ",", &save) : NULL; p; p = strtok_r(NULL, ",", &save)) {
-    if (c->n_disabled == sizeof c->disabled / sizeof *c->disabled)
-      return cli_usage(c, "--disable-pass lists too many passes");
-    c->disabled[c->n_disabled++] = p;
-  }
-  return 0;
-}
-
-int cli_parse(cli *c, int argc, const char **argv, struct poptOption *own, const char *usage, poptContext *pc,
-              const char ***rest, int *done) {
-  struct poptOption common[] = {
-      {"profile", 0, POPT_ARG_STRING, &c->profile, 0, "device profile: a name or a .yaml file (default: default)",
-       "NAME|FILE"},
-      {"plugin-dir", 0, POPT_ARG_ARGV, &c->plugin_dirs, 0, "search this folder for plugins first (repeatable)", "DIR"},
-      {"threads", 0, POPT_ARG_INT, &c->threads, 0, "threads (default: the profile's, else all processors)", "N"},
-      {"cpus", 0, POPT_ARG_STRING, &c->cpus, 0, "processors to run on, such as 0,2-3 (default: the profile's)", "LIST"},
-      {"cache-dir", 0, POPT_ARG_STRING, &c->cache_dir, 0, "folder for packed weights ('' = none)", "DIR"},
-      {"calibration", 0, POPT_ARG_STRING, &c->calibration, 0, "activation statistics of the model ('' = none)", "FILE"},
-      {"max-memory", 0, POPT_ARG_STRING, &c->max_memory, 0, "memory that the process may take, mapped files apart",
-       "BYTES|nK|nM|nG"},
-      {"log-level", 0, POPT_ARG_STRING, &c->log_level, 0, "error, warn, info or debug (default: warn)", "LEVEL"},
-      {"format", 0, POPT_ARG_STRING, &c->format_name, 0, "text, md, csv or json", "FORMAT"},
-      {"order-seed", 0, POPT_ARG_LONGLONG | POPT_ARGFLAG_DOC_HIDDEN, &c->order_seed, 0, NULL, NULL},
-      POPT_TABLEEND};
-  struct poptOption all[] = {{NULL, 0, POPT_ARG_INCLUDE_TABLE, own, 0, "Options of this command:", NULL},
-                             {NULL, 0, POPT_ARG_INCLUDE_TABLE, common, 0, "Options of every command:", NULL},
-                             POPT_AUTOHELP POPT_TABLEEND};
-  *done = 0;
-  argv[0] = "tenon"; /* what --help names first */
-  *pc = poptGetContext("tenon", argc, argv, all, 0);
-  char full[256];
-  snprintf(full, sizeof full, "%s %s", c->command, usage);
-  poptSetOtherOptionHelp(*pc, full);
-  int rc = poptGetNextOpt(*pc);
-  if (rc < -1) return cli_usage(c, "%s: %s", poptBadOption(*pc, POPT_BADOPTION_NOALIAS), poptStrerror(rc));
-  static const char *none[] = {NULL};
-  *rest = poptGetArgs(*pc);
-  if (!*rest) *rest = none;
-  int bad = parse_format(c);
-  if (!bad) bad = parse_disabled(c);
-  if (!bad) bad = cli_limit_memory(c);
-  if (bad) return bad;
-  if (c->threads < 0 || c->threads > 256) return cli_usage(c, "--threads takes 0 to 256");
-  return 0;
-}
-
-void cli_finish(cli *c, poptContext pc) {
-  tn_runtime_destroy(c->rt);
-  free(c->profile);
-  free(c->log_level);
-  free(c->format_name);
-  free(c->cache_dir);
-  free(c->calibration);
-  free(c->cpus);
-  free(c->max_memory);
-  free(c->disable);
-  for (char **d = c->plugin_dirs; d && *d; d++) free(*d);
-  free(c->plugin_dirs);
-  poptFreeContext(pc);
-}
-
-/* --- runtime ---------------------------------------------------------------------------------------------------- */
 
 static void on_log(void *user, uint32_t level, const char *line) {
   static const char *const names[] = {"error", "warning", "info", "debug"};

@@ -7,9 +7,10 @@
 #define TENON_CLI_CLI_H
 
 #include <jansson.h>
-#include <popt.h>
 #include <stdbool.h>
 #include <tenon/tenon.h>
+
+#include "runtime/options/options.h"
 
 enum {
   EXIT_DONE = 0,
@@ -26,27 +27,50 @@ typedef enum { FMT_TEXT, FMT_MD, FMT_CSV, FMT_JSON } cli_format;
 /* Options that every command takes. */
 typedef struct cli {
   const char *command;
-  char *profile, *log_level, *format_name, *cache_dir, *calibration, *cpus;
+  const char *operand; /* what stands without an option: the MODEL, or its file that --model-file names; NULL: nothing */
+  char *profile, *log_level, *format_name, *cache_dir, *calibration, *cpus, *show;
   char *max_memory; /* --max-memory */
-  char *disable; /* --disable-pass, of the commands that load a model as a graph; "NAME,..." */
+  char *disable;    /* --disable-pass, of the commands that load a model as a graph; "NAME,..." */
   const char *disabled[32];
   uint32_t n_disabled;
+  char *model_file; /* --model-file: which file of MODEL */
+  char *found;      /* then: that file */
   char **plugin_dirs;
   int threads;
   const char *retry;    /* `plugins --retry NAME` */
   long long order_seed; /* --order-seed, for tests: tasks in random orders */
   cli_format format;
+  opts opts;
   double pack_start; /* progress of packing */
   uint64_t pack_first, pack_done;
   tn_error err;
   tn_runtime *rt;
 } cli;
 
-/* Parses argv with the command's own table in front of the common one. 0, or the exit code to leave with (after --help
- * EXIT_DONE with *done set). rest: the positional arguments (owned by pc). */
-int cli_parse(cli *c, int argc, const char **argv, struct poptOption *own, const char *usage, poptContext *pc,
-              const char ***rest, int *done);
-void cli_finish(cli *c, poptContext pc);
+/* How a command is called. */
+typedef struct cli_use {
+  const char *usage;   /* behind "tenon COMMAND " */
+  const char *operand; /* "MODEL": one is needed; "[MODEL]": one or none; NULL: none */
+  const opt_row *own, *more;
+  const char *more_title; /* of the table `more` */
+} cli_use;
+/* Given back after --help, where there is nothing left to do; main makes EXIT_DONE of it. */
+enum { CLI_HELPED = -1 };
+/* Parses argv with the command's own tables in front of the common one. 0, or the exit code to leave with. */
+int cli_parse(cli *c, int argc, const char **argv, const cli_use *use);
+void cli_finish(cli *c);
+/* --format json counts for mistakes too, wherever it stands. */
+void cli_find_json(cli *c, int argc, const char **argv);
+
+typedef struct cli_command {
+  const char *name;
+  int (*run)(int argc, const char **argv);
+} cli_command;
+/* What a command does, in a line; "" of one that is none. */
+const char *cli_summary(const char *command);
+/* Finds the command that argv[1] names, or answers help, --version and mistakes. The exit code,
+ * or CLI_HELPED. */
+int cli_dispatch(int argc, const char **argv);
 
 /* Holds the process to --max-memory. 0, or the exit code of a size that is none. */
 int cli_limit_memory(cli *c);
@@ -71,9 +95,9 @@ typedef struct cli_runtime {
 } cli_runtime;
 /* Where a program for --static comes from (bundle_link.c). */
 typedef struct cli_link {
-  const char *program;    /* the tenon that LIBDIR/tenon/static stands beside */
-  const char *plugin_dir; /* LIBDIR/tenon/plugins, or NULL */
-  const char *compiler;   /* NULL: cc */
+  const char *program;                       /* the tenon that LIBDIR/tenon/static stands beside */
+  const char *plugin_dir;                    /* LIBDIR/tenon/plugins, or NULL */
+  const char *compiler;                      /* NULL: cc */
   void (*used)(void *ctx, const char *file); /* called with each archive */
   void *ctx;
 } cli_link;

@@ -250,7 +250,6 @@ static int read_tests(cli *c, const bench_opts *o, bencher *b) {
   int rc = read_lengths(c, "-p", o->prompt ? o->prompt : "512", 0, &p);
   if (!rc) rc = read_lengths(c, "-n", o->predict ? o->predict : "128", 0, &n);
   if (!rc) rc = read_lengths(c, "-d", o->depth ? o->depth : "0", 0, &d);
-  if (!rc && (o->rounds < 1 || o->rounds > 10000)) rc = cli_usage(c, "-r takes 1 to 10000");
   if (rc) return rc;
   add_tests(b, &p, false, &d);
   add_tests(b, &n, true, &d);
@@ -265,41 +264,28 @@ static void bencher_finish(bencher *b) {
   tn_lm_destroy(b->lm);
 }
 
-static void bench_opts_finish(bench_opts *o) {
-  free(o->prompt);
-  free(o->predict);
-  free(o->depth);
-  for (char **s = o->peers; s && *s; s++) free(*s);
-  free(o->peers);
-}
-
 int cmd_bench(int argc, const char **argv) {
   cli c = {.command = "bench"};
   bench_opts o = {.rounds = 5};
-  struct poptOption own[] = {
-      {"n-prompt", 'p', POPT_ARG_STRING, &o.prompt, 0, "tokens of a prompt, or several (default 512; 0: none)",
-       "N,..."},
-      {"n-gen", 'n', POPT_ARG_STRING, &o.predict, 0, "tokens to generate, or several (default 128; 0: none)", "N,..."},
-      {"n-depth", 'd', POPT_ARG_STRING, &o.depth, 0, "positions in the caches before, or several (default 0)", "N,..."},
-      {"repetitions", 'r', POPT_ARG_INT, &o.rounds, 0, "rounds (default 5); medians are shown", "N"},
-      {"no-warmup", 0, POPT_ARG_NONE, &o.cold, 0, "count the first round too", NULL},
-      {"peer", 0, POPT_ARG_ARGV, &o.peers, 0,
+  const opt_row own[] = {
+      {"n-prompt", 'p', OPT_TEXT, &o.prompt, "N,...", NULL, "tokens of a prompt, or several", "512; 0: none"},
+      {"n-gen", 'n', OPT_TEXT, &o.predict, "N,...", NULL, "tokens to generate, or several", "128; 0: none"},
+      {"n-depth", 'd', OPT_TEXT, &o.depth, "N,...", NULL, "positions in the caches before, or several", "0"},
+      {"repetitions", 'r', OPT_INT, &o.rounds, "N", "1..10000", "rounds; medians are shown", NULL},
+      {"no-warmup", 0, OPT_FLAG, &o.cold, NULL, NULL, "count the first round too", NULL},
+      {"peer", 0, OPT_LIST, &o.peers, "CMD", NULL,
        "a command in the manner of llama-bench to run in turns with this: it is given -p, -n, -d, -r 1 and -o json "
        "(repeatable)",
-       "CMD"},
-      POPT_TABLEEND};
-  poptContext pc;
-  const char **rest;
+       NULL},
+      OPT_ROWS_END};
   bencher b = {.c = &c};
-  int done, rc = cli_parse(&c, argc, argv, own, "MODEL [options]", &pc, &rest, &done);
-  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
+  int rc = cli_parse(&c, argc, argv, &(cli_use){.usage = "MODEL [options]", .operand = "MODEL", .own = own});
   if (!rc) rc = read_tests(&c, &o, &b);
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = prepare(&b, &o, rest[0]);
+  if (!rc) rc = prepare(&b, &o, c.operand);
   if (!rc) rc = all_rounds(&b, &o);
-  if (!rc) rc = report(&b, &o, rest[0]);
+  if (!rc) rc = report(&b, &o, c.operand);
   bencher_finish(&b);
-  bench_opts_finish(&o);
-  cli_finish(&c, pc);
+  cli_finish(&c);
   return rc;
 }

@@ -205,54 +205,36 @@ static int verify(cli *c, const char *folder) {
   return EXIT_DONE;
 }
 
-static void free_list(char **list) {
-  for (char **p = list; p && *p; p++) free(*p);
-  free(list);
-}
-
 int cmd_bundle(int argc, const char **argv) {
   cli c = {.command = "bundle"};
   bundle_opts b = {0};
-  int done;
-  struct poptOption own[] = {
-      {"output", 'o', POPT_ARG_STRING, &b.out, 0, "the folder to make", "DIR"},
-      {"with", 0, POPT_ARG_ARGV, &b.with, 0, "ship this plugin of the profile though it takes no node (repeatable)",
-       "PLUGIN"},
-      {"max-size", 0, POPT_ARG_STRING, &b.max_size, 0, "fail (exit 1) where all files together take more",
-       "BYTES|nK|nM|nG"},
-      {"arch", 0, POPT_ARG_STRING, &b.arch, 0, "the machine that it is for: x86-64 or aarch64", "ARCH"},
-      {"prefix", 0, POPT_ARG_STRING, &b.prefix, 0, "take program, libraries and plugins of the Tenon installed there",
-       "DIR"},
-      {"static", 0, POPT_ARG_NONE, &b.linked, 0, "link the plugins into the program (needs a compiler)", NULL},
-      {"cc", 0, POPT_ARG_STRING, &b.compiler, 0, "the compiler that links, for the bundle's machine (default: cc)",
-       "CC"},
-      {"library-dir", 0, POPT_ARG_ARGV, &b.library_dirs, 0,
-       "search this folder for shared libraries first (repeatable)", "DIR"},
-      {"verify", 0, POPT_ARG_STRING, &b.verify, 0, "compare every byte of a bundle with its list, and do nothing else",
-       "DIR"},
-      POPT_TABLEEND};
-  poptContext pc;
-  const char **rest;
-  int rc = cli_parse(&c, argc, argv, own, "MODEL -o DIR [options]", &pc, &rest, &done);
+  const opt_row own[] = {
+      {"output", 'o', OPT_TEXT, &b.out, "DIR", NULL, "the folder to make", NULL},
+      {"with", 0, OPT_LIST, &b.with, "PLUGIN", NULL, "ship this plugin of the profile though it takes no node", NULL},
+      {"max-size", 0, OPT_TEXT, &b.max_size, "BYTES|nK|nM|nG", NULL, "fail (exit 1) where all files together take more",
+       NULL},
+      {"arch", 0, OPT_TEXT, &b.arch, "ARCH", NULL, "the machine that it is for: x86-64 or aarch64", NULL},
+      {"prefix", 0, OPT_TEXT, &b.prefix, "DIR", NULL,
+       "take program, libraries and plugins of the Tenon installed there", NULL},
+      {"static", 0, OPT_FLAG, &b.linked, NULL, NULL, "link the plugins into the program (needs a compiler)", NULL},
+      {"cc", 0, OPT_TEXT, &b.compiler, "CC", NULL, "the compiler that links, for the bundle's machine", "cc"},
+      {"library-dir", 0, OPT_LIST, &b.library_dirs, "DIR", NULL, "search this folder for shared libraries first", NULL},
+      {"verify", 0, OPT_TEXT, &b.verify, "DIR", NULL,
+       "compare every byte of a bundle with its list, and do nothing else", NULL},
+      OPT_ROWS_END};
+  int rc = cli_parse(&c, argc, argv, &(cli_use){.usage = "MODEL -o DIR [options]", .operand = "[MODEL]", .own = own});
   if (!rc && b.verify) {
-    rc = rest[0] ? cli_usage(&c, "--verify takes no MODEL") : verify(&c, b.verify);
+    rc = c.operand ? cli_usage(&c, "--verify takes no MODEL") : verify(&c, b.verify);
   } else if (!rc) {
-    if (!rest[0] || rest[1]) rc = cli_usage(&c, "one MODEL is needed");
+    if (!c.operand) rc = cli_usage(&c, "one MODEL is needed");
     if (!rc && (!b.out || !*b.out)) rc = cli_usage(&c, "-o DIR is needed");
     if (!rc && b.max_size && !(b.o.max_bytes = cli_size(b.max_size)))
       rc = cli_usage(&c, "--max-size '%s': bytes, or a number with K, M or G", b.max_size);
     if (!rc) rc = find_parts(&c, &b);
-    b.o.model = rest[0];
+    b.o.model = c.operand;
+    b.o.model_file = c.model_file;
     if (!rc) rc = open_and_make(&c, &b);
   }
-  free(b.out);
-  free(b.prefix);
-  free(b.arch);
-  free(b.max_size);
-  free(b.verify);
-  free(b.compiler);
-  free_list(b.with);
-  free_list(b.library_dirs);
-  cli_finish(&c, pc);
+  cli_finish(&c);
   return rc;
 }

@@ -150,27 +150,21 @@ static int calibrate(cli *c, const char *path, const calib_opts *o) {
 int cmd_calibrate(int argc, const char **argv) {
   cli c = {.command = "calibrate"};
   calib_opts o = {0};
-  int done;
-  struct poptOption own[] = {
-      {"text", 0, POPT_ARG_STRING, &o.text, 0, "a text, or a .json list of strings", "FILE"},
-      {"output", 'o', POPT_ARG_STRING, &o.out, 0, "the calibration file to write (.yaml)", "FILE"},
-      {"max-tokens", 0, POPT_ARG_INT, &o.max_tokens, 0, "first N tokens of each text (default: all)", "N"},
-      {"piece", 0, POPT_ARG_INT, &o.piece, 0, "tokens that run at once (default 512, at most the context)", "N"},
-      POPT_TABLEEND};
-  poptContext pc;
-  const char **rest;
-  int rc = cli_parse(&c, argc, argv, own, "MODEL --text FILE -o FILE [options]", &pc, &rest, &done);
-  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
+  const opt_row own[] = {
+      {"text", 0, OPT_TEXT, &o.text, "FILE", NULL, "a text, or a .json list of strings", NULL},
+      {"output", 'o', OPT_TEXT, &o.out, "FILE", NULL, "the calibration file to write (.yaml)", NULL},
+      {"max-tokens", 0, OPT_INT, &o.max_tokens, "N", "0..", "first N tokens of each text", "all"},
+      {"piece", 0, OPT_INT, &o.piece, "N", "0..", "tokens that run at once", "512, at most the context"},
+      OPT_ROWS_END};
+  int rc = cli_parse(&c, argc, argv,
+                     &(cli_use){.usage = "MODEL --text FILE -o FILE [options]", .operand = "MODEL", .own = own});
   if (!rc && !o.text) rc = cli_usage(&c, "--text FILE is needed");
   if (!rc && !o.out) rc = cli_usage(&c, "-o FILE is needed");
-  if (!rc && (o.max_tokens < 0 || o.piece < 0)) rc = cli_usage(&c, "--max-tokens and --piece take 0 or more");
   if (!rc && c.profile && strcmp(c.profile, "host") != 0)
     rc = cli_usage(&c, "calibration runs in f32 on the host: --profile '%s' has no part in it", c.profile);
-  if (!rc && !c.profile) c.profile = strdup("host");
+  if (!rc && !c.profile) c.profile = (char *)"host";
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = calibrate(&c, rest[0], &o);
-  free(o.text);
-  free(o.out);
-  cli_finish(&c, pc);
+  if (!rc) rc = calibrate(&c, c.operand, &o);
+  cli_finish(&c);
   return rc;
 }

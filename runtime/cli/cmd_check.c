@@ -141,20 +141,17 @@ static int print_check(cli *c, tn_model *m, int only_unsupported) {
 
 int cmd_check(int argc, const char **argv) {
   cli c = {.command = "check"};
-  int only = 0, done;
-  struct poptOption own[] = {
-      {"unsupported", 0, POPT_ARG_NONE, &only, 0, "list only what nobody takes; reads no tensor over 1 KiB", NULL},
-      {"disable-pass", 0, POPT_ARG_STRING, &c.disable, 0, "leave these passes out, or all", "NAME,...|all"},
-      POPT_TABLEEND};
-  poptContext pc;
-  const char **rest;
+  int only = 0;
+  const opt_row own[] = {
+      {"unsupported", 0, OPT_FLAG, &only, NULL, NULL, "list only what nobody takes; reads no tensor over 1 KiB", NULL},
+      {"disable-pass", 0, OPT_TEXT, &c.disable, "NAME,...|all", NULL, "leave these passes out, or all", NULL},
+      OPT_ROWS_END};
   tn_model *m = NULL;
-  int rc = cli_parse(&c, argc, argv, own, "MODEL [options]", &pc, &rest, &done);
-  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
+  int rc = cli_parse(&c, argc, argv, &(cli_use){.usage = "MODEL [options]", .operand = "MODEL", .own = own});
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = cli_load(&c, rest[0], TN_MODEL_INSPECT | (only ? TN_MODEL_UNREAD : 0), &m);
+  if (!rc) rc = cli_load(&c, c.operand, TN_MODEL_INSPECT | (only ? TN_MODEL_UNREAD : 0), &m);
   if (!rc) rc = print_check(&c, m, only);
   tn_model_destroy(m);
-  cli_finish(&c, pc);
+  cli_finish(&c);
   return rc;
 }

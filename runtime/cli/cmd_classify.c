@@ -122,33 +122,26 @@ int cmd_classify(int argc, const char **argv) {
   cli c = {.command = "classify"};
   classify_opts o = {.top = 5};
   names l = {0};
-  int done;
-  struct poptOption own[] = {
-      {"image", 0, POPT_ARG_ARGV, &o.images, 0, "a PNG or JPEG file (repeatable)", "FILE"},
-      {"top", 0, POPT_ARG_INT, &o.top, 0, "classes that are shown (5)", "N"},
-      {"labels", 0, POPT_ARG_STRING, &o.labels, 0, "class names, or the texts of a CLIP model", "A,B,..."},
-      {"labels-file", 0, POPT_ARG_STRING, &o.labels_file, 0, "the same from a file, one per line", "FILE"},
-      {"prompt", 0, POPT_ARG_STRING, &o.prompt, 0, "CLIP: what is made of a label ('a photo of a {}')", "TEXT"},
-      {"preprocessor", 0, POPT_ARG_STRING, &o.preprocessor, 0, "another preprocessor_config.json", "FILE"},
-      {"save-pixels", 0, POPT_ARG_STRING, &o.pixels, 0, "write what the model is fed as .npy or .pb", "FILE"},
-      POPT_TABLEEND};
-  poptContext pc;
-  const char **rest;
-  int rc = cli_parse(&c, argc, argv, own, "MODEL --image FILE [--labels A,B,...]", &pc, &rest, &done);
-  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
+  const opt_row own[] = {
+      {"image", 0, OPT_LIST, &o.images, "FILE", NULL, "a PNG or JPEG file", NULL},
+      {"top", 0, OPT_INT, &o.top, "N", "1..", "classes that are shown", NULL},
+      {"labels", 0, OPT_TEXT, &o.labels, "A,B,...", NULL, "class names, or the texts of a CLIP model", NULL},
+      {"labels-file", 0, OPT_TEXT, &o.labels_file, "FILE", NULL, "the same from a file, one per line", NULL},
+      {"prompt", 0, OPT_TEXT, &o.prompt, "TEXT", NULL, "CLIP: what is made of a label ('a photo of a {}')", NULL},
+      {"preprocessor", 0, OPT_TEXT, &o.preprocessor, "FILE", NULL, "another preprocessor_config.json", NULL},
+      {"save-pixels", 0, OPT_TEXT, &o.pixels, "FILE", NULL, "write what the model is fed as .npy or .pb", NULL},
+      OPT_ROWS_END};
+  int rc = cli_parse(&c, argc, argv,
+                     &(cli_use){.usage = "MODEL --image FILE [--labels A,B,...]", .operand = "MODEL", .own = own});
   if (!rc && !o.images) rc = cli_usage(&c, "which --image?");
-  if (!rc && o.top < 1) rc = cli_usage(&c, "--top %d", o.top);
   if (!rc && o.labels && o.labels_file) rc = cli_usage(&c, "--labels and --labels-file");
   if (!rc) {
     const tn_status st = read_labels(&c, &o, &l);
     if (st != TN_OK) rc = cli_fail(&c, st);
   }
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = classify(&c, rest[0], &o, &l);
-  for (char **p = o.images; p && *p; p++) free(*p);
-  free(o.images);
-  free(o.labels), free(o.labels_file), free(o.prompt), free(o.preprocessor), free(o.pixels);
+  if (!rc) rc = classify(&c, c.operand, &o, &l);
   free(l.v), free(l.text);
-  cli_finish(&c, pc);
+  cli_finish(&c);
   return rc;
 }

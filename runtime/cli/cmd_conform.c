@@ -34,11 +34,9 @@ static const struct {
               {"llm", TNI_CF_LEVEL_LLM},
               {"vision", TNI_CF_LEVEL_VISION}};
 
-static int parse_level(conform *k) {
+static void find_level(conform *k) {
   for (size_t i = 0; k->level && i < sizeof levels / sizeof *levels; i++)
     if (!strcmp(k->level, levels[i].name)) k->run.level = levels[i].bit;
-  if (!k->level || k->run.level) return 0;
-  return cli_usage(&k->c, "unknown --level '%s' (abi, claimed, matmul, llm, vision)", k->level);
 }
 
 /* A seed that was not given is drawn; it is printed with the results. */
@@ -62,9 +60,6 @@ static int parse_rest(conform *k) {
   }
   for (char **o = k->options; o && *o; o++)
     if (!strchr(*o, '=')) return cli_usage(&k->c, "--option takes KEY=VALUE, not '%s'", *o);
-  if (k->jobs < 0 || k->jobs > 256) return cli_usage(&k->c, "--jobs takes 1 to 256");
-  if (k->device < 0) return cli_usage(&k->c, "--device takes 0, 1, ...");
-  if (!(k->patience >= 0.1 && k->patience <= 1000)) return cli_usage(&k->c, "--patience takes 0.1 to 1000");
   const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
   k->run.jobs = k->jobs ? (uint32_t)k->jobs : cpus > 0 && cpus < 64 ? (uint32_t)cpus : 1;
   k->run.wrapper = k->wrapped;
@@ -206,57 +201,44 @@ static int run(conform *k) {
 
 static void nothing(void *object) { (void)object; }
 
-static void finish(conform *k, poptContext pc) {
-  char *const strings[] = {k->level, k->junit, k->model, k->replay_dir, k->worker, k->wrapper, k->section, k->seed};
-  for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) free(strings[i]);
-  for (char **s = k->cases; s && *s; s++) free(*s);
-  for (char **s = k->options; s && *s; s++) free(*s);
-  free(k->cases);
-  free(k->options);
-  cli_finish(&k->c, pc);
-}
-
 int cmd_conform(int argc, const char **argv) {
   conform k = {.c = {.command = "conform"}, .patience = 1};
-  struct poptOption own[] = {
-      {"case", 0, POPT_ARG_ARGV, &k.cases, 0, "only cases whose name matches, '*' also '/' (repeatable)", "GLOB"},
-      {"seed", 0, POPT_ARG_STRING, &k.seed, 0, "of all that is random (default: drawn, and printed)", "S"},
-      {"level", 0, POPT_ARG_STRING, &k.level, 0,
-       "abi, claimed, matmul, llm, vision: what it must do (docs/conformance.md)", "LEVEL"},
-      {"option", 0, POPT_ARG_ARGV, &k.options, 0, "option of the plugin (repeatable)", "KEY=VALUE"},
-      {"plugin", 0, POPT_ARG_STRING, &k.section, 0,
-       "take the options that --profile gives this plugin (default: its file)", "NAME"},
-      {"device", 0, POPT_ARG_INT, &k.device, 0, "index of the device (default: 0)", "N"},
-      {"model", 0, POPT_ARG_STRING, &k.model, 0, "ask for claims of this model too, and run what it claims", "MODEL"},
-      {"replay", 0, POPT_ARG_STRING, &k.replay_dir, 0, "only a case that `tenon verify --each-node` saved", "DIR"},
-      {"thorough", 0, POPT_ARG_NONE, &k.thorough, 0, "more of everything: a long run", NULL},
-      {"jobs", 0, POPT_ARG_INT, &k.jobs, 0, "cases at once (default: one per processor)", "N"},
-      {"patience", 0, POPT_ARG_DOUBLE, &k.patience, 0, "factor on all time limits (emulators, sanitizers)", "X"},
-      {"list", 0, POPT_ARG_NONE, &k.list, 0, "only name the cases", NULL},
-      {"verbose", 'v', POPT_ARG_NONE, &k.verbose, 0, "show cases that pass, too", NULL},
-      {"junit", 0, POPT_ARG_STRING, &k.junit, 0, "write a JUnit report", "FILE"},
-      {"wrapper", 0, POPT_ARG_STRING, &k.wrapper, 0, "start cases with this command, such as an emulator", "CMD"},
-      {"worker", 0, POPT_ARG_STRING, &k.worker, 0, "the program tenon-conform (default: the installed one)", "FILE"},
-      POPT_TABLEEND};
-  poptContext pc;
-  const char **rest;
-  int done;
-  int rc = cli_parse(&k.c, argc, argv, own, "PLUGIN.so|host [options]", &pc, &rest, &done);
-  if (!rc && !rest[0]) rc = cli_usage(&k.c, "which plugin? (a .so file, or 'host')");
-  if (!rc && rest[1]) rc = cli_usage(&k.c, "'%s' is too much", rest[1]);
+  const opt_row own[] = {
+      {"case", 0, OPT_LIST, &k.cases, "GLOB", NULL, "only cases whose name matches, '*' also '/'", NULL},
+      {"seed", 0, OPT_TEXT, &k.seed, "S", NULL, "of all that is random", "drawn, and printed"},
+      {"level", 0, OPT_TEXT, &k.level, NULL, "abi|claimed|matmul|llm|vision", "what it must do (docs/conformance.md)",
+       NULL},
+      {"option", 0, OPT_LIST, &k.options, "KEY=VALUE", NULL, "option of the plugin", NULL},
+      {"plugin", 0, OPT_TEXT, &k.section, "NAME", NULL, "take the options that --profile gives this plugin",
+       "its file"},
+      {"device", 0, OPT_INT, &k.device, "N", "0..", "index of the device", NULL},
+      {"model", 0, OPT_TEXT, &k.model, "MODEL", NULL, "ask for claims of this model too, and run what it claims", NULL},
+      {"replay", 0, OPT_TEXT, &k.replay_dir, "DIR", NULL, "only a case that `tenon verify --each-node` saved", NULL},
+      {"thorough", 0, OPT_FLAG, &k.thorough, NULL, NULL, "more of everything: a long run", NULL},
+      {"jobs", 0, OPT_INT, &k.jobs, "N", "0..256", "cases at once", "one per processor"},
+      {"patience", 0, OPT_REAL, &k.patience, "X", "0.1..1000", "factor on all time limits (emulators, sanitizers)",
+       NULL},
+      {"list", 0, OPT_FLAG, &k.list, NULL, NULL, "only name the cases", NULL},
+      {"verbose", 'v', OPT_FLAG, &k.verbose, NULL, NULL, "show cases that pass, too", NULL},
+      {"junit", 0, OPT_TEXT, &k.junit, "FILE", NULL, "write a JUnit report", NULL},
+      {"wrapper", 0, OPT_TEXT, &k.wrapper, "CMD", NULL, "start cases with this command, such as an emulator", NULL},
+      {"worker", 0, OPT_TEXT, &k.worker, "FILE", NULL, "the program tenon-conform", "the installed one"},
+      OPT_ROWS_END};
+  int rc =
+      cli_parse(&k.c, argc, argv, &(cli_use){.usage = "PLUGIN.so|host [options]", .operand = "PLUGIN", .own = own});
   if (!rc && k.section && !k.c.profile) rc = cli_usage(&k.c, "--plugin says whose options of a --profile are meant");
   if (!rc && k.replay_dir && k.cases) rc = cli_usage(&k.c, "--replay is a case of its own");
-  if (!rc) rc = parse_level(&k);
+  find_level(&k);
   if (!rc) rc = parse_seed(&k);
-  if (!rc && k.replay_dir && (k.cases = calloc(2, sizeof *k.cases))) k.cases[0] = strdup("replay/*");
+  if (!rc && k.replay_dir) k.cases = (char *[]){(char *)"replay/*", NULL};
   if (!rc) rc = parse_rest(&k);
-  if (!rc) rc = look_at_file(&k, rest[0]);
+  if (!rc) rc = look_at_file(&k, k.c.operand);
   if (!rc) rc = find_worker(&k);
   if (!rc) {
     collect_args(&k);
     cli_cancel_by(nothing, &k);
     rc = run(&k);
   }
-  finish(&k, pc);
+  cli_finish(&k.c);
   return rc;
 }

@@ -191,10 +191,7 @@ static int embed(cli *c, const char *model, const embed_opts *o, const lines *l)
 
 static int check(cli *c, const embed_opts *o) {
   if (!o->file && !o->texts) return cli_usage(c, "what is to be embedded? -f FILE or -p TEXT");
-  if (o->pool && pool_of(o->pool) < 0)
-    return cli_usage(c, "--pool '%s': auto, mean, cls, max, last, mean_sqrt_len or none", o->pool);
   if (o->normalize && o->no_normalize) return cli_usage(c, "--normalize and --no-normalize");
-  if (o->max_tokens < 0 || o->batch < 0 || o->top < 0) return cli_usage(c, "a count below 0");
   return 0;
 }
 
@@ -203,35 +200,29 @@ int cmd_embed(int argc, const char **argv) {
   embed_opts o = {0};
   lines l = {0};
   char *text = NULL;
-  int done;
-  struct poptOption own[] = {
-      {"file", 'f', POPT_ARG_STRING, &o.file, 0, "texts, one per line; - is standard input", "FILE"},
-      {"text", 'p', POPT_ARG_ARGV, &o.texts, 0, "a text (repeatable)", "TEXT"},
-      {"query", 0, POPT_ARG_STRING, &o.query, 0, "rank the texts by their cosine to this one", "TEXT"},
-      {"top", 0, POPT_ARG_INT, &o.top, 0, "with --query: only the best N", "N"},
-      {"pool", 0, POPT_ARG_STRING, &o.pool, 0,
-       "mean, cls, max, last, mean_sqrt_len or none (default: what the folder says)", "HOW"},
-      {"normalize", 0, POPT_ARG_NONE, &o.normalize, 0, "scale vectors to length 1", NULL},
-      {"no-normalize", 0, POPT_ARG_NONE, &o.no_normalize, 0, "do not, whatever the folder says", NULL},
-      {"max-tokens", 0, POPT_ARG_INT, &o.max_tokens, 0, "cut texts to N tokens (default: what the folder says)", "N"},
-      {"batch", 0, POPT_ARG_INT, &o.batch, 0, "texts of one run (32)", "N"},
-      {"out", 'o', POPT_ARG_STRING, &o.out, 0, "write the vectors as .npy or .pb", "FILE"},
-      POPT_TABLEEND};
-  poptContext pc;
-  const char **rest;
-  int rc = cli_parse(&c, argc, argv, own, "MODEL -f FILE|-p TEXT [--query TEXT]", &pc, &rest, &done);
-  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
+  const opt_row own[] = {
+      {"file", 'f', OPT_TEXT, &o.file, "FILE", NULL, "texts, one per line; - is standard input", NULL},
+      {"text", 'p', OPT_LIST, &o.texts, "TEXT", NULL, "a text", NULL},
+      {"query", 0, OPT_TEXT, &o.query, "TEXT", NULL, "rank the texts by their cosine to this one", NULL},
+      {"top", 0, OPT_INT, &o.top, "N", "0..", "with --query: only the best N", "all"},
+      {"pool", 0, OPT_TEXT, &o.pool, NULL, "auto|mean|cls|max|last|mean_sqrt_len|none", "how tokens become one vector",
+       "what the folder says"},
+      {"normalize", 0, OPT_FLAG, &o.normalize, NULL, NULL, "scale vectors to length 1", NULL},
+      {"no-normalize", 0, OPT_FLAG, &o.no_normalize, NULL, NULL, "do not, whatever the folder says", NULL},
+      {"max-tokens", 0, OPT_INT, &o.max_tokens, "N", "0..", "cut texts to N tokens", "what the folder says"},
+      {"batch", 0, OPT_INT, &o.batch, "N", "0..", "texts of one run", "32"},
+      {"out", 'o', OPT_TEXT, &o.out, "FILE", NULL, "write the vectors as .npy or .pb", NULL},
+      OPT_ROWS_END};
+  int rc = cli_parse(&c, argc, argv,
+                     &(cli_use){.usage = "MODEL -f FILE|-p TEXT [--query TEXT]", .operand = "MODEL", .own = own});
   if (!rc) rc = check(&c, &o);
   if (!rc) {
     const tn_status st = collect(&c, &o, &l, &text);
     if (st != TN_OK) rc = cli_fail(&c, st);
   }
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = embed(&c, rest[0], &o, &l);
-  for (char **p = o.texts; p && *p; p++) free(*p);
-  free(o.texts);
-  free(o.file), free(o.query), free(o.pool), free(o.out);
+  if (!rc) rc = embed(&c, c.operand, &o, &l);
   free(text), free(l.v), free(l.len);
-  cli_finish(&c, pc);
+  cli_finish(&c);
   return rc;
 }

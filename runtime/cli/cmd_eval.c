@@ -239,26 +239,18 @@ static int evaluate(cli *c, const char *path, const eval_opts *o) {
 int cmd_eval(int argc, const char **argv) {
   cli c = {.command = "eval"};
   eval_opts o = {0};
-  int done;
-  struct poptOption own[] = {
-      {"text", 0, POPT_ARG_STRING, &o.text, 0, "a text, or a .json list of strings that are scored one by one", "FILE"},
-      {"against", 0, POPT_ARG_STRING, &o.against, 0, "reference or host: adds KL divergence and top-1 agreement",
-       "WHAT"},
-      {"max-tokens", 0, POPT_ARG_INT, &o.max_tokens, 0, "first N tokens of each text (default: the context)", "N"},
-      {"decode", 0, POPT_ARG_INT, &o.decode, 0, "compute the last N positions of each text one by one (default: 0)",
-       "N"},
-      POPT_TABLEEND};
-  poptContext pc;
-  const char **rest;
-  int rc = cli_parse(&c, argc, argv, own, "MODEL --text FILE [options]", &pc, &rest, &done);
-  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
+  const opt_row own[] = {
+      {"text", 0, OPT_TEXT, &o.text, "FILE", NULL, "a text, or a .json list of strings that are scored one by one",
+       NULL},
+      {"against", 0, OPT_TEXT, &o.against, NULL, "reference|host", "adds KL divergence and top-1 agreement", NULL},
+      {"max-tokens", 0, OPT_INT, &o.max_tokens, "N", "0..", "first N tokens of each text", "the context"},
+      {"decode", 0, OPT_INT, &o.decode, "N", "0..", "compute the last N positions of each text one by one", NULL},
+      OPT_ROWS_END};
+  int rc =
+      cli_parse(&c, argc, argv, &(cli_use){.usage = "MODEL --text FILE [options]", .operand = "MODEL", .own = own});
   if (!rc && !o.text) rc = cli_usage(&c, "--text FILE is needed");
-  if (!rc && o.max_tokens < 0) rc = cli_usage(&c, "--max-tokens takes 0 or more");
-  if (!rc && o.decode < 0) rc = cli_usage(&c, "--decode takes 0 or more");
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = evaluate(&c, rest[0], &o);
-  free(o.text);
-  free(o.against);
-  cli_finish(&c, pc);
+  if (!rc) rc = evaluate(&c, c.operand, &o);
+  cli_finish(&c);
   return rc;
 }

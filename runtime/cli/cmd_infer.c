@@ -100,24 +100,18 @@ static int infer(cli *c, tn_model *m, char **in, const char *dir) {
 int cmd_infer(int argc, const char **argv) {
   cli c = {.command = "infer"};
   char **in = NULL, *dir = NULL;
-  int done;
-  struct poptOption own[] = {
-      {"in", 0, POPT_ARG_ARGV, &in, 0, "an input: .npy or .pb (repeatable)", "NAME=FILE"},
-      {"out", 0, POPT_ARG_STRING, &dir, 0, "write outputs as .npy into this folder", "DIR"},
-      {"disable-pass", 0, POPT_ARG_STRING, &c.disable, 0, "leave these passes out, or all", "NAME,...|all"},
-      POPT_TABLEEND};
-  poptContext pc;
-  const char **rest;
+  const opt_row own[] = {
+      {"in", 0, OPT_LIST, &in, "NAME=FILE", NULL, "an input: .npy or .pb", NULL},
+      {"out", 0, OPT_TEXT, &dir, "DIR", NULL, "write outputs as .npy into this folder", NULL},
+      {"disable-pass", 0, OPT_TEXT, &c.disable, "NAME,...|all", NULL, "leave these passes out, or all", NULL},
+      OPT_ROWS_END};
   tn_model *m = NULL;
-  int rc = cli_parse(&c, argc, argv, own, "MODEL --in NAME=FILE ... --out DIR", &pc, &rest, &done);
-  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
+  int rc = cli_parse(&c, argc, argv,
+                     &(cli_use){.usage = "MODEL --in NAME=FILE ... --out DIR", .operand = "MODEL", .own = own});
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = cli_load(&c, rest[0], 0, &m);
+  if (!rc) rc = cli_load(&c, c.operand, 0, &m);
   if (!rc) rc = infer(&c, m, in, dir);
   tn_model_destroy(m);
-  for (char **p = in; p && *p; p++) free(*p);
-  free(in);
-  free(dir);
-  cli_finish(&c, pc);
+  cli_finish(&c);
   return rc;
 }

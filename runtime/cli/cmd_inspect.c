@@ -149,23 +149,17 @@ static int inspect(cli *c, const char *path, inspect_opts *o) {
 int cmd_inspect(int argc, const char **argv) {
   cli c = {.command = "inspect"};
   inspect_opts o = {0};
-  int done;
-  struct poptOption own[] = {
-      {"dims", 0, POPT_ARG_STRING, &o.dims, 0, "dims for the memory statement", "NAME=N,..."},
-      {"max-seq", 0, POPT_ARG_LONGLONG, &o.max_seq, 0, "context for the memory statement", "N"},
-      {"dump", 0, POPT_ARG_STRING, &o.dump, 0, "write the graph (.dot for graphviz, else text)", "FILE"},
-      {"passes", 0, POPT_ARG_NONE, &o.passes, 0, "how often each pass fired", NULL},
-      {"disable-pass", 0, POPT_ARG_STRING, &c.disable, 0, "leave these passes out, or all", "NAME,...|all"},
-      POPT_TABLEEND};
-  poptContext pc;
-  const char **rest;
-  int rc = cli_parse(&c, argc, argv, own, "MODEL [options]", &pc, &rest, &done);
-  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
+  const opt_row own[] = {
+      {"dims", 0, OPT_TEXT, &o.dims, "NAME=N,...", NULL, "dims for the memory statement", NULL},
+      {"max-seq", 0, OPT_LONG, &o.max_seq, "N", "0..", "context for the memory statement", "what the model says"},
+      {"dump", 0, OPT_TEXT, &o.dump, "FILE", NULL, "write the graph (.dot for graphviz, else text)", NULL},
+      {"passes", 0, OPT_FLAG, &o.passes, NULL, NULL, "how often each pass fired", NULL},
+      {"disable-pass", 0, OPT_TEXT, &c.disable, "NAME,...|all", NULL, "leave these passes out, or all", NULL},
+      OPT_ROWS_END};
+  int rc = cli_parse(&c, argc, argv, &(cli_use){.usage = "MODEL [options]", .operand = "MODEL", .own = own});
   if (!rc) rc = parse_dims(&c, &o);
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = inspect(&c, rest[0], &o);
-  free(o.dims);
-  free(o.dump);
-  cli_finish(&c, pc);
+  if (!rc) rc = inspect(&c, c.operand, &o);
+  cli_finish(&c);
   return rc;
 }

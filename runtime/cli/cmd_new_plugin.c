@@ -85,17 +85,11 @@ static int make(cli *c, const char *name, const char *dir) {
 int cmd_new_plugin(int argc, const char **argv) {
   cli c = {.command = "new-plugin"};
   char *dir = NULL;
-  int done;
-  struct poptOption own[] = {{"dir", 0, POPT_ARG_STRING, &dir, 0, "folder to make (default: NAME, in this one)", "DIR"},
-                             POPT_TABLEEND};
-  poptContext pc;
-  const char **rest;
-  int rc = cli_parse(&c, argc, argv, own, "NAME [options]", &pc, &rest, &done);
-  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one NAME is needed");
-  if (!rc && !is_name(rest[0]))
+  const opt_row own[] = {{"dir", 0, OPT_TEXT, &dir, "DIR", NULL, "folder to make", "NAME, in this one"}, OPT_ROWS_END};
+  int rc = cli_parse(&c, argc, argv, &(cli_use){.usage = "NAME [options]", .operand = "NAME", .own = own});
+  if (!rc && !is_name(c.operand))
     rc = cli_usage(&c, "a NAME is 1 to 31 of a-z, 0-9 and '-', begins with a letter and does not end with '-'");
-  if (!rc) rc = make(&c, rest[0], dir ? dir : rest[0]);
-  free(dir);
-  cli_finish(&c, pc);
+  if (!rc) rc = make(&c, c.operand, dir ? dir : c.operand);
+  cli_finish(&c);
   return rc;
 }

@@ -180,24 +180,18 @@ static int pack(cli *c, const char *path, const pack_opts *o) {
 int cmd_pack(int argc, const char **argv) {
   cli c = {.command = "pack"};
   pack_opts o = {0};
-  int done;
-  struct poptOption own[] = {
-      {"format", 0, POPT_ARG_ARGV, &o.formats, 0,
-       "with --report: try this weight format of any plugin, NAME or NAME:PARAM,...; or text, md, csv, json", "FORMAT"},
-      {"report", 0, POPT_ARG_NONE, &o.report, 0, "errors of every matrix and the worst", NULL},
-      {"disable-pass", 0, POPT_ARG_STRING, &c.disable, 0, "leave these passes out, or all", "NAME,...|all"},
-      POPT_TABLEEND};
-  poptContext pc;
-  const char **rest;
-  int rc = cli_parse(&c, argc, argv, own, "MODEL [options]", &pc, &rest, &done);
+  const opt_row own[] = {
+      {"format", 0, OPT_LIST, &o.formats, "FORMAT", NULL,
+       "with --report: try this weight format of any plugin, NAME or NAME:PARAM,...; or text, md, csv, json", NULL},
+      {"report", 0, OPT_FLAG, &o.report, NULL, NULL, "errors of every matrix and the worst", NULL},
+      {"disable-pass", 0, OPT_TEXT, &c.disable, "NAME,...|all", NULL, "leave these passes out, or all", NULL},
+      OPT_ROWS_END};
+  int rc = cli_parse(&c, argc, argv, &(cli_use){.usage = "MODEL [options]", .operand = "MODEL", .own = own});
   if (!rc) rc = parse_formats(&c, &o);
-  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
   if (!rc && o.format && !o.report)
     rc = cli_usage(&c, "devices choose their formats (options of the profile): --format goes with --report");
   if (!rc) rc = cli_open(&c, o.format ? TN_RT_SCAN : 0);
-  if (!rc) rc = o.format ? report_format(&c, rest[0], &o) : pack(&c, rest[0], &o);
-  for (char **f = o.formats; f && *f; f++) free(*f);
-  free(o.formats);
-  cli_finish(&c, pc);
+  if (!rc) rc = o.format ? report_format(&c, c.operand, &o) : pack(&c, c.operand, &o);
+  cli_finish(&c);
   return rc;
 }

@@ -122,20 +122,16 @@ static int list(cli *c, int formats) {
 
 int cmd_plugins(int argc, const char **argv) {
   cli c = {.command = "plugins"};
-  int formats = 0, done;
+  int formats = 0;
   char *retry = NULL;
-  struct poptOption own[] = {
-      {"formats", 0, POPT_ARG_NONE, &formats, 0, "list weight formats", NULL},
-      {"retry", 0, POPT_ARG_STRING, &retry, 0, "try a plugin again that is in quarantine, or probe it anew", "NAME"},
-      POPT_TABLEEND};
-  poptContext pc;
-  const char **rest;
-  int rc = cli_parse(&c, argc, argv, own, "[options]", &pc, &rest, &done);
-  if (!rc && rest[0]) rc = cli_usage(&c, "'%s' is too much", rest[0]);
+  const opt_row own[] = {
+      {"formats", 0, OPT_FLAG, &formats, NULL, NULL, "list weight formats", NULL},
+      {"retry", 0, OPT_TEXT, &retry, "NAME", NULL, "try a plugin again that is in quarantine, or probe it anew", NULL},
+      OPT_ROWS_END};
+  int rc = cli_parse(&c, argc, argv, &(cli_use){.usage = "[options]", .operand = NULL, .own = own});
   c.retry = retry;
   if (!rc) rc = cli_open(&c, TN_RT_SCAN);
   if (!rc) rc = list(&c, formats);
-  cli_finish(&c, pc);
-  free(retry);
+  cli_finish(&c);
   return rc;
 }

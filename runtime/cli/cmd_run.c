@@ -23,16 +23,28 @@ static int on_token(void *user, int32_t id, const char *text, size_t n) {
   return ferror(stdout);
 }
 
+/* Without a tokenizer there is nothing to print but ids. */
+static tn_status has_text(const tn_lm *lm, const int32_t *ids, size_t n, tn_error *err) {
+  char *text = NULL;
+  size_t n_text;
+  const tn_status st = tn_lm_decode(lm, ids, n, 0, &text, &n_text, err);
+  tn_free(text);
+  if (st == TN_E_UNAVAILABLE)
+    snprintf(err->message, sizeof err->message, "the file is missing: add --ids to print token ids");
+  return st;
+}
+
 static int generate(cli *c, tn_lm *lm, const gen_opts *g, const char *prompt, size_t n) {
   tn_gen_params p;
-  int rc = gen_params(c, g, lm, &p);
-  if (rc) return rc;
   tn_chat *chat = NULL;
   tn_gen_result res = {.h = {sizeof res, 1, 0}};
   out o = {g->ids, 1};
   int32_t *ids = NULL;
   size_t n_ids = 0;
-  tn_status st = tn_lm_encode(lm, prompt, n, 1, &ids, &n_ids, &c->err);
+  int rc = gen_params(c, g, lm, &p);
+  if (!rc) rc = gen_ids(c, g, lm, prompt, n, &ids, &n_ids);
+  if (rc) return rc;
+  tn_status st = g->ids ? TN_OK : has_text(lm, ids, n_ids, &c->err);
   if (st == TN_OK) st = tn_chat_create(lm, &chat, &c->err);
   for (size_t i = 0; st == TN_OK && g->ids && i < n_ids; i++) print_id(&o, ids[i]);
   cli_cancel_chat(chat);
@@ -54,22 +66,17 @@ static int generate(cli *c, tn_lm *lm, const gen_opts *g, const char *prompt, si
 int cmd_run(int argc, const char **argv) {
   cli c = {.command = "run"};
   gen_opts g;
-  struct poptOption own[13];
-  gen_options(&g, own);
-  poptContext pc;
-  const char **rest;
+  gen_options(&g);
   char *prompt = NULL;
   size_t n = 0;
-  int done, rc = cli_parse(&c, argc, argv, own, "MODEL -p TEXT [options]", &pc, &rest, &done);
+  int rc = cli_parse(&c, argc, argv, &(cli_use){.usage = "MODEL -p TEXT [options]", .operand = "MODEL", .own = g.rows});
   tn_lm *lm = NULL;
-  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
   if (!rc) rc = gen_prompt(&c, &g, &prompt, &n);
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = gen_load(&c, rest[0], 0, &lm);
+  if (!rc) rc = gen_load(&c, c.operand, 0, &lm);
   if (!rc) rc = generate(&c, lm, &g, prompt, n);
   tn_lm_destroy(lm);
   free(prompt);
-  gen_options_finish(&g);
-  cli_finish(&c, pc);
+  cli_finish(&c);
   return rc;
 }

@@ -86,14 +86,14 @@ static tn_status cannot_write(cli *c, const char *path) {
   return TN_E_IO;
 }
 
-static tn_status traced(cli *c, tn_lm *lm, tracer *t, const tn_gen_params *p, const char *prompt, size_t n,
+static tn_status traced(cli *c, tn_lm *lm, tracer *t, const tn_gen_params *p, const int32_t *ids, size_t n,
                         tn_gen_result *res) {
   tn_chat *chat = NULL;
   tn_status st = tn_chat_create(lm, &chat, &c->err);
   if (st == TN_OK) tn_chat_trace(chat, on_event, t);
   cli_cancel_chat(chat);
   if (t->parts) parts_begin(t->parts);
-  if (st == TN_OK) st = tn_generate(chat, prompt, n, p, on_token, t->parts, res, &c->err);
+  if (st == TN_OK) st = tn_generate_ids(chat, ids, n, p, on_token, t->parts, res, &c->err);
   if (t->parts) parts_end(t->parts);
   cli_cancel_chat(NULL);
   tn_chat_destroy(chat);
@@ -108,14 +108,21 @@ typedef struct trace_opts {
 static int trace(cli *c, tn_lm *lm, const gen_opts *g, const trace_opts *o, const char *model, const char *prompt,
                  size_t n) {
   tn_gen_params p;
+  int32_t *ids = NULL;
+  size_t n_ids = 0;
   int rc = gen_params(c, g, lm, &p);
+  if (!rc) rc = gen_ids(c, g, lm, prompt, n, &ids, &n_ids);
   if (rc) return rc;
   parts sums = {0};
   tracer t = {.f = o->path ? fopen(o->path, "w") : NULL, .parts = o->summary ? &sums : NULL};
-  if (o->path && !t.f) return cli_fail(c, cannot_write(c, o->path));
+  if (o->path && !t.f) {
+    tn_free(ids);
+    return cli_fail(c, cannot_write(c, o->path));
+  }
   if (t.f) fprintf(t.f, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
   tn_gen_result res = {.h = {sizeof res, 1, 0}};
-  tn_status st = traced(c, lm, &t, &p, prompt, n, &res);
+  tn_status st = traced(c, lm, &t, &p, ids, n_ids, &res);
+  tn_free(ids);
   if (t.f) fprintf(t.f, "\n]}\n");
   if (t.f && fclose(t.f) != 0 && st == TN_OK) st = cannot_write(c, o->path);
   for (int i = 0; i < t.n_tracks; i++) free(t.tracks[i]);
@@ -135,29 +142,27 @@ int cmd_trace(int argc, const char **argv) {
   gen_opts g;
   trace_opts o = {0};
   char *prompt = NULL;
-  struct poptOption gen[13];
-  gen_options(&g, gen);
+  gen_options(&g);
   g.n = 16;
-  struct poptOption own[] = {{"output", 'o', POPT_ARG_STRING, &o.path, 0, "the trace file (JSON)", "FILE"},
-                             {"summary", 0, POPT_ARG_NONE, &o.summary, 0,
-                              "where the time goes by what tasks compute, in the format that --format names", NULL},
-                             {NULL, 0, POPT_ARG_INCLUDE_TABLE, gen, 0, "Generation (default: 16 tokens):", NULL},
-                             POPT_TABLEEND};
-  poptContext pc;
-  const char **rest;
+  const opt_row own[] = {{"output", 'o', OPT_TEXT, &o.path, "FILE", NULL, "the trace file (JSON)", NULL},
+                         {"summary", 0, OPT_FLAG, &o.summary, NULL, NULL,
+                          "where the time goes by what tasks compute, in the format that --format names", NULL},
+                         OPT_ROWS_END};
   size_t n = 0;
-  int done, rc = cli_parse(&c, argc, argv, own, "MODEL -p TEXT [-o FILE] [--summary] [options]", &pc, &rest, &done);
+  int rc = cli_parse(&c, argc, argv,
+                     &(cli_use){.usage = "MODEL -p TEXT [-o FILE] [--summary] [options]",
+                                .operand = "MODEL",
+                                .own = own,
+                                .more = g.rows,
+                                .more_title = "Generation:"});
   tn_lm *lm = NULL;
-  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
   if (!rc && !o.path && !o.summary) rc = cli_usage(&c, "-o FILE or --summary is needed");
   if (!rc) rc = gen_prompt(&c, &g, &prompt, &n);
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = gen_load(&c, rest[0], 0, &lm);
-  if (!rc) rc = trace(&c, lm, &g, &o, rest[0], prompt, n);
+  if (!rc) rc = gen_load(&c, c.operand, 0, &lm);
+  if (!rc) rc = trace(&c, lm, &g, &o, c.operand, prompt, n);
   tn_lm_destroy(lm);
   free(prompt);
-  free(o.path);
-  gen_options_finish(&g);
-  cli_finish(&c, pc);
+  cli_finish(&c);
   return rc;
 }

@@ -345,38 +345,32 @@ static int verify(cli *c, const char *path, const verify_opts *o) {
 int cmd_verify(int argc, const char **argv) {
   cli c = {.command = "verify"};
   verify_opts o = {.rtol = 1e-3, .atol = 1e-4};
-  int done;
-  struct poptOption own[] = {
-      {"data", 0, POPT_ARG_STRING, &o.data, 0, "folder with test_data_set_* (default: the model's)", "DIR"},
-      {"rtol", 0, POPT_ARG_DOUBLE, &o.rtol, 0, "relative tolerance (default 1e-3)", "R"},
-      {"atol", 0, POPT_ARG_DOUBLE, &o.atol, 0, "absolute tolerance (default 1e-4)", "A"},
-      {"against", 0, POPT_ARG_STRING, &o.against, 0, "reference (gates) or host (informs) instead of the files",
-       "WHAT"},
-      {"each-node", 0, POPT_ARG_NONE, &o.each_node, 0,
+  char *own_data = NULL;
+  const opt_row own[] = {
+      {"data", 0, OPT_TEXT, &o.data, "DIR", NULL, "folder with test_data_set_*", "the model's"},
+      {"rtol", 0, OPT_REAL, &o.rtol, "R", "0..", "relative tolerance", NULL},
+      {"atol", 0, OPT_REAL, &o.atol, "A", "0..", "absolute tolerance", NULL},
+      {"against", 0, OPT_TEXT, &o.against, NULL, "reference|host",
+       "compare with this instead of the files; reference gates, host informs", NULL},
+      {"each-node", 0, OPT_FLAG, &o.each_node, NULL, NULL,
        "name the first group that is off, and save it (--against reference)", NULL},
-      {"save", 0, POPT_ARG_STRING, &o.save, 0, "where --each-node saves it (default: tenon-case)", "DIR"},
-      {"disable-pass", 0, POPT_ARG_STRING, &c.disable, 0, "leave these passes out, or all", "NAME,...|all"},
-      POPT_TABLEEND};
-  poptContext pc;
-  const char **rest;
-  int rc = cli_parse(&c, argc, argv, own, "MODEL --data DIR [options]", &pc, &rest, &done);
-  if (!rc && (!rest[0] || rest[1])) rc = cli_usage(&c, "one MODEL is needed");
-  if (!rc && o.against && strcmp(o.against, "reference") && strcmp(o.against, "host"))
-    rc = cli_usage(&c, "--against takes reference or host");
+      {"save", 0, OPT_TEXT, &o.save, "DIR", NULL, "where --each-node saves it", "tenon-case"},
+      {"disable-pass", 0, OPT_TEXT, &c.disable, "NAME,...|all", NULL, "leave these passes out, or all", NULL},
+      OPT_ROWS_END};
+  int rc = cli_parse(&c, argc, argv, &(cli_use){.usage = "MODEL --data DIR [options]", .operand = "MODEL", .own = own});
   if (!rc && !o.data) {
-    const char *slash = strrchr(rest[0], '/');
-    size_t n = strlen(rest[0]);
-    o.data = n > 5 && strcmp(rest[0] + n - 5, ".onnx") == 0
-                 ? strndup(slash ? rest[0] : ".", slash ? (size_t)(slash - rest[0]) : 1)
-                 : strdup(rest[0]);
+    const char *slash = strrchr(c.operand, '/');
+    size_t n = strlen(c.operand);
+    own_data = n > 5 && strcmp(c.operand + n - 5, ".onnx") == 0
+                   ? strndup(slash ? c.operand : ".", slash ? (size_t)(slash - c.operand) : 1)
+                   : strdup(c.operand);
+    o.data = own_data;
   }
   if (!rc && o.save && !o.each_node) rc = cli_usage(&c, "--save belongs to --each-node");
-  if (!rc && o.each_node && !o.save) o.save = strdup("tenon-case");
+  if (!rc && o.each_node && !o.save) o.save = (char *)"tenon-case";
   if (!rc) rc = cli_open(&c, TN_RT_CHECKED);
-  if (!rc) rc = verify(&c, rest[0], &o);
-  free(o.data);
-  free(o.against);
-  free(o.save);
-  cli_finish(&c, pc);
+  if (!rc) rc = verify(&c, c.operand, &o);
+  free(own_data);
+  cli_finish(&c);
   return rc;
 }

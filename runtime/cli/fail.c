@@ -52,7 +52,8 @@ int cli_usage(cli *c, const char *fmt, ...) {
   va_end(ap);
   c->err.where[0] = '\0';
   cli_fail(c, TN_E_INVALID);
-  if (c->format != FMT_JSON) fprintf(stderr, "Try: tenon %s --help\n", c->command);
+  if (c->format != FMT_JSON)
+    fprintf(stderr, "Try: tenon %s%s\n", c->command ? c->command : "help", c->command ? " --help" : "");
   return EXIT_USAGE;
 }
 

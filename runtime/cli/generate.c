@@ -5,36 +5,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-void gen_options(gen_opts *g, struct poptOption *t) {
+void gen_options(gen_opts *g) {
   *g = (gen_opts){.n = 128, .top_k = -1, .temp = -1, .top_p = -1, .min_p = -1, .repeat = -1};
-  const struct poptOption table[] = {
-      {"prompt", 'p', POPT_ARG_STRING, &g->prompt, 0, "the prompt", "TEXT"},
-      {"file", 'f', POPT_ARG_STRING, &g->file, 0, "read the prompt from FILE, or '-' for standard input", "FILE"},
-      {"predict", 'n', POPT_ARG_INT, &g->n, 0, "tokens to generate at most (default 128; 0: until the end)", "N"},
-      {"temp", 0, POPT_ARG_DOUBLE, &g->temp, 0, "temperature; 0 is greedy", "T"},
-      {"top-k", 0, POPT_ARG_INT, &g->top_k, 0, "keep the K most likely; 0: off", "K"},
-      {"top-p", 0, POPT_ARG_DOUBLE, &g->top_p, 0, "keep the smallest set with this probability", "P"},
-      {"min-p", 0, POPT_ARG_DOUBLE, &g->min_p, 0, "drop what is less likely than P x the most likely", "P"},
-      {"repeat-penalty", 0, POPT_ARG_DOUBLE, &g->repeat, 0, "penalty for tokens seen before; 1: off", "R"},
-      {"seed", 0, POPT_ARG_STRING, &g->seed, 0, "seed of the sampler (default 0)", "S"},
-      {"stop", 0, POPT_ARG_ARGV, &g->stop, 0, "stop where this text appears (repeatable)", "STR"},
-      {"ignore-eos", 0, POPT_ARG_NONE, &g->ignore_eos, 0, "go on after an end-of-sequence token", NULL},
-      {"ids", 0, POPT_ARG_NONE, &g->ids, 0, "print token ids, the prompt's first, instead of text", NULL},
-      POPT_TABLEEND};
-  memcpy(t, table, sizeof table);
-}
-
-void gen_options_finish(gen_opts *g) {
-  free(g->prompt);
-  free(g->file);
-  free(g->seed);
-  for (char **s = g->stop; s && *s; s++) free(*s);
-  free(g->stop);
+  static const char unset[] = "what the model says";
+  const opt_row rows[] = {
+      {"prompt", 'p', OPT_TEXT, &g->prompt, "TEXT", NULL, "the prompt", NULL},
+      {"file", 'f', OPT_TEXT, &g->file, "FILE", NULL, "read the prompt from FILE, or '-' for standard input", NULL},
+      {"prompt-ids", 0, OPT_TEXT, &g->prompt_ids, "LIST", NULL,
+       "the prompt as token ids, such as 1,15,7: no tokenizer is needed", NULL},
+      {"predict", 'n', OPT_INT, &g->n, "N", "0..", "tokens to generate at most; 0: until the end", NULL},
+      {"temp", 0, OPT_REAL, &g->temp, "T", "0..", "temperature; 0 is greedy", unset},
+      {"top-k", 0, OPT_INT, &g->top_k, "K", "0..", "keep the K most likely; 0: off", unset},
+      {"top-p", 0, OPT_REAL, &g->top_p, "P", "0..1", "keep the smallest set with this probability", unset},
+      {"min-p", 0, OPT_REAL, &g->min_p, "P", "0..1", "drop what is less likely than P x the most likely", unset},
+      {"repeat-penalty", 0, OPT_REAL, &g->repeat, "R", ">0", "penalty for tokens seen before; 1: off", unset},
+      {"seed", 0, OPT_TEXT, &g->seed, "S", NULL, "seed of the sampler", "0"},
+      {"stop", 0, OPT_LIST, &g->stop, "STR", NULL, "stop where this text appears", NULL},
+      {"ignore-eos", 0, OPT_FLAG, &g->ignore_eos, NULL, NULL, "go on after an end-of-sequence token", NULL},
+      {"ids", 0, OPT_FLAG, &g->ids, NULL, NULL, "print token ids, the prompt's first, instead of text", NULL},
+      OPT_ROWS_END};
+  _Static_assert(sizeof rows <= sizeof g->rows, "GEN_ROWS is too small");
+  memcpy(g->rows, rows, sizeof rows);
 }
 
 int gen_prompt(cli *c, const gen_opts *g, char **text, size_t *n) {
-  if (g->prompt && g->file) return cli_usage(c, "-p and -f exclude each other");
-  if (!g->prompt && !g->file) return cli_usage(c, "a prompt is needed: -p TEXT or -f FILE");
+  if (!!g->prompt + !!g->file + !!g->prompt_ids > 1) return cli_usage(c, "-p, -f and --prompt-ids exclude each other");
+  if (!g->prompt && !g->file && !g->prompt_ids)
+    return cli_usage(c, "a prompt is needed: -p TEXT, -f FILE or --prompt-ids LIST");
+  if (g->prompt_ids) return 0;
   if (g->file) {
     tn_error_init(&c->err);
     tn_status st = cli_read(g->file, text, n, &c->err);
@@ -45,23 +43,53 @@ int gen_prompt(cli *c, const gen_opts *g, char **text, size_t *n) {
   return *text ? 0 : cli_fail(c, TN_E_NO_MEMORY);
 }
 
+/* The end of one id of a list; NULL: there is none. */
+static const char *read_id(const char *s, int32_t *id) {
+  char *end;
+  errno = 0;
+  const long long v = strtoll(s, &end, 10);
+  if (end == s || errno || v < 0 || v > INT32_MAX || (*end && *end != ',') || (*end && !end[1])) return NULL;
+  *id = (int32_t)v;
+  return *end ? end + 1 : end;
+}
+
+/* Where tn_free releases them, as it does tn_lm_encode's. */
+static int listed_ids(cli *c, const char *list, int32_t **ids, size_t *n_ids) {
+  size_t most = 1;
+  for (const char *s = list; *s; s++) most += *s == ',';
+  int32_t *v = malloc(most * sizeof *v);
+  if (!v) return cli_fail(c, TN_E_NO_MEMORY);
+  *n_ids = 0;
+  for (const char *s = list; *s && (s = read_id(s, &v[*n_ids]));) (*n_ids)++;
+  if (*n_ids != most) {
+    free(v);
+    return cli_usage(c, "--prompt-ids takes token ids with commas between them, such as 1,15,7; not '%s'", list);
+  }
+  *ids = v;
+  return 0;
+}
+
+int gen_ids(cli *c, const gen_opts *g, const tn_lm *lm, const char *text, size_t n, int32_t **ids, size_t *n_ids) {
+  if (g->prompt_ids) return listed_ids(c, g->prompt_ids, ids, n_ids);
+  const tn_status st = tn_lm_encode(lm, text, n, 1, ids, n_ids, &c->err);
+  return st == TN_OK ? 0 : cli_fail(c, st);
+}
+
 int gen_params(cli *c, const gen_opts *g, const tn_lm *lm, tn_gen_params *p) {
   tn_gen_params_init(p);
   tn_lm_gen_defaults(lm, p);
-  if (g->n < 0) return cli_usage(c, "-n takes 0 or more");
   p->max_tokens = (uint32_t)g->n;
   if (g->temp >= 0) p->temperature = (float)g->temp;
   if (g->top_k >= 0) p->top_k = (uint32_t)g->top_k;
   if (g->top_p >= 0) p->top_p = (float)g->top_p;
   if (g->min_p >= 0) p->min_p = (float)g->min_p;
   if (g->repeat >= 0) p->repeat_penalty = (float)g->repeat;
-  if (p->top_p > 1 || p->min_p > 1) return cli_usage(c, "--top-p and --min-p take 0 to 1");
-  if (p->repeat_penalty <= 0) return cli_usage(c, "--repeat-penalty takes more than 0");
   if (g->seed) {
     char *end;
     errno = 0;
     p->seed = strtoull(g->seed, &end, 10);
-    if (*end || errno) return cli_usage(c, "--seed takes a whole number, not '%s'", g->seed);
+    if (*g->seed < '0' || *g->seed > '9' || *end || errno)
+      return cli_usage(c, "--seed takes a whole number, not '%s'", g->seed);
   }
   p->stop = (const char *const *)g->stop;
   while (g->stop && g->stop[p->n_stop]) p->n_stop++;

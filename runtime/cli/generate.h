@@ -7,18 +7,22 @@
 
 #include "runtime/cli/cli.h"
 
+enum { GEN_ROWS = 32 };
+
 typedef struct gen_opts {
-  char *prompt, *file, *seed;
+  opt_row rows[GEN_ROWS]; /* the table of these options, for cli_parse */
+  char *prompt, *file, *prompt_ids, *seed;
   char **stop;
   int n, top_k, ids, ignore_eos;
   double temp, top_p, min_p, repeat;
 } gen_opts;
 
-/* Fills a popt table (at least 13 entries). Values below 0 mean: not given. */
-void gen_options(gen_opts *g, struct poptOption *table);
-void gen_options_finish(gen_opts *g);
-/* The prompt: -p, -f, or standard input for "-f -". malloc'd. */
+/* Values below 0 mean: not given. g stays where it is: its rows point into it. */
+void gen_options(gen_opts *g);
+/* The prompt: -p, -f, or standard input for "-f -". malloc'd. NULL with --prompt-ids. */
 int gen_prompt(cli *c, const gen_opts *g, char **text, size_t *n);
+/* Its ids: those of --prompt-ids, or what the tokenizer makes of the text. For tn_free. 0 or an exit code. */
+int gen_ids(cli *c, const gen_opts *g, const tn_lm *lm, const char *text, size_t n, int32_t **ids, size_t *n_ids);
 /* The model's defaults with the options on top. 0 or an exit code. */
 int gen_params(cli *c, const gen_opts *g, const tn_lm *lm, tn_gen_params *p);
 /* Loads a language model; unsupported nodes are listed. */

@@ -9,7 +9,6 @@
  * understood.
  */
 #include <jansson.h>
-#include <popt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +20,7 @@
 #include "runtime/conform/conform.h"
 #include "runtime/conform/listing.h"
 #include "runtime/conform/survey.h"
+#include "runtime/options/options.h"
 #include "runtime/profile/profile.h"
 
 typedef struct worker_args {
@@ -115,26 +115,26 @@ static char *name_of(tni_arena *a, const char *path) {
 
 int main(int argc, const char **argv) {
   worker_args w = {0};
-  const struct poptOption options[] = {{"plugin", 0, POPT_ARG_STRING, &w.plugin, 0, NULL, NULL},
-                                       {"option", 0, POPT_ARG_ARGV, &w.options, 0, NULL, NULL},
-                                       {"cache-dir", 0, POPT_ARG_STRING, &w.cache_dir, 0, NULL, NULL},
-                                       {"model", 0, POPT_ARG_STRING, &w.model, 0, NULL, NULL},
-                                       {"replay", 0, POPT_ARG_STRING, &w.replay, 0, NULL, NULL},
-                                       {"profile", 0, POPT_ARG_STRING, &w.profile, 0, NULL, NULL},
-                                       {"profile-dir", 0, POPT_ARG_STRING, &w.profile_dir, 0, NULL, NULL},
-                                       {"section", 0, POPT_ARG_STRING, &w.section, 0, NULL, NULL},
-                                       {"listing", 0, POPT_ARG_STRING, &w.listing, 0, NULL, NULL},
-                                       {"device", 0, POPT_ARG_INT, &w.device, 0, NULL, NULL},
-                                       {"seed", 0, POPT_ARG_LONGLONG, &w.seed, 0, NULL, NULL},
-                                       {"thorough", 0, POPT_ARG_NONE, &w.thorough, 0, NULL, NULL},
-                                       {"blind", 0, POPT_ARG_NONE, &w.blind, 0, NULL, NULL},
-                                       POPT_TABLEEND};
+  const opt_row rows[] = {{"plugin", 0, OPT_TEXT, &w.plugin, "FILE", NULL, NULL, NULL},
+                          {"option", 0, OPT_LIST, &w.options, "KEY=VALUE", NULL, NULL, NULL},
+                          {"cache-dir", 0, OPT_TEXT, &w.cache_dir, "DIR", NULL, NULL, NULL},
+                          {"model", 0, OPT_TEXT, &w.model, "MODEL", NULL, NULL, NULL},
+                          {"replay", 0, OPT_TEXT, &w.replay, "DIR", NULL, NULL, NULL},
+                          {"profile", 0, OPT_TEXT, &w.profile, "NAME", NULL, NULL, NULL},
+                          {"profile-dir", 0, OPT_TEXT, &w.profile_dir, "DIR", NULL, NULL, NULL},
+                          {"section", 0, OPT_TEXT, &w.section, "NAME", NULL, NULL, NULL},
+                          {"listing", 0, OPT_TEXT, &w.listing, "FILE", NULL, NULL, NULL},
+                          {"device", 0, OPT_INT, &w.device, "N", "0..", NULL, NULL},
+                          {"seed", 0, OPT_LONG, &w.seed, "N", NULL, NULL, NULL},
+                          {"thorough", 0, OPT_FLAG, &w.thorough, NULL, NULL, NULL, NULL},
+                          {"blind", 0, OPT_FLAG, &w.blind, NULL, NULL, NULL, NULL},
+                          OPT_ROWS_END};
   const struct rlimit none = {0, 0};
   (void)setrlimit(RLIMIT_CORE, &none); /* crashes are expected here, hundreds of them */
   (void)prctl(PR_SET_PDEATHSIG, 9);
-  poptContext pc = poptGetContext("tenon-conform", argc, argv, options, 0);
-  const int rc = poptGetNextOpt(pc);
-  const char **rest = poptGetArgs(pc);
+  opts o = {.tables = {{"", rows}}};
+  const bool parsed = opts_parse(&o, argc, argv);
+  const char *const *rest = o.rest;
   tni_arena *a = tni_arena_create();
   FILE *out = fdopen(TNI_CF_REPORT_FD, "w");
   int result = 2;
@@ -146,7 +146,7 @@ int main(int argc, const char **argv) {
                             .model = w.model,
                             .replay = w.replay,
                             .thorough = w.thorough != 0};
-  const bool understood = rc == -1 && rest && rest[0] && w.plugin && a && out;
+  const bool understood = parsed && rest[0] && w.plugin && a && out;
   if (understood) {
     subject.name = name_of(a, w.plugin);
     subject.options = all_options(a, &w, subject.name, &subject.n_options, &err);
@@ -159,11 +159,7 @@ int main(int argc, const char **argv) {
     fprintf(stderr, "%s\n", err.message[0] ? err.message : "tenon-conform is started by `tenon conform`");
   }
   if (out) fclose(out);
-  char *const strings[] = {w.plugin, w.cache_dir, w.model, w.replay, w.listing, w.profile, w.profile_dir, w.section};
-  for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) free(strings[i]);
-  for (char **o = w.options; o && *o; o++) free(*o);
-  free(w.options);
   tni_arena_destroy(a);
-  poptFreeContext(pc);
+  opts_finish(&o);
   return result;
 }

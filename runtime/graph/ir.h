@@ -134,6 +134,9 @@ struct tni_graph {
   struct tni_graph *lengths;
   const char *const *length_nodes;
   tn_expr past_rows;
+  /* How many rows there are with this run, as such a node is told (its total_sequence_length); TN_NONE: not said, or
+   * the value was left out since. Shape rules read its element. */
+  tn_id total_rows;
   /* Symbol: how many rows of logits, counted from the end, a run computes (pass `last_rows`); TN_NONE: all. */
   tn_id rows_symbol;
   tn_id rows_end;     /* symbol: where they end; rows of the sequence behind it are padding. With rows_symbol */

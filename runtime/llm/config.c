@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/llm/config.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/llm/text/text.h"
 
@@ -94,6 +95,18 @@ static tn_status read_generation(const tni_at *root, tni_lm_config *c, tn_error 
   return st == TN_OK ? read_sampling(root, c, err) : st;
 }
 
+/* A genai_config.json that names another decoder speaks of that one; beside Hugging Face's files it is left out then.
+ */
+static bool speaks_of_another(const tni_folder *f, const tni_at *root) {
+  tni_at model = tni_at_key(root, "model"), decoder = tni_at_key(&model, "decoder");
+  const char *slash = strrchr(f->model ? f->model : "", '/');
+  if (!f->model || tni_at_is(&decoder, "filename", slash ? slash + 1 : f->model)) return false;
+  char *config = tni_folder_file(f, "config.json");
+  const bool others = config && access(config, F_OK) == 0;
+  free(config);
+  return others;
+}
+
 static tn_status read_genai(const tni_at *root, tni_lm_config *c, tn_error *err) {
   tni_at model = tni_at_key(root, "model"), search = tni_at_key(root, "search");
   tn_status st = tni_at_object(&model, err);
@@ -124,23 +137,23 @@ static tn_status read_tokenizer(const tni_at *root, tni_lm_config *c, tn_error *
   return st == TN_OK ? read_token(root, "eos_token", c->eos_token, err) : st;
 }
 
-static tn_status read_file(const char *folder, const char *name, read_fn read, tni_lm_config *c, tn_error *err) {
-  char path[4096];
-  if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
-    return tni_fail(err, TN_E_LIMIT, folder, "the path is too long");
+static tn_status read_file(const tni_folder *f, const char *name, read_fn read, tni_lm_config *c, tn_error *err) {
+  char *path = tni_folder_file(f, name);
   json_t *tree = NULL;
+  if (!path) return tni_fail_memory(err, name);
   tn_error mine;
   tni_error_init(&mine);
   tn_status st = tni_json_load(path, &tree, &mine);
-  if (st == TN_E_UNAVAILABLE) return TN_OK;
+  const bool missing = st == TN_E_UNAVAILABLE;
   tni_at root = tni_at_root(tree, path);
   if (st == TN_OK) st = tni_at_object(&root, &mine);
-  if (st == TN_OK) st = read(&root, c, &mine);
+  if (st == TN_OK && !(read == read_genai && speaks_of_another(f, &root))) st = read(&root, c, &mine);
   json_decref(tree);
-  return st == TN_OK ? TN_OK : tni_fail(err, st, mine.where, "%s", mine.message);
+  free(path);
+  return st == TN_OK || missing ? TN_OK : tni_fail(err, st, mine.where, "%s", mine.message);
 }
 
-tn_status tni_lm_config_load(const char *folder, tni_lm_config *out, tn_error *err) {
+tn_status tni_lm_config_load(const tni_folder *f, tni_lm_config *out, tn_error *err) {
   static const struct {
     const char *name;
     read_fn read;
@@ -150,7 +163,7 @@ tn_status tni_lm_config_load(const char *folder, tni_lm_config *out, tn_error *e
                {"tokenizer_config.json", read_tokenizer}};
   tni_lm_config c = {.bos = -1, .pad = -1, .temperature = 1, .top_p = 1, .repeat_penalty = 1};
   for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-    tn_status st = read_file(folder, files[i].name, files[i].read, &c, err);
+    tn_status st = read_file(f, files[i].name, files[i].read, &c, err);
     if (st != TN_OK) return st;
   }
   *out = c;

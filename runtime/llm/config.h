@@ -2,7 +2,8 @@
  *
  * What a model folder says about generation: config.json, generation_config.json, tokenizer_config.json (Hugging Face)
  * and genai_config.json (ONNX Runtime GenAI). Each may be absent. generation_config.json wins over config.json, both
- * over genai_config.json. A wrong type or value is TN_E_INVALID with file and key.
+ * over genai_config.json, which is left out where it names another file and there is a config.json. A wrong type or
+ * value is TN_E_INVALID with file and key.
  */
 #ifndef TENON_LLM_CONFIG_H
 #define TENON_LLM_CONFIG_H
@@ -10,6 +11,7 @@
 #include <stdbool.h>
 
 #include "runtime/base/base.h"
+#include "runtime/folder/folder.h"
 
 enum { TNI_CONFIG_EOS = 64, TNI_CONFIG_TOKEN = 256 };
 
@@ -25,7 +27,6 @@ typedef struct tni_lm_config {
   char bos_token[TNI_CONFIG_TOKEN], eos_token[TNI_CONFIG_TOKEN]; /* texts; empty: not said */
 } tni_lm_config;
 
-/* folder: without a slash at the end. */
-TN_MUST_CHECK tn_status tni_lm_config_load(const char *folder, tni_lm_config *out, tn_error *err);
+TN_MUST_CHECK tn_status tni_lm_config_load(const tni_folder *f, tni_lm_config *out, tn_error *err);
 
 #endif

@@ -40,16 +40,17 @@ static void resolve_tokens(tn_lm *lm) {
 }
 
 static tn_status load(tn_lm *lm, tn_runtime *rt, const char *path, const tn_lm_opts *o, tn_error *err) {
-  char *folder = tni_path_folder(path);
-  if (folder) lm->tok_path = tni_file_in(folder, "tokenizer.json");
-  tn_status st = lm->tok_path ? tni_lm_config_load(folder, &lm->config, err) : tni_fail_memory(err, path);
-  free(folder);
+  tni_folder *f = &lm->folder;
+  tn_status st = tni_folder_find(path, NULL, f, err);
+  if (st != TN_OK) return st;
+  lm->tok_path = tni_folder_file(f, "tokenizer.json");
+  st = lm->tok_path ? tni_lm_config_load(f, &lm->config, err) : tni_fail_memory(err, path);
   if (st != TN_OK) return st;
   tn_model_opts mo = {.h = {sizeof mo, 1, 0},
                       .flags = o ? o->model_flags : 0,
                       .max_seq = o ? o->max_seq : 0,
                       .order_seed = o ? o->order_seed : 0};
-  st = load_both(lm, rt, path, &mo, err);
+  st = load_both(lm, rt, f->model, &mo, err);
   if (st != TN_OK) return st;
   resolve_tokens(lm);
   int64_t max = tn_model_max_seq(lm->model);
@@ -82,6 +83,7 @@ void tn_lm_destroy(tn_lm *lm) {
   if (lm->model) tn_model_destroy(lm->model);
   tni_tokenizer_destroy(lm->tok);
   free(lm->tok_path);
+  tni_folder_finish(&lm->folder);
   free(lm);
 }
 
@@ -114,7 +116,10 @@ int tn_lm_is_eos(const tn_lm *lm, int32_t id) {
 
 static tn_status need_tokenizer(const tn_lm *lm, tn_error *err) {
   if (lm->tok) return TN_OK;
-  return tni_fail(err, TN_E_UNAVAILABLE, lm->tok_path, "the file is missing: this model takes ids only");
+  const tni_folder *f = &lm->folder;
+  return tni_fail(err, TN_E_UNAVAILABLE, lm->tok_path,
+                  "tokenizer.json is neither in '%s'%s%s%s: without it, only ids are taken", f->dir,
+                  f->above ? " nor in '" : "", f->above ? f->above : "", f->above ? "'" : "");
 }
 
 /* As Hugging Face does, BOS comes from the tokenizer's template, or from add_bos_token in tokenizer_config.json. */

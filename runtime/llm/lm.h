@@ -37,6 +37,7 @@ typedef struct tni_lm_io {
 struct tn_lm {
   tn_model *model;
   tni_tokenizer *tok; /* NULL: no tokenizer.json, ids only */
+  tni_folder folder;
   char *tok_path;
   tni_lm_config config;
   tni_lm_io io;
@@ -60,10 +61,10 @@ struct tn_chat {
   tn_session *session;
   int32_t *history;
   size_t n, cap, fed; /* tokens; those in the cache */
-  tni_chat_mem *feed;      /* [n_in] what each input points to */
+  tni_chat_mem *feed; /* [n_in] what each input points to */
   tn_tensor *in, *out;
   const tn_tensor **in_ptr;
-  tni_chat_mem logits;      /* when they are not f32, or of several chunks */
+  tni_chat_mem logits; /* when they are not f32, or of several chunks */
   bool kept;           /* the session keeps the caches (chat_keep.c) */
   int64_t chunk;       /* then: most tokens of one step */
   tn_tensor **out_ptr; /* then: [outputs of the model], all NULL but the logits' */
@@ -80,7 +81,8 @@ TN_MUST_CHECK tn_status tni_chat_step(tn_chat *c, bool last_only, const float **
 TN_MUST_CHECK tn_status tni_chat_keep(tn_chat *c, tn_error *err);
 TN_MUST_CHECK tn_status tni_chat_keep_step(tn_chat *c, bool last_only, const float **logits, size_t *rows,
                                            size_t *vocab, tn_error *err);
-/* Pieces that both ways share. run: the session's step or run. put_ints: n integers of a model's type, src[i] or base + i. */
+/* Pieces that both ways share. run: the session's step or run. put_ints: n integers of a model's type, src[i] or base +
+ * i. */
 TN_MUST_CHECK tn_status tni_chat_run(tn_chat *c, uint32_t phase, bool last_only, tn_error *err);
 void tni_put_ints(void *dst, tn_dtype dt, size_t n, const int32_t *src, int64_t base);
 TN_MUST_CHECK bool tni_chat_mem_grow(tni_chat_mem *m, size_t bytes);

@@ -27,6 +27,7 @@ tn_id tni_lengths_note(tni_import *c, tni_graph *g, tn_id value, tn_id total, tn
     g->step_pos = v;
     g->past_rows = p->pub.dims[2];
   }
+  if (g->total_rows == TN_NONE) g->total_rows = total;
   *l = (tni_length){value, total, node, c->lengths};
   c->lengths = l;
   return g->step_pos;

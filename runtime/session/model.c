@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "runtime/folder/folder.h"
 #include "runtime/memory/memory.h"
 #include "runtime/ops/kernel/kernel.h"
 #include "runtime/oracle/tasks/tasks.h"
@@ -26,23 +26,24 @@ static const char *base_name(const char *path) {
 
 /* A folder stands for the model file in it. */
 static tn_status find_file(tn_model *m, const char *path, tn_error *err) {
-  static const char *const names[] = {"model.onnx", "decoder_model_merged.onnx"};
-  struct stat st;
-  if (stat(path, &st) != 0)
-    return tni_fail(err, TN_E_UNAVAILABLE, path, "cannot open model '%s': %s", path, strerror(errno));
-  m->path = tni_arena_strdup(m->arena, path);
-  for (uint32_t i = 0; S_ISDIR(st.st_mode) && i < sizeof names / sizeof *names; i++) {
-    size_t n = strlen(path) + strlen(names[i]) + 2;
-    char *file = tni_arena_alloc(m->arena, n, 1);
-    if (!file) return tni_fail_memory(err, path);
-    snprintf(file, n, "%s/%s", path, names[i]);
-    if (stat(file, &st) == 0) m->path = file;
-  }
+  tni_folder f;
+  tn_status st = tni_folder_find(path, NULL, &f, err);
+  if (st != TN_OK) return st;
+  m->path = tni_arena_strdup(m->arena, f.model);
+  tni_folder_finish(&f);
   if (!m->path) return tni_fail_memory(err, path);
-  if (S_ISDIR(st.st_mode))
-    return tni_fail(err, TN_E_UNAVAILABLE, path, "folder '%s' holds neither model.onnx nor decoder_model_merged.onnx",
-                    path);
   m->name = base_name(m->path);
+  return TN_OK;
+}
+
+tn_status tn_model_find(const char *path, const char *file, char **out, tn_error *err) {
+  tni_folder f;
+  if (!path || !out) return tni_fail(err, TN_E_INVALID, "tn_model_find", "path and out must not be NULL");
+  tn_status st = tni_folder_find(path, file, &f, err);
+  if (st != TN_OK) return st;
+  *out = f.model;
+  f.model = NULL;
+  tni_folder_finish(&f);
   return TN_OK;
 }
 

@@ -74,10 +74,10 @@ static tn_status plain(tn_classifier *c, tn_error *err) {
   return TN_OK;
 }
 
-static tn_status read_prep(tn_classifier *c, const char *folder, const char *given, tn_error *err) {
+static tn_status read_prep(tn_classifier *c, const tni_folder *folder, const char *given, tn_error *err) {
   tn_error mine;
-  char *path = given ? strdup(given) : tni_file_in(folder, "preprocessor_config.json");
-  if (!path) return tni_fail_memory(err, folder);
+  char *path = given ? strdup(given) : tni_folder_file(folder, "preprocessor_config.json");
+  if (!path) return tni_fail_memory(err, folder->dir);
   tni_error_init(&mine);
   tn_status st = tni_prep_read(path, &c->prep, &mine);
   free(path);
@@ -117,14 +117,14 @@ static char *fill_in(const char *prompt, const char *label) {
   return hole && asprintf(&s, "%.*s%s%s", (int)(hole - prompt), prompt, label, hole + 2) >= 0 ? s : NULL;
 }
 
-static tn_status encode_labels(tn_classifier *c, const char *folder, const char *prompt, tn_error *err) {
+static tn_status encode_labels(tn_classifier *c, const tni_folder *folder, const char *prompt, tn_error *err) {
   tni_tokenizer *tok = NULL;
   tni_text_ids ids = {0};
   tni_lm_config lm;
   char **texts = calloc(c->n_labels + 1, sizeof *texts);
   size_t *len = calloc(c->n_labels + 1, 2 * sizeof *len), *order = len ? len + c->n_labels + 1 : NULL;
-  char *path = tni_file_in(folder, "tokenizer.json");
-  tn_status st = texts && len && path ? tni_tokenizer_load(path, &tok, err) : tni_fail_memory(err, folder);
+  char *path = tni_folder_file(folder, "tokenizer.json");
+  tn_status st = texts && len && path ? tni_tokenizer_load(path, &tok, err) : tni_fail_memory(err, folder->dir);
   if (st == TN_OK) st = tni_lm_config_load(folder, &lm, err);
   int32_t pad = st == TN_OK ? tni_tokenizer_pad(tok) : 0;
   if (st == TN_OK) tni_tokenizer_limit(tok, lm.context ? (size_t)lm.context : 0);
@@ -146,13 +146,13 @@ static tn_status encode_labels(tn_classifier *c, const char *folder, const char 
   return st;
 }
 
-static tn_status load(tn_classifier *c, tn_runtime *rt, const char *path, const char *folder, const tn_classify_opts *o,
+static tn_status load(tn_classifier *c, tn_runtime *rt, const tni_folder *folder, const tn_classify_opts *o,
                       tn_error *err) {
   tn_model_opts mo = {.h = {sizeof mo, 1, 0}, .flags = o ? o->model_flags : 0};
   const char *prompt = o && o->prompt ? o->prompt : "a photo of a {}";
   const bool given = o && o->labels && o->n_labels;
   if (!strstr(prompt, "{}")) return tni_fail(err, TN_E_INVALID, "prompt", "'%s' has no {} for the label", prompt);
-  tn_status st = tn_model_load(rt, path, &mo, &c->model, err);
+  tn_status st = tn_model_load(rt, folder->model, &mo, &c->model, err);
   if (st != TN_OK) return st;
   const bool text = has_text(c->model);
   if (text && !given)
@@ -178,9 +178,10 @@ tn_status tn_classifier_load(tn_runtime *rt, const char *path, const tn_classify
   tn_status st = tni_take(&mine, sizeof mine, o, "tn_classify_opts", err);
   if (st != TN_OK) return st;
   tn_classifier *c = calloc(1, sizeof *c);
-  char *folder = c ? tni_path_folder(path) : NULL;
-  st = folder ? load(c, rt, path, folder, &mine, err) : tni_fail_memory(err, path);
-  free(folder);
+  tni_folder folder = {0};
+  st = c ? tni_folder_find(path, NULL, &folder, err) : tni_fail_memory(err, path);
+  if (st == TN_OK) st = load(c, rt, &folder, &mine, err);
+  tni_folder_finish(&folder);
   if (st != TN_OK)
     tn_classifier_destroy(c);
   else

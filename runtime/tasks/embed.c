@@ -70,19 +70,18 @@ static tn_status settle(tn_embedder *e, const tn_embed_opts *o, const tni_embed_
   return choose_output(e, asked, err);
 }
 
-static tn_status load(tn_embedder *e, tn_runtime *rt, const char *path, const char *folder, const tn_embed_opts *o,
-                      tn_error *err) {
+static tn_status load(tn_embedder *e, tn_runtime *rt, const tni_folder *f, const tn_embed_opts *o, tn_error *err) {
   tni_embed_config c = {0};
   tni_lm_config lm;
   tni_feed feed = {0};
-  char *tok = tni_file_in(folder, "tokenizer.json");
-  tn_status st = tok ? tni_tokenizer_load(tok, &e->tok, err) : tni_fail_memory(err, path);
+  char *tok = tni_folder_file(f, "tokenizer.json");
+  tn_status st = tok ? tni_tokenizer_load(tok, &e->tok, err) : tni_fail_memory(err, f->dir);
   free(tok);
-  if (st == TN_OK) st = tni_embed_config_read(folder, &c, err);
-  if (st == TN_OK) st = tni_lm_config_load(folder, &lm, err);
+  if (st == TN_OK) st = tni_embed_config_read(f, &c, err);
+  if (st == TN_OK) st = tni_lm_config_load(f, &lm, err);
   if (st != TN_OK) return st;
   tn_model_opts mo = {.h = {sizeof mo, 1, 0}, .flags = o ? o->model_flags : 0};
-  st = tn_model_load(rt, path, &mo, &e->model, err);
+  st = tn_model_load(rt, f->model, &mo, &e->model, err);
   if (st == TN_OK) st = tni_feed_open(e->model, true, false, &feed, err);
   if (st == TN_OK) st = settle(e, o, &c, lm.pad, tni_feed_fixed(e->model, &feed, TNI_INPUT_IDS, 1), err);
   if (st != TN_OK) return st;
@@ -98,9 +97,10 @@ tn_status tn_embedder_load(tn_runtime *rt, const char *path, const tn_embed_opts
   tn_status st = tni_take(&mine, sizeof mine, o, "tn_embed_opts", err);
   if (st != TN_OK) return st;
   tn_embedder *e = calloc(1, sizeof *e);
-  char *folder = e ? tni_path_folder(path) : NULL;
-  st = folder ? load(e, rt, path, folder, &mine, err) : tni_fail_memory(err, path);
-  free(folder);
+  tni_folder folder = {0};
+  st = e ? tni_folder_find(path, NULL, &folder, err) : tni_fail_memory(err, path);
+  if (st == TN_OK) st = load(e, rt, &folder, &mine, err);
+  tni_folder_finish(&folder);
   if (st != TN_OK)
     tn_embedder_destroy(e);
   else

@@ -12,8 +12,8 @@ enum { MODULES = 16, LABELS = 1 << 20 };
 typedef tn_status (*read_fn)(const tni_at *root, void *out, tn_error *err);
 
 /* A file that is missing says nothing. */
-static tn_status read_file(const char *folder, const char *name, read_fn read, void *out, tn_error *err) {
-  char *path = tni_file_in(folder, name);
+static tn_status read_file(const tni_folder *f, const char *name, read_fn read, void *out, tn_error *err) {
+  char *path = tni_folder_file(f, name);
   json_t *tree = NULL;
   tn_error mine;
   if (!path) return tni_fail_memory(err, name);
@@ -70,7 +70,7 @@ static bool ends_with(const char *s, const char *end) {
 }
 
 typedef struct modules {
-  const char *folder;
+  const tni_folder *folder;
   tni_embed_config *c;
 } modules;
 
@@ -89,11 +89,11 @@ static tn_status read_module(const tni_at *a, const modules *m, tn_error *err) {
   const bool pooling = ends_with(t.v, ".Pooling");
   if (!pooling && !ends_with(t.v, ".Transformer"))
     return tni_at_fail(&type, TN_E_UNSUPPORTED, err, "module %.80s is not made here", t.v);
-  char *folder = *p.v ? tni_file_in(m->folder, p.v) : strdup(m->folder);
-  if (!folder) return tni_fail_memory(err, m->folder);
-  st = read_file(folder, pooling ? "config.json" : "sentence_bert_config.json", pooling ? read_pooling : read_limits,
-                 m->c, err);
-  free(folder);
+  const char *name = pooling ? "config.json" : "sentence_bert_config.json";
+  char *file = *p.v ? tni_file_in(p.v, name) : strdup(name);
+  if (!file) return tni_fail_memory(err, name);
+  st = read_file(m->folder, file, pooling ? read_pooling : read_limits, m->c, err);
+  free(file);
   return st;
 }
 
@@ -118,12 +118,12 @@ static tn_status read_tokenizer(const tni_at *root, void *out, tn_error *err) {
   return st;
 }
 
-tn_status tni_embed_config_read(const char *folder, tni_embed_config *out, tn_error *err) {
+tn_status tni_embed_config_read(const tni_folder *f, tni_embed_config *out, tn_error *err) {
   tni_embed_config c = {0};
-  modules m = {folder, &c};
-  tn_status st = read_file(folder, "modules.json", read_modules, &m, err);
-  if (st == TN_OK && !c.max_tokens) st = read_file(folder, "sentence_bert_config.json", read_limits, &c, err);
-  if (st == TN_OK) st = read_file(folder, "tokenizer_config.json", read_tokenizer, &c, err);
+  modules m = {f, &c};
+  tn_status st = read_file(f, "modules.json", read_modules, &m, err);
+  if (st == TN_OK && !c.max_tokens) st = read_file(f, "sentence_bert_config.json", read_limits, &c, err);
+  if (st == TN_OK) st = read_file(f, "tokenizer_config.json", read_tokenizer, &c, err);
   if (st == TN_OK) *out = c;
   return st;
 }
@@ -176,9 +176,9 @@ static tn_status read_labels(const tni_at *root, void *out, tn_error *err) {
   return TN_OK;
 }
 
-tn_status tni_labels_read(const char *folder, char ***out, size_t *n, tn_error *err) {
+tn_status tni_labels_read(const tni_folder *f, char ***out, size_t *n, tn_error *err) {
   labels l = {0};
-  tn_status st = read_file(folder, "config.json", read_labels, &l, err);
+  tn_status st = read_file(f, "config.json", read_labels, &l, err);
   if (st != TN_OK) {
     tni_labels_free(l.v, l.n);
     return st;

@@ -10,6 +10,7 @@
 #include <tenon/tasks.h>
 
 #include "runtime/base/base.h"
+#include "runtime/folder/folder.h"
 
 typedef struct tni_embed_config {
   uint32_t pool, normalize; /* AUTO: not said */
@@ -17,10 +18,10 @@ typedef struct tni_embed_config {
   bool lowercase;
 } tni_embed_config;
 /* TN_E_UNSUPPORTED: a module that is not made here (Dense, several poolings at once). */
-TN_MUST_CHECK tn_status tni_embed_config_read(const char *folder, tni_embed_config *out, tn_error *err);
+TN_MUST_CHECK tn_status tni_embed_config_read(const tni_folder *f, tni_embed_config *out, tn_error *err);
 
 /* Names by class, malloc'd: (*out)[i] NULL where class i has none. */
-TN_MUST_CHECK tn_status tni_labels_read(const char *folder, char ***out, size_t *n, tn_error *err);
+TN_MUST_CHECK tn_status tni_labels_read(const tni_folder *f, char ***out, size_t *n, tn_error *err);
 void tni_labels_free(char **labels, size_t n);
 
 #endif

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Text comes out: the goldens' ids on the host, plugin work under `require`, options, errors."""
 import json
+import shutil
 import unittest
 
 from common import DATA, DEMO, Case, has_avx2, main
@@ -54,6 +55,19 @@ class Default(Case):
         self.assertEqual(one, again)
         self.assertNotEqual(one, other)
 
+    def test_truncation_and_padding_are_not_of_prompts(self):
+        copy = self.tmp / "limits"
+        shutil.copytree(DEMO, copy)
+        path = copy / "tokenizer.json"
+        tok = json.loads(path.read_text())
+        tok["truncation"] = {"direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 0}
+        tok["padding"] = {"strategy": {"Fixed": 20}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0,
+                          "pad_type_id": 0, "pad_token": "<pad>"}
+        path.chmod(0o644)
+        path.write_text(json.dumps(tok))
+        args = ["-p", "In the beginning God created", "-n", 3, "--temp", 0]
+        self.assertEqual(self.ids(copy, *args), self.ids(DEMO, *args))
+
     def test_stop_string_is_not_printed(self):
         full = self.ok("run", DEMO, "-p", "In the beginning", "-n", 32, "--temp", 0).stdout
         word = full.split()[5]
@@ -63,6 +77,24 @@ class Default(Case):
     def test_prompt_from_standard_input(self):
         a = self.ok("run", DEMO, "-f", "-", "-n", 8, "--temp", 0, stdin="Prince Andrew").stdout
         self.assertEqual(a, self.ok("run", DEMO, "-p", "Prince Andrew", "-n", 8, "--temp", 0).stdout)
+
+    def test_prompt_of_ids(self):
+        case = json.loads((DEMO / "golden.json").read_text())["cases"][0]
+        given = ",".join(map(str, case["prompt_ids"]))
+        text = self.ok("run", DEMO, "-p", case["prompt"], "-n", 8, "--temp", 0).stdout
+        self.assertEqual(text, self.ok("run", DEMO, "--prompt-ids", given, "-n", 8, "--temp", 0).stdout)
+        got = self.ids(DEMO, "--profile", "host", "--prompt-ids", given, "-n", 8, "--temp", 0)
+        self.assertEqual(got, case["prompt_ids"] + case["greedy_ids"][:8])
+        self.ok("trace", DEMO, "--prompt-ids", given, "-n", 2, "--summary")
+        for bad in ("", "5,", "5,,6", "5 6", "-1", "x", "99999999999"):
+            self.fails(2, "--prompt-ids takes token ids", args=["run", DEMO, "--prompt-ids", bad])
+        self.fails(2, "exclude each other", args=["run", DEMO, "--prompt-ids", "5", "-p", "x"])
+        self.fails(3, "id 4096 at 1 is outside the vocabulary", args=["run", DEMO, "--prompt-ids", "5,4096"])
+        alone = self.tmp / "alone"
+        alone.mkdir()
+        (alone / "model.onnx").symlink_to(DEMO / "model.onnx")
+        self.fails(3, "add --ids to print token ids", args=["run", alone, "--prompt-ids", "5"])
+        self.assertEqual(self.ids(alone, "--profile", "host", "--prompt-ids", given, "-n", 8, "--temp", 0), got)
 
     def test_phases(self):
         p = self.profile("plugins: [host]\nphases: {prefill: [host], decode: [host]}\n")

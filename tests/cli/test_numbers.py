@@ -45,7 +45,7 @@ class Verify(Case):
         at_once = self.json(*args, "--profile", "host")
         for k in (1, last, n):
             self.assertEqual(self.json(*args, "--decode", k, "--profile", "host")["mean_nll"], at_once["mean_nll"], k)
-        self.fails(2, "--decode takes 0 or more", args=[*args, "--decode", "-1"])
+        self.fails(2, "--decode takes a whole number, 0 or more", args=[*args, "--decode", "-1"])
         if not has_avx2():
             return
         got = self.json(*args, "--decode", last, "--against", "reference", "--profile", "cpu-avx2")

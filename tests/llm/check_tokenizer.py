@@ -26,12 +26,12 @@ failures = 0
 checks = 0
 
 
-def cli(file, mode, records, flag=False):
+def cli(file, mode, records, flag=False, limit=None):
     src, dst = os.path.join(TMP, "in"), os.path.join(TMP, "out")
     with open(src, "wb") as f:
         for r in records:
             f.write(struct.pack("<I", len(r)) + r)
-    p = subprocess.run([CLI, file, mode, src, dst] + (["flag"] if flag else []), capture_output=True, text=True)
+    p = subprocess.run([CLI, file, mode, src, dst] + (["flag"] if flag else []) + ([str(limit)] if limit else []), capture_output=True, text=True)
     if p.returncode:
         raise RuntimeError(p.stderr.strip())
     out, b, i = [], open(dst, "rb").read(), 0
@@ -62,16 +62,17 @@ def check(what, got, want, context=""):
     return False
 
 
-def compare(name, file, texts, round_trip=False, decode=True):
+def compare(name, file, texts, round_trip=False, decode=True, limit=None):
     """Encodes without and with special tokens, decodes at once and id by id, keeping and dropping special tokens."""
-    ref = Tokenizer.from_file(file)
-    bare = Tokenizer.from_file(file)
-    bare.no_truncation()
+    bare, ref = Tokenizer.from_file(file), Tokenizer.from_file(file)
+    bare.no_truncation()  # truncation and padding are of batches, see tni_tokenizer_encode
+    if not limit: ref.no_truncation()
+    ref.no_padding()
     bare.no_padding()
     raw = [t.encode() for t in texts]
     try:
         got, seconds = cli(file, "encode", raw)
-        special, _ = cli(file, "encode", raw, True)
+        special, _ = cli(file, "encode", raw, True, limit)
     except RuntimeError as e:
         check(name, str(e), "")
         return
@@ -278,11 +279,12 @@ def model_variants():
         t.enable_truncation(9, direction="left")
         t.enable_padding(direction="left", pad_id=e, length=16)
         t.save(file)
-        compare("limits left %s" % name, file, more)
+        compare("a prompt, %s" % name, file, more)
+        compare("limits left %s" % name, file, more, limit=9)
         t.enable_truncation(9)
         t.enable_padding(pad_id=e, pad_to_multiple_of=4)
         t.save(file)
-        compare("limits right %s" % name, file, more)
+        compare("limits right %s" % name, file, more, limit=9)
 
 
 def charsmap(rules):

@@ -8,6 +8,7 @@
 #include "tests/llm/llm_test.h"
 
 static char folder[64];
+static const tni_folder where = {.dir = folder};
 
 static int make_folder(void) {
   strcpy(folder, "/tmp/tenon-config-XXXXXX");
@@ -42,7 +43,7 @@ static int remove_folder(void) {
 static void test_empty(void) {
   tni_lm_config c;
   put_all(NULL, NULL, NULL, NULL);
-  CU_ASSERT_EQUAL_FATAL(tni_lm_config_load(folder, &c, NULL), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tni_lm_config_load(&where, &c, NULL), TN_OK);
   CU_ASSERT(c.context == 0 && c.vocab == 0 && c.bos == -1 && c.pad == -1 && c.n_eos == 0 && !c.has_do_sample &&
             !c.add_bos);
   CU_ASSERT(c.temperature == 1 && c.top_p == 1 && c.min_p == 0 && c.repeat_penalty == 1 && c.top_k == 0);
@@ -59,7 +60,7 @@ static void test_values(void) {
       "{\"add_bos_token\":true,\"bos_token\":{\"content\":\"<s>\"},\"eos_token\":\"</s>\","
       "\"model_max_length\":1000000000000000019884624838656}",
       NULL);
-  CU_ASSERT_EQUAL_FATAL(tni_lm_config_load(folder, &c, NULL), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tni_lm_config_load(&where, &c, NULL), TN_OK);
   CU_ASSERT(c.context == 2048 && c.vocab == 4096 && c.bos == 1 && c.pad == -1);
   CU_ASSERT(c.n_eos == 2 && c.eos[0] == 7 && c.eos[1] == 8);
   CU_ASSERT(c.has_do_sample && c.do_sample && c.temperature == 0.6 && c.top_p == 0.9 && c.top_k == 40);
@@ -67,11 +68,11 @@ static void test_values(void) {
   CU_ASSERT_STRING_EQUAL(c.bos_token, "<s>");
   CU_ASSERT_STRING_EQUAL(c.eos_token, "</s>");
   put_all("{\"n_positions\":1024,\"n_ctx\":512,\"eos_token_id\":5}", NULL, NULL, NULL);
-  CU_ASSERT_EQUAL_FATAL(tni_lm_config_load(folder, &c, NULL), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tni_lm_config_load(&where, &c, NULL), TN_OK);
   CU_ASSERT(c.context == 1024 && c.n_eos == 1 && c.eos[0] == 5);
   put_all("{\"n_ctx\":512}", NULL, NULL,
           "{\"model\":{\"context_length\":99,\"bos_token_id\":3,\"eos_token_id\":[4]},\"search\":{\"top_k\":3}}");
-  CU_ASSERT_EQUAL_FATAL(tni_lm_config_load(folder, &c, NULL), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tni_lm_config_load(&where, &c, NULL), TN_OK);
   CU_ASSERT(c.context == 512 && c.bos == 3 && c.n_eos == 1 && c.eos[0] == 4 && c.top_k == 3);
 }
 
@@ -103,7 +104,7 @@ static void test_bad(void) {
     tn_error err;
     tni_error_init(&err);
     put_all(table[i].config, table[i].generation, table[i].tokenizer, NULL);
-    CU_ASSERT_EQUAL(tni_lm_config_load(folder, &c, &err), TN_E_INVALID);
+    CU_ASSERT_EQUAL(tni_lm_config_load(&where, &c, &err), TN_E_INVALID);
     bool good = strstr(err.where, table[i].file) && strstr(err.message, table[i].message);
     if (!good) printf("\n  row %zu: %s: %s", i, err.where, err.message);
     CU_ASSERT(good);

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/llm/text/unicode.h"
 #include "runtime/llm/tokenizer/pattern.h"
 #include "runtime/llm/tokenizer/tokenizer.h"
-#include "runtime/llm/text/unicode.h"
 #include "tests/llm/llm_test.h"
 
 static tni_tokenizer *parse(const char *json) {
@@ -168,6 +168,41 @@ static void test_translate(void) {
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) translates(refused[i], NULL);
 }
 
+/* The file's truncation and padding are of batches: a prompt keeps its length. A batch's limit counts special ids. */
+static tni_ids ids_of(const tni_tokenizer *t, const char *text) {
+  tni_ids ids = {0};
+  CU_ASSERT_EQUAL_FATAL(tni_tokenizer_encode(t, text, strlen(text), true, &ids, NULL), TN_OK);
+  return ids;
+}
+
+static void test_limits(void) {
+  char *a =
+      edited(tiny_tokenizer, "\"truncation\":null",
+             "\"truncation\":{\"max_length\":2,\"direction\":\"Left\",\"strategy\":\"LongestFirst\",\"stride\":0}");
+  char *json =
+      edited(a, "\"padding\":null",
+             "\"padding\":{\"strategy\":{\"Fixed\":9},\"direction\":\"Right\",\"pad_id\":2,\"pad_token\":\"b\"}");
+  tni_tokenizer *t = parse(json), *bare = parse(tiny_tokenizer);
+  tni_ids got = ids_of(t, "ab abc c"), want = ids_of(bare, "ab abc c");
+  CU_ASSERT_FATAL(want.n > 3);
+  CU_ASSERT_EQUAL_FATAL(got.n, want.n);
+  CU_ASSERT_EQUAL(memcmp(got.v, want.v, want.n * sizeof *want.v), 0);
+  CU_ASSERT_EQUAL(tni_tokenizer_pad(t), 2);
+  CU_ASSERT_EQUAL(tni_tokenizer_pad(bare), -1);
+  tni_ids_free(&got);
+  tni_tokenizer_limit(t, 3);
+  got = ids_of(t, "ab abc c");
+  CU_ASSERT_EQUAL_FATAL(got.n, 3);
+  CU_ASSERT_EQUAL(got.v[2], want.v[want.n - 1]); /* direction Left keeps the end */
+  CU_ASSERT_EQUAL(got.v[0], want.v[0]);          /* <s> */
+  tni_ids_free(&got);
+  tni_ids_free(&want);
+  tni_tokenizer_destroy(t);
+  tni_tokenizer_destroy(bare);
+  free(json);
+  free(a);
+}
+
 /* A pattern that backtracks without end is given up with a status. */
 static void test_match_limit(void) {
   char *json = edited(tiny_tokenizer, "{\"type\":\"WhitespaceSplit\"}",
@@ -256,6 +291,7 @@ void add_tokenizer_suite(void) {
   CU_add_test(s, "invalid UTF-8", test_invalid_text);
   CU_add_test(s, "decoding id by id", test_stream);
   CU_add_test(s, "regex translation", test_translate);
+  CU_add_test(s, "truncation and padding", test_limits);
   CU_add_test(s, "endless matches", test_match_limit);
   CU_add_test(s, "endless growth", test_growth);
   CU_add_test(s, "a missing file", test_missing_file);

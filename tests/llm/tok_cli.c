@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Drives the tokenizer from check_tokenizer.py over files of records {uint32 bytes, bytes}:
- *   tok-cli TOKENIZER.json encode IN OUT [special]   texts -> int32 ids
+ *   tok-cli TOKENIZER.json encode IN OUT [special [LIMIT]]   texts -> int32 ids, at most LIMIT
  *   tok-cli TOKENIZER.json decode IN OUT [skip]      int32 ids -> texts
  *   tok-cli TOKENIZER.json stream IN OUT [skip]      the same, id by id
  */
@@ -91,6 +91,7 @@ int main(int argc, char **argv) {
   tni_tokenizer *t = NULL;
   tni_file in;
   if (tni_tokenizer_load(argv[1], &t, &err) != TN_OK || tni_file_map(argv[3], &in, &err) != TN_OK) return fail(&err);
+  if (argc > 6) tni_tokenizer_limit(t, (size_t)atoi(argv[6]));
   FILE *out = fopen(argv[4], "wb");
   if (!out) return 2;
   int64_t t0 = tni_now_ns();

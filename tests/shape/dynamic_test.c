@@ -10,8 +10,8 @@
 #include <time.h>
 
 #include "runtime/base/pool.h"
-#include "runtime/ops/kernel/args.h"
 #include "runtime/interp/interp.h"
+#include "runtime/ops/kernel/args.h"
 #include "tests/shape/table.h"
 
 static tni_graph *start(tni_exprs *x) {
@@ -135,6 +135,34 @@ static void test_sum_with_a_name(void) {
   CU_ASSERT_TRUE(matches(g, tni_graph_value(g, tni_graph_find(g, "v")), "f32[m]"));
   CU_ASSERT_EQUAL(tni_ex_n_defined(g->exprs), 0);
   tni_graph_destroy(g);
+}
+
+/* Attention says so too: by the last axis of its mask, or, where it is told, by a number that is read off an input. */
+static void test_total_of_attention(void) {
+  for (int told = 0; told < 2; told++) {
+    tn_error err;
+    tn_id dim;
+    tni_error_init(&err);
+    tni_graph *g = start(NULL);
+    add_word(g, "x", "f32[b,2,seq,8]");
+    add_word(g, "past", "f32[b,2,past,8]");
+    add_word(g, "mask", told ? "i64[b,total]" : "bool[b,1,1,total]");
+    add_word(g, "one", "i64[]=1");
+    op(g, "Shape", "mask", "s", "");
+    op(g, "Gather", "s one", "count", "axis=0");
+    const char *in = told ? "x x x - past past" : "x x x mask past past";
+    CU_ASSERT_EQUAL(add_op(g, "Attention", 23, in, "y k v", "", &err), TN_OK);
+    if (told) {
+      g->total_rows = tni_graph_find(g, "count");
+      g->past_rows = tni_graph_value(g, tni_graph_find(g, "past"))->pub.dims[2];
+    }
+    set_io(g, "x past mask", "y k v s count");
+    infer(g);
+    const tni_value *mask = tni_graph_value(g, tni_graph_find(g, "mask"));
+    CU_ASSERT_EQUAL(mask->pub.dims[mask->pub.rank - 1], tni_ex_parse(g->exprs, "past+seq"));
+    CU_ASSERT_FALSE(tni_ex_is_sym(g->exprs, mask->pub.dims[mask->pub.rank - 1], &dim));
+    tni_graph_destroy(g);
+  }
 }
 
 static tni_cell *floats(const float *v, int64_t n) {
@@ -279,7 +307,9 @@ int main(void) {
   if (CU_initialize_registry() != CUE_SUCCESS) return 1;
   CU_pSuite s = CU_add_suite("dynamic", NULL, NULL);
   bool ok = s && CU_add_test(s, "marks and reasons", test_marks) && CU_add_test(s, "many symbols", test_many_symbols) &&
-            CU_add_test(s, "a sum with a name", test_sum_with_a_name) && CU_add_test(s, "NonZero", test_non_zero) &&
+            CU_add_test(s, "a sum with a name", test_sum_with_a_name) &&
+            CU_add_test(s, "the total of Attention", test_total_of_attention) &&
+            CU_add_test(s, "NonZero", test_non_zero) &&
             CU_add_test(s, "Compress by a constant", test_compress_by_constant) && CU_add_test(s, "Loop", test_loop) &&
             CU_add_test(s, "cancel", test_cancel);
   if (ok) {

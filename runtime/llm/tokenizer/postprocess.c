@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What happens to the ids of a whole text: truncation, templates, padding.
+ * What happens to the ids of a whole text: truncation and templates.
  */
 #include <string.h>
 
 #include "runtime/llm/tokenizer/tok.h"
 
-enum { MAX_TEMPLATE_IDS = 1024, MAX_PAD = 1 << 20 };
+enum { MAX_TEMPLATE_IDS = 1024 };
 
 static tn_status add(tni_reader *r, const tni_at *a, tni_post **out) {
   tni_tokenizer *t = r->t;
@@ -104,33 +104,20 @@ static tn_status read_truncation(tni_reader *r, const tni_at *a) {
   int64_t v;
   tn_status st = tni_at_object(a, r->err);
   if (st == TN_OK) st = tni_at_int(&max, 0, INT32_MAX, &v, r->err);
-  if (st != TN_OK) return st;
-  r->t->truncate = true;
-  r->t->max_length = (size_t)v;
-  r->t->truncate_left = tni_at_is(a, "direction", "Left");
-  r->t->truncate_second = tni_at_is(a, "strategy", "OnlySecond");
-  return TN_OK;
+  if (st == TN_OK) r->t->truncate_left = tni_at_is(a, "direction", "Left");
+  return st;
 }
 
+/* Rows of a batch are padded by who makes the batch; what that needs of the file is the id. */
 static tn_status read_padding(tni_reader *r, const tni_at *a) {
-  tni_at id = tni_at_key(a, "pad_id"), multiple = tni_at_key(a, "pad_to_multiple_of"), s = tni_at_key(a, "strategy"),
-         fixed = tni_at_key(&s, "Fixed");
+  tni_at id = tni_at_key(a, "pad_id");
   int64_t v = 0;
   tn_status st = tni_at_object(a, r->err);
   if (st == TN_OK) st = tni_at_int(&id, 0, TNI_TOK_IDS - 1, &v, r->err);
   if (st != TN_OK) return st;
-  r->t->pad = true;
+  r->t->has_pad = true;
   r->t->pad_id = (int32_t)v;
-  r->t->pad_left = tni_at_is(a, "direction", "Left");
-  v = 0;
-  if (multiple.v) st = tni_at_int(&multiple, 0, MAX_PAD, &v, r->err);
-  r->t->pad_multiple = (size_t)v;
-  v = 0;
-  if (st == TN_OK && fixed.v) st = tni_at_int(&fixed, 0, MAX_PAD, &v, r->err);
-  r->t->pad_to = (size_t)v;
-  if (st == TN_OK && !fixed.v && !tni_at_is(a, "strategy", "BatchLongest"))
-    st = tni_at_fail(&s, TN_E_UNSUPPORTED, r->err, "neither BatchLongest nor Fixed");
-  return st;
+  return TN_OK;
 }
 
 tn_status tni_limits_read(tni_reader *r, const tni_at *truncation, const tni_at *padding) {
@@ -144,11 +131,10 @@ static tn_status truncate(const tni_tokenizer *t, tni_work *w, tn_error *err) {
   size_t extra = 0;
   for (size_t k = 0; k < t->n_posts; k++) extra += t->posts[k].n - 1;
   if (extra > t->max_length)
-    return tni_fail(err, TN_E_INVALID, "truncation", "max_length %zu has no room for %zu special tokens", t->max_length,
-                    extra);
+    return tni_fail(err, TN_E_INVALID, "truncation", "a limit of %zu tokens has no room for %zu special tokens",
+                    t->max_length, extra);
   size_t keep = t->max_length - extra;
   if (w->ids.n <= keep) return TN_OK;
-  if (t->truncate_second) return tni_fail(err, TN_E_INVALID, "truncation", "OnlySecond, but there is one text");
   if (t->truncate_left) memmove(w->ids.v, w->ids.v + (w->ids.n - keep), keep * sizeof *w->ids.v);
   w->ids.n = keep;
   return TN_OK;
@@ -172,20 +158,10 @@ static bool apply(const tni_post *x, tni_work *w) {
   return !w->ids_failed;
 }
 
-static bool pad(const tni_tokenizer *t, tni_work *w) {
-  size_t to = t->pad_to > w->ids.n ? t->pad_to : w->ids.n;
-  if (t->pad_multiple && to % t->pad_multiple) to += t->pad_multiple - to % t->pad_multiple;
-  size_t n = to - w->ids.n, at = t->pad_left ? 0 : w->ids.n;
-  if (!open_gap(w, at, n)) return false;
-  for (size_t i = 0; i < n; i++) w->ids.v[at + i] = t->pad_id;
-  return true;
-}
-
 tn_status tni_post_process(const tni_tokenizer *t, tni_work *w, tn_error *err) {
   tn_status st = t->truncate ? truncate(t, w, err) : TN_OK;
   if (st != TN_OK) return st;
   bool ok = true;
   for (size_t k = 0; ok && k < t->n_posts; k++) ok = apply(&t->posts[k], w);
-  if (ok && t->pad) ok = pad(t, w);
   return ok ? TN_OK : tni_fail_memory(err, "post_processor");
 }

@@ -221,10 +221,9 @@ struct tni_tokenizer {
   tni_added *added;
   size_t n_added;
   tni_added_set raw, normalized;
-  bool truncate, truncate_left, truncate_second;
+  bool truncate, truncate_left; /* truncate, max_length: as tni_tokenizer_limit says */
   size_t max_length;
-  bool pad, pad_left;
-  size_t pad_to, pad_multiple;
+  bool has_pad; /* the file pads batches, with pad_id */
   int32_t pad_id;
 };
 
@@ -277,7 +276,7 @@ TN_MUST_CHECK tn_status tni_pre_tokenize(const tni_tokenizer *t, tni_work *w, tn
 TN_MUST_CHECK tn_status tni_model_encode(const tni_tokenizer *t, tni_work *w, const char *s, size_t n, tn_error *err);
 TN_MUST_CHECK tn_status tni_bpe_encode(const tni_tok_model *m, tni_work *w, const char *s, size_t n, tn_error *err);
 TN_MUST_CHECK tn_status tni_unigram_encode(const tni_tok_model *m, tni_work *w, const char *s, size_t n, tn_error *err);
-/* Truncation, templates and padding over w->ids. */
+/* Truncation to the limit that was set, and templates, over w->ids. */
 TN_MUST_CHECK tn_status tni_post_process(const tni_tokenizer *t, tni_work *w, tn_error *err);
 
 #endif

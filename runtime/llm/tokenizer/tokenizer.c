@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "runtime/base/base.h"
-#include "runtime/llm/tokenizer/tok.h"
 #include "runtime/llm/text/text.h"
+#include "runtime/llm/tokenizer/tok.h"
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 
@@ -164,16 +164,16 @@ void tni_ids_free(tni_ids *ids) {
 void tni_tokenizer_limit(tni_tokenizer *t, size_t max) {
   t->truncate = max > 0;
   t->max_length = max;
-  t->truncate_second = t->pad = false;
 }
 
 bool tni_tokenizer_lowercases(const tni_tokenizer *t) {
   for (size_t i = 0; i < t->n_norms; i++)
-    if (t->norms[i].kind == TNI_NORM_LOWERCASE || (t->norms[i].kind == TNI_NORM_BERT && t->norms[i].lowercase)) return true;
+    if (t->norms[i].kind == TNI_NORM_LOWERCASE || (t->norms[i].kind == TNI_NORM_BERT && t->norms[i].lowercase))
+      return true;
   return false;
 }
 
-int32_t tni_tokenizer_pad(const tni_tokenizer *t) { return t->pad ? t->pad_id : -1; }
+int32_t tni_tokenizer_pad(const tni_tokenizer *t) { return t->has_pad ? t->pad_id : -1; }
 
 uint32_t tni_tokenizer_vocab_size(const tni_tokenizer *t) { return (uint32_t)t->n_tokens; }
 

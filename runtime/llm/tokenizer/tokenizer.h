@@ -27,18 +27,19 @@ TN_MUST_CHECK tn_status tni_tokenizer_load(const char *path, tni_tokenizer **out
 void tni_tokenizer_destroy(tni_tokenizer *t);
 
 /* UTF-8 text (n bytes, NULs allowed; invalid UTF-8 is TN_E_INVALID with the offset) -> ids. add_special: run the
- * post-processor's template (and truncation/padding as the file says). Special tokens in the text are recognised. */
+ * post-processor's template. Special tokens in the text are recognised. The file's truncation and padding are not
+ * applied, as in transformers: they are left there by whoever encoded a batch last, and would cut or pad a prompt. */
 TN_MUST_CHECK tn_status tni_tokenizer_encode(const tni_tokenizer *t, const char *text, size_t n, bool add_special,
                                              tni_ids *out, tn_error *err);
 /* Whole-sequence decode, malloc'd and terminated. skip_special drops special tokens. */
 TN_MUST_CHECK tn_status tni_tokenizer_decode(const tni_tokenizer *t, const int32_t *ids, size_t n, bool skip_special,
                                              char **text, size_t *len, tn_error *err);
-/* In place of the file's truncation and padding: ids are cut to max with special ones (0: never), nothing is padded.
- * Before the first use. */
+/* For encoders of batches: with add_special ids are cut to max, special ones included (0: never), on the side that the
+ * file's truncation names. Before the first use. */
 void tni_tokenizer_limit(tni_tokenizer *t, size_t max);
 /* Whether the normalizer makes small letters of all. */
 bool tni_tokenizer_lowercases(const tni_tokenizer *t);
-/* Id that encoding pads with; -1: it does not pad. */
+/* Id that the file's padding names for batches; -1: none. */
 int32_t tni_tokenizer_pad(const tni_tokenizer *t);
 uint32_t tni_tokenizer_vocab_size(const tni_tokenizer *t); /* largest id + 1 */
 /* Text of one token as the file has it, or NULL; and back, -1 if unknown. */

@@ -3,6 +3,8 @@
 
 #include "runtime/shape/rules/table.h"
 
+enum { MASK = 3, PAST_KEY = 4, PAST_VALUE = 5 };
+
 /* [batch, heads, length, head size] of a 3D or 4D operand; false: its rank is neither. Unknown dims are NONE. */
 static bool split_heads(const tni_infer *in, const tni_value *v, int64_t heads, tn_expr *d) {
   if (v->pub.rank == 4) memcpy(d, v->pub.dims, 4 * sizeof *d);
@@ -55,6 +57,17 @@ static bool per_head(tni_infer *in, uint32_t i, tn_expr heads) {
   return ok;
 }
 
+/* What else says how many keys there are: GroupQueryAttention's total_sequence_length, and the last axis of a mask.
+ * With names of their own these are the past and the run. */
+static void learn_total(const tni_infer *in, tn_expr total) {
+  const tni_value *past = tni_rule_ranked(in, PAST_KEY), *mask = tni_rule_ranked(in, MASK);
+  const tni_value *told = tni_graph_value(in->g, in->g->total_rows);
+  if (in->concrete || !past) return;
+  if (told && told->elems && told->n_elems == 1 && past->pub.dims[2] == in->g->past_rows)
+    (void)tni_rule_names_sum(in, told->elems[0], total);
+  if (mask && mask->pub.rank) (void)tni_rule_names_sum(in, mask->pub.dims[mask->pub.rank - 1], total);
+}
+
 /* Outputs: Y like Q with V's head size, present key and value, the scores. */
 tn_status tni_shape_attention(tni_infer *in) {
   const tni_value *x[3];
@@ -82,8 +95,9 @@ tn_status tni_shape_attention(tni_infer *in) {
   if (!ok) return tni_rule_fail(in, "the head sizes of Q and K differ");
   for (uint32_t i = TN_ATTENTION_SINKS; i <= TN_ATTENTION_SLOPES; i++)
     if (!per_head(in, i, d[0][1])) return tni_rule_fail(in, "operand %u needs one element per head of Q", i);
-  tn_status st = with_past(in, 4, d[1]);
-  if (st == TN_OK) st = with_past(in, 5, d[2]);
+  tn_status st = with_past(in, PAST_KEY, d[1]);
+  if (st == TN_OK) st = with_past(in, PAST_VALUE, d[2]);
+  if (st == TN_OK) learn_total(in, d[1][2]);
   return st == TN_OK ? results(in, x[0], d[0], d[1], d[2]) : st;
 }
 

@@ -65,13 +65,11 @@ static bool see_symbol(void *ctx, tn_id sym) {
   return sym != f->not_this && is_given(f->in, sym);
 }
 
-/* a is the length of an input that is given a name of its own ("total_sequence_length"), b the sum of two others'
- * ("past + sequence"). From now on a is b, and a run whose inputs say otherwise is told
- * so. That a might be 1 and stretched is given up: nobody exports a mask of one entry for several positions. */
-static bool names_sum(const tni_infer *in, tn_expr a, tn_expr b) {
+bool tni_rule_names_sum(const tni_infer *in, tn_expr a, tn_expr b) {
   tn_id sym;
   int64_t lo, hi;
-  if (in->concrete || in->g->outer || !tni_ex_is_sym(in->x, a, &sym) || !is_given(in, sym)) return false;
+  if (in->concrete || in->g->outer || a == TNI_EXPR_NONE || b == TNI_EXPR_NONE) return false;
+  if (!tni_ex_is_sym(in->x, a, &sym) || !is_given(in, sym)) return false;
   free_symbols f = {.in = in, .not_this = sym, .first = TN_NONE};
   if (!tni_ex_each_symbol(in->x, b, see_symbol, &f) || !f.two || !tni_ex_is_sum(in->x, b)) return false;
   tni_ex_range(in->x, b, &lo, &hi);
@@ -88,8 +86,9 @@ tn_expr tni_rule_broadcast_dim(const tni_infer *in, tn_expr a, tn_expr b, bool *
   if (a_not_1) return a;
   if (b_not_1) return b;
   if (a == TNI_EXPR_NONE || b == TNI_EXPR_NONE) return TNI_EXPR_NONE;
-  if (names_sum(in, a, b)) return b;
-  if (names_sum(in, b, a)) return a;
+  /* That one might be 1 and stretched is given up: nobody exports a mask of one entry for several positions. */
+  if (tni_rule_names_sum(in, a, b)) return b;
+  if (tni_rule_names_sum(in, b, a)) return a;
   /* Where b is 0, a is 0 or 1 in a model that works, and the result is 0. */
   if (tni_ex_same_unless_zero(in->x, a, b)) return b;
   if (tni_ex_same_unless_zero(in->x, b, a)) return a;

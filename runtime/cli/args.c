@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The options of every command, and what --help says.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/cli/cli.h"
+
+enum { COMMON_ROWS = 16, MODEL_ROWS = 2 };
+
+static void common_rows(cli *c, int *help, opt_row *out) {
+  const opt_row rows[] = {
+      {"profile", 0, OPT_TEXT, &c->profile, "NAME|FILE", NULL, "device profile: a name or a .yaml file", "default"},
+      {"plugin-dir", 0, OPT_LIST, &c->plugin_dirs, "DIR", NULL, "search this folder for plugins first", NULL},
+      {"threads", 0, OPT_INT, &c->threads, "N", "0..256", "threads", "the profile's, else all processors"},
+      {"cpus", 0, OPT_TEXT, &c->cpus, "LIST", NULL, "processors to run on, such as 0,2-3", "the profile's"},
+      {"cache-dir", 0, OPT_TEXT, &c->cache_dir, "DIR", NULL, "folder for packed weights; '': none", "~/.cache/tenon"},
+      {"calibration", 0, OPT_TEXT, &c->calibration, "FILE", NULL, "activation statistics of the model; '': none",
+       "the profile's"},
+      {"max-memory", 0, OPT_TEXT, &c->max_memory, "BYTES|nK|nM|nG", NULL,
+       "memory that the process may take, mapped files apart", "no limit"},
+      {"log-level", 0, OPT_TEXT, &c->log_level, NULL, "error|warn|info|debug", "what is logged", "warn"},
+      {"format", 0, OPT_TEXT, &c->format_name, NULL, "text|md|csv|json", "how results are printed", "text"},
+      {"order-seed", 0, OPT_LONG, &c->order_seed, "N", NULL, NULL, NULL},
+      {"show", 0, OPT_TEXT, &c->show, NULL, "man|words", NULL, NULL},
+      {"help", 'h', OPT_FLAG, help, NULL, NULL, "this text", NULL},
+      OPT_ROWS_END};
+  _Static_assert(sizeof rows <= COMMON_ROWS * sizeof *rows, "COMMON_ROWS is too small");
+  memcpy(out, rows, sizeof rows);
+}
+
+/* Of commands that take a MODEL. */
+static void model_rows(cli *c, opt_row *out) {
+  const opt_row rows[MODEL_ROWS] = {{"model-file", 0, OPT_TEXT, &c->model_file, "FILE", NULL,
+                                     "which file of the folder MODEL, or of its folder onnx/", "model.onnx, .."},
+                                    OPT_ROWS_END};
+  memcpy(out, rows, sizeof rows);
+}
+
+void cli_find_json(cli *c, int argc, const char **argv) {
+  for (int i = 1; i < argc; i++)
+    if (strcmp(argv[i], "--format=json") == 0 ||
+        (strcmp(argv[i], "--format") == 0 && i + 1 < argc && strcmp(argv[i + 1], "json") == 0))
+      c->format = FMT_JSON;
+}
+
+static void set_format(cli *c) {
+  static const char *const names[] = {"text", "md", "csv", "json"};
+  for (int i = 0; c->format_name && i < 4; i++)
+    if (strcmp(c->format_name, names[i]) == 0) c->format = (cli_format)i;
+}
+
+static int split_disabled(cli *c) {
+  char *save = NULL;
+  for (char *p = c->disable ? strtok_r(c->disable, ",", &save) : NULL; p; p = strtok_r(NULL, ",", &save)) {
+    if (c->n_disabled == sizeof c->disabled / sizeof *c->disabled)
+      return cli_usage(c, "--disable-pass lists too many passes");
+    c->disabled[c->n_disabled++] = p;
+  }
+  return 0;
+}
+
+static void print_help(const cli *c, const cli_use *use) {
+  printf("Usage: tenon %s %s\n\n%s\n", c->command, use->usage, cli_summary(c->command));
+  opts_help(&c->opts, stdout);
+}
+
+/* The parts of the man page and of completion that are this command's. */
+static void print_shown(const cli *c, const cli_use *use) {
+  if (strcmp(c->show, "words") == 0) {
+    opts_words(&c->opts, stdout);
+    return;
+  }
+  opts own = {.tables = {{"", use->own}, {"", use->more}}};
+  printf(".SS tenon %s %s\n%s\n", c->command, use->usage, cli_summary(c->command));
+  opts_man(&own, stdout);
+}
+
+static int take_operands(cli *c, const cli_use *use) {
+  const char *first = c->opts.rest[0], *second = first ? c->opts.rest[1] : NULL;
+  const bool needed = use->operand && use->operand[0] != '[';
+  if (needed && !first) return cli_usage(c, "one %s is needed: tenon %s %s", use->operand, c->command, use->usage);
+  if (use->operand && second)
+    return cli_usage(c, "one %s is needed, not '%.60s' and '%.60s' (a text with spaces needs quotes)", use->operand,
+                     first, second);
+  if (!use->operand && first) return cli_usage(c, "'%.80s' is too much: %s takes options only", first, c->command);
+  c->operand = first;
+  return 0;
+}
+
+static bool takes_model(const cli_use *use) { return use->operand && strstr(use->operand, "MODEL"); }
+
+/* `bundle`, whose MODEL may be missing, finds the file by itself. */
+static int find_model(cli *c, const cli_use *use) {
+  if (!c->model_file || use->operand[0] == '[') return 0;
+  tn_error_init(&c->err);
+  const tn_status st = tn_model_find(c->operand, c->model_file, &c->found, &c->err);
+  if (st != TN_OK) return cli_fail(c, st);
+  c->operand = c->found;
+  return 0;
+}
+
+int cli_parse(cli *c, int argc, const char **argv, const cli_use *use) {
+  opt_row common[COMMON_ROWS], model[MODEL_ROWS];
+  int help = 0;
+  common_rows(c, &help, common);
+  model_rows(c, model);
+  c->opts = (opts){.tables = {{"Options of this command:", use->own},
+                              {use->more_title, use->more},
+                              {takes_model(use) ? "Options of the model:" : NULL, model},
+                              {"Options of every command:", common}}};
+  cli_find_json(c, argc, argv);
+  const bool parsed = opts_parse(&c->opts, argc, argv);
+  if (c->opts.help || (parsed && c->show)) {
+    (c->opts.help ? print_help : print_shown)(c, use);
+    return CLI_HELPED;
+  }
+  if (!parsed) return cli_usage(c, "%s", c->opts.why);
+  set_format(c);
+  int rc = split_disabled(c);
+  if (!rc) rc = cli_limit_memory(c);
+  if (!rc) rc = take_operands(c, use);
+  if (!rc && takes_model(use)) rc = find_model(c, use);
+  return rc;
+}
+
+void cli_finish(cli *c) {
+  tn_runtime_destroy(c->rt);
+  tn_free(c->found);
+  opts_finish(&c->opts);
+}
