@@ -12,25 +12,26 @@
 
 enum { NEON = TNI_CPU_NEON, DOTPROD = NEON | TNI_CPU_DOTPROD, I8MM = DOTPROD | TNI_CPU_I8MM };
 
-static const tni_clt_isa isas[] = {{"auto", I8MM}, {"scalar", 0}, {"neon", NEON}, {"dotprod", DOTPROD}, {"i8mm", I8MM}};
+static const tni_clt_isa neon_isas[] = {
+    {"auto", I8MM}, {"scalar", 0}, {"neon", NEON}, {"dotprod", DOTPROD}, {"i8mm", I8MM}};
 
-static const tni_clt_format *const formats[] = {&tni_clt_w4g,   &tni_clt_lut1p, &tni_clt_lut2p,
-                                                &tni_clt_lut3p, &tni_clt_lut4p, &tni_clt_luttp};
+static const tni_clt_format *const neon_formats[] = {&tni_clt_w4g,   &tni_clt_lut1p, &tni_clt_lut2p,
+                                                     &tni_clt_lut3p, &tni_clt_lut4p, &tni_clt_luttp};
 
-static const tni_clt_backend backend = {.name = "cpu-neon-lut",
-                                        .version = "0.1.0",
-                                        .driver = "aarch64 neon",
-                                        .isas = isas,
-                                        .isa_choices = "auto|scalar|neon|dotprod|i8mm",
-                                        .n_isas = sizeof isas / sizeof *isas,
-                                        .needed = NEON,
-                                        .kernels = KERNELS,
-                                        .formats = formats,
-                                        .format_choices = "auto|w4g|lut1|lut2|lut3|lut4|lutt",
-                                        .n_formats = sizeof formats / sizeof *formats};
+static const tni_clt_backend neon_backend = {.name = "cpu-neon-lut",
+                                             .version = "0.1.0",
+                                             .driver = "aarch64 neon",
+                                             .isas = neon_isas,
+                                             .isa_choices = "auto|scalar|neon|dotprod|i8mm",
+                                             .n_isas = sizeof neon_isas / sizeof *neon_isas,
+                                             .needed = NEON,
+                                             .kernels = KERNELS,
+                                             .formats = neon_formats,
+                                             .format_choices = "auto|w4g|lut1|lut2|lut3|lut4|lutt",
+                                             .n_formats = sizeof neon_formats / sizeof *neon_formats};
 
 static tn_status neon_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
-  return tni_clt_entry(&backend, host, neg, out);
+  return tni_clt_entry(&neon_backend, host, neg, out);
 }
 
 TN_PLUGIN(cpu_neon_lut, neon_entry)

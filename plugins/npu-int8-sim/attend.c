@@ -238,8 +238,8 @@ void tni_npu_attend_unbind(tn_plan *plan) {
 }
 
 /* Rows, heads and sequences of a use, in elements. */
-static bool strides(const tni_npu_attention *o, uint32_t use, const tn_view *v, int64_t *row, int64_t *head,
-                    int64_t *batch) {
+static bool operand_strides(const tni_npu_attention *o, uint32_t use, const tn_view *v, int64_t *row, int64_t *head,
+                            int64_t *batch) {
   const int64_t size = use == Y ? o->a.v_size : o->a.size, rows = o->a.M;
   if (use == Q || use == Y) {
     *row = o->q_rank == 4 ? size : o->a.heads * size;
@@ -285,7 +285,7 @@ tn_status tni_npu_attend_attach(const tn_plan *plan, uint32_t use, const tn_view
   if (v->bytes < wanted)
     return tni_cm_fail(err, TN_E_INVALID, plan->task->pub.name, "an operand has %llu bytes, %llu are needed",
                        (unsigned long long)v->bytes, (unsigned long long)wanted);
-  if (use != VALID && !strides(o, use, v, &to->row, &to->head, &to->batch))
+  if (use != VALID && !operand_strides(o, use, v, &to->row, &to->head, &to->batch))
     return tni_cm_fail(err, TN_E_INVALID, plan->task->pub.name, "a cache that does not lie as agreed");
   return TN_OK;
 }

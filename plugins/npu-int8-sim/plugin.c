@@ -12,7 +12,7 @@
 #define VERSION "0.1.0"
 enum { TRACE = 4096, DEPTH = 8 };
 
-static const tn_format *const formats[] = {&tni_w8a8_format, &tni_w8r_format};
+static const tn_format *const npu_formats[] = {&tni_w8a8_format, &tni_w8r_format};
 
 static void fill_caps(tn_caps *c, const tn_engine *const *engines, const tn_clock *clock, const npusim_profile *p,
                       uint64_t window) {
@@ -49,24 +49,24 @@ static tn_status enumerate_npu(tn_plugin *pub, uint32_t cap, const tn_caps **out
   return TN_OK;
 }
 
-static const tn_device functions = {.claim = tni_npu_claim,
-                                    .lower = tni_npu_lower,
-                                    .info = tni_npu_info,
-                                    .measure = tni_npu_measure,
-                                    .set = tni_npu_set,
-                                    .release = tni_npu_release,
-                                    .bind = tni_npu_bind,
-                                    .unbind = tni_npu_unbind,
-                                    .args = tni_npu_args,
-                                    .args_set = tni_npu_args_set,
-                                    .args_free = tni_npu_args_free,
-                                    .run = tni_npu_run,
-                                    .submit = tni_npu_submit,
-                                    .create = tni_npu_create,
-                                    .share = tni_npu_share,
-                                    .destroy = tni_npu_destroy,
-                                    .map = tni_npu_map,
-                                    .unmap = tni_npu_unmap};
+static const tn_device npu_functions = {.claim = tni_npu_claim,
+                                        .lower = tni_npu_lower,
+                                        .info = tni_npu_info,
+                                        .measure = tni_npu_measure,
+                                        .set = tni_npu_set,
+                                        .release = tni_npu_release,
+                                        .bind = tni_npu_bind,
+                                        .unbind = tni_npu_unbind,
+                                        .args = tni_npu_args,
+                                        .args_set = tni_npu_args_set,
+                                        .args_free = tni_npu_args_free,
+                                        .run = tni_npu_run,
+                                        .submit = tni_npu_submit,
+                                        .create = tni_npu_create,
+                                        .share = tni_npu_share,
+                                        .destroy = tni_npu_destroy,
+                                        .map = tni_npu_map,
+                                        .unmap = tni_npu_unmap};
 
 static tn_status start_sim(tni_npu_device *d, const tni_npu_plugin *p, tn_error *err) {
   tn_status st = tni_npu_read_options(p->host, &d->set, err);
@@ -80,7 +80,7 @@ static tn_status start_sim(tni_npu_device *d, const tni_npu_plugin *p, tn_error 
   if (!d->sim) return tni_cm_fail(err, TN_E_NO_MEMORY, TNI_NPU_NAME, "out of memory");
   fill_clock(&d->clock, d->set.profile);
   fill_caps(&d->caps, p->engines, &d->clock, d->set.profile, d->set.window_bytes);
-  d->pub = functions;
+  d->pub = npu_functions;
   d->pub.h = (tn_hdr)TN_HDR(tn_device);
   d->pub.caps = &d->caps;
   return TN_OK;
@@ -158,9 +158,9 @@ tn_status tni_npu_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out)
                                 .version = VERSION,
                                 .build_id = VERSION,
                                 .options = tni_npu_options,
-                                .formats = formats,
+                                .formats = npu_formats,
                                 .n_options = tni_npu_n_options,
-                                .n_formats = sizeof formats / sizeof *formats,
+                                .n_formats = sizeof npu_formats / sizeof *npu_formats,
                                 .enumerate = enumerate_npu,
                                 .open = open_device,
                                 .close = close_device,

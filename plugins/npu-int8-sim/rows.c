@@ -102,7 +102,7 @@ tn_status tni_npu_rows_set(tn_program *p, tni_npu_block *b, uint32_t w, const tn
 }
 
 /* The place of the row that was not needed for longest, now free. */
-static uint32_t evict(tni_npu_rows *r) {
+static uint32_t evict_rows(tni_npu_rows *r) {
   uint32_t oldest = r->n_hot;
   for (uint32_t i = r->n_hot; i < r->n_kept; i++)
     if (r->used[i] < r->used[oldest]) oldest = i;
@@ -120,7 +120,7 @@ tn_status tni_npu_rows_get(tni_npu_block *b, uint32_t w, int64_t k, int8_t *dst)
   tn_status st = TN_OK;
   pthread_mutex_lock(&b->lock);
   if (r->at[k] == TN_NONE) {
-    const uint32_t i = r->n_hot < r->n_kept ? evict(r) : TN_NONE;
+    const uint32_t i = r->n_hot < r->n_kept ? evict_rows(r) : TN_NONE;
     st = i == TN_NONE ? TN_E_INTERNAL : read_row(r, k, r->kept + (uint64_t)i * r->pitch);
     r->reads++;
     if (st == TN_OK) {

@@ -26,24 +26,24 @@ typedef struct npu_job {
   float *tiles;
 } npu_job;
 
-static void *memory(const tn_args *a, tn_id slot) {
+static void *slot_memory(const tn_args *a, tn_id slot) {
   const struct tni_npu_place *p = slot == TN_NONE ? NULL : tni_npu_place_of(a, slot);
   return p ? p->ptr : NULL;
 }
 
 static npu_job job_of(const tn_plan *plan, const tn_args *a, tn_run *run) {
   const tni_npu_block *b = plan->task->b;
-  uint8_t *marks = memory(a, b->marks);
+  uint8_t *marks = slot_memory(a, b->marks);
   return (npu_job){.plan = plan,
                    .b = b,
                    .args = a,
                    .run = run,
-                   .x = memory(a, b->x),
-                   .xq = memory(a, b->xq),
+                   .x = slot_memory(a, b->x),
+                   .xq = slot_memory(a, b->xq),
                    .counts = (uint32_t *)(void *)marks,
                    .bitmap = marks ? (uint64_t *)(void *)(marks + plan->room.bitmap_at) : NULL,
-                   .acc = memory(a, b->acc),
-                   .sum = memory(a, b->sum)};
+                   .acc = slot_memory(a, b->acc),
+                   .sum = slot_memory(a, b->sum)};
 }
 
 /* --- quantize ----------------------------------------------------------------------------------------------------- */

@@ -22,12 +22,13 @@ struct tn_pack {
     .act_max = max, .acc_inner = TN_DT_I64, .acc_outer = TN_DT_F64, .scale_dtype = TN_DT_F32,                   \
     .denormals = TN_DENORM_KEEP, .nan = TN_NAN_UNDEFINED, .finite_max = 3e38,                                   \
   }
-static const tn_numerics narrow = NUMERICS(127.0f, TN_DT_I8), wide = NUMERICS((float)TNI_W8_WIDE_MAX, TN_DT_I32);
+static const tn_numerics narrow_numerics = NUMERICS(127.0f, TN_DT_I8),
+                         wide = NUMERICS((float)TNI_W8_WIDE_MAX, TN_DT_I32);
 #undef NUMERICS
 
 static const tn_numerics *numerics_of(const tn_format *f, const int64_t *params, uint32_t n) {
   (void)f;
-  return n == 0 ? &wide : n == 2 && params ? (params[1] ? &wide : &narrow) : NULL;
+  return n == 0 ? &wide : n == 2 && params ? (params[1] ? &wide : &narrow_numerics) : NULL;
 }
 
 void tni_w8a8_params(float s, int is_wide, int64_t params[2]) {

@@ -19,7 +19,7 @@ typedef struct weighed {
 
 static uint64_t whole_pages(uint64_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE; }
 
-static weighed weigh(const tni_npu_device *d, const tni_npu_linear *l) {
+static weighed weigh_linear(const tni_npu_device *d, const tni_npu_linear *l) {
   weighed w = {.node = l->node};
   double macs = 0;
   for (uint32_t i = 0; i < l->n_weights; i++) {
@@ -57,7 +57,7 @@ bool tni_npu_fit_window(const tni_npu_device *d, tni_npu_answer *a, uint32_t n, 
   for (uint32_t i = 0; i < n; i++) {
     if (!a[i].linear) continue;
     if (!first) first = a[i].linear;
-    w[count] = weigh(d, a[i].linear);
+    w[count] = weigh_linear(d, a[i].linear);
     const bool usual = same_rows(first, a[i].linear);
     const uint64_t working = usual ? IN_FLIGHT * working_bytes(d, a[i].linear) : 0;
     if (!usual) w[count].saved = -INFINITY;

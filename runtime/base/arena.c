@@ -34,7 +34,7 @@ void tni_arena_destroy(tni_arena *a) {
   free(a);
 }
 
-static block *grow(tni_arena *a, size_t bytes) {
+static block *grow_arena(tni_arena *a, size_t bytes) {
   size_t cap = a->next_cap, total;
   if (cap < bytes) cap = bytes;
   if (!tni_add_size(sizeof(block), cap, &total) || !tni_add_size(total, 63, &total)) return NULL;
@@ -54,7 +54,7 @@ static block *grow(tni_arena *a, size_t bytes) {
   return b;
 }
 
-static void *take(block *b, size_t bytes, size_t align) {
+static void *take_from_block(block *b, size_t bytes, size_t align) {
   size_t at = (b->used + align - 1) & ~(align - 1);
   if (at > b->cap || bytes > b->cap - at) return NULL;
   b->used = at + bytes;
@@ -63,12 +63,12 @@ static void *take(block *b, size_t bytes, size_t align) {
 
 void *tni_arena_alloc(tni_arena *a, size_t bytes, size_t align) {
   if (bytes == 0) bytes = 1;
-  void *p = a->head ? take(a->head, bytes, align) : NULL;
+  void *p = a->head ? take_from_block(a->head, bytes, align) : NULL;
   if (p) return p;
   size_t want;
   if (!tni_add_size(bytes, align, &want)) return NULL;
-  block *b = grow(a, want);
-  return b ? take(b, bytes, align) : NULL;
+  block *b = grow_arena(a, want);
+  return b ? take_from_block(b, bytes, align) : NULL;
 }
 
 void *tni_arena_array(tni_arena *a, size_t count, size_t size, size_t align) {

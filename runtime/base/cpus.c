@@ -68,7 +68,7 @@ void tni_cpus_text(const cpu_set_t *set, char buf[TNI_CPUS_TEXT]) {
 }
 
 /* A thread of its own, so that nobody else's binding changes. */
-static void *ask(void *out) {
+static void *ask_affinity(void *out) {
   cpu_set_t all;
   memset(&all, 0xff, sizeof all);
   (void)sched_setaffinity(0, sizeof all, &all); /* refused: it has what the caller has */
@@ -79,7 +79,7 @@ static void *ask(void *out) {
 
 tn_status tni_cpus_usable(cpu_set_t *out) {
   pthread_t t;
-  if (pthread_create(&t, NULL, ask, out) != 0) return TN_E_NO_MEMORY;
+  if (pthread_create(&t, NULL, ask_affinity, out) != 0) return TN_E_NO_MEMORY;
   pthread_join(t, NULL);
   return TN_OK;
 }

@@ -37,7 +37,7 @@ void tni_map_destroy(tni_map *m) {
   free(m);
 }
 
-static slot *find(slot *slots, size_t cap, const void *key, size_t n, uint64_t hash) {
+static slot *find_map_slot(slot *slots, size_t cap, const void *key, size_t n, uint64_t hash) {
   for (size_t i = hash & (cap - 1);; i = (i + 1) & (cap - 1)) {
     slot *s = &slots[i];
     if (!s->key || (s->hash == hash && s->n == n && memcmp(s->key, key, n) == 0)) return s;
@@ -45,17 +45,17 @@ static slot *find(slot *slots, size_t cap, const void *key, size_t n, uint64_t h
 }
 
 bool tni_map_get(const tni_map *m, const void *key, size_t n, uint64_t *value) {
-  const slot *s = find(m->slots, m->cap, key, n, XXH3_64bits(key, n));
+  const slot *s = find_map_slot(m->slots, m->cap, key, n, XXH3_64bits(key, n));
   if (!s->key) return false;
   *value = s->value;
   return true;
 }
 
-static bool rehash(tni_map *m, size_t cap) {
+static bool rehash_map(tni_map *m, size_t cap) {
   slot *slots = calloc(cap, sizeof *slots);
   if (!slots) return false;
   for (size_t i = 0; i < m->cap; i++)
-    if (m->slots[i].key) *find(slots, cap, m->slots[i].key, m->slots[i].n, m->slots[i].hash) = m->slots[i];
+    if (m->slots[i].key) *find_map_slot(slots, cap, m->slots[i].key, m->slots[i].n, m->slots[i].hash) = m->slots[i];
   free(m->slots);
   m->slots = slots;
   m->cap = cap;
@@ -63,21 +63,21 @@ static bool rehash(tni_map *m, size_t cap) {
 }
 
 /* Keys that so many slots take. */
-static size_t room(size_t cap) { return cap / 4 * 3; }
+static size_t slots_room(size_t cap) { return cap / 4 * 3; }
 
 bool tni_map_reserve(tni_map *m, size_t n) {
   size_t cap = m->cap;
-  while (room(cap) < n) {
+  while (slots_room(cap) < n) {
     if (cap > SIZE_MAX / 2 / sizeof *m->slots) return false;
     cap *= 2;
   }
-  return cap == m->cap || rehash(m, cap);
+  return cap == m->cap || rehash_map(m, cap);
 }
 
 bool tni_map_put(tni_map *m, const void *key, size_t n, uint64_t value) {
-  if (m->count >= room(m->cap) && !rehash(m, m->cap * 2)) return false;
+  if (m->count >= slots_room(m->cap) && !rehash_map(m, m->cap * 2)) return false;
   uint64_t hash = XXH3_64bits(key, n);
-  slot *s = find(m->slots, m->cap, key, n, hash);
+  slot *s = find_map_slot(m->slots, m->cap, key, n, hash);
   if (!s->key) {
     void *copy = tni_arena_memdup(m->keys, key, n, 1);
     if (!copy) return false;

@@ -18,26 +18,26 @@ typedef struct placed {
 } placed;
 
 static int by_index(const item *a, const item *b) { return a->index < b->index ? -1 : a->index > b->index; }
-static int larger(uint64_t a, uint64_t b) { return a > b ? -1 : a < b; }
+static int descending_u64(uint64_t a, uint64_t b) { return a > b ? -1 : a < b; }
 
 static int by_size(const void *pa, const void *pb) {
   const item *a = pa, *b = pb;
-  int c = larger(a->iv->bytes, b->iv->bytes);
-  if (!c) c = larger(a->area, b->area);
+  int c = descending_u64(a->iv->bytes, b->iv->bytes);
+  if (!c) c = descending_u64(a->area, b->area);
   return c ? c : by_index(a, b);
 }
 
 static int by_birth(const void *pa, const void *pb) {
   const item *a = pa, *b = pb;
   if (a->iv->first != b->iv->first) return a->iv->first < b->iv->first ? -1 : 1;
-  int c = larger(a->iv->bytes, b->iv->bytes);
+  int c = descending_u64(a->iv->bytes, b->iv->bytes);
   return c ? c : by_index(a, b);
 }
 
 static int by_area(const void *pa, const void *pb) {
   const item *a = pa, *b = pb;
-  int c = larger(a->area, b->area);
-  if (!c) c = larger(a->iv->bytes, b->iv->bytes);
+  int c = descending_u64(a->area, b->area);
+  if (!c) c = descending_u64(a->iv->bytes, b->iv->bytes);
   return c ? c : by_index(a, b);
 }
 
@@ -72,7 +72,7 @@ static bool best_fit(const placed *list, uint32_t n, const tn_interval *iv, uint
   return align_up(cursor, iv->align, at);
 }
 
-static void insert(placed *list, uint32_t n, placed p) {
+static void insert_placed(placed *list, uint32_t n, placed p) {
   while (n > 0 && list[n - 1].offset > p.offset) {
     list[n] = list[n - 1];
     n--;
@@ -80,7 +80,7 @@ static void insert(placed *list, uint32_t n, placed p) {
   list[n] = p;
 }
 
-static bool place(const item *items, uint32_t n, placed *list, uint64_t *offsets, uint64_t *total) {
+static bool place_items(const item *items, uint32_t n, placed *list, uint64_t *offsets, uint64_t *total) {
   uint32_t n_list = 0;
   *total = 0;
   for (uint32_t i = 0; i < n; i++) {
@@ -90,7 +90,7 @@ static bool place(const item *items, uint32_t n, placed *list, uint64_t *offsets
     if (__builtin_add_overflow(at, iv->bytes, &end) || end > INT64_MAX) return false;
     offsets[items[i].index] = at;
     if (!iv->bytes) continue;
-    insert(list, n_list++, (placed){at, end, iv->first, iv->last});
+    insert_placed(list, n_list++, (placed){at, end, iv->first, iv->last});
     if (end > *total) *total = end;
   }
   return true;
@@ -106,8 +106,8 @@ typedef struct planner {
 } planner;
 
 /* Places in the order of p->items; keeps what is better. false: sizes overflow. */
-static bool attempt(planner *p, uint64_t *total) {
-  if (!place(p->items, p->n, p->list, p->now, total)) return false;
+static bool attempt_plan(planner *p, uint64_t *total) {
+  if (!place_items(p->items, p->n, p->list, p->now, total)) return false;
   if (*total >= p->best_total) return true;
   uint64_t *swap = p->best;
   p->best = p->now;
@@ -117,7 +117,7 @@ static bool attempt(planner *p, uint64_t *total) {
 }
 
 /* What ends at the top goes first in the next attempt, as long as that may help. */
-static void improve(planner *p, uint64_t bound) {
+static void improve_plan(planner *p, uint64_t bound) {
   enum { ATTEMPTS = 48, WORK = 1 << 24 };
   const uint64_t each = (uint64_t)p->n * p->n + 1;
   uint64_t total = p->best_total;
@@ -130,7 +130,7 @@ static void improve(planner *p, uint64_t bound) {
     memmove(p->items + 1, p->items, top * sizeof *p->items);
     p->items[0] = first;
     const uint64_t before = p->best_total;
-    if (!attempt(p, &total)) return;
+    if (!attempt_plan(p, &total)) return;
     at = p->best_total < before ? p->best : p->now;
   }
 }
@@ -148,7 +148,7 @@ static uint64_t most_alive(uint32_t n, const tn_interval *iv) {
   return most;
 }
 
-static void plan(planner *p) {
+static void plan_offsets(planner *p) {
   static int (*const orders[])(const void *, const void *) = {by_size, by_birth, by_area};
   const uint64_t bound = most_alive(p->n, p->iv);
   for (uint32_t o = 0; o < sizeof orders / sizeof *orders && p->best_total > bound; o++) {
@@ -156,7 +156,7 @@ static void plan(planner *p) {
     for (uint32_t i = 0; i < p->n; i++) p->items[i] = (item){&p->iv[i], area_of(&p->iv[i]), i};
     qsort(p->items, p->n, sizeof *p->items, orders[o]);
     const uint64_t before = p->best_total;
-    if (attempt(p, &total) && p->best_total < before) improve(p, bound);
+    if (attempt_plan(p, &total) && p->best_total < before) improve_plan(p, bound);
   }
 }
 
@@ -171,7 +171,7 @@ tn_status tni_plan_offsets(uint32_t n, tn_interval *iv, uint64_t *total) {
   p.now = calloc(n, sizeof *p.now);
   p.best = calloc(n, sizeof *p.best);
   tn_status st = p.items && p.list && p.now && p.best ? TN_OK : TN_E_NO_MEMORY;
-  if (st == TN_OK) plan(&p);
+  if (st == TN_OK) plan_offsets(&p);
   if (st == TN_OK && p.best_total == UINT64_MAX) st = TN_E_LIMIT;
   if (st == TN_OK) {
     for (uint32_t i = 0; i < n; i++) iv[i].offset = p.best[i];

@@ -69,7 +69,7 @@ static uint32_t share_end(uint64_t share) { return (uint32_t)(share >> 32); }
 static uint32_t share_left(uint64_t share) { return share_end(share) - share_begin(share); }
 
 /* Pieces from the front of w's share: a quarter of what is left, so that most come in long runs and the last alone. */
-static bool take(worker *w, uint32_t *begin, uint32_t *end) {
+static bool take_piece(worker *w, uint32_t *begin, uint32_t *end) {
   uint64_t s = atomic_load_explicit(&w->share, memory_order_relaxed);
   while (share_left(s)) {
     const uint32_t n = share_left(s) / 4;
@@ -103,14 +103,14 @@ static bool take_over(tni_pool *p, worker *w) {
   }
 }
 
-static void work(tni_pool *p, uint32_t index) {
+static void work_on_loop(tni_pool *p, uint32_t index) {
   const tni_pool *outer = working_for;
   uint32_t outer_as = working_as, first, last;
   worker *w = &p->workers[index];
   working_for = p;
   working_as = index;
   for (;;) {
-    while (!take(w, &first, &last))
+    while (!take_piece(w, &first, &last))
       if (!take_over(p, w)) goto done;
     p->body(p->arg, first * p->grain, last == p->pieces ? p->n : last * p->grain, index);
   }
@@ -119,7 +119,7 @@ done:
   working_as = outer_as;
 }
 
-static void park(tni_pool *p, uint32_t seen) {
+static void park_worker(tni_pool *p, uint32_t seen) {
   pthread_mutex_lock(&p->park);
   atomic_fetch_add(&p->parked, 1);
   while (atomic_load(&p->epoch) == seen && !atomic_load(&p->stop)) pthread_cond_wait(&p->wake, &p->park);
@@ -157,14 +157,15 @@ static void *thread_main(void *arg) {
       e = atomic_load_explicit(&p->epoch, memory_order_acquire);
     }
     if (e == seen) {
-      park(p, seen);
+      park_worker(p, seen);
       continue;
     }
     seen = e;
     keep_apart(p, w);
     if (!(e & 1)) continue;
     atomic_fetch_add(&p->inside, 1);
-    if (atomic_load(&p->epoch) == e) work(p, w->index); /* still open: the caller waits for `inside` before closing */
+    if (atomic_load(&p->epoch) == e)
+      work_on_loop(p, w->index); /* still open: the caller waits for `inside` before closing */
     atomic_fetch_sub(&p->inside, 1);
   }
   return NULL;
@@ -247,7 +248,7 @@ static void fork_join(tni_pool *p, int64_t n, int64_t grain, tn_body body, void 
   atomic_store_explicit(&p->caller_cpu, sched_getcpu(), memory_order_relaxed);
   atomic_fetch_add(&p->epoch, 1); /* open */
   wake_parked(p);
-  work(p, 0);
+  work_on_loop(p, 0);
   atomic_fetch_add(&p->epoch, 1); /* closed: nobody enters any more */
   for (int i = 0; atomic_load(&p->inside) != 0; i++) {
     if (i < SPIN_NS_ROUNDS)

@@ -11,7 +11,7 @@
 /* Descriptors that the file actions move must lie above those that they are moved to. */
 static int copy_above(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, TNI_SPAWN_CHANNEL + 1); }
 
-static int prepare(posix_spawn_file_actions_t *fa, posix_spawnattr_t *at, int out, int channel) {
+static int prepare_spawn(posix_spawn_file_actions_t *fa, posix_spawnattr_t *at, int out, int channel) {
   sigset_t none, all;
   sigemptyset(&none);
   sigfillset(&all);
@@ -26,14 +26,14 @@ static int prepare(posix_spawn_file_actions_t *fa, posix_spawnattr_t *at, int ou
   return e;
 }
 
-static int spawn(pid_t *pid, const char *const *argv, char *const *env, int out, int channel) {
+static int spawn_child(pid_t *pid, const char *const *argv, char *const *env, int out, int channel) {
   posix_spawn_file_actions_t fa;
   posix_spawnattr_t at;
   int e = posix_spawn_file_actions_init(&fa);
   if (e) return e;
   e = posix_spawnattr_init(&at);
   if (!e) {
-    e = prepare(&fa, &at, out, channel);
+    e = prepare_spawn(&fa, &at, out, channel);
     /* It takes no const strings and writes to none. */
     if (!e) e = posix_spawnp(pid, argv[0], &fa, &at, (char *const *)(uintptr_t)argv, env);
     posix_spawnattr_destroy(&at);
@@ -44,7 +44,7 @@ static int spawn(pid_t *pid, const char *const *argv, char *const *env, int out,
 
 int tni_spawn(pid_t *pid, const char *const *argv, char *const *env, int out, int channel) {
   const int o = copy_above(out), c = o < 0 ? -1 : copy_above(channel);
-  const int e = c < 0 ? errno : spawn(pid, argv, env, o, c);
+  const int e = c < 0 ? errno : spawn_child(pid, argv, env, o, c);
   if (o >= 0) close(o);
   if (c >= 0) close(c);
   return e;

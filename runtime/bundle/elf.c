@@ -14,7 +14,7 @@ typedef struct image {
   Elf64_Ehdr h;
 } image;
 
-static bool get(const image *f, uint64_t at, void *to, size_t n) {
+static bool bytes_at(const image *f, uint64_t at, void *to, size_t n) {
   if (at > f->n || n > f->n - at) return false;
   memcpy(to, f->p + at, n);
   return true;
@@ -24,7 +24,7 @@ static bool get(const image *f, uint64_t at, void *to, size_t n) {
 static uint64_t offset_of(const image *f, uint64_t address) {
   Elf64_Phdr ph;
   for (uint32_t i = 0; i < f->h.e_phnum; i++) {
-    if (!get(f, f->h.e_phoff + i * sizeof ph, &ph, sizeof ph)) break;
+    if (!bytes_at(f, f->h.e_phoff + i * sizeof ph, &ph, sizeof ph)) break;
     if (ph.p_type == PT_LOAD && address >= ph.p_vaddr && address - ph.p_vaddr < ph.p_filesz)
       return address - ph.p_vaddr + ph.p_offset;
   }
@@ -39,18 +39,18 @@ static const char *string_at(const image *f, tni_arena *a, uint64_t at) {
 }
 
 /* Entry i of the dynamic section; false past its end. */
-static bool entry(const image *f, const Elf64_Phdr *dynamic, uint64_t i, Elf64_Dyn *d) {
-  return i < dynamic->p_filesz / sizeof *d && get(f, dynamic->p_offset + i * sizeof *d, d, sizeof *d) &&
+static bool dynamic_at(const image *f, const Elf64_Phdr *dynamic, uint64_t i, Elf64_Dyn *d) {
+  return i < dynamic->p_filesz / sizeof *d && bytes_at(f, dynamic->p_offset + i * sizeof *d, d, sizeof *d) &&
          d->d_tag != DT_NULL;
 }
 
 static bool read_dynamic(const image *f, tni_arena *a, const Elf64_Phdr *dynamic, tni_elf *out) {
   uint64_t strings = UINT64_MAX;
   Elf64_Dyn d;
-  for (uint64_t i = 0; entry(f, dynamic, i, &d); i++)
+  for (uint64_t i = 0; dynamic_at(f, dynamic, i, &d); i++)
     if (d.d_tag == DT_STRTAB) strings = offset_of(f, d.d_un.d_ptr);
   if (strings >= f->n) return false;
-  for (uint64_t i = 0; entry(f, dynamic, i, &d); i++) {
+  for (uint64_t i = 0; dynamic_at(f, dynamic, i, &d); i++) {
     if (d.d_tag != DT_NEEDED && d.d_tag != DT_RUNPATH && d.d_tag != DT_RPATH) continue;
     const char *s = d.d_un.d_val < f->n - strings ? string_at(f, a, strings + d.d_un.d_val) : NULL;
     if (!s) return false;
@@ -68,11 +68,11 @@ tn_status tni_elf_read(tni_arena *a, const char *path, tni_elf *out, tn_error *e
   if (st != TN_OK) return st;
   image f = {.p = m.data, .n = m.bytes};
   *out = (tni_elf){0};
-  bool ok = get(&f, 0, &f.h, sizeof f.h) && memcmp(f.h.e_ident, ELFMAG, SELFMAG) == 0 &&
+  bool ok = bytes_at(&f, 0, &f.h, sizeof f.h) && memcmp(f.h.e_ident, ELFMAG, SELFMAG) == 0 &&
             f.h.e_ident[EI_CLASS] == ELFCLASS64 && f.h.e_ident[EI_DATA] == ELFDATA2LSB && f.h.e_phentsize == sizeof ph;
   out->machine = f.h.e_machine;
   for (uint32_t i = 0; ok && i < f.h.e_phnum; i++) {
-    ok = get(&f, f.h.e_phoff + i * sizeof ph, &ph, sizeof ph);
+    ok = bytes_at(&f, f.h.e_phoff + i * sizeof ph, &ph, sizeof ph);
     if (ok && ph.p_type == PT_DYNAMIC) ok = read_dynamic(&f, a, &ph, out);
   }
   tni_file_unmap(&m);

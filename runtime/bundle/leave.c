@@ -30,7 +30,7 @@ static bool is_listed(const struct tni_bd_tables *t, const tni_left_out *e) {
 }
 
 /* weight: the constant that is packed in its place, or NULL. Files are named as in the model's folder. */
-static tn_status add(tni_bd *b, const tn_model *m, struct tni_bd_tables *t, tn_id v, const char *weight) {
+static tn_status add_left_out(tni_bd *b, const tn_model *m, struct tni_bd_tables *t, tn_id v, const char *weight) {
   const tni_value *val = tni_graph_value(m->graph, v);
   const size_t folder = strlen(m->path) - strlen(m->name);
   if (t->n == TNI_LEFT_OUT_MAX || !tni_embedding_leaves(m, v)) return TN_OK;
@@ -55,8 +55,8 @@ tn_status tni_bd_tables_find(tni_bd *b, const tn_model *m, struct tni_bd_tables 
     const tni_embedding *e = &m->embeddings[i];
     if (e->why) continue;
     const bool other = e->weight != e->table;
-    st = add(b, m, t, e->table, other ? tni_graph_value(m->graph, e->weight)->pub.name : NULL);
-    if (st == TN_OK && other) st = add(b, m, t, e->weight, NULL);
+    st = add_left_out(b, m, t, e->table, other ? tni_graph_value(m->graph, e->weight)->pub.name : NULL);
+    if (st == TN_OK && other) st = add_left_out(b, m, t, e->weight, NULL);
   }
   if (st == TN_OK && m->hash[0] && !(t->hash = tni_bd_text(b, "%s", m->hash))) st = tni_fail_memory(b->err, m->path);
   if (t) qsort(t->list, t->n, sizeof *t->list, by_place);

@@ -33,7 +33,7 @@ static bool has_line(const char *text, size_t n, const char *line) {
   return false;
 }
 
-static bool owns(const char *list, const char *path, const char *real) {
+static bool owns_file(const char *list, const char *path, const char *real) {
   tni_file f;
   tn_error ignored;
   tni_error_init(&ignored);
@@ -53,7 +53,7 @@ const char *tni_bd_package(tni_bd *b, const char *path) {
     const size_t n = strlen(e->d_name);
     if (n <= 5 || strcmp(e->d_name + n - 5, ".list") != 0) continue;
     const char *list = tni_bd_text(b, INFO "/%s", e->d_name);
-    if (list && owns(list, path, real)) found = tni_arena_strndup(b->arena, e->d_name, n - 5);
+    if (list && owns_file(list, path, real)) found = tni_arena_strndup(b->arena, e->d_name, n - 5);
   }
   if (d) closedir(d);
   free(real);

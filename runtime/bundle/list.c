@@ -92,7 +92,7 @@ tn_status tni_bd_script(tni_bd *b) {
 
 /* --- SPDX --------------------------------------------------------------------------------------------------------- */
 
-static json_t *checksum(const char *algorithm, const uint8_t *p, size_t n) {
+static json_t *checksum_json(const char *algorithm, const uint8_t *p, size_t n) {
   char hex[65];
   tni_bd_hex(p, n, hex);
   return json_pack("{s:s, s:s}", "algorithm", algorithm, "checksumValue", hex);
@@ -105,13 +105,13 @@ static json_t *spdx_file(const tni_bd_file *f, uint32_t i) {
   snprintf(id, sizeof id, "SPDXRef-File-%u", i);
   snprintf(name, sizeof name, "./%s", f->path);
   return json_pack("{s:s, s:s, s:[o, o], s:s, s:s}", "fileName", name, "SPDXID", id, "checksums",
-                   checksum("SHA1", f->sums.sha1, 20), checksum("SHA256", f->sums.sha256, 32), "licenseConcluded",
-                   ours ? "Apache-2.0" : "NOASSERTION", "copyrightText", "NOASSERTION");
+                   checksum_json("SHA1", f->sums.sha1, 20), checksum_json("SHA256", f->sums.sha256, 32),
+                   "licenseConcluded", ours ? "Apache-2.0" : "NOASSERTION", "copyrightText", "NOASSERTION");
 }
 
 /* SHA-1 of the sorted SHA-1s of the files, as SPDX 2.3 asks for (7.9). */
 static int by_sha1(const void *a, const void *b) { return strcmp(a, b); }
-static json_t *verification(const tni_bd *b) {
+static json_t *verification_json(const tni_bd *b) {
   char(*sums)[41] = calloc(b->n_files + 1, sizeof *sums), hex[41] = "";
   tni_bd_sums all = {0};
   char *path = tni_file_in(b->stage, ".sha1s");
@@ -143,7 +143,7 @@ static void add_package(tni_bd *b, json_t *packages, json_t *relations, const ch
                                              how, "relatedSpdxElement", id));
 }
 
-static json_t *spdx(tni_bd *b, const char *created, const char *space) {
+static json_t *spdx_json(tni_bd *b, const char *created, const char *space) {
   json_t *files = json_array(), *packages = json_array(), *ids = json_array();
   json_t *relations = json_pack("[{s:s, s:s, s:s}]", "spdxElementId", "SPDXRef-DOCUMENT", "relationshipType",
                                 "DESCRIBES", "relatedSpdxElement", "SPDXRef-Bundle");
@@ -156,7 +156,7 @@ static json_t *spdx(tni_bd *b, const char *created, const char *space) {
       packages,
       json_pack("{s:s, s:s, s:s, s:s, s:b, s:o, s:s, s:s, s:s, s:o}", "name", "tenon-bundle", "SPDXID",
                 "SPDXRef-Bundle", "versionInfo", tn_version(), "downloadLocation", "NOASSERTION", "filesAnalyzed", 1,
-                "packageVerificationCode", verification(b), "licenseConcluded", "NOASSERTION", "licenseDeclared",
+                "packageVerificationCode", verification_json(b), "licenseConcluded", "NOASSERTION", "licenseDeclared",
                 "NOASSERTION", "copyrightText", "NOASSERTION", "hasFiles", ids));
   for (uint32_t i = 0; i < b->n_files; i++)
     if (b->files[i].package) add_package(b, packages, relations, b->files[i].package, "CONTAINS");
@@ -185,7 +185,7 @@ tn_status tni_bd_spdx(tni_bd *b) {
   snprintf(space, sizeof space, "urn:tenon:bundle:%s", hex);
   if (!gmtime_r(&when, &tm) || !strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", &tm))
     return tni_fail(b->err, TN_E_INVALID, "created", "the time of the bundle is none");
-  json_t *j = spdx(b, created, space);
+  json_t *j = spdx_json(b, created, space);
   char *text = j ? json_dumps(j, JSON_INDENT(1)) : NULL;
   json_decref(j);
   if (!text) return tni_fail_memory(b->err, "bundle.spdx.json");

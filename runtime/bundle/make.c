@@ -11,7 +11,7 @@
 #include "runtime/plugin/load/load.h"
 #include "runtime/session/session.h"
 
-static void working(tni_bd *b, tn_runtime *rt) {
+static void note_working(tni_bd *b, tn_runtime *rt) {
   if (b->o.working) b->o.working(b->o.user, rt);
 }
 
@@ -101,7 +101,7 @@ static const char *format_of(const tn_model *m, const char *name) {
   return found;
 }
 
-static bool among(const char *choices, const char *word) {
+static bool is_among(const char *choices, const char *word) {
   const size_t n = strlen(word);
   for (const char *c = choices; c; c = strchr(c, '|') ? strchr(c, '|') + 1 : NULL)
     if (strncmp(c, word, n) == 0 && (c[n] == '|' || !c[n])) return true;
@@ -120,7 +120,7 @@ static const char *chosen_format(const tni_bd *b, const tni_plugin_info *p, cons
         asked = b->profile->plugins[i].options[k].value;
   for (uint32_t i = 0; i < p->plugin->n_options; i++)
     if (strcmp(p->plugin->options[i]->key, "format") == 0) choices = p->plugin->options[i]->choices;
-  if (!used || !asked || !choices || !among(choices, used)) return NULL;
+  if (!used || !asked || !choices || !is_among(choices, used)) return NULL;
   for (uint32_t i = 0; i < p->plugin->n_formats; i++)
     if (strcmp(p->plugin->formats[i]->name, asked) == 0) return NULL;
   return used;
@@ -133,7 +133,7 @@ static bool asked_for(const tni_bd *b, const char *name) {
 }
 
 /* Which plugins come along; the others are left out, each with why. */
-static tn_status choose(tni_bd *b, const tn_runtime *rt, const tn_model *m) {
+static tn_status choose_devices(tni_bd *b, const tn_runtime *rt, const tn_model *m) {
   for (uint32_t i = 0; i < tni_registry_count(rt->registry); i++) {
     const tni_plugin_info *p = tni_registry_get(rt->registry, i);
     if (p->builtin || i >= rt->n_profile_plugins) continue;
@@ -174,7 +174,7 @@ static tn_status copy_profile(tni_bd *b) {
 }
 
 /* Opens the devices and places the model; copies what does not depend on packing. */
-static tn_status place(tni_bd *b) {
+static tn_status place_bundle(tni_bd *b) {
   const char *file = b->ro.profile;
   tn_runtime_opts ro = b->ro;
   tn_runtime *rt = NULL;
@@ -186,7 +186,7 @@ static tn_status place(tni_bd *b) {
   ro.flags |= b->foreign ? TN_RT_OFFLINE : 0;
   st = tn_runtime_create(&ro, &rt, b->err);
   if (st == TN_OK) {
-    working(b, rt);
+    note_working(b, rt);
     const tn_model_opts mo = {.h = TN_HDR(tn_model_opts), .flags = TN_MODEL_INSPECT};
     char *model = NULL;
     st = tn_model_find(b->o.model, b->o.model_file, &model, b->err);
@@ -198,11 +198,11 @@ static tn_status place(tni_bd *b) {
       st = tni_fail(b->err, TN_E_UNSUPPORTED, b->o.model,
                     "no device runs %u nodes of '%s'; `tenon check --unsupported` lists them",
                     m->execs[i].part.n_unsupported, b->o.model);
-  if (st == TN_OK) st = choose(b, rt, m);
+  if (st == TN_OK) st = choose_devices(b, rt, m);
   if (st == TN_OK) st = tni_bd_model(b, m);
   if (st == TN_OK) st = copy_profile(b);
   tn_model_destroy(m);
-  working(b, NULL);
+  note_working(b, NULL);
   tn_runtime_destroy(rt);
   if (b->foreign && file) (void)unlink(file);
   return st;
@@ -261,20 +261,20 @@ static tn_status load_staged(tni_bd *b, uint32_t flags, struct tni_bd_tables **t
   tn_model *m = NULL;
   tn_status st = tn_runtime_create(&ro, &rt, b->err);
   if (st == TN_OK) {
-    working(b, rt);
+    note_working(b, rt);
     const tn_model_opts mo = {.h = TN_HDR(tn_model_opts), .flags = TN_MODEL_PACK};
     st = tn_model_load(rt, model, &mo, &m, b->err);
   }
   if (st == TN_OK) st = check_packed(b, m);
   if (st == TN_OK && tables) st = tni_bd_tables_find(b, m, tables);
   tn_model_destroy(m);
-  working(b, NULL);
+  note_working(b, NULL);
   tn_runtime_destroy(rt);
   return st;
 }
 
 /* What was cut must not change how the model is placed and what it finds packed. */
-static tn_status pack(tni_bd *b) {
+static tn_status pack_bundle(tni_bd *b) {
   struct tni_bd_tables *tables = NULL;
   uint32_t n_cut = 0;
   tn_status st = load_staged(b, TN_RT_PORTABLE, &tables);
@@ -294,13 +294,13 @@ static tn_status check_size(const tni_bd *b) {
                   (unsigned long long)b->o.max_bytes);
 }
 
-static tn_status make(tni_bd *b) {
+static tn_status make_bundle(tni_bd *b) {
   tn_status st = read_machine(b);
   if (st == TN_OK) st = tni_bd_stage(b);
-  if (st == TN_OK) st = place(b);
+  if (st == TN_OK) st = place_bundle(b);
   if (st == TN_OK) st = tni_bd_parts(b);
   if (st == TN_OK) st = tni_bd_licences(b);
-  if (st == TN_OK) st = pack(b);
+  if (st == TN_OK) st = pack_bundle(b);
   if (st != TN_OK) return st;
   tni_bd_sort(b);
   st = tni_bd_script(b);
@@ -326,7 +326,7 @@ tn_status tn_bundle_make(const tn_runtime_opts *ro, const tn_bundle_opts *o, cha
   tni_error_init(&own);
   b->err = err ? err : &own;
   tn_status st = read_opts(b, ro, o);
-  if (st == TN_OK) st = make(b);
+  if (st == TN_OK) st = make_bundle(b);
   tni_bd_discard(b);
   if (st == TN_OK || st == TN_E_LIMIT) {
     json_t *j = tni_bd_report(b);

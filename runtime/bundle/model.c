@@ -12,15 +12,15 @@
 #include "runtime/profile/profile.h"
 
 /* What llm and tasks open, by name. */
-static const char *const companions[] = {"tokenizer.json",
-                                         "tokenizer_config.json",
-                                         "config.json",
-                                         "generation_config.json",
-                                         "genai_config.json",
-                                         "modules.json",
-                                         "sentence_bert_config.json",
-                                         "preprocessor_config.json"};
-enum { N_COMPANIONS = sizeof companions / sizeof *companions };
+static const char *const companion_files[] = {"tokenizer.json",
+                                              "tokenizer_config.json",
+                                              "config.json",
+                                              "generation_config.json",
+                                              "genai_config.json",
+                                              "modules.json",
+                                              "sentence_bert_config.json",
+                                              "preprocessor_config.json"};
+enum { N_COMPANIONS = sizeof companion_files / sizeof *companion_files };
 
 static bool is_file(const char *path) {
   struct stat st;
@@ -117,8 +117,8 @@ tn_status tni_bd_model(tni_bd *b, const tn_model *m) {
   if (st != TN_OK) return st;
   st = copy_graph(b, m, f.dir);
   for (uint32_t i = 0; whole && st == TN_OK && i < N_COMPANIONS; i++)
-    st = copy_one(b, tni_folder_file(&f, companions[i]), companions[i],
-                  strncmp(companions[i], "tok", 3) == 0 ? "tokenizer" : "config");
+    st = copy_one(b, tni_folder_file(&f, companion_files[i]), companion_files[i],
+                  strncmp(companion_files[i], "tok", 3) == 0 ? "tokenizer" : "config");
   if (st == TN_OK && whole) st = copy_modules(b, &f);
   if (st == TN_OK) st = copy_calibration(b, m);
   if (st == TN_OK && whole) {

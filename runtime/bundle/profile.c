@@ -17,7 +17,7 @@ typedef struct writer {
   const tni_bd *b;
 } writer;
 
-static bool kept(const writer *w, const char *name) {
+static bool is_kept_plugin(const writer *w, const char *name) {
   if (strcmp(name, "host") == 0) return true;
   for (uint32_t i = 0; i < w->n; i++)
     if (strcmp(w->names[i], name) == 0) return true;
@@ -83,7 +83,7 @@ static void write_plugins(const writer *w, const tni_yaml *list) {
   bool any = false;
   fputs("plugins:", w->f);
   for (const tni_yaml *c = list->child; c; c = c->next) {
-    if (!kept(w, plugin_name(c))) continue;
+    if (!is_kept_plugin(w, plugin_name(c))) continue;
     fputs("\n  - ", w->f);
     write_plugin(w, c);
     any = true;
@@ -96,7 +96,7 @@ static void write_names(const writer *w, const tni_yaml *list, const char *none)
   bool any = false;
   fputc('[', w->f);
   for (const tni_yaml *c = list->child; c; c = c->next) {
-    if (!kept(w, plugin_name(c))) continue;
+    if (!is_kept_plugin(w, plugin_name(c))) continue;
     fputs(any ? ", " : "", w->f);
     write_text(w->f, c->text, true);
     any = true;

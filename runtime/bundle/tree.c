@@ -102,7 +102,7 @@ uint64_t tni_bd_total(const tni_bd *b) {
   return n;
 }
 
-static char *staged(const tni_bd *b, const char *to) { return tni_file_in(b->stage, to); }
+static char *staged_path(const tni_bd *b, const char *to) { return tni_file_in(b->stage, to); }
 
 static tn_status make_parents(tni_bd *b, const char *path) {
   char *copy = strdup(path), *slash = copy ? strrchr(copy, '/') : NULL;
@@ -128,7 +128,7 @@ static tn_status write_all(tni_bd *b, int fd, const char *path, const uint8_t *p
   return TN_OK;
 }
 
-static tn_status record(tni_bd *b, const char *path, const char *to, const char *role) {
+static tn_status record_file(tni_bd *b, const char *path, const char *to, const char *role) {
   if (b->n_files == TNI_BD_FILES)
     return tni_fail(b->err, TN_E_LIMIT, to, "a bundle has at most %d files", TNI_BD_FILES);
   json_t *name = json_string(to); /* the lists are JSON */
@@ -144,7 +144,7 @@ static tn_status record(tni_bd *b, const char *path, const char *to, const char 
 
 tn_status tni_bd_write(tni_bd *b, const char *to, const void *data, size_t n, const char *role, bool executable) {
   if (tni_bd_find(b, to)) return tni_fail(b->err, TN_E_INVALID, to, "two files of the bundle are called '%s'", to);
-  char *path = staged(b, to);
+  char *path = staged_path(b, to);
   if (!path) return tni_fail_memory(b->err, to);
   tn_status st = make_parents(b, path);
   const int fd = st == TN_OK ? open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
@@ -154,7 +154,7 @@ tn_status tni_bd_write(tni_bd *b, const char *to, const void *data, size_t n, co
     st = tni_fail(b->err, TN_E_IO, path, "cannot set the mode of '%s': %s", path, strerror(errno));
   if (fd >= 0 && close(fd) != 0 && st == TN_OK)
     st = tni_fail(b->err, TN_E_IO, path, "cannot write '%s': %s", path, strerror(errno));
-  if (st == TN_OK) st = record(b, path, to, role);
+  if (st == TN_OK) st = record_file(b, path, to, role);
   free(path);
   return st;
 }
@@ -169,9 +169,9 @@ tn_status tni_bd_copy(tni_bd *b, const char *from, const char *to, const char *r
 }
 
 tn_status tni_bd_adopt(tni_bd *b, const char *to, const char *role) {
-  char *path = staged(b, to);
+  char *path = staged_path(b, to);
   if (!path) return tni_fail_memory(b->err, to);
-  tn_status st = chmod(path, 0644) == 0 ? record(b, path, to, role)
+  tn_status st = chmod(path, 0644) == 0 ? record_file(b, path, to, role)
                                         : tni_fail(b->err, TN_E_IO, path, "cannot set the mode of '%s'", path);
   free(path);
   return st;
@@ -179,7 +179,7 @@ tn_status tni_bd_adopt(tni_bd *b, const char *to, const char *role) {
 
 tn_status tni_bd_cut(tni_bd *b, const char *to, const tni_cut *cuts, uint32_t n) {
   tni_bd_file *entry = (tni_bd_file *)(uintptr_t)tni_bd_find(b, to);
-  char *path = staged(b, to), *cut = tni_bd_text(b, "%s/%s.cut", b->stage, to);
+  char *path = staged_path(b, to), *cut = tni_bd_text(b, "%s/%s.cut", b->stage, to);
   tni_file f = {0};
   tn_status st = entry && path && cut ? tni_file_map(path, &f, b->err) : tni_fail_memory(b->err, to);
   const int fd = st == TN_OK ? open(cut, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
@@ -206,7 +206,7 @@ tn_status tni_bd_cut(tni_bd *b, const char *to, const tni_cut *cuts, uint32_t n)
 typedef bool (*visit_fn)(const tni_bd *b, const char *path, bool folder);
 
 /* Entries first, then the folder itself. false: one visit failed. */
-static bool walk(const tni_bd *b, const char *path, visit_fn visit) {
+static bool walk_tree(const tni_bd *b, const char *path, visit_fn visit) {
   DIR *d = opendir(path);
   bool ok = d != NULL;
   for (struct dirent *e; d && (e = readdir(d));) {
@@ -214,7 +214,7 @@ static bool walk(const tni_bd *b, const char *path, visit_fn visit) {
     if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
     char *child = tni_file_in(path, e->d_name);
     if (child && lstat(child, &st) == 0 && S_ISDIR(st.st_mode))
-      ok = walk(b, child, visit) && ok;
+      ok = walk_tree(b, child, visit) && ok;
     else
       ok = child && visit(b, child, false) && ok;
     free(child);
@@ -260,7 +260,7 @@ tn_status tni_bd_stage(tni_bd *b) {
 }
 
 tn_status tni_bd_publish(tni_bd *b) {
-  if (!walk(b, b->stage, finish_entry))
+  if (!walk_tree(b, b->stage, finish_entry))
     return tni_fail(b->err, TN_E_IO, b->stage, "cannot finish '%s': %s", b->stage, strerror(errno));
   if (rename(b->stage, b->o.folder) != 0)
     return tni_fail(b->err, TN_E_IO, b->o.folder, "cannot give the bundle its name '%s': %s", b->o.folder,
@@ -270,6 +270,6 @@ tn_status tni_bd_publish(tni_bd *b) {
 }
 
 void tni_bd_discard(tni_bd *b) {
-  if (b->stage) (void)walk(b, b->stage, remove_entry);
+  if (b->stage) (void)walk_tree(b, b->stage, remove_entry);
   b->stage = NULL;
 }

@@ -24,7 +24,7 @@ static float mean_of(float a, uint64_t rows_a, float b, uint64_t rows_b) {
   return n > 0 ? (float)(((double)a * (double)rows_a + (double)b * (double)rows_b) / n) : a;
 }
 
-static const tn_stats *unite(const attacher *a, const tn_stats *x, const tn_stats *y) {
+static const tn_stats *unite_stats(const attacher *a, const tn_stats *x, const tn_stats *y) {
   tn_stats *s = TNI_NEW(a->arena, tn_stats);
   float *over = TNI_NEW_ARRAY(a->arena, float, x->n), *mean = TNI_NEW_ARRAY(a->arena, float, x->n),
         *square = TNI_NEW_ARRAY(a->arena, float, x->n);
@@ -55,7 +55,7 @@ static bool index_weight(attacher *a, uint32_t entry, const char *name) {
   named *w = &a->weights[at];
   if (w->entry == entry || w->stats->n != e->n) return true;
   w->entry = TN_NONE;
-  w->stats = unite(a, w->stats, e);
+  w->stats = unite_stats(a, w->stats, e);
   return w->stats != NULL;
 }
 
@@ -85,7 +85,7 @@ static const named *find_weight(const attacher *a, tn_id v) {
 }
 
 /* By a weight that no other activation meets: constants keep their names. Else by the activation's own name. */
-static const tn_stats *find(const attacher *a, const tni_product *p) {
+static const tn_stats *find_stats(const attacher *a, const tni_product *p) {
   uint64_t at;
   for (uint32_t i = 0; i < p->n_weights; i++) {
     const named *w = find_weight(a, p->weights[i]);
@@ -102,7 +102,7 @@ static void set_weight(const attacher *a, tn_id v, const tn_stats *s) {
 }
 
 static tn_status attach_product(attacher *a, const tni_product *p, bool *found) {
-  const tn_stats *s = find(a, p);
+  const tn_stats *s = find_stats(a, p);
   tni_value *x = tni_graph_value(a->g, p->x);
   *found = s != NULL;
   if (!s) return TN_OK;

@@ -2,7 +2,7 @@
 #include "runtime/calib/calib.h"
 
 /* The constant matrix behind an operand, through a Transpose of it. *turned: it is seen transposed. */
-static tn_id matrix(const tni_graph *g, tn_id v, bool *turned) {
+static tn_id product_matrix(const tni_graph *g, tn_id v, bool *turned) {
   const tni_value *b = v == TN_NONE ? NULL : tni_graph_value(g, v);
   *turned = false;
   if (!b) return TN_NONE;
@@ -17,7 +17,7 @@ static tn_id matrix(const tni_graph *g, tn_id v, bool *turned) {
 
 static bool add_weight(const tni_graph *g, tn_id v, bool trans_b, tni_product *p) {
   bool turned;
-  const tn_id w = matrix(g, v, &turned);
+  const tn_id w = product_matrix(g, v, &turned);
   if (w == TN_NONE || p->n_weights == TN_FUSED_MAX_PARTS) return false;
   const tni_tensor *t = tni_graph_value(g, w)->tensor;
   const int64_t K = t->dims[turned != trans_b];

@@ -17,28 +17,29 @@ typedef struct reader {
 
 /* --- what every key needs --- */
 
-static tn_status want(const reader *r, const tni_yaml *map, const char *key, const char *name, const tni_yaml **out) {
+static tn_status want_key(const reader *r, const tni_yaml *map, const char *key, const char *name,
+                          const tni_yaml **out) {
   *out = tni_yaml_get(map, key);
   return *out ? TN_OK : tni_yaml_fail(&r->doc, map, r->err, "'%s' is missing", name);
 }
 
 static tn_status read_str(const reader *r, const tni_yaml *map, const char *key, const char *name, const char **out) {
   const tni_yaml *y;
-  tn_status st = want(r, map, key, name, &y);
+  tn_status st = want_key(r, map, key, name, &y);
   return st == TN_OK ? tni_yaml_str(&r->doc, y, name, out, r->err) : st;
 }
 
 static tn_status read_int(const reader *r, const tni_yaml *map, const char *key, const char *name, int64_t hi,
                           int64_t *out) {
   const tni_yaml *y;
-  tn_status st = want(r, map, key, name, &y);
+  tn_status st = want_key(r, map, key, name, &y);
   return st == TN_OK ? tni_yaml_int(&r->doc, y, name, 0, hi, out, r->err) : st;
 }
 
 static tn_status read_float(const reader *r, const tni_yaml *map, const char *key, double hi, float *out) {
   const tni_yaml *y;
   double v = 0;
-  tn_status st = want(r, map, key, key, &y);
+  tn_status st = want_key(r, map, key, key, &y);
   if (st == TN_OK) st = tni_yaml_float(&r->doc, y, key, 0, hi, &v, r->err);
   *out = (float)v;
   return st;
@@ -46,7 +47,7 @@ static tn_status read_float(const reader *r, const tni_yaml *map, const char *ke
 
 static tn_status read_hash(const reader *r, const tni_yaml *map, const char *name, char hex[TNI_CALIB_HEX + 1]) {
   const tni_yaml *y;
-  tn_status st = want(r, map, "hash", name, &y);
+  tn_status st = want_key(r, map, "hash", name, &y);
   if (st == TN_OK) st = tni_yaml_want(&r->doc, y, TNI_YAML_SCALAR, name, r->err);
   if (st != TN_OK) return st;
   if (strlen(y->text) != TNI_CALIB_HEX || y->text[strspn(y->text, "0123456789abcdef")])
@@ -60,7 +61,7 @@ static tn_status read_hash(const reader *r, const tni_yaml *map, const char *nam
 static tn_status read_floats(const reader *r, const tni_yaml *map, const char *key, const char *name, size_t n,
                              double lo, double hi, float **out) {
   const tni_yaml *y;
-  tn_status st = want(r, map, key, name, &y);
+  tn_status st = want_key(r, map, key, name, &y);
   if (st == TN_OK) st = tni_yaml_want(&r->doc, y, TNI_YAML_SEQ, name, r->err);
   if (st != TN_OK) return st;
   if (n != SIZE_MAX && y->n != n)
@@ -84,7 +85,7 @@ static tn_status read_over(const reader *r, const tni_yaml *map, tni_calib_entry
   const tni_yaml *y;
   float *channels = NULL, *counts = NULL, *over = TNI_NEW_ARRAY(r->c->arena, float, e->stats.n);
   if (!over) return tni_fail_memory(r->err, r->doc.file);
-  tn_status st = want(r, map, "over", "over", &y);
+  tn_status st = want_key(r, map, "over", "over", &y);
   if (st == TN_OK) st = tni_yaml_want(&r->doc, y, TNI_YAML_MAP, "over", r->err);
   if (st == TN_OK) st = tni_yaml_keys(&r->doc, y, keys, "'over'", r->err);
   if (st == TN_OK) st = read_floats(r, y, "channels", "over.channels", SIZE_MAX, 0, e->stats.n - 1, &channels);
@@ -114,7 +115,7 @@ static tn_status read_arrays(const reader *r, const tni_yaml *y, tni_calib_entry
 static tn_status read_weights(const reader *r, const tni_yaml *y, tni_calib_entry *e) {
   const tni_yaml *list;
   const char *const *names = NULL;
-  tn_status st = want(r, y, "weights", "weights", &list);
+  tn_status st = want_key(r, y, "weights", "weights", &list);
   if (st == TN_OK) st = tni_yaml_strs(&r->doc, list, "weights", &names, &e->n_weights, r->err);
   if (st != TN_OK) return st;
   const char **own = TNI_NEW_ARRAY(r->c->arena, const char *, e->n_weights + 1);
@@ -160,12 +161,12 @@ static tn_status read_head(const reader *r, const tni_yaml *root) {
   if (st == TN_OK && version != 1)
     st = tni_yaml_fail(&r->doc, tni_yaml_get(root, "tenon_calibration"), r->err,
                        "calibration version %lld is not one that is known (1)", (long long)version);
-  if (st == TN_OK) st = want(r, root, "model", "model", &model);
+  if (st == TN_OK) st = want_key(r, root, "model", "model", &model);
   if (st == TN_OK) st = tni_yaml_want(&r->doc, model, TNI_YAML_MAP, "model", r->err);
   if (st == TN_OK) st = tni_yaml_keys(&r->doc, model, model_keys, "'model'", r->err);
   if (st == TN_OK) st = read_str(r, model, "name", "model.name", &model_name);
   if (st == TN_OK) st = read_hash(r, model, "model.hash", r->c->model);
-  if (st == TN_OK) st = want(r, root, "text", "text", &text);
+  if (st == TN_OK) st = want_key(r, root, "text", "text", &text);
   if (st == TN_OK) st = tni_yaml_want(&r->doc, text, TNI_YAML_MAP, "text", r->err);
   if (st == TN_OK) st = tni_yaml_keys(&r->doc, text, text_keys, "'text'", r->err);
   if (st == TN_OK) st = read_str(r, text, "name", "text.name", &text_name);
@@ -185,7 +186,7 @@ static tn_status read_root(const reader *r) {
   tn_status st = tni_yaml_want(&r->doc, root, TNI_YAML_MAP, "calibration", r->err);
   if (st == TN_OK) st = tni_yaml_keys(&r->doc, root, keys, "a calibration file", r->err);
   if (st == TN_OK) st = read_head(r, root);
-  if (st == TN_OK) st = want(r, root, "values", "values", &values);
+  if (st == TN_OK) st = want_key(r, root, "values", "values", &values);
   if (st == TN_OK) st = tni_yaml_want(&r->doc, values, TNI_YAML_SEQ, "values", r->err);
   if (st != TN_OK) return st;
   tni_calib_entry *list = TNI_NEW_ARRAY(r->c->arena, tni_calib_entry, values->n + 1);

@@ -50,7 +50,7 @@ static bool add_weight(watch *w, const char *name) {
   return true;
 }
 
-static watch *find(const tni_recorder *r, tn_id x) {
+static watch *find_watch(const tni_recorder *r, tn_id x) {
   for (uint32_t i = 0; i < r->n; i++)
     if (r->w[i].x == x) return &r->w[i];
   return NULL;
@@ -73,7 +73,7 @@ static bool watch_nodes(tni_recorder *r, const tni_graph *g) {
   for (tn_id i = 0; i < g->n_nodes; i++) {
     r->of_node[i] = TN_NONE;
     if (g->nodes[i]->dynamic || !tni_calib_product(g, i, &p)) continue;
-    watch *w = find(r, p.x);
+    watch *w = find_watch(r, p.x);
     if (w && w->K != p.K) continue; /* no model has that: x has one last dim */
     if (!w && !start_watch(r, g, i, &p)) return false;
     if (!w) w = &r->w[r->n - 1];
@@ -118,7 +118,7 @@ tn_id tni_recorder_value(const tni_recorder *r, tn_id node) {
 }
 
 /* Elements [at, at + n) of the tensor, which starts a row. false: not finite. */
-static bool measure(watch *w, const float *x, int64_t at, int64_t n) {
+static bool measure_row(watch *w, const float *x, int64_t at, int64_t n) {
   for (int64_t i = 0, k = at % w->K; i < n; i++, k = k + 1 == w->K ? 0 : k + 1) {
     const float a = fabsf(x[i]);
     uint32_t bits;
@@ -143,7 +143,7 @@ static tn_status add_rows(tni_recorder *r, watch *w, const tni_tensor *t, int64_
     tni_tensor_to_f32(t, at, n, strip);
     if (r->pass)
       count_over(w, strip, at, n);
-    else if (!measure(w, strip, at, n))
+    else if (!measure_row(w, strip, at, n))
       return tni_fail(err, TN_E_INVALID, w->name, "activation '%s' has a value that is not finite", w->name);
   }
   w->rows[r->pass] += (uint64_t)(count / w->K);
@@ -152,7 +152,7 @@ static tn_status add_rows(tni_recorder *r, watch *w, const tni_tensor *t, int64_
 }
 
 tn_status tni_recorder_add(tni_recorder *r, tn_id x, const tni_tensor *t, tn_error *err) {
-  watch *w = find(r, x);
+  watch *w = find_watch(r, x);
   int64_t count = 0;
   if (!w) return tni_fail(err, TN_E_INTERNAL, NULL, "a value that nobody records");
   if (tni_dims_count(t->dims, t->rank, &count) != TN_OK || !t->rank || t->dims[t->rank - 1] != w->K)
@@ -165,7 +165,7 @@ tn_status tni_recorder_add(tni_recorder *r, tn_id x, const tni_tensor *t, tn_err
 }
 
 /* The largest float of the bin that holds the value which 99.9 % of all are not above. */
-static float percentile(const watch *w) {
+static float watch_percentile(const watch *w) {
   const uint64_t below = w->count - w->count / 1000;
   uint64_t seen = 0;
   uint32_t bin = 0;
@@ -180,7 +180,7 @@ tn_status tni_recorder_next(tni_recorder *r, tn_error *err) {
   if (r->pass) return tni_fail(err, TN_E_INVALID, NULL, "calibration has two passes, not more");
   for (uint32_t i = 0; i < r->n; i++) {
     watch *w = &r->w[i];
-    w->p999 = w->count ? percentile(w) : 0;
+    w->p999 = w->count ? watch_percentile(w) : 0;
     w->limit = (float)((double)w->p999 / 127 * (double)ABOVE);
     free(w->bins);
     w->bins = NULL;

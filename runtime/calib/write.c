@@ -18,7 +18,7 @@ typedef struct writer {
   bool ok, bad_text;
 } writer;
 
-static void emit(writer *w, yaml_event_t *ev, int made) {
+static void emit_event(writer *w, yaml_event_t *ev, int made) {
   if (!made)
     w->ok = false;
   else if (w->ok)
@@ -27,115 +27,115 @@ static void emit(writer *w, yaml_event_t *ev, int made) {
     yaml_event_delete(ev);
 }
 
-static void scalar(writer *w, const char *text, yaml_scalar_style_t style) {
+static void write_scalar(writer *w, const char *text, yaml_scalar_style_t style) {
   yaml_event_t ev;
   const int made =
       yaml_scalar_event_initialize(&ev, NULL, NULL, (const yaml_char_t *)text, (int)strlen(text), 1, 1, style);
   if (!made) w->bad_text = true;
-  emit(w, &ev, made);
+  emit_event(w, &ev, made);
 }
 
-static void key(writer *w, const char *k) { scalar(w, k, YAML_PLAIN_SCALAR_STYLE); }
+static void write_key(writer *w, const char *k) { write_scalar(w, k, YAML_PLAIN_SCALAR_STYLE); }
 
 /* Quoted: a name may look like a number, a bool or null. */
-static void text(writer *w, const char *k, const char *v) {
-  if (k) key(w, k);
-  scalar(w, v, YAML_DOUBLE_QUOTED_SCALAR_STYLE);
+static void write_text_key(writer *w, const char *k, const char *v) {
+  if (k) write_key(w, k);
+  write_scalar(w, v, YAML_DOUBLE_QUOTED_SCALAR_STYLE);
 }
 
-static void whole(writer *w, const char *k, uint64_t v) {
+static void write_whole(writer *w, const char *k, uint64_t v) {
   char buf[32];
-  if (k) key(w, k);
+  if (k) write_key(w, k);
   snprintf(buf, sizeof buf, "%llu", (unsigned long long)v);
-  scalar(w, buf, YAML_PLAIN_SCALAR_STYLE);
+  write_scalar(w, buf, YAML_PLAIN_SCALAR_STYLE);
 }
 
-static void number(writer *w, const char *k, float v, int digits) {
+static void write_float(writer *w, const char *k, float v, int digits) {
   char buf[48];
-  if (k) key(w, k);
+  if (k) write_key(w, k);
   snprintf(buf, sizeof buf, "%.*g", digits, (double)v);
-  scalar(w, buf, YAML_PLAIN_SCALAR_STYLE);
+  write_scalar(w, buf, YAML_PLAIN_SCALAR_STYLE);
 }
 
 static void open_map(writer *w, const char *k) {
   yaml_event_t ev;
-  if (k) key(w, k);
-  emit(w, &ev, yaml_mapping_start_event_initialize(&ev, NULL, NULL, 1, YAML_BLOCK_MAPPING_STYLE));
+  if (k) write_key(w, k);
+  emit_event(w, &ev, yaml_mapping_start_event_initialize(&ev, NULL, NULL, 1, YAML_BLOCK_MAPPING_STYLE));
 }
 
 static void close_map(writer *w) {
   yaml_event_t ev;
-  emit(w, &ev, yaml_mapping_end_event_initialize(&ev));
+  emit_event(w, &ev, yaml_mapping_end_event_initialize(&ev));
 }
 
 static void open_list(writer *w, const char *k, yaml_sequence_style_t style) {
   yaml_event_t ev;
-  if (k) key(w, k);
-  emit(w, &ev, yaml_sequence_start_event_initialize(&ev, NULL, NULL, 1, style));
+  if (k) write_key(w, k);
+  emit_event(w, &ev, yaml_sequence_start_event_initialize(&ev, NULL, NULL, 1, style));
 }
 
 static void close_list(writer *w) {
   yaml_event_t ev;
-  emit(w, &ev, yaml_sequence_end_event_initialize(&ev));
+  emit_event(w, &ev, yaml_sequence_end_event_initialize(&ev));
 }
 
-static void numbers(writer *w, const char *k, const float *v, uint32_t n) {
+static void write_floats(writer *w, const char *k, const float *v, uint32_t n) {
   open_list(w, k, YAML_FLOW_SEQUENCE_STYLE);
-  for (uint32_t i = 0; i < n; i++) number(w, NULL, v[i], SHORT_DIGITS);
+  for (uint32_t i = 0; i < n; i++) write_float(w, NULL, v[i], SHORT_DIGITS);
   close_list(w);
 }
 
 /* Channels above are few: only those are written. */
-static void over(writer *w, const tn_stats *s) {
+static void write_over(writer *w, const tn_stats *s) {
   open_map(w, "over");
   open_list(w, "channels", YAML_FLOW_SEQUENCE_STYLE);
   for (uint32_t i = 0; i < s->n; i++)
-    if (s->ch_over[i] > 0) whole(w, NULL, i);
+    if (s->ch_over[i] > 0) write_whole(w, NULL, i);
   close_list(w);
   open_list(w, "counts", YAML_FLOW_SEQUENCE_STYLE);
   for (uint32_t i = 0; i < s->n; i++)
-    if (s->ch_over[i] > 0) whole(w, NULL, (uint64_t)s->ch_over[i]);
+    if (s->ch_over[i] > 0) write_whole(w, NULL, (uint64_t)s->ch_over[i]);
   close_list(w);
   close_map(w);
 }
 
-static void entry(writer *w, const tni_calib_entry *e) {
+static void write_calib_entry(writer *w, const tni_calib_entry *e) {
   open_map(w, NULL);
-  text(w, "name", e->name);
+  write_text_key(w, "name", e->name);
   open_list(w, "weights", YAML_FLOW_SEQUENCE_STYLE);
-  for (uint32_t i = 0; i < e->n_weights; i++) text(w, NULL, e->weights[i]);
+  for (uint32_t i = 0; i < e->n_weights; i++) write_text_key(w, NULL, e->weights[i]);
   close_list(w);
-  whole(w, "rows", e->stats.rows);
-  whole(w, "channels", e->stats.n);
-  number(w, "absmax", e->stats.absmax, WHOLE_DIGITS);
-  number(w, "p999", e->stats.p999, WHOLE_DIGITS);
-  over(w, &e->stats);
-  numbers(w, "mean", e->stats.ch_mean, e->stats.n);
-  numbers(w, "mean_square", e->stats.ch_weight, e->stats.n);
+  write_whole(w, "rows", e->stats.rows);
+  write_whole(w, "channels", e->stats.n);
+  write_float(w, "absmax", e->stats.absmax, WHOLE_DIGITS);
+  write_float(w, "p999", e->stats.p999, WHOLE_DIGITS);
+  write_over(w, &e->stats);
+  write_floats(w, "mean", e->stats.ch_mean, e->stats.n);
+  write_floats(w, "mean_square", e->stats.ch_weight, e->stats.n);
   close_map(w);
 }
 
-static void document(writer *w, const tni_calib *c) {
+static void write_document(writer *w, const tni_calib *c) {
   yaml_event_t ev;
-  emit(w, &ev, yaml_stream_start_event_initialize(&ev, YAML_UTF8_ENCODING));
-  emit(w, &ev, yaml_document_start_event_initialize(&ev, NULL, NULL, NULL, 1));
+  emit_event(w, &ev, yaml_stream_start_event_initialize(&ev, YAML_UTF8_ENCODING));
+  emit_event(w, &ev, yaml_document_start_event_initialize(&ev, NULL, NULL, NULL, 1));
   open_map(w, NULL);
-  whole(w, "tenon_calibration", 1);
+  write_whole(w, "tenon_calibration", 1);
   open_map(w, "model");
-  text(w, "name", c->model_name);
-  text(w, "hash", c->model);
+  write_text_key(w, "name", c->model_name);
+  write_text_key(w, "hash", c->model);
   close_map(w);
   open_map(w, "text");
-  text(w, "name", c->text_name);
-  text(w, "hash", c->text);
-  whole(w, "tokens", c->tokens);
+  write_text_key(w, "name", c->text_name);
+  write_text_key(w, "hash", c->text);
+  write_whole(w, "tokens", c->tokens);
   close_map(w);
   open_list(w, "values", YAML_BLOCK_SEQUENCE_STYLE);
-  for (uint32_t i = 0; w->ok && i < c->n_entries; i++) entry(w, &c->entries[i]);
+  for (uint32_t i = 0; w->ok && i < c->n_entries; i++) write_calib_entry(w, &c->entries[i]);
   close_list(w);
   close_map(w);
-  emit(w, &ev, yaml_document_end_event_initialize(&ev, 1));
-  emit(w, &ev, yaml_stream_end_event_initialize(&ev));
+  emit_event(w, &ev, yaml_document_end_event_initialize(&ev, 1));
+  emit_event(w, &ev, yaml_stream_end_event_initialize(&ev));
 }
 
 static tn_status write_to(const tni_calib *c, FILE *f, const char *path, tn_error *err) {
@@ -150,7 +150,7 @@ static tn_status write_to(const tni_calib *c, FILE *f, const char *path, tn_erro
   yaml_emitter_set_output_file(&w.e, f);
   yaml_emitter_set_width(&w.e, WIDTH);
   yaml_emitter_set_unicode(&w.e, 1);
-  document(&w, c);
+  write_document(&w, c);
   const bool memory = w.e.error == YAML_MEMORY_ERROR;
   yaml_emitter_delete(&w.e);
   uselocale(before);

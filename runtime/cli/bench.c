@@ -77,7 +77,7 @@ int bench_peer(cli *c, const char *command, const bench_test *t, bench_row *r) {
   return bench_row_add(r, rate) ? 0 : cli_fail(c, TN_E_NO_MEMORY);
 }
 
-static void processor(char *out, size_t room) {
+static void processor_name(char *out, size_t room) {
   static const char *const keys[] = {"model name", "Hardware", "CPU implementer"};
   char line[512];
   FILE *f = fopen("/proc/cpuinfo", "r");
@@ -95,7 +95,7 @@ static void processor(char *out, size_t room) {
 json_t *bench_machine(void) {
   char cpu[256];
   struct utsname u;
-  processor(cpu, sizeof cpu);
+  processor_name(cpu, sizeof cpu);
   const json_int_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
   if (uname(&u) != 0) memset(&u, 0, sizeof u);
   return json_pack("{s:s, s:s, s:s, s:I, s:I}", "cpu", cpu, "arch", u.machine, "kernel", u.release, "processors",

@@ -32,7 +32,7 @@ static char *path_in(const char *folder, json_t *j, const char *key) {
   return name && asprintf(&out, "%s/%s", folder, name) >= 0 ? out : NULL;
 }
 
-static int take(cli *c, const char *folder, cli_bundle *out) {
+static int read_bundle(cli *c, const char *folder, cli_bundle *out) {
   char *json = NULL;
   tn_error_init(&c->err);
   const tn_status st = tn_bundle_check(folder, 0, &json, &c->err);
@@ -54,7 +54,7 @@ int cli_bundle_find(cli *c, cli_bundle *out) {
   int rc = 0;
   *out = (cli_bundle){0};
   if (folder && snprintf(list, sizeof list, "%s/bundle.json", folder) < (int)sizeof list && access(list, F_OK) == 0)
-    rc = take(c, folder, out);
+    rc = read_bundle(c, folder, out);
   free(folder);
   return rc;
 }

@@ -50,13 +50,13 @@ TN_PRINTF(2, 3) static bool add(linking *l, const char *fmt, ...) {
   return true;
 }
 
-static void clear(linking *l) {
+static void clear_linking(linking *l) {
   while (l->n) free(l->args[--l->n]);
   memset(l->args, 0, sizeof l->args);
 }
 
 /* Runs l->args; what it prints on stdout goes to `to` (NULL: to our stderr). Exit code, or -errno. */
-static int run(linking *l, char *to, size_t size) {
+static int run_linker(linking *l, char *to, size_t size) {
   int tube[2] = {-1, -1}, status = 0;
   pid_t pid;
   posix_spawn_file_actions_t fa;
@@ -163,12 +163,12 @@ static tn_status write_table(linking *l, const char *path, const char *const *pl
 }
 
 /* The compiler's archive of a library, or "-lNAME" where it has none. */
-static tn_status library(linking *l, const char *name, char *out, size_t size) {
+static tn_status add_library(linking *l, const char *name, char *out, size_t size) {
   linking ask = {.err = l->err};
   char line[MAX_PATH];
   bool ok = add(&ask, "%s", l->cc) && add(&ask, "-print-file-name=lib%s.a", name);
-  const int rc = ok ? run(&ask, line, sizeof line) : -ENOMEM;
-  clear(&ask);
+  const int rc = ok ? run_linker(&ask, line, sizeof line) : -ENOMEM;
+  clear_linking(&ask);
   if (rc < 0)
     return fail(l->err, TN_E_UNAVAILABLE,
                 "--static links a program and needs a compiler: '%s': %s; install one, or name another with --cc",
@@ -188,7 +188,7 @@ static tn_status add_libraries(linking *l) {
   tn_status st = cli_read(path, &text, &n, l->err);
   for (char *p = st == TN_OK ? strtok_r(text, " \n", &save) : NULL; p && st == TN_OK;
        p = strtok_r(NULL, " \n", &save)) {
-    st = library(l, p, found, sizeof found);
+    st = add_library(l, p, found, sizeof found);
     if (st == TN_OK && *found == '/') l->from->used(l->from->ctx, found);
     if (st == TN_OK && !add(l, "%s", found)) st = fail(l->err, TN_E_NO_MEMORY, "too many libraries");
   }
@@ -205,7 +205,7 @@ static tn_status link_all(linking *l, const char *table, const char *const *plug
   tn_status st = ok ? add_libraries(l) : fail(l->err, TN_E_NO_MEMORY, "too many plugins");
   if (st != TN_OK) return st;
   ok = add(l, "-pthread") && add(l, "-ldl") && add(l, "-lm");
-  const int rc = ok ? run(l, NULL, 0) : -ENOMEM;
+  const int rc = ok ? run_linker(l, NULL, 0) : -ENOMEM;
   return rc == 0
              ? TN_OK
              : fail(l->err, TN_E_UNAVAILABLE, "--static: '%s' could not link the program (exit code %d)", l->cc, rc);
@@ -232,6 +232,6 @@ tn_status cli_link_static(const cli_link *from, const char *const *plugins, uint
   if (st == TN_OK) st = write_table(&l, table, plugins, n);
   if (st == TN_OK) st = link_all(&l, table, plugins, n);
   (void)unlink(table);
-  clear(&l);
+  clear_linking(&l);
   return st;
 }

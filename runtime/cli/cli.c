@@ -13,7 +13,7 @@
 
 /* --- runtime ---------------------------------------------------------------------------------------------------- */
 
-static const char *env(const char *name) {
+static const char *env_or_null(const char *name) {
   if (getauxval(AT_SECURE)) return NULL;
   const char *v = getenv(name);
   return v && *v ? v : NULL;
@@ -47,7 +47,7 @@ static void on_progress(void *user, const char *what, uint64_t done, uint64_t to
 
 static int log_level(cli *c, uint32_t *level) {
   static const char *const names[] = {"error", "warn", "info", "debug"};
-  const char *want = c->log_level ? c->log_level : env("TENON_LOG");
+  const char *want = c->log_level ? c->log_level : env_or_null("TENON_LOG");
   *level = TN_LOG_WARN;
   for (uint32_t i = 0; want && i < 4; i++)
     if (strcmp(want, names[i]) == 0) {
@@ -60,14 +60,14 @@ static int log_level(cli *c, uint32_t *level) {
 /* --cache-dir, TENON_CACHE_DIR, XDG_CACHE_HOME/tenon, ~/.cache/tenon. NULL: let the profile decide. */
 static const char *cache_dir(const cli *c, char *buf, size_t n) {
   if (c->cache_dir) return c->cache_dir;
-  const char *v = env("TENON_CACHE_DIR");
+  const char *v = env_or_null("TENON_CACHE_DIR");
   if (v) return v;
-  v = env("XDG_CACHE_HOME");
+  v = env_or_null("XDG_CACHE_HOME");
   if (v && *v == '/') {
     snprintf(buf, n, "%s/tenon", v);
     return buf;
   }
-  v = env("HOME");
+  v = env_or_null("HOME");
   if (!v) return NULL;
   snprintf(buf, n, "%s/.cache/tenon", v);
   return buf;
@@ -127,9 +127,9 @@ static int bundle_opts(cli *c, cli_runtime *r) {
 
 static void usual_opts(cli *c, cli_runtime *r) {
   size_t n = 0;
-  r->path_copy = strdup(env("TENON_PLUGIN_PATH") ? env("TENON_PLUGIN_PATH") : "");
+  r->path_copy = strdup(env_or_null("TENON_PLUGIN_PATH") ? env_or_null("TENON_PLUGIN_PATH") : "");
   if (r->path_copy) n = plugin_dirs(c, r->dirs, CLI_MAX_DIRS, r->path_copy, r->moved, sizeof r->moved);
-  if (env("TENON_PROFILE_PATH")) r->profile_dirs[r->o.n_profile_dirs++] = env("TENON_PROFILE_PATH");
+  if (env_or_null("TENON_PROFILE_PATH")) r->profile_dirs[r->o.n_profile_dirs++] = env_or_null("TENON_PROFILE_PATH");
   ssize_t len = readlink("/proc/self/exe", r->profiles, sizeof r->profiles - 64);
   if (len > 0) {
     r->profiles[len] = '\0';
@@ -141,14 +141,14 @@ static void usual_opts(cli *c, cli_runtime *r) {
   r->o.plugin_dirs = r->dirs;
   r->o.n_plugin_dirs = (uint32_t)n;
   r->o.profile_dirs = r->profile_dirs;
-  r->o.profile = c->profile ? c->profile : env("TENON_PROFILE");
+  r->o.profile = c->profile ? c->profile : env_or_null("TENON_PROFILE");
   r->o.cache_dir = cache_dir(c, r->cache, sizeof r->cache);
   r->o.helper = find_helper(r->helper, sizeof r->helper);
 }
 
 /* TENON_PROBE=inprocess, for emulators, under which no second program starts. */
 static uint32_t no_probe(void) {
-  const char *probe = env("TENON_PROBE");
+  const char *probe = env_or_null("TENON_PROBE");
   return probe && strcmp(probe, "inprocess") == 0 ? TN_RT_NO_PROBE : 0;
 }
 
@@ -187,7 +187,7 @@ void cli_runtime_finish(cli_runtime *r) {
   free(r->bundle.packed);
 }
 
-const char *cli_env(const char *name) { return env(name); }
+const char *cli_env(const char *name) { return env_or_null(name); }
 
 int cli_open(cli *c, uint32_t flags) {
   cli_runtime *r = calloc(1, sizeof *r);
@@ -310,11 +310,11 @@ static tn_session *volatile running_session;
 static tn_runtime *volatile running_load;
 static void (*volatile running_cancel)(void *);
 static void *volatile running_object;
-static volatile sig_atomic_t interrupted;
+static volatile sig_atomic_t was_interrupted;
 
 static void on_signal(int sig) {
   (void)sig;
-  if (interrupted++) _exit(EXIT_INT);
+  if (was_interrupted++) _exit(EXIT_INT);
   if (running_chat) tn_chat_cancel(running_chat);
   if (running_session) tn_session_cancel(running_session);
   if (running_load) tn_runtime_cancel(running_load);
@@ -330,19 +330,19 @@ static void catch_interrupt(void) {
 void cli_cancel_chat(tn_chat *chat) {
   running_chat = chat;
   if (chat) catch_interrupt();
-  if (chat && interrupted) tn_chat_cancel(chat);
+  if (chat && was_interrupted) tn_chat_cancel(chat);
 }
 
 void cli_cancel_session(tn_session *s) {
   running_session = s;
   if (s) catch_interrupt();
-  if (s && interrupted) tn_session_cancel(s);
+  if (s && was_interrupted) tn_session_cancel(s);
 }
 
 void cli_cancel_load(tn_runtime *rt) {
   running_load = rt;
   if (rt) catch_interrupt();
-  if (rt && interrupted) tn_runtime_cancel(rt);
+  if (rt && was_interrupted) tn_runtime_cancel(rt);
 }
 
 void cli_cancel_by(void (*cancel)(void *), void *object) {
@@ -350,10 +350,10 @@ void cli_cancel_by(void (*cancel)(void *), void *object) {
   running_cancel = cancel;
   running_object = object;
   if (object) catch_interrupt();
-  if (object && interrupted) cancel(object);
+  if (object && was_interrupted) cancel(object);
 }
 
-int cli_interrupted(void) { return interrupted != 0; }
+int cli_interrupted(void) { return was_interrupted != 0; }
 
 /* --- files ------------------------------------------------------------------------------------------------------ */
 

@@ -57,15 +57,15 @@ static void add_tests(bencher *b, const lengths *n, bool decode, const lengths *
 }
 
 /* Positions that are filled first: generating wants one token to go on from. */
-static int64_t filled(const bench_test *t) { return t->depth ? t->depth : t->decode; }
+static int64_t filled_positions(const bench_test *t) { return t->depth ? t->depth : t->decode; }
 
 /* Positions that a test wants room for: a conversation ends one short of its context. */
-static int64_t room(const bench_test *t) { return filled(t) + t->n + (t->decode ? 2 : 0); }
+static int64_t room_for_test(const bench_test *t) { return filled_positions(t) + t->n + (t->decode ? 2 : 0); }
 
 static int64_t most_room(const bencher *b) {
   int64_t most = 0;
   for (size_t i = 0; i < b->n_tests; i++)
-    if (room(&b->tests[i]) > most) most = room(&b->tests[i]);
+    if (room_for_test(&b->tests[i]) > most) most = room_for_test(&b->tests[i]);
   return most;
 }
 
@@ -86,7 +86,7 @@ static int make_ids(bencher *b, int64_t n) {
   return 0;
 }
 
-static tn_status generate(bencher *b, const int32_t *ids, size_t n, uint32_t tokens, tn_gen_result *res) {
+static tn_status bench_generate(bencher *b, const int32_t *ids, size_t n, uint32_t tokens, tn_gen_result *res) {
   tn_gen_params p;
   tn_gen_params_init(&p);
   p.temperature = 0;
@@ -99,13 +99,13 @@ static tn_status generate(bencher *b, const int32_t *ids, size_t n, uint32_t tok
 /* Seconds of one test. The token that filling the caches ends with is computed by what follows. */
 static tn_status run_test(bencher *b, const bench_test *t, double *seconds) {
   tn_gen_result res;
-  const size_t first = (size_t)filled(t), n = (size_t)t->n;
+  const size_t first = (size_t)filled_positions(t), n = (size_t)t->n;
   tn_status st = TN_OK;
   tn_chat_reset(b->chat);
-  if (first) st = generate(b, b->ids, first, 1, &res);
+  if (first) st = bench_generate(b, b->ids, first, 1, &res);
   if (st == TN_OK)
-    st = t->decode ? generate(b, NULL, 0, (uint32_t)n + 1, &res)
-                   : generate(b, b->ids + first, n - (first ? 1 : 0), 1, &res);
+    st = t->decode ? bench_generate(b, NULL, 0, (uint32_t)n + 1, &res)
+                   : bench_generate(b, b->ids + first, n - (first ? 1 : 0), 1, &res);
   if (st != TN_OK) return st;
   *seconds = (double)(t->decode ? res.decode_ns : res.prefill_ns) / 1e9;
   const size_t made = t->decode ? res.new_tokens - 1 : res.prompt_tokens;
@@ -151,7 +151,7 @@ static int all_rounds(bencher *b, const bench_opts *o) {
 }
 
 /* Weight formats that the model's products run in, "host" devices have none: "w4g" or "w4g, e0m4". */
-static void formats(json_t *nodes, char *out, size_t room_out) {
+static void list_weight_formats(json_t *nodes, char *out, size_t room_out) {
   size_t i;
   json_t *node;
   out[0] = 0;
@@ -215,11 +215,11 @@ static void print_table(bencher *b, const bench_opts *o, const char *model, cons
   cli_table_finish(&t);
 }
 
-static int report(bencher *b, const bench_opts *o, const char *model) {
+static int report_bench(bencher *b, const bench_opts *o, const char *model) {
   char format[256];
   json_t *check = cli_report(b->c, tn_lm_model(b->lm), TN_REPORT_CHECK);
   if (!check) return cli_fail(b->c, b->c->err.code ? b->c->err.code : TN_E_INTERNAL);
-  formats(json_object_get(check, "nodes"), format, sizeof format);
+  list_weight_formats(json_object_get(check, "nodes"), format, sizeof format);
   if (b->c->format == FMT_JSON) {
     print_json(b, o, model, format, check);
   } else {
@@ -231,7 +231,7 @@ static int report(bencher *b, const bench_opts *o, const char *model) {
   return EXIT_DONE;
 }
 
-static int prepare(bencher *b, const bench_opts *o, const char *path) {
+static int prepare_bench(bencher *b, const bench_opts *o, const char *path) {
   const int64_t need = most_room(b);
   int rc = gen_load_for(b->c, path, 0, need, &b->lm);
   if (rc) return rc;
@@ -282,9 +282,9 @@ int cmd_bench(int argc, const char **argv) {
   int rc = cli_parse(&c, argc, argv, &(cli_use){.usage = "MODEL [options]", .operand = "MODEL", .own = own});
   if (!rc) rc = read_tests(&c, &o, &b);
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = prepare(&b, &o, c.operand);
+  if (!rc) rc = prepare_bench(&b, &o, c.operand);
   if (!rc) rc = all_rounds(&b, &o);
-  if (!rc) rc = report(&b, &o, c.operand);
+  if (!rc) rc = report_bench(&b, &o, c.operand);
   bencher_finish(&b);
   cli_finish(&c);
   return rc;

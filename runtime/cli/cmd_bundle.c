@@ -22,7 +22,7 @@ typedef struct bundle_opts {
   tn_bundle_opts o;
 } bundle_opts;
 
-static uint32_t count(char **list) {
+static uint32_t count_strings(char **list) {
   uint32_t n = 0;
   while (list && list[n]) n++;
   return n;
@@ -98,7 +98,7 @@ static tn_status on_link(void *user, const char *const *plugins, uint32_t n, con
   return cli_link_static(&l, plugins, n, out, err);
 }
 
-static const char *str(json_t *o, const char *key) {
+static const char *bundle_str(json_t *o, const char *key) {
   const char *s = json_string_value(json_object_get(o, key));
   return s ? s : "";
 }
@@ -116,7 +116,7 @@ static void print_files(json_t *j, cli_format f) {
   for (size_t r = 0; r < sizeof roles / sizeof *roles; r++) {
     long long n = 0, bytes = 0;
     char a[32], b[32];
-    json_array_foreach(files, i, e) if (strcmp(str(e, "role"), roles[r]) == 0) {
+    json_array_foreach(files, i, e) if (strcmp(bundle_str(e, "role"), roles[r]) == 0) {
       n++;
       bytes += json_integer_value(json_object_get(e, "bytes"));
     }
@@ -135,7 +135,7 @@ static void print_files(json_t *j, cli_format f) {
 static void print_left(json_t *j) {
   json_t *left = json_object_get(j, "left_out"), *e;
   size_t i;
-  json_array_foreach(left, i, e) cli_note("left out: %s: %s", str(e, "what"), str(e, "why"));
+  json_array_foreach(left, i, e) cli_note("left out: %s: %s", bundle_str(e, "what"), bundle_str(e, "why"));
 }
 
 static void print_made(cli *c, char *json) {
@@ -149,14 +149,14 @@ static void print_made(cli *c, char *json) {
   json_decref(j);
 }
 
-static int make(cli *c, bundle_opts *b, const tn_runtime_opts *ro) {
+static int make_in_folder(cli *c, bundle_opts *b, const tn_runtime_opts *ro) {
   char *json = NULL;
   b->o.h = (tn_hdr){sizeof b->o, 1, 0};
   b->o.folder = b->out;
   b->o.with = (const char *const *)b->with;
-  b->o.n_with = count(b->with);
+  b->o.n_with = count_strings(b->with);
   b->o.library_dirs = (const char *const *)b->library_dirs;
-  b->o.n_library_dirs = count(b->library_dirs);
+  b->o.n_library_dirs = count_strings(b->library_dirs);
   b->o.working = on_working;
   b->o.link = b->linked ? on_link : NULL;
   b->o.user = b;
@@ -183,13 +183,13 @@ static int open_and_make(cli *c, bundle_opts *b) {
   if (!r) return cli_fail(c, TN_E_NO_MEMORY);
   int rc = cli_runtime_opts(c, 0, r);
   if (!rc && r->bundle.profile) rc = cli_usage(c, "this Tenon is part of a bundle: it has only what that needs");
-  if (!rc) rc = make(c, b, &r->o);
+  if (!rc) rc = make_in_folder(c, b, &r->o);
   cli_runtime_finish(r);
   free(r);
   return rc;
 }
 
-static int verify(cli *c, const char *folder) {
+static int verify_folder(cli *c, const char *folder) {
   char *json = NULL;
   tn_error_init(&c->err);
   const tn_status st = tn_bundle_check(folder, TN_BUNDLE_ALL, &json, &c->err);
@@ -224,7 +224,7 @@ int cmd_bundle(int argc, const char **argv) {
       OPT_ROWS_END};
   int rc = cli_parse(&c, argc, argv, &(cli_use){.usage = "MODEL -o DIR [options]", .operand = "[MODEL]", .own = own});
   if (!rc && b.verify) {
-    rc = c.operand ? cli_usage(&c, "--verify takes no MODEL") : verify(&c, b.verify);
+    rc = c.operand ? cli_usage(&c, "--verify takes no MODEL") : verify_folder(&c, b.verify);
   } else if (!rc) {
     if (!c.operand) rc = cli_usage(&c, "one MODEL is needed");
     if (!rc && (!b.out || !*b.out)) rc = cli_usage(&c, "-o DIR is needed");

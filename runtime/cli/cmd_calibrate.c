@@ -30,7 +30,7 @@ typedef struct calibrator {
   uint64_t tokens; /* of this pass */
 } calibrator;
 
-static void show(const calibrator *k, size_t index, size_t count) {
+static void show_progress(const calibrator *k, size_t index, size_t count) {
   if (!isatty(STDERR_FILENO)) return;
   fprintf(stderr, "\rpass %d of 2: text %zu of %zu, %llu tokens ", k->pass, index + 1, count,
           (unsigned long long)k->tokens);
@@ -52,7 +52,7 @@ static tn_status run_ids(calibrator *k, int32_t *ids, size_t n, size_t index, si
   for (size_t at = 0; st == TN_OK && at < n;) {
     const size_t left = n - at, m = left < k->piece ? left : k->piece;
     if (bos) ids[at] = first; /* the token in its place ran in the piece before */
-    show(k, index, count);
+    show_progress(k, index, count);
     st = run_piece(k, ids + at, m);
     if (st == TN_OK && cli_interrupted()) st = TN_E_CANCELLED;
     at += m;
@@ -122,7 +122,7 @@ static tn_status run_passes(calibrator *k, const char *text, size_t n) {
   return st == TN_OK ? tn_model_calibration_save(m, &what, k->o->out, &k->c->err) : st;
 }
 
-static int calibrate(cli *c, const char *path, const calib_opts *o) {
+static int calibrate_model(cli *c, const char *path, const calib_opts *o) {
   calibrator k = {.c = c, .o = o};
   char *text = NULL;
   size_t n = 0;
@@ -164,7 +164,7 @@ int cmd_calibrate(int argc, const char **argv) {
     rc = cli_usage(&c, "calibration runs in f32 on the host: --profile '%s' has no part in it", c.profile);
   if (!rc && !c.profile) c.profile = (char *)"host";
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = calibrate(&c, c.operand, &o);
+  if (!rc) rc = calibrate_model(&c, c.operand, &o);
   cli_finish(&c);
   return rc;
 }

@@ -21,7 +21,7 @@ typedef struct names {
   char *text; /* cut up in place */
 } names;
 
-static void cut(names *l, const char *ends) {
+static void cut_names(names *l, const char *ends) {
   char *save = NULL;
   for (char *p = strtok_r(l->text, ends, &save); p; p = strtok_r(NULL, ends, &save)) {
     while (*p == ' ') p++;
@@ -38,11 +38,11 @@ static tn_status read_labels(cli *c, const classify_opts *o, names *l) {
   size_t n;
   if (o->labels) {
     l->text = strdup(o->labels);
-    if (l->text) cut(l, ",");
+    if (l->text) cut_names(l, ",");
   } else if (o->labels_file) {
     tn_status st = cli_read(o->labels_file, &l->text, &n, &c->err);
     if (st != TN_OK) return st;
-    cut(l, "\r\n");
+    cut_names(l, "\r\n");
   }
   if ((o->labels || o->labels_file) && !l->n) {
     snprintf(c->err.message, sizeof c->err.message, "--labels: there is none");
@@ -61,7 +61,7 @@ static int best_first(const void *a, const void *b) {
   return x->p != y->p ? (x->p < y->p ? 1 : -1) : x->i < y->i ? -1 : x->i > y->i;
 }
 
-static int list(const tn_classifier *k, const char *image, const float *p, size_t n, size_t top, cli_table *t) {
+static int list_classes(const tn_classifier *k, const char *image, const float *p, size_t n, size_t top, cli_table *t) {
   place *v = malloc((n ? n : 1) * sizeof *v);
   if (!v) return -1;
   for (size_t i = 0; i < n; i++) v[i] = (place){p[i], i};
@@ -77,9 +77,9 @@ static int list(const tn_classifier *k, const char *image, const float *p, size_
   return 0;
 }
 
-static void stop(void *k) { tn_classifier_cancel(k); }
+static void stop_classifier(void *k) { tn_classifier_cancel(k); }
 
-static tn_status one(cli *c, tn_classifier *k, const char *file, const classify_opts *o, cli_table *t) {
+static tn_status classify_one(cli *c, tn_classifier *k, const char *file, const classify_opts *o, cli_table *t) {
   tn_image *im = NULL;
   tn_tensor *pixels = NULL;
   float *p = NULL;
@@ -90,17 +90,17 @@ static tn_status one(cli *c, tn_classifier *k, const char *file, const classify_
     if (st == TN_OK) st = tn_tensor_save(pixels, o->pixels, &c->err);
     tn_free(pixels);
   }
-  cli_cancel_by(stop, k);
+  cli_cancel_by(stop_classifier, k);
   if (st == TN_OK) st = tn_classify(k, im, &p, &n, &c->err);
-  cli_cancel_by(stop, NULL);
-  if (st == TN_OK && list(k, file, p, n, (size_t)o->top, t) != 0) st = TN_E_NO_MEMORY;
+  cli_cancel_by(stop_classifier, NULL);
+  if (st == TN_OK && list_classes(k, file, p, n, (size_t)o->top, t) != 0) st = TN_E_NO_MEMORY;
   if (st != TN_OK && !strstr(c->err.where, file)) snprintf(c->err.where, sizeof c->err.where, "%s", file);
   tn_free(p);
   tn_free(im);
   return st;
 }
 
-static int classify(cli *c, const char *model, const classify_opts *o, const names *l) {
+static int classify_images(cli *c, const char *model, const classify_opts *o, const names *l) {
   static const char *const header[] = {"image", "probability", "class", "label"};
   const tn_classify_opts co = {
       .h = {sizeof co, 1, 0}, .preprocessor = o->preprocessor, .labels = l->v, .n_labels = l->n, .prompt = o->prompt};
@@ -111,7 +111,7 @@ static int classify(cli *c, const char *model, const classify_opts *o, const nam
   tn_status st = tn_classifier_load(c->rt, model, &co, &k, &c->err);
   cli_cancel_load(NULL);
   if (st == TN_OK) cli_note_placement(c, tn_classifier_model(k));
-  for (char **p = o->images; st == TN_OK && *p; p++) st = one(c, k, *p, o, &t);
+  for (char **p = o->images; st == TN_OK && *p; p++) st = classify_one(c, k, *p, o, &t);
   if (st == TN_OK || t.n_rows) cli_table_print(&t, c->format);
   cli_table_finish(&t);
   tn_classifier_destroy(k);
@@ -140,7 +140,7 @@ int cmd_classify(int argc, const char **argv) {
     if (st != TN_OK) rc = cli_fail(&c, st);
   }
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = classify(&c, c.operand, &o, &l);
+  if (!rc) rc = classify_images(&c, c.operand, &o, &l);
   free(l.v), free(l.text);
   cli_finish(&c);
   return rc;

@@ -113,7 +113,7 @@ static int look_at_file(conform *k, const char *plugin) {
   return entry ? 0 : bad_input(k, k->path, "is no plugin: it exports no " TN_ENTRY_SYMBOL);
 }
 
-static void arg(conform *k, const char *name, const char *value, bool replay) {
+static void add_arg(conform *k, const char *name, const char *value, bool replay) {
   if (!value || k->n_args + 2 > MAX_ARGS) return;
   k->args[k->n_args++] = name;
   k->args[k->n_args++] = value;
@@ -123,16 +123,16 @@ static void arg(conform *k, const char *name, const char *value, bool replay) {
 
 static void collect_args(conform *k) {
   snprintf(k->replay, sizeof k->replay, "tenon conform %s%s", k->path, k->thorough ? " --thorough" : "");
-  arg(k, "--plugin", k->path, false);
-  arg(k, "--profile", k->c.profile, true);
-  if (k->c.profile) arg(k, "--profile-dir", getenv("TENON_PROFILE_PATH"), false);
-  arg(k, "--section", k->section, false);
-  for (char **o = k->options; o && *o; o++) arg(k, "--option", *o, true);
+  add_arg(k, "--plugin", k->path, false);
+  add_arg(k, "--profile", k->c.profile, true);
+  if (k->c.profile) add_arg(k, "--profile-dir", getenv("TENON_PROFILE_PATH"), false);
+  add_arg(k, "--section", k->section, false);
+  for (char **o = k->options; o && *o; o++) add_arg(k, "--option", *o, true);
   snprintf(k->number, sizeof k->number, "%d", k->device);
-  if (k->device) arg(k, "--device", k->number, true);
+  if (k->device) add_arg(k, "--device", k->number, true);
   k->run.cache_dir = k->c.cache_dir;
-  arg(k, "--model", k->model, true);
-  arg(k, "--replay", k->replay_dir, true);
+  add_arg(k, "--model", k->model, true);
+  add_arg(k, "--replay", k->replay_dir, true);
   k->run.worker = k->worker_path;
   k->run.subject = k->args;
   k->run.n_subject = k->n_args;
@@ -152,7 +152,7 @@ static const char *why_not(const tni_cf_report *r) {
   return why ? why : "";
 }
 
-static int verdict(const conform *k, const tni_cf_report *r) {
+static int conform_verdict(const conform *k, const tni_cf_report *r) {
   if (r->interrupted) return EXIT_INT;
   if (r->failed) return EXIT_CHECK;
   const json_t *loaded = json_object_get(r->listing, "loaded");
@@ -166,7 +166,7 @@ static int verdict(const conform *k, const tni_cf_report *r) {
   return EXIT_CHECK;
 }
 
-static int show(conform *k, const tni_cf_report *r) {
+static int show_report(conform *k, const tni_cf_report *r) {
   const tni_cf_about about = {.plugin = k->path, .level = k->level, .replay = k->replay, .verbose = k->verbose != 0};
   if (k->list) {
     for (uint32_t i = 0; i < r->n; i++) printf("%s\n", r->results[i].name);
@@ -182,24 +182,24 @@ static int show(conform *k, const tni_cf_report *r) {
   }
   const int bad = k->junit ? tni_cf_report_junit(r, &about, k->junit) : 0;
   if (bad) return cli_note("%s: %s", k->junit, strerror(bad)), EXIT_INPUT;
-  return verdict(k, r);
+  return conform_verdict(k, r);
 }
 
-static int run(conform *k) {
+static int run_conform(conform *k) {
   char why[512] = "";
   tni_cf_report r;
   if (isatty(STDERR_FILENO)) k->run.progress = on_progress;
   k->run.interrupted = cli_interrupted;
   int rc = tni_cf_run(&k->run, &r, why, sizeof why);
   if (rc == 0)
-    rc = show(k, &r);
+    rc = show_report(k, &r);
   else
     rc = cli_interrupted() ? EXIT_INT : (cli_note("%s", why), EXIT_DEVICE);
   tni_cf_report_finish(&r);
   return rc;
 }
 
-static void nothing(void *object) { (void)object; }
+static void free_nothing(void *object) { (void)object; }
 
 int cmd_conform(int argc, const char **argv) {
   conform k = {.c = {.command = "conform"}, .patience = 1};
@@ -236,8 +236,8 @@ int cmd_conform(int argc, const char **argv) {
   if (!rc) rc = find_worker(&k);
   if (!rc) {
     collect_args(&k);
-    cli_cancel_by(nothing, &k);
-    rc = run(&k);
+    cli_cancel_by(free_nothing, &k);
+    rc = run_conform(&k);
   }
   cli_finish(&k.c);
   return rc;

@@ -24,9 +24,9 @@ typedef struct lines {
   size_t n, cap;
 } lines;
 
-static const char *const pools[] = {"auto", "mean", "cls", "max", "last", "mean_sqrt_len", "none"};
+static const char *const pool_names[] = {"auto", "mean", "cls", "max", "last", "mean_sqrt_len", "none"};
 
-static int add(lines *l, const char *text, size_t n) {
+static int add_line(lines *l, const char *text, size_t n) {
   if (l->n == l->cap) {
     const size_t cap = l->cap ? l->cap * 2 : 64;
     const char **v = realloc(l->v, cap * sizeof *v);
@@ -42,22 +42,22 @@ static int add(lines *l, const char *text, size_t n) {
 }
 
 /* Lines without their ends; empty ones are left out. */
-static int split(lines *l, const char *text, size_t n) {
+static int split_lines(lines *l, const char *text, size_t n) {
   for (size_t at = 0, end; at < n; at = end + 1) {
     const char *nl = memchr(text + at, '\n', n - at);
     end = nl ? (size_t)(nl - text) : n;
     const size_t len = end - at - (end > at && text[end - 1] == '\r');
-    if (len && add(l, text + at, len) != 0) return -1;
+    if (len && add_line(l, text + at, len) != 0) return -1;
   }
   return 0;
 }
 
-static tn_status collect(cli *c, const embed_opts *o, lines *l, char **text) {
+static tn_status collect_texts(cli *c, const embed_opts *o, lines *l, char **text) {
   size_t n = 0;
   tn_status st = o->file ? cli_read(o->file, text, &n, &c->err) : TN_OK;
-  int bad = o->query ? add(l, o->query, strlen(o->query)) : 0;
-  for (char **p = o->texts; !bad && p && *p; p++) bad = add(l, *p, strlen(*p));
-  if (st == TN_OK && !bad) bad = split(l, *text, *text ? n : 0);
+  int bad = o->query ? add_line(l, o->query, strlen(o->query)) : 0;
+  for (char **p = o->texts; !bad && p && *p; p++) bad = add_line(l, *p, strlen(*p));
+  if (st == TN_OK && !bad) bad = split_lines(l, *text, *text ? n : 0);
   if (bad) {
     snprintf(c->err.message, sizeof c->err.message, "out of memory");
     return TN_E_NO_MEMORY;
@@ -74,7 +74,7 @@ static tn_status collect(cli *c, const embed_opts *o, lines *l, char **text) {
 
 static void print_json(const tn_embedder *e, const lines *l, const float *v, size_t size) {
   json_t *root = json_object(), *list = json_array();
-  json_object_set_new(root, "pool", json_string(pools[tn_embedder_pool(e)]));
+  json_object_set_new(root, "pool", json_string(pool_names[tn_embedder_pool(e)]));
   json_object_set_new(root, "normalized", json_boolean(tn_embedder_normalize(e) == TN_NORMALIZE_YES));
   json_object_set_new(root, "size", json_integer((json_int_t)size));
   for (size_t i = 0; i < l->n; i++) {
@@ -94,7 +94,7 @@ static void print_vectors(const lines *l, const float *v, size_t size, cli_forma
       printf("%.9g%s", v[i * size + k], k + 1 == size ? "\n" : f == FMT_CSV ? "," : " ");
 }
 
-static double cosine(const float *a, const float *b, size_t n) {
+static double cosine_of(const float *a, const float *b, size_t n) {
   double ab = 0, aa = 0, bb = 0;
   for (size_t k = 0; k < n; k++) {
     ab += (double)a[k] * b[k];
@@ -120,7 +120,7 @@ static tn_status print_ranking(cli *c, const lines *l, const float *v, size_t si
   hit *hits = malloc(l->n * sizeof *hits);
   cli_table t;
   if (!hits) return TN_E_NO_MEMORY;
-  for (size_t i = 1; i < l->n; i++) hits[i - 1] = (hit){cosine(v, v + i * size, size), i};
+  for (size_t i = 1; i < l->n; i++) hits[i - 1] = (hit){cosine_of(v, v + i * size, size), i};
   qsort(hits, l->n - 1, sizeof *hits, best_first);
   cli_table_init(&t, header, 3);
   for (size_t i = 0; i < l->n - 1 && (!top || i < top); i++) {
@@ -143,14 +143,14 @@ static tn_status print_ranking(cli *c, const lines *l, const float *v, size_t si
  */
 
 static int pool_of(const char *name) {
-  for (uint32_t i = 0; i < sizeof pools / sizeof *pools; i++)
-    if (strcmp(pools[i], name) == 0) return (int)i;
+  for (uint32_t i = 0; i < sizeof pool_names / sizeof *pool_names; i++)
+    if (strcmp(pool_names[i], name) == 0) return (int)i;
   return -1;
 }
 
-static void stop(void *e) { tn_embedder_cancel(e); }
+static void stop_embedder(void *e) { tn_embedder_cancel(e); }
 
-static int embed(cli *c, const char *model, const embed_opts *o, const lines *l) {
+static int embed_lines(cli *c, const char *model, const embed_opts *o, const lines *l) {
   const tn_embed_opts eo = {.h = {sizeof eo, 1, 0},
                             .pool = o->pool ? (uint32_t)pool_of(o->pool) : TN_POOL_AUTO,
                             .normalize = o->no_normalize ? TN_NORMALIZE_NO
@@ -164,9 +164,9 @@ static int embed(cli *c, const char *model, const embed_opts *o, const lines *l)
   cli_cancel_load(c->rt);
   tn_status st = tn_embedder_load(c->rt, model, &eo, &e, &c->err);
   cli_cancel_load(NULL);
-  cli_cancel_by(stop, e);
+  cli_cancel_by(stop_embedder, e);
   if (st == TN_OK) st = tn_embed(e, l->v, l->len, l->n, &v, &size, &c->err);
-  cli_cancel_by(stop, NULL);
+  cli_cancel_by(stop_embedder, NULL);
   if (st == TN_OK) cli_note_placement(c, tn_embedder_model(e));
   const tn_tensor t = {.h = {sizeof t, 1, 0},
                        .dtype = TN_DT_F32,
@@ -182,14 +182,14 @@ static int embed(cli *c, const char *model, const embed_opts *o, const lines *l)
   else if (st == TN_OK && !o->out)
     print_vectors(l, v, size, c->format);
   if (st == TN_OK)
-    cli_note("%zu texts, vectors of %zu, pool %s%s", l->n, size, pools[tn_embedder_pool(e)],
+    cli_note("%zu texts, vectors of %zu, pool %s%s", l->n, size, pool_names[tn_embedder_pool(e)],
              tn_embedder_normalize(e) == TN_NORMALIZE_YES ? ", length 1" : "");
   tn_free(v);
   tn_embedder_destroy(e);
   return st == TN_OK ? EXIT_DONE : cli_fail(c, st);
 }
 
-static int check(cli *c, const embed_opts *o) {
+static int check_embed_opts(cli *c, const embed_opts *o) {
   if (!o->file && !o->texts) return cli_usage(c, "what is to be embedded? -f FILE or -p TEXT");
   if (o->normalize && o->no_normalize) return cli_usage(c, "--normalize and --no-normalize");
   return 0;
@@ -215,13 +215,13 @@ int cmd_embed(int argc, const char **argv) {
       OPT_ROWS_END};
   int rc = cli_parse(&c, argc, argv,
                      &(cli_use){.usage = "MODEL -f FILE|-p TEXT [--query TEXT]", .operand = "MODEL", .own = own});
-  if (!rc) rc = check(&c, &o);
+  if (!rc) rc = check_embed_opts(&c, &o);
   if (!rc) {
-    const tn_status st = collect(&c, &o, &l, &text);
+    const tn_status st = collect_texts(&c, &o, &l, &text);
     if (st != TN_OK) rc = cli_fail(&c, st);
   }
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = embed(&c, c.operand, &o, &l);
+  if (!rc) rc = embed_lines(&c, c.operand, &o, &l);
   free(text), free(l.v), free(l.len);
   cli_finish(&c);
   return rc;

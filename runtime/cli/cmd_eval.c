@@ -36,7 +36,7 @@ static void log_softmax(const float *row, size_t n, double *out) {
   for (size_t i = 0; i < n; i++) out[i] = row[i] - norm;
 }
 
-static size_t argmax(const float *row, size_t n) {
+static size_t argmax_of_row(const float *row, size_t n) {
   size_t best = 0;
   for (size_t i = 1; i < n; i++)
     if (row[i] > row[best]) best = i;
@@ -73,7 +73,7 @@ static double compare_rows(scorer *sc, const int32_t *ids, size_t rows) {
     log_softmax(y, sc->vocab, sc->q);
     for (size_t k = 0; k < sc->vocab; k++)
       if (sc->q[k] > -700) sc->s.kl += exp(sc->q[k]) * (sc->q[k] - sc->p[k]);
-    sc->s.agree += argmax(x, sc->vocab) == argmax(y, sc->vocab);
+    sc->s.agree += argmax_of_row(x, sc->vocab) == argmax_of_row(y, sc->vocab);
     text -= sc->q[ids[i + 1]];
     compare_logits(sc, x, y);
   }
@@ -202,7 +202,7 @@ static int open_other(cli *c, cli *host, const char *path, const char *against, 
   return rc ? rc : gen_load(host, path, 0, other);
 }
 
-static int evaluate(cli *c, const char *path, const eval_opts *o) {
+static int evaluate_model(cli *c, const char *path, const eval_opts *o) {
   scorer sc = {.c = c, .decode = (size_t)o->decode};
   cli host = {0};
   tn_lm *other = NULL;
@@ -250,7 +250,7 @@ int cmd_eval(int argc, const char **argv) {
       cli_parse(&c, argc, argv, &(cli_use){.usage = "MODEL --text FILE [options]", .operand = "MODEL", .own = own});
   if (!rc && !o.text) rc = cli_usage(&c, "--text FILE is needed");
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = evaluate(&c, c.operand, &o);
+  if (!rc) rc = evaluate_model(&c, c.operand, &o);
   cli_finish(&c);
   return rc;
 }

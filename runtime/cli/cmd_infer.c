@@ -74,7 +74,7 @@ static void list_outputs(const tn_tensor *outs, uint32_t n, cli_format f) {
   cli_table_finish(&t);
 }
 
-static int infer(cli *c, tn_model *m, char **in, const char *dir) {
+static int infer_once(cli *c, tn_model *m, char **in, const char *dir) {
   tn_tensor *ins[MAX_IO] = {0};
   uint32_t n_in = 0, n_out = tn_model_n_outputs(m);
   tn_session *s = NULL;
@@ -110,7 +110,7 @@ int cmd_infer(int argc, const char **argv) {
                      &(cli_use){.usage = "MODEL --in NAME=FILE ... --out DIR", .operand = "MODEL", .own = own});
   if (!rc) rc = cli_open(&c, 0);
   if (!rc) rc = cli_load(&c, c.operand, 0, &m);
-  if (!rc) rc = infer(&c, m, in, dir);
+  if (!rc) rc = infer_once(&c, m, in, dir);
   tn_model_destroy(m);
   cli_finish(&c);
   return rc;

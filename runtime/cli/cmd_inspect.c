@@ -116,7 +116,7 @@ static void print_text(json_t *j, int passes) {
   if (carried) printf("values that devices hand each other by copies: %zu\n", carried);
 }
 
-static int inspect(cli *c, const char *path, inspect_opts *o) {
+static int inspect_model(cli *c, const char *path, inspect_opts *o) {
   tn_model_opts mo = {.h = {sizeof mo, 1, 0},
                       .flags = TN_MODEL_INSPECT,
                       .max_seq = o->max_seq,
@@ -159,7 +159,7 @@ int cmd_inspect(int argc, const char **argv) {
   int rc = cli_parse(&c, argc, argv, &(cli_use){.usage = "MODEL [options]", .operand = "MODEL", .own = own});
   if (!rc) rc = parse_dims(&c, &o);
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = inspect(&c, c.operand, &o);
+  if (!rc) rc = inspect_model(&c, c.operand, &o);
   cli_finish(&c);
   return rc;
 }

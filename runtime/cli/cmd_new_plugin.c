@@ -65,7 +65,7 @@ static int write_file(cli *c, const char *dir, size_t i, const char *name, const
   return cli_fail(c, TN_E_IO);
 }
 
-static int make(cli *c, const char *name, const char *dir) {
+static int make_plugin_folder(cli *c, const char *name, const char *dir) {
   char ident[MAX_NAME + 1];
   snprintf(ident, sizeof ident, "%s", name);
   for (char *p = ident; *p; p++)
@@ -89,7 +89,7 @@ int cmd_new_plugin(int argc, const char **argv) {
   int rc = cli_parse(&c, argc, argv, &(cli_use){.usage = "NAME [options]", .operand = "NAME", .own = own});
   if (!rc && !is_name(c.operand))
     rc = cli_usage(&c, "a NAME is 1 to 31 of a-z, 0-9 and '-', begins with a letter and does not end with '-'");
-  if (!rc) rc = make(&c, c.operand, dir ? dir : c.operand);
+  if (!rc) rc = make_plugin_folder(&c, c.operand, dir ? dir : c.operand);
   cli_finish(&c);
   return rc;
 }

@@ -52,12 +52,12 @@ static int parse_formats(cli *c, pack_opts *o) {
   return rc;
 }
 
-static const char *str(json_t *o, const char *key) {
+static const char *pack_str(json_t *o, const char *key) {
   const char *s = json_string_value(json_object_get(o, key));
   return s ? s : "";
 }
 
-static double num(json_t *o, const char *key) { return json_number_value(json_object_get(o, key)); }
+static double pack_number(json_t *o, const char *key) { return json_number_value(json_object_get(o, key)); }
 
 static void params_text(json_t *list, char *buf, size_t n) {
   size_t i, at = 0;
@@ -72,29 +72,30 @@ static void params_text(json_t *list, char *buf, size_t n) {
 
 /* "float32", or "4 bits:32 codes": bits, group and zero points of a grid. */
 static void source_text(json_t *source, char *buf, size_t n) {
-  if (*str(source, "dtype"))
-    snprintf(buf, n, "%s", str(source, "dtype"));
+  if (*pack_str(source, "dtype"))
+    snprintf(buf, n, "%s", pack_str(source, "dtype"));
   else
-    snprintf(buf, n, "%lld bits:%lld %s", (long long)num(source, "bits"), (long long)num(source, "group"),
-             str(source, "zeros"));
+    snprintf(buf, n, "%lld bits:%lld %s", (long long)pack_number(source, "bits"),
+             (long long)pack_number(source, "group"), pack_str(source, "zeros"));
 }
 
 static void add_row(cli_table *t, json_t *v, json_t *j) {
   char dims[48], bytes[32], cells[4][32], format[96], params[64], source[64];
   json_t *own = json_object_get(v, "params");
   params_text(own ? own : json_object_get(j, "params"), params, sizeof params);
-  snprintf(format, sizeof format, "%s%s", *str(v, "format") ? str(v, "format") : str(j, "format"), params);
-  snprintf(dims, sizeof dims, "%lldx%lld", (long long)num(v, "N"), (long long)num(v, "K"));
+  snprintf(format, sizeof format, "%s%s", *pack_str(v, "format") ? pack_str(v, "format") : pack_str(j, "format"),
+           params);
+  snprintf(dims, sizeof dims, "%lldx%lld", (long long)pack_number(v, "N"), (long long)pack_number(v, "K"));
   if (json_object_get(v, "refused")) {
-    cli_table_add(t, str(v, "name"), dims, "", format, "", "", "", "", "", "", str(v, "refused"));
+    cli_table_add(t, pack_str(v, "name"), dims, "", format, "", "", "", "", "", "", pack_str(v, "refused"));
     return;
   }
   static const char *const keys[] = {"max_of_group", "rms", "mean_abs_of_weights", "bound"};
-  for (int k = 0; k < 4; k++) snprintf(cells[k], sizeof *cells, "%.6f", num(v, keys[k]));
-  snprintf(bytes, sizeof bytes, "%lld", (long long)num(v, "bytes"));
+  for (int k = 0; k < 4; k++) snprintf(cells[k], sizeof *cells, "%.6f", pack_number(v, keys[k]));
+  snprintf(bytes, sizeof bytes, "%lld", (long long)pack_number(v, "bytes"));
   source_text(json_object_get(v, "source"), source, sizeof source);
-  cli_table_add(t, str(v, "name"), dims, source, format, str(v, "scales"), bytes, cells[0], cells[3], cells[1],
-                cells[2], json_is_false(json_object_get(v, "within_bound")) ? "outside its bound" : "");
+  cli_table_add(t, pack_str(v, "name"), dims, source, format, pack_str(v, "scales"), bytes, cells[0], cells[3],
+                cells[1], cells[2], json_is_false(json_object_get(v, "within_bound")) ? "outside its bound" : "");
 }
 
 static void print_errors(json_t *j, cli_format f) {
@@ -110,8 +111,8 @@ static void print_errors(json_t *j, cli_format f) {
   cli_note(
       "all: %.3f bits per weight; errors of the weights: rms %.6f, mean %.6f, largest %.6f of a group's largest; "
       "worst: %s",
-      num(total, "bits_per_weight"), num(total, "rms"), num(total, "mean_abs_of_weights"), num(total, "max_of_group"),
-      str(total, "worst"));
+      pack_number(total, "bits_per_weight"), pack_number(total, "rms"), pack_number(total, "mean_abs_of_weights"),
+      pack_number(total, "max_of_group"), pack_str(total, "worst"));
 }
 
 static void print_devices(json_t *j, cli_format f) {
@@ -126,19 +127,19 @@ static void print_devices(json_t *j, cli_format f) {
     json_t *count;
     json_object_foreach(json_object_get(d, "formats"), name, count)
         snprintf(formats + strlen(formats), sizeof formats - strlen(formats), "%s%s", *formats ? " " : "", name);
-    snprintf(cells[0], sizeof *cells, "%.0f", num(d, "matrices"));
-    snprintf(cells[1], sizeof *cells, "%.0f", num(d, "packed"));
-    snprintf(cells[2], sizeof *cells, "%.0f", num(d, "mapped"));
-    snprintf(cells[3], sizeof *cells, "%.1f", (num(d, "packed_bytes") + num(d, "mapped_bytes")) / 1e6);
-    snprintf(cells[4], sizeof *cells, "%.2f", num(d, "seconds"));
-    cli_table_add(&t, str(d, "device"), formats, cells[0], cells[1], cells[2], cells[3], cells[4],
-                  *str(d, "path") ? str(d, "path") : "(memory: not kept)");
+    snprintf(cells[0], sizeof *cells, "%.0f", pack_number(d, "matrices"));
+    snprintf(cells[1], sizeof *cells, "%.0f", pack_number(d, "packed"));
+    snprintf(cells[2], sizeof *cells, "%.0f", pack_number(d, "mapped"));
+    snprintf(cells[3], sizeof *cells, "%.1f", (pack_number(d, "packed_bytes") + pack_number(d, "mapped_bytes")) / 1e6);
+    snprintf(cells[4], sizeof *cells, "%.2f", pack_number(d, "seconds"));
+    cli_table_add(&t, pack_str(d, "device"), formats, cells[0], cells[1], cells[2], cells[3], cells[4],
+                  *pack_str(d, "path") ? pack_str(d, "path") : "(memory: not kept)");
   }
   cli_table_print(&t, f);
   cli_table_finish(&t);
 }
 
-static int show(cli *c, const pack_opts *o, json_t *j) {
+static int show_packing(cli *c, const pack_opts *o, json_t *j) {
   if (!j) return cli_fail(c, c->err.code ? c->err.code : TN_E_INTERNAL);
   const long long outside = json_integer_value(json_object_get(json_object_get(j, "total"), "outside_bound"));
   if (c->format == FMT_JSON) {
@@ -162,17 +163,17 @@ static int report_format(cli *c, const char *path, const pack_opts *o) {
     cli_cancel_load(c->rt);
     const tn_status st = tn_model_format_report(m, o->format, o->params, o->n_params, &text, &c->err);
     cli_cancel_load(NULL);
-    rc = st == TN_OK ? show(c, o, json_loads(text, 0, NULL)) : cli_fail(c, st);
+    rc = st == TN_OK ? show_packing(c, o, json_loads(text, 0, NULL)) : cli_fail(c, st);
   }
   tn_free(text);
   tn_model_destroy(m);
   return rc;
 }
 
-static int pack(cli *c, const char *path, const pack_opts *o) {
+static int pack_model(cli *c, const char *path, const pack_opts *o) {
   tn_model *m = NULL;
   int rc = cli_load(c, path, TN_MODEL_PACK, &m);
-  if (!rc) rc = show(c, o, cli_report(c, m, o->report ? TN_REPORT_PACK_ERRORS : TN_REPORT_PACK));
+  if (!rc) rc = show_packing(c, o, cli_report(c, m, o->report ? TN_REPORT_PACK_ERRORS : TN_REPORT_PACK));
   tn_model_destroy(m);
   return rc;
 }
@@ -191,7 +192,7 @@ int cmd_pack(int argc, const char **argv) {
   if (!rc && o.format && !o.report)
     rc = cli_usage(&c, "devices choose their formats (options of the profile): --format goes with --report");
   if (!rc) rc = cli_open(&c, o.format ? TN_RT_SCAN : 0);
-  if (!rc) rc = o.format ? report_format(&c, c.operand, &o) : pack(&c, c.operand, &o);
+  if (!rc) rc = o.format ? report_format(&c, c.operand, &o) : pack_model(&c, c.operand, &o);
   cli_finish(&c);
   return rc;
 }

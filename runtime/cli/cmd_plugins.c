@@ -6,7 +6,7 @@
 
 #include "runtime/cli/cli.h"
 
-static const char *str(json_t *o, const char *key) {
+static const char *plugin_str(json_t *o, const char *key) {
   const char *s = json_string_value(json_object_get(o, key));
   return s ? s : "";
 }
@@ -23,33 +23,34 @@ static void list_devices(json_t *plugins, cli_format f) {
                                                                    : "not loaded";
     json_t *devices = json_object_get(p, "devices");
     if (!json_array_size(devices))
-      cli_table_add(&t, str(p, "name"), str(p, "version"), state, "", "", str(p, "reason"));
+      cli_table_add(&t, plugin_str(p, "name"), plugin_str(p, "version"), state, "", "", plugin_str(p, "reason"));
     json_array_foreach(devices, k, d) cli_table_add(
-        &t, str(p, "name"), str(p, "version"), state, str(d, "name"), str(d, "driver"),
-        json_is_true(json_object_get(d, "offline")) ? "offline: claims and packs, cannot run" : str(p, "reason"));
+        &t, plugin_str(p, "name"), plugin_str(p, "version"), state, plugin_str(d, "name"), plugin_str(d, "driver"),
+        json_is_true(json_object_get(d, "offline")) ? "offline: claims and packs, cannot run"
+                                                    : plugin_str(p, "reason"));
   }
   cli_table_print(&t, f);
   cli_table_finish(&t);
 }
 
 /* "int8 static per row, max 127, half even" */
-static void activation(json_t *n, char *buf, size_t size) {
-  const char *scheme = str(n, "activation_scheme");
+static void format_activation(json_t *n, char *buf, size_t size) {
+  const char *scheme = plugin_str(n, "activation_scheme");
   const long long group = json_integer_value(json_object_get(n, "activation_group"));
   char per[32] = "per row";
   if (group) snprintf(per, sizeof per, "per %lld", group);
   if (!*scheme || strcmp(scheme, "none") == 0)
-    snprintf(buf, size, "%s", str(n, "activation"));
+    snprintf(buf, size, "%s", plugin_str(n, "activation"));
   else
-    snprintf(buf, size, "%s %s %s, max %g, %s", str(n, "activation"), scheme,
+    snprintf(buf, size, "%s %s %s, max %g, %s", plugin_str(n, "activation"), scheme,
              strcmp(scheme, "static") ? per : "per tensor", json_real_value(json_object_get(n, "activation_max")),
-             str(n, "activation_rounding"));
+             plugin_str(n, "activation_rounding"));
 }
 
 /* "int32; tables by averages of 4, each entry within 0.5 of 253" */
-static void accumulator(json_t *n, char *buf, size_t size) {
+static void accumulator_text(json_t *n, char *buf, size_t size) {
   const long long of = json_integer_value(json_object_get(n, "averages_of"));
-  const int at = snprintf(buf, size, "%s", str(n, "accumulator"));
+  const int at = snprintf(buf, size, "%s", plugin_str(n, "accumulator"));
   if (of && at > 0 && (size_t)at < size)
     snprintf(buf + at, size - (size_t)at, "; tables by averages of %lld, each entry within %g of %g", of,
              json_real_value(json_object_get(n, "average_error")),
@@ -73,15 +74,15 @@ static void list_formats(json_t *plugins, cli_format f) {
     snprintf(bpw, sizeof bpw, "%.3f", json_real_value(json_object_get(fm, "bits_per_weight")));
     snprintf(error, sizeof error, "%.4f", json_real_value(json_object_get(fm, "weight_error")));
     if (json_is_real(max)) snprintf(most, sizeof most, "%g", json_real_value(max));
-    activation(n, act, sizeof act);
-    accumulator(n, sums, sizeof sums);
+    format_activation(n, act, sizeof act);
+    accumulator_text(n, sums, sizeof sums);
     const bool stats = json_is_true(json_object_get(fm, "reads_statistics"));
-    cli_table_add(&t, str(p, "name"), str(fm, "name"), version, bits,
-                  strcmp(group, "0")                      ? group
-                  : strcmp(str(fm, "group_is"), "matrix") ? "by option"
-                                                          : "matrix",
-                  bpw, error, act, sums, str(n, "across_groups"), str(n, "scales"), str(n, "denormals"), str(n, "nan"),
-                  most,
+    cli_table_add(&t, plugin_str(p, "name"), plugin_str(fm, "name"), version, bits,
+                  strcmp(group, "0")                             ? group
+                  : strcmp(plugin_str(fm, "group_is"), "matrix") ? "by option"
+                                                                 : "matrix",
+                  bpw, error, act, sums, plugin_str(n, "across_groups"), plugin_str(n, "scales"),
+                  plugin_str(n, "denormals"), plugin_str(n, "nan"), most,
                   stats                                                  ? "statistics"
                   : json_is_true(json_object_get(fm, "reads_quantized")) ? "quantized"
                                                                          : "");
@@ -95,15 +96,15 @@ static int check_retried(cli *c, json_t *plugins) {
   size_t i;
   json_t *p;
   if (!c->retry) return EXIT_DONE;
-  json_array_foreach(plugins, i, p) if (strcmp(str(p, "name"), c->retry) == 0) {
+  json_array_foreach(plugins, i, p) if (strcmp(plugin_str(p, "name"), c->retry) == 0) {
     if (json_object_get(p, "quarantined_since")) return EXIT_CHECK;
-    cli_note("%s: %s", c->retry, json_is_true(json_object_get(p, "loaded")) ? "loaded" : str(p, "reason"));
+    cli_note("%s: %s", c->retry, json_is_true(json_object_get(p, "loaded")) ? "loaded" : plugin_str(p, "reason"));
     return EXIT_DONE;
   }
   return cli_usage(c, "--retry: no plugin is called '%s'", c->retry);
 }
 
-static int list(cli *c, int formats) {
+static int list_plugins(cli *c, int formats) {
   char *text = NULL;
   tn_status st = tn_runtime_report(c->rt, &text, &c->err);
   if (st != TN_OK) return cli_fail(c, st);
@@ -131,7 +132,7 @@ int cmd_plugins(int argc, const char **argv) {
   int rc = cli_parse(&c, argc, argv, &(cli_use){.usage = "[options]", .operand = NULL, .own = own});
   c.retry = retry;
   if (!rc) rc = cli_open(&c, TN_RT_SCAN);
-  if (!rc) rc = list(&c, formats);
+  if (!rc) rc = list_plugins(&c, formats);
   cli_finish(&c);
   return rc;
 }

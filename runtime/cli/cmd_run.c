@@ -34,7 +34,7 @@ static tn_status has_text(const tn_lm *lm, const int32_t *ids, size_t n, tn_erro
   return st;
 }
 
-static int generate(cli *c, tn_lm *lm, const gen_opts *g, const char *prompt, size_t n) {
+static int run_generate(cli *c, tn_lm *lm, const gen_opts *g, const char *prompt, size_t n) {
   tn_gen_params p;
   tn_chat *chat = NULL;
   tn_gen_result res = {.h = {sizeof res, 1, 0}};
@@ -74,7 +74,7 @@ int cmd_run(int argc, const char **argv) {
   if (!rc) rc = gen_prompt(&c, &g, &prompt, &n);
   if (!rc) rc = cli_open(&c, 0);
   if (!rc) rc = gen_load(&c, c.operand, 0, &lm);
-  if (!rc) rc = generate(&c, lm, &g, prompt, n);
+  if (!rc) rc = run_generate(&c, lm, &g, prompt, n);
   tn_lm_destroy(lm);
   free(prompt);
   cli_finish(&c);

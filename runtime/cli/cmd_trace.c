@@ -37,7 +37,7 @@ static void write_string(FILE *f, const char *s) {
   json_decref(j);
 }
 
-static void name(tracer *t, uint32_t clock, int tid, const char *what, const char *text) {
+static void name_track(tracer *t, uint32_t clock, int tid, const char *what, const char *text) {
   fprintf(t->f, "%s{\"ph\":\"M\",\"pid\":%u,\"tid\":%d,\"name\":\"%s\",\"args\":{\"name\":", t->events++ ? ",\n" : "",
           clock + 1, tid, what);
   write_string(t->f, text);
@@ -50,14 +50,14 @@ static int track_id(tracer *t, const tn_trace_event *e, uint32_t clock) {
   if (t->n_tracks == MAX_TRACKS) return MAX_TRACKS - 1;
   t->clock_of[t->n_tracks] = clock;
   t->tracks[t->n_tracks] = strdup(e->track);
-  name(t, clock, t->n_tracks, "thread_name", e->track);
+  name_track(t, clock, t->n_tracks, "thread_name", e->track);
   return t->n_tracks++;
 }
 
 static void write_event(tracer *t, const tn_trace_event *e) {
   const uint32_t clock = e->clock < CLOCKS ? e->clock : 1;
   if (!t->seen[clock]) {
-    name(t, clock, 0, "process_name", clock_names[clock]);
+    name_track(t, clock, 0, "process_name", clock_names[clock]);
     t->zero[clock] = e->start;
     t->seen[clock] = true;
   }
@@ -86,8 +86,8 @@ static tn_status cannot_write(cli *c, const char *path) {
   return TN_E_IO;
 }
 
-static tn_status traced(cli *c, tn_lm *lm, tracer *t, const tn_gen_params *p, const int32_t *ids, size_t n,
-                        tn_gen_result *res) {
+static tn_status trace_generation(cli *c, tn_lm *lm, tracer *t, const tn_gen_params *p, const int32_t *ids, size_t n,
+                                  tn_gen_result *res) {
   tn_chat *chat = NULL;
   tn_status st = tn_chat_create(lm, &chat, &c->err);
   if (st == TN_OK) tn_chat_trace(chat, on_event, t);
@@ -105,8 +105,8 @@ typedef struct trace_opts {
   int summary;
 } trace_opts;
 
-static int trace(cli *c, tn_lm *lm, const gen_opts *g, const trace_opts *o, const char *model, const char *prompt,
-                 size_t n) {
+static int trace_model(cli *c, tn_lm *lm, const gen_opts *g, const trace_opts *o, const char *model, const char *prompt,
+                       size_t n) {
   tn_gen_params p;
   int32_t *ids = NULL;
   size_t n_ids = 0;
@@ -121,7 +121,7 @@ static int trace(cli *c, tn_lm *lm, const gen_opts *g, const trace_opts *o, cons
   }
   if (t.f) fprintf(t.f, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
   tn_gen_result res = {.h = {sizeof res, 1, 0}};
-  tn_status st = traced(c, lm, &t, &p, ids, n_ids, &res);
+  tn_status st = trace_generation(c, lm, &t, &p, ids, n_ids, &res);
   tn_free(ids);
   if (t.f) fprintf(t.f, "\n]}\n");
   if (t.f && fclose(t.f) != 0 && st == TN_OK) st = cannot_write(c, o->path);
@@ -160,7 +160,7 @@ int cmd_trace(int argc, const char **argv) {
   if (!rc) rc = gen_prompt(&c, &g, &prompt, &n);
   if (!rc) rc = cli_open(&c, 0);
   if (!rc) rc = gen_load(&c, c.operand, 0, &lm);
-  if (!rc) rc = trace(&c, lm, &g, &o, c.operand, prompt, n);
+  if (!rc) rc = trace_model(&c, lm, &g, &o, c.operand, prompt, n);
   tn_lm_destroy(lm);
   free(prompt);
   cli_finish(&c);

@@ -82,7 +82,7 @@ static double short_float(uint16_t v, int mantissa) {
   return v >> 15 ? -x : x;
 }
 
-static double element(const tn_tensor *t, uint64_t i) {
+static double element_as_double(const tn_tensor *t, uint64_t i) {
   switch (t->dtype) {
     case TN_DT_F32:
       return ((const float *)t->data)[i];
@@ -117,7 +117,7 @@ typedef struct diff {
   const char *why;
 } diff;
 
-static diff compare(const tn_tensor *got, const tn_tensor *want, double rtol, double atol) {
+static diff compare_with_set(const tn_tensor *got, const tn_tensor *want, double rtol, double atol) {
   diff d = {.ok = true, .why = ""};
   if (got->dtype != want->dtype) return (diff){.why = "another dtype"};
   if (got->rank != want->rank) return (diff){.why = "another rank"};
@@ -132,7 +132,7 @@ static diff compare(const tn_tensor *got, const tn_tensor *want, double rtol, do
     return d;
   }
   for (uint64_t i = 0; i < n; i++) {
-    double g = element(got, i), w = element(want, i), a = fabs(g - w);
+    double g = element_as_double(got, i), w = element_as_double(want, i), a = fabs(g - w);
     if (g == w || (isnan(g) && isnan(w))) continue;
     if (!(a <= d.abs)) d.abs = a;
     if (w != 0 && !(a / fabs(w) <= d.rel)) d.rel = a / fabs(w);
@@ -145,7 +145,7 @@ static diff compare(const tn_tensor *got, const tn_tensor *want, double rtol, do
 /* Sequences and optionals element by element; the largest differences of all. */
 static diff compare_values(const tn_tensor *got, const tn_tensor *want, double rtol, double atol) {
   if (got->dtype != want->dtype || (got->dtype != TN_DT_SEQUENCE && got->dtype != TN_DT_OPTIONAL))
-    return compare(got, want, rtol, atol);
+    return compare_with_set(got, want, rtol, atol);
   const tn_tensor *const *a = got->data, *const *b = want->data;
   diff all = {.ok = got->dims[0] == want->dims[0], .why = ""};
   if (!all.ok) all.why = "another number of elements";
@@ -305,7 +305,7 @@ static int print_result(verifier *v) {
   return v->failed ? EXIT_CHECK : EXIT_DONE;
 }
 
-static int verify(cli *c, const char *path, const verify_opts *o) {
+static int verify_model(cli *c, const char *path, const verify_opts *o) {
   static const char *const header[] = {"set", "output", "result", "max abs", "max rel", "detail"};
   bool reference = o->against && strcmp(o->against, "reference") == 0;
   verifier v = {.c = c, .o = o};
@@ -369,7 +369,7 @@ int cmd_verify(int argc, const char **argv) {
   if (!rc && o.save && !o.each_node) rc = cli_usage(&c, "--save belongs to --each-node");
   if (!rc && o.each_node && !o.save) o.save = (char *)"tenon-case";
   if (!rc) rc = cli_open(&c, TN_RT_CHECKED);
-  if (!rc) rc = verify(&c, c.operand, &o);
+  if (!rc) rc = verify_model(&c, c.operand, &o);
   free(own_data);
   cli_finish(&c);
   return rc;

@@ -41,7 +41,7 @@ static const struct {
     {PART_EMBEDDING, "Gather"},
 };
 
-static bool has(const char *ops, const char *op) {
+static bool has_operator(const char *ops, const char *op) {
   const size_t n = strlen(op);
   for (const char *at = ops; (at = strstr(at, op)); at += n)
     if ((at == ops || at[-1] == ' ') && (at[n] == ' ' || !at[n])) return true;
@@ -50,7 +50,7 @@ static bool has(const char *ops, const char *op) {
 
 part part_of(const char *ops) {
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-    if (has(ops, known[i].op)) return known[i].part;
+    if (has_operator(ops, known[i].op)) return known[i].part;
   return PART_OTHER;
 }
 
@@ -118,22 +118,22 @@ static int by_step(const void *a, const void *b) {
 }
 
 /* The time between two edges belongs to what runs; if nothing does, to the step that both are of. */
-static void share(parts_sum *s, const uint32_t *running, uint32_t n, double ns, bool same_step) {
+static void share_time(parts_sum *s, const uint32_t *running, uint32_t n, double ns, bool same_step) {
   for (int i = 0; i < PARTS && n; i++) s->ns[i] += ns * running[i] / n;
   if (!n) s->ns[same_step ? PART_BETWEEN_TASKS : PART_BETWEEN_STEPS] += ns;
 }
 
-static void sweep(const edge *edges, size_t n_edges, int64_t from, int64_t to, parts_sum *s) {
+static void sweep_edges(const edge *edges, size_t n_edges, int64_t from, int64_t to, parts_sum *s) {
   uint32_t running[PARTS] = {0}, n = 0;
   int64_t at = from;
   for (size_t i = 0; i < n_edges; i++) {
     const edge *e = &edges[i];
-    share(s, running, n, (double)(e->at - at), i && edges[i - 1].step == e->step);
+    share_time(s, running, n, (double)(e->at - at), i && edges[i - 1].step == e->step);
     running[e->part] += (uint32_t)e->what;
     n += (uint32_t)e->what;
     at = e->at;
   }
-  share(s, running, n, (double)(to - at), false);
+  share_time(s, running, n, (double)(to - at), false);
 }
 
 /* Of the time from `from` to `to`, while the model is there. Sorts the events. */
@@ -157,7 +157,7 @@ static tn_status parts_add_up(parts *p, int64_t from, int64_t to, parts_sum *out
     last = i;
   }
   qsort(edges, n, sizeof *edges, by_time);
-  sweep(edges, n, from, to, out);
+  sweep_edges(edges, n, from, to, out);
   free(edges);
   return TN_OK;
 }
@@ -166,7 +166,7 @@ static tn_status parts_add_up(parts *p, int64_t from, int64_t to, parts_sum *out
 
 static double share_of(const parts_sum *s, double ns) { return s->all_ns > 0 ? ns / s->all_ns : 0; }
 
-static double outside(const parts_sum *s) {
+static double time_outside(const parts_sum *s) {
   return share_of(s, s->all_ns - s->ns[PART_MATMUL] - s->ns[PART_ATTENTION]);
 }
 
@@ -178,7 +178,7 @@ static json_t *sum_json(const parts_sum *s) {
         list, json_pack("{s:s, s:I, s:f, s:f}", "part", part_names[i], "tasks", (json_int_t)s->tasks[i], "ms",
                         s->ns[i] / 1e6, "share", share_of(s, s->ns[i])));
   return json_pack("{s:i, s:f, s:f, s:o}", "steps", (int)s->steps, "ms", s->all_ns / 1e6,
-                   "outside_matmul_and_attention", outside(s), "parts", list);
+                   "outside_matmul_and_attention", time_outside(s), "parts", list);
 }
 
 static void print_table(const cli *c, const parts_sum *prompt, const parts_sum *decode) {
@@ -218,7 +218,7 @@ int parts_print(cli *c, parts *p, const char *model, uint32_t tokens) {
   }
   print_table(c, &prompt, &decode);
   cli_note("a prompt of %u tokens, then %u steps: %.1f %% of them outside matmul and attention", tokens, decode.steps,
-           100 * outside(&decode));
+           100 * time_outside(&decode));
   if (p->elsewhere) cli_note("%zu tasks on clocks of their own are left out", p->elsewhere);
   return EXIT_DONE;
 }

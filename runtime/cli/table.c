@@ -31,7 +31,7 @@ void cli_table_finish(cli_table *t) {
   *t = (cli_table){0};
 }
 
-static const char *cell(const cli_table *t, size_t row, size_t col) {
+static const char *table_cell(const cli_table *t, size_t row, size_t col) {
   const char *s = t->cells[row * t->n_cols + col];
   return s ? s : "";
 }
@@ -41,8 +41,8 @@ static void print_text(const cli_table *t) {
     for (size_t c = 0; c < t->n_cols; c++) {
       size_t width = strlen(t->header[c]);
       for (size_t k = 0; k < t->n_rows; k++)
-        if (strlen(cell(t, k, c)) > width) width = strlen(cell(t, k, c));
-      const char *s = r ? cell(t, r - 1, c) : t->header[c];
+        if (strlen(table_cell(t, k, c)) > width) width = strlen(table_cell(t, k, c));
+      const char *s = r ? table_cell(t, r - 1, c) : t->header[c];
       if (c + 1 < t->n_cols)
         printf("%-*s  ", (int)(width > 60 ? 60 : width), s);
       else
@@ -53,7 +53,8 @@ static void print_text(const cli_table *t) {
 
 static void print_md(const cli_table *t) {
   for (size_t r = 0; r < t->n_rows + 2; r++) {
-    for (size_t c = 0; c < t->n_cols; c++) printf("| %s ", r == 0 ? t->header[c] : r == 1 ? "---" : cell(t, r - 2, c));
+    for (size_t c = 0; c < t->n_cols; c++)
+      printf("| %s ", r == 0 ? t->header[c] : r == 1 ? "---" : table_cell(t, r - 2, c));
     printf("|\n");
   }
 }
@@ -74,7 +75,7 @@ static void print_csv_cell(const char *s) {
 static void print_csv(const cli_table *t) {
   for (size_t r = 0; r <= t->n_rows; r++)
     for (size_t c = 0; c < t->n_cols; c++) {
-      print_csv_cell(r ? cell(t, r - 1, c) : t->header[c]);
+      print_csv_cell(r ? table_cell(t, r - 1, c) : t->header[c]);
       putchar(c + 1 < t->n_cols ? ',' : '\n');
     }
 }
@@ -83,7 +84,7 @@ static void print_json(const cli_table *t) {
   json_t *list = json_array();
   for (size_t r = 0; r < t->n_rows; r++) {
     json_t *row = json_object();
-    for (size_t c = 0; c < t->n_cols; c++) json_object_set_new(row, t->header[c], json_string(cell(t, r, c)));
+    for (size_t c = 0; c < t->n_cols; c++) json_object_set_new(row, t->header[c], json_string(table_cell(t, r, c)));
     json_array_append_new(list, row);
   }
   json_dumpf(list, stdout, JSON_INDENT(1));

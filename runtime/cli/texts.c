@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static tn_status fail(tn_error *err, tn_status st, const char *fmt, const char *path, size_t i, const char *why) {
+static tn_status fail_at_line(tn_error *err, tn_status st, const char *fmt, const char *path, size_t i,
+                              const char *why) {
   err->code = st;
   snprintf(err->message, sizeof err->message, fmt, path, i, why);
   return st;
@@ -20,13 +21,13 @@ tn_status cli_texts_each(const char *path, const char *text, size_t n, cli_text_
   json_t *list = json_loadb(text, n, 0, &why), *s;
   tn_status st = TN_OK;
   if (!json_is_array(list))
-    st = list ? fail(err, TN_E_INVALID, "'%s' is not a JSON list of strings", path, 0, "")
-              : fail(err, TN_E_INVALID, "'%s' is not a JSON list of strings: line %zu: %s", path, (size_t)why.line,
-                     why.text);
+    st = list ? fail_at_line(err, TN_E_INVALID, "'%s' is not a JSON list of strings", path, 0, "")
+              : fail_at_line(err, TN_E_INVALID, "'%s' is not a JSON list of strings: line %zu: %s", path,
+                             (size_t)why.line, why.text);
   json_array_foreach(list, i, s) {
     if (st == TN_OK && !json_is_string(s))
-      st = fail(err, TN_E_INVALID, "'%s': element %zu is not a string", path, i, "");
-    if (st == TN_OK && cli_interrupted()) st = fail(err, TN_E_CANCELLED, "cancelled", path, i, "");
+      st = fail_at_line(err, TN_E_INVALID, "'%s': element %zu is not a string", path, i, "");
+    if (st == TN_OK && cli_interrupted()) st = fail_at_line(err, TN_E_CANCELLED, "cancelled", path, i, "");
     if (st != TN_OK) break;
     st = fn(user, i, json_array_size(list), json_string_value(s), json_string_length(s));
   }

@@ -56,7 +56,7 @@ static const char *json_text(const tni_cf_listing *l, const json_t *o, const cha
 static uint32_t json_number(const json_t *o, const char *key) {
   return (uint32_t)json_integer_value(json_object_get(o, key));
 }
-static double real(const json_t *o, const char *key) { return json_number_value(json_object_get(o, key)); }
+static double real_at_key(const json_t *o, const char *key) { return json_number_value(json_object_get(o, key)); }
 
 static const char *or_empty(const char *s) { return s ? s : ""; }
 
@@ -92,9 +92,9 @@ static tn_status read_formats(const json_t *a, tni_cf_listing *l) {
                            .bits = json_number(o, "bits"),
                            .group = json_number(o, "group"),
                            .flags = json_number(o, "flags"),
-                           .bits_per_weight = real(o, "bits_per_weight"),
-                           .w_err = real(o, "w_err"),
-                           .x_err = real(o, "x_err")};
+                           .bits_per_weight = real_at_key(o, "bits_per_weight"),
+                           .w_err = real_at_key(o, "w_err"),
+                           .x_err = real_at_key(o, "x_err")};
   }
   l->formats = f;
   l->n_formats = (uint32_t)n;

@@ -111,13 +111,15 @@ static const tni_etask *task_of(const tni_executor *e, uint32_t id) { return &e-
 static tni_stask *state_of(const tni_executor *e, uint32_t id) { return &piece_of(e, id)->tasks[id % e->per]; }
 
 /* Guards after memory of engines are looked at around each item of the piece's first run. */
-static bool watched(const tni_executor *e, uint32_t id) { return e->s->model->rt->checked && piece_of(e, id)->guarded; }
+static bool is_watched(const tni_executor *e, uint32_t id) {
+  return e->s->model->rt->checked && piece_of(e, id)->guarded;
+}
 
 static uint32_t lane_of(const tni_executor *e, uint32_t id) {
   return e->one_by_one ? CPU_LANE : e->lanes.of[id % e->per];
 }
 
-static void enqueue(tni_executor *e, uint32_t t) {
+static void enqueue_task(tni_executor *e, uint32_t t) {
   const uint32_t lane = lane_of(e, t);
   if (e->virtual_time) e->ready_at[t] = tni_vclock_ready(&e->clock, e->graph, t);
   if (lane == CPU_LANE) {
@@ -129,29 +131,29 @@ static void enqueue(tni_executor *e, uint32_t t) {
 }
 
 /* t waits for nothing any more. What follows it on its own lane may follow it there at once. */
-static void release(tni_executor *e, uint32_t t) {
+static void release_task(tni_executor *e, uint32_t t) {
   uint32_t top = 0;
   e->stack[top++] = t;
   while (top) {
     const uint32_t now = e->stack[--top], lane = lane_of(e, now);
-    enqueue(e, now);
+    enqueue_task(e, now);
     if (lane == CPU_LANE) continue;
     for (uint32_t i = e->first_succ[now + 1]; i-- > e->first_succ[now];)
       if (lane_of(e, e->succ[i]) == lane && --e->wait[e->succ[i]] == 0) e->stack[top++] = e->succ[i];
   }
 }
 
-static void finish(tni_executor *e, uint32_t t) {
+static void finish_task(tni_executor *e, uint32_t t) {
   const uint32_t lane = lane_of(e, t);
   e->finished++;
   for (uint32_t i = e->first_succ[t]; i < e->first_succ[t + 1]; i++) {
     const uint32_t next = e->succ[i];
     if (lane != CPU_LANE && lane_of(e, next) == lane) continue; /* it follows there */
-    if (--e->wait[next] == 0) release(e, next);
+    if (--e->wait[next] == 0) release_task(e, next);
   }
 }
 
-static uint32_t region(const tni_executor *e, uint32_t t, uint32_t use) {
+static uint32_t region_of_use(const tni_executor *e, uint32_t t, uint32_t use) {
   const uint32_t r = task_of(e, t)->regions[use];
   return r == TN_NONE || tni_region_is_plain(e->exec, r) ? TN_NONE : r;
 }
@@ -164,7 +166,7 @@ static uint32_t counted_at(const tni_executor *e, uint32_t t, uint32_t r) {
 /* Some memory of t is in use by a device other than dev (TN_NONE: the CPU). */
 static bool is_taken(const tni_executor *e, uint32_t t, uint32_t dev) {
   for (uint32_t u = 0; u < task_of(e, t)->info->n_uses; u++) {
-    const uint32_t r = region(e, t, u), at = r == TN_NONE ? 0 : counted_at(e, t, r);
+    const uint32_t r = region_of_use(e, t, u), at = r == TN_NONE ? 0 : counted_at(e, t, r);
     if (r == TN_NONE || !e->users[at] || e->user[at] == dev) continue;
     if (!tni_region_is_shared(piece_of(e, t), r, dev == TN_NONE)) return true;
   }
@@ -177,7 +179,7 @@ static uint32_t device_of(const tni_executor *e, uint32_t t) {
 
 static void count_users(tni_executor *e, uint32_t t, uint32_t by) {
   for (uint32_t u = 0; u < task_of(e, t)->info->n_uses; u++) {
-    const uint32_t r = region(e, t, u);
+    const uint32_t r = region_of_use(e, t, u);
     if (r == TN_NONE) continue;
     e->users[counted_at(e, t, r)] += by;
     e->user[counted_at(e, t, r)] = device_of(e, t);
@@ -206,7 +208,7 @@ static int64_t ready_time(const tni_executor *e, const tni_dev *dev, uint32_t t)
 }
 
 /* As many tasks from the head of the queue as go in one submit. */
-static tn_status gather(tni_executor *e, tni_lane *l, uint32_t *n, tn_error *err) {
+static tn_status gather_items(tni_executor *e, tni_lane *l, uint32_t *n, tn_error *err) {
   for (*n = 0; l->n && (!l->depth || l->in_flight + *n < l->depth);) {
     const uint32_t t = head_of(l);
     if (state_of(e, t)->empty || is_taken(e, t, device_of(e, t))) return TN_OK;
@@ -221,7 +223,7 @@ static tn_status gather(tni_executor *e, tni_lane *l, uint32_t *n, tn_error *err
   return TN_OK;
 }
 
-static tn_status feed(tni_executor *e, uint32_t lane, tn_error *err) {
+static tn_status feed_lane(tni_executor *e, uint32_t lane, tn_error *err) {
   tni_lane *l = &e->lanes.lane[lane];
   for (;;) {
     uint32_t n = 0;
@@ -230,10 +232,10 @@ static tn_status feed(tni_executor *e, uint32_t lane, tn_error *err) {
       drop_head(e, l);
       note_start(e, t);
       if (e->virtual_time) tni_vclock_end(&e->clock, t, e->ready_at[t]);
-      finish(e, t);
+      finish_task(e, t);
     }
     if (!l->n || l->busy) return TN_OK;
-    tn_status st = gather(e, l, &n, err);
+    tn_status st = gather_items(e, l, &n, err);
     if (n) tni_lanes_submit(&e->lanes, lane, e->batch, e->batch_ready, n);
     if (st != TN_OK || !n) return st;
   }
@@ -242,7 +244,8 @@ static tn_status feed(tni_executor *e, uint32_t lane, tn_error *err) {
 static tn_status feed_all(tni_executor *e, tn_error *err) {
   tn_status st = TN_OK;
   const uint32_t first = e->random && e->lanes.n > 2 ? random_below(e, e->lanes.n - 1) : 0;
-  for (uint32_t k = 0; st == TN_OK && k + 1 < e->lanes.n; k++) st = feed(e, 1 + (first + k) % (e->lanes.n - 1), err);
+  for (uint32_t k = 0; st == TN_OK && k + 1 < e->lanes.n; k++)
+    st = feed_lane(e, 1 + (first + k) % (e->lanes.n - 1), err);
   return st;
 }
 
@@ -254,7 +257,7 @@ static bool is_better(const tni_executor *e, uint32_t a, uint32_t b) {
 }
 
 /* Index into ready, or n_ready: none can run now. */
-static uint32_t pick(tni_executor *e) {
+static uint32_t pick_task(tni_executor *e) {
   uint32_t best = e->n_ready;
   const uint32_t first = e->random && e->n_ready ? random_below(e, e->n_ready) : 0;
   for (uint32_t k = 0; k < e->n_ready; k++) {
@@ -282,7 +285,7 @@ static void cpu_done(tni_executor *e, uint32_t t) {
     if (!state_of(e, t)->empty)
       tni_task_trace(e->s, piece_of(e, t), t % e->per, e->clock.track, start, end, TN_CLOCK_VIRTUAL);
   }
-  finish(e, t);
+  finish_task(e, t);
 }
 
 /* One task after the other: capture compares each with what it read. */
@@ -292,7 +295,7 @@ static tn_status run_alone(tni_executor *e, uint32_t t, tn_error *err) {
   if (state_of(e, t)->empty) return TN_OK;
   tn_status st = tni_task_before(e->s, piece_of(e, t), t % e->per, err);
   if (st == TN_OK) st = tni_task_own(e->s, piece_of(e, t), t % e->per, false, err);
-  if (st == TN_OK && watched(e, t)) st = tni_guard_before(e->s, piece_of(e, t), t % e->per, err);
+  if (st == TN_OK && is_watched(e, t)) st = tni_guard_before(e->s, piece_of(e, t), t % e->per, err);
   if (st != TN_OK) return st;
   count_users(e, t, 1);
   tni_lanes_submit(&e->lanes, lane, &t, &ready, 1);
@@ -301,7 +304,7 @@ static tn_status run_alone(tni_executor *e, uint32_t t, tn_error *err) {
 
 /* Starts one CPU task. *ran: there was one. */
 static tn_status run_one(tni_executor *e, bool *ran, tn_error *err) {
-  const uint32_t at = pick(e);
+  const uint32_t at = pick_task(e);
   *ran = false;
   if (at == e->n_ready || must_wait(e, e->ready[at])) return TN_OK;
   const uint32_t t = e->ready[at];
@@ -345,9 +348,9 @@ static tn_status item_back(tni_executor *e, tni_record *r, tn_error *err) {
         &e->clock, r->id,
         said ? times->end : tni_vclock_ready(&e->clock, e->graph, r->id) + (int64_t)(cost < 1e15 ? cost : 1e15));
   }
-  if (watched(e, r->id)) st = tni_guard_after(e->s, r->x, r->task, err);
+  if (is_watched(e, r->id)) st = tni_guard_after(e->s, r->x, r->task, err);
   if (st == TN_OK) st = tni_task_after(e->s, r->x, r->task, err);
-  if (st == TN_OK) finish(e, r->id);
+  if (st == TN_OK) finish_task(e, r->id);
   return st;
 }
 
@@ -372,7 +375,7 @@ static tni_record *next_back(const tni_executor *e, tni_record **list) {
   return r;
 }
 
-static tn_status take(tni_executor *e, bool wait, tn_status before, tn_error *err) {
+static tn_status take_done(tni_executor *e, bool wait, tn_status before, tn_error *err) {
   const int64_t timeout = e->s->model->rt->profile->timeout_ms * INT64_C(1000000);
   tni_record *back = NULL, *more = NULL;
   tn_error why;
@@ -405,11 +408,11 @@ static tn_status take(tni_executor *e, bool wait, tn_status before, tn_error *er
 
 /* --- a run ------------------------------------------------------------------------------------------------------- */
 
-static void begin(tni_executor *e) {
+static void begin_graph(tni_executor *e) {
   const uint64_t seed = e->s->model->order_seed;
   e->random = seed ? (seed + e->s->step) * UINT64_C(0x9E3779B97F4A7C15) | 1 : 0;
   e->one_by_one = e->s->watch.before || e->s->watch.after;
-  for (uint32_t p = 0; p < e->n_pieces; p++) e->one_by_one = e->one_by_one || watched(e, p * e->per);
+  for (uint32_t p = 0; p < e->n_pieces; p++) e->one_by_one = e->one_by_one || is_watched(e, p * e->per);
   e->finished = e->started = e->n_ready = 0;
   for (uint32_t k = 1; k < e->lanes.n; k++) e->lanes.lane[k].head = e->lanes.lane[k].n = 0;
   for (uint32_t t = 0; t < e->n; t++) e->wait[t] = e->graph->first[t + 1] - e->graph->first[t];
@@ -418,10 +421,10 @@ static void begin(tni_executor *e) {
   for (uint32_t i = 0; i < e->n; i++) e->lanes.records[i].x = piece_of(e, i);
 }
 
-/* wait[t] of what release() lets follow becomes 0 on the way: roots are those that wait for nothing at all. */
+/* wait[t] of what release_task() lets follow becomes 0 on the way: roots are those that wait for nothing at all. */
 static void release_roots(tni_executor *e) {
   for (uint32_t t = 0; t < e->n; t++)
-    if (e->graph->first[t + 1] == e->graph->first[t]) release(e, t);
+    if (e->graph->first[t + 1] == e->graph->first[t]) release_task(e, t);
 }
 
 tn_status tni_executor_run(tni_executor *e, tni_sexec *const *xs, uint32_t n, tn_error *err) {
@@ -436,7 +439,7 @@ tn_status tni_executor_run(tni_executor *e, tni_sexec *const *xs, uint32_t n, tn
   }
   st = take_graph(e);
   if (st != TN_OK) return tni_fail_memory(err, e->s->model->path);
-  begin(e);
+  begin_graph(e);
   release_roots(e);
   for (;;) {
     bool ran = false;
@@ -446,7 +449,7 @@ tn_status tni_executor_run(tni_executor *e, tni_sexec *const *xs, uint32_t n, tn
     if (st == TN_OK) st = run_one(e, &ran, err);
     if (!e->lanes.in_flight && !ran && (st != TN_OK || !e->n_ready)) break;
     if (!e->lanes.in_flight || (ran && e->virtual_time)) continue;
-    st = take(e, !ran, st, err);
+    st = take_done(e, !ran, st, err);
     if (e->lanes.lost) return e->why.code;
   }
   if (st == TN_OK && e->finished != e->n)

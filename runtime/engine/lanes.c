@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "runtime/base/base.h"
-#include "runtime/plugin/plugin.h"
 #include "runtime/engine/task.h"
+#include "runtime/plugin/plugin.h"
 
 /* What a submit reads. Its engine may hang in it for ever. */
 struct tni_job {
@@ -22,22 +22,22 @@ struct tni_job {
 
 /* --- coming back ------------------------------------------------------------------------------------------------- */
 
-static void push(tni_flight *f, tni_record *r) {
+static void push_record(tni_flight *f, tni_record *r) {
   r->next = f->back;
   f->back = r;
 }
 
-static void on_done(void *user, tn_ticket *t) { push(user, t->user); }
+static void on_done(void *user, tn_ticket *t) { push_record(user, t->user); }
 
 static void come_back(tni_record *r) {
   tni_flight *f = r->flight;
   pthread_mutex_lock(&f->waker.lock);
-  push(f, r);
+  push_record(f, r);
   pthread_cond_broadcast(&f->waker.cond);
   pthread_mutex_unlock(&f->waker.lock);
 }
 
-static tni_record *reversed(tni_record *r) {
+static tni_record *reverse_records(tni_record *r) {
   tni_record *out = NULL;
   while (r) {
     tni_record *next = r->next;
@@ -48,7 +48,7 @@ static tni_record *reversed(tni_record *r) {
   return out;
 }
 
-static tn_status lost(tni_lanes *l, int64_t timeout_ns, tn_error *err) {
+static tn_status lost_lane(tni_lanes *l, int64_t timeout_ns, tn_error *err) {
   const tni_record *r = l->records;
   while (!r->in_flight || r->kind == TNI_REC_CPU) r++; /* CPU tasks come back: something else is in flight */
   const tni_lane *lane = &l->lane[r->lane];
@@ -71,10 +71,10 @@ tn_status tni_lanes_take(tni_lanes *l, bool wait, int64_t timeout_ns, tni_record
   bool late = false;
   pthread_mutex_lock(&f->waker.lock);
   while (wait && !f->back && !late) late = tni_waker_sleep(&f->waker, deadline) && !only_cpu(l);
-  *out = reversed(f->back);
+  *out = reverse_records(f->back);
   f->back = NULL;
   pthread_mutex_unlock(&f->waker.lock);
-  if (late && !*out) return lost(l, timeout_ns, err);
+  if (late && !*out) return lost_lane(l, timeout_ns, err);
   for (tni_record *r = *out; r; r = r->next) {
     r->in_flight = false;
     l->in_flight--;
@@ -93,7 +93,7 @@ static void fail_items(const tni_job *j, tn_status st, const tn_error *why) {
       tni_ticket_done(tni_ticket_handle(j->records[i]->ticket), st, NULL, why);
 }
 
-static void submit(tni_job *j, tn_run *run) {
+static void submit_job(tni_job *j, tn_run *run) {
   pthread_mutex_t *lock = tni_devlock_submit(j->dev->lock, j->engine);
   tn_error why;
   tni_error_init(&why);
@@ -111,11 +111,11 @@ static void submit(tni_job *j, tn_run *run) {
 static void submit_and_return(void *arg) {
   tni_job *j = arg;
   tni_record *returned = j->returned;
-  submit(j, &j->run.run);
+  submit_job(j, &j->run.run);
   come_back(returned);
 }
 
-static void fly(tni_lanes *l, tni_record *r) {
+static void fly_record(tni_lanes *l, tni_record *r) {
   r->in_flight = true;
   l->in_flight++;
 }
@@ -135,22 +135,22 @@ void tni_lanes_submit(tni_lanes *l, uint32_t lane, const uint32_t *ids, const in
     r->kind = TNI_REC_ITEM;
     r->lane = lane;
     if (!to->in_flight || r->item.ready < to->ready) to->ready = r->item.ready;
-    fly(l, r);
+    fly_record(l, r);
     to->in_flight++;
     j->items[i] = &r->item;
     j->records[i] = r;
   }
   if (!to->hand) {
-    submit(j, NULL);
+    submit_job(j, NULL);
     return;
   }
   j->run.run.step = l->s->step;
   to->busy = true;
-  fly(l, j->returned);
+  fly_record(l, j->returned);
   tni_hand_give(to->hand, submit_and_return, j);
 }
 
-static void compute(void *arg) {
+static void compute_job(void *arg) {
   tni_record *r = arg;
   tni_error_init(&r->error);
   r->start = tni_now_ns();
@@ -168,8 +168,8 @@ bool tni_lanes_help(tni_lanes *l, uint32_t id) {
   r->lane = h;
   r->run.run.step = l->s->step + r->x->ahead;
   l->helping[h] = true;
-  fly(l, r);
-  tni_hand_give(l->helpers[h], compute, r);
+  fly_record(l, r);
+  tni_hand_give(l->helpers[h], compute_job, r);
   return true;
 }
 

@@ -24,12 +24,12 @@ static void drop_args(const tni_dev *d, tni_stask *t) {
 }
 
 /* Pieces of a prompt in flight share their plans: the k-th state of this placement. */
-static tni_sexec *sharer(const tni_sexec *x, uint32_t k) { return k ? x->head->also[k - 1] : x->head; }
+static tni_sexec *sharer_of(const tni_sexec *x, uint32_t k) { return k ? x->head->also[k - 1] : x->head; }
 
 static bool used_by_others(const tni_sexec *x, uint32_t i, const tn_plan *plan) {
   bool used = false;
   for (uint32_t k = 0; k <= x->head->n_also; k++)
-    used = used || (sharer(x, k) != x && sharer(x, k)->tasks[i].plan == plan);
+    used = used || (sharer_of(x, k) != x && sharer_of(x, k)->tasks[i].plan == plan);
   return used;
 }
 
@@ -46,7 +46,7 @@ static tni_plan_slot *find_slot(const tni_sexec *x, uint32_t i, const int64_t *d
   *found = true;
   for (uint32_t y = 0; y <= x->head->n_also; y++)
     for (uint32_t k = 0; k < TNI_PLANS_PER_TASK; k++) {
-      tni_plan_slot *ps = &sharer(x, y)->tasks[i].plans[k];
+      tni_plan_slot *ps = &sharer_of(x, y)->tasks[i].plans[k];
       if (is_bound_for(ps, &x->exec->tasks[i], dims, x->exec->view.n_symbols)) return ps;
       if (ps->plan && used_by_others(x, i, ps->plan)) continue;
       if (!victim || (victim->plan && (!ps->plan || ps->used < victim->used))) victim = ps;

@@ -14,9 +14,9 @@ typedef struct search {
   int budget;
 } search;
 
-static int64_t upper(search *s, const tni_poly *p, int depth);
+static int64_t upper_bound(search *s, const tni_poly *p, int depth);
 
-static bool derivative(const tni_poly *p, tn_expr atom, tni_poly *out) {
+static bool poly_derivative(const tni_poly *p, tn_expr atom, tni_poly *out) {
   tni_term one = {.coef = 1, .degree = 1, .atom = {atom}}, t;
   out->n = 0;
   for (uint32_t i = 0; i < p->n; i++) {
@@ -30,7 +30,7 @@ static bool derivative(const tni_poly *p, tn_expr atom, tni_poly *out) {
 }
 
 /* out = p with atom := v. */
-static bool substitute(const tni_poly *p, tn_expr atom, int64_t v, tni_poly *out) {
+static bool substitute_atom(const tni_poly *p, tn_expr atom, int64_t v, tni_poly *out) {
   out->n = 0;
   for (uint32_t i = 0; i < p->n; i++) {
     tni_term t = {.coef = p->t[i].coef};
@@ -46,7 +46,7 @@ static bool substitute(const tni_poly *p, tn_expr atom, int64_t v, tni_poly *out
 }
 
 /* How many terms hold the atom. */
-static uint32_t occurrences(const tni_poly *p, tn_expr atom) {
+static uint32_t count_atom(const tni_poly *p, tn_expr atom) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < p->n; i++)
     for (uint32_t k = 0; k < p->t[i].degree; k++)
@@ -63,7 +63,7 @@ static bool fix_one(const tni_exprs *x, const tni_poly *p, tni_poly *out) {
   for (uint32_t i = 0; i < p->n; i++)
     for (uint32_t k = 0; k < p->t[i].degree; k++) {
       tn_expr atom = p->t[i].atom[k];
-      if ((k && p->t[i].atom[k - 1] == atom) || occurrences(p, atom) < 2 || !derivative(p, atom, &d)) continue;
+      if ((k && p->t[i].atom[k - 1] == atom) || count_atom(p, atom) < 2 || !poly_derivative(p, atom, &d)) continue;
       tni_range slope = tni_poly_interval(x, &d), at = x->nodes[atom].range;
       int64_t v;
       if (slope.lo >= 0 && at.hi != INT64_MAX)
@@ -72,7 +72,7 @@ static bool fix_one(const tni_exprs *x, const tni_poly *p, tni_poly *out) {
         v = at.lo;
       else
         continue;
-      if (substitute(p, atom, v, out)) return true;
+      if (substitute_atom(p, atom, v, out)) return true;
     }
   return false;
 }
@@ -89,8 +89,8 @@ static int64_t upper_monotone(const tni_exprs *x, const tni_poly *p) {
 }
 
 /* p without term i, times scale, plus k * e. */
-static bool replaced(const tni_exprs *x, const tni_poly *p, uint32_t i, int64_t scale, int64_t k, tn_expr e,
-                     tni_poly *out) {
+static bool replaced_bound(const tni_exprs *x, const tni_poly *p, uint32_t i, int64_t scale, int64_t k, tn_expr e,
+                           tni_poly *out) {
   tni_poly by;
   tni_poly_of(x, e, &by);
   out->n = 0;
@@ -106,7 +106,7 @@ static int64_t upper_minmax(search *s, const tni_poly *p, uint32_t i, const tni_
   int64_t k = p->t[i].coef, best = INT64_MAX, worst = INT64_MIN;
   tni_poly q;
   for (uint32_t a = 0; a < m->n; a++) {
-    int64_t hi = replaced(s->x, p, i, 1, k, m->u.args[a], &q) ? upper(s, &q, depth - 1) : INT64_MAX;
+    int64_t hi = replaced_bound(s->x, p, i, 1, k, m->u.args[a], &q) ? upper_bound(s, &q, depth - 1) : INT64_MAX;
     if (hi < best) best = hi;
     if (hi > worst) worst = hi;
   }
@@ -119,19 +119,19 @@ static int64_t upper_floordiv(search *s, const tni_poly *p, uint32_t i, const tn
   tni_poly q;
   if (!tni_ex_is_const(s->x, m->u.args[1], &c) || c <= 0) return INT64_MAX;
   if (k % c == 0) { /* no scaling */
-    if (!replaced(s->x, p, i, 1, k / c, m->u.args[0], &q)) return INT64_MAX;
+    if (!replaced_bound(s->x, p, i, 1, k / c, m->u.args[0], &q)) return INT64_MAX;
     if (k < 0) {
       if (!tni_mul_i64(k / c, 1 - c, &extra)) return INT64_MAX;
       if (!tni_poly_add_term(&q, &(tni_term){.coef = extra})) return INT64_MAX;
     }
-    return upper(s, &q, depth - 1);
+    return upper_bound(s, &q, depth - 1);
   }
-  if (!replaced(s->x, p, i, c, k, m->u.args[0], &q)) return INT64_MAX;
+  if (!replaced_bound(s->x, p, i, c, k, m->u.args[0], &q)) return INT64_MAX;
   if (k < 0) {
     if (!tni_mul_i64(k, 1 - c, &extra)) return INT64_MAX;
     if (!tni_poly_add_term(&q, &(tni_term){.coef = extra})) return INT64_MAX;
   }
-  hi = upper(s, &q, depth - 1);
+  hi = upper_bound(s, &q, depth - 1);
   return hi != INT64_MAX && tni_floordiv_i64(hi, c, &hi) ? hi : INT64_MAX;
 }
 
@@ -140,12 +140,12 @@ static int64_t upper_mod(search *s, const tni_poly *p, uint32_t i, const tni_ex_
   tni_poly q;
   int64_t best = INT64_MAX;
   if (p->t[i].coef <= 0 || s->x->nodes[m->u.args[1]].range.lo <= 0) return best;
-  if (s->x->nodes[m->u.args[0]].range.lo >= 0 && replaced(s->x, p, i, 1, p->t[i].coef, m->u.args[0], &q))
-    best = upper(s, &q, depth - 1);
+  if (s->x->nodes[m->u.args[0]].range.lo >= 0 && replaced_bound(s->x, p, i, 1, p->t[i].coef, m->u.args[0], &q))
+    best = upper_bound(s, &q, depth - 1);
   int64_t hi = INT64_MAX; /* and at most b - 1 */
-  if (replaced(s->x, p, i, 1, p->t[i].coef, m->u.args[1], &q) &&
+  if (replaced_bound(s->x, p, i, 1, p->t[i].coef, m->u.args[1], &q) &&
       tni_poly_add_term(&q, &(tni_term){.coef = p->t[i].coef == INT64_MIN ? 0 : -p->t[i].coef}))
-    hi = upper(s, &q, depth - 1);
+    hi = upper_bound(s, &q, depth - 1);
   return hi < best ? hi : best;
 }
 
@@ -183,13 +183,13 @@ static int64_t upper_facts(search *s, const tni_poly *p, int depth) {
     tni_poly_of(s->x, s->x->facts[i], &f);
     int64_t k = fact_factor(p, &f);
     if (!k || !tni_poly_add(&q, &f, k)) continue;
-    int64_t hi = upper(s, &q, depth - 1);
+    int64_t hi = upper_bound(s, &q, depth - 1);
     if (hi < best) best = hi;
   }
   return best;
 }
 
-static int64_t upper(search *s, const tni_poly *p, int depth) {
+static int64_t upper_bound(search *s, const tni_poly *p, int depth) {
   if (s->budget-- <= 0) return tni_poly_interval(s->x, p).hi;
   int64_t best = upper_monotone(s->x, p);
   if (depth == 0) return best;
@@ -203,11 +203,11 @@ static tni_range primitive_range(const tni_exprs *x, const tni_poly *p) {
   search s = {x, 64};
   tni_poly minus = {.n = 0};
   tni_range r = tni_poly_interval(x, p);
-  int64_t hi = upper(&s, p, 4);
+  int64_t hi = upper_bound(&s, p, 4);
   if (hi < r.hi) r.hi = hi;
   if (!tni_poly_add(&minus, p, -1)) return r;
   s.budget = 64;
-  hi = upper(&s, &minus, 4);
+  hi = upper_bound(&s, &minus, 4);
   int64_t lo = hi == INT64_MAX ? INT64_MIN : hi == INT64_MIN ? INT64_MAX : -hi;
   if (lo > r.lo) r.lo = lo;
   return r;
@@ -223,7 +223,7 @@ tni_range tni_poly_range(const tni_exprs *x, const tni_poly *p) {
   return k ? tni_range_add(r, (tni_range){k, k}) : r;
 }
 
-static bool difference(const tni_exprs *x, tn_expr a, tn_expr b, tni_poly *d) {
+static bool poly_difference(const tni_exprs *x, tn_expr a, tn_expr b, tni_poly *d) {
   tni_poly q;
   tni_poly_of(x, a, d);
   tni_poly_of(x, b, &q);
@@ -237,7 +237,7 @@ int tni_ex_order(tni_exprs *x, tn_expr a, tn_expr b) {
   if (ra.hi < rb.lo) return -1;
   if (ra.lo > rb.hi) return 1;
   tni_poly d;
-  if (!difference(x, a, b, &d)) return 2;
+  if (!poly_difference(x, a, b, &d)) return 2;
   tni_range r = tni_poly_range(x, &d);
   if (r.hi < 0) return -1;
   if (r.lo > 0) return 1;
@@ -249,7 +249,7 @@ bool tni_ex_proves_le(tni_exprs *x, tn_expr a, tn_expr b) {
   tni_range ra = x->nodes[a].range, rb = x->nodes[b].range;
   if (a == b || (ra.hi != INT64_MAX && rb.lo != INT64_MIN && ra.hi <= rb.lo)) return true;
   tni_poly d;
-  return difference(x, a, b, &d) && tni_poly_range(x, &d).hi <= 0;
+  return poly_difference(x, a, b, &d) && tni_poly_range(x, &d).hi <= 0;
 }
 
 void tni_ex_range(const tni_exprs *x, tn_expr e, int64_t *lo, int64_t *hi) {

@@ -46,7 +46,7 @@ typedef struct args {
   uint32_t n;
 } args;
 
-static bool put(args *s, tn_expr e) {
+static bool put_arg(args *s, tn_expr e) {
   uint32_t i = 0;
   while (i < s->n && s->e[i] < e) i++;
   if (i < s->n && s->e[i] == e) return true;
@@ -57,29 +57,29 @@ static bool put(args *s, tn_expr e) {
 }
 
 /* g * e + k. */
-static tn_expr affine(tni_exprs *x, tn_expr e, int64_t g, int64_t k) {
+static tn_expr affine_minmax(tni_exprs *x, tn_expr e, int64_t g, int64_t k) {
   return tni_build_add(x, tni_build_mul(x, e, tni_ex_const(x, g)), tni_ex_const(x, k), 1);
 }
 
 /* Puts e, opened if it is g * KIND(..) + k with g > 0 (or of the other kind with g < 0). */
-static bool flatten(tni_exprs *x, tni_ex_kind kind, tn_expr e, args *s) {
+static bool flatten_args(tni_exprs *x, tni_ex_kind kind, tn_expr e, args *s) {
   tni_poly p;
   tn_expr atom;
   int64_t g, k;
   tni_poly_of(x, e, &p);
-  if (!tni_poly_atom_plus(&p, &atom, &g, &k)) return put(s, e);
+  if (!tni_poly_atom_plus(&p, &atom, &g, &k)) return put_arg(s, e);
   tni_ex_node m = x->nodes[atom];
   tni_ex_kind wanted = g > 0 ? kind : kind == TNI_EX_MIN ? TNI_EX_MAX : TNI_EX_MIN;
-  if (m.kind != wanted) return put(s, e);
+  if (m.kind != wanted) return put_arg(s, e);
   for (uint32_t i = 0; i < m.n; i++) {
-    tn_expr a = affine(x, m.u.args[i], g, k);
-    if (a == TNI_EXPR_NONE || !put(s, a)) return false;
+    tn_expr a = affine_minmax(x, m.u.args[i], g, k);
+    if (a == TNI_EXPR_NONE || !put_arg(s, a)) return false;
   }
   return true;
 }
 
 /* Drops what another remaining argument provably beats. */
-static void prune(tni_exprs *x, tni_ex_kind kind, args *s) {
+static void prune_args(tni_exprs *x, tni_ex_kind kind, args *s) {
   for (uint32_t i = s->n; i-- > 0;)
     for (uint32_t j = 0; j < s->n; j++) {
       if (i == j) continue;
@@ -92,7 +92,7 @@ static void prune(tni_exprs *x, tni_ex_kind kind, args *s) {
 }
 
 /* The least constant term, and the gcd of what is left after taking it away. */
-static bool common(tni_exprs *x, const args *s, int64_t *k, int64_t *g) {
+static bool common_affine(tni_exprs *x, const args *s, int64_t *k, int64_t *g) {
   tni_poly p;
   *k = INT64_MAX;
   *g = 0;
@@ -117,7 +117,7 @@ static bool take_out(tni_exprs *x, const args *s, int64_t k, int64_t g, args *ou
     tni_poly_of(x, s->e[i], &p);
     if (k == INT64_MIN || !tni_poly_add_term(&p, &(tni_term){.coef = -k}) || !tni_poly_scale_down(&p, g)) return false;
     tn_expr e = tni_poly_expr(x, &p);
-    if (e == TNI_EXPR_NONE || !put(out, e)) return false;
+    if (e == TNI_EXPR_NONE || !put_arg(out, e)) return false;
   }
   return true;
 }
@@ -126,14 +126,15 @@ tn_expr tni_build_minmax(tni_exprs *x, tni_ex_kind kind, const tn_expr *e, uint3
   args s = {.n = 0}, reduced;
   int64_t k, g;
   for (uint32_t i = 0; i < n; i++)
-    if (!tni_ex_valid(x, e[i]) || !flatten(x, kind, e[i], &s)) return TNI_EXPR_NONE;
-  prune(x, kind, &s);
+    if (!tni_ex_valid(x, e[i]) || !flatten_args(x, kind, e[i], &s)) return TNI_EXPR_NONE;
+  prune_args(x, kind, &s);
   if (s.n == 1) return s.e[0];
-  if (x->nesting < NESTING_LIMIT && common(x, &s, &k, &g) && (k != 0 || g != 1) && take_out(x, &s, k, g, &reduced)) {
+  if (x->nesting < NESTING_LIMIT && common_affine(x, &s, &k, &g) && (k != 0 || g != 1) &&
+      take_out(x, &s, k, g, &reduced)) {
     x->nesting++;
     tn_expr inner = tni_build_minmax(x, kind, reduced.e, reduced.n);
     x->nesting--;
-    return affine(x, inner, g, k);
+    return affine_minmax(x, inner, g, k);
   }
   return tni_ex_intern_args(x, kind, s.e, s.n);
 }

@@ -19,7 +19,7 @@ typedef struct division {
   bool nonzero;
 } division;
 
-static bool negated(tni_poly *p) {
+static bool negate_poly(tni_poly *p) {
   tni_poly n = {.n = 0};
   if (!tni_poly_add(&n, p, -1)) return false;
   *p = n;
@@ -27,20 +27,20 @@ static bool negated(tni_poly *p) {
 }
 
 /* false: overflow. *flipped: both signs were changed so that b leads with a positive coefficient. */
-static bool begin(const tni_exprs *x, tn_expr a, tn_expr b, bool *flipped, division *d) {
+static bool begin_division(const tni_exprs *x, tn_expr a, tn_expr b, bool *flipped, division *d) {
   tni_poly_of(x, a, &d->a);
   tni_poly_of(x, b, &d->b);
   d->q.n = 0;
   d->nonzero = is_nonzero(x, b);
   if (d->b.n == 0) return false;
   *flipped = d->b.t[0].coef < 0;
-  if (*flipped && (!negated(&d->a) || !negated(&d->b))) return false;
+  if (*flipped && (!negate_poly(&d->a) || !negate_poly(&d->b))) return false;
   if (!tni_poly_is_const(&d->b, &d->c)) d->c = 0;
   return true;
 }
 
 /* Moves the multiples of b from a to q. */
-static bool split(division *d, bool truncate) {
+static bool split_division(division *d, bool truncate) {
   tni_poly q, r;
   if (!tni_poly_divide(&d->a, &d->b, truncate, &q, &r)) return true; /* too big: leave it whole */
   if (r.n && q.n + r.n > d->a.n && !d->c) return true; /* longer than before: powers of b that would overflow first */
@@ -49,7 +49,7 @@ static bool split(division *d, bool truncate) {
 }
 
 /* Divides a and b by their common integer content and, where may_cancel, by common atoms. */
-static bool cancel(const tni_exprs *x, division *d, bool promised, tni_term *factor) {
+static bool cancel_factor(const tni_exprs *x, division *d, bool promised, tni_term *factor) {
   *factor = (tni_term){.coef = tni_gcd(tni_poly_content(&d->a, true), tni_poly_content(&d->b, true))};
   if (!factor->coef) factor->coef = 1;
   for (uint32_t i = 0; d->a.n && i < d->b.t[0].degree; i++) {
@@ -82,17 +82,17 @@ static bool same_poly(const tni_exprs *x, tn_expr e, const tni_poly *p) {
   return same;
 }
 
-static tn_expr build(tni_exprs *x, tni_ex_kind kind, tn_expr a, tn_expr b) {
+static tn_expr build_division(tni_exprs *x, tni_ex_kind kind, tn_expr a, tn_expr b) {
   return kind == TNI_EX_FLOORDIV ? tni_build_floordiv(x, a, b)
          : kind == TNI_EX_MOD    ? tni_build_mod(x, a, b)
                                  : tni_build_exactdiv(x, a, b);
 }
 
 /* q + atom(a, b). Interning may simplify a side further (products of an EXACTDIV): then from the start. */
-static tn_expr finish(tni_exprs *x, tni_ex_kind kind, const division *d) {
+static tn_expr finish_division(tni_exprs *x, tni_ex_kind kind, const division *d) {
   tn_expr args[2] = {tni_poly_expr(x, &d->a), tni_poly_expr(x, &d->b)};
   bool same = same_poly(x, args[0], &d->a) && same_poly(x, args[1], &d->b);
-  tn_expr e = same ? tni_ex_intern_args(x, kind, args, 2) : build(x, kind, args[0], args[1]);
+  tn_expr e = same ? tni_ex_intern_args(x, kind, args, 2) : build_division(x, kind, args[0], args[1]);
   return tni_build_add(x, tni_poly_expr(x, &d->q), e, 1);
 }
 
@@ -139,18 +139,18 @@ static tn_expr build_floordiv(tni_exprs *x, tn_expr a, tn_expr b) {
   int64_t v, c, g, rest;
   if (tni_ex_is_const(x, a, &v) && tni_ex_is_const(x, b, &c))
     return c != 0 && tni_floordiv_i64(v, c, &v) ? tni_ex_const(x, v) : TNI_EXPR_NONE;
-  if (!tni_ex_valid(x, a) || !tni_ex_valid(x, b) || !begin(x, a, b, &flipped, &d)) return TNI_EXPR_NONE;
-  if (d.nonzero && !split(&d, false)) return TNI_EXPR_NONE;
+  if (!tni_ex_valid(x, a) || !tni_ex_valid(x, b) || !begin_division(x, a, b, &flipped, &d)) return TNI_EXPR_NONE;
+  if (d.nonzero && !split_division(&d, false)) return TNI_EXPR_NONE;
   if (constant_quotient(x, &d, &v))
     return tni_poly_add_term(&d.q, &(tni_term){.coef = v}) ? tni_poly_expr(x, &d.q) : TNI_EXPR_NONE;
   bool nested = nested_floordiv(x, &d, &a, &b);
-  if (!nested && (reduce_by_gcd(&d, &g, &rest) || cancel(x, &d, false, &factor))) {
+  if (!nested && (reduce_by_gcd(&d, &g, &rest) || cancel_factor(x, &d, false, &factor))) {
     a = tni_poly_expr(x, &d.a);
     b = tni_poly_expr(x, &d.b);
     nested = true;
   }
   if (nested) return tni_build_add(x, tni_poly_expr(x, &d.q), tni_build_floordiv(x, a, b), 1);
-  return finish(x, TNI_EX_FLOORDIV, &d);
+  return finish_division(x, TNI_EX_FLOORDIV, &d);
 }
 
 /* k * (u % m) is k * u modulo c where c divides k * m. */
@@ -172,7 +172,7 @@ static bool open_mod(tni_exprs *x, division *d) {
 }
 
 /* base + g * e. */
-static tn_expr scaled(tni_exprs *x, int64_t base, const tni_term *g, tn_expr e) {
+static tn_expr scaled_factor(tni_exprs *x, int64_t base, const tni_term *g, tn_expr e) {
   tni_poly p = {.n = 1, .t = {*g}};
   return tni_build_add(x, tni_build_mul(x, tni_poly_expr(x, &p), e), tni_ex_const(x, base), 1);
 }
@@ -180,7 +180,7 @@ static tn_expr scaled(tni_exprs *x, int64_t base, const tni_term *g, tn_expr e) 
 static tn_expr mod_positive(tni_exprs *x, division *d) {
   int64_t v, g, rest;
   tni_term factor;
-  if (d->nonzero && !split(d, false)) return TNI_EXPR_NONE;
+  if (d->nonzero && !split_division(d, false)) return TNI_EXPR_NONE;
   d->q.n = 0;
   if (constant_quotient(x, d, &v))
     return tni_poly_add(&d->a, &d->b, v == INT64_MIN ? 0 : -v) && v != INT64_MIN ? tni_poly_expr(x, &d->a)
@@ -188,13 +188,13 @@ static tn_expr mod_positive(tni_exprs *x, division *d) {
   if (open_mod(x, d)) return tni_build_mod(x, tni_poly_expr(x, &d->a), tni_poly_expr(x, &d->b));
   if (reduce_by_gcd(d, &g, &rest)) {
     tn_expr inner = tni_build_mod(x, tni_poly_expr(x, &d->a), tni_poly_expr(x, &d->b));
-    return scaled(x, rest, &(tni_term){.coef = g}, inner);
+    return scaled_factor(x, rest, &(tni_term){.coef = g}, inner);
   }
-  if (cancel(x, d, false, &factor)) {
+  if (cancel_factor(x, d, false, &factor)) {
     tn_expr inner = tni_build_mod(x, tni_poly_expr(x, &d->a), tni_poly_expr(x, &d->b));
-    return scaled(x, 0, &factor, inner);
+    return scaled_factor(x, 0, &factor, inner);
   }
-  return finish(x, TNI_EX_MOD, d);
+  return finish_division(x, TNI_EX_MOD, d);
 }
 
 static tn_expr build_mod(tni_exprs *x, tn_expr a, tn_expr b) {
@@ -203,7 +203,7 @@ static tn_expr build_mod(tni_exprs *x, tn_expr a, tn_expr b) {
   int64_t v, c;
   if (tni_ex_is_const(x, a, &v) && tni_ex_is_const(x, b, &c))
     return c != 0 ? tni_ex_const(x, tni_mod_i64(v, c)) : TNI_EXPR_NONE;
-  if (!tni_ex_valid(x, a) || !tni_ex_valid(x, b) || !begin(x, a, b, &flipped, &d)) return TNI_EXPR_NONE;
+  if (!tni_ex_valid(x, a) || !tni_ex_valid(x, b) || !begin_division(x, a, b, &flipped, &d)) return TNI_EXPR_NONE;
   tn_expr m = mod_positive(x, &d);
   return flipped ? tni_build_add(x, tni_ex_const(x, 0), m, -1) : m;
 }
@@ -225,11 +225,11 @@ static tn_expr build_exactdiv(tni_exprs *x, tn_expr a, tn_expr b) {
   int64_t v, c, content;
   if (tni_ex_is_const(x, a, &v) && tni_ex_is_const(x, b, &c))
     return c != 0 && tni_mod_i64(v, c) == 0 && tni_floordiv_i64(v, c, &v) ? tni_ex_const(x, v) : TNI_EXPR_NONE;
-  if (!tni_ex_valid(x, a) || !tni_ex_valid(x, b) || !begin(x, a, b, &flipped, &d) || !split(&d, true))
+  if (!tni_ex_valid(x, a) || !tni_ex_valid(x, b) || !begin_division(x, a, b, &flipped, &d) || !split_division(&d, true))
     return TNI_EXPR_NONE;
   if (d.a.n == 0) return tni_poly_expr(x, &d.q);
   if (d.c && tni_poly_constant(&d.a) % tni_gcd(tni_poly_content(&d.a, false), d.c) != 0) return TNI_EXPR_NONE;
-  if (cancel(x, &d, true, &factor)) {
+  if (cancel_factor(x, &d, true, &factor)) {
     tn_expr inner = tni_build_exactdiv(x, tni_poly_expr(x, &d.a), tni_poly_expr(x, &d.b));
     return tni_build_add(x, tni_poly_expr(x, &d.q), inner, 1);
   }
@@ -242,11 +242,11 @@ static tn_expr build_exactdiv(tni_exprs *x, tn_expr a, tn_expr b) {
     inner = tni_build_mul(x, inner, tni_ex_const(x, content));
     return tni_build_add(x, tni_poly_expr(x, &d.q), inner, 1);
   }
-  return finish(x, TNI_EX_EXACTDIV, &d);
+  return finish_division(x, TNI_EX_EXACTDIV, &d);
 }
 
 /* Every round makes the arguments smaller; the bound is there for what nobody thought of. */
-static tn_expr bounded(tni_exprs *x, tn_expr (*fn)(tni_exprs *, tn_expr, tn_expr), tn_expr a, tn_expr b) {
+static tn_expr bounded_expr(tni_exprs *x, tn_expr (*fn)(tni_exprs *, tn_expr, tn_expr), tn_expr a, tn_expr b) {
   if (x->nesting == NESTING_LIMIT) return TNI_EXPR_NONE;
   x->nesting++;
   tn_expr e = fn(x, a, b);
@@ -254,6 +254,6 @@ static tn_expr bounded(tni_exprs *x, tn_expr (*fn)(tni_exprs *, tn_expr, tn_expr
   return e;
 }
 
-tn_expr tni_build_floordiv(tni_exprs *x, tn_expr a, tn_expr b) { return bounded(x, build_floordiv, a, b); }
-tn_expr tni_build_mod(tni_exprs *x, tn_expr a, tn_expr b) { return bounded(x, build_mod, a, b); }
-tn_expr tni_build_exactdiv(tni_exprs *x, tn_expr a, tn_expr b) { return bounded(x, build_exactdiv, a, b); }
+tn_expr tni_build_floordiv(tni_exprs *x, tn_expr a, tn_expr b) { return bounded_expr(x, build_floordiv, a, b); }
+tn_expr tni_build_mod(tni_exprs *x, tn_expr a, tn_expr b) { return bounded_expr(x, build_mod, a, b); }
+tn_expr tni_build_exactdiv(tni_exprs *x, tn_expr a, tn_expr b) { return bounded_expr(x, build_exactdiv, a, b); }

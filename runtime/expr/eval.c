@@ -7,14 +7,14 @@ typedef struct values {
   uint32_t n;
 } values;
 
-static bool value(const values *s, tn_expr e, int64_t *out);
+static bool expr_value(const values *s, tn_expr e, int64_t *out);
 
 /* coef * product; every partial product must fit, but a factor 0 makes the whole 0. */
 static bool term_value(const values *s, const tni_term *t, int64_t *out) {
   int64_t f[DEGREE_MAX], p = t->coef;
   bool zero = false;
   for (uint32_t i = 0; i < t->degree; i++) {
-    if (!value(s, t->atom[i], &f[i])) return false;
+    if (!expr_value(s, t->atom[i], &f[i])) return false;
     zero |= f[i] == 0;
   }
   for (uint32_t i = 0; i < t->degree && !zero; i++)
@@ -37,9 +37,9 @@ static bool sum_value(const values *s, const tni_ex_node *n, int64_t *out) {
 
 static bool atom_value(const values *s, const tni_ex_node *n, int64_t *out) {
   int64_t a, b;
-  if (!value(s, n->u.args[0], &a)) return false;
+  if (!expr_value(s, n->u.args[0], &a)) return false;
   for (uint32_t i = 1; i < n->n; i++) {
-    if (!value(s, n->u.args[i], &b)) return false;
+    if (!expr_value(s, n->u.args[i], &b)) return false;
     if (n->kind == TNI_EX_MIN && b < a) a = b;
     if (n->kind == TNI_EX_MAX && b > a) a = b;
   }
@@ -55,7 +55,7 @@ static bool atom_value(const values *s, const tni_ex_node *n, int64_t *out) {
   return m == 0 && tni_floordiv_i64(a, b, out);
 }
 
-static bool value(const values *s, tn_expr e, int64_t *out) {
+static bool expr_value(const values *s, tn_expr e, int64_t *out) {
   const tni_ex_node *n = &s->x->nodes[e];
   if (n->kind == TNI_EX_CONST) {
     *out = n->u.v;
@@ -63,7 +63,7 @@ static bool value(const values *s, tn_expr e, int64_t *out) {
   }
   if (n->kind == TNI_EX_SYM) {
     tn_expr d = s->x->symbols[n->u.sym].definition;
-    if (d != TNI_EXPR_NONE) return value(s, d, out);
+    if (d != TNI_EXPR_NONE) return expr_value(s, d, out);
     if (n->u.sym >= s->n) return false;
     *out = s->v[n->u.sym];
     return true;
@@ -74,7 +74,7 @@ static bool value(const values *s, tn_expr e, int64_t *out) {
 tn_status tni_ex_eval(const tni_exprs *x, tn_expr e, const int64_t *v, uint32_t n, int64_t *out) {
   values s = {x, v, v ? n : 0};
   int64_t r;
-  if (!tni_ex_valid(x, e) || !value(&s, e, &r)) return TN_E_INVALID;
+  if (!tni_ex_valid(x, e) || !expr_value(&s, e, &r)) return TN_E_INVALID;
   *out = r;
   return TN_OK;
 }

@@ -31,24 +31,24 @@ void tni_exprs_destroy(tni_exprs *x) {
   free(x);
 }
 
-static uint64_t mix(uint64_t h, uint64_t v) {
+static uint64_t mix_hash(uint64_t h, uint64_t v) {
   h ^= v + UINT64_C(0x9e3779b97f4a7c15) + (h << 6) + (h >> 2);
   h *= UINT64_C(0xff51afd7ed558ccd);
   return h ^ (h >> 32);
 }
 
 static uint32_t node_hash(const tni_ex_node *n) {
-  uint64_t h = mix(n->kind, n->n);
-  if (n->kind == TNI_EX_CONST) return (uint32_t)mix(h, (uint64_t)n->u.v);
-  if (n->kind == TNI_EX_SYM) return (uint32_t)mix(h, n->u.sym);
+  uint64_t h = mix_hash(n->kind, n->n);
+  if (n->kind == TNI_EX_CONST) return (uint32_t)mix_hash(h, (uint64_t)n->u.v);
+  if (n->kind == TNI_EX_SYM) return (uint32_t)mix_hash(h, n->u.sym);
   for (uint32_t i = 0; i < n->n; i++) {
     if (n->kind != TNI_EX_ADD) {
-      h = mix(h, n->u.args[i]);
+      h = mix_hash(h, n->u.args[i]);
       continue;
     }
     const tni_term *t = &n->u.terms[i];
-    h = mix(mix(h, (uint64_t)t->coef), t->degree);
-    for (uint32_t k = 0; k < t->degree; k++) h = mix(h, t->atom[k]);
+    h = mix_hash(mix_hash(h, (uint64_t)t->coef), t->degree);
+    for (uint32_t k = 0; k < t->degree; k++) h = mix_hash(h, t->atom[k]);
   }
   return (uint32_t)h;
 }
@@ -92,7 +92,7 @@ static bool copy_payload(tni_exprs *x, tni_ex_node *n) {
   return n->kind == TNI_EX_ADD ? n->u.terms != NULL : n->u.args != NULL;
 }
 
-static bool rehash(tni_exprs *x) {
+static bool grow_slots(tni_exprs *x) {
   uint32_t cap = x->cap_slots * 2;
   tn_expr *slots = malloc(cap * sizeof *slots);
   if (!slots) return false;
@@ -110,7 +110,7 @@ static bool rehash(tni_exprs *x) {
 
 static bool reserve_node(tni_exprs *x) {
   if (x->n_nodes >= NODES_MAX) return false;
-  if (x->n_nodes * 2 >= x->cap_slots && !rehash(x)) return false;
+  if (x->n_nodes * 2 >= x->cap_slots && !grow_slots(x)) return false;
   if (x->n_nodes < x->cap_nodes) return true;
   uint32_t cap = x->cap_nodes ? x->cap_nodes * 2 : 128;
   tni_ex_node *nodes = realloc(x->nodes, cap * sizeof *nodes);

@@ -46,14 +46,14 @@ tn_status tni_ex_assume_le(tni_exprs *x, tn_expr a, tn_expr b) {
 }
 
 /* e with one free symbol replaced, or (sym TN_NONE) every defined one. */
-static tn_expr rebuild(tni_exprs *x, tn_expr e, tn_id sym, tn_expr as);
+static tn_expr rebuild_expr(tni_exprs *x, tn_expr e, tn_id sym, tn_expr as);
 
 static tn_expr rebuild_sum(tni_exprs *x, const tni_ex_node *n, tn_id sym, tn_expr as) {
   tn_expr sum = tni_ex_const(x, 0);
   for (uint32_t i = 0; i < n->n && sum != TNI_EXPR_NONE; i++) {
     const tni_term *t = &n->u.terms[i];
     tn_expr prod = tni_ex_const(x, t->coef);
-    for (uint32_t k = 0; k < t->degree; k++) prod = tni_build_mul(x, prod, rebuild(x, t->atom[k], sym, as));
+    for (uint32_t k = 0; k < t->degree; k++) prod = tni_build_mul(x, prod, rebuild_expr(x, t->atom[k], sym, as));
     sum = tni_build_add(x, sum, prod, 1);
   }
   return sum;
@@ -62,7 +62,7 @@ static tn_expr rebuild_sum(tni_exprs *x, const tni_ex_node *n, tn_id sym, tn_exp
 static tn_expr rebuild_atom(tni_exprs *x, const tni_ex_node *n, tn_id sym, tn_expr as) {
   tn_expr args[ARGS_MAX];
   for (uint32_t i = 0; i < n->n; i++)
-    if ((args[i] = rebuild(x, n->u.args[i], sym, as)) == TNI_EXPR_NONE) return TNI_EXPR_NONE;
+    if ((args[i] = rebuild_expr(x, n->u.args[i], sym, as)) == TNI_EXPR_NONE) return TNI_EXPR_NONE;
   switch (n->kind) {
     case TNI_EX_FLOORDIV:
       return tni_build_floordiv(x, args[0], args[1]);
@@ -75,7 +75,7 @@ static tn_expr rebuild_atom(tni_exprs *x, const tni_ex_node *n, tn_id sym, tn_ex
   }
 }
 
-static tn_expr rebuild(tni_exprs *x, tn_expr e, tn_id sym, tn_expr as) {
+static tn_expr rebuild_expr(tni_exprs *x, tn_expr e, tn_id sym, tn_expr as) {
   const tni_ex_node n = x->nodes[e]; /* a copy: building moves the table */
   uint64_t mask = sym == TN_NONE ? x->defined : tni_symbol_bit(sym);
   if (!(n.symbols & mask)) return e;
@@ -89,18 +89,18 @@ static tn_expr rebuild(tni_exprs *x, tn_expr e, tn_id sym, tn_expr as) {
 
 tn_expr tni_ex_resolve(tni_exprs *x, tn_expr e) {
   if (!tni_ex_valid(x, e)) return TNI_EXPR_NONE;
-  return x->nodes[e].symbols & x->defined ? rebuild(x, e, TN_NONE, TNI_EXPR_NONE) : e;
+  return x->nodes[e].symbols & x->defined ? rebuild_expr(x, e, TN_NONE, TNI_EXPR_NONE) : e;
 }
 
 /* True if sym stands in e (exact, where the mask is shared by all symbols past 63). */
-static bool depends(const tni_exprs *x, tn_expr e, tn_id sym) {
+static bool depends_on_symbol(const tni_exprs *x, tn_expr e, tn_id sym) {
   const tni_ex_node *n = &x->nodes[e];
   if (!(n->symbols & tni_symbol_bit(sym))) return false;
   if (n->kind == TNI_EX_SYM) return n->u.sym == sym;
   for (uint32_t i = 0; i < n->n; i++) {
-    if (n->kind != TNI_EX_ADD && depends(x, n->u.args[i], sym)) return true;
+    if (n->kind != TNI_EX_ADD && depends_on_symbol(x, n->u.args[i], sym)) return true;
     for (uint32_t k = 0; n->kind == TNI_EX_ADD && k < n->u.terms[i].degree; k++)
-      if (depends(x, n->u.terms[i].atom[k], sym)) return true;
+      if (depends_on_symbol(x, n->u.terms[i].atom[k], sym)) return true;
   }
   return false;
 }
@@ -124,11 +124,11 @@ tn_status tni_ex_define(tni_exprs *x, tn_id sym, tn_expr as) {
   if (s->definition != TNI_EXPR_NONE) return s->definition == as ? TN_OK : TN_E_INVALID;
   if (as == s->node) return TN_OK;
   tni_range r = x->nodes[as].range;
-  if (depends(x, as, sym) || r.hi < s->range.lo || r.lo > s->range.hi) return TN_E_INVALID;
+  if (depends_on_symbol(x, as, sym) || r.hi < s->range.lo || r.lo > s->range.hi) return TN_E_INVALID;
   for (tn_id i = 0; i < x->n_symbols; i++) { /* definitions hold no defined symbol */
     tn_expr d = x->symbols[i].definition;
     if (d == TNI_EXPR_NONE) continue;
-    d = rebuild(x, d, sym, as);
+    d = rebuild_expr(x, d, sym, as);
     if (d == TNI_EXPR_NONE) return TN_E_LIMIT;
     x->symbols[i].definition = d;
   }

@@ -12,7 +12,7 @@ static const i128 INF = (i128)1 << 120;
 static i128 wide_lo(int64_t v) { return v == INT64_MIN ? -INF : v; }
 static i128 wide_hi(int64_t v) { return v == INT64_MAX ? INF : v; }
 
-static tni_range narrow(i128 lo, i128 hi) {
+static tni_range narrow_range(i128 lo, i128 hi) {
   return (tni_range){lo < INT64_MIN   ? INT64_MIN
                      : lo > INT64_MAX ? INT64_MAX
                                       : (int64_t)lo,
@@ -21,30 +21,30 @@ static tni_range narrow(i128 lo, i128 hi) {
                                       : (int64_t)hi};
 }
 
-static bool infinite(i128 v) { return v >= INF || v <= -INF; }
+static bool is_infinite(i128 v) { return v >= INF || v <= -INF; }
 
 /* 0 times unbounded is 0: the bound 0 is a value, not a limit. */
-static i128 times(i128 a, i128 b) {
+static i128 times_wide(i128 a, i128 b) {
   if (a == 0 || b == 0) return 0;
-  if (infinite(a) || infinite(b)) return (a < 0) != (b < 0) ? -INF : INF;
+  if (is_infinite(a) || is_infinite(b)) return (a < 0) != (b < 0) ? -INF : INF;
   return a * b;
 }
 
 tni_range tni_range_add(tni_range a, tni_range b) {
   i128 lo = a.lo == INT64_MIN || b.lo == INT64_MIN ? -INF : (i128)a.lo + b.lo;
   i128 hi = a.hi == INT64_MAX || b.hi == INT64_MAX ? INF : (i128)a.hi + b.hi;
-  return narrow(lo, hi);
+  return narrow_range(lo, hi);
 }
 
 tni_range tni_range_mul(tni_range a, tni_range b) {
-  const i128 c[4] = {times(wide_lo(a.lo), wide_lo(b.lo)), times(wide_lo(a.lo), wide_hi(b.hi)),
-                     times(wide_hi(a.hi), wide_lo(b.lo)), times(wide_hi(a.hi), wide_hi(b.hi))};
+  const i128 c[4] = {times_wide(wide_lo(a.lo), wide_lo(b.lo)), times_wide(wide_lo(a.lo), wide_hi(b.hi)),
+                     times_wide(wide_hi(a.hi), wide_lo(b.lo)), times_wide(wide_hi(a.hi), wide_hi(b.hi))};
   i128 lo = c[0], hi = c[0];
   for (int i = 1; i < 4; i++) {
     if (c[i] < lo) lo = c[i];
     if (c[i] > hi) hi = c[i];
   }
-  return narrow(lo, hi);
+  return narrow_range(lo, hi);
 }
 
 static tni_range range_pow(tni_range a, uint32_t n) {
@@ -58,17 +58,17 @@ static tni_range range_pow(tni_range a, uint32_t n) {
 }
 
 static i128 floor_div(i128 n, i128 d) {
-  if (infinite(d)) return n < 0 ? -1 : 0;
-  if (infinite(n)) return n;
+  if (is_infinite(d)) return n < 0 ? -1 : 0;
+  if (is_infinite(n)) return n;
   i128 q = n / d;
   return n % d != 0 && n < 0 ? q - 1 : q;
 }
 
-static bool empty(tni_range r) { return r.lo > r.hi; }
+static bool is_empty_range(tni_range r) { return r.lo > r.hi; }
 
-static tni_range join(tni_range a, tni_range b) {
-  if (empty(a)) return b;
-  if (empty(b)) return a;
+static tni_range join_ranges(tni_range a, tni_range b) {
+  if (is_empty_range(a)) return b;
+  if (is_empty_range(b)) return a;
   return (tni_range){a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi};
 }
 
@@ -76,21 +76,21 @@ static tni_range join(tni_range a, tni_range b) {
 static tni_range floordiv_positive(tni_range a, tni_range b) {
   i128 alo = wide_lo(a.lo), ahi = wide_hi(a.hi), blo = b.lo, bhi = wide_hi(b.hi);
   i128 lo = floor_div(alo, alo < 0 ? blo : bhi), hi = floor_div(ahi, ahi < 0 ? bhi : blo);
-  return narrow(lo, hi);
+  return narrow_range(lo, hi);
 }
 
-static tni_range negate(tni_range a) {
-  return narrow(a.hi == INT64_MAX ? -INF : -(i128)a.hi, a.lo == INT64_MIN ? INF : -(i128)a.lo);
+static tni_range negate_range(tni_range a) {
+  return narrow_range(a.hi == INT64_MAX ? -INF : -(i128)a.hi, a.lo == INT64_MIN ? INF : -(i128)a.lo);
 }
 
-static const tni_range unbounded = {INT64_MIN, INT64_MAX}, nothing = {1, 0};
+static const tni_range unbounded_range = {INT64_MIN, INT64_MAX}, nothing = {1, 0};
 
 tni_range tni_range_floordiv(tni_range a, tni_range b) {
   tni_range pos = {b.lo > 1 ? b.lo : 1, b.hi}, neg = {b.lo, b.hi < -1 ? b.hi : -1};
-  tni_range p = empty(pos) ? nothing : floordiv_positive(a, pos);
-  tni_range n = empty(neg) ? nothing : floordiv_positive(negate(a), negate(neg));
-  tni_range r = join(p, n);
-  return empty(r) ? unbounded : r;
+  tni_range p = is_empty_range(pos) ? nothing : floordiv_positive(a, pos);
+  tni_range n = is_empty_range(neg) ? nothing : floordiv_positive(negate_range(a), negate_range(neg));
+  tni_range r = join_ranges(p, n);
+  return is_empty_range(r) ? unbounded_range : r;
 }
 
 static tni_range mod_positive(tni_range a, tni_range b) {
@@ -102,10 +102,10 @@ static tni_range mod_positive(tni_range a, tni_range b) {
 
 tni_range tni_range_mod(tni_range a, tni_range b) {
   tni_range pos = {b.lo > 1 ? b.lo : 1, b.hi}, neg = {b.lo, b.hi < -1 ? b.hi : -1};
-  tni_range p = empty(pos) ? nothing : mod_positive(a, pos);
-  tni_range n = empty(neg) ? nothing : negate(mod_positive(negate(a), negate(neg)));
-  tni_range r = join(p, n);
-  return empty(r) ? unbounded : r;
+  tni_range p = is_empty_range(pos) ? nothing : mod_positive(a, pos);
+  tni_range n = is_empty_range(neg) ? nothing : negate_range(mod_positive(negate_range(a), negate_range(neg)));
+  tni_range r = join_ranges(p, n);
+  return is_empty_range(r) ? unbounded_range : r;
 }
 
 static tni_range term_interval(const tni_exprs *x, const tni_term *t) {

@@ -31,111 +31,113 @@ typedef struct parser {
   bool ok;
 } parser;
 
-static const rational nothing = {TNI_EXPR_NONE, TNI_EXPR_NONE};
+static const rational no_rational = {TNI_EXPR_NONE, TNI_EXPR_NONE};
 
 static rational parse_sum(parser *p);
 
-static rational fail(parser *p) {
+static rational fail_parse(parser *p) {
   p->ok = false;
-  return nothing;
+  return no_rational;
 }
 
-static void skip(parser *p) {
+static void skip_space(parser *p) {
   while (*p->s == ' ' || *p->s == '\t') p->s++;
 }
 
-static bool take(parser *p, const char *word) {
-  skip(p);
+static bool take_word(parser *p, const char *word) {
+  skip_space(p);
   size_t n = strlen(word);
   if (strncmp(p->s, word, n) != 0) return false;
   p->s += n;
   return true;
 }
 
-static rational checked(parser *p, rational r) {
+static rational checked_rational(parser *p, rational r) {
   if (p->x && (r.num == TNI_EXPR_NONE || r.den == TNI_EXPR_NONE)) p->ok = false;
   return r;
 }
 
-static rational whole(parser *p, tn_expr e) { return checked(p, (rational){e, p->one}); }
+static rational whole_rational(parser *p, tn_expr e) { return checked_rational(p, (rational){e, p->one}); }
 
 static tn_expr integer_of(parser *p, rational r) {
   return r.den == p->one ? r.num : tni_build_exactdiv(p->x, r.num, r.den);
 }
 
-static rational add(parser *p, rational a, rational b, int64_t sign) {
-  if (!p->x) return nothing;
-  if (a.den == b.den) return checked(p, (rational){tni_build_add(p->x, a.num, b.num, sign), a.den});
+static rational add_rationals(parser *p, rational a, rational b, int64_t sign) {
+  if (!p->x) return no_rational;
+  if (a.den == b.den) return checked_rational(p, (rational){tni_build_add(p->x, a.num, b.num, sign), a.den});
   tn_expr l = tni_build_mul(p->x, a.num, b.den), r = tni_build_mul(p->x, b.num, a.den);
-  return checked(p, (rational){tni_build_add(p->x, l, r, sign), tni_build_mul(p->x, a.den, b.den)});
+  return checked_rational(p, (rational){tni_build_add(p->x, l, r, sign), tni_build_mul(p->x, a.den, b.den)});
 }
 
-static rational mul(parser *p, rational a, rational b) {
-  if (!p->x) return nothing;
-  return checked(p, (rational){tni_build_mul(p->x, a.num, b.num), tni_build_mul(p->x, a.den, b.den)});
+static rational mul_rationals(parser *p, rational a, rational b) {
+  if (!p->x) return no_rational;
+  return checked_rational(p, (rational){tni_build_mul(p->x, a.num, b.num), tni_build_mul(p->x, a.den, b.den)});
 }
 
-static rational divide(parser *p, rational a, rational b) {
+static rational divide_rationals(parser *p, rational a, rational b) {
   int64_t v;
-  if (!p->x) return nothing;
-  if (tni_ex_is_const(p->x, b.num, &v) && v == 0) return fail(p);
-  return mul(p, a, (rational){b.den, b.num});
+  if (!p->x) return no_rational;
+  if (tni_ex_is_const(p->x, b.num, &v) && v == 0) return fail_parse(p);
+  return mul_rationals(p, a, (rational){b.den, b.num});
 }
 
-static rational floored(parser *p, rational a) {
-  return p->x ? whole(p, tni_build_floordiv(p->x, a.num, a.den)) : nothing;
+static rational floored_rational(parser *p, rational a) {
+  return p->x ? whole_rational(p, tni_build_floordiv(p->x, a.num, a.den)) : no_rational;
 }
 
-static rational negated(parser *p, rational a) {
-  return p->x ? checked(p, (rational){tni_build_add(p->x, tni_ex_const(p->x, 0), a.num, -1), a.den}) : nothing;
+static rational negated_rational(parser *p, rational a) {
+  return p->x ? checked_rational(p, (rational){tni_build_add(p->x, tni_ex_const(p->x, 0), a.num, -1), a.den})
+              : no_rational;
 }
 
 /* (n + d - 1) // d for a constant d > 0, as exporters write it; else -floor(-a). */
-static rational ceiling(parser *p, rational a) {
+static rational ceiling_rational(parser *p, rational a) {
   int64_t d;
-  if (!tni_ex_is_const(p->x, a.den, &d) || d <= 0) return negated(p, floored(p, negated(p, a)));
-  return floored(p, (rational){tni_build_add(p->x, a.num, tni_ex_const(p->x, d - 1), 1), a.den});
+  if (!tni_ex_is_const(p->x, a.den, &d) || d <= 0)
+    return negated_rational(p, floored_rational(p, negated_rational(p, a)));
+  return floored_rational(p, (rational){tni_build_add(p->x, a.num, tni_ex_const(p->x, d - 1), 1), a.den});
 }
 
-static rational modulo(parser *p, rational a, rational b) {
-  return p->x ? whole(p, tni_build_mod(p->x, integer_of(p, a), integer_of(p, b))) : nothing;
+static rational modulo_rationals(parser *p, rational a, rational b) {
+  return p->x ? whole_rational(p, tni_build_mod(p->x, integer_of(p, a), integer_of(p, b))) : no_rational;
 }
 
 static rational parse_integer(parser *p, bool negative) {
   uint64_t v = 0, limit = (uint64_t)INT64_MAX + negative;
   for (; isdigit((unsigned char)*p->s); p->s++) {
     unsigned d = (unsigned)(*p->s - '0');
-    if (v > (limit - d) / 10) return fail(p);
+    if (v > (limit - d) / 10) return fail_parse(p);
     v = v * 10 + d;
   }
-  if (isalpha((unsigned char)*p->s) || *p->s == '_' || *p->s == '.') return fail(p);
-  if (!p->x) return nothing;
-  return whole(p, tni_ex_const(p->x, negative ? (int64_t)(0 - v) : (int64_t)v));
+  if (isalpha((unsigned char)*p->s) || *p->s == '_' || *p->s == '.') return fail_parse(p);
+  if (!p->x) return no_rational;
+  return whole_rational(p, tni_ex_const(p->x, negative ? (int64_t)(0 - v) : (int64_t)v));
 }
 
-static rational named(parser *p, const char *name, size_t n) {
-  if (!p->x) return nothing;
+static rational named_symbol(parser *p, const char *name, size_t n) {
+  if (!p->x) return no_rational;
   char *copy = malloc(n + 1);
-  if (!copy) return fail(p);
+  if (!copy) return fail_parse(p);
   memcpy(copy, name, n);
   copy[n] = '\0';
   tn_expr e = tni_ex_sym(p->x, copy);
   free(copy);
-  return whole(p, e);
+  return whole_rational(p, e);
 }
 
 /* `name`, with \` and \\ for those two. */
 static rational parse_quoted(parser *p) {
   size_t len = strlen(p->s), n = 0;
   char *name = malloc(len + 1);
-  if (!name) return fail(p);
+  if (!name) return fail_parse(p);
   for (p->s++; *p->s && *p->s != '`'; p->s++) {
     if (*p->s == '\\' && (p->s[1] == '\\' || p->s[1] == '`')) p->s++;
     name[n++] = *p->s;
   }
   bool closed = *p->s == '`' && n > 0;
   if (closed) p->s++;
-  rational r = closed ? named(p, name, n) : fail(p);
+  rational r = closed ? named_symbol(p, name, n) : fail_parse(p);
   free(name);
   return r;
 }
@@ -154,74 +156,76 @@ static function function_named(const char *s, size_t n) {
   return FN_NONE;
 }
 
-static rational call(parser *p, function fn, const rational *a, uint32_t n) {
+static rational call_function(parser *p, function fn, const rational *a, uint32_t n) {
   tn_expr e[ARGS_MAX];
-  if (fn == FN_FLOOR || fn == FN_CEILING ? n != 1 : fn == FN_MOD || fn == FN_EXACTDIV ? n != 2 : n < 1) return fail(p);
-  if (!p->x) return nothing;
-  if (fn == FN_FLOOR) return floored(p, a[0]);
-  if (fn == FN_CEILING) return ceiling(p, a[0]);
-  if (fn == FN_MOD) return modulo(p, a[0], a[1]);
+  if (fn == FN_FLOOR || fn == FN_CEILING ? n != 1 : fn == FN_MOD || fn == FN_EXACTDIV ? n != 2 : n < 1)
+    return fail_parse(p);
+  if (!p->x) return no_rational;
+  if (fn == FN_FLOOR) return floored_rational(p, a[0]);
+  if (fn == FN_CEILING) return ceiling_rational(p, a[0]);
+  if (fn == FN_MOD) return modulo_rationals(p, a[0], a[1]);
   for (uint32_t i = 0; i < n; i++)
-    if ((e[i] = integer_of(p, a[i])) == TNI_EXPR_NONE) return fail(p);
-  if (fn == FN_EXACTDIV) return whole(p, tni_build_exactdiv(p->x, e[0], e[1]));
-  return whole(p, tni_build_minmax(p->x, fn == FN_MIN ? TNI_EX_MIN : TNI_EX_MAX, e, n));
+    if ((e[i] = integer_of(p, a[i])) == TNI_EXPR_NONE) return fail_parse(p);
+  if (fn == FN_EXACTDIV) return whole_rational(p, tni_build_exactdiv(p->x, e[0], e[1]));
+  return whole_rational(p, tni_build_minmax(p->x, fn == FN_MIN ? TNI_EX_MIN : TNI_EX_MAX, e, n));
 }
 
 static rational parse_call(parser *p, function fn) {
   rational a[ARGS_MAX];
   uint32_t n = 0;
   do {
-    if (n == ARGS_MAX) return fail(p);
+    if (n == ARGS_MAX) return fail_parse(p);
     a[n++] = parse_sum(p);
-  } while (p->ok && take(p, ","));
-  return p->ok && take(p, ")") ? call(p, fn, a, n) : fail(p);
+  } while (p->ok && take_word(p, ","));
+  return p->ok && take_word(p, ")") ? call_function(p, fn, a, n) : fail_parse(p);
 }
 
 static rational parse_primary(parser *p) {
-  skip(p);
+  skip_space(p);
   if (isdigit((unsigned char)*p->s)) return parse_integer(p, false);
   if (*p->s == '`') return parse_quoted(p);
-  if (take(p, "(")) {
+  if (take_word(p, "(")) {
     rational r = parse_sum(p);
-    return p->ok && take(p, ")") ? r : fail(p);
+    return p->ok && take_word(p, ")") ? r : fail_parse(p);
   }
   const char *name = p->s;
-  if (!isalpha((unsigned char)*name) && *name != '_') return fail(p);
+  if (!isalpha((unsigned char)*name) && *name != '_') return fail_parse(p);
   while (isalnum((unsigned char)*p->s) || *p->s == '_') p->s++;
   size_t n = (size_t)(p->s - name);
-  if (!take(p, "(")) return named(p, name, n);
+  if (!take_word(p, "(")) return named_symbol(p, name, n);
   function fn = function_named(name, n);
-  return fn == FN_NONE ? fail(p) : parse_call(p, fn);
+  return fn == FN_NONE ? fail_parse(p) : parse_call(p, fn);
 }
 
 static rational parse_unary(parser *p);
 
 static rational parse_power(parser *p) {
   rational base = parse_primary(p);
-  if (!p->ok || !take(p, "**")) return base;
+  if (!p->ok || !take_word(p, "**")) return base;
   rational exponent = parse_unary(p);
   int64_t n;
-  if (!p->ok || !p->x) return nothing;
-  if (exponent.den != p->one || !tni_ex_is_const(p->x, exponent.num, &n) || n < 0 || n > POWER_MAX) return fail(p);
-  rational r = whole(p, p->one);
-  while (p->ok && n-- > 0) r = mul(p, r, base);
+  if (!p->ok || !p->x) return no_rational;
+  if (exponent.den != p->one || !tni_ex_is_const(p->x, exponent.num, &n) || n < 0 || n > POWER_MAX)
+    return fail_parse(p);
+  rational r = whole_rational(p, p->one);
+  while (p->ok && n-- > 0) r = mul_rationals(p, r, base);
   return r;
 }
 
 /* A number that no ** follows: taken with its sign, so that INT64_MIN can be written. */
 static bool is_literal(parser *p) {
-  skip(p);
+  skip_space(p);
   size_t n = strspn(p->s, "0123456789"), gap = strspn(p->s + n, " \t");
   return n > 0 && strncmp(p->s + n + gap, "**", 2) != 0;
 }
 
 static rational parse_unary(parser *p) {
-  if (++p->depth > NESTING_MAX) return fail(p);
+  if (++p->depth > NESTING_MAX) return fail_parse(p);
   rational r;
-  if (take(p, "-")) {
-    r = is_literal(p) ? parse_integer(p, true) : negated(p, parse_unary(p));
+  if (take_word(p, "-")) {
+    r = is_literal(p) ? parse_integer(p, true) : negated_rational(p, parse_unary(p));
   } else {
-    r = take(p, "+") ? parse_unary(p) : parse_power(p);
+    r = take_word(p, "+") ? parse_unary(p) : parse_power(p);
   }
   p->depth--;
   return r;
@@ -230,18 +234,18 @@ static rational parse_unary(parser *p) {
 static rational parse_product(parser *p) {
   rational a = parse_unary(p);
   while (p->ok) {
-    if (take(p, "//")) {
+    if (take_word(p, "//")) {
       rational b = parse_unary(p);
-      a = p->ok ? floored(p, divide(p, a, b)) : nothing;
-    } else if (take(p, "/")) {
+      a = p->ok ? floored_rational(p, divide_rationals(p, a, b)) : no_rational;
+    } else if (take_word(p, "/")) {
       rational b = parse_unary(p);
-      a = p->ok ? divide(p, a, b) : nothing;
-    } else if (take(p, "*")) {
+      a = p->ok ? divide_rationals(p, a, b) : no_rational;
+    } else if (take_word(p, "*")) {
       rational b = parse_unary(p);
-      a = p->ok ? mul(p, a, b) : nothing;
-    } else if (take(p, "%")) {
+      a = p->ok ? mul_rationals(p, a, b) : no_rational;
+    } else if (take_word(p, "%")) {
       rational b = parse_unary(p);
-      a = p->ok ? modulo(p, a, b) : nothing;
+      a = p->ok ? modulo_rationals(p, a, b) : no_rational;
     } else {
       break;
     }
@@ -250,13 +254,13 @@ static rational parse_product(parser *p) {
 }
 
 static rational parse_sum(parser *p) {
-  if (++p->depth > NESTING_MAX) return fail(p);
+  if (++p->depth > NESTING_MAX) return fail_parse(p);
   rational a = parse_product(p);
   while (p->ok) {
-    int64_t sign = take(p, "+") ? 1 : take(p, "-") ? -1 : 0;
+    int64_t sign = take_word(p, "+") ? 1 : take_word(p, "-") ? -1 : 0;
     if (!sign) break;
     rational b = parse_product(p);
-    a = p->ok ? add(p, a, b, sign) : nothing;
+    a = p->ok ? add_rationals(p, a, b, sign) : no_rational;
   }
   p->depth--;
   return a;
@@ -265,7 +269,7 @@ static rational parse_sum(parser *p) {
 static tn_expr parse_all(tni_exprs *x, const char *text, bool *ok) {
   parser p = {.x = x, .s = text, .one = x ? tni_ex_const(x, 1) : TNI_EXPR_NONE, .ok = true};
   rational r = parse_sum(&p);
-  skip(&p);
+  skip_space(&p);
   *ok = p.ok && *p.s == '\0';
   return x && *ok ? integer_of(&p, r) : TNI_EXPR_NONE;
 }

@@ -10,14 +10,14 @@ typedef struct out {
   size_t n, at;
 } out;
 
-static void emit(out *o, const char *s) {
+static void emit_text(out *o, const char *s) {
   for (; *s; s++, o->at++)
     if (o->at + 1 < o->n) o->buf[o->at] = *s;
 }
 
 static void emit_char(out *o, char c) {
   const char s[2] = {c, 0};
-  emit(o, s);
+  emit_text(o, s);
 }
 
 static bool is_identifier(const char *s) {
@@ -30,7 +30,7 @@ static bool is_identifier(const char *s) {
 /* Names that are no identifiers stand in back quotes, with \ before \ and `. */
 static void emit_name(out *o, const char *name) {
   if (is_identifier(name)) {
-    emit(o, name);
+    emit_text(o, name);
     return;
   }
   emit_char(o, '`');
@@ -44,9 +44,9 @@ static void emit_name(out *o, const char *name) {
 static void emit_expr(const tni_exprs *x, tn_expr e, bool closed, out *o);
 
 static void emit_call(const tni_exprs *x, const char *fn, const tni_ex_node *n, out *o) {
-  emit(o, fn);
+  emit_text(o, fn);
   for (uint32_t i = 0; i < n->n; i++) {
-    emit(o, i ? ", " : "(");
+    emit_text(o, i ? ", " : "(");
     emit_expr(x, n->u.args[i], false, o);
   }
   emit_char(o, ')');
@@ -71,7 +71,7 @@ static void emit_atom(const tni_exprs *x, const tni_ex_node *n, bool closed, out
   }
   if (closed) emit_char(o, '(');
   emit_expr(x, n->u.args[0], true, o);
-  emit(o, n->kind == TNI_EX_MOD ? " % " : "//");
+  emit_text(o, n->kind == TNI_EX_MOD ? " % " : "//");
   emit_expr(x, n->u.args[1], true, o);
   if (closed) emit_char(o, ')');
 }
@@ -79,7 +79,7 @@ static void emit_atom(const tni_exprs *x, const tni_ex_node *n, bool closed, out
 static void emit_number(int64_t v, out *o) {
   char s[24];
   snprintf(s, sizeof s, "%lld", (long long)v);
-  emit(o, s);
+  emit_text(o, s);
 }
 
 /* coef is what is left after the sign was written: positive, or INT64_MIN. */
@@ -96,7 +96,7 @@ static void emit_term(const tni_exprs *x, const tni_term *t, int64_t coef, bool 
 
 static void emit_signed(const tni_exprs *x, const tni_term *t, bool first, out *o) {
   bool minus = t->coef < 0 && t->coef != INT64_MIN;
-  if (!first) emit(o, minus ? " - " : " + ");
+  if (!first) emit_text(o, minus ? " - " : " + ");
   if (first && minus) emit_char(o, '-');
   emit_term(x, t, minus ? -t->coef : t->coef, !minus, o);
 }
@@ -131,7 +131,7 @@ size_t tni_ex_print(const tni_exprs *x, tn_expr e, char *buf, size_t n) {
   if (tni_ex_valid(x, e))
     emit_expr(x, e, false, &o);
   else
-    emit(&o, "?");
+    emit_text(&o, "?");
   if (n) buf[o.at < n ? o.at : n - 1] = '\0';
   return o.at;
 }

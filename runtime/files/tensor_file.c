@@ -24,7 +24,8 @@ static bool ends_with(const char *s, const char *tail) {
   return n >= m && strcmp(s + n - m, tail) == 0;
 }
 
-static tn_status make(const tni_tensor *t, const char *name, tn_tensor **out, tn_error *err, const char *path) {
+static tn_status make_file_tensor(const tni_tensor *t, const char *name, tn_tensor **out, tn_error *err,
+                                  const char *path) {
   size_t n_name = name ? strlen(name) + 1 : 0, head = (sizeof(tn_tensor) + n_name + 63) & ~(size_t)63;
   char *mem = aligned_alloc(64, (head + t->bytes + 64) & ~(size_t)63);
   if (!mem) return tni_fail_memory(err, path);
@@ -43,7 +44,7 @@ static tn_status load_pb(const tni_file *f, const char *path, tn_tensor **out, t
   tni_tensor t;
   const char *name = NULL;
   tn_status st = tni_import_tensor(f->data, f->bytes, path, arena, &t, &name, err);
-  if (st == TN_OK) st = make(&t, name && *name ? name : NULL, out, err, path);
+  if (st == TN_OK) st = make_file_tensor(&t, name && *name ? name : NULL, out, err, path);
   tni_arena_destroy(arena);
   return st;
 }
@@ -101,7 +102,7 @@ static tn_status load_npy(const tni_file *f, const char *path, tn_tensor **out, 
     return tni_fail(err, TN_E_INVALID, path, "'%s': %llu bytes of data are missing", path,
                     (unsigned long long)(t.bytes - (f->bytes - start - n)));
   t.data = (void *)(uintptr_t)(p + start + n);
-  return make(&t, NULL, out, err, path);
+  return make_file_tensor(&t, NULL, out, err, path);
 }
 
 tn_status tn_tensor_load(const char *path, tn_tensor **out, tn_error *err) {

@@ -17,52 +17,53 @@ static bool add_part(size_t *total, uint64_t bytes) {
 }
 
 /* Bytes of d and of all below it. */
-static bool measure(const tni_datum *d, size_t *total) {
+static bool measure_datum(const tni_datum *d, size_t *total) {
   if (!add_part(total, sizeof(tn_tensor))) return false;
   if (d->form == TNI_FORM_TENSOR) return add_part(total, d->t.bytes);
   bool ok = add_part(total, (uint64_t)d->n * sizeof(void *));
-  for (uint32_t i = 0; ok && i < d->n; i++) ok = measure(d->items[i], total);
+  for (uint32_t i = 0; ok && i < d->n; i++) ok = measure_datum(d->items[i], total);
   return ok;
 }
 
-static void *take(char **at, uint64_t bytes) {
+static void *take_bytes(char **at, uint64_t bytes) {
   void *p = *at;
   *at += ((size_t)bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
   return p;
 }
 
-static tn_tensor *build(const tni_datum *d, char **at) {
-  tn_tensor *t = take(at, sizeof *t);
+static tn_tensor *build_tensor(const tni_datum *d, char **at) {
+  tn_tensor *t = take_bytes(at, sizeof *t);
   *t = (tn_tensor){.h = TN_HDR(tn_tensor)};
   if (d->form == TNI_FORM_TENSOR) {
     t->dtype = d->t.dtype;
     t->rank = d->t.rank;
     memcpy(t->dims, d->t.dims, sizeof t->dims);
     t->bytes = d->t.bytes;
-    void *data = take(at, t->bytes);
+    void *data = take_bytes(at, t->bytes);
     if (t->bytes) memcpy(data, d->t.data, (size_t)t->bytes);
     t->data = data;
     return t;
   }
-  const tn_tensor **items = take(at, (uint64_t)d->n * sizeof *items);
+  const tn_tensor **items = take_bytes(at, (uint64_t)d->n * sizeof *items);
   t->dtype = d->form == TNI_FORM_SEQUENCE ? TN_DT_SEQUENCE : TN_DT_OPTIONAL;
   t->rank = 1;
   t->dims[0] = d->n;
   t->bytes = (uint64_t)d->n * sizeof *items;
   t->data = items;
-  for (uint32_t i = 0; i < d->n; i++) items[i] = build(d->items[i], at);
+  for (uint32_t i = 0; i < d->n; i++) items[i] = build_tensor(d->items[i], at);
   return t;
 }
 
-static tn_status make(const tni_datum *d, const char *name, const char *path, tn_tensor **out, tn_error *err) {
+static tn_status make_datum_tensor(const tni_datum *d, const char *name, const char *path, tn_tensor **out,
+                                   tn_error *err) {
   size_t total = ALIGN; /* aligned_alloc takes no 0 */
   const size_t n_name = name && *name ? strlen(name) + 1 : 0;
-  if (!measure(d, &total) || !add_part(&total, n_name))
+  if (!measure_datum(d, &total) || !add_part(&total, n_name))
     return tni_fail(err, TN_E_LIMIT, path, "'%s' is too large", path);
   char *mem = aligned_alloc(ALIGN, total), *at = mem;
   if (!mem) return tni_fail_memory(err, path);
-  *out = build(d, &at);
-  if (n_name) (*out)->name = memcpy(take(&at, n_name), name, n_name);
+  *out = build_tensor(d, &at);
+  if (n_name) (*out)->name = memcpy(take_bytes(&at, n_name), name, n_name);
   return TN_OK;
 }
 
@@ -77,7 +78,7 @@ tn_status tn_value_load(const char *path, tn_dtype as, tn_tensor **out, tn_error
   st = arena ? tni_import_datum(f.data, f.bytes, path, as == TN_DT_SEQUENCE ? TNI_FORM_SEQUENCE : TNI_FORM_OPTIONAL,
                                 arena, &d, &name, err)
              : tni_fail_memory(err, path);
-  if (st == TN_OK) st = make(&d, name, path, out, err);
+  if (st == TN_OK) st = make_datum_tensor(&d, name, path, out, err);
   tni_arena_destroy(arena);
   tni_file_unmap(&f);
   return st;

@@ -191,9 +191,9 @@ tn_status tni_attrs_type(tni_arena *arena, tni_node *n, tn_id id, tn_error *err)
 }
 
 #ifdef TNI_COUNT_LOOKUPS
-static uint64_t lookups;
-uint64_t tni_attr_lookups(void) { return __atomic_load_n(&lookups, __ATOMIC_RELAXED); }
-static void count_lookup(void) { __atomic_fetch_add(&lookups, 1, __ATOMIC_RELAXED); }
+static uint64_t lookup_count;
+uint64_t tni_attr_lookups(void) { return __atomic_load_n(&lookup_count, __ATOMIC_RELAXED); }
+static void count_lookup(void) { __atomic_fetch_add(&lookup_count, 1, __ATOMIC_RELAXED); }
 #else
 static void count_lookup(void) {}
 #endif
@@ -211,33 +211,33 @@ const tn_attr *tni_attr(const tn_node *node, const char *name) {
   return NULL;
 }
 
-static const tn_attr *typed(const tn_node *n, const char *name, uint32_t type) {
+static const tn_attr *typed_attr(const tn_node *n, const char *name, uint32_t type) {
   const tn_attr *a = tni_attr(n, name);
   return a && a->type == type ? a : NULL;
 }
 
 int64_t tni_attr_i(const tn_node *n, const char *name, int64_t dflt) {
-  const tn_attr *a = typed(n, name, TN_ATTR_INT);
+  const tn_attr *a = typed_attr(n, name, TN_ATTR_INT);
   return a && a->n ? a->u.i : dflt;
 }
 
 double tni_attr_f(const tn_node *n, const char *name, double dflt) {
-  const tn_attr *a = typed(n, name, TN_ATTR_FLOAT);
+  const tn_attr *a = typed_attr(n, name, TN_ATTR_FLOAT);
   return a && a->n ? a->u.f : dflt;
 }
 
 const char *tni_attr_s(const tn_node *n, const char *name, const char *dflt) {
-  const tn_attr *a = typed(n, name, TN_ATTR_STRING);
+  const tn_attr *a = typed_attr(n, name, TN_ATTR_STRING);
   return a && a->u.s ? a->u.s : dflt;
 }
 
 uint32_t tni_attr_ints(const tn_node *n, const char *name, const int64_t **v) {
-  const tn_attr *a = typed(n, name, TN_ATTR_INTS);
+  const tn_attr *a = typed_attr(n, name, TN_ATTR_INTS);
   *v = a ? a->u.ints : NULL;
   return a ? (uint32_t)a->n : 0;
 }
 
 const tni_tensor *tni_attr_tensor(const tn_node *n, const char *name) {
-  const tn_attr *a = typed(n, name, TN_ATTR_TENSOR);
+  const tn_attr *a = typed_attr(n, name, TN_ATTR_TENSOR);
   return a ? a->u.p : NULL;
 }

@@ -4,7 +4,7 @@
  * attribute in its operator's order, by set and name, 0: it has none of that name; and the set of each operator.
  */
 /* clang-format off */
-static const uint8_t places[][TNI_A_COUNT] = {
+static const uint8_t attr_places_of_op[][TNI_A_COUNT] = {
     {0},
     {[TNI_A_APPROXIMATE] = 1},
     {[TNI_A_ALPHA] = 1},
@@ -98,7 +98,7 @@ static const uint8_t places[][TNI_A_COUNT] = {
     {[TNI_A_TYPE] = 1},
 };
 
-static const uint8_t sets[] = {
+static const uint8_t attr_sets[] = {
     [TN_OP_GELU] = 1,
     [TN_OP_SWISH] = 2,
     [TN_OP_LEAKY_RELU] = 2,

@@ -12,7 +12,7 @@ typedef struct dtype_info {
   uint32_t bits;
 } dtype_info;
 
-static const dtype_info infos[TN_DT_COUNT] = {
+static const dtype_info dtype_infos[TN_DT_COUNT] = {
     [TN_DT_UNDEFINED] = {"undefined", 0},
     [TN_DT_F32] = {"float32", 32},
     [TN_DT_U8] = {"uint8", 8},
@@ -42,8 +42,8 @@ static const dtype_info infos[TN_DT_COUNT] = {
     [TN_DT_I2] = {"int2", 2},
 };
 
-uint32_t tni_dtype_bits(uint32_t dtype) { return dtype < TN_DT_COUNT ? infos[dtype].bits : 0; }
-const char *tni_dtype_name(uint32_t dtype) { return dtype < TN_DT_COUNT ? infos[dtype].name : "unknown"; }
+uint32_t tni_dtype_bits(uint32_t dtype) { return dtype < TN_DT_COUNT ? dtype_infos[dtype].bits : 0; }
+const char *tni_dtype_name(uint32_t dtype) { return dtype < TN_DT_COUNT ? dtype_infos[dtype].name : "unknown"; }
 
 tn_status tni_dims_count(const int64_t *dims, uint32_t rank, int64_t *count) {
   int64_t n = 1; /* of the other dims, where one is 0: code may go through them */

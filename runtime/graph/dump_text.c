@@ -48,7 +48,7 @@ static void dump_name(const char *s, FILE *f) {
   fputc('"', f);
 }
 
-static void indent(FILE *f, uint32_t n) { fprintf(f, "%*s", (int)(2 * n), ""); }
+static void indent_line(FILE *f, uint32_t n) { fprintf(f, "%*s", (int)(2 * n), ""); }
 
 static void dump_value(const tni_graph *g, tn_id id, FILE *f) {
   if (id == TN_NONE) {
@@ -126,7 +126,7 @@ void tni_dump_attrs(const tni_node *n, FILE *f) {
 static void dump_graph(const tni_graph *g, uint32_t level, FILE *f);
 
 static void dump_node(const tni_graph *g, const tni_node *n, uint32_t level, FILE *f) {
-  indent(f, level);
+  indent_line(f, level);
   if (*n->pub.domain) fprintf(f, "%s.", n->pub.domain);
   fprintf(f, "%s ", n->type);
   dump_name(n->pub.name, f);
@@ -139,7 +139,7 @@ static void dump_node(const tni_graph *g, const tni_node *n, uint32_t level, FIL
   fputc('\n', f);
   for (uint32_t i = 0; i < n->n_raw; i++) {
     for (uint32_t k = 0; k < n->raw[i].n_graphs; k++) {
-      indent(f, level + 1);
+      indent_line(f, level + 1);
       fprintf(f, "%s = ", n->raw[i].name);
       dump_graph(n->raw[i].graphs[k], level + 1, f);
     }
@@ -178,7 +178,7 @@ static void dump_elements(const tni_graph *g, const tni_value *v, FILE *f) {
 
 static void dump_list(const tni_graph *g, const char *what, const tn_id *ids, uint32_t n, uint32_t level, FILE *f) {
   for (uint32_t i = 0; i < n; i++) {
-    indent(f, level);
+    indent_line(f, level);
     fprintf(f, "%s ", what);
     dump_value(g, ids[i], f);
     dump_elements(g, g->values[ids[i]], f);
@@ -199,7 +199,7 @@ static void dump_other_values(const tni_graph *g, uint32_t level, FILE *f) {
 static void dump_states(const tni_graph *g, uint32_t level, FILE *f) {
   for (uint32_t i = 0; i < g->n_states; i++) {
     const tni_gstate *s = &g->states[i];
-    indent(f, level);
+    indent_line(f, level);
     fputs("cache ", f);
     dump_name(g->values[s->past]->pub.name, f);
     fputs(" -> ", f);
@@ -218,7 +218,7 @@ static void dump_symbols(const tni_graph *g, uint32_t level, FILE *f) {
   for (tn_id i = 0; i < tni_ex_n_symbols(g->exprs); i++) {
     int64_t lo, hi;
     tni_ex_symbol_bounds(g->exprs, i, &lo, &hi);
-    indent(f, level);
+    indent_line(f, level);
     fputs("symbol ", f);
     dump_name(tni_ex_symbol_name(g->exprs, i), f);
     fprintf(f, " in %lld..%lld\n", (long long)lo, (long long)hi);
@@ -236,7 +236,7 @@ static void dump_graph(const tni_graph *g, uint32_t level, FILE *f) {
   dump_other_values(g, level + 1, f);
   for (tn_id i = 0; i < g->n_nodes; i++)
     if (!g->nodes[i]->dead) dump_node(g, g->nodes[i], level + 1, f);
-  indent(f, level);
+  indent_line(f, level);
   fputs("}\n", f);
 }
 

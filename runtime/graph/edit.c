@@ -126,27 +126,27 @@ typedef struct renumber {
   tn_id *new_id; /* per old value; before the ids are given: 1 keep, 0 drop */
 } renumber;
 
-static void keep(renumber *r, const tn_id *ids, uint32_t n) {
+static void keep_renumbered(renumber *r, const tn_id *ids, uint32_t n) {
   for (uint32_t i = 0; i < n; i++)
     if (ids[i] != TN_NONE) r->new_id[ids[i]] = 1;
 }
 
 static void mark_kept(renumber *r) {
   tni_graph *g = r->g;
-  keep(r, g->inputs, g->n_inputs);
-  keep(r, g->outputs, g->n_outputs);
-  for (uint32_t i = 0; i < g->n_states; i++) keep(r, (const tn_id[]){g->states[i].in, g->states[i].out}, 2);
-  keep(r, (const tn_id[]){g->step_pos, g->step_valid}, 2);
+  keep_renumbered(r, g->inputs, g->n_inputs);
+  keep_renumbered(r, g->outputs, g->n_outputs);
+  for (uint32_t i = 0; i < g->n_states; i++) keep_renumbered(r, (const tn_id[]){g->states[i].in, g->states[i].out}, 2);
+  keep_renumbered(r, (const tn_id[]){g->step_pos, g->step_valid}, 2);
   for (tn_id i = 0; i < g->n_nodes; i++) {
     const tni_node *n = g->nodes[i];
     if (n->dead) continue;
-    keep(r, n->pub.in, n->pub.n_in);
-    keep(r, n->pub.out, n->pub.n_out);
-    keep(r, n->captures, n->n_captures);
+    keep_renumbered(r, n->pub.in, n->pub.n_in);
+    keep_renumbered(r, n->pub.out, n->pub.n_out);
+    keep_renumbered(r, n->captures, n->n_captures);
   }
   for (uint32_t i = 0; i < g->n_values; i++) {
     const tn_state *s = g->values[i]->pub.state;
-    if (s && r->new_id[i]) keep(r, (const tn_id[]){s->pos, s->valid}, 2);
+    if (s && r->new_id[i]) keep_renumbered(r, (const tn_id[]){s->pos, s->valid}, 2);
   }
 }
 
@@ -192,7 +192,7 @@ static tn_status index_names(const renumber *r) {
   return TN_OK;
 }
 
-static tn_status apply(renumber *r) {
+static tn_status apply_renumbering(renumber *r) {
   tni_graph *g = r->g;
   uint32_t n = 0;
   for (uint32_t i = 0; i < g->n_values; i++) r->new_id[i] = r->new_id[i] ? n++ : TN_NONE;
@@ -243,7 +243,7 @@ tn_status tni_graph_compact(tni_graph *g, tn_error *err) {
   renumber r = {g, calloc(g->n_values ? g->n_values : 1, sizeof *r.new_id)};
   if (!r.new_id) return tni_fail_memory(err, g->name);
   mark_kept(&r);
-  st = apply(&r);
+  st = apply_renumbering(&r);
   free(r.new_id);
   if (st != TN_OK) return tni_fail_memory(err, g->name);
   return tni_graph_finish(g, err);

@@ -9,20 +9,20 @@
 /* Larger constants count by dtype and dims only: weights have hashes of their own. */
 enum { CONTENT_BYTES = 4096 };
 
-static void put(SHA2_CTX *h, const void *p, size_t n) {
+static void hash_put(SHA2_CTX *h, const void *p, size_t n) {
   if (n) SHA256Update(h, p, n);
 }
 
 static void put_u64(SHA2_CTX *h, uint64_t v) {
   uint8_t b[8];
   for (int i = 0; i < 8; i++) b[i] = (uint8_t)(v >> 8 * i);
-  put(h, b, sizeof b);
+  hash_put(h, b, sizeof b);
 }
 
 static void put_string(SHA2_CTX *h, const char *s) {
   size_t n = s ? strlen(s) : 0;
   put_u64(h, n);
-  put(h, s, n);
+  hash_put(h, s, n);
 }
 
 static void put_ids(SHA2_CTX *h, const tn_id *ids, uint32_t n) {
@@ -57,7 +57,7 @@ static void put_tensor(SHA2_CTX *h, const tni_tensor *t) {
     put_u64(h, q->bits);
     put_u64(h, (uint64_t)q->block);
   }
-  if (!q && t->dtype != TN_DT_STRING && t->bytes <= CONTENT_BYTES) put(h, t->data, t->bytes);
+  if (!q && t->dtype != TN_DT_STRING && t->bytes <= CONTENT_BYTES) hash_put(h, t->data, t->bytes);
 }
 
 static tn_status put_graph(SHA2_CTX *h, const tni_graph *g);
@@ -75,13 +75,13 @@ static tn_status put_attr(SHA2_CTX *h, const tn_attr *a) {
       put_u64(h, bits);
       break;
     case TN_ATTR_STRING:
-      put(h, a->u.s, a->n);
+      hash_put(h, a->u.s, a->n);
       break;
     case TN_ATTR_INTS:
-      put(h, a->u.ints, a->n * sizeof *a->u.ints);
+      hash_put(h, a->u.ints, a->n * sizeof *a->u.ints);
       break;
     case TN_ATTR_FLOATS:
-      put(h, a->u.floats, a->n * sizeof *a->u.floats);
+      hash_put(h, a->u.floats, a->n * sizeof *a->u.floats);
       break;
     case TN_ATTR_STRINGS:
       for (uint64_t i = 0; i < a->n; i++) put_string(h, a->u.strings[i]);

@@ -6,7 +6,7 @@
 
 /* Takes from the outer value what is known there. A constant is shared: its elements live as long as the outer graph,
  * which owns this one. */
-static void inherit(tni_value *v, const tni_value *up) {
+static void inherit_type(tni_value *v, const tni_value *up) {
   v->pub.dtype = up->pub.dtype;
   if (v->pub.rank == TNI_RANK_UNKNOWN) {
     v->pub.rank = up->pub.rank;
@@ -29,7 +29,7 @@ static tn_status graph_capture(tni_graph *g, const char *name, tn_id *id) {
   *id = tni_graph_add_value(g, name, TN_VALUE_INPUT, g->outer->values[up]->pub.dtype);
   if (*id == TN_NONE) return TN_E_NO_MEMORY;
   g->values[*id]->captured = up;
-  inherit(g->values[*id], g->outer->values[up]);
+  inherit_type(g->values[*id], g->outer->values[up]);
   return TN_OK;
 }
 
@@ -64,7 +64,7 @@ static tn_status finish_subs(const tni_node *n, tn_error *err) {
 }
 
 /* A STATE is made by the node that appends to it, and is one memory with what that node reads. */
-static bool appends(const tni_graph *g, const tni_node *n, uint32_t k) {
+static bool appends_state(const tni_graph *g, const tni_node *n, uint32_t k) {
   return g->values[n->pub.out[k]]->pub.kind == TN_VALUE_STATE && n->op && n->pub.op == TN_OP_TENSOR_SCATTER &&
          n->pub.n_in > 0 && n->pub.in[0] != TN_NONE && g->values[n->pub.in[0]]->pub.kind == TN_VALUE_STATE;
 }
@@ -76,7 +76,7 @@ static tn_status set_producers(tni_graph *g, tn_error *err) {
     for (uint32_t k = 0; k < n->pub.n_out && !n->dead; k++) {
       if (n->pub.out[k] == TN_NONE) continue;
       tni_value *v = g->values[n->pub.out[k]];
-      if (v->pub.kind != TN_VALUE_ACT && v->pub.kind != TN_VALUE_OUTPUT && !appends(g, n, k))
+      if (v->pub.kind != TN_VALUE_ACT && v->pub.kind != TN_VALUE_OUTPUT && !appends_state(g, n, k))
         return tni_fail_node(err, TN_E_INVALID, n, i, "output '%s' is a graph input or a constant", v->pub.name);
       if (v->pub.producer != TN_NONE)
         return tni_fail_node(err, TN_E_INVALID, n, i, "output '%s' is written by node '%s' too", v->pub.name,
@@ -114,11 +114,11 @@ static tn_status collect_captures(tni_graph *g, tni_node *n) {
 }
 
 /* Finds what makes value id; *found false: nothing does. */
-static tn_status resolve(tni_graph *g, tn_id id, bool *found) {
+static tn_status resolve_name(tni_graph *g, tn_id id, bool *found) {
   tni_value *v = g->values[id];
   *found = true;
   if (v->captured != TN_NONE) {
-    inherit(v, g->outer->values[v->captured]);
+    inherit_type(v, g->outer->values[v->captured]);
     return TN_OK;
   }
   if (v->pub.producer != TN_NONE || (v->pub.kind != TN_VALUE_ACT && v->pub.kind != TN_VALUE_OUTPUT)) return TN_OK;
@@ -129,7 +129,7 @@ static tn_status resolve(tni_graph *g, tn_id id, bool *found) {
   if (!*found) return TN_OK;
   v->pub.kind = TN_VALUE_INPUT;
   v->captured = up;
-  inherit(v, g->outer->values[up]);
+  inherit_type(v, g->outer->values[up]);
   return TN_OK;
 }
 
@@ -139,7 +139,7 @@ static tn_status resolve_inputs(tni_graph *g, tn_id id, tn_error *err) {
     bool in = k < n->pub.n_in, found;
     tn_id v = in ? n->pub.in[k] : n->captures[k - n->pub.n_in];
     if (v == TN_NONE) continue;
-    tn_status st = resolve(g, v, &found);
+    tn_status st = resolve_name(g, v, &found);
     if (st != TN_OK) return tni_fail_memory(err, n->pub.name);
     const char *name = g->values[v]->pub.name;
     if (!found && in)
@@ -165,14 +165,14 @@ static tn_status resolve_outputs(tni_graph *g, tn_error *err) {
     bool found;
     const char *name = g->values[g->outputs[i]]->pub.name;
     if (is_present(g, g->outputs[i])) continue; /* the session gives it out of the cache */
-    if (resolve(g, g->outputs[i], &found) != TN_OK) return tni_fail_memory(err, name);
+    if (resolve_name(g, g->outputs[i], &found) != TN_OK) return tni_fail_memory(err, name);
     if (!found) return tni_fail(err, TN_E_INVALID, name, "output %u of graph '%s' is made by no node", i, g->name);
   }
   return TN_OK;
 }
 
 /* Trailing empty names do not count. */
-static uint32_t effective(const tn_id *ids, uint32_t n) {
+static uint32_t effective_count(const tn_id *ids, uint32_t n) {
   while (n && ids[n - 1] == TN_NONE) n--;
   return n;
 }
@@ -188,7 +188,7 @@ static tn_status check_count(const tni_node *n, tn_id id, const char *what, uint
 static tn_status check_arity(const tni_node *n, tn_id id, tn_error *err) {
   const tni_op *op = n->op;
   if (!op) return TN_OK;
-  uint32_t n_in = effective(n->pub.in, n->pub.n_in);
+  uint32_t n_in = effective_count(n->pub.in, n->pub.n_in);
   bool control =
       op->id == TN_OP_LOOP || op->id == TN_OP_SCAN; /* its first two inputs may be empty, and must stand there */
   tn_status st = check_count(n, id, "inputs", control ? n->pub.n_in : n_in, op->in_min, op->in_max, err);
@@ -197,7 +197,7 @@ static tn_status check_arity(const tni_node *n, tn_id id, tn_error *err) {
   return st == TN_OK ? check_count(n, id, "outputs", n->pub.n_out, op->out_min, op->out_max, err) : st;
 }
 
-static tn_status reorder(tni_graph *g, tn_error *err) {
+static tn_status reorder_nodes(tni_graph *g, tn_error *err) {
   bool changed;
   tn_id *order = calloc(g->n_nodes ? g->n_nodes : 1, sizeof *order);
   tni_node **nodes = TNI_NEW_ARRAY(g->arena, tni_node *, g->n_nodes);
@@ -267,7 +267,7 @@ tn_status tni_graph_finish(tni_graph *g, tn_error *err) {
     if (st == TN_OK) st = resolve_inputs(g, i, err);
   }
   if (st == TN_OK) st = resolve_outputs(g, err);
-  if (st == TN_OK) st = reorder(g, err);
+  if (st == TN_OK) st = reorder_nodes(g, err);
   if (st == TN_OK) st = set_uses(g, err);
   if (st == TN_OK) set_kinds(g);
   return st;

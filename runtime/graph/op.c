@@ -14,7 +14,7 @@ enum {
   N_ROWS
 };
 
-static const tni_op table[N_ROWS] = {
+static const tni_op op_rows[N_ROWS] = {
 #define TNI_OP(id, domain, name, since, until, attrs, in_min, in_max, out_min, out_max, shape_in, shape, kernel, \
                flags)                                                                                            \
   {TN_OP_##id, domain, name,    since,   until,    tni_attrs_##attrs, tni_n_attrs_##attrs,                       \
@@ -36,19 +36,19 @@ const tni_op *tni_op_find(const char *domain, const char *type, int64_t version)
   size_t n = strlen(type);
   if (strcmp(domain, "ai.onnx") == 0) domain = "";
   for (uint32_t i = 0; i < N_ROWS; i++) {
-    if (name_bytes[i] != n || memcmp(table[i].name, type, n) != 0 || strcmp(table[i].domain, domain) != 0) continue;
-    if (version >= table[i].since && (table[i].until == 0 || version <= table[i].until)) return &table[i];
+    if (name_bytes[i] != n || memcmp(op_rows[i].name, type, n) != 0 || strcmp(op_rows[i].domain, domain) != 0) continue;
+    if (version >= op_rows[i].since && (op_rows[i].until == 0 || version <= op_rows[i].until)) return &op_rows[i];
   }
   return NULL;
 }
 
 const tni_op *tni_op_table(uint32_t *n) {
   *n = N_ROWS;
-  return table;
+  return op_rows;
 }
 
 const tni_op *tni_op_by_id(uint32_t id) {
   for (uint32_t i = 0; i < N_ROWS; i++)
-    if (table[i].id == id) return &table[i];
+    if (op_rows[i].id == id) return &op_rows[i];
   return NULL;
 }

@@ -47,7 +47,7 @@ static tn_status fail_cycle(const walk *w, tn_id again, tn_error *err) {
                        count == 1 ? "" : "s", text);
 }
 
-static tn_status place(walk *w, tn_id start, tn_error *err) {
+static tn_status place_producers(walk *w, tn_id start, tn_error *err) {
   w->stack[w->depth++] = start;
   w->state[start] = 1;
   while (w->depth) {
@@ -74,7 +74,7 @@ tn_status tni_graph_order(const tni_graph *g, tn_id *order, bool *changed, tn_er
   w.stack = calloc(n, sizeof *w.stack);
   tn_status st = w.state && w.cursor && w.stack ? TN_OK : tni_fail_memory(err, g->name);
   for (tn_id i = 0; st == TN_OK && i < g->n_nodes; i++)
-    if (w.state[i] == 0) st = place(&w, i, err);
+    if (w.state[i] == 0) st = place_producers(&w, i, err);
   *changed = false;
   for (tn_id i = 0; st == TN_OK && i < g->n_nodes; i++) *changed = *changed || order[i] != i;
   free(w.state);

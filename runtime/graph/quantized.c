@@ -79,7 +79,7 @@ void tni_quantized_read(const tni_quantized *q, int64_t first, int64_t n, float 
   }
 }
 
-static void put(uint32_t dtype, void *data, int64_t i, float v) {
+static void put_as_dtype(uint32_t dtype, void *data, int64_t i, float v) {
   const uint16_t h = dtype == TN_DT_F16 ? tni_f32_to_f16(v) : tni_f32_to_bf16(v);
   if (dtype == TN_DT_F32)
     ((float *)data)[i] = v;
@@ -100,7 +100,7 @@ tn_status tni_quantized_dense(tni_tensor *t, tni_arena *arena) {
     for (int64_t k = 0; k < q->K; k += CHUNK) {
       const int64_t end = q->K - k < CHUNK ? q->K : k + CHUNK;
       tni_quantized_row(q, n, k, end, part);
-      for (int64_t i = k; i < end; i++) put(t->dtype, data, n * row + i * step, part[i - k]);
+      for (int64_t i = k; i < end; i++) put_as_dtype(t->dtype, data, n * row + i * step, part[i - k]);
     }
   t->data = data;
   return TN_OK;
@@ -114,7 +114,7 @@ uint64_t tni_quantized_bytes(const tni_quantized *q) {
   return (uint64_t)q->N * ((uint64_t)q->row_bytes + blocks * scale + zeros);
 }
 
-static tn_status grid(const tn_quant *view, int64_t n0, int64_t n1, uint8_t *codes, float *scales, float *zeros) {
+static tn_status read_grid(const tn_quant *view, int64_t n0, int64_t n1, uint8_t *codes, float *scales, float *zeros) {
   const tni_quantized *q = view->ctx;
   if (n0 < 0 || n1 < n0 || n1 > q->N) return TN_E_INVALID;
   for (int64_t n = n0; n < n1; n++) {
@@ -132,6 +132,6 @@ void tni_quantized_view(const tni_quantized *q, tn_quant *out) {
                     .scheme = TN_QUANT_AFFINE,
                     .scale_dtype = q->fits ? q->fits : q->scale_dtype,
                     .ctx = q,
-                    .grid = grid,
+                    .grid = read_grid,
                     .zero_kind = q->zeros_are};
 }

@@ -11,13 +11,13 @@ static bool shape_known(const tn_value *v) {
   return true;
 }
 
-static void no(tn_claim *c, uint32_t why) {
+static void refuse_claim(tn_claim *c, uint32_t why) {
   c->verdict = TN_NO;
   c->reason = why;
 }
 
 static void refuse_op(tn_claim *c, const tni_host_device *d, const tn_node *n, const tni_op *op) {
-  no(c, TN_WHY_OP);
+  refuse_claim(c, TN_WHY_OP);
   if (op) {
     snprintf(c->text, sizeof c->text, "%s: control flow has no host kernel", op->name);
     return;
@@ -29,14 +29,14 @@ static void refuse_op(tn_claim *c, const tni_host_device *d, const tn_node *n, c
 }
 
 /* Unknown shapes: what there is of them may be unknown because of data, or because something upstream is. */
-static bool shapes(tn_claim *c, const tn_graph *g, const tn_node *n, const tni_op *op) {
+static bool shapes_fit(tn_claim *c, const tn_graph *g, const tn_node *n, const tni_op *op) {
   for (uint32_t i = 0; i < n->n_in + (uint32_t)n->n_out; i++) {
     const bool is_out = i >= n->n_in;
     const tn_id id = is_out ? n->out[i - n->n_in] : n->in[i];
     if (id == TN_NONE || shape_known(g->values[id])) continue;
     const tn_value *v = g->values[id];
     if (is_out && v->n_uses == 0 && v->kind != TN_VALUE_OUTPUT && n->n_out > 1) continue;
-    no(c, TN_WHY_SHAPE);
+    refuse_claim(c, TN_WHY_SHAPE);
     snprintf(c->text, sizeof c->text, "%s: shape of %s '%.60s' is not known%s", op->name, is_out ? "output" : "input",
              v->name ? v->name : "", op->flags & TNI_OPF_DATA_DEPENDENT ? " (depends on data)" : "");
     return false;
@@ -44,7 +44,7 @@ static bool shapes(tn_claim *c, const tn_graph *g, const tn_node *n, const tni_o
   return true;
 }
 
-static bool dtypes(tn_claim *c, const tn_graph *g, const tn_node *n, const tni_op *op) {
+static bool dtypes_fit(tn_claim *c, const tn_graph *g, const tn_node *n, const tni_op *op) {
   enum { MANY = 32 };
   const tn_value *in[MANY] = {NULL};
   for (uint32_t at = 0; at < n->n_in || at == 0; at += MANY - 1) {
@@ -52,8 +52,8 @@ static bool dtypes(tn_claim *c, const tn_graph *g, const tn_node *n, const tni_o
     /* From the second piece on, input 0 stays in place: the others are compared with it. */
     const uint32_t lead = at ? 1 : 0;
     for (uint32_t i = 0; i < rest; i++) in[lead + i] = n->in[at + i] == TN_NONE ? NULL : g->values[n->in[at + i]];
-    if (!tni_host_accepts(n, in, lead + rest, c->text, sizeof c->text)) {
-      no(c, op->flags & TNI_OPF_DATA_DEPENDENT ? TN_WHY_SHAPE : TN_WHY_DTYPE);
+    if (!tni_ops_accepts(n, in, lead + rest, c->text, sizeof c->text)) {
+      refuse_claim(c, op->flags & TNI_OPF_DATA_DEPENDENT ? TN_WHY_SHAPE : TN_WHY_DTYPE);
       return false;
     }
   }
@@ -61,7 +61,7 @@ static bool dtypes(tn_claim *c, const tn_graph *g, const tn_node *n, const tni_o
 }
 
 /* A guess that orders placements: bytes at memory speed, products at what one core's blocked loop reaches. */
-static void cost(tn_claim *c, const tni_host_device *d, const tn_graph *g, const tn_node *n, const tn_dims *at) {
+static void claim_cost(tn_claim *c, const tni_host_device *d, const tn_graph *g, const tn_node *n, const tn_dims *at) {
   tni_tensor in[2] = {{0}}, out = {0}, t;
   double bytes = 0;
   for (uint32_t i = 0; i < n->n_in + (uint32_t)n->n_out; i++) {
@@ -81,7 +81,7 @@ static void cost(tn_claim *c, const tni_host_device *d, const tn_graph *g, const
 
 static bool lacks_kernel(const tn_node *n) {
   const tni_op *op = n->op == TN_OP_UNKNOWN ? NULL : tni_op_by_id(n->op);
-  return !op || (!(op->flags & TNI_OPF_CONTROL) && !tni_host_kernel(op));
+  return !op || (!(op->flags & TNI_OPF_CONTROL) && !tni_ops_kernel(op));
 }
 
 /* Shapes come when the node runs, and so do most dtypes' checks (runtime/interp/interp.c). */
@@ -93,29 +93,29 @@ static bool is_dynamic(tn_claim *c, const tni_host_device *d, const tn_graph *g,
     typed = n->in[i] == TN_NONE || g->values[n->in[i]]->dtype != TN_DT_UNDEFINED;
   int64_t version;
   if (bad) {
-    no(c, TN_WHY_OP);
+    refuse_claim(c, TN_WHY_OP);
     snprintf(c->text, sizeof c->text, "%s: no host kernel for %s '%.60s' in its subgraph", op->name,
              d->core->type(bad, &version), bad->name);
   } else if (typed) {
-    (void)dtypes(c, g, n, op);
+    (void)dtypes_fit(c, g, n, op);
   }
   return true;
 }
 
-static void judge(tn_claim *c, const tni_host_device *d, const tn_graph *g, const tn_node *n, const tn_dims *at) {
+static void judge_node(tn_claim *c, const tni_host_device *d, const tn_graph *g, const tn_node *n, const tn_dims *at) {
   const tni_op *op = n->op == TN_OP_UNKNOWN ? NULL : tni_op_by_id(n->op);
   c->verdict = TN_YES;
   if (op && is_dynamic(c, d, g, n, op)) return;
   if (op && (op->flags & TNI_OPF_DATA_DEPENDENT)) { /* nobody marked it: it cannot be planned */
-    no(c, TN_WHY_SHAPE);
+    refuse_claim(c, TN_WHY_SHAPE);
     snprintf(c->text, sizeof c->text, "%s: the output's shape depends on data", op->name);
-  } else if (!tni_host_kernel(op))
+  } else if (!tni_ops_kernel(op))
     refuse_op(c, d, n, op);
   else if (d->no_matmul && (n->op == TN_OP_MATMUL || n->op == TN_OP_GEMM || n->op == TN_OP_FUSED_MATMUL)) {
-    no(c, TN_WHY_OPTION);
+    refuse_claim(c, TN_WHY_OPTION);
     snprintf(c->text, sizeof c->text, "%s: the option no_matmul is set", op->name);
-  } else if (dtypes(c, g, n, op) && shapes(c, g, n, op))
-    cost(c, d, g, n, at);
+  } else if (dtypes_fit(c, g, n, op) && shapes_fit(c, g, n, op))
+    claim_cost(c, d, g, n, at);
 }
 
 tn_status tni_hdev_claim(tn_device *dev, const tn_graph *g, const tn_dims *at, const tn_claim_sink *sink,
@@ -124,7 +124,7 @@ tn_status tni_hdev_claim(tn_device *dev, const tn_graph *g, const tn_dims *at, c
   (void)err;
   for (uint32_t i = 0; i < g->n_nodes; i++) {
     tn_claim c = {.h = TN_HDR(tn_claim)};
-    judge(&c, d, g, g->nodes[i], at);
+    judge_node(&c, d, g, g->nodes[i], at);
     tn_status s = sink->node(sink->ctx, i, &c);
     if (s) return s;
   }

@@ -7,8 +7,8 @@
 #include "runtime/ops/recurrent/recurrent.h"
 
 /* The node's operands at dims. in and out have the node's counts. */
-static tn_status headers(const tn_program *p, const tni_htask *t, const tn_dims *dims, tni_tensor *in, tni_tensor *out,
-                         tn_error *err) {
+static tn_status fill_headers(const tn_program *p, const tni_htask *t, const tn_dims *dims, tni_tensor *in,
+                              tni_tensor *out, tn_error *err) {
   const tn_host *host = p->dev->host;
   tn_status s = TN_OK;
   for (uint32_t i = 0; i < t->node->n_in && !s; i++)
@@ -40,7 +40,7 @@ static uint64_t scratch_of(const tn_program *p, const tni_htask *t, const tni_te
   const uint32_t n = t->node->n_in < 3 ? t->node->n_in : 3;
   for (uint32_t i = 0; i < n; i++) ptr[i] = t->in[i].value == TN_NONE ? NULL : &in[i];
   *prepared = prepared_bytes(p, t, ptr, n);
-  return tni_host_scratch(t->node, ptr, n, out, p->dev->host->max_workers) - *prepared;
+  return tni_ops_scratch(t->node, ptr, n, out, p->dev->host->max_workers) - *prepared;
 }
 
 tn_status tni_hdev_measure(const tn_program *p, tn_id task, const tn_dims *dims, tn_measure *m) {
@@ -49,7 +49,7 @@ tn_status tni_hdev_measure(const tn_program *p, tn_id task, const tn_dims *dims,
   tni_hpool tmp = {p->dev->host, NULL};
   tni_tensor *in = tni_hpool_array(&tmp, (size_t)t->node->n_in + t->node->n_out, sizeof *in);
   tni_tensor *out = in ? in + t->node->n_in : NULL;
-  tn_status s = in ? headers(p, t, dims, in, out, NULL) : TN_E_NO_MEMORY;
+  tn_status s = in ? fill_headers(p, t, dims, in, out, NULL) : TN_E_NO_MEMORY;
   double bytes = 0;
   for (uint32_t i = 0; !s && i < t->node->n_in + (uint32_t)t->node->n_out; i++) {
     const tni_hoperand *o = i < t->node->n_in ? &t->in[i] : &t->out[i - t->node->n_in];
@@ -70,7 +70,7 @@ tn_status tni_hdev_measure(const tn_program *p, tn_id task, const tn_dims *dims,
 }
 
 /* Once both weights of a recurrent node are there. slot: the one that came. */
-static tn_status prepare(tn_program *p, tni_htask *t, tn_id slot, tn_error *err) {
+static tn_status prepare_weight(tn_program *p, tni_htask *t, tn_id slot, tn_error *err) {
   const tn_id at[3] = {TN_NONE, weight_slot(p, t, 1), weight_slot(p, t, 2)};
   if (slot != at[1] && slot != at[2]) return TN_OK;
   const tni_tensor *in[3] = {NULL, at[1] == TN_NONE ? NULL : &p->weights[at[1]],
@@ -99,7 +99,7 @@ tn_status tni_hdev_set(tn_program *p, tn_id slot, const tn_view *view, const tn_
                     (unsigned long long)(view ? view->bytes : 0), (unsigned long long)t.bytes);
   t.data = view->ptr;
   p->weights[slot] = t;
-  for (uint32_t i = 0; !s && i < p->info.n_tasks; i++) s = prepare(p, &p->tasks[i], slot, err);
+  for (uint32_t i = 0; !s && i < p->info.n_tasks; i++) s = prepare_weight(p, &p->tasks[i], slot, err);
   return s;
 }
 
@@ -116,7 +116,7 @@ tn_status tni_hdev_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan 
   plan->task = t;
   plan->in = (tni_tensor *)(plan + 1);
   plan->out = plan->in + t->node->n_in;
-  tn_status s = headers(p, t, dims, plan->in, plan->out, err);
+  tn_status s = fill_headers(p, t, dims, plan->in, plan->out, err);
   if (s) {
     host->free(host->ctx, plan);
     return s;
@@ -135,7 +135,8 @@ void tni_hdev_unbind(tn_plan *plan) {
 }
 
 /* Points operand o at the view (or at what set() gave). */
-static tn_status attach(const tn_plan *plan, const tni_hoperand *o, const tn_view *view, tni_tensor *t, tn_error *err) {
+static tn_status attach_tensor(const tn_plan *plan, const tni_hoperand *o, const tn_view *view, tni_tensor *t,
+                               tn_error *err) {
   const tn_program *p = plan->program;
   const uint32_t slot = plan->task->pub.uses[o->use].slot;
   void *ptr = view ? view->ptr : NULL;
@@ -235,7 +236,7 @@ static tn_status attach_state(tn_args *a, uint32_t i, const tn_view *view, tn_er
 static tn_status attach_operand(tn_args *a, uint32_t i, const tn_view *view, tn_error *err) {
   const tni_htask *t = a->plan->task;
   const tni_hoperand *o = i < t->node->n_in ? &t->in[i] : &t->out[i - t->node->n_in];
-  return is_state(a->plan, o) ? attach_state(a, i, view, err) : attach(a->plan, o, view, &a->t[i], err);
+  return is_state(a->plan, o) ? attach_state(a, i, view, err) : attach_tensor(a->plan, o, view, &a->t[i], err);
 }
 
 static tn_status attach_use(tn_args *a, uint32_t use, const tn_view *view, tn_error *err) {
@@ -304,7 +305,7 @@ tn_status tni_hdev_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *e
   const tni_htask *t = plan->task;
   const int64_t *const *in_strides = a->operand_strides, *const *out_strides = in_strides;
   if (out_strides) out_strides += t->node->n_in;
-  if (!in_strides && tni_host_is_empty((const tni_tensor *const *)a->out, t->node->n_out)) return TN_OK;
+  if (!in_strides && tni_ops_is_empty((const tni_tensor *const *)a->out, t->node->n_out)) return TN_OK;
   tni_krun under;
   const tni_kargs k = {.node = t->node,
                        .skips_zeros = t->skips_zeros,

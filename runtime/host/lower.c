@@ -164,7 +164,7 @@ static bool is_here(const build *b, tn_id node) {
 }
 
 /* The node that joins Conv n's task: a Relu or Clip that alone reads it. TN_NONE: there is none. */
-static tn_id activation(const build *b, const tn_node *n, tni_bounds *bounds) {
+static tn_id activation_slot(const build *b, const tn_node *n, tni_bounds *bounds) {
   if (n->op != TN_OP_CONV) return TN_NONE;
   const tn_value *y = b->s->graph->values[n->out[0]];
   if (y->dtype != TN_DT_F32 || y->n_uses != 1 || b->is_output[n->out[0]]) return TN_NONE;
@@ -221,7 +221,7 @@ static tn_status make_task(build *b, tn_id id) {
   const tn_id *captures;
   const size_t operands = (size_t)n->n_in + n->n_out + (dynamic ? core_of(b)->captures(n, &captures) : 0) + 1;
   t->node = n;
-  t->kernel = n->op == TN_OP_UNKNOWN ? NULL : tni_host_kernel(op);
+  t->kernel = n->op == TN_OP_UNKNOWN ? NULL : tni_ops_kernel(op);
   t->dynamic = dynamic;
   t->skips_zeros = reads_choice(b, n);
   if (!t->kernel && !dynamic) return tni_fail(b->err, TN_E_UNSUPPORTED, n->name, "no host kernel");
@@ -235,7 +235,7 @@ static tn_status make_task(build *b, tn_id id) {
   t->pub = (tn_task){.h = TN_HDR(tn_task), .name = n->name, .uses = uses, .deps = deps, .nodes = nodes, .n_nodes = 1};
   if (dynamic) add_dynamic_inputs(b, t);
   for (uint32_t k = 0; k < n->n_in && !dynamic; k++) add_input(b, t, k, op);
-  const tn_id act = dynamic ? TN_NONE : activation(b, n, &t->bounds);
+  const tn_id act = dynamic ? TN_NONE : activation_slot(b, n, &t->bounds);
   if (act != TN_NONE) {
     t->bounded = true;
     b->absorbed[act] = 1;
@@ -263,7 +263,7 @@ static size_t slot_bound(const build *b) {
 }
 
 /* Tables that info() hands out: arrays of pointers into the program's own arrays. */
-static bool publish(build *b) {
+static bool publish_program(build *b) {
   tn_program *p = b->p;
   const tn_need **needs = tni_hpool_array(&p->pool, b->n_needs, sizeof *needs);
   const tn_slot **slots = tni_hpool_array(&p->pool, b->n_slots, sizeof *slots);
@@ -283,7 +283,7 @@ static bool publish(build *b) {
   return true;
 }
 
-static bool allocate(build *b, tni_hpool *tmp) {
+static bool allocate_program(build *b, tni_hpool *tmp) {
   tn_program *p = b->p;
   const size_t bound = slot_bound(b), n = b->s->graph->n_values;
   p->tasks = tni_hpool_array(&p->pool, b->s->n_nodes, sizeof *p->tasks);
@@ -308,10 +308,10 @@ tn_status tni_hdev_lower(tn_device *d, const tn_subgraph *s, tn_program **out, t
   if (!p) return tni_fail_memory(err, "host");
   *p = (tn_program){.dev = dev, .pool = {dev->host, NULL}, .graph = *s->graph};
   build b = {.p = p, .s = s, .err = err};
-  tn_status st = allocate(&b, &tmp) ? TN_OK : tni_fail_memory(err, "host");
+  tn_status st = allocate_program(&b, &tmp) ? TN_OK : tni_fail_memory(err, "host");
   for (uint32_t i = 0; !st && i < s->n_nodes; i++)
     if (!b.absorbed[s->nodes[i]]) st = make_task(&b, s->nodes[i]);
-  if (!st && !publish(&b)) st = tni_fail_memory(err, "host");
+  if (!st && !publish_program(&b)) st = tni_fail_memory(err, "host");
   tni_hpool_free(&tmp);
   if (st)
     tni_hdev_release(p);

@@ -9,19 +9,20 @@ static const tn_option no_matmul = {.h = TN_HDR(tn_option),
                                     .dflt = "false",
                                     .type = TN_OPT_BOOL,
                                     .help = "refuse MatMul and Gemm: proves that another plugin runs them"};
-static const tn_option *const options[] = {&no_matmul};
+static const tn_option *const host_options[] = {&no_matmul};
 
-static const tn_caps caps = {.h = TN_HDR(tn_caps),
-                             .name = "host",
-                             .driver = "portable C",
-                             .key = "tenon-host",
-                             .align = 64,
-                             .dtypes = ~(UINT64_MAX << TN_DT_COUNT) & ~UINT64_C(1) & ~(UINT64_C(1) << TN_DT_STRING)};
+static const tn_caps host_caps = {
+    .h = TN_HDR(tn_caps),
+    .name = "host",
+    .driver = "portable C",
+    .key = "tenon-host",
+    .align = 64,
+    .dtypes = ~(UINT64_MAX << TN_DT_COUNT) & ~UINT64_C(1) & ~(UINT64_C(1) << TN_DT_STRING)};
 
-static tn_status enumerate(tn_plugin *p, uint32_t cap, const tn_caps **out, uint32_t *n, tn_error *err) {
+static tn_status enumerate_host(tn_plugin *p, uint32_t cap, const tn_caps **out, uint32_t *n, tn_error *err) {
   (void)p;
   (void)err;
-  if (cap > 0) out[0] = &caps;
+  if (cap > 0) out[0] = &host_caps;
   *n = 1;
   return TN_OK;
 }
@@ -69,7 +70,7 @@ static tn_status open_device(tn_plugin *p, uint32_t index, tn_device **out, tn_e
   tni_host_device *d = host->alloc(host->ctx, sizeof *d, 16, TN_TAG_PLUGIN);
   if (!d) return tni_fail_memory(err, "host");
   *d = (tni_host_device){.pub = {.h = TN_HDR(tn_device),
-                                 .caps = &caps,
+                                 .caps = &host_caps,
                                  .claim = tni_hdev_claim,
                                  .lower = tni_hdev_lower,
                                  .info = tni_hdev_info,
@@ -95,7 +96,7 @@ static void close_device(tn_device *d) {
   h->host->free(h->host->ctx, h);
 }
 
-static void shutdown(tn_plugin *p) {
+static void shutdown_host(tn_plugin *p) {
   const tn_host *host = ((tni_host_plugin *)p)->host;
   host->free(host->ctx, p);
 }
@@ -108,7 +109,7 @@ static const void *get_extension(tn_plugin *p, const char *name, uint32_t versio
 }
 
 /* Whether the table has what this device calls. */
-static const char *missing(const tn_host *host) {
+static const char *missing_service(const tn_host *host) {
   if (!host || !TN_HAS(host, tn_host, cancelled)) return "is shorter than that of ABI 1.0";
   const bool all = host->alloc && host->free && host->option && host->eval && host->range && host->symbols;
   return all ? NULL : "lacks a function";
@@ -124,7 +125,7 @@ tn_status tni_host_plugin_entry(const tn_host *host, tn_negotiate *neg, tn_plugi
              neg->host_min, neg->host_max);
     return TN_E_INCOMPATIBLE;
   }
-  const char *why = missing(host);
+  const char *why = missing_service(host);
   if (why) {
     snprintf(neg->message, sizeof neg->message, "the table of services %s", why);
     return TN_E_INCOMPATIBLE;
@@ -136,12 +137,12 @@ tn_status tni_host_plugin_entry(const tn_host *host, tn_negotiate *neg, tn_plugi
                                  .name = "host",
                                  .version = TNI_VERSION,
                                  .build_id = TNI_VERSION,
-                                 .options = options,
+                                 .options = host_options,
                                  .n_options = 1,
-                                 .enumerate = enumerate,
+                                 .enumerate = enumerate_host,
                                  .open = open_device,
                                  .close = close_device,
-                                 .shutdown = shutdown,
+                                 .shutdown = shutdown_host,
                                  .get_extension = get_extension},
                          .host = host};
   *out = &p->pub;

@@ -16,7 +16,7 @@ typedef struct job {
 } job;
 
 /* What the memory plan has for value v, as a tensor. */
-static tn_status planned(const job *j, tn_id v, uint32_t region, tni_tensor *t) {
+static tn_status planned_tensor(const job *j, tn_id v, uint32_t region, tni_tensor *t) {
   const tni_graph *g = j->s->model->graph;
   const tni_value *val = tni_graph_value(g, v);
   int64_t count;
@@ -47,7 +47,7 @@ static tn_status read_planned(const job *j, tni_frame *f) {
     const bool dynamic = tni_region_is_dynamic(j->x->exec, r);
     tni_tensor t;
     if (dynamic && j->x->exec->regions[r].kind != TNI_R_INPUT) continue;
-    tn_status st = dynamic ? read_given(j, f, v) : planned(j, v, r, &t);
+    tn_status st = dynamic ? read_given(j, f, v) : planned_tensor(j, v, r, &t);
     if (st != TN_OK) return st;
     if (dynamic) continue;
     f->cells[v] = tni_cell_borrow(&t);
@@ -57,7 +57,7 @@ static tn_status read_planned(const job *j, tni_frame *f) {
 }
 
 /* A result in memory that is not its own (a branch that hands an outer value on) gets a copy: it outlives the task. */
-static tn_status own(const job *j, tni_cell **c) {
+static tn_status own_cell(const job *j, tni_cell **c) {
   tni_cell *mine = tni_cell_own(*c);
   if (!mine) return tni_fail_memory(j->err, j->e->label);
   tni_cell_drop(*c);
@@ -65,7 +65,7 @@ static tn_status own(const job *j, tni_cell **c) {
   return TN_OK;
 }
 
-static tn_status show(const job *j, tni_sregion *q, tni_cell *c) {
+static tn_status show_cell(const job *j, tni_sregion *q, tni_cell *c) {
   int64_t stride = 1;
   tn_tensor t = {.name = NULL};
   if (tni_cell_show(c, &t) != TN_OK) return tni_fail_memory(j->err, j->e->label);
@@ -83,7 +83,7 @@ static tn_status show(const job *j, tni_sregion *q, tni_cell *c) {
 
 static tn_status give_planned(const job *j, tn_id v, uint32_t region, const tni_cell *c) {
   tni_tensor t;
-  tn_status st = planned(j, v, region, &t);
+  tn_status st = planned_tensor(j, v, region, &t);
   if (st != TN_OK) return st;
   if (c->form != TNI_FORM_TENSOR || t.dtype != c->t.dtype || t.rank != c->t.rank ||
       memcmp(t.dims, c->t.dims, t.rank * sizeof *t.dims) != 0)
@@ -93,21 +93,21 @@ static tn_status give_planned(const job *j, tn_id v, uint32_t region, const tni_
   return TN_OK;
 }
 
-static tn_status give(const job *j, tni_frame *f) {
+static tn_status give_results(const job *j, tni_frame *f) {
   for (uint32_t u = 0; u < j->e->info->n_uses; u++) {
     const uint32_t r = j->e->regions[u];
     if (r == TN_NONE || !(j->e->info->uses[u].access & TN_WRITE)) continue;
     const tn_id v = tni_region_value(j->x->exec, r);
     const bool dynamic = tni_region_is_dynamic(j->x->exec, r);
-    tn_status st = dynamic ? own(j, &f->cells[v]) : give_planned(j, v, r, f->cells[v]);
-    if (st == TN_OK && dynamic) st = show(j, &j->x->regions[r], f->cells[v]);
+    tn_status st = dynamic ? own_cell(j, &f->cells[v]) : give_planned(j, v, r, f->cells[v]);
+    if (st == TN_OK && dynamic) st = show_cell(j, &j->x->regions[r], f->cells[v]);
     if (st != TN_OK) return st;
   }
   return TN_OK;
 }
 
 /* What was borrowed or made for this task only, and what nobody reads after it. */
-static void tidy(const job *j, tni_frame *f, const tni_node *n) {
+static void tidy_frame(const job *j, tni_frame *f, const tni_node *n) {
   for (uint32_t u = 0; u < j->e->info->n_uses; u++) {
     const uint32_t r = j->e->regions[u];
     const tn_id v = r == TN_NONE ? TN_NONE : tni_region_value(j->x->exec, r);
@@ -138,8 +138,8 @@ tn_status tni_dynamic_run(tn_session *s, tni_sexec *x, uint32_t task, tn_error *
   tni_interp ip = {.run = &s->run.run, .err = err};
   tn_status st = read_planned(&j, &f);
   if (st == TN_OK) st = tni_interp_node(&ip, &f, n);
-  if (st == TN_OK) st = give(&j, &f);
-  tidy(&j, &f, n);
+  if (st == TN_OK) st = give_results(&j, &f);
+  tidy_frame(&j, &f, n);
   return st;
 }
 

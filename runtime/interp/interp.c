@@ -16,13 +16,13 @@ static void drop_all(tni_cell **c, uint32_t n) {
 
 /* --- one node --------------------------------------------------------------------------------------------------- */
 
-static tn_status call(tni_interp *ip, const tni_node *n, const tni_tensor *const *in, tni_tensor *const *out) {
-  if (tni_host_is_empty((const tni_tensor *const *)out, n->pub.n_out)) return TN_OK;
-  const uint64_t bytes = tni_host_scratch(&n->pub, in, n->pub.n_in, n->pub.n_out ? out[0] : NULL, ip->run->n_workers);
+static tn_status call_op(tni_interp *ip, const tni_node *n, const tni_tensor *const *in, tni_tensor *const *out) {
+  if (tni_ops_is_empty((const tni_tensor *const *)out, n->pub.n_out)) return TN_OK;
+  const uint64_t bytes = tni_ops_scratch(&n->pub, in, n->pub.n_in, n->pub.n_out ? out[0] : NULL, ip->run->n_workers);
   void *scratch = bytes && bytes < SIZE_MAX - 128 ? aligned_alloc(64, ((size_t)bytes + 63) & ~(size_t)63) : NULL;
   if (bytes && !scratch) return tni_fail_memory(ip->err, n->pub.name);
   const tni_kargs a = {&n->pub, in, out, n->pub.n_in, n->pub.n_out, scratch, ip->run, ip->err, NULL, NULL, false};
-  tn_status st = tni_kernel_call(tni_host_kernel(n->op), &a);
+  tn_status st = tni_kernel_call(tni_ops_kernel(n->op), &a);
   free(scratch);
   return st;
 }
@@ -37,14 +37,14 @@ static tn_status run_kernel(tni_interp *ip, const tni_node *n, tni_cell *const *
     out[0] = tni_cell_hold(in[i]);
     return TN_OK;
   }
-  if (!tni_host_kernel(n->op))
+  if (!tni_ops_kernel(n->op))
     return tni_fail(ip->err, TN_E_UNSUPPORTED, n->pub.name, "no host kernel for %s '%s'", n->type, n->pub.name);
   const tni_tensor **args = calloc(n_in + n_out + 1, sizeof *args);
   tni_tensor *res = calloc(n_out + 1, sizeof *res), **want = args ? (tni_tensor **)(args + n_in) : NULL;
   tn_status st = args && res ? TN_OK : tni_fail_memory(ip->err, n->pub.name);
   char why[160];
   for (uint32_t i = 0; st == TN_OK && i < n_in; i++) args[i] = in[i] ? &in[i]->t : NULL;
-  if (st == TN_OK && !tni_host_takes(&n->pub, args, n_in, why, sizeof why))
+  if (st == TN_OK && !tni_ops_takes(&n->pub, args, n_in, why, sizeof why))
     st = tni_fail(ip->err, TN_E_UNSUPPORTED, n->pub.name, "%s '%s': %s", n->type, n->pub.name, why);
   if (st == TN_OK) st = tni_infer_concrete(n, args, n_in, res, n_out, ip->run, ip->err);
   for (uint32_t o = 0; st == TN_OK && o < n_out; o++) {
@@ -53,7 +53,7 @@ static tn_status run_kernel(tni_interp *ip, const tni_node *n, tni_cell *const *
     if (!out[o]) st = tni_fail_memory(ip->err, n->pub.name);
     want[o] = out[o] ? &out[o]->t : NULL;
   }
-  if (st == TN_OK) st = call(ip, n, args, want);
+  if (st == TN_OK) st = call_op(ip, n, args, want);
   free(args);
   free(res);
   return st;

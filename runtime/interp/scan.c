@@ -10,7 +10,7 @@
 #include "runtime/interp/turns.h"
 
 /* One slice of c, without the axis. */
-static tni_cell *slice(const tni_interp *ip, const tni_node *n, const tni_cell *c, uint32_t axis, int64_t at) {
+static tni_cell *scan_slice(const tni_interp *ip, const tni_node *n, const tni_cell *c, uint32_t axis, int64_t at) {
   tni_tensor t = {.dtype = c->t.dtype, .rank = c->t.rank - 1};
   for (uint32_t d = 0; d < t.rank; d++) t.dims[d] = c->t.dims[d < axis ? d : d + 1];
   if (tni_turns_size(ip, n, &t) != TN_OK) return NULL;
@@ -68,7 +68,7 @@ static tn_status scan_turns(tni_turns *t, tni_cell *const *in, uint32_t n_scan, 
     for (uint32_t i = 0; i < n_scan; i++) {
       tni_cell **arg = &t->args[t->n_carried + i];
       tni_cell_drop(*arg);
-      *arg = slice(t->ip, t->n, in[t->n_carried + i], axes[i], goes_back(t->n, i) ? length - 1 - k : k);
+      *arg = scan_slice(t->ip, t->n, in[t->n_carried + i], axes[i], goes_back(t->n, i) ? length - 1 - k : k);
       if (!*arg) return t->ip->err->code;
     }
     st = tni_turn(t);
@@ -77,7 +77,7 @@ static tn_status scan_turns(tni_turns *t, tni_cell *const *in, uint32_t n_scan, 
 }
 
 /* Inputs v..., scanned...; body (v..., slices...) -> (v..., stacked...). in: n_carried + n_scan. */
-static tn_status scan(tni_turns *t, tni_cell *const *in, uint32_t n_scan, tni_cell **out) {
+static tn_status scan_element(tni_turns *t, tni_cell *const *in, uint32_t n_scan, tni_cell **out) {
   const tni_node *n = t->n;
   int64_t length = 0;
   uint32_t *axes = calloc(n_scan, sizeof *axes);
@@ -99,17 +99,17 @@ static tn_status scan(tni_turns *t, tni_cell *const *in, uint32_t n_scan, tni_ce
 }
 
 /* Entry b of the batch: its inputs into args, its results to all[o * count + b]. */
-static tn_status entry(const tni_turns *proto, tni_cell *const *in, uint32_t n_in, uint32_t n_scan, int64_t b,
-                       int64_t count, tni_cell **args, tni_cell **res, tni_cell **all) {
+static tn_status scan_entry(const tni_turns *proto, tni_cell *const *in, uint32_t n_in, uint32_t n_scan, int64_t b,
+                            int64_t count, tni_cell **args, tni_cell **res, tni_cell **all) {
   const uint32_t n_out = proto->n->pub.n_out;
   tn_status st = TN_OK;
   for (uint32_t i = 0; st == TN_OK && i < n_in; i++) {
     if (!in[i] || in[i]->form != TNI_FORM_TENSOR || !in[i]->t.rank || in[i]->t.dims[0] != count)
       return tni_fail(proto->ip->err, TN_E_INVALID, proto->n->pub.name, "input %u has not the others' batch", i);
-    if (!(args[i] = slice(proto->ip, proto->n, in[i], 0, b))) st = proto->ip->err->code;
+    if (!(args[i] = scan_slice(proto->ip, proto->n, in[i], 0, b))) st = proto->ip->err->code;
   }
   tni_turns t = *proto;
-  if (st == TN_OK) st = scan(&t, args, n_scan, res);
+  if (st == TN_OK) st = scan_element(&t, args, n_scan, res);
   for (uint32_t i = 0; i < n_in; i++) {
     tni_cell_drop(args[i]);
     args[i] = NULL;
@@ -136,7 +136,7 @@ static tn_status check_lengths(const tni_turns *t, const tni_cell *lens, const t
   return TN_OK;
 }
 
-static tn_status batches(const tni_turns *t, tni_cell *const *in, uint32_t n_in, uint32_t n_scan, tni_cell **out) {
+static tn_status scan_batches(const tni_turns *t, tni_cell *const *in, uint32_t n_in, uint32_t n_scan, tni_cell **out) {
   const uint32_t n_out = t->n->pub.n_out;
   const int64_t count = in[0] && in[0]->t.rank ? in[0]->t.dims[0] : 0;
   if (count < 1 || count > INT32_MAX / ((int64_t)n_out + 1))
@@ -144,7 +144,7 @@ static tn_status batches(const tni_turns *t, tni_cell *const *in, uint32_t n_in,
   const size_t room = (size_t)n_in + n_out + (size_t)n_out * (size_t)count;
   tni_cell **args = calloc(room + 1, sizeof *args), **res = args + (args ? n_in : 0), **all = res + (args ? n_out : 0);
   tn_status st = args ? TN_OK : tni_fail_memory(t->ip->err, t->n->pub.name);
-  for (int64_t b = 0; st == TN_OK && b < count; b++) st = entry(t, in, n_in, n_scan, b, count, args, res, all);
+  for (int64_t b = 0; st == TN_OK && b < count; b++) st = scan_entry(t, in, n_in, n_scan, b, count, args, res, all);
   for (uint32_t o = 0; st == TN_OK && o < n_out; o++)
     if (t->n->pub.out[o] != TN_NONE)
       st = tni_join(t->ip, t->n, all + (int64_t)o * count, (uint32_t)count, NULL, 0, false, &out[o]);
@@ -164,8 +164,8 @@ tn_status tni_interp_scan(tni_interp *ip, tni_frame *f, const tni_node *n, tni_c
                     n->pub.n_out);
   t.n_carried = (uint32_t)(n_in - m);
   t.n_stacked = n->pub.n_out - t.n_carried;
-  if (!lead) return scan(&t, in, (uint32_t)m, out);
+  if (!lead) return scan_element(&t, in, (uint32_t)m, out);
   const tni_cell *x = in[lead + t.n_carried];
   tn_status st = x ? check_lengths(&t, in[0], x) : tni_fail(ip->err, TN_E_INVALID, n->pub.name, "an input is missing");
-  return st == TN_OK ? batches(&t, in + lead, (uint32_t)n_in, (uint32_t)m, out) : st;
+  return st == TN_OK ? scan_batches(&t, in + lead, (uint32_t)n_in, (uint32_t)m, out) : st;
 }

@@ -17,27 +17,27 @@ typedef struct op {
   tni_poll *poll;
 } op;
 
-static tni_cell *input(const op *o, uint32_t i) { return i < o->n->pub.n_in ? o->in[i] : NULL; }
+static tni_cell *sequence_input(const op *o, uint32_t i) { return i < o->n->pub.n_in ? o->in[i] : NULL; }
 
 static tn_status no_memory(const op *o) { return tni_fail_memory(o->ip->err, o->n->pub.name); }
 
-static tn_status bad(const op *o, const char *what) {
+static tn_status bad_sequence(const op *o, const char *what) {
   return tni_fail(o->ip->err, TN_E_INVALID, o->n->pub.name, "%s", what);
 }
 
-static tn_status sequence(const op *o, uint32_t i, const tni_cell **s) {
-  *s = input(o, i);
+static tn_status sequence_operand(const op *o, uint32_t i, const tni_cell **s) {
+  *s = sequence_input(o, i);
   if (*s && (*s)->form == TNI_FORM_SEQUENCE) return TN_OK;
   return tni_fail(o->ip->err, TN_E_INVALID, o->n->pub.name, "input %u is no sequence", i);
 }
 
 /* A position within [0, limit), counted from the end where it is negative. */
-static tn_status position(const op *o, uint32_t i, int64_t limit, int64_t *at) {
-  const tni_cell *c = input(o, i);
+static tn_status sequence_position(const op *o, uint32_t i, int64_t limit, int64_t *at) {
+  const tni_cell *c = sequence_input(o, i);
   int64_t count;
   if (!c || c->form != TNI_FORM_TENSOR || (c->t.dtype != TN_DT_I64 && c->t.dtype != TN_DT_I32) ||
       tni_dims_count(c->t.dims, c->t.rank, &count) != TN_OK || count != 1)
-    return bad(o, "its position must be one integer");
+    return bad_sequence(o, "its position must be one integer");
   tni_tensor_to_i64(&c->t, 0, 1, at);
   if (*at < -limit || *at >= limit)
     return tni_fail(o->ip->err, TN_E_INVALID, o->n->pub.name, "position %lld of %lld", (long long)*at,
@@ -55,28 +55,28 @@ static tn_status give_scalar(const op *o, uint32_t dtype, int64_t v) {
   return TN_OK;
 }
 
-static tn_status construct(const op *o) {
+static tn_status sequence_construct(const op *o) {
   tni_cell *s = tni_cell_group(TNI_FORM_SEQUENCE, o->n->pub.n_in);
   if (!s) return no_memory(o);
   o->out[0] = s;
   for (uint32_t i = 0; i < s->n; i++) {
-    if (!o->in[i]) return bad(o, "an input is missing");
+    if (!o->in[i]) return bad_sequence(o, "an input is missing");
     s->items[i] = tni_cell_hold(o->in[i]);
   }
   return TN_OK;
 }
 
-static tn_status at(const op *o) {
+static tn_status sequence_at(const op *o) {
   const tni_cell *s;
   int64_t i = 0;
-  tn_status st = sequence(o, 0, &s);
-  if (st == TN_OK) st = position(o, 1, s->n, &i);
+  tn_status st = sequence_operand(o, 0, &s);
+  if (st == TN_OK) st = sequence_position(o, 1, s->n, &i);
   if (st == TN_OK) o->out[0] = tni_cell_hold(s->items[i]);
   return st;
 }
 
 /* A copy of s, with a hole at `gap` (grow 1) or without what stands there (grow -1). */
-static tni_cell *edited(const tni_cell *s, int64_t gap, int grow) {
+static tni_cell *edited_sequence(const tni_cell *s, int64_t gap, int grow) {
   tni_cell *c = tni_cell_group(TNI_FORM_SEQUENCE, (uint32_t)((int64_t)s->n + grow));
   for (uint32_t i = 0, to = 0; c && i < s->n; i++) {
     if (i == gap && grow < 0) continue;
@@ -86,40 +86,40 @@ static tni_cell *edited(const tni_cell *s, int64_t gap, int grow) {
   return c;
 }
 
-static tn_status erase(const op *o) {
+static tn_status sequence_erase(const op *o) {
   const tni_cell *s;
-  tn_status st = sequence(o, 0, &s);
+  tn_status st = sequence_operand(o, 0, &s);
   int64_t i = st == TN_OK ? (int64_t)s->n - 1 : 0;
-  if (st == TN_OK && i < 0) st = bad(o, "the sequence is empty");
-  if (st == TN_OK && input(o, 1)) st = position(o, 1, s->n, &i);
+  if (st == TN_OK && i < 0) st = bad_sequence(o, "the sequence is empty");
+  if (st == TN_OK && sequence_input(o, 1)) st = sequence_position(o, 1, s->n, &i);
   if (st != TN_OK) return st;
-  o->out[0] = edited(s, i, -1);
+  o->out[0] = edited_sequence(s, i, -1);
   return o->out[0] ? TN_OK : no_memory(o);
 }
 
-static tn_status insert(const op *o) {
+static tn_status sequence_insert(const op *o) {
   const tni_cell *s;
-  tn_status st = sequence(o, 0, &s);
+  tn_status st = sequence_operand(o, 0, &s);
   int64_t i = st == TN_OK ? s->n : 0;
-  if (st == TN_OK && !input(o, 1)) st = bad(o, "input 1 is missing");
-  if (st == TN_OK && s->n >= INT32_MAX) st = bad(o, "the sequence is too long");
-  if (st == TN_OK && input(o, 2)) { /* [-n, n]: the end may be named */
-    const tni_cell *p = input(o, 2);
+  if (st == TN_OK && !sequence_input(o, 1)) st = bad_sequence(o, "input 1 is missing");
+  if (st == TN_OK && s->n >= INT32_MAX) st = bad_sequence(o, "the sequence is too long");
+  if (st == TN_OK && sequence_input(o, 2)) { /* [-n, n]: the end may be named */
+    const tni_cell *p = sequence_input(o, 2);
     int64_t said = 0;
     if (p->form == TNI_FORM_TENSOR && p->t.bytes >= tni_dtype_bits(p->t.dtype) / 8 && p->t.data)
       tni_tensor_to_i64(&p->t, 0, 1, &said);
-    st = position(o, 2, (int64_t)s->n + (said >= 0 ? 1 : 0), &i);
+    st = sequence_position(o, 2, (int64_t)s->n + (said >= 0 ? 1 : 0), &i);
   }
   if (st != TN_OK) return st;
-  o->out[0] = edited(s, i, 1);
+  o->out[0] = edited_sequence(s, i, 1);
   if (!o->out[0]) return no_memory(o);
-  o->out[0]->items[i] = tni_cell_hold(input(o, 1));
+  o->out[0]->items[i] = tni_cell_hold(sequence_input(o, 1));
   return TN_OK;
 }
 
-static tn_status length(const op *o) {
+static tn_status sequence_length(const op *o) {
   const tni_cell *s;
-  tn_status st = sequence(o, 0, &s);
+  tn_status st = sequence_operand(o, 0, &s);
   return st == TN_OK ? give_scalar(o, TN_DT_I64, s->n) : st;
 }
 
@@ -152,7 +152,7 @@ static void move_rows(const op *o, char *large, char *small, int64_t rows, int64
   }
 }
 
-static void blocks(const tni_tensor *t, uint32_t axis, int64_t *outer, size_t *inner) {
+static void split_blocks(const tni_tensor *t, uint32_t axis, int64_t *outer, size_t *inner) {
   *outer = 1;
   *inner = tni_dtype_bits(t->dtype) / 8;
   for (uint32_t d = 0; d < axis; d++) *outer *= t->dims[d];
@@ -160,42 +160,44 @@ static void blocks(const tni_tensor *t, uint32_t axis, int64_t *outer, size_t *i
 }
 
 /* Length of piece i, and how many there are: equal pieces of `each`, the last one shorter, or as listed. */
-static tn_status pieces(const op *o, int64_t dim, const tni_tensor *split, int64_t *each, int64_t *count) {
+static tn_status piece_lengths(const op *o, int64_t dim, const tni_tensor *split, int64_t *each, int64_t *count) {
   int64_t sum = 0, n;
   *each = 1;
   *count = dim;
   if (!split) return TN_OK;
-  if ((split->dtype != TN_DT_I64 && split->dtype != TN_DT_I32) || split->rank > 1) return bad(o, "split: no integers");
+  if ((split->dtype != TN_DT_I64 && split->dtype != TN_DT_I32) || split->rank > 1)
+    return bad_sequence(o, "split: no integers");
   if (split->rank == 0) {
     tni_tensor_to_i64(split, 0, 1, each);
-    if (*each < 1) return bad(o, "split must be positive");
+    if (*each < 1) return bad_sequence(o, "split must be positive");
     *count = dim / *each + (dim % *each != 0);
     return TN_OK;
   }
   *count = split->dims[0];
   for (int64_t i = 0; i < *count; i++) {
     tni_tensor_to_i64(split, i, 1, &n);
-    if (n < 0 || !tni_add_i64(sum, n, &sum)) return bad(o, "split has a negative length");
+    if (n < 0 || !tni_add_i64(sum, n, &sum)) return bad_sequence(o, "split has a negative length");
   }
   return sum == dim ? TN_OK
                     : tni_fail(o->ip->err, TN_E_INVALID, o->n->pub.name, "split adds up to %lld, the axis has %lld",
                                (long long)sum, (long long)dim);
 }
 
-static tn_status split(const op *o) {
-  const tni_cell *x = input(o, 0), *s = input(o, 1);
+static tn_status split_to_sequence(const op *o) {
+  const tni_cell *x = sequence_input(o, 0), *s = sequence_input(o, 1);
   uint32_t axis = 0;
   int64_t each, count, outer, from = 0;
   size_t inner;
-  if (!x || x->form != TNI_FORM_TENSOR || (s && s->form != TNI_FORM_TENSOR)) return bad(o, "an input is no tensor");
+  if (!x || x->form != TNI_FORM_TENSOR || (s && s->form != TNI_FORM_TENSOR))
+    return bad_sequence(o, "an input is no tensor");
   tn_status st = axis_of(o, x->t.rank, &axis);
-  if (st == TN_OK) st = pieces(o, x->t.dims[axis], s ? &s->t : NULL, &each, &count);
+  if (st == TN_OK) st = piece_lengths(o, x->t.dims[axis], s ? &s->t : NULL, &each, &count);
   if (st != TN_OK) return st;
-  if (count > INT32_MAX) return bad(o, "too many pieces");
+  if (count > INT32_MAX) return bad_sequence(o, "too many pieces");
   const bool listed = s && s->t.rank == 1, keep = s || tni_attr_i(&o->n->pub, "keepdims", 1) != 0;
   tni_cell *all = o->out[0] = tni_cell_group(TNI_FORM_SEQUENCE, (uint32_t)count);
   if (!all) return no_memory(o);
-  blocks(&x->t, axis, &outer, &inner);
+  split_blocks(&x->t, axis, &outer, &inner);
   for (int64_t i = 0; i < count && !tni_poll_stop(o->poll, 64); i++) {
     int64_t n = each < x->t.dims[axis] - from ? each : x->t.dims[axis] - from;
     if (listed) tni_tensor_to_i64(&s->t, i, 1, &n);
@@ -212,11 +214,11 @@ static tn_status split(const op *o) {
 }
 
 /* The result's dims; every element has the same but for the axis. */
-static tn_status joined(const op *o, const tni_cell *s, bool fresh, uint32_t *axis, tni_tensor *t) {
-  if (!s->n) return bad(o, "an empty sequence has no shape");
+static tn_status joined_type(const op *o, const tni_cell *s, bool fresh, uint32_t *axis, tni_tensor *t) {
+  if (!s->n) return bad_sequence(o, "an empty sequence has no shape");
   const tni_tensor *one = &s->items[0]->t;
   *t = (tni_tensor){.dtype = one->dtype, .rank = one->rank + (fresh ? 1 : 0)};
-  if (t->rank > TN_MAX_RANK) return bad(o, "the rank is too large");
+  if (t->rank > TN_MAX_RANK) return bad_sequence(o, "the rank is too large");
   tn_status st = axis_of(o, t->rank, axis);
   if (st != TN_OK) return st;
   for (uint32_t d = 0; d < t->rank; d++) t->dims[d] = d == *axis ? 0 : one->dims[fresh && d > *axis ? d - 1 : d];
@@ -225,23 +227,23 @@ static tn_status joined(const op *o, const tni_cell *s, bool fresh, uint32_t *ax
     bool same = s->items[i]->form == TNI_FORM_TENSOR && e->dtype == t->dtype && e->rank == one->rank;
     for (uint32_t d = 0; same && d < e->rank; d++) same = (!fresh && d == *axis) || e->dims[d] == one->dims[d];
     if (!same) return tni_fail(o->ip->err, TN_E_INVALID, o->n->pub.name, "element %u has another type or shape", i);
-    if (!tni_add_i64(t->dims[*axis], fresh ? 1 : e->dims[*axis], &t->dims[*axis])) return bad(o, "too large");
+    if (!tni_add_i64(t->dims[*axis], fresh ? 1 : e->dims[*axis], &t->dims[*axis])) return bad_sequence(o, "too large");
   }
   return size_of(o, t);
 }
 
-static tn_status concat(const op *o) {
+static tn_status concat_from_sequence(const op *o) {
   const tni_cell *s;
   const bool fresh = tni_attr_i(&o->n->pub, "new_axis", 0) != 0;
   uint32_t axis = 0;
   int64_t outer, from = 0;
   size_t inner;
   tni_tensor t;
-  tn_status st = sequence(o, 0, &s);
-  if (st == TN_OK) st = joined(o, s, fresh, &axis, &t);
+  tn_status st = sequence_operand(o, 0, &s);
+  if (st == TN_OK) st = joined_type(o, s, fresh, &axis, &t);
   if (st != TN_OK) return st;
   if (!(o->out[0] = tni_cell_new(&t))) return no_memory(o);
-  blocks(&t, axis, &outer, &inner);
+  split_blocks(&t, axis, &outer, &inner);
   for (uint32_t i = 0; i < s->n; i++) {
     const int64_t n = fresh ? 1 : s->items[i]->t.dims[axis];
     move_rows(o, o->out[0]->t.data, s->items[i]->t.data, t.dims[axis], from, n, outer, inner, false);
@@ -252,8 +254,8 @@ static tn_status concat(const op *o) {
 
 /* --- optionals ---------------------------------------------------------------------------------------------------- */
 
-static tn_status optional(const op *o) {
-  tni_cell *x = input(o, 0);
+static tn_status make_optional(const op *o) {
+  tni_cell *x = sequence_input(o, 0);
   tni_cell *c = o->out[0] = tni_cell_group(TNI_FORM_OPTIONAL, x ? 1 : 0);
   if (!c) return no_memory(o);
   if (x) c->items[0] = tni_cell_hold(x);
@@ -262,14 +264,14 @@ static tn_status optional(const op *o) {
 
 /* From version 18 on the input may be the element itself. */
 static tn_status get_element(const op *o) {
-  tni_cell *x = input(o, 0);
-  if (!x || (x->form == TNI_FORM_OPTIONAL && !x->n)) return bad(o, "the optional is empty");
+  tni_cell *x = sequence_input(o, 0);
+  if (!x || (x->form == TNI_FORM_OPTIONAL && !x->n)) return bad_sequence(o, "the optional is empty");
   o->out[0] = tni_cell_hold(x->form == TNI_FORM_OPTIONAL ? x->items[0] : x);
   return TN_OK;
 }
 
 static tn_status has_element(const op *o) {
-  const tni_cell *x = input(o, 0);
+  const tni_cell *x = sequence_input(o, 0);
   return give_scalar(o, TN_DT_BOOL, x && (x->form != TNI_FORM_OPTIONAL || x->n));
 }
 
@@ -277,15 +279,15 @@ static const struct {
   uint32_t id;
   tn_status (*fn)(const op *o);
 } ops[] = {
-    {TN_OP_SEQUENCE_CONSTRUCT, construct},
-    {TN_OP_SEQUENCE_AT, at},
-    {TN_OP_SEQUENCE_ERASE, erase},
-    {TN_OP_SEQUENCE_INSERT, insert},
-    {TN_OP_SEQUENCE_LENGTH, length},
-    {TN_OP_SEQUENCE_EMPTY, construct}, /* of no inputs */
-    {TN_OP_SPLIT_TO_SEQUENCE, split},
-    {TN_OP_CONCAT_FROM_SEQUENCE, concat},
-    {TN_OP_OPTIONAL, optional},
+    {TN_OP_SEQUENCE_CONSTRUCT, sequence_construct},
+    {TN_OP_SEQUENCE_AT, sequence_at},
+    {TN_OP_SEQUENCE_ERASE, sequence_erase},
+    {TN_OP_SEQUENCE_INSERT, sequence_insert},
+    {TN_OP_SEQUENCE_LENGTH, sequence_length},
+    {TN_OP_SEQUENCE_EMPTY, sequence_construct}, /* of no inputs */
+    {TN_OP_SPLIT_TO_SEQUENCE, split_to_sequence},
+    {TN_OP_CONCAT_FROM_SEQUENCE, concat_from_sequence},
+    {TN_OP_OPTIONAL, make_optional},
     {TN_OP_OPTIONAL_GET_ELEMENT, get_element},
     {TN_OP_OPTIONAL_HAS_ELEMENT, has_element},
 };

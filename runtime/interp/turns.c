@@ -23,7 +23,7 @@ static void stack_free(tni_stack *s, uint32_t n) {
 }
 
 /* Takes c over, also when it fails. */
-static tn_status push(const tni_interp *ip, const tni_node *n, tni_stack *s, tni_cell *c) {
+static tn_status push_cell(const tni_interp *ip, const tni_node *n, tni_stack *s, tni_cell *c) {
   if (s->n == s->cap) {
     const uint32_t cap = s->cap ? s->cap * 2 : 16;
     tni_cell **grown = cap > s->cap ? realloc(s->turn, cap * sizeof *grown) : NULL;
@@ -139,7 +139,7 @@ tn_status tni_turn(tni_turns *t) {
   }
   for (uint32_t i = 0; st == TN_OK && i < t->n_stacked; i++) {
     tni_cell **c = &t->res[t->first + t->n_carried + i];
-    st = push(t->ip, t->n, &t->stacks[i], *c);
+    st = push_cell(t->ip, t->n, &t->stacks[i], *c);
     *c = NULL;
   }
   return st;

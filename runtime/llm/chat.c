@@ -8,7 +8,7 @@
 #include "runtime/base/base.h"
 #include "runtime/llm/lm.h"
 
-static tn_status init(tn_chat *c, tn_error *err) {
+static tn_status init_chat(tn_chat *c, tn_error *err) {
   const tni_lm_io *io = &c->lm->io;
   c->feed = calloc(io->n_in, sizeof *c->feed);
   c->in = calloc(io->n_in, sizeof *c->in);
@@ -31,7 +31,7 @@ tn_status tn_chat_create(tn_lm *lm, tn_chat **out, tn_error *err) {
   if (!c) return tni_fail_memory(err, "chat");
   c->lm = lm;
   atomic_init(&c->cancelled, false);
-  tn_status st = init(c, err);
+  tn_status st = init_chat(c, err);
   if (st != TN_OK) {
     tn_chat_destroy(c);
     return st;
@@ -69,7 +69,7 @@ void tn_chat_reset(tn_chat *c) {
 }
 
 /* Tokens the model knows; 0: not said. */
-static int64_t vocabulary(const tn_lm *lm) {
+static int64_t vocabulary_size(const tn_lm *lm) {
   const tn_io_info *x = lm->io.logits_info;
   int64_t v = x->rank > 0 ? x->dims[x->rank - 1] : 0;
   return v > 0 ? v : lm->config.vocab;
@@ -77,7 +77,7 @@ static int64_t vocabulary(const tn_lm *lm) {
 
 tn_status tni_chat_append(tn_chat *c, const int32_t *ids, size_t n, tn_error *err) {
   size_t total, bytes;
-  int64_t vocab = vocabulary(c->lm);
+  int64_t vocab = vocabulary_size(c->lm);
   if (!tni_add_size(c->n, n, &total) || total > (size_t)c->lm->context)
     return tni_fail(err, TN_E_LIMIT, "context", "%zu tokens after %zu in the conversation, the context holds %lld", n,
                     c->n, (long long)c->lm->context);
@@ -106,7 +106,7 @@ static void put_ones(void *dst, tn_dtype dt, size_t n) {
   for (size_t i = 0; i < n; i++) tni_put_ints((char *)dst + i * tni_lm_elem_bytes(dt), dt, 1, NULL, 1);
 }
 
-static tn_status fill(tn_chat *c, uint32_t i, size_t past, size_t n, tn_error *err) {
+static tn_status fill_inputs(tn_chat *c, uint32_t i, size_t past, size_t n, tn_error *err) {
   const tni_in *in = &c->lm->io.in[i];
   tn_tensor *t = &c->in[i];
   tni_chat_mem *m = &c->feed[i];
@@ -221,7 +221,7 @@ tn_status tni_chat_step(tn_chat *c, bool last_only, const float **logits, size_t
   if (c->n == c->fed) return tni_fail(err, TN_E_INVALID, "ids", "there is no token to run");
   uint32_t phase = n > 1 || past == 0 ? TN_PHASE_PREFILL : TN_PHASE_DECODE;
   for (uint32_t i = 0; i < io->n_in; i++) {
-    tn_status st = fill(c, i, past, n, err);
+    tn_status st = fill_inputs(c, i, past, n, err);
     if (st != TN_OK) return st;
   }
   if (atomic_load(&c->cancelled)) return tni_fail(err, TN_E_CANCELLED, "chat", "cancelled");

@@ -28,7 +28,7 @@ tn_status tni_chat_keep(tn_chat *c, tn_error *err) {
   return TN_OK;
 }
 
-static void feed(tn_chat *c, size_t at, size_t n) {
+static void feed_ids(tn_chat *c, size_t at, size_t n) {
   const tni_lm_io *io = &c->lm->io;
   for (uint32_t i = 0; i < io->n_in; i++) {
     tn_tensor *t = &c->in[i];
@@ -57,7 +57,8 @@ static tn_status take_logits(tn_chat *c, size_t n, size_t total, bool last_only,
     *logits = (const float *)o->data + (have - want) * v;
     return TN_OK;
   }
-  if (!tni_mul_size(all, v, &bytes) || !tni_mul_size(bytes, sizeof(float), &bytes) || !tni_chat_mem_grow(&c->logits, bytes))
+  if (!tni_mul_size(all, v, &bytes) || !tni_mul_size(bytes, sizeof(float), &bytes) ||
+      !tni_chat_mem_grow(&c->logits, bytes))
     return tni_fail_memory(err, "logits");
   tni_logits_to_f32(o, have, want, v, (float *)c->logits.v + *done * v);
   *done += want;
@@ -81,7 +82,7 @@ static tn_status run_range(tn_chat *c, size_t begin, size_t end, const wanted *w
     const size_t n = end - at < (size_t)c->chunk ? end - at : (size_t)c->chunk;
     const bool takes = want->logits && (!want->last_only || at + n == end);
     if (atomic_load(&c->cancelled)) st = tni_fail(err, TN_E_CANCELLED, "chat", "cancelled");
-    feed(c, at, n);
+    feed_ids(c, at, n);
     c->out_ptr[c->lm->io.logits] = takes ? &c->out[0] : NULL;
     if (st == TN_OK) st = tni_chat_run(c, phase, want->last_only, err);
     if (st == TN_OK && takes) st = take_logits(c, n, total, want->last_only, &done, want->logits, want->vocab, err);

@@ -28,7 +28,7 @@ typedef struct gen {
 
 /* The decoder has seen the conversation, so that the first new token is decoded as a continuation (its space stays).
  * What of that text is not out yet is passed over when it comes. */
-static tn_status prime(gen *g) {
+static tn_status prime_prompt(gen *g) {
   const tn_lm *lm = g->c->lm;
   char *all = NULL;
   const char *t;
@@ -47,7 +47,7 @@ static tn_status prime(gen *g) {
 }
 
 /* Appends text to g->text through the stop strings. */
-static tn_status pass(gen *g, const char *t, size_t len, bool *hit) {
+static tn_status pass_text(gen *g, const char *t, size_t len, bool *hit) {
   size_t drop = g->skip < len ? g->skip : len;
   g->skip -= drop;
   while (drop < len && ((unsigned char)t[drop] & 0xc0) == 0x80) drop++; /* never half a character */
@@ -65,10 +65,10 @@ static tn_status add_text(gen *g, int32_t id, bool last, bool *hit) {
   tni_str_clear(&g->text);
   if (!g->detok) return TN_OK;
   tn_status st = tni_detok_push(g->detok, id, &t, &len, g->err);
-  if (st == TN_OK) st = pass(g, t, len, hit);
+  if (st == TN_OK) st = pass_text(g, t, len, hit);
   if (st != TN_OK || !last || *hit) return st;
   st = tni_detok_finish(g->detok, &t, &len, g->err);
-  if (st == TN_OK) st = pass(g, t, len, hit);
+  if (st == TN_OK) st = pass_text(g, t, len, hit);
   if (st == TN_OK && !*hit) {
     tni_stop_finish(g->stop, &t, &len);
     tni_str_add(&g->text, t, len);
@@ -77,7 +77,7 @@ static tn_status add_text(gen *g, int32_t id, bool last, bool *hit) {
 }
 
 /* Why this token is the last, 0 if it is not (yet). */
-static uint32_t ends(const gen *g, int32_t id) {
+static uint32_t ends_at_token(const gen *g, int32_t id) {
   if (!(g->p->flags & TN_GEN_IGNORE_EOS) && tn_lm_is_eos(g->c->lm, id)) return TN_STOP_EOS;
   if (g->p->max_tokens && g->res.new_tokens + 1 >= g->p->max_tokens) return TN_STOP_LENGTH;
   return g->c->n + 1 >= (size_t)g->c->lm->context ? TN_STOP_CONTEXT : 0;
@@ -89,7 +89,7 @@ static tn_status one_token(gen *g, const float *logits) {
   tn_status st = tni_sampler_pick(g->sampler, logits, &id, g->err);
   if (st != TN_OK) return st;
   tni_sampler_see(g->sampler, id);
-  uint32_t why = ends(g, id);
+  uint32_t why = ends_at_token(g, id);
   st = tni_chat_append(g->c, &id, 1, g->err);
   if (st == TN_OK) st = add_text(g, id, why != 0, &hit);
   if (st == TN_OK && g->text.failed) st = tni_fail_memory(g->err, "text");
@@ -101,7 +101,7 @@ static tn_status one_token(gen *g, const float *logits) {
   return TN_OK;
 }
 
-static tn_status start(gen *g, size_t vocab) {
+static tn_status start_generation(gen *g, size_t vocab) {
   const tn_gen_params *p = g->p;
   tni_sampler_params sp = {p->temperature, p->top_p, p->min_p, p->repeat_penalty, p->top_k, p->seed};
   tn_status st = tni_sampler_create(vocab, &sp, &g->sampler, g->err);
@@ -109,14 +109,14 @@ static tn_status start(gen *g, size_t vocab) {
   return st;
 }
 
-static tn_status loop(gen *g) {
+static tn_status generation_loop(gen *g) {
   const float *logits;
   size_t rows, vocab;
   int64_t t0 = tni_now_ns();
   tn_status st = tni_chat_step(g->c, true, &logits, &rows, &vocab, g->err);
   int64_t t1 = tni_now_ns();
   g->res.prefill_ns = t1 - t0;
-  if (st == TN_OK) st = start(g, vocab);
+  if (st == TN_OK) st = start_generation(g, vocab);
   if (st == TN_OK && g->c->n >= (size_t)g->c->lm->context) g->res.reason = TN_STOP_CONTEXT;
   while (st == TN_OK && !g->res.reason) {
     st = one_token(g, logits);
@@ -127,7 +127,7 @@ static tn_status loop(gen *g) {
 }
 
 /* Parameters are looked at before anything runs. */
-static tn_status check(const tn_gen_params *p, tn_error *err) {
+static tn_status check_gen_params(const tn_gen_params *p, tn_error *err) {
   if (p->n_stop && !p->stop) return tni_fail(err, TN_E_INVALID, "stop", "n_stop is %u and stop is NULL", p->n_stop);
   tni_sampler *s = NULL;
   tni_sampler_params sp = {p->temperature, p->top_p, p->min_p, p->repeat_penalty, p->top_k, p->seed};
@@ -136,7 +136,7 @@ static tn_status check(const tn_gen_params *p, tn_error *err) {
   return st;
 }
 
-static tn_status run(gen *g, const int32_t *ids, size_t n, tn_error *err) {
+static tn_status run_generation(gen *g, const int32_t *ids, size_t n, tn_error *err) {
   tn_chat *c = g->c;
   size_t before = c->n, fed = c->fed;
   tn_status st = tni_chat_append(c, ids, n, err);
@@ -144,8 +144,8 @@ static tn_status run(gen *g, const int32_t *ids, size_t n, tn_error *err) {
     st = tni_fail(err, TN_E_INVALID, "prompt", "it is empty and the model has no BOS token");
   g->res.prompt_tokens = (uint32_t)(c->n - c->fed);
   if (st == TN_OK) st = tni_stop_create(g->p->stop, g->p->n_stop, &g->stop, err);
-  if (st == TN_OK) st = prime(g);
-  if (st == TN_OK) st = loop(g);
+  if (st == TN_OK) st = prime_prompt(g);
+  if (st == TN_OK) st = generation_loop(g);
   if (st != TN_OK && c->fed <= fed) c->n = before; /* the prompt never ran */
   tni_sampler_destroy(g->sampler);
   tni_stop_destroy(g->stop);
@@ -161,10 +161,10 @@ tn_status tn_generate_ids(tn_chat *c, const int32_t *ids, size_t n, const tn_gen
   tn_lm_gen_defaults(c->lm, &defaults);
   gen g = {.c = c, .p = p ? &mine : &defaults, .fn = fn, .user = user, .err = err};
   tn_status st = tni_take(&mine, sizeof mine, p, "tn_gen_params", err);
-  if (st == TN_OK) st = check(g.p, err);
+  if (st == TN_OK) st = check_gen_params(g.p, err);
   if (st != TN_OK) return st;
   atomic_store(&c->cancelled, false);
-  st = run(&g, ids, n, err);
+  st = run_generation(&g, ids, n, err);
   if (st != TN_OK) return st;
   const size_t room = res ? res->h.size : 0; /* the caller's, of whatever version */
   if (room > sizeof(tn_hdr))

@@ -39,7 +39,7 @@ static void resolve_tokens(tn_lm *lm) {
   }
 }
 
-static tn_status load(tn_lm *lm, tn_runtime *rt, const char *path, const tn_lm_opts *o, tn_error *err) {
+static tn_status load_lm(tn_lm *lm, tn_runtime *rt, const char *path, const tn_lm_opts *o, tn_error *err) {
   tni_folder *f = &lm->folder;
   tn_status st = tni_folder_find(path, NULL, f, err);
   if (st != TN_OK) return st;
@@ -68,7 +68,7 @@ tn_status tn_lm_load(tn_runtime *rt, const char *path, const tn_lm_opts *o, tn_l
   if (mine.max_seq < 0) return tni_fail(err, TN_E_INVALID, "max_seq", "%lld", (long long)mine.max_seq);
   tn_lm *lm = calloc(1, sizeof *lm);
   if (!lm) return tni_fail_memory(err, path);
-  st = load(lm, rt, path, &mine, err);
+  st = load_lm(lm, rt, path, &mine, err);
   if (st != TN_OK) {
     tn_lm_destroy(lm);
     return st;
@@ -123,7 +123,7 @@ static tn_status need_tokenizer(const tn_lm *lm, tn_error *err) {
 }
 
 /* As Hugging Face does, BOS comes from the tokenizer's template, or from add_bos_token in tokenizer_config.json. */
-static tn_status encode(const tn_lm *lm, const char *text, size_t n, bool special, tni_ids *ids, tn_error *err) {
+static tn_status encode_text(const tn_lm *lm, const char *text, size_t n, bool special, tni_ids *ids, tn_error *err) {
   tn_status st = need_tokenizer(lm, err);
   if (st == TN_OK && n && !text) st = tni_fail(err, TN_E_INVALID, "text", "NULL");
   if (st == TN_OK) st = tni_tokenizer_encode(lm->tok, text, n, special, ids, err);
@@ -150,7 +150,7 @@ tn_status tni_lm_prompt(const tn_lm *lm, const char *text, size_t n, bool specia
     out->n = 1;
     return TN_OK;
   }
-  tn_status st = encode(lm, text, n, special, out, err);
+  tn_status st = encode_text(lm, text, n, special, out, err);
   if (st == TN_OK && out->n == 0 && special && lm->bos >= 0) out->v[out->n++] = lm->bos;
   return st;
 }
@@ -158,7 +158,7 @@ tn_status tni_lm_prompt(const tn_lm *lm, const char *text, size_t n, bool specia
 tn_status tn_lm_encode(const tn_lm *lm, const char *text, size_t n, int add_special, int32_t **ids, size_t *n_ids,
                        tn_error *err) {
   tni_ids x = {0};
-  tn_status st = encode(lm, text, n, add_special != 0, &x, err);
+  tn_status st = encode_text(lm, text, n, add_special != 0, &x, err);
   if (st != TN_OK) return st;
   *ids = x.v;
   *n_ids = x.n;

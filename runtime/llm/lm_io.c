@@ -27,7 +27,7 @@ size_t tni_lm_elem_bytes(tn_dtype dt) {
   }
 }
 
-static tn_status unsupported(const tn_io_info *x, const char *what, tn_error *err) {
+static tn_status unsupported_input(const tn_io_info *x, const char *what, tn_error *err) {
   return tni_fail(err, TN_E_UNSUPPORTED, x->name, "%s %s", x->name, what);
 }
 
@@ -59,12 +59,14 @@ static bool find_axis(const tn_io_info *x, const char *batch, uint32_t *axis) {
 static tn_status read_past(tn_model *m, const tn_io_info *x, const char *batch, tni_in *in, tn_error *err) {
   tn_dtype dt = x->dtype;
   if (dt != TN_DT_F32 && dt != TN_DT_F16 && dt != TN_DT_BF16)
-    return unsupported(x, "is a cache of an unusual type", err);
-  if (x->rank < 3 || x->rank > 5) return unsupported(x, "is a cache of an unusual rank", err);
-  if (!find_axis(x, batch, &in->axis)) return unsupported(x, "has no single symbolic axis that could be the past", err);
+    return unsupported_input(x, "is a cache of an unusual type", err);
+  if (x->rank < 3 || x->rank > 5) return unsupported_input(x, "is a cache of an unusual rank", err);
+  if (!find_axis(x, batch, &in->axis))
+    return unsupported_input(x, "has no single symbolic axis that could be the past", err);
   if (!find_present(m, tni_input_past(x->name), &in->present))
-    return unsupported(x, "has no present output that continues it", err);
-  if (tn_model_output(m, in->present)->dtype != dt) return unsupported(x, "and its present output differ in type", err);
+    return unsupported_input(x, "has no present output that continues it", err);
+  if (tn_model_output(m, in->present)->dtype != dt)
+    return unsupported_input(x, "and its present output differ in type", err);
   return TN_OK;
 }
 
@@ -73,15 +75,15 @@ static tn_status read_input(tn_model *m, const tn_io_info *x, const char *batch,
   in->role = tni_input_named(x->name);
   if (in->role == TNI_INPUT_PAST) return read_past(m, x, batch, in, err);
   if (in->role == TNI_INPUT_OTHER || in->role == TNI_INPUT_TYPES)
-    return unsupported(x, "is an input that a language model does not have", err);
+    return unsupported_input(x, "is an input that a language model does not have", err);
   bool flag = in->role == TNI_INPUT_USE_CACHE, mask = in->role == TNI_INPUT_MASK;
   bool type = x->dtype == TN_DT_I64 || x->dtype == TN_DT_I32;
   if (flag) type = x->dtype == TN_DT_BOOL;
   if (mask) type |= x->dtype == TN_DT_BOOL;
-  if (!type) return unsupported(x, "has an unusual type", err);
-  if (x->rank != tni_input_rank(in->role)) return unsupported(x, "has an unusual rank", err);
-  if (!flag && x->dims[x->rank - 1] >= 0) return unsupported(x, "has a fixed length", err);
-  if (x->rank == 2 && x->dims[0] > 1) return unsupported(x, "has a fixed batch", err);
+  if (!type) return unsupported_input(x, "has an unusual type", err);
+  if (x->rank != tni_input_rank(in->role)) return unsupported_input(x, "has an unusual rank", err);
+  if (!flag && x->dims[x->rank - 1] >= 0) return unsupported_input(x, "has a fixed length", err);
+  if (x->rank == 2 && x->dims[0] > 1) return unsupported_input(x, "has a fixed batch", err);
   return TN_OK;
 }
 
@@ -94,7 +96,7 @@ static tn_status find_logits(tn_model *m, tni_lm_io *io, tn_error *err) {
   if (found == n) return tni_fail(err, TN_E_UNSUPPORTED, "logits", "the model has no logits output");
   const tn_io_info *x = tn_model_output(m, found);
   if (x->dtype != TN_DT_F32 && x->dtype != TN_DT_F16 && x->dtype != TN_DT_BF16)
-    return unsupported(x, "has an unusual type for logits", err);
+    return unsupported_input(x, "has an unusual type for logits", err);
   io->logits = found;
   io->logits_info = x;
   return TN_OK;

@@ -26,12 +26,12 @@ static uint32_t next32(tni_sampler *s) {
 }
 
 /* [0, 1), 53 bits. */
-static double uniform(tni_sampler *s) {
+static double uniform_draw(tni_sampler *s) {
   uint64_t hi = next32(s), lo = next32(s);
   return (double)((hi << 32 | lo) >> 11) * 0x1p-53;
 }
 
-static tn_status check(const tni_sampler_params *p, tn_error *err) {
+static tn_status check_sampler_params(const tni_sampler_params *p, tn_error *err) {
   if (!(p->temperature >= 0) || isinf(p->temperature))
     return tni_fail(err, TN_E_INVALID, "temperature", "%g is not a number from 0", (double)p->temperature);
   if (!(p->top_p > 0 && p->top_p <= 1))
@@ -44,7 +44,7 @@ static tn_status check(const tni_sampler_params *p, tn_error *err) {
 }
 
 tn_status tni_sampler_create(size_t vocab, const tni_sampler_params *p, tni_sampler **out, tn_error *err) {
-  tn_status st = check(p, err);
+  tn_status st = check_sampler_params(p, err);
   if (st != TN_OK) return st;
   if (vocab == 0 || vocab > INT32_MAX) return tni_fail(err, TN_E_INVALID, "vocabulary", "%zu tokens", vocab);
   tni_sampler *s = calloc(1, sizeof *s);
@@ -75,33 +75,35 @@ void tni_sampler_see(tni_sampler *s, int32_t id) {
   if (id >= 0 && (size_t)id < s->vocab) s->seen[id] = 1;
 }
 
-static bool before(candidate a, candidate b) { return a.logit > b.logit || (a.logit == b.logit && a.id < b.id); }
+static bool is_better_candidate(candidate a, candidate b) {
+  return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
+}
 
 /* Penalized copies into c; the best goes to *best. */
-static tn_status load(tni_sampler *s, const float *logits, candidate *best, tn_error *err) {
+static tn_status load_candidates(tni_sampler *s, const float *logits, candidate *best, tn_error *err) {
   *best = (candidate){-INFINITY, 0};
   for (size_t i = 0; i < s->vocab; i++) {
     float v = logits[i];
     if (isnan(v)) return tni_fail(err, TN_E_INVALID, "logits", "the logit of token %zu is not a number", i);
     if (s->seen[i] && v != 0) v = v > 0 ? v / s->p.repeat_penalty : v * s->p.repeat_penalty;
     s->c[i] = (candidate){v, (int32_t)i};
-    if (before(s->c[i], *best)) *best = s->c[i];
+    if (is_better_candidate(s->c[i], *best)) *best = s->c[i];
   }
   if (best->logit == -INFINITY) return tni_fail(err, TN_E_INVALID, "logits", "no token is possible");
   return TN_OK;
 }
 
-static void sift(candidate *h, size_t n, size_t i) {
+static void sift_candidates(candidate *h, size_t n, size_t i) {
   candidate v = h[i];
   for (size_t c; (c = i * 2 + 1) < n; i = c) {
-    if (c + 1 < n && before(h[c + 1], h[c])) c++;
-    if (!before(h[c], v)) break;
+    if (c + 1 < n && is_better_candidate(h[c + 1], h[c])) c++;
+    if (!is_better_candidate(h[c], v)) break;
     h[i] = h[c];
   }
   h[i] = v;
 }
 
-static double weight(const tni_sampler *s, candidate c, float best) {
+static double candidate_weight(const tni_sampler *s, candidate c, float best) {
   return exp(((double)c.logit - (double)best) / (double)s->p.temperature);
 }
 
@@ -109,48 +111,48 @@ static double weight(const tni_sampler *s, candidate c, float best) {
 static void pop_best(tni_sampler *s, size_t *heap_n) {
   candidate top = s->c[0];
   s->c[0] = s->c[--*heap_n];
-  if (*heap_n) sift(s->c, *heap_n, 0);
+  if (*heap_n) sift_candidates(s->c, *heap_n, 0);
   s->c[*heap_n] = top;
 }
 
 /* Leaves the candidates that pass top-k and top-p in c[*from .. vocab), best last. */
-static void cut(tni_sampler *s, float best, size_t *from) {
+static void cut_candidates(tni_sampler *s, float best, size_t *from) {
   size_t n = s->vocab, k = s->p.top_k ? s->p.top_k : n;
   double total = 0, sum = 0;
   bool by_k = k < n, by_p = s->p.top_p < 1;
   *from = 0;
   if (!by_k && !by_p) return;
-  for (size_t i = n / 2; i-- > 0;) sift(s->c, n, i);
+  for (size_t i = n / 2; i-- > 0;) sift_candidates(s->c, n, i);
   size_t heap_n = n;
   if (by_k) {
     while (heap_n > n - k) pop_best(s, &heap_n);
     *from = heap_n;
   }
   if (!by_p) return;
-  for (size_t i = *from; i < n; i++) total += weight(s, s->c[i], best);
+  for (size_t i = *from; i < n; i++) total += candidate_weight(s, s->c[i], best);
   if (by_k) { /* sorted already: drop from the low end */
     size_t i = n;
-    while (i > *from && sum < (double)s->p.top_p * total) sum += weight(s, s->c[--i], best);
+    while (i > *from && sum < (double)s->p.top_p * total) sum += candidate_weight(s, s->c[--i], best);
     *from = i < n ? i : n - 1;
     return;
   }
   do {
     pop_best(s, &heap_n);
-    sum += weight(s, s->c[heap_n], best);
+    sum += candidate_weight(s, s->c[heap_n], best);
   } while (heap_n && sum < (double)s->p.top_p * total);
   *from = heap_n;
 }
 
-static int32_t draw(tni_sampler *s, size_t from, float best) {
+static int32_t draw_candidate(tni_sampler *s, size_t from, float best) {
   double total = 0, at;
   size_t n = s->vocab, last = n - 1;
   for (size_t i = from; i < n; i++) {
-    double w = weight(s, s->c[i], best);
+    double w = candidate_weight(s, s->c[i], best);
     if (w >= (double)s->p.min_p) total += w;
   }
-  at = uniform(s) * total;
+  at = uniform_draw(s) * total;
   for (size_t i = n; i-- > from;) {
-    double w = weight(s, s->c[i], best);
+    double w = candidate_weight(s, s->c[i], best);
     if (w < (double)s->p.min_p || w == 0) continue;
     last = i;
     if ((at -= w) < 0) break;
@@ -160,14 +162,14 @@ static int32_t draw(tni_sampler *s, size_t from, float best) {
 
 tn_status tni_sampler_pick(tni_sampler *s, const float *logits, int32_t *id, tn_error *err) {
   candidate best;
-  tn_status st = load(s, logits, &best, err);
+  tn_status st = load_candidates(s, logits, &best, err);
   if (st != TN_OK) return st;
   if (s->p.temperature == 0 || isinf(best.logit)) {
     *id = best.id;
     return TN_OK;
   }
   size_t from;
-  cut(s, best.logit, &from);
-  *id = draw(s, from, best.logit);
+  cut_candidates(s, best.logit, &from);
+  *id = draw_candidate(s, from, best.logit);
   return TN_OK;
 }

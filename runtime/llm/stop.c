@@ -50,7 +50,7 @@ void tni_stop_destroy(tni_stop *s) {
 }
 
 /* Begin of the stop string that ends first, the longest of those; SIZE_MAX: none. */
-static size_t find(const tni_stop *s) {
+static size_t find_stop(const tni_stop *s) {
   size_t begin = SIZE_MAX, end = SIZE_MAX;
   for (size_t i = 0; i < s->n; i++) {
     const char *at = memmem(s->held.v, s->held.n, s->v[i].v, s->v[i].n);
@@ -75,7 +75,7 @@ static size_t open_end(const tni_stop *s) {
   return most;
 }
 
-static void give(tni_stop *s, size_t n, const char **out, size_t *len) {
+static void give_text(tni_stop *s, size_t n, const char **out, size_t *len) {
   s->done = n;
   *out = n ? s->held.v : "";
   *len = n;
@@ -87,17 +87,17 @@ tn_status tni_stop_push(tni_stop *s, const char *text, size_t n, const char **ou
   s->done = 0;
   if (!s->hit) tni_str_add(&s->held, text, n);
   if (s->held.failed) return tni_fail_memory(err, "stop");
-  size_t b = s->hit || s->held.n == 0 ? SIZE_MAX : find(s);
+  size_t b = s->hit || s->held.n == 0 ? SIZE_MAX : find_stop(s);
   if (b != SIZE_MAX) {
     s->hit = true;
     s->held.n = b;
   }
   *hit = s->hit;
-  give(s, s->hit ? s->held.n : s->held.n - open_end(s), out, len);
+  give_text(s, s->hit ? s->held.n : s->held.n - open_end(s), out, len);
   return TN_OK;
 }
 
 void tni_stop_finish(tni_stop *s, const char **out, size_t *len) {
   tni_str_drop(&s->held, s->done);
-  give(s, s->held.n, out, len);
+  give_text(s, s->held.n, out, len);
 }

@@ -8,7 +8,7 @@
 #include "runtime/memory/blocks.h"
 #include "runtime/memory/devmem.h"
 
-static uint32_t alignment(const tn_model *m, uint64_t devices) {
+static uint32_t block_alignment(const tn_model *m, uint64_t devices) {
   uint32_t align = 64;
   for (uint32_t d = 0; d < m->rt->n_devs && d < TNI_MEM_DEVICES; d++) {
     if (!(devices >> d & 1)) continue;
@@ -42,7 +42,7 @@ static tn_status find_block(tn_model *m, tni_exec *x, tni_block_kind kind, tni_m
   tn_status st = tni_mem_place(m->rt->devs, users, &homes, err);
   if (st == TN_OK && homes.n > 1) st = refuse_copies(m, &homes, what, err);
   x->blocks[x->n_blocks++] =
-      (tni_block){.kind = kind, .users = users, .align = alignment(m, users.devices), .n_homes = homes.n};
+      (tni_block){.kind = kind, .users = users, .align = block_alignment(m, users.devices), .n_homes = homes.n};
   return st;
 }
 
@@ -51,7 +51,7 @@ static const char *name_of(const tn_model *m, const tni_region *r) {
 }
 
 static tn_status place_region(tn_model *m, tni_exec *x, tni_region *r, tn_error *err) {
-  const uint32_t align = alignment(m, r->users.devices);
+  const uint32_t align = block_alignment(m, r->users.devices);
   if (align > r->align) r->align = align;
   r->block = TN_NONE;
   if (tni_is_fed(r)) x->feeds |= r->users.devices;

@@ -15,7 +15,7 @@ static uint64_t next_random(uint64_t *s) {
   return z ^ z >> 31;
 }
 
-static uint64_t plus(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
+static uint64_t plus_saturated(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
 
 /* --- tasks that are ready ---------------------------------------------------------------------------------------- */
 
@@ -48,7 +48,7 @@ static tn_status make_front(const tni_taskgraph *g, front *f) {
   return TN_OK;
 }
 
-static void restart(front *f, const tni_taskgraph *g) {
+static void restart_front(front *f, const tni_taskgraph *g) {
   f->n_ready = 0;
   for (uint32_t t = 0; t < g->n; t++) {
     f->waits[t] = g->first[t + 1] - g->first[t];
@@ -57,7 +57,7 @@ static void restart(front *f, const tni_taskgraph *g) {
 }
 
 /* Takes ready[i]; what it was waited for becomes ready after the others. */
-static uint32_t take(front *f, uint32_t i) {
+static uint32_t take_ready(front *f, uint32_t i) {
   uint32_t t = f->ready[i];
   memmove(f->ready + i, f->ready + i + 1, (f->n_ready - i - 1) * sizeof *f->ready);
   f->n_ready--;
@@ -69,8 +69,9 @@ static uint32_t take(front *f, uint32_t i) {
 tn_status tni_order_random(const tni_taskgraph *g, uint64_t seed, uint32_t *order) {
   front f;
   tn_status st = make_front(g, &f);
-  if (st == TN_OK) restart(&f, g);
-  for (uint32_t p = 0; st == TN_OK && p < g->n; p++) order[p] = take(&f, (uint32_t)(next_random(&seed) % f.n_ready));
+  if (st == TN_OK) restart_front(&f, g);
+  for (uint32_t p = 0; st == TN_OK && p < g->n; p++)
+    order[p] = take_ready(&f, (uint32_t)(next_random(&seed) % f.n_ready));
   free_front(&f);
   return st;
 }
@@ -110,21 +111,21 @@ static void restart_walk(walk *w) {
 }
 
 /* Bytes that task t would begin and end to use. */
-static void change(const walk *w, uint32_t t, uint64_t *more, uint64_t *less) {
+static void change_of_task(const walk *w, uint32_t t, uint64_t *more, uint64_t *less) {
   *more = *less = 0;
   for (uint32_t k = w->first[t]; k < w->first[t + 1]; k++) {
     const tni_life *l = &w->lives[w->life[k]];
-    if (w->left[w->life[k]] == l->n_tasks) *more = plus(*more, l->bytes);
-    if (w->left[w->life[k]] == 1) *less = plus(*less, l->bytes);
+    if (w->left[w->life[k]] == l->n_tasks) *more = plus_saturated(*more, l->bytes);
+    if (w->left[w->life[k]] == 1) *less = plus_saturated(*less, l->bytes);
   }
 }
 
 /* Runs t: what is live while it runs. */
-static uint64_t step(walk *w, uint32_t t) {
+static uint64_t step_walk(walk *w, uint32_t t) {
   uint64_t more, less;
-  change(w, t, &more, &less);
+  change_of_task(w, t, &more, &less);
   for (uint32_t k = w->first[t]; k < w->first[t + 1]; k++) w->left[w->life[k]]--;
-  uint64_t during = plus(w->live, more);
+  uint64_t during = plus_saturated(w->live, more);
   w->live = during - less;
   return during;
 }
@@ -135,7 +136,7 @@ static uint32_t best_ready(const walk *w, const front *f, bool deep) {
   int64_t best_net = INT64_MAX;
   for (uint32_t i = 0; i < f->n_ready; i++) {
     uint64_t more, less;
-    change(w, f->ready[i], &more, &less);
+    change_of_task(w, f->ready[i], &more, &less);
     int64_t net = (int64_t)(more - less);
     bool tie = net == best_net && (deep || f->ready[i] < f->ready[best]);
     if (i && net >= best_net && !tie) continue;
@@ -148,16 +149,16 @@ static uint32_t best_ready(const walk *w, const front *f, bool deep) {
 /* Candidate c into order; its peak. */
 static uint64_t make_candidate(walk *w, front *f, uint32_t c, uint32_t *order) {
   uint64_t peak = 0, seed = c;
-  restart(f, w->g);
+  restart_front(f, w->g);
   restart_walk(w);
   for (uint32_t p = 0; p < w->g->n; p++) {
     uint32_t t = p;
     if (c >= 3 && next_random(&seed) % 8 == 0)
-      t = take(f, (uint32_t)(next_random(&seed) % f->n_ready));
+      t = take_ready(f, (uint32_t)(next_random(&seed) % f->n_ready));
     else if (c)
-      t = take(f, best_ready(w, f, c != 2));
+      t = take_ready(f, best_ready(w, f, c != 2));
     order[p] = t;
-    uint64_t during = step(w, t);
+    uint64_t during = step_walk(w, t);
     if (during > peak) peak = during;
   }
   return peak;

@@ -25,7 +25,7 @@ int64_t tni_chunk_padded(const tn_model *m, int64_t n) {
   return chunk ? chunk : n;
 }
 
-static int64_t rounded(int64_t n, int64_t to) { return to > 1 ? (n + to - 1) / to * to : n; }
+static int64_t rounded_to_bucket(int64_t n, int64_t to) { return to > 1 ? (n + to - 1) / to * to : n; }
 
 /* What lengths of the context are multiples of: what the profile says, in multiples of what the devices need; 0: they
  * need nothing, nor does the profile. */
@@ -37,7 +37,7 @@ static int64_t bucket_of(const tn_model *m) {
 
 int64_t tni_chunk_capacity(const tn_model *m, int64_t positions) {
   const int64_t room = tni_chunk_room(m, positions);
-  return m->roles.exact ? room : rounded(room, bucket_of(m));
+  return m->roles.exact ? room : rounded_to_bucket(room, bucket_of(m));
 }
 
 int64_t tni_chunk_step(const tn_model *m, int64_t positions) {
@@ -48,7 +48,7 @@ int64_t tni_chunk_step(const tn_model *m, int64_t positions) {
 int64_t tni_chunk_total(const tn_model *m, int64_t capacity, int64_t valid) {
   if (m->roles.exact) return valid;
   const int64_t bucket = bucket_of(m);
-  return bucket ? rounded(valid, bucket) : capacity;
+  return bucket ? rounded_to_bucket(valid, bucket) : capacity;
 }
 
 int64_t tni_chunk_rows(const tn_model *m, uint32_t rows, int64_t n) {

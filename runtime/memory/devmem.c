@@ -30,7 +30,7 @@ static uint64_t round_up(uint64_t n, uint64_t to) { return (n + to - 1) / to * t
 static const tn_caps *caps_of(const tni_dev *devs, uint32_t d) { return devs[d].device->caps; }
 
 /* What a home made by `owner` can be reached by. A descriptor can be mapped by the host, and then it is a pointer. */
-static uint32_t exports(const tni_dev *devs, uint32_t owner) {
+static uint32_t exported_kinds(const tni_dev *devs, uint32_t owner) {
   if (owner == TN_NONE) return KIND(TN_MEM_FD) | KIND(TN_MEM_HOST_PTR);
   const uint32_t kinds = devs[owner].device->share ? caps_of(devs, owner)->export_kinds : 0;
   return kinds & KIND(TN_MEM_FD) ? kinds | KIND(TN_MEM_HOST_PTR) : kinds;
@@ -39,7 +39,7 @@ static uint32_t exports(const tni_dev *devs, uint32_t owner) {
 /* How device d imports what owner made; TN_MEM_NEW: it cannot. */
 static uint32_t import_kind(const tni_dev *devs, uint32_t d, uint32_t owner) {
   static const uint32_t order[] = {TN_MEM_FD, TN_MEM_DMABUF, TN_MEM_HOST_PTR};
-  const uint32_t both = exports(devs, owner) & caps_of(devs, d)->import_kinds;
+  const uint32_t both = exported_kinds(devs, owner) & caps_of(devs, d)->import_kinds;
   for (size_t i = 0; i < sizeof order / sizeof *order; i++)
     if (both & KIND(order[i])) return order[i];
   return TN_MEM_NEW;
@@ -110,7 +110,7 @@ static void *large_pages(uint64_t align, uint64_t bytes) {
 
 uint64_t tni_slab_bytes(uint64_t bytes) { return round_up(bytes ? bytes : 1, PAGE); }
 
-static void touch(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+static void touch_pages(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   volatile char *base = arg;
   (void)worker;
   for (int64_t i = begin; i < end; i++) base[i * HUGE_PAGE] = 0;
@@ -126,7 +126,7 @@ tni_slab *tni_slab_create(uint64_t bytes, tni_pool *pool) {
     return NULL;
   }
   /* Guards and the first step come to nearly all large pages, and one thread would clear most of them. */
-  tni_pool_for(pool, (int64_t)(bytes / HUGE_PAGE), 1, touch, s->base);
+  tni_pool_for(pool, (int64_t)(bytes / HUGE_PAGE), 1, touch_pages, s->base);
   return s;
 }
 
@@ -218,7 +218,7 @@ static tn_status create_buffer(tni_mem *m, uint32_t h, uint32_t d, tn_buffer_req
 }
 
 /* What the owner of home h gives of its memory as `kind`. fd: to be closed, or -1. */
-static tn_status share(tni_mem *m, uint32_t h, uint32_t kind, tn_buffer_req *out, tn_error *err) {
+static tn_status share_buffer(tni_mem *m, uint32_t h, uint32_t kind, tn_buffer_req *out, tn_error *err) {
   uint32_t i = 0;
   while (m->parts[i].home != h) i++;
   const tni_mem_part *p = &m->parts[i];
@@ -238,7 +238,7 @@ static tn_status share(tni_mem *m, uint32_t h, uint32_t kind, tn_buffer_req *out
 /* The host's own mapping of what the owner gives as a descriptor. */
 static tn_status map_shared(tni_mem *m, uint32_t h, tn_error *err) {
   tn_buffer_req got;
-  tn_status st = share(m, h, TN_MEM_FD, &got, err);
+  tn_status st = share_buffer(m, h, TN_MEM_FD, &got, err);
   if (st != TN_OK) return st;
   void *p = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, got.fd, (off_t)got.offset);
   close(got.fd);
@@ -250,7 +250,7 @@ static tn_status map_shared(tni_mem *m, uint32_t h, tn_error *err) {
   return TN_OK;
 }
 
-static tn_status import(tni_mem *m, uint32_t h, uint32_t d, int fd, const tni_mem_spec *spec, tn_error *err) {
+static tn_status import_buffer(tni_mem *m, uint32_t h, uint32_t d, int fd, const tni_mem_spec *spec, tn_error *err) {
   const uint32_t owner = m->homes.v[h].owner, kind = import_kind(m->devs, d, owner);
   tn_buffer_req req = {.kind = kind, .fd = -1, .flags = TN_BUF_HOST};
   tn_status st = TN_OK;
@@ -264,7 +264,7 @@ static tn_status import(tni_mem *m, uint32_t h, uint32_t d, int fd, const tni_me
     if (!m->host[h]) st = map_shared(m, h, err);
     got.ptr = m->host[h];
   } else {
-    st = share(m, h, kind, &got, err);
+    st = share_buffer(m, h, kind, &got, err);
   }
   if (st != TN_OK) return st;
   req.fd = kind == TN_MEM_HOST_PTR ? -1 : got.fd;
@@ -296,7 +296,7 @@ static tn_status make_home(tni_mem *m, uint32_t h, const tni_mem_spec *spec, tn_
     st = create_buffer(m, h, home->owner, &req, spec, err);
   }
   for (uint32_t d = 0; st == TN_OK && d < TNI_MEM_DEVICES; d++)
-    if (home->devices >> d & 1 && d != home->owner) st = import(m, h, d, fd, spec, err);
+    if (home->devices >> d & 1 && d != home->owner) st = import_buffer(m, h, d, fd, spec, err);
   if (fd >= 0) close(fd);
   return st;
 }

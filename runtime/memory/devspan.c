@@ -76,7 +76,7 @@ static tn_status take_cpu(tni_span *s, uint32_t h, uint32_t access, tn_error *er
 }
 
 /* From a home that has the last content to h. */
-static tn_status carry(tni_span *s, uint32_t h, tn_error *err) {
+static tn_status carry_span(tni_span *s, uint32_t h, tn_error *err) {
   tni_span to = {.mem = s->mem, .offset = s->offset, .bytes = s->bytes};
   tn_status st = take_cpu(s, (uint32_t)__builtin_ctz(s->valid), TN_READ, err);
   const void *from = s->ptr;
@@ -216,7 +216,7 @@ tn_status tni_span_take(tni_span *s, uint32_t dev, uint32_t access, tn_error *er
   } else {
     st = tni_span_release(s, err);
     if (st == TN_OK && !m->open[h]) st = release_sharing(s, err);
-    if (st == TN_OK && access && access != TN_WRITE && s->valid && !(s->valid >> h & 1)) st = carry(s, h, err);
+    if (st == TN_OK && access && access != TN_WRITE && s->valid && !(s->valid >> h & 1)) st = carry_span(s, h, err);
     s->ptr = m->open[h] ? (char *)m->host[h] + s->offset : NULL;
   }
   if (st != TN_OK) return st;

@@ -22,7 +22,7 @@ static tn_id symbol_at(const tn_model *m, const tni_value *v, uint32_t axis) {
 
 /* Models without caches that can be kept: [batch, sequence] of the first rank-2 input; the other symbol of a past one.
  */
-static symbols guess(const tn_model *m) {
+static symbols guess_symbols(const tn_model *m) {
   symbols r = {TN_NONE, TN_NONE};
   tn_id batch = TN_NONE;
   for (uint32_t i = 0; i < m->graph->n_inputs; i++) {
@@ -58,9 +58,9 @@ int64_t tni_limit_capacity(const tn_model *m) { return tni_chunk_capacity(m, tni
 
 /* A step of `step` positions (unless they are fixed) at the end of the context, or, where caches are not kept and the
  * whole prompt goes at once, at its beginning. */
-static tn_status fill(const tn_model *m, int64_t step, bool at_end, int64_t *dims, tn_error *err) {
+static tn_status fill_limits(const tn_model *m, int64_t step, bool at_end, int64_t *dims, tn_error *err) {
   const uint32_t n = tni_ex_n_symbols(m->graph->exprs);
-  symbols r = m->roles.why_not ? guess(m) : (symbols){TN_NONE, m->roles.past};
+  symbols r = m->roles.why_not ? guess_symbols(m) : (symbols){TN_NONE, m->roles.past};
   if (!m->roles.why_not) (void)tni_ex_is_sym(m->graph->exprs, m->roles.step, &r.step);
   tn_status st = fixed_dims(m, dims, n, err);
   if (st != TN_OK) return st;
@@ -81,9 +81,9 @@ int64_t tni_limit_step(const tn_model *m) {
 }
 
 tn_status tni_limit_dims(const tn_model *m, bool decode, int64_t *dims, tn_error *err) {
-  return fill(m, decode ? 1 : tni_limit_step(m), !m->roles.why_not || decode, dims, err);
+  return fill_limits(m, decode ? 1 : tni_limit_step(m), !m->roles.why_not || decode, dims, err);
 }
 
 tn_status tni_limit_context(const tn_model *m, int64_t *dims, tn_error *err) {
-  return fill(m, tni_limit_longest(m), false, dims, err);
+  return fill_limits(m, tni_limit_longest(m), false, dims, err);
 }

@@ -45,7 +45,7 @@ static uint64_t place_feeds(tni_sizing *z) {
 }
 
 /* Where engines work beside the CPU or beside each other nothing waits for memory; elsewhere it is least. */
-static tn_status spread(const tni_sizing *z, tni_life *lives, uint32_t n, uint64_t *bytes) {
+static tn_status spread_lives(const tni_sizing *z, tni_life *lives, uint32_t n, uint64_t *bytes) {
   tn_status st = tni_exec_overlaps(z->x, z->m->flags) ? tni_lives_spread(&z->x->graph, lives, n, bytes) : TN_E_LIMIT;
   return st == TN_E_LIMIT ? tni_lives_plan(lives, n, bytes) : st;
 }
@@ -55,7 +55,7 @@ static tn_status place_arena(tni_sizing *z, uint32_t block, uint64_t *bytes, tni
   tni_life *lives;
   uint32_t n;
   tn_status st = tni_lives_make(z, block, &lives, &n);
-  if (st == TN_OK) st = spread(z, lives, n, bytes);
+  if (st == TN_OK) st = spread_lives(z, lives, n, bytes);
   n = 0;
   for (uint32_t i = 0; st == TN_OK && i < z->x->n_regions; i++)
     if (z->x->regions[i].block == block) z->regions[i].offset = lives[n++].offset;
@@ -73,7 +73,7 @@ static tn_status place_arena(tni_sizing *z, uint32_t block, uint64_t *bytes, tni
 }
 
 /* Bytes of every block. graph: the exec's with the edges that the offsets need, or NULL. */
-static tn_status place(tni_sizing *z, uint64_t *bytes, tni_taskgraph *graph) {
+static tn_status size_blocks(tni_sizing *z, uint64_t *bytes, tni_taskgraph *graph) {
   tn_status st = TN_OK;
   if (graph) tni_taskgraph_destroy(graph);
   for (uint32_t b = 0; st == TN_OK && b < z->x->n_blocks; b++) {
@@ -106,7 +106,7 @@ tn_status tni_memory_measure(tn_model *m, tni_exec *x, const int64_t *const *dim
   }
   uint64_t *bytes = calloc(x->n_blocks + 1, sizeof *bytes);
   if (st == TN_OK && !bytes) st = tni_fail_memory(err, NULL);
-  if (st == TN_OK) st = place(&z, bytes, NULL);
+  if (st == TN_OK) st = size_blocks(&z, bytes, NULL);
   *arena = 0;
   if (st == TN_OK) *outputs = place_feeds(&z) * (uint64_t)__builtin_popcountll(x->feeds);
   for (uint32_t b = 0; st == TN_OK && b < x->n_blocks; b++)
@@ -133,7 +133,7 @@ static void drop_args(tni_sexec *x) {
 }
 
 /* At least spec->bytes of memory; what it held is lost. */
-static tn_status grow(tn_session *s, tni_sexec *x, tni_mem *m, tni_mem_spec *spec, tn_error *err) {
+static tn_status grow_memory(tn_session *s, tni_sexec *x, tni_mem *m, tni_mem_spec *spec, tn_error *err) {
   if (m->devs && spec->bytes <= m->bytes) return TN_OK;
   if (m->devs) spec->bytes += spec->bytes / 4;
   if (spec->users.devices) drop_args(x);
@@ -152,7 +152,7 @@ static tn_status grow_block(tn_session *s, tni_sexec *x, uint32_t b, uint64_t by
                        .watched = s->model->rt->checked,
                        .shm = s->model->rt->shm,
                        .what = k->kind == TNI_B_OUTPUT ? "outputs" : "activations"};
-  return grow(s, x, &x->mems[b], &spec, err);
+  return grow_memory(s, x, &x->mems[b], &spec, err);
 }
 
 static tn_status grow_feeds(tn_session *s, tni_sexec *x, uint64_t bytes, tn_error *err) {
@@ -166,7 +166,7 @@ static tn_status grow_feeds(tn_session *s, tni_sexec *x, uint64_t bytes, tn_erro
                          .zero = true,
                          .shm = s->model->rt->shm,
                          .what = "inputs"};
-    st = grow(s, x, &x->feeds[d], &spec, err);
+    st = grow_memory(s, x, &x->feeds[d], &spec, err);
     x->feed_spans[d] = (tni_span){.mem = &x->feeds[d], .bytes = bytes};
   }
   return st;
@@ -181,7 +181,7 @@ static tn_status release_all(tni_sexec *x, tn_error *err) {
 }
 
 /* Where every region lies, for the sizes of these dims. */
-static void point(tni_sexec *x) {
+static void point_slots(tni_sexec *x) {
   for (uint32_t i = 0; i < x->exec->n_regions; i++) {
     const tni_region *r = &x->exec->regions[i];
     tni_sregion *q = &x->regions[i];
@@ -214,7 +214,7 @@ static int64_t round_up(int64_t d) {
   return d > BUCKET ? (d + BUCKET - 1) / BUCKET * BUCKET : d < 1 ? d : p;
 }
 
-static uint64_t largest(const tni_sizing *z) {
+static uint64_t largest_region(const tni_sizing *z) {
   uint64_t most = 0;
   for (uint32_t i = 0; i < z->x->n_regions; i++)
     if (z->regions[i].bytes > most) most = z->regions[i].bytes;
@@ -226,7 +226,7 @@ static uint64_t largest(const tni_sizing *z) {
 static tn_status make_room(tni_sexec *x, tni_sizing *z) {
   enum { PROPORTION = 4, SMALL = 1 << 20 };
   const int64_t *dims = z->dims;
-  const uint64_t exact = largest(z);
+  const uint64_t exact = largest_region(z);
   uint32_t n = z->x->view.n_symbols;
   tn_error *err = z->err;
   tni_sizes_room(z, !x->placed); /* what was reserved stays */
@@ -236,7 +236,7 @@ static tn_status make_room(tni_sexec *x, tni_sizing *z) {
   for (uint32_t i = 0; i < n; i++) up[i] = round_up(dims[i]);
   z->dims = up;
   z->err = NULL;
-  if (tni_sizes(z) == TN_OK && largest(z) / PROPORTION <= exact + SMALL) tni_sizes_room(z, true);
+  if (tni_sizes(z) == TN_OK && largest_region(z) / PROPORTION <= exact + SMALL) tni_sizes_room(z, true);
   z->dims = dims;
   z->err = err;
   free(up);
@@ -246,7 +246,7 @@ static tn_status make_room(tni_sexec *x, tni_sizing *z) {
 static tn_status place_all(tn_session *s, tni_sexec *x, tni_sizing *z) {
   uint64_t *bytes = calloc(x->exec->n_blocks + 1, sizeof *bytes);
   tn_status st = bytes ? make_room(x, z) : tni_fail_memory(z->err, NULL);
-  if (st == TN_OK) st = place(z, bytes, x->executor ? &x->graph : NULL);
+  if (st == TN_OK) st = size_blocks(z, bytes, x->executor ? &x->graph : NULL);
   for (uint32_t b = 0; st == TN_OK && b < x->exec->n_blocks; b++) st = grow_block(s, x, b, bytes[b], z->err);
   if (st == TN_OK) st = grow_feeds(s, x, place_feeds(z), z->err);
   x->placed = st == TN_OK;
@@ -261,7 +261,7 @@ tn_status tni_memory_plan(tn_session *s, tni_sexec *x, const int64_t *dims, tn_e
   if (st == TN_OK) st = release_all(x, err);
   if (st == TN_OK && !(x->placed && has_room(&z))) st = place_all(s, x, &z);
   if (st != TN_OK) return st;
-  point(x);
+  point_slots(x);
   x->guarded = true;
   return write_steps(s, x, dims, err);
 }

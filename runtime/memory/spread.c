@@ -45,7 +45,7 @@ static tn_status find_place(const tni_reach *r, tni_life *const *placed, uint32_
   return at > UINT64_MAX - l->bytes ? TN_E_LIMIT : TN_OK;
 }
 
-static void insert(tni_life **placed, uint32_t n, tni_life *l) {
+static void insert_life(tni_life **placed, uint32_t n, tni_life *l) {
   uint32_t i = n;
   for (; i > 0 && placed[i - 1]->offset > l->offset; i--) placed[i] = placed[i - 1];
   placed[i] = l;
@@ -64,7 +64,7 @@ tn_status tni_lives_spread(const tni_taskgraph *g, tni_life *lives, uint32_t n, 
     l->offset = 0;
     if (!l->bytes) continue;
     st = find_place(&r, placed, i, l);
-    if (st == TN_OK) insert(placed, i, l);
+    if (st == TN_OK) insert_life(placed, i, l);
     if (st == TN_OK && l->offset + l->bytes > *arena) *arena = l->offset + l->bytes;
   }
   tni_reach_destroy(&r);

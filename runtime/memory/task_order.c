@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/memory/choose_order.h"
 #include "runtime/memory/blocks.h"
+#include "runtime/memory/choose_order.h"
 #include "runtime/memory/limits.h"
 #include "runtime/memory/sizes.h"
 
@@ -53,7 +53,7 @@ static bool is_kept(const tni_exec *x, uint32_t object) {
 
 /* Pairs of accesses to one such object, of which one writes. All pieces have the same writers: each waits for the last
  * piece's, so nothing needs an edge to an earlier one. */
-static tn_status carry(const tn_model *m, tni_exec *x, const tni_access *a, uint32_t n, tn_status st) {
+static tn_status carry_edges(const tn_model *m, tni_exec *x, const tni_access *a, uint32_t n, tn_status st) {
   tni_edges e = {0};
   for (uint32_t i = 0; st == TN_OK && i < n; i++)
     for (uint32_t k = 0; st == TN_OK && k < n; k++)
@@ -78,7 +78,7 @@ static tn_status add_carried(const tn_model *m, tni_exec *x) {
       const uint32_t o = object_of(x, &x->tasks[t], u, first_slot);
       if (o != TN_NONE && is_kept(x, o)) a[n++] = (tni_access){t, o, x->tasks[t].info->uses[u].access};
     }
-  tn_status st = carry(m, x, a, n, a && first_slot ? TN_OK : TN_E_NO_MEMORY);
+  tn_status st = carry_edges(m, x, a, n, a && first_slot ? TN_OK : TN_E_NO_MEMORY);
   free(first_slot);
   free(a);
   return st;
@@ -141,7 +141,7 @@ static tn_status make_users(tn_model *m, tni_exec *x) {
 }
 
 /* The best order at dims; order->task NULL: dims that the model's shapes contradict. */
-static tn_status choose(tn_model *m, tni_exec *x, const int64_t *dims, tni_order *order) {
+static tn_status choose_task_order(tn_model *m, tni_exec *x, const int64_t *dims, tni_order *order) {
   tni_life *lives = NULL;
   uint32_t n = 0;
   tn_error why;
@@ -164,7 +164,7 @@ static tn_status choose(tn_model *m, tni_exec *x, const int64_t *dims, tni_order
   return st == TN_E_LIMIT ? TN_OK : st;
 }
 
-static tn_status reorder(tni_exec *x, const uint32_t *order) {
+static tn_status reorder_tasks(tni_exec *x, const uint32_t *order) {
   tni_etask *tasks = calloc((size_t)x->n_tasks + 1, sizeof *tasks);
   tni_taskgraph g = {0};
   tn_status st = tasks ? tni_taskgraph_permute(&x->graph, order, &g) : TN_E_NO_MEMORY;
@@ -187,8 +187,8 @@ tn_status tni_exec_order(tn_model *m, tni_exec *x, tn_error *err) {
   st = dims ? make_graph(x) : TN_E_NO_MEMORY;
   if (st == TN_OK) st = make_users(m, x);
   if (st == TN_OK && tni_limit_dims(m, x->phase == TN_PHASE_DECODE, dims, NULL) == TN_OK) {
-    st = choose(m, x, dims, &order);
-    if (st == TN_OK && order.task && order.chosen) st = reorder(x, order.task);
+    st = choose_task_order(m, x, dims, &order);
+    if (st == TN_OK && order.task && order.chosen) st = reorder_tasks(x, order.task);
   }
   if (st == TN_OK && x->chunk) st = add_carried(m, x);
   free(order.task);
@@ -199,7 +199,7 @@ tn_status tni_exec_order(tn_model *m, tni_exec *x, tn_error *err) {
 
 tn_status tni_exec_bound(tn_model *m, tni_exec *x, const int64_t *dims, uint64_t *bound, tn_error *err) {
   tni_order order;
-  tn_status st = choose(m, x, dims, &order);
+  tn_status st = choose_task_order(m, x, dims, &order);
   *bound = order.bound;
   free(order.task);
   return st == TN_OK ? st : tni_fail_memory(err, m->path);

@@ -8,8 +8,8 @@
 #include "runtime/onnx/convert.h"
 
 /* Parameters and results of the body by name. */
-static tn_status bind(tni_import *c, tni_scope *b, const Onnx__FunctionProto *fn, const tn_id *in, uint32_t n_in,
-                      const tn_id *out, uint32_t n_out) {
+static tn_status bind_call(tni_import *c, tni_scope *b, const Onnx__FunctionProto *fn, const tn_id *in, uint32_t n_in,
+                           const tn_id *out, uint32_t n_out) {
   uint64_t known;
   for (size_t i = 0; i < fn->n_input; i++) {
     if (tni_map_get_str(b->names, fn->input[i], &known))
@@ -73,7 +73,7 @@ tn_status tni_inline_call(tni_import *c, tni_scope *s, const Onnx__FunctionProto
   b.n_opsets = fn->n_opset_import ? fn->n_opset_import : s->n_opsets;
   b.names = tni_map_create();
   b.results = tni_map_create();
-  st = b.names && b.results ? bind(c, &b, fn, in, n_in, out, n_out) : tni_fail_memory(c->err, c->file);
+  st = b.names && b.results ? bind_call(c, &b, fn, in, n_in, out, n_out) : tni_fail_memory(c->err, c->file);
   if (!st) st = tni_convert_nodes(c, &b, fn->node, fn->n_node, NULL, 0);
   if (!st) st = check_results(c, &b, fn, out, n_out);
   tni_map_destroy(b.names);

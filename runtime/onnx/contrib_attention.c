@@ -21,7 +21,7 @@ static bool heads_of(tni_emit *e, int64_t *heads) {
   return e->st == TN_OK;
 }
 
-static void apply(tni_emit *e, const attention *a, tni_em_node *n) {
+static void apply_attention(tni_emit *e, const attention *a, tni_em_node *n) {
   static const int64_t perm[] = {0, 2, 1, 3}, back[] = {0, 0, -1};
   const int64_t split[] = {0, 0, a->heads, -1};
   const float scale = tni_em_float(e, "scale", 0);
@@ -40,14 +40,14 @@ static void apply(tni_emit *e, const attention *a, tni_em_node *n) {
 }
 
 /* T of the keys: what came before and what comes now; int64 [1]. */
-static tn_id total(tni_emit *e, tn_id k, int64_t axis, tn_id past) {
+static tn_id total_length(tni_emit *e, tn_id k, int64_t axis, tn_id past) {
   const tn_id now = tni_em_shape(e, k, axis, axis + 1);
   return past == TN_NONE ? now : tni_em_2(e, "Add", tni_em_shape(e, past, 2, 3), now);
 }
 
 /* --- Attention --- */
 
-static void cut(tni_emit *e, tn_id all, tn_id *q, tn_id *k, tn_id *v) {
+static void cut_qkv(tni_emit *e, tn_id all, tn_id *q, tn_id *k, tn_id *v) {
   const int64_t *sizes;
   const size_t n = tni_em_ints(e, "qkv_hidden_sizes", &sizes);
   tn_id part[3];
@@ -70,17 +70,17 @@ static void take_past(tni_emit *e, tn_id past, attention *a) {
 }
 
 /* packed: what x gave, [B, S, Dq + Dk + Dv]. */
-static void attend(tni_emit *e, attention *a, tn_id x, tn_id packed, tn_id mask, tn_id past, tn_id added) {
+static void attend_packed(tni_emit *e, attention *a, tn_id x, tn_id packed, tn_id mask, tn_id past, tn_id added) {
   static const int64_t zero = 0;
   if (tni_em_int(e, "do_rotary", 0) || tni_em_int(e, "past_present_share_buffer", 0))
     tni_em_fail(e, TN_E_UNSUPPORTED, "do_rotary or a shared buffer");
-  cut(e, packed, &a->q, &a->k, &a->v);
+  cut_qkv(e, packed, &a->q, &a->k, &a->v);
   take_past(e, past, a);
   const float filter = tni_em_float(e, "mask_filter_value", -10000.0f);
-  const tn_id T = mask == TN_NONE ? TN_NONE : total(e, x, 1, a->past_k);
+  const tn_id T = mask == TN_NONE ? TN_NONE : total_length(e, x, 1, a->past_k);
   a->mask = tni_em_add(e, tni_contrib_mask(e, mask, x, T, filter, tni_em_float_dtype(e, e->d->n_in)), added);
   tni_em_node n;
-  apply(e, a, &n);
+  apply_attention(e, a, &n);
   if (!tni_em_wants(e, 1)) return;
   const tn_id both[] = {tni_em_unsqueeze(e, n.out[1], &zero, 1), tni_em_unsqueeze(e, n.out[2], &zero, 1)};
   tni_em_give(e, 1, tni_em_concat(e, both, 2, 0));
@@ -102,8 +102,8 @@ void tni_contrib_attention(tni_emit *e) {
   if (!tni_em_knows(e, 6, 2, attention_names) || !heads_of(e, &a.heads)) return;
   if (tni_em_in(e, 1) == TN_NONE) tni_em_fail(e, TN_E_INVALID, "no weights");
   const tn_id x = tni_em_in(e, 0);
-  attend(e, &a, x, tni_em_add(e, tni_em_2(e, "MatMul", x, tni_em_in(e, 1)), tni_em_in(e, 2)), tni_em_in(e, 3),
-         tni_em_in(e, 4), tni_em_in(e, 5));
+  attend_packed(e, &a, x, tni_em_add(e, tni_em_2(e, "MatMul", x, tni_em_in(e, 1)), tni_em_in(e, 2)), tni_em_in(e, 3),
+                tni_em_in(e, 4), tni_em_in(e, 5));
 }
 
 /* operands: input, weight, bias, input_scale, weight_scale, mask_index, input_zero_point, weight_zero_point, past. */
@@ -111,16 +111,16 @@ void tni_contrib_qattention(tni_emit *e) {
   attention a = {.q = TN_NONE};
   if (!tni_em_knows(e, 9, 2, attention_names) || !heads_of(e, &a.heads)) return;
   const tn_id x = tni_em_in(e, 0);
-  attend(e, &a, x,
-         tni_contrib_integer_product(e, x, tni_em_in(e, 1), tni_em_in(e, 6), tni_em_in(e, 7), tni_em_in(e, 3),
-                                     tni_em_in(e, 4), tni_em_in(e, 2)),
-         tni_em_in(e, 5), tni_em_in(e, 8), TN_NONE);
+  attend_packed(e, &a, x,
+                tni_contrib_integer_product(e, x, tni_em_in(e, 1), tni_em_in(e, 6), tni_em_in(e, 7), tni_em_in(e, 3),
+                                            tni_em_in(e, 4), tni_em_in(e, 2)),
+                tni_em_in(e, 5), tni_em_in(e, 8), TN_NONE);
 }
 
 /* --- MultiHeadAttention --- */
 
 /* [B, L, heads, n, size] -> n operands [B, L, heads * size]. */
-static void unpack(tni_emit *e, tn_id packed, uint32_t n, tn_id *parts) {
+static void unpack_heads(tni_emit *e, tn_id packed, uint32_t n, tn_id *parts) {
   static const int64_t flat[] = {0, 0, -1};
   tni_em_split(e, packed, 3, NULL, n, parts);
   for (uint32_t i = 0; i < n; i++) parts[i] = tni_em_reshape(e, parts[i], flat, 3);
@@ -136,7 +136,7 @@ static void add_biases(tni_emit *e, tn_id bias, attention *a) {
   a->v = tni_em_2(e, "Add", a->v, tni_em_slice(e, bias, 0, D2, tni_em_index(e, INT64_MAX)));
 }
 
-static void operands(tni_emit *e, attention *a) {
+static void read_operands_of(tni_emit *e, attention *a) {
   tn_id part[3] = {TN_NONE, TN_NONE, TN_NONE};
   *a = (attention){.q = tni_em_in(e, 0), .k = tni_em_in(e, 1), .v = tni_em_in(e, 2), .heads = a->heads};
   a->past_k = tni_em_in(e, 6);
@@ -144,12 +144,12 @@ static void operands(tni_emit *e, attention *a) {
   if ((a->past_k == TN_NONE) != (a->past_v == TN_NONE))
     tni_em_fail(e, TN_E_INVALID, "past_key and past_value come together");
   if (a->k == TN_NONE) {
-    unpack(e, a->q, 3, part);
+    unpack_heads(e, a->q, 3, part);
     a->q = part[0];
     a->k = part[1];
     a->v = part[2];
   } else if (a->v == TN_NONE) {
-    unpack(e, a->k, 2, part);
+    unpack_heads(e, a->k, 2, part);
     a->k = part[0];
     a->v = part[1];
   } else {
@@ -163,14 +163,14 @@ void tni_contrib_multi_head(tni_emit *e) {
   static const char *const names[] = {"mask_filter_value", "num_heads", "scale", "unidirectional", NULL};
   attention a = {.q = TN_NONE};
   if (!tni_em_knows(e, 8, 3, names) || !heads_of(e, &a.heads)) return;
-  operands(e, &a);
+  read_operands_of(e, &a);
   const float filter = tni_em_float(e, "mask_filter_value", -10000.0f);
   const tn_id mask = tni_em_in(e, 4);
-  const tn_id T = mask == TN_NONE ? TN_NONE : total(e, a.k, a.four ? 2 : 1, a.past_k);
+  const tn_id T = mask == TN_NONE ? TN_NONE : total_length(e, a.k, a.four ? 2 : 1, a.past_k);
   a.mask = tni_em_add(e, tni_contrib_mask(e, mask, a.q, T, filter, tni_em_float_dtype(e, 8)), tni_em_in(e, 5));
   add_biases(e, tni_em_in(e, 3), &a);
   tni_em_node n;
-  apply(e, &a, &n);
+  apply_attention(e, &a, &n);
   tni_em_give(e, 1, n.out[1]);
   tni_em_give(e, 2, n.out[2]);
 }

@@ -90,7 +90,7 @@ static const struct {
 #undef EXPERTS
 #undef MASKED
 
-static void check(tni_emit *e, const tni_attr_spec *s) {
+static void check_contrib_attrs(tni_emit *e, const tni_attr_spec *s) {
   uint32_t found = 0;
   char why[512];
   for (uint32_t i = 0; i < e->d->n_raw; i++) {
@@ -105,7 +105,7 @@ static void check(tni_emit *e, const tni_attr_spec *s) {
 bool tni_contrib_attrs(tni_emit *e) {
   for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
     if (strcmp(table[i].type, e->d->type) != 0) continue;
-    for (uint32_t k = 0; k < MOST && table[i].attrs[k].name; k++) check(e, &table[i].attrs[k]);
+    for (uint32_t k = 0; k < MOST && table[i].attrs[k].name; k++) check_contrib_attrs(e, &table[i].attrs[k]);
   }
   return e->st == TN_OK;
 }

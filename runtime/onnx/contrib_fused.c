@@ -11,7 +11,7 @@
 /* --- an activation behind a product --- */
 
 /* params: alpha and beta in order, n of them. */
-static tn_id activated(tni_emit *e, const char *type, tn_id x, const float *params, size_t n) {
+static tn_id activated_fused(tni_emit *e, const char *type, tn_id x, const float *params, size_t n) {
   static const struct {
     const char *type, *params[2];
   } known[] = {{"Relu", {NULL}},
@@ -57,38 +57,38 @@ void tni_contrib_fused_conv(tni_emit *e) {
   tni_em_node c = {.type = "Conv", .n_in = 3, .in = {tni_em_in(e, 0), tni_em_in(e, 1), tni_em_in(e, 2)}};
   take_attributes(e, &c);
   const tn_id y = tni_em_add(e, tni_em_node_add(e, &c), tni_em_in(e, 3));
-  tni_em_give(e, 0, activated(e, tni_em_string(e, "activation", ""), y, params, n));
+  tni_em_give(e, 0, activated_fused(e, tni_em_string(e, "activation", ""), y, params, n));
 }
 
 void tni_contrib_fused_gemm(tni_emit *e) {
   const float params[] = {tni_em_float(e, "activation_alpha", 0), tni_em_float(e, "activation_beta", 0)};
   tni_em_node g = {.type = "Gemm", .n_in = 3, .in = {tni_em_in(e, 0), tni_em_in(e, 1), tni_em_in(e, 2)}};
   take_attributes(e, &g);
-  tni_em_give(e, 0, activated(e, tni_em_string(e, "activation", ""), tni_em_node_add(e, &g), params, 2));
+  tni_em_give(e, 0, activated_fused(e, tni_em_string(e, "activation", ""), tni_em_node_add(e, &g), params, 2));
 }
 
 /* --- RelativePositionBias --- */
 
-static tn_id i64(tni_emit *e, int64_t v) { return tni_em_scalar(e, TN_DT_I64, (double)v); }
-static tn_id f32(tni_emit *e, double v) { return tni_em_scalar(e, TN_DT_F32, v); }
+static tn_id i64_const(tni_emit *e, int64_t v) { return tni_em_scalar(e, TN_DT_I64, (double)v); }
+static tn_id f32_const(tni_emit *e, double v) { return tni_em_scalar(e, TN_DT_F32, v); }
 
 /* 0 .. n-1, as a column where column is set. */
-static tn_id count(tni_emit *e, tn_id n, bool column) {
+static tn_id row_of_steps(tni_emit *e, tn_id n, bool column) {
   static const int64_t behind = 1;
   static const int64_t scalar[1];
-  const tn_id steps = tni_em_3(e, "Range", i64(e, 0), tni_em_reshape(e, n, scalar, 0), i64(e, 1));
+  const tn_id steps = tni_em_3(e, "Range", i64_const(e, 0), tni_em_reshape(e, n, scalar, 0), i64_const(e, 1));
   return column ? tni_em_unsqueeze(e, steps, &behind, 1) : steps;
 }
 
 /* Distances below half of the buckets have one each, longer ones share them by logarithm. */
-static tn_id bucket(tni_emit *e, tn_id distance, int64_t buckets, int64_t max_distance) {
+static tn_id bucket_of_distance(tni_emit *e, tn_id distance, int64_t buckets, int64_t max_distance) {
   const int64_t exact = buckets / 2;
   const double by = (double)(buckets - exact) / (double)logf((float)max_distance / (float)exact);
-  const tn_id far = tni_em_cast(e, tni_em_2(e, "Max", distance, i64(e, 1)), TN_DT_F32);
-  const tn_id log = tni_em_1(e, "Log", tni_em_2(e, "Div", far, f32(e, (double)exact)));
-  const tn_id shared = tni_em_cast(e, tni_em_2(e, "Mul", log, f32(e, by)), TN_DT_I64);
-  const tn_id large = tni_em_2(e, "Min", tni_em_2(e, "Add", shared, i64(e, exact)), i64(e, buckets - 1));
-  return tni_em_3(e, "Where", tni_em_2(e, "Less", distance, i64(e, exact)), distance, large);
+  const tn_id far = tni_em_cast(e, tni_em_2(e, "Max", distance, i64_const(e, 1)), TN_DT_F32);
+  const tn_id log = tni_em_1(e, "Log", tni_em_2(e, "Div", far, f32_const(e, (double)exact)));
+  const tn_id shared = tni_em_cast(e, tni_em_2(e, "Mul", log, f32_const(e, by)), TN_DT_I64);
+  const tn_id large = tni_em_2(e, "Min", tni_em_2(e, "Add", shared, i64_const(e, exact)), i64_const(e, buckets - 1));
+  return tni_em_3(e, "Where", tni_em_2(e, "Less", distance, i64_const(e, exact)), distance, large);
 }
 
 /* operands: bias_table, declared [buckets, heads] and stored column by column, that is [heads, buckets]; lengths of
@@ -104,11 +104,12 @@ void tni_contrib_relative_bias(tni_emit *e) {
     tni_em_fail(e, TN_E_UNSUPPORTED, "buckets that are not known, or a max_distance below them");
     return;
   }
-  const tn_id far = tni_em_2(e, "Sub", count(e, tni_em_in(e, 2), false), count(e, tni_em_in(e, 1), true));
-  tn_id at = both ? tni_em_1(e, "Abs", far) : tni_em_1(e, "Neg", tni_em_2(e, "Min", far, i64(e, 0)));
-  at = bucket(e, at, n, most);
+  const tn_id far = tni_em_2(e, "Sub", row_of_steps(e, tni_em_in(e, 2), false), row_of_steps(e, tni_em_in(e, 1), true));
+  tn_id at = both ? tni_em_1(e, "Abs", far) : tni_em_1(e, "Neg", tni_em_2(e, "Min", far, i64_const(e, 0)));
+  at = bucket_of_distance(e, at, n, most);
   if (both)
-    at = tni_em_2(e, "Add", at, tni_em_3(e, "Where", tni_em_2(e, "Greater", far, i64(e, 0)), i64(e, n), i64(e, 0)));
+    at = tni_em_2(e, "Add", at,
+                  tni_em_3(e, "Where", tni_em_2(e, "Greater", far, i64_const(e, 0)), i64_const(e, n), i64_const(e, 0)));
   const int64_t stored[] = {-1, all};
   tni_em_node g = {.type = "Gather", .n_in = 2, .in = {tni_em_reshape(e, tni_em_in(e, 0), stored, 2), at}, .n_attr = 1};
   g.attr[0] = tni_raw_int("axis", 1);

@@ -45,7 +45,7 @@ static int64_t head_size(const tni_emit *e, const gqa *a) {
 }
 
 /* [B, S, (heads + 2 kv_heads) * size] -> q, k, v. */
-static void unpack(tni_emit *e, gqa *a) {
+static void unpack_gqa(tni_emit *e, gqa *a) {
   const int64_t size = head_size(e, a);
   tn_id part[3];
   if (size > 0 && size <= INT32_MAX) {
@@ -72,7 +72,7 @@ static tn_id head_norm(tni_emit *e, tn_id x, int64_t heads, tn_id scale) {
   return tni_em_reshape(e, tni_em_node_add(e, &n), flat, 3);
 }
 
-static void turn(tni_emit *e, gqa *a) {
+static void turn_gqa(tni_emit *e, gqa *a) {
   if (!tni_em_int(e, "do_rotary", 0)) return;
   const tn_id cos = tni_em_in(e, COS), sin = tni_em_in(e, SIN);
   if (cos == TN_NONE || sin == TN_NONE) {
@@ -88,7 +88,7 @@ static void turn(tni_emit *e, gqa *a) {
   a->k = tni_contrib_turn(e, a->k, cos, sin, positions, a->kv_heads, interleaved, dim);
 }
 
-static bool read(tni_emit *e, gqa *a) {
+static bool read_gqa(tni_emit *e, gqa *a) {
   static const char *const names[] = {"do_rotary",
                                       "kv_num_heads",
                                       "local_window_size",
@@ -123,7 +123,7 @@ static bool read(tni_emit *e, gqa *a) {
   return e->st == TN_OK;
 }
 
-static void attributes(tni_emit *e, const gqa *a, tni_em_node *n) {
+static void gqa_attributes(tni_emit *e, const gqa *a, tni_em_node *n) {
   const float scale = tni_em_float(e, "scale", 0), cap = tni_em_float(e, "softcap", 0);
   const int64_t window = tni_em_int(e, "local_window_size", -1);
   n->attr[n->n_attr++] = tni_raw_int("is_causal", tni_em_int(e, "causal", 1) != 0);
@@ -136,7 +136,7 @@ static void attributes(tni_emit *e, const gqa *a, tni_em_node *n) {
 }
 
 /* Where positions begin. */
-static tn_id first(tni_emit *e) {
+static tn_id first_position(tni_emit *e) {
   static const int64_t axes[] = {1};
   const tn_id past = tni_em_in(e, PAST_KEY), lengths = tni_em_in(e, SEQLENS_K), total = tni_em_in(e, TOTAL);
   if (past == TN_NONE) return tni_em_index(e, 0);
@@ -147,16 +147,16 @@ static tn_id first(tni_emit *e) {
 
 void tni_contrib_gqa(tni_emit *e) {
   gqa a;
-  if (!read(e, &a)) return;
-  a.first = first(e);
-  if (a.k == TN_NONE) unpack(e, &a);
+  if (!read_gqa(e, &a)) return;
+  a.first = first_position(e);
+  if (a.k == TN_NONE) unpack_gqa(e, &a);
   a.q = head_norm(e, a.q, a.heads, tni_em_in(e, Q_NORM));
   a.k = head_norm(e, a.k, a.kv_heads, tni_em_in(e, K_NORM));
-  turn(e, &a);
+  turn_gqa(e, &a);
   tni_em_node n = {.type = "Attention", .n_in = 6, .n_out = 3};
   const tn_id in[] = {a.q, a.k, a.v, tni_em_in(e, BIAS), tni_em_in(e, PAST_KEY), tni_em_in(e, PAST_VALUE)};
   for (int i = 0; i < 6; i++) n.in[i] = in[i];
-  attributes(e, &a, &n);
+  gqa_attributes(e, &a, &n);
   tn_id sinks = tni_em_in(e, SINKS);
   /* exp(0) in the sum of every row is a sink whose logit is 0. */
   if (sinks == TN_NONE && tni_em_int(e, "smooth_softmax", 0) > 0)

@@ -5,7 +5,7 @@
 #include "runtime/onnx/contrib.h"
 
 /* bool -> 0 where it is true, filter where it is not. */
-static tn_id added(tni_emit *e, tn_id seen, float filter, uint32_t dtype) {
+static tn_id added_mask(tni_emit *e, tn_id seen, float filter, uint32_t dtype) {
   return tni_em_3(e, "Where", seen, tni_em_scalar(e, dtype, 0), tni_em_scalar(e, dtype, (double)filter));
 }
 
@@ -26,11 +26,11 @@ tn_id tni_contrib_mask(tni_emit *e, tn_id mask, tn_id query, tn_id total, float 
   static const int64_t heads_and_rows[] = {1, 2}, heads[] = {1};
   if (mask == TN_NONE) return TN_NONE;
   const uint32_t rank = tni_em_rank(e, mask);
-  if (rank == 1) return added(e, by_ends(e, mask, query, total), filter, dtype);
+  if (rank == 1) return added_mask(e, by_ends(e, mask, query, total), filter, dtype);
   if (rank != 2 && rank != 3)
     return tni_em_fail(e, TN_E_UNSUPPORTED,
                        "a mask whose rank is neither 1, 2 nor 3, or that the model does not state");
   const tn_id seen = tni_em_cast(e, mask, TN_DT_BOOL);
-  return added(e, rank == 2 ? tni_em_unsqueeze(e, seen, heads_and_rows, 2) : tni_em_unsqueeze(e, seen, heads, 1),
-               filter, dtype);
+  return added_mask(e, rank == 2 ? tni_em_unsqueeze(e, seen, heads_and_rows, 2) : tni_em_unsqueeze(e, seen, heads, 1),
+                    filter, dtype);
 }

@@ -15,7 +15,7 @@ enum { MAX_DIM = INT32_MAX };
 static bool is_scale(uint32_t dtype) { return dtype == TN_DT_F32 || dtype == TN_DT_F16 || dtype == TN_DT_BF16; }
 
 /* v as a constant of n elements whose dtype is `dtype` (0: a scale's), or NULL. */
-static const tni_tensor *stored(tni_emit *e, tn_id v, const char *what, uint32_t dtype, int64_t n) {
+static const tni_tensor *stored_tensor(tni_emit *e, tn_id v, const char *what, uint32_t dtype, int64_t n) {
   const tni_tensor *t = tni_em_const(e, v);
   int64_t count;
   if (!t || !t->data) {
@@ -46,7 +46,7 @@ static bool set_geometry(tni_emit *e, tni_quantized *q) {
 }
 
 static void take_scales(tni_emit *e, tn_id v, tni_quantized *q) {
-  const tni_tensor *t = stored(e, v, "scales", 0, q->N * q->blocks);
+  const tni_tensor *t = stored_tensor(e, v, "scales", 0, q->N * q->blocks);
   if (!t) return;
   q->scales = t->data;
   q->scale_dtype = t->dtype;
@@ -56,16 +56,16 @@ static void take_scales(tni_emit *e, tn_id v, tni_quantized *q) {
 static void take_zeros(tni_emit *e, tn_id v, uint32_t codes, int64_t count, tni_quantized *q) {
   if (v == TN_NONE || e->st) return;
   const bool values = tni_em_dtype(e, v) == q->scale_dtype;
-  const tni_tensor *t = values ? stored(e, v, "zero_points", q->scale_dtype, q->N * q->blocks)
-                               : stored(e, v, "zero_points", codes, count);
+  const tni_tensor *t = values ? stored_tensor(e, v, "zero_points", q->scale_dtype, q->N * q->blocks)
+                               : stored_tensor(e, v, "zero_points", codes, count);
   if (!t) return;
   q->zero_kind = values ? TNI_ZERO_VALUES : TNI_ZERO_CODES;
   q->zeros = t->data;
 }
 
-static bool take(tni_emit *e, tni_quantized *q, tn_id codes, tn_id scales, tn_id zeros) {
+static bool take_nbits(tni_emit *e, tni_quantized *q, tn_id codes, tn_id scales, tn_id zeros) {
   if (e->st || !set_geometry(e, q)) return false;
-  const tni_tensor *t = stored(e, codes, "weights", TN_DT_U8, q->N * q->row_bytes);
+  const tni_tensor *t = stored_tensor(e, codes, "weights", TN_DT_U8, q->N * q->row_bytes);
   if (t) q->codes = t->data;
   take_scales(e, scales, q);
   take_zeros(e, zeros, TN_DT_U8, q->N * q->zero_row_bytes, q);
@@ -73,7 +73,7 @@ static bool take(tni_emit *e, tni_quantized *q, tn_id codes, tn_id scales, tn_id
 }
 
 tn_id tni_contrib_quantized(tni_emit *e, tni_quantized *q, tn_id codes, tn_id scales, tn_id zeros) {
-  return take(e, q, codes, scales, zeros) ? tni_em_quantized(e, q) : TN_NONE;
+  return take_nbits(e, q, codes, scales, zeros) ? tni_em_quantized(e, q) : TN_NONE;
 }
 
 /* --- MatMulNBits --- */
@@ -111,8 +111,8 @@ static bool order_of_groups(tni_emit *e, const tni_tensor *groups, const tni_qua
 }
 
 /* Codes in the order that makes groups of neighbours; the operand is reordered alike. */
-static tn_id regroup(tni_emit *e, tn_id x, tni_quantized *q) {
-  const tni_tensor *groups = stored(e, tni_em_in(e, 4), "g_idx", TN_DT_I32, q->K);
+static tn_id regroup_rows(tni_emit *e, tn_id x, tni_quantized *q) {
+  const tni_tensor *groups = stored_tensor(e, tni_em_in(e, 4), "g_idx", TN_DT_I32, q->K);
   int64_t *order = groups ? TNI_NEW_ARRAY(e->c->scratch, int64_t, (size_t)q->K) : NULL;
   size_t bytes;
   if (!order || !order_of_groups(e, groups, q, order)) return x;
@@ -145,8 +145,8 @@ void tni_contrib_matmul_nbits(tni_emit *e) {
   q.K = tni_em_int(e, "K", 0);
   q.block = tni_em_int(e, "block_size", 0);
   if (tni_em_int(e, "weight_prepacked", 0)) tni_em_fail(e, TN_E_UNSUPPORTED, "weights in the order of one device");
-  if (e->st || !take(e, &q, tni_em_in(e, 1), tni_em_in(e, 2), tni_em_in(e, 3))) return;
-  const tn_id x = tni_em_in(e, 4) == TN_NONE ? tni_em_in(e, 0) : regroup(e, tni_em_in(e, 0), &q);
+  if (e->st || !take_nbits(e, &q, tni_em_in(e, 1), tni_em_in(e, 2), tni_em_in(e, 3))) return;
+  const tn_id x = tni_em_in(e, 4) == TN_NONE ? tni_em_in(e, 0) : regroup_rows(e, tni_em_in(e, 0), &q);
   tni_em_give(e, 0, tni_em_add(e, tni_em_2(e, "MatMul", x, tni_em_quantized(e, &q)), tni_em_in(e, 5)));
 }
 

@@ -5,7 +5,7 @@
 #include "runtime/onnx/contrib.h"
 
 /* The last axis normalised; out[0..2]: y, mean, 1 / deviation (RMSNormalization: y only). */
-static void norm(tni_emit *e, const char *type, tn_id x, tn_id scale, tn_id bias, tni_em_node *n) {
+static void emit_norm(tni_emit *e, const char *type, tn_id x, tn_id scale, tn_id bias, tni_em_node *n) {
   *n = (tni_em_node){.type = type, .n_in = 3, .in = {x, scale, bias}, .n_attr = 2};
   n->attr[0] = tni_raw_int("axis", tni_em_int(e, "axis", -1));
   n->attr[1] = tni_raw_float("epsilon", (double)tni_em_float(e, "epsilon", 1e-12f));
@@ -23,7 +23,7 @@ void tni_contrib_layer_norm(tni_emit *e) {
   static const char *const names[] = {"axis", "epsilon", "stash_type", NULL};
   if (!tni_em_knows(e, 2, 2, names)) return;
   tni_em_node n;
-  norm(e, "RMSNormalization", tni_em_in(e, 0), tni_em_in(e, 1), TN_NONE, &n);
+  emit_norm(e, "RMSNormalization", tni_em_in(e, 0), tni_em_in(e, 1), TN_NONE, &n);
   const float epsilon = tni_em_float(e, "epsilon", 1e-5f);
   n.attr[1] = tni_raw_float("epsilon", (double)epsilon);
   tni_em_give(e, 0, tni_em_node_add(e, &n));
@@ -38,7 +38,7 @@ void tni_contrib_skip_layer_norm(tni_emit *e) {
   if (!tni_em_knows(e, 5, 4, names)) return;
   tni_em_node n;
   const tn_id sum = tni_em_add(e, tni_em_add(e, tni_em_in(e, 0), tni_em_in(e, 1)), tni_em_in(e, 4));
-  norm(e, "LayerNormalization", sum, tni_em_in(e, 2), tni_em_in(e, 3), &n);
+  emit_norm(e, "LayerNormalization", sum, tni_em_in(e, 2), tni_em_in(e, 3), &n);
   n.n_out = 3;
   tni_em_give(e, 0, tni_em_node_add(e, &n));
   tni_em_give(e, 1, n.out[1]);
@@ -53,7 +53,7 @@ void tni_contrib_skip_simplified(tni_emit *e) {
   if (tni_em_wants(e, 1)) tni_em_fail(e, TN_E_UNSUPPORTED, "result 1, a mean that is not computed");
   tni_em_node n;
   const tn_id sum = tni_em_add(e, tni_em_add(e, tni_em_in(e, 0), tni_em_in(e, 1)), tni_em_in(e, 3));
-  norm(e, "RMSNormalization", sum, tni_em_in(e, 2), TN_NONE, &n);
+  emit_norm(e, "RMSNormalization", sum, tni_em_in(e, 2), TN_NONE, &n);
   tni_em_give(e, 0, tni_em_node_add(e, &n));
   if (tni_em_wants(e, 2)) tni_em_give(e, 2, inverse_rms(e, sum, tni_em_float(e, "epsilon", 1e-12f)));
   tni_em_give(e, 3, sum);
@@ -87,7 +87,7 @@ void tni_contrib_embed_layer_norm(tni_emit *e) {
   if (segments != TN_NONE && tni_em_in(e, 4) != TN_NONE)
     sum = tni_em_2(e, "Add", sum, tni_em_2(e, "Gather", tni_em_in(e, 4), segments));
   tni_em_node n;
-  norm(e, "LayerNormalization", sum, tni_em_in(e, 5), tni_em_in(e, 6), &n);
+  emit_norm(e, "LayerNormalization", sum, tni_em_in(e, 5), tni_em_in(e, 6), &n);
   tni_em_give(e, 0, tni_em_node_add(e, &n));
   if (tni_em_wants(e, 1)) tni_em_give(e, 1, mask_index(e, ids, tni_em_in(e, 7)));
   tni_em_give(e, 2, sum);

@@ -5,18 +5,18 @@
  */
 #include "runtime/onnx/contrib.h"
 
-static tn_id scaled(tni_emit *e, const char *type, tn_id x, tn_id scale, tn_id zero, int64_t axis) {
+static tn_id scaled_quant(tni_emit *e, const char *type, tn_id x, tn_id scale, tn_id zero, int64_t axis) {
   tni_em_node n = {.type = type, .n_in = 3, .in = {x, scale, zero}, .n_attr = 1};
   n.attr[0] = tni_raw_int("axis", axis);
   return tni_em_node_add(e, &n);
 }
 
-static tn_id dequantized(tni_emit *e, uint32_t i, int64_t axis) {
-  return scaled(e, "DequantizeLinear", tni_em_in(e, i), tni_em_in(e, i + 1), tni_em_in(e, i + 2), axis);
+static tn_id dequantized_input(tni_emit *e, uint32_t i, int64_t axis) {
+  return scaled_quant(e, "DequantizeLinear", tni_em_in(e, i), tni_em_in(e, i + 1), tni_em_in(e, i + 2), axis);
 }
 
 static void give_quantized(tni_emit *e, tn_id y, uint32_t i) {
-  tni_em_give(e, 0, scaled(e, "QuantizeLinear", y, tni_em_in(e, i), tni_em_in(e, i + 1), 1));
+  tni_em_give(e, 0, scaled_quant(e, "QuantizeLinear", y, tni_em_in(e, i), tni_em_in(e, i + 1), 1));
 }
 
 /* QuantizeLinear, DequantizeLinear: what the standard's had not yet (16 and 4 bits) when exporters wrote these. */
@@ -33,20 +33,20 @@ void tni_contrib_linear(tni_emit *e) {
 void tni_contrib_qlinear_binary(tni_emit *e) {
   static const char *const names[] = {NULL};
   if (!tni_em_knows(e, 8, 1, names)) return;
-  const tn_id a = dequantized(e, 0, 1), b = dequantized(e, 3, 1);
+  const tn_id a = dequantized_input(e, 0, 1), b = dequantized_input(e, 3, 1);
   give_quantized(e, tni_em_2(e, e->d->type + sizeof "QLinear" - 1, a, b), 6);
 }
 
 void tni_contrib_qlinear_sigmoid(tni_emit *e) {
   static const char *const names[] = {NULL};
   if (!tni_em_knows(e, 5, 1, names)) return;
-  give_quantized(e, tni_em_1(e, "Sigmoid", dequantized(e, 0, 1)), 3);
+  give_quantized(e, tni_em_1(e, "Sigmoid", dequantized_input(e, 0, 1)), 3);
 }
 
 void tni_contrib_qlinear_leaky_relu(tni_emit *e) {
   static const char *const names[] = {"alpha", NULL};
   if (!tni_em_knows(e, 5, 1, names)) return;
-  tni_em_node n = {.type = "LeakyRelu", .n_in = 1, .in = {dequantized(e, 0, 1)}, .n_attr = 1};
+  tni_em_node n = {.type = "LeakyRelu", .n_in = 1, .in = {dequantized_input(e, 0, 1)}, .n_attr = 1};
   n.attr[0] = tni_raw_float("alpha", (double)tni_em_float(e, "alpha", 0.01f));
   give_quantized(e, tni_em_node_add(e, &n), 3);
 }
@@ -55,7 +55,7 @@ void tni_contrib_qlinear_leaky_relu(tni_emit *e) {
 void tni_contrib_qlinear_softmax(tni_emit *e) {
   static const char *const names[] = {"axis", "opset", NULL};
   if (!tni_em_knows(e, 5, 1, names)) return;
-  tni_em_node n = {.type = "Softmax", .n_in = 1, .in = {dequantized(e, 0, 1)}, .n_attr = 2};
+  tni_em_node n = {.type = "Softmax", .n_in = 1, .in = {dequantized_input(e, 0, 1)}, .n_attr = 2};
   n.attr[0] = tni_raw_int("axis", tni_em_int(e, "axis", -1));
   n.attr[1] = tni_raw_int("coerce_2d", tni_em_int(e, "opset", 13) < 13);
   give_quantized(e, tni_em_node_add(e, &n), 3);
@@ -65,7 +65,7 @@ void tni_contrib_qlinear_global_pool(tni_emit *e) {
   static const char *const names[] = {"channels_last", NULL};
   if (!tni_em_knows(e, 5, 1, names)) return;
   if (tni_em_int(e, "channels_last", 0)) tni_em_fail(e, TN_E_UNSUPPORTED, "channels last");
-  give_quantized(e, tni_em_1(e, "GlobalAveragePool", dequantized(e, 0, 1)), 3);
+  give_quantized(e, tni_em_1(e, "GlobalAveragePool", dequantized_input(e, 0, 1)), 3);
 }
 
 /* The result's scale and zero, then each part with its own. */
@@ -78,7 +78,7 @@ void tni_contrib_qlinear_concat(tni_emit *e) {
     return;
   }
   tn_id part[TNI_EM_IN];
-  for (uint32_t i = 0; i < n; i++) part[i] = dequantized(e, 2 + 3 * i, 1);
+  for (uint32_t i = 0; i < n; i++) part[i] = dequantized_input(e, 2 + 3 * i, 1);
   give_quantized(e, tni_em_concat(e, part, n, tni_em_int(e, "axis", 0)), 0);
 }
 
@@ -119,8 +119,8 @@ void tni_contrib_qgemm(tni_emit *e) {
   const int64_t trans_b = tni_em_int(e, "transB", 0);
   const tn_id c = tni_em_in(e, 6);
   tni_em_node n = {.type = "Gemm", .n_in = 3, .n_attr = 4};
-  n.in[0] = dequantized(e, 0, 1);
-  n.in[1] = dequantized(e, 3, trans_b ? 0 : 1);
+  n.in[0] = dequantized_input(e, 0, 1);
+  n.in[1] = dequantized_input(e, 3, trans_b ? 0 : 1);
   n.in[2] = TN_NONE;
   if (c != TN_NONE)
     n.in[2] = tni_em_2(e, "Mul", tni_em_cast(e, c, TN_DT_F32), tni_em_2(e, "Mul", tni_em_in(e, 1), tni_em_in(e, 4)));

@@ -6,7 +6,7 @@
 
 static const char *const no_attributes[] = {NULL};
 
-static tn_id gelu(tni_emit *e, tn_id x, bool approximate) {
+static tn_id emit_gelu(tni_emit *e, tn_id x, bool approximate) {
   return tni_em_node_add(e, &(tni_em_node){.type = "Gelu",
                                            .n_in = 1,
                                            .in = {x},
@@ -16,12 +16,12 @@ static tn_id gelu(tni_emit *e, tn_id x, bool approximate) {
 
 void tni_contrib_gelu(tni_emit *e) {
   if (!tni_em_knows(e, 2, 1, no_attributes)) return;
-  tni_em_give(e, 0, gelu(e, tni_em_add(e, tni_em_in(e, 0), tni_em_in(e, 1)), false));
+  tni_em_give(e, 0, emit_gelu(e, tni_em_add(e, tni_em_in(e, 0), tni_em_in(e, 1)), false));
 }
 
 void tni_contrib_fast_gelu(tni_emit *e) {
   if (!tni_em_knows(e, 2, 1, no_attributes)) return;
-  tni_em_give(e, 0, gelu(e, tni_em_add(e, tni_em_in(e, 0), tni_em_in(e, 1)), true));
+  tni_em_give(e, 0, emit_gelu(e, tni_em_add(e, tni_em_in(e, 0), tni_em_in(e, 1)), true));
 }
 
 /* x * sigmoid(alpha * x). */
@@ -38,7 +38,7 @@ void tni_contrib_bias_split_gelu(tni_emit *e) {
   if (!tni_em_knows(e, 2, 1, no_attributes)) return;
   tn_id half[2];
   tni_em_split(e, tni_em_add(e, tni_em_in(e, 0), tni_em_in(e, 1)), -1, NULL, 2, half);
-  tni_em_give(e, 0, tni_em_2(e, "Mul", half[0], gelu(e, half[1], false)));
+  tni_em_give(e, 0, tni_em_2(e, "Mul", half[0], emit_gelu(e, half[1], false)));
 }
 
 void tni_contrib_bias_add(tni_emit *e) {
@@ -47,7 +47,7 @@ void tni_contrib_bias_add(tni_emit *e) {
 }
 
 /* The last two axes of x change places. Where nobody states the rank, by way of [-1, m, n]. */
-static tn_id turned(tni_emit *e, tn_id x) {
+static tn_id turned_matrix(tni_emit *e, tn_id x) {
   const uint32_t rank = tni_em_rank(e, x);
   int64_t perm[TN_MAX_RANK];
   if (rank == 1) return x;
@@ -87,7 +87,7 @@ void tni_contrib_fused_matmul(tni_emit *e) {
     if (batch[i]) x[i] = batch_turned(e, x[i]);
     /* The rank of what was just made is not known by name. */
     if (trans[i] && batch[i]) tni_em_fail(e, TN_E_UNSUPPORTED, "transBatch and trans of one operand");
-    if (trans[i]) x[i] = turned(e, x[i]);
+    if (trans[i]) x[i] = turned_matrix(e, x[i]);
   }
   tn_id y = tni_em_2(e, "MatMul", x[0], x[1]);
   const float alpha = tni_em_float(e, "alpha", 1.0f);

@@ -24,27 +24,27 @@ typedef struct field {
   uint64_t n;
 } field;
 
-static tn_status corrupt(const reader *r, const char *what) {
+static tn_status corrupt_datum(const reader *r, const char *what) {
   return tni_fail(r->err, TN_E_CORRUPT, r->file, "a sequence or optional: %s", what);
 }
 
 /* Takes one field off [*p, end). */
-static tn_status next(const reader *r, const uint8_t **p, const uint8_t *end, field *f) {
+static tn_status next_field(const reader *r, const uint8_t **p, const uint8_t *end, field *f) {
   uint64_t tag, v;
   unsigned k = tni_varint(*p, end, &tag);
-  if (!k || tag > UINT32_MAX || tag >> 3 == 0) return corrupt(r, "not a field tag");
+  if (!k || tag > UINT32_MAX || tag >> 3 == 0) return corrupt_datum(r, "not a field tag");
   *p += k;
   *f = (field){.number = (uint32_t)(tag >> 3), .wire = (uint32_t)(tag & 7)};
   uint64_t skip = f->wire == WIRE_64 ? 8 : 4;
   if (f->wire == WIRE_VARINT || f->wire == WIRE_LEN) {
     k = tni_varint(*p, end, &v);
-    if (!k) return corrupt(r, "a number is cut off");
+    if (!k) return corrupt_datum(r, "a number is cut off");
     *p += k;
     skip = f->wire == WIRE_LEN ? v : 0;
   } else if (f->wire != WIRE_64 && f->wire != WIRE_32) {
-    return corrupt(r, "unknown wire type");
+    return corrupt_datum(r, "unknown wire type");
   }
-  if (skip > (uint64_t)(end - *p)) return corrupt(r, "it is cut off");
+  if (skip > (uint64_t)(end - *p)) return corrupt_datum(r, "it is cut off");
   f->p = *p;
   f->n = skip;
   *p += skip;
@@ -53,17 +53,17 @@ static tn_status next(const reader *r, const uint8_t **p, const uint8_t *end, fi
 
 static bool is_element(const field *f) { return f->number >= F_TENSOR && f->number <= F_OPTIONAL; }
 
-static tn_status count(const reader *r, const uint8_t *p, const uint8_t *end, uint32_t *n, field *name) {
+static tn_status count_fields(const reader *r, const uint8_t *p, const uint8_t *end, uint32_t *n, field *name) {
   *n = 0;
   *name = (field){0};
   while (p < end) {
     field f = {0};
-    tn_status st = next(r, &p, end, &f);
+    tn_status st = next_field(r, &p, end, &f);
     if (st) return st;
     if (f.number == F_NAME && f.wire == WIRE_LEN) *name = f;
     if (!is_element(&f)) continue;
-    if (f.wire != WIRE_LEN) return corrupt(r, "an element is no message");
-    if (++*n == UINT32_MAX) return corrupt(r, "too many elements");
+    if (f.wire != WIRE_LEN) return corrupt_datum(r, "an element is no message");
+    if (++*n == UINT32_MAX) return corrupt_datum(r, "too many elements");
   }
   return TN_OK;
 }
@@ -89,15 +89,15 @@ static tn_status read_items(const reader *r, const uint8_t *p, uint64_t n, uint3
   uint32_t i = 0;
   if (depth > TNI_DATUM_DEPTH)
     return tni_fail(r->err, TN_E_LIMIT, r->file, "sequences and optionals nest deeper than %d", TNI_DATUM_DEPTH);
-  tn_status st = count(r, p, end, &out->n, name);
+  tn_status st = count_fields(r, p, end, &out->n, name);
   if (st) return st;
-  if (out->form == TNI_FORM_OPTIONAL && out->n > 1) return corrupt(r, "an optional has two values");
+  if (out->form == TNI_FORM_OPTIONAL && out->n > 1) return corrupt_datum(r, "an optional has two values");
   out->items = TNI_NEW_ARRAY(r->arena, tni_datum *, out->n + UINT64_C(1));
   tni_datum *all = TNI_NEW_ARRAY(r->arena, tni_datum, out->n + UINT64_C(1));
   if (!out->items || !all) return tni_fail_memory(r->err, r->file);
   while (p < end && !st) {
     field f = {0};
-    st = next(r, &p, end, &f);
+    st = next_field(r, &p, end, &f);
     if (st || !is_element(&f)) continue;
     out->items[i] = &all[i];
     st = read_item(r, &f, depth, &all[i++]);

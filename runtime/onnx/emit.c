@@ -30,7 +30,7 @@ tn_id tni_em_in(const tni_emit *e, uint32_t i) { return i < e->d->n_in ? e->d->i
 
 bool tni_em_wants(const tni_emit *e, uint32_t i) { return i < e->d->n_out && e->d->out[i] != TN_NONE; }
 
-static const tn_attr *find(tni_emit *e, const char *name, uint32_t type) {
+static const tn_attr *find_emit_attr(tni_emit *e, const char *name, uint32_t type) {
   for (uint32_t i = 0; i < e->d->n_raw; i++) {
     if (strcmp(e->d->raw[i].name, name) != 0) continue;
     if (e->d->raw[i].a.type == type) return &e->d->raw[i].a;
@@ -40,18 +40,18 @@ static const tn_attr *find(tni_emit *e, const char *name, uint32_t type) {
 }
 
 int64_t tni_em_int(tni_emit *e, const char *name, int64_t dflt) {
-  const tn_attr *a = find(e, name, TN_ATTR_INT);
+  const tn_attr *a = find_emit_attr(e, name, TN_ATTR_INT);
   return a ? a->u.i : dflt;
 }
 
 float tni_em_float(tni_emit *e, const char *name, float dflt) {
-  const tn_attr *a = find(e, name, TN_ATTR_FLOAT);
+  const tn_attr *a = find_emit_attr(e, name, TN_ATTR_FLOAT);
   return a ? (float)a->u.f : dflt;
 }
 
 /* The bytes of the message are not terminated. */
 const char *tni_em_string(tni_emit *e, const char *name, const char *dflt) {
-  const tn_attr *a = find(e, name, TN_ATTR_STRING);
+  const tn_attr *a = find_emit_attr(e, name, TN_ATTR_STRING);
   if (!a) return dflt;
   const char *s = tni_onnx_copy_bytes(e->c, e->c->scratch, a->u.s, (size_t)a->n);
   if (!s) e->st = e->c->err ? e->c->err->code : TN_E_NO_MEMORY;
@@ -59,25 +59,25 @@ const char *tni_em_string(tni_emit *e, const char *name, const char *dflt) {
 }
 
 size_t tni_em_ints(tni_emit *e, const char *name, const int64_t **v) {
-  const tn_attr *a = find(e, name, TN_ATTR_INTS);
+  const tn_attr *a = find_emit_attr(e, name, TN_ATTR_INTS);
   *v = a ? a->u.ints : NULL;
   return a ? (size_t)a->n : 0;
 }
 
 size_t tni_em_float_list(tni_emit *e, const char *name, const float **v) {
-  const tn_attr *a = find(e, name, TN_ATTR_FLOATS);
+  const tn_attr *a = find_emit_attr(e, name, TN_ATTR_FLOATS);
   *v = a ? a->u.floats : NULL;
   return a ? (size_t)a->n : 0;
 }
 
-static bool listed(const char *name, const char *const *names) {
+static bool is_listed_name(const char *name, const char *const *names) {
   while (*names && strcmp(*names, name) != 0) names++;
   return *names;
 }
 
 bool tni_em_knows(tni_emit *e, uint32_t n_in, uint32_t n_out, const char *const *names) {
   for (uint32_t i = 0; i < e->d->n_raw; i++)
-    if (!listed(e->d->raw[i].name, names))
+    if (!is_listed_name(e->d->raw[i].name, names))
       tni_em_fail(e, TN_E_UNSUPPORTED, "attribute '%s' is not supported", e->d->raw[i].name);
   for (uint32_t i = n_in; i < e->d->n_in; i++)
     if (e->d->in[i] != TN_NONE) tni_em_fail(e, TN_E_UNSUPPORTED, "operand %u is not supported", i);
@@ -191,7 +191,7 @@ uint32_t tni_em_float_dtype(const tni_emit *e, uint32_t n) {
 /* --- making --- */
 
 /* "<node>/<what>", or a fresh name where that is taken. */
-static tn_id fresh(tni_emit *e, const char *what, uint32_t kind, uint32_t dtype) {
+static tn_id fresh_value(tni_emit *e, const char *what, uint32_t kind, uint32_t dtype) {
   const size_t n = strlen(e->d->name) + strlen(what) + 2;
   char *name = tni_charge(e->c, n) == TN_OK ? tni_arena_alloc(e->c->scratch, n, 1) : NULL;
   if (!name) return no_memory(e);
@@ -200,9 +200,9 @@ static tn_id fresh(tni_emit *e, const char *what, uint32_t kind, uint32_t dtype)
   return v == TN_NONE ? no_memory(e) : v;
 }
 
-static tn_id constant(tni_emit *e, tni_tensor t, const void *data) {
+static tn_id emit_constant(tni_emit *e, tni_tensor t, const void *data) {
   if (e->st) return TN_NONE;
-  const tn_id v = fresh(e, "constant", TN_VALUE_CONST, t.dtype);
+  const tn_id v = fresh_value(e, "constant", TN_VALUE_CONST, t.dtype);
   if (v == TN_NONE) return v;
   t.data = tni_charge(e->c, t.bytes + 64) == TN_OK ? tni_arena_memdup(e->g->arena, data, t.bytes, 64) : NULL;
   if (!t.data) return no_memory(e);
@@ -210,11 +210,11 @@ static tn_id constant(tni_emit *e, tni_tensor t, const void *data) {
 }
 
 tn_id tni_em_vector(tni_emit *e, const int64_t *v, size_t n) {
-  return constant(e, (tni_tensor){.dtype = TN_DT_I64, .rank = 1, .dims = {(int64_t)n}, .bytes = n * sizeof *v}, v);
+  return emit_constant(e, (tni_tensor){.dtype = TN_DT_I64, .rank = 1, .dims = {(int64_t)n}, .bytes = n * sizeof *v}, v);
 }
 
 tn_id tni_em_floats(tni_emit *e, const float *v, size_t n) {
-  return constant(e, (tni_tensor){.dtype = TN_DT_F32, .rank = 1, .dims = {(int64_t)n}, .bytes = n * sizeof *v}, v);
+  return emit_constant(e, (tni_tensor){.dtype = TN_DT_F32, .rank = 1, .dims = {(int64_t)n}, .bytes = n * sizeof *v}, v);
 }
 
 tn_id tni_em_index(tni_emit *e, int64_t v) { return tni_em_vector(e, &v, 1); }
@@ -223,7 +223,7 @@ tn_id tni_em_scalar(tni_emit *e, uint32_t dtype, double v) {
   unsigned char data[8];
   const uint32_t n = tni_elem_encode(dtype, v, data);
   if (!n) return tni_em_fail(e, TN_E_UNSUPPORTED, "a constant of %s", tni_dtype_name(dtype));
-  return constant(e, (tni_tensor){.dtype = dtype, .bytes = n}, data);
+  return emit_constant(e, (tni_tensor){.dtype = dtype, .bytes = n}, data);
 }
 
 tn_id tni_em_filled(tni_emit *e, uint32_t dtype, int64_t n, double v) {
@@ -235,7 +235,7 @@ tn_id tni_em_filled(tni_emit *e, uint32_t dtype, int64_t n, double v) {
   unsigned char *all = tni_charge(e->c, bytes) == TN_OK ? tni_arena_alloc(e->c->scratch, bytes + 1, 1) : NULL;
   if (!all) return no_memory(e);
   for (int64_t i = 0; i < n; i++) memcpy(all + (size_t)i * size, one, size);
-  return constant(e, (tni_tensor){.dtype = dtype, .rank = 1, .dims = {n}, .bytes = bytes}, all);
+  return emit_constant(e, (tni_tensor){.dtype = dtype, .rank = 1, .dims = {n}, .bytes = bytes}, all);
 }
 
 const tni_tensor *tni_em_const(const tni_emit *e, tn_id v) {
@@ -245,7 +245,7 @@ const tni_tensor *tni_em_const(const tni_emit *e, tn_id v) {
 
 tn_id tni_em_view(tni_emit *e, const tni_tensor *t) {
   if (e->st) return TN_NONE;
-  const tn_id v = fresh(e, "part", TN_VALUE_CONST, t->dtype);
+  const tn_id v = fresh_value(e, "part", TN_VALUE_CONST, t->dtype);
   if (v == TN_NONE) return v;
   return tni_value_set_tensor(e->g, v, t, NULL) == TN_OK ? v : no_memory(e);
 }
@@ -260,7 +260,7 @@ tn_id tni_em_quantized(tni_emit *e, const tni_quantized *q) {
   tni_quantized looked = *q;
   tni_quantized_look(&looked);
   t.quantized = tni_arena_memdup(e->g->arena, &looked, sizeof looked, _Alignof(tni_quantized));
-  const tn_id v = t.quantized ? fresh(e, "weight", TN_VALUE_CONST, t.dtype) : no_memory(e);
+  const tn_id v = t.quantized ? fresh_value(e, "weight", TN_VALUE_CONST, t.dtype) : no_memory(e);
   if (v == TN_NONE) return v;
   return tni_value_set_tensor(e->g, v, &t, NULL) == TN_OK ? v : no_memory(e);
 }
@@ -273,7 +273,7 @@ tn_id tni_em_node_add(tni_emit *e, tni_em_node *n) {
   char *name = tni_charge(e->c, room) == TN_OK ? tni_arena_alloc(e->c->scratch, room, 1) : NULL;
   if (!name) return no_memory(e);
   snprintf(name, room, "%s/%s", e->d->name, n->type);
-  for (uint32_t i = 0; i < n->n_out && !e->st; i++) n->out[i] = fresh(e, n->type, TN_VALUE_ACT, TN_DT_UNDEFINED);
+  for (uint32_t i = 0; i < n->n_out && !e->st; i++) n->out[i] = fresh_value(e, n->type, TN_VALUE_ACT, TN_DT_UNDEFINED);
   uint32_t n_in = n->n_in;
   while (n_in && n->in[n_in - 1] == TN_NONE) n_in--;
   if (!e->st)
@@ -309,8 +309,8 @@ tn_id tni_em_reshape(tni_emit *e, tn_id x, const int64_t *dims, size_t n) {
 
 tn_id tni_em_transpose(tni_emit *e, tn_id x, const int64_t *perm, size_t n) {
   return tni_em_node_add(
-      e, &(tni_em_node){
-             .type = "Transpose", .n_in = 1, .in = {x}, .n_attr = 1, .attr = {tni_raw_ints("perm", perm, n)}});
+      e,
+      &(tni_em_node){.type = "Transpose", .n_in = 1, .in = {x}, .n_attr = 1, .attr = {tni_raw_ints("perm", perm, n)}});
 }
 
 tn_id tni_em_unsqueeze(tni_emit *e, tn_id x, const int64_t *axes, size_t n) {

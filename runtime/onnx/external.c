@@ -44,7 +44,7 @@ static bool stays_inside(const char *path) {
 }
 
 /* Puts the target of link `name` before the rest of the path. */
-static tn_status follow(walk *w, const char *name, const char *rest) {
+static tn_status follow_path(walk *w, const char *name, const char *rest) {
   char target[MAX_LOCATION + 1];
   if (++w->links > MAX_LINKS) return refuse(w, TN_E_INVALID, "more than %d links", MAX_LINKS);
   ssize_t n = readlinkat(w->at, name, target, MAX_LOCATION);
@@ -63,7 +63,7 @@ static tn_status follow(walk *w, const char *name, const char *rest) {
 
 /* Takes one component; *fd >= 0 when the file itself was reached. Links are resolved here and never by the kernel, so
  * that no race lets one lead outside. */
-static tn_status step(walk *w, int *fd) {
+static tn_status step_into(walk *w, int *fd) {
   char name[MAX_LOCATION + 1], rest[MAX_LOCATION + 1];
   size_t n = strcspn(w->rest, "/");
   memcpy(name, w->rest, n);
@@ -84,7 +84,7 @@ static tn_status step(walk *w, int *fd) {
   }
   if (S_ISLNK(st.st_mode)) {
     close(next);
-    return follow(w, name, rest);
+    return follow_path(w, name, rest);
   }
   if (*rest && S_ISDIR(st.st_mode)) {
     close(w->at);
@@ -110,7 +110,7 @@ static tn_status open_inside(tni_import *c, const char *location, int *out) {
   if (w.at < 0) return refuse(&w, TN_E_UNAVAILABLE, "folder '%.80s': %s", c->dir, strerror(errno));
   int fd = -1;
   tn_status st = TN_OK;
-  while (!st && fd < 0) st = step(&w, &fd);
+  while (!st && fd < 0) st = step_into(&w, &fd);
   close(w.at);
   if (!st) *out = fd;
   return st;
@@ -132,7 +132,7 @@ static tn_status reserve_file(tni_import *c) {
 }
 
 /* "DIR/LOCATION" on the arena. */
-static const char *join(tni_import *c, const char *location) {
+static const char *join_location(tni_import *c, const char *location) {
   size_t d = strlen(c->dir), n = strlen(location);
   char *s = tni_arena_alloc(c->arena, d + n + 2, 1);
   if (!s) return NULL;
@@ -154,7 +154,7 @@ static tn_status find_file(tni_import *c, const char *location, uint32_t *index)
   int fd = -1;
   st = open_inside(c, location, &fd);
   if (st) return st;
-  const char *path = join(c, location);
+  const char *path = join_location(c, location);
   tni_file f = {0};
   st = path ? tni_left_map(c->left, c->n_left, location, fd, path, &f, c->err) : tni_fail_memory(c->err, c->file);
   close(fd);

@@ -5,7 +5,7 @@
 
 #include "runtime/onnx/convert.h"
 
-static const char *text(const char *s) { return s ? s : ""; }
+static const char *text_or_empty(const char *s) { return s ? s : ""; }
 
 static const char *domain_of(const char *domain) { return !domain || strcmp(domain, "ai.onnx") == 0 ? "" : domain; }
 
@@ -20,7 +20,7 @@ static const char *key_of(const tni_import *c, const char *domain, const char *n
 tn_status tni_index_functions(tni_import *c) {
   for (size_t i = 0; i < c->proto->n_functions; i++) {
     const Onnx__FunctionProto *f = c->proto->functions[i];
-    const char *key = key_of(c, domain_of(f->domain), text(f->name), text(f->overload));
+    const char *key = key_of(c, domain_of(f->domain), text_or_empty(f->name), text_or_empty(f->overload));
     uint64_t known;
     if (!key) return tni_fail_memory(c->err, c->file);
     if (tni_map_get_str(c->functions, key, &known))
@@ -32,7 +32,7 @@ tn_status tni_index_functions(tni_import *c) {
 
 const Onnx__FunctionProto *tni_find_function(const tni_import *c, const Onnx__NodeProto *n) {
   if (c->proto->n_functions == 0) return NULL;
-  const char *key = key_of(c, domain_of(n->domain), text(n->op_type), text(n->overload));
+  const char *key = key_of(c, domain_of(n->domain), text_or_empty(n->op_type), text_or_empty(n->overload));
   uint64_t i;
   return key && tni_map_get_str(c->functions, key, &i) ? c->proto->functions[i] : NULL;
 }

@@ -23,7 +23,7 @@ typedef struct model {
   tni_arena *left; /* of pub.left, or NULL */
 } model;
 
-static tni_import_limits effective(const tni_import_limits *lim) {
+static tni_import_limits effective_limits(const tni_import_limits *lim) {
   tni_import_limits l = lim ? *lim : (tni_import_limits){0};
   if (!l.max_depth) l.max_depth = DEFAULT_DEPTH;
   if (l.max_depth > MAX_DEPTH) l.max_depth = MAX_DEPTH; /* the importer and protobuf-c recurse */
@@ -45,7 +45,7 @@ static uint32_t count_nodes(const Onnx__GraphProto *g) {
   return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
 
-static tn_status describe(tni_import *c, const Onnx__ModelProto *m) {
+static tn_status describe_model(tni_import *c, const Onnx__ModelProto *m) {
   tni_model *out = c->model;
   out->ir_version = m->ir_version;
   out->producer = tni_arena_strdup(c->arena, m->producer_name ? m->producer_name : "");
@@ -57,14 +57,14 @@ static tn_status describe(tni_import *c, const Onnx__ModelProto *m) {
   return TN_OK;
 }
 
-static tn_status convert(tni_import *c) {
+static tn_status convert_model(tni_import *c) {
   static const tni_nested nested = {tni_convert_subgraph, tni_inline_call};
   c->nested = &nested;
   c->external = tni_map_create();
   c->functions = tni_map_create();
   c->symbols = tni_map_create();
   tn_status st = c->external && c->functions && c->symbols ? TN_OK : tni_fail_memory(c->err, c->file);
-  if (!st) st = describe(c, c->proto);
+  if (!st) st = describe_model(c, c->proto);
   if (!st) st = tni_convert_model(c, c->model->graph);
   if (!st) st = tni_lengths_graph(c, c->model->graph);
   tni_map_destroy(c->external);
@@ -74,7 +74,7 @@ static tn_status convert(tni_import *c) {
 }
 
 /* c->bytes are set; builds c->model->graph. */
-static tn_status import(tni_import *c, uint64_t n) {
+static tn_status import_model(tni_import *c, uint64_t n) {
   tni_stripped s = {0};
   tni_scan_limits lim = {c->lim.max_depth, c->lim.max_meta};
   const ProtobufCMessageDescriptor *root = &onnx__model_proto__descriptor;
@@ -88,7 +88,7 @@ static tn_status import(tni_import *c, uint64_t n) {
     c->n_spans = s.n_spans;
     free(s.msg);
     s.msg = NULL;
-    st = convert(c);
+    st = convert_model(c);
     tni_arena_destroy(c->scratch);
   }
   tni_stripped_finish(&s);
@@ -122,8 +122,8 @@ static tni_model *new_model(tni_import *c, const tni_file *f, const char *path, 
 
 /* Takes over f unless borrowed. */
 static tn_status import_mapped(const tni_file *f, const char *path, const char *dir, bool borrowed,
-                               const tni_left_list *left, const tni_import_limits *lim, const tni_log *log, tni_model **out,
-                               tn_error *err) {
+                               const tni_left_list *left, const tni_import_limits *lim, const tni_log *log,
+                               tni_model **out, tn_error *err) {
   tn_error local;
   tni_error_init(&local);
   tni_import c = {.file = path,
@@ -131,7 +131,7 @@ static tn_status import_mapped(const tni_file *f, const char *path, const char *
                   .dir = dir,
                   .left = left->list,
                   .n_left = left->n,
-                  .lim = effective(lim),
+                  .lim = effective_limits(lim),
                   .log = log,
                   .err = &local};
   c.model = new_model(&c, f, path, borrowed);
@@ -145,7 +145,7 @@ static tn_status import_mapped(const tni_file *f, const char *path, const char *
   c.model->left = left->list;
   c.model->n_left = left->n;
   c.model->whole_hash = left->hash;
-  tn_status st = import(&c, f->bytes);
+  tn_status st = import_model(&c, f->bytes);
   if (!st) st = tni_left_mark(c.model, dir, &local);
   if (st) {
     name_file(&local, path);

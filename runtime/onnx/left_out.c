@@ -38,7 +38,7 @@ static bool read_entry(tni_left_list *l, const json_t *j, tni_left_out *out) {
 }
 
 /* By file and offset, and no two overlap. */
-static bool follows(const tni_left_out *a, const tni_left_out *b) {
+static bool follows_in_file(const tni_left_out *a, const tni_left_out *b) {
   const int order = strcmp(a->file, b->file);
   return order < 0 || (order == 0 && a->offset + a->bytes <= b->offset);
 }
@@ -52,7 +52,8 @@ static bool read_list(tni_left_list *l, const json_t *j) {
   l->hash = text_of(l, j, "model");
   l->list = TNI_NEW_ARRAY(l->arena, tni_left_out, json_array_size(list) + 1);
   json_array_foreach(list, i, e) {
-    if (!l->list || !read_entry(l, e, &l->list[i]) || (i && !follows(&l->list[i - 1], &l->list[i]))) return false;
+    if (!l->list || !read_entry(l, e, &l->list[i]) || (i && !follows_in_file(&l->list[i - 1], &l->list[i])))
+      return false;
     l->n++;
   }
   return l->list != NULL;

@@ -19,7 +19,7 @@ static const Onnx__AttributeProto *find_attr(Onnx__AttributeProto *const *attrs,
 /* The attribute itself, or what it refers to in the calls around: *out NULL when the caller gave none. *s becomes the
  * scope that the value's names belong to. */
 static tn_status deref_attr(tni_import *c, tni_scope **s, const Onnx__AttributeProto *a,
-                         const Onnx__AttributeProto **out) {
+                            const Onnx__AttributeProto **out) {
   while (a->ref_attr_name && *a->ref_attr_name) {
     const tni_call *call = (*s)->call;
     if (!call)
@@ -167,8 +167,8 @@ static tn_status convert_attrs(tni_import *c, tni_scope *s, const Onnx__NodeProt
 
 /* --- constants --- */
 
-static tn_status vector(tni_import *c, tni_scope *s, uint32_t dtype, bool scalar, const void *p, size_t n, size_t size,
-                        tni_tensor *t) {
+static tn_status vector_constant(tni_import *c, tni_scope *s, uint32_t dtype, bool scalar, const void *p, size_t n,
+                                 size_t size, tni_tensor *t) {
   *t = (tni_tensor){.dtype = dtype, .rank = scalar ? 0 : 1, .dims = {scalar ? 0 : (int64_t)n}, .bytes = n * size};
   tn_status st = tni_charge(c, t->bytes);
   if (st || n == 0 || size == 0) return st;
@@ -183,17 +183,18 @@ static tn_status constant_value(tni_import *c, tni_scope *s, const char *name, c
     if (a->t) return tni_read_tensor(c, a->t, "attribute 'value'", s->g->arena, t, from);
     return tni_fail(c->err, TN_E_INVALID, c->file, "attribute 'value' has no tensor");
   }
-  if (strcmp(name, "value_float") == 0) return vector(c, s, TN_DT_F32, true, &a->f, 1, sizeof a->f, t);
-  if (strcmp(name, "value_int") == 0) return vector(c, s, TN_DT_I64, true, &a->i, 1, sizeof a->i, t);
+  if (strcmp(name, "value_float") == 0) return vector_constant(c, s, TN_DT_F32, true, &a->f, 1, sizeof a->f, t);
+  if (strcmp(name, "value_int") == 0) return vector_constant(c, s, TN_DT_I64, true, &a->i, 1, sizeof a->i, t);
   if (strcmp(name, "value_floats") == 0)
-    return vector(c, s, TN_DT_F32, false, a->floats, a->n_floats, sizeof *a->floats, t);
-  if (strcmp(name, "value_ints") == 0) return vector(c, s, TN_DT_I64, false, a->ints, a->n_ints, sizeof *a->ints, t);
-  if (strcmp(name, "value_string") == 0) return vector(c, s, TN_DT_STRING, true, NULL, 1, 0, t);
-  if (strcmp(name, "value_strings") == 0) return vector(c, s, TN_DT_STRING, false, NULL, a->n_strings, 0, t);
+    return vector_constant(c, s, TN_DT_F32, false, a->floats, a->n_floats, sizeof *a->floats, t);
+  if (strcmp(name, "value_ints") == 0)
+    return vector_constant(c, s, TN_DT_I64, false, a->ints, a->n_ints, sizeof *a->ints, t);
+  if (strcmp(name, "value_string") == 0) return vector_constant(c, s, TN_DT_STRING, true, NULL, 1, 0, t);
+  if (strcmp(name, "value_strings") == 0) return vector_constant(c, s, TN_DT_STRING, false, NULL, a->n_strings, 0, t);
   return tni_fail(c->err, TN_E_UNSUPPORTED, c->file, "attribute '%s'", name);
 }
 
-static tn_status constant(tni_import *c, tni_scope *s, const Onnx__NodeProto *n, tn_id v) {
+static tn_status constant_node(tni_import *c, tni_scope *s, const Onnx__NodeProto *n, tn_id v) {
   const Onnx__AttributeProto *a = NULL;
   const char *name = NULL;
   if (++c->n_nodes > c->lim.max_nodes)
@@ -220,7 +221,7 @@ static tn_status constant(tni_import *c, tni_scope *s, const Onnx__NodeProto *n,
 }
 
 tn_status tni_convert_constant(tni_import *c, tni_scope *s, const Onnx__NodeProto *n, tn_id v) {
-  tn_status st = constant(c, s, n, v);
+  tn_status st = constant_node(c, s, n, v);
   if (st) tni_error_prefix(c->err, "node '%.100s' (Constant)", tni_node_label(n));
   return st;
 }

@@ -32,7 +32,7 @@ static char *name_of(const saver *s, tn_id v) {
 
 /* --- types ------------------------------------------------------------------------------------------------------- */
 
-static Onnx__ValueInfoProto *declared(saver *s, const tni_saved *io) {
+static Onnx__ValueInfoProto *declared_value(saver *s, const tni_saved *io) {
   Onnx__ValueInfoProto *v = TNI_NEW(s->arena, Onnx__ValueInfoProto);
   Onnx__TypeProto *type = TNI_NEW(s->arena, Onnx__TypeProto);
   Onnx__TypeProto__Tensor *tensor = TNI_NEW(s->arena, Onnx__TypeProto__Tensor);
@@ -67,13 +67,13 @@ static tn_status declare_all(saver *s, const tni_saved *io, uint32_t n, Onnx__Va
   *list = TNI_NEW_ARRAY(s->arena, Onnx__ValueInfoProto *, n + 1);
   if (!*list) return tni_fail_memory(s->err, s->folder);
   for (*count = 0; *count < n; ++*count)
-    if (!((*list)[*count] = declared(s, &io[*count]))) return tni_fail_memory(s->err, s->folder);
+    if (!((*list)[*count] = declared_value(s, &io[*count]))) return tni_fail_memory(s->err, s->folder);
   return TN_OK;
 }
 
 /* --- constants --------------------------------------------------------------------------------------------------- */
 
-static Onnx__StringStringEntryProto *entry(saver *s, const char *key, const char *value) {
+static Onnx__StringStringEntryProto *add_entry(saver *s, const char *key, const char *value) {
   Onnx__StringStringEntryProto *e = TNI_NEW(s->arena, Onnx__StringStringEntryProto);
   if (!e) return NULL;
   onnx__string_string_entry_proto__init(e);
@@ -82,7 +82,7 @@ static Onnx__StringStringEntryProto *entry(saver *s, const char *key, const char
   return e->value ? e : NULL;
 }
 
-static bool put(saver *s, const void *p, uint64_t n) {
+static bool put_tensor_bytes(saver *s, const void *p, uint64_t n) {
   s->at += n;
   return !n || fwrite(p, 1, n, s->data) == n;
 }
@@ -94,17 +94,17 @@ static bool put_floats(saver *s, const tni_tensor *t) {
   for (int64_t i = 0, n; i < all; i += n) {
     n = all - i < 1024 ? all - i : 1024;
     tni_tensor_to_f32(t, i, n, buf);
-    if (!put(s, buf, (uint64_t)n * sizeof *buf)) return false;
+    if (!put_tensor_bytes(s, buf, (uint64_t)n * sizeof *buf)) return false;
   }
   return true;
 }
 
 static tn_status write_data(saver *s, const tni_tensor *t, const char *name) {
   static const char zeros[ALIGN];
-  bool ok = put(s, zeros, (ALIGN - s->at % ALIGN) % ALIGN);
+  bool ok = put_tensor_bytes(s, zeros, (ALIGN - s->at % ALIGN) % ALIGN);
   if (!t->data && t->bytes && t->dtype != TN_DT_F32)
     return tni_fail(s->err, TN_E_UNSUPPORTED, name, "constant '%s' has no elements that could be written", name);
-  ok = ok && (t->data || !t->bytes ? put(s, t->data, t->bytes) : put_floats(s, t));
+  ok = ok && (t->data || !t->bytes ? put_tensor_bytes(s, t->data, t->bytes) : put_floats(s, t));
   return ok ? TN_OK
             : tni_fail(s->err, TN_E_IO, s->folder, "cannot write '%s/%s': %s", s->folder, DATA_FILE, strerror(errno));
 }
@@ -123,8 +123,8 @@ static tn_status add_constant(saver *s, tn_id v) {
   snprintf(length, sizeof length, "%llu", (unsigned long long)t->bytes);
   Onnx__TensorProto *p = TNI_NEW(s->arena, Onnx__TensorProto);
   Onnx__StringStringEntryProto **where = TNI_NEW_ARRAY(s->arena, Onnx__StringStringEntryProto *, 3);
-  if (!p || !where || !(where[0] = entry(s, "location", DATA_FILE)) || !(where[1] = entry(s, "offset", offset)) ||
-      !(where[2] = entry(s, "length", length)))
+  if (!p || !where || !(where[0] = add_entry(s, "location", DATA_FILE)) ||
+      !(where[1] = add_entry(s, "offset", offset)) || !(where[2] = add_entry(s, "length", length)))
     return tni_fail_memory(s->err, s->folder);
   onnx__tensor_proto__init(p);
   p->name = name_of(s, v);
@@ -274,8 +274,8 @@ static tn_status write_model(saver *s) {
   return st;
 }
 
-static tn_status save(saver *s, const tn_id *nodes, uint32_t n_nodes, const tni_saved *in, uint32_t n_in,
-                      const tni_saved *out, uint32_t n_out) {
+static tn_status save_model(saver *s, const tn_id *nodes, uint32_t n_nodes, const tni_saved *in, uint32_t n_in,
+                            const tni_saved *out, uint32_t n_out) {
   size_t constants = 1;
   for (uint32_t i = 0; i < n_nodes; i++) constants += s->g->nodes[nodes[i]]->pub.n_in;
   onnx__graph_proto__init(&s->graph);
@@ -297,7 +297,7 @@ tn_status tni_save_nodes(const tni_graph *g, const tn_id *nodes, uint32_t n_node
   if (st != TN_OK) tni_fail_memory(err, folder);
   if (st == TN_OK && !(s.data = fopen(path, "wb")))
     st = tni_fail(err, TN_E_IO, path, "cannot write '%s': %s", path, strerror(errno));
-  if (st == TN_OK) st = save(&s, nodes, n_nodes, in, n_in, out, n_out);
+  if (st == TN_OK) st = save_model(&s, nodes, n_nodes, in, n_in, out, n_out);
   if (s.data && fclose(s.data) != 0 && st == TN_OK)
     st = tni_fail(err, TN_E_IO, path, "cannot write '%s': %s", path, strerror(errno));
   free(path);

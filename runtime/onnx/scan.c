@@ -76,14 +76,14 @@ static void path_of(const frame *f, const ProtobufCFieldDescriptor *field, char 
   memmove(buf, buf + at, cap - at);
 }
 
-static tn_status corrupt(scan *s, const frame *f, const tag *t, const char *what) {
+static tn_status corrupt_message(scan *s, const frame *f, const tag *t, const char *what) {
   char path[120];
   path_of(f, t ? t->field : NULL, path, sizeof path);
   return tni_fail(s->err, TN_E_CORRUPT, s->file, "offset %" PRIu64 "%s%s: %s", t ? t->at : s->at, *path ? ", " : "",
                   path, what);
 }
 
-static tn_status emit(scan *s, const uint8_t *p, size_t n) {
+static tn_status emit_payload(scan *s, const uint8_t *p, size_t n) {
   if (n > s->out_cap - s->out_n) {
     if (n > s->lim->max_meta || s->out_n > s->lim->max_meta - n)
       return tni_fail(s->err, TN_E_LIMIT, s->file,
@@ -118,7 +118,7 @@ static tn_status add_span(scan *s, uint32_t field, uint64_t offset, uint64_t byt
     mark[n++] = (uint8_t)((v & 0x7f) | (v > 0x7f ? 0x80 : 0));
     if (v <= 0x7f) break;
   }
-  return emit(s, mark, n);
+  return emit_payload(s, mark, n);
 }
 
 static uint32_t wire_of(const ProtobufCFieldDescriptor *f) {
@@ -173,7 +173,7 @@ static tn_status read_tag(scan *s, const frame *f, tag *t) {
   *t = (tag){.at = s->at};
   uint64_t v;
   unsigned k = tni_varint(s->p + s->at, s->p + f->end, &v);
-  if (!k || k > 5 || v > UINT32_MAX || v >> 3 == 0) return corrupt(s, f, t, "not a field tag");
+  if (!k || k > 5 || v > UINT32_MAX || v >> 3 == 0) return corrupt_message(s, f, t, "not a field tag");
   s->at += k;
   t->number = (uint32_t)(v >> 3);
   t->wire = (uint32_t)(v & 7);
@@ -196,11 +196,11 @@ static tn_status scan_nested(scan *s, frame *f, const tag *t, unsigned len_bytes
                     4 * s->lim->max_graphs + 8);
   if (t->field->label != PROTOBUF_C_LABEL_REPEATED) {
     uint64_t bit = UINT64_C(1) << (size_t)(t->field - f->desc->fields);
-    if (f->seen & bit) return corrupt(s, f, t, "stands twice");
+    if (f->seen & bit) return corrupt_message(s, f, t, "stands twice");
     f->seen |= bit;
   }
   /* Tag and length as they are in the file; the length is set afterwards. */
-  tn_status st = emit(s, s->p + t->at, (size_t)(s->at - t->at));
+  tn_status st = emit_payload(s, s->p + t->at, (size_t)(s->at - t->at));
   if (st) return st;
   size_t body = s->out_n;
   st = scan_message(s, &sub);
@@ -214,13 +214,13 @@ static tn_status scan_nested(scan *s, frame *f, const tag *t, unsigned len_bytes
 static tn_status scan_length(scan *s, frame *f, const tag *t) {
   uint64_t len;
   unsigned k = tni_varint(s->p + s->at, s->p + f->end, &len);
-  if (!k || k > 5) return corrupt(s, f, t, "its length is not a number");
+  if (!k || k > 5) return corrupt_message(s, f, t, "its length is not a number");
   s->at += k;
   if (len > f->end - s->at) {
     char why[120];
     snprintf(why, sizeof why, "%" PRIu64 " bytes are announced, %s has %" PRIu64 " left", len,
              f->end == s->n ? "the file" : "its message", f->end - s->at);
-    return corrupt(s, f, t, why);
+    return corrupt_message(s, f, t, why);
   }
   const ProtobufCFieldDescriptor *field = t->field;
   if (!field) {
@@ -229,22 +229,22 @@ static tn_status scan_length(scan *s, frame *f, const tag *t) {
   }
   if (field->type == PROTOBUF_C_TYPE_MESSAGE) return scan_nested(s, f, t, k, len);
   uint32_t wire = wire_of(field);
-  if (wire != WIRE_LEN && field->label != PROTOBUF_C_LABEL_REPEATED) return corrupt(s, f, t, "wrong wire type");
+  if (wire != WIRE_LEN && field->label != PROTOBUF_C_LABEL_REPEATED) return corrupt_message(s, f, t, "wrong wire type");
   uint64_t body = s->at;
   s->at += len;
   if (len >= TNI_SPAN_MIN && is_payload(f, field)) return add_span(s, field->id, body, len);
-  if (wire != WIRE_LEN && !packed_ok(wire, s->p + body, len)) return corrupt(s, f, t, "broken packed numbers");
-  return emit(s, s->p + t->at, (size_t)(s->at - t->at));
+  if (wire != WIRE_LEN && !packed_ok(wire, s->p + body, len)) return corrupt_message(s, f, t, "broken packed numbers");
+  return emit_payload(s, s->p + t->at, (size_t)(s->at - t->at));
 }
 
 static tn_status scan_scalar(scan *s, frame *f, const tag *t) {
   uint64_t v, n = t->wire == WIRE_64 ? 8 : 4;
   if (t->wire == WIRE_VARINT) n = tni_varint(s->p + s->at, s->p + f->end, &v);
-  if (n == 0 || n > f->end - s->at) return corrupt(s, f, t, "a number is cut off");
+  if (n == 0 || n > f->end - s->at) return corrupt_message(s, f, t, "a number is cut off");
   s->at += n;
   if (!t->field) return TN_OK;
-  if (wire_of(t->field) != t->wire) return corrupt(s, f, t, "wrong wire type");
-  return emit(s, s->p + t->at, (size_t)(s->at - t->at));
+  if (wire_of(t->field) != t->wire) return corrupt_message(s, f, t, "wrong wire type");
+  return emit_payload(s, s->p + t->at, (size_t)(s->at - t->at));
 }
 
 static tn_status scan_message(scan *s, frame *f) {
@@ -257,7 +257,7 @@ static tn_status scan_message(scan *s, frame *f) {
     } else if (t.wire == WIRE_VARINT || t.wire == WIRE_32 || t.wire == WIRE_64) {
       st = scan_scalar(s, f, &t);
     } else {
-      st = corrupt(s, f, &t, "unknown wire type");
+      st = corrupt_message(s, f, &t, "unknown wire type");
     }
     if (st) return st;
   }
@@ -290,7 +290,7 @@ typedef struct budget {
   bool over, no_memory;
 } budget;
 
-static void *take(void *user, size_t n) {
+static void *take_scanned(void *user, size_t n) {
   budget *b = user;
   if (n > b->left) {
     b->over = true;
@@ -302,13 +302,13 @@ static void *take(void *user, size_t n) {
   return p;
 }
 
-static void drop(void *user, void *p) { (void)user, (void)p; }
+static void drop_scanned(void *user, void *p) { (void)user, (void)p; }
 
 tn_status tni_unpack(const ProtobufCMessageDescriptor *root, const tni_stripped *s, uint64_t max_bytes,
                      const char *file, tni_arena **arena, ProtobufCMessage **out, tn_error *err) {
   budget b = {.arena = tni_arena_create(), .left = max_bytes};
   if (!b.arena) return tni_fail_memory(err, file);
-  ProtobufCAllocator alloc = {take, drop, &b};
+  ProtobufCAllocator alloc = {take_scanned, drop_scanned, &b};
   ProtobufCMessage *m = protobuf_c_message_unpack(root, &alloc, s->bytes, s->msg ? s->msg : (const uint8_t *)"");
   if (!m) {
     tni_arena_destroy(b.arena);

@@ -6,7 +6,7 @@
 
 #include "runtime/onnx/convert.h"
 
-static tn_status define(tni_import *c, tni_scope *s, const char *name, tn_id id) {
+static tn_status define_name(tni_import *c, tni_scope *s, const char *name, tn_id id) {
   uint64_t old;
   if (tni_map_get_str(s->names, name, &old))
     return tni_fail(c->err, TN_E_INVALID, c->file, "value '%s' is defined twice", name);
@@ -17,19 +17,19 @@ tn_status tni_declare(tni_import *c, tni_scope *s, const char *name, uint32_t ki
   uint64_t known;
   if (s->results && tni_map_get_str(s->results, name, &known) && known != TN_NONE) {
     *id = (tn_id)known;
-    return define(c, s, name, *id);
+    return define_name(c, s, name, *id);
   }
-  if (tni_map_get_str(s->names, name, &known)) return define(c, s, name, TN_NONE);
+  if (tni_map_get_str(s->names, name, &known)) return define_name(c, s, name, TN_NONE);
   const char *full = tni_prefixed(c, s, name);
   if (!full) return tni_fail_memory(c->err, c->file);
   /* Inlined names may meet names of the model: those get a fresh one. */
   if (tni_graph_find(s->g, full) != TN_NONE) full = "";
   *id = tni_graph_add_value(s->g, full, kind, TN_DT_UNDEFINED);
-  return *id == TN_NONE ? tni_fail_memory(c->err, c->file) : define(c, s, name, *id);
+  return *id == TN_NONE ? tni_fail_memory(c->err, c->file) : define_name(c, s, name, *id);
 }
 
 /* A value of s->g that stands for `outer` of the graph around. Constants are shared instead. */
-static tn_status capture(tni_import *c, tni_scope *s, tn_id outer, tn_id *id) {
+static tn_status capture_name(tni_import *c, tni_scope *s, tn_id outer, tn_id *id) {
   const tni_value *o = tni_graph_value(s->up->g, outer);
   const char *name = tni_graph_find(s->g, o->pub.name) == TN_NONE ? o->pub.name : "";
   *id = tni_graph_add_value(s->g, name, o->tensor ? TN_VALUE_CONST : TN_VALUE_INPUT, o->pub.dtype);
@@ -54,7 +54,7 @@ static tn_status look_up(tni_import *c, tni_scope *s, const char *name, bool *fo
   tn_status st = look_up(c, s->up, name, found, &outer);
   if (st || !*found) return st;
   *id = TN_NONE;
-  if (outer != TN_NONE) st = capture(c, s, outer, id);
+  if (outer != TN_NONE) st = capture_name(c, s, outer, id);
   if (st) return st;
   return tni_map_put_str(s->names, name, *id) ? TN_OK : tni_fail_memory(c->err, c->file);
 }

@@ -91,7 +91,7 @@ static tn_status read_shape(const reader *r, tni_tensor *out, int64_t *count, ui
   return TN_OK;
 }
 
-static void found(payload *p, uint32_t field, uint64_t entries) {
+static void found_payload(payload *p, uint32_t field, uint64_t entries) {
   if (!entries) return;
   p->field = field;
   p->entries = entries;
@@ -100,13 +100,13 @@ static void found(payload *p, uint32_t field, uint64_t entries) {
 
 static tn_status find_payload(const reader *r, payload *p) {
   const Onnx__TensorProto *t = r->t;
-  found(p, F_FLOAT, t->n_float_data);
-  found(p, F_INT32, t->n_int32_data);
-  found(p, F_STRING, t->n_string_data);
-  found(p, F_INT64, t->n_int64_data);
-  found(p, F_DOUBLE, t->n_double_data);
-  found(p, F_UINT64, t->n_uint64_data);
-  found(p, F_RAW, t->has_raw_data ? t->raw_data.len : 0);
+  found_payload(p, F_FLOAT, t->n_float_data);
+  found_payload(p, F_INT32, t->n_int32_data);
+  found_payload(p, F_STRING, t->n_string_data);
+  found_payload(p, F_INT64, t->n_int64_data);
+  found_payload(p, F_DOUBLE, t->n_double_data);
+  found_payload(p, F_UINT64, t->n_uint64_data);
+  found_payload(p, F_RAW, t->has_raw_data ? t->raw_data.len : 0);
   if (p->field == F_RAW) {
     p->data = t->raw_data.data;
     p->bytes = t->raw_data.len;
@@ -114,7 +114,7 @@ static tn_status find_payload(const reader *r, payload *p) {
   for (size_t i = 0; i < t->n_tenon_span; i++) {
     if (t->tenon_span[i] >= r->c->n_spans) return bad(r, TN_E_INTERNAL, "lost its data");
     const tni_payload *s = &r->c->spans[t->tenon_span[i]];
-    found(p, s->field, s->bytes);
+    found_payload(p, s->field, s->bytes);
     p->data = r->c->bytes + s->offset;
     p->bytes = s->bytes;
     p->mapped = true;
@@ -125,7 +125,7 @@ static tn_status find_payload(const reader *r, payload *p) {
 }
 
 /* data of elements that lie as they are wanted: used in place, or copied when that is cheap. */
-static tn_status place(const reader *r, const payload *p, uint32_t align, tni_tensor *out, tni_origin *origin) {
+static tn_status place_payload(const reader *r, const payload *p, uint32_t align, tni_tensor *out, tni_origin *origin) {
   tni_import *c = r->c;
   bool aligned = (uintptr_t)p->data % align == 0;
   bool copy = !p->mapped || (!aligned && p->bytes < TNI_ALIGN_COPY && c->aligned + p->bytes <= TNI_ALIGN_COPY_ALL);
@@ -199,7 +199,7 @@ static tn_status read_typed(const reader *r, payload *p, int64_t count, uint64_t
     }
     if (p->bytes != need)
       return bad(r, TN_E_INVALID, "its data has %" PRIu64 " bytes, its shape needs %" PRIu64, p->bytes, need);
-    return place(r, p, row->align, out, origin);
+    return place_payload(r, p, row->align, out, origin);
   }
   /* 4- and 2-bit elements come a byte an entry; U32 and I32 and smaller have their own width. */
   uint64_t entries = tni_dtype_bits(out->dtype) < 8 ? need : (uint64_t)count;
@@ -227,7 +227,7 @@ static tn_status read_data(const reader *r, payload *p, int64_t count, uint64_t 
     if (out->dtype == TN_DT_STRING) return bad(r, TN_E_INVALID, "strings in raw_data");
     if (p->bytes != need)
       return bad(r, TN_E_INVALID, "its data has %" PRIu64 " bytes, its shape needs %" PRIu64, p->bytes, need);
-    return place(r, p, row->align, out, origin);
+    return place_payload(r, p, row->align, out, origin);
   }
   if (p->field != row->field)
     return bad(r, TN_E_INVALID, "%s data stands in field %s", tni_dtype_name(out->dtype), field_name(p->field));

@@ -85,20 +85,20 @@ static tn_status float_to_input(const rewrite *r, const char *name, uint32_t i) 
   return TN_OK;
 }
 
-static tn_status require(const rewrite *r, const char *name) {
+static tn_status require_attr(const rewrite *r, const char *name) {
   if (tni_draft_attr(r->d, name)) return TN_OK;
   return tni_fail(r->c->err, TN_E_INVALID, r->c->file, "attribute '%s' is required and missing", name);
 }
 
 static tn_status axes_input(const rewrite *r) { return ints_to_input(r, "axes", 1); }
 
-static tn_status unsqueeze(const rewrite *r) {
-  tn_status st = require(r, "axes");
+static tn_status upgrade_unsqueeze(const rewrite *r) {
+  tn_status st = require_attr(r, "axes");
   return st ? st : axes_input(r);
 }
 
 /* Equal parts are said by num_outputs since 18; before, the number of outputs said it. */
-static tn_status split(const rewrite *r) {
+static tn_status upgrade_split(const rewrite *r) {
   tn_status st = r->d->version < 13 ? ints_to_input(r, "split", 1) : TN_OK;
   if (st || r->d->n_in > 1 || tni_draft_attr(r->d, "num_outputs")) return st;
   /* Room: raw has one entry more than the node has attributes. */
@@ -108,28 +108,28 @@ static tn_status split(const rewrite *r) {
   return TN_OK;
 }
 
-static tn_status slice(const rewrite *r) {
-  tn_status st = require(r, "starts");
-  if (!st) st = require(r, "ends");
+static tn_status upgrade_slice(const rewrite *r) {
+  tn_status st = require_attr(r, "starts");
+  if (!st) st = require_attr(r, "ends");
   if (!st) st = ints_to_input(r, "starts", 1);
   if (!st) st = ints_to_input(r, "ends", 2);
   return st ? st : ints_to_input(r, "axes", 3);
 }
 
-static tn_status clip(const rewrite *r) {
+static tn_status upgrade_clip(const rewrite *r) {
   tn_status st = float_to_input(r, "min", 1);
   return st ? st : float_to_input(r, "max", 2);
 }
 
-static tn_status pad(const rewrite *r) {
-  tn_status st = require(r, "pads");
+static tn_status upgrade_pad(const rewrite *r) {
+  tn_status st = require_attr(r, "pads");
   if (!st) st = ints_to_input(r, "pads", 1);
   return st ? st : float_to_input(r, "value", 2);
 }
 
 static tn_status top_k(const rewrite *r) {
   const tni_raw_attr *k = tni_draft_attr(r->d, "k");
-  if (!k) return require(r, "k");
+  if (!k) return require_attr(r, "k");
   if (k->a.type != TN_ATTR_INT) return wrong_type(r, "k");
   tn_id id;
   tn_status st = add_ints(r, "k", &k->a.u.i, 1, &id);
@@ -140,7 +140,7 @@ static tn_status top_k(const rewrite *r) {
 }
 
 /* The axis became an input, and its default another. */
-static tn_status dft(const rewrite *r) {
+static tn_status upgrade_dft(const rewrite *r) {
   const tni_raw_attr *axis = tni_draft_attr(r->d, "axis");
   const int64_t v = axis ? axis->a.u.i : 1;
   if (axis && axis->a.type != TN_ATTR_INT) return wrong_type(r, "axis");
@@ -153,7 +153,7 @@ static tn_status dft(const rewrite *r) {
 }
 
 /* is_test == 0 meant training; like ONNX Runtime and every later version, a graph that is run is run for inference. */
-static tn_status dropout(const rewrite *r) {
+static tn_status upgrade_dropout(const rewrite *r) {
   tni_draft_drop_attr(r->d, "is_test");
   r->d->version = 7;
   return TN_OK;
@@ -173,27 +173,27 @@ static tn_status batch_norm(const rewrite *r) {
   return TN_OK;
 }
 
-static tn_status scatter(const rewrite *r) {
+static tn_status upgrade_scatter(const rewrite *r) {
   r->d->type = "ScatterElements";
   if (r->d->version < 11) r->d->version = 11;
   return TN_OK;
 }
 
 /* Of versions 1 to 4: the shape is an attribute. */
-static tn_status reshape(const rewrite *r) {
+static tn_status upgrade_reshape(const rewrite *r) {
   tni_draft_drop_attr(r->d, "consumed_inputs");
-  tn_status st = require(r, "shape");
+  tn_status st = require_attr(r, "shape");
   r->d->version = 5;
   return st ? st : ints_to_input(r, "shape", 1);
 }
 
-static tn_status gemm(const rewrite *r) {
+static tn_status upgrade_gemm(const rewrite *r) {
   tni_draft_drop_attr(r->d, "broadcast");
   return TN_OK;
 }
 
 /* 0 meant that nobody reads Y, which the node's outputs say. */
-static tn_status recurrent(const rewrite *r) {
+static tn_status upgrade_recurrent(const rewrite *r) {
   tni_draft_drop_attr(r->d, "output_sequence");
   return TN_OK;
 }
@@ -279,14 +279,14 @@ static tn_status old_broadcast(const rewrite *r) {
 }
 
 /* A slope per channel: [C] stands for axis 1. */
-static tn_status prelu(const rewrite *r) {
+static tn_status upgrade_prelu(const rewrite *r) {
   tni_draft *d = r->d;
   const tni_value *slope = d->n_in == 2 ? tni_graph_value(r->g, d->in[1]) : NULL;
   if (!slope || slope->pub.rank != 1 || (slope->tensor && slope->tensor->dims[0] == 1)) return TN_OK;
   return broadcast_from(r, 1);
 }
 
-static tn_status image(const rewrite *r) { return tni_upgrade_image(r->c, r->g, r->d); }
+static tn_status upgrade_image(const rewrite *r) { return tni_upgrade_image(r->c, r->g, r->d); }
 
 /* Rewrites nodes of `type` written for opsets below `before`. */
 static const struct {
@@ -305,26 +305,26 @@ static const struct {
     {"Equal", 7, old_broadcast},
     {"Greater", 7, old_broadcast},
     {"Less", 7, old_broadcast},
-    {"PRelu", 7, prelu},
-    {"Gemm", 7, gemm},
-    {"Dropout", 7, dropout},
-    {"RNN", 7, recurrent},
-    {"GRU", 7, recurrent},
-    {"LSTM", 7, recurrent},
+    {"PRelu", 7, upgrade_prelu},
+    {"Gemm", 7, upgrade_gemm},
+    {"Dropout", 7, upgrade_dropout},
+    {"RNN", 7, upgrade_recurrent},
+    {"GRU", 7, upgrade_recurrent},
+    {"LSTM", 7, upgrade_recurrent},
     {"BatchNormalization", 14, batch_norm},
-    {"Upsample", TNI_OPSET_MAX + 1, image},
-    {"Resize", 11, image},
-    {"RoiAlign", 16, image},
-    {"GridSample", 20, image},
-    {"GroupNormalization", 21, image},
-    {"Reshape", 5, reshape},
+    {"Upsample", TNI_OPSET_MAX + 1, upgrade_image},
+    {"Resize", 11, upgrade_image},
+    {"RoiAlign", 16, upgrade_image},
+    {"GridSample", 20, upgrade_image},
+    {"GroupNormalization", 21, upgrade_image},
+    {"Reshape", 5, upgrade_reshape},
     {"TopK", 10, top_k},
-    {"Slice", 10, slice},
-    {"Clip", 11, clip},
-    {"Pad", 11, pad},
+    {"Slice", 10, upgrade_slice},
+    {"Clip", 11, upgrade_clip},
+    {"Pad", 11, upgrade_pad},
     {"Squeeze", 13, axes_input},
-    {"Unsqueeze", 13, unsqueeze},
-    {"Split", 18, split},
+    {"Unsqueeze", 13, upgrade_unsqueeze},
+    {"Split", 18, upgrade_split},
     {"ReduceSum", 13, axes_input},
     {"ReduceMean", 18, axes_input},
     {"ReduceMax", 18, axes_input},
@@ -335,8 +335,8 @@ static const struct {
     {"ReduceL1", 18, axes_input},
     {"ReduceLogSum", 18, axes_input},
     {"ReduceLogSumExp", 18, axes_input},
-    {"DFT", 20, dft},
-    {"Scatter", TNI_OPSET_MAX + 1, scatter},
+    {"DFT", 20, upgrade_dft},
+    {"Scatter", TNI_OPSET_MAX + 1, upgrade_scatter},
 };
 
 tn_status tni_upgrade(tni_import *c, tni_graph *g, tni_draft *d) {

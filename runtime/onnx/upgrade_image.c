@@ -9,12 +9,12 @@
 #include "runtime/onnx/emit.h"
 
 /* Strings of a draft are not terminated. */
-static bool is(const tni_raw_attr *a, const char *text) {
+static bool text_attr_is(const tni_raw_attr *a, const char *text) {
   return a && a->a.type == TN_ATTR_STRING && a->a.n == strlen(text) && memcmp(a->a.u.s, text, strlen(text)) == 0;
 }
 
 /* At most TNI_DRAFT_ATTRS of a node. */
-static void add(tni_draft *d, const char *name, const char *value) {
+static void add_text_attr(tni_draft *d, const char *name, const char *value) {
   d->raw[d->n_raw++] = tni_raw_string(name, value);
 }
 
@@ -27,11 +27,11 @@ static void old_resize(tni_draft *d) {
   }
   d->type = "Resize";
   d->version = 19;
-  add(d, "coordinate_transformation_mode", "asymmetric");
-  add(d, "nearest_mode", "floor");
+  add_text_attr(d, "coordinate_transformation_mode", "asymmetric");
+  add_text_attr(d, "nearest_mode", "floor");
 }
 
-static tn_status upsample(tni_emit *e, tni_draft *d) {
+static tn_status upgrade_upsample(tni_emit *e, tni_draft *d) {
   const tni_raw_attr *scales = tni_draft_attr(d, "scales");
   if (scales) {
     const tn_attr a = scales->a;
@@ -42,7 +42,7 @@ static tn_status upsample(tni_emit *e, tni_draft *d) {
     tni_draft_drop_attr(d, "scales");
   }
   tni_raw_attr *mode = tni_draft_attr(d, "mode");
-  if (is(mode, "bilinear") || is(mode, "trilinear")) *mode = tni_raw_string("mode", "linear");
+  if (text_attr_is(mode, "bilinear") || text_attr_is(mode, "trilinear")) *mode = tni_raw_string("mode", "linear");
   old_resize(d);
   return e->st;
 }
@@ -50,9 +50,9 @@ static tn_status upsample(tni_emit *e, tni_draft *d) {
 /* The names that 20 gave to modes. */
 static void grid_sample(tni_draft *d) {
   tni_raw_attr *mode = tni_draft_attr(d, "mode");
-  if (is(mode, "bilinear"))
+  if (text_attr_is(mode, "bilinear"))
     *mode = tni_raw_string("mode", "linear");
-  else if (is(mode, "bicubic"))
+  else if (text_attr_is(mode, "bicubic"))
     *mode = tni_raw_string("mode", "cubic");
 }
 
@@ -74,9 +74,9 @@ static tn_status group_norm(tni_emit *e, tni_draft *d) {
 
 tn_status tni_upgrade_image(tni_import *c, tni_graph *g, tni_draft *d) {
   tni_emit e = {.c = c, .g = g, .d = d};
-  if (strcmp(d->type, "Upsample") == 0) return upsample(&e, d);
+  if (strcmp(d->type, "Upsample") == 0) return upgrade_upsample(&e, d);
   if (strcmp(d->type, "Resize") == 0) old_resize(d);
   if (strcmp(d->type, "GridSample") == 0) grid_sample(d);
-  if (strcmp(d->type, "RoiAlign") == 0) add(d, "coordinate_transformation_mode", "output_half_pixel");
+  if (strcmp(d->type, "RoiAlign") == 0) add_text_attr(d, "coordinate_transformation_mode", "output_half_pixel");
   return strcmp(d->type, "GroupNormalization") == 0 ? group_norm(&e, d) : TN_OK;
 }

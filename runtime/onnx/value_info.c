@@ -19,7 +19,7 @@ static const char *param_of(const dim_proto *d) {
 }
 
 /* Next identifier at or after p: its start, *n bytes; NULL at the end. */
-static const char *identifier(const char *p, size_t *n) {
+static const char *read_identifier(const char *p, size_t *n) {
   while (*p && !(isalpha((unsigned char)*p) || *p == '_')) p++;
   if (!*p) return NULL;
   size_t k = 1;
@@ -31,7 +31,8 @@ static const char *identifier(const char *p, size_t *n) {
 static tn_status learn_symbols(tni_import *c, const char *text) {
   size_t n;
   bool ok = tni_map_put_str(c->symbols, text, 1);
-  for (const char *p = identifier(text, &n); p && ok; p = identifier(p + n, &n)) ok = tni_map_put(c->symbols, p, n, 1);
+  for (const char *p = read_identifier(text, &n); p && ok; p = read_identifier(p + n, &n))
+    ok = tni_map_put(c->symbols, p, n, 1);
   return ok ? TN_OK : tni_fail_memory(c->err, c->file);
 }
 
@@ -41,7 +42,7 @@ static bool knows_symbols(const tni_import *c, const char *text) {
   uint64_t v;
   size_t n;
   if (tni_map_get_str(c->symbols, text, &v)) return true;
-  for (const char *p = identifier(text, &n); p; p = identifier(p + n, &n)) {
+  for (const char *p = read_identifier(text, &n); p; p = read_identifier(p + n, &n)) {
     bool function =
         (n == 3 && (memcmp(p, "min", 3) == 0 || memcmp(p, "max", 3) == 0)) || (n == 5 && memcmp(p, "floor", 5) == 0);
     if (!function && !tni_map_get(c->symbols, p, n, &v)) return false;

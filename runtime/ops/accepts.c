@@ -36,7 +36,7 @@ typedef struct rule {
   uint32_t op, in[3];
 } rule;
 
-static const rule rules[] = {
+static const rule accept_rules[] = {
     {TN_OP_IDENTITY, {ALL}},
     {TN_OP_NEG, {NUM}},
     {TN_OP_ABS, {NUM}},
@@ -226,21 +226,21 @@ static const rule rules[] = {
     {TN_OP_ROTARY_EMBEDDING, {FLOATS, FLOATS, FLOATS | INDEX}},
 };
 
-static const rule *find(uint32_t op) {
-  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-    if (rules[i].op == op) return &rules[i];
+static const rule *find_accept_rule(uint32_t op) {
+  for (size_t i = 0; i < sizeof accept_rules / sizeof *accept_rules; i++)
+    if (accept_rules[i].op == op) return &accept_rules[i];
   return NULL;
 }
 
-uint32_t tni_host_dtypes(uint32_t op, uint32_t input) {
-  const rule *r = find(op);
+uint32_t tni_ops_dtypes(uint32_t op, uint32_t input) {
+  const rule *r = find_accept_rule(op);
   if (!r) return 0;
   const uint32_t given = r->in[input < 3 ? input : 2];
   return given ? given : input > 1 && r->in[1] ? r->in[1] : r->in[0];
 }
 
-bool tni_host_accepts(const tn_node *node, const tn_value *const *in, uint32_t n_in, char *why, size_t n) {
-  const rule *r = find(node->op);
+bool tni_ops_accepts(const tn_node *node, const tn_value *const *in, uint32_t n_in, char *why, size_t n) {
+  const rule *r = find_accept_rule(node->op);
   const tni_op *op = tni_op_by_id(node->op);
   const char *name = op ? op->name : "this operator";
   if (n) why[0] = 0;
@@ -270,7 +270,7 @@ bool tni_host_accepts(const tn_node *node, const tn_value *const *in, uint32_t n
   return !tni_is_attention(node->op) || tni_attention_accepts(in, n_in, why, n);
 }
 
-bool tni_host_takes(const tn_node *node, const tni_tensor *const *in, uint32_t n_in, char *why, size_t n) {
+bool tni_ops_takes(const tn_node *node, const tni_tensor *const *in, uint32_t n_in, char *why, size_t n) {
   enum { MANY = 32 };
   tn_value v[MANY];
   const tn_value *p[MANY];
@@ -281,12 +281,12 @@ bool tni_host_takes(const tn_node *node, const tni_tensor *const *in, uint32_t n
       p[lead + i] = t ? &v[lead + i] : NULL;
       if (t) v[lead + i] = (tn_value){.h = TN_HDR(tn_value), .dtype = t->dtype, .rank = t->rank, .name = ""};
     }
-    if (!tni_host_accepts(node, p, lead + rest, why, n)) return false;
+    if (!tni_ops_accepts(node, p, lead + rest, why, n)) return false;
   }
   return true;
 }
 
-bool tni_host_is_empty(const tni_tensor *const *out, uint32_t n_out) {
+bool tni_ops_is_empty(const tni_tensor *const *out, uint32_t n_out) {
   for (uint32_t i = 0; i < n_out; i++)
     if (out[i] && out[i]->bytes) return false;
   return true;

@@ -2,13 +2,13 @@
 #include <stdlib.h>
 
 #include "runtime/base/base.h"
-#include "runtime/ops/nn/nn.h"
-#include "runtime/ops/gemm/gemm.h"
 #include "runtime/ops/arith/arith.h"
 #include "runtime/ops/conv/conv.h"
+#include "runtime/ops/gemm/gemm.h"
+#include "runtime/ops/nn/nn.h"
 #include "runtime/ops/recurrent/recurrent.h"
-#include "runtime/shape/shape.h"
 #include "runtime/shape/dims/dims.h"
+#include "runtime/shape/shape.h"
 
 static void inline_for(tn_run *run, int64_t n, int64_t grain, tn_body body, void *arg) {
   (void)run;
@@ -16,17 +16,17 @@ static void inline_for(tn_run *run, int64_t n, int64_t grain, tn_body body, void
   if (n > 0) body(arg, 0, n, 0);
 }
 
-static int32_t never(const tn_run *run) {
+static int32_t never_cancelled(const tn_run *run) {
   (void)run;
   return 0;
 }
 
 void tni_run_inline(tn_run *run) {
-  *run = (tn_run){.h = TN_HDR(tn_run), .n_workers = 1, .parallel_for = inline_for, .cancelled = never};
+  *run = (tn_run){.h = TN_HDR(tn_run), .n_workers = 1, .parallel_for = inline_for, .cancelled = never_cancelled};
 }
 
-uint64_t tni_host_scratch(const tn_node *node, const tni_tensor *const *in, uint32_t n_in, const tni_tensor *out,
-                          uint32_t n_workers) {
+uint64_t tni_ops_scratch(const tn_node *node, const tni_tensor *const *in, uint32_t n_in, const tni_tensor *out,
+                         uint32_t n_workers) {
   uint64_t bytes = 0;
   if (!n_in || !in[0]) return 0;
   switch (node->op) {
@@ -74,20 +74,20 @@ uint64_t tni_host_scratch(const tn_node *node, const tni_tensor *const *in, uint
   }
 }
 
-static tn_status allocate(tni_arena *arena, tni_tensor *t, const char *name, tn_error *err) {
+static tn_status allocate_output(tni_arena *arena, tni_tensor *t, const char *name, tn_error *err) {
   t->data = tni_arena_alloc(arena, t->bytes ? (size_t)t->bytes : 1, 64);
   return t->data ? TN_OK : tni_fail_memory(err, name);
 }
 
-tn_status tni_host_eval(void *ctx, const tni_node *node, const tni_tensor *const *in, uint32_t n_in, tni_tensor *out,
-                        uint32_t n_out, tni_arena *arena, tn_error *err) {
-  const tni_kernel_fn fn = tni_host_kernel(node->op);
+tn_status tni_ops_eval(void *ctx, const tni_node *node, const tni_tensor *const *in, uint32_t n_in, tni_tensor *out,
+                       uint32_t n_out, tni_arena *arena, tn_error *err) {
+  const tni_kernel_fn fn = tni_ops_kernel(node->op);
   const char *name = node->pub.name ? node->pub.name : "";
   tn_run local;
   if (!fn)
     return tni_fail(err, TN_E_UNSUPPORTED, name, "no host kernel for %s", node->type ? node->type : "this operator");
   char why[160];
-  if (!tni_host_takes(&node->pub, in, n_in, why, sizeof why)) return tni_fail(err, TN_E_UNSUPPORTED, name, "%s", why);
+  if (!tni_ops_takes(&node->pub, in, n_in, why, sizeof why)) return tni_fail(err, TN_E_UNSUPPORTED, name, "%s", why);
   for (uint32_t i = 0; i < n_out; i++) out[i] = (tni_tensor){.dtype = TN_DT_UNDEFINED};
   if (!ctx) tni_run_inline(&local);
   tn_run *run = ctx ? ctx : &local;
@@ -97,12 +97,12 @@ tn_status tni_host_eval(void *ctx, const tni_node *node, const tni_tensor *const
   if (!ptrs) return tni_fail_memory(err, name);
   for (uint32_t i = 0; i < n_out; i++) {
     if (node->pub.out && i < node->pub.n_out && node->pub.out[i] == TN_NONE) continue;
-    st = allocate(arena, &out[i], name, err);
+    st = allocate_output(arena, &out[i], name, err);
     if (st) return st;
     ptrs[i] = &out[i];
   }
-  if (tni_host_is_empty((const tni_tensor *const *)ptrs, n_out)) return TN_OK;
-  const uint64_t bytes = tni_host_scratch(&node->pub, in, n_in, n_out ? ptrs[0] : NULL, run->n_workers);
+  if (tni_ops_is_empty((const tni_tensor *const *)ptrs, n_out)) return TN_OK;
+  const uint64_t bytes = tni_ops_scratch(&node->pub, in, n_in, n_out ? ptrs[0] : NULL, run->n_workers);
   size_t room;
   if (!tni_add_size((size_t)bytes, 63, &room)) return tni_fail_memory(err, name);
   void *scratch = bytes ? aligned_alloc(64, room & ~(size_t)63) : NULL; /* not the arena's: that may be the graph's */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/ops/kernel/kernel.h"
 
-static const tni_kernel_fn kernels[] = {
+static const tni_kernel_fn kernel_table[] = {
 #define TNI_OP(id, domain, name, since, until, attrs, in_min, in_max, out_min, out_max, shape_in, shape, kernel, \
                flags)                                                                                            \
   tni_k_##kernel,
@@ -9,9 +9,9 @@ static const tni_kernel_fn kernels[] = {
 #undef TNI_OP
 };
 
-tni_kernel_fn tni_host_kernel(const tni_op *op) {
-  if (!op || op->row >= sizeof kernels / sizeof *kernels || (op->flags & TNI_OPF_CONTROL)) return NULL;
-  return kernels[op->row];
+tni_kernel_fn tni_ops_kernel(const tni_op *op) {
+  if (!op || op->row >= sizeof kernel_table / sizeof *kernel_table || (op->flags & TNI_OPF_CONTROL)) return NULL;
+  return kernel_table[op->row];
 }
 
 /* If, Loop and Scan have no kernel: whoever owns the subgraphs runs them. */

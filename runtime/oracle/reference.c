@@ -76,7 +76,7 @@ static float round_act(const product *p, float v) {
 }
 
 /* A static scale knows nothing of what it will meet. */
-static float clamped(const product *p, float v) {
+static float clamped_act(const product *p, float v) {
   if (isnan(v)) return 0;
   v = round_act(p, v);
   return v > p->act_max ? p->act_max : v < -p->act_max - 1 ? -p->act_max - 1 : v;
@@ -84,11 +84,11 @@ static float clamped(const product *p, float v) {
 
 /* q[i] (an integer, or the activation in its dtype) of n elements from k0 on; inv: the scale itself where it is static.
  */
-static void activations(const product *p, const float *x, int64_t n, float inv, double *q) {
+static void round_activations(const product *p, const float *x, int64_t n, float inv, double *q) {
   for (int64_t i = 0; i < n; i++) {
     float v = x[i];
     if (p->num->act_scheme == TN_ACT_STATIC)
-      v = clamped(p, v / inv);
+      v = clamped_act(p, v / inv);
     else if (p->num->act_scheme != TN_ACT_NONE)
       v = inv == 0 ? 0 : round_act(p, v * inv);
     else if (tni_is_half(p->num->act_dtype)) {
@@ -120,7 +120,7 @@ static void row_tile(const product *p, int64_t m, int64_t n0, int64_t n1) {
     if (p->num->act_scheme != TN_ACT_NONE) group_scale(p, x + g, len, &s, &inv);
     for (int64_t k = 0; k < len; k += CHUNK) {
       const int64_t c = len - k < CHUNK ? len - k : CHUNK;
-      activations(p, x + g + k, c, inv, q);
+      round_activations(p, x + g + k, c, inv, q);
       for (int64_t n = n0; n < n1; n++) {
         const float *w = p->w + n * p->K + g + k;
         double a = 0, b = 0;
@@ -146,7 +146,7 @@ static void row_tile(const product *p, int64_t m, int64_t n0, int64_t n1) {
   }
 }
 
-static void tiles(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+static void reference_tiles(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const product *p = arg;
   (void)worker;
   for (int64_t u = begin; u < end; u++) {
@@ -155,7 +155,7 @@ static void tiles(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   }
 }
 
-static bool known(const tn_numerics *num) {
+static bool knows_numerics(const tn_numerics *num) {
   const bool whole = num->act_dtype == TN_DT_I8 || num->act_dtype == TN_DT_I16;
   const bool act = whole || num->act_dtype == TN_DT_F32 || tni_is_half(num->act_dtype);
   const bool quantized = act && num->act_max > 0 && num->act_round <= TN_ROUND_HALF_AWAY;
@@ -179,21 +179,21 @@ static bool known_averages(const tn_numerics *num) {
          isfinite(num->avg_unit) && num->act_group && num->act_group / num->act_run % (1u << num->avg_depth) == 0;
 }
 
-static tn_status compute(product *p, tn_run *run) {
+static tn_status compute_product(product *p, tn_run *run) {
   if (!p->num || p->M < 0 || p->K < 0 || p->N < 0) return TN_E_INVALID;
-  if (!known(p->num) || !known_averages(p->num)) return TN_E_UNSUPPORTED;
+  if (!knows_numerics(p->num) || !known_averages(p->num)) return TN_E_UNSUPPORTED;
   p->group = p->num->act_group ? p->num->act_group : p->K;
   if (p->group < 1) p->group = 1;
   p->n_tiles = (p->N + TILE_N - 1) / TILE_N;
   p->act_max = p->num->act_max;
-  tni_kfor(run, p->M * p->n_tiles, TILE_N * (p->K + 1), tiles, p);
+  tni_kfor(run, p->M * p->n_tiles, TILE_N * (p->K + 1), reference_tiles, p);
   return TN_OK;
 }
 
 tn_status tni_reference_matmul(const tn_numerics *num, const float *x, int64_t M, int64_t K, const float *w, int64_t N,
                                const float *bias, float *y, float *abs, tn_run *run) {
   product p = {.num = num, .x = x, .w = w, .bias = bias, .y = y, .abs = abs, .M = M, .N = N, .K = K, .rel = 1};
-  return compute(&p, run);
+  return compute_product(&p, run);
 }
 
 tn_status tni_reference_product(const tn_numerics *num, const float *x, int64_t M, int64_t K, const float *w, int64_t N,
@@ -202,7 +202,7 @@ tn_status tni_reference_product(const tn_numerics *num, const float *x, int64_t 
   product p = {.num = num, .x = x, .w = w, .y = y, .abs = e, .M = M, .N = N, .K = K};
   p.rel = tni_reference_bound(num, K);
   p.average = tni_reference_averages(num);
-  return compute(&p, run);
+  return compute_product(&p, run);
 }
 
 double tni_reference_averages(const tn_numerics *num) {
@@ -224,7 +224,7 @@ tn_numerics tni_numerics_of(const tn_numerics *declared) {
   return n;
 }
 
-static double unit(uint32_t dtype) {
+static double unit_roundoff(uint32_t dtype) {
   switch (dtype) {
     case TN_DT_F64:
       return 0x1p-53;
@@ -247,7 +247,7 @@ double tni_reference_bound(const tn_numerics *num, int64_t K) {
   const double len = num->act_group && num->act_group < k ? num->act_group : k;
   const bool quantized = num->act_scheme != TN_ACT_NONE;
   const double groups = quantized || num->act_group ? ceil(k / len) : 1;
-  const double inner = gamma_of(len, unit(num->acc_inner));
-  const double u = unit(num->acc_outer) > 0x1p-24 ? unit(num->acc_outer) : 0x1p-24;
+  const double inner = gamma_of(len, unit_roundoff(num->acc_inner));
+  const double u = unit_roundoff(num->acc_outer) > 0x1p-24 ? unit_roundoff(num->acc_outer) : 0x1p-24;
   return gamma_of(groups + 6, u) + inner;
 }

@@ -25,7 +25,7 @@
 
 enum { NAME_MAX_PART = 64, LOCK_POLL_MS = 20, LOCK_WAIT_S = 600, YOUNG_S = 60 };
 
-static void clean(const char *from, char *to) {
+static void clean_name(const char *from, char *to) {
   size_t n = 0;
   for (; from && *from && n < NAME_MAX_PART; from++, n++)
     to[n] = isalnum((unsigned char)*from) || *from == '-' || *from == '_' || (*from == '.' && n) ? *from : '_';
@@ -41,8 +41,8 @@ static uint64_t name_hash(const tni_pack_opts *o) {
 tn_status tni_pk_paths(tni_pack_store *s, tn_error *err) {
   char model[NAME_MAX_PART + 1], device[NAME_MAX_PART + 1];
   if (!s->o->dir || !*s->o->dir) return TN_OK;
-  clean(s->o->model_name ? s->o->model_name : "model", model);
-  clean(s->o->device_name ? s->o->device_name : "device", device);
+  clean_name(s->o->model_name ? s->o->model_name : "model", model);
+  clean_name(s->o->device_name ? s->o->device_name : "device", device);
   size_t n = strlen(s->o->dir) + strlen(model) + strlen(device) + 32;
   s->dir = strdup(s->o->dir);
   s->path = malloc(n);
@@ -59,7 +59,7 @@ bool tni_pk_make_dir(const tni_pack_store *s) {
   return false;
 }
 
-static char *suffixed(const tni_pack_store *s, const char *suffix) {
+static char *suffixed_path(const tni_pack_store *s, const char *suffix) {
   size_t n = strlen(s->path) + strlen(suffix) + 1;
   char *p = malloc(n);
   if (p) snprintf(p, n, "%s%s", s->path, suffix);
@@ -68,7 +68,7 @@ static char *suffixed(const tni_pack_store *s, const char *suffix) {
 
 int tni_pk_lock(const tni_pack_store *s, tn_status *st) {
   const struct timespec nap = {.tv_nsec = LOCK_POLL_MS * 1000000L};
-  char *path = suffixed(s, ".lock");
+  char *path = suffixed_path(s, ".lock");
   int fd = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
   free(path);
   *st = TN_OK;
@@ -96,7 +96,7 @@ static bool ends_with(const char *s, const char *end) {
 static const char *base_name(const tni_pack_store *s) { return strrchr(s->path, '/') + 1; }
 
 /* Nobody holds its lock: its writer is gone. */
-static bool abandoned(int dir, const char *name) {
+static bool is_abandoned(int dir, const char *name) {
   int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return false;
   bool free_lock = flock(fd, LOCK_EX | LOCK_NB) == 0;
@@ -122,7 +122,7 @@ void tni_pk_sweep(const tni_pack_store *s, bool own) {
     bool mine = strncmp(e->d_name, base, strlen(base)) == 0 && e->d_name[strlen(base)] == '.';
     /* A young one of another model may not have taken its lock yet. */
     if (!(mine && own) && time(NULL) - st.st_mtime < YOUNG_S) continue;
-    if (abandoned(dirfd(d), e->d_name)) remove_at(s, e->d_name);
+    if (is_abandoned(dirfd(d), e->d_name)) remove_at(s, e->d_name);
   }
   if (d) closedir(d);
 }

@@ -13,7 +13,7 @@
 #include "runtime/base/base.h"
 #include "runtime/pack/internal.h"
 
-static bool inside(uint64_t at, uint64_t count, uint64_t size, uint64_t end) {
+static bool is_inside_file(uint64_t at, uint64_t count, uint64_t size, uint64_t end) {
   size_t n, last;
   return tni_mul_size(count, size, &n) && tni_add_size(at, n, &last) && last <= end;
 }
@@ -27,10 +27,10 @@ static const char *check_header(const tni_pk_file *f) {
   if (h->n_segments > TNI_PK_MAX_SEGMENTS || h->n_stamps > TNI_PK_MAX_STAMPS) return "absurd counts";
   if (h->segments_at % 8 || h->sums_at % 8 || h->stamps_at[0] % 8 || h->stamps_at[1] % 8 ||
       h->stamps_at[0] > f->bytes || h->stamps_at[1] > f->bytes || h->data_at > f->bytes || h->segments_at < sizeof *h ||
-      !inside(h->segments_at, h->n_segments, sizeof(tni_pk_segment), h->sums_at) ||
-      !inside(h->sums_at, h->n_sums, sizeof(uint64_t), h->stamps_at[0]) ||
-      !inside(h->stamps_at[0] + sizeof(tni_pk_slot), h->n_stamps, sizeof(tni_pk_stamp), h->stamps_at[1]) ||
-      !inside(h->stamps_at[1] + sizeof(tni_pk_slot), h->n_stamps, sizeof(tni_pk_stamp), h->data_at))
+      !is_inside_file(h->segments_at, h->n_segments, sizeof(tni_pk_segment), h->sums_at) ||
+      !is_inside_file(h->sums_at, h->n_sums, sizeof(uint64_t), h->stamps_at[0]) ||
+      !is_inside_file(h->stamps_at[0] + sizeof(tni_pk_slot), h->n_stamps, sizeof(tni_pk_stamp), h->stamps_at[1]) ||
+      !is_inside_file(h->stamps_at[1] + sizeof(tni_pk_slot), h->n_stamps, sizeof(tni_pk_stamp), h->data_at))
     return "the header contradicts itself";
   if (XXH3_64bits(f->data + h->segments_at, h->stamps_at[0] - h->segments_at) != h->table_hash)
     return "the table's checksum is wrong";
@@ -40,9 +40,9 @@ static const char *check_header(const tni_pk_file *f) {
 static const char *check_segments(const tni_pk_file *f) {
   for (uint32_t i = 0; i < f->head.n_segments; i++) {
     const tni_pk_segment *g = &f->segments[i];
-    if (g->offset % TNI_PK_ALIGN || g->offset < f->head.data_at || !inside(g->offset, g->bytes, 1, f->bytes) ||
-        !inside(g->first_sum, tni_pk_pieces(g->bytes), 1, f->head.n_sums) ||
-        !inside(g->first_stamp, g->n_stamps, 1, f->head.n_stamps))
+    if (g->offset % TNI_PK_ALIGN || g->offset < f->head.data_at || !is_inside_file(g->offset, g->bytes, 1, f->bytes) ||
+        !is_inside_file(g->first_sum, tni_pk_pieces(g->bytes), 1, f->head.n_sums) ||
+        !is_inside_file(g->first_stamp, g->n_stamps, 1, f->head.n_stamps))
       return "a segment lies outside the file";
   }
   return NULL;

@@ -16,13 +16,13 @@ static const int64_t RACY_NS = 2000000000;
 
 static tni_pk_hash from_xxh(XXH128_hash_t h) { return (tni_pk_hash){h.low64, h.high64}; }
 
-static void feed(XXH3_state_t *h, const void *p, size_t n) {
+static void feed_bytes(XXH3_state_t *h, const void *p, size_t n) {
   if (n) XXH3_128bits_update(h, p, n);
 }
-static void feed_u64(XXH3_state_t *h, uint64_t v) { feed(h, &v, sizeof v); }
+static void feed_u64(XXH3_state_t *h, uint64_t v) { feed_bytes(h, &v, sizeof v); }
 static void feed_text(XXH3_state_t *h, const char *s) {
   feed_u64(h, strlen(s));
-  feed(h, s, strlen(s));
+  feed_bytes(h, s, strlen(s));
 }
 
 /* How bytes become a matrix. */
@@ -44,12 +44,12 @@ static void feed_reading(XXH3_state_t *h, const tn_weight *w) {
 static void feed_stats(XXH3_state_t *h, const tn_stats *x) {
   feed_u64(h, x ? 1 : 0);
   if (!x) return;
-  feed(h, &x->absmax, sizeof x->absmax);
-  feed(h, &x->p999, sizeof x->p999);
+  feed_bytes(h, &x->absmax, sizeof x->absmax);
+  feed_bytes(h, &x->p999, sizeof x->p999);
   const float *arrays[] = {x->ch_over, x->ch_mean, x->ch_weight};
   for (int i = 0; i < 3; i++) {
     feed_u64(h, arrays[i] ? x->n : 0);
-    if (arrays[i]) feed(h, arrays[i], x->n * sizeof(float));
+    if (arrays[i]) feed_bytes(h, arrays[i], x->n * sizeof(float));
   }
 }
 
@@ -57,7 +57,7 @@ static tn_status hash_raw(const tni_pack_store *s, const tn_weight *w, const tni
   for (uint64_t at = 0; at < src->bytes; at += HASH_BYTES) {
     const uint64_t n = src->bytes - at < HASH_BYTES ? src->bytes - at : HASH_BYTES;
     if (tni_pk_cancelled(s)) return TN_E_CANCELLED;
-    feed(h, (const uint8_t *)w->raw + at, n);
+    feed_bytes(h, (const uint8_t *)w->raw + at, n);
     if (src->mapped) tni_file_drop((const uint8_t *)src->mapped + at, n);
   }
   return TN_OK;
@@ -75,7 +75,7 @@ static tn_status hash_rows(const tni_pack_store *s, const tn_weight *w, XXH3_sta
   for (int64_t n = 0; n < w->N && st == TN_OK; n += step) {
     int64_t end = w->N - n < step ? w->N : n + step;
     st = tni_pk_cancelled(s) ? TN_E_CANCELLED : w->rows(w, n, end, buf);
-    if (st == TN_OK) feed(h, buf, row * (size_t)(end - n));
+    if (st == TN_OK) feed_bytes(h, buf, row * (size_t)(end - n));
   }
   free(buf);
   return st;
@@ -144,7 +144,7 @@ static bool index_stamps(const tni_pk_file *f, tni_map *m) {
 }
 
 /* A file written within the clock's grain of now may change again without its time moving. */
-static bool racy(const tni_pk_stamp *t) {
+static bool is_racy_stamp(const tni_pk_stamp *t) {
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   int64_t age = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - t->mtime_ns;
@@ -173,7 +173,7 @@ static tn_status find_contents(tni_pack_store *s, part *parts, uint32_t n, tn_er
   hashing j = {s, parts};
   tni_pool_for(s->o->pool, n, 1, hash_parts, &j);
   for (uint32_t i = 0; i < n; i++)
-    if (!parts[i].known && racy(parts[i].stamp)) {
+    if (!parts[i].known && is_racy_stamp(parts[i].stamp)) {
       tni_pk_hash content = parts[i].stamp->content;
       *parts[i].stamp = (tni_pk_stamp){.content = content};
     }
@@ -185,12 +185,12 @@ static void keys_of(const tni_pack_item *it, const tni_pk_stamp *stamps, XXH3_st
   XXH3_128bits_reset(h);
   feed_u64(h, it->n_parts);
   for (uint32_t i = 0; i < it->n_parts; i++) {
-    feed(h, &stamps[i].content, sizeof stamps[i].content);
+    feed_bytes(h, &stamps[i].content, sizeof stamps[i].content);
     feed_reading(h, it->parts[i]);
   }
   w->content = from_xxh(XXH3_128bits_digest(h));
   XXH3_128bits_reset(h);
-  feed(h, &w->content, sizeof w->content);
+  feed_bytes(h, &w->content, sizeof w->content);
   feed_u64(h, (uint64_t)it->weight->N);
   feed_u64(h, (uint64_t)it->weight->K);
   feed_text(h, f->name);

@@ -131,7 +131,7 @@ static bool make_plan(const tni_pack_store *s, plan *p, bool keep) {
 }
 
 /* The kernel would send SIGXFSZ to whoever grows a file past the process's limit. */
-static int reserve(int fd, uint64_t bytes) {
+static int reserve_bytes(int fd, uint64_t bytes) {
   struct rlimit lim;
   if (getrlimit(RLIMIT_FSIZE, &lim) == 0 && lim.rlim_cur != RLIM_INFINITY && bytes > lim.rlim_cur) return EFBIG;
   int e;
@@ -157,7 +157,7 @@ static int open_temporary(const tni_pack_store *s, plan *p) {
     return e;
   }
   (void)flock(p->fd, LOCK_EX | LOCK_NB); /* tells sweepers that the writer lives */
-  int e = reserve(p->fd, p->head.file_bytes);
+  int e = reserve_bytes(p->fd, p->head.file_bytes);
   if (e) return e;
   void *map = mmap(NULL, p->head.file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, p->fd, 0);
   if (map == MAP_FAILED) return errno;
@@ -227,7 +227,7 @@ static bool sync_folder(const char *dir) {
 }
 
 /* 0, or the errno of what failed; then the file has no name, or its old one. */
-static int publish(const tni_pack_store *s, plan *p) {
+static int publish_pack(const tni_pack_store *s, plan *p) {
   uint64_t bytes;
   uint8_t *tables = make_tables(s, p, &bytes);
   if (!tables) return ENOMEM;
@@ -245,7 +245,7 @@ static int publish(const tni_pack_store *s, plan *p) {
   return 0;
 }
 
-static void drop(plan *p) {
+static void drop_plan(plan *p) {
   if (p->tmp) (void)unlink(p->tmp);
   if (p->map) munmap(p->map, p->head.file_bytes);
   if (p->fd >= 0) close(p->fd);
@@ -254,7 +254,7 @@ static void drop(plan *p) {
 }
 
 /* The new file's bytes become the store's. */
-static void adopt(tni_pack_store *s, plan *p) {
+static void adopt_file(tni_pack_store *s, plan *p) {
   for (uint32_t i = 0; i < s->n_want; i++) {
     s->want[i].ptr = p->map + p->seg[i].rec.offset;
   }
@@ -269,7 +269,7 @@ static void adopt(tni_pack_store *s, plan *p) {
 }
 
 /* Packed already, but the file failed afterwards: memory takes the bytes, so that nothing is packed twice. */
-static tn_status rescue(tni_pack_store *s, plan *p, tn_error *err) {
+static tn_status rescue_old(tni_pack_store *s, plan *p, tn_error *err) {
   void *m = mmap(NULL, p->head.file_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (m == MAP_FAILED) return tni_fail_memory(err, s->path);
   for (uint32_t i = 0; i < s->n_want; i++) {
@@ -292,7 +292,7 @@ tn_status tni_pk_write(tni_pack_store *s, bool *wrote, tn_error *err) {
   bool planned = make_plan(s, &p, true);
   *wrote = false;
   if (planned && s->o->max_bytes && p.head.file_bytes > s->o->max_bytes) {
-    drop(&p);
+    drop_plan(&p);
     planned = make_plan(s, &p, false);
   }
   tn_status st = planned ? TN_OK : tni_fail(err, TN_E_LIMIT, s->path, "too many or too large weights to pack");
@@ -305,17 +305,17 @@ tn_status tni_pk_write(tni_pack_store *s, bool *wrote, tn_error *err) {
     if (e) {
       not_kept(s, e);
     } else if ((st = fill_segments(s, &p, err)) == TN_OK) {
-      e = publish(s, &p);
+      e = publish_pack(s, &p);
       *wrote = !e;
       if (e) {
         not_kept(s, e);
-        st = rescue(s, &p, err);
+        st = rescue_old(s, &p, err);
       } else {
-        adopt(s, &p);
+        adopt_file(s, &p);
       }
     }
   }
-  drop(&p);
+  drop_plan(&p);
   return st;
 }
 

@@ -11,7 +11,7 @@
 
 typedef tn_status (*pass_fn)(tni_graph *g, uint32_t *n, tn_error *err);
 
-static tn_status dce(tni_graph *g, uint32_t *n, tn_error *err) {
+static tn_status drop_dead_nodes(tni_graph *g, uint32_t *n, tn_error *err) {
   (void)err;
   *n = tni_graph_dce(g);
   return TN_OK;
@@ -56,7 +56,7 @@ static const struct pass {
     {"siblings", tni_pass_siblings, false, FUSE},
     {"chain", tni_pass_chain, true, FUSE},
     {"lift", tni_lift_shape_values, false, RECOGNISE},
-    {"dce", dce, false, QUANTIZED}, /* one line each */
+    {"dce", drop_dead_nodes, false, QUANTIZED}, /* one line each */
 };
 enum { FOLD = 0, BRANCH = 1 };
 enum { N_PASSES = sizeof passes / sizeof passes[0] };
@@ -117,7 +117,7 @@ static tn_status one_pass(run *r, uint32_t pass, uint64_t *fired) {
 }
 
 /* Branches that are taken may decide others: until none does. */
-static tn_status settle(run *r, uint64_t *fired) {
+static tn_status settle_passes(run *r, uint64_t *fired) {
   uint64_t taken;
   tn_status st;
   do {
@@ -133,7 +133,7 @@ static tn_status settle(run *r, uint64_t *fired) {
 }
 
 static tn_status one_round(run *r, uint32_t stage, uint64_t *fired) {
-  tn_status st = settle(r, fired);
+  tn_status st = settle_passes(r, fired);
   for (uint32_t p = BRANCH + 1; st == TN_OK && p < N_PASSES; p++)
     if (passes[p].stage <= stage) st = one_pass(r, p, fired);
   return st == TN_OK ? tni_graph_compact(r->g, r->err) : st;
@@ -151,7 +151,7 @@ static void fill_report(const run *r, tni_passes_report *report, uint32_t before
   report->nodes_after = r->g->n_nodes;
 }
 
-static bool has(const tni_graph *g, uint32_t op) {
+static bool graph_has(const tni_graph *g, uint32_t op) {
   for (uint32_t i = 0; i < g->n_nodes; i++)
     if (!g->nodes[i]->dead && g->nodes[i]->pub.op == op) return true;
   return false;
@@ -170,8 +170,8 @@ tn_status tni_passes_run(tni_graph *g, const tni_passes_options *opt, tni_eval_f
   tn_status st = read_options(&r, opt);
   for (uint32_t stage = 0; st == TN_OK && stage < N_STAGES; stage++) {
     uint64_t fired = 1;
-    if (stage == QUANTIZED && (is_off(&r, tni_pass_qdq) || !has(g, TN_OP_QUANTIZE_LINEAR))) continue;
-    if (stage == CODES && (is_off(&r, tni_pass_codes) || !has(g, TN_OP_DEQUANTIZE_LINEAR))) continue;
+    if (stage == QUANTIZED && (is_off(&r, tni_pass_qdq) || !graph_has(g, TN_OP_QUANTIZE_LINEAR))) continue;
+    if (stage == CODES && (is_off(&r, tni_pass_codes) || !graph_has(g, TN_OP_DEQUANTIZE_LINEAR))) continue;
     g->keep_codes = stage <= CODES;
     for (uint32_t round = 0; st == TN_OK && fired && round < TNI_PASSES_ROUNDS; round++) {
       fired = 0;

@@ -28,7 +28,7 @@ typedef struct collector {
   bool no_memory;
 } collector;
 
-static tn_status fault(collector *c, const char *what) {
+static tn_status claim_fault(collector *c, const char *what) {
   if (!c->fault) c->fault = what;
   return TN_E_INVALID;
 }
@@ -79,14 +79,14 @@ static bool fix_chunk(const collector *c, const tn_constraint *k, char *text, si
 }
 
 /* Constraints that cannot be promised turn yes into no. */
-static tn_status promise(collector *c, const tn_claim *in, tni_claim *out) {
+static tn_status check_promise(collector *c, const tn_claim *in, tni_claim *out) {
   static const char *const rels[] = {"=", "<=", ">=", "a multiple of"};
   tni_exprs *x = c->view->ctx->exprs;
-  if (in->n_constraints > 64 || (in->n_constraints && !in->constraints)) return fault(c, "absurd constraints");
+  if (in->n_constraints > 64 || (in->n_constraints && !in->constraints)) return claim_fault(c, "absurd constraints");
   for (uint32_t i = 0; out->verdict != TN_NO && i < in->n_constraints; i++) {
     const tn_constraint *k = &in->constraints[i];
     char lhs[128], text[512], more[256] = "";
-    if (k->rel < TN_REL_EQ || k->rel > TN_REL_MOD) return fault(c, "a constraint with an unknown relation");
+    if (k->rel < TN_REL_EQ || k->rel > TN_REL_MOD) return claim_fault(c, "a constraint with an unknown relation");
     if (is_proved(x, k) || widen_bucket(c, k)) continue;
     if (fix_chunk(c, k, more, sizeof more)) {
       out->fixed = true;
@@ -103,13 +103,13 @@ static tn_status promise(collector *c, const tn_claim *in, tni_claim *out) {
 }
 
 static tn_status copy_claim(collector *c, const tn_claim *in, tni_claim *out) {
-  if (!in || in->h.size < offsetof(tn_claim, cost_ns)) return fault(c, "a claim of a size that is not one");
-  if (in->verdict < TN_YES || in->verdict > TN_GROUP_ONLY) return fault(c, "a claim with an unknown verdict");
+  if (!in || in->h.size < offsetof(tn_claim, cost_ns)) return claim_fault(c, "a claim of a size that is not one");
+  if (in->verdict < TN_YES || in->verdict > TN_GROUP_ONLY) return claim_fault(c, "a claim with an unknown verdict");
   tni_claim r = {.verdict = in->verdict, .reason = in->reason, .format = in->format, .text = ""};
   if (TN_HAS(in, tn_claim, cost_ns)) r.cost_ns = in->cost_ns;
-  if (!isfinite(r.cost_ns) || r.cost_ns < 0) return fault(c, "a claim whose cost is not a finite number");
+  if (!isfinite(r.cost_ns) || r.cost_ns < 0) return claim_fault(c, "a claim whose cost is not a finite number");
   if (TN_HAS(in, tn_claim, n_params) && in->n_params) {
-    if (in->n_params > 16 || !in->params) return fault(c, "a claim with absurd format params");
+    if (in->n_params > 16 || !in->params) return claim_fault(c, "a claim with absurd format params");
     r.params = tni_arena_memdup(c->arena, in->params, in->n_params * sizeof *in->params, _Alignof(int64_t));
     if (!r.params) c->no_memory = true;
     r.n_params = in->n_params;
@@ -117,7 +117,7 @@ static tn_status copy_claim(collector *c, const tn_claim *in, tni_claim *out) {
   if (TN_HAS(in, tn_claim, text))
     r.text = tni_arena_strndup(c->arena, in->text, strnlen(in->text, sizeof in->text - 1));
   if (!r.text) c->no_memory = true;
-  tn_status st = promise(c, in, &r);
+  tn_status st = check_promise(c, in, &r);
   if (st == TN_OK) *out = r;
   return st;
 }
@@ -129,8 +129,8 @@ static bool waits_for_data(const collector *c, tn_id node) {
 
 static tn_status on_node(void *ctx, tn_id node, const tn_claim *claim) {
   collector *c = ctx;
-  if (node >= c->view->n_nodes) return fault(c, "a claim for a node that does not exist");
-  if (c->node[node].verdict) return fault(c, "two claims for one node");
+  if (node >= c->view->n_nodes) return claim_fault(c, "a claim for a node that does not exist");
+  if (c->node[node].verdict) return claim_fault(c, "two claims for one node");
   tn_status st = copy_claim(c, claim, &c->node[node]);
   if (st == TN_OK && waits_for_data(c, node) && c->node[node].verdict != TN_NO)
     c->node[node] =
@@ -153,15 +153,15 @@ static tn_status add_group(tni_claims *cl, tni_arena *arena, const tni_group *g)
 
 static tn_status on_group(void *ctx, const tn_id *nodes, uint32_t n, const tn_claim *claim) {
   collector *c = ctx;
-  if (n == 0 || !nodes) return fault(c, "a group without nodes");
-  if (n > c->view->n_nodes) return fault(c, "a group of more nodes than there are");
+  if (n == 0 || !nodes) return claim_fault(c, "a group without nodes");
+  if (n > c->view->n_nodes) return claim_fault(c, "a group of more nodes than there are");
   /* Groups overlap, but not without end: 64 ways to take each node are plenty. */
   c->in_groups += n;
-  if (c->in_groups > (uint64_t)c->view->n_nodes * 64 + 4096) return fault(c, "groups without end");
+  if (c->in_groups > (uint64_t)c->view->n_nodes * 64 + 4096) return claim_fault(c, "groups without end");
   c->stamps++;
   for (uint32_t i = 0; i < n; i++) {
-    if (nodes[i] >= c->view->n_nodes) return fault(c, "a group with a node that does not exist");
-    if (c->stamp[nodes[i]] == c->stamps) return fault(c, "a group that names a node twice");
+    if (nodes[i] >= c->view->n_nodes) return claim_fault(c, "a group with a node that does not exist");
+    if (c->stamp[nodes[i]] == c->stamps) return claim_fault(c, "a group that names a node twice");
     c->stamp[nodes[i]] = c->stamps;
   }
   for (uint32_t i = 0; i < n; i++)
@@ -195,19 +195,19 @@ static tn_status add_state(collector *c, const tni_state_claim *made, const char
 static tn_status on_state(void *ctx, tn_id value, const tn_layout *const *accepted, uint32_t n) {
   collector *c = ctx;
   if (value >= c->view->n_values || c->view->values[value]->kind != TN_VALUE_STATE)
-    return fault(c, "a state that does not exist");
+    return claim_fault(c, "a state that does not exist");
   tni_state_claim made = {.device = c->device, .value = tni_state_root(c->view, value)};
   for (uint32_t i = c->states_before; i < c->claims->n_states; i++)
-    if (c->claims->states[i].value == made.value) return fault(c, "layouts for one cache twice");
+    if (c->claims->states[i].value == made.value) return claim_fault(c, "layouts for one cache twice");
   if (n == 0 && !accepted) return TN_OK;
   char why[200];
   const char *wrong = tni_layouts_read(c->view->values[made.value], accepted, n, c->arena, &made, why, sizeof why);
-  if (wrong) return fault(c, wrong);
+  if (wrong) return claim_fault(c, wrong);
   if (n && add_state(c, &made, why) != TN_OK) c->no_memory = true;
   return c->no_memory ? TN_E_NO_MEMORY : TN_OK;
 }
 
-static bool touches(const collector *c, const tn_node *n, tn_id cache) {
+static bool touches_cache(const collector *c, const tn_node *n, tn_id cache) {
   for (uint32_t i = 0; i < (uint32_t)n->n_in + n->n_out; i++) {
     const tn_id v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
     if (v != TN_NONE && c->view->values[v]->kind == TN_VALUE_STATE && tni_state_root(c->view, v) == cache) return true;
@@ -231,7 +231,7 @@ static void refuse_states(collector *c) {
   for (uint32_t s = c->states_before; s < c->claims->n_states; s++) {
     const tni_state_claim *k = &c->claims->states[s];
     for (uint32_t i = 0; k->why && i < c->view->n_nodes; i++) {
-      if (c->node[i].verdict == TN_NO || !touches(c, c->view->nodes[i], k->value)) continue;
+      if (c->node[i].verdict == TN_NO || !touches_cache(c, c->view->nodes[i], k->value)) continue;
       c->node[i] = (tni_claim){.verdict = TN_NO, .reason = TN_WHY_DTYPE, .text = k->why};
       drop_groups(c, i);
     }
@@ -247,7 +247,7 @@ static void refuse_all(collector *c, const char *text) {
     c->node[i] = (tni_claim){.verdict = TN_NO, .reason = TN_WHY_DRIVER, .text = text};
 }
 
-static tn_status ask(collector *c, const tni_dev *d, tn_error *err) {
+static tn_status ask_claims(collector *c, const tni_dev *d, tn_error *err) {
   tn_claim_sink sink = {TN_HDR(tn_claim_sink), c, on_node, on_group, on_state};
   tn_error why;
   tni_error_init(&why);
@@ -265,7 +265,7 @@ static tn_status ask(collector *c, const tni_dev *d, tn_error *err) {
   tn_error said = why; /* its strings may have no end */
   tni_error_copy(&why, &said);
   for (uint32_t i = 0; st == TN_OK && !c->fault && i < c->view->n_nodes; i++)
-    if (!c->node[i].verdict) fault(c, "no claim for some nodes");
+    if (!c->node[i].verdict) claim_fault(c, "no claim for some nodes");
   if (st == TN_OK && !c->fault) {
     refuse_states(c);
     return TN_OK;
@@ -301,7 +301,7 @@ tn_status tni_claims_collect(const tn_graph *view, const tni_dev *devs, uint32_t
                    .stamp = TNI_NEW_ARRAY(arena, uint32_t, (size_t)view->n_nodes + 1),
                    .chunk_before = out->chunk};
     if (!c.stamp) return tni_fail_memory(err, devs[d].name);
-    tn_status st = ask(&c, &devs[d], err);
+    tn_status st = ask_claims(&c, &devs[d], err);
     if (st != TN_OK) return st;
   }
   return TN_OK;

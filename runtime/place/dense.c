@@ -25,7 +25,7 @@ static bool host_reads_codes(const tn_model *m, const tni_value *v) {
       if (tni_graph_value(m->graph, n->captures[k]) == v) return false;
     for (uint32_t i = 0; i < n->pub.n_in; i++)
       if (n->pub.in[i] != TN_NONE && tni_graph_value(m->graph, n->pub.in[i]) == v &&
-          (n->dynamic || !tni_host_takes_quantized(&n->pub, i, v->tensor)))
+          (n->dynamic || !tni_ops_takes_quantized(&n->pub, i, v->tensor)))
         return false;
   }
   return true;

@@ -23,7 +23,7 @@ static tn_status copy_in(const tni_dev *d, tn_buffer *b, const void *src, uint64
 }
 
 /* A device that refuses to import what its caps say gets a copy. */
-static tn_status make(tn_model *m, tni_devconst *c, bool from_file, tn_error *err) {
+static tn_status make_devconst(tn_model *m, tni_devconst *c, bool from_file, tn_error *err) {
   const tni_dev *d = c->dev;
   tn_buffer_req req = {.h = TN_HDR(tn_buffer_req), .bytes = c->bytes, .usage = 1u << TN_SLOT_WEIGHT, .fd = -1};
   if (tni_devconst_imports(d, c->ptr)) {
@@ -51,7 +51,7 @@ static tn_status make(tn_model *m, tni_devconst *c, bool from_file, tn_error *er
   return st;
 }
 
-static tni_devconst *add(struct tni_devconsts *k) {
+static tni_devconst *add_devconst(struct tni_devconsts *k) {
   if (k->n == k->cap) {
     const uint32_t cap = k->cap ? 2 * k->cap : 64;
     tni_devconst *v = realloc(k->v, cap * sizeof *v);
@@ -71,10 +71,10 @@ tn_status tni_devconst_get(tn_model *m, const tni_dev *d, const void *ptr, uint6
     *out = c->buffer;
     return TN_OK;
   }
-  tni_devconst *c = add(m->consts);
+  tni_devconst *c = add_devconst(m->consts);
   if (!c) return tni_fail_memory(err, d->name);
   *c = (tni_devconst){.dev = d, .ptr = ptr, .bytes = bytes};
-  tn_status st = make(m, c, from_file, err);
+  tn_status st = make_devconst(m, c, from_file, err);
   if (c->buffer) m->consts->n++;
   *out = c->buffer;
   return st;

@@ -8,9 +8,9 @@
 #include <time.h>
 
 #include "runtime/base/base.h"
-#include "runtime/plugin/plugin.h"
 #include "runtime/place/packing.h"
 #include "runtime/place/tables.h"
+#include "runtime/plugin/plugin.h"
 
 enum { TILE = 64, BLOCK = 4096 };
 
@@ -46,7 +46,7 @@ static bool same_rows(const comparison *c, int64_t n0, int64_t n1) {
   return same;
 }
 
-static void drop(const comparison *c, const tni_tensor *t) {
+static void drop_tensor(const comparison *c, const tni_tensor *t) {
   if (t->data && tni_is_mapped(c->m, t)) tni_file_drop(t->data, t->bytes);
 }
 
@@ -58,12 +58,12 @@ static void compare_blocks(void *arg, int64_t begin, int64_t end, uint32_t worke
   for (int64_t i = begin; i < end && !atomic_load(&c->differs); i++) {
     const int64_t n0 = i * BLOCK, n1 = V - n0 < BLOCK ? V : n0 + BLOCK;
     if (!same_rows(c, n0, n1)) atomic_store(&c->differs, true);
-    drop(c, c->table);
-    drop(c, c->other);
+    drop_tensor(c, c->table);
+    drop_tensor(c, c->other);
   }
 }
 
-static bool compare(const tn_model *m, const tni_tensor *table, const tni_tensor *other, bool turned) {
+static bool compare_tables(const tn_model *m, const tni_tensor *table, const tni_tensor *other, bool turned) {
   comparison c = {.m = m, .table = table, .other = other, .turned = turned};
   if (!same_rows(&c, 0, table->dims[0] < TILE ? table->dims[0] : TILE)) return false;
   tni_pool_for(m->rt->pool, (table->dims[0] + BLOCK - 1) / BLOCK, 1, compare_blocks, &c);
@@ -112,7 +112,7 @@ static bool make_key(const tn_model *m, tn_id table, tn_id other, bool turned, k
 }
 
 /* false: not known. */
-static bool recall(const tn_model *m, const key *k, bool *equal) {
+static bool recall_equal(const tn_model *m, const key *k, bool *equal) {
   char *dir = NULL;
   tni_file f;
   const void *data;
@@ -134,8 +134,8 @@ bool tni_constants_equal(const tn_model *m, tn_id table, tn_id other, bool turne
   bool equal = false;
   const bool kept =
       rt->cache_dir && *rt->cache_dir && !rt->sealed && !rt->portable && make_key(m, table, other, turned, &k);
-  if (kept && recall(m, &k, &equal)) return equal;
-  equal = compare(m, a, b, turned);
+  if (kept && recall_equal(m, &k, &equal)) return equal;
+  equal = compare_tables(m, a, b, turned);
   const char answer = equal;
   if (kept && !(m->flags & TN_MODEL_INSPECT)) /* where it cannot be written, it is found again next time */
     (void)!tni_blob_put(rt->cache_dir, "host", &k, sizeof k, &answer, 1, NULL);

@@ -36,7 +36,7 @@ static const char *track_name(tn_model *m, const tni_dev *d, uint32_t engine) {
 }
 
 /* "MatMul Add": each once, in their order. */
-static const char *operators(tn_model *m, const tni_exec *x, const tn_task *info) {
+static const char *task_operators(tn_model *m, const tni_exec *x, const tn_task *info) {
   char buf[512] = "";
   size_t at = 0;
   for (uint32_t i = 0; i < info->n_nodes; i++) {
@@ -105,7 +105,7 @@ static tn_status add_task(tn_model *m, tni_exec *x, uint32_t *temp_of, uint32_t 
   e->regions = TNI_NEW_ARRAY(m->arena, uint32_t, info->n_uses);
   e->track = track_name(m, prog->dev, info->engine);
   e->label = info->name && *info->name ? info->name : info->n_nodes ? x->view.nodes[info->nodes[0]]->name : "task";
-  e->ops = operators(m, x, info);
+  e->ops = task_operators(m, x, info);
   if (!e->regions || !e->track || !e->ops) return tni_fail_memory(err, prog->dev->name);
   for (uint32_t u = 0; u < info->n_uses; u++) {
     e->regions[u] = region_of_slot(m, x, temp_of, p, info->uses[u].slot, index);

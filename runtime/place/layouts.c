@@ -80,14 +80,14 @@ const char *tni_layouts_read(const tn_value *v, const tn_layout *const *in, uint
   return NULL;
 }
 
-static uint32_t common(uint32_t a, uint32_t b) { return (uint32_t)(a / tni_gcd(a, b) * b); }
+static uint32_t common_align(uint32_t a, uint32_t b) { return (uint32_t)(a / tni_gcd(a, b) * b); }
 
-static bool meet(tn_layout *l, const tni_state_claim *c) {
+static bool meet_layouts(tn_layout *l, const tni_state_claim *c) {
   for (uint32_t i = 0; i < c->n; i++) {
     const tn_layout *o = &c->layouts[i];
     if (o->dtype != l->dtype || memcmp(o->order, l->order, 4) != 0) continue;
-    l->inner_align = common(l->inner_align, o->inner_align);
-    l->pitch_align = common(l->pitch_align, o->pitch_align);
+    l->inner_align = common_align(l->inner_align, o->inner_align);
+    l->pitch_align = common_align(l->pitch_align, o->pitch_align);
     l->flags &= o->flags;
     return true;
   }
@@ -99,7 +99,7 @@ bool tni_layouts_agree(const tni_state_claim *const *by, uint32_t n, uint32_t wi
     tn_layout l = by[0]->layouts[i];
     uint32_t k = 1;
     if (wish != TN_DT_UNDEFINED && l.dtype != wish) continue;
-    while (k < n && meet(&l, by[k])) k++;
+    while (k < n && meet_layouts(&l, by[k])) k++;
     if (k < n) continue;
     *out = l;
     return true;

@@ -54,7 +54,7 @@ static tn_status make_item(tn_model *m, const tni_need *need, const tni_pack_ite
   return TN_OK;
 }
 
-static tn_status collect(tn_model *m, uint32_t dev, const tni_need **needs, tn_error *err) {
+static tn_status collect_needs(tn_model *m, uint32_t dev, const tni_need **needs, tn_error *err) {
   tni_packed *p = &m->packed[dev];
   for (uint32_t x = 0; x < m->n_execs; x++) {
     for (uint32_t i = 0; i < m->execs[x].n_programs; i++) {
@@ -84,7 +84,7 @@ tn_status tni_packed_collect(tn_model *m, tn_error *err) {
   for (uint32_t d = 0; d < m->rt->n_devs; d++) {
     m->packed[d] = (tni_packed){.dev = &m->rt->devs[d], .items = TNI_NEW_ARRAY(m->arena, const tni_pack_item *, total)};
     if (!m->packed[d].items) return tni_fail_memory(err, m->path);
-    tn_status st = collect(m, d, needs, err);
+    tn_status st = collect_needs(m, d, needs, err);
     if (st != TN_OK) return st;
   }
   return TN_OK;

@@ -39,7 +39,7 @@ typedef struct walk {
   bool from_outside, cycle;
 } walk;
 
-static void visit(void *arg, tn_id user) {
+static void visit_user(void *arg, tn_id user) {
   walk *w = arg;
   if (w->member[user]) {
     w->cycle = w->cycle || w->from_outside;
@@ -54,7 +54,7 @@ static void visit_group(walk *w, tn_id node) {
   uint32_t group = w->p->out->group_of[node];
   if (group == TN_NONE) return;
   const tni_group *gr = &w->p->claims->groups[group];
-  for (uint32_t i = 0; i < gr->n_nodes; i++) visit(w, gr->nodes[i]);
+  for (uint32_t i = 0; i < gr->n_nodes; i++) visit_user(w, gr->nodes[i]);
 }
 
 /* Would a path leave the group and come back? */
@@ -63,11 +63,11 @@ static bool contraction_is_cyclic(part *p, const tni_group *gr, uint8_t *member)
   memset(member, 0, p->g->n_nodes);
   for (uint32_t i = 0; i < gr->n_nodes; i++) member[gr->nodes[i]] = 1;
   walk w = {.p = p, .member = member};
-  for (uint32_t i = 0; i < gr->n_nodes; i++) each_user(p, gr->nodes[i], visit, &w);
+  for (uint32_t i = 0; i < gr->n_nodes; i++) each_user(p, gr->nodes[i], visit_user, &w);
   w.from_outside = true;
   while (w.top && !w.cycle) {
     tn_id n = p->stack[--w.top];
-    each_user(p, n, visit, &w);
+    each_user(p, n, visit_user, &w);
     visit_group(&w, n);
   }
   return w.cycle;

@@ -57,7 +57,7 @@ static const char **names_of(tn_model *m, const tn_id *ids, uint32_t n) {
   return names;
 }
 
-static bool remember(tn_model *m, const tni_node *node, form *f) {
+static bool remember_form(tn_model *m, const tni_node *node, form *f) {
   *f = (form){node, names_of(m, node->pub.in, node->pub.n_in), names_of(m, node->pub.out, node->pub.n_out)};
   return f->in && f->out;
 }
@@ -77,7 +77,7 @@ static tn_status find_candidates(placing *p) {
       if (c.rank[x] > worst) worst = c.rank[x];
     }
     if (!worst) continue;
-    if (!remember(p->m, n, &c.whole)) return tni_fail_memory(p->err, p->m->path);
+    if (!remember_form(p->m, n, &c.whole)) return tni_fail_memory(p->err, p->m->path);
     p->c[p->n] = c;
     p->c[p->n].now = &p->c[p->n].whole;
     p->n++;
@@ -85,7 +85,7 @@ static tn_status find_candidates(placing *p) {
   return TN_OK;
 }
 
-static tn_status settle(placing *p) {
+static tn_status settle_places(placing *p) {
   tni_graph *g = p->m->graph;
   tn_status st = tni_graph_finish(g, p->err);
   if (st == TN_OK) st = tni_infer_graph(g, p->err);
@@ -156,7 +156,7 @@ static bool is_best(const placing *p, const candidate *c) {
 
 /* One trial: every candidate that is not where all phases want it is taken apart this far, devices are asked, and what
  * did not gain is put back. *open: it is, but nobody was asked since. */
-static tn_status trial(placing *p, uint32_t how, bool *open) {
+static tn_status try_placing(placing *p, uint32_t how, bool *open) {
   tni_graph *g = p->m->graph;
   uint32_t tried = 0;
   tn_status st = TN_OK;
@@ -169,7 +169,7 @@ static tn_status trial(placing *p, uint32_t how, bool *open) {
     tried += on_trial(c);
   }
   if (st != TN_OK || !tried) return st;
-  st = settle(p);
+  st = settle_places(p);
   *open = false;
   for (uint32_t i = 0; st == TN_OK && i < p->n; i++) {
     candidate *c = &p->c[i];
@@ -184,7 +184,7 @@ static tn_status trial(placing *p, uint32_t how, bool *open) {
     c->now = NULL;
     if (how == TNI_UNFUSE_ALL) continue;
     c->now = &c->joined;
-    if (!remember(p->m, c->parts.product[0], &c->joined)) st = tni_fail_memory(p->err, p->m->path);
+    if (!remember_form(p->m, c->parts.product[0], &c->joined)) st = tni_fail_memory(p->err, p->m->path);
   }
   return st;
 }
@@ -194,8 +194,8 @@ tn_status tni_place_fused(tn_model *m, const uint32_t *phases, tn_error *err) {
   bool open = false;
   tn_status st = claim_all(&p);
   if (st == TN_OK) st = find_candidates(&p);
-  if (st == TN_OK && p.n) st = trial(&p, TNI_UNFUSE_CHAIN, &open);
+  if (st == TN_OK && p.n) st = try_placing(&p, TNI_UNFUSE_CHAIN, &open);
   if (st == TN_OK && p.n && open) st = tni_graph_finish(m->graph, err);
-  if (st == TN_OK && p.n) st = trial(&p, TNI_UNFUSE_ALL, &open);
-  return st == TN_OK && open ? settle(&p) : st;
+  if (st == TN_OK && p.n) st = try_placing(&p, TNI_UNFUSE_ALL, &open);
+  return st == TN_OK && open ? settle_places(&p) : st;
 }

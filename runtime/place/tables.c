@@ -65,7 +65,7 @@ uint64_t tni_table_bytes(const tn_model *m, tn_id v, const int64_t *context, con
   return bytes < all ? bytes : all;
 }
 
-static void advise(const tni_tensor *t) {
+static void advise_random(const tni_tensor *t) {
   const uintptr_t begin = ((uintptr_t)t->data + AROUND - 1) & ~(uintptr_t)(AROUND - 1);
   const uintptr_t end = ((uintptr_t)t->data + t->bytes) & ~(uintptr_t)(AROUND - 1);
   if (begin >= end) return;
@@ -78,7 +78,7 @@ tn_status tni_table_add(tn_model *m, tn_id v) {
     if (m->tables[i] == v) return TN_OK;
   if (!m->tables && !(m->tables = TNI_NEW_ARRAY(m->arena, tn_id, m->graph->n_values))) return TN_E_NO_MEMORY;
   m->tables[m->n_tables++] = v;
-  advise(value_of(m, v)->tensor);
+  advise_random(value_of(m, v)->tensor);
   return TN_OK;
 }
 

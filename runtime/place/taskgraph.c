@@ -16,17 +16,17 @@ bool tni_edges_add(tni_edges *e, uint32_t from, uint32_t to) {
   return true;
 }
 
-static int ascending(const void *pa, const void *pb) {
+static int by_task_id(const void *pa, const void *pb) {
   uint32_t a = *(const uint32_t *)pa, b = *(const uint32_t *)pb;
   return a < b ? -1 : a > b;
 }
 
 /* Sorts every task's list and drops doubles. */
-static void tidy(tni_taskgraph *g) {
+static void tidy_graph(tni_taskgraph *g) {
   uint32_t to = 0;
   for (uint32_t t = 0; t < g->n; t++) {
     uint32_t from = g->first[t], end = g->first[t + 1], begin = to;
-    qsort(g->pred + from, end - from, sizeof *g->pred, ascending);
+    qsort(g->pred + from, end - from, sizeof *g->pred, by_task_id);
     for (uint32_t i = from; i < end; i++)
       if (to == begin || g->pred[to - 1] != g->pred[i]) g->pred[to++] = g->pred[i];
     g->first[t] = begin;
@@ -47,7 +47,7 @@ tn_status tni_taskgraph_make(uint32_t n, const tni_edge *edges, uint32_t n_edges
   for (uint32_t i = 0; i < n_edges; i++) g.first[edges[i].to + 2]++; /* two ahead: filling moves them back by one */
   for (uint32_t t = 2; t < n + 2; t++) g.first[t] += g.first[t - 1];
   for (uint32_t i = 0; i < n_edges; i++) g.pred[g.first[edges[i].to + 1]++] = edges[i].from;
-  tidy(&g);
+  tidy_graph(&g);
   *out = g;
   return TN_OK;
 }
@@ -94,7 +94,7 @@ typedef struct object {
   uint32_t reader; /* index of the last access that only read since, or TN_NONE; then next[] */
 } object;
 
-static bool add(tni_edges *e, uint32_t from, uint32_t to) { return from == to || tni_edges_add(e, from, to); }
+static bool add_edge(tni_edges *e, uint32_t from, uint32_t to) { return from == to || tni_edges_add(e, from, to); }
 
 tn_status tni_taskgraph_hazards(const tni_access *a, uint32_t n, uint32_t n_objects, tni_edges *out) {
   object *objects = malloc(((size_t)n_objects + 1) * sizeof *objects);
@@ -103,13 +103,13 @@ tn_status tni_taskgraph_hazards(const tni_access *a, uint32_t n, uint32_t n_obje
   for (uint32_t o = 0; ok && o < n_objects; o++) objects[o] = (object){TN_NONE, TN_NONE};
   for (uint32_t i = 0; ok && i < n; i++) {
     object *o = &objects[a[i].object];
-    if (o->writer != TN_NONE) ok = add(out, o->writer, a[i].task);
+    if (o->writer != TN_NONE) ok = add_edge(out, o->writer, a[i].task);
     if (!(a[i].access & (TN_WRITE | TN_APPEND))) {
       next[i] = o->reader;
       o->reader = i;
       continue;
     }
-    for (uint32_t r = o->reader; ok && r != TN_NONE; r = next[r]) ok = add(out, a[r].task, a[i].task);
+    for (uint32_t r = o->reader; ok && r != TN_NONE; r = next[r]) ok = add_edge(out, a[r].task, a[i].task);
     *o = (object){a[i].task, TN_NONE};
   }
   free(objects);
@@ -128,7 +128,7 @@ static tn_status new_reach(uint32_t n, tni_reach *out) {
 }
 
 /* a, and all that precedes it, precede t. */
-static void join(tni_reach *r, uint32_t a, uint32_t t) {
+static void join_reach(tni_reach *r, uint32_t a, uint32_t t) {
   uint64_t *to = r->row + (size_t)t * r->words;
   const uint64_t *from = r->row + (size_t)a * r->words;
   for (uint32_t w = 0; w <= a / 64; w++) to[w] |= from[w];
@@ -136,7 +136,7 @@ static void join(tni_reach *r, uint32_t a, uint32_t t) {
 }
 
 static void join_preds(tni_reach *r, const tni_taskgraph *g, uint32_t t) {
-  for (uint32_t i = g->first[t]; i < g->first[t + 1]; i++) join(r, g->pred[i], t);
+  for (uint32_t i = g->first[t]; i < g->first[t + 1]; i++) join_reach(r, g->pred[i], t);
 }
 
 tn_status tni_reach_make(const tni_taskgraph *g, tni_reach *out) {
@@ -199,7 +199,7 @@ static tn_status wait_for_others(sharing *s, const tni_life *b, uint32_t t) {
     for (uint32_t k = a->n_tasks; k-- > 0;) {
       if (tni_precedes(&s->reach, a->tasks[k], t)) continue;
       if (!tni_edges_add(&s->edges, a->tasks[k], t)) return TN_E_NO_MEMORY;
-      join(&s->reach, a->tasks[k], t);
+      join_reach(&s->reach, a->tasks[k], t);
     }
   }
   return TN_OK;

@@ -22,11 +22,11 @@ typedef struct blob_header {
 } blob_header;
 _Static_assert(sizeof(blob_header) == 64, "on-disk header");
 
-static const char magic[8] = {'T', 'N', 'B', 'L', 'O', 'B', '0', '1'};
+static const char blob_magic[8] = {'T', 'N', 'B', 'L', 'O', 'B', '0', '1'};
 static const char tmp_prefix[] = ".tmp-";
 enum { STALE_S = 3600 };
 
-static uint64_t padded(uint64_t n) { return (n + 63) & ~UINT64_C(63); }
+static uint64_t padded_bytes(uint64_t n) { return (n + 63) & ~UINT64_C(63); }
 
 static void file_name(char *buf, size_t n, const void *key, uint64_t nkey) {
   XXH128_hash_t h = XXH3_128bits(key, (size_t)nkey);
@@ -36,7 +36,7 @@ static void file_name(char *buf, size_t n, const void *key, uint64_t nkey) {
 static blob_header header_of(uint64_t nkey, const void *data, uint64_t n) {
   XXH128_hash_t h = XXH3_128bits(data, (size_t)n);
   blob_header out = {.nkey = nkey, .ndata = n, .sum = {h.low64, h.high64}};
-  memcpy(out.magic, magic, sizeof magic);
+  memcpy(out.magic, blob_magic, sizeof blob_magic);
   return out;
 }
 
@@ -44,11 +44,12 @@ static bool is_intact(const tni_file *f, const void *key, uint64_t nkey) {
   blob_header h;
   if (f->bytes < sizeof h) return false;
   memcpy(&h, f->data, sizeof h);
-  if (memcmp(h.magic, magic, sizeof magic) != 0 || h.nkey != nkey || h.ndata > TNI_BLOB_MAX_BYTES) return false;
-  if (f->bytes != sizeof h + padded(nkey) + h.ndata) return false;
+  if (memcmp(h.magic, blob_magic, sizeof blob_magic) != 0 || h.nkey != nkey || h.ndata > TNI_BLOB_MAX_BYTES)
+    return false;
+  if (f->bytes != sizeof h + padded_bytes(nkey) + h.ndata) return false;
   const char *body = (const char *)f->data + sizeof h;
   if (memcmp(body, key, (size_t)nkey) != 0) return false;
-  blob_header want = header_of(nkey, body + padded(nkey), h.ndata);
+  blob_header want = header_of(nkey, body + padded_bytes(nkey), h.ndata);
   return memcmp(&h, &want, sizeof h) == 0;
 }
 
@@ -65,8 +66,8 @@ tn_status tni_blob_get(const char *dir, const void *key, uint64_t nkey, const tn
     tni_log_line(log, TN_LOG_WARN, "%s: damaged cache entry removed", path);
     return TN_E_UNAVAILABLE;
   }
-  *data = (const char *)f.data + sizeof(blob_header) + padded(nkey);
-  *n = f.bytes - sizeof(blob_header) - padded(nkey);
+  *data = (const char *)f.data + sizeof(blob_header) + padded_bytes(nkey);
+  *n = f.bytes - sizeof(blob_header) - padded_bytes(nkey);
   *file = f;
   return TN_OK;
 }
@@ -127,7 +128,7 @@ static bool write_all(int fd, const void *data, uint64_t n) {
 static bool write_blob(int fd, const void *key, uint64_t nkey, const void *data, uint64_t n) {
   static const char zeros[64];
   blob_header h = header_of(nkey, data, n);
-  return write_all(fd, &h, sizeof h) && write_all(fd, key, nkey) && write_all(fd, zeros, padded(nkey) - nkey) &&
+  return write_all(fd, &h, sizeof h) && write_all(fd, key, nkey) && write_all(fd, zeros, padded_bytes(nkey) - nkey) &&
          write_all(fd, data, n) && fsync(fd) == 0;
 }
 

@@ -58,7 +58,7 @@ static char **child_env(void) {
 
 /* ---------------------------------------------------------------------------------------------------------- spawn */
 
-static void shut(int *fd) {
+static void shut_fd(int *fd) {
   if (*fd >= 0) close(*fd);
   *fd = -1;
 }
@@ -77,7 +77,7 @@ static tn_status look_at(const char *helper, tn_error *err) {
   return TN_OK;
 }
 
-static int start(const char *helper, const char *const *args, int out, int channel, pid_t *pid) {
+static int start_child(const char *helper, const char *const *args, int out, int channel, pid_t *pid) {
   enum { MAX_ARGS = 16 };
   const char *argv[MAX_ARGS + 2] = {helper};
   for (int i = 0; args[i]; i++) {
@@ -96,12 +96,12 @@ tn_status tni_child_spawn(const char *helper, const char *const *args, tni_child
   int pair[2] = {-1, -1}, tube[2] = {-1, -1};
   pid_t pid = 0;
   int e = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0 && pipe2(tube, O_CLOEXEC) == 0 ? 0 : errno;
-  if (!e) e = start(helper, args, tube[1], pair[1], &pid);
-  shut(&pair[1]);
-  shut(&tube[1]);
+  if (!e) e = start_child(helper, args, tube[1], pair[1], &pid);
+  shut_fd(&pair[1]);
+  shut_fd(&tube[1]);
   if (e) {
-    shut(&pair[0]);
-    shut(&tube[0]);
+    shut_fd(&pair[0]);
+    shut_fd(&tube[0]);
     return tni_fail(err, TN_E_UNAVAILABLE, helper, "the program tenon-helper cannot be started: %s", strerror(e));
   }
   (void)!fcntl(tube[0], F_SETFL, O_NONBLOCK);
@@ -111,7 +111,7 @@ tn_status tni_child_spawn(const char *helper, const char *const *args, tni_child
 
 /* ----------------------------------------------------------------------------------------------------------- wait */
 
-static void keep(tni_child *c, const char *text, size_t n) {
+static void keep_output(tni_child *c, const char *text, size_t n) {
   const size_t cap = sizeof c->tail - 1;
   if (n >= cap) {
     text += n - cap;
@@ -129,9 +129,9 @@ static void take_output(tni_child *c) {
   /* A child that prints without end must not keep the host here. */
   for (int turn = 0; c->output >= 0 && turn < 64; turn++) {
     const ssize_t n = read(c->output, buf, sizeof buf);
-    if (n > 0) keep(c, buf, (size_t)n);
+    if (n > 0) keep_output(c, buf, (size_t)n);
     if (n < 0 && errno == EINTR) continue;
-    if (n == 0) shut(&c->output);
+    if (n == 0) shut_fd(&c->output);
     if (n <= 0) return;
   }
 }
@@ -158,12 +158,12 @@ int tni_child_wait(tni_child *c, int ms) {
 }
 
 /* Whether it has ended; it stays a zombie, so that its number and its group are still its own. */
-static bool ended(pid_t pid) {
+static bool has_ended(pid_t pid) {
   siginfo_t si = {.si_pid = 0};
   return waitid(P_PID, (id_t)pid, &si, WEXITED | WNOHANG | WNOWAIT) != 0 || si.si_pid == pid;
 }
 
-static void reap(pid_t pid, tni_child_end *end) {
+static void reap_child(pid_t pid, tni_child_end *end) {
   int status;
   pid_t got;
   while ((got = waitpid(pid, &status, 0)) < 0 && errno == EINTR) continue;
@@ -177,17 +177,17 @@ tni_child_end tni_child_finish(tni_child *c, int ms) {
   tni_child_end end = {.known = false};
   if (!c->pid) return end;
   const int64_t until = now_ms() + ms;
-  shut(&c->channel);
-  while (!ended(c->pid) && now_ms() < until) {
+  shut_fd(&c->channel);
+  while (!has_ended(c->pid) && now_ms() < until) {
     struct pollfd p = {.fd = c->output, .events = POLLIN};
     poll(&p, 1, 2);
     if (p.revents) take_output(c);
   }
   kill(-c->pid, SIGKILL); /* and what it may have started; before it sets its group it is alone */
   kill(c->pid, SIGKILL);
-  reap(c->pid, &end);
+  reap_child(c->pid, &end);
   take_output(c);
-  shut(&c->output);
+  shut_fd(&c->output);
   c->pid = 0;
   return end;
 }

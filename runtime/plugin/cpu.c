@@ -27,7 +27,7 @@ enum { A_ASIMD, A_FP16, A_DOTPROD, A_I8MM, A_BF16, A_SVE, A_SVE2 };
 
 static const char x86[] = "x86-64", arm[] = "aarch64";
 
-static const tni_cpu_feature table[] = {
+static const tni_cpu_feature feature_table[] = {
     {"sse4.2", x86, 1u << X_SSE42},
     {"popcnt", x86, 1u << X_POPCNT},
     {"avx", x86, 1u << X_AVX},
@@ -51,35 +51,38 @@ static const tni_cpu_feature table[] = {
 };
 
 const tni_cpu_feature *tni_cpu_table(size_t *n) {
-  *n = sizeof table / sizeof *table;
-  return table;
+  *n = sizeof feature_table / sizeof *feature_table;
+  return feature_table;
 }
 
 const tni_cpu_feature *tni_cpu_find(const char *arch, const char *name) {
-  for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-    if (strcmp(table[i].arch, arch) == 0 && strcmp(table[i].name, name) == 0) return &table[i];
+  for (size_t i = 0; i < sizeof feature_table / sizeof *feature_table; i++)
+    if (strcmp(feature_table[i].arch, arch) == 0 && strcmp(feature_table[i].name, name) == 0) return &feature_table[i];
   return NULL;
 }
 
 #if defined(__x86_64__)
 const char *tni_cpu_arch(void) { return x86; }
 
-static uint64_t take(uint32_t reg, uint32_t bit, uint32_t feature) { return (uint64_t)(reg >> bit & 1) << feature; }
+static uint64_t take_feature(uint32_t reg, uint32_t bit, uint32_t feature) {
+  return (uint64_t)(reg >> bit & 1) << feature;
+}
 
 uint64_t tni_cpu_detect(void) {
   uint32_t a, b, c, d, xcr0 = 0, hi;
   if (!__get_cpuid(1, &a, &b, &c, &d)) return 0;
-  uint64_t bits = take(c, 20, X_SSE42) | take(c, 23, X_POPCNT);
+  uint64_t bits = take_feature(c, 20, X_SSE42) | take_feature(c, 23, X_POPCNT);
   if (c >> 27 & 1) __asm__ volatile("xgetbv" : "=a"(xcr0), "=d"(hi) : "c"(0));
   bool ymm = (xcr0 & 0x6) == 0x6, zmm = (xcr0 & 0xe6) == 0xe6;
-  if (ymm) bits |= take(c, 28, X_AVX) | take(c, 29, X_F16C) | take(c, 12, X_FMA);
+  if (ymm) bits |= take_feature(c, 28, X_AVX) | take_feature(c, 29, X_F16C) | take_feature(c, 12, X_FMA);
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return bits;
   uint32_t subleafs = a;
-  bits |= take(b, 8, X_BMI2);
-  if (ymm) bits |= take(b, 5, X_AVX2);
+  bits |= take_feature(b, 8, X_BMI2);
+  if (ymm) bits |= take_feature(b, 5, X_AVX2);
   if (zmm)
-    bits |= take(b, 16, X_AVX512F) | take(b, 30, X_AVX512BW) | take(b, 31, X_AVX512VL) | take(c, 11, X_AVX512VNNI);
-  if (ymm && subleafs >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) bits |= take(a, 4, X_AVXVNNI);
+    bits |= take_feature(b, 16, X_AVX512F) | take_feature(b, 30, X_AVX512BW) | take_feature(b, 31, X_AVX512VL) |
+            take_feature(c, 11, X_AVX512VNNI);
+  if (ymm && subleafs >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) bits |= take_feature(a, 4, X_AVXVNNI);
   return bits;
 }
 #elif defined(__aarch64__)

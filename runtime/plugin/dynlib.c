@@ -21,14 +21,14 @@ struct tni_dynlib {
 };
 
 /* libltdl's state is the process's, so its lock is too. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool ours;         /* under lock: the open under way is ours, not another user's of libltdl */
-static const module *got; /* under lock: what it gave */
+static pthread_mutex_t dynlib_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool is_our_open;         /* under lock: the open under way is ours, not another user's of libltdl */
+static const module *got_module; /* under lock: what it gave */
 
 static lt_module loader_open(lt_user_data data, const char *path, lt_dladvise advise) {
   (void)data;
   (void)advise;
-  if (!ours || !path || path[0] != '/') return NULL;
+  if (!is_our_open || !path || path[0] != '/') return NULL;
   module *m = calloc(1, sizeof *m);
   if (!m) return NULL;
   dlerror();
@@ -37,7 +37,7 @@ static lt_module loader_open(lt_user_data data, const char *path, lt_dladvise ad
     const char *text = dlerror();
     snprintf(m->text, sizeof m->text, "%s", text ? text : "the system's loader gave no reason");
   }
-  got = m;
+  got_module = m;
   return m;
 }
 
@@ -73,16 +73,16 @@ static bool ltdl_begin(void) {
 
 static tn_status open_locked(const char *path, lt_dlhandle *out, tn_error *err) {
   if (!ltdl_begin()) return tni_fail(err, TN_E_INTERNAL, path, "libltdl does not start");
-  ours = true;
-  got = NULL;
+  is_our_open = true;
+  got_module = NULL;
   lt_dlhandle h = lt_dlopen(path);
-  ours = false;
+  is_our_open = false;
   /* got is NULL where libltdl knew the path already: the library is loaded, its handle is shared. */
-  if (h && (!got || got->dl)) {
+  if (h && (!got_module || got_module->dl)) {
     *out = h;
     return TN_OK;
   }
-  const char *text = h ? got->text : lt_dlerror();
+  const char *text = h ? got_module->text : lt_dlerror();
   tn_status st = tni_fail(err, TN_E_UNAVAILABLE, path, "cannot be loaded: %s", text ? text : "no reason given");
   if (h) lt_dlclose(h);
   lt_dlexit();
@@ -93,9 +93,9 @@ tn_status tni_dynlib_open(const char *path, tni_dynlib **out, tn_error *err) {
   if (path[0] != '/') return tni_fail(err, TN_E_INVALID, path, "'%s' is no absolute path", path);
   tni_dynlib *lib = calloc(1, sizeof *lib);
   if (!lib) return tni_fail_memory(err, path);
-  pthread_mutex_lock(&lock);
+  pthread_mutex_lock(&dynlib_lock);
   tn_status st = open_locked(path, &lib->handle, err);
-  pthread_mutex_unlock(&lock);
+  pthread_mutex_unlock(&dynlib_lock);
   if (st == TN_OK)
     *out = lib;
   else
@@ -104,17 +104,17 @@ tn_status tni_dynlib_open(const char *path, tni_dynlib **out, tn_error *err) {
 }
 
 void *tni_dynlib_symbol(tni_dynlib *lib, const char *name) {
-  pthread_mutex_lock(&lock);
+  pthread_mutex_lock(&dynlib_lock);
   void *p = lt_dlsym(lib->handle, name);
-  pthread_mutex_unlock(&lock);
+  pthread_mutex_unlock(&dynlib_lock);
   return p;
 }
 
 void tni_dynlib_close(tni_dynlib *lib) {
   if (!lib) return;
-  pthread_mutex_lock(&lock);
+  pthread_mutex_lock(&dynlib_lock);
   lt_dlclose(lib->handle);
   lt_dlexit();
-  pthread_mutex_unlock(&lock);
+  pthread_mutex_unlock(&dynlib_lock);
   free(lib);
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <tenon/manifest.h>
 
-static Elf64_Phdr segment(const tni_file *f, uint32_t i) {
+static Elf64_Phdr segment_at(const tni_file *f, uint32_t i) {
   Elf64_Ehdr h;
   Elf64_Phdr p;
   memcpy(&h, f->data, sizeof h);
@@ -14,7 +14,7 @@ static Elf64_Phdr segment(const tni_file *f, uint32_t i) {
   return p;
 }
 
-static uint32_t count(const tni_file *f) {
+static uint32_t count_segments(const tni_file *f) {
   Elf64_Ehdr h;
   memcpy(&h, f->data, sizeof h);
   return h.e_phnum;
@@ -45,8 +45,8 @@ static bool read_note(const tni_file *f, uint64_t at, uint64_t end, uint64_t *ne
 
 bool tni_elfnote_find(const tni_file *f, tni_elfnote *out) {
   *out = (tni_elfnote){.yaml = NULL};
-  for (uint32_t i = 0; i < count(f); i++) {
-    const Elf64_Phdr p = segment(f, i);
+  for (uint32_t i = 0; i < count_segments(f); i++) {
+    const Elf64_Phdr p = segment_at(f, i);
     if (p.p_type != PT_NOTE || p.p_offset > f->bytes || p.p_filesz > f->bytes - p.p_offset) continue;
     for (uint64_t at = p.p_offset, end = p.p_offset + p.p_filesz; at < end && !out->yaml;)
       if (!read_note(f, at, end, &at, out)) break;
@@ -62,7 +62,7 @@ typedef struct hole {
   uint64_t from, n;
 } hole;
 
-static void add(SHA2_CTX *c, const tni_file *f, uint64_t at, uint64_t n, const hole *holes, size_t n_holes) {
+static void hash_range(SHA2_CTX *c, const tni_file *f, uint64_t at, uint64_t n, const hole *holes, size_t n_holes) {
   static const uint8_t zeros[64] = {0};
   while (n) {
     uint64_t take = n;
@@ -82,7 +82,7 @@ static void add(SHA2_CTX *c, const tni_file *f, uint64_t at, uint64_t n, const h
   }
 }
 
-static void hash(const tni_file *f, const tni_elfnote *n, uint8_t sum[SHA256_DIGEST_LENGTH]) {
+static void hash_file(const tni_file *f, const tni_elfnote *n, uint8_t sum[SHA256_DIGEST_LENGTH]) {
   const hole holes[] = {{offsetof(Elf64_Ehdr, e_shoff), sizeof(Elf64_Off)},
                         {offsetof(Elf64_Ehdr, e_shentsize), 3 * sizeof(Elf64_Half)},
                         {n->hash_at, TN_MANIFEST_HASH_BYTES}};
@@ -91,11 +91,11 @@ static void hash(const tni_file *f, const tni_elfnote *n, uint8_t sum[SHA256_DIG
   SHA2_CTX c;
   memcpy(&h, f->data, sizeof h);
   SHA256Init(&c);
-  add(&c, f, 0, sizeof h, holes, HOLES);
-  add(&c, f, h.e_phoff, (uint64_t)h.e_phnum * sizeof(Elf64_Phdr), holes, HOLES);
+  hash_range(&c, f, 0, sizeof h, holes, HOLES);
+  hash_range(&c, f, h.e_phoff, (uint64_t)h.e_phnum * sizeof(Elf64_Phdr), holes, HOLES);
   for (uint32_t i = 0; i < h.e_phnum; i++) {
-    const Elf64_Phdr p = segment(f, i);
-    if (p.p_type == PT_LOAD) add(&c, f, p.p_offset, p.p_filesz, holes, HOLES);
+    const Elf64_Phdr p = segment_at(f, i);
+    if (p.p_type == PT_LOAD) hash_range(&c, f, p.p_offset, p.p_filesz, holes, HOLES);
   }
   SHA256Final(sum, &c);
 }
@@ -104,7 +104,7 @@ tn_status tni_elfnote_verify(const tni_file *f, const tni_elfnote *n, const char
   uint8_t sum[SHA256_DIGEST_LENGTH];
   const uint8_t *want = (const uint8_t *)f->data + n->hash_at;
   if (!n->has_hash) return TN_OK;
-  hash(f, n, sum);
+  hash_file(f, n, sum);
   if (memcmp(sum, want, sizeof sum) == 0) return TN_OK;
   return tni_fail(
       err, TN_E_CORRUPT, path,

@@ -19,14 +19,14 @@ typedef struct reader {
   tn_error *err;
 } reader;
 
-static tn_status need(reader *r, const char *key, const tni_yaml **out) {
+static tn_status need_key(reader *r, const char *key, const tni_yaml **out) {
   *out = tni_yaml_get(r->doc.root, key);
   return *out ? TN_OK : tni_yaml_fail(&r->doc, r->doc.root, r->err, "the manifest has no '%s'", key);
 }
 
 static tn_status need_str(reader *r, const char *key, const char **out, uint32_t *line) {
   const tni_yaml *y;
-  tn_status st = need(r, key, &y);
+  tn_status st = need_key(r, key, &y);
   if (st != TN_OK) return st;
   if (line) *line = y->line;
   return tni_yaml_str(&r->doc, y, key, out, r->err);
@@ -50,7 +50,7 @@ static tn_status read_abi(reader *r) {
   static const char *const keys[] = {"min", "max", NULL};
   const tni_yaml *y;
   tni_manifest *m = r->m;
-  tn_status st = need(r, "abi", &y);
+  tn_status st = need_key(r, "abi", &y);
   if (st == TN_OK) st = tni_yaml_want(&r->doc, y, TNI_YAML_MAP, "abi", r->err);
   if (st == TN_OK) st = tni_yaml_keys(&r->doc, y, keys, "abi", r->err);
   if (st == TN_OK) st = read_abi_one(r, y, "min", &m->abi_min);
@@ -62,7 +62,7 @@ static tn_status read_abi(reader *r) {
   return TN_OK;
 }
 
-static int hex(char c) {
+static int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
@@ -76,7 +76,7 @@ static tn_status read_sha256(reader *r) {
   if (st != TN_OK) return st;
   bool ok = strlen(text) == 64;
   for (size_t i = 0; ok && i < 32; i++) {
-    int hi = hex(text[2 * i]), lo = hex(text[2 * i + 1]);
+    int hi = hex_digit(text[2 * i]), lo = hex_digit(text[2 * i + 1]);
     ok = hi >= 0 && lo >= 0;
     if (ok) r->m->sha256[i] = (uint8_t)(hi << 4 | lo);
   }
@@ -151,8 +151,9 @@ tn_status tni_manifest_parse(tni_arena *a, const char *text, size_t n, const cha
   return st;
 }
 
-static tn_status refuse(const tni_manifest *m, uint32_t line, tn_error *err, const char *fmt, ...) TN_PRINTF(4, 5);
-static tn_status refuse(const tni_manifest *m, uint32_t line, tn_error *err, const char *fmt, ...) {
+static tn_status refuse_manifest(const tni_manifest *m, uint32_t line, tn_error *err, const char *fmt, ...)
+    TN_PRINTF(4, 5);
+static tn_status refuse_manifest(const tni_manifest *m, uint32_t line, tn_error *err, const char *fmt, ...) {
   char where[sizeof err->where];
   tni_place(where, sizeof where, m->file, line, 1);
   va_list ap;
@@ -164,12 +165,14 @@ static tn_status refuse(const tni_manifest *m, uint32_t line, tn_error *err, con
 
 tn_status tni_manifest_check(const tni_manifest *m, const char *name, const char *arch, uint64_t cpu, tn_error *err) {
   if (strcmp(m->name, name) != 0)
-    return refuse(m, m->line_name, err, "the manifest's name is '%.64s', the file's is '%.64s'", m->name, name);
+    return refuse_manifest(m, m->line_name, err, "the manifest's name is '%.64s', the file's is '%.64s'", m->name,
+                           name);
   if (m->abi_min.major != TN_ABI_MAJOR || m->abi_min.minor > TN_ABI_MINOR)
-    return refuse(m, m->line_abi, err, "needs ABI %u.%u to %u.%u, this host has %d.%d to %d.%d", m->abi_min.major,
-                  m->abi_min.minor, m->abi_max.major, m->abi_max.minor, TN_ABI_MAJOR, 0, TN_ABI_MAJOR, TN_ABI_MINOR);
+    return refuse_manifest(m, m->line_abi, err, "needs ABI %u.%u to %u.%u, this host has %d.%d to %d.%d",
+                           m->abi_min.major, m->abi_min.minor, m->abi_max.major, m->abi_max.minor, TN_ABI_MAJOR, 0,
+                           TN_ABI_MAJOR, TN_ABI_MINOR);
   if (strcmp(m->arch, arch) != 0)
-    return refuse(m, m->line_arch, err, "is built for %s, this machine is %s", m->arch, arch);
+    return refuse_manifest(m, m->line_arch, err, "is built for %s, this machine is %s", m->arch, arch);
   char missing[128] = "";
   for (uint32_t i = 0; i < m->n_cpu; i++) {
     const tni_cpu_feature *f = tni_cpu_find(arch, m->cpu[i]);
@@ -177,7 +180,8 @@ tn_status tni_manifest_check(const tni_manifest *m, const char *name, const char
     size_t at = strlen(missing);
     snprintf(missing + at, sizeof missing - at, "%s%s", at ? ", " : "", m->cpu[i]);
   }
-  return missing[0] ? refuse(m, m->line_cpu, err, "needs processor features that are not here: %s", missing) : TN_OK;
+  return missing[0] ? refuse_manifest(m, m->line_cpu, err, "needs processor features that are not here: %s", missing)
+                    : TN_OK;
 }
 
 tn_status tni_manifest_verify(const tni_manifest *m, const void *data, uint64_t n, tn_error *err) {

@@ -7,7 +7,7 @@
 #include "runtime/plugin/check.h"
 #include "runtime/profile/profile.h"
 
-static bool typed(const char *text, bool quoted, tni_option_value *v) {
+static bool typed_value(const char *text, bool quoted, tni_option_value *v) {
   bool b;
   switch (v->type) {
     case TN_OPT_BOOL:
@@ -24,7 +24,7 @@ static bool typed(const char *text, bool quoted, tni_option_value *v) {
   }
 }
 
-static bool same(const tni_option_value *a, const tni_option_value *b) {
+static bool same_value(const tni_option_value *a, const tni_option_value *b) {
   if (a->type == TN_OPT_STRING) return strcmp(a->s, b->s) == 0;
   return a->type == TN_OPT_FLOAT ? a->d == b->d : a->i == b->i;
 }
@@ -35,18 +35,18 @@ static bool is_choice(const char *choices, const tni_option_value *v) {
     size_t n = strcspn(c, "|");
     snprintf(one, sizeof one, "%.*s", (int)(n < sizeof one ? n : sizeof one - 1), c);
     tni_option_value w = {.type = v->type};
-    if (n < sizeof one && typed(one, false, &w) && same(&w, v)) return true;
+    if (n < sizeof one && typed_value(one, false, &w) && same_value(&w, v)) return true;
     c += n + (c[n] == '|');
   }
   return false;
 }
 
 /* Why text is no value of o, into why; false if it is none. */
-static bool fits(const tn_option *o, const char *text, bool quoted, tni_option_value *v, char *why, size_t n) {
+static bool option_fits(const tn_option *o, const char *text, bool quoted, tni_option_value *v, char *why, size_t n) {
   static const char *const types[] = {"", "true or false", "a whole number", "a number", "a text"};
   v->key = o->key;
   v->type = o->type;
-  if (!typed(text, quoted, v)) {
+  if (!typed_value(text, quoted, v)) {
     snprintf(why, n, "must be %s, not '%.48s'", types[o->type], text);
     return false;
   }
@@ -74,7 +74,7 @@ static tn_status fail_at(const char *file, uint32_t line, uint32_t column, tn_er
   return TN_E_INVALID;
 }
 
-static tn_status unknown(const tn_plugin *p, const char *file, const tni_profile_option *o, tn_error *err) {
+static tn_status unknown_option(const tn_plugin *p, const char *file, const tni_profile_option *o, tn_error *err) {
   const char *keys[TNI_MAX_PLUGIN_OPTIONS];
   for (uint32_t i = 0; i < p->n_options; i++) keys[i] = p->options[i]->key;
   const char *near = tni_nearest(o->key, keys, p->n_options);
@@ -84,12 +84,12 @@ static tn_status unknown(const tn_plugin *p, const char *file, const tni_profile
                  near ? ": did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-static tn_status defaults(const tn_plugin *p, tni_option_value *values, tn_error *err) {
+static tn_status default_values(const tn_plugin *p, tni_option_value *values, tn_error *err) {
   char why[200];
   for (uint32_t i = 0; i < p->n_options; i++) {
     const tn_option *o = p->options[i];
     values[i] = (tni_option_value){.key = o->key, .type = o->type, .s = ""};
-    if (o->dflt && !fits(o, o->dflt, false, &values[i], why, sizeof why))
+    if (o->dflt && !option_fits(o, o->dflt, false, &values[i], why, sizeof why))
       return tni_fail(err, TN_E_INTERNAL, p->name, "plugin '%s': the default of its option '%s' %s", p->name, o->key,
                       why);
   }
@@ -100,14 +100,14 @@ tn_status tni_options_resolve(tni_arena *a, const tn_plugin *p, const char *file
                               const tni_option_value **out, tn_error *err) {
   tni_option_value *values = TNI_NEW_ARRAY(a, tni_option_value, p->n_options + 1);
   if (!values) return tni_fail_memory(err, p->name);
-  tn_status st = defaults(p, values, err);
+  tn_status st = default_values(p, values, err);
   for (uint32_t s = 0; st == TN_OK && section && s < section->n_options; s++) {
     const tni_profile_option *given = &section->options[s];
     char why[200];
     uint32_t i = 0;
     while (i < p->n_options && strcmp(p->options[i]->key, given->key) != 0) i++;
-    if (i == p->n_options) return unknown(p, file, given, err);
-    if (!fits(p->options[i], given->value, given->quoted, &values[i], why, sizeof why))
+    if (i == p->n_options) return unknown_option(p, file, given, err);
+    if (!option_fits(p->options[i], given->value, given->quoted, &values[i], why, sizeof why))
       return fail_at(file, given->value_line, given->value_column, err, "option '%s' of plugin '%s' %s", given->key,
                      p->name, why);
     if (p->options[i]->type == TN_OPT_STRING && !(values[i].s = tni_arena_strdup(a, given->value)))

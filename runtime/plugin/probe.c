@@ -95,7 +95,7 @@ static void read_line(dialogue *d, const char *text, size_t n) {
 }
 
 /* False: the child sends what is no line. */
-static bool take(dialogue *d) {
+static bool take_answer(dialogue *d) {
   const ssize_t n = recv(d->child.channel, d->buf + d->have, TNI_PROBE_LINE - d->have, MSG_DONTWAIT);
   if (n <= 0) return n < 0 && (errno == EINTR || errno == EAGAIN);
   d->have += (size_t)n;
@@ -119,40 +119,40 @@ static bool listen_to(dialogue *d, int64_t ms) {
     const int got = tni_child_wait(&d->child, (int)left);
     const bool waiting = !d->at[0];
     if (got == 0) return true;
-    if (got > 0 && !take(d)) return true;
+    if (got > 0 && !take_answer(d)) return true;
     if (d->misconduct) return true; /* all is said; what it left running may hold the channel open */
     if (waiting && d->at[0]) until = tni_now_ns() + ms * 1000000;
   }
 }
 
-static tn_status fail(const dialogue *d, tn_status st, tn_error *err, const char *what) {
+static tn_status fail_probe(const dialogue *d, tn_status st, tn_error *err, const char *what) {
   char said[160];
   tni_child_last_lines(&d->child, said, sizeof said);
   return tni_fail(err, st, d->so, "plugin '%s' %s%s%s", d->name, what, said[0] ? "; it had printed: " : "", said);
 }
 
-static tn_status verdict(const dialogue *d, bool in_time, int64_t ms, const tni_child_end *end, tni_probe_result *out,
-                         tn_error *err) {
+static tn_status probe_verdict(const dialogue *d, bool in_time, int64_t ms, const tni_child_end *end,
+                               tni_probe_result *out, tn_error *err) {
   char what[320], how[96];
   tni_child_end_text(end, how, sizeof how);
   if (!d->at[0] && !d->refused) { /* the helper did not come to the plugin, which did nothing then */
     snprintf(what, sizeof what, "is probed in a process of its own: tenon-helper did not start: %s",
              in_time ? how : "nothing came back");
-    return fail(d, TN_E_UNAVAILABLE, err, what);
+    return fail_probe(d, TN_E_UNAVAILABLE, err, what);
   }
   out->misconduct = true;
   if (d->misconduct) {
     snprintf(what, sizeof what, "%s", d->said.message);
-    return fail(d, TN_E_INTERNAL, err, what);
+    return fail_probe(d, TN_E_INTERNAL, err, what);
   }
   if (!in_time) {
     snprintf(what, sizeof what, "hangs in %s: nothing came back for %.3g s", d->at, (double)ms / 1e3);
-    return fail(d, TN_E_INTERNAL, err, what);
+    return fail_probe(d, TN_E_INTERNAL, err, what);
   }
   const bool orderly = !end->known || (!end->signal && end->status == TNI_PROBE_EXIT);
   if (!orderly || (!d->passed && !d->refused)) {
     snprintf(what, sizeof what, "%s its process in %s: %s", end->signal ? "crashed" : "ended", d->at, how);
-    return fail(d, TN_E_INTERNAL, err, what);
+    return fail_probe(d, TN_E_INTERNAL, err, what);
   }
   out->misconduct = false;
   if (d->passed) return TN_OK;
@@ -176,7 +176,7 @@ tn_status tni_probe_run(const tni_registry_opts *o, const tni_probe_what *what, 
     (void)!send_all(d.child.channel, request, strlen(request)); /* a child that is gone says so by its end */
     const bool in_time = listen_to(&d, ms);
     const tni_child_end end = tni_child_finish(&d.child, in_time ? 1000 : 0);
-    st = verdict(&d, in_time, ms, &end, out, err);
+    st = probe_verdict(&d, in_time, ms, &end, out, err);
   } else if (err && st == TN_E_UNAVAILABLE) {
     tni_error_prefix(err, "plugin '%s' is probed in a process of its own", what->name);
   }

@@ -173,7 +173,7 @@ static bool fds_differ(const tni_procstate *a, const tni_procstate *b, bool ende
   return false;
 }
 
-static bool say(char *text, size_t size, const char *what) {
+static bool say_difference(char *text, size_t size, const char *what) {
   snprintf(text, size, "%s", what);
   return true;
 }
@@ -185,18 +185,22 @@ bool tni_procstate_differs(const tni_procstate *a, const tni_procstate *b, const
     return true;
   }
   if (signals_differ(a, b, path, text, size) || fds_differ(a, b, ended, text, size)) return true;
-  if (a->cwd_dev != b->cwd_dev || a->cwd_ino != b->cwd_ino) return say(text, size, "changes the working folder");
-  if (a->root_dev != b->root_dev || a->root_ino != b->root_ino) return say(text, size, "changes the root folder");
+  if (a->cwd_dev != b->cwd_dev || a->cwd_ino != b->cwd_ino)
+    return say_difference(text, size, "changes the working folder");
+  if (a->root_dev != b->root_dev || a->root_ino != b->root_ino)
+    return say_difference(text, size, "changes the root folder");
   if (a->umask != b->umask) {
     snprintf(text, size, "changes the umask (%03o to %03o)", a->umask, b->umask);
     return true;
   }
-  if (strcmp(a->locale, b->locale) != 0) return say(text, size, "changes the locale");
-  if (memcmp(&a->cpus, &b->cpus, sizeof a->cpus) != 0) return say(text, size, "changes the thread's processors");
-  if (memcmp(a->limits, b->limits, sizeof a->limits) != 0) return say(text, size, "changes a limit of the process");
-  if (a->nice != b->nice) return say(text, size, "changes the thread's priority");
-  if (b->timer && !a->timer) return say(text, size, "leaves a timer running");
-  if (ended && b->child && !a->child) return say(text, size, "leaves a child process behind");
+  if (strcmp(a->locale, b->locale) != 0) return say_difference(text, size, "changes the locale");
+  if (memcmp(&a->cpus, &b->cpus, sizeof a->cpus) != 0)
+    return say_difference(text, size, "changes the thread's processors");
+  if (memcmp(a->limits, b->limits, sizeof a->limits) != 0)
+    return say_difference(text, size, "changes a limit of the process");
+  if (a->nice != b->nice) return say_difference(text, size, "changes the thread's priority");
+  if (b->timer && !a->timer) return say_difference(text, size, "leaves a timer running");
+  if (ended && b->child && !a->child) return say_difference(text, size, "leaves a child process behind");
   if (ended && b->threads > a->threads) {
     snprintf(text, size, "leaves %u thread%s running", b->threads - a->threads,
              b->threads - a->threads == 1 ? "" : "s");

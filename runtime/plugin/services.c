@@ -10,10 +10,10 @@
 
 #include "runtime/base/base.h"
 #include "runtime/graph/graph.h"
+#include "runtime/graph/view.h"
 #include "runtime/plugin/blobcache.h"
 #include "runtime/plugin/ticket.h"
 #include "runtime/plugin/trust.h"
-#include "runtime/graph/view.h"
 
 enum { MAX_SPAN_NAMES = 4096, MAX_NAME = 127, BLOCK_MAGIC = 0x746e616c, FREED_MAGIC = 0x746e6672 };
 
@@ -51,7 +51,7 @@ typedef struct block_header {
   uint32_t magic, tag;
 } block_header;
 
-static bool reserve(tn_host_ctx *c, uint64_t bytes) {
+static bool reserve_scratch(tn_host_ctx *c, uint64_t bytes) {
   uint64_t now = atomic_fetch_add(&c->bytes, bytes) + bytes;
   if (c->o.memory_limit && now > c->o.memory_limit) {
     atomic_fetch_sub(&c->bytes, bytes);
@@ -67,7 +67,7 @@ static void *host_alloc(tn_host_ctx *c, size_t bytes, size_t align, uint32_t tag
   if (align & (align - 1)) return NULL;
   if (align < 16) align = 16;
   if (!tni_add_size(bytes, align, &total) || !tni_add_size(total, sizeof(block_header), &total)) return NULL;
-  if (bytes > INT64_MAX || !reserve(c, bytes)) return NULL;
+  if (bytes > INT64_MAX || !reserve_scratch(c, bytes)) return NULL;
   unsigned char *raw = malloc(total);
   if (!raw) {
     atomic_fetch_sub(&c->bytes, bytes);
@@ -159,7 +159,7 @@ static tn_status host_option(tn_host_ctx *c, const char *key, uint32_t type, voi
   return TN_E_INVALID;
 }
 
-static mapping *keep(tn_host_ctx *c, const tni_file *f, const char *name) {
+static mapping *keep_mapping(tn_host_ctx *c, const tni_file *f, const char *name) {
   mapping *m = calloc(1, sizeof *m);
   if (!m) return NULL;
   m->file = *f;
@@ -186,7 +186,7 @@ static tn_status map_resource(tn_host_ctx *c, const char *rel, mapping **out) {
     tni_log_line(&c->o.log, TN_LOG_WARN, "%s: resource %s: %s", c->o.name, path, err.message);
     return st;
   }
-  *out = keep(c, &f, rel);
+  *out = keep_mapping(c, &f, rel);
   if (*out) return TN_OK;
   tni_file_unmap(&f);
   return TN_E_NO_MEMORY;
@@ -232,7 +232,7 @@ static tn_status host_cache_get(tn_host_ctx *c, const void *key, uint64_t nkey, 
   free(k);
   if (st != TN_OK) return st;
   pthread_mutex_lock(&c->lock);
-  mapping *m = keep(c, &f, NULL);
+  mapping *m = keep_mapping(c, &f, NULL);
   pthread_mutex_unlock(&c->lock);
   if (!m) {
     tni_file_unmap(&f);
@@ -300,7 +300,7 @@ void tni_services_cancel(tn_host_ctx *c, bool on) { atomic_store(&c->cancel, on)
 
 /* --------------------------------------------------------------------------------------------------------- life */
 
-static const tn_host services = {
+static const tn_host host_services = {
     .h = TN_HDR(tn_host),
     .alloc = host_alloc,
     .free = host_free,
@@ -345,7 +345,7 @@ tn_status tni_services_create(const tni_services_opts *o, tn_host_ctx **out, tn_
   c->o.cache_dir = dup_or_null(a, o->cache_dir, &ok);
   snprintf(c->track_host, sizeof c->track_host, "%s:cpu", o->name);
   snprintf(c->track_device, sizeof c->track_device, "%s:device", o->name);
-  c->host = services;
+  c->host = host_services;
   c->host.ctx = c;
   c->host.max_workers = o->max_workers;
   c->host.flags = o->flags;

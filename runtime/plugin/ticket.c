@@ -76,7 +76,7 @@ int tni_ticket_is_done(const tn_ticket *t) {
   return (atomic_load_explicit(&t->state, memory_order_acquire) & IN_STATE) == TNI_TICKET_DONE;
 }
 
-static void fill(tn_ticket *t, tn_status st, const tn_times *times, const tn_error *err) {
+static void fill_ticket(tn_ticket *t, tn_status st, const tn_times *times, const tn_error *err) {
   t->status = st;
   if (times && times->h.size >= sizeof(tn_hdr))
     memcpy(&t->times, times, times->h.size < sizeof t->times ? times->h.size : sizeof t->times);
@@ -97,7 +97,7 @@ void tni_ticket_done(tn_ticket *handle, tn_status st, const tn_times *times, con
                                            : "twice for one item");
     return;
   }
-  fill(t, st, times, err);
+  fill_ticket(t, st, times, err);
   tni_waker *w = t->waker;
   pthread_mutex_lock(&w->lock);
   w->completed++;

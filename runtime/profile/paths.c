@@ -25,7 +25,7 @@ char *tni_path_join(tni_arena *a, const char *dir, const char *name, const char 
   return join4(a, dir, n && dir[n - 1] == '/' ? "" : "/", name, suffix);
 }
 
-static char *absolute(tni_arena *a, const char *dir) {
+static char *absolute_path(tni_arena *a, const char *dir) {
   char *real = realpath(dir, NULL), *out;
   if (real) {
     out = tni_arena_strdup(a, real);
@@ -43,7 +43,7 @@ char *tni_path_from(tni_arena *a, const char *file, const char *path) {
   if (path[0] == '/') return tni_arena_strdup(a, path);
   const char *slash = strrchr(file, '/');
   char *dir = slash ? tni_arena_strndup(a, file, slash == file ? 1 : (size_t)(slash - file)) : tni_arena_strdup(a, ".");
-  char *base = dir ? absolute(a, dir) : NULL;
+  char *base = dir ? absolute_path(a, dir) : NULL;
   return base ? tni_path_join(a, base, path, "") : NULL;
 }
 

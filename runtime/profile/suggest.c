@@ -11,7 +11,7 @@ static size_t min3(size_t a, size_t b, size_t c) {
 }
 
 /* Optimal string alignment distance with three rolling rows. */
-static size_t distance(const char *a, size_t na, const char *b, size_t nb) {
+static size_t edit_distance(const char *a, size_t na, const char *b, size_t nb) {
   size_t rows[3][MAX_WORD + 1];
   size_t *before = rows[0], *last = rows[1], *now = rows[2];
   for (size_t j = 0; j <= nb; j++) last[j] = j;
@@ -37,7 +37,7 @@ const char *tni_nearest(const char *word, const char *const *candidates, size_t 
   for (size_t i = 0; i < n; i++) {
     size_t m = strlen(candidates[i]);
     if (m == 0 || m > MAX_WORD) continue;
-    size_t d = distance(word, len, candidates[i], m), most = (len > m ? len : m) / 3;
+    size_t d = edit_distance(word, len, candidates[i], m), most = (len > m ? len : m) / 3;
     if (d <= (most ? most : 1) && d < best) {
       best = d;
       found = candidates[i];

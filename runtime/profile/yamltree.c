@@ -40,7 +40,7 @@ static tn_status attach_key(builder *b, const yaml_event_t *e, const tni_yaml *y
   return TN_OK;
 }
 
-static tn_status attach(builder *b, const yaml_event_t *e, tni_yaml *y) {
+static tn_status attach_node(builder *b, const yaml_event_t *e, tni_yaml *y) {
   if (!y) return tni_fail_memory(b->err, b->doc->file);
   if (++b->nodes > b->max_nodes) return fail_at(b, &e->start_mark, "too many entries");
   if (b->depth == 0) {
@@ -62,7 +62,7 @@ static tn_status attach(builder *b, const yaml_event_t *e, tni_yaml *y) {
 
 static tn_status open_node(builder *b, const yaml_event_t *e, tni_yaml_kind kind) {
   tni_yaml *y = new_node(b, e, kind);
-  tn_status st = attach(b, e, y);
+  tn_status st = attach_node(b, e, y);
   if (st != TN_OK) return st;
   if (b->depth == TNI_YAML_MAX_DEPTH) return fail_at(b, &e->start_mark, "nested too deeply");
   b->stack[b->depth] = y;
@@ -72,14 +72,14 @@ static tn_status open_node(builder *b, const yaml_event_t *e, tni_yaml_kind kind
   return TN_OK;
 }
 
-static tn_status scalar(builder *b, const yaml_event_t *e) {
+static tn_status scalar_node(builder *b, const yaml_event_t *e) {
   const char *text = (const char *)e->data.scalar.value;
   size_t n = e->data.scalar.length;
   if (memchr(text, 0, n)) return fail_at(b, &e->start_mark, "a text holds a NUL character");
   tni_yaml *y = new_node(b, e, TNI_YAML_SCALAR);
   if (!y || !(y->text = tni_arena_strndup(b->doc->arena, text, n))) return tni_fail_memory(b->err, b->doc->file);
   y->plain = e->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-  return attach(b, e, y);
+  return attach_node(b, e, y);
 }
 
 static tn_status refuse_decoration(const builder *b, const yaml_event_t *e, const yaml_char_t *anchor,
@@ -89,7 +89,7 @@ static tn_status refuse_decoration(const builder *b, const yaml_event_t *e, cons
   return TN_OK;
 }
 
-static tn_status take(builder *b, const yaml_event_t *e) {
+static tn_status take_event(builder *b, const yaml_event_t *e) {
   tn_status st;
   switch (e->type) {
     case YAML_DOCUMENT_START_EVENT:
@@ -98,7 +98,7 @@ static tn_status take(builder *b, const yaml_event_t *e) {
       return fail_at(b, &e->start_mark, "aliases (*name) are not supported here");
     case YAML_SCALAR_EVENT:
       st = refuse_decoration(b, e, e->data.scalar.anchor, e->data.scalar.tag);
-      return st == TN_OK ? scalar(b, e) : st;
+      return st == TN_OK ? scalar_node(b, e) : st;
     case YAML_SEQUENCE_START_EVENT:
       st = refuse_decoration(b, e, e->data.sequence_start.anchor, e->data.sequence_start.tag);
       return st == TN_OK ? open_node(b, e, TNI_YAML_SEQ) : st;
@@ -143,7 +143,7 @@ tn_status tni_yaml_parse(tni_yaml_doc *doc, const char *text, size_t n, tn_error
       break;
     }
     end = e.type == YAML_STREAM_END_EVENT;
-    st = take(&b, &e);
+    st = take_event(&b, &e);
     yaml_event_delete(&e);
   }
   yaml_parser_delete(&p);

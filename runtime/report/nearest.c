@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/ops/kernel/kernel.h"
 #include "runtime/onnx/onnx.h"
+#include "runtime/ops/kernel/kernel.h"
 #include "runtime/profile/profile.h"
 
 enum { NAMES = 1024 };
@@ -22,7 +22,7 @@ static const struct {
     {"", "ImageDecoder", "files are not decoded in a graph: feed pixels (tenon classify decodes PNG and JPEG)"},
 };
 
-static const char *shown(const char *domain) { return *domain ? domain : "ai.onnx"; }
+static const char *shown_domain(const char *domain) { return *domain ? domain : "ai.onnx"; }
 
 static bool other_version(const tni_node *n, char *buf, size_t size) {
   uint32_t rows;
@@ -46,7 +46,7 @@ static void other_name(const tni_node *n, char *buf, size_t size) {
   const tni_op *op = tni_op_table(&rows);
   for (uint32_t i = 0; i < rows && count < NAMES; i++) {
     names[count] = op[i].name;
-    domains[count++] = shown(op[i].domain);
+    domains[count++] = shown_domain(op[i].domain);
   }
   for (uint32_t i = 0; (type = tni_contrib_name(i)) != NULL && count < NAMES; i++) {
     names[count] = type;
@@ -72,7 +72,7 @@ static bool other_dtype(const tni_graph *g, const tni_node *n, char *buf, size_t
   if (n->pub.n_in > MANY || !n->op) return false;
   for (uint32_t i = 0; i < n->pub.n_in; i++)
     in[i] = n->pub.in[i] == TN_NONE ? NULL : &tni_graph_value(g, n->pub.in[i])->pub;
-  if (tni_host_accepts(&n->pub, in, n->pub.n_in, why, sizeof why)) return false;
+  if (tni_ops_accepts(&n->pub, in, n->pub.n_in, why, sizeof why)) return false;
   for (uint32_t i = 0; i < n->pub.n_in; i++) {
     if (!in[i]) continue;
     const tn_value *was = in[i];
@@ -80,7 +80,7 @@ static bool other_dtype(const tni_graph *g, const tni_node *n, char *buf, size_t
     in[i] = &copy[i];
     for (size_t k = 0; k < sizeof tried / sizeof *tried; k++) {
       copy[i].dtype = tried[k];
-      if (tried[k] == was->dtype || !tni_host_accepts(&n->pub, in, n->pub.n_in, why, sizeof why)) continue;
+      if (tried[k] == was->dtype || !tni_ops_accepts(&n->pub, in, n->pub.n_in, why, sizeof why)) continue;
       const int len = snprintf(buf + at, size - at, "%s%s", at ? ", " : "", tni_dtype_name(tried[k]));
       if (len < 0 || (size_t)len >= size - at) break;
       at += (size_t)len;

@@ -54,14 +54,14 @@ static int64_t strip_rows(const tn_weight *w) {
   return n > 0 ? n : 1;
 }
 
-static double largest(const float *w, int64_t n, double top) {
+static double largest_weight(const float *w, int64_t n, double top) {
   for (int64_t i = 0; i < n; i++)
     if (fabs((double)w[i]) > top) top = fabs((double)w[i]);
   return top;
 }
 
 /* One pass over the rows; with unpacked NULL it only looks for the largest. */
-static tn_status pass(measured *m, float *rows, float *unpacked) {
+static tn_status measure_pass(measured *m, float *rows, float *unpacked) {
   const int64_t step = strip_rows(m->w), K = m->w->K;
   tn_status st = TN_OK;
   for (int64_t n = 0; st == TN_OK && n < m->w->N; n += step) {
@@ -70,7 +70,7 @@ static tn_status pass(measured *m, float *rows, float *unpacked) {
     st = m->w->rows(m->w, n, end, rows);
     if (st == TN_OK && unpacked) st = m->blob->format->unpack(m->blob, box, unpacked);
     if (st != TN_OK) break;
-    if (!unpacked) m->absmax = largest(rows, (end - n) * K, m->absmax);
+    if (!unpacked) m->absmax = largest_weight(rows, (end - n) * K, m->absmax);
     for (int64_t r = 0; unpacked && r < end - n; r++)
       for (int64_t k = 0; k < K; k += m->group ? m->group : K) {
         const int64_t g = m->group && K - k > m->group ? m->group : K - k;
@@ -85,15 +85,15 @@ static int64_t group_of(const tn_format *f, const int64_t *params, uint32_t n) {
   return f->group ? f->group : n && params[0] > 0 ? params[0] : 0;
 }
 
-static tn_status measure(measured *m) {
+static tn_status measure_tensor(measured *m) {
   size_t bytes;
   if (!tni_mul_size((size_t)strip_rows(m->w), (size_t)m->w->K, &bytes) || !tni_mul_size(bytes, sizeof(float), &bytes))
     return TN_E_LIMIT;
   float *rows = malloc(bytes + 1), *unpacked = malloc(bytes + 1);
   tn_status st = rows && unpacked ? TN_OK : TN_E_NO_MEMORY;
   m->group = group_of(m->blob->format, m->blob->params, m->blob->n_params);
-  if (st == TN_OK && !m->group) st = pass(m, rows, NULL);
-  if (st == TN_OK) st = pass(m, rows, unpacked);
+  if (st == TN_OK && !m->group) st = measure_pass(m, rows, NULL);
+  if (st == TN_OK) st = measure_pass(m, rows, unpacked);
   free(rows);
   free(unpacked);
   return st;
@@ -101,23 +101,26 @@ static tn_status measure(measured *m) {
 
 /* --- JSON --------------------------------------------------------------------------------------------------------- */
 
-static json_t *text(const char *s) {
+static json_t *pack_text(const char *s) {
   json_t *j = json_string(s ? s : "");
   return j ? j : json_string("(not UTF-8)");
 }
 
-static double shown(double v) { return isfinite(v) ? v : ENDLESS; }
+static double shown_number(double v) { return isfinite(v) ? v : ENDLESS; }
 
 static void set_errors(json_t *j, const sums *s) {
   const double n = s->n > 0 ? s->n : 1;
-  json_object_set_new(j, "max_of_group", json_real(shown(s->worst)));
-  json_object_set_new(j, "rms", json_real(shown(s->w2 > 0 ? sqrt(s->e2 / s->w2) : s->e2 > 0 ? ENDLESS : 0)));
-  json_object_set_new(j, "mean_abs", json_real(shown(s->e1 / n)));
-  json_object_set_new(j, "mean_abs_of_weights", json_real(shown(s->w1 > 0 ? s->e1 / s->w1 : s->e1 > 0 ? ENDLESS : 0)));
+  json_object_set_new(j, "max_of_group", json_real(shown_number(s->worst)));
+  json_object_set_new(j, "rms", json_real(shown_number(s->w2 > 0 ? sqrt(s->e2 / s->w2) : s->e2 > 0 ? ENDLESS : 0)));
+  json_object_set_new(j, "mean_abs", json_real(shown_number(s->e1 / n)));
+  json_object_set_new(j, "mean_abs_of_weights",
+                      json_real(shown_number(s->w1 > 0   ? s->e1 / s->w1
+                                             : s->e1 > 0 ? ENDLESS
+                                                         : 0)));
 }
 
 static json_t *tensor_json(const char *name, const tn_weight *w, const tn_blob *b, const sums *s) {
-  json_t *j = json_pack("{s:o, s:I, s:I, s:I}", "name", text(name), "N", (json_int_t)w->N, "K", (json_int_t)w->K,
+  json_t *j = json_pack("{s:o, s:I, s:I, s:I}", "name", pack_text(name), "N", (json_int_t)w->N, "K", (json_int_t)w->K,
                         "bytes", (json_int_t)b->bytes);
   json_object_set_new(j, "source", tni_weight_source_json(w));
   json_object_set_new(j, "scales", json_string(tni_weight_scales_name(b->format, b->params, b->n_params)));
@@ -141,7 +144,7 @@ typedef struct totals {
 
 static void add_tensor(totals *t, json_t *tensor, const tn_format *f, const tn_blob *b, const sums *s) {
   const double over = f->w_err > 0 ? s->worst / (double)f->w_err : s->worst > 0 ? ENDLESS : 0;
-  json_object_set_new(tensor, "format", text(f->name));
+  json_object_set_new(tensor, "format", pack_text(f->name));
   json_object_set_new(tensor, "bound", json_real((double)f->w_err));
   /* Unpacked floats and the bound are rounded: a part in 2^20 is no violation. */
   const bool outside = over > 1 + 0x1p-20;
@@ -176,11 +179,11 @@ static json_t *totals_json(const totals *t) {
 
 static json_t *device_json(const tni_packed *p) {
   const tni_pack_stats *s = tni_pack_store_stats(p->store);
-  json_t *j = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:b, s:o}", "device", p->dev->name, "matrices",
-                        (json_int_t)p->n_items, "packed", (json_int_t)s->packed_segments, "packed_bytes",
-                        (json_int_t)s->packed_bytes, "mapped", (json_int_t)s->mapped_segments, "mapped_bytes",
-                        (json_int_t)s->mapped_bytes, "seconds", (double)s->pack_ns / 1e9, "offline",
-                        (p->dev->device->caps->flags & TN_CAPS_OFFLINE) != 0, "path", text(s->cached ? s->path : ""));
+  json_t *j = json_pack(
+      "{s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:b, s:o}", "device", p->dev->name, "matrices", (json_int_t)p->n_items,
+      "packed", (json_int_t)s->packed_segments, "packed_bytes", (json_int_t)s->packed_bytes, "mapped",
+      (json_int_t)s->mapped_segments, "mapped_bytes", (json_int_t)s->mapped_bytes, "seconds", (double)s->pack_ns / 1e9,
+      "offline", (p->dev->device->caps->flags & TN_CAPS_OFFLINE) != 0, "path", pack_text(s->cached ? s->path : ""));
   json_t *formats = json_object();
   for (uint32_t i = 0; i < p->n_items; i++) {
     const char *name = p->items[i]->format->name;
@@ -194,13 +197,13 @@ static tn_status device_errors(const tni_packed *p, totals *t, tn_error *err) {
   for (uint32_t i = 0; i < p->n_items; i++) {
     const tni_pack_item *it = p->items[i];
     measured m = {.w = it->weight, .blob = tni_pack_store_blob(p->store, i)};
-    tn_status st = measure(&m);
+    tn_status st = measure_tensor(&m);
     if (st != TN_OK)
       return tni_fail(err, st, it->name, "cannot unpack '%s' of format '%s' (%s)", it->name, it->format->name,
                       tni_status_name(st));
     json_t *j = tensor_json(it->name, it->weight, m.blob, &m.s);
     json_object_set_new(j, "parts", json_integer(it->n_parts));
-    json_object_set_new(j, "device", text(p->dev->name));
+    json_object_set_new(j, "device", pack_text(p->dev->name));
     json_object_set_new(j, "params", params_json(it->params, it->n_params));
     add_tensor(t, j, it->format, m.blob, &m.s);
   }
@@ -210,7 +213,7 @@ static tn_status device_errors(const tni_packed *p, totals *t, tn_error *err) {
 tn_status tni_pack_report(tn_model *m, bool errors, json_t **out, tn_error *err) {
   if (m->flags & TN_MODEL_INSPECT)
     return tni_fail(err, TN_E_INVALID, m->path, "the model was loaded for inspection: nothing was packed");
-  json_t *j = json_pack("{s:o, s:o}", "model", text(m->path), "profile", text(m->rt->profile->name)),
+  json_t *j = json_pack("{s:o, s:o}", "model", pack_text(m->path), "profile", pack_text(m->rt->profile->name)),
          *list = json_array();
   totals t = {.list = json_array()};
   tn_status st = TN_OK;
@@ -249,7 +252,7 @@ static bool find_format(trial *t, const char *name, json_t *plugins) {
     const tni_plugin_info *p = tni_registry_get(t->m->rt->registry, i);
     for (uint32_t k = 0; p->plugin && k < p->plugin->n_formats; k++) {
       if (strcmp(p->plugin->formats[k]->name, name) != 0) continue;
-      json_array_append_new(plugins, text(p->name));
+      json_array_append_new(plugins, pack_text(p->name));
       if (t->format) continue;
       t->format = p->plugin->formats[k];
       t->plugin = p;
@@ -285,13 +288,13 @@ static tn_status try_weight(trial *t, tn_id v, bool kn) {
   st = tni_pack_store_open(&o, items, 1, &store, &why);
   if (st == TN_E_CANCELLED || st == TN_E_NO_MEMORY) return tni_fail(t->err, st, name, "%s", why.message);
   if (st != TN_OK) {
-    json_array_append_new(t->t.list, json_pack("{s:o, s:I, s:I, s:o}", "name", text(name), "N", (json_int_t)w->N, "K",
-                                               (json_int_t)w->K, "refused", text(why.message)));
+    json_array_append_new(t->t.list, json_pack("{s:o, s:I, s:I, s:o}", "name", pack_text(name), "N", (json_int_t)w->N,
+                                               "K", (json_int_t)w->K, "refused", pack_text(why.message)));
     t->refused++;
     return TN_OK;
   }
   measured me = {.w = w, .blob = tni_pack_store_blob(store, 0)};
-  st = measure(&me);
+  st = measure_tensor(&me);
   if (st == TN_OK) add_tensor(&t->t, tensor_json(name, w, me.blob, &me.s), t->format, me.blob, &me.s);
   tni_pack_store_close(store);
   return st == TN_OK ? st : tni_fail(t->err, st, name, "cannot unpack '%s' (%s)", name, tni_status_name(st));
@@ -336,8 +339,8 @@ tn_status tn_model_format_report(tn_model *m, const char *format, const int64_t 
                   format);
   if (st == TN_OK) st = try_all(&t);
   if (st == TN_OK) {
-    json_object_set_new(j, "model", text(m->path));
-    json_object_set_new(j, "format", text(format));
+    json_object_set_new(j, "model", pack_text(m->path));
+    json_object_set_new(j, "format", pack_text(format));
     json_object_set_new(j, "version", json_integer(t.format->version));
     json_object_set_new(j, "params", params_json(params, n));
     json_object_set(j, "plugins", plugins);

@@ -27,7 +27,7 @@ static tn_status to_text(json_t *j, char **out, tn_error *err) {
 }
 
 /* Names come from models and plugins: what is not UTF-8 is shown as such. */
-static json_t *text(const char *s) {
+static json_t *text_or_null(const char *s) {
   json_t *j = json_string(s ? s : "");
   return j ? j : json_string("(not UTF-8)");
 }
@@ -73,7 +73,7 @@ static const tn_numerics *numerics_of(const tn_format *f) {
 static json_t *format_json(const tn_format *f) {
   json_t *j = json_object();
   const tn_numerics *n = numerics_of(f);
-  json_object_set_new(j, "name", text(f->name));
+  json_object_set_new(j, "name", text_or_null(f->name));
   json_object_set_new(j, "version", json_integer(f->version));
   json_object_set_new(j, "bits", json_integer(f->bits));
   json_object_set_new(j, "group", json_integer(f->group));
@@ -89,27 +89,27 @@ static json_t *format_json(const tn_format *f) {
 
 static json_t *plugin_json(const tni_plugin_info *p) {
   json_t *j = json_object(), *devices = json_array(), *formats = json_array();
-  json_object_set_new(j, "name", text(p->name));
-  json_object_set_new(j, "path", text(p->path));
-  json_object_set_new(j, "version", text(p->version));
+  json_object_set_new(j, "name", text_or_null(p->name));
+  json_object_set_new(j, "path", text_or_null(p->path));
+  json_object_set_new(j, "version", text_or_null(p->version));
   json_object_set_new(j, "builtin", json_boolean(p->builtin));
   json_object_set_new(j, "loaded", json_boolean(p->loaded));
   if (p->why.code) {
-    json_object_set_new(j, "reason_code", text(tni_status_name(p->why.code)));
-    json_object_set_new(j, "reason", text(p->why.message));
+    json_object_set_new(j, "reason_code", text_or_null(tni_status_name(p->why.code)));
+    json_object_set_new(j, "reason", text_or_null(p->why.message));
   }
   if (p->probed) {
     json_object_set_new(j, "probe_ms", json_real(p->probe_ms));
     json_object_set_new(j, "probe_remembered", json_boolean(p->remembered));
   }
-  if (p->quarantined) json_object_set_new(j, "quarantined_since", text(p->since));
+  if (p->quarantined) json_object_set_new(j, "quarantined_since", text_or_null(p->since));
   for (uint32_t i = 0; i < p->n_devices; i++) {
     const tn_caps *c = p->devices[i]->caps;
     json_t *d = json_object();
-    json_object_set_new(d, "name", text(c ? c->name : ""));
-    json_object_set_new(d, "driver", text(c ? c->driver : ""));
+    json_object_set_new(d, "name", text_or_null(c ? c->name : ""));
+    json_object_set_new(d, "driver", text_or_null(c ? c->driver : ""));
     json_t *engines = json_array();
-    for (uint32_t e = 0; c && e < c->n_engines; e++) json_array_append_new(engines, text(c->engines[e]->name));
+    for (uint32_t e = 0; c && e < c->n_engines; e++) json_array_append_new(engines, text_or_null(c->engines[e]->name));
     json_object_set_new(d, "engines", engines);
     if (c && c->flags & TN_CAPS_OFFLINE) json_object_set_new(d, "offline", json_true());
     json_array_append_new(devices, d);
@@ -123,13 +123,13 @@ static json_t *plugin_json(const tni_plugin_info *p) {
 
 tn_status tn_runtime_report(tn_runtime *rt, char **json, tn_error *err) {
   json_t *j = json_object(), *list = json_array();
-  json_object_set_new(j, "version", text(tn_version()));
-  json_object_set_new(j, "profile", text(rt->profile->name));
-  json_object_set_new(j, "profile_file", text(rt->profile->file));
+  json_object_set_new(j, "version", text_or_null(tn_version()));
+  json_object_set_new(j, "profile", text_or_null(rt->profile->name));
+  json_object_set_new(j, "profile_file", text_or_null(rt->profile->file));
   json_object_set_new(j, "threads", json_integer(tni_pool_workers(rt->pool)));
   char cpus[TNI_CPUS_TEXT];
   tni_cpus_text(&rt->cpus, cpus);
-  if (*cpus) json_object_set_new(j, "cpus", text(cpus));
+  if (*cpus) json_object_set_new(j, "cpus", text_or_null(cpus));
   for (uint32_t i = 0; i < tni_registry_count(rt->registry); i++)
     json_array_append_new(list, plugin_json(tni_registry_get(rt->registry, i)));
   json_object_set_new(j, "plugins", list);
@@ -147,7 +147,7 @@ static json_t *refusals_json(const tn_model *m, const tni_exec *x, uint32_t node
     if (c->verdict == TN_YES) continue;
     const char *why = c->verdict == TN_GROUP_ONLY && !*c->text ? "only as part of a group" : c->text;
     json_object_set_new(j, m->rt->devs[d].name,
-                        json_pack("{s:s, s:o}", "code", tni_why_name(c->reason), "text", text(why)));
+                        json_pack("{s:s, s:o}", "code", tni_why_name(c->reason), "text", text_or_null(why)));
   }
   return j;
 }
@@ -155,8 +155,9 @@ static json_t *refusals_json(const tn_model *m, const tni_exec *x, uint32_t node
 static json_t *operand_types(const tni_graph *g, const tn_node *n) {
   json_t *j = json_array();
   for (uint32_t i = 0; i < n->n_in; i++)
-    json_array_append_new(
-        j, n->in[i] == TN_NONE ? json_string("") : text(tni_dtype_name(tni_graph_value(g, n->in[i])->pub.dtype)));
+    json_array_append_new(j, n->in[i] == TN_NONE
+                                 ? json_string("")
+                                 : text_or_null(tni_dtype_name(tni_graph_value(g, n->in[i])->pub.dtype)));
   return j;
 }
 
@@ -168,8 +169,8 @@ static void add_unsupported(json_t *j, const tni_graph *g, const tni_node *n) {
   if (f) tni_dump_attrs(n, f);
   if (f) fclose(f);
   tni_nearest_node(g, n, near, sizeof near);
-  json_object_set_new(j, "attributes", text(attributes && *attributes ? attributes + 1 : ""));
-  json_object_set_new(j, "nearest", text(near));
+  json_object_set_new(j, "attributes", text_or_null(attributes && *attributes ? attributes + 1 : ""));
+  json_object_set_new(j, "nearest", text_or_null(near));
   free(attributes);
 }
 
@@ -177,13 +178,13 @@ static json_t *node_json(const tn_model *m, const tni_exec *x, uint32_t i) {
   const tni_node *n = tni_graph_node(m->graph, i);
   json_t *j = json_object();
   uint32_t d = x->part.device_of[i];
-  json_object_set_new(j, "name", text(n->pub.name));
-  json_object_set_new(j, "op", text(n->type));
-  json_object_set_new(j, "domain", text(n->pub.domain));
+  json_object_set_new(j, "name", text_or_null(n->pub.name));
+  json_object_set_new(j, "op", text_or_null(n->type));
+  json_object_set_new(j, "domain", text_or_null(n->pub.domain));
   json_object_set_new(j, "version", json_integer(n->version));
-  json_object_set_new(j, "device", d == TN_NONE ? json_null() : text(m->rt->devs[d].name));
+  json_object_set_new(j, "device", d == TN_NONE ? json_null() : text_or_null(m->rt->devs[d].name));
   const tni_claim *c = tni_partition_claim(&x->part, &x->claims, i);
-  if (c && c->format) json_object_set_new(j, "format", text(c->format->name));
+  if (c && c->format) json_object_set_new(j, "format", text_or_null(c->format->name));
   if (x->part.group_of[i] != TN_NONE) json_object_set_new(j, "group", json_integer(x->part.group_of[i]));
   json_object_set_new(j, "inputs", operand_types(m->graph, &n->pub));
   json_object_set_new(j, "refusals", refusals_json(m, x, i));
@@ -223,14 +224,15 @@ static void count_products(const tn_model *m, const tni_exec *x, json_t *into) {
 static json_t *offline_json(const tn_model *m) {
   json_t *j = json_array();
   for (uint32_t d = 0; d < m->rt->n_devs; d++)
-    if (m->rt->devs[d].device->caps->flags & TN_CAPS_OFFLINE) json_array_append_new(j, text(m->rt->devs[d].name));
+    if (m->rt->devs[d].device->caps->flags & TN_CAPS_OFFLINE)
+      json_array_append_new(j, text_or_null(m->rt->devs[d].name));
   return j;
 }
 
 static json_t *check_json(const tn_model *m) {
   json_t *j = json_object();
-  json_object_set_new(j, "model", text(m->path));
-  json_object_set_new(j, "profile", text(m->rt->profile->name));
+  json_object_set_new(j, "model", text_or_null(m->path));
+  json_object_set_new(j, "profile", text_or_null(m->rt->profile->name));
   uint32_t unsupported = 0;
   for (uint32_t e = 0; e < m->n_execs; e++) {
     const tni_exec *x = &m->execs[e];
@@ -241,7 +243,7 @@ static json_t *check_json(const tn_model *m) {
       json_object_set_new(j, phase_name(x->phase), into);
     }
     for (uint32_t i = 0; i < x->view.n_nodes; i++) json_array_append_new(nodes, node_json(m, x, i));
-    json_object_set_new(into, "phase", text(phase_name(x->phase)));
+    json_object_set_new(into, "phase", text_or_null(phase_name(x->phase)));
     json_object_set_new(into, "nodes", nodes);
     json_object_set_new(into, "placement", placement_json(m, x));
     count_products(m, x, into);
@@ -257,9 +259,9 @@ static json_t *check_json(const tn_model *m) {
 static json_t *io_json(const tn_io_info *io) {
   json_t *j = json_object(), *dims = json_array();
   for (int32_t i = 0; i < io->rank; i++)
-    json_array_append_new(dims, io->dims[i] >= 0 ? json_integer(io->dims[i]) : text(io->dim_names[i]));
-  json_object_set_new(j, "name", text(io->name));
-  json_object_set_new(j, "dtype", text(tni_dtype_name(io->dtype)));
+    json_array_append_new(dims, io->dims[i] >= 0 ? json_integer(io->dims[i]) : text_or_null(io->dim_names[i]));
+  json_object_set_new(j, "name", text_or_null(io->name));
+  json_object_set_new(j, "dtype", text_or_null(tni_dtype_name(io->dtype)));
   json_object_set_new(j, "dims", io->rank < 0 ? json_null() : json_incref(dims));
   json_decref(dims);
   return j;
@@ -270,8 +272,8 @@ static json_t *symbols_json(const tn_model *m) {
   for (uint32_t i = 0; i < tni_ex_n_symbols(m->graph->exprs); i++) {
     int64_t lo, hi;
     tni_ex_symbol_bounds(m->graph->exprs, i, &lo, &hi);
-    json_array_append_new(j, json_pack("{s:o, s:I, s:I}", "name", text(tni_ex_symbol_name(m->graph->exprs, i)), "min",
-                                       (json_int_t)lo, "max", (json_int_t)hi));
+    json_array_append_new(j, json_pack("{s:o, s:I, s:I}", "name", text_or_null(tni_ex_symbol_name(m->graph->exprs, i)),
+                                       "min", (json_int_t)lo, "max", (json_int_t)hi));
   }
   return j;
 }
@@ -280,7 +282,7 @@ static json_t *memory_json(tn_model *m) {
   tni_statement s;
   tn_error why;
   tni_error_init(&why);
-  if (tni_statement_make(m, &s, &why) != TN_OK) return json_pack("{s:o}", "unknown", text(why.message));
+  if (tni_statement_make(m, &s, &why) != TN_OK) return json_pack("{s:o}", "unknown", text_or_null(why.message));
   json_t *at = json_object();
   for (uint32_t i = 0; i < s.n_dims; i++)
     json_object_set_new(at, tni_ex_symbol_name(m->graph->exprs, i), json_integer(s.dims[i]));
@@ -308,8 +310,8 @@ enum { MAX_LISTED = 64 };
 static json_t *reason_json(const tn_model *m, tn_id node) {
   char why[256];
   const tni_node *n = tni_graph_node(m->graph, node);
-  return json_pack("{s:o, s:o, s:o}", "node", text(n->pub.name), "op", text(n->type), "reason",
-                   text(tni_dynamic_reason(m->graph, node, why, sizeof why)));
+  return json_pack("{s:o, s:o, s:o}", "node", text_or_null(n->pub.name), "op", text_or_null(n->type), "reason",
+                   text_or_null(tni_dynamic_reason(m->graph, node, why, sizeof why)));
 }
 
 /* Shape ops that run per step; names gets theirs. */
@@ -319,7 +321,7 @@ static json_t *shape_ops_json(const tn_model *m, json_t *names, uint32_t *n) {
   *n = tni_shape_ops_left(m->graph, left, MAX_LISTED);
   for (uint32_t i = 0; i < *n && i < MAX_LISTED; i++) {
     json_array_append_new(j, reason_json(m, left[i]));
-    json_array_append_new(names, text(tni_graph_node(m->graph, left[i])->pub.name));
+    json_array_append_new(names, text_or_null(tni_graph_node(m->graph, left[i])->pub.name));
   }
   return j;
 }
@@ -342,8 +344,8 @@ static json_t *inspect_json(tn_model *m) {
   for (uint32_t i = 0; i < m->n_outputs; i++) json_array_append_new(out, io_json(m->outputs[i]));
   for (uint32_t i = 0; i < m->passes.n; i++)
     json_object_set_new(passes, m->passes.entries[i].name, json_integer(m->passes.entries[i].fired));
-  json_object_set_new(j, "model", text(m->path));
-  json_object_set_new(j, "producer", text(m->import->producer));
+  json_object_set_new(j, "model", text_or_null(m->path));
+  json_object_set_new(j, "producer", text_or_null(m->import->producer));
   json_object_set_new(j, "inputs", in);
   json_object_set_new(j, "outputs", out);
   json_object_set_new(j, "symbols", symbols_json(m));

@@ -8,7 +8,7 @@
 
 #include "runtime/memory/memory.h"
 
-static void who(const tn_model *m, const tni_mem_homes *h, char *text, size_t n) {
+static void cache_owners(const tn_model *m, const tni_mem_homes *h, char *text, size_t n) {
   size_t at = 0;
   for (uint32_t i = 0; i < h->n && at < n; i++)
     at += (size_t)snprintf(text + at, n - at, "%s%s", i ? ", " : "",
@@ -35,7 +35,7 @@ json_t *tni_caches_json(const tn_model *m) {
     tni_mem_homes h;
     if (tni_mem_place(m->rt->devs, m->state_users[k], &h, NULL) != TN_OK) continue;
     tni_layout_print(l, layout, sizeof layout);
-    who(m, &h, homes, sizeof homes);
+    cache_owners(m, &h, homes, sizeof homes);
     add_cache(list, layout, homes, h.n > 1);
   }
   return list;

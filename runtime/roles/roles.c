@@ -30,23 +30,23 @@ typedef struct finder {
   uint64_t past; /* mask of the past's symbol */
 } finder;
 
-static const char *say(finder *f, const char *fmt, const char *name) {
+static const char *say_role(finder *f, const char *fmt, const char *name) {
   char text[200];
   snprintf(text, sizeof text, fmt, name);
   const char *kept = tni_arena_strdup(f->arena, text);
   return kept ? kept : "out of memory";
 }
 
-static bool mentions(const finder *f, tn_expr e) {
+static bool mentions_length(const finder *f, tn_expr e) {
   return e != TNI_EXPR_NONE && (tni_ex_symbols(f->g->exprs, e) & f->past);
 }
 
-static bool ranked(const tni_value *v) { return v->pub.rank <= TN_MAX_RANK; }
+static bool is_ranked(const tni_value *v) { return v->pub.rank <= TN_MAX_RANK; }
 
-static bool depends(const finder *f, const tni_value *v) {
-  for (uint32_t i = 0; ranked(v) && i < v->pub.rank; i++)
-    if (v->pub.dims[i] == TNI_EXPR_NONE || mentions(f, v->pub.dims[i])) return true;
-  return !ranked(v);
+static bool depends_on_length(const finder *f, const tni_value *v) {
+  for (uint32_t i = 0; is_ranked(v) && i < v->pub.rank; i++)
+    if (v->pub.dims[i] == TNI_EXPR_NONE || mentions_length(f, v->pub.dims[i])) return true;
+  return !is_ranked(v);
 }
 
 /* The symbol of the past and what a run adds to it. */
@@ -54,13 +54,14 @@ static void find_lengths(finder *f) {
   const tni_gstate *s = &f->g->states[0];
   const tni_value *past = f->g->values[s->past], *present = f->g->values[s->present];
   if (!tni_ex_is_sym(f->g->exprs, past->pub.dims[s->axis], &f->r->past)) {
-    f->r->why_not = say(f, "the length of '%s' is no symbol of its own", past->pub.name);
+    f->r->why_not = say_role(f, "the length of '%s' is no symbol of its own", past->pub.name);
     return;
   }
   f->past = tni_ex_symbols(f->g->exprs, past->pub.dims[s->axis]);
   f->r->total = present->pub.dims[s->axis];
   f->r->step = tni_ex_sub(f->g->exprs, f->r->total, past->pub.dims[s->axis]);
-  if (mentions(f, f->r->step)) f->r->why_not = say(f, "'%s' does not grow by what a run adds", present->pub.name);
+  if (mentions_length(f, f->r->step))
+    f->r->why_not = say_role(f, "'%s' does not grow by what a run adds", present->pub.name);
 }
 
 /* Of an entry that nobody gave: step.c writes ones. */
@@ -76,15 +77,16 @@ static void find_input(finder *f, uint32_t i) {
     f->r->kinds[i] = TNI_IN_CACHED;
     return;
   }
-  if (depends(f, v)) {
+  if (depends_on_length(f, v)) {
     f->r->kinds[i] = TNI_IN_CONTEXT;
     if (!can_be_one(v->pub.dtype))
-      f->r->why_not = say(f, "input '%s' has an entry per position and a type without ones", v->pub.name);
-    if (!ranked(v) || v->pub.rank != 2 || v->pub.dims[1] != f->r->total || mentions(f, v->pub.dims[0]))
-      f->r->why_not = say(f, "input '%s' depends on the past in a way that is not [batch, past + step]", v->pub.name);
+      f->r->why_not = say_role(f, "input '%s' has an entry per position and a type without ones", v->pub.name);
+    if (!is_ranked(v) || v->pub.rank != 2 || v->pub.dims[1] != f->r->total || mentions_length(f, v->pub.dims[0]))
+      f->r->why_not =
+          say_role(f, "input '%s' depends on the past in a way that is not [batch, past + step]", v->pub.name);
     return;
   }
-  for (uint32_t a = 0; ranked(v) && a < v->pub.rank && f->r->input == TN_NONE; a++) {
+  for (uint32_t a = 0; is_ranked(v) && a < v->pub.rank && f->r->input == TN_NONE; a++) {
     if (v->pub.dims[a] != f->r->step) continue;
     f->r->input = i;
     f->r->axis = a;
@@ -104,7 +106,7 @@ static bool keeps_keys(const finder *f, const tni_node *n) {
     default:
       if (!(n->op->flags & TNI_OPF_ELEMENTWISE)) return false;
   }
-  return ranked(y) && y->pub.rank && y->pub.dims[y->pub.rank - 1] == f->r->total;
+  return is_ranked(y) && y->pub.rank && y->pub.dims[y->pub.rank - 1] == f->r->total;
 }
 
 static bool reads_as(const tni_node *n, tn_id v, uint32_t operand) {
@@ -118,9 +120,9 @@ enum { MASK = 3, NONPAD = 6 };
 /* v ends in keys and only ever becomes a mask. ok: what is known of later values. */
 static bool is_mask(const finder *f, tn_id id, const uint8_t *ok) {
   const tni_value *v = f->g->values[id];
-  if (v->is_output || !ranked(v) || !v->pub.rank || v->pub.dims[v->pub.rank - 1] != f->r->total) return false;
+  if (v->is_output || !is_ranked(v) || !v->pub.rank || v->pub.dims[v->pub.rank - 1] != f->r->total) return false;
   for (uint32_t a = 0; a + 1 < v->pub.rank; a++)
-    if (v->pub.dims[a] == TNI_EXPR_NONE || mentions(f, v->pub.dims[a])) return false;
+    if (v->pub.dims[a] == TNI_EXPR_NONE || mentions_length(f, v->pub.dims[a])) return false;
   for (uint32_t u = 0; u < v->pub.n_uses; u++) {
     const tni_node *n = f->g->nodes[v->pub.uses[u]];
     if (n->n_captures) return false;
@@ -135,7 +137,7 @@ static bool is_mask(const finder *f, tn_id id, const uint8_t *ok) {
 
 static bool elems_depend(const finder *f, const tni_value *v) {
   for (uint32_t i = 0; v->elems && i < v->n_elems; i++)
-    if (mentions(f, v->elems[i])) return true;
+    if (mentions_length(f, v->elems[i])) return true;
   return false;
 }
 
@@ -145,23 +147,23 @@ static void find_exact(finder *f, uint8_t *ok) {
   for (uint32_t i = 0; i < g->n_values; i++) {
     const tni_value *v = g->values[i];
     if (v->pub.kind == TN_VALUE_STEP && elems_depend(f, v) && tni_step_is_read(g, i))
-      f->r->exact = say(f, "'%s' is a number computed from the length", v->pub.name);
+      f->r->exact = say_role(f, "'%s' is a number computed from the length", v->pub.name);
   }
   for (uint32_t i = g->n_nodes; i-- > 0;) {
     const tni_node *n = g->nodes[i];
     for (uint32_t o = 0; o < n->pub.n_out; o++) {
       const tn_id id = n->pub.out[o];
       if (id == TN_NONE || g->values[id]->pub.kind == TN_VALUE_STATE) continue;
-      ok[id] = !depends(f, g->values[id]) || is_mask(f, id, ok);
-      if (!ok[id]) f->r->exact = say(f, "'%s' depends on the length, and is no mask", g->values[id]->pub.name);
+      ok[id] = !depends_on_length(f, g->values[id]) || is_mask(f, id, ok);
+      if (!ok[id]) f->r->exact = say_role(f, "'%s' depends on the length, and is no mask", g->values[id]->pub.name);
     }
   }
   for (uint32_t i = 0; i < g->n_inputs; i++)
     if (f->r->kinds[i] == TNI_IN_CONTEXT && !is_mask(f, g->inputs[i], ok))
-      f->r->exact = say(f, "input '%s' is more than a mask", g->values[g->inputs[i]]->pub.name);
+      f->r->exact = say_role(f, "input '%s' is more than a mask", g->values[g->inputs[i]]->pub.name);
 }
 
-static void find(finder *f, uint8_t *ok) {
+static void find_roles(finder *f, uint8_t *ok) {
   const tni_graph *g = f->g;
   if (!g->n_states) {
     f->r->why_not = "the model has no caches that could be kept in place";
@@ -169,11 +171,12 @@ static void find(finder *f, uint8_t *ok) {
   }
   find_lengths(f);
   for (uint32_t i = 0; !f->r->why_not && i < g->n_nodes; i++)
-    if (g->nodes[i]->dynamic) f->r->why_not = say(f, "the dims of node '%s' depend on data", g->nodes[i]->pub.name);
+    if (g->nodes[i]->dynamic)
+      f->r->why_not = say_role(f, "the dims of node '%s' depend on data", g->nodes[i]->pub.name);
   for (uint32_t i = 0; !f->r->why_not && i < g->n_inputs; i++) find_input(f, i);
   for (uint32_t i = 0; !f->r->why_not && i < g->n_outputs; i++)
-    if (tni_state_of_present(g, g->outputs[i]) == TN_NONE && depends(f, g->values[g->outputs[i]]))
-      f->r->why_not = say(f, "output '%s' depends on the past", g->values[g->outputs[i]]->pub.name);
+    if (tni_state_of_present(g, g->outputs[i]) == TN_NONE && depends_on_length(f, g->values[g->outputs[i]]))
+      f->r->why_not = say_role(f, "output '%s' depends on the past", g->values[g->outputs[i]]->pub.name);
   if (!f->r->why_not && f->r->input == TN_NONE) f->r->why_not = "no input tells how many positions a step has";
   if (!f->r->why_not) find_exact(f, ok);
 }
@@ -184,7 +187,7 @@ tn_status tni_roles_find(tni_graph *g, tni_arena *arena, tni_roles *out, tn_erro
   uint8_t *ok = TNI_NEW_ARRAY(arena, uint8_t, g->n_values + 1);
   if (!out->kinds || !ok) return tni_fail_memory(err, g->name);
   finder f = {g, out, arena, 0};
-  find(&f, ok);
+  find_roles(&f, ok);
   g->padded_symbol = out->past;
   g->padded = out->why_not || out->exact ? TNI_EXPR_NONE : out->total;
   g->step = out->why_not ? TNI_EXPR_NONE : out->step;

@@ -19,7 +19,7 @@ static void shape_text(const int64_t *dims, uint32_t rank, char *buf, size_t n) 
     at += (size_t)snprintf(buf + at, n - at, "%s%lld", i ? "," : "", (long long)dims[i]);
 }
 
-static tn_status mismatch(const binder *b, const tn_tensor *t, const tni_value *v, uint32_t axis) {
+static tn_status bind_mismatch(const binder *b, const tn_tensor *t, const tni_value *v, uint32_t axis) {
   char got[160], want[160];
   shape_text(t->dims, t->rank, got, sizeof got);
   tni_ex_print(b->x, v->pub.dims[axis], want, sizeof want);
@@ -43,7 +43,7 @@ static bool note_unbound(void *ctx, tn_id s) {
 }
 
 /* e is linear in the one symbol that is not bound yet: solve for it. */
-static bool solve(binder *b, tn_expr e, tn_id unknown, int64_t value) {
+static bool solve_symbol(binder *b, tn_expr e, tn_id unknown, int64_t value) {
   int64_t f0 = 0, f1 = 0, f2 = 0;
   b->dims[unknown] = 0;
   bool ok = tni_ex_eval(b->x, e, b->dims, b->n, &f0) == TN_OK;
@@ -135,11 +135,11 @@ static tn_status bind_round(binder *b, const tn_tensor *const *in, bool last, bo
       (void)tni_ex_each_symbol(b->x, e, note_unbound, &u);
       if (u.one == TN_NONE) {
         if (tni_ex_eval(b->x, e, b->dims, b->n, &want) != TN_OK || want != in[i]->dims[a])
-          return mismatch(b, in[i], v, a);
-      } else if (!u.many && solve(b, e, u.one, in[i]->dims[a])) {
+          return bind_mismatch(b, in[i], v, a);
+      } else if (!u.many && solve_symbol(b, e, u.one, in[i]->dims[a])) {
         *moved = true;
       } else if (last) {
-        return mismatch(b, in[i], v, a);
+        return bind_mismatch(b, in[i], v, a);
       }
     }
   }

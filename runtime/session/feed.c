@@ -8,7 +8,7 @@
 #include "runtime/session/session_tasks.h"
 #include "runtime/session/state.h"
 
-static tn_status grow(tni_fed *f, uint64_t bytes, const char *name, tn_error *err) {
+static tn_status grow_fed(tni_fed *f, uint64_t bytes, const char *name, tn_error *err) {
   if (bytes <= f->room && f->data) return TN_OK;
   void *p = calloc(1, bytes ? bytes : 1);
   if (!p) return tni_fail_memory(err, name);
@@ -52,7 +52,7 @@ static void put_ones(void *dst, uint32_t dtype, int64_t n) {
 tn_status tni_feed_lay(const tni_keep *k, tni_fed *f, int64_t total, tn_error *err) {
   const size_t e = tni_feed_elem(&f->t);
   const int64_t before = f->t.dims[1], kept = k->length < total ? k->length : total;
-  tn_status st = grow(f, (uint64_t)(k->batch * k->capacity) * e, f->t.name, err);
+  tn_status st = grow_fed(f, (uint64_t)(k->batch * k->capacity) * e, f->t.name, err);
   if (st != TN_OK || before == total) return st;
   char *p = f->data;
   for (int64_t i = 0; i < k->batch; i++) {
@@ -65,12 +65,13 @@ tn_status tni_feed_lay(const tni_keep *k, tni_fed *f, int64_t total, tn_error *e
   return TN_OK;
 }
 
-static char *entry(const tni_fed *f, int64_t b, int64_t at) {
+static char *fed_entry(const tni_fed *f, int64_t b, int64_t at) {
   return (char *)f->data + (size_t)(b * f->t.dims[1] + at) * tni_feed_elem(&f->t);
 }
 
 static void clear_from(const tni_keep *k, const tni_fed *f, int64_t at) {
-  for (int64_t b = 0; b < k->batch; b++) memset(entry(f, b, at), 0, (size_t)(f->t.dims[1] - at) * tni_feed_elem(&f->t));
+  for (int64_t b = 0; b < k->batch; b++)
+    memset(fed_entry(f, b, at), 0, (size_t)(f->t.dims[1] - at) * tni_feed_elem(&f->t));
 }
 
 void tni_feed_context(const tn_session *s, tni_fed *fed, const tn_tensor *const *in, int64_t n, int64_t from,
@@ -81,11 +82,11 @@ void tni_feed_context(const tn_session *s, tni_fed *fed, const tn_tensor *const 
     const size_t e = tni_feed_elem(&f->t);
     if (s->model->roles.kinds[i] != TNI_IN_CONTEXT) continue;
     for (int64_t b = 0; b < k->batch; b++) {
-      if (fed != k->fed) memcpy(entry(f, b, 0), entry(&k->fed[i], b, 0), (size_t)k->length * e);
+      if (fed != k->fed) memcpy(fed_entry(f, b, 0), fed_entry(&k->fed[i], b, 0), (size_t)k->length * e);
       if (in[i])
-        memcpy(entry(f, b, k->length), (const char *)in[i]->data + (size_t)(b * n + from) * e, (size_t)count * e);
+        memcpy(fed_entry(f, b, k->length), (const char *)in[i]->data + (size_t)(b * n + from) * e, (size_t)count * e);
       else
-        put_ones(entry(f, b, k->length), f->t.dtype, count);
+        put_ones(fed_entry(f, b, k->length), f->t.dtype, count);
     }
     if (fed != k->fed) clear_from(k, f, k->length + count);
   }
@@ -137,7 +138,7 @@ tn_status tni_feed_size(const tn_session *s, tni_fed *fed, int64_t n, tn_error *
       bytes *= (uint64_t)t->dims[a];
     }
     t->bytes = bytes;
-    tn_status st = grow(&fed[i], bytes, t->name, err);
+    tn_status st = grow_fed(&fed[i], bytes, t->name, err);
     if (st != TN_OK) return st;
   }
   return TN_OK;
@@ -200,7 +201,7 @@ static tn_status take_one(tni_fed *f, const tn_tensor *in, uint32_t axis, int64_
       in->bytes < bytes)
     return tni_fail(err, TN_E_INVALID, f->t.name, "input '%s' has %llu bytes, fewer than its shape takes", f->t.name,
                     (unsigned long long)in->bytes);
-  tn_status st = grow(f, all, f->t.name, err);
+  tn_status st = grow_fed(f, all, f->t.name, err);
   if (st != TN_OK) return st;
   memcpy(f->t.dims, t.dims, t.rank * sizeof *t.dims);
   f->t.bytes = all;

@@ -20,7 +20,7 @@ int64_t tn_session_length(const tn_session *s) {
 
 /* Room for single positions too: a kernel may want more scratch for one than for many. What takes single ones only is
  * planned for them. */
-static tn_status reserve(tn_session *s, tn_error *err) {
+static tn_status reserve_kept(tn_session *s, tn_error *err) {
   const tn_model *m = s->model;
   tni_keep *k = s->keep;
   const int64_t total = tni_chunk_total(m, k->capacity, k->capacity);
@@ -67,7 +67,7 @@ tn_status tni_keep_make(tn_session *s, const tn_keep_opts *o, tn_error *err) {
   if (!s->keep) return tni_fail_memory(err, s->model->path);
   *s->keep = k;
   st = tni_feed_make(s, &s->keep->fed, err);
-  if (st == TN_OK) st = reserve(s, err);
+  if (st == TN_OK) st = reserve_kept(s, err);
   return st == TN_OK && fixed ? tni_pieces_plan(s, err) : st;
 }
 

@@ -106,13 +106,13 @@ static tn_status import_graph(tn_model *m, tn_error *err) {
   tni_pool_run run;
   tni_pool_run_init(&run, m->rt->pool, &m->rt->cancel); /* what folding leaves, the check after this refuses */
   const tni_passes_options opt = {.disabled = m->disabled, .n_disabled = m->n_disabled};
-  st = tni_passes_run(m->graph, &opt, tni_host_eval, &run.run, &m->passes, err);
+  st = tni_passes_run(m->graph, &opt, tni_ops_eval, &run.run, &m->passes, err);
   if (st == TN_OK && tni_mark_dynamic(m->graph) == UINT32_MAX) st = tni_fail_memory(err, m->path);
   if (st == TN_OK) st = tni_roles_find(m->graph, m->arena, &m->roles, err);
   return st == TN_OK ? describe_io(m, err) : st;
 }
 
-static tn_status place(tn_model *m, tn_error *err) {
+static tn_status place_model(tn_model *m, tn_error *err) {
   static const uint32_t one[] = {TN_PHASE_ANY}, two[] = {TN_PHASE_PREFILL, TN_PHASE_DECODE};
   bool phases = m->rt->profile->has_phases;
   uint32_t n = phases ? 2 : 1;
@@ -233,7 +233,7 @@ static tn_status read_opts(tn_model *m, const tn_model_opts *in, tn_error *err) 
 }
 
 /* What sessions need beside packed weights. */
-static tn_status attach(tn_model *m, tn_error *err) {
+static tn_status attach_segments(tn_model *m, tn_error *err) {
   tn_status st = TN_OK;
   tni_embeddings_open(m);
   for (uint32_t i = 0; st == TN_OK && i < m->n_execs; i++) st = tni_exec_attach(m, &m->execs[i], err);
@@ -247,7 +247,7 @@ static tn_status load_stages(tn_model *m, const char *path, const tn_model_opts 
   if (st == TN_OK) st = find_file(m, path, err);
   if (st == TN_OK) st = import_graph(m, err);
   if (st == TN_OK) st = tni_runtime_cancelled(m->rt, m->path, err);
-  if (st == TN_OK) st = place(m, err);
+  if (st == TN_OK) st = place_model(m, err);
   if (st == TN_OK) st = tni_runtime_cancelled(m->rt, m->path, err);
   const bool unread = m->flags & TN_MODEL_UNREAD, inspect = unread || (m->flags & TN_MODEL_INSPECT);
   bool whole = true;
@@ -255,7 +255,7 @@ static tn_status load_stages(tn_model *m, const char *path, const tn_model_opts 
   if (st == TN_OK && !unread && (whole || !inspect)) st = make_ready(m, err);
   if (st != TN_OK || inspect) return st;
   st = tni_packed_open(m, err);
-  return st == TN_OK && !(m->flags & TN_MODEL_PACK) ? attach(m, err) : st;
+  return st == TN_OK && !(m->flags & TN_MODEL_PACK) ? attach_segments(m, err) : st;
 }
 
 static tn_status load_once(tn_runtime *rt, const char *path, const tn_model_opts *o, tn_model **out, tn_error *err) {

@@ -47,7 +47,7 @@ uint32_t tni_pieces_most(const tn_model *m, const tni_exec *x, int64_t positions
 
 /* --- how many ---------------------------------------------------------------------------------------------------- */
 
-static tn_status measure(tn_session *s, const tni_sexec *x, int64_t rows, uint32_t *most, tn_error *err) {
+static tn_status measure_piece(tn_session *s, const tni_sexec *x, int64_t rows, uint32_t *most, tn_error *err) {
   const tni_keep *k = s->keep;
   const int64_t chunk = x->exec->chunk;
   uint64_t arena = 0, outputs = 0, scratch;
@@ -60,7 +60,7 @@ static tn_status measure(tn_session *s, const tni_sexec *x, int64_t rows, uint32
 }
 
 /* One executor for all: its arrays and records are for so many tasks. */
-static tn_status widen(tn_session *s, tni_sexec *x, uint32_t cap, tn_error *err) {
+static tn_status widen_piece(tn_session *s, tni_sexec *x, uint32_t cap, tn_error *err) {
   tni_executor_destroy(x->executor);
   x->executor = NULL;
   return tni_executor_create(s, x, cap, &x->executor, err);
@@ -71,8 +71,8 @@ tn_status tni_pieces_plan(tn_session *s, tn_error *err) {
   tni_sexec *x = tni_session_exec(s, TN_PHASE_PREFILL);
   struct tni_pieces *p = TNI_NEW(s->mem, struct tni_pieces);
   if (!p) return tni_fail_memory(err, s->model->path);
-  tn_status st = measure(s, x, tni_chunk_rows(s->model, 0, x->exec->chunk), &p->most[0], err);
-  if (st == TN_OK) st = measure(s, x, tni_chunk_rows(s->model, 1, x->exec->chunk), &p->most[1], err);
+  tn_status st = measure_piece(s, x, tni_chunk_rows(s->model, 0, x->exec->chunk), &p->most[0], err);
+  if (st == TN_OK) st = measure_piece(s, x, tni_chunk_rows(s->model, 1, x->exec->chunk), &p->most[1], err);
   if (st != TN_OK) return st;
   p->cap = p->most[p->most[1] > p->most[0]];
   p->pieces = TNI_NEW_ARRAY(s->mem, piece, p->cap);
@@ -84,7 +84,7 @@ tn_status tni_pieces_plan(tn_session *s, tn_error *err) {
   p->xs[0] = x;
   p->n = 1;
   k->pieces = p;
-  return p->cap > 1 ? widen(s, x, p->cap, err) : TN_OK;
+  return p->cap > 1 ? widen_piece(s, x, p->cap, err) : TN_OK;
 }
 
 /* --- memory ------------------------------------------------------------------------------------------------------ */
@@ -145,7 +145,8 @@ static uint32_t rows_axis(const tn_session *s, tn_id v, uint32_t rank) {
 }
 
 /* The first `count` rows of a piece's output to rows [at, at + count) of n. */
-static tn_status join(joined *j, tn_tensor *t, uint32_t axis, int64_t at, int64_t count, int64_t n, tn_error *err) {
+static tn_status join_output(joined *j, tn_tensor *t, uint32_t axis, int64_t at, int64_t count, int64_t n,
+                             tn_error *err) {
   tn_tensor all = *t;
   int64_t elems;
   all.dims[axis] = n;
@@ -185,7 +186,7 @@ static tn_status take_outputs(tn_session *s, const piece *q, tn_tensor *const *o
     const bool every = axis < val->pub.rank && (!rows || val->pub.dims[axis] == s->model->roles.step);
     if (!every && !last) continue;
     tn_status st = tni_session_output(s, q->x, v, out[i], err);
-    if (st == TN_OK && every) st = join(&s->keep->pieces->outputs[i], out[i], axis, q->from, q->count, n, err);
+    if (st == TN_OK && every) st = join_output(&s->keep->pieces->outputs[i], out[i], axis, q->from, q->count, n, err);
     if (st != TN_OK) return st;
   }
   return TN_OK;
@@ -194,8 +195,8 @@ static tn_status take_outputs(tn_session *s, const piece *q, tn_tensor *const *o
 /* --- steps ------------------------------------------------------------------------------------------------------- */
 
 /* Numbers, memory, plans and lengths of rows [q->from, q->from + q->count); `first` of them are in flight before it. */
-static tn_status prepare(tn_session *s, piece *q, const tn_tensor *const *in, int64_t n, int64_t first, uint32_t rows,
-                         tn_error *err) {
+static tn_status prepare_piece(tn_session *s, piece *q, const tn_tensor *const *in, int64_t n, int64_t first,
+                               uint32_t rows, tn_error *err) {
   tni_keep *k = s->keep;
   const int64_t chunk = q->x->exec->chunk, at = k->length + q->from - first,
                 total = tni_chunk_total(s->model, k->capacity, at + chunk);
@@ -225,8 +226,8 @@ static tn_status note_context(tn_session *s, const tn_tensor *const *in, int64_t
 }
 
 /* Rows from `first` on, as many as may be in flight; *first moves on by them. */
-static tn_status wave(tn_session *s, tni_sexec *x, const tn_tensor *const *in, tn_tensor *const *out, int64_t n,
-                      int64_t *first, uint32_t rows, tn_error *err) {
+static tn_status run_wave(tn_session *s, tni_sexec *x, const tn_tensor *const *in, tn_tensor *const *out, int64_t n,
+                          int64_t *first, uint32_t rows, tn_error *err) {
   struct tni_pieces *p = s->keep->pieces;
   const int64_t chunk = x->exec->chunk;
   int64_t at = *first;
@@ -238,7 +239,7 @@ static tn_status wave(tn_session *s, tni_sexec *x, const tn_tensor *const *in, t
     piece *q = &p->pieces[count];
     q->from = at;
     q->count = n - at < chunk ? n - at : chunk;
-    st = prepare(s, q, in, n, *first, rows, err);
+    st = prepare_piece(s, q, in, n, *first, rows, err);
     at += q->count;
   }
   if (st == TN_OK) st = tni_session_tasks(s, p->xs, count, err);
@@ -257,7 +258,7 @@ tn_status tni_pieces_step(tn_session *s, tni_sexec *x, const tn_tensor *const *i
   tn_status st =
       k->pieces ? TN_OK : tni_fail(err, TN_E_INTERNAL, NULL, "a step of several pieces that was not planned");
   k->exec = NULL; /* dims of the inputs are those of a piece */
-  for (int64_t at = 0; st == TN_OK && at < n;) st = wave(s, x, in, out, n, &at, rows, err);
+  for (int64_t at = 0; st == TN_OK && at < n;) st = run_wave(s, x, in, out, n, &at, rows, err);
   __atomic_store_n(&s->cancel, 0, __ATOMIC_RELAXED);
   if (st == TN_OK) return TN_OK;
   k->length = before; /* what waves before it left in the caches was never there */

@@ -41,7 +41,7 @@ static tn_status collect_outputs(tn_session *s, tni_sexec *x, tn_tensor *out, ui
 }
 
 /* Positions of this run, from the symbols. */
-static int64_t positions(const tn_session *s) {
+static int64_t past_positions(const tn_session *s) {
   const tni_graph *g = s->model->graph;
   int64_t n = -1;
   if (g->step == TNI_EXPR_NONE || tni_ex_eval(g->exprs, g->step, s->dims, tni_ex_n_symbols(g->exprs), &n) != TN_OK)
@@ -52,7 +52,7 @@ static int64_t positions(const tn_session *s) {
 /* A plain run is not padded: where the phase's placement takes one length only, another does what has another. */
 static tn_status run_exec(tn_session *s, uint32_t phase, tni_sexec **out, tn_error *err) {
   tni_sexec *x = tni_session_exec(s, phase);
-  const int64_t n = positions(s);
+  const int64_t n = past_positions(s);
   for (uint32_t i = 0; x->exec->chunk && x->exec->chunk != n && i < s->model->n_execs; i++)
     if (!s->execs[i].exec->chunk || s->execs[i].exec->chunk == n) x = &s->execs[i];
   *out = x;
@@ -79,8 +79,8 @@ static tn_status take_inputs(tn_session *s, tn_error *err) {
   return st == TN_OK ? tni_states_load(s, err) : st;
 }
 
-static tn_status run(tn_session *s, uint32_t phase, const tn_tensor *const *in, uint32_t n_in, tn_tensor *out,
-                     uint32_t n_out, tn_error *err) {
+static tn_status run_session(tn_session *s, uint32_t phase, const tn_tensor *const *in, uint32_t n_in, tn_tensor *out,
+                             uint32_t n_out, tn_error *err) {
   if (s->keep) return tni_fail(err, TN_E_INVALID, s->model->path, "the session keeps its caches: tn_session_step");
   tni_sexec *x = NULL;
   tn_status st = match_inputs(s, in, n_in, err);
@@ -106,7 +106,7 @@ tn_status tn_session_run(tn_session *s, uint32_t phase, const tn_tensor *const *
   }
   do {
     s = tni_session_now(s);
-    st = run(s, phase, in, n_in, out, n_out, err);
+    st = run_session(s, phase, in, n_in, out, n_out, err);
   } while (tni_failover(s, st, err));
   return st;
 }

@@ -103,7 +103,7 @@ static void drop_args(tn_session *s) {
 }
 
 /* Zeroed: rows from the valid length on are read by kernels that do not stop there, and must be finite. */
-static tn_status allocate(tn_session *s, uint32_t k, uint64_t bytes, tni_slab *slab, tn_error *err) {
+static tn_status allocate_state(tn_session *s, uint32_t k, uint64_t bytes, tni_slab *slab, tn_error *err) {
   tni_sstate *c = &s->states[k];
   const tni_mem_spec spec = {.users = s->model->state_users[k],
                              .bytes = bytes + TNI_GUARD_BYTES,
@@ -175,7 +175,8 @@ tn_status tni_states_fit(tn_session *s, const int64_t *dims, int64_t positions, 
     tni_slab *from = s->model->state_users[k].devices ? NULL : slab;
     tni_tensor t;
     st = shape_of(s->model, k, dims, tni_state_rows(s->model, k, positions, step), &t, c->strides, err);
-    if (st == TN_OK && too_small(c, t.bytes)) st = allocate(s, k, exact ? t.bytes : t.bytes + t.bytes / 4, from, err);
+    if (st == TN_OK && too_small(c, t.bytes))
+      st = allocate_state(s, k, exact ? t.bytes : t.bytes + t.bytes / 4, from, err);
     if (st != TN_OK) break;
     t.data = c->t.data;
     c->t = t;

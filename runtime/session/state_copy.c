@@ -44,7 +44,7 @@ static copier make_copier(const tn_session *s, uint32_t k, void *user, const int
 }
 
 /* Row by row. No row of a plain run's cache wraps around: it has one for every position. */
-static void copy(const copier *c, bool to_cache) {
+static void copy_piece(const copier *c, bool to_cache) {
   const int64_t n = c->dims[c->size], step = c->in_user[c->size] / (tni_dtype_bits(c->user_dtype) / 8);
   int64_t at[TN_MAX_RANK] = {0};
   for (uint32_t i = 0; i < c->rank; i++)
@@ -77,7 +77,7 @@ tn_status tni_states_load(tn_session *s, tn_error *err) {
     tn_status st = tni_span_take(&s->states[k].span, TN_NONE, TN_READ | TN_WRITE, err);
     if (st != TN_OK) return st;
     copier c = make_copier(s, k, (void *)(uintptr_t)past->data, past->dims);
-    copy(&c, true);
+    copy_piece(&c, true);
     tni_lengths_clear(s, &s->states[k].rows, c.cache);
     tni_span_wrote(&s->states[k].span, past->dims[g->states[k].axis]);
   }
@@ -110,7 +110,7 @@ tn_status tni_states_present(tn_session *s, uint32_t k, int64_t rows, tn_tensor 
   tn_status st = tni_span_take(&c->span, TN_NONE, TN_READ, err);
   if (st != TN_OK) return st;
   copier cp = make_copier(s, k, c->present, out->dims);
-  copy(&cp, false);
+  copy_piece(&cp, false);
   return TN_OK;
 }
 
@@ -148,7 +148,7 @@ tn_status tni_states_share(tn_session *dst, const tn_session *src, int64_t n, tn
 
 /* Where the CPU reads what cache k holds up to position n: also of a memory whose device is lost, as long as the bytes
  * are not its own. */
-static const char *readable(const tn_session *s, uint32_t k, int64_t n) {
+static const char *readable_state(const tn_session *s, uint32_t k, int64_t n) {
   tni_sstate *c = &s->states[k];
   const tni_mem *m = &c->mem;
   if (!m->n_parts) return c->t.data;
@@ -194,7 +194,7 @@ static void move_rows(const tni_sstate *to, const tni_sstate *from, const char *
       }
 }
 
-static bool moves(const tni_sstate *to, const tni_sstate *from) {
+static bool moves_between(const tni_sstate *to, const tni_sstate *from) {
   const bool same = to->t.dims[0] == from->t.dims[0] && to->t.dims[TNI_STATE_HEADS] == from->t.dims[TNI_STATE_HEADS] &&
                     to->t.dims[TNI_STATE_SIZE] == from->t.dims[TNI_STATE_SIZE];
   const bool whole = to->strides[TNI_STATE_SIZE] <= 1 && from->strides[TNI_STATE_SIZE] <= 1;
@@ -204,10 +204,10 @@ static bool moves(const tni_sstate *to, const tni_sstate *from) {
 static tn_status move_state(tn_session *dst, const tn_session *src, uint32_t k, int64_t n, tn_error *err) {
   tni_sstate *to = &dst->states[k], *from = &src->states[k];
   const char *name = value_of(src->model, src->model->graph->states[k].past)->pub.name;
-  const char *base = readable(src, k, n);
+  const char *base = readable_state(src, k, n);
   if (!base)
     return tni_fail(err, TN_E_DEVICE_LOST, name, "cache '%s' was in the memory of the device that is lost", name);
-  if (!moves(to, from)) return tni_fail(err, TN_E_UNSUPPORTED, name, "cache '%s' has another form now", name);
+  if (!moves_between(to, from)) return tni_fail(err, TN_E_UNSUPPORTED, name, "cache '%s' has another form now", name);
   int64_t first = from->held;
   if (to->rows.ring && n - to->rows.ring > first) first = n - to->rows.ring;
   float *between = malloc((size_t)(to->t.dims[TNI_STATE_SIZE] + 1) * sizeof *between);

@@ -26,7 +26,7 @@ typedef struct asked {
   uint32_t n;
 } asked;
 
-static tn_status ask(const tn_model *m, const tni_exec *x, tn_id cache, asked *a, tn_error *err) {
+static tn_status ask_layout(const tn_model *m, const tni_exec *x, tn_id cache, asked *a, tn_error *err) {
   for (uint32_t o = 0; o < m->rt->n_order[x->phase]; o++) {
     const uint32_t dev = m->rt->order[x->phase][o];
     const tni_state_claim *said = &a->silent;
@@ -39,7 +39,7 @@ static tn_status ask(const tn_model *m, const tni_exec *x, tn_id cache, asked *a
   return TN_OK;
 }
 
-static tn_status disagree(const tn_model *m, const asked *a, const char *name, tn_error *err) {
+static tn_status layouts_disagree(const tn_model *m, const asked *a, const char *name, tn_error *err) {
   char text[2][64] = {"", ""};
   const char *who[2] = {"", ""};
   for (uint32_t i = 0, k = 0; i < a->n && k < 2; i++) {
@@ -77,14 +77,14 @@ static void mark_ring(const tn_model *m, tn_id v) {
 }
 
 /* What the profile wants wins where all who ask can do it; *kept: it did not. */
-static tn_status agree(tn_model *m, uint32_t k, const char **kept, tn_error *err) {
+static tn_status agree_layout(tn_model *m, uint32_t k, const char **kept, tn_error *err) {
   const tni_gstate *g = &m->graph->states[k];
   const tni_value *v = value_of(m, g->in);
   const uint32_t wish = m->rt->profile->kv;
   tn_layout plain = tni_state_layout(&v->pub), *l = &m->state_layouts[k];
   asked a = {.silent = {.device = TN_NONE, .layouts = &plain, .n = 1}};
   tn_status st = TN_OK;
-  for (uint32_t e = m->n_execs; st == TN_OK && e-- > 0;) st = ask(m, &m->execs[e], g->in, &a, err);
+  for (uint32_t e = m->n_execs; st == TN_OK && e-- > 0;) st = ask_layout(m, &m->execs[e], g->in, &a, err);
   if (st != TN_OK) return st;
   *l = plain;
   if (!a.n) {
@@ -92,7 +92,7 @@ static tn_status agree(tn_model *m, uint32_t k, const char **kept, tn_error *err
     l->flags = TN_LAYOUT_CIRCULAR;
   } else if (!(wish != TN_DT_UNDEFINED && tni_layouts_agree(a.by, a.n, wish, l)) &&
              !tni_layouts_agree(a.by, a.n, TN_DT_UNDEFINED, l)) {
-    return disagree(m, &a, value_of(m, g->past)->pub.name, err);
+    return layouts_disagree(m, &a, value_of(m, g->past)->pub.name, err);
   }
   if (wish != TN_DT_UNDEFINED && l->dtype != wish) *kept = value_of(m, g->past)->pub.name;
   m->state_windows[k] = window_of(m, k);
@@ -104,7 +104,7 @@ static tn_status agree(tn_model *m, uint32_t k, const char **kept, tn_error *err
 }
 
 /* What lowering is told: by cluster. */
-static tn_status tell(tn_model *m, tni_cluster *c, tn_error *err) {
+static tn_status tell_layout(tn_model *m, tni_cluster *c, tn_error *err) {
   tn_layout *l = TNI_NEW_ARRAY(m->arena, tn_layout, c->n_states + 1);
   if (!l) return tni_fail_memory(err, m->path);
   for (uint32_t i = 0; i < c->n_states; i++)
@@ -120,13 +120,13 @@ tn_status tni_states_layouts(tn_model *m, tn_error *err) {
   m->state_layouts = TNI_NEW_ARRAY(m->arena, tn_layout, m->graph->n_states + 1);
   m->state_windows = TNI_NEW_ARRAY(m->arena, int64_t, m->graph->n_states + 1);
   if (!m->state_layouts || !m->state_windows) return tni_fail_memory(err, m->path);
-  for (uint32_t k = 0; st == TN_OK && k < m->graph->n_states; k++) st = agree(m, k, &kept, err);
+  for (uint32_t k = 0; st == TN_OK && k < m->graph->n_states; k++) st = agree_layout(m, k, &kept, err);
   if (st == TN_OK && kept)
     tni_log_line(&m->rt->log, TN_LOG_WARN,
                  "the profile wants caches of %s, but not all who touch '%s' take them: it is kept as they agreed",
                  tni_dtype_name(m->rt->profile->kv), kept);
   for (uint32_t e = 0; st == TN_OK && e < m->n_execs; e++)
     for (uint32_t c = 0; st == TN_OK && c < m->execs[e].part.n_clusters; c++)
-      st = tell(m, &m->execs[e].part.clusters[c], err);
+      st = tell_layout(m, &m->execs[e].part.clusters[c], err);
   return st;
 }

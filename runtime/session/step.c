@@ -93,7 +93,7 @@ static void cut_rows(const tn_session *s, tn_id v, tn_tensor *t, int64_t n, int6
   t->bytes = outer * (size_t)n * inner;
 }
 
-static tn_status outputs(tn_session *s, tni_sexec *x, tn_tensor *const *out, int64_t n, tn_error *err) {
+static tn_status make_outputs(tn_session *s, tni_sexec *x, tn_tensor *const *out, int64_t n, tn_error *err) {
   const tni_graph *g = s->model->graph;
   tn_status st = TN_OK;
   for (uint32_t i = 0; st == TN_OK && i < g->n_outputs; i++) {
@@ -118,7 +118,7 @@ static tn_status check_room(const tni_keep *k, int64_t n, tn_error *err) {
   return TN_OK;
 }
 
-static tn_status prepare(tn_session *s, tni_sexec *x, int64_t n, int64_t rows, bool same, tn_error *err) {
+static tn_status prepare_step(tn_session *s, tni_sexec *x, int64_t n, int64_t rows, bool same, tn_error *err) {
   tni_keep *k = s->keep;
   const int64_t length = tni_chunk_padded(s->model, n),
                 total = tni_chunk_total(s->model, k->capacity, k->length + length);
@@ -139,7 +139,8 @@ static tni_sexec *exec_of(tn_session *s, int64_t n) {
   return &s->execs[i];
 }
 
-static tn_status step(tn_session *s, const tn_tensor *const *in, tn_tensor *const *out, uint32_t rows, tn_error *err) {
+static tn_status step_session(tn_session *s, const tn_tensor *const *in, tn_tensor *const *out, uint32_t rows,
+                              tn_error *err) {
   tni_keep *k = s->keep;
   int64_t n = 0;
   bool same = false;
@@ -149,7 +150,7 @@ static tn_status step(tn_session *s, const tn_tensor *const *in, tn_tensor *cons
   tni_sexec *x = exec_of(s, n);
   if (st == TN_OK && x->exec->chunk && n > x->exec->chunk) return tni_pieces_step(s, x, in, out, n, rows, err);
   if (st == TN_OK) st = tni_feed_take(s, k->fed, in, n, 0, n, tni_chunk_padded(s->model, n), err);
-  if (st == TN_OK) st = prepare(s, x, n, tni_chunk_rows(s->model, rows, n), same, err);
+  if (st == TN_OK) st = prepare_step(s, x, n, tni_chunk_rows(s->model, rows, n), same, err);
   if (st != TN_OK) {
     k->exec = NULL; /* what was taken so far may not be what was prepared for */
     return st;
@@ -159,7 +160,7 @@ static tn_status step(tn_session *s, const tn_tensor *const *in, tn_tensor *cons
   x->valid = k->length + tni_chunk_padded(s->model, n);
   st = tni_session_tasks(s, &x, 1, err);
   __atomic_store_n(&s->cancel, 0, __ATOMIC_RELAXED);
-  if (st == TN_OK) st = outputs(s, x, out, n, err);
+  if (st == TN_OK) st = make_outputs(s, x, out, n, err);
   if (st == TN_OK)
     k->length += n;
   else
@@ -179,7 +180,7 @@ tn_status tn_session_step(tn_session *s, uint32_t phase, const tn_tensor *const 
   }
   do {
     s = tni_session_now(s);
-    st = step(s, in, out, rows, err);
+    st = step_session(s, in, out, rows, err);
   } while (tni_failover(s, st, err));
   return st;
 }

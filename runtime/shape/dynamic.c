@@ -44,7 +44,7 @@ static bool dims_given(const tni_graph *g, const given *k, const tni_value *v) {
   return true;
 }
 
-static tni_value *operand(const tni_graph *g, const tni_node *n, uint32_t i) {
+static tni_value *dynamic_operand(const tni_graph *g, const tni_node *n, uint32_t i) {
   const tn_id id = i < n->pub.n_in ? n->pub.in[i] : n->captures[i - n->pub.n_in];
   return id == TN_NONE ? NULL : g->values[id];
 }
@@ -58,7 +58,7 @@ static bool node_is_dynamic(const tni_graph *g, const tni_node *n) {
   /* Compress by a constant has known dims, but no device plans an operator of that kind. */
   if (n->op && (n->op->flags & (TNI_OPF_CONTROL | TNI_OPF_DATA_DEPENDENT))) return true;
   for (uint32_t i = 0; i < n->pub.n_in + n->n_captures; i++) {
-    const tni_value *v = operand(g, n, i);
+    const tni_value *v = dynamic_operand(g, n, i);
     if (v && v->dynamic) return true;
   }
   for (uint32_t o = 0; o < n->pub.n_out; o++) {
@@ -76,7 +76,8 @@ uint32_t tni_mark_dynamic(tni_graph *g) {
   for (uint32_t i = 0; i < g->n_values; i++) {
     tni_value *v = g->values[i];
     v->dynamic = (v->pub.kind == TN_VALUE_ACT || v->pub.kind == TN_VALUE_OUTPUT) && !dims_given(g, &k, v);
-    if (v->pub.kind == TN_VALUE_INPUT) v->dynamic = v->pub.rank > TN_MAX_RANK; /* sequences, optionals, no rank stated */
+    if (v->pub.kind == TN_VALUE_INPUT)
+      v->dynamic = v->pub.rank > TN_MAX_RANK; /* sequences, optionals, no rank stated */
   }
   for (uint32_t i = 0; i < g->n_nodes; i++) {
     tni_node *node = g->nodes[i];
@@ -104,23 +105,23 @@ static bool elems_given(const search *s, const tni_value *v) {
   return true;
 }
 
-static tn_id origin(search *s, tn_id id) {
+static tn_id origin_of(search *s, tn_id id) {
   const tni_node *n = s->g->nodes[id];
   s->seen[id] = true;
   if (n->op && (n->op->flags & (TNI_OPF_CONTROL | TNI_OPF_DATA_DEPENDENT))) return id;
   for (uint32_t i = 0; i < n->pub.n_in; i++) {
-    const tni_value *v = operand(s->g, n, i);
+    const tni_value *v = dynamic_operand(s->g, n, i);
     if (!v || v->pub.kind == TN_VALUE_CONST || v->pub.kind == TN_VALUE_STEP) continue;
     const tn_id from = v->pub.producer;
     if (from == TN_NONE || from >= s->g->n_nodes || s->seen[from]) continue;
     if (dims_given(s->g, &s->k, v) && !tni_dtype_is_index(v->pub.dtype)) continue;
     if (dims_given(s->g, &s->k, v) && elems_given(s, v)) continue;
-    return origin(s, from);
+    return origin_of(s, from);
   }
   return id;
 }
 
-static void say(const tni_graph *g, tn_id node, tn_id from, char *buf, size_t size) {
+static void say_origin(const tni_graph *g, tn_id node, tn_id from, char *buf, size_t size) {
   const tni_node *n = g->nodes[node], *o = g->nodes[from];
   const char *type = o->type ? o->type : "node";
   if (o->op && (o->op->flags & TNI_OPF_DATA_DEPENDENT))
@@ -140,7 +141,7 @@ char *tni_dynamic_reason(const tni_graph *g, tn_id node, char *buf, size_t size)
   search s = {.g = g, .seen = calloc(g->n_nodes + 1, sizeof(bool))};
   if (size) buf[0] = 0;
   if (s.seen && node < g->n_nodes && find_given(g, &s.k)) {
-    say(g, node, origin(&s, node), buf, size);
+    say_origin(g, node, origin_of(&s, node), buf, size);
     free(s.k.symbol);
   }
   free(s.seen);

@@ -50,14 +50,14 @@ static bool const_size(const tni_graph *g, const tni_value *v, int64_t *dims, ui
   return tni_dims_count(dims, v->pub.rank, &count) == TN_OK && tni_dtype_bytes(v->pub.dtype, count, bytes) == TN_OK;
 }
 
-static bool unpacks(const tni_node *n) { return n->pub.op == TN_OP_DEQUANTIZE_LINEAR; }
+static bool unpacks_codes(const tni_node *n) { return n->pub.op == TN_OP_DEQUANTIZE_LINEAR; }
 
 static bool is_foldable(const fold *f, const tni_node *n) {
   int64_t dims[TN_MAX_RANK];
   uint64_t bytes, most = f->max_bytes;
-  if (unpacks(n) && f->g->unpacked_bytes < UNPACKED_MAX && most < UNPACKED_MAX - f->g->unpacked_bytes)
+  if (unpacks_codes(n) && f->g->unpacked_bytes < UNPACKED_MAX && most < UNPACKED_MAX - f->g->unpacked_bytes)
     most = UNPACKED_MAX - f->g->unpacked_bytes;
-  if (unpacks(n) && f->g->keep_codes) return false;
+  if (unpacks_codes(n) && f->g->keep_codes) return false;
   if (!f->eval || n->pub.n_in == 0 || (n->op->flags & TNI_OPF_CONTROL)) return false;
   for (uint32_t i = 0; i < n->pub.n_in; i++) {
     const tni_value *v = n->pub.in[i] == TN_NONE ? NULL : f->g->values[n->pub.in[i]];
@@ -72,7 +72,7 @@ static bool is_foldable(const fold *f, const tni_node *n) {
 }
 
 /* What the kernel is to fill: the dims that the shape rule found. */
-static bool prepare(const fold *f, tn_id id, tni_tensor *t) {
+static bool prepare_fold(const fold *f, tn_id id, tni_tensor *t) {
   uint64_t bytes;
   if (id == TN_NONE) return true;
   const tni_value *v = f->g->values[id];
@@ -83,9 +83,9 @@ static bool prepare(const fold *f, tn_id id, tni_tensor *t) {
   return true;
 }
 
-static bool agrees(const fold *f, tn_id id, const tni_tensor *t) {
+static bool agrees_with_known(const fold *f, tn_id id, const tni_tensor *t) {
   tni_tensor want = {.data = NULL};
-  return prepare(f, id, &want) && t->rank == want.rank && t->dtype == want.dtype && t->bytes == want.bytes &&
+  return prepare_fold(f, id, &want) && t->rank == want.rank && t->dtype == want.dtype && t->bytes == want.bytes &&
          memcmp(t->dims, want.dims, want.rank * sizeof *want.dims) == 0;
 }
 
@@ -99,7 +99,7 @@ static tn_status fold_eval(fold *f, tni_node *n) {
     in[i] = n->pub.in[i] == TN_NONE ? NULL : f->g->values[n->pub.in[i]]->tensor;
   st = TN_OK;
   for (uint32_t o = 0; o < n->pub.n_out; o++) {
-    if (!prepare(f, n->pub.out[o], &out[o])) goto out;
+    if (!prepare_fold(f, n->pub.out[o], &out[o])) goto out;
   }
   tni_error_init(&local);
   st = f->eval(f->ctx, n, in, n->pub.n_in, out, n->pub.n_out, f->g->arena, &local);
@@ -109,11 +109,11 @@ static tn_status fold_eval(fold *f, tni_node *n) {
   }
   for (uint32_t o = 0; st == TN_OK && o < n->pub.n_out; o++) {
     if (n->pub.out[o] == TN_NONE) continue;
-    if (!agrees(f, n->pub.out[o], &out[o])) {
+    if (!agrees_with_known(f, n->pub.out[o], &out[o])) {
       st = tni_fail(f->err, TN_E_INTERNAL, n->pub.name, "%s \"%s\": kernel and shape rule disagree", n->type,
                     n->pub.name);
     } else {
-      if (unpacks(n)) f->g->unpacked_bytes += out[o].bytes;
+      if (unpacks_codes(n)) f->g->unpacked_bytes += out[o].bytes;
       st = make_const(f, n, o, &out[o]);
     }
   }

@@ -8,19 +8,19 @@
 #define TNI_OP(id, domain, name, since, until, attrs, in_min, in_max, out_min, out_max, shape_in, shape, kernel, \
                flags)                                                                                            \
   tni_shape_##shape,
-static const tni_shape_fn rules[] = {
+static const tni_shape_fn shape_rules[] = {
 #include "runtime/graph/ops.def"
 };
 #undef TNI_OP
 
 static tn_status run_rule(tni_infer *in) {
   const tni_node *n = in->node;
-  if (!n->op || n->op->row >= sizeof rules / sizeof rules[0]) return TN_OK;
+  if (!n->op || n->op->row >= sizeof shape_rules / sizeof shape_rules[0]) return TN_OK;
   for (uint32_t i = 0; i < n->pub.n_in; i++) {
     const tni_value *v = tni_rule_ranked(in, i);
     if (v && v->pub.rank > TN_MAX_RANK) return tni_rule_fail(in, "operand %u has rank %u", i, v->pub.rank);
   }
-  return rules[n->op->row](in);
+  return shape_rules[n->op->row](in);
 }
 
 tn_status tni_infer_node(tni_graph *g, tn_id node, tn_error *err) {
@@ -35,7 +35,7 @@ tn_status tni_infer_node(tni_graph *g, tn_id node, tn_error *err) {
 }
 
 /* list with definitions put in; the old one stays as it is. Returns list where nothing changes. */
-static const tn_expr *resolved(const tni_graph *g, const tn_expr *list, uint32_t n) {
+static const tn_expr *resolved_dims(const tni_graph *g, const tn_expr *list, uint32_t n) {
   const tn_expr zero = tni_ex_const(g->exprs, 0);
   tn_expr *copy = NULL;
   for (uint32_t i = 0; i < n; i++) {
@@ -56,8 +56,8 @@ static tn_status put_definitions(tni_graph *g, tn_error *err) {
   for (uint32_t i = 0; i < g->n_values; i++) {
     tni_value *v = g->values[i];
     if (v->pub.rank != TNI_RANK_UNKNOWN && v->pub.rank)
-      v->pub.dims = (tn_expr *)(uintptr_t)resolved(g, v->pub.dims, v->pub.rank);
-    if (v->elems && v->n_elems) v->elems = resolved(g, v->elems, v->n_elems);
+      v->pub.dims = (tn_expr *)(uintptr_t)resolved_dims(g, v->pub.dims, v->pub.rank);
+    if (v->elems && v->n_elems) v->elems = resolved_dims(g, v->elems, v->n_elems);
     if ((v->pub.rank != TNI_RANK_UNKNOWN && v->pub.rank && !v->pub.dims) || (v->n_elems && !v->elems))
       return tni_fail_memory(err, v->pub.name);
   }

@@ -57,7 +57,7 @@ static void model_size(const tn_classifier *c, int64_t *h, int64_t *w) {
   *w = c->in->dims[c->prep.channels_last ? 2 : 3];
 }
 
-static tn_status plain(tn_classifier *c, tn_error *err) {
+static tn_status plain_head(tn_classifier *c, tn_error *err) {
   int64_t h, w;
   model_size(c, &h, &w);
   if (h < 1 || w < 1 || h > EDGE || w > EDGE)
@@ -81,7 +81,7 @@ static tn_status read_prep(tn_classifier *c, const tni_folder *folder, const cha
   tni_error_init(&mine);
   tn_status st = tni_prep_read(path, &c->prep, &mine);
   free(path);
-  if (st == TN_E_UNAVAILABLE && !given) return plain(c, err);
+  if (st == TN_E_UNAVAILABLE && !given) return plain_head(c, err);
   if (st == TN_OK && c->in->dtype == TN_DT_U8 && (c->prep.rescale || c->prep.normalize))
     st = tni_fail(&mine, TN_E_INVALID, c->in->name, "%s takes bytes, and preprocessing makes fractions of them",
                   c->in->name);
@@ -146,8 +146,8 @@ static tn_status encode_labels(tn_classifier *c, const tni_folder *folder, const
   return st;
 }
 
-static tn_status load(tn_classifier *c, tn_runtime *rt, const tni_folder *folder, const tn_classify_opts *o,
-                      tn_error *err) {
+static tn_status load_classifier(tn_classifier *c, tn_runtime *rt, const tni_folder *folder, const tn_classify_opts *o,
+                                 tn_error *err) {
   tn_model_opts mo = {.h = {sizeof mo, 1, 0}, .flags = o ? o->model_flags : 0};
   const char *prompt = o && o->prompt ? o->prompt : "a photo of a {}";
   const bool given = o && o->labels && o->n_labels;
@@ -180,7 +180,7 @@ tn_status tn_classifier_load(tn_runtime *rt, const char *path, const tn_classify
   tn_classifier *c = calloc(1, sizeof *c);
   tni_folder folder = {0};
   st = c ? tni_folder_find(path, NULL, &folder, err) : tni_fail_memory(err, path);
-  if (st == TN_OK) st = load(c, rt, &folder, &mine, err);
+  if (st == TN_OK) st = load_classifier(c, rt, &folder, &mine, err);
   tni_folder_finish(&folder);
   if (st != TN_OK)
     tn_classifier_destroy(c);

@@ -51,8 +51,8 @@ static tn_status choose_output(tn_embedder *e, uint32_t asked, tn_error *err) {
 }
 
 /* most: tokens that the model takes, 0: any number. */
-static tn_status settle(tn_embedder *e, const tn_embed_opts *o, const tni_embed_config *c, int32_t pad, int64_t most,
-                        tn_error *err) {
+static tn_status settle_limits(tn_embedder *e, const tn_embed_opts *o, const tni_embed_config *c, int32_t pad,
+                               int64_t most, tn_error *err) {
   const uint32_t asked = o ? o->pool : TN_POOL_AUTO, normalize = o ? o->normalize : TN_NORMALIZE_AUTO;
   uint32_t max = o && o->max_tokens ? o->max_tokens : c->max_tokens;
   if (asked > TN_POOL_NONE || normalize > TN_NORMALIZE_NO)
@@ -70,7 +70,8 @@ static tn_status settle(tn_embedder *e, const tn_embed_opts *o, const tni_embed_
   return choose_output(e, asked, err);
 }
 
-static tn_status load(tn_embedder *e, tn_runtime *rt, const tni_folder *f, const tn_embed_opts *o, tn_error *err) {
+static tn_status load_embedder(tn_embedder *e, tn_runtime *rt, const tni_folder *f, const tn_embed_opts *o,
+                               tn_error *err) {
   tni_embed_config c = {0};
   tni_lm_config lm;
   tni_feed feed = {0};
@@ -83,7 +84,7 @@ static tn_status load(tn_embedder *e, tn_runtime *rt, const tni_folder *f, const
   tn_model_opts mo = {.h = {sizeof mo, 1, 0}, .flags = o ? o->model_flags : 0};
   st = tn_model_load(rt, f->model, &mo, &e->model, err);
   if (st == TN_OK) st = tni_feed_open(e->model, true, false, &feed, err);
-  if (st == TN_OK) st = settle(e, o, &c, lm.pad, tni_feed_fixed(e->model, &feed, TNI_INPUT_IDS, 1), err);
+  if (st == TN_OK) st = settle_limits(e, o, &c, lm.pad, tni_feed_fixed(e->model, &feed, TNI_INPUT_IDS, 1), err);
   if (st != TN_OK) return st;
   const int64_t fixed = tni_feed_fixed(e->model, &feed, TNI_INPUT_IDS, 0);
   e->batch = o && o->batch ? o->batch : BATCH;
@@ -99,7 +100,7 @@ tn_status tn_embedder_load(tn_runtime *rt, const char *path, const tn_embed_opts
   tn_embedder *e = calloc(1, sizeof *e);
   tni_folder folder = {0};
   st = e ? tni_folder_find(path, NULL, &folder, err) : tni_fail_memory(err, path);
-  if (st == TN_OK) st = load(e, rt, &folder, &mine, err);
+  if (st == TN_OK) st = load_embedder(e, rt, &folder, &mine, err);
   tni_folder_finish(&folder);
   if (st != TN_OK)
     tn_embedder_destroy(e);
@@ -162,7 +163,7 @@ typedef struct job {
   size_t size;
 } job;
 
-static tn_status keep(job *j, const size_t *texts, size_t n, const tn_tensor *t, tn_error *err) {
+static tn_status keep_vectors(job *j, const size_t *texts, size_t n, const tn_tensor *t, tn_error *err) {
   const bool rows = j->e->pool != TN_POOL_NONE;
   const size_t len = rows && t->rank == 3 ? (size_t)t->dims[1] : 1, size = t->rank ? (size_t)t->dims[t->rank - 1] : 0;
   float *v = NULL;
@@ -189,7 +190,7 @@ static tn_status keep(job *j, const size_t *texts, size_t n, const tn_tensor *t,
 }
 
 /* A model with a fixed batch gets the last text again where there are too few. */
-static tn_status run(job *j, size_t first, size_t n, tn_error *err) {
+static tn_status run_batch_of_texts(job *j, size_t first, size_t n, tn_error *err) {
   tn_embedder *e = j->e;
   const int64_t fixed = tni_feed_fixed(e->model, &j->feed, TNI_INPUT_IDS, 0);
   const size_t rows = fixed ? (size_t)fixed : n;
@@ -199,7 +200,7 @@ static tn_status run(job *j, size_t first, size_t n, tn_error *err) {
   for (size_t i = 0; i < rows; i++) texts[i] = j->order[first + (i < n ? i : n - 1)];
   tn_status st = tni_feed_text(&j->feed, e->model, &j->ids, texts, rows, e->pad, err);
   if (st == TN_OK) st = tn_session_run(e->session, TN_PHASE_ANY, j->feed.in, j->feed.n, &out, 1, err);
-  if (st == TN_OK) st = keep(j, texts, rows, &out, err);
+  if (st == TN_OK) st = keep_vectors(j, texts, rows, &out, err);
   free(texts);
   return st;
 }
@@ -210,7 +211,7 @@ static int by_length(const void *a, const void *b, void *user) {
   return nx != ny ? (nx < ny ? -1 : 1) : x < y ? -1 : x > y;
 }
 
-static tn_status embed(job *j, const char *const *texts, const size_t *len, size_t count, tn_error *err) {
+static tn_status embed_texts(job *j, const char *const *texts, const size_t *len, size_t count, tn_error *err) {
   tn_embedder *e = j->e;
   tn_status st = tni_text_ids_make(e->tok, texts, len, count, &j->ids, err);
   if (st == TN_OK) st = tni_feed_open(e->model, true, false, &j->feed, err);
@@ -221,7 +222,7 @@ static tn_status embed(job *j, const char *const *texts, const size_t *len, size
   qsort_r(j->order, count, sizeof *j->order, by_length, &j->ids);
   for (size_t i = 0, n; i < count && st == TN_OK; i += n) {
     n = count - i < e->batch ? count - i : e->batch;
-    st = run(j, i, n, err);
+    st = run_batch_of_texts(j, i, n, err);
   }
   return st;
 }
@@ -232,7 +233,7 @@ tn_status tn_embed(tn_embedder *e, const char *const *texts, const size_t *len, 
     return tni_fail(err, TN_E_INVALID, "tn_embed", "an argument is NULL, or there is no text");
   if (!e->session) return tni_fail(err, TN_E_INVALID, "tn_embed", "the model was loaded for its reports");
   job j = {.e = e};
-  tn_status st = embed(&j, texts, len, count, err);
+  tn_status st = embed_texts(&j, texts, len, count, err);
   tni_feed_close(&j.feed);
   tni_text_ids_finish(&j.ids);
   free(j.order);

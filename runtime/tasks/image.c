@@ -7,7 +7,7 @@
 
 #include "runtime/base/base.h"
 
-static tn_status orient(tn_image **im, uint32_t orientation, const char *path, tn_error *err) {
+static tn_status orient_image(tn_image **im, uint32_t orientation, const char *path, tn_error *err) {
   const tn_image *from = *im;
   const bool swap = orientation >= 5;
   tn_image *to;
@@ -30,7 +30,7 @@ static tn_status read_file(const char *path, const tni_file *f, tn_image **out, 
     return tni_fail(err, TN_E_INVALID, path, "neither a PNG nor a JPEG file");
   tn_status st = tni_jpeg_read(p, (size_t)f->bytes, path, out, &orientation, err);
   if (st != TN_OK) return st;
-  st = orient(out, orientation, path, err);
+  st = orient_image(out, orientation, path, err);
   if (st != TN_OK) free(*out);
   return st;
 }

@@ -22,7 +22,7 @@ typedef struct reader {
   tn_image *im;
 } reader;
 
-static void fail(j_common_ptr j) {
+static void fail_jpeg(j_common_ptr j) {
   reader *r = j->client_data;
   char text[JMSG_LENGTH_MAX];
   j->err->format_message(j, text);
@@ -31,10 +31,10 @@ static void fail(j_common_ptr j) {
 }
 
 /* level -1: data are damaged. Of these, stray bytes between markers do no harm. */
-static void message(j_common_ptr j, int level) {
+static void drop_message(j_common_ptr j, int level) {
   if (level < 0 && j->err->msg_code != JWRN_EXTRANEOUS_DATA && j->err->msg_code != JWRN_ADOBE_XFORM &&
       j->err->msg_code != JWRN_JFIF_MAJOR)
-    fail(j);
+    fail_jpeg(j);
 }
 
 static uint32_t orientation_of(const struct jpeg_decompress_struct *j) {
@@ -78,8 +78,8 @@ tn_status tni_jpeg_read(const uint8_t *data, size_t n, const char *path, tn_imag
   r->err = err;
   r->j.err = jpeg_std_error(&r->errors);
   r->j.client_data = r;
-  r->errors.error_exit = fail;
-  r->errors.emit_message = message;
+  r->errors.error_exit = fail_jpeg;
+  r->errors.emit_message = drop_message;
   tn_status st = read_all(r, data, n, orientation);
   jpeg_destroy_decompress(&r->j);
   if (st != TN_OK)

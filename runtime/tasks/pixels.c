@@ -24,7 +24,7 @@ tn_status tni_image_new(uint32_t width, uint32_t height, uint32_t channels, cons
 }
 
 /* 16- and 32-bit numbers in the byte order that the TIFF header names. */
-static uint32_t number(const uint8_t *p, uint32_t bytes, bool little) {
+static uint32_t read_uint(const uint8_t *p, uint32_t bytes, bool little) {
   uint32_t v = 0;
   for (uint32_t i = 0; i < bytes; i++) v = v << 8 | p[little ? bytes - 1 - i : i];
   return v;
@@ -36,14 +36,14 @@ uint32_t tni_exif_orientation(const uint8_t *app1, size_t n) {
   const uint8_t *t = app1 + HEAD;
   n -= HEAD;
   const bool little = t[0] == 'I';
-  if ((t[0] != 'I' && t[0] != 'M') || t[1] != t[0] || number(t + 2, 2, little) != 42) return 1;
-  const size_t at = number(t + 4, 4, little);
+  if ((t[0] != 'I' && t[0] != 'M') || t[1] != t[0] || read_uint(t + 2, 2, little) != 42) return 1;
+  const size_t at = read_uint(t + 4, 4, little);
   if (at > n || n - at < 2) return 1;
-  const uint32_t entries = number(t + at, 2, little);
+  const uint32_t entries = read_uint(t + at, 2, little);
   for (uint32_t i = 0; i < entries && n - at - 2 >= ((size_t)i + 1) * ENTRY; i++) {
     const uint8_t *e = t + at + 2 + (size_t)i * ENTRY;
-    if (number(e, 2, little) != TAG || number(e + 2, 2, little) != SHORT) continue;
-    const uint32_t v = number(e + 8, 2, little);
+    if (read_uint(e, 2, little) != TAG || read_uint(e + 2, 2, little) != SHORT) continue;
+    const uint32_t v = read_uint(e + 8, 2, little);
     return v >= 1 && v <= 8 ? v : 1;
   }
   return 1;

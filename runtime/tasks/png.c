@@ -21,7 +21,7 @@ typedef struct source {
   png_bytep *rows;
 } source;
 
-static void give(png_structp png, png_bytep to, png_size_t n) {
+static void give_bytes(png_structp png, png_bytep to, png_size_t n) {
   source *s = png_get_io_ptr(png);
   if (n > s->n) png_error(png, "the file ends too early");
   memcpy(to, s->p, n);
@@ -29,19 +29,19 @@ static void give(png_structp png, png_bytep to, png_size_t n) {
   s->n -= n;
 }
 
-static void fail(png_structp png, png_const_charp text) {
+static void fail_png(png_structp png, png_const_charp text) {
   const source *s = png_get_error_ptr(png);
   (void)tni_fail(s->err, TN_E_INVALID, s->path, "not a PNG that can be read: %s", text);
   longjmp(png_jmpbuf(png), 1);
 }
 
-static void ignore(png_structp png, png_const_charp text) {
+static void ignore_warning(png_structp png, png_const_charp text) {
   (void)png;
   (void)text;
 }
 
 /* To 8 bits of gray or RGB. */
-static void shape(png_structp png, png_infop info) {
+static void shape_rows(png_structp png, png_infop info) {
   const int type = png_get_color_type(png, info);
   png_set_scale_16(png);
   if (type == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png);
@@ -55,12 +55,12 @@ static void shape(png_structp png, png_infop info) {
 static tn_status read_all(png_structp png, png_infop info, source *s) {
   uint8_t *pixels = NULL;
   if (setjmp(png_jmpbuf(png))) return TN_E_INVALID;
-  png_set_read_fn(png, s, give);
+  png_set_read_fn(png, s, give_bytes);
   png_read_info(png, info);
   const uint32_t w = png_get_image_width(png, info), h = png_get_image_height(png, info);
   if ((uint64_t)w * h > TNI_IMAGE_PIXELS)
     return tni_fail(s->err, TN_E_LIMIT, s->path, "%u x %u pixels are more than %d", w, h, TNI_IMAGE_PIXELS);
-  shape(png, info);
+  shape_rows(png, info);
   const uint32_t channels = png_get_channels(png, info);
   if ((channels != 1 && channels != 3) || png_get_bit_depth(png, info) != 8)
     return tni_fail(s->err, TN_E_INVALID, s->path, "%u channels of %d bits", channels, png_get_bit_depth(png, info));
@@ -76,7 +76,7 @@ static tn_status read_all(png_structp png, png_infop info, source *s) {
 
 tn_status tni_png_read(const uint8_t *data, size_t n, const char *path, tn_image **out, tn_error *err) {
   source s = {data, n, path, err, NULL, NULL};
-  png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &s, fail, ignore);
+  png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &s, fail_png, ignore_warning);
   png_infop info = png ? png_create_info_struct(png) : NULL;
   tn_status st = info ? read_all(png, info, &s) : tni_fail_memory(err, path);
   png_destroy_read_struct(png ? &png : NULL, info ? &info : NULL, NULL);

@@ -143,7 +143,7 @@ tn_status tni_prep_read(const char *path, tni_prep *p, tn_error *err) {
  */
 
 /* The longer edge is cut, not rounded, as the processors' get_resize_output_image_size does. */
-static tn_status resized(const tni_prep *p, uint32_t w, uint32_t h, uint32_t *ow, uint32_t *oh, tn_error *err) {
+static tn_status resized_image(const tni_prep *p, uint32_t w, uint32_t h, uint32_t *ow, uint32_t *oh, tn_error *err) {
   const uint64_t small = w < h ? w : h, large = w < h ? h : w;
   uint64_t a = w, b = h;
   if (p->resize && p->shortest) {
@@ -163,7 +163,7 @@ static tn_status resized(const tni_prep *p, uint32_t w, uint32_t h, uint32_t *ow
 }
 
 tn_status tni_prep_size(const tni_prep *p, uint32_t w, uint32_t h, uint32_t *ow, uint32_t *oh, tn_error *err) {
-  tn_status st = resized(p, w, h, ow, oh, err);
+  tn_status st = resized_image(p, w, h, ow, oh, err);
   if (st == TN_OK && p->crop) {
     *ow = p->crop_width;
     *oh = p->crop_height;
@@ -172,7 +172,7 @@ tn_status tni_prep_size(const tni_prep *p, uint32_t w, uint32_t h, uint32_t *ow,
 }
 
 /* A window of ow x oh around the middle of src; outside of it are zeros. */
-static void crop(const uint8_t *src, uint32_t w, uint32_t h, uint32_t c, uint8_t *dst, uint32_t ow, uint32_t oh) {
+static void crop_image(const uint8_t *src, uint32_t w, uint32_t h, uint32_t c, uint8_t *dst, uint32_t ow, uint32_t oh) {
   const int64_t top = h >= oh ? (h - oh) / 2 : -(int64_t)((oh - h + 1) / 2);
   const int64_t left = w >= ow ? (w - ow) / 2 : -(int64_t)((ow - w + 1) / 2);
   memset(dst, 0, (size_t)ow * oh * c);
@@ -201,14 +201,14 @@ tn_status tni_prep_run(const tni_prep *p, const tn_image *im, float *out, tn_err
   uint32_t w = 0, h = 0, ow = 0, oh = 0;
   if (im->channels != p->channels && im->channels != 1)
     return tni_fail(err, TN_E_INVALID, "image", "%u channels, and the model takes %u", im->channels, p->channels);
-  tn_status st = resized(p, im->width, im->height, &w, &h, err);
+  tn_status st = resized_image(p, im->width, im->height, &w, &h, err);
   if (st == TN_OK) st = tni_prep_size(p, im->width, im->height, &ow, &oh, err);
   if (st != TN_OK) return st;
   uint8_t *big = malloc((size_t)w * h * im->channels), *cut = malloc((size_t)ow * oh * im->channels);
   st = big && cut ? tni_resize(im->pixels, im->width, im->height, im->channels, big, w, h, p->filter, err)
                   : tni_fail_memory(err, "image");
   if (st == TN_OK) {
-    crop(big, w, h, im->channels, cut, ow, oh);
+    crop_image(big, w, h, im->channels, cut, ow, oh);
     to_floats(p, cut, im->channels, ow, oh, out);
   }
   free(big);

@@ -48,7 +48,7 @@ static void weights_finish(weights *k) {
 /* The box is half open, so that of two pixels at the same distance one counts. */
 static double weight_of(tni_filter f, double x) { return f == TNI_FILTER_BOX ? x > -0.5 && x <= 0.5 : weight_at(f, x); }
 
-static void one(weights *k, uint32_t i, uint32_t n_in, double scale, tni_filter f) {
+static void weights_one(weights *k, uint32_t i, uint32_t n_in, double scale, tni_filter f) {
   const double wide = scale < 1 ? 1 : scale, step = 1 / wide;
   const double support = support_of(f) * wide, center = (i + 0.5) * scale;
   const double lo = floor(center - support + 0.5), hi = floor(center + support + 0.5);
@@ -70,30 +70,31 @@ static bool weights_make(weights *k, uint32_t n_in, uint32_t n_out, tni_filter f
   k->count = k->first ? k->first + n_out : NULL;
   k->w = calloc((size_t)n_out * k->size, sizeof *k->w);
   if (!k->first || !k->w) return false;
-  for (uint32_t i = 0; i < n_out; i++) one(k, i, n_in, scale, f);
+  for (uint32_t i = 0; i < n_out; i++) weights_one(k, i, n_in, scale, f);
   return true;
 }
 
-static uint8_t clip(int32_t v) {
+static uint8_t clip_byte(int32_t v) {
   v >>= BITS;
   return v < 0 ? 0 : v > 255 ? 255 : (uint8_t)v;
 }
 
 /* One line of n_out pixels whose parts lie step bytes apart, c of them at each. */
-static void line(const weights *k, const uint8_t *src, size_t step_in, uint8_t *dst, size_t step_out, uint32_t n_out,
-                 uint32_t c) {
+static void resize_line(const weights *k, const uint8_t *src, size_t step_in, uint8_t *dst, size_t step_out,
+                        uint32_t n_out, uint32_t c) {
   for (uint32_t i = 0; i < n_out; i++)
     for (uint32_t ch = 0; ch < c; ch++) {
       const uint8_t *s = src + k->first[i] * step_in + ch;
       const int32_t *w = k->w + (size_t)i * k->size;
       int32_t sum = 1 << (BITS - 1);
       for (uint32_t x = 0; x < k->count[i]; x++) sum += s[x * step_in] * w[x];
-      dst[i * step_out + ch] = clip(sum);
+      dst[i * step_out + ch] = clip_byte(sum);
     }
 }
 
 /* Places are added up, not multiplied, as Pillow does: it decides where a place falls between two pixels. */
-static void nearest(const uint8_t *src, uint32_t w, uint32_t h, uint32_t c, uint8_t *dst, uint32_t ow, uint32_t oh) {
+static void resize_nearest(const uint8_t *src, uint32_t w, uint32_t h, uint32_t c, uint8_t *dst, uint32_t ow,
+                           uint32_t oh) {
   const double sx = (double)w / ow, sy = (double)h / oh;
   double py = sy * 0.5;
   for (uint32_t y = 0; y < oh; y++, py += sy) {
@@ -117,12 +118,13 @@ static tn_status two_passes(const uint8_t *src, uint32_t w, uint32_t h, uint32_t
     if (w == ow)
       memcpy(rows + y * wide, src + y * wide, wide);
     else
-      line(&kx, src + (size_t)y * w * c, c, rows + y * wide, c, ow, c);
+      resize_line(&kx, src + (size_t)y * w * c, c, rows + y * wide, c, ow, c);
   }
   if (ok && h == oh)
     memcpy(dst, rows, oh * wide);
   else
-    for (uint32_t x = 0; ok && x < ow; x++) line(&ky, rows + (size_t)x * c, wide, dst + (size_t)x * c, wide, oh, c);
+    for (uint32_t x = 0; ok && x < ow; x++)
+      resize_line(&ky, rows + (size_t)x * c, wide, dst + (size_t)x * c, wide, oh, c);
   free(rows);
   weights_finish(&kx);
   weights_finish(&ky);
@@ -136,6 +138,6 @@ tn_status tni_resize(const uint8_t *src, uint32_t w, uint32_t h, uint32_t c, uin
     return TN_OK;
   }
   if (filter != TNI_FILTER_NEAREST) return two_passes(src, w, h, c, dst, ow, oh, filter, err);
-  nearest(src, w, h, c, dst, ow, oh);
+  resize_nearest(src, w, h, c, dst, ow, oh);
   return TN_OK;
 }

@@ -12,6 +12,6 @@ int main(void) {
   const tni_op *t = tni_op_table(&n);
   for (uint32_t i = 0; i < n; i++)
     printf("%s\t%s\t%u\t%u\t%u\t%u\n", t[i].domain, t[i].name, t[i].since, t[i].until, t[i].flags,
-           tni_host_dtypes(t[i].id, t[i].id == TN_OP_WHERE));
+           tni_ops_dtypes(t[i].id, t[i].id == TN_OP_WHERE));
   return 0;
 }

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "runtime/base/pool.h"
-#include "runtime/ops/kernel/args.h"
 #include "runtime/onnx/import.h"
+#include "runtime/ops/kernel/args.h"
 #include "tests/conformance/case.h"
 
 typedef struct kernels {
@@ -29,7 +29,7 @@ static verdict run_node(work *w, const tni_node *n) {
   char why[160];
   if (!n->op) return case_give_up(w->c, REFUSED, "not in the op table: %s", n->type);
   if (n->pub.n_in > CASE_MAX_IO || n->pub.n_out > CASE_MAX_IO) return case_give_up(w->c, FAILED, "too many operands");
-  if (!tni_host_kernel(n->op)) return case_give_up(w->c, REFUSED, "no kernel: %s", n->type);
+  if (!tni_ops_kernel(n->op)) return case_give_up(w->c, REFUSED, "no kernel: %s", n->type);
   for (uint32_t k = 0; k < n->pub.n_in; k++) {
     const tn_id v = n->pub.in[k];
     if (v == TN_NONE) continue;
@@ -39,8 +39,8 @@ static verdict run_node(work *w, const tni_node *n) {
     pub[k].dtype = w->values[v].dtype;
     vals[k] = &pub[k];
   }
-  if (!tni_host_accepts(&n->pub, vals, n->pub.n_in, why, sizeof why)) return case_give_up(w->c, REFUSED, "%s", why);
-  const tn_status st = tni_host_eval(w->run, n, in, n->pub.n_in, out, n->pub.n_out, w->c->arena, &w->c->err);
+  if (!tni_ops_accepts(&n->pub, vals, n->pub.n_in, why, sizeof why)) return case_give_up(w->c, REFUSED, "%s", why);
+  const tn_status st = tni_ops_eval(w->run, n, in, n->pub.n_in, out, n->pub.n_out, w->c->arena, &w->c->err);
   if (st) return case_status(w->c, st, n->type);
   for (uint32_t k = 0; k < n->pub.n_out; k++) {
     if (n->pub.out[k] == TN_NONE) continue;

@@ -173,8 +173,8 @@ static void long_case(const shape *s, const char *dtype, tn_run *run) {
   tni_tensor one[3], many[3];
   double y[1024], size[1024], worst = 0;
   CU_ASSERT_FATAL(make(s, dtype, &n));
-  CU_ASSERT_EQUAL(tni_host_eval(NULL, n.node, n.ptr, n.n_in, one, 3, n.g->arena, &n.err), TN_OK);
-  CU_ASSERT_EQUAL(tni_host_eval(run, n.node, n.ptr, n.n_in, many, 3, n.g->arena, &n.err), TN_OK);
+  CU_ASSERT_EQUAL(tni_ops_eval(NULL, n.node, n.ptr, n.n_in, one, 3, n.g->arena, &n.err), TN_OK);
+  CU_ASSERT_EQUAL(tni_ops_eval(run, n.node, n.ptr, n.n_in, many, 3, n.g->arena, &n.err), TN_OK);
   for (int o = 0; o < 3; o++) CU_ASSERT(memcmp(one[o].data, many[o].data, (size_t)one[o].bytes) == 0);
   for (int64_t b = 0; b < s->batch; b++)
     for (int64_t h = 0; h < s->heads; h++)
@@ -218,8 +218,8 @@ static void alone(const char *dtype, size_t size) {
       memcpy((char *)b.in[i].data + h * row, (const char *)a.in[i].data + (h * 130 + 129) * row, row);
       memcpy((char *)b.in[i + 3].data + h * 129 * row, (const char *)a.in[i].data + h * 130 * row, 129 * row);
     }
-  CU_ASSERT_EQUAL(tni_host_eval(NULL, a.node, a.ptr, a.n_in, x, 3, a.g->arena, &a.err), TN_OK);
-  CU_ASSERT_EQUAL(tni_host_eval(NULL, b.node, b.ptr, b.n_in, y, 3, b.g->arena, &b.err), TN_OK);
+  CU_ASSERT_EQUAL(tni_ops_eval(NULL, a.node, a.ptr, a.n_in, x, 3, a.g->arena, &a.err), TN_OK);
+  CU_ASSERT_EQUAL(tni_ops_eval(NULL, b.node, b.ptr, b.n_in, y, 3, b.g->arena, &b.err), TN_OK);
   for (size_t h = 0; h < 4; h++)
     CU_ASSERT(memcmp((const char *)y[0].data + h * row, (const char *)x[0].data + (h * 130 + 129) * row, row) == 0);
   ht_node_free(&a);
@@ -336,7 +336,7 @@ static void test_rows(void) {
     ht_node n;
     tni_tensor out[1], want;
     CU_ASSERT_FATAL(ht_node_make(&n, r->op, 25, r->attrs, r->in, 1));
-    const tn_status st = tni_host_eval(NULL, n.node, n.ptr, n.n_in, out, 1, n.g->arena, &n.err);
+    const tn_status st = tni_ops_eval(NULL, n.node, n.ptr, n.n_in, out, 1, n.g->arena, &n.err);
     if (st != r->status) printf("\n  row %zu: %s\n", i, n.err.message);
     CU_ASSERT_EQUAL(st, r->status);
     if (r->says) CU_ASSERT(strstr(n.err.message, r->says) != NULL);

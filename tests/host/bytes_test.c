@@ -70,10 +70,10 @@ static bool run_node(ht_node *n, tni_tensor *y) {
   if (st == TN_OK) {
     y->data = malloc(y->bytes + 16);
     memset((void *)(uintptr_t)y->data, 0xa5, y->bytes + 16);
-    const uint64_t bytes = tni_host_scratch(&n->node->pub, n->ptr, n->n_in, y, r.run.n_workers);
+    const uint64_t bytes = tni_ops_scratch(&n->node->pub, n->ptr, n->n_in, y, r.run.n_workers);
     void *scratch = bytes ? aligned_alloc(64, (bytes + 63) & ~UINT64_C(63)) : NULL;
     const tni_kargs a = {&n->node->pub, n->ptr, out, n->n_in, 1, scratch, &r.run, &n->err, NULL, NULL, false};
-    st = tni_host_kernel(n->node->op)(&a);
+    st = tni_ops_kernel(n->node->op)(&a);
     for (int i = 0; i < 16; i++) CU_ASSERT_EQUAL(((const uint8_t *)y->data)[y->bytes + (uint64_t)i], 0xa5);
     free(scratch);
   }
@@ -350,7 +350,7 @@ static void test_bounded(void) {
       z = y;
       z.data = malloc(y.bytes + 1);
       tni_run_inline(&run);
-      void *scratch = aligned_alloc(64, (tni_host_scratch(&n.node->pub, n.ptr, n.n_in, &z, 1) + 63) & ~UINT64_C(63));
+      void *scratch = aligned_alloc(64, (tni_ops_scratch(&n.node->pub, n.ptr, n.n_in, &z, 1) + 63) & ~UINT64_C(63));
       const tni_kargs a = {&n.node->pub, n.ptr, out, n.n_in, 1, scratch, &run, &n.err, NULL, NULL, false};
       CU_ASSERT_EQUAL(tni_conv_bounded(&a, &bounds[k]), TN_OK);
       tni_bound(&bounds[k], (float *)(uintptr_t)y.data, count(&y));

@@ -44,7 +44,7 @@ static tni_tensor *tensor(bench *b, uint32_t dtype, uint32_t rank, const int64_t
   return t;
 }
 
-/* A node outside of any graph's tables: what tni_host_eval takes. */
+/* A node outside of any graph's tables: what tni_ops_eval takes. */
 static tni_node *node(bench *b, tni_graph *g, const char *domain, const char *type, int64_t version, uint32_t n_in,
                       uint32_t n_out, const tni_raw_attr *raw, uint32_t n_raw) {
   tn_id in[MAX_IN * 3], out[MAX_OUT], id;
@@ -78,7 +78,7 @@ static tn_status eval(bench *b, tn_run *run, const char *domain, const char *typ
   tni_graph *g = NULL;
   CU_ASSERT_EQUAL_FATAL(tni_graph_create(NULL, "t", &g, &b->err), TN_OK);
   const tni_node *n = node(b, g, domain, type, version, n_in, n_out, raw, n_raw);
-  tn_status st = tni_host_eval(run, n, in, n_in, out, n_out, b->arena, &b->err);
+  tn_status st = tni_ops_eval(run, n, in, n_in, out, n_out, b->arena, &b->err);
   tni_graph_destroy(g);
   return st;
 }

@@ -79,7 +79,7 @@ static void check(const row *r) {
   while (n_out < 4 && r->out[n_out]) n_out++;
   const bool made = ht_node_make(&n, r->op, 28, r->attrs, r->in, n_out ? n_out : 1);
   CU_ASSERT(made || r->status); /* an attribute may be refused before there is a node */
-  if (made) st = tni_host_eval(NULL, n.node, n.ptr, n.n_in, out, n.n_out, a, &n.err);
+  if (made) st = tni_ops_eval(NULL, n.node, n.ptr, n.n_in, out, n.n_out, a, &n.err);
   if (!n_out) CU_ASSERT_EQUAL(made ? st : n.err.code, r->status);
   if (n_out && st) printf("%s: %s\n", r->op, n.err.message);
   for (uint32_t i = 0; i < n_out; i++) {
@@ -114,8 +114,8 @@ static void test_random(void) {
     tni_tensor x, y;
     tni_arena *a = tni_arena_create();
     CU_ASSERT_TRUE_FATAL(ht_node_make(&n, want[k].op, 22, want[k].attrs, none, 1));
-    CU_ASSERT_EQUAL_FATAL(tni_host_eval(NULL, n.node, n.ptr, 0, &x, 1, a, &n.err), TN_OK);
-    CU_ASSERT_EQUAL_FATAL(tni_host_eval(&run.run, n.node, n.ptr, 0, &y, 1, a, &n.err), TN_OK);
+    CU_ASSERT_EQUAL_FATAL(tni_ops_eval(NULL, n.node, n.ptr, 0, &x, 1, a, &n.err), TN_OK);
+    CU_ASSERT_EQUAL_FATAL(tni_ops_eval(&run.run, n.node, n.ptr, 0, &y, 1, a, &n.err), TN_OK);
     CU_ASSERT_EQUAL(memcmp(x.data, y.data, (size_t)x.bytes), 0);
     double sum = 0, square = 0;
     uint32_t alike = 0;

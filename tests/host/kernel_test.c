@@ -10,10 +10,10 @@
 typedef struct row {
   const char *op, *attrs;
   const char *in[6], *out[3]; /* a NULL behind the last input */
-  int64_t version;  /* 0: 25 */
-  double rel;       /* 0: 1e-6 */
-  tn_status status; /* expected when out[0] is NULL */
-  const char *says; /* part of the message */
+  int64_t version;            /* 0: 25 */
+  double rel;                 /* 0: 1e-6 */
+  tn_status status;           /* expected when out[0] is NULL */
+  const char *says;           /* part of the message */
 } row;
 
 static const row unary[] = {
@@ -483,7 +483,7 @@ static bool check(const row *r, tn_run *run) {
   uint32_t n_out = 0;
   while (n_out < 3 && r->out[n_out]) n_out++;
   const bool made = ht_node_make(&n, r->op, r->version, r->attrs, r->in, n_out ? n_out : 1);
-  tn_status st = made ? tni_host_eval(run, n.node, n.ptr, n.n_in, out, n.n_out, n.g->arena, &n.err) : n.err.code;
+  tn_status st = made ? tni_ops_eval(run, n.node, n.ptr, n.n_in, out, n.n_out, n.g->arena, &n.err) : n.err.code;
   bool ok = made && (n_out ? st == TN_OK : st == r->status);
   if (ok && r->says) ok = strstr(n.err.message, r->says) && strstr(n.err.where, "the node");
   for (uint32_t i = 0; ok && i < n_out; i++)
@@ -523,8 +523,8 @@ static void test_table(void) {
     tn_node node = {.h = TN_HDR(tn_node), .op = ops[i].id};
     char why[120];
     const bool control = (ops[i].flags & TNI_OPF_CONTROL) != 0;
-    CU_ASSERT((tni_host_kernel(&ops[i]) == NULL) == control);
-    if (!control && ops[i].id != TN_OP_CAST && !tni_host_accepts(&node, NULL, 0, why, sizeof why)) {
+    CU_ASSERT((tni_ops_kernel(&ops[i]) == NULL) == control);
+    if (!control && ops[i].id != TN_OP_CAST && !tni_ops_accepts(&node, NULL, 0, why, sizeof why)) {
       CU_ASSERT(strstr(why, ops[i].name) != NULL);
       missing++;
     }
@@ -560,7 +560,7 @@ static void test_accepts(void) {
     }
     const tni_op *op = tni_op_find("", rows[i].op, 25);
     const tn_node node = {.h = TN_HDR(tn_node), .op = op->id};
-    CU_ASSERT_EQUAL(tni_host_accepts(&node, p, n, why, sizeof why), rows[i].ok);
+    CU_ASSERT_EQUAL(tni_ops_accepts(&node, p, n, why, sizeof why), rows[i].ok);
     CU_ASSERT_EQUAL(why[0] == 0, rows[i].ok);
   }
 }

@@ -39,7 +39,7 @@ static bool big_make(big *b, const char *op, const char *attrs, const char *cons
   }
   b->pool = tni_pool_create(workers);
   tni_pool_run_init(&b->run, b->pool, NULL);
-  return tni_host_eval(&b->run.run, b->n.node, b->n.ptr, b->n.n_in, &b->out, 1, b->n.g->arena, &b->n.err) == TN_OK;
+  return tni_ops_eval(&b->run.run, b->n.node, b->n.ptr, b->n.n_in, &b->out, 1, b->n.g->arena, &b->n.err) == TN_OK;
 }
 
 static void big_free(big *b) {
@@ -193,7 +193,7 @@ static void test_reduce(void) {
         tni_pool *pool = tni_pool_create(worker_counts[w]);
         tni_pool_run run;
         tni_pool_run_init(&run, pool, NULL);
-        CU_ASSERT_EQUAL_FATAL(tni_host_eval(&run.run, n.node, n.ptr, 2, &out, 1, n.g->arena, &n.err), TN_OK);
+        CU_ASSERT_EQUAL_FATAL(tni_ops_eval(&run.run, n.node, n.ptr, 2, &out, 1, n.g->arena, &n.err), TN_OK);
         const int64_t m = count(&out);
         double *sum = calloc((size_t)m, sizeof *sum), *mag = calloc((size_t)m, sizeof *mag);
         for (int64_t i = 0; i < m && o == 3; i++) sum[i] = INFINITY;

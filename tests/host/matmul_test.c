@@ -150,7 +150,7 @@ static void test_cancel(void) {
   tni_run_inline(&run);
   run.cancelled = always;
   CU_ASSERT(ht_node_make(&n, "MatMul", 0, NULL, in, 1));
-  CU_ASSERT_EQUAL(tni_host_eval(&run, n.node, n.ptr, 2, &out, 1, n.g->arena, &n.err), TN_E_CANCELLED);
+  CU_ASSERT_EQUAL(tni_ops_eval(&run, n.node, n.ptr, 2, &out, 1, n.g->arena, &n.err), TN_E_CANCELLED);
   ht_node_free(&n);
 }
 

@@ -268,7 +268,7 @@ static void expect(const model *m, const memory *x, plain *all, int64_t rows) {
     memcpy(n.in[2].data, p->v, (size_t)(p->n * H * D) * sizeof(float));
     for (int64_t r = 0; r < rows; r++)
       for (int64_t j = 0; j < p->n; j++) ((uint8_t *)n.in[3].data)[r * p->n + j] = j <= p->n - rows + r;
-    CU_ASSERT_EQUAL(tni_host_eval(NULL, n.node, n.ptr, n.n_in, y, 1, n.g->arena, &n.err), TN_OK);
+    CU_ASSERT_EQUAL(tni_ops_eval(NULL, n.node, n.ptr, n.n_in, y, 1, n.g->arena, &n.err), TN_OK);
     for (int64_t r = 0; r < rows; r++)
       for (int64_t h = 0; h < HQ; h++)
         CU_ASSERT(memcmp((char *)y[0].data + (r * HQ + h) * D * 4, x->y + at(m, b, h, r, HQ, rows), D * 4) == 0);
@@ -430,7 +430,7 @@ static void test_rows(void) {
     ht_node n;
     tni_tensor out[1], want;
     CU_ASSERT_FATAL(ht_node_make(&n, "TensorScatter", 24, rows[i].attrs, rows[i].in, 1));
-    const tn_status st = tni_host_eval(NULL, n.node, n.ptr, n.n_in, out, 1, n.g->arena, &n.err);
+    const tn_status st = tni_ops_eval(NULL, n.node, n.ptr, n.n_in, out, 1, n.g->arena, &n.err);
     bool ok = st == (rows[i].says ? TN_E_INVALID : TN_OK);
     if (rows[i].says) ok = ok && strstr(n.err.message, rows[i].says) != NULL;
     if (rows[i].out) ok = ok && ht_tensor(n.g->arena, rows[i].out, &want) && ht_same(&out[0], &want, 0);

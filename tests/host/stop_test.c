@@ -120,7 +120,7 @@ static double seconds(void) {
 static tn_status call(ht_node *n, const char *text, tn_run *run) {
   tni_tensor out, *outs[HT_IO] = {&out};
   if (!ht_tensor(n->g->arena, text, &out)) return TN_E_INTERNAL;
-  const uint64_t bytes = tni_host_scratch(&n->node->pub, n->ptr, n->n_in, &out, run->n_workers);
+  const uint64_t bytes = tni_ops_scratch(&n->node->pub, n->ptr, n->n_in, &out, run->n_workers);
   const tni_kargs a = {.node = &n->node->pub,
                        .in = n->ptr,
                        .out = outs,
@@ -129,7 +129,7 @@ static tn_status call(ht_node *n, const char *text, tn_run *run) {
                        .scratch = bytes ? aligned_alloc(64, (bytes + 63) & ~(size_t)63) : NULL,
                        .run = run,
                        .err = &n->err};
-  const tn_status st = tni_kernel_call(tni_host_kernel(n->node->op), &a);
+  const tn_status st = tni_kernel_call(tni_ops_kernel(n->node->op), &a);
   free(a.scratch);
   return st;
 }
@@ -148,7 +148,7 @@ static void stop(const row *r, uint32_t workers) {
   const double begin = seconds();
   CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, stop_soon, &flag), 0);
   const tn_status st = r->out ? call(&n, r->out, &run.run)
-                              : tni_host_eval(&run.run, n.node, n.ptr, n.n_in, out, n.n_out, n.g->arena, &n.err);
+                              : tni_ops_eval(&run.run, n.node, n.ptr, n.n_in, out, n.n_out, n.g->arena, &n.err);
   const double took = seconds() - begin;
   pthread_join(thread, NULL);
   if (st != TN_E_CANCELLED || took > LIMIT_S)

@@ -347,7 +347,7 @@ void form_run(const tni_graph *g, const form_sizes *z, tni_arena *a, tni_tensor 
     tni_tensor out[FORM_OUTPUTS];
     if (n->dead) continue;
     for (uint32_t k = 0; k < n->pub.n_in; k++) in[k] = n->pub.in[k] == TN_NONE ? NULL : &t[n->pub.in[k]];
-    tn_status st = tni_host_eval(NULL, n, in, n->pub.n_in, out, n->pub.n_out, a, &err);
+    tn_status st = tni_ops_eval(NULL, n, in, n->pub.n_in, out, n->pub.n_out, a, &err);
     CU_ASSERT_EQUAL(st, TN_OK);
     if (st != TN_OK) printf("\n  %s: %s\n", n->type, err.message);
     for (uint32_t k = 0; k < n->pub.n_out; k++)

@@ -10,25 +10,19 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/ops/kernel/args.h"
 #include "runtime/onnx/import.h"
+#include "runtime/ops/kernel/args.h"
 #include "runtime/passes/passes.h"
 
 enum { MAX_SYMBOLS = 64, SIZES = 3 };
 
 static const char *const models[] = {
-    "onnx/exports/llama/model.onnx",
-    "onnx/exports/gemma/model.onnx",
-    "onnx/exports/gpt2/model.onnx",
-    "onnx/exports/phi3/model.onnx",
-    "onnx/exports/qwen2/model.onnx",
-    "lm/cappgpt-onnx/model.onnx",
-    "lm/stories260k-onnx/model.onnx",
-    "lm/demo-lm/model.onnx",
-    "exports/optimum-t5-encoder/model.onnx",
-    "exports/optimum-distilbert/model.onnx",
-    "exports/optimum-bert/model.onnx",
-    "exports/tf2onnx-transformer/model.onnx",
+    "onnx/exports/llama/model.onnx",         "onnx/exports/gemma/model.onnx",
+    "onnx/exports/gpt2/model.onnx",          "onnx/exports/phi3/model.onnx",
+    "onnx/exports/qwen2/model.onnx",         "lm/cappgpt-onnx/model.onnx",
+    "lm/stories260k-onnx/model.onnx",        "lm/demo-lm/model.onnx",
+    "exports/optimum-t5-encoder/model.onnx", "exports/optimum-distilbert/model.onnx",
+    "exports/optimum-bert/model.onnx",       "exports/tf2onnx-transformer/model.onnx",
 };
 static const int64_t sizes[SIZES][3] = {{1, 3, 0}, {2, 1, 4}, {1, 4, 2}}; /* batch, sequence, past */
 
@@ -108,7 +102,7 @@ static bool prepare_values(bench *b) {
 static tn_status call_kernel(bench *b, const tni_node *n, const tni_tensor **in, tni_tensor *out) {
   tn_run run;
   tni_tensor **ptrs = TNI_NEW_ARRAY(b->arena, tni_tensor *, n->pub.n_out + 1u);
-  tni_kernel_fn fn = tni_host_kernel(n->op);
+  tni_kernel_fn fn = tni_ops_kernel(n->op);
   if (!fn) return TN_E_UNSUPPORTED;
   for (uint32_t o = 0; o < n->pub.n_out; o++) {
     if (n->pub.out[o] == TN_NONE) continue;
@@ -117,7 +111,7 @@ static tn_status call_kernel(bench *b, const tni_node *n, const tni_tensor **in,
   }
   tni_run_inline(&run);
   void *scratch =
-      tni_arena_alloc(b->arena, tni_host_scratch(&n->pub, in, n->pub.n_in, n->pub.n_out ? ptrs[0] : NULL, 1) + 1, 64);
+      tni_arena_alloc(b->arena, tni_ops_scratch(&n->pub, in, n->pub.n_in, n->pub.n_out ? ptrs[0] : NULL, 1) + 1, 64);
   tni_kargs a = {&n->pub, in, ptrs, n->pub.n_in, n->pub.n_out, scratch, &run, &b->err, NULL, NULL, false};
   return fn(&a);
 }
@@ -140,7 +134,7 @@ static tn_status run_node(bench *b, const tni_node *n, bool symbolic) {
     }
     st = call_kernel(b, n, in, out);
   } else {
-    st = tni_host_eval(NULL, n, in, n->pub.n_in, out, n->pub.n_out, b->arena, &b->err);
+    st = tni_ops_eval(NULL, n, in, n->pub.n_in, out, n->pub.n_out, b->arena, &b->err);
   }
   for (uint32_t o = 0; st == TN_OK && o < n->pub.n_out; o++) {
     if (n->pub.out[o] != TN_NONE) b->t[n->pub.out[o]] = out[o];
@@ -155,7 +149,7 @@ static tn_status run_passes(bench *b) {
   bool rounds;
   for (uint32_t i = 0; (name = tni_pass_name(i, &rounds)); i++)
     if (rounds) off[opt.n_disabled++] = name;
-  return tni_passes_run(b->g, &opt, tni_host_eval, NULL, NULL, &b->err);
+  return tni_passes_run(b->g, &opt, tni_ops_eval, NULL, NULL, &b->err);
 }
 
 static bool run_model(bench *b, const char *path, const int64_t *size, bool passes) {

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/ops/kernel/args.h"
 #include "runtime/onnx/import.h"
+#include "runtime/ops/kernel/args.h"
 #include "runtime/passes/passes.h"
 
 enum { MAX_SYMBOLS = 4096 };
@@ -111,7 +111,7 @@ static bool set_symbols(dump *d, int argc, char **argv) {
 
 static tn_status work(tni_graph *g, bool raw, tni_passes_report *report, tn_error *err) {
   if (raw) return tni_infer_graph(g, err);
-  return tni_passes_run(g, NULL, tni_host_eval, NULL, report, err);
+  return tni_passes_run(g, NULL, tni_ops_eval, NULL, report, err);
 }
 
 int main(int argc, char **argv) {

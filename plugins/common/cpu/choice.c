@@ -22,15 +22,15 @@ static const float NEAR = 1.10f, PS_PER_NS = 1000.0f;
 
 /* --- the rule --------------------------------------------------------------------------------------------------- */
 
-static bool usable(tni_clt_pace p) { return p.one > 0 && p.many > 0 && p.one < 1e9f && p.many < 1e9f; }
+static bool is_usable_pace(tni_clt_pace p) { return p.one > 0 && p.many > 0 && p.one < 1e9f && p.many < 1e9f; }
 
 uint32_t tni_clt_prefer(const tni_clt_pace *pace, uint32_t n) {
   uint32_t best = 0;
   float least = 0;
   for (uint32_t i = 0; i < n; i++)
-    if (usable(pace[i]) && (least == 0 || pace[i].one < least)) least = pace[best = i].one;
+    if (is_usable_pace(pace[i]) && (least == 0 || pace[i].one < least)) least = pace[best = i].one;
   for (uint32_t i = 0; i < n; i++)
-    if (usable(pace[i]) && pace[i].one <= least * NEAR && pace[i].many < pace[best].many) best = i;
+    if (is_usable_pace(pace[i]) && pace[i].one <= least * NEAR && pace[i].many < pace[best].many) best = i;
   return best;
 }
 

@@ -51,7 +51,7 @@ static tni_cm_offer float_offer(const claimer *c, const tni_clt_match *m) {
 }
 
 /* The product that swallows this Transpose, or NULL. */
-static const tni_clt_match *swallower(const claimer *c, tn_id node) {
+static const tni_clt_match *swallowing_match(const claimer *c, tn_id node) {
   const tn_node *n = c->g->nodes[node];
   if (n->op != TN_OP_TRANSPOSE || n->n_out < 1) return NULL;
   const tn_value *v = tni_cm_value(c->g, n->out[0]);
@@ -76,7 +76,7 @@ static tn_status answer_node(const claimer *c, tn_id node) {
     o = float_offer(c, m);
     return tni_cm_accept(c->sink, node, TN_YES, &o);
   }
-  if (swallower(c, node)) return tni_cm_accept(c->sink, node, TN_GROUP_ONLY, &none);
+  if (swallowing_match(c, node)) return tni_cm_accept(c->sink, node, TN_GROUP_ONLY, &none);
   return tni_cm_refuse(c->sink, node, m->reason, m->text);
 }
 

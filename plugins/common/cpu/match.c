@@ -165,7 +165,7 @@ static bool match_fused(product_matcher *c) {
   return true;
 }
 
-static bool match(product_matcher *c) {
+static bool match_product(product_matcher *c) {
   const tn_node *n = c->n;
   if (n->op == TN_OP_FUSED_MATMUL) return match_fused(c);
   if (n->op != TN_OP_MATMUL && n->op != TN_OP_GEMM)
@@ -187,7 +187,7 @@ void tni_clt_match_node(const tni_clt_device *d, const tn_graph *g, tn_id node, 
                         tni_clt_fused *fused) {
   *out = (tni_clt_match){.node = node, .transpose = TN_NONE, .bias = TN_NONE, .alpha = 1, .beta = 1, .text = ""};
   product_matcher c = {d, g, g->nodes[node], out, fused};
-  match(&c);
+  match_product(&c);
 }
 
 bool tni_clt_siblings(const tni_clt_match *a, const tni_clt_match *b) {

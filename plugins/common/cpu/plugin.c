@@ -64,14 +64,14 @@ static bool features_of(const tni_clt_backend *b, const char *isa, uint32_t cpu,
   return false;
 }
 
-static bool averages(const tn_host *h) {
+static bool averages_wanted(const tn_host *h) {
   int64_t on = 0;
   return h->option(h->ctx, opt_fast.key, TN_OPT_BOOL, &on) == TN_OK && on != 0;
 }
 
 static const tn_numerics *averaged_numerics(const tn_format *f, const int64_t *params, uint32_t n) {
   (void)params, (void)n;
-  return averages(((const tni_clt_averaged *)f)->host) ? tni_lut_averaged(f) : f->numerics;
+  return averages_wanted(((const tni_clt_averaged *)f)->host) ? tni_lut_averaged(f) : f->numerics;
 }
 
 /* *width: where `format` names one, and the format is still to be chosen. */
@@ -101,7 +101,7 @@ static tn_status read_options(const tni_clt_plugin *p, tni_clt_settings *set, co
   set->act_matmul = act != 0;
   if (!features_of(p->backend, isa, p->cpu, &set->features))
     return tni_cm_fail(err, TN_E_INVALID, name, "isa is '%s': %s", isa ? isa : "", p->backend->isa_choices);
-  if (!p->backend->averages || !averages(h)) return TN_OK;
+  if (!p->backend->averages || !averages_wanted(h)) return TN_OK;
   if (!set->format || !tni_lut_averaged(set->format->format))
     return tni_cm_fail(err, TN_E_INVALID, name,
                        "fast_aggregation is for formats of tables, lut1 to lut4 and lutt, not '%s'", format);

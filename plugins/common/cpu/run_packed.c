@@ -283,7 +283,7 @@ static void row_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 }
 
 /* All products of a strip begin where blocks do. */
-static bool aligned(const tni_clt_strip *s) {
+static bool is_aligned_strip(const tni_clt_strip *s) {
   for (uint32_t i = 0; i < s->prog.n_parts; i++)
     if (s->n0[i] % BLOCK) return false;
   return true;
@@ -309,7 +309,7 @@ static void tile_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
       c[i] = (carried){.block = -1, .left = pair, .right = pair + floats};
     }
     last = p.s;
-    p.blocks = aligned(p.s) ? tni_cm_min(tni_cm_min(2, end - u), p.s->first_unit + p.s->n_units - unit) : 1;
+    p.blocks = is_aligned_strip(p.s) ? tni_cm_min(tni_cm_min(2, end - u), p.s->first_unit + p.s->n_units - unit) : 1;
     p.c = (unit - p.s->first_unit) * BLOCK;
     p.columns = tni_cm_min(p.blocks * BLOCK, p.s->N - p.c);
     ask_weights(r, &p);

@@ -406,7 +406,7 @@ const tn_format tni_dot_formats[TNI_DOT_KINDS] = {
 #undef FORMAT
 
 #define HEAD TNI_DOT_SCALE_BYTES
-static const tni_dot_kind kinds[TNI_DOT_KINDS] = {
+static const tni_dot_kind dot_kinds[TNI_DOT_KINDS] = {
     {TNI_DOT_W8G, 128, 255, 1, 64, 64, 0, encode_w8g, decode_w8g},
     {TNI_DOT_W3G, 4, 7, 8, 192, 8, 0, encode_w3g, decode_w3g},
     {TNI_DOT_W2G, 2, 3, 4, 64, 16, 0, encode_w2g, decode_w2g},
@@ -419,6 +419,6 @@ static const tni_dot_kind kinds[TNI_DOT_KINDS] = {
 
 const tni_dot_kind *tni_dot_kind_of(const tn_format *f) {
   for (uint32_t i = 0; i < TNI_DOT_KINDS; i++)
-    if (!strcmp(f->name, tni_dot_formats[i].name)) return &kinds[i];
+    if (!strcmp(f->name, tni_dot_formats[i].name)) return &dot_kinds[i];
   return NULL;
 }

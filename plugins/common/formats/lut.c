@@ -27,10 +27,11 @@ _Static_assert(ROWS == TNI_CM_SOURCE_ROWS, "blocks of the source are ours");
     .scale_dtype = TN_DT_F16, .denormals = TN_DENORM_FLUSH, .nan = TN_NAN_UNDEFINED, .finite_max = 1e28, .act_run = 4, \
     __VA_ARGS__                                                                                                        \
   }
-static const tn_numerics numerics = NUMERICS();
+static const tn_numerics lut_numerics = NUMERICS();
 /* A unit of all planes is 2 * sum of 2^p steps; the smallest weight is one step, of lutt two. */
 #define AVERAGED(unit) NUMERICS(.avg_depth = TNI_LUT_TREE_DEPTH, .avg_unit = unit)
-static const tn_numerics averaged[TNI_LUT_KINDS] = {AVERAGED(2), AVERAGED(6), AVERAGED(14), AVERAGED(30), AVERAGED(3)};
+static const tn_numerics averaging_numerics[TNI_LUT_KINDS] = {AVERAGED(2), AVERAGED(6), AVERAGED(14), AVERAGED(30),
+                                                              AVERAGED(3)};
 #undef AVERAGED
 #undef NUMERICS
 
@@ -180,11 +181,12 @@ static tn_status unpack_lut(const tn_blob *b, const int64_t box[4], float *dst) 
   return TN_OK;
 }
 
-#define FORMAT(label, planes_, err)                                                                                  \
-  {                                                                                                                  \
-    .h = TN_HDR(tn_format), .name = label, .version = 2, .bits = planes_, .group = GROUP,                            \
-    .bits_per_weight = planes_ + 0.125f, .w_err = err, .x_err = 0.5f * 4.0f / 253.0f + 1e-6f, .numerics = &numerics, \
-    .size = size_of, .begin = begin_lut, .rows = pack_rows, .end = end_lut, .unpack = unpack_lut,                    \
+#define FORMAT(label, planes_, err)                                                                    \
+  {                                                                                                    \
+    .h = TN_HDR(tn_format), .name = label, .version = 2, .bits = planes_, .group = GROUP,              \
+    .bits_per_weight = planes_ + 0.125f, .w_err = err, .x_err = 0.5f * 4.0f / 253.0f + 1e-6f,          \
+    .numerics = &lut_numerics, .size = size_of, .begin = begin_lut, .rows = pack_rows, .end = end_lut, \
+    .unpack = unpack_lut,                                                                              \
   }
 
 /* The errors are those of lut_fit.h, which a test compares. */
@@ -195,19 +197,19 @@ const tn_format tni_lut_formats[2][TNI_LUT_KINDS] = {
      FORMAT("luttp", 2, 0.6011f)}};
 #undef FORMAT
 
-static const tni_lut_kind kinds[2][TNI_LUT_KINDS] = {
+static const tni_lut_kind lut_kinds[2][TNI_LUT_KINDS] = {
     {{1, 2, 1, 0}, {2, 4, 3, 0}, {3, 8, 7, 0}, {4, 16, 15, 0}, {2, 3, 2, 0}},
     {{1, 2, 1, 1}, {2, 4, 3, 1}, {3, 8, 7, 1}, {4, 16, 15, 1}, {2, 3, 2, 1}}};
 
 const tni_lut_kind *tni_lut_kind_of(const tn_format *f) {
   for (uint32_t i = 0; i < TNI_LUT_KINDS; i++)
     for (uint32_t p = 0; p < 2; p++)
-      if (!strcmp(f->name, tni_lut_formats[p][i].name)) return &kinds[p][i];
+      if (!strcmp(f->name, tni_lut_formats[p][i].name)) return &lut_kinds[p][i];
   return NULL;
 }
 
 const tn_numerics *tni_lut_averaged(const tn_format *f) {
   for (uint32_t i = 0; i < TNI_LUT_KINDS; i++)
-    if (!strcmp(f->name, tni_lut_formats[0][i].name)) return &averaged[i];
+    if (!strcmp(f->name, tni_lut_formats[0][i].name)) return &averaging_numerics[i];
   return NULL;
 }

@@ -205,7 +205,7 @@ static tni_cl_flight *take_flight(tni_cl_device *d) {
 }
 
 /* The ticket may be gone once done has it; the flight is free before. */
-static void land(tni_cl_flight *f, cl_int code) {
+static void land_flight(tni_cl_flight *f, cl_int code) {
   const tn_host *host = f->device->host;
   tn_ticket *ticket = f->ticket;
   tn_times times = {
@@ -223,7 +223,7 @@ static void land(tni_cl_flight *f, cl_int code) {
 static void CL_CALLBACK on_event(cl_event event, cl_int status, void *user) {
   tni_cl_flight *f = user;
   const tni_cl_api *api = &f->device->api;
-  land(f, status);
+  land_flight(f, status);
   (void)api;
   (void)event;
 }
@@ -269,7 +269,7 @@ static cl_int enqueue_launch(tni_cl_device *d, const tn_item *it, tni_cl_flight 
   if (d->set.wait) {
     code = d->api.WaitForEvents(1, &event);
     d->api.ReleaseEvent(event);
-    if (code == CL_SUCCESS) land(f, code);
+    if (code == CL_SUCCESS) land_flight(f, code);
     return code;
   }
   code = d->api.SetEventCallback(event, CL_COMPLETE, on_event, f);
@@ -300,7 +300,7 @@ tn_status tni_cl_submit(tn_device *dev, uint32_t engine, const tn_item *const *i
       __atomic_store_n(&f->busy, 0, __ATOMIC_RELEASE);
       return tni_cl_fail(err, code, d->info.name, "submitting a step");
     }
-    land(f, code);
+    land_flight(f, code);
   }
   d->api.Flush(d->context.queue);
   return TN_OK;

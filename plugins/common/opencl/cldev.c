@@ -136,7 +136,7 @@ static void types_of(const char *text, cl_device_type types[4]) {
 }
 
 /* NULL, or why this device will not do. */
-static const char *unfit(const picker *p, const tni_cl_info *i) {
+static const char *why_unfit(const picker *p, const tni_cl_info *i) {
   if (p->wish->name && *p->wish->name && !strstr(i->name, p->wish->name)) return "another name than option device";
   if (i->cl_major * 10 + i->cl_minor < 12) return "older than OpenCL 1.2";
   if (!i->max_group || !i->max_alloc) return "the driver states no limits";
@@ -162,7 +162,7 @@ static tn_status search_platforms(const picker *p, tni_cl_info *out, tn_error *e
       for (cl_uint d = 0; d < nd && d < MAX_DEVICES; d++) {
         if (!fill_device_info(p, platforms[a], devices[d], out))
           return tni_cm_fail(err, TN_E_NO_MEMORY, "opencl", "out of memory");
-        const char *no = unfit(p, out);
+        const char *no = why_unfit(p, out);
         if (!no) return TN_OK;
         why = no;
         seen++;

@@ -23,7 +23,7 @@ static void add_text(text *t, const char *fmt, ...) {
 }
 
 /* Formulas in registers a, b; %v is the instruction's number. */
-static const char *formula(uint32_t op) {
+static const char *operator_formula(uint32_t op) {
   switch (op) {
     case TN_OP_ADD:
       return "a + b";
@@ -74,7 +74,7 @@ static const char *formula(uint32_t op) {
   }
 }
 
-bool tni_cl_ew_operator(uint32_t op) { return formula(op) != NULL; }
+bool tni_cl_ew_operator(uint32_t op) { return operator_formula(op) != NULL; }
 
 void tni_cl_ew_geometry(const int32_t meta[4], size_t global[3], size_t local[3]) {
   const size_t d0 = (size_t)meta[0];
@@ -85,7 +85,7 @@ void tni_cl_ew_geometry(const int32_t meta[4], size_t global[3], size_t local[3]
   global[2] = (size_t)meta[2] * (size_t)meta[3];
 }
 
-static void arguments(text *t, const tni_cl_ew *e, uint32_t n_starts) {
+static void write_arguments(text *t, const tni_cl_ew *e, uint32_t n_starts) {
   add_text(t, "__kernel void ew(");
   for (uint32_t i = 0; i < e->n_in; i++) add_text(t, "ARG(x%u), ", i);
   for (uint32_t i = 0; i < e->n_out; i++) add_text(t, "ARG(y%u), ", i);
@@ -102,7 +102,7 @@ bool tni_cl_ew_source(const tni_cl_ew *e, char *out, size_t size) {
   const char *type = e->wide ? "long" : "float";
   uint32_t starts = 0;
   for (uint32_t i = 0; i < e->n_in; i++) starts += e->dynamic >> i & 1;
-  arguments(&t, e, starts);
+  write_arguments(&t, e, starts);
   for (uint32_t i = 0, z = 0; i < e->n_in; i++) {
     const uint32_t at = 4 + 4 * i;
     add_text(&t, "  long a%u = (long)i0 * m[%u] + (long)i1 * m[%u] + (long)i2 * m[%u] + (long)i3 * m[%u];\n", i, at,
@@ -118,7 +118,7 @@ bool tni_cl_ew_source(const tni_cl_ew *e, char *out, size_t size) {
   }
   for (uint32_t i = 0; i < e->n_ops; i++) {
     const tni_cm_instr *o = &e->ops[i];
-    const char *f = formula(o->op);
+    const char *f = operator_formula(o->op);
     if (!f) return false;
     add_text(&t, "  %s r%u;\n  {\n    const %s a = r%u;\n", type, e->n_in + i, type, o->a);
     if (o->b != TN_NONE) add_text(&t, "    const %s b = r%u;\n", type, o->b);

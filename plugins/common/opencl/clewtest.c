@@ -16,7 +16,7 @@
 enum { D0 = 19, D1 = 3, D2 = 2, D3 = 2, BEGIN = 3, START = -1, LENGTH = 5, ROOM = 704 };
 
 /* Of inputs in turn: padded rows, one row, one column, transposed. Outputs are padded. */
-static const int32_t strides[4][4] = {{1, 21, 64, 130}, {1, 0, 0, 0}, {0, 1, 3, 6}, {12, 4, 2, 1}};
+static const int32_t test_strides[4][4] = {{1, 21, 64, 130}, {1, 0, 0, 0}, {0, 1, 3, 6}, {12, 4, 2, 1}};
 
 typedef struct test_operand {
   uint32_t type;
@@ -208,8 +208,8 @@ static void test_element(chain_tester *t, const int32_t at[4]) {
   const tni_cl_ew *e = t->e;
   for (uint32_t i = 0; i < e->n_in; i++) {
     const int64_t from = LENGTH + START < LENGTH - D1 ? LENGTH + START : LENGTH - D1;
-    t->r[i] =
-        load_test_value(&t->op[i], index_of(strides[i % 4], at) + (e->dynamic >> i & 1 ? from * strides[i % 4][1] : 0));
+    t->r[i] = load_test_value(
+        &t->op[i], index_of(test_strides[i % 4], at) + (e->dynamic >> i & 1 ? from * test_strides[i % 4][1] : 0));
   }
   for (uint32_t i = 0; i < e->n_ops; i++) {
     const tni_cm_instr *o = &e->ops[i];
@@ -239,7 +239,7 @@ static bool test_is_right(chain_tester *t) {
     test_element(t, at);
     for (uint32_t i = 0; i < e->n_out; i++) {
       test_operand *o = &t->op[e->n_in + i];
-      const size_t size = size_of(o->type), where = (size_t)index_of(strides[0], at);
+      const size_t size = size_of(o->type), where = (size_t)index_of(test_strides[0], at);
       memcpy(o->bytes + where * size, t->got[i] + where * size, size);
       const reg got = load_test_value(o, (int64_t)where);
       if (!close_to(o->type, &t->r[e->results[i]], &got, e->wide)) return false;
@@ -253,7 +253,7 @@ static bool test_is_right(chain_tester *t) {
 }
 
 /* Registers of long divide by zero on no device without harm: known before it is asked. */
-static bool defined(chain_tester *t) {
+static bool is_defined_input(chain_tester *t) {
   for (int32_t n = 0; t->e->wide && n < D0 * D1 * D2 * D3 && !t->undefined; n++)
     test_element(t, (const int32_t[4]){n % D0, n / D0 % D1, n / D0 / D1 % D2, n / D0 / D1 / D2});
   return !t->undefined;
@@ -262,10 +262,10 @@ static bool defined(chain_tester *t) {
 static void put_meta(const tni_cl_ew *e, int32_t *m) {
   memcpy(m, (const int32_t[4]){D0, D1, D2, D3}, 16);
   m += 4;
-  for (uint32_t i = 0; i < e->n_in + e->n_out; i++, m += 4) memcpy(m, strides[i < e->n_in ? i % 4 : 0], 16);
+  for (uint32_t i = 0; i < e->n_in + e->n_out; i++, m += 4) memcpy(m, test_strides[i < e->n_in ? i % 4 : 0], 16);
   for (uint32_t i = 0; i < e->n_in; i++)
     if (e->dynamic >> i & 1) {
-      memcpy(m, (const int32_t[3]){strides[i % 4][1], LENGTH, D1}, 12);
+      memcpy(m, (const int32_t[3]){test_strides[i % 4][1], LENGTH, D1}, 12);
       m += 3;
     }
 }
@@ -309,7 +309,7 @@ const char *tni_cl_ew_self_test(tni_cl_kernels *k, const tni_cl_program *p, cons
     t->op[i].type = e->types[i];
     if (i < e->n_in) fill_test_buffer(t, &t->op[i]);
   }
-  if (defined(t)) {
+  if (is_defined_input(t)) {
     why = launch_test(t, k, p);
     *wrong = !why && !test_is_right(t);
     if (*wrong) why = "self-test: wrong results";
@@ -320,7 +320,7 @@ const char *tni_cl_ew_self_test(tni_cl_kernels *k, const tni_cl_program *p, cons
 
 /* --- finding one that works -------------------------------------------------------------------------------------- */
 
-static const char *test(tni_cl_kernels *k, const tni_cl_program *p, const void *like, bool *wrong) {
+static const char *test_chain(tni_cl_kernels *k, const tni_cl_program *p, const void *like, bool *wrong) {
   return tni_cl_ew_self_test(k, p, like, wrong);
 }
 
@@ -332,7 +332,7 @@ static tn_status find_way(tni_cl_kernels *k, const tni_cl_ew *e, const char *sou
     tni_cl_program *p = NULL;
     tn_error one = {.h = TN_HDR(tn_error)};
     tn_status st = tni_cl_kernel_of_source(k, "ew", source, ways[i], &p, &one);
-    if (st == TN_OK && tni_cl_kernel_tested(k, p, test, e)) {
+    if (st == TN_OK && tni_cl_kernel_tested(k, p, test_chain, e)) {
       *out = p;
       return TN_OK;
     }

@@ -54,7 +54,7 @@ static bool attn_fits(const tni_cl_info *i, const tni_cl_shape *s) {
   return s->ints[4] <= 256 && s->ints[5] <= 256;
 }
 
-static void attn(const tni_cl_info *i, const tni_cl_shape *s, size_t global[3], size_t local[3]) {
+static void attention_floor(const tni_cl_info *i, const tni_cl_shape *s, size_t global[3], size_t local[3]) {
   (void)i;
   floor_sizes(global, 64 * (size_t)s->ints[1], (size_t)s->ints[2], (size_t)s->ints[0]);
   floor_sizes(local, 64, 1, 1);
@@ -74,7 +74,7 @@ const tni_cl_variant tni_cl_floor[] = {
     {.kind = TNI_CLK_GEMM, .name = "gemm", .source = tni_src_gemm, .geometry = floor_gemm_size},
     {.kind = TNI_CLK_ROTARY, .name = "rotary", .source = tni_src_rotary, .geometry = floor_heads_size},
     {.kind = TNI_CLK_APPEND, .name = "append", .source = tni_src_append, .geometry = floor_heads_size},
-    {.kind = TNI_CLK_ATTN, .name = "attn", .source = tni_src_attn, .fits = attn_fits, .geometry = attn},
+    {.kind = TNI_CLK_ATTN, .name = "attn", .source = tni_src_attn, .fits = attn_fits, .geometry = attention_floor},
     {.kind = TNI_CLK_MATMUL, .name = "matmul", .source = tni_src_matmul, .geometry = floor_matmul_size},
 };
 const uint32_t tni_cl_n_floor = sizeof tni_cl_floor / sizeof *tni_cl_floor;

@@ -10,7 +10,7 @@
 #include "plugins/common/opencl/clsource.h"
 
 /* Operands' names in macros T_..., by kind. */
-static const char *const macros[TNI_CLK_COUNT][7] = {
+static const char *const kernel_macros[TNI_CLK_COUNT][7] = {
     [TNI_CLK_GATHER] = {"T", "I", "Y"},
     [TNI_CLK_NORM] = {"X", "S", "B", "Y"},
     [TNI_CLK_GEMV] = {"X", "W", "WS", "Y"},
@@ -241,9 +241,9 @@ static void common_options(const tni_cl_kernels *k, const char *more, char *out,
 static void options_of(const tni_cl_kernels *k, const tni_cl_variant *v, const tni_cl_shape *s, char *out,
                        size_t size) {
   common_options(k, v->options ? v->options : "", out, size);
-  for (uint32_t i = 0; i < s->n_operands && i < 7 && macros[s->kind][i]; i++) {
+  for (uint32_t i = 0; i < s->n_operands && i < 7 && kernel_macros[s->kind][i]; i++) {
     size_t n = strlen(out);
-    snprintf(out + n, size - n, " -DT_%s=%u", macros[s->kind][i], s->types[i]);
+    snprintf(out + n, size - n, " -DT_%s=%u", kernel_macros[s->kind][i], s->types[i]);
   }
 }
 

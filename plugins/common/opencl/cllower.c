@@ -99,7 +99,7 @@ static void touch_slot(lowering *l, tn_id id, uint32_t op) {
   if (op > v->last) v->last = op;
 }
 
-static void lifetimes(lowering *l) {
+static void note_lifetimes(lowering *l) {
   for (uint32_t i = 0; i < l->p->n_ops; i++) {
     const tni_cl_op *o = &l->p->ops[i];
     for (uint32_t k = 0; k < o->n_in; k++)
@@ -332,7 +332,7 @@ static tn_status lower_all(lowering *l, tn_error *err) {
   if (!l->no_memory) make_slots(l);
   if (!l->no_memory) place_values(l);
   if (!l->no_memory) state_types(l);
-  if (!l->no_memory) lifetimes(l);
+  if (!l->no_memory) note_lifetimes(l);
   if (!l->no_memory) keep_ids(l);
   if (!l->no_memory) make_tasks(l);
   return l->no_memory ? TN_E_NO_MEMORY : TN_OK;

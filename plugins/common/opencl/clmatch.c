@@ -422,7 +422,7 @@ static bool match_split(const op_matcher *m) {
   return take_operand(m, TNI_CLO_SPLIT);
 }
 
-static bool dispatch(const op_matcher *m) {
+static bool dispatch_match(const op_matcher *m) {
   switch (m->n->op) {
     case TN_OP_FUSED_MATMUL:
       return match_fused(m);
@@ -477,7 +477,7 @@ bool tni_cl_match(tni_cl_device *d, const tn_graph *g, tn_id node, tni_cl_op *ou
   *reason = TN_WHY_NONE;
   *text = "";
   op_matcher m = {d, g, n, out, reason, text};
-  if (!check_values(&m) || !dispatch(&m)) return false;
+  if (!check_values(&m) || !dispatch_match(&m)) return false;
   if (kind_works(&m)) return true;
   out->what = TNI_CLO_NO;
   return false;

@@ -32,7 +32,7 @@ static cl_mem make_mem(const tni_cl_context *c, const tn_buffer_req *req, cl_int
   return c->api->CreateBuffer(c->context, flags, req->bytes, ptr, code);
 }
 
-static cl_int zero(const tni_cl_context *c, cl_mem mem, uint64_t bytes) {
+static cl_int zero_mem(const tni_cl_context *c, cl_mem mem, uint64_t bytes) {
   const cl_uchar none = 0;
   cl_int code = c->api->EnqueueFillBuffer(c->queue, mem, &none, 1, 0, bytes, 0, NULL, NULL);
   return code == CL_SUCCESS ? c->api->Finish(c->queue) : code;
@@ -62,7 +62,7 @@ tn_status tni_cl_create(tn_device *d, const tni_cl_context *c, const tn_buffer_r
   b->mem = make_mem(c, req, &code);
   b->imported = req->kind == TN_MEM_HOST_PTR;
   if (b->imported) b->user = (char *)req->ptr + req->offset;
-  if (b->mem && (req->flags & TN_BUF_ZERO) && !b->imported) code = zero(c, b->mem, req->bytes);
+  if (b->mem && (req->flags & TN_BUF_ZERO) && !b->imported) code = zero_mem(c, b->mem, req->bytes);
   if (b->mem && code == CL_SUCCESS) {
     *out = &b->pub;
     return TN_OK;

@@ -89,7 +89,7 @@ static const tn_option opt_completion = {
 static const tn_option *const common_options[] = {&opt_type,         &opt_device, &opt_priority, &tni_cm_opt_min_k,
                                                   &tni_cm_opt_min_n, &opt_fp16,   &opt_images,   &opt_test,
                                                   &opt_zero,         &opt_split,  &opt_flush,    &opt_completion};
-static const tn_format *const formats[] = {&tni_e0m4_format};
+static const tn_format *const cl_formats[] = {&tni_e0m4_format};
 
 static tn_status read_options(cl_plugin *p, tni_cl_settings *s, tn_error *err) {
   const tn_host *h = p->host;
@@ -183,28 +183,28 @@ static tn_status run_on_cpu(const tn_plan *plan, tn_args *a, tn_run *r, tn_error
   return tni_cm_fail(err, TN_E_INVALID, plan->task->pub.name, "this task is for engine 1");
 }
 
-static const tn_device functions = {.h = TN_HDR(tn_device),
-                                    .claim = tni_cl_claim,
-                                    .lower = tni_cl_lower,
-                                    .info = tni_cl_info_of,
-                                    .measure = tni_cl_measure,
-                                    .set = tni_cl_set,
-                                    .release = tni_cl_release,
-                                    .bind = tni_cl_bind,
-                                    .unbind = tni_cl_unbind,
-                                    .args = tni_cl_args,
-                                    .args_set = tni_cl_args_set,
-                                    .args_free = tni_cl_args_free,
-                                    .run = run_on_cpu,
-                                    .submit = tni_cl_submit,
-                                    .create = create_device_buffer,
-                                    .share = tni_cl_share,
-                                    .destroy = tni_cl_destroy,
-                                    .map = tni_cl_map,
-                                    .unmap = tni_cl_unmap};
+static const tn_device cl_functions = {.h = TN_HDR(tn_device),
+                                       .claim = tni_cl_claim,
+                                       .lower = tni_cl_lower,
+                                       .info = tni_cl_info_of,
+                                       .measure = tni_cl_measure,
+                                       .set = tni_cl_set,
+                                       .release = tni_cl_release,
+                                       .bind = tni_cl_bind,
+                                       .unbind = tni_cl_unbind,
+                                       .args = tni_cl_args,
+                                       .args_set = tni_cl_args_set,
+                                       .args_free = tni_cl_args_free,
+                                       .run = run_on_cpu,
+                                       .submit = tni_cl_submit,
+                                       .create = create_device_buffer,
+                                       .share = tni_cl_share,
+                                       .destroy = tni_cl_destroy,
+                                       .map = tni_cl_map,
+                                       .unmap = tni_cl_unmap};
 
 static void fill_device(cl_plugin *p, tni_cl_device *d) {
-  d->pub = functions;
+  d->pub = cl_functions;
   d->pub.caps = &p->caps;
   d->host = p->host;
   d->vendor = p->vendor;
@@ -310,8 +310,8 @@ tn_status tni_cl_plugin_entry(const tni_cl_vendor *v, const tn_host *host, tn_ne
                        .name = v->name,
                        .version = v->version,
                        .build_id = v->version,
-                       .formats = formats,
-                       .n_formats = sizeof formats / sizeof *formats,
+                       .formats = cl_formats,
+                       .n_formats = sizeof cl_formats / sizeof *cl_formats,
                        .enumerate = enumerate_devices,
                        .open = open_device,
                        .close = close_device,

@@ -45,7 +45,7 @@ void tni_cx_size_product(tni_cx *e, const tni_cl_op *o, uint32_t op) {
       y->last = tni_cx_value_of(e, o->out[i])->last;
 }
 
-static tni_cl_place arena(uint64_t at) { return (tni_cl_place){TNI_CLP_ARENA, 0, at}; }
+static tni_cl_place place_in_arena(uint64_t at) { return (tni_cl_place){TNI_CLP_ARENA, 0, at}; }
 
 /* The activation in half, rows at one distance. */
 static tni_cx_view half_rows(tni_cx *e, const tni_cl_op *o, uint32_t op, int64_t M) {
@@ -55,7 +55,7 @@ static tni_cx_view half_rows(tni_cx *e, const tni_cl_op *o, uint32_t op, int64_t
   if (regular && x.type == TN_DT_F16) return tni_cx_rows_view(x.place, x.type, M, o->K, pitch);
   tni_cx_view h = x;
   h.type = TN_DT_F16;
-  h.place = arena(tni_cx_temp(e, op, TEMP_X)->offset);
+  h.place = place_in_arena(tni_cx_temp(e, op, TEMP_X)->offset);
   tni_cx_dense_strides(&h);
   if (!tni_cx_temp(e, op, TEMP_X)->bytes) tni_cx_fail(e, TN_E_INTERNAL, o->name, "an activation without room in half");
   if (x.rank > 4) tni_cx_fail(e, TN_E_UNSUPPORTED, o->name, "an activation of more than 4 dims that is no half");
@@ -93,10 +93,10 @@ static int64_t product_column(const tni_cl_op *o, uint32_t p) {
 
 static tni_cx_view column_view(tni_cx *e, const tni_cl_op *o, uint32_t op, uint32_t p, uint32_t type, tn_id like) {
   const tni_cl_value *v = tni_cx_value_of(e, like);
-  tni_cx_view y = {
-      .place = arena(tni_cx_temp(e, op, TEMP_Y)->offset + (uint64_t)product_column(o, p) * tni_cx_size_of(type)),
-      .type = type,
-      .rank = v->rank};
+  tni_cx_view y = {.place = place_in_arena(tni_cx_temp(e, op, TEMP_Y)->offset +
+                                           (uint64_t)product_column(o, p) * tni_cx_size_of(type)),
+                   .type = type,
+                   .rank = v->rank};
   memcpy(y.dims, e->dims[like], sizeof y.dims);
   int64_t s = o->N;
   y.strides[y.rank - 1] = 1;
@@ -167,7 +167,7 @@ void tni_cx_expand_product(tni_cx *e, const tni_cl_op *o, uint32_t op) {
     return;
   }
   const uint32_t type = way == JOINED ? TN_DT_F16 : TN_DT_F32;
-  const tni_cx_view y = tni_cx_rows_view(arena(tni_cx_temp(e, op, TEMP_Y)->offset), type, M, o->N, o->N);
+  const tni_cx_view y = tni_cx_rows_view(place_in_arena(tni_cx_temp(e, op, TEMP_Y)->offset), type, M, o->N, o->N);
   emit_parts(e, o, &x, &y, M);
   const tni_cm_chain *c = &o->f_spec.chain;
   for (uint32_t i = 0; way == JOINED && i < o->n_out; i++)

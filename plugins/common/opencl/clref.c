@@ -8,7 +8,7 @@
 #include "plugins/common/formats/formats.h"
 #include "plugins/common/opencl/clkern.h"
 
-static double ld(uint32_t type, const void *p, int64_t i) {
+static double load_scalar(uint32_t type, const void *p, int64_t i) {
   uint16_t h;
   float f;
   int64_t l;
@@ -27,7 +27,7 @@ static double ld(uint32_t type, const void *p, int64_t i) {
   }
 }
 
-static void st(uint32_t type, double v, void *p, int64_t i) {
+static void store_scalar(uint32_t type, double v, void *p, int64_t i) {
   const float f = (float)v;
   const uint16_t h = tni_cm_f32_to_f16(f);
   if (type == TN_DT_F16)
@@ -39,10 +39,11 @@ static void st(uint32_t type, double v, void *p, int64_t i) {
 static void gather_reference(const tni_cl_shape *s, void *const *p) {
   const int32_t *n = s->ints; /* rows, D, V, y_pitch */
   for (int64_t r = 0; r < n[0]; r++) {
-    int64_t id = (int64_t)ld(s->types[1], p[1], r);
+    int64_t id = (int64_t)load_scalar(s->types[1], p[1], r);
     if (id < 0) id += n[2];
     for (int64_t d = 0; d < n[1]; d++)
-      st(s->types[2], id >= 0 && id < n[2] ? ld(s->types[0], p[0], id * n[1] + d) : 0, p[2], r * n[3] + d);
+      store_scalar(s->types[2], id >= 0 && id < n[2] ? load_scalar(s->types[0], p[0], id * n[1] + d) : 0, p[2],
+                   r * n[3] + d);
   }
 }
 
@@ -50,18 +51,18 @@ static void norm_reference(const tni_cl_shape *s, void *const *p) {
   const int32_t *n = s->ints; /* rows, D, x_pitch, y_pitch, layer */
   for (int64_t r = 0; r < n[0]; r++) {
     double mean = 0, sum = 0;
-    for (int64_t d = 0; n[4] && d < n[1]; d++) mean += ld(s->types[0], p[0], r * n[2] + d);
+    for (int64_t d = 0; n[4] && d < n[1]; d++) mean += load_scalar(s->types[0], p[0], r * n[2] + d);
     mean /= n[1];
     for (int64_t d = 0; d < n[1]; d++) {
-      const double v = ld(s->types[0], p[0], r * n[2] + d) - mean;
+      const double v = load_scalar(s->types[0], p[0], r * n[2] + d) - mean;
       sum += v * v;
     }
     const double inv = 1 / sqrt(sum / n[1] + (double)s->floats[0]);
     for (int64_t d = 0; d < n[1]; d++) {
-      double v = (ld(s->types[0], p[0], r * n[2] + d) - mean) * inv;
-      if (s->types[1]) v *= ld(s->types[1], p[1], d);
-      if (s->types[2]) v += ld(s->types[2], p[2], d);
-      st(s->types[3], v, p[3], r * n[3] + d);
+      double v = (load_scalar(s->types[0], p[0], r * n[2] + d) - mean) * inv;
+      if (s->types[1]) v *= load_scalar(s->types[1], p[1], d);
+      if (s->types[2]) v += load_scalar(s->types[2], p[2], d);
+      store_scalar(s->types[3], v, p[3], r * n[3] + d);
     }
   }
 }
@@ -79,11 +80,11 @@ static void product_reference(const tni_cl_shape *s, void *const *p) {
         double a = 0;
         for (int64_t k = g; k < K && k < g + 128; k++) {
           const int code = w[k / 4 * Pn + c] >> 4 * (k % 4) & 15;
-          a += ld(s->types[0], p[0], m * n[4] + k) * (1 + code / 16.0 - centre);
+          a += load_scalar(s->types[0], p[0], m * n[4] + k) * (1 + code / 16.0 - centre);
         }
         y += a * scale;
       }
-      st(s->types[3], y, p[3], m * n[5] + c);
+      store_scalar(s->types[3], y, p[3], m * n[5] + c);
     }
 }
 
@@ -94,19 +95,19 @@ static void rotary_reference(const tni_cl_shape *s, void *const *p) {
     const int64_t x = b * n[6] + t * n[7] + h * n[8], y = b * n[9] + t * n[10] + h * n[11], R = n[4];
     int64_t row = b * n[12] + t * n[13];
     if (s->types[3]) {
-      int64_t at = (int64_t)ld(s->types[3], p[3], b * n[1] + t);
+      int64_t at = (int64_t)load_scalar(s->types[3], p[3], b * n[1] + t);
       row = (at < 0 ? 0 : at >= n[14] ? n[14] - 1 : at) * n[13];
     }
     for (int64_t d = 0; d < n[3]; d++) {
       const int64_t pair = n[5] ? d / 2 : d % (R ? R : 1), second = n[5] ? d & 1 : d >= R;
       const int64_t other = n[5] ? d ^ 1 : second ? d - R : d + R;
-      double v = ld(s->types[0], p[0], x + d);
+      double v = load_scalar(s->types[0], p[0], x + d);
       if (d < 2 * R) {
-        const double c = ld(s->types[1], p[1], row + pair), t2 = ld(s->types[2], p[2], row + pair);
-        const double o = ld(s->types[0], p[0], x + other);
+        const double c = load_scalar(s->types[1], p[1], row + pair), t2 = load_scalar(s->types[2], p[2], row + pair);
+        const double o = load_scalar(s->types[0], p[0], x + other);
         v = second ? o * t2 + v * c : v * c - o * t2;
       }
-      st(s->types[4], v, p[4], y + d);
+      store_scalar(s->types[4], v, p[4], y + d);
     }
   }
 }
@@ -115,11 +116,11 @@ static void append_reference(const tni_cl_shape *s, void *const *p) {
   const int32_t *n = s->ints; /* B, S, H, D, xb, xs, xh, cb, cs, ch, rows */
   for (int64_t i = 0; i < (int64_t)n[0] * n[1] * n[2]; i++) {
     const int64_t h = i % n[2], t = i / n[2] % n[1], b = i / n[2] / n[1];
-    const int64_t at = (int64_t)ld(TN_DT_I64, p[1], b) + t;
+    const int64_t at = (int64_t)load_scalar(TN_DT_I64, p[1], b) + t;
     if (at < 0 || at >= n[10]) continue;
     for (int64_t d = 0; d < n[3]; d++)
-      st(s->types[2], ld(s->types[0], p[0], b * n[4] + t * n[5] + h * n[6] + d), p[2],
-         b * n[7] + at * n[8] + h * n[9] + d);
+      store_scalar(s->types[2], load_scalar(s->types[0], p[0], b * n[4] + t * n[5] + h * n[6] + d), p[2],
+                   b * n[7] + at * n[8] + h * n[9] + d);
   }
 }
 
@@ -129,13 +130,13 @@ static int score_reference(const tni_cl_shape *s, void *const *p, const int64_t 
   const int64_t b = at[0], q = at[1], h = at[2], kv = h / (n[2] / n[3]);
   double sum = 0;
   for (int64_t d = 0; d < n[4]; d++)
-    sum += ld(s->types[0], p[0], b * n[7] + q * n[8] + h * n[9] + d) *
-           ld(s->types[1], p[1], b * n[10] + t * n[11] + kv * n[12] + d);
+    sum += load_scalar(s->types[0], p[0], b * n[7] + q * n[8] + h * n[9] + d) *
+           load_scalar(s->types[1], p[1], b * n[10] + t * n[11] + kv * n[12] + d);
   sum *= (double)s->floats[0];
   if (s->floats[1] > 0) sum = tanh(sum / (double)s->floats[1]) * (double)s->floats[1];
   if (s->types[3]) {
     if (t >= n[19]) return 0;
-    const double m = ld(s->types[3], p[3], b * n[16] + h * n[17] + q * n[18] + t);
+    const double m = load_scalar(s->types[3], p[3], b * n[16] + h * n[17] + q * n[18] + t);
     if (s->types[3] == TN_DT_BOOL ? m == 0 : m <= -1e30) return 0;
     if (s->types[3] != TN_DT_BOOL) sum += m;
   }
@@ -151,7 +152,7 @@ static void attention_reference(const tni_cl_shape *s, void *const *p) {
     const int64_t h = i % n[2], q = i / n[2] % n[1], b = i / n[2] / n[1], kv = h / (n[2] / n[3]), at[3] = {b, q, h};
     int64_t end = n[6], offset = n[26], lo = 0, hi;
     if (s->types[4]) {
-      end = (int64_t)ld(TN_DT_I64, p[4], b);
+      end = (int64_t)load_scalar(TN_DT_I64, p[4], b);
       end = end < 0 ? 0 : end > n[6] ? n[6] : end;
       offset = end - n[1];
     }
@@ -168,8 +169,8 @@ static void attention_reference(const tni_cl_shape *s, void *const *p) {
       double y = 0;
       for (int64_t t = lo; t < hi; t++)
         if (score_reference(s, p, at, t, &v))
-          y += exp(v - top) / sum * ld(s->types[2], p[2], b * n[13] + t * n[14] + kv * n[15] + d);
-      st(s->types[5], y, p[5], b * n[20] + q * n[21] + h * n[22] + d);
+          y += exp(v - top) / sum * load_scalar(s->types[2], p[2], b * n[13] + t * n[14] + kv * n[15] + d);
+      store_scalar(s->types[5], y, p[5], b * n[20] + q * n[21] + h * n[22] + d);
     }
   }
 }
@@ -181,9 +182,9 @@ static void matmul_reference(const tni_cl_shape *s, void *const *p) {
     for (int64_t c = 0; c < n[1]; c++) {
       double sum = 0;
       for (int64_t k = 0; k < n[2]; k++)
-        sum += ld(s->types[0], p[0], i0 * n[7] + i1 * n[8] + m * n[5] + k * n[6]) *
-               ld(s->types[1], p[1], i0 * n[11] + i1 * n[12] + k * n[9] + c * n[10]);
-      st(s->types[2], sum, p[2], i * n[13] + c);
+        sum += load_scalar(s->types[0], p[0], i0 * n[7] + i1 * n[8] + m * n[5] + k * n[6]) *
+               load_scalar(s->types[1], p[1], i0 * n[11] + i1 * n[12] + k * n[9] + c * n[10]);
+      store_scalar(s->types[2], sum, p[2], i * n[13] + c);
     }
   }
 }

@@ -144,7 +144,7 @@ static void pack_weights(self_tester *t, unsigned char *blob, uint64_t *s_at) {
 }
 
 /* Largest difference allowed: what the types can show, and for products what their sums in half lose. */
-static double tolerance(const self_tester *t) {
+static double test_tolerance(const self_tester *t) {
   const double out = t->s.types[t->out] == TN_DT_F16 ? 0x1p-10 : 0x1p-20;
   return t->s.kind == TNI_CLK_GEMM || t->s.kind == TNI_CLK_GEMV ? out + 0x1p-8 : out + 0x1p-15;
 }
@@ -169,7 +169,7 @@ static const char *compare_self_test(const self_tester *t, const unsigned char *
     scale = fabs(w) > scale ? fabs(w) : scale;
     worst = fabs(g - w) > worst ? fabs(g - w) : worst;
   }
-  return worst <= tolerance(t) * scale + 1e-6 ? NULL : "self-test: wrong results";
+  return worst <= test_tolerance(t) * scale + 1e-6 ? NULL : "self-test: wrong results";
 }
 
 static const char *run_self_test(self_tester *t, unsigned char *room, bool *wrong) {

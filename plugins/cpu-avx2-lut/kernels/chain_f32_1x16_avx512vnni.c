@@ -68,6 +68,6 @@ static void put_tiles_avx512(float *y, size_t ldy, const float *tiles, size_t ro
   _mm_sfence(); /* who is told that the task is done sees them */
 }
 
-static const tni_cm_chain_kernels kernels = {CHAIN_KERNELS, .put = put_tiles_avx512};
+static const tni_cm_chain_kernels avx512_chain_kernels = {CHAIN_KERNELS, .put = put_tiles_avx512};
 
-const tni_cm_chain_kernels *tni_x86_chain_f32_1x16_avx512vnni(void) { return &kernels; }
+const tni_cm_chain_kernels *tni_x86_chain_f32_1x16_avx512vnni(void) { return &avx512_chain_kernels; }

@@ -65,6 +65,6 @@ static void put_tiles_avx2(float *y, size_t ldy, const float *tiles, size_t rows
   _mm_sfence(); /* who is told that the task is done sees them */
 }
 
-static const tni_cm_chain_kernels kernels = {CHAIN_KERNELS, .put = put_tiles_avx2};
+static const tni_cm_chain_kernels avx2_chain_kernels = {CHAIN_KERNELS, .put = put_tiles_avx2};
 
-const tni_cm_chain_kernels *tni_x86_chain_f32_1x8_avx2(void) { return &kernels; }
+const tni_cm_chain_kernels *tni_x86_chain_f32_1x8_avx2(void) { return &avx2_chain_kernels; }

@@ -25,7 +25,7 @@ static inline __m256i low_nibbles(__m256i v) { return _mm256_and_si256(v, _mm256
 static inline __m256i high_nibbles(__m256i v) { return low_nibbles(_mm256_srli_epi16(v, 4)); }
 
 /* Bit k of each nibble, times 2. */
-static inline __m256i bits(__m256i nibbles, int k) {
+static inline __m256i nibble_bits(__m256i nibbles, int k) {
   return _mm256_and_si256(_mm256_srli_epi16(_mm256_slli_epi16(nibbles, 1), k), _mm256_set1_epi8(2));
 }
 
@@ -33,8 +33,8 @@ static inline __m256i bits(__m256i nibbles, int k) {
 __attribute__((always_inline)) static inline __m256i unpack_levels(size_t planes, int32_t zero, const __m256i *nibbles,
                                                                    __m256i single, int k) {
   __m256i v = _mm256_set1_epi16((short)-zero);
-  if (planes > 1) v = _mm256_add_epi16(v, _mm256_maddubs_epi16(bits(nibbles[0], k), _mm256_set1_epi16(0x0201)));
-  if (planes > 3) v = _mm256_add_epi16(v, _mm256_maddubs_epi16(bits(nibbles[1], k), _mm256_set1_epi16(0x0804)));
+  if (planes > 1) v = _mm256_add_epi16(v, _mm256_maddubs_epi16(nibble_bits(nibbles[0], k), _mm256_set1_epi16(0x0201)));
+  if (planes > 3) v = _mm256_add_epi16(v, _mm256_maddubs_epi16(nibble_bits(nibbles[1], k), _mm256_set1_epi16(0x0804)));
   if (planes % 2) v = _mm256_add_epi16(v, _mm256_slli_epi16(single, (int)planes - 1));
   return v;
 }
@@ -61,7 +61,7 @@ __attribute__((always_inline)) static inline void store_two(size_t planes, int32
     second[j] = high_nibbles(load_32_bytes(bytes + j * 32));
   }
   for (int k = 0; planes % 2 && k < 4; k++) {
-    __m256i b = bits(alone, k), low = _mm256_and_si256(b, byte), high = _mm256_srli_epi16(b, 8);
+    __m256i b = nibble_bits(alone, k), low = _mm256_and_si256(b, byte), high = _mm256_srli_epi16(b, 8);
     single[0][k] = _mm256_permute2x128_si256(low, high, 0x20);
     single[1][k] = _mm256_permute2x128_si256(low, high, 0x31);
   }
@@ -145,7 +145,7 @@ TILE(6, TNI_X86_REP6)
 #undef START
 
 typedef void (*lut_tile_fn)(const lut_panel_avx2 *p, const tni_clt_act *a, size_t m, float *acc);
-static const lut_tile_fn tiles[TILE_M + 1] = {NULL, tile_1, tile_2, tile_3, tile_4, tile_5, tile_6};
+static const lut_tile_fn lut_tiles[TILE_M + 1] = {NULL, tile_1, tile_2, tile_3, tile_4, tile_5, tile_6};
 
 /* Rows 0-3, 8-11, 4-7, 12-15 -> 0 .. 15. */
 static void natural_order(float *acc, size_t rows) {
@@ -166,7 +166,7 @@ __attribute__((always_inline)) static inline void gemm_lut_avx2(size_t planes, i
     unpack_panel(planes, zero, &p, block + g * bytes, groups - g < PANEL_GROUPS ? groups - g : PANEL_GROUPS);
     p.first_group = g;
     for (size_t m = m0; m < m1; m += TILE_M)
-      tiles[m1 - m < TILE_M ? m1 - m : TILE_M](&p, a, m, acc + (m - m0) * TNI_LUT_ROWS);
+      lut_tiles[m1 - m < TILE_M ? m1 - m : TILE_M](&p, a, m, acc + (m - m0) * TNI_LUT_ROWS);
   }
   natural_order(acc, m1 - m0);
 }

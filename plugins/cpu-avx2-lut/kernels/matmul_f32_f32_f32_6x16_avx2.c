@@ -77,8 +77,8 @@ TILE(6, TNI_X86_REP6)
 typedef void (*float_tile_fn)(const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc, size_t K);
 typedef void (*tail_fn)(const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc, size_t K,
                         tile_columns cols);
-static const float_tile_fn tiles[TILE_M + 1] = {NULL, tile_1, tile_2, tile_3, tile_4, tile_5, tile_6};
-static const tail_fn tails[TILE_M + 1] = {NULL, tail_1, tail_2, tail_3, tail_4, tail_5, tail_6};
+static const float_tile_fn float_tiles[TILE_M + 1] = {NULL, tile_1, tile_2, tile_3, tile_4, tile_5, tile_6};
+static const tail_fn float_tails[TILE_M + 1] = {NULL, tail_1, tail_2, tail_3, tail_4, tail_5, tail_6};
 
 void tni_x86_matmul_f32_f32_f32_6x16_avx2(const tni_clt_matmul *p) {
   for (size_t n = 0; n < p->N; n += TILE_N) {
@@ -89,9 +89,9 @@ void tni_x86_matmul_f32_f32_f32_6x16_avx2(const tni_clt_matmul *p) {
       const float *a = p->a + m * p->lda;
       float *c = p->c + m * p->ldc + n;
       if (left >= TILE_N)
-        tiles[rows](a, p->lda, p->b + n, p->ldb, c, p->ldc, p->K);
+        float_tiles[rows](a, p->lda, p->b + n, p->ldb, c, p->ldc, p->K);
       else
-        tails[rows](a, p->lda, p->b + n, p->ldb, c, p->ldc, p->K, cols);
+        float_tails[rows](a, p->lda, p->b + n, p->ldb, c, p->ldc, p->K, cols);
     }
   }
 }

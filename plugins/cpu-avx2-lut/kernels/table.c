@@ -64,7 +64,7 @@
 #define PAIRS(group, bits, tile) \
   GRID(GEMM2, TNI_CLT_GRID##bits, group, AVX512, 12, gemm2_f32_q8g##group##_grid##bits##_##tile##_avx512vnni)
 
-static const tni_clt_kernel rows[] = {
+static const tni_clt_kernel avx2_rows[] = {
     /* What the AVX-512 and AMX rows read, by the scalar kernel: of no use but to compare with. */
     TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_W4G, 32, 0, 0, TNI_CLT_ROWS_SUM, tni_clt_, quant_q8g32n_f32_1x32_scalar),
     TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_W4G, 128, 0, 0, TNI_CLT_ROWS_SUM, tni_clt_, quant_q8g128n_f32_1x128_scalar),
@@ -137,4 +137,4 @@ static const tni_clt_kernel rows[] = {
 #undef W4G
 #undef AVX2
 
-const tni_clt_table tni_x86_kernels = {rows, sizeof rows / sizeof *rows, 0};
+const tni_clt_table tni_x86_kernels = {avx2_rows, sizeof avx2_rows / sizeof *avx2_rows, 0};

@@ -65,13 +65,13 @@ TILE(4)
 #undef START
 
 typedef void (*s8_tile_fn)(const tni_x86_panel *p, const tni_clt_act *a, size_t m, float *acc);
-static const s8_tile_fn tiles[TILE_M + 1] = {NULL, tile_1, tile_2, tile_3, tile_4};
+static const s8_tile_fn s8_tiles[TILE_M + 1] = {NULL, tile_1, tile_2, tile_3, tile_4};
 
 void tni_x86_tiles_s8g128_4x16_avx2(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
                                     float *acc) {
   if (first) memset(acc, 0, (m1 - m0) * TNI_CLT_ROWS * sizeof *acc);
   for (size_t m = m0; m < m1; m += TILE_M) {
     tni_x86_ask(p, (m - m0) / TILE_M, (m1 - m0 + TILE_M - 1) / TILE_M);
-    tiles[m1 - m < TILE_M ? m1 - m : TILE_M](p, a, m, acc + (m - m0) * TNI_CLT_ROWS);
+    s8_tiles[m1 - m < TILE_M ? m1 - m : TILE_M](p, a, m, acc + (m - m0) * TNI_CLT_ROWS);
   }
 }

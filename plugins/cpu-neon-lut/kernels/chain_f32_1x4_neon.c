@@ -50,6 +50,6 @@ static inline wide wide_neg_abs(wide a) { return (wide){vnegq_f64(vabsq_f64(a.lo
 
 #include "plugins/common/cpu/kernels/chain_template.h"
 
-static const tni_cm_chain_kernels kernels = {CHAIN_KERNELS};
+static const tni_cm_chain_kernels neon_chain_kernels = {CHAIN_KERNELS};
 
-const tni_cm_chain_kernels *tni_arm_chain_f32_1x4_neon(void) { return &kernels; }
+const tni_cm_chain_kernels *tni_arm_chain_f32_1x4_neon(void) { return &neon_chain_kernels; }

@@ -18,7 +18,7 @@ static inline float one_row(const float *a) {
   return v;
 }
 
-static inline float32x4_t four(const float *b) { return vreinterpretq_f32_u8(vld1q_u8((const uint8_t *)b)); }
+static inline float32x4_t load_four(const float *b) { return vreinterpretq_f32_u8(vld1q_u8((const uint8_t *)b)); }
 
 #define REP1(F) F(0)
 #define REP2(F) REP1(F) F(1)
@@ -44,7 +44,7 @@ static inline float32x4_t four(const float *b) { return vreinterpretq_f32_u8(vld
   static void tile_##M(const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc, size_t K) { \
     REP(START)                                                                                                   \
     for (size_t k = 0; k < K; k++, b += ldb) {                                                                   \
-      float32x4_t b0 = four(b), b1 = four(b + 4), b2 = four(b + 8), b3 = four(b + 12);                           \
+      float32x4_t b0 = load_four(b), b1 = load_four(b + 4), b2 = load_four(b + 8), b3 = load_four(b + 12);       \
       REP(STEP)                                                                                                  \
     }                                                                                                            \
     REP(STORE)                                                                                                   \
@@ -66,13 +66,13 @@ TILE(4, REP4)
 
 typedef void (*float_tile_fn_neon)(const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc,
                                    size_t K);
-static const float_tile_fn_neon tiles[TILE_M + 1] = {NULL, tile_1, tile_2, tile_3, tile_4};
+static const float_tile_fn_neon neon_float_tiles[TILE_M + 1] = {NULL, tile_1, tile_2, tile_3, tile_4};
 
 static void tail_row(const float *a, const float *b, size_t ldb, float *c, size_t n, size_t K) {
   size_t i = 0;
   for (; i + 4 <= n; i += 4) {
     float32x4_t y = vdupq_n_f32(0);
-    for (size_t k = 0; k < K; k++) y = vfmaq_n_f32(y, four(b + k * ldb + i), one_row(a + k));
+    for (size_t k = 0; k < K; k++) y = vfmaq_n_f32(y, load_four(b + k * ldb + i), one_row(a + k));
     vst1q_f32(c + i, y);
   }
   for (; i < n; i++) {
@@ -87,7 +87,7 @@ void tni_arm_matmul_f32_f32_f32_4x16_neon(const tni_clt_matmul *p) {
   for (; n + TILE_N <= p->N; n += TILE_N) {
     for (size_t m = 0; m < p->M; m += TILE_M) {
       size_t rows = p->M - m < TILE_M ? p->M - m : TILE_M;
-      tiles[rows](p->a + m * p->lda, p->lda, p->b + n, p->ldb, p->c + m * p->ldc + n, p->ldc, p->K);
+      neon_float_tiles[rows](p->a + m * p->lda, p->lda, p->b + n, p->ldb, p->c + m * p->ldc + n, p->ldc, p->K);
     }
   }
   for (size_t m = 0; n < p->N && m < p->M; m++)

@@ -17,7 +17,7 @@
       TNI_CLT_ROW(TNI_CLT_GEMV, format, 128, NEON, 0, TNI_CLT_TABLES, tni_arm_, gemv_f32_##id##_1x16_neon),       \
       TNI_CLT_ROW(TNI_CLT_GEMM, format, 128, NEON, 0, TNI_CLT_Q16, tni_arm_, gemm_f32_##id##_4x16_neon)
 
-static const tni_clt_kernel rows[] = {
+static const tni_clt_kernel neon_rows[] = {
     /* References of the layouts below; what follows serves x of any length without features. */
     TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_W4G, 32, 0, 0, TNI_CLT_ROWS_S32, tni_clt_, quant_q8g32s_f32_1x32_scalar),
     TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_W4G, 128, 0, 0, TNI_CLT_ROWS_S32, tni_clt_, quant_q8g128s_f32_1x128_scalar),
@@ -43,8 +43,7 @@ static const tni_clt_kernel rows[] = {
     W4G(GEMM, 128, DOTPROD, 0, ROWS_S32, gemm_f32_q8g128_w4g128_4x8_dotprod),
     W4G(GEMM, 32, I8MM, 5, TILES8, gemm_f32_q8g32_w4g32_4x8_i8mm),
     W4G(GEMM, 128, I8MM, 5, TILES8, gemm_f32_q8g128_w4g128_4x8_i8mm),
-    TNI_CLT_SCALAR_GRID_ROWS
-    ANY(MATMUL, matmul_f32_f32_f32_4x16_neon),
+    TNI_CLT_SCALAR_GRID_ROWS ANY(MATMUL, matmul_f32_f32_f32_4x16_neon),
     ANY(CHAIN, chain_f32_1x4_neon),
 };
 #undef LUT
@@ -54,4 +53,4 @@ static const tni_clt_kernel rows[] = {
 #undef DOTPROD
 #undef NEON
 
-const tni_clt_table tni_arm_kernels = {rows, sizeof rows / sizeof *rows, 0};
+const tni_clt_table tni_arm_kernels = {neon_rows, sizeof neon_rows / sizeof *neon_rows, 0};

@@ -51,7 +51,7 @@ void tni_arm_quant_q9g128_f32_1x128_neon(const float *x, size_t K, size_t K_padd
 }
 
 /* Entry i of the low half of a table: which elements it sums, two quads in a register. */
-static const uint8_t masks[3][16] = {
+static const uint8_t shuffle_masks[3][16] = {
     {0, 255, 0, 255, 0, 255, 0, 255, 0, 255, 0, 255, 0, 255, 0, 255},
     {0, 0, 255, 255, 0, 0, 255, 255, 0, 0, 255, 255, 0, 0, 255, 255},
     {0, 0, 0, 0, 255, 255, 255, 255, 0, 0, 0, 0, 255, 255, 255, 255},
@@ -66,7 +66,7 @@ static inline void tables2(uint8x16_t codes, int16x8_t base, int16x8_t abs, uint
   const uint8x16_t first = vld1q_u8(first_of), word = vaddq_u8(vld1q_u8(first_word), vdupq_n_u8((uint8_t)(2 * at)));
   uint8x16_t low = vqtbl1q_u8(vreinterpretq_u8_s16(base), word);
   for (uint8_t j = 0; j < 3; j++)
-    low = vaddq_u8(low, vandq_u8(vqtbl1q_u8(codes, vaddq_u8(first, vdupq_n_u8(j))), vld1q_u8(masks[j])));
+    low = vaddq_u8(low, vandq_u8(vqtbl1q_u8(codes, vaddq_u8(first, vdupq_n_u8(j))), vld1q_u8(shuffle_masks[j])));
   uint8x16_t high = vrev64q_u8(vsubq_u8(vqtbl1q_u8(vreinterpretq_u8_s16(abs), word), low));
   vst1q_u8(out, vreinterpretq_u8_u64(vzip1q_u64(vreinterpretq_u64_u8(low), vreinterpretq_u64_u8(high))));
   vst1q_u8(out + 16, vreinterpretq_u8_u64(vzip2q_u64(vreinterpretq_u64_u8(low), vreinterpretq_u64_u8(high))));

@@ -32,7 +32,7 @@ static int check_gemms(const npusim *s, const npusim_gemm *g, uint32_t n, const 
 /* --- saved graphs ------------------------------------------------------------------------------------------------ */
 
 /* Against accident: what was saved for other weights or has changed on its way. */
-static uint64_t digest(uint64_t h, const void *p, uint64_t n) {
+static uint64_t digest_bytes(uint64_t h, const void *p, uint64_t n) {
   const uint8_t *at = p;
   for (; n >= 8; n -= 8, at += 8) {
     uint64_t w;
@@ -51,14 +51,14 @@ static int digest_weights(npusim *s, const npusim_gemm *g, uint64_t *out) {
   const int rc = npusim_hold(s, g->weights, g->weights_at, bytes, &p);
   pthread_mutex_unlock(&s->lock);
   if (rc != NPUSIM_OK) return rc;
-  *out = digest(1, p, bytes);
+  *out = digest_bytes(1, p, bytes);
   pthread_mutex_lock(&s->lock);
   npusim_drop(s, g->weights);
   pthread_mutex_unlock(&s->lock);
   return NPUSIM_OK;
 }
 
-static uint64_t sum_of(const npusim_saved *s) { return digest(VERSION, s, offsetof(npusim_saved, sum)); }
+static uint64_t sum_of(const npusim_saved *s) { return digest_bytes(VERSION, s, offsetof(npusim_saved, sum)); }
 
 int npusim_describe(npusim *s, const npusim_gemm *g, uint32_t n, const npusim_middle *mid, npusim_saved *out) {
   int rc = check_gemms(s, g, n, mid);
@@ -71,7 +71,7 @@ int npusim_describe(npusim *s, const npusim_gemm *g, uint32_t n, const npusim_mi
   out->first = mid ? mid->first : n;
   if (mid) {
     strncpy(out->middle, mid->name, sizeof out->middle - 1);
-    out->params = digest(2, mid->params, mid->n_params);
+    out->params = digest_bytes(2, mid->params, mid->n_params);
   }
   for (uint32_t i = 0; rc == NPUSIM_OK && i < n; i++) {
     out->shape[i] = g[i].shape;
@@ -100,7 +100,7 @@ static void fill_graph(npusim_graph *gr, const npusim_gemm *g, uint32_t n, const
   gr->middle.params = gr->params;
 }
 
-static int64_t deepest(const npusim_gemm *g, uint32_t n) {
+static int64_t deepest_gemm(const npusim_gemm *g, uint32_t n) {
   int64_t k = 0;
   for (uint32_t i = 0; i < n; i++)
     if (g[i].shape.K > k) k = g[i].shape.K;
@@ -109,7 +109,7 @@ static int64_t deepest(const npusim_gemm *g, uint32_t n) {
 
 /* Memory of the device's own: a panel, and what lies between the products. */
 static bool get_room(npusim_graph *gr, const npusim_gemm *g, uint32_t n) {
-  gr->panel = malloc((size_t)(TILE + 1) * (size_t)deepest(g, n) * sizeof *gr->panel);
+  gr->panel = malloc((size_t)(TILE + 1) * (size_t)deepest_gemm(g, n) * sizeof *gr->panel);
   bool ok = gr->panel != NULL;
   for (uint32_t i = 0; gr->middle.fn && i < gr->first; i++) {
     gr->sums[i] = malloc(npusim_output_bytes(g[i].shape.M, g[i].shape.N));

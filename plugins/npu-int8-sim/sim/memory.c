@@ -115,7 +115,7 @@ void npusim_drop(npusim *s, uint32_t handle) {
   if (r && r->users) r->users--;
 }
 
-static int transfer(npusim *s, uint32_t handle, uint64_t at, void *to, const void *from, uint64_t n) {
+static int transfer_bytes(npusim *s, uint32_t handle, uint64_t at, void *to, const void *from, uint64_t n) {
   uint8_t *p = NULL;
   pthread_mutex_lock(&s->lock);
   int rc = s->lost ? NPUSIM_LOST : npusim_hold(s, handle, at, n, &p);
@@ -133,9 +133,9 @@ static int transfer(npusim *s, uint32_t handle, uint64_t at, void *to, const voi
 }
 
 int npusim_write(npusim *s, uint32_t handle, uint64_t offset, const void *src, uint64_t n) {
-  return !src && n ? NPUSIM_BAD : transfer(s, handle, offset, NULL, src, n);
+  return !src && n ? NPUSIM_BAD : transfer_bytes(s, handle, offset, NULL, src, n);
 }
 
 int npusim_read(npusim *s, uint32_t handle, uint64_t offset, void *dst, uint64_t n) {
-  return !dst && n ? NPUSIM_BAD : transfer(s, handle, offset, dst, NULL, n);
+  return !dst && n ? NPUSIM_BAD : transfer_bytes(s, handle, offset, dst, NULL, n);
 }

@@ -55,7 +55,7 @@ void npusim_close(npusim *s) {
 
 /* --- sizes ------------------------------------------------------------------------------------------------------ */
 
-static bool tiled(int64_t n, uint64_t *out) {
+static bool tiled_size(int64_t n, uint64_t *out) {
   *out = ((uint64_t)n + TILE - 1) / TILE * TILE;
   return n >= 0 && n <= INT64_C(1) << 40;
 }
@@ -67,17 +67,17 @@ static uint64_t saturated_product(uint64_t a, uint64_t b) {
 
 uint64_t npusim_weight_bytes(int64_t N, int64_t K) {
   uint64_t n, k;
-  return tiled(N, &n) && tiled(K, &k) ? saturated_product(n, k) : 0;
+  return tiled_size(N, &n) && tiled_size(K, &k) ? saturated_product(n, k) : 0;
 }
 
 uint64_t npusim_input_bytes(int64_t M, int64_t K) {
   uint64_t k;
-  return M >= 0 && tiled(K, &k) ? saturated_product((uint64_t)M, k) : 0;
+  return M >= 0 && tiled_size(K, &k) ? saturated_product((uint64_t)M, k) : 0;
 }
 
 uint64_t npusim_output_bytes(int64_t M, int64_t N) {
   uint64_t n;
-  return M >= 0 && tiled(N, &n) ? saturated_product(saturated_product((uint64_t)M, n), 4) : 0;
+  return M >= 0 && tiled_size(N, &n) ? saturated_product(saturated_product((uint64_t)M, n), 4) : 0;
 }
 
 /* --- executions ------------------------------------------------------------------------------------------------- */

@@ -22,7 +22,7 @@
  * All: prepare 6 ns per weight: a 2-billion model's 11.9 s, one 2048 x 2048 layer in 22.7 ms; other reports are twice
  *   that. Window: 3.2 GiB, the default limit of a ggml port on devices that address 4 GiB. Tiles of 32: the matrix
  * unit. Alignment 128: its vectors. */
-static const npusim_profile profiles[] = {
+static const npusim_profile npu_profiles[] = {
     {.name = "qnn-2024",
      .launch_ns = 1500000,
      .wake_ns = 1150000,
@@ -71,12 +71,12 @@ static const npusim_profile profiles[] = {
 };
 
 const npusim_profile *npusim_profile_at(uint32_t i) {
-  return i < sizeof profiles / sizeof *profiles ? &profiles[i] : NULL;
+  return i < sizeof npu_profiles / sizeof *npu_profiles ? &npu_profiles[i] : NULL;
 }
 
 const npusim_profile *npusim_profile_find(const char *name) {
   for (uint32_t i = 0; name && npusim_profile_at(i); i++)
-    if (!strcmp(profiles[i].name, name)) return &profiles[i];
+    if (!strcmp(npu_profiles[i].name, name)) return &npu_profiles[i];
   return NULL;
 }
 

@@ -41,7 +41,7 @@ static void state_read(caller_state *s) {
 }
 
 /* A driver's library may install handlers of its own, which the plugin cannot help: that is noted. */
-static void handler(tni_cf *cf, const char *step, int signal, void (*now)(int)) {
+static void check_handler(tni_cf *cf, const char *step, int signal, void (*now)(int)) {
   const char *name = sigabbrev_np(signal);
   Dl_info who = {0};
   const bool known = now != SIG_DFL && now != SIG_IGN && dladdr(*(void **)&now, &who) && who.dli_fname;
@@ -63,7 +63,8 @@ static void state_compare(tni_cf *cf, caller_state *before, const char *step) {
     if (sigismember(&now.mask, i) != sigismember(&before->mask, i))
       tni_cf_fail(cf, "%s leaves SIG%s %s", step, sigabbrev_np(i) ? sigabbrev_np(i) : "?",
                   sigismember(&now.mask, i) == 1 ? "blocked" : "unblocked");
-    if (now.actions[i].sa_handler != before->actions[i].sa_handler) handler(cf, step, i, now.actions[i].sa_handler);
+    if (now.actions[i].sa_handler != before->actions[i].sa_handler)
+      check_handler(cf, step, i, now.actions[i].sa_handler);
   }
   if (!CPU_EQUAL(&now.cpus, &before->cpus)) tni_cf_fail(cf, "%s changes the thread's affinity", step);
   if (strcmp(now.cwd, before->cwd)) tni_cf_fail(cf, "%s changes the working directory to %s", step, now.cwd);
@@ -156,7 +157,7 @@ static void open_nothing(tni_cf *cf, const void *arg) {
 }
 
 /* Nobody knows these. */
-static void extensions(tni_cf *cf, const void *arg) {
+static void try_extensions(tni_cf *cf, const void *arg) {
   tni_cf_plugin p;
   (void)arg;
   if (!tni_cf_start(cf, &p)) return;
@@ -172,7 +173,7 @@ void tni_cf_abi_calls_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) 
   static const tni_cf_case cases[] = {
       {"abi/calls/enumerate", TNI_CF_LEVEL_ALL, 0, enumerate_caps, NULL, 0},
       {"abi/calls/open-nothing", TNI_CF_LEVEL_ALL, 0, open_nothing, NULL, 0},
-      {"abi/calls/extensions", TNI_CF_LEVEL_ALL, 0, extensions, NULL, 0},
+      {"abi/calls/extensions", TNI_CF_LEVEL_ALL, 0, try_extensions, NULL, 0},
       {"abi/calls/thread-state", TNI_CF_LEVEL_ALL, 0, thread_state, NULL, 0},
   };
   (void)l;

@@ -30,11 +30,11 @@ static uint16_t agreed_minor(const tn_negotiate *n, uint16_t host_max) {
   return n->plugin_max < host_max ? n->plugin_max : host_max;
 }
 
-static bool terminated(const char *s, size_t n) { return memchr(s, 0, n) != NULL; }
+static bool is_terminated(const char *s, size_t n) { return memchr(s, 0, n) != NULL; }
 
 /* --- negotiation ------------------------------------------------------------------------------------------------- */
 
-static void answers(tni_cf *cf, const void *arg) {
+static void entry_answers(tni_cf *cf, const void *arg) {
   tni_cf_plugin p;
   tn_plugin *out = NULL;
   (void)arg;
@@ -45,7 +45,7 @@ static void answers(tni_cf *cf, const void *arg) {
   n.host_min = 0;
   n.host_max = TN_ABI_MINOR;
   const tn_status st = p.entry(&p.host.pub, &n, &out);
-  if (!terminated(n.name, sizeof n.name) || !terminated(n.version, sizeof n.version)) {
+  if (!is_terminated(n.name, sizeof n.name) || !is_terminated(n.version, sizeof n.version)) {
     tni_cf_fail(cf, "tn_negotiate: name or version is not filled");
   } else {
     if (strcmp(n.name, cf->subject->name))
@@ -85,7 +85,7 @@ static void no_meeting(tni_cf *cf, const void *arg) {
   if (n.plugin_min == 0xeeee || n.plugin_max == 0xeeee)
     tni_cf_fail(cf, "the plugin's own range is not filled when it refuses");
   if (n.host_min != 60000 || n.host_max != 60001) tni_cf_fail(cf, "it changed the host's range");
-  if (!terminated(n.name, sizeof n.name)) tni_cf_fail(cf, "its name is not filled when it refuses");
+  if (!is_terminated(n.name, sizeof n.name)) tni_cf_fail(cf, "its name is not filled when it refuses");
   if (st == TN_OK) {
     plugin_shut(out);
   } else if (out != (tn_plugin *)(void *)&p) {
@@ -221,7 +221,7 @@ static const struct {
 
 /* A function of the table that is NULL is not there: the entry may refuse such a host, with a message, or do without.
  */
-static void without(tni_cf *cf, const void *arg) {
+static void entry_without(tni_cf *cf, const void *arg) {
   (void)arg;
   uint32_t refused = 0;
   for (size_t i = 0; i < sizeof services / sizeof *services; i++) {
@@ -341,13 +341,13 @@ static void option_table(tni_cf *cf, const void *arg) {
 
 void tni_cf_abi_entry_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
   static const tni_cf_case cases[] = {
-      {"abi/entry/answers", TNI_CF_LEVEL_ALL, TNI_CF_NO_DEVICE, answers, NULL, 0},
+      {"abi/entry/answers", TNI_CF_LEVEL_ALL, TNI_CF_NO_DEVICE, entry_answers, NULL, 0},
       {"abi/entry/no-meeting", TNI_CF_LEVEL_ALL, TNI_CF_NO_DEVICE, no_meeting, NULL, 0},
       {"abi/entry/short-host", TNI_CF_LEVEL_ALL, TNI_CF_NO_DEVICE, short_host, NULL, 0},
       {"abi/entry/short-negotiate", TNI_CF_LEVEL_ALL, TNI_CF_NO_DEVICE, short_negotiate, NULL, 0},
       {"abi/entry/old-host", TNI_CF_LEVEL_ALL, TNI_CF_NO_DEVICE, old_host, NULL, 0},
       {"abi/entry/future-host", TNI_CF_LEVEL_ALL, TNI_CF_NO_DEVICE, future_host, NULL, 0},
-      {"abi/entry/services-missing", TNI_CF_LEVEL_ALL, TNI_CF_NO_DEVICE, without, NULL, 0},
+      {"abi/entry/services-missing", TNI_CF_LEVEL_ALL, TNI_CF_NO_DEVICE, entry_without, NULL, 0},
       {"abi/options/table", TNI_CF_LEVEL_ALL, TNI_CF_NO_DEVICE, option_table, NULL, 0},
       {"abi/options/values", TNI_CF_LEVEL_ALL, TNI_CF_NO_DEVICE, option_values, NULL, 60000},
   };

@@ -47,7 +47,7 @@ static void look_at_calls(tni_cf *cf, const tni_cf_elf_calls *c, const char *wha
 }
 
 /* Code that runs before the host has looked at anything, and after it has let go. */
-static void constructors(tni_cf *cf, const void *arg) {
+static void check_constructors(tni_cf *cf, const void *arg) {
   tni_cf_elf e;
   (void)arg;
   if (!tni_cf_open_file(cf, &e)) return;
@@ -57,7 +57,7 @@ static void constructors(tni_cf *cf, const void *arg) {
 }
 
 /* A symbol that is missing must show when the plugin is loaded, not in the middle of a text. */
-static void linking(tni_cf *cf, const void *arg) {
+static void check_linking(tni_cf *cf, const void *arg) {
   tni_cf_elf e;
   (void)arg;
   if (!tni_cf_open_file(cf, &e)) return;
@@ -70,7 +70,7 @@ static void linking(tni_cf *cf, const void *arg) {
 }
 
 /* Whatever else is needed must be said: a package has to bring it. */
-static void needed(tni_cf *cf, const void *arg) {
+static void check_needed(tni_cf *cf, const void *arg) {
   static const char *const system[] = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1",
                                        "libgcc_s.so.1", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1",
                                        /* Android's */
@@ -93,9 +93,9 @@ static void needed(tni_cf *cf, const void *arg) {
 void tni_cf_abi_file_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
   static const tni_cf_case cases[] = {
       {"abi/file/one-symbol", TNI_CF_LEVEL_ALL, TNI_CF_NO_DEVICE, one_symbol, NULL, 0},
-      {"abi/file/constructors", TNI_CF_LEVEL_ALL, TNI_CF_NO_DEVICE, constructors, NULL, 0},
-      {"abi/file/linking", TNI_CF_LEVEL_ALL, TNI_CF_NO_DEVICE, linking, NULL, 0},
-      {"abi/file/needed", TNI_CF_LEVEL_ALL, TNI_CF_NO_DEVICE, needed, NULL, 0},
+      {"abi/file/constructors", TNI_CF_LEVEL_ALL, TNI_CF_NO_DEVICE, check_constructors, NULL, 0},
+      {"abi/file/linking", TNI_CF_LEVEL_ALL, TNI_CF_NO_DEVICE, check_linking, NULL, 0},
+      {"abi/file/needed", TNI_CF_LEVEL_ALL, TNI_CF_NO_DEVICE, check_needed, NULL, 0},
   };
   if (!strcmp(l->subject->path, "host")) return; /* it has no file */
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) add(ctx, &cases[i]);

@@ -79,7 +79,7 @@ double tni_cf_rng_normal(tni_cf_rng *r) {
 }
 
 /* FNV-1a of the name: a case has its own numbers whatever runs beside it. */
-static uint64_t mixed(uint64_t seed, const char *name) {
+static uint64_t mixed_seed(uint64_t seed, const char *name) {
   uint64_t h = UINT64_C(0xcbf29ce484222325);
   for (; *name; name++) h = (h ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
   tni_cf_rng r = {seed ^ h};
@@ -99,7 +99,7 @@ void tni_cf_run_case(const tni_cf_case *c, const tni_cf_listing *l, uint64_t see
   tni_cf cf = {.subject = l->subject,
                .listing = l,
                .name = c->name,
-               .seed = mixed(seed, c->name),
+               .seed = mixed_seed(seed, c->name),
                .arena = tni_arena_create(),
                .sink = &sink};
   if (cf.arena)

@@ -115,7 +115,7 @@ static bool with_options(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask) {
   return n == 0 || all[0] != NULL;
 }
 
-static tn_status enter(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask) {
+static tn_status enter_device(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask) {
   tn_status st = tni_cf_plugin_init(&h->p, cf->subject);
   if (st == TN_OK && !tni_cf_tickets_init(h)) st = tni_fail_memory(&h->p.err, "tickets");
   if (st != TN_OK) return st;
@@ -135,7 +135,7 @@ bool tni_cf_host_open(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask) {
   tni_error_init(&h->err);
   tni_devlock_init(&h->lock);
   pthread_mutex_init(&h->looking, NULL);
-  tn_status st = enter(cf, h, ask);
+  tn_status st = enter_device(cf, h, ask);
   const bool none = st == TN_OK && h->p.n_caps <= cf->subject->device;
   if (none)
     tni_cf_skip(cf, "no device here: %s", h->p.err.message);

@@ -244,7 +244,7 @@ bool tni_cf_rig_inputs(tni_cf_rig *rig, tni_cf_rng *r) {
   return true;
 }
 
-static bool tensors(tni_cf_rig *rig, tni_cf_rng *r) {
+static bool make_tensors(tni_cf_rig *rig, tni_cf_rng *r) {
   for (uint32_t i = 0; i < rig->b.n_in; i++) {
     rig->in[i] = tni_cn_tensor(&rig->b, rig->b.in[i], rig->sym, rig->arena);
     if (!rig->in[i].data) return rig_failed(rig, "dims of an input", "");
@@ -263,7 +263,7 @@ bool tni_cf_rig_prepare(tni_cf_rig *rig, int64_t S, tni_cf_rng *r) {
   rig->lowered = true;
   rig->made = true;
   if (!tni_cf_inst_make(&rig->i, &rig->d, rig->sym, (tni_cf_room){0, 0})) return rig_failed(rig, rig->i.why, "");
-  return tensors(rig, r);
+  return make_tensors(rig, r);
 }
 
 bool tni_cf_rig_share(tni_cf_rig *rig, const tni_cf_rig *a, tni_cf_rng *r) {
@@ -274,7 +274,7 @@ bool tni_cf_rig_share(tni_cf_rig *rig, const tni_cf_rig *a, tni_cf_rng *r) {
   memcpy(rig->sym, a->sym, sizeof a->sym);
   rig->arena = tni_arena_create();
   if (!rig->arena || !tni_cf_inst_share(&rig->i, &a->i)) return rig_failed(rig, rig->i.why, "");
-  return tensors(rig, r);
+  return make_tensors(rig, r);
 }
 
 bool tni_cf_rig_run(tni_cf_rig *rig, uint8_t fill, uint32_t split) {

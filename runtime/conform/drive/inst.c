@@ -167,7 +167,7 @@ static bool bind_task(tni_cf_inst *i, uint32_t t) {
   return true;
 }
 
-static bool arrays(tni_cf_inst *i) {
+static bool make_arrays(tni_cf_inst *i) {
   const tn_program_info *f = i->d->info;
   i->slot = calloc(f->n_slots + 1, sizeof *i->slot);
   i->scratch = calloc(f->n_tasks + 1, sizeof *i->scratch);
@@ -183,7 +183,7 @@ static bool inst_make(tni_cf_inst *i, const tni_cf_inst *of) {
   const tni_cf_drive *d = i->d;
   i->dims = (tn_dims){.h = TN_HDR(tn_dims), .v = i->sym, .n = d->view.n_symbols};
   uint64_t *bytes = calloc(d->info->n_slots + 1, sizeof *bytes);
-  bool ok = bytes && arrays(i) && measure_all(i, bytes);
+  bool ok = bytes && make_arrays(i) && measure_all(i, bytes);
   for (uint32_t t = 0; ok && of && t < d->info->n_tasks; t++) i->plan[t] = of->plan[t];
   for (uint32_t s = 0; ok && s < d->info->n_slots; s++) ok = fixed_kind(d->info->slots[s]) || make_slot(i, s, bytes[s]);
   for (uint32_t t = 0; ok && t < d->info->n_tasks; t++) ok = bind_task(i, t);

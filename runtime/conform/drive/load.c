@@ -123,7 +123,7 @@ tn_status tni_cf_plugin_init(tni_cf_plugin *p, const tni_cf_subject *s) {
 }
 
 /* Status of a call as ours, kept in p. */
-static tn_status said(tni_cf_plugin *p, const char *step, tn_status raw, const tn_error *from) {
+static tn_status load_said(tni_cf_plugin *p, const char *step, tn_status raw, const tn_error *from) {
   p->step = step;
   return tni_plugin_result("plugin", step, raw, from, &p->err);
 }
@@ -136,7 +136,7 @@ tn_status tni_cf_plugin_enter(tni_cf_plugin *p) {
   tn_status raw = p->entry(&p->host.pub, &p->neg, &plugin);
   p->neg.message[sizeof p->neg.message - 1] = '\0';
   snprintf(e.message, sizeof e.message, "%s", p->neg.message);
-  tn_status st = said(p, "entry", raw, &e);
+  tn_status st = load_said(p, "entry", raw, &e);
   if (st == TN_OK && !plugin) st = tni_fail(&p->err, TN_E_INTERNAL, "entry", "said OK and gave no plugin");
   if (st == TN_OK) p->plugin = plugin;
   return st;
@@ -180,7 +180,7 @@ tn_status tni_cf_plugin_enumerate(tni_cf_plugin *p) {
   tni_error_init(&e);
   p->n_caps = 0;
   uint32_t n = 0;
-  tn_status st = said(p, "enumerate", p->plugin->enumerate(p->plugin, TNI_CF_MAX_DEVICES, p->caps, &n, &e), &e);
+  tn_status st = load_said(p, "enumerate", p->plugin->enumerate(p->plugin, TNI_CF_MAX_DEVICES, p->caps, &n, &e), &e);
   if (st != TN_OK) return st;
   if (n == 0) tni_error_copy(&p->err, &e);
   if (n > TNI_CF_MAX_DEVICES)
@@ -199,7 +199,7 @@ tn_status tni_cf_plugin_open(tni_cf_plugin *p, uint32_t index) {
   tn_error e;
   tn_device *d = NULL;
   tni_error_init(&e);
-  tn_status st = said(p, "open", p->plugin->open(p->plugin, index, &d, &e), &e);
+  tn_status st = load_said(p, "open", p->plugin->open(p->plugin, index, &d, &e), &e);
   if (st == TN_OK && !d) st = tni_fail(&p->err, TN_E_INTERNAL, "open", "said OK and gave no device");
   if (st == TN_OK) st = tni_check_device(d, &p->err);
   if (st == TN_OK) p->device = d;

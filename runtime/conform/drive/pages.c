@@ -34,14 +34,14 @@ bool tni_cf_block_make(tni_cf_block *b, size_t bytes, size_t align, uint8_t fill
   return true;
 }
 
-static bool all(const uint8_t *p, size_t n, uint8_t fill) {
+static bool all_bytes_are(const uint8_t *p, size_t n, uint8_t fill) {
   for (size_t i = 0; i < n; i++)
     if (p[i] != fill) return false;
   return true;
 }
 
 bool tni_cf_block_holds(const tni_cf_block *b) {
-  return !b->map || (all(b->map, b->before, b->fill) && all(b->p + b->bytes, b->after, b->fill));
+  return !b->map || (all_bytes_are(b->map, b->before, b->fill) && all_bytes_are(b->p + b->bytes, b->after, b->fill));
 }
 
 void tni_cf_block_finish(tni_cf_block *b) {

@@ -63,7 +63,7 @@ typedef struct engine_bench {
   uint32_t n, items, early, foreign;
 } engine_bench;
 
-static bool answered(tni_cf *cf, struct tni_cf_ticket *k, bool blocking, const char *how, engine_bench *b) {
+static bool is_answered(tni_cf *cf, struct tni_cf_ticket *k, bool blocking, const char *how, engine_bench *b) {
   pthread_mutex_lock(&k->lock);
   const bool late = blocking && !k->done;
   pthread_mutex_unlock(&k->lock);
@@ -95,7 +95,7 @@ static bool bench_step(tni_cf *cf, engine_bench *b, uint32_t n, const char *how)
     if (!engine) continue;
     const tn_status st = tni_cf_inst_submit(w, n, &run, tickets);
     if (st != TN_OK) return tni_cf_fail(cf, "%s: %s (%s)", how, w[0].i->why, tni_status_name(st)), false;
-    for (uint32_t i = 0; ok && i < n; i++) ok = answered(cf, tickets[i], tni_cf_blocking(&b->h, engine), how, b);
+    for (uint32_t i = 0; ok && i < n; i++) ok = is_answered(cf, tickets[i], tni_cf_blocking(&b->h, engine), how, b);
   }
   return ok;
 }
@@ -181,7 +181,7 @@ static bool can_lose(const tn_plugin *p) {
   return false;
 }
 
-static void afterwards(tni_cf *cf, const char *call, tn_status st, const tn_error *e) {
+static void check_afterwards(tni_cf *cf, const char *call, tn_status st, const tn_error *e) {
   if (st == TN_OK) return;
   if (st != TN_E_DEVICE_LOST)
     tni_cf_fail(cf, "the device is lost, and %s says %s: %s", call, tni_status_name(st), e->message);
@@ -197,7 +197,7 @@ static void calls_afterwards(tni_cf *cf, tni_cf_host *h, tni_cf_rig *rig) {
     tn_plan *plan = NULL;
     tni_error_init(&e);
     const tn_status st = d->bind(rig->d.prog.program, t, &rig->i.dims, &plan, &e);
-    afterwards(cf, "bind", st, &e);
+    check_afterwards(cf, "bind", st, &e);
     if (st == TN_OK) d->unbind(plan);
   }
   if (!d->create) return;
@@ -212,17 +212,17 @@ static void calls_afterwards(tni_cf *cf, tni_cf_host *h, tni_cf_rig *rig) {
   void *p = NULL;
   tni_error_init(&e);
   tn_status st = h->device->create(h->device, &req, &b, &e);
-  afterwards(cf, "create", st, &e);
+  check_afterwards(cf, "create", st, &e);
   if (st != TN_OK || !b) return;
   tni_error_init(&e);
   st = d->map(b, 0, 4096, TN_WRITE, &p, &e);
-  afterwards(cf, "map", st, &e);
-  if (st == TN_OK && p) afterwards(cf, "unmap", d->unmap(b, p, &e), &e);
+  check_afterwards(cf, "map", st, &e);
+  if (st == TN_OK && p) check_afterwards(cf, "unmap", d->unmap(b, p, &e), &e);
   d->destroy(b);
 }
 
 /* A life in which the N-th item is lost. False: nothing was. */
-static bool lose(tni_cf *cf, const char *option, void *const *right, int runs) {
+static bool lose_device(tni_cf *cf, const char *option, void *const *right, int runs) {
   tni_cf_host h;
   tni_cf_rig rig = {0};
   bool lost = false;
@@ -247,7 +247,7 @@ static bool lose(tni_cf *cf, const char *option, void *const *right, int runs) {
 }
 
 /* A run without faults, in a life of its own; its outputs to keep, or to compare. */
-static bool sound(tni_cf *cf, void **right, bool again) {
+static bool runs_soundly(tni_cf *cf, void **right, bool again) {
   tni_cf_host h;
   tni_cf_rig rig = {0};
   if (!tni_cf_host_open(cf, &h, NULL)) return false;
@@ -270,16 +270,16 @@ static bool sound(tni_cf *cf, void **right, bool again) {
 static void ask_lost(tni_cf *cf, const void *arg) {
   void *right[TNI_CN_MAX_OUT];
   (void)arg;
-  const bool able = sound(cf, right, false);
+  const bool able = runs_soundly(cf, right, false);
   if (!able && cf->verdict == TNI_CF_PASS)
     tni_cf_skip(cf, "it cannot lose its device on demand: it has no option `fault` that takes lost:N");
   for (int n = 1; able && n <= 3 && cf->verdict == TNI_CF_PASS; n++) {
     char option[32];
     snprintf(option, sizeof option, "fault=lost:%d", n);
     fprintf(stderr, "%s\n", option);
-    if (!lose(cf, tni_arena_strdup(cf->arena, option), right, n + 2))
+    if (!lose_device(cf, tni_arena_strdup(cf->arena, option), right, n + 2))
       tni_cf_fail(cf, "option %s: no item was lost in %d runs", option, n + 2);
-    if (cf->verdict == TNI_CF_PASS) (void)sound(cf, right, true);
+    if (cf->verdict == TNI_CF_PASS) (void)runs_soundly(cf, right, true);
   }
 }
 

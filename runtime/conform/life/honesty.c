@@ -174,7 +174,7 @@ static void answers_same(tni_cf *cf, const char *graph, const answers *x, const 
 
 /* A group that is taken whole must leave a graph without circles: no path leads out of it and back in. Where one does,
  * the host does not take the group, so an offer that never can be taken is noted. */
-static bool convex(const answers *a, uint32_t k) {
+static bool is_convex_answer(const answers *a, uint32_t k) {
   bool behind[MAX_NODES] = {false}; /* outside, and reached from the group */
   for (uint32_t i = 0; i < a->g->n_nodes && i < MAX_NODES; i++) {
     bool from_group = false, from_behind = false;
@@ -209,7 +209,8 @@ static void claims_judge(tni_cf *cf, tni_cf_host *h, tni_graph *g, uint32_t phas
   if (!claims_ask(cf, h, &view, NULL, first)) return;
   if (first->wrong[0]) tni_cf_fail(cf, "%s: %s", name, first->wrong);
   for (uint32_t k = 0; k < first->n_groups; k++)
-    if (!convex(first, k)) tni_cf_note(cf, "%s: group %u can never be taken: a path leaves it and comes back", name, k);
+    if (!is_convex_answer(first, k))
+      tni_cf_note(cf, "%s: group %u can never be taken: a path leaves it and comes back", name, k);
   if (other && !claims_ask(cf, h, other, NULL, second)) return;
   if (!claims_ask(cf, h, &view, NULL, second)) return;
   answers_same(cf, name, first, second, true, "asked again");
@@ -227,7 +228,7 @@ static void claims_judge(tni_cf *cf, tni_cf_host *h, tni_graph *g, uint32_t phas
 }
 
 /* Every row of the table, or random graphs; in both phases. */
-static void claims(tni_cf *cf, const void *arg) {
+static void check_claims(tni_cf *cf, const void *arg) {
   const bool random = arg != NULL;
   tni_cf_host h;
   tni_cn_graph other;
@@ -267,7 +268,7 @@ static void claims(tni_cf *cf, const void *arg) {
 }
 
 /* What was claimed is lowered, bound at several lengths and run, with guards around all memory. */
-static void runs(tni_cf *cf, const void *arg) {
+static void check_runs(tni_cf *cf, const void *arg) {
   const tni_cf_claimed *c = arg;
   static const int64_t lengths[] = {1, 2, 7, 33};
   tni_cf_host h;
@@ -290,7 +291,7 @@ static void runs(tni_cf *cf, const void *arg) {
 }
 
 /* Costs and bytes are pure, and numbers. */
-static void measures(tni_cf *cf, const void *arg) {
+static void check_measures(tni_cf *cf, const void *arg) {
   (void)arg;
   tni_cf_host h;
   uint32_t asked = 0;
@@ -327,7 +328,7 @@ static void measures(tni_cf *cf, const void *arg) {
 }
 
 /* Random graphs that it claims whole are lowered as one program, bound and run. */
-static void programs(tni_cf *cf, const void *arg) {
+static void check_programs(tni_cf *cf, const void *arg) {
   tni_cf_host h;
   tni_cf_rng r = tni_cf_rng_of(cf, 2);
   const int n = cf->subject->thorough ? 100 : 12;
@@ -353,10 +354,10 @@ static void programs(tni_cf *cf, const void *arg) {
 
 void tni_cf_honesty_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
   static const tni_cf_case cases[] = {
-      {"honesty/claims/operators", TNI_CF_LEVEL_ALL, 0, claims, NULL, 0},
-      {"honesty/claims/random", TNI_CF_LEVEL_ALL, 0, claims, "random", 0},
-      {"honesty/measure", TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, 0, measures, NULL, 60000},
-      {"honesty/programs", TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, 0, programs, NULL, 60000},
+      {"honesty/claims/operators", TNI_CF_LEVEL_ALL, 0, check_claims, NULL, 0},
+      {"honesty/claims/random", TNI_CF_LEVEL_ALL, 0, check_claims, "random", 0},
+      {"honesty/measure", TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, 0, check_measures, NULL, 60000},
+      {"honesty/programs", TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, 0, check_programs, NULL, 60000},
   };
   char name[96];
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) add(ctx, &cases[i]);
@@ -365,7 +366,7 @@ void tni_cf_honesty_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
     if (c->verdict != TN_YES || !tni_cf_graph_find(c->graph)) continue;
     if (i && !strcmp(c->graph, c[-1].graph) && c[-1].verdict == TN_YES) continue; /* one phase each */
     snprintf(name, sizeof name, "honesty/runs/%s", c->graph);
-    add(ctx, &(tni_cf_case){name, TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, 0, runs, c, 0});
+    add(ctx, &(tni_cf_case){name, TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, 0, check_runs, c, 0});
   }
   tni_cf_model_cases(l, add, ctx);
 }

@@ -9,7 +9,7 @@
 #include "runtime/conform/drive/drive.h"
 #include "runtime/conform/life/life.h"
 
-static void required(tni_cf *cf, const void *arg) {
+static void check_required(tni_cf *cf, const void *arg) {
   const tni_cf_graph_row *row = arg;
   const tni_cf_listing *l = cf->listing;
   const char *why = "it was not asked";
@@ -34,6 +34,6 @@ void tni_cf_levels_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
     for (uint32_t i = 0; i < n; i++) {
       if (!(rows[i].levels & levels[k].bit)) continue;
       snprintf(name, sizeof name, "levels/%s/%s", levels[k].name, rows[i].name);
-      add(ctx, &(tni_cf_case){name, levels[k].bit, TNI_CF_REQUIRED, required, &rows[i], 0});
+      add(ctx, &(tni_cf_case){name, levels[k].bit, TNI_CF_REQUIRED, check_required, &rows[i], 0});
     }
 }

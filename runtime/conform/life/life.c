@@ -23,7 +23,7 @@ static const tni_cf_claimed *subject_of(const tni_cf_listing *l) {
   return NULL;
 }
 
-static int64_t budget(const tni_cf *cf) {
+static int64_t budget_bytes(const tni_cf *cf) {
   return tni_now_ns() + (int64_t)(cf->subject->thorough ? 8 : 1) * BUDGET_S * 1000000000;
 }
 
@@ -34,7 +34,7 @@ typedef struct holdings {
   int fds, threads;
 } holdings;
 
-static int entries(const char *path) {
+static int count_folder_entries(const char *path) {
   DIR *d = opendir(path);
   int n = 0;
   if (!d) return 0;
@@ -44,7 +44,8 @@ static int entries(const char *path) {
 }
 
 static holdings holdings_look(void) {
-  return (holdings){mallinfo2().uordblks, entries("/proc/self/fd"), entries("/proc/self/task")};
+  return (holdings){mallinfo2().uordblks, count_folder_entries("/proc/self/fd"),
+                    count_folder_entries("/proc/self/task")};
 }
 
 /* One life: entry to shutdown, with one product where work is set. */
@@ -79,7 +80,7 @@ static void many_lives(tni_cf *cf, const void *arg) {
   const bool work = arg != NULL;
   const tni_cf_claimed *c = subject_of(cf->listing);
   const int want = cf->subject->thorough ? 1000 : work ? 30 : 100, settle = want / 4;
-  const int64_t until = budget(cf);
+  const int64_t until = budget_bytes(cf);
   holdings at = {0}, now;
   int n = 0, from = 0;
   if (work && !c) {
@@ -108,7 +109,7 @@ static void many_lives(tni_cf *cf, const void *arg) {
 static void many_plans(tni_cf *cf, const void *arg) {
   const tni_cf_claimed *c = subject_of(cf->listing);
   const int want = cf->subject->thorough ? 400 : 40, settle = want / 4;
-  const int64_t until = budget(cf);
+  const int64_t until = budget_bytes(cf);
   tni_cf_host h;
   (void)arg;
   if (!c) {
@@ -142,7 +143,7 @@ static void many_plans(tni_cf *cf, const void *arg) {
 /* --- memory that ends -------------------------------------------------------------------------------------------- */
 
 /* A whole life in which the host's n-th allocation fails, or all from it on. true: no allocation failed any more. */
-static bool starve(tni_cf *cf, const tni_cf_claimed *c, long long n, bool all) {
+static bool starve_life(tni_cf *cf, const tni_cf_claimed *c, long long n, bool all) {
   tni_cf_host *h = calloc(1, sizeof *h);
   const tni_cf_ask ask = {.fail_at = all ? 0 : n, .fail_from = all ? n : 0, .offline = true};
   tni_cf_rng r = tni_cf_rng_of(cf, 1);
@@ -174,10 +175,10 @@ static bool starve(tni_cf *cf, const tni_cf_claimed *c, long long n, bool all) {
 static void nth_allocation(tni_cf *cf, const void *arg) {
   const bool all = arg != NULL;
   const tni_cf_claimed *c = subject_of(cf->listing);
-  const int64_t until = budget(cf);
+  const int64_t until = budget_bytes(cf);
   long long n = 1;
   bool end = false;
-  while (!end && (n < 3 || tni_now_ns() < until)) end = starve(cf, c, n++, all);
+  while (!end && (n < 3 || tni_now_ns() < until)) end = starve_life(cf, c, n++, all);
   if (end)
     tni_cf_note(cf, "%lld allocations, each failed once", n - 2);
   else
@@ -322,7 +323,7 @@ static void ask_cancel(tni_cf *cf, const void *arg) {
 }
 
 /* One step under a brake: OK with the right results, or CANCELLED after it was asked. True: it stopped. */
-static bool braked(tni_cf *cf, tni_cf_rig *rig, const life_runner *right, long long after, uint32_t split) {
+static bool run_braked(tni_cf *cf, tni_cf_rig *rig, const life_runner *right, long long after, uint32_t split) {
   tni_cf_brake brake = {.after = after};
   rig->i.brake = &brake;
   rig->i.why[0] = '\0';
@@ -362,7 +363,7 @@ static void cancel_runs(tni_cf *cf, const void *arg) {
       !tni_cf_rig_prepare(&rig, 12 * ROWS, &r) || !tni_cf_rig_run(&rig, 0x5b, TNI_CF_INLINE) || !keep_outputs(cf, &w))
     tni_cf_fail(cf, "%s: %s", c->graph, rig.why);
   for (size_t i = 0; i < 2 * (sizeof at / sizeof *at) && cf->verdict == TNI_CF_PASS; i++) {
-    stopped += braked(cf, &rig, &w, at[i / 2], i % 2 ? TNI_CF_EVEN : TNI_CF_INLINE);
+    stopped += run_braked(cf, &rig, &w, at[i / 2], i % 2 ? TNI_CF_EVEN : TNI_CF_INLINE);
     if (cf->verdict == TNI_CF_PASS && !tni_cf_rig_run(&rig, 0x5b, TNI_CF_EVEN))
       tni_cf_fail(cf, "after it was cancelled at poll %lld, the same arguments again: %s", at[i / 2], rig.why);
     for (uint32_t k = 0; cf->verdict == TNI_CF_PASS && k < rig.b.n_out; k++)

@@ -44,7 +44,7 @@ static void bench_stop(tni_cf *cf, memory_bench *b) {
 
 /* --- who may write what ------------------------------------------------------------------------------------------ */
 
-static int protect(const tni_cf_block *b, int how) {
+static int protect_block(const tni_cf_block *b, int how) {
   const size_t page = 4096;
   return b->map ? mprotect(b->map, b->map_bytes - page, how) : 0; /* the last page stays closed */
 }
@@ -58,13 +58,13 @@ static void read_only(tni_cf *cf, const void *arg) {
   uint32_t n = 0;
   for (uint32_t s = 0; s < f->n_slots; s++) {
     const uint32_t kind = f->slots[s]->kind;
-    if (kind == TN_SLOT_INPUT || kind == TN_SLOT_STEP) n += protect(&b->rig.i.slot[s].host, PROT_READ) == 0;
-    if (kind == TN_SLOT_WEIGHT) n += protect(&b->rig.d.fixed[s].host, PROT_READ) == 0;
+    if (kind == TN_SLOT_INPUT || kind == TN_SLOT_STEP) n += protect_block(&b->rig.i.slot[s].host, PROT_READ) == 0;
+    if (kind == TN_SLOT_WEIGHT) n += protect_block(&b->rig.d.fixed[s].host, PROT_READ) == 0;
   }
   if (!tni_cf_rig_run(&b->rig, 0x5b, TNI_CF_INLINE)) tni_cf_fail(cf, "%s", b->rig.why);
   for (uint32_t s = 0; s < f->n_slots; s++) {
-    (void)!protect(&b->rig.i.slot[s].host, PROT_READ | PROT_WRITE);
-    (void)!protect(&b->rig.d.fixed[s].host, PROT_READ | PROT_WRITE);
+    (void)!protect_block(&b->rig.i.slot[s].host, PROT_READ | PROT_WRITE);
+    (void)!protect_block(&b->rig.d.fixed[s].host, PROT_READ | PROT_WRITE);
   }
   tni_cf_note(cf, "%u inputs and weights", n);
   bench_stop(cf, b);
@@ -84,7 +84,7 @@ static bool rig_same(const tni_cf_rig *rig, void *const *want) {
 
 /* Scratch, temporaries and old outputs hold anything; the pool cuts its work anyhow: results do not depend on either.
  */
-static void leftovers(tni_cf *cf, const void *arg) {
+static void check_leftovers(tni_cf *cf, const void *arg) {
   static const uint8_t fills[] = {0x00, 0xff, 0x7f, 0x5b};
   tni_cf_rng r = tni_cf_rng_of(cf, 1);
   void *want[TNI_CN_MAX_OUT] = {NULL};
@@ -104,7 +104,7 @@ static void leftovers(tni_cf *cf, const void *arg) {
 
 /* --- orders ------------------------------------------------------------------------------------------------------ */
 
-static bool conflict(const tn_program_info *f, uint32_t a, uint32_t b) {
+static bool tasks_conflict(const tn_program_info *f, uint32_t a, uint32_t b) {
   const tn_task *x = f->tasks[a], *y = f->tasks[b];
   for (uint32_t i = 0; i < y->n_deps; i++)
     if (y->deps[i] == a) return true;
@@ -116,11 +116,11 @@ static bool conflict(const tn_program_info *f, uint32_t a, uint32_t b) {
 }
 
 /* A random order of tasks in which whoever conflicts stays as it is. */
-static void shuffle(const tn_program_info *f, uint32_t *order, tni_cf_rng *r) {
+static void shuffle_order(const tn_program_info *f, uint32_t *order, tni_cf_rng *r) {
   for (uint32_t i = 0; i < f->n_tasks; i++) order[i] = i;
   for (uint32_t round = 0; round < 4 * f->n_tasks; round++) {
     const uint32_t i = f->n_tasks < 2 ? 0 : (uint32_t)(tni_cf_rng_next(r) % (f->n_tasks - 1));
-    if (i + 1 >= f->n_tasks || conflict(f, order[i], order[i + 1])) continue;
+    if (i + 1 >= f->n_tasks || tasks_conflict(f, order[i], order[i + 1])) continue;
     const uint32_t t = order[i];
     order[i] = order[i + 1];
     order[i + 1] = t;
@@ -138,7 +138,7 @@ static void ask_orders(tni_cf *cf, const void *arg) {
   bool ok = order && tni_cf_rig_run(&b->rig, 0x5b, TNI_CF_INLINE) && rig_keep(cf, &b->rig, want);
   if (ok && f->n_tasks < 2) tni_cf_skip(cf, "its program has one task");
   for (int i = 0; ok && i < (cf->subject->thorough ? 200 : 20) && f->n_tasks > 1; i++) {
-    shuffle(f, order, &r);
+    shuffle_order(f, order, &r);
     b->rig.i.order = order;
     ok = tni_cf_rig_run(&b->rig, (uint8_t)i, TNI_CF_INLINE);
     if (ok && !rig_same(&b->rig, want)) {
@@ -154,7 +154,7 @@ static void ask_orders(tni_cf *cf, const void *arg) {
 /* --- allocation -------------------------------------------------------------------------------------------------- */
 
 /* Steps must not allocate: neither from the host nor from the C library (tasks on the CPU; drivers do as they like). */
-static void allocations(tni_cf *cf, const void *arg) {
+static void check_allocations(tni_cf *cf, const void *arg) {
   tni_cf_rng r = tni_cf_rng_of(cf, 1);
   memory_bench *b = bench_start(cf, arg, &r);
   if (!b) return;
@@ -185,7 +185,7 @@ static void allocations(tni_cf *cf, const void *arg) {
 /* What a plan and its arguments keep of the host's memory was stated by measure. Books of their own are not asked for:
  * what is kept at one row, up to BOOKS. They do not grow with the rows. Each length is bound twice, since what the
  * device keeps for all plans, kernels say, comes with the first. */
-static void measured(tni_cf *cf, const void *arg) {
+static void check_measured(tni_cf *cf, const void *arg) {
   static const int64_t lengths[] = {1, 40, 1025};
   tni_cf_rng r = tni_cf_rng_of(cf, 1);
   memory_bench *b = bench_start(cf, arg, &r);
@@ -330,7 +330,7 @@ static void *buffer_map(tni_cf *cf, tni_cf_host *h, tn_buffer *b, uint64_t at, u
 }
 
 /* What is written through one mapping is read through the next, whatever range either has; zeroed buffers are zero. */
-static void buffers(tni_cf *cf, const void *arg) {
+static void check_buffers(tni_cf *cf, const void *arg) {
   static const uint64_t sizes[] = {1, 4, 63, 4096, 4097, 100000};
   tni_cf_host h;
   (void)arg;
@@ -393,8 +393,9 @@ static void for_graph(const tni_cf_claimed *c, tni_cf_add add, void *ctx) {
     const char *name;
     tni_cf_fn run;
     bool products;
-  } asks[] = {{"read-only", read_only, false},     {"leftovers", leftovers, false}, {"orders", ask_orders, true},
-              {"allocations", allocations, false}, {"measured", measured, false},   {"wrong-blobs", wrong_blobs, true},
+  } asks[] = {{"read-only", read_only, false},     {"leftovers", check_leftovers, false},
+              {"orders", ask_orders, true},        {"allocations", check_allocations, false},
+              {"measured", check_measured, false}, {"wrong-blobs", wrong_blobs, true},
               {"flipped-bits", flipped_bits, true}};
   char name[96];
   for (size_t i = 0; i < sizeof asks / sizeof *asks; i++) {
@@ -416,7 +417,7 @@ static bool graph_chosen(const tni_cf_listing *l, const char *graph) {
 
 void tni_cf_memory_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
   static const tni_cf_case cases[] = {
-      {"memory/buffers", TNI_CF_LEVEL_ALL, 0, buffers, NULL, 0},
+      {"memory/buffers", TNI_CF_LEVEL_ALL, 0, check_buffers, NULL, 0},
       {"memory/absurd-buffers", TNI_CF_LEVEL_ALL, 0, absurd_buffers, NULL, 0},
   };
   for (uint32_t i = 0; i < l->n_claimed; i++) {

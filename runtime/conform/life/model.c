@@ -27,7 +27,7 @@ static int on_token(void *user, int32_t id, const char *text, size_t n) {
 
 /* A profile with this plugin before the host, and the calibration that lies with the model; false where it does not
  * fit. */
-static bool profile(const tni_cf_subject *s, char *text, size_t size) {
+static bool write_model_profile(const tni_cf_subject *s, char *text, size_t size) {
   int n = snprintf(text, size, "plugins:\n  - name: %s\n    options: {", s->name);
   for (uint32_t i = 0; i < s->n_options && n > 0 && (size_t)n < size; i++) {
     const size_t key = strcspn(s->options[i], "=");
@@ -113,7 +113,7 @@ static tn_status open_runtime(const tni_cf_subject *s, const char *file, tn_runt
 
 void tni_cf_with_runtime(tni_cf *cf, void (*fn)(tni_cf *cf, tn_runtime *rt)) {
   char *text = malloc(MAX_TEXT), file[] = "/tmp/tenon-conform-XXXXXX.yaml";
-  const int fd = text && profile(cf->subject, text, MAX_TEXT) ? mkstemps(file, 5) : -1;
+  const int fd = text && write_model_profile(cf->subject, text, MAX_TEXT) ? mkstemps(file, 5) : -1;
   FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
   tn_error err;
   tn_runtime *rt = NULL;
@@ -139,12 +139,12 @@ static void task_orders(tni_cf *cf, tn_runtime *rt) {
   tni_cf_note(cf, "%u tokens, first %d", planned.n, planned.n ? planned.id[0] : -1);
 }
 
-static void model(tni_cf *cf, const void *arg) {
+static void check_model(tni_cf *cf, const void *arg) {
   (void)arg;
   tni_cf_with_runtime(cf, task_orders);
 }
 
 void tni_cf_model_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
   if (!l->subject->model || !strcmp(l->subject->path, "host")) return;
-  add(ctx, &(tni_cf_case){"honesty/model", TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, 0, model, NULL, 300000});
+  add(ctx, &(tni_cf_case){"honesty/model", TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, 0, check_model, NULL, 300000});
 }

@@ -47,12 +47,12 @@ static void replay_run(tni_cf *cf, tn_runtime *rt) {
   tn_model_destroy(m);
 }
 
-static void replay(tni_cf *cf, const void *arg) {
+static void check_replay(tni_cf *cf, const void *arg) {
   (void)arg;
   tni_cf_with_runtime(cf, replay_run);
 }
 
 void tni_cf_replay_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
   if (!l->subject->replay || !strcmp(l->subject->path, "host")) return;
-  add(ctx, &(tni_cf_case){"replay/case", TNI_CF_LEVEL_ALL, 0, replay, NULL, 100000});
+  add(ctx, &(tni_cf_case){"replay/case", TNI_CF_LEVEL_ALL, 0, check_replay, NULL, 100000});
 }

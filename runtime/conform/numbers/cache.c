@@ -52,7 +52,7 @@ typedef struct cache_case {
 
 /* --- the graph ---------------------------------------------------------------------------------------------------- */
 
-static tn_id shaped(cache_case *c, const char *name, uint32_t kind, int heads, const char *length) {
+static tn_id shaped_value(cache_case *c, const char *name, uint32_t kind, int heads, const char *length) {
   char dims[64];
   if (c->j->flags & FLAT)
     snprintf(dims, sizeof dims, "%d,%s,%d", BATCH, length, heads * SIZE);
@@ -77,9 +77,9 @@ static bool cache_appends(cache_case *c) {
                     .pos = c->pos,
                     .valid = c->valid,
                     .heads = c->j->flags & FLAT ? HEADS : 0};
-    c->x[i] = c->b.in[c->b.n_in++] = shaped(c, names[i][0], TN_VALUE_INPUT, HEADS, "S");
-    c->in[i] = shaped(c, names[i][1], TN_VALUE_STATE, HEADS, "S+T");
-    c->out[i] = shaped(c, names[i][2], TN_VALUE_STATE, HEADS, "S+T");
+    c->x[i] = c->b.in[c->b.n_in++] = shaped_value(c, names[i][0], TN_VALUE_INPUT, HEADS, "S");
+    c->in[i] = shaped_value(c, names[i][1], TN_VALUE_STATE, HEADS, "S+T");
+    c->out[i] = shaped_value(c, names[i][2], TN_VALUE_STATE, HEADS, "S+T");
     tni_graph_value(c->b.g, c->in[i])->pub.state = tni_graph_value(c->b.g, c->out[i])->pub.state = s;
     const tn_id in[3] = {c->in[i], c->x[i], c->pos};
     tni_raw_attr a = attr_num("axis", axis);
@@ -88,7 +88,7 @@ static bool cache_appends(cache_case *c) {
   return true;
 }
 
-static bool attends(cache_case *c) {
+static bool case_attends(cache_case *c) {
   tni_raw_attr a[4] = {attr_num("is_causal", 1), attr_num("q_num_heads", QUERIES), attr_num("kv_num_heads", HEADS),
                        attr_num("left_window_size", WINDOW)};
   const tn_id in[7] = {c->q, c->out[0], c->out[1], TN_NONE, TN_NONE, TN_NONE, c->valid};
@@ -105,8 +105,8 @@ static bool cache_build(cache_case *c) {
   c->pos = c->b.g->step_pos = tni_cn_value(&c->b, "pos", TN_VALUE_STEP, TN_DT_I64, dims);
   c->valid = c->b.g->step_valid = tni_cn_value(&c->b, "valid", TN_VALUE_STEP, TN_DT_I64, dims);
   const bool lone = c->j->flags & APPEND_ONLY;
-  if (!lone) c->q = c->b.in[c->b.n_in++] = shaped(c, "q", TN_VALUE_INPUT, QUERIES, "S");
-  if (!cache_appends(c) || (!lone && !attends(c)) || !tni_cn_end(&c->b)) return false;
+  if (!lone) c->q = c->b.in[c->b.n_in++] = shaped_value(c, "q", TN_VALUE_INPUT, QUERIES, "S");
+  if (!cache_appends(c) || (!lone && !case_attends(c)) || !tni_cn_end(&c->b)) return false;
   c->attend = c->b.node;
   c->b.g->padded = tni_ex_add(c->b.g->exprs, tni_ex_sym(c->b.g->exprs, "S"), tni_ex_sym(c->b.g->exprs, "T"));
   c->b.g->padded_symbol = 1;
@@ -119,7 +119,7 @@ static bool cache_build(cache_case *c) {
  */
 
 /* What the plugin accepts for the first cache; the host's device takes any. */
-static uint32_t layouts(cache_case *c, tn_layout *out) {
+static uint32_t case_layouts(cache_case *c, tn_layout *out) {
   static const uint8_t orders[][4] = {{0, 1, 2, 3}, {0, 2, 1, 3}};
   static const uint32_t dtypes[] = {TN_DT_F32, TN_DT_F16, TN_DT_BF16, TN_DT_I8};
   const tn_value *v = &tni_graph_value(c->b.g, c->in[0])->pub;
@@ -275,7 +275,7 @@ static bool check_attention(cache_case *c, tni_cf_inst *i, const tni_tensor *q, 
   tni_tensor want[4];
   tn_error err;
   tni_error_init(&err);
-  if (tni_host_eval(NULL, n, in, 7, want, n->pub.n_out, a, &err) != TN_OK) return cache_wrong(c, S, err.message);
+  if (tni_ops_eval(NULL, n, in, 7, want, n->pub.n_out, a, &err) != TN_OK) return cache_wrong(c, S, err.message);
   const int64_t count = tni_cn_count(&want[0]);
   float *got = tni_arena_alloc(a, want[0].bytes + 64, 64), *bound = tni_arena_array(a, (size_t)count + 1, 4, 64);
   if (!got || !bound || !tni_cf_inst_read(i, c->y, got, want[0].bytes)) return cache_wrong(c, S, i->why);
@@ -404,7 +404,7 @@ static void cache_ask(tni_cf *cf, const void *arg) {
     const bool built = cache_build(&c);
     if (!built) cache_wrong(&c, 0, c.b.err.message);
     if (built && open_cache(&c, reason, sizeof reason)) {
-      n = layouts(&c, l);
+      n = case_layouts(&c, l);
       if (layout_wanted(c.j, &l[k])) {
         asked++;
         use_layout(&c, &l[k]);

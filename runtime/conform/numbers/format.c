@@ -211,13 +211,15 @@ static void judge_numerics(subject *s) {
     tni_cf_fail(s->cf, "%s: x_err %g, but its numerics imply %g", s->text, (double)s->f->x_err, x_limit);
 }
 
-static double levels(const subject *s) { return s->f->bits >= 16 ? 65535 : fmax(3, (double)((1u << s->f->bits) - 1)); }
+static double numeric_levels(const subject *s) {
+  return s->f->bits >= 16 ? 65535 : fmax(3, (double)((1u << s->f->bits) - 1));
+}
 
 /* What a scale fitted by least squares may clip: with all of a group's g elements at most half a step of the plain grid
  * off, no element of the best fit is off by more than sqrt(g) times that. */
 static void judge_w_err(subject *s) {
   const int64_t g = group_of(s, 4096, 4096);
-  const double step = 1 / (levels(s) - 1), limit = fmin(1, step * sqrt((double)g));
+  const double step = 1 / (numeric_levels(s) - 1), limit = fmin(1, step * sqrt((double)g));
   const double w_err = (double)s->f->w_err;
   if (!(w_err > 0 && w_err <= limit * (1 + 0x1p-7)))
     tni_cf_fail(s->cf, "%s: w_err %g is looser than %u bits in groups of %lld imply (%g)", s->text, w_err, s->f->bits,
@@ -255,7 +257,7 @@ static void judge_bits(subject *s) {
 
 /* Root mean square error of the plainest quantizer of as many bits: absmax over levels, per group. */
 static double plain_rms(const subject *s, const float *w, int64_t N, int64_t K, int64_t group) {
-  const double half = (levels(s) - 1) / 2;
+  const double half = (numeric_levels(s) - 1) / 2;
   const tops t = tops_of(w, N, K, group);
   double sum = 0;
   for (int64_t i = 0; t.top && i < N * K; i++) {
@@ -346,7 +348,7 @@ static void round_trip(subject *s) {
 
 /* --- bytes ------------------------------------------------------------------------------------------------------- */
 
-static void boxes(subject *s, const tn_blob *b, const float *whole) {
+static void unpack_boxes(subject *s, const tn_blob *b, const float *whole) {
   tni_cf_rng r = tni_cf_rng_of(s->cf, 77);
   float *dst = malloc((size_t)(b->N * b->K + 2) * sizeof *dst);
   for (int i = 0; dst && i < 24; i++) {
@@ -394,7 +396,7 @@ static void bytes_of(subject *s, int64_t N, int64_t K) {
                 (long long)K);
   tn_blob b = p ? blob_of(s, p, bytes, N, K) : (tn_blob){0};
   float *u = p ? blob_unpack(s, &b) : NULL;
-  if (u) boxes(s, &b, u);
+  if (u) unpack_boxes(s, &b, u);
   free(u);
   free(q);
   free(p);

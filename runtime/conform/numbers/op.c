@@ -43,7 +43,8 @@ static float value_within(uint32_t range, float v, tni_cf_rng *r) {
   }
 }
 
-static const float specials[] = {NAN, INFINITY, -INFINITY, 0, -0.0f, 1, -1, 65504, -65504, 0.5f, 1.5f, 2.5f, -0.5f};
+static const float special_floats[] = {NAN,   INFINITY, -INFINITY, 0,    -0.0f, 1,    -1,
+                                       65504, -65504,   0.5f,      1.5f, 2.5f,  -0.5f};
 
 static void operand_fill(const op_case *o, uint32_t i, tni_tensor *t, int pattern, tni_cf_rng *r) {
   const int64_t n = tni_cn_count(t), limit = o->b.operand[i].limit;
@@ -62,7 +63,8 @@ static void operand_fill(const op_case *o, uint32_t i, tni_tensor *t, int patter
   if (pattern < TNI_CN_PATTERNS)
     tni_cn_fill(x, (size_t)n, pattern, 32, top, r);
   else
-    for (int64_t k = 0; k < n; k++) x[k] = specials[tni_cf_rng_next(r) % (sizeof specials / sizeof *specials)];
+    for (int64_t k = 0; k < n; k++)
+      x[k] = special_floats[tni_cf_rng_next(r) % (sizeof special_floats / sizeof *special_floats)];
   for (int64_t k = 0; k < n; k++) x[k] = value_within(o->row->range, x[k], r);
   tni_cn_store(t, x);
   free(x);
@@ -100,7 +102,7 @@ static bool op_compare(op_case *o, tni_cf_inst *i, const tni_tensor *const *in, 
   tni_tensor out[TNI_CN_MAX_OUT];
   tn_error err;
   tni_error_init(&err);
-  if (tni_host_eval(NULL, node, in, node->pub.n_in, out, node->pub.n_out, o->a, &err) != TN_OK)
+  if (tni_ops_eval(NULL, node, in, node->pub.n_in, out, node->pub.n_out, o->a, &err) != TN_OK)
     return op_wrong(o, i->sym, err.message), false;
   for (uint32_t k = 0; k < o->b.n_out; k++) {
     tni_tensor got = out[k];

@@ -23,7 +23,7 @@ static double node_attr(const judge *j, const char *name, double dflt) {
   return tni_attr_f(&tni_graph_node(j->b->g, j->b->node)->pub, name, dflt);
 }
 
-static bool ulp(const judge *j, const float *y) {
+static bool bound_ulp(const judge *j, const float *y) {
   const float *x = tni_cn_floats(j->in[0], j->a);
   const bool same = tni_cn_count(j->in[0]) == j->n;
   if (!x) return false;
@@ -34,7 +34,7 @@ static bool ulp(const judge *j, const float *y) {
 }
 
 /* The operator on magnitudes: every term of its sums with one sign. */
-static bool terms(const judge *j, uint32_t o) {
+static bool bound_terms(const judge *j, uint32_t o) {
   const tni_node *node = tni_graph_node(j->b->g, j->b->node);
   tni_tensor t[TNI_CN_MAX_IN], out[TNI_CN_MAX_OUT];
   const tni_tensor *in[TNI_CN_MAX_IN] = {NULL};
@@ -55,7 +55,7 @@ static bool terms(const judge *j, uint32_t o) {
     t[i].bytes = (uint64_t)n * 4;
     t[i].data = x;
   }
-  if (tni_host_eval(NULL, node, in, node->pub.n_in, out, node->pub.n_out, j->a, &err) != TN_OK) return false;
+  if (tni_ops_eval(NULL, node, in, node->pub.n_in, out, node->pub.n_out, j->a, &err) != TN_OK) return false;
   const float *T = tni_cn_floats(&out[o], j->a);
   for (int64_t i = 0; T && i < j->n; i++)
     j->bound[i] = (float)(j->row->c * j->u * fabs((double)T[i]) + j->tiny * j->row->c);
@@ -75,7 +75,7 @@ static bool bound_rotary(const judge *j) {
 }
 
 /* e^(x - m) is off by what its argument is: |x - m| u; the sum by n u. What underflows may be flushed. */
-static bool softmax(const judge *j, const float *y) {
+static bool bound_softmax(const judge *j, const float *y) {
   const int64_t n = j->out->rank ? j->out->dims[j->out->rank - 1] : 1;
   const double floor_ = j->tiny * 4;
   for (int64_t i = 0; i < j->n; i++) {
@@ -154,14 +154,14 @@ bool tni_cn_op_bound(const tni_cn_row *row, const tni_cn_graph *b, const tni_ten
   if (!is_float || row->judge == TNI_CN_EXACT) return true;
   switch (row->judge) {
     case TNI_CN_ULP:
-      return ulp(&j, y);
+      return bound_ulp(&j, y);
     case TNI_CN_SOFTMAX:
-      return softmax(&j, y);
+      return bound_softmax(&j, y);
     case TNI_CN_NORM:
       return bound_norm(&j, y);
     case TNI_CN_ATTEND:
       return bound_attend(&j);
     default:
-      return tni_graph_node(b->g, b->node)->pub.op == TN_OP_ROTARY_EMBEDDING ? bound_rotary(&j) : terms(&j, o);
+      return tni_graph_node(b->g, b->node)->pub.op == TN_OP_ROTARY_EMBEDDING ? bound_rotary(&j) : bound_terms(&j, o);
   }
 }

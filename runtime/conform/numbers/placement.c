@@ -100,14 +100,14 @@ static void profile_text(const loader *l, char *out, size_t size) {
 
 /* --- copies ------------------------------------------------------------------------------------------------------ */
 
-static void *must(void *p) {
+static void *or_abort(void *p) {
   if (!p) abort();
   return p;
 }
 
 static const float *copy_floats(const float *from, uint32_t n) {
   if (!from) return NULL;
-  return memcpy(must(malloc((n + 1) * sizeof *from)), from, n * sizeof *from);
+  return memcpy(or_abort(malloc((n + 1) * sizeof *from)), from, n * sizeof *from);
 }
 
 static void copy_stats(const tn_stats *from, tn_stats *to) {
@@ -119,9 +119,9 @@ static void copy_stats(const tn_stats *from, tn_stats *to) {
 }
 
 static tn_status copy_matrix(const tn_weight *w, placed_weight *out) {
-  float *row = must(malloc((size_t)(w->K + 1) * sizeof *row));
+  float *row = or_abort(malloc((size_t)(w->K + 1) * sizeof *row));
   tn_status st = TN_OK;
-  out->kn = must(malloc((size_t)(w->N * w->K + 1) * sizeof *out->kn));
+  out->kn = or_abort(malloc((size_t)(w->N * w->K + 1) * sizeof *out->kn));
   for (int64_t n = 0; n < w->N && st == TN_OK; n++) {
     st = w->rows(w, n, n + 1, row);
     for (int64_t k = 0; k < w->K; k++) out->kn[k * w->N + n] = row[k];
@@ -137,7 +137,7 @@ static tn_status copy_item(const tni_pack_item *it, const tn_blob *b, placed_wei
   snprintf(out->format, sizeof out->format, "%s", it->format->name);
   if (it->n_params) memcpy(out->params, it->params, it->n_params * sizeof *it->params);
   copy_stats(it->weight->x, &out->stats);
-  out->bytes = must(malloc(b->bytes + 1));
+  out->bytes = or_abort(malloc(b->bytes + 1));
   tn_status st = b->ptr ? (memcpy(out->bytes, b->ptr, b->bytes), TN_OK) : b->read(b, 0, b->bytes, out->bytes);
   return st == TN_OK ? copy_matrix(it->weight, out) : st;
 }
@@ -147,7 +147,7 @@ static tn_status copy_all(const tn_model *m, const char *plugin, placement *out)
   for (uint32_t d = 0; d < m->rt->n_devs && st == TN_OK; d++) {
     const tni_packed *p = &m->packed[d];
     if (!p->n_items || strncmp(p->dev->name, plugin, strlen(plugin))) continue;
-    out->w = must(calloc(p->n_items, sizeof *out->w));
+    out->w = or_abort(calloc(p->n_items, sizeof *out->w));
     for (uint32_t i = 0; i < p->n_items && st == TN_OK; i++)
       st = copy_item(p->items[i], tni_pack_store_blob(p->store, i), &out->w[out->n++]);
   }

@@ -27,7 +27,7 @@ const char *tni_cn_product_where(const tni_cn_product *p, int64_t M, const char 
 /* --- graphs ------------------------------------------------------------------------------------------------------ */
 
 /* Widths of the weights: siblings differ, as k and v do from q. */
-static int64_t width(const tni_cn_product *p, uint32_t i) {
+static int64_t operand_width(const tni_cn_product *p, uint32_t i) {
   const int64_t N = p->want.N;
   const bool three = p->want.kind == TNI_CN_FUSED_QKV || p->want.kind == TNI_CN_QKV;
   if (i == 0 || !three) return N;
@@ -36,7 +36,7 @@ static int64_t width(const tni_cn_product *p, uint32_t i) {
 }
 
 static tn_id product_weight(tni_cn_product *p, uint32_t i, bool kn) {
-  const int64_t N = width(p, i), K = p->want.K, dims[2] = {kn ? K : N, kn ? N : K};
+  const int64_t N = operand_width(p, i), K = p->want.K, dims[2] = {kn ? K : N, kn ? N : K};
   const size_t n = (size_t)(N * K);
   char name[16];
   float *w = malloc((n + 1) * sizeof *w);
@@ -74,7 +74,7 @@ static tn_id product_input(tni_cn_product *p, const char *name, int64_t n) {
   return p->b.in[p->b.n_in++] = tni_cn_value(&p->b, name, TN_VALUE_INPUT, p->want.dtype, dims);
 }
 
-static tni_raw_attr ints(const char *name, const int64_t *v, uint64_t n) {
+static tni_raw_attr ints_attr(const char *name, const int64_t *v, uint64_t n) {
   return (tni_raw_attr){.name = name, .a = {.h = TN_HDR(tn_attr), .type = TN_ATTR_INTS, .n = n, .u.ints = v}};
 }
 static tni_raw_attr attr_number(const char *name, int64_t v) {
@@ -100,7 +100,7 @@ static const fused_form *form_of(int kind) {
                                      : &residual;
 }
 
-static bool fused(tni_cn_product *p) {
+static bool product_fused(tni_cn_product *p) {
   const fused_form *f = form_of(p->want.kind);
   tn_id in[6] = {p->x}, out[3];
   int64_t parts[9];
@@ -108,26 +108,26 @@ static bool fused(tni_cn_product *p) {
   for (uint32_t i = 0; i < f->n_weights; i++) {
     parts[3 * i] = i;
     parts[3 * i + 1] = 0;
-    parts[3 * i + 2] = width(p, i);
+    parts[3 * i + 2] = operand_width(p, i);
     in[n++] = product_weight(p, i, true);
   }
   if (f->bias) in[n++] = product_row(p, p->want.N);
   if (f->full) in[n++] = p->full = product_input(p, "full", p->want.N);
   for (uint32_t i = 0; i < f->n_out; i++) out[i] = product_output(p);
   const tni_raw_attr a[] = {
-      ints("ops", f->ops, f->n_ops * 3),
+      ints_attr("ops", f->ops, f->n_ops * 3),
       {.name = "floats", .a = {.h = TN_HDR(tn_attr), .type = TN_ATTR_FLOATS, .n = f->n_ops, .u.floats = f->floats}},
-      ints("results", f->results, f->n_out),
+      ints_attr("results", f->results, f->n_out),
       attr_number("n_weights", f->n_weights),
       attr_number("trans_b", 0),
-      ints("parts", parts, f->n_weights * 3)};
+      ints_attr("parts", parts, f->n_weights * 3)};
   return tni_cn_node(&p->b, "tenon", "FusedMatMul", 1, in, n, out, f->n_out, a, 6);
 }
 
-static bool nodes(tni_cn_product *p) {
+static bool product_nodes(tni_cn_product *p) {
   const int kind = p->want.kind;
   const uint32_t n = kind == TNI_CN_QKV ? 3 : kind == TNI_CN_GATE_UP ? 2 : 1;
-  if (kind >= TNI_CN_FUSED_BIAS && kind <= TNI_CN_FUSED_RESIDUAL) return fused(p);
+  if (kind >= TNI_CN_FUSED_BIAS && kind <= TNI_CN_FUSED_RESIDUAL) return product_fused(p);
   const bool gemm = kind == TNI_CN_GEMM || kind == TNI_CN_GEMM_KN, kn = kind != TNI_CN_GEMM;
   for (uint32_t i = 0; i < n; i++) {
     const tn_id in[3] = {p->x, product_weight(p, i, kn), gemm ? product_row(p, p->want.N) : TN_NONE},
@@ -141,7 +141,7 @@ static bool nodes(tni_cn_product *p) {
 
 /* --- life -------------------------------------------------------------------------------------------------------- */
 
-static int broken(tni_cn_product *p, const char *why) {
+static int product_broken(tni_cn_product *p, const char *why) {
   tni_cf_fail(p->cf, "%s", tni_cn_product_where(p, 0, why));
   return TNI_CN_BROKEN;
 }
@@ -152,11 +152,12 @@ static int product_claim(tni_cn_product *p) {
     if (i) tni_cf_drive_finish(&p->d);
     p->d = (tni_cf_drive){.flip = p->want.flip, .reverse_rows = p->want.reverse_rows};
     p->phase = phases[i];
-    if (!tni_cf_drive_claim(&p->d, p->h, p->b.g, phases[i])) return broken(p, p->d.why);
+    if (!tni_cf_drive_claim(&p->d, p->h, p->b.g, phases[i])) return product_broken(p, p->d.why);
     if (p->d.all_taken) return TNI_CN_TAKEN;
     const tni_claim *no = p->d.refusal;
-    if (no && no->verdict == TN_NO && !no->text[0]) return broken(p, "refused without a reason");
-    if (no && !strncmp(no->text, "plugin '", 8)) return broken(p, no->text); /* what the host says of a wrong answer */
+    if (no && no->verdict == TN_NO && !no->text[0]) return product_broken(p, "refused without a reason");
+    if (no && !strncmp(no->text, "plugin '", 8))
+      return product_broken(p, no->text); /* what the host says of a wrong answer */
   }
   return TNI_CN_REFUSED;
 }
@@ -165,15 +166,15 @@ int tni_cn_product_open(tni_cf *cf, tni_cf_host *h, const tni_cn_want *want, tni
   *p = (tni_cn_product){.cf = cf, .h = h, .want = *want, .arena = tni_arena_create(), .full = TN_NONE, .open = true};
   if (!p->arena) return TNI_CN_BROKEN;
   float *zeros = TNI_NEW_ARRAY(p->arena, float, (size_t)want->K + 1);
-  if (!zeros || !tni_cn_begin(&p->b, want->dtype)) return broken(p, "no memory");
+  if (!zeros || !tni_cn_begin(&p->b, want->dtype)) return product_broken(p, "no memory");
   p->x = product_input(p, "x", want->K);
   p->stats =
       (tn_stats){.h = TN_HDR(tn_stats), .absmax = 8, .p999 = 4, .n = (uint32_t)want->K, .ch_over = zeros, .rows = 1};
-  if (!nodes(p) || !tni_cn_end(&p->b)) return broken(p, p->b.err.message);
+  if (!product_nodes(p) || !tni_cn_end(&p->b)) return product_broken(p, p->b.err.message);
   tni_graph_value(p->b.g, p->x)->pub.stats = want->stats ? want->stats : &p->stats;
   const int st = product_claim(p);
   if (st != TNI_CN_TAKEN) return st;
-  return tni_cf_drive_lower(&p->d) ? TNI_CN_TAKEN : broken(p, p->d.why);
+  return tni_cf_drive_lower(&p->d) ? TNI_CN_TAKEN : product_broken(p, p->d.why);
 }
 
 void tni_cn_product_close(tni_cn_product *p) {
@@ -323,7 +324,8 @@ static bool product_write(tni_cn_product *p, tni_cf_inst *i, tn_id v, const floa
 
 bool tni_cn_product_run(tni_cn_product *p, tni_cf_inst *i, int64_t M, const float *x, const float *full, uint8_t fill,
                         uint32_t split, float *y) {
-  bool ok = product_write(p, i, p->x, x) && product_write(p, i, p->full, full) && tni_cf_inst_run(i, fill, split) == TN_OK;
+  bool ok =
+      product_write(p, i, p->x, x) && product_write(p, i, p->full, full) && tni_cf_inst_run(i, fill, split) == TN_OK;
   for (uint32_t o = 0; ok && o < p->b.n_out; o++) {
     tni_tensor t = tni_cn_tensor(&p->b, p->b.out[o], i->sym, p->arena);
     ok = t.data && tni_cf_inst_read(i, p->b.out[o], t.data, t.bytes);
@@ -409,8 +411,8 @@ static bool fused_node(work *w, const tn_node *n, const float *full, float *y, f
   for (uint32_t o = 0; o < f.chain.n_results && o < 3; o++) {
     outs[o] = y;
     bounds[o] = e;
-    y += w->M * width(p, f.n_parts == f.chain.n_results ? o : 0);
-    e += w->M * width(p, f.n_parts == f.chain.n_results ? o : 0);
+    y += w->M * operand_width(p, f.n_parts == f.chain.n_results ? o : 0);
+    e += w->M * operand_width(p, f.n_parts == f.chain.n_results ? o : 0);
   }
   tni_reference_chain(&g, outs, bounds);
   return true;

@@ -36,7 +36,7 @@ static bool with_shape(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni
 }
 
 /* Every pattern of values at least once. */
-static void patterns(tni_cn_product *p, tni_cf_inst *i, tni_cn_buffers *b, tni_cn_tally *t) {
+static void fill_patterns(tni_cn_product *p, tni_cf_inst *i, tni_cn_buffers *b, tni_cn_tally *t) {
   const int64_t step = b->M > 0 ? b->M : TNI_CN_PATTERNS;
   bool ok = true;
   for (int64_t first = 0; ok && first < TNI_CN_PATTERNS; first += step) {
@@ -49,7 +49,7 @@ static void patterns(tni_cn_product *p, tni_cf_inst *i, tni_cn_buffers *b, tni_c
 
 static void ask_shape(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn_tally *t, int64_t M, int64_t N,
                       int64_t K) {
-  (void)with_shape(cf, h, q, t, M, N, K, patterns);
+  (void)with_shape(cf, h, q, t, M, N, K, fill_patterns);
 }
 
 /* --- questions ---------------------------------------------------------------------------------------------------- */
@@ -106,18 +106,18 @@ static void ask_rows(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_c
 
 /* --- one-hot ------------------------------------------------------------------------------------------------------ */
 
-static void hot(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn_tally *t, int64_t M, int64_t N,
-                int64_t K) {
+static void ask_hot(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn_tally *t, int64_t M, int64_t N,
+                    int64_t K) {
   (void)with_shape(cf, h, q, t, M, N, K, tni_cn_read_back);
 }
 
 static void ask_one_hot(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn_tally *t) {
-  hot(cf, h, q, t, 1, 33, 129);
-  hot(cf, h, q, t, 129, 33, 129);
-  hot(cf, h, q, t, 1, 48, 320);
-  hot(cf, h, q, t, 64, 130, 256);
-  hot(cf, h, q, t, 7, 17, 63);
-  if (cf->subject->thorough) hot(cf, h, q, t, 96, 257, 4099);
+  ask_hot(cf, h, q, t, 1, 33, 129);
+  ask_hot(cf, h, q, t, 129, 33, 129);
+  ask_hot(cf, h, q, t, 1, 48, 320);
+  ask_hot(cf, h, q, t, 64, 130, 256);
+  ask_hot(cf, h, q, t, 7, 17, 63);
+  if (cf->subject->thorough) ask_hot(cf, h, q, t, 96, 257, 4099);
 }
 
 /* --- NaN, infinities ---------------------------------------------------------------------------------------------- */
@@ -157,29 +157,29 @@ static void ask_nan(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn
 
 enum { NO_FLOAT = 1 };
 
-static const tni_cn_question questions[] = {{"matmul/shapes", ask_shapes, TNI_CN_MATMUL, 0, 0},
-                                            {"matmul/rows", ask_rows, TNI_CN_MATMUL, 0, 0},
-                                            {"matmul/long-k", ask_long, TNI_CN_MATMUL, 0, 0},
-                                            {"matmul/one-hot", ask_one_hot, TNI_CN_MATMUL, 0, 0},
-                                            {"matmul/nan", ask_nan, TNI_CN_MATMUL, 0, 0},
-                                            {"matmul/repeat", tni_cn_ask_repeat, TNI_CN_MATMUL, 0, 0},
-                                            {"matmul/together", tni_cn_ask_together, TNI_CN_MATMUL, 0, 0},
-                                            {"matmul/flips", tni_cn_ask_flips, TNI_CN_MATMUL, 0, NO_FLOAT},
-                                            {"matmul/float16", ask_some, TNI_CN_MATMUL, TN_DT_F16, 0},
-                                            {"gemm/shapes", ask_some, TNI_CN_GEMM, 0, 0},
-                                            {"gemm/kn", ask_some, TNI_CN_GEMM_KN, 0, 0},
-                                            {"fused/bias-swish", ask_some, TNI_CN_FUSED_BIAS, 0, 0},
-                                            {"fused/gate-up", ask_some, TNI_CN_FUSED_GATE, 0, 0},
-                                            {"fused/qkv", ask_some, TNI_CN_FUSED_QKV, 0, 0},
-                                            {"fused/residual", ask_some, TNI_CN_FUSED_RESIDUAL, 0, 0},
-                                            {"fused/repeat", tni_cn_ask_repeat, TNI_CN_FUSED_GATE, 0, 0},
-                                            {"siblings/qkv", ask_some, TNI_CN_QKV, 0, 0},
-                                            {"siblings/gate-up", ask_some, TNI_CN_GATE_UP, 0, 0},
-                                            {"siblings/repeat", tni_cn_ask_repeat, TNI_CN_QKV, 0, 0},
-                                            {"siblings/together", tni_cn_ask_together, TNI_CN_QKV, 0, 0}};
+static const tni_cn_question product_questions[] = {{"matmul/shapes", ask_shapes, TNI_CN_MATMUL, 0, 0},
+                                                    {"matmul/rows", ask_rows, TNI_CN_MATMUL, 0, 0},
+                                                    {"matmul/long-k", ask_long, TNI_CN_MATMUL, 0, 0},
+                                                    {"matmul/one-hot", ask_one_hot, TNI_CN_MATMUL, 0, 0},
+                                                    {"matmul/nan", ask_nan, TNI_CN_MATMUL, 0, 0},
+                                                    {"matmul/repeat", tni_cn_ask_repeat, TNI_CN_MATMUL, 0, 0},
+                                                    {"matmul/together", tni_cn_ask_together, TNI_CN_MATMUL, 0, 0},
+                                                    {"matmul/flips", tni_cn_ask_flips, TNI_CN_MATMUL, 0, NO_FLOAT},
+                                                    {"matmul/float16", ask_some, TNI_CN_MATMUL, TN_DT_F16, 0},
+                                                    {"gemm/shapes", ask_some, TNI_CN_GEMM, 0, 0},
+                                                    {"gemm/kn", ask_some, TNI_CN_GEMM_KN, 0, 0},
+                                                    {"fused/bias-swish", ask_some, TNI_CN_FUSED_BIAS, 0, 0},
+                                                    {"fused/gate-up", ask_some, TNI_CN_FUSED_GATE, 0, 0},
+                                                    {"fused/qkv", ask_some, TNI_CN_FUSED_QKV, 0, 0},
+                                                    {"fused/residual", ask_some, TNI_CN_FUSED_RESIDUAL, 0, 0},
+                                                    {"fused/repeat", tni_cn_ask_repeat, TNI_CN_FUSED_GATE, 0, 0},
+                                                    {"siblings/qkv", ask_some, TNI_CN_QKV, 0, 0},
+                                                    {"siblings/gate-up", ask_some, TNI_CN_GATE_UP, 0, 0},
+                                                    {"siblings/repeat", tni_cn_ask_repeat, TNI_CN_QKV, 0, 0},
+                                                    {"siblings/together", tni_cn_ask_together, TNI_CN_QKV, 0, 0}};
 
 /* Whether the products that were asked for used this format: other tests of it would be of another. */
-static bool uses(tni_cf_host *h, tni_cf *cf, const char *format) {
+static bool uses_format(tni_cf_host *h, tni_cf *cf, const char *format) {
   tni_cn_product p;
   const tni_cn_want w = {.kind = TNI_CN_MATMUL, .N = 64, .K = 256, .dtype = TN_DT_F32, .flip = UINT64_MAX};
   const int st = tni_cn_product_open(cf, h, &w, &p);
@@ -193,7 +193,7 @@ static bool uses(tni_cf_host *h, tni_cf *cf, const char *format) {
 static void one_variant(tni_cf *cf, const product_job *j, const tni_cf_ask *ask, tni_cn_tally *t, int *used) {
   tni_cf_host h;
   if (!tni_cf_host_open(cf, &h, ask)) return;
-  if (uses(&h, cf, j->format)) {
+  if (uses_format(&h, cf, j->format)) {
     ++*used;
     j->q->ask(cf, &h, j->q, t);
   }
@@ -201,7 +201,7 @@ static void one_variant(tni_cf *cf, const product_job *j, const tni_cf_ask *ask,
 }
 
 /* Choices of the option `group`, where the format takes its group from params; n 0: there are none. */
-static uint32_t groups(tni_cf *cf, const char *format, const char **out, uint32_t cap) {
+static uint32_t format_groups(tni_cf *cf, const char *format, const char **out, uint32_t cap) {
   tni_cf_plugin p;
   uint32_t n = 0;
   bool by_params = false;
@@ -230,7 +230,7 @@ static void products_ask(tni_cf *cf, const void *arg) {
   const char *group[4];
   tni_cn_tally t = {0};
   int used = 0;
-  const uint32_t n = groups(cf, j->format, group, 4);
+  const uint32_t n = format_groups(cf, j->format, group, 4);
   for (uint32_t i = 0; i < (n ? n : 1); i++) {
     const tni_cf_ask ask = {.format = j->format, .option = n ? group[i] : NULL};
     one_variant(cf, j, &ask, &t, &used);
@@ -248,12 +248,12 @@ static void products_ask(tni_cf *cf, const void *arg) {
 
 static void add_all(const tni_cf_listing *l, const char *format, tni_cf_add add, void *ctx) {
   char name[128];
-  for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
-    if (!format && questions[i].flags & NO_FLOAT) continue;
+  for (size_t i = 0; i < sizeof product_questions / sizeof *product_questions; i++) {
+    if (!format && product_questions[i].flags & NO_FLOAT) continue;
     product_job *j = TNI_NEW(l->arena, product_job);
     if (!j) return;
-    *j = (product_job){format, &questions[i]};
-    snprintf(name, sizeof name, "numbers/%s/%s", format ? format : "plain", questions[i].name);
+    *j = (product_job){format, &product_questions[i]};
+    snprintf(name, sizeof name, "numbers/%s/%s", format ? format : "plain", product_questions[i].name);
     add(ctx, &(tni_cf_case){.name = name,
                             .levels = TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI,
                             .run = products_ask,

@@ -90,7 +90,7 @@ bool tni_cn_few(const tni_cf *cf, const tni_cf_host *h) { return h->caps->n_engi
 enum { MAGNITUDES = 8 };
 
 /* Elements of which quantizing loses nothing but the rounding of a scale. */
-static uint32_t magnitudes(const tn_numerics *num, uint32_t dtype, float *out) {
+static uint32_t list_magnitudes(const tn_numerics *num, uint32_t dtype, float *out) {
   static const float wide[] = {1, -1, 0x1p-40f, 3, -0x1p40f, -777.25f, 1e-3f, 0x1p20f},
                      halves[] = {1, -1, 2, -8, 0.0625f, 1.5f, -1024, 6},
                      codes[] = {127, -127, 1, -1, 64, -128, 300, -40000};
@@ -132,7 +132,7 @@ void tni_cn_read_back(tni_cn_product *p, tni_cf_inst *i, tni_cn_buffers *b, tni_
   int64_t N, k_;
   tn_numerics num;
   const float *w = tni_cn_product_weight(p, p->b.g->nodes[0]->pub.in[1], p->want.kind != TNI_CN_GEMM, &N, &k_, &num);
-  const uint32_t n = magnitudes(&num, p->want.dtype, v);
+  const uint32_t n = list_magnitudes(&num, p->want.dtype, v);
   for (int64_t k0 = 0; w && k0 < K; k0 += b->M) {
     char text[64];
     snprintf(text, sizeof text, "one-hot, columns from %lld on", (long long)k0);

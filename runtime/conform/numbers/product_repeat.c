@@ -21,7 +21,7 @@ static bool run_again(tni_cn_product *p, tni_cf_inst *i, tni_cn_buffers *b, uint
   return false;
 }
 
-static void repeated(tni_cn_product *p, int64_t M, tni_cn_tally *t) {
+static void run_repeated(tni_cn_product *p, int64_t M, tni_cn_tally *t) {
   tni_cf_inst i, other;
   tni_cn_buffers b, o;
   static const char *const splits[] = {"in one piece", "on threads", "grain by grain", "grain by grain from the end"};
@@ -72,7 +72,7 @@ void tni_cn_ask_repeat(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni
     tni_cn_product p;
     const tni_cn_want w = tni_cn_want_of(q, shapes[k][1], shapes[k][2]);
     if (!tni_cn_try(cf, h, &w, t, &p)) continue;
-    repeated(&p, tni_cn_product_rows(&p, shapes[k][0]), t);
+    run_repeated(&p, tni_cn_product_rows(&p, shapes[k][0]), t);
     const int64_t allocs = __atomic_load_n(&h->run_allocs, __ATOMIC_RELAXED);
     if (allocs) tni_cf_fail(cf, "run asked the host for %lld blocks of memory", (long long)allocs);
     h->run_allocs = 0;
@@ -204,7 +204,8 @@ static int64_t most_moved(const tn_numerics *num, const float *was, const float 
 }
 
 /* A bit of the packed weights that changes what they mean must show in what is computed, just so. */
-static void flipped(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn_tally *t, int round, int64_t *shown) {
+static void check_flipped_bits(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn_tally *t, int round,
+                               int64_t *shown) {
   enum { N = 64, K = 256 };
   tni_cn_product p;
   tni_cf_inst i;
@@ -252,6 +253,6 @@ static void flipped(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn
 void tni_cn_ask_flips(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn_tally *t) {
   const int rounds = h->caps->n_engines ? 8 : 24;
   int64_t shown = 0;
-  for (int i = 0; i < rounds; i++) flipped(cf, h, q, t, i, &shown);
+  for (int i = 0; i < rounds; i++) check_flipped_bits(cf, h, q, t, i, &shown);
   tni_cf_note(cf, "%lld of %d flipped bits change a weight clearly", (long long)shown, rounds);
 }

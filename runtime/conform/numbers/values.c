@@ -11,7 +11,7 @@ const char *tni_cn_pattern(int p) {
 }
 
 /* Halves of the steps of a group whose largest element is 127: what a quantizer to int8 rounds by its rule. */
-static float tie(size_t i, int64_t group, tni_cf_rng *r) {
+static float tie_value(size_t i, int64_t group, tni_cf_rng *r) {
   if (i % (size_t)group == 0) return 127;
   return (float)((int64_t)(tni_cf_rng_next(r) % 253) - 126) + 0.5f;
 }
@@ -38,7 +38,7 @@ static float pattern_value(int pattern, size_t i, int64_t group, double top, tni
     case TNI_CN_NEG_ZERO:
       return tni_cf_rng_next(r) & 1 ? -0.0f : u;
     case TNI_CN_TIES:
-      return tie(i, group, r);
+      return tie_value(i, group, r);
     case TNI_CN_EQUAL:
       return (float)(1 + i / (size_t)group % 7) * ((i / (size_t)group) & 1 ? -0.37f : 0.37f);
     case TNI_CN_TINY_SCALE:

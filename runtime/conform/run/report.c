@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const verdicts[] = {"pass", "fail", "skip"};
+static const char *const verdict_words[] = {"pass", "fail", "skip"};
 
-static size_t family(const char *name) { return strcspn(name, "/"); }
+static size_t family_index(const char *name) { return strcspn(name, "/"); }
 
 /* --- text -------------------------------------------------------------------------------------------------------- */
 
@@ -32,7 +32,8 @@ static void print_output(const char *output, FILE *f) {
 
 static void print_case(const tni_cf_report *r, const tni_cf_about *a, const tni_cf_result *c, FILE *f) {
   if (c->verdict != TNI_CF_FAILED && !a->verbose) return;
-  fprintf(f, "%-4s  %s  (%.1f s)\n", c->verdict == TNI_CF_FAILED ? "FAIL" : verdicts[c->verdict], c->name, c->seconds);
+  fprintf(f, "%-4s  %s  (%.1f s)\n", c->verdict == TNI_CF_FAILED ? "FAIL" : verdict_words[c->verdict], c->name,
+          c->seconds);
   print_strings(c->findings, "    ", f);
   print_strings(c->notes, "    note: ", f);
   if (c->skip && c->verdict == TNI_CF_SKIPPED) fprintf(f, "    not asked: %s\n", c->skip);
@@ -48,7 +49,8 @@ typedef struct counts {
 static counts results_count(const tni_cf_report *r, const char *name) {
   counts c = {{0}};
   for (uint32_t i = 0; i < r->n; i++)
-    if (family(r->results[i].name) == family(name) && !strncmp(r->results[i].name, name, family(name)))
+    if (family_index(r->results[i].name) == family_index(name) &&
+        !strncmp(r->results[i].name, name, family_index(name)))
       c.of[r->results[i].verdict]++;
   return c;
 }
@@ -56,7 +58,9 @@ static counts results_count(const tni_cf_report *r, const char *name) {
 static bool first_of_family(const tni_cf_report *r, uint32_t at) {
   const char *name = r->results[at].name;
   for (uint32_t i = 0; i < at; i++)
-    if (family(r->results[i].name) == family(name) && !strncmp(r->results[i].name, name, family(name))) return false;
+    if (family_index(r->results[i].name) == family_index(name) &&
+        !strncmp(r->results[i].name, name, family_index(name)))
+      return false;
   return true;
 }
 
@@ -65,8 +69,8 @@ void tni_cf_report_text(const tni_cf_report *r, const tni_cf_about *a, FILE *f) 
   for (uint32_t i = 0; i < r->n; i++) {
     if (!first_of_family(r, i)) continue;
     const counts c = results_count(r, r->results[i].name);
-    fprintf(f, "%-10.*s %4u passed %4u failed %4u not asked\n", (int)family(r->results[i].name), r->results[i].name,
-            c.of[0], c.of[1], c.of[2]);
+    fprintf(f, "%-10.*s %4u passed %4u failed %4u not asked\n", (int)family_index(r->results[i].name),
+            r->results[i].name, c.of[0], c.of[1], c.of[2]);
   }
   fprintf(f, "%s: %u cases: %u passed, %u failed, %u not asked, %.1f s, seed %llu\n", a->plugin, r->n, r->passed,
           r->failed, r->skipped, r->seconds, (unsigned long long)r->seed);
@@ -80,7 +84,7 @@ json_t *tni_cf_report_json(const tni_cf_report *r, const tni_cf_about *a) {
   json_t *cases = json_array();
   for (uint32_t i = 0; i < r->n; i++) {
     const tni_cf_result *c = &r->results[i];
-    json_t *o = json_pack("{s:s, s:s, s:f, s:O, s:O}", "name", c->name, "verdict", verdicts[c->verdict], "seconds",
+    json_t *o = json_pack("{s:s, s:s, s:f, s:O, s:O}", "name", c->name, "verdict", verdict_words[c->verdict], "seconds",
                           c->seconds, "findings", c->findings, "notes", c->notes);
     if (c->skip && c->verdict == TNI_CF_SKIPPED) json_object_set_new(o, "skip", json_string(c->skip));
     json_t *output = c->output && c->verdict == TNI_CF_FAILED ? json_string(c->output) : NULL;
@@ -96,7 +100,7 @@ json_t *tni_cf_report_json(const tni_cf_report *r, const tni_cf_about *a) {
 /* --- JUnit ------------------------------------------------------------------------------------------------------- */
 
 /* Characters that XML does not have become spaces. */
-static void xml(const char *s, FILE *f) {
+static void write_xml_text(const char *s, FILE *f) {
   for (; s && *s; s++) {
     const unsigned char c = (unsigned char)*s;
     if (c == '<')
@@ -113,28 +117,28 @@ static void xml(const char *s, FILE *f) {
 }
 
 static void xml_case(const tni_cf_report *r, const tni_cf_about *a, const tni_cf_result *c, FILE *f) {
-  fprintf(f, "    <testcase classname=\"conform.%.*s\" name=\"", (int)family(c->name), c->name);
-  xml(c->name, f);
+  fprintf(f, "    <testcase classname=\"conform.%.*s\" name=\"", (int)family_index(c->name), c->name);
+  write_xml_text(c->name, f);
   fprintf(f, "\" time=\"%.3f\">\n", c->seconds);
   if (c->verdict == TNI_CF_SKIPPED) {
     fputs("      <skipped message=\"", f);
-    xml(c->skip, f);
+    write_xml_text(c->skip, f);
     fputs("\"/>\n", f);
   } else if (c->verdict == TNI_CF_FAILED) {
     fputs("      <failure message=\"", f);
-    xml(json_string_value(json_array_get(c->findings, 0)), f);
+    write_xml_text(json_string_value(json_array_get(c->findings, 0)), f);
     fputs("\">", f);
     for (size_t i = 0; i < json_array_size(c->findings); i++) {
-      xml(json_string_value(json_array_get(c->findings, i)), f);
+      write_xml_text(json_string_value(json_array_get(c->findings, i)), f);
       fputc('\n', f);
     }
-    xml(a->replay, f);
+    write_xml_text(a->replay, f);
     fprintf(f, " --case ");
-    xml(c->name, f);
+    write_xml_text(c->name, f);
     fprintf(f, " --seed %llu</failure>\n", (unsigned long long)r->seed);
     if (c->output) {
       fputs("      <system-err>", f);
-      xml(c->output, f);
+      write_xml_text(c->output, f);
       fputs("</system-err>\n", f);
     }
   }
@@ -145,17 +149,18 @@ int tni_cf_report_junit(const tni_cf_report *r, const tni_cf_about *a, const cha
   FILE *f = fopen(file, "w");
   if (!f) return errno;
   fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"", f);
-  xml(a->plugin, f);
+  write_xml_text(a->plugin, f);
   fprintf(f, "\" tests=\"%u\" failures=\"%u\" skipped=\"%u\" time=\"%.3f\">\n", r->n, r->failed, r->skipped,
           r->seconds);
   for (uint32_t i = 0; i < r->n; i++) {
     if (!first_of_family(r, i)) continue;
     const char *name = r->results[i].name;
     const counts c = results_count(r, name);
-    fprintf(f, "  <testsuite name=\"%.*s\" tests=\"%u\" failures=\"%u\" skipped=\"%u\">\n", (int)family(name), name,
-            c.of[0] + c.of[1] + c.of[2], c.of[1], c.of[2]);
+    fprintf(f, "  <testsuite name=\"%.*s\" tests=\"%u\" failures=\"%u\" skipped=\"%u\">\n", (int)family_index(name),
+            name, c.of[0] + c.of[1] + c.of[2], c.of[1], c.of[2]);
     for (uint32_t k = i; k < r->n; k++)
-      if (family(r->results[k].name) == family(name) && !strncmp(r->results[k].name, name, family(name)))
+      if (family_index(r->results[k].name) == family_index(name) &&
+          !strncmp(r->results[k].name, name, family_index(name)))
         xml_case(r, a, &r->results[k], f);
     fputs("  </testsuite>\n", f);
   }

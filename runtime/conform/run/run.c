@@ -53,14 +53,14 @@ bool tni_cf_glob(const char *glob, const char *name) {
 
 /* --- judging ----------------------------------------------------------------------------------------------------- */
 
-static void finding(tni_cf_result *r, const char *text) {
+static void add_finding(tni_cf_result *r, const char *text) {
   r->verdict = TNI_CF_FAILED;
   json_t *s = json_string(text);
   json_array_append_new(r->findings, s ? s : json_string("(text that is not UTF-8)"));
 }
 
 /* The line of a sanitizer's report that says what it is, cut at its end; NULL: none. */
-static char *sanitizer(const char *output) {
+static char *sanitizer_finding(const char *output) {
   static const char *const marks[] = {"ERROR: AddressSanitizer", "ERROR: LeakSanitizer", "WARNING: ThreadSanitizer",
                                       "WARNING: MemorySanitizer", "runtime error:"};
   for (size_t i = 0; output && i < sizeof marks / sizeof *marks; i++) {
@@ -75,7 +75,7 @@ static char *sanitizer(const char *output) {
 static bool take_line(tni_cf_result *r, const char *text, size_t n) {
   json_t *o = json_loadb(text, n, 0, NULL);
   const char *s = json_string_value(json_object_get(o, "fail")), *end;
-  if (s) finding(r, s);
+  if (s) add_finding(r, s);
   if ((s = json_string_value(json_object_get(o, "note")))) json_array_append_new(r->notes, json_string(s));
   if ((s = json_string_value(json_object_get(o, "skip"))) && !r->skip) r->skip = strdup(s);
   end = json_string_value(json_object_get(o, "end"));
@@ -94,13 +94,13 @@ static void result_judge(tni_cf_result *r, tni_cf_child *c) {
     ended |= take_line(r, p, n);
     p += n + (p[n] == '\n');
   }
-  char *said = sanitizer(c->output.s);
-  if (said) finding(r, said);
+  char *said = sanitizer_finding(c->output.s);
+  if (said) add_finding(r, said);
   free(said);
   if (tni_cf_child_end(c, text, sizeof text))
-    finding(r, text);
+    add_finding(r, text);
   else if (!ended)
-    finding(r, "the process ended with status 0 before the case was done: something called exit");
+    add_finding(r, "the process ended with status 0 before the case was done: something called exit");
   r->seconds = tni_cf_clock() - c->started;
   if (c->output.n) r->output = strdup(c->output.s);
 }
@@ -164,7 +164,7 @@ static int list_cases(const tni_cf_run_opts *o, tni_cf_report *r, char *why, uin
     tni_cf_result *one = new_result(r, "life/list");
     if (one) {
       result_judge(one, &c);
-      finding(one, "while the plugin was loaded, listed and asked for claims");
+      add_finding(one, "while the plugin was loaded, listed and asked for claims");
     }
     tni_cf_child_finish(&c);
     e = listing_ask(o, true, &c);
@@ -207,7 +207,7 @@ static bool write_listing(case_runner *w) {
   return fclose(f) == 0 && ok;
 }
 
-static void finished(case_runner *w, uint32_t at) {
+static void case_finished(case_runner *w, uint32_t at) {
   tni_cf_result *one = &w->r->results[at];
   w->done++;
   *(one->verdict == TNI_CF_FAILED    ? &w->r->failed
@@ -222,7 +222,7 @@ static void fill_slot(case_runner *w, run_slot *s) {
     const uint32_t at = w->next++;
     tni_cf_result *one = &w->r->results[at];
     if (one->verdict != TNI_CF_PASSED) {
-      finished(w, at);
+      case_finished(w, at);
       continue;
     }
     arguments a;
@@ -235,8 +235,8 @@ static void fill_slot(case_runner *w, run_slot *s) {
     s->at = at;
     const int e = tni_cf_child_start(&s->child, a.v, one->timeout_ms / 1e3 * w->o->patience);
     if (!e) return;
-    finding(one, strerror(e));
-    finished(w, at);
+    add_finding(one, strerror(e));
+    case_finished(w, at);
   }
 }
 
@@ -250,7 +250,7 @@ static void run_all(case_runner *w) {
       if (!s->child.pid || !tni_cf_child_poll(&s->child)) continue;
       result_judge(&w->r->results[s->at], &s->child);
       tni_cf_child_finish(&s->child);
-      finished(w, s->at);
+      case_finished(w, s->at);
       ended = true;
     }
     if (!ended) (void)poll(NULL, 0, 3); /* not on the pipes: a plugin may close its end of them and go on */

@@ -15,7 +15,7 @@ static const void *file_at(const tni_cf_elf *e, uint64_t offset, uint64_t n) {
   return offset <= e->bytes && n <= e->bytes - offset ? e->map + offset : NULL;
 }
 
-static bool header(const tni_cf_elf *e, Elf64_Ehdr *h) {
+static bool read_header(const tni_cf_elf *e, Elf64_Ehdr *h) {
   const void *p = file_at(e, 0, sizeof *h);
   if (p) memcpy(h, p, sizeof *h);
   return p != NULL;
@@ -23,14 +23,14 @@ static bool header(const tni_cf_elf *e, Elf64_Ehdr *h) {
 
 static bool segment_of(const tni_cf_elf *e, uint32_t i, Elf64_Phdr *out) {
   Elf64_Ehdr h;
-  if (!header(e, &h) || i >= h.e_phnum || h.e_phentsize != sizeof *out || h.e_phoff > e->bytes) return false;
+  if (!read_header(e, &h) || i >= h.e_phnum || h.e_phentsize != sizeof *out || h.e_phoff > e->bytes) return false;
   const void *p = file_at(e, h.e_phoff + (uint64_t)i * sizeof *out, sizeof *out);
   if (p) memcpy(out, p, sizeof *out);
   return p != NULL;
 }
 
 /* n bytes of the file that are loaded at an address, or NULL. */
-static const void *loaded(const tni_cf_elf *e, uint64_t addr, uint64_t n) {
+static const void *loaded_bytes(const tni_cf_elf *e, uint64_t addr, uint64_t n) {
   Elf64_Phdr p;
   for (uint32_t i = 0; segment_of(e, i, &p); i++)
     if (p.p_type == PT_LOAD && addr >= p.p_vaddr && addr - p.p_vaddr <= p.p_filesz &&
@@ -39,8 +39,8 @@ static const void *loaded(const tni_cf_elf *e, uint64_t addr, uint64_t n) {
   return NULL;
 }
 
-static uint32_t word(const tni_cf_elf *e, uint64_t addr, bool *ok) {
-  const void *p = loaded(e, addr, 4);
+static uint32_t word_at(const tni_cf_elf *e, uint64_t addr, bool *ok) {
+  const void *p = loaded_bytes(e, addr, 4);
   uint32_t v = 0;
   if (p)
     memcpy(&v, p, 4);
@@ -54,9 +54,9 @@ typedef struct dynamic {
   uint64_t strtab, strsz, symtab, gnu_hash, hash, rela, relasz, init_array, init_size, fini_array, fini_size;
 } dynamic;
 
-static const char *string(const tni_cf_elf *e, const dynamic *d, uint64_t offset) {
+static const char *dynamic_string(const tni_cf_elf *e, const dynamic *d, uint64_t offset) {
   if (offset >= d->strsz) return NULL;
-  const char *s = loaded(e, d->strtab + offset, d->strsz - offset);
+  const char *s = loaded_bytes(e, d->strtab + offset, d->strsz - offset);
   return s && memchr(s, 0, d->strsz - offset) ? s : NULL;
 }
 
@@ -95,7 +95,7 @@ static void read_dynamic(tni_cf_elf *e, dynamic *d) {
   }
   for (uint32_t i = 0; dynamic_entry(e, i, &t); i++) {
     if (t.d_tag != DT_NEEDED) continue;
-    const char *name = string(e, d, t.d_un.d_val);
+    const char *name = dynamic_string(e, d, t.d_un.d_val);
     if (e->n_needed < TNI_CF_ELF_NAMES) e->needed[e->n_needed] = name ? name : "?";
     e->n_needed++;
   }
@@ -105,20 +105,20 @@ static void read_dynamic(tni_cf_elf *e, dynamic *d) {
 static uint32_t count_symbols(const tni_cf_elf *e, const dynamic *d) {
   bool ok = true;
   if (d->hash) {
-    const uint32_t n = word(e, d->hash + 4, &ok);
+    const uint32_t n = word_at(e, d->hash + 4, &ok);
     return ok ? n : 0;
   }
   if (!d->gnu_hash) return 0;
-  const uint32_t buckets = word(e, d->gnu_hash, &ok), first = word(e, d->gnu_hash + 4, &ok),
-                 bloom = word(e, d->gnu_hash + 8, &ok);
+  const uint32_t buckets = word_at(e, d->gnu_hash, &ok), first = word_at(e, d->gnu_hash + 4, &ok),
+                 bloom = word_at(e, d->gnu_hash + 8, &ok);
   const uint64_t at_buckets = d->gnu_hash + 16 + (uint64_t)bloom * 8, chains = at_buckets + (uint64_t)buckets * 4;
   uint32_t last = 0;
   for (uint32_t i = 0; ok && i < buckets; i++) {
-    const uint32_t b = word(e, at_buckets + (uint64_t)i * 4, &ok);
+    const uint32_t b = word_at(e, at_buckets + (uint64_t)i * 4, &ok);
     if (b > last) last = b;
   }
   if (!ok || last < first) return ok ? first : 0;
-  while (ok && !(word(e, chains + (uint64_t)(last - first) * 4, &ok) & 1)) last++;
+  while (ok && !(word_at(e, chains + (uint64_t)(last - first) * 4, &ok) & 1)) last++;
   return ok ? last + 1 : 0;
 }
 
@@ -126,11 +126,11 @@ static void read_symbols(tni_cf_elf *e, const dynamic *d) {
   const uint32_t n = count_symbols(e, d);
   for (uint32_t i = 1; i < n; i++) {
     Elf64_Sym s;
-    const void *p = loaded(e, d->symtab + (uint64_t)i * sizeof s, sizeof s);
+    const void *p = loaded_bytes(e, d->symtab + (uint64_t)i * sizeof s, sizeof s);
     if (!p) return;
     memcpy(&s, p, sizeof s);
     if (s.st_shndx == SHN_UNDEF || ELF64_ST_BIND(s.st_info) == STB_LOCAL) continue;
-    const char *name = string(e, d, s.st_name);
+    const char *name = dynamic_string(e, d, s.st_name);
     if (e->n_exported < TNI_CF_ELF_NAMES) e->exported[e->n_exported] = name ? name : "?";
     e->n_exported++;
     e->entry |= name && !strcmp(name, TN_ENTRY_SYMBOL);
@@ -139,9 +139,9 @@ static void read_symbols(tni_cf_elf *e, const dynamic *d) {
 
 /* --- constructors ------------------------------------------------------------------------------------------------ */
 
-static bool section(const tni_cf_elf *e, uint32_t i, Elf64_Shdr *out) {
+static bool section_at(const tni_cf_elf *e, uint32_t i, Elf64_Shdr *out) {
   Elf64_Ehdr h;
-  if (!header(e, &h) || i >= h.e_shnum || h.e_shentsize != sizeof *out || h.e_shoff > e->bytes) return false;
+  if (!read_header(e, &h) || i >= h.e_shnum || h.e_shentsize != sizeof *out || h.e_shoff > e->bytes) return false;
   const void *p = file_at(e, h.e_shoff + (uint64_t)i * sizeof *out, sizeof *out);
   if (p) memcpy(out, p, sizeof *out);
   return p != NULL;
@@ -150,8 +150,8 @@ static bool section(const tni_cf_elf *e, uint32_t i, Elf64_Shdr *out) {
 /* Name of the function at an address, from the symbol table; "". */
 static const char *function_at(const tni_cf_elf *e, uint64_t addr) {
   Elf64_Shdr t, names;
-  for (uint32_t i = 0; section(e, i, &t); i++) {
-    if (t.sh_type != SHT_SYMTAB || !section(e, t.sh_link, &names)) continue;
+  for (uint32_t i = 0; section_at(e, i, &t); i++) {
+    if (t.sh_type != SHT_SYMTAB || !section_at(e, t.sh_link, &names)) continue;
     const char *text = file_at(e, names.sh_offset, names.sh_size);
     for (uint64_t k = 0; text && k < t.sh_size / sizeof(Elf64_Sym); k++) {
       Elf64_Sym s;
@@ -170,12 +170,12 @@ static const char *function_at(const tni_cf_elf *e, uint64_t addr) {
 static uint64_t target_of(const tni_cf_elf *e, const dynamic *d, uint64_t slot) {
   for (uint64_t i = 0; i < d->relasz / sizeof(Elf64_Rela); i++) {
     Elf64_Rela r;
-    const void *p = loaded(e, d->rela + i * sizeof r, sizeof r);
+    const void *p = loaded_bytes(e, d->rela + i * sizeof r, sizeof r);
     if (!p) break;
     memcpy(&r, p, sizeof r);
     if (r.r_offset == slot) return (uint64_t)r.r_addend;
   }
-  const void *p = loaded(e, slot, 8);
+  const void *p = loaded_bytes(e, slot, 8);
   uint64_t v = 0;
   if (p) memcpy(&v, p, 8);
   return v;
@@ -189,11 +189,11 @@ static void read_calls(const tni_cf_elf *e, const dynamic *d, uint64_t array, ui
 
 /* --- the file ---------------------------------------------------------------------------------------------------- */
 
-static const char *parse(tni_cf_elf *e) {
+static const char *parse_elf(tni_cf_elf *e) {
   Elf64_Ehdr h;
   Elf64_Phdr p;
   dynamic d = {0};
-  if (!header(e, &h) || memcmp(h.e_ident, ELFMAG, SELFMAG)) return "is no ELF file";
+  if (!read_header(e, &h) || memcmp(h.e_ident, ELFMAG, SELFMAG)) return "is no ELF file";
   if (h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_ident[EI_DATA] != ELFDATA2LSB) return "is no 64-bit little-endian ELF";
   if (h.e_type != ET_DYN) return "is an ELF file, but no shared object";
   e->machine = h.e_machine;
@@ -222,7 +222,7 @@ const char *tni_cf_elf_open(const char *path, tni_cf_elf *e) {
   if (map == MAP_FAILED) return strerror(errno);
   e->map = map;
   e->bytes = (size_t)st.st_size;
-  const char *why = parse(e);
+  const char *why = parse_elf(e);
   if (why) tni_cf_elf_close(e);
   return why;
 }

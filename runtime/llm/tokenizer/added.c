@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/llm/tokenizer/tok.h"
 #include "runtime/llm/text/text.h"
+#include "runtime/llm/tokenizer/tok.h"
 
 static tn_status read_one(tni_reader *r, const tni_at *a, tni_added *x) {
   tni_at id = tni_at_key(a, "id"), content = tni_at_key(a, "content"), single = tni_at_key(a, "single_word"),
@@ -71,7 +71,7 @@ static tn_status set_pattern(tni_reader *r, tni_added *x, tni_work *w) {
   return x->pattern.v ? TN_OK : tni_fail_memory(r->err, "added_tokens");
 }
 
-static tn_status build(tni_reader *r, tni_added_set *set, bool normalized) {
+static tn_status build_added(tni_reader *r, tni_added_set *set, bool normalized) {
   set->v = TNI_NEW_ARRAY(r->t->arena, tni_added, r->t->n_added ? r->t->n_added : 1);
   if (!set->v) return tni_fail_memory(r->err, "added_tokens");
   for (size_t i = 0; i < r->t->n_added; i++) {
@@ -91,12 +91,12 @@ tn_status tni_added_build(tni_reader *r) {
   tni_str_finish(&w.norm);
   tni_str_finish(&w.norm2);
   tni_match_memory_finish(&w.match);
-  if (st == TN_OK) st = build(r, &r->t->raw, false);
-  return st != TN_OK ? st : build(r, &r->t->normalized, true);
+  if (st == TN_OK) st = build_added(r, &r->t->raw, false);
+  return st != TN_OK ? st : build_added(r, &r->t->normalized, true);
 }
 
 /* Longest pattern that s starts with: at each byte the range of patterns that still agree narrows. */
-static const tni_added *longest(const tni_added_set *set, const char *s, size_t n) {
+static const tni_added *longest_added(const tni_added_set *set, const char *s, size_t n) {
   size_t lo = 0, hi = set->n;
   const tni_added *best = NULL;
   for (size_t d = 0; lo < hi; d++) {
@@ -126,7 +126,7 @@ static const tni_added *longest(const tni_added_set *set, const char *s, size_t 
   return best;
 }
 
-static bool alone(const char *s, size_t n, size_t b, size_t e) {
+static bool stands_alone(const char *s, size_t n, size_t b, size_t e) {
   size_t len, p = b ? tni_utf8_prev(s, b) : 0;
   bool before = b > 0 && tni_is_word(tni_utf8_get(s + p, n - p, &len));
   bool after = e < n && tni_is_word(tni_utf8_get(s + e, n - e, &len));
@@ -143,14 +143,14 @@ void tni_added_split(const tni_tokenizer *t, const tni_added_set *set, const cha
   size_t done = 0, len;
   (void)t;
   for (size_t i = 0; set->n && i < n;) {
-    const tni_added *x = set->first[(uint8_t)s[i]] ? longest(set, s + i, n - i) : NULL;
+    const tni_added *x = set->first[(uint8_t)s[i]] ? longest_added(set, s + i, n - i) : NULL;
     if (!x) {
       i++;
       continue;
     }
     size_t b = i, e = i + x->pattern.n;
     i = e;
-    if (x->single_word && !alone(s, n, b, e)) continue;
+    if (x->single_word && !stands_alone(s, n, b, e)) continue;
     while (x->lstrip && b > done) {
       size_t p = tni_utf8_prev(s, b);
       if (!tni_is_white(tni_utf8_get(s + p, n - p, &len))) break;

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "runtime/base/base.h"
-#include "runtime/llm/tokenizer/tok.h"
 #include "runtime/llm/text/text.h"
+#include "runtime/llm/tokenizer/tok.h"
 
 struct tni_sym {
   int32_t id, prev, next; /* id -1: merged into another; prev, next -1: none */
@@ -70,7 +70,7 @@ static tn_status split_merge(const tni_at *a, tni_view *l, tni_view *r, tn_error
   return TN_OK;
 }
 
-static tn_status unknown(const tni_at *list, size_t i, tni_view v, tn_error *err) {
+static tn_status unknown_token(const tni_at *list, size_t i, tni_view v, tn_error *err) {
   tni_at a = tni_at_item(list, i);
   return tni_at_fail(&a, TN_E_INVALID, err, "\"%.*s\" is not in model.vocab", (int)(v.n < 60 ? v.n : 60), v.v);
 }
@@ -96,15 +96,15 @@ static tn_status read_merge(tni_reader *r, const tni_at *list, size_t i, uint32_
     return split_merge(&a, &l, &x, r->err);
   }
   int32_t li = tni_vocab_id(m, l.v, l.n), ri = tni_vocab_id(m, x.v, x.n);
-  if (li < 0) return unknown(list, i, l, r->err);
-  if (ri < 0) return unknown(list, i, x, r->err);
+  if (li < 0) return unknown_token(list, i, l, r->err);
+  if (ri < 0) return unknown_token(list, i, x, r->err);
   size_t cut = x.n < m->prefix.n ? x.n : m->prefix.n;
   tni_str_clear(buf);
   tni_str_add(buf, l.v, l.n);
   tni_str_add(buf, x.v + cut, x.n - cut);
   if (buf->failed) return tni_fail_memory(r->err, list->file);
   int32_t id = merged_id(r->t, buf, last);
-  if (id < 0) return unknown(list, i, (tni_view){buf->n ? buf->v : "", buf->n}, r->err);
+  if (id < 0) return unknown_token(list, i, (tni_view){buf->n ? buf->v : "", buf->n}, r->err);
   m->merges[slot_of(m, pair_of(li, ri))] = (tni_merge){pair_of(li, ri), rank, id};
   return TN_OK;
 }
@@ -226,7 +226,7 @@ static tni_merge_at heap_pop(bpe *x) {
   return top;
 }
 
-static void propose(bpe *x, int32_t left) {
+static void propose_merge(bpe *x, int32_t left) {
   const tni_sym *s = x->w->syms;
   if (left < 0 || s[left].next < 0) return;
   const tni_merge *m = merge_of(x->m, s[left].id, s[s[left].next].id);
@@ -235,7 +235,7 @@ static void propose(bpe *x, int32_t left) {
 
 static void merge_all(bpe *x) {
   tni_sym *s = x->w->syms;
-  for (size_t i = 0; i + 1 < x->n_syms; i++) propose(x, (int32_t)i);
+  for (size_t i = 0; i + 1 < x->n_syms; i++) propose_merge(x, (int32_t)i);
   while (x->n_heap) {
     tni_merge_at top = heap_pop(x);
     int32_t l = (int32_t)(uint32_t)top.key, r = s[l].next;
@@ -246,13 +246,13 @@ static void merge_all(bpe *x) {
     s[l].next = s[r].next;
     s[r].id = -1;
     if (s[r].next >= 0) s[s[r].next].prev = l;
-    propose(x, s[l].prev);
-    propose(x, l);
+    propose_merge(x, s[l].prev);
+    propose_merge(x, l);
   }
 }
 
 /* Every merge removes a symbol and proposes at most two: the heap never holds more than 3 n. */
-static bool room(tni_work *w, const tni_tok_model *m, size_t n) {
+static bool room_for_symbols(tni_work *w, const tni_tok_model *m, size_t n) {
   size_t syms = 0, heap = 0;
   if (!tni_add_size(n, m->prefix.n + m->suffix.n, &syms)) return false;
   if (m->byte_fallback && m->prefix.n && !tni_mul_size(syms, m->prefix.n + 1, &syms)) return false;
@@ -270,7 +270,7 @@ tn_status tni_bpe_encode(const tni_tok_model *m, tni_work *w, const char *s, siz
       return TN_OK;
     }
   }
-  if (!room(w, m, n)) return tni_fail(err, TN_E_NO_MEMORY, "model", "no memory for a word of %zu bytes", n);
+  if (!room_for_symbols(w, m, n)) return tni_fail(err, TN_E_NO_MEMORY, "model", "no memory for a word of %zu bytes", n);
   bpe x = {m, w, 0, 0, false, false};
   split_chars(&x, s, n);
   if (x.unk_missing) return tni_fail(err, TN_E_INVALID, "model", "unk_token is needed and not in the vocabulary");

@@ -11,7 +11,7 @@ enum { MAX_BYTES = 1 << 26, CLUSTER_BYTES = 6 };
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 
-static int sextet(char c) {
+static int base64_sextet(char c) {
   if (c >= 'A' && c <= 'Z') return c - 'A';
   if (c >= 'a' && c <= 'z') return c - 'a' + 26;
   if (c >= '0' && c <= '9') return c - '0' + 52;
@@ -19,13 +19,13 @@ static int sextet(char c) {
 }
 
 /* RFC 4648, section 4, with padding. Gives the bytes written, SIZE_MAX for what is no base64. */
-static size_t base64(const char *s, size_t n, uint8_t *out) {
+static size_t decode_base64(const char *s, size_t n, uint8_t *out) {
   size_t k = 0, pad = n && s[n - 1] == '=' ? 1 : 0;
   if (pad && n > 1 && s[n - 2] == '=') pad = 2;
   if (n % 4) return SIZE_MAX;
   uint32_t bits = 0;
   for (size_t i = 0; i < n; i++) {
-    int v = i >= n - pad ? 0 : sextet(s[i]);
+    int v = i >= n - pad ? 0 : base64_sextet(s[i]);
     if (v < 0) return SIZE_MAX;
     bits = bits << 6 | (uint32_t)v;
     if (i % 4 != 3) continue;
@@ -46,7 +46,7 @@ tn_status tni_charsmap_read(const tni_at *a, tni_arena *arena, tni_charsmap *out
   if (v.n > MAX_BYTES) return tni_at_fail(a, TN_E_LIMIT, err, "%zu bytes, at most %d", v.n, MAX_BYTES);
   uint8_t *b = tni_arena_alloc(arena, v.n + 1, 1);
   if (!b) return tni_fail_memory(err, a->file);
-  size_t n = base64(v.v, v.n, b);
+  size_t n = decode_base64(v.v, v.n, b);
   if (n == SIZE_MAX) return tni_at_fail(a, TN_E_INVALID, err, "not base64");
   if (n < 4) return tni_at_fail(a, TN_E_INVALID, err, "%zu bytes, expected at least 4", n);
   size_t trie = read_u32(b);
@@ -92,7 +92,7 @@ typedef struct writer {
   size_t used, zero; /* characters of the input; those that come from the first of all */
 } writer;
 
-static size_t count(const char *s, size_t n) {
+static size_t count_chars(const char *s, size_t n) {
   size_t k = 0;
   for (size_t i = 0; i < n; i += tni_utf8_len(s[i])) k++;
   return k;
@@ -100,8 +100,8 @@ static size_t count(const char *s, size_t n) {
 
 /* old characters of the input become text: of more the last belong to the last old one, of fewer the last one to all.
  */
-static void put(writer *w, size_t old, tni_view text) {
-  size_t k = 0, now = count(text.v, text.n);
+static void put_replacement(writer *w, size_t old, tni_view text) {
+  size_t k = 0, now = count_chars(text.v, text.n);
   for (size_t i = 0, len; i < text.n && !w->out->failed; i += len, k++) {
     len = tni_utf8_len(text.v[i]);
     tni_str_add(w->out, text.v + i, len);
@@ -124,16 +124,16 @@ static size_t cluster_end(const tni_str *s, size_t i) {
 }
 
 void tni_charsmap_apply(const tni_charsmap *c, const tni_str *in, tni_str *out) {
-  writer w = {out, 0, in->zero ? count(in->v, in->zero) : 0};
+  writer w = {out, 0, in->zero ? count_chars(in->v, in->zero) : 0};
   tni_str_clear(out);
   for (size_t i = 0, e; i < in->n && !out->failed; i = e) {
     e = cluster_end(in, i);
     tni_view r = e - i < CLUSTER_BYTES ? charsmap_find(c, in->v + i, e - i) : (tni_view){NULL, 0};
-    if (r.v) put(&w, count(in->v + i, e - i), r);
+    if (r.v) put_replacement(&w, count_chars(in->v + i, e - i), r);
     for (size_t len; !r.v && i < e; i += len) {
       len = tni_utf8_len(in->v[i]);
       tni_view x = charsmap_find(c, in->v + i, len);
-      put(&w, 1, x.v ? x : (tni_view){in->v + i, len});
+      put_replacement(&w, 1, x.v ? x : (tni_view){in->v + i, len});
     }
   }
 }

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/llm/tokenizer/tok.h"
 #include "runtime/llm/text/text.h"
+#include "runtime/llm/tokenizer/tok.h"
 
 typedef struct stage {
   tni_str held;      /* bytes, a run of byte tokens, a token or a tail that may still change */
@@ -29,14 +29,14 @@ struct tni_detok {
   size_t in, grown; /* bytes of tokens; bytes that stand for what was replaced */
 };
 
-static void feed(tni_detok *d, size_t k, const char *s, size_t n, bool end);
+static void feed_stage(tni_detok *d, size_t k, const char *s, size_t n, bool end);
 
 /* --- replacing ---------------------------------------------------------------------------------------------------- */
 
 /* Appends s to out with matches replaced; returns how much of s was used. hold: the end of s may be the beginning of a
  * literal match, stop before it. */
-static size_t replace(tni_detok *d, const tni_pattern *p, tni_view with, const char *s, size_t n, bool hold,
-                      tni_str *out) {
+static size_t replace_pattern(tni_detok *d, const tni_pattern *p, tni_view with, const char *s, size_t n, bool hold,
+                              tni_str *out) {
   tni_matches m = tni_matches_begin(p, &d->match, s, n);
   size_t last = 0, b = 0, e = 0, stop = n;
   for (bool found = true; found;) {
@@ -61,14 +61,14 @@ static size_t replace(tni_detok *d, const tni_pattern *p, tni_view with, const c
 }
 
 /* WordPiece's clean-up of spaces before punctuation and English contractions, in this order. */
-static void cleanup(tni_detok *d, stage *g) {
+static void cleanup_spaces(tni_detok *d, stage *g) {
   static const char *const pairs[][2] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
                                          {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
                                          {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
   for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
     tni_pattern p = {{pairs[i][0], strlen(pairs[i][0])}, NULL};
     tni_str_clear(&g->out2);
-    replace(d, &p, (tni_view){pairs[i][1], strlen(pairs[i][1])}, g->out.v, g->out.n, false, &g->out2);
+    replace_pattern(d, &p, (tni_view){pairs[i][1], strlen(pairs[i][1])}, g->out.v, g->out.n, false, &g->out2);
     tni_str t = g->out;
     g->out = g->out2;
     g->out2 = t;
@@ -80,13 +80,13 @@ static void do_replace(tni_detok *d, size_t k, const char *s, size_t n, bool end
   stage *g = &d->stages[k];
   tni_str_clear(&g->out);
   if (!x->fused || x->whole) {
-    replace(d, &x->pattern, x->text, s, n, false, &g->out);
+    replace_pattern(d, &x->pattern, x->text, s, n, false, &g->out);
   } else {
     tni_str_add(&g->held, s, n);
-    size_t used = replace(d, &x->pattern, x->text, g->held.v, g->held.n, !end, &g->out);
+    size_t used = replace_pattern(d, &x->pattern, x->text, g->held.v, g->held.n, !end, &g->out);
     tni_str_drop(&g->held, used);
   }
-  feed(d, k + 1, g->out.v, g->out.n, end);
+  feed_stage(d, k + 1, g->out.v, g->out.n, end);
 }
 
 /* --- bytes -------------------------------------------------------------------------------------------------------- */
@@ -110,7 +110,7 @@ static int char_at(const unsigned char *s, size_t n) {
 }
 
 /* Moves whole characters from held to out; what is broken becomes U+FFFD, one per longest valid beginning. */
-static void lossy(stage *g, bool last) {
+static void put_lossy(stage *g, bool last) {
   size_t i = 0;
   while (i < g->held.n) {
     int k = char_at((const unsigned char *)g->held.v + i, g->held.n - i);
@@ -143,8 +143,8 @@ static void do_bytes(tni_detok *d, size_t k, const char *s, size_t n) {
   bool whole = d->t->decs[k].whole;
   tni_str_clear(&g->out);
   token_bytes(g, s, n);
-  lossy(g, whole);
-  if (g->out.n || whole) feed(d, k + 1, g->out.v, g->out.n, whole);
+  put_lossy(g, whole);
+  if (g->out.n || whole) feed_stage(d, k + 1, g->out.v, g->out.n, whole);
 }
 
 static int byte_token(const char *s, size_t n) {
@@ -164,8 +164,8 @@ static void flush_run(tni_detok *d, size_t k) {
   bool good = tni_utf8_valid(g->held.n ? g->held.v : "", g->held.n) == g->held.n, end = d->t->decs[k].whole;
   size_t n = g->held.n;
   g->held.n = 0;
-  if (good && n) feed(d, k + 1, g->held.v, n, end);
-  for (size_t i = 0; !good && i < n; i++) feed(d, k + 1, "\xef\xbf\xbd", 3, end);
+  if (good && n) feed_stage(d, k + 1, g->held.v, n, end);
+  for (size_t i = 0; !good && i < n; i++) feed_stage(d, k + 1, "\xef\xbf\xbd", 3, end);
 }
 
 static void do_byte_fallback(tni_detok *d, size_t k, const char *s, size_t n) {
@@ -173,7 +173,7 @@ static void do_byte_fallback(tni_detok *d, size_t k, const char *s, size_t n) {
   bool whole = d->t->decs[k].whole;
   if (b >= 0) tni_str_add(&d->stages[k].held, (char[1]){(char)b}, 1);
   if (b < 0 || whole) flush_run(d, k);
-  if (b < 0) feed(d, k + 1, s, n, true);
+  if (b < 0) feed_stage(d, k + 1, s, n, true);
 }
 
 /* --- the other stages --------------------------------------------------------------------------------------------- */
@@ -202,7 +202,7 @@ static void do_strip(tni_detok *d, size_t k, const char *s, size_t n, bool end) 
   tni_str_clear(&g->out);
   if (keep) tni_str_add(&g->out, g->held.v, keep);
   tni_str_drop(&g->held, end ? g->held.n : keep);
-  feed(d, k + 1, g->out.v, g->out.n, end);
+  feed_stage(d, k + 1, g->out.v, g->out.n, end);
 }
 
 static void do_metaspace(tni_detok *d, size_t k, const char *s, size_t n, bool end) {
@@ -218,7 +218,7 @@ static void do_metaspace(tni_detok *d, size_t k, const char *s, size_t n, bool e
       tni_str_add(&g->out, " ", 1);
   }
   g->seen += end;
-  feed(d, k + 1, g->out.v, g->out.n, end);
+  feed_stage(d, k + 1, g->out.v, g->out.n, end);
 }
 
 static void do_wordpiece(tni_detok *d, size_t k, const char *s, size_t n, bool end) {
@@ -231,19 +231,19 @@ static void do_wordpiece(tni_detok *d, size_t k, const char *s, size_t n, bool e
     tni_str_add(&g->out, s + x->text.n, n - x->text.n);
   else
     tni_str_add(&g->out, s, n);
-  if (x->cleanup) cleanup(d, g);
+  if (x->cleanup) cleanup_spaces(d, g);
   g->seen += end;
-  feed(d, k + 1, g->out.v, g->out.n, end);
+  feed_stage(d, k + 1, g->out.v, g->out.n, end);
 }
 
 /* The suffix is a space except in the last token, so one token waits. */
 static void flush_bpe(tni_detok *d, size_t k, bool last) {
   stage *g = &d->stages[k];
   tni_str_clear(&g->out);
-  replace(d, &d->t->decs[k].pattern, last ? (tni_view){"", 0} : (tni_view){" ", 1}, g->held.v, g->held.n, false,
-          &g->out);
+  replace_pattern(d, &d->t->decs[k].pattern, last ? (tni_view){"", 0} : (tni_view){" ", 1}, g->held.v, g->held.n, false,
+                  &g->out);
   tni_str_clear(&g->held);
-  feed(d, k + 1, g->out.v, g->out.n, true);
+  feed_stage(d, k + 1, g->out.v, g->out.n, true);
 }
 
 static void do_bpe(tni_detok *d, size_t k, const char *s, size_t n) {
@@ -260,24 +260,24 @@ static void do_ctc(tni_detok *d, size_t k, const char *s, size_t n) {
   tni_str_clear(&g->held);
   tni_str_add(&g->held, s, n);
   tni_str_clear(&g->out);
-  replace(d, &(tni_pattern){x->text, NULL}, (tni_view){"", 0}, s, n, false, &g->out);
+  replace_pattern(d, &(tni_pattern){x->text, NULL}, (tni_view){"", 0}, s, n, false, &g->out);
   if (x->cleanup) {
-    cleanup(d, g);
+    cleanup_spaces(d, g);
     tni_str_clear(&g->out2);
-    replace(d, &(tni_pattern){x->text2, NULL}, (tni_view){" ", 1}, g->out.v, g->out.n, false, &g->out2);
+    replace_pattern(d, &(tni_pattern){x->text2, NULL}, (tni_view){" ", 1}, g->out.v, g->out.n, false, &g->out2);
   }
   tni_str *o = x->cleanup ? &g->out2 : &g->out;
-  if (o->n || x->whole) feed(d, k + 1, o->v, o->n, true);
+  if (o->n || x->whole) feed_stage(d, k + 1, o->v, o->n, true);
 }
 
 static void do_join(tni_detok *d, size_t k, const char *s, size_t n) {
-  if (d->stages[k].seen++) feed(d, k + 1, " ", 1, true);
-  feed(d, k + 1, s, n, true);
+  if (d->stages[k].seen++) feed_stage(d, k + 1, " ", 1, true);
+  feed_stage(d, k + 1, s, n, true);
 }
 
 /* --- the pipeline ------------------------------------------------------------------------------------------------- */
 
-static void feed(tni_detok *d, size_t k, const char *s, size_t n, bool end) {
+static void feed_stage(tni_detok *d, size_t k, const char *s, size_t n, bool end) {
   if (d->failed != TN_OK) return;
   if (n == 0) s = "";
   if (k == d->t->n_decs) {
@@ -303,7 +303,7 @@ static void feed(tni_detok *d, size_t k, const char *s, size_t n, bool end) {
       do_byte_fallback(d, k, s, n);
       break;
     case TNI_DEC_FUSE:
-      feed(d, k + 1, s, n, x->fused && end);
+      feed_stage(d, k + 1, s, n, x->fused && end);
       break;
     case TNI_DEC_STRIP:
       do_strip(d, k, s, n, end);
@@ -327,23 +327,23 @@ static void feed(tni_detok *d, size_t k, const char *s, size_t n, bool end) {
 }
 
 /* No more tokens: what the stages hold goes on, first stage first. */
-static void drain(tni_detok *d) {
+static void drain_stages(tni_detok *d) {
   for (size_t k = 0; k < d->t->n_decs && d->failed == TN_OK; k++) {
     const tni_dec *x = &d->t->decs[k];
     stage *g = &d->stages[k];
     if (x->fused) continue; /* its end has come through feed */
     if (x->kind == TNI_DEC_BYTES) {
       tni_str_clear(&g->out);
-      lossy(g, true);
-      feed(d, k + 1, g->out.v, g->out.n, true);
+      put_lossy(g, true);
+      feed_stage(d, k + 1, g->out.v, g->out.n, true);
     }
-    if (x->kind == TNI_DEC_FUSE) feed(d, k + 1, "", 0, true);
+    if (x->kind == TNI_DEC_FUSE) feed_stage(d, k + 1, "", 0, true);
     if (x->kind == TNI_DEC_BYTE_FALLBACK) flush_run(d, k);
     if (x->kind == TNI_DEC_BPE && g->seen) flush_bpe(d, k, true);
   }
 }
 
-static tn_status begin(tni_detok *d, const tni_tokenizer *t, bool skip_special) {
+static tn_status begin_detok(tni_detok *d, const tni_tokenizer *t, bool skip_special) {
   *d = (tni_detok){.t = t, .skip_special = skip_special};
   d->stages = calloc(t->n_decs ? t->n_decs : 1, sizeof *d->stages);
   return d->stages ? TN_OK : TN_E_NO_MEMORY;
@@ -363,15 +363,15 @@ static void end_all(tni_detok *d) {
 }
 
 /* An id without a token gives no text: vocabularies of models are often padded. */
-static void push(tni_detok *d, int32_t id) {
+static void push_token(tni_detok *d, int32_t id) {
   if (id < 0 || (size_t)id >= d->t->n_tokens) return;
   const tni_token *k = &d->t->tokens[id];
   if (!k->v || (d->skip_special && k->special)) return;
   d->in += k->shown.n;
-  feed(d, 0, k->shown.v, k->shown.n, true);
+  feed_stage(d, 0, k->shown.v, k->shown.n, true);
 }
 
-static tn_status result(tni_detok *d, tn_error *err) {
+static tn_status detok_result(tni_detok *d, tn_error *err) {
   bool lost = d->out.failed;
   for (size_t k = 0; k < d->t->n_decs; k++) {
     const stage *g = &d->stages[k];
@@ -383,7 +383,7 @@ static tn_status result(tni_detok *d, tn_error *err) {
 
 tni_detok *tni_detok_create(const tni_tokenizer *t, bool skip_special) {
   tni_detok *d = malloc(sizeof *d);
-  if (d && begin(d, t, skip_special) != TN_OK) {
+  if (d && begin_detok(d, t, skip_special) != TN_OK) {
     free(d);
     return NULL;
   }
@@ -396,8 +396,8 @@ void tni_detok_destroy(tni_detok *d) {
   free(d);
 }
 
-static tn_status give(tni_detok *d, const char **text, size_t *len, tn_error *err) {
-  tn_status st = result(d, err);
+static tn_status give_ready_text(tni_detok *d, const char **text, size_t *len, tn_error *err) {
+  tn_status st = detok_result(d, err);
   d->err = NULL;
   if (st != TN_OK) return st;
   *text = d->out.n ? d->out.v : "";
@@ -409,27 +409,27 @@ tn_status tni_detok_push(tni_detok *d, int32_t id, const char **text, size_t *le
   if (d->failed != TN_OK) return tni_fail(err, d->failed, "decoder", "it has failed before");
   d->err = err;
   tni_str_clear(&d->out);
-  push(d, id);
-  return give(d, text, len, err);
+  push_token(d, id);
+  return give_ready_text(d, text, len, err);
 }
 
 tn_status tni_detok_finish(tni_detok *d, const char **text, size_t *len, tn_error *err) {
   if (d->failed != TN_OK) return tni_fail(err, d->failed, "decoder", "it has failed before");
   d->err = err;
   tni_str_clear(&d->out);
-  drain(d);
-  return give(d, text, len, err);
+  drain_stages(d);
+  return give_ready_text(d, text, len, err);
 }
 
 tn_status tni_tokenizer_decode(const tni_tokenizer *t, const int32_t *ids, size_t n, bool skip_special, char **text,
                                size_t *len, tn_error *err) {
   tni_detok d;
-  if (begin(&d, t, skip_special) != TN_OK) return tni_fail_memory(err, "decoder");
+  if (begin_detok(&d, t, skip_special) != TN_OK) return tni_fail_memory(err, "decoder");
   d.err = err;
-  for (size_t i = 0; i < n; i++) push(&d, ids[i]);
-  drain(&d);
+  for (size_t i = 0; i < n; i++) push_token(&d, ids[i]);
+  drain_stages(&d);
   tni_str_add(&d.out, "", 1);
-  tn_status st = result(&d, err);
+  tn_status st = detok_result(&d, err);
   if (st == TN_OK) {
     *text = d.out.v;
     *len = d.out.n - 1;

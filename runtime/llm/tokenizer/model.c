@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "runtime/llm/tokenizer/tok.h"
 #include "runtime/llm/text/text.h"
+#include "runtime/llm/tokenizer/tok.h"
 
 static tn_status read_entry(tni_reader *r, const tni_at *vocab, const char *key, size_t n, json_int_t id) {
   tni_tokenizer *t = r->t;
@@ -131,7 +131,7 @@ tn_status tni_model_read(tni_reader *r, const tni_at *root) {
 }
 
 /* A word with a part that is not in the vocabulary is one unknown token. */
-static tn_status wordpiece(const tni_tok_model *m, tni_work *w, const char *s, size_t n, tn_error *err) {
+static tn_status encode_wordpiece(const tni_tok_model *m, tni_work *w, const char *s, size_t n, tn_error *err) {
   size_t chars = 0, mark = w->ids.n;
   for (size_t i = 0; i < n; i += tni_utf8_len(s[i])) chars++;
   if (chars > m->max_chars) {
@@ -162,7 +162,7 @@ tn_status tni_model_encode(const tni_tokenizer *t, tni_work *w, const char *s, s
   const tni_tok_model *m = &t->model;
   if (m->kind == TNI_MODEL_BPE) return tni_bpe_encode(m, w, s, n, err);
   if (m->kind == TNI_MODEL_UNIGRAM) return tni_unigram_encode(m, w, s, n, err);
-  if (m->kind == TNI_MODEL_WORDPIECE) return wordpiece(m, w, s, n, err);
+  if (m->kind == TNI_MODEL_WORDPIECE) return encode_wordpiece(m, w, s, n, err);
   int32_t id = tni_vocab_id(m, s, n);
   if (id < 0) id = m->unk;
   if (id < 0)

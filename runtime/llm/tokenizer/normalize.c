@@ -7,10 +7,10 @@
 
 #include <utf8proc.h>
 
-#include "runtime/llm/tokenizer/tok.h"
 #include "runtime/llm/text/text.h"
+#include "runtime/llm/tokenizer/tok.h"
 
-static tni_norm *add(tni_reader *r) {
+static tni_norm *add_norm(tni_reader *r) {
   tni_tokenizer *t = r->t;
   if (!t->norms) t->norms = TNI_NEW_ARRAY(t->arena, tni_norm, TNI_TOK_STEPS);
   return t->norms && t->n_norms < TNI_TOK_STEPS ? &t->norms[t->n_norms++] : NULL;
@@ -62,7 +62,7 @@ tn_status tni_norm_read(tni_reader *r, const tni_at *a, unsigned depth) {
   size_t k = 0, n = sizeof kinds / sizeof *kinds;
   while (k < n && !tni_view_is(type, kinds[k].type)) k++;
   if (k == n) return tni_at_fail(a, TN_E_UNSUPPORTED, r->err, "normalizer %.60s is not supported", type.v);
-  tni_norm *x = add(r);
+  tni_norm *x = add_norm(r);
   if (!x) return tni_at_fail(a, TN_E_LIMIT, r->err, "more than %d normalizers", TNI_TOK_STEPS);
   x->kind = kinds[k].kind;
   tni_at prepend = tni_at_key(a, "prepend"), map = tni_at_key(a, "precompiled_charsmap");
@@ -84,7 +84,7 @@ tn_status tni_norm_read(tni_reader *r, const tni_at *a, unsigned depth) {
 
 /* --- running ------------------------------------------------------------------------------------------------------ */
 
-static void swap(tni_work *w) {
+static void swap_texts(tni_work *w) {
   tni_str t = w->norm;
   w->norm = w->norm2;
   w->norm2 = t;
@@ -99,10 +99,10 @@ static void map_chars(tni_work *w, const tni_norm *x, void (*fn)(const tni_norm 
     fn(x, tni_utf8_get(in->v + i, in->n - i, &len), out);
     if (i < in->zero) out->zero = out->n;
   }
-  swap(w);
+  swap_texts(w);
 }
 
-static void lower(const tni_norm *x, uint32_t cp, tni_str *out) {
+static void lower_char(const tni_norm *x, uint32_t cp, tni_str *out) {
   (void)x;
   uint32_t l[3];
   size_t n = tni_lower(cp, l);
@@ -138,7 +138,7 @@ static void bert_clean(const tni_norm *x, uint32_t cp, tni_str *out) {
   if (spaced) tni_str_add(out, " ", 1);
 }
 
-static void nmt(const tni_norm *x, uint32_t cp, tni_str *out) {
+static void nmt_char(const tni_norm *x, uint32_t cp, tni_str *out) {
   (void)x;
   if ((cp >= 1 && cp <= 8) || cp == 0xb || (cp >= 0xe && cp <= 0x1f) || cp == 0x7f || cp == 0x8f || cp == 0x9f) return;
   bool space = cp == 9 || cp == 0xa || cp == 0xc || cp == 0xd || cp == 0x1680 || (cp >= 0x200b && cp <= 0x200f) ||
@@ -146,7 +146,7 @@ static void nmt(const tni_norm *x, uint32_t cp, tni_str *out) {
   tni_str_add_cp(out, space ? ' ' : cp);
 }
 
-static void bytes(const tni_norm *x, uint32_t cp, tni_str *out) {
+static void bytes_of_char(const tni_norm *x, uint32_t cp, tni_str *out) {
   (void)x;
   char b[4];
   size_t n = tni_utf8_put(cp, b);
@@ -183,11 +183,11 @@ static tn_status unicode_form(tni_work *w, utf8proc_option_t options, tn_error *
   free(cps);
   if (in->zero && out->n) out->zero = tni_utf8_len(out->v[0]);
   if (out->failed) return tni_fail_memory(err, "normalizer");
-  swap(w);
+  swap_texts(w);
   return TN_OK;
 }
 
-static void strip(tni_work *w, const tni_norm *x) {
+static void strip_spaces(tni_work *w, const tni_norm *x) {
   tni_str *s = &w->norm;
   size_t b = 0, len;
   while (x->left && b < s->n && tni_is_white(tni_utf8_get(s->v + b, s->n - b, &len))) b += len;
@@ -200,7 +200,7 @@ static void strip(tni_work *w, const tni_norm *x) {
   if (s->zero > s->n) s->zero = s->n;
 }
 
-static tn_status replace(tni_work *w, const tni_norm *x, size_t most, tn_error *err) {
+static tn_status replace_matches(tni_work *w, const tni_norm *x, size_t most, tn_error *err) {
   const tni_str *in = &w->norm;
   tni_str *out = &w->norm2;
   tni_str_clear(out);
@@ -221,21 +221,21 @@ static tn_status replace(tni_work *w, const tni_norm *x, size_t most, tn_error *
   }
   if (last < in->zero) out->zero = out->n + in->zero - last;
   if (in->n > last) tni_str_add(out, in->v + last, in->n - last);
-  swap(w);
+  swap_texts(w);
   return TN_OK;
 }
 
-static void prepend(tni_work *w, const tni_norm *x) {
+static void prepend_text(tni_work *w, const tni_norm *x) {
   tni_str *out = &w->norm2;
   if (w->norm.n == 0) return;
   tni_str_clear(out);
   tni_str_add(out, x->text.v, x->text.n);
   tni_str_add(out, w->norm.v, w->norm.n);
   if (w->norm.zero) out->zero = x->text.n + w->norm.zero;
-  swap(w);
+  swap_texts(w);
 }
 
-static tn_status bert(tni_work *w, const tni_norm *x, tn_error *err) {
+static tn_status bert_normalize(tni_work *w, const tni_norm *x, tn_error *err) {
   if (x->clean || x->chinese) map_chars(w, x, bert_clean);
   if (w->norm.failed) return TN_OK;
   if (x->strip_accents) {
@@ -243,11 +243,11 @@ static tn_status bert(tni_work *w, const tni_norm *x, tn_error *err) {
     if (st != TN_OK) return st;
     map_chars(w, x, drop_nonspacing);
   }
-  if (x->lowercase && !w->norm.failed) map_chars(w, x, lower);
+  if (x->lowercase && !w->norm.failed) map_chars(w, x, lower_char);
   return TN_OK;
 }
 
-static tn_status run(const tni_norm *x, tni_work *w, size_t most, tn_error *err) {
+static tn_status run_normalizer(const tni_norm *x, tni_work *w, size_t most, tn_error *err) {
   switch (x->kind) {
     case TNI_NORM_NFC:
       return unicode_form(w, UTF8PROC_COMPOSE | UTF8PROC_STABLE, err);
@@ -258,30 +258,30 @@ static tn_status run(const tni_norm *x, tni_work *w, size_t most, tn_error *err)
     case TNI_NORM_NFKD:
       return unicode_form(w, UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT | UTF8PROC_STABLE, err);
     case TNI_NORM_LOWERCASE:
-      map_chars(w, x, lower);
+      map_chars(w, x, lower_char);
       break;
     case TNI_NORM_STRIP:
-      strip(w, x);
+      strip_spaces(w, x);
       break;
     case TNI_NORM_STRIP_ACCENTS:
       map_chars(w, x, drop_marks);
       break;
     case TNI_NORM_REPLACE:
-      return replace(w, x, most, err);
+      return replace_matches(w, x, most, err);
     case TNI_NORM_PREPEND:
-      prepend(w, x);
+      prepend_text(w, x);
       break;
     case TNI_NORM_BERT:
-      return bert(w, x, err);
+      return bert_normalize(w, x, err);
     case TNI_NORM_NMT:
-      map_chars(w, x, nmt);
+      map_chars(w, x, nmt_char);
       break;
     case TNI_NORM_PRECOMPILED:
       tni_charsmap_apply(&x->map, &w->norm, &w->norm2);
-      swap(w);
+      swap_texts(w);
       break;
     case TNI_NORM_BYTES:
-      map_chars(w, x, bytes);
+      map_chars(w, x, bytes_of_char);
       break;
   }
   return TN_OK;
@@ -290,7 +290,7 @@ static tn_status run(const tni_norm *x, tni_work *w, size_t most, tn_error *err)
 tn_status tni_normalize(const tni_tokenizer *t, tni_work *w, tn_error *err) {
   const size_t n = w->norm.n, most = tni_str_most(n) < TNI_STR_MAX ? tni_str_most(n) : TNI_STR_MAX;
   for (size_t i = 0; i < t->n_norms; i++) {
-    tn_status st = run(&t->norms[i], w, most, err);
+    tn_status st = run_normalizer(&t->norms[i], w, most, err);
     if (st != TN_OK) return st;
     if (w->norm.failed || w->norm.n > most)
       return tni_fail(err, TN_E_LIMIT, "normalizer", "text of %zu bytes grows over %zu", n, most);

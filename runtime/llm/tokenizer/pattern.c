@@ -16,7 +16,7 @@ void tni_match_memory_finish(tni_match_memory *m) {
   *m = (tni_match_memory){0};
 }
 
-static bool ready(tni_match_memory *m) {
+static bool make_match_ready(tni_match_memory *m) {
   if (!m->context && (m->context = pcre2_match_context_create(NULL))) {
     pcre2_set_match_limit(m->context, MATCH_LIMIT);
     pcre2_set_heap_limit(m->context, HEAP_LIMIT_KIB);
@@ -33,7 +33,7 @@ tn_status tni_pattern_literal(const char *s, size_t n, tni_arena *arena, tni_pat
   return TN_OK;
 }
 
-static tn_status compile(const tni_at *a, const tni_str *re, tni_pattern *out, tn_error *err) {
+static tn_status compile_pattern(const tni_at *a, const tni_str *re, tni_pattern *out, tn_error *err) {
   pcre2_compile_context *cc = pcre2_compile_context_create(NULL);
   if (!cc) return tni_fail_memory(err, a->file);
   pcre2_set_newline(cc, PCRE2_NEWLINE_LF);
@@ -58,7 +58,7 @@ tn_status tni_pattern_regex(const tni_at *a, const char *s, size_t n, tni_patter
   const char *why = NULL;
   tn_status st;
   if (tni_regex_translate(s, n, &re, &why))
-    st = compile(a, &re, out, err);
+    st = compile_pattern(a, &re, out, err);
   else
     st = tni_at_fail(a, re.failed ? TN_E_NO_MEMORY : TN_E_UNSUPPORTED, err, "regex: %s", why);
   tni_str_finish(&re);
@@ -94,14 +94,14 @@ static const char *find_literal(const char *s, size_t n, tni_view v) {
 }
 
 /* First match at or after m->at. */
-static tn_status search(tni_matches *m, bool *found, size_t *b, size_t *e, tn_error *err) {
+static tn_status search_pattern(tni_matches *m, bool *found, size_t *b, size_t *e, tn_error *err) {
   if (!m->p->re) {
     const char *at = find_literal(m->s + m->at, m->n - m->at, m->p->lit);
     *found = at != NULL;
     if (at) *e = (*b = (size_t)(at - m->s)) + m->p->lit.n;
     return TN_OK;
   }
-  if (!ready(m->mem)) return tni_fail_memory(err, "regex");
+  if (!make_match_ready(m->mem)) return tni_fail_memory(err, "regex");
   int rc = pcre2_match(m->p->re, (PCRE2_SPTR)m->s, m->n, m->at, PCRE2_NO_UTF_CHECK, m->mem->data, m->mem->context);
   if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
     rc = pcre2_match(m->p->re, (PCRE2_SPTR)m->s, m->n, m->at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, m->mem->data,
@@ -120,7 +120,7 @@ tn_status tni_matches_next(tni_matches *m, bool *found, size_t *begin, size_t *e
   *found = false;
   while (m->at <= m->n) {
     size_t b = 0, e = 0;
-    tn_status st = search(m, found, &b, &e, err);
+    tn_status st = search_pattern(m, found, &b, &e, err);
     if (st != TN_OK || !*found) return st;
     if (b == e && m->last_end == e) {
       m->at += m->at < m->n ? tni_utf8_len(m->s[m->at]) : 1;

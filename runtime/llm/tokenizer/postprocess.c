@@ -8,7 +8,7 @@
 
 enum { MAX_TEMPLATE_IDS = 1024 };
 
-static tn_status add(tni_reader *r, const tni_at *a, tni_post **out) {
+static tn_status add_post(tni_reader *r, const tni_at *a, tni_post **out) {
   tni_tokenizer *t = r->t;
   if (!t->posts) t->posts = TNI_NEW_ARRAY(t->arena, tni_post, TNI_TOK_STEPS);
   if (!t->posts) return tni_fail_memory(r->err, a->file);
@@ -18,7 +18,7 @@ static tn_status add(tni_reader *r, const tni_at *a, tni_post **out) {
   return (*out)->v ? TN_OK : tni_fail_memory(r->err, a->file);
 }
 
-static tn_status put(tni_reader *r, const tni_at *a, tni_post *x, int32_t id) {
+static tn_status put_special(tni_reader *r, const tni_at *a, tni_post *x, int32_t id) {
   if (x->n == MAX_TEMPLATE_IDS) return tni_at_fail(a, TN_E_LIMIT, r->err, "more than %d ids", MAX_TEMPLATE_IDS);
   x->v[x->n++] = id;
   return TN_OK;
@@ -31,14 +31,14 @@ static tn_status read_pair(tni_reader *r, const tni_at *a, const char *key, tni_
   int64_t v;
   tn_status st = tni_at_array(&p, 2, &n, r->err);
   if (st == TN_OK) st = tni_at_int(&id, 0, TNI_TOK_IDS - 1, &v, r->err);
-  return st != TN_OK ? st : put(r, a, x, (int32_t)v);
+  return st != TN_OK ? st : put_special(r, a, x, (int32_t)v);
 }
 
 static tn_status read_cls_sep(tni_reader *r, const tni_at *a) {
   tni_post *x;
-  tn_status st = add(r, a, &x);
+  tn_status st = add_post(r, a, &x);
   if (st == TN_OK) st = read_pair(r, a, "cls", x);
-  if (st == TN_OK) st = put(r, a, x, TNI_POST_SEQUENCE);
+  if (st == TN_OK) st = put_special(r, a, x, TNI_POST_SEQUENCE);
   return st != TN_OK ? st : read_pair(r, a, "sep", x);
 }
 
@@ -56,7 +56,7 @@ static tn_status read_special(tni_reader *r, const tni_at *a, const tni_at *piec
     tni_at e = tni_at_item(&ids, i);
     int64_t v;
     st = tni_at_int(&e, 0, TNI_TOK_IDS - 1, &v, r->err);
-    if (st == TN_OK) st = put(r, &e, x, (int32_t)v);
+    if (st == TN_OK) st = put_special(r, &e, x, (int32_t)v);
   }
   return st;
 }
@@ -68,7 +68,7 @@ static tn_status read_piece(tni_reader *r, const tni_at *a, const tni_at *piece,
   if (special.v) return read_special(r, a, &special, x);
   if (!seq.v) return tni_at_fail(piece, TN_E_UNSUPPORTED, r->err, "neither SpecialToken nor Sequence");
   if (!tni_at_is(&seq, "id", "A")) return tni_at_fail(&seq, TN_E_INVALID, r->err, "a single text has sequence A only");
-  return put(r, piece, x, TNI_POST_SEQUENCE);
+  return put_special(r, piece, x, TNI_POST_SEQUENCE);
 }
 
 static tn_status read_template(tni_reader *r, const tni_at *a) {
@@ -76,7 +76,7 @@ static tn_status read_template(tni_reader *r, const tni_at *a) {
   tni_post *x;
   size_t n, texts = 0;
   tn_status st = tni_at_array(&single, MAX_TEMPLATE_IDS, &n, r->err);
-  if (st == TN_OK) st = add(r, a, &x);
+  if (st == TN_OK) st = add_post(r, a, &x);
   for (size_t i = 0; st == TN_OK && i < n; i++) {
     tni_at piece = tni_at_item(&single, i);
     st = read_piece(r, a, &piece, x);
@@ -127,7 +127,7 @@ tn_status tni_limits_read(tni_reader *r, const tni_at *truncation, const tni_at 
 
 /* --- running ------------------------------------------------------------------------------------------------------ */
 
-static tn_status truncate(const tni_tokenizer *t, tni_work *w, tn_error *err) {
+static tn_status truncate_ids(const tni_tokenizer *t, tni_work *w, tn_error *err) {
   size_t extra = 0;
   for (size_t k = 0; k < t->n_posts; k++) extra += t->posts[k].n - 1;
   if (extra > t->max_length)
@@ -149,7 +149,7 @@ static bool open_gap(tni_work *w, size_t at, size_t n) {
   return true;
 }
 
-static bool apply(const tni_post *x, tni_work *w) {
+static bool apply_post(const tni_post *x, tni_work *w) {
   size_t before = 0;
   while (before < x->n && x->v[before] != TNI_POST_SEQUENCE) before++;
   if (!open_gap(w, 0, before)) return false;
@@ -159,9 +159,9 @@ static bool apply(const tni_post *x, tni_work *w) {
 }
 
 tn_status tni_post_process(const tni_tokenizer *t, tni_work *w, tn_error *err) {
-  tn_status st = t->truncate ? truncate(t, w, err) : TN_OK;
+  tn_status st = t->truncate ? truncate_ids(t, w, err) : TN_OK;
   if (st != TN_OK) return st;
   bool ok = true;
-  for (size_t k = 0; ok && k < t->n_posts; k++) ok = apply(&t->posts[k], w);
+  for (size_t k = 0; ok && k < t->n_posts; k++) ok = apply_post(&t->posts[k], w);
   return ok ? TN_OK : tni_fail_memory(err, "post_processor");
 }

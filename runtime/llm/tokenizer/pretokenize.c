@@ -5,12 +5,12 @@
  */
 #include <string.h>
 
-#include "runtime/llm/tokenizer/tok.h"
 #include "runtime/llm/text/text.h"
+#include "runtime/llm/tokenizer/tok.h"
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 
-static tn_status add(tni_reader *r, const tni_at *a, tni_pre_kind kind, tni_pre **out) {
+static tn_status add_pre(tni_reader *r, const tni_at *a, tni_pre_kind kind, tni_pre **out) {
   tni_tokenizer *t = r->t;
   if (!t->pres) t->pres = TNI_NEW_ARRAY(t->arena, tni_pre, TNI_TOK_STEPS);
   if (!t->pres) return tni_fail_memory(r->err, a->file);
@@ -22,7 +22,7 @@ static tn_status add(tni_reader *r, const tni_at *a, tni_pre_kind kind, tni_pre 
 
 static tn_status add_pred(tni_reader *r, const tni_at *a, bool (*pred)(uint32_t), tni_behavior b) {
   tni_pre *x = NULL;
-  tn_status st = add(r, a, TNI_PRE_SPLIT_IF, &x);
+  tn_status st = add_pre(r, a, TNI_PRE_SPLIT_IF, &x);
   if (st != TN_OK) return st;
   x->pred = pred;
   x->behavior = b;
@@ -51,12 +51,12 @@ static tn_status read_byte_level(tni_reader *r, const tni_at *a) {
   tni_pre *x = NULL;
   tn_status st = tni_at_bool(&p, true, &prefix, r->err);
   if (st == TN_OK) st = tni_at_bool(&u, true, &use_regex, r->err);
-  if (st == TN_OK && prefix && (st = add(r, a, TNI_PRE_SPACE, &x)) == TN_OK) x->text = (tni_view){" ", 1};
-  if (st == TN_OK && use_regex && (st = add(r, a, TNI_PRE_SPLIT, &x)) == TN_OK) {
+  if (st == TN_OK && prefix && (st = add_pre(r, a, TNI_PRE_SPACE, &x)) == TN_OK) x->text = (tni_view){" ", 1};
+  if (st == TN_OK && use_regex && (st = add_pre(r, a, TNI_PRE_SPLIT, &x)) == TN_OK) {
     x->behavior = TNI_SPLIT_ISOLATED;
     st = tni_pattern_regex(a, re, sizeof re - 1, &x->pattern, r->err);
   }
-  return st != TN_OK ? st : add(r, a, TNI_PRE_BYTES, &x);
+  return st != TN_OK ? st : add_pre(r, a, TNI_PRE_BYTES, &x);
 }
 
 /* Old files say add_prefix_space, new ones prepend_scheme; old ones may say both. */
@@ -66,7 +66,7 @@ static tn_status read_metaspace(tni_reader *r, const tni_at *a) {
   bool add_space, do_split;
   tni_view v;
   tni_pre *x = NULL;
-  tn_status st = add(r, a, TNI_PRE_METASPACE, &x);
+  tn_status st = add_pre(r, a, TNI_PRE_METASPACE, &x);
   if (st == TN_OK) st = tni_tok_string(r, &rep, &x->text);
   if (st == TN_OK) st = tni_at_bool(&old, true, &add_space, r->err);
   if (st == TN_OK) st = tni_at_bool(&split, true, &do_split, r->err);
@@ -87,7 +87,7 @@ static tn_status read_metaspace(tni_reader *r, const tni_at *a) {
   if (!add_space) x->scheme = TNI_SCHEME_NEVER;
   if (!do_split) return TN_OK;
   tni_view text = x->text;
-  st = add(r, a, TNI_PRE_SPLIT, &x);
+  st = add_pre(r, a, TNI_PRE_SPLIT, &x);
   if (st != TN_OK) return st;
   x->behavior = TNI_SPLIT_MERGED_WITH_NEXT;
   return tni_pattern_literal(text.v, text.n, r->t->arena, &x->pattern, r->err);
@@ -96,7 +96,7 @@ static tn_status read_metaspace(tni_reader *r, const tni_at *a) {
 static tn_status read_split(tni_reader *r, const tni_at *a) {
   tni_pre *x = NULL;
   tni_at p = tni_at_key(a, "pattern"), i = tni_at_key(a, "invert");
-  tn_status st = add(r, a, TNI_PRE_SPLIT, &x);
+  tn_status st = add_pre(r, a, TNI_PRE_SPLIT, &x);
   if (st == TN_OK) st = tni_pattern_parse(&p, r->t->arena, &x->pattern, r->err);
   if (st == TN_OK) st = read_behavior(r, a, &x->behavior);
   return st != TN_OK ? st : tni_at_bool(&i, false, &x->invert, r->err);
@@ -109,7 +109,7 @@ static tn_status read_delimiter(tni_reader *r, const tni_at *a) {
   tn_status st = tni_at_string(&d, &v, r->err);
   if (st == TN_OK && (v.n == 0 || tni_utf8_len(v.v[0]) != v.n))
     st = tni_at_fail(&d, TN_E_INVALID, r->err, "expected one character");
-  if (st == TN_OK) st = add(r, a, TNI_PRE_SPLIT, &x);
+  if (st == TN_OK) st = add_pre(r, a, TNI_PRE_SPLIT, &x);
   if (st != TN_OK) return st;
   x->behavior = TNI_SPLIT_REMOVED;
   return tni_pattern_literal(v.v, v.n, r->t->arena, &x->pattern, r->err);
@@ -139,7 +139,7 @@ static tn_status read_white(tni_reader *r, const tni_at *a) { return add_pred(r,
 
 static tn_status read_words(tni_reader *r, const tni_at *a) {
   tni_pre *x = NULL;
-  return add(r, a, TNI_PRE_WORDS, &x);
+  return add_pre(r, a, TNI_PRE_WORDS, &x);
 }
 
 static tn_status read_length(tni_reader *r, const tni_at *a) {
@@ -147,7 +147,7 @@ static tn_status read_length(tni_reader *r, const tni_at *a) {
   int64_t n;
   tni_at l = tni_at_key(a, "length");
   tn_status st = tni_at_int(&l, 1, INT32_MAX, &n, r->err);
-  if (st == TN_OK) st = add(r, a, TNI_PRE_LENGTH, &x);
+  if (st == TN_OK) st = add_pre(r, a, TNI_PRE_LENGTH, &x);
   if (st == TN_OK) x->length = (size_t)n;
   return st;
 }
@@ -262,7 +262,7 @@ static void apply_behavior(tni_segs *s, tni_behavior b, bool invert) {
     for (size_t i = 0; i < s->n; i++) s->v[i].match = false;
 }
 
-static tn_status split(const tni_pre *x, tni_work *w, tni_tok_piece p, tn_error *err) {
+static tn_status split_piece(const tni_pre *x, tni_work *w, tni_tok_piece p, tn_error *err) {
   const char *s = w->text.v + p.off;
   tni_behavior b = x->behavior;
   tn_status st = TN_OK;
@@ -299,7 +299,7 @@ static tn_status split(const tni_pre *x, tni_work *w, tni_tok_piece p, tn_error 
 static bool starts_with(const char *s, size_t n, tni_view v) { return n >= v.n && memcmp(s, v.v, v.n) == 0; }
 
 /* Appends the piece's new text to w->tmp and gives its new zero. */
-static size_t rewrite(const tni_pre *x, tni_work *w, tni_tok_piece p) {
+static size_t rewrite_piece(const tni_pre *x, tni_work *w, tni_tok_piece p) {
   const char *s = w->text.v + p.off;
   tni_str *out = &w->tmp;
   size_t begin = out->n, zero = 0;
@@ -330,7 +330,7 @@ static void rewrite_all(const tni_pre *x, tni_work *w) {
   for (size_t i = 0; i < w->pieces.n; i++) {
     tni_tok_piece p = w->pieces.v[i];
     size_t off = w->tmp.n;
-    if (p.id < 0) p = (tni_tok_piece){off, 0, rewrite(x, w, p), -1};
+    if (p.id < 0) p = (tni_tok_piece){off, 0, rewrite_piece(x, w, p), -1};
     if (p.id < 0) p.n = w->tmp.n - off;
     tni_pieces_add(&w->next, p);
   }
@@ -352,7 +352,7 @@ tn_status tni_pre_tokenize(const tni_tokenizer *t, tni_work *w, tn_error *err) {
         if (p.id >= 0)
           tni_pieces_add(&w->next, p);
         else
-          st = split(x, w, p, err);
+          st = split_piece(x, w, p, err);
         if (st != TN_OK) return st;
       }
     }

@@ -114,7 +114,8 @@ static tn_status add_text(const tni_tokenizer *t, tni_work *w, const char *s, tn
   return w->text.failed || w->norm.failed ? tni_fail_memory(err, "text") : TN_OK;
 }
 
-static tn_status encode(const tni_tokenizer *t, tni_work *w, const char *s, size_t n, bool add_special, tn_error *err) {
+static tn_status encode_one(const tni_tokenizer *t, tni_work *w, const char *s, size_t n, bool add_special,
+                            tn_error *err) {
   tn_status st = TN_OK;
   size_t bad = tni_utf8_valid(s, n);
   if (bad < n) return tni_fail(err, TN_E_INVALID, "text", "not valid UTF-8 at byte %zu", bad);
@@ -145,7 +146,7 @@ tn_status tni_tokenizer_encode(const tni_tokenizer *t, const char *text, size_t 
   if (n > TNI_TOK_TEXT_BYTES)
     return tni_fail(err, TN_E_LIMIT, "text", "%zu bytes, at most %d in one call", n, TNI_TOK_TEXT_BYTES);
   tni_work w = {0};
-  tn_status st = encode(t, &w, n ? text : "", n, add_special, err);
+  tn_status st = encode_one(t, &w, n ? text : "", n, add_special, err);
   if (st == TN_OK) {
     *out = w.ids;
     w.ids.v = NULL;

@@ -30,7 +30,7 @@ static int by_text(const void *pa, const void *pb) {
   return c ? c : (a->id > b->id) - (a->id < b->id);
 }
 
-static bool same(const word *a, const word *b) { return a->v.n == b->v.n && memcmp(a->v.v, b->v.v, a->v.n) == 0; }
+static bool same_words(const word *a, const word *b) { return a->v.n == b->v.n && memcmp(a->v.v, b->v.v, a->v.n) == 0; }
 
 /* Sorted, without empty words, of equal ones the last. */
 static size_t sort_words(word *out, const tni_view *words, size_t n) {
@@ -40,7 +40,7 @@ static size_t sort_words(word *out, const tni_view *words, size_t n) {
   if (k) qsort(out, k, sizeof *out, by_text);
   size_t m = 0;
   for (size_t i = 0; i < k; i++) {
-    if (m && same(&out[m - 1], &out[i])) m--;
+    if (m && same_words(&out[m - 1], &out[i])) m--;
     out[m++] = out[i];
   }
   return m;
@@ -102,7 +102,7 @@ tni_trie_walk tni_trie_begin(const tni_trie *t, const char *s, size_t n) {
   return (tni_trie_walk){t, s, n, 0, t->nodes};
 }
 
-static const tni_trie_node *child(const tni_trie *t, const tni_trie_node *x, uint8_t label) {
+static const tni_trie_node *trie_child(const tni_trie *t, const tni_trie_node *x, uint8_t label) {
   size_t lo = x->first, hi = lo + x->children;
   while (lo < hi) {
     size_t mid = lo + (hi - lo) / 2;
@@ -115,7 +115,7 @@ static const tni_trie_node *child(const tni_trie *t, const tni_trie_node *x, uin
 }
 
 /* The rest of a leaf's word. */
-static int32_t leaf(tni_trie_walk *w) {
+static int32_t trie_leaf(tni_trie_walk *w) {
   int32_t id = w->at->id;
   const tni_view *v = &w->t->words[id];
   bool whole = v->n <= w->n && memcmp(w->s + w->depth, v->v + w->depth, v->n - w->depth) == 0;
@@ -125,9 +125,9 @@ static int32_t leaf(tni_trie_walk *w) {
 
 int32_t tni_trie_next(tni_trie_walk *w) {
   while (w->at && w->depth < w->n) {
-    w->at = child(w->t, w->at, (uint8_t)w->s[w->depth]);
+    w->at = trie_child(w->t, w->at, (uint8_t)w->s[w->depth]);
     w->depth++;
-    if (w->at && !w->at->children) return leaf(w);
+    if (w->at && !w->at->children) return trie_leaf(w);
     if (w->at && w->at->id >= 0) return w->at->id;
   }
   w->at = NULL;

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "runtime/base/base.h"
-#include "runtime/llm/tokenizer/tok.h"
 #include "runtime/llm/text/text.h"
+#include "runtime/llm/tokenizer/tok.h"
 
 /* The best way to an offset. */
 struct tni_best {
@@ -59,7 +59,7 @@ tn_status tni_unigram_read(tni_reader *r, const tni_at *a) {
 
 /* --- encoding ----------------------------------------------------------------------------------------------------- */
 
-static void offer(tni_best *to, double score, size_t from, int32_t id) {
+static void offer_best(tni_best *to, double score, size_t from, int32_t id) {
   if (to->from == UINT32_MAX || score > to->score) *to = (tni_best){score, (uint32_t)from, id};
 }
 
@@ -73,12 +73,12 @@ static bool find_best(const tni_tok_model *m, tni_best *best, const char *s, siz
     tni_trie_walk w = tni_trie_begin(&m->trie, s + i, n - i);
     for (int32_t id; (id = tni_trie_next(&w)) >= 0;) {
       size_t k = m->trie.words[id].n;
-      offer(&best[i + k], m->scores[id] + best[i].score, i, id);
+      offer_best(&best[i + k], m->scores[id] + best[i].score, i, id);
       single |= k == len;
     }
     if (single) continue;
     if (m->unk < 0) return false;
-    offer(&best[i + len], m->unk_score + best[i].score, i, m->unk);
+    offer_best(&best[i + len], m->unk_score + best[i].score, i, m->unk);
   }
   return true;
 }
@@ -93,7 +93,7 @@ static void add_unknown(const tni_tok_model *m, tni_work *w, const char *s, size
 }
 
 /* Turns the chain of bests round: from then leads to the end of the token that starts there. */
-static void turn(tni_best *best, size_t n) {
+static void reverse_chain(tni_best *best, size_t n) {
   uint32_t next = UINT32_MAX;
   int32_t id = -1;
   for (uint32_t at = (uint32_t)n;;) {
@@ -114,7 +114,7 @@ tn_status tni_unigram_encode(const tni_tok_model *m, tni_work *w, const char *s,
   tni_best *best = w->best;
   if (!find_best(m, best, s, n))
     return tni_fail(err, TN_E_INVALID, "model", "%.*s... is unknown and there is no unk_id", (int)(n < 40 ? n : 40), s);
-  turn(best, n);
+  reverse_chain(best, n);
   for (size_t i = 0, e; i < n; i = e) {
     int32_t id = best[i].id;
     e = best[i].from;

@@ -21,7 +21,7 @@ static int64_t smallest_factor(int64_t n) {
   return n;
 }
 
-static tni_complex times(tni_complex a, tni_complex b) {
+static tni_complex times_complex(tni_complex a, tni_complex b) {
   return (tni_complex){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
@@ -41,15 +41,16 @@ enum {
 /* Elements [from, to) of the p transforms of m that lie behind each other in y, joined to p times as many of one of
  * n = p * m: y[k + q m] = sum over r of root^(r k) part_r[k] * root_p^(r q). asks: after each of these; a constant
  * where this is inlined, so that the loop of short ones has no call in it. */
-static inline void join(const part *s, int64_t n, int64_t p, int64_t from, int64_t to, bool asks, tni_complex *y) {
+static inline void join_parts(const part *s, int64_t n, int64_t p, int64_t from, int64_t to, bool asks,
+                              tni_complex *y) {
   const int64_t m = n / p, all = n * s->stride;
   for (int64_t k = from; k < to; k++) {
-    for (int64_t r = 0; r < p; r++) s->room[r] = times(y[r * m + k], s->root[r * k % n * s->stride]);
+    for (int64_t r = 0; r < p; r++) s->room[r] = times_complex(y[r * m + k], s->root[r * k % n * s->stride]);
     for (int64_t q = 0; q < p; q++) {
       tni_complex sum = s->room[0];
       const int64_t step = q * m * s->stride; /* below all */
       for (int64_t r = 1, at = step; r < p; r++, at = at + step < all ? at + step : at + step - all) {
-        const tni_complex t = times(s->room[r], s->root[at]);
+        const tni_complex t = times_complex(s->room[r], s->root[at]);
         sum.re += t.re;
         sum.im += t.im;
       }
@@ -60,15 +61,15 @@ static inline void join(const part *s, int64_t n, int64_t p, int64_t from, int64
 }
 
 /* As deep as n has prime factors. */
-static void transform(const part *s, int64_t n, const tni_complex *x, tni_complex *y) {
+static void transform_part(const part *s, int64_t n, const tni_complex *x, tni_complex *y) {
   if (n == 1) {
     y[0] = x[0];
     return;
   }
   const int64_t p = smallest_factor(n), m = n / p;
   const part inner = {s->root, s->stride * p, s->room, s->poll};
-  for (int64_t r = 0; r < p; r++) transform(&inner, m, x + r * s->stride, y + r * m);
-  join(s, n, p, 0, m, false, y);
+  for (int64_t r = 0; r < p; r++) transform_part(&inner, m, x + r * s->stride, y + r * m);
+  join_parts(s, n, p, 0, m, false, y);
 }
 
 static void transform_asking(const part *s, int64_t n, const tni_complex *x, tni_complex *y) {
@@ -76,15 +77,15 @@ static void transform_asking(const part *s, int64_t n, const tni_complex *x, tni
   const part inner = {s->root, s->stride * p, s->room, s->poll};
   if (tni_poll_stop(s->poll, n)) return;
   if (n <= SHORT) {
-    transform(s, n, x, y);
+    transform_part(s, n, x, y);
     return;
   }
   for (int64_t r = 0; r < p; r++) transform_asking(&inner, m, x + r * s->stride, y + r * m);
   for (int64_t k = 0, to; (to = tni_poll_until(s->poll, k, m)) > k; k = to)
     if (p < LONG)
-      join(s, n, p, k, to, false, y);
+      join_parts(s, n, p, k, to, false, y);
     else
-      join(s, n, p, k, to, true, y);
+      join_parts(s, n, p, k, to, true, y);
 }
 
 void tni_fft(const tni_complex *root, int64_t n, const tni_complex *x, tni_complex *y, tni_complex *room,

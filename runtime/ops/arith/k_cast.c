@@ -128,7 +128,7 @@ static void cast_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   }
 }
 
-static bool castable(uint32_t d) {
+static bool is_castable(uint32_t d) {
   return tni_is_small_int(d) || tni_is_small_float(d) || (tni_elem_size(d) && d != TN_DT_C64 && d != TN_DT_C128);
 }
 
@@ -136,8 +136,8 @@ static bool castable(uint32_t d) {
 tn_status tni_k_cast(const tni_kargs *a) {
   const uint32_t round = tni_at_word(a->node, TNI_A_ROUND_MODE);
   cast c = {a->in[0], a->out[0], {a->out[0]->dtype, tni_at_i(a->node, TNI_A_SATURATE, 1) != 0, TNI_ROUND_UP}};
-  if (!castable(c.x->dtype)) return tni_kdtype(a, c.x->dtype);
-  if (!castable(c.y->dtype)) return tni_kdtype(a, c.y->dtype);
+  if (!is_castable(c.x->dtype)) return tni_kdtype(a, c.x->dtype);
+  if (!is_castable(c.y->dtype)) return tni_kdtype(a, c.y->dtype);
   if (round == TN_WORD_CAST_ROUND_MODE_DOWN)
     c.to.round = TNI_ROUND_DOWN;
   else if (round == TN_WORD_CAST_ROUND_MODE_NEAREST)

@@ -6,7 +6,7 @@
 
 #include "runtime/ops/kernel/kernel.h"
 
-static bool number(uint32_t d) {
+static bool is_number_dtype(uint32_t d) {
   return d == TN_DT_F32 || d == TN_DT_F64 || tni_is_half(d) || (tni_elem_size(d) && d <= TN_DT_I64) || d == TN_DT_U32 ||
          d == TN_DT_U64;
 }
@@ -61,7 +61,7 @@ static void clip_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 tn_status tni_k_clip(const tni_kargs *a) {
   clip c = {a->in[0], a->n_in > 1 ? a->in[1] : NULL, a->n_in > 2 ? a->in[2] : NULL, a->out[0]};
   const tni_tensor *bound[2] = {c.lo, c.hi};
-  if (!number(c.x->dtype)) return tni_kdtype(a, c.x->dtype);
+  if (!is_number_dtype(c.x->dtype)) return tni_kdtype(a, c.x->dtype);
   for (int i = 0; i < 2; i++)
     if (bound[i] && (bound[i]->dtype != c.x->dtype || tni_knumel(bound[i]) != 1))
       return tni_kfail(a, TN_E_INVALID, "Clip: %s is not one element of the input's type", i ? "max" : "min");

@@ -24,7 +24,7 @@ uint64_t tni_det_scratch(const tni_tensor *x, uint32_t n_workers) {
   return bytes;
 }
 
-static double eliminate(double *w, int64_t m, tni_poll *poll) {
+static double eliminate_rows(double *w, int64_t m, tni_poll *poll) {
   double d = 1;
   for (int64_t k = 0; k < m; k++) {
     int64_t p = k;
@@ -47,7 +47,7 @@ static double eliminate(double *w, int64_t m, tni_poll *poll) {
   return d;
 }
 
-static void body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+static void det_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const det *d = arg;
   const int64_t n = d->m * d->m;
   tni_poll poll = {d->run, TNI_POLL};
@@ -55,7 +55,7 @@ static void body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   for (int64_t i = begin; i < end; i++) {
     for (int64_t k = 0, to; (to = tni_poll_until(&poll, k, n)) > k;)
       for (; k < to; k++) w[k] = tni_get_f64(d->x, i * n + k);
-    tni_put_f64(d->y, i, eliminate(w, d->m, &poll));
+    tni_put_f64(d->y, i, eliminate_rows(w, d->m, &poll));
   }
 }
 
@@ -65,6 +65,6 @@ tn_status tni_k_det(const tni_kargs *a) {
   if (rank < 2 || d.x->dims[rank - 1] != d.x->dims[rank - 2])
     return tni_kfail(a, TN_E_INVALID, "Det: no square matrix");
   d.m = d.x->dims[rank - 1];
-  tni_kfor(a->run, tni_knumel(d.y), d.m * d.m * (d.m + 1) + 1, body, &d);
+  tni_kfor(a->run, tni_knumel(d.y), d.m * d.m * (d.m + 1) + 1, det_body, &d);
   return TN_OK;
 }

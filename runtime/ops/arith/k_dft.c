@@ -32,13 +32,13 @@ uint64_t tni_dft_scratch(const tn_node *node, const tni_tensor *out, uint32_t n_
 }
 
 /* Sample `at`, counted in complex numbers from the start of the tensor. */
-static tni_complex sample(const dft *d, int64_t at) {
+static tni_complex dft_sample(const dft *d, int64_t at) {
   tni_complex c = {tni_get_f64(d->x, at * d->parts_in), 0};
   if (d->parts_in == 2) c.im = tni_get_f64(d->x, at * 2 + 1);
   return c;
 }
 
-static void store(const dft *d, int64_t at, tni_complex c) {
+static void dft_store(const dft *d, int64_t at, tni_complex c) {
   const double scale = d->inverse ? (double)d->n : 1;
   tni_put_f64(d->y, at * d->parts_out, c.re / scale);
   if (d->parts_out == 2) tni_put_f64(d->y, at * 2 + 1, c.im / scale);
@@ -48,9 +48,9 @@ static void load_line(const dft *d, int64_t first, int64_t step, tni_complex *x,
   for (int64_t i = 0; i < d->n && !tni_poll_stop(poll, 4); i++) {
     x[i] = (tni_complex){0, 0};
     if (i < d->have) {
-      x[i] = sample(d, first + i * step);
+      x[i] = dft_sample(d, first + i * step);
     } else if (d->mirrored && d->n - i < d->have) {
-      x[i] = sample(d, first + (d->n - i) * step);
+      x[i] = dft_sample(d, first + (d->n - i) * step);
       x[i].im = -x[i].im;
     }
     if (d->window) {
@@ -60,7 +60,7 @@ static void load_line(const dft *d, int64_t first, int64_t step, tni_complex *x,
   }
 }
 
-static void body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+static void dft_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const dft *d = arg;
   tni_complex *x = d->room + (int64_t)worker * 3 * d->n, *y = x + d->n, *room = y + d->n;
   const int64_t length = d->x->dims[1];
@@ -76,11 +76,11 @@ static void body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
     }
     load_line(d, from, d->inner, x, &poll);
     tni_fft(d->root, d->n, x, y, room, &poll);
-    for (int64_t k = 0; k < d->keep && !tni_poll_stop(&poll, 4); k++) store(d, to + k * d->inner, y[k]);
+    for (int64_t k = 0; k < d->keep && !tni_poll_stop(&poll, 4); k++) dft_store(d, to + k * d->inner, y[k]);
   }
 }
 
-static tn_status transform(const tni_kargs *a, dft *d, int64_t lines) {
+static tn_status transform_lines(const tni_kargs *a, dft *d, int64_t lines) {
   const uint64_t have = tni_dft_scratch(a->node, d->y, a->run->n_workers);
   if ((uint64_t)d->n > have / sizeof(tni_complex) / (1 + 3 * (uint64_t)a->run->n_workers))
     return tni_kfail(a, TN_E_INTERNAL, "a transform of %lld does not fit the scratch", (long long)d->n);
@@ -89,7 +89,7 @@ static tn_status transform(const tni_kargs *a, dft *d, int64_t lines) {
   d->root = a->scratch;
   d->room = d->root + d->n;
   tni_fft_roots(d->root, d->n, d->inverse, &poll);
-  tni_kfor(a->run, lines, d->n * 64, body, d);
+  tni_kfor(a->run, lines, d->n * 64, dft_body, d);
   return TN_OK;
 }
 
@@ -128,7 +128,7 @@ tn_status tni_k_dft(const tni_kargs *a) {
     if (d.y->bytes) memset(d.y->data, 0, (size_t)d.y->bytes);
     return TN_OK;
   }
-  return transform(a, &d, lines);
+  return transform_lines(a, &d, lines);
 }
 
 tn_status tni_k_stft(const tni_kargs *a) {
@@ -155,5 +155,5 @@ tn_status tni_k_stft(const tni_kargs *a) {
   if (d.frames && (d.frames - 1) * d.step + d.n > d.x->dims[1])
     return tni_kfail(a, TN_E_INVALID, "STFT: %lld frames do not fit the signal", (long long)d.frames);
   const int64_t lines = d.x->dims[0] * d.frames;
-  return lines ? transform(a, &d, lines) : TN_OK;
+  return lines ? transform_lines(a, &d, lines) : TN_OK;
 }

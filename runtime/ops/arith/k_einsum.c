@@ -14,7 +14,7 @@ typedef struct einsum {
   int64_t terms;                                            /* per output element */
 } einsum;
 
-static bool measure(einsum *s) {
+static bool measure_einsum(einsum *s) {
   for (uint32_t l = 0; l < s->e.n_labels; l++) s->dim[l] = 1;
   for (uint32_t i = 0; i < s->e.n_in; i++)
     for (uint32_t d = 0; d < s->e.rank[i]; d++) {
@@ -36,7 +36,7 @@ static bool measure(einsum *s) {
 }
 
 /* The next index of labels [from, to), the last one fastest; off follows it. */
-static void advance(const einsum *s, uint32_t from, uint32_t to, int64_t *index, int64_t *off) {
+static void advance_index(const einsum *s, uint32_t from, uint32_t to, int64_t *index, int64_t *off) {
   for (uint32_t l = to; l-- > from;) {
     const bool carry = ++index[l] == s->dim[l];
     for (uint32_t i = 0; i < s->e.n_in; i++) off[i] += carry ? s->stride[i][l] * (1 - s->dim[l]) : s->stride[i][l];
@@ -53,7 +53,7 @@ static double sum_real(const einsum *s, int64_t *index, int64_t *off, tni_poll *
     double p = tni_get_f64(s->a->in[0], off[0]);
     for (uint32_t i = 1; i < s->e.n_in; i++) p *= tni_get_f64(s->a->in[i], off[i]);
     sum += p;
-    advance(s, s->e.n_out, s->e.n_labels, index, off);
+    advance_index(s, s->e.n_out, s->e.n_labels, index, off);
   }
   return sum;
 }
@@ -66,7 +66,7 @@ static double sum_f32(const einsum *s, int64_t *index, int64_t *off, tni_poll *p
   for (int64_t t = 0; t < s->terms && !tni_poll_stop(poll, n + TERM); t += n) {
     const f32u *x = (const f32u *)s->a->in[0]->data + off[0], *y = (const f32u *)s->a->in[1]->data + off[1];
     for (int64_t k = 0; k < n; k++) sum += (double)x[k * sa] * (double)y[k * sb];
-    advance(s, s->e.n_out, last, index, off);
+    advance_index(s, s->e.n_out, last, index, off);
   }
   return sum;
 }
@@ -77,7 +77,7 @@ static uint64_t sum_int(const einsum *s, int64_t *index, int64_t *off, tni_poll 
     uint64_t p = (uint64_t)tni_get_i64(s->a->in[0], off[0]);
     for (uint32_t i = 1; i < s->e.n_in; i++) p *= (uint64_t)tni_get_i64(s->a->in[i], off[i]);
     sum += p;
-    advance(s, s->e.n_out, s->e.n_labels, index, off);
+    advance_index(s, s->e.n_out, s->e.n_labels, index, off);
   }
   return sum;
 }
@@ -95,7 +95,7 @@ static void put_int(tni_tensor *y, int64_t i, uint64_t v) {
   }
 }
 
-static void body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+static void einsum_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const einsum *s = arg;
   tni_tensor *y = s->a->out[0];
   int64_t index[TNI_EINSUM_MAX_LABELS] = {0}, off[TNI_EINSUM_MAX_IN] = {0};
@@ -114,7 +114,7 @@ static void body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
       tni_put_f64(y, o, fast ? sum_f32(s, index, off, &poll) : sum_real(s, index, off, &poll));
     else
       put_int(y, o, sum_int(s, index, off, &poll));
-    advance(s, 0, s->e.n_out, index, off);
+    advance_index(s, 0, s->e.n_out, index, off);
   }
 }
 
@@ -128,8 +128,8 @@ tn_status tni_k_einsum(const tni_kargs *a) {
   }
   const char *why = tni_einsum_read(tni_at_s(a->node, TNI_A_EQUATION, NULL), rank, a->n_in, &s.e);
   if (why) return tni_kfail(a, TN_E_INVALID, "%s", why);
-  if (!measure(&s)) return tni_kfail(a, TN_E_INVALID, "axes of one label have different sizes");
+  if (!measure_einsum(&s)) return tni_kfail(a, TN_E_INVALID, "axes of one label have different sizes");
   const int64_t n = tni_knumel(a->out[0]);
-  tni_kfor(a->run, n, s.terms < TNI_POLL ? s.terms * 2 * a->n_in + 1 : TNI_POLL, body, &s);
+  tni_kfor(a->run, n, s.terms < TNI_POLL ? s.terms * 2 * a->n_in + 1 : TNI_POLL, einsum_body, &s);
   return TN_OK;
 }

@@ -11,8 +11,8 @@ typedef struct elementwise {
   const char *base; /* of the output that the walk goes along */
 } elementwise;
 
-static void piece(const elementwise *e, const void *const *src, const int64_t *step, int64_t at, int64_t first,
-                  int64_t n, tni_chain_room *room) {
+static void elementwise_piece(const elementwise *e, const void *const *src, const int64_t *step, int64_t at,
+                              int64_t first, int64_t n, tni_chain_room *room) {
   tni_registers r = {.work = e->work};
   void *dst[TN_CHAIN_MAX_OPS] = {NULL};
   for (uint32_t i = 0; i < e->chain.n_in; i++) {
@@ -32,12 +32,12 @@ static void piece(const elementwise *e, const void *const *src, const int64_t *s
     if (e->a->out[o]) tni_chain_store(&r, e->chain.results[o], e->dtype, e->a->out[o]->data, first, n);
 }
 
-static void row(const void *ctx, void *dst, const void *const *src, const int64_t *step, int64_t n) {
+static void elementwise_row(const void *ctx, void *dst, const void *const *src, const int64_t *step, int64_t n) {
   const elementwise *e = ctx;
   const int64_t first = ((const char *)dst - e->base) / e->size;
   tni_chain_room room;
   for (int64_t at = 0; at < n; at += TNI_CHAIN_PIECE)
-    piece(e, src, step, at, first + at, n - at < TNI_CHAIN_PIECE ? n - at : TNI_CHAIN_PIECE, &room);
+    elementwise_piece(e, src, step, at, first + at, n - at < TNI_CHAIN_PIECE ? n - at : TNI_CHAIN_PIECE, &room);
 }
 
 tn_status tni_k_elementwise(const tni_kargs *a) {
@@ -59,6 +59,6 @@ tn_status tni_k_elementwise(const tni_kargs *a) {
     size[i] = e.size;
   }
   e.base = out->data;
-  tni_bcast_run(a->run, &b, out->data, e.size, src, size, row, &e);
+  tni_bcast_run(a->run, &b, out->data, e.size, src, size, elementwise_row, &e);
   return TN_OK;
 }

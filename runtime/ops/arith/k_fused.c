@@ -69,7 +69,7 @@ static int64_t tiles_of(const tni_fused *f, int64_t nb) {
 }
 
 /* Product p as a matrix product of its own. */
-static tni_gemm gemm_of(const fused *k, uint32_t p, tni_hquantized *room) {
+static tni_gemm gemm_of(const fused *k, uint32_t p, tni_ops_quantized *room) {
   const tni_part *part = &k->f.parts[p];
   const tni_tensor *w = k->a->in[1 + part->weight];
   tni_gemm g = {.dtype = k->dtype, .M = k->M, .N = part->count, .K = k->K, .batches = 1, .a = k->a->in[0]->data};
@@ -98,8 +98,9 @@ static void tile_f64(const tni_gemm *g, int64_t m0, int64_t mb, int64_t n0, int6
   }
 }
 
-static void sums(const fused *k, uint32_t p, int64_t m0, int64_t mb, int64_t n0, int64_t nb, float *packed, char *c) {
-  tni_hquantized room;
+static void fused_sums(const fused *k, uint32_t p, int64_t m0, int64_t mb, int64_t n0, int64_t nb, float *packed,
+                       char *c) {
+  tni_ops_quantized room;
   const tni_gemm g = gemm_of(k, p, &room);
   if (k->work == TN_DT_F64)
     tile_f64(&g, m0, mb, n0, nb, (double *)(void *)c);
@@ -155,7 +156,7 @@ static void finish_row(const fused *k, uint32_t which, int64_t m, int64_t n0, in
       tni_chain_store(&r, ch->results[o], k->dtype, k->a->out[o]->data, m * g->width + n0, n);
 }
 
-static void unit(const fused *k, int64_t u, char *scratch, tni_chain_room *room) {
+static void fused_unit(const fused *k, int64_t u, char *scratch, tni_chain_room *room) {
   uint32_t which = 0;
   while (which + 1 < k->f.n_groups && u >= k->groups[which + 1].first_unit) which++;
   const group *g = &k->groups[which];
@@ -164,15 +165,15 @@ static void unit(const fused *k, int64_t u, char *scratch, tni_chain_room *room)
   const uint32_t wide = k->work == TN_DT_F64 ? 8 : 4;
   char *c = scratch + TNI_GEMM_PACKED * sizeof(float);
   for (uint32_t i = 0; i < g->n_parts; i++)
-    sums(k, g->parts[i], m0, mb, n0, nb, (float *)(void *)scratch, c + (size_t)i * TILE * wide);
+    fused_sums(k, g->parts[i], m0, mb, n0, nb, (float *)(void *)scratch, c + (size_t)i * TILE * wide);
   for (int64_t m = 0; m < mb; m++) finish_row(k, which, m0 + m, n0, nb, c + m * TNI_GEMM_COLS * (int64_t)wide, room);
 }
 
-static void units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+static void fused_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   fused *k = arg;
   tni_chain_room room;
   for (int64_t u = begin; u < end && !tni_run_cancelled(k->run); u++)
-    unit(k, u, (char *)k->a->scratch + worker * k->worker_bytes, &room);
+    fused_unit(k, u, (char *)k->a->scratch + worker * k->worker_bytes, &room);
 }
 
 static int64_t set_groups(fused *k) {
@@ -190,7 +191,7 @@ static int64_t set_groups(fused *k) {
 }
 
 /* Shapes as the rule has checked them, here of what lies in memory. */
-static tn_status check(const fused *k) {
+static tn_status check_fused(const fused *k) {
   const tni_kargs *a = k->a;
   for (uint32_t i = 1; i < a->n_in; i++)
     if (a->in[i]->dtype != k->dtype) return tni_kdtype(a, a->in[i]->dtype);
@@ -231,9 +232,9 @@ tn_status tni_k_fused_matmul(const tni_kargs *a) {
   k.m_tiles = (k.M + k.mb - 1) / k.mb;
   k.worker_bytes = worker_bytes(&k.f, k.dtype);
   const int64_t n_units = set_groups(&k);
-  tn_status st = check(&k);
+  tn_status st = check_fused(&k);
   if (st || k.M == 0) return st;
   const int64_t mb = k.M < k.mb ? k.M : k.mb;
-  tni_kfor_polled(a->run, n_units, mb * k.nb * (k.K + 1) / (k.one_row ? 4 : 16) + 1, units, &k);
+  tni_kfor_polled(a->run, n_units, mb * k.nb * (k.K + 1) / (k.one_row ? 4 : 16) + 1, fused_units, &k);
   return TN_OK;
 }

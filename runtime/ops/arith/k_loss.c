@@ -19,7 +19,7 @@ typedef struct loss {
 } loss;
 
 /* Index of class 0 of label i. */
-static int64_t column(const loss *l, int64_t i) { return (i / l->inner) * l->classes * l->inner + i % l->inner; }
+static int64_t class_column(const loss *l, int64_t i) { return (i / l->inner) * l->classes * l->inner + i % l->inner; }
 
 /* log of the sum of exp over the classes. */
 static double log_total(const loss *l, int64_t at, tni_poll *poll) {
@@ -40,7 +40,7 @@ static void log_prob_body(void *arg, int64_t begin, int64_t end, uint32_t worker
   tni_poll poll = {l->run, TNI_POLL};
   (void)worker;
   for (int64_t i = begin; i < end; i++) {
-    const int64_t at = column(l, i);
+    const int64_t at = class_column(l, i);
     const double total = log_total(l, at, &poll);
     for (int64_t c = 0, to; (to = tni_poll_until(&poll, c, l->classes)) > c;)
       for (; c < to; c++) {
@@ -66,7 +66,7 @@ static tn_status check_labels(const tni_kargs *a, const loss *l) {
 
 /* Loss of label i, already weighted; its weight into *w. */
 static double loss_of(const loss *l, int64_t i, double *w, tni_poll *poll) {
-  const int64_t label = tni_get_i64(l->labels, i), at = column(l, i);
+  const int64_t label = tni_get_i64(l->labels, i), at = class_column(l, i);
   *w = 0;
   if (is_ignored(l, label)) return 0;
   *w = l->weights ? tni_get_f64(l->weights, label) : 1;
@@ -74,7 +74,7 @@ static double loss_of(const loss *l, int64_t i, double *w, tni_poll *poll) {
   return -*w * (l->softmax ? x - log_total(l, at, poll) : x);
 }
 
-static tn_status check(const tni_kargs *a, loss *l) {
+static tn_status check_loss(const tni_kargs *a, loss *l) {
   const uint32_t rank = l->x->rank;
   if (rank < 2 || l->labels->rank != rank - 1)
     return tni_kfail(a, TN_E_INVALID, "scores of rank %u, labels of rank %u", rank, l->labels->rank);
@@ -100,7 +100,7 @@ tn_status tni_k_loss(const tni_kargs *a) {
             .softmax = a->node->op == TN_OP_SOFTMAX_CROSS_ENTROPY_LOSS,
             .ignores = ignore && ignore->n,
             .ignored = tni_at_i(a->node, TNI_A_IGNORE_INDEX, 0)};
-  tn_status st = check(a, &l);
+  tn_status st = check_loss(a, &l);
   if (st) return st;
   const int64_t n = tni_knumel(l.labels);
   if (l.log_prob) tni_kfor(a->run, n, l.classes * 16, log_prob_body, &l);

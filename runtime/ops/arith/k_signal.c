@@ -25,8 +25,8 @@ tn_status tni_k_window(const tni_kargs *a) {
 
 #define LN10 2.30258509299404568402
 
-static double mel(double hertz) { return 2595 * log1p(hertz / 700) / LN10; }
-static double hertz(double m) { return 700 * expm1(m / 2595 * LN10); }
+static double mel_of_hertz(double hertz) { return 2595 * log1p(hertz / 700) / LN10; }
+static double hertz_of_mel(double m) { return 700 * expm1(m / 2595 * LN10); }
 
 /* Triangles between neighbours of num_mel_bins + 2 points, spread evenly on the mel scale and put on the spectrogram's
  * bins: bin = floor((dft_length + 1) * hertz / sample_rate). Both sides of a triangle reach 1 at its middle; a side
@@ -37,7 +37,7 @@ tn_status tni_k_mel_weight_matrix(const tni_kargs *a) {
     if (tni_knumel(a->in[i]) != 1) return tni_kfail(a, TN_E_INVALID, "input %u is not one element", i);
   const int64_t bins = y->dims[1], rows = y->dims[0], length = tni_get_i64(a->in[1], 0),
                 rate = tni_get_i64(a->in[2], 0);
-  const double low = mel(tni_get_f64(a->in[3], 0)), high = mel(tni_get_f64(a->in[4], 0));
+  const double low = mel_of_hertz(tni_get_f64(a->in[3], 0)), high = mel_of_hertz(tni_get_f64(a->in[4], 0));
   if (rate <= 0 || !isfinite(low) || !isfinite(high))
     return tni_kfail(a, TN_E_INVALID, "sample_rate or an edge is out of range");
   tni_poll poll = {a->run, TNI_POLL};
@@ -46,7 +46,7 @@ tn_status tni_k_mel_weight_matrix(const tni_kargs *a) {
   for (int64_t m = 0; m < bins && !tni_poll_stop(&poll, 8); m++) {
     int64_t at[3];
     for (int k = 0; k < 3; k++) {
-      const double bin = floor((double)(length + 1) * hertz((double)(m + k) * step + low) / (double)rate);
+      const double bin = floor((double)(length + 1) * hertz_of_mel((double)(m + k) * step + low) / (double)rate);
       at[k] = (int64_t)fmax(-0x1p40, fmin(0x1p40, bin));
     }
     if (at[1] == at[0] && at[1] >= 0 && at[1] < rows) tni_put_f64(y, at[1] * bins + m, 1);

@@ -206,35 +206,37 @@ static void run_half(const unary *u, int64_t at, int64_t n) {
   }
 }
 
-static double shrunk(const unary *u, double x) { return x < -u->alpha ? x + u->beta : x > u->alpha ? x - u->beta : 0; }
+static double shrunk_value(const unary *u, double x) {
+  return x < -u->alpha ? x + u->beta : x > u->alpha ? x - u->beta : 0;
+}
 
 /* Wraps as two's complement does. */
 static bool run_int(const unary *u, void *dst, const void *src, int64_t n) {
   switch (u->dtype) {
-#define X(DT, U, T, LO, HI)                            \
-  case TN_DT_##DT: {                                   \
-    U *d = dst;                                        \
-    const U *s = src;                                  \
-    for (int64_t i = 0; i < n; i++) {                  \
-      const T x = s[i];                                \
-      const T neg = (T)(0 - (uint64_t)x);              \
-      const bool below = LO < 0 && x < (T)1 && x != 0; \
-      if (u->op == TN_OP_NEG)                          \
-        d[i] = neg;                                    \
-      else if (u->op == TN_OP_ABS)                     \
-        d[i] = below ? neg : x;                        \
-      else if (u->op == TN_OP_SIGN)                    \
-        d[i] = (T)(below ? -1 : x != 0);               \
-      else if (u->op == TN_OP_RELU)                    \
-        d[i] = below ? 0 : x;                          \
-      else if (u->op == TN_OP_BITWISE_NOT)             \
-        d[i] = (T)~x;                                  \
-      else if (u->op == TN_OP_SHRINK)                  \
-        d[i] = (T)tni_clamp_i64(shrunk(u, (double)x)); \
-      else                                             \
-        return false;                                  \
-    }                                                  \
-    return true;                                       \
+#define X(DT, U, T, LO, HI)                                  \
+  case TN_DT_##DT: {                                         \
+    U *d = dst;                                              \
+    const U *s = src;                                        \
+    for (int64_t i = 0; i < n; i++) {                        \
+      const T x = s[i];                                      \
+      const T neg = (T)(0 - (uint64_t)x);                    \
+      const bool below = LO < 0 && x < (T)1 && x != 0;       \
+      if (u->op == TN_OP_NEG)                                \
+        d[i] = neg;                                          \
+      else if (u->op == TN_OP_ABS)                           \
+        d[i] = below ? neg : x;                              \
+      else if (u->op == TN_OP_SIGN)                          \
+        d[i] = (T)(below ? -1 : x != 0);                     \
+      else if (u->op == TN_OP_RELU)                          \
+        d[i] = below ? 0 : x;                                \
+      else if (u->op == TN_OP_BITWISE_NOT)                   \
+        d[i] = (T)~x;                                        \
+      else if (u->op == TN_OP_SHRINK)                        \
+        d[i] = (T)tni_clamp_i64(shrunk_value(u, (double)x)); \
+      else                                                   \
+        return false;                                        \
+    }                                                        \
+    return true;                                             \
   }
     TNI_INT_TYPES(X)
 #undef X
@@ -243,7 +245,7 @@ static bool run_int(const unary *u, void *dst, const void *src, int64_t n) {
   }
 }
 
-static void body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+static void unary_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const unary *u = arg;
   const uint32_t size = tni_elem_size(u->dtype);
   (void)worker;
@@ -285,7 +287,7 @@ tn_status tni_k_unary(const tni_kargs *a) {
   unary u = {.op = a->node->op, .dtype = x->dtype, .hot = tni_hot_get(), .dst = a->out[0]->data, .src = x->data};
   read_params(&u, a->node);
   u.tanh_gelu = tni_at_word(a->node, TNI_A_APPROXIMATE) == TN_WORD_GELU_APPROXIMATE_TANH;
-  tni_kfor(a->run, tni_knumel(x), 4, body, &u);
+  tni_kfor(a->run, tni_knumel(x), 4, unary_body, &u);
   return TN_OK;
 }
 

@@ -36,7 +36,7 @@ int64_t tni_im2col_row(const tni_im2col *c, int64_t tap, const int64_t *o, int64
   return row_of(c, at, o, shift);
 }
 
-static void locate(const tni_im2col *c, const int64_t *o, tni_taps *t) { t->row = row_of(c, t->at, o, &t->shift); }
+static void locate_taps(const tni_im2col *c, const int64_t *o, tni_taps *t) { t->row = row_of(c, t->at, o, &t->shift); }
 
 int64_t tni_taps_index(const tni_im2col *c, const tni_taps *t) {
   int64_t tap = 0;
@@ -56,14 +56,14 @@ bool tni_taps_first(const tni_im2col *c, const int64_t *o, int64_t o0, int64_t n
     t->hi[d] = past < w->kernel[d] ? past : w->kernel[d];
     if (t->lo[d] >= t->hi[d]) return false;
   }
-  locate(c, o, t);
+  locate_taps(c, o, t);
   return true;
 }
 
 bool tni_taps_next(const tni_im2col *c, const int64_t *o, tni_taps *t) {
   for (uint32_t d = c->w.rank; d-- > 0;) {
     if (++t->at[d] < t->hi[d]) {
-      locate(c, o, t);
+      locate_taps(c, o, t);
       return true;
     }
     t->at[d] = t->lo[d];
@@ -143,7 +143,7 @@ void tni_im2col_rows_bytes(tni_im2col_rows *r, uint8_t outside, uint8_t *dst) {
 }
 
 /* One run of one row of the matrix. */
-static void fill(const tni_im2col_rows *r, uint32_t i, float *dst) {
+static void fill_columns(const tni_im2col_rows *r, uint32_t i, float *dst) {
   const tni_im2col *c = r->c;
   const int64_t s = c->w.stride[c->w.rank - 1];
   int64_t at, lo, hi;
@@ -165,7 +165,7 @@ void tni_im2col_pack(const void *ctx, int64_t batch, int64_t k0, int64_t kc, int
   tni_im2col_rows_start(ctx, batch, k0, n0, nb, &r);
   for (int64_t k = 0; k < kc; k++) {
     int64_t at = 0;
-    for (uint32_t i = 0; i < r.n; at += r.runs[i++].n) fill(&r, i, row + at);
+    for (uint32_t i = 0; i < r.n; at += r.runs[i++].n) fill_columns(&r, i, row + at);
     for (int64_t p = 0; p < nb; p += TNI_NR) memcpy(dst + p * kc + k * TNI_NR, row + p, TNI_NR * sizeof *row);
     next_tap(&r);
   }

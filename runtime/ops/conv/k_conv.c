@@ -131,7 +131,7 @@ static bool all_finite(const tni_tensor *t) {
   return zero == 0;
 }
 
-static tn_status product(const tni_kargs *a, const direct *c) {
+static tn_status conv_product(const tni_kargs *a, const direct *c) {
   const tni_im2col *im = &c->im;
   const int64_t K = im->channels * im->taps;
   tni_gemm g = {.dtype = im->dtype, .a = c->w->data, .b = im->x, .y = c->y->data, .alpha = 1, .beta = 1};
@@ -185,7 +185,7 @@ tn_status tni_conv_bounded(const tni_kargs *a, const tni_bounds *bounds) {
   direct c = {
       .run = a->run, .w = w, .b = b, .y = y, .groups = groups, .group_outs = w->dims[0] / groups, .bounds = bounds};
   tni_im2col_init(&c.im, &win, x, y, groups);
-  if (x->dtype != TN_DT_F64 && (x->dtype != TN_DT_F32 || c.im.channels > 1)) return product(a, &c);
+  if (x->dtype != TN_DT_F64 && (x->dtype != TN_DT_F32 || c.im.channels > 1)) return conv_product(a, &c);
   shifted s = {.c = &c, .hot = tni_hot_get(), .scratch = a->scratch};
   if (x->dtype == TN_DT_F32 && tni_planes_plan(&c.im, &s.b) && all_finite(w)) {
     tni_kfor(a->run, y->dims[0] * y->dims[1] * s.b.blocks, s.b.rows * s.b.width * (c.im.taps / 4 + 2), shifted_blocks,

@@ -40,7 +40,7 @@ static int64_t input_row(const transposed *c, int64_t tap, const int64_t *o, int
 }
 
 /* Elements [i0, i1) of a row with tap offset `shift` land on outputs [o0, o0 + n): out = i * stride + shift. */
-static void reach(const transposed *c, int64_t shift, int64_t o0, int64_t n, int64_t *i0, int64_t *i1) {
+static void reach_of_shift(const transposed *c, int64_t shift, int64_t o0, int64_t n, int64_t *i0, int64_t *i1) {
   const int64_t s = c->w.stride[c->w.rank - 1], size = c->in[c->w.rank - 1], lo = o0 - shift, hi = o0 + n - shift;
   *i0 = lo > 0 ? (lo + s - 1) / s : 0;
   *i1 = hi > 0 ? (hi + s - 1) / s : 0;
@@ -60,7 +60,7 @@ static void reach(const transposed *c, int64_t shift, int64_t o0, int64_t n, int
       const int64_t row = input_row(c, tap, o, &t);                                                             \
       if (row < 0) continue;                                                                                    \
       const int64_t shift = t * c->w.dilation[c->w.rank - 1] - c->w.begin[c->w.rank - 1];                       \
-      reach(c, shift, o0, n, &i0, &i1);                                                                         \
+      reach_of_shift(c, shift, o0, n, &i0, &i1);                                                                \
       if (i0 == i1) continue;                                                                                   \
       T w;                                                                                                      \
       LOAD(c->weight, ((g * c->C + ch) * c->M + m % c->M) * c->taps + tap, 1, &w);                              \
@@ -81,7 +81,7 @@ PIECE(double, f64u, LOAD_DOUBLE)
 #undef LOAD_FLOAT
 #undef LOAD_DOUBLE
 
-static void rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+static void transposed_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const transposed *c = arg;
   const uint32_t last = c->w.rank - 1;
   const int64_t n = c->out[last], all = c->groups * c->M, per = tni_dim_product(c->y, 2, c->y->rank) / n;
@@ -153,7 +153,7 @@ static void add_tap(const columns *k, int64_t tap, const float *v, f32u *y) {
   const int64_t width = c->in[last], s = c->w.stride[last], end = k->p0 + k->n;
   const int64_t shift = tap % c->w.kernel[last] * c->w.dilation[last] - c->w.begin[last];
   int64_t lo, hi;
-  reach(c, shift, 0, c->out[last], &lo, &hi);
+  reach_of_shift(c, shift, 0, c->out[last], &lo, &hi);
   for (int64_t row = k->p0 / width; row * width < end; row++) {
     const int64_t first = row * width, at = output_row(c, row, tap);
     const int64_t i0 = k->p0 - first > lo ? k->p0 - first : lo, i1 = end - first < hi ? end - first : hi;
@@ -185,7 +185,7 @@ static void add_columns(void *arg, int64_t begin, int64_t end, uint32_t worker) 
   }
 }
 
-static void products(const tni_kargs *a, const transposed *c) {
+static void transposed_products(const tni_kargs *a, const transposed *c) {
   const int64_t rows = c->M * c->taps, block = block_of(c->x, c->weight);
   float *v = (float *)((char *)a->scratch + (tni_gemm_scratch(TN_DT_F32, a->run->n_workers) + 63) / 64 * 64);
   for (int64_t u = 0; u < c->x->dims[0] * c->groups; u++)
@@ -228,8 +228,8 @@ tn_status tni_k_conv_transpose(const tni_kargs *a) {
   tni_window_spread_pads(&c.w, c.in, c.out);
   const int64_t n = c.out[c.w.rank - 1];
   if (x->dtype == TN_DT_F32 && c.C && c.plane)
-    products(a, &c);
+    transposed_products(a, &c);
   else
-    tni_kfor(a->run, tni_knumel(c.y) / n, n * (c.C * c.taps + 1) / 2 + 1, rows, &c);
+    tni_kfor(a->run, tni_knumel(c.y) / n, n * (c.C * c.taps + 1) / 2 + 1, transposed_rows, &c);
   return TN_OK;
 }

@@ -20,7 +20,7 @@ typedef struct deform {
   int64_t groups, offset_groups;
 } deform;
 
-static double between(const deform *c, int64_t plane, const double *p) {
+static double between_pixels(const deform *c, int64_t plane, const double *p) {
   const uint32_t rank = c->im.w.rank;
   double sum = 0;
   for (uint32_t corner = 0; corner < 1u << rank; corner++) {
@@ -38,7 +38,7 @@ static double between(const deform *c, int64_t plane, const double *p) {
 }
 
 /* Element [k, position] of the matrix of one group of one image. */
-static double sample(const deform *c, int64_t batch, int64_t k, int64_t position) {
+static double deform_sample(const deform *c, int64_t batch, int64_t k, int64_t position) {
   const tni_window *w = &c->im.w;
   const int64_t image = batch / c->groups, channel = batch % c->groups * c->im.channels + k / c->im.taps;
   const int64_t tap = k % c->im.taps, all = c->im.channels * c->groups, og = channel / (all / c->offset_groups);
@@ -51,19 +51,19 @@ static double sample(const deform *c, int64_t batch, int64_t k, int64_t position
     o /= c->im.out[d];
     t /= w->kernel[d];
   }
-  const double v = between(c, (image * all + channel) * c->im.plane, p);
+  const double v = between_pixels(c, (image * all + channel) * c->im.plane, p);
   return c->mask ? v * tni_get_f64(c->mask, row * c->im.positions + position) : v;
 }
 
-static void pack(const void *ctx, int64_t batch, int64_t k0, int64_t kc, int64_t n0, int64_t nb, float *dst) {
+static void pack_deformed(const void *ctx, int64_t batch, int64_t k0, int64_t kc, int64_t n0, int64_t nb, float *dst) {
   const deform *c = ctx;
   for (int64_t p = 0; p < nb; p += TNI_NR, dst += kc * TNI_NR)
     for (int64_t k = 0; k < kc; k++)
       for (int64_t i = 0; i < TNI_NR; i++)
-        dst[k * TNI_NR + i] = p + i < nb ? (float)sample(c, batch, k0 + k, n0 + p + i) : 0;
+        dst[k * TNI_NR + i] = p + i < nb ? (float)deform_sample(c, batch, k0 + k, n0 + p + i) : 0;
 }
 
-static void wide(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+static void deform_wide(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const deform *c = arg;
   const int64_t M = c->w->dims[0], K = c->im.channels * c->im.taps, work = 8 << c->im.w.rank;
   tni_poll poll = {c->run, TNI_POLL};
@@ -72,7 +72,8 @@ static void wide(void *arg, int64_t begin, int64_t end, uint32_t worker) {
     const int64_t position = u % c->im.positions, m = u / c->im.positions % M, image = u / c->im.positions / M;
     double sum = 0;
     for (int64_t k = 0; k < K && !tni_poll_stop(&poll, work); k++)
-      sum += ((const f64u *)c->w->data)[m * K + k] * sample(c, image * c->groups + m / (M / c->groups), k, position);
+      sum += ((const f64u *)c->w->data)[m * K + k] *
+             deform_sample(c, image * c->groups + m / (M / c->groups), k, position);
     ((f64u *)c->y->data)[u] = sum + (c->b ? ((const f64u *)c->b->data)[m] : 0);
   }
 }
@@ -84,7 +85,7 @@ static bool has_dims(const tni_tensor *t, const tni_tensor *y, int64_t channels)
   return true;
 }
 
-static tn_status product(const tni_kargs *a, deform *c) {
+static tn_status deform_product(const tni_kargs *a, deform *c) {
   const int64_t M = c->w->dims[0], K = c->im.channels * c->im.taps;
   tni_gemm g = {.dtype = c->x->dtype, .a = c->w->data, .y = c->y->data, .alpha = 1, .beta = 1};
   g.M = M / c->groups;
@@ -99,7 +100,7 @@ static tn_status product(const tni_kargs *a, deform *c) {
   g.a_batch[1] = g.M * K;
   if (c->b) g.c = c->b->data;
   g.c_batch[1] = g.M;
-  g.pack = pack;
+  g.pack = pack_deformed;
   g.pack_ctx = c;
   tni_gemm_run(&g, a->scratch, a->run);
   return TN_OK;
@@ -129,7 +130,7 @@ tn_status tni_k_deform_conv(const tni_kargs *a) {
       !has_dims(c.offset, c.y, rows * win.rank) || (c.mask && !has_dims(c.mask, c.y, rows)))
     return tni_kfail(a, TN_E_INVALID, "DeformConv: offset or mask do not fit the output");
   if (!tni_knumel(c.y)) return TN_OK;
-  if (x->dtype != TN_DT_F64) return product(a, &c);
-  tni_kfor(a->run, tni_knumel(c.y), c.im.channels * c.im.taps * 32, wide, &c);
+  if (x->dtype != TN_DT_F64) return deform_product(a, &c);
+  tni_kfor(a->run, tni_knumel(c.y), c.im.channels * c.im.taps * 32, deform_wide, &c);
   return TN_OK;
 }

@@ -51,7 +51,7 @@ static void store_double(const tni_tensor *y, int64_t at, int64_t n, const doubl
 }
 
 /* What a window that sees nothing but padding gives. */
-static double lowest(uint32_t dtype) { return dtype == TN_DT_I8 ? -128 : dtype == TN_DT_U8 ? 0 : -INFINITY; }
+static double lowest_value(uint32_t dtype) { return dtype == TN_DT_I8 ? -128 : dtype == TN_DT_U8 ? 0 : -INFINITY; }
 
 /* Taps of dim d that count for output position o: those inside, or with count_pad also those in the padding. */
 static int64_t taps_counted(const pool *c, uint32_t d, int64_t o) {
@@ -112,7 +112,7 @@ static int64_t column_index(const pool *c, int64_t at) {
     T acc[TNI_CHUNK], v[TNI_CHUNK];                                                                              \
     int64_t best[TNI_CHUNK];                                                                                     \
     for (int64_t j = 0; j < n; j++) {                                                                            \
-      acc[j] = c->op == TN_OP_MAX_POOL ? (T)lowest(c->x->dtype) : 0;                                             \
+      acc[j] = c->op == TN_OP_MAX_POOL ? (T)lowest_value(c->x->dtype) : 0;                                       \
       best[j] = -1;                                                                                              \
     }                                                                                                            \
     tni_taps t;                                                                                                  \

@@ -18,26 +18,27 @@ typedef struct global {
   int64_t n, p;
 } global;
 
-static double power(double v, int64_t p) { return p == 1 ? fabs(v) : p == 2 ? v * v : pow(fabs(v), (double)p); }
+static double lp_power(double v, int64_t p) { return p == 1 ? fabs(v) : p == 2 ? v * v : pow(fabs(v), (double)p); }
 
-static float merge(const global *c, float acc, const void *v, int64_t n, tni_poll *poll) {
+static float merge_pooled(const global *c, float acc, const void *v, int64_t n, tni_poll *poll) {
   if (c->op == TN_OP_GLOBAL_AVERAGE_POOL) return acc + c->hot->sum(v, n);
   if (c->op == TN_OP_GLOBAL_LP_POOL && c->p == 2) return acc + c->hot->sum_sq(v, n, 0);
   if (c->op == TN_OP_GLOBAL_MAX_POOL) {
     const float m = c->hot->max(v, n);
     return m > acc || m != m ? m : acc;
   }
-  for (int64_t i = 0; i < n && !tni_poll_stop(poll, 8); i++) acc += (float)power((double)((const f32u *)v)[i], c->p);
+  for (int64_t i = 0; i < n && !tni_poll_stop(poll, 8); i++) acc += (float)lp_power((double)((const f32u *)v)[i], c->p);
   return acc;
 }
 
 static float plane_f32(const global *c, int64_t plane, tni_poll *poll) {
   float acc = c->op == TN_OP_GLOBAL_MAX_POOL ? -INFINITY : 0, v[TNI_CHUNK];
-  if (c->x->dtype == TN_DT_F32) return c->n ? merge(c, acc, (const f32u *)c->x->data + plane * c->n, c->n, poll) : acc;
+  if (c->x->dtype == TN_DT_F32)
+    return c->n ? merge_pooled(c, acc, (const f32u *)c->x->data + plane * c->n, c->n, poll) : acc;
   for (int64_t i = 0; i < c->n && !tni_poll_stop(poll, TNI_CHUNK); i += TNI_CHUNK) {
     const int64_t n = c->n - i < TNI_CHUNK ? c->n - i : TNI_CHUNK;
     tni_load_f32(c->x->dtype, c->x->data, plane * c->n + i, n, v);
-    acc = merge(c, acc, v, n, poll);
+    acc = merge_pooled(c, acc, v, n, poll);
   }
   return acc;
 }
@@ -50,12 +51,12 @@ static double plane_f64(const global *c, int64_t plane, tni_poll *poll) {
       if (c->op == TN_OP_GLOBAL_MAX_POOL)
         acc = x[i] > acc || x[i] != x[i] ? x[i] : acc;
       else
-        acc += c->op == TN_OP_GLOBAL_LP_POOL ? power(x[i], c->p) : x[i];
+        acc += c->op == TN_OP_GLOBAL_LP_POOL ? lp_power(x[i], c->p) : x[i];
     }
   return acc;
 }
 
-static void planes(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+static void pool_planes_of(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const global *c = arg;
   const bool wide = c->x->dtype == TN_DT_F64, mean = c->op == TN_OP_GLOBAL_AVERAGE_POOL;
   const bool root = c->op == TN_OP_GLOBAL_LP_POOL && c->p != 1;
@@ -85,6 +86,6 @@ tn_status tni_k_global_pool(const tni_kargs *a) {
   if (c.op == TN_OP_GLOBAL_LP_POOL && c.p < 1)
     return tni_kfail(a, TN_E_INVALID, "GlobalLpPool: attribute 'p' is %lld", (long long)c.p);
   c.n = tni_dim_product(x, 2, x->rank);
-  tni_kfor(a->run, tni_knumel(c.y), c.n, planes, &c);
+  tni_kfor(a->run, tni_knumel(c.y), c.n, pool_planes_of, &c);
   return TN_OK;
 }

@@ -98,7 +98,7 @@ void tni_planes_copy(const void *ctx, const void *xv, int64_t at, int64_t stride
 
 /* --- products --- */
 
-static int64_t panels(int64_t columns) { return (columns + TNI_NR - 1) / TNI_NR; }
+static int64_t count_panels(int64_t columns) { return (columns + TNI_NR - 1) / TNI_NR; }
 
 bool tni_strips_plan(const tni_im2col *im, tni_strips *s) {
   if (im->dtype != TN_DT_F32 || im->taps < 4 || !set_window(im, &s->b)) return false;
@@ -107,7 +107,7 @@ bool tni_strips_plan(const tni_im2col *im, tni_strips *s) {
   set_rows(&s->b, touched < s->b.out[0] ? touched : s->b.out[0]);
   s->columns = (s->b.out[0] - 1) * s->b.width + s->b.out[1];
   if (block_floats(&s->b, s->b.rows) > TNI_STRIP - TNI_GEMM_COLS) return false;
-  if (panels(s->columns) * 4 > panels(im->positions) * 5) return false;
+  if (count_panels(s->columns) * 4 > count_panels(im->positions) * 5) return false;
   for (int64_t t = 0; t < im->taps; t++) s->at[t] = tni_planes_tap(&s->b, t);
   return true;
 }

@@ -24,7 +24,7 @@ typedef struct job {
   int64_t rows, m_tiles, n_tiles; /* rows of a tile */
 } job;
 
-static void tile(const job *j, int64_t unit, char *room) {
+static void bgemm_tile(const job *j, int64_t unit, char *room) {
   const tni_bgemm *g = j->g;
   const int64_t batch = unit / (j->m_tiles * j->n_tiles), t = unit % (j->m_tiles * j->n_tiles);
   const int64_t m0 = t % j->m_tiles * j->rows, n0 = t / j->m_tiles * NB;
@@ -48,10 +48,10 @@ static void tile(const job *j, int64_t unit, char *room) {
   g->finish(g->ctx, batch, m0, mb, n0, nb, c);
 }
 
-static void tiles(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+static void bgemm_tiles(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   job *j = arg;
   for (int64_t u = begin; u < end && !tni_run_cancelled(j->run); u++)
-    tile(j, u, j->scratch + (size_t)worker * TNI_BGEMM_BYTES);
+    bgemm_tile(j, u, j->scratch + (size_t)worker * TNI_BGEMM_BYTES);
 }
 
 void tni_bgemm_run(const tni_bgemm *g, void *scratch, tn_run *run) {
@@ -61,5 +61,5 @@ void tni_bgemm_run(const tni_bgemm *g, void *scratch, tn_run *run) {
   j.rows = tni_gemm_rows(g->M, TNI_BGEMM_MOST, g->batches * j.n_tiles, run->n_workers);
   j.m_tiles = (g->M + j.rows - 1) / j.rows;
   const int64_t nb = g->N < NB ? g->N : NB;
-  tni_kfor_polled(run, g->batches * j.m_tiles * j.n_tiles, j.rows * nb * (g->K + 1) / 32 + 1, tiles, &j);
+  tni_kfor_polled(run, g->batches * j.m_tiles * j.n_tiles, j.rows * nb * (g->K + 1) / 32 + 1, bgemm_tiles, &j);
 }

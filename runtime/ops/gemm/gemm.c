@@ -201,7 +201,7 @@ void tni_gemm_tile(const tni_gemm *g, const tni_hot *hot, int64_t batch, int64_t
   if (some < mb) spread_rows(rows, some, mb, c);
 }
 
-static void tile(job *j, int64_t unit, float *ws) {
+static void gemm_tile(job *j, int64_t unit, float *ws) {
   const tni_gemm *g = j->g;
   const int64_t batch = unit / (j->m_tiles * j->n_tiles), t = unit % (j->m_tiles * j->n_tiles);
   const int64_t m0 = (t % j->m_tiles) * j->rows, n0 = (t / j->m_tiles) * NB;
@@ -211,10 +211,10 @@ static void tile(job *j, int64_t unit, float *ws) {
   for (int64_t m = 0; m < mb; m++) finish_row(g, batch, m0 + m, n0, nb, c + m * NB);
 }
 
-static void tiles(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+static void gemm_tiles(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   job *j = arg;
   for (int64_t u = begin; u < end && !tni_run_cancelled(j->run); u++)
-    tile(j, u, j->scratch + (size_t)worker * WORKER_FLOATS);
+    gemm_tile(j, u, j->scratch + (size_t)worker * WORKER_FLOATS);
 }
 
 /* Every element of b is read once and nothing is packed. */
@@ -306,6 +306,6 @@ void tni_gemm_run(tni_gemm *g, void *scratch, tn_run *run) {
     j.rows = tni_gemm_rows(g->M, g->skips_zeros ? MB : TNI_GEMM_MOST, g->batches * j.n_tiles, run->n_workers);
     j.m_tiles = (g->M + j.rows - 1) / j.rows;
     const int64_t nb = g->N < NB ? g->N : NB;
-    tni_kfor_polled(run, g->batches * j.m_tiles * j.n_tiles, j.rows * nb * (g->K + 1) / 16 + 1, tiles, &j);
+    tni_kfor_polled(run, g->batches * j.m_tiles * j.n_tiles, j.rows * nb * (g->K + 1) / 16 + 1, gemm_tiles, &j);
   }
 }

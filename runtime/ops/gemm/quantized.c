@@ -5,8 +5,8 @@
 
 enum { PART = (int)TNI_KC > (int)TNI_GEMM_COLS ? (int)TNI_KC : (int)TNI_GEMM_COLS };
 
-static void pack(const void *ctx, int64_t batch, int64_t k0, int64_t kc, int64_t n0, int64_t nb, float *dst) {
-  const tni_hquantized *h = ctx;
+static void pack_quantized(const void *ctx, int64_t batch, int64_t k0, int64_t kc, int64_t n0, int64_t nb, float *dst) {
+  const tni_ops_quantized *h = ctx;
   float part[PART];
   (void)batch;
   for (int64_t p = 0; p < nb; p += TNI_NR, dst += kc * TNI_NR) {
@@ -20,14 +20,14 @@ static void pack(const void *ctx, int64_t batch, int64_t k0, int64_t kc, int64_t
   }
 }
 
-void tni_hquantized_pack(tni_gemm *g, const tni_tensor *w, bool kn, int64_t first, tni_hquantized *room) {
+void tni_hquantized_pack(tni_gemm *g, const tni_tensor *w, bool kn, int64_t first, tni_ops_quantized *room) {
   if (!w->quantized || w->data) return;
-  *room = (tni_hquantized){w->quantized, w->quantized->transposed == kn, first};
-  g->pack = pack;
+  *room = (tni_ops_quantized){w->quantized, w->quantized->transposed == kn, first};
+  g->pack = pack_quantized;
   g->pack_ctx = room;
 }
 
-bool tni_host_takes_quantized(const tn_node *n, uint32_t i, const tni_tensor *t) {
+bool tni_ops_takes_quantized(const tn_node *n, uint32_t i, const tni_tensor *t) {
   tni_fused f;
   switch (n->op) {
     case TN_OP_MATMUL:

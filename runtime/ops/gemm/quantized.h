@@ -9,16 +9,16 @@
 #include "runtime/graph/graph.h"
 #include "runtime/ops/gemm/gemm.h"
 
-typedef struct tni_hquantized {
+typedef struct tni_ops_quantized {
   const tni_quantized *q;
   bool by_row;   /* a row of codes is a column of b (along K); otherwise it is a row of b */
   int64_t first; /* column of the matrix that b's column 0 is */
-} tni_hquantized;
+} tni_ops_quantized;
 
 /* Makes g read w, which has no floats in memory, through room: g->pack is set. kn: w is [K, N]. Does nothing for
  * others. */
-void tni_hquantized_pack(tni_gemm *g, const tni_tensor *w, bool kn, int64_t first, tni_hquantized *room);
+void tni_hquantized_pack(tni_gemm *g, const tni_tensor *w, bool kn, int64_t first, tni_ops_quantized *room);
 /* The node's kernel reads operand i quantized. */
-bool tni_host_takes_quantized(const tn_node *n, uint32_t i, const tni_tensor *t);
+bool tni_ops_takes_quantized(const tn_node *n, uint32_t i, const tni_tensor *t);
 
 #endif

@@ -8,7 +8,7 @@
 
 /* Four rows of b per pass over the accumulators; within a column the four products are added one after the other, so
  * the order is the micro tile's. */
-static void gemv(int64_t kc, const void *av, const void *bv, int64_t ldb, int64_t n, float *restrict c, int first) {
+static void hot_gemv(int64_t kc, const void *av, const void *bv, int64_t ldb, int64_t n, float *restrict c, int first) {
   const f32u *restrict a = av, *restrict b = bv;
   float acc[512] __attribute__((aligned(64)));
   memset(acc, 0, (size_t)n * sizeof(float));
@@ -190,7 +190,7 @@ static v8 swap_half(v8 v) { return __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 
 static v8 swap_quarter(v8 v) { return __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5); }
 
 /* The sum of all lanes, pairwise. */
-static float tree(v8 s0, v8 s1) {
+static float tree_sum(v8 s0, v8 s1) {
   v8 s = s0 + s1;
   s = s + swap_half(s);
   s = s + swap_quarter(s);
@@ -215,17 +215,17 @@ static float exp_sum(void *yv, const void *xv, int64_t n, float max) {
     s1 = s1 + e[3];
     if (left < WIDE) memcpy(y + i, rest, (size_t)left * sizeof *y);
   }
-  return tree(s0, s1);
+  return tree_sum(s0, s1);
 }
 
-static float sum(const void *xv, int64_t n) {
+static float hot_sum(const void *xv, int64_t n) {
   const f32u *x = xv;
   float s[TNI_LANES] = {0};
   int64_t i = 0;
   for (; i + TNI_LANES <= n; i += TNI_LANES)
     for (int j = 0; j < TNI_LANES; j++) s[j] += x[i + j];
   for (int j = 0; i + j < n; j++) s[j] += x[i + j];
-  return tree(load8(s), load8(s + 8));
+  return tree_sum(load8(s), load8(s + 8));
 }
 
 static float sum_sq(const void *xv, int64_t n, float mean) {
@@ -235,7 +235,7 @@ static float sum_sq(const void *xv, int64_t n, float mean) {
   for (; i + TNI_LANES <= n; i += TNI_LANES)
     for (int j = 0; j < TNI_LANES; j++) s[j] += (x[i + j] - mean) * (x[i + j] - mean);
   for (int j = 0; i + j < n; j++) s[j] += (x[i + j] - mean) * (x[i + j] - mean);
-  return tree(load8(s), load8(s + 8));
+  return tree_sum(load8(s), load8(s + 8));
 }
 
 static float vmax(const void *xv, int64_t n) {
@@ -277,9 +277,9 @@ extern const tni_hot TNI_HOT_NAME;
 const tni_hot TNI_HOT_NAME = {
     .name = TNI_HOT_TEXT,
     .mr = TILE_MR,
-    .gemm = tile,
+    .gemm = hot_tile,
     .gemm2 = tile2,
-    .gemv = gemv,
+    .gemv = hot_gemv,
     .dots8 = TNI_HOT_OWN(dots8),
     .softmax8 = TNI_HOT_OWN(softmax8),
     .values8 = TNI_HOT_OWN(values8),
@@ -307,7 +307,7 @@ const tni_hot TNI_HOT_NAME = {
     .swish = vswish,
     .erf = verf,
     .exp_sum = exp_sum,
-    .sum = sum,
+    .sum = hot_sum,
     .sum_sq = sum_sq,
     .max = vmax,
 };

@@ -7,11 +7,11 @@
 /* --- scores: lanes are rows, by even and odd elements --- */
 
 /* Two elements of a key, four times. */
-static inline v8 pairs(const f32u *p) {
+static inline v8 load_pairs(const f32u *p) {
   const double d = *(const f64u *)(const void *)p;
   return (v8)(v4d){d, d, d, d};
 }
-static inline v8 last(const f32u *p) {
+static inline v8 load_last(const f32u *p) {
   const float f = *p;
   return (v8){f, 0, f, 0, f, 0, f, 0};
 }
@@ -44,17 +44,17 @@ static void rows_8(int64_t n, int64_t kc, const float *at, const f32u *restrict 
     int64_t k = 0, ask = j * kc / 16;
 #pragma GCC unroll 1
     for (; k + 8 <= kc; k += 8, ask += 3) {
-      PAIR_8(k, pairs)
+      PAIR_8(k, load_pairs)
       fetch(next, ask);
-      PAIR_8(k + 2, pairs)
+      PAIR_8(k + 2, load_pairs)
       fetch(next, ask + 1);
-      PAIR_8(k + 4, pairs)
+      PAIR_8(k + 4, load_pairs)
       fetch(next, ask + 2);
-      PAIR_8(k + 6, pairs)
+      PAIR_8(k + 6, load_pairs)
     }
 #pragma GCC unroll 1
-    for (; k + 2 <= kc; k += 2) PAIR_8(k, pairs)
-    if (k < kc) PAIR_8(k, last)
+    for (; k + 2 <= kc; k += 2) PAIR_8(k, load_pairs)
+    if (k < kc) PAIR_8(k, load_last)
     for (int i = 0; i < KEYS_8; i++)
       store8(c + (j + i) * 8, __builtin_shufflevector(acc[i][0], acc[i][1], 0, 2, 8, 10, 4, 6, 12, 14) +
                                   __builtin_shufflevector(acc[i][0], acc[i][1], 1, 3, 9, 11, 5, 7, 13, 15));
@@ -73,9 +73,9 @@ static void rows_4(int64_t n, int64_t kc, const float *at, const f32u *restrict 
 #pragma GCC unroll 1
     for (; k + 2 <= kc; k += 2, ask++) {
       fetch(next, ask);
-      PAIR_4(k, pairs)
+      PAIR_4(k, load_pairs)
     }
-    if (k < kc) PAIR_4(k, last)
+    if (k < kc) PAIR_4(k, load_last)
     for (int i = 0; i < KEYS_4; i++) {
       const v8 s = __builtin_shufflevector(acc[i], zero, 0, 2, 4, 6, 8, 8, 8, 8) +
                    __builtin_shufflevector(acc[i], zero, 1, 3, 5, 7, 8, 8, 8, 8);

@@ -10,7 +10,7 @@ typedef uint32_t u32u __attribute__((aligned(1), may_alias));
 
 void TNI_HOT_OWN(gemm_b16)(int mr, int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, float *c,
                            int64_t ldc, int first) {
-  tile(mr, kc, a, lda, b, ldb, c, ldc, first);
+  hot_tile(mr, kc, a, lda, b, ldb, c, ldc, first);
 }
 
 void TNI_HOT_OWN(gemm2_b16)(int mr, int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, int64_t step,
@@ -44,20 +44,20 @@ void TNI_HOT_OWN(dots8_b16)(int64_t n, int64_t kc, const void *atv, const void *
 /* Words of two rows' elements, as a register has them. */
 #ifdef __AVX512F__
 typedef __m512 columns;
-static inline columns zip(const u16u *low, const u16u *high) {
+static inline columns zip_columns(const u16u *low, const u16u *high) {
   const __m512i l = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)low));
   const __m512i h = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)high));
   return (columns)_mm512_or_si512(l, _mm512_slli_epi32(h, 16));
 }
 static inline columns add_pairs(float p, columns b, columns c) { return pairs16(_mm512_set1_ps(p), b, c); }
-static inline columns faded(columns c, float decay, columns sum) {
+static inline columns faded_columns(columns c, float decay, columns sum) {
   return _mm512_add_ps(_mm512_mul_ps(c, _mm512_set1_ps(decay)), sum);
 }
 #else
 typedef struct columns {
   v8 x[2];
 } columns;
-static inline columns zip(const u16u *low, const u16u *high) {
+static inline columns zip_columns(const u16u *low, const u16u *high) {
   columns c;
   for (int i = 0; i < 2; i++) {
     uint32_t w[8];
@@ -70,7 +70,7 @@ static inline columns add_pairs(float p, columns b, columns c) {
   for (int i = 0; i < 2; i++) c.x[i] = pairs8(all8(p), b.x[i], c.x[i]);
   return c;
 }
-static inline columns faded(columns c, float decay, columns sum) {
+static inline columns faded_columns(columns c, float decay, columns sum) {
   for (int i = 0; i < 2; i++) c.x[i] = c.x[i] * decay + sum.x[i];
   return c;
 }
@@ -84,13 +84,13 @@ static inline __attribute__((always_inline)) void values(const int rows, int64_t
   memset(acc, 0, sizeof acc);
 #pragma GCC unroll 1
   for (int64_t k = 0; k < n; k += 2, p += 8) {
-    const columns x = zip(b + k * ldb, k + 1 < n ? b + (k + 1) * ldb : none);
+    const columns x = zip_columns(b + k * ldb, k + 1 < n ? b + (k + 1) * ldb : none);
     fetch(next, k / 2);
     for (int i = 0; i < rows; i++) acc[i] = add_pairs(p[i], x, acc[i]);
   }
   for (int i = 0; i < rows; i++) {
     memcpy(&o, c + i * ldc, sizeof o);
-    o = faded(o, decay[i], acc[i]);
+    o = faded_columns(o, decay[i], acc[i]);
     memcpy(c + i * ldc, &o, sizeof o);
   }
 }

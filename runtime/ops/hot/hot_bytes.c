@@ -16,7 +16,7 @@ typedef uint8_t u8u __attribute__((aligned(1), may_alias));
 
 /* --- widening --- */
 
-static int16_t wide(uint32_t byte, tni_of_byte q) { return (int16_t)((int32_t)(byte ^ q.flip) - q.zero); }
+static int16_t wide_byte(uint32_t byte, tni_of_byte q) { return (int16_t)((int32_t)(byte ^ q.flip) - q.zero); }
 
 void TNI_HOT_OWN(widen)(int16_t *dst, const void *src, tni_of_byte q, int64_t n) {
   const u8u *s = src;
@@ -39,8 +39,8 @@ void TNI_HOT_OWN(widen_pairs)(int16_t *dst, const void *r0, const void *r1, tni_
   }
 #endif
   for (; i < n; i++) {
-    dst[2 * i] = wide(a[i], q);
-    dst[2 * i + 1] = b ? wide(b[i], q) : 0;
+    dst[2 * i] = wide_byte(a[i], q);
+    dst[2 * i + 1] = b ? wide_byte(b[i], q) : 0;
   }
 }
 

@@ -140,8 +140,8 @@ MICRO(4, L4)
 MICRO(5, L5)
 MICRO(6, L6)
 
-static void tile(int mr, int64_t kc, const void *av, int64_t lda, const void *b, int64_t ldb, float *c, int64_t ldc,
-                 int first) {
+static void hot_tile(int mr, int64_t kc, const void *av, int64_t lda, const void *b, int64_t ldb, float *c, int64_t ldc,
+                     int first) {
   const f32u *a = av;
 #define CALL(n) micro_##n(kc, a, lda, b, ldb, c, ldc, first)
 #ifdef __AVX512F__
@@ -161,8 +161,8 @@ static void tile2(int mr, int64_t kc, const void *av, int64_t lda, const void *b
   TNI_ROWS_12(mr, CALL)
 #undef CALL
 #else
-  tile(mr, kc, a, lda, b, ldb, c, ldc, first);
-  tile(mr, kc, a, lda, b + step, ldb, c + TNI_NR, ldc, first);
+  hot_tile(mr, kc, a, lda, b, ldb, c, ldc, first);
+  hot_tile(mr, kc, a, lda, b + step, ldb, c + TNI_NR, ldc, first);
 #endif
 }
 

@@ -29,7 +29,7 @@ typedef struct sample {
   int64_t channels, plane, positions;
 } sample;
 
-static double reflect(double x, double lo, double hi) {
+static double reflect_coordinate(double x, double lo, double hi) {
   const double range = hi - lo;
   if (x >= lo && x <= hi) return x;
   if (!(range > 0)) return lo;
@@ -42,24 +42,24 @@ static double reflect(double x, double lo, double hi) {
 static int64_t tap_index(const sample *s, double i, int64_t n) {
   if (i >= 0 && i < (double)n) return (int64_t)i;
   if (s->padding == ZEROS || i != i) return -1;
-  if (s->padding == REFLECTION) i = reflect(i, s->align ? 0 : -0.5, (double)n - (s->align ? 1 : 0.5));
+  if (s->padding == REFLECTION) i = reflect_coordinate(i, s->align ? 0 : -0.5, (double)n - (s->align ? 1 : 0.5));
   if (i != i) return -1; /* of an infinite one */
   return i <= 0 ? 0 : i >= (double)(n - 1) ? n - 1 : (int64_t)i;
 }
 
 /* Position along a dim of n elements for normalized coordinate v in [-1, 1]. */
-static double denormalize(const sample *s, double v, int64_t n) {
+static double denormalize_coordinate(const sample *s, double v, int64_t n) {
   double x = s->align ? (v + 1) / 2 * (double)(n - 1) : ((v + 1) * (double)n - 1) / 2;
   if (s->grid->dtype != TN_DT_F64) x = (double)(float)x;
   if (s->mode == NEAREST) x = rint(x);
   const double lo = s->align ? 0 : -0.5, hi = (double)n - (s->align ? 1 : 0.5);
   if (s->mode == CUBIC) return x; /* its taps are padded one by one, as PyTorch and ONNX Runtime do */
   if (s->padding == BORDER && (x < lo || x > hi)) x = x < 0 ? 0 : (double)(n - 1);
-  if (s->padding == REFLECTION) x = reflect(x, lo, hi);
+  if (s->padding == REFLECTION) x = reflect_coordinate(x, lo, hi);
   return x;
 }
 
-static int64_t weights(int mode, double x, double *w) {
+static int64_t cubic_weights(int mode, double x, double *w) {
   const double a = -0.75, t = x - floor(x);
   if (mode == LINEAR) {
     w[0] = 1 - t;
@@ -80,17 +80,17 @@ typedef struct spot {
   double w[TN_MAX_RANK][TAPS];
 } spot;
 
-static void locate(const sample *s, int64_t image, int64_t p, spot *q) {
+static void locate_grid_spot(const sample *s, int64_t image, int64_t p, spot *q) {
   int64_t stride = 1;
   q->taps = s->mode == NEAREST ? 1 : s->mode == LINEAR ? 2 : 4;
   for (uint32_t d = s->rank; d-- > 0;) {
     const int64_t n = s->x->dims[d + 2];
     /* The grid names the innermost dim first. */
     const double v = tni_get_f64(s->grid, (image * s->positions + p) * s->rank + s->rank - 1 - d);
-    const double x = denormalize(s, v, n);
+    const double x = denormalize_coordinate(s, v, n);
     int64_t first = 0;
     q->w[d][0] = 1;
-    if (s->mode != NEAREST) first = weights(s->mode, x, q->w[d]);
+    if (s->mode != NEAREST) first = cubic_weights(s->mode, x, q->w[d]);
     for (uint32_t t = 0; t < q->taps; t++) {
       const int64_t i = tap_index(s, floor(x) + (double)(first + t), n);
       q->at[d][t] = i < 0 ? -1 : i * stride;
@@ -99,7 +99,7 @@ static void locate(const sample *s, int64_t image, int64_t p, spot *q) {
   }
 }
 
-static double interpolate(const sample *s, const spot *q, int64_t base) {
+static double interpolate_spot(const sample *s, const spot *q, int64_t base) {
   uint32_t tap[TN_MAX_RANK] = {0};
   double sum = 0;
   for (bool more = true; more;) {
@@ -134,11 +134,11 @@ static void sample_points(void *arg, int64_t begin, int64_t end, uint32_t worker
   for (int64_t u = begin; u < end; u++) {
     const int64_t image = u / s->positions, p = u % s->positions;
     spot q;
-    locate(s, image, p, &q);
+    locate_grid_spot(s, image, p, &q);
     for (int64_t c = 0; c < s->channels && !(many && tni_poll_stop(&poll, work)); c++) {
       const int64_t to = (image * s->channels + c) * s->positions + p, base = (image * s->channels + c) * s->plane;
       if (s->mode != NEAREST) {
-        tni_put_f64(s->y, to, interpolate(s, &q, base));
+        tni_put_f64(s->y, to, interpolate_spot(s, &q, base));
         continue;
       }
       int64_t at = base;

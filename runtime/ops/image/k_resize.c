@@ -56,7 +56,7 @@ typedef struct spot {
   bool outside;
 } spot;
 
-static double position(const resize *r, const axis *a, int64_t o) {
+static double source_position(const resize *r, const axis *a, int64_t o) {
   const double length = a->scale * (double)a->in, last = (double)(a->in - 1), p = (double)o;
   switch (r->transform) {
     case ALIGN_CORNERS:
@@ -77,37 +77,37 @@ static double position(const resize *r, const axis *a, int64_t o) {
   }
 }
 
-static int64_t clamp(double v, int64_t n) { return v <= 0 ? 0 : v >= (double)(n - 1) ? n - 1 : (int64_t)v; }
+static int64_t clamp_index(double v, int64_t n) { return v <= 0 ? 0 : v >= (double)(n - 1) ? n - 1 : (int64_t)v; }
 
-static int64_t nearest(const resize *r, double p, int64_t n) {
+static int64_t nearest_source(const resize *r, double p, int64_t n) {
   switch (r->rounding) {
     case PREFER_FLOOR:
-      return clamp(ceil(p - 0.5), n);
+      return clamp_index(ceil(p - 0.5), n);
     case PREFER_CEIL:
-      return clamp(floor(p + 0.5), n);
+      return clamp_index(floor(p + 0.5), n);
     case FLOOR:
-      return clamp(floor(p), n);
+      return clamp_index(floor(p), n);
     default:
-      return clamp(ceil(p), n);
+      return clamp_index(ceil(p), n);
   }
 }
 
 /* Filter at distance d. */
-static double filter(const resize *r, double d) {
+static double filter_weight(const resize *r, double d) {
   d = fabs(d);
   if (r->mode == LINEAR) return d < 1 ? 1 - d : 0;
   if (d <= 1) return ((r->a + 2) * d - (r->a + 3)) * d * d + 1;
   return d < 2 ? ((r->a * d - 5 * r->a) * d + 8 * r->a) * d - 4 * r->a : 0;
 }
 
-static double weight(const resize *r, const axis *a, const spot *s, int64_t tap) {
+static double tap_weight(const resize *r, const axis *a, const spot *s, int64_t tap) {
   const int64_t at = s->base + tap;
   if (r->mode == NEAREST || a->same) return 1;
   if (r->exclude && (at < 0 || at >= a->in)) return 0;
-  return filter(r, ((double)(a->first + tap) - s->ratio) * a->squeeze) * s->norm;
+  return filter_weight(r, ((double)(a->first + tap) - s->ratio) * a->squeeze) * s->norm;
 }
 
-static int64_t source(const axis *a, const spot *s, int64_t tap) {
+static int64_t source_index(const axis *a, const spot *s, int64_t tap) {
   const int64_t at = s->base + tap;
   return at < 0 ? 0 : at >= a->in ? a->in - 1 : at;
 }
@@ -115,19 +115,23 @@ static int64_t source(const axis *a, const spot *s, int64_t tap) {
 /* Positions are bounded first: a scale from a file may be tiny. */
 enum { MANY = 64 }; /* taps that are asked about column by column */
 
-static spot locate(const resize *r, const axis *a, int64_t o, tni_poll *poll) {
+static spot locate_resize_spot(const resize *r, const axis *a, int64_t o, tni_poll *poll) {
   if (a->same) return (spot){.base = o, .norm = 1};
-  const double far = 4e9, raw = position(r, a, o), p = raw != raw ? 0 : raw < -far ? -far : raw > far ? far : raw;
+  const double far = 4e9, raw = source_position(r, a, o),
+               p = raw != raw   ? 0
+                   : raw < -far ? -far
+                   : raw > far  ? far
+                                : raw;
   spot s = {.norm = 1, .outside = r->transform == CROP && (p < 0 || p > (double)(a->in - 1))};
   if (r->mode == NEAREST) {
-    s.base = nearest(r, p, a->in);
+    s.base = nearest_source(r, p, a->in);
     return s;
   }
   s.base = (int64_t)floor(p) + a->first;
   s.ratio = p - floor(p);
   if (a->squeeze == 1 && !r->exclude) return s;
   double sum = 0;
-  for (int64_t i = 0; i < a->taps && !tni_poll_stop(poll, 4); i++) sum += weight(r, a, &s, i);
+  for (int64_t i = 0; i < a->taps && !tni_poll_stop(poll, 4); i++) sum += tap_weight(r, a, &s, i);
   s.norm = sum != 0 ? 1 / sum : 0;
   return s;
 }
@@ -148,8 +152,8 @@ static void locate_columns(const resize *r, int64_t first, int64_t n, columns *c
   c->first = first;
   c->kept = a->taps <= KEPT / n;
   for (int64_t j = 0; j < n; j++) {
-    c->s[j] = locate(r, a, first + j, poll);
-    for (int64_t t = 0; t < a->taps && c->kept; t++) c->w[j * a->taps + t] = weight(r, a, &c->s[j], t);
+    c->s[j] = locate_resize_spot(r, a, first + j, poll);
+    for (int64_t t = 0; t < a->taps && c->kept; t++) c->w[j * a->taps + t] = tap_weight(r, a, &c->s[j], t);
   }
 }
 
@@ -161,8 +165,8 @@ static void locate_columns(const resize *r, int64_t first, int64_t n, columns *c
       if (a->taps > MANY && tni_poll_stop(poll, 4 * a->taps)) return;                                      \
       T sum = 0;                                                                                           \
       for (int64_t t = 0; t < a->taps; t++) {                                                              \
-        const T w = (T)(c->kept ? c->w[j * a->taps + t] : weight(r, a, &c->s[j], t));                      \
-        if (w != 0) sum += w * (T)LOAD(row + source(a, &c->s[j], t));                                      \
+        const T w = (T)(c->kept ? c->w[j * a->taps + t] : tap_weight(r, a, &c->s[j], t));                  \
+        if (w != 0) sum += w * (T)LOAD(row + source_index(a, &c->s[j], t));                                \
       }                                                                                                    \
       acc[j] += (T)scale * sum;                                                                            \
     }                                                                                                      \
@@ -180,7 +184,7 @@ static void copy_row(const resize *r, const columns *c, int64_t row, int64_t to)
   const size_t size = r->size;
   for (int64_t j = 0; j < c->n; j++)
     memcpy((char *)r->y->data + (size_t)(to + j) * size,
-           (const char *)r->x->data + (size_t)(row + source(a, &c->s[j], 0)) * size, size);
+           (const char *)r->x->data + (size_t)(row + source_index(a, &c->s[j], 0)) * size, size);
 }
 
 /* Sums over the taps of the outer dims, whose spots are in s. */
@@ -193,8 +197,8 @@ static void sum_rows(const resize *r, const columns *c, const spot *s, int64_t t
     int64_t row = 0;
     double w = 1;
     for (uint32_t k = 0; k + 1 < r->rank; k++) {
-      w *= weight(r, &r->ax[k], &s[k], tap[k]);
-      row += source(&r->ax[k], &s[k], tap[k]) * r->ax[k].stride;
+      w *= tap_weight(r, &r->ax[k], &s[k], tap[k]);
+      row += source_index(&r->ax[k], &s[k], tap[k]) * r->ax[k].stride;
     }
     if (w != 0 && f32) add_f32(r, c, row, w, f, poll);
     if (w != 0 && !f32) add_any(r, c, row, w, d, poll);
@@ -209,7 +213,7 @@ static void sum_rows(const resize *r, const columns *c, const spot *s, int64_t t
 }
 
 /* An index is a chunk of columns and a row: chunk-major, so that columns are located once per piece. */
-static void pieces(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+static void resize_pieces(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const resize *r = arg;
   const int64_t n = r->ax[r->rank - 1].out, rows = tni_knumel(r->y) / n;
   columns c = {.first = -1};
@@ -222,10 +226,10 @@ static void pieces(void *arg, int64_t begin, int64_t end, uint32_t worker) {
     int64_t rest = row, from = 0;
     if (c.first != first) locate_columns(r, first, n - first < TNI_CHUNK ? n - first : TNI_CHUNK, &c, &poll);
     for (uint32_t d = r->rank - 1; d-- > 0;) {
-      s[d] = locate(r, &r->ax[d], rest % r->ax[d].out, &poll);
+      s[d] = locate_resize_spot(r, &r->ax[d], rest % r->ax[d].out, &poll);
       rest /= r->ax[d].out;
       outside = outside || s[d].outside;
-      from += source(&r->ax[d], &s[d], 0) * r->ax[d].stride;
+      from += source_index(&r->ax[d], &s[d], 0) * r->ax[d].stride;
     }
     if (r->mode == NEAREST)
       copy_row(r, &c, from, to);
@@ -330,7 +334,7 @@ tn_status tni_k_resize(const tni_kargs *a) {
     taps *= r.ax[d].taps < 64 ? r.ax[d].taps : 64;
   }
   const int64_t cols = r.ax[r.rank - 1].out, chunks = (cols + TNI_CHUNK - 1) / TNI_CHUNK;
-  tni_kfor_polled(a->run, tni_knumel(r.y) / cols * chunks, (cols < TNI_CHUNK ? cols : TNI_CHUNK) * 4 * taps, pieces,
-                  &r);
+  tni_kfor_polled(a->run, tni_knumel(r.y) / cols * chunks, (cols < TNI_CHUNK ? cols : TNI_CHUNK) * 4 * taps,
+                  resize_pieces, &r);
   return TN_OK;
 }

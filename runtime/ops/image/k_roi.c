@@ -21,7 +21,7 @@ typedef struct roi {
 } roi;
 
 /* One bilinear sample; in mode max the largest of its four weighted corners, as ONNX has it. */
-static double sample(const roi *r, int64_t plane, double y, double x) {
+static double roi_sample(const roi *r, int64_t plane, double y, double x) {
   if (!(y >= -1 && y <= (double)r->H && x >= -1 && x <= (double)r->W)) return 0;
   y = y < 0 ? 0 : y > (double)(r->H - 1) ? (double)(r->H - 1) : y;
   x = x < 0 ? 0 : x > (double)(r->W - 1) ? (double)(r->W - 1) : x;
@@ -36,7 +36,8 @@ static double sample(const roi *r, int64_t plane, double y, double x) {
 }
 
 /* Start and size of one bin, and how many samples it takes. */
-static bool bins(const roi *r, int64_t n, uint32_t dim, int64_t pooled, double *start, double *size, int64_t *grid) {
+static bool roi_bins(const roi *r, int64_t n, uint32_t dim, int64_t pooled, double *start, double *size,
+                     int64_t *grid) {
   *start = tni_get_f64(r->rois, n * 4 + dim) * r->scale - r->offset;
   double length = tni_get_f64(r->rois, n * 4 + dim + 2) * r->scale - r->offset - *start;
   if (r->offset == 0 && !(length >= 1)) length = 1;
@@ -55,8 +56,8 @@ static void align_planes(void *arg, int64_t begin, int64_t end, uint32_t worker)
     const int64_t n = u / r->C, image = tni_get_i64(r->batch, n);
     double y0, x0, bh, bw;
     int64_t gh, gw;
-    if (image < 0 || image >= r->x->dims[0] || !bins(r, n, 1, r->ph, &y0, &bh, &gh) ||
-        !bins(r, n, 0, r->pw, &x0, &bw, &gw)) {
+    if (image < 0 || image >= r->x->dims[0] || !roi_bins(r, n, 1, r->ph, &y0, &bh, &gh) ||
+        !roi_bins(r, n, 0, r->pw, &x0, &bw, &gw)) {
       __atomic_store_n(&r->bad, 1, __ATOMIC_RELAXED);
       continue;
     }
@@ -67,7 +68,7 @@ static void align_planes(void *arg, int64_t begin, int64_t end, uint32_t worker)
         for (; i < to; i++) {
           const double y = y0 + (double)(p / r->pw) * bh + ((double)(i / gw) + 0.5) * bh / (double)gh;
           const double x = x0 + (double)(p % r->pw) * bw + ((double)(i % gw) + 0.5) * bw / (double)gw;
-          const double v = sample(r, plane, y, x);
+          const double v = roi_sample(r, plane, y, x);
           acc = !r->max ? acc + v : i == 0 ? v : fmax(acc, v);
         }
       if (!r->max && gh * gw > 0) acc /= (double)(gh * gw);
@@ -76,7 +77,7 @@ static void align_planes(void *arg, int64_t begin, int64_t end, uint32_t worker)
   }
 }
 
-static tn_status images(const tni_kargs *a, roi *r) {
+static tn_status roi_images(const tni_kargs *a, roi *r) {
   const char *name = tni_op_by_id(a->node->op)->name;
   if (r->x->rank != 4 || r->y->rank != 4 || r->rois->rank != 2 || r->y->dims[0] != r->rois->dims[0] ||
       r->y->dims[1] != r->x->dims[1])
@@ -91,7 +92,7 @@ static tn_status images(const tni_kargs *a, roi *r) {
   return TN_OK;
 }
 
-static tn_status finish(const tni_kargs *a, const roi *r) {
+static tn_status check_regions(const tni_kargs *a, const roi *r) {
   const char *name = tni_op_by_id(a->node->op)->name;
   if (r->bad) return tni_kfail(a, TN_E_INVALID, "%s: a region's image or size is out of range", name);
   return TN_OK;
@@ -102,7 +103,7 @@ tn_status tni_k_roi_align(const tni_kargs *a) {
   const uint32_t mode = tni_at_word(a->node, TNI_A_MODE);
   const uint32_t where = tni_at_word(a->node, TNI_A_COORDINATE_TRANSFORMATION_MODE);
   const bool half = where == TN_WORD_ROI_ALIGN_COORDINATE_TRANSFORMATION_MODE_HALF_PIXEL;
-  const tn_status s = images(a, &r);
+  const tn_status s = roi_images(a, &r);
   if (s) return s;
   r.max = mode == TN_WORD_ROI_ALIGN_MODE_MAX;
   if (!mode || !where) return tni_kfail(a, TN_E_INVALID, "RoiAlign: unknown mode");
@@ -111,7 +112,7 @@ tn_status tni_k_roi_align(const tni_kargs *a) {
   r.offset = half ? 0.5 : 0;
   r.ratio = tni_at_i(a->node, TNI_A_SAMPLING_RATIO, 0);
   if (tni_knumel(r.y)) tni_kfor(a->run, r.y->dims[0] * r.C, r.ph * r.pw * 64, align_planes, &r);
-  return finish(a, &r);
+  return check_regions(a, &r);
 }
 
 /* Rows or columns [*lo, *hi) of the image that bin p of a region takes. */
@@ -151,9 +152,9 @@ static void pool_planes(void *arg, int64_t begin, int64_t end, uint32_t worker) 
 
 tn_status tni_k_max_roi_pool(const tni_kargs *a) {
   roi r = {.a = a, .x = a->in[0], .rois = a->in[1], .y = a->out[0]};
-  const tn_status s = images(a, &r);
+  const tn_status s = roi_images(a, &r);
   if (s) return s;
   if (r.rois->dims[1] != 5) return tni_kfail(a, TN_E_INVALID, "MaxRoiPool: a region has not five numbers");
   if (tni_knumel(r.y)) tni_kfor(a->run, r.y->dims[0] * r.C, r.H * r.W * 4, pool_planes, &r);
-  return finish(a, &r);
+  return check_regions(a, &r);
 }

@@ -16,7 +16,7 @@
  * Where the last dim of a 3-D cache is heads that lie apart, [TNI_ST_HEAD] is their distance and [TNI_ST_HEADS] their
  * number, else 0. Where rows wrap around, [TNI_ST_RING] is how many there are, else 0: position p lies in row p modulo
  * that. A cache of float values may be kept in another dtype (kvrow.h), which is that of the tensor then.
- * in_strides, out_strides: NULL where there is no cache among them. scratch has the bytes that tni_host_scratch stated
+ * in_strides, out_strides: NULL where there is no cache among them. scratch has the bytes that tni_ops_scratch stated
  * (64-byte aligned). run is never NULL. */
 enum { TNI_ST_RING = 5, TNI_ST_HEAD = 6, TNI_ST_HEADS = 7 };
 typedef struct tni_kargs {
@@ -47,27 +47,27 @@ tn_status tni_krun_end(const tni_krun *k, const tni_kargs *a, tn_status s);
 tn_status tni_kernel_call(tni_kernel_fn fn, const tni_kargs *a);
 
 /* Kernel of an op row, or NULL. Called through tni_kernel_call. */
-tni_kernel_fn tni_host_kernel(const tni_op *op);
+tni_kernel_fn tni_ops_kernel(const tni_op *op);
 /* Whether the kernel takes these dtypes (the reason into why, at most n bytes). */
-bool tni_host_accepts(const tn_node *node, const tn_value *const *in, uint32_t n_in, char *why, size_t n);
+bool tni_ops_accepts(const tn_node *node, const tn_value *const *in, uint32_t n_in, char *why, size_t n);
 /* The same of operands that are at hand (NULL: absent), for kernels that are called outside of a placement. */
-bool tni_host_takes(const tn_node *node, const tni_tensor *const *in, uint32_t n_in, char *why, size_t n);
+bool tni_ops_takes(const tn_node *node, const tni_tensor *const *in, uint32_t n_in, char *why, size_t n);
 /* dtypes (bit by TN_DT_*) that the kernels of op take as this input; 0: there is none. For lists. */
-uint32_t tni_host_dtypes(uint32_t op, uint32_t input);
+uint32_t tni_ops_dtypes(uint32_t op, uint32_t input);
 /* No output (NULL: not asked for) has an element, so there is nothing to compute: dims beside a 0 may be absurd, and
  * kernels go through them. */
-bool tni_host_is_empty(const tni_tensor *const *out, uint32_t n_out);
+bool tni_ops_is_empty(const tni_tensor *const *out, uint32_t n_out);
 /* Scratch bytes for concrete dims. out: the first output (dims only), or NULL. */
-uint64_t tni_host_scratch(const tn_node *node, const tni_tensor *const *in, uint32_t n_in, const tni_tensor *out,
-                          uint32_t n_workers);
+uint64_t tni_ops_scratch(const tn_node *node, const tni_tensor *const *in, uint32_t n_in, const tni_tensor *out,
+                         uint32_t n_workers);
 
 /* A tn_run that works in the calling thread only. */
 void tni_run_inline(tn_run *run);
 
 /* tni_eval_fn (infer.h) on host kernels: outputs are allocated on the arena. TN_E_UNSUPPORTED: not these dtypes. ctx: a
  * tn_run, or NULL for inline. */
-tn_status tni_host_eval(void *ctx, const tni_node *node, const tni_tensor *const *in, uint32_t n_in, tni_tensor *out,
-                        uint32_t n_out, tni_arena *arena, tn_error *err);
+tn_status tni_ops_eval(void *ctx, const tni_node *node, const tni_tensor *const *in, uint32_t n_in, tni_tensor *out,
+                       uint32_t n_out, tni_arena *arena, tn_error *err);
 
 /* The host plugin: same entry type as any other, linked in. */
 tn_status tni_host_plugin_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out);

@@ -11,7 +11,7 @@ static int64_t operand_stride(const tni_tensor *t, const tni_tensor *out, uint32
   return tni_dim_product(t, d - pad + 1, t->rank);
 }
 
-static bool mergeable(const tni_bcast *b, const int64_t *st, int64_t inner) {
+static bool axes_mergeable(const tni_bcast *b, const int64_t *st, int64_t inner) {
   for (uint32_t k = 0; k < b->n; k++)
     if (st[k] != b->st[k][b->rank - 1] * inner) return false;
   return true;
@@ -28,7 +28,7 @@ bool tni_bcast_init(tni_bcast *b, const tni_tensor *out, const tni_tensor *const
     for (uint32_t k = 0; k < n; k++)
       if ((st[k] = operand_stride(in[k], out, d)) < 0) return false;
     if (out->dims[d] == 1) continue;
-    if (b->rank && mergeable(b, st, b->dims[b->rank - 1])) {
+    if (b->rank && axes_mergeable(b, st, b->dims[b->rank - 1])) {
       b->dims[b->rank - 1] *= out->dims[d];
       continue;
     }

@@ -122,7 +122,7 @@ static inline void tni_bound(const tni_bounds *b, float *y, int64_t n) {
 /* Conv with what stands behind it, NULL: nothing. The bits of the two one after the other; f32 only. */
 tn_status tni_conv_bounded(const tni_kargs *a, const tni_bounds *bounds);
 
-/* --- scratch of single operators (tni_host_scratch) --- */
+/* --- scratch of single operators (tni_ops_scratch) --- */
 uint64_t tni_dft_scratch(const tn_node *node, const tni_tensor *out, uint32_t n_workers);
 uint64_t tni_det_scratch(const tni_tensor *x, uint32_t n_workers);
 uint64_t tni_unique_scratch(const tni_tensor *x);

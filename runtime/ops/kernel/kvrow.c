@@ -13,7 +13,7 @@ int64_t tni_kv_pitch(uint32_t dtype, int64_t n) {
   return dtype == TN_DT_I8 ? codes_bytes(n) + (int64_t)sizeof(float) : n;
 }
 
-static void gather(uint32_t dtype, const void *src, int64_t first, int64_t step, int64_t n, float *dst) {
+static void gather_row(uint32_t dtype, const void *src, int64_t first, int64_t step, int64_t n, float *dst) {
   if (step == 1) {
     tni_load_f32(dtype, src, first, n, dst);
     return;
@@ -21,7 +21,7 @@ static void gather(uint32_t dtype, const void *src, int64_t first, int64_t step,
   for (int64_t i = 0; i < n; i++) tni_load_f32(dtype, src, (first + i) * step, 1, dst + i);
 }
 
-static void scatter(uint32_t dtype, void *dst, int64_t first, int64_t step, int64_t n, const float *src) {
+static void scatter_row(uint32_t dtype, void *dst, int64_t first, int64_t step, int64_t n, const float *src) {
   if (step == 1) {
     tni_store_f32(dtype, dst, first, n, src);
     return;
@@ -30,7 +30,7 @@ static void scatter(uint32_t dtype, void *dst, int64_t first, int64_t step, int6
 }
 
 /* NaN where an element is none, or inf. */
-static float largest(const float *x, int64_t n, float most) {
+static float largest_of_row(const float *x, int64_t n, float most) {
   int32_t bad = 0;
   for (int64_t i = 0; i < n; i++) {
     const float a = fabsf(x[i]);
@@ -41,7 +41,7 @@ static float largest(const float *x, int64_t n, float most) {
 }
 
 /* Adding and taking away 1.5 * 2^23 rounds half to even to whole numbers. */
-static void encode(const float *restrict x, int64_t n, float by, i8u *restrict codes) {
+static void encode_row(const float *restrict x, int64_t n, float by, i8u *restrict codes) {
   for (int64_t i = 0; i < n; i++) codes[i] = (int8_t)(int32_t)((x[i] * by + 0x1.8p23f) - 0x1.8p23f);
 }
 
@@ -50,24 +50,24 @@ static void store_i8(void *row, uint32_t from, const void *src, int64_t step, in
   float v[TNI_CHUNK], most = 0;
   for (int64_t i = 0; i < n && most == most; i += TNI_CHUNK) {
     const int64_t m = n - i < TNI_CHUNK ? n - i : TNI_CHUNK;
-    gather(from, src, i, step, m, v);
-    most = largest(v, m, most);
+    gather_row(from, src, i, step, m, v);
+    most = largest_of_row(v, m, most);
   }
   const bool zero = !(most >= TNI_KV_TINY);
   const float scale = most != most ? NAN : zero ? 0 : most / 127;
   for (int64_t i = 0; i < n; i += TNI_CHUNK) {
     const int64_t m = n - i < TNI_CHUNK ? n - i : TNI_CHUNK;
-    if (!zero && n > TNI_CHUNK) gather(from, src, i, step, m, v);
+    if (!zero && n > TNI_CHUNK) gather_row(from, src, i, step, m, v);
     if (zero)
       memset(codes + i, 0, (size_t)m);
     else
-      encode(v, m, 127 / most, codes + i);
+      encode_row(v, m, 127 / most, codes + i);
   }
   memset(codes + n, 0, (size_t)(codes_bytes(n) - n));
   memcpy(codes + codes_bytes(n), &scale, sizeof scale);
 }
 
-static void decode(const i8u *restrict codes, int64_t n, float scale, float *restrict x) {
+static void decode_row(const i8u *restrict codes, int64_t n, float scale, float *restrict x) {
   for (int64_t i = 0; i < n; i++) x[i] = (float)codes[i] * scale;
 }
 
@@ -76,13 +76,13 @@ static void load_i8(const void *row, uint32_t to, void *dst, int64_t step, int64
   float scale, v[TNI_CHUNK];
   memcpy(&scale, codes + codes_bytes(n), sizeof scale);
   if (to == TN_DT_F32 && step == 1) {
-    decode(codes, n, scale, dst);
+    decode_row(codes, n, scale, dst);
     return;
   }
   for (int64_t i = 0; i < n; i += TNI_CHUNK) {
     const int64_t m = n - i < TNI_CHUNK ? n - i : TNI_CHUNK;
-    decode(codes + i, m, scale, v);
-    scatter(to, dst, i, step, m, v);
+    decode_row(codes + i, m, scale, v);
+    scatter_row(to, dst, i, step, m, v);
   }
 }
 
@@ -98,7 +98,7 @@ void tni_kv_store(uint32_t to, void *row, uint32_t from, const void *src, int64_
   }
   for (int64_t i = 0; i < n; i += TNI_CHUNK) {
     const int64_t m = n - i < TNI_CHUNK ? n - i : TNI_CHUNK;
-    gather(from, src, i, step, m, v);
+    gather_row(from, src, i, step, m, v);
     tni_store_f32(to, row, i, m, v);
   }
 }
@@ -116,6 +116,6 @@ void tni_kv_load(uint32_t from, const void *row, uint32_t to, void *dst, int64_t
   for (int64_t i = 0; i < n; i += TNI_CHUNK) {
     const int64_t m = n - i < TNI_CHUNK ? n - i : TNI_CHUNK;
     tni_load_f32(from, row, i, m, v);
-    scatter(to, dst, i, step, m, v);
+    scatter_row(to, dst, i, step, m, v);
   }
 }

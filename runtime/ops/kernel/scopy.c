@@ -40,7 +40,7 @@ void tni_kcopy(tn_run *run, void *dst, const void *src, uint64_t bytes) {
 }
 
 /* Drops dims of 1 and merges neighbours that are contiguous on both sides. false: nothing to copy. */
-static bool normalize(const tni_scopy *c, tni_scopy *o) {
+static bool normalize_copy(const tni_scopy *c, tni_scopy *o) {
   o->rank = 0;
   for (uint32_t d = 0; d < c->rank; d++) {
     if (c->dims[d] == 0) return false;
@@ -172,7 +172,7 @@ void tni_copy_strided(tn_run *run, uint32_t elem_size, const tni_scopy *c, void 
   j.dst = dst;
   j.src = src;
   j.kind = ELEMENTS;
-  if (!normalize(c, &j.c)) return;
+  if (!normalize_copy(c, &j.c)) return;
   if (!j.c.rank) {
     memcpy(dst, src, elem_size);
     return;

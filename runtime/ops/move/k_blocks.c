@@ -126,7 +126,7 @@ static void col2im_planes(void *arg, int64_t begin, int64_t end, uint32_t worker
       }
 }
 
-static bool spatial(const tn_node *n, uint32_t name, uint32_t count, int64_t dflt, int64_t lo, int64_t *v) {
+static bool spatial_attr(const tn_node *n, uint32_t name, uint32_t count, int64_t dflt, int64_t lo, int64_t *v) {
   const int64_t *given;
   const uint32_t got = tni_at_ints(n, name, &given);
   if (given && got < count) return false;
@@ -143,9 +143,9 @@ tn_status tni_k_col2im(const tni_kargs *a) {
   int64_t pads[2 * TN_MAX_RANK];
   c.rank = c.y->rank < 2 ? 0 : c.y->rank - 2;
   if (x->rank != 3 || !c.rank || tni_knumel(block) != c.rank ||
-      !spatial(a->node, TNI_A_STRIDES, c.rank, 1, 1, c.stride) ||
-      !spatial(a->node, TNI_A_DILATIONS, c.rank, 1, 1, c.dilation) ||
-      !spatial(a->node, TNI_A_PADS, 2 * c.rank, 0, 0, pads))
+      !spatial_attr(a->node, TNI_A_STRIDES, c.rank, 1, 1, c.stride) ||
+      !spatial_attr(a->node, TNI_A_DILATIONS, c.rank, 1, 1, c.dilation) ||
+      !spatial_attr(a->node, TNI_A_PADS, 2 * c.rank, 0, 0, pads))
     return tni_kfail(a, TN_E_INVALID, "Col2Im: attributes or inputs do not fit the image");
   for (uint32_t d = 0; d < c.rank; d++) {
     c.begin[d] = pads[d];

@@ -22,7 +22,7 @@ typedef struct pad {
 } pad;
 
 /* Input coordinate of output coordinate i, or -1: the constant. */
-static int64_t source(const pad *p, uint32_t d, int64_t i) {
+static int64_t pad_source(const pad *p, uint32_t d, int64_t i) {
   const int64_t n = p->x->dims[d];
   int64_t v;
   if (__builtin_sub_overflow(i, p->begin[d], &v)) v = INT64_MAX; /* far behind the end */
@@ -46,13 +46,13 @@ static void pad_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
     int64_t off = 0, rest = r;
     bool inside = true;
     for (uint32_t d = l; d-- > 0;) {
-      const int64_t v = source(p, d, rest % p->y->dims[d]);
+      const int64_t v = pad_source(p, d, rest % p->y->dims[d]);
       rest /= p->y->dims[d];
       if (v < 0) inside = false;
       off += v * p->st[d];
     }
     for (int64_t i = 0; i < n && !tni_poll_stop(&poll, 2); i++) {
-      const int64_t v = inside ? source(p, l, i) : -1;
+      const int64_t v = inside ? pad_source(p, l, i) : -1;
       memcpy(y + i * size, v < 0 ? p->value : (const char *)p->x->data + (off + v) * size, (size_t)size);
     }
   }

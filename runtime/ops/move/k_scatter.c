@@ -14,7 +14,7 @@ enum {
   R_MIN = TN_WORD_SCATTER_ND_REDUCTION_MIN
 };
 
-static int reduction(const tni_kargs *a) {
+static int scatter_reduction(const tni_kargs *a) {
   const uint32_t word = tni_at_word(a->node, TNI_A_REDUCTION);
   return word ? (int)word : -1;
 }
@@ -66,7 +66,7 @@ static tn_status bad_index(const tni_kargs *a, int64_t v, int64_t dim) {
                    (long long)dim);
 }
 
-static bool reducible(uint32_t dtype, int r) {
+static bool is_reducible(uint32_t dtype, int r) {
   const bool known = tni_elem_size(dtype) && dtype != TN_DT_C64 && dtype != TN_DT_C128 &&
                      !(dtype >= TN_DT_F8E4M3FN && dtype <= TN_DT_F8E5M2FNUZ) && dtype != TN_DT_F8E8M0;
   return r == R_NONE ? tni_elem_size(dtype) != 0 : known;
@@ -75,11 +75,11 @@ static bool reducible(uint32_t dtype, int r) {
 tn_status tni_k_scatter_nd(const tni_kargs *a) {
   const tni_tensor *x = a->in[0], *idx = a->in[1], *up = a->in[2];
   tni_tensor *y = a->out[0];
-  const int r = reduction(a);
+  const int r = scatter_reduction(a);
   const uint32_t size = tni_elem_size(x->dtype);
   int64_t st[TN_MAX_RANK];
   if (r < 0) return tni_kfail(a, TN_E_INVALID, "ScatterND: unknown reduction");
-  if (!reducible(x->dtype, r) || idx->dtype != TN_DT_I64) return tni_kdtype(a, size ? idx->dtype : x->dtype);
+  if (!is_reducible(x->dtype, r) || idx->dtype != TN_DT_I64) return tni_kdtype(a, size ? idx->dtype : x->dtype);
   if (!idx->rank || up->dtype != x->dtype)
     return tni_kfail(a, TN_E_INVALID, "ScatterND: indices or updates do not fit");
   const int64_t k = idx->dims[idx->rank - 1];
@@ -104,12 +104,12 @@ tn_status tni_k_scatter_nd(const tni_kargs *a) {
 tn_status tni_k_scatter_elements(const tni_kargs *a) {
   const tni_tensor *x = a->in[0], *idx = a->in[1], *up = a->in[2];
   tni_tensor *y = a->out[0];
-  const int r = reduction(a);
+  const int r = scatter_reduction(a);
   const int32_t axis = tni_kaxis(tni_at_i(a->node, TNI_A_AXIS, 0), x->rank);
   const uint32_t size = tni_elem_size(x->dtype);
   int64_t st[TN_MAX_RANK];
   if (r < 0) return tni_kfail(a, TN_E_INVALID, "ScatterElements: unknown reduction");
-  if (!reducible(x->dtype, r)) return tni_kdtype(a, x->dtype);
+  if (!is_reducible(x->dtype, r)) return tni_kdtype(a, x->dtype);
   if (idx->dtype != TN_DT_I64 && idx->dtype != TN_DT_I32) return tni_kdtype(a, idx->dtype);
   if (axis < 0 || !x->rank || idx->rank != x->rank || up->dtype != x->dtype || tni_knumel(up) != tni_knumel(idx))
     return tni_kfail(a, TN_E_INVALID, "ScatterElements: axis, indices or updates do not fit");

@@ -66,7 +66,7 @@ static void few_scores(const attention *a, const tile *t, const space *w, const 
   }
 }
 
-static void scores(const attention *a, const tile *t, const space *w, int64_t key, int64_t n) {
+static void block_scores(const attention *a, const tile *t, const space *w, int64_t key, int64_t n) {
   const int64_t step = even_step(a, t->rows), even = even_elements(a);
   int64_t ld;
   const f32u *k = block_rows(a, &a->past_k, &a->k, t, key, n, a->size, w->rows, &ld);
@@ -148,7 +148,7 @@ static void bias_rows(const attention *a, const tile *t, const space *w, int64_t
 }
 
 /* Scores become probabilities under the new maximum; what is there already is scaled down to it. */
-static void advance(const attention *a, tile *t, const space *w, int64_t n) {
+static void advance_tile(const attention *a, tile *t, const space *w, int64_t n) {
   for (int64_t r = 0; r < t->rows; r++) {
     const float top = a->hot->max(w->s + r * KEYS, n), old = t->to.m[r];
     t->to.m[r] = top > old || top != top ? top : old;
@@ -219,8 +219,8 @@ static bool sees_all(const attention *a, const tile *t, int64_t key, int64_t n) 
 }
 
 /* What memory is asked for meanwhile: the block that follows, where there is one and it lies in one piece. */
-static const char *following(const attention *a, const tile *t, int64_t key, const void *rows, const void *gathered,
-                             int64_t ld, int64_t size) {
+static const char *following_rows(const attention *a, const tile *t, int64_t key, const void *rows,
+                                  const void *gathered, int64_t ld, int64_t size) {
   return rows == gathered || ld != size || key + KEYS >= t->last ? NULL
                                                                  : (const char *)rows + KEYS * ld * kept_bytes(a);
 }
@@ -232,11 +232,11 @@ static bool few_block(const attention *a, const tile *t, const space *w, int64_t
   int64_t ld;
   if (!sees_all(a, t, key, n)) return false;
   const char *rows = block_rows(a, &a->past_k, &a->k, t, key, n, a->size, w->rows, &ld);
-  few_dots(a, t, w, rows, ld, n, following(a, t, key, rows, w->rows, ld, a->size));
+  few_dots(a, t, w, rows, ld, n, following_rows(a, t, key, rows, w->rows, ld, a->size));
   for (int64_t i = n * FEW; i < whole * FEW; i++) s[i] = -INFINITY;
   if (!a->hot->softmax8(whole, s, max, sum, decay)) return false;
   rows = block_rows(a, &a->past_v, &a->v, t, key, n, a->v_size, w->rows, &ld);
-  const char *next = following(a, t, key, rows, w->rows, ld, a->v_size);
+  const char *next = following_rows(a, t, key, rows, w->rows, ld, a->v_size);
   if (a->b16) a->hot->words8_b16(s, n + n % 2); /* zeros behind the last */
   for (int64_t c = 0; c < a->v_size; c += TNI_NR)
     (a->b16 ? a->hot->values8_b16 : a->hot->values8)((int)t->rows, n, s, rows + c * bytes, ld, decay, t->to.o + c,
@@ -246,9 +246,9 @@ static bool few_block(const attention *a, const tile *t, const space *w, int64_t
 
 void tni_attention_block(const attention *a, tile *t, const space *w, int64_t key, int64_t n) {
   if (few_block(a, t, w, key, n)) return;
-  scores(a, t, w, key, n);
+  block_scores(a, t, w, key, n);
   bias_rows(a, t, w, key, n);
-  advance(a, t, w, n);
+  advance_tile(a, t, w, n);
   add_values(a, t, w, key, n);
 }
 

@@ -31,8 +31,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "runtime/ops/nn/attention_block.h"
 #include "runtime/ops/kernel/kernel.h"
+#include "runtime/ops/nn/attention_block.h"
 
 static int64_t round16(int64_t n) { return (n + TNI_NR - 1) / TNI_NR * TNI_NR; }
 
@@ -86,7 +86,7 @@ static void load_queries(const attention *a, const tile *t, const space *w) {
   }
 }
 
-static void clear(const attention *a, const tile *t, const sums *to) {
+static void clear_sums(const attention *a, const tile *t, const sums *to) {
   const int64_t rows = few_rows(t) ? FEW : t->rows;
   for (int64_t r = 0; r < rows; r++) {
     to->m[r] = -INFINITY;
@@ -97,7 +97,7 @@ static void clear(const attention *a, const tile *t, const sums *to) {
 
 /* Nothing but the sinks, if there are any. */
 static void begin_with(const attention *a, const tile *t, const sums *to) {
-  clear(a, t, to);
+  clear_sums(a, t, to);
   for (int64_t r = 0; a->sinks && r < t->rows; r++) {
     to->m[r] = of_head(a, a->sinks, t->kv * a->group + (t->row0 + r) % a->group);
     to->l[r] = to->m[r] == -INFINITY ? 0.f : 1.f;
@@ -117,7 +117,7 @@ static void store_results(const attention *a, const tile *t, const sums *all) {
 static void one_part(const attention *a, tile *t, const space *w, int64_t i, sums to) {
   const int64_t begin = i * PART, end = t->last < begin + PART ? t->last : begin + PART;
   t->to = to;
-  clear(a, t, &to);
+  clear_sums(a, t, &to);
   for (int64_t key = begin > t->first / KEYS * KEYS ? begin : t->first / KEYS * KEYS; key < end; key += KEYS) {
     const int64_t n = end - key < KEYS ? end - key : KEYS;
     tni_attention_block(a, t, w, key, n);
@@ -125,7 +125,7 @@ static void one_part(const attention *a, tile *t, const space *w, int64_t i, sum
 }
 
 /* Adds what the next part gave. A row that saw nothing before, or sees nothing now, keeps its bits. */
-static void join(const attention *a, const tile *t, const sums *all, const sums *part) {
+static void join_part_sums(const attention *a, const tile *t, const sums *all, const sums *part) {
   float scale[2 * ROWS], *now = scale + t->rows;
   for (int64_t r = 0; r < t->rows; r++) {
     const float old = all->m[r], new = part->m[r], m = new > old || new != new ? new : old;
@@ -167,7 +167,7 @@ static inline __attribute__((always_inline)) void ask(const attention *a, const 
 }
 
 /* Whole tiles, one after the other. */
-static void tiles(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+static void attention_tiles(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   attention *a = arg;
   const space w = space_of(a, worker);
   for (int64_t u = begin; u < end; u++) {
@@ -178,7 +178,7 @@ static void tiles(void *arg, int64_t begin, int64_t end, uint32_t worker) {
     begin_with(a, &t, &w.total);
     for (int64_t i = t.first / PART; i * PART < t.last && !tni_run_cancelled(a->run); i++) {
       one_part(a, &t, &w, i, w.slots[0]);
-      join(a, &t, &w.total, &w.slots[0]);
+      join_part_sums(a, &t, &w.total, &w.slots[0]);
     }
     if (tni_run_cancelled(a->run)) return;
     store_results(a, &t, &w.total);
@@ -212,7 +212,7 @@ static void wave_parts(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   }
 }
 
-static void split(attention *a, int64_t n_tiles, int64_t parts) {
+static void split_tiles(attention *a, int64_t n_tiles, int64_t parts) {
   const int64_t all = n_tiles * parts, room = (int64_t)a->run->n_workers * SLOTS;
   const sums total = space_of(a, 0).total; /* nobody else uses it here */
   for (wave x = {a, 0, parts}; x.first < all && !tni_run_cancelled(a->run); x.first += room) {
@@ -223,7 +223,7 @@ static void split(attention *a, int64_t n_tiles, int64_t parts) {
       const tile t = tile_of(a, (x.first + i) / parts);
       const sums part = slot_of(a, i);
       if ((x.first + i) % parts == 0) begin_with(a, &t, &total);
-      join(a, &t, &total, &part);
+      join_part_sums(a, &t, &total, &part);
       if ((x.first + i) % parts == parts - 1) store_results(a, &t, &total);
     }
   }
@@ -277,8 +277,8 @@ static operand output_of(const tni_tensor *t, int64_t heads) {
   return operand_of(t, st, heads);
 }
 
-static const tni_tensor *input(const tni_kargs *k, uint32_t i) { return i < k->n_in ? k->in[i] : NULL; }
-static tni_tensor *output(const tni_kargs *k, uint32_t i) { return i < k->n_out ? k->out[i] : NULL; }
+static const tni_tensor *attention_input_at(const tni_kargs *k, uint32_t i) { return i < k->n_in ? k->in[i] : NULL; }
+static tni_tensor *attention_output_at(const tni_kargs *k, uint32_t i) { return i < k->n_out ? k->out[i] : NULL; }
 
 /* The mask against [batch, heads, length, keys], ranks aligned at their ends; its last axis may be shorter. */
 static bool read_mask(attention *a, const tni_tensor *m) {
@@ -303,7 +303,7 @@ static bool read_per_head(const attention *a, const tni_tensor *x) {
 }
 
 static bool read_past(attention *a, const tni_kargs *k) {
-  const tni_tensor *pk = input(k, 4), *pv = input(k, 5);
+  const tni_tensor *pk = attention_input_at(k, 4), *pv = attention_input_at(k, 5);
   if (!pk && !pv) return true;
   if (!pk || !pv || a->nonpad || pk->rank != 4 || pv->rank != 4) return false;
   for (int d = 0; d < 3; d++)
@@ -343,7 +343,7 @@ static const char *read_shapes(attention *a, const tn_node *node, const tni_tens
 }
 
 /* No window and one beyond every length are the same. */
-static int64_t window(const tn_node *node, uint32_t name) {
+static int64_t attention_window(const tn_node *node, uint32_t name) {
   const int64_t n = tni_at_i(node, name, -1);
   return n < 0 || n > INT32_MAX ? -1 : n;
 }
@@ -353,8 +353,8 @@ static void read_attributes(attention *a, const tn_node *node) {
   a->scale = scale && scale->n ? (float)scale->u.f : 1.f / sqrtf((float)a->size);
   a->cap = (float)tni_at_f(node, TNI_A_SOFTCAP, 0);
   a->causal = tni_at_i(node, TNI_A_IS_CAUSAL, 0) != 0;
-  a->left = window(node, TNI_A_LEFT_WINDOW_SIZE);
-  a->right = window(node, TNI_A_RIGHT_WINDOW_SIZE);
+  a->left = attention_window(node, TNI_A_LEFT_WINDOW_SIZE);
+  a->right = attention_window(node, TNI_A_RIGHT_WINDOW_SIZE);
 }
 
 /* A quantized row has one scale: it must be what a head reads. */
@@ -365,7 +365,7 @@ static bool rows_are_heads(const attention *a, const tni_kargs *k) {
   return true;
 }
 
-static tn_status prepare(attention *a, const tni_kargs *k) {
+static tn_status prepare_attention(attention *a, const tni_kargs *k) {
   const tni_tensor *const *x = k->in;
   a->dtype = x[0]->dtype;
   for (uint32_t i = 0; i < 3; i++) {
@@ -375,15 +375,17 @@ static tn_status prepare(attention *a, const tni_kargs *k) {
       return tni_kdtype(k, x[i]->dtype);
   }
   for (uint32_t i = 1; i < 3; i++)
-    if (output(k, i) && output(k, i)->dtype != x[i]->dtype) return tni_kdtype(k, output(k, i)->dtype);
+    if (attention_output_at(k, i) && attention_output_at(k, i)->dtype != x[i]->dtype)
+      return tni_kdtype(k, attention_output_at(k, i)->dtype);
   const char *wrong = read_shapes(a, k->node, x);
-  if (!wrong && input(k, 6) && (input(k, 6)->rank != 1 || input(k, 6)->dims[0] != a->batch))
+  if (!wrong && attention_input_at(k, 6) &&
+      (attention_input_at(k, 6)->rank != 1 || attention_input_at(k, 6)->dims[0] != a->batch))
     wrong = "nonpad_kv_seqlen needs one element per batch";
-  a->nonpad = input(k, 6);
+  a->nonpad = attention_input_at(k, 6);
   if (!wrong && !read_past(a, k)) wrong = "past_key and past_value do not fit";
-  if (!wrong && !read_mask(a, input(k, 3))) wrong = "attn_mask does not broadcast";
-  a->sinks = input(k, TN_ATTENTION_SINKS);
-  a->slopes = input(k, TN_ATTENTION_SLOPES);
+  if (!wrong && !read_mask(a, attention_input_at(k, 3))) wrong = "attn_mask does not broadcast";
+  a->sinks = attention_input_at(k, TN_ATTENTION_SINKS);
+  a->slopes = attention_input_at(k, TN_ATTENTION_SLOPES);
   if (!wrong && !read_per_head(a, a->sinks)) wrong = "sinks need one element per head";
   if (!wrong && !read_per_head(a, a->slopes)) wrong = "slopes need one element per head";
   if (!wrong && !worker_floats(a->size, a->v_size, &a->worker_floats)) wrong = "the head size is out of range";
@@ -402,20 +404,20 @@ static tn_status prepare(attention *a, const tni_kargs *k) {
 
 tn_status tni_k_attention(const tni_kargs *k) {
   attention a = {.hot = tni_hot_get(), .scratch = k->scratch, .run = k->run};
-  const tn_status st = prepare(&a, k);
+  const tn_status st = prepare_attention(&a, k);
   if (st) return st;
-  append_all(&a, k->run, &a.past_k, &a.k, output(k, 1));
-  append_all(&a, k->run, &a.past_v, &a.v, output(k, 2));
-  const tn_status scored = output(k, 3) ? tni_attention_scores(k, &a, output(k, 3)) : TN_OK;
+  append_all(&a, k->run, &a.past_k, &a.k, attention_output_at(k, 1));
+  append_all(&a, k->run, &a.past_v, &a.v, attention_output_at(k, 2));
+  const tn_status scored = attention_output_at(k, 3) ? tni_attention_scores(k, &a, attention_output_at(k, 3)) : TN_OK;
   if (scored || !tni_knumel(k->out[0])) return scored;
   if (a.dtype == TN_DT_F64 || tni_at_i(k->node, TNI_A_SOFTMAX_PRECISION, 0) == TN_DT_F64)
     return tni_attention_double(k, &a);
   const int64_t rows = a.group * a.length < ROWS ? a.group * a.length : ROWS, n = a.batch * a.kv_heads * a.tiles;
   const int64_t parts = (a.keys + PART - 1) / PART, per_key = rows * (a.size + a.v_size + 8);
   if (parts > 1 && n < 2 * (int64_t)k->run->n_workers && k->run->n_workers > 1)
-    split(&a, n, parts);
+    split_tiles(&a, n, parts);
   else
-    tni_kfor_polled(k->run, n, (a.keys + 1) * per_key / 16 + 1, tiles, &a);
+    tni_kfor_polled(k->run, n, (a.keys + 1) * per_key / 16 + 1, attention_tiles, &a);
   return TN_OK;
 }
 

@@ -23,10 +23,10 @@ typedef struct query {
   tni_poll *poll;
 } query;
 
-static bool stop(const scores *s, const query *q) { return tni_poll_stop(q->poll, s->a->size + 8); }
+static bool stop_query(const scores *s, const query *q) { return tni_poll_stop(q->poll, s->a->size + 8); }
 
 /* n elements from `at` on. */
-static void load(const operand *x, int64_t at, int64_t n, double *y) {
+static void load_operand_row(const operand *x, int64_t at, int64_t n, double *y) {
   float f[TNI_CHUNK];
   if (x->dtype == TN_DT_F64) {
     memcpy(y, (const f64u *)x->data + at, (size_t)n * sizeof *y);
@@ -43,22 +43,22 @@ static int64_t row_of(const attention *a, const query *q, int64_t key, const ope
   return q->b * (*from)->batch + q->t.kv * (*from)->head + (key < a->past ? key : key - a->past) * (*from)->row;
 }
 
-static double dot(const attention *a, const query *q, int64_t key) {
+static double dot_of_key(const attention *a, const query *q, int64_t key) {
   const operand *k;
   const int64_t at = row_of(a, q, key, &k, &a->past_k, &a->k);
   const int64_t from = q->b * a->q.batch + q->h * a->q.head + q->i * a->q.row;
   double x[TNI_CHUNK], y[TNI_CHUNK], sum = 0;
   for (int64_t d = 0; d < a->size; d += TNI_CHUNK) {
     const int64_t n = a->size - d < TNI_CHUNK ? a->size - d : TNI_CHUNK;
-    load(&a->q, from + d, n, x);
-    load(k, at + d, n, y);
+    load_operand_row(&a->q, from + d, n, x);
+    load_operand_row(k, at + d, n, y);
     for (int64_t e = 0; e < n; e++) sum += x[e] * y[e];
   }
   return sum;
 }
 
 /* What the mask adds; -inf where it or the positions hide the key. */
-static double bias(const attention *a, const query *q, int64_t key) {
+static double bias_of_key(const attention *a, const query *q, int64_t key) {
   double v = 0;
   if (key < q->t.lo[0] || key >= q->t.hi[0]) return -INFINITY;
   if (a->slopes) v = (double)of_head(a, a->slopes, q->h) * (double)(key - q->t.at[0]);
@@ -69,11 +69,11 @@ static double bias(const attention *a, const query *q, int64_t key) {
   return v + tni_get_f64(a->mask, at);
 }
 
-static double score(const scores *s, const query *q, int64_t key) {
+static double score_of_key(const scores *s, const query *q, int64_t key) {
   const attention *a = s->a;
-  const double b = s->mode < 2 ? 0 : bias(a, q, key);
+  const double b = s->mode < 2 ? 0 : bias_of_key(a, q, key);
   if (b == -INFINITY) return b;
-  double v = dot(a, q, key) * (double)a->scale;
+  double v = dot_of_key(a, q, key) * (double)a->scale;
   if (s->mode > 0 && a->cap != 0) v = (double)a->cap * tanh(v / (double)a->cap);
   return v + b;
 }
@@ -82,19 +82,19 @@ static double score(const scores *s, const query *q, int64_t key) {
 static double softmax_of(const scores *s, const query *q, double *sum) {
   const double sink = s->a->sinks ? (double)of_head(s->a, s->a->sinks, q->h) : -INFINITY;
   double max = -INFINITY;
-  for (int64_t k = 0; k < s->a->keys && !stop(s, q); k++) max = fmax(max, score(s, q, k));
+  for (int64_t k = 0; k < s->a->keys && !stop_query(s, q); k++) max = fmax(max, score_of_key(s, q, k));
   if (max == -INFINITY) return max;
   max = fmax(max, sink);
   *sum = exp(sink - max);
-  for (int64_t k = 0; k < s->a->keys && !stop(s, q); k++) *sum += exp(score(s, q, k) - max);
+  for (int64_t k = 0; k < s->a->keys && !stop_query(s, q); k++) *sum += exp(score_of_key(s, q, k) - max);
   return max;
 }
 
 static void one_query(const scores *s, const query *q, int64_t at) {
   double sum = 1;
   const double max = s->mode == 3 ? softmax_of(s, q, &sum) : 0;
-  for (int64_t k = 0; k < s->a->keys && !stop(s, q); k++) {
-    const double v = max == -INFINITY ? 0 : score(s, q, k);
+  for (int64_t k = 0; k < s->a->keys && !stop_query(s, q); k++) {
+    const double v = max == -INFINITY ? 0 : score_of_key(s, q, k);
     tni_put_f64(s->out, at + k, s->mode == 3 && max != -INFINITY ? exp(v - max) / sum : v);
   }
 }
@@ -109,18 +109,18 @@ static void one_result(const scores *s, const query *q) {
   for (int64_t d = 0; d < a->v_size; d += TNI_CHUNK) {
     const int64_t n = a->v_size - d < TNI_CHUNK ? a->v_size - d : TNI_CHUNK;
     double y[TNI_CHUNK] = {0};
-    for (int64_t k = q->t.lo[0]; k < q->t.hi[0] && max != -INFINITY && !stop(s, q); k++) {
-      const double x = score(s, q, k), p = x == -INFINITY ? 0 : exp(x - max) / sum;
+    for (int64_t k = q->t.lo[0]; k < q->t.hi[0] && max != -INFINITY && !stop_query(s, q); k++) {
+      const double x = score_of_key(s, q, k), p = x == -INFINITY ? 0 : exp(x - max) / sum;
       if (p == 0) continue;
       const int64_t row = row_of(a, q, k, &from, &a->past_v, &a->v);
-      load(from, row + d, n, v);
+      load_operand_row(from, row + d, n, v);
       for (int64_t e = 0; e < n; e++) y[e] += p * v[e];
     }
     for (int64_t e = 0; e < n; e++) tni_put_f64(s->out, to + d + e, y[e]);
   }
 }
 
-static void body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+static void scores_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const scores *s = arg;
   const attention *a = s->a;
   tni_poll poll = {a->run, TNI_POLL};
@@ -136,11 +136,11 @@ static void body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   }
 }
 
-static tn_status run(const tni_kargs *k, const scores *s) {
+static tn_status run_scores(const tni_kargs *k, const scores *s) {
   const attention *a = s->a;
   if (a->k.ring || a->k.dtype == TN_DT_I8)
     return tni_kfail(k, TN_E_UNSUPPORTED, "Attention: the scores of a cache that wraps around or is quantized");
-  tni_kfor(k->run, a->batch * a->heads * a->length, a->keys * a->size * 4 + 1, body, (void *)(uintptr_t)s);
+  tni_kfor(k->run, a->batch * a->heads * a->length, a->keys * a->size * 4 + 1, scores_body, (void *)(uintptr_t)s);
   return TN_OK;
 }
 
@@ -148,10 +148,10 @@ tn_status tni_attention_scores(const tni_kargs *k, const attention *a, tni_tenso
   const scores s = {a, out, tni_at_i(k->node, TNI_A_QK_MATMUL_OUTPUT_MODE, 0), false};
   if (s.mode < 0 || s.mode > 3)
     return tni_kfail(k, TN_E_INVALID, "Attention: qk_matmul_output_mode %lld", (long long)s.mode);
-  return run(k, &s);
+  return run_scores(k, &s);
 }
 
 tn_status tni_attention_double(const tni_kargs *k, const attention *a) {
   const scores s = {a, k->out[0], 3, true};
-  return run(k, &s);
+  return run_scores(k, &s);
 }

@@ -17,7 +17,7 @@ typedef struct causal {
 } causal;
 
 /* Position t of p, of row r. */
-static float at(const causal *c, int64_t r, int64_t t) {
+static float causal_at(const causal *c, int64_t r, int64_t t) {
   float v = 0;
   if (t >= c->K - 1)
     tni_load_f32(c->x->dtype, c->x->data, r * c->L + t - (c->K - 1), 1, &v);
@@ -27,13 +27,13 @@ static float at(const causal *c, int64_t r, int64_t t) {
 }
 
 /* n results of row r from position t0 on. */
-static void piece(const causal *c, int64_t r, int64_t t0, int64_t n, tni_poll *poll) {
+static void causal_piece(const causal *c, int64_t r, int64_t t0, int64_t n, tni_poll *poll) {
   float acc[TNI_CHUNK] = {0}, x[TNI_CHUNK], bias = 0;
   for (int64_t i = 0; i < c->K && !tni_poll_stop(poll, n); i++) {
     float w;
     const int64_t old = c->K - 1 - i - t0, head = old < 0 ? 0 : old < n ? old : n; /* the first ones lie in the past */
     tni_load_f32(c->w->dtype, c->w->data, r % c->C * c->K + i, 1, &w);
-    for (int64_t j = 0; j < head; j++) x[j] = at(c, r, t0 + i + j);
+    for (int64_t j = 0; j < head; j++) x[j] = causal_at(c, r, t0 + i + j);
     if (n > head) tni_load_f32(c->x->dtype, c->x->data, r * c->L + t0 + i + head - (c->K - 1), n - head, x + head);
     for (int64_t j = 0; j < n; j++) acc[j] += w * x[j];
   }
@@ -45,15 +45,15 @@ static void piece(const causal *c, int64_t r, int64_t t0, int64_t n, tni_poll *p
   tni_store_f32(c->y->dtype, c->y->data, r * c->L + t0, n, acc);
 }
 
-static void rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+static void causal_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const causal *c = arg;
   tni_poll poll = {c->run, TNI_POLL};
   (void)worker;
   for (int64_t r = begin; r < end; r++) {
     for (int64_t t = 0; c->y && t < c->L; t += TNI_CHUNK)
-      piece(c, r, t, c->L - t < TNI_CHUNK ? c->L - t : TNI_CHUNK, &poll);
+      causal_piece(c, r, t, c->L - t < TNI_CHUNK ? c->L - t : TNI_CHUNK, &poll);
     for (int64_t i = 0; c->state && i < c->K - 1 && !tni_poll_stop(&poll, 1); i++) {
-      const float v = at(c, r, c->L + i);
+      const float v = causal_at(c, r, c->L + i);
       tni_store_f32(c->state->dtype, c->state->data, r * (c->K - 1) + i, 1, &v);
     }
   }
@@ -78,6 +78,6 @@ tn_status tni_k_causal_conv(const tni_kargs *a) {
   if ((c.b && tni_knumel(c.b) != c.C) || (c.past && (c.past->rank != 3 || c.past->dims[0] != c.x->dims[0] ||
                                                      c.past->dims[1] != c.C || c.past->dims[2] != c.K - 1)))
     return tni_kfail(a, TN_E_INVALID, "bias or past_state does not fit the channels");
-  tni_kfor(a->run, c.x->dims[0] * c.C, (c.L + c.K) * c.K, rows, &c);
+  tni_kfor(a->run, c.x->dims[0] * c.C, (c.L + c.K) * c.K, causal_rows, &c);
   return TN_OK;
 }

@@ -112,7 +112,7 @@ static channels shape_of(const tni_kargs *a) {
   return k;
 }
 
-static tn_status check(const tni_kargs *a, const channels *k, uint32_t n_in) {
+static tn_status check_channels(const tni_kargs *a, const channels *k, uint32_t n_in) {
   const char *name = tni_op_by_id(a->node->op)->name;
   for (uint32_t i = 1; i < n_in; i++)
     if (tni_knumel(a->in[i]) != k->c)
@@ -125,7 +125,7 @@ tn_status tni_k_batch_norm(const tni_kargs *a) {
   training t = {.k = shape_of(a), .momentum = tni_at_f(a->node, TNI_A_MOMENTUM, 0.9)};
   t.k.mean = a->in[3];
   t.k.var = a->in[4];
-  const tn_status s = check(a, &t.k, 5);
+  const tn_status s = check_channels(a, &t.k, 5);
   if (s) return s;
   if (tni_at_i(a->node, TNI_A_TRAINING_MODE, 0)) {
     t.running_mean = a->n_out > 1 ? a->out[1] : NULL;
@@ -159,7 +159,7 @@ static void groups_of(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 
 tn_status tni_k_group_norm(const tni_kargs *a) {
   channels k = shape_of(a);
-  const tn_status s = check(a, &k, 3);
+  const tn_status s = check_channels(a, &k, 3);
   if (s) return s;
   k.groups = a->node->op == TN_OP_GROUP_NORMALIZATION ? tni_at_i(a->node, TNI_A_NUM_GROUPS, 0) : k.c;
   if (!tni_knumel(k.x)) return TN_OK;

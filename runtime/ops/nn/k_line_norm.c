@@ -113,7 +113,7 @@ typedef struct mvn {
   int64_t n_outer, n;
 } mvn;
 
-static int64_t offset(int64_t i, uint32_t rank, const int64_t *dims, const int64_t *st) {
+static int64_t line_offset(int64_t i, uint32_t rank, const int64_t *dims, const int64_t *st) {
   int64_t at = 0;
   for (uint32_t d = rank; d-- > 0; i /= dims[d]) at += i % dims[d] * st[d];
   return at;
@@ -124,20 +124,20 @@ static void mvn_cells(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   tni_poll poll = {k->run, TNI_POLL};
   (void)worker;
   for (int64_t r = begin; r < end; r++) {
-    const int64_t base = offset(r, k->n_kept, k->kept, k->kept_st);
+    const int64_t base = line_offset(r, k->n_kept, k->kept, k->kept_st);
     double mean = 0, var = 0;
     for (int64_t i = 0, to; (to = tni_poll_until(&poll, i, k->n)) > i;)
-      for (; i < to; i++) mean += tni_get_f64(k->x, base + offset(i, k->n_reduced, k->reduced, k->reduced_st));
+      for (; i < to; i++) mean += tni_get_f64(k->x, base + line_offset(i, k->n_reduced, k->reduced, k->reduced_st));
     mean /= (double)k->n;
     for (int64_t i = 0, to; (to = tni_poll_until(&poll, i, k->n)) > i;)
       for (; i < to; i++) {
-        const double v = tni_get_f64(k->x, base + offset(i, k->n_reduced, k->reduced, k->reduced_st)) - mean;
+        const double v = tni_get_f64(k->x, base + line_offset(i, k->n_reduced, k->reduced, k->reduced_st)) - mean;
         var += v * v;
       }
     const double dev = sqrt(var / (double)k->n) + 1e-9;
     for (int64_t i = 0, to; (to = tni_poll_until(&poll, i, k->n)) > i;)
       for (; i < to; i++) {
-        const int64_t at = base + offset(i, k->n_reduced, k->reduced, k->reduced_st);
+        const int64_t at = base + line_offset(i, k->n_reduced, k->reduced, k->reduced_st);
         tni_put_f64(k->y, at, (tni_get_f64(k->x, at) - mean) / dev);
       }
   }

@@ -40,7 +40,7 @@ static void decay_state(const linear *l, float *restrict S, float *g, int64_t ro
     for (int64_t j = 0; j < l->dv; j++) S[i * l->dv + j] *= g[n == 1 ? 0 : i];
 }
 
-static void step(const linear *l, int64_t row, int64_t head, float *S) {
+static void linear_step(const linear *l, int64_t row, int64_t head, float *S) {
   const int64_t dk = l->dk, dv = l->dv, group = l->heads / l->kv_heads;
   float *k = S + dk * dv, *q = k + dk, *g = q + dk, *v = g + dk, *acc = v + dv, beta;
   tni_load_f32(l->k->dtype, l->k->data, (row * l->kv_heads + head) * dk, dk, k);
@@ -61,7 +61,7 @@ static void step(const linear *l, int64_t row, int64_t head, float *S) {
   }
 }
 
-static void heads(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+static void linear_heads(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const linear *l = arg;
   const int64_t n = l->dk * l->dv;
   float *S = l->room + worker * l->per_worker;
@@ -70,7 +70,7 @@ static void heads(void *arg, int64_t begin, int64_t end, uint32_t worker) {
     memset(S, 0, (size_t)n * sizeof *S);
     if (l->past) tni_load_f32(l->past->dtype, l->past->data, i * n, n, S);
     for (int64_t t = 0; t < l->T && !tni_poll_stop(&poll, 4 * n + 64); t++)
-      step(l, i / l->kv_heads * l->T + t, i % l->kv_heads, S);
+      linear_step(l, i / l->kv_heads * l->T + t, i % l->kv_heads, S);
     if (l->present) tni_store_f32(l->present->dtype, l->present->data, i * n, n, S);
   }
 }
@@ -111,7 +111,7 @@ static bool rows_fit(const linear *l, const tni_tensor *t) {
   return !t || (t->rank == 3 && t->dims[0] == l->B && t->dims[1] == l->T);
 }
 
-static tn_status check(const tni_kargs *a, linear *l) {
+static tn_status check_linear(const tni_kargs *a, linear *l) {
   bool gated, delta;
   tn_status st = read_rule(a, &gated, &delta);
   if (st) return st;
@@ -147,10 +147,10 @@ tn_status tni_k_linear_attention(const tni_kargs *a) {
   l.T = l.q->dims[1];
   const double scale = tni_at_f(a->node, TNI_A_SCALE, 0);
   l.scale = (float)(scale != 0 ? scale : 1 / sqrt((double)(l.dk ? l.dk : 1)));
-  tn_status st = check(a, &l);
+  tn_status st = check_linear(a, &l);
   if (st) return st;
   l.room = a->scratch;
   l.per_worker = room_of(l.dk, l.dv);
-  tni_kfor(a->run, l.B * l.kv_heads, (l.T + 1) * (l.dk * l.dv + 1), heads, &l);
+  tni_kfor(a->run, l.B * l.kv_heads, (l.T + 1) * (l.dk * l.dv + 1), linear_heads, &l);
   return TN_OK;
 }

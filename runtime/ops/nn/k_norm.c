@@ -31,8 +31,8 @@ static int64_t weight_index(const norm *k, const tni_tensor *w, int64_t r, int64
 }
 
 /* y[i] = x[i] * w[i], or + w[i]: n elements of row r from element i0. */
-static void apply(const norm *k, const tni_tensor *w, bool add, int64_t r, int64_t i0, int64_t n, float *y,
-                  bool dense) {
+static void apply_scale(const norm *k, const tni_tensor *w, bool add, int64_t r, int64_t i0, int64_t n, float *y,
+                        bool dense) {
   float v[TNI_CHUNK];
   if (dense)
     tni_load_f32(w->dtype, w->data, i0, n, v);
@@ -93,8 +93,8 @@ static void rows_f32(void *arg, int64_t begin, int64_t end, uint32_t worker) {
       const int64_t n = k->n - i < TNI_CHUNK ? k->n - i : TNI_CHUNK;
       tni_load_f32(k->x->dtype, k->x->data, r * k->n + i, n, y);
       for (int64_t j = 0; j < n; j++) y[j] = (y[j] - mean) * inv;
-      apply(k, k->scale, false, r, i, n, y, ds);
-      if (k->bias) apply(k, k->bias, true, r, i, n, y, db);
+      apply_scale(k, k->scale, false, r, i, n, y, ds);
+      if (k->bias) apply_scale(k, k->bias, true, r, i, n, y, db);
       tni_store_f32(k->y->dtype, k->y->data, r * k->n + i, n, y);
     }
     if (k->mean) tni_store_f32(k->mean->dtype, k->mean->data, r, 1, &mean);
@@ -132,7 +132,7 @@ static void rows_f64(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 
 static bool is_real(uint32_t t) { return t == TN_DT_F32 || t == TN_DT_F64 || tni_is_half(t); }
 
-static tn_status normalize(const tni_kargs *a, norm *k) {
+static tn_status normalize_rows(const tni_kargs *a, norm *k) {
   const int32_t axis = tni_kaxis(tni_at_i(a->node, TNI_A_AXIS, -1), a->in[0]->rank);
   k->run = a->run;
   k->x = a->in[0];
@@ -159,10 +159,10 @@ tn_status tni_k_layer_norm(const tni_kargs *a) {
   norm k = {.bias = a->n_in > 2 ? a->in[2] : NULL};
   k.mean = a->n_out > 1 ? a->out[1] : NULL;
   k.inv = a->n_out > 2 ? a->out[2] : NULL;
-  return normalize(a, &k);
+  return normalize_rows(a, &k);
 }
 
 tn_status tni_k_rms_norm(const tni_kargs *a) {
   norm k = {.rms = true};
-  return normalize(a, &k);
+  return normalize_rows(a, &k);
 }

@@ -13,8 +13,8 @@ typedef struct rotary {
   int32_t bad;               /* atomic: a position outside the caches */
 } rotary;
 
-static void turn(const rotary *r, const float *restrict x, const float *restrict c, const float *restrict s, int64_t n,
-                 int64_t step, int64_t other, float *restrict y) {
+static void turn_row(const rotary *r, const float *restrict x, const float *restrict c, const float *restrict s,
+                     int64_t n, int64_t step, int64_t other, float *restrict y) {
   (void)r;
   for (int64_t i = 0; i < n; i++) {
     const float a = x[i * step], b = x[i * step + other];
@@ -33,12 +33,12 @@ static void turn_head(const rotary *r, int64_t at, int64_t row) {
     tni_load_f32(t, r->sin->data, row * r->half + i, n, s);
     if (r->interleaved) {
       tni_load_f32(t, r->x->data, at + 2 * i, 2 * n, x);
-      turn(r, x, c, s, n, 2, 1, y);
+      turn_row(r, x, c, s, n, 2, 1, y);
       tni_store_f32(t, r->y->data, at + 2 * i, 2 * n, y);
     } else {
       tni_load_f32(t, r->x->data, at + i, n, x);
       tni_load_f32(t, r->x->data, at + r->half + i, n, x + n);
-      turn(r, x, c, s, n, 1, n, y);
+      turn_row(r, x, c, s, n, 1, n, y);
       tni_store_f32(t, r->y->data, at + i, n, y);
       tni_store_f32(t, r->y->data, at + r->half + i, n, y + n);
     }
@@ -50,7 +50,7 @@ static void turn_head(const rotary *r, int64_t at, int64_t row) {
            (size_t)((r->size - done) * bytes));
 }
 
-static void rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+static void rotary_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   rotary *r = arg;
   (void)worker;
   for (int64_t u = begin; u < end; u++) { /* rows in the order in which they lie */
@@ -99,6 +99,6 @@ tn_status tni_k_rotary_embedding(const tni_kargs *a) {
                      (long long)(dim ? dim : r.size), (long long)r.size);
   r.half = (dim ? dim : r.size) / 2;
   if (!caches_fit(&r)) return tni_kfail(a, TN_E_INVALID, "RotaryEmbedding: the caches or positions do not fit X");
-  tni_kfor(a->run, r.batch * r.heads * r.length, r.size, rows, &r);
+  tni_kfor(a->run, r.batch * r.heads * r.length, r.size, rotary_rows, &r);
   return r.bad ? tni_kfail(a, TN_E_INVALID, "RotaryEmbedding: a position outside the caches") : TN_OK;
 }

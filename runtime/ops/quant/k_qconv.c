@@ -62,7 +62,7 @@ static void add_bias(int32_t *sums, const tni_qproduct *p, int64_t m, int64_t n)
   for (int64_t i = 0; i < n; i++) sums[i] = (int32_t)((uint32_t)sums[i] + b);
 }
 
-static void finish(const void *ctx, int64_t batch, int64_t m0, int64_t mb, int64_t n0, int64_t nb, int32_t *c) {
+static void finish_qconv(const void *ctx, int64_t batch, int64_t m0, int64_t mb, int64_t n0, int64_t nb, int32_t *c) {
   const tni_qproduct *p = ctx;
   for (int64_t m = 0; m < mb; m++) {
     const int64_t channel = batch % p->groups * p->group_outs + m0 + m;
@@ -154,7 +154,7 @@ tn_status tni_qconv(const tni_kargs *a, tni_qproduct *p) {
                        .ctx = p,
                        .pack_a = pack_w,
                        .pack_b = pack_x,
-                       .finish = finish};
+                       .finish = finish_qconv};
   tni_bgemm_run(&g, p->scratch, a->run);
   return TN_OK;
 }

@@ -32,7 +32,7 @@ typedef struct binary {
   tni_to_byte to;
 } binary;
 
-static void combine(uint32_t op, float *restrict x, const float *restrict y, int64_t n) {
+static void combine_rows(uint32_t op, float *restrict x, const float *restrict y, int64_t n) {
   switch (op) {
     case TN_OP_ADD:
       for (int64_t i = 0; i < n; i++) x[i] = x[i] + y[i];
@@ -58,7 +58,7 @@ static void binary_piece(const void *ctx, void *dst, const void *const *src, con
       b->hot->dequantize(v[k], (const u8u *)src[k] + i * step[k], b->scale[k], b->of[k], step[k] ? m : 1);
       for (int64_t j = 1; j < m && !step[k]; j++) v[k][j] = v[k][0];
     }
-    combine(b->op, v[0], v[1], m);
+    combine_rows(b->op, v[0], v[1], m);
     b->hot->quantize((u8u *)dst + i, v[0], b->y_scale, b->to, m);
   }
 }

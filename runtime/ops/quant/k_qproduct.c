@@ -9,7 +9,7 @@
 /* --- matrices ----------------------------------------------------------------------------------------------------- */
 
 /* Which matrices of a and b batch i multiplies. */
-static void matrices(const tni_qproduct *p, int64_t i, int64_t *a, int64_t *b) {
+static void matrix_offsets(const tni_qproduct *p, int64_t i, int64_t *a, int64_t *b) {
   *a = *b = 0;
   for (int64_t d = p->batch_rank; d-- > 0; i /= p->batch_dims[d]) {
     *a += i % p->batch_dims[d] * p->a_st[d];
@@ -26,7 +26,7 @@ static void pack_a(const void *ctx, int64_t batch, int64_t m0, int64_t mb, int64
   const tni_qproduct *p = ctx;
   const int64_t ld = (kc + 1) / 2 * 2;
   int64_t a, b;
-  matrices(p, batch, &a, &b);
+  matrix_offsets(p, batch, &a, &b);
   if (kc == p->K && kc == ld && (!p->a.zero || tni_knumel(p->a.zero) == 1)) { /* rows lie side by side */
     p->hot->widen(dst, (const u8u *)p->a.t->data + (a * p->M + m0) * p->K, tni_qof(p->a.t, tni_qzero(p->a.zero, 0)),
                   mb * kc);
@@ -41,7 +41,8 @@ static void pack_a(const void *ctx, int64_t batch, int64_t m0, int64_t mb, int64
 }
 
 /* One panel of up to TNI_NR columns n0 .. of matrix b. */
-static void panel(const tni_qproduct *p, int64_t b, int64_t k0, int64_t kc, int64_t n0, int64_t n, int16_t *dst) {
+static void qproduct_panel(const tni_qproduct *p, int64_t b, int64_t k0, int64_t kc, int64_t n0, int64_t n,
+                           int16_t *dst) {
   const u8u *base = (const u8u *)p->b.t->data + b * p->K * p->N;
   const bool one = !p->b.zero || tni_knumel(p->b.zero) == 1;
   const int64_t pairs = (kc + 1) / 2;
@@ -73,17 +74,18 @@ static void pack_b(const void *ctx, int64_t batch, int64_t k0, int64_t kc, int64
   const tni_qproduct *p = ctx;
   const int64_t pairs = (kc + 1) / 2;
   int64_t a, b;
-  matrices(p, batch, &a, &b);
+  matrix_offsets(p, batch, &a, &b);
   for (int64_t n = 0; n < nb; n += TNI_NR)
-    panel(p, b, k0, kc, n0 + n, nb - n < TNI_NR ? nb - n : TNI_NR, dst + n * pairs * 2);
+    qproduct_panel(p, b, k0, kc, n0 + n, nb - n < TNI_NR ? nb - n : TNI_NR, dst + n * pairs * 2);
 }
 
-static void finish(const void *ctx, int64_t batch, int64_t m0, int64_t mb, int64_t n0, int64_t nb, int32_t *c) {
+static void finish_qproduct(const void *ctx, int64_t batch, int64_t m0, int64_t mb, int64_t n0, int64_t nb,
+                            int32_t *c) {
   const tni_qproduct *p = ctx;
   const bool by_row = p->a.scale && tni_knumel(p->a.scale) > 1, by_col = p->b.scale && tni_knumel(p->b.scale) > 1;
   float scale[TNI_BGEMM_COLS];
   int64_t a, b;
-  matrices(p, batch, &a, &b);
+  matrix_offsets(p, batch, &a, &b);
   for (int64_t m = 0; m < mb; m++) {
     int32_t *row = c + m * TNI_BGEMM_COLS;
     for (int64_t n = 0; n < (by_col ? nb : 1) && (m == 0 || by_row); n++)
@@ -95,7 +97,7 @@ static void finish(const void *ctx, int64_t batch, int64_t m0, int64_t mb, int64
   }
 }
 
-static tn_status matmul(const tni_kargs *a, tni_qproduct *p) {
+static tn_status qproduct_matmul(const tni_kargs *a, tni_qproduct *p) {
   const tni_tensor *x = p->a.t, *w = p->b.t;
   if (!x->rank || !w->rank) return tni_kfail(a, TN_E_INVALID, "a scalar operand");
   const uint32_t xb = x->rank > 2 ? x->rank - 2 : 0, wb = w->rank > 2 ? w->rank - 2 : 0;
@@ -131,14 +133,14 @@ static tn_status matmul(const tni_kargs *a, tni_qproduct *p) {
                        .ctx = p,
                        .pack_a = pack_a,
                        .pack_b = pack_b,
-                       .finish = finish};
+                       .finish = finish_qproduct};
   tni_bgemm_run(&g, p->scratch, a->run);
   return TN_OK;
 }
 
 /* --- kernels ------------------------------------------------------------------------------------------------------ */
 
-static const tni_tensor *input(const tni_kargs *a, uint32_t i) { return i < a->n_in ? a->in[i] : NULL; }
+static const tni_tensor *qproduct_input(const tni_kargs *a, uint32_t i) { return i < a->n_in ? a->in[i] : NULL; }
 
 static tn_status bytes_only(const tni_kargs *a, const tni_qproduct *p) {
   const tni_tensor *all[] = {p->a.t, p->b.t, p->a.zero, p->b.zero, p->y_zero};
@@ -151,15 +153,15 @@ static tn_status bytes_only(const tni_kargs *a, const tni_qproduct *p) {
   return TN_OK;
 }
 
-static tni_qproduct integer(const tni_kargs *a) {
-  return (tni_qproduct){.a = {a->in[0], input(a, 2), NULL},
-                        .b = {a->in[1], input(a, 3), NULL},
+static tni_qproduct integer_product(const tni_kargs *a) {
+  return (tni_qproduct){.a = {a->in[0], qproduct_input(a, 2), NULL},
+                        .b = {a->in[1], qproduct_input(a, 3), NULL},
                         .y = a->out[0],
                         .hot = tni_hot_get(),
                         .scratch = a->scratch};
 }
 
-static tni_qproduct linear(const tni_kargs *a) {
+static tni_qproduct linear_product(const tni_kargs *a) {
   return (tni_qproduct){.a = {a->in[0], a->in[2], a->in[1]},
                         .b = {a->in[3], a->in[5], a->in[4]},
                         .y_scale = a->in[6],
@@ -170,34 +172,34 @@ static tni_qproduct linear(const tni_kargs *a) {
 }
 
 tn_status tni_k_matmul_integer(const tni_kargs *a) {
-  tni_qproduct p = integer(a);
+  tni_qproduct p = integer_product(a);
   tn_status st = bytes_only(a, &p);
-  return st ? st : matmul(a, &p);
+  return st ? st : qproduct_matmul(a, &p);
 }
 
 tn_status tni_k_qlinear_matmul(const tni_kargs *a) {
-  tni_qproduct p = linear(a);
+  tni_qproduct p = linear_product(a);
   tn_status st = bytes_only(a, &p);
-  return st ? st : matmul(a, &p);
+  return st ? st : qproduct_matmul(a, &p);
 }
 
 tn_status tni_k_conv_integer(const tni_kargs *a) {
-  tni_qproduct p = integer(a);
+  tni_qproduct p = integer_product(a);
   tn_status st = bytes_only(a, &p);
   return st ? st : tni_qconv(a, &p);
 }
 
 tn_status tni_k_qlinear_conv(const tni_kargs *a) {
-  tni_qproduct p = linear(a);
-  p.bias = input(a, 8);
+  tni_qproduct p = linear_product(a);
+  p.bias = qproduct_input(a, 8);
   tn_status st = bytes_only(a, &p);
   return st ? st : tni_qconv(a, &p);
 }
 
 tn_status tni_k_qlinear_gemm(const tni_kargs *a) {
-  tni_qproduct p = linear(a);
-  p.bias = input(a, 8);
+  tni_qproduct p = linear_product(a);
+  p.bias = qproduct_input(a, 8);
   p.trans_b = tni_at_i(a->node, TNI_A_TRANS_B, 0) != 0;
   tn_status st = bytes_only(a, &p);
-  return st ? st : matmul(a, &p);
+  return st ? st : qproduct_matmul(a, &p);
 }

@@ -48,7 +48,7 @@ static place place_at(const grid *g, int64_t i) {
                  g->inner ? i % g->inner : 0};
 }
 
-static int64_t step(const grid *g, place *p) {
+static int64_t grid_step(const grid *g, place *p) {
   const int64_t at = p->o * g->so + p->a / g->block * g->sa + p->k * g->sk;
   if (++p->k < g->inner) return at;
   p->k = 0;
@@ -103,7 +103,7 @@ static void quantize_body(void *arg, int64_t begin, int64_t end, uint32_t worker
     place p = place_at(&q->g, at);
     uint8_t codes[TNI_CHUNK];
     for (int64_t i = 0; i < n; i++) {
-      const int64_t s = step(&q->g, &p);
+      const int64_t s = grid_step(&q->g, &p);
       float scale, zero = 0;
       tni_tensor_to_f32(q->scale, s, 1, &scale);
       if (q->zero) tni_tensor_to_f32(q->zero, s, 1, &zero);
@@ -200,7 +200,7 @@ static void dequantize_body(void *arg, int64_t begin, int64_t end, uint32_t work
       for (int64_t e = i + m; i < e; i++) v[i] = (v[i] - zero) * scale;
       if (!one) {
         p.k += m - 1;
-        (void)step(&q->g, &p);
+        (void)grid_step(&q->g, &p);
       }
     }
     tni_store_f32(q->y->dtype, q->y->data, at, n, v);

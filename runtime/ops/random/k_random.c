@@ -16,21 +16,21 @@ typedef struct rng {
   double p[2]; /* low and high, or mean and scale */
 } rng;
 
-static uint64_t mix(uint64_t z) {
+static uint64_t mix_counter(uint64_t z) {
   z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
   z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
   return z ^ (z >> 31);
 }
 
 /* In [0, 1), a multiple of 2^-53. */
-static double uniform(const rng *r, int64_t i) {
-  const uint64_t z = mix(r->seed + ((uint64_t)i + 1) * UINT64_C(0x9e3779b97f4a7c15));
+static double uniform_at(const rng *r, int64_t i) {
+  const uint64_t z = mix_counter(r->seed + ((uint64_t)i + 1) * UINT64_C(0x9e3779b97f4a7c15));
   return (double)(z >> 11) * 0x1p-53;
 }
 
 /* Box and Muller: two uniform numbers for one normal one. */
-static double normal(const rng *r, int64_t i) {
-  const double u = 1 - uniform(r, 2 * i), v = uniform(r, 2 * i + 1);
+static double normal_at(const rng *r, int64_t i) {
+  const double u = 1 - uniform_at(r, 2 * i), v = uniform_at(r, 2 * i + 1);
   return sqrt(-2 * log(u)) * cos(2 * PI * v);
 }
 
@@ -45,7 +45,7 @@ static rng make_rng(const tni_kargs *a) {
   } else {
     for (; *name; name++) bits = (bits ^ (uint8_t)*name) * UINT64_C(0x100000001b3);
   }
-  r.seed = mix(bits);
+  r.seed = mix_counter(bits);
   return r;
 }
 
@@ -56,7 +56,7 @@ static void random_body(void *arg, int64_t begin, int64_t end, uint32_t worker) 
   (void)worker;
   for (int64_t i = begin; i < end; i++)
     tni_put_f64(r->a->out[0], i,
-                is_normal ? r->p[0] + r->p[1] * normal(r, i) : r->p[0] + (r->p[1] - r->p[0]) * uniform(r, i));
+                is_normal ? r->p[0] + r->p[1] * normal_at(r, i) : r->p[0] + (r->p[1] - r->p[0]) * uniform_at(r, i));
 }
 
 tn_status tni_k_random(const tni_kargs *a) {
@@ -72,7 +72,7 @@ tn_status tni_k_random(const tni_kargs *a) {
 static void bernoulli_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const rng *r = arg;
   (void)worker;
-  for (int64_t i = begin; i < end; i++) tni_put_f64(r->a->out[0], i, uniform(r, i) < tni_get_f64(r->a->in[0], i));
+  for (int64_t i = begin; i < end; i++) tni_put_f64(r->a->out[0], i, uniform_at(r, i) < tni_get_f64(r->a->in[0], i));
 }
 
 tn_status tni_k_bernoulli(const tni_kargs *a) {
@@ -82,8 +82,8 @@ tn_status tni_k_bernoulli(const tni_kargs *a) {
 }
 
 /* Class of a number in [0, 1): the one whose share of the total it falls in. x are logarithms of weights. */
-static int64_t draw(const tni_tensor *x, int64_t at, int64_t classes, double max, double total, double u,
-                    tni_poll *poll) {
+static int64_t draw_class(const tni_tensor *x, int64_t at, int64_t classes, double max, double total, double u,
+                          tni_poll *poll) {
   double sum = 0;
   int64_t last = 0;
   for (int64_t c = 0; c < classes && !tni_poll_stop(poll, 8); c++) {
@@ -109,7 +109,7 @@ tn_status tni_k_multinomial(const tni_kargs *a) {
       total += exp(tni_get_f64(x, b * classes + c) - max);
     for (int64_t s = 0; s < samples && !tni_poll_stop(&poll, 8); s++) {
       const int64_t i = b * samples + s;
-      tni_put_f64(a->out[0], i, (double)draw(x, b * classes, classes, max, total, uniform(&r, i), &poll));
+      tni_put_f64(a->out[0], i, (double)draw_class(x, b * classes, classes, max, total, uniform_at(&r, i), &poll));
     }
   }
   return TN_OK;

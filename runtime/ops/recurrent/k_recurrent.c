@@ -96,7 +96,7 @@ static double value_of(const activation *a, double v) {
 }
 
 /* The clip bounds what gates are made of. The cell's way into LSTM's output is not bounded, as in ONNX Runtime. */
-static double apply(const recurrent *q, const activation *a, double v) {
+static double apply_activation(const recurrent *q, const activation *a, double v) {
   if (q->clip > 0) v = v < -q->clip ? -q->clip : v > q->clip ? q->clip : v;
   return value_of(a, v);
 }
@@ -137,7 +137,8 @@ static tn_status read_activations(const tni_kargs *a, recurrent *q) {
  */
 
 /* [rows, cols] -> [cols, rows], from any float type. */
-static void transpose(const tni_tensor *t, int64_t first, int64_t rows, int64_t cols, char *dst, tni_poll *poll) {
+static void transpose_weight(const tni_tensor *t, int64_t first, int64_t rows, int64_t cols, char *dst,
+                             tni_poll *poll) {
   for (int64_t r = 0; r < rows; r++)
     for (int64_t c = 0; c < cols && !tni_poll_stop(poll, COLS); c += COLS) {
       float f[COLS];
@@ -159,7 +160,7 @@ static char *transpose_all(const tni_tensor *w, char *dst, tni_poll *poll) {
   if (!tni_knumel(w)) return dst; /* dims beside an axis of 0 may be absurd */
   const int64_t matrix = w->dims[1] * w->dims[2];
   for (int64_t d = 0; d < w->dims[0]; d++)
-    transpose(w, d * matrix, w->dims[1], w->dims[2], dst + d * matrix * elem_of(w), poll);
+    transpose_weight(w, d * matrix, w->dims[1], w->dims[2], dst + d * matrix * elem_of(w), poll);
   return dst + tni_knumel(w) * elem_of(w);
 }
 
@@ -182,19 +183,19 @@ MATVEC(matvec_f32, float)
 MATVEC(matvec_f64, double)
 #undef MATVEC
 
-static void matvec(const recurrent *q, const char *m, int64_t stride, int64_t col, const double *v, int64_t K,
-                   int64_t n, double *out) {
+static void matvec_row(const recurrent *q, const char *m, int64_t stride, int64_t col, const double *v, int64_t K,
+                       int64_t n, double *out) {
   if (q->elem == 8)
     matvec_f64((const double *)m + col, stride, v, K, n, out);
   else
     matvec_f32((const float *)m + col, stride, v, K, n, out);
 }
 
-static void load(const tni_tensor *t, int64_t first, int64_t n, double *dst) {
+static void load_doubles(const tni_tensor *t, int64_t first, int64_t n, double *dst) {
   for (int64_t i = 0; i < n; i++) dst[i] = t ? tni_get_f64(t, first + i) : 0;
 }
 
-static void store(tni_tensor *t, int64_t first, int64_t n, const double *src) {
+static void store_doubles(tni_tensor *t, int64_t first, int64_t n, const double *src) {
   if (!t) return;
   for (int64_t i = 0; i < n; i++) {
     const float f = (float)src[i];
@@ -218,8 +219,8 @@ typedef struct seq {
 
 static void rnn_step(seq *s) {
   const recurrent *q = s->q;
-  matvec(q, s->rt, q->H, 0, s->h, q->H, q->H, s->gate);
-  for (int64_t i = 0; i < q->H; i++) s->h[i] = apply(q, &s->act[0], s->gate[i] + s->bias[q->H + i]);
+  matvec_row(q, s->rt, q->H, 0, s->h, q->H, q->H, s->gate);
+  for (int64_t i = 0; i < q->H; i++) s->h[i] = apply_activation(q, &s->act[0], s->gate[i] + s->bias[q->H + i]);
 }
 
 static void gru_step(seq *s) {
@@ -227,18 +228,18 @@ static void gru_step(seq *s) {
   const int64_t H = q->H;
   const double *rb = s->bias + 3 * H;
   double *z = s->gate, *r = z + H, *n = r + H, *rh = s->more;
-  matvec(q, s->rt, 3 * H, 0, s->h, H, 2 * H, z);
-  for (int64_t i = 0; i < 2 * H; i++) z[i] = apply(q, &s->act[0], z[i] + rb[i]);
+  matvec_row(q, s->rt, 3 * H, 0, s->h, H, 2 * H, z);
+  for (int64_t i = 0; i < 2 * H; i++) z[i] = apply_activation(q, &s->act[0], z[i] + rb[i]);
   memset(rh, 0, (size_t)H * sizeof *rh);
   if (q->linear_before_reset) {
-    matvec(q, s->rt, 3 * H, 2 * H, s->h, H, H, rh);
+    matvec_row(q, s->rt, 3 * H, 2 * H, s->h, H, H, rh);
     for (int64_t i = 0; i < H; i++) n[i] += r[i] * (rh[i] + rb[2 * H + i]);
   } else {
     for (int64_t i = 0; i < H; i++) r[i] *= s->h[i];
-    matvec(q, s->rt, 3 * H, 2 * H, r, H, H, rh);
+    matvec_row(q, s->rt, 3 * H, 2 * H, r, H, H, rh);
     for (int64_t i = 0; i < H; i++) n[i] += rh[i] + rb[2 * H + i];
   }
-  for (int64_t i = 0; i < H; i++) s->h[i] = (1 - z[i]) * apply(q, &s->act[1], n[i]) + z[i] * s->h[i];
+  for (int64_t i = 0; i < H; i++) s->h[i] = (1 - z[i]) * apply_activation(q, &s->act[1], n[i]) + z[i] * s->h[i];
 }
 
 static void lstm_step(seq *s) {
@@ -246,22 +247,22 @@ static void lstm_step(seq *s) {
   const int64_t H = q->H;
   double *in = s->gate, *out = in + H, *forget = out + H, *cell = forget + H;
   const double *p = s->peep;
-  matvec(q, s->rt, 4 * H, 0, s->h, H, 4 * H, s->gate);
+  matvec_row(q, s->rt, 4 * H, 0, s->h, H, 4 * H, s->gate);
   for (int64_t i = 0; i < 4 * H; i++) s->gate[i] += s->bias[4 * H + i];
   for (int64_t i = 0; i < H; i++) {
-    const double gi = apply(q, &s->act[0], in[i] + p[i] * s->c[i]);
-    const double gf = q->input_forget ? 1 - gi : apply(q, &s->act[0], forget[i] + p[2 * H + i] * s->c[i]);
-    s->c[i] = gf * s->c[i] + gi * apply(q, &s->act[1], cell[i]);
-    s->h[i] = apply(q, &s->act[0], out[i] + p[H + i] * s->c[i]) * value_of(&s->act[2], s->c[i]);
+    const double gi = apply_activation(q, &s->act[0], in[i] + p[i] * s->c[i]);
+    const double gf = q->input_forget ? 1 - gi : apply_activation(q, &s->act[0], forget[i] + p[2 * H + i] * s->c[i]);
+    s->c[i] = gf * s->c[i] + gi * apply_activation(q, &s->act[1], cell[i]);
+    s->h[i] = apply_activation(q, &s->act[0], out[i] + p[H + i] * s->c[i]) * value_of(&s->act[2], s->c[i]);
   }
 }
 
 /* X W^T + Wb of position t, what every step begins with. */
 static void begin_step(seq *s, int64_t t) {
   const recurrent *q = s->q;
-  load(q->x, (q->layout ? s->b * q->T + t : t * q->B + s->b) * q->I, q->I, s->x);
+  load_doubles(q->x, (q->layout ? s->b * q->T + t : t * q->B + s->b) * q->I, q->I, s->x);
   memcpy(s->gate, s->bias, (size_t)(q->G * q->H) * sizeof *s->gate);
-  matvec(q, q->wt + s->d * q->I * q->G * q->H * q->elem, q->G * q->H, 0, s->x, q->I, q->G * q->H, s->gate);
+  matvec_row(q, q->wt + s->d * q->I * q->G * q->H * q->elem, q->G * q->H, 0, s->x, q->I, q->G * q->H, s->gate);
 }
 
 static int64_t y_at(const recurrent *q, int64_t t, int64_t d, int64_t b) {
@@ -282,25 +283,25 @@ static void run_sequence(const recurrent *q, int64_t d, int64_t b, double *room,
   s.peep = s.bias + 2 * GH;
   s.gate = s.peep + 3 * H;
   s.more = s.gate + GH;
-  load(q->b, d * 2 * GH, 2 * GH, s.bias);
-  load(q->p, d * 3 * H, 3 * H, s.peep);
-  load(q->h0, state_at(q, d, b), H, s.h);
-  load(q->c0, state_at(q, d, b), H, s.c);
+  load_doubles(q->b, d * 2 * GH, 2 * GH, s.bias);
+  load_doubles(q->p, d * 3 * H, 3 * H, s.peep);
+  load_doubles(q->h0, state_at(q, d, b), H, s.h);
+  load_doubles(q->c0, state_at(q, d, b), H, s.c);
   if (q->lens) len = tni_get_i64(q->lens, b);
   memset(s.more, 0, (size_t)GH * sizeof *s.more);
   for (int64_t t = len; t < q->T && !tni_poll_stop(poll, H); t++)
-    store(q->y, y_at(q, t, d, b), H, s.more); /* zeros behind the end */
+    store_doubles(q->y, y_at(q, t, d, b), H, s.more); /* zeros behind the end */
   for (int64_t i = 0; i < len && !tni_poll_stop(poll, work); i++) {
     const int64_t t = d || q->reverse ? len - 1 - i : i;
     begin_step(&s, t);
     (q->G == 4 ? lstm_step : q->G == 3 ? gru_step : rnn_step)(&s);
-    store(q->y, y_at(q, t, d, b), H, s.h);
+    store_doubles(q->y, y_at(q, t, d, b), H, s.h);
   }
-  store(q->yh, state_at(q, d, b), H, s.h);
-  store(q->yc, state_at(q, d, b), H, s.c);
+  store_doubles(q->yh, state_at(q, d, b), H, s.h);
+  store_doubles(q->yc, state_at(q, d, b), H, s.c);
 }
 
-static void sequences(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+static void run_sequences(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const recurrent *q = arg;
   tni_poll poll = {q->run, TNI_POLL};
   for (int64_t i = begin; i < end; i++) run_sequence(q, i / q->B, i % q->B, q->room + worker * q->per_worker, &poll);
@@ -341,8 +342,8 @@ void tni_recurrent_prepare(const tni_tensor *w, const tni_tensor *r, void *dst, 
   (void)transpose_all(r, transpose_all(w, dst, poll), poll);
 }
 
-static const tni_tensor *input(const tni_kargs *a, uint32_t i) { return i < a->n_in ? a->in[i] : NULL; }
-static tni_tensor *output(const tni_kargs *a, uint32_t i) { return i < a->n_out ? a->out[i] : NULL; }
+static const tni_tensor *recurrent_input(const tni_kargs *a, uint32_t i) { return i < a->n_in ? a->in[i] : NULL; }
+static tni_tensor *recurrent_output(const tni_kargs *a, uint32_t i) { return i < a->n_out ? a->out[i] : NULL; }
 
 static bool has_dims(const tni_tensor *t, uint32_t rank, int64_t d0, int64_t d1, int64_t d2) {
   const int64_t d[] = {d0, d1, d2};
@@ -351,7 +352,7 @@ static bool has_dims(const tni_tensor *t, uint32_t rank, int64_t d0, int64_t d1,
   return ok;
 }
 
-static tn_status check(const tni_kargs *a, const recurrent *q) {
+static tn_status check_recurrent(const tni_kargs *a, const recurrent *q) {
   const int64_t GH = q->G * q->H, first = q->layout ? q->B : q->D, second = q->layout ? q->D : q->B;
   const tni_tensor *all[] = {q->w, q->r, q->b, q->h0, q->c0, q->p};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -391,7 +392,7 @@ static tn_status read_node(const tni_kargs *a, recurrent *q) {
   q->linear_before_reset = tni_at_i(a->node, TNI_A_LINEAR_BEFORE_RESET, 0) != 0;
   q->input_forget = tni_at_i(a->node, TNI_A_INPUT_FORGET, 0) != 0;
   tn_status st = read_activations(a, q);
-  return st ? st : check(a, q);
+  return st ? st : check_recurrent(a, q);
 }
 
 tn_status tni_recurrent_run(const tni_kargs *a, const void *prepared) {
@@ -399,17 +400,17 @@ tn_status tni_recurrent_run(const tni_kargs *a, const void *prepared) {
                  .x = a->in[0],
                  .w = a->in[1],
                  .r = a->in[2],
-                 .b = input(a, 3),
-                 .lens = input(a, 4),
-                 .h0 = input(a, 5)};
+                 .b = recurrent_input(a, 3),
+                 .lens = recurrent_input(a, 4),
+                 .h0 = recurrent_input(a, 5)};
   uint64_t weights, per_worker;
   if (a->node->op == TN_OP_LSTM) {
-    q.c0 = input(a, 6);
-    q.p = input(a, 7);
-    q.yc = output(a, 2);
+    q.c0 = recurrent_input(a, 6);
+    q.p = recurrent_input(a, 7);
+    q.yc = recurrent_output(a, 2);
   }
-  q.y = output(a, 0);
-  q.yh = output(a, 1);
+  q.y = recurrent_output(a, 0);
+  q.yh = recurrent_output(a, 1);
   tn_status st = read_node(a, &q);
   if (st) return st;
   if (!room_of(a->node, a->in, &weights, &per_worker)) return tni_kfail(a, TN_E_LIMIT, "the weights are too large");
@@ -426,7 +427,7 @@ tn_status tni_recurrent_run(const tni_kargs *a, const void *prepared) {
   q.room = (double *)room;
   q.per_worker = (int64_t)per_worker;
   const int64_t GH = q.G * q.H;
-  tni_kfor(a->run, q.D * q.B, (q.T + 1) * (q.I + q.H + 1) * (GH / 4 + 1), sequences, &q);
+  tni_kfor(a->run, q.D * q.B, (q.T + 1) * (q.I + q.H + 1) * (GH / 4 + 1), run_sequences, &q);
   return TN_OK;
 }
 

@@ -44,7 +44,7 @@ static int64_t line_at(const line *l, int64_t i) { return (i / l->inner) * l->n 
     }                                                                                                         \
   }                                                                                                           \
   break;
-static int64_t better(const line *l, int64_t at, int64_t from, int64_t to, int64_t best) {
+static int64_t better_index(const line *l, int64_t at, int64_t from, int64_t to, int64_t best) {
   const int64_t s = l->inner;
   switch (l->x->dtype) {
     case TN_DT_F32:
@@ -67,7 +67,7 @@ static int64_t better(const line *l, int64_t at, int64_t from, int64_t to, int64
 
 static int64_t arg_best(const line *l, int64_t at, tni_poll *poll) {
   int64_t best = 0;
-  for (int64_t j = 1, to; (to = tni_poll_until(poll, j, l->n)) > j; j = to) best = better(l, at, j, to, best);
+  for (int64_t j = 1, to; (to = tni_poll_until(poll, j, l->n)) > j; j = to) best = better_index(l, at, j, to, best);
   return best;
 }
 
@@ -182,7 +182,7 @@ tn_status tni_k_cum_sum(const tni_kargs *a) {
 enum { SIFT = 32 }; /* elements that one takes as long as, about */
 
 /* a comes before b in the result. */
-static bool before(const line *l, int64_t at, int64_t a, int64_t b) {
+static bool ranks_before(const line *l, int64_t at, int64_t a, int64_t b) {
   const tni_tensor *x = l->x;
   const int64_t pa = at + a * l->inner, pb = at + b * l->inner;
   if (x->dtype == TN_DT_F32 || x->dtype == TN_DT_F64 || tni_is_half(x->dtype)) {
@@ -196,12 +196,12 @@ static bool before(const line *l, int64_t at, int64_t a, int64_t b) {
 }
 
 /* Root: the one that comes last. */
-static void sift(const line *l, int64_t at, int64_t *h, int64_t n, int64_t i) {
+static void sift_line(const line *l, int64_t at, int64_t *h, int64_t n, int64_t i) {
   for (;;) {
     int64_t c = 2 * i + 1;
     if (c >= n) return;
-    if (c + 1 < n && before(l, at, h[c], h[c + 1])) c++;
-    if (!before(l, at, h[i], h[c])) return;
+    if (c + 1 < n && ranks_before(l, at, h[c], h[c + 1])) c++;
+    if (!ranks_before(l, at, h[i], h[c])) return;
     const int64_t t = h[i];
     h[i] = h[c];
     h[c] = t;
@@ -217,18 +217,18 @@ static void top_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   for (int64_t i = begin; i < end; i++) {
     const int64_t at = line_at(l, i), out = (i / l->inner) * l->k * l->inner + i % l->inner;
     for (int64_t j = 0; j < l->k; j++) h[j] = j;
-    for (int64_t j = l->k / 2; j-- > 0 && !tni_poll_stop(&poll, SIFT);) sift(l, at, h, l->k, j);
+    for (int64_t j = l->k / 2; j-- > 0 && !tni_poll_stop(&poll, SIFT);) sift_line(l, at, h, l->k, j);
     for (int64_t j = l->k, to; l->k && (to = tni_poll_until(&poll, j, l->n)) > j;)
       for (; j < to; j++)
-        if (before(l, at, j, h[0])) {
+        if (ranks_before(l, at, j, h[0])) {
           h[0] = j;
-          sift(l, at, h, l->k, 0);
+          sift_line(l, at, h, l->k, 0);
         }
     for (int64_t m = l->k - 1; m > 0 && !tni_poll_stop(&poll, SIFT); m--) {
       const int64_t t = h[0];
       h[0] = h[m];
       h[m] = t;
-      sift(l, at, h, m, 0);
+      sift_line(l, at, h, m, 0);
     }
     for (int64_t j = 0; j < l->k && !tni_poll_stop(&poll, 4); j++) {
       const int64_t p = out + j * l->inner;

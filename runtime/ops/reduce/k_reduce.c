@@ -232,7 +232,7 @@ static void unit_lse(const reduce *r, int64_t u, tni_poll *poll) {
     tni_put_f64(r->y, out + i, log_sum_exp(r, base + i, r->last_kept ? 1 : r->inner, poll));
 }
 
-static void body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+static void reduce_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const reduce *r = arg;
   tni_poll poll = {r->run, TNI_POLL};
   (void)worker;
@@ -249,7 +249,7 @@ static void body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 }
 
 /* Merges dims of the same sort that are neighbours; the innermost group goes to r->inner. */
-static void group(reduce *r, uint32_t mask) {
+static void group_axes(reduce *r, uint32_t mask) {
   const tni_tensor *x = r->x;
   int64_t gd[TN_MAX_RANK + 1], gs[TN_MAX_RANK + 1], st[TN_MAX_RANK];
   bool red[TN_MAX_RANK + 1];
@@ -300,13 +300,13 @@ tn_status tni_k_reduce(const tni_kargs *a) {
     mask |= 1u << d;
   }
   if (n == 0 && !tni_at_i(a->node, TNI_A_NOOP_WITH_EMPTY_AXES, 0)) mask = UINT32_MAX;
-  group(&r, mask);
+  group_axes(&r, mask);
   const int64_t outputs = tni_knumel(r.y);
   if (!outputs) return TN_OK;
   int64_t expect = r.width;
   for (uint32_t d = 0; d < r.nk; d++) expect *= r.kd[d];
   if (outputs != expect) return tni_kfail(a, TN_E_INVALID, "the output does not fit the axes");
   const int64_t per = (r.width + TNI_CHUNK - 1) / TNI_CHUNK;
-  tni_kfor(a->run, outputs / r.width * per, r.count * (r.width < TNI_CHUNK ? r.width : TNI_CHUNK), body, &r);
+  tni_kfor(a->run, outputs / r.width * per, r.count * (r.width < TNI_CHUNK ? r.width : TNI_CHUNK), reduce_body, &r);
   return TN_OK;
 }

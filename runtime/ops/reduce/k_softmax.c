@@ -35,7 +35,7 @@ static void rows_f32(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 }
 
 /* Blocks of neighbouring columns; a contiguous row of halves is a block of width 1. */
-static void columns(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+static void softmax_columns(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const softmax *s = arg;
   const int64_t per = (s->inner + TNI_CHUNK - 1) / TNI_CHUNK;
   const uint32_t t = s->x->dtype;
@@ -104,6 +104,6 @@ tn_status tni_k_softmax(const tni_kargs *a) {
   else if (t == TN_DT_F32 && s.inner == 1)
     tni_kfor(a->run, outer, s.n * 4, rows_f32, &s);
   else
-    tni_kfor(a->run, outer * per, s.n * 8 * (s.inner < TNI_CHUNK ? s.inner : TNI_CHUNK), columns, &s);
+    tni_kfor(a->run, outer * per, s.n * 8 * (s.inner < TNI_CHUNK ? s.inner : TNI_CHUNK), softmax_columns, &s);
   return TN_OK;
 }

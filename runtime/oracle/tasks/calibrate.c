@@ -32,7 +32,7 @@ tn_status tn_model_calibration_next(tn_model *m, tn_error *err) {
   return st == TN_OK ? tni_recorder_next(m->recorder, err) : st;
 }
 
-static tn_status collect(const tn_model *m, tni_calib *c, tn_error *err) {
+static tn_status collect_stats(const tn_model *m, tni_calib *c, tn_error *err) {
   *c = (tni_calib){.arena = tni_arena_create(), .model_name = m->name, .text_name = "text"};
   if (!c->arena) return tni_fail_memory(err, m->path);
   memcpy(c->model, m->hash, sizeof c->model);
@@ -49,7 +49,7 @@ tn_status tn_model_calibration_save(tn_model *m, const tn_calibration_text *text
   if (st != TN_OK) return st;
   if (!path || !text) return tni_fail(err, TN_E_INVALID, "tn_model_calibration_save", "a NULL argument");
   st = tni_take(&t, sizeof t, text, "tn_calibration_text", err);
-  if (st == TN_OK) st = collect(m, &c, err);
+  if (st == TN_OK) st = collect_stats(m, &c, err);
   if (t.name) c.text_name = t.name;
   c.tokens = t.tokens;
   tni_calib_text_hash(t.bytes, t.bytes ? t.n_bytes : 0, c.text);
@@ -82,7 +82,7 @@ static json_t *entry_json(const tni_calib_entry *e) {
 tn_status tni_calibrate_report(const tn_model *m, json_t **out, tn_error *err) {
   tni_calib c = {0};
   tn_status st = needs_recorder(m, err);
-  if (st == TN_OK) st = collect(m, &c, err);
+  if (st == TN_OK) st = collect_stats(m, &c, err);
   json_t *list = json_array();
   for (uint32_t i = 0; st == TN_OK && i < c.n_entries; i++) json_array_append_new(list, entry_json(&c.entries[i]));
   if (st == TN_OK) *out = json_pack("{s:s, s:s, s:O}", "model", m->path, "hash", m->hash, "values", list);

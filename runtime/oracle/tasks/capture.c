@@ -41,7 +41,7 @@ void tni_capture_destroy(tn_session *s) {
   s->capture = NULL;
 }
 
-static void compare(const tni_evaluated *e, const tni_sregion *q, task_result *r) {
+static void compare_task(const tni_evaluated *e, const tni_sregion *q, task_result *r) {
   int64_t count = 0;
   (void)!tni_dims_count(e->t.dims, e->t.rank, &count);
   const float *got = q->ptr, *want = e->t.data;
@@ -99,7 +99,7 @@ tn_status tni_capture_task(tn_session *s, tni_sexec *x, uint32_t i, tn_error *er
     if (ev.done[k].t.bytes > q->bytes)
       r->ratio = INFINITY;
     else if (ev.done[k].t.dtype == TN_DT_F32)
-      compare(&ev.done[k], q, r);
+      compare_task(&ev.done[k], q, r);
     else if (ev.done[k].t.bytes && memcmp(q->ptr, ev.done[k].t.data, ev.done[k].t.bytes) != 0)
       r->ratio = INFINITY;
   }

@@ -51,7 +51,7 @@ static tn_status add_input(writer *w, tn_id v) {
   return st;
 }
 
-static tn_status collect(writer *w) {
+static tn_status collect_case(writer *w) {
   const tn_graph *g = &w->ev->x->exec->view;
   uint32_t reads = 1;
   for (uint32_t i = 0; i < w->task->n_nodes; i++) reads += g->nodes[w->task->nodes[i]]->n_in;
@@ -138,7 +138,7 @@ static tn_status write_story(const writer *w, double ratio) {
 
 tn_status tni_capture_write(tni_evaluation *ev, double ratio, const char *folder) {
   writer w = {.ev = ev, .folder = folder, .task = ev->x->exec->tasks[ev->task].info};
-  tn_status st = collect(&w);
+  tn_status st = collect_case(&w);
   if (st == TN_OK) st = write_tensors(&w);
   if (st == TN_OK)
     st = tni_save_nodes(ev->s->model->graph, w.task->nodes, w.task->n_nodes, w.in, w.n_in, w.out, w.n_out, folder,

@@ -21,7 +21,7 @@ typedef struct fused {
 
 /* --- what the chain reads --------------------------------------------------------------------------------------- */
 
-static float *floats(const fused *k, int64_t n) {
+static float *fused_floats(const fused *k, int64_t n) {
   return tni_arena_alloc(k->ev->arena, (size_t)(n + 1) * sizeof(float), 64);
 }
 
@@ -30,13 +30,13 @@ static tn_status read_floats(fused *k, tn_id v, float **out, int64_t *count, int
   tn_status st = tni_ref_operand(k->ev, v, &t);
   if (st != TN_OK) return st;
   if (tni_dims_count(t.dims, t.rank, count) != TN_OK) return tni_fail(k->ev->err, TN_E_LIMIT, k->n->name, "too large");
-  if (!(*out = floats(k, *count))) return tni_fail_memory(k->ev->err, k->n->name);
+  if (!(*out = fused_floats(k, *count))) return tni_fail_memory(k->ev->err, k->n->name);
   tni_tensor_to_f32(&t, 0, *count, *out);
   *rank = t.rank;
   return TN_OK;
 }
 
-static tn_status product(fused *k, uint32_t p) {
+static tn_status fused_product(fused *k, uint32_t p) {
   const tni_part *part = &k->f.parts[p];
   const float *w;
   const tn_numerics *num;
@@ -45,7 +45,7 @@ static tn_status product(fused *k, uint32_t p) {
   if (st != TN_OK) return st;
   if (K != k->K || part->first + part->count > N)
     return tni_fail(k->ev->err, TN_E_INTERNAL, k->n->name, "part %u does not fit its weight", p);
-  float *y = floats(k, k->chain.M * part->count), *e = floats(k, k->chain.M * part->count);
+  float *y = fused_floats(k, k->chain.M * part->count), *e = fused_floats(k, k->chain.M * part->count);
   if (!y || !e) return tni_fail_memory(k->ev->err, k->n->name);
   st = tni_reference_product(num, k->x, k->chain.M, K, w + part->first * K, part->count, y, e, &k->ev->s->run.run);
   if (st != TN_OK) return tni_fail(k->ev->err, st, k->n->name, "numerics that the reference does not know");
@@ -63,7 +63,7 @@ static tn_status read_extra(fused *k, uint32_t i) {
   return st;
 }
 
-static tn_status prepare(fused *k) {
+static tn_status prepare_fused(fused *k) {
   int64_t total, rank;
   float *x;
   tn_status st = read_floats(k, k->n->in[0], &x, &total, &rank);
@@ -74,7 +74,7 @@ static tn_status prepare(fused *k) {
   if (st != TN_OK) return tni_fail(k->ev->err, st, k->n->name, "a weight has unknown dims");
   k->x = x;
   k->chain.M = k->K ? total / k->K : 0;
-  for (uint32_t p = 0; st == TN_OK && p < k->f.n_parts; p++) st = product(k, p);
+  for (uint32_t p = 0; st == TN_OK && p < k->f.n_parts; p++) st = fused_product(k, p);
   for (uint32_t i = 0; st == TN_OK && i + k->f.n_parts < k->f.chain.n_in; i++) st = read_extra(k, i);
   return st;
 }
@@ -83,7 +83,7 @@ tn_status tni_ref_fused(tni_evaluation *ev, tn_id node, tni_evaluated *outs) {
   fused k = {.ev = ev, .n = ev->x->exec->view.nodes[node]};
   const char *why = tni_fused_read(k.n, &k.f);
   if (why) return tni_fail(ev->err, TN_E_INTERNAL, k.n->name, "%s", why);
-  tn_status st = prepare(&k);
+  tn_status st = prepare_fused(&k);
   for (uint32_t o = 0; st == TN_OK && o < k.n->n_out; o++) {
     int64_t count;
     outs[o] = (tni_evaluated){.value = TN_NONE};
@@ -96,7 +96,7 @@ tn_status tni_ref_fused(tni_evaluation *ev, tn_id node, tni_evaluated *outs) {
     for (uint32_t p = 0; p < k.f.n_parts; p++)
       if (k.f.group[p] == k.f.group[k.f.chain.results[o]] && count != k.chain.M * k.f.parts[p].count)
         return tni_fail(ev->err, TN_E_INTERNAL, k.n->name, "an output that does not have its product's shape");
-    outs[o].bound = floats(&k, count);
+    outs[o].bound = fused_floats(&k, count);
     if (!outs[o].bound) return tni_fail_memory(ev->err, k.n->name);
   }
   if (st != TN_OK) return st;

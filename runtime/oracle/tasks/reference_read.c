@@ -61,7 +61,7 @@ static tn_status unpack_part(const tn_model *m, const tni_program *p, const tni_
   return TN_OK;
 }
 
-static tn_status keep(struct tni_refcache *c, const void *key, size_t n, float *w) {
+static tn_status keep_weight(struct tni_refcache *c, const void *key, size_t n, float *w) {
   if (c->n == c->cap) {
     uint32_t cap = c->cap ? c->cap * 2 : 64;
     float **grown = realloc(c->w, cap * sizeof *grown);
@@ -89,7 +89,7 @@ tn_status tni_ref_unpacked(const tn_model *m, const tni_program *p, const tni_ne
   } else {
     float *w = NULL;
     st = unpack_part(m, p, need, part, &w, err);
-    if (st == TN_OK && keep(c, &key, sizeof key, w) != TN_OK) {
+    if (st == TN_OK && keep_weight(c, &key, sizeof key, w) != TN_OK) {
       free(w);
       st = tni_fail_memory(err, p->dev->name);
     }

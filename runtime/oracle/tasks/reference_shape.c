@@ -27,7 +27,7 @@ bool tni_ref_is_shaped(const tni_evaluation *ev, tn_id node) {
 
 tn_status tni_ref_shaped(tni_evaluation *ev, tn_id node, tni_evaluated *outs) {
   const tni_node *n = (const tni_node *)ev->x->exec->view.nodes[node];
-  const tni_kernel_fn kernel = n->op ? tni_host_kernel(n->op) : NULL;
+  const tni_kernel_fn kernel = n->op ? tni_ops_kernel(n->op) : NULL;
   tni_tensor t[MAX_IO];
   const tni_tensor *in[MAX_IO] = {NULL};
   tni_tensor *out[MAX_IO] = {NULL};
@@ -47,7 +47,7 @@ tn_status tni_ref_shaped(tni_evaluation *ev, tn_id node, tni_evaluated *outs) {
   }
   if (st != TN_OK) return st;
   tn_run *run = &ev->s->run.run;
-  const uint64_t bytes = tni_host_scratch(&n->pub, in, n->pub.n_in, n->pub.n_out ? out[0] : NULL, run->n_workers);
+  const uint64_t bytes = tni_ops_scratch(&n->pub, in, n->pub.n_in, n->pub.n_out ? out[0] : NULL, run->n_workers);
   void *scratch = bytes && bytes != UINT64_MAX ? tni_arena_alloc(ev->arena, (size_t)bytes, 64) : NULL;
   if (bytes && !scratch) return tni_fail_memory(ev->err, n->pub.name);
   const tni_kargs k = {&n->pub, in, out, n->pub.n_in, n->pub.n_out, scratch, run, ev->err, NULL, NULL, false};

@@ -23,7 +23,7 @@ static walker make_walker(const tni_sregion *q, const tni_tensor *t) {
 }
 
 /* Positions [first, end), in both directions, row by row. */
-static void move(const walker *w, int64_t first, int64_t end, bool to_cache) {
+static void move_rows_of_state(const walker *w, int64_t first, int64_t end, bool to_cache) {
   const tni_sregion *q = w->q;
   const int64_t size = q->dims[3], rows = q->dims[w->axis], other = q->dims[3 - w->axis];
   const int64_t elem = tni_elem_size(q->dtype), dense = tni_elem_size(w->t->dtype);
@@ -48,9 +48,9 @@ tn_status tni_ref_state_load(tni_evaluation *ev, const tni_sregion *q, tni_tenso
   const int64_t rows = q->dims[w.axis], valid = ev->x->valid;
   if (rows < w.total) { /* a ring: what it does not hold is 0 */
     memset(t->data, 0, t->bytes);
-    move(&w, valid > rows ? valid - rows : 0, valid < w.total ? valid : w.total, false);
+    move_rows_of_state(&w, valid > rows ? valid - rows : 0, valid < w.total ? valid : w.total, false);
   } else {
-    move(&w, 0, w.total, false);
+    move_rows_of_state(&w, 0, w.total, false);
   }
   return TN_OK;
 }
@@ -58,7 +58,7 @@ tn_status tni_ref_state_load(tni_evaluation *ev, const tni_sregion *q, tni_tenso
 void tni_ref_state_store(const tni_sexec *x, const tni_sregion *q, const tni_tensor *t) {
   if (q->rank != 4 || !q->ptr) return;
   const walker w = make_walker(q, t);
-  move(&w, x->pos, x->valid < w.total ? x->valid : w.total, true);
+  move_rows_of_state(&w, x->pos, x->valid < w.total ? x->valid : w.total, true);
 }
 
 tn_status tni_ref_state_bound(tni_evaluation *ev, const tni_sregion *q, tni_evaluated *e) {

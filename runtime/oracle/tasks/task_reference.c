@@ -85,7 +85,7 @@ static tn_status host_node(tni_evaluation *ev, tn_id node, bool absolute, tni_ev
     for (int64_t k = 0; k < count; k++) p[k] = fabsf(p[k]);
     in[i].data = p;
   }
-  tn_status st = tni_host_eval(&ev->s->run.run, n, pin, n->pub.n_in, out, n->pub.n_out, ev->arena, ev->err);
+  tn_status st = tni_ops_eval(&ev->s->run.run, n, pin, n->pub.n_in, out, n->pub.n_out, ev->arena, ev->err);
   for (uint32_t i = 0; st == TN_OK && i < n->pub.n_out; i++)
     outs[i] = (tni_evaluated){.value = n->pub.out[i], .t = out[i]};
   return st;

@@ -41,14 +41,14 @@ typedef struct match {
   bool k_by_size;   /* [batch, heads, size, length]: so does it */
 } match;
 
-static tn_expr dim(const tni_graph *g, tn_id v, uint32_t d) { return g->values[v]->pub.dims[d]; }
+static tn_expr dim_of_scores(const tni_graph *g, tn_id v, uint32_t d) { return g->values[v]->pub.dims[d]; }
 
 static bool const_dim(const tni_graph *g, tn_id v, uint32_t d, int64_t *n) {
-  return tni_ex_is_const(g->exprs, dim(g, v, d), n);
+  return tni_ex_is_const(g->exprs, dim_of_scores(g, v, d), n);
 }
 
 /* v with Mul and Div by constants taken off. */
-static tn_id unscale(const tni_graph *g, tn_id v, double *scale) {
+static tn_id without_scale(const tni_graph *g, tn_id v, double *scale) {
   for (;;) {
     const tni_node *n;
     double c;
@@ -72,7 +72,7 @@ static bool has_perm(const tni_node *n, uint32_t rank, const int64_t *want) {
 }
 
 /* Reshape(Expand(x)) that repeats every head of [batch, heads, length, size]: x's own operand, else v. */
-static tn_id unrepeat(const tni_graph *g, tn_id v) {
+static tn_id without_repeat(const tni_graph *g, tn_id v) {
   const tni_node *out = tni_match_node(g, v, TN_OP_RESHAPE), *wide, *in;
   if (!out || !tni_match_rank(g, v, 4) || !(wide = tni_match_node(g, out->pub.in[0], TN_OP_EXPAND))) return v;
   if (!(in = tni_match_node(g, wide->pub.in[0], TN_OP_UNSQUEEZE)))
@@ -87,7 +87,7 @@ static tn_id unrepeat(const tni_graph *g, tn_id v) {
   for (uint32_t d = 0; d < 4; d++) {
     const uint32_t at = d < 2 ? d : d + 1;
     if (u->pub.dims[at] != x->pub.dims[d] || w->pub.dims[at] != x->pub.dims[d]) return v;
-    if (d != 1 && dim(g, v, d) != x->pub.dims[d]) return v;
+    if (d != 1 && dim_of_scores(g, v, d) != x->pub.dims[d]) return v;
   }
   return in->pub.in[0];
 }
@@ -96,7 +96,7 @@ static tn_id unrepeat(const tni_graph *g, tn_id v) {
 static bool find_keys(match *m, tn_id v) {
   static const int64_t plain[2][4] = {{0, 2, 1}, {0, 1, 3, 2}}, by_length[2][4] = {{1, 2, 0}, {0, 2, 3, 1}};
   const tni_graph *g = m->g;
-  v = unscale(g, v, &m->scale);
+  v = without_scale(g, v, &m->scale);
   const tni_node *t = tni_match_node(g, v, TN_OP_TRANSPOSE);
   if (t && !tni_match_rank(g, t->pub.in[0], m->rank)) return false;
   m->k_by_length = t && has_perm(t, m->rank, by_length[m->rank == 4]);
@@ -105,12 +105,12 @@ static bool find_keys(match *m, tn_id v) {
     m->k = v;
     return tni_match_rank(g, v, m->rank);
   }
-  m->k = unscale(g, t->pub.in[0], &m->scale);
+  m->k = without_scale(g, t->pub.in[0], &m->scale);
   return tni_match_rank(g, m->k, m->rank);
 }
 
 /* cap * tanh(x / cap). */
-static tn_id uncap(const match *m, tn_id v, double *cap) {
+static tn_id without_cap(const match *m, tn_id v, double *cap) {
   const tni_graph *g = m->g;
   const tni_node *mul = tni_match_node(g, v, TN_OP_MUL), *tanh, *n;
   tn_id t, x;
@@ -146,7 +146,7 @@ static bool is_gain(const tni_graph *g, tn_id c, tn_id scores) {
 }
 
 /* v without a factor or divisor per head. */
-static tn_id ungain(match *m, tn_id v) {
+static tn_id without_gain(match *m, tn_id v) {
   const tni_graph *g = m->g;
   const tni_node *n = tni_match_node(g, v, TN_OP_MUL);
   m->gain_op = n ? "Mul" : "Div";
@@ -155,7 +155,7 @@ static tn_id ungain(match *m, tn_id v) {
     if (tni_match_uses(g, v) != 1 || !tni_match_same_shape(g, n->pub.in[i], v) || !is_gain(g, n->pub.in[!i], v))
       continue;
     m->gain = n->pub.in[!i];
-    return unscale(g, n->pub.in[i], &m->scale);
+    return without_scale(g, n->pub.in[i], &m->scale);
   }
   return v;
 }
@@ -166,11 +166,11 @@ static bool find_product(match *m, tn_id v) {
   m->scale = 1;
   m->cap = 0;
   m->gain = TN_NONE;
-  v = ungain(m, unscale(g, uncap(m, v, &m->cap), &m->scale));
+  v = without_gain(m, without_scale(g, without_cap(m, v, &m->cap), &m->scale));
   const tni_node *mul = tni_match_node(g, v, TN_OP_MATMUL);
   if (!mul || tni_match_uses(g, v) != 1) return false;
   m->scores = v;
-  m->q = unscale(g, mul->pub.in[0], &m->scale);
+  m->q = without_scale(g, mul->pub.in[0], &m->scale);
   return tni_match_rank(g, m->q, m->rank) && find_keys(m, mul->pub.in[1]) && m->scale > 0;
 }
 
@@ -183,7 +183,7 @@ static bool find_scores(match *m, tn_id v, double outer) {
     return m->cap == 0 || outer == 1;
   }
   if (tni_match_uses(g, v) != 1 || m->masks.n == TNI_ATTENTION_LAYERS) return false;
-  const tn_id masked = unscale(g, v, &outer);
+  const tn_id masked = without_scale(g, v, &outer);
   if (!(outer > 0) || (masked != v && tni_match_uses(g, masked) != 1)) return false;
   v = masked;
   tni_attention_layer *l = &m->masks.layer[m->masks.n++];
@@ -219,24 +219,29 @@ static const tni_node *find_softmax(const match *m, tn_id p) {
 static bool one_head(const match *m) {
   const tni_graph *g = m->g;
   const uint32_t batch = m->k_by_length ? 1 : 0, size = m->k_by_size ? 1 : 2;
-  return dim(g, m->q, 0) == dim(g, m->k, batch) && dim(g, m->q, 0) == dim(g, m->v, 0) &&
-         dim(g, m->q, 2) == dim(g, m->k, size) && dim(g, m->k, m->k_by_size ? 2 : !batch) == dim(g, m->v, 1);
+  return dim_of_scores(g, m->q, 0) == dim_of_scores(g, m->k, batch) &&
+         dim_of_scores(g, m->q, 0) == dim_of_scores(g, m->v, 0) &&
+         dim_of_scores(g, m->q, 2) == dim_of_scores(g, m->k, size) &&
+         dim_of_scores(g, m->k, m->k_by_size ? 2 : !batch) == dim_of_scores(g, m->v, 1);
 }
 
 /* Heads of k and v as Attention needs them: repetition undone on both, or on neither. */
 static bool find_heads(match *m) {
   const tni_graph *g = m->g;
   const uint32_t heads = m->k_by_length ? 2 : 1, length = m->k_by_length ? 1 : m->k_by_size ? 3 : 2;
-  const tn_id k = m->k_by_length || m->k_by_size ? m->k : unrepeat(g, m->k), v = unrepeat(g, m->v);
+  const tn_id k = m->k_by_length || m->k_by_size ? m->k : without_repeat(g, m->k), v = without_repeat(g, m->v);
   int64_t nq, nk, nv;
   if (k != m->k && v != m->v) {
     m->k = k;
     m->v = v;
   }
-  if (dim(g, m->q, 0) != dim(g, m->k, 0) || dim(g, m->q, 0) != dim(g, m->v, 0)) return false;
-  if (dim(g, m->q, 3) != dim(g, m->k, m->k_by_size ? 2 : 3) || dim(g, m->k, length) != dim(g, m->v, 2)) return false;
-  if (dim(g, m->k, heads) != dim(g, m->v, 1)) return false;
-  if (dim(g, m->q, 1) == dim(g, m->v, 1)) return true;
+  if (dim_of_scores(g, m->q, 0) != dim_of_scores(g, m->k, 0) || dim_of_scores(g, m->q, 0) != dim_of_scores(g, m->v, 0))
+    return false;
+  if (dim_of_scores(g, m->q, 3) != dim_of_scores(g, m->k, m->k_by_size ? 2 : 3) ||
+      dim_of_scores(g, m->k, length) != dim_of_scores(g, m->v, 2))
+    return false;
+  if (dim_of_scores(g, m->k, heads) != dim_of_scores(g, m->v, 1)) return false;
+  if (dim_of_scores(g, m->q, 1) == dim_of_scores(g, m->v, 1)) return true;
   return const_dim(g, m->q, 1, &nq) && const_dim(g, m->k, heads, &nk) && const_dim(g, m->v, 1, &nv) && nk >= 1 &&
          nq % nk == 0;
 }
@@ -246,7 +251,7 @@ static bool is_float(const tni_graph *g, tn_id v) {
   return t == TN_DT_F32 || t == TN_DT_F16 || t == TN_DT_BF16;
 }
 
-static bool find(match *m, const tni_node *last) {
+static bool find_attention(match *m, const tni_node *last) {
   const tni_graph *g = m->g;
   m->rank = g->values[last->pub.out[0]]->pub.rank;
   m->v = last->pub.in[1];
@@ -261,7 +266,7 @@ static bool find(match *m, const tni_node *last) {
 }
 
 /* The operands that Attention lacks. */
-static tn_status complete(match *m, tn_id *mask, tn_error *err) {
+static tn_status complete_mask(match *m, tn_id *mask, tn_error *err) {
   static const int64_t perm[2][4] = {{1, 0, 2}, {0, 2, 1, 3}}, by_size[2][4] = {{0, 2, 1}, {0, 1, 3, 2}};
   tni_graph *g = m->g;
   const uint32_t t = g->values[m->q]->pub.dtype;
@@ -280,9 +285,9 @@ static tn_status complete(match *m, tn_id *mask, tn_error *err) {
   return tni_attention_masks_build(g, &m->masks, m->scores, t, mask, err);
 }
 
-static tn_status rewrite(match *m, tni_node *last, tn_error *err) {
+static tn_status rewrite_attention(match *m, tni_node *last, tn_error *err) {
   tn_id mask;
-  const tn_status st = complete(m, &mask, err);
+  const tn_status st = complete_mask(m, &mask, err);
   if (st != TN_OK) return st;
   tni_build_node b = {.type = "Attention", .version = 24, .in = {m->q, m->k, m->v, mask}, .n_attr = 1};
   b.n_in = mask == TN_NONE ? 3 : 4;
@@ -309,8 +314,8 @@ tn_status tni_pass_attention(tni_graph *g, uint32_t *n, tn_error *err) {
   for (uint32_t i = 0; i < n_nodes; i++) {
     tni_node *last = g->nodes[i];
     match m = {.g = g, .sinks = TN_NONE, .gain = TN_NONE};
-    if (last->dead || !last->op || last->pub.op != TN_OP_MATMUL || !find(&m, last)) continue;
-    tn_status st = rewrite(&m, last, err);
+    if (last->dead || !last->op || last->pub.op != TN_OP_MATMUL || !find_attention(&m, last)) continue;
+    tn_status st = rewrite_attention(&m, last, err);
     if (st != TN_OK) return st;
     fired++;
   }

@@ -78,17 +78,17 @@ static bool is_one(const tni_graph *g, tn_expr d) {
 }
 
 /* A constant number of keys, not one: then scores have as many (attention.c says why). */
-static bool fixed(const tni_graph *g, tn_expr keys) {
+static bool is_fixed_length(const tni_graph *g, tn_expr keys) {
   int64_t n;
   return tni_ex_is_const(g->exprs, keys, &n) && n != 1;
 }
 
-static bool fits(const tni_graph *g, tn_id mask, tn_id scores, bool one_head) {
+static bool mask_fits(const tni_graph *g, tn_id mask, tn_id scores, bool one_head) {
   const tni_value *x = tni_match_value(g, mask), *s = g->values[scores];
   const uint32_t rank = s->pub.rank;
   if (x->pub.rank < 1 || x->pub.rank > (one_head ? 2 : 4)) return false; /* of 3 axes the first would be heads */
   const tn_expr keys = from_end(g, mask, 0);
-  if (keys == TNI_EXPR_NONE ? !is_tail(g, mask, scores) : keys != s->pub.dims[rank - 1] && !fixed(g, keys))
+  if (keys == TNI_EXPR_NONE ? !is_tail(g, mask, scores) : keys != s->pub.dims[rank - 1] && !is_fixed_length(g, keys))
     return false;
   for (uint32_t i = 1; i < x->pub.rank; i++) {
     const tn_expr d = from_end(g, mask, i);
@@ -103,15 +103,15 @@ bool tni_attention_masks_fit(const tni_graph *g, const tni_attention_masks *m, t
   for (uint32_t i = 0; i < m->n; i++) {
     const tni_attention_layer *l = &m->layer[i];
     if (l->mask == TN_NONE && !(l->low * l->scale <= -1e30)) return false;
-    if (!fits(g, l->mask != TN_NONE ? l->mask : l->keep, scores, one_head)) return false;
+    if (!mask_fits(g, l->mask != TN_NONE ? l->mask : l->keep, scores, one_head)) return false;
     if (l->mask != TN_NONE && g->values[l->mask]->pub.dtype != dtype) return false;
   }
   return true;
 }
 
 /* A node over some of a, b, c; TN_NONE where one is missing that must not be, or without memory. */
-static tn_id add(tni_graph *g, uint32_t dtype, const char *type, int64_t version, const tn_id *in, uint32_t n,
-                 tn_error *err) {
+static tn_id add_mask_node(tni_graph *g, uint32_t dtype, const char *type, int64_t version, const tn_id *in, uint32_t n,
+                           tn_error *err) {
   tni_build_node b = {.type = type, .version = version, .n_in = n};
   for (uint32_t i = 0; i < n; i++)
     if ((b.in[i] = in[i]) == TN_NONE) return TN_NONE;
@@ -135,21 +135,21 @@ static tn_id tail_of(tni_graph *g, tn_id mask, tn_id scores, tn_error *err) {
 }
 
 static tn_id add_bool(tni_graph *g, const tni_attention_layer *l, tn_id all, tn_error *err) {
-  const tn_id keep = l->inverted ? add(g, TN_DT_BOOL, "Not", 1, &l->keep, 1, err) : l->keep;
+  const tn_id keep = l->inverted ? add_mask_node(g, TN_DT_BOOL, "Not", 1, &l->keep, 1, err) : l->keep;
   const tn_id in[2] = {all, keep};
-  return all == TN_NONE ? keep : add(g, TN_DT_BOOL, "And", 7, in, 2, err);
+  return all == TN_NONE ? keep : add_mask_node(g, TN_DT_BOOL, "And", 7, in, 2, err);
 }
 
 static tn_id add_float(tni_graph *g, const tni_attention_layer *l, tn_id all, uint32_t dtype, tn_error *err) {
   if (l->mask != TN_NONE) {
     const tn_id scaled[2] = {l->mask, l->scale == 1 ? TN_NONE : tni_build_filled(g, dtype, 1, l->scale)};
-    const tn_id in[2] = {all, l->scale == 1 ? l->mask : add(g, dtype, "Mul", 14, scaled, 2, err)};
-    return all == TN_NONE || in[1] == TN_NONE ? in[1] : add(g, dtype, "Add", 14, in, 2, err);
+    const tn_id in[2] = {all, l->scale == 1 ? l->mask : add_mask_node(g, dtype, "Mul", 14, scaled, 2, err)};
+    return all == TN_NONE || in[1] == TN_NONE ? in[1] : add_mask_node(g, dtype, "Add", 14, in, 2, err);
   }
   if (all == TN_NONE) all = tni_build_filled(g, dtype, 1, 0);
   const tn_id low = tni_build_filled(g, dtype, 1, l->low * l->scale);
   const tn_id in[3] = {l->keep, l->inverted ? low : all, l->inverted ? all : low};
-  return add(g, dtype, "Where", 16, in, 3, err);
+  return add_mask_node(g, dtype, "Where", 16, in, 3, err);
 }
 
 tn_status tni_attention_masks_build(tni_graph *g, const tni_attention_masks *m, tn_id scores, uint32_t dtype,

@@ -36,7 +36,7 @@ static bool drops_last(const tni_graph *g, tn_id v, tn_id *x) {
 
 /* v with what is subtracted from all of a row taken off, which Softmax does not see; *uses: how often it is read then.
  */
-static tn_id unshift(const tni_graph *g, tn_id v, uint32_t *uses) {
+static tn_id without_shift(const tni_graph *g, tn_id v, uint32_t *uses) {
   const tni_node *sub = tni_match_node(g, v, TN_OP_SUB), *max;
   *uses = 1;
   if (!sub || tni_match_uses(g, v) != 1 || !(max = tni_match_node(g, sub->pub.in[1], TN_OP_REDUCE_MAX))) return v;
@@ -65,7 +65,7 @@ bool tni_attention_sinks(const tni_graph *g, tn_id p, tn_id *scores, tn_id *sink
   if (!drops_last(g, p, &all)) return false;
   const tni_node *softmax = tni_attention_softmax(g, all), *join;
   if (!softmax || tni_match_uses(g, all) != 1) return false;
-  const tn_id c = unshift(g, softmax->pub.in[0], &uses);
+  const tn_id c = without_shift(g, softmax->pub.in[0], &uses);
   if (!(join = tni_match_node(g, c, TN_OP_CONCAT)) || join->pub.n_in != 2 || tni_match_uses(g, c) != uses) return false;
   const int64_t axis = tni_attr_i(&join->pub, "axis", 0);
   *scores = join->pub.in[0];

@@ -42,7 +42,7 @@ typedef struct pass {
   tn_error *err;
 } pass;
 
-static tn_expr dim(const tni_graph *g, tn_id v, uint32_t d) { return g->values[v]->pub.dims[d]; }
+static tn_expr dim_of_cache(const tni_graph *g, tn_id v, uint32_t d) { return g->values[v]->pub.dims[d]; }
 
 static uint32_t times_among(const tn_id *ids, uint32_t n, tn_id v) {
   uint32_t count = 0;
@@ -97,18 +97,18 @@ static bool same_lengths(pass *p, const half *h) {
   const tni_graph *g = p->g;
   const bool flat = g->values[h->now]->pub.rank == 3;
   if (!tni_match_rank(g, h->now, flat ? 3 : 4)) return false;
-  const tn_expr batch = dim(g, h->past, h->perm[0]), past = dim(g, h->past, h->perm[2]);
-  const tn_expr now = dim(g, h->now, flat ? 1 : 2);
+  const tn_expr batch = dim_of_cache(g, h->past, h->perm[0]), past = dim_of_cache(g, h->past, h->perm[2]);
+  const tn_expr now = dim_of_cache(g, h->now, flat ? 1 : 2);
   if (p->batch == TNI_EXPR_NONE) {
     p->batch = batch;
     p->past = past;
     p->now = now;
   }
-  return batch == p->batch && past == p->past && now == p->now && dim(g, h->now, 0) == batch &&
-         dim(g, h->appended, 2) == tni_ex_add(g->exprs, past, now);
+  return batch == p->batch && past == p->past && now == p->now && dim_of_cache(g, h->now, 0) == batch &&
+         dim_of_cache(g, h->appended, 2) == tni_ex_add(g->exprs, past, now);
 }
 
-static bool find(pass *p, tni_node *n, match *m) {
+static bool find_cache_append(pass *p, tni_node *n, match *m) {
   const tni_graph *g = p->g;
   *m = (match){.attention = n};
   if (n->dynamic || tni_match_in(n, 6) != TN_NONE || n->pub.n_out < 3 || (n->pub.n_out > 3 && n->pub.out[3] != TN_NONE))
@@ -146,7 +146,7 @@ static tn_status find_all(pass *p, bool *all) {
     tni_node *node = g->nodes[i];
     if (node->dead || !node->op || !tni_is_attention(node->pub.op)) continue;
     if (tni_match_in(node, 4) == TN_NONE && tni_match_in(node, 5) == TN_NONE) continue;
-    *all = find(p, node, &p->found[p->n]);
+    *all = find_cache_append(p, node, &p->found[p->n]);
     p->n++;
   }
   for (uint32_t i = 0; p->n && i < g->n_inputs && *all; i++) *all = !is_loose(p, g->inputs[i]);
@@ -168,7 +168,7 @@ static tn_id make_state(pass *p, const half *h, const tn_state *state) {
   tn_expr dims[TN_MAX_RANK];
   const tn_id v = tni_graph_add_value(g, "", TN_VALUE_STATE, now->pub.dtype);
   memcpy(dims, g->values[h->now]->pub.dims, now->pub.rank * sizeof *dims);
-  dims[state->axis] = dim(g, h->appended, 2);
+  dims[state->axis] = dim_of_cache(g, h->appended, 2);
   if (v == TN_NONE || tni_value_set_dims(g, v, now->pub.rank, dims) != TN_OK) return TN_NONE;
   return (g->values[v]->pub.state = tni_arena_memdup(g->arena, state, sizeof *state, _Alignof(tn_state))) ? v : TN_NONE;
 }
@@ -181,11 +181,11 @@ static void set_perm(const half *h, uint32_t rank, tni_gstate *s) {
   for (uint32_t d = 0; d < 4; d++) s->perm[d] = h->perm[rank == 3 ? by_length[d] : d];
 }
 
-static tn_status append(pass *p, const half *h, tni_gstate *s) {
+static tn_status append_state(pass *p, const half *h, tni_gstate *s) {
   tni_graph *g = p->g;
   const uint32_t rank = g->values[h->now]->pub.rank;
   int64_t heads = 0;
-  if (rank == 3 && !tni_ex_is_const(g->exprs, dim(g, h->appended, 1), &heads)) heads = 0;
+  if (rank == 3 && !tni_ex_is_const(g->exprs, dim_of_cache(g, h->appended, 1), &heads)) heads = 0;
   const tn_state state = {
       .h = TN_HDR(tn_state), .axis = rank == 3 ? 1 : 2, .pos = g->step_pos, .valid = g->step_valid, .heads = heads};
   *s = (tni_gstate){.past = h->past, .present = h->present};
@@ -200,12 +200,12 @@ static tn_status append(pass *p, const half *h, tni_gstate *s) {
   return tni_graph_add_node(g, "", NULL, "TensorScatter", 24, in, 3, &s->out, 1, &axis, 1, NULL, p->err);
 }
 
-static tn_status rewrite(pass *p, const match *m, tni_gstate *s) {
+static tn_status rewrite_cache(pass *p, const match *m, tni_gstate *s) {
   tni_graph *g = p->g;
   tni_node *n = m->attention;
   n->dead = true;
   for (uint32_t i = 0; i < 2; i++) {
-    const tn_status st = append(p, &m->half[i], &s[i]);
+    const tn_status st = append_state(p, &m->half[i], &s[i]);
     if (st != TN_OK) return st;
   }
   const bool onnx = n->pub.op == TN_OP_ATTENTION;
@@ -227,7 +227,7 @@ tn_status tni_pass_cache(tni_graph *g, uint32_t *n, tn_error *err) {
   if (g->step_pos == TN_NONE) g->step_pos = make_step(&p); /* else the importer's */
   g->step_valid = make_step(&p);
   if (!states || g->step_pos == TN_NONE || g->step_valid == TN_NONE) return tni_fail_memory(err, g->name);
-  for (uint32_t i = 0; st == TN_OK && i < p.n; i++) st = rewrite(&p, &p.found[i], &states[2 * (size_t)i]);
+  for (uint32_t i = 0; st == TN_OK && i < p.n; i++) st = rewrite_cache(&p, &p.found[i], &states[2 * (size_t)i]);
   if (st != TN_OK) return st;
   g->states = states;
   g->n_states = 2 * p.n;

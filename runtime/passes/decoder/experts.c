@@ -41,7 +41,7 @@ typedef struct expert {
   uint32_t n_values;
 } expert;
 
-static tn_expr dim(const tni_graph *g, tn_id v, uint32_t d) { return g->values[v]->pub.dims[d]; }
+static tn_expr dim_of_expert(const tni_graph *g, tn_id v, uint32_t d) { return g->values[v]->pub.dims[d]; }
 
 /* --- the expert --- */
 
@@ -87,7 +87,7 @@ static bool is_row_wise(const tni_graph *g, const tni_node *n) {
   return cuts_last(g, n);
 }
 
-static bool known(const expert *e, tn_id v, tn_id *copy) {
+static bool known_copy(const expert *e, tn_id v, tn_id *copy) {
   for (uint32_t i = 0; i < e->n_values; i++)
     if (e->from[i] == v) {
       *copy = e->to[i];
@@ -96,7 +96,7 @@ static bool known(const expert *e, tn_id v, tn_id *copy) {
   return false;
 }
 
-static bool put(expert *e, tn_id v, tn_id copy) {
+static bool put_copy(expert *e, tn_id v, tn_id copy) {
   if (e->n_values == MAX_NODES * 2) return false;
   e->from[e->n_values] = v;
   e->to[e->n_values++] = copy;
@@ -104,27 +104,27 @@ static bool put(expert *e, tn_id v, tn_id copy) {
 }
 
 /* Collects what makes v [n, ..] of the rows. */
-static bool collect(const tni_graph *g, expert *e, tn_id v, int depth) {
+static bool collect_expert(const tni_graph *g, expert *e, tn_id v, int depth) {
   tn_id x;
   if (v == TN_NONE || depth > MAX_NODES) return false;
-  if (known(e, v, &x)) return true;
+  if (known_copy(e, v, &x)) return true;
   if (tni_experts_rows(g, &e->p, v, &x)) {
     if (e->rows != TN_NONE && e->x != x) return false;
     e->rows = v;
     e->x = x;
-    return put(e, v, TN_NONE);
+    return put_copy(e, v, TN_NONE);
   }
   const tni_value *val = g->values[v];
   const tni_node *n = val->pub.producer < g->n_nodes ? g->nodes[val->pub.producer] : NULL;
   if (!n || n->dead || !n->op || val->pub.rank != 2 || !is_row_wise(g, n) || e->n_nodes == MAX_NODES) return false;
   for (uint32_t i = 0; i < n->pub.n_in; i++)
     if (n->pub.in[i] != TN_NONE && reads_rows(n, i) && !same_for_rows(g, n->pub.in[i]) &&
-        !collect(g, e, n->pub.in[i], depth + 1))
+        !collect_expert(g, e, n->pub.in[i], depth + 1))
       return false;
   if (e->n_nodes == MAX_NODES) return false;
   e->nodes[e->n_nodes++] = n;
   for (uint32_t o = 0; o < n->pub.n_out; o++)
-    if (n->pub.out[o] != TN_NONE && (g->values[n->pub.out[o]]->pub.rank != 2 || !put(e, n->pub.out[o], TN_NONE)))
+    if (n->pub.out[o] != TN_NONE && (g->values[n->pub.out[o]]->pub.rank != 2 || !put_copy(e, n->pub.out[o], TN_NONE)))
       return false;
   return true;
 }
@@ -136,8 +136,8 @@ static tn_id no_memory(pass *p) {
   return TN_NONE;
 }
 
-static tn_id op(pass *p, const char *type, int64_t version, const tn_id *in, uint32_t n_in, const tni_raw_attr *a,
-                uint32_t dtype, tn_expr rows, tn_expr columns) {
+static tn_id add_expert_op(pass *p, const char *type, int64_t version, const tn_id *in, uint32_t n_in,
+                           const tni_raw_attr *a, uint32_t dtype, tn_expr rows, tn_expr columns) {
   tni_build_node b = {.type = type, .version = version, .n_in = n_in, .n_attr = a ? 1 : 0};
   const tn_expr dims[2] = {rows, columns};
   for (uint32_t i = 0; i < n_in; i++)
@@ -149,13 +149,13 @@ static tn_id op(pass *p, const char *type, int64_t version, const tn_id *in, uin
 }
 
 /* v as [rows, columns]. */
-static tn_id reshaped(pass *p, tn_id v, tn_expr rows, tn_expr columns) {
+static tn_id reshaped_expert(pass *p, tn_id v, tn_expr rows, tn_expr columns) {
   const tn_expr dims[2] = {rows, columns};
   const tn_id in[2] = {v, tni_build_elems(p->g, dims, 2)};
-  return op(p, "Reshape", 14, in, 2, NULL, p->g->values[v]->pub.dtype, rows, columns);
+  return add_expert_op(p, "Reshape", 14, in, 2, NULL, p->g->values[v]->pub.dtype, rows, columns);
 }
 
-static tn_status columns(pass *p, tn_id v, int64_t n, tn_expr rows, tn_id *out) {
+static tn_status expert_columns(pass *p, tn_id v, int64_t n, tn_expr rows, tn_id *out) {
   const tni_raw_attr attr[2] = {tni_raw_int("axis", 1), tni_raw_int("num_outputs", n)};
   const tn_expr dims[2] = {rows, tni_ex_const(p->g->exprs, 1)};
   for (int64_t i = 0; i < n; i++) {
@@ -170,19 +170,18 @@ static tn_status make_router(pass *p, const tni_picked *k, tn_id weights, router
   tni_graph *g = p->g;
   const uint32_t dtype = g->values[weights]->pub.dtype;
   const tn_expr all = tni_ex_const(g->exprs, k->experts), dims[2] = {k->tokens, all};
-  const tni_raw_attr axis = tni_raw_int("axis", 1), f = tni_raw_int("to", dtype),
-                     b = tni_raw_int("to", TN_DT_BOOL);
+  const tni_raw_attr axis = tni_raw_int("axis", 1), f = tni_raw_int("to", dtype), b = tni_raw_int("to", TN_DT_BOOL);
   const tn_id shape = tni_build_elems(g, dims, 2);
-  tn_id zero = op(p, "ConstantOfShape", 9, &shape, 1, NULL, TN_DT_F32, k->tokens, all);
-  if (dtype != TN_DT_F32) zero = op(p, "Cast", 19, &zero, 1, &f, dtype, k->tokens, all);
-  const tn_id in[3] = {zero, k->picked, reshaped(p, weights, k->tokens, tni_ex_const(g->exprs, k->k))};
-  const tn_id matrix = op(p, "ScatterElements", 18, in, 3, &axis, dtype, k->tokens, all);
-  const tn_id goes = op(p, "Cast", 19, &matrix, 1, &b, TN_DT_BOOL, k->tokens, all);
+  tn_id zero = add_expert_op(p, "ConstantOfShape", 9, &shape, 1, NULL, TN_DT_F32, k->tokens, all);
+  if (dtype != TN_DT_F32) zero = add_expert_op(p, "Cast", 19, &zero, 1, &f, dtype, k->tokens, all);
+  const tn_id in[3] = {zero, k->picked, reshaped_expert(p, weights, k->tokens, tni_ex_const(g->exprs, k->k))};
+  const tn_id matrix = add_expert_op(p, "ScatterElements", 18, in, 3, &axis, dtype, k->tokens, all);
+  const tn_id goes = add_expert_op(p, "Cast", 19, &matrix, 1, &b, TN_DT_BOOL, k->tokens, all);
   r->weight = TNI_NEW_ARRAY(g->arena, tn_id, (size_t)k->experts);
   r->goes = TNI_NEW_ARRAY(g->arena, tn_id, (size_t)k->experts);
   if (goes == TN_NONE || !r->weight || !r->goes) return tni_fail_memory(p->err, g->name);
-  tn_status st = columns(p, matrix, k->experts, k->tokens, r->weight);
-  return st == TN_OK ? columns(p, goes, k->experts, k->tokens, r->goes) : st;
+  tn_status st = expert_columns(p, matrix, k->experts, k->tokens, r->weight);
+  return st == TN_OK ? expert_columns(p, goes, k->experts, k->tokens, r->goes) : st;
 }
 
 static tn_status router_of(pass *p, const tni_picked *k, tn_id weights, const router **out) {
@@ -199,12 +198,12 @@ static tn_status copy_node(pass *p, expert *e, const tni_node *n) {
   tni_graph *g = p->g;
   tn_id in[MAX_PARTS], out[MAX_PARTS];
   for (uint32_t i = 0; i < n->pub.n_in; i++)
-    if (!known(e, n->pub.in[i], &in[i])) in[i] = n->pub.in[i];
+    if (!known_copy(e, n->pub.in[i], &in[i])) in[i] = n->pub.in[i];
   for (uint32_t o = 0; o < n->pub.n_out; o++) {
     const tn_id old = n->pub.out[o];
     out[o] = TN_NONE;
     if (old == TN_NONE) continue;
-    const tn_expr dims[2] = {e->p.tokens, dim(g, old, 1)};
+    const tn_expr dims[2] = {e->p.tokens, dim_of_expert(g, old, 1)};
     out[o] = tni_graph_add_value(g, "", TN_VALUE_ACT, g->values[old]->pub.dtype);
     if (out[o] == TN_NONE || tni_value_set_dims(g, out[o], 2, dims) != TN_OK) return tni_fail_memory(p->err, g->name);
     for (uint32_t i = 0; i < e->n_values; i++)
@@ -219,9 +218,9 @@ static tn_status copy_expert(pass *p, expert *e, tn_id goes) {
   tni_graph *g = p->g;
   static const uint64_t zero = 0;
   const uint32_t dtype = g->values[e->rows]->pub.dtype;
-  const tn_id x = reshaped(p, e->x, e->p.tokens, dim(g, e->rows, 1));
+  const tn_id x = reshaped_expert(p, e->x, e->p.tokens, dim_of_expert(g, e->rows, 1));
   const tn_id in[3] = {goes, x, tni_build_const(g, dtype, 0, NULL, &zero)};
-  const tn_id rows = op(p, "Where", 16, in, 3, NULL, dtype, e->p.tokens, dim(g, e->rows, 1));
+  const tn_id rows = add_expert_op(p, "Where", 16, in, 3, NULL, dtype, e->p.tokens, dim_of_expert(g, e->rows, 1));
   tn_status st = rows == TN_NONE ? p->err ? p->err->code : TN_E_NO_MEMORY : TN_OK;
   for (uint32_t i = 0; i < e->n_values; i++)
     if (tni_match_node(g, tni_experts_unmoved(g, e->from[i]), TN_OP_GATHER)) e->to[i] = rows;
@@ -232,7 +231,7 @@ static tn_status copy_expert(pass *p, expert *e, tn_id goes) {
 /* --- the pass --- */
 
 /* ConstantOfShape of zeros, or such a constant. */
-static bool zeros(const tni_graph *g, tn_id v) {
+static bool is_zeros(const tni_graph *g, tn_id v) {
   const tni_node *n = tni_match_node(g, v, TN_OP_CONSTANT_OF_SHAPE);
   const tni_tensor *t = n ? tni_attr_tensor(&n->pub, "value") : NULL;
   float f = 0;
@@ -245,7 +244,7 @@ static const tni_node *scattered_to(const tni_graph *g, tn_id v, uint32_t *row) 
   const tni_node *n = tni_match_node(g, v, TN_OP_EXPAND);
   int64_t one;
   if (!n || !tni_match_rank(g, n->pub.in[0], 2) || !tni_match_rank(g, v, 2)) return NULL;
-  if (!tni_ex_is_const(g->exprs, dim(g, n->pub.in[0], 1), &one) || one != 1) return NULL;
+  if (!tni_ex_is_const(g->exprs, dim_of_expert(g, n->pub.in[0], 1), &one) || one != 1) return NULL;
   return tni_experts_row(g, n->pub.in[0], row);
 }
 
@@ -253,18 +252,20 @@ static const tni_node *scattered_to(const tni_graph *g, tn_id v, uint32_t *row) 
 static bool read_sum(const tni_graph *g, const tni_node *s, expert *e, tn_id *y, tn_id *weights) {
   tn_id v = s->pub.in[2];
   const tni_node *n = tni_match_node(g, v, TN_OP_EXPAND);
-  if (n && tni_match_rank(g, n->pub.in[0], 2) && dim(g, n->pub.in[0], 1) == dim(g, s->pub.out[0], 1)) v = n->pub.in[0];
+  if (n && tni_match_rank(g, n->pub.in[0], 2) &&
+      dim_of_expert(g, n->pub.in[0], 1) == dim_of_expert(g, s->pub.out[0], 1))
+    v = n->pub.in[0];
   n = tni_match_node(g, v, TN_OP_MUL);
   for (uint32_t i = 0; n && i < 2; i++) {
     if (!tni_experts_weight(g, &e->p, n->pub.in[i], weights)) continue;
     *y = n->pub.in[!i];
-    return tni_match_rank(g, *y, 2) && dim(g, *y, 1) == dim(g, s->pub.out[0], 1) && collect(g, e, *y, 0) &&
-           e->rows != TN_NONE;
+    return tni_match_rank(g, *y, 2) && dim_of_expert(g, *y, 1) == dim_of_expert(g, s->pub.out[0], 1) &&
+           collect_expert(g, e, *y, 0) && e->rows != TN_NONE;
   }
   return false;
 }
 
-static bool find(const tni_graph *g, const tni_node *s, expert *e, tn_id *y, tn_id *weights) {
+static bool find_expert(const tni_graph *g, const tni_node *s, expert *e, tn_id *y, tn_id *weights) {
   uint32_t row;
   memset(e, 0, sizeof *e);
   e->rows = e->x = TN_NONE;
@@ -273,8 +274,8 @@ static bool find(const tni_graph *g, const tni_node *s, expert *e, tn_id *y, tn_
     return false;
   const tni_node *z = scattered_to(g, s->pub.in[1], &row);
   if (!z || !tni_experts_picked(g, z, &e->p) || row != e->p.token_row) return false;
-  return zeros(g, s->pub.in[0]) && strcmp(tni_attr_s(&s->pub, "reduction", "none"), "none") == 0 &&
-         dim(g, s->pub.out[0], 0) == e->p.tokens && read_sum(g, s, e, y, weights);
+  return is_zeros(g, s->pub.in[0]) && strcmp(tni_attr_s(&s->pub, "reduction", "none"), "none") == 0 &&
+         dim_of_expert(g, s->pub.out[0], 0) == e->p.tokens && read_sum(g, s, e, y, weights);
 }
 
 tn_status tni_pass_experts(tni_graph *g, uint32_t *n, tn_error *err) {
@@ -286,12 +287,12 @@ tn_status tni_pass_experts(tni_graph *g, uint32_t *n, tn_error *err) {
     const router *r;
     expert e;
     tn_id y, weights, copy = TN_NONE;
-    if (s->dead || !s->op || !find(g, s, &e, &y, &weights)) continue;
+    if (s->dead || !s->op || !find_expert(g, s, &e, &y, &weights)) continue;
     tn_status st = router_of(&p, &e.p, weights, &r);
     if (st == TN_OK) st = copy_expert(&p, &e, r->goes[e.p.expert]);
     if (st != TN_OK) return st;
     const tni_build_node b = {
-        .type = "Mul", .version = 14, .in = {known(&e, y, &copy) ? copy : y, r->weight[e.p.expert]}, .n_in = 2};
+        .type = "Mul", .version = 14, .in = {known_copy(&e, y, &copy) ? copy : y, r->weight[e.p.expert]}, .n_in = 2};
     st = tni_build_in_place(g, s, &b, err);
     if (st != TN_OK) return st;
     fired++;

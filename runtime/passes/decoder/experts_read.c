@@ -3,20 +3,20 @@
 
 enum { MAX_BACK = 16, MAX_EXPERTS = 4096 };
 
-static const tni_node *producer(const tni_graph *g, tn_id v) {
+static const tni_node *expert_producer(const tni_graph *g, tn_id v) {
   const tni_value *x = tni_match_value(g, v);
   if (!x || x->pub.producer >= g->n_nodes) return NULL;
   const tni_node *n = g->nodes[x->pub.producer];
   return !n->dead && n->op ? n : NULL;
 }
 
-static bool moves(const tni_node *n) {
+static bool moves_rows(const tni_node *n) {
   return n && (n->pub.op == TN_OP_RESHAPE || n->pub.op == TN_OP_SQUEEZE || n->pub.op == TN_OP_UNSQUEEZE ||
                n->pub.op == TN_OP_FLATTEN);
 }
 
 tn_id tni_experts_unmoved(const tni_graph *g, tn_id v) {
-  for (int i = 0; i < MAX_BACK && moves(producer(g, v)); i++) v = producer(g, v)->pub.in[0];
+  for (int i = 0; i < MAX_BACK && moves_rows(expert_producer(g, v)); i++) v = expert_producer(g, v)->pub.in[0];
   return v;
 }
 
@@ -47,7 +47,7 @@ static const tni_node *nonzero_of(const tni_graph *g, tn_id v, int64_t *axis) {
 
 const tni_node *tni_experts_row(const tni_graph *g, tn_id v, uint32_t *row) {
   v = tni_experts_unmoved(g, v);
-  const tni_node *n = producer(g, v);
+  const tni_node *n = expert_producer(g, v);
   double at = -1;
   int64_t axis;
   if (!n || n->pub.n_in < 1) return NULL;
@@ -76,9 +76,9 @@ static bool zero_one(const tni_graph *g, tn_id v) {
 
 /* picked is the indices of a TopK among as many experts: each stands once in a row, and none past their end. */
 static bool from_topk(const tni_graph *g, tn_id v, int64_t experts) {
-  const tni_node *n = producer(g, v);
+  const tni_node *n = expert_producer(g, v);
   int64_t all;
-  while (n && n->pub.op == TN_OP_CAST) n = producer(g, v = n->pub.in[0]);
+  while (n && n->pub.op == TN_OP_CAST) n = expert_producer(g, v = n->pub.in[0]);
   return n && n->pub.op == TN_OP_TOP_K && g->values[v]->out_index == 1 && axis_of(n, 2) != 0 &&
          tni_ex_is_const(g->exprs, tni_match_last_dim(g, n->pub.in[0]), &all) && all <= experts;
 }
@@ -101,8 +101,8 @@ bool tni_experts_picked(const tni_graph *g, const tni_node *nonzero, tni_picked 
   int64_t perm[TN_MAX_RANK];
   double e;
   tn_id v = nonzero->pub.in[0];
-  const tni_node *n = producer(g, v);
-  while (n && (n->pub.op == TN_OP_CAST || moves(n))) n = producer(g, v = n->pub.in[0]);
+  const tni_node *n = expert_producer(g, v);
+  while (n && (n->pub.op == TN_OP_CAST || moves_rows(n))) n = expert_producer(g, v = n->pub.in[0]);
   *p = (tni_picked){.nonzero = nonzero};
   if (!n || n->pub.op != TN_OP_GATHER || axis_of(n, 3) != 0 || !tni_match_scalar(g, n->pub.in[1], &e)) return false;
   const tni_node *turn = tni_match_node(g, n->pub.in[0], TN_OP_TRANSPOSE);

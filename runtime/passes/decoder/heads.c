@@ -23,7 +23,7 @@
 
 enum { MAX_ATTRS = 16 };
 
-static tn_expr dim(const tni_graph *g, tn_id v, uint32_t d) { return g->values[v]->pub.dims[d]; }
+static tn_expr dim_of_heads(const tni_graph *g, tn_id v, uint32_t d) { return g->values[v]->pub.dims[d]; }
 
 static bool is_perm(const tni_node *n, int64_t a, int64_t b, int64_t c, int64_t d) {
   const int64_t want[4] = {a, b, c, d};
@@ -42,14 +42,16 @@ typedef struct split {
 static const tni_node *splits_last(tni_graph *g, tn_id z, tn_id *x) {
   const tni_node *n = tni_match_node(g, z, TN_OP_RESHAPE);
   *x = n ? n->pub.in[0] : TN_NONE;
-  if (!n || !tni_match_rank(g, *x, 3) || dim(g, *x, 0) != dim(g, z, 0) || dim(g, *x, 1) != dim(g, z, 1)) return NULL;
-  return dim(g, *x, 2) == tni_ex_mul(g->exprs, dim(g, z, 2), dim(g, z, 3)) ? n : NULL;
+  if (!n || !tni_match_rank(g, *x, 3) || dim_of_heads(g, *x, 0) != dim_of_heads(g, z, 0) ||
+      dim_of_heads(g, *x, 1) != dim_of_heads(g, z, 1))
+    return NULL;
+  return dim_of_heads(g, *x, 2) == tni_ex_mul(g->exprs, dim_of_heads(g, z, 2), dim_of_heads(g, z, 3)) ? n : NULL;
 }
 
 static bool find_split(tni_graph *g, tn_id v, split *s) {
   *s = (split){.flat = TN_NONE, .by_length = TN_NONE};
-  if (!tni_match_rank(g, v, 4) || !tni_ex_is_const(g->exprs, dim(g, v, 1), &s->heads) ||
-      !tni_ex_is_const(g->exprs, dim(g, v, 3), &s->size) || s->heads < 1 || s->size < 1)
+  if (!tni_match_rank(g, v, 4) || !tni_ex_is_const(g->exprs, dim_of_heads(g, v, 1), &s->heads) ||
+      !tni_ex_is_const(g->exprs, dim_of_heads(g, v, 3), &s->size) || s->heads < 1 || s->size < 1)
     return false;
   const tni_node *t = tni_match_node(g, v, TN_OP_TRANSPOSE), *r;
   if (t && is_perm(t, 0, 2, 1, 3) && tni_match_rank(g, t->pub.in[0], 4)) {
@@ -63,7 +65,7 @@ static bool find_split(tni_graph *g, tn_id v, split *s) {
   if (!(r = tni_match_node(g, v, TN_OP_RESHAPE))) r = tni_match_node(g, v, TN_OP_UNSQUEEZE);
   if (!r || !tni_match_rank(g, r->pub.in[0], 3)) return false;
   for (uint32_t d = 0; d < 3; d++)
-    if (dim(g, r->pub.in[0], d) != dim(g, v, d ? d + 1 : 0)) return false;
+    if (dim_of_heads(g, r->pub.in[0], d) != dim_of_heads(g, v, d ? d + 1 : 0)) return false;
   s->reshape = r;
   s->flat = r->pub.in[0];
   return true;
@@ -105,7 +107,7 @@ static tn_status split_again(tni_graph *g, tni_node *old, const split *s, tn_id 
   return tni_graph_add_node(g, "", NULL, t.type, t.version, t.in, 1, old->pub.out, 1, t.attr, 1, NULL, err);
 }
 
-static tn_status rotary(tni_graph *g, tni_node *n, uint32_t *fired, tn_error *err) {
+static tn_status keep_heads_rotary(tni_graph *g, tni_node *n, uint32_t *fired, tn_error *err) {
   split s;
   tni_build_node b = {.type = n->type, .version = n->version, .n_in = n->pub.n_in};
   if (!find_split(g, n->pub.in[0], &s) || s.flat == TN_NONE) return TN_OK;
@@ -126,7 +128,7 @@ static tn_status rotary(tni_graph *g, tni_node *n, uint32_t *fired, tn_error *er
 /* --- attention --- */
 
 /* The 3D form of operand v. */
-static tn_id flatten(tni_graph *g, const split *s, tn_error *err) {
+static tn_id flatten_heads(tni_graph *g, const split *s, tn_error *err) {
   if (s->flat != TN_NONE) return s->flat;
   const tn_expr *d = g->values[s->by_length]->pub.dims;
   const int64_t shape[3] = {0, 0, s->heads * s->size};
@@ -134,19 +136,19 @@ static tn_id flatten(tni_graph *g, const split *s, tn_error *err) {
   return reshape_to(g, s->by_length, shape, 3, dims, err);
 }
 
-static bool fits(const split *s) {
+static bool split_fits(const split *s) {
   int64_t all;
   return !__builtin_mul_overflow(s->heads, s->size, &all) && all <= INT32_MAX;
 }
 
-static tn_status attention(tni_graph *g, tni_node *n, uint32_t *fired, tn_error *err) {
+static tn_status keep_heads_attention(tni_graph *g, tni_node *n, uint32_t *fired, tn_error *err) {
   static const int64_t perm[4] = {0, 2, 1, 3};
   split s[3];
   tni_build_node b = {.domain = n->pub.domain, .type = n->type, .version = n->version, .n_in = n->pub.n_in};
   tni_build_node t = {.type = "Transpose", .version = 13, .n_in = 1, .n_attr = 1};
   tn_id out[4] = {TN_NONE, TN_NONE, TN_NONE, TN_NONE};
   for (uint32_t i = 0; i < 3; i++)
-    if (!find_split(g, n->pub.in[i], &s[i]) || !fits(&s[i])) return TN_OK;
+    if (!find_split(g, n->pub.in[i], &s[i]) || !split_fits(&s[i])) return TN_OK;
   if (!tni_match_rank(g, n->pub.out[0], 4) || n->pub.n_in > TNI_BUILD_INPUTS || n->pub.n_out > 4 ||
       !copy_attrs(&b, n, 2))
     return TN_OK;
@@ -156,7 +158,7 @@ static tn_status attention(tni_graph *g, tni_node *n, uint32_t *fired, tn_error 
   memcpy(b.in, n->pub.in, n->pub.n_in * sizeof *b.in);
   memcpy(out, n->pub.out, n->pub.n_out * sizeof *out);
   for (uint32_t i = 0; i < 3; i++)
-    if ((b.in[i] = flatten(g, &s[i], err)) == TN_NONE) return tni_fail_memory(err, n->pub.name);
+    if ((b.in[i] = flatten_heads(g, &s[i], err)) == TN_NONE) return tni_fail_memory(err, n->pub.name);
   b.attr[b.n_attr++] = tni_raw_int("q_num_heads", s[0].heads);
   b.attr[b.n_attr++] = tni_raw_int("kv_num_heads", s[1].heads);
   const tn_value *y = &g->values[out[0]]->pub;
@@ -208,16 +210,16 @@ static bool find_cache(const tni_graph *g, tn_id v, cache *c) {
   const int64_t given = tni_attr_i(&join->pub, "axis", 0), axis = given < 0 ? given + 4 : given;
   if (axis < 0 || axis > 3 || c->perm[2] != axis) return false;
   for (uint32_t d = 0; d < 4; d++)
-    if (d != (uint32_t)axis && dim(g, c->past, d) != dim(g, c->now, d)) return false;
+    if (d != (uint32_t)axis && dim_of_heads(g, c->past, d) != dim_of_heads(g, c->now, d)) return false;
   return true;
 }
 
 /* x with its axes in the order of Attention, where the cache's is another. */
-static tn_id turned(tni_graph *g, const cache *c, tn_id x, tn_error *err) {
+static tn_id turned_cache(tni_graph *g, const cache *c, tn_id x, tn_error *err) {
   tni_build_node b = {.type = "Transpose", .version = 13, .in = {x}, .n_in = 1, .n_attr = 1};
   tn_expr dims[4];
   if (!c->turn) return x;
-  for (uint32_t d = 0; d < 4; d++) dims[d] = dim(g, x, (uint32_t)c->perm[d]);
+  for (uint32_t d = 0; d < 4; d++) dims[d] = dim_of_heads(g, x, (uint32_t)c->perm[d]);
   b.attr[0] = tni_raw_ints("perm", c->perm, 4);
   return tni_build_op(g, &b, g->values[x]->pub.dtype, 4, dims, err);
 }
@@ -248,7 +250,7 @@ static bool takes_past(const tni_node *n) {
          tni_attr_i(&n->pub, "right_window_size", -1) < 0;
 }
 
-static tn_status absorb(tni_graph *g, tni_node *n, uint32_t *fired, tn_error *err) {
+static tn_status absorb_turn(tni_graph *g, tni_node *n, uint32_t *fired, tn_error *err) {
   tni_build_node b = {.domain = n->pub.domain, .type = n->type, .version = n->version, .n_in = 6};
   tn_id out[3] = {n->pub.out[0], TN_NONE, TN_NONE};
   cache c[2];
@@ -256,8 +258,8 @@ static tn_status absorb(tni_graph *g, tni_node *n, uint32_t *fired, tn_error *er
   for (uint32_t i = 0; i < 2; i++)
     if (!find_cache(g, n->pub.in[i + 1], &c[i])) return TN_OK;
   for (uint32_t i = 0; i < 3; i++) /* batch, heads and lengths of both caches */
-    if (dim(g, c[0].past, (uint32_t)c[0].perm[i]) != dim(g, c[1].past, (uint32_t)c[1].perm[i]) ||
-        dim(g, c[0].now, (uint32_t)c[0].perm[i]) != dim(g, c[1].now, (uint32_t)c[1].perm[i]))
+    if (dim_of_heads(g, c[0].past, (uint32_t)c[0].perm[i]) != dim_of_heads(g, c[1].past, (uint32_t)c[1].perm[i]) ||
+        dim_of_heads(g, c[0].now, (uint32_t)c[0].perm[i]) != dim_of_heads(g, c[1].now, (uint32_t)c[1].perm[i]))
       return TN_OK;
   b.in[0] = n->pub.in[0];
   b.in[3] = tni_match_in(n, 3);
@@ -267,8 +269,8 @@ static tn_status absorb(tni_graph *g, tni_node *n, uint32_t *fired, tn_error *er
     b.in[7] = n->pub.in[TN_ATTENTION_SINKS];
   }
   for (uint32_t i = 0; i < 2; i++) {
-    b.in[i + 1] = turned(g, &c[i], c[i].now, err);
-    b.in[i + 4] = turned(g, &c[i], c[i].past, err);
+    b.in[i + 1] = turned_cache(g, &c[i], c[i].now, err);
+    b.in[i + 4] = turned_cache(g, &c[i], c[i].past, err);
     if (b.in[i + 1] == TN_NONE || b.in[i + 4] == TN_NONE) return tni_fail_memory(err, n->pub.name);
     const tn_status st = leave_join(g, &c[i], &out[i + 1], err);
     if (st != TN_OK) return st;
@@ -288,9 +290,9 @@ tn_status tni_pass_heads(tni_graph *g, uint32_t *n, tn_error *err) {
     for (uint32_t i = 0; st == TN_OK && i < n_nodes; i++) {
       tni_node *node = g->nodes[i];
       if (node->dead || !node->op) continue;
-      if (round == 0 && node->pub.op == TN_OP_ROTARY_EMBEDDING) st = rotary(g, node, &fired, err);
-      if (round == 1 && tni_is_attention(node->pub.op)) st = absorb(g, node, &fired, err);
-      if (round == 2 && tni_is_attention(node->pub.op)) st = attention(g, node, &fired, err);
+      if (round == 0 && node->pub.op == TN_OP_ROTARY_EMBEDDING) st = keep_heads_rotary(g, node, &fired, err);
+      if (round == 1 && tni_is_attention(node->pub.op)) st = absorb_turn(g, node, &fired, err);
+      if (round == 2 && tni_is_attention(node->pub.op)) st = keep_heads_attention(g, node, &fired, err);
     }
   }
   return st == TN_OK ? tni_build_done(g, fired, n, err) : st;

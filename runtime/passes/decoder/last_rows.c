@@ -21,7 +21,7 @@
 #include "runtime/passes/build/build.h"
 #include "runtime/passes/decoder/decoder.h"
 
-static tni_node *maker(const tni_graph *g, tn_id v) {
+static tni_node *last_rows_maker(const tni_graph *g, tn_id v) {
   const tni_value *x = tni_match_value(g, v);
   if (!x || x->pub.producer >= g->n_nodes || x->out_index) return NULL;
   tni_node *n = g->nodes[x->pub.producer];
@@ -64,7 +64,7 @@ static bool is_norm(const tni_graph *g, const tni_node *n) {
 /* Down from the output to its product; NULL: it has none. */
 static tni_node *find_product(const tni_graph *g, tn_id v) {
   for (;;) {
-    tni_node *n = tni_match_rank(g, v, 3) && tni_match_uses(g, v) == 1 ? maker(g, v) : NULL;
+    tni_node *n = tni_match_rank(g, v, 3) && tni_match_uses(g, v) == 1 ? last_rows_maker(g, v) : NULL;
     uint32_t at = 0;
     if (!n) return NULL;
     if (n->pub.op == TN_OP_MATMUL)
@@ -75,12 +75,12 @@ static tni_node *find_product(const tni_graph *g, tn_id v) {
 }
 
 /* The highest node on the way to the product whose input can be cut, and which one. */
-static tni_node *highest(const tni_graph *g, tni_node *product, uint32_t *at) {
+static tni_node *highest_run(const tni_graph *g, tni_node *product, uint32_t *at) {
   tni_node *n = product;
   *at = 0;
   for (;;) {
     const tn_id v = n->pub.in[*at];
-    tni_node *above = tni_match_uses(g, v) == 1 ? maker(g, v) : NULL;
+    tni_node *above = tni_match_uses(g, v) == 1 ? last_rows_maker(g, v) : NULL;
     uint32_t k = 0;
     if (!above || (!is_row_wise(g, above, &k) && !is_norm(g, above))) return n;
     n = above;
@@ -109,7 +109,7 @@ static tn_expr fresh_symbol(tni_exprs *x, const char *base, tn_id *id) {
   }
 }
 
-static tn_status rewrite(tni_graph *g, tni_node *n, uint32_t at, tn_expr length, tn_error *err) {
+static tn_status rewrite_last_rows(tni_graph *g, tni_node *n, uint32_t at, tn_expr length, tn_error *err) {
   const tni_value *h = g->values[n->pub.in[at]];
   const int64_t one = 1, axis = 1;
   tn_id symbol = TN_NONE, last = TN_NONE;
@@ -144,7 +144,7 @@ tn_status tni_pass_last_rows(tni_graph *g, uint32_t *n, tn_error *err) {
     if (p) product = p;
   }
   if (found != 1) return TN_OK;
-  tni_node *top = highest(g, product, &at);
-  const tn_status st = rewrite(g, top, at, length, err);
+  tni_node *top = highest_run(g, product, &at);
+  const tn_status st = rewrite_last_rows(g, top, at, length, err);
   return st == TN_OK ? tni_build_done(g, 1, n, err) : st;
 }

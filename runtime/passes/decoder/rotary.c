@@ -15,8 +15,8 @@
  *
  * Keeps: the value, name and shape of the Add (Concat, Reshape), bit for bit.
  */
-#include "runtime/passes/decoder/decoder.h"
 #include "runtime/passes/decoder/rotary.h"
+#include "runtime/passes/decoder/decoder.h"
 
 typedef struct match {
   tni_graph *g;
@@ -28,7 +28,7 @@ typedef struct match {
   int64_t half;   /* of x's last dim */
 } match;
 
-static const tni_value *ranked(const tni_graph *g, tn_id v, uint32_t rank) {
+static const tni_value *ranked_input(const tni_graph *g, tn_id v, uint32_t rank) {
   const tni_value *x = tni_match_value(g, v);
   for (uint32_t d = 0; x && x->pub.rank == rank && d < rank; d++)
     if (x->pub.dims[d] == TNI_EXPR_NONE) return NULL;
@@ -51,7 +51,7 @@ static bool is_turned(match *m, tn_id v, tni_rotary_order order) {
   if (x[0] != x[1] || of[0] != order || of[1] != order || which[0] != 1 || which[1] != 0) return false;
   m->x = x[0];
   m->order = order;
-  return ranked(g, m->x, 4) && tni_match_same_shape(g, m->x, v);
+  return ranked_input(g, m->x, 4) && tni_match_same_shape(g, m->x, v);
 }
 
 /* add is x * cos + turned(x) * sin, in any order. */
@@ -101,7 +101,7 @@ static bool find_pair(match *m, tn_id v, tni_rotary_order order) {
   for (uint32_t i = 0; i < 2; i++)
     if (times_part(m, add->pub.in[i], 1, &cos) && times_part(m, add->pub.in[!i], 0, &sin) && cos == m->wave[0] &&
         sin == m->wave[1])
-      return ranked(g, m->x, 4) && tni_match_same_shape(g, m->x, v);
+      return ranked_input(g, m->x, 4) && tni_match_same_shape(g, m->x, v);
   return false;
 }
 
@@ -113,7 +113,7 @@ static bool read_wave(const match *m, tn_id w, bool by_length, tn_expr *d) {
   const tni_value *x = g->values[m->x], *v = tni_match_value(g, w);
   const tn_expr one = tni_ex_const(g->exprs, 1), length = x->pub.dims[by_length ? 1 : 2];
   int64_t n;
-  if (!v || v->pub.rank > 4 || v->pub.rank < (by_length ? 3 : 2) || !ranked(g, w, v->pub.rank)) return false;
+  if (!v || v->pub.rank > 4 || v->pub.rank < (by_length ? 3 : 2) || !ranked_input(g, w, v->pub.rank)) return false;
   tn_expr dims[4] = {one, one, one, one};
   for (uint32_t i = 0; i < v->pub.rank; i++) dims[4 - v->pub.rank + i] = v->pub.dims[i];
   if (dims[by_length ? 2 : 1] != one || dims[by_length ? 1 : 2] != length) return false;
@@ -143,7 +143,7 @@ static tn_id without_heads(const match *m, tn_id w, const tn_expr *d) {
   const tni_graph *g = m->g;
   const tni_node *n = tni_match_node(g, w, TN_OP_UNSQUEEZE);
   if (!n && !(n = tni_match_node(g, w, TN_OP_RESHAPE))) return w;
-  const tni_value *x = ranked(g, n->pub.in[0], 3);
+  const tni_value *x = ranked_input(g, n->pub.in[0], 3);
   for (uint32_t i = 0; x && i < 3; i++)
     if (x->pub.dims[i] != d[i]) return w;
   return x ? n->pub.in[0] : w;
@@ -157,7 +157,7 @@ static tn_id reshape_to(tni_graph *g, tn_id v, uint32_t rank, const tn_expr *dim
 }
 
 /* cos or sin as [batch or 1, length, half]; *d its dims. */
-static tn_id single(match *m, uint32_t i, tn_expr *d, tn_error *err) {
+static tn_id single_wave(match *m, uint32_t i, tn_expr *d, tn_error *err) {
   tni_graph *g = m->g;
   if (!read_wave(m, m->wave[i], m->by_length, d)) return TN_NONE;
   tn_id v = without_heads(m, m->wave[i], d);
@@ -168,7 +168,7 @@ static tn_id single(match *m, uint32_t i, tn_expr *d, tn_error *err) {
   return v == TN_NONE || g->values[v]->pub.rank == 3 ? v : reshape_to(g, v, 3, d, err);
 }
 
-static tn_id expanded(const match *m, tn_id v, const tn_expr *d, tn_error *err) {
+static tn_id expanded_wave(const match *m, tn_id v, const tn_expr *d, tn_error *err) {
   tni_graph *g = m->g;
   const tn_expr to[3] = {g->values[m->x]->pub.dims[0], d[1], d[2]};
   if (v == TN_NONE || d[0] == to[0]) return v;
@@ -185,7 +185,7 @@ static bool is_row(const match *m, tn_id v, tn_id *from, tn_id *at) {
   if (!n || tni_attr_i(&n->pub, "axis", 0) != 0) return false;
   *from = n->pub.in[0];
   *at = n->pub.in[1];
-  const tni_value *table = ranked(g, *from, 2), *p = ranked(g, *at, 2);
+  const tni_value *table = ranked_input(g, *from, 2), *p = ranked_input(g, *at, 2);
   return table && table->pub.kind == TN_VALUE_CONST && p && p->pub.dtype == TN_DT_I64 &&
          p->pub.dims[0] == x->pub.dims[0] && p->pub.dims[1] == x->pub.dims[m->by_length ? 1 : 2];
 }
@@ -195,7 +195,7 @@ static bool write_waves(match *m, tni_build_node *b, tn_error *err) {
   tn_expr d[2][3];
   tn_id v[2], from[2], at[2];
   for (uint32_t i = 0; i < 2; i++)
-    if ((v[i] = single(m, i, d[i], err)) == TN_NONE) return false;
+    if ((v[i] = single_wave(m, i, d[i], err)) == TN_NONE) return false;
   b->n_in = 3;
   if (is_row(m, v[0], &from[0], &at[0]) && is_row(m, v[1], &from[1], &at[1]) && at[0] == at[1] &&
       tni_match_same_shape(g, from[0], from[1])) {
@@ -205,13 +205,13 @@ static bool write_waves(match *m, tni_build_node *b, tn_error *err) {
     return true;
   }
   for (uint32_t i = 0; i < 2; i++)
-    if ((b->in[1 + i] = expanded(m, v[i], d[i], err)) == TN_NONE) return false;
+    if ((b->in[1 + i] = expanded_wave(m, v[i], d[i], err)) == TN_NONE) return false;
   return true;
 }
 
 /* --- the node --- */
 
-static tn_status rewrite(match *m, tni_node *last, tn_error *err) {
+static tn_status rewrite_rotary(match *m, tni_node *last, tn_error *err) {
   tni_graph *g = m->g;
   const tni_value *x = g->values[m->x];
   tni_build_node b = {.type = "RotaryEmbedding", .version = 23, .in = {m->x}};
@@ -231,7 +231,7 @@ static tn_status rewrite(match *m, tni_node *last, tn_error *err) {
   return tni_build_in_place(g, last, &back, err);
 }
 
-static bool find(match *m, const tni_node *n) {
+static bool find_rotary(match *m, const tni_node *n) {
   int64_t heads;
   bool found = false;
   if (n->pub.op == TN_OP_ADD) found = find_whole(m, n);
@@ -242,11 +242,11 @@ static bool find(match *m, const tni_node *n) {
 }
 
 /* Concat(RotaryEmbedding(part of x), the rest of x): all of x, of which the first elements are turned. */
-static tn_status widen(tni_graph *g, tni_node *join, uint32_t *fired, tn_error *err) {
+static tn_status widen_rotary(tni_graph *g, tni_node *join, uint32_t *fired, tn_error *err) {
   const tni_node *turn = join->pub.n_in == 2 ? tni_match_node(g, join->pub.in[0], TN_OP_ROTARY_EMBEDDING) : NULL;
   tn_id x, y;
   int64_t first = 0, turned, from, rest;
-  if (!turn || tni_match_uses(g, join->pub.in[0]) != 1 || !ranked(g, turn->pub.in[0], 4)) return TN_OK;
+  if (!turn || tni_match_uses(g, join->pub.in[0]) != 1 || !ranked_input(g, turn->pub.in[0], 4)) return TN_OK;
   if (tni_attr_i(&turn->pub, "rotary_embedding_dim", 0)) return TN_OK;
   if (!tni_rotary_is_last(g, join->pub.out[0], tni_attr_i(&join->pub, "axis", 0)) ||
       !tni_rotary_last(g, turn->pub.in[0], &turned) || !tni_rotary_last(g, join->pub.in[1], &rest))
@@ -273,13 +273,13 @@ tn_status tni_pass_rotary(tni_graph *g, uint32_t *n, tn_error *err) {
   tn_status st = tni_rotary_tables_init(&t, g, err);
   for (uint32_t i = 0; st == TN_OK && i < n_nodes; i++) {
     match m = {.g = g, .t = &t};
-    if (g->nodes[i]->dead || !g->nodes[i]->op || !find(&m, g->nodes[i])) continue;
-    st = rewrite(&m, g->nodes[i], err);
+    if (g->nodes[i]->dead || !g->nodes[i]->op || !find_rotary(&m, g->nodes[i])) continue;
+    st = rewrite_rotary(&m, g->nodes[i], err);
     fired++;
   }
   tni_rotary_tables_free(&t);
   for (uint32_t i = 0; st == TN_OK && i < n_nodes; i++)
     if (!g->nodes[i]->dead && g->nodes[i]->op && g->nodes[i]->pub.op == TN_OP_CONCAT)
-      st = widen(g, g->nodes[i], &fired, err);
+      st = widen_rotary(g, g->nodes[i], &fired, err);
   return st == TN_OK ? tni_build_done(g, fired, n, err) : st;
 }

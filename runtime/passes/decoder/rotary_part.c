@@ -45,7 +45,7 @@ static bool read_split(const tni_graph *g, const tni_node *n, const tni_value *v
   return tni_rotary_is_last(g, n->pub.in[0], tni_attr_i(&n->pub, "axis", 0));
 }
 
-static bool taken(const tni_graph *g, tn_id v, tn_id *x, int64_t *first, int64_t *count, int64_t *step) {
+static bool taken_part(const tni_graph *g, tn_id v, tn_id *x, int64_t *first, int64_t *count, int64_t *step) {
   const tni_value *val = tni_match_value(g, v);
   int64_t whole;
   if (!val || val->pub.producer >= g->n_nodes || !tni_rotary_last(g, v, count)) return false;
@@ -60,12 +60,12 @@ static bool taken(const tni_graph *g, tn_id v, tn_id *x, int64_t *first, int64_t
 
 bool tni_rotary_range(const tni_graph *g, tn_id v, tn_id *x, int64_t *first, int64_t *count) {
   int64_t step;
-  return taken(g, v, x, first, count, &step) && step == 1;
+  return taken_part(g, v, x, first, count, &step) && step == 1;
 }
 
 bool tni_rotary_part(const tni_graph *g, tn_id v, tn_id *x, tni_rotary_order *order, uint32_t *which) {
   int64_t first, count, step, whole;
-  if (!taken(g, v, x, &first, &count, &step) || !tni_rotary_last(g, *x, &whole) || whole < 2 || whole != 2 * count)
+  if (!taken_part(g, v, x, &first, &count, &step) || !tni_rotary_last(g, *x, &whole) || whole < 2 || whole != 2 * count)
     return false;
   *order = step == 2 ? TNI_ROTARY_PAIRS : TNI_ROTARY_HALVES;
   const int64_t second = step == 2 ? 1 : count;

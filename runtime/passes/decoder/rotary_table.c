@@ -39,7 +39,7 @@ static bool find_rows(const tni_value *v, int64_t *rows, int64_t *n, uint32_t *b
 }
 
 /* Where the numbers of pair i stand in a row of n. */
-static int64_t place(tni_rotary_order order, int64_t n, int64_t i, uint32_t which) {
+static int64_t place_in_table(tni_rotary_order order, int64_t n, int64_t i, uint32_t which) {
   return order == TNI_ROTARY_HALVES ? i + (which ? n / 2 : 0) : 2 * i + which;
 }
 
@@ -50,7 +50,9 @@ static bool const_is_double(const tni_value *v, tni_rotary_order order) {
   for (int64_t r = 0; r < rows; r++) {
     const char *row = (const char *)v->tensor->data + r * n * bytes;
     for (int64_t i = 0; i < n / 2; i++)
-      if (memcmp(row + place(order, n, i, 0) * bytes, row + place(order, n, i, 1) * bytes, bytes) != 0) return false;
+      if (memcmp(row + place_in_table(order, n, i, 0) * bytes, row + place_in_table(order, n, i, 1) * bytes, bytes) !=
+          0)
+        return false;
   }
   return true;
 }
@@ -62,8 +64,8 @@ static tn_id halve_const(tni_rotary_tables *t, const tni_value *v, tni_rotary_or
   char *data = tni_arena_alloc(t->arena, (size_t)(rows * (n / 2)) * bytes + 1, 16);
   for (int64_t r = 0; data && r < rows; r++)
     for (int64_t i = 0; i < n / 2; i++)
-      memcpy(data + (r * (n / 2) + i) * bytes, (const char *)v->tensor->data + (r * n + place(order, n, i, 0)) * bytes,
-             bytes);
+      memcpy(data + (r * (n / 2) + i) * bytes,
+             (const char *)v->tensor->data + (r * n + place_in_table(order, n, i, 0)) * bytes, bytes);
   memcpy(dims, v->tensor->dims, v->tensor->rank * sizeof *dims);
   dims[v->tensor->rank - 1] = n / 2;
   return data ? tni_build_const(t->g, v->tensor->dtype, v->tensor->rank, dims, data) : TN_NONE;
@@ -72,7 +74,7 @@ static tn_id halve_const(tni_rotary_tables *t, const tni_value *v, tni_rotary_or
 /* --- nodes --- */
 
 /* v repeats each element of *f: Reshape of [.., n, 1] that Expand or Tile made [.., n, 2]. */
-static bool repeats(const tni_graph *g, tn_id v, tn_id *f) {
+static bool repeats_half(const tni_graph *g, tn_id v, tn_id *f) {
   const tni_node *out = tni_match_node(g, v, TN_OP_RESHAPE), *wide, *in;
   int64_t n, two, one, half;
   if (!out) return false;
@@ -97,10 +99,10 @@ static bool repeats(const tni_graph *g, tn_id v, tn_id *f) {
 }
 
 /* v holds each element of *f twice, as v is made. */
-static bool doubles(const tni_graph *g, tn_id v, tni_rotary_order order, tn_id *f) {
+static bool doubles_angles(const tni_graph *g, tn_id v, tni_rotary_order order, tn_id *f) {
   tn_id b;
   if (tni_rotary_joined(g, v, order, f, &b)) return *f == b;
-  return order == TNI_ROTARY_PAIRS && repeats(g, v, f);
+  return order == TNI_ROTARY_PAIRS && repeats_half(g, v, f);
 }
 
 /* The Slice leaves the last axis alone. */
@@ -126,7 +128,7 @@ static bool keeps_last(const tni_graph *g, const tni_node *n) {
 }
 
 /* Which operand of the node that makes v is double where v is: UINT32_MAX for none. */
-static uint32_t carrier(const tni_graph *g, const tni_node *n) {
+static uint32_t carrying_input(const tni_graph *g, const tni_node *n) {
   double c;
   tn_id rest;
   switch (n->pub.op) {
@@ -157,7 +159,7 @@ static uint32_t carrier(const tni_graph *g, const tni_node *n) {
   }
 }
 
-static const tni_node *maker(const tni_graph *g, tn_id v) {
+static const tni_node *table_maker(const tni_graph *g, tn_id v) {
   const tni_value *x = g->values[v];
   if (x->pub.producer >= g->n_nodes || x->out_index) return NULL;
   const tni_node *n = g->nodes[x->pub.producer];
@@ -165,13 +167,13 @@ static const tni_node *maker(const tni_graph *g, tn_id v) {
 }
 
 /* The double operand behind v; TN_NONE at the end of the chain. */
-static tn_id behind(const tni_graph *g, tn_id v, uint32_t *at) {
-  const tni_node *n = maker(g, v);
+static tn_id doubled_operand(const tni_graph *g, tn_id v, uint32_t *at) {
+  const tni_node *n = table_maker(g, v);
   int64_t c;
   if (!n || !tni_rotary_last(g, v, &c) || c < 2 || c % 2) return TN_NONE;
   for (uint32_t d = 0; d < g->values[v]->pub.rank; d++)
     if (g->values[v]->pub.dims[d] == TNI_EXPR_NONE) return TN_NONE;
-  *at = carrier(g, n);
+  *at = carrying_input(g, n);
   return *at == UINT32_MAX ? TN_NONE : n->pub.in[*at];
 }
 
@@ -179,17 +181,17 @@ bool tni_rotary_is_double(tni_rotary_tables *t, tn_id v, tni_rotary_order order)
   uint32_t at;
   tn_id f;
   for (uint32_t depth = 0; v != TN_NONE && v < t->n_values && depth < DEPTH; depth++) {
-    if (t->half[order][v] != TN_NONE || doubles(t->g, v, order, &f)) return true;
+    if (t->half[order][v] != TN_NONE || doubles_angles(t->g, v, order, &f)) return true;
     if (t->g->values[v]->pub.kind == TN_VALUE_CONST) return const_is_double(t->g->values[v], order);
-    v = behind(t->g, v, &at);
+    v = doubled_operand(t->g, v, &at);
   }
   return false;
 }
 
 /* The node that makes v, over the halved operand. */
-static tn_id again(tni_rotary_tables *t, tn_id v, uint32_t at, tn_id half, tn_error *err) {
+static tn_id table_again(tni_rotary_tables *t, tn_id v, uint32_t at, tn_id half, tn_error *err) {
   tni_graph *g = t->g;
-  const tni_node *n = maker(g, v);
+  const tni_node *n = table_maker(g, v);
   const tni_value *x = g->values[v];
   int64_t c;
   tn_expr dims[TN_MAX_RANK];
@@ -211,17 +213,17 @@ tn_id tni_rotary_halve(tni_rotary_tables *t, tn_id v, tni_rotary_order order, tn
   tn_id chain[DEPTH], half = TN_NONE;
   uint32_t at[DEPTH], n = 0;
   for (; n < DEPTH; n++) {
-    if ((half = t->half[order][v]) != TN_NONE || doubles(t->g, v, order, &half)) break;
+    if ((half = t->half[order][v]) != TN_NONE || doubles_angles(t->g, v, order, &half)) break;
     if (t->g->values[v]->pub.kind == TN_VALUE_CONST) {
       t->half[order][v] = half = halve_const(t, t->g->values[v], order);
       break;
     }
     chain[n] = v;
-    if ((v = behind(t->g, v, &at[n])) == TN_NONE) return TN_NONE;
+    if ((v = doubled_operand(t->g, v, &at[n])) == TN_NONE) return TN_NONE;
   }
   while (half != TN_NONE && n > 0) {
     n--;
-    half = t->half[order][chain[n]] = again(t, chain[n], at[n], half, err);
+    half = t->half[order][chain[n]] = table_again(t, chain[n], at[n], half, err);
   }
   return half;
 }

@@ -21,7 +21,7 @@
 enum { MAX_BYTES = 64 << 20 };
 
 /* The constant's tensor, if it is there, float and whole; NULL otherwise. */
-static const tni_tensor *constant(const tni_graph *g, tn_id v, int64_t *count) {
+static const tni_tensor *scale_constant(const tni_graph *g, tn_id v, int64_t *count) {
   const tni_value *c = tni_match_value(g, v);
   uint64_t need;
   if (!c || c->pub.kind != TN_VALUE_CONST || !c->tensor || !c->tensor->data) return NULL;
@@ -32,7 +32,7 @@ static const tni_tensor *constant(const tni_graph *g, tn_id v, int64_t *count) {
   return t->bytes >= need ? t : NULL;
 }
 
-static double get(const tni_tensor *t, int64_t i) {
+static double get_scale(const tni_tensor *t, int64_t i) {
   double d;
   float f;
   if (t->dtype == TN_DT_F64) {
@@ -43,7 +43,7 @@ static double get(const tni_tensor *t, int64_t i) {
   return (double)f;
 }
 
-static void put(uint32_t dtype, void *data, int64_t i, double v) {
+static void put_scale(uint32_t dtype, void *data, int64_t i, double v) {
   const float f = (float)v;
   const uint16_t h = dtype == TN_DT_F16 ? tni_f32_to_f16(f) : tni_f32_to_bf16(f);
   if (dtype == TN_DT_F64) memcpy((char *)data + (size_t)i * sizeof v, &v, sizeof v);
@@ -65,7 +65,7 @@ static bool is_conv(const tni_graph *g, tn_id v, conv *c) {
   if (!c->node) c->node = tni_match_node(g, v, TN_OP_CONV_TRANSPOSE);
   if (!c->node || tni_match_uses(g, v) != 1) return false;
   const int64_t groups = tni_attr_i(&c->node->pub, "group", 1);
-  c->w = constant(g, tni_match_in(c->node, 1), &c->n);
+  c->w = scale_constant(g, tni_match_in(c->node, 1), &c->n);
   if (!c->w || c->w->rank < 3 || c->w->bytes > MAX_BYTES || groups < 1 || c->n == 0 || c->w->dims[0] % groups)
     return false;
   c->taps = c->n / (c->w->dims[0] * c->w->dims[1]);
@@ -77,7 +77,7 @@ static bool is_conv(const tni_graph *g, tn_id v, conv *c) {
     c->outs = c->w->dims[0];
   }
   if (tni_match_in(c->node, 2) == TN_NONE) return true;
-  c->b = constant(g, tni_match_in(c->node, 2), &n_bias);
+  c->b = scale_constant(g, tni_match_in(c->node, 2), &n_bias);
   return c->b && n_bias == c->outs;
 }
 
@@ -89,7 +89,7 @@ static int64_t channel_of(const conv *c, int64_t i) {
 
 /* v is a constant per channel: one element, or dims [.., C, 1, ..] under a result of c's rank. */
 static const tni_tensor *per_channel(const tni_graph *g, const conv *c, tn_id v, int64_t *n) {
-  const tni_tensor *t = constant(g, v, n);
+  const tni_tensor *t = scale_constant(g, v, n);
   const uint32_t behind = c->w->rank - 2;
   if (!t || t->dtype != c->w->dtype || t->rank > c->w->rank || (*n != 1 && *n != c->outs)) return NULL;
   if (*n == 1) return t;
@@ -97,7 +97,7 @@ static const tni_tensor *per_channel(const tni_graph *g, const conv *c, tn_id v,
 }
 
 /* factor and summand [outs] of node n behind c. */
-static bool affine(const tni_graph *g, const tni_node *n, const conv *c, double *factor, double *summand) {
+static bool affine_of_channel(const tni_graph *g, const tni_node *n, const conv *c, double *factor, double *summand) {
   const tni_tensor *t[5] = {NULL};
   int64_t count;
   for (int64_t i = 0; i < c->outs; i++) {
@@ -107,32 +107,33 @@ static bool affine(const tni_graph *g, const tni_node *n, const conv *c, double 
   if (n->pub.op != TN_OP_BATCH_NORMALIZATION) {
     t[0] = per_channel(g, c, tni_match_other(n, c->node->pub.out[0]), &count);
     for (int64_t i = 0; i < c->outs && t[0]; i++)
-      *(n->pub.op == TN_OP_MUL ? &factor[i] : &summand[i]) = get(t[0], count == 1 ? 0 : i);
+      *(n->pub.op == TN_OP_MUL ? &factor[i] : &summand[i]) = get_scale(t[0], count == 1 ? 0 : i);
     return t[0] != NULL;
   }
   if (tni_attr_i(&n->pub, "training_mode", 0)) return false;
   for (uint32_t k = 1; k < 5; k++) {
-    t[k] = constant(g, tni_match_in(n, k), &count);
+    t[k] = scale_constant(g, tni_match_in(n, k), &count);
     if (!t[k] || count != c->outs) return false;
   }
   const double eps = tni_attr_f(&n->pub, "epsilon", 1e-5);
   for (int64_t i = 0; i < c->outs; i++) {
-    factor[i] = get(t[1], i) / sqrt(get(t[4], i) + eps);
-    summand[i] = get(t[2], i) - get(t[3], i) * factor[i];
+    factor[i] = get_scale(t[1], i) / sqrt(get_scale(t[4], i) + eps);
+    summand[i] = get_scale(t[2], i) - get_scale(t[3], i) * factor[i];
     if (!isfinite(factor[i]) || !isfinite(summand[i])) return false;
   }
   return true;
 }
 
 /* The convolution with factor and summand in its weight and bias, in the place of `last`. */
-static tn_status replace(tni_graph *g, tni_node *last, const conv *c, const double *factor, const double *summand,
-                         tn_error *err) {
+static tn_status replace_conv(tni_graph *g, tni_node *last, const conv *c, const double *factor, const double *summand,
+                              tn_error *err) {
   const uint32_t dtype = c->w->dtype;
   tni_build_node b = {.type = c->node->type, .version = c->node->version, .n_in = 3, .n_attr = c->node->n_raw};
   unsigned char *w = malloc((size_t)c->w->bytes), *bias = calloc((size_t)c->outs, sizeof(double));
   tn_status st = w && bias ? TN_OK : tni_fail_memory(err, last->pub.name);
-  for (int64_t i = 0; !st && i < c->n; i++) put(dtype, w, i, get(c->w, i) * factor[channel_of(c, i)]);
-  for (int64_t i = 0; !st && i < c->outs; i++) put(dtype, bias, i, (c->b ? get(c->b, i) : 0) * factor[i] + summand[i]);
+  for (int64_t i = 0; !st && i < c->n; i++) put_scale(dtype, w, i, get_scale(c->w, i) * factor[channel_of(c, i)]);
+  for (int64_t i = 0; !st && i < c->outs; i++)
+    put_scale(dtype, bias, i, (c->b ? get_scale(c->b, i) : 0) * factor[i] + summand[i]);
   if (!st) {
     b.in[0] = tni_match_in(c->node, 0);
     b.in[1] = tni_build_const(g, dtype, c->w->rank, c->w->dims, w);
@@ -151,7 +152,7 @@ static bool is_behind(const tni_node *n) {
   return op == TN_OP_BATCH_NORMALIZATION || op == TN_OP_MUL || op == TN_OP_ADD;
 }
 
-static tn_status join(tni_graph *g, tni_node *last, uint32_t *fired, tn_error *err) {
+static tn_status join_scale(tni_graph *g, tni_node *last, uint32_t *fired, tn_error *err) {
   conv c;
   const uint32_t n_in = last->pub.op == TN_OP_BATCH_NORMALIZATION ? 1 : 2;
   bool found = false;
@@ -160,8 +161,8 @@ static tn_status join(tni_graph *g, tni_node *last, uint32_t *fired, tn_error *e
   double *factor = malloc(2 * (size_t)c.outs * sizeof *factor);
   if (!factor) return tni_fail_memory(err, last->pub.name);
   tn_status st = TN_OK;
-  if (affine(g, last, &c, factor, factor + c.outs)) {
-    st = replace(g, last, &c, factor, factor + c.outs, err);
+  if (affine_of_channel(g, last, &c, factor, factor + c.outs)) {
+    st = replace_conv(g, last, &c, factor, factor + c.outs, err);
     *fired += st == TN_OK;
   }
   free(factor);
@@ -173,7 +174,7 @@ tn_status tni_pass_conv_scale(tni_graph *g, uint32_t *n, tn_error *err) {
   uint32_t fired = 0;
   for (uint32_t i = 0; i < n_nodes; i++) {
     if (!is_behind(g->nodes[i])) continue;
-    const tn_status st = join(g, g->nodes[i], &fired, err);
+    const tn_status st = join_scale(g, g->nodes[i], &fired, err);
     if (st != TN_OK) return st;
   }
   return tni_build_done(g, fired, n, err);

@@ -15,7 +15,7 @@ typedef struct key {
   bool failed; /* without memory */
 } key;
 
-static void put(key *k, const void *p, size_t n) {
+static void put_key(key *k, const void *p, size_t n) {
   size_t need;
   if (k->failed || !tni_add_size(k->n, n, &need) || need > SIZE_MAX / 2) {
     k->failed = true;
@@ -34,18 +34,18 @@ static void put(key *k, const void *p, size_t n) {
   k->n = need;
 }
 
-static void put_u64(key *k, uint64_t v) { put(k, &v, sizeof v); }
+static void put_u64(key *k, uint64_t v) { put_key(k, &v, sizeof v); }
 
 static void put_tensor(key *k, const tni_tensor *t) {
   put_u64(k, t->dtype);
   put_u64(k, t->rank);
-  put(k, t->dims, t->rank * sizeof *t->dims);
+  put_key(k, t->dims, t->rank * sizeof *t->dims);
   put_u64(k, t->bytes);
   if (t->bytes <= MAX_CONST_BYTES && t->data) {
-    put(k, t->data, (size_t)t->bytes);
+    put_key(k, t->data, (size_t)t->bytes);
   } else {
-    put(k, &t->data, sizeof t->data);
-    put(k, &t->quantized, sizeof t->quantized);
+    put_key(k, &t->data, sizeof t->data);
+    put_key(k, &t->quantized, sizeof t->quantized);
   }
 }
 
@@ -63,9 +63,9 @@ static bool value_key(const tni_graph *g, const tni_value *v, key *k) {
   put_u64(k, KEY_STEP);
   put_u64(k, v->pub.dtype);
   put_u64(k, v->pub.rank);
-  put(k, v->pub.dims, v->pub.rank * sizeof *v->pub.dims);
+  put_key(k, v->pub.dims, v->pub.rank * sizeof *v->pub.dims);
   put_u64(k, v->n_elems);
-  put(k, v->elems, v->n_elems * sizeof *v->elems);
+  put_key(k, v->elems, v->n_elems * sizeof *v->elems);
   return true;
 }
 
@@ -75,19 +75,19 @@ static bool put_attr(key *k, const tn_attr *a) {
   put_u64(k, a->u.p != NULL);
   switch (a->type) {
     case TN_ATTR_INT:
-      put(k, &a->u.i, sizeof a->u.i);
+      put_key(k, &a->u.i, sizeof a->u.i);
       return true;
     case TN_ATTR_FLOAT:
-      put(k, &a->u.f, sizeof a->u.f);
+      put_key(k, &a->u.f, sizeof a->u.f);
       return true;
     case TN_ATTR_STRING:
-      if (a->u.s) put(k, a->u.s, (size_t)a->n);
+      if (a->u.s) put_key(k, a->u.s, (size_t)a->n);
       return true;
     case TN_ATTR_INTS:
-      if (a->u.ints) put(k, a->u.ints, (size_t)a->n * sizeof *a->u.ints);
+      if (a->u.ints) put_key(k, a->u.ints, (size_t)a->n * sizeof *a->u.ints);
       return true;
     case TN_ATTR_FLOATS:
-      if (a->u.floats) put(k, a->u.floats, (size_t)a->n * sizeof *a->u.floats);
+      if (a->u.floats) put_key(k, a->u.floats, (size_t)a->n * sizeof *a->u.floats);
       return true;
     case TN_ATTR_TENSOR:
       if (a->u.p) put_tensor(k, a->u.p);
@@ -105,7 +105,7 @@ static bool node_key(const tni_node *n, key *k) {
   put_u64(k, KEY_NODE);
   put_u64(k, n->op->row);
   put_u64(k, n->pub.n_in);
-  put(k, n->pub.in, n->pub.n_in * sizeof *n->pub.in);
+  put_key(k, n->pub.in, n->pub.n_in * sizeof *n->pub.in);
   put_u64(k, n->pub.n_out);
   for (uint32_t o = 0; o < n->pub.n_out; o++) put_u64(k, n->pub.out[o] != TN_NONE);
   for (uint32_t i = 0; i < n->pub.n_attr; i++) {

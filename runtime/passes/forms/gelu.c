@@ -27,7 +27,7 @@ typedef struct reader {
   uint32_t visits;
 } reader;
 
-static bool times(const poly *a, const poly *b, poly *out) {
+static bool times_poly(const poly *a, const poly *b, poly *out) {
   poly r = {0};
   for (int ta = 0; ta < 2; ta++) {
     for (int tb = 0; tb < 2; tb++) {
@@ -45,7 +45,7 @@ static bool times(const poly *a, const poly *b, poly *out) {
   return true;
 }
 
-static void add(poly *a, const poly *b, double sign) {
+static void add_poly(poly *a, const poly *b, double sign) {
   for (int t = 0; t < 2; t++)
     for (int i = 0; i < DEGREE; i++) a->c[t][i] += sign * b->c[t][i];
 }
@@ -60,7 +60,7 @@ static bool read_pow(reader *r, const tni_node *n, uint32_t depth, poly *p) {
   if (!read_value(r, n->pub.in[0], depth, &base)) return false;
   *p = base;
   for (int i = 1; i < (int)e; i++)
-    if (!times(p, &base, p)) return false;
+    if (!times_poly(p, &base, p)) return false;
   return true;
 }
 
@@ -75,8 +75,8 @@ static bool read_node(reader *r, const tni_node *n, uint32_t depth, poly *p) {
   }
   if (n->pub.op != TN_OP_ADD && n->pub.op != TN_OP_SUB && n->pub.op != TN_OP_MUL) return false;
   if (!read_value(r, n->pub.in[0], depth, p) || !read_value(r, n->pub.in[1], depth, &b)) return false;
-  if (n->pub.op == TN_OP_MUL) return times(p, &b, p);
-  add(p, &b, n->pub.op == TN_OP_ADD ? 1 : -1);
+  if (n->pub.op == TN_OP_MUL) return times_poly(p, &b, p);
+  add_poly(p, &b, n->pub.op == TN_OP_ADD ? 1 : -1);
   return true;
 }
 
@@ -98,14 +98,14 @@ static bool read_value(reader *r, tn_id v, uint32_t depth, poly *p) {
   return n->op && read_node(r, n, depth + 1, p);
 }
 
-static bool is(const poly *p, uint32_t dtype, const poly *want) {
+static bool poly_is(const poly *p, uint32_t dtype, const poly *want) {
   for (int i = 0; i < 2 * DEGREE; i++)
     if (!tni_match_close(dtype, p->c[i / DEGREE][i % DEGREE], want->c[i / DEGREE][i % DEGREE])) return false;
   return true;
 }
 
 /* Values below v that could be x, nearest first. */
-static uint32_t candidates(const tni_graph *g, tn_id v, tn_id *list) {
+static uint32_t gelu_candidates(const tni_graph *g, tn_id v, tn_id *list) {
   uint32_t n = 0;
   list[n++] = v;
   for (uint32_t i = 0; i < n; i++) {
@@ -122,7 +122,7 @@ static uint32_t candidates(const tni_graph *g, tn_id v, tn_id *list) {
 }
 
 /* The node that completes the form, on the way from t to its only readers; NULL. */
-static tni_node *completes(reader *r) {
+static tni_node *completes_gelu(reader *r) {
   const poly want = {{{0, 0.5, 0, 0}, {0, 0.5, 0, 0}}};
   tn_id v = r->t;
   for (int i = 0; i < MAX_CHAIN; i++) {
@@ -132,26 +132,27 @@ static tni_node *completes(reader *r) {
     v = r->g->nodes[next]->pub.out[0];
     r->visits = 0;
     if (!read_value(r, v, 0, &p)) return NULL;
-    if (is(&p, r->g->values[r->x]->pub.dtype, &want) && tni_match_same_shape(r->g, r->x, v)) return r->g->nodes[next];
+    if (poly_is(&p, r->g->values[r->x]->pub.dtype, &want) && tni_match_same_shape(r->g, r->x, v))
+      return r->g->nodes[next];
   }
   return NULL;
 }
 
 /* The last node of the GELU around t = erf(..) or tanh(..); its x into *x. */
-static tni_node *find(const tni_graph *g, const tni_node *t, tn_id *x) {
+static tni_node *find_gelu(const tni_graph *g, const tni_node *t, tn_id *x) {
   const double k = 0.7978845608028654;
   const poly want = {
       {{0, t->pub.op == TN_OP_ERF ? 0.7071067811865476 : k, 0, t->pub.op == TN_OP_ERF ? 0 : k * 0.044715}}};
   tn_id list[MAX_CANDIDATES];
-  const uint32_t n = candidates(g, t->pub.in[0], list);
+  const uint32_t n = gelu_candidates(g, t->pub.in[0], list);
   for (uint32_t i = 0; i < n; i++) {
     reader r = {.g = g, .x = list[i], .t = TN_NONE};
     poly p;
     tni_node *last;
-    if (!read_value(&r, t->pub.in[0], 0, &p) || !is(&p, g->values[list[i]]->pub.dtype, &want)) continue;
+    if (!read_value(&r, t->pub.in[0], 0, &p) || !poly_is(&p, g->values[list[i]]->pub.dtype, &want)) continue;
     r.t = t->pub.out[0];
     *x = list[i];
-    if ((last = completes(&r))) return last;
+    if ((last = completes_gelu(&r))) return last;
   }
   return NULL;
 }
@@ -163,7 +164,7 @@ tn_status tni_pass_gelu(tni_graph *g, uint32_t *n, tn_error *err) {
     const tni_node *t = g->nodes[i];
     if (t->dead || !t->op || (t->pub.op != TN_OP_ERF && t->pub.op != TN_OP_TANH)) continue;
     tni_build_node b = {.type = "Gelu", .version = 20, .n_in = 1, .n_attr = 1};
-    tni_node *last = find(g, t, &b.in[0]);
+    tni_node *last = find_gelu(g, t, &b.in[0]);
     if (!last) continue;
     b.attr[0] = tni_raw_string("approximate", t->pub.op == TN_OP_ERF ? "none" : "tanh");
     tn_status st = tni_build_in_place(g, last, &b, err);

@@ -10,7 +10,7 @@ static bool same_shape(const tni_value *a, const tni_value *b) {
   return true;
 }
 
-static const tni_value *operand(const tni_graph *g, const tni_node *n, uint32_t i) {
+static const tni_value *identity_operand(const tni_graph *g, const tni_node *n, uint32_t i) {
   return i < n->pub.n_in && n->pub.in[i] != TN_NONE ? g->values[n->pub.in[i]] : NULL;
 }
 
@@ -32,7 +32,7 @@ static bool moves_nothing(const tni_graph *g, const tni_node *n, const tni_value
 
 /* As long as the input and forward: nothing is left out and nothing turned round. */
 static bool slices_forward(const tni_graph *g, const tni_node *n) {
-  const tni_value *steps = operand(g, n, 4);
+  const tni_value *steps = identity_operand(g, n, 4);
   if (!steps) return true;
   if (steps->pub.kind != TN_VALUE_CONST || !steps->tensor || steps->tensor->rank != 1) return false;
   for (int64_t i = 0; i < steps->tensor->dims[0]; i++) {
@@ -45,7 +45,7 @@ static bool slices_forward(const tni_graph *g, const tni_node *n) {
 
 /* Dropout's mask unused, and not training. */
 static bool drops_nothing(const tni_graph *g, const tni_node *n) {
-  const tni_value *train = operand(g, n, 2);
+  const tni_value *train = identity_operand(g, n, 2);
   if (n->pub.n_out > 1 && n->pub.out[1] != TN_NONE) {
     const tni_value *mask = g->values[n->pub.out[1]];
     if (mask->pub.n_uses || mask->is_output) return false;
@@ -60,7 +60,7 @@ static bool drops_nothing(const tni_graph *g, const tni_node *n) {
 
 /* The operand that n hands on because the other one is neutral: x * 1, x / 1, x and true, x or false. Not x + 0, which
  * turns -0 into 0. TN_NONE where there is none. */
-static tn_id neutral(const tni_graph *g, const tni_node *n) {
+static tn_id neutral_input(const tni_graph *g, const tni_node *n) {
   const bool one_sided = n->pub.op == TN_OP_DIV;
   const double want = n->pub.op == TN_OP_OR ? 0 : 1;
   double c;
@@ -74,7 +74,7 @@ static tn_id neutral(const tni_graph *g, const tni_node *n) {
 }
 
 static bool is_noop(const tni_graph *g, const tni_node *n) {
-  const tni_value *x = operand(g, n, 0);
+  const tni_value *x = identity_operand(g, n, 0);
   if (!x || n->pub.n_out == 0 || n->pub.out[0] == TN_NONE) return false;
   const tni_value *y = g->values[n->pub.out[0]];
   switch (n->pub.op) {
@@ -109,7 +109,7 @@ tn_status tni_pass_identity(tni_graph *g, uint32_t *n, tn_error *err) {
   for (uint32_t i = 0; i < g->n_nodes; i++) {
     tni_node *node = g->nodes[i];
     if (node->dead || !node->op) continue;
-    const tn_id same = is_noop(g, node) ? node->pub.in[0] : neutral(g, node);
+    const tn_id same = is_noop(g, node) ? node->pub.in[0] : neutral_input(g, node);
     if (same == TN_NONE) continue;
     tn_status st = tni_graph_replace(g, node->pub.out[0], same);
     if (st == TN_E_UNSUPPORTED) continue; /* a graph output that would lose its name */

@@ -20,7 +20,7 @@ static bool is_mean(const tni_graph *g, tn_id v, tn_id x) {
 }
 
 /* core.d is x less its mean. */
-static bool centred(const tni_graph *g, layer_norm *l, tn_id *mean) {
+static bool is_centred(const tni_graph *g, layer_norm *l, tn_id *mean) {
   const tni_node *sub = tni_match_node(g, l->core.d, TN_OP_SUB);
   if (!sub) return false;
   l->in[0] = sub->pub.in[0];
@@ -29,18 +29,18 @@ static bool centred(const tni_graph *g, layer_norm *l, tn_id *mean) {
 }
 
 /* v is the normalised x, with or without a gain; that becomes the scale. */
-static bool normalized(const tni_graph *g, tn_id v, layer_norm *l) {
+static bool layer_normalized(const tni_graph *g, tn_id v, layer_norm *l) {
   tn_id mean;
-  if (!tni_norm_core_of(g, v, &l->core) || !centred(g, l, &mean)) return false;
+  if (!tni_norm_core_of(g, v, &l->core) || !is_centred(g, l, &mean)) return false;
   l->in[1] = l->core.gain;
   return l->in[1] == TN_NONE || tni_norm_is_weight(g, l->in[0], l->in[1]);
 }
 
-static bool scaled(const tni_graph *g, tn_id v, layer_norm *l) {
+static bool layer_scaled(const tni_graph *g, tn_id v, layer_norm *l) {
   const tni_node *mul = tni_match_node(g, v, TN_OP_MUL);
-  if (normalized(g, v, l)) return l->in[1] != TN_NONE;
+  if (layer_normalized(g, v, l)) return l->in[1] != TN_NONE;
   for (uint32_t i = 0; mul && i < 2; i++) {
-    if (!normalized(g, mul->pub.in[i], l) || l->in[1] != TN_NONE) continue;
+    if (!layer_normalized(g, mul->pub.in[i], l) || l->in[1] != TN_NONE) continue;
     l->in[1] = mul->pub.in[!i];
     if (tni_norm_is_weight(g, l->in[0], l->in[1])) return tni_match_same_shape(g, l->in[0], v);
   }
@@ -48,12 +48,12 @@ static bool scaled(const tni_graph *g, tn_id v, layer_norm *l) {
 }
 
 /* a + b  is  x * inv + (bias - mean * inv). */
-static bool folded(const tni_graph *g, tn_id a, tn_id b, layer_norm *l) {
+static bool is_folded(const tni_graph *g, tn_id a, tn_id b, layer_norm *l) {
   const tni_node *xi = tni_match_node(g, a, TN_OP_MUL), *sub = tni_match_node(g, b, TN_OP_SUB), *mi;
   tn_id mean;
   if (!xi || !sub || !(mi = tni_match_node(g, sub->pub.in[1], TN_OP_MUL))) return false;
   for (uint32_t i = 0; i < 2; i++) {
-    if (!tni_norm_rsqrt(g, xi->pub.in[i], &l->core) || !centred(g, l, &mean)) continue;
+    if (!tni_norm_rsqrt(g, xi->pub.in[i], &l->core) || !is_centred(g, l, &mean)) continue;
     if (l->in[0] != xi->pub.in[!i] || tni_match_other(mi, mean) != xi->pub.in[i]) continue;
     l->in[1] = l->core.gain;
     l->in[2] = sub->pub.in[0];
@@ -63,11 +63,11 @@ static bool folded(const tni_graph *g, tn_id a, tn_id b, layer_norm *l) {
   return false;
 }
 
-static bool biased(const tni_graph *g, const tni_node *add, layer_norm *l) {
+static bool layer_biased(const tni_graph *g, const tni_node *add, layer_norm *l) {
   for (uint32_t i = 0; add->pub.op == TN_OP_ADD && i < 2; i++) {
     const tn_id a = add->pub.in[i], b = add->pub.in[!i];
-    if (folded(g, a, b, l)) return tni_match_same_shape(g, l->in[0], add->pub.out[0]);
-    if (!scaled(g, a, l) && !normalized(g, a, l)) continue;
+    if (is_folded(g, a, b, l)) return tni_match_same_shape(g, l->in[0], add->pub.out[0]);
+    if (!layer_scaled(g, a, l) && !layer_normalized(g, a, l)) continue;
     l->in[2] = b;
     if (tni_norm_is_weight(g, l->in[0], b)) return tni_match_same_shape(g, l->in[0], add->pub.out[0]);
   }
@@ -75,9 +75,11 @@ static bool biased(const tni_graph *g, const tni_node *add, layer_norm *l) {
 }
 
 /* The longest form first, so that scale and bias find their way in. */
-static bool matches(const tni_graph *g, const tni_node *n, int form, layer_norm *l) {
+static bool matches_layer_norm(const tni_graph *g, const tni_node *n, int form, layer_norm *l) {
   for (int i = 0; i < 3; i++) l->in[i] = TN_NONE;
-  bool found = form == 0 ? biased(g, n, l) : form == 1 ? scaled(g, n->pub.out[0], l) : normalized(g, n->pub.out[0], l);
+  bool found = form == 0   ? layer_biased(g, n, l)
+               : form == 1 ? layer_scaled(g, n->pub.out[0], l)
+                           : layer_normalized(g, n->pub.out[0], l);
   if (form != 0) l->in[2] = TN_NONE;
   return found;
 }
@@ -91,7 +93,7 @@ tn_status tni_pass_layer_norm(tni_graph *g, uint32_t *n, tn_error *err) {
       tni_node *node = g->nodes[i];
       layer_norm l;
       if (node->dead || !node->op || !(node->op->flags & TNI_OPF_ELEMENTWISE)) continue;
-      if (!tni_match_uses(g, node->pub.out[0]) || !matches(g, node, form, &l)) continue;
+      if (!tni_match_uses(g, node->pub.out[0]) || !matches_layer_norm(g, node, form, &l)) continue;
       tn_status st = tni_norm_put(g, node, "LayerNormalization", 17, l.in, l.core.eps, &fired, err);
       if (st != TN_OK) return st;
     }

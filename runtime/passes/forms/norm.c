@@ -25,22 +25,23 @@ static bool is_float(const tni_graph *g, tn_id v) {
   return t == TN_DT_F16 || t == TN_DT_BF16 || t == TN_DT_F32 || t == TN_DT_F64;
 }
 
-static bool power(const tni_graph *g, tn_id v, double exponent, tni_norm_core *c) {
+static bool is_power_of_mean(const tni_graph *g, tn_id v, double exponent, tni_norm_core *c) {
   const tni_node *pow = tni_match_node(g, v, TN_OP_POW);
   const tni_value *e = pow ? tni_match_value(g, pow->pub.in[1]) : NULL;
   return e && e->pub.rank <= 1 && tni_match_near(g, pow->pub.in[1], exponent) && mean_square(g, pow->pub.in[0], c);
 }
 
-static bool root(const tni_graph *g, tn_id v, tni_norm_core *c) {
+static bool is_root_of_mean(const tni_graph *g, tn_id v, tni_norm_core *c) {
   const tni_node *sqrt = tni_match_node(g, v, TN_OP_SQRT);
-  return sqrt ? mean_square(g, sqrt->pub.in[0], c) : power(g, v, 0.5, c);
+  return sqrt ? mean_square(g, sqrt->pub.in[0], c) : is_power_of_mean(g, v, 0.5, c);
 }
 
 static bool plain_rsqrt(const tni_graph *g, tn_id v, tni_norm_core *c) {
   const tni_node *n;
-  if ((n = tni_match_node(g, v, TN_OP_RECIPROCAL))) return root(g, n->pub.in[0], c);
-  if ((n = tni_match_node(g, v, TN_OP_DIV))) return tni_match_near(g, n->pub.in[0], 1) && root(g, n->pub.in[1], c);
-  return power(g, v, -0.5, c);
+  if ((n = tni_match_node(g, v, TN_OP_RECIPROCAL))) return is_root_of_mean(g, n->pub.in[0], c);
+  if ((n = tni_match_node(g, v, TN_OP_DIV)))
+    return tni_match_near(g, n->pub.in[0], 1) && is_root_of_mean(g, n->pub.in[1], c);
+  return is_power_of_mean(g, v, -0.5, c);
 }
 
 bool tni_norm_rsqrt(const tni_graph *g, tn_id v, tni_norm_core *c) {
@@ -54,17 +55,17 @@ bool tni_norm_rsqrt(const tni_graph *g, tn_id v, tni_norm_core *c) {
   return false;
 }
 
-static bool fits(const tni_graph *g, const tni_norm_core *c, tn_id v) {
+static bool core_fits(const tni_graph *g, const tni_norm_core *c, tn_id v) {
   return is_float(g, c->d) && tni_match_same_shape(g, c->d, v);
 }
 
 bool tni_norm_core_of(const tni_graph *g, tn_id v, tni_norm_core *c) {
   const tni_node *n = tni_match_node(g, v, TN_OP_DIV);
   c->gain = TN_NONE;
-  if (n) return root(g, n->pub.in[1], c) && c->d == n->pub.in[0] && fits(g, c, v);
+  if (n) return is_root_of_mean(g, n->pub.in[1], c) && c->d == n->pub.in[0] && core_fits(g, c, v);
   n = tni_match_node(g, v, TN_OP_MUL);
   for (uint32_t i = 0; n && i < 2; i++)
-    if (tni_norm_rsqrt(g, n->pub.in[i], c) && c->d == n->pub.in[!i] && fits(g, c, v)) return true;
+    if (tni_norm_rsqrt(g, n->pub.in[i], c) && c->d == n->pub.in[!i] && core_fits(g, c, v)) return true;
   return false;
 }
 

@@ -20,7 +20,7 @@ typedef struct pass {
 } pass;
 
 /* The live node that makes v's first output, or NULL. */
-static const tni_node *maker(const tni_graph *g, tn_id v) {
+static const tni_node *reshape_maker(const tni_graph *g, tn_id v) {
   const tni_value *val = tni_match_value(g, v);
   if (!val || val->pub.producer >= g->n_nodes || val->out_index) return NULL;
   const tni_node *n = g->nodes[val->pub.producer];
@@ -35,7 +35,7 @@ static bool keeps_order(const tni_node *n) {
 }
 
 static tn_status merge_reshapes(pass *p, tni_node *n) {
-  const tni_node *before = maker(p->g, n->pub.in[0]);
+  const tni_node *before = reshape_maker(p->g, n->pub.in[0]);
   const tni_value *y = p->g->values[n->pub.out[0]];
   tni_build_node b = {.type = "Reshape", .version = 14, .n_in = 2, .n_attr = 1};
   if (!before || !keeps_order(before) || y->elems || y->pub.rank == TNI_RANK_UNKNOWN) return TN_OK;
@@ -67,7 +67,7 @@ static tn_status merge_transposes(pass *p, tni_node *n) {
 /* --- casts --- */
 
 /* Digits of the magnitude; 0: not a plain number. */
-static uint32_t digits(uint32_t t, bool *is_float, bool *is_signed) {
+static uint32_t dtype_digits(uint32_t t, bool *is_float, bool *is_signed) {
   *is_float = t == TN_DT_F16 || t == TN_DT_BF16 || t == TN_DT_F32 || t == TN_DT_F64;
   *is_signed = *is_float || t == TN_DT_I8 || t == TN_DT_I16 || t == TN_DT_I32 || t == TN_DT_I64;
   switch (t) {
@@ -97,9 +97,9 @@ static uint32_t digits(uint32_t t, bool *is_float, bool *is_signed) {
 }
 
 /* Every value of a is one of b. Halves and bfloat16 do not hold each other. */
-static bool lossless(uint32_t a, uint32_t b) {
+static bool is_lossless_cast(uint32_t a, uint32_t b) {
   bool fa, fb, sa, sb;
-  const uint32_t da = digits(a, &fa, &sa), db = digits(b, &fb, &sb);
+  const uint32_t da = dtype_digits(a, &fa, &sa), db = dtype_digits(b, &fb, &sb);
   if (!da || !db) return false;
   if (a == b) return true;
   if (fa && (!fb || b == TN_DT_F16 || b == TN_DT_BF16)) return false;
@@ -108,13 +108,13 @@ static bool lossless(uint32_t a, uint32_t b) {
 
 static bool is_whole(uint32_t t) {
   bool f, s;
-  return digits(t, &f, &s) && !f;
+  return dtype_digits(t, &f, &s) && !f;
 }
 
 /* a -> b -> c is a -> c: back to a, ever wider, or through whole numbers only before the last rounding. */
 static bool casts_merge(uint32_t a, uint32_t b, uint32_t c) {
-  if (!lossless(a, b)) return false;
-  return c == a || lossless(b, c) || (is_whole(a) && is_whole(b) && lossless(c, TN_DT_F64));
+  if (!is_lossless_cast(a, b)) return false;
+  return c == a || is_lossless_cast(b, c) || (is_whole(a) && is_whole(b) && is_lossless_cast(c, TN_DT_F64));
 }
 
 static tn_status merge_casts(pass *p, tni_node *n) {
@@ -131,7 +131,7 @@ static tn_status merge_casts(pass *p, tni_node *n) {
 /* --- expands --- */
 
 /* Operand v spans axis d, counted from the end, of an output whose dim is e. */
-static bool spans(const tni_graph *g, tn_id v, uint32_t d, tn_expr e) {
+static bool spans_dim(const tni_graph *g, tn_id v, uint32_t d, tn_expr e) {
   const tni_value *val = tni_match_value(g, v);
   if (!val || val->pub.rank == TNI_RANK_UNKNOWN || d >= val->pub.rank) return false;
   return val->pub.dims[val->pub.rank - 1 - d] == e;
@@ -144,7 +144,7 @@ static bool broadcasts_without(const tni_graph *g, const tni_node *n, uint32_t i
   for (uint32_t d = 0; d < y->pub.rank; d++) {
     const tn_expr e = y->pub.dims[y->pub.rank - 1 - d];
     bool spanned = false;
-    for (uint32_t k = 0; k < n->pub.n_in && !spanned; k++) spanned = spans(g, k == i ? x : n->pub.in[k], d, e);
+    for (uint32_t k = 0; k < n->pub.n_in && !spanned; k++) spanned = spans_dim(g, k == i ? x : n->pub.in[k], d, e);
     if (e == TNI_EXPR_NONE || !spanned) return false;
   }
   return true;
@@ -160,16 +160,16 @@ static tn_status drop_expands(pass *p, tni_node *n) {
   return TN_OK;
 }
 
-static bool broadcasts(const tni_node *n) {
+static bool may_broadcast(const tni_node *n) {
   return n->pub.op >= TN_OP_ADD && n->pub.op <= TN_OP_SUM && n->pub.n_in > 1;
 }
 
-static tn_status one(pass *p, tni_node *n) {
+static tn_status reshape_one(pass *p, tni_node *n) {
   if (n->pub.n_out == 0 || n->pub.out[0] == TN_NONE) return TN_OK;
   if (n->pub.op == TN_OP_TRANSPOSE) return merge_transposes(p, n);
   if (n->pub.op == TN_OP_CAST) return merge_casts(p, n);
   if (keeps_order(n)) return merge_reshapes(p, n);
-  return broadcasts(n) ? drop_expands(p, n) : TN_OK;
+  return may_broadcast(n) ? drop_expands(p, n) : TN_OK;
 }
 
 tn_status tni_pass_reshape(tni_graph *g, uint32_t *n, tn_error *err) {
@@ -178,7 +178,7 @@ tn_status tni_pass_reshape(tni_graph *g, uint32_t *n, tn_error *err) {
   for (uint32_t i = 0; i < n_nodes; i++) {
     tni_node *node = g->nodes[i];
     if (node->dead || !node->op) continue;
-    tn_status st = one(&p, node);
+    tn_status st = reshape_one(&p, node);
     if (st != TN_OK) return st;
   }
   return tni_build_done(g, p.fired, n, err);

@@ -9,7 +9,7 @@
 #include "runtime/passes/forms/norm.h"
 
 /* v is the core, perhaps behind the casts of a half; *x what is normalised. */
-static bool normalized(const tni_graph *g, tn_id v, tni_norm_core *c, tn_id *x) {
+static bool rms_normalized(const tni_graph *g, tn_id v, tni_norm_core *c, tn_id *x) {
   const tni_node *back = tni_match_node(g, v, TN_OP_CAST), *there;
   if (!back) {
     if (!tni_norm_core_of(g, v, c)) return false;
@@ -24,7 +24,7 @@ static bool normalized(const tni_graph *g, tn_id v, tni_norm_core *c, tn_id *x) 
 }
 
 /* Mul of a normalised value and a weight, or a gain inside. */
-static bool scaled(const tni_graph *g, const tni_node *n, tni_norm_core *c, tn_id *x, tn_id *scale) {
+static bool rms_scaled(const tni_graph *g, const tni_node *n, tni_norm_core *c, tn_id *x, tn_id *scale) {
   if (tni_norm_core_of(g, n->pub.out[0], c) && c->gain != TN_NONE) {
     *x = c->d;
     *scale = c->gain;
@@ -32,21 +32,21 @@ static bool scaled(const tni_graph *g, const tni_node *n, tni_norm_core *c, tn_i
   }
   for (uint32_t i = 0; n->pub.op == TN_OP_MUL && i < 2; i++) {
     *scale = n->pub.in[!i];
-    if (!normalized(g, n->pub.in[i], c, x) || c->gain != TN_NONE || !tni_norm_is_weight(g, *x, *scale)) continue;
+    if (!rms_normalized(g, n->pub.in[i], c, x) || c->gain != TN_NONE || !tni_norm_is_weight(g, *x, *scale)) continue;
     return tni_match_same_shape(g, *x, n->pub.out[0]);
   }
   return false;
 }
 
 /* First those with a scale, then what is left. */
-static tn_status one(tni_graph *g, tni_node *n, bool bare, uint32_t *fired, tn_error *err) {
+static tn_status rms_norm_one(tni_graph *g, tni_node *n, bool bare, uint32_t *fired, tn_error *err) {
   tni_norm_core c;
   tn_id in[3] = {TN_NONE, TN_NONE, TN_NONE};
   if (n->pub.op != TN_OP_MUL && n->pub.op != TN_OP_DIV) return TN_OK;
   if (bare) {
     if (!tni_norm_core_of(g, n->pub.out[0], &c) || c.gain != TN_NONE) return TN_OK;
     in[0] = c.d;
-  } else if (!scaled(g, n, &c, &in[0], &in[1])) {
+  } else if (!rms_scaled(g, n, &c, &in[0], &in[1])) {
     return TN_OK;
   }
   return tni_norm_put(g, n, "RMSNormalization", 23, in, c.eps, fired, err);
@@ -60,7 +60,7 @@ tn_status tni_pass_rms_norm(tni_graph *g, uint32_t *n, tn_error *err) {
     for (uint32_t i = 0; i < n_nodes; i++) {
       tni_node *node = g->nodes[i];
       if (node->dead || !node->op || !tni_match_uses(g, node->pub.out[0])) continue;
-      tn_status st = one(g, node, bare, &fired, err);
+      tn_status st = rms_norm_one(g, node, bare, &fired, err);
       if (st != TN_OK) return st;
     }
   }

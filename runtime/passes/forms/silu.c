@@ -9,7 +9,7 @@
 #include "runtime/passes/forms/forms.h"
 
 /* v is sigmoid(alpha * x). */
-static bool gate(const tni_graph *g, tn_id v, tn_id x, double *alpha) {
+static bool silu_gate(const tni_graph *g, tn_id v, tn_id x, double *alpha) {
   const tni_node *sigmoid = tni_match_node(g, v, TN_OP_SIGMOID), *scaled;
   tn_id rest;
   if (!sigmoid || tni_match_uses(g, v) != 1) return false;
@@ -28,7 +28,7 @@ tn_status tni_pass_silu(tni_graph *g, uint32_t *n, tn_error *err) {
     for (uint32_t k = 0; k < 2 && !mul->dead; k++) {
       tni_build_node b = {.type = "Swish", .version = 24, .in = {mul->pub.in[k]}, .n_in = 1, .n_attr = 1};
       double alpha;
-      if (!gate(g, mul->pub.in[!k], mul->pub.in[k], &alpha)) continue;
+      if (!silu_gate(g, mul->pub.in[!k], mul->pub.in[k], &alpha)) continue;
       b.attr[0] = tni_raw_float("alpha", alpha);
       tn_status st = tni_build_in_place(g, mul, &b, err);
       if (st != TN_OK) return st;

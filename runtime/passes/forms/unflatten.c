@@ -34,7 +34,7 @@ static bool is_flat(const lift *l, tn_id v) {
 }
 
 /* It broadcasts against four axes as it does against three. */
-static bool stays(const lift *l, tn_id v) {
+static bool stays_flat(const lift *l, tn_id v) {
   const tni_value *x = tni_match_value(l->g, v);
   int64_t one;
   if (!x || x->pub.rank > 3) return false;
@@ -47,7 +47,7 @@ static bool over_last_axis(const tni_node *n) {
 }
 
 /* The node that makes v and may be made anew on four axes; NULL: v is reshaped. */
-static const tni_node *through(const lift *l, tn_id v) {
+static const tni_node *through_value(const lift *l, tn_id v) {
   const tni_value *x = l->g->values[v];
   if (x->pub.producer >= l->g->n_nodes || tni_match_uses(l->g, v) != 1) return NULL;
   const tni_node *n = l->g->nodes[x->pub.producer];
@@ -56,12 +56,12 @@ static const tni_node *through(const lift *l, tn_id v) {
   if (n->pub.op == TN_OP_MATMUL) return is_flat(l, n->pub.in[0]) && is_flat(l, n->pub.in[1]) ? n : NULL;
   if (!is_elementwise(n)) return NULL;
   for (uint32_t i = 0; i < 2; i++)
-    if (!is_flat(l, n->pub.in[i]) && !stays(l, n->pub.in[i])) return NULL;
+    if (!is_flat(l, n->pub.in[i]) && !stays_flat(l, n->pub.in[i])) return NULL;
   return n;
 }
 
 static bool reaches_product(const lift *l, tn_id v, int depth) {
-  const tni_node *n = depth < DEPTH && is_flat(l, v) ? through(l, v) : NULL;
+  const tni_node *n = depth < DEPTH && is_flat(l, v) ? through_value(l, v) : NULL;
   if (!n || n->pub.op == TN_OP_MATMUL) return n != NULL;
   for (uint32_t i = 0; i < n->pub.n_in; i++)
     if (is_flat(l, n->pub.in[i]) && reaches_product(l, n->pub.in[i], depth + 1)) return true;
@@ -86,7 +86,7 @@ static tn_id before_flattening(const tni_graph *g, tn_id v, const tn_expr *dims)
 static const int64_t turned_perm[] = {0, 1, 3, 2};
 
 /* Reshape(v) with the flattened axis unfolded; of a transposed matrix the Transpose comes behind. */
-static tn_id reshaped(const lift *l, tn_id v) {
+static tn_id lifted_reshape(const lift *l, tn_id v) {
   tni_graph *g = l->g;
   const tn_id inner = turned_back(l, v);
   const bool turned = inner != TN_NONE;
@@ -109,10 +109,10 @@ static tn_id reshaped(const lift *l, tn_id v) {
   return tni_build_op(g, &p, dtype, 4, back, l->err);
 }
 
-static tn_id lifted(const lift *l, tn_id v, int depth) {
+static tn_id lifted_value(const lift *l, tn_id v, int depth) {
   tni_graph *g = l->g;
-  const tni_node *n = depth < DEPTH ? through(l, v) : NULL;
-  if (!n) return reshaped(l, v);
+  const tni_node *n = depth < DEPTH ? through_value(l, v) : NULL;
+  if (!n) return lifted_reshape(l, v);
   const tni_value *x = g->values[v];
   const tn_expr dims[4] = {l->lead[0], l->lead[1], x->pub.dims[1], x->pub.dims[2]};
   const uint32_t dtype = x->pub.dtype;
@@ -120,14 +120,14 @@ static tn_id lifted(const lift *l, tn_id v, int depth) {
       .type = n->op->name, .version = n->pub.op == TN_OP_SOFTMAX ? 13 : n->op->since, .n_in = n->pub.n_in};
   for (uint32_t i = 0; i < b.n_in; i++) {
     const tn_id in = n->pub.in[i];
-    b.in[i] = is_flat(l, in) ? lifted(l, in, depth + 1) : in;
+    b.in[i] = is_flat(l, in) ? lifted_value(l, in, depth + 1) : in;
     if (b.in[i] == TN_NONE) return TN_NONE;
   }
   if (n->pub.op == TN_OP_SOFTMAX) b.attr[b.n_attr++] = tni_raw_int("axis", -1);
   return tni_build_op(g, &b, dtype, 4, dims, l->err);
 }
 
-static bool find(lift *l, const tni_node *n) {
+static bool find_lift(lift *l, const tni_node *n) {
   const tni_graph *g = l->g;
   const tn_id from = n->pub.in[0], to = n->pub.out[0];
   if (!tni_match_rank(g, from, 3) || !tni_match_rank(g, to, 4)) return false;
@@ -145,8 +145,8 @@ tn_status tni_pass_unflatten(tni_graph *g, uint32_t *n, tn_error *err) {
   for (uint32_t i = 0; i < n_nodes; i++) {
     tni_node *last = g->nodes[i];
     lift l = {.g = g, .err = err};
-    if (last->dead || !last->op || last->pub.op != TN_OP_RESHAPE || !find(&l, last)) continue;
-    const tn_id v = lifted(&l, last->pub.in[0], 0);
+    if (last->dead || !last->op || last->pub.op != TN_OP_RESHAPE || !find_lift(&l, last)) continue;
+    const tn_id v = lifted_value(&l, last->pub.in[0], 0);
     if (v == TN_NONE) return tni_fail_memory(err, "unflatten");
     const tni_node *turn = tni_match_node(g, v, TN_OP_TRANSPOSE);
     tni_build_node b = {.type = "Identity", .version = 16, .in = {v}, .n_in = 1};

@@ -113,7 +113,7 @@ static bool collect_inputs(const tni_graph *g, const tni_fuse_set *s, run *r) {
 }
 
 /* The set grows by one node that only it reads. */
-static bool grow(const tni_graph *g, tni_fuse_set *s) {
+static bool grow_set(const tni_graph *g, tni_fuse_set *s) {
   const tni_node *last = g->nodes[s->list[0]];
   run r;
   for (uint32_t i = 0; i < s->n && s->n < TN_CHAIN_MAX_OPS; i++) {
@@ -132,7 +132,7 @@ static bool grow(const tni_graph *g, tni_fuse_set *s) {
   return false;
 }
 
-static int64_t position(const tn_id *list, uint32_t n, tn_id v) {
+static int64_t position_in(const tn_id *list, uint32_t n, tn_id v) {
   for (uint32_t i = 0; i < n; i++)
     if (list[i] == v) return i;
   return -1;
@@ -159,9 +159,9 @@ static tn_status write_run(tni_graph *g, tni_fuse_set *s, const run *r, tn_error
     ops[3 * i] = op.op;
     for (uint32_t k = 0; k < 2; k++) {
       const tn_id v = tni_match_in(node, k);
-      const int64_t inner = position(made, i, v);
-      if (v != TN_NONE && inner < 0 && position(in, n_in, v) < 0) in[n_in++] = v;
-      ops[3 * i + 1 + k] = v == TN_NONE ? -1 : inner >= 0 ? r->n_in + inner : position(in, n_in, v);
+      const int64_t inner = position_in(made, i, v);
+      if (v != TN_NONE && inner < 0 && position_in(in, n_in, v) < 0) in[n_in++] = v;
+      ops[3 * i + 1 + k] = v == TN_NONE ? -1 : inner >= 0 ? r->n_in + inner : position_in(in, n_in, v);
     }
     floats[i] = op.value;
     made[i] = node->pub.out[0];
@@ -181,7 +181,7 @@ static tn_status fuse_runs(tni_graph *g, tni_fuse_set *s, uint32_t *fired, tn_er
     run r;
     if (!tni_chain_takes(g, n, &op) || g->values[n->pub.out[0]]->pub.rank == TNI_RANK_UNKNOWN) continue;
     if (!tni_fuse_set_add(g, s, i)) continue;
-    while (grow(g, s)) continue;
+    while (grow_set(g, s)) continue;
     const uint32_t taken = s->n;
     if (taken > 1 && collect_inputs(g, s, &r)) {
       st = write_run(g, s, &r, err);

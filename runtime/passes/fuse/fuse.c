@@ -33,7 +33,7 @@ static bool takes_gemm(const tni_node *n) {
          tni_attr_f(&n->pub, "beta", 1) == 1;
 }
 
-static uint32_t operand(tni_graph *g, tni_fusion *d, uint32_t like, tn_id v);
+static uint32_t fusion_operand(tni_graph *g, tni_fusion *d, uint32_t like, tn_id v);
 
 /* MatMul or Gemm: one part, and an Add for C. */
 static bool read_plain(tni_graph *g, const tni_node *n, tni_fusion *d) {
@@ -48,7 +48,7 @@ static bool read_plain(tni_graph *g, const tni_node *n, tni_fusion *d) {
   d->part_value[0] = n->pub.out[0];
   d->n_parts = 1;
   if (c == TN_NONE) return true;
-  const uint32_t reg = operand(g, d, TNI_REG_PART, c);
+  const uint32_t reg = fusion_operand(g, d, TNI_REG_PART, c);
   if (reg == TNI_REG_NONE) return false;
   d->op[0] = (tni_instr){TN_OP_ADD, TNI_REG_PART, reg, 0};
   d->op_value[0] = n->pub.out[0];
@@ -58,7 +58,7 @@ static bool read_plain(tni_graph *g, const tni_node *n, tni_fusion *d) {
 }
 
 /* Register r of a node as a draft counts them. */
-static uint32_t coded(const tni_fused *f, uint32_t r) {
+static uint32_t is_coded_register(const tni_fused *f, uint32_t r) {
   if (r == UINT32_MAX) return TNI_REG_NONE;
   if (r < f->n_parts) return TNI_REG_PART + r;
   return r < f->chain.n_in ? TNI_REG_EXTRA + r - f->n_parts : TNI_REG_OP + r - f->chain.n_in;
@@ -95,11 +95,11 @@ static bool read_fused(const tni_graph *g, const tni_node *n, tni_fusion *d) {
   for (uint32_t p = 0; p < d->n_parts; p++) d->part_value[p] = TN_NONE;
   for (uint32_t i = 0; i < d->n_ops; i++) {
     const tni_instr *op = &f.chain.ops[i];
-    d->op[i] = (tni_instr){op->op, coded(&f, op->a), coded(&f, op->b), op->value};
+    d->op[i] = (tni_instr){op->op, is_coded_register(&f, op->a), is_coded_register(&f, op->b), op->value};
     d->op_value[i] = TN_NONE;
   }
   for (uint32_t o = 0; o < n->pub.n_out; o++) {
-    tn_id *v = value_of(d, coded(&f, f.chain.results[o]));
+    tn_id *v = value_of(d, is_coded_register(&f, f.chain.results[o]));
     if (n->pub.out[o] == TN_NONE) continue;
     if (*v != TN_NONE) return false; /* one register, two values */
     *v = n->pub.out[o];
@@ -159,7 +159,7 @@ static uint32_t add_extra(tni_fusion *d, tn_id v) {
 }
 
 /* The register that v is as an operand of an instruction on register `like`. */
-static uint32_t operand(tni_graph *g, tni_fusion *d, uint32_t like, tn_id id) {
+static uint32_t fusion_operand(tni_graph *g, tni_fusion *d, uint32_t like, tn_id id) {
   const tni_value *v = tni_match_value(g, id), *x = g->values[d->x];
   const int64_t width = d->part[tni_fusion_part_of(d, like)].count;
   const uint32_t own = tni_fusion_find(d, id);
@@ -203,7 +203,7 @@ bool tni_fusion_pull(tni_graph *g, tni_fusion *d, const tni_node *n) {
   if (like == TNI_REG_NONE || out->pub.rank == TNI_RANK_UNKNOWN) return false;
   bool fits = has_shape(g, g->values[d->x], out, d->part[tni_fusion_part_of(d, like)].count);
   for (uint32_t i = 0; fits && i < arity; i++) {
-    reg[i] = operand(g, d, like, n->pub.in[i]);
+    reg[i] = fusion_operand(g, d, like, n->pub.in[i]);
     fits = reg[i] != TNI_REG_NONE;
   }
   if (!fits) {
@@ -215,7 +215,7 @@ bool tni_fusion_pull(tni_graph *g, tni_fusion *d, const tni_node *n) {
   return true;
 }
 
-static uint32_t moved(uint32_t reg, const uint32_t *extra, uint32_t parts, uint32_t ops) {
+static uint32_t moved_register(uint32_t reg, const uint32_t *extra, uint32_t parts, uint32_t ops) {
   switch (reg & ~0xffffu) {
     case TNI_REG_PART:
       return reg + parts;
@@ -249,8 +249,8 @@ bool tni_fusion_join(tni_fusion *d, const tni_fusion *b) {
   }
   for (uint32_t i = 0; i < b->n_ops; i++) {
     const tni_instr *op = &b->op[i];
-    r.op[r.n_ops] = (tni_instr){op->op, moved(op->a, extra, d->n_parts, d->n_ops),
-                                moved(op->b, extra, d->n_parts, d->n_ops), op->value};
+    r.op[r.n_ops] = (tni_instr){op->op, moved_register(op->a, extra, d->n_parts, d->n_ops),
+                                moved_register(op->b, extra, d->n_parts, d->n_ops), op->value};
     r.op_value[r.n_ops++] = b->op_value[i];
   }
   *d = r;
@@ -268,7 +268,7 @@ typedef struct lists {
 } lists;
 
 /* Register reg as a node counts them. */
-static int64_t plain(const tni_fusion *d, uint32_t reg) {
+static int64_t plain_operand(const tni_fusion *d, uint32_t reg) {
   const int64_t i = reg & 0xffff;
   switch (reg & ~0xffffu) {
     case TNI_REG_PART:
@@ -285,11 +285,11 @@ static int64_t plain(const tni_fusion *d, uint32_t reg) {
 static void add_result(const tni_graph *g, const tni_fusion *d, uint32_t reg, lists *l) {
   const tn_id v = tni_fusion_value(d, reg);
   if (v == TN_NONE || !tni_match_uses(g, v)) return;
-  l->results[l->n_out] = plain(d, reg);
+  l->results[l->n_out] = plain_operand(d, reg);
   l->out[l->n_out++] = v;
 }
 
-static void fill(const tni_graph *g, const tni_fusion *d, lists *l) {
+static void fill_fusion(const tni_graph *g, const tni_fusion *d, lists *l) {
   l->in[l->n_in++] = d->x;
   for (uint32_t w = 0; w < d->n_weights; w++) l->in[l->n_in++] = d->weight[w];
   for (uint32_t e = 0; e < d->n_extra; e++) l->in[l->n_in++] = d->extra[e];
@@ -300,7 +300,8 @@ static void fill(const tni_graph *g, const tni_fusion *d, lists *l) {
   }
   for (uint32_t i = 0; i < d->n_ops; i++) {
     const tni_instr *op = &d->op[i];
-    memcpy(l->ops + (size_t)i * 3, (int64_t[]){op->op, plain(d, op->a), plain(d, op->b)}, 3 * sizeof(int64_t));
+    memcpy(l->ops + (size_t)i * 3, (int64_t[]){op->op, plain_operand(d, op->a), plain_operand(d, op->b)},
+           3 * sizeof(int64_t));
     l->floats[i] = op->value;
     add_result(g, d, TNI_REG_OP + i, l);
   }
@@ -314,7 +315,7 @@ static bool is_matmul(const tni_graph *g, const tni_fusion *d, const lists *l) {
 
 tn_status tni_fusion_write(tni_graph *g, const tni_fusion *d, const char *name, tn_error *err) {
   lists l = {.n_in = 0};
-  fill(g, d, &l);
+  fill_fusion(g, d, &l);
   if (!l.n_out) return TN_OK;
   if (is_matmul(g, d, &l)) return tni_graph_add_node(g, name, "", "MatMul", 13, l.in, 2, l.out, 1, NULL, 0, NULL, err);
   const tni_raw_attr attr[] = {

@@ -50,7 +50,7 @@ static const tni_value *before_flatten(const tni_graph *g, tni_fusion *d) {
   return x0;
 }
 
-static tn_status unflatten(tni_graph *g, tni_fuse_set *s, tn_id node, uint32_t *fired, tn_error *err) {
+static tn_status unflatten_sibling(tni_graph *g, tni_fuse_set *s, tn_id node, uint32_t *fired, tn_error *err) {
   tni_fusion d;
   if (!tni_fusion_read(g, g->nodes[node], &d)) return TN_OK;
   const tni_value *x0 = before_flatten(g, &d);
@@ -72,7 +72,7 @@ static tn_status unflatten(tni_graph *g, tni_fuse_set *s, tn_id node, uint32_t *
 
 /* --- one activation --- */
 
-static tn_status join(tni_graph *g, tni_fuse_set *s, tn_id node, uint32_t *fired, tn_error *err) {
+static tn_status join_siblings(tni_graph *g, tni_fuse_set *s, tn_id node, uint32_t *fired, tn_error *err) {
   tni_fusion d, b;
   if (!tni_fusion_read(g, g->nodes[node], &d) || !tni_fuse_set_add(g, s, node)) return TN_OK;
   const tni_value *x = g->values[d.x];
@@ -144,7 +144,7 @@ static bool slice_piece(const tni_graph *g, const tni_value *v, const tni_node *
 }
 
 /* All readers of v cut it; they join the set. */
-static bool cut(const tni_graph *g, tni_fuse_set *s, tn_id id, int64_t width, pieces *p) {
+static bool cut_pieces(const tni_graph *g, tni_fuse_set *s, tn_id id, int64_t width, pieces *p) {
   const tni_value *v = g->values[id];
   p->n = 0;
   if (v->is_output) return false;
@@ -268,7 +268,7 @@ static bool divide_register(tni_graph *g, tni_fuse_set *s, tni_fusion *d, uint32
   const uint32_t before = s->n;
   pieces p;
   if (v == TN_NONE || !tni_match_uses(g, v)) return false;
-  bool ok = cut(g, s, v, d->part[tni_fusion_part_of(d, reg)].count, &p);
+  bool ok = cut_pieces(g, s, v, d->part[tni_fusion_part_of(d, reg)].count, &p);
   tni_fusion r = *d;
   r.n_parts = r.n_ops = r.n_extra = 0;
   copy c = {.from = d, .to = &r};
@@ -280,7 +280,7 @@ static bool divide_register(tni_graph *g, tni_fuse_set *s, tni_fusion *d, uint32
   return ok;
 }
 
-static tn_status divide(tni_graph *g, tni_fuse_set *s, tn_id node, uint32_t *fired, tn_error *err) {
+static tn_status divide_pieces(tni_graph *g, tni_fuse_set *s, tn_id node, uint32_t *fired, tn_error *err) {
   tni_fusion d;
   bool again = true;
   if (!tni_fusion_read(g, g->nodes[node], &d) || !tni_fuse_set_add(g, s, node)) return TN_OK;
@@ -311,9 +311,9 @@ static tn_status each_node(tni_graph *g, step_fn step, uint32_t *fired, tn_error
 
 tn_status tni_pass_siblings(tni_graph *g, uint32_t *n, tn_error *err) {
   uint32_t fired = 0;
-  tn_status st = each_node(g, unflatten, &fired, err);
-  if (st == TN_OK) st = each_node(g, divide, &fired, err);
-  if (st == TN_OK) st = each_node(g, join, &fired, err);
+  tn_status st = each_node(g, unflatten_sibling, &fired, err);
+  if (st == TN_OK) st = each_node(g, divide_pieces, &fired, err);
+  if (st == TN_OK) st = each_node(g, join_siblings, &fired, err);
   *n = fired;
   return st;
 }

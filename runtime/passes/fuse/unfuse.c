@@ -15,10 +15,10 @@ typedef struct undo {
   tn_error *err;
 } undo;
 
-static tn_id fresh(undo *u, uint32_t dtype) { return tni_graph_add_value(u->g, "", TN_VALUE_ACT, dtype); }
+static tn_id undo_value(undo *u, uint32_t dtype) { return tni_graph_add_value(u->g, "", TN_VALUE_ACT, dtype); }
 
-static tn_status add(undo *u, const char *name, const char *type, int64_t version, const tn_id *in, uint32_t n_in,
-                     const tn_id *out, uint32_t n_out, const tni_raw_attr *attr, uint32_t n_attr) {
+static tn_status undo_node(undo *u, const char *name, const char *type, int64_t version, const tn_id *in, uint32_t n_in,
+                           const tn_id *out, uint32_t n_out, const tni_raw_attr *attr, uint32_t n_attr) {
   for (uint32_t i = 0; i < n_in; i++)
     if (in[i] == TN_NONE) return tni_fail_memory(u->err, u->node->pub.name);
   for (uint32_t i = 0; i < n_out; i++)
@@ -42,7 +42,7 @@ static tn_status add_operator(undo *u, const tni_instr *i, tn_id a, tn_id b, tn_
     attr = tni_raw_string("approximate", i->value != 0 ? "tanh" : "none");
     n_attr = 1;
   }
-  tn_status st = add(u, "", op->name, version, in, tn_chain_arity(i->op), &out, 1, n_attr ? &attr : NULL, n_attr);
+  tn_status st = undo_node(u, "", op->name, version, in, tn_chain_arity(i->op), &out, 1, n_attr ? &attr : NULL, n_attr);
   if (st == TN_OK) u->out->op[u->out->n_ops++] = u->g->nodes[u->g->n_nodes - 1];
   return st;
 }
@@ -66,7 +66,7 @@ static tn_status undo_elementwise(undo *u, tn_id node) {
   for (uint32_t i = 0; st == TN_OK && i < c.n_ops; i++) {
     tn_id *v = &value[c.n_in + i];
     const tn_id b = c.ops[i].b == UINT32_MAX ? TN_NONE : value[c.ops[i].b];
-    if (*v == TN_NONE) *v = fresh(u, u->g->values[n->pub.in[0]]->pub.dtype);
+    if (*v == TN_NONE) *v = undo_value(u, u->g->values[n->pub.in[0]]->pub.dtype);
     st = add_operator(u, &c.ops[i], value[c.ops[i].a], b, *v);
   }
   return st;
@@ -77,10 +77,10 @@ static tn_status undo_elementwise(undo *u, tn_id node) {
 static tn_status add_operators(undo *u, tni_fusion *d) {
   tn_status st = TN_OK;
   for (uint32_t p = 0; p < d->n_parts; p++)
-    if (d->part_value[p] == TN_NONE) d->part_value[p] = fresh(u, d->dtype);
+    if (d->part_value[p] == TN_NONE) d->part_value[p] = undo_value(u, d->dtype);
   for (uint32_t i = 0; st == TN_OK && i < d->n_ops; i++) {
     const tni_instr *op = &d->op[i];
-    if (d->op_value[i] == TN_NONE) d->op_value[i] = fresh(u, d->dtype);
+    if (d->op_value[i] == TN_NONE) d->op_value[i] = undo_value(u, d->dtype);
     st = add_operator(u, op, tni_fusion_value(d, op->a), op->b == TNI_REG_NONE ? TN_NONE : tni_fusion_value(d, op->b),
                       d->op_value[i]);
   }
@@ -94,26 +94,26 @@ static tn_status add_gemm(undo *u, const tni_fusion *d, const char *name, tn_id 
   const uint32_t rank = x->pub.rank;
   if (rank == 2) {
     const tn_id in[2] = {d->x, w};
-    tn_status st = add(u, name, "Gemm", 13, in, 2, &y, 1, &trans, 1);
+    tn_status st = undo_node(u, name, "Gemm", 13, in, 2, &y, 1, &trans, 1);
     if (st == TN_OK) is_product(u);
     return st;
   }
   tn_expr dims[TN_MAX_RANK], flat[2] = {tni_ex_const(u->g->exprs, -1), x->pub.dims[rank - 1]};
   memcpy(dims, x->pub.dims, rank * sizeof *dims);
   dims[rank - 1] = tni_ex_const(u->g->exprs, width);
-  const tn_id rows = fresh(u, d->dtype), sums = fresh(u, d->dtype);
+  const tn_id rows = undo_value(u, d->dtype), sums = undo_value(u, d->dtype);
   const tn_id first[2] = {d->x, tni_build_elems(u->g, flat, 2)}, gemm[2] = {rows, w};
   const tn_id last[2] = {sums, tni_build_elems(u->g, dims, rank)};
-  tn_status st = add(u, "", "Reshape", 14, first, 2, &rows, 1, NULL, 0);
-  if (st == TN_OK) st = add(u, name, "Gemm", 13, gemm, 2, &sums, 1, &trans, 1);
+  tn_status st = undo_node(u, "", "Reshape", 14, first, 2, &rows, 1, NULL, 0);
+  if (st == TN_OK) st = undo_node(u, name, "Gemm", 13, gemm, 2, &sums, 1, &trans, 1);
   if (st == TN_OK) is_product(u);
-  return st == TN_OK ? add(u, "", "Reshape", 14, last, 2, &y, 1, NULL, 0) : st;
+  return st == TN_OK ? undo_node(u, "", "Reshape", 14, last, 2, &y, 1, NULL, 0) : st;
 }
 
 static tn_status add_product(undo *u, const tni_fusion *d, const char *name, uint32_t weight, int64_t width, tn_id y) {
   const tn_id in[2] = {d->x, d->weight[weight]};
   if (d->trans_b) return add_gemm(u, d, name, in[1], width, y);
-  tn_status st = add(u, name, "MatMul", 13, in, 2, &y, 1, NULL, 0);
+  tn_status st = undo_node(u, name, "MatMul", 13, in, 2, &y, 1, NULL, 0);
   if (st == TN_OK) is_product(u);
   return st;
 }
@@ -125,7 +125,7 @@ static tn_status add_slice(undo *u, const tni_fusion *d, uint32_t part, tn_id y)
   const tn_id in[4] = {y, tni_build_const(u->g, TN_DT_I64, 1, &one, &start),
                        tni_build_const(u->g, TN_DT_I64, 1, &one, &end),
                        tni_build_const(u->g, TN_DT_I64, 1, &one, &axis)};
-  return add(u, "", "Slice", 13, in, 4, &d->part_value[part], 1, NULL, 0);
+  return undo_node(u, "", "Slice", 13, in, 4, &d->part_value[part], 1, NULL, 0);
 }
 
 /* The parts of one weight, in order of registers; true: side by side, they are all of it. */
@@ -151,7 +151,7 @@ static tn_status add_weight(undo *u, const tni_fusion *d, uint32_t weight) {
     if (!*name) name = u->g->values[d->part_value[list[0]]]->pub.name;
     return add_product(u, d, name, weight, width, d->part_value[list[0]]);
   }
-  const tn_id y = fresh(u, d->dtype);
+  const tn_id y = undo_value(u, d->dtype);
   tn_status st = add_product(u, d, name, weight, width, y);
   if (!whole) {
     for (uint32_t i = 0; st == TN_OK && i < n; i++) st = add_slice(u, d, list[i], y);
@@ -165,7 +165,7 @@ static tn_status add_weight(undo *u, const tni_fusion *d, uint32_t weight) {
   }
   const tn_id in[2] = {y, tni_build_const(u->g, TN_DT_I64, 1, &count, sizes)};
   const tni_raw_attr attr = tni_raw_int("axis", axis);
-  return st == TN_OK ? add(u, "", "Split", 13, in, 2, out, n, &attr, 1) : st;
+  return st == TN_OK ? undo_node(u, "", "Split", 13, in, 2, out, n, &attr, 1) : st;
 }
 
 static bool dims_known(const tni_graph *g, tn_id v) {

@@ -69,7 +69,7 @@ static bool is_plain(const tni_node *n) {
 /* --- which keys are kept --- */
 
 /* 1 kept, 0 masked, -1 unknown. */
-static int keeps(const found *f, const tni_mleaf *l) {
+static int leaf_keeps(const found *f, const tni_mleaf *l) {
   const uint32_t dtype = f->t->dtype;
   const double limit = dtype == TN_DT_F16 ? -65504 : -1e30;
   double c;
@@ -85,7 +85,7 @@ static bool see_leaf(found *f, uint32_t i, bool *any) {
   const tni_mleaf *l = &f->t->leaf[i];
   const uint32_t all = (1u << f->t->n_atoms) - 1;
   double c;
-  const int kept = keeps(f, l);
+  const int kept = leaf_keeps(f, l);
   if (kept < 0) return false;
   if (kept == 0) {
     if (!tni_mleaf_is_num(l, &c) || (!isnan(f->low) && f->low != 1 && f->low != c)) c = NAN;
@@ -111,18 +111,18 @@ static bool find_conjunction(found *f) {
     if (f->t->leaf[i].kind != TNI_MLEAF_VOID && !see_leaf(f, i, &any)) return false;
   for (uint32_t i = 0; i < n; i++)
     if ((i & f->must) == f->must && !(i & f->must_not) && f->t->leaf[i].kind != TNI_MLEAF_VOID &&
-        keeps(f, &f->t->leaf[i]) != 1)
+        leaf_keeps(f, &f->t->leaf[i]) != 1)
       return false;
   return any && f->t->n_atoms < 32 && (f->must & f->must_not) == 0;
 }
 
 /* --- what that says about positions --- */
 
-static bool offset(const found *f, tn_expr e, int64_t *n) {
+static bool window_offset(const found *f, tn_expr e, int64_t *n) {
   return e != TNI_EXPR_NONE && tni_ex_is_const(f->m->x, e, n) && *n >= 0 && *n <= INT32_MAX;
 }
 
-static int64_t least(int64_t a, int64_t b) { return a < 0 || b < a ? b : a; }
+static int64_t least_known(int64_t a, int64_t b) { return a < 0 || b < a ? b : a; }
 
 /* The atom, or its opposite, as a window. */
 static bool find_window(found *f, const tni_matom *a, bool opposite) {
@@ -134,11 +134,11 @@ static bool find_window(found *f, const tni_matom *a, bool opposite) {
   if (!tni_ex_is_const(m->x, p.c[2], &i) || !tni_ex_is_const(m->x, p.c[3], &j)) return false;
   if (i == 0 && f->dims[2] == m->one) i = -j; /* the only query is query 0 */
   if (i == 1 && j == -1) {
-    if (!offset(f, tni_ex_sub(m->x, p.k, f->past), &n)) return false;
-    f->right = least(f->right, n);
+    if (!window_offset(f, tni_ex_sub(m->x, p.k, f->past), &n)) return false;
+    f->right = least_known(f->right, n);
   } else if (i == -1 && j == 1) {
-    if (!offset(f, tni_ex_add(m->x, p.k, f->past), &n)) return false;
-    f->left = least(f->left, n);
+    if (!window_offset(f, tni_ex_add(m->x, p.k, f->past), &n)) return false;
+    f->left = least_known(f->left, n);
   } else {
     return false;
   }
@@ -167,7 +167,7 @@ static bool find_bias(found *f) {
   return f->kept.kind != TNI_MLEAF_SRC || f->kept.f.c[2] == f->m->zero;
 }
 
-static bool understand(found *f, tn_id mask) {
+static bool understand_mask(found *f, tn_id mask) {
   f->t = tni_mtab_broadcast(f->m, tni_mask_read(f->m, mask), 4, f->dims);
   return f->t && find_conjunction(f) && find_positions(f) && find_bias(f);
 }
@@ -199,7 +199,7 @@ static tn_id reshape_to(const found *f, tn_id v, const tn_expr *dims, tn_error *
 }
 
 /* A bool tensor like src: whether the atom holds there (opposite: does not). */
-static tn_id condition(const found *f, const tni_matom *a, bool opposite, tn_error *err) {
+static tn_id build_condition(const found *f, const tni_matom *a, bool opposite, tn_error *err) {
   tni_graph *g = f->m->g;
   const tni_value *v = g->values[a->src];
   const uint32_t dtype = v->pub.dtype;
@@ -224,7 +224,7 @@ static tn_id condition(const found *f, const tni_matom *a, bool opposite, tn_err
   return tni_build_op(g, &no, TN_DT_BOOL, v->pub.rank, v->pub.dims, err);
 }
 
-static tn_id both(const found *f, tn_id a, tn_id b, const tn_expr *da, const tn_expr *db, tn_error *err) {
+static tn_id both_conditions(const found *f, tn_id a, tn_id b, const tn_expr *da, const tn_expr *db, tn_error *err) {
   tn_expr dims[4];
   const tni_build_node n = {.type = "And", .version = 7, .in = {a, b}, .n_in = 2};
   for (uint32_t d = 0; d < 4; d++) dims[d] = da[d] == f->m->one ? db[d] : da[d];
@@ -251,16 +251,16 @@ static bool can_write(const found *f, uint32_t *n, tn_expr *dims) {
   return true;
 }
 
-static tn_id conditions(const found *f, tn_error *err) {
+static tn_id build_conditions(const found *f, tn_error *err) {
   tn_id all = TN_NONE;
   tn_expr dims[4] = {0}, one[4];
   for (uint32_t a = 0; a < f->t->n_atoms; a++) {
     const tni_matom *p = &f->t->atom[a];
     if (p->kind == TNI_MATOM_INDEX || !((f->must | f->must_not) >> a & 1) || !rest_dims(f, p->src, &p->f, one))
       continue;
-    tn_id v = condition(f, p, f->must_not >> a & 1, err);
+    tn_id v = build_condition(f, p, f->must_not >> a & 1, err);
     if (v != TN_NONE) v = reshape_to(f, v, one, err);
-    if (v != TN_NONE && all != TN_NONE) v = both(f, all, v, dims, one, err);
+    if (v != TN_NONE && all != TN_NONE) v = both_conditions(f, all, v, dims, one, err);
     if (v == TN_NONE) return TN_NONE;
     for (uint32_t d = 0; d < 4; d++)
       if (all == TN_NONE || one[d] != f->m->one) dims[d] = one[d];
@@ -275,7 +275,7 @@ static bool write_rest(const found *f, uint32_t n, const tn_expr *dims, tn_id *r
   *rest = TN_NONE;
   if (f->kept.kind == TNI_MLEAF_SRC && !f->is_bool) return (*rest = reshape_to(f, f->kept.src, dims, err)) != TN_NONE;
   if (n == 0) return true;
-  *rest = conditions(f, err);
+  *rest = build_conditions(f, err);
   if (*rest == TN_NONE || f->is_bool || isinf(f->low) || f->left >= 0 || f->right >= 0) return *rest != TN_NONE;
   const tni_build_node b = {
       .type = "Where",
@@ -298,11 +298,12 @@ static bool is_worth_it(const found *f, uint32_t n) {
   return v->pub.rank >= 2 && v->pub.dims[v->pub.rank - 2] != f->m->one;
 }
 
-static tn_status rewrite(const found *f, tn_id rest, tni_node *old, tn_error *err) {
+static tn_status rewrite_mask(const found *f, tn_id rest, tni_node *old, tn_error *err) {
   tni_build_node b = {.domain = old->pub.domain, .type = old->type, .version = old->version, .n_in = old->pub.n_in};
   const int64_t left = tni_attr_i(&old->pub, "left_window_size", -1);
   const int64_t right = tni_attr_i(&old->pub, "right_window_size", -1);
-  const int64_t l = f->left < 0 ? left : least(left, f->left), r = f->right < 0 ? right : least(right, f->right);
+  const int64_t l = f->left < 0 ? left : least_known(left, f->left),
+                r = f->right < 0 ? right : least_known(right, f->right);
   if (f->has_slopes) {
     b.domain = "tenon";
     b.version = 1;
@@ -335,9 +336,9 @@ typedef struct terms {
   tn_expr dims[4];
 } terms;
 
-static bool split(const tni_graph *g, tn_id v, terms *t) {
+static bool split_terms(const tni_graph *g, tn_id v, terms *t) {
   const tni_node *add = tni_match_node(g, v, TN_OP_ADD);
-  if (add && add->pub.n_in == 2) return split(g, add->pub.in[0], t) && split(g, add->pub.in[1], t);
+  if (add && add->pub.n_in == 2) return split_terms(g, add->pub.in[0], t) && split_terms(g, add->pub.in[1], t);
   if (t->n == TERMS) return false;
   t->all[t->n++] = v;
   return true;
@@ -353,7 +354,7 @@ static bool see_term(found *f, terms *t, tn_id v) {
   found one = *f;
   uint32_t n;
   tn_expr dims[4];
-  const bool known = understand(&one, v) && can_write(&one, &n, dims) && one.kept.kind != TNI_MLEAF_SRC;
+  const bool known = understand_mask(&one, v) && can_write(&one, &n, dims) && one.kept.kind != TNI_MLEAF_SRC;
   if (known && (n == 0 || (!one_row(f, v) && !t->has_cond && !isnan(one.low)))) {
     f->left = one.left;
     f->right = one.right;
@@ -390,38 +391,38 @@ static bool add_up(const terms *t, tni_graph *g, uint32_t dtype, tn_id *rest, tn
   return true;
 }
 
-static tn_status sum(found *f, tni_node *n, uint32_t *fired, tn_error *err) {
+static tn_status rewrite_sum(found *f, tni_node *n, uint32_t *fired, tn_error *err) {
   tni_graph *g = f->m->g;
   const uint32_t dtype = g->values[n->pub.in[3]]->pub.dtype;
   terms t = {.n = 0};
-  if (dtype == TN_DT_BOOL || !split(g, n->pub.in[3], &t) || t.n < 2) return TN_OK;
+  if (dtype == TN_DT_BOOL || !split_terms(g, n->pub.in[3], &t) || t.n < 2) return TN_OK;
   for (uint32_t i = 0; i < t.n; i++)
     if (!see_term(f, &t, t.all[i])) return TN_OK;
   if (!t.positions) return TN_OK;
   tn_id rest;
   if (!add_up(&t, g, dtype, &rest, err)) return tni_fail_memory(err, n->pub.name);
   ++*fired;
-  return rewrite(f, rest, n, err);
+  return rewrite_mask(f, rest, n, err);
 }
 
-static tn_status one(tni_mask *m, tni_node *n, uint32_t *fired, tn_error *err) {
+static tn_status mask_one(tni_mask *m, tni_node *n, uint32_t *fired, tn_error *err) {
   found f = {.m = m, .node = n, .left = -1, .right = -1};
   tn_expr dims[4];
   tn_id rest;
   uint32_t n_rest;
   if (!is_plain(n) || n->pub.n_in > TNI_BUILD_INPUTS || n->n_raw > 9 || !find_dims(&f)) return TN_OK;
   const found none = f;
-  const bool known = understand(&f, n->pub.in[3]) && can_write(&f, &n_rest, dims);
+  const bool known = understand_mask(&f, n->pub.in[3]) && can_write(&f, &n_rest, dims);
   if (!known || f.kept.kind == TNI_MLEAF_SRC) { /* a sum may say more about what is added */
     const uint32_t before = *fired;
     found parts = none;
-    const tn_status st = sum(&parts, n, fired, err);
+    const tn_status st = rewrite_sum(&parts, n, fired, err);
     if (st != TN_OK || *fired != before) return st;
   }
   if (!known || !is_worth_it(&f, n_rest)) return TN_OK;
   if (!write_rest(&f, n_rest, dims, &rest, err)) return tni_fail_memory(err, n->pub.name);
   ++*fired;
-  return rewrite(&f, rest, n, err);
+  return rewrite_mask(&f, rest, n, err);
 }
 
 static bool make_memo(tni_mask *m) {
@@ -445,7 +446,7 @@ tn_status tni_pass_mask(tni_graph *g, uint32_t *n, tn_error *err) {
   if (!make_memo(&m) || !make_memo(&reals)) st = tni_fail_memory(err, "mask");
   for (uint32_t i = 0; st == TN_OK && i < n_nodes; i++)
     if (!g->nodes[i]->dead && g->nodes[i]->op && tni_is_attention(g->nodes[i]->pub.op))
-      st = one(&m, g->nodes[i], &fired, err);
+      st = mask_one(&m, g->nodes[i], &fired, err);
   tni_arena_destroy(m.arena);
   return st == TN_OK ? tni_build_done(g, fired, n, err) : st;
 }

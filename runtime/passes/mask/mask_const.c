@@ -11,7 +11,7 @@ typedef struct constant {
   int64_t count;
 } constant;
 
-static double element(const constant *c, int64_t i) {
+static double mask_element(const constant *c, int64_t i) {
   double d;
   float f;
   int64_t n;
@@ -32,7 +32,7 @@ static double element(const constant *c, int64_t i) {
   }
 }
 
-static bool readable(const tni_value *v, constant *c) {
+static bool is_readable(const tni_value *v, constant *c) {
   const tni_tensor *t = v->tensor;
   if (!t || !t->data || t->rank > TN_MAX_RANK) return false;
   const uint32_t d = t->dtype;
@@ -42,11 +42,11 @@ static bool readable(const tni_value *v, constant *c) {
   return tni_dims_count(t->dims, t->rank, &c->count) == TN_OK && c->count >= 1 && c->count <= MAX_COUNT;
 }
 
-static tni_mtab *uniform(tni_mask *m, const tni_value *v, const constant *c) {
-  const double first = element(c, 0);
+static tni_mtab *uniform_table(tni_mask *m, const tni_value *v, const constant *c) {
+  const double first = mask_element(c, 0);
   if (tni_mask_is_int(c->t->dtype) && fabs(first) > (double)(INT64_C(1) << 53)) return NULL;
   for (int64_t i = 1; i < c->count; i++)
-    if (element(c, i) != first) return NULL;
+    if (mask_element(c, i) != first) return NULL;
   tni_mtab *t = first == first ? tni_mtab_new(m, v->pub.rank, v->pub.dims, v->pub.dtype, 0) : NULL;
   if (t) t->leaf[0] = tni_mleaf_of(m, v->pub.dtype, first);
   return t;
@@ -59,7 +59,7 @@ static int64_t int_at(const constant *c, int64_t i) {
 }
 
 /* k + sum of step * coordinate, in integers of at most 2^31 so that nothing overflows. */
-static tni_mtab *linear(tni_mask *m, const tni_value *v, const constant *c) {
+static tni_mtab *linear_table(tni_mask *m, const tni_value *v, const constant *c) {
   int64_t step[TN_MAX_RANK], at[TN_MAX_RANK] = {0}, stride = 1;
   if (!tni_mask_is_int(c->t->dtype)) return NULL;
   for (int64_t i = 0; i < c->count; i++)
@@ -82,13 +82,13 @@ static tni_mtab *linear(tni_mask *m, const tni_value *v, const constant *c) {
 }
 
 /* Where the value changes as column - row grows; false: it depends on something else, or changes too often. */
-static bool diagonals(const constant *c, int64_t rows, int64_t cols, int64_t *from, double *value, uint32_t *n) {
+static bool read_diagonals(const constant *c, int64_t rows, int64_t cols, int64_t *from, double *value, uint32_t *n) {
   *n = 0;
   for (int64_t d = 1 - rows; d < cols; d++) {
     const int64_t i = d < 0 ? -d : 0;
-    const double v = element(c, i * cols + i + d);
+    const double v = mask_element(c, i * cols + i + d);
     for (int64_t r = i; r < rows && r + d < cols; r++)
-      if (element(c, r * cols + r + d) != v) return false;
+      if (mask_element(c, r * cols + r + d) != v) return false;
     if (*n && value[*n - 1] == v) continue;
     if (*n == PIECES) return false;
     from[*n] = d;
@@ -97,14 +97,14 @@ static bool diagonals(const constant *c, int64_t rows, int64_t cols, int64_t *fr
   return true;
 }
 
-static tni_mtab *banded(tni_mask *m, const tni_value *v, const constant *c) {
+static tni_mtab *banded_table(tni_mask *m, const tni_value *v, const constant *c) {
   const uint32_t r = c->t->rank;
   int64_t from[PIECES];
   double value[PIECES];
   uint32_t n;
   if (r < 2) return NULL;
   const int64_t rows = c->t->dims[r - 2], cols = c->t->dims[r - 1];
-  if (rows * cols != c->count || !diagonals(c, rows, cols, from, value, &n)) return NULL;
+  if (rows * cols != c->count || !read_diagonals(c, rows, cols, from, value, &n)) return NULL;
   tni_mtab *t = tni_mtab_new(m, r, v->pub.dims, v->pub.dtype, n - 1);
   if (!t) return NULL;
   for (uint32_t a = 0; a + 1 < n; a++) { /* column - row >= from[a + 1] */
@@ -128,9 +128,9 @@ static tni_mtab *banded(tni_mask *m, const tni_value *v, const constant *c) {
 tni_mtab *tni_mask_const(tni_mask *m, tn_id id) {
   const tni_value *v = m->g->values[id];
   constant c;
-  if (!readable(v, &c)) return NULL;
-  tni_mtab *t = uniform(m, v, &c);
-  if (!t) t = linear(m, v, &c);
-  if (!t) t = banded(m, v, &c);
+  if (!is_readable(v, &c)) return NULL;
+  tni_mtab *t = uniform_table(m, v, &c);
+  if (!t) t = linear_table(m, v, &c);
+  if (!t) t = banded_table(m, v, &c);
   return t;
 }

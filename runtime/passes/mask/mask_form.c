@@ -73,7 +73,7 @@ static bool sign_of(const tni_mask *m, tn_expr e, bool *positive) {
   return lo >= 0 || hi <= 0;
 }
 
-static tn_expr add(tni_mask *m, tn_expr a, tn_expr b) {
+static tn_expr add_forms(tni_mask *m, tn_expr a, tn_expr b) {
   return a == TNI_EXPR_NONE || b == TNI_EXPR_NONE ? TNI_EXPR_NONE : tni_ex_add(m->x, a, b);
 }
 
@@ -89,7 +89,7 @@ void tni_mform_bounds(tni_mask *m, const tni_mform *f, uint32_t rank, const tn_e
     const tn_expr last = dims[a] == TNI_EXPR_NONE ? TNI_EXPR_NONE : tni_ex_sub(m->x, dims[a], m->one);
     const tn_expr most = last == TNI_EXPR_NONE ? TNI_EXPR_NONE : tni_ex_mul(m->x, f->c[a], last);
     tn_expr *far = positive ? hi : lo;
-    *far = add(m, *far, most);
+    *far = add_forms(m, *far, most);
   }
 }
 

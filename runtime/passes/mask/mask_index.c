@@ -34,7 +34,7 @@ static bool pick_form(tni_mask *m, void *arg, const tni_mform *in, tni_mform *ou
   return tni_mform_whole(out);
 }
 
-static const tni_mtab *gathered(tni_mask *m, const tni_node *n, const tni_mtab *const *in, const tni_value *v) {
+static const tni_mtab *gathered_table(tni_mask *m, const tni_node *n, const tni_mtab *const *in, const tni_value *v) {
   const tni_mtab *data = in[0], *index = in[1];
   const int64_t rank = (int64_t)data->rank, given = tni_attr_i(&n->pub, "axis", 0);
   const uint32_t axis = (uint32_t)(given < 0 ? given + rank : given);
@@ -100,7 +100,7 @@ static const tni_mtab *scattered_nd(tni_mask *m, const tni_node *n, const tni_mt
 
 const tni_mtab *tni_mask_index(tni_mask *m, const tni_node *n, const tni_mtab *const *in) {
   const tni_value *v = m->g->values[n->pub.out[0]];
-  if (n->pub.op == TN_OP_GATHER) return gathered(m, n, in, v);
+  if (n->pub.op == TN_OP_GATHER) return gathered_table(m, n, in, v);
   if (n->pub.op == TN_OP_GATHER_ND) return gathered_nd(m, n, in, v);
   return n->pub.op == TN_OP_SCATTER_ND ? scattered_nd(m, n, in, v) : NULL;
 }

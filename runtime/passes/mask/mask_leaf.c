@@ -23,12 +23,12 @@ tni_mleaf tni_mleaf_of(const tni_mask *m, uint32_t dtype, double v) {
   return tni_mask_is_int(dtype) ? tni_mleaf_int(m, (int64_t)v) : tni_mleaf_num(v);
 }
 
-static tni_mleaf between(double lo, double hi) {
+static tni_mleaf between_bounds(double lo, double hi) {
   if (!(lo <= hi)) return (tni_mleaf){.kind = TNI_MLEAF_NUM, .any = true, .src = TN_NONE};
   return (tni_mleaf){.kind = TNI_MLEAF_NUM, .lo = lo, .hi = hi, .src = TN_NONE};
 }
 
-static tni_mleaf anything(void) { return between(1, 0); }
+static tni_mleaf any_value(void) { return between_bounds(1, 0); }
 
 bool tni_mleaf_is_num(const tni_mleaf *l, double *v) {
   *v = l->lo;
@@ -59,12 +59,12 @@ static bool is_float(uint32_t dtype) {
   return dtype == TN_DT_F32 || dtype == TN_DT_F64 || dtype == TN_DT_F16 || dtype == TN_DT_BF16;
 }
 
-static bool small(double v) { return fabs(v) <= SMALL && v == floor(v); }
+static bool is_small_value(double v) { return fabs(v) <= SMALL && v == floor(v); }
 
 static uint32_t dtype_of(const tni_mask *m, tn_id v) { return m->g->values[v]->pub.dtype; }
 
 /* Bounds of any leaf as numbers; false: it may be anything. */
-static bool bounds(tni_mask *m, const tni_mtab *t, const tni_mleaf *l, double *lo, double *hi) {
+static bool leaf_bounds(tni_mask *m, const tni_mtab *t, const tni_mleaf *l, double *lo, double *hi) {
   tn_expr a, b;
   int64_t n, unused;
   *lo = l->lo;
@@ -87,15 +87,15 @@ static bool int_const(const tni_mask *m, const tni_mleaf *l, double *v) {
   return n >= -(INT64_C(1) << 53) && n <= INT64_C(1) << 53;
 }
 
-static bool constant(const tni_mask *m, const tni_mleaf *l, double *v) {
+static bool leaf_constant(const tni_mask *m, const tni_mleaf *l, double *v) {
   return tni_mleaf_is_num(l, v) || int_const(m, l, v);
 }
 
 /* --- comparing --- */
 
-static void answer(tni_mout *r, bool yes) { r->yes = tni_mleaf_num(yes); }
+static void answer_leaf(tni_mout *r, bool yes) { r->yes = tni_mleaf_num(yes); }
 
-static void ask(tni_mout *r, const tni_matom *p, bool neg) {
+static void ask_atom(tni_mout *r, const tni_matom *p, bool neg) {
   r->yes = tni_mleaf_num(1);
   r->no = tni_mleaf_num(0);
   r->cond[r->n] = *p;
@@ -106,10 +106,10 @@ void tni_mout_index(tni_mask *m, const tni_mtab *out, const tni_mform *f, tni_mo
   bool neg;
   const int sign = tni_mform_whole(f) ? tni_mform_sign(m, f, out->rank, out->dims) : -1;
   if (sign == 0) r->n = 0;
-  if (sign == 0 || (sign == 1 && r->n == 0)) answer(r, sign == 1);
+  if (sign == 0 || (sign == 1 && r->n == 0)) answer_leaf(r, sign == 1);
   if (sign >= 0) return;
   const tni_matom p = tni_matom_index(m, f, &neg);
-  ask(r, &p, neg);
+  ask_atom(r, &p, neg);
 }
 
 /* gain * t + off == c or >= c. */
@@ -117,27 +117,27 @@ static bool ask_element(const tni_mask *m, const tni_mleaf *l, tni_matom_kind ki
   tni_matom p = {.kind = kind, .f = l->f, .src = l->src, .c = (c - l->off) * l->gain};
   if (!tni_mask_is_int(dtype_of(m, l->src))) {
     if (kind != TNI_MATOM_EQ) return false;
-    ask(r, &p, false);
+    ask_atom(r, &p, false);
     return true;
   }
-  if (!small(c) || !small(l->off)) return false;
+  if (!is_small_value(c) || !is_small_value(l->off)) return false;
   if (kind == TNI_MATOM_GE && l->gain < 0) p.c += 1; /* t <= c is not (t >= c + 1) */
-  ask(r, &p, kind == TNI_MATOM_GE && l->gain < 0);
+  ask_atom(r, &p, kind == TNI_MATOM_GE && l->gain < 0);
   return true;
 }
 
-static void invert(tni_mout *r) {
+static void invert_leaf(tni_mout *r) {
   const tni_mleaf yes = r->yes;
   double v;
   if (r->n) {
     r->yes = r->no;
     r->no = yes;
   } else if (tni_mleaf_is_num(&yes, &v)) {
-    answer(r, v == 0);
+    answer_leaf(r, v == 0);
   }
 }
 
-static void equal(tni_mask *m, const tni_mtab *out, const tni_mleaf *a, const tni_mleaf *b, tni_mout *r) {
+static void equal_leaves(tni_mask *m, const tni_mtab *out, const tni_mleaf *a, const tni_mleaf *b, tni_mout *r) {
   double c, lo[2], hi[2];
   if (a->kind == TNI_MLEAF_INT && b->kind == TNI_MLEAF_INT) {
     const tni_mform up = tni_mform_add(m, &a->f, &b->f, -1), down = tni_mform_add(m, &b->f, &a->f, -1);
@@ -145,22 +145,22 @@ static void equal(tni_mask *m, const tni_mtab *out, const tni_mleaf *a, const tn
     if (r->n || r->yes.lo != 0) tni_mout_index(m, out, &down, r);
     return;
   }
-  r->yes = anything();
-  const bool known = bounds(m, out, a, &lo[0], &hi[0]) && bounds(m, out, b, &lo[1], &hi[1]);
+  r->yes = any_value();
+  const bool known = leaf_bounds(m, out, a, &lo[0], &hi[0]) && leaf_bounds(m, out, b, &lo[1], &hi[1]);
   if (known && (hi[0] < lo[1] || hi[1] < lo[0])) {
-    answer(r, false);
+    answer_leaf(r, false);
   } else if (known && lo[0] == hi[0] && lo[1] == hi[1]) {
-    answer(r, true);
-  } else if (a->kind == TNI_MLEAF_SRC && constant(m, b, &c)) {
+    answer_leaf(r, true);
+  } else if (a->kind == TNI_MLEAF_SRC && leaf_constant(m, b, &c)) {
     (void)ask_element(m, a, TNI_MATOM_EQ, c, r);
-  } else if (b->kind == TNI_MLEAF_SRC && constant(m, a, &c)) {
+  } else if (b->kind == TNI_MLEAF_SRC && leaf_constant(m, a, &c)) {
     (void)ask_element(m, b, TNI_MATOM_EQ, c, r);
   }
 }
 
 /* a >= b, strictly: a > b. */
-static void above(tni_mask *m, const tni_mtab *out, const tni_mleaf *a, const tni_mleaf *b, bool strictly,
-                  tni_mout *r) {
+static void leaf_above(tni_mask *m, const tni_mtab *out, const tni_mleaf *a, const tni_mleaf *b, bool strictly,
+                       tni_mout *r) {
   double c, lo[2], hi[2];
   if (a->kind == TNI_MLEAF_INT && b->kind == TNI_MLEAF_INT) {
     tni_mform f = tni_mform_add(m, &a->f, &b->f, -1);
@@ -168,23 +168,23 @@ static void above(tni_mask *m, const tni_mtab *out, const tni_mleaf *a, const tn
     tni_mout_index(m, out, &f, r);
     return;
   }
-  r->yes = anything();
-  const bool known = bounds(m, out, a, &lo[0], &hi[0]) && bounds(m, out, b, &lo[1], &hi[1]);
+  r->yes = any_value();
+  const bool known = leaf_bounds(m, out, a, &lo[0], &hi[0]) && leaf_bounds(m, out, b, &lo[1], &hi[1]);
   if (known && (strictly ? lo[0] > hi[1] : lo[0] >= hi[1])) {
-    answer(r, true);
+    answer_leaf(r, true);
   } else if (known && (strictly ? hi[0] <= lo[1] : hi[0] < lo[1])) {
-    answer(r, false);
-  } else if (a->kind == TNI_MLEAF_SRC && constant(m, b, &c)) {
+    answer_leaf(r, false);
+  } else if (a->kind == TNI_MLEAF_SRC && leaf_constant(m, b, &c)) {
     (void)ask_element(m, a, TNI_MATOM_GE, strictly ? c + 1 : c, r);
-  } else if (b->kind == TNI_MLEAF_SRC && constant(m, a, &c)) { /* c > t is not (t >= c) */
-    if (ask_element(m, b, TNI_MATOM_GE, strictly ? c : c + 1, r)) invert(r);
+  } else if (b->kind == TNI_MLEAF_SRC && leaf_constant(m, a, &c)) { /* c > t is not (t >= c) */
+    if (ask_element(m, b, TNI_MATOM_GE, strictly ? c : c + 1, r)) invert_leaf(r);
   }
 }
 
 /* --- arithmetic --- */
 
-static tni_mleaf rounded(const tni_mtab *out, double lo, double hi) {
-  return between(round_to_dtype(out->dtype, lo), round_to_dtype(out->dtype, hi));
+static tni_mleaf rounded_bounds(const tni_mtab *out, double lo, double hi) {
+  return between_bounds(round_to_dtype(out->dtype, lo), round_to_dtype(out->dtype, hi));
 }
 
 /* element + c, where it stays one. */
@@ -195,106 +195,108 @@ static bool add_to_element(const tni_mask *m, const tni_mleaf *l, double c, tni_
   r->off += c;
   r->lo += c;
   r->hi += c;
-  return tni_mask_is_int(dtype_of(m, l->src)) && small(c) && small(r->off);
+  return tni_mask_is_int(dtype_of(m, l->src)) && is_small_value(c) && is_small_value(r->off);
 }
 
-static tni_mleaf negative(const tni_mask *m, const tni_mleaf *l) {
+static tni_mleaf negative_leaf(const tni_mask *m, const tni_mleaf *l) {
   tni_mleaf r = *l;
   r.lo = -l->hi;
   r.hi = -l->lo;
   if (l->kind != TNI_MLEAF_SRC) return r;
-  if (!tni_mask_is_int(dtype_of(m, l->src))) return l->any ? anything() : between(r.lo, r.hi);
+  if (!tni_mask_is_int(dtype_of(m, l->src))) return l->any ? any_value() : between_bounds(r.lo, r.hi);
   r.gain = -l->gain;
   r.off = -l->off;
   return r;
 }
 
-static tni_mleaf sum(tni_mask *m, const tni_mtab *out, const tni_mleaf *a, const tni_mleaf *b) {
+static tni_mleaf sum_of_leaves(tni_mask *m, const tni_mtab *out, const tni_mleaf *a, const tni_mleaf *b) {
   double c, lo[2], hi[2];
-  tni_mleaf r = anything();
+  tni_mleaf r = any_value();
   if (a->kind == TNI_MLEAF_INT && b->kind == TNI_MLEAF_INT) {
     r = *a;
     r.f = tni_mform_add(m, &a->f, &b->f, 1);
     return r;
   }
-  if (constant(m, b, &c) && add_to_element(m, a, c, &r)) return r;
-  if (constant(m, a, &c) && add_to_element(m, b, c, &r)) return r;
-  if (!bounds(m, out, a, &lo[0], &hi[0]) || !bounds(m, out, b, &lo[1], &hi[1])) return anything();
-  if ((isinf(hi[0]) && hi[0] > 0) || (isinf(hi[1]) && hi[1] > 0)) return anything(); /* with -inf no number */
-  return rounded(out, lo[0] + lo[1], hi[0] + hi[1]);
+  if (leaf_constant(m, b, &c) && add_to_element(m, a, c, &r)) return r;
+  if (leaf_constant(m, a, &c) && add_to_element(m, b, c, &r)) return r;
+  if (!leaf_bounds(m, out, a, &lo[0], &hi[0]) || !leaf_bounds(m, out, b, &lo[1], &hi[1])) return any_value();
+  if ((isinf(hi[0]) && hi[0] > 0) || (isinf(hi[1]) && hi[1] > 0)) return any_value(); /* with -inf no number */
+  return rounded_bounds(out, lo[0] + lo[1], hi[0] + hi[1]);
 }
 
-static tni_mleaf difference(tni_mask *m, const tni_mtab *out, const tni_mleaf *a, const tni_mleaf *b) {
+static tni_mleaf difference_of_leaves(tni_mask *m, const tni_mtab *out, const tni_mleaf *a, const tni_mleaf *b) {
   if (a->kind == TNI_MLEAF_INT && b->kind == TNI_MLEAF_INT) {
     tni_mleaf r = *a;
     r.f = tni_mform_add(m, &a->f, &b->f, -1);
     return r;
   }
-  if (b->kind == TNI_MLEAF_INT) return anything();
-  const tni_mleaf n = negative(m, b);
-  return sum(m, out, a, &n);
+  if (b->kind == TNI_MLEAF_INT) return any_value();
+  const tni_mleaf n = negative_leaf(m, b);
+  return sum_of_leaves(m, out, a, &n);
 }
 
-static tni_mleaf scaled(tni_mask *m, const tni_mtab *out, const tni_mleaf *a, double c) {
+static tni_mleaf scaled_leaf(tni_mask *m, const tni_mtab *out, const tni_mleaf *a, double c) {
   double lo, hi;
   if (c == 1) return *a;
-  if (c == -1 && a->kind != TNI_MLEAF_INT) return negative(m, a);
-  if (!bounds(m, out, a, &lo, &hi) || isinf(lo) || isinf(hi) || isinf(c)) return anything();
-  return c < 0 ? rounded(out, c * hi, c * lo) : rounded(out, c * lo, c * hi);
+  if (c == -1 && a->kind != TNI_MLEAF_INT) return negative_leaf(m, a);
+  if (!leaf_bounds(m, out, a, &lo, &hi) || isinf(lo) || isinf(hi) || isinf(c)) return any_value();
+  return c < 0 ? rounded_bounds(out, c * hi, c * lo) : rounded_bounds(out, c * lo, c * hi);
 }
 
-static tni_mleaf product(tni_mask *m, const tni_mtab *out, const tni_mleaf *a, const tni_mleaf *b) {
+static tni_mleaf product_of_leaves(tni_mask *m, const tni_mtab *out, const tni_mleaf *a, const tni_mleaf *b) {
   double c, lo[2], hi[2];
   tn_expr k;
   tni_mleaf r = *a;
   if (a->kind == TNI_MLEAF_INT && b->kind == TNI_MLEAF_INT) {
     const bool second = tni_mform_is_const(m, &b->f, &k);
-    if (!second && !tni_mform_is_const(m, &a->f, &k)) return anything();
+    if (!second && !tni_mform_is_const(m, &a->f, &k)) return any_value();
     r.f = tni_mform_mul(m, second ? &a->f : &b->f, k);
     return r;
   }
-  if (tni_mask_is_int(out->dtype)) return anything();
-  if (tni_mleaf_is_num(a, &c)) return scaled(m, out, b, c);
-  if (tni_mleaf_is_num(b, &c)) return scaled(m, out, a, c);
-  if (!bounds(m, out, a, &lo[0], &hi[0]) || !bounds(m, out, b, &lo[1], &hi[1])) return anything();
-  if (isinf(lo[0]) || isinf(hi[0]) || isinf(lo[1]) || isinf(hi[1])) return anything();
+  if (tni_mask_is_int(out->dtype)) return any_value();
+  if (tni_mleaf_is_num(a, &c)) return scaled_leaf(m, out, b, c);
+  if (tni_mleaf_is_num(b, &c)) return scaled_leaf(m, out, a, c);
+  if (!leaf_bounds(m, out, a, &lo[0], &hi[0]) || !leaf_bounds(m, out, b, &lo[1], &hi[1])) return any_value();
+  if (isinf(lo[0]) || isinf(hi[0]) || isinf(lo[1]) || isinf(hi[1])) return any_value();
   const double p[4] = {lo[0] * lo[1], lo[0] * hi[1], hi[0] * lo[1], hi[0] * hi[1]};
-  return rounded(out, fmin(fmin(p[0], p[1]), fmin(p[2], p[3])), fmax(fmax(p[0], p[1]), fmax(p[2], p[3])));
+  return rounded_bounds(out, fmin(fmin(p[0], p[1]), fmin(p[2], p[3])), fmax(fmax(p[0], p[1]), fmax(p[2], p[3])));
 }
 
-static tni_mleaf quotient(const tni_mtab *out, const tni_mleaf *a, const tni_mleaf *b) {
+static tni_mleaf quotient_of_leaves(const tni_mtab *out, const tni_mleaf *a, const tni_mleaf *b) {
   double c, d;
-  if (!tni_mleaf_is_num(a, &c) || !tni_mleaf_is_num(b, &d) || d == 0 || isinf(d)) return anything();
-  return rounded(out, c / d, c / d);
+  if (!tni_mleaf_is_num(a, &c) || !tni_mleaf_is_num(b, &d) || d == 0 || isinf(d)) return any_value();
+  return rounded_bounds(out, c / d, c / d);
 }
 
-static tni_mleaf extreme(const tni_mleaf *a, const tni_mleaf *b, bool greatest) {
-  if (a->kind != TNI_MLEAF_NUM || b->kind != TNI_MLEAF_NUM || a->any || b->any) return anything();
-  return greatest ? between(fmax(a->lo, b->lo), fmax(a->hi, b->hi)) : between(fmin(a->lo, b->lo), fmin(a->hi, b->hi));
+static tni_mleaf extreme_of_leaves(const tni_mleaf *a, const tni_mleaf *b, bool greatest) {
+  if (a->kind != TNI_MLEAF_NUM || b->kind != TNI_MLEAF_NUM || a->any || b->any) return any_value();
+  return greatest ? between_bounds(fmax(a->lo, b->lo), fmax(a->hi, b->hi))
+                  : between_bounds(fmin(a->lo, b->lo), fmin(a->hi, b->hi));
 }
 
 /* --- types --- */
 
 static void to_bool(tni_mask *m, const tni_mtab *out, const tni_mleaf *a, tni_mout *r) {
   const tni_mleaf zero = a->kind == TNI_MLEAF_INT ? tni_mleaf_int(m, 0) : tni_mleaf_num(0);
-  equal(m, out, a, &zero, r);
-  invert(r);
+  equal_leaves(m, out, a, &zero, r);
+  invert_leaf(r);
 }
 
 static tni_mleaf to_int(const tni_mask *m, const tni_mtab *out, const tni_mleaf *a) {
   double c;
-  if (tni_mleaf_is_num(a, &c)) return fabs(c) <= INT32_MAX && c == floor(c) ? tni_mleaf_int(m, (int64_t)c) : anything();
+  if (tni_mleaf_is_num(a, &c))
+    return fabs(c) <= INT32_MAX && c == floor(c) ? tni_mleaf_int(m, (int64_t)c) : any_value();
   if (int_const(m, a, &c) && fabs(c) <= INT32_MAX) return *a;
   if (a->kind == TNI_MLEAF_SRC && out->dtype == TN_DT_I64 && dtype_of(m, a->src) == TN_DT_I32 && a->off == 0 &&
       a->gain == 1)
     return *a;
-  return anything();
+  return any_value();
 }
 
-static void cast(tni_mask *m, const tni_mtab *out, const tni_node *n, const tni_mleaf *a, tni_mout *r) {
+static void cast_leaf(tni_mask *m, const tni_mtab *out, const tni_node *n, const tni_mleaf *a, tni_mout *r) {
   const uint32_t from = dtype_of(m, n->pub.in[0]);
   double lo, hi;
-  r->yes = anything();
+  r->yes = any_value();
   if (from == out->dtype || (a->kind == TNI_MLEAF_INT && from == TN_DT_I32 && out->dtype == TN_DT_I64)) {
     r->yes = *a;
   } else if (out->dtype == TN_DT_BOOL) {
@@ -307,8 +309,8 @@ static void cast(tni_mask *m, const tni_mtab *out, const tni_node *n, const tni_
     r->yes.hi = round_to_dtype(out->dtype, a->hi);
   } else if (is_float(out->dtype) && m->exact && a->kind == TNI_MLEAF_INT) {
     r->yes = *a;
-  } else if (is_float(out->dtype) && bounds(m, out, a, &lo, &hi)) {
-    r->yes = rounded(out, lo, hi);
+  } else if (is_float(out->dtype) && leaf_bounds(m, out, a, &lo, &hi)) {
+    r->yes = rounded_bounds(out, lo, hi);
   }
 }
 
@@ -341,26 +343,27 @@ bool tni_mleaf_knows(uint32_t op) {
   }
 }
 
-static void logic(uint32_t op, const tni_mleaf *a, const tni_mleaf *b, tni_mout *r) {
+static void logic_of_leaves(uint32_t op, const tni_mleaf *a, const tni_mleaf *b, tni_mout *r) {
   const bool x = a->lo != 0, y = b && b->lo != 0;
-  if (op == TN_OP_NOT) answer(r, !x);
-  if (op == TN_OP_AND) answer(r, x && y);
-  if (op == TN_OP_OR) answer(r, x || y);
-  if (op == TN_OP_XOR) answer(r, x != y);
+  if (op == TN_OP_NOT) answer_leaf(r, !x);
+  if (op == TN_OP_AND) answer_leaf(r, x && y);
+  if (op == TN_OP_OR) answer_leaf(r, x || y);
+  if (op == TN_OP_XOR) answer_leaf(r, x != y);
 }
 
-static tni_mleaf arithmetic(tni_mask *m, uint32_t op, const tni_mtab *out, const tni_mleaf *a, const tni_mleaf *b) {
+static tni_mleaf arithmetic_of_leaves(tni_mask *m, uint32_t op, const tni_mtab *out, const tni_mleaf *a,
+                                      const tni_mleaf *b) {
   switch (op) {
     case TN_OP_ADD:
-      return sum(m, out, a, b);
+      return sum_of_leaves(m, out, a, b);
     case TN_OP_SUB:
-      return difference(m, out, a, b);
+      return difference_of_leaves(m, out, a, b);
     case TN_OP_MUL:
-      return product(m, out, a, b);
+      return product_of_leaves(m, out, a, b);
     case TN_OP_DIV:
-      return quotient(out, a, b);
+      return quotient_of_leaves(out, a, b);
     default:
-      return extreme(a, b, op == TN_OP_MAX);
+      return extreme_of_leaves(a, b, op == TN_OP_MAX);
   }
 }
 
@@ -373,8 +376,8 @@ static const tni_mleaf *as_form(tni_mask *m, const tni_mleaf *l, const tni_mleaf
   return form;
 }
 
-static tni_mleaf negated(tni_mask *m, const tni_mleaf *a) {
-  if (a->kind != TNI_MLEAF_INT) return negative(m, a);
+static tni_mleaf negated_leaf(tni_mask *m, const tni_mleaf *a) {
+  if (a->kind != TNI_MLEAF_INT) return negative_leaf(m, a);
   tni_mleaf r = *a;
   r.f = tni_mform_mul(m, &a->f, tni_ex_const(m->x, -1));
   return r;
@@ -387,13 +390,13 @@ void tni_mleaf_apply(tni_mask *m, const void *arg, const tni_mtab *out, const tn
   tni_mleaf form[2];
   *r = (tni_mout){.n = 0};
   if (op == TN_OP_IDENTITY) r->yes = *a;
-  if (op == TN_OP_CAST) cast(m, out, n, a, r);
-  if (op == TN_OP_NEG) r->yes = negated(m, a);
-  if (op == TN_OP_NOT || op == TN_OP_AND || op == TN_OP_OR || op == TN_OP_XOR) logic(op, a, b, r);
-  if (op == TN_OP_EQUAL) equal(m, out, a, b, r);
-  if (op == TN_OP_GREATER || op == TN_OP_GREATER_OR_EQUAL) above(m, out, a, b, op == TN_OP_GREATER, r);
-  if (op == TN_OP_LESS || op == TN_OP_LESS_OR_EQUAL) above(m, out, b, a, op == TN_OP_LESS, r);
+  if (op == TN_OP_CAST) cast_leaf(m, out, n, a, r);
+  if (op == TN_OP_NEG) r->yes = negated_leaf(m, a);
+  if (op == TN_OP_NOT || op == TN_OP_AND || op == TN_OP_OR || op == TN_OP_XOR) logic_of_leaves(op, a, b, r);
+  if (op == TN_OP_EQUAL) equal_leaves(m, out, a, b, r);
+  if (op == TN_OP_GREATER || op == TN_OP_GREATER_OR_EQUAL) leaf_above(m, out, a, b, op == TN_OP_GREATER, r);
+  if (op == TN_OP_LESS || op == TN_OP_LESS_OR_EQUAL) leaf_above(m, out, b, a, op == TN_OP_LESS, r);
   if (op == TN_OP_WHERE) r->yes = *in[a->lo != 0 ? 1 : 2];
   if (op == TN_OP_ADD || op == TN_OP_SUB || op == TN_OP_MUL || op == TN_OP_DIV || op == TN_OP_MIN || op == TN_OP_MAX)
-    r->yes = arithmetic(m, op, out, as_form(m, a, b, &form[0]), as_form(m, b, a, &form[1]));
+    r->yes = arithmetic_of_leaves(m, op, out, as_form(m, a, b, &form[0]), as_form(m, b, a, &form[1]));
 }

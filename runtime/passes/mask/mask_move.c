@@ -32,7 +32,7 @@ static bool reshape_form(tni_mask *m, void *arg, const tni_mform *in, tni_mform 
   return true;
 }
 
-static tni_mtab *reshaped(tni_mask *m, const tni_mtab *t, uint32_t rank, const tn_expr *dims) {
+static tni_mtab *reshaped_table(tni_mask *m, const tni_mtab *t, uint32_t rank, const tn_expr *dims) {
   reshape r = {.from_rank = t->rank, .to_rank = rank, .to = dims, .dense = tni_mform_dense(m, t->rank, t->dims)};
   uint32_t b = 0;
   r.same_axes = true;
@@ -51,7 +51,7 @@ static tni_mtab *reshaped(tni_mask *m, const tni_mtab *t, uint32_t rank, const t
 
 /* --- Transpose --- */
 
-static bool permute(tni_mask *m, void *arg, const tni_mform *in, tni_mform *out) {
+static bool permute_form(tni_mask *m, void *arg, const tni_mform *in, tni_mform *out) {
   const uint32_t *to = arg;
   *out = tni_mform_const(m, in->k);
   for (uint32_t a = 0; a < TN_MAX_RANK; a++)
@@ -59,7 +59,7 @@ static bool permute(tni_mask *m, void *arg, const tni_mform *in, tni_mform *out)
   return true;
 }
 
-static tni_mtab *transposed(tni_mask *m, const tni_node *n, const tni_mtab *t, const tni_value *v) {
+static tni_mtab *transposed_table(tni_mask *m, const tni_node *n, const tni_mtab *t, const tni_value *v) {
   const int64_t *perm;
   uint32_t to[TN_MAX_RANK] = {0};
   const uint32_t len = tni_attr_ints(&n->pub, "perm", &perm);
@@ -69,7 +69,7 @@ static tni_mtab *transposed(tni_mask *m, const tni_node *n, const tni_mtab *t, c
     if (p < 0 || p >= (int64_t)t->rank) return NULL;
     to[p] = i;
   }
-  return tni_mtab_map(m, t, t->rank, v->pub.dims, permute, to);
+  return tni_mtab_map(m, t, t->rank, v->pub.dims, permute_form, to);
 }
 
 /* --- Slice --- */
@@ -100,7 +100,7 @@ static tn_expr first_of(tni_mask *m, tn_expr start, tn_expr dim) {
   return tni_ex_proves_le(m->x, e, m->zero) ? m->zero : TNI_EXPR_NONE;
 }
 
-static tni_mtab *sliced(tni_mask *m, const tni_node *n, const tni_mtab *t, const tni_value *v) {
+static tni_mtab *sliced_table(tni_mask *m, const tni_node *n, const tni_mtab *t, const tni_value *v) {
   tn_expr start[TN_MAX_RANK], axis[TN_MAX_RANK], step[TN_MAX_RANK];
   uint32_t count, n_axes = 0, n_steps = 0;
   slice s;
@@ -131,14 +131,14 @@ typedef struct join {
   tn_expr from;
 } join;
 
-static bool later(tni_mask *m, void *arg, const tni_mform *in, tni_mform *out) {
+static bool shift_form_back(tni_mask *m, void *arg, const tni_mform *in, tni_mform *out) {
   const join *j = arg;
   *out = *in;
   if (in->c[j->axis] != m->zero) out->k = tni_ex_sub(m->x, in->k, tni_ex_mul(m->x, in->c[j->axis], j->from));
   return out->k != TNI_EXPR_NONE;
 }
 
-static void choose(tni_mask *m, const void *arg, const tni_mtab *out, const tni_mleaf *const *in, tni_mout *r) {
+static void choose_part(tni_mask *m, const void *arg, const tni_mtab *out, const tni_mleaf *const *in, tni_mout *r) {
   const join *j = arg;
   tni_mform f = tni_mform_axis(m, j->axis, m->one);
   f.k = tni_ex_mul(m->x, j->from, tni_ex_const(m->x, -1));
@@ -149,7 +149,7 @@ static void choose(tni_mask *m, const void *arg, const tni_mtab *out, const tni_
   r->no = *in[0];
 }
 
-static const tni_mtab *joined(tni_mask *m, const tni_node *n, const tni_mtab *const *part, const tni_value *v) {
+static const tni_mtab *joined_table(tni_mask *m, const tni_node *n, const tni_mtab *const *part, const tni_value *v) {
   const int64_t axis = tni_attr_i(&n->pub, "axis", 0), rank = (int64_t)v->pub.rank;
   const tni_mtab *all = NULL;
   join j = {.axis = (uint32_t)(axis < 0 ? axis + rank : axis), .from = m->zero};
@@ -157,9 +157,9 @@ static const tni_mtab *joined(tni_mask *m, const tni_node *n, const tni_mtab *co
   for (uint32_t i = 0; i < n->pub.n_in; i++) {
     const tni_mtab *t = part[i], *wide;
     if (t->rank != v->pub.rank) return NULL;
-    if (!(wide = tni_mtab_map(m, t, t->rank, v->pub.dims, later, &j))) return NULL;
+    if (!(wide = tni_mtab_map(m, t, t->rank, v->pub.dims, shift_form_back, &j))) return NULL;
     const tni_mtab *const in[2] = {all, wide};
-    all = i == 0 ? wide : tni_mtab_combine(m, n->pub.out[0], in, 2, choose, &j);
+    all = i == 0 ? wide : tni_mtab_combine(m, n->pub.out[0], in, 2, choose_part, &j);
     j.from = tni_ex_add(m->x, j.from, t->dims[j.axis]);
     if (!all || j.from == TNI_EXPR_NONE) return NULL;
   }
@@ -173,7 +173,7 @@ typedef struct trilu {
   bool upper;
 } trilu;
 
-static void triangle(tni_mask *m, const void *arg, const tni_mtab *out, const tni_mleaf *const *in, tni_mout *r) {
+static void triangle_leaf(tni_mask *m, const void *arg, const tni_mtab *out, const tni_mleaf *const *in, tni_mout *r) {
   const trilu *t = arg;
   const tn_expr minus = tni_ex_const(m->x, -1);
   tni_mform f = tni_mform_axis(m, out->rank - 1, t->upper ? m->one : minus);
@@ -191,25 +191,25 @@ static tni_mtab *trilu_of(tni_mask *m, const tni_node *n, const tni_mtab *t) {
   uint32_t count = 1;
   const tn_id k = tni_match_in(n, 1);
   if (t->rank < 2 || (k != TN_NONE && (!tni_mask_elems(m, k, &how.k, 1, &count) || count != 1))) return NULL;
-  return tni_mtab_combine(m, n->pub.out[0], &t, 1, triangle, &how);
+  return tni_mtab_combine(m, n->pub.out[0], &t, 1, triangle_leaf, &how);
 }
 
 const tni_mtab *tni_mask_move(tni_mask *m, const tni_node *n, const tni_mtab *const *in) {
   const tni_value *v = m->g->values[n->pub.out[0]];
-  if (n->pub.op == TN_OP_CONCAT) return joined(m, n, in, v);
+  if (n->pub.op == TN_OP_CONCAT) return joined_table(m, n, in, v);
   const tni_mtab *t = in[0];
   switch (n->pub.op) {
     case TN_OP_RESHAPE:
     case TN_OP_FLATTEN:
     case TN_OP_SQUEEZE:
     case TN_OP_UNSQUEEZE:
-      return reshaped(m, t, v->pub.rank, v->pub.dims);
+      return reshaped_table(m, t, v->pub.rank, v->pub.dims);
     case TN_OP_TRANSPOSE:
-      return transposed(m, n, t, v);
+      return transposed_table(m, n, t, v);
     case TN_OP_EXPAND:
       return tni_mtab_broadcast(m, t, v->pub.rank, v->pub.dims);
     case TN_OP_SLICE:
-      return sliced(m, n, t, v);
+      return sliced_table(m, n, t, v);
     case TN_OP_TRILU:
       return trilu_of(m, n, t);
     default:

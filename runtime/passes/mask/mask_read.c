@@ -48,7 +48,7 @@ tni_mtab *tni_mask_opaque(tni_mask *m, tn_id id) {
 }
 
 /* A small integer tensor whose elements are known: one form, where they lie on a line. */
-static tni_mtab *known(tni_mask *m, tn_id id) {
+static tni_mtab *known_table(tni_mask *m, tn_id id) {
   const tni_value *v = m->g->values[id];
   if (!v->elems || !v->n_elems || !tni_mask_is_int(v->pub.dtype) || (v->pub.rank > 1 && v->n_elems > 1)) return NULL;
   tni_mtab *t = tni_mtab_new(m, v->pub.rank, v->pub.dims, v->pub.dtype, 0);
@@ -78,7 +78,7 @@ static tni_mtab *range_node(tni_mask *m, const tni_node *n, const tni_value *v) 
   return t;
 }
 
-static tni_mtab *filled(tni_mask *m, const tni_node *n, const tni_value *v) {
+static tni_mtab *filled_table(tni_mask *m, const tni_node *n, const tni_value *v) {
   const tni_tensor *c = tni_attr_tensor(&n->pub, "value");
   const uint32_t d = v->pub.dtype;
   double value = 0;
@@ -117,14 +117,14 @@ static const tni_mtab *element_wise(tni_mask *m, const tni_node *n, const tni_va
 static void inputs_of(const tni_node *n, uint32_t *first, uint32_t *end) {
   const uint32_t op = n->pub.op;
   *first = op == TN_OP_SCATTER_ND;
-  *end = op == TN_OP_CONCAT                               ? n->pub.n_in
+  *end = op == TN_OP_CONCAT                            ? n->pub.n_in
          : op == TN_OP_GATHER || op == TN_OP_GATHER_ND ? 2
-         : op == TN_OP_SCATTER_ND                         ? 3
-                                                          : 1;
+         : op == TN_OP_SCATTER_ND                      ? 3
+                                                       : 1;
 }
 
 /* Nodes that move elements or take them by index: their inputs are read here, so that the rules need not come back. */
-static const tni_mtab *moved(tni_mask *m, const tni_node *n, const tni_value *v) {
+static const tni_mtab *moved_table(tni_mask *m, const tni_node *n, const tni_value *v) {
   const tni_mtab *in[TNI_MASK_ATOMS] = {NULL};
   uint32_t first, end;
   inputs_of(n, &first, &end);
@@ -145,8 +145,8 @@ static const tni_mtab *of_node(tni_mask *m, const tni_node *n) {
   const tni_value *v = m->g->values[n->pub.out[0]];
   if (tni_mleaf_knows(n->pub.op)) return element_wise(m, n, v);
   if (n->pub.op == TN_OP_RANGE) return range_node(m, n, v);
-  if (n->pub.op == TN_OP_CONSTANT_OF_SHAPE) return filled(m, n, v);
-  return moved(m, n, v);
+  if (n->pub.op == TN_OP_CONSTANT_OF_SHAPE) return filled_table(m, n, v);
+  return moved_table(m, n, v);
 }
 
 static bool is_move(uint32_t op) {
@@ -171,10 +171,10 @@ static bool is_move(uint32_t op) {
   }
 }
 
-static const tni_mtab *find(tni_mask *m, tn_id id) {
+static const tni_mtab *find_table(tni_mask *m, tn_id id) {
   const tni_value *v = m->g->values[id];
   if (v->pub.kind == TN_VALUE_CONST) return tni_mask_const(m, id);
-  if (v->elems) return known(m, id);
+  if (v->elems) return known_table(m, id);
   if (v->pub.producer >= m->g->n_nodes || v->out_index) return NULL;
   const tni_node *n = m->g->nodes[v->pub.producer];
   if (n->dead || !n->op || !is_move(n->pub.op) || m->depth >= TNI_MASK_DEPTH) return NULL;
@@ -187,7 +187,7 @@ static const tni_mtab *find(tni_mask *m, tn_id id) {
 const tni_mtab *tni_mask_read(tni_mask *m, tn_id id) {
   if (id >= m->n_values) return NULL;
   if (m->read[id]) return m->memo[id];
-  const tni_mtab *t = find(m, id);
+  const tni_mtab *t = find_table(m, id);
   if (!t) t = tni_mask_opaque(m, id);
   m->read[id] = true;
   return m->memo[id] = t;

@@ -36,7 +36,7 @@ static bool per_head(tni_mask *m, tn_id v, const tn_expr *dims, tni_mslopes *s) 
 }
 
 /* v broadcast to dims is a multiple of the key's position, and something that is the same for all keys. */
-static bool positions(tni_mask *m, tn_id v, const tn_expr *dims, tni_mslopes *s) {
+static bool reads_positions(tni_mask *m, tn_id v, const tn_expr *dims, tni_mslopes *s) {
   const tni_mleaf *l = tni_mtab_single(tni_mtab_broadcast(m->reals, tni_mask_read(m->reals, v), 4, dims));
   return l && l->kind == TNI_MLEAF_INT && tni_ex_is_const(m->x, l->f.c[3], &s->times) && s->times != 0 &&
          s->times >= -INT32_MAX && s->times <= INT32_MAX;
@@ -47,7 +47,7 @@ static bool is_product(tni_mask *m, const tni_mleaf *l, const tn_expr *dims, tni
   const tni_mleaf *all = tni_mtab_single(tni_mtab_broadcast(m, tni_mask_opaque(m, l->src), 4, dims));
   if (!n || !all || !tni_mform_same(&all->f, &l->f)) return false; /* moved: its axes are others */
   for (uint32_t i = 0; i < 2; i++)
-    if (per_head(m, n->pub.in[i], dims, s) && positions(m, n->pub.in[!i], dims, s)) return true;
+    if (per_head(m, n->pub.in[i], dims, s) && reads_positions(m, n->pub.in[!i], dims, s)) return true;
   return false;
 }
 
@@ -96,7 +96,7 @@ bool tni_mask_slopes(tni_mask *m, const tni_mleaf *l, const tn_expr *dims, uint3
   return is_product(m, l, dims, s) || is_table(m, l, dims, s);
 }
 
-static tn_id vector(tni_mask *m, const tni_mslopes *s, tn_error *err) {
+static tn_id slope_vector(tni_mask *m, const tni_mslopes *s, tn_error *err) {
   tni_graph *g = m->g;
   const tn_expr heads = tni_ex_const(m->x, s->heads);
   const int64_t one = 1;
@@ -118,7 +118,7 @@ static tn_id vector(tni_mask *m, const tni_mslopes *s, tn_error *err) {
 
 tn_id tni_mask_slopes_build(tni_mask *m, const tni_mslopes *s, tn_error *err) {
   const tn_expr heads = tni_ex_const(m->x, s->heads);
-  const tn_id v = vector(m, s, err);
+  const tn_id v = slope_vector(m, s, err);
   if (v == TN_NONE || s->times == 1) return v;
   const tni_build_node b = {
       .type = "Mul", .version = 14, .in = {v, tni_build_filled(m->g, s->dtype, 1, (double)s->times)}, .n_in = 2};

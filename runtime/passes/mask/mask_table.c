@@ -66,7 +66,7 @@ static void find_possible(tni_mask *m, const tni_mtab *t, bool *ok) {
 /* --- simpler tables --- */
 
 /* An element that an atom says equals c is c. */
-static void specialise(const tni_mask *m, tni_mtab *t) {
+static void specialise_table(const tni_mask *m, tni_mtab *t) {
   for (uint32_t i = 0; i < 1u << t->n_atoms; i++) {
     tni_mleaf *l = &t->leaf[i];
     for (uint32_t a = 0; l->kind == TNI_MLEAF_SRC && a < t->n_atoms; a++) {
@@ -77,7 +77,7 @@ static void specialise(const tni_mask *m, tni_mtab *t) {
   }
 }
 
-static bool decides(const tni_mtab *t, uint32_t a) {
+static bool atom_decides(const tni_mtab *t, uint32_t a) {
   for (uint32_t i = 0; i < 1u << t->n_atoms; i++) {
     const uint32_t j = i | 1u << a;
     if (i == j || t->leaf[i].kind == TNI_MLEAF_VOID || t->leaf[j].kind == TNI_MLEAF_VOID) continue;
@@ -101,9 +101,9 @@ void tni_mtab_simplify(tni_mask *m, tni_mtab *t) {
   find_possible(m, t, ok);
   for (uint32_t i = 0; i < 1u << t->n_atoms; i++)
     if (!ok[i]) t->leaf[i] = (tni_mleaf){.kind = TNI_MLEAF_VOID};
-  specialise(m, t);
+  specialise_table(m, t);
   for (uint32_t a = t->n_atoms; a-- > 0;)
-    if (!decides(t, a)) drop_atom(t, a);
+    if (!atom_decides(t, a)) drop_atom(t, a);
 }
 
 /* --- other coordinates --- */
@@ -168,7 +168,7 @@ tni_mtab *tni_mtab_broadcast(tni_mask *m, const tni_mtab *t, uint32_t rank, cons
 /* --- several tables --- */
 
 /* Bits of table k's own assignment within the joint one. */
-static uint32_t part(uint32_t all, const uint32_t *at, uint32_t n) {
+static uint32_t part_of_atoms(uint32_t all, const uint32_t *at, uint32_t n) {
   uint32_t i = 0;
   for (uint32_t a = 0; a < n; a++) i |= (all >> at[a] & 1) << a;
   return i;
@@ -202,7 +202,7 @@ static void make_opaque(tni_mask *m, tn_id self, const tni_mtab *t, tni_mout *r)
   }
 }
 
-static bool holds(const tni_mout *r, uint32_t all, const uint32_t *at) {
+static bool holds_in_case(const tni_mout *r, uint32_t all, const uint32_t *at) {
   for (uint32_t c = 0; c < r->n; c++)
     if ((bool)(all >> at[c] & 1) == r->neg[c]) return false;
   return true;
@@ -231,7 +231,7 @@ tni_mtab *tni_mtab_combine(tni_mask *m, tn_id self, const tni_mtab *const *in, u
   for (uint32_t i = 0; i < n_base; i++) {
     const tni_mleaf *leaf[TNI_MASK_INPUTS];
     for (uint32_t k = 0; k < n; k++) {
-      leaf[k] = &in[k]->leaf[part(i, at[k], in[k]->n_atoms)];
+      leaf[k] = &in[k]->leaf[part_of_atoms(i, at[k], in[k]->n_atoms)];
       if (leaf[k]->kind == TNI_MLEAF_VOID) ok[i] = false;
     }
     if (!(r[i].is = ok[i])) continue;
@@ -242,7 +242,7 @@ tni_mtab *tni_mtab_combine(tni_mask *m, tn_id self, const tni_mtab *const *in, u
   }
   for (uint32_t i = 0; i < 1u << t->n_atoms; i++) {
     const result *p = &r[i & (n_base - 1)];
-    if (p->is) t->leaf[i] = holds(&p->out, i, p->at) ? p->out.yes : p->out.no;
+    if (p->is) t->leaf[i] = holds_in_case(&p->out, i, p->at) ? p->out.yes : p->out.no;
     if ((t->leaf[i].kind == TNI_MLEAF_INT || t->leaf[i].kind == TNI_MLEAF_SRC) && !tni_mform_whole(&t->leaf[i].f))
       return NULL;
   }

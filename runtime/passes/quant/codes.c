@@ -26,7 +26,7 @@ typedef struct matrix {
   int64_t block; /* 0: none */
 } matrix;
 
-static const tni_tensor *constant(const tni_graph *g, tn_id v) {
+static const tni_tensor *codes_constant(const tni_graph *g, tn_id v) {
   const tni_value *c = tni_match_value(g, v);
   if (!c || c->pub.kind != TN_VALUE_CONST || !c->tensor || !c->tensor->data || c->tensor->quantized) return NULL;
   return g->max_read && c->tensor->bytes > g->max_read ? NULL : c->tensor;
@@ -66,10 +66,10 @@ static bool zeros_fit(const matrix *m) {
 }
 
 static bool read_matrix(const tni_graph *g, const tni_node *n, matrix *m) {
-  m->x = constant(g, n->pub.in[0]);
-  m->scale = constant(g, n->pub.in[1]);
+  m->x = codes_constant(g, n->pub.in[0]);
+  m->scale = codes_constant(g, n->pub.in[1]);
   const tn_id zero = tni_match_in(n, 2);
-  m->zero = zero == TN_NONE ? NULL : constant(g, zero);
+  m->zero = zero == TN_NONE ? NULL : codes_constant(g, zero);
   if (!m->x || !m->scale || (zero != TN_NONE && !m->zero) || m->x->rank != 2) return false;
   m->bits = bits_of(m->x->dtype, &m->is_signed);
   m->block = tni_attr_i(&n->pub, "block_size", 0);
@@ -79,18 +79,18 @@ static bool read_matrix(const tni_graph *g, const tni_node *n, matrix *m) {
   return read_scales(m, tni_attr_i(&n->pub, "axis", 1)) && zeros_fit(m);
 }
 
-static uint32_t code(const uint8_t *p, int64_t i, uint32_t bits) {
+static uint32_t code_of_bits(const uint8_t *p, int64_t i, uint32_t bits) {
   const uint32_t per = 8 / bits;
   return (uint32_t)(p[i / per] >> (uint32_t)(i % per) * bits) & ((1u << bits) - 1);
 }
 
-static void put(uint8_t *p, int64_t i, uint32_t bits, uint32_t c) {
+static void put_code(uint8_t *p, int64_t i, uint32_t bits, uint32_t c) {
   const uint32_t per = 8 / bits;
   p[i / per] |= (uint8_t)(c << (uint32_t)(i % per) * bits);
 }
 
 /* [rows][bytes] of zeros on the arena; NULL without memory. */
-static uint8_t *room(tni_graph *g, int64_t rows, int64_t bytes) {
+static uint8_t *room_for_codes(tni_graph *g, int64_t rows, int64_t bytes) {
   size_t all;
   if (!tni_mul_size((size_t)rows, (size_t)bytes, &all)) return NULL;
   uint8_t *p = tni_arena_alloc(g->arena, all ? all : 1, 16);
@@ -104,13 +104,13 @@ static bool take_codes(tni_graph *g, const matrix *m, bool by_row, tni_quantized
   q->row_bytes = (q->K * q->bits + 7) / 8;
   q->codes = x;
   if (by_row && q->K * q->bits % 8 == 0) return true;
-  uint8_t *to = room(g, q->N, q->row_bytes);
+  uint8_t *to = room_for_codes(g, q->N, q->row_bytes);
   q->codes = to;
   for (int64_t n0 = 0; to && n0 < q->N; n0 += TILE)
     for (int64_t k0 = 0; k0 < q->K; k0 += TILE)
       for (int64_t n = n0; n < n0 + TILE && n < q->N; n++)
         for (int64_t k = k0; k < k0 + TILE && k < q->K; k++)
-          put(to + n * q->row_bytes, k, q->bits, code(x, by_row ? n * q->K + k : k * q->N + n, q->bits));
+          put_code(to + n * q->row_bytes, k, q->bits, code_of_bits(x, by_row ? n * q->K + k : k * q->N + n, q->bits));
   return to != NULL;
 }
 
@@ -125,7 +125,7 @@ static bool take_scales(tni_graph *g, const matrix *m, bool by_row, tni_quantize
   q->scale_dtype = m->scale->dtype;
   q->scales = m->scale->data;
   if (m->many && (by_row || !m->block)) return true;
-  uint8_t *to = room(g, q->N, q->blocks * (int64_t)size);
+  uint8_t *to = room_for_codes(g, q->N, q->blocks * (int64_t)size);
   q->scales = to;
   for (int64_t n = 0; to && n < q->N; n++)
     for (int64_t b = 0; b < q->blocks; b++)
@@ -142,12 +142,12 @@ static bool take_zeros(tni_graph *g, const matrix *m, bool by_row, tni_quantized
   q->zero_kind = m->is_signed ? TNI_ZERO_MIDDLE : TNI_ZERO_NONE;
   if (!m->zero) return true;
   q->zero_row_bytes = (q->blocks * q->bits + 7) / 8;
-  uint8_t *to = room(g, q->N, q->zero_row_bytes);
+  uint8_t *to = room_for_codes(g, q->N, q->zero_row_bytes);
   for (int64_t n = 0; to && n < q->N; n++)
     for (int64_t b = 0; b < q->blocks; b++) {
-      const uint32_t z = code(m->zero->data, scale_at(m, q, by_row, n, b), q->bits);
+      const uint32_t z = code_of_bits(m->zero->data, scale_at(m, q, by_row, n, b), q->bits);
       all_middle = all_middle && (z ^ q->flip) == middle;
-      put(to + n * q->zero_row_bytes, b, q->bits, z);
+      put_code(to + n * q->zero_row_bytes, b, q->bits, z);
     }
   q->zero_kind = all_middle ? TNI_ZERO_MIDDLE : TNI_ZERO_CODES;
   q->zeros = all_middle ? NULL : to;
@@ -155,13 +155,13 @@ static bool take_zeros(tni_graph *g, const matrix *m, bool by_row, tni_quantized
 }
 
 /* The scales can belong to rows [N] and blocks of K. */
-static bool fits(const matrix *m, bool by_row) {
+static bool matrix_fits(const matrix *m, bool by_row) {
   const uint32_t rows = by_row ? 0 : 1;
   return !m->many || (m->block ? m->axis != rows : m->axis == rows);
 }
 
 /* As a constant [K, N] (kn) or [N, K]. TN_NONE: without memory. */
-static tn_id quantized(tni_graph *g, const matrix *m, bool by_row, bool kn) {
+static tn_id quantized_weight(tni_graph *g, const matrix *m, bool by_row, bool kn) {
   tni_quantized q = {.bits = m->bits, .N = m->x->dims[!by_row], .K = m->x->dims[by_row], .transposed = kn};
   tni_tensor t = {.dtype = m->scale->dtype, .rank = 2, .dims = {kn ? q.K : q.N, kn ? q.N : q.K}};
   int64_t count;
@@ -177,7 +177,7 @@ static tn_id quantized(tni_graph *g, const matrix *m, bool by_row, bool kn) {
 }
 
 /* n reads v as a matrix that may lie quantized, its operand *i, as [K, N] or not. */
-static bool reads(const tni_graph *g, const tni_node *n, tn_id v, uint32_t *i, bool *kn) {
+static bool reads_codes(const tni_graph *g, const tni_node *n, tn_id v, uint32_t *i, bool *kn) {
   if (n->dead || !n->op || n->n_captures) return false;
   *i = n->pub.op == TN_OP_GATHER ? 0 : 1;
   *kn = n->pub.op == TN_OP_MATMUL || (n->pub.op == TN_OP_GEMM && !tni_attr_i(&n->pub, "transB", 0));
@@ -195,7 +195,7 @@ typedef struct site {
 } site;
 
 /* The readers of v, which is the matrix or (turned) its Transpose. */
-static tn_status give(site *s, tn_id v, bool turned, tn_error *err) {
+static tn_status give_weight(site *s, tn_id v, bool turned, tn_error *err) {
   tni_graph *g = s->g;
   const tni_value *x = g->values[v];
   for (uint32_t u = 0; u < x->pub.n_uses; u++) {
@@ -204,12 +204,12 @@ static tn_status give(site *s, tn_id v, bool turned, tn_error *err) {
     uint32_t i;
     bool kn;
     if (!turned && !n->dead && n->op && n->pub.op == TN_OP_TRANSPOSE && tni_match_perm(n, 2, perm) && perm[0] == 1) {
-      const tn_status st = give(s, n->pub.out[0], true, err);
+      const tn_status st = give_weight(s, n->pub.out[0], true, err);
       if (st != TN_OK) return st;
     }
-    if (!reads(g, n, v, &i, &kn) || !fits(&s->m, kn == turned)) continue;
+    if (!reads_codes(g, n, v, &i, &kn) || !matrix_fits(&s->m, kn == turned)) continue;
     tn_id *made = &s->made[kn == turned][kn];
-    if (*made == TN_NONE) *made = quantized(g, &s->m, kn == turned, kn);
+    if (*made == TN_NONE) *made = quantized_weight(g, &s->m, kn == turned, kn);
     if (*made == TN_NONE) return tni_fail_memory(err, n->pub.name);
     const tn_status st = tni_build_swap_input(g, n, i, *made, err);
     if (st != TN_OK) return st;
@@ -225,7 +225,7 @@ tn_status tni_pass_codes(tni_graph *g, uint32_t *n, tn_error *err) {
     const tni_node *dq = g->nodes[i];
     site s = {.g = g, .made = {{TN_NONE, TN_NONE}, {TN_NONE, TN_NONE}}};
     if (dq->dead || !dq->op || dq->pub.op != TN_OP_DEQUANTIZE_LINEAR || !read_matrix(g, dq, &s.m)) continue;
-    const tn_status st = give(&s, dq->pub.out[0], false, err);
+    const tn_status st = give_weight(&s, dq->pub.out[0], false, err);
     if (st != TN_OK) return st;
     fired += s.fired;
   }

@@ -33,7 +33,7 @@ typedef struct site {
   tn_error *err;
 } site;
 
-static const tni_node *maker(const tni_graph *g, tn_id v) {
+static const tni_node *qdq_maker(const tni_graph *g, tn_id v) {
   const tni_value *x = tni_match_value(g, v);
   if (!x || x->pub.producer == TN_NONE || x->pub.producer >= g->n_nodes) return NULL;
   const tni_node *n = g->nodes[x->pub.producer];
@@ -68,16 +68,16 @@ static bool bounds_of(const site *s, const tni_node *n, int32_t *lo, int32_t *hi
   return true;
 }
 
-static int32_t within(const site *s, int32_t c) { return c < s->lo ? s->lo : c > s->hi ? s->hi : c; }
+static int32_t within_codes(const site *s, int32_t c) { return c < s->lo ? s->lo : c > s->hi ? s->hi : c; }
 
 static void strip_bounds(site *s) {
   tn_id next = s->q->pub.out[0];
   for (;;) {
-    const tni_node *n = maker(s->g, s->v);
+    const tni_node *n = qdq_maker(s->g, s->v);
     int32_t lo, hi;
     if (!n || !only_for(s->g, s->v, next) || !bounds_of(s, n, &lo, &hi)) return;
-    lo = within(s, lo);
-    hi = within(s, hi);
+    lo = within_codes(s, lo);
+    hi = within_codes(s, hi);
     s->lo = lo;
     s->hi = hi;
     next = s->v;
@@ -86,7 +86,7 @@ static void strip_bounds(site *s) {
 }
 
 /* b makes the codes: in the place of QuantizeLinear, or before a Clip that is. */
-static tn_status give(site *s, const tni_build_node *b) {
+static tn_status give_node(site *s, const tni_build_node *b) {
   const tn_value y = s->g->values[s->q->pub.out[0]]->pub;
   const int8_t lo = (int8_t)s->lo, hi = (int8_t)s->hi; /* the bits of either type */
   for (uint32_t i = 0; i < b->n_in; i++)
@@ -123,11 +123,11 @@ typedef struct function {
 } function;
 
 /* v is computed element by element from f->x and constants of one element. */
-static bool collect(const tni_graph *g, function *f, tn_id v, uint32_t depth) {
+static bool collect_function(const tni_graph *g, function *f, tn_id v, uint32_t depth) {
   tni_grid grid;
   double c;
   tni_build_node b;
-  const tni_node *n = maker(g, v);
+  const tni_node *n = qdq_maker(g, v);
   if (v == f->x || tni_match_scalar(g, v, &c)) return true;
   for (uint32_t i = 0; i < f->n; i++)
     if (f->from[i] == v) return true;
@@ -140,7 +140,7 @@ static bool collect(const tni_graph *g, function *f, tn_id v, uint32_t depth) {
   if (!(n->op->flags & TNI_OPF_ELEMENTWISE) && n->pub.op != TN_OP_CLIP) return false;
   if (g->values[v]->pub.dtype != TN_DT_F32) return false;
   for (uint32_t i = 0; i < n->pub.n_in; i++)
-    if (n->pub.in[i] != TN_NONE && !collect(g, f, n->pub.in[i], depth + 1)) return false;
+    if (n->pub.in[i] != TN_NONE && !collect_function(g, f, n->pub.in[i], depth + 1)) return false;
   if (f->n == MOST_NODES) return false;
   f->from[f->n++] = v; /* behind what it reads */
   return true;
@@ -159,7 +159,7 @@ static tn_id make_table(const site *s, function *f) {
   tn_id last = tni_build_op(s->g, &b, TN_DT_F32, TNI_RANK_UNKNOWN, NULL, s->err);
   const tn_id x = last;
   for (uint32_t k = 0; k < f->n && last != TN_NONE; k++) {
-    (void)tni_build_copy(maker(s->g, f->from[k]), &b);
+    (void)tni_build_copy(qdq_maker(s->g, f->from[k]), &b);
     for (uint32_t i = 0; i < b.n_in; i++) {
       if (b.in[i] == f->x) b.in[i] = x;
       for (uint32_t j = 0; j < k; j++)
@@ -176,23 +176,23 @@ static tn_status give_lookup(site *s, function *f) {
   tni_build_node b = {.domain = "tenon", .type = "ByteLookup", .version = 1, .n_in = 2};
   b.in[0] = tni_bytes_make(s->g, f->x, s->err);
   b.in[1] = make_table(s, f);
-  return give(s, &b);
+  return give_node(s, &b);
 }
 
 static tn_status function_of_one(site *s, bool *done) {
   function f = {.x = TN_NONE};
   const tn_id v = s->q->pub.in[0];
-  if (!collect(s->g, &f, v, 0) || f.x == TN_NONE || tni_bytes_const(s->g, f.x)) return TN_OK;
+  if (!collect_function(s->g, &f, v, 0) || f.x == TN_NONE || tni_bytes_const(s->g, f.x)) return TN_OK;
   if (!tni_match_same_shape(s->g, f.x, v)) return TN_OK;
   *done = true;
   if (f.n || !tni_grid_same(&f.grid, &s->y)) return give_lookup(s, &f);
   const tni_build_node b = {.type = "Identity", .version = 16, .n_in = 1, .in = {tni_bytes_make(s->g, v, s->err)}};
-  return give(s, &b);
+  return give_node(s, &b);
 }
 
 /* --- Concat --- */
 
-static tn_status concat(site *s, const tni_node *n, bool *done) {
+static tn_status qdq_concat(site *s, const tni_node *n, bool *done) {
   tni_build_node b;
   tni_grid grid;
   bool all_const = true;
@@ -214,12 +214,12 @@ static tn_status concat(site *s, const tni_node *n, bool *done) {
     l.in[1] = make_table(s, &f);
     b.in[i] = l.in[1] == TN_NONE ? TN_NONE : tni_build_op(s->g, &l, s->y.dtype, x.rank, x.dims, s->err);
   }
-  return give(s, &b);
+  return give_node(s, &b);
 }
 
 /* --- two operands, means --- */
 
-static tn_status binary(site *s, const tni_node *n, bool *done) {
+static tn_status qdq_binary(site *s, const tni_node *n, bool *done) {
   tni_grid a, c;
   tni_build_node b = {.domain = "tenon", .type = "QLinearBinary", .version = 1, .n_attr = 1};
   if (n->pub.n_in != 2 || !tni_bytes_peek(s->g, n->pub.in[0], &a) || !tni_bytes_peek(s->g, n->pub.in[1], &c))
@@ -230,7 +230,7 @@ static tn_status binary(site *s, const tni_node *n, bool *done) {
   add_bytes(s, &b, n->pub.in[0], &a);
   add_bytes(s, &b, n->pub.in[1], &c);
   add_grid(s, &b, &s->y);
-  return give(s, &b);
+  return give_node(s, &b);
 }
 
 /* n reduces axes 2 .. rank, all of them. */
@@ -251,7 +251,7 @@ static bool over_space(const site *s, const tni_node *n, uint32_t rank) {
   return true;
 }
 
-static tn_status mean(site *s, const tni_node *n, bool *done) {
+static tn_status qdq_mean(site *s, const tni_node *n, bool *done) {
   tni_grid a;
   tni_build_node b = {.domain = "tenon", .type = "QLinearGlobalAveragePool", .version = 1};
   const tni_value *x = tni_match_value(s->g, n->pub.in[0]);
@@ -262,12 +262,12 @@ static tn_status mean(site *s, const tni_node *n, bool *done) {
   *done = true;
   add_bytes(s, &b, n->pub.in[0], &a);
   add_grid(s, &b, &s->y);
-  if (!reduce || tni_attr_i(&n->pub, "keepdims", 1)) return give(s, &b);
+  if (!reduce || tni_attr_i(&n->pub, "keepdims", 1)) return give_node(s, &b);
   tni_build_node squeeze = {.type = "Squeeze", .version = 13, .n_in = 2, .in = {TN_NONE, n->pub.in[1]}};
   for (uint32_t i = 0; i < b.n_in; i++)
     if (b.in[i] == TN_NONE) return tni_fail_memory(s->err, s->q->pub.name);
   squeeze.in[0] = tni_build_op(s->g, &b, s->y.dtype, TNI_RANK_UNKNOWN, NULL, s->err);
-  return give(s, &squeeze);
+  return give_node(s, &squeeze);
 }
 
 /* --- products --- */
@@ -282,13 +282,13 @@ typedef struct product {
 } product;
 
 /* Largest |code - zero point|. */
-static int64_t span(const tni_grid *a) {
+static int64_t grid_span(const tni_grid *a) {
   const int64_t down = (int64_t)a->z - tni_grid_low(a), up = (int64_t)tni_grid_high(a) - a->z;
   return down > up ? down : up;
 }
 
 /* The bias in units, and the proof that no sum leaves 32 bits. p->sums is to be freed. */
-static bool settle(const site *s, product *p) {
+static bool settle_product(const site *s, product *p) {
   if (p->bias != TN_NONE) {
     p->sums = malloc((size_t)p->M * sizeof *p->sums);
     if (!p->sums) return false;
@@ -304,7 +304,7 @@ static bool settle(const site *s, product *p) {
       b = rint(want / unit);
       if (!(fabs(b * unit - want) <= BIAS_STEPS * (double)s->y.s)) return false;
     }
-    if (!(fabs(b) + (double)most * (double)span(&p->a) <= INT32_MAX)) return false;
+    if (!(fabs(b) + (double)most * (double)grid_span(&p->a) <= INT32_MAX)) return false;
     if (p->sums) p->sums[m] = (int32_t)b;
   }
   return true;
@@ -322,7 +322,7 @@ static void add_product(const site *s, tni_build_node *b, const product *p) {
   if (p->sums) b->in[b->n_in++] = tni_build_const(s->g, TN_DT_I32, 1, &p->M, p->sums);
 }
 
-static tn_status conv(site *s, const tni_node *n, bool *done) {
+static tn_status qdq_conv(site *s, const tni_node *n, bool *done) {
   product p = {.x = n->pub.in[0], .bias = tni_match_in(n, 2)};
   const tni_value *w = tni_match_value(s->g, n->pub.in[1]);
   tni_build_node b;
@@ -335,20 +335,20 @@ static tn_status conv(site *s, const tni_node *n, bool *done) {
   p.w_m = p.K;
   p.w_k = 1;
   if (p.bias != TN_NONE && !tni_qbias_peek(s->g, p.bias, p.M, 1)) return TN_OK;
-  if (settle(s, &p)) {
+  if (settle_product(s, &p)) {
     *done = true;
     b.domain = NULL;
     b.type = "QLinearConv";
     b.version = 10;
     add_product(s, &b, &p);
-    st = give(s, &b);
+    st = give_node(s, &b);
   }
   free(p.sums);
   return st;
 }
 
 /* x times a constant matrix [K, N], or [N, K] turned, and a bias. */
-static tn_status matrix(site *s, tn_id x, tn_id w, bool turned, tn_id bias, uint32_t bias_rank, bool *done) {
+static tn_status qdq_matrix(site *s, tn_id x, tn_id w, bool turned, tn_id bias, uint32_t bias_rank, bool *done) {
   product p = {.x = x, .bias = bias};
   tni_build_node b = {.domain = "tenon", .type = "QLinearGemm", .version = 1};
   tn_status st = TN_OK;
@@ -358,50 +358,51 @@ static tn_status matrix(site *s, tn_id x, tn_id w, bool turned, tn_id bias, uint
   p.w_m = turned ? p.K : 1;
   p.w_k = turned ? 1 : p.M;
   if (bias != TN_NONE && !tni_qbias_peek(s->g, bias, p.M, bias_rank)) return TN_OK;
-  if (settle(s, &p)) {
+  if (settle_product(s, &p)) {
     *done = true;
     if (turned) b.attr[b.n_attr++] = tni_raw_int("trans_b", 1);
     if (!turned && !p.sums) b = (tni_build_node){.type = "QLinearMatMul", .version = 10};
     add_product(s, &b, &p);
-    st = give(s, &b);
+    st = give_node(s, &b);
   }
   free(p.sums);
   return st;
 }
 
 /* Two values that the run computes. */
-static tn_status both(site *s, const tni_node *n, bool *done) {
+static tn_status qdq_matmul(site *s, const tni_node *n, bool *done) {
   tni_grid a, c;
   tni_build_node b = {.type = "QLinearMatMul", .version = 10};
   int64_t K;
   const tn_expr last = tni_match_last_dim(s->g, n->pub.in[0]);
   if (!tni_bytes_peek(s->g, n->pub.in[0], &a) || !tni_bytes_peek(s->g, n->pub.in[1], &c)) return TN_OK;
   if (tni_bytes_const(s->g, n->pub.in[0]) && tni_bytes_const(s->g, n->pub.in[1])) return TN_OK;
-  if (last == TNI_EXPR_NONE || !tni_ex_is_const(s->g->exprs, last, &K) || K > INT32_MAX / (span(&a) * span(&c)))
+  if (last == TNI_EXPR_NONE || !tni_ex_is_const(s->g->exprs, last, &K) ||
+      K > INT32_MAX / (grid_span(&a) * grid_span(&c)))
     return TN_OK;
   *done = true;
   add_bytes(s, &b, n->pub.in[0], &a);
   add_bytes(s, &b, n->pub.in[1], &c);
   add_grid(s, &b, &s->y);
-  return give(s, &b);
+  return give_node(s, &b);
 }
 
-static tn_status gemm(site *s, const tni_node *n, bool *done) {
+static tn_status qdq_gemm(site *s, const tni_node *n, bool *done) {
   const tn_id bias = tni_match_in(n, 2);
   if (tni_attr_i(&n->pub, "transA", 0) || tni_attr_f(&n->pub, "alpha", 1) != 1 ||
       (bias != TN_NONE && tni_attr_f(&n->pub, "beta", 1) != 1))
     return TN_OK;
-  return matrix(s, n->pub.in[0], n->pub.in[1], tni_attr_i(&n->pub, "transB", 0) != 0, bias, 2, done);
+  return qdq_matrix(s, n->pub.in[0], n->pub.in[1], tni_attr_i(&n->pub, "transB", 0) != 0, bias, 2, done);
 }
 
 /* Add of a product and its bias. */
-static tn_status biased(site *s, const tni_node *n, bool *done) {
+static tn_status qdq_biased(site *s, const tni_node *n, bool *done) {
   for (uint32_t k = 0; k < 2 && n->pub.n_in == 2; k++) {
     const tn_id v = n->pub.in[k], bias = n->pub.in[1 - k];
     const tni_node *m = tni_match_node(s->g, v, TN_OP_MATMUL);
     const tni_value *y = tni_match_value(s->g, v);
     if (!m || y->pub.rank == TNI_RANK_UNKNOWN || !only_for(s->g, v, n->pub.out[0])) continue;
-    const tn_status st = matrix(s, m->pub.in[0], m->pub.in[1], false, bias, y->pub.rank, done);
+    const tn_status st = qdq_matrix(s, m->pub.in[0], m->pub.in[1], false, bias, y->pub.rank, done);
     if (st || *done) return st;
   }
   return TN_OK;
@@ -409,32 +410,32 @@ static tn_status biased(site *s, const tni_node *n, bool *done) {
 
 /* --- the pass --- */
 
-static tn_status operator(site *s, bool *done) {
-  const tni_node *n = maker(s->g, s->v);
+static tn_status qdq_operator(site *s, bool *done) {
+  const tni_node *n = qdq_maker(s->g, s->v);
   const tn_id next = s->v == s->q->pub.in[0] ? s->q->pub.out[0] : TN_NONE;
   tn_status st = TN_OK;
   if (!n || (next != TN_NONE && !only_for(s->g, s->v, next))) return TN_OK;
   if (next == TN_NONE && tni_match_only_reader(s->g, s->v) == TN_NONE) return TN_OK;
   switch (n->pub.op) {
     case TN_OP_CONV:
-      return conv(s, n, done);
+      return qdq_conv(s, n, done);
     case TN_OP_GEMM:
-      return gemm(s, n, done);
+      return qdq_gemm(s, n, done);
     case TN_OP_MATMUL:
-      st = matrix(s, n->pub.in[0], n->pub.in[1], false, TN_NONE, 0, done);
-      return st || *done ? st : both(s, n, done);
+      st = qdq_matrix(s, n->pub.in[0], n->pub.in[1], false, TN_NONE, 0, done);
+      return st || *done ? st : qdq_matmul(s, n, done);
     case TN_OP_ADD:
-      st = biased(s, n, done);
-      return st || *done ? st : binary(s, n, done);
+      st = qdq_biased(s, n, done);
+      return st || *done ? st : qdq_binary(s, n, done);
     case TN_OP_SUB:
     case TN_OP_MUL:
     case TN_OP_DIV:
-      return binary(s, n, done);
+      return qdq_binary(s, n, done);
     case TN_OP_GLOBAL_AVERAGE_POOL:
     case TN_OP_REDUCE_MEAN:
-      return mean(s, n, done);
+      return qdq_mean(s, n, done);
     case TN_OP_CONCAT:
-      return concat(s, n, done);
+      return qdq_concat(s, n, done);
     default:
       return TN_OK;
   }
@@ -453,7 +454,7 @@ tn_status tni_pass_qdq(tni_graph *g, uint32_t *n, tn_error *err) {
     tn_status st = function_of_one(&s, &done);
     if (st == TN_OK && !done) {
       strip_bounds(&s);
-      st = operator(&s, &done);
+      st = qdq_operator(&s, &done);
     }
     if (st != TN_OK) return st;
     fired += done;

@@ -11,7 +11,7 @@ enum { MOST_MOVES = 16 };
 static bool is_byte(uint32_t dtype) { return dtype == TN_DT_I8 || dtype == TN_DT_U8; }
 
 /* The constant with all its bytes, or NULL; *n: elements. */
-static const tni_tensor *constant(const tni_graph *g, tn_id v, int64_t *n) {
+static const tni_tensor *qdq_constant(const tni_graph *g, tn_id v, int64_t *n) {
   const tni_value *c = tni_match_value(g, v);
   uint64_t need;
   if (!c || c->pub.kind != TN_VALUE_CONST || !c->tensor || !c->tensor->data || c->tensor->quantized) return NULL;
@@ -35,13 +35,13 @@ static float float_at(const tni_tensor *t, int64_t i) {
 }
 
 /* So that no product or quotient of scales leaves the range of f32. */
-static bool ordinary(float s) { return s >= 0x1p-40f && s <= 0x1p40f; }
+static bool is_ordinary_scale(float s) { return s >= 0x1p-40f && s <= 0x1p40f; }
 
 static bool scales_of(const tni_graph *g, tn_id v, const tni_tensor **out, int64_t *n) {
-  *out = constant(g, v, n);
+  *out = qdq_constant(g, v, n);
   if (!*out || (*out)->dtype != TN_DT_F32 || (*out)->rank > 1) return false;
   for (int64_t i = 0; i < *n; i++)
-    if (!ordinary(float_at(*out, i))) return false;
+    if (!is_ordinary_scale(float_at(*out, i))) return false;
   return *n > 0;
 }
 
@@ -59,7 +59,7 @@ bool tni_grid_of(const tni_graph *g, const tni_node *n, tni_grid *out) {
   const int64_t precision = tni_attr_i(&n->pub, "precision", 0);
   if (to && precision && precision != TN_DT_F32) return false;
   if (out->zero != TN_NONE) {
-    zero = constant(g, out->zero, &zeros);
+    zero = qdq_constant(g, out->zero, &zeros);
     if (!zero || zero->dtype != codes->pub.dtype || zeros != 1) return false;
   }
   out->dtype = codes->pub.dtype;
@@ -96,7 +96,7 @@ bool tni_build_copy(const tni_node *n, tni_build_node *b) {
 }
 
 /* Operators that hand on elements of their first operand, or the largest of some, whatever they stand for. */
-static bool moves(const tni_node *n) {
+static bool moves_codes(const tni_node *n) {
   tni_build_node b;
   for (uint32_t o = 1; o < n->pub.n_out; o++)
     if (n->pub.out[o] != TN_NONE) return false;
@@ -120,7 +120,7 @@ static bool moves(const tni_node *n) {
   }
 }
 
-static const tni_node *maker(const tni_graph *g, tn_id v) {
+static const tni_node *codes_maker(const tni_graph *g, tn_id v) {
   const tni_value *x = tni_match_value(g, v);
   if (!x || x->pub.producer == TN_NONE || x->pub.producer >= g->n_nodes) return NULL;
   const tni_node *n = g->nodes[x->pub.producer];
@@ -128,29 +128,29 @@ static const tni_node *maker(const tni_graph *g, tn_id v) {
 }
 
 /* The DequantizeLinear behind v's movement, or NULL. */
-static const tni_node *source(const tni_graph *g, tn_id v) {
+static const tni_node *codes_source(const tni_graph *g, tn_id v) {
   for (int i = 0; i < MOST_MOVES; i++) {
-    const tni_node *n = maker(g, v);
+    const tni_node *n = codes_maker(g, v);
     if (!n) return NULL;
     if (n->pub.op == TN_OP_DEQUANTIZE_LINEAR) return n;
-    if (!moves(n)) return NULL;
+    if (!moves_codes(n)) return NULL;
     v = n->pub.in[0];
   }
   return NULL;
 }
 
 bool tni_bytes_peek(const tni_graph *g, tn_id v, tni_grid *out) {
-  const tni_node *n = source(g, v);
+  const tni_node *n = codes_source(g, v);
   return n && tni_grid_of(g, n, out);
 }
 
 bool tni_bytes_const(const tni_graph *g, tn_id v) {
-  const tni_node *n = source(g, v);
+  const tni_node *n = codes_source(g, v);
   return n && g->values[n->pub.in[0]]->pub.kind == TN_VALUE_CONST;
 }
 
 tn_id tni_bytes_make(tni_graph *g, tn_id v, tn_error *err) {
-  const tni_node *n = maker(g, v);
+  const tni_node *n = codes_maker(g, v);
   tni_build_node b;
   if (!n || n->pub.op == TN_OP_DEQUANTIZE_LINEAR) return n ? n->pub.in[0] : TN_NONE;
   (void)tni_build_copy(n, &b);
@@ -174,14 +174,14 @@ bool tni_qweight_of(const tni_graph *g, tn_id v, uint32_t rank, uint32_t axis, t
   *out = (tni_qweight){.zero = NULL, .zero_id = TN_NONE};
   if (!n || tni_attr_i(&n->pub, "block_size", 0) || tni_match_value(g, v)->pub.dtype != TN_DT_F32) return false;
   out->w = n->pub.in[0];
-  out->t = constant(g, out->w, &count);
+  out->t = qdq_constant(g, out->w, &count);
   if (!out->t || !is_byte(out->t->dtype) || out->t->rank != rank || axis >= rank || !count) return false;
   out->scale_id = tni_match_in(n, 1);
   out->zero_id = tni_match_in(n, 2);
   if (!scales_of(g, out->scale_id, &out->scale, &scales)) return false;
   if (scales != 1 && (scales != out->t->dims[axis] || !on_axis(n, rank, axis))) return false;
   if (out->zero_id == TN_NONE) return true;
-  out->zero = constant(g, out->zero_id, &zeros);
+  out->zero = qdq_constant(g, out->zero_id, &zeros);
   return out->zero && out->zero->dtype == out->t->dtype && zeros == scales;
 }
 
@@ -204,19 +204,19 @@ bool tni_qbias_peek(const tni_graph *g, tn_id v, int64_t n, uint32_t most_rank) 
   const tni_tensor *t, *scale, *zero = NULL;
   int64_t count, scales, zeros;
   if (!dq) {
-    t = constant(g, v, &count);
+    t = qdq_constant(g, v, &count);
     if (!t || t->dtype != TN_DT_F32 || !a_row(t, count, n, most_rank)) return false;
     for (int64_t i = 0; i < count; i++)
       if (!isfinite(float_at(t, i))) return false;
     return true;
   }
-  t = constant(g, dq->pub.in[0], &count);
+  t = qdq_constant(g, dq->pub.in[0], &count);
   if (!t || (!is_byte(t->dtype) && t->dtype != TN_DT_I32) || !a_row(t, count, n, most_rank)) return false;
   if (tni_attr_i(&dq->pub, "block_size", 0) || tni_match_value(g, v)->pub.dtype != TN_DT_F32) return false;
   if (!scales_of(g, tni_match_in(dq, 1), &scale, &scales)) return false;
   if (scales != 1 && (scales != count || !on_axis(dq, t->rank, t->rank - 1))) return false;
   if (tni_match_in(dq, 2) == TN_NONE) return true;
-  zero = constant(g, tni_match_in(dq, 2), &zeros);
+  zero = qdq_constant(g, tni_match_in(dq, 2), &zeros);
   return zero && zero->dtype == t->dtype && zeros == scales;
 }
 
@@ -224,11 +224,11 @@ double tni_qbias_get(const tni_graph *g, tn_id v, int64_t i) {
   const tni_node *dq = tni_match_node(g, v, TN_OP_DEQUANTIZE_LINEAR);
   int64_t n, scales, zeros = 0;
   if (!dq) {
-    const tni_tensor *t = constant(g, v, &n);
+    const tni_tensor *t = qdq_constant(g, v, &n);
     return (double)float_at(t, n == 1 ? 0 : i);
   }
-  const tni_tensor *t = constant(g, dq->pub.in[0], &n), *scale = constant(g, tni_match_in(dq, 1), &scales);
-  const tni_tensor *zero = constant(g, tni_match_in(dq, 2), &zeros);
+  const tni_tensor *t = qdq_constant(g, dq->pub.in[0], &n), *scale = qdq_constant(g, tni_match_in(dq, 1), &scales);
+  const tni_tensor *zero = qdq_constant(g, tni_match_in(dq, 2), &zeros);
   const int64_t at = n == 1 ? 0 : i, k = scales == 1 ? 0 : at;
   return (double)(code_at(t, at) - (zero ? code_at(zero, k) : 0)) * (double)float_at(scale, k);
 }

@@ -14,7 +14,7 @@
 
 enum { EXIT_BROKEN = 3 };
 
-static void say(json_t *j) {
+static void say_json(json_t *j) {
   char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
   json_decref(j);
   if (!text) _exit(EXIT_BROKEN);
@@ -37,7 +37,7 @@ typedef struct watch {
 } watch;
 
 /* What the last call left changed ends the probe. */
-static void compare(const watch *w, bool ended) {
+static void compare_states(const watch *w, bool ended) {
   char what[160], text[256];
   bool bad = true;
   /* A thread that was joined may be listed for a moment more. */
@@ -50,19 +50,19 @@ static void compare(const watch *w, bool ended) {
   }
   if (!bad) return;
   snprintf(text, sizeof text, "misbehaves: %s %s", w->stage, what);
-  say(json_pack("{s:s}", "misconduct", text));
+  say_json(json_pack("{s:s}", "misconduct", text));
   _exit(TNI_PROBE_EXIT);
 }
 
 static void at_stage(void *user, const char *what) {
   watch *w = user;
-  if (w->stage[0]) compare(w, false);
+  if (w->stage[0]) compare_states(w, false);
   snprintf(w->stage, sizeof w->stage, "%s", what);
-  say(json_pack("{s:s}", "at", what));
+  say_json(json_pack("{s:s}", "at", what));
 }
 
 /* The request, one line. */
-static char *hear(void) {
+static char *hear_request(void) {
   char *buf = malloc(TNI_PROBE_LINE);
   size_t have = 0;
   while (buf && have < TNI_PROBE_LINE - 1) {
@@ -79,7 +79,7 @@ static char *hear(void) {
   return NULL;
 }
 
-static const char *text(json_t *j, const char *key) {
+static const char *json_text_of(json_t *j, const char *key) {
   const char *s = json_string_value(json_object_get(j, key));
   return s ? s : "";
 }
@@ -107,7 +107,7 @@ static bool read_section(json_t *j, tni_profile_plugin *out) {
   return true;
 }
 
-static json_t *answer(const tni_loaded *l) {
+static json_t *answer_probe(const tni_loaded *l) {
   const tni_plugin_info *i = &l->info;
   if (i->n_devices) return json_pack("{s:{s:i}}", "passed", "devices", (int)i->n_devices);
   json_t *message = json_string(i->why.message), *where = json_string(i->why.where);
@@ -117,9 +117,9 @@ static json_t *answer(const tni_loaded *l) {
                    l->profile_mistake);
 }
 
-static int probe(json_t *j) {
-  const char *const dirs[] = {text(j, "folder")}, *cache = text(j, "cache");
-  tni_profile_plugin section = {.name = text(j, "name"),
+static int run_probe(json_t *j) {
+  const char *const dirs[] = {json_text_of(j, "folder")}, *cache = json_text_of(j, "cache");
+  tni_profile_plugin section = {.name = json_text_of(j, "name"),
                                 .line = (uint32_t)json_integer_value(json_object_get(j, "line"))};
   if (!*section.name || dirs[0][0] != '/' || !read_section(j, &section)) return EXIT_BROKEN;
   watch w = {.before = tni_procstate_take()};
@@ -138,15 +138,15 @@ static int probe(json_t *j) {
   tni_loaded *l = NULL;
   tn_error err;
   tni_error_init(&err);
-  if (tni_loaded_create(&o, section.name, text(j, "file"), &section, &l, &err) != TN_OK) return EXIT_BROKEN;
-  json_t *said = answer(l);
+  if (tni_loaded_create(&o, section.name, json_text_of(j, "file"), &section, &l, &err) != TN_OK) return EXIT_BROKEN;
+  json_t *said = answer_probe(l);
   const bool resident = l->info.plugin && l->info.plugin->flags & TN_PLUGIN_RESIDENT;
   tni_loaded_destroy(l);
-  if (w.stage[0]) compare(&w, !resident);
+  if (w.stage[0]) compare_states(&w, !resident);
   tni_procstate_destroy(w.before);
   free((void *)(uintptr_t)section.options);
-  say(json_pack("{s:s}", "at", "what it runs when the process ends"));
-  say(said);
+  say_json(json_pack("{s:s}", "at", "what it runs when the process ends"));
+  say_json(said);
   return TNI_PROBE_EXIT;
 }
 
@@ -154,9 +154,9 @@ int helper_probe(int argc, char **argv) {
   (void)argv;
   if (argc != 1) return EXIT_BROKEN;
   prctl(PR_SET_PDEATHSIG, SIGKILL); /* the thread that asked waits for the answer */
-  char *line = hear();
+  char *line = hear_request();
   json_t *j = line ? json_loads(line, 0, NULL) : NULL;
-  const int status = j ? probe(j) : EXIT_BROKEN;
+  const int status = j ? run_probe(j) : EXIT_BROKEN;
   json_decref(j);
   free(line);
   return status;

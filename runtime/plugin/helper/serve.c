@@ -37,7 +37,7 @@ static void on_done(void *user, tn_ticket *t) {
 
 /* --- start ------------------------------------------------------------------------------------------------------- */
 
-static void *watch(void *arg) {
+static void *watch_channel(void *arg) {
   tni_srv *s = arg;
   for (;;) {
     struct pollfd p = {.fd = s->channel, .events = 0};
@@ -111,7 +111,7 @@ static bool read_request(tni_srv *s, tni_rd *r, request *q) {
   return tni_rd_whole(r) && list && s->page != MAP_FAILED && (void *)s->window != MAP_FAILED;
 }
 
-static void describe(const tni_srv *s, tni_wire *w) {
+static void describe_plugin(const tni_srv *s, tni_wire *w) {
   const tni_plugin_info *i = &s->l->info;
   const tn_plugin *p = s->l->plugin;
   tni_w_str(w, p->version);
@@ -131,7 +131,8 @@ static void describe(const tni_srv *s, tni_wire *w) {
 }
 
 /* Every answer begins so. */
-static bool answer(tni_srv *s, uint32_t kind, uint32_t seq, tn_status st, const tn_error *err, const tni_wire *body) {
+static bool answer_call(tni_srv *s, uint32_t kind, uint32_t seq, tn_status st, const tn_error *err,
+                        const tni_wire *body) {
   tni_wire w = {.n = 0};
   tni_w_u32(&w, (uint32_t)st);
   tni_w_u64(&w, atomic_load(&s->events));
@@ -151,7 +152,7 @@ static int start_threads(tni_srv *s) {
   return 0;
 }
 
-static tn_status start(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err) {
+static tn_status start_plugin(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err) {
   request q;
   if (!read_request(s, r, &q)) return tni_fail(err, TN_E_CORRUPT, NULL, "a start that is none");
   /* The thread that runs tasks is the pool's first worker and has what this one has. */
@@ -169,13 +170,13 @@ static tn_status start(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err) {
     return TN_OK;
   }
   if (start_threads(s) != 0) return tni_fail_memory(err, q.name);
-  describe(s, w);
+  describe_plugin(s, w);
   return TN_OK;
 }
 
 /* --- calls ------------------------------------------------------------------------------------------------------- */
 
-static tn_status stop(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err) {
+static tn_status stop_served(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err) {
   (void)r;
   (void)w;
   (void)err;
@@ -184,8 +185,8 @@ static tn_status stop(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err) {
   return TN_OK;
 }
 
-static const tni_srv_call calls[TNI_ISO_CALLS] = {
-    [TNI_ISO_STOP] = stop,
+static const tni_srv_call service_calls[TNI_ISO_CALLS] = {
+    [TNI_ISO_STOP] = stop_served,
     [TNI_ISO_MAP] = tni_srv_map,
     [TNI_ISO_UNMAP] = tni_srv_unmap,
     [TNI_ISO_SIZE] = tni_srv_size,
@@ -211,17 +212,17 @@ static const tni_srv_call calls[TNI_ISO_CALLS] = {
     [TNI_ISO_BUF_MAP] = tni_srv_buf_map,
 };
 
-static int serve(tni_srv *s) {
+static int serve_calls(tni_srv *s) {
   for (;;) {
     tni_rd r;
     tni_wire w = {.n = 0};
     tn_error err;
     tni_error_init(&err);
     if (tni_wire_receive(s->control, -1, &r) != TN_OK) return 0; /* the host is gone */
-    if (r.kind >= TNI_ISO_CALLS || !calls[r.kind]) return TNI_SRV_BROKEN;
-    tn_status st = calls[r.kind](s, &r, &w, &err);
+    if (r.kind >= TNI_ISO_CALLS || !service_calls[r.kind]) return TNI_SRV_BROKEN;
+    tn_status st = service_calls[r.kind](s, &r, &w, &err);
     if (st == TN_OK && (r.bad || w.bad)) st = tni_fail(&err, TN_E_NO_MEMORY, NULL, "a message that is none");
-    const bool said = answer(s, r.kind, r.seq, st, &err, &w);
+    const bool said = answer_call(s, r.kind, r.seq, st, &err, &w);
     const bool end = r.kind == TNI_ISO_STOP;
     tni_rd_finish(&r);
     tni_wire_finish(&w);
@@ -230,7 +231,7 @@ static int serve(tni_srv *s) {
   }
 }
 
-static bool init(tni_srv *s, int channel) {
+static bool init_service(tni_srv *s, int channel) {
   pthread_t t;
   s->channel = channel;
   s->control = -1;
@@ -239,7 +240,7 @@ static bool init(tni_srv *s, int channel) {
   s->waker.hook = on_done;
   s->waker.user = s;
   if (pthread_mutex_init(&s->send, NULL) != 0 || pthread_mutex_init(&s->ask, NULL) != 0 ||
-      pthread_mutex_init(&s->lock, NULL) != 0 || pthread_create(&t, NULL, watch, s) != 0)
+      pthread_mutex_init(&s->lock, NULL) != 0 || pthread_create(&t, NULL, watch_channel, s) != 0)
     return false;
   pthread_detach(t);
   return true;
@@ -253,10 +254,11 @@ int tni_isolate_serve(int channel) {
   tni_error_init(&err);
   signal(SIGPIPE, SIG_IGN);
   prctl(PR_SET_PDEATHSIG, SIGKILL); /* the host's thread that spawned it lives as long as it */
-  if (!init(s, channel) || tni_wire_receive(channel, -1, &r) != TN_OK || r.kind != TNI_ISO_START) return TNI_SRV_BROKEN;
-  tn_status st = start(s, &r, &w, &err);
-  const bool said = s->control >= 0 && answer(s, TNI_ISO_START, r.seq, st, &err, &w);
+  if (!init_service(s, channel) || tni_wire_receive(channel, -1, &r) != TN_OK || r.kind != TNI_ISO_START)
+    return TNI_SRV_BROKEN;
+  tn_status st = start_plugin(s, &r, &w, &err);
+  const bool said = s->control >= 0 && answer_call(s, TNI_ISO_START, r.seq, st, &err, &w);
   tni_rd_finish(&r);
   tni_wire_finish(&w);
-  _exit(said && st == TN_OK ? serve(s) : TNI_SRV_BROKEN); /* the plugin's destructors are not worth a hang */
+  _exit(said && st == TN_OK ? serve_calls(s) : TNI_SRV_BROKEN); /* the plugin's destructors are not worth a hang */
 }

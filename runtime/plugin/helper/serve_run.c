@@ -9,8 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/plugin/process/process.h"
 #include "runtime/plugin/helper/serve.h"
+#include "runtime/plugin/process/process.h"
 
 /* --- views ------------------------------------------------------------------------------------------------------- */
 
@@ -210,7 +210,7 @@ void *tni_srv_run_thread(void *srv) {
 
 /* --- engines ----------------------------------------------------------------------------------------------------- */
 
-static tn_ticket *ticket(tni_srv *s, uint32_t number) {
+static tn_ticket *ticket_of(tni_srv *s, uint32_t number) {
   tn_ticket *t = NULL;
   pthread_mutex_lock(&s->lock);
   if (number >= s->n_tickets && number < 65536) {
@@ -239,7 +239,7 @@ static tn_ticket *ticket(tni_srv *s, uint32_t number) {
 enum { MAX_ITEMS = 4096 };
 
 /* step, count, then args, ticket and ready of each. */
-static tn_status submit(const tni_srv_engine *e, tni_rd *r, tn_run *run, tn_error *err) {
+static tn_status submit_run(const tni_srv_engine *e, tni_rd *r, tn_run *run, tn_error *err) {
   tni_srv *s = e->s;
   run->step = tni_r_u32(r);
   const uint32_t n = tni_r_count(r, 16, MAX_ITEMS);
@@ -249,7 +249,7 @@ static tn_status submit(const tni_srv_engine *e, tni_rd *r, tn_run *run, tn_erro
   tn_status st = items && list && armed ? TN_OK : TN_E_NO_MEMORY;
   for (uint32_t i = 0; st == TN_OK && i < n; i++) {
     const tni_srv_args *k = tni_srv_get(s, TNI_SRV_ARGS, tni_r_u32(r));
-    armed[i] = ticket(s, tni_r_u32(r));
+    armed[i] = ticket_of(s, tni_r_u32(r));
     const int64_t ready = tni_r_i64(r);
     if (!k || !armed[i] || r->bad) {
       st = TN_E_INVALID;
@@ -278,7 +278,7 @@ static void *engine_thread(void *arg) {
     tn_error err;
     tni_error_init(&err);
     if (tni_wire_receive(e->socket, -1, &r) != TN_OK || r.kind != TNI_ISO_SUBMIT) return NULL;
-    const tn_status st = submit(e, &r, &run.run, &err);
+    const tn_status st = submit_run(e, &r, &run.run, &err);
     tni_w_u32(&w, (uint32_t)st);
     tni_w_u64(&w, atomic_load(&e->s->events));
     if (st != TN_OK) tni_w_error(&w, &err);

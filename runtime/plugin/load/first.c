@@ -12,9 +12,9 @@
 
 #include "runtime/plugin/plugin.h"
 
-static const char mark[] = "tenon probe 1";
+static const char verdict_mark[] = "tenon probe 1";
 
-enum { KEY_BYTES = sizeof mark + 32 };
+enum { KEY_BYTES = sizeof verdict_mark + 32 };
 
 void tni_content_begin(tni_loaded *l, const void *yaml, uint64_t n) {
   static const char version[] = TENON_VERSION;
@@ -32,8 +32,8 @@ void tni_content_end(tni_loaded *l, const void *so, uint64_t n) {
 /* ------------------------------------------------------------------------------------------------------- memory */
 
 static void key_of(const tni_loaded *l, uint8_t key[KEY_BYTES]) {
-  memcpy(key, mark, sizeof mark);
-  memcpy(key + sizeof mark, l->content, 32);
+  memcpy(key, verdict_mark, sizeof verdict_mark);
+  memcpy(key + sizeof verdict_mark, l->content, 32);
 }
 
 static void options_of(const tni_profile_plugin *s, char text[17]) {
@@ -45,7 +45,7 @@ static void options_of(const tni_profile_plugin *s, char text[17]) {
   snprintf(text, 17, "%016" PRIx64, (uint64_t)h);
 }
 
-static json_t *recall(const tni_registry_opts *o, const tni_loaded *l) {
+static json_t *recall_probe(const tni_registry_opts *o, const tni_loaded *l) {
   char dir[PATH_MAX];
   uint8_t key[KEY_BYTES];
   const void *data;
@@ -60,7 +60,7 @@ static json_t *recall(const tni_registry_opts *o, const tni_loaded *l) {
   return j;
 }
 
-static void remember(const tni_registry_opts *o, const tni_loaded *l, json_t *j) {
+static void remember_probe(const tni_registry_opts *o, const tni_loaded *l, json_t *j) {
   uint8_t key[KEY_BYTES];
   tn_error err;
   tni_error_init(&err);
@@ -88,31 +88,31 @@ static tn_status in_quarantine(tni_loaded *l, json_t *known, const char *what) {
                   l->info.name);
 }
 
-static void today(char text[32]) {
+static void today_text(char text[32]) {
   const time_t now = time(NULL);
   struct tm t;
   if (!gmtime_r(&now, &t) || !strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", &t)) snprintf(text, 32, "an unknown time");
 }
 
-static tn_status probe(const tni_registry_opts *o, tni_loaded *l, const char *so, const char *profile_file,
-                       const tni_profile_plugin *section, const char *options, bool again) {
+static tn_status probe_first(const tni_registry_opts *o, tni_loaded *l, const char *so, const char *profile_file,
+                             const tni_profile_plugin *section, const char *options, bool again) {
   const tni_probe_what what = {l->info.name, l->folder, so, profile_file, section};
   tni_probe_result result;
   char date[32];
   const tn_status st = tni_probe_run(o, &what, &result, &l->info.why);
-  today(date);
+  today_text(date);
   l->info.probed = true;
   l->info.probe_ms = result.ms;
   l->profile_mistake = result.profile_mistake;
   l->info.quarantined = result.misconduct;
   if (st == TN_OK)
-    remember(o, l, json_pack("{s:f, s:s, s:s}", "passed", result.ms, "options", options, "date", date));
+    remember_probe(o, l, json_pack("{s:f, s:s, s:s}", "passed", result.ms, "options", options, "date", date));
   else if (!result.misconduct && again)
-    remember(o, l, json_pack("{s:s}", "lifted", date));
+    remember_probe(o, l, json_pack("{s:s}", "lifted", date));
   if (!result.misconduct) return st;
   char *since = tni_arena_strdup(l->arena, date);
   l->info.since = since ? since : "";
-  remember(o, l, json_pack("{s:s, s:s}", "quarantined", l->info.why.message, "date", date));
+  remember_probe(o, l, json_pack("{s:s, s:s}", "quarantined", l->info.why.message, "date", date));
   return st;
 }
 
@@ -123,7 +123,7 @@ tn_status tni_first_load(const tni_registry_opts *o, tni_loaded *l, const char *
   char options[17];
   options_of(section, options);
   const bool again = o->retry && strcmp(o->retry, l->info.name) == 0;
-  json_t *known = again ? NULL : recall(o, l);
+  json_t *known = again ? NULL : recall_probe(o, l);
   const char *bad = json_string_value(json_object_get(known, "quarantined"));
   const char *of = json_string_value(json_object_get(known, "options"));
   tn_status st;
@@ -134,7 +134,7 @@ tn_status tni_first_load(const tni_registry_opts *o, tni_loaded *l, const char *
     l->info.probe_ms = json_number_value(json_object_get(known, "passed"));
     st = TN_OK;
   } else {
-    st = probe(o, l, so, profile_file, section, options, again);
+    st = probe_first(o, l, so, profile_file, section, options, again);
   }
   json_decref(known);
   return st;

@@ -6,22 +6,22 @@
 #include <sys/stat.h>
 
 #include "runtime/ops/kernel/kernel.h"
-#include "runtime/plugin/process/process.h"
-#include "runtime/plugin/plugin.h"
 #include "runtime/plugin/load/first.h"
 #include "runtime/plugin/load/linked.h"
+#include "runtime/plugin/plugin.h"
+#include "runtime/plugin/process/process.h"
 #include "runtime/profile/profile.h"
 
-static uint32_t allowed(const tni_registry_opts *o) {
+static uint32_t allowed_levels(const tni_registry_opts *o) {
   return (o->allow_shared_writable ? TNI_TRUST_SHARED : 0) | (o->any_owner ? TNI_TRUST_OWNER : 0);
 }
 
-static bool exists(const char *path) {
+static bool file_exists(const char *path) {
   struct stat s;
   return lstat(path, &s) == 0;
 }
 
-static void stage(const tni_loaded *l, const char *what) {
+static void note_stage(const tni_loaded *l, const char *what) {
   if (l->stage) l->stage(l->stage_user, what);
 }
 
@@ -35,8 +35,8 @@ static tn_status find_folder(const tni_registry_opts *o, tni_loaded *l, char **s
     snprintf(prefixed, sizeof prefixed, "lib%s", l->info.name);
     char *lib = tni_path_join(l->arena, o->dirs[i], prefixed, ".so");
     if (!*so || !*yaml || !lib) return tni_fail_memory(why, l->info.name);
-    if (!exists(*so) && exists(lib)) *so = lib; /* phones ship no other names */
-    if (!exists(*so) && !exists(*yaml)) continue;
+    if (!file_exists(*so) && file_exists(lib)) *so = lib; /* phones ship no other names */
+    if (!file_exists(*so) && !file_exists(*yaml)) continue;
     l->folder = o->dirs[i];
     l->probe_by_default = o->probe && o->probe[i];
     l->info.path = *so;
@@ -69,7 +69,7 @@ static tn_status open_linked(tni_loaded *l, const tn_static_plugin *p, tn_entry_
 static tn_status read_manifest(const tni_registry_opts *o, tni_loaded *l, const char *yaml) {
   tn_error *why = &l->info.why;
   tni_file f;
-  tn_status st = tni_trust_map(yaml, allowed(o), &f, why);
+  tn_status st = tni_trust_map(yaml, allowed_levels(o), &f, why);
   if (st != TN_OK) return st;
   tni_content_begin(l, f.data, f.bytes);
   st = use_manifest(l, f.data ? f.data : "", (size_t)f.bytes, yaml);
@@ -124,10 +124,10 @@ static tn_status find_libraries(tni_loaded *l) {
 static tn_status inspect_file(const tni_registry_opts *o, tni_loaded *l, const char *so, const char *yaml) {
   tn_error *why = &l->info.why;
   tni_file f;
-  const bool beside = exists(yaml);
-  tn_status st = tni_trust_dir(l->folder, allowed(o), why);
+  const bool beside = file_exists(yaml);
+  tn_status st = tni_trust_dir(l->folder, allowed_levels(o), why);
   if (st == TN_OK && beside) st = read_manifest(o, l, yaml);
-  if (st == TN_OK) st = tni_trust_map(so, allowed(o), &f, why);
+  if (st == TN_OK) st = tni_trust_map(so, allowed_levels(o), &f, why);
   if (st != TN_OK) return st;
   if (beside) st = tni_manifest_verify(&l->manifest, f.data, f.bytes, why);
   if (st == TN_OK) st = tni_elf_check(&f, so, why);
@@ -151,7 +151,7 @@ static tn_status open_file(const tni_registry_opts *o, tni_loaded *l, const char
   if (st != TN_OK) return st;
 
   uint64_t mode = tni_fpmode_get();
-  stage(l, "loading it");
+  note_stage(l, "loading it");
   st = tni_dynlib_open(so, &l->lib, why);
   if (st == TN_OK) st = same_fpmode(l, mode, "loading it", why);
   if (st != TN_OK) return st;
@@ -161,23 +161,23 @@ static tn_status open_file(const tni_registry_opts *o, tni_loaded *l, const char
   return TN_OK;
 }
 
-static void tidy(char *text, size_t n) {
+static void tidy_text(char *text, size_t n) {
   text[n - 1] = '\0';
   for (; *text; text++)
     if ((unsigned char)*text < 0x20) *text = '?';
 }
 
-static tn_status negotiate(tni_loaded *l, tn_entry_v1 entry) {
+static tn_status negotiate_entry(tni_loaded *l, tn_entry_v1 entry) {
   tn_error *why = &l->info.why;
   const uint16_t host_max = TN_ABI_MINOR;
   tn_negotiate neg = {.h = TN_HDR(tn_negotiate), .host_min = 0, .host_max = host_max};
   tn_plugin *p = NULL;
   uint64_t mode = tni_fpmode_get();
-  stage(l, "its entry");
+  note_stage(l, "its entry");
   tn_status raw = entry(tni_services_host(l->ctx), &neg, &p), st;
   st = same_fpmode(l, mode, "its entry", why);
   if (st != TN_OK) return st;
-  tidy(neg.message, sizeof neg.message);
+  tidy_text(neg.message, sizeof neg.message);
   l->info.abi_min = neg.plugin_min;
   l->info.abi_max = neg.plugin_max;
   bool meets = neg.plugin_min <= neg.plugin_max && neg.plugin_min <= host_max;
@@ -258,7 +258,7 @@ static tn_status open_device(tni_loaded *l, uint32_t index, tn_error *err) {
   tn_error said;
   tni_error_init(&said);
   uint64_t mode = tni_fpmode_get();
-  stage(l, "open");
+  note_stage(l, "open");
   tn_status st = tni_plugin_result(l->info.name, "open", l->plugin->open(l->plugin, index, &d, &said), &said, err);
   if (st == TN_OK) st = same_fpmode(l, mode, "open", err);
   if (st != TN_OK) return st;
@@ -291,7 +291,7 @@ static tn_status open_devices(tni_loaded *l) {
   tn_error *why = &l->info.why, said;
   tni_error_init(&said);
   uint64_t mode = tni_fpmode_get();
-  stage(l, "enumerate");
+  note_stage(l, "enumerate");
   tn_status raw = l->plugin->enumerate(l->plugin, TNI_MAX_DEVICES, caps, &n, &said);
   tn_status st = same_fpmode(l, mode, "enumerate", why);
   if (st == TN_OK) st = tni_plugin_result(l->info.name, "enumerate", raw, &said, why);
@@ -316,8 +316,8 @@ static tn_status open_devices(tni_loaded *l) {
   return st;
 }
 
-static tn_status start(const tni_registry_opts *o, tni_loaded *l, const char *profile_file,
-                       const tni_profile_plugin *section) {
+static tn_status start_loaded(const tni_registry_opts *o, tni_loaded *l, const char *profile_file,
+                              const tni_profile_plugin *section) {
   tn_entry_v1 entry = o->host_entry ? o->host_entry : tni_host_plugin_entry;
   l->info.process = !l->info.builtin && section && section->process;
   tn_status st = l->info.builtin ? TN_OK : open_file(o, l, profile_file, section, &entry);
@@ -334,7 +334,7 @@ static tn_status start(const tni_registry_opts *o, tni_loaded *l, const char *pr
                           .any_owner = o->any_owner};
   if (o->log) so.log = *o->log;
   st = tni_services_create(&so, &l->ctx, &l->info.why);
-  if (st == TN_OK) st = l->info.process ? start_process(o, l, profile_file, section) : negotiate(l, entry);
+  if (st == TN_OK) st = l->info.process ? start_process(o, l, profile_file, section) : negotiate_entry(l, entry);
   if (st == TN_OK) st = type_options(l, profile_file, section);
   l->info.loaded = st == TN_OK;
   if (l->ctx) l->info.host = tni_services_host(l->ctx);
@@ -346,10 +346,10 @@ static tn_status start(const tni_registry_opts *o, tni_loaded *l, const char *pr
 static void stop_plugin(tni_loaded *l) {
   if (!l->plugin) return;
   while (l->info.n_devices) {
-    stage(l, "close");
+    note_stage(l, "close");
     l->plugin->close(l->devices[--l->info.n_devices]);
   }
-  stage(l, "shutdown");
+  note_stage(l, "shutdown");
   l->plugin->shutdown(l->plugin);
   l->plugin = NULL;
   l->info.plugin = NULL;
@@ -372,7 +372,7 @@ tn_status tni_loaded_create(const tni_registry_opts *o, const char *name, const 
   l->stage = o->stage;
   l->stage_user = o->stage_user;
   tni_error_init(&l->info.why);
-  tn_status st = start(o, l, profile_file ? profile_file : "", section);
+  tn_status st = start_loaded(o, l, profile_file ? profile_file : "", section);
   /* INVALID is kept for the profile's mistakes: a plugin or manifest that is none does not fit here. */
   if (st == TN_E_INVALID && !l->profile_mistake) l->info.why.code = TN_E_INCOMPATIBLE;
   if (st != TN_OK && !l->info.why.where[0]) /* a plugin's own error may name no place */

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/plugin/plugin.h"
 #include "runtime/plugin/load/linked.h"
+#include "runtime/plugin/plugin.h"
 #include "runtime/profile/profile.h"
 
 enum { MAX_PLUGINS = 256 };
@@ -47,7 +47,7 @@ static tn_status copy_opts(tni_registry *r, const tni_registry_opts *o, tn_error
   return TN_OK;
 }
 
-static void report(const tni_registry *r, const tni_loaded *l) {
+static void report_loaded(const tni_registry *r, const tni_loaded *l) {
   const tni_plugin_info *i = &l->info;
   if (i->n_devices)
     tni_log_line(r->o.log, TN_LOG_INFO, "plugin %s %s (ABI %d.%u%s%s): %u device%s", i->name, i->version, TN_ABI_MAJOR,
@@ -57,15 +57,15 @@ static void report(const tni_registry *r, const tni_loaded *l) {
                  i->why.message, i->why.where);
 }
 
-static tn_status add(tni_registry *r, const char *name, const char *file, const tni_profile_plugin *section,
-                     bool optional, tni_loaded **out, tn_error *err) {
+static tn_status add_loaded(tni_registry *r, const char *name, const char *file, const tni_profile_plugin *section,
+                            bool optional, tni_loaded **out, tn_error *err) {
   if (r->n == MAX_PLUGINS) return tni_fail(err, TN_E_LIMIT, name, "more than %d plugins", MAX_PLUGINS);
   tni_loaded *l;
   tn_status st = tni_loaded_create(&r->o, name, file, section, &l, err);
   if (st != TN_OK) return st;
   l->info.optional = optional;
   r->list[r->n++] = l;
-  report(r, l);
+  report_loaded(r, l);
   *out = l;
   return TN_OK;
 }
@@ -95,7 +95,7 @@ static tn_status add_listed(tni_registry *r, const tni_profile *p, const tni_pro
     return tni_fail_memory(err, "host");
   bool optional = section->optional && !is_required(p, section->name);
   tni_loaded *l;
-  tn_status st = add(r, section->name, p->file, section, optional, &l, err);
+  tn_status st = add_loaded(r, section->name, p->file, section, optional, &l, err);
   if (st != TN_OK || l->info.n_devices || (optional && !l->profile_mistake)) return st;
   const tn_error *why = &l->info.why;
   char where[sizeof why->where];
@@ -170,7 +170,7 @@ static const char *plugin_of(tni_arena *a, const char *dir, const char *file) {
   return name && tni_name_ok(name) ? name : NULL;
 }
 
-static void collect(const tni_registry *r, const char *dir, names *out) {
+static void collect_files(const tni_registry *r, const char *dir, names *out) {
   DIR *d = opendir(dir);
   for (struct dirent *e; d && out->n < MAX_PLUGINS && (e = readdir(d));) {
     const char *name = plugin_of(r->arena, dir, e->d_name);
@@ -187,11 +187,11 @@ tn_status tni_registry_scan(tni_registry *r, tn_error *err) {
   names found = {.n = 0};
   for (uint32_t i = 0; tni_linked_plugins[i] && found.n < MAX_PLUGINS; i++)
     if (!tni_registry_find(r, tni_linked_plugins[i]->name)) found.v[found.n++] = tni_linked_plugins[i]->name;
-  for (uint32_t i = 0; i < r->o.n_dirs; i++) collect(r, r->o.dirs[i], &found);
+  for (uint32_t i = 0; i < r->o.n_dirs; i++) collect_files(r, r->o.dirs[i], &found);
   qsort(found.v, found.n, sizeof *found.v, by_name);
   for (uint32_t i = 0; i < found.n && r->n < MAX_PLUGINS; i++) {
     tni_loaded *l;
-    tn_status st = add(r, found.v[i], "", NULL, true, &l, err);
+    tn_status st = add_loaded(r, found.v[i], "", NULL, true, &l, err);
     if (st != TN_OK) return st;
   }
   return TN_OK;

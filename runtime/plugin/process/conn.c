@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "runtime/base/base.h"
+#include "runtime/plugin/plugin.h"
 #include "runtime/plugin/process/events.h"
 #include "runtime/plugin/process/futex.h"
-#include "runtime/plugin/plugin.h"
 
 enum { SLICE_MS = 20, GOODBYE_MS = 2000, FRAME_MS = 5000 };
 static const int64_t MS = 1000000;
@@ -32,7 +32,7 @@ static void note_end(tni_conn *c, const tni_child_end *end) {
 
 /* --- its thread -------------------------------------------------------------------------------------------------- */
 
-static void spawn(tni_conn *c) {
+static void spawn_helper(tni_conn *c) {
   static const char *const args[] = {"serve", NULL};
   tn_error err;
   tni_error_init(&err);
@@ -47,7 +47,7 @@ static void spawn(tni_conn *c) {
 
 static void *thread_main(void *arg) {
   tni_conn *c = arg;
-  spawn(c);
+  spawn_helper(c);
   bool going = c->spawn_status == TN_OK;
   while (going) {
     tni_rd r;
@@ -110,7 +110,7 @@ static void put_start(const tni_conn *c, tni_wire *w, int control, int page, int
   tni_w_fd(w, window);
 }
 
-static tni_conn *create(const tni_isolate_opts *o) {
+static tni_conn *create_conn(const tni_isolate_opts *o) {
   tni_conn *c = calloc(1, sizeof *c);
   pthread_condattr_t a;
   if (!c) return NULL;
@@ -130,7 +130,7 @@ static tni_conn *create(const tni_isolate_opts *o) {
   return c;
 }
 
-static void destroy(tni_conn *c) {
+static void destroy_conn(tni_conn *c) {
   if (c->control >= 0) close(c->control);
   if (c->page) munmap(c->page, sizeof *c->page);
   if (c->window) munmap(c->window, TNI_ISO_WINDOW);
@@ -155,7 +155,7 @@ static tn_status receive_answer(tni_conn *c, int socket, uint32_t kind, uint32_t
                                 tn_error *err);
 
 tn_status tni_conn_open(const tni_isolate_opts *o, tni_conn **out, tni_rd *answer, tn_error *err) {
-  tni_conn *c = create(o);
+  tni_conn *c = create_conn(o);
   int pair[2] = {-1, -1}, page = -1, window = -1;
   void *p = NULL, *q = NULL;
   if (!c) return tni_fail_memory(err, o->name);
@@ -184,7 +184,7 @@ tn_status tni_conn_open(const tni_isolate_opts *o, tni_conn **out, tni_rd *answe
   if (started)
     tni_conn_close(c);
   else
-    destroy(c);
+    destroy_conn(c);
   return st;
 }
 
@@ -199,7 +199,7 @@ void tni_conn_close(tni_conn *c) {
   if (c->child.channel >= 0) shutdown(c->child.channel, SHUT_RDWR);
   pthread_mutex_unlock(&c->state);
   pthread_join(c->thread, NULL);
-  destroy(c);
+  destroy_conn(c);
 }
 
 /* --- calls ------------------------------------------------------------------------------------------------------- */
@@ -216,7 +216,7 @@ static bool catch_up(tni_conn *c, uint64_t events) {
   return ok;
 }
 
-static uint64_t progress(tni_conn *c) {
+static uint64_t count_events(tni_conn *c) {
   pthread_mutex_lock(&c->state);
   const uint64_t n = c->events;
   pthread_mutex_unlock(&c->state);
@@ -230,14 +230,14 @@ static void pass_cancel(tni_conn *c) {
 
 static tn_status await_frame(tni_conn *c, int socket, const char *what, tni_rd *r) {
   int64_t until = tni_now_ns() + c->timeout_ns;
-  uint64_t seen = progress(c);
+  uint64_t seen = count_events(c);
   for (;;) {
     tn_status st = tni_wire_receive(socket, tni_now_ns() + SLICE_MS * MS, r);
     if (st == TN_E_CORRUPT || st == TN_E_NO_MEMORY) tni_conn_fail(c, "its answer to '%s' was none", what);
     if (st != TN_E_CANCELLED) return st;
     if (tni_conn_dead(c)) return TN_E_DEVICE_LOST;
     pass_cancel(c);
-    const uint64_t now = progress(c);
+    const uint64_t now = count_events(c);
     if (now != seen) until = tni_now_ns() + c->timeout_ns;
     seen = now;
     if (tni_now_ns() < until) continue;

@@ -44,7 +44,7 @@ void tni_conn_look_at(tni_conn *c, const tn_graph *g) {
 }
 
 /* What is offered lives at least as long as the call that the child is in, so it may be used behind the lock. */
-static tni_conn_asked find(tni_conn *c, uint32_t id) {
+static tni_conn_asked find_asked(tni_conn *c, uint32_t id) {
   tni_conn_asked a = {.id = 0};
   pthread_mutex_lock(&c->state);
   const tn_graph *g = c->graph;
@@ -58,23 +58,23 @@ static tni_conn_asked find(tni_conn *c, uint32_t id) {
 
 /* --- questions --------------------------------------------------------------------------------------------------- */
 
-static bool fits(int64_t n, uint64_t each) {
+static bool fits_frame(int64_t n, uint64_t each) {
   int64_t bytes;
   return each <= TNI_ISO_WINDOW && tni_mul_i64(n, (int64_t)each, &bytes) && bytes <= TNI_ISO_WINDOW;
 }
 
-static tn_status rows(tni_conn *c, const tn_weight *w, int64_t n0, int64_t n1) {
-  if (!w || n0 < 0 || n1 < n0 || n1 > w->N || w->K < 0 || !fits(n1 - n0, (uint64_t)w->K * sizeof(float)))
+static tn_status send_rows(tni_conn *c, const tn_weight *w, int64_t n0, int64_t n1) {
+  if (!w || n0 < 0 || n1 < n0 || n1 > w->N || w->K < 0 || !fits_frame(n1 - n0, (uint64_t)w->K * sizeof(float)))
     return TN_E_INVALID;
   return w->rows(w, n0, n1, (float *)(void *)c->window);
 }
 
 /* Scales, zeros and codes, one behind the other. */
-static tn_status grid(tni_conn *c, const tn_weight *w, int64_t n0, int64_t n1) {
+static tn_status send_grid(tni_conn *c, const tn_weight *w, int64_t n0, int64_t n1) {
   const tn_quant *q = w ? w->quant : NULL;
   if (!q || !q->group || n0 < 0 || n1 < n0 || n1 > w->N || w->K < 0) return TN_E_INVALID;
   const int64_t blocks = (w->K + q->group - 1) / q->group, n = n1 - n0;
-  if (!fits(n, (uint64_t)w->K + (uint64_t)blocks * 2 * sizeof(float))) return TN_E_INVALID;
+  if (!fits_frame(n, (uint64_t)w->K + (uint64_t)blocks * 2 * sizeof(float))) return TN_E_INVALID;
   float *f = (float *)(void *)c->window;
   return q->grid(q, n0, n1, (uint8_t *)(f + 2 * n * blocks), f, f + n * blocks);
 }
@@ -86,13 +86,13 @@ static tn_status read_blob(tni_conn *c, const tn_blob *b, int64_t offset, int64_
   return b->read(b, (uint64_t)offset, (uint64_t)n, c->window);
 }
 
-static bool question(tni_conn *c, tni_rd *r) {
+static bool answer_question(tni_conn *c, tni_rd *r) {
   const uint32_t id = tni_r_u32(r);
   const int64_t a = tni_r_i64(r), b = tni_r_i64(r);
   if (!tni_rd_whole(r)) return false;
-  const tni_conn_asked what = find(c, id);
-  const tn_status st = r->kind == TNI_ISO_ROWS   ? rows(c, what.weight, a, b)
-                       : r->kind == TNI_ISO_GRID ? grid(c, what.weight, a, b)
+  const tni_conn_asked what = find_asked(c, id);
+  const tn_status st = r->kind == TNI_ISO_ROWS   ? send_rows(c, what.weight, a, b)
+                       : r->kind == TNI_ISO_GRID ? send_grid(c, what.weight, a, b)
                                                  : read_blob(c, what.blob, a, b);
   tni_wire w = {.n = 0};
   tni_w_u32(&w, (uint32_t)st);
@@ -123,7 +123,7 @@ static tn_ticket *take_ticket(tni_conn *c, uint32_t n) {
 
 void tni_conn_ticket_drop(tni_conn *c, uint32_t number) { (void)!take_ticket(c, number); }
 
-static bool done(tni_conn *c, tni_rd *r) {
+static bool run_done(tni_conn *c, tni_rd *r) {
   const uint32_t number = tni_r_u32(r);
   const tn_status st = (tn_status)tni_r_u32(r);
   const void *times = tni_r_bytes(r, sizeof(tn_times));
@@ -155,10 +155,11 @@ static bool log_line(tni_conn *c, tni_rd *r) {
 }
 
 bool tni_event_take(tni_conn *c, tni_rd *r) {
-  const bool ok = r->kind == TNI_ISO_LOG                                                          ? log_line(c, r)
-                  : r->kind == TNI_ISO_DONE                                                       ? done(c, r)
-                  : r->kind == TNI_ISO_ROWS || r->kind == TNI_ISO_GRID || r->kind == TNI_ISO_READ ? question(c, r)
-                                                                                                  : false;
+  const bool ok = r->kind == TNI_ISO_LOG    ? log_line(c, r)
+                  : r->kind == TNI_ISO_DONE ? run_done(c, r)
+                  : r->kind == TNI_ISO_ROWS || r->kind == TNI_ISO_GRID || r->kind == TNI_ISO_READ
+                      ? answer_question(c, r)
+                      : false;
   if (!ok || r->n_fds) {
     tni_conn_fail(c, "it sent a message that is none (kind %u)", r->kind);
     return false;

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/plugin/process/exprs.h"
 #include "runtime/expr/expr.h"
+#include "runtime/plugin/process/exprs.h"
 
 void tni_exprs_write(const tni_exprs *x, tni_wire *w) {
   tni_w_u32(w, x->n_symbols);
@@ -50,7 +50,7 @@ static bool read_symbols(tni_exprs *x, tni_rd *r) {
   return true;
 }
 
-static bool below(const tn_expr *v, uint32_t n, uint32_t end) {
+static bool all_below(const tn_expr *v, uint32_t n, uint32_t end) {
   for (uint32_t i = 0; i < n; i++)
     if (v[i] >= end) return false;
   return true;
@@ -67,11 +67,11 @@ static bool read_payload(tni_exprs *x, tni_ex_node *n, uint32_t id, tni_rd *r) {
   if (!copy) return false;
   if (!sum) {
     n->u.args = copy;
-    return below(copy, n->n, id);
+    return all_below(copy, n->n, id);
   }
   n->u.terms = copy;
   for (uint32_t i = 0; i < n->n; i++)
-    if (n->u.terms[i].degree > DEGREE_MAX || !below(n->u.terms[i].atom, n->u.terms[i].degree, id)) return false;
+    if (n->u.terms[i].degree > DEGREE_MAX || !all_below(n->u.terms[i].atom, n->u.terms[i].degree, id)) return false;
   return true;
 }
 
@@ -110,7 +110,7 @@ tni_exprs *tni_exprs_read(tni_rd *r) {
   x->n_defined = tni_r_u32(r);
   x->defined = tni_r_u64(r);
   const tn_expr *facts = tni_r_array(r, x->arena, &n, sizeof *facts, FACTS_MAX);
-  ok = ok && !r->bad && facts && below(facts, n, x->n_nodes);
+  ok = ok && !r->bad && facts && all_below(facts, n, x->n_nodes);
   if (ok && n) memcpy(x->facts, facts, n * sizeof *facts);
   x->n_facts = n;
   if (ok) return x;

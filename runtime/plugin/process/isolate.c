@@ -9,13 +9,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/plugin/plugin.h"
 #include "runtime/plugin/process/describe.h"
 #include "runtime/plugin/process/proxy.h"
-#include "runtime/plugin/plugin.h"
 
 /* --- plugin ------------------------------------------------------------------------------------------------------ */
 
-static tn_status enumerate(tn_plugin *pub, uint32_t cap, const tn_caps **out, uint32_t *n, tn_error *err) {
+static tn_status enumerate_isolated(tn_plugin *pub, uint32_t cap, const tn_caps **out, uint32_t *n, tn_error *err) {
   tni_iso *p = (tni_iso *)pub;
   (void)err;
   for (uint32_t i = 0; i < p->n_devices && i < cap; i++) out[i] = p->caps[i];
@@ -37,7 +37,7 @@ static void close_device(tn_device *pub) {
   for (uint32_t i = 0; i < TNI_ISO_ENGINES; i++) d->engine[i] = -1;
 }
 
-static void destroy(tni_iso *p) {
+static void destroy_isolated(tni_iso *p) {
   if (p->c) tni_conn_close(p->c);
   pthread_mutex_destroy(&p->lock);
   tni_arena_destroy(p->arena);
@@ -45,7 +45,7 @@ static void destroy(tni_iso *p) {
   free(p);
 }
 
-static void shut_down(tn_plugin *pub) { destroy((tni_iso *)pub); }
+static void shut_down(tn_plugin *pub) { destroy_isolated((tni_iso *)pub); }
 
 /* --- what it says of itself -------------------------------------------------------------------------------------- */
 
@@ -119,7 +119,7 @@ tn_status tni_isolate_open(const tni_isolate_opts *o, tn_plugin **out, tni_isola
   p->o.name = tni_arena_strdup(p->arena, o->name);
   p->pub = (tn_plugin){.h = TN_HDR(tn_plugin),
                        .name = p->o.name,
-                       .enumerate = enumerate,
+                       .enumerate = enumerate_isolated,
                        .open = open_device,
                        .close = close_device,
                        .shutdown = shut_down};
@@ -132,7 +132,7 @@ tn_status tni_isolate_open(const tni_isolate_opts *o, tn_plugin **out, tni_isola
     tni_rd_finish(&r);
   }
   if (st != TN_OK) {
-    destroy(p);
+    destroy_isolated(p);
     return st;
   }
   *out = &p->pub;

@@ -31,7 +31,7 @@ static void put_view(tni_wire *w, const tn_view *v, uint32_t kind, uint32_t piec
 
 /* --- programs and plans ------------------------------------------------------------------------------------------ */
 
-static tn_status measure(const tn_program *k, tn_id task, const tn_dims *dims, tn_measure *out) {
+static tn_status proxy_measure(const tn_program *k, tn_id task, const tn_dims *dims, tn_measure *out) {
   tni_iso *p = k->d->p;
   tni_wire w = {.n = 0};
   tni_rd r;
@@ -58,7 +58,7 @@ static tn_status measure(const tn_program *k, tn_id task, const tn_dims *dims, t
   return ok ? TN_OK : tni_conn_wrong(p->c, "measure", NULL);
 }
 
-static tn_status set(tn_program *k, tn_id slot, const tn_view *view, const tn_blob *blob, tn_error *err) {
+static tn_status proxy_set(tn_program *k, tn_id slot, const tn_view *view, const tn_blob *blob, tn_error *err) {
   tni_iso *p = k->d->p;
   tni_iso_const *at = &k->consts[slot];
   if (slot >= k->info->n_slots) return tni_fail(err, TN_E_INVALID, p->o.name, "no slot %u", slot);
@@ -115,7 +115,7 @@ static void tell_id(tni_iso *p, uint32_t kind, const char *what, uint32_t id) {
   tni_wire_finish(&w);
 }
 
-static void unbind(tn_plan *plan) {
+static void proxy_unbind(tn_plan *plan) {
   tell_id(plan->program->d->p, TNI_ISO_UNBIND, "unbind", plan->id);
   free(plan);
 }
@@ -133,7 +133,7 @@ static bool is_set(const tn_plan *plan, uint32_t use) {
 }
 
 /* Where a view lies, and a stage for what has to be copied around runs. */
-static tn_status look(tn_args *a, uint32_t use, const tn_view *v, tn_error *err) {
+static tn_status look_at_view(tn_args *a, uint32_t use, const tn_view *v, tn_error *err) {
   tni_iso *p = a->plan->program->d->p;
   const tn_task *t = a->plan->program->info->tasks[a->plan->task];
   tni_iso_use *u = &a->use[use];
@@ -179,7 +179,7 @@ static void free_args(tn_args *a) {
   free(a);
 }
 
-static tn_status args(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn_args **out, tn_error *err) {
+static tn_status proxy_args(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn_args **out, tn_error *err) {
   tni_iso *p = plan->program->d->p;
   tn_args *a = calloc(1, sizeof *a + n * sizeof a->use[0]);
   tni_wire w = {.n = 0};
@@ -192,7 +192,7 @@ static tn_status args(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn_
   tni_w_u32(&w, plan->id);
   tni_w_u32(&w, n);
   for (uint32_t i = 0; st == TN_OK && i < n; i++) {
-    st = look(a, i, uses[i], err);
+    st = look_at_view(a, i, uses[i], err);
     if (st == TN_OK) st = put_use(a, &w, i, uses[i], err);
   }
   if (st == TN_OK) st = tni_conn_call(p->c, TNI_ISO_ARGS, "args", &w, &r, err);
@@ -209,7 +209,7 @@ static tn_status args_set(tn_args *a, uint32_t use, const tn_view *v, tn_error *
   tni_iso *p = a->plan->program->d->p;
   tni_wire w = {.n = 0};
   if (use >= a->n) return tni_fail(err, TN_E_INVALID, p->o.name, "no use %u", use);
-  tn_status st = look(a, use, v, err);
+  tn_status st = look_at_view(a, use, v, err);
   tni_w_u32(&w, a->id);
   tni_w_u32(&w, use);
   if (st == TN_OK) st = put_use(a, &w, use, v, err);
@@ -246,7 +246,7 @@ static void copy_out(tni_iso *p, const tn_args *a) {
   atomic_fetch_add_explicit(&p->copied, n, memory_order_relaxed);
 }
 
-static tn_status run(const tn_plan *plan, tn_args *a, tn_run *lent, tn_error *err) {
+static tn_status proxy_run(const tn_plan *plan, tn_args *a, tn_run *lent, tn_error *err) {
   tni_iso *p = plan->program->d->p;
   if (a->copies) copy_in(p, a);
   tn_status st = tni_conn_run(p->c, a->id, lent, err);
@@ -294,8 +294,8 @@ static uint32_t put_items(tni_iso *p, tni_wire *w, const tn_item *const *items, 
 }
 
 /* Where the process dies meanwhile the items are taken, and end as lost. */
-static tn_status submit(tn_device *pub, uint32_t engine, const tn_item *const *items, uint32_t n, tn_run *lent,
-                        tn_error *err) {
+static tn_status proxy_submit(tn_device *pub, uint32_t engine, const tn_item *const *items, uint32_t n, tn_run *lent,
+                              tn_error *err) {
   tni_iso_device *d = (tni_iso_device *)pub;
   tni_iso *p = d->p;
   tni_wire w = {.n = 0};
@@ -340,16 +340,16 @@ void tni_iso_device_fill(tni_iso *p, tni_iso_device *d, uint32_t index, const tn
                        .claim = tni_iso_claim,
                        .lower = tni_iso_lower,
                        .info = tni_iso_info,
-                       .measure = measure,
-                       .set = set,
+                       .measure = proxy_measure,
+                       .set = proxy_set,
                        .release = tni_iso_release,
                        .bind = bind_task,
-                       .unbind = unbind,
-                       .args = args,
+                       .unbind = proxy_unbind,
+                       .args = proxy_args,
                        .args_set = args_set,
                        .args_free = args_free,
-                       .run = run};
-  if (caps->n_engines) d->pub.submit = submit;
+                       .run = proxy_run};
+  if (caps->n_engines) d->pub.submit = proxy_submit;
   if (!buffers) return;
   d->pub.create = tni_iso_create;
   d->pub.destroy = tni_iso_destroy;

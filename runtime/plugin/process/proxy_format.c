@@ -28,7 +28,7 @@ const tn_format *tni_iso_format_at(const void *iso, uint32_t index) {
   return index && index <= p->pub.n_formats ? p->format_list[index - 1] : NULL;
 }
 
-static const numerics *known(const tni_iso_format *f, const int64_t *params, uint32_t n) {
+static const numerics *known_numerics(const tni_iso_format *f, const int64_t *params, uint32_t n) {
   const numerics *k = f->known;
   while (k && (k->n_params != n || (n && memcmp(k->params, params, n * sizeof *params) != 0))) k = k->next;
   return k;
@@ -57,14 +57,14 @@ static const tn_numerics *numerics_of(const tn_format *pub, const int64_t *param
   tni_iso_format *f = (tni_iso_format *)(uintptr_t)pub;
   if (n > 16) return NULL;
   pthread_mutex_lock(&f->p->lock);
-  const numerics *k = known(f, params, n);
+  const numerics *k = known_numerics(f, params, n);
   if (!k) k = ask_numerics(f, params, n);
   pthread_mutex_unlock(&f->p->lock);
   return k ? k->n : NULL;
 }
 
-static tn_status size(const tn_format *pub, int64_t N, int64_t K, const int64_t *params, uint32_t n,
-                      tn_pack_size *out) {
+static tn_status proxy_size(const tn_format *pub, int64_t N, int64_t K, const int64_t *params, uint32_t n,
+                            tn_pack_size *out) {
   const tni_iso_format *f = (const tni_iso_format *)pub;
   tni_wire w = {.n = 0};
   tni_rd r;
@@ -84,15 +84,15 @@ static tn_status size(const tn_format *pub, int64_t N, int64_t K, const int64_t 
 
 /* --- packing ----------------------------------------------------------------------------------------------------- */
 
-static void drop(tn_pack *k) {
+static void drop_pack(tn_pack *k) {
   tni_conn_withdraw(k->f->p->c, k->offered);
   tni_shm_free(k->f->p->o.shm, k->mem);
   tni_iso_sweep(k->f->p);
   free(k);
 }
 
-static tn_status begin(const tn_host *host, const tn_format *pub, const tn_weight *x, const int64_t *params, uint32_t n,
-                       tn_pack **out, tn_error *err) {
+static tn_status proxy_begin(const tn_host *host, const tn_format *pub, const tn_weight *x, const int64_t *params,
+                             uint32_t n, tn_pack **out, tn_error *err) {
   const tni_iso_format *f = (const tni_iso_format *)pub;
   tn_pack *k = calloc(1, sizeof *k);
   tn_pack_size bytes = {.bytes = 0};
@@ -100,7 +100,7 @@ static tn_status begin(const tn_host *host, const tn_format *pub, const tn_weigh
   if (!k) return tni_fail_memory(err, f->p->o.name);
   k->f = f;
   k->copy = *x; /* x is the caller's for this call, its content for as long as the pack */
-  tn_status st = size(pub, x->N, x->K, params, n, &bytes);
+  tn_status st = proxy_size(pub, x->N, x->K, params, n, &bytes);
   k->bytes = bytes.bytes;
   if (st == TN_OK && !(k->mem = tni_iso_alloc(f->p, k->bytes, &k->at, err))) st = TN_E_NO_MEMORY;
   if (st == TN_OK && !(k->offered = tni_conn_offer(f->p->c, &k->copy, NULL))) st = tni_fail_memory(err, f->p->o.name);
@@ -120,12 +120,12 @@ static tn_status begin(const tn_host *host, const tn_format *pub, const tn_weigh
   if (st == TN_OK)
     *out = k;
   else
-    drop(k);
+    drop_pack(k);
   return st;
 }
 
 /* The blob is the child's copy until the end. */
-static tn_status rows(tn_pack *k, int64_t n0, int64_t n1, void *blob) {
+static tn_status proxy_rows(tn_pack *k, int64_t n0, int64_t n1, void *blob) {
   tni_wire w = {.n = 0};
   (void)blob;
   tni_w_u32(&w, k->id);
@@ -138,7 +138,7 @@ static tn_status rows(tn_pack *k, int64_t n0, int64_t n1, void *blob) {
   return st;
 }
 
-static tn_status end(tn_pack *k, void *blob) {
+static tn_status proxy_end(tn_pack *k, void *blob) {
   tni_wire w = {.n = 0};
   tni_w_u32(&w, k->id);
   tni_w_u32(&w, blob != NULL);
@@ -149,7 +149,7 @@ static tn_status end(tn_pack *k, void *blob) {
   tn_status st = tni_conn_tell(k->f->p->c, TNI_ISO_PACK_END, "end", &w, NULL);
   tni_wire_finish(&w);
   if (st == TN_OK && blob) memcpy(blob, k->mem, k->bytes);
-  drop(k);
+  drop_pack(k);
   return st;
 }
 
@@ -168,7 +168,7 @@ void tni_iso_put_blob(tni_wire *w, const tn_blob *b, const tni_iso_const *at, ui
   }
 }
 
-static tn_status unpack(const tn_blob *b, const int64_t box[4], float *dst) {
+static tn_status proxy_unpack(const tn_blob *b, const int64_t box[4], float *dst) {
   const tni_iso_format *f = (const tni_iso_format *)b->format;
   tni_iso *p = f->p;
   tni_iso_const at = {.piece = 0};
@@ -201,9 +201,9 @@ void tni_iso_format_fill(tni_iso *p, tni_iso_format *f, uint32_t index, bool mor
   f->p = p;
   f->index = index;
   f->pub.numerics_of = more ? numerics_of : NULL;
-  f->pub.size = size;
-  f->pub.begin = begin;
-  f->pub.rows = rows;
-  f->pub.end = end;
-  f->pub.unpack = unpack;
+  f->pub.size = proxy_size;
+  f->pub.begin = proxy_begin;
+  f->pub.rows = proxy_rows;
+  f->pub.end = proxy_end;
+  f->pub.unpack = proxy_unpack;
 }

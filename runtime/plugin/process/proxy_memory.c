@@ -12,8 +12,8 @@
 
 static tni_iso_device *device_of(const tn_buffer *b) { return (tni_iso_device *)b->device; }
 
-static tn_status ask(tni_iso_device *d, const tn_buffer_req *q, uint32_t kind, int fd, tni_iso_buffer *b,
-                     tn_error *err) {
+static tn_status ask_buffer(tni_iso_device *d, const tn_buffer_req *q, uint32_t kind, int fd, tni_iso_buffer *b,
+                            tn_error *err) {
   tni_wire w = {.n = 0};
   tni_rd r;
   tni_w_u32(&w, d->index);
@@ -51,7 +51,7 @@ tn_status tni_iso_create(tn_device *pub, const tn_buffer_req *q, tn_buffer **out
       st = tni_fail(err, TN_E_NO_MEMORY, p->o.name, "no shared memory");
     fd = b->at.fd;
   }
-  if (st == TN_OK) st = ask(d, q, fd >= 0 ? TN_MEM_FD : TN_MEM_NEW, fd, b, err);
+  if (st == TN_OK) st = ask_buffer(d, q, fd >= 0 ? TN_MEM_FD : TN_MEM_NEW, fd, b, err);
   if (st == TN_OK) {
     *out = &b->pub;
     return TN_OK;

@@ -37,14 +37,14 @@ tni_shm *tni_shm_create(void) {
   return s;
 }
 
-static void drop(const piece *q) {
+static void drop_piece(const piece *q) {
   munmap(q->p, q->bytes);
   close(q->fd);
 }
 
 void tni_shm_destroy(tni_shm *s) {
   if (!s) return;
-  for (uint32_t i = 0; i < s->n; i++) drop(&s->v[i]);
+  for (uint32_t i = 0; i < s->n; i++) drop_piece(&s->v[i]);
   pthread_mutex_destroy(&s->lock);
   free(s->v);
   free(s);
@@ -66,7 +66,7 @@ int tni_shm_map(uint64_t bytes, void **p) {
   return fd;
 }
 
-static bool room(tni_shm *s) {
+static bool room_in_shm(tni_shm *s) {
   if (s->n < s->cap) return true;
   const uint32_t cap = s->cap ? s->cap * 2 : 32;
   piece *grown = realloc(s->v, cap * sizeof *grown);
@@ -84,14 +84,14 @@ void *tni_shm_alloc(tni_shm *s, uint64_t bytes) {
   if ((q.fd = tni_shm_map(q.bytes, &p)) < 0) return NULL;
   q.p = p;
   pthread_mutex_lock(&s->lock);
-  const bool ok = room(s);
+  const bool ok = room_in_shm(s);
   if (ok) {
     q.id = s->next++;
     s->v[s->n++] = q;
   }
   pthread_mutex_unlock(&s->lock);
   if (ok) return p;
-  drop(&q);
+  drop_piece(&q);
   return NULL;
 }
 
@@ -106,7 +106,7 @@ void tni_shm_free(tni_shm *s, void *p) {
       break;
     }
   pthread_mutex_unlock(&s->lock);
-  if (q.fd >= 0) drop(&q);
+  if (q.fd >= 0) drop_piece(&q);
 }
 
 bool tni_shm_find(tni_shm *s, const void *p, uint64_t bytes, tni_shm_at *out) {

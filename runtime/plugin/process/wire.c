@@ -112,7 +112,7 @@ int64_t tni_r_i64(tni_rd *r) { GET(int64_t); }
 double tni_r_f64(tni_rd *r) { GET(double); }
 #undef GET
 
-static void tidy(char *s) {
+static void tidy_string(char *s) {
   for (; *s; s++)
     if ((unsigned char)*s < 0x20 || *s == 0x7f) *s = '?';
 }
@@ -125,7 +125,7 @@ const char *tni_r_str(tni_rd *r, tni_arena *a, size_t max) {
   if (!copy)
     r->bad = true;
   else
-    tidy(copy);
+    tidy_string(copy);
   return copy;
 }
 
@@ -162,8 +162,8 @@ void tni_r_error(tni_rd *r, tn_error *e) {
   if (!m || !at) return;
   memcpy(e->message, m, sizeof e->message - 1);
   memcpy(e->where, at, sizeof e->where - 1);
-  tidy(e->message);
-  tidy(e->where);
+  tidy_string(e->message);
+  tidy_string(e->where);
 }
 
 int tni_r_fd(tni_rd *r) {

@@ -10,7 +10,7 @@ typedef struct term {
   uint8_t raw[TN_MAX_RANK], n, dots;
 } term;
 
-static int letter(char c) {
+static int letter_index(char c) {
   if (c >= 'A' && c <= 'Z') return c - 'A';
   return c >= 'a' && c <= 'z' ? c - 'a' + 26 : -1;
 }
@@ -25,7 +25,7 @@ static const char *read_term(const char *p, term *t) {
       p += 2;
       continue;
     }
-    const int l = letter(*p);
+    const int l = letter_index(*p);
     if (l < 0) return p;
     if (t->n == TN_MAX_RANK) return NULL;
     t->raw[t->n++] = (uint8_t)l;
@@ -33,7 +33,7 @@ static const char *read_term(const char *p, term *t) {
 }
 
 /* Puts the axes of the ellipsis in: n of them, the last one numbered ELLIPSIS. */
-static bool expand(term *t, uint32_t n) {
+static bool expand_dots(term *t, uint32_t n) {
   const uint32_t at = t->dots == NONE ? t->n : t->dots;
   if (t->n + n > TN_MAX_RANK) return false;
   memmove(t->raw + at + n, t->raw + at, t->n - at);
@@ -43,7 +43,7 @@ static bool expand(term *t, uint32_t n) {
 }
 
 /* Without an arrow: the ellipsis, then all letters that stand once, in the alphabet's order (capitals first). */
-static bool implied(const term *in, uint32_t n, uint32_t dots, term *out) {
+static bool implied_output(const term *in, uint32_t n, uint32_t dots, term *out) {
   uint32_t count[ELLIPSIS] = {0};
   *out = (term){.dots = 0};
   for (uint32_t i = 0; i < n; i++)
@@ -54,10 +54,10 @@ static bool implied(const term *in, uint32_t n, uint32_t dots, term *out) {
     if (out->n == TN_MAX_RANK) return false;
     out->raw[out->n++] = (uint8_t)l;
   }
-  return expand(out, dots);
+  return expand_dots(out, dots);
 }
 
-static const char *number(const term *in, const term *out, tni_einsum *e) {
+static const char *number_labels(const term *in, const term *out, tni_einsum *e) {
   uint8_t map[ELLIPSIS + TN_MAX_RANK];
   bool used[ELLIPSIS + TN_MAX_RANK] = {false};
   memset(map, NONE, sizeof map);
@@ -93,17 +93,17 @@ const char *tni_einsum_read(const char *equation, const uint32_t *rank, uint32_t
       return "an operand has another rank than its term";
     const uint32_t more = rank[i] - in[i].n;
     dots = more > dots ? more : dots;
-    if (!expand(&in[i], more)) return "too many axes";
+    if (!expand_dots(&in[i], more)) return "too many axes";
     e->rank[i] = rank[i];
   }
   if (p[0] == '-' && p[1] == '>') {
     p = read_term(p + 2, &out);
     if (!p || *p) return "the equation cannot be read";
-    if (out.dots != NONE && !expand(&out, dots)) return "too many axes";
+    if (out.dots != NONE && !expand_dots(&out, dots)) return "too many axes";
   } else if (*p) {
     return "the equation cannot be read";
-  } else if (!implied(in, n, dots, &out)) {
+  } else if (!implied_output(in, n, dots, &out)) {
     return "too many axes";
   }
-  return number(in, &out, e);
+  return number_labels(in, &out, e);
 }

@@ -65,7 +65,7 @@ static const char *read_parts(const tn_node *n, tni_fused *f) {
 }
 
 /* Joins groups a and b under the smaller number. */
-static void join(tni_fused *f, uint32_t n_regs, uint32_t a, uint32_t b) {
+static void join_registers(tni_fused *f, uint32_t n_regs, uint32_t a, uint32_t b) {
   const uint32_t to = a < b ? a : b, from = a < b ? b : a;
   for (uint32_t r = 0; r < n_regs; r++)
     if (f->group[r] == from) f->group[r] = to;
@@ -79,7 +79,7 @@ static const char *set_groups(tni_fused *f) {
     const uint32_t a = f->group[c->ops[i].a], b = c->ops[i].b == UINT32_MAX ? TN_NONE : f->group[c->ops[i].b];
     if (a == TN_NONE && b == TN_NONE) return "an instruction that reads no product";
     f->group[c->n_in + i] = a < b ? a : b;
-    if (a != TN_NONE && b != TN_NONE && a != b) join(f, n_regs, a, b);
+    if (a != TN_NONE && b != TN_NONE && a != b) join_registers(f, n_regs, a, b);
   }
   for (uint32_t p = 0; p < f->n_parts; p++) {
     const uint32_t old = f->group[p];

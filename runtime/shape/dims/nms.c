@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static float at(const void *p, int64_t i) {
+static float float_at_index(const void *p, int64_t i) {
   float f;
   memcpy(&f, (const char *)p + (size_t)i * sizeof f, sizeof f);
   return f;
@@ -12,7 +12,7 @@ static float at(const void *p, int64_t i) {
 static bool one_float(const tni_tensor *t, float *v) {
   if (!t || !t->rank ? !t : !t->dims[0]) return true; /* absent or empty */
   if (t->dtype != TN_DT_F32 || t->bytes < sizeof *v || !t->data) return false;
-  *v = at(t->data, 0);
+  *v = float_at_index(t->data, 0);
   return true;
 }
 
@@ -52,14 +52,14 @@ static inline box box_at(const tni_nms *n, int64_t batch, int64_t i) {
   const int64_t p = (batch * n->n_boxes + i) * 4;
   box b;
   for (int d = 0; d < 2; d++) {
-    const float u = at(n->boxes, p + d), v = at(n->boxes, p + 2 + d);
+    const float u = float_at_index(n->boxes, p + d), v = float_at_index(n->boxes, p + 2 + d);
     b.lo[d] = n->center ? u - v / 2 : u < v ? u : v;
     b.hi[d] = n->center ? u + v / 2 : u < v ? v : u;
   }
   return b;
 }
 
-static bool overlaps(const tni_nms *n, const box *a, const box *b) {
+static bool boxes_overlap(const tni_nms *n, const box *a, const box *b) {
   float common = 1, area_a = 1, area_b = 1;
   for (int d = 0; d < 2; d++) {
     const float lo = a->lo[d] > b->lo[d] ? a->lo[d] : b->lo[d], hi = a->hi[d] < b->hi[d] ? a->hi[d] : b->hi[d];
@@ -75,15 +75,15 @@ static bool overlaps(const tni_nms *n, const box *a, const box *b) {
 enum { SIFT = 32 }; /* elements that one takes as long as, about */
 
 /* The box that comes first: higher score, then lower index. */
-static bool before(const void *scores, int64_t row, int64_t a, int64_t b) {
-  const float x = at(scores, row + a), y = at(scores, row + b);
+static bool scores_before(const void *scores, int64_t row, int64_t a, int64_t b) {
+  const float x = float_at_index(scores, row + a), y = float_at_index(scores, row + b);
   return x > y || (!(x < y) && a < b);
 }
 
-static void sift(const tni_nms *n, int64_t row, int64_t *heap, int64_t count, int64_t i) {
+static void sift_boxes(const tni_nms *n, int64_t row, int64_t *heap, int64_t count, int64_t i) {
   for (int64_t c; (c = 2 * i + 1) < count; i = c) {
-    if (c + 1 < count && before(n->scores, row, heap[c + 1], heap[c])) c++;
-    if (!before(n->scores, row, heap[c], heap[i])) return;
+    if (c + 1 < count && scores_before(n->scores, row, heap[c + 1], heap[c])) c++;
+    if (!scores_before(n->scores, row, heap[c], heap[i])) return;
     const int64_t t = heap[i];
     heap[i] = heap[c];
     heap[c] = t;
@@ -95,12 +95,12 @@ static int64_t select_class(const tni_nms *n, int64_t batch, int64_t row, int64_
   int64_t count = 0, found = 0;
   if (tni_poll_stop(n->poll, n->n_boxes)) return -1;
   for (int64_t i = 0; i < n->n_boxes; i++) {
-    const float s = at(n->scores, row + i);
+    const float s = float_at_index(n->scores, row + i);
     if (s == s && (!n->has_score || s > n->score)) heap[count++] = i;
   }
   for (int64_t i = count / 2; i-- > 0;) {
     if (tni_poll_stop(n->poll, SIFT)) return -1;
-    sift(n, row, heap, count, i);
+    sift_boxes(n, row, heap, count, i);
   }
   while (count > 0 && found < n->most) {
     const int64_t i = heap[0];
@@ -109,11 +109,11 @@ static int64_t select_class(const tni_nms *n, int64_t batch, int64_t row, int64_
     if (tni_poll_stop(n->poll, SIFT + 4 * found)) return -1;
     for (int64_t k = 0; k < found && free; k++) {
       const box other = box_at(n, batch, kept[k]);
-      free = !overlaps(n, &b, &other);
+      free = !boxes_overlap(n, &b, &other);
     }
     if (free) kept[found++] = i;
     heap[0] = heap[--count];
-    sift(n, row, heap, count, 0);
+    sift_boxes(n, row, heap, count, 0);
   }
   return found;
 }

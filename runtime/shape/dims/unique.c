@@ -10,7 +10,7 @@ tni_items tni_items_of(const tni_tensor *t, bool flat, uint32_t axis) {
   return it;
 }
 
-static uint32_t parts(uint32_t dtype) { return dtype == TN_DT_C64 || dtype == TN_DT_C128 ? 2 : 1; }
+static uint32_t dtype_parts(uint32_t dtype) { return dtype == TN_DT_C64 || dtype == TN_DT_C128 ? 2 : 1; }
 
 bool tni_items_comparable(uint32_t dtype) {
   return tni_dtype_bits(dtype) >= 8 && dtype <= TN_DT_BF16 && dtype != TN_DT_STRING;
@@ -26,7 +26,7 @@ static int compare_element(const tni_tensor *t, int64_t i, int64_t k, uint32_t p
   const char *p = t->data;
   if (t->dtype == TN_DT_F64 || t->dtype == TN_DT_C128) {
     double a, b;
-    const size_t step = parts(t->dtype) * sizeof a, at = part * sizeof a;
+    const size_t step = dtype_parts(t->dtype) * sizeof a, at = part * sizeof a;
     memcpy(&a, p + (size_t)i * step + at, sizeof a);
     memcpy(&b, p + (size_t)k * step + at, sizeof b);
     return compare_real(a, b);
@@ -56,7 +56,7 @@ static int compare_element(const tni_tensor *t, int64_t i, int64_t k, uint32_t p
 }
 
 int tni_items_compare(const tni_items *it, int64_t a, int64_t b) {
-  const uint32_t n_parts = parts(it->t->dtype);
+  const uint32_t n_parts = dtype_parts(it->t->dtype);
   for (int64_t o = 0; o < it->outer && it->inner; o++) /* outer may be absurd beside an axis of 0 */
     for (int64_t i = 0; i < it->inner; i++)
       for (uint32_t part = 0; part < n_parts; part++) {

@@ -33,13 +33,14 @@ static tn_status with_past(tni_infer *in, uint32_t i, tn_expr *d) {
   return TN_OK;
 }
 
-static tn_status unknown(tni_infer *in, uint32_t dtype) {
+static tn_status unknown_outputs(tni_infer *in, uint32_t dtype) {
   tn_status st = TN_OK;
   for (uint32_t o = 0; st == TN_OK && o < in->node->pub.n_out; o++) st = tni_rule_set_unknown(in, o, dtype);
   return st;
 }
 
-static tn_status results(tni_infer *in, const tni_value *x, const tn_expr *q, const tn_expr *k, const tn_expr *v) {
+static tn_status attention_results(tni_infer *in, const tni_value *x, const tn_expr *q, const tn_expr *k,
+                                   const tn_expr *v) {
   const tn_expr y4[4] = {q[0], q[1], q[2], v[3]}, y3[3] = {q[0], q[2], tni_ex_mul(in->x, q[1], v[3])};
   const tn_expr scores[4] = {q[0], q[1], q[2], k[2]};
   const uint32_t dtype = x->pub.dtype;
@@ -80,7 +81,7 @@ tn_status tni_shape_attention(tni_infer *in) {
     if (!x[i]) return tni_rule_fail(in, "operand %u is missing", i);
   }
   for (uint32_t i = 0; i < 3; i++) {
-    if (x[i]->pub.rank == TNI_RANK_UNKNOWN) return unknown(in, x[0]->pub.dtype);
+    if (x[i]->pub.rank == TNI_RANK_UNKNOWN) return unknown_outputs(in, x[0]->pub.dtype);
     if (x[i]->pub.rank != x[0]->pub.rank) return tni_rule_fail(in, "Q, K and V differ in rank");
     if (!split_heads(in, x[i], heads[i > 0], d[i]))
       return tni_rule_fail(in, "operand %u needs 4 dimensions, or 3 and the numbers of heads", i);
@@ -98,7 +99,7 @@ tn_status tni_shape_attention(tni_infer *in) {
   tn_status st = with_past(in, PAST_KEY, d[1]);
   if (st == TN_OK) st = with_past(in, PAST_VALUE, d[2]);
   if (st == TN_OK) learn_total(in, d[1][2]);
-  return st == TN_OK ? results(in, x[0], d[0], d[1], d[2]) : st;
+  return st == TN_OK ? attention_results(in, x[0], d[0], d[1], d[2]) : st;
 }
 
 /* The cache: batch first, the update as large but for the axis of the sequence. */

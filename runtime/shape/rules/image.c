@@ -13,7 +13,7 @@
 
 /* floor(dim * scale) as everybody computes it: the product in f32. Symbolic where scale is p / 2^k with p below 2^10,
  * for which that is exact. */
-static tn_expr scaled(const tni_infer *in, tn_expr dim, float scale) {
+static tn_expr scaled_dim(const tni_infer *in, tn_expr dim, float scale) {
   int64_t n, down = 1;
   if (dim == TNI_EXPR_NONE || !(scale > 0)) return TNI_EXPR_NONE;
   if (tni_ex_is_const(in->x, dim, &n)) {
@@ -102,7 +102,7 @@ tn_status tni_shape_resize(tni_infer *in) {
   } else {
     for (uint32_t i = 0; i < n; i++) {
       tn_expr *d = &dims[axes[i]];
-      *d = !known ? TNI_EXPR_NONE : by_scale ? scaled(in, *d, scales[i]) : sizes.e[i];
+      *d = !known ? TNI_EXPR_NONE : by_scale ? scaled_dim(in, *d, scales[i]) : sizes.e[i];
     }
   }
   return tni_rule_set(in, 0, x->pub.dtype, x->pub.rank, dims);
@@ -151,7 +151,7 @@ tn_status tni_shape_affine_grid(tni_infer *in) {
 
 /* --- blocks */
 
-static tn_status blocks(tni_infer *in, bool to_space) {
+static tn_status blocks_to_depth(tni_infer *in, bool to_space) {
   const tni_value *x = tni_rule_in(in, 0);
   const int64_t b = tni_attr_i(&in->node->pub, "blocksize", 0);
   tn_expr dims[4];
@@ -173,8 +173,8 @@ static tn_status blocks(tni_infer *in, bool to_space) {
   return tni_rule_set(in, 0, x->pub.dtype, 4, dims);
 }
 
-tn_status tni_shape_depth_to_space(tni_infer *in) { return blocks(in, true); }
-tn_status tni_shape_space_to_depth(tni_infer *in) { return blocks(in, false); }
+tn_status tni_shape_depth_to_space(tni_infer *in) { return blocks_to_depth(in, true); }
+tn_status tni_shape_space_to_depth(tni_infer *in) { return blocks_to_depth(in, false); }
 
 /* Col2Im: X [N, C * block, L], image and block sizes -> [N, C, image] */
 tn_status tni_shape_col2im(tni_infer *in) {
@@ -220,7 +220,7 @@ tn_status tni_shape_center_crop_pad(tni_infer *in) {
 
 /* --- regions */
 
-static tn_status regions(tni_infer *in, int64_t h, int64_t w) {
+static tn_status region_dims(tni_infer *in, int64_t h, int64_t w) {
   const tni_value *x = tni_rule_in(in, 0), *rois = tni_rule_ranked(in, 1);
   if (!x) return tni_rule_fail(in, "operand 0 is missing");
   if (h < 1 || w < 1 || h > INT32_MAX || w > INT32_MAX)
@@ -233,14 +233,14 @@ static tn_status regions(tni_infer *in, int64_t h, int64_t w) {
 }
 
 tn_status tni_shape_roi_align(tni_infer *in) {
-  return regions(in, tni_attr_i(&in->node->pub, "output_height", 1), tni_attr_i(&in->node->pub, "output_width", 1));
+  return region_dims(in, tni_attr_i(&in->node->pub, "output_height", 1), tni_attr_i(&in->node->pub, "output_width", 1));
 }
 
 tn_status tni_shape_max_roi_pool(tni_infer *in) {
   const int64_t *shape;
   if (tni_attr_ints(&in->node->pub, "pooled_shape", &shape) != 2)
     return tni_rule_fail(in, "attribute 'pooled_shape' has not two elements");
-  return regions(in, shape[0], shape[1]);
+  return region_dims(in, shape[0], shape[1]);
 }
 
 /* [selected, 3]: how many is in the data only. */

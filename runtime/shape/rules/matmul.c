@@ -5,7 +5,7 @@
 
 /* [.., M, K] x [.., K, N], or x [.., N, K] turned; a vector gets a leading (left) or trailing (right) 1 that leaves
  * again. */
-static tn_status product(tni_infer *in, uint32_t ia, uint32_t ib, bool trans_b, uint32_t dtype) {
+static tn_status matmul_dims(tni_infer *in, uint32_t ia, uint32_t ib, bool trans_b, uint32_t dtype) {
   const tni_value *a = tni_rule_in(in, ia), *b = tni_rule_in(in, ib);
   if (!a || !b) return tni_rule_fail(in, "an operand is missing");
   if (a->pub.rank == TNI_RANK_UNKNOWN || b->pub.rank == TNI_RANK_UNKNOWN) return tni_rule_set_unknown(in, 0, dtype);
@@ -35,11 +35,11 @@ static uint32_t dtype_of(const tni_infer *in, uint32_t i) {
   return v ? v->pub.dtype : TN_DT_UNDEFINED;
 }
 
-tn_status tni_shape_matmul(tni_infer *in) { return product(in, 0, 1, false, dtype_of(in, 0)); }
-tn_status tni_shape_matmul_integer(tni_infer *in) { return product(in, 0, 1, false, TN_DT_I32); }
-tn_status tni_shape_qlinear_matmul(tni_infer *in) { return product(in, 0, 3, false, dtype_of(in, 7)); }
+tn_status tni_shape_matmul(tni_infer *in) { return matmul_dims(in, 0, 1, false, dtype_of(in, 0)); }
+tn_status tni_shape_matmul_integer(tni_infer *in) { return matmul_dims(in, 0, 1, false, TN_DT_I32); }
+tn_status tni_shape_qlinear_matmul(tni_infer *in) { return matmul_dims(in, 0, 3, false, dtype_of(in, 7)); }
 tn_status tni_shape_qlinear_gemm(tni_infer *in) {
-  return product(in, 0, 3, tni_attr_i(&in->node->pub, "trans_b", 0) != 0, dtype_of(in, 7));
+  return matmul_dims(in, 0, 3, tni_attr_i(&in->node->pub, "trans_b", 0) != 0, dtype_of(in, 7));
 }
 
 tn_status tni_shape_qlinear_binary(tni_infer *in) {

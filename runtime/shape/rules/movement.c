@@ -26,7 +26,7 @@ static void open_axis(reshape *r, uint32_t d) {
 
 /* Whether e is 0 for sizes that are nothing special: a remainder, say. Where only an empty tensor makes it 0, it is a
  * size; so it is where it is 0 for all that is small enough, but not where a smaller size gives more (4 % n). */
-static bool vanishes(const tni_infer *in, tn_expr e) {
+static bool dim_vanishes(const tni_infer *in, tn_expr e) {
   /* Small ones in order, then one that all small numbers divide, and one that none does. */
   static const int64_t points[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 720720, 9973};
   enum { N_POINTS = sizeof points / sizeof *points, N_SMALL = N_POINTS - 2 };
@@ -80,7 +80,7 @@ static tn_status reshape_targets(tni_infer *in, const tni_vals *s, bool allowzer
       if (lo < 0 && !explicit_open) {
         open_axis(r, d);
       } else if (lo <= 0 && !allowzero && !(x && d < x->pub.rank && x->pub.dims[d] == e) &&
-                 (vanishes(in, e) || has_elements(in, x))) {
+                 (dim_vanishes(in, e) || has_elements(in, x))) {
         open_axis(r, d);
       }
     }
@@ -89,7 +89,7 @@ static tn_status reshape_targets(tni_infer *in, const tni_vals *s, bool allowzer
 }
 
 /* Takes one dim equal to e out of list. Not constants: 0 does not cancel, and the others multiply well. */
-static bool cancel(const tni_infer *in, tn_expr *list, uint32_t *n, tn_expr e) {
+static bool cancel_dim(const tni_infer *in, tn_expr *list, uint32_t *n, tn_expr e) {
   int64_t c;
   if (tni_ex_is_const(in->x, e, &c)) return false;
   for (uint32_t i = 0; i < *n; i++) {
@@ -101,7 +101,7 @@ static bool cancel(const tni_infer *in, tn_expr *list, uint32_t *n, tn_expr e) {
 }
 
 /* Constants whose product is no int64, and none of them 0. */
-static bool overflows(const tni_infer *in, const tn_expr *dims, uint32_t n) {
+static bool dims_overflow(const tni_infer *in, const tn_expr *dims, uint32_t n) {
   for (uint32_t d = 0; d < n; d++) {
     int64_t c;
     if (dims[d] == TNI_EXPR_NONE || !tni_ex_is_const(in->x, dims[d], &c) || c == 0) return false;
@@ -111,7 +111,7 @@ static bool overflows(const tni_infer *in, const tn_expr *dims, uint32_t n) {
 
 static void common_axis(const tni_infer *in, reshape *r, tn_expr e) {
   r->empty = r->empty || tni_rule_is(in, e, 0);
-  r->doubtful = r->doubtful || e == TNI_EXPR_NONE || vanishes(in, e);
+  r->doubtful = r->doubtful || e == TNI_EXPR_NONE || dim_vanishes(in, e);
 }
 
 /* Elements of input and target must be as many. Equal factors leave first, so that an unknown axis that is copied and a
@@ -130,14 +130,14 @@ static tn_status reshape_open(tni_infer *in, reshape *r) {
   if ((r->empty || r->doubtful) && r->open != TN_NONE && !r->stated) return TN_OK; /* any size might do */
   for (uint32_t d = 0; d < r->rank; d++) {
     if (d == r->open || r->copied[d]) continue;
-    if (r->out[d] == TNI_EXPR_NONE || !cancel(in, from, &n_from, r->out[d]))
+    if (r->out[d] == TNI_EXPR_NONE || !cancel_dim(in, from, &n_from, r->out[d]))
       rest[n_rest++] = r->out[d];
     else
       common_axis(in, r, r->out[d]);
   }
   tn_expr a = tni_rule_product(in, from, n_from), b = tni_rule_product(in, rest, n_rest);
   int64_t ca, cb;
-  if (b == TNI_EXPR_NONE && overflows(in, rest, n_rest)) return tni_rule_fail(in, "the target is too large");
+  if (b == TNI_EXPR_NONE && dims_overflow(in, rest, n_rest)) return tni_rule_fail(in, "the target is too large");
   if (a == TNI_EXPR_NONE || b == TNI_EXPR_NONE) return TN_OK;
   bool ka = tni_ex_is_const(in->x, a, &ca), kb = tni_ex_is_const(in->x, b, &cb);
   if (r->open == TN_NONE) {

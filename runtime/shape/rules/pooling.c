@@ -6,7 +6,7 @@
 
 #include "runtime/shape/rules/table.h"
 
-static tn_status bad(tni_infer *in, const char *why) { return tni_rule_fail(in, "%s", why); }
+static tn_status bad_window(tni_infer *in, const char *why) { return tni_rule_fail(in, "%s", why); }
 
 /* The weight's spatial dims where all are constant. */
 static bool kernel_dims(const tni_infer *in, const tni_value *w, int64_t *kernel) {
@@ -71,7 +71,8 @@ static tn_status conv_dims(tni_infer *in, uint32_t iw, uint32_t ib, uint32_t dty
   const int64_t *given = NULL;
   (void)tni_attr_ints(&in->node->pub, "kernel_shape", &given);
   if (known || given) {
-    if (!tni_window_read(&in->node->pub, rank - 2, known ? kernel : NULL, &win, why, sizeof why)) return bad(in, why);
+    if (!tni_window_read(&in->node->pub, rank - 2, known ? kernel : NULL, &win, why, sizeof why))
+      return bad_window(in, why);
     for (uint32_t d = 2; d < rank && kx; d++) dims[d] = tni_window_count(in, &win, d - 2, x->pub.dims[d]);
   }
   return tni_rule_set(in, 0, dtype, rank, dims);
@@ -122,21 +123,21 @@ tn_status tni_shape_conv_transpose(tni_infer *in) {
   if (st) return st;
   const bool known = kw && kernel_dims(in, w, kernel);
   if (known) {
-    if (!tni_window_read_spread(&in->node->pub, rank - 2, kernel, &win, why, sizeof why)) return bad(in, why);
+    if (!tni_window_read_spread(&in->node->pub, rank - 2, kernel, &win, why, sizeof why)) return bad_window(in, why);
     for (uint32_t d = 2; d < rank && kx; d++) dims[d] = tni_window_spread(in, &win, d - 2, x->pub.dims[d]);
   }
   return tni_rule_set(in, 0, x->pub.dtype, rank, dims);
 }
 
 /* What all windowed operators of one operand share: X [N, C, spatial] of known rank in dims, or the result set. */
-static tn_status windowed(tni_infer *in, const tni_value **x, tni_window *w, tn_expr *dims) {
+static tn_status windowed_dims(tni_infer *in, const tni_value **x, tni_window *w, tn_expr *dims) {
   char why[128];
   *x = tni_rule_in(in, 0);
   if (!*x) return tni_rule_fail(in, "operand 0 is missing");
   if ((*x)->pub.rank == TNI_RANK_UNKNOWN) return TN_OK;
   if ((*x)->pub.rank < 3 || (*x)->pub.rank > TN_MAX_RANK)
     return tni_rule_fail(in, "an input of rank %u", (*x)->pub.rank);
-  if (!tni_window_read(&in->node->pub, (*x)->pub.rank - 2, NULL, w, why, sizeof why)) return bad(in, why);
+  if (!tni_window_read(&in->node->pub, (*x)->pub.rank - 2, NULL, w, why, sizeof why)) return bad_window(in, why);
   for (uint32_t d = 0; d < (*x)->pub.rank; d++) dims[d] = (*x)->pub.dims[d];
   return TN_OK;
 }
@@ -146,7 +147,7 @@ tn_status tni_shape_pool(tni_infer *in) {
   const tni_value *x;
   tni_window w;
   tn_expr dims[TN_MAX_RANK];
-  tn_status st = windowed(in, &x, &w, dims);
+  tn_status st = windowed_dims(in, &x, &w, dims);
   if (st) return st;
   if (x->pub.rank == TNI_RANK_UNKNOWN) {
     st = tni_rule_set_unknown(in, 0, x->pub.dtype);
@@ -184,7 +185,7 @@ tn_status tni_shape_max_unpool(tni_infer *in) {
   tni_window w;
   tni_vals given;
   tn_expr dims[TN_MAX_RANK];
-  tn_status st = windowed(in, &x, &w, dims);
+  tn_status st = windowed_dims(in, &x, &w, dims);
   if (st) return st;
   if (x->pub.rank == TNI_RANK_UNKNOWN) return tni_rule_set_unknown(in, 0, x->pub.dtype);
   const bool has = tni_rule_in(in, 2) != NULL, known = has && tni_rule_vals(in, 2, &given);

@@ -42,7 +42,7 @@ tn_status tni_shape_recurrent(tni_infer *in) {
 }
 
 /* e / n where that is a whole number for sure; NONE otherwise. */
-static tn_expr share(const tni_infer *in, tn_expr e, int64_t n) {
+static tn_expr share_of_dim(const tni_infer *in, tn_expr e, int64_t n) {
   int64_t c;
   if (e == TNI_EXPR_NONE || n < 1) return TNI_EXPR_NONE;
   if (tni_ex_is_const(in->x, e, &c)) return c % n ? TNI_EXPR_NONE : tni_rule_const(in, c / n);
@@ -59,7 +59,8 @@ tn_status tni_shape_linear_attention(tni_infer *in) {
   if (!st) st = needs_rank(in, 3, 4);
   if (st) return st;
   const bool past = tni_rule_in(in, 3) != NULL;
-  tn_expr dk = share(in, dim_of(in, 0, 3, 2), q), dv = share(in, dim_of(in, 2, 3, 2), kv), B = dim_of(in, 0, 3, 0);
+  tn_expr dk = share_of_dim(in, dim_of(in, 0, 3, 2), q), dv = share_of_dim(in, dim_of(in, 2, 3, 2), kv),
+          B = dim_of(in, 0, 3, 0);
   if (dk == TNI_EXPR_NONE) dk = dim_of(in, 3, 4, 2);
   if (dv == TNI_EXPR_NONE) dv = dim_of(in, 3, 4, 3);
   tn_expr wide = dv == TNI_EXPR_NONE ? TNI_EXPR_NONE : tni_ex_mul(in->x, dv, tni_rule_const(in, q));

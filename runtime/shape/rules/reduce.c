@@ -25,7 +25,7 @@ static tn_status reduce_mask(tni_infer *in, uint32_t rank, bool *known, uint32_t
   return TN_OK;
 }
 
-static tn_expr accumulate(const tni_infer *in, tn_expr a, tn_expr b) {
+static tn_expr accumulate_values(const tni_infer *in, tn_expr a, tn_expr b) {
   switch (in->node->pub.op) {
     case TN_OP_REDUCE_SUM:
       return tni_ex_add(in->x, a, b);
@@ -59,7 +59,7 @@ static void reduce_vals(tni_infer *in, uint32_t mask) {
       at += pos * stride;
       stride *= (uint32_t)v.dims[d];
     }
-    e[at] = seen[at] ? accumulate(in, e[at], v.e[i]) : v.e[i];
+    e[at] = seen[at] ? accumulate_values(in, e[at], v.e[i]) : v.e[i];
     seen[at] = true;
   }
   for (uint32_t i = 0; e && i < n; i++) e[i] = tni_val_fit(in->x, tni_rule_out(in, 0)->pub.dtype, e[i]);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
-#include "runtime/shape/rules/table.h"
 #include "runtime/shape/dims/dims.h"
+#include "runtime/shape/rules/table.h"
 
 /* The operand's elements, where they are constant or a run has them at hand; NULL otherwise. */
-static const tni_tensor *elements(const tni_value *v) {
+static const tni_tensor *value_elements(const tni_value *v) {
   int64_t count;
   uint64_t need;
   if (!v || !v->tensor || tni_dims_count(v->tensor->dims, v->tensor->rank, &count) != TN_OK) return NULL;
@@ -35,7 +35,7 @@ static tn_status set_axis(tni_infer *in, const tni_value *x, bool flat, uint32_t
 /* As many as the condition has trues, which only the data say. */
 tn_status tni_shape_compress(tni_infer *in) {
   const tni_value *x = tni_rule_ranked(in, 0), *cond = tni_rule_in(in, 1);
-  const tni_tensor *c = elements(cond);
+  const tni_tensor *c = value_elements(cond);
   bool flat;
   uint32_t axis;
   if (!tni_rule_in(in, 0) || !cond) return tni_rule_fail(in, "an operand is missing");
@@ -69,7 +69,7 @@ tn_status tni_shape_unique(tni_infer *in) {
   if (!tni_rule_in(in, 0)) return tni_rule_fail(in, "operand 0 is missing");
   tn_status st = optional_axis(in, x, &flat, &axis);
   if (st) return st;
-  tn_expr n = count_unique(in, elements(x), flat, axis);
+  tn_expr n = count_unique(in, value_elements(x), flat, axis);
   if (n == TNI_EXPR_NONE) n = tni_rule_data_symbol(in, 0, axis);
   const tn_expr all = !x ? TNI_EXPR_NONE : flat ? tni_rule_product(in, x->pub.dims, x->pub.rank) : x->pub.dims[axis];
   st = set_axis(in, x, flat, axis, n);

@@ -20,7 +20,7 @@ static const tni_type *type_of(const tni_infer *in, uint32_t i) {
 }
 
 /* What is true of tensors of both types. */
-static const tni_type *common(const tni_infer *in, const tni_type *a, const tni_type *b) {
+static const tni_type *common_type(const tni_infer *in, const tni_type *a, const tni_type *b) {
   if (!a || !b || a->form != b->form || a->form != TNI_FORM_TENSOR) return a && b && a->form == b->form ? a : NULL;
   if (a->rank != b->rank || a->rank > TN_MAX_RANK)
     return new_type(in, (tni_type){.dtype = a->dtype, .rank = TNI_RANK_UNKNOWN});
@@ -54,7 +54,7 @@ static const tni_type *element_of(const tni_infer *in, uint32_t i, uint32_t form
 
 tn_status tni_shape_sequence_construct(tni_infer *in) {
   const tni_type *t = type_of(in, 0);
-  for (uint32_t i = 1; i < in->node->pub.n_in; i++) t = common(in, t, type_of(in, i));
+  for (uint32_t i = 1; i < in->node->pub.n_in; i++) t = common_type(in, t, type_of(in, i));
   return set_group(in, 0, TNI_FORM_SEQUENCE, t);
 }
 
@@ -72,7 +72,7 @@ tn_status tni_shape_sequence_erase(tni_infer *in) {
 }
 
 tn_status tni_shape_sequence_insert(tni_infer *in) {
-  return set_group(in, 0, TNI_FORM_SEQUENCE, common(in, element_of(in, 0, TNI_FORM_SEQUENCE), type_of(in, 1)));
+  return set_group(in, 0, TNI_FORM_SEQUENCE, common_type(in, element_of(in, 0, TNI_FORM_SEQUENCE), type_of(in, 1)));
 }
 
 tn_status tni_shape_sequence_length(tni_infer *in) { return tni_rule_set(in, 0, TN_DT_I64, 0, NULL); }

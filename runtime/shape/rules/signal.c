@@ -8,7 +8,7 @@ static tn_expr scalar_dim(const tni_infer *in, uint32_t operand, uint32_t axis) 
   return e == TNI_EXPR_NONE ? tni_rule_data_symbol(in, 0, axis) : e;
 }
 
-static bool negative(const tni_infer *in, tn_expr e) {
+static bool is_negative_dim(const tni_infer *in, tn_expr e) {
   int64_t lo, hi;
   if (e == TNI_EXPR_NONE) return false;
   tni_ex_range(in->x, e, &lo, &hi);
@@ -21,7 +21,7 @@ static tn_expr one_sided(const tni_infer *in, tn_expr e) {
   return tni_ex_add(in->x, tni_ex_floordiv(in->x, e, tni_rule_const(in, 2)), tni_rule_const(in, 1));
 }
 
-static bool numeric(int64_t dtype) {
+static bool is_numeric_dtype(int64_t dtype) {
   return dtype > 0 && dtype <= TN_DT_BF16 && dtype != TN_DT_STRING && dtype != TN_DT_BOOL && dtype != TN_DT_C64 &&
          dtype != TN_DT_C128;
 }
@@ -29,8 +29,8 @@ static bool numeric(int64_t dtype) {
 tn_status tni_shape_window(tni_infer *in) {
   const int64_t dtype = tni_attr_i(&in->node->pub, "output_datatype", TN_DT_F32);
   const tn_expr n = scalar_dim(in, 0, 0);
-  if (!numeric(dtype)) return tni_rule_fail(in, "output_datatype %lld is no number's", (long long)dtype);
-  if (negative(in, n)) return tni_rule_fail(in, "the size is negative");
+  if (!is_numeric_dtype(dtype)) return tni_rule_fail(in, "output_datatype %lld is no number's", (long long)dtype);
+  if (is_negative_dim(in, n)) return tni_rule_fail(in, "the size is negative");
   return tni_rule_set(in, 0, (uint32_t)dtype, 1, &n);
 }
 
@@ -40,8 +40,8 @@ tn_status tni_shape_mel_weight_matrix(tni_infer *in) {
   const tn_expr length = tni_rule_scalar(in, 1);
   const tn_expr dims[2] = {length == TNI_EXPR_NONE ? tni_rule_data_symbol(in, 0, 0) : one_sided(in, length),
                            scalar_dim(in, 0, 1)};
-  if (!numeric(dtype)) return tni_rule_fail(in, "output_datatype %lld is no number's", (long long)dtype);
-  if (negative(in, length) || negative(in, dims[1])) return tni_rule_fail(in, "a size is negative");
+  if (!is_numeric_dtype(dtype)) return tni_rule_fail(in, "output_datatype %lld is no number's", (long long)dtype);
+  if (is_negative_dim(in, length) || is_negative_dim(in, dims[1])) return tni_rule_fail(in, "a size is negative");
   return tni_rule_set(in, 0, (uint32_t)dtype, 2, dims);
 }
 
@@ -76,7 +76,7 @@ tn_status tni_shape_dft(tni_infer *in) {
     n = tni_rule_scalar(in, 1);
   else if (one && inverse)
     n = tni_ex_mul(in->x, tni_rule_const(in, 2), tni_ex_sub(in->x, n, tni_rule_const(in, 1)));
-  if (negative(in, n)) return tni_rule_fail(in, "the length is negative");
+  if (is_negative_dim(in, n)) return tni_rule_fail(in, "the length is negative");
   if (n == TNI_EXPR_NONE)
     dims[axis] = tni_rule_data_symbol(in, 0, axis);
   else
@@ -98,7 +98,7 @@ tn_status tni_shape_stft(tni_infer *in) {
            : window           ? sized ? window->pub.dims[0] : TNI_EXPR_NONE
            : ranked           ? x->pub.dims[1]
                               : TNI_EXPR_NONE;
-  if (negative(in, length)) return tni_rule_fail(in, "the frame's length is negative");
+  if (is_negative_dim(in, length)) return tni_rule_fail(in, "the frame's length is negative");
   if (step != TNI_EXPR_NONE && tni_ex_is_const(in->x, step, &s) && s <= 0)
     return tni_rule_fail(in, "frame_step is %lld", (long long)s);
   if (ranked && length != TNI_EXPR_NONE && step != TNI_EXPR_NONE) {

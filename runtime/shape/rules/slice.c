@@ -9,14 +9,14 @@ typedef struct slice_axis {
 } slice_axis;
 
 /* min(a, b), decided where it can be. */
-static tn_expr least(const tni_infer *in, tn_expr a, tn_expr b) {
+static tn_expr least_expr(const tni_infer *in, tn_expr a, tn_expr b) {
   if (a == TNI_EXPR_NONE || b == TNI_EXPR_NONE) return TNI_EXPR_NONE;
   if (tni_ex_proves_le(in->x, a, b)) return a;
   if (tni_ex_proves_le(in->x, b, a)) return b;
   return tni_ex_min(in->x, a, b);
 }
 
-static tn_expr most(const tni_infer *in, tn_expr a, tn_expr b) {
+static tn_expr most_expr(const tni_infer *in, tn_expr a, tn_expr b) {
   if (a == TNI_EXPR_NONE || b == TNI_EXPR_NONE) return TNI_EXPR_NONE;
   if (tni_ex_proves_le(in->x, a, b)) return b;
   if (tni_ex_proves_le(in->x, b, a)) return a;
@@ -37,25 +37,25 @@ static tn_expr clamp_forward(const tni_infer *in, tn_expr e, tn_expr dim) {
   }
   if (dim == TNI_EXPR_NONE) return TNI_EXPR_NONE;
   tni_ex_range(in->x, e, &lo, &hi);
-  if (lo >= 0) return least(in, e, dim);
+  if (lo >= 0) return least_expr(in, e, dim);
   if (hi > 0) return TNI_EXPR_NONE;
-  const tn_expr counted = most(in, zero, tni_ex_add(in->x, e, dim));
+  const tn_expr counted = most_expr(in, zero, tni_ex_add(in->x, e, dim));
   if (hi < 0) return counted;
   return tni_ex_mul(in->x, tni_ex_min(in->x, tni_ex_sub(in->x, zero, e), tni_rule_const(in, 1)), counted);
 }
 
-static tn_expr forward(const tni_infer *in, slice_axis *s, tn_expr end, tn_expr dim) {
+static tn_expr forward_count(const tni_infer *in, slice_axis *s, tn_expr end, tn_expr dim) {
   tn_expr from = clamp_forward(in, s->start, dim), to = clamp_forward(in, end, dim), zero = tni_rule_const(in, 0);
   s->start = from;
   if (from == TNI_EXPR_NONE || to == TNI_EXPR_NONE) return TNI_EXPR_NONE;
   if (from == zero && to == dim && s->step == 1) return dim;
-  tn_expr len = most(in, zero, tni_ex_sub(in->x, to, from));
+  tn_expr len = most_expr(in, zero, tni_ex_sub(in->x, to, from));
   if (s->step == 1) return len;
   return tni_ex_floordiv(in->x, tni_ex_add(in->x, len, tni_rule_const(in, s->step - 1)), tni_rule_const(in, s->step));
 }
 
 /* Backward: all constant, or from the last to the first element. */
-static tn_expr backward(const tni_infer *in, slice_axis *s, tn_expr end, tn_expr dim) {
+static tn_expr backward_count(const tni_infer *in, slice_axis *s, tn_expr end, tn_expr dim) {
   int64_t a, b, d, back;
   if (s->step == INT64_MIN) return TNI_EXPR_NONE;
   back = -s->step;
@@ -151,7 +151,7 @@ static tn_status slice_dims(tni_infer *in, const tni_value *x, tn_expr *dims, sl
       continue;
     }
     if (a->step == 0) return tni_rule_fail(in, "the step on axis %u is 0", axis[i]);
-    dims[axis[i]] = a->step > 0 ? forward(in, a, to, dims[axis[i]]) : backward(in, a, to, dims[axis[i]]);
+    dims[axis[i]] = a->step > 0 ? forward_count(in, a, to, dims[axis[i]]) : backward_count(in, a, to, dims[axis[i]]);
   }
   return TN_OK;
 }

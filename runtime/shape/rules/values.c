@@ -2,7 +2,7 @@
 #include "runtime/base/base.h"
 #include "runtime/shape/rules/rule.h"
 
-static bool limits(uint32_t dtype, int64_t *lo, int64_t *hi) {
+static bool dtype_limits(uint32_t dtype, int64_t *lo, int64_t *hi) {
   switch (dtype) {
     case TN_DT_BOOL:
       *lo = 0, *hi = 1;
@@ -38,7 +38,7 @@ static bool limits(uint32_t dtype, int64_t *lo, int64_t *hi) {
 
 tn_expr tni_val_fit(tni_exprs *x, uint32_t dtype, tn_expr a) {
   int64_t lo, hi, l, h;
-  if (a == TNI_EXPR_NONE || !limits(dtype, &lo, &hi)) return TNI_EXPR_NONE;
+  if (a == TNI_EXPR_NONE || !dtype_limits(dtype, &lo, &hi)) return TNI_EXPR_NONE;
   tni_ex_range(x, a, &l, &h);
   int64_t c;
   bool wide = dtype == TN_DT_I32 || dtype == TN_DT_U32 || dtype == TN_DT_I64 || dtype == TN_DT_U64;
@@ -75,7 +75,7 @@ tn_expr tni_val_unary(tni_exprs *x, uint32_t op, uint32_t dtype, tn_expr a) {
 }
 
 /* ONNX divides integers toward zero: the floor of two numbers of the same sign. */
-static tn_expr divide(tni_exprs *x, tn_expr a, tn_expr b) {
+static tn_expr divide_values(tni_exprs *x, tn_expr a, tn_expr b) {
   int64_t ca, cb, lo, hi, blo, bhi;
   if (tni_ex_is_const(x, a, &ca) && tni_ex_is_const(x, b, &cb)) {
     if (cb == 0 || (ca == INT64_MIN && cb == -1)) return TNI_EXPR_NONE;
@@ -87,7 +87,7 @@ static tn_expr divide(tni_exprs *x, tn_expr a, tn_expr b) {
   return lo >= 0 && blo >= 0 ? tni_ex_floordiv(x, a, b) : TNI_EXPR_NONE;
 }
 
-static tn_expr modulo(tni_exprs *x, const tni_node *node, tn_expr a, tn_expr b) {
+static tn_expr modulo_values(tni_exprs *x, const tni_node *node, tn_expr a, tn_expr b) {
   int64_t ca, cb, lo, hi, blo, bhi;
   if (!tni_attr_i(&node->pub, "fmod", 0)) return tni_ex_mod(x, a, b);
   if (tni_ex_is_const(x, a, &ca) && tni_ex_is_const(x, b, &cb)) {
@@ -98,7 +98,7 @@ static tn_expr modulo(tni_exprs *x, const tni_node *node, tn_expr a, tn_expr b) 
   return lo >= 0 && blo >= 0 ? tni_ex_mod(x, a, b) : TNI_EXPR_NONE;
 }
 
-static tn_expr power(tni_exprs *x, tn_expr a, tn_expr b) {
+static tn_expr power_values(tni_exprs *x, tn_expr a, tn_expr b) {
   int64_t n;
   if (!tni_ex_is_const(x, b, &n) || n < 0 || n > 8) return TNI_EXPR_NONE;
   tn_expr p = tni_ex_const(x, 1);
@@ -123,10 +123,10 @@ tn_expr tni_val_binary(tni_exprs *x, const tni_node *node, uint32_t dtype, tn_ex
       r = tni_ex_mul(x, a, b);
       break;
     case TN_OP_DIV:
-      r = divide(x, a, b);
+      r = divide_values(x, a, b);
       break;
     case TN_OP_MOD:
-      r = modulo(x, node, a, b);
+      r = modulo_values(x, node, a, b);
       break;
     case TN_OP_MIN:
       r = tni_ex_min(x, a, b);
@@ -135,7 +135,7 @@ tn_expr tni_val_binary(tni_exprs *x, const tni_node *node, uint32_t dtype, tn_ex
       r = tni_ex_max(x, a, b);
       break;
     case TN_OP_POW:
-      r = power(x, a, b);
+      r = power_values(x, a, b);
       break;
     default:
       break;
@@ -144,7 +144,7 @@ tn_expr tni_val_binary(tni_exprs *x, const tni_node *node, uint32_t dtype, tn_ex
 }
 
 /* -1 a<b, 0 equal, 1 a>b, 2 unknown; -2 a<=b and 3 a>=b where only that much is known. */
-static int order(tni_exprs *x, tn_expr a, tn_expr b) {
+static int order_of(tni_exprs *x, tn_expr a, tn_expr b) {
   int o = a == b ? 0 : tni_ex_order(x, a, b);
   if (o != 2) return o;
   int64_t la, ha, lb, hb;
@@ -158,8 +158,8 @@ static int order(tni_exprs *x, tn_expr a, tn_expr b) {
 }
 
 /* 1 true, 0 false, -1 undecided */
-static int decide(tni_exprs *x, uint32_t op, tn_expr a, tn_expr b) {
-  int o = order(x, a, b);
+static int decide_compare(tni_exprs *x, uint32_t op, tn_expr a, tn_expr b) {
+  int o = order_of(x, a, b);
   switch (op) {
     case TN_OP_EQUAL:
       return o == 0 ? 1 : o == -1 || o == 1 ? 0 : -1;
@@ -177,13 +177,13 @@ static int decide(tni_exprs *x, uint32_t op, tn_expr a, tn_expr b) {
 }
 
 /* 1, 0 or -1 (unknown) for a bool element. */
-static int truth(const tni_exprs *x, tn_expr a) {
+static int truth_of(const tni_exprs *x, tn_expr a) {
   int64_t c;
   return a != TNI_EXPR_NONE && tni_ex_is_const(x, a, &c) ? c != 0 : -1;
 }
 
 tn_expr tni_val_compare(tni_exprs *x, uint32_t op, tn_expr a, tn_expr b) {
-  int r = -1, ta = truth(x, a), tb = truth(x, b);
+  int r = -1, ta = truth_of(x, a), tb = truth_of(x, b);
   switch (op) {
     case TN_OP_AND:
       r = ta == 0 || tb == 0 ? 0 : ta == 1 && tb == 1 ? 1 : -1;
@@ -195,7 +195,7 @@ tn_expr tni_val_compare(tni_exprs *x, uint32_t op, tn_expr a, tn_expr b) {
       r = ta >= 0 && tb >= 0 ? ta ^ tb : -1;
       break;
     default:
-      if (a != TNI_EXPR_NONE && b != TNI_EXPR_NONE) r = decide(x, op, a, b);
+      if (a != TNI_EXPR_NONE && b != TNI_EXPR_NONE) r = decide_compare(x, op, a, b);
       break;
   }
   return r < 0 ? TNI_EXPR_NONE : tni_ex_const(x, r);

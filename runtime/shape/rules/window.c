@@ -79,7 +79,7 @@ static bool is_same(const tni_window *w) {
 static int64_t window_span(const tni_window *w, uint32_t d) { return (w->kernel[d] - 1) * w->dilation[d] + 1; }
 
 /* floor((e + add) / by) + plus */
-static tn_expr steps(const tni_infer *in, tn_expr e, int64_t add, int64_t by, int64_t plus) {
+static tn_expr window_steps(const tni_infer *in, tn_expr e, int64_t add, int64_t by, int64_t plus) {
   tn_expr q = tni_ex_floordiv(in->x, tni_ex_add(in->x, e, tni_rule_const(in, add)), tni_rule_const(in, by));
   return tni_ex_add(in->x, q, tni_rule_const(in, plus));
 }
@@ -87,9 +87,10 @@ static tn_expr steps(const tni_infer *in, tn_expr e, int64_t add, int64_t by, in
 tn_expr tni_window_count(const tni_infer *in, const tni_window *w, uint32_t d, tn_expr size) {
   const int64_t s = w->stride[d], free = w->begin[d] + w->end[d] - window_span(w, d);
   if (size == TNI_EXPR_NONE) return size;
-  if (is_same(w)) return steps(in, size, s - 1, s, 0);
-  if (!w->ceil) return steps(in, size, free, s, 1);
-  const tn_expr most = steps(in, size, free + s - 1, s, 1), begun = steps(in, size, w->begin[d] - 1, s, 1);
+  if (is_same(w)) return window_steps(in, size, s - 1, s, 0);
+  if (!w->ceil) return window_steps(in, size, free, s, 1);
+  const tn_expr most = window_steps(in, size, free + s - 1, s, 1),
+                begun = window_steps(in, size, w->begin[d] - 1, s, 1);
   if (most == TNI_EXPR_NONE || begun == TNI_EXPR_NONE) return TNI_EXPR_NONE;
   return tni_ex_proves_le(in->x, most, begun) ? most : tni_ex_min(in->x, most, begun);
 }

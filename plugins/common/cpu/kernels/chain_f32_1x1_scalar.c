@@ -115,16 +115,16 @@ UNARY(swish, swish1(x[i], value))
 #undef UNARY
 #undef BINARY
 
-static const tni_cm_chain_kernels kernels = {.add = add,
-                                             .sub = sub,
-                                             .mul = mul,
-                                             .div = divide,
-                                             .neg = neg,
-                                             .relu = relu,
-                                             .sigmoid = sigmoid,
-                                             .tanh = tanh_,
-                                             .gelu_erf = gelu_erf,
-                                             .gelu_tanh = gelu_tanh,
-                                             .swish = swish};
+static const tni_cm_chain_kernels scalar_chain_kernels = {.add = add,
+                                                          .sub = sub,
+                                                          .mul = mul,
+                                                          .div = divide,
+                                                          .neg = neg,
+                                                          .relu = relu,
+                                                          .sigmoid = sigmoid,
+                                                          .tanh = tanh_,
+                                                          .gelu_erf = gelu_erf,
+                                                          .gelu_tanh = gelu_tanh,
+                                                          .swish = swish};
 
-const tni_cm_chain_kernels *tni_clt_chain_f32_1x1_scalar(void) { return &kernels; }
+const tni_cm_chain_kernels *tni_clt_chain_f32_1x1_scalar(void) { return &scalar_chain_kernels; }

@@ -37,13 +37,13 @@ static float quantize_q9(const float *x, size_t n, int32_t *q) {
   return s;
 }
 
-static size_t have(size_t K, size_t k) { return K - k < GROUP ? K - k : GROUP; }
+static size_t codes_left(size_t K, size_t k) { return K - k < GROUP ? K - k : GROUP; }
 
 void tni_clt_quant_q9g128_f32_1x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
   int16_t *out = (int16_t *)(void *)(a->q + m * a->q_stride);
   for (size_t k = 0; k < K_padded; k += GROUP) {
     int32_t q[GROUP];
-    a->scale[m * a->s_stride + k / GROUP] = quantize_q9(x + k, have(K, k), q);
+    a->scale[m * a->s_stride + k / GROUP] = quantize_q9(x + k, codes_left(K, k), q);
     for (size_t i = 0; i < GROUP; i++) out[k + i] = (int16_t)q[i];
   }
 }
@@ -63,7 +63,7 @@ static void build_tables_scalar(int32_t full, int32_t zero, const float *x, size
   uint8_t *out = (uint8_t *)a->q + m * a->q_stride;
   for (size_t k = 0, g = 0; k < K_padded; k += GROUP, g++) {
     int32_t q[GROUP], sum = 0, abs = 0;
-    a->scale[m * a->s_stride + g] = quantize_q9(x + k, have(K, k), q);
+    a->scale[m * a->s_stride + g] = quantize_q9(x + k, codes_left(K, k), q);
     for (size_t i = 0; i < GROUP; i++) {
       sum += q[i];
       abs += q[i] < 0 ? -q[i] : q[i];
@@ -74,7 +74,7 @@ static void build_tables_scalar(int32_t full, int32_t zero, const float *x, size
 }
 
 /* Code of row `lane`, element i of a group. */
-static int32_t level(const tni_lut_kind *kind, const uint8_t *group, uint32_t lane, uint32_t i) {
+static int32_t table_level(const tni_lut_kind *kind, const uint8_t *group, uint32_t lane, uint32_t i) {
   int32_t code = 0;
   for (uint32_t p = 0; p < kind->planes; p++) {
     tni_lut_place at = tni_lut_place_of(kind, lane, i / 4, p);
@@ -96,10 +96,10 @@ static int32_t looked_up(const tni_lut_kind *kind, const uint8_t *group, uint32_
   return sum;
 }
 
-static int32_t average(int32_t a, int32_t b) { return (a + b + 1) >> 1; }
+static int32_t rounded_average(int32_t a, int32_t b) { return (a + b + 1) >> 1; }
 
 /* As looked_up, by trees of averages. */
-static int32_t averaged(const tni_lut_kind *kind, const uint8_t *group, uint32_t lane, const uint8_t *tables) {
+static int32_t average_tables(const tni_lut_kind *kind, const uint8_t *group, uint32_t lane, const uint8_t *tables) {
   int32_t sum = 0;
   for (uint32_t p = 0; p < kind->planes; p++) {
     const bool pair = p < kind->planes / 2 * 2;
@@ -107,7 +107,7 @@ static int32_t averaged(const tni_lut_kind *kind, const uint8_t *group, uint32_t
       const uint32_t first = pair ? t * 4 : t / 2 * 8 + t % 2, step = pair ? 1 : 2;
       int32_t u[4];
       for (uint32_t i = 0; i < 4; i++) u[i] = table_entry(kind, group, lane, tables, first + i * step, p);
-      sum += 4 * average(average(u[0], u[1]), average(u[2], u[3])) * (1 << p);
+      sum += 4 * rounded_average(rounded_average(u[0], u[1]), rounded_average(u[2], u[3])) * (1 << p);
     }
   }
   return sum - 2 * tni_clt_lut_trees(tables) * ((1 << kind->planes) - 1);
@@ -142,7 +142,7 @@ static void gemm_lut_scalar(const tni_lut_kind *kind, const uint8_t *block, size
   for (size_t g = 0; g < groups; g++, block += bytes) {
     for (uint32_t lane = 0; lane < TNI_LUT_ROWS; lane++) {
       int32_t w[GROUP];
-      for (uint32_t i = 0; i < GROUP; i++) w[i] = level(kind, block, lane, i);
+      for (uint32_t i = 0; i < GROUP; i++) w[i] = table_level(kind, block, lane, i);
       for (size_t m = m0; m < m1; m++) {
         const int16_t *q = (const int16_t *)(const void *)(a->q + m * a->q_stride) + g * GROUP;
         int32_t sum = 0;
@@ -182,7 +182,7 @@ KIND(luttp, 2, 3, 2, 1)
   void tni_clt_gemv_f32_##id##avg_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
                                               float *acc) {                                                       \
     static const tni_lut_kind kind = {planes, levels, zero, 0};                                                   \
-    gemv_lut_scalar(&kind, averaged, row_block, superblocks, a, acc);                                             \
+    gemv_lut_scalar(&kind, average_tables, row_block, superblocks, a, acc);                                       \
   }
 AVERAGES(lut1, 1, 2, 1)
 AVERAGES(lut2, 2, 4, 3)
