@@ -114,6 +114,7 @@ typedef struct tn_model_opts {
   uint32_t n_disabled_passes, reserved3;
   /* For tests: not 0 runs tasks in random orders that the task graph allows, instead of the planned one. */
   uint64_t order_seed;
+  int64_t default_max_seq; /* where neither max_seq nor the profile says one; 0: none */
 } tn_model_opts;
 enum {
   TN_MODEL_INSPECT = 1,   /* stop before packing: reports only, no session */
@@ -293,8 +294,11 @@ TN_API void tn_session_trace(tn_session *s, void (*fn)(void *user, const tn_trac
 typedef struct tn_lm_opts {
   tn_hdr h;
   uint32_t model_flags, reserved; /* TN_MODEL_* */
-  int64_t max_seq;                /* 0: profile, then config.json, at most TN_DEFAULT_MAX_SEQ */
+  int64_t max_seq;                /* positions; 0: what the profile says. At most what config.json says */
   uint64_t order_seed;            /* as in tn_model_opts */
+  /* Where neither says: at most as many, 0: TN_DEFAULT_MAX_SEQ. The library does not look at how much memory the
+   * machine has; who wants all that the model was made for gives tn_lm_longest here. */
+  int64_t default_max_seq;
 } tn_lm_opts;
 
 typedef struct tn_gen_params {
@@ -326,7 +330,11 @@ TN_API TN_MUST_CHECK tn_status tn_lm_load(tn_runtime *rt, const char *path, cons
                                           tn_error *err);
 TN_API void tn_lm_destroy(tn_lm *lm);
 TN_API tn_model *tn_lm_model(tn_lm *lm); /* the lm's, for reports */
+/* Positions that a conversation can have. */
 TN_API int64_t tn_lm_context(const tn_lm *lm);
+/* Positions that the model at path was made for, as its config.json or genai_config.json says; 0: they do not say.
+ * Reads these files only. */
+TN_API TN_MUST_CHECK tn_status tn_lm_longest(const char *path, int64_t *positions, tn_error *err);
 /* Defaults: sampling as generation_config.json says, else greedy off (temperature 1). */
 TN_API void tn_gen_params_init(tn_gen_params *p);
 TN_API void tn_lm_gen_defaults(const tn_lm *lm, tn_gen_params *p);

@@ -5,6 +5,9 @@
 #include <string.h>
 
 #include "runtime/base/checked.h"
+#include "runtime/base/offsets_sweep.h"
+
+enum { ALL_PAIRS = 4096 }; /* above so many regions time must not grow with their square */
 
 typedef struct item {
   const tn_interval *iv;
@@ -135,16 +138,33 @@ static void improve_plan(planner *p, uint64_t bound) {
   }
 }
 
+/* Region i, by its birth and by its last step. */
+static int first_birth(const void *pa, const void *pb) {
+  const tn_interval *a = *(const tn_interval *const *)pa, *b = *(const tn_interval *const *)pb;
+  return a->first < b->first ? -1 : a->first > b->first;
+}
+
+static int first_death(const void *pa, const void *pb) {
+  const tn_interval *a = *(const tn_interval *const *)pa, *b = *(const tn_interval *const *)pb;
+  return a->last < b->last ? -1 : a->last > b->last;
+}
+
 /* No placement can be smaller: the largest sum of bytes alive at one step. 0 where sums overflow. */
 static uint64_t most_alive(uint32_t n, const tn_interval *iv) {
-  uint64_t most = 0;
-  for (uint32_t i = 0; i < n; i++) { /* the maximum is reached at some region's birth */
-    uint64_t sum = 0;
-    for (uint32_t j = 0; j < n; j++)
-      if (iv[j].first <= iv[i].first && iv[j].last >= iv[i].first && __builtin_add_overflow(sum, iv[j].bytes, &sum))
-        return 0;
+  const tn_interval **list = calloc(2 * (size_t)n, sizeof *list), **births = list, **deaths = list + n;
+  uint64_t most = 0, sum = 0;
+  for (uint32_t i = 0; list && i < n; i++) births[i] = deaths[i] = &iv[i];
+  if (list) qsort(births, n, sizeof *births, first_birth);
+  if (list) qsort(deaths, n, sizeof *deaths, first_death);
+  for (uint32_t i = 0, gone = 0; list && i < n; i++) { /* the maximum is reached at some region's birth */
+    for (; deaths[gone]->last < births[i]->first; gone++) sum -= deaths[gone]->bytes;
+    if (__builtin_add_overflow(sum, births[i]->bytes, &sum)) {
+      most = 0;
+      break;
+    }
     if (sum > most) most = sum;
   }
+  free(list);
   return most;
 }
 
@@ -171,7 +191,8 @@ tn_status tni_plan_offsets(uint32_t n, tn_interval *iv, uint64_t *total) {
   p.now = calloc(n, sizeof *p.now);
   p.best = calloc(n, sizeof *p.best);
   tn_status st = p.items && p.list && p.now && p.best ? TN_OK : TN_E_NO_MEMORY;
-  if (st == TN_OK) plan_offsets(&p);
+  if (st == TN_OK && n <= ALL_PAIRS) plan_offsets(&p);
+  if (st == TN_OK && n > ALL_PAIRS) st = tni_sweep_offsets(n, iv, p.best, &p.best_total);
   if (st == TN_OK && p.best_total == UINT64_MAX) st = TN_E_LIMIT;
   if (st == TN_OK) {
     for (uint32_t i = 0; i < n; i++) iv[i].offset = p.best[i];

@@ -8,7 +8,7 @@
 
 #include "runtime/cli/cli.h"
 
-enum { COMMON_ROWS = 16, MODEL_ROWS = 2 };
+enum { COMMON_ROWS = 16, MODEL_ROWS = 3 };
 
 static void common_rows(cli *c, int *help, opt_row *out) {
   const opt_row rows[] = {
@@ -32,11 +32,14 @@ static void common_rows(cli *c, int *help, opt_row *out) {
 }
 
 /* Of commands that take a MODEL. */
-static void model_rows(cli *c, opt_row *out) {
+static void model_rows(cli *c, bool context, opt_row *out) {
   const opt_row rows[MODEL_ROWS] = {{"model-file", 0, OPT_TEXT, &c->model_file, "FILE", NULL,
                                      "which file of the folder MODEL, or of its folder onnx/", "model.onnx, .."},
+                                    {"max-seq", 'c', OPT_LONG, &c->max_seq, "N", "1..2147483647",
+                                     "positions of the context", "config.json's, as far as memory goes"},
                                     OPT_ROWS_END};
   memcpy(out, rows, sizeof rows);
+  if (!context) out[1] = out[2];
 }
 
 void cli_find_json(cli *c, int argc, const char **argv) {
@@ -106,7 +109,7 @@ int cli_parse(cli *c, int argc, const char **argv, const cli_use *use) {
   opt_row common[COMMON_ROWS], model[MODEL_ROWS];
   int help = 0;
   common_rows(c, &help, common);
-  model_rows(c, model);
+  model_rows(c, use->context, model);
   c->opts = (opts){.tables = {{"Options of this command:", use->own},
                               {use->more_title, use->more},
                               {takes_model(use) ? "Options of the model:" : NULL, model},

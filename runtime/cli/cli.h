@@ -27,14 +27,16 @@ typedef enum { FMT_TEXT, FMT_MD, FMT_CSV, FMT_JSON } cli_format;
 /* Options that every command takes. */
 typedef struct cli {
   const char *command;
-  const char *operand; /* what stands without an option: the MODEL, or its file that --model-file names; NULL: nothing */
+  const char
+      *operand; /* what stands without an option: the MODEL, or its file that --model-file names; NULL: nothing */
   char *profile, *log_level, *format_name, *cache_dir, *calibration, *cpus, *show;
   char *max_memory; /* --max-memory */
   char *disable;    /* --disable-pass, of the commands that load a model as a graph; "NAME,..." */
   const char *disabled[32];
   uint32_t n_disabled;
-  char *model_file; /* --model-file: which file of MODEL */
-  char *found;      /* then: that file */
+  char *model_file;  /* --model-file: which file of MODEL */
+  char *found;       /* then: that file */
+  long long max_seq; /* --max-seq; 0: not given */
   char **plugin_dirs;
   int threads;
   const char *retry;    /* `plugins --retry NAME` */
@@ -53,6 +55,7 @@ typedef struct cli_use {
   const char *operand; /* "MODEL": one is needed; "[MODEL]": one or none; NULL: none */
   const opt_row *own, *more;
   const char *more_title; /* of the table `more` */
+  bool context;           /* takes --max-seq */
 } cli_use;
 /* Given back after --help, where there is nothing left to do; main makes EXIT_DONE of it. */
 enum { CLI_HELPED = -1 };
@@ -114,6 +117,19 @@ unsigned long long cli_size(const char *s);
 /* Opens the runtime that the options ask for. 0, or an exit code (reported). */
 int cli_open(cli *c, uint32_t flags);
 int cli_load(cli *c, const char *path, uint32_t flags, tn_model **out);
+
+/* What the machine, the process's cgroups and --max-memory leave free. own: of private memory. */
+typedef struct cli_free {
+  uint64_t all, own;
+} cli_free;
+/* root: "" for this machine; tests give a folder with proc/ and sys/ in it. */
+cli_free cli_free_memory(const char *root);
+/* What config.json says of the context, for tn_model_opts.default_max_seq; 0: nothing. 0, or an exit code (reported).
+ */
+int cli_said_context(cli *c, const char *path, int64_t *positions);
+/* m was loaded for n positions without --max-seq: how many of them memory has room for. One line on stderr where it
+ * has less than n. */
+int64_t cli_fit_context(cli *c, tn_model *m, int64_t n);
 
 /* Reports c->err (text on stderr; one JSON object on stdout with --format json) and gives the exit code of st. */
 int cli_fail(cli *c, tn_status st);

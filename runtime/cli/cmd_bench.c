@@ -279,7 +279,8 @@ int cmd_bench(int argc, const char **argv) {
        NULL},
       OPT_ROWS_END};
   bencher b = {.c = &c};
-  int rc = cli_parse(&c, argc, argv, &(cli_use){.usage = "MODEL [options]", .operand = "MODEL", .own = own});
+  int rc = cli_parse(&c, argc, argv,
+                     &(cli_use){.usage = "MODEL [options]", .operand = "MODEL", .own = own, .context = true});
   if (!rc) rc = read_tests(&c, &o, &b);
   if (!rc) rc = cli_open(&c, 0);
   if (!rc) rc = prepare_bench(&b, &o, c.operand);

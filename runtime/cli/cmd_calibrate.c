@@ -156,8 +156,9 @@ int cmd_calibrate(int argc, const char **argv) {
       {"max-tokens", 0, OPT_INT, &o.max_tokens, "N", "0..", "first N tokens of each text", "all"},
       {"piece", 0, OPT_INT, &o.piece, "N", "0..", "tokens that run at once", "512, at most the context"},
       OPT_ROWS_END};
-  int rc = cli_parse(&c, argc, argv,
-                     &(cli_use){.usage = "MODEL --text FILE -o FILE [options]", .operand = "MODEL", .own = own});
+  int rc = cli_parse(
+      &c, argc, argv,
+      &(cli_use){.usage = "MODEL --text FILE -o FILE [options]", .operand = "MODEL", .own = own, .context = true});
   if (!rc && !o.text) rc = cli_usage(&c, "--text FILE is needed");
   if (!rc && !o.out) rc = cli_usage(&c, "-o FILE is needed");
   if (!rc && c.profile && strcmp(c.profile, "host") != 0)

@@ -156,7 +156,7 @@ static int embed_lines(cli *c, const char *model, const embed_opts *o, const lin
                             .normalize = o->no_normalize ? TN_NORMALIZE_NO
                                          : o->normalize  ? TN_NORMALIZE_YES
                                                          : TN_NORMALIZE_AUTO,
-                            .max_tokens = (uint32_t)o->max_tokens,
+                            .max_tokens = (uint32_t)(o->max_tokens ? o->max_tokens : c->max_seq),
                             .batch = (uint32_t)o->batch};
   tn_embedder *e = NULL;
   float *v = NULL;
@@ -213,8 +213,9 @@ int cmd_embed(int argc, const char **argv) {
       {"batch", 0, OPT_INT, &o.batch, "N", "0..", "texts of one run", "32"},
       {"out", 'o', OPT_TEXT, &o.out, "FILE", NULL, "write the vectors as .npy or .pb", NULL},
       OPT_ROWS_END};
-  int rc = cli_parse(&c, argc, argv,
-                     &(cli_use){.usage = "MODEL -f FILE|-p TEXT [--query TEXT]", .operand = "MODEL", .own = own});
+  int rc = cli_parse(
+      &c, argc, argv,
+      &(cli_use){.usage = "MODEL -f FILE|-p TEXT [--query TEXT]", .operand = "MODEL", .own = own, .context = true});
   if (!rc) rc = check_embed_opts(&c, &o);
   if (!rc) {
     const tn_status st = collect_texts(&c, &o, &l, &text);

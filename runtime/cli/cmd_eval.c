@@ -247,7 +247,8 @@ int cmd_eval(int argc, const char **argv) {
       {"decode", 0, OPT_INT, &o.decode, "N", "0..", "compute the last N positions of each text one by one", NULL},
       OPT_ROWS_END};
   int rc =
-      cli_parse(&c, argc, argv, &(cli_use){.usage = "MODEL --text FILE [options]", .operand = "MODEL", .own = own});
+      cli_parse(&c, argc, argv,
+                &(cli_use){.usage = "MODEL --text FILE [options]", .operand = "MODEL", .own = own, .context = true});
   if (!rc && !o.text) rc = cli_usage(&c, "--text FILE is needed");
   if (!rc) rc = cli_open(&c, 0);
   if (!rc) rc = evaluate_model(&c, c.operand, &o);

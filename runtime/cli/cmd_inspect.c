@@ -10,7 +10,6 @@ enum { MAX_LIST = 32 };
 
 typedef struct inspect_opts {
   char *dims, *dump;
-  long long max_seq;
   int passes;
   const char *names[MAX_LIST];
   int64_t values[MAX_LIST];
@@ -103,6 +102,7 @@ static void print_text(json_t *j, int passes) {
     printf("passes (times fired):\n");
     print_numbers(json_object_get(j, "passes"));
   }
+  printf("context: %lld positions\n", (long long)json_integer_value(json_object_get(j, "context")));
   printf("placement (nodes):\n");
   print_numbers(json_object_get(j, "placement"));
   json_t *mem = json_object_get(j, "memory");
@@ -116,10 +116,25 @@ static void print_text(json_t *j, int passes) {
   if (carried) printf("values that devices hand each other by copies: %zu\n", carried);
 }
 
+/* As `run` loads it: for the context that it would choose. */
+static tn_status load_fit(cli *c, const char *path, tn_model_opts *mo, tn_model **m) {
+  tn_status st = tn_model_load(c->rt, path, mo, m, &c->err);
+  if (st != TN_OK || mo->max_seq || tn_model_max_seq(*m) == 0) return st;
+  mo->max_seq = cli_fit_context(c, *m, tn_model_max_seq(*m));
+  if (mo->max_seq == tn_model_max_seq(*m)) return TN_OK;
+  tn_model_destroy(*m);
+  *m = NULL;
+  return tn_model_load(c->rt, path, mo, m, &c->err);
+}
+
 static int inspect_model(cli *c, const char *path, inspect_opts *o) {
+  int64_t said = 0;
+  const int rc = cli_said_context(c, path, &said);
+  if (rc) return rc;
   tn_model_opts mo = {.h = {sizeof mo, 1, 0},
                       .flags = TN_MODEL_INSPECT,
-                      .max_seq = o->max_seq,
+                      .max_seq = c->max_seq,
+                      .default_max_seq = said,
                       .dim_names = o->names,
                       .dim_values = o->values,
                       .n_dims = o->n,
@@ -127,7 +142,7 @@ static int inspect_model(cli *c, const char *path, inspect_opts *o) {
                       .n_disabled_passes = c->n_disabled};
   tn_model *m = NULL;
   tn_error_init(&c->err);
-  tn_status st = tn_model_load(c->rt, path, &mo, &m, &c->err);
+  tn_status st = load_fit(c, path, &mo, &m);
   json_t *j = st == TN_OK ? cli_report(c, m, TN_REPORT_INSPECT) : NULL;
   if (st == TN_OK && !j) st = c->err.code ? c->err.code : TN_E_INTERNAL;
   if (st == TN_OK && o->dump) {
@@ -151,12 +166,12 @@ int cmd_inspect(int argc, const char **argv) {
   inspect_opts o = {0};
   const opt_row own[] = {
       {"dims", 0, OPT_TEXT, &o.dims, "NAME=N,...", NULL, "dims for the memory statement", NULL},
-      {"max-seq", 0, OPT_LONG, &o.max_seq, "N", "0..", "context for the memory statement", "what the model says"},
       {"dump", 0, OPT_TEXT, &o.dump, "FILE", NULL, "write the graph (.dot for graphviz, else text)", NULL},
       {"passes", 0, OPT_FLAG, &o.passes, NULL, NULL, "how often each pass fired", NULL},
       {"disable-pass", 0, OPT_TEXT, &c.disable, "NAME,...|all", NULL, "leave these passes out, or all", NULL},
       OPT_ROWS_END};
-  int rc = cli_parse(&c, argc, argv, &(cli_use){.usage = "MODEL [options]", .operand = "MODEL", .own = own});
+  int rc = cli_parse(&c, argc, argv,
+                     &(cli_use){.usage = "MODEL [options]", .operand = "MODEL", .own = own, .context = true});
   if (!rc) rc = parse_dims(&c, &o);
   if (!rc) rc = cli_open(&c, 0);
   if (!rc) rc = inspect_model(&c, c.operand, &o);

@@ -69,11 +69,13 @@ int cmd_run(int argc, const char **argv) {
   gen_options(&g);
   char *prompt = NULL;
   size_t n = 0;
-  int rc = cli_parse(&c, argc, argv, &(cli_use){.usage = "MODEL -p TEXT [options]", .operand = "MODEL", .own = g.rows});
+  int rc =
+      cli_parse(&c, argc, argv,
+                &(cli_use){.usage = "MODEL -p TEXT [options]", .operand = "MODEL", .own = g.rows, .context = true});
   tn_lm *lm = NULL;
   if (!rc) rc = gen_prompt(&c, &g, &prompt, &n);
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = gen_load(&c, c.operand, 0, &lm);
+  if (!rc) rc = gen_load_fit(&c, c.operand, 0, &lm);
   if (!rc) rc = run_generate(&c, lm, &g, prompt, n);
   tn_lm_destroy(lm);
   free(prompt);

@@ -152,6 +152,7 @@ int cmd_trace(int argc, const char **argv) {
   int rc = cli_parse(&c, argc, argv,
                      &(cli_use){.usage = "MODEL -p TEXT [-o FILE] [--summary] [options]",
                                 .operand = "MODEL",
+                                .context = true,
                                 .own = own,
                                 .more = g.rows,
                                 .more_title = "Generation:"});
@@ -159,7 +160,7 @@ int cmd_trace(int argc, const char **argv) {
   if (!rc && !o.path && !o.summary) rc = cli_usage(&c, "-o FILE or --summary is needed");
   if (!rc) rc = gen_prompt(&c, &g, &prompt, &n);
   if (!rc) rc = cli_open(&c, 0);
-  if (!rc) rc = gen_load(&c, c.operand, 0, &lm);
+  if (!rc) rc = gen_load_fit(&c, c.operand, 0, &lm);
   if (!rc) rc = trace_model(&c, lm, &g, &o, c.operand, prompt, n);
   tn_lm_destroy(lm);
   free(prompt);

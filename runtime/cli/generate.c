@@ -99,15 +99,37 @@ int gen_params(cli *c, const gen_opts *g, const tn_lm *lm, tn_gen_params *p) {
 
 int gen_load(cli *c, const char *path, uint32_t flags, tn_lm **lm) { return gen_load_for(c, path, flags, 0, lm); }
 
-int gen_load_for(cli *c, const char *path, uint32_t flags, int64_t max_seq, tn_lm **lm) {
-  tn_lm_opts o = {
-      .h = {sizeof o, 1, 0}, .model_flags = flags, .max_seq = max_seq, .order_seed = (uint64_t)c->order_seed};
+static int load_lm(cli *c, const char *path, tn_lm_opts o, tn_lm **lm) {
+  o.h = (tn_hdr){sizeof o, 1, 0};
+  o.order_seed = (uint64_t)c->order_seed;
   tn_error_init(&c->err);
   cli_cancel_load(c->rt);
   tn_status st = tn_lm_load(c->rt, path, &o, lm, &c->err);
   cli_cancel_load(NULL);
   if (st == TN_E_UNSUPPORTED) return cli_list_unsupported(c, path);
   return st == TN_OK ? 0 : cli_fail(c, st);
+}
+
+int gen_load_for(cli *c, const char *path, uint32_t flags, int64_t max_seq, tn_lm **lm) {
+  const int64_t most = c->max_seq > max_seq ? c->max_seq : max_seq;
+  const int rc = load_lm(c, path, (tn_lm_opts){.model_flags = flags, .max_seq = most}, lm);
+  if (!rc && c->max_seq && tn_lm_context(*lm) < c->max_seq)
+    cli_note("context: %lld positions, as config.json says; --max-seq %lld is more", (long long)tn_lm_context(*lm),
+             c->max_seq);
+  return rc;
+}
+
+int gen_load_fit(cli *c, const char *path, uint32_t flags, tn_lm **lm) {
+  int64_t said = 0;
+  if (c->max_seq) return gen_load_for(c, path, flags, 0, lm);
+  int rc = cli_said_context(c, path, &said);
+  if (!rc) rc = load_lm(c, path, (tn_lm_opts){.model_flags = flags, .default_max_seq = said}, lm);
+  if (rc) return rc;
+  const int64_t fit = cli_fit_context(c, tn_lm_model(*lm), tn_lm_context(*lm));
+  if (fit == tn_lm_context(*lm)) return 0;
+  tn_lm_destroy(*lm);
+  *lm = NULL;
+  return load_lm(c, path, (tn_lm_opts){.model_flags = flags, .max_seq = fit}, lm);
 }
 
 void gen_summary(const tn_gen_result *r) {

@@ -27,7 +27,9 @@ int gen_ids(cli *c, const gen_opts *g, const tn_lm *lm, const char *text, size_t
 int gen_params(cli *c, const gen_opts *g, const tn_lm *lm, tn_gen_params *p);
 /* Loads a language model; unsupported nodes are listed. */
 int gen_load(cli *c, const char *path, uint32_t flags, tn_lm **lm);
-/* The same with caches for max_seq positions; 0: what the profile and the model say. */
+/* The same with as long a context as config.json says and memory has room for, or --max-seq. */
+int gen_load_fit(cli *c, const char *path, uint32_t flags, tn_lm **lm);
+/* The same with caches for max_seq positions, more with --max-seq; 0: the library's default. */
 int gen_load_for(cli *c, const char *path, uint32_t flags, int64_t max_seq, tn_lm **lm);
 void gen_summary(const tn_gen_result *r);
 

@@ -36,19 +36,28 @@ static const char *table_cell(const cli_table *t, size_t row, size_t col) {
   return s ? s : "";
 }
 
+enum { WIDEST = 60 };
+
+static size_t column_width(const cli_table *t, size_t c) {
+  size_t width = strlen(t->header[c]);
+  for (size_t k = 0; k < t->n_rows; k++)
+    if (strlen(table_cell(t, k, c)) > width) width = strlen(table_cell(t, k, c));
+  return width > WIDEST ? WIDEST : width;
+}
+
 static void print_text(const cli_table *t) {
+  size_t *widths = calloc(t->n_cols, sizeof *widths);
+  for (size_t c = 0; widths && c < t->n_cols; c++) widths[c] = column_width(t, c);
   for (size_t r = 0; r <= t->n_rows; r++) {
     for (size_t c = 0; c < t->n_cols; c++) {
-      size_t width = strlen(t->header[c]);
-      for (size_t k = 0; k < t->n_rows; k++)
-        if (strlen(table_cell(t, k, c)) > width) width = strlen(table_cell(t, k, c));
       const char *s = r ? table_cell(t, r - 1, c) : t->header[c];
       if (c + 1 < t->n_cols)
-        printf("%-*s  ", (int)(width > 60 ? 60 : width), s);
+        printf("%-*s  ", widths ? (int)widths[c] : 0, s);
       else
         printf("%s\n", s);
     }
   }
+  free(widths);
 }
 
 static void print_md(const cli_table *t) {

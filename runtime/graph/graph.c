@@ -207,11 +207,22 @@ static tn_status fill_node(tni_graph *g, tni_node *n, const tn_id *in, uint32_t 
   return n->op ? tni_attrs_type(g->arena, n, id, err) : TN_OK;
 }
 
+/* All uses or none. A value may stand at several inputs. */
+static bool link_inputs(tni_graph *g, const tni_node *n, tn_id id) {
+  for (uint32_t i = 0; i < n->pub.n_in; i++) {
+    if (n->pub.in[i] == TN_NONE) continue;
+    if (!tni_value_reserve_uses(g, g->values[n->pub.in[i]], 1)) {
+      while (i-- > 0)
+        if (n->pub.in[i] != TN_NONE) g->values[n->pub.in[i]]->pub.n_uses--;
+      return false;
+    }
+    tni_value_push_use(g->values[n->pub.in[i]], id);
+  }
+  return true;
+}
+
 static bool link_node(tni_graph *g, const tni_node *n, tn_id id) {
-  for (uint32_t i = 0; i < n->pub.n_in; i++)
-    if (n->pub.in[i] != TN_NONE && !tni_value_reserve_uses(g, g->values[n->pub.in[i]], n->pub.n_in)) return false;
-  for (uint32_t i = 0; i < n->pub.n_in; i++)
-    if (n->pub.in[i] != TN_NONE) tni_value_push_use(g->values[n->pub.in[i]], id);
+  if (!link_inputs(g, n, id)) return false;
   for (uint32_t i = 0; i < n->pub.n_out; i++) {
     if (n->pub.out[i] == TN_NONE) continue;
     tni_value *v = g->values[n->pub.out[i]];

@@ -39,6 +39,12 @@ static void resolve_tokens(tn_lm *lm) {
   }
 }
 
+/* Where neither options nor profile say a context. */
+static int64_t usual_context(const tni_lm_config *c, const tn_lm_opts *o) {
+  const int64_t most = o->default_max_seq ? o->default_max_seq : TN_DEFAULT_MAX_SEQ;
+  return c->context && c->context < most ? c->context : most;
+}
+
 static tn_status load_lm(tn_lm *lm, tn_runtime *rt, const char *path, const tn_lm_opts *o, tn_error *err) {
   tni_folder *f = &lm->folder;
   tn_status st = tni_folder_find(path, NULL, f, err);
@@ -47,16 +53,15 @@ static tn_status load_lm(tn_lm *lm, tn_runtime *rt, const char *path, const tn_l
   st = lm->tok_path ? tni_lm_config_load(f, &lm->config, err) : tni_fail_memory(err, path);
   if (st != TN_OK) return st;
   tn_model_opts mo = {.h = {sizeof mo, 1, 0},
-                      .flags = o ? o->model_flags : 0,
-                      .max_seq = o ? o->max_seq : 0,
-                      .order_seed = o ? o->order_seed : 0};
+                      .flags = o->model_flags,
+                      .max_seq = o->max_seq,
+                      .default_max_seq = usual_context(&lm->config, o),
+                      .order_seed = o->order_seed};
   st = load_both(lm, rt, f->model, &mo, err);
   if (st != TN_OK) return st;
   resolve_tokens(lm);
-  int64_t max = tn_model_max_seq(lm->model);
-  lm->context = lm->config.context ? lm->config.context : INT32_MAX;
-  if (max <= 0) max = TN_DEFAULT_MAX_SEQ;
-  if (max < lm->context) lm->context = max;
+  lm->context = tn_model_max_seq(lm->model);
+  if (lm->config.context && lm->config.context < lm->context) lm->context = lm->config.context;
   return tni_lm_io_read(lm->model, &lm->io, err);
 }
 
@@ -65,7 +70,8 @@ tn_status tn_lm_load(tn_runtime *rt, const char *path, const tn_lm_opts *o, tn_l
   tn_lm_opts mine;
   tn_status st = tni_take(&mine, sizeof mine, o, "tn_lm_opts", err);
   if (st != TN_OK) return st;
-  if (mine.max_seq < 0) return tni_fail(err, TN_E_INVALID, "max_seq", "%lld", (long long)mine.max_seq);
+  if (mine.max_seq < 0 || mine.default_max_seq < 0)
+    return tni_fail(err, TN_E_INVALID, "max_seq", "%lld", (long long)mine.max_seq);
   tn_lm *lm = calloc(1, sizeof *lm);
   if (!lm) return tni_fail_memory(err, path);
   st = load_lm(lm, rt, path, &mine, err);
@@ -90,6 +96,18 @@ void tn_lm_destroy(tn_lm *lm) {
 tn_model *tn_lm_model(tn_lm *lm) { return lm->model; }
 
 int64_t tn_lm_context(const tn_lm *lm) { return lm->context; }
+
+tn_status tn_lm_longest(const char *path, int64_t *positions, tn_error *err) {
+  tni_lm_config c;
+  tni_folder f;
+  if (!path || !positions) return tni_fail(err, TN_E_INVALID, "tn_lm_longest", "path and positions must not be NULL");
+  tn_status st = tni_folder_find(path, NULL, &f, err);
+  if (st != TN_OK) return st;
+  st = tni_lm_config_load(&f, &c, err);
+  tni_folder_finish(&f);
+  if (st == TN_OK) *positions = c.context;
+  return st;
+}
 
 void tn_gen_params_init(tn_gen_params *p) {
   *p = (tn_gen_params){.h = {sizeof *p, 1, 0}, .temperature = 1, .top_p = 1, .repeat_penalty = 1};

@@ -7,6 +7,7 @@
 #include "runtime/base/base.h"
 
 enum { SEEDED = 6, CANDIDATES = 3 + SEEDED, PLANNED = 4 };
+enum { LOOKED_AT = 256 }; /* ready tasks that a choice looks at: half of those ready longest, half of the last */
 
 static uint64_t next_random(uint64_t *s) {
   uint64_t z = *s += UINT64_C(0x9e3779b97f4a7c15);
@@ -21,10 +22,10 @@ static uint64_t plus_saturated(uint64_t a, uint64_t b) { return a > UINT64_MAX -
 
 /* The graph seen from the other side, and what is ready. */
 typedef struct front {
-  uint32_t n, n_ready;
+  uint32_t n, n_ready, head;
   uint32_t *first, *next; /* followers of task t: next[first[t]] .. */
   uint32_t *waits;        /* for how many */
-  uint32_t *ready;        /* in the order they became ready */
+  uint32_t *ready;        /* ready[head] .. of n_ready, in the order they became ready */
 } front;
 
 static void free_front(front *f) {
@@ -49,20 +50,33 @@ static tn_status make_front(const tni_taskgraph *g, front *f) {
 }
 
 static void restart_front(front *f, const tni_taskgraph *g) {
-  f->n_ready = 0;
+  f->n_ready = f->head = 0;
   for (uint32_t t = 0; t < g->n; t++) {
     f->waits[t] = g->first[t + 1] - g->first[t];
     if (!f->waits[t]) f->ready[f->n_ready++] = t;
   }
 }
 
-/* Takes ready[i]; what it was waited for becomes ready after the others. */
+/* The i-th of those a choice looks at. */
+static uint32_t looked_at(const front *f) { return f->n_ready < LOOKED_AT ? f->n_ready : LOOKED_AT; }
+
+static uint32_t place_of(const front *f, uint32_t i) {
+  return f->head + (i < LOOKED_AT / 2 ? i : f->n_ready - looked_at(f) + i);
+}
+
+/* Takes the i-th; what it was waited for becomes ready after the others. The shorter side moves up, so that the cost
+ * does not grow with the number of ready tasks. */
 static uint32_t take_ready(front *f, uint32_t i) {
-  uint32_t t = f->ready[i];
-  memmove(f->ready + i, f->ready + i + 1, (f->n_ready - i - 1) * sizeof *f->ready);
+  uint32_t at = place_of(f, i), t = f->ready[at], before = at - f->head;
+  if (before < f->n_ready / 2) {
+    memmove(f->ready + f->head + 1, f->ready + f->head, before * sizeof *f->ready);
+    f->head++;
+  } else {
+    memmove(f->ready + at, f->ready + at + 1, (f->n_ready - before - 1) * sizeof *f->ready);
+  }
   f->n_ready--;
   for (uint32_t k = f->first[t]; k < f->first[t + 1]; k++)
-    if (--f->waits[f->next[k]] == 0) f->ready[f->n_ready++] = f->next[k];
+    if (--f->waits[f->next[k]] == 0) f->ready[f->head + f->n_ready++] = f->next[k];
   return t;
 }
 
@@ -71,7 +85,7 @@ tn_status tni_order_random(const tni_taskgraph *g, uint64_t seed, uint32_t *orde
   tn_status st = make_front(g, &f);
   if (st == TN_OK) restart_front(&f, g);
   for (uint32_t p = 0; st == TN_OK && p < g->n; p++)
-    order[p] = take_ready(&f, (uint32_t)(next_random(&seed) % f.n_ready));
+    order[p] = take_ready(&f, (uint32_t)(next_random(&seed) % looked_at(&f)));
   free_front(&f);
   return st;
 }
@@ -134,11 +148,12 @@ static uint64_t step_walk(walk *w, uint32_t t) {
 static uint32_t best_ready(const walk *w, const front *f, bool deep) {
   uint32_t best = 0;
   int64_t best_net = INT64_MAX;
-  for (uint32_t i = 0; i < f->n_ready; i++) {
+  for (uint32_t i = 0; i < looked_at(f); i++) {
     uint64_t more, less;
-    change_of_task(w, f->ready[i], &more, &less);
+    uint32_t t = f->ready[place_of(f, i)];
+    change_of_task(w, t, &more, &less);
     int64_t net = (int64_t)(more - less);
-    bool tie = net == best_net && (deep || f->ready[i] < f->ready[best]);
+    bool tie = net == best_net && (deep || t < f->ready[place_of(f, best)]);
     if (i && net >= best_net && !tie) continue;
     best = i;
     best_net = net;
@@ -154,7 +169,7 @@ static uint64_t make_candidate(walk *w, front *f, uint32_t c, uint32_t *order) {
   for (uint32_t p = 0; p < w->g->n; p++) {
     uint32_t t = p;
     if (c >= 3 && next_random(&seed) % 8 == 0)
-      t = take_ready(f, (uint32_t)(next_random(&seed) % f->n_ready));
+      t = take_ready(f, (uint32_t)(next_random(&seed) % looked_at(f)));
     else if (c)
       t = take_ready(f, best_ready(w, f, c != 2));
     order[p] = t;

@@ -126,7 +126,7 @@ tni_slab *tni_slab_create(uint64_t bytes, tni_pool *pool) {
     return NULL;
   }
   /* Guards and the first step come to nearly all large pages, and one thread would clear most of them. */
-  tni_pool_for(pool, (int64_t)(bytes / HUGE_PAGE), 1, touch_pages, s->base);
+  if (pool) tni_pool_for(pool, (int64_t)(bytes / HUGE_PAGE), 1, touch_pages, s->base);
   return s;
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/place/program_check.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_TASKS = 1 << 20 };
@@ -102,20 +103,25 @@ static tn_status check_task(const check *c, uint32_t i) {
   return TN_OK;
 }
 
-static bool is_written(const check *c, tn_id value) {
+/* Marks the values that some task writes through a slot of outputs. */
+static void mark_written(const check *c, bool *written) {
   for (uint32_t t = 0; t < c->info->n_tasks; t++)
     for (uint32_t u = 0; u < c->info->tasks[t]->n_uses; u++) {
       tn_use use = c->info->tasks[t]->uses[u];
       const tn_slot *s = c->info->slots[use.slot];
-      if (s->kind == TN_SLOT_OUTPUT && s->value == value && (use.access & TN_WRITE)) return true;
+      if (s->kind == TN_SLOT_OUTPUT && (use.access & TN_WRITE)) written[s->value] = true;
     }
-  return false;
 }
 
 static tn_status check_outputs(const check *c) {
-  for (uint32_t i = 0; i < c->cluster->n_outputs; i++)
-    if (!is_written(c, c->cluster->outputs[i])) return bad_program(c, "output", i, "no task writes it");
-  return TN_OK;
+  bool *written = calloc((size_t)c->view->n_values + 1, sizeof *written);
+  if (!written) return tni_fail_memory(c->err, c->dev->name);
+  tn_status st = TN_OK;
+  mark_written(c, written);
+  for (uint32_t i = 0; st == TN_OK && i < c->cluster->n_outputs; i++)
+    if (!written[c->cluster->outputs[i]]) st = bad_program(c, "output", i, "no task writes it");
+  free(written);
+  return st;
 }
 
 tn_status tni_program_check(const tn_graph *view, const tni_dev *dev, const tni_cluster *cluster,

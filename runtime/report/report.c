@@ -358,6 +358,7 @@ static json_t *inspect_json(tn_model *m) {
   json_object_set_new(j, "dynamic", dynamic);
   json_object_set_new(j, "passes", passes);
   json_object_set_new(j, "placement", placement_json(m, &m->execs[0]));
+  json_object_set_new(j, "context", json_integer((json_int_t)tni_limit_longest(m)));
   json_object_set_new(j, "memory", memory_json(m));
   json_object_set_new(j, "caches", tni_caches_json(m));
   json_object_set_new(j, "carried", tni_carried_json(m));

@@ -218,6 +218,8 @@ static tn_status read_opts(tn_model *m, const tn_model_opts *in, tn_error *err) 
   m->flags = o.flags;
   m->order_seed = o.order_seed;
   m->max_seq = o.max_seq ? o.max_seq : m->rt->profile->max_seq;
+  if (!m->max_seq) m->max_seq = o.default_max_seq;
+  if (o.max_seq < 0 || o.default_max_seq < 0) return tni_fail(err, TN_E_INVALID, "max_seq", "a number below 0");
   m->fixed_names = TNI_NEW_ARRAY(m->arena, const char *, o.n_dims);
   m->fixed_values = TNI_NEW_ARRAY(m->arena, int64_t, o.n_dims);
   m->disabled = TNI_NEW_ARRAY(m->arena, const char *, o.n_disabled_passes);

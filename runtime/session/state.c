@@ -158,7 +158,8 @@ static tn_status begin_slab(tn_session *s, const int64_t *dims, int64_t position
     c->t.data = NULL;
     if (__builtin_add_overflow(bytes, tni_slab_bytes(t.bytes + TNI_GUARD_BYTES), &bytes)) return TN_OK;
   }
-  *slab = tni_slab_create(bytes, s->model->rt->pool);
+  /* Long contexts are seldom full: their pages come when rows are written. */
+  *slab = tni_slab_create(bytes, positions <= TN_DEFAULT_MAX_SEQ ? s->model->rt->pool : NULL);
   return TN_OK;
 }
 

@@ -17,7 +17,7 @@ from common import BUILD, DEMO, SOURCE, TENON
 class Pack(common.Case):
     def setUp(self):
         super().setUp()
-        self.plugins = {"TENON_PLUGIN_PATH": f"{BUILD}/plugins/cpu-avx2-lut:{BUILD}/tests/sched"}
+        self.plugins = {"TENON_PLUGIN_PATH": f"{BUILD}/plugins/cpu-avx2-lut:{BUILD}/tests/session"}
 
     def model(self, K=256, N=96, n=1):
         """n products of x [m,K] with constants [K,N], each its own."""

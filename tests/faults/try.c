@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "host.h"
-#include "tests/sched/sched_test.h"
+#include "tests/kit/rig.h"
 
 enum { ROWS = 2, WIDTH = 8, RUNS = 3 };
 

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "fake.h"
-#include "host_test.h"
 #include "runtime/graph/view.h"
 #include "runtime/shape/infer.h"
+#include "tests/kit/nodes.h"
 
 /* --- a model: y = softmax(x[S,4] * W[4,3] + b[3]) and z = transpose of x + x (a value read twice) --- */
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host_test.h"
 #include "runtime/graph/core_graph.h"
 #include "runtime/graph/view.h"
+#include "tests/kit/nodes.h"
 
 static tn_status f_option(tn_host_ctx *ctx, const char *key, uint32_t type, void *out) {
   if (strcmp(key, "no_matmul") != 0 || type != TN_OPT_BOOL) return TN_E_INVALID;
@@ -24,9 +24,7 @@ static const void *f_extension(tn_host_ctx *ctx, const char *name, uint32_t vers
   (void)ctx;
   return version == 1 && strcmp(name, TNI_CORE_GRAPH) == 0 ? tni_core_graph_get() : NULL;
 }
-static uint64_t f_symbols(const tn_graph *g, tn_expr e) {
-  return tni_ex_symbols(g->ctx->exprs, e);
-}
+static uint64_t f_symbols(const tn_graph *g, tn_expr e) { return tni_ex_symbols(g->ctx->exprs, e); }
 
 fake *ht_fake_make(bool no_matmul) {
   fake *f = calloc(1, sizeof *f);

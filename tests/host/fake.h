@@ -28,4 +28,7 @@ dev ht_dev_open(bool no_matmul);
 /* Nothing may be left allocated. */
 void ht_dev_close(dev *v);
 
+bool ht_add_device(void);
+bool ht_add_states(void);
+
 #endif

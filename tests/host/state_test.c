@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "fake.h"
-#include "host_test.h"
 #include "runtime/graph/view.h"
 #include "runtime/shape/infer.h"
+#include "tests/kit/nodes.h"
 
 enum { B = 2, H = 2, HQ = 4, D = 8, ROOM = 200, MAX_ROWS = 150 };
 

@@ -89,6 +89,28 @@ static void test_known(void) {
   CU_ASSERT_EQUAL(total, 0);
 }
 
+static tn_interval random_region(uint64_t *s, int64_t steps) {
+  int64_t first = (int64_t)(rng(s) % (uint64_t)steps) - 5;
+  return (tn_interval){first, first + (int64_t)(rng(s) % 6), rng(s) % 9 ? rng(s) % 3000 : 0, UINT64_C(1) << rng(s) % 7,
+                       0};
+}
+
+/* Above the number up to which all pairs are looked at: no overlap, and not much more than the bound. */
+static void test_many(void) {
+  enum { MANY = 4500, CHAIN = 200000 };
+  tn_interval *iv = calloc(CHAIN, sizeof *iv);
+  uint64_t s = 9, total = 0;
+  for (uint32_t i = 0; i < MANY; i++) iv[i] = random_region(&s, 40);
+  CU_ASSERT_EQUAL(tni_plan_offsets(MANY, iv, &total), TN_OK);
+  check(iv, MANY, total, s);
+  printf("%.3f of the bound ... ", (double)total / (double)lower_bound(MANY, iv));
+  CU_ASSERT(total < lower_bound(MANY, iv) * 5 / 4);
+  for (int i = 0; i < CHAIN; i++) iv[i] = (tn_interval){i, i + 1, 1000, 8, 0};
+  CU_ASSERT_EQUAL(tni_plan_offsets(CHAIN, iv, &total), TN_OK);
+  CU_ASSERT_EQUAL(total, 2000);
+  free(iv);
+}
+
 static void test_bad(void) {
   uint64_t total = 77;
   tn_interval iv[2] = {{3, 2, 8, 8, 5}, {0, 0, 8, 8, 5}};
@@ -103,4 +125,5 @@ static void test_bad(void) {
   CU_ASSERT_EQUAL(tni_plan_offsets(1, iv, &total), TN_OK);
 }
 
-const test_case offsets_tests[] = {{"random", test_random}, {"known", test_known}, {"bad", test_bad}, {0}};
+const test_case offsets_tests[] = {
+    {"random", test_random}, {"known", test_known}, {"many", test_many}, {"bad", test_bad}, {0}};

@@ -3,7 +3,8 @@
 """check_includes.py ROOT [TABLE]: the rooms of floors.txt, looked up in the tree and in its #include lines.
 
 Every folder with C files under runtime/ and plugins/ is a room of the table. A room has a README.md of 3 to 20 lines, a
-meson.build, its door header, at most 32 .c files and 6,000 lines. Its files include their own folder's and the doors of rooms
+meson.build, its door header, at most 32 .c files and 6,000 lines, and a folder of tests: tests/ROOM, that of the room around it,
+or those that the table names with a reason. Its files include their own folder's and the doors of rooms
 on lower floors, no other header. A plugin includes <tenon/...>, plugins/common and its own folder; public headers include
 public headers."""
 import collections
@@ -98,6 +99,27 @@ def check_room(root, room, files, tree):
     return [("room", f"{room.path} {text}") for text in found if text]
 
 
+def tests_of(root, path):
+    """The folder under tests/ that is named after the room or after one around it, or None."""
+    name = path.partition("/")[2]
+    while name and not (root / "tests" / name).is_dir():
+        name = posixpath.dirname(name)
+    return name or None
+
+
+def check_tests(table, root):
+    """Rooms without tests of their name, and rows of [tests] that are wrong or not needed."""
+    found = []
+    for path in sorted(table.rooms):
+        own, named = tests_of(root, path), table.tests.get(path)
+        if not own and not named:
+            found.append(f"{path} has no folder tests/{path.partition('/')[2]} and no row in [tests]")
+        if own and named:
+            found.append(f"{path} is tested by tests/{own}: no row in [tests]")
+        found += [f"{path}: tests/{name} is no folder" for name in named or [] if not (root / "tests" / name).is_dir()]
+    return [("tests", text) for text in found]
+
+
 def check_folders(table, tree):
     found, folders = [], tree.folders()
     for folder, files in sorted(folders.items()):
@@ -112,7 +134,7 @@ def check_folders(table, tree):
 def main(root, path=None):
     table = house.read_table(path) if path else house.read_table()
     tree = house.Tree(root)
-    found = check_folders(table, tree) + check_includes(table, tree)
+    found = check_folders(table, tree) + check_tests(table, tree.root) + check_includes(table, tree)
     for _, text in found:
         print(text)
     seen = sum(len(i) for i in tree.includes.values())

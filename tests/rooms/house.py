@@ -32,7 +32,7 @@ class Room:
 
 class Table:
     def __init__(self, text):
-        self.rooms, self.data, self.public, self.circles = {}, {}, {}, {}
+        self.rooms, self.data, self.public, self.tests, self.circles = {}, {}, {}, {}, {}
         section = None
         for number, line in enumerate(text.splitlines(), 1):
             if not line.strip() or line.startswith("#"):
@@ -60,6 +60,11 @@ class Table:
         elif section == "public":
             header, room = cells
             self.public["include/tenon/" + header] = room
+        elif section == "tests":
+            room, folders, reason = cells
+            if not folders.split() or not reason:
+                raise ValueError("folders and a reason")
+            self.tests[room] = folders.split()
         elif section == "circles":
             room, names, reason = cells
             if not reason:
@@ -69,6 +74,8 @@ class Table:
             raise ValueError("not in a section")
 
     def _check(self):
+        for path in set(self.tests) - set(self.rooms):
+            raise SystemExit(f"floors.txt: tests of {path}, which is no room")
         for header, path in self.public.items():
             if path not in self.rooms:
                 raise SystemExit(f"floors.txt: {header}: {path} is no room")

@@ -28,6 +28,10 @@ TABLE = """
 1 | plugins/two | * | - | another
 [data]
 runtime/top/template | text
+[tests]
+runtime/top | graph | a program
+plugins/common | one graph | shared
+plugins/two | one | its twin
 [circles]
 """
 README = "# room\n\nWhat it is.\n"
@@ -52,6 +56,8 @@ def tree(changes=None, table=TABLE):
         for room in ROOMS:
             files[room + "/README.md"] = README
             files[room + "/meson.build"] = ""
+        for name in ("base", "graph", "side", "one"):
+            files[f"tests/{name}/meson.build"] = ""
         files |= changes or {}
         for name, text in files.items():
             if text is not None:
@@ -111,6 +117,15 @@ class Includes(unittest.TestCase):
         self.refused({f"runtime/graph/f{i}.c": "" for i in range(32)}, "has 33 .c files")
         self.refused({"runtime/graph/node.c": "\n" * 6001}, "has 6002 lines")
         self.refused({"runtime/side/side.h": None, "runtime/side/side.c": None}, "runtime/side is in floors.txt and has no C")
+
+    def test_tests(self):
+        self.refused({"tests/side/meson.build": None}, "runtime/side has no folder tests/side")
+        self.refused({"tests/top/meson.build": ""}, "runtime/top is tested by tests/top")
+        self.refused({}, "runtime/top: tests/gone is no folder", table=TABLE.replace("top | graph", "top | gone"))
+        with self.assertRaises(SystemExit):
+            house.Table(TABLE.replace("runtime/top | graph | a program", "runtime/top | graph |"))
+        with self.assertRaises(SystemExit):
+            house.Table(TABLE.replace("runtime/top | graph", "runtime/nowhere | graph"))
 
     def test_sides(self):
         self.refused({"include/tenon/tenon.h": '#include "runtime/base/base.h"\n'}, "public headers only")
