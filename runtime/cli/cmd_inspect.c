@@ -112,6 +112,8 @@ static void print_text(json_t *j, int passes) {
   printf(":\n");
   print_numbers(mem);
   print_caches(json_object_get(j, "caches"));
+  if (json_array_size(json_object_get(j, "caches")) && json_object_get(j, "caches_reason"))
+    printf("caches are not kept in place: %s\n", json_string_value(json_object_get(j, "caches_reason")));
   const size_t carried = json_array_size(json_object_get(j, "carried"));
   if (carried) printf("values that devices hand each other by copies: %zu\n", carried);
 }
