@@ -116,12 +116,14 @@ static void print_nodes(json_t *j, cli_format f) {
   cli_table_finish(&t);
 }
 
-static int print_check(cli *c, tn_model *m, int only_unsupported) {
+static int print_check(cli *c, tn_model *m, int only_unsupported, int exact) {
   json_t *j = cli_report(c, m, TN_REPORT_CHECK), *offline;
   size_t i;
   if (!j) return cli_fail(c, c->err.code ? c->err.code : TN_E_INTERNAL);
   const long long unsupported = json_integer_value(json_object_get(j, "unsupported"));
   if (c->format == FMT_JSON) {
+    json_t *weights = only_unsupported ? NULL : cli_report(c, m, TN_REPORT_WEIGHTS);
+    if (weights) json_object_set_new(j, "weights", weights);
     json_dumpf(j, stdout, JSON_INDENT(1));
     putchar('\n');
   } else {
@@ -136,21 +138,26 @@ static int print_check(cli *c, tn_model *m, int only_unsupported) {
       "'%s' is offline: it claims and packs for hardware that is not here, and cannot run", json_string_value(offline));
   json_decref(j);
   if (unsupported) cli_note("no device runs %lld nodes", unsupported);
-  return unsupported ? EXIT_UNSUPPORTED : EXIT_DONE;
+  if (unsupported) return EXIT_UNSUPPORTED;
+  if (!only_unsupported) cli_note_weights(c, m);
+  return exact ? cli_refuse_rounded(c, m) : EXIT_DONE;
 }
 
 int cmd_check(int argc, const char **argv) {
   cli c = {.command = "check"};
-  int only = 0;
+  int only = 0, exact = 0;
   const opt_row own[] = {
       {"unsupported", 0, OPT_FLAG, &only, NULL, NULL, "list only what nobody takes; reads no tensor over 1 KiB", NULL},
+      {"exact", 0, OPT_FLAG, &exact, NULL, NULL, "fail with a list where weights are rounded; compares all of them",
+       NULL},
       {"disable-pass", 0, OPT_TEXT, &c.disable, "NAME,...|all", NULL, "leave these passes out, or all", NULL},
       OPT_ROWS_END};
   tn_model *m = NULL;
   int rc = cli_parse(&c, argc, argv, &(cli_use){.usage = "MODEL [options]", .operand = "MODEL", .own = own});
+  if (!rc && only && exact) rc = cli_usage(&c, "--unsupported reads no weights, which --exact compares");
   if (!rc) rc = cli_open(&c, 0);
   if (!rc) rc = cli_load(&c, c.operand, TN_MODEL_INSPECT | (only ? TN_MODEL_UNREAD : 0), &m);
-  if (!rc) rc = print_check(&c, m, only);
+  if (!rc) rc = print_check(&c, m, only, exact);
   tn_model_destroy(m);
   cli_finish(&c);
   return rc;

@@ -152,6 +152,45 @@ class Grids(common.Case):
         self.assertEqual((t["format"], t["params"]), ("w4g", [32]))
         self.assertGreater(t["rms"], 0.01)
 
+    def order(self):
+        return self.profile("plugins:\n  - name: cpu-avx2-lut\n    options: {format: w4g}\n  - host\n")
+
+    def test_check_says_what_is_rounded(self):
+        path = self.nbits(4, 32, "codes", False)
+        r = self.ok("check", path, "--profile", "cpu-avx2", "--exact")
+        self.assertRegex(r.stderr, r"weights: grid4:32,32,8, [\d.]+ bits, as stored\n")
+        r = self.fails(4, "rounded again from 4 bits in blocks of 32", "--exact: this profile rounds", "1 matrices",
+                       args=("check", path, "--profile", self.order(), "--exact"))
+        self.assertRegex(r.stderr, r"weights: w4g:32, .* \(rms 0\.\d+\); --profile host: as stored")
+        self.ok("check", path, "--profile", self.order())
+        self.ok("check", path, "--profile", "host", "--exact")
+        self.fails(2, "--exact", args=("check", path, "--exact", "--unsupported"))
+        j = self.json("check", path, "--profile", self.order())["weights"]
+        self.assertFalse(j["exact"])
+        self.assertGreater(j["weights"][0]["rms"], 0.01)
+
+    def test_no_grid_of_ours(self):
+        """Blocks of 8: no format holds them, and check says so."""
+        path = self.nbits(4, 8, "codes")
+        self.fails(4, "w4g:32", "rounded again from 4 bits in blocks of 8", args=("check", path, "--profile", "cpu-avx2",
+                                                                                 "--exact"))
+
+    def test_verify_names_the_ways_on(self):
+        """Expected outputs of the model as stored, and a profile that rounds."""
+        np = self.np
+        path = self.nbits(4, 32, "codes", False)
+        folder = self.tmp / "data" / "test_data_set_0"
+        folder.mkdir(parents=True)
+        x = self.rng.standard_normal((3, self.K)).astype(np.float32)
+        (folder / "input_0.pb").write_bytes(self.tensor(x, "x").SerializeToString())
+        np.save(self.tmp / "x.npy", x)
+        self.ok("infer", path, "--in", f"x={self.tmp / 'x.npy'}", "--out", self.tmp / "out", "--profile", "host")
+        y = np.load(next((self.tmp / "out").glob("*.npy")))
+        (folder / "output_0.pb").write_bytes(self.tensor(y, "y").SerializeToString())
+        self.ok("verify", path, "--data", self.tmp / "data", "--profile", "host")
+        self.fails(1, "weights: w4g:32", "this profile rounds the weights", "--profile host", "--against reference",
+                   args=("verify", path, "--data", self.tmp / "data", "--profile", self.order()))
+
 
 if __name__ == "__main__":
     unittest.main()
