@@ -143,7 +143,6 @@ static int inspect_model(cli *c, const char *path, inspect_opts *o) {
                       .disabled_passes = c->disabled,
                       .n_disabled_passes = c->n_disabled};
   tn_model *m = NULL;
-  tn_error_init(&c->err);
   tn_status st = load_fit(c, path, &mo, &m);
   json_t *j = st == TN_OK ? cli_report(c, m, TN_REPORT_INSPECT) : NULL;
   if (st == TN_OK && !j) st = c->err.code ? c->err.code : TN_E_INTERNAL;

@@ -40,6 +40,7 @@ static const struct pass {
     {"qdq", tni_pass_qdq, true, QUANTIZED},
     {"codes", tni_pass_codes, true, CODES},
     {"conv_scale", tni_pass_conv_scale, true, RECOGNISE},
+    {"tables", tni_pass_tables, false, RECOGNISE},
     {"rotary", tni_pass_rotary, false, RECOGNISE},
     {"einsum", tni_pass_einsum, true, RECOGNISE},
     {"unflatten", tni_pass_unflatten, false, RECOGNISE},

@@ -123,6 +123,7 @@ static json_t *plugin_json(const tni_plugin_info *p) {
 }
 
 tn_status tn_runtime_report(tn_runtime *rt, char **json, tn_error *err) {
+  tni_error_begin(err);
   json_t *j = json_object(), *list = json_array();
   json_object_set_new(j, "version", text_or_null(tn_version()));
   json_object_set_new(j, "profile", text_or_null(rt->profile->name));
@@ -399,6 +400,7 @@ static json_t *inspect_json(tn_model *m) {
 }
 
 tn_status tn_model_report(tn_model *m, uint32_t what, char **json, tn_error *err) {
+  tni_error_begin(err);
   json_t *j = NULL;
   for (tn_model *next; (next = __atomic_load_n(&m->next, __ATOMIC_ACQUIRE));) m = next; /* as it is placed now */
   if (what == TN_REPORT_CALIBRATION || what == TN_REPORT_PACK || what == TN_REPORT_PACK_ERRORS) {
