@@ -179,8 +179,11 @@ typedef struct tn_numerics {
 
 /* Weights that a model brings already quantized (MatMulNBits and the like); NULL where it brings floats. AFFINE:
  * w[n,k] = (code - zero) * scale in f32, with scale and zero of row n and group k / group; codes are unsigned. codes, scales
- * and zeros are NULL: how they are stored is the host's affair, grid() tells. scale_dtype: what every scale fits. */
+ * and zeros are NULL: how they are stored is the host's affair, grid() tells. scale_dtype: what every scale fits, TN_DT_F16
+ * (as a normal number or 0) or TN_DT_F32. zero_kind: HALF: 2^(bits-1) everywhere; CODES: integers in 0..2^bits - 1; VALUES:
+ * any f32 up to 256 in magnitude; UNKNOWN: nobody looked, or beyond that. */
 enum { TN_QUANT_AFFINE = 0 };
+enum { TN_ZERO_UNKNOWN = 0, TN_ZERO_HALF = 1, TN_ZERO_CODES = 2, TN_ZERO_VALUES = 3 };
 typedef struct tn_quant {
   tn_hdr h;
   uint32_t bits, group, scheme, scale_dtype;
@@ -189,6 +192,7 @@ typedef struct tn_quant {
   /* Rows [n0, n1): codes[(n1-n0) * K], one a byte; scales and zeros [(n1-n0) * ceil(K / group)]. Any may be NULL: not
    * wanted. Any thread. */
   tn_status (*grid)(const struct tn_quant *q, int64_t n0, int64_t n1, uint8_t *codes, float *scales, float *zeros);
+  uint32_t zero_kind, reserved; /* TN_ZERO_* */
 } tn_quant;
 
 /* What an activation was like on the calibration text (docs/calibration.md). absmax: largest |x|. p999: what 99.9 % of

@@ -185,6 +185,10 @@ void cli_note_phases(json_t *check, bool products);
 /* Where rows of embeddings are read, of a report of check or inspect; nothing where the profile does not ask. */
 void cli_note_embeddings(const json_t *report);
 void cli_note_placement(cli *c, tn_model *m);
+/* What weights and caches are, a line on stderr; false where some are rounded. */
+bool cli_note_weights(cli *c, tn_model *m);
+/* Names every kind of weight that is not what the model stores, comparing all rows: EXIT_UNSUPPORTED, or 0. */
+int cli_refuse_rounded(cli *c, tn_model *m);
 /* Prints the nodes that nobody takes (text on stderr); EXIT_UNSUPPORTED. */
 int cli_list_unsupported(cli *c, const char *model);
 

@@ -222,6 +222,7 @@ static int report_bench(bencher *b, const bench_opts *o, const char *model) {
   } else {
     print_table(b, o, model, format);
     cli_note_phases(check, false);
+    cli_note_weights(b->c, tn_lm_model(b->lm));
     cli_note("medians of %d; peak resident memory %.1f MB", o->rounds, (double)peak_bytes() / 1e6);
   }
   json_decref(check);

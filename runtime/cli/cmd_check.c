@@ -144,12 +144,14 @@ static void print_nodes(json_t *j, cli_format f, bool all) {
   cli_table_finish(&t);
 }
 
-static int print_check(cli *c, tn_model *m, int only_unsupported, bool all) {
+static int print_check(cli *c, tn_model *m, int only_unsupported, bool all, int exact) {
   json_t *j = cli_report(c, m, TN_REPORT_CHECK), *offline;
   size_t i;
   if (!j) return cli_fail(c, c->err.code ? c->err.code : TN_E_INTERNAL);
   const long long unsupported = json_integer_value(json_object_get(j, "unsupported"));
   if (c->format == FMT_JSON) {
+    json_t *weights = only_unsupported ? NULL : cli_report(c, m, TN_REPORT_WEIGHTS);
+    if (weights) json_object_set_new(j, "weights", weights);
     cli_print_json(json_incref(j), JSON_INDENT(1));
   } else {
     if (only_unsupported)
@@ -163,22 +165,27 @@ static int print_check(cli *c, tn_model *m, int only_unsupported, bool all) {
       "'%s' is offline: it claims and packs for hardware that is not here, and cannot run", json_string_value(offline));
   json_decref(j);
   if (unsupported) cli_note("no device runs %lld nodes", unsupported);
-  return unsupported ? EXIT_UNSUPPORTED : EXIT_DONE;
+  if (unsupported) return EXIT_UNSUPPORTED;
+  if (!only_unsupported) cli_note_weights(c, m);
+  return exact ? cli_refuse_rounded(c, m) : EXIT_DONE;
 }
 
 int cmd_check(int argc, const char **argv) {
   cli c = {.command = "check"};
-  int only = 0, all = 0;
+  int only = 0, all = 0, exact = 0;
   const opt_row own[] = {
       {"unsupported", 0, OPT_FLAG, &only, NULL, NULL, "list only what nobody takes; reads no tensor over 1 KiB", NULL},
       {"all", 0, OPT_FLAG, &all, NULL, NULL, "a row for each node, also where others say the same", NULL},
+      {"exact", 0, OPT_FLAG, &exact, NULL, NULL, "fail with a list where weights are rounded; compares all of them",
+       NULL},
       {"disable-pass", 0, OPT_TEXT, &c.disable, "NAME,...|all", NULL, "leave these passes out, or all", NULL},
       OPT_ROWS_END};
   tn_model *m = NULL;
   int rc = cli_parse(&c, argc, argv, &(cli_use){.usage = "MODEL [options]", .operand = "MODEL", .own = own});
+  if (!rc && only && exact) rc = cli_usage(&c, "--unsupported reads no weights, which --exact compares");
   if (!rc) rc = cli_open(&c, 0);
   if (!rc) rc = cli_load(&c, c.operand, TN_MODEL_INSPECT | TN_MODEL_DECODER | (only ? TN_MODEL_UNREAD : 0), &m);
-  if (!rc) rc = print_check(&c, m, only, all || c.format != FMT_TEXT);
+  if (!rc) rc = print_check(&c, m, only, all || c.format != FMT_TEXT, exact);
   tn_model_destroy(m);
   cli_finish(&c);
   return rc;

@@ -270,6 +270,7 @@ static int evaluate_model(cli *c, const char *path, const eval_opts *o) {
     st = cli_texts_each(o->text, text, n, score_text, &sc, &c->err);
     cli_cancel_chat(NULL);
   }
+  if (!rc && st == TN_OK) cli_note_weights(c, tn_lm_model(sc.lm));
   if (!rc) rc = st == TN_OK ? print_score(c, &sc, o->against) : cli_fail(c, st);
   tn_chat_destroy(sc.chat);
   tn_chat_destroy(sc.other);

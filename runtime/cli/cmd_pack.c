@@ -70,31 +70,41 @@ static void params_text(json_t *list, char *buf, size_t n) {
   }
 }
 
+/* "float32", or "4 bits:32 codes": bits, group and zero points of a grid. */
+static void source_text(json_t *source, char *buf, size_t n) {
+  if (*pack_str(source, "dtype"))
+    snprintf(buf, n, "%s", pack_str(source, "dtype"));
+  else
+    snprintf(buf, n, "%lld bits:%lld %s", (long long)pack_number(source, "bits"),
+             (long long)pack_number(source, "group"), pack_str(source, "zeros"));
+}
+
 static void add_row(cli_table *t, json_t *v, json_t *j) {
-  char dims[48], bytes[32], cells[4][32], format[96], params[64];
+  char dims[48], bytes[32], cells[4][32], format[96], params[64], source[64];
   json_t *own = json_object_get(v, "params");
   params_text(own ? own : json_object_get(j, "params"), params, sizeof params);
   snprintf(format, sizeof format, "%s%s", *pack_str(v, "format") ? pack_str(v, "format") : pack_str(j, "format"),
            params);
   snprintf(dims, sizeof dims, "%lldx%lld", (long long)pack_number(v, "N"), (long long)pack_number(v, "K"));
   if (json_object_get(v, "refused")) {
-    cli_table_add(t, pack_str(v, "name"), dims, format, "", "", "", "", "", pack_str(v, "refused"));
+    cli_table_add(t, pack_str(v, "name"), dims, "", format, "", "", "", "", "", "", pack_str(v, "refused"));
     return;
   }
   static const char *const keys[] = {"max_of_group", "rms", "mean_abs_of_weights", "bound"};
   for (int k = 0; k < 4; k++) snprintf(cells[k], sizeof *cells, "%.6f", pack_number(v, keys[k]));
   snprintf(bytes, sizeof bytes, "%lld", (long long)pack_number(v, "bytes"));
-  cli_table_add(t, pack_str(v, "name"), dims, format, bytes, cells[0], cells[3], cells[1], cells[2],
-                json_is_false(json_object_get(v, "within_bound")) ? "outside its bound" : "");
+  source_text(json_object_get(v, "source"), source, sizeof source);
+  cli_table_add(t, pack_str(v, "name"), dims, source, format, pack_str(v, "scales"), bytes, cells[0], cells[3],
+                cells[1], cells[2], json_is_false(json_object_get(v, "within_bound")) ? "outside its bound" : "");
 }
 
 static void print_errors(json_t *j, cli_format f) {
-  static const char *const header[] = {"matrix", "N x K", "format",   "bytes", "max / group's max",
+  static const char *const header[] = {"matrix", "N x K", "source",   "format", "scales", "bytes", "max / group's max",
                                        "bound",  "rms",   "mean abs", "note"};
   cli_table t;
   size_t i;
   json_t *v, *total = json_object_get(j, "total");
-  cli_table_init(&t, header, 9);
+  cli_table_init(&t, header, 11);
   json_array_foreach(json_object_get(j, "tensors"), i, v) add_row(&t, v, j);
   cli_table_print(&t, f);
   cli_table_finish(&t);

@@ -107,6 +107,7 @@ static int run_generate(cli *c, tn_lm *lm, const gen_opts *g, const char *prompt
     cli_note("stopped: the context of %lld tokens is full", (long long)tn_lm_context(lm));
   if (st == TN_OK) {
     cli_note_placement(c, tn_lm_model(lm));
+    cli_note_weights(c, tn_lm_model(lm));
     gen_summary(&res);
   }
   json_decref(o.new_ids);

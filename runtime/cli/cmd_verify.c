@@ -325,6 +325,10 @@ static int verify_model(cli *c, const char *path, const verify_opts *o) {
   }
   if (!rc && st == TN_OK && reference) st = judge_tasks(&v);
   if (!rc) rc = st == TN_OK ? print_result(&v) : cli_fail(c, st);
+  if (v.model && st == TN_OK && !cli_note_weights(c, v.model) && v.failed && !reference)
+    cli_note(
+        "this profile rounds the weights, which may be why: --profile host computes with them as they are stored, "
+        "--against reference judges the device by its own weights");
   tn_session_destroy(v.session);
   tn_session_destroy(v.other);
   tn_model_destroy(v.model);

@@ -22,6 +22,30 @@ static float zero_at(const tni_quantized *q, int64_t n, int64_t b) {
   return q->zero_kind == TNI_ZERO_NONE ? 0.f : (float)(1u << (q->bits - 1));
 }
 
+/* A binary16 that is no denormal: kernels that flush them read it too. */
+static bool fits_half(float v) {
+  uint16_t h = tni_f32_to_f16(v);
+  float back;
+  tni_elems_to_f32(TN_DT_F16, &h, 0, 1, &back);
+  return back == v && (v == 0 || v >= 0x1p-14f || v <= -0x1p-14f);
+}
+
+/* What zeros of `kind` and one more are. */
+static uint32_t with_zero(uint32_t kind, float z, uint32_t bits) {
+  if (!(z >= -256 && z <= 256)) return TN_ZERO_UNKNOWN;
+  return z == (float)(int)z && z >= 0 && z < (float)(1u << bits) ? kind : TN_ZERO_VALUES;
+}
+
+void tni_quantized_look(tni_quantized *q) {
+  bool half = true;
+  uint32_t zeros = q->zero_kind == TNI_ZERO_MIDDLE ? TN_ZERO_HALF : TN_ZERO_CODES;
+  for (int64_t i = 0; half && i < q->N * q->blocks; i++) half = fits_half(scale_at(q->scale_dtype, q->scales, i));
+  for (int64_t i = 0; q->zero_kind == TNI_ZERO_VALUES && zeros != TN_ZERO_UNKNOWN && i < q->N * q->blocks; i++)
+    zeros = with_zero(zeros, scale_at(q->scale_dtype, q->zeros, i), q->bits);
+  q->fits = half ? TN_DT_F16 : TN_DT_F32;
+  q->zeros_are = zeros;
+}
+
 void tni_quantized_row(const tni_quantized *q, int64_t n, int64_t k0, int64_t k1, float *dst) {
   const uint8_t *row = q->codes + n * q->row_bytes;
   if (q->bits == TNI_STORED_HALVES) {
@@ -122,7 +146,8 @@ void tni_quantized_view(const tni_quantized *q, tn_quant *out) {
                     .bits = q->bits,
                     .group = (uint32_t)q->block,
                     .scheme = TN_QUANT_AFFINE,
-                    .scale_dtype = q->scale_dtype,
+                    .scale_dtype = q->fits ? q->fits : q->scale_dtype,
                     .ctx = q,
-                    .grid = read_grid};
+                    .grid = read_grid,
+                    .zero_kind = q->zeros_are};
 }

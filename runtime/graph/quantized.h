@@ -31,9 +31,12 @@ typedef struct tni_quantized {
   const uint8_t *codes;  /* [N][row_bytes] */
   const uint8_t *scales; /* [N][blocks] */
   const uint8_t *zeros;  /* [N][zero_row_bytes], or [N][blocks] values; NULL: neither */
+  uint32_t fits, zeros_are; /* what tni_quantized_look found: dtype that every scale fits, TN_ZERO_* */
   uint8_t flip;          /* xor'ed into each code: 2^(bits-1) for two's complement, whose zeros are flipped too */
 } tni_quantized;
 
+/* Fills fits and zeros_are: reads all scales and zeros once. Whoever makes one calls it last. */
+void tni_quantized_look(tni_quantized *q);
 /* Elements [k0, k1) of row n. */
 void tni_quantized_row(const tni_quantized *q, int64_t n, int64_t k0, int64_t k1, float *dst);
 /* The same as codes, one a byte; scales and zeros of all blocks of row n as f32. Any may be NULL. */

@@ -257,7 +257,9 @@ tn_id tni_em_quantized(tni_emit *e, const tni_quantized *q) {
   if (e->st) return TN_NONE;
   if (tni_dims_count(t.dims, 2, &count) != TN_OK || tni_dtype_bytes(t.dtype, count, &t.bytes) != TN_OK)
     return tni_em_fail(e, TN_E_LIMIT, "its weights are too large");
-  t.quantized = tni_arena_memdup(e->g->arena, q, sizeof *q, _Alignof(tni_quantized));
+  tni_quantized looked = *q;
+  tni_quantized_look(&looked);
+  t.quantized = tni_arena_memdup(e->g->arena, &looked, sizeof looked, _Alignof(tni_quantized));
   const tn_id v = t.quantized ? fresh_value(e, "weight", TN_VALUE_CONST, t.dtype) : no_memory(e);
   if (v == TN_NONE) return v;
   return tni_value_set_tensor(e->g, v, &t, NULL) == TN_OK ? v : no_memory(e);

@@ -145,16 +145,22 @@ static tn_status joined_grid(const tn_quant *q, int64_t n0, int64_t n1, uint8_t 
   return TN_OK;
 }
 
-/* One grid for all, where they have one of the same kind. */
+/* VALUES hold codes, and those the middle. */
+static uint32_t zeros_of_both(uint32_t a, uint32_t b) {
+  return a == TN_ZERO_UNKNOWN || b == TN_ZERO_UNKNOWN ? TN_ZERO_UNKNOWN : a > b ? a : b;
+}
+
+/* One grid for all, where they have one of the same bits and groups. */
 static const tn_quant *common_grid(joined *j) {
   const tn_quant *q = j->parts[0]->quant;
+  if (!q) return NULL;
+  j->quant = *q;
   for (uint32_t i = 0; i < j->n_parts; i++) {
     const tn_quant *o = j->parts[i]->quant;
-    if (!q || !o || o->bits != q->bits || o->group != q->group || o->scheme != q->scheme ||
-        o->scale_dtype != q->scale_dtype)
-      return NULL;
+    if (!o || o->bits != q->bits || o->group != q->group || o->scheme != q->scheme) return NULL;
+    if (o->scale_dtype != q->scale_dtype) j->quant.scale_dtype = TN_DT_F32;
+    j->quant.zero_kind = zeros_of_both(j->quant.zero_kind, o->zero_kind);
   }
-  j->quant = *q;
   j->quant.ctx = j;
   j->quant.grid = joined_grid;
   return &j->quant;

@@ -10,6 +10,7 @@
 #include "runtime/base/base.h"
 #include "runtime/place/place.h"
 #include "runtime/plugin/load/load.h"
+#include "runtime/report/weights.h"
 #include "runtime/session/session.h"
 
 enum { STRIP_ELEMS = 1 << 18 };
@@ -121,6 +122,8 @@ static void set_errors(json_t *j, const sums *s) {
 static json_t *tensor_json(const char *name, const tn_weight *w, const tn_blob *b, const sums *s) {
   json_t *j = json_pack("{s:o, s:I, s:I, s:I}", "name", pack_text(name), "N", (json_int_t)w->N, "K", (json_int_t)w->K,
                         "bytes", (json_int_t)b->bytes);
+  json_object_set_new(j, "source", tni_weight_source_json(w));
+  json_object_set_new(j, "scales", json_string(tni_weight_scales_name(b->format, b->params, b->n_params)));
   set_errors(j, s);
   return j;
 }

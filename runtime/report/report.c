@@ -16,6 +16,7 @@
 #include "runtime/report/nearest.h"
 #include "runtime/report/report_caches.h"
 #include "runtime/report/statement.h"
+#include "runtime/report/weights.h"
 #include "runtime/shape/shape.h"
 
 static tn_status to_text(json_t *j, char **out, tn_error *err) {
@@ -416,6 +417,10 @@ tn_status tn_model_report(tn_model *m, uint32_t what, char **json, tn_error *err
   if (what == TN_REPORT_CALIBRATION || what == TN_REPORT_PACK || what == TN_REPORT_PACK_ERRORS) {
     tn_status st = what == TN_REPORT_CALIBRATION ? tni_calibrate_report(m, &j, err)
                                                  : tni_pack_report(m, what == TN_REPORT_PACK_ERRORS, &j, err);
+    return st == TN_OK ? to_text(j, json, err) : st;
+  }
+  if (what == TN_REPORT_WEIGHTS || what == TN_REPORT_WEIGHTS_ALL) {
+    const tn_status st = tni_weights_report(m, what == TN_REPORT_WEIGHTS_ALL, &j, err);
     return st == TN_OK ? to_text(j, json, err) : st;
   }
   if (what != TN_REPORT_CHECK && what != TN_REPORT_INSPECT)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights that a model brings quantized, through w4g and the formats of dot.h: where the grids fit, unpack(pack(w)) is
- * w bit for bit; where they do not, within the format's bound. No float of the weight is asked for where its codes are
- * enough.
+ * Weights that a model brings quantized, through w4g and the formats of dot.h and grid.h: where the grids fit,
+ * unpack(pack(w)) is w bit for bit; where they do not, within the format's bound. No float of the weight is asked for
+ * where its codes are enough.
  */
 #include <CUnit/Basic.h>
 #include <math.h>
@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "plugins/common/formats/dot.h"
+#include "plugins/common/formats/grid.h"
 #include "plugins/common/formats/quant4.h"
 #include "plugins/common/formats/w4g.h"
 #include "runtime/graph/quantized.h"
@@ -51,6 +52,7 @@ static tn_status rows(const tn_weight *w, int64_t n0, int64_t n1, float *dst) {
 /* codes below `top`; scales of f32 that binary16 has (exact) or has not. */
 static void fill(matrix *m, int64_t K, uint32_t bits, int64_t block, uint32_t zeros, uint32_t top, bool exact,
                  uint8_t *codes, float *scales, uint8_t *zero_codes) {
+  static float zero_values[MAX_BYTES];
   m->q = (tni_quantized){.bits = bits, .N = N, .K = K, .block = block, .scale_dtype = TN_DT_F32, .zero_kind = zeros};
   m->q.blocks = (K + block - 1) / block;
   m->q.row_bytes = m->q.blocks * (block * bits / 8);
@@ -64,21 +66,25 @@ static void fill(matrix *m, int64_t K, uint32_t bits, int64_t block, uint32_t ze
   for (int64_t i = 0; i < N * m->q.zero_row_bytes; i++) zero_codes[i] = (uint8_t)next();
   m->q.codes = codes;
   m->q.scales = (const uint8_t *)scales;
-  m->q.zeros = zeros == TNI_ZERO_CODES ? zero_codes : NULL;
+  for (int64_t i = 0; i < N * m->q.blocks; i++) zero_values[i] = (float)(next() % 4096) * 0x1p-8f;
+  m->q.zeros = zeros == TNI_ZERO_CODES ? zero_codes : zeros == TNI_ZERO_VALUES ? (const uint8_t *)zero_values : NULL;
+  tni_quantized_look(&m->q);
   tni_quantized_view(&m->q, &m->view);
   m->w = (tn_weight){
       .h = TN_HDR(tn_weight), .ctx = m, .N = N, .K = K, .dtype = TN_DT_F32, .quant = &m->view, .rows = rows};
   m->asked = 0;
 }
 
-static void pack_and_read(const matrix *m, const tn_format *f, int64_t group, float *back) {
+/* params: as many as f takes. */
+static void pack_and_read(const matrix *m, const tn_format *f, const int64_t *params, float *back) {
   tn_pack_size size;
   tn_pack *p = NULL;
-  const uint32_t n_params = f->group ? 0 : 1;
-  CU_ASSERT_EQUAL_FATAL(f->size(f, N, m->w.K, &group, n_params, &size), TN_OK);
+  const bool grid = strncmp(f->name, "grid", 4) == 0;
+  const uint32_t n_params = grid ? TNI_GRID_PARAMS : f->group ? 0 : 1;
+  CU_ASSERT_EQUAL_FATAL(f->size(f, N, m->w.K, params, n_params, &size), TN_OK);
   void *blob = aligned_alloc(64, size.bytes);
   CU_ASSERT_PTR_NOT_NULL_FATAL(blob);
-  CU_ASSERT_EQUAL_FATAL(f->begin(&host, f, &m->w, &group, n_params, &p, NULL), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(f->begin(&host, f, &m->w, params, n_params, &p, NULL), TN_OK);
   CU_ASSERT_EQUAL(f->rows(p, 0, 16, blob), TN_OK);
   CU_ASSERT_EQUAL(f->rows(p, 16, N, blob), TN_OK);
   CU_ASSERT_EQUAL(f->end(p, blob), TN_OK);
@@ -88,7 +94,7 @@ static void pack_and_read(const matrix *m, const tn_format *f, int64_t group, fl
                      .K = m->w.K,
                      .bytes = size.bytes,
                      .ptr = blob,
-                     .params = &group,
+                     .params = params,
                      .n_params = n_params};
   CU_ASSERT_EQUAL(f->unpack(&b, (const int64_t[]){0, N, 0, m->w.K}, back), TN_OK);
   free(blob);
@@ -162,7 +168,7 @@ static void test_forms(void) {
     matrix m;
     int off;
     fill(&m, f->K, f->bits, f->block, f->zeros, f->top, f->exact_scales, codes, scales, zeros);
-    pack_and_read(&m, f->f, f->group, back);
+    pack_and_read(&m, f->f, &f->group, back);
     const float worst = compare(&m, f->group, back, &off);
     if (f->bound == 0 ? off : !(worst <= f->bound)) printf("\n  form %zu: %d differ, worst %g", i, off, (double)worst);
     CU_ASSERT(f->bound == 0 ? off == 0 : worst <= f->bound);
@@ -197,10 +203,64 @@ static void test_reads(void) {
   }
 }
 
+/* Every grid that a model can bring, in the format that its kind asks for: bit for bit, and no float is asked for. A
+ * block that no group divides is a row. */
+static void test_kept(void) {
+  static uint8_t codes[MAX_BYTES], zeros[MAX_BYTES];
+  static float scales[MAX_BYTES], back[N * MAX_K];
+  static const int64_t blocks[][2] = {{16, 16}, {32, 32}, {64, 64}, {128, 128}, {256, 128}, {64, 16}, {300, 128}};
+  static const int64_t zero_bits[] = {0, 8, 32, 8}; /* by TNI_ZERO_* */
+  for (uint32_t bits = 2; bits <= 8; bits *= 2)
+    for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++)
+      for (uint32_t kind = TNI_ZERO_MIDDLE; kind <= TNI_ZERO_NONE; kind++)
+        for (int exact = 0; exact < 2; exact++) {
+          const int64_t params[] = {blocks[b][1], exact ? 16 : 32, zero_bits[kind]};
+          matrix m;
+          int off;
+          fill(&m, 300, bits, blocks[b][0], kind, 1u << bits, exact != 0, codes, scales, zeros);
+          pack_and_read(&m,
+                        &tni_grid_formats[bits == 2   ? TNI_GRID_2
+                                          : bits == 4 ? TNI_GRID_4
+                                                      : TNI_GRID_8],
+                        params, back);
+          compare(&m, params[0], back, &off);
+          if (off || m.asked)
+            printf("\n  %u bits, blocks of %d, zeros %u: %d differ", bits, (int)blocks[b][0], kind, off);
+          CU_ASSERT_EQUAL(off, 0);
+          CU_ASSERT_EQUAL(m.asked, 0);
+          CU_ASSERT_EQUAL(m.view.scale_dtype, exact ? TN_DT_F16 : TN_DT_F32);
+        }
+}
+
+/* What the host says of zero points. */
+static void test_zero_kinds(void) {
+  static uint8_t codes[MAX_BYTES], zeros[MAX_BYTES];
+  static float scales[MAX_BYTES];
+  static const uint32_t want[] = {TN_ZERO_HALF, TN_ZERO_CODES, TN_ZERO_VALUES, TN_ZERO_CODES};
+  matrix m;
+  for (uint32_t kind = TNI_ZERO_MIDDLE; kind <= TNI_ZERO_NONE; kind++) {
+    fill(&m, 256, 4, 32, kind, 16, true, codes, scales, zeros);
+    CU_ASSERT_EQUAL(m.view.zero_kind, want[kind]);
+  }
+  fill(&m, 256, 4, 32, TNI_ZERO_VALUES, 16, true, codes, scales, zeros);
+  float *values = (float *)(uintptr_t)m.q.zeros;
+  for (int64_t i = 0; i < N * m.q.blocks; i++) values[i] = (float)(i % 16);
+  tni_quantized_look(&m.q);
+  CU_ASSERT_EQUAL(m.q.zeros_are, TN_ZERO_CODES);
+  values[3] = 16; /* no code of four bits */
+  tni_quantized_look(&m.q);
+  CU_ASSERT_EQUAL(m.q.zeros_are, TN_ZERO_VALUES);
+  values[3] = 257;
+  tni_quantized_look(&m.q);
+  CU_ASSERT_EQUAL(m.q.zeros_are, TN_ZERO_UNKNOWN);
+}
+
 int main(void) {
   CU_initialize_registry();
   CU_pSuite s = CU_add_suite("grid", NULL, NULL);
   CU_add_test(s, "forms", test_forms);
+  CU_add_test(s, "kept", test_kept);
+  CU_add_test(s, "zero kinds", test_zero_kinds);
   CU_add_test(s, "reads", test_reads);
   CU_basic_set_mode(CU_BRM_VERBOSE);
   CU_basic_run_tests();

@@ -155,6 +155,8 @@ act_buf act_make(const tni_clt_kernel *k, const float *x, int64_t M, const tni_c
                .scale = guarded_new(n * room.s_stride * 4),
                .zero = guarded_new(n * room.z_stride * 4)};
   b.a = tni_clt_act_of(&room, (size_t)M, b.q.p, b.scale.p, b.zero.p);
+  b.a.scale_bits = g->scale_bits;
+  b.a.zero_bits = g->zero_bits;
   for (int64_t m = 0; m < M; m++)
     ((tni_clt_quant_fn)k->fn)(x + m * g->K, (size_t)g->K, (size_t)g->K_padded, &b.a, (size_t)m);
   return b;
@@ -241,6 +243,8 @@ const tni_clt_kernel *quant_of(uint32_t group, uint32_t features) {
 }
 
 static const tni_clt_format *format_of(uint32_t id) {
+  for (size_t i = 0; i < TNI_CLT_GRIDS; i++)
+    if (tni_clt_grids[i].id == id) return &tni_clt_grids[i];
 #if defined(__aarch64__)
   static const tni_clt_format *const all[] = {&tni_clt_w4g,   &tni_clt_lut1p, &tni_clt_lut2p,
                                               &tni_clt_lut3p, &tni_clt_lut4p, &tni_clt_luttp};
@@ -254,8 +258,17 @@ static const tni_clt_format *format_of(uint32_t id) {
   abort();
 }
 
+/* Grids: bits of scales and of zero points, one way for each K. */
+static void grid_params(int64_t K, int64_t *params) {
+  static const int64_t ways[][2] = {{32, 32}, {16, 8}, {16, 0}, {32, 0}, {32, 8}, {16, 32}};
+  const int64_t *way = ways[(K + K / 100) % 6];
+  params[1] = way[0];
+  params[2] = way[1];
+}
+
 void subject_init(subject *s, const tni_clt_kernel *k, int64_t N, int64_t K) {
   *s = (subject){.f = format_of(k->format), .params = {k->group}};
+  grid_params(K, s->params);
   if (s->f->geometry(s->f, N, K, s->params, &s->geo) != TN_OK) abort();
   const tni_clt_table *t = &KERNELS;
   for (uint32_t i = 0; i < t->n; i++) {

@@ -86,7 +86,7 @@ const tni_clt_kernel *quant_of(uint32_t group, uint32_t features); /* of w4g */
  * kernel reads. */
 typedef struct subject {
   const tni_clt_format *f;
-  int64_t params[1];
+  int64_t params[TNI_CLT_MAX_PARAMS];
   tni_clt_geometry geo;
   const tni_clt_kernel *prologue;
 } subject;

@@ -33,7 +33,8 @@ AT(tn_numerics, act_scale, 60); ENDS(tn_numerics, act_scale, 64); AT(tn_numerics
 AT(tn_numerics, avg_unit, 68);
 AT(tn_quant, h, 0); AT(tn_quant, bits, 8); AT(tn_quant, group, 12); AT(tn_quant, scheme, 16);
 AT(tn_quant, scale_dtype, 20); AT(tn_quant, codes, 24); AT(tn_quant, scales, 32); AT(tn_quant, zeros, 40);
-AT(tn_quant, ctx, 48); AT(tn_quant, grid, 56); ENDS(tn_quant, grid, 64);
+AT(tn_quant, ctx, 48); AT(tn_quant, grid, 56); AT(tn_quant, zero_kind, 64);
+ENDS(tn_quant, reserved, 72);
 AT(tn_stats, h, 0); AT(tn_stats, absmax, 8); AT(tn_stats, p999, 12); AT(tn_stats, n, 16); AT(tn_stats, reserved, 20);
 AT(tn_stats, ch_over, 24); AT(tn_stats, ch_mean, 32); AT(tn_stats, ch_weight, 40); AT(tn_stats, rows, 48);
 ENDS(tn_stats, rows, 56);

@@ -13,9 +13,9 @@
 #include <stdbool.h>
 #include <tenon/plugin.h>
 
+#include "plugins/common/base/base.h"
 #include "plugins/common/cpu/format.h"
 #include "plugins/common/cpu/kernels/kernels.h"
-#include "plugins/common/base/base.h"
 
 /* A value of option `isa`: kernels may use these features. */
 typedef struct tni_clt_isa {
@@ -38,8 +38,8 @@ typedef struct tni_clt_backend {
   const char *isa_choices;              /* "auto|scalar|.." */
   uint32_t n_isas, needed;              /* TNI_CPU_* without which no device is offered */
   const tni_clt_table *kernels;         /* NULL: offline */
-  const tni_clt_format *const *formats; /* [n_formats]; the first is the default of option `format` */
-  const char *format_choices;           /* "w4g|lut1|.." */
+  const tni_clt_format *const *formats; /* [n_formats]; the first is for floats where `format` is auto */
+  const char *format_choices;           /* "auto|w4g|lut1|..": auto is the first, and keeps grids */
   uint32_t n_formats, n_widths;
   const tni_clt_width *widths; /* [n_widths] */
   bool averages;               /* kernels of TNI_CLT_AVERAGES: option `fast_aggregation` */
@@ -51,10 +51,11 @@ typedef struct tni_clt_settings {
   int64_t params[TNI_CLT_MAX_PARAMS]; /* of the format */
   int64_t min_k, min_n;
   bool act_matmul;
+  bool keep;         /* grids that the model brings (keep.h); false where the profile names a format */
   uint32_t features; /* TNI_CPU_* that kernels may use: what the CPU has, cut by `isa`; TNI_CLT_AVERAGES */
 } tni_clt_settings;
 
-enum { TNI_CLT_MAX_OPTIONS = 7, TNI_CLT_MAX_FORMATS = 16, TNI_CLT_MAX_AVERAGED = 5 };
+enum { TNI_CLT_MAX_OPTIONS = 7, TNI_CLT_MAX_FORMATS = 20, TNI_CLT_MAX_AVERAGED = 5 };
 /* A format whose numerics hang on an option. */
 typedef struct tni_clt_averaged {
   tn_format pub; /* first */
@@ -69,7 +70,7 @@ typedef struct tni_clt_plugin {
   uint32_t cpu; /* TNI_CPU_* found */
   tn_option isa, format;
   const tn_option *options[TNI_CLT_MAX_OPTIONS];
-  const tn_format *formats[TNI_CLT_MAX_FORMATS]; /* as the backend's */
+  const tn_format *formats[TNI_CLT_MAX_FORMATS]; /* as the backend's, then grids */
   tni_clt_averaged averaged[TNI_CLT_MAX_AVERAGED];
   tn_caps caps;
 } tni_clt_plugin;
@@ -79,9 +80,9 @@ typedef struct tni_clt_device {
   tni_cm_mem mem;
   const tn_host *host;
   const tni_clt_backend *backend;
+  const tni_clt_plugin *plugin;
   tni_clt_settings set;
-  const tn_format *packs; /* set.format as the plugin lists it */
-  tn_caps caps;           /* the plugin's; the driver's name says what was chosen */
+  tn_caps caps; /* the plugin's; the driver's name says what was chosen */
   char driver[256];
 } tni_clt_device;
 
@@ -90,9 +91,6 @@ bool tni_clt_cpu_refusal(const tni_clt_backend *b, uint32_t features, char *text
 
 /* A plugin's entry is this with its backend. */
 tn_status tni_clt_entry(const tni_clt_backend *b, const tn_host *host, tn_negotiate *neg, tn_plugin **out);
-
-/* Geometry of [N,K] in the format that the device packs. */
-TN_MUST_CHECK tn_status tni_clt_geometry_of(const tni_clt_device *d, int64_t N, int64_t K, tni_clt_geometry *out);
 
 /* The device's functions, one file each group. */
 tn_status tni_clt_claim(tn_device *d, const tn_graph *g, const tn_dims *at, const tn_claim_sink *sink, tn_error *err);

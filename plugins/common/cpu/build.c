@@ -19,22 +19,23 @@ tni_clt_dims tni_clt_copy_dims(tni_clt_builder *b, const tn_expr *e, uint32_t ra
 
 /* --- slots and needs ------------------------------------------------------------------------------------------- */
 
-uint32_t tni_clt_add_need(tni_clt_builder *b, const tn_format *format, const tn_id *values, uint32_t n, bool kn) {
+uint32_t tni_clt_add_need(tni_clt_builder *b, const tni_clt_packing *packing, const tn_id *values, uint32_t n,
+                          bool kn) {
   tn_need *need = tni_clt_get(b, 1, sizeof *need);
   tn_id *copy = tni_clt_get(b, n, sizeof *copy);
   if (!need || !copy) return TN_NONE;
   memcpy(copy, values, n * sizeof *copy);
   *need = (tn_need){.h = TN_HDR(tn_need),
-                    .format = format,
+                    .format = packing ? packing->listed : NULL,
                     .values = copy,
                     .n_values = n,
                     .residency = TN_RESIDENCY_HOST,
                     .flags = kn ? TN_NEED_KN : 0};
-  if (format) {
-    uint32_t n_params = b->d->set.format->n_params;
+  if (packing) {
+    uint32_t n_params = packing->f->n_params;
     int64_t *params = tni_clt_get(b, n_params, sizeof *params);
     if (!params) return TN_NONE;
-    memcpy(params, b->d->set.params, n_params * sizeof *params);
+    memcpy(params, packing->params, n_params * sizeof *params);
     need->params = params;
     need->n_params = n_params;
   }

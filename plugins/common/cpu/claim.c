@@ -25,11 +25,13 @@ static double rows_at(const claimer *c, const tn_value *x) {
   return tni_cm_product(c->d->host, c->g, x->dims, x->rank - 1, c->at, &m) == TN_OK ? (double)m : 0;
 }
 
-static tni_cm_offer packed_offer(const claimer *c, const tni_clt_match *m, int64_t N) {
-  const tni_clt_settings *set = &c->d->set;
+/* p: keeps what the offer points to. */
+static tni_cm_offer packed_offer(const claimer *c, const tni_clt_match *m, const tni_clt_grid *grid, int64_t N,
+                                 tni_clt_packing *p) {
   tni_clt_geometry geo = {0};
-  tni_cm_offer o = {.format = c->d->packs, .params = set->params, .n_params = set->format->n_params};
-  if (tni_clt_geometry_of(c->d, N, m->K, &geo) != TN_OK) return o;
+  *p = tni_clt_packing_of(c->d, grid);
+  tni_cm_offer o = {.format = p->listed, .params = p->params, .n_params = p->f->n_params};
+  if (tni_clt_geometry_of(c->d, grid, N, m->K, &geo) != TN_OK) return o;
   double rows = rows_at(c, c->g->values[m->x]);
   o.weight_bytes = geo.bytes;
   o.macs = rows * (double)N * (double)m->K;
@@ -61,12 +63,13 @@ static const tni_clt_match *swallowing_match(const claimer *c, tn_id node) {
 static tn_status answer_node(const claimer *c, tn_id node) {
   const tni_clt_match *m = &c->match[node];
   tni_cm_offer none = {0}, o;
+  tni_clt_packing p;
   if (m->kind == TNI_CLT_PACKED) {
-    o = packed_offer(c, m, m->N);
+    o = packed_offer(c, m, &m->grid, m->N, &p);
     return tni_cm_accept(c->sink, node, m->transpose == TN_NONE ? TN_YES : TN_GROUP_ONLY, &o);
   }
   if (m->kind == TNI_CLT_FUSED) {
-    o = packed_offer(c, m, m->N);
+    o = packed_offer(c, m, &m->grid, m->N, &p);
     return tni_cm_accept(c->sink, node, TN_YES, &o);
   }
   if (m->kind == TNI_CLT_FLOAT) {
@@ -84,19 +87,22 @@ static tn_status claim_siblings(const claimer *c, tn_id node) {
   uint32_t n = 0, products = 0;
   int64_t N = 0;
   tn_id last = TN_NONE;
+  tni_clt_grid grid = m->grid;
+  tni_clt_packing p;
   for (uint32_t i = 0; i < x->n_uses; i++) {
     tn_id user = x->uses[i];
     if (user >= c->g->n_nodes || user == last || !tni_clt_siblings(m, &c->match[user])) continue;
     if (user < node) return TN_OK;
     last = user;
     if (N > TNI_CLT_MAX_DIM - c->match[user].N) break;
+    tni_clt_grid_join(&grid, &c->match[user].grid);
     N += c->match[user].N;
     if (c->match[user].transpose != TN_NONE) c->members[n++] = c->match[user].transpose;
     c->members[n++] = user;
     products++;
   }
   if (products < 2) return TN_OK;
-  tni_cm_offer o = packed_offer(c, m, N);
+  tni_cm_offer o = packed_offer(c, m, &grid, N, &p);
   return tni_cm_group(c->sink, c->members, n, &o);
 }
 
@@ -104,7 +110,8 @@ static tn_status claim_transpose(const claimer *c, tn_id node) {
   const tni_clt_match *m = &c->match[node];
   if (m->transpose == TN_NONE) return TN_OK;
   tn_id pair[2] = {m->transpose, node};
-  tni_cm_offer o = packed_offer(c, m, m->N);
+  tni_clt_packing p;
+  tni_cm_offer o = packed_offer(c, m, &m->grid, m->N, &p);
   return tni_cm_group(c->sink, pair, 2, &o);
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plugins/common/cpu/format.h"
 
-#include "plugins/common/cpu/backend.h"
 #include "plugins/common/cpu/kernels/kernels.h"
 #include "plugins/common/formats/formats.h"
 
 _Static_assert(TNI_LUT_ROWS == TNI_CLT_ROWS && TNI_LUT_MAX_DIM == TNI_CLT_MAX_DIM, "lut too");
 _Static_assert((int)TNI_DOT_ROWS == (int)TNI_CLT_ROWS && TNI_DOT_MAX_DIM == TNI_CLT_MAX_DIM, "dot too");
+_Static_assert((int)TNI_GRID_ROWS == (int)TNI_CLT_ROWS && TNI_GRID_MAX_DIM == TNI_CLT_MAX_DIM, "grids too");
 _Static_assert(TNI_W4G_ROWS == TNI_CLT_ROWS && TNI_W4G_MAX_DIM == TNI_CLT_MAX_DIM, "w4g is one of the family");
 
 /* Of the geometry g of a format's own, whose fields have the same names. */
@@ -72,8 +72,23 @@ DOT(tern20, TERN20);
 DOT(tern17, TERN17);
 DOT(pal16, PAL16);
 #undef DOT
-#undef FROM
 
-tn_status tni_clt_geometry_of(const tni_clt_device *d, int64_t N, int64_t K, tni_clt_geometry *out) {
-  return d->set.format->geometry(d->set.format, N, K, d->set.params, out);
+static tn_status grid_geometry(const tni_clt_format *f, int64_t N, int64_t K, const int64_t *params,
+                               tni_clt_geometry *out) {
+  tni_grid_geometry g;
+  const tn_status st = tni_grid_geometry_of(f->format, N, K, params, TNI_GRID_PARAMS, &g);
+  if (st != TN_OK) return st;
+  *out = FROM(g, g.sb.group, g.superblocks);
+  out->scale_bits = g.sb.scale_bits;
+  out->zero_bits = g.sb.zero_bits;
+  return st;
 }
+
+#define GRID(bits)                                                                                                     \
+  {                                                                                                                    \
+    .option = "", .format = &tni_grid_formats[TNI_GRID_##bits], .id = TNI_CLT_GRID##bits, .n_params = TNI_GRID_PARAMS, \
+    .geometry = grid_geometry                                                                                          \
+  }
+const tni_clt_format tni_clt_grids[TNI_CLT_GRIDS] = {GRID(2), GRID(4), GRID(8)};
+#undef GRID
+#undef FROM

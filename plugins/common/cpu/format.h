@@ -18,6 +18,8 @@ typedef struct tni_clt_geometry {
   int64_t group; /* of the activations; selects kernels too */
   int64_t superblocks, row_block_bytes;
   uint64_t bytes;
+  uint32_t format, reserved;      /* TNI_CLT_W4G ..: filled in by keep.h */
+  uint32_t scale_bits, zero_bits; /* of grids, as kernels are told (tni_clt_act); else 0 */
 } tni_clt_geometry;
 
 typedef struct tni_clt_format tni_clt_format;
@@ -36,5 +38,9 @@ extern const tni_clt_format tni_clt_lut1p, tni_clt_lut2p, tni_clt_lut3p, tni_clt
 /* Formats for dot products (plugins/common/formats/dot.h), without params. */
 extern const tni_clt_format tni_clt_w8g, tni_clt_w3g, tni_clt_w2g, tni_clt_w1g;
 extern const tni_clt_format tni_clt_tern20, tni_clt_tern17, tni_clt_pal16;
+/* Grids that models bring (plugins/common/formats/grid.h), params [group, scale, zero]: of every backend, chosen by
+ * keep.h and never by an option. By bits: 2, 4, 8. */
+enum { TNI_CLT_GRIDS = 3 };
+extern const tni_clt_format tni_clt_grids[TNI_CLT_GRIDS];
 
 #endif

@@ -41,18 +41,20 @@ static uint32_t collect_siblings(tni_clt_builder *b, uint32_t i, uint32_t *membe
 
 /* The task with x, the blob of `values` joined and room for strips; uses and nodes are counted beside x and the blob.
  */
-static tn_status start_packed(tni_clt_builder *b, const tni_clt_match *m, const tn_id *values, uint32_t n_values,
-                              int64_t N, uint32_t n_strips, uint32_t max_uses, uint32_t max_nodes, tn_error *err) {
+static tn_status start_packed(tni_clt_builder *b, const tni_clt_match *m, const tni_clt_grid *grid, const tn_id *values,
+                              uint32_t n_values, int64_t N, uint32_t n_strips, uint32_t max_uses, uint32_t max_nodes,
+                              tn_error *err) {
   const tn_value *x = b->s->graph->values[m->x];
   if (!tni_clt_start_task(b, TNI_CLT_PACKED, "linear ", m->node, 2 + max_uses, max_nodes)) return TN_E_NO_MEMORY;
   tni_clt_task *t = b->task;
   t->strips = tni_clt_get(b, n_strips, sizeof *t->strips);
   if (b->no_memory) return TN_E_NO_MEMORY;
-  tn_status st = tni_clt_geometry_of(b->d, N, m->K, &t->geo);
+  tn_status st = tni_clt_geometry_of(b->d, grid, N, m->K, &t->geo);
   if (st != TN_OK) return tni_cm_fail(err, st, t->pub.name, "the joined matrix is too large");
   t->x = tni_clt_copy_dims(b, x->dims, x->rank);
   tni_clt_add_use(b, tni_clt_slot_to_read(b, m->x), TN_READ);
-  uint32_t need = tni_clt_add_need(b, b->d->packs, values, n_values, m->kn);
+  const tni_clt_packing packing = tni_clt_packing_of(b->d, grid);
+  uint32_t need = tni_clt_add_need(b, &packing, values, n_values, m->kn);
   t->w_use = tni_clt_add_use(b, tni_clt_add_blob_slot(b, need), TN_READ);
   t->pub.symbols = x->rank ? tni_cm_symbols(b->d->host, b->s->graph, x->dims, x->rank - 1) : 0;
   return b->no_memory ? TN_E_NO_MEMORY : TN_OK;
@@ -115,11 +117,13 @@ tn_status tni_clt_lower_packed(tni_clt_builder *b, uint32_t i, uint32_t *members
   tn_id *values = tni_clt_get(b, n, sizeof *values);
   if (!values) return TN_E_NO_MEMORY;
   int64_t N = 0;
+  tni_clt_grid grid = m->grid;
   for (uint32_t k = 0; k < n; k++) {
+    tni_clt_grid_join(&grid, &b->match[members[k]].grid);
     values[k] = b->match[members[k]].w;
     N += b->match[members[k]].N;
   }
-  tn_status st = start_packed(b, m, values, n, N, n, 2 * n, 2 * n, err);
+  tn_status st = start_packed(b, m, &grid, values, n, N, n, 2 * n, 2 * n, err);
   if (st != TN_OK) return st;
   N = 0;
   for (uint32_t k = 0; k < n; k++) {
@@ -175,7 +179,7 @@ tn_status tni_clt_lower_fused(tni_clt_builder *b, uint32_t i, tn_error *err) {
   for (uint32_t w = 0; w < u->f.n_weights; w++)
     if (u->weight_n0[w] >= 0) values[n_values++] = n->in[1 + w];
   for (uint32_t p = 0; p < u->f.n_parts; p++) n0[p] = u->weight_n0[u->f.parts[p].weight] + u->f.parts[p].first;
-  tn_status st = start_packed(b, m, values, n_values, m->N, u->n_strips, u->f.n_extras + n->n_out, 1, err);
+  tn_status st = start_packed(b, m, &m->grid, values, n_values, m->N, u->n_strips, u->f.n_extras + n->n_out, 1, err);
   if (st != TN_OK) return st;
   for (uint32_t k = 0; k < u->n_strips && !b->no_memory; k++) add_fused_strip(b, n, u, k, n0);
   for (uint32_t k = 0; k < b->task->n_strips && !b->no_memory; k++) offer_alias(b, b->task->strips[k]);

@@ -94,7 +94,8 @@ static bool match_dims(product_matcher *c, const tn_value *x, const tn_value *w)
     return refuse_match(c, TN_WHY_SHAPE, "the last dim of A is not known to be K");
   if (m->K < c->d->set.min_k) return refuse_match(c, TN_WHY_OPTION, "constant with K below option min_k");
   if (m->N < c->d->set.min_n) return refuse_match(c, TN_WHY_OPTION, "constant with N below option min_n");
-  if (tni_clt_geometry_of(c->d, m->N, m->K, &geo) != TN_OK)
+  m->grid = tni_clt_grid_of(c->d, w->data, m->K);
+  if (tni_clt_geometry_of(c->d, &m->grid, m->N, m->K, &geo) != TN_OK)
     return refuse_match(c, TN_WHY_TOO_BIG, "constant with a dim of zero or over 2^31");
   return true;
 }
@@ -159,6 +160,7 @@ static bool match_fused(product_matcher *c) {
   c->m->x = c->n->in[0];
   c->m->N = fused->N;
   c->m->K = fused->K;
+  c->m->grid = fused->grid;
   c->m->kn = !fused->f.trans_b;
   return true;
 }
@@ -189,5 +191,7 @@ void tni_clt_match_node(const tni_clt_device *d, const tn_graph *g, tn_id node, 
 }
 
 bool tni_clt_siblings(const tni_clt_match *a, const tni_clt_match *b) {
-  return a->kind == TNI_CLT_PACKED && b->kind == TNI_CLT_PACKED && a->x == b->x && a->K == b->K && a->kn == b->kn;
+  tni_clt_grid both = a->grid;
+  return a->kind == TNI_CLT_PACKED && b->kind == TNI_CLT_PACKED && a->x == b->x && a->K == b->K && a->kn == b->kn &&
+         tni_clt_grid_join(&both, &b->grid);
 }

@@ -59,13 +59,17 @@ static bool join_weights(const fused_reader *r) {
     for (uint32_t p = 0; p < o->f.n_parts; p++)
       if (o->f.parts[p].weight == w && o->f.parts[p].first + o->f.parts[p].count > N)
         return refuse_fused(r, TN_WHY_SHAPE, "a part has columns that its weight lacks");
+    const tni_clt_grid grid = tni_clt_grid_of(r->d, v->data, K);
+    if (o->N == 0) o->grid = grid;
+    if (!tni_clt_grid_join(&o->grid, &grid))
+      return refuse_fused(r, TN_WHY_OPTION, "weights whose grids do not fit one packed matrix");
     o->weight_n0[w] = o->N;
     if (__builtin_add_overflow(o->N, N, &o->N))
       return refuse_fused(r, TN_WHY_TOO_BIG, "weights that are too wide together");
   }
   if (o->K < r->d->set.min_k) return refuse_fused(r, TN_WHY_OPTION, "weights with K below option min_k");
   if (o->N < r->d->set.min_n) return refuse_fused(r, TN_WHY_OPTION, "weights with N below option min_n");
-  if (tni_clt_geometry_of(r->d, o->N, o->K, &geo) != TN_OK)
+  if (tni_clt_geometry_of(r->d, &o->grid, o->N, o->K, &geo) != TN_OK)
     return refuse_fused(r, TN_WHY_TOO_BIG, "weights with a dim of zero or over 2^31 together");
   return true;
 }

@@ -32,7 +32,7 @@ static uint64_t tile_floats(const tni_clt_geometry *g, int64_t M) {
 /* The kernel of a packed task for M rows; NULL where the backend is offline. */
 static const tni_clt_kernel *kernel_of(const tn_program *p, uint32_t op, const tni_clt_geometry *g, int64_t M) {
   const tni_clt_settings *s = &p->device->set;
-  return tni_clt_select(p->device->backend->kernels, op, s->format->id, (uint32_t)g->group, s->features, M);
+  return tni_clt_select(p->device->backend->kernels, op, g->format, (uint32_t)g->group, s->features, M);
 }
 
 /* For two row blocks at once, by the instructions that one takes too; NULL where there is none. */

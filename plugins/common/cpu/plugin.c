@@ -8,6 +8,7 @@
 #include "plugins/common/base/base.h"
 #include "plugins/common/cpu/backend.h"
 #include "plugins/common/cpu/choice.h"
+#include "plugins/common/cpu/keep.h"
 #include "plugins/common/cpu/kernels/kernels.h"
 #include "plugins/common/formats/formats.h"
 
@@ -87,6 +88,8 @@ static tn_status read_options(const tni_clt_plugin *p, tni_clt_settings *set, co
   if (st == TN_OK) st = h->option(h->ctx, "isa", TN_OPT_STRING, &isa);
   if (st == TN_OK) st = h->option(h->ctx, "format", TN_OPT_STRING, &format);
   if (st != TN_OK) return tni_cm_fail(err, st, p->backend->name, "the host did not give an option");
+  set->keep = format && !strcmp(format, "auto");
+  if (set->keep) set->format = p->backend->formats[0];
   for (uint32_t i = 0; format && i < p->backend->n_formats; i++)
     if (!strcmp(format, p->backend->formats[i]->option)) set->format = p->backend->formats[i];
   for (uint32_t i = 0; format && i < p->backend->n_widths; i++)
@@ -114,7 +117,7 @@ static void log_kernels(const tni_clt_device *d) {
   } picks[] = {{TNI_CLT_QUANT, 1}, {TNI_CLT_GEMV, 1}, {TNI_CLT_QUANT, 512}, {TNI_CLT_GEMM, 512}, {TNI_CLT_MATMUL, 1}};
   char line[320];
   tni_clt_geometry geo = {0};
-  if (tni_clt_geometry_of(d, TNI_CLT_ROWS, 1, &geo) != TN_OK) return;
+  if (tni_clt_geometry_of(d, &(tni_clt_grid){.bits = 0}, TNI_CLT_ROWS, 1, &geo) != TN_OK) return;
   uint32_t group = (uint32_t)geo.group;
   int at = snprintf(line, sizeof line, "%s: %s, group %u", d->backend->name, d->set.format->format->name, group);
   for (size_t i = 0; i < sizeof picks / sizeof *picks && at > 0 && (size_t)at < sizeof line; i++) {
@@ -144,12 +147,6 @@ static void choose_format(tni_clt_device *d, const tni_clt_width *w) {
   d->host->log(d->host->ctx, TN_LOG_WARN, line);
 }
 
-static const tn_format *listed_format(const tni_clt_plugin *p, const tni_clt_format *f) {
-  for (uint32_t i = 0; i < p->pub.n_formats; i++)
-    if (p->backend->formats[i] == f) return p->formats[i];
-  return f->format;
-}
-
 static tn_status open_device(tn_plugin *pub, uint32_t index, tn_device **out, tn_error *err) {
   tni_clt_plugin *p = (tni_clt_plugin *)pub;
   char text[128];
@@ -175,6 +172,7 @@ static tn_status open_device(tn_plugin *pub, uint32_t index, tn_device **out, tn
                         .mem = mem,
                         .host = p->host,
                         .backend = p->backend,
+                        .plugin = p,
                         .caps = p->caps};
   d->pub.caps = &d->caps;
   const tni_clt_width *width = NULL;
@@ -184,7 +182,6 @@ static tn_status open_device(tn_plugin *pub, uint32_t index, tn_device **out, tn
     return st;
   }
   if (width) choose_format(d, width);
-  d->packs = listed_format(p, d->set.format);
   log_kernels(d);
   *out = &d->pub;
   return TN_OK;
@@ -226,10 +223,12 @@ static void fill_options(tni_clt_plugin *p) {
                        .help = "kernels to use; all give the same bits"};
   p->format = (tn_option){.h = TN_HDR(tn_option),
                           .key = "format",
-                          .dflt = p->backend->formats[0]->option,
+                          .dflt = "auto",
                           .type = TN_OPT_STRING,
                           .choices = p->backend->format_choices,
-                          .help = "of packed weights (docs/formats.md)"};
+                          .help =
+                              "of packed weights; auto keeps the grid of those that are quantized already "
+                              "(docs/formats.md)"};
   const tn_option *const all[TNI_CLT_MAX_OPTIONS] = {&opt_group,        &p->isa,           &p->format, &opt_act_matmul,
                                                      &tni_cm_opt_min_k, &tni_cm_opt_min_n, &opt_fast};
   memcpy(p->options, all, sizeof all);
@@ -238,7 +237,7 @@ static void fill_options(tni_clt_plugin *p) {
 
 static void fill_formats(tni_clt_plugin *p) {
   uint32_t n = 0;
-  for (uint32_t i = 0; i < p->backend->n_formats && i < TNI_CLT_MAX_FORMATS; i++) {
+  for (uint32_t i = 0; i < p->backend->n_formats && i < TNI_CLT_MAX_FORMATS - TNI_CLT_GRIDS; i++) {
     const tn_format *f = p->backend->formats[i]->format;
     if (p->backend->averages && tni_lut_averaged(f) && n < TNI_CLT_MAX_AVERAGED) {
       p->averaged[n] = (tni_clt_averaged){.pub = *f, .host = p->host};
@@ -247,6 +246,7 @@ static void fill_formats(tni_clt_plugin *p) {
     }
     p->formats[p->pub.n_formats++] = f;
   }
+  for (uint32_t i = 0; i < TNI_CLT_GRIDS; i++) p->formats[p->pub.n_formats++] = tni_clt_grids[i].format;
 }
 
 tn_status tni_clt_entry(const tni_clt_backend *b, const tn_host *host, tn_negotiate *neg, tn_plugin **out) {

@@ -327,6 +327,8 @@ tn_status tni_clt_run_packed(const tn_plan *plan, const tn_args *a, tn_run *run)
   r.tiles = scratch + plan->room.tiles_at;
   r.act = tni_clt_act_of(&plan->room.act, (size_t)plan->M, scratch, scratch + plan->room.scale_at,
                          scratch + plan->room.zero_at);
+  r.act.scale_bits = g->scale_bits;
+  r.act.zero_bits = g->zero_bits;
   if (plan->M == 1)
     quantize_rows(&r, 0, 1, 0);
   else

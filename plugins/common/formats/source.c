@@ -10,7 +10,8 @@ enum { ROWS = TNI_CM_SOURCE_ROWS, STEP = 4 * ROWS, MOST_FLOATS = 1 << 20 };
 const tn_quant *tni_cm_grid_of(const tn_weight *w, uint32_t bits, int64_t group) {
   const tn_quant *q = TN_HAS(w, tn_weight, quant) ? w->quant : NULL;
   if (!q || !TN_HAS(q, tn_quant, grid) || !q->grid || q->scheme != TN_QUANT_AFFINE) return NULL;
-  return q->bits <= bits && q->group && q->group % (uint32_t)group == 0 ? q : NULL;
+  const bool whole = q->group && (q->group % (uint32_t)group == 0 || q->group >= w->K);
+  return q->bits <= bits && whole ? q : NULL;
 }
 
 /* Several row blocks at a time, since a [K,N] source is read along its rows; fewer where K is large. */

@@ -17,8 +17,8 @@ typedef struct tni_cm_source {
   int64_t block, blocks; /* elements along K that share a scale; of a row */
 } tni_cm_source;
 
-/* The weight's own grid where it is affine, has at most `bits` bits and groups made of whole ones of `group`; else
- * NULL. */
+/* The weight's own grid where it is affine, has at most `bits` bits and groups made of whole ones of `group`, or rows
+ * that are one group; else NULL. */
 const tn_quant *tni_cm_grid_of(const tn_weight *w, uint32_t bits, int64_t group);
 
 #define TNI_CM_SOURCE_ROWS 16 /* of a block */

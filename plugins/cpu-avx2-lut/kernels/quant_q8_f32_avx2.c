@@ -5,7 +5,7 @@
 
 #include "plugins/cpu-avx2-lut/kernels/kernels.h"
 
-enum { MAX_GROUP = 128 };
+enum { MAX_GROUP = 128, STEP = 32 };
 
 static inline float absmax_of(const float *x, size_t group) {
   const __m256 sign = _mm256_set1_ps(-0.0f);
@@ -66,9 +66,9 @@ __attribute__((always_inline)) static inline void quantize_q8_avx2(size_t group,
   for (size_t k = 0; k < K_padded; k += group) {
     float tail[MAX_GROUP];
     const float *from = x + k;
-    if (k + group > K) {
+    if (k + group > K || group < STEP) {
       memset(tail, 0, sizeof tail);
-      if (k < K) memcpy(tail, from, (K - k) * sizeof *x);
+      if (k < K) memcpy(tail, from, (k + group > K ? K - k : group) * sizeof *x);
       from = tail;
     }
     float absmax = absmax_of(from, group), s = absmax / 127.0f;
@@ -79,7 +79,10 @@ __attribute__((always_inline)) static inline void quantize_q8_avx2(size_t group,
       __m256i sums = _mm256_setzero_si256();
       for (size_t i = at; i < at + sub; i += 32) {
         __m256i c = codes_of(from + i, inv);
-        _mm256_storeu_si256((__m256i *)(void *)codes_at(layout, a, m, k + i), c);
+        if (group < STEP)
+          _mm_storeu_si128((__m128i *)(void *)codes_at(layout, a, m, k + i), _mm256_castsi256_si128(c));
+        else
+          _mm256_storeu_si256((__m256i *)(void *)codes_at(layout, a, m, k + i), c);
         sums = _mm256_add_epi16(sums, pair_sums(c));
       }
       if (layout == TNI_CLT_ROWS_S16) *zero++ = zero_word(sums);
@@ -94,7 +97,9 @@ __attribute__((always_inline)) static inline void quantize_q8_avx2(size_t group,
   }
 QUANT(q8g32_f32_1x32, 32, 32, TNI_CLT_ROWS_S16)
 QUANT(q8g128_f32_1x128, 128, 64, TNI_CLT_ROWS_S16)
+QUANT(q8g16n_f32_1x16, 16, 16, TNI_CLT_ROWS_SUM)
 QUANT(q8g32n_f32_1x32, 32, 32, TNI_CLT_ROWS_SUM)
+QUANT(q8g64n_f32_1x64, 64, 64, TNI_CLT_ROWS_SUM)
 QUANT(q8g128n_f32_1x128, 128, 128, TNI_CLT_ROWS_SUM)
 QUANT(q8g32k_f32_1x32, 32, 32, TNI_CLT_SLABS)
 QUANT(q8g128k_f32_1x128, 128, 128, TNI_CLT_SLABS)

@@ -45,6 +45,25 @@
       DOT(GEMM, format, AVX512 | TNI_CPU_AMX, 16, SLABS, gemm_f32_q8g128_##id##_32x16_amx),                       \
       DOT(GEMM2, format, AVX512 | TNI_CPU_AMX, 16, SLABS, gemm2_f32_q8g128_##id##_16x32_amx)
 
+#define GRID(op, format, group, features, min_m, name) \
+  TNI_CLT_ROW(TNI_CLT_##op, format, group, features, min_m, TNI_CLT_ROWS_SUM, tni_x86_, name),
+#define GRIDS(group, bits)                                                                             \
+  GRID(QUANT, TNI_CLT_GRID##bits, group, AVX2, 0, quant_q8g##group##n_f32_1x##group##_avx2)            \
+  GRID(GEMV, TNI_CLT_GRID##bits, group, AVX2, 0, gemv_f32_q8g##group##_grid##bits##_1x16_avx2)         \
+  GRID(GEMV, TNI_CLT_GRID##bits, group, AVX2 | TNI_CPU_PREFETCH, 0,                                    \
+       gemv_f32_q8g##group##_grid##bits##_1x16_avx2_prefetch)                                          \
+  GRID(GEMM, TNI_CLT_GRID##bits, group, AVX2, 0, gemm_f32_q8g##group##_grid##bits##_4x16_avx2)         \
+  GRID(GEMV, TNI_CLT_GRID##bits, group, AVXVNNI, 0, gemv_f32_q8g##group##_grid##bits##_1x16_avxvnni)   \
+  GRID(GEMV, TNI_CLT_GRID##bits, group, AVXVNNI | TNI_CPU_PREFETCH, 0,                                 \
+       gemv_f32_q8g##group##_grid##bits##_1x16_avxvnni_prefetch)                                       \
+  GRID(GEMM, TNI_CLT_GRID##bits, group, AVXVNNI, 0, gemm_f32_q8g##group##_grid##bits##_6x16_avxvnni)   \
+  GRID(GEMV, TNI_CLT_GRID##bits, group, AVX512, 0, gemv_f32_q8g##group##_grid##bits##_1x16_avx512vnni) \
+  GRID(GEMV, TNI_CLT_GRID##bits, group, AVX512 | TNI_CPU_PREFETCH, 0,                                  \
+       gemv_f32_q8g##group##_grid##bits##_1x16_avx512vnni_prefetch)                                    \
+  GRID(GEMM, TNI_CLT_GRID##bits, group, AVX512, 0, gemm_f32_q8g##group##_grid##bits##_12x16_avx512vnni)
+#define PAIRS(group, bits, tile) \
+  GRID(GEMM2, TNI_CLT_GRID##bits, group, AVX512, 12, gemm2_f32_q8g##group##_grid##bits##_##tile##_avx512vnni)
+
 static const tni_clt_kernel avx2_rows[] = {
     /* What the AVX-512 and AMX rows read, by the scalar kernel: of no use but to compare with. */
     TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_W4G, 32, 0, 0, TNI_CLT_ROWS_SUM, tni_clt_, quant_q8g32n_f32_1x32_scalar),
@@ -98,10 +117,14 @@ static const tni_clt_kernel avx2_rows[] = {
     AMX(GEMM, 128, gemm_f32_q8g128_w4g128_32x16_amx),
     AMX(GEMM2, 32, gemm2_f32_q8g32_w4g32_16x32_amx),
     AMX(GEMM2, 128, gemm2_f32_q8g128_w4g128_16x32_amx),
-    ANY(MATMUL, matmul_f32_f32_f32_6x16_avx2),
+    TNI_CLT_SCALAR_GRID_ROWS TNI_CLT_EACH_GRID(GRIDS) TNI_X86_GRID_PAIRS(PAIRS)
+        ANY(MATMUL, matmul_f32_f32_f32_6x16_avx2),
     ANY(CHAIN, chain_f32_1x8_avx2),
     TNI_CLT_ROW(TNI_CLT_CHAIN, TNI_CLT_ANY, 0, AVX512, 0, 0, tni_x86_, chain_f32_1x16_avx512vnni),
 };
+#undef PAIRS
+#undef GRIDS
+#undef GRID
 #undef DOTS
 #undef DOT
 #undef AMX

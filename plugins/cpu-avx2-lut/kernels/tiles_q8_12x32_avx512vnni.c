@@ -88,4 +88,6 @@ static inline void finish_tile(__m512i sum, __m512 scale, bool fresh, float *acc
   }
 
 TILES(128, g128, 0)
+TILES(64, a64, 1)
+TILES(128, a128, 1)
 TILES(128, b8g128, 4)

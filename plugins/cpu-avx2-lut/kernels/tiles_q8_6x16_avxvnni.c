@@ -80,4 +80,51 @@ typedef void (*vnni_tile_fn)(const tni_x86_panel *p, const tni_clt_act *a, size_
 
 TILES(32, g32, 0)
 TILES(128, g128, 0)
+TILES(16, a16, 1)
+TILES(32, a32, 1)
+TILES(64, a64, 1)
+TILES(128, a128, 1)
 TILES(128, b8g128, 4)
+
+/* Sums less their zero points, which no byte of a panel can hold (tni_x86_grid_panel). */
+__attribute__((always_inline)) static inline void add_less_zeros(float *acc, __m256i t0, __m256i t1,
+                                                                 const tni_x86_grid_panel *z, size_t g, int32_t word,
+                                                                 float sx) {
+  const __m256 t = _mm256_set1_ps(-0.125f * (float)word), s = _mm256_set1_ps(sx);
+  __m256 v[2] = {_mm256_cvtepi32_ps(t0), _mm256_cvtepi32_ps(t1)};
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; i++) {
+    if (z->n_zeros) v[i] = _mm256_fmadd_ps(_mm256_load_ps(z->zero[g] + i * 8), t, v[i]);
+    if (z->n_zeros > 1) v[i] = _mm256_fmadd_ps(_mm256_load_ps(z->rest[g] + i * 8), t, v[i]);
+    const __m256 by = _mm256_mul_ps(_mm256_load_ps(z->p.scale[g] + i * 8), s);
+    _mm256_storeu_ps(acc + i * 8, _mm256_fmadd_ps(v[i], by, _mm256_loadu_ps(acc + i * 8)));
+  }
+}
+
+#undef START
+#undef FINISH
+#undef TILE
+#define START(i) __m256i s##i##0 = _mm256_set1_epi32(zero[i * z_stride] * (1 << SHIFT)), s##i##1 = s##i##0;
+#define FINISH(i) add_less_zeros(acc + i * TNI_CLT_ROWS, s##i##0, s##i##1, z, g, zero[i * z_stride], sx[i * s_stride]);
+#define TILE(M, GROUP, id, none)                                                                    \
+  static void tile_##id##_##M(const tni_x86_panel *p, const tni_clt_act *a, size_t m, float *acc) { \
+    const tni_x86_grid_panel *z = (const tni_x86_grid_panel *)(const void *)p;                      \
+    const int SHIFT = (int)z->shift;                                                                \
+    const size_t q_stride = a->q_stride, z_stride = a->z_stride, s_stride = a->s_stride;            \
+    const int8_t *q = a->q + m * q_stride + p->first_group * GROUP;                                 \
+    const int32_t *zero = a->zero + m * z_stride + p->first_group;                                  \
+    const float *sx = a->scale + m * s_stride + p->first_group;                                     \
+    const uint8_t *w = &p->w[0][0];                                                                 \
+    for (size_t g = 0; g < p->groups; g++, sx++, zero++) {                                          \
+      TNI_X86_REP##M(START) for (size_t j = 0; j < GROUP / 4; j++, w += 64, q += 4) {               \
+        const __m256i w0 = _mm256_load_si256((const __m256i *)(const void *)w);                     \
+        const __m256i w1 = _mm256_load_si256((const __m256i *)(const void *)(w + 32));              \
+        TNI_X86_REP##M(STEP)                                                                        \
+      }                                                                                             \
+      TNI_X86_REP##M(FINISH)                                                                        \
+    }                                                                                               \
+  }
+TILES(16, z16, 0)
+TILES(32, z32, 0)
+TILES(64, z64, 0)
+TILES(128, z128, 0)

@@ -43,7 +43,7 @@ static const tni_clt_kernel neon_rows[] = {
     W4G(GEMM, 128, DOTPROD, 0, ROWS_S32, gemm_f32_q8g128_w4g128_4x8_dotprod),
     W4G(GEMM, 32, I8MM, 5, TILES8, gemm_f32_q8g32_w4g32_4x8_i8mm),
     W4G(GEMM, 128, I8MM, 5, TILES8, gemm_f32_q8g128_w4g128_4x8_i8mm),
-    ANY(MATMUL, matmul_f32_f32_f32_4x16_neon),
+    TNI_CLT_SCALAR_GRID_ROWS ANY(MATMUL, matmul_f32_f32_f32_4x16_neon),
     ANY(CHAIN, chain_f32_1x4_neon),
 };
 #undef LUT

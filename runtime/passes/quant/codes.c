@@ -171,6 +171,7 @@ static tn_id quantized_weight(tni_graph *g, const matrix *m, bool by_row, bool k
   if (tni_dims_count(t.dims, 2, &count) != TN_OK || tni_dtype_bytes(t.dtype, count, &t.bytes) != TN_OK ||
       !take_codes(g, m, by_row, &q) || !take_scales(g, m, by_row, &q) || !take_zeros(g, m, by_row, &q))
     return TN_NONE;
+  tni_quantized_look(&q);
   t.quantized = tni_arena_memdup(g->arena, &q, sizeof q, _Alignof(tni_quantized));
   const tn_id v = t.quantized ? tni_graph_add_value(g, "", TN_VALUE_CONST, t.dtype) : TN_NONE;
   return v != TN_NONE && tni_value_set_tensor(g, v, &t, NULL) == TN_OK ? v : TN_NONE;

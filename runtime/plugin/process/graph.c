@@ -53,7 +53,7 @@ void tni_weight_put(tni_wire *w, const tn_weight *x) {
   tni_w_bytes(w, x->hash, sizeof x->hash);
   tni_w_u32(w, q != NULL);
   if (q) {
-    const uint32_t v[4] = {q->bits, q->group, q->scheme, q->scale_dtype};
+    const uint32_t v[5] = {q->bits, q->group, q->scheme, q->scale_dtype, q->zero_kind};
     tni_w_bytes(w, v, sizeof v);
   }
   put_stats(w, x->x);
@@ -81,6 +81,7 @@ tn_weight *tni_weight_get(tni_rd *r, tni_arena *a, uint32_t id,
     q->group = tni_r_u32(r);
     q->scheme = tni_r_u32(r);
     q->scale_dtype = tni_r_u32(r);
+    q->zero_kind = tni_r_u32(r);
     x->quant = q;
   }
   x->x = get_stats(r, a);

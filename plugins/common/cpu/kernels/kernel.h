@@ -59,6 +59,8 @@ typedef struct tni_clt_act {
   int32_t *zero;
   size_t q_stride, s_stride, z_stride;
   size_t slab_stride, group_stride; /* 0 but for TNI_CLT_SLABS */
+  /* How the weights are stored that meet it, of grids: bits of a scale and of a zero point (formats/grid.h). */
+  uint32_t scale_bits, zero_bits;
 } tni_clt_act;
 
 /* Room for the rows of one stride, in elements. */
@@ -121,7 +123,10 @@ enum {
   TNI_CLT_W1G = 10,
   TNI_CLT_TERN20 = 11,
   TNI_CLT_TERN17 = 12,
-  TNI_CLT_PAL16 = 13
+  TNI_CLT_PAL16 = 13,
+  TNI_CLT_GRID2 = 14,
+  TNI_CLT_GRID4 = 15,
+  TNI_CLT_GRID8 = 16
 };
 
 /* Beside TNI_CPU_* in features: rows that add table entries by averages (plugins/common/formats/lut.h), for who asks
@@ -157,6 +162,8 @@ void tni_clt_quant_q8g32s_f32_1x32_scalar(const float *x, size_t K, size_t K_pad
 void tni_clt_quant_q8g128s_f32_1x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_quant_q8g32s_f32_8x32_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_quant_q8g128s_f32_8x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_clt_quant_q8g16n_f32_1x16_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_clt_quant_q8g64n_f32_1x64_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_quant_q8g32n_f32_1x32_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_quant_q8g128n_f32_1x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_quant_q8g32k_f32_1x32_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);

@@ -8,6 +8,7 @@
 
 #include "plugins/common/cpu/kernels/dot_kernels.h"
 #include "plugins/common/cpu/kernels/cpu_features.h"
+#include "plugins/common/cpu/kernels/grid_kernels.h"
 #include "plugins/common/cpu/kernels/kernel.h"
 #include "plugins/common/cpu/kernels/lut_kernels.h"
 

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What weights are and were, in words of reports: the grid that a model brings, the format that holds it, and how far
+ * the one is from the other.
+ */
+#ifndef TENON_REPORT_WEIGHTS_H
+#define TENON_REPORT_WEIGHTS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "runtime/place/place.h"
+
+/* {dtype} of floats; {bits, group, zeros, scales} of a grid: zeros is half, codes, values or unknown. */
+json_t *tni_weight_source_json(const tn_weight *w);
+/* The dtype that a format stores scales in. */
+const char *tni_weight_scales_name(const tn_format *f, const int64_t *params, uint32_t n);
+
+/* {weights: [{format, params, bits_per_weight, source, matrices, rms, exact}], exact, caches: [dtype]}: an entry for
+ * each pair of format and source. all: every row is compared; else two row blocks of each matrix, and rms is theirs.
+ * Where nothing was packed (inspection), they are packed in memory and forgotten. */
+TN_MUST_CHECK tn_status tni_weights_report(tn_model *m, bool all, json_t **out, tn_error *err);
+
+#endif

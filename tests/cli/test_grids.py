@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights that a model brings quantized keep their grid: tenon pack --report says rms 0, and numbers are the graph's."""
+import unittest
+
+import common
+
+
+class Grids(common.Case):
+    """Models of one or two products; codes, scales and zero points at random, fixed seeds."""
+    K, N = 320, 96
+
+    def setUp(self):
+        super().setUp()
+        if not common.has_avx2():
+            self.skipTest("no AVX2")
+        self.onnx, self.np = self.module("onnx"), self.module("numpy")
+        self.rng = self.np.random.default_rng(11)
+
+    def save(self, nodes, inits, inputs, opset=21, outputs=("y",)):
+        h = self.onnx.helper
+        g = h.make_graph(nodes, "g", [h.make_tensor_value_info(n, t, d) for n, t, d in inputs],
+                         [h.make_tensor_value_info(o, 1, None) for o in outputs], inits)
+        path = self.tmp / "m.onnx"
+        self.onnx.save(h.make_model(g, opset_imports=[h.make_opsetid("", opset), h.make_opsetid("com.microsoft", 1)],
+                                    ir_version=10), path)
+        return path
+
+    def tensor(self, a, name, dtype=None):
+        if dtype is None:
+            return self.onnx.numpy_helper.from_array(a, name)
+        return self.onnx.helper.make_tensor(name, dtype, a.shape, a.tobytes() if a.dtype.itemsize == 1 and dtype in (2, 3)
+                                            else a.flatten(), raw=dtype in (2, 3))
+
+    def scales(self, shape, exact):
+        s = (self.rng.integers(1, 1000, shape) * 2.0**-14).astype(self.np.float32)
+        return s if exact else (s * self.np.float32(1.0001)).astype(self.np.float32)
+
+    def nbits(self, bits, block, zeros=None, exact=True, K=None):
+        """MatMulNBits: y = x * W. zeros: None, 'codes' or 'values'."""
+        np, K = self.np, K or self.K
+        blocks = -(-K // block)
+        codes = self.rng.integers(0, 256, (self.N, blocks, block * bits // 8)).astype(np.uint8)
+        inits = [self.tensor(codes, "w"), self.tensor(self.scales((self.N * blocks,), exact), "s")]
+        ins = ["x", "w", "s"]
+        if zeros == "codes":
+            inits.append(self.tensor(self.rng.integers(0, 256, (self.N * (-(-blocks * bits // 8)),)).astype(np.uint8), "z"))
+            ins.append("z")
+        if zeros == "values":
+            inits.append(self.tensor(self.rng.uniform(0, 2**bits - 1, (self.N * blocks,)).astype(np.float32), "z"))
+            ins.append("z")
+        node = self.onnx.helper.make_node("MatMulNBits", ins, ["y"], "p", domain="com.microsoft", K=K, N=self.N, bits=bits,
+                                          block_size=block)
+        return self.save([node], inits, [("x", 1, ["m", K])])
+
+    def qdq(self, dtype, axis, block=0, zeros=True):
+        """MatMul with DequantizeLinear of a constant [K, N]: per column, or blocks along K."""
+        np, h = self.np, self.onnx.helper
+        low, high = {2: (0, 256), 3: (-128, 128), 21: (0, 16), 22: (-8, 8)}[dtype]
+        raw = {2: np.uint8, 3: np.int8}.get(dtype, np.int32)
+        w = self.rng.integers(low, high, (self.K, self.N)).astype(raw)
+        shape = (self.K // block, self.N) if block else (self.N,)
+        inits = [self.tensor(w, "w", dtype), self.tensor(self.scales(shape, False), "s")]
+        ins = ["w", "s"]
+        if zeros:
+            inits.append(self.tensor(self.rng.integers(low, high, shape).astype(raw), "z", dtype))
+            ins.append("z")
+        more = {"block_size": block} if block else {}
+        return self.save([h.make_node("DequantizeLinear", ins, ["d"], "dq", axis=axis, **more),
+                          h.make_node("MatMul", ["x", "d"], ["y"], "p")], inits, [("x", 1, ["m", self.K])])
+
+    def embedding(self, bits, block):
+        """GatherBlockQuantized whose table is the head's too."""
+        np, h = self.np, self.onnx.helper
+        V, K = 160, 64
+        table = self.rng.integers(0, 256, (V, K * bits // 8)).astype(np.uint8)
+        s = self.scales((V, K // block), True)
+        z = self.rng.integers(0, 256, (V, -(-(K // block) * bits // 8))).astype(np.uint8)
+        inits = [self.tensor(table, "t"), self.tensor(s, "s"), self.tensor(z, "z"),
+                 self.tensor(table.reshape(V, K // block, block * bits // 8), "h"), self.tensor(s.flatten(), "hs"),
+                 self.tensor(z.flatten(), "hz")]
+        return self.save(
+            [h.make_node("GatherBlockQuantized", ["t", "ids", "s", "z"], ["x"], "e", domain="com.microsoft", bits=bits,
+                         block_size=block, gather_axis=0, quantize_axis=1),
+             h.make_node("MatMulNBits", ["x", "h", "hs", "hz"], ["y"], "p", domain="com.microsoft", K=K, N=V, bits=bits,
+                         block_size=block)], inits, [("ids", 7, [1, "m"])])
+
+    def kept(self, path, want):
+        """rms 0 of every matrix, in this format, and the task's numbers against the format's own."""
+        j = self.json("pack", path, "--report", "--profile", "cpu-avx2")
+        self.assertEqual(len(j["tensors"]), 1)
+        t = j["tensors"][0]
+        self.assertEqual((t["format"], t["params"]), want)
+        self.assertEqual((t["rms"], t["max_of_group"]), (0, 0))
+        self.assertEqual(t["scales"], "float16" if want[1][1:2] in ([], [16]) else "float32")
+        return t
+
+    def test_blocks(self):
+        """Asymmetric codes and scales of every block: whole rows where no block divides them."""
+        for bits in 2, 4, 8:
+            for block in 16, 32, 64, 128, 256:
+                for exact in True, False:
+                    with self.subTest(bits=bits, block=block, exact=exact):
+                        t = self.kept(self.nbits(bits, block, "codes", exact),
+                                      (f"grid{bits}", [min(block, 128), 16 if exact else 32, 8]))
+                        self.assertEqual(t["source"], {"bits": bits, "group": block, "zeros": "codes",
+                                                       "scales": "float16" if exact else "float32"})
+
+    def test_symmetric(self):
+        """Scales that binary16 holds stay in the plain formats, others get f32."""
+        for bits, block, exact, want in ((4, 32, True, ("w4g", [32])), (4, 64, True, ("w4g", [32])),
+                                         (4, 128, True, ("w4g", [128])), (4, 16, True, ("grid4", [16, 16, 0])),
+                                         (4, 32, False, ("grid4", [32, 32, 0])), (8, 128, True, ("w8g", [])),
+                                         (8, 32, True, ("grid8", [32, 16, 0])), (2, 128, True, ("w2g", [])),
+                                         (2, 64, True, ("grid2", [64, 16, 0]))):
+            with self.subTest(bits=bits, block=block, exact=exact):
+                self.kept(self.nbits(bits, block, None, exact), want)
+
+    def test_float_zeros(self):
+        for bits in 2, 4, 8:
+            self.kept(self.nbits(bits, 32, "values", False), (f"grid{bits}", [32, 32, 32]))
+
+    def test_qdq(self):
+        for dtype, bits in ((2, 8), (3, 8), (21, 4), (22, 4)):
+            for block in 0, 32:
+                for zeros in True, False:
+                    with self.subTest(dtype=dtype, block=block, zeros=zeros):
+                        signed = dtype in (3, 22)
+                        zero = 8 if zeros or not signed else 0
+                        self.kept(self.qdq(dtype, 0 if block else 1, block, zeros), (f"grid{bits}", [block or 128, 32, zero]))
+
+    def test_embedding(self):
+        for bits, block in ((4, 32), (8, 16)):
+            self.kept(self.embedding(bits, block), (f"grid{bits}", [block, 16, 8]))
+
+    def test_numbers(self):
+        """One row and many against the format reference."""
+        for make in (lambda: self.nbits(4, 32, "codes", False), lambda: self.nbits(8, 16, "codes"),
+                     lambda: self.nbits(4, 64, "values", False)):
+            path = make()
+            for i, m in enumerate((1, 37)):
+                folder = self.tmp / "data" / f"test_data_set_{i}"
+                folder.mkdir(parents=True, exist_ok=True)
+                x = self.rng.standard_normal((m, self.K)).astype(self.np.float32)
+                (folder / "input_0.pb").write_bytes(self.tensor(x, "x").SerializeToString())
+            self.ok("verify", path, "--data", self.tmp / "data", "--against", "reference", "--profile", "cpu-avx2")
+
+    def test_an_order_is_an_order(self):
+        """A format that the profile names takes grids too: rounded again."""
+        path = self.nbits(4, 32, "codes", False)
+        p = self.profile("plugins:\n  - name: cpu-avx2-lut\n    options: {format: w4g}\n  - host\n")
+        t = self.json("pack", path, "--report", "--profile", p)["tensors"][0]
+        self.assertEqual((t["format"], t["params"]), ("w4g", [32]))
+        self.assertGreater(t["rms"], 0.01)
+
+    def order(self):
+        return self.profile("plugins:\n  - name: cpu-avx2-lut\n    options: {format: w4g}\n  - host\n")
+
+    def test_check_says_what_is_rounded(self):
+        path = self.nbits(4, 32, "codes", False)
+        r = self.ok("check", path, "--profile", "cpu-avx2", "--exact")
+        self.assertRegex(r.stderr, r"weights: grid4:32,32,8, [\d.]+ bits, as stored\n")
+        r = self.fails(4, "rounded again from 4 bits in blocks of 32", "--exact: this profile rounds", "1 matrices",
+                       args=("check", path, "--profile", self.order(), "--exact"))
+        self.assertRegex(r.stderr, r"weights: w4g:32, .* \(rms 0\.\d+\); --profile host: as stored")
+        self.ok("check", path, "--profile", self.order())
+        self.ok("check", path, "--profile", "host", "--exact")
+        self.fails(2, "--exact", args=("check", path, "--exact", "--unsupported"))
+        j = self.json("check", path, "--profile", self.order())["weights"]
+        self.assertFalse(j["exact"])
+        self.assertGreater(j["weights"][0]["rms"], 0.01)
+
+    def test_no_grid_of_ours(self):
+        """Blocks of 8: no format holds them, and check says so."""
+        path = self.nbits(4, 8, "codes")
+        self.fails(4, "w4g:32", "rounded again from 4 bits in blocks of 8", args=("check", path, "--profile", "cpu-avx2",
+                                                                                 "--exact"))
+
+    def test_verify_names_the_ways_on(self):
+        """Expected outputs of the model as stored, and a profile that rounds."""
+        np = self.np
+        path = self.nbits(4, 32, "codes", False)
+        folder = self.tmp / "data" / "test_data_set_0"
+        folder.mkdir(parents=True)
+        x = self.rng.standard_normal((3, self.K)).astype(np.float32)
+        (folder / "input_0.pb").write_bytes(self.tensor(x, "x").SerializeToString())
+        np.save(self.tmp / "x.npy", x)
+        self.ok("infer", path, "--in", f"x={self.tmp / 'x.npy'}", "--out", self.tmp / "out", "--profile", "host")
+        y = np.load(next((self.tmp / "out").glob("*.npy")))
+        (folder / "output_0.pb").write_bytes(self.tensor(y, "y").SerializeToString())
+        self.ok("verify", path, "--data", self.tmp / "data", "--profile", "host")
+        self.fails(1, "weights: w4g:32", "this profile rounds the weights", "--profile host", "--against reference",
+                   args=("verify", path, "--data", self.tmp / "data", "--profile", self.order()))
+
+
+if __name__ == "__main__":
+    unittest.main()
