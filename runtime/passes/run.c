@@ -39,6 +39,7 @@ static const struct pass {
     {"cse", tni_pass_cse, false, QUANTIZED},
     {"qdq", tni_pass_qdq, true, QUANTIZED},
     {"codes", tni_pass_codes, true, CODES},
+    {"integers", tni_pass_integers, false, RECOGNISE},
     {"conv_scale", tni_pass_conv_scale, true, RECOGNISE},
     {"rotary", tni_pass_rotary, false, RECOGNISE},
     {"einsum", tni_pass_einsum, true, RECOGNISE},

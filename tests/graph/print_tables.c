@@ -262,7 +262,7 @@ static int print_places(void) {
       "operator.\n"
       " */\n"
       "/* clang-format off */\n"
-      "static const uint8_t places[][TNI_A_COUNT] = {\n    {0},\n");
+      "static const uint8_t attr_places_of_op[][TNI_A_COUNT] = {\n    {0},\n");
   uint32_t set_of[1024] = {0};
   for (uint32_t i = 0; i < n; i++) {
     if (!is_current(&t[i])) continue;
@@ -279,7 +279,7 @@ static int print_places(void) {
     }
     printf("},\n");
   }
-  printf("};\n\nstatic const uint8_t sets[] = {\n");
+  printf("};\n\nstatic const uint8_t attr_sets[] = {\n");
   for (uint32_t i = 0; i < n; i++)
     if (set_of[i]) printf("    [TN_OP_%s] = %u,\n", id_texts[i], set_of[i]);
   printf("};\n");
