@@ -41,6 +41,7 @@ static const struct pass {
     {"codes", tni_pass_codes, true, CODES},
     {"integers", tni_pass_integers, false, RECOGNISE},
     {"conv_scale", tni_pass_conv_scale, true, RECOGNISE},
+    {"tables", tni_pass_tables, false, RECOGNISE},
     {"rotary", tni_pass_rotary, false, RECOGNISE},
     {"einsum", tni_pass_einsum, true, RECOGNISE},
     {"unflatten", tni_pass_unflatten, false, RECOGNISE},

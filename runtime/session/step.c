@@ -27,6 +27,7 @@ int tn_model_has_cache(const tn_model *m) { return m->roles.why_not == NULL; }
 
 /* What takes over has the same caches already. */
 tn_status tn_session_keep(tn_session *s, const tn_keep_opts *o, tn_error *err) {
+  tni_error_begin(err);
   tn_error local;
   if (!err) {
     tni_error_init(&local);
@@ -174,6 +175,7 @@ static tn_status step_session(tn_session *s, const tn_tensor *const *in, tn_tens
 /* phase: what is run is told by the positions. */
 tn_status tn_session_step(tn_session *s, uint32_t phase, const tn_tensor *const *in, tn_tensor *const *out,
                           uint32_t rows, tn_error *err) {
+  tni_error_begin(err);
   tn_error local;
   tn_status st;
   (void)phase;
@@ -191,6 +193,7 @@ tn_status tn_session_step(tn_session *s, uint32_t phase, const tn_tensor *const 
 /* --- verbs ------------------------------------------------------------------------------------------------------- */
 
 tn_status tn_session_truncate(tn_session *s, int64_t n, tn_error *err) {
+  tni_error_begin(err);
   s = tni_session_now(s);
   if (!s->keep || n < 0 || n > s->keep->length)
     return tni_fail(err, TN_E_INVALID, s->model->path, "cannot keep %lld of %lld positions", (long long)n,
@@ -213,6 +216,7 @@ static bool are_related(const tn_model *a, const tn_model *b) {
 }
 
 tn_status tn_session_share(tn_session *dst, const tn_session *src, int64_t n, tn_error *err) {
+  tni_error_begin(err);
   dst = tni_session_now(dst);
   src = tni_session_now(src);
   const tn_model *m = dst->model;

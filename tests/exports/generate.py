@@ -21,7 +21,6 @@ PLUGIN_BOUND = 0.05
 # Whose caches are not kept in place, and why: `tenon run` hands them from step to step, batches have no session to run in.
 HANDED_ON = {
     "genai-llama-fp16-mha": "the builder's own mask for MultiHeadAttention is [sequence, sequence] or one row, as it comes",
-    "genai-phi3-longrope-int4": "an If on the length chooses tables of different sizes for RotaryEmbedding",
 }
 
 
