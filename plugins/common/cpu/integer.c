@@ -6,7 +6,7 @@
 
 #include "plugins/common/formats/formats.h"
 
-static const int64_t offsets[2] = {0, 128};
+static const int64_t is_unsigned[2] = {0, 1}; /* params of the format */
 
 static const tn_value *integer_input(const tn_graph *g, const tn_node *n, uint32_t i) {
   return i < n->n_in ? tni_cm_value(g, n->in[i]) : NULL;
@@ -64,13 +64,13 @@ const char *tni_clt_integer_match(const tni_clt_device *d, const tn_graph *g, co
   m->w = n->in[TN_INTEGER_B];
   m->y = n->out[0];
   m->kn = true;
-  m->offset = b->dtype == TN_DT_U8 ? offsets[1] : offsets[0];
+  m->offset = b->dtype == TN_DT_U8 ? 128 : 0;
   return NULL;
 }
 
 tni_cm_offer tni_clt_integer_offer(int64_t N, int64_t K, int64_t offset) {
   tni_int8_geometry g = {0};
-  tni_cm_offer o = {.format = &tni_int8_format, .params = &offsets[offset != 0], .n_params = 1};
+  tni_cm_offer o = {.format = &tni_int8_format, .params = &is_unsigned[offset != 0], .n_params = 1};
   if (tni_int8_geometry_of(N, K, &g) == TN_OK) o.weight_bytes = g.bytes;
   return o;
 }
@@ -101,7 +101,7 @@ tn_status tni_clt_lower_integer(tni_clt_builder *b, uint32_t i, tn_error *err) {
       .N = g.N, .K = g.K, .K_padded = g.K_padded, .row_block_bytes = g.row_block_bytes, .bytes = g.bytes};
   t->x = tni_clt_copy_dims(b, x->dims, x->rank);
   tni_clt_add_use(b, tni_clt_slot_to_read(b, m->x), TN_READ);
-  const uint32_t need = tni_clt_add_need_with(b, &tni_int8_format, &offsets[m->offset != 0], 1, &m->w, 1, true);
+  const uint32_t need = tni_clt_add_need_with(b, &tni_int8_format, &is_unsigned[m->offset != 0], 1, &m->w, 1, true);
   t->w_use = tni_clt_add_use(b, tni_clt_add_blob_slot(b, need), TN_READ);
   t->integer = (tni_clt_integer){.offset = (int32_t)m->offset,
                                  .scale_one = is_one(b, n, TN_INTEGER_SCALE, m->N),

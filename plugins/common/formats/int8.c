@@ -41,7 +41,7 @@ tn_status tni_int8_geometry_of(int64_t N, int64_t K, tni_int8_geometry *out) {
 }
 
 static bool int8_params(const int64_t *params, uint32_t n) {
-  return n == 1 && params && (params[0] == 0 || params[0] == 128);
+  return n == 1 && params && (params[0] == 0 || params[0] == 1);
 }
 
 static tn_status size_of_int8(const tn_format *f, int64_t N, int64_t K, const int64_t *params, uint32_t n,
@@ -59,14 +59,14 @@ static tn_status begin_int8(const tn_host *host, const tn_format *f, const tn_we
   (void)f;
   tni_int8_geometry g;
   if (!int8_params(params, n))
-    return tni_cm_fail(err, TN_E_INVALID, "int8", "int8 takes one parameter: offset, 0 or 128");
+    return tni_cm_fail(err, TN_E_INVALID, "int8", "int8 takes one parameter: unsigned, 0 or 1");
   if (!w || !w->rows) return tni_cm_fail(err, TN_E_INVALID, "int8", "the weight gives no rows");
   const tn_status st = tni_int8_geometry_of(w->N, w->K, &g);
   if (st != TN_OK)
     return tni_cm_fail(err, st, "int8", "int8 cannot hold [%lld,%lld]", (long long)w->N, (long long)w->K);
   tn_pack *p = host->alloc(host->ctx, sizeof *p, 16, TN_TAG_PACK);
   if (!p) return tni_cm_fail(err, TN_E_NO_MEMORY, "int8", "out of memory");
-  *p = (tn_pack){host, w, g, (int32_t)params[0], w->dtype == (params[0] ? TN_DT_U8 : TN_DT_I8)};
+  *p = (tn_pack){host, w, g, (int32_t)params[0] * 128, w->dtype == (params[0] ? TN_DT_U8 : TN_DT_I8)};
   *out = p;
   return TN_OK;
 }

@@ -3,7 +3,7 @@
  * int8: weights of products of bytes (tenon.MatMulIntegerToFloat), whole rows, for kernels that add four products of
  * bytes at a time. Exact for constants of int8 and uint8.
  *
- * params [offset]: 0, or 128 for uint8. w = (code + offset) * scale, code int8. Rows of int8 and uint8 constants keep
+ * params [unsigned]: 0 (offset 0), or 1 for uint8 (offset 128). w = (code + offset) * scale, code int8. Rows of int8 and uint8 constants keep
  * their bytes and have scale 1; other rows have scale absmax / 127, code round(w / scale), half away from zero, and no
  * offset.
  *
