@@ -51,6 +51,7 @@ enum {
   TN_OP_FUSED_MATMUL = 200, TN_OP_ELEMENTWISE = 201, TN_OP_TENON_ATTENTION = 202,
   TN_OP_QLINEAR_GEMM = 203, TN_OP_QLINEAR_BINARY = 204, TN_OP_QLINEAR_GLOBAL_AVERAGE_POOL = 205, TN_OP_BYTE_LOOKUP = 206,
   TN_OP_TENON_LAYER_NORMALIZATION = 207, TN_OP_TENON_RMS_NORMALIZATION = 208,
+  TN_OP_MATMUL_INTEGER_TO_FLOAT = 209,
   /* element-wise, continued */
   TN_OP_ACOS = 220, TN_OP_ACOSH = 221, TN_OP_ASIN = 222, TN_OP_ASINH = 223, TN_OP_ATAN = 224, TN_OP_ATANH = 225,
   TN_OP_COSH = 226, TN_OP_SINH = 227, TN_OP_CELU = 228, TN_OP_MISH = 229, TN_OP_SELU = 230, TN_OP_SHRINK = 231,
@@ -154,6 +155,12 @@ enum { TN_HEAD_NORM_EPSILON = 0, TN_HEAD_NORM_NUM_HEADS = 1, TN_HEAD_NORM_STASH_
  *   tenon.QLinearGlobalAveragePool  x, x_scale, x_zero, y_scale, y_zero: ONNX GlobalAveragePool of x [N, C, ..].
  *   tenon.ByteLookup                x, table [256] of bytes: y = table[x], with x's bits read as uint8. */
 enum { TN_QLINEAR_GEMM_TRANS_B = 0 };
+
+/* tenon.MatMulIntegerToFloat (version 1): a, b, scale, a_zero, b_zero, bias. ONNX MatMulInteger of a and b with these zero
+ * points (either may be absent: 0), each sum rounded to f32, times scale (f32, one element or [N]), plus bias (f32 [N], may
+ * be absent). The pass `integers` makes it of what quantize_dynamic writes; a is what DynamicQuantizeLinear gives, with one
+ * scale and one zero point for all of the run's rows. Numbered by input: */
+enum { TN_INTEGER_A = 0, TN_INTEGER_B = 1, TN_INTEGER_SCALE = 2, TN_INTEGER_A_ZERO = 3, TN_INTEGER_B_ZERO = 4, TN_INTEGER_BIAS = 5 };
 enum { TN_QLINEAR_BINARY_OP = 0 };
 
 /* Operands of an operator that chains have (tenon.Elementwise, tenon.FusedMatMul), else 0. */

@@ -36,6 +36,7 @@ uint64_t tni_ops_scratch(const tn_node *node, const tni_tensor *const *in, uint3
     case TN_OP_DEFORM_CONV:
       return tni_gemm_scratch(in[0]->dtype, n_workers);
     case TN_OP_MATMUL_INTEGER:
+    case TN_OP_MATMUL_INTEGER_TO_FLOAT:
     case TN_OP_QLINEAR_MATMUL:
     case TN_OP_CONV_INTEGER:
     case TN_OP_QLINEAR_CONV:

@@ -39,6 +39,7 @@ static const struct pass {
     {"cse", tni_pass_cse, false, QUANTIZED},
     {"qdq", tni_pass_qdq, true, QUANTIZED},
     {"codes", tni_pass_codes, true, CODES},
+    {"integers", tni_pass_integers, false, RECOGNISE},
     {"conv_scale", tni_pass_conv_scale, true, RECOGNISE},
     {"turn", tni_pass_turn, false, RECOGNISE},
     {"tables", tni_pass_tables, false, RECOGNISE},

@@ -154,7 +154,8 @@ static tn_status refuse_unsupported(const tn_model *m, tn_error *err) {
 
 bool tni_is_weight_product(const tn_graph *g, const tn_node *n) {
   if (n->op == TN_OP_FUSED_MATMUL) return g->values[n->in[1]]->kind == TN_VALUE_CONST;
-  if (n->op != TN_OP_MATMUL && n->op != TN_OP_GEMM) return false;
+  const bool bytes = n->op == TN_OP_MATMUL_INTEGER || n->op == TN_OP_MATMUL_INTEGER_TO_FLOAT;
+  if (n->op != TN_OP_MATMUL && n->op != TN_OP_GEMM && !bytes) return false;
   const tn_value *b = n->n_in > 1 && n->in[1] != TN_NONE ? g->values[n->in[1]] : NULL;
   return b && b->kind == TN_VALUE_CONST && b->rank == 2;
 }

@@ -19,28 +19,34 @@ tni_clt_dims tni_clt_copy_dims(tni_clt_builder *b, const tn_expr *e, uint32_t ra
 
 /* --- slots and needs ------------------------------------------------------------------------------------------- */
 
-uint32_t tni_clt_add_need(tni_clt_builder *b, const tni_clt_packing *packing, const tn_id *values, uint32_t n,
-                          bool kn) {
+/* format NULL: values as they are. */
+uint32_t tni_clt_add_need_with(tni_clt_builder *b, const tn_format *format, const int64_t *params, uint32_t n_params,
+                               const tn_id *values, uint32_t n, bool kn) {
   tn_need *need = tni_clt_get(b, 1, sizeof *need);
   tn_id *copy = tni_clt_get(b, n, sizeof *copy);
   if (!need || !copy) return TN_NONE;
   memcpy(copy, values, n * sizeof *copy);
   *need = (tn_need){.h = TN_HDR(tn_need),
-                    .format = packing ? packing->listed : NULL,
+                    .format = format,
                     .values = copy,
                     .n_values = n,
                     .residency = TN_RESIDENCY_HOST,
                     .flags = kn ? TN_NEED_KN : 0};
-  if (packing) {
-    uint32_t n_params = packing->f->n_params;
-    int64_t *params = tni_clt_get(b, n_params, sizeof *params);
-    if (!params) return TN_NONE;
-    memcpy(params, packing->params, n_params * sizeof *params);
-    need->params = params;
+  if (format) {
+    int64_t *kept = tni_clt_get(b, n_params, sizeof *kept);
+    if (!kept) return TN_NONE;
+    memcpy(kept, params, n_params * sizeof *kept);
+    need->params = kept;
     need->n_params = n_params;
   }
   b->p->needs[b->p->info.n_needs] = need;
   return b->p->info.n_needs++;
+}
+
+uint32_t tni_clt_add_need(tni_clt_builder *b, const tni_clt_packing *packing, const tn_id *values, uint32_t n,
+                          bool kn) {
+  return packing ? tni_clt_add_need_with(b, packing->listed, packing->params, packing->f->n_params, values, n, kn)
+                 : tni_clt_add_need_with(b, NULL, NULL, 0, values, n, kn);
 }
 
 static tni_clt_slot *new_slot(tni_clt_builder *b, uint32_t kind, tn_id value, tn_id need, const char *name) {

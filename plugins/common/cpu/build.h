@@ -29,6 +29,9 @@ tni_clt_dims tni_clt_copy_dims(tni_clt_builder *b, const tn_expr *e, uint32_t ra
 /* Each returns an index, or TN_NONE without memory. */
 /* packing NULL: values as they are. */
 uint32_t tni_clt_add_need(tni_clt_builder *b, const tni_clt_packing *packing, const tn_id *values, uint32_t n, bool kn);
+/* The same with a format that is not chosen by the weight. */
+uint32_t tni_clt_add_need_with(tni_clt_builder *b, const tn_format *format, const int64_t *params, uint32_t n_params,
+                               const tn_id *values, uint32_t n, bool kn);
 uint32_t tni_clt_add_blob_slot(tni_clt_builder *b, uint32_t need);
 /* The slot of a value that a task reads is made on first use. */
 uint32_t tni_clt_slot_to_read(tni_clt_builder *b, tn_id value);

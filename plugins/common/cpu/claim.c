@@ -7,6 +7,7 @@
 
 #include "plugins/common/base/base.h"
 #include "plugins/common/cpu/cost.h"
+#include "plugins/common/cpu/integer.h"
 #include "plugins/common/cpu/match.h"
 
 typedef struct claimer {
@@ -70,6 +71,13 @@ static tn_status answer_node(const claimer *c, tn_id node) {
   }
   if (m->kind == TNI_CLT_FUSED) {
     o = packed_offer(c, m, &m->grid, m->N, &p);
+    return tni_cm_accept(c->sink, node, TN_YES, &o);
+  }
+  if (m->kind == TNI_CLT_INTEGER) {
+    o = tni_clt_integer_offer(m->N, m->K, m->offset);
+    const double rows = rows_at(c, c->g->values[m->x]);
+    o.macs = rows * (double)m->N * (double)m->K;
+    if (rows > 0) o.cost_ns = tni_clt_cost_packed(rows, (double)m->N, (double)m->K, (double)o.weight_bytes);
     return tni_cm_accept(c->sink, node, TN_YES, &o);
   }
   if (m->kind == TNI_CLT_FLOAT) {

@@ -6,6 +6,7 @@
 
 #include "plugins/common/base/base.h"
 #include "plugins/common/cpu/build.h"
+#include "plugins/common/cpu/integer.h"
 
 static void lower_float(tni_clt_builder *b, uint32_t i) {
   const tni_clt_match *m = &b->match[i];
@@ -57,6 +58,7 @@ static tn_status lower_all(tni_clt_builder *b, tn_error *err) {
     if (b->done[i]) continue;
     if (b->match[i].kind == TNI_CLT_PACKED) st = tni_clt_lower_packed(b, i, members, err);
     if (b->match[i].kind == TNI_CLT_FUSED) st = tni_clt_lower_fused(b, i, err);
+    if (b->match[i].kind == TNI_CLT_INTEGER) st = tni_clt_lower_integer(b, i, err);
     if (b->match[i].kind == TNI_CLT_FLOAT) lower_float(b, i);
     if (b->no_memory) st = TN_E_NO_MEMORY;
   }

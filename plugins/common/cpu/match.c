@@ -2,6 +2,7 @@
 #include "plugins/common/cpu/match.h"
 
 #include "plugins/common/base/base.h"
+#include "plugins/common/cpu/integer.h"
 
 typedef struct product_matcher {
   const tni_clt_device *d;
@@ -168,8 +169,13 @@ static bool match_fused(product_matcher *c) {
 static bool match_product(product_matcher *c) {
   const tn_node *n = c->n;
   if (n->op == TN_OP_FUSED_MATMUL) return match_fused(c);
+  if (n->op == TN_OP_MATMUL_INTEGER_TO_FLOAT) {
+    const char *why = tni_clt_integer_match(c->d, c->g, n, c->m);
+    c->m->kind = TNI_CLT_INTEGER;
+    return why ? refuse_match(c, c->m->reason, why) : true;
+  }
   if (n->op != TN_OP_MATMUL && n->op != TN_OP_GEMM)
-    return refuse_match(c, TN_WHY_OP, "only MatMul, Gemm and FusedMatMul are computed here");
+    return refuse_match(c, TN_WHY_OP, "only MatMul, Gemm, FusedMatMul and integer products are computed here");
   const tn_value *x = match_input(c, 0), *b = match_input(c, 1), *y = n->n_out ? tni_cm_value(c->g, n->out[0]) : NULL;
   if (!x || !b || !y) return refuse_match(c, TN_WHY_SHAPE, "an input or output is missing");
   if (x->dtype != TN_DT_F32 || b->dtype != TN_DT_F32 || y->dtype != TN_DT_F32)

@@ -9,10 +9,11 @@
 #include "plugins/common/base/base.h"
 #include "plugins/common/cpu/keep.h"
 
-enum { TNI_CLT_NO = 0, TNI_CLT_PACKED = 1, TNI_CLT_FLOAT = 2, TNI_CLT_FUSED = 3 };
+enum { TNI_CLT_NO = 0, TNI_CLT_PACKED = 1, TNI_CLT_FLOAT = 2, TNI_CLT_FUSED = 3, TNI_CLT_INTEGER = 4 };
 
 /* PACKED: y[M,N] = alpha * x[M,K] * W + beta * bias, W constant. FLOAT: y = alpha * x * w + beta * bias,
- * numpy broadcasting, all of them any f32; of a Gemm rank 2. FUSED: a FusedMatMul whose weights are constant. */
+ * numpy broadcasting, all of them any f32; of a Gemm rank 2. FUSED: a FusedMatMul whose weights are constant. INTEGER:
+ * integer.h. */
 typedef struct tni_clt_match {
   uint32_t kind;    /* TNI_CLT_* */
   uint32_t reason;  /* TN_WHY_* when NO */
@@ -27,6 +28,7 @@ typedef struct tni_clt_match {
   int64_t N, K;      /* PACKED, FUSED: of all that is packed together */
   tni_clt_grid grid; /* PACKED, FUSED: that its weights keep */
   float alpha, beta;
+  int64_t offset; /* INTEGER: 128 where w is uint8 */
 } tni_clt_match;
 
 /* A FusedMatMul, read. Weights that no part uses are not packed. */

@@ -6,6 +6,7 @@
 
 #include "plugins/common/base/base.h"
 #include "plugins/common/cpu/cost.h"
+#include "plugins/common/cpu/integer.h"
 #include "plugins/common/cpu/match.h"
 #include "plugins/common/cpu/program.h"
 
@@ -172,6 +173,18 @@ static tn_status measure_packed(const tn_program *p, const tni_clt_task *t, cons
   return TN_OK;
 }
 
+static tn_status measure_integer(const tn_program *p, const tni_clt_task *t, const tn_dims *dims, tn_measure *r) {
+  int64_t M;
+  const tn_status st = rows_of(p, t, dims, &M);
+  if (st != TN_OK) return st;
+  const double m = (double)M, n = (double)t->geo.N, k = (double)t->geo.K;
+  r->scratch_bytes = tni_clt_integer_scratch(t, M);
+  r->macs = m * n * k;
+  r->moved_bytes = (double)t->geo.bytes + m * (4 * n + k);
+  r->cost_ns = tni_clt_cost_packed(m, n, k, (double)t->geo.bytes);
+  return TN_OK;
+}
+
 static tn_status measure_float(const tn_program *p, const tni_clt_task *t, const tn_dims *dims, tn_measure *r) {
   tni_clt_batch b;
   tn_status st = tni_clt_batch_of(p, t, dims, &b);
@@ -188,7 +201,9 @@ tn_status tni_clt_measure(const tn_program *p, tn_id task, const tn_dims *dims, 
   if (task >= p->info.n_tasks || out->h.size < TN_UPTO(tn_measure, reserved)) return TN_E_INVALID;
   const tni_clt_task *t = p->tasks[task];
   tn_measure r = {.h = out->h, .slot_bytes = out->slot_bytes, .scratch_align = 64};
-  tn_status st = t->kind == TNI_CLT_PACKED ? measure_packed(p, t, dims, &r) : measure_float(p, t, dims, &r);
+  tn_status st = t->kind == TNI_CLT_PACKED    ? measure_packed(p, t, dims, &r)
+                 : t->kind == TNI_CLT_INTEGER ? measure_integer(p, t, dims, &r)
+                                              : measure_float(p, t, dims, &r);
   if (st == TN_OK && r.slot_bytes) st = measure_slots(p, &t->pub, dims, r.slot_bytes);
   if (st == TN_OK) tni_cm_give(out, &r, sizeof r);
   return st;
@@ -210,7 +225,7 @@ tn_status tni_clt_set(tn_program *p, tn_id slot, const tn_view *view, const tn_b
     if ((uintptr_t)view->ptr % 64) return tni_cm_fail(err, TN_E_INVALID, name, "the blob is not 64-byte aligned");
     for (uint32_t i = 0; i < p->info.n_tasks; i++) {
       const tni_clt_task *t = p->tasks[i];
-      if (t->kind != TNI_CLT_PACKED || t->pub.uses[t->w_use].slot != slot) continue;
+      if (t->kind == TNI_CLT_FLOAT || t->pub.uses[t->w_use].slot != slot) continue;
       if (blob->N != t->geo.N || blob->K != t->geo.K || blob->bytes < t->geo.bytes)
         return tni_cm_fail(err, TN_E_INVALID, name, "the blob is [%lld,%lld], not [%lld,%lld]", (long long)blob->N,
                            (long long)blob->K, (long long)t->geo.N, (long long)t->geo.K);
@@ -244,6 +259,13 @@ static tn_status bind_packed(tn_plan *plan, const tn_dims *dims) {
   return st;
 }
 
+static tn_status bind_integer(tn_plan *plan, const tn_dims *dims) {
+  const tn_status st = rows_of(plan->program, plan->task, dims, &plan->M);
+  if (st == TN_OK) plan->scratch_bytes = tni_clt_integer_scratch(plan->task, plan->M);
+  plan->bytes = (tni_clt_bytes_fn)any_kernel(plan->program, TNI_CLT_BYTES)->fn;
+  return st;
+}
+
 static tn_status bind_float(tn_plan *plan, const tn_dims *dims) {
   tn_status st = tni_clt_batch_of(plan->program, plan->task, dims, &plan->batch);
   if (st == TN_OK) plan->scratch_bytes = float_scratch(plan->task, &plan->batch);
@@ -262,7 +284,9 @@ tn_status tni_clt_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan *
   plan->program = p;
   plan->task = p->tasks[task];
   plan->matmul = (tni_clt_matmul_fn)any_kernel(p, TNI_CLT_MATMUL)->fn;
-  tn_status st = plan->task->kind == TNI_CLT_PACKED ? bind_packed(plan, dims) : bind_float(plan, dims);
+  tn_status st = plan->task->kind == TNI_CLT_PACKED    ? bind_packed(plan, dims)
+                 : plan->task->kind == TNI_CLT_INTEGER ? bind_integer(plan, dims)
+                                                       : bind_float(plan, dims);
   if (st != TN_OK) {
     h->free(h->ctx, plan);
     return tni_cm_fail(err, st, p->tasks[task]->pub.name, "dims that do not fit this product");
@@ -301,6 +325,7 @@ static uint64_t bytes_of_use(const tn_plan *plan, uint32_t use) {
   const tni_clt_affine *a = &t->affine;
   if (use == t->pub.n_uses) return plan->scratch_bytes;
   if (t->kind == TNI_CLT_PACKED) return bytes_of_packed_use(plan, use);
+  if (t->kind == TNI_CLT_INTEGER) return tni_clt_integer_bytes(plan, use);
   if (a->y_use == use) return (uint64_t)(b->M * b->N * b->count) * sizeof(float);
   return a->bias_use == use ? (uint64_t)(a->bias_scalar ? 1 : a->N) * sizeof(float) : 0;
 }

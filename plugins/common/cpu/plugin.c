@@ -237,7 +237,7 @@ static void fill_options(tni_clt_plugin *p) {
 
 static void fill_formats(tni_clt_plugin *p) {
   uint32_t n = 0;
-  for (uint32_t i = 0; i < p->backend->n_formats && i < TNI_CLT_MAX_FORMATS - TNI_CLT_GRIDS; i++) {
+  for (uint32_t i = 0; i < p->backend->n_formats && i + 1 < TNI_CLT_MAX_FORMATS - TNI_CLT_GRIDS; i++) {
     const tn_format *f = p->backend->formats[i]->format;
     if (p->backend->averages && tni_lut_averaged(f) && n < TNI_CLT_MAX_AVERAGED) {
       p->averaged[n] = (tni_clt_averaged){.pub = *f, .host = p->host};
@@ -247,6 +247,7 @@ static void fill_formats(tni_clt_plugin *p) {
     p->formats[p->pub.n_formats++] = f;
   }
   for (uint32_t i = 0; i < TNI_CLT_GRIDS; i++) p->formats[p->pub.n_formats++] = tni_clt_grids[i].format;
+  p->formats[p->pub.n_formats++] = &tni_int8_format; /* of products of bytes, whatever `format` says */
 }
 
 tn_status tni_clt_entry(const tni_clt_backend *b, const tn_host *host, tn_negotiate *neg, tn_plugin **out) {

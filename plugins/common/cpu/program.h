@@ -39,9 +39,16 @@ typedef struct tni_clt_dims {
   uint32_t rank;
 } tni_clt_dims;
 
+/* An integer product: uses of the task, TN_NONE where there is none. */
+typedef struct tni_clt_integer {
+  uint32_t scale, a_zero, b_zero, bias, y;
+  int32_t offset; /* that the codes lack of b */
+  bool scale_one, b_zero_one;
+} tni_clt_integer;
+
 typedef struct tni_clt_task {
   tn_task pub;   /* first. uses: x first, then w (the same where they are one value), outputs and operands */
-  uint32_t kind; /* TNI_CLT_PACKED or FLOAT */
+  uint32_t kind; /* TNI_CLT_PACKED, FLOAT or INTEGER */
   uint32_t w_use;
   /* PACKED */
   uint32_t n_strips, n_tiles; /* tiles: of the largest strip */
@@ -53,6 +60,7 @@ typedef struct tni_clt_task {
   /* FLOAT */
   bool trans_b; /* w is [N,K], transposed into scratch by each run */
   tni_clt_affine affine;
+  tni_clt_integer integer;
   tni_clt_dims x, w; /* dims of x; FLOAT: of w too */
 } tni_clt_task;
 
@@ -102,7 +110,7 @@ typedef struct tni_clt_room {
 struct tn_plan {
   const tn_program *program;
   const tni_clt_task *task;
-  int64_t M;           /* PACKED: rows */
+  int64_t M;           /* PACKED, INTEGER: rows */
   int64_t unit_rows;   /* PACKED: of these, in one unit */
   bool row_by_row;     /* PACKED: several rows by gemv */
   tni_clt_batch batch; /* FLOAT */
@@ -114,6 +122,7 @@ struct tn_plan {
   tni_clt_gemm2_fn gemm2; /* may be NULL */
   const tni_cm_chain_kernels *chain;
   tni_clt_matmul_fn matmul;
+  tni_clt_bytes_fn bytes; /* INTEGER */
 };
 
 struct tn_args {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "plugins/common/base/base.h"
+#include "plugins/common/cpu/integer.h"
 #include "plugins/common/cpu/match.h"
 #include "plugins/common/cpu/program.h"
 
@@ -108,6 +109,8 @@ static tn_status run_float(const tn_plan *plan, const tn_args *a, tn_run *run) {
 }
 
 tn_status tni_clt_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *err) {
-  tn_status st = plan->task->kind == TNI_CLT_PACKED ? tni_clt_run_packed(plan, a, run) : run_float(plan, a, run);
+  tn_status st = plan->task->kind == TNI_CLT_PACKED    ? tni_clt_run_packed(plan, a, run)
+                 : plan->task->kind == TNI_CLT_INTEGER ? tni_clt_run_integer(plan, a, run)
+                                                       : run_float(plan, a, run);
   return st == TN_OK ? st : tni_cm_fail(err, st, plan->task->pub.name, "cancelled");
 }

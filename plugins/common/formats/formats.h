@@ -10,6 +10,7 @@
 #include "plugins/common/formats/e0m4.h"
 #include "plugins/common/formats/f16.h"
 #include "plugins/common/formats/grid.h"
+#include "plugins/common/formats/int8.h"
 #include "plugins/common/formats/lut.h"
 #include "plugins/common/formats/w4g.h"
 

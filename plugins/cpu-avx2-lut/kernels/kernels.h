@@ -13,6 +13,13 @@ enum { TNI_X86_AHEAD = 4096 };
 
 extern const tni_clt_table tni_x86_kernels;
 
+void tni_x86_bytes_s32_u8_s8_2x16_avx2(const uint8_t *const *blocks, size_t quads, const uint8_t *a, size_t lda,
+                                       size_t rows, int32_t *acc);
+void tni_x86_bytes_s32_u8_s8_2x32_avxvnni(const uint8_t *const *blocks, size_t quads, const uint8_t *a, size_t lda,
+                                          size_t rows, int32_t *acc);
+void tni_x86_bytes_s32_u8_s8_12x32_avx512vnni(const uint8_t *const *blocks, size_t quads, const uint8_t *a, size_t lda,
+                                              size_t rows, int32_t *acc);
+
 /* AVX2 + FMA + F16C. */
 void tni_x86_quant_q8g32_f32_1x32_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_x86_quant_q8g128_f32_1x128_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);

@@ -119,6 +119,9 @@ static const tni_clt_kernel avx2_rows[] = {
     AMX(GEMM2, 128, gemm2_f32_q8g128_w4g128_16x32_amx),
     TNI_CLT_SCALAR_GRID_ROWS TNI_CLT_EACH_GRID(GRIDS) TNI_X86_GRID_PAIRS(PAIRS)
         ANY(MATMUL, matmul_f32_f32_f32_6x16_avx2),
+    ANY(BYTES, bytes_s32_u8_s8_2x16_avx2),
+    TNI_CLT_ROW(TNI_CLT_BYTES, TNI_CLT_ANY, 0, AVXVNNI, 0, 0, tni_x86_, bytes_s32_u8_s8_2x32_avxvnni),
+    TNI_CLT_ROW(TNI_CLT_BYTES, TNI_CLT_ANY, 0, AVX512, 0, 0, tni_x86_, bytes_s32_u8_s8_12x32_avx512vnni),
     ANY(CHAIN, chain_f32_1x8_avx2),
     TNI_CLT_ROW(TNI_CLT_CHAIN, TNI_CLT_ANY, 0, AVX512, 0, 0, tni_x86_, chain_f32_1x16_avx512vnni),
 };

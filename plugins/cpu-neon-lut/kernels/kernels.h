@@ -10,6 +10,9 @@
 
 extern const tni_clt_table tni_arm_kernels;
 
+void tni_arm_bytes_s32_u8_s8_2x16_dotprod(const uint8_t *const *blocks, size_t quads, const uint8_t *a, size_t lda,
+                                          size_t rows, int32_t *acc);
+
 /* Plain NEON. 1x32, 1x128: row by row; 8x32, 8x128: into tiles of 8 rows. */
 void tni_arm_quant_q8g32s_f32_1x32_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_arm_quant_q8g128s_f32_1x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);

@@ -44,6 +44,7 @@ static const tni_clt_kernel neon_rows[] = {
     W4G(GEMM, 32, I8MM, 5, TILES8, gemm_f32_q8g32_w4g32_4x8_i8mm),
     W4G(GEMM, 128, I8MM, 5, TILES8, gemm_f32_q8g128_w4g128_4x8_i8mm),
     TNI_CLT_SCALAR_GRID_ROWS ANY(MATMUL, matmul_f32_f32_f32_4x16_neon),
+    TNI_CLT_ROW(TNI_CLT_BYTES, TNI_CLT_ANY, 0, DOTPROD, 0, 0, tni_arm_, bytes_s32_u8_s8_2x16_dotprod),
     ANY(CHAIN, chain_f32_1x4_neon),
 };
 #undef LUT

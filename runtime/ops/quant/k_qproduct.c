@@ -97,6 +97,20 @@ static void finish_qproduct(const void *ctx, int64_t batch, int64_t m0, int64_t 
   }
 }
 
+/* Each sum as f32, times its scale, plus the bias. */
+static void finish_to_float(const void *ctx, int64_t batch, int64_t m0, int64_t mb, int64_t n0, int64_t nb,
+                            int32_t *c) {
+  const tni_qproduct *p = ctx;
+  const f32u *scale = p->to_float->data, *bias = p->float_bias ? p->float_bias->data : NULL;
+  const bool by_col = tni_knumel(p->to_float) > 1;
+  for (int64_t m = 0; m < mb; m++) {
+    const int32_t *row = c + m * TNI_BGEMM_COLS;
+    f32u *y = (f32u *)p->y->data + (batch * p->M + m0 + m) * p->N + n0;
+    for (int64_t n = 0; n < nb; n++) y[n] = (float)row[n] * scale[by_col ? n0 + n : 0];
+    for (int64_t n = 0; bias && n < nb; n++) y[n] = y[n] + bias[n0 + n];
+  }
+}
+
 static tn_status qproduct_matmul(const tni_kargs *a, tni_qproduct *p) {
   const tni_tensor *x = p->a.t, *w = p->b.t;
   if (!x->rank || !w->rank) return tni_kfail(a, TN_E_INVALID, "a scalar operand");
@@ -123,7 +137,7 @@ static tn_status qproduct_matmul(const tni_kargs *a, tni_qproduct *p) {
       !tni_qparams_fit(p->b.zero, p->N, ws * p->N) || !tni_qparams_fit(p->b.scale, p->N, ws * p->N))
     return tni_kfail(a, TN_E_INVALID, "zero points or scales fit neither rows nor columns");
   if (batches * p->M * p->N != tni_knumel(p->y)) return tni_kfail(a, TN_E_INVALID, "the output does not fit");
-  tni_qsettle(p);
+  if (!p->to_float) tni_qsettle(p);
   if (p->bias && (tni_knumel(p->bias) != p->N || p->bias->dtype != TN_DT_I32))
     return tni_kfail(a, TN_E_INVALID, "the bias does not fit the columns");
   const tni_bgemm g = {.M = p->M,
@@ -133,7 +147,7 @@ static tn_status qproduct_matmul(const tni_kargs *a, tni_qproduct *p) {
                        .ctx = p,
                        .pack_a = pack_a,
                        .pack_b = pack_b,
-                       .finish = finish_qproduct};
+                       .finish = p->to_float ? finish_to_float : finish_qproduct};
   tni_bgemm_run(&g, p->scratch, a->run);
   return TN_OK;
 }
@@ -175,6 +189,25 @@ tn_status tni_k_matmul_integer(const tni_kargs *a) {
   tni_qproduct p = integer_product(a);
   tn_status st = bytes_only(a, &p);
   return st ? st : qproduct_matmul(a, &p);
+}
+
+tn_status tni_k_matmul_integer_to_float(const tni_kargs *a) {
+  tni_qproduct p = {.a = {a->in[0], qproduct_input(a, 3), NULL},
+                    .b = {a->in[1], qproduct_input(a, 4), NULL},
+                    .to_float = a->in[2],
+                    .float_bias = qproduct_input(a, 5),
+                    .y = a->out[0],
+                    .hot = tni_hot_get(),
+                    .scratch = a->scratch};
+  tn_status st = bytes_only(a, &p);
+  if (st != TN_OK) return st;
+  const tni_tensor *all[] = {p.to_float, p.float_bias, p.y};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    if (all[i] && all[i]->dtype != TN_DT_F32) return tni_kdtype(a, all[i]->dtype);
+  const int64_t N = p.b.t->rank > 1 ? p.b.t->dims[p.b.t->rank - 1] : 1;
+  if ((tni_knumel(p.to_float) != 1 && tni_knumel(p.to_float) != N) || (p.float_bias && tni_knumel(p.float_bias) != N))
+    return tni_kfail(a, TN_E_INVALID, "the scale or the bias does not fit the columns");
+  return qproduct_matmul(a, &p);
 }
 
 tn_status tni_k_qlinear_matmul(const tni_kargs *a) {

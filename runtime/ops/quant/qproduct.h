@@ -15,6 +15,7 @@ typedef struct tni_qoperand {
 typedef struct tni_qproduct {
   tni_qoperand a, b;
   const tni_tensor *y_scale, *y_zero, *bias; /* y_scale NULL: y is the sums, int32; bias NULL: none */
+  const tni_tensor *to_float, *float_bias; /* not NULL: y is the sums as f32 times to_float, plus the bias */
   tni_tensor *y;
   bool trans_b;
   int64_t M, N, K, batch_rank, batch_dims[TN_MAX_RANK], a_st[TN_MAX_RANK], b_st[TN_MAX_RANK]; /* in matrices */

@@ -14,4 +14,7 @@ TN_MUST_CHECK tn_status tni_pass_qdq(tni_graph *g, uint32_t *n, tn_error *err);
 /* Constants that lie quantized from DequantizeLinear of a weight. */
 TN_MUST_CHECK tn_status tni_pass_codes(tni_graph *g, uint32_t *n, tn_error *err);
 
+/* tenon.MatMulIntegerToFloat from MatMulInteger and what scales its sums. */
+TN_MUST_CHECK tn_status tni_pass_integers(tni_graph *g, uint32_t *n, tn_error *err);
+
 #endif

@@ -37,6 +37,7 @@ static uint32_t dtype_of(const tni_infer *in, uint32_t i) {
 
 tn_status tni_shape_matmul(tni_infer *in) { return matmul_dims(in, 0, 1, false, dtype_of(in, 0)); }
 tn_status tni_shape_matmul_integer(tni_infer *in) { return matmul_dims(in, 0, 1, false, TN_DT_I32); }
+tn_status tni_shape_matmul_integer_to_float(tni_infer *in) { return matmul_dims(in, 0, 1, false, TN_DT_F32); }
 tn_status tni_shape_qlinear_matmul(tni_infer *in) { return matmul_dims(in, 0, 3, false, dtype_of(in, 7)); }
 tn_status tni_shape_qlinear_gemm(tni_infer *in) {
   return matmul_dims(in, 0, 3, tni_attr_i(&in->node->pub, "trans_b", 0) != 0, dtype_of(in, 7));

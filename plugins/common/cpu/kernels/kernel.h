@@ -96,6 +96,11 @@ typedef struct tni_clt_matmul {
 } tni_clt_matmul;
 typedef void (*tni_clt_matmul_fn)(const tni_clt_matmul *m);
 
+/* Sums of bytes: acc[rows][32] = rows of a (uint8, lda apart) times two row blocks of int8 codes (formats/int8.h),
+ * `quads` times four of k; modulo 2^32. quads is a multiple of 16; the two blocks may be one. */
+typedef void (*tni_clt_bytes_fn)(const uint8_t *const *blocks, size_t quads, const uint8_t *a, size_t lda, size_t rows,
+                                 int32_t *acc);
+
 /* Element-wise kernels (plugins/common/base/chain.h); their errors stand in chain_f32.h. */
 typedef const tni_cm_chain_kernels *(*tni_clt_chain_fn)(void);
 
@@ -106,9 +111,11 @@ enum {
   TNI_CLT_GEMM = 3,
   TNI_CLT_MATMUL = 4,
   TNI_CLT_CHAIN = 5,
-  TNI_CLT_GEMM2 = 6
+  TNI_CLT_GEMM2 = 6,
+  TNI_CLT_BYTES = 7
 };
-/* Weight formats; ANY: MATMUL, CHAIN. Plain and paired forms of one kind are one format: a backend has one of them. */
+/* Weight formats; ANY: MATMUL, CHAIN, BYTES. Plain and paired forms of one kind are one format: a backend has one of
+ * them. */
 enum {
   TNI_CLT_ANY = 0,
   TNI_CLT_W4G = 1,
@@ -178,6 +185,8 @@ void tni_clt_gemm_f32_q8g128_w4g128_1x16_scalar(const uint8_t *row_block, size_t
                                                 size_t m0, size_t m1, float *acc);
 void tni_clt_matmul_f32_f32_f32_1x1_scalar(const tni_clt_matmul *m);
 const tni_cm_chain_kernels *tni_clt_chain_f32_1x1_scalar(void);
+void tni_clt_bytes_s32_u8_s8_1x32_scalar(const uint8_t *const *blocks, size_t quads, const uint8_t *a, size_t lda,
+                                         size_t rows, int32_t *acc);
 
 /* The rows of a table that every backend starts with. */
 #define TNI_CLT_ROW(op, format, group, features, min_m, layout, prefix, name) \
@@ -190,6 +199,7 @@ const tni_cm_chain_kernels *tni_clt_chain_f32_1x1_scalar(void);
       TNI_CLT_ROW(TNI_CLT_GEMM, TNI_CLT_W4G, 32, 0, 0, 0, tni_clt_, gemm_f32_q8g32_w4g32_1x16_scalar),               \
       TNI_CLT_ROW(TNI_CLT_GEMM, TNI_CLT_W4G, 128, 0, 0, 0, tni_clt_, gemm_f32_q8g128_w4g128_1x16_scalar),            \
       TNI_CLT_ROW(TNI_CLT_MATMUL, TNI_CLT_ANY, 0, 0, 0, 0, tni_clt_, matmul_f32_f32_f32_1x1_scalar),                 \
+      TNI_CLT_ROW(TNI_CLT_BYTES, TNI_CLT_ANY, 0, 0, 0, 0, tni_clt_, bytes_s32_u8_s8_1x32_scalar),                    \
       TNI_CLT_ROW(TNI_CLT_CHAIN, TNI_CLT_ANY, 0, 0, 0, 0, tni_clt_, chain_f32_1x1_scalar)
 
 #endif
