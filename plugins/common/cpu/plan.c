@@ -147,7 +147,7 @@ static tn_status rows_of(const tn_program *p, const tni_clt_task *t, const tn_di
 /* Bytes of the TEMP slots that a task uses. */
 static tn_status measure_slots(const tn_program *p, const tn_task *t, const tn_dims *dims, uint64_t *slot_bytes) {
   for (uint32_t i = 0; i < t->n_uses; i++) {
-    const tni_clt_slot *s = p->slots[t->uses[i].slot];
+    const tni_clt_slot *s = tni_clt_slot_of(p, t->uses[i].slot);
     int64_t n;
     if (s->pub.kind != TN_SLOT_TEMP) continue;
     tn_status st = tni_cm_product(p->device->host, &p->graph, s->dims.e, s->dims.rank, dims, &n);
@@ -197,7 +197,7 @@ tn_status tni_clt_measure(const tn_program *p, tn_id task, const tn_dims *dims, 
 tn_status tni_clt_set(tn_program *p, tn_id slot, const tn_view *view, const tn_blob *blob, tn_error *err) {
   if (slot >= p->info.n_slots)
     return tni_cm_fail(err, TN_E_INVALID, p->device->backend->name, "there is no slot %u", slot);
-  tni_clt_slot *s = p->slots[slot];
+  tni_clt_slot *s = tni_clt_slot_of(p, slot);
   const char *name = s->pub.name;
   if (s->pub.kind != TN_SLOT_WEIGHT) return tni_cm_fail(err, TN_E_INVALID, name, "slot %u takes no weights", slot);
   if (!view || !view->ptr) return tni_cm_fail(err, TN_E_INVALID, name, "weights must be in memory");
@@ -310,7 +310,7 @@ static tn_status attach_view(tn_args *a, uint32_t use, const tn_view *view, tn_e
   const tn_task *t = &plan->task->pub;
   void *ptr = view ? view->ptr : NULL;
   uint64_t bytes = view ? view->bytes : 0, wanted = bytes_of_use(plan, use);
-  const tni_clt_slot *s = use < t->n_uses ? plan->program->slots[t->uses[use].slot] : NULL;
+  const tni_clt_slot *s = use < t->n_uses ? tni_clt_slot_of(plan->program, t->uses[use].slot) : NULL;
   if (s && s->pub.kind == TN_SLOT_WEIGHT) {
     if (s->ptr) ptr = (void *)(uintptr_t)s->ptr;
     if (!ptr) return tni_cm_fail(err, TN_E_INVALID, t->name, "weights of '%s' are not set", s->pub.name);

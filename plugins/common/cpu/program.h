@@ -59,7 +59,6 @@ typedef struct tni_clt_task {
 typedef struct tni_clt_slot {
   tn_slot pub;       /* first */
   tni_clt_dims dims; /* of its value */
-  tn_id writer;      /* task of this program that writes it, or TN_NONE */
   const void *ptr;   /* WEIGHT: what set() gave */
   uint64_t bytes;
 } tni_clt_slot;
@@ -70,9 +69,11 @@ struct tn_program {
   tn_graph graph; /* h, ctx and counts of the graph it was lowered from */
   tn_program_info info;
   tn_need **needs;
-  tni_clt_slot **slots;
+  tn_slot **slots; /* of tni_clt_slot */
   tni_clt_task **tasks;
 };
+
+static inline tni_clt_slot *tni_clt_slot_of(const tn_program *p, tn_id slot) { return (tni_clt_slot *)p->slots[slot]; }
 
 /* Product with broadcasting, for concrete dims. */
 typedef struct tni_clt_batch {
