@@ -123,7 +123,7 @@ enum {
   TN_MODEL_CALIBRATE = 8, /* sessions record activations: tn_model_calibration_* */
   TN_MODEL_UNREAD = 32, /* with INSPECT: no constant over 1 KiB is read. Nodes as the model has them, without passes but
                          * for the folding of small constants; the check report says what nobody takes */
-  TN_MODEL_PACK = 16    /* stop behind packing: reports only, no session. Devices that cannot run (offline) may pack */
+  TN_MODEL_PACK = 16    /* stop after packing: reports only, no session. Devices that cannot run (offline) may pack */
 };
 
 /* path: a .onnx file, or a folder with one in it or in onnx/ below it (docs/folders.md). TN_E_UNSUPPORTED names the

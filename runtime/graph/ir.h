@@ -17,9 +17,9 @@
 #include <tenon/attrs.h>
 
 #include "runtime/base/base.h"
+#include "runtime/expr/expr.h"
 #include "runtime/graph/attr_names.h"
 #include "runtime/graph/op.h"
-#include "runtime/expr/expr.h"
 
 #define TNI_RANK_UNKNOWN UINT32_MAX
 
@@ -139,13 +139,13 @@ struct tni_graph {
   tn_id total_rows;
   /* Symbol: how many rows of logits, counted from the end, a run computes (pass `last_rows`); TN_NONE: all. */
   tn_id rows_symbol;
-  tn_id rows_end;     /* symbol: where they end; rows of the sequence behind it are padding. With rows_symbol */
+  tn_id rows_end;     /* symbol: where they end; rows of the sequence after it are padding. With rows_symbol */
   tn_expr rows_limit; /* the most that rows_end may be: the sequence, what plain runs compute */
   /* Length of the whole context where padding it cannot reach a result (runtime/roles/roles.h): the session may round
    * it up to what devices ask for. TNI_EXPR_NONE: nothing may be rounded. */
   tn_expr padded;
   tn_id padded_symbol; /* the symbol in it that is chosen so: the past */
-  /* Positions of a run, a symbol; TNI_EXPR_NONE without caches that can be kept. The session may add rows behind the
+  /* Positions of a run, a symbol; TNI_EXPR_NONE without caches that can be kept. The session may add rows after the
    * last real one to bring it to a length that devices ask for, unless step_fixed says why not
    * (runtime/roles/padding.h). */
   tn_expr step;
@@ -197,9 +197,9 @@ TN_MUST_CHECK tn_status tni_graph_add_node(tni_graph *g, const char *name, const
 /* sub belongs to g from this call on, also when it fails; its `outer` becomes g. A node may then hold it, or none.
  * node: for messages. Once more for the same graph does nothing. */
 TN_MUST_CHECK tn_status tni_graph_adopt(tni_graph *g, tni_graph *sub, const char *node, tn_error *err);
-/* The nodes of sub, a subgraph of this live node that reads values around it and has no inputs of its own, take the node's
- * place; its subgraphs come along. The order is not updated: tni_graph_finish. *done false: sub has inputs or states,
- * nothing changed. */
+/* The nodes of sub, a subgraph of this live node that reads values around it and has no inputs of its own, take the
+ * node's place; its subgraphs come along. The order is not updated: tni_graph_finish. *done false: sub has inputs or
+ * states, nothing changed. */
 TN_MUST_CHECK tn_status tni_graph_inline(tni_graph *g, tn_id node, tni_graph *sub, bool *done, tn_error *err);
 TN_MUST_CHECK tn_status tni_graph_set_io(tni_graph *g, const tn_id *in, uint32_t n_in, const tn_id *out,
                                          uint32_t n_out);
@@ -250,9 +250,9 @@ const tni_tensor *tni_attr_tensor(const tn_node *n, const char *name);
 /* How often an attribute was asked for by name in this process. Test builds only (TNI_COUNT_LOOKUPS). */
 uint64_t tni_attr_lookups(void);
 
-/* The same by number (TNI_A_*, attr_names.h), which is what runs in a step uses: no text is compared. All that they need of
- * n crosses the ABI: its operator and its attributes in the table's order. NULL or dflt: the operator has none of that
- * name. */
+/* The same by number (TNI_A_*, attr_names.h), which is what runs in a step uses: no text is compared. All that they
+ * need of n crosses the ABI: its operator and its attributes in the table's order. NULL or dflt: the operator has none
+ * of that name. */
 const tn_attr *tni_at(const tn_node *n, uint32_t name);
 int64_t tni_at_i(const tn_node *n, uint32_t name, int64_t dflt);
 double tni_at_f(const tn_node *n, uint32_t name, double dflt);
@@ -288,8 +288,8 @@ void tni_tensor_to_f32(const tni_tensor *t, int64_t first, int64_t n, float *dst
 void tni_tensor_to_i64(const tni_tensor *t, int64_t first, int64_t n, int64_t *dst);
 /* The same of n elements that lie at data (dense, any alignment). */
 void tni_elems_to_f32(uint32_t dtype, const void *data, int64_t first, int64_t n, float *dst);
-/* v as one element of f32, f16, bf16, f64, i32, i64 (saturating) or bool: its bytes, at most 8, at `to`. Their number, 0
- * for another dtype. */
+/* v as one element of f32, f16, bf16, f64, i32, i64 (saturating) or bool: its bytes, at most 8, at `to`. Their number,
+ * 0 for another dtype. */
 uint32_t tni_elem_encode(uint32_t dtype, double v, unsigned char *to);
 /* The code of x in an 8-bit float that has a sign, or in float4e2m1, rounded half to even. What is larger than the
  * largest becomes that if it is to saturate (always in float4e2m1), else infinity or, where there is none, NaN. NaN is

@@ -33,7 +33,7 @@ static uint64_t prepared_bytes(const tn_program *p, const tni_htask *t, const tn
   return tni_recurrent_prepared(t->node, in, n_in);
 }
 
-/* Scratch asks for pointers; only the first three inputs and the first output, which lies behind the inputs, decide. */
+/* Scratch asks for pointers; only the first three inputs and the first output, which lies after the inputs, decide. */
 static uint64_t scratch_of(const tn_program *p, const tni_htask *t, const tni_tensor *in, uint64_t *prepared) {
   const tni_tensor *out = t->node->n_out && t->out[0].value != TN_NONE ? in + t->node->n_in : NULL;
   const tni_tensor *ptr[3] = {NULL, NULL, NULL};

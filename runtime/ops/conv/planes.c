@@ -7,7 +7,7 @@ static int64_t plane_rows(const tni_planes *b, int64_t rows) {
   return rows + (b->kernel[0] - 1) * b->dilation[0] / b->stride[0];
 }
 
-/* The last row's taps reach as far behind it as a row is wider than the output's. */
+/* The last row's taps reach as far after it as a row is wider than the output's. */
 static int64_t plane_floats(const tni_planes *b, int64_t height) { return height * b->width + b->width - b->out[1]; }
 
 static int64_t block_floats(const tni_planes *b, int64_t rows) {
