@@ -1,8 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a program keeps of the graph that lower() was lent: copies on the program's own blocks.
+ * A program's blocks of memory, and what it keeps on them of the graph that lower() was lent.
  */
 #include "runtime/host/device.h"
+
+struct tni_hblock {
+  tni_hblock *next, *pad;
+};
+
+void *tni_hpool_array(tni_hpool *p, size_t count, size_t size) {
+  size_t bytes;
+  if (__builtin_mul_overflow(count ? count : 1, size, &bytes) ||
+      __builtin_add_overflow(bytes, sizeof(tni_hblock), &bytes))
+    return NULL;
+  tni_hblock *b = p->host->alloc(p->host->ctx, bytes, 16, TN_TAG_PLUGIN);
+  if (!b) return NULL;
+  memset(b, 0, bytes);
+  b->next = p->first;
+  p->first = b;
+  return b + 1;
+}
+
+void tni_hpool_free(tni_hpool *p) {
+  while (p->first) {
+    tni_hblock *next = p->first->next;
+    p->host->free(p->host->ctx, p->first);
+    p->first = next;
+  }
+}
 
 /* src may be NULL or empty: *to is then NULL. */
 static bool keep_bytes(tni_hpool *p, const void *src, size_t count, size_t size, const void **to) {

@@ -48,7 +48,7 @@ tn_status tni_k_matmul(const tni_kargs *a) {
   if (g.batches * g.M * g.N != tni_knumel(a->out[0]))
     return tni_kfail(a, TN_E_INVALID, "MatMul: the output does not fit");
   tni_ops_quantized room;
-  tni_hquantized_pack(&g, w, true, 0, &room);
+  tni_ops_quantized_pack(&g, w, true, 0, &room);
   if (!wb) { /* one matrix for all batches: their rows are one long M */
     g.M *= g.batches;
     g.batches = 1;
@@ -78,7 +78,7 @@ tn_status tni_k_gemm(const tni_kargs *a) {
   g.a_col = ta ? x->dims[1] : 1;
   g.skips_zeros = a->skips_zeros && !ta;
   tni_ops_quantized room;
-  tni_hquantized_pack(&g, w, !tb, 0, &room);
+  tni_ops_quantized_pack(&g, w, !tb, 0, &room);
   g.b_row = tb ? 1 : w->dims[1];
   g.b_col = tb ? w->dims[1] : 1;
   if (c && tni_knumel(a->out[0])) {

@@ -20,7 +20,7 @@ static void pack_quantized(const void *ctx, int64_t batch, int64_t k0, int64_t k
   }
 }
 
-void tni_hquantized_pack(tni_gemm *g, const tni_tensor *w, bool kn, int64_t first, tni_ops_quantized *room) {
+void tni_ops_quantized_pack(tni_gemm *g, const tni_tensor *w, bool kn, int64_t first, tni_ops_quantized *room) {
   if (!w->quantized || w->data) return;
   *room = (tni_ops_quantized){w->quantized, w->quantized->transposed == kn, first};
   g->pack = pack_quantized;
