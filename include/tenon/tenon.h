@@ -9,7 +9,8 @@
  *   tn_lm        a language model folder: model + tokenizer + generation defaults, with sessions of its own.
  *
  * Nothing prints and nothing reads the environment. Every function that can fail returns a status and fills a
- * caller-owned tn_error (may be NULL); outputs are untouched on failure. Strings are UTF-8, terminated.
+ * caller-owned tn_error (may be NULL; what an earlier call left in it is overwritten); outputs are untouched on
+ * failure. Strings are UTF-8, terminated.
  */
 #ifndef TENON_TENON_H
 #define TENON_TENON_H
@@ -36,7 +37,11 @@ TN_API const char *tn_version(void);
 /* "OK", "INVALID", ... */
 TN_API const char *tn_status_name(tn_status st);
 TN_API const char *tn_dtype_name(tn_dtype dt);
+/* Needed once; each call that takes a tn_error empties it first. */
 TN_API void tn_error_init(tn_error *e);
+TN_API void tn_long_error_init(tn_long_error *e);
+/* The whole message of a tn_long_error; of a plain tn_error its `message`. NULL gives "". Lives as long as *e. */
+TN_API const char *tn_error_text(const tn_error *e);
 
 /* --- runtime ----------------------------------------------------------------------------------------------------- */
 

@@ -53,13 +53,15 @@ typedef struct tn_hdr {
   uint16_t major, minor;
 } tn_hdr;
 
-/* Bytes of a growing struct up to and with member m: what h.size of the other side's struct is compared with. Never with
- * sizeof, which is another in each minor; and the other side's struct is never copied by assignment. */
+/* Bytes of a growing struct up to and with member m: what h.size of the other side's struct is compared with. Never
+ * with sizeof, which is another in each minor; and the other side's struct is never copied by assignment. */
 #define TN_UPTO(type, m) (offsetof(type, m) + sizeof(((const type *)0)->m))
 /* True if member m of the growing struct *p lies inside p->h.size. */
 #define TN_HAS(p, type, m) ((p)->h.size >= TN_UPTO(type, m))
 
-/* Caller-owned error: set by whoever fails first, freed by nobody. `node`/`task` are TN_NONE where unknown. */
+/* Caller-owned error: zero or initialised by the caller, overwritten by each call that fails, freed by nobody.
+ * `node`/`task` are TN_NONE where unknown. A message that is too long ends with "…"; tn_long_error has room for all of
+ * it. */
 typedef struct tn_error {
   tn_hdr h;
   int32_t code;        /* TN_E_* */
@@ -68,6 +70,14 @@ typedef struct tn_error {
   char message[256]; /* what is wrong and with what */
   char where[128];   /* file, file:line:column, node, tensor or key; may be empty */
 } tn_error;
+
+/* A tn_error with the whole message behind it, for applications: tn_long_error_init, then `&e.error` wherever a call
+ * takes a tn_error. The text is the last TN_ERROR_TEXT bytes of error.h.size; tn_error_text reads it. */
+#define TN_ERROR_TEXT 3688
+typedef struct tn_long_error {
+  tn_error error;
+  char text[TN_ERROR_TEXT];
+} tn_long_error;
 
 /* Data types carry the numbers of ONNX TensorProto.DataType (onnx.proto, 1.23). Appended only. */
 typedef uint32_t tn_dtype;

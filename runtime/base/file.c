@@ -57,6 +57,8 @@ static bool whole_bytes(uint64_t have, const tni_cut *cuts, uint32_t n, uint64_t
   return true;
 }
 
+int tni_file_open(const char *path) { return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); }
+
 tn_status tni_file_map_fd(int fd, const char *path, tni_file *out, tn_error *err) {
   return tni_file_map_cut(fd, path, NULL, 0, out, err);
 }
@@ -81,7 +83,7 @@ tn_status tni_file_map_cut(int fd, const char *path, const tni_cut *cuts, uint32
 }
 
 tn_status tni_file_map(const char *path, tni_file *out, tn_error *err) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd = tni_file_open(path);
   if (fd < 0)
     return tni_fail(err, errno == ENOENT || errno == ENOTDIR ? TN_E_UNAVAILABLE : TN_E_IO, path, "cannot open '%s': %s",
                     path, strerror(errno));

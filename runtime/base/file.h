@@ -15,6 +15,10 @@ typedef struct tni_file {
   int64_t mtime_ns;
 } tni_file;
 
+/* Opens path to read, close-on-exec; -1: errno says why. A pipe or a device that nobody writes to does not block here: the
+ * caller looks what it is. */
+int tni_file_open(const char *path);
+
 /* Maps path shared and read-only. Directories, missing and unreadable files are errors that name path:
  * TN_E_UNAVAILABLE (missing), TN_E_INVALID (not a regular file), TN_E_IO. */
 TN_MUST_CHECK tn_status tni_file_map(const char *path, tni_file *out, tn_error *err);

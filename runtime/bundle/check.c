@@ -97,6 +97,7 @@ static tn_status read_list(const char *file, json_t **out, tn_error *err) {
 }
 
 tn_status tn_bundle_check(const char *folder, uint32_t flags, char **json, tn_error *err) {
+  tni_error_begin(err);
   char *file = folder ? tni_file_in(folder, TNI_BUNDLE_LIST) : NULL;
   json_t *j = NULL, *e;
   size_t i;

@@ -313,6 +313,7 @@ static tn_status make_bundle(tni_bd *b) {
 }
 
 tn_status tn_bundle_make(const tn_runtime_opts *ro, const tn_bundle_opts *o, char **json, tn_error *err) {
+  tni_error_begin(err);
   if (!o || !json) return tni_fail(err, TN_E_INVALID, "tn_bundle_make", "a NULL argument");
   tni_bd *b = calloc(1, sizeof *b);
   if (b) b->arena = tni_arena_create();

@@ -98,7 +98,6 @@ static bool takes_model(const cli_use *use) { return use->operand && strstr(use-
 /* `bundle`, whose MODEL may be missing, finds the file by itself. */
 static int find_model(cli *c, const cli_use *use) {
   if (!c->model_file || use->operand[0] == '[') return 0;
-  tn_error_init(&c->err);
   const tn_status st = tn_model_find(c->operand, c->model_file, &c->found, &c->err);
   if (st != TN_OK) return cli_fail(c, st);
   c->operand = c->found;
@@ -108,6 +107,7 @@ static int find_model(cli *c, const cli_use *use) {
 int cli_parse(cli *c, int argc, const char **argv, const cli_use *use) {
   opt_row common[COMMON_ROWS], model[MODEL_ROWS];
   int help = 0;
+  tn_long_error_init(&c->whole);
   common_rows(c, &help, common);
   model_rows(c, use->context, model);
   c->opts = (opts){.tables = {{"Options of this command:", use->own},

@@ -40,9 +40,7 @@ double bench_row_median(const bench_row *r) {
 }
 
 static int peer_fails(cli *c, const char *command, const char *what) {
-  snprintf(c->err.where, sizeof c->err.where, "--peer");
-  snprintf(c->err.message, sizeof c->err.message, "'%s' %s", command, what);
-  return cli_fail(c, TN_E_IO);
+  return cli_fail(c, cli_error(&c->err, TN_E_IO, "--peer", "'%s' %s", command, what));
 }
 
 /* Of the object that measured this test: llama-bench writes one for each of prompt and generation. */

@@ -34,7 +34,6 @@ static char *path_in(const char *folder, json_t *j, const char *key) {
 
 static int read_bundle(cli *c, const char *folder, cli_bundle *out) {
   char *json = NULL;
-  tn_error_init(&c->err);
   const tn_status st = tn_bundle_check(folder, 0, &json, &c->err);
   if (st != TN_OK) return cli_fail(c, st);
   json_t *j = json_loads(json, 0, NULL);
@@ -44,8 +43,7 @@ static int read_bundle(cli *c, const char *folder, cli_bundle *out) {
   json_decref(j);
   tn_free(json);
   if (out->profile && out->plugins && out->packed) return 0;
-  tn_error_init(&c->err);
-  snprintf(c->err.message, sizeof c->err.message, "the bundle's list lacks profile, plugin_dir or packed");
+  (void)cli_error(&c->err, TN_E_CORRUPT, NULL, "the bundle's list lacks profile, plugin_dir or packed");
   return cli_fail(c, TN_E_CORRUPT);
 }
 

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runtime/base/base.h"
 #include "runtime/cli/cli.h"
 
 extern char **environ;
@@ -32,8 +33,8 @@ typedef struct linking {
 TN_PRINTF(3, 4) static tn_status fail(tn_error *err, tn_status st, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
-  err->code = st;
-  vsnprintf(err->message, sizeof err->message, fmt, ap);
+  tni_error_begin(err);
+  tni_vfail(err, st, NULL, fmt, ap);
   va_end(ap);
   return st;
 }

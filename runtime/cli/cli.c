@@ -194,7 +194,7 @@ int cli_open(cli *c, uint32_t flags) {
   if (!r) return cli_fail(c, TN_E_NO_MEMORY);
   int rc = cli_runtime_opts(c, flags, r);
   if (rc == 0) {
-    tn_error_init(&c->err);
+    if (!c->err.h.size) tn_long_error_init(&c->whole);
     tn_status st = tn_runtime_create(&r->o, &c->rt, &c->err);
     if (st == TN_OK) st = tn_runtime_bind_thread(c->rt, &c->err);
     /* What is wrong here is the profile (3) or a plugin (5). */
@@ -211,7 +211,6 @@ int cli_load(cli *c, const char *path, uint32_t flags, tn_model **out) {
                      .disabled_passes = c->disabled,
                      .n_disabled_passes = c->n_disabled,
                      .order_seed = (uint64_t)c->order_seed};
-  tn_error_init(&c->err);
   cli_cancel_load(c->rt);
   tn_status st = tn_model_load(c->rt, path, &o, out, &c->err);
   cli_cancel_load(NULL);
@@ -281,7 +280,7 @@ void cli_note_placement(cli *c, tn_model *m) {
 }
 
 int cli_list_unsupported(cli *c, const char *model) {
-  tn_error first = c->err;
+  const tn_long_error first = c->whole;
   tn_model_opts o = {.h = {sizeof o, 1, 0}, .flags = TN_MODEL_INSPECT};
   tn_model *m = NULL;
   json_t *j = tn_model_load(c->rt, model, &o, &m, &c->err) == TN_OK ? cli_report(c, m, TN_REPORT_CHECK) : NULL;
@@ -299,7 +298,7 @@ int cli_list_unsupported(cli *c, const char *model) {
   }
   json_decref(j);
   tn_model_destroy(m);
-  c->err = first;
+  c->whole = first;
   return cli_fail(c, TN_E_UNSUPPORTED);
 }
 
@@ -373,10 +372,7 @@ tn_status cli_read(const char *path, char **text, size_t *n, tn_error *err) {
   if (f && f != stdin) fclose(f);
   if (!ok) {
     free(buf);
-    err->code = TN_E_IO;
-    snprintf(err->where, sizeof err->where, "%s", path);
-    snprintf(err->message, sizeof err->message, "cannot read '%s': %s", path, strerror(why));
-    return TN_E_IO;
+    return cli_error(err, TN_E_IO, path, "cannot read '%s': %s", path, strerror(why));
   }
   buf[have] = '\0';
   *text = buf;

@@ -45,7 +45,10 @@ typedef struct cli {
   opts opts;
   double pack_start; /* progress of packing */
   uint64_t pack_first, pack_done;
-  tn_error err;
+  union {
+    tn_error err;
+    tn_long_error whole; /* the same, with all of its text */
+  };
   tn_runtime *rt;
 } cli;
 
@@ -118,6 +121,8 @@ unsigned long long cli_size(const char *s);
 int cli_open(cli *c, uint32_t flags);
 int cli_load(cli *c, const char *path, uint32_t flags, tn_model **out);
 
+/* Overwrites *err. Returns st. */
+tn_status cli_error(tn_error *err, tn_status st, const char *where, const char *fmt, ...) TN_PRINTF(4, 5);
 /* What the machine, the process's cgroups and --max-memory leave free. own: of private memory. */
 typedef struct cli_free {
   uint64_t all, own;

@@ -110,8 +110,7 @@ static tn_status run_test(bencher *b, const bench_test *t, double *seconds) {
   *seconds = (double)(t->decode ? res.decode_ns : res.prefill_ns) / 1e9;
   const size_t made = t->decode ? res.new_tokens - 1 : res.prompt_tokens;
   if (made == n) return TN_OK;
-  snprintf(b->c->err.message, sizeof b->c->err.message, "%zu tokens were computed, not %zu", made, n);
-  return TN_E_INTERNAL;
+  return cli_error(&b->c->err, TN_E_INTERNAL, NULL, "%zu tokens were computed, not %zu", made, n);
 }
 
 static bench_row *row_of(bencher *b, size_t who, size_t test) { return &b->rows[who * b->n_tests + test]; }

@@ -162,7 +162,6 @@ static int make_in_folder(cli *c, bundle_opts *b, const tn_runtime_opts *ro) {
   b->o.user = b;
   const char *epoch = cli_env("SOURCE_DATE_EPOCH"); /* reproducible-builds.org */
   b->o.created = epoch ? strtoll(epoch, NULL, 10) : 0;
-  tn_error_init(&c->err);
   const tn_status st = tn_bundle_make(ro, &b->o, &json, &c->err);
   int rc = st == TN_OK ? EXIT_DONE : 0;
   if (st == TN_E_LIMIT && json) { /* one JSON object, whatever happens */
@@ -191,7 +190,6 @@ static int open_and_make(cli *c, bundle_opts *b) {
 
 static int verify_folder(cli *c, const char *folder) {
   char *json = NULL;
-  tn_error_init(&c->err);
   const tn_status st = tn_bundle_check(folder, TN_BUNDLE_ALL, &json, &c->err);
   if (st == TN_E_CORRUPT) return cli_fail(c, st), EXIT_CHECK;
   if (st != TN_OK) return cli_fail(c, st);

@@ -126,7 +126,6 @@ static int calibrate_model(cli *c, const char *path, const calib_opts *o) {
   calibrator k = {.c = c, .o = o};
   char *text = NULL;
   size_t n = 0;
-  tn_error_init(&c->err);
   tn_status st = cli_read(o->text, &text, &n, &c->err);
   if (st != TN_OK) return cli_fail(c, st);
   int rc = gen_load(c, path, TN_MODEL_CALIBRATE, &k.lm);

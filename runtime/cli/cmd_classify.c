@@ -45,8 +45,7 @@ static tn_status read_labels(cli *c, const classify_opts *o, names *l) {
     cut_names(l, "\r\n");
   }
   if ((o->labels || o->labels_file) && !l->n) {
-    snprintf(c->err.message, sizeof c->err.message, "--labels: there is none");
-    return TN_E_INVALID;
+    return cli_error(&c->err, TN_E_INVALID, o->labels_file, "--labels: there is none");
   }
   return TN_OK;
 }

@@ -94,11 +94,7 @@ static int find_worker(conform *k) {
 /* --- what is tested ---------------------------------------------------------------------------------------------- */
 
 static int bad_input(conform *k, const char *where, const char *what) {
-  tn_error *e = &k->c.err;
-  *e = (tn_error){.h = TN_HDR(tn_error), .code = TN_E_INVALID, .node = TN_NONE, .task = TN_NONE};
-  snprintf(e->message, sizeof e->message, "%s", what);
-  snprintf(e->where, sizeof e->where, "%.127s", where);
-  return cli_fail(&k->c, TN_E_INVALID);
+  return cli_fail(&k->c, cli_error(&k->c.err, TN_E_INVALID, where, "%s", what));
 }
 
 /* None of its code is run for this. */

@@ -59,12 +59,10 @@ static tn_status collect_texts(cli *c, const embed_opts *o, lines *l, char **tex
   for (char **p = o->texts; !bad && p && *p; p++) bad = add_line(l, *p, strlen(*p));
   if (st == TN_OK && !bad) bad = split_lines(l, *text, *text ? n : 0);
   if (bad) {
-    snprintf(c->err.message, sizeof c->err.message, "out of memory");
-    return TN_E_NO_MEMORY;
+    return cli_error(&c->err, TN_E_NO_MEMORY, NULL, "out of memory");
   }
   if (st == TN_OK && l->n <= (o->query ? 1u : 0u)) {
-    snprintf(c->err.message, sizeof c->err.message, "%s: no text", o->file ? o->file : "-p");
-    return TN_E_INVALID;
+    return cli_error(&c->err, TN_E_INVALID, NULL, "%s: no text", o->file ? o->file : "-p");
   }
   return st;
 }

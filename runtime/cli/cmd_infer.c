@@ -13,8 +13,7 @@ enum { MAX_IO = 1024 };
 static tn_status load_input(cli *c, const tn_model *m, char *spec, tn_tensor **out) {
   char *eq = strchr(spec, '=');
   if (!eq || eq == spec) {
-    snprintf(c->err.message, sizeof c->err.message, "--in takes NAME=FILE, not '%s'", spec);
-    return TN_E_INVALID;
+    return cli_error(&c->err, TN_E_INVALID, NULL, "--in takes NAME=FILE, not '%s'", spec);
   }
   *eq = '\0';
   tn_dtype as = TN_DT_UNDEFINED;
@@ -49,8 +48,7 @@ static tn_status save_value(cli *c, const tn_tensor *t, const char *name, const 
 
 static tn_status save_outputs(cli *c, const tn_tensor *outs, uint32_t n, const char *dir) {
   if (mkdir(dir, 0777) != 0 && errno != EEXIST) {
-    snprintf(c->err.message, sizeof c->err.message, "cannot make folder '%s': %s", dir, strerror(errno));
-    return TN_E_IO;
+    return cli_error(&c->err, TN_E_IO, dir, "cannot make folder '%s': %s", dir, strerror(errno));
   }
   tn_status st = TN_OK;
   for (uint32_t i = 0; st == TN_OK && i < n; i++) st = save_value(c, &outs[i], outs[i].name, dir);

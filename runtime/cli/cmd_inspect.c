@@ -112,6 +112,8 @@ static void print_text(json_t *j, int passes) {
   printf(":\n");
   print_numbers(mem);
   print_caches(json_object_get(j, "caches"));
+  if (json_array_size(json_object_get(j, "caches")) && json_object_get(j, "caches_reason"))
+    printf("caches are not kept in place: %s\n", json_string_value(json_object_get(j, "caches_reason")));
   const size_t carried = json_array_size(json_object_get(j, "carried"));
   if (carried) printf("values that devices hand each other by copies: %zu\n", carried);
 }
@@ -141,7 +143,6 @@ static int inspect_model(cli *c, const char *path, inspect_opts *o) {
                       .disabled_passes = c->disabled,
                       .n_disabled_passes = c->n_disabled};
   tn_model *m = NULL;
-  tn_error_init(&c->err);
   tn_status st = load_fit(c, path, &mo, &m);
   json_t *j = st == TN_OK ? cli_report(c, m, TN_REPORT_INSPECT) : NULL;
   if (st == TN_OK && !j) st = c->err.code ? c->err.code : TN_E_INTERNAL;

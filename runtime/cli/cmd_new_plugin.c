@@ -61,8 +61,7 @@ static int write_file(cli *c, const char *dir, size_t i, const char *name, const
   FILE *f = fopen(path, "wx");
   if (f) write_text(f, files[i].text, name, ident);
   if (f && fclose(f) == 0) return EXIT_DONE;
-  snprintf(c->err.message, sizeof c->err.message, "cannot write '%.180s': %s", path, strerror(errno));
-  return cli_fail(c, TN_E_IO);
+  return cli_fail(c, cli_error(&c->err, TN_E_IO, NULL, "cannot write '%s': %s", path, strerror(errno)));
 }
 
 static int make_plugin_folder(cli *c, const char *name, const char *dir) {
@@ -71,8 +70,7 @@ static int make_plugin_folder(cli *c, const char *name, const char *dir) {
   for (char *p = ident; *p; p++)
     if (*p == '-') *p = '_';
   if (mkdir(dir, 0777) != 0 && errno != EEXIST) {
-    snprintf(c->err.message, sizeof c->err.message, "cannot make the folder '%.180s': %s", dir, strerror(errno));
-    return cli_fail(c, TN_E_INVALID);
+    return cli_fail(c, cli_error(&c->err, TN_E_INVALID, NULL, "cannot make the folder '%s': %s", dir, strerror(errno)));
   }
   int rc = EXIT_DONE;
   for (size_t i = 0; !rc && i < sizeof files / sizeof *files; i++) rc = write_file(c, dir, i, name, ident);

@@ -29,9 +29,8 @@ static tn_status has_text(const tn_lm *lm, const int32_t *ids, size_t n, tn_erro
   size_t n_text;
   const tn_status st = tn_lm_decode(lm, ids, n, 0, &text, &n_text, err);
   tn_free(text);
-  if (st == TN_E_UNAVAILABLE)
-    snprintf(err->message, sizeof err->message, "the file is missing: add --ids to print token ids");
-  return st;
+  if (st != TN_E_UNAVAILABLE) return st;
+  return cli_error(err, st, err->where, "tokenizer.json is missing: add --ids to print token ids");
 }
 
 static int run_generate(cli *c, tn_lm *lm, const gen_opts *g, const char *prompt, size_t n) {

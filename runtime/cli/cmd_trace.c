@@ -82,8 +82,7 @@ static int on_token(void *user, int32_t id, const char *text, size_t n) {
 }
 
 static tn_status cannot_write(cli *c, const char *path) {
-  snprintf(c->err.message, sizeof c->err.message, "cannot write '%s'", path);
-  return TN_E_IO;
+  return cli_error(&c->err, TN_E_IO, path, "cannot write '%s'", path);
 }
 
 static tn_status trace_generation(cli *c, tn_lm *lm, tracer *t, const tn_gen_params *p, const int32_t *ids, size_t n,

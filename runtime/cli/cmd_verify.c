@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/cli/cli.h"
 
@@ -49,9 +50,7 @@ static tn_status load_files(const tn_model *m, const tn_io_info *(*info)(const t
   for (*n = 0; *n < MAX_IO; (*n)++) {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s/%s_%u.pb", dir, set, kind, *n);
-    FILE *f = fopen(path, "rb");
-    if (!f) return TN_OK;
-    fclose(f);
+    if (access(path, R_OK) != 0) return TN_OK;
     const tn_io_info *io = info(m, *n);
     tn_status st = tn_value_load(path, io ? io->dtype : TN_DT_UNDEFINED, &out[*n], err);
     if (st != TN_OK) return st;
@@ -209,27 +208,23 @@ static tn_status run_set(verifier *v, data_set *d) {
 static tn_status check_set(const verifier *v, const data_set *d) {
   const uint32_t n_in = tn_model_n_inputs(v->model), n_out = tn_model_n_outputs(v->model);
   tn_error *err = &v->c->err;
-  if (!d->n_in && n_in)
-    snprintf(err->message, sizeof err->message, "'%s/%s' holds no input_0.pb", v->o->data, d->name);
-  else if (!v->o->against && !d->n_want && n_out)
-    snprintf(err->message, sizeof err->message, "'%s/%s' holds no output_0.pb: nothing to compare with", v->o->data,
-             d->name);
-  else if (d->n_want > n_out)
-    snprintf(err->message, sizeof err->message, "'%s/%s' holds an output_%u.pb, the model has %u outputs", v->o->data,
-             d->name, n_out, n_out);
-  else
-    return TN_OK;
-  return TN_E_INVALID;
+  if (!d->n_in && n_in) return cli_error(err, TN_E_INVALID, NULL, "'%s/%s' holds no input_0.pb", v->o->data, d->name);
+  if (!v->o->against && !d->n_want && n_out)
+    return cli_error(err, TN_E_INVALID, NULL, "'%s/%s' holds no output_0.pb: nothing to compare with", v->o->data,
+                     d->name);
+  if (d->n_want > n_out)
+    return cli_error(err, TN_E_INVALID, NULL, "'%s/%s' holds an output_%u.pb, the model has %u outputs", v->o->data,
+                     d->name, n_out, n_out);
+  return TN_OK;
 }
 
 static tn_status verify_sets(verifier *v) {
   char **names = calloc(MAX_SETS, sizeof *names);
   uint32_t n = names ? find_sets(v->o->data, names) : 0;
   tn_status st = TN_OK;
-  if (!n) {
-    snprintf(v->c->err.message, sizeof v->c->err.message, "'%s' holds no test_data_set_* folder", v->o->data);
-    st = TN_E_INVALID;
-  }
+  if (!n)
+    st = cli_error(&v->c->err, TN_E_INVALID, NULL, "'%s' holds no test_data_set_* folder: --data DIR names one",
+                   v->o->data);
   for (uint32_t i = 0; st == TN_OK && i < n; i++) {
     data_set *d = calloc(1, sizeof *d);
     if (!d) return TN_E_NO_MEMORY;

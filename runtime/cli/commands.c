@@ -73,6 +73,7 @@ static int refuse_command(const char *name, int argc, const char **argv) {
   for (size_t i = 0; i < COMMANDS; i++) words[i] = commands[i].name;
   words[COMMANDS] = "help";
   const char *near = opts_near(name, words, COMMANDS + 1);
+  tn_long_error_init(&c.whole);
   cli_find_json(&c, argc, argv);
   if (near) return cli_usage(&c, "there is no command '%.80s': did you mean '%s'?", name, near);
   return cli_usage(&c, "there is no command '%.80s'", name);

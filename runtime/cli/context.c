@@ -33,7 +33,6 @@ static bool read_wanted(cli *c, tn_model *m, wanted *w) {
 }
 
 int cli_said_context(cli *c, const char *path, int64_t *positions) {
-  tn_error_init(&c->err);
   const tn_status st = tn_lm_longest(path, positions, &c->err);
   return st == TN_OK ? 0 : cli_fail(c, st);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/base.h"
 #include "runtime/cli/cli.h"
 
 static int exit_code(tn_status st) {
@@ -28,8 +29,17 @@ static int exit_code(tn_status st) {
   }
 }
 
+tn_status cli_error(tn_error *err, tn_status st, const char *where, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  tni_error_begin(err);
+  tni_vfail(err, st, where, fmt, ap);
+  va_end(ap);
+  return st;
+}
+
 int cli_fail(cli *c, tn_status st) {
-  const char *message = c->err.message[0] ? c->err.message : "failed without a reason";
+  const char *message = c->err.message[0] ? tn_error_text(&c->err) : "failed without a reason";
   if (c->format == FMT_JSON) {
     json_t *m = json_string(message), *w = json_string(c->err.where);
     json_t *j = json_pack("{s:{s:s, s:o, s:o}}", "error", "code", tn_status_name(st), "message",
@@ -48,9 +58,9 @@ int cli_fail(cli *c, tn_status st) {
 int cli_usage(cli *c, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
-  vsnprintf(c->err.message, sizeof c->err.message, fmt, ap);
+  tni_error_begin(&c->err);
+  tni_vfail(&c->err, TN_E_INVALID, NULL, fmt, ap);
   va_end(ap);
-  c->err.where[0] = '\0';
   cli_fail(c, TN_E_INVALID);
   if (c->format != FMT_JSON)
     fprintf(stderr, "Try: tenon %s%s\n", c->command ? c->command : "help", c->command ? " --help" : "");

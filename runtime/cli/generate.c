@@ -16,7 +16,7 @@ void gen_options(gen_opts *g) {
       {"predict", 'n', OPT_INT, &g->n, "N", "0..", "tokens to generate at most; 0: until the end", NULL},
       {"temp", 0, OPT_REAL, &g->temp, "T", "0..", "temperature; 0 is greedy", unset},
       {"top-k", 0, OPT_INT, &g->top_k, "K", "0..", "keep the K most likely; 0: off", unset},
-      {"top-p", 0, OPT_REAL, &g->top_p, "P", "0..1", "keep the smallest set with this probability", unset},
+      {"top-p", 0, OPT_REAL, &g->top_p, "P", ">0..1", "keep the smallest set with this probability", unset},
       {"min-p", 0, OPT_REAL, &g->min_p, "P", "0..1", "drop what is less likely than P x the most likely", unset},
       {"repeat-penalty", 0, OPT_REAL, &g->repeat, "R", ">0", "penalty for tokens seen before; 1: off", unset},
       {"seed", 0, OPT_TEXT, &g->seed, "S", NULL, "seed of the sampler", "0"},
@@ -34,7 +34,6 @@ int gen_prompt(cli *c, const gen_opts *g, char **text, size_t *n) {
     return cli_usage(c, "a prompt is needed: -p TEXT, -f FILE or --prompt-ids LIST");
   if (g->prompt_ids) return 0;
   if (g->file) {
-    tn_error_init(&c->err);
     tn_status st = cli_read(g->file, text, n, &c->err);
     return st == TN_OK ? 0 : cli_fail(c, st);
   }
@@ -102,7 +101,6 @@ int gen_load(cli *c, const char *path, uint32_t flags, tn_lm **lm) { return gen_
 static int load_lm(cli *c, const char *path, tn_lm_opts o, tn_lm **lm) {
   o.h = (tn_hdr){sizeof o, 1, 0};
   o.order_seed = (uint64_t)c->order_seed;
-  tn_error_init(&c->err);
   cli_cancel_load(c->rt);
   tn_status st = tn_lm_load(c->rt, path, &o, lm, &c->err);
   cli_cancel_load(NULL);

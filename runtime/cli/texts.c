@@ -6,13 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static tn_status fail_at_line(tn_error *err, tn_status st, const char *fmt, const char *path, size_t i,
-                              const char *why) {
-  err->code = st;
-  snprintf(err->message, sizeof err->message, fmt, path, i, why);
-  return st;
-}
-
 tn_status cli_texts_each(const char *path, const char *text, size_t n, cli_text_fn fn, void *user, tn_error *err) {
   const size_t m = strlen(path);
   if (m < 5 || strcmp(path + m - 5, ".json") != 0) return fn(user, 0, 1, text, n);
@@ -21,13 +14,13 @@ tn_status cli_texts_each(const char *path, const char *text, size_t n, cli_text_
   json_t *list = json_loadb(text, n, 0, &why), *s;
   tn_status st = TN_OK;
   if (!json_is_array(list))
-    st = list ? fail_at_line(err, TN_E_INVALID, "'%s' is not a JSON list of strings", path, 0, "")
-              : fail_at_line(err, TN_E_INVALID, "'%s' is not a JSON list of strings: line %zu: %s", path,
-                             (size_t)why.line, why.text);
+    st = list ? cli_error(err, TN_E_INVALID, path, "'%s' is not a JSON list of strings", path)
+              : cli_error(err, TN_E_INVALID, path, "'%s' is not a JSON list of strings: line %d: %s", path, why.line,
+                          why.text);
   json_array_foreach(list, i, s) {
     if (st == TN_OK && !json_is_string(s))
-      st = fail_at_line(err, TN_E_INVALID, "'%s': element %zu is not a string", path, i, "");
-    if (st == TN_OK && cli_interrupted()) st = fail_at_line(err, TN_E_CANCELLED, "cancelled", path, i, "");
+      st = cli_error(err, TN_E_INVALID, path, "'%s': element %zu is not a string", path, i);
+    if (st == TN_OK && cli_interrupted()) st = cli_error(err, TN_E_CANCELLED, NULL, "cancelled");
     if (st != TN_OK) break;
     st = fn(user, i, json_array_size(list), json_string_value(s), json_string_length(s));
   }

@@ -357,7 +357,7 @@ static tn_status item_back(tni_executor *e, tni_record *r, tn_error *err) {
 static tn_status helper_back(tni_executor *e, const tni_record *r, tn_error *err) {
   const tni_etask *task = &e->exec->tasks[r->task];
   if (r->status != TN_OK) {
-    if (err->code == TN_OK) *err = r->error;
+    (void)tni_error_pass(err, r->status, &r->error);
     return tni_fail(err, r->status, task->label, "'%s' failed without a reason", task->label);
   }
   tni_task_trace(e->s, r->x, r->task, task->track, r->start, r->end, 0);
@@ -389,7 +389,7 @@ static tn_status take_done(tni_executor *e, bool wait, tn_status before, tn_erro
   }
   if (st != TN_OK) {
     e->why = why;
-    if (before == TN_OK) *err = why;
+    if (before == TN_OK) tni_error_give(err, &why);
     return st;
   }
   st = before;
@@ -401,7 +401,7 @@ static tn_status take_done(tni_executor *e, bool wait, tn_status before, tn_erro
                                              : TN_OK;
     if (one == TN_OK || st != TN_OK) continue;
     st = one;
-    *err = why;
+    tni_error_give(err, &why);
   }
   return st;
 }
@@ -434,7 +434,7 @@ tn_status tni_executor_run(tni_executor *e, tni_sexec *const *xs, uint32_t n, tn
   e->n_pieces = n;
   e->n = n * e->per;
   if (st != TN_OK) {
-    *err = e->why;
+    tni_error_give(err, &e->why);
     return st;
   }
   st = take_graph(e);

@@ -106,6 +106,7 @@ static tn_status load_npy(const tni_file *f, const char *path, tn_tensor **out, 
 }
 
 tn_status tn_tensor_load(const char *path, tn_tensor **out, tn_error *err) {
+  tni_error_begin(err);
   bool npy = ends_with(path, ".npy");
   if (!npy && !ends_with(path, ".pb"))
     return tni_fail(err, TN_E_INVALID, path, "'%s': tensor files end in .npy or .pb", path);
@@ -138,6 +139,7 @@ static tn_status npy_header(const tn_tensor *t, char *buf, size_t cap, size_t *n
 }
 
 tn_status tn_tensor_save(const tn_tensor *t, const char *path, tn_error *err) {
+  tni_error_begin(err);
   char head[1024];
   size_t n_head = 0;
   void *pb = NULL;

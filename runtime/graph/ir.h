@@ -150,8 +150,9 @@ struct tni_graph {
    * (runtime/roles/padding.h). */
   tn_expr step;
   const char *step_fixed;
-  bool keep_codes;         /* folding leaves DequantizeLinear of constants alone */
-  uint64_t max_read;       /* constants of more bytes are not read: TN_MODEL_UNREAD; 0: all may be */
+  uint32_t widened;  /* float16 or bfloat16, the coarser: what constants were before all became float32; 0: not so */
+  bool keep_codes;   /* folding leaves DequantizeLinear of constants alone */
+  uint64_t max_read; /* constants of more bytes are not read: TN_MODEL_UNREAD; 0: all may be */
   uint64_t unpacked_bytes; /* of constants that folding made of quantized ones (runtime/shape/fold.c) */
   uint32_t phase;
   tni_graph *outer; /* of a subgraph: the graph whose node holds it; set by tni_graph_adopt, or before by the builder */

@@ -24,6 +24,10 @@ static float zero_at(const tni_quantized *q, int64_t n, int64_t b) {
 
 void tni_quantized_row(const tni_quantized *q, int64_t n, int64_t k0, int64_t k1, float *dst) {
   const uint8_t *row = q->codes + n * q->row_bytes;
+  if (q->bits == TNI_STORED_HALVES) {
+    tni_elems_to_f32(q->scale_dtype, row, k0, k1 - k0, dst);
+    return;
+  }
   for (int64_t k = k0; k < k1;) {
     const int64_t b = k / q->block, end = (b + 1) * q->block < k1 ? (b + 1) * q->block : k1;
     const float scale = scale_at(q->scale_dtype, q->scales, n * q->blocks + b), zero = zero_at(q, n, b);
@@ -80,6 +84,18 @@ tn_status tni_quantized_dense(tni_tensor *t, tni_arena *arena) {
     }
   t->data = data;
   return TN_OK;
+}
+
+tni_quantized tni_stored_halves(uint32_t dtype, const void *data, int64_t rows, int64_t columns, bool turned) {
+  return (tni_quantized){.bits = TNI_STORED_HALVES,
+                         .zero_kind = TNI_ZERO_NONE,
+                         .N = rows,
+                         .K = columns,
+                         .block = columns,
+                         .transposed = turned,
+                         .scale_dtype = dtype,
+                         .row_bytes = columns * 2,
+                         .codes = data};
 }
 
 uint64_t tni_quantized_bytes(const tni_quantized *q) {

@@ -7,6 +7,9 @@
  * 4 or 8 bits; scale and zero belong to row n and the block of k. Rows of codes and of zeros begin at a byte. The
  * elements of a code lie from the low bits up.
  *
+ * bits TNI_STORED_HALVES: the constant is stored as float16 or bfloat16 (scale_dtype) and stands in the graph as float32,
+ * which widening makes exact. `codes` are its elements, row by row; there are no scales, no zeros and no grid.
+ *
  * A tensor with `quantized` set has the dtype and dims of its floats and bytes as they would take; data is NULL until
  * somebody who must have floats in memory asks for them (tni_quantized_dense). The struct hangs on the graph's arena,
  * what it points to lies in the mapped model. Read only, any thread.
@@ -16,6 +19,7 @@
 
 #include "runtime/graph/ir.h"
 
+enum { TNI_STORED_HALVES = 16 };
 enum { TNI_ZERO_MIDDLE = 0, TNI_ZERO_CODES = 1, TNI_ZERO_VALUES = 2, TNI_ZERO_NONE = 3 };
 
 typedef struct tni_quantized {
@@ -36,7 +40,10 @@ void tni_quantized_row(const tni_quantized *q, int64_t n, int64_t k0, int64_t k1
 void tni_quantized_grid(const tni_quantized *q, int64_t n, uint8_t *codes, float *scales, float *zeros);
 /* Of codes, scales and zeros as they are stored. */
 uint64_t tni_quantized_bytes(const tni_quantized *q);
-/* As plugins see it. */
+/* The matrix dims[2] of halves at data, in the tensor's order or (turned) as its transpose. */
+tni_quantized tni_stored_halves(uint32_t dtype, const void *data, int64_t rows, int64_t columns, bool turned);
+static inline bool tni_is_stored_halves(const tni_quantized *q) { return q && q->bits == TNI_STORED_HALVES; }
+/* As plugins see it. Not of stored halves. */
 void tni_quantized_view(const tni_quantized *q, tn_quant *out);
 /* Elements [first, first + n) in the tensor's order. */
 void tni_quantized_read(const tni_quantized *q, int64_t first, int64_t n, float *dst);

@@ -31,7 +31,7 @@ static tn_status set_weights(tni_graph *g) {
     w->dtype = v->tensor->dtype;
     w->raw = v->tensor->data;
     w->rows = weight_rows;
-    if (v->tensor->quantized) {
+    if (v->tensor->quantized && !tni_is_stored_halves(v->tensor->quantized)) {
       tn_quant *q = TNI_NEW(g->arena, tn_quant);
       if (!q) return TN_E_NO_MEMORY;
       tni_quantized_view(v->tensor->quantized, q);

@@ -27,6 +27,7 @@ static tn_status init_chat(tn_chat *c, tn_error *err) {
 }
 
 tn_status tn_chat_create(tn_lm *lm, tn_chat **out, tn_error *err) {
+  tni_error_begin(err);
   tn_chat *c = calloc(1, sizeof *c);
   if (!c) return tni_fail_memory(err, "chat");
   c->lm = lm;
@@ -235,6 +236,7 @@ tn_status tni_chat_step(tn_chat *c, bool last_only, const float **logits, size_t
 
 tn_status tn_chat_score(tn_chat *c, const int32_t *ids, size_t n, const float **logits, size_t *rows, size_t *vocab,
                         tn_error *err) {
+  tni_error_begin(err);
   if (n == 0 || !ids) return tni_fail(err, TN_E_INVALID, "ids", "there is no token to score");
   size_t before = c->n, got, v;
   const float *l;

@@ -103,7 +103,7 @@ tn_status tni_chat_keep_step(tn_chat *c, bool last_only, const float **logits, s
   if (total == 0) return tni_fail(err, TN_E_INVALID, "ids", "there is no token to run");
   tn_status st = run_range(c, from, c->n, &want, err);
   if (began_anew(c, st, from)) {
-    tn_error_init(err);
+    tni_error_begin(err);
     st = run_range(c, 0, from, &nothing, err);
     if (st == TN_OK) st = run_range(c, from, c->n, &want, err);
   }

@@ -45,14 +45,14 @@ void tni_logits_to_f32(const tn_tensor *o, size_t have, size_t want, size_t voca
 /* A cancel that came when nothing ran is the session's memory of an earlier call, not of this one. */
 tn_status tni_chat_run(tn_chat *c, uint32_t phase, bool last_only, tn_error *err) {
   const tni_lm_io *io = &c->lm->io;
-  tn_error mine;
+  tn_long_error mine;
   tn_status st;
   int tries = 0;
   do {
-    tni_error_init(&mine);
-    st = c->kept ? tn_session_step(c->session, phase, c->in_ptr, c->out_ptr, last_only, &mine)
-                 : tn_session_run(c->session, phase, c->in_ptr, io->n_in, c->out, io->n_past + 1, &mine);
+    tni_long_error_init(&mine);
+    st = c->kept ? tn_session_step(c->session, phase, c->in_ptr, c->out_ptr, last_only, &mine.error)
+                 : tn_session_run(c->session, phase, c->in_ptr, io->n_in, c->out, io->n_past + 1, &mine.error);
   } while (st == TN_E_CANCELLED && !atomic_load(&c->cancelled) && tries++ < 2);
-  if (st != TN_OK && err && err->code == TN_OK) *err = mine;
+  if (st != TN_OK) (void)tni_error_pass(err, st, &mine.error);
   return st;
 }

@@ -141,16 +141,16 @@ static tn_status read_file(const tni_folder *f, const char *name, read_fn read, 
   char *path = tni_folder_file(f, name);
   json_t *tree = NULL;
   if (!path) return tni_fail_memory(err, name);
-  tn_error mine;
-  tni_error_init(&mine);
-  tn_status st = tni_json_load(path, &tree, &mine);
+  tn_long_error mine;
+  tni_long_error_init(&mine);
+  tn_status st = tni_json_load(path, &tree, &mine.error);
   const bool missing = st == TN_E_UNAVAILABLE;
   tni_at root = tni_at_root(tree, path);
-  if (st == TN_OK) st = tni_at_object(&root, &mine);
-  if (st == TN_OK && !(read == read_genai && speaks_of_another(f, &root))) st = read(&root, c, &mine);
+  if (st == TN_OK) st = tni_at_object(&root, &mine.error);
+  if (st == TN_OK && !(read == read_genai && speaks_of_another(f, &root))) st = read(&root, c, &mine.error);
   json_decref(tree);
   free(path);
-  return st == TN_OK || missing ? TN_OK : tni_fail(err, st, mine.where, "%s", mine.message);
+  return st == TN_OK || missing ? TN_OK : tni_error_pass(err, st, &mine.error);
 }
 
 tn_status tni_lm_config_load(const tni_folder *f, tni_lm_config *out, tn_error *err) {

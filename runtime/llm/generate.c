@@ -156,6 +156,7 @@ static tn_status run_generation(gen *g, const int32_t *ids, size_t n, tn_error *
 
 tn_status tn_generate_ids(tn_chat *c, const int32_t *ids, size_t n, const tn_gen_params *p, tn_token_fn fn, void *user,
                           tn_gen_result *res, tn_error *err) {
+  tni_error_begin(err);
   tn_gen_params defaults, mine;
   if (n && !ids) return tni_fail(err, TN_E_INVALID, "ids", "NULL");
   tn_lm_gen_defaults(c->lm, &defaults);
@@ -175,6 +176,7 @@ tn_status tn_generate_ids(tn_chat *c, const int32_t *ids, size_t n, const tn_gen
 
 tn_status tn_generate(tn_chat *c, const char *prompt, size_t n, const tn_gen_params *p, tn_token_fn fn, void *user,
                       tn_gen_result *res, tn_error *err) {
+  tni_error_begin(err);
   tni_ids ids = {0};
   bool special = c->n == 0 && !(p && p->flags & TN_GEN_NO_SPECIAL);
   bool more = n == 0 && c->n > c->fed; /* an empty prompt goes on where the last call ended */

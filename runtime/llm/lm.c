@@ -11,15 +11,15 @@
 /* The model, and the tokenizer beside it. The tokenizer's error comes first. */
 static tn_status load_both(tn_lm *lm, tn_runtime *rt, const char *path, const tn_model_opts *mo, tn_error *err) {
   tni_tok_beside beside;
-  tn_error of_tok, of_model;
-  tni_error_init(&of_tok);
-  tni_error_init(&of_model);
+  tn_long_error of_tok, of_model;
+  tni_long_error_init(&of_tok);
+  tni_long_error_init(&of_model);
   tni_tok_begin(&beside, lm->tok_path);
-  const tn_status model = tn_model_load(rt, path, mo, &lm->model, &of_model);
-  const tn_status tok = tni_tok_end(&beside, &lm->tok, &of_tok);
+  const tn_status model = tn_model_load(rt, path, mo, &lm->model, &of_model.error);
+  const tn_status tok = tni_tok_end(&beside, &lm->tok, &of_tok.error);
   const bool no_tok = tok != TN_OK && tok != TN_E_UNAVAILABLE; /* without the file, ids are what is left */
   if (no_tok || model != TN_OK) {
-    if (err && err->code == TN_OK) *err = no_tok ? of_tok : of_model;
+    (void)tni_error_pass(err, no_tok ? tok : model, no_tok ? &of_tok.error : &of_model.error);
     return no_tok ? tok : model;
   }
 #ifdef __GLIBC__
@@ -66,6 +66,7 @@ static tn_status load_lm(tn_lm *lm, tn_runtime *rt, const char *path, const tn_l
 }
 
 tn_status tn_lm_load(tn_runtime *rt, const char *path, const tn_lm_opts *o, tn_lm **out, tn_error *err) {
+  tni_error_begin(err);
   if (!path || !out) return tni_fail(err, TN_E_INVALID, "tn_lm_load", "path and out must not be NULL");
   tn_lm_opts mine;
   tn_status st = tni_take(&mine, sizeof mine, o, "tn_lm_opts", err);
@@ -98,6 +99,7 @@ tn_model *tn_lm_model(tn_lm *lm) { return lm->model; }
 int64_t tn_lm_context(const tn_lm *lm) { return lm->context; }
 
 tn_status tn_lm_longest(const char *path, int64_t *positions, tn_error *err) {
+  tni_error_begin(err);
   tni_lm_config c;
   tni_folder f;
   if (!path || !positions) return tni_fail(err, TN_E_INVALID, "tn_lm_longest", "path and positions must not be NULL");
@@ -175,6 +177,7 @@ tn_status tni_lm_prompt(const tn_lm *lm, const char *text, size_t n, bool specia
 
 tn_status tn_lm_encode(const tn_lm *lm, const char *text, size_t n, int add_special, int32_t **ids, size_t *n_ids,
                        tn_error *err) {
+  tni_error_begin(err);
   tni_ids x = {0};
   tn_status st = encode_text(lm, text, n, add_special != 0, &x, err);
   if (st != TN_OK) return st;
@@ -185,6 +188,7 @@ tn_status tn_lm_encode(const tn_lm *lm, const char *text, size_t n, int add_spec
 
 tn_status tn_lm_decode(const tn_lm *lm, const int32_t *ids, size_t n, int skip_special, char **text, size_t *n_text,
                        tn_error *err) {
+  tni_error_begin(err);
   tn_status st = need_tokenizer(lm, err);
   return st == TN_OK ? tni_tokenizer_decode(lm->tok, ids, n, skip_special != 0, text, n_text, err) : st;
 }

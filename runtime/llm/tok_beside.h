@@ -16,7 +16,7 @@ typedef struct tni_tok_beside {
   const char *path;
   tni_tokenizer *tok;
   tn_status st;
-  tn_error err;
+  tn_long_error err;
 } tni_tok_beside;
 
 /* path and b live until tni_tok_end, which must follow. */

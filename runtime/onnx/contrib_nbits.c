@@ -152,12 +152,33 @@ void tni_contrib_matmul_nbits(tni_emit *e) {
 
 /* --- GatherBlockQuantized --- */
 
+/* v as a constant matrix. GenAI's builder shares a head's codes [V, blocks, bytes] through a Reshape: the same bytes.
+ */
+static const tni_tensor *table_codes(const tni_emit *e, tn_id v, tni_tensor *reshaped) {
+  const tni_tensor *t = tni_em_const(e, v), *to;
+  int64_t count, all;
+  if (t) return t->data && t->rank == 2 ? t : NULL;
+  const tni_value *x = tni_graph_value(e->g, v);
+  const tni_node *n = x ? tni_graph_node(e->g, x->pub.producer) : NULL;
+  if (!n || n->pub.op != TN_OP_RESHAPE || n->pub.n_in != 2) return NULL;
+  t = tni_em_const(e, n->pub.in[0]);
+  to = tni_em_const(e, n->pub.in[1]);
+  if (!t || !t->data || !to || !to->data || to->dtype != TN_DT_I64 || to->bytes != 2 * sizeof(int64_t)) return NULL;
+  *reshaped = *t;
+  reshaped->rank = 2;
+  memcpy(reshaped->dims, to->data, 2 * sizeof(int64_t));
+  if (tni_dims_count(t->dims, t->rank, &all) != TN_OK || tni_dims_count(reshaped->dims, 2, &count) != TN_OK)
+    return NULL;
+  return count == all ? reshaped : NULL;
+}
+
 /* operands: data [V, K] (uint8: bits of 8 per element), indices, scales [V, blocks], zero_points. */
 void tni_contrib_gather_blocks(tni_emit *e) {
   static const char *const names[] = {"bits", "block_size", "gather_axis", "quantize_axis", NULL};
   if (!tni_em_knows(e, 4, 1, names)) return;
-  const tni_tensor *data = tni_em_const(e, tni_em_in(e, 0));
-  if (!data || !data->data || data->rank != 2) {
+  tni_tensor reshaped;
+  const tni_tensor *data = table_codes(e, tni_em_in(e, 0), &reshaped);
+  if (!data) {
     tni_em_fail(e, TN_E_UNSUPPORTED, "data is no constant matrix");
     return;
   }

@@ -81,12 +81,22 @@ static tn_status add_hints(tni_import *c, tni_scope *s, Onnx__ValueInfoProto *co
   return st;
 }
 
+/* Converters to halves write Casts of the graph's inputs behind all other nodes. They come first, so that rewrites see
+ * them at their operands. */
+static bool casts_input(const tni_scope *s, const Onnx__NodeProto *n) {
+  uint64_t id;
+  return tni_is_standard(n, "Cast") && n->n_input == 1 && tni_map_get_str(s->names, n->input[0], &id) &&
+         id != TN_NONE && tni_graph_value(s->g, (tn_id)id)->pub.kind == TN_VALUE_INPUT;
+}
+
 tn_status tni_convert_nodes(tni_import *c, tni_scope *s, Onnx__NodeProto *const *nodes, size_t n,
                             Onnx__ValueInfoProto *const *hints, size_t n_hints) {
   tn_status st = declare_nodes(c, s, nodes, n);
   if (!st) st = add_hints(c, s, hints, n_hints, false);
   for (size_t i = 0; i < n && !st; i++)
-    if (!tni_is_standard(nodes[i], "Constant")) st = tni_convert_node(c, s, nodes[i]);
+    if (casts_input(s, nodes[i])) st = tni_convert_node(c, s, nodes[i]);
+  for (size_t i = 0; i < n && !st; i++)
+    if (!tni_is_standard(nodes[i], "Constant") && !casts_input(s, nodes[i])) st = tni_convert_node(c, s, nodes[i]);
   return st;
 }
 

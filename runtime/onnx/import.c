@@ -124,8 +124,8 @@ static tni_model *new_model(tni_import *c, const tni_file *f, const char *path, 
 static tn_status import_mapped(const tni_file *f, const char *path, const char *dir, bool borrowed,
                                const tni_left_list *left, const tni_import_limits *lim, const tni_log *log,
                                tni_model **out, tn_error *err) {
-  tn_error local;
-  tni_error_init(&local);
+  tn_long_error local;
+  tni_long_error_init(&local);
   tni_import c = {.file = path,
                   .bytes = f->data,
                   .dir = dir,
@@ -133,7 +133,7 @@ static tn_status import_mapped(const tni_file *f, const char *path, const char *
                   .n_left = left->n,
                   .lim = effective_limits(lim),
                   .log = log,
-                  .err = &local};
+                  .err = &local.error};
   c.model = new_model(&c, f, path, borrowed);
   if (!c.model) {
     if (!borrowed) tni_file_unmap(&(tni_file){.data = f->data, .bytes = f->bytes});
@@ -146,10 +146,10 @@ static tn_status import_mapped(const tni_file *f, const char *path, const char *
   c.model->n_left = left->n;
   c.model->whole_hash = left->hash;
   tn_status st = import_model(&c, f->bytes);
-  if (!st) st = tni_left_mark(c.model, dir, &local);
+  if (!st) st = tni_left_mark(c.model, dir, &local.error);
   if (st) {
-    name_file(&local, path);
-    if (err && err->code == TN_OK) *err = local;
+    name_file(&local.error, path);
+    (void)tni_error_pass(err, st, &local.error);
     tni_model_destroy(c.model);
     return st;
   }
@@ -159,7 +159,7 @@ static tn_status import_mapped(const tni_file *f, const char *path, const char *
 
 static tn_status map_model(const char *path, const tni_left_list *left, tni_file *f, tn_error *err) {
   const char *slash = strrchr(path, '/');
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  const int fd = tni_file_open(path);
   if (fd < 0)
     return tni_fail(err, errno == ENOENT || errno == ENOTDIR ? TN_E_UNAVAILABLE : TN_E_IO, path, "cannot open '%s': %s",
                     path, strerror(errno));

@@ -15,8 +15,15 @@ typedef struct tni_length {
   const struct tni_length *next;
 } tni_length;
 
+/* The graph's input behind Casts: where the model is of halves inside and float32 outside. */
+static tn_id past_input(const tni_graph *g, tn_id v) {
+  const tni_value *x = tni_graph_value(g, v);
+  const tni_node *n = x && x->pub.producer != TN_NONE ? g->nodes[x->pub.producer] : NULL;
+  return n && n->op && n->pub.op == TN_OP_CAST ? n->pub.in[0] : v;
+}
+
 tn_id tni_lengths_note(tni_import *c, tni_graph *g, tn_id value, tn_id total, tn_id past, const char *node) {
-  const tni_value *p = tni_graph_value(g, past);
+  const tni_value *p = tni_graph_value(g, past_input(g, past));
   if (!c->model || g != c->model->graph || !p || p->pub.kind != TN_VALUE_INPUT || p->pub.rank != 4) return TN_NONE;
   if (g->past_rows != TNI_EXPR_NONE && g->past_rows != p->pub.dims[2]) return TN_NONE;
   tni_length *l = TNI_NEW(c->scratch, tni_length);

@@ -28,23 +28,23 @@ static tn_status read_lone(tni_import *c, const tni_stripped *s, tni_tensor *out
 
 tn_status tni_import_tensor(const void *bytes, uint64_t n, const char *file, tni_arena *arena, tni_tensor *out,
                             const char **name, tn_error *err) {
-  tn_error local;
-  tni_error_init(&local);
-  tni_import c = {.file = file ? file : "(memory)", .bytes = bytes, .arena = arena, .err = &local};
+  tn_long_error local;
+  tni_long_error_init(&local);
+  tni_import c = {.file = file ? file : "(memory)", .bytes = bytes, .arena = arena, .err = &local.error};
   /* Typed data may be larger decoded than written, and nothing but the file's size says how much is sane. */
   c.lim.max_meta = n > (UINT64_C(256) << 20) ? n : UINT64_C(256) << 20;
   tni_stripped s = {0};
   tni_scan_limits lim = {1, c.lim.max_meta};
   tn_status st = TN_OK;
   /* A scalar of proto defaults serialises to nothing; so does no file at all. */
-  st = tni_scan(&onnx__tensor_proto__descriptor, bytes, n, &lim, c.file, &s, &local);
+  st = tni_scan(&onnx__tensor_proto__descriptor, bytes, n, &lim, c.file, &s, &local.error);
   if (!st) {
     c.spans = s.spans;
     c.n_spans = s.n_spans;
     st = read_lone(&c, &s, out, name);
   }
   tni_stripped_finish(&s);
-  if (st && err && err->code == TN_OK) *err = local;
+  if (st) (void)tni_error_pass(err, st, &local.error);
   return st;
 }
 

@@ -12,14 +12,14 @@ typedef struct bounds {
   bool above; /* least itself is too small */
 } bounds;
 
-/* "0..256", "1..", ">0". A number is read up to the dots: strtod would take the first of them. */
+/* "0..256", "1..", ">0", ">0..1". A number is read up to the dots: strtod would take the first of them. */
 static bounds read_bounds(const char *takes, double least, double most) {
   bounds b = {least, most, false};
   char first[32];
   if (!takes) return b;
   b.above = *takes == '>';
   const char *dots = strstr(takes, "..");
-  snprintf(first, sizeof first, "%.*s", dots ? (int)(dots - takes) : 31, takes + b.above);
+  snprintf(first, sizeof first, "%.*s", dots ? (int)(dots - takes) - b.above : 31, takes + b.above);
   b.least = strtod(first, NULL);
   if (dots && dots[2]) b.most = strtod(dots + 2, NULL);
   return b;
@@ -32,7 +32,9 @@ static bool refuse_number(opts *o, const opt_row *row, const char *shown, const 
   const char *what = row->kind == OPT_REAL ? "a number" : "a whole number",
              *dots = row->takes ? strstr(row->takes, "..") : NULL;
   char range[64] = "";
-  if (row->takes && *row->takes == '>')
+  if (row->takes && *row->takes == '>' && dots)
+    snprintf(range, sizeof range, " above %.*s and at most %s", (int)(dots - row->takes) - 1, row->takes + 1, dots + 2);
+  else if (row->takes && *row->takes == '>')
     snprintf(range, sizeof range, " above %s", row->takes + 1);
   else if (dots && dots[2])
     snprintf(range, sizeof range, " from %.*s to %s", (int)(dots - row->takes), row->takes, dots + 2);

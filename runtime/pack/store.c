@@ -145,7 +145,7 @@ static tn_status blob_read(const tn_blob *b, uint64_t offset, uint64_t n, void *
 static void open_file(tni_pack_store *s) {
   struct stat st;
   if (!s->stats.cached || s->fd >= 0) return;
-  s->fd = open(s->path, O_RDONLY | O_CLOEXEC);
+  s->fd = tni_file_open(s->path);
   if (s->fd < 0 ||
       (fstat(s->fd, &st) == 0 && (uint64_t)st.st_ino == s->file.inode && (uint64_t)st.st_dev == s->file.device))
     return;

@@ -8,6 +8,7 @@
 #include "runtime/passes/mask/mask.h"
 #include "runtime/passes/passes.h"
 #include "runtime/passes/quant/quant.h"
+#include "runtime/passes/widen/widen.h"
 
 typedef tn_status (*pass_fn)(tni_graph *g, uint32_t *n, tn_error *err);
 
@@ -33,11 +34,13 @@ static const struct pass {
 } passes[] = {
     {"fold", NULL, false, QUANTIZED},
     {"branch", tni_pass_branch, false, QUANTIZED},
+    {"widen", tni_pass_widen, true, QUANTIZED},
     {"identity", tni_pass_identity, false, QUANTIZED},
     {"cse", tni_pass_cse, false, QUANTIZED},
     {"qdq", tni_pass_qdq, true, QUANTIZED},
     {"codes", tni_pass_codes, true, CODES},
     {"conv_scale", tni_pass_conv_scale, true, RECOGNISE},
+    {"tables", tni_pass_tables, false, RECOGNISE},
     {"rotary", tni_pass_rotary, false, RECOGNISE},
     {"einsum", tni_pass_einsum, true, RECOGNISE},
     {"unflatten", tni_pass_unflatten, false, RECOGNISE},

@@ -23,6 +23,7 @@ void tni_packed_source(const tn_model *m, tn_id v, tni_pack_source *s) {
   const tni_left_out *left = tni_left_of(m->import, val);
   *s = (tni_pack_source){
       .offset = val->origin.offset, .bytes = val->tensor->bytes, .content = left ? left->content : NULL};
+  if (tni_is_stored_halves(val->tensor->quantized)) s->bytes = tni_quantized_bytes(val->tensor->quantized);
   for (uint32_t i = 0; val->origin.file && i < m->import->n_files; i++) {
     if (strcmp(m->import->paths[i], val->origin.file) != 0) continue;
     const tni_file *f = &m->import->files[i];
@@ -31,7 +32,8 @@ void tni_packed_source(const tn_model *m, tn_id v, tni_pack_source *s) {
     s->inode = f->inode;
     s->size = f->bytes;
     s->mtime_ns = f->mtime_ns;
-    const char *data = val->tensor->data, *begin = f->data;
+    const tni_quantized *q = val->tensor->quantized;
+    const char *data = tni_is_stored_halves(q) ? (const char *)q->codes : val->tensor->data, *begin = f->data;
     if (data >= begin && data < begin + f->bytes) s->mapped = data;
   }
 }

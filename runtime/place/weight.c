@@ -103,9 +103,11 @@ tn_status tni_weight_of(const tn_graph *view, tn_id v, bool kn, tni_arena *arena
                      .x = val->pub.data ? val->pub.data->x : NULL,
                      .rows = kn ? rows_transposed : rows_as_stored};
   if (t->quantized && t->quantized->transposed == kn) {
-    tni_quantized_view(t->quantized, &s->quant);
-    s->w.quant = &s->quant;
     s->w.rows = rows_quantized;
+    if (!tni_is_stored_halves(t->quantized)) {
+      tni_quantized_view(t->quantized, &s->quant);
+      s->w.quant = &s->quant;
+    }
   }
   *out = &s->w;
   return TN_OK;

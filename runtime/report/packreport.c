@@ -326,6 +326,7 @@ static tn_status to_text(json_t *j, char **out, tn_error *err) {
 
 tn_status tn_model_format_report(tn_model *m, const char *format, const int64_t *params, uint32_t n, char **json,
                                  tn_error *err) {
+  tni_error_begin(err);
   trial t = {.m = m, .params = params, .n_params = n, .t = {.list = json_array()}, .err = err};
   json_t *j = json_object(), *plugins = json_array();
   tn_status st = TN_OK;

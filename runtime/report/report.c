@@ -122,6 +122,7 @@ static json_t *plugin_json(const tni_plugin_info *p) {
 }
 
 tn_status tn_runtime_report(tn_runtime *rt, char **json, tn_error *err) {
+  tni_error_begin(err);
   json_t *j = json_object(), *list = json_array();
   json_object_set_new(j, "version", text_or_null(tn_version()));
   json_object_set_new(j, "profile", text_or_null(rt->profile->name));
@@ -207,6 +208,34 @@ static json_t *placement_json(const tn_model *m, const tni_exec *x) {
   return j;
 }
 
+/* Multiplications of one row with the weights of node n. */
+static json_int_t node_macs(const tn_model *m, const tn_graph *view, const tn_node *n) {
+  const int64_t weights = n->op == TN_OP_FUSED_MATMUL ? tni_attr_i(n, "n_weights", 1) : 1;
+  json_int_t macs = 0;
+  for (int64_t k = 1; k <= weights && k < n->n_in; k++) {
+    const tn_value *w = view->values[n->in[k]];
+    int64_t rows, columns, both;
+    if (tni_ex_is_const(m->graph->exprs, w->dims[0], &rows) && tni_ex_is_const(m->graph->exprs, w->dims[1], &columns) &&
+        !__builtin_mul_overflow(rows, columns, &both) && both <= INT64_MAX - macs)
+      macs += both;
+  }
+  return macs;
+}
+
+/* Of products with constant weights, by device. */
+static json_t *weight_macs(const tn_model *m, const tni_exec *x) {
+  json_t *j = json_object();
+  for (uint32_t d = 0; d < m->rt->n_devs; d++) {
+    json_int_t macs = 0;
+    for (uint32_t i = 0; i < x->view.n_nodes; i++) {
+      const tn_node *n = x->view.nodes[i];
+      if (x->part.device_of[i] == d && tni_is_weight_product(&x->view, n)) macs += node_macs(m, &x->view, n);
+    }
+    if (macs) json_object_set_new(j, m->rt->devs[d].name, json_integer(macs));
+  }
+  return j;
+}
+
 /* Products with constant weights, and how many the host got although another device stands before it. */
 static void count_products(const tn_model *m, const tni_exec *x, json_t *into) {
   const uint32_t *order = m->rt->order[x->phase];
@@ -219,6 +248,7 @@ static void count_products(const tn_model *m, const tni_exec *x, json_t *into) {
   }
   json_object_set_new(into, "weight_products", json_integer(products));
   json_object_set_new(into, "fell_back", json_integer(fell));
+  json_object_set_new(into, "weight_macs", weight_macs(m, x));
 }
 
 static json_t *offline_json(const tn_model *m) {
@@ -361,12 +391,15 @@ static json_t *inspect_json(tn_model *m) {
   json_object_set_new(j, "context", json_integer((json_int_t)tni_limit_longest(m)));
   json_object_set_new(j, "memory", memory_json(m));
   json_object_set_new(j, "caches", tni_caches_json(m));
+  json_object_set_new(j, "caches_kept", json_boolean(!m->roles.why_not));
+  if (m->roles.why_not) json_object_set_new(j, "caches_reason", text_or_null(m->roles.why_not));
   json_object_set_new(j, "carried", tni_carried_json(m));
   json_object_set_new(j, "embeddings", tni_embeddings_json(m));
   return j;
 }
 
 tn_status tn_model_report(tn_model *m, uint32_t what, char **json, tn_error *err) {
+  tni_error_begin(err);
   json_t *j = NULL;
   for (tn_model *next; (next = __atomic_load_n(&m->next, __ATOMIC_ACQUIRE));) m = next; /* as it is placed now */
   if (what == TN_REPORT_CALIBRATION || what == TN_REPORT_PACK || what == TN_REPORT_PACK_ERRORS) {

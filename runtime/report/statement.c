@@ -68,6 +68,16 @@ static bool is_moved(const tni_program *p, const tn_need *n, const tni_tensor *t
   return !p->dev->is_host && t->bytes && (uintptr_t)t->data % 16;
 }
 
+/* Codes of v are counted already: a table and its transpose are the same halves. */
+static bool is_counted(const tn_model *m, tn_id v, const uint8_t *seen) {
+  const uint8_t *codes = tni_graph_value(m->graph, v)->tensor->quantized->codes;
+  for (uint32_t i = 0; i < m->graph->n_values; i++) {
+    const tni_tensor *t = tni_graph_value(m->graph, i)->tensor;
+    if (seen[i] && i != v && t && t->quantized && t->quantized->codes == codes) return true;
+  }
+  return false;
+}
+
 static void add_constants(const tn_model *m, const int64_t *context, const int64_t *step, tni_statement *s) {
   uint8_t *seen = calloc((size_t)m->graph->n_values + 1, 1);
   for (uint32_t e = 0; seen && e < m->n_execs; e++)
@@ -78,7 +88,8 @@ static void add_constants(const tn_model *m, const int64_t *context, const int64
         if (n->format || (m->execs[e].programs[p].dev->is_host && tni_embedding_is_packed(m, v))) continue;
         const tni_tensor *t = tni_graph_value(m->graph, v)->tensor;
         if (is_moved(&m->execs[e].programs[p], n, t)) s->buffers += t->bytes;
-        if (!seen[v] && t->quantized && !t->data) s->weights += tni_quantized_bytes(t->quantized);
+        if (!seen[v] && t->quantized && !t->data && !is_counted(m, v, seen))
+          s->weights += tni_quantized_bytes(t->quantized);
         if (!seen[v] && tni_is_mapped(m, t))
           s->weights += tni_is_table(m, v) ? tni_table_bytes(m, v, context, step) : t->bytes;
         seen[v] = 1;

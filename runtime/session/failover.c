@@ -113,6 +113,6 @@ bool tni_failover(tn_session *s, tn_status st, tn_error *err) {
   const int64_t kept = tn_session_length(s->next);
   tni_log_line(&rt->log, TN_LOG_WARN, "'%s' was placed again; %lld cached positions were kept", s->model->name,
                (long long)kept);
-  tni_error_init(err);
+  tni_error_begin(err);
   return true;
 }

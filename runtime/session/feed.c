@@ -92,6 +92,17 @@ void tni_feed_context(const tn_session *s, tni_fed *fed, const tn_tensor *const 
   }
 }
 
+bool tni_feed_has_zero(const tn_session *s, const tn_tensor *const *in) {
+  static const uint64_t zero;
+  for (uint32_t i = 0; i < s->model->n_inputs; i++) {
+    if (s->model->roles.kinds[i] != TNI_IN_CONTEXT || !in[i]) continue;
+    const size_t e = tni_feed_elem(in[i]), n = (size_t)(in[i]->dims[0] * in[i]->dims[1]);
+    for (size_t k = 0; k < n; k++)
+      if (memcmp((const char *)in[i]->data + k * e, &zero, e) == 0) return true;
+  }
+  return false;
+}
+
 void tni_feed_clear(const tn_session *s) {
   const tni_keep *k = s->keep;
   for (uint32_t i = 0; i < s->model->n_inputs; i++)

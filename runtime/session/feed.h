@@ -33,6 +33,8 @@ TN_MUST_CHECK tn_status tni_feed_lay(const tni_keep *k, tni_fed *f, int64_t tota
  * not the session's own: it gets what that has before them. */
 void tni_feed_context(const tn_session *s, tni_fed *fed, const tn_tensor *const *in, int64_t n, int64_t from,
                       int64_t count);
+/* Whether the step's entries of an input over the whole context hold a zero. */
+bool tni_feed_has_zero(const tn_session *s, const tn_tensor *const *in);
 /* Zeros from the session's length on. */
 void tni_feed_clear(const tn_session *s);
 

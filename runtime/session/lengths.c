@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "runtime/interp/interp.h"
+#include "runtime/session/feed.h"
+#include "runtime/session/keep.h"
 #include "runtime/session/state.h"
 
 void tni_lengths_clear(const tn_session *s, const tni_rows *rows, void *cache) {
@@ -113,4 +115,13 @@ tn_status tni_lengths_read(tn_session *s, tn_error *err) {
   free(out);
   if (st != TN_OK || !differ) s->n_row_pos = 0;
   return st;
+}
+
+/* A mask of ones says what the session knows, so most steps have nothing to read. */
+tn_status tni_lengths_step(tn_session *s, int64_t n, tn_error *err) {
+  s->n_row_pos = 0;
+  if (!s->keep->gaps || s->model->graph->past_rows == TNI_EXPR_NONE) return TN_OK;
+  s->pos = s->keep->length;
+  s->valid = s->pos + n;
+  return tni_lengths_read(s, err);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sequences of a plain run that end at different rows of their past (tni_graph.lengths): where this run's rows go.
+ * Sequences that end at different rows of their past (tni_graph.lengths): where this run's rows go.
  */
 #ifndef TENON_SESSION_LENGTHS_H
 #define TENON_SESSION_LENGTHS_H
@@ -12,6 +12,8 @@
  * TN_E_INVALID naming the node: rows that the past does not have. TN_E_UNSUPPORTED: sequences that differ, and no
  * caches. */
 TN_MUST_CHECK tn_status tni_lengths_read(tn_session *s, tn_error *err);
+/* The same before a step of n positions of a session that keeps its caches. */
+TN_MUST_CHECK tn_status tni_lengths_step(tn_session *s, int64_t n, tn_error *err);
 /* The first row that the run writes: pos, or less where sequences differ. */
 int64_t tni_lengths_least(const tn_session *s, int64_t pos);
 /* Zeroes the rows of cache k that lie after what its sequences have of the past. */

@@ -43,8 +43,7 @@ uint32_t tni_losses_tell(tn_runtime *rt, const tn_error *err, const char **requi
 }
 
 bool tni_losses_refuse(tn_error *err, const char *why) {
-  const size_t n = strnlen(err->message, sizeof err->message - 1);
-  (void)snprintf(err->message + n, sizeof err->message - n, "; %.200s", why);
+  tni_error_append(err, "; %.200s", why);
   return false;
 }
 
@@ -61,14 +60,14 @@ bool tni_losses_retry(tn_runtime *rt, tn_status *st, tn_error *err) {
   pthread_mutex_unlock(&rt->failing);
   if (*st != TN_OK && required) {
     if (*st != TN_E_DEVICE_LOST) {
-      tni_error_init(err);
+      tni_error_begin(err);
       tni_fail(err, TN_E_DEVICE_LOST, required, "plugin '%s' is lost", required);
     }
     *st = TN_E_DEVICE_LOST;
     return tni_losses_required(err, required);
   }
   if (*st != TN_E_DEVICE_LOST || !n) return false;
-  tni_error_init(err);
+  tni_error_begin(err);
   return true;
 }
 

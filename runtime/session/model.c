@@ -37,6 +37,7 @@ static tn_status find_file(tn_model *m, const char *path, tn_error *err) {
 }
 
 tn_status tn_model_find(const char *path, const char *file, char **out, tn_error *err) {
+  tni_error_begin(err);
   tni_folder f;
   if (!path || !out) return tni_fail(err, TN_E_INVALID, "tn_model_find", "path and out must not be NULL");
   tn_status st = tni_folder_find(path, file, &f, err);
@@ -278,6 +279,7 @@ static tn_status load_once(tn_runtime *rt, const char *path, const tn_model_opts
 }
 
 tn_status tn_model_load(tn_runtime *rt, const char *path, const tn_model_opts *o, tn_model **out, tn_error *err) {
+  tni_error_begin(err);
   tn_error local;
   tn_status st;
   if (!rt || !path || !out) return tni_fail(err, TN_E_INVALID, "tn_model_load", "a NULL argument");
@@ -311,6 +313,7 @@ const tn_io_info *tn_model_input(const tn_model *m, uint32_t i) { return i < m->
 const tn_io_info *tn_model_output(const tn_model *m, uint32_t i) { return i < m->n_outputs ? m->outputs[i] : NULL; }
 
 tn_status tn_model_dump(tn_model *m, const char *format, const char *path, tn_error *err) {
+  tni_error_begin(err);
   bool dot = strcmp(format, "dot") == 0;
   if (!dot && strcmp(format, "text") != 0)
     return tni_fail(err, TN_E_INVALID, format, "unknown dump format '%s' (dot, text)", format);

@@ -258,6 +258,12 @@ tn_status tni_pieces_step(tn_session *s, tni_sexec *x, const tn_tensor *const *i
   tn_status st =
       k->pieces ? TN_OK : tni_fail(err, TN_E_INTERNAL, NULL, "a step of several pieces that was not planned");
   k->exec = NULL; /* dims of the inputs are those of a piece */
+  s->n_row_pos = 0;
+  if (k->gaps && s->model->graph->lengths)
+    st =
+        tni_fail(err, TN_E_UNSUPPORTED, s->model->path,
+                 "sequences of different lengths in a step of %lld positions, more than the %lld of the device's piece",
+                 (long long)n, (long long)x->exec->chunk);
   for (int64_t at = 0; st == TN_OK && at < n;) st = run_wave(s, x, in, out, n, &at, rows, err);
   __atomic_store_n(&s->cancel, 0, __ATOMIC_RELAXED);
   if (st == TN_OK) return TN_OK;

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/plugin/process/process.h"
 #include "runtime/plugin/load/load.h"
 #include "runtime/plugin/plugin.h"
+#include "runtime/plugin/process/process.h"
 
 const char *tn_version(void) { return TENON_VERSION; }
 const char *tn_status_name(tn_status st) { return tni_status_name(st); }
@@ -17,6 +17,8 @@ const char *tn_dtype_name(tn_dtype dt) {
   return dt == TN_DT_SEQUENCE ? "sequence" : dt == TN_DT_OPTIONAL ? "optional" : tni_dtype_name(dt);
 }
 void tn_error_init(tn_error *e) { tni_error_init(e); }
+void tn_long_error_init(tn_long_error *e) { tni_long_error_init(e); }
+const char *tn_error_text(const tn_error *e) { return tni_error_text(e); }
 void tn_free(void *p) { free(p); }
 
 /* The caller's options, of whatever size it was compiled with. */
@@ -178,6 +180,7 @@ static tn_status set_orders(tn_runtime *rt, tn_error *err) {
 }
 
 tn_status tn_runtime_create(const tn_runtime_opts *opts, tn_runtime **out, tn_error *err) {
+  tni_error_begin(err);
   tn_runtime_opts o;
   tn_status st = read_opts(opts, &o, err);
   if (st != TN_OK) return st;

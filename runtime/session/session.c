@@ -21,6 +21,7 @@ static tn_status create_exec(tn_session *s, tni_sexec *x, tni_exec *exec, tn_err
 }
 
 tn_status tn_session_create(tn_model *m, tn_session **out, tn_error *err) {
+  tni_error_begin(err);
   if (m->flags & (TN_MODEL_INSPECT | TN_MODEL_PACK))
     return tni_fail(err, TN_E_INVALID, m->path, "the model was loaded for inspection");
   tn_session *s = calloc(1, sizeof *s);

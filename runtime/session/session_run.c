@@ -98,6 +98,7 @@ static tn_status run_session(tn_session *s, uint32_t phase, const tn_tensor *con
 
 tn_status tn_session_run(tn_session *s, uint32_t phase, const tn_tensor *const *in, uint32_t n_in, tn_tensor *out,
                          uint32_t n_out, tn_error *err) {
+  tni_error_begin(err);
   tn_error local;
   tn_status st;
   if (!err) {

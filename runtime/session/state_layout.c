@@ -76,11 +76,19 @@ static void mark_ring(const tn_model *m, tn_id v) {
   ((tn_state *)(uintptr_t)value_of(m, v)->pub.state)->flags |= TN_STATE_CIRCULAR;
 }
 
+/* What the profile says, or the model where its pasts are halves: then they are computed in float32 and kept as they
+ * are. */
+static uint32_t kept_as(const tn_model *m, uint32_t k) {
+  const uint32_t past = value_of(m, m->graph->states[k].past)->pub.dtype;
+  if (m->rt->profile->kv != TN_DT_UNDEFINED) return m->rt->profile->kv;
+  return past == TN_DT_F16 || past == TN_DT_BF16 ? past : TN_DT_UNDEFINED;
+}
+
 /* What the profile wants wins where all who ask can do it; *kept: it did not. */
 static tn_status agree_layout(tn_model *m, uint32_t k, const char **kept, tn_error *err) {
   const tni_gstate *g = &m->graph->states[k];
   const tni_value *v = value_of(m, g->in);
-  const uint32_t wish = m->rt->profile->kv;
+  const uint32_t wish = kept_as(m, k);
   tn_layout plain = tni_state_layout(&v->pub), *l = &m->state_layouts[k];
   asked a = {.silent = {.device = TN_NONE, .layouts = &plain, .n = 1}};
   tn_status st = TN_OK;
@@ -94,7 +102,7 @@ static tn_status agree_layout(tn_model *m, uint32_t k, const char **kept, tn_err
              !tni_layouts_agree(a.by, a.n, TN_DT_UNDEFINED, l)) {
     return layouts_disagree(m, &a, value_of(m, g->past)->pub.name, err);
   }
-  if (wish != TN_DT_UNDEFINED && l->dtype != wish) *kept = value_of(m, g->past)->pub.name;
+  if (m->rt->profile->kv != TN_DT_UNDEFINED && l->dtype != wish) *kept = value_of(m, g->past)->pub.name;
   m->state_windows[k] = window_of(m, k);
   if (m->state_windows[k] < 0 || !m->rt->profile->kv_ring) l->flags &= ~(uint32_t)TN_LAYOUT_CIRCULAR;
   if (!(l->flags & TN_LAYOUT_CIRCULAR)) return TN_OK;

@@ -16,6 +16,7 @@
 #include "runtime/session/failover.h"
 #include "runtime/session/feed.h"
 #include "runtime/session/keep.h"
+#include "runtime/session/lengths.h"
 #include "runtime/session/pieces.h"
 #include "runtime/session/session_tasks.h"
 #include "runtime/session/state.h"
@@ -26,6 +27,7 @@ int tn_model_has_cache(const tn_model *m) { return m->roles.why_not == NULL; }
 
 /* What takes over has the same caches already. */
 tn_status tn_session_keep(tn_session *s, const tn_keep_opts *o, tn_error *err) {
+  tni_error_begin(err);
   tn_error local;
   if (!err) {
     tni_error_init(&local);
@@ -148,6 +150,7 @@ static tn_status step_session(tn_session *s, const tn_tensor *const *in, tn_tens
   tn_status st = read_inputs(s, in, &n, &same, err);
   if (st == TN_OK) st = check_room(k, n, err);
   tni_sexec *x = exec_of(s, n);
+  if (st == TN_OK) k->gaps = k->gaps || tni_feed_has_zero(s, in);
   if (st == TN_OK && x->exec->chunk && n > x->exec->chunk) return tni_pieces_step(s, x, in, out, n, rows, err);
   if (st == TN_OK) st = tni_feed_take(s, k->fed, in, n, 0, n, tni_chunk_padded(s->model, n), err);
   if (st == TN_OK) st = prepare_step(s, x, n, tni_chunk_rows(s->model, rows, n), same, err);
@@ -156,9 +159,10 @@ static tn_status step_session(tn_session *s, const tn_tensor *const *in, tn_tens
     return st;
   }
   tni_feed_context(s, k->fed, in, n, 0, n);
+  st = tni_lengths_step(s, n, err);
   x->pos = k->length;
   x->valid = k->length + tni_chunk_padded(s->model, n);
-  st = tni_session_tasks(s, &x, 1, err);
+  if (st == TN_OK) st = tni_session_tasks(s, &x, 1, err);
   __atomic_store_n(&s->cancel, 0, __ATOMIC_RELAXED);
   if (st == TN_OK) st = make_outputs(s, x, out, n, err);
   if (st == TN_OK)
@@ -171,6 +175,7 @@ static tn_status step_session(tn_session *s, const tn_tensor *const *in, tn_tens
 /* phase: what is run is told by the positions. */
 tn_status tn_session_step(tn_session *s, uint32_t phase, const tn_tensor *const *in, tn_tensor *const *out,
                           uint32_t rows, tn_error *err) {
+  tni_error_begin(err);
   tn_error local;
   tn_status st;
   (void)phase;
@@ -188,6 +193,7 @@ tn_status tn_session_step(tn_session *s, uint32_t phase, const tn_tensor *const 
 /* --- verbs ------------------------------------------------------------------------------------------------------- */
 
 tn_status tn_session_truncate(tn_session *s, int64_t n, tn_error *err) {
+  tni_error_begin(err);
   s = tni_session_now(s);
   if (!s->keep || n < 0 || n > s->keep->length)
     return tni_fail(err, TN_E_INVALID, s->model->path, "cannot keep %lld of %lld positions", (long long)n,
@@ -195,6 +201,7 @@ tn_status tn_session_truncate(tn_session *s, int64_t n, tn_error *err) {
   const tn_status st = n < s->keep->length ? tni_states_hold(s, n, err) : TN_OK;
   if (st != TN_OK) return st;
   if (n == 0) tni_states_forget(s);
+  s->keep->gaps = s->keep->gaps && n;
   s->keep->length = n;
   tni_feed_clear(s);
   return TN_OK;
@@ -209,6 +216,7 @@ static bool are_related(const tn_model *a, const tn_model *b) {
 }
 
 tn_status tn_session_share(tn_session *dst, const tn_session *src, int64_t n, tn_error *err) {
+  tni_error_begin(err);
   dst = tni_session_now(dst);
   src = tni_session_now(src);
   const tn_model *m = dst->model;
@@ -223,6 +231,7 @@ tn_status tn_session_share(tn_session *dst, const tn_session *src, int64_t n, tn
   if (st == TN_OK) st = tni_feed_share(dst, src, n, err);
   if (st != TN_OK) return st;
   dst->keep->length = n;
+  dst->keep->gaps = src->keep->gaps && n;
   tni_feed_clear(dst);
   return TN_OK;
 }

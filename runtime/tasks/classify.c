@@ -75,17 +75,17 @@ static tn_status plain_head(tn_classifier *c, tn_error *err) {
 }
 
 static tn_status read_prep(tn_classifier *c, const tni_folder *folder, const char *given, tn_error *err) {
-  tn_error mine;
+  tn_long_error mine;
   char *path = given ? strdup(given) : tni_folder_file(folder, "preprocessor_config.json");
   if (!path) return tni_fail_memory(err, folder->dir);
-  tni_error_init(&mine);
-  tn_status st = tni_prep_read(path, &c->prep, &mine);
+  tni_long_error_init(&mine);
+  tn_status st = tni_prep_read(path, &c->prep, &mine.error);
   free(path);
   if (st == TN_E_UNAVAILABLE && !given) return plain_head(c, err);
   if (st == TN_OK && c->in->dtype == TN_DT_U8 && (c->prep.rescale || c->prep.normalize))
-    st = tni_fail(&mine, TN_E_INVALID, c->in->name, "%s takes bytes, and preprocessing makes fractions of them",
+    st = tni_fail(&mine.error, TN_E_INVALID, c->in->name, "%s takes bytes, and preprocessing makes fractions of them",
                   c->in->name);
-  return st == TN_OK ? TN_OK : tni_fail(err, st, mine.where, "%s", mine.message);
+  return st == TN_OK ? TN_OK : tni_error_pass(err, st, &mine.error);
 }
 
 static tn_status choose_output(tn_classifier *c, bool text, tn_error *err) {
@@ -172,6 +172,7 @@ static tn_status load_classifier(tn_classifier *c, tn_runtime *rt, const tni_fol
 
 tn_status tn_classifier_load(tn_runtime *rt, const char *path, const tn_classify_opts *o, tn_classifier **out,
                              tn_error *err) {
+  tni_error_begin(err);
   if (!rt || !path || !out)
     return tni_fail(err, TN_E_INVALID, "tn_classifier_load", "rt, path and out must not be NULL");
   tn_classify_opts mine;
@@ -209,6 +210,7 @@ void tn_classifier_cancel(tn_classifier *c) {
  */
 
 tn_status tn_classifier_pixels(const tn_classifier *c, const tn_image *im, tn_tensor **out, tn_error *err) {
+  tni_error_begin(err);
   uint32_t w, h;
   int64_t mh, mw;
   size_t bytes;
@@ -269,6 +271,7 @@ static void to_probabilities(float *v, size_t n) {
 }
 
 tn_status tn_classify(tn_classifier *c, const tn_image *im, float **probabilities, size_t *count, tn_error *err) {
+  tni_error_begin(err);
   tn_tensor *t = NULL;
   float *v = NULL;
   size_t n = 0;

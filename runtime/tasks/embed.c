@@ -93,6 +93,7 @@ static tn_status load_embedder(tn_embedder *e, tn_runtime *rt, const tni_folder 
 }
 
 tn_status tn_embedder_load(tn_runtime *rt, const char *path, const tn_embed_opts *o, tn_embedder **out, tn_error *err) {
+  tni_error_begin(err);
   if (!rt || !path || !out) return tni_fail(err, TN_E_INVALID, "tn_embedder_load", "rt, path and out must not be NULL");
   tn_embed_opts mine;
   tn_status st = tni_take(&mine, sizeof mine, o, "tn_embed_opts", err);
@@ -229,6 +230,7 @@ static tn_status embed_texts(job *j, const char *const *texts, const size_t *len
 
 tn_status tn_embed(tn_embedder *e, const char *const *texts, const size_t *len, size_t count, float **vectors,
                    size_t *size, tn_error *err) {
+  tni_error_begin(err);
   if (!e || !texts || !len || !count || !vectors || !size)
     return tni_fail(err, TN_E_INVALID, "tn_embed", "an argument is NULL, or there is no text");
   if (!e->session) return tni_fail(err, TN_E_INVALID, "tn_embed", "the model was loaded for its reports");

@@ -36,6 +36,7 @@ static tn_status read_file(const char *path, const tni_file *f, tn_image **out, 
 }
 
 tn_status tn_image_load(const char *path, tn_image **out, tn_error *err) {
+  tni_error_begin(err);
   tni_file f;
   tn_image *im = NULL;
   if (!path || !out) return tni_fail(err, TN_E_INVALID, "tn_image_load", "path and out must not be NULL");

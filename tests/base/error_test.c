@@ -45,35 +45,63 @@ static void test_prefix(void) {
   CU_ASSERT_STRING_EQUAL(e.message, "model: file 'x': no disk");
 }
 
-/* Whatever the lengths: terminated, the prefix kept, as much of the old message as fits, nothing behind it touched. */
+/* Whatever the lengths: all of it where it fits; else what fits, no letter cut in two, and "…"; nothing behind it
+ * touched. */
 static void test_truncation(void) {
-  char text[600];
-  for (size_t n_old = 0; n_old < 300; n_old += 17) {
-    for (size_t n_pre = 0; n_pre < 300; n_pre += 13) {
+  static const char letter[] = "\xc3\xa9", more[] = "\xe2\x80\xa6";
+  for (size_t n_old = 0; n_old < 300; n_old += 7) {
+    for (size_t n_pre = 1; n_pre < 300; n_pre += 13) {
       tn_error e;
+      char old[700] = "", whole[1400];
       tni_error_init(&e);
-      memset(e.where, 'w', sizeof e.where);
-      memset(text, 'm', sizeof text);
-      text[n_old] = '\0';
-      tni_fail(&e, TN_E_IO, "where", "%s", text);
-      memset(text, 'p', sizeof text);
-      text[n_pre] = '\0';
-      tni_error_prefix(&e, "%s", text);
-      size_t cap = sizeof e.message - 1, p = n_pre < cap - 2 ? n_pre : cap - 2, m = n_old < cap ? n_old : cap;
-      if (m > cap - p - 2) m = cap - p - 2;
-      CU_ASSERT_EQUAL_FATAL(strnlen(e.message, sizeof e.message), p + 2 + m);
-      CU_ASSERT_EQUAL(strspn(e.message, "p"), p);
-      CU_ASSERT_EQUAL(strspn(e.message + p + 2, "m"), m);
+      for (size_t i = 0; i < n_old; i++) strcat(old, letter);
+      tni_fail(&e, TN_E_IO, "where", "%s", old);
+      tni_error_prefix(&e, "%0*d", (int)n_pre, 7);
+      const size_t n = strnlen(e.message, sizeof e.message);
+      snprintf(whole, sizeof whole, "%0*d: %s", (int)n_pre, 7, old);
       CU_ASSERT_STRING_EQUAL(e.where, "where");
+      if (strcmp(e.message, whole) == 0) continue;
+      CU_ASSERT_FATAL(n > 250 && n < sizeof e.message && strcmp(e.message + n - 3, more) == 0);
+      const char before = e.message[n - 4]; /* a whole letter, or one of the prefix */
+      CU_ASSERT(before == letter[1] || (before & 0x80) == 0);
     }
   }
-  tn_error e;
-  tni_error_init(&e);
-  memset(text, 'w', sizeof text - 1);
-  text[sizeof text - 1] = '\0';
-  tni_fail(&e, TN_E_IO, text, "%s", text);
-  CU_ASSERT_EQUAL(strlen(e.where), sizeof e.where - 1);
-  CU_ASSERT_EQUAL(strlen(e.message), sizeof e.message - 1);
+}
+
+/* A tn_long_error holds all of it, also through a copy, a prefix and an addition; a plain one as before. */
+static void test_long(void) {
+  char text[1001];
+  memset(text, 'm', 1000);
+  text[1000] = '\0';
+  tn_long_error e, other;
+  tni_long_error_init(&e);
+  tni_long_error_init(&other);
+  CU_ASSERT_EQUAL(e.error.h.size, sizeof e);
+  CU_ASSERT_STRING_EQUAL(tni_error_text(&e.error), "");
+  CU_ASSERT_STRING_EQUAL(tni_error_text(NULL), "");
+  tni_fail(&e.error, TN_E_LIMIT, "where", "%s", text);
+  CU_ASSERT_STRING_EQUAL(tni_error_text(&e.error), text);
+  CU_ASSERT_STRING_EQUAL(e.error.message + strlen(e.error.message) - 3, "\xe2\x80\xa6");
+  tni_error_prefix(&e.error, "file '%s'", "x");
+  tni_error_append(&e.error, "; %s", "more");
+  CU_ASSERT_EQUAL(strlen(tni_error_text(&e.error)), 10 + 1000 + 6);
+  CU_ASSERT_NSTRING_EQUAL(tni_error_text(&e.error), "file 'x': mmm", 13);
+  CU_ASSERT_EQUAL(tni_error_pass(&other.error, TN_E_LIMIT, &e.error), TN_E_LIMIT);
+  CU_ASSERT_STRING_EQUAL(tni_error_text(&other.error), tni_error_text(&e.error));
+  CU_ASSERT_EQUAL(other.error.h.size, sizeof other);
+  tn_error plain = {0};
+  tni_error_give(&plain, &e.error);
+  CU_ASSERT_EQUAL(plain.h.size, sizeof plain);
+  CU_ASSERT_EQUAL(plain.code, TN_E_LIMIT);
+  CU_ASSERT_STRING_EQUAL(tni_error_text(&plain), plain.message);
+  CU_ASSERT_STRING_EQUAL(plain.message, e.error.message);
+  /* The next call says its own. */
+  tni_error_begin(&e.error);
+  CU_ASSERT_STRING_EQUAL(tni_error_text(&e.error), "");
+  tni_fail(&e.error, TN_E_IO, NULL, "another");
+  CU_ASSERT_STRING_EQUAL(tni_error_text(&e.error), "another");
+  CU_ASSERT_STRING_EQUAL(e.error.where, "");
+  CU_ASSERT_EQUAL(e.error.code, TN_E_IO);
 }
 
 static void test_names(void) {
@@ -206,6 +234,7 @@ void suite_error(void) {
   CU_add_test(s, "first failure wins", test_first_failure_wins);
   CU_add_test(s, "prefixes", test_prefix);
   CU_add_test(s, "truncation", test_truncation);
+  CU_add_test(s, "messages of any length", test_long);
   CU_add_test(s, "status names", test_names);
   CU_add_test(s, "log", test_log);
   CU_add_test(s, "file", test_file);

@@ -44,6 +44,32 @@ class Models(Case):
             self.assertIn(r.returncode, (3,), f"length {n}: {r.stdout}{r.stderr}")
             self.assertIn("t.onnx", r.stderr)
 
+    def test_pipes(self):
+        """Nobody writes to them: a command that opened one to read would wait for ever."""
+        if not hasattr(os, "mkfifo"):
+            self.skipTest("no named pipes")
+        folder = copy_model(DEMO, self.tmp / "piped")
+        sets = self.tmp / "sets" / "test_data_set_0"
+        sets.mkdir(parents=True)
+        os.mkfifo(self.tmp / "pipe.onnx")
+        os.mkfifo(self.tmp / "pipe.yaml")
+        os.mkfifo(self.tmp / "pipe.npy")
+        os.mkfifo(sets / "input_0.pb")
+        for args in (["inspect", self.tmp / "pipe.onnx", "--profile", "host"], ["check", DEMO, "--profile", self.tmp / "pipe.yaml"],
+                     ["infer", DEMO, "--profile", "host", "--in", f"input_ids={self.tmp / 'pipe.npy'}", "--out", self.tmp / "out"],
+                     ["verify", DEMO, "--profile", "host", "--data", sets.parent], ["conform", self.tmp / "pipe.onnx"]):
+            r = self.tenon(*args, timeout=60)
+            self.assertIn(r.returncode, (2, 3), f"{args}: {r.stdout}{r.stderr}")
+            self.assertRegex(r.stderr, "regular|ELF", f"{args}")
+        for name in ("tokenizer.json", "config.json", "model.onnx"):
+            (folder / name).rename(folder / "kept")
+            os.mkfifo(folder / name)
+            r = self.tenon("run", folder, "--profile", "host", "-p", "x", "-n", "1", timeout=60)
+            self.assertEqual(r.returncode, 3, f"{name}: {r.stdout}{r.stderr}")
+            self.assertIn(name, r.stderr)
+            (folder / name).unlink()
+            (folder / "kept").rename(folder / name)
+
     def test_nested_subgraphs(self):
         graph = b""
         for i in range(3000):

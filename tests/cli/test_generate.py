@@ -96,6 +96,14 @@ class Default(Case):
         self.fails(3, "add --ids to print token ids", args=["run", alone, "--prompt-ids", "5"])
         self.assertEqual(self.ids(alone, "--profile", "host", "--prompt-ids", given, "-n", 8, "--temp", 0), got)
 
+    def test_where_the_weights_go(self):
+        j = self.json("inspect", DEMO, "--profile", "host")
+        self.assertTrue(j["caches_kept"])
+        self.assertNotIn("caches_reason", j)
+        macs = self.json("check", DEMO, "--profile", "host")["weight_macs"]
+        layer = 256 * 256 * 2 + 256 * 128 * 2 + 3 * 256 * 704
+        self.assertEqual(macs, {"host": 6 * layer + 256 * 4096})
+
     def test_phases(self):
         p = self.profile("plugins: [host]\nphases: {prefill: [host], decode: [host]}\n")
         case = json.loads((DEMO / "golden.json").read_text())["cases"][0]

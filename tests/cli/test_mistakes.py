@@ -29,7 +29,7 @@ USAGE = [
     ("run {demo} -p a --temp nan", 2, "--temp takes a number, 0 or more, not 'nan'"),
     ("run {demo} -p a --top-k -3", 2, "--top-k takes a whole number, 0 or more, not '-3'"),
     ("run {demo} -p a --top-k 1.5", 2, "--top-k takes a whole number, 0 or more, not '1.5'"),
-    ("run {demo} -p a --top-p 7", 2, "--top-p takes a number from 0 to 1, not '7'"),
+    ("run {demo} -p a --top-p 7", 2, "--top-p takes a number above 0 and at most 1, not '7'"),
     ("run {demo} -p a --min-p -0.1", 2, "--min-p takes a number from 0 to 1, not '-0.1'"),
     ("run {demo} -p a --repeat-penalty 0", 2, "--repeat-penalty takes a number above 0, not '0'"),
     ("run {demo} -p a -n -5", 2, "-n takes a whole number, 0 or more, not '-5'"),

@@ -12,12 +12,16 @@ import sys
 import tempfile
 import traceback
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnxruntime as ort
 import torch
 import transformers
 from onnx import numpy_helper
+
+import goldens
+from goldens import NUMPY, oracle, session
 
 VOCAB, HIDDEN, INNER, LAYERS, HEADS, KV = 96, 32, 64, 2, 4, 2
 SMALL = dict(vocab_size=VOCAB, hidden_size=HIDDEN, intermediate_size=INNER, num_hidden_layers=LAYERS,
@@ -39,24 +43,26 @@ def coarse(model, seed):
     return model.eval()
 
 
-def causal(name, **cfg):
+def lively(model, gain):
+    """Stronger layers and weaker biases. Biases and tied embeddings would else choose one token, and that for ever."""
+    outside = {id(model.get_input_embeddings().weight), id(model.get_output_embeddings().weight)}
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if name.endswith("bias"):
+                p.div_(16)
+            elif p.dim() > 1 and id(p) not in outside and "wpe" not in name and "embed_positions" not in name:
+                p.mul_(gain)
+    return model
+
+
+def causal(name, gain=1, **cfg):
     config = transformers.AutoConfig.for_model(name, **cfg)
     torch.manual_seed(0)
-    return coarse(transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager"), len(name))
+    model = coarse(transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager"), len(name))
+    return model if gain == 1 else lively(model, gain)
 
 
 # --- inputs and goldens ---
-
-def session(path, level=ort.GraphOptimizationLevel.ORT_ENABLE_BASIC):
-    o = ort.SessionOptions()
-    o.log_severity_level = 3
-    o.graph_optimization_level = level
-    return ort.InferenceSession(str(path), o, providers=["CPUExecutionProvider"])
-
-
-NUMPY = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(int64)": np.int64,
-         "tensor(int32)": np.int32, "tensor(bool)": np.bool_}
-
 
 def dims(info, known, default):
     return [d if isinstance(d, int) else known.get(d, default) for d in info.shape]
@@ -109,16 +115,32 @@ class Feeder:
         return out
 
 
+def halves(folder):
+    """Inputs and outputs of halves, which an oracle may have in f32."""
+    graph = onnx.load(folder / "model.onnx", load_external_data=False).graph
+    types = {goldens.BF16: ml_dtypes.bfloat16, onnx.TensorProto.FLOAT16: np.float16}
+    return {v.name: types[v.type.tensor_type.elem_type] for v in list(graph.input) + list(graph.output)
+            if v.type.tensor_type.elem_type in types}
+
+
 def write_set(folder, k, sess, feeds):
     """Runs and writes test_data_set_K; outputs by name."""
+    narrow = halves(folder)
+    for n in narrow.keys() & feeds.keys():
+        feeds[n] = feeds[n].astype(narrow[n]).astype(feeds[n].dtype)
     outs = sess.run(None, feeds)
     d = folder / f"test_data_set_{k}"
     d.mkdir()
+
+    def save(path, name, v):
+        v = v.astype(narrow.get(name, v.dtype))
+        path.write_bytes(numpy_helper.from_array(v, name).SerializeToString())
+
     for i, info in enumerate(sess.get_inputs()):
-        (d / f"input_{i}.pb").write_bytes(numpy_helper.from_array(feeds[info.name], info.name).SerializeToString())
+        save(d / f"input_{i}.pb", info.name, feeds[info.name])
     for i, (info, v) in enumerate(zip(sess.get_outputs(), outs)):
         assert np.isfinite(v.astype(np.float64)).all(), f"{info.name} is not finite"
-        (d / f"output_{i}.pb").write_bytes(numpy_helper.from_array(v, info.name).SerializeToString())
+        save(d / f"output_{i}.pb", info.name, v)
     return {info.name: v for info, v in zip(sess.get_outputs(), outs)}
 
 
@@ -137,7 +159,7 @@ def presents(sess, outs, before=None):
 
 def lm_sets(folder, padded=True, chunk=True):
     """Prefill, cached decode, chunked decode; batch 2 without a past, and with one that is padded on the left."""
-    s = session(folder / "model.onnx")
+    s = oracle(folder / "model.onnx")
     f = Feeder(s, 1, padded)
     first = presents(s, write_set(folder, 0, s, f.feeds(1, 6, 0)))
     f.padded = False  # rows of padding are not compared: what they hold nothing may read
@@ -154,7 +176,7 @@ def lm_sets(folder, padded=True, chunk=True):
 def ragged_sets(folder, first):
     """Two steps behind a prompt whose second sequence is padded on the right. Of GroupQueryAttention alone: it writes each
     sequence's row behind that sequence's last one, where models with a mask append behind the padding."""
-    s = session(folder / "model.onnx")
+    s = oracle(folder / "model.onnx")
     f = Feeder(s, 2)
     mask = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
 
@@ -254,26 +276,52 @@ def torch_export(build, names, dynamo):
 
 
 HALVES = 25 * 2.0 ** -11  # some 25 operators behind one another, each rounding a value around 1 to 11 bits
+BRAINS = 25 * 2.0 ** -8   # to 8 bits
 
 
-def genai(name, precision="int4", padded=False, options=None, ep="cpu", **cfg):
+def build(name, precision="int4", options=None, ep="cpu", **cfg):
+    """What GenAI's builder makes of a random model."""
+    from tokenizers import Tokenizer, models as tm
+    from onnxruntime_genai.models import builder
+    with tempfile.TemporaryDirectory() as t:
+        src, dst = pathlib.Path(t) / "src", pathlib.Path(t) / "dst"
+        causal(name, **cfg).save_pretrained(src)
+        tok = Tokenizer(tm.WordLevel({f"w{i}": i for i in range(VOCAB)}, unk_token="w0"))
+        transformers.PreTrainedTokenizerFast(tokenizer_object=tok, eos_token="w2").save_pretrained(src)
+        more = dict({"int4_accuracy_level": 1, "int4_block_size": 32}, **(options or {}))
+        builder.create_model(None, str(src), str(dst), precision, ep, str(pathlib.Path(t) / "cache"), **more)
+        return onnx.load(dst / "model.onnx")
+
+
+def genai(name, precision="int4", padded=False, options=None, ep="cpu", change=None, **cfg):
     def make(folder):
-        from tokenizers import Tokenizer, models as tm
-        from onnxruntime_genai.models import builder
-        with tempfile.TemporaryDirectory() as t:
-            src, dst = pathlib.Path(t) / "src", pathlib.Path(t) / "dst"
-            causal(name, **cfg).save_pretrained(src)
-            tok = Tokenizer(tm.WordLevel({f"w{i}": i for i in range(VOCAB)}, unk_token="w0"))
-            transformers.PreTrainedTokenizerFast(tokenizer_object=tok, eos_token="w2").save_pretrained(src)
-            more = dict({"int4_accuracy_level": 1, "int4_block_size": 32}, **(options or {}))
-            builder.create_model(None, str(src), str(dst), precision, ep, str(pathlib.Path(t) / "cache"), **more)
-            m = onnx.load(dst / "model.onnx")
+        m = build(name, precision, options, ep, **cfg)
+        if change:
+            change(m.graph)
         onnx.save(m, folder / "model.onnx")
-        lm_sets(folder, padded)
-        ragged_sets(folder, 5)
-        if ep != "cpu":  # halves
-            (folder / "bound").write_text(f"{HALVES:.3f} {HALVES:.3f}\n")
+        counts = goldens.counts_rows(m)
+        lm_sets(folder, padded, counts)  # the builder's own masks fit prompts and single tokens
+        if counts:
+            ragged_sets(folder, 5)
+        types = {i.type.tensor_type.elem_type for i in m.graph.input}
+        if types & {onnx.TensorProto.FLOAT16, goldens.BF16}:
+            bound = BRAINS if goldens.BF16 in types else HALVES
+            (folder / "bound").write_text(f"{bound:.3f} {bound:.3f}\n")
     return make
+
+
+def pruned(graph):
+    """Logits of the last token alone, as the builder's prune_lm_head makes them: its hidden state is cut out before the
+    head."""
+    head = next(n for n in graph.node if n.output[0] == "logits")
+    graph.initializer.append(numpy_helper.from_array(np.array([-1]), "/lm_head/last"))
+    cut = onnx.helper.make_node("Gather", [head.input[0], "/lm_head/last"], ["/lm_head/Gather/output_0"],
+                                "/lm_head/Gather", axis=1)
+    at = list(graph.node).index(head)
+    head.input[0] = "/lm_head/Gather/output_0"
+    nodes = list(graph.node)
+    del graph.node[:]
+    graph.node.extend(nodes[:at] + [cut] + nodes[at:])
 
 
 def encoder(build, task, size=32):
@@ -420,6 +468,9 @@ def image(build, dynamo, size=32):
 
 
 WIDE = dict(SMALL, num_attention_heads=2, num_key_value_heads=1)  # heads of 16: less ONNX Runtime refuses
+BLOCKS = dict(WIDE, hidden_size=128, intermediate_size=128)
+EVEN = dict(WIDE, hidden_size=64)  # zero points of two blocks in a byte, which the builder takes for granted
+ONE = dict(SMALL, num_attention_heads=1, num_key_value_heads=1)
 # --- what ONNX Runtime's own tools make of an export ---
 
 def rewritten(base):
@@ -499,37 +550,37 @@ MODELS = {
     "optimum-qwen2": optimum_lm("qwen2", **GROUPED),
     "optimum-qwen3": optimum_lm("qwen3", **GROUPED, head_dim=16),
     "optimum-mistral-window": optimum_lm("mistral", **GROUPED, sliding_window=4),
-    "optimum-gpt2": optimum_lm("gpt2", vocab_size=VOCAB, n_embd=HIDDEN, n_layer=2, n_head=4, n_positions=64),
-    "optimum-gpt-neo": optimum_lm("gpt_neo", vocab_size=VOCAB, hidden_size=HIDDEN, num_layers=2, num_heads=4,
+    "optimum-gpt2": optimum_lm("gpt2", gain=4, vocab_size=VOCAB, n_embd=HIDDEN, n_layer=2, n_head=4, n_positions=64),
+    "optimum-gpt-neo": optimum_lm("gpt_neo", gain=4, vocab_size=VOCAB, hidden_size=HIDDEN, num_layers=2, num_heads=4,
                                   attention_types=[[["global", "local"], 1]], window_size=4, max_position_embeddings=64),
-    "optimum-gpt-neox": optimum_lm("gpt_neox", **SMALL, rotary_pct=0.5),
-    "optimum-gptj": optimum_lm("gptj", vocab_size=VOCAB, n_embd=HIDDEN, n_layer=2, n_head=4, n_positions=64,
+    "optimum-gpt-neox": optimum_lm("gpt_neox", gain=4, **SMALL, rotary_pct=0.5),
+    "optimum-gptj": optimum_lm("gptj", gain=4, vocab_size=VOCAB, n_embd=HIDDEN, n_layer=2, n_head=4, n_positions=64,
                                rotary_dim=4),
-    "optimum-codegen": optimum_lm("codegen", vocab_size=VOCAB, n_embd=HIDDEN, n_layer=2, n_head=4, n_positions=64,
+    "optimum-codegen": optimum_lm("codegen", gain=4, vocab_size=VOCAB, n_embd=HIDDEN, n_layer=2, n_head=4, n_positions=64,
                                   rotary_dim=4),
-    "optimum-phi": optimum_lm("phi", **SMALL),
+    "optimum-phi": optimum_lm("phi", gain=4, **SMALL),
     "optimum-phi3": optimum_lm("phi3", **GROUPED),
-    "optimum-gemma": optimum_lm("gemma", **GROUPED, head_dim=8),
+    "optimum-gemma": optimum_lm("gemma", gain=4, **GROUPED, head_dim=8),
     "optimum-gemma3": optimum_lm("gemma3_text", **GROUPED, head_dim=8, sliding_window=4, query_pre_attn_scalar=8,
                                  layer_types=["sliding_attention", "full_attention"]),
-    "optimum-falcon": optimum_lm("falcon", vocab_size=VOCAB, hidden_size=HIDDEN, num_hidden_layers=2,
+    "optimum-falcon": optimum_lm("falcon", gain=4, vocab_size=VOCAB, hidden_size=HIDDEN, num_hidden_layers=2,
                                  num_attention_heads=4, max_position_embeddings=64),
-    "optimum-bloom": optimum_lm("bloom", vocab_size=VOCAB, hidden_size=HIDDEN, n_layer=2, n_head=4),
-    "optimum-opt": optimum_lm("opt", vocab_size=VOCAB, hidden_size=HIDDEN, ffn_dim=INNER, num_hidden_layers=2,
+    "optimum-bloom": optimum_lm("bloom", gain=8, vocab_size=VOCAB, hidden_size=HIDDEN, n_layer=2, n_head=4),
+    "optimum-opt": optimum_lm("opt", gain=4, vocab_size=VOCAB, hidden_size=HIDDEN, ffn_dim=INNER, num_hidden_layers=2,
                               num_attention_heads=4, max_position_embeddings=64, word_embed_proj_dim=HIDDEN),
-    "optimum-mpt": optimum_lm("mpt", vocab_size=VOCAB, d_model=HIDDEN, n_heads=4, n_layers=2, max_seq_len=64),
-    "optimum-stablelm": optimum_lm("stablelm", **GROUPED),
+    "optimum-mpt": optimum_lm("mpt", gain=4, vocab_size=VOCAB, d_model=HIDDEN, n_heads=4, n_layers=2, max_seq_len=64),
+    "optimum-stablelm": optimum_lm("stablelm", gain=4, **GROUPED),
     "optimum-olmo": optimum_lm("olmo", **GROUPED),
     "optimum-olmo2": optimum_lm("olmo2", **GROUPED),
     "optimum-granite": optimum_lm("granite", **GROUPED),
-    "optimum-smollm3": optimum_lm("smollm3", **GROUPED),
-    "optimum-cohere": optimum_lm("cohere", **GROUPED),
-    "optimum-nemotron": optimum_lm("nemotron", **GROUPED),
+    "optimum-smollm3": optimum_lm("smollm3", gain=4, **GROUPED),
+    "optimum-cohere": optimum_lm("cohere", gain=4, **GROUPED),
+    "optimum-nemotron": optimum_lm("nemotron", gain=4, **GROUPED),
     "optimum-llama-yarn": optimum_lm("llama", **GROUPED, rope_scaling={
         "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}),
-    "optimum-gpt-bigcode": optimum_lm("gpt_bigcode", vocab_size=VOCAB, n_embd=HIDDEN, n_layer=2, n_head=4,
+    "optimum-gpt-bigcode": optimum_lm("gpt_bigcode", gain=4, vocab_size=VOCAB, n_embd=HIDDEN, n_layer=2, n_head=4,
                                       n_positions=64),
-    "optimum-falcon-alibi": optimum_lm("falcon", vocab_size=VOCAB, hidden_size=HIDDEN, num_hidden_layers=2,
+    "optimum-falcon-alibi": optimum_lm("falcon", gain=4, vocab_size=VOCAB, hidden_size=HIDDEN, num_hidden_layers=2,
                                        num_attention_heads=4, alibi=True, new_decoder_architecture=False),
     "optimum-glm": optimum_lm("glm", **GROUPED, head_dim=8),
     "optimum-helium": optimum_lm("helium", **GROUPED, head_dim=8),
@@ -641,6 +692,36 @@ MODELS = {
     "genai-llama-int4-asymmetric": genai("llama", options={"int4_is_symmetric": False}, **WIDE),
     "genai-llama-int8": genai("llama", options={"int4_algo_config": "rtn_last"}, **WIDE),
     "genai-llama-qdq": genai("llama", options={"use_qdq": True}, **WIDE),
+    # its other forms: blocks, levels, types, providers, heads
+    "genai-llama-int4-b128": genai("llama", options={"int4_block_size": 128, "int4_accuracy_level": 4}, **BLOCKS),
+    "genai-llama-int4-b128-asymmetric": genai("llama", options={"int4_block_size": 128, "int4_is_symmetric": False}, **BLOCKS),
+    "genai-llama-int4-b16-level2": genai("llama", options={"int4_block_size": 16, "int4_is_symmetric": False,
+                                                           "int4_accuracy_level": 2}, **WIDE),
+    "genai-llama-qdq-asymmetric": genai("llama", options={"use_qdq": True, "int4_is_symmetric": False}, **WIDE),
+    "genai-llama-q4f16": genai("llama", ep="cuda", **WIDE),
+    "genai-llama-q4bf16": genai("llama", gain=2, ep="cuda", options={"use_cuda_bf16": True}, **WIDE),
+    "genai-llama-bf16": genai("llama", "bf16", gain=2, ep="cuda", **WIDE),
+    "genai-llama-fp16-mha": genai("llama", "fp16", True, **WIDE),
+    "genai-llama-webgpu-graph": genai("llama", ep="webgpu", options={"enable_webgpu_graph": True}, **WIDE),
+    "genai-llama-dml": genai("llama", ep="dml", **WIDE),
+    "genai-llama-trt-rtx": genai("llama", ep="NvTensorRtRtx", **WIDE),
+    "genai-llama-shared-int8": genai("llama", options={"int4_algo_config": "rtn_last", "shared_embeddings": True,
+                                                       "int4_is_symmetric": False}, gain=4, tie_word_embeddings=True, **EVEN),
+    "genai-llama-shared-int4": genai("llama", options={"int4_algo_config": "rtn", "shared_embeddings": True,
+                                                       "int4_is_symmetric": False}, gain=4, tie_word_embeddings=True, **EVEN),
+    "genai-llama-shared-fp32": genai("llama", "fp32", gain=4, tie_word_embeddings=True, **WIDE),
+    "genai-llama-k-quant-mixed": genai("llama", options={"int4_algo_config": "k_quant_mixed", "int4_is_symmetric": False},
+                                       **EVEN),
+    "genai-llama-int4-gather": genai("llama", options={"int4_op_types_to_quantize": ("MatMul", "Gather")}, **WIDE),
+    "genai-llama-hidden-states": genai("llama", options={"include_hidden_states": True}, **WIDE),
+    "genai-llama-pruned": genai("llama", change=pruned, **WIDE),
+    "genai-smollm3-int4": genai("smollm3", gain=4, **WIDE),
+    "genai-gemma-int4": genai("gemma", gain=4, head_dim=16, **WIDE),
+    "genai-phi-int4": genai("phi", gain=4, partial_rotary_factor=0.5, **ONE),
+    "genai-nemotron-int4": genai("nemotron", gain=4, **ONE),
+    "genai-phi3-longrope-int4": genai("phi3", original_max_position_embeddings=32, rope_scaling={
+        "type": "longrope", "short_factor": [1 + i / 20 for i in range(8)],
+        "long_factor": [2 + i / 20 for i in range(8)]}, **WIDE),
     # models of ONNX Runtime's optimizers and quantizers
     "ort-bert-fused": transformers_optimizer("optimum-bert", "bert"),
     "ort-bert-fused-mha": transformers_optimizer("optimum-bert", "bert", mha=True),
@@ -666,6 +747,7 @@ def main():
         folder.mkdir(parents=True)
         try:
             MODELS[name](folder)
+            print(goldens.write(folder) or "no decoder with a cache")
             print(f"{name}: {sum(f.stat().st_size for f in folder.rglob('*') if f.is_file()) >> 10} KiB", flush=True)
         except Exception as e:  # an exporter that cannot is named at the end
             failed.append(f"{name}: {type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}"[:300])

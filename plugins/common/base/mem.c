@@ -48,8 +48,9 @@ tn_status tni_cm_fail(tn_error *err, tn_status st, const char *where, const char
   err->code = st;
   va_list ap;
   va_start(ap, fmt);
-  vsnprintf(err->message, sizeof err->message, fmt, ap);
+  const int n = vsnprintf(err->message, sizeof err->message, fmt, ap);
   va_end(ap);
+  if (n >= (int)sizeof err->message) memcpy(err->message + sizeof err->message - 4, "...", 4); /* it was cut */
   if (where && TN_HAS(err, tn_error, where)) snprintf(err->where, sizeof err->where, "%s", where);
   return st;
 }

@@ -10,6 +10,8 @@
 #include <tenon/plugin.h>
 #include <unistd.h>
 
+#include "runtime/base/base.h"
+
 /* n bytes at a file offset, or NULL. */
 static const void *file_at(const tni_cf_elf *e, uint64_t offset, uint64_t n) {
   return offset <= e->bytes && n <= e->bytes - offset ? e->map + offset : NULL;
@@ -213,7 +215,7 @@ static const char *parse_elf(tni_cf_elf *e) {
 const char *tni_cf_elf_open(const char *path, tni_cf_elf *e) {
   struct stat st;
   memset(e, 0, sizeof *e);
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  const int fd = tni_file_open(path);
   if (fd < 0) return strerror(errno);
   if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(Elf64_Ehdr))
     return close(fd), "is no ELF file";

@@ -104,7 +104,7 @@ static void fused_sums(const fused *k, uint32_t p, int64_t m0, int64_t mb, int64
   const tni_gemm g = gemm_of(k, p, &room);
   if (k->work == TN_DT_F64)
     tile_f64(&g, m0, mb, n0, nb, (double *)(void *)c);
-  else if (k->one_row && !g.pack)
+  else if (k->one_row)
     tni_gemm_row(&g, k->hot, 0, n0, nb, (float *)(void *)c);
   else
     tni_gemm_tile(&g, k->hot, 0, m0, mb, n0, nb, packed, (float *)(void *)c);
@@ -215,6 +215,14 @@ static tn_status check_fused(const fused *k) {
   return TN_OK;
 }
 
+/* One row against weights of floats that lie as the sums go: pieces are wider then than a tile may be. */
+static bool reads_in_place(const fused *k) {
+  if (k->M != 1 || k->dtype != TN_DT_F32 || k->f.trans_b) return false;
+  for (uint32_t w = 0; w < k->f.n_weights; w++)
+    if (k->a->in[1 + w]->quantized && !k->a->in[1 + w]->data) return false;
+  return true;
+}
+
 tn_status tni_k_fused_matmul(const tni_kargs *a) {
   const tni_tensor *x = a->in[0];
   fused k = {.a = a, .hot = tni_hot_get(), .run = a->run, .dtype = x->dtype, .work = x->dtype};
@@ -226,7 +234,7 @@ tn_status tni_k_fused_matmul(const tni_kargs *a) {
   k.size = tni_elem_size(k.dtype);
   k.K = x->dims[x->rank - 1];
   k.M = tni_dim_product(x, 0, x->rank - 1);
-  k.one_row = k.M == 1 && k.dtype == TN_DT_F32 && !k.f.trans_b;
+  k.one_row = reads_in_place(&k);
   k.nb = k.one_row ? TNI_GEMM_ROW_COLS : TNI_GEMM_COLS;
   k.mb = tni_gemm_rows(k.M, a->skips_zeros ? TNI_GEMM_ROWS : ROWS, tiles_of(&k.f, k.nb), a->run->n_workers);
   k.m_tiles = (k.M + k.mb - 1) / k.mb;

@@ -47,8 +47,6 @@ tn_status tni_k_matmul(const tni_kargs *a) {
   if (!batch_strides(&g, x, w, xb, wb)) return tni_kfail(a, TN_E_INVALID, "MatMul: batch dims do not broadcast");
   if (g.batches * g.M * g.N != tni_knumel(a->out[0]))
     return tni_kfail(a, TN_E_INVALID, "MatMul: the output does not fit");
-  tni_ops_quantized room;
-  tni_ops_quantized_pack(&g, w, true, 0, &room);
   if (!wb) { /* one matrix for all batches: their rows are one long M */
     g.M *= g.batches;
     g.batches = 1;
@@ -56,6 +54,8 @@ tn_status tni_k_matmul(const tni_kargs *a) {
   }
   g.a_row = g.K;
   g.b_row = g.N;
+  tni_ops_quantized room;
+  tni_ops_quantized_pack(&g, w, true, 0, &room);
   tni_gemm_run(&g, a->scratch, a->run);
   return TN_OK;
 }
@@ -77,10 +77,10 @@ tn_status tni_k_gemm(const tni_kargs *a) {
   g.a_row = ta ? 1 : x->dims[1];
   g.a_col = ta ? x->dims[1] : 1;
   g.skips_zeros = a->skips_zeros && !ta;
-  tni_ops_quantized room;
-  tni_ops_quantized_pack(&g, w, !tb, 0, &room);
   g.b_row = tb ? 1 : w->dims[1];
   g.b_col = tb ? w->dims[1] : 1;
+  tni_ops_quantized room;
+  tni_ops_quantized_pack(&g, w, !tb, 0, &room);
   if (c && tni_knumel(a->out[0])) {
     tni_bcast b;
     const int64_t cols = c->rank ? c->dims[c->rank - 1] : 1, rows = c->rank > 1 ? c->dims[0] : 1;

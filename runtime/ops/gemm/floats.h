@@ -20,7 +20,7 @@ typedef void (*tni_gemm_pack)(const void *ctx, int64_t batch, int64_t k0, int64_
 
 /* y[batch][M,N] = alpha * a x b + beta * c. Strides in elements; y is dense. K may be 0. c NULL: none. */
 typedef struct tni_gemm {
-  uint32_t dtype;
+  uint32_t dtype, b_dtype; /* b_dtype 0: as all others; else float16 or bfloat16 where dtype is float32 */
   int64_t M, N, K, batches;
   const void *a, *b, *c;
   void *y;
@@ -64,7 +64,7 @@ int64_t tni_gemm_rows(int64_t M, int64_t most, int64_t tiles, uint32_t n_workers
  * columns n0 + n, n < nb <= TNI_GEMM_COLS. alpha, beta, c, y, M and N of g are not read. All of c's rows may change. */
 void tni_gemm_tile(const tni_gemm *g, const tni_hot *hot, int64_t batch, int64_t m0, int64_t mb, int64_t n0, int64_t nb,
                    float *packed, float *c);
-/* The same sums of row 0 for n <= TNI_GEMM_ROW_COLS columns. f32, a_col and b_col 1. */
+/* The same sums of row 0 for n <= TNI_GEMM_ROW_COLS columns. f32, also b; a_col and b_col 1. */
 void tni_gemm_row(const tni_gemm *g, const tni_hot *hot, int64_t batch, int64_t n0, int64_t n, float *c);
 
 #endif

@@ -48,40 +48,56 @@ static int64_t batch_offset(const tni_gemm *g, int64_t i, const int64_t *strides
   return at;
 }
 
-/* dst[i] = p[i * stride] for n elements of the job's dtype, widened. */
-static void load_strided(const tni_gemm *g, const void *base, int64_t at, int64_t stride, int64_t n, float *dst) {
+/* dst[i] = p[i * stride] for n elements, widened. */
+static void load_strided(uint32_t dtype, const void *base, int64_t at, int64_t stride, int64_t n, float *dst) {
   if (stride == 1) {
-    tni_load_f32(g->dtype, base, at, n, dst);
+    tni_load_f32(dtype, base, at, n, dst);
   } else if (stride == 0 && n > 0) {
     float one;
-    tni_load_f32(g->dtype, base, at, 1, &one);
+    tni_load_f32(dtype, base, at, 1, &one);
     for (int64_t i = 0; i < n; i++) dst[i] = one;
-  } else if (g->dtype == TN_DT_F32)
+  } else if (dtype == TN_DT_F32)
     for (int64_t i = 0; i < n; i++) dst[i] = ((const f32u *)base)[at + i * stride];
   else
-    for (int64_t i = 0; i < n; i++) tni_load_f32(g->dtype, base, at + i * stride, 1, dst + i);
+    for (int64_t i = 0; i < n; i++) tni_load_f32(dtype, base, at + i * stride, 1, dst + i);
+}
+
+static uint32_t dtype_of_b(const tni_gemm *g) { return g->b_dtype ? g->b_dtype : g->dtype; }
+
+/* pack_b where a row of b lies in one piece: all of it is widened at a time. */
+static void pack_rows(const tni_gemm *g, int64_t at, int64_t kc, int64_t nb, float *dst) {
+  float row[NB + TNI_NR] = {0};
+  for (int64_t k = 0; k < kc; k++) {
+    tni_load_f32(dtype_of_b(g), g->b, at + k * g->b_row, nb, row);
+    for (int64_t p = 0; p < nb; p += TNI_NR) memcpy(dst + p * kc + k * TNI_NR, row + p, TNI_NR * sizeof *row);
+  }
 }
 
 /* b[k0 .. k0+kc, n0 .. n0+nb] into panels [kc][TNI_NR], columns past nb 0. */
 static void pack_b(const tni_gemm *g, const tni_hot *hot, int64_t off, int64_t k0, int64_t kc, int64_t n0, int64_t nb,
                    float *dst) {
+  const uint32_t dtype = dtype_of_b(g);
+  if (g->b_col == 1 && tni_is_half(dtype)) {
+    pack_rows(g, off + k0 * g->b_row + n0, kc, nb, dst);
+    return;
+  }
   for (int64_t p = 0; p < nb; p += TNI_NR, dst += kc * TNI_NR) {
     const int64_t w = nb - p < TNI_NR ? nb - p : TNI_NR, at = off + k0 * g->b_row + (n0 + p) * g->b_col;
-    if (g->b_row == 1 && g->dtype == TN_DT_F32) {
+    if (g->b_row == 1 && dtype == TN_DT_F32) {
       hot->pack_t(dst, (const f32u *)g->b + at, g->b_col, w, kc);
-    } else if (g->b_col == 1 && g->dtype == TN_DT_F32 && w == TNI_NR) {
+    } else if (g->b_col == 1 && dtype == TN_DT_F32 && w == TNI_NR) {
       const f32u *src = (const f32u *)g->b + at;
       for (int64_t k = 0; k < kc; k++) memcpy(dst + k * TNI_NR, src + k * g->b_row, TNI_NR * sizeof(float));
     } else if (g->b_col == 1 || kc < TNI_NR) {
       for (int64_t k = 0; k < kc; k++) {
-        load_strided(g, g->b, at + k * g->b_row, g->b_col, w, dst + k * TNI_NR);
+        load_strided(dtype, g->b, at + k * g->b_row, g->b_col, w, dst + k * TNI_NR);
         for (int64_t i = w; i < TNI_NR; i++) dst[k * TNI_NR + i] = 0;
       }
     } else {
       float col[TNI_KC];
       memset(dst, 0, (size_t)(kc * TNI_NR) * sizeof(float));
       for (int64_t i = 0; i < w; i++) {
-        load_strided(g, g->b, at + i * g->b_col, g->b_row, kc, col);
+        load_strided(dtype, g->b, at + i * g->b_col, g->b_row, kc, col);
         for (int64_t k = 0; k < kc; k++) dst[k * TNI_NR + i] = col[k];
       }
     }
@@ -95,11 +111,11 @@ static void finish_row(const tni_gemm *g, int64_t batch, int64_t m, int64_t n0, 
     for (int64_t i = 0; i < n; i++) sums[i] = g->alpha * sums[i];
   if (g->c && g->c_col == 0 && g->beta == 1.f) {
     float one;
-    load_strided(g, g->c, batch_offset(g, batch, g->c_batch) + m * g->c_row, 0, 1, &one);
+    load_strided(g->dtype, g->c, batch_offset(g, batch, g->c_batch) + m * g->c_row, 0, 1, &one);
     for (int64_t i = 0; i < n; i++) sums[i] = sums[i] + one;
   } else if (g->c) {
     const int64_t from = batch_offset(g, batch, g->c_batch) + m * g->c_row + n0 * g->c_col;
-    load_strided(g, g->c, from, g->c_col, n, c);
+    load_strided(g->dtype, g->c, from, g->c_col, n, c);
     if (g->beta != 1.f)
       for (int64_t i = 0; i < n; i++) c[i] = g->beta * c[i];
     for (int64_t i = 0; i < n; i++) sums[i] = sums[i] + c[i];
@@ -160,7 +176,7 @@ static const f32u *rows_of_a(const tni_gemm *g, int64_t at, int64_t mb, int64_t 
       for (int64_t m = 0; m < mb; m++) pa[m * kc + k] = ((const f32u *)g->a)[at + k * g->a_col + m];
   } else {
     for (int64_t m = 0; m < some; m++)
-      load_strided(g, g->a, at + (some < mb ? rows[m] : m) * g->a_row, g->a_col, kc, pa + m * kc);
+      load_strided(g->dtype, g->a, at + (some < mb ? rows[m] : m) * g->a_row, g->a_col, kc, pa + m * kc);
   }
   return pa;
 }
@@ -297,7 +313,7 @@ void tni_gemm_run(tni_gemm *g, void *scratch, tn_run *run) {
   if (g->M == 0 || g->N == 0 || g->batches == 0) return;
   if (g->dtype != TN_DT_F32 && !tni_is_half(g->dtype)) {
     tni_kfor_polled(run, g->batches * g->M, g->N * (g->K + 1) / 4 + 1, plain_rows, &j);
-  } else if (g->M == 1 && g->dtype == TN_DT_F32 && g->a_col == 1 && g->b_col == 1 && !g->pack) {
+  } else if (g->M == 1 && g->dtype == TN_DT_F32 && g->a_col == 1 && g->b_col == 1 && !g->pack && !g->b_dtype) {
     j.n_tiles = (g->N + ROW_CHUNK - 1) / ROW_CHUNK;
     tni_kfor_polled(run, g->batches * j.n_tiles, (g->N < ROW_CHUNK ? g->N : ROW_CHUNK) * (g->K + 1) / 4 + 1, row_pieces,
                     &j);

@@ -20,8 +20,21 @@ static void pack_quantized(const void *ctx, int64_t batch, int64_t k0, int64_t k
   }
 }
 
+/* Halves are read as they lie, and widened where they are packed. */
+static void read_halves(tni_gemm *g, const tni_quantized *q, bool kn, int64_t first) {
+  const bool by_row = q->transposed == kn;
+  g->b_row = by_row ? 1 : q->K;
+  g->b_col = by_row ? q->K : 1;
+  g->b = q->codes + first * g->b_col * 2;
+  g->b_dtype = q->scale_dtype;
+}
+
 void tni_ops_quantized_pack(tni_gemm *g, const tni_tensor *w, bool kn, int64_t first, tni_ops_quantized *room) {
   if (!w->quantized || w->data) return;
+  if (tni_is_stored_halves(w->quantized)) {
+    read_halves(g, w->quantized, kn, first);
+    return;
+  }
   *room = (tni_ops_quantized){w->quantized, w->quantized->transposed == kn, first};
   g->pack = pack_quantized;
   g->pack_ctx = room;

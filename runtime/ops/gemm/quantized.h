@@ -15,7 +15,8 @@ typedef struct tni_ops_quantized {
   int64_t first; /* column of the matrix that b's column 0 is */
 } tni_ops_quantized;
 
-/* Makes g read w, which has no floats in memory, through room: g->pack is set. kn: w is [K, N]. Does nothing for
+/* Makes g read w, which has no floats in memory, through room: g->pack is set, or b and its strides to
+ * halves (call it when those of floats are set). kn: w is [K, N]. Does nothing for
  * others. */
 void tni_ops_quantized_pack(tni_gemm *g, const tni_tensor *w, bool kn, int64_t first, tni_ops_quantized *room);
 /* The node's kernel reads operand i quantized. */

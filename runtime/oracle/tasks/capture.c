@@ -69,6 +69,7 @@ static tn_status write_first(tn_session *s, tni_evaluation *ev, double ratio) {
 }
 
 tn_status tn_session_capture_case(tn_session *s, const char *folder, tn_error *err) {
+  tni_error_begin(err);
   if (!s || !folder) return tni_fail(err, TN_E_INVALID, "tn_session_capture_case", "a NULL argument");
   if (!s->capture) return tni_fail(err, TN_E_INVALID, s->model->path, "the model was not loaded with TN_MODEL_CAPTURE");
   char *copy = strdup(folder);
@@ -110,6 +111,7 @@ tn_status tni_capture_task(tn_session *s, tni_sexec *x, uint32_t i, tn_error *er
 }
 
 tn_status tn_session_capture_report(tn_session *s, char **json, tn_error *err) {
+  tni_error_begin(err);
   if (!s->capture) return tni_fail(err, TN_E_INVALID, s->model->path, "the model was not loaded with TN_MODEL_CAPTURE");
   json_t *j = json_object(), *list = json_array();
   double worst = 0;

@@ -72,9 +72,16 @@ bool tni_match_close(uint32_t dtype, double c, double want) {
   return fabs(c - want) <= keeps * fabs(want); /* false for NaN */
 }
 
+uint32_t tni_match_precision(const tni_graph *g, tn_id v) {
+  const uint32_t dtype = g->values[v]->pub.dtype;
+  return dtype == TN_DT_F32 && g->widened ? g->widened : dtype;
+}
+
+double tni_match_lowest(const tni_graph *g) { return g->widened == TN_DT_F16 ? -1e4 : -1e30; }
+
 bool tni_match_near(const tni_graph *g, tn_id v, double want) {
   double c;
-  return tni_match_scalar(g, v, &c) && tni_match_close(g->values[v]->pub.dtype, c, want);
+  return tni_match_scalar(g, v, &c) && tni_match_close(tni_match_precision(g, v), c, want);
 }
 
 bool tni_match_with_scalar(const tni_graph *g, const tni_node *n, double *c, tn_id *rest) {
@@ -182,7 +189,8 @@ tn_id tni_build_slice(tni_graph *g, tn_id v, int64_t first, int64_t n) {
   const tni_value *from = tni_match_value(g, v);
   tni_tensor t;
   int64_t count, all;
-  if (!from || !from->tensor || from->tensor->quantized || first < 0 || n < 0 || !tensor_of(from->tensor->dtype, 1, &n, &t, &count))
+  if (!from || !from->tensor || from->tensor->quantized || first < 0 || n < 0 ||
+      !tensor_of(from->tensor->dtype, 1, &n, &t, &count))
     return TN_NONE;
   const uint32_t bits = tni_dtype_bits(t.dtype);
   if (!bits || bits % 8 || tni_dims_count(from->tensor->dims, from->tensor->rank, &all) != TN_OK) return TN_NONE;

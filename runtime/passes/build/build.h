@@ -31,6 +31,11 @@ tn_id tni_match_other(const tni_node *n, tn_id v);
 bool tni_match_scalar(const tni_graph *g, tn_id v, double *c);
 /* Equal up to what dtype keeps: relative 1e-6, halves 1e-3, bfloat16 8e-3. Zero only equals zero. */
 bool tni_match_close(uint32_t dtype, double c, double want);
+/* The dtype whose precision v's constants have: halves in a graph that was widened from them. */
+uint32_t tni_match_precision(const tni_graph *g, tn_id v);
+/* Numbers at most as large hide a key where a mask adds them to scores of float32. Converters to float16 write -65504,
+ * and onnxconverter-common -10000, for what was -3e38. */
+double tni_match_lowest(const tni_graph *g);
 /* v is such a constant and close to want. */
 bool tni_match_near(const tni_graph *g, tn_id v, double want);
 /* n is binary with one scalar constant, on either side, of no higher rank than the other operand, *rest. */

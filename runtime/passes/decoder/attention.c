@@ -124,7 +124,7 @@ static tn_id without_cap(const match *m, tn_id v, double *cap) {
     return n->pub.in[0];
   }
   if ((n = tni_match_node(g, x, TN_OP_MUL)) && tni_match_with_scalar(g, n, &inner, &t) &&
-      tni_match_close(g->values[x]->pub.dtype, inner * c, 1)) {
+      tni_match_close(tni_match_precision(g, x), inner * c, 1)) {
     *cap = c;
     return t;
   }

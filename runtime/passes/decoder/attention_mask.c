@@ -43,7 +43,8 @@ bool tni_attention_layer_of(const tni_graph *g, tn_id v, uint32_t side, tni_atte
     if (!l->inverted && !tni_match_scalar(g, n->pub.in[2], &l->low)) return false;
     *under = n->pub.in[l->inverted ? 2 : 1];
     l->keep = n->pub.in[0];
-    if (l->low != (double)-INFINITY && (!(l->low <= -1e30) || g->values[v]->pub.dtype == TN_DT_F16)) return false;
+    if (l->low != (double)-INFINITY && (!(l->low <= tni_match_lowest(g)) || g->values[v]->pub.dtype == TN_DT_F16))
+      return false;
     return same_but_keys(g, *under, v);
   }
   if (!(n = tni_match_node(g, v, TN_OP_ADD))) return false;
@@ -102,7 +103,7 @@ bool tni_attention_masks_fit(const tni_graph *g, const tni_attention_masks *m, t
                              uint32_t dtype) {
   for (uint32_t i = 0; i < m->n; i++) {
     const tni_attention_layer *l = &m->layer[i];
-    if (l->mask == TN_NONE && !(l->low * l->scale <= -1e30)) return false;
+    if (l->mask == TN_NONE && !(l->low * l->scale <= tni_match_lowest(g))) return false;
     if (!mask_fits(g, l->mask != TN_NONE ? l->mask : l->keep, scores, one_head)) return false;
     if (l->mask != TN_NONE && g->values[l->mask]->pub.dtype != dtype) return false;
   }

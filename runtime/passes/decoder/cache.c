@@ -6,9 +6,10 @@
  *   ->  k' = TensorScatter(past_k in memory, k, pos);  v' likewise;  y = Attention(q, k', v', mask, -, -, valid)
  *
  * past and present are inputs and outputs of the graph, each with nothing else to it, or such with a Transpose between
- * them and Attention. They stay inputs and outputs, without nodes: the session copies them where a run wants that
- * (tni_gstate). A cache lies as Attention reads it, [batch, whole, heads * size] or [batch, heads, whole, size],
- * whatever layout the model declares; the sequence grows along one axis in either.
+ * them and Attention, or Casts of halves that the graph computes in float32 (past.c). They stay inputs and outputs,
+ * without nodes: the session copies them where a run wants that (tni_gstate). A cache lies as Attention reads it,
+ * [batch, whole, heads * size] or [batch, heads, whole, size], whatever layout the model declares; the sequence grows
+ * along one axis in either.
  *
  * All or nothing: one past that cannot be rewritten leaves all as they are, and so do lengths that differ between them.
  * A past is the past input of an Attention, or a graph input with an axis as long. So does an Attention whose operands
@@ -21,10 +22,12 @@
 
 #include "runtime/passes/build/build.h"
 #include "runtime/passes/decoder/decoder.h"
+#include "runtime/passes/decoder/past.h"
 
 typedef struct half {
   tn_id past, present;          /* the graph's */
   tni_node *turn_in, *turn_out; /* Transpose between them and Attention, or NULL */
+  tni_node *cast_in, *cast_out; /* Cast between them and that, or NULL */
   uint32_t perm[4];             /* axis i of [batch, heads, length, size] is axis perm[i] of past */
   tn_id now, appended;          /* new rows; the value with the dims of the whole, in Attention's layout */
 } half;
@@ -50,12 +53,6 @@ static uint32_t times_among(const tn_id *ids, uint32_t n, tn_id v) {
   return count;
 }
 
-static bool is_free_input(const tni_graph *g, tn_id v) {
-  const tni_value *x = tni_match_value(g, v);
-  return x && x->pub.kind == TN_VALUE_INPUT && x->captured == TN_NONE && !x->is_output && tni_match_uses(g, v) == 1 &&
-         times_among(g->inputs, g->n_inputs, v) == 1;
-}
-
 static bool is_free_output(const tni_graph *g, tn_id v) {
   return g->values[v]->is_output && tni_match_uses(g, v) == 1 && times_among(g->outputs, g->n_outputs, v) == 1;
 }
@@ -63,31 +60,42 @@ static bool is_free_output(const tni_graph *g, tn_id v) {
 static bool find_past(const tni_graph *g, tn_id v, half *h) {
   int64_t perm[TN_MAX_RANK] = {0, 1, 2, 3};
   const tni_node *turn = tni_match_node(g, v, TN_OP_TRANSPOSE);
-  h->past = v;
+  if (!tni_match_rank(g, v, 4)) return false;
   if (turn) {
     if (tni_match_uses(g, v) != 1 || !tni_match_perm(turn, 4, perm)) return false;
     h->turn_in = g->nodes[g->values[v]->pub.producer];
-    h->past = turn->pub.in[0];
+    v = turn->pub.in[0];
   }
   for (uint32_t d = 0; d < 4; d++) h->perm[d] = (uint32_t)perm[d];
-  return tni_match_rank(g, v, 4) && tni_match_rank(g, h->past, 4) && is_free_input(g, h->past);
+  h->past = tni_past_input(g, v);
+  if (h->past == TN_NONE || times_among(g->inputs, g->n_inputs, h->past) != 1) return false;
+  if (h->past != v) h->cast_in = g->nodes[g->values[v]->pub.producer];
+  return tni_match_rank(g, h->past, 4);
 }
 
-/* v, which Attention makes, is present, or what is Transpose of it in past's layout. */
-static bool find_present(const tni_graph *g, tn_id v, half *h) {
+/* The Transpose that gives v its layout back. */
+static bool find_turn(const tni_graph *g, tn_id v, half *h) {
+  const tn_id reader = tni_match_only_reader(g, v);
   int64_t perm[TN_MAX_RANK];
+  if (!h->turn_in) return true;
+  if (reader == TN_NONE || !tni_match_perm(g->nodes[reader], 4, perm)) return false;
+  for (uint32_t d = 0; d < 4; d++)
+    if (perm[h->perm[d]] != d) return false;
+  h->turn_out = g->nodes[reader];
+  h->present = h->turn_out->pub.out[0];
+  return true;
+}
+
+/* v, which Attention makes, is present, or what is Transpose of it in past's layout, or a Cast of that. */
+static bool find_present(const tni_graph *g, tn_id v, half *h) {
   if (v == TN_NONE || !tni_match_rank(g, v, 4)) return false;
   h->present = h->appended = v;
-  const tn_id reader = tni_match_only_reader(g, v);
-  if (reader != TN_NONE) {
-    tni_node *turn = g->nodes[reader];
-    if (!h->turn_in || !tni_match_perm(turn, 4, perm)) return false;
-    for (uint32_t d = 0; d < 4; d++)
-      if (perm[h->perm[d]] != d) return false;
-    h->turn_out = turn;
-    h->present = turn->pub.out[0];
-  } else if (h->turn_in) {
-    return false;
+  if (!find_turn(g, v, h)) return false;
+  if (h->cast_in) {
+    h->cast_out = tni_present_cast(g, h->present);
+    if (!h->cast_out || tni_match_uses(g, h->present) != 1) return false;
+    h->present = h->cast_out->pub.out[0];
+    if (g->values[h->present]->pub.dtype != g->values[h->past]->pub.dtype) return false;
   }
   return is_free_output(g, h->present);
 }
@@ -117,9 +125,10 @@ static bool find_cache_append(pass *p, tni_node *n, match *m) {
   for (uint32_t i = 0; i < 2; i++) {
     half *h = &m->half[i];
     h->now = n->pub.in[i + 1];
-    if (!find_past(g, tni_match_in(n, i + 4), h) || !find_present(g, n->pub.out[i + 1], h) || !same_lengths(p, h) ||
-        g->values[h->past]->pub.dtype != g->values[h->now]->pub.dtype)
+    if (!find_past(g, tni_match_in(n, i + 4), h) || !find_present(g, n->pub.out[i + 1], h) || !same_lengths(p, h))
       return false;
+    const tn_id read = h->cast_in ? h->cast_in->pub.out[0] : h->past;
+    if (g->values[read]->pub.dtype != g->values[h->now]->pub.dtype) return false;
   }
   return true;
 }
@@ -195,6 +204,8 @@ static tn_status append_state(pass *p, const half *h, tni_gstate *s) {
   if (s->in == TN_NONE || s->out == TN_NONE) return tni_fail_memory(p->err, g->name);
   if (h->turn_in) h->turn_in->dead = true;
   if (h->turn_out) h->turn_out->dead = true;
+  if (h->cast_in) h->cast_in->dead = true;
+  if (h->cast_out) h->cast_out->dead = true;
   const tn_id in[3] = {s->in, h->now, g->step_pos};
   const tni_raw_attr axis = tni_raw_int("axis", state.axis);
   return tni_graph_add_node(g, "", NULL, "TensorScatter", 24, in, 3, &s->out, 1, &axis, 1, NULL, p->err);

@@ -13,6 +13,8 @@
 TN_MUST_CHECK tn_status tni_pass_attention(tni_graph *g, uint32_t *n, tn_error *err);
 /* RotaryEmbedding (23) from turns of halves or of pairs side by side. */
 TN_MUST_CHECK tn_status tni_pass_rotary(tni_graph *g, uint32_t *n, tn_error *err);
+/* One table of RotaryEmbedding in place of two that an If chooses. */
+TN_MUST_CHECK tn_status tni_pass_tables(tni_graph *g, uint32_t *n, tn_error *err);
 /* Experts over all tokens, with those that do not go there as zeros, from NonZero, Gather and ScatterElements. */
 TN_MUST_CHECK tn_status tni_pass_experts(tni_graph *g, uint32_t *n, tn_error *err);
 /* Past and present of Attention as caches in place: TensorScatter on STATE values. */

@@ -20,6 +20,7 @@
 
 #include "runtime/passes/build/build.h"
 #include "runtime/passes/decoder/decoder.h"
+#include "runtime/passes/decoder/past.h"
 
 enum { MAX_ATTRS = 16 };
 
@@ -183,6 +184,7 @@ static tn_status keep_heads_attention(tni_graph *g, tni_node *n, uint32_t *fired
 typedef struct cache {
   tni_node *join, *turn; /* turn: the Transpose after the Concat, or NULL */
   tn_id past, now, all;  /* all: what the Concat makes */
+  bool wanted;           /* by who runs the graph */
   int64_t perm[TN_MAX_RANK];
 } cache;
 
@@ -198,15 +200,14 @@ static bool find_cache(const tni_graph *g, tn_id v, cache *c) {
   }
   const tni_node *join = tni_match_node(g, v, TN_OP_CONCAT);
   if (!join || join->pub.n_in != 2 || !tni_match_rank(g, v, 4)) return false;
-  if (tni_match_uses(g, v) != 1u + g->values[v]->is_output) return false;
+  c->wanted = g->values[v]->is_output || tni_present_cast(g, v);
+  if (tni_match_uses(g, v) != 1u + c->wanted) return false;
   c->join = g->nodes[g->values[v]->pub.producer];
   c->past = join->pub.in[0];
   c->now = join->pub.in[1];
   c->all = v;
   if (!tni_match_rank(g, c->past, 4) || !tni_match_rank(g, c->now, 4)) return false;
-  if (g->values[c->past]->pub.kind != TN_VALUE_INPUT || g->values[c->past]->captured != TN_NONE ||
-      tni_match_uses(g, c->past) != 1)
-    return false;
+  if (tni_past_input(g, c->past) == TN_NONE) return false;
   const int64_t given = tni_attr_i(&join->pub, "axis", 0), axis = given < 0 ? given + 4 : given;
   if (axis < 0 || axis > 3 || c->perm[2] != axis) return false;
   for (uint32_t d = 0; d < 4; d++)
@@ -226,7 +227,7 @@ static tn_id turned_cache(tni_graph *g, const cache *c, tn_id x, tn_error *err) 
 
 /* *present: the value that Attention makes; the model's own is made of it again where somebody wants it. */
 static tn_status leave_join(tni_graph *g, cache *c, tn_id *present, tn_error *err) {
-  const bool wanted = g->values[c->all]->is_output;
+  const bool wanted = c->wanted;
   int64_t back[4];
   c->join->dead = true;
   *present = wanted ? c->all : TN_NONE;

@@ -33,7 +33,7 @@ static bool find_rows(const tni_value *v, int64_t *rows, int64_t *n, uint32_t *b
   if (t->dtype != TN_DT_F32 && t->dtype != TN_DT_F16 && t->dtype != TN_DT_BF16 && t->dtype != TN_DT_F64) return false;
   *n = t->dims[t->rank - 1];
   *bytes = tni_dtype_bits(t->dtype) / 8;
-  if (*n < 2 || *n % 2 || tni_dims_count(t->dims, t->rank, &count) != TN_OK) return false;
+  if (!t->data || *n < 2 || *n % 2 || tni_dims_count(t->dims, t->rank, &count) != TN_OK) return false;
   *rows = count / *n;
   return true;
 }

@@ -132,7 +132,7 @@ static tni_node *completes_gelu(reader *r) {
     v = r->g->nodes[next]->pub.out[0];
     r->visits = 0;
     if (!read_value(r, v, 0, &p)) return NULL;
-    if (poly_is(&p, r->g->values[r->x]->pub.dtype, &want) && tni_match_same_shape(r->g, r->x, v))
+    if (poly_is(&p, tni_match_precision(r->g, r->x), &want) && tni_match_same_shape(r->g, r->x, v))
       return r->g->nodes[next];
   }
   return NULL;
@@ -149,7 +149,7 @@ static tni_node *find_gelu(const tni_graph *g, const tni_node *t, tn_id *x) {
     reader r = {.g = g, .x = list[i], .t = TN_NONE};
     poly p;
     tni_node *last;
-    if (!read_value(&r, t->pub.in[0], 0, &p) || !poly_is(&p, g->values[list[i]]->pub.dtype, &want)) continue;
+    if (!read_value(&r, t->pub.in[0], 0, &p) || !poly_is(&p, tni_match_precision(g, list[i]), &want)) continue;
     r.t = t->pub.out[0];
     *x = list[i];
     if ((last = completes_gelu(&r))) return last;

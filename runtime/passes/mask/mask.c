@@ -71,7 +71,7 @@ static bool is_plain(const tni_node *n) {
 /* 1 kept, 0 masked, -1 unknown. */
 static int leaf_keeps(const found *f, const tni_mleaf *l) {
   const uint32_t dtype = f->t->dtype;
-  const double limit = dtype == TN_DT_F16 ? -65504 : -1e30;
+  const double limit = dtype == TN_DT_F16 ? -65504 : tni_match_lowest(f->m->g);
   double c;
   if (dtype == TN_DT_BOOL) return l->lo != 0;
   if (tni_mleaf_is_num(l, &c) && c == 0) return 1;

@@ -21,7 +21,7 @@ enum { TILE = 64 };
 /* DequantizeLinear of x [dims 0, dims 1]. */
 typedef struct matrix {
   const tni_tensor *x, *scale, *zero; /* zero: NULL without */
-  uint32_t bits, axis;                /* axis of scales, where there are many */
+  uint32_t bits, axis, dtype;         /* axis of scales, where there are many; dtype of the result */
   bool is_signed, many;
   int64_t block; /* 0: none */
 } matrix;
@@ -73,7 +73,8 @@ static bool read_matrix(const tni_graph *g, const tni_node *n, matrix *m) {
   if (!m->x || !m->scale || (zero != TN_NONE && !m->zero) || m->x->rank != 2) return false;
   m->bits = bits_of(m->x->dtype, &m->is_signed);
   m->block = tni_attr_i(&n->pub, "block_size", 0);
-  if (!m->bits || g->values[n->pub.out[0]]->pub.dtype != m->scale->dtype) return false;
+  m->dtype = g->values[n->pub.out[0]]->pub.dtype;
+  if (!m->bits || (m->dtype != m->scale->dtype && m->dtype != TN_DT_F32)) return false;
   if (m->x->dims[0] < 1 || m->x->dims[1] < 1 || m->x->dims[0] > INT32_MAX || m->x->dims[1] > INT32_MAX) return false;
   if (m->zero && m->zero->dtype != m->x->dtype) return false;
   return read_scales(m, tni_attr_i(&n->pub, "axis", 1)) && zeros_fit(m);
@@ -163,7 +164,7 @@ static bool matrix_fits(const matrix *m, bool by_row) {
 /* As a constant [K, N] (kn) or [N, K]. TN_NONE: without memory. */
 static tn_id quantized_weight(tni_graph *g, const matrix *m, bool by_row, bool kn) {
   tni_quantized q = {.bits = m->bits, .N = m->x->dims[!by_row], .K = m->x->dims[by_row], .transposed = kn};
-  tni_tensor t = {.dtype = m->scale->dtype, .rank = 2, .dims = {kn ? q.K : q.N, kn ? q.N : q.K}};
+  tni_tensor t = {.dtype = m->dtype, .rank = 2, .dims = {kn ? q.K : q.N, kn ? q.N : q.K}};
   int64_t count;
   q.block = m->block && m->block < q.K ? m->block : q.K;
   q.blocks = (q.K + q.block - 1) / q.block;

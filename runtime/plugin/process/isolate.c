@@ -94,7 +94,7 @@ static tn_status read_description(tni_iso *p, tni_rd *r, tni_isolate_about *abou
     tn_error why;
     tni_r_error(r, &why);
     if (r->bad || !why.code) return tni_conn_wrong(p->c, "start", err);
-    if (err) *err = why;
+    tni_error_give(err, &why);
     return why.code > TN_OK && why.code <= TN_E_LIMIT ? why.code : TN_E_INTERNAL;
   }
   p->pub.version = tni_r_str(r, p->arena, 256);

@@ -58,14 +58,34 @@ static bool per_head(tni_infer *in, uint32_t i, tn_expr heads) {
   return ok;
 }
 
-/* What else says how many keys there are: GroupQueryAttention's total_sequence_length, and the last axis of a mask.
- * With names of their own these are the past and the run. */
+static const tni_value *first_operand(const tni_graph *g, const tni_node *n) {
+  return n->pub.n_in ? tni_graph_value(g, n->pub.in[0]) : NULL;
+}
+
+/* The length of what node n of a graph of lengths counts up sequence by sequence: an input's last axis. NONE: it does
+ * something else. */
+static tn_expr counted(const tni_graph *lengths, const tni_node *n) {
+  const tni_value *v = n->pub.op == TN_OP_REDUCE_SUM ? first_operand(lengths, n) : NULL;
+  while (v && v->pub.producer != TN_NONE && lengths->nodes[v->pub.producer]->pub.op == TN_OP_CAST)
+    v = first_operand(lengths, lengths->nodes[v->pub.producer]);
+  return v && v->pub.kind == TN_VALUE_INPUT && v->pub.rank == 2 ? v->pub.dims[1] : TNI_EXPR_NONE;
+}
+
+/* GroupQueryAttention is told how many keys there are: a number that is read off an input's axis, or counted from one.
+ */
+static void learn_told(const tni_infer *in, tn_expr total) {
+  const tni_graph *lengths = in->g->lengths;
+  const tni_value *told = tni_graph_value(in->g, in->g->total_rows);
+  if (told && told->elems && told->n_elems == 1 && tni_rule_names_sum(in, told->elems[0], total)) return;
+  for (uint32_t i = 0; lengths && i < lengths->n_nodes; i++)
+    (void)tni_rule_names_sum(in, counted(lengths, lengths->nodes[i]), total);
+}
+
+/* What else says how many keys there are. With a name of its own that is the past and the run. */
 static void learn_total(const tni_infer *in, tn_expr total) {
   const tni_value *past = tni_rule_ranked(in, PAST_KEY), *mask = tni_rule_ranked(in, MASK);
-  const tni_value *told = tni_graph_value(in->g, in->g->total_rows);
   if (in->concrete || !past) return;
-  if (told && told->elems && told->n_elems == 1 && past->pub.dims[2] == in->g->past_rows)
-    (void)tni_rule_names_sum(in, told->elems[0], total);
+  if (past->pub.dims[2] == in->g->past_rows) learn_told(in, total);
   if (mask && mask->pub.rank) (void)tni_rule_names_sum(in, mask->pub.dims[mask->pub.rank - 1], total);
 }
 

@@ -23,8 +23,9 @@ typedef struct lab {
   tn_error err;
 } lab;
 
-/* profile: YAML text, with two threads where it does not say; packed weights are kept in one folder for all (lab_cleanup). dirs: plugin folders, NULL at the
- * end; NULL: those of the build. helper NULL: tenon-helper of the build. */
+/* profile: YAML text, with two threads where it does not say; packed weights are kept in one folder for all
+ * (lab_cleanup). dirs: plugin folders, NULL at the end; NULL: those of the build. helper NULL: tenon-helper of the
+ * build. */
 tn_status lab_open(lab *l, const char *profile, const char *const *dirs, const char *helper);
 /* The demo model and a conversation. */
 tn_status lab_load(lab *l);

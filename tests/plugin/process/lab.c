@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include "isolate_test.h"
-#include "runtime/plugin/process/isolate.h"
 #include "runtime/place/model_data.h"
 #include "runtime/plugin/load/registry.h"
+#include "runtime/plugin/process/isolate.h"
 
 static char cache[64];
 

@@ -3,9 +3,9 @@
  * A plugin in a process of its own computes what it computes in ours, bit for bit.
  */
 #include "isolate_test.h"
-#include "runtime/plugin/process/isolate.h"
 #include "runtime/place/model_data.h"
 #include "runtime/plugin/load/registry.h"
+#include "runtime/plugin/process/isolate.h"
 
 typedef struct scored {
   float *logits;

@@ -5,9 +5,9 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include "tests/base/proc_tasks.h"
 #include "isolate_test.h"
 #include "runtime/base/cpus.h"
+#include "tests/base/proc_tasks.h"
 
 /* One run of the demo model; false: it failed. */
 static bool run(lab *l, const char *plugin, bool isolated, const char *keys) {
