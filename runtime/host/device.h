@@ -38,7 +38,6 @@ void *tni_hpool_array(tni_hpool *p, size_t count, size_t size);
 void tni_hpool_free(tni_hpool *p);
 
 /* Copies on the pool, NULL without memory. Of a value: its type, dims, state and name. */
-const char *tni_hkeep_text(tni_hpool *p, const char *text);
 const tn_node *tni_hkeep_node(tni_hpool *p, const tn_node *from);
 const tn_value *tni_hkeep_value(tni_hpool *p, const tn_value *from);
 

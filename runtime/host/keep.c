@@ -37,7 +37,7 @@ static bool keep_bytes(tni_hpool *p, const void *src, size_t count, size_t size,
   return copy || !src || !count;
 }
 
-const char *tni_hkeep_text(tni_hpool *p, const char *text) {
+static const char *keep_text(tni_hpool *p, const char *text) {
   const void *copy;
   return keep_bytes(p, text ? text : "", text ? strlen(text) + 1 : 1, 1, &copy) ? copy : NULL;
 }
@@ -47,7 +47,7 @@ static bool keep_texts(tni_hpool *p, tn_attr *a) {
   const char **to = tni_hpool_array(p, a->n, sizeof *to);
   a->u.strings = to;
   for (uint64_t i = 0; to && i < a->n; i++)
-    if (!(to[i] = tni_hkeep_text(p, from[i]))) return false;
+    if (!(to[i] = keep_text(p, from[i]))) return false;
   return to != NULL;
 }
 
@@ -72,7 +72,7 @@ static bool keep_attr(tni_hpool *p, const tn_attr *from, tn_attr *a) {
     case TN_ATTR_FLOATS:
       return keep_bytes(p, from->u.floats, (size_t)a->n, sizeof *a->u.floats, &a->u.p);
     case TN_ATTR_STRING:
-      return !a->u.s || (a->u.s = tni_hkeep_text(p, from->u.s)) != NULL;
+      return !a->u.s || (a->u.s = keep_text(p, from->u.s)) != NULL;
     case TN_ATTR_STRINGS:
       return keep_texts(p, a);
     case TN_ATTR_TENSOR:
@@ -98,8 +98,8 @@ const tn_node *tni_hkeep_node(tni_hpool *p, const tn_node *from) {
   n->in = in;
   n->out = out;
   n->attr = list;
-  n->name = tni_hkeep_text(p, from->name);
-  n->domain = tni_hkeep_text(p, from->domain);
+  n->name = keep_text(p, from->name);
+  n->domain = keep_text(p, from->domain);
   for (uint32_t i = 0; i < from->n_attr; i++) {
     if (from->attr[i] && !keep_attr(p, from->attr[i], &attrs[i])) return NULL;
     list[i] = from->attr[i] ? &attrs[i] : NULL;
@@ -121,6 +121,6 @@ const tn_value *tni_hkeep_value(tni_hpool *p, const tn_value *from) {
                   .producer = TN_NONE,
                   .origin = TN_NONE,
                   .state = state,
-                  .name = tni_hkeep_text(p, from->name)};
+                  .name = keep_text(p, from->name)};
   return v->name ? v : NULL;
 }

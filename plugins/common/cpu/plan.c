@@ -41,7 +41,8 @@ static const tni_clt_kernel *kernel_of_two(const tn_program *p, const tni_clt_ge
   return one && two && one->features == two->features ? two : NULL;
 }
 
-tn_status tni_clt_room_of(const tn_program *p, const tni_clt_task *t, int64_t M, tni_clt_room *out) {
+/* Scratch of a packed task for M rows; TN_E_LIMIT on overflow. */
+static tn_status packed_room(const tn_program *p, const tni_clt_task *t, int64_t M, tni_clt_room *out) {
   const tni_clt_geometry *g = &t->geo;
   const tni_clt_kernel *quant = kernel_of(p, TNI_CLT_QUANT, g, M);
   tni_clt_act_room act = tni_clt_act_room_of(quant ? quant->layout : 0, (size_t)g->K_padded, (size_t)g->group);
@@ -105,7 +106,8 @@ static void merge_rows(tni_clt_batch *b) {
   b->rank = 0;
 }
 
-tn_status tni_clt_batch_of(const tn_program *p, const tni_clt_task *t, const tn_dims *dims, tni_clt_batch *out) {
+/* Dims of a float task. TN_E_INVALID where they do not fit each other. */
+static tn_status measure_batch(const tn_program *p, const tni_clt_task *t, const tn_dims *dims, tni_clt_batch *out) {
   int64_t x[TN_MAX_RANK], w[TN_MAX_RANK], total, unused;
   tn_status st = eval_dims(p, &t->x, dims, x);
   if (st == TN_OK) st = eval_dims(p, &t->w, dims, w);
@@ -162,7 +164,7 @@ static tn_status measure_packed(const tn_program *p, const tni_clt_task *t, cons
   int64_t M;
   tn_status st = rows_of(p, t, dims, &M);
   tni_clt_room room;
-  if (st == TN_OK) st = tni_clt_room_of(p, t, M, &room);
+  if (st == TN_OK) st = packed_room(p, t, M, &room);
   if (st != TN_OK) return st;
   r->scratch_bytes = room.bytes;
   double m = (double)M, n = (double)t->geo.N, k = (double)t->geo.K;
@@ -174,7 +176,7 @@ static tn_status measure_packed(const tn_program *p, const tni_clt_task *t, cons
 
 static tn_status measure_float(const tn_program *p, const tni_clt_task *t, const tn_dims *dims, tn_measure *r) {
   tni_clt_batch b;
-  tn_status st = tni_clt_batch_of(p, t, dims, &b);
+  tn_status st = measure_batch(p, t, dims, &b);
   if (st != TN_OK) return st;
   double m = (double)b.M, n = (double)b.N, k = (double)b.K, count = (double)b.count;
   r->scratch_bytes = float_scratch(t, &b);
@@ -229,7 +231,7 @@ static tn_status bind_packed(tn_plan *plan, const tn_dims *dims) {
   const tn_program *p = plan->program;
   const tni_clt_task *t = plan->task;
   tn_status st = rows_of(p, t, dims, &plan->M);
-  if (st == TN_OK) st = tni_clt_room_of(p, t, plan->M, &plan->room);
+  if (st == TN_OK) st = packed_room(p, t, plan->M, &plan->room);
   if (st == TN_OK) plan->scratch_bytes = plan->room.bytes;
   if (st == TN_OK) plan->unit_rows = tni_clt_unit_rows(&t->geo, plan->M);
   const tni_clt_kernel *quant = kernel_of(p, TNI_CLT_QUANT, &t->geo, plan->M),
@@ -245,7 +247,7 @@ static tn_status bind_packed(tn_plan *plan, const tn_dims *dims) {
 }
 
 static tn_status bind_float(tn_plan *plan, const tn_dims *dims) {
-  tn_status st = tni_clt_batch_of(plan->program, plan->task, dims, &plan->batch);
+  tn_status st = measure_batch(plan->program, plan->task, dims, &plan->batch);
   if (st == TN_OK) plan->scratch_bytes = float_scratch(plan->task, &plan->batch);
   return st;
 }

@@ -125,12 +125,7 @@ struct tn_args {
 
 /* Rows of one unit of M. */
 int64_t tni_clt_unit_rows(const tni_clt_geometry *g, int64_t M);
-/* Scratch of a packed task for M rows; TN_E_LIMIT on overflow. */
-TN_MUST_CHECK tn_status tni_clt_room_of(const tn_program *p, const tni_clt_task *t, int64_t M, tni_clt_room *out);
 /* Runs a PACKED task (run_packed.c). TN_E_CANCELLED is its only failure. */
 TN_MUST_CHECK tn_status tni_clt_run_packed(const tn_plan *plan, const tn_args *a, tn_run *run);
-/* Dims of a float task. TN_E_INVALID where they do not fit each other. */
-TN_MUST_CHECK tn_status tni_clt_batch_of(const tn_program *p, const tni_clt_task *t, const tn_dims *dims,
-                                         tni_clt_batch *out);
 
 #endif

@@ -27,9 +27,6 @@ typedef struct tni_planes {
 
 /* false: several channels, more than two dims of space, or too large. */
 bool tni_planes_plan(const tni_im2col *im, tni_planes *b);
-/* Where tap `tap` of a block's first position lies in its planes; that of position i of the block is i floats after.
- */
-int64_t tni_planes_tap(const tni_planes *b, int64_t tap);
 /* dst[i] = element at + i * stride of a plane of the input, i < n. */
 typedef void (*tni_planes_row)(const void *ctx, const void *x, int64_t at, int64_t stride, int64_t n, float *dst);
 /* planes[TNI_PLANES] for output rows oy on; x: what `row` knows. 0 in the padding. */
