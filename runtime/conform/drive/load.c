@@ -237,15 +237,6 @@ bool tni_cf_start(tni_cf *cf, tni_cf_plugin *p) {
   return false;
 }
 
-/* The same, and the device can compute here: an offline device is a skip. */
-static bool start_running(tni_cf *cf, tni_cf_plugin *p) {
-  if (!tni_cf_start(cf, p)) return false;
-  if (!(p->device->caps->flags & TN_CAPS_OFFLINE)) return true;
-  tni_cf_skip(cf, "the device is offline here: it claims, lowers and packs, and cannot run");
-  tni_cf_plugin_finish(p);
-  return false;
-}
-
 void tni_cf_stop(tni_cf *cf, tni_cf_plugin *p) {
   if (p->device) p->plugin->close(p->device);
   p->device = NULL;
