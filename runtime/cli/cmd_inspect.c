@@ -90,10 +90,11 @@ static void print_text(json_t *j, int passes) {
   json_t *s;
   json_array_foreach(json_object_get(j, "symbols"), i, s)
       printf("%s %s", i ? "," : "", json_string_value(json_object_get(s, "name")));
-  printf("\nnodes: %lld in the file, %lld to run; shape ops left per step: %lld\n",
+  printf("\nnodes: %lld in the file, %lld to run; shape ops left per step: %lld, Transposes and Reshapes: %lld\n",
          (long long)json_integer_value(json_object_get(j, "nodes_before")),
          (long long)json_integer_value(json_object_get(j, "nodes_after")),
-         (long long)json_integer_value(json_object_get(j, "shape_ops_left")));
+         (long long)json_integer_value(json_object_get(j, "shape_ops_left")),
+         (long long)json_integer_value(json_object_get(j, "layout_ops_left")));
   print_reasons(json_object_get(j, "shape_ops"));
   long long dynamic = json_integer_value(json_object_get(j, "dynamic_nodes"));
   if (dynamic) printf("nodes whose dims come when they run: %lld\n", dynamic);

@@ -356,6 +356,16 @@ static json_t *shape_ops_json(const tn_model *m, json_t *names, uint32_t *n) {
   return j;
 }
 
+/* Transposes and Reshapes: what moves elements of a step, or names its axes, without computing anything. */
+static uint32_t layout_ops(const tn_model *m) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < m->graph->n_nodes; i++) {
+    const tni_node *node = m->graph->nodes[i];
+    n += !node->dead && (node->pub.op == TN_OP_TRANSPOSE || node->pub.op == TN_OP_RESHAPE);
+  }
+  return n;
+}
+
 /* Nodes whose dims come when they run. */
 static json_t *dynamic_json(const tn_model *m, uint32_t *n) {
   json_t *j = json_array();
@@ -384,6 +394,7 @@ static json_t *inspect_json(tn_model *m) {
   json_object_set_new(j, "shape_ops_left", json_integer(n_left));
   json_object_set_new(j, "shape_ops_left_names", left);
   json_object_set_new(j, "shape_ops", shape_ops);
+  json_object_set_new(j, "layout_ops_left", json_integer(layout_ops(m)));
   json_object_set_new(j, "dynamic_nodes", json_integer(n_dynamic));
   json_object_set_new(j, "dynamic", dynamic);
   json_object_set_new(j, "passes", passes);

@@ -56,6 +56,8 @@ bool tni_rule_length(const tni_infer *in, uint32_t i, uint32_t *n);
  * sequence"): the caller found that they must be one. From now on a is defined as b, and a run whose inputs say otherwise
  * is told so. False: they are no such two, or the graph is a body, where one name may mean different sizes. */
 bool tni_rule_names_sum(const tni_infer *in, tn_expr a, tn_expr b);
+/* The same of a name that can only stand for a constant ("kv_cache_dim" for a head's size). */
+void tni_rule_names_const(const tni_infer *in, tn_expr a, tn_expr b);
 
 /* --- results. Absent outputs are accepted and ignored. */
 TN_MUST_CHECK tn_status tni_rule_set(tni_infer *in, uint32_t o, uint32_t dtype, uint32_t rank, const tn_expr *dims);
