@@ -114,7 +114,7 @@ enum { TN_ROTARY_INTERLEAVED = 0, TN_ROTARY_NUM_HEADS = 1, TN_ROTARY_DIM = 2 };
  *   results  the register of each output.
  * Every register has the tensor's dtype; one that is computed in a wider type may stay so.
  *
- * tenon.FusedMatMul (version 1) is products of one activation, with such a chain behind them.
+ * tenon.FusedMatMul (version 1) is products of one activation, with such a chain after them.
  *   inputs   x [.., M, K]; n_weights matrices w_j [K, N_j] ([N_j, K] with trans_b = 1); then what else the chain reads,
  *            each dense and either one element (of any rank up to x's), [N] or of the products' full shape.
  *   parts    triples  weight, first, count: product p is x times columns [first, first + count) of that weight.

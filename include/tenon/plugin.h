@@ -313,7 +313,7 @@ typedef struct tn_attr {
  * than there are positions. Its view has R = dims[axis] rows, the value's dims are still those of the whole context, and
  * pos, valid and all keys are counted by position: position p lies in row p % R. An append of n rows writes rows pos % R,
  * (pos + 1) % R, ...; of more than R rows the last R stay. Position p can be read while p >= valid - R. The host sees to
- * it that no query of a run looks behind that: every reader is an Attention with left_window_size w, and R >= w + n.
+ * it that no query of a run looks back further than that: every reader is an Attention with left_window_size w, and R >= w + n.
  * What has been written over is finite. */
 enum { TN_STATE_CIRCULAR = 1 };
 typedef struct tn_state {
@@ -379,7 +379,7 @@ typedef struct tn_constraint {
 /* A layout that a plugin accepts for a STATE: order of its view's dimensions, outermost first. Between neighbours along
  * order[2] lies a multiple of inner_align elements, along order[1] one of pitch_align (0 or 1: dense).
  * dtype TN_DT_I8 is a quantized cache of floats: what one head has at one position, `size` elements, is `size` codes,
- * zeros up to a multiple of 4 bytes, and a float32 scale behind them; an element is code * scale in float32. Who appends
+ * zeros up to a multiple of 4 bytes, and a float32 scale after them; an element is code * scale in float32. Who appends
  * rounds so, a being the largest |x| of the row: scale = a / 127, code = x * (127 / a) in float32, half to even, a below
  * 2^-120 counting as 0 (codes and scale 0); a row with an inf or NaN gets scale NaN. Strides count bytes then, and the
  * last dim of the order must be the size.

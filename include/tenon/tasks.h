@@ -89,7 +89,7 @@ TN_API const char *tn_classifier_label(const tn_classifier *c, size_t i);
 /* probabilities[*count], tn_free: softmax of the model's scores; scores that already are a distribution stay. */
 TN_API TN_MUST_CHECK tn_status tn_classify(tn_classifier *c, const tn_image *image, float **probabilities,
                                            size_t *count, tn_error *err);
-/* What the model is fed: [channels, height, width] or [height, width, channels], f32 values behind one another; tn_free. */
+/* What the model is fed: [channels, height, width] or [height, width, channels], f32 values after one another; tn_free. */
 TN_API TN_MUST_CHECK tn_status tn_classifier_pixels(const tn_classifier *c, const tn_image *image, tn_tensor **out,
                                                     tn_error *err);
 /* From any thread: the tn_classify under way returns TN_E_CANCELLED soon. */

@@ -132,7 +132,7 @@ enum {
    * no inputs any more. use_cache_branch is true, where that branch is seen to give with an empty past what the other
    * one gives; num_logits_to_keep is 0, all. Without the flag the model is as its file says. */
   TN_MODEL_DECODER = 64,
-  TN_MODEL_PACK = 16    /* stop behind packing: reports only, no session. Devices that cannot run (offline) may pack */
+  TN_MODEL_PACK = 16    /* stop after packing: reports only, no session. Devices that cannot run (offline) may pack */
 };
 
 /* path: a .onnx file, or a folder with one in it or in onnx/ below it (docs/folders.md). TN_E_UNSUPPORTED names the

@@ -1,22 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A program under construction: needs and slots (build.c), blocks of tasks (lower.c). What fails for want of memory
- * says so in no_memory.
+ * A program under construction: needs and slots (build.c), blocks of tasks (lower.c).
  */
 #ifndef TENON_NPU_INT8_BUILD_H
 #define TENON_NPU_INT8_BUILD_H
 
+#include "plugins/common/base/base.h"
 #include "plugins/npu-int8-sim/program.h"
 
 typedef struct tni_npu_builder {
-  const tn_subgraph *s;
+  tni_cm_build c;
   tn_program *p;
-  tn_id *writer; /* [slots]: task that writes it, or TN_NONE */
-  bool no_memory;
 } tni_npu_builder;
-
-/* Zeroed memory of the program; NULL sets no_memory. */
-void *tni_npu_get(tni_npu_builder *b, size_t count, size_t size);
 
 /* Each returns a slot, or TN_NONE without memory. Engines are bits. */
 tn_id tni_npu_temp(tni_npu_builder *b, const char *prefix, const char *name, uint32_t engines);
@@ -34,7 +29,7 @@ void tni_npu_on_device(tni_npu_builder *b, tn_id slot);
 /* A task named prefix and name, of the symbols of some dims; then its uses. */
 tni_npu_task *tni_npu_begin(tni_npu_builder *b, uint32_t kind, const char *prefix, const char *name,
                             const tn_expr *dims, uint32_t n_dims, uint32_t max_uses);
-/* A task of a block; then its uses. What an earlier task wrote becomes a dependency. */
+/* A task of a block; then its uses. */
 tni_npu_task *tni_npu_start(tni_npu_builder *b, tni_npu_block *k, uint32_t kind, const char *prefix, uint32_t max_uses);
 uint32_t tni_npu_use(tni_npu_builder *b, tni_npu_task *t, tn_id slot, uint32_t access);
 void tni_npu_finish(tni_npu_builder *b, tni_npu_task *t);

@@ -12,7 +12,7 @@
 
 static void add_strip(tni_npu_builder *b, tni_npu_block *k, tni_npu_task *merge, const tn_node *n, uint32_t which) {
   const tni_npu_linear *l = &k->l;
-  tni_npu_strip *s = tni_npu_get(b, 1, sizeof *s);
+  tni_npu_strip *s = tni_cm_get(&b->c, 1, sizeof *s);
   if (!s) return;
   tni_cm_strip_make(&l->f, l->strip, which, &s->prog);
   if (!s->prog.n_stores) return;
@@ -62,7 +62,7 @@ static void add_shadow(tni_npu_builder *b, tni_npu_block *k) {
 /* It computes the node, and reads x only so that whoever judges the node still finds what it was computed from. */
 static void add_merge(tni_npu_builder *b, tni_npu_block *k, const tn_node *n) {
   tni_npu_task *t = tni_npu_start(b, k, TNI_NPU_MERGE, "merge ", 4 + k->l.f.n_extras + n->n_out);
-  tn_id *nodes = tni_npu_get(b, 2, sizeof *nodes);
+  tn_id *nodes = tni_cm_get(&b->c, 2, sizeof *nodes);
   if (!t || !nodes) return;
   if (k->gate) nodes[t->pub.n_nodes++] = k->gate->l.node;
   nodes[t->pub.n_nodes++] = k->l.node;
@@ -73,14 +73,14 @@ static void add_merge(tni_npu_builder *b, tni_npu_block *k, const tn_node *n) {
     tni_npu_use(b, t, k->marks, TN_READ);
     tni_npu_use(b, t, k->sum, TN_READ);
   }
-  for (uint32_t i = 0; i < k->l.n_strips && !b->no_memory; i++) add_strip(b, k, t, n, i);
+  for (uint32_t i = 0; i < k->l.n_strips && !b->c.no_memory; i++) add_strip(b, k, t, n, i);
   tni_npu_finish(b, t);
 }
 
 static void add_weights(tni_npu_builder *b, tni_npu_block *k) {
   const tni_npu_linear *l = &k->l;
-  for (uint32_t i = 0; i < l->n_weights && !b->no_memory; i++) {
-    const char *name = b->s->graph->values[l->weight[i]]->name;
+  for (uint32_t i = 0; i < l->n_weights && !b->c.no_memory; i++) {
+    const char *name = b->c.s->graph->values[l->weight[i]]->name;
     k->n0[i] = k->N;
     k->N += l->N[i];
     k->w[i] = tni_npu_weight(b, name, &tni_w8a8_format, l->weight[i], l->kn, l->params, 2, TN_RESIDENCY_DEVICE,
@@ -91,20 +91,20 @@ static void add_weights(tni_npu_builder *b, tni_npu_block *k) {
 }
 
 static tni_npu_block *new_block(tni_npu_builder *b, const tni_npu_linear *l) {
-  const tn_value *x = b->s->graph->values[l->x];
-  tni_npu_block *k = tni_npu_get(b, 1, sizeof *k);
-  tn_expr *dims = tni_npu_get(b, x->rank, sizeof *dims);
+  const tn_value *x = b->c.s->graph->values[l->x];
+  tni_npu_block *k = tni_cm_get(&b->c, 1, sizeof *k);
+  tn_expr *dims = tni_cm_get(&b->c, x->rank, sizeof *dims);
   if (!k || !dims) return NULL;
   memcpy(dims, x->dims, (x->rank - 1) * sizeof *dims);
   k->l = *l;
   k->x_dims = dims;
   k->x_rank = x->rank - 1;
   k->marks = k->sum = TN_NONE;
-  k->name = tni_cm_text(&b->p->mem, "", b->s->graph->nodes[l->node]->name);
-  if (!k->name) b->no_memory = true;
+  k->name = tni_cm_text(&b->p->mem, "", b->c.s->graph->nodes[l->node]->name);
+  if (!k->name) b->c.no_memory = true;
   b->p->blocks[b->p->n_blocks++] = k;
   if (pthread_mutex_init(&k->lock, NULL) == 0) k->locked = true;
-  return k->locked && !b->no_memory ? k : NULL;
+  return k->locked && !b->c.no_memory ? k : NULL;
 }
 
 /* x and its codes: the gate's where there is one. */
@@ -126,7 +126,7 @@ static tn_status add_gate(tni_npu_builder *b, tni_npu_block *k, const tni_npu_li
   tni_cm_strip_make(&gate->f, gate->strip, 0, &k->between);
   add_input(b, k->gate);
   add_weights(b, k->gate);
-  return b->no_memory ? TN_E_NO_MEMORY : TN_OK;
+  return b->c.no_memory ? TN_E_NO_MEMORY : TN_OK;
 }
 
 /* gate: what is computed in front of it in the same graph, or NULL. */
@@ -141,24 +141,24 @@ static tn_status add_block(tni_npu_builder *b, const tni_npu_linear *l, const tn
     k->sum = tni_npu_temp(b, "shadow of ", k->name, 1);
   }
   add_weights(b, k);
-  if (b->no_memory) return TN_E_NO_MEMORY;
+  if (b->c.no_memory) return TN_E_NO_MEMORY;
   add_quantize(b, k->gate ? k->gate : k);
   add_product(b, k);
   if (l->shadow) add_shadow(b, k);
-  add_merge(b, k, b->s->graph->nodes[l->node]);
-  if (b->no_memory) return TN_E_NO_MEMORY;
-  return l->shadow ? tni_npu_rows_order(b->p, k, b->s->graph->values[l->x]->stats, b->p->device->set.hot) : TN_OK;
+  add_merge(b, k, b->c.s->graph->nodes[l->node]);
+  if (b->c.no_memory) return TN_E_NO_MEMORY;
+  return l->shadow ? tni_npu_rows_order(b->p, k, b->c.s->graph->values[l->x]->stats, b->p->device->set.hot) : TN_OK;
 }
 
 /* --- attention --------------------------------------------------------------------------------------------------- */
 
 static tn_status add_attention(tni_npu_builder *b, const tni_npu_attention *from) {
-  tni_npu_attention *o = tni_npu_get(b, 1, sizeof *o);
-  tn_id *node = tni_npu_get(b, 1, sizeof *node);
+  tni_npu_attention *o = tni_cm_get(&b->c, 1, sizeof *o);
+  tn_id *node = tni_cm_get(&b->c, 1, sizeof *node);
   if (!o || !node) return TN_E_NO_MEMORY;
   *o = *from;
   *node = o->node;
-  o->name = tni_cm_text(&b->p->mem, "", b->s->graph->nodes[o->node]->name);
+  o->name = tni_cm_text(&b->p->mem, "", b->c.s->graph->nodes[o->node]->name);
   const tn_expr dims[2] = {o->batch, o->keys};
   if (!o->name) return TN_E_NO_MEMORY;
   tni_npu_task *t = tni_npu_begin(b, TNI_NPU_ATTEND, "float ", o->name, dims, 2, 6);
@@ -178,36 +178,36 @@ static tn_status add_attention(tni_npu_builder *b, const tni_npu_attention *from
   t->pub.n_nodes = 1;
   b->p->attentions[b->p->n_attentions++] = o;
   tni_npu_finish(b, t);
-  return b->no_memory ? TN_E_NO_MEMORY : TN_OK;
+  return b->c.no_memory ? TN_E_NO_MEMORY : TN_OK;
 }
 
 /* --- the program -------------------------------------------------------------------------------------------------- */
 
 static bool reserve_blocks(tni_npu_builder *b) {
-  const size_t n = b->s->n_nodes;
+  const size_t n = b->c.s->n_nodes;
   size_t slots = n * (5 + 2 * TN_FUSED_MAX_PARTS);
   for (uint32_t i = 0; i < n; i++) {
-    const tn_node *node = b->s->graph->nodes[b->s->nodes[i]];
+    const tn_node *node = b->c.s->graph->nodes[b->c.s->nodes[i]];
     slots += (size_t)node->n_in + node->n_out;
   }
-  b->p->blocks = tni_npu_get(b, n, sizeof *b->p->blocks);
-  b->p->attentions = tni_npu_get(b, n, sizeof *b->p->attentions);
-  b->p->tasks = tni_npu_get(b, 4 * n, sizeof *b->p->tasks);
-  b->p->slots = tni_npu_get(b, slots, sizeof *b->p->slots);
-  b->p->needs = tni_npu_get(b, slots, sizeof *b->p->needs);
-  b->p->raw = tni_npu_get(b, slots, sizeof *b->p->raw);
-  b->writer = tni_npu_get(b, slots, sizeof *b->writer);
-  return !b->no_memory;
+  if (!tni_cm_build_begin(&b->c, &b->p->mem, b->c.s, &b->p->info, slots)) return false;
+  b->p->blocks = tni_cm_get(&b->c, n, sizeof *b->p->blocks);
+  b->p->attentions = tni_cm_get(&b->c, n, sizeof *b->p->attentions);
+  b->p->tasks = tni_cm_get(&b->c, 4 * n, sizeof *b->p->tasks);
+  b->p->slots = b->c.slots;
+  b->p->needs = b->c.needs;
+  b->p->raw = tni_cm_get(&b->c, slots, sizeof *b->p->raw);
+  return !b->c.no_memory;
 }
 
 /* Whether the products of g may be computed in the graph of l, which reads what their chain makes and nobody else does:
  * both without shadow, which is the CPU's, and a chain of nothing but the products. */
 static bool is_gate(const tni_npu_builder *b, const tni_npu_linear *g, const tni_npu_linear *l) {
-  const tn_graph *graph = b->s->graph;
+  const tn_graph *graph = b->c.s->graph;
   const tn_node *n = graph->nodes[g->node];
   tni_cm_strip strip;
   bool outside = graph->values[l->x]->n_uses != 1;
-  for (uint32_t i = 0; i < b->s->n_outputs; i++) outside = outside || b->s->outputs[i] == l->x;
+  for (uint32_t i = 0; i < b->c.s->n_outputs; i++) outside = outside || b->c.s->outputs[i] == l->x;
   if (outside || !b->p->device->set.one_ffn || g->shadow || l->shadow || g->n_strips != 1) return false;
   if (g->n_rows != l->n_rows || (g->n_rows && g->rows.lhs != l->rows.lhs) ||
       g->n_weights + l->n_weights > NPUSIM_MAX_GEMMS)
@@ -221,28 +221,28 @@ static bool is_gate(const tni_npu_builder *b, const tni_npu_linear *g, const tni
 
 /* The product of this program that l's x comes from, or NULL. */
 static const tni_npu_linear *gate_of(const tni_npu_builder *b, const tni_npu_answer *a, const tni_npu_linear *l) {
-  const tn_id from = b->s->graph->values[l->x]->producer;
+  const tn_id from = b->c.s->graph->values[l->x]->producer;
   bool here = false;
-  for (uint32_t i = 0; i < b->s->n_nodes; i++) here = here || b->s->nodes[i] == from;
+  for (uint32_t i = 0; i < b->c.s->n_nodes; i++) here = here || b->c.s->nodes[i] == from;
   return here && a[from].linear && is_gate(b, a[from].linear, l) ? a[from].linear : NULL;
 }
 
 /* It is computed in the graph of the product that reads it. */
 static bool is_inside(const tni_npu_builder *b, const tni_npu_answer *a, const tni_npu_linear *g) {
-  for (uint32_t i = 0; i < b->s->n_nodes; i++) {
-    const tni_npu_linear *l = a[b->s->nodes[i]].linear;
+  for (uint32_t i = 0; i < b->c.s->n_nodes; i++) {
+    const tni_npu_linear *l = a[b->c.s->nodes[i]].linear;
     if (l && gate_of(b, a, l) == g) return true;
   }
   return false;
 }
 
 static tn_status lower_all(tni_npu_builder *b, tni_cm_mem *mem, tn_error *err) {
-  const tn_graph *g = b->s->graph;
+  const tn_graph *g = b->c.s->graph;
   const tni_npu_answer *a = tni_npu_read(b->p->device, g, mem);
   if (!a || !reserve_blocks(b)) return TN_E_NO_MEMORY;
   tn_status st = TN_OK;
-  for (uint32_t i = 0; st == TN_OK && i < b->s->n_nodes; i++) {
-    const tn_id n = b->s->nodes[i];
+  for (uint32_t i = 0; st == TN_OK && i < b->c.s->n_nodes; i++) {
+    const tn_id n = b->c.s->nodes[i];
     if (a[n].attention)
       st = add_attention(b, a[n].attention);
     else if (!a[n].linear)
@@ -261,7 +261,7 @@ tn_status tni_npu_lower(tn_device *dev, const tn_subgraph *s, tn_program **out, 
   p->mem = mem;
   p->device = d;
   tni_cm_graph_head(&p->graph, s->graph);
-  tni_npu_builder b = {.s = s, .p = p};
+  tni_npu_builder b = {.c.s = s, .p = p};
   tn_status st = lower_all(&b, &once, err);
   tni_cm_free(&once);
   if (st != TN_OK) {

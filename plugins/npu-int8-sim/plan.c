@@ -17,7 +17,7 @@ static bool grow_room(uint64_t *sum, uint64_t a, uint64_t b, uint64_t unit) {
   return !__builtin_add_overflow(*sum, n, sum) && *sum <= INT64_MAX / 4;
 }
 
-tn_status tni_npu_room_of(const tni_npu_block *b, int64_t M, uint32_t workers, tni_npu_room *out) {
+static tn_status block_room(const tni_npu_block *b, int64_t M, uint32_t workers, tni_npu_room *out) {
   const uint64_t k = (uint64_t)tni_npu_input(b)->K;
   tni_npu_room r = {.words = (k + 63) / 64, .tile_floats = TNI_NPU_TILE_ROWS * TNI_NPU_TILE_COLUMNS};
   const uint64_t m = (uint64_t)M, K = (k + TNI_NPU_TILE - 1) / TNI_NPU_TILE * TNI_NPU_TILE;
@@ -103,7 +103,7 @@ tn_status tni_npu_measure(const tn_program *p, tn_id task, const tn_dims *dims, 
   int64_t M;
   if (t->att) return tni_npu_attend_measure(p, t, dims, out);
   tn_status st = rows_of(p, t->b, dims, &M);
-  if (st == TN_OK) st = tni_npu_room_of(t->b, M, p->device->host->max_workers, &room);
+  if (st == TN_OK) st = block_room(t->b, M, p->device->host->max_workers, &room);
   if (st != TN_OK) return st;
   if (t->kind == TNI_NPU_SHADOW) r.scratch_bytes = room.shadow_bytes;
   if (t->kind == TNI_NPU_MERGE) r.scratch_bytes = room.merge_bytes;
@@ -182,7 +182,7 @@ static tn_status bind_product(const tn_program *p, const tni_npu_task *t, const 
   if (plan->M == 0 || plan->M % p->device->set.chunk)
     return tni_cm_fail(err, TN_E_UNSUPPORTED, t->pub.name, "%lld rows: shapes are static, there must be %lld",
                        (long long)plan->M, (long long)p->device->set.chunk);
-  st = tni_npu_room_of(t->b, plan->M, p->device->host->max_workers, &plan->room);
+  st = block_room(t->b, plan->M, p->device->host->max_workers, &plan->room);
   return st == TN_OK && t->kind == TNI_NPU_PRODUCT ? tni_npu_prepare(p, t, err) : st;
 }
 

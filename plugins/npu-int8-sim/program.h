@@ -99,7 +99,6 @@ typedef struct tni_npu_room {
   uint64_t bitmap_at;                              /* in marks */
   uint64_t shadow_bytes, merge_bytes, tile_floats; /* scratch, per worker where merging */
 } tni_npu_room;
-TN_MUST_CHECK tn_status tni_npu_room_of(const tni_npu_block *b, int64_t M, uint32_t workers, tni_npu_room *out);
 
 struct tn_plan {
   tn_program *program;
@@ -145,11 +144,6 @@ uint32_t tni_npu_shapes(const tni_npu_block *b, int64_t rows, npusim_shape shape
 void tni_npu_dequantize(const int32_t *from, int64_t pitch, int64_t rows, int64_t columns, double scale, float *to);
 /* The graph of a PRODUCT task (prepare.c), unless it is there. */
 TN_MUST_CHECK tn_status tni_npu_prepare(const tn_program *p, const tni_npu_task *t, tn_error *err);
-
-/* CPU tasks. */
-TN_MUST_CHECK tn_status tni_npu_quantize(const tn_plan *plan, const tn_args *a, tn_run *run);
-TN_MUST_CHECK tn_status tni_npu_shadow(const tn_plan *plan, const tn_args *a, tn_run *run);
-TN_MUST_CHECK tn_status tni_npu_merge(const tn_plan *plan, const tn_args *a, tn_run *run);
 
 /* q of one element, f32 division; lo and hi are whole numbers of at most 2^22. */
 static inline int32_t tni_npu_round(float x, float s, float lo, float hi) {

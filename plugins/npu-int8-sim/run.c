@@ -83,7 +83,7 @@ static void quantize_rows(void *arg, int64_t begin, int64_t end, uint32_t worker
   }
 }
 
-tn_status tni_npu_quantize(const tn_plan *plan, const tn_args *a, tn_run *run) {
+static tn_status run_quantize(const tn_plan *plan, const tn_args *a, tn_run *run) {
   npu_job j = job_of(plan, a, run);
   run->parallel_for(run, plan->M, tni_cm_max(1, GRAIN_BYTES / (4 * j.b->l.K)), quantize_rows, &j);
   return tni_cm_cancelled(run) ? TN_E_CANCELLED : TN_OK;
@@ -145,7 +145,8 @@ static tn_status add_weight(npu_job *j, const uint64_t *any) {
   return st == TN_OK && j->n_channels ? run_batch(j) : st;
 }
 
-tn_status tni_npu_shadow(const tn_plan *plan, const tn_args *a, tn_run *run) {
+/* CPU tasks. */
+static tn_status run_shadow(const tn_plan *plan, const tn_args *a, tn_run *run) {
   npu_job j = job_of(plan, a, run);
   const uint64_t words = plan->room.words;
   uint64_t *any = (uint64_t *)(void *)tni_npu_scratch(a), found = 0;
@@ -250,7 +251,7 @@ static void merge_blocks(void *arg, int64_t begin, int64_t end, uint32_t worker)
   }
 }
 
-tn_status tni_npu_merge(const tn_plan *plan, const tn_args *a, tn_run *run) {
+static tn_status run_merge(const tn_plan *plan, const tn_args *a, tn_run *run) {
   npu_job j = job_of(plan, a, run);
   int64_t n = 0;
   j.tiles = (float *)(void *)tni_npu_scratch(a);
@@ -262,9 +263,9 @@ tn_status tni_npu_merge(const tn_plan *plan, const tn_args *a, tn_run *run) {
 
 tn_status tni_npu_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *err) {
   tn_status st = TN_E_INTERNAL;
-  if (plan->task->kind == TNI_NPU_QUANTIZE) st = tni_npu_quantize(plan, a, run);
-  if (plan->task->kind == TNI_NPU_SHADOW) st = tni_npu_shadow(plan, a, run);
-  if (plan->task->kind == TNI_NPU_MERGE) st = tni_npu_merge(plan, a, run);
+  if (plan->task->kind == TNI_NPU_QUANTIZE) st = run_quantize(plan, a, run);
+  if (plan->task->kind == TNI_NPU_SHADOW) st = run_shadow(plan, a, run);
+  if (plan->task->kind == TNI_NPU_MERGE) st = run_merge(plan, a, run);
   if (st == TN_OK) return st;
   return tni_cm_fail(err, st, plan->task->pub.name,
                      st == TN_E_CANCELLED ? "cancelled" : "rows of its weights cannot be read");

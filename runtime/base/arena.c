@@ -43,7 +43,7 @@ static block *grow_arena(tni_arena *a, size_t bytes) {
   if (!b) return NULL;
   b->cap = total - sizeof(block);
   b->used = 0;
-  if (a->head && bytes > a->next_cap) { /* a large one goes behind, so that the current block stays in use */
+  if (a->head && bytes > a->next_cap) { /* a large one goes after it, so that the current block stays in use */
     b->next = a->head->next;
     a->head->next = b;
   } else {

@@ -57,7 +57,7 @@ static bool align_up(uint64_t v, uint64_t align, uint64_t *out) {
   return true;
 }
 
-/* Smallest gap between the regions alive with iv that holds it, else behind them all. list is sorted by offset. */
+/* Smallest gap between the regions alive with iv that holds it, else after them all. list is sorted by offset. */
 static bool best_fit(const placed *list, uint32_t n, const tn_interval *iv, uint64_t *at) {
   uint64_t cursor = 0, best = 0, slack = UINT64_MAX;
   for (uint32_t i = 0; i < n; i++) {

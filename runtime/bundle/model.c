@@ -96,7 +96,7 @@ static void list_left(tni_bd *b, const char *folder, const char *below) {
     tni_bd_leave(b, names[i], is_weights(names[i]) ? "another model" : "of the model's folder; nothing reads it");
 }
 
-/* What is typed behind run.sh without a command. */
+/* What is typed after run.sh without a command. */
 static const char *command_of(const tni_bd *b, const tn_model *m) {
   if (tni_bd_find(b, "model/tokenizer.json") && tn_model_has_cache((tn_model *)m)) return "run";
   if (tni_bd_find(b, "model/preprocessor_config.json")) return "classify";

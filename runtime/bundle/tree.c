@@ -30,7 +30,7 @@ void tni_bd_leave(tni_bd *b, const char *what, const char *why) {
   json_array_append_new(b->left_out, json_pack("{s:s, s:s}", "what", what, "why", why));
 }
 
-/* POSIX cksum: CRC-32 of 0x04C11DB7, high bit first, the length behind the data. */
+/* POSIX cksum: CRC-32 of 0x04C11DB7, high bit first, the length after the data. */
 static void crc_table(uint32_t t[256]) {
   for (uint32_t i = 0; i < 256; i++) {
     uint32_t c = i << 24;

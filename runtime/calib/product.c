@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/calib/calib.h"
 
-/* The constant matrix behind an operand, through a Transpose of it. *turned: it is seen transposed. */
+/* The constant matrix that is an operand, through a Transpose of it. *turned: it is seen transposed. */
 static tn_id product_matrix(const tni_graph *g, tn_id v, bool *turned) {
   const tni_value *b = v == TN_NONE ? NULL : tni_graph_value(g, v);
   *turned = false;

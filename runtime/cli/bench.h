@@ -7,7 +7,7 @@
 
 #include "runtime/cli/cli.h"
 
-/* n tokens of a prompt, or generated, behind `depth` positions. */
+/* n tokens of a prompt, or generated, after `depth` positions. */
 typedef struct bench_test {
   int n, depth;
   bool decode;

@@ -56,7 +56,7 @@ typedef struct cli {
 
 /* How a command is called. */
 typedef struct cli_use {
-  const char *usage;   /* behind "tenon COMMAND " */
+  const char *usage;   /* after "tenon COMMAND " */
   const char *operand; /* "MODEL": one is needed; "[MODEL]": one or none; NULL: none */
   const opt_row *own, *more;
   const char *more_title; /* of the table `more` */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Speed of a language model, in the manner of llama-bench: "ppN" computes a prompt of N tokens and the logits of its
- * last position, "tgN" generates N tokens greedily, sampling included; "@ dN" behind N positions that are in the caches
+ * last position, "tgN" generates N tokens greedily, sampling included; "@ dN" after N positions that are in the caches
  * already. Every round runs each test once, and then each peer once, so that what the machine does meanwhile falls on
  * all alike. A first round is not counted.
  */

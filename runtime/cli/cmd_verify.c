@@ -71,7 +71,7 @@ static uint32_t find_sets(const char *dir, char **names) {
   return n;
 }
 
-/* A float of 16 bits, `mantissa` of them behind the exponent (IEEE 754 binary16: 10, bfloat16: 7). */
+/* A float of 16 bits, `mantissa` of them after the exponent (IEEE 754 binary16: 10, bfloat16: 7). */
 static double short_float(uint16_t v, int mantissa) {
   const int exponents = (1 << (15 - mantissa)) - 1, bias = exponents / 2, e = v >> mantissa & exponents;
   const int fraction = v & ((1 << mantissa) - 1);

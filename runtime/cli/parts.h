@@ -52,7 +52,7 @@ void parts_token(parts *p);
 void parts_end(parts *p);
 void parts_finish(parts *p);
 
-/* The prompt, to the first token, and the tokens behind it, as the format says. tokens: of the prompt. */
+/* The prompt, to the first token, and the tokens after it, as the format says. tokens: of the prompt. */
 int parts_print(cli *c, parts *p, const char *model, uint32_t tokens);
 
 #endif

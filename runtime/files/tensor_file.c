@@ -49,7 +49,7 @@ static tn_status load_pb(const tni_file *f, const char *path, tn_tensor **out, t
   return st;
 }
 
-/* The value behind 'key': in the header's dict, or NULL. */
+/* The value after 'key': in the header's dict, or NULL. */
 static const char *dict_value(const char *dict, const char *key) {
   char quoted[32];
   snprintf(quoted, sizeof quoted, "'%s':", key);

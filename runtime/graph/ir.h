@@ -140,13 +140,13 @@ struct tni_graph {
   tn_id total_rows;
   /* Symbol: how many rows of logits, counted from the end, a run computes (pass `last_rows`); TN_NONE: all. */
   tn_id rows_symbol;
-  tn_id rows_end;     /* symbol: where they end; rows of the sequence behind it are padding. With rows_symbol */
+  tn_id rows_end;     /* symbol: where they end; rows of the sequence after it are padding. With rows_symbol */
   tn_expr rows_limit; /* the most that rows_end may be: the sequence, what plain runs compute */
   /* Length of the whole context where padding it cannot reach a result (runtime/roles/roles.h): the session may round
    * it up to what devices ask for. TNI_EXPR_NONE: nothing may be rounded. */
   tn_expr padded;
   tn_id padded_symbol; /* the symbol in it that is chosen so: the past */
-  /* Positions of a run, a symbol; TNI_EXPR_NONE without caches that can be kept. The session may add rows behind the
+  /* Positions of a run, a symbol; TNI_EXPR_NONE without caches that can be kept. The session may add rows after the
    * last real one to bring it to a length that devices ask for, unless step_fixed says why not
    * (runtime/roles/padding.h). */
   tn_expr step;

@@ -7,7 +7,7 @@
 
 /* Depth first over producers, in file order: a node that stands too late moves to just before its first reader, all
  * others keep their places. (Taking the smallest ready index would keep the file's order too, but would put every
- * consumer of an appended node behind all that does not need it.) No recursion: files choose the depth. */
+ * consumer of an appended node after all that does not need it.) No recursion: files choose the depth. */
 typedef struct walk {
   const tni_graph *g;
   uint8_t *state;   /* per node: 0 new, 1 on the stack, 2 done */

@@ -68,7 +68,7 @@ static void claim_cost(tn_claim *c, const tni_host_device *d, const tn_graph *g,
     const tn_id id = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
     if (id == TN_NONE) continue;
     const bool is_const = g->values[id]->kind == TN_VALUE_CONST;
-    if ((!at && !is_const) || tni_hdev_header(d->host, g, id, at, &t, NULL)) continue;
+    if ((!at && !is_const) || tni_hdev_header(d->host, g, g->values[id], at, &t, NULL)) continue;
     bytes += (double)t.bytes;
     if (is_const && i < n->n_in) c->weight_bytes += t.bytes;
     if (i < 2 && i < n->n_in) in[i] = t;
@@ -131,9 +131,8 @@ tn_status tni_hdev_claim(tn_device *dev, const tn_graph *g, const tn_dims *at, c
   return TN_OK;
 }
 
-tn_status tni_hdev_header(const tn_host *host, const tn_graph *g, tn_id id, const tn_dims *dims, tni_tensor *t,
+tn_status tni_hdev_header(const tn_host *host, const tn_graph *g, const tn_value *v, const tn_dims *dims, tni_tensor *t,
                           tn_error *err) {
-  const tn_value *v = g->values[id];
   const tn_dims none = {.h = TN_HDR(tn_dims)};
   int64_t n;
   *t = (tni_tensor){.dtype = v->dtype, .rank = v->rank};

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The host device behind the ABI. It is a plugin like any other: what it must know of the core's graph beyond that it
- * asks through an extension (core_graph.h). One thing comes from being linked in: a program keeps pointers to the
- * graph's nodes, values and expressions after lower(), because in this core they live on the graph's arena, which
- * outlives every program. A plugin in a shared object must copy what it needs instead.
+ * The host device at the ABI. It is a plugin like any other: what it must know of the core's graph beyond that it asks
+ * through an extension (core_graph.h), and a program holds copies of the nodes and values that it runs (keep.c): the
+ * graph is lent for the call of lower(). What the extension gives of a constant lives as long as the graph.
  *
  * One task per node on engine 0. Values from outside are INPUT or STEP slots, values read outside OUTPUT, the others
  * TEMP; the two values of a cache are one STATE slot, which TensorScatter appends to and others read; every constant
@@ -38,17 +37,22 @@ typedef struct tni_hpool {
 void *tni_hpool_array(tni_hpool *p, size_t count, size_t size);
 void tni_hpool_free(tni_hpool *p);
 
+/* Copies on the pool, NULL without memory. Of a value: its type, dims, state and name. */
+const tn_node *tni_hkeep_node(tni_hpool *p, const tn_node *from);
+const tn_value *tni_hkeep_value(tni_hpool *p, const tn_value *from);
+
 #define TNI_NO_USE UINT32_MAX
 
 /* One operand of a task. use: index into the task's uses, or TNI_NO_USE (absent, or only its dims are read). */
 typedef struct tni_hoperand {
   tn_id value; /* TN_NONE: absent */
   uint32_t use;
+  const tn_value *of; /* the program's copy; NULL: absent */
 } tni_hoperand;
 
 typedef struct tni_htask {
   tn_task pub;
-  const tn_node *node;
+  const tn_node *node; /* the program's copy */
   tni_kernel_fn kernel;
   tni_hoperand *in, *out;
   bool dynamic;     /* only the run knows its dims; it is never bound */
@@ -62,11 +66,13 @@ struct tn_program {
   tn_program_info info;
   tni_host_device *dev;
   tni_hpool pool;
-  tn_graph graph; /* a copy of the struct; what it points to is the graph's */
+  tn_graph graph; /* its head, for the host's eval: without nodes, values and symbols */
   tni_htask *tasks;
   tn_slot *slots;
   tn_need *needs;
-  tni_tensor *weights; /* [n_slots]; data NULL until set() */
+  const tn_value **values;      /* [n_slots] copies of what the slots hold */
+  const tni_tensor **constants; /* [n_slots] of weights: as the core keeps them; NULL: plain */
+  tni_tensor *weights;          /* [n_slots]; data NULL until set() */
 };
 
 struct tn_plan {
@@ -99,8 +105,9 @@ tn_status tni_hdev_args_set(tn_args *a, uint32_t use, const tn_view *view, tn_er
 void tni_hdev_args_free(tn_args *a);
 tn_status tni_hdev_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *err);
 
-/* Header (dtype, rank, dims, bytes) of value v at dims. TN_E_INVALID where a dim is unknown or negative. */
-tn_status tni_hdev_header(const tn_host *host, const tn_graph *g, tn_id v, const tn_dims *dims, tni_tensor *t,
+/* Header (dtype, rank, dims, bytes) of v, a value of g or a copy of one, at dims. TN_E_INVALID where a dim is unknown
+ * or negative. */
+tn_status tni_hdev_header(const tn_host *host, const tn_graph *g, const tn_value *v, const tn_dims *dims, tni_tensor *t,
                           tn_error *err);
 /* Multiply-accumulates of a product; 0 for other nodes. */
 double tni_hdev_macs(const tn_node *node, const tni_tensor *in, uint32_t n_in, const tni_tensor *out);

@@ -12,9 +12,9 @@ static tn_status fill_headers(const tn_program *p, const tni_htask *t, const tn_
   const tn_host *host = p->dev->host;
   tn_status s = TN_OK;
   for (uint32_t i = 0; i < t->node->n_in && !s; i++)
-    if (t->in[i].value != TN_NONE) s = tni_hdev_header(host, &p->graph, t->in[i].value, dims, &in[i], err);
+    if (t->in[i].value != TN_NONE) s = tni_hdev_header(host, &p->graph, t->in[i].of, dims, &in[i], err);
   for (uint32_t i = 0; i < t->node->n_out && !s; i++)
-    if (t->out[i].value != TN_NONE) s = tni_hdev_header(host, &p->graph, t->out[i].value, dims, &out[i], err);
+    if (t->out[i].value != TN_NONE) s = tni_hdev_header(host, &p->graph, t->out[i].of, dims, &out[i], err);
   return s;
 }
 
@@ -33,7 +33,7 @@ static uint64_t prepared_bytes(const tn_program *p, const tni_htask *t, const tn
   return tni_recurrent_prepared(t->node, in, n_in);
 }
 
-/* Scratch asks for pointers; only the first three inputs and the first output, which lies behind the inputs, decide. */
+/* Scratch asks for pointers; only the first three inputs and the first output, which lies after the inputs, decide. */
 static uint64_t scratch_of(const tn_program *p, const tni_htask *t, const tni_tensor *in, uint64_t *prepared) {
   const tni_tensor *out = t->node->n_out && t->out[0].value != TN_NONE ? in + t->node->n_in : NULL;
   const tni_tensor *ptr[3] = {NULL, NULL, NULL};
@@ -89,9 +89,9 @@ tn_status tni_hdev_set(tn_program *p, tn_id slot, const tn_view *view, const tn_
   if (slot >= p->info.n_slots || p->slots[slot].kind != TN_SLOT_WEIGHT)
     return tni_fail(err, TN_E_INVALID, "host", "slot %u takes no constant", slot);
   tni_tensor t;
-  tn_status s = tni_hdev_header(p->dev->host, &p->graph, p->slots[slot].value, NULL, &t, err);
+  tn_status s = tni_hdev_header(p->dev->host, &p->graph, p->values[slot], NULL, &t, err);
   if (s) return s;
-  const tni_tensor *own = p->dev->core->constant(p->graph.values[p->slots[slot].value]);
+  const tni_tensor *own = p->constants[slot];
   t.quantized = own ? own->quantized : NULL;
   t.rows = own ? own->rows : NULL;
   if (!view || (t.bytes && ((!view->ptr && !t.quantized && !t.rows) || view->bytes < t.bytes)))
@@ -162,8 +162,7 @@ static bool is_state(const tn_plan *plan, const tni_hoperand *o) {
 /* The sequence's axis where rows wrap around, else TN_NONE. */
 static uint32_t ring_axis(const tn_args *a, uint32_t i) {
   const tni_htask *t = a->plan->task;
-  const tn_id v = i < t->node->n_in ? t->in[i].value : t->out[i - t->node->n_in].value;
-  const tn_state *s = a->plan->program->graph.values[v]->state;
+  const tn_state *s = (i < t->node->n_in ? &t->in[i] : &t->out[i - t->node->n_in])->of->state;
   return s && s->flags & TN_STATE_CIRCULAR ? s->axis : TN_NONE;
 }
 

@@ -6,43 +6,26 @@
 
 #include "runtime/host/device.h"
 
-struct tni_hblock {
-  tni_hblock *next, *pad;
-};
-
-void *tni_hpool_array(tni_hpool *p, size_t count, size_t size) {
-  size_t bytes;
-  if (__builtin_mul_overflow(count ? count : 1, size, &bytes) ||
-      __builtin_add_overflow(bytes, sizeof(tni_hblock), &bytes))
-    return NULL;
-  tni_hblock *b = p->host->alloc(p->host->ctx, bytes, 16, TN_TAG_PLUGIN);
-  if (!b) return NULL;
-  memset(b, 0, bytes);
-  b->next = p->first;
-  p->first = b;
-  return b + 1;
-}
-
-void tni_hpool_free(tni_hpool *p) {
-  while (p->first) {
-    tni_hblock *next = p->first->next;
-    p->host->free(p->host->ctx, p->first);
-    p->first = next;
-  }
-}
-
 typedef struct build {
   tn_program *p;
   const tn_subgraph *s;
   uint32_t *slot_of; /* [n_values] TN_NONE: none yet */
   uint32_t *task_of; /* [n_values] producing task in here, TN_NONE */
   uint8_t *is_output;
-  uint8_t *absorbed; /* [n_nodes of the graph] part of another node's task */
+  uint8_t *absorbed;     /* [n_nodes of the graph] part of another node's task */
+  const tn_value **kept; /* [n_values] the program's copies so far */
+  bool no_memory;
   uint32_t n_slots, n_needs, n_tasks;
   tn_error *err;
 } build;
 
 static const tni_core_graph *core_of(const build *b) { return b->p->dev->core; }
+
+static const tn_value *copy_of(build *b, tn_id v) {
+  if (!b->kept[v]) b->kept[v] = tni_hkeep_value(&b->p->pool, b->s->graph->values[v]);
+  b->no_memory = b->no_memory || !b->kept[v];
+  return b->kept[v];
+}
 
 static uint32_t slot_kind(const build *b, tn_id v) {
   const tn_value *val = b->s->graph->values[v];
@@ -54,8 +37,10 @@ static uint32_t slot_kind(const build *b, tn_id v) {
 
 static uint32_t new_slot(build *b, tn_id v, uint32_t kind) {
   tn_slot *s = &b->p->slots[b->n_slots];
+  const tn_value *mine = b->p->values[b->n_slots] = copy_of(b, v);
+  if (kind == TN_SLOT_WEIGHT) b->p->constants[b->n_slots] = core_of(b)->constant(b->s->graph->values[v]);
   *s = (tn_slot){.h = TN_HDR(tn_slot),
-                 .name = b->s->graph->values[v]->name,
+                 .name = mine ? mine->name : "",
                  .kind = kind,
                  .engines = 1,
                  .align = 64,
@@ -114,7 +99,7 @@ static uint64_t value_symbols(const build *b, tn_id v) {
 static void add_input(build *b, tni_htask *t, uint32_t i, const tni_op *op) {
   const tn_id v = t->node->in[i];
   tni_hoperand *o = &t->in[i];
-  *o = (tni_hoperand){v, TNI_NO_USE};
+  *o = (tni_hoperand){v, TNI_NO_USE, v == TN_NONE ? NULL : copy_of(b, v)};
   if (v == TN_NONE) return;
   t->pub.symbols |= value_symbols(b, v);
   if (i < 32 && (op->shape_inputs >> i) & 1) return;
@@ -124,20 +109,20 @@ static void add_input(build *b, tni_htask *t, uint32_t i, const tni_op *op) {
 }
 
 static void add_output(build *b, tni_htask *t, uint32_t i, tn_id v) {
-  t->out[i] = (tni_hoperand){v, TNI_NO_USE};
+  t->out[i] = (tni_hoperand){v, TNI_NO_USE, NULL};
   if (v == TN_NONE) return;
   if (i > 0 && !b->is_output[v] && b->s->graph->values[v]->n_uses == 0) {
     t->out[i].value = TN_NONE; /* nobody reads it */
     return;
   }
+  t->out[i].of = copy_of(b, v);
   t->pub.symbols |= value_symbols(b, v);
   t->out[i].use = add_use(t, slot_for(b, v), b->s->graph->values[v]->kind == TN_VALUE_STATE ? TN_APPEND : TN_WRITE);
 }
 
 /* A node whose dims come when it runs is handed its operands' tensors: all of them are uses, those that only a shape
  * rule or a subgraph reads too. Constants are not: they are the graph's. */
-static void add_dynamic_inputs(build *b, tni_htask *t) {
-  const tn_node *n = t->node;
+static void add_dynamic_inputs(build *b, tni_htask *t, const tn_node *n) {
   const tn_id *captures;
   const uint32_t n_captures = core_of(b)->captures(n, &captures);
   for (uint32_t k = 0; k < n->n_in + n_captures; k++) {
@@ -220,7 +205,7 @@ static tn_status make_task(build *b, tn_id id) {
   const bool dynamic = core_of(b)->is_dynamic(n);
   const tn_id *captures;
   const size_t operands = (size_t)n->n_in + n->n_out + (dynamic ? core_of(b)->captures(n, &captures) : 0) + 1;
-  t->node = n;
+  t->node = tni_hkeep_node(&b->p->pool, n);
   t->kernel = n->op == TN_OP_UNKNOWN ? NULL : tni_ops_kernel(op);
   t->dynamic = dynamic;
   t->skips_zeros = reads_choice(b, n);
@@ -230,10 +215,11 @@ static tn_status make_task(build *b, tn_id id) {
   tn_use *uses = tni_hpool_array(&b->p->pool, operands, sizeof *uses);
   tn_id *deps = tni_hpool_array(&b->p->pool, operands, sizeof *deps),
         *nodes = tni_hpool_array(&b->p->pool, 2, sizeof *nodes);
-  if (!t->in || !t->out || !uses || !deps || !nodes) return tni_fail_memory(b->err, n->name);
+  if (!t->node || !t->in || !t->out || !uses || !deps || !nodes) return tni_fail_memory(b->err, n->name);
   *nodes = id;
-  t->pub = (tn_task){.h = TN_HDR(tn_task), .name = n->name, .uses = uses, .deps = deps, .nodes = nodes, .n_nodes = 1};
-  if (dynamic) add_dynamic_inputs(b, t);
+  t->pub =
+      (tn_task){.h = TN_HDR(tn_task), .name = t->node->name, .uses = uses, .deps = deps, .nodes = nodes, .n_nodes = 1};
+  if (dynamic) add_dynamic_inputs(b, t, n);
   for (uint32_t k = 0; k < n->n_in && !dynamic; k++) add_input(b, t, k, op);
   const tn_id act = dynamic ? TN_NONE : activation_slot(b, n, &t->bounds);
   if (act != TN_NONE) {
@@ -293,7 +279,10 @@ static bool allocate_program(build *b, tni_hpool *tmp) {
   b->task_of = tni_hpool_array(tmp, n, sizeof *b->task_of);
   b->is_output = tni_hpool_array(tmp, n, 1);
   b->absorbed = tni_hpool_array(tmp, b->s->graph->n_nodes, 1);
-  if (!b->absorbed) return false;
+  b->kept = tni_hpool_array(tmp, n, sizeof *b->kept);
+  p->values = tni_hpool_array(&p->pool, bound, sizeof *p->values);
+  p->constants = tni_hpool_array(&p->pool, bound, sizeof *p->constants);
+  if (!b->absorbed || !b->kept || !p->values || !p->constants) return false;
   if (!p->tasks || !p->slots || !p->needs || !b->slot_of || !b->task_of || !b->is_output) return false;
   memset(b->slot_of, 0xff, n * sizeof *b->slot_of);
   memset(b->task_of, 0xff, n * sizeof *b->task_of);
@@ -307,11 +296,14 @@ tn_status tni_hdev_lower(tn_device *d, const tn_subgraph *s, tn_program **out, t
   tn_program *p = dev->host->alloc(dev->host->ctx, sizeof *p, 16, TN_TAG_PLUGIN);
   if (!p) return tni_fail_memory(err, "host");
   *p = (tn_program){.dev = dev, .pool = {dev->host, NULL}, .graph = *s->graph};
+  p->graph.nodes = NULL;
+  p->graph.values = NULL;
+  p->graph.symbols = NULL;
   build b = {.p = p, .s = s, .err = err};
   tn_status st = allocate_program(&b, &tmp) ? TN_OK : tni_fail_memory(err, "host");
   for (uint32_t i = 0; !st && i < s->n_nodes; i++)
     if (!b.absorbed[s->nodes[i]]) st = make_task(&b, s->nodes[i]);
-  if (!st && !publish_program(&b)) st = tni_fail_memory(err, "host");
+  if (!st && (b.no_memory || !publish_program(&b))) st = tni_fail_memory(err, "host");
   tni_hpool_free(&tmp);
   if (st)
     tni_hdev_release(p);

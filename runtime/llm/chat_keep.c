@@ -42,7 +42,7 @@ static void feed_ids(tn_chat *c, size_t at, size_t n) {
   }
 }
 
-/* Logits of this chunk behind those of the chunks before, unless they can be used where they are. */
+/* Logits of this chunk after those of the chunks before, unless they can be used where they are. */
 static tn_status take_logits(tn_chat *c, size_t n, size_t total, bool last_only, size_t *done, const float **logits,
                              size_t *vocab, tn_error *err) {
   const tn_tensor *o = &c->out[0];

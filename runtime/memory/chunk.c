@@ -15,7 +15,8 @@ bool tni_exec_takes(const tn_model *m, const tni_exec *x, int64_t n) {
   return x->chunk ? n == x->chunk : n > 1;
 }
 
-int64_t tni_chunk_room(const tn_model *m, int64_t positions) {
+/* Rows of a cache for so many positions: a padded chunk may begin at the last. */
+static int64_t chunk_room(const tn_model *m, int64_t positions) {
   const int64_t chunk = tni_model_chunk(m);
   return chunk ? positions - 1 + chunk : positions;
 }
@@ -36,7 +37,7 @@ static int64_t bucket_of(const tn_model *m) {
 }
 
 int64_t tni_chunk_capacity(const tn_model *m, int64_t positions) {
-  const int64_t room = tni_chunk_room(m, positions);
+  const int64_t room = chunk_room(m, positions);
   return m->roles.exact ? room : rounded_to_bucket(room, bucket_of(m));
 }
 

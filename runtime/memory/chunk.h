@@ -14,8 +14,6 @@ int64_t tni_model_chunk(const tn_model *m);
 /* Whether a session that keeps its caches runs n positions on x (a padded chunk counts whole): one position is decoded,
  * more are prefilled. */
 bool tni_exec_takes(const tn_model *m, const tni_exec *x, int64_t n);
-/* Rows of a cache for so many positions: a padded chunk may begin at the last. */
-int64_t tni_chunk_room(const tn_model *m, int64_t positions);
 /* Positions that a step of n is run with; of one that is cut into pieces, each of them. */
 int64_t tni_chunk_padded(const tn_model *m, int64_t n);
 /* The same, and rounded up to the bucket: what caches for so many positions hold. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Canaries: 64 bytes after every region and every task's scratch, while a plan is used for the first time. A task that
- * writes past what it was given is an error that names it and what it was given. Behind memory that devices have a part
+ * writes past what it was given is an error that names it and what it was given. After memory that devices have a part
  * in, caches included, they stand in checked mode only (`checked: true`): each is mapped before and after each task,
  * and engines get one item at a time. Far strays are not seen.
  *

@@ -297,7 +297,8 @@ tn_status tni_memory_feed(tn_session *s, tni_sexec *x, tn_error *err) {
   return st;
 }
 
-int64_t tni_rows_least(const tn_session *s, int64_t pos) {
+/* The least of s->row_pos and pos. */
+static int64_t least_rows(const tn_session *s, int64_t pos) {
   for (int64_t b = 0; b < s->n_row_pos; b++)
     if (s->row_pos[b] < pos) pos = s->row_pos[b];
   return pos;
@@ -310,7 +311,7 @@ tn_status tni_region_take(tn_session *s, tni_sexec *x, uint32_t i, uint32_t dev,
   /* Several tasks may write parts of a temporary. */
   if (access == TN_WRITE && r->kind == TNI_R_TEMP) access |= TN_READ;
   if (q->span->rows) {
-    q->span->rows->pos = tni_rows_least(s, x->pos);
+    q->span->rows->pos = least_rows(s, x->pos);
     q->span->rows->valid = x->valid;
   }
   tn_status st = tni_span_take(q->span, dev, access, err);

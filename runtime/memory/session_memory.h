@@ -31,7 +31,4 @@ TN_MUST_CHECK tn_status tni_region_take(tn_session *s, tni_sexec *x, uint32_t r,
 void tni_region_view(const tn_session *s, const tni_sexec *x, uint32_t r, uint32_t dev, tn_view *v);
 void tni_scratch_view(const tni_sexec *x, uint32_t i, tn_view *v);
 
-/* The least of s->row_pos and pos. */
-int64_t tni_rows_least(const tn_session *s, int64_t pos);
-
 #endif

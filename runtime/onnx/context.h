@@ -40,7 +40,7 @@ typedef struct tni_import {
   tni_arena *arena;   /* of the main graph (or the caller's, for a lone tensor) */
   tni_arena *scratch; /* dies with the import */
   tni_exprs *exprs;
-  tni_model *model;   /* NULL for a lone tensor */
+  tni_model *model; /* NULL for a lone tensor */
   const tni_left_out *left;
   uint32_t n_left;
   tni_map *external;  /* location -> index into model->files */
@@ -69,8 +69,9 @@ char *tni_onnx_copy_bytes(tni_import *c, tni_arena *arena, const void *p, size_t
 
 /* --- lengths.c --- */
 /* Node `node` of the main graph says in `value`, int32 or int64 [batch], how many rows of its past, the input `past`
- * [batch, heads, rows, size], and of this run are valid, less one; in `total` how many there are. Returns where the rows of each sequence begin, int64
- * [batch], which the session writes (tni_graph.step_pos); TN_NONE where they cannot be followed, or without memory. */
+ * [batch, heads, rows, size], and of this run are valid, less one; in `total` how many there are. Returns where the
+ * rows of each sequence begin, int64 [batch], which the session writes (tni_graph.step_pos); TN_NONE where they cannot
+ * be followed, or without memory. */
 tn_id tni_lengths_note(tni_import *c, tni_graph *g, tn_id value, tn_id total, tn_id past, const char *node);
 /* Makes g->lengths of what was noted; g is finished. */
 TN_MUST_CHECK tn_status tni_lengths_graph(tni_import *c, tni_graph *g);
@@ -87,7 +88,7 @@ TN_MUST_CHECK tn_status tni_input_type(tni_import *c, tni_graph *g, tn_id v, con
 /* Sets dtype (where unknown) and hint dims. new_symbols: dims may name symbols that no input has. */
 TN_MUST_CHECK tn_status tni_hint_type(tni_import *c, tni_graph *g, tn_id v, const Onnx__ValueInfoProto *info,
                                       bool new_symbols);
-/* A type as numbers, from the outside in: TNI_FORM_*, and a dtype behind the TENSOR: what attributes of types become. */
+/* A type as numbers, from the outside in: TNI_FORM_*, and a dtype after the TENSOR: what attributes of types become. */
 TN_MUST_CHECK tn_status tni_type_ints(tni_import *c, const Onnx__TypeProto *t, int64_t *v, uint32_t cap, uint32_t *n);
 
 #endif

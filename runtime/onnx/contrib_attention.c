@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention and MultiHeadAttention of com.microsoft: the standard's Attention on operands of rank 3, behind what cuts
+ * Attention and MultiHeadAttention of com.microsoft: the standard's Attention on operands of rank 3, after what cuts
  * packed operands apart, adds biases and turns masks into what is added to the scores.
  */
 #include <inttypes.h>

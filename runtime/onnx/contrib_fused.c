@@ -8,7 +8,7 @@
 
 #include "runtime/onnx/contrib.h"
 
-/* --- an activation behind a product --- */
+/* --- an activation after a product --- */
 
 /* params: alpha and beta in order, n of them. */
 static tn_id activated_fused(tni_emit *e, const char *type, tn_id x, const float *params, size_t n) {
@@ -74,10 +74,10 @@ static tn_id f32_const(tni_emit *e, double v) { return tni_em_scalar(e, TN_DT_F3
 
 /* 0 .. n-1, as a column where column is set. */
 static tn_id row_of_steps(tni_emit *e, tn_id n, bool column) {
-  static const int64_t behind = 1;
+  static const int64_t axis = 1;
   static const int64_t scalar[1];
   const tn_id steps = tni_em_3(e, "Range", i64_const(e, 0), tni_em_reshape(e, n, scalar, 0), i64_const(e, 1));
-  return column ? tni_em_unsqueeze(e, steps, &behind, 1) : steps;
+  return column ? tni_em_unsqueeze(e, steps, &axis, 1) : steps;
 }
 
 /* Distances below half of the buckets have one each, longer ones share them by logarithm. */
@@ -118,7 +118,7 @@ void tni_contrib_relative_bias(tni_emit *e) {
 
 /* --- GroupNorm --- */
 
-/* operands: X [N, .., C] (channels_last, the default) or [N, C, ..], gamma, beta [C]; activation 1: SiLU behind it. */
+/* operands: X [N, .., C] (channels_last, the default) or [N, C, ..], gamma, beta [C]; activation 1: SiLU after it. */
 void tni_contrib_group_norm(tni_emit *e) {
   static const char *const names[] = {"activation", "channels_last", "epsilon", "groups", NULL};
   static const int64_t first[] = {0, 3, 1, 2}, last[] = {0, 2, 3, 1};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GroupQueryAttention: the standard's Attention with its past inside, causal, behind RotaryEmbedding where the operator
+ * GroupQueryAttention: the standard's Attention with its past inside, causal, after RotaryEmbedding where the operator
  * turns queries and keys itself; tenon.Attention where the softmax has sinks.
  *
  * Where positions begin is where the rows of a sequence end, which a session knows before it runs: the length of the
  * past, or, where sequences of a batch were padded on the right, what seqlens_k says of each (lengths.c). In a prompt
- * no key behind a query is seen, so there they begin at 0.
+ * no key after a query is seen, so there they begin at 0.
  */
 #include <inttypes.h>
 

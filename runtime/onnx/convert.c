@@ -181,7 +181,7 @@ static bool is_for_branches(const tni_graph *g, const tni_value *v, tn_id id) {
 }
 
 /* An operand that only a branch reads may be anything where the other branch is taken: exporters of merged decoders
- * declare the lengths of a past that then is a stand-in. Behind the batch each such dim is a symbol of its own. */
+ * declare the lengths of a past that then is a stand-in. After the batch each such dim is a symbol of its own. */
 static tn_status free_branch_inputs(tni_import *c, tni_graph *g) {
   for (uint32_t i = 0; i < g->n_inputs; i++) {
     const tn_id id = g->inputs[i];

@@ -16,7 +16,7 @@ typedef struct frame {
   const struct frame *up;
   const ProtobufCMessageDescriptor *desc;
   const char *name; /* the field it stands in; NULL for the root */
-  uint64_t end;     /* offset behind it */
+  uint64_t end;     /* offset after it */
   uint32_t depth, graphs;
   uint64_t seen; /* bit i: the i-th field, singular and a message, was there */
 } frame;

@@ -58,14 +58,14 @@ static void grid_sample(tni_draft *d) {
 
 /* Before 21 scale and bias have an element per group: each is repeated for its channels. */
 static tn_status group_norm(tni_emit *e, tni_draft *d) {
-  static const int64_t behind[] = {1};
+  static const int64_t after[] = {1};
   const tni_raw_attr *groups = tni_draft_attr(d, "num_groups");
   if (d->n_in != 3 || !groups || groups->a.type != TN_ATTR_INT) return TN_OK; /* the op table says what is wrong */
   const tn_id per = tni_em_2(e, "Div", tni_em_shape(e, d->in[0], 1, 2), tni_em_index(e, groups->a.u.i));
   const tn_id sizes[2] = {tni_em_index(e, 1), per};
   const tn_id shape = tni_em_concat(e, sizes, 2, 0);
   for (uint32_t i = 1; i < 3; i++) {
-    const tn_id wide = tni_em_2(e, "Expand", tni_em_unsqueeze(e, d->in[i], behind, 1), shape);
+    const tn_id wide = tni_em_2(e, "Expand", tni_em_unsqueeze(e, d->in[i], after, 1), shape);
     d->in[i] = tni_em_2(e, "Reshape", wide, tni_em_index(e, -1));
   }
   d->version = 21;

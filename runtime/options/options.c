@@ -56,7 +56,7 @@ static int take_long(opts *o, const char *text, const char *next) {
   return opts_value(o, row, shown, text[n] ? text + n + 1 : next) ? 1 + takes_next : 0;
 }
 
-/* Letters behind one "-": flags, the last may have a value. */
+/* Letters after one "-": flags, the last may have a value. */
 static int take_letters(opts *o, const char *text, const char *next) {
   for (; *text; text++) {
     const opt_row *row = find_letter(o, *text);
@@ -92,7 +92,7 @@ static int words_of(const opts *o, const char *word) {
   return 1;
 }
 
-/* --help counts wherever it stands, also behind a mistake. */
+/* --help counts wherever it stands, also after a mistake. */
 static bool wants_help(const opts *o, int argc, const char *const *argv) {
   for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i += words_of(o, argv[i]))
     if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0 || strcmp(argv[i], "-?") == 0) return true;

@@ -25,7 +25,7 @@ static tn_status drop_dead_nodes(tni_graph *g, uint32_t *n, tn_error *err) {
  * come after. Each stage runs until nothing of it or before fires any more. */
 enum { QUANTIZED = 0, CODES = 1, RECOGNISE = 2, SHAPE = 3, PLACE = 4, FUSE = 5, N_STAGES = 6 };
 
-/* In this order. fold comes first, has arguments of its own, and dims are inferred anew behind it and behind branch. */
+/* In this order. fold comes first, has arguments of its own, and dims are inferred anew after it and after branch. */
 static const struct pass {
   const char *name;
   pass_fn fn;

@@ -17,7 +17,7 @@ typedef struct tni_calm {
 } tni_calm;
 
 tni_calm tni_calm_take(void);
-/* Behind a call that answered st: puts back what it changed, and then answers TN_E_INTERNAL with why where st is OK. */
+/* After a call that answered st: puts back what it changed, and then answers TN_E_INTERNAL with why where st is OK. */
 tn_status tni_calm_check(const tni_calm *before, const char *call, tn_status st, tn_error *why);
 
 #endif

@@ -32,18 +32,18 @@ typedef struct tni_registry_opts {
   const tni_trace_sink *trace; /* may be NULL; lives as long as the registry */
   uint64_t memory_limit;       /* of each plugin's host->alloc, bytes; 0: none */
   tn_entry_v1 host_entry;      /* of the built-in device; NULL: tni_host_plugin_entry */
-  /* Options of the built-in device behind the profile's own, such as {"no_matmul", "true"} for tests; lives as long as
+  /* Options of the built-in device after the profile's own, such as {"no_matmul", "true"} for tests; lives as long as
    * the call of tni_registry_create. */
   const tni_profile_option *host_options;
   uint32_t n_host_options;
-  /* Plugins that are loaded in a child first (probe.h), where the profile does not say: probe[i], those of dirs[i]; NULL:
-   * none. helper: absolute path of tenon-helper, or NULL: there is none, and to probe is an error. */
+  /* Plugins that are loaded in a child first (probe.h), where the profile does not say: probe[i], those of dirs[i];
+   * NULL: none. helper: absolute path of tenon-helper, or NULL: there is none, and to probe is an error. */
   const bool *probe;
   const char *helper;
   const char *retry; /* a plugin that is probed anew, whatever is remembered of it; or NULL */
-  int64_t probe_ms; /* a plugin whose calls do not end for so long hangs; 0: TNI_PROBE_MS */
-  /* For plugins in processes of their own (`isolation: process`): memory that they share with this one, and what is to be
-   * said of one that answers nothing for so long. shm NULL: there are none, and to ask for one is an error. */
+  int64_t probe_ms;  /* a plugin whose calls do not end for so long hangs; 0: TNI_PROBE_MS */
+  /* For plugins in processes of their own (`isolation: process`): memory that they share with this one, and what is to
+   * be said of one that answers nothing for so long. shm NULL: there are none, and to ask for one is an error. */
   struct tni_shm *shm;
   int64_t timeout_ms;
   /* In the child: called before each call into the plugin with what it is ("enumerate"). May be NULL. */
@@ -65,12 +65,12 @@ typedef struct tni_plugin_info {
   tn_device *const *devices; /* opened */
   uint32_t n_devices;
   bool builtin;
-  bool process;              /* it lives in one of its own: isolate.h */
-  bool probed;               /* in a child first */
-  bool remembered;           /* the probe's result is one of an earlier start */
-  bool quarantined;          /* it crashed, hung, ended the process or left it changed: `why` says so */
-  double probe_ms;           /* what that took, then */
-  const char *since;         /* quarantined: when, "2026-01-31T12:00:00Z"; else "" */
+  bool process;      /* it lives in one of its own: isolate.h */
+  bool probed;       /* in a child first */
+  bool remembered;   /* the probe's result is one of an earlier start */
+  bool quarantined;  /* it crashed, hung, ended the process or left it changed: `why` says so */
+  double probe_ms;   /* what that took, then */
+  const char *since; /* quarantined: when, "2026-01-31T12:00:00Z"; else "" */
 } tni_plugin_info;
 
 #endif

@@ -16,7 +16,7 @@ enum { ANONYMOUS_FACTOR = 3, FILE_FACTOR = 2, HASH_CHUNK = 16 << 20 };
 
 /* --- the process ------------------------------------------------------------------------------------------------- */
 
-/* First number behind "Key:" in /proc/self/status, in bytes; 0 where there is none. */
+/* First number after "Key:" in /proc/self/status, in bytes; 0 where there is none. */
 static uint64_t status_bytes(const char *text, const char *key) {
   const char *at = strstr(text, key);
   return at ? strtoull(at + strlen(key), NULL, 10) * 1024 : 0;

@@ -46,7 +46,9 @@ static bool lay_out(const tn_layout *l, bool flat, tni_tensor *t, int64_t st[4])
   return tni_dtype_bytes(t->dtype, step, &t->bytes) == TN_OK;
 }
 
-int64_t tni_state_rows(const tn_model *m, uint32_t k, int64_t positions, int64_t step) {
+/* Rows of cache k for a context of `positions`: as many, or, of a ring, what the window and the largest step (in
+ * positions; 0: nothing may be forgotten) need. */
+static int64_t state_rows(const tn_model *m, uint32_t k, int64_t positions, int64_t step) {
   enum { BLOCK = 64 }; /* keys that attention takes at once: none of them wraps around */
   int64_t rows;
   if (!(m->state_layouts[k].flags & TN_LAYOUT_CIRCULAR) || !step) return positions;
@@ -79,7 +81,7 @@ tn_status tni_states_bytes(const tn_model *m, const int64_t *dims, int64_t posit
   for (uint32_t k = 0; k < m->graph->n_states; k++) {
     tni_tensor t;
     int64_t strides[4];
-    tn_status st = shape_of(m, k, dims, tni_state_rows(m, k, positions, step), &t, strides, err);
+    tn_status st = shape_of(m, k, dims, state_rows(m, k, positions, step), &t, strides, err);
     if (st != TN_OK) return st;
     if (__builtin_add_overflow(*bytes, t.bytes, bytes))
       return tni_fail(err, TN_E_LIMIT, m->path, "the caches are too large");
@@ -150,7 +152,7 @@ static tn_status begin_slab(tn_session *s, const int64_t *dims, int64_t position
     tni_sstate *c = &s->states[k];
     tni_tensor t;
     int64_t strides[4];
-    tn_status st = shape_of(s->model, k, dims, tni_state_rows(s->model, k, positions, step), &t, strides, err);
+    tn_status st = shape_of(s->model, k, dims, state_rows(s->model, k, positions, step), &t, strides, err);
     if (st != TN_OK) return st;
     if (s->model->rt->shm || s->model->state_users[k].devices || !too_small(c, t.bytes)) continue;
     tni_mem_destroy(&c->mem);
@@ -175,7 +177,7 @@ tn_status tni_states_fit(tn_session *s, const int64_t *dims, int64_t positions, 
     tni_sstate *c = &s->states[k];
     tni_slab *from = s->model->state_users[k].devices ? NULL : slab;
     tni_tensor t;
-    st = shape_of(s->model, k, dims, tni_state_rows(s->model, k, positions, step), &t, c->strides, err);
+    st = shape_of(s->model, k, dims, state_rows(s->model, k, positions, step), &t, c->strides, err);
     if (st == TN_OK && too_small(c, t.bytes))
       st = allocate_state(s, k, exact ? t.bytes : t.bytes + t.bytes / 4, from, err);
     if (st != TN_OK) break;

@@ -12,9 +12,6 @@
 
 #include "runtime/memory/memory.h"
 
-/* Rows of cache k for a context of `positions`: as many, or, of a ring, what the window and the largest step (in
- * positions; 0: nothing may be forgotten) need. */
-int64_t tni_state_rows(const tn_model *m, uint32_t k, int64_t positions, int64_t step);
 /* Room for them at these dims (batch and the like count, the sequence does not). What the caches hold is lost where
  * they grow. exact: not a byte more than asked for. */
 TN_MUST_CHECK tn_status tni_states_fit(tn_session *s, const int64_t *dims, int64_t positions, int64_t step, bool exact,

@@ -114,8 +114,20 @@ tn_status tni_states_present(tn_session *s, uint32_t k, int64_t rows, tn_tensor 
   return TN_OK;
 }
 
-/* Positions [first, n) of one cache; both have one layout, and as many sequences and heads. */
-static void copy_rows(const tni_sstate *to, const tni_sstate *from, int64_t first, int64_t n) {
+/* One row of `size` elements; what has another dtype goes by way of float32. */
+static void move_row(const tni_sstate *to, char *dst, const tni_sstate *from, const char *src, float *between) {
+  const int64_t n = to->t.dims[TNI_STATE_SIZE];
+  if (to->t.dtype == from->t.dtype) {
+    memcpy(dst, src, to->rows.row_bytes);
+    return;
+  }
+  tni_kv_load(from->t.dtype, src, TN_DT_F32, between, 1, n);
+  tni_kv_store(to->t.dtype, dst, TN_DT_F32, between, 1, n);
+}
+
+/* Positions [first, n) of one cache; base: where from's memory is. between: room for one row, where dtypes differ. */
+static void move_rows(const tni_sstate *to, const tni_sstate *from, const char *base, int64_t first, int64_t n,
+                      float *between) {
   const tni_rows *t = &to->rows, *f = &from->rows;
   for (int64_t b = 0; b < t->dims[0]; b++)
     for (int64_t h = 0; h < t->dims[1]; h++)
@@ -126,20 +138,25 @@ static void copy_rows(const tni_sstate *to, const tni_sstate *from, int64_t firs
           dst += at[i] * t->strides[i];
           src += in[i] * f->strides[i];
         }
-        memcpy((char *)to->span.ptr + dst, (const char *)from->span.ptr + src, t->row_bytes);
+        move_row(to, (char *)to->span.ptr + dst, from, base + src, between);
       }
+}
+
+/* The first position that `to` can take over from `from`, which is at n. */
+static int64_t first_to_move(const tni_sstate *to, const tni_sstate *from, int64_t n) {
+  const int64_t ring = to->rows.ring ? n - to->rows.ring : 0;
+  return ring > from->held ? ring : from->held;
 }
 
 tn_status tni_states_share(tn_session *dst, const tn_session *src, int64_t n, tn_error *err) {
   for (uint32_t k = 0; k < dst->model->graph->n_states; k++) {
     tni_sstate *to = &dst->states[k];
     tni_sstate *from = &src->states[k];
-    int64_t first = from->held;
-    if (to->rows.ring && n - to->rows.ring > first) first = n - to->rows.ring;
+    const int64_t first = first_to_move(to, from, n);
     tn_status st = tni_span_take(&from->span, TN_NONE, TN_READ, err);
     if (st == TN_OK) st = tni_span_take(&to->span, TN_NONE, TN_READ | TN_WRITE, err);
     if (st != TN_OK) return st;
-    copy_rows(to, from, first, n);
+    move_rows(to, from, from->span.ptr, first, n, NULL);
     tni_span_wrote(&to->span, n);
     to->held = n ? first : 0;
   }
@@ -167,33 +184,6 @@ static const char *readable_state(const tn_session *s, uint32_t k, int64_t n) {
   return NULL;
 }
 
-/* One row of `size` elements; what has another dtype goes by way of float32. */
-static void move_row(const tni_sstate *to, char *dst, const tni_sstate *from, const char *src, float *between) {
-  const int64_t n = to->t.dims[TNI_STATE_SIZE];
-  if (to->t.dtype == from->t.dtype) {
-    memcpy(dst, src, to->rows.row_bytes);
-    return;
-  }
-  tni_kv_load(from->t.dtype, src, TN_DT_F32, between, 1, n);
-  tni_kv_store(to->t.dtype, dst, TN_DT_F32, between, 1, n);
-}
-
-static void move_rows(const tni_sstate *to, const tni_sstate *from, const char *base, int64_t first, int64_t n,
-                      float *between) {
-  const tni_rows *t = &to->rows, *f = &from->rows;
-  for (int64_t b = 0; b < t->dims[0]; b++)
-    for (int64_t h = 0; h < t->dims[1]; h++)
-      for (int64_t p = first; p < n; p++) {
-        const int64_t at[3] = {b, h, t->ring ? p % t->ring : p}, in[3] = {b, h, f->ring ? p % f->ring : p};
-        int64_t dst = 0, src = 0;
-        for (int i = 0; i < 3; i++) {
-          dst += at[i] * t->strides[i];
-          src += in[i] * f->strides[i];
-        }
-        move_row(to, (char *)to->span.ptr + dst, from, base + src, between);
-      }
-}
-
 static bool moves_between(const tni_sstate *to, const tni_sstate *from) {
   const bool same = to->t.dims[0] == from->t.dims[0] && to->t.dims[TNI_STATE_HEADS] == from->t.dims[TNI_STATE_HEADS] &&
                     to->t.dims[TNI_STATE_SIZE] == from->t.dims[TNI_STATE_SIZE];
@@ -208,8 +198,7 @@ static tn_status move_state(tn_session *dst, const tn_session *src, uint32_t k, 
   if (!base)
     return tni_fail(err, TN_E_DEVICE_LOST, name, "cache '%s' was in the memory of the device that is lost", name);
   if (!moves_between(to, from)) return tni_fail(err, TN_E_UNSUPPORTED, name, "cache '%s' has another form now", name);
-  int64_t first = from->held;
-  if (to->rows.ring && n - to->rows.ring > first) first = n - to->rows.ring;
+  const int64_t first = first_to_move(to, from, n);
   float *between = malloc((size_t)(to->t.dims[TNI_STATE_SIZE] + 1) * sizeof *between);
   if (!between) return tni_fail_memory(err, name);
   tn_status st = tni_span_take(&to->span, TN_NONE, TN_READ | TN_WRITE, err);

@@ -129,7 +129,7 @@ static void say_origin(const tni_graph *g, tn_id node, tn_id from, char *buf, si
   else if (o->op && (o->op->flags & TNI_OPF_CONTROL))
     snprintf(buf, size, "depends on the subgraph that %s '%s' runs", type, o->pub.name);
   else if (!o->op)
-    snprintf(buf, size, "shapes behind operator %s ('%s') are not known", type, o->pub.name);
+    snprintf(buf, size, "shapes after operator %s ('%s') are not known", type, o->pub.name);
   else if (node == from)
     snprintf(buf, size, "its elements depend on data: '%s'",
              n->pub.n_in && n->pub.in[0] != TN_NONE ? g->values[n->pub.in[0]]->pub.name : n->pub.name);

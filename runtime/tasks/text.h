@@ -13,7 +13,7 @@
 
 enum { TNI_TASK_INPUTS = 8, TNI_TASK_NAME = 256 };
 
-/* Ids of texts, one behind the other. */
+/* Ids of texts, one after the other. */
 typedef struct tni_text_ids {
   tni_ids *v; /* [n] */
   size_t n;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sched_life PLUGIN FOLDER [CYCLES [OPTIONS]]: runtime, model, session, a prompt, two steps, and everything closed
+ * session-life PLUGIN FOLDER [CYCLES [OPTIONS]]: runtime, model, session, a prompt, two steps, and everything closed
  * again, so many times (100). Run it with GLIBC_TUNABLES=glibc.malloc.tcache_count=0: what threads keep for themselves
  * counts as used. Fails when the heap has grown between the middle and the end, or when file descriptors,
  * mappings or threads have. For any plugin: FOLDER holds its .so and manifest. Exit 77: the plugin is not available

@@ -6,6 +6,7 @@
 #define TENON_COMMON_BASE_BASE_H
 
 #include "plugins/common/base/answer.h"
+#include "plugins/common/base/build.h"
 #include "plugins/common/base/chain.h"
 #include "plugins/common/base/entry.h"
 #include "plugins/common/base/graphq.h"

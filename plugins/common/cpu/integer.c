@@ -84,13 +84,13 @@ static uint32_t integer_use(tni_clt_builder *b, const tn_node *n, uint32_t i) {
 /* One element for all columns, not one each. */
 static bool is_one(const tni_clt_builder *b, const tn_node *n, uint32_t i, int64_t N) {
   bool one = true;
-  return fits_columns(b->d, b->s->graph, integer_input(b->s->graph, n, i), N, &one) && one;
+  return fits_columns(b->d, b->c.s->graph, integer_input(b->c.s->graph, n, i), N, &one) && one;
 }
 
 tn_status tni_clt_lower_integer(tni_clt_builder *b, uint32_t i, tn_error *err) {
   const tni_clt_match *m = &b->match[i];
-  const tn_node *n = b->s->graph->nodes[m->node];
-  const tn_value *x = b->s->graph->values[m->x];
+  const tn_node *n = b->c.s->graph->nodes[m->node];
+  const tn_value *x = b->c.s->graph->values[m->x];
   tni_int8_geometry g;
   b->done[i] = 1;
   tn_status st = tni_int8_geometry_of(m->N, m->K, &g);
@@ -112,7 +112,7 @@ tn_status tni_clt_lower_integer(tni_clt_builder *b, uint32_t i, tn_error *err) {
                                  .bias = integer_use(b, n, TN_INTEGER_BIAS)};
   t->integer.y = tni_clt_add_use(b, tni_clt_slot_to_write(b, m->y), TN_WRITE);
   tni_clt_add_node(b, m->node);
-  t->pub.symbols = tni_cm_symbols(b->d->host, b->s->graph, x->dims, x->rank - 1);
+  t->pub.symbols = tni_cm_symbols(b->d->host, b->c.s->graph, x->dims, x->rank - 1);
   tni_clt_finish_task(b);
-  return b->no_memory ? TN_E_NO_MEMORY : TN_OK;
+  return b->c.no_memory ? TN_E_NO_MEMORY : TN_OK;
 }

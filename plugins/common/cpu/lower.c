@@ -10,7 +10,7 @@
 
 static void lower_float(tni_clt_builder *b, uint32_t i) {
   const tni_clt_match *m = &b->match[i];
-  const tn_graph *g = b->s->graph;
+  const tn_graph *g = b->c.s->graph;
   b->done[i] = 1;
   if (!tni_clt_start_task(b, TNI_CLT_FLOAT, "matmul ", m->node, 4, 1)) return;
   tni_clt_task *t = b->task;
@@ -29,43 +29,44 @@ static void lower_float(tni_clt_builder *b, uint32_t i) {
 }
 
 static bool reserve_program(tni_clt_builder *b) {
-  size_t n = b->s->n_nodes, slots = n;
+  size_t n = b->c.s->n_nodes, slots = n;
   for (uint32_t i = 0; i < n; i++) {
-    const tn_node *node = b->s->graph->nodes[b->s->nodes[i]];
+    const tn_node *node = b->c.s->graph->nodes[b->c.s->nodes[i]];
     slots += (size_t)node->n_in + node->n_out;
   }
-  b->match = tni_clt_get(b, n, sizeof *b->match);
-  b->fused = tni_clt_get(b, n, sizeof *b->fused);
-  b->done = tni_clt_get(b, n, sizeof *b->done);
-  b->p->tasks = tni_clt_get(b, n, sizeof *b->p->tasks);
-  b->p->slots = tni_clt_get(b, slots, sizeof *b->p->slots);
-  b->p->needs = tni_clt_get(b, slots, sizeof *b->p->needs);
-  return !b->no_memory;
+  if (!tni_cm_build_begin(&b->c, &b->p->mem, b->c.s, &b->p->info, slots)) return false;
+  b->match = tni_cm_get(&b->c, n, sizeof *b->match);
+  b->fused = tni_cm_get(&b->c, n, sizeof *b->fused);
+  b->done = tni_cm_get(&b->c, n, sizeof *b->done);
+  b->p->tasks = tni_cm_get(&b->c, n, sizeof *b->p->tasks);
+  b->p->slots = b->c.slots;
+  b->p->needs = b->c.needs;
+  return !b->c.no_memory;
 }
 
 static tn_status lower_all(tni_clt_builder *b, tn_error *err) {
-  uint32_t *members = tni_clt_get(b, b->s->n_nodes, sizeof *members);
-  if (!reserve_program(b) || !members) return TN_E_NO_MEMORY;
-  for (uint32_t i = 0; i < b->s->n_nodes; i++) {
-    if (b->s->graph->nodes[b->s->nodes[i]]->op == TN_OP_FUSED_MATMUL) {
-      b->fused[i] = tni_clt_get(b, 1, sizeof *b->fused[i]);
+  uint32_t *members = reserve_program(b) ? tni_cm_get(&b->c, b->c.s->n_nodes, sizeof *members) : NULL;
+  if (!members) return TN_E_NO_MEMORY;
+  for (uint32_t i = 0; i < b->c.s->n_nodes; i++) {
+    if (b->c.s->graph->nodes[b->c.s->nodes[i]]->op == TN_OP_FUSED_MATMUL) {
+      b->fused[i] = tni_cm_get(&b->c, 1, sizeof *b->fused[i]);
       if (!b->fused[i]) return TN_E_NO_MEMORY;
     }
-    tni_clt_match_node(b->d, b->s->graph, b->s->nodes[i], &b->match[i], b->fused[i]);
+    tni_clt_match_node(b->d, b->c.s->graph, b->c.s->nodes[i], &b->match[i], b->fused[i]);
   }
   tn_status st = TN_OK;
-  for (uint32_t i = 0; st == TN_OK && i < b->s->n_nodes; i++) {
+  for (uint32_t i = 0; st == TN_OK && i < b->c.s->n_nodes; i++) {
     if (b->done[i]) continue;
     if (b->match[i].kind == TNI_CLT_PACKED) st = tni_clt_lower_packed(b, i, members, err);
     if (b->match[i].kind == TNI_CLT_FUSED) st = tni_clt_lower_fused(b, i, err);
     if (b->match[i].kind == TNI_CLT_INTEGER) st = tni_clt_lower_integer(b, i, err);
     if (b->match[i].kind == TNI_CLT_FLOAT) lower_float(b, i);
-    if (b->no_memory) st = TN_E_NO_MEMORY;
+    if (b->c.no_memory) st = TN_E_NO_MEMORY;
   }
-  for (uint32_t i = 0; st == TN_OK && i < b->s->n_nodes; i++)
+  for (uint32_t i = 0; st == TN_OK && i < b->c.s->n_nodes; i++)
     if (!b->done[i])
-      st = tni_cm_fail(err, TN_E_INVALID, b->s->graph->nodes[b->s->nodes[i]]->name, "node %u was not claimed by %s",
-                       b->s->nodes[i], b->d->backend->name);
+      st = tni_cm_fail(err, TN_E_INVALID, b->c.s->graph->nodes[b->c.s->nodes[i]]->name, "node %u was not claimed by %s",
+                       b->c.s->nodes[i], b->d->backend->name);
   return st;
 }
 
@@ -77,7 +78,7 @@ tn_status tni_clt_lower(tn_device *dev, const tn_subgraph *s, tn_program **out, 
   p->mem = mem;
   p->device = d;
   tni_cm_graph_head(&p->graph, s->graph);
-  tni_clt_builder b = {.d = d, .s = s, .p = p};
+  tni_clt_builder b = {.c.s = s, .d = d, .p = p};
   tn_status st = lower_all(&b, err);
   if (st != TN_OK) {
     tni_clt_release(p);

@@ -8,14 +8,14 @@
 
 /* Index in s->nodes of a node that must stand there with group `group`; TN_NONE if it does not. */
 static uint32_t find_node(const tni_clt_builder *b, tn_id node, tn_id group) {
-  for (uint32_t i = 0; i < b->s->n_nodes; i++)
-    if (b->s->nodes[i] == node) return b->s->group_of[i] == group ? i : TN_NONE;
+  for (uint32_t i = 0; i < b->c.s->n_nodes; i++)
+    if (b->c.s->nodes[i] == node) return b->c.s->group_of[i] == group ? i : TN_NONE;
   return TN_NONE;
 }
 
 /* Members of the task whose first product is i: itself, and its siblings in the same group. */
 static uint32_t collect_siblings(tni_clt_builder *b, uint32_t i, uint32_t *members, tn_error *err) {
-  const tn_subgraph *s = b->s;
+  const tn_subgraph *s = b->c.s;
   uint32_t n = 0;
   int64_t N = 0;
   for (uint32_t j = i; j < s->n_nodes; j++) {
@@ -44,11 +44,11 @@ static uint32_t collect_siblings(tni_clt_builder *b, uint32_t i, uint32_t *membe
 static tn_status start_packed(tni_clt_builder *b, const tni_clt_match *m, const tni_clt_grid *grid, const tn_id *values,
                               uint32_t n_values, int64_t N, uint32_t n_strips, uint32_t max_uses, uint32_t max_nodes,
                               tn_error *err) {
-  const tn_value *x = b->s->graph->values[m->x];
+  const tn_value *x = b->c.s->graph->values[m->x];
   if (!tni_clt_start_task(b, TNI_CLT_PACKED, "linear ", m->node, 2 + max_uses, max_nodes)) return TN_E_NO_MEMORY;
   tni_clt_task *t = b->task;
-  t->strips = tni_clt_get(b, n_strips, sizeof *t->strips);
-  if (b->no_memory) return TN_E_NO_MEMORY;
+  t->strips = tni_cm_get(&b->c, n_strips, sizeof *t->strips);
+  if (b->c.no_memory) return TN_E_NO_MEMORY;
   tn_status st = tni_clt_geometry_of(b->d, grid, N, m->K, &t->geo);
   if (st != TN_OK) return tni_cm_fail(err, st, t->pub.name, "the joined matrix is too large");
   t->x = tni_clt_copy_dims(b, x->dims, x->rank);
@@ -56,15 +56,15 @@ static tn_status start_packed(tni_clt_builder *b, const tni_clt_match *m, const 
   const tni_clt_packing packing = tni_clt_packing_of(b->d, grid);
   uint32_t need = tni_clt_add_need(b, &packing, values, n_values, m->kn);
   t->w_use = tni_clt_add_use(b, tni_clt_add_blob_slot(b, need), TN_READ);
-  t->pub.symbols = x->rank ? tni_cm_symbols(b->d->host, b->s->graph, x->dims, x->rank - 1) : 0;
-  return b->no_memory ? TN_E_NO_MEMORY : TN_OK;
+  t->pub.symbols = x->rank ? tni_cm_symbols(b->d->host, b->c.s->graph, x->dims, x->rank - 1) : 0;
+  return b->c.no_memory ? TN_E_NO_MEMORY : TN_OK;
 }
 
 /* Strip `which` of f; columns of product p begin at n0[p] of the joined matrix. NULL where no output needs it. */
 static tni_clt_strip *add_strip(tni_clt_builder *b, const tni_cm_fused *f, const uint32_t *strip, uint32_t which,
                                 const int64_t *n0) {
   tni_clt_task *t = b->task;
-  tni_clt_strip *s = tni_clt_get(b, 1, sizeof *s);
+  tni_clt_strip *s = tni_cm_get(&b->c, 1, sizeof *s);
   if (!s) return NULL;
   tni_cm_strip_make(f, strip, which, &s->prog);
   if (!s->prog.n_stores) return NULL;
@@ -114,7 +114,7 @@ tn_status tni_clt_lower_packed(tni_clt_builder *b, uint32_t i, uint32_t *members
   const tni_clt_match *m = &b->match[i];
   uint32_t n = collect_siblings(b, i, members, err);
   if (n == 0) return TN_E_INVALID;
-  tn_id *values = tni_clt_get(b, n, sizeof *values);
+  tn_id *values = tni_cm_get(&b->c, n, sizeof *values);
   if (!values) return TN_E_NO_MEMORY;
   int64_t N = 0;
   tni_clt_grid grid = m->grid;
@@ -131,7 +131,7 @@ tn_status tni_clt_lower_packed(tni_clt_builder *b, uint32_t i, uint32_t *members
     N += b->match[members[k]].N;
   }
   tni_clt_finish_task(b);
-  return b->no_memory ? TN_E_NO_MEMORY : TN_OK;
+  return b->c.no_memory ? TN_E_NO_MEMORY : TN_OK;
 }
 
 static bool read_by_another(const tni_clt_task *t, const tni_clt_strip *s, uint32_t use) {
@@ -148,10 +148,10 @@ static bool read_by_another(const tni_clt_task *t, const tni_clt_strip *s, uint3
 static void offer_alias(tni_clt_builder *b, const tni_clt_strip *s) {
   for (uint32_t i = 0, o = 0; i < s->prog.n_loads; i++) {
     if (s->load[i].kind != TNI_CM_WHOLE || read_by_another(b->task, s, s->load[i].use)) continue;
-    uint32_t slot = b->uses[s->load[i].use].slot;
+    uint32_t slot = b->task->pub.uses[s->load[i].use].slot;
     while (o < s->prog.n_stores && s->store[o] == TN_NONE) o++;
     if (o == s->prog.n_stores) return;
-    if (b->p->slots[slot]->pub.kind == TN_SLOT_INPUT) b->p->slots[b->uses[s->store[o++]].slot]->pub.alias = slot;
+    if (b->p->slots[slot]->kind == TN_SLOT_INPUT) b->p->slots[b->task->pub.uses[s->store[o++]].slot]->alias = slot;
   }
 }
 
@@ -170,7 +170,7 @@ static void add_fused_strip(tni_clt_builder *b, const tn_node *n, const tni_clt_
 
 tn_status tni_clt_lower_fused(tni_clt_builder *b, uint32_t i, tn_error *err) {
   const tni_clt_match *m = &b->match[i];
-  const tn_node *n = b->s->graph->nodes[m->node];
+  const tn_node *n = b->c.s->graph->nodes[m->node];
   const tni_clt_fused *u = b->fused[i];
   tn_id values[TN_FUSED_MAX_PARTS];
   int64_t n0[TN_FUSED_MAX_PARTS];
@@ -181,9 +181,9 @@ tn_status tni_clt_lower_fused(tni_clt_builder *b, uint32_t i, tn_error *err) {
   for (uint32_t p = 0; p < u->f.n_parts; p++) n0[p] = u->weight_n0[u->f.parts[p].weight] + u->f.parts[p].first;
   tn_status st = start_packed(b, m, &m->grid, values, n_values, m->N, u->n_strips, u->f.n_extras + n->n_out, 1, err);
   if (st != TN_OK) return st;
-  for (uint32_t k = 0; k < u->n_strips && !b->no_memory; k++) add_fused_strip(b, n, u, k, n0);
-  for (uint32_t k = 0; k < b->task->n_strips && !b->no_memory; k++) offer_alias(b, b->task->strips[k]);
+  for (uint32_t k = 0; k < u->n_strips && !b->c.no_memory; k++) add_fused_strip(b, n, u, k, n0);
+  for (uint32_t k = 0; k < b->task->n_strips && !b->c.no_memory; k++) offer_alias(b, b->task->strips[k]);
   tni_clt_add_node(b, m->node);
   tni_clt_finish_task(b);
-  return b->no_memory ? TN_E_NO_MEMORY : TN_OK;
+  return b->c.no_memory ? TN_E_NO_MEMORY : TN_OK;
 }

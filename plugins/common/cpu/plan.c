@@ -42,7 +42,8 @@ static const tni_clt_kernel *kernel_of_two(const tn_program *p, const tni_clt_ge
   return one && two && one->features == two->features ? two : NULL;
 }
 
-tn_status tni_clt_room_of(const tn_program *p, const tni_clt_task *t, int64_t M, tni_clt_room *out) {
+/* Scratch of a packed task for M rows; TN_E_LIMIT on overflow. */
+static tn_status packed_room(const tn_program *p, const tni_clt_task *t, int64_t M, tni_clt_room *out) {
   const tni_clt_geometry *g = &t->geo;
   const tni_clt_kernel *quant = kernel_of(p, TNI_CLT_QUANT, g, M);
   tni_clt_act_room act = tni_clt_act_room_of(quant ? quant->layout : 0, (size_t)g->K_padded, (size_t)g->group);
@@ -106,7 +107,8 @@ static void merge_rows(tni_clt_batch *b) {
   b->rank = 0;
 }
 
-tn_status tni_clt_batch_of(const tn_program *p, const tni_clt_task *t, const tn_dims *dims, tni_clt_batch *out) {
+/* Dims of a float task. TN_E_INVALID where they do not fit each other. */
+static tn_status measure_batch(const tn_program *p, const tni_clt_task *t, const tn_dims *dims, tni_clt_batch *out) {
   int64_t x[TN_MAX_RANK], w[TN_MAX_RANK], total, unused;
   tn_status st = eval_dims(p, &t->x, dims, x);
   if (st == TN_OK) st = eval_dims(p, &t->w, dims, w);
@@ -148,7 +150,7 @@ static tn_status rows_of(const tn_program *p, const tni_clt_task *t, const tn_di
 /* Bytes of the TEMP slots that a task uses. */
 static tn_status measure_slots(const tn_program *p, const tn_task *t, const tn_dims *dims, uint64_t *slot_bytes) {
   for (uint32_t i = 0; i < t->n_uses; i++) {
-    const tni_clt_slot *s = p->slots[t->uses[i].slot];
+    const tni_clt_slot *s = tni_clt_slot_of(p, t->uses[i].slot);
     int64_t n;
     if (s->pub.kind != TN_SLOT_TEMP) continue;
     tn_status st = tni_cm_product(p->device->host, &p->graph, s->dims.e, s->dims.rank, dims, &n);
@@ -163,7 +165,7 @@ static tn_status measure_packed(const tn_program *p, const tni_clt_task *t, cons
   int64_t M;
   tn_status st = rows_of(p, t, dims, &M);
   tni_clt_room room;
-  if (st == TN_OK) st = tni_clt_room_of(p, t, M, &room);
+  if (st == TN_OK) st = packed_room(p, t, M, &room);
   if (st != TN_OK) return st;
   r->scratch_bytes = room.bytes;
   double m = (double)M, n = (double)t->geo.N, k = (double)t->geo.K;
@@ -187,7 +189,7 @@ static tn_status measure_integer(const tn_program *p, const tni_clt_task *t, con
 
 static tn_status measure_float(const tn_program *p, const tni_clt_task *t, const tn_dims *dims, tn_measure *r) {
   tni_clt_batch b;
-  tn_status st = tni_clt_batch_of(p, t, dims, &b);
+  tn_status st = measure_batch(p, t, dims, &b);
   if (st != TN_OK) return st;
   double m = (double)b.M, n = (double)b.N, k = (double)b.K, count = (double)b.count;
   r->scratch_bytes = float_scratch(t, &b);
@@ -212,7 +214,7 @@ tn_status tni_clt_measure(const tn_program *p, tn_id task, const tn_dims *dims, 
 tn_status tni_clt_set(tn_program *p, tn_id slot, const tn_view *view, const tn_blob *blob, tn_error *err) {
   if (slot >= p->info.n_slots)
     return tni_cm_fail(err, TN_E_INVALID, p->device->backend->name, "there is no slot %u", slot);
-  tni_clt_slot *s = p->slots[slot];
+  tni_clt_slot *s = tni_clt_slot_of(p, slot);
   const char *name = s->pub.name;
   if (s->pub.kind != TN_SLOT_WEIGHT) return tni_cm_fail(err, TN_E_INVALID, name, "slot %u takes no weights", slot);
   if (!view || !view->ptr) return tni_cm_fail(err, TN_E_INVALID, name, "weights must be in memory");
@@ -244,7 +246,7 @@ static tn_status bind_packed(tn_plan *plan, const tn_dims *dims) {
   const tn_program *p = plan->program;
   const tni_clt_task *t = plan->task;
   tn_status st = rows_of(p, t, dims, &plan->M);
-  if (st == TN_OK) st = tni_clt_room_of(p, t, plan->M, &plan->room);
+  if (st == TN_OK) st = packed_room(p, t, plan->M, &plan->room);
   if (st == TN_OK) plan->scratch_bytes = plan->room.bytes;
   if (st == TN_OK) plan->unit_rows = tni_clt_unit_rows(&t->geo, plan->M);
   const tni_clt_kernel *quant = kernel_of(p, TNI_CLT_QUANT, &t->geo, plan->M),
@@ -267,7 +269,7 @@ static tn_status bind_integer(tn_plan *plan, const tn_dims *dims) {
 }
 
 static tn_status bind_float(tn_plan *plan, const tn_dims *dims) {
-  tn_status st = tni_clt_batch_of(plan->program, plan->task, dims, &plan->batch);
+  tn_status st = measure_batch(plan->program, plan->task, dims, &plan->batch);
   if (st == TN_OK) plan->scratch_bytes = float_scratch(plan->task, &plan->batch);
   return st;
 }
@@ -335,7 +337,7 @@ static tn_status attach_view(tn_args *a, uint32_t use, const tn_view *view, tn_e
   const tn_task *t = &plan->task->pub;
   void *ptr = view ? view->ptr : NULL;
   uint64_t bytes = view ? view->bytes : 0, wanted = bytes_of_use(plan, use);
-  const tni_clt_slot *s = use < t->n_uses ? plan->program->slots[t->uses[use].slot] : NULL;
+  const tni_clt_slot *s = use < t->n_uses ? tni_clt_slot_of(plan->program, t->uses[use].slot) : NULL;
   if (s && s->pub.kind == TN_SLOT_WEIGHT) {
     if (s->ptr) ptr = (void *)(uintptr_t)s->ptr;
     if (!ptr) return tni_cm_fail(err, TN_E_INVALID, t->name, "weights of '%s' are not set", s->pub.name);

@@ -67,7 +67,6 @@ typedef struct tni_clt_task {
 typedef struct tni_clt_slot {
   tn_slot pub;       /* first */
   tni_clt_dims dims; /* of its value */
-  tn_id writer;      /* task of this program that writes it, or TN_NONE */
   const void *ptr;   /* WEIGHT: what set() gave */
   uint64_t bytes;
 } tni_clt_slot;
@@ -78,9 +77,11 @@ struct tn_program {
   tn_graph graph; /* h, ctx and counts of the graph it was lowered from */
   tn_program_info info;
   tn_need **needs;
-  tni_clt_slot **slots;
+  tn_slot **slots; /* of tni_clt_slot */
   tni_clt_task **tasks;
 };
+
+static inline tni_clt_slot *tni_clt_slot_of(const tn_program *p, tn_id slot) { return (tni_clt_slot *)p->slots[slot]; }
 
 /* Product with broadcasting, for concrete dims. */
 typedef struct tni_clt_batch {
@@ -133,12 +134,7 @@ struct tn_args {
 
 /* Rows of one unit of M. */
 int64_t tni_clt_unit_rows(const tni_clt_geometry *g, int64_t M);
-/* Scratch of a packed task for M rows; TN_E_LIMIT on overflow. */
-TN_MUST_CHECK tn_status tni_clt_room_of(const tn_program *p, const tni_clt_task *t, int64_t M, tni_clt_room *out);
 /* Runs a PACKED task (run_packed.c). TN_E_CANCELLED is its only failure. */
 TN_MUST_CHECK tn_status tni_clt_run_packed(const tn_plan *plan, const tn_args *a, tn_run *run);
-/* Dims of a float task. TN_E_INVALID where they do not fit each other. */
-TN_MUST_CHECK tn_status tni_clt_batch_of(const tn_program *p, const tni_clt_task *t, const tn_dims *dims,
-                                         tni_clt_batch *out);
 
 #endif

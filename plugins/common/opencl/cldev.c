@@ -46,7 +46,7 @@ static bool read_extensions(const picker *p, tni_cl_info *i) {
   return true;
 }
 
-bool tni_cl_has(const tni_cl_info *i, const char *extension) {
+static bool has_cl_extension(const tni_cl_info *i, const char *extension) {
   size_t n = strlen(extension);
   for (const char *at = i->extensions; (at = strstr(at, extension)); at += n)
     if (at[-1] == ' ' && at[n] == ' ') return true;
@@ -67,9 +67,9 @@ static uint32_t features_of(const picker *p, const tni_cl_info *i) {
                {"cl_arm_import_memory_host", TNI_CLF_ARM_IMPORT}};
   uint32_t f = 0;
   for (size_t k = 0; k < sizeof known / sizeof *known; k++)
-    if (tni_cl_has(i, known[k].extension)) f |= known[k].bit;
+    if (has_cl_extension(i, known[k].extension)) f |= known[k].bit;
   if (device_number(p, i->id, CL_DEVICE_IMAGE_SUPPORT)) f |= TNI_CLF_IMAGES;
-  if ((f & TNI_CLF_IMAGES) && i->pitch_px && tni_cl_has(i, "cl_khr_image2d_from_buffer")) f |= TNI_CLF_IMAGE2D_BUF;
+  if ((f & TNI_CLF_IMAGES) && i->pitch_px && has_cl_extension(i, "cl_khr_image2d_from_buffer")) f |= TNI_CLF_IMAGE2D_BUF;
   if (device_number(p, i->id, CL_DEVICE_HOST_UNIFIED_MEMORY)) f |= TNI_CLF_UNIFIED;
   if (device_number(p, i->id, CL_DEVICE_LOCAL_MEM_TYPE) == CL_LOCAL) f |= TNI_CLF_LOCAL;
   return f & p->wish->mask;

@@ -10,8 +10,8 @@
 
 #include <stdbool.h>
 
-#include "plugins/common/opencl/cl.h"
 #include "plugins/common/base/base.h"
+#include "plugins/common/opencl/cl.h"
 
 /* Features; a kernel variant names those that it needs. */
 enum {
@@ -55,7 +55,6 @@ typedef struct tni_cl_wish {
 /* Fills info of the first device that fits. TN_E_UNAVAILABLE with the reason where there is none. Memory from mem. */
 TN_MUST_CHECK tn_status tni_cl_pick(const tni_cl_api *api, const tni_cl_wish *wish, tni_cm_mem *mem, tni_cl_info *out,
                                     tn_error *err);
-bool tni_cl_has(const tni_cl_info *i, const char *extension);
 
 typedef struct tni_cl_context {
   const tni_cl_api *api;

@@ -48,7 +48,6 @@ typedef struct tni_cx_start {
 void tni_cx_fail(tni_cx *e, tn_status st, const char *where, const char *what);
 uint32_t tni_cx_size_of(uint32_t type);
 /* Kernels take int32: TN_E_LIMIT where v does not fit. */
-int32_t tni_cx_i32(tni_cx *e, int64_t v);
 int64_t tni_cx_product(tni_cx *e, const int64_t *dims, uint32_t n);
 const tni_cl_value *tni_cx_value_of(const tni_cx *e, tn_id v);
 void tni_cx_dense_strides(tni_cx_view *v);

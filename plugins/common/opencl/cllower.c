@@ -1,35 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-
 #include "plugins/common/base/base.h"
 #include "plugins/common/opencl/clprog.h"
 
 typedef struct lowering {
+  tni_cm_build c;
   tni_cl_device *d;
-  const tn_subgraph *s;
   const tn_graph *g;
   tn_program *p;
-  bool no_memory;
 } lowering;
-
-static void *get_zeroed(lowering *l, size_t count, size_t size) {
-  void *p = tni_cm_new(&l->p->mem, count ? count : 1, size);
-  if (!p) l->no_memory = true;
-  return p;
-}
-
-static const void *copy_dims(lowering *l, const void *src, size_t count, size_t size) {
-  void *p = get_zeroed(l, count, size);
-  if (p && count) memcpy(p, src, count * size);
-  return p;
-}
 
 /* --- values ------------------------------------------------------------------------------------------------------ */
 
 static void note_value(lowering *l, tn_id id) {
   const tn_value *v = tni_cm_value(l->g, id);
   if (!v || l->p->values[id].used) return;
-  l->p->values[id] = (tni_cl_value){.dims = copy_dims(l, v->dims, v->rank, sizeof *v->dims),
+  l->p->values[id] = (tni_cl_value){.dims = tni_cm_copy(&l->c, v->dims, v->rank, sizeof *v->dims),
                                     .rank = v->rank,
                                     .kind = v->kind,
                                     .dtype = v->dtype,
@@ -46,11 +31,11 @@ static bool is_weight(const tni_cl_op *o, uint32_t i) {
 }
 
 static bool match_all(lowering *l, tn_error *err) {
-  for (uint32_t i = 0; i < l->s->n_nodes; i++) {
+  for (uint32_t i = 0; i < l->c.s->n_nodes; i++) {
     tni_cl_op *o = &l->p->ops[i];
     uint32_t reason;
     const char *text;
-    if (!tni_cl_match(l->d, l->g, l->s->nodes[i], o, &reason, &text)) {
+    if (!tni_cl_match(l->d, l->g, l->c.s->nodes[i], o, &reason, &text)) {
       tni_cm_fail(err, TN_E_INVALID, o->name, "this node was not claimed: %s", text);
       return false;
     }
@@ -110,39 +95,14 @@ static void note_lifetimes(lowering *l) {
 
 /* --- slots ------------------------------------------------------------------------------------------------------- */
 
-static uint32_t add_need(lowering *l, const tn_format *format, const tn_id *values, uint32_t n, bool kn) {
-  tn_need *need = get_zeroed(l, 1, sizeof *need);
-  const tn_id *ids = copy_dims(l, values, n, sizeof *ids);
-  if (l->no_memory) return TN_NONE;
-  *need = (tn_need){.h = TN_HDR(tn_need),
-                    .format = format,
-                    .values = ids,
-                    .n_values = n,
-                    .residency = TN_RESIDENCY_DEVICE,
-                    .flags = format && kn ? TN_NEED_KN : 0,
-                    .params = format ? l->d->params : NULL,
-                    .n_params = format ? 1 : 0};
-  l->p->needs[l->p->info.n_needs] = need;
-  return l->p->info.n_needs++;
+static tn_id add_need(lowering *l, const tn_format *format, const tn_id *values, uint32_t n, bool kn) {
+  const tn_need need = {.format = format, .residency = TN_RESIDENCY_DEVICE, .flags = format && kn ? TN_NEED_KN : 0};
+  return tni_cm_add_need(&l->c, &need, values, n, l->d->params, format ? 1 : 0);
 }
 
-static uint32_t add_slot(lowering *l, uint32_t kind, tn_id value, tn_id need, const char *name) {
-  tn_slot *s = get_zeroed(l, 1, sizeof *s);
-  const char *text = s ? tni_cm_text(&l->p->mem, "", name) : NULL;
-  if (!text) {
-    l->no_memory = true;
-    return TN_NONE;
-  }
-  *s = (tn_slot){.h = TN_HDR(tn_slot),
-                 .name = text,
-                 .kind = kind,
-                 .engines = 2,
-                 .align = 128,
-                 .value = value,
-                 .need = need,
-                 .alias = TN_NONE};
-  l->p->slots[l->p->info.n_slots] = s;
-  return l->p->info.n_slots++;
+static tn_id add_slot(lowering *l, uint32_t kind, tn_id value, tn_id need, const char *name) {
+  const tn_slot s = {.kind = kind, .engines = 2, .align = 128, .value = value, .need = need};
+  return tni_cm_add_slot(&l->c, &s, sizeof s, "", name);
 }
 
 /* Slots of what comes from or goes to outside. */
@@ -150,39 +110,26 @@ static void slot_of_value(lowering *l, tn_id id) {
   tni_cl_value *v = &l->p->values[id];
   const tn_value *gv = l->g->values[id];
   if (v->slot != TN_NONE) return;
-  uint32_t kind = v->kind == TN_VALUE_STATE ? TN_SLOT_STATE : v->kind == TN_VALUE_STEP ? TN_SLOT_STEP : TN_SLOT_INPUT;
-  tn_id need = TN_NONE;
-  if (v->kind == TN_VALUE_CONST) {
-    kind = TN_SLOT_WEIGHT;
-    need = add_need(l, NULL, &id, 1, false);
-  }
-  v->slot = add_slot(l, kind, id, need, gv->name);
-}
-
-static bool subgraph_contains(const tn_id *list, uint32_t n, tn_id id) {
-  for (uint32_t i = 0; i < n; i++)
-    if (list[i] == id) return true;
-  return false;
+  const tn_id need = v->kind == TN_VALUE_CONST ? add_need(l, NULL, &id, 1, false) : TN_NONE;
+  v->slot = add_slot(l, tni_cm_kind_read(gv), id, need, gv->name);
 }
 
 static void make_slots(lowering *l) {
-  bool *produced = get_zeroed(l, l->p->n_values, sizeof *produced);
-  for (uint32_t i = 0; !l->no_memory && i < l->p->n_ops; i++) {
+  bool *produced = tni_cm_get(&l->c, l->p->n_values, sizeof *produced);
+  for (uint32_t i = 0; !l->c.no_memory && i < l->p->n_ops; i++) {
     tni_cl_op *o = &l->p->ops[i];
-    for (uint32_t k = 0; k < o->n_in && !l->no_memory; k++)
+    for (uint32_t k = 0; k < o->n_in && !l->c.no_memory; k++)
       if (o->in[k] != TN_NONE && !is_weight(o, k) && !produced[o->in[k]]) slot_of_value(l, o->in[k]);
-    for (uint32_t k = 0; k < o->n_out && !l->no_memory; k++) {
+    for (uint32_t k = 0; k < o->n_out && !l->c.no_memory; k++) {
       if (o->out[k] == TN_NONE) continue;
       tni_cl_value *y = &l->p->values[o->out[k]];
       produced[o->out[k]] = true;
       if (o->what == TNI_CLO_APPEND)
         y->slot = l->p->values[o->in[0]].slot;
-      else if (subgraph_contains(l->s->outputs, l->s->n_outputs, o->out[k]))
-        y->slot = add_slot(l, TN_SLOT_OUTPUT, o->out[k], TN_NONE, l->g->values[o->out[k]]->name);
-      else if (l->d->set.split)
-        y->slot = add_slot(l, TN_SLOT_TEMP, o->out[k], TN_NONE, l->g->values[o->out[k]]->name);
+      else if (l->d->set.split || tni_cm_kind_written(&l->c, o->out[k]) == TN_SLOT_OUTPUT)
+        y->slot = add_slot(l, tni_cm_kind_written(&l->c, o->out[k]), o->out[k], TN_NONE, l->g->values[o->out[k]]->name);
     }
-    if (o->what != TNI_CLO_PRODUCT || l->no_memory) continue;
+    if (o->what != TNI_CLO_PRODUCT || l->c.no_memory) continue;
     o->need = add_need(l, &tni_e0m4_format, o->in + 1, o->n_weights, o->kn);
     o->blob_slot = add_slot(l, TN_SLOT_WEIGHT, TN_NONE, o->need, o->name);
   }
@@ -190,12 +137,12 @@ static void make_slots(lowering *l) {
 
 /* What the caches' memory has: agreed layouts, or the graph's dtype. Whoever appends may be another device. */
 static void state_types(lowering *l) {
-  for (uint32_t i = 0; i < l->s->n_states; i++) {
-    const tn_layout *y = l->s->layouts ? l->s->layouts[i] : NULL;
+  for (uint32_t i = 0; i < l->c.s->n_states; i++) {
+    const tn_layout *y = l->c.s->layouts ? l->c.s->layouts[i] : NULL;
     if (!y || !y->dtype) continue;
     for (tn_id v = 0; v < l->p->n_values; v++)
       if (l->p->values[v].used && l->p->values[v].kind == TN_VALUE_STATE &&
-          tni_cm_state_root(l->g, v) == l->s->states[i])
+          tni_cm_state_root(l->g, v) == l->c.s->states[i])
         l->p->values[v].store = y->dtype;
   }
 }
@@ -242,7 +189,7 @@ static uint64_t symbols_of(lowering *l, const tni_cl_op *o) {
 
 /* Tasks that wrote a slot that this one touches. */
 static void add_deps(lowering *l, tni_cl_task *t) {
-  tn_id *deps = get_zeroed(l, l->p->info.n_tasks, sizeof *deps);
+  tn_id *deps = tni_cm_get(&l->c, l->p->info.n_tasks, sizeof *deps);
   for (uint32_t i = 0; deps && i < l->p->info.n_tasks; i++) {
     const tn_task *before = &l->p->tasks[i]->pub;
     bool meets = false;
@@ -256,12 +203,12 @@ static void add_deps(lowering *l, tni_cl_task *t) {
 }
 
 static void make_task(lowering *l, uint32_t first, uint32_t n, const char *name) {
-  tni_cl_task *t = get_zeroed(l, 1, sizeof *t);
-  use_list u = {.uses = get_zeroed(l, l->p->info.n_slots + 1, sizeof *u.uses)};
-  tn_id *nodes = get_zeroed(l, n, sizeof *nodes);
+  tni_cl_task *t = tni_cm_get(&l->c, 1, sizeof *t);
+  use_list u = {.uses = tni_cm_get(&l->c, l->p->info.n_slots + 1, sizeof *u.uses)};
+  tn_id *nodes = tni_cm_get(&l->c, n, sizeof *nodes);
   const char *text = tni_cm_text(&l->p->mem, "", name);
-  if (l->no_memory || !text) {
-    l->no_memory = true;
+  if (l->c.no_memory || !text) {
+    l->c.no_memory = true;
     return;
   }
   uint64_t symbols = 0;
@@ -292,50 +239,51 @@ static void make_tasks(lowering *l) {
     make_task(l, 0, l->p->n_ops, l->p->n_ops == 1 ? l->p->ops[0].name : "decoder");
     return;
   }
-  for (uint32_t i = 0; i < l->p->n_ops && !l->no_memory; i++) make_task(l, i, 1, l->p->ops[i].name);
+  for (uint32_t i = 0; i < l->p->n_ops && !l->c.no_memory; i++) make_task(l, i, 1, l->p->ops[i].name);
 }
 
 /* --- all --------------------------------------------------------------------------------------------------------- */
 
 static bool reserve_lists(lowering *l) {
-  const uint32_t n = l->s->n_nodes;
+  const uint32_t n = l->c.s->n_nodes;
   size_t slots = 2 * (size_t)n + 8;
   for (uint32_t i = 0; i < n; i++) {
-    const tn_node *node = l->g->nodes[l->s->nodes[i]];
+    const tn_node *node = l->g->nodes[l->c.s->nodes[i]];
     slots += (size_t)node->n_in + node->n_out;
   }
+  if (!tni_cm_build_begin(&l->c, &l->p->mem, l->c.s, &l->p->info, slots)) return false;
   l->p->n_values = l->g->n_values;
   l->p->n_ops = n;
-  l->p->ops = get_zeroed(l, n, sizeof *l->p->ops);
-  l->p->values = get_zeroed(l, l->p->n_values, sizeof *l->p->values);
-  l->p->slots = get_zeroed(l, slots, sizeof *l->p->slots);
-  l->p->needs = get_zeroed(l, slots, sizeof *l->p->needs);
-  l->p->tasks = get_zeroed(l, n, sizeof *l->p->tasks);
-  l->p->has_image = get_zeroed(l, slots, sizeof *l->p->has_image);
-  return !l->no_memory;
+  l->p->ops = tni_cm_get(&l->c, n, sizeof *l->p->ops);
+  l->p->values = tni_cm_get(&l->c, l->p->n_values, sizeof *l->p->values);
+  l->p->slots = l->c.slots;
+  l->p->needs = l->c.needs;
+  l->p->tasks = tni_cm_get(&l->c, n, sizeof *l->p->tasks);
+  l->p->has_image = tni_cm_get(&l->c, slots, sizeof *l->p->has_image);
+  return !l->c.no_memory;
 }
 
 static void keep_ids(lowering *l) {
-  for (uint32_t i = 0; i < l->p->n_ops && !l->no_memory; i++) {
+  for (uint32_t i = 0; i < l->p->n_ops && !l->c.no_memory; i++) {
     tni_cl_op *o = &l->p->ops[i];
     const uint32_t n_in = o->n_in > 1 + o->n_weights ? o->n_in : 1 + o->n_weights;
-    o->in = copy_dims(l, o->in, n_in, sizeof *o->in);
-    o->out = copy_dims(l, o->out, o->n_out, sizeof *o->out);
+    o->in = tni_cm_copy(&l->c, o->in, n_in, sizeof *o->in);
+    o->out = tni_cm_copy(&l->c, o->out, o->n_out, sizeof *o->out);
     o->name = tni_cm_text(&l->p->mem, "", o->name);
-    l->no_memory = l->no_memory || !o->name;
+    l->c.no_memory = l->c.no_memory || !o->name;
   }
 }
 
 static tn_status lower_all(lowering *l, tn_error *err) {
   if (!reserve_lists(l)) return TN_E_NO_MEMORY;
-  if (!match_all(l, err)) return l->no_memory ? TN_E_NO_MEMORY : TN_E_INVALID;
-  if (!l->no_memory) make_slots(l);
-  if (!l->no_memory) place_values(l);
-  if (!l->no_memory) state_types(l);
-  if (!l->no_memory) note_lifetimes(l);
-  if (!l->no_memory) keep_ids(l);
-  if (!l->no_memory) make_tasks(l);
-  return l->no_memory ? TN_E_NO_MEMORY : TN_OK;
+  if (!match_all(l, err)) return l->c.no_memory ? TN_E_NO_MEMORY : TN_E_INVALID;
+  if (!l->c.no_memory) make_slots(l);
+  if (!l->c.no_memory) place_values(l);
+  if (!l->c.no_memory) state_types(l);
+  if (!l->c.no_memory) note_lifetimes(l);
+  if (!l->c.no_memory) keep_ids(l);
+  if (!l->c.no_memory) make_tasks(l);
+  return l->c.no_memory ? TN_E_NO_MEMORY : TN_OK;
 }
 
 tn_status tni_cl_lower(tn_device *dev, const tn_subgraph *s, tn_program **out, tn_error *err) {
@@ -346,7 +294,7 @@ tn_status tni_cl_lower(tn_device *dev, const tn_subgraph *s, tn_program **out, t
   p->mem = mem;
   p->device = d;
   tni_cm_graph_head(&p->graph, s->graph);
-  lowering l = {.d = d, .s = s, .g = s->graph, .p = p};
+  lowering l = {.c.s = s, .d = d, .g = s->graph, .p = p};
   tn_status st = lower_all(&l, err);
   if (st != TN_OK) {
     tni_cl_release(p);

@@ -46,7 +46,7 @@ void tni_cx_expand_rotary(tni_cx *e, const tni_cl_op *o) {
   tni_cx_finish(e, l, o->name);
 }
 
-/* Use of the cache behind a value, or TN_NONE. */
+/* Use of the cache that a value is in, or TN_NONE. */
 static uint32_t state_use(const tni_cx *e, tn_id v) {
   return tni_cx_value_of(e, v)->kind == TN_VALUE_STATE ? tni_cx_use_of(e, tni_cx_value_of(e, v)->slot) : TN_NONE;
 }

@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
-#include "plugins/common/opencl/clexpand.h"
 #include "plugins/common/base/base.h"
+#include "plugins/common/opencl/clexpand.h"
 
 void tni_cx_fail(tni_cx *e, tn_status st, const char *where, const char *what) {
   if (e->st == TN_OK) e->st = tni_cm_fail(e->err, st, where, "%s", what);
@@ -15,7 +15,7 @@ uint32_t tni_cx_size_of(uint32_t type) {
   return type == TN_DT_I64 ? 8 : type == TN_DT_F16 ? 2 : type == TN_DT_BOOL ? 1 : 4;
 }
 
-int32_t tni_cx_i32(tni_cx *e, int64_t v) {
+static int32_t put_i32(tni_cx *e, int64_t v) {
   if (v < INT32_MIN || v > INT32_MAX) tni_cx_fail(e, TN_E_LIMIT, e->d->vendor->name, "a dim or stride over 2^31");
   return (int32_t)v;
 }
@@ -103,7 +103,7 @@ void tni_cx_operand(tni_cl_launch *l, const tni_cx_view *v) {
 }
 
 void tni_cx_ints(tni_cx *e, tni_cl_launch *l, const int64_t *v, uint32_t n) {
-  for (uint32_t i = 0; i < n; i++) l->shape.ints[i] = tni_cx_i32(e, v[i]);
+  for (uint32_t i = 0; i < n; i++) l->shape.ints[i] = put_i32(e, v[i]);
   l->shape.n_ints = n;
 }
 
@@ -142,7 +142,7 @@ static void put_strides(tni_cx *e, const tni_cx_view *v, const tni_cx_view *out,
     if (i >= v->rank || i >= out->rank) continue;
     const uint32_t a = v->rank - 1 - i;
     if (v->dims[a] == 1 && out->dims[out->rank - 1 - i] != 1) continue;
-    to[i] = tni_cx_i32(e, v->strides[a]);
+    to[i] = put_i32(e, v->strides[a]);
   }
 }
 
@@ -160,7 +160,7 @@ void tni_cx_emit_ew(tni_cx *e, const tni_cm_chain *c, const tni_cx_view *in, con
     return;
   }
   *w = (tni_cl_ew){.n_in = c->n_in, .n_ops = c->n_ops, .n_out = c->n_results, .wide = 1, .dynamic = s ? 1 : 0};
-  for (uint32_t i = 0; i < 4; i++) m[i] = i < out->rank ? tni_cx_i32(e, out->dims[out->rank - 1 - i]) : 1;
+  for (uint32_t i = 0; i < 4; i++) m[i] = i < out->rank ? put_i32(e, out->dims[out->rank - 1 - i]) : 1;
   for (uint32_t i = 0; i < c->n_in + c->n_results; i++) {
     const tni_cx_view *v = i < c->n_in ? &in[i] : &out[i - c->n_in];
     put_strides(e, v, out, m + 4 + 4 * i);
@@ -173,9 +173,9 @@ void tni_cx_emit_ew(tni_cx *e, const tni_cm_chain *c, const tni_cx_view *in, con
   if (s) {
     tni_cx_operand(l, s->from);
     int32_t *d = m + 4 + 4 * (c->n_in + c->n_results);
-    d[0] = tni_cx_i32(e, s->stride);
-    d[1] = tni_cx_i32(e, s->length);
-    d[2] = tni_cx_i32(e, s->taken);
+    d[0] = put_i32(e, s->stride);
+    d[1] = put_i32(e, s->length);
+    d[2] = put_i32(e, s->taken);
   }
   l->operands[l->shape.n_operands] = (tni_cl_place){TNI_CLP_META, 0, 4 * (uint64_t)at};
   l->shape.types[l->shape.n_operands++] = TN_DT_I32;

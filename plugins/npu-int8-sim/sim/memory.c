@@ -82,7 +82,7 @@ int npusim_register(npusim *s, int fd, uint64_t offset, uint64_t bytes, uint32_t
   return rc;
 }
 
-npusim_region *npusim_find(npusim *s, uint32_t handle) {
+static npusim_region *npusim_find(npusim *s, uint32_t handle) {
   for (uint32_t i = 0; handle && i < s->n_regions; i++)
     if (s->regions[i].handle == handle) return &s->regions[i];
   return NULL;

@@ -69,7 +69,6 @@ int npusim_run(npusim_graph *g, const void *io, int (*hold)(const npusim_graph *
 int npusim_hold_at(npusim *s, uint32_t handle, uint64_t at, uint64_t bytes, npusim_held *h, uint8_t **out);
 
 /* With lock held. hold finds [at, at + bytes) and keeps it mapped until drop. */
-npusim_region *npusim_find(npusim *s, uint32_t handle);
 int npusim_hold(npusim *s, uint32_t handle, uint64_t at, uint64_t bytes, uint8_t **out);
 void npusim_drop(npusim *s, uint32_t handle);
 

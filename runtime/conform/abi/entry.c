@@ -147,7 +147,7 @@ static void short_negotiate(tni_cf *cf, const void *arg) {
     memcpy(b.p, &full, b.bytes);
     const tn_status st = p.entry(&p.host.pub, (tn_negotiate *)(void *)b.p, &out);
     if (n == 0 && st == TN_OK) tni_cf_fail(cf, "a tn_negotiate of size 0 is taken; size 0 is always refused");
-    if (!tni_cf_block_holds(&b)) tni_cf_fail(cf, "with a tn_negotiate of %u bytes it writes behind them", n);
+    if (!tni_cf_block_holds(&b)) tni_cf_fail(cf, "with a tn_negotiate of %u bytes it writes after them", n);
     if (st == TN_OK) plugin_shut(out);
     tni_cf_block_finish(&b);
   }

@@ -82,7 +82,7 @@ static bool has_choice(const char *choices, const char *want) {
   return false;
 }
 
-const char *tni_cf_option_choosing(const tn_plugin *p, const char *want) {
+static const char *option_choosing(const tn_plugin *p, const char *want) {
   for (uint32_t i = 0; want && i < p->n_options; i++)
     if (p->options[i]->choices && has_choice(p->options[i]->choices, want)) return p->options[i]->key;
   return NULL;
@@ -101,7 +101,7 @@ static bool with_options(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask) {
   uint32_t n = 0;
   h->subject = *s;
   if (!all) return false;
-  const char *key = ask ? tni_cf_option_choosing(h->p.plugin, ask->format) : NULL;
+  const char *key = ask ? option_choosing(h->p.plugin, ask->format) : NULL;
   if (key) all[n++] = option_join(cf, key, ask->format);
   if (ask && ask->option) all[n++] = ask->option;
   for (uint32_t i = 0; i < s->n_options; i++) {

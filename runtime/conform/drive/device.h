@@ -70,7 +70,6 @@ uint64_t tni_cf_host_bytes(const tni_cf_host *h);
 /* Closes; blocks that are left are a finding. */
 void tni_cf_host_close(tni_cf *cf, tni_cf_host *h);
 /* Key of the option that has `want` among its choices, or NULL. */
-const char *tni_cf_option_choosing(const tn_plugin *p, const char *want);
 tn_run tni_cf_host_run(tni_cf_lent *l);
 
 typedef struct tni_cf_drive {
@@ -147,7 +146,6 @@ void tni_cf_inst_finish(tni_cf_inst *i);
 bool tni_cf_inst_write(tni_cf_inst *i, tn_id v, const void *data, uint64_t bytes);
 bool tni_cf_inst_read(tni_cf_inst *i, tn_id v, void *data, uint64_t bytes);
 /* The memory of a slot for the CPU: *at is its first byte. Give it back with tni_cf_inst_release. */
-bool tni_cf_inst_look(tni_cf_inst *i, uint32_t slot, uint32_t access, uint8_t **at);
 bool tni_cf_inst_release(tni_cf_inst *i, uint32_t slot);
 /* One step. fill: what scratch, temporaries and outputs hold before it. split: TNI_CF_INLINE ... The status is the
  * plugin's, or TN_E_INTERNAL for what the driver found (why). */

@@ -53,7 +53,5 @@ bool tni_cf_rig_share(tni_cf_rig *rig, const tni_cf_rig *a, tni_cf_rng *r);
 /* One run; outputs into rig->out. */
 bool tni_cf_rig_run(tni_cf_rig *rig, uint8_t fill, uint32_t split);
 void tni_cf_rig_finish(tni_cf_rig *rig);
-/* Fills the inputs anew and writes them. */
-bool tni_cf_rig_inputs(tni_cf_rig *rig, tni_cf_rng *r);
 
 #endif

@@ -225,7 +225,7 @@ void tni_cf_inst_finish(tni_cf_inst *i) {
 
 /* --- the CPU's side ---------------------------------------------------------------------------------------------- */
 
-bool tni_cf_inst_look(tni_cf_inst *i, uint32_t slot, uint32_t access, uint8_t **at) {
+static bool look_at_slot(tni_cf_inst *i, uint32_t slot, uint32_t access, uint8_t **at) {
   return tni_cf_memory_look(i->d->h, memory_of(i, slot), access, at) || inst_failed(i, "map", i->d->h->err.message);
 }
 
@@ -241,7 +241,7 @@ bool tni_cf_inst_write(tni_cf_inst *i, tn_id v, const void *data, uint64_t bytes
   if (i->slot[slot].bytes != bytes)
     return inst_failed(i, "a slot of another size than its value", i->d->view.values[v]->name);
   if (!bytes) return true;
-  if (!tni_cf_inst_look(i, slot, TN_WRITE, &at)) return false;
+  if (!look_at_slot(i, slot, TN_WRITE, &at)) return false;
   memcpy(at, data, bytes);
   return tni_cf_inst_release(i, slot);
 }
@@ -253,7 +253,7 @@ bool tni_cf_inst_read(tni_cf_inst *i, tn_id v, void *data, uint64_t bytes) {
   if (i->slot[slot].bytes != bytes)
     return inst_failed(i, "a slot of another size than its value", i->d->view.values[v]->name);
   if (!bytes) return true;
-  if (!tni_cf_inst_look(i, slot, TN_READ, &at)) return false;
+  if (!look_at_slot(i, slot, TN_READ, &at)) return false;
   memcpy(data, at, bytes);
   return tni_cf_inst_release(i, slot);
 }
@@ -265,7 +265,7 @@ bool tni_cf_inst_fill(tni_cf_inst *i, uint8_t with) {
   for (uint32_t s = 0; s < f->n_slots; s++) {
     const uint32_t kind = f->slots[s]->kind;
     if ((kind != TN_SLOT_TEMP && kind != TN_SLOT_OUTPUT) || !i->slot[s].bytes) continue;
-    if (!tni_cf_inst_look(i, s, TN_WRITE, &at)) return false;
+    if (!look_at_slot(i, s, TN_WRITE, &at)) return false;
     memset(at, with, i->slot[s].bytes);
     if (!tni_cf_inst_release(i, s)) return false;
   }
@@ -345,7 +345,7 @@ static uint8_t *inputs_now(tni_cf_inst *i, uint64_t *bytes) {
   if (!*bytes || !(copy = malloc(*bytes))) return NULL;
   for (uint32_t s = 0; s < f->n_slots; s++) {
     if (!read_only(f->slots[s]) || !i->slot[s].bytes) continue;
-    if (!tni_cf_inst_look(i, s, TN_READ, &at)) break;
+    if (!look_at_slot(i, s, TN_READ, &at)) break;
     memcpy(copy + done, at, i->slot[s].bytes);
     done += i->slot[s].bytes;
     if (!tni_cf_inst_release(i, s)) break;

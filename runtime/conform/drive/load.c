@@ -85,7 +85,8 @@ static void fill_host(tni_cf_services *h) {
 
 static bool built_in(const tni_cf_subject *s) { return !strcmp(s->path, "host"); }
 
-tn_status tni_cf_entry(const tni_cf_subject *s, tn_entry_v1 *out, tn_error *err) {
+/* Address of the entry, loaded once per process and never unloaded. The subject "host" has the built-in device's. */
+static tn_status load_entry(const tni_cf_subject *s, tn_entry_v1 *out, tn_error *err) {
   if (built_in(s)) return *out = tni_host_plugin_entry, TN_OK;
   void *lib = dlopen(s->path, RTLD_NOW | RTLD_LOCAL);
   if (!lib) return tni_fail(err, TN_E_UNAVAILABLE, s->path, "%s", dlerror());
@@ -108,7 +109,7 @@ tn_status tni_cf_plugin_init(tni_cf_plugin *p, const tni_cf_subject *s) {
   snprintf(folder, sizeof folder, "%s", s->path);
   char *slash = strrchr(folder, '/');
   if (slash) *slash = '\0';
-  tn_status st = tni_cf_entry(s, &p->entry, &p->err);
+  tn_status st = load_entry(s, &p->entry, &p->err);
   const tni_services_opts o = {.name = s->name,
                                .folder = slash ? folder : NULL,
                                .cache_dir = s->cache_dir,
@@ -232,14 +233,6 @@ bool tni_cf_start(tni_cf *cf, tni_cf_plugin *p) {
   if (st == TN_OK) st = tni_cf_plugin_open(p, cf->subject->device);
   if (st == TN_OK) return true;
   tni_cf_fail(cf, "%s: %s (%s)", p->step, p->err.message, tni_status_name(st));
-  tni_cf_plugin_finish(p);
-  return false;
-}
-
-bool tni_cf_start_running(tni_cf *cf, tni_cf_plugin *p) {
-  if (!tni_cf_start(cf, p)) return false;
-  if (!(p->device->caps->flags & TN_CAPS_OFFLINE)) return true;
-  tni_cf_skip(cf, "the device is offline here: it claims, lowers and packs, and cannot run");
   tni_cf_plugin_finish(p);
   return false;
 }

@@ -41,9 +41,6 @@ typedef struct tni_cf_plugin {
   const char *step; /* its name */
 } tni_cf_plugin;
 
-/* Address of the entry, loaded once per process and never unloaded. The subject "host" has the built-in device's. */
-TN_MUST_CHECK tn_status tni_cf_entry(const tni_cf_subject *s, tn_entry_v1 *out, tn_error *err);
-
 /* The steps, each on what the one before left; p->err and p->step say what failed. */
 TN_MUST_CHECK tn_status tni_cf_plugin_init(tni_cf_plugin *p, const tni_cf_subject *s);  /* file and host */
 TN_MUST_CHECK tn_status tni_cf_plugin_enter(tni_cf_plugin *p);                          /* entry */
@@ -56,8 +53,6 @@ void tni_cf_plugin_finish(tni_cf_plugin *p);
 /* All steps for a case: true with a device open. false: the case has failed with the step's name and text, or is
  * skipped where the plugin says that it has no device here (enumerate gave none). */
 bool tni_cf_start(tni_cf *cf, tni_cf_plugin *p);
-/* The same, and the device can compute here: an offline device is a skip. */
-bool tni_cf_start_running(tni_cf *cf, tni_cf_plugin *p);
 /* Closes; blocks that the plugin did not give back are a finding. */
 void tni_cf_stop(tni_cf *cf, tni_cf_plugin *p);
 

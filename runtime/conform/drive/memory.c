@@ -11,7 +11,7 @@ enum { STRIP = 4096, PAGE = 4096 };
 
 static uint64_t larger_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-uint64_t tni_cf_slot_align(const tni_cf_drive *d, uint32_t slot) {
+static uint64_t slot_align(const tni_cf_drive *d, uint32_t slot) {
   const tn_slot *s = slot == TN_NONE ? NULL : d->info->slots[slot];
   return larger_of(s ? s->align : 0, larger_of(d->h->caps->align, 64));
 }
@@ -23,8 +23,7 @@ static bool on_device(const tni_cf_drive *d, uint32_t slot) {
 static bool make_buffer(tni_cf_drive *d, uint32_t slot, uint64_t bytes, tni_cf_memory *m) {
   const tn_caps *caps = d->h->caps;
   const tn_slot *s = d->info->slots[slot];
-  m->offset =
-      larger_of(STRIP, larger_of(tni_cf_slot_align(d, slot), larger_of(caps->sub_align, caps->image_base_px * 8)));
+  m->offset = larger_of(STRIP, larger_of(slot_align(d, slot), larger_of(caps->sub_align, caps->image_base_px * 8)));
   const tn_buffer_req req = {.h = TN_HDR(tn_buffer_req),
                              .bytes = m->offset + bytes + STRIP,
                              .fd = -1,
@@ -51,7 +50,7 @@ bool tni_cf_memory_make(tni_cf_drive *d, uint32_t slot, uint64_t bytes, uint8_t 
     snprintf(why, n_why, "a buffer of %llu bytes: %s", (unsigned long long)bytes, d->h->err.message);
     return false;
   }
-  const uint64_t align = tni_cf_slot_align(d, slot);
+  const uint64_t align = slot_align(d, slot);
   if (tni_cf_block_make(&m->host, bytes, align < PAGE ? align : PAGE, fill, false)) {
     m->view.ptr = m->host.p;
     return true;

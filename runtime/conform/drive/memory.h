@@ -7,7 +7,6 @@
 
 #include "runtime/conform/drive/device.h"
 
-uint64_t tni_cf_slot_align(const tni_cf_drive *d, uint32_t slot);
 /* Makes memory of a slot: on the device where an engine uses it. */
 bool tni_cf_memory_make(tni_cf_drive *d, uint32_t slot, uint64_t bytes, uint8_t fill, tni_cf_memory *m, char *why,
                         size_t n_why);

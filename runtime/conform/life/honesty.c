@@ -175,17 +175,17 @@ static void answers_same(tni_cf *cf, const char *graph, const answers *x, const 
 /* A group that is taken whole must leave a graph without circles: no path leads out of it and back in. Where one does,
  * the host does not take the group, so an offer that never can be taken is noted. */
 static bool is_convex_answer(const answers *a, uint32_t k) {
-  bool behind[MAX_NODES] = {false}; /* outside, and reached from the group */
+  bool beyond[MAX_NODES] = {false}; /* outside, and reached from the group */
   for (uint32_t i = 0; i < a->g->n_nodes && i < MAX_NODES; i++) {
-    bool from_group = false, from_behind = false;
+    bool from_group = false, from_beyond = false;
     for (uint32_t j = 0; j < a->g->nodes[i]->n_in; j++) {
       const tn_id v = a->g->nodes[i]->in[j], by = v == TN_NONE ? TN_NONE : a->g->values[v]->producer;
       if (by >= MAX_NODES) continue;
       from_group |= a->in_group[k][by];
-      from_behind |= behind[by];
+      from_beyond |= beyond[by];
     }
-    if (a->in_group[k][i] && from_behind) return false;
-    behind[i] = !a->in_group[k][i] && (from_group || from_behind);
+    if (a->in_group[k][i] && from_beyond) return false;
+    beyond[i] = !a->in_group[k][i] && (from_group || from_beyond);
   }
   return true;
 }

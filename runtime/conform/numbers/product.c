@@ -10,7 +10,7 @@
 #include "runtime/ops/kernel/kernel.h"
 #include "runtime/oracle/oracle.h"
 
-const char *tni_cn_kind(int kind) {
+static const char *kind_text(int kind) {
   static const char *const names[] = {"matmul",    "gemm",           "gemm-kn", "fused-bias", "fused-gate",
                                       "fused-qkv", "fused-residual", "qkv",     "gate-up"};
   return kind >= 0 && kind < TNI_CN_KINDS ? names[kind] : "";
@@ -18,8 +18,8 @@ const char *tni_cn_kind(int kind) {
 
 const char *tni_cn_product_where(const tni_cn_product *p, int64_t M, const char *what) {
   char text[600];
-  snprintf(text, sizeof text, "%s M %lld N %lld K %lld %s", tni_cn_kind(p->want.kind), (long long)M,
-           (long long)p->want.N, (long long)p->want.K, what);
+  snprintf(text, sizeof text, "%s M %lld N %lld K %lld %s", kind_text(p->want.kind), (long long)M, (long long)p->want.N,
+           (long long)p->want.K, what);
   const char *kept = tni_arena_strdup(p->arena, text);
   return kept ? kept : "";
 }

@@ -20,7 +20,6 @@ enum {
   TNI_CN_GATE_UP,
   TNI_CN_KINDS
 };
-const char *tni_cn_kind(int kind);
 
 /* What is asked for. dtype: of activations. scale: of the weights, which are of `pattern`. */
 typedef struct tni_cn_want {

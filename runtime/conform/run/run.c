@@ -40,13 +40,14 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
   return remove(path);
 }
 
-bool tni_cf_glob(const char *glob, const char *name) {
+/* Whether a name matches: '*' any text, '?' one character. */
+static bool glob_matches(const char *glob, const char *name) {
   for (; *glob && *glob != '*'; glob++, name++)
     if (!*name || (*glob != '?' && *glob != *name)) return false;
   if (!*glob) return !*name;
   while (*glob == '*') glob++;
   for (;; name++) {
-    if (tni_cf_glob(glob, name)) return true;
+    if (glob_matches(glob, name)) return true;
     if (!*name) return false;
   }
 }
@@ -124,7 +125,7 @@ static bool case_wanted(const tni_cf_run_opts *o, const char *name, uint32_t lev
   if (o->level ? !(levels & o->level) : flags & TNI_CF_REQUIRED) return false;
   if ((flags & TNI_CF_THOROUGH_ONLY) && !o->thorough) return false;
   bool named = o->n_globs == 0;
-  for (uint32_t i = 0; i < o->n_globs; i++) named = named || tni_cf_glob(o->globs[i], name);
+  for (uint32_t i = 0; i < o->n_globs; i++) named = named || glob_matches(o->globs[i], name);
   return named;
 }
 

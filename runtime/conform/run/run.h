@@ -60,9 +60,6 @@ typedef struct tni_cf_report {
 int tni_cf_run(const tni_cf_run_opts *o, tni_cf_report *r, char *why, uint32_t n_why);
 void tni_cf_report_finish(tni_cf_report *r);
 
-/* Whether a name matches: '*' any text, '?' one character. */
-bool tni_cf_glob(const char *glob, const char *name);
-
 /* --- the report in the forms that people and machines read ------------------------------------------------------- */
 
 /* What the forms say of the subject. replay: the command line without --case and --seed. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Chains of element-wise operators (tenon.Elementwise, and behind the products of tenon.FusedMatMul), one short piece
+ * Chains of element-wise operators (tenon.Elementwise, and after the products of tenon.FusedMatMul), one short piece
  * of every register at a time.
  *
  * Numbers: f32 and f64 instructions are the loops of k_unary.c and k_binary.c, each result rounded to the dtype, so a

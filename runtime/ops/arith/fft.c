@@ -38,7 +38,7 @@ enum {
   SHORT = 2048 /* a transform of so many is not asked about: it takes some ms where it is a prime, else less */
 };
 
-/* Elements [from, to) of the p transforms of m that lie behind each other in y, joined to p times as many of one of
+/* Elements [from, to) of the p transforms of m that lie after each other in y, joined to p times as many of one of
  * n = p * m: y[k + q m] = sum over r of root^(r k) part_r[k] * root_p^(r q). asks: after each of these; a constant
  * where this is inlined, so that the loop of short ones has no call in it. */
 static inline void join_parts(const part *s, int64_t n, int64_t p, int64_t from, int64_t to, bool asks,

@@ -80,7 +80,7 @@ static tni_gemm gemm_of(const fused *k, uint32_t p, tni_ops_quantized *room) {
   g.b_row = k->f.trans_b ? 1 : w->dims[1];
   g.b_col = k->f.trans_b ? k->K : 1;
   g.b = w->data ? (const char *)w->data + part->first * g.b_col * k->size : NULL;
-  tni_hquantized_pack(&g, w, !k->f.trans_b, part->first, room);
+  tni_ops_quantized_pack(&g, w, !k->f.trans_b, part->first, room);
   return g;
 }
 

@@ -55,7 +55,7 @@ tn_status tni_k_matmul(const tni_kargs *a) {
   g.a_row = g.K;
   g.b_row = g.N;
   tni_ops_quantized room;
-  tni_hquantized_pack(&g, w, true, 0, &room);
+  tni_ops_quantized_pack(&g, w, true, 0, &room);
   tni_gemm_run(&g, a->scratch, a->run);
   return TN_OK;
 }
@@ -80,7 +80,7 @@ tn_status tni_k_gemm(const tni_kargs *a) {
   g.b_row = tb ? 1 : w->dims[1];
   g.b_col = tb ? w->dims[1] : 1;
   tni_ops_quantized room;
-  tni_hquantized_pack(&g, w, !tb, 0, &room);
+  tni_ops_quantized_pack(&g, w, !tb, 0, &room);
   if (c && tni_knumel(a->out[0])) {
     tni_bcast b;
     const int64_t cols = c->rank ? c->dims[c->rank - 1] : 1, rows = c->rank > 1 ? c->dims[0] : 1;

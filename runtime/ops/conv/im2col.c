@@ -30,12 +30,6 @@ static int64_t row_of(const tni_im2col *c, const int64_t *at, const int64_t *o, 
   return row;
 }
 
-int64_t tni_im2col_row(const tni_im2col *c, int64_t tap, const int64_t *o, int64_t *shift) {
-  int64_t at[TNI_WINDOW_MAX];
-  for (uint32_t d = c->w.rank; d-- > 0; tap /= c->w.kernel[d]) at[d] = tap % c->w.kernel[d];
-  return row_of(c, at, o, shift);
-}
-
 static void locate_taps(const tni_im2col *c, const int64_t *o, tni_taps *t) { t->row = row_of(c, t->at, o, &t->shift); }
 
 int64_t tni_taps_index(const tni_im2col *c, const tni_taps *t) {

@@ -55,9 +55,6 @@ bool tni_taps_first(const tni_im2col *c, const int64_t *o, int64_t o0, int64_t n
 bool tni_taps_next(const tni_im2col *c, const int64_t *o, tni_taps *t);
 /* Its number, row-major in the kernel: of kernels that a weight has, not of a pooling's, which may be of any size. */
 int64_t tni_taps_index(const tni_im2col *c, const tni_taps *t);
-/* The same of any tap by its number, for those who count what lies in the padding too: the row's offset, or -1 where it
- * lies in the padding. */
-int64_t tni_im2col_row(const tni_im2col *c, int64_t tap, const int64_t *o, int64_t *shift);
 /* The ow in [0, n) for which 0 <= ow * stride + shift < in of the innermost dim: [*lo, *hi). */
 void tni_im2col_inside(const tni_im2col *c, int64_t shift, int64_t n, int64_t *lo, int64_t *hi);
 

@@ -4,7 +4,7 @@
  *
  * f32 and halves are products W [M / group, K] x (im2col.h; planes.h where it can) [K, positions] per image and group,
  * with gemm.h's order of sums; f32 with one channel per group, and f64, go directly: one sum per element in ascending
- * channel and tap that leaves the padding out. The bias comes last, and behind it Relu or Clip where lower.c put one
+ * channel and tap that leaves the padding out. The bias comes last, and after it Relu or Clip where lower.c put one
  * into the convolution's task.
  */
 #include <math.h>

@@ -7,7 +7,7 @@ static int64_t plane_rows(const tni_planes *b, int64_t rows) {
   return rows + (b->kernel[0] - 1) * b->dilation[0] / b->stride[0];
 }
 
-/* The last row's taps reach as far behind it as a row is wider than the output's. */
+/* The last row's taps reach as far after it as a row is wider than the output's. */
 static int64_t plane_floats(const tni_planes *b, int64_t height) { return height * b->width + b->width - b->out[1]; }
 
 static int64_t block_floats(const tni_planes *b, int64_t rows) {
@@ -67,7 +67,9 @@ void tni_planes_fill(const tni_planes *b, tni_planes_row row, const void *ctx, c
   }
 }
 
-int64_t tni_planes_tap(const tni_planes *b, int64_t tap) {
+/* Where tap `tap` of a block's first position lies in its planes; that of position i of the block is i floats after.
+ */
+static int64_t planes_tap(const tni_planes *b, int64_t tap) {
   const int64_t dy = tap / b->kernel[1] * b->dilation[0], dx = tap % b->kernel[1] * b->dilation[1];
   const int64_t sy = b->stride[0], sx = b->stride[1];
   return (dy % sy * sx + dx % sx) * plane_floats(b, b->height) + dy / sy * b->width + dx / sx;
@@ -79,9 +81,9 @@ void tni_planes_sum(const tni_planes *b, const tni_hot *hot, const float *planes
   memset(sums, 0, (size_t)n * sizeof *sums);
   for (int64_t ky = 0; ky < b->kernel[0]; ky++) {
     const int64_t tap = ky * b->kernel[1];
-    if (b->stride[1] == 1) hot->taps(sums, planes + tni_planes_tap(b, tap), w + tap, b->kernel[1], b->dilation[1], n);
+    if (b->stride[1] == 1) hot->taps(sums, planes + planes_tap(b, tap), w + tap, b->kernel[1], b->dilation[1], n);
     for (int64_t kx = 0; kx < b->kernel[1] && b->stride[1] > 1; kx++)
-      hot->taps(sums, planes + tni_planes_tap(b, tap + kx), w + tap + kx, 1, 0, n);
+      hot->taps(sums, planes + planes_tap(b, tap + kx), w + tap + kx, 1, 0, n);
   }
 }
 
@@ -108,7 +110,7 @@ bool tni_strips_plan(const tni_im2col *im, tni_strips *s) {
   s->columns = (s->b.out[0] - 1) * s->b.width + s->b.out[1];
   if (block_floats(&s->b, s->b.rows) > TNI_STRIP - TNI_GEMM_COLS) return false;
   if (count_panels(s->columns) * 4 > count_panels(im->positions) * 5) return false;
-  for (int64_t t = 0; t < im->taps; t++) s->at[t] = tni_planes_tap(&s->b, t);
+  for (int64_t t = 0; t < im->taps; t++) s->at[t] = planes_tap(&s->b, t);
   return true;
 }
 

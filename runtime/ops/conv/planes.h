@@ -2,7 +2,7 @@
  *
  * Windows over one channel: rows of the padded input lie in planes by their phase in the stride, so that a tap is one
  * shifted plane for all positions of a block of output rows, its padding's too. Rows of positions are as wide as those
- * of the planes then, and what lies behind the output's width means nothing.
+ * of the planes then, and what lies after the output's width means nothing.
  *
  * tni_planes_sum: each position's sum starts at 0 and adds taps in ascending order, those in the padding as a product
  * with 0. For finite weights these are the bits of a sum that leaves them out: what starts at +0 never becomes -0.
@@ -27,9 +27,6 @@ typedef struct tni_planes {
 
 /* false: several channels, more than two dims of space, or too large. */
 bool tni_planes_plan(const tni_im2col *im, tni_planes *b);
-/* Where tap `tap` of a block's first position lies in its planes; that of position i of the block is i floats behind.
- */
-int64_t tni_planes_tap(const tni_planes *b, int64_t tap);
 /* dst[i] = element at + i * stride of a plane of the input, i < n. */
 typedef void (*tni_planes_row)(const void *ctx, const void *x, int64_t at, int64_t stride, int64_t n, float *dst);
 /* planes[TNI_PLANES] for output rows oy on; x: what `row` knows. 0 in the padding. */

@@ -29,7 +29,7 @@ static void read_halves(tni_gemm *g, const tni_quantized *q, bool kn, int64_t fi
   g->b_dtype = q->scale_dtype;
 }
 
-void tni_hquantized_pack(tni_gemm *g, const tni_tensor *w, bool kn, int64_t first, tni_ops_quantized *room) {
+void tni_ops_quantized_pack(tni_gemm *g, const tni_tensor *w, bool kn, int64_t first, tni_ops_quantized *room) {
   if (!w->quantized || w->data) return;
   if (tni_is_stored_halves(w->quantized)) {
     read_halves(g, w->quantized, kn, first);

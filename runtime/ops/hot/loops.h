@@ -57,7 +57,7 @@ typedef struct tni_hot {
    * by gemm; rows <= 8; next as above, n * 64 bytes. */
   void (*values8)(int rows, int64_t n, const float *p, const void *b, int64_t ldb, const float *decay, float *c,
                   int64_t ldc, const void *next);
-  /* --- bfloat16, in words of two elements: an even element in the low half, the odd one behind it in the high half ---
+  /* --- bfloat16, in words of two elements: an even element in the low half, the odd one after it in the high half ---
    *
    * The same tiles over words: kc, lda, ldb and step count them. Each element of c: one accumulator that starts at 0
    * and takes, in ascending words, the product of the high halves and then that of the low ones, each added with one
@@ -140,9 +140,9 @@ static inline int64_t tni_dots8_at(int64_t rows, int64_t row, int64_t k) {
 
 /* The best variant for this processor. */
 const tni_hot *tni_hot_get(void);
-/* All variants of the library that this processor runs and that give the same bits: for tests. index past the end: NULL.
- * On x86-64 portable C is none of them: a processor without AVX2 and FMA takes `twice`. Tests link it by themselves
- * (tni_hot_base). */
+/* All variants of the library that this processor runs and that give the same bits: for tests. index past the end:
+ * NULL. On x86-64 portable C is none of them: a processor without AVX2 and FMA takes `twice`. Tests link it by
+ * themselves (tni_hot_base). */
 const tni_hot *tni_hot_variant(uint32_t index);
 
 #endif

@@ -119,7 +119,7 @@ static inline void tni_bound(const tni_bounds *b, float *y, int64_t n) {
     y[i] = v > hi ? hi : v;
   }
 }
-/* Conv with what stands behind it, NULL: nothing. The bits of the two one after the other; f32 only. */
+/* Conv with what stands after it, NULL: nothing. The bits of the two one after the other; f32 only. */
 tn_status tni_conv_bounded(const tni_kargs *a, const tni_bounds *bounds);
 
 /* --- scratch of single operators (tni_ops_scratch) --- */

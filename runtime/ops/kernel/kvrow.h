@@ -23,7 +23,7 @@ bool tni_kv_dtype(uint32_t dtype);
 /* From one row to the next where they lie close, in elements: n, and for int8 the padding and the scale too. */
 int64_t tni_kv_pitch(uint32_t dtype, int64_t n);
 
-/* n floats of dtype `from`, each `step` elements behind the last, become a row; and back. */
+/* n floats of dtype `from`, each `step` elements after the last, become a row; and back. */
 void tni_kv_store(uint32_t to, void *row, uint32_t from, const void *src, int64_t step, int64_t n);
 void tni_kv_load(uint32_t from, const void *row, uint32_t to, void *dst, int64_t step, int64_t n);
 

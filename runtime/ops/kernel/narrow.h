@@ -26,7 +26,7 @@ bool tni_is_small_float(uint32_t dtype);
 bool tni_is_small_int(uint32_t dtype);
 /* The code of x in a small float type. */
 uint8_t tni_narrow(const tni_narrowing *n, double x);
-/* Codes (their low bits) as elements [first, first + n) of dst, in ascending order: what a byte holds behind an element
+/* Codes (their low bits) as elements [first, first + n) of dst, in ascending order: what a byte holds after an element
  * becomes zero, so that the last byte is whole. Types of 2, 4 or 8 bits. Calls at the same time must not share bytes.
  */
 void tni_store_codes(uint32_t dtype, void *dst, int64_t first, int64_t n, const uint8_t *codes);

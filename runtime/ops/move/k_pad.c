@@ -25,7 +25,7 @@ typedef struct pad {
 static int64_t pad_source(const pad *p, uint32_t d, int64_t i) {
   const int64_t n = p->x->dims[d];
   int64_t v;
-  if (__builtin_sub_overflow(i, p->begin[d], &v)) v = INT64_MAX; /* far behind the end */
+  if (__builtin_sub_overflow(i, p->begin[d], &v)) v = INT64_MAX; /* far after the end */
   if (v >= 0 && v < n) return v;
   if (p->mode == CONSTANT) return -1;
   if (p->mode == EDGE) return v < 0 ? 0 : n - 1;

@@ -5,7 +5,7 @@
 #include "runtime/ops/kernel/kernel.h"
 #include "runtime/shape/dims/dims.h"
 
-/* Items `from` of x behind each other as items `to` of y, of n_x and n_y items. */
+/* Items `from` of x after each other as items `to` of y, of n_x and n_y items. */
 static void copy_item(const tni_items *it, const tni_tensor *y, int64_t n_y, int64_t from, int64_t to) {
   const size_t bytes = (size_t)it->inner * tni_elem_size(y->dtype);
   for (int64_t o = 0; o < it->outer && bytes; o++)

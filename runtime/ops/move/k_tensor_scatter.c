@@ -58,7 +58,7 @@ static const char *read_shapes(const tni_kargs *a, scatter *s) {
   const int32_t axis = tni_kaxis(tni_at_i(a->node, TNI_A_AXIS, -2), cache->rank);
   int64_t st[TN_MAX_RANK];
   const int64_t size = tni_elem_size(cache->dtype), up = tni_elem_size(update->dtype);
-  if (axis < 1) return "the axis is none of the cache behind its batch";
+  if (axis < 1) return "the axis is none of the cache after its batch";
   if (update->rank != cache->rank) return "cache and update differ in rank";
   for (uint32_t d = 0; d < cache->rank; d++)
     if (d != (uint32_t)axis && update->dims[d] != cache->dims[d]) return "cache and update differ in their dims";

@@ -172,7 +172,7 @@ static void advance_tile(const attention *a, tile *t, const space *w, int64_t n)
 /* Floats from one row of V to the next up to which a block's rows share few sets of the nearest cache. */
 enum { NEAR = 128 };
 
-/* Columns [c, c + width) of V for n keys, zeros behind its last; as words of two keys where these are multiplied. */
+/* Columns [c, c + width) of V for n keys, zeros after its last; as words of two keys where these are multiplied. */
 static void pack_values(const attention *a, const void *rows, int64_t ld, int64_t n, int64_t c, int64_t width,
                         float *to) {
   const int64_t left = a->v_size - c, cols = left < width ? left : width;
@@ -192,7 +192,7 @@ static void add_values(const attention *a, const tile *t, const space *w, int64_
   int64_t ld;
   const f32u *v = block_rows(a, &a->past_v, &a->v, t, key, n, a->v_size, w->rows, &ld);
   const bool copied = a->b16 || (!few_rows(t) && ld > NEAR);
-  for (int64_t r = 0; a->b16 && r < t->rows; r++) /* behind the last key is the score of a panel's zeros */
+  for (int64_t r = 0; a->b16 && r < t->rows; r++) /* after the last key is the score of a panel's zeros */
     a->hot->to_b16(w->s + r * KEYS, w->s + r * KEYS, 2 * steps);
   for (int64_t c = 0, width; c < a->v_size; c += width) {
     const int64_t left = a->v_size - c;
@@ -237,7 +237,7 @@ static bool few_block(const attention *a, const tile *t, const space *w, int64_t
   if (!a->hot->softmax8(whole, s, max, sum, decay)) return false;
   rows = block_rows(a, &a->past_v, &a->v, t, key, n, a->v_size, w->rows, &ld);
   const char *next = following_rows(a, t, key, rows, w->rows, ld, a->v_size);
-  if (a->b16) a->hot->words8_b16(s, n + n % 2); /* zeros behind the last */
+  if (a->b16) a->hot->words8_b16(s, n + n % 2); /* zeros after the last */
   for (int64_t c = 0; c < a->v_size; c += TNI_NR)
     (a->b16 ? a->hot->values8_b16 : a->hot->values8)((int)t->rows, n, s, rows + c * bytes, ld, decay, t->to.o + c,
                                                      a->v_cols, next ? next + c * n * bytes : NULL);

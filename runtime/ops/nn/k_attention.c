@@ -23,8 +23,8 @@
  * row of zeros (the standard's rule; also what a Softmax with NaN replaced by 0 gives).
  *
  * Keys are counted by position, also where the cache is a ring that holds the last of them: the bits are those of a
- * cache that holds all. The window must not reach behind what the ring holds; blocks may, rows that are outside of it
- * are masked.
+ * cache that holds all. The window must not reach further back than the ring holds; blocks may, rows that are outside
+ * of it are masked.
  *
  * The queries of one group of heads share a tile: each row of K and V is read once per tile for all heads that use it.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * RotaryEmbedding (23): pairs of each head are turned by an angle of their position; what lies behind
+ * RotaryEmbedding (23): pairs of each head are turned by an angle of their position; what lies after
  * rotary_embedding_dim is copied. Computed in f32: a*cos - b*sin and a*sin + b*cos, each product rounded.
  */
 #include "runtime/ops/kernel/kernel.h"

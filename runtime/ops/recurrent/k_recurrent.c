@@ -101,7 +101,7 @@ static double apply_activation(const recurrent *q, const activation *a, double v
   return value_of(a, v);
 }
 
-/* The next of a list of scaling values, which functions that take one consume in order; dflt behind its end. */
+/* The next of a list of scaling values, which functions that take one consume in order; dflt after its end. */
 static double next_value(const tn_attr *list, uint32_t *at, double dflt) {
   if (!list || list->type != TN_ATTR_FLOATS || !list->u.p || *at >= list->n) return dflt;
   return (double)((const float *)list->u.p)[(*at)++];
@@ -290,7 +290,7 @@ static void run_sequence(const recurrent *q, int64_t d, int64_t b, double *room,
   if (q->lens) len = tni_get_i64(q->lens, b);
   memset(s.more, 0, (size_t)GH * sizeof *s.more);
   for (int64_t t = len; t < q->T && !tni_poll_stop(poll, H); t++)
-    store_doubles(q->y, y_at(q, t, d, b), H, s.more); /* zeros behind the end */
+    store_doubles(q->y, y_at(q, t, d, b), H, s.more); /* zeros after the end */
   for (int64_t i = 0; i < len && !tni_poll_stop(poll, work); i++) {
     const int64_t t = d || q->reverse ? len - 1 - i : i;
     begin_step(&s, t);

@@ -8,7 +8,7 @@
 #include "runtime/graph/graph.h"
 #include "runtime/ops/kernel/kernel.h"
 
-/* The constant behind a product's second operand, through a Transpose of it. */
+/* The constant that is a product's second operand, through a Transpose of it. */
 static tn_id weight_of(const tn_graph *g, const tn_node *n) {
   if ((n->op != TN_OP_MATMUL && n->op != TN_OP_GEMM) || n->n_in < 2 || n->in[1] == TN_NONE) return TN_NONE;
   const tn_value *b = g->values[n->in[1]];

@@ -3,14 +3,14 @@
  * attention:  softmax(scale * q k^T, capped, plus mask) v  ->  Attention (24) on [batch, heads, length, head size].
  *
  * Matches, all by structure and proved dims:
- *  - MatMul(q, Transpose(k)), the scale as Mul or Div by constants on q, on k (before or behind the Transpose), on the
+ *  - MatMul(q, Transpose(k)), the scale as Mul or Div by constants on q, on k (before or after the Transpose), on the
  *    scores, or several of them;
- *  - cap * Tanh(scores / cap) behind the scale;
- *  - masks, up to four one behind another: added, or Where(keep, scores, c) or Where(drop, c, scores) with c -inf or so
+ *  - cap * Tanh(scores / cap) after the scale;
+ *  - masks, up to four one after another: added, or Where(keep, scores, c) or Where(drop, c, scores) with c -inf or so
  *    low (<= -1e30) that any score vanishes in it;
  *  - a factor or divisor per head on the scores, [heads, 1, 1], which is put on q;
- *  - Softmax over the keys, and Where(IsNaN(p), 0, p) behind it;
- *  - sinks, a column behind the scores that the product with v does not read: then it is tenon.Attention;
+ *  - Softmax over the keys, and Where(IsNaN(p), 0, p) after it;
+ *  - sinks, a column after the scores that the product with v does not read: then it is tenon.Attention;
  *  - repeat_kv on both k and v (Unsqueeze, Expand, Reshape), which is undone, or heads that MatMul broadcasts.
  * [batch, length, size] counts as one head; its mask may have two axes at most.
  * How many keys masks have need not be proved where the product with v says it: that fails for any other number than
@@ -92,7 +92,7 @@ static tn_id without_repeat(const tni_graph *g, tn_id v) {
   return in->pub.in[0];
 }
 
-/* The keys behind the second operand of the first MatMul. */
+/* The keys that the second operand of the first MatMul is made of. */
 static bool find_keys(match *m, tn_id v) {
   static const int64_t plain[2][4] = {{0, 2, 1}, {0, 1, 3, 2}}, by_length[2][4] = {{1, 2, 0}, {0, 2, 3, 1}};
   const tni_graph *g = m->g;
@@ -174,7 +174,7 @@ static bool find_product(match *m, tn_id v) {
   return tni_match_rank(g, m->q, m->rank) && find_keys(m, mul->pub.in[1]) && m->scale > 0;
 }
 
-/* v is the product, or the product under masks, one behind another; factors on what is masked already count for the
+/* v is the product, or the product under masks, one after another; factors on what is masked already count for the
  * masks too. */
 static bool find_scores(match *m, tn_id v, double outer) {
   const tni_graph *g = m->g;
@@ -197,7 +197,7 @@ static bool find_scores(match *m, tn_id v, double outer) {
   return false;
 }
 
-/* The Softmax over the last axis behind p. */
+/* The Softmax over the last axis that p comes from. */
 static const tni_node *find_softmax(const match *m, tn_id p) {
   const tni_graph *g = m->g;
   const tni_node *where = tni_match_node(g, p, TN_OP_WHERE), *is_nan, *softmax;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Masks that stand one behind another between scores and Softmax, as one operand of Attention; sinks.
+ * Masks that stand one after another between scores and Softmax, as one operand of Attention; sinks.
  */
 #ifndef TENON_PASSES_DECODER_ATTENTION_H
 #define TENON_PASSES_DECODER_ATTENTION_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sinks: a column of logits, one per head, that Softmax sees behind the scores and the product with v does not.
+ * Sinks: a column of logits, one per head, that Softmax sees after the scores and the product with v does not.
  *
  *   c = Concat(scores, sinks [batch, heads, length, 1]);  p = Slice(Softmax(c, or c - ReduceMax(c)))  without the last
  */

@@ -5,7 +5,7 @@
  *  - RotaryEmbedding of a split activation works on the activation: x4 = Transpose(Reshape(x)) turned is
  *    Transpose(Reshape(RotaryEmbedding(x))), with num_heads.
  *  - Attention whose q, k and v are splits, [batch, heads, length, size] = Transpose(z [batch, length, heads, size]),
- *    reads them as [batch, length, heads * size], with q_num_heads and kv_num_heads. A Transpose and a Reshape behind
+ *    reads them as [batch, length, heads * size], with q_num_heads and kv_num_heads. A Transpose and a Reshape after
  * it give the 4D result back; what undoes them in the model meets them, and the passes reshape and identity take all
  * away.
  *  - Concat(past, new) over the sequence, for k and for v, where past is a graph input with no other reader and only
@@ -183,7 +183,7 @@ static tn_status keep_heads_attention(tni_graph *g, tni_node *n, uint32_t *fired
 /* --- past and present --- */
 
 typedef struct cache {
-  tni_node *join, *turn; /* turn: the Transpose behind the Concat, or NULL */
+  tni_node *join, *turn; /* turn: the Transpose after the Concat, or NULL */
   tn_id past, now, all;  /* all: what the Concat makes */
   bool wanted;           /* by who runs the graph */
   int64_t perm[TN_MAX_RANK];

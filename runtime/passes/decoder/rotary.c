@@ -10,7 +10,7 @@
  * once. cos and sin have an axis of size 1 for the heads, or none; where they have one row of positions for all
  * batches, they are expanded. Constant tables that both are gathered from by the same int64[batch, length] become
  * operands together with these positions. [batch, length, heads, size], with the axis of the heads in third place, is
- * turned as [batch, length, heads * size]. A Concat behind it that puts back what a Slice kept away from the turn
+ * turned as [batch, length, heads * size]. A Concat after it that puts back what a Slice kept away from the turn
  * (partial rotary) becomes rotary_embedding_dim.
  *
  * Keeps: the value, name and shape of the Add (Concat, Reshape), bit for bit.

@@ -14,7 +14,7 @@ typedef enum { TNI_ROTARY_HALVES, TNI_ROTARY_PAIRS } tni_rotary_order;
 
 /* The last dim of v where it is a constant. */
 bool tni_rotary_last(const tni_graph *g, tn_id v, int64_t *n);
-/* axis, maybe counted from behind, is v's last. */
+/* axis, maybe counted from the end, is v's last. */
 bool tni_rotary_is_last(const tni_graph *g, tn_id v, int64_t axis);
 /* v is [first, first + count) of the last axis of *x, by Slice or Split. */
 bool tni_rotary_range(const tni_graph *g, tn_id v, tn_id *x, int64_t *first, int64_t *count);

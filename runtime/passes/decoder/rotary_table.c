@@ -166,7 +166,7 @@ static const tni_node *table_maker(const tni_graph *g, tn_id v) {
   return n->dead || !n->op || n->n_raw > 16 || n->pub.n_in > 8 ? NULL : n;
 }
 
-/* The double operand behind v; TN_NONE at the end of the chain. */
+/* The double operand that v comes from; TN_NONE at the end of the chain. */
 static tn_id doubled_operand(const tni_graph *g, tn_id v, uint32_t *at) {
   const tni_node *n = table_maker(g, v);
   int64_t c;

@@ -3,7 +3,7 @@
  * branch:  If with a constant condition  ->  the nodes of the branch that it takes.
  *
  * Exporters write an If for what their tracing could not decide (a squeeze of an axis of unknown length, a table that
- * is resized where the picture's size asks for it) and shape inference often can. Behind an If no dims are known, so
+ * is resized where the picture's size asks for it) and shape inference often can. After an If no dims are known, so
  * one that stays costs the graph every pass that follows.
  *
  * Keeps: bits, names and values of the If's results.

@@ -2,7 +2,7 @@
  *
  * conv_scale:  BatchNormalization(Conv(x, W, B)), Conv(..) * c, Conv(..) + c  ->  Conv(x, W', B')
  *
- * What stands behind a Conv or ConvTranspose and is a factor and a summand per output channel goes into its constant
+ * What stands after a Conv or ConvTranspose and is a factor and a summand per output channel goes into its constant
  * weight and bias: W' = W * factor, B' = B * factor + summand, computed in double and rounded once. A
  * BatchNormalization in inference with constant operands is factor = scale / sqrt(var + epsilon), summand = bias - mean
  * * factor; the constant of a product or a sum has the dims of the result with 1 everywhere but for the channels, or
@@ -90,13 +90,13 @@ static int64_t channel_of(const conv *c, int64_t i) {
 /* v is a constant per channel: one element, or dims [.., C, 1, ..] under a result of c's rank. */
 static const tni_tensor *per_channel(const tni_graph *g, const conv *c, tn_id v, int64_t *n) {
   const tni_tensor *t = scale_constant(g, v, n);
-  const uint32_t behind = c->w->rank - 2;
+  const uint32_t after = c->w->rank - 2;
   if (!t || t->dtype != c->w->dtype || t->rank > c->w->rank || (*n != 1 && *n != c->outs)) return NULL;
   if (*n == 1) return t;
-  return t->rank > behind && t->dims[t->rank - behind - 1] == *n ? t : NULL;
+  return t->rank > after && t->dims[t->rank - after - 1] == *n ? t : NULL;
 }
 
-/* factor and summand [outs] of node n behind c. */
+/* factor and summand [outs] of node n after c. */
 static bool affine_of_channel(const tni_graph *g, const tni_node *n, const conv *c, double *factor, double *summand) {
   const tni_tensor *t[5] = {NULL};
   int64_t count;

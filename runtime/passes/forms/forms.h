@@ -29,7 +29,7 @@ TN_MUST_CHECK tn_status tni_pass_silu(tni_graph *g, uint32_t *n, tn_error *err);
 TN_MUST_CHECK tn_status tni_pass_conv_scale(tni_graph *g, uint32_t *n, tn_error *err);
 /* MatMul from Einsum of two operands. */
 TN_MUST_CHECK tn_status tni_pass_einsum(tni_graph *g, uint32_t *n, tn_error *err);
-/* Products of [batch * heads, ..] that are unfolded behind: on [batch, heads, ..]. */
+/* Products of [batch * heads, ..] that are unfolded after them: on [batch, heads, ..]. */
 TN_MUST_CHECK tn_status tni_pass_unflatten(tni_graph *g, uint32_t *n, tn_error *err);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * reshape: movement that another movement, or its reader, makes superfluous.
- *  - Reshape, Squeeze, Unsqueeze, Flatten behind one another, the last one's dims known before the step: one Reshape.
+ *  - Reshape, Squeeze, Unsqueeze, Flatten after one another, the last one's dims known before the step: one Reshape.
  *  - Transpose of Transpose: one with the composed perm.
  *  - Cast of Cast, the first one lossless: one Cast, where that is proved to give the same value.
  *  - Expand whose reader, an element-wise operator, broadcasts as far without it.

@@ -8,7 +8,7 @@
 #include "runtime/passes/forms/forms.h"
 #include "runtime/passes/forms/norm.h"
 
-/* v is the core, perhaps behind the casts of a half; *x what is normalised. */
+/* v is the core, perhaps through the casts of a half; *x what is normalised. */
 static bool rms_normalized(const tni_graph *g, tn_id v, tni_norm_core *c, tn_id *x) {
   const tni_node *back = tni_match_node(g, v, TN_OP_CAST), *there;
   if (!back) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * unflatten:  Reshape([batch * heads, m, n] -> [batch, heads, m, n]) behind a product of two such tensors, or behind
- * element-wise operators and a Softmax behind one  ->  the product and what follows on four axes, Reshape on operands.
- * Behind a Transpose of the last two axes of what was flattened  ->  the Transpose on four axes.
+ * unflatten:  Reshape([batch * heads, m, n] -> [batch, heads, m, n]) after a product of two such tensors, or after
+ * element-wise operators and a Softmax after one  ->  the product and what follows on four axes, Reshape on operands.
+ * After a Transpose of the last two axes of what was flattened  ->  the Transpose on four axes.
  *
  * Exporters of bmm and baddbmm (BLOOM, DETR, TrOCR, tf2onnx) flatten the heads for the product and unfold them for the
  * mask; attention is then no longer between one pair of products. torch.onnx.export(dynamo=True) transposes the keys of
@@ -85,7 +85,7 @@ static tn_id before_flattening(const tni_graph *g, tn_id v, const tn_expr *dims)
 
 static const int64_t turned_perm[] = {0, 1, 3, 2};
 
-/* Reshape(v) with the flattened axis unfolded; of a transposed matrix the Transpose comes behind. */
+/* Reshape(v) with the flattened axis unfolded; of a transposed matrix the Transpose comes after. */
 static tn_id lifted_reshape(const lift *l, tn_id v) {
   tni_graph *g = l->g;
   const tn_id inner = turned_back(l, v);

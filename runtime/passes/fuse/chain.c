@@ -15,7 +15,7 @@
 
 #include "runtime/passes/fuse/fuse.h"
 
-/* --- behind products --- */
+/* --- after products --- */
 
 /* Node e can do its work as soon as the draft's own registers are there. */
 static bool waits_for_nothing(const tni_graph *g, const tni_fusion *d, const tni_node *e) {

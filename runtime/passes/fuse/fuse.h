@@ -39,7 +39,7 @@ bool tni_fusion_pull(tni_graph *g, tni_fusion *d, const tni_node *n);
 /* Appends what b has; b reads the same activation with the same trans_b. false, nothing changed: no room, or one reads
  * what the other makes. */
 bool tni_fusion_join(tni_fusion *d, const tni_fusion *b);
-/* Writes the draft as a node with this name, behind all others: FusedMatMul, or MatMul where that says all. Its outputs
+/* Writes the draft as a node with this name, after all others: FusedMatMul, or MatMul where that says all. Its outputs
  * are the registers whose values are read by a live node or are graph outputs: what it stands for is dead already. */
 TN_MUST_CHECK tn_status tni_fusion_write(tni_graph *g, const tni_fusion *d, const char *name, tn_error *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Nodes that take elements by index. An index is understood where it is one form, proved not to be negative; one behind
+ * Nodes that take elements by index. An index is understood where it is one form, proved not to be negative; one after
  * the end is an error of the model.
  */
 #include <string.h>

@@ -48,7 +48,7 @@ bool tni_mask_is_int(uint32_t dtype) { return dtype == TN_DT_I64 || dtype == TN_
 /* v as the dtype keeps it. */
 static double round_to_dtype(uint32_t dtype, double v) {
   if (dtype == TN_DT_F64 || v != v || isinf(v)) return v;
-  /* half way to the power of two behind FLT_MAX, from where on float is infinite */
+  /* half way to the power of two after FLT_MAX, from where on float is infinite */
   if (fabs(v) >= (double)FLT_MAX + ldexp(1, 127 - 24)) return v < 0 ? (double)-INFINITY : (double)INFINITY;
   const float f = (float)v;
   if (dtype == TN_DT_F16) return (double)tni_f16_to_f32(tni_f32_to_f16(f));

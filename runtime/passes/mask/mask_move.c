@@ -89,7 +89,7 @@ static bool slice_form(tni_mask *m, void *arg, const tni_mform *in, tni_mform *o
   return tni_mform_whole(out);
 }
 
-/* Where a forward slice starts, or NONE. A start behind the end leaves no element, so only its sign matters. */
+/* Where a forward slice starts, or NONE. A start after the end leaves no element, so only its sign matters. */
 static tn_expr first_of(tni_mask *m, tn_expr start, tn_expr dim) {
   int64_t lo, hi;
   tni_ex_range(m->x, start, &lo, &hi);

@@ -4,7 +4,7 @@
  * Gather as its table, itself or its Transpose  ->  a constant that lies quantized (runtime/graph/quantized.h).
  *
  * One scale for all, one per row that is an output, or one per block along what is summed. Codes that stand in the
- * other order are moved into ours, as codes. It comes behind `qdq`, which makes integer products where activations are
+ * other order are moved into ours, as codes. It comes after `qdq`, which makes integer products where activations are
  * quantized too, and before folding makes floats of what is left.
  *
  * Keeps: every bit for scales of f32. Halves: products are not rounded to halves first.

@@ -142,7 +142,7 @@ static bool collect_function(const tni_graph *g, function *f, tn_id v, uint32_t 
   for (uint32_t i = 0; i < n->pub.n_in; i++)
     if (n->pub.in[i] != TN_NONE && !collect_function(g, f, n->pub.in[i], depth + 1)) return false;
   if (f->n == MOST_NODES) return false;
-  f->from[f->n++] = v; /* behind what it reads */
+  f->from[f->n++] = v; /* after what it reads */
   return true;
 }
 

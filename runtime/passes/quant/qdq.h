@@ -28,7 +28,7 @@ int32_t tni_grid_code(const tni_grid *a, float v);
 /* The zero point as a value; made where there is none. TN_NONE: without memory. */
 tn_id tni_grid_zero(tni_graph *g, const tni_grid *a);
 
-/* v is what bytes stand for: made by DequantizeLinear, with movement behind it. */
+/* v is what bytes stand for: made by DequantizeLinear, with movement after it. */
 bool tni_bytes_peek(const tni_graph *g, tn_id v, tni_grid *out);
 /* Those bytes; movement is made again on them. TN_NONE: without memory. */
 tn_id tni_bytes_make(tni_graph *g, tn_id v, tn_error *err);

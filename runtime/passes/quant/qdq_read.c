@@ -84,7 +84,7 @@ tn_id tni_grid_zero(tni_graph *g, const tni_grid *a) {
   return a->zero != TN_NONE ? a->zero : tni_build_const(g, a->dtype, 0, NULL, &none);
 }
 
-/* --- bytes behind floats --- */
+/* --- bytes that floats come from --- */
 
 bool tni_build_copy(const tni_node *n, tni_build_node *b) {
   *b = (tni_build_node){
@@ -127,7 +127,7 @@ static const tni_node *codes_maker(const tni_graph *g, tn_id v) {
   return n->dead || !n->op ? NULL : n;
 }
 
-/* The DequantizeLinear behind v's movement, or NULL. */
+/* The DequantizeLinear that v's movement begins at, or NULL. */
 static const tni_node *codes_source(const tni_graph *g, tn_id v) {
   for (int i = 0; i < MOST_MOVES; i++) {
     const tni_node *n = codes_maker(g, v);

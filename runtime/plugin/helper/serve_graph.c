@@ -6,8 +6,8 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "runtime/plugin/process/process.h"
 #include "runtime/plugin/helper/serve.h"
+#include "runtime/plugin/process/process.h"
 
 /* --- graphs ------------------------------------------------------------------------------------------------------ */
 
@@ -30,7 +30,7 @@ static void drop_unused(tni_srv *s) {
   }
 }
 
-/* The key; whether it is there already. Without bytes behind it that is all that is asked. */
+/* The key; whether it is there already. Without bytes after it that is all that is asked. */
 tn_status tni_srv_graph_in(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err) {
   uint64_t key[2];
   key[0] = tni_r_u64(r);

@@ -76,7 +76,7 @@ static bool is_required(const tni_profile *p, const char *name) {
   return false;
 }
 
-/* The host's section with the caller's options behind the profile's. */
+/* The host's section with the caller's options after the profile's. */
 static const tni_profile_plugin *host_section(tni_registry *r, const tni_profile_plugin *s) {
   uint32_t own = s->n_options, more = r->o.n_host_options;
   tni_profile_plugin *copy = TNI_NEW(r->arena, tni_profile_plugin);

@@ -27,7 +27,7 @@ typedef struct tni_registry tni_registry;
  * file:line:column); a file that is no plugin or manifest is TN_E_INCOMPATIBLE. */
 TN_MUST_CHECK tn_status tni_registry_create(const tni_registry_opts *o, const tni_profile *p, tni_registry **out,
                                             tn_error *err);
-/* Every plugin found in the folders, whether or not the profile names it (for `tenon plugins`). Loads them, behind
+/* Every plugin found in the folders, whether or not the profile names it (for `tenon plugins`). Loads them, after
  * those that are there, by name; one that cannot be loaded is kept with its reason. Fails without memory only. */
 TN_MUST_CHECK tn_status tni_registry_scan(tni_registry *r, tn_error *err);
 void tni_registry_destroy(tni_registry *r); /* closes devices, shuts plugins down */

@@ -43,7 +43,8 @@ void tni_conn_look_at(tni_conn *c, const tn_graph *g) {
   pthread_mutex_unlock(&c->state);
 }
 
-/* What is offered lives at least as long as the call that the child is in, so it may be used behind the lock. */
+/* What is offered lives at least as long as the call that the child is in, so it may be used after the lock is let go.
+ */
 static tni_conn_asked find_asked(tni_conn *c, uint32_t id) {
   tni_conn_asked a = {.id = 0};
   pthread_mutex_lock(&c->state);
@@ -69,7 +70,7 @@ static tn_status send_rows(tni_conn *c, const tn_weight *w, int64_t n0, int64_t 
   return w->rows(w, n0, n1, (float *)(void *)c->window);
 }
 
-/* Scales, zeros and codes, one behind the other. */
+/* Scales, zeros and codes, one after the other. */
 static tn_status send_grid(tni_conn *c, const tn_weight *w, int64_t n0, int64_t n1) {
   const tn_quant *q = w ? w->quant : NULL;
   if (!q || !q->group || n0 < 0 || n1 < n0 || n1 > w->N || w->K < 0) return TN_E_INVALID;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A graph as plugins see it (tn_graph), as bytes and back: nodes, attributes, values, symbols, statistics and the table
- * of expressions behind it, so that the host's services on it answer in the child as they do in the host. The bytes of
+ * of expressions after it, so that the host's services on it answer in the child as they do in the host. The bytes of
  * constants are not in it: rows() of a constant asks the host.
  */
 #ifndef TENON_PLUGIN_PROCESS_GRAPH_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The vtables of an isolated plugin: what registry, plan and sched see instead of the plugin's own. What behind them is
- * opaque to the host (tn_program and the like) is ours here.
+ * The vtables of an isolated plugin: what registry, place and session see instead of the plugin's own. What they stand
+ * for is opaque to the host (tn_program and the like) is ours here.
  */
 #ifndef TENON_PLUGIN_PROCESS_PROXY_H
 #define TENON_PLUGIN_PROCESS_PROXY_H

@@ -131,7 +131,7 @@ tn_status tni_shape_tensor_scatter(tni_infer *in) {
   bool ok = true;
   if (!cache) return tni_rule_set_like(in, 0, 0);
   if (!tni_rule_axis(tni_attr_i(&in->node->pub, "axis", -2), cache->pub.rank, &axis) || axis == 0)
-    return tni_rule_fail(in, "axis %lld is no axis of the cache behind its batch",
+    return tni_rule_fail(in, "axis %lld is no axis of the cache after its batch",
                          (long long)tni_attr_i(&in->node->pub, "axis", -2));
   if (update && update->pub.rank != cache->pub.rank) return tni_rule_fail(in, "cache and update differ in rank");
   for (uint32_t d = 0; update && d < cache->pub.rank; d++) {

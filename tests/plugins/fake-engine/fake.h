@@ -16,13 +16,11 @@ enum { FAKE_BLOCKING, FAKE_THREAD, FAKE_INLINE, FAKE_MAP, FAKE_TWICE, FAKE_NEVER
 enum { FAKE_SEEN = 64 };
 enum { FAKE_ENGINES = 2 };
 
+/* What the plugin keeps beside the skeleton's tables. */
 typedef struct fake_plugin {
-  tn_plugin pub;
-  const tn_host *host;
   tn_engine engine[FAKE_ENGINES];
   const tn_engine *engines[FAKE_ENGINES];
   tn_clock clock;
-  tn_caps caps;
   int mode;
   int64_t delay_us, fail_after, chunk, n_engines, count, virtual_clock;
 } fake_plugin;

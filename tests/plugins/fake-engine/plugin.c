@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "fake.h"
+
+#define PLUGIN_NAME "fake-engine"
+#define PLUGIN_VERSION "1.0.0"
+#define PLUGIN_FIELDS fake_plugin own;
+#include "../../kit/skeleton.h"
+/* What the tables say before open_fake puts in this device's functions. */
+#include "../../../runtime/cli/new-plugin/nothing.h"
 
 tn_status fake_fail(tn_error *err, tn_status st, const char *fmt, ...) {
   if (!err) return st;
@@ -61,10 +64,9 @@ static const tn_option virtual_clock = {.h = TN_HDR(tn_option),
                                         .type = TN_OPT_BOOL};
 static const tn_option *const options[] = {&completion, &delay, &fail_after, &chunk, &engines, &count, &virtual_clock};
 
-static tn_status read_options(fake_plugin *p, tn_error *err) {
+static tn_status read_options(fake_plugin *p, const tn_host *h, tn_error *err) {
   static const char *const modes[] = {"blocking", "thread", "inline", "map", "twice", "never", "wrong", "stale"};
   const char *text;
-  const tn_host *h = p->host;
   if (h->option(h->ctx, "completion", TN_OPT_STRING, &text) != TN_OK ||
       h->option(h->ctx, "delay_us", TN_OPT_INT, &p->delay_us) != TN_OK ||
       h->option(h->ctx, "fail_after", TN_OPT_INT, &p->fail_after) != TN_OK ||
@@ -78,9 +80,9 @@ static tn_status read_options(fake_plugin *p, tn_error *err) {
   return TN_OK;
 }
 
-static tn_status enumerate(tn_plugin *pub, uint32_t cap, const tn_caps **out, uint32_t *n, tn_error *err) {
-  fake_plugin *p = (fake_plugin *)pub;
-  tn_status st = read_options(p, err);
+static tn_status ask_driver(backend *b, uint32_t *n, tn_error *err) {
+  fake_plugin *p = &b->own;
+  tn_status st = read_options(p, b->host, err);
   if (st != TN_OK) return st;
   for (int i = 0; i < FAKE_ENGINES; i++) {
     p->engine[i] = (tn_engine){.h = TN_HDR(tn_engine), .name = i ? "fake2" : "fake", .depth = FAKE_QUEUE};
@@ -89,59 +91,54 @@ static tn_status enumerate(tn_plugin *pub, uint32_t cap, const tn_caps **out, ui
   }
   p->clock = (tn_clock){
       .h = TN_HDR(tn_clock), .name = "fake time", .kind = TN_CLOCK_VIRTUAL, .cpu_ns_per_mac = 1, .cpu_ns_per_byte = 1};
-  p->caps = (tn_caps){.h = TN_HDR(tn_caps),
-                      .name = "fake engine",
-                      .driver = "none",
-                      .key = "fake-engine-1",
-                      .engines = p->engines,
-                      .n_engines = (uint32_t)p->n_engines,
-                      .clock = p->virtual_clock ? &p->clock : NULL,
-                      .align = 64,
-                      .sub_align = FAKE_SUB_ALIGN,
-                      .dtypes = UINT64_C(1) << TN_DT_F32,
-                      .memory_bytes = UINT64_C(1) << 32,
-                      .max_buffer_bytes = UINT64_C(1) << 32};
-  if (cap > 0) out[0] = &p->caps;
-  *n = cap > 0;
+  b->caps.engines = p->engines;
+  b->caps.n_engines = (uint32_t)p->n_engines;
+  b->caps.clock = p->virtual_clock ? &p->clock : NULL;
+  *n = 1;
   return TN_OK;
 }
 
-static tn_status open_device(tn_plugin *pub, uint32_t index, tn_device **out, tn_error *err) {
-  fake_plugin *p = (fake_plugin *)pub;
-  if (index != 0) return fake_fail(err, TN_E_INVALID, "there is one device");
+static void fill_device(tn_device *d) {
+  d->claim = fake_claim;
+  d->lower = fake_lower;
+  d->info = fake_info;
+  d->measure = fake_measure;
+  d->set = fake_set;
+  d->release = fake_release;
+  d->bind = fake_bind;
+  d->unbind = fake_unbind;
+  d->args = fake_args;
+  d->args_set = fake_args_set;
+  d->args_free = fake_args_free;
+  d->run = fake_run;
+  d->submit = fake_submit;
+  d->create = fake_create;
+  d->destroy = fake_destroy;
+  d->map = fake_map;
+  d->unmap = fake_unmap;
+}
+
+static tn_status open_fake(tn_plugin *pub, uint32_t index, tn_device **out, tn_error *err) {
+  backend *p = (backend *)pub;
+  tn_device *tables = NULL;
+  tn_status st = open_device(pub, index, &tables, err);
+  if (st != TN_OK) return st;
   fake_device *d = p->host->alloc(p->host->ctx, sizeof *d, 64, TN_TAG_PLUGIN);
-  if (!d) return fake_fail(err, TN_E_NO_MEMORY, "no memory for the device");
+  if (!d) return fail(err, TN_E_NO_MEMORY, "no memory for the device");
   memset(d, 0, sizeof *d);
-  d->pub = (tn_device){.h = TN_HDR(tn_device),
-                       .caps = &p->caps,
-                       .claim = fake_claim,
-                       .lower = fake_lower,
-                       .info = fake_info,
-                       .measure = fake_measure,
-                       .set = fake_set,
-                       .release = fake_release,
-                       .bind = fake_bind,
-                       .unbind = fake_unbind,
-                       .args = fake_args,
-                       .args_set = fake_args_set,
-                       .args_free = fake_args_free,
-                       .run = fake_run,
-                       .submit = fake_submit,
-                       .create = fake_create,
-                       .destroy = fake_destroy,
-                       .map = fake_map,
-                       .unmap = fake_unmap};
-  d->plugin = p;
+  d->pub = *tables;
+  fill_device(&d->pub);
+  d->plugin = &p->own;
   d->host = p->host;
   if (fake_engine_start(d) != TN_OK) {
     p->host->free(p->host->ctx, d);
-    return fake_fail(err, TN_E_NO_MEMORY, "the engine's thread does not start");
+    return fail(err, TN_E_NO_MEMORY, "the engine's thread does not start");
   }
   *out = &d->pub;
   return TN_OK;
 }
 
-static void close_device(tn_device *pub) {
+static void close_fake(tn_device *pub) {
   fake_device *d = (fake_device *)pub;
   fake_engine_stop(d);
   char line[160];
@@ -152,32 +149,14 @@ static void close_device(tn_device *pub) {
   d->host->free(d->host->ctx, d);
 }
 
-static void stop(tn_plugin *pub) {
-  fake_plugin *p = (fake_plugin *)pub;
-  const tn_host *h = p->host;
-  h->free(h->ctx, p);
-}
-
-static tn_status entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
-  neg->plugin_min = neg->plugin_max = TN_ABI_MINOR;
-  if (neg->host_max < neg->plugin_min) return TN_E_INCOMPATIBLE;
-  neg->minor = TN_ABI_MINOR;
-  fake_plugin *p = host->alloc(host->ctx, sizeof *p, 16, TN_TAG_PLUGIN);
-  if (!p) return TN_E_NO_MEMORY;
-  memset(p, 0, sizeof *p);
-  p->pub = (tn_plugin){.h = TN_HDR(tn_plugin),
-                       .name = "fake-engine",
-                       .version = "1.0.0",
-                       .build_id = "fake-engine-1",
-                       .options = options,
-                       .n_options = sizeof options / sizeof *options,
-                       .enumerate = enumerate,
-                       .open = open_device,
-                       .close = close_device,
-                       .shutdown = stop};
-  p->host = host;
-  *out = &p->pub;
-  return TN_OK;
+static void set_up(backend *p) {
+  p->pub.options = options;
+  p->pub.n_options = sizeof options / sizeof *options;
+  p->pub.open = open_fake;
+  p->pub.close = close_fake;
+  p->caps.sub_align = FAKE_SUB_ALIGN;
+  p->caps.dtypes = UINT64_C(1) << TN_DT_F32;
+  p->caps.memory_bytes = p->caps.max_buffer_bytes = UINT64_C(1) << 32;
 }
 
 TN_PLUGIN(fake_engine, entry)

@@ -40,7 +40,7 @@ static tn_status make_pages(mirror_buffer *b, const tn_buffer_req *req, tn_error
 
 tn_status mirror_create(tn_device *pub, const tn_buffer_req *req, tn_buffer **out, tn_error *err) {
   mirror_device *d = (mirror_device *)pub;
-  if (req->kind != TN_MEM_NEW && !(d->plugin->caps.import_kinds >> req->kind & 1))
+  if (req->kind != TN_MEM_NEW && !(d->pub.caps->import_kinds >> req->kind & 1))
     return mirror_fail(err, TN_E_UNSUPPORTED, "it imports no memory of kind %u", req->kind);
   if (d->plugin->fail_create && ++d->created >= d->plugin->fail_create)
     return mirror_fail(err, TN_E_NO_MEMORY, "it was told to have no memory for buffer %lld", (long long)d->created);
@@ -73,7 +73,7 @@ tn_status mirror_create(tn_device *pub, const tn_buffer_req *req, tn_buffer **ou
 
 tn_status mirror_share(tn_buffer *pub, uint32_t kind, tn_buffer_req *out, tn_error *err) {
   mirror_buffer *b = (mirror_buffer *)pub;
-  if (!(device_of(pub)->plugin->caps.export_kinds >> kind & 1))
+  if (!(device_of(pub)->pub.caps->export_kinds >> kind & 1))
     return mirror_fail(err, TN_E_UNSUPPORTED, "it shares no memory of kind %u", kind);
   out->bytes = pub->bytes;
   out->offset = 0;

@@ -12,14 +12,12 @@
 
 enum { MIRROR_ALIGN = 256 };
 
+/* What the plugin keeps beside the skeleton's tables. */
 typedef struct mirror {
-  tn_plugin pub;
-  const tn_host *host;
   tn_plugin *inner;
   const tn_option *options[10]; /* the inner device's, and ours */
   tn_engine engine;
   const tn_engine *engines[1];
-  tn_caps caps;
   const char *layout;
   int64_t coherent, every, fail_create, ring, count, stray;
 } mirror;

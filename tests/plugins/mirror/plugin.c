@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "mirror.h"
+
+#define PLUGIN_NAME MIRROR_NAME
+#define PLUGIN_VERSION "1.0.0"
+#define PLUGIN_FIELDS mirror own;
+#include "../../kit/skeleton.h"
+/* What the tables say before open_mirror puts in this device's functions. */
+#include "../../../runtime/cli/new-plugin/nothing.h"
 
 /* The built-in device's entry (runtime/host/plugin.c). */
 tn_status tni_host_plugin_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out);
@@ -64,9 +68,9 @@ static uint32_t kinds(const char *text) {
   return strcmp(text, "fd") == 0 ? fd : strcmp(text, "ptr") == 0 ? ptr : strcmp(text, "both") == 0 ? fd | ptr : 0;
 }
 
-static tn_status enumerate(tn_plugin *pub, uint32_t cap, const tn_caps **out, uint32_t *n, tn_error *err) {
-  mirror *p = (mirror *)pub;
-  const tn_host *h = p->host;
+static tn_status ask_driver(backend *b, uint32_t *n, tn_error *err) {
+  mirror *p = &b->own;
+  const tn_host *h = b->host;
   const char *import, *share;
   if (h->option(h->ctx, "import", TN_OPT_STRING, &import) || h->option(h->ctx, "share", TN_OPT_STRING, &share) ||
       h->option(h->ctx, "layout", TN_OPT_STRING, &p->layout) ||
@@ -74,56 +78,50 @@ static tn_status enumerate(tn_plugin *pub, uint32_t cap, const tn_caps **out, ui
       h->option(h->ctx, "count", TN_OPT_BOOL, &p->count) || h->option(h->ctx, "every", TN_OPT_INT, &p->every) ||
       h->option(h->ctx, "fail_create", TN_OPT_INT, &p->fail_create) ||
       h->option(h->ctx, "stray", TN_OPT_INT, &p->stray))
-    return mirror_fail(err, TN_E_INTERNAL, "the host lost an option");
+    return fail(err, TN_E_INTERNAL, "the host lost an option");
   p->engine = (tn_engine){.h = TN_HDR(tn_engine), .name = "mirror", .flags = TN_ENGINE_BLOCKING, .depth = 64};
   p->engines[0] = &p->engine;
-  p->caps = (tn_caps){.h = TN_HDR(tn_caps),
-                      .name = MIRROR_NAME,
-                      .driver = "none",
-                      .key = MIRROR_NAME,
-                      .engines = p->engines,
-                      .n_engines = 1,
-                      .import_kinds = kinds(import),
-                      .export_kinds = kinds(share),
-                      .align = 64,
-                      .sub_align = MIRROR_ALIGN,
-                      .import_align = 4096,
-                      .dtypes = UINT64_MAX,
-                      .memory_bytes = UINT64_C(1) << 32,
-                      .max_buffer_bytes = UINT64_C(1) << 32};
-  if (cap) out[0] = &p->caps;
-  *n = cap > 0;
+  b->caps.engines = p->engines;
+  b->caps.n_engines = 1;
+  b->caps.import_kinds = kinds(import);
+  b->caps.export_kinds = kinds(share);
+  *n = 1;
   return TN_OK;
 }
 
-static tn_status open_device(tn_plugin *pub, uint32_t index, tn_device **out, tn_error *err) {
-  mirror *p = (mirror *)pub;
-  mirror_device *d = calloc(1, sizeof *d);
-  if (!d) return TN_E_NO_MEMORY;
-  d->pub = (tn_device){.h = TN_HDR(tn_device),
-                       .caps = &p->caps,
-                       .claim = mirror_claim,
-                       .lower = mirror_lower,
-                       .info = mirror_info,
-                       .measure = mirror_measure,
-                       .set = mirror_set,
-                       .release = mirror_release,
-                       .bind = mirror_bind,
-                       .unbind = mirror_unbind,
-                       .args = mirror_args,
-                       .args_set = mirror_args_set,
-                       .args_free = mirror_args_free,
-                       .run = mirror_run,
-                       .submit = mirror_submit,
-                       .create = mirror_create,
-                       .share = mirror_share,
-                       .destroy = mirror_destroy,
-                       .map = mirror_map_range,
-                       .unmap = mirror_unmap};
-  d->plugin = p;
+static void fill_device(tn_device *d) {
+  d->claim = mirror_claim;
+  d->lower = mirror_lower;
+  d->info = mirror_info;
+  d->measure = mirror_measure;
+  d->set = mirror_set;
+  d->release = mirror_release;
+  d->bind = mirror_bind;
+  d->unbind = mirror_unbind;
+  d->args = mirror_args;
+  d->args_set = mirror_args_set;
+  d->args_free = mirror_args_free;
+  d->run = mirror_run;
+  d->submit = mirror_submit;
+  d->create = mirror_create;
+  d->share = mirror_share;
+  d->destroy = mirror_destroy;
+  d->map = mirror_map_range;
+  d->unmap = mirror_unmap;
+}
+
+static tn_status open_mirror(tn_plugin *pub, uint32_t index, tn_device **out, tn_error *err) {
+  backend *p = (backend *)pub;
+  tn_device *tables = NULL;
+  tn_status st = open_device(pub, index, &tables, err);
+  mirror_device *d = st == TN_OK ? calloc(1, sizeof *d) : NULL;
+  if (!d) return st == TN_OK ? TN_E_NO_MEMORY : st;
+  d->pub = *tables;
+  fill_device(&d->pub);
+  d->plugin = &p->own;
   d->host = p->host;
   pthread_mutex_init(&d->lock, NULL);
-  tn_status st = p->inner->open(p->inner, index, &d->inner, err);
+  st = p->own.inner->open(p->own.inner, index, &d->inner, err);
   if (st == TN_OK)
     *out = &d->pub;
   else
@@ -131,7 +129,7 @@ static tn_status open_device(tn_plugin *pub, uint32_t index, tn_device **out, tn
   return st;
 }
 
-static void close_device(tn_device *pub) {
+static void close_mirror(tn_device *pub) {
   mirror_device *d = (mirror_device *)pub;
   char line[160];
   snprintf(line, sizeof line, MIRROR_NAME ": caches: %llu bytes fetched, %llu sent", (unsigned long long)d->fetched,
@@ -142,36 +140,40 @@ static void close_device(tn_device *pub) {
   free(d);
 }
 
-static void stop(tn_plugin *pub) {
-  mirror *p = (mirror *)pub;
-  p->inner->shutdown(p->inner);
-  free(p);
+static void stop_mirror(tn_plugin *pub) {
+  tn_plugin *inner = ((backend *)pub)->own.inner;
+  inner->shutdown(inner);
+  stop(pub);
 }
 
-static tn_status entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
-  mirror *p = calloc(1, sizeof *p);
-  if (!p) return TN_E_NO_MEMORY;
-  tn_status st = tni_host_plugin_entry(host, neg, &p->inner);
+static void set_up(backend *p) {
+  p->pub.open = open_mirror;
+  p->pub.close = close_mirror;
+  p->pub.shutdown = stop_mirror;
+  p->caps.sub_align = MIRROR_ALIGN;
+  p->caps.import_align = 4096;
+  p->caps.dtypes = UINT64_MAX;
+  p->caps.memory_bytes = p->caps.max_buffer_bytes = UINT64_C(1) << 32;
+}
+
+/* The built-in device negotiates too, and its option is ours. */
+static tn_status mirror_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
+  tn_plugin *inner;
+  tn_status st = tni_host_plugin_entry(host, neg, &inner);
+  if (st != TN_OK) return st;
+  st = entry(host, neg, out);
   if (st != TN_OK) {
-    free(p);
+    inner->shutdown(inner);
     return st;
   }
-  const tn_option *mine[] = {p->inner->options[0], &opt_import, &opt_share, &opt_layout, &opt_coherent,
-                             &opt_every,           &opt_fail,   &opt_ring,  &opt_count,  &opt_stray};
-  memcpy(p->options, mine, sizeof mine);
-  p->host = host;
-  p->pub = (tn_plugin){.h = TN_HDR(tn_plugin),
-                       .name = MIRROR_NAME,
-                       .version = "1.0.0",
-                       .build_id = "mirror-1",
-                       .options = p->options,
-                       .n_options = sizeof mine / sizeof *mine,
-                       .enumerate = enumerate,
-                       .open = open_device,
-                       .close = close_device,
-                       .shutdown = stop};
-  *out = &p->pub;
+  backend *p = (backend *)*out;
+  const tn_option *mine[] = {inner->options[0], &opt_import, &opt_share, &opt_layout, &opt_coherent,
+                             &opt_every,        &opt_fail,   &opt_ring,  &opt_count,  &opt_stray};
+  p->own.inner = inner;
+  memcpy(p->own.options, mine, sizeof mine);
+  p->pub.options = p->own.options;
+  p->pub.n_options = sizeof mine / sizeof *mine;
   return TN_OK;
 }
 
-TN_PLUGIN(mirror, entry)
+TN_PLUGIN(mirror, mirror_entry)
