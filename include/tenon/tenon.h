@@ -260,10 +260,11 @@ typedef struct tn_keep_opts {
 TN_API TN_MUST_CHECK tn_status tn_session_keep(tn_session *s, const tn_keep_opts *o, tn_error *err);
 /* Runs one step. in[i] is the tensor of model input i, out[i] of model output i (their count is the model's).
  * in[i] is NULL for past inputs. An input over the whole context takes its entries for this step's positions only
- * ([batch, n]); NULL: ones. out[i] NULL: not wanted; present outputs cannot be asked for. rows: 1 for the logits of the
- * last position only, 0 for all. Outputs are memory of the session until its next call. TN_E_LIMIT: the capacity is
- * reached, or n > max_step. A step that fails changes nothing. Where phases have placements of their own, one position
- * is decoded and more are prefilled, whatever phase says. */
+ * ([batch, n]); NULL: ones. Where a model counts a sequence's rows from it (GroupQueryAttention), its zeros are on the
+ * right, within the session's first step: a sequence goes on after its last one. out[i] NULL: not wanted; present
+ * outputs cannot be asked for. rows: 1 for the logits of the last position only, 0 for all. Outputs are memory of the
+ * session until its next call. TN_E_LIMIT: the capacity is reached, or n > max_step. A step that fails changes nothing.
+ * Where phases have placements of their own, one position is decoded and more are prefilled, whatever phase says. */
 TN_API TN_MUST_CHECK tn_status tn_session_step(tn_session *s, uint32_t phase, const tn_tensor *const *in,
                                                tn_tensor *const *out, uint32_t rows, tn_error *err);
 /* Most positions of one step. */
