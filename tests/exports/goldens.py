@@ -93,6 +93,11 @@ def present_of(s, past):
     raise RuntimeError(f"no present for {past}")
 
 
+def size_of(name):
+    """Of an axis of a cache: no rows yet; WIDE's heads, which one form gives a name."""
+    return 16 if name == "kv_cache_dim" else 0
+
+
 def logits_of(outs):
     """Of outputs, or of what is known of them, by name."""
     return outs["logits"] if "logits" in outs else next(v for n, v in outs.items() if not n.startswith("present"))
@@ -103,8 +108,8 @@ class Loop:
 
     def __init__(self, s, batch):
         self.s, self.batch, self.mask = s, batch, np.zeros((batch, 0), np.int64)
-        self.past = {i.name: np.zeros([batch] + [d if isinstance(d, int) else 0 for d in i.shape[1:]], NUMPY[i.type])
-                     for i in s.get_inputs() if i.name.startswith("past")}
+        self.past = {i.name: np.zeros([batch] + [d if isinstance(d, int) else size_of(d) for d in i.shape[1:]],
+                                      NUMPY[i.type]) for i in s.get_inputs() if i.name.startswith("past")}
 
     def feeds(self, ids, mask):
         self.mask = np.concatenate([self.mask, mask], 1)

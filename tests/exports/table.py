@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""table.py BUILD [NAME...]: how each export runs as a user would run it, as the Markdown table of docs/exports.md.
+"""table.py BUILD [--write | NAME...]: how each export runs as a user would run it, in Markdown; --write puts it into
+docs/exports.md.
 
 verify: data sets equal to ONNX Runtime's, of all. generate: of 40 greedy tokens of a prompt, a long one and a batch of two,
 how many ONNX Runtime chose clearly and Tenon gave too. on a plugin: the share of a token's multiplications with weights that
@@ -16,6 +17,8 @@ import generate
 from generate import Failed, Runner, run
 
 HERE = pathlib.Path(__file__).resolve().parent
+PAGE = HERE.parent.parent / "docs/exports.md"
+BEGIN, END = "<!-- written by tests/exports/table.py -->\n", "<!-- end of table.py -->\n"
 HEAD = ("export", "verify", "generate", "on a plugin", "caches in place", "moves in a step")
 
 
@@ -64,19 +67,23 @@ class Table:
         past = sum(i["name"].startswith("past") for i in inspect["inputs"])
         kept = sum(c["caches"] for c in inspect["caches"]) if inspect["caches_kept"] else 0
         return (folder.name, self.verified(folder), self.generated(folder), "" if share is None else f"{share:.0%}",
-                f"{kept} of {past}" if past else "", str(inspect.get("layout_ops_left", "?")))
+                f"{kept} of {past}" if past else "", str(inspect["layout_ops_left"]))
 
 
 def main():
-    table, names = Table(pathlib.Path(sys.argv[1]).resolve()), sys.argv[2:]
+    table, names = Table(pathlib.Path(sys.argv[1]).resolve()), [n for n in sys.argv[2:] if n != "--write"]
     with tempfile.TemporaryDirectory() as work:
         generate.unpack(HERE / "models.tar.xz", work)
         folders = [p for p in sorted(pathlib.Path(work).iterdir()) if not names or p.name in names]
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
             rows = list(pool.map(table.row, folders))
-    print("| " + " | ".join(HEAD) + " |\n|" + "---|" * len(HEAD))
-    for row in rows:
-        print("| " + " | ".join(row) + " |")
+    lines = [HEAD, ("---",) * len(HEAD), *rows]
+    text = "".join("| " + " | ".join(line) + " |\n" for line in lines)
+    if "--write" in sys.argv:
+        before, rest = PAGE.read_text().split(BEGIN)
+        PAGE.write_text(before + BEGIN + text + END + rest.split(END)[1])
+    else:
+        print(text, end="")
 
 
 if __name__ == "__main__":

@@ -20,11 +20,15 @@ static tni_graph *start(tni_exprs *x) {
   return g;
 }
 
-static void op(tni_graph *g, const char *type, const char *in, const char *out, const char *attrs) {
+static void op_at(tni_graph *g, int version, const char *type, const char *in, const char *out, const char *attrs) {
   tn_error err;
   tni_error_init(&err);
-  if (add_op(g, type, 18, in, out, attrs, &err) != TN_OK) printf("\n%s: %s", type, err.message);
+  if (add_op(g, type, version, in, out, attrs, &err) != TN_OK) printf("\n%s: %s", type, err.message);
   CU_ASSERT_EQUAL(err.code, TN_OK);
+}
+
+static void op(tni_graph *g, const char *type, const char *in, const char *out, const char *attrs) {
+  op_at(g, 18, type, in, out, attrs);
 }
 
 /* Names in order, separated by spaces. */
@@ -161,6 +165,24 @@ static void test_total_of_attention(void) {
     const tni_value *mask = tni_graph_value(g, tni_graph_find(g, "mask"));
     CU_ASSERT_EQUAL(mask->pub.dims[mask->pub.rank - 1], tni_ex_parse(g->exprs, "past+seq"));
     CU_ASSERT_FALSE(tni_ex_is_sym(g->exprs, mask->pub.dims[mask->pub.rank - 1], &dim));
+    tni_graph_destroy(g);
+  }
+}
+
+/* The size of a head by another name: a cache is appended to with as many columns as it has. */
+static void test_constant_with_a_name(void) {
+  for (int attends = 0; attends < 2; attends++) {
+    tni_graph *g = start(NULL);
+    add_word(g, "x", "f32[b,2,seq,8]");
+    add_word(g, "past", "f32[b,2,past,size]");
+    if (attends)
+      op_at(g, 23, "Attention", "x x x - past past", "y k v", "");
+    else
+      op(g, "Concat", "past x", "k", "axis=2");
+    set_io(g, "x past", "k");
+    infer(g);
+    CU_ASSERT_TRUE(matches(g, tni_graph_value(g, tni_graph_find(g, "past")), "f32[b,2,past,8]"));
+    CU_ASSERT_TRUE(matches(g, tni_graph_value(g, tni_graph_find(g, "k")), "f32[b,2,past+seq,8]"));
     tni_graph_destroy(g);
   }
 }
@@ -309,6 +331,7 @@ int main(void) {
   bool ok = s && CU_add_test(s, "marks and reasons", test_marks) && CU_add_test(s, "many symbols", test_many_symbols) &&
             CU_add_test(s, "a sum with a name", test_sum_with_a_name) &&
             CU_add_test(s, "the total of Attention", test_total_of_attention) &&
+            CU_add_test(s, "a constant with a name", test_constant_with_a_name) &&
             CU_add_test(s, "NonZero", test_non_zero) &&
             CU_add_test(s, "Compress by a constant", test_compress_by_constant) && CU_add_test(s, "Loop", test_loop) &&
             CU_add_test(s, "cancel", test_cancel);

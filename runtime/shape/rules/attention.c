@@ -29,6 +29,8 @@ static tn_status with_past(tni_infer *in, uint32_t i, tn_expr *d) {
   d[1] = tni_rule_same_dim(in, p->pub.dims[1], d[1], &ok[1]);
   d[3] = tni_rule_same_dim(in, p->pub.dims[3], d[3], &ok[2]);
   if (!ok[0] || !ok[1] || !ok[2]) return tni_rule_fail(in, "operand %u does not fit what is appended to it", i);
+  tni_rule_names_const(in, p->pub.dims[1], d[1]);
+  tni_rule_names_const(in, p->pub.dims[3], d[3]);
   d[2] = tni_ex_add(in->x, p->pub.dims[2], d[2]);
   return TN_OK;
 }

@@ -124,6 +124,14 @@ static bool is_cut_to(const tni_infer *in, tn_expr cut, tn_expr whole) {
   return false;
 }
 
+void tni_rule_names_const(const tni_infer *in, tn_expr a, tn_expr b) {
+  tn_id sym;
+  int64_t c;
+  if (in->concrete || in->g->outer || a == TNI_EXPR_NONE || b == TNI_EXPR_NONE) return;
+  if (tni_ex_is_sym(in->x, a, &sym) && tni_ex_is_const(in->x, b, &c) && is_given(in, sym))
+    (void)!tni_ex_define(in->x, sym, b);
+}
+
 tn_expr tni_rule_broadcast_dim(const tni_infer *in, tn_expr a, tn_expr b, bool *ok) {
   *ok = true;
   if (a == b) return a;

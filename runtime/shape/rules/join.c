@@ -63,7 +63,12 @@ tn_status tni_shape_concat(tni_infer *in) {
     if (x->pub.rank != rank) return tni_rule_fail(in, "operand %u has rank %u, not %u", i, x->pub.rank, rank);
     for (uint32_t d = 0; d < rank; d++) {
       bool ok = true;
-      if (d != axis) dims[d] = tni_rule_same_dim(in, dims[d], x->pub.dims[d], &ok);
+      if (d == axis) continue;
+      if (d) { /* a batch of 1 that was traced is not what the name stands for */
+        tni_rule_names_const(in, dims[d], x->pub.dims[d]);
+        tni_rule_names_const(in, x->pub.dims[d], dims[d]);
+      }
+      dims[d] = tni_rule_same_dim(in, dims[d], x->pub.dims[d], &ok);
       if (!ok) return tni_rule_fail(in, "operand %u differs from the others on axis %u", i, d);
     }
     sum = tni_ex_add(in->x, sum, x->pub.dims[axis]);

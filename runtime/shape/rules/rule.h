@@ -57,6 +57,8 @@ bool tni_rule_length(const tni_infer *in, uint32_t i, uint32_t *n);
  * otherwise is told so. False: they are no such two, or the graph is a body, where one name may mean different sizes.
  */
 bool tni_rule_names_sum(const tni_infer *in, tn_expr a, tn_expr b);
+/* The same of a name that can only stand for a constant ("kv_cache_dim" for a head's size). */
+void tni_rule_names_const(const tni_infer *in, tn_expr a, tn_expr b);
 
 /* a and b, which the caller found to be one, are sums that differ in one symbol each, both of them lengths of inputs:
  * pasts that an exporter gave names of their own. From now on these are one, and a run whose inputs say otherwise is
