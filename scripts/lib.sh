@@ -37,9 +37,11 @@ configure() {
 # build_quietly DIR: ninja; on a terminal one line that counts, and all of the output only where it fails.
 build_quietly() {
   if [ -t 2 ]; then
-    NINJA_STATUS='%f of %t ' ninja -C "$1" 2>&1 | tee "$1/build.log" | sed -un 's/^\([0-9]* of [0-9]*\) .*/\1/p' |
-      while read -r count; do printf '\r== %s ' "$count" >&2; done
-    [ "${PIPESTATUS[0]}" -eq 0 ] || { cat "$1/build.log" >&2; return 1; }
+    if ! NINJA_STATUS='%f of %t ' ninja -C "$1" 2>&1 | tee "$1/build.log" | sed -un 's/^\([0-9]* of [0-9]*\) .*/\1/p' |
+      while read -r count; do printf '\r== %s ' "$count" >&2; done; then
+      cat "$1/build.log" >&2
+      return 1
+    fi
     printf '\r%30s\r' '' >&2
   else
     ninja -C "$1" >"$1/build.log" 2>&1 || { cat "$1/build.log" >&2; return 1; }
