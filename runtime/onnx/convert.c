@@ -82,11 +82,14 @@ static tn_status add_hints(tni_import *c, tni_scope *s, Onnx__ValueInfoProto *co
 }
 
 /* Converters to halves write Casts of the graph's inputs behind all other nodes. They come first, so that rewrites see
- * them at their operands. */
+ * them at their operands. Casts of ids and masks stay: calibration files know a model by the order of its nodes. */
 static bool casts_input(const tni_scope *s, const Onnx__NodeProto *n) {
   uint64_t id;
-  return tni_is_standard(n, "Cast") && n->n_input == 1 && tni_map_get_str(s->names, n->input[0], &id) &&
-         id != TN_NONE && tni_graph_value(s->g, (tn_id)id)->pub.kind == TN_VALUE_INPUT;
+  if (!tni_is_standard(n, "Cast") || n->n_input != 1 || !tni_map_get_str(s->names, n->input[0], &id) || id == TN_NONE)
+    return false;
+  const tni_value *v = tni_graph_value(s->g, (tn_id)id);
+  const uint32_t t = v->pub.dtype;
+  return v->pub.kind == TN_VALUE_INPUT && (t == TN_DT_F32 || t == TN_DT_F16 || t == TN_DT_BF16);
 }
 
 tn_status tni_convert_nodes(tni_import *c, tni_scope *s, Onnx__NodeProto *const *nodes, size_t n,
