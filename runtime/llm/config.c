@@ -130,9 +130,32 @@ static tn_status read_token(const tni_at *root, const char *key, char out[TNI_CO
   return TN_OK;
 }
 
+/* Whether the class makes its own template, and whether it has BOS where nothing is said. */
+static bool class_wraps(const tni_at *root, bool *bos) {
+  static const struct {
+    const char *name;
+    bool bos;
+  } classes[] = {{"LlamaTokenizer", true},
+                 {"CodeLlamaTokenizer", true},
+                 {"GemmaTokenizer", true},
+                 {"CohereTokenizer", true},
+                 {"GPTNeoXTokenizer", false}};
+  const char *name = json_string_value(json_object_get(root->v, "tokenizer_class"));
+  for (size_t i = 0; name && i < sizeof classes / sizeof *classes; i++) {
+    const size_t n = strlen(classes[i].name);
+    if (strncmp(name, classes[i].name, n) != 0 || (name[n] && strcmp(name + n, "Fast") != 0)) continue;
+    *bos = classes[i].bos;
+    return true;
+  }
+  return false;
+}
+
 static tn_status read_tokenizer(const tni_at *root, tni_lm_config *c, tn_error *err) {
-  tni_at add = tni_at_key(root, "add_bos_token");
-  tn_status st = tni_at_bool(&add, false, &c->add_bos, err);
+  tni_at add = tni_at_key(root, "add_bos_token"), eos = tni_at_key(root, "add_eos_token");
+  bool bos = false;
+  c->wraps = class_wraps(root, &bos);
+  tn_status st = tni_at_bool(&add, bos, &c->add_bos, err);
+  if (st == TN_OK) st = tni_at_bool(&eos, false, &c->add_eos, err);
   if (st == TN_OK) st = read_token(root, "bos_token", c->bos_token, err);
   return st == TN_OK ? read_token(root, "eos_token", c->eos_token, err) : st;
 }

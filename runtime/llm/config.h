@@ -21,9 +21,11 @@ typedef struct tni_lm_config {
   int32_t eos[TNI_CONFIG_EOS];
   size_t n_eos;
   bool has_do_sample, do_sample;
-  double temperature, top_p, min_p, repeat_penalty;              /* 1, 1, 0, 1 where not said */
-  uint32_t top_k;                                                /* 0 where not said */
-  bool add_bos;                                                  /* tokenizer_config.json: add_bos_token */
+  double temperature, top_p, min_p, repeat_penalty; /* 1, 1, 0, 1 where not said */
+  uint32_t top_k;                                   /* 0 where not said */
+  /* tokenizer_config.json: add_bos_token, add_eos_token. wraps: the tokenizer_class is one that has a template of these
+   * two in place of tokenizer.json's (as in transformers 4); otherwise add_eos is not used. */
+  bool add_bos, add_eos, wraps;
   char bos_token[TNI_CONFIG_TOKEN], eos_token[TNI_CONFIG_TOKEN]; /* texts; empty: not said */
 } tni_lm_config;
 

@@ -142,23 +142,38 @@ static tn_status need_tokenizer(const tn_lm *lm, tn_error *err) {
                   f->above ? " nor in '" : "", f->above ? f->above : "", f->above ? "'" : "");
 }
 
-/* As Hugging Face does, BOS comes from the tokenizer's template, or from add_bos_token in tokenizer_config.json. */
+/* Ids of these texts, -1: none; all are there that the wrap needs. */
+static bool find_wrap(const tn_lm *lm, int32_t *bos, int32_t *eos) {
+  const tni_lm_config *c = &lm->config;
+  *bos = c->add_bos ? *c->bos_token ? tni_tokenizer_id(lm->tok, c->bos_token) : lm->bos : -1;
+  *eos = c->add_eos ? tni_tokenizer_id(lm->tok, c->eos_token) : -1;
+  return c->wraps && (*bos >= 0 || !c->add_bos) && (*eos >= 0 || !c->add_eos);
+}
+
+/* As in transformers, special tokens come from the tokenizer's template, with some classes from tokenizer_config.json
+ * alone; add_bos_token adds BOS where the template has none. */
 static tn_status encode_text(const tn_lm *lm, const char *text, size_t n, bool special, tni_ids *ids, tn_error *err) {
+  int32_t bos = -1, eos = -1;
   tn_status st = need_tokenizer(lm, err);
   if (st == TN_OK && n && !text) st = tni_fail(err, TN_E_INVALID, "text", "NULL");
-  if (st == TN_OK) st = tni_tokenizer_encode(lm->tok, text, n, special, ids, err);
+  const bool wrap = st == TN_OK && special && find_wrap(lm, &bos, &eos);
+  if (st == TN_OK) st = tni_tokenizer_encode(lm->tok, text, n, special && !wrap, ids, err);
   if (st != TN_OK) return st;
-  bool add = special && lm->config.add_bos && lm->bos >= 0 && !(ids->n && ids->v[0] == lm->bos);
-  int32_t *v = realloc(ids->v, (ids->n + 1) * sizeof *v); /* room for BOS; never NULL for the caller */
+  if (!wrap) {
+    bos = special && lm->config.add_bos && !(ids->n && ids->v[0] == lm->bos) ? lm->bos : -1;
+    eos = -1;
+  }
+  int32_t *v = realloc(ids->v, (ids->n + 2) * sizeof *v); /* room for both; never NULL for the caller */
   if (!v) {
     tni_ids_free(ids);
     return tni_fail_memory(err, "ids");
   }
   ids->v = v;
-  if (!add) return TN_OK;
-  memmove(v + 1, v, ids->n * sizeof *v);
-  v[0] = lm->bos;
-  ids->n++;
+  if (bos >= 0) {
+    memmove(v + 1, v, ids->n++ * sizeof *v);
+    v[0] = bos;
+  }
+  if (eos >= 0) v[ids->n++] = eos;
   return TN_OK;
 }
 

@@ -29,6 +29,16 @@ TOKENIZERS = [
     '"pattern":{"Regex":" {2,}"},"content":" "}]},"pre_tokenizer":{"type":"Metaspace","replacement":"\\u2581",'
     '"prepend_scheme":"always"},"decoder":{"type":"Metaspace","replacement":"\\u2581"},"model":{"type":"Unigram","unk_id":0,'
     '"vocab":[["<unk>",0.0],["\\u2581H",-1.5],["e",-2.0],["llo",-3.0],["\\u2581",-2.5]]}}',
+] + [
+    '{"version":"1.0","added_tokens":[{"id":3,"content":" ","normalized":true,"lstrip":true,"rstrip":true,"special":true}],"normalizer":'
+    '{"type":"Replace","pattern":{"Regex":"%s"},"content":"b"},"pre_tokenizer":{"type":"Split","pattern":{"Regex":"%s"},"behavior":'
+    '"Isolated","invert":true},"post_processor":{"type":"Sequence","processors":[{"type":"TemplateProcessing","single":[{"SpecialToken":'
+    '{"id":"a","type_id":0}},{"Sequence":{"id":"A","type_id":0}}],"pair":[{"Sequence":{"id":"B","type_id":0}}],"special_tokens":{"a":'
+    '{"id":"a","ids":[0],"tokens":["a"]}}},{"type":"RobertaProcessing","sep":["b",1],"cls":["a",0]}]},"decoder":null,"model":{"type":'
+    '"WordLevel","unk_token":"u","vocab":{"a":0,"b":1,"u":2}}}' % (one.replace("\\", "\\\\"), two.replace("\\", "\\\\"))
+    for one, two in ((r"[\p{Lu}\p{Lo}&&[^\p{Han}]]*[a-z&&[^b-d[x]]]+", r"(?i)[^[:alpha:]\W&&[\p{^Greek}]]|\p{sc=Latin}\b"),
+                     (r"[]a-\x{4e00}[^\H&&\d]-]", r"(?i:[\p{Emoji}k]|(?-i)\B\p{In_Basic_Latin}{,2})|[\u0041-\o{132}]"),
+                     (r"[[[[a]&&[^b]]&&c]&&[[:^punct:]]]", r" ?[^(\s|[.,!?\u2026\u3002\uff0c])]+"))
 ]
 PROFILE = ("plugins:\n  - cpu-avx2-lut\n  - name: npu-int8-sim\n    options: {chunk: 32}\nphases: {prefill: [npu-int8-sim, host], "
            "decode: [cpu-avx2-lut]}\nthreads: 2\nmax_seq: 2048\nmemory: 512M\ncache: {dir: c, max_bytes: 8G}\nkv: int8\n")

@@ -14,8 +14,8 @@
 #define FLAGS(single, l, r, norm, special) \
   "\"single_word\":" #single ",\"lstrip\":" #l ",\"rstrip\":" #r ",\"normalized\":" #norm ",\"special\":" #special
 #define BPE \
-  "{\"type\":\"BPE\",\"unk_token\":null,\"merges\":[],\"vocab\":{\"a\":0,\"b\":1,\"_\":2,\"'\":3,\"x\":4,\" \":5,\"\\u2032\":6,\
-\"<0xC3>\":7,\"\\u00bd\":8,\"e\":9,\"\\u2e44\":12}}"
+  "{\"type\":\"BPE\",\"unk_token\":null,\"merges\":[\"a b\"],\"vocab\":{\"a\":0,\"b\":1,\"_\":2,\"'\":3,\"x\":4,\" \":5,\"\\u2032\":6,\
+\"<0xC3>\":7,\"\\u00bd\":8,\"e\":9,\"\\u2e44\":12,\"ab\":13}}"
 #define REPLACE(re, with) "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"" re "\"},\"content\":\"" with "\"}"
 #define SPLIT(re) "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" re "\"},\"behavior\":\"Removed\",\"invert\":false}"
 #define META "{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"first\",\"split\":true}"
@@ -144,6 +144,28 @@ static const found table[] = {
      false,
      ""},
     {"sets inside sets", "", "null", SPLIT("[a-z&&[^b-d[x]]]"), "null", "null", "abxe", {1, 4}, 2, false, NULL},
+    {"a token that its normalizer makes nothing of cuts the text",
+     ADDED(10, "\\t", FLAGS(false, false, false, true, false)),
+     "{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":true}",
+     "null",
+     "null",
+     "null",
+     "ab",
+     {0, 1},
+     2,
+     false,
+     NULL},
+    {"and takes space",
+     ADDED(10, "z", FLAGS(false, false, true, true, false)),
+     REPLACE("z", ""),
+     "null",
+     "null",
+     "null",
+     "a  b",
+     {0, 10, 10, 1},
+     4,
+     false,
+     NULL},
     {"newer than Unicode 8: no punctuation",
      "",
      "null",

@@ -169,6 +169,52 @@ static void write_in(const char *folder, const char *name, const char *text) {
   fclose(f);
 }
 
+/* Ids of a prompt as AutoTokenizer of transformers 4.57 gives them for the same files (B: BOS, t: the text, E: EOS). */
+static void test_wraps(void) {
+  static const struct {
+    const char *config, *want;
+  } table[] = {{"\"tokenizer_class\":\"LlamaTokenizer\"", "Bt"},
+               {"\"tokenizer_class\":\"LlamaTokenizerFast\",\"add_bos_token\":false", "t"},
+               {"\"tokenizer_class\":\"CodeLlamaTokenizer\",\"add_eos_token\":true", "BtE"},
+               {"\"tokenizer_class\":\"GemmaTokenizer\",\"add_bos_token\":true,\"add_eos_token\":true", "BtE"},
+               {"\"tokenizer_class\":\"CohereTokenizerFast\"", "Bt"},
+               {"\"tokenizer_class\":\"GPTNeoXTokenizer\"", "t"},
+               {"\"tokenizer_class\":\"GPTNeoXTokenizerFast\",\"add_eos_token\":true", "tE"},
+               {"\"tokenizer_class\":\"Qwen2Tokenizer\",\"add_eos_token\":true", "t"},
+               {"\"tokenizer_class\":\"LlamaTokenizerFaster\"", "t"}};
+  static const char *const names[] = {"model.onnx", "config.json", "tokenizer.json"};
+  char folder[] = "/tmp/tenon-lm-XXXXXX", path[600], text[600];
+  CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+  for (size_t i = 0; i < 3; i++) link_to(folder, names[i]);
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    snprintf(text, sizeof text, "{\"bos_token\":\"<|endoftext|>\",\"eos_token\":\"<|endoftext|>\",%s}",
+             table[i].config);
+    write_in(folder, "tokenizer_config.json", text);
+    tn_lm *lm = load_at(folder);
+    int32_t *ids = NULL;
+    size_t n = 0;
+    CU_ASSERT_EQUAL_FATAL(tn_lm_encode(lm, "In the", 6, 1, &ids, &n, NULL), TN_OK);
+    char got[4] = "", *at = got;
+    if (ids[0] == 0) *at++ = 'B';
+    *at++ = 't';
+    if (ids[n - 1] == 0) *at++ = 'E';
+    *at = '\0';
+    CU_ASSERT_STRING_EQUAL(got, table[i].want);
+    free(ids);
+    CU_ASSERT_EQUAL_FATAL(tn_lm_encode(lm, "In the", 6, 0, &ids, &n, NULL), TN_OK);
+    CU_ASSERT(n > 0 && ids[0] != 0 && ids[n - 1] != 0);
+    free(ids);
+    tn_lm_destroy(lm);
+  }
+  snprintf(path, sizeof path, "%s/tokenizer_config.json", folder);
+  unlink(path);
+  for (size_t i = 0; i < 3; i++) {
+    snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+    unlink(path);
+  }
+  rmdir(folder);
+}
+
 /* Model and tokenizer are read beside each other: of two errors the tokenizer's is told, whichever came first. */
 static void test_damaged(void) {
   static const struct {
@@ -427,6 +473,7 @@ int main(void) {
   CU_pSuite s = CU_add_suite("language models", NULL, NULL);
   CU_add_test(s, "stories260k: text and continuation", test_stories);
   CU_add_test(s, "demo-lm: golden ids and texts", test_demo);
+  CU_add_test(s, "special tokens by class", test_wraps);
   CU_add_test(s, "damaged files", test_damaged);
   CU_add_test(s, "exports: with and without cache", test_exports);
   CU_add_test(s, "scores", test_score);

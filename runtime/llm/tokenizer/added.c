@@ -76,8 +76,8 @@ static tn_status build_added(tni_reader *r, tni_added_set *set, bool normalized)
   if (!set->v) return tni_fail_memory(r->err, "added_tokens");
   for (size_t i = 0; i < r->t->n_added; i++) {
     const tni_added *x = &r->t->added[i];
-    if (x->normalized != normalized || x->pattern.n == 0) continue;
-    set->first[(uint8_t)x->pattern.v[0]] = true;
+    if (x->normalized != normalized) continue;
+    if (x->pattern.n) set->first[(uint8_t)x->pattern.v[0]] = true;
     set->v[set->n++] = *x;
   }
   qsort(set->v, set->n, sizeof *set->v, by_pattern);
@@ -156,16 +156,19 @@ static void text_piece(tni_tok_pieces *out, size_t b, size_t e, size_t zero, siz
 
 void tni_added_split(const tni_tokenizer *t, const tni_added_set *set, const char *s, size_t n, size_t zero,
                      size_t base, tni_tok_pieces *out) {
-  size_t done = 0, len;
+  size_t done = 0, len, last = SIZE_MAX; /* last: where the match before ended */
+  /* A token that its normalizer makes nothing of is found between all characters, and so cuts the text there. */
+  const tni_added *nothing = set->n && set->v[0].pattern.n == 0 ? &set->v[0] : NULL;
   (void)t;
-  for (size_t i = 0; set->n && i < n;) {
-    const tni_added *x = set->first[(uint8_t)s[i]] ? longest_added(set, s + i, n - i) : NULL;
+  for (size_t i = 0; set->n && (i < n || (nothing && i == n));) {
+    const tni_added *x = i < n && set->first[(uint8_t)s[i]] ? longest_added(set, s + i, n - i) : NULL;
+    if (!x && i != last && (i == n || ((unsigned char)s[i] & 0xc0) != 0x80)) x = nothing;
     if (!x) {
       i++;
       continue;
     }
     size_t b = i, e = i + x->pattern.n;
-    i = e;
+    i = last = e;
     if (x->single_word && !stands_alone(s, n, b, e)) continue;
     while (x->lstrip && b > done) {
       size_t p = tni_utf8_prev(s, b);
@@ -175,7 +178,7 @@ void tni_added_split(const tni_tokenizer *t, const tni_added_set *set, const cha
     while (x->rstrip && e < n && tni_is_white(tni_utf8_get(s + e, n - e, &len))) e += len;
     if (x->lstrip && b < done) b = done; /* the token before has taken that space */
     text_piece(out, done, b, zero, base);
-    if (!x->lstrip || b < e) tni_pieces_add(out, (tni_tok_piece){base + b, e > b ? e - b : 0, 0, x->id});
+    if (b < e) tni_pieces_add(out, (tni_tok_piece){base + b, e - b, 0, x->id});
     done = e;
   }
   text_piece(out, done, n, zero, base);
