@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reference: what grid.h declares, written down. GEMV is its first row.
+ * The reference: what grid.h declares, in loops over 64 bytes that compilers turn into vectors, as processors without
+ * kernels of their own run it. A group is unpacked once for all rows. GEMV is its first row.
  */
 #include <math.h>
 #include <string.h>
@@ -8,38 +9,71 @@
 #include "plugins/common/cpu/kernels/grid_kernels.h"
 #include "plugins/common/formats/formats.h"
 
-/* The exact sums of one group: of (code - half) * q of a row, of q. */
-static int32_t grid_sum(const tni_grid_layout *l, const uint8_t *codes, uint32_t row, uint32_t k0, const int8_t *q) {
-  int32_t sum = 0;
-  for (uint32_t k = k0; k < k0 + l->group; k++)
-    sum += ((int32_t)tni_grid_code(l->bits, codes, row, k) - (1 << (l->bits - 1))) * q[k];
-  return sum;
+enum { LINE = 64, ROWS = TNI_CLT_ROWS, MOST_QUADS = TNI_GRID_MAX_GROUP / 4 };
+
+/* A group of 16 rows: codes less half, [k / 4][row][k % 4]; scales; zero points in two parts, whole less half and the
+ * rest, both to be taken off. */
+typedef struct grid_group {
+  _Alignas(64) int16_t w[MOST_QUADS][LINE];
+  float scale[ROWS], whole[ROWS], rest[ROWS];
+} grid_group;
+
+static void open_codes(uint32_t bits, uint32_t group, const uint8_t *u, grid_group *g) {
+  const int mask = (1 << bits) - 1, half = 1 << (bits - 1);
+  const uint32_t per = 8 / bits;
+  for (uint32_t quad = 0; quad < group / 4; quad++) {
+    const uint8_t *unit = u + quad / per * LINE;
+    const uint32_t shift = quad % per * bits;
+    for (int i = 0; i < LINE; i++) g->w[quad][i] = (int16_t)((unit[i] >> shift & mask) - half);
+  }
 }
 
-static float less_zero(const tni_grid_layout *l, const uint8_t *sb, uint32_t group, uint32_t row, const int8_t *q,
-                       float v) {
-  if (!l->zero_bits) return v;
-  int32_t sum = 0;
-  for (uint32_t k = 0; k < l->group; k++) sum += q[group * l->group + k];
-  const float zero = tni_grid_zero_at(l, sb, group, row), whole = rintf(zero), half = (float)(1 << (l->bits - 1));
-  v = fmaf(half - whole, (float)sum, v);
-  return l->zero_bits == 32 ? fmaf(whole - zero, (float)sum, v) : v;
+static void open_group(const tni_grid_layout *l, const uint8_t *sb, uint32_t group, grid_group *g) {
+  const float half = (float)(1 << (l->bits - 1));
+  open_codes(l->bits, l->group, sb + l->codes_at + group * l->group * ROWS * l->bits / 8, g);
+  for (uint32_t row = 0; row < ROWS; row++) {
+    const float zero = tni_grid_zero_at(l, sb, group, row), whole = rintf(zero);
+    g->scale[row] = tni_grid_scale_at(l, sb, group, row);
+    g->whole[row] = half - whole;
+    g->rest[row] = whole - zero;
+  }
+}
+
+/* sums[r] of row r; returns the sum of q. */
+static int32_t group_products(const grid_group *g, uint32_t group, const int8_t *q, int32_t *sums) {
+  int32_t lane[LINE] = {0}, total = 0;
+  for (uint32_t quad = 0; quad < group / 4; quad++, q += 4) {
+    int16_t four[LINE];
+    for (int i = 0; i < LINE; i++) four[i] = q[i % 4];
+    for (int i = 0; i < LINE; i++) lane[i] += (int32_t)g->w[quad][i] * four[i];
+    total += q[0] + q[1] + q[2] + q[3];
+  }
+  for (int r = 0; r < ROWS; r++) sums[r] = (lane[4 * r] + lane[4 * r + 1]) + (lane[4 * r + 2] + lane[4 * r + 3]);
+  return total;
+}
+
+static void add_group(const tni_grid_layout *l, const grid_group *g, const int8_t *q, float sx, float *y) {
+  int32_t sums[ROWS];
+  const float t = (float)group_products(g, l->group, q, sums);
+  for (int r = 0; r < ROWS; r++) {
+    float v = (float)sums[r];
+    if (l->zero_bits) v = fmaf(g->whole[r], t, v);
+    if (l->zero_bits == 32) v = fmaf(g->rest[r], t, v);
+    y[r] = fmaf(v, g->scale[r] * sx, y[r]);
+  }
 }
 
 static void grid_rows(uint32_t bits, uint32_t group, const uint8_t *block, size_t superblocks, const tni_clt_act *a,
                       size_t m0, size_t m1, float *acc) {
   const tni_grid_layout l = tni_grid_layout_of(bits, group, a->scale_bits, a->zero_bits);
-  memset(acc, 0, (m1 - m0) * TNI_CLT_ROWS * sizeof *acc);
+  grid_group g;
+  memset(acc, 0, (m1 - m0) * ROWS * sizeof *acc);
   for (size_t i = 0; i < superblocks; i++, block += l.bytes)
-    for (size_t m = m0; m < m1; m++) {
-      const int8_t *q = a->q + m * a->q_stride + i * l.groups * group;
-      const float *sx = a->scale + m * a->s_stride + i * l.groups;
-      for (uint32_t g = 0; g < l.groups; g++)
-        for (uint32_t row = 0; row < TNI_CLT_ROWS; row++) {
-          const float v = (float)grid_sum(&l, block + l.codes_at, row, g * group, q);
-          float *y = acc + (m - m0) * TNI_CLT_ROWS + row;
-          *y = fmaf(less_zero(&l, block, g, row, q, v), tni_grid_scale_at(&l, block, g, row) * sx[g], *y);
-        }
+    for (uint32_t k = 0; k < l.groups; k++) {
+      const size_t at = i * l.groups + k;
+      open_group(&l, block, k, &g);
+      for (size_t m = m0; m < m1; m++)
+        add_group(&l, &g, a->q + m * a->q_stride + at * group, a->scale[m * a->s_stride + at], acc + (m - m0) * ROWS);
     }
 }
 
