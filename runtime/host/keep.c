@@ -29,12 +29,12 @@ void tni_hpool_free(tni_hpool *p) {
   }
 }
 
-/* src may be NULL or empty: *to is then NULL. */
+/* *to is NULL where src is: an attribute that is absent differs from an empty list. */
 static bool keep_bytes(tni_hpool *p, const void *src, size_t count, size_t size, const void **to) {
-  void *copy = src && count ? tni_hpool_array(p, count, size) : NULL;
-  if (copy) memcpy(copy, src, count * size);
+  void *copy = src ? tni_hpool_array(p, count, size) : NULL;
+  if (copy && count) memcpy(copy, src, count * size);
   *to = copy;
-  return copy || !src || !count;
+  return copy || !src;
 }
 
 static const char *keep_text(tni_hpool *p, const char *text) {
@@ -44,6 +44,7 @@ static const char *keep_text(tni_hpool *p, const char *text) {
 
 static bool keep_texts(tni_hpool *p, tn_attr *a) {
   const char *const *from = a->u.strings;
+  if (!from) return true;
   const char **to = tni_hpool_array(p, a->n, sizeof *to);
   a->u.strings = to;
   for (uint64_t i = 0; to && i < a->n; i++)

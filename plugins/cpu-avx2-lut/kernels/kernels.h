@@ -6,19 +6,9 @@
 #define TENON_CPU_AVX2_KERNELS_H
 
 #include "plugins/common/cpu/kernels/kernels.h"
-
-/* How far ahead GEMVs for TNI_CPU_PREFETCH fetch weights. Sapphire Rapids: 75 % of what a pure read gets become 97 %.
- */
-enum { TNI_X86_AHEAD = 4096 };
+#include "plugins/cpu-avx2-lut/kernels/bytes/bytes.h"
 
 extern const tni_clt_table tni_x86_kernels;
-
-void tni_x86_bytes_s32_u8_s8_2x16_avx2(const uint8_t *const *blocks, size_t quads, const uint8_t *a, size_t lda,
-                                       size_t rows, int32_t *acc);
-void tni_x86_bytes_s32_u8_s8_2x32_avxvnni(const uint8_t *const *blocks, size_t quads, const uint8_t *a, size_t lda,
-                                          size_t rows, int32_t *acc);
-void tni_x86_bytes_s32_u8_s8_12x32_avx512vnni(const uint8_t *const *blocks, size_t quads, const uint8_t *a, size_t lda,
-                                              size_t rows, int32_t *acc);
 
 /* AVX2 + FMA + F16C. */
 void tni_x86_quant_q8g32_f32_1x32_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);

@@ -6,7 +6,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "plugins/cpu-avx2-lut/kernels/kernels.h"
+#include "plugins/cpu-avx2-lut/kernels/bytes/bytes.h"
 
 /* Four of k of row i times both blocks. In assembly, so that sums stay where they are. */
 #define ROW(i, base, where)                                                                                          \

@@ -6,7 +6,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "plugins/cpu-avx2-lut/kernels/kernels.h"
+#include "plugins/cpu-avx2-lut/kernels/bytes/bytes.h"
 
 /* Four of k, as 16 bits, four times. */
 static __m256i four(const uint8_t *a) {

@@ -5,7 +5,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "plugins/cpu-avx2-lut/kernels/kernels.h"
+#include "plugins/cpu-avx2-lut/kernels/bytes/bytes.h"
 
 static __m256i four(const uint8_t *a) {
   int32_t x;

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Products of bytes with exact sums, for models whose activations are quantized in the graph; shapes, layouts and names
+ * are those of plugins/common/cpu/kernels/kernels.h.
+ */
+#ifndef TENON_CPU_AVX2_BYTES_H
+#define TENON_CPU_AVX2_BYTES_H
+
+#include "plugins/common/cpu/kernels/kernels.h"
+
+/* How far ahead GEMVs for TNI_CPU_PREFETCH fetch weights. Sapphire Rapids: 75 % of what a pure read gets become 97 %.
+ */
+enum { TNI_X86_AHEAD = 4096 };
+
+void tni_x86_bytes_s32_u8_s8_2x16_avx2(const uint8_t *const *blocks, size_t quads, const uint8_t *a, size_t lda,
+                                       size_t rows, int32_t *acc);
+void tni_x86_bytes_s32_u8_s8_2x32_avxvnni(const uint8_t *const *blocks, size_t quads, const uint8_t *a, size_t lda,
+                                          size_t rows, int32_t *acc);
+void tni_x86_bytes_s32_u8_s8_12x32_avx512vnni(const uint8_t *const *blocks, size_t quads, const uint8_t *a, size_t lda,
+                                              size_t rows, int32_t *acc);
+
+#endif
