@@ -215,7 +215,8 @@ class Check:
         self.expect(held and int(held[1]) <= stored * 1.01, f"{name}: memory", f"{held and held[1]}, stored {stored}")
         if self.plugins:
             on = self.shape(at / "model.onnx")[0]
-            self.expect(on == 2, f"{name}: on cpu-avx2-lut", on)
+            # Every product; those of MatMulNBits keep their grid, so one fused node of all six is none that the plugin takes.
+            self.expect(on == 6, f"{name}: on cpu-avx2-lut", on)
 
     def generate(self, name, model, lm, n=16):
         folder = self.work / "lm"
