@@ -12,15 +12,15 @@
 
 enum { SPLIT_BITS = 4, CLASSES = 64 << SPLIT_BITS, NONE = -1 };
 
-typedef struct block {
+typedef struct swept_block {
   uint64_t offset, bytes;
   int32_t before, after;   /* by offset */
   int32_t smaller, larger; /* neighbours in the class of a gap */
   bool gap;
-} block;
+} swept_block;
 
 typedef struct sweep {
-  block *blocks;
+  swept_block *blocks;
   int32_t n_blocks, unused; /* unused: blocks to take again, by `after` */
   int32_t first[CLASSES];
   uint64_t some[CLASSES / 64];
@@ -52,7 +52,7 @@ static void gap_hang(sweep *s, int32_t b) {
 }
 
 static void gap_unhang(sweep *s, int32_t b) {
-  block *k = &s->blocks[b];
+  swept_block *k = &s->blocks[b];
   uint32_t c = class_of(k->bytes);
   k->gap = false;
   if (k->larger != NONE) s->blocks[k->larger].smaller = k->smaller;
@@ -76,7 +76,7 @@ static int32_t gap_find(const sweep *s, uint64_t bytes) {
   return NONE;
 }
 
-static int32_t block_new(sweep *s, block v) {
+static int32_t block_new(sweep *s, swept_block v) {
   int32_t b = s->unused;
   if (b == NONE)
     b = s->n_blocks++;
@@ -101,8 +101,8 @@ static int32_t region_take(sweep *s, uint64_t bytes) {
   if (b == NONE) return NONE;
   gap_unhang(s, b);
   if (s->blocks[b].bytes > bytes) {
-    block *k = &s->blocks[b];
-    int32_t rest = block_new(s, (block){k->offset + bytes, k->bytes - bytes, b, k->after, NONE, NONE, false});
+    swept_block *k = &s->blocks[b];
+    int32_t rest = block_new(s, (swept_block){k->offset + bytes, k->bytes - bytes, b, k->after, NONE, NONE, false});
     if (s->blocks[rest].after != NONE) s->blocks[s->blocks[rest].after].before = rest;
     s->blocks[b].after = rest;
     s->blocks[b].bytes = bytes;
@@ -188,7 +188,7 @@ tn_status tni_sweep_offsets(uint32_t n, const tn_interval *iv, uint64_t *offsets
     uint64_t n_events = list_events(n, iv, events);
     qsort(events, n_events, sizeof *events, by_time);
     uint64_t all = INT64_MAX & ~(s.align - 1);
-    gap_hang(&s, block_new(&s, (block){0, all, NONE, NONE, NONE, NONE, false}));
+    gap_hang(&s, block_new(&s, (swept_block){0, all, NONE, NONE, NONE, NONE, false}));
     st = sweep_walk(&s, iv, events, n_events, holds, offsets);
     *total = s.end;
   }

@@ -8,35 +8,36 @@
 
 enum { MAX_BYTES = 512 * 1024 * 1024, MAX_NODES = 32 * 1024 * 1024, MAX_CHANNELS = 1 << 24 };
 
-typedef struct reader {
+typedef struct calib_reader {
   tni_yaml_doc doc;
   tni_calib *c;
   tni_map *names;
   tn_error *err;
-} reader;
+} calib_reader;
 
 /* --- what every key needs --- */
 
-static tn_status want_key(const reader *r, const tni_yaml *map, const char *key, const char *name,
+static tn_status want_key(const calib_reader *r, const tni_yaml *map, const char *key, const char *name,
                           const tni_yaml **out) {
   *out = tni_yaml_get(map, key);
   return *out ? TN_OK : tni_yaml_fail(&r->doc, map, r->err, "'%s' is missing", name);
 }
 
-static tn_status read_str(const reader *r, const tni_yaml *map, const char *key, const char *name, const char **out) {
+static tn_status read_str(const calib_reader *r, const tni_yaml *map, const char *key, const char *name,
+                          const char **out) {
   const tni_yaml *y;
   tn_status st = want_key(r, map, key, name, &y);
   return st == TN_OK ? tni_yaml_str(&r->doc, y, name, out, r->err) : st;
 }
 
-static tn_status read_int(const reader *r, const tni_yaml *map, const char *key, const char *name, int64_t hi,
+static tn_status read_int(const calib_reader *r, const tni_yaml *map, const char *key, const char *name, int64_t hi,
                           int64_t *out) {
   const tni_yaml *y;
   tn_status st = want_key(r, map, key, name, &y);
   return st == TN_OK ? tni_yaml_int(&r->doc, y, name, 0, hi, out, r->err) : st;
 }
 
-static tn_status read_float(const reader *r, const tni_yaml *map, const char *key, double hi, float *out) {
+static tn_status read_float(const calib_reader *r, const tni_yaml *map, const char *key, double hi, float *out) {
   const tni_yaml *y;
   double v = 0;
   tn_status st = want_key(r, map, key, key, &y);
@@ -45,7 +46,7 @@ static tn_status read_float(const reader *r, const tni_yaml *map, const char *ke
   return st;
 }
 
-static tn_status read_hash(const reader *r, const tni_yaml *map, const char *name, char hex[TNI_CALIB_HEX + 1]) {
+static tn_status read_hash(const calib_reader *r, const tni_yaml *map, const char *name, char hex[TNI_CALIB_HEX + 1]) {
   const tni_yaml *y;
   tn_status st = want_key(r, map, "hash", name, &y);
   if (st == TN_OK) st = tni_yaml_want(&r->doc, y, TNI_YAML_SCALAR, name, r->err);
@@ -58,7 +59,7 @@ static tn_status read_hash(const reader *r, const tni_yaml *map, const char *nam
 }
 
 /* n numbers of [lo, hi], or as many as there are where n is SIZE_MAX. */
-static tn_status read_floats(const reader *r, const tni_yaml *map, const char *key, const char *name, size_t n,
+static tn_status read_floats(const calib_reader *r, const tni_yaml *map, const char *key, const char *name, size_t n,
                              double lo, double hi, float **out) {
   const tni_yaml *y;
   tn_status st = want_key(r, map, key, name, &y);
@@ -80,7 +81,7 @@ static tn_status read_floats(const reader *r, const tni_yaml *map, const char *k
 
 /* --- one activation --- */
 
-static tn_status read_over(const reader *r, const tni_yaml *map, tni_calib_entry *e) {
+static tn_status read_over(const calib_reader *r, const tni_yaml *map, tni_calib_entry *e) {
   static const char *const keys[] = {"channels", "counts", NULL};
   const tni_yaml *y;
   float *channels = NULL, *counts = NULL, *over = TNI_NEW_ARRAY(r->c->arena, float, e->stats.n);
@@ -102,7 +103,7 @@ static tn_status read_over(const reader *r, const tni_yaml *map, tni_calib_entry
   return st;
 }
 
-static tn_status read_arrays(const reader *r, const tni_yaml *y, tni_calib_entry *e) {
+static tn_status read_arrays(const calib_reader *r, const tni_yaml *y, tni_calib_entry *e) {
   float *mean = NULL, *square = NULL;
   tn_status st = read_over(r, y, e);
   if (st == TN_OK) st = read_floats(r, y, "mean", "mean", e->stats.n, -FLT_MAX, FLT_MAX, &mean);
@@ -112,7 +113,7 @@ static tn_status read_arrays(const reader *r, const tni_yaml *y, tni_calib_entry
   return st;
 }
 
-static tn_status read_weights(const reader *r, const tni_yaml *y, tni_calib_entry *e) {
+static tn_status read_weights(const calib_reader *r, const tni_yaml *y, tni_calib_entry *e) {
   const tni_yaml *list;
   const char *const *names = NULL;
   tn_status st = want_key(r, y, "weights", "weights", &list);
@@ -125,7 +126,7 @@ static tn_status read_weights(const reader *r, const tni_yaml *y, tni_calib_entr
   return own ? TN_OK : tni_fail_memory(r->err, r->doc.file);
 }
 
-static tn_status read_entry(const reader *r, const tni_yaml *y, tni_calib_entry *e) {
+static tn_status read_entry(const calib_reader *r, const tni_yaml *y, tni_calib_entry *e) {
   static const char *const keys[] = {"name", "weights", "rows", "channels",    "absmax",
                                      "p999", "over",    "mean", "mean_square", NULL};
   int64_t rows = 0, channels = 0;
@@ -152,7 +153,7 @@ static tn_status read_entry(const reader *r, const tni_yaml *y, tni_calib_entry 
 
 /* --- the file --- */
 
-static tn_status read_head(const reader *r, const tni_yaml *root) {
+static tn_status read_head(const calib_reader *r, const tni_yaml *root) {
   static const char *const model_keys[] = {"name", "hash", NULL}, *const text_keys[] = {"name", "hash", "tokens", NULL};
   const tni_yaml *model, *text;
   const char *model_name = NULL, *text_name = NULL;
@@ -179,7 +180,7 @@ static tn_status read_head(const reader *r, const tni_yaml *root) {
   return r->c->model_name && r->c->text_name ? TN_OK : tni_fail_memory(r->err, r->doc.file);
 }
 
-static tn_status read_root(const reader *r) {
+static tn_status read_root(const calib_reader *r) {
   static const char *const keys[] = {"tenon_calibration", "model", "text", "values", NULL};
   const tni_yaml *root = r->doc.root, *values;
   if (!root) return tni_yaml_fail(&r->doc, NULL, r->err, "the calibration file is empty");
@@ -223,10 +224,10 @@ tn_status tni_calib_read(const char *path, tni_calib **out, tn_error *err) {
   }
   if (st != TN_OK) return st;
   /* The tree goes when it is read. */
-  reader r = {.doc = {.arena = tni_arena_create(), .file = path, .max_bytes = MAX_BYTES, .max_nodes = MAX_NODES},
-              .c = new_calib(path),
-              .names = tni_map_create(),
-              .err = err};
+  calib_reader r = {.doc = {.arena = tni_arena_create(), .file = path, .max_bytes = MAX_BYTES, .max_nodes = MAX_NODES},
+                    .c = new_calib(path),
+                    .names = tni_map_create(),
+                    .err = err};
   if (!r.doc.arena || !r.c || !r.names) st = tni_fail_memory(err, path);
   if (st == TN_OK) st = tni_yaml_parse(&r.doc, f.data ? f.data : "", (size_t)f.bytes, err);
   if (st == TN_OK) st = read_root(&r);

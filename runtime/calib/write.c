@@ -13,12 +13,12 @@
 enum { WIDTH = 120, WHOLE_DIGITS = 9, SHORT_DIGITS = 6 };
 
 /* The first thing that fails turns ok off, and nothing is emitted after it. */
-typedef struct writer {
+typedef struct yaml_writer {
   yaml_emitter_t e;
   bool ok, bad_text;
-} writer;
+} yaml_writer;
 
-static void emit_event(writer *w, yaml_event_t *ev, int made) {
+static void emit_event(yaml_writer *w, yaml_event_t *ev, int made) {
   if (!made)
     w->ok = false;
   else if (w->ok)
@@ -27,7 +27,7 @@ static void emit_event(writer *w, yaml_event_t *ev, int made) {
     yaml_event_delete(ev);
 }
 
-static void write_scalar(writer *w, const char *text, yaml_scalar_style_t style) {
+static void write_scalar(yaml_writer *w, const char *text, yaml_scalar_style_t style) {
   yaml_event_t ev;
   const int made =
       yaml_scalar_event_initialize(&ev, NULL, NULL, (const yaml_char_t *)text, (int)strlen(text), 1, 1, style);
@@ -35,58 +35,58 @@ static void write_scalar(writer *w, const char *text, yaml_scalar_style_t style)
   emit_event(w, &ev, made);
 }
 
-static void write_key(writer *w, const char *k) { write_scalar(w, k, YAML_PLAIN_SCALAR_STYLE); }
+static void write_key(yaml_writer *w, const char *k) { write_scalar(w, k, YAML_PLAIN_SCALAR_STYLE); }
 
 /* Quoted: a name may look like a number, a bool or null. */
-static void write_text_key(writer *w, const char *k, const char *v) {
+static void write_text_key(yaml_writer *w, const char *k, const char *v) {
   if (k) write_key(w, k);
   write_scalar(w, v, YAML_DOUBLE_QUOTED_SCALAR_STYLE);
 }
 
-static void write_whole(writer *w, const char *k, uint64_t v) {
+static void write_whole(yaml_writer *w, const char *k, uint64_t v) {
   char buf[32];
   if (k) write_key(w, k);
   snprintf(buf, sizeof buf, "%llu", (unsigned long long)v);
   write_scalar(w, buf, YAML_PLAIN_SCALAR_STYLE);
 }
 
-static void write_float(writer *w, const char *k, float v, int digits) {
+static void write_float(yaml_writer *w, const char *k, float v, int digits) {
   char buf[48];
   if (k) write_key(w, k);
   snprintf(buf, sizeof buf, "%.*g", digits, (double)v);
   write_scalar(w, buf, YAML_PLAIN_SCALAR_STYLE);
 }
 
-static void open_map(writer *w, const char *k) {
+static void open_map(yaml_writer *w, const char *k) {
   yaml_event_t ev;
   if (k) write_key(w, k);
   emit_event(w, &ev, yaml_mapping_start_event_initialize(&ev, NULL, NULL, 1, YAML_BLOCK_MAPPING_STYLE));
 }
 
-static void close_map(writer *w) {
+static void close_map(yaml_writer *w) {
   yaml_event_t ev;
   emit_event(w, &ev, yaml_mapping_end_event_initialize(&ev));
 }
 
-static void open_list(writer *w, const char *k, yaml_sequence_style_t style) {
+static void open_list(yaml_writer *w, const char *k, yaml_sequence_style_t style) {
   yaml_event_t ev;
   if (k) write_key(w, k);
   emit_event(w, &ev, yaml_sequence_start_event_initialize(&ev, NULL, NULL, 1, style));
 }
 
-static void close_list(writer *w) {
+static void close_list(yaml_writer *w) {
   yaml_event_t ev;
   emit_event(w, &ev, yaml_sequence_end_event_initialize(&ev));
 }
 
-static void write_floats(writer *w, const char *k, const float *v, uint32_t n) {
+static void write_floats(yaml_writer *w, const char *k, const float *v, uint32_t n) {
   open_list(w, k, YAML_FLOW_SEQUENCE_STYLE);
   for (uint32_t i = 0; i < n; i++) write_float(w, NULL, v[i], SHORT_DIGITS);
   close_list(w);
 }
 
 /* Channels above are few: only those are written. */
-static void write_over(writer *w, const tn_stats *s) {
+static void write_over(yaml_writer *w, const tn_stats *s) {
   open_map(w, "over");
   open_list(w, "channels", YAML_FLOW_SEQUENCE_STYLE);
   for (uint32_t i = 0; i < s->n; i++)
@@ -99,7 +99,7 @@ static void write_over(writer *w, const tn_stats *s) {
   close_map(w);
 }
 
-static void write_calib_entry(writer *w, const tni_calib_entry *e) {
+static void write_calib_entry(yaml_writer *w, const tni_calib_entry *e) {
   open_map(w, NULL);
   write_text_key(w, "name", e->name);
   open_list(w, "weights", YAML_FLOW_SEQUENCE_STYLE);
@@ -115,7 +115,7 @@ static void write_calib_entry(writer *w, const tni_calib_entry *e) {
   close_map(w);
 }
 
-static void write_document(writer *w, const tni_calib *c) {
+static void write_document(yaml_writer *w, const tni_calib *c) {
   yaml_event_t ev;
   emit_event(w, &ev, yaml_stream_start_event_initialize(&ev, YAML_UTF8_ENCODING));
   emit_event(w, &ev, yaml_document_start_event_initialize(&ev, NULL, NULL, NULL, 1));
@@ -139,7 +139,7 @@ static void write_document(writer *w, const tni_calib *c) {
 }
 
 static tn_status write_to(const tni_calib *c, FILE *f, const char *path, tn_error *err) {
-  writer w = {.ok = true};
+  yaml_writer w = {.ok = true};
   /* The process's locale may write 0.5 as 0,5. */
   locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
   if (!plain || !yaml_emitter_initialize(&w.e)) {

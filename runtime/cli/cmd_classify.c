@@ -15,13 +15,13 @@ typedef struct classify_opts {
   int top;
 } classify_opts;
 
-typedef struct names {
+typedef struct class_names {
   const char **v;
   uint32_t n;
   char *text; /* cut up in place */
-} names;
+} class_names;
 
-static void cut_names(names *l, const char *ends) {
+static void cut_names(class_names *l, const char *ends) {
   char *save = NULL;
   for (char *p = strtok_r(l->text, ends, &save); p; p = strtok_r(NULL, ends, &save)) {
     while (*p == ' ') p++;
@@ -34,7 +34,7 @@ static void cut_names(names *l, const char *ends) {
   }
 }
 
-static tn_status read_labels(cli *c, const classify_opts *o, names *l) {
+static tn_status read_labels(cli *c, const classify_opts *o, class_names *l) {
   size_t n;
   if (o->labels) {
     l->text = strdup(o->labels);
@@ -50,20 +50,20 @@ static tn_status read_labels(cli *c, const classify_opts *o, names *l) {
   return TN_OK;
 }
 
-typedef struct place {
+typedef struct ranked_class {
   float p;
   size_t i;
-} place;
+} ranked_class;
 
 static int best_first(const void *a, const void *b) {
-  const place *x = a, *y = b;
+  const ranked_class *x = a, *y = b;
   return x->p != y->p ? (x->p < y->p ? 1 : -1) : x->i < y->i ? -1 : x->i > y->i;
 }
 
 static int list_classes(const tn_classifier *k, const char *image, const float *p, size_t n, size_t top, cli_table *t) {
-  place *v = malloc((n ? n : 1) * sizeof *v);
+  ranked_class *v = malloc((n ? n : 1) * sizeof *v);
   if (!v) return -1;
-  for (size_t i = 0; i < n; i++) v[i] = (place){p[i], i};
+  for (size_t i = 0; i < n; i++) v[i] = (ranked_class){p[i], i};
   qsort(v, n, sizeof *v, best_first);
   for (size_t i = 0; i < n && i < top; i++) {
     char probability[32], id[32];
@@ -99,7 +99,7 @@ static tn_status classify_one(cli *c, tn_classifier *k, const char *file, const 
   return st;
 }
 
-static int classify_images(cli *c, const char *model, const classify_opts *o, const names *l) {
+static int classify_images(cli *c, const char *model, const classify_opts *o, const class_names *l) {
   static const char *const header[] = {"image", "probability", "class", "label"};
   const tn_classify_opts co = {
       .h = {sizeof co, 1, 0}, .preprocessor = o->preprocessor, .labels = l->v, .n_labels = l->n, .prompt = o->prompt};
@@ -120,7 +120,7 @@ static int classify_images(cli *c, const char *model, const classify_opts *o, co
 int cmd_classify(int argc, const char **argv) {
   cli c = {.command = "classify"};
   classify_opts o = {.top = 5};
-  names l = {0};
+  class_names l = {0};
   const opt_row own[] = {
       {"image", 0, OPT_LIST, &o.images, "FILE", NULL, "a PNG or JPEG file", NULL},
       {"top", 0, OPT_INT, &o.top, "N", "1..", "classes that are shown", NULL},

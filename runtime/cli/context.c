@@ -8,21 +8,21 @@
 
 enum { STEP = 256 };
 
-typedef struct wanted {
+typedef struct wanted_context {
   uint64_t grows; /* caches, activations, inputs and outputs: all private memory */
   uint64_t stays; /* weights that are read where they lie */
-} wanted;
+} wanted_context;
 
 static uint64_t bytes_of(const json_t *memory, const char *key) {
   return (uint64_t)json_integer_value(json_object_get(memory, key));
 }
 
 /* False: the model has no statement. */
-static bool read_wanted(cli *c, tn_model *m, wanted *w) {
+static bool read_wanted(cli *c, tn_model *m, wanted_context *w) {
   static const char *const growing[] = {"kv_bytes", "arena_bytes", "outputs_bytes", "buffers_bytes"};
   json_t *report = cli_report(c, m, TN_REPORT_INSPECT), *memory = json_object_get(report, "memory");
   const bool known = memory && !json_object_get(memory, "unknown");
-  *w = (wanted){0};
+  *w = (wanted_context){0};
   for (size_t i = 0; known && i < sizeof growing / sizeof *growing; i++) w->grows += bytes_of(memory, growing[i]);
   const uint64_t packed = bytes_of(memory, "packed_bytes") - bytes_of(memory, "on_disk_bytes");
   w->stays = bytes_of(memory, "weights_bytes") + packed;
@@ -43,7 +43,7 @@ static int64_t scale(int64_t n, uint64_t grows, uint64_t room) {
 }
 
 int64_t cli_fit_context(cli *c, tn_model *m, int64_t n) {
-  wanted w;
+  wanted_context w;
   if (c->max_seq || n <= TN_DEFAULT_MAX_SEQ || !read_wanted(c, m, &w)) return n;
   cli_free f = cli_free_memory("");
   const uint64_t all = f.all - f.all / 16; /* others want some too */

@@ -5,17 +5,17 @@
 
 #include "runtime/expr/nodes.h"
 
-typedef struct out {
+typedef struct text_out {
   char *buf;
   size_t n, at;
-} out;
+} text_out;
 
-static void emit_text(out *o, const char *s) {
+static void emit_text(text_out *o, const char *s) {
   for (; *s; s++, o->at++)
     if (o->at + 1 < o->n) o->buf[o->at] = *s;
 }
 
-static void emit_char(out *o, char c) {
+static void emit_char(text_out *o, char c) {
   const char s[2] = {c, 0};
   emit_text(o, s);
 }
@@ -28,7 +28,7 @@ static bool is_identifier(const char *s) {
 }
 
 /* Names that are no identifiers stand in back quotes, with \ before \ and `. */
-static void emit_name(out *o, const char *name) {
+static void emit_name(text_out *o, const char *name) {
   if (is_identifier(name)) {
     emit_text(o, name);
     return;
@@ -41,9 +41,9 @@ static void emit_name(out *o, const char *name) {
   emit_char(o, '`');
 }
 
-static void emit_expr(const tni_exprs *x, tn_expr e, bool closed, out *o);
+static void emit_expr(const tni_exprs *x, tn_expr e, bool closed, text_out *o);
 
-static void emit_call(const tni_exprs *x, const char *fn, const tni_ex_node *n, out *o) {
+static void emit_call(const tni_exprs *x, const char *fn, const tni_ex_node *n, text_out *o) {
   emit_text(o, fn);
   for (uint32_t i = 0; i < n->n; i++) {
     emit_text(o, i ? ", " : "(");
@@ -52,7 +52,7 @@ static void emit_call(const tni_exprs *x, const char *fn, const tni_ex_node *n, 
   emit_char(o, ')');
 }
 
-static void emit_atom(const tni_exprs *x, const tni_ex_node *n, bool closed, out *o) {
+static void emit_atom(const tni_exprs *x, const tni_ex_node *n, bool closed, text_out *o) {
   switch (n->kind) {
     case TNI_EX_SYM:
       emit_name(o, x->symbols[n->u.sym].name);
@@ -76,14 +76,14 @@ static void emit_atom(const tni_exprs *x, const tni_ex_node *n, bool closed, out
   if (closed) emit_char(o, ')');
 }
 
-static void emit_number(int64_t v, out *o) {
+static void emit_number(int64_t v, text_out *o) {
   char s[24];
   snprintf(s, sizeof s, "%lld", (long long)v);
   emit_text(o, s);
 }
 
 /* coef is what is left after the sign was written: positive, or INT64_MIN. */
-static void emit_term(const tni_exprs *x, const tni_term *t, int64_t coef, bool lone, out *o) {
+static void emit_term(const tni_exprs *x, const tni_term *t, int64_t coef, bool lone, text_out *o) {
   if (coef != 1 || t->degree == 0) {
     emit_number(coef, o);
     if (t->degree) emit_char(o, '*');
@@ -94,7 +94,7 @@ static void emit_term(const tni_exprs *x, const tni_term *t, int64_t coef, bool 
   }
 }
 
-static void emit_signed(const tni_exprs *x, const tni_term *t, bool first, out *o) {
+static void emit_signed(const tni_exprs *x, const tni_term *t, bool first, text_out *o) {
   bool minus = t->coef < 0 && t->coef != INT64_MIN;
   if (!first) emit_text(o, minus ? " - " : " + ");
   if (first && minus) emit_char(o, '-');
@@ -102,7 +102,7 @@ static void emit_signed(const tni_exprs *x, const tni_term *t, bool first, out *
 }
 
 /* The first term with a positive sign leads, so that sumN - N does not read -N + sumN. */
-static void emit_sum(const tni_exprs *x, const tni_ex_node *n, out *o) {
+static void emit_sum(const tni_exprs *x, const tni_ex_node *n, text_out *o) {
   uint32_t lead = 0;
   while (lead < n->n && n->u.terms[lead].coef < 0) lead++;
   if (lead == n->n) lead = 0;
@@ -111,7 +111,7 @@ static void emit_sum(const tni_exprs *x, const tni_ex_node *n, out *o) {
     if (i != lead) emit_signed(x, &n->u.terms[i], false, o);
 }
 
-static void emit_expr(const tni_exprs *x, tn_expr e, bool closed, out *o) {
+static void emit_expr(const tni_exprs *x, tn_expr e, bool closed, text_out *o) {
   const tni_ex_node *n = &x->nodes[e];
   if (n->kind == TNI_EX_CONST) {
     if (closed && n->u.v < 0) emit_char(o, '(');
@@ -127,7 +127,7 @@ static void emit_expr(const tni_exprs *x, tn_expr e, bool closed, out *o) {
 }
 
 size_t tni_ex_print(const tni_exprs *x, tn_expr e, char *buf, size_t n) {
-  out o = {buf, n, 0};
+  text_out o = {buf, n, 0};
   if (tni_ex_valid(x, e))
     emit_expr(x, e, false, &o);
   else

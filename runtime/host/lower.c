@@ -6,7 +6,7 @@
 
 #include "runtime/host/device.h"
 
-typedef struct build {
+typedef struct host_build {
   tn_program *p;
   const tn_subgraph *s;
   uint32_t *slot_of; /* [n_values] TN_NONE: none yet */
@@ -17,17 +17,17 @@ typedef struct build {
   bool no_memory;
   uint32_t n_slots, n_needs, n_tasks;
   tn_error *err;
-} build;
+} host_build;
 
-static const tni_core_graph *core_of(const build *b) { return b->p->dev->core; }
+static const tni_core_graph *core_of(const host_build *b) { return b->p->dev->core; }
 
-static const tn_value *copy_of(build *b, tn_id v) {
+static const tn_value *copy_of(host_build *b, tn_id v) {
   if (!b->kept[v]) b->kept[v] = tni_hkeep_value(&b->p->pool, b->s->graph->values[v]);
   b->no_memory = b->no_memory || !b->kept[v];
   return b->kept[v];
 }
 
-static uint32_t slot_kind(const build *b, tn_id v) {
+static uint32_t slot_kind(const host_build *b, tn_id v) {
   const tn_value *val = b->s->graph->values[v];
   if (b->task_of[v] != TN_NONE) return b->is_output[v] ? TN_SLOT_OUTPUT : TN_SLOT_TEMP;
   if (val->kind == TN_VALUE_CONST) return TN_SLOT_WEIGHT;
@@ -35,7 +35,7 @@ static uint32_t slot_kind(const build *b, tn_id v) {
   return val->kind == TN_VALUE_STEP ? TN_SLOT_STEP : TN_SLOT_INPUT;
 }
 
-static uint32_t new_slot(build *b, tn_id v, uint32_t kind) {
+static uint32_t new_slot(host_build *b, tn_id v, uint32_t kind) {
   tn_slot *s = &b->p->slots[b->n_slots];
   const tn_value *mine = b->p->values[b->n_slots] = copy_of(b, v);
   if (kind == TN_SLOT_WEIGHT) b->p->constants[b->n_slots] = core_of(b)->constant(b->s->graph->values[v]);
@@ -51,13 +51,13 @@ static uint32_t new_slot(build *b, tn_id v, uint32_t kind) {
 }
 
 /* The cache that v is one of the two values of, by the one without a producer. */
-static tn_id state_root(const build *b, tn_id v) {
+static tn_id state_root(const host_build *b, tn_id v) {
   const tn_value *val = b->s->graph->values[v];
   if (val->kind != TN_VALUE_STATE || val->producer == TN_NONE) return v;
   return b->s->graph->nodes[val->producer]->in[0];
 }
 
-static uint32_t slot_for(build *b, tn_id v) {
+static uint32_t slot_for(host_build *b, tn_id v) {
   v = state_root(b, v);
   if (b->slot_of[v] != TN_NONE) return b->slot_of[v];
   const uint32_t i = new_slot(b, v, slot_kind(b, v));
@@ -87,7 +87,7 @@ static void add_dep(tni_htask *t, uint32_t dep) {
   d[t->pub.n_deps++] = dep;
 }
 
-static uint64_t value_symbols(const build *b, tn_id v) {
+static uint64_t value_symbols(const host_build *b, tn_id v) {
   const tn_value *val = b->s->graph->values[v];
   uint64_t mask = 0;
   for (uint32_t d = 0; d < val->rank && val->rank <= TN_MAX_RANK; d++)
@@ -96,7 +96,7 @@ static uint64_t value_symbols(const build *b, tn_id v) {
 }
 
 /* Input i of the node: a use unless only its dims are read. */
-static void add_input(build *b, tni_htask *t, uint32_t i, const tni_op *op) {
+static void add_input(host_build *b, tni_htask *t, uint32_t i, const tni_op *op) {
   const tn_id v = t->node->in[i];
   tni_hoperand *o = &t->in[i];
   *o = (tni_hoperand){v, TNI_NO_USE, v == TN_NONE ? NULL : copy_of(b, v)};
@@ -108,7 +108,7 @@ static void add_input(build *b, tni_htask *t, uint32_t i, const tni_op *op) {
   if (b->task_of[v] != TN_NONE) add_dep(t, b->task_of[v]);
 }
 
-static void add_output(build *b, tni_htask *t, uint32_t i, tn_id v) {
+static void add_output(host_build *b, tni_htask *t, uint32_t i, tn_id v) {
   t->out[i] = (tni_hoperand){v, TNI_NO_USE, NULL};
   if (v == TN_NONE) return;
   if (i > 0 && !b->is_output[v] && b->s->graph->values[v]->n_uses == 0) {
@@ -122,7 +122,7 @@ static void add_output(build *b, tni_htask *t, uint32_t i, tn_id v) {
 
 /* A node whose dims come when it runs is handed its operands' tensors: all of them are uses, those that only a shape
  * rule or a subgraph reads too. Constants are not: they are the graph's. */
-static void add_dynamic_inputs(build *b, tni_htask *t, const tn_node *n) {
+static void add_dynamic_inputs(host_build *b, tni_htask *t, const tn_node *n) {
   const tn_id *captures;
   const uint32_t n_captures = core_of(b)->captures(n, &captures);
   for (uint32_t k = 0; k < n->n_in + n_captures; k++) {
@@ -134,7 +134,7 @@ static void add_dynamic_inputs(build *b, tni_htask *t, const tn_node *n) {
 }
 
 /* A bound of Clip: absent, or a constant of one f32. */
-static bool bound_of(const build *b, const tn_node *n, uint32_t i, float *out) {
+static bool bound_of(const host_build *b, const tn_node *n, uint32_t i, float *out) {
   if (i >= n->n_in || n->in[i] == TN_NONE) return true;
   const tni_tensor *t = core_of(b)->constant(b->s->graph->values[n->in[i]]);
   if (!t || t->dtype != TN_DT_F32 || !t->data || t->bytes != sizeof *out) return false;
@@ -142,14 +142,14 @@ static bool bound_of(const build *b, const tn_node *n, uint32_t i, float *out) {
   return true;
 }
 
-static bool is_here(const build *b, tn_id node) {
+static bool is_here(const host_build *b, tn_id node) {
   for (uint32_t i = 0; i < b->s->n_nodes; i++)
     if (b->s->nodes[i] == node) return true;
   return false;
 }
 
 /* The node that joins Conv n's task: a Relu or Clip that alone reads it. TN_NONE: there is none. */
-static tn_id activation_slot(const build *b, const tn_node *n, tni_bounds *bounds) {
+static tn_id activation_slot(const host_build *b, const tn_node *n, tni_bounds *bounds) {
   if (n->op != TN_OP_CONV) return TN_NONE;
   const tn_value *y = b->s->graph->values[n->out[0]];
   if (y->dtype != TN_DT_F32 || y->n_uses != 1 || b->is_output[n->out[0]]) return TN_NONE;
@@ -164,7 +164,7 @@ static tn_id activation_slot(const build *b, const tn_node *n, tni_bounds *bound
 }
 
 /* v is Where(condition [.., 1], x, 0): rows that a product may leave out. */
-static bool is_choice(const build *b, const tn_node *n) {
+static bool is_choice(const host_build *b, const tn_node *n) {
   const tn_graph *g = b->s->graph;
   const tn_value *c = g->values[n->in[0]], *x = g->values[n->in[1]];
   const tni_tensor *zero = core_of(b)->constant(g->values[n->in[2]]);
@@ -179,7 +179,7 @@ static bool is_choice(const build *b, const tn_node *n) {
 }
 
 /* Rows of n's first operand may be zeros because a Where made them so, some row-wise operators before. */
-static bool reads_choice(const build *b, const tn_node *n) {
+static bool reads_choice(const host_build *b, const tn_node *n) {
   enum { MAX_BACK = 16 };
   if (n->op != TN_OP_MATMUL && n->op != TN_OP_GEMM && n->op != TN_OP_FUSED_MATMUL) return false;
   tn_id v = n->in[0];
@@ -197,7 +197,7 @@ static bool reads_choice(const build *b, const tn_node *n) {
   return false;
 }
 
-static tn_status make_task(build *b, tn_id id) {
+static tn_status make_task(host_build *b, tn_id id) {
   const uint32_t i = b->n_tasks++;
   tni_htask *t = &b->p->tasks[i];
   const tn_node *n = b->s->graph->nodes[id];
@@ -238,7 +238,7 @@ static tn_status make_task(build *b, tn_id id) {
 }
 
 /* Every value that may get a slot: operands of all nodes. */
-static size_t slot_bound(const build *b) {
+static size_t slot_bound(const host_build *b) {
   const tn_id *captures;
   size_t n = 0;
   for (uint32_t i = 0; i < b->s->n_nodes; i++) {
@@ -249,7 +249,7 @@ static size_t slot_bound(const build *b) {
 }
 
 /* Tables that info() hands out: arrays of pointers into the program's own arrays. */
-static bool publish_program(build *b) {
+static bool publish_program(host_build *b) {
   tn_program *p = b->p;
   const tn_need **needs = tni_hpool_array(&p->pool, b->n_needs, sizeof *needs);
   const tn_slot **slots = tni_hpool_array(&p->pool, b->n_slots, sizeof *slots);
@@ -269,7 +269,7 @@ static bool publish_program(build *b) {
   return true;
 }
 
-static bool allocate_program(build *b, tni_hpool *tmp) {
+static bool allocate_program(host_build *b, tni_hpool *tmp) {
   tn_program *p = b->p;
   const size_t bound = slot_bound(b), n = b->s->graph->n_values;
   p->tasks = tni_hpool_array(&p->pool, b->s->n_nodes, sizeof *p->tasks);
@@ -299,7 +299,7 @@ tn_status tni_hdev_lower(tn_device *d, const tn_subgraph *s, tn_program **out, t
   p->graph.nodes = NULL;
   p->graph.values = NULL;
   p->graph.symbols = NULL;
-  build b = {.p = p, .s = s, .err = err};
+  host_build b = {.p = p, .s = s, .err = err};
   tn_status st = allocate_program(&b, &tmp) ? TN_OK : tni_fail_memory(err, "host");
   for (uint32_t i = 0; !st && i < s->n_nodes; i++)
     if (!b.absorbed[s->nodes[i]]) st = make_task(&b, s->nodes[i]);

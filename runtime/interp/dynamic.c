@@ -7,16 +7,16 @@
 #include "runtime/interp/cells.h"
 #include "runtime/memory/memory.h"
 
-typedef struct job {
+typedef struct dynamic_job {
   tn_session *s;
   tni_sexec *x;
   const tni_etask *e;
   uint32_t task;
   tn_error *err;
-} job;
+} dynamic_job;
 
 /* What the memory plan has for value v, as a tensor. */
-static tn_status planned_tensor(const job *j, tn_id v, uint32_t region, tni_tensor *t) {
+static tn_status planned_tensor(const dynamic_job *j, tn_id v, uint32_t region, tni_tensor *t) {
   const tni_graph *g = j->s->model->graph;
   const tni_value *val = tni_graph_value(g, v);
   int64_t count;
@@ -30,7 +30,7 @@ static tn_status planned_tensor(const job *j, tn_id v, uint32_t region, tni_tens
 }
 
 /* A sequence, an optional, or a tensor whose rank the model does not state: as the caller gave it. */
-static tn_status read_given(const job *j, tni_frame *f, tn_id v) {
+static tn_status read_given(const dynamic_job *j, tni_frame *f, tn_id v) {
   const tni_graph *g = j->s->model->graph;
   tni_cell_drop(f->cells[v]); /* of the run before */
   f->cells[v] = NULL;
@@ -39,7 +39,7 @@ static tn_status read_given(const job *j, tni_frame *f, tn_id v) {
   return f->cells[v] ? TN_OK : tni_fail_memory(j->err, j->e->label);
 }
 
-static tn_status read_planned(const job *j, tni_frame *f) {
+static tn_status read_planned(const dynamic_job *j, tni_frame *f) {
   for (uint32_t u = 0; u < j->e->info->n_uses; u++) {
     const uint32_t r = j->e->regions[u];
     if (r == TN_NONE || !(j->e->info->uses[u].access & TN_READ)) continue;
@@ -57,7 +57,7 @@ static tn_status read_planned(const job *j, tni_frame *f) {
 }
 
 /* A result in memory that is not its own (a branch that hands an outer value on) gets a copy: it outlives the task. */
-static tn_status own_cell(const job *j, tni_cell **c) {
+static tn_status own_cell(const dynamic_job *j, tni_cell **c) {
   tni_cell *mine = tni_cell_own(*c);
   if (!mine) return tni_fail_memory(j->err, j->e->label);
   tni_cell_drop(*c);
@@ -65,7 +65,7 @@ static tn_status own_cell(const job *j, tni_cell **c) {
   return TN_OK;
 }
 
-static tn_status show_cell(const job *j, tni_sregion *q, tni_cell *c) {
+static tn_status show_cell(const dynamic_job *j, tni_sregion *q, tni_cell *c) {
   int64_t stride = 1;
   tn_tensor t = {.name = NULL};
   if (tni_cell_show(c, &t) != TN_OK) return tni_fail_memory(j->err, j->e->label);
@@ -81,7 +81,7 @@ static tn_status show_cell(const job *j, tni_sregion *q, tni_cell *c) {
   return TN_OK;
 }
 
-static tn_status give_planned(const job *j, tn_id v, uint32_t region, const tni_cell *c) {
+static tn_status give_planned(const dynamic_job *j, tn_id v, uint32_t region, const tni_cell *c) {
   tni_tensor t;
   tn_status st = planned_tensor(j, v, region, &t);
   if (st != TN_OK) return st;
@@ -93,7 +93,7 @@ static tn_status give_planned(const job *j, tn_id v, uint32_t region, const tni_
   return TN_OK;
 }
 
-static tn_status give_results(const job *j, tni_frame *f) {
+static tn_status give_results(const dynamic_job *j, tni_frame *f) {
   for (uint32_t u = 0; u < j->e->info->n_uses; u++) {
     const uint32_t r = j->e->regions[u];
     if (r == TN_NONE || !(j->e->info->uses[u].access & TN_WRITE)) continue;
@@ -107,7 +107,7 @@ static tn_status give_results(const job *j, tni_frame *f) {
 }
 
 /* What was borrowed or made for this task only, and what nobody reads after it. */
-static void tidy_frame(const job *j, tni_frame *f, const tni_node *n) {
+static void tidy_frame(const dynamic_job *j, tni_frame *f, const tni_node *n) {
   for (uint32_t u = 0; u < j->e->info->n_uses; u++) {
     const uint32_t r = j->e->regions[u];
     const tn_id v = r == TN_NONE ? TN_NONE : tni_region_value(j->x->exec, r);
@@ -130,7 +130,7 @@ static void tidy_frame(const job *j, tni_frame *f, const tni_node *n) {
 }
 
 tn_status tni_dynamic_run(tn_session *s, tni_sexec *x, uint32_t task, tn_error *err) {
-  job j = {s, x, &x->exec->tasks[task], task, err};
+  dynamic_job j = {s, x, &x->exec->tasks[task], task, err};
   const tni_node *n = (const tni_node *)x->exec->view.nodes[j.e->info->nodes[0]];
   if (!x->cells && !(x->cells = calloc(x->exec->view.n_values + 1, sizeof *x->cells)))
     return tni_fail_memory(err, j.e->label);

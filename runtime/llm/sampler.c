@@ -5,17 +5,17 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-typedef struct candidate {
+typedef struct token_candidate {
   float logit;
   int32_t id;
-} candidate;
+} token_candidate;
 
 struct tni_sampler {
   tni_sampler_params p;
   size_t vocab;
   uint64_t state;
-  candidate *c;  /* [vocab] */
-  uint8_t *seen; /* [vocab] */
+  token_candidate *c; /* [vocab] */
+  uint8_t *seen;      /* [vocab] */
 };
 
 static uint32_t next32(tni_sampler *s) {
@@ -75,26 +75,26 @@ void tni_sampler_see(tni_sampler *s, int32_t id) {
   if (id >= 0 && (size_t)id < s->vocab) s->seen[id] = 1;
 }
 
-static bool is_better_candidate(candidate a, candidate b) {
+static bool is_better_candidate(token_candidate a, token_candidate b) {
   return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
 }
 
 /* Penalized copies into c; the best goes to *best. */
-static tn_status load_candidates(tni_sampler *s, const float *logits, candidate *best, tn_error *err) {
-  *best = (candidate){-INFINITY, 0};
+static tn_status load_candidates(tni_sampler *s, const float *logits, token_candidate *best, tn_error *err) {
+  *best = (token_candidate){-INFINITY, 0};
   for (size_t i = 0; i < s->vocab; i++) {
     float v = logits[i];
     if (isnan(v)) return tni_fail(err, TN_E_INVALID, "logits", "the logit of token %zu is not a number", i);
     if (s->seen[i] && v != 0) v = v > 0 ? v / s->p.repeat_penalty : v * s->p.repeat_penalty;
-    s->c[i] = (candidate){v, (int32_t)i};
+    s->c[i] = (token_candidate){v, (int32_t)i};
     if (is_better_candidate(s->c[i], *best)) *best = s->c[i];
   }
   if (best->logit == -INFINITY) return tni_fail(err, TN_E_INVALID, "logits", "no token is possible");
   return TN_OK;
 }
 
-static void sift_candidates(candidate *h, size_t n, size_t i) {
-  candidate v = h[i];
+static void sift_candidates(token_candidate *h, size_t n, size_t i) {
+  token_candidate v = h[i];
   for (size_t c; (c = i * 2 + 1) < n; i = c) {
     if (c + 1 < n && is_better_candidate(h[c + 1], h[c])) c++;
     if (!is_better_candidate(h[c], v)) break;
@@ -103,13 +103,13 @@ static void sift_candidates(candidate *h, size_t n, size_t i) {
   h[i] = v;
 }
 
-static double candidate_weight(const tni_sampler *s, candidate c, float best) {
+static double candidate_weight(const tni_sampler *s, token_candidate c, float best) {
   return exp(((double)c.logit - (double)best) / (double)s->p.temperature);
 }
 
 /* Moves the k best to the end of c, best last, and keeps a heap before them. */
 static void pop_best(tni_sampler *s, size_t *heap_n) {
-  candidate top = s->c[0];
+  token_candidate top = s->c[0];
   s->c[0] = s->c[--*heap_n];
   if (*heap_n) sift_candidates(s->c, *heap_n, 0);
   s->c[*heap_n] = top;
@@ -161,7 +161,7 @@ static int32_t draw_candidate(tni_sampler *s, size_t from, float best) {
 }
 
 tn_status tni_sampler_pick(tni_sampler *s, const float *logits, int32_t *id, tn_error *err) {
-  candidate best;
+  token_candidate best;
   tn_status st = load_candidates(s, logits, &best, err);
   if (st != TN_OK) return st;
   if (s->p.temperature == 0 || isinf(best.logit)) {

@@ -92,16 +92,16 @@ tn_status tni_order_random(const tni_taskgraph *g, uint64_t seed, uint32_t *orde
 
 /* --- memory on the way ------------------------------------------------------------------------------------------- */
 
-typedef struct walk {
+typedef struct order_walk {
   const tni_taskgraph *g;
   const tni_life *lives;
   uint32_t n;
   uint32_t *first, *life; /* lives that task t uses */
   uint32_t *left;         /* uses of a life still to come */
   uint64_t live;
-} walk;
+} order_walk;
 
-static tn_status make_walk(walk *w) {
+static tn_status make_walk(order_walk *w) {
   size_t total = 0;
   for (uint32_t i = 0; i < w->n; i++) total += w->lives[i].n_tasks;
   w->first = calloc((size_t)w->g->n + 2, sizeof *w->first);
@@ -119,13 +119,13 @@ static tn_status make_walk(walk *w) {
   return TN_OK;
 }
 
-static void restart_walk(walk *w) {
+static void restart_walk(order_walk *w) {
   w->live = 0;
   for (uint32_t i = 0; i < w->n; i++) w->left[i] = w->lives[i].n_tasks;
 }
 
 /* Bytes that task t would begin and end to use. */
-static void change_of_task(const walk *w, uint32_t t, uint64_t *more, uint64_t *less) {
+static void change_of_task(const order_walk *w, uint32_t t, uint64_t *more, uint64_t *less) {
   *more = *less = 0;
   for (uint32_t k = w->first[t]; k < w->first[t + 1]; k++) {
     const tni_life *l = &w->lives[w->life[k]];
@@ -135,7 +135,7 @@ static void change_of_task(const walk *w, uint32_t t, uint64_t *more, uint64_t *
 }
 
 /* Runs t: what is live while it runs. */
-static uint64_t step_walk(walk *w, uint32_t t) {
+static uint64_t step_walk(order_walk *w, uint32_t t) {
   uint64_t more, less;
   change_of_task(w, t, &more, &less);
   for (uint32_t k = w->first[t]; k < w->first[t + 1]; k++) w->left[w->life[k]]--;
@@ -145,7 +145,7 @@ static uint64_t step_walk(walk *w, uint32_t t) {
 }
 
 /* The ready task that leaves the least behind it; of equals the last made ready (deep), or the smallest number. */
-static uint32_t best_ready(const walk *w, const front *f, bool deep) {
+static uint32_t best_ready(const order_walk *w, const front *f, bool deep) {
   uint32_t best = 0;
   int64_t best_net = INT64_MAX;
   for (uint32_t i = 0; i < looked_at(f); i++) {
@@ -162,7 +162,7 @@ static uint32_t best_ready(const walk *w, const front *f, bool deep) {
 }
 
 /* Candidate c into order; its peak. */
-static uint64_t make_candidate(walk *w, front *f, uint32_t c, uint32_t *order) {
+static uint64_t make_candidate(order_walk *w, front *f, uint32_t c, uint32_t *order) {
   uint64_t peak = 0, seed = c;
   restart_front(f, w->g);
   restart_walk(w);
@@ -203,19 +203,20 @@ tn_status tni_lives_plan(tni_life *lives, uint32_t n, uint64_t *arena) {
   return st;
 }
 
-typedef struct candidate {
+typedef struct order_candidate {
   uint32_t *order, index;
   uint64_t peak;
-} candidate;
+} order_candidate;
 
 static int by_peak(const void *pa, const void *pb) {
-  const candidate *a = pa, *b = pb;
+  const order_candidate *a = pa, *b = pb;
   if (a->peak != b->peak) return a->peak < b->peak ? -1 : 1;
   return a->index < b->index ? -1 : 1;
 }
 
 /* Plans the best few by peak and takes the smallest arena. The numbering as it is is always among them. */
-static tn_status plan_best(const walk *w, candidate *c, tn_interval *iv, uint32_t *position, tni_order *out) {
+static tn_status plan_best(const order_walk *w, order_candidate *c, tn_interval *iv, uint32_t *position,
+                           tni_order *out) {
   uint32_t planned = 0;
   uint32_t *best = NULL;
   qsort(c, CANDIDATES, sizeof *c, by_peak);
@@ -238,16 +239,16 @@ static tn_status plan_best(const walk *w, candidate *c, tn_interval *iv, uint32_
 }
 
 tn_status tni_order_choose(const tni_taskgraph *g, const tni_life *lives, uint32_t n, tni_order *out) {
-  walk w = {.g = g, .lives = lives, .n = n};
+  order_walk w = {.g = g, .lives = lives, .n = n};
   front f = {0};
-  candidate c[CANDIDATES] = {{0}};
+  order_candidate c[CANDIDATES] = {{0}};
   uint32_t *orders = calloc(((size_t)g->n + 1) * (CANDIDATES + 1), sizeof *orders);
   tn_interval *iv = calloc((size_t)n + 1, sizeof *iv);
   *out = (tni_order){.task = calloc((size_t)g->n + 1, sizeof *out->task)};
   tn_status st = orders && iv && out->task ? make_walk(&w) : TN_E_NO_MEMORY;
   if (st == TN_OK) st = make_front(g, &f);
   for (uint32_t i = 0; st == TN_OK && i < CANDIDATES; i++) {
-    c[i] = (candidate){.order = orders + (size_t)i * (g->n + 1), .index = i};
+    c[i] = (order_candidate){.order = orders + (size_t)i * (g->n + 1), .index = i};
     c[i].peak = make_candidate(&w, &f, i, c[i].order);
   }
   if (st == TN_OK) st = plan_best(&w, c, iv, orders + (size_t)CANDIDATES * (g->n + 1), out);

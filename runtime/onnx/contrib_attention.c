@@ -7,13 +7,13 @@
 
 #include "runtime/onnx/contrib.h"
 
-typedef struct attention {
+typedef struct attention_op {
   tn_id q, k, v; /* [B, S, heads * size]; k, v: [B, heads, L, size] where four is set (a cache of another run) */
   tn_id past_k, past_v;
   tn_id mask; /* added to the scores, or TN_NONE */
   int64_t heads;
   bool four;
-} attention;
+} attention_op;
 
 static bool heads_of(tni_emit *e, int64_t *heads) {
   *heads = tni_em_int(e, "num_heads", 0);
@@ -21,7 +21,7 @@ static bool heads_of(tni_emit *e, int64_t *heads) {
   return e->st == TN_OK;
 }
 
-static void apply_attention(tni_emit *e, const attention *a, tni_em_node *n) {
+static void apply_attention(tni_emit *e, const attention_op *a, tni_em_node *n) {
   static const int64_t perm[] = {0, 2, 1, 3}, back[] = {0, 0, -1};
   const int64_t split[] = {0, 0, a->heads, -1};
   const float scale = tni_em_float(e, "scale", 0);
@@ -62,7 +62,7 @@ static void cut_qkv(tni_emit *e, tn_id all, tn_id *q, tn_id *k, tn_id *v) {
 }
 
 /* past [2, B, heads, P, size]. */
-static void take_past(tni_emit *e, tn_id past, attention *a) {
+static void take_past(tni_emit *e, tn_id past, attention_op *a) {
   a->past_k = a->past_v = TN_NONE;
   if (past == TN_NONE) return;
   a->past_k = tni_em_2(e, "Gather", past, tni_em_scalar(e, TN_DT_I64, 0));
@@ -70,7 +70,7 @@ static void take_past(tni_emit *e, tn_id past, attention *a) {
 }
 
 /* packed: what x gave, [B, S, Dq + Dk + Dv]. */
-static void attend_packed(tni_emit *e, attention *a, tn_id x, tn_id packed, tn_id mask, tn_id past, tn_id added) {
+static void attend_packed(tni_emit *e, attention_op *a, tn_id x, tn_id packed, tn_id mask, tn_id past, tn_id added) {
   static const int64_t zero = 0;
   if (tni_em_int(e, "do_rotary", 0) || tni_em_int(e, "past_present_share_buffer", 0))
     tni_em_fail(e, TN_E_UNSUPPORTED, "do_rotary or a shared buffer");
@@ -98,7 +98,7 @@ static const char *const attention_names[] = {"mask_filter_value",
 
 /* operands: input, weights, bias, mask_index, past, attention_bias; results: y, present [2, B, heads, T, size]. */
 void tni_contrib_attention(tni_emit *e) {
-  attention a = {.q = TN_NONE};
+  attention_op a = {.q = TN_NONE};
   if (!tni_em_knows(e, 6, 2, attention_names) || !heads_of(e, &a.heads)) return;
   if (tni_em_in(e, 1) == TN_NONE) tni_em_fail(e, TN_E_INVALID, "no weights");
   const tn_id x = tni_em_in(e, 0);
@@ -108,7 +108,7 @@ void tni_contrib_attention(tni_emit *e) {
 
 /* operands: input, weight, bias, input_scale, weight_scale, mask_index, input_zero_point, weight_zero_point, past. */
 void tni_contrib_qattention(tni_emit *e) {
-  attention a = {.q = TN_NONE};
+  attention_op a = {.q = TN_NONE};
   if (!tni_em_knows(e, 9, 2, attention_names) || !heads_of(e, &a.heads)) return;
   const tn_id x = tni_em_in(e, 0);
   attend_packed(e, &a, x,
@@ -127,7 +127,7 @@ static void unpack_heads(tni_emit *e, tn_id packed, uint32_t n, tn_id *parts) {
 }
 
 /* bias [Dq + Dq + Dv]: each operand its part. */
-static void add_biases(tni_emit *e, tn_id bias, attention *a) {
+static void add_biases(tni_emit *e, tn_id bias, attention_op *a) {
   if (bias == TN_NONE) return;
   const tn_id zero = tni_em_index(e, 0), D = tni_em_shape(e, a->q, 2, 3), D2 = tni_em_2(e, "Add", D, D);
   a->q = tni_em_2(e, "Add", a->q, tni_em_slice(e, bias, 0, zero, D));
@@ -136,9 +136,9 @@ static void add_biases(tni_emit *e, tn_id bias, attention *a) {
   a->v = tni_em_2(e, "Add", a->v, tni_em_slice(e, bias, 0, D2, tni_em_index(e, INT64_MAX)));
 }
 
-static void read_operands_of(tni_emit *e, attention *a) {
+static void read_operands_of(tni_emit *e, attention_op *a) {
   tn_id part[3] = {TN_NONE, TN_NONE, TN_NONE};
-  *a = (attention){.q = tni_em_in(e, 0), .k = tni_em_in(e, 1), .v = tni_em_in(e, 2), .heads = a->heads};
+  *a = (attention_op){.q = tni_em_in(e, 0), .k = tni_em_in(e, 1), .v = tni_em_in(e, 2), .heads = a->heads};
   a->past_k = tni_em_in(e, 6);
   a->past_v = tni_em_in(e, 7);
   if ((a->past_k == TN_NONE) != (a->past_v == TN_NONE))
@@ -161,7 +161,7 @@ static void read_operands_of(tni_emit *e, attention *a) {
  * and value. */
 void tni_contrib_multi_head(tni_emit *e) {
   static const char *const names[] = {"mask_filter_value", "num_heads", "scale", "unidirectional", NULL};
-  attention a = {.q = TN_NONE};
+  attention_op a = {.q = TN_NONE};
   if (!tni_em_knows(e, 8, 3, names) || !heads_of(e, &a.heads)) return;
   read_operands_of(e, &a);
   const float filter = tni_em_float(e, "mask_filter_value", -10000.0f);

@@ -12,11 +12,11 @@
 enum { F_NAME = 1, F_ELEM_TYPE = 2, F_TENSOR = 3, F_SPARSE = 4, F_SEQUENCE = 5, F_MAP = 6, F_OPTIONAL = 7 };
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_LEN = 2, WIRE_32 = 5 };
 
-typedef struct reader {
+typedef struct datum_reader {
   const char *file;
   tni_arena *arena;
   tn_error *err;
-} reader;
+} datum_reader;
 
 typedef struct field {
   uint32_t number, wire;
@@ -24,12 +24,12 @@ typedef struct field {
   uint64_t n;
 } field;
 
-static tn_status corrupt_datum(const reader *r, const char *what) {
+static tn_status corrupt_datum(const datum_reader *r, const char *what) {
   return tni_fail(r->err, TN_E_CORRUPT, r->file, "a sequence or optional: %s", what);
 }
 
 /* Takes one field off [*p, end). */
-static tn_status next_field(const reader *r, const uint8_t **p, const uint8_t *end, field *f) {
+static tn_status next_field(const datum_reader *r, const uint8_t **p, const uint8_t *end, field *f) {
   uint64_t tag, v;
   unsigned k = tni_varint(*p, end, &tag);
   if (!k || tag > UINT32_MAX || tag >> 3 == 0) return corrupt_datum(r, "not a field tag");
@@ -53,7 +53,7 @@ static tn_status next_field(const reader *r, const uint8_t **p, const uint8_t *e
 
 static bool is_element(const field *f) { return f->number >= F_TENSOR && f->number <= F_OPTIONAL; }
 
-static tn_status count_fields(const reader *r, const uint8_t *p, const uint8_t *end, uint32_t *n, field *name) {
+static tn_status count_fields(const datum_reader *r, const uint8_t *p, const uint8_t *end, uint32_t *n, field *name) {
   *n = 0;
   *name = (field){0};
   while (p < end) {
@@ -68,9 +68,10 @@ static tn_status count_fields(const reader *r, const uint8_t *p, const uint8_t *
   return TN_OK;
 }
 
-static tn_status read_items(const reader *r, const uint8_t *p, uint64_t n, uint32_t depth, tni_datum *out, field *name);
+static tn_status read_items(const datum_reader *r, const uint8_t *p, uint64_t n, uint32_t depth, tni_datum *out,
+                            field *name);
 
-static tn_status read_item(const reader *r, const field *f, uint32_t depth, tni_datum *out) {
+static tn_status read_item(const datum_reader *r, const field *f, uint32_t depth, tni_datum *out) {
   field name;
   if (f->number == F_TENSOR) {
     out->form = TNI_FORM_TENSOR;
@@ -83,7 +84,7 @@ static tn_status read_item(const reader *r, const field *f, uint32_t depth, tni_
   return read_items(r, f->p, f->n, depth + 1, out, &name);
 }
 
-static tn_status read_items(const reader *r, const uint8_t *p, uint64_t n, uint32_t depth, tni_datum *out,
+static tn_status read_items(const datum_reader *r, const uint8_t *p, uint64_t n, uint32_t depth, tni_datum *out,
                             field *name) {
   const uint8_t *end = p + n;
   uint32_t i = 0;
@@ -107,7 +108,7 @@ static tn_status read_items(const reader *r, const uint8_t *p, uint64_t n, uint3
 
 tn_status tni_import_datum(const void *bytes, uint64_t n, const char *file, uint32_t form, tni_arena *arena,
                            tni_datum *out, const char **name, tn_error *err) {
-  const reader r = {file ? file : "(memory)", arena, err};
+  const datum_reader r = {file ? file : "(memory)", arena, err};
   tni_datum d = {.form = form};
   field said = {0};
   tn_status st;

@@ -14,15 +14,15 @@
 enum { MAX_LOCATION = 4096, MAX_LINKS = 8 };
 
 /* A walk through the model's folder: `at` is the folder reached, `rest` what is left of the path. */
-typedef struct walk {
+typedef struct path_walk {
   tni_import *c;
   const char *location;
   int at;
   char rest[MAX_LOCATION + 1];
   int links;
-} walk;
+} path_walk;
 
-TN_PRINTF(3, 4) static tn_status refuse(const walk *w, tn_status st, const char *fmt, ...) {
+TN_PRINTF(3, 4) static tn_status refuse(const path_walk *w, tn_status st, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
   tni_vfail(w->c->err, st, w->c->file, fmt, ap);
@@ -44,7 +44,7 @@ static bool stays_inside(const char *path) {
 }
 
 /* Puts the target of link `name` before the rest of the path. */
-static tn_status follow_path(walk *w, const char *name, const char *rest) {
+static tn_status follow_path(path_walk *w, const char *name, const char *rest) {
   char target[MAX_LOCATION + 1];
   if (++w->links > MAX_LINKS) return refuse(w, TN_E_INVALID, "more than %d links", MAX_LINKS);
   ssize_t n = readlinkat(w->at, name, target, MAX_LOCATION);
@@ -63,7 +63,7 @@ static tn_status follow_path(walk *w, const char *name, const char *rest) {
 
 /* Takes one component; *fd >= 0 when the file itself was reached. Links are resolved here and never by the kernel, so
  * that no race lets one lead outside. */
-static tn_status step_into(walk *w, int *fd) {
+static tn_status step_into(path_walk *w, int *fd) {
   char name[MAX_LOCATION + 1], rest[MAX_LOCATION + 1];
   size_t n = strcspn(w->rest, "/");
   memcpy(name, w->rest, n);
@@ -100,7 +100,7 @@ static tn_status step_into(walk *w, int *fd) {
 }
 
 static tn_status open_inside(tni_import *c, const char *location, int *out) {
-  walk w = {.c = c, .location = location, .at = -1};
+  path_walk w = {.c = c, .location = location, .at = -1};
   if (!c->dir) return refuse(&w, TN_E_INVALID, "a model in memory has no folder");
   if (strlen(location) > MAX_LOCATION) return refuse(&w, TN_E_INVALID, "the path is too long");
   if (!stays_inside(location))

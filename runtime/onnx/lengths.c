@@ -42,7 +42,7 @@ tn_id tni_lengths_note(tni_import *c, tni_graph *g, tn_id value, tn_id total, tn
 
 /* --- the graph of its own --- */
 
-typedef struct copier {
+typedef struct node_copier {
   tni_import *c;
   const tni_graph *from;
   tni_graph *to;
@@ -50,16 +50,16 @@ typedef struct copier {
   bool *wanted; /* [n_values of from] */
   tn_id in[MAX_NODES];
   uint32_t n_in;
-} copier;
+} node_copier;
 
-static bool makes_wanted(const copier *p, const tni_node *n) {
+static bool makes_wanted(const node_copier *p, const tni_node *n) {
   for (uint32_t o = 0; o < n->pub.n_out; o++)
     if (n->pub.out[o] != TN_NONE && p->wanted[n->pub.out[o]]) return true;
   return false;
 }
 
 /* Marks what the outputs need; false: more than is followed. Nodes are in topological order. */
-static bool select_nodes(const copier *p) {
+static bool select_nodes(const node_copier *p) {
   uint32_t n = 0;
   for (uint32_t i = p->from->n_nodes; i-- > 0;) {
     const tni_node *x = p->from->nodes[i];
@@ -73,10 +73,10 @@ static bool select_nodes(const copier *p) {
   return true;
 }
 
-static tn_status no_memory(const copier *p) { return tni_fail_memory(p->c->err, p->c->file); }
+static tn_status no_memory(const node_copier *p) { return tni_fail_memory(p->c->err, p->c->file); }
 
 /* *ok false: not to be followed. */
-static tn_status copy_value(copier *p, tn_id id, bool *ok) {
+static tn_status copy_value(node_copier *p, tn_id id, bool *ok) {
   const tni_value *v = p->from->values[id];
   tn_status st = TN_OK;
   if (v->pub.kind == TN_VALUE_STEP || (v->pub.kind == TN_VALUE_CONST && v->tensor->bytes > MAX_CONST)) *ok = false;
@@ -93,7 +93,7 @@ static tn_status copy_value(copier *p, tn_id id, bool *ok) {
   return st == TN_OK ? st : no_memory(p);
 }
 
-static tn_status copy_node(const copier *p, const tni_node *n) {
+static tn_status copy_node(const node_copier *p, const tni_node *n) {
   tn_id in[MAX_OPERANDS], out[MAX_OPERANDS];
   for (uint32_t i = 0; i < n->pub.n_in; i++) in[i] = n->pub.in[i] == TN_NONE ? TN_NONE : p->ids[n->pub.in[i]];
   for (uint32_t o = 0; o < n->pub.n_out; o++) out[o] = n->pub.out[o] == TN_NONE ? TN_NONE : p->ids[n->pub.out[o]];
@@ -101,7 +101,7 @@ static tn_status copy_node(const copier *p, const tni_node *n) {
                             n->raw, n->n_raw, NULL, p->c->err);
 }
 
-static tn_status copy_all(copier *p, bool *ok) {
+static tn_status copy_all(node_copier *p, bool *ok) {
   const tni_graph *from = p->from;
   tn_status st = TN_OK;
   for (uint32_t i = 0; st == TN_OK && *ok && i < from->n_nodes; i++) /* outputs that nobody reads have ids too */
@@ -115,7 +115,7 @@ static tn_status copy_all(copier *p, bool *ok) {
 }
 
 /* The outputs: two for each value that was noted, with the first node in the model that says it. */
-static tn_status name_outputs(copier *p, const tni_length *all) {
+static tn_status name_outputs(node_copier *p, const tni_length *all) {
   tn_id out[2 * MAX_NODES], seen[MAX_NODES];
   const char **names = TNI_NEW_ARRAY(p->to->arena, const char *, MAX_NODES);
   uint32_t n = 0, k;
@@ -136,10 +136,10 @@ static tn_status name_outputs(copier *p, const tni_length *all) {
 
 tn_status tni_lengths_graph(tni_import *c, tni_graph *g) {
   if (!c->lengths) return TN_OK;
-  copier p = {.c = c,
-              .from = g,
-              .ids = TNI_NEW_ARRAY(c->scratch, tn_id, g->n_values),
-              .wanted = TNI_NEW_ARRAY(c->scratch, bool, g->n_values)};
+  node_copier p = {.c = c,
+                   .from = g,
+                   .ids = TNI_NEW_ARRAY(c->scratch, tn_id, g->n_values),
+                   .wanted = TNI_NEW_ARRAY(c->scratch, bool, g->n_values)};
   if (!p.ids || !p.wanted) return no_memory(&p);
   for (const tni_length *l = c->lengths; l; l = l->next) p.wanted[l->value] = p.wanted[l->total] = true;
   bool ok = select_nodes(&p);

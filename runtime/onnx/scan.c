@@ -12,14 +12,14 @@
 enum { SPAN_FIELD = 536870911, WIRE_VARINT = 0, WIRE_64 = 1, WIRE_LEN = 2, WIRE_32 = 5 };
 
 /* One open message; the chain leads to the root. */
-typedef struct frame {
-  const struct frame *up;
+typedef struct scan_frame {
+  const struct scan_frame *up;
   const ProtobufCMessageDescriptor *desc;
   const char *name; /* the field it stands in; NULL for the root */
   uint64_t end;     /* offset after it */
   uint32_t depth, graphs;
   uint64_t seen; /* bit i: the i-th field, singular and a message, was there */
-} frame;
+} scan_frame;
 
 typedef struct scan {
   const uint8_t *p;
@@ -53,7 +53,7 @@ unsigned tni_varint(const uint8_t *p, const uint8_t *end, uint64_t *v) {
 }
 
 /* "graph.node.attribute"; the outer part is cut where it is too long. */
-static void path_of(const frame *f, const ProtobufCFieldDescriptor *field, char *buf, size_t cap) {
+static void path_of(const scan_frame *f, const ProtobufCFieldDescriptor *field, char *buf, size_t cap) {
   size_t at = cap - 1;
   buf[at] = '\0';
   const char *name = field ? field->name : NULL;
@@ -76,7 +76,7 @@ static void path_of(const frame *f, const ProtobufCFieldDescriptor *field, char 
   memmove(buf, buf + at, cap - at);
 }
 
-static tn_status corrupt_message(scan *s, const frame *f, const tag *t, const char *what) {
+static tn_status corrupt_message(scan *s, const scan_frame *f, const tag *t, const char *what) {
   char path[120];
   path_of(f, t ? t->field : NULL, path, sizeof path);
   return tni_fail(s->err, TN_E_CORRUPT, s->file, "offset %" PRIu64 "%s%s: %s", t ? t->at : s->at, *path ? ", " : "",
@@ -140,7 +140,7 @@ static uint32_t wire_of(const ProtobufCFieldDescriptor *f) {
   }
 }
 
-static bool is_payload(const frame *f, const ProtobufCFieldDescriptor *field) {
+static bool is_payload(const scan_frame *f, const ProtobufCFieldDescriptor *field) {
   if (f->desc != &onnx__tensor_proto__descriptor) return false;
   switch (field->id) {
     case 4:
@@ -169,7 +169,7 @@ static bool packed_ok(uint32_t wire, const uint8_t *p, uint64_t n) {
   return true;
 }
 
-static tn_status read_tag(scan *s, const frame *f, tag *t) {
+static tn_status read_tag(scan *s, const scan_frame *f, tag *t) {
   *t = (tag){.at = s->at};
   uint64_t v;
   unsigned k = tni_varint(s->p + s->at, s->p + f->end, &v);
@@ -181,12 +181,12 @@ static tn_status read_tag(scan *s, const frame *f, tag *t) {
   return TN_OK;
 }
 
-static tn_status scan_message(scan *s, frame *f);
+static tn_status scan_message(scan *s, scan_frame *f);
 
-static tn_status scan_nested(scan *s, frame *f, const tag *t, unsigned len_bytes, uint64_t len) {
+static tn_status scan_nested(scan *s, scan_frame *f, const tag *t, unsigned len_bytes, uint64_t len) {
   const ProtobufCMessageDescriptor *d = t->field->descriptor;
   bool graph = d == &onnx__graph_proto__descriptor || d == &onnx__function_proto__descriptor;
-  frame sub = {.up = f, .desc = d, .name = t->field->name, .end = s->at + len, .depth = f->depth + 1};
+  scan_frame sub = {.up = f, .desc = d, .name = t->field->name, .end = s->at + len, .depth = f->depth + 1};
   sub.graphs = f->graphs + graph;
   if (sub.graphs > s->lim->max_graphs)
     return tni_fail(s->err, TN_E_LIMIT, s->file, "offset %" PRIu64 ": graphs nest deeper than %u", t->at,
@@ -211,7 +211,7 @@ static tn_status scan_nested(scan *s, frame *f, const tag *t, unsigned len_bytes
   return TN_OK;
 }
 
-static tn_status scan_length(scan *s, frame *f, const tag *t) {
+static tn_status scan_length(scan *s, scan_frame *f, const tag *t) {
   uint64_t len;
   unsigned k = tni_varint(s->p + s->at, s->p + f->end, &len);
   if (!k || k > 5) return corrupt_message(s, f, t, "its length is not a number");
@@ -237,7 +237,7 @@ static tn_status scan_length(scan *s, frame *f, const tag *t) {
   return emit_payload(s, s->p + t->at, (size_t)(s->at - t->at));
 }
 
-static tn_status scan_scalar(scan *s, frame *f, const tag *t) {
+static tn_status scan_scalar(scan *s, scan_frame *f, const tag *t) {
   uint64_t v, n = t->wire == WIRE_64 ? 8 : 4;
   if (t->wire == WIRE_VARINT) n = tni_varint(s->p + s->at, s->p + f->end, &v);
   if (n == 0 || n > f->end - s->at) return corrupt_message(s, f, t, "a number is cut off");
@@ -247,7 +247,7 @@ static tn_status scan_scalar(scan *s, frame *f, const tag *t) {
   return emit_payload(s, s->p + t->at, (size_t)(s->at - t->at));
 }
 
-static tn_status scan_message(scan *s, frame *f) {
+static tn_status scan_message(scan *s, scan_frame *f) {
   while (s->at < f->end) {
     tag t;
     tn_status st = read_tag(s, f, &t);
@@ -267,7 +267,7 @@ static tn_status scan_message(scan *s, frame *f) {
 tn_status tni_scan(const ProtobufCMessageDescriptor *root, const void *bytes, uint64_t n, const tni_scan_limits *lim,
                    const char *file, tni_stripped *out, tn_error *err) {
   scan s = {.p = bytes, .n = n, .lim = lim, .file = file, .err = err};
-  frame f = {.desc = root, .end = n, .depth = 1};
+  scan_frame f = {.desc = root, .end = n, .depth = 1};
   tn_status st = n ? scan_message(&s, &f) : tni_fail(err, TN_E_CORRUPT, file, "the file is empty");
   if (st) {
     free(s.out);

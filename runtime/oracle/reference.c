@@ -29,14 +29,14 @@
 
 enum { TILE_N = 64, CHUNK = 256, MAX_RUN = 8 };
 
-typedef struct product {
+typedef struct reference_product {
   const tn_numerics *num;
   const float *x, *w, *bias;
   float *y, *abs;
   int64_t M, N, K, group, n_tiles;
   float act_max;
   double rel, average; /* abs gets rel * terms + (1 + rel) * average * sx * w0 */
-} product;
+} reference_product;
 
 /* Elements of a run, for formats by lookup tables; 1: each element by itself. */
 static int64_t run_of(const tn_numerics *num) { return num->act_scheme == TN_ACT_RUNSUM ? (int64_t)num->act_run : 1; }
@@ -51,7 +51,7 @@ static float run_sum(const float *x, int64_t n, int64_t run) {
 }
 
 /* Scale and reciprocal of one activation group; both 0 where every q is 0. */
-static void group_scale(const product *p, const float *x, int64_t n, float *s, float *inv) {
+static void group_scale(const reference_product *p, const float *x, int64_t n, float *s, float *inv) {
   const int64_t run = run_of(p->num);
   float max = 0;
   *s = *inv = 0;
@@ -71,12 +71,12 @@ static void group_scale(const product *p, const float *x, int64_t n, float *s, f
   if (isinf(*inv) || (p->num->denormals == TN_DENORM_FLUSH && *s < FLT_MIN)) *s = *inv = 0;
 }
 
-static float round_act(const product *p, float v) {
+static float round_act(const reference_product *p, float v) {
   return p->num->act_round == TN_ROUND_HALF_AWAY ? roundf(v) : rintf(v);
 }
 
 /* A static scale knows nothing of what it will meet. */
-static float clamped_act(const product *p, float v) {
+static float clamped_act(const reference_product *p, float v) {
   if (isnan(v)) return 0;
   v = round_act(p, v);
   return v > p->act_max ? p->act_max : v < -p->act_max - 1 ? -p->act_max - 1 : v;
@@ -84,7 +84,7 @@ static float clamped_act(const product *p, float v) {
 
 /* q[i] (an integer, or the activation in its dtype) of n elements from k0 on; inv: the scale itself where it is static.
  */
-static void round_activations(const product *p, const float *x, int64_t n, float inv, double *q) {
+static void round_activations(const reference_product *p, const float *x, int64_t n, float inv, double *q) {
   for (int64_t i = 0; i < n; i++) {
     float v = x[i];
     if (p->num->act_scheme == TN_ACT_STATIC)
@@ -110,7 +110,7 @@ static double least_weight(const float *w, int64_t n) {
 }
 
 /* One row of x against up to TILE_N rows of w. */
-static void row_tile(const product *p, int64_t m, int64_t n0, int64_t n1) {
+static void row_tile(const reference_product *p, int64_t m, int64_t n0, int64_t n1) {
   double sum[TILE_N] = {0}, mag[TILE_N] = {0}, steps[TILE_N] = {0}, q[CHUNK];
   const float *x = p->x + m * p->K;
   for (int64_t g = 0; g < p->K; g += p->group) {
@@ -147,7 +147,7 @@ static void row_tile(const product *p, int64_t m, int64_t n0, int64_t n1) {
 }
 
 static void reference_tiles(void *arg, int64_t begin, int64_t end, uint32_t worker) {
-  const product *p = arg;
+  const reference_product *p = arg;
   (void)worker;
   for (int64_t u = begin; u < end; u++) {
     const int64_t n0 = (u % p->n_tiles) * TILE_N, n1 = n0 + TILE_N < p->N ? n0 + TILE_N : p->N;
@@ -179,7 +179,7 @@ static bool known_averages(const tn_numerics *num) {
          isfinite(num->avg_unit) && num->act_group && num->act_group / num->act_run % (1u << num->avg_depth) == 0;
 }
 
-static tn_status compute_product(product *p, tn_run *run) {
+static tn_status compute_product(reference_product *p, tn_run *run) {
   if (!p->num || p->M < 0 || p->K < 0 || p->N < 0) return TN_E_INVALID;
   if (!knows_numerics(p->num) || !known_averages(p->num)) return TN_E_UNSUPPORTED;
   p->group = p->num->act_group ? p->num->act_group : p->K;
@@ -192,14 +192,15 @@ static tn_status compute_product(product *p, tn_run *run) {
 
 tn_status tni_reference_matmul(const tn_numerics *num, const float *x, int64_t M, int64_t K, const float *w, int64_t N,
                                const float *bias, float *y, float *abs, tn_run *run) {
-  product p = {.num = num, .x = x, .w = w, .bias = bias, .y = y, .abs = abs, .M = M, .N = N, .K = K, .rel = 1};
+  reference_product p = {
+      .num = num, .x = x, .w = w, .bias = bias, .y = y, .abs = abs, .M = M, .N = N, .K = K, .rel = 1};
   return compute_product(&p, run);
 }
 
 tn_status tni_reference_product(const tn_numerics *num, const float *x, int64_t M, int64_t K, const float *w, int64_t N,
                                 float *y, float *e, tn_run *run) {
   if (!num) return TN_E_INVALID;
-  product p = {.num = num, .x = x, .w = w, .y = y, .abs = e, .M = M, .N = N, .K = K};
+  reference_product p = {.num = num, .x = x, .w = w, .y = y, .abs = e, .M = M, .N = N, .K = K};
   p.rel = tni_reference_bound(num, K);
   p.average = tni_reference_averages(num);
   return compute_product(&p, run);

@@ -127,22 +127,22 @@ void tni_pk_sweep(const tni_pack_store *s, bool own) {
   if (d) closedir(d);
 }
 
-typedef struct entry {
+typedef struct cache_entry {
   char *name;
   uint64_t bytes;
   struct timespec used;
-} entry;
+} cache_entry;
 
 static int by_use(const void *pa, const void *pb) {
-  const entry *a = pa, *b = pb;
+  const cache_entry *a = pa, *b = pb;
   if (a->used.tv_sec != b->used.tv_sec) return a->used.tv_sec < b->used.tv_sec ? -1 : 1;
   return (a->used.tv_nsec > b->used.tv_nsec) - (a->used.tv_nsec < b->used.tv_nsec);
 }
 
 /* All packed files but ours. */
-static entry *list_files(const tni_pack_store *s, size_t *count) {
+static cache_entry *list_files(const tni_pack_store *s, size_t *count) {
   DIR *d = opendir(s->dir);
-  entry *list = NULL;
+  cache_entry *list = NULL;
   size_t n = 0, cap = 0;
   struct stat st;
   for (struct dirent *e; d && (e = readdir(d));) {
@@ -150,11 +150,11 @@ static entry *list_files(const tni_pack_store *s, size_t *count) {
     if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode)) continue;
     if (n == cap) {
       cap = cap ? cap * 2 : 16;
-      entry *more = realloc(list, cap * sizeof *list);
+      cache_entry *more = realloc(list, cap * sizeof *list);
       if (!more) break;
       list = more;
     }
-    list[n] = (entry){strdup(e->d_name), (uint64_t)st.st_size, st.st_mtim};
+    list[n] = (cache_entry){strdup(e->d_name), (uint64_t)st.st_size, st.st_mtim};
     if (!list[n].name) break;
     n++;
   }
@@ -166,7 +166,7 @@ static entry *list_files(const tni_pack_store *s, size_t *count) {
 void tni_pk_evict(const tni_pack_store *s, uint64_t own_bytes) {
   if (!s->o->max_bytes) return;
   size_t n = 0;
-  entry *list = list_files(s, &n);
+  cache_entry *list = list_files(s, &n);
   uint64_t total = own_bytes;
   for (size_t i = 0; i < n; i++) total += list[i].bytes;
   if (n) qsort(list, n, sizeof *list, by_use);

@@ -82,20 +82,20 @@ static tn_status hash_rows(const tni_pack_store *s, const tn_weight *w, XXH3_sta
 }
 
 /* One part to find the content of. */
-typedef struct part {
+typedef struct key_part {
   const tn_weight *weight;
   const tni_pack_source *source;
   tni_pk_stamp *stamp;
   bool known;
   tn_status st;
-} part;
+} key_part;
 
 typedef struct hashing {
   const tni_pack_store *s;
-  part *parts;
+  key_part *parts;
 } hashing;
 
-static void hash_part(const tni_pack_store *s, part *p) {
+static void hash_part(const tni_pack_store *s, key_part *p) {
   XXH3_state_t *h = XXH3_createState();
   if (!h) {
     p->st = TN_E_NO_MEMORY;
@@ -117,12 +117,12 @@ static void hash_parts(void *arg, int64_t begin, int64_t end, uint32_t worker) {
     if (!j->parts[i].known) hash_part(j->s, &j->parts[i]);
 }
 
-static bool from_file(const part *p) {
+static bool from_file(const key_part *p) {
   /* Codes, scales and zero points of a quantized weight may lie in several files: one stamp does not cover them. */
   return p->source->file && p->source->inode && !p->weight->quant;
 }
 
-static tni_pk_stamp stamp_of(const tni_pack_store *s, const part *p) {
+static tni_pk_stamp stamp_of(const tni_pack_store *s, const key_part *p) {
   tni_pk_stamp t = {0};
   if (!from_file(p) || s->o->portable) return t;
   t.device = p->source->device;
@@ -151,7 +151,7 @@ static bool is_racy_stamp(const tni_pk_stamp *t) {
   return age > -RACY_NS && age < RACY_NS;
 }
 
-static tn_status find_contents(tni_pack_store *s, part *parts, uint32_t n, tn_error *err) {
+static tn_status find_contents(tni_pack_store *s, key_part *parts, uint32_t n, tn_error *err) {
   tni_map *known = tni_map_create();
   uint64_t at;
   if (!known || !index_stamps(&s->file, known)) {
@@ -248,11 +248,11 @@ static tn_status make_wants(tni_pack_store *s, const tni_pack_item *const *items
   return st;
 }
 
-static uint32_t list_parts(tni_pack_store *s, const tni_pack_item *const *items, part *parts) {
+static uint32_t list_parts(tni_pack_store *s, const tni_pack_item *const *items, key_part *parts) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < s->n_items; i++)
     for (uint32_t k = 0; k < items[i]->n_parts; k++, n++)
-      parts[n] = (part){.weight = items[i]->parts[k], .source = &items[i]->sources[k], .stamp = &s->stamps[n]};
+      parts[n] = (key_part){.weight = items[i]->parts[k], .source = &items[i]->sources[k], .stamp = &s->stamps[n]};
   return n;
 }
 
@@ -271,7 +271,7 @@ tn_status tni_pk_keys(tni_pack_store *s, const tni_pack_item *const *items, tn_e
   s->want = calloc((size_t)s->n_items + 1, sizeof *s->want);
   s->want_of = calloc((size_t)s->n_items + 1, sizeof *s->want_of);
   s->spans = calloc((size_t)s->n_items + 1, sizeof *s->spans);
-  part *parts = calloc(n + 1, sizeof *parts);
+  key_part *parts = calloc(n + 1, sizeof *parts);
   tn_status st = s->stamps && s->want && s->want_of && s->spans && parts ? TN_OK : tni_fail_memory(err, s->path);
   if (st == TN_OK) st = find_contents(s, parts, list_parts(s, items, parts), err);
   for (uint32_t i = 0; i < n && st == TN_OK; i++)

@@ -12,16 +12,16 @@
 /* Of a piece: with fewer rows a [K,N] source is read in parts of a few lines of memory. */
 static const int64_t LEAST_ROWS = 64, MOST_ELEMS = 1024 * 1024;
 
-typedef struct strip {
+typedef struct pack_strip {
   const tn_format *format;
   tn_pack *pack;
   void *dst;
   int64_t first_unit, unit, N;
   _Atomic int32_t status;
-} strip;
+} pack_strip;
 
 static void pack_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
-  strip *j = arg;
+  pack_strip *j = arg;
   (void)worker;
   if (atomic_load_explicit(&j->status, memory_order_relaxed) != TN_OK) return;
   int64_t n0 = (j->first_unit + begin) * j->unit, n1 = (j->first_unit + end) * j->unit;
@@ -29,7 +29,7 @@ static void pack_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   if (st != TN_OK) atomic_store(&j->status, st);
 }
 
-static tn_status pack_strips(tni_pack_store *s, strip *j, const tni_pk_want *w) {
+static tn_status pack_strips(tni_pack_store *s, pack_strip *j, const tni_pk_want *w) {
   int64_t units = (j->N + j->unit - 1) / j->unit, K = w->item->weight->K;
   const int64_t workers = tni_pool_workers(s->o->pool), most = MOST_ELEMS / (K > 0 ? K : 1) / j->unit;
   int64_t grain = units / (8 * workers);
@@ -58,7 +58,7 @@ tn_status tni_pk_pack(tni_pack_store *s, const tni_pk_want *w, uint8_t *dst, tn_
   tn_weight weight = *it->weight;
   memset(weight.hash, 0, sizeof weight.hash);
   memcpy(weight.hash, &w->content, sizeof w->content);
-  strip j = {.format = it->format, .dst = dst, .unit = w->size.row_unit, .N = weight.N};
+  pack_strip j = {.format = it->format, .dst = dst, .unit = w->size.row_unit, .N = weight.N};
   for (uint32_t i = 0; i < it->n_parts; i++)
     if (it->sources[i].content)
       return tni_fail(err, TN_E_UNAVAILABLE, name,

@@ -15,20 +15,20 @@ static uint64_t piece_sum(const uint8_t *p, uint64_t bytes, uint64_t i) {
   return piece_hash(p + at, left < TNI_PK_PIECE ? left : TNI_PK_PIECE);
 }
 
-typedef struct job {
+typedef struct sum_job {
   const uint8_t *p;
   uint64_t bytes;
   uint64_t *out;
-} job;
+} sum_job;
 
 static void sum_pieces(void *arg, int64_t begin, int64_t end, uint32_t worker) {
-  job *j = arg;
+  sum_job *j = arg;
   (void)worker;
   for (int64_t i = begin; i < end; i++) j->out[i] = piece_sum(j->p, j->bytes, (uint64_t)i);
 }
 
 void tni_pk_sum(tni_pool *pool, const uint8_t *p, uint64_t bytes, uint64_t *sums) {
-  job j = {p, bytes, sums};
+  sum_job j = {p, bytes, sums};
   tni_pool_for(pool, (int64_t)tni_pk_pieces(bytes), 4, sum_pieces, &j);
 }
 

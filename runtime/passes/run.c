@@ -69,7 +69,7 @@ enum { FOLD = 0, BRANCH = 1 };
 enum { N_PASSES = sizeof passes / sizeof passes[0] };
 _Static_assert((size_t)N_PASSES <= (size_t)TNI_PASSES_MAX, "the report holds every pass");
 
-typedef struct run {
+typedef struct passes_run {
   tni_graph *g;
   uint64_t max_fold;
   tni_eval_fn eval;
@@ -77,7 +77,7 @@ typedef struct run {
   bool off[N_PASSES];
   uint64_t fired[N_PASSES];
   tn_error *err;
-} run;
+} passes_run;
 
 const char *tni_pass_name(uint32_t i, bool *rounds) {
   if (i >= N_PASSES) return NULL;
@@ -95,7 +95,7 @@ static tn_status unknown_pass(const char *name, tn_error *err) {
   return tni_fail(err, TN_E_INVALID, "passes", "there is no pass '%s'; there are %s", name, list);
 }
 
-static tn_status read_options(run *r, const tni_passes_options *opt) {
+static tn_status read_options(passes_run *r, const tni_passes_options *opt) {
   r->max_fold = opt && opt->max_fold_bytes ? opt->max_fold_bytes : TNI_FOLD_MAX_BYTES;
   for (uint32_t i = 0; opt && i < opt->n_disabled; i++) {
     uint32_t p = 0;
@@ -110,7 +110,7 @@ static tn_status read_options(run *r, const tni_passes_options *opt) {
   return TN_OK;
 }
 
-static tn_status one_pass(run *r, uint32_t pass, uint64_t *fired) {
+static tn_status one_pass(passes_run *r, uint32_t pass, uint64_t *fired) {
   uint32_t n = 0;
   tn_status st;
   if (r->off[pass]) return TN_OK;
@@ -124,7 +124,7 @@ static tn_status one_pass(run *r, uint32_t pass, uint64_t *fired) {
 }
 
 /* Branches that are taken may decide others: until none does. */
-static tn_status settle_passes(run *r, uint64_t *fired) {
+static tn_status settle_passes(passes_run *r, uint64_t *fired) {
   uint64_t taken;
   tn_status st;
   do {
@@ -139,14 +139,14 @@ static tn_status settle_passes(run *r, uint64_t *fired) {
   return st;
 }
 
-static tn_status one_round(run *r, uint32_t stage, uint64_t *fired) {
+static tn_status one_round(passes_run *r, uint32_t stage, uint64_t *fired) {
   tn_status st = settle_passes(r, fired);
   for (uint32_t p = BRANCH + 1; st == TN_OK && p < N_PASSES; p++)
     if (passes[p].stage <= stage) st = one_pass(r, p, fired);
   return st == TN_OK ? tni_graph_compact(r->g, r->err) : st;
 }
 
-static void fill_report(const run *r, tni_passes_report *report, uint32_t before, uint32_t rounds) {
+static void fill_report(const passes_run *r, tni_passes_report *report, uint32_t before, uint32_t rounds) {
   memset(report, 0, sizeof *report);
   for (uint32_t p = 0; p < N_PASSES; p++) {
     report->entries[p].name = passes[p].name;
@@ -164,7 +164,7 @@ static bool graph_has(const tni_graph *g, uint32_t op) {
   return false;
 }
 
-static bool is_off(const run *r, pass_fn fn) {
+static bool is_off(const passes_run *r, pass_fn fn) {
   for (uint32_t p = 0; p < N_PASSES; p++)
     if (passes[p].fn == fn) return r->off[p];
   return true;
@@ -172,7 +172,7 @@ static bool is_off(const run *r, pass_fn fn) {
 
 tn_status tni_passes_run(tni_graph *g, const tni_passes_options *opt, tni_eval_fn eval, void *ctx,
                          tni_passes_report *report, tn_error *err) {
-  run r = {.g = g, .eval = eval, .ctx = ctx, .err = err};
+  passes_run r = {.g = g, .eval = eval, .ctx = ctx, .err = err};
   uint32_t before = g->n_nodes, rounds = 0;
   tn_status st = read_options(&r, opt);
   for (uint32_t stage = 0; st == TN_OK && stage < N_STAGES; stage++) {

@@ -73,7 +73,7 @@ static bool compare_tables(const tn_model *m, const tni_tensor *table, const tni
 /* --- what is kept of it ------------------------------------------------------------------------------------------ */
 
 /* Where both lie, and how they are read: while the files are the same, so is the answer. */
-typedef struct key {
+typedef struct equal_key {
   char magic[8];
   struct {
     uint64_t device, inode, size, offset, bytes;
@@ -82,12 +82,12 @@ typedef struct key {
   int64_t V, D;
   uint32_t dtype[2];
   uint64_t turned;
-} key;
+} equal_key;
 
 static const int64_t RACY_NS = 2000000000;
 
 /* false: not a file's, or one written so recently that it may change without its time moving. */
-static bool find_place(const tn_model *m, tn_id v, key *k, int i) {
+static bool find_place(const tn_model *m, tn_id v, equal_key *k, int i) {
   tni_pack_source s;
   struct timespec now;
   const tni_tensor *t = tni_graph_value(m->graph, v)->tensor;
@@ -105,14 +105,14 @@ static bool find_place(const tn_model *m, tn_id v, key *k, int i) {
   return true;
 }
 
-static bool make_key(const tn_model *m, tn_id table, tn_id other, bool turned, key *k) {
+static bool make_key(const tn_model *m, tn_id table, tn_id other, bool turned, equal_key *k) {
   const tni_tensor *t = tni_graph_value(m->graph, table)->tensor;
-  *k = (key){.magic = "equal 1", .V = t->dims[0], .D = t->dims[1], .turned = turned};
+  *k = (equal_key){.magic = "equal 1", .V = t->dims[0], .D = t->dims[1], .turned = turned};
   return find_place(m, table, k, 0) && find_place(m, other, k, 1);
 }
 
 /* false: not known. */
-static bool recall_equal(const tn_model *m, const key *k, bool *equal) {
+static bool recall_equal(const tn_model *m, const equal_key *k, bool *equal) {
   char *dir = NULL;
   tni_file f;
   const void *data;
@@ -130,7 +130,7 @@ static bool recall_equal(const tn_model *m, const key *k, bool *equal) {
 bool tni_constants_equal(const tn_model *m, tn_id table, tn_id other, bool turned) {
   const tni_tensor *a = tni_graph_value(m->graph, table)->tensor, *b = tni_graph_value(m->graph, other)->tensor;
   const tn_runtime *rt = m->rt;
-  key k;
+  equal_key k;
   bool equal = false;
   const bool kept =
       rt->cache_dir && *rt->cache_dir && !rt->sealed && !rt->portable && make_key(m, table, other, turned, &k);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct part {
+typedef struct cluster_part {
   const tn_graph *g;
   const tni_claims *claims;
   tni_arena *arena;
@@ -12,7 +12,7 @@ typedef struct part {
   uint32_t *stack;   /* [n_nodes] */
   uint8_t *seen;     /* [n_nodes] */
   uint32_t *unit_of; /* [n_nodes]: first node of its accepted group, or itself */
-} part;
+} cluster_part;
 
 /* What a node reads: its inputs, then what its subgraphs capture. */
 static uint32_t n_reads(const tn_node *n) { return n->n_in + ((const tni_node *)n)->n_captures; }
@@ -21,7 +21,7 @@ static tn_id read_at(const tn_node *n, uint32_t i) {
   return i < n->n_in ? n->in[i] : ((const tni_node *)n)->captures[i - n->n_in];
 }
 
-static void each_user(const part *p, tn_id node, void (*fn)(void *, tn_id), void *arg) {
+static void each_user(const cluster_part *p, tn_id node, void (*fn)(void *, tn_id), void *arg) {
   const tn_node *n = p->g->nodes[node];
   for (uint32_t o = 0; o < n->n_out; o++) {
     if (n->out[o] == TN_NONE) continue;
@@ -32,15 +32,15 @@ static void each_user(const part *p, tn_id node, void (*fn)(void *, tn_id), void
 }
 
 /* Depth-first walk over the graph with accepted groups contracted. */
-typedef struct walk {
-  part *p;
+typedef struct cluster_walk {
+  cluster_part *p;
   uint32_t top;
   const uint8_t *member; /* nodes of the candidate group */
   bool from_outside, cycle;
-} walk;
+} cluster_walk;
 
 static void visit_user(void *arg, tn_id user) {
-  walk *w = arg;
+  cluster_walk *w = arg;
   if (w->member[user]) {
     w->cycle = w->cycle || w->from_outside;
   } else if (!w->p->seen[user]) {
@@ -50,7 +50,7 @@ static void visit_user(void *arg, tn_id user) {
 }
 
 /* Entering any node of an accepted group means waiting for all of it. */
-static void visit_group(walk *w, tn_id node) {
+static void visit_group(cluster_walk *w, tn_id node) {
   uint32_t group = w->p->out->group_of[node];
   if (group == TN_NONE) return;
   const tni_group *gr = &w->p->claims->groups[group];
@@ -58,11 +58,11 @@ static void visit_group(walk *w, tn_id node) {
 }
 
 /* Would a path leave the group and come back? */
-static bool contraction_is_cyclic(part *p, const tni_group *gr, uint8_t *member) {
+static bool contraction_is_cyclic(cluster_part *p, const tni_group *gr, uint8_t *member) {
   memset(p->seen, 0, p->g->n_nodes);
   memset(member, 0, p->g->n_nodes);
   for (uint32_t i = 0; i < gr->n_nodes; i++) member[gr->nodes[i]] = 1;
-  walk w = {.p = p, .member = member};
+  cluster_walk w = {.p = p, .member = member};
   for (uint32_t i = 0; i < gr->n_nodes; i++) each_user(p, gr->nodes[i], visit_user, &w);
   w.from_outside = true;
   while (w.top && !w.cycle) {
@@ -73,13 +73,13 @@ static bool contraction_is_cyclic(part *p, const tni_group *gr, uint8_t *member)
   return w.cycle;
 }
 
-static bool free_and_whole(const part *p, const tni_group *gr) {
+static bool free_and_whole(const cluster_part *p, const tni_group *gr) {
   for (uint32_t i = 0; i < gr->n_nodes; i++)
     if (p->out->device_of[gr->nodes[i]] != TN_NONE) return false;
   return true;
 }
 
-static tn_status take_groups(part *p, uint32_t device) {
+static tn_status take_groups(cluster_part *p, uint32_t device) {
   uint8_t *member = TNI_NEW_ARRAY(p->arena, uint8_t, p->g->n_nodes);
   if (!member) return TN_E_NO_MEMORY;
   for (uint32_t i = 0; i < p->claims->n_groups; i++) {
@@ -98,14 +98,14 @@ static tn_status take_groups(part *p, uint32_t device) {
   return TN_OK;
 }
 
-static void take_nodes(part *p, uint32_t device) {
+static void take_nodes(cluster_part *p, uint32_t device) {
   for (tn_id n = 0; n < p->g->n_nodes; n++)
     if (p->out->device_of[n] == TN_NONE && p->claims->node[device][n].verdict == TN_YES) p->out->device_of[n] = device;
 }
 
 /* Level of a unit: the longest count of device changes on a way to it. Units are not contiguous in node order, so
  * levels are raised until nothing moves; each pass settles at least one more unit along any path. */
-static tn_status set_levels(part *p, uint32_t *level) {
+static tn_status set_levels(cluster_part *p, uint32_t *level) {
   const tn_graph *g = p->g;
   bool moved = true;
   for (uint32_t pass = 0; moved && pass <= g->n_nodes; pass++) {
@@ -128,18 +128,18 @@ static tn_status set_levels(part *p, uint32_t *level) {
   return moved ? TN_E_INTERNAL : TN_OK;
 }
 
-typedef struct key {
+typedef struct cluster_key {
   uint32_t level, device, node;
-} key;
+} cluster_key;
 
 static int by_level(const void *a, const void *b) {
-  const key *x = a, *y = b;
+  const cluster_key *x = a, *y = b;
   if (x->level != y->level) return x->level < y->level ? -1 : 1;
   if (x->device != y->device) return x->device < y->device ? -1 : 1;
   return x->node < y->node ? -1 : x->node > y->node;
 }
 
-static bool used_outside(const part *p, const tn_value *v, const uint32_t *cluster_of, uint32_t cluster) {
+static bool used_outside(const cluster_part *p, const tn_value *v, const uint32_t *cluster_of, uint32_t cluster) {
   if (v->kind == TN_VALUE_OUTPUT || ((const tni_value *)v)->is_output) return true;
   for (uint32_t u = 0; u < v->n_uses; u++)
     if (v->uses[u] >= p->g->n_nodes || cluster_of[v->uses[u]] != cluster) return true;
@@ -151,14 +151,15 @@ tn_id tni_state_root(const tn_graph *view, tn_id v) {
   return from == TN_NONE || view->nodes[from]->n_in == 0 ? v : view->nodes[from]->in[0];
 }
 
-static void add_state(const part *p, tni_cluster *c, tn_id v, uint8_t *listed) {
+static void add_state(const cluster_part *p, tni_cluster *c, tn_id v, uint8_t *listed) {
   const tn_id root = tni_state_root(p->g, v);
   if (listed[root]) return;
   listed[root] = 1;
   c->states[c->n_states++] = root;
 }
 
-static tn_status set_borders(part *p, tni_cluster *c, const uint32_t *cluster_of, uint32_t index, uint8_t *listed) {
+static tn_status set_borders(cluster_part *p, tni_cluster *c, const uint32_t *cluster_of, uint32_t index,
+                             uint8_t *listed) {
   uint32_t n_in = 0, n_out = 0;
   for (uint32_t i = 0; i < c->n_nodes; i++) {
     n_in += n_reads(p->g->nodes[c->nodes[i]]);
@@ -192,14 +193,14 @@ static tn_status set_borders(part *p, tni_cluster *c, const uint32_t *cluster_of
   return TN_OK;
 }
 
-static tn_status make_clusters(part *p, const uint32_t *level) {
+static tn_status make_clusters(cluster_part *p, const uint32_t *level) {
   const tn_graph *g = p->g;
-  key *keys = TNI_NEW_ARRAY(p->arena, key, g->n_nodes);
+  cluster_key *keys = TNI_NEW_ARRAY(p->arena, cluster_key, g->n_nodes);
   uint32_t *cluster_of = TNI_NEW_ARRAY(p->arena, uint32_t, g->n_nodes);
   uint8_t *listed = TNI_NEW_ARRAY(p->arena, uint8_t, g->n_values);
   p->out->clusters = TNI_NEW_ARRAY(p->arena, tni_cluster, g->n_nodes);
   if (!keys || !cluster_of || !listed || !p->out->clusters) return TN_E_NO_MEMORY;
-  for (tn_id n = 0; n < g->n_nodes; n++) keys[n] = (key){level[p->unit_of[n]], p->out->device_of[n], n};
+  for (tn_id n = 0; n < g->n_nodes; n++) keys[n] = (cluster_key){level[p->unit_of[n]], p->out->device_of[n], n};
   qsort(keys, g->n_nodes, sizeof *keys, by_level);
   for (uint32_t i = 0, first = 0; i < g->n_nodes; i++) {
     cluster_of[keys[i].node] = p->out->n_clusters;
@@ -225,7 +226,7 @@ tn_status tni_partition_make(const tn_graph *view, const tni_claims *claims, con
                              tni_arena *arena, tni_partition *out, tn_error *err) {
   uint32_t n = view->n_nodes;
   *out = (tni_partition){.device_of = TNI_NEW_ARRAY(arena, uint32_t, n), .group_of = TNI_NEW_ARRAY(arena, uint32_t, n)};
-  part p = {.g = view, .claims = claims, .arena = arena, .out = out};
+  cluster_part p = {.g = view, .claims = claims, .arena = arena, .out = out};
   p.stack = TNI_NEW_ARRAY(arena, uint32_t, n);
   p.seen = TNI_NEW_ARRAY(arena, uint8_t, n);
   p.unit_of = TNI_NEW_ARRAY(arena, uint32_t, n);

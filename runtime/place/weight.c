@@ -14,11 +14,11 @@ typedef struct stored {
   tn_quant quant;
 } stored;
 
-typedef struct joined {
+typedef struct joined_weight {
   const tn_weight *const *parts;
   uint32_t n_parts;
   tn_quant quant;
-} joined;
+} joined_weight;
 
 /* Rows of a weight whose codes lie row by row, whichever way the tensor is seen. */
 static tn_status rows_quantized(const tn_weight *w, int64_t n0, int64_t n1, float *dst) {
@@ -114,7 +114,7 @@ tn_status tni_weight_of(const tn_graph *view, tn_id v, bool kn, tni_arena *arena
 }
 
 static tn_status rows_joined(const tn_weight *w, int64_t n0, int64_t n1, float *dst) {
-  const joined *j = w->ctx;
+  const joined_weight *j = w->ctx;
   int64_t first = 0;
   for (uint32_t i = 0; i < j->n_parts; i++) {
     int64_t n = j->parts[i]->N, a = n0 > first ? n0 - first : 0, b = n1 - first < n ? n1 - first : n;
@@ -128,7 +128,7 @@ static tn_status rows_joined(const tn_weight *w, int64_t n0, int64_t n1, float *
 }
 
 static tn_status joined_grid(const tn_quant *q, int64_t n0, int64_t n1, uint8_t *codes, float *scales, float *zeros) {
-  const joined *j = q->ctx;
+  const joined_weight *j = q->ctx;
   const int64_t K = j->parts[0]->K, blocks = (K + q->group - 1) / q->group;
   int64_t first = 0;
   for (uint32_t i = 0; i < j->n_parts; i++) {
@@ -151,7 +151,7 @@ static uint32_t zeros_of_both(uint32_t a, uint32_t b) {
 }
 
 /* One grid for all, where they have one of the same bits and groups. */
-static const tn_quant *common_grid(joined *j) {
+static const tn_quant *common_grid(joined_weight *j) {
   const tn_quant *q = j->parts[0]->quant;
   if (!q) return NULL;
   j->quant = *q;
@@ -178,7 +178,7 @@ tn_status tni_need_prepare(const tn_graph *view, const tn_need *need, tni_arena 
   *out = (tni_need){.need = need, .blob = TN_NONE};
   if (!need->format) return TN_OK;
   out->parts = TNI_NEW_ARRAY(arena, const tn_weight *, need->n_values);
-  joined *j = TNI_NEW(arena, joined);
+  joined_weight *j = TNI_NEW(arena, joined_weight);
   if (!out->parts || !j) return tni_fail_memory(err, "weights");
   int64_t N = 0;
   for (uint32_t i = 0; i < need->n_values; i++) {
@@ -191,7 +191,7 @@ tn_status tni_need_prepare(const tn_graph *view, const tn_need *need, tni_arena 
     out->parts[i] = w;
     N += w->N;
   }
-  *j = (joined){.parts = out->parts, .n_parts = need->n_values};
+  *j = (joined_weight){.parts = out->parts, .n_parts = need->n_values};
   out->joined = need->n_values == 1 ? *out->parts[0]
                                     : (tn_weight){.h = TN_HDR(tn_weight),
                                                   .ctx = j,

@@ -13,18 +13,18 @@
 
 enum { MAX_FEATURES = 64 };
 
-typedef struct reader {
+typedef struct manifest_reader {
   tni_yaml_doc doc;
   tni_manifest *m;
   tn_error *err;
-} reader;
+} manifest_reader;
 
-static tn_status need_key(reader *r, const char *key, const tni_yaml **out) {
+static tn_status need_key(manifest_reader *r, const char *key, const tni_yaml **out) {
   *out = tni_yaml_get(r->doc.root, key);
   return *out ? TN_OK : tni_yaml_fail(&r->doc, r->doc.root, r->err, "the manifest has no '%s'", key);
 }
 
-static tn_status need_str(reader *r, const char *key, const char **out, uint32_t *line) {
+static tn_status need_str(manifest_reader *r, const char *key, const char **out, uint32_t *line) {
   const tni_yaml *y;
   tn_status st = need_key(r, key, &y);
   if (st != TN_OK) return st;
@@ -32,7 +32,7 @@ static tn_status need_str(reader *r, const char *key, const char **out, uint32_t
   return tni_yaml_str(&r->doc, y, key, out, r->err);
 }
 
-static tn_status read_abi_one(reader *r, const tni_yaml *map, const char *key, tni_abi_version *out) {
+static tn_status read_abi_one(manifest_reader *r, const tni_yaml *map, const char *key, tni_abi_version *out) {
   const tni_yaml *y = tni_yaml_get(map, key);
   const char *text;
   if (!y) return tni_yaml_fail(&r->doc, map, r->err, "'abi' has no '%s'", key);
@@ -46,7 +46,7 @@ static tn_status read_abi_one(reader *r, const tni_yaml *map, const char *key, t
   return TN_OK;
 }
 
-static tn_status read_abi(reader *r) {
+static tn_status read_abi(manifest_reader *r) {
   static const char *const keys[] = {"min", "max", NULL};
   const tni_yaml *y;
   tni_manifest *m = r->m;
@@ -68,7 +68,7 @@ static int hex_digit(char c) {
   return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-static tn_status read_sha256(reader *r) {
+static tn_status read_sha256(manifest_reader *r) {
   const tni_yaml *y = tni_yaml_get(r->doc.root, "sha256");
   const char *text;
   if (!y) return TN_OK;
@@ -86,7 +86,7 @@ static tn_status read_sha256(reader *r) {
   return TN_OK;
 }
 
-static tn_status read_arch(reader *r) {
+static tn_status read_arch(manifest_reader *r) {
   static const char *const known[] = {"x86-64", "aarch64"};
   tni_manifest *m = r->m;
   tn_status st = need_str(r, "arch", &m->arch, &m->line_arch);
@@ -95,12 +95,12 @@ static tn_status read_arch(reader *r) {
                        "'arch' must be x86-64 or aarch64, not '%.32s'", m->arch);
 }
 
-static tn_status read_list(reader *r, const char *key, const char *const **out, uint32_t *n) {
+static tn_status read_list(manifest_reader *r, const char *key, const char *const **out, uint32_t *n) {
   const tni_yaml *y = tni_yaml_get(r->doc.root, key);
   return y ? tni_yaml_strs(&r->doc, y, key, out, n, r->err) : TN_OK;
 }
 
-static tn_status read_cpu(reader *r) {
+static tn_status read_cpu(manifest_reader *r) {
   const tni_yaml *y = tni_yaml_get(r->doc.root, "cpu");
   tn_status st = read_list(r, "cpu", &r->m->cpu, &r->m->n_cpu);
   if (st != TN_OK || !y) return st;
@@ -119,7 +119,7 @@ static tn_status read_cpu(reader *r) {
   return TN_OK;
 }
 
-static tn_status read_root(reader *r) {
+static tn_status read_root(manifest_reader *r) {
   static const char *const keys[] = {"name",      "version", "abi", "arch",   "license", "cpu",
                                      "libraries", "formats", "ops", "sha256", NULL};
   const tni_yaml *root = r->doc.root, *license;
@@ -144,7 +144,7 @@ tn_status tni_manifest_parse(tni_arena *a, const char *text, size_t n, const cha
                              tn_error *err) {
   tni_manifest m = {.file = tni_arena_strdup(a, file)};
   if (!m.file) return tni_fail_memory(err, file);
-  reader r = {.doc = {.arena = a, .file = m.file}, .m = &m, .err = err};
+  manifest_reader r = {.doc = {.arena = a, .file = m.file}, .m = &m, .err = err};
   tn_status st = tni_yaml_parse(&r.doc, text, n, err);
   if (st == TN_OK) st = read_root(&r);
   if (st == TN_OK) *out = m;

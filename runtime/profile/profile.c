@@ -10,18 +10,18 @@
 
 enum { MAX_PLUGINS = 64, MAX_OPTIONS = 64, MAX_DIRS = 64, MAX_NAME = 63 };
 
-typedef struct reader {
+typedef struct profile_reader {
   tni_yaml_doc doc;
   tni_profile *p;
   tn_error *err;
-} reader;
+} profile_reader;
 
 bool tni_name_ok(const char *name) {
   size_t n = strlen(name);
   return n && n <= MAX_NAME && name[0] != '-' && !name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-")];
 }
 
-static tn_status read_name(reader *r, const tni_yaml *y, const char *key, const char **out) {
+static tn_status read_name(profile_reader *r, const tni_yaml *y, const char *key, const char **out) {
   tn_status st = tni_yaml_str(&r->doc, y, key, out, r->err);
   if (st != TN_OK) return st;
   if (strchr(*out, '/') || strchr(*out, '\\') || strstr(*out, ".."))
@@ -35,7 +35,7 @@ static tn_status read_name(reader *r, const tni_yaml *y, const char *key, const 
 
 /* ------------------------------------------------------------------------------------------------------- plugins */
 
-static tn_status read_options(reader *r, const tni_yaml *y, tni_profile_plugin *out) {
+static tn_status read_options(profile_reader *r, const tni_yaml *y, tni_profile_plugin *out) {
   tn_status st = tni_yaml_want(&r->doc, y, TNI_YAML_MAP, "options", r->err);
   if (st != TN_OK) return st;
   if (y->n > MAX_OPTIONS) return tni_yaml_fail(&r->doc, y, r->err, "'options' has more than %d entries", MAX_OPTIONS);
@@ -51,7 +51,7 @@ static tn_status read_options(reader *r, const tni_yaml *y, tni_profile_plugin *
   return TN_OK;
 }
 
-static tn_status read_isolation(reader *r, const tni_yaml *y, bool *process) {
+static tn_status read_isolation(profile_reader *r, const tni_yaml *y, bool *process) {
   const char *text = NULL;
   const tn_status st = tni_yaml_str(&r->doc, y, "isolation", &text, r->err);
   if (st != TN_OK) return st;
@@ -60,7 +60,7 @@ static tn_status read_isolation(reader *r, const tni_yaml *y, bool *process) {
   return tni_yaml_fail(&r->doc, y, r->err, "'isolation' is process or none, not '%.64s'", text);
 }
 
-static tn_status read_probe(reader *r, const tni_yaml *y, tni_profile_plugin *out) {
+static tn_status read_probe(profile_reader *r, const tni_yaml *y, tni_profile_plugin *out) {
   const char *text = NULL;
   const tn_status st = tni_yaml_str(&r->doc, y, "probe", &text, r->err);
   if (st != TN_OK) return st;
@@ -69,7 +69,7 @@ static tn_status read_probe(reader *r, const tni_yaml *y, tni_profile_plugin *ou
   return out->probe ? TN_OK : tni_yaml_fail(&r->doc, y, r->err, "'probe' is isolated or inprocess, not '%.64s'", text);
 }
 
-static tn_status read_plugin(reader *r, const tni_yaml *y, tni_profile_plugin *out) {
+static tn_status read_plugin(profile_reader *r, const tni_yaml *y, tni_profile_plugin *out) {
   static const char *const keys[] = {"name", "optional", "options", "probe", "isolation", NULL};
   out->line = y->line;
   out->column = y->column;
@@ -93,7 +93,7 @@ static tn_status read_plugin(reader *r, const tni_yaml *y, tni_profile_plugin *o
   return st;
 }
 
-static tn_status read_plugins(reader *r, const tni_yaml *y) {
+static tn_status read_plugins(profile_reader *r, const tni_yaml *y) {
   tn_status st = tni_yaml_want(&r->doc, y, TNI_YAML_SEQ, "plugins", r->err);
   if (st != TN_OK) return st;
   if (y->n > MAX_PLUGINS) return tni_yaml_fail(&r->doc, y, r->err, "'plugins' has more than %d entries", MAX_PLUGINS);
@@ -130,7 +130,8 @@ static const char *nearest_plugin(const tni_profile *p, const char *name) {
 }
 
 /* A list of names, each once and each one of `plugins` (or host). */
-static tn_status read_names(reader *r, const tni_yaml *y, const char *key, const char *const **out, uint32_t *n) {
+static tn_status read_names(profile_reader *r, const tni_yaml *y, const char *key, const char *const **out,
+                            uint32_t *n) {
   tn_status st = tni_yaml_want(&r->doc, y, TNI_YAML_SEQ, key, r->err);
   if (st != TN_OK) return st;
   const char **list = TNI_NEW_ARRAY(r->doc.arena, const char *, y->n + 1);
@@ -154,7 +155,7 @@ static tn_status read_names(reader *r, const tni_yaml *y, const char *key, const
   return TN_OK;
 }
 
-static tn_status plugin_order(reader *r, const char *const **out, uint32_t *n) {
+static tn_status plugin_order(profile_reader *r, const char *const **out, uint32_t *n) {
   const char **list = TNI_NEW_ARRAY(r->doc.arena, const char *, r->p->n_plugins + 1);
   if (!list) return tni_fail_memory(r->err, r->doc.file);
   for (uint32_t i = 0; i < r->p->n_plugins; i++) list[i] = r->p->plugins[i].name;
@@ -163,7 +164,8 @@ static tn_status plugin_order(reader *r, const char *const **out, uint32_t *n) {
   return TN_OK;
 }
 
-static tn_status read_phase(reader *r, const tni_yaml *map, const char *key, const char *const **out, uint32_t *n) {
+static tn_status read_phase(profile_reader *r, const tni_yaml *map, const char *key, const char *const **out,
+                            uint32_t *n) {
   const tni_yaml *y = tni_yaml_get(map, key);
   if (!y) return plugin_order(r, out, n);
   tn_status st = read_names(r, y, key, out, n);
@@ -171,7 +173,7 @@ static tn_status read_phase(reader *r, const tni_yaml *map, const char *key, con
   return st;
 }
 
-static tn_status read_phases(reader *r, const tni_yaml *y) {
+static tn_status read_phases(profile_reader *r, const tni_yaml *y) {
   static const char *const keys[] = {"prefill", "decode", NULL};
   tni_profile *p = r->p;
   tn_status st = tni_yaml_want(&r->doc, y, TNI_YAML_MAP, "phases", r->err);
@@ -184,7 +186,7 @@ static tn_status read_phases(reader *r, const tni_yaml *y) {
 
 /* ---------------------------------------------------------------------------------------------- paths and limits */
 
-static tn_status read_path(reader *r, const tni_yaml *y, const char *key, const char **out) {
+static tn_status read_path(profile_reader *r, const tni_yaml *y, const char *key, const char **out) {
   const char *text;
   tn_status st = tni_yaml_str(&r->doc, y, key, &text, r->err);
   if (st != TN_OK) return st;
@@ -196,7 +198,7 @@ static tn_status read_path(reader *r, const tni_yaml *y, const char *key, const 
 }
 
 /* A name in the model's folder is resolved when the model is known. */
-static tn_status read_calibration(reader *r, const tni_yaml *y) {
+static tn_status read_calibration(profile_reader *r, const tni_yaml *y) {
   static const char model[] = TNI_BESIDE_MODEL;
   const char *text;
   const tn_status st = tni_yaml_str(&r->doc, y, "calibration", &text, r->err);
@@ -208,7 +210,7 @@ static tn_status read_calibration(reader *r, const tni_yaml *y) {
   return TN_OK;
 }
 
-static tn_status read_plugin_path(reader *r, const tni_yaml *y) {
+static tn_status read_plugin_path(profile_reader *r, const tni_yaml *y) {
   tn_status st = tni_yaml_want(&r->doc, y, TNI_YAML_SEQ, "plugin_path", r->err);
   if (st != TN_OK) return st;
   if (y->n > MAX_DIRS) return tni_yaml_fail(&r->doc, y, r->err, "'plugin_path' has more than %d entries", MAX_DIRS);
@@ -224,7 +226,7 @@ static tn_status read_plugin_path(reader *r, const tni_yaml *y) {
   return TN_OK;
 }
 
-static tn_status read_cache(reader *r, const tni_yaml *y) {
+static tn_status read_cache(profile_reader *r, const tni_yaml *y) {
   static const char *const keys[] = {"dir", "max_bytes", NULL};
   tn_status st = tni_yaml_want(&r->doc, y, TNI_YAML_MAP, "cache", r->err);
   if (st == TN_OK) st = tni_yaml_keys(&r->doc, y, keys, "cache", r->err);
@@ -235,7 +237,7 @@ static tn_status read_cache(reader *r, const tni_yaml *y) {
   return st;
 }
 
-static tn_status read_numbers(reader *r, const tni_yaml *root) {
+static tn_status read_numbers(profile_reader *r, const tni_yaml *root) {
   const tni_yaml *threads = tni_yaml_get(root, "threads"), *max_seq = tni_yaml_get(root, "max_seq"),
                  *chunk = tni_yaml_get(root, "prefill_chunk"), *bucket = tni_yaml_get(root, "bucket"),
                  *checked = tni_yaml_get(root, "checked"), *timeout = tni_yaml_get(root, "timeout_ms"),
@@ -260,7 +262,7 @@ static tn_status read_numbers(reader *r, const tni_yaml *root) {
   return st;
 }
 
-static tn_status read_cpus_of(reader *r, const tni_yaml *y) {
+static tn_status read_cpus_of(profile_reader *r, const tni_yaml *y) {
   const char *text = NULL;
   char why[TNI_CPUS_TEXT];
   const tn_status st = tni_yaml_str(&r->doc, y, "cpus", &text, r->err);
@@ -270,7 +272,7 @@ static tn_status read_cpus_of(reader *r, const tni_yaml *y) {
 
 /* A list, or one text of the same form. Whether they are there is asked where they are used: a profile may be of
  * another device. */
-static tn_status read_cpus(reader *r, const tni_yaml *y) {
+static tn_status read_cpus(profile_reader *r, const tni_yaml *y) {
   r->p->cpus_line = y->line;
   r->p->cpus_column = y->column;
   if (y->kind != TNI_YAML_SEQ) return read_cpus_of(r, y);
@@ -280,7 +282,7 @@ static tn_status read_cpus(reader *r, const tni_yaml *y) {
   return st;
 }
 
-static tn_status read_kv(reader *r, const tni_yaml *root) {
+static tn_status read_kv(profile_reader *r, const tni_yaml *root) {
   static const struct {
     const char *name;
     uint32_t dtype;
@@ -296,7 +298,7 @@ static tn_status read_kv(reader *r, const tni_yaml *root) {
   return tni_yaml_fail(&r->doc, kv, r->err, "'kv' is f32, f16, bf16 or int8, not '%.64s'", text);
 }
 
-static tn_status read_embeddings(reader *r, const tni_yaml *y) {
+static tn_status read_embeddings(profile_reader *r, const tni_yaml *y) {
   const char *text = NULL;
   const tn_status st = tni_yaml_str(&r->doc, y, "embeddings", &text, r->err);
   if (st != TN_OK) return st;
@@ -305,7 +307,7 @@ static tn_status read_embeddings(reader *r, const tni_yaml *y) {
   return tni_yaml_fail(&r->doc, y, r->err, "'embeddings' is source or packed, not '%.64s'", text);
 }
 
-static tn_status read_root(reader *r) {
+static tn_status read_root(profile_reader *r) {
   static const char *const keys[] = {
       "plugins", "phases",        "require",          "threads",     "max_seq",    "plugin_path",      "cache",
       "checked", "prefill_chunk", "bucket",           "calibration", "timeout_ms", "chunks_in_flight", "memory",
@@ -351,7 +353,7 @@ static tni_profile *new_profile(const char *file) {
 tn_status tni_profile_parse(const char *text, size_t n, const char *file, tni_profile **out, tn_error *err) {
   tni_profile *p = new_profile(file);
   if (!p) return tni_fail_memory(err, file);
-  reader r = {.doc = {.arena = p->arena, .file = p->file}, .p = p, .err = err};
+  profile_reader r = {.doc = {.arena = p->arena, .file = p->file}, .p = p, .err = err};
   tn_status st = tni_yaml_parse(&r.doc, text, n, err);
   if (st == TN_OK) st = read_root(&r);
   if (st == TN_OK)

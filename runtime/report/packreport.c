@@ -17,21 +17,21 @@ enum { STRIP_ELEMS = 1 << 18 };
 static const double ENDLESS = 1e30; /* JSON has no infinity */
 static const double TINY = 0x1p-13; /* what is smaller than this has no bound: scales in half end there */
 
-typedef struct sums {
+typedef struct tensor_sums {
   double worst;          /* of a group: max |e| / absmax */
   double e2, w2, e1, w1; /* sums of squares and absolute values */
   double n;
-} sums;
+} tensor_sums;
 
 typedef struct measured {
   const tn_weight *w;
   const tn_blob *blob;
   int64_t group; /* elements along K; 0: the whole matrix is one */
   double absmax; /* of the matrix, where it is one group */
-  sums s;
+  tensor_sums s;
 } measured;
 
-static void add_group(sums *s, const float *w, const float *u, int64_t n, double absmax) {
+static void add_group(tensor_sums *s, const float *w, const float *u, int64_t n, double absmax) {
   double top = 0, error = 0;
   for (int64_t i = 0; i < n; i++) {
     const double a = fabs((double)w[i]), e = fabs((double)w[i] - (double)u[i]);
@@ -108,7 +108,7 @@ static json_t *pack_text(const char *s) {
 
 static double shown_number(double v) { return isfinite(v) ? v : ENDLESS; }
 
-static void set_errors(json_t *j, const sums *s) {
+static void set_errors(json_t *j, const tensor_sums *s) {
   const double n = s->n > 0 ? s->n : 1;
   json_object_set_new(j, "max_of_group", json_real(shown_number(s->worst)));
   json_object_set_new(j, "rms", json_real(shown_number(s->w2 > 0 ? sqrt(s->e2 / s->w2) : s->e2 > 0 ? ENDLESS : 0)));
@@ -119,7 +119,7 @@ static void set_errors(json_t *j, const sums *s) {
                                                          : 0)));
 }
 
-static json_t *tensor_json(const char *name, const tn_weight *w, const tn_blob *b, const sums *s) {
+static json_t *tensor_json(const char *name, const tn_weight *w, const tn_blob *b, const tensor_sums *s) {
   json_t *j = json_pack("{s:o, s:I, s:I, s:I}", "name", pack_text(name), "N", (json_int_t)w->N, "K", (json_int_t)w->K,
                         "bytes", (json_int_t)b->bytes);
   json_object_set_new(j, "source", tni_weight_source_json(w));
@@ -136,13 +136,13 @@ static json_t *params_json(const int64_t *params, uint32_t n) {
 
 /* Totals of what was measured so far. */
 typedef struct totals {
-  sums all;
+  tensor_sums all;
   double bytes, worst_over; /* worst: its largest error over the format's bound */
   json_t *list, *worst;
   uint32_t outside;
 } totals;
 
-static void add_tensor(totals *t, json_t *tensor, const tn_format *f, const tn_blob *b, const sums *s) {
+static void add_tensor(totals *t, json_t *tensor, const tn_format *f, const tn_blob *b, const tensor_sums *s) {
   const double over = f->w_err > 0 ? s->worst / (double)f->w_err : s->worst > 0 ? ENDLESS : 0;
   json_object_set_new(tensor, "format", pack_text(f->name));
   json_object_set_new(tensor, "bound", json_real((double)f->w_err));

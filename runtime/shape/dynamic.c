@@ -92,20 +92,20 @@ uint32_t tni_mark_dynamic(tni_graph *g) {
 
 /* The first node upstream of n (or n) whose own operands all have given dims and elements enough, but whose result has
  * not: where the unknown begins. */
-typedef struct search {
+typedef struct origin_search {
   const tni_graph *g;
   given k;
   bool *seen;
-} search;
+} origin_search;
 
-static bool elems_given(const search *s, const tni_value *v) {
+static bool elems_given(const origin_search *s, const tni_value *v) {
   if (!v->elems) return false;
   for (uint32_t i = 0; i < v->n_elems; i++)
     if (!tni_ex_each_symbol(s->g->exprs, v->elems[i], is_given, (void *)(uintptr_t)&s->k)) return false;
   return true;
 }
 
-static tn_id origin_of(search *s, tn_id id) {
+static tn_id origin_of(origin_search *s, tn_id id) {
   const tni_node *n = s->g->nodes[id];
   s->seen[id] = true;
   if (n->op && (n->op->flags & (TNI_OPF_CONTROL | TNI_OPF_DATA_DEPENDENT))) return id;
@@ -138,7 +138,7 @@ static void say_origin(const tni_graph *g, tn_id node, tn_id from, char *buf, si
 }
 
 char *tni_dynamic_reason(const tni_graph *g, tn_id node, char *buf, size_t size) {
-  search s = {.g = g, .seen = calloc(g->n_nodes + 1, sizeof(bool))};
+  origin_search s = {.g = g, .seen = calloc(g->n_nodes + 1, sizeof(bool))};
   if (size) buf[0] = 0;
   if (s.seen && node < g->n_nodes && find_given(g, &s.k)) {
     say_origin(g, node, origin_of(&s, node), buf, size);

@@ -155,16 +155,16 @@ static void to_length_1(float *v, size_t size) {
   for (size_t k = 0; norm > 0 && k < size; k++) v[k] = (float)(v[k] / norm);
 }
 
-typedef struct job {
+typedef struct embed_job {
   tn_embedder *e;
   tni_text_ids ids;
   size_t *order; /* texts by length */
   tni_feed feed;
   float *out;
   size_t size;
-} job;
+} embed_job;
 
-static tn_status keep_vectors(job *j, const size_t *texts, size_t n, const tn_tensor *t, tn_error *err) {
+static tn_status keep_vectors(embed_job *j, const size_t *texts, size_t n, const tn_tensor *t, tn_error *err) {
   const bool rows = j->e->pool != TN_POOL_NONE;
   const size_t len = rows && t->rank == 3 ? (size_t)t->dims[1] : 1, size = t->rank ? (size_t)t->dims[t->rank - 1] : 0;
   float *v = NULL;
@@ -191,7 +191,7 @@ static tn_status keep_vectors(job *j, const size_t *texts, size_t n, const tn_te
 }
 
 /* A model with a fixed batch gets the last text again where there are too few. */
-static tn_status run_batch_of_texts(job *j, size_t first, size_t n, tn_error *err) {
+static tn_status run_batch_of_texts(embed_job *j, size_t first, size_t n, tn_error *err) {
   tn_embedder *e = j->e;
   const int64_t fixed = tni_feed_fixed(e->model, &j->feed, TNI_INPUT_IDS, 0);
   const size_t rows = fixed ? (size_t)fixed : n;
@@ -212,7 +212,7 @@ static int by_length(const void *a, const void *b, void *user) {
   return nx != ny ? (nx < ny ? -1 : 1) : x < y ? -1 : x > y;
 }
 
-static tn_status embed_texts(job *j, const char *const *texts, const size_t *len, size_t count, tn_error *err) {
+static tn_status embed_texts(embed_job *j, const char *const *texts, const size_t *len, size_t count, tn_error *err) {
   tn_embedder *e = j->e;
   tn_status st = tni_text_ids_make(e->tok, texts, len, count, &j->ids, err);
   if (st == TN_OK) st = tni_feed_open(e->model, true, false, &j->feed, err);
@@ -234,7 +234,7 @@ tn_status tn_embed(tn_embedder *e, const char *const *texts, const size_t *len, 
   if (!e || !texts || !len || !count || !vectors || !size)
     return tni_fail(err, TN_E_INVALID, "tn_embed", "an argument is NULL, or there is no text");
   if (!e->session) return tni_fail(err, TN_E_INVALID, "tn_embed", "the model was loaded for its reports");
-  job j = {.e = e};
+  embed_job j = {.e = e};
   tn_status st = embed_texts(&j, texts, len, count, err);
   tni_feed_close(&j.feed);
   tni_text_ids_finish(&j.ids);

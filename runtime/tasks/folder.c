@@ -9,10 +9,10 @@
 
 enum { MODULES = 16, LABELS = 1 << 20 };
 
-typedef tn_status (*read_fn)(const tni_at *root, void *out, tn_error *err);
+typedef tn_status (*read_key_fn)(const tni_at *root, void *out, tn_error *err);
 
 /* A file that is missing says nothing. */
-static tn_status read_file(const tni_folder *f, const char *name, read_fn read, void *out, tn_error *err) {
+static tn_status read_file(const tni_folder *f, const char *name, read_key_fn read, void *out, tn_error *err) {
   char *path = tni_folder_file(f, name);
   json_t *tree = NULL;
   tn_long_error mine;

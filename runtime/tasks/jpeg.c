@@ -13,17 +13,17 @@
 #include <jerror.h>
 #include <jpeglib.h>
 
-typedef struct reader {
+typedef struct jpeg_reader {
   struct jpeg_decompress_struct j;
   struct jpeg_error_mgr errors;
   jmp_buf out;
   const char *path;
   tn_error *err;
   tn_image *im;
-} reader;
+} jpeg_reader;
 
 static void fail_jpeg(j_common_ptr j) {
-  reader *r = j->client_data;
+  jpeg_reader *r = j->client_data;
   char text[JMSG_LENGTH_MAX];
   j->err->format_message(j, text);
   (void)tni_fail(r->err, TN_E_INVALID, r->path, "not a JPEG that can be read: %s", text);
@@ -45,7 +45,7 @@ static uint32_t orientation_of(const struct jpeg_decompress_struct *j) {
   return 1;
 }
 
-static tn_status read_all(reader *r, const uint8_t *data, size_t n, uint32_t *orientation) {
+static tn_status read_all(jpeg_reader *r, const uint8_t *data, size_t n, uint32_t *orientation) {
   struct jpeg_decompress_struct *j = &r->j;
   uint8_t *pixels = NULL;
   if (setjmp(r->out)) return TN_E_INVALID;
@@ -72,7 +72,7 @@ static tn_status read_all(reader *r, const uint8_t *data, size_t n, uint32_t *or
 
 tn_status tni_jpeg_read(const uint8_t *data, size_t n, const char *path, tn_image **out, uint32_t *orientation,
                         tn_error *err) {
-  reader *r = calloc(1, sizeof *r);
+  jpeg_reader *r = calloc(1, sizeof *r);
   if (!r) return tni_fail_memory(err, path);
   r->path = path;
   r->err = err;

@@ -12,17 +12,17 @@
 #ifdef TENON_HAVE_PNG
 #include <png.h>
 
-typedef struct source {
+typedef struct png_source {
   const uint8_t *p;
   size_t n;
   const char *path;
   tn_error *err;
   tn_image *im;
   png_bytep *rows;
-} source;
+} png_source;
 
 static void give_bytes(png_structp png, png_bytep to, png_size_t n) {
-  source *s = png_get_io_ptr(png);
+  png_source *s = png_get_io_ptr(png);
   if (n > s->n) png_error(png, "the file ends too early");
   memcpy(to, s->p, n);
   s->p += n;
@@ -30,7 +30,7 @@ static void give_bytes(png_structp png, png_bytep to, png_size_t n) {
 }
 
 static void fail_png(png_structp png, png_const_charp text) {
-  const source *s = png_get_error_ptr(png);
+  const png_source *s = png_get_error_ptr(png);
   (void)tni_fail(s->err, TN_E_INVALID, s->path, "not a PNG that can be read: %s", text);
   longjmp(png_jmpbuf(png), 1);
 }
@@ -52,7 +52,7 @@ static void shape_rows(png_structp png, png_infop info) {
 }
 
 /* Everything that libpng may jump out of; what it allocated hangs on s. */
-static tn_status read_all(png_structp png, png_infop info, source *s) {
+static tn_status read_all(png_structp png, png_infop info, png_source *s) {
   uint8_t *pixels = NULL;
   if (setjmp(png_jmpbuf(png))) return TN_E_INVALID;
   png_set_read_fn(png, s, give_bytes);
@@ -75,7 +75,7 @@ static tn_status read_all(png_structp png, png_infop info, source *s) {
 }
 
 tn_status tni_png_read(const uint8_t *data, size_t n, const char *path, tn_image **out, tn_error *err) {
-  source s = {data, n, path, err, NULL, NULL};
+  png_source s = {data, n, path, err, NULL, NULL};
   png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &s, fail_png, ignore_warning);
   png_infop info = png ? png_create_info_struct(png) : NULL;
   tn_status st = info ? read_all(png, info, &s) : tni_fail_memory(err, path);

@@ -104,15 +104,16 @@ static inline void finish_group_avx2(__m256i s0, __m256i s1, __m256i start, cons
 }
 
 /* Sums of a group: p0 of the first pair of planes, p1 of the second, or of the plane after the pairs. */
-typedef struct sums {
+typedef struct sums_avx2 {
   __m256i p0, p1;
-} sums;
+} sums_avx2;
 
-__attribute__((always_inline)) static inline sums add_group(size_t planes, const uint8_t *bytes, const uint8_t *table) {
+__attribute__((always_inline)) static inline sums_avx2 add_group(size_t planes, const uint8_t *bytes,
+                                                                 const uint8_t *table) {
   const size_t pairs = planes / 2;
   const __m256i none = _mm256_setzero_si256();
   __m256i all = none, high = none;
-  sums s = {none, none};
+  sums_avx2 s = {none, none};
 #pragma GCC unroll 2
   for (size_t t = 0; t < TNI_LUT_QUADS / 4; t++, table += 64) {
     if (pairs) {
@@ -132,12 +133,12 @@ __attribute__((always_inline)) static inline sums add_group(size_t planes, const
 }
 
 /* A quarter of the sums. */
-__attribute__((always_inline)) static inline sums add_averages(size_t planes, const uint8_t *bytes,
-                                                               const uint8_t *table) {
+__attribute__((always_inline)) static inline sums_avx2 add_averages(size_t planes, const uint8_t *bytes,
+                                                                    const uint8_t *table) {
   const size_t pairs = planes / 2, step = planes * 32;
   const __m256i none = _mm256_setzero_si256();
   __m256i all = none, high = none;
-  sums s = {none, none};
+  sums_avx2 s = {none, none};
 #pragma GCC unroll 4
   for (size_t t = 0; t < TNI_LUT_QUADS / 4; t += 2, table += 128, bytes += 2 * step) {
 #pragma GCC unroll 2
@@ -165,7 +166,7 @@ __attribute__((always_inline)) static inline void gemv_lut_avx2(size_t planes, b
   for (size_t g = 0; g < groups; g++, block += bytes, table += TNI_LUT_TABLE) {
     ask_planes(how, block, bytes);
     const uint8_t *codes = block + TNI_LUT_SCALE_BYTES;
-    const sums s = averages ? add_averages(planes, codes, table) : add_group(planes, codes, table);
+    const sums_avx2 s = averages ? add_averages(planes, codes, table) : add_group(planes, codes, table);
     __m256i s0 = _mm256_madd_epi16(_mm256_unpacklo_epi16(s.p0, s.p1), weights);
     __m256i s1 = _mm256_madd_epi16(_mm256_unpackhi_epi16(s.p0, s.p1), weights);
     /* Averages add 2 for a tree and plane. */

@@ -11,9 +11,9 @@
 #include "plugins/cpu-neon-lut/kernels/kernels.h"
 #include "plugins/cpu-neon-lut/kernels/scaled.h"
 
-typedef struct sums {
+typedef struct sums_neon {
   uint16x8_t r0, r8; /* rows 0 .. 7, 8 .. 15 */
-} sums;
+} sums_neon;
 
 /* 16 bytes: 8 rows of one plane, four quads. */
 static inline uint16x8_t look_up(uint16x8_t sum, uint8x16_t v, uint8x16_t odd, uint8x16x2_t front, uint8x16x2_t back) {
@@ -36,8 +36,8 @@ __attribute__((always_inline)) static inline void gemv_lut_neon(size_t planes, c
   for (size_t i = 0; i < 4; i++) y[i] = vdupq_n_f32(0);
   for (size_t g = 0; g < groups; g++) {
     const uint8_t *scales = block;
-    sums s[TNI_LUT_MAX_PLANES];
-    for (size_t p = 0; p < planes; p++) s[p] = (sums){vdupq_n_u16(0), vdupq_n_u16(0)};
+    sums_neon s[TNI_LUT_MAX_PLANES];
+    for (size_t p = 0; p < planes; p++) s[p] = (sums_neon){vdupq_n_u16(0), vdupq_n_u16(0)};
     block += TNI_LUT_SCALE_BYTES;
     for (size_t t = 0; t < TNI_LUT_QUADS / 4; t++, table += 64, block += 32 * planes) {
       uint8x16x2_t front = {{vld1q_u8(table), vld1q_u8(table + 16)}};

@@ -87,10 +87,10 @@ static tni_view charsmap_find(const tni_charsmap *c, const char *s, size_t n) {
 }
 
 /* What has been written, in characters of the input: the reference counts so, and `zero` follows. */
-typedef struct writer {
+typedef struct charsmap_writer {
   tni_str *out;
   size_t used, zero; /* characters of the input; those that come from the first of all */
-} writer;
+} charsmap_writer;
 
 static size_t count_chars(const char *s, size_t n) {
   size_t k = 0;
@@ -100,7 +100,7 @@ static size_t count_chars(const char *s, size_t n) {
 
 /* old characters of the input become text: of more the last belong to the last old one, of fewer the last one to all.
  */
-static void put_replacement(writer *w, size_t old, tni_view text) {
+static void put_replacement(charsmap_writer *w, size_t old, tni_view text) {
   size_t k = 0, now = count_chars(text.v, text.n);
   for (size_t i = 0, len; i < text.n && !w->out->failed; i += len, k++) {
     len = tni_utf8_len(text.v[i]);
@@ -124,7 +124,7 @@ static size_t cluster_end(const tni_str *s, size_t i) {
 }
 
 void tni_charsmap_apply(const tni_charsmap *c, const tni_str *in, tni_str *out) {
-  writer w = {out, 0, in->zero ? count_chars(in->v, in->zero) : 0};
+  charsmap_writer w = {out, 0, in->zero ? count_chars(in->v, in->zero) : 0};
   tni_str_clear(out);
   for (size_t i = 0, e; i < in->n && !out->failed; i = e) {
     e = cluster_end(in, i);

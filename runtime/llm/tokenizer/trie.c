@@ -16,12 +16,12 @@ typedef struct range {
   uint32_t lo, hi, depth;
 } range;
 
-typedef struct build {
+typedef struct trie_build {
   const word *words;
   tni_trie_node *nodes;
   range *ranges; /* beside nodes */
   size_t n, cap;
-} build;
+} trie_build;
 
 static int by_text(const void *pa, const void *pb) {
   const word *a = pa, *b = pb;
@@ -46,7 +46,7 @@ static size_t sort_words(word *out, const tni_view *words, size_t n) {
   return m;
 }
 
-static bool add_node(build *b, uint8_t label, range r) {
+static bool add_node(trie_build *b, uint8_t label, range r) {
   if (b->n == b->cap) {
     size_t cap = b->cap ? b->cap * 2 : 256, bytes;
     if (cap > UINT32_MAX || !tni_mul_size(cap, sizeof *b->ranges, &bytes)) return false;
@@ -63,7 +63,7 @@ static bool add_node(build *b, uint8_t label, range r) {
 }
 
 /* Breadth first, so that the children of a node lie side by side. */
-static bool add_children(build *b, size_t at) {
+static bool add_children(trie_build *b, size_t at) {
   range r = b->ranges[at];
   if (r.hi - r.lo == 1 && at) {
     b->nodes[at].id = b->words[r.lo].id;
@@ -85,7 +85,7 @@ bool tni_trie_build(tni_trie *t, tni_arena *arena, const tni_view *words, size_t
   size_t bytes;
   word *sorted = n < INT32_MAX && tni_mul_size(n + 1, sizeof *sorted, &bytes) ? malloc(bytes) : NULL;
   if (!sorted) return false;
-  build b = {.words = sorted};
+  trie_build b = {.words = sorted};
   bool ok = add_node(&b, 0, (range){0, (uint32_t)sort_words(sorted, words, n), 0});
   for (size_t i = 0; ok && i < b.n; i++) ok = add_children(&b, i);
   tni_trie_node *nodes = ok ? tni_arena_memdup(arena, b.nodes, b.n * sizeof *nodes, _Alignof(tni_trie_node)) : NULL;

@@ -26,12 +26,12 @@ static tni_complex times_complex(tni_complex a, tni_complex b) {
 }
 
 /* One part of a transform of N: n of its samples, `stride` apart; root has N entries, N = n * stride. */
-typedef struct part {
+typedef struct fft_part {
   const tni_complex *root;
   int64_t stride;
   tni_complex *room;
   tni_poll *poll;
-} part;
+} fft_part;
 
 enum {
   LONG = 64,   /* factors whose sums are asked about one by one */
@@ -41,7 +41,7 @@ enum {
 /* Elements [from, to) of the p transforms of m that lie after each other in y, joined to p times as many of one of
  * n = p * m: y[k + q m] = sum over r of root^(r k) part_r[k] * root_p^(r q). asks: after each of these; a constant
  * where this is inlined, so that the loop of short ones has no call in it. */
-static inline void join_parts(const part *s, int64_t n, int64_t p, int64_t from, int64_t to, bool asks,
+static inline void join_parts(const fft_part *s, int64_t n, int64_t p, int64_t from, int64_t to, bool asks,
                               tni_complex *y) {
   const int64_t m = n / p, all = n * s->stride;
   for (int64_t k = from; k < to; k++) {
@@ -61,20 +61,20 @@ static inline void join_parts(const part *s, int64_t n, int64_t p, int64_t from,
 }
 
 /* As deep as n has prime factors. */
-static void transform_part(const part *s, int64_t n, const tni_complex *x, tni_complex *y) {
+static void transform_part(const fft_part *s, int64_t n, const tni_complex *x, tni_complex *y) {
   if (n == 1) {
     y[0] = x[0];
     return;
   }
   const int64_t p = smallest_factor(n), m = n / p;
-  const part inner = {s->root, s->stride * p, s->room, s->poll};
+  const fft_part inner = {s->root, s->stride * p, s->room, s->poll};
   for (int64_t r = 0; r < p; r++) transform_part(&inner, m, x + r * s->stride, y + r * m);
   join_parts(s, n, p, 0, m, false, y);
 }
 
-static void transform_asking(const part *s, int64_t n, const tni_complex *x, tni_complex *y) {
+static void transform_asking(const fft_part *s, int64_t n, const tni_complex *x, tni_complex *y) {
   const int64_t p = smallest_factor(n), m = n / p;
-  const part inner = {s->root, s->stride * p, s->room, s->poll};
+  const fft_part inner = {s->root, s->stride * p, s->room, s->poll};
   if (tni_poll_stop(s->poll, n)) return;
   if (n <= SHORT) {
     transform_part(s, n, x, y);
@@ -90,6 +90,6 @@ static void transform_asking(const part *s, int64_t n, const tni_complex *x, tni
 
 void tni_fft(const tni_complex *root, int64_t n, const tni_complex *x, tni_complex *y, tni_complex *room,
              tni_poll *poll) {
-  const part s = {root, 1, room, poll};
+  const fft_part s = {root, 1, room, poll};
   if (n > 0) transform_asking(&s, n, x, y);
 }

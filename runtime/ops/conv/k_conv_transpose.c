@@ -122,12 +122,12 @@ uint64_t tni_conv_transpose_scratch(const tni_tensor *x, const tni_tensor *w, ui
   return bytes + 64 + tni_gemm_scratch(TN_DT_F32, n_workers);
 }
 
-typedef struct columns {
+typedef struct tap_columns {
   const transposed *c;
   const float *v; /* [M * taps, n] */
   int64_t image, group;
   int64_t p0, n; /* input positions */
-} columns;
+} tap_columns;
 
 /* Where input row `row` lands under tap `tap`: offset in the output plane, or -1. */
 static int64_t output_row(const transposed *c, int64_t row, int64_t tap) {
@@ -147,7 +147,7 @@ static int64_t output_row(const transposed *c, int64_t row, int64_t tap) {
 }
 
 /* Adds the columns of one tap to the plane y, input row by input row. */
-static void add_tap(const columns *k, int64_t tap, const float *v, f32u *y) {
+static void add_tap(const tap_columns *k, int64_t tap, const float *v, f32u *y) {
   const transposed *c = k->c;
   const uint32_t last = c->w.rank - 1;
   const int64_t width = c->in[last], s = c->w.stride[last], end = k->p0 + k->n;
@@ -168,7 +168,7 @@ static void add_tap(const columns *k, int64_t tap, const float *v, f32u *y) {
 }
 
 static void add_columns(void *arg, int64_t begin, int64_t end, uint32_t worker) {
-  const columns *k = arg;
+  const tap_columns *k = arg;
   const transposed *c = k->c;
   const int64_t plane = tni_dim_product(c->y, 2, c->y->rank);
   tni_poll poll = {c->run, TNI_POLL};
@@ -190,7 +190,7 @@ static void transposed_products(const tni_kargs *a, const transposed *c) {
   float *v = (float *)((char *)a->scratch + (tni_gemm_scratch(TN_DT_F32, a->run->n_workers) + 63) / 64 * 64);
   for (int64_t u = 0; u < c->x->dims[0] * c->groups; u++)
     for (int64_t p0 = 0; p0 < c->plane; p0 += block) {
-      columns k = {c, v, u / c->groups, u % c->groups, p0, c->plane - p0 < block ? c->plane - p0 : block};
+      tap_columns k = {c, v, u / c->groups, u % c->groups, p0, c->plane - p0 < block ? c->plane - p0 : block};
       tni_gemm g = {.dtype = TN_DT_F32, .M = rows, .N = k.n, .K = c->C, .batches = 1, .y = v, .alpha = 1, .beta = 1};
       g.a = (const f32u *)c->weight->data + k.group * c->C * rows;
       g.b = (const f32u *)c->x->data + u * c->C * c->plane + p0;

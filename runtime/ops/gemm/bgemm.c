@@ -16,15 +16,15 @@ _Static_assert((int)MB % (int)TNI_BR == 0 && (int)NB % (int)TNI_NR == 0 && KC % 
 
 uint64_t tni_bgemm_scratch(uint32_t n_workers) { return (uint64_t)(n_workers ? n_workers : 1) * TNI_BGEMM_BYTES; }
 
-typedef struct job {
+typedef struct bgemm_job {
   const tni_bgemm *g;
   const tni_hot *hot;
   char *scratch;
   tn_run *run;
   int64_t rows, m_tiles, n_tiles; /* rows of a tile */
-} job;
+} bgemm_job;
 
-static void bgemm_tile(const job *j, int64_t unit, char *room) {
+static void bgemm_tile(const bgemm_job *j, int64_t unit, char *room) {
   const tni_bgemm *g = j->g;
   const int64_t batch = unit / (j->m_tiles * j->n_tiles), t = unit % (j->m_tiles * j->n_tiles);
   const int64_t m0 = t % j->m_tiles * j->rows, n0 = t / j->m_tiles * NB;
@@ -49,13 +49,13 @@ static void bgemm_tile(const job *j, int64_t unit, char *room) {
 }
 
 static void bgemm_tiles(void *arg, int64_t begin, int64_t end, uint32_t worker) {
-  job *j = arg;
+  bgemm_job *j = arg;
   for (int64_t u = begin; u < end && !tni_run_cancelled(j->run); u++)
     bgemm_tile(j, u, j->scratch + (size_t)worker * TNI_BGEMM_BYTES);
 }
 
 void tni_bgemm_run(const tni_bgemm *g, void *scratch, tn_run *run) {
-  job j = {.g = g, .hot = tni_hot_get(), .scratch = scratch, .run = run};
+  bgemm_job j = {.g = g, .hot = tni_hot_get(), .scratch = scratch, .run = run};
   if (g->M == 0 || g->N == 0 || g->batches == 0) return;
   j.n_tiles = (g->N + NB - 1) / NB;
   j.rows = tni_gemm_rows(g->M, TNI_BGEMM_MOST, g->batches * j.n_tiles, run->n_workers);

@@ -50,11 +50,11 @@ typedef struct resize {
 } resize;
 
 /* Taps of one output position. */
-typedef struct spot {
+typedef struct resize_spot {
   int64_t base; /* floor of the position, plus the axis' first tap */
   double ratio, norm;
   bool outside;
-} spot;
+} resize_spot;
 
 static double source_position(const resize *r, const axis *a, int64_t o) {
   const double length = a->scale * (double)a->in, last = (double)(a->in - 1), p = (double)o;
@@ -100,14 +100,14 @@ static double filter_weight(const resize *r, double d) {
   return d < 2 ? ((r->a * d - 5 * r->a) * d + 8 * r->a) * d - 4 * r->a : 0;
 }
 
-static double tap_weight(const resize *r, const axis *a, const spot *s, int64_t tap) {
+static double tap_weight(const resize *r, const axis *a, const resize_spot *s, int64_t tap) {
   const int64_t at = s->base + tap;
   if (r->mode == NEAREST || a->same) return 1;
   if (r->exclude && (at < 0 || at >= a->in)) return 0;
   return filter_weight(r, ((double)(a->first + tap) - s->ratio) * a->squeeze) * s->norm;
 }
 
-static int64_t source_index(const axis *a, const spot *s, int64_t tap) {
+static int64_t source_index(const axis *a, const resize_spot *s, int64_t tap) {
   const int64_t at = s->base + tap;
   return at < 0 ? 0 : at >= a->in ? a->in - 1 : at;
 }
@@ -115,14 +115,14 @@ static int64_t source_index(const axis *a, const spot *s, int64_t tap) {
 /* Positions are bounded first: a scale from a file may be tiny. */
 enum { MANY = 64 }; /* taps that are asked about column by column */
 
-static spot locate_resize_spot(const resize *r, const axis *a, int64_t o, tni_poll *poll) {
-  if (a->same) return (spot){.base = o, .norm = 1};
+static resize_spot locate_resize_spot(const resize *r, const axis *a, int64_t o, tni_poll *poll) {
+  if (a->same) return (resize_spot){.base = o, .norm = 1};
   const double far = 4e9, raw = source_position(r, a, o),
                p = raw != raw   ? 0
                    : raw < -far ? -far
                    : raw > far  ? far
                                 : raw;
-  spot s = {.norm = 1, .outside = r->transform == CROP && (p < 0 || p > (double)(a->in - 1))};
+  resize_spot s = {.norm = 1, .outside = r->transform == CROP && (p < 0 || p > (double)(a->in - 1))};
   if (r->mode == NEAREST) {
     s.base = nearest_source(r, p, a->in);
     return s;
@@ -139,14 +139,14 @@ static spot locate_resize_spot(const resize *r, const axis *a, int64_t o, tni_po
 /* --- rows: one output row at a time, TNI_CHUNK columns of it. Weights of a column lie side by side where they fit. */
 enum { KEPT = 1024 };
 
-typedef struct columns {
+typedef struct resize_columns {
   int64_t n, first;
-  spot s[TNI_CHUNK];
+  resize_spot s[TNI_CHUNK];
   double w[KEPT];
   bool kept;
-} columns;
+} resize_columns;
 
-static void locate_columns(const resize *r, int64_t first, int64_t n, columns *c, tni_poll *poll) {
+static void locate_columns(const resize *r, int64_t first, int64_t n, resize_columns *c, tni_poll *poll) {
   const axis *a = &r->ax[r->rank - 1];
   c->n = n;
   c->first = first;
@@ -158,18 +158,18 @@ static void locate_columns(const resize *r, int64_t first, int64_t n, columns *c
 }
 
 /* acc[j] += scale * sum over the taps of column j of the input row at `row`. */
-#define ADD_ROW(NAME, T, LOAD)                                                                             \
-  static void NAME(const resize *r, const columns *c, int64_t row, double scale, T *acc, tni_poll *poll) { \
-    const axis *a = &r->ax[r->rank - 1];                                                                   \
-    for (int64_t j = 0; j < c->n; j++) {                                                                   \
-      if (a->taps > MANY && tni_poll_stop(poll, 4 * a->taps)) return;                                      \
-      T sum = 0;                                                                                           \
-      for (int64_t t = 0; t < a->taps; t++) {                                                              \
-        const T w = (T)(c->kept ? c->w[j * a->taps + t] : tap_weight(r, a, &c->s[j], t));                  \
-        if (w != 0) sum += w * (T)LOAD(row + source_index(a, &c->s[j], t));                                \
-      }                                                                                                    \
-      acc[j] += (T)scale * sum;                                                                            \
-    }                                                                                                      \
+#define ADD_ROW(NAME, T, LOAD)                                                                                    \
+  static void NAME(const resize *r, const resize_columns *c, int64_t row, double scale, T *acc, tni_poll *poll) { \
+    const axis *a = &r->ax[r->rank - 1];                                                                          \
+    for (int64_t j = 0; j < c->n; j++) {                                                                          \
+      if (a->taps > MANY && tni_poll_stop(poll, 4 * a->taps)) return;                                             \
+      T sum = 0;                                                                                                  \
+      for (int64_t t = 0; t < a->taps; t++) {                                                                     \
+        const T w = (T)(c->kept ? c->w[j * a->taps + t] : tap_weight(r, a, &c->s[j], t));                         \
+        if (w != 0) sum += w * (T)LOAD(row + source_index(a, &c->s[j], t));                                       \
+      }                                                                                                           \
+      acc[j] += (T)scale * sum;                                                                                   \
+    }                                                                                                             \
   }
 #define LOAD_F32(i) ((const f32u *)r->x->data)[i]
 #define LOAD_ANY(i) tni_get_f64(r->x, i)
@@ -179,7 +179,7 @@ ADD_ROW(add_any, double, LOAD_ANY)
 #undef LOAD_F32
 #undef LOAD_ANY
 
-static void copy_row(const resize *r, const columns *c, int64_t row, int64_t to) {
+static void copy_row(const resize *r, const resize_columns *c, int64_t row, int64_t to) {
   const axis *a = &r->ax[r->rank - 1];
   const size_t size = r->size;
   for (int64_t j = 0; j < c->n; j++)
@@ -188,7 +188,7 @@ static void copy_row(const resize *r, const columns *c, int64_t row, int64_t to)
 }
 
 /* Sums over the taps of the outer dims, whose spots are in s. */
-static void sum_rows(const resize *r, const columns *c, const spot *s, int64_t to, tni_poll *poll) {
+static void sum_rows(const resize *r, const resize_columns *c, const resize_spot *s, int64_t to, tni_poll *poll) {
   const bool f32 = r->x->dtype == TN_DT_F32;
   int64_t tap[TN_MAX_RANK] = {0};
   float f[TNI_CHUNK] = {0};
@@ -216,12 +216,12 @@ static void sum_rows(const resize *r, const columns *c, const spot *s, int64_t t
 static void resize_pieces(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const resize *r = arg;
   const int64_t n = r->ax[r->rank - 1].out, rows = tni_knumel(r->y) / n;
-  columns c = {.first = -1};
+  resize_columns c = {.first = -1};
   tni_poll poll = {r->run, 0};
   (void)worker;
   for (int64_t u = begin; u < end && !tni_poll_stop(&poll, TNI_CHUNK); u++) {
     const int64_t first = u / rows * TNI_CHUNK, row = u % rows, to = row * n + first;
-    spot s[TN_MAX_RANK];
+    resize_spot s[TN_MAX_RANK];
     bool outside = false;
     int64_t rest = row, from = 0;
     if (c.first != first) locate_columns(r, first, n - first < TNI_CHUNK ? n - first : TNI_CHUNK, &c, &poll);

@@ -49,7 +49,7 @@ bool tni_bcast_init(tni_bcast *b, const tni_tensor *out, const tni_tensor *const
   return true;
 }
 
-typedef struct walk {
+typedef struct bcast_walk {
   const tni_bcast *b;
   char *dst;
   const char *src[TNI_BCAST_MAX];
@@ -57,11 +57,11 @@ typedef struct walk {
   int64_t inner, chunk, per_row;
   tni_bcast_fn fn;
   const void *ctx;
-} walk;
+} bcast_walk;
 
 /* Units are pieces of at most `chunk` elements of one row. */
 static void walk_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
-  const walk *w = arg;
+  const bcast_walk *w = arg;
   const tni_bcast *b = w->b;
   int64_t idx[TN_MAX_RANK] = {0}, off[TNI_BCAST_MAX] = {0}, step[TNI_BCAST_MAX] = {0};
   int64_t row = begin / w->per_row, piece = begin % w->per_row;
@@ -93,7 +93,7 @@ static void walk_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 void tni_bcast_run(tn_run *run, const tni_bcast *b, void *dst, uint32_t dst_size, const void *const *src,
                    const uint32_t *src_size, tni_bcast_fn fn, const void *ctx) {
   enum { PIECE = 8192 };
-  walk w = {.b = b, .dst = dst, .dst_size = dst_size, .fn = fn, .ctx = ctx};
+  bcast_walk w = {.b = b, .dst = dst, .dst_size = dst_size, .fn = fn, .ctx = ctx};
   int64_t rows = 1;
   for (uint32_t d = 0; d + 1 < b->rank; d++) rows *= b->dims[d];
   w.inner = b->dims[b->rank - 1];

@@ -74,10 +74,10 @@ static void finish_qconv(const void *ctx, int64_t batch, int64_t m0, int64_t mb,
 
 /* --- one channel, directly --- */
 
-typedef struct direct {
+typedef struct qconv_direct {
   const tni_qproduct *p;
   tni_planes b;
-} direct;
+} qconv_direct;
 
 static void widen_row(const void *ctx, const void *x, int64_t at, int64_t stride, int64_t n, float *dst) {
   const tni_qproduct *p = ctx;
@@ -107,7 +107,7 @@ static void direct_block(const tni_qproduct *p, const tni_planes *b, int64_t uni
 }
 
 static void direct_blocks(void *arg, int64_t begin, int64_t end, uint32_t worker) {
-  const direct *d = arg;
+  const qconv_direct *d = arg;
   const tni_qproduct *p = d->p;
   const int64_t M = p->groups * p->group_outs;
   float w[TNI_PLANE_TAPS];
@@ -126,7 +126,7 @@ tn_status tni_qconv(const tni_kargs *a, tni_qproduct *p) {
   const tni_tensor *x = p->a.t, *w = p->b.t;
   tni_window win;
   char why[128];
-  direct d = {.p = p};
+  qconv_direct d = {.p = p};
   if (x->rank < 3 || w->rank != x->rank || p->y->rank != x->rank) return tni_kfail(a, TN_E_INVALID, "ranks differ");
   if (!tni_window_read(a->node, x->rank - 2, w->dims + 2, &win, why, sizeof why))
     return tni_kfail(a, TN_E_INVALID, "%s", why);

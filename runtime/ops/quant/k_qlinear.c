@@ -24,13 +24,13 @@ static float scale_of(const tni_tensor *s) { return *(const f32u *)s->data; }
 
 /* --- two operands --- */
 
-typedef struct binary {
+typedef struct qlinear_binary {
   const tni_hot *hot;
   uint32_t op;
   tni_of_byte of[2];
   float scale[2], y_scale;
   tni_to_byte to;
-} binary;
+} qlinear_binary;
 
 static void combine_rows(uint32_t op, float *restrict x, const float *restrict y, int64_t n) {
   switch (op) {
@@ -50,7 +50,7 @@ static void combine_rows(uint32_t op, float *restrict x, const float *restrict y
 }
 
 static void binary_piece(const void *ctx, void *dst, const void *const *src, const int64_t *step, int64_t n) {
-  const binary *b = ctx;
+  const qlinear_binary *b = ctx;
   float v[2][TNI_CHUNK];
   for (int64_t i = 0; i < n; i += TNI_CHUNK) {
     const int64_t m = n - i < TNI_CHUNK ? n - i : TNI_CHUNK;
@@ -66,7 +66,8 @@ static void binary_piece(const void *ctx, void *dst, const void *const *src, con
 tn_status tni_k_qlinear_binary(const tni_kargs *a) {
   const tni_tensor *in[] = {a->in[0], a->in[3]};
   tni_tensor *y = a->out[0];
-  binary b = {.hot = tni_hot_get(), .op = (uint32_t)tni_at_i(a->node, TNI_A_OP, 0), .y_scale = scale_of(a->in[6])};
+  qlinear_binary b = {
+      .hot = tni_hot_get(), .op = (uint32_t)tni_at_i(a->node, TNI_A_OP, 0), .y_scale = scale_of(a->in[6])};
   tn_status st = one_grid(a, y, 6, 7);
   tni_bcast bc;
   if (b.op != TN_OP_ADD && b.op != TN_OP_SUB && b.op != TN_OP_MUL && b.op != TN_OP_DIV)

@@ -12,14 +12,14 @@
 #include "runtime/onnx/onnx.h"
 #include "runtime/plugin/load/load.h"
 
-typedef struct writer {
+typedef struct case_writer {
   tni_evaluation *ev;
   const char *folder;
   const tn_task *task;
   tni_saved *in, *out;
   tni_tensor *in_t, *out_t; /* what in[i].t and out[i].t point to */
   uint32_t n_in, n_out;
-} writer;
+} case_writer;
 
 const char *tni_capture_plugin(const tn_session *s, const tni_exec *x, uint32_t task) {
   const tni_dev *dev = x->programs[x->tasks[task].program].dev;
@@ -31,7 +31,7 @@ const char *tni_capture_plugin(const tn_session *s, const tni_exec *x, uint32_t 
   return dev->name;
 }
 
-static bool made_here(const writer *w, tn_id v) {
+static bool made_here(const case_writer *w, tn_id v) {
   const tn_graph *g = &w->ev->x->exec->view;
   for (uint32_t i = 0; i < w->task->n_nodes; i++) {
     const tn_node *n = g->nodes[w->task->nodes[i]];
@@ -41,7 +41,7 @@ static bool made_here(const writer *w, tn_id v) {
   return false;
 }
 
-static tn_status add_input(writer *w, tn_id v) {
+static tn_status add_input(case_writer *w, tn_id v) {
   if (v == TN_NONE || w->ev->x->exec->view.values[v]->kind == TN_VALUE_CONST || made_here(w, v)) return TN_OK;
   for (uint32_t i = 0; i < w->n_in; i++)
     if (w->in[i].value == v) return TN_OK;
@@ -51,7 +51,7 @@ static tn_status add_input(writer *w, tn_id v) {
   return st;
 }
 
-static tn_status collect_case(writer *w) {
+static tn_status collect_case(case_writer *w) {
   const tn_graph *g = &w->ev->x->exec->view;
   uint32_t reads = 1;
   for (uint32_t i = 0; i < w->task->n_nodes; i++) reads += g->nodes[w->task->nodes[i]]->n_in;
@@ -72,7 +72,7 @@ static tn_status collect_case(writer *w) {
 }
 
 /* What the device left of an output, as dense as the reference's. */
-static tn_status of_device(writer *w, uint32_t i) {
+static tn_status of_device(case_writer *w, uint32_t i) {
   const uint32_t r = tni_ref_region(w->ev->x, w->ev->task, w->out[i].value);
   const tni_sregion *q = &w->ev->x->regions[r];
   w->out_t[i] = *w->out[i].t;
@@ -82,7 +82,7 @@ static tn_status of_device(writer *w, uint32_t i) {
   return TN_OK;
 }
 
-static tn_status write_tensor(const writer *w, const char *sub, const char *kind, uint32_t i, tn_id v,
+static tn_status write_tensor(const case_writer *w, const char *sub, const char *kind, uint32_t i, tn_id v,
                               const tni_tensor *t) {
   char *path = NULL;
   if (asprintf(&path, "%s/%s/%s_%u.pb", w->folder, sub, kind, i) < 0) return tni_fail_memory(w->ev->err, w->folder);
@@ -98,14 +98,14 @@ static tn_status write_tensor(const writer *w, const char *sub, const char *kind
   return st;
 }
 
-static tn_status make_folder(const writer *w, const char *sub) {
+static tn_status make_folder(const case_writer *w, const char *sub) {
   char *path = tni_file_in(w->folder, sub);
   const int rc = path ? tni_make_folder(path) : ENOMEM;
   free(path);
   return rc ? tni_fail(w->ev->err, TN_E_IO, w->folder, "cannot make '%s/%s': %s", w->folder, sub, strerror(rc)) : TN_OK;
 }
 
-static tn_status write_tensors(writer *w) {
+static tn_status write_tensors(case_writer *w) {
   tn_status st = make_folder(w, "test_data_set_0");
   if (st == TN_OK) st = make_folder(w, "device");
   for (uint32_t i = 0; st == TN_OK && i < w->n_in; i++)
@@ -118,7 +118,7 @@ static tn_status write_tensors(writer *w) {
   return st;
 }
 
-static tn_status write_story(const writer *w, double ratio) {
+static tn_status write_story(const case_writer *w, double ratio) {
   const tni_exec *x = w->ev->x->exec;
   const tn_session *s = w->ev->s;
   char *path = tni_file_in(w->folder, "case.json");
@@ -137,7 +137,7 @@ static tn_status write_story(const writer *w, double ratio) {
 }
 
 tn_status tni_capture_write(tni_evaluation *ev, double ratio, const char *folder) {
-  writer w = {.ev = ev, .folder = folder, .task = ev->x->exec->tasks[ev->task].info};
+  case_writer w = {.ev = ev, .folder = folder, .task = ev->x->exec->tasks[ev->task].info};
   tn_status st = collect_case(&w);
   if (st == TN_OK) st = write_tensors(&w);
   if (st == TN_OK)

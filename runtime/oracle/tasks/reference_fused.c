@@ -10,22 +10,22 @@
 #include "runtime/oracle/tasks/evaluation.h"
 #include "runtime/shape/dims/dims.h"
 
-typedef struct fused {
+typedef struct fused_reference {
   tni_evaluation *ev;
   const tn_node *n;
   tni_fused f;
   int64_t K;
   const float *x;
   tni_chain_given chain;
-} fused;
+} fused_reference;
 
 /* --- what the chain reads --------------------------------------------------------------------------------------- */
 
-static float *fused_floats(const fused *k, int64_t n) {
+static float *fused_floats(const fused_reference *k, int64_t n) {
   return tni_arena_alloc(k->ev->arena, (size_t)(n + 1) * sizeof(float), 64);
 }
 
-static tn_status read_floats(fused *k, tn_id v, float **out, int64_t *count, int64_t *rank) {
+static tn_status read_floats(fused_reference *k, tn_id v, float **out, int64_t *count, int64_t *rank) {
   tni_tensor t;
   tn_status st = tni_ref_operand(k->ev, v, &t);
   if (st != TN_OK) return st;
@@ -36,7 +36,7 @@ static tn_status read_floats(fused *k, tn_id v, float **out, int64_t *count, int
   return TN_OK;
 }
 
-static tn_status fused_product(fused *k, uint32_t p) {
+static tn_status fused_product(fused_reference *k, uint32_t p) {
   const tni_part *part = &k->f.parts[p];
   const float *w;
   const tn_numerics *num;
@@ -55,7 +55,7 @@ static tn_status fused_product(fused *k, uint32_t p) {
   return TN_OK;
 }
 
-static tn_status read_extra(fused *k, uint32_t i) {
+static tn_status read_extra(fused_reference *k, uint32_t i) {
   float *v;
   tn_status st =
       read_floats(k, k->n->in[1 + k->f.n_weights + i], &v, &k->chain.extra[i].count, &k->chain.extra[i].rank);
@@ -63,7 +63,7 @@ static tn_status read_extra(fused *k, uint32_t i) {
   return st;
 }
 
-static tn_status prepare_fused(fused *k) {
+static tn_status prepare_fused(fused_reference *k) {
   int64_t total, rank;
   float *x;
   tn_status st = read_floats(k, k->n->in[0], &x, &total, &rank);
@@ -80,7 +80,7 @@ static tn_status prepare_fused(fused *k) {
 }
 
 tn_status tni_ref_fused(tni_evaluation *ev, tn_id node, tni_evaluated *outs) {
-  fused k = {.ev = ev, .n = ev->x->exec->view.nodes[node]};
+  fused_reference k = {.ev = ev, .n = ev->x->exec->view.nodes[node]};
   const char *why = tni_fused_read(k.n, &k.f);
   if (why) return tni_fail(ev->err, TN_E_INTERNAL, k.n->name, "%s", why);
   tn_status st = prepare_fused(&k);

@@ -32,18 +32,18 @@ typedef struct half {
   tn_id now, appended;          /* new rows; the value with the dims of the whole, in Attention's layout */
 } half;
 
-typedef struct match {
+typedef struct cache_match {
   tni_node *attention;
   half half[2];
-} match;
+} cache_match;
 
-typedef struct pass {
+typedef struct cache_pass {
   tni_graph *g;
-  match *found;
+  cache_match *found;
   uint32_t n;
   tn_expr batch, past, now; /* of all of them; TNI_EXPR_NONE before the first */
   tn_error *err;
-} pass;
+} cache_pass;
 
 static tn_expr dim_of_cache(const tni_graph *g, tn_id v, uint32_t d) { return g->values[v]->pub.dims[d]; }
 
@@ -101,7 +101,7 @@ static bool find_present(const tni_graph *g, tn_id v, half *h) {
 }
 
 /* Lengths and batch of all halves are one. */
-static bool same_lengths(pass *p, const half *h) {
+static bool same_lengths(cache_pass *p, const half *h) {
   const tni_graph *g = p->g;
   const bool flat = g->values[h->now]->pub.rank == 3;
   if (!tni_match_rank(g, h->now, flat ? 3 : 4)) return false;
@@ -116,9 +116,9 @@ static bool same_lengths(pass *p, const half *h) {
          dim_of_cache(g, h->appended, 2) == tni_ex_add(g->exprs, past, now);
 }
 
-static bool find_cache_append(pass *p, tni_node *n, match *m) {
+static bool find_cache_append(cache_pass *p, tni_node *n, cache_match *m) {
   const tni_graph *g = p->g;
-  *m = (match){.attention = n};
+  *m = (cache_match){.attention = n};
   if (n->dynamic || tni_match_in(n, 6) != TN_NONE || n->pub.n_out < 3 || (n->pub.n_out > 3 && n->pub.out[3] != TN_NONE))
     return false;
   if (n->pub.in[1] == TN_NONE || n->pub.in[2] == TN_NONE || n->n_raw > 16) return false;
@@ -134,7 +134,7 @@ static bool find_cache_append(pass *p, tni_node *n, match *m) {
 }
 
 /* As long as a past, but none of those found. */
-static bool is_loose(const pass *p, tn_id v) {
+static bool is_loose(const cache_pass *p, tn_id v) {
   const tni_value *x = p->g->values[v];
   for (uint32_t i = 0; i < p->n; i++)
     if (p->found[i].half[0].past == v || p->found[i].half[1].past == v) return false;
@@ -143,13 +143,13 @@ static bool is_loose(const pass *p, tn_id v) {
   return false;
 }
 
-static tn_status find_all(pass *p, bool *all) {
+static tn_status find_all(cache_pass *p, bool *all) {
   tni_graph *g = p->g;
   uint32_t n = 0;
   *all = !g->outer && g->n_states == 0;
   for (uint32_t i = 0; i < g->n_nodes; i++) n += !g->nodes[i]->dead && tni_is_attention(g->nodes[i]->pub.op);
   if (!*all || n == 0) return TN_OK;
-  p->found = TNI_NEW_ARRAY(g->arena, match, n);
+  p->found = TNI_NEW_ARRAY(g->arena, cache_match, n);
   if (!p->found || tni_mark_dynamic(g) == UINT32_MAX) return tni_fail_memory(p->err, g->name);
   for (uint32_t i = 0; i < g->n_nodes && *all; i++) {
     tni_node *node = g->nodes[i];
@@ -164,14 +164,14 @@ static tn_status find_all(pass *p, bool *all) {
 
 /* --- rewriting --- */
 
-static tn_id make_step(pass *p) {
+static tn_id make_step(cache_pass *p) {
   tni_graph *g = p->g;
   const tn_id v = tni_graph_add_value(g, "", TN_VALUE_STEP, TN_DT_I64);
   return v != TN_NONE && tni_value_set_dims(g, v, 1, &p->batch) == TN_OK ? v : TN_NONE;
 }
 
 /* One of a cache's two values, with the dims of the whole. */
-static tn_id make_state(pass *p, const half *h, const tn_state *state) {
+static tn_id make_state(cache_pass *p, const half *h, const tn_state *state) {
   tni_graph *g = p->g;
   const tni_value *now = g->values[h->now];
   tn_expr dims[TN_MAX_RANK];
@@ -190,7 +190,7 @@ static void set_perm(const half *h, uint32_t rank, tni_gstate *s) {
   for (uint32_t d = 0; d < 4; d++) s->perm[d] = h->perm[rank == 3 ? by_length[d] : d];
 }
 
-static tn_status append_state(pass *p, const half *h, tni_gstate *s) {
+static tn_status append_state(cache_pass *p, const half *h, tni_gstate *s) {
   tni_graph *g = p->g;
   const uint32_t rank = g->values[h->now]->pub.rank;
   int64_t heads = 0;
@@ -211,7 +211,7 @@ static tn_status append_state(pass *p, const half *h, tni_gstate *s) {
   return tni_graph_add_node(g, "", NULL, "TensorScatter", 24, in, 3, &s->out, 1, &axis, 1, NULL, p->err);
 }
 
-static tn_status rewrite_cache(pass *p, const match *m, tni_gstate *s) {
+static tn_status rewrite_cache(cache_pass *p, const cache_match *m, tni_gstate *s) {
   tni_graph *g = p->g;
   tni_node *n = m->attention;
   n->dead = true;
@@ -227,7 +227,7 @@ static tn_status rewrite_cache(pass *p, const match *m, tni_gstate *s) {
 }
 
 tn_status tni_pass_cache(tni_graph *g, uint32_t *n, tn_error *err) {
-  pass p = {.g = g, .batch = TNI_EXPR_NONE, .err = err};
+  cache_pass p = {.g = g, .batch = TNI_EXPR_NONE, .err = err};
   bool all;
   tn_status st = find_all(&p, &all);
   if (st != TN_OK || !all || p.n == 0) {

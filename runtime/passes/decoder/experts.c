@@ -26,11 +26,11 @@ typedef struct router {
   struct router *next;
 } router;
 
-typedef struct pass {
+typedef struct experts_pass {
   tni_graph *g;
   router *routers;
   tn_error *err;
-} pass;
+} experts_pass;
 
 typedef struct expert {
   tni_picked p;
@@ -131,12 +131,12 @@ static bool collect_expert(const tni_graph *g, expert *e, tn_id v, int depth) {
 
 /* --- writing --- */
 
-static tn_id no_memory(pass *p) {
+static tn_id no_memory(experts_pass *p) {
   if (!p->err || p->err->code == TN_OK) (void)!tni_fail_memory(p->err, p->g->name);
   return TN_NONE;
 }
 
-static tn_id add_expert_op(pass *p, const char *type, int64_t version, const tn_id *in, uint32_t n_in,
+static tn_id add_expert_op(experts_pass *p, const char *type, int64_t version, const tn_id *in, uint32_t n_in,
                            const tni_raw_attr *a, uint32_t dtype, tn_expr rows, tn_expr columns) {
   tni_build_node b = {.type = type, .version = version, .n_in = n_in, .n_attr = a ? 1 : 0};
   const tn_expr dims[2] = {rows, columns};
@@ -149,13 +149,13 @@ static tn_id add_expert_op(pass *p, const char *type, int64_t version, const tn_
 }
 
 /* v as [rows, columns]. */
-static tn_id reshaped_expert(pass *p, tn_id v, tn_expr rows, tn_expr columns) {
+static tn_id reshaped_expert(experts_pass *p, tn_id v, tn_expr rows, tn_expr columns) {
   const tn_expr dims[2] = {rows, columns};
   const tn_id in[2] = {v, tni_build_elems(p->g, dims, 2)};
   return add_expert_op(p, "Reshape", 14, in, 2, NULL, p->g->values[v]->pub.dtype, rows, columns);
 }
 
-static tn_status expert_columns(pass *p, tn_id v, int64_t n, tn_expr rows, tn_id *out) {
+static tn_status expert_columns(experts_pass *p, tn_id v, int64_t n, tn_expr rows, tn_id *out) {
   const tni_raw_attr attr[2] = {tni_raw_int("axis", 1), tni_raw_int("num_outputs", n)};
   const tn_expr dims[2] = {rows, tni_ex_const(p->g->exprs, 1)};
   for (int64_t i = 0; i < n; i++) {
@@ -166,7 +166,7 @@ static tn_status expert_columns(pass *p, tn_id v, int64_t n, tn_expr rows, tn_id
   return tni_graph_add_node(p->g, "", NULL, "Split", 18, &v, 1, out, (uint32_t)n, attr, 2, NULL, p->err);
 }
 
-static tn_status make_router(pass *p, const tni_picked *k, tn_id weights, router *r) {
+static tn_status make_router(experts_pass *p, const tni_picked *k, tn_id weights, router *r) {
   tni_graph *g = p->g;
   const uint32_t dtype = g->values[weights]->pub.dtype;
   const tn_expr all = tni_ex_const(g->exprs, k->experts), dims[2] = {k->tokens, all};
@@ -184,7 +184,7 @@ static tn_status make_router(pass *p, const tni_picked *k, tn_id weights, router
   return st == TN_OK ? expert_columns(p, goes, k->experts, k->tokens, r->goes) : st;
 }
 
-static tn_status router_of(pass *p, const tni_picked *k, tn_id weights, const router **out) {
+static tn_status router_of(experts_pass *p, const tni_picked *k, tn_id weights, const router **out) {
   for (*out = p->routers; *out; *out = (*out)->next)
     if ((*out)->picked == k->picked && (*out)->weights == weights) return TN_OK;
   router *r = TNI_NEW(p->g->arena, router);
@@ -194,7 +194,7 @@ static tn_status router_of(pass *p, const tni_picked *k, tn_id weights, const ro
   return make_router(p, k, weights, r);
 }
 
-static tn_status copy_node(pass *p, expert *e, const tni_node *n) {
+static tn_status copy_node(experts_pass *p, expert *e, const tni_node *n) {
   tni_graph *g = p->g;
   tn_id in[MAX_PARTS], out[MAX_PARTS];
   for (uint32_t i = 0; i < n->pub.n_in; i++)
@@ -214,7 +214,7 @@ static tn_status copy_node(pass *p, expert *e, const tni_node *n) {
 }
 
 /* The expert over all tokens. */
-static tn_status copy_expert(pass *p, expert *e, tn_id goes) {
+static tn_status copy_expert(experts_pass *p, expert *e, tn_id goes) {
   tni_graph *g = p->g;
   static const uint64_t zero = 0;
   const uint32_t dtype = g->values[e->rows]->pub.dtype;
@@ -280,7 +280,7 @@ static bool find_expert(const tni_graph *g, const tni_node *s, expert *e, tn_id 
 
 tn_status tni_pass_experts(tni_graph *g, uint32_t *n, tn_error *err) {
   const uint32_t n_nodes = g->n_nodes;
-  pass p = {.g = g, .err = err};
+  experts_pass p = {.g = g, .err = err};
   uint32_t fired = 0;
   for (uint32_t i = 0; i < n_nodes; i++) {
     tni_node *s = g->nodes[i];

@@ -18,7 +18,7 @@
 #include "runtime/passes/decoder/rotary.h"
 #include "runtime/passes/decoder/decoder.h"
 
-typedef struct match {
+typedef struct rotary_match {
   tni_graph *g;
   tni_rotary_tables *t;
   tn_id x, wave[2]; /* wave: cos, sin as the model multiplies with them */
@@ -26,7 +26,7 @@ typedef struct match {
   bool twice;     /* they hold every number twice */
   bool by_length; /* x is [batch, length, heads, size] */
   int64_t half;   /* of x's last dim */
-} match;
+} rotary_match;
 
 static const tni_value *ranked_input(const tni_graph *g, tn_id v, uint32_t rank) {
   const tni_value *x = tni_match_value(g, v);
@@ -38,7 +38,7 @@ static const tni_value *ranked_input(const tni_graph *g, tn_id v, uint32_t rank)
 /* --- the turn --- */
 
 /* v holds -second, first of the pairs of x. */
-static bool is_turned(match *m, tn_id v, tni_rotary_order order) {
+static bool is_turned(rotary_match *m, tn_id v, tni_rotary_order order) {
   const tni_graph *g = m->g;
   tni_rotary_order of[2];
   uint32_t which[2];
@@ -55,7 +55,7 @@ static bool is_turned(match *m, tn_id v, tni_rotary_order order) {
 }
 
 /* add is x * cos + turned(x) * sin, in any order. */
-static bool find_whole(match *m, const tni_node *add) {
+static bool find_whole(rotary_match *m, const tni_node *add) {
   const tni_graph *g = m->g;
   for (uint32_t k = 0; k < 8; k++) { /* which operand, which of its factors, which order */
     const uint32_t side = k & 1, i = k >> 1 & 1;
@@ -71,7 +71,7 @@ static bool find_whole(match *m, const tni_node *add) {
 }
 
 /* mul is element `which` of m's pairs times something: *wave. m->x TN_NONE: of any x. */
-static bool times_part(match *m, tn_id mul, uint32_t which, tn_id *wave) {
+static bool times_part(rotary_match *m, tn_id mul, uint32_t which, tn_id *wave) {
   const tni_graph *g = m->g;
   const tni_node *n = tni_match_node(g, mul, TN_OP_MUL);
   for (uint32_t i = 0; n && i < 2; i++) {
@@ -88,7 +88,7 @@ static bool times_part(match *m, tn_id mul, uint32_t which, tn_id *wave) {
 }
 
 /* v is made of first * cos - second * sin and second * cos + first * sin. */
-static bool find_pair(match *m, tn_id v, tni_rotary_order order) {
+static bool find_pair(rotary_match *m, tn_id v, tni_rotary_order order) {
   const tni_graph *g = m->g;
   tn_id a, b, cos, sin;
   m->order = order;
@@ -108,7 +108,7 @@ static bool find_pair(match *m, tn_id v, tni_rotary_order order) {
 /* --- cos and sin --- */
 
 /* How the axes of wave w stand to x's: those of [batch or 1, length, n] in *d. */
-static bool read_wave(const match *m, tn_id w, bool by_length, tn_expr *d) {
+static bool read_wave(const rotary_match *m, tn_id w, bool by_length, tn_expr *d) {
   const tni_graph *g = m->g;
   const tni_value *x = g->values[m->x], *v = tni_match_value(g, w);
   const tn_expr one = tni_ex_const(g->exprs, 1), length = x->pub.dims[by_length ? 1 : 2];
@@ -124,7 +124,7 @@ static bool read_wave(const match *m, tn_id w, bool by_length, tn_expr *d) {
   return tni_ex_is_const(g->exprs, d[2], &n) && n == (m->twice ? 2 : 1) * m->half && v->pub.dtype == x->pub.dtype;
 }
 
-static bool find_waves(match *m) {
+static bool find_waves(rotary_match *m) {
   tn_expr d[3];
   int64_t n;
   if (!tni_rotary_last(m->g, m->x, &n) || n < 2) return false;
@@ -139,7 +139,7 @@ static bool find_waves(match *m) {
 }
 
 /* The operand of an Unsqueeze or Reshape that only put in the axis of the heads. */
-static tn_id without_heads(const match *m, tn_id w, const tn_expr *d) {
+static tn_id without_heads(const rotary_match *m, tn_id w, const tn_expr *d) {
   const tni_graph *g = m->g;
   const tni_node *n = tni_match_node(g, w, TN_OP_UNSQUEEZE);
   if (!n && !(n = tni_match_node(g, w, TN_OP_RESHAPE))) return w;
@@ -157,7 +157,7 @@ static tn_id reshape_to(tni_graph *g, tn_id v, uint32_t rank, const tn_expr *dim
 }
 
 /* cos or sin as [batch or 1, length, half]; *d its dims. */
-static tn_id single_wave(match *m, uint32_t i, tn_expr *d, tn_error *err) {
+static tn_id single_wave(rotary_match *m, uint32_t i, tn_expr *d, tn_error *err) {
   tni_graph *g = m->g;
   if (!read_wave(m, m->wave[i], m->by_length, d)) return TN_NONE;
   tn_id v = without_heads(m, m->wave[i], d);
@@ -168,7 +168,7 @@ static tn_id single_wave(match *m, uint32_t i, tn_expr *d, tn_error *err) {
   return v == TN_NONE || g->values[v]->pub.rank == 3 ? v : reshape_to(g, v, 3, d, err);
 }
 
-static tn_id expanded_wave(const match *m, tn_id v, const tn_expr *d, tn_error *err) {
+static tn_id expanded_wave(const rotary_match *m, tn_id v, const tn_expr *d, tn_error *err) {
   tni_graph *g = m->g;
   const tn_expr to[3] = {g->values[m->x]->pub.dims[0], d[1], d[2]};
   if (v == TN_NONE || d[0] == to[0]) return v;
@@ -178,7 +178,7 @@ static tn_id expanded_wave(const match *m, tn_id v, const tn_expr *d, tn_error *
 }
 
 /* v is a row of the constant table *from for each of the positions *at, int64[batch, length]. */
-static bool is_row(const match *m, tn_id v, tn_id *from, tn_id *at) {
+static bool is_row(const rotary_match *m, tn_id v, tn_id *from, tn_id *at) {
   const tni_graph *g = m->g;
   const tni_value *x = g->values[m->x];
   const tni_node *n = tni_match_node(g, v, TN_OP_GATHER);
@@ -190,7 +190,7 @@ static bool is_row(const match *m, tn_id v, tn_id *from, tn_id *at) {
          p->pub.dims[0] == x->pub.dims[0] && p->pub.dims[1] == x->pub.dims[m->by_length ? 1 : 2];
 }
 
-static bool write_waves(match *m, tni_build_node *b, tn_error *err) {
+static bool write_waves(rotary_match *m, tni_build_node *b, tn_error *err) {
   const tni_graph *g = m->g;
   tn_expr d[2][3];
   tn_id v[2], from[2], at[2];
@@ -211,7 +211,7 @@ static bool write_waves(match *m, tni_build_node *b, tn_error *err) {
 
 /* --- the node --- */
 
-static tn_status rewrite_rotary(match *m, tni_node *last, tn_error *err) {
+static tn_status rewrite_rotary(rotary_match *m, tni_node *last, tn_error *err) {
   tni_graph *g = m->g;
   const tni_value *x = g->values[m->x];
   tni_build_node b = {.type = "RotaryEmbedding", .version = 23, .in = {m->x}};
@@ -231,7 +231,7 @@ static tn_status rewrite_rotary(match *m, tni_node *last, tn_error *err) {
   return tni_build_in_place(g, last, &back, err);
 }
 
-static bool find_rotary(match *m, const tni_node *n) {
+static bool find_rotary(rotary_match *m, const tni_node *n) {
   int64_t heads;
   bool found = false;
   if (n->pub.op == TN_OP_ADD) found = find_whole(m, n);
@@ -311,7 +311,7 @@ tn_status tni_pass_rotary(tni_graph *g, uint32_t *n, tn_error *err) {
   tni_rotary_tables t;
   tn_status st = tni_rotary_tables_init(&t, g, err);
   for (uint32_t i = 0; st == TN_OK && i < n_nodes; i++) {
-    match m = {.g = g, .t = &t};
+    rotary_match m = {.g = g, .t = &t};
     if (g->nodes[i]->dead || !g->nodes[i]->op || !find_rotary(&m, g->nodes[i])) continue;
     st = rewrite_rotary(&m, g->nodes[i], err);
     fired++;

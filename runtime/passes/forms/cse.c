@@ -9,13 +9,13 @@ enum { MAX_CONST_BYTES = 64 << 10 };
 enum { KEY_CONST = 1, KEY_STEP = 2, KEY_NODE = 3 };
 
 /* What makes two things the same, as bytes. */
-typedef struct key {
+typedef struct cse_key {
   unsigned char *p;
   size_t n, cap;
   bool failed; /* without memory */
-} key;
+} cse_key;
 
-static void put_key(key *k, const void *p, size_t n) {
+static void put_key(cse_key *k, const void *p, size_t n) {
   size_t need;
   if (k->failed || !tni_add_size(k->n, n, &need) || need > SIZE_MAX / 2) {
     k->failed = true;
@@ -34,9 +34,9 @@ static void put_key(key *k, const void *p, size_t n) {
   k->n = need;
 }
 
-static void put_u64(key *k, uint64_t v) { put_key(k, &v, sizeof v); }
+static void put_u64(cse_key *k, uint64_t v) { put_key(k, &v, sizeof v); }
 
-static void put_tensor(key *k, const tni_tensor *t) {
+static void put_tensor(cse_key *k, const tni_tensor *t) {
   put_u64(k, t->dtype);
   put_u64(k, t->rank);
   put_key(k, t->dims, t->rank * sizeof *t->dims);
@@ -50,7 +50,7 @@ static void put_tensor(key *k, const tni_tensor *t) {
 }
 
 /* false: a value that is not compared. */
-static bool value_key(const tni_graph *g, const tni_value *v, key *k) {
+static bool value_key(const tni_graph *g, const tni_value *v, cse_key *k) {
   k->n = 0;
   if (v->is_output || !v->pub.n_uses || v->pub.rank > TN_MAX_RANK) return false;
   if (v->pub.kind == TN_VALUE_CONST) {
@@ -69,7 +69,7 @@ static bool value_key(const tni_graph *g, const tni_value *v, key *k) {
   return true;
 }
 
-static bool put_attr(key *k, const tn_attr *a) {
+static bool put_attr(cse_key *k, const tn_attr *a) {
   put_u64(k, a->type);
   put_u64(k, a->n);
   put_u64(k, a->u.p != NULL);
@@ -99,7 +99,7 @@ static bool put_attr(key *k, const tn_attr *a) {
   }
 }
 
-static bool node_key(const tni_node *n, key *k) {
+static bool node_key(const tni_node *n, cse_key *k) {
   k->n = 0;
   if (n->dead || !n->op || (n->op->flags & TNI_OPF_CONTROL)) return false;
   put_u64(k, KEY_NODE);
@@ -115,7 +115,7 @@ static bool node_key(const tni_node *n, key *k) {
 }
 
 /* The first one with this key into *first; TN_NONE if this is it. */
-static tn_status look_up(tni_map *seen, const key *k, tn_id id, tn_id *first) {
+static tn_status look_up(tni_map *seen, const cse_key *k, tn_id id, tn_id *first) {
   uint64_t at;
   *first = TN_NONE;
   if (k->failed) return TN_E_NO_MEMORY;
@@ -126,7 +126,7 @@ static tn_status look_up(tni_map *seen, const key *k, tn_id id, tn_id *first) {
   return tni_map_put(seen, k->p, k->n, id) ? TN_OK : TN_E_NO_MEMORY;
 }
 
-static tn_status merge_values(tni_graph *g, tni_map *seen, key *k, uint32_t *fired) {
+static tn_status merge_values(tni_graph *g, tni_map *seen, cse_key *k, uint32_t *fired) {
   for (tn_id i = 0; i < g->n_values; i++) {
     tn_id first;
     if (!value_key(g, g->values[i], k)) continue;
@@ -152,7 +152,7 @@ static tn_status merge_node(tni_graph *g, const tni_node *first, tni_node *n, ui
   return TN_OK;
 }
 
-static tn_status merge_nodes(tni_graph *g, tni_map *seen, key *k, uint32_t *fired) {
+static tn_status merge_nodes(tni_graph *g, tni_map *seen, cse_key *k, uint32_t *fired) {
   for (tn_id i = 0; i < g->n_nodes; i++) {
     tn_id first;
     if (!node_key(g->nodes[i], k)) continue;
@@ -164,7 +164,7 @@ static tn_status merge_nodes(tni_graph *g, tni_map *seen, key *k, uint32_t *fire
 }
 
 tn_status tni_pass_cse(tni_graph *g, uint32_t *n, tn_error *err) {
-  key k = {0};
+  cse_key k = {0};
   uint32_t fired = 0;
   tni_map *seen = tni_map_create();
   tn_status st = seen ? merge_values(g, seen, &k, &fired) : TN_E_NO_MEMORY;

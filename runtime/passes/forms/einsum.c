@@ -22,7 +22,7 @@ typedef struct order {
   uint32_t n;
 } order;
 
-typedef struct product {
+typedef struct einsum_product {
   tni_graph *g;
   tni_einsum e;
   tn_id in[2];    /* rows, columns */
@@ -30,7 +30,7 @@ typedef struct product {
   tn_expr dim[TNI_EINSUM_MAX_LABELS];
   order batch, rows, cols, sum;
   tn_error *err;
-} product;
+} einsum_product;
 
 static bool bears_label(const tni_einsum *e, uint32_t i, uint32_t l, uint32_t *axis) {
   for (*axis = 0; *axis < e->rank[i]; ++*axis)
@@ -39,7 +39,7 @@ static bool bears_label(const tni_einsum *e, uint32_t i, uint32_t l, uint32_t *a
 }
 
 /* Dims of all labels, the same wherever one stands, and none twice in an operand. */
-static bool take_dims(product *p, const tni_node *n) {
+static bool take_dims(einsum_product *p, const tni_node *n) {
   const tni_einsum *e = &p->e;
   for (uint32_t l = 0; l < e->n_labels; l++) p->dim[l] = TNI_EXPR_NONE;
   for (uint32_t i = 0; i < 2; i++)
@@ -56,7 +56,7 @@ static bool take_dims(product *p, const tni_node *n) {
 static void put_label(order *o, uint32_t l) { o->label[o->n++] = (uint8_t)l; }
 
 /* Labels by kind: those of the result in its order, what is summed in that of the columns' operand. */
-static bool sort_labels(product *p) {
+static bool sort_labels(einsum_product *p) {
   const tni_einsum *e = &p->e;
   uint32_t d;
   for (uint32_t l = 0; l < e->n_out; l++) {
@@ -74,13 +74,13 @@ static bool sort_labels(product *p) {
          p->rows.n + 1 <= TN_MAX_RANK && p->cols.n;
 }
 
-static tn_expr joined_dims(const product *p, const order *o) {
+static tn_expr joined_dims(const einsum_product *p, const order *o) {
   tn_expr all = tni_ex_const(p->g->exprs, 1);
   for (uint32_t i = 0; i < o->n; i++) all = tni_ex_mul(p->g->exprs, all, p->dim[o->label[i]]);
   return all;
 }
 
-static bool find_einsum(product *p, const tni_node *n) {
+static bool find_einsum(einsum_product *p, const tni_node *n) {
   tni_graph *g = p->g;
   uint32_t rank[2], d;
   if (n->pub.n_in != 2 || n->pub.in[0] == TN_NONE || n->pub.in[1] == TN_NONE) return false;
@@ -105,7 +105,7 @@ static void append_labels(order *to, const order *o) {
 }
 
 /* v, whose axes bear `from`, with its axes as `to` has them. */
-static tn_id moved_operand(const product *p, tn_id v, const order *from, const order *to) {
+static tn_id moved_operand(const einsum_product *p, tn_id v, const order *from, const order *to) {
   int64_t perm[TN_MAX_RANK];
   tn_expr dims[TN_MAX_RANK];
   bool same = true;
@@ -120,7 +120,7 @@ static tn_id moved_operand(const product *p, tn_id v, const order *from, const o
   return tni_build_op(p->g, &b, p->g->values[v]->pub.dtype, to->n, dims, p->err);
 }
 
-static tn_id reshaped_operand(const product *p, tn_id v, const tn_expr *dims, uint32_t rank) {
+static tn_id reshaped_operand(const einsum_product *p, tn_id v, const tn_expr *dims, uint32_t rank) {
   tni_graph *g = p->g;
   const tn_value *x = v == TN_NONE ? NULL : &g->values[v]->pub;
   int64_t sizes[TN_MAX_RANK];
@@ -138,7 +138,7 @@ static tn_id reshaped_operand(const product *p, tn_id v, const tn_expr *dims, ui
 }
 
 /* Operand i as matrices [batch.., a, b]; rows without a batch stay apart: [rows.., sum]. */
-static tn_id einsum_matrices(const product *p, uint32_t i, const order *a, const order *b) {
+static tn_id einsum_matrices(const einsum_product *p, uint32_t i, const order *a, const order *b) {
   order from = {.n = p->e.rank[p->at[i]]}, to = p->batch;
   tn_expr dims[TN_MAX_RANK + 2];
   uint32_t rank = 0;
@@ -154,7 +154,7 @@ static tn_id einsum_matrices(const product *p, uint32_t i, const order *a, const
   return reshaped_operand(p, v, dims, rank);
 }
 
-static tn_status rewrite_einsum(product *p, tni_node *last, tn_error *err) {
+static tn_status rewrite_einsum(einsum_product *p, tni_node *last, tn_error *err) {
   tni_graph *g = p->g;
   const uint32_t t = g->values[last->pub.out[0]]->pub.dtype;
   tni_build_node b = {.type = "MatMul", .version = 13, .n_in = 2};
@@ -184,7 +184,7 @@ tn_status tni_pass_einsum(tni_graph *g, uint32_t *n, tn_error *err) {
   uint32_t fired = 0;
   for (uint32_t i = 0; i < n_nodes; i++) {
     tni_node *last = g->nodes[i];
-    product p = {.g = g, .err = err};
+    einsum_product p = {.g = g, .err = err};
     if (last->dead || !last->op || last->pub.op != TN_OP_EINSUM || !find_einsum(&p, last)) continue;
     const tn_status st = rewrite_einsum(&p, last, err);
     if (st != TN_OK) return st;

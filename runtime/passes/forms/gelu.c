@@ -21,11 +21,11 @@ typedef struct poly {
   double c[2][DEGREE];
 } poly;
 
-typedef struct reader {
+typedef struct poly_reader {
   const tni_graph *g;
   tn_id x, t; /* t TN_NONE: there is none yet */
   uint32_t visits;
-} reader;
+} poly_reader;
 
 static bool times_poly(const poly *a, const poly *b, poly *out) {
   poly r = {0};
@@ -50,10 +50,10 @@ static void add_poly(poly *a, const poly *b, double sign) {
     for (int i = 0; i < DEGREE; i++) a->c[t][i] += sign * b->c[t][i];
 }
 
-static bool read_value(reader *r, tn_id v, uint32_t depth, poly *p);
+static bool read_value(poly_reader *r, tn_id v, uint32_t depth, poly *p);
 
 /* x to the power of a small whole constant. */
-static bool read_pow(reader *r, const tni_node *n, uint32_t depth, poly *p) {
+static bool read_pow(poly_reader *r, const tni_node *n, uint32_t depth, poly *p) {
   poly base;
   double e;
   if (!tni_match_scalar(r->g, n->pub.in[1], &e) || e != rint(e) || e < 1 || e >= DEGREE) return false;
@@ -64,7 +64,7 @@ static bool read_pow(reader *r, const tni_node *n, uint32_t depth, poly *p) {
   return true;
 }
 
-static bool read_node(reader *r, const tni_node *n, uint32_t depth, poly *p) {
+static bool read_node(poly_reader *r, const tni_node *n, uint32_t depth, poly *p) {
   poly b;
   double c;
   if (n->pub.op == TN_OP_POW) return read_pow(r, n, depth, p);
@@ -80,7 +80,7 @@ static bool read_node(reader *r, const tni_node *n, uint32_t depth, poly *p) {
   return true;
 }
 
-static bool read_value(reader *r, tn_id v, uint32_t depth, poly *p) {
+static bool read_value(poly_reader *r, tn_id v, uint32_t depth, poly *p) {
   const tni_value *val = tni_match_value(r->g, v);
   memset(p, 0, sizeof *p);
   if (!val || depth > MAX_DEPTH || ++r->visits > MAX_VISITS) return false;
@@ -122,7 +122,7 @@ static uint32_t gelu_candidates(const tni_graph *g, tn_id v, tn_id *list) {
 }
 
 /* The node that completes the form, on the way from t to its only readers; NULL. */
-static tni_node *completes_gelu(reader *r) {
+static tni_node *completes_gelu(poly_reader *r) {
   const poly want = {{{0, 0.5, 0, 0}, {0, 0.5, 0, 0}}};
   tn_id v = r->t;
   for (int i = 0; i < MAX_CHAIN; i++) {
@@ -146,7 +146,7 @@ static tni_node *find_gelu(const tni_graph *g, const tni_node *t, tn_id *x) {
   tn_id list[MAX_CANDIDATES];
   const uint32_t n = gelu_candidates(g, t->pub.in[0], list);
   for (uint32_t i = 0; i < n; i++) {
-    reader r = {.g = g, .x = list[i], .t = TN_NONE};
+    poly_reader r = {.g = g, .x = list[i], .t = TN_NONE};
     poly p;
     tni_node *last;
     if (!read_value(&r, t->pub.in[0], 0, &p) || !poly_is(&p, tni_match_precision(g, list[i]), &want)) continue;

@@ -92,19 +92,19 @@ static tn_status join_siblings(tni_graph *g, tni_fuse_set *s, tn_id node, uint32
 
 /* --- Split and Slice --- */
 
-typedef struct piece {
+typedef struct sibling_piece {
   int64_t first, count;
   tn_id value;
-} piece;
+} sibling_piece;
 
-typedef struct pieces {
-  piece at[TN_FUSED_MAX_PARTS];
+typedef struct sibling_pieces {
+  sibling_piece at[TN_FUSED_MAX_PARTS];
   uint32_t n;
-} pieces;
+} sibling_pieces;
 
-static bool add_piece(pieces *p, int64_t first, int64_t count, tn_id value) {
+static bool add_piece(sibling_pieces *p, int64_t first, int64_t count, tn_id value) {
   if (p->n == TN_FUSED_MAX_PARTS || count < 1) return false;
-  p->at[p->n++] = (piece){first, count, value};
+  p->at[p->n++] = (sibling_piece){first, count, value};
   return true;
 }
 
@@ -115,7 +115,7 @@ static bool last_width(const tni_graph *g, tn_id v, int64_t *n) {
 
 static bool is_last_axis(const tni_value *v, int64_t axis) { return axis == -1 || axis == (int64_t)v->pub.rank - 1; }
 
-static bool split_pieces(const tni_graph *g, const tni_value *v, const tni_node *n, pieces *p) {
+static bool split_pieces(const tni_graph *g, const tni_value *v, const tni_node *n, sibling_pieces *p) {
   int64_t first = 0, count;
   if (!is_last_axis(v, tni_attr_i(&n->pub, "axis", 0))) return false;
   for (uint32_t o = 0; o < n->pub.n_out; o++) {
@@ -134,7 +134,7 @@ static bool one_number(const tni_graph *g, tn_id v, int64_t *c) {
   return true;
 }
 
-static bool slice_piece(const tni_graph *g, const tni_value *v, const tni_node *n, int64_t width, pieces *p) {
+static bool slice_piece(const tni_graph *g, const tni_value *v, const tni_node *n, int64_t width, sibling_pieces *p) {
   int64_t start, axis = 0, step = 1, count;
   if (!one_number(g, tni_match_in(n, 1), &start) || !last_width(g, n->pub.out[0], &count)) return false;
   if (tni_match_in(n, 3) == TN_NONE || !one_number(g, n->pub.in[3], &axis) || !is_last_axis(v, axis)) return false;
@@ -144,7 +144,7 @@ static bool slice_piece(const tni_graph *g, const tni_value *v, const tni_node *
 }
 
 /* All readers of v cut it; they join the set. */
-static bool cut_pieces(const tni_graph *g, tni_fuse_set *s, tn_id id, int64_t width, pieces *p) {
+static bool cut_pieces(const tni_graph *g, tni_fuse_set *s, tn_id id, int64_t width, sibling_pieces *p) {
   const tni_value *v = g->values[id];
   p->n = 0;
   if (v->is_output) return false;
@@ -168,7 +168,7 @@ typedef struct copy {
 } copy;
 
 /* Input e for columns [first, first + count) of its width. */
-static uint32_t copy_extra(tni_graph *g, copy *c, uint32_t e, const piece *p) {
+static uint32_t copy_extra(tni_graph *g, copy *c, uint32_t e, const sibling_piece *p) {
   tn_id v = c->from->extra[e];
   const tni_value *val = g->values[v];
   int64_t n;
@@ -185,7 +185,7 @@ static uint32_t copy_extra(tni_graph *g, copy *c, uint32_t e, const piece *p) {
   return TNI_REG_EXTRA + c->to->n_extra++;
 }
 
-static uint32_t copy_reg(tni_graph *g, copy *c, uint32_t reg, const piece *p) {
+static uint32_t copy_reg(tni_graph *g, copy *c, uint32_t reg, const sibling_piece *p) {
   const uint32_t i = reg & 0xffff;
   switch (reg & ~0xffffu) {
     case TNI_REG_PART:
@@ -200,7 +200,8 @@ static uint32_t copy_reg(tni_graph *g, copy *c, uint32_t reg, const piece *p) {
 }
 
 /* Parts and instructions of the group (marked), or of all others (p NULL). result: the register that p cuts. */
-static bool copy_group(tni_graph *g, copy *c, const bool *parts, const bool *ops, const piece *p, uint32_t result) {
+static bool copy_group(tni_graph *g, copy *c, const bool *parts, const bool *ops, const sibling_piece *p,
+                       uint32_t result) {
   const tni_fusion *from = c->from;
   tni_fusion *to = c->to;
   for (uint32_t i = 0; i < from->n_parts; i++) {
@@ -266,7 +267,7 @@ static bool divide_register(tni_graph *g, tni_fuse_set *s, tni_fusion *d, uint32
   bool parts[TN_FUSED_MAX_PARTS], ops[TN_CHAIN_MAX_OPS];
   const tn_id v = tni_fusion_value(d, reg);
   const uint32_t before = s->n;
-  pieces p;
+  sibling_pieces p;
   if (v == TN_NONE || !tni_match_uses(g, v)) return false;
   bool ok = cut_pieces(g, s, v, d->part[tni_fusion_part_of(d, reg)].count, &p);
   tni_fusion r = *d;

@@ -8,15 +8,15 @@
 
 /* --- shapes alone --- */
 
-typedef struct reshape {
+typedef struct mask_reshape {
   uint32_t from_rank, to_rank, to_axis[TN_MAX_RANK]; /* of each axis of `from` longer than 1 */
   const tn_expr *to;
   tni_mform dense; /* of from */
   bool same_axes;  /* only axes of size 1 come or go */
-} reshape;
+} mask_reshape;
 
 static bool reshape_form(tni_mask *m, void *arg, const tni_mform *in, tni_mform *out) {
-  const reshape *r = arg;
+  const mask_reshape *r = arg;
   tn_expr k;
   if (tni_mform_is_const(m, in, &k)) {
     *out = *in;
@@ -33,7 +33,7 @@ static bool reshape_form(tni_mask *m, void *arg, const tni_mform *in, tni_mform 
 }
 
 static tni_mtab *reshaped_table(tni_mask *m, const tni_mtab *t, uint32_t rank, const tn_expr *dims) {
-  reshape r = {.from_rank = t->rank, .to_rank = rank, .to = dims, .dense = tni_mform_dense(m, t->rank, t->dims)};
+  mask_reshape r = {.from_rank = t->rank, .to_rank = rank, .to = dims, .dense = tni_mform_dense(m, t->rank, t->dims)};
   uint32_t b = 0;
   r.same_axes = true;
   for (uint32_t a = 0; a < t->rank; a++) {
@@ -168,13 +168,13 @@ static const tni_mtab *joined_table(tni_mask *m, const tni_node *n, const tni_mt
 
 /* --- Trilu --- */
 
-typedef struct trilu {
+typedef struct mask_trilu {
   tn_expr k;
   bool upper;
-} trilu;
+} mask_trilu;
 
 static void triangle_leaf(tni_mask *m, const void *arg, const tni_mtab *out, const tni_mleaf *const *in, tni_mout *r) {
-  const trilu *t = arg;
+  const mask_trilu *t = arg;
   const tn_expr minus = tni_ex_const(m->x, -1);
   tni_mform f = tni_mform_axis(m, out->rank - 1, t->upper ? m->one : minus);
   f.c[out->rank - 2] = t->upper ? minus : m->one;
@@ -187,7 +187,7 @@ static void triangle_leaf(tni_mask *m, const void *arg, const tni_mtab *out, con
 }
 
 static tni_mtab *trilu_of(tni_mask *m, const tni_node *n, const tni_mtab *t) {
-  trilu how = {.k = m->zero, .upper = tni_attr_i(&n->pub, "upper", 1) != 0};
+  mask_trilu how = {.k = m->zero, .upper = tni_attr_i(&n->pub, "upper", 1) != 0};
   uint32_t count = 1;
   const tn_id k = tni_match_in(n, 1);
   if (t->rank < 2 || (k != TN_NONE && (!tni_mask_elems(m, k, &how.k, 1, &count) || count != 1))) return NULL;

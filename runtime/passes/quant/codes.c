@@ -188,15 +188,15 @@ static bool reads_codes(const tni_graph *g, const tni_node *n, tn_id v, uint32_t
          tni_match_value(g, n->pub.in[!*i])->pub.kind != TN_VALUE_CONST;
 }
 
-typedef struct site {
+typedef struct codes_site {
   tni_graph *g;
   matrix m;
   tn_id made[2][2]; /* [by_row][kn] */
   uint32_t fired;
-} site;
+} codes_site;
 
 /* The readers of v, which is the matrix or (turned) its Transpose. */
-static tn_status give_weight(site *s, tn_id v, bool turned, tn_error *err) {
+static tn_status give_weight(codes_site *s, tn_id v, bool turned, tn_error *err) {
   tni_graph *g = s->g;
   const tni_value *x = g->values[v];
   for (uint32_t u = 0; u < x->pub.n_uses; u++) {
@@ -224,7 +224,7 @@ tn_status tni_pass_codes(tni_graph *g, uint32_t *n, tn_error *err) {
   uint32_t fired = 0;
   for (uint32_t i = 0; i < n_nodes; i++) {
     const tni_node *dq = g->nodes[i];
-    site s = {.g = g, .made = {{TN_NONE, TN_NONE}, {TN_NONE, TN_NONE}}};
+    codes_site s = {.g = g, .made = {{TN_NONE, TN_NONE}, {TN_NONE, TN_NONE}}};
     if (dq->dead || !dq->op || dq->pub.op != TN_OP_DEQUANTIZE_LINEAR || !read_matrix(g, dq, &s.m)) continue;
     const tn_status st = give_weight(&s, dq->pub.out[0], false, err);
     if (st != TN_OK) return st;

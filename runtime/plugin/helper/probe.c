@@ -30,14 +30,14 @@ static void say_json(json_t *j) {
 }
 
 /* One probe: what the process was like before the plugin came, and the call under way. */
-typedef struct watch {
+typedef struct probe_watch {
   tni_procstate *before;
   char so[4096];
   char stage[64];
-} watch;
+} probe_watch;
 
 /* What the last call left changed ends the probe. */
-static void compare_states(const watch *w, bool ended) {
+static void compare_states(const probe_watch *w, bool ended) {
   char what[160], text[256];
   bool bad = true;
   /* A thread that was joined may be listed for a moment more. */
@@ -55,7 +55,7 @@ static void compare_states(const watch *w, bool ended) {
 }
 
 static void at_stage(void *user, const char *what) {
-  watch *w = user;
+  probe_watch *w = user;
   if (w->stage[0]) compare_states(w, false);
   snprintf(w->stage, sizeof w->stage, "%s", what);
   say_json(json_pack("{s:s}", "at", what));
@@ -122,7 +122,7 @@ static int run_probe(json_t *j) {
   tni_profile_plugin section = {.name = json_text_of(j, "name"),
                                 .line = (uint32_t)json_integer_value(json_object_get(j, "line"))};
   if (!*section.name || dirs[0][0] != '/' || !read_section(j, &section)) return EXIT_BROKEN;
-  watch w = {.before = tni_procstate_take()};
+  probe_watch w = {.before = tni_procstate_take()};
   if (!w.before) return EXIT_BROKEN;
   snprintf(w.so, sizeof w.so, "%s/%s.so", dirs[0], section.name);
   tni_registry_opts o = {.dirs = dirs,

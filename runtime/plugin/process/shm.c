@@ -14,16 +14,16 @@
 
 enum { PAGE = 4096, HUGE_PAGE = 1 << 21 };
 
-typedef struct piece {
+typedef struct shm_piece {
   char *p;
   uint64_t bytes;
   int fd;
   uint32_t id;
-} piece;
+} shm_piece;
 
 struct tni_shm {
   pthread_mutex_t lock;
-  piece *v;
+  shm_piece *v;
   uint32_t n, cap, next;
 };
 
@@ -37,7 +37,7 @@ tni_shm *tni_shm_create(void) {
   return s;
 }
 
-static void drop_piece(const piece *q) {
+static void drop_piece(const shm_piece *q) {
   munmap(q->p, q->bytes);
   close(q->fd);
 }
@@ -69,7 +69,7 @@ int tni_shm_map(uint64_t bytes, void **p) {
 static bool room_in_shm(tni_shm *s) {
   if (s->n < s->cap) return true;
   const uint32_t cap = s->cap ? s->cap * 2 : 32;
-  piece *grown = realloc(s->v, cap * sizeof *grown);
+  shm_piece *grown = realloc(s->v, cap * sizeof *grown);
   if (!grown) return false;
   s->v = grown;
   s->cap = cap;
@@ -78,7 +78,7 @@ static bool room_in_shm(tni_shm *s) {
 
 void *tni_shm_alloc(tni_shm *s, uint64_t bytes) {
   if (bytes > INT64_MAX - PAGE) return NULL;
-  piece q = {.bytes = (bytes + PAGE - 1) / PAGE * PAGE};
+  shm_piece q = {.bytes = (bytes + PAGE - 1) / PAGE * PAGE};
   void *p;
   if (!q.bytes) q.bytes = PAGE;
   if ((q.fd = tni_shm_map(q.bytes, &p)) < 0) return NULL;
@@ -96,7 +96,7 @@ void *tni_shm_alloc(tni_shm *s, uint64_t bytes) {
 }
 
 void tni_shm_free(tni_shm *s, void *p) {
-  piece q = {.fd = -1};
+  shm_piece q = {.fd = -1};
   if (!p) return;
   pthread_mutex_lock(&s->lock);
   for (uint32_t i = 0; i < s->n; i++)
@@ -114,7 +114,7 @@ bool tni_shm_find(tni_shm *s, const void *p, uint64_t bytes, tni_shm_at *out) {
   bool found = false;
   pthread_mutex_lock(&s->lock);
   for (uint32_t i = 0; !found && i < s->n; i++) {
-    const piece *q = &s->v[i];
+    const shm_piece *q = &s->v[i];
     const uintptr_t base = (uintptr_t)q->p;
     found = at >= base && at - base <= q->bytes && bytes <= q->bytes - (at - base);
     if (found) *out = (tni_shm_at){.id = q->id, .offset = at - base, .bytes = q->bytes, .fd = q->fd};
