@@ -13,9 +13,9 @@ import collections
 import json
 import os
 import random
+import resource
 import sys
 import tempfile
-import time
 
 try:
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
@@ -100,6 +100,9 @@ def models_of(seed):
         m["byte_fallback"] = True
         out.append(m)
     return out
+
+
+MOST_BYTES = 4 << 30
 
 
 class Maker:
@@ -401,6 +404,7 @@ def main():
     p.add_argument("--every", action="store_true", help="every character through every component as well")
     p.add_argument("--keep", default="", help="folder for files that differ")
     a = p.parse_args()
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))  # now and then the library takes all there is
     sys.stderr = os.fdopen(os.dup(2), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the library's panics
     fuzz = Fuzz(a.tok_cli, a.keep)
@@ -421,6 +425,8 @@ def main():
             print("BROKEN case %d.%d: %s" % (a.seed, n, e))
             fuzz.bad += 1
         n += 1
+        if n % 500 == 0:
+            print("%d cases, %d differences" % (n, fuzz.bad), flush=True)
         if fuzz.bad >= 12:
             print("stopped after %d findings" % fuzz.bad)
             break
