@@ -56,7 +56,8 @@ __attribute__((always_inline)) static inline void unpack_unit(uint32_t bits, con
                                                               uint8_t *out) {
   const __m512i v = _mm512_load_si512(unit), mask = _mm512_set1_epi8((char)((1 << bits) - 1));
 #pragma GCC unroll 4
-  for (uint32_t i = 0; i < 8 / bits; i++) {
+  for (uint32_t i = 0; i < 4; i++) { /* gcc refuses to unroll a loop that has one turn, as of 8 bits */
+    if (i >= 8 / bits) break;
     const __m512i c = bits == 8 ? v : _mm512_and_si512(_mm512_srli_epi16(v, i * bits), mask);
     _mm512_store_si512(out + i * 64, _mm512_sub_epi8(c, minus));
   }
