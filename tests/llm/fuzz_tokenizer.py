@@ -404,7 +404,7 @@ def main():
     p.add_argument("--every", action="store_true", help="every character through every component as well")
     p.add_argument("--keep", default="", help="folder for files that differ")
     a = p.parse_args()
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))  # now and then the library takes all there is
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]))  # now and then the library takes all there is
     sys.stderr = os.fdopen(os.dup(2), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the library's panics
     fuzz = Fuzz(a.tok_cli, a.keep)
