@@ -23,6 +23,11 @@ def has_avx2():
         BUILD / "plugins/cpu-avx2-lut/cpu-avx2-lut.so").exists()
 
 
+def has_asan():
+    """Its own mappings are over every limit, and its shadow counts as memory."""
+    return "libasan" in os.popen(f"ldd {TENON}").read()
+
+
 class Case(unittest.TestCase):
     """Each test has a cache folder of its own."""
 

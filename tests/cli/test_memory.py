@@ -13,7 +13,7 @@ except ImportError as e:
     print("skipped:", e)
     sys.exit(77)
 
-from common import TENON, Case, main
+from common import TENON, Case, has_asan, main
 
 LIMIT_MB = 300
 FLOATS = {"x1": (1,), "x4": (4,), "x64": (64,), "x44": (1, 1, 4, 4)}
@@ -63,7 +63,7 @@ MODELS = {
 class Memory(Case):
     def setUp(self):
         super().setUp()
-        if "libasan" in os.popen(f"ldd {TENON}").read():
+        if has_asan():
             self.skipTest("the address sanitizer's own mappings are over every limit")
 
     def call(self, *args):
