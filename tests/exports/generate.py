@@ -124,7 +124,7 @@ def one(folder, host, plugin):
 
 def unpack(archive, work):
     with lzma.open(archive) as f, tarfile.open(fileobj=f) as tar:
-        tar.extractall(work, filter="data")
+        tar.extractall(work, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     return sorted(p.parent for p in pathlib.Path(work).glob("*/generate.json"))
 
 

@@ -195,7 +195,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         tmp = pathlib.Path(name)
         with tarfile.open(sys.argv[2]) as archive:
-            archive.extractall(tmp / "models", filter="data")
+            archive.extractall(tmp / "models", **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
         bad = check_flat(tmp / "models") + check_saved(tmp / "models", tmp) + check_quantized(tmp / "models", tmp)
         bad += check_own_symbols(tmp / "models", tmp)
     for line in bad:

@@ -249,7 +249,7 @@ def main():
     tenon, archive, lm = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
     with tempfile.TemporaryDirectory() as t, tarfile.open(archive) as tar:
         work = pathlib.Path(t)
-        tar.extractall(work, [m for m in tar if set(m.name.split("/")) & set(NAMES)], filter="data")
+        tar.extractall(work, [m for m in tar if set(m.name.split("/")) & set(NAMES)], **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
         c = Check(tenon, sys.argv[4] if len(sys.argv) > 4 else None, work)
         for name in NAMES:
             folder = work / name
