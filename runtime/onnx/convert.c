@@ -81,7 +81,7 @@ static tn_status add_hints(tni_import *c, tni_scope *s, Onnx__ValueInfoProto *co
   return st;
 }
 
-/* Converters to halves write Casts of the graph's inputs behind all other nodes. They come first, so that rewrites see
+/* Converters to halves write Casts of the graph's inputs after all other nodes. They come first, so that rewrites see
  * them at their operands. Casts of ids and masks stay: calibration files know a model by the order of its nodes. */
 static bool casts_input(const tni_scope *s, const Onnx__NodeProto *n) {
   uint64_t id;

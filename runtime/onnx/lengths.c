@@ -15,7 +15,7 @@ typedef struct tni_length {
   const struct tni_length *next;
 } tni_length;
 
-/* The graph's input behind Casts: where the model is of halves inside and float32 outside. */
+/* The graph's input after Casts: where the model is of halves inside and float32 outside. */
 static tn_id past_input(const tni_graph *g, tn_id v) {
   const tni_value *x = tni_graph_value(g, v);
   const tni_node *n = x && x->pub.producer != TN_NONE ? g->nodes[x->pub.producer] : NULL;

@@ -4,7 +4,7 @@
  * with how many positions there are; the output is computed from the input and from the run's tokens. Short
  * convolutions, state-space models and linear attention have them.
  *
- * Several states of one shape are paired by what their names have in common behind `past` and `present`, and where
+ * Several states of one shape are paired by what their names have in common after `past` and `present`, and where
  * names say nothing, in order. Such pairs alone make no language model: there must be tokens, [batch, step], and an
  * output with a row for each, [batch, step, n]. With attention caches beside them, these say what a step is.
  */

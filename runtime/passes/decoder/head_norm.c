@@ -5,7 +5,7 @@
  *  - Norm(Transpose(x)), [batch, heads, length, size] of [batch, length, heads, size]: Transpose(Norm(x)).
  *  - Norm(Reshape(x)), where a row of the norm is a part of x's last axis: Reshape(tenon norm with num_heads (x)).
  *
- * What the model has behind them (another Transpose, a Reshape back, rotary embeddings) then meets the split.
+ * What the model has after them (another Transpose, a Reshape back, rotary embeddings) then meets the split.
  *
  * Keeps: every bit. Rows are the same numbers in the same order.
  */

@@ -7,12 +7,12 @@
  * Gather by constants and their like to an activation [batch, length, N]: which of its columns are these, and in which
  * order?
  *
- *  - Columns one behind the other: a Slice of the activation (the pass `siblings` makes it a part of the product).
+ *  - Columns one after the other: a Slice of the activation (the pass `siblings` makes it a part of the product).
  *  - Others, as q, k and v of each head side by side: a product of its own, whose weight (and bias) are these columns.
  *    That is done only where everything that reads the product is such a value, and together they read no column
  *    more often than it was computed. Weights may be dense, or quantized; they are copied once, here.
  *
- * Behind it stand the one Reshape and Transpose that the pass `heads` looks for.
+ * After it stand the one Reshape and Transpose that the pass `heads` looks for.
  *
  * Keeps: every bit. Columns of a product do not depend on each other.
  */
@@ -53,11 +53,11 @@ static int64_t root_width(const tni_graph *g, tn_id root) {
   return tni_ex_is_const(g->exprs, tni_match_last_dim(g, root), &n) ? n : 0;
 }
 
-/* --- the product behind a root --- */
+/* --- the product after a root --- */
 
 typedef struct product {
   const tni_node *matmul, *add;
-  tn_id weight, bias; /* weight: a constant [K, N], or [N, K] behind a Transpose */
+  tn_id weight, bias; /* weight: a constant [K, N], or [N, K] after a Transpose */
   bool by_rows;       /* it is [N, K] */
 } product;
 
@@ -96,7 +96,7 @@ static bool find_product(const tni_graph *g, tn_id root, product *p) {
   return b->data && b->dims[0] == width && tni_dtype_bits(b->dtype) % 8 == 0;
 }
 
-/* Columns that readers of v take, those behind further views too; -1: somebody reads it otherwise. */
+/* Columns that readers of v take, those after further views too; -1: somebody reads it otherwise. */
 static int64_t columns_taken(const tni_graph *g, tn_id v, tn_id root, uint32_t depth) {
   const tni_value *x = g->values[v];
   tni_lanes l;
@@ -293,7 +293,7 @@ static bool takes_heads(const tni_node *n, uint32_t i) {
   }
 }
 
-/* Reads what lies behind views: a Concat only if it is that of a cache. */
+/* Reads what lies after views: a Concat only if it is that of a cache. */
 static tn_status lanes_node(pass *p, tn_id node) {
   tni_graph *g = p->g;
   for (uint32_t i = 0; i < g->nodes[node]->pub.n_in && i < 8; i++) {

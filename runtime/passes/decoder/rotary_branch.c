@@ -7,7 +7,7 @@
  *
  * offset is the number of rows of b where e > c, else 0. e is an expression of the inputs' dims, so the session writes
  * it and no node computes it. So ONNX Runtime GenAI's builder writes LongRoPE, whose angles change past a length. The
- * tables differ in length: behind the If no dims are known, nodes are sized as they run, and no cache stays in place.
+ * tables differ in length: after the If no dims are known, nodes are sized as they run, and no cache stays in place.
  *
  * All readers of the If must be such nodes. Keeps: every bit, for positions inside of the table that the If chooses.
  */

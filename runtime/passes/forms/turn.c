@@ -2,10 +2,10 @@
  *
  * turn: a Transpose goes before what makes its operand, where it is free there.
  *
- * Behind element-wise operators, Concat and products of one term ([.., m, 1] x [.., 1, n], which become Mul), down to
+ * After element-wise operators, Concat and products of one term ([.., m, 1] x [.., 1, n], which become Mul), down to
  * values whose axes of more than one element keep their order (a Reshape), small constants (folded), or another
  * Transpose (merged). Exporters turn the angles of rotary embeddings that way; ONNX Runtime's optimizer moves the
- * Transpose on to behind their cosine, where the pass `rotary` would not see how it was made. So this pass comes
+ * Transpose to after their cosine, where the pass `rotary` would not see how it was made. So this pass comes
  * before.
  *
  * Keeps: the value, name, dtype and shape of the Transpose, bit for bit (a product of one term has no sum; a zero may

@@ -3,7 +3,7 @@
  * unit: movement that only concerns axes of one element.
  *  - MatMul [.., m, 1] x [.., 1, n]: Mul, which broadcasts as far.
  *  - Transpose that only moves axes of one element: Reshape.
- *  - Reshape, Squeeze, Unsqueeze behind a Cast behind another of them: before the Cast, where they meet it.
+ *  - Reshape, Squeeze, Unsqueeze after a Cast after another of them: before the Cast, where they meet it.
  *  - Reshape that only puts in or takes out axes of one element: Unsqueeze or Squeeze, which need no shape.
  *
  * Keeps: the value, name, dtype and shape of the last node, bit for bit (a product of one term has no sum; a zero may
