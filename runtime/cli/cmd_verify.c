@@ -180,6 +180,7 @@ static tn_status run_set(verifier *v, data_set *d) {
   uint32_t n = tn_model_n_outputs(v->model);
   tn_tensor *outs = calloc(n + 1, sizeof *outs), *other = calloc(n + 1, sizeof *other);
   tn_status st = outs && other ? TN_OK : TN_E_NO_MEMORY;
+  for (uint32_t i = 0; st == TN_OK && i < n; i++) outs[i].h = other[i].h = (tn_hdr){sizeof *outs, 1, 0};
   name_inputs(v, d);
   const tn_tensor *const *in = (const tn_tensor *const *)d->in;
   if (st == TN_OK) st = tn_session_run(v->session, TN_PHASE_ANY, in, d->n_in, outs, n, &v->c->err);
