@@ -39,7 +39,7 @@ static void list_processes(json_t *plugins) {
   json_t *p;
   json_array_foreach(plugins, i, p) {
     const char *text = plugin_str(p, "process_text");
-    if (*text) cli_note("%s is in a process of its own, %s", plugin_str(p, "name"), text);
+    if (*text) printf("%s runs in a process of its own; %s\n", plugin_str(p, "name"), text);
   }
 }
 
@@ -126,7 +126,7 @@ static int list_plugins(cli *c, int formats) {
     cli_print_json(json_incref(j), JSON_INDENT(1));
   else
     (formats ? list_formats : list_devices)(json_object_get(j, "plugins"), c->format);
-  if (rc != EXIT_USAGE && c->format != FMT_JSON && !formats) list_processes(json_object_get(j, "plugins"));
+  if (rc != EXIT_USAGE && c->format == FMT_TEXT && !formats) list_processes(json_object_get(j, "plugins"));
   json_decref(j);
   tn_free(text);
   return rc;

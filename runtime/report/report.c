@@ -13,6 +13,7 @@
 #include "runtime/oracle/tasks/tasks.h"
 #include "runtime/place/place.h"
 #include "runtime/plugin/load/load.h"
+#include "runtime/plugin/plugin.h"
 #include "runtime/report/nearest.h"
 #include "runtime/report/report_caches.h"
 #include "runtime/report/statement.h"

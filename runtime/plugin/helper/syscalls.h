@@ -798,6 +798,18 @@ static const uint32_t helper_denied[] = {
 #ifdef SYS_capset
     SYS_capset,
 #endif
+#ifdef SYS_chmod
+    SYS_chmod,
+#endif
+#ifdef SYS_fchmodat
+    SYS_fchmodat,
+#endif
+#ifdef SYS_utimensat
+    SYS_utimensat,
+#endif
+#ifdef SYS_truncate
+    SYS_truncate,
+#endif
 #ifdef SYS_fchown
     SYS_fchown,
 #endif
