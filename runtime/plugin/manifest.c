@@ -135,8 +135,8 @@ static tn_status read_confine(manifest_reader *r) {
 }
 
 static tn_status read_root(manifest_reader *r) {
-  static const char *const keys[] = {"name",      "version", "abi", "arch",   "license", "cpu",
-                                     "libraries", "formats", "ops", "confine", "sha256", NULL};
+  static const char *const keys[] = {"name",      "version", "abi", "arch",    "license", "cpu",
+                                     "libraries", "formats", "ops", "confine", "sha256",  NULL};
   const tni_yaml *root = r->doc.root, *license;
   tni_manifest *m = r->m;
   if (!root) return tni_yaml_fail(&r->doc, NULL, r->err, "the manifest is empty");

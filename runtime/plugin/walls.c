@@ -6,8 +6,8 @@
 const char *tni_confine_name(uint32_t level) { return level == TNI_CONFINE_DRIVER ? "driver" : "strict"; }
 
 const char *tni_wall_name(uint32_t i) {
-  static const char *const names[TNI_WALLS] = {"no-new-privileges", "no-capabilities", "namespaces",
-                                               "files",             "system-calls",    "supervised"};
+  static const char *const names[TNI_WALLS] = {"no-new-privileges", "no-capabilities", "namespaces", "files",
+                                               "system-calls",      "supervised"};
   return i < TNI_WALLS ? names[i] : "";
 }
 

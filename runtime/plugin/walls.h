@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What confines the process of an isolated plugin (docs/security.md): the level that its manifest names, and the walls that
- * stand, as that process said before any of the plugin's code ran.
+ * What confines the process of an isolated plugin (docs/security.md): the level that its manifest names, and the walls
+ * that stand, as that process said before any of the plugin's code ran.
  */
 #ifndef TENON_PLUGIN_WALLS_H
 #define TENON_PLUGIN_WALLS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What keeps a plugin's process where it is (docs/security.md): a supervisor above it, and walls around it. Both are set up
- * while the process has one thread and none of the plugin's code has run.
+ * What keeps a plugin's process where it is (docs/security.md): a supervisor above it, and walls around it. Both are
+ * set up while the process has one thread and none of the plugin's code has run.
  */
 #ifndef TENON_PLUGIN_HELPER_CONFINE_H
 #define TENON_PLUGIN_HELPER_CONFINE_H
@@ -12,8 +12,8 @@
 
 #include "runtime/plugin/plugin.h"
 
-/* Forks. The child returns, its own number as the host sees it in *pid; the parent stays as its supervisor and ends when
- * `channel` is closed or the child has ended, with everything that the child started. False: no second process. */
+/* Forks. The child returns, its own number as the host sees it in *pid; the parent stays as its supervisor and ends
+ * when `channel` is closed or the child has ended, with everything that the child started. False: no second process. */
 bool helper_supervise(int channel, int *pid);
 
 /* What a plugin may reach of the file system. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Landlock: which files a plugin's process may open. The kernel's header may be older than the kernel, so what is newer than
- * Debian 12's stands here (include/uapi/linux/landlock.h of Linux 6.12).
+ * Landlock: which files a plugin's process may open. The kernel's header may be older than the kernel, so what is newer
+ * than Debian 12's stands here (include/uapi/linux/landlock.h of Linux 6.12).
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -113,11 +113,27 @@ static void allow_drivers(const files_wall *w) {
 
 /* What every process reads: libraries, locales, zones, what the processor is. */
 static void allow_system(const files_wall *w, uint64_t access) {
-  static const char *const places[] = {"/usr", "/lib", "/lib32", "/lib64", "/system", "/apex", "/linkerconfig",
-                                       "/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/localtime", "/etc/locale.alias",
-                                       "/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version",
-                                       "/proc/filesystems", "/proc/sys/vm/overcommit_memory", "/sys/devices/system",
-                                       "/sys/fs/cgroup", "/sys/kernel/mm/transparent_hugepage"};
+  static const char *const places[] = {"/usr",
+                                       "/lib",
+                                       "/lib32",
+                                       "/lib64",
+                                       "/system",
+                                       "/apex",
+                                       "/linkerconfig",
+                                       "/etc/ld.so.cache",
+                                       "/etc/ld.so.preload",
+                                       "/etc/localtime",
+                                       "/etc/locale.alias",
+                                       "/proc/self",
+                                       "/proc/cpuinfo",
+                                       "/proc/meminfo",
+                                       "/proc/stat",
+                                       "/proc/version",
+                                       "/proc/filesystems",
+                                       "/proc/sys/vm/overcommit_memory",
+                                       "/sys/devices/system",
+                                       "/sys/fs/cgroup",
+                                       "/sys/kernel/mm/transparent_hugepage"};
   for (size_t i = 0; i < sizeof places / sizeof *places; i++) allow_path(w, places[i], access);
   allow_path(w, "/dev/urandom", READ);
   allow_path(w, "/dev/random", READ);
@@ -127,13 +143,13 @@ static void allow_system(const files_wall *w, uint64_t access) {
 
 /* And what drivers read, and the devices that they open: no disks, no terminals, no input. */
 static void allow_devices(const files_wall *w) {
-  static const char *const places[] = {"/bin", "/sbin", "/etc", "/opt", "/vendor", "/odm", "/product", "/system_ext",
-                                       "/proc", "/sys"};
+  static const char *const places[] = {"/bin", "/sbin",    "/etc",        "/opt",  "/vendor",
+                                       "/odm", "/product", "/system_ext", "/proc", "/sys"};
   static const char *const devices[] = {
-      "/dev/dri",       "/dev/kfd",        "/dev/nvidia*", "/dev/mali*", "/dev/kgsl*",   "/dev/dma_heap", "/dev/ion",
-      "/dev/adsprpc*",  "/dev/fastrpc*",   "/dev/accel",   "/dev/apu*",  "/dev/rknpu*",  "/dev/udmabuf",  "/dev/binder",
-      "/dev/hwbinder",  "/dev/vndbinder",  "/dev/pvr*",    "/dev/vha*",  "/dev/hailo*",  "/dev/apex_*",   "/dev/galcore",
-      "/dev/genpu",     "/dev/sw_sync",    "/dev/shm"};
+      "/dev/dri",     "/dev/kfd",      "/dev/nvidia*",  "/dev/mali*",     "/dev/kgsl*",   "/dev/dma_heap",
+      "/dev/ion",     "/dev/adsprpc*", "/dev/fastrpc*", "/dev/accel",     "/dev/apu*",    "/dev/rknpu*",
+      "/dev/udmabuf", "/dev/binder",   "/dev/hwbinder", "/dev/vndbinder", "/dev/pvr*",    "/dev/vha*",
+      "/dev/hailo*",  "/dev/apex_*",   "/dev/galcore",  "/dev/genpu",     "/dev/sw_sync", "/dev/shm"};
   const uint64_t open_them = READ | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG |
                              LANDLOCK_ACCESS_FS_REMOVE_FILE | TRUNCATE | IOCTL_DEV;
   for (size_t i = 0; i < sizeof places / sizeof *places; i++) allow_path(w, places[i], RUN);

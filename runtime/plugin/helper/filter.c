@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The filter of system calls, a BPF program of our own: a list of what may be called (strict), or of what may not (driver).
+ * The filter of system calls, a BPF program of our own: a list of what may be called (strict), or of what may not
+ * (driver).
  *
- * What is refused answers EPERM, or ENOSYS where C libraries then try an older way: clone3, whose flags a filter cannot see,
- * and what is newer than these lists.
+ * What is refused answers EPERM, or ENOSYS where C libraries then try an older way: clone3, whose flags a filter cannot
+ * see, and what is newer than these lists.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -118,8 +119,9 @@ enum { PROCESSES = 0 };
 
 static void put_strict(program *p) {
   static const uint32_t controls[] = {TCGETS, FIONREAD, FIONBIO, FIOCLEX, FIONCLEX};
-  static const uint32_t options[] = {PR_SET_NAME, PR_GET_NAME, PR_GET_DUMPABLE, PR_GET_SECCOMP, PR_GET_NO_NEW_PRIVS,
-                                     PR_CAPBSET_READ, PR_SET_TIMERSLACK, PR_GET_TIMERSLACK, 0x53564d41 /* SET_VMA */};
+  static const uint32_t options[] = {PR_SET_NAME,       PR_GET_NAME,         PR_GET_DUMPABLE,
+                                     PR_GET_SECCOMP,    PR_GET_NO_NEW_PRIVS, PR_CAPBSET_READ,
+                                     PR_SET_TIMERSLACK, PR_GET_TIMERSLACK,   0x53564d41 /* SET_VMA */};
   for (size_t i = 0; i < sizeof helper_strict / sizeof *helper_strict; i++) on_number(p, helper_strict[i], ALLOW);
   if (PROCESSES)
     for (size_t i = 0; i < sizeof helper_processes / sizeof *helper_processes; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The supervisor: the process that the host started, which runs nothing of the plugin. Whatever is started below it becomes
- * its child in the end (it is their subreaper), however it was forked off, and ends with it.
+ * The supervisor: the process that the host started, which runs nothing of the plugin. Whatever is started below it
+ * becomes its child in the end (it is their subreaper), however it was forked off, and ends with it.
  */
 #include <ctype.h>
 #include <dirent.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Numbers of system calls: what `strict` allows, what `driver` refuses (filter.c; docs/security.md says what that is for).
- * Some are not in every machine's table, or newer than some C libraries' headers.
+ * Numbers of system calls: what `strict` allows, what `driver` refuses (filter.c; docs/security.md says what that is
+ * for). Some are not in every machine's table, or newer than some C libraries' headers.
  */
 #ifndef TENON_PLUGIN_HELPER_SYSCALLS_H
 #define TENON_PLUGIN_HELPER_SYSCALLS_H
@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include <sys/syscall.h>
 
-/* What computing needs: memory, threads, time, files that are open or that Landlock lets be opened, sockets that are open. No new
- * processes, no new sockets, nobody else's anything. */
+/* What computing needs: memory, threads, time, files that are open or that Landlock lets be opened, sockets that are
+ * open. No new processes, no new sockets, nobody else's anything. */
 static const uint32_t helper_strict[] = {
 #ifdef SYS_read
     SYS_read,
@@ -516,8 +516,8 @@ static const uint32_t helper_processes[] = {
 #endif
 };
 
-/* What no driver needs: other processes' memory, mounts, namespaces, keys, BPF, the network and every socket but pairs, the
- * kernel's own, others' files' owners. */
+/* What no driver needs: other processes' memory, mounts, namespaces, keys, BPF, the network and every socket but pairs,
+ * the kernel's own, others' files' owners. */
 static const uint32_t helper_denied[] = {
 #ifdef SYS_ptrace
     SYS_ptrace,

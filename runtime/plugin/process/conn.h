@@ -11,10 +11,10 @@
 
 #include <pthread.h>
 
+#include "runtime/plugin/plugin.h"
 #include "runtime/plugin/process/isolate.h"
 #include "runtime/plugin/process/proto.h"
 #include "runtime/plugin/process/wire.h"
-#include "runtime/plugin/plugin.h"
 
 enum { TNI_CONN_TICKETS = 1024 };
 
@@ -67,7 +67,8 @@ bool tni_conn_dead(tni_conn *c);
 /* It did something that no plugin's process does: it is ended, and this is why. */
 void tni_conn_fail(tni_conn *c, const char *fmt, ...) TN_PRINTF(2, 3);
 
-/* Asks and waits, for timeout_ms in all whatever comes meanwhile. what: for messages. The answer's status; where it is OK, `answer` is at the body, to be finished. */
+/* Asks and waits, for timeout_ms in all whatever comes meanwhile. what: for messages. The answer's status; where it is
+ * OK, `answer` is at the body, to be finished. */
 TN_MUST_CHECK tn_status tni_conn_call(tni_conn *c, uint32_t kind, const char *what, const tni_wire *w, tni_rd *answer,
                                       tn_error *err);
 /* The same; meanwhile the child may ask for constants of g. */

@@ -36,8 +36,8 @@ static tn_status read_blob(tni_conn *c, const tn_blob *b, int64_t offset, int64_
   return b->read(b, (uint64_t)offset, (uint64_t)n, c->window);
 }
 
-/* What it is about stays until it has been read; the answer goes out after that, so that the child's next message finds no
- * question open. */
+/* What it is about stays until it has been read; the answer goes out after that, so that the child's next message finds
+ * no question open. */
 static bool answer_question(tni_conn *c, tni_rd *r) {
   const uint32_t id = tni_r_u32(r);
   const int64_t a = tni_r_i64(r), b = tni_r_i64(r);

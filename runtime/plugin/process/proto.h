@@ -11,8 +11,8 @@
  * anything but to say it back.
  *
  * Every answer begins with a status, an error and how many events the child had sent: the host goes on when it has seen
- * as many, so that what was said before an answer is known before it. That number only ever makes the host wait: what it
- * lent is free when the host itself has finished with it (turns.h, which also says what may come when).
+ * as many, so that what was said before an answer is known before it. That number only ever makes the host wait: what
+ * it lent is free when the host itself has finished with it (turns.h, which also says what may come when).
  */
 #ifndef TENON_PLUGIN_PROCESS_PROTO_H
 #define TENON_PLUGIN_PROCESS_PROTO_H

@@ -98,7 +98,8 @@ void tni_conn_withdraw(tni_conn *c, uint32_t id) {
   pthread_mutex_lock(&c->state);
   for (uint32_t i = 0; i < c->n_asked; i++)
     if (c->asked[i].id == id) c->asked[i].id = 0;
-  while (c->pinned == id) pthread_cond_wait(&c->changed, &c->state); /* the host itself is reading: it comes to an end */
+  while (c->pinned == id)
+    pthread_cond_wait(&c->changed, &c->state); /* the host itself is reading: it comes to an end */
   pthread_mutex_unlock(&c->state);
 }
 

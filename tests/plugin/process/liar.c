@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * tenon-helper serve whose sendmsg goes wrong: bytes flipped, messages cut, sent twice, or of noise; every other seed
- * also writes into the page that it shares with the host. TENON_LIAR_SEED says how, or TENON_LIAR_ORDER (liar_order.c); linked
- * with --wrap=sendmsg.
+ * also writes into the page that it shares with the host. TENON_LIAR_SEED says how, or TENON_LIAR_ORDER (liar_order.c);
+ * linked with --wrap=sendmsg.
  */
 #include <pthread.h>
 #include <stdlib.h>

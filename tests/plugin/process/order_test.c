@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Well-formed messages that come when they may not, from a helper that is true but for one (liar.c, TENON_LIAR_ORDER): the
- * host ends it and computes without it, and nothing that it lent is in use after the call that it was lent for.
+ * Well-formed messages that come when they may not, from a helper that is true but for one (liar.c, TENON_LIAR_ORDER):
+ * the host ends it and computes without it, and nothing that it lent is in use after the call that it was lent for.
  */
 #include <stdatomic.h>
 #include <time.h>
@@ -23,11 +23,11 @@ static void test_table(void) {
                         call == TNI_ISO_CLAIM || call == TNI_ISO_LOWER;
       const bool unused = call == TNI_ISO_SUBMIT || call == TNI_ISO_BUF_UNMAP; /* not on the control socket */
       const bool works = call != TNI_ISO_START && call != TNI_ISO_CALLS && !unused;
-      const bool want = event == TNI_ISO_LOG                               ? !unused
-                        : event == TNI_ISO_DONE || event == TNI_ISO_READ   ? works
-                        : event == TNI_ISO_ROWS || event == TNI_ISO_GRID   ? lent
-                        : event == TNI_ISO_WALLS                           ? call == TNI_ISO_START
-                                                                           : false;
+      const bool want = event == TNI_ISO_LOG                             ? !unused
+                        : event == TNI_ISO_DONE || event == TNI_ISO_READ ? works
+                        : event == TNI_ISO_ROWS || event == TNI_ISO_GRID ? lent
+                        : event == TNI_ISO_WALLS                         ? call == TNI_ISO_START
+                                                                         : false;
       CU_ASSERT_EQUAL(tni_turn_allows(call, event), want);
       pairs++;
       allowed += want;
@@ -75,9 +75,12 @@ static void test_orders(void) {
     const uint32_t lost = l.rt ? tn_runtime_losses(l.rt, &line) : 0;
     const bool bad = orders[i].says[0] != '\0';
     /* What a plugin does at its start makes it one that cannot be loaded, and no device is lost. */
-    const bool seen = lost ? strstr(line, orders[i].says) != NULL : strcmp(orders[i].order, "rows-at-start") == 0 && !child;
+    const bool seen =
+        lost ? strstr(line, orders[i].says) != NULL : strcmp(orders[i].order, "rows-at-start") == 0 && !child;
     const bool ok = st == TN_OK && right && (bad ? seen && !child : !lost && child);
-    if (!ok) printf("\n    %s: %d %s; right %d, lost %u: %s", orders[i].order, st, l.err.message, right, lost, line ? line : "");
+    if (!ok)
+      printf("\n    %s: %d %s; right %d, lost %u: %s", orders[i].order, st, l.err.message, right, lost,
+             line ? line : "");
     CU_ASSERT(ok);
     noticed += bad;
     lab_close(&l);

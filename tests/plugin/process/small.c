@@ -76,4 +76,3 @@ tn_status small_try(const small_case *k, lab *l, bool *right, int *child) {
   *child = st == TN_OK ? lab_child(l, k->plugin) : 0;
   return st;
 }
-

@@ -5,9 +5,11 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -120,6 +122,15 @@ static bool secret_is_whole(void) {
   return ok;
 }
 
+/* What this system has, asked apart from what is tested. */
+static uint32_t available(void) {
+  const uint32_t action = SECCOMP_RET_ERRNO;
+  uint32_t w = 0;
+  if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0) w |= CALLS;
+  if (syscall(SYS_landlock_create_ruleset, NULL, 0, 1 /* LANDLOCK_CREATE_RULESET_VERSION */) > 0) w |= FILES;
+  return w;
+}
+
 static void escape(const char *plugin, bool driver) {
   static volatile uint64_t word;
   char text[512];
@@ -137,6 +148,7 @@ static void escape(const char *plugin, bool driver) {
   CU_ASSERT_EQUAL_FATAL(open_one(&l, plugin), TN_OK);
   const tni_walls w = tni_registry_find(l.rt->registry, plugin)->walls;
   CU_ASSERT_EQUAL(w.level, driver ? TNI_CONFINE_DRIVER : TNI_CONFINE_STRICT);
+  CU_ASSERT_EQUAL(w.stand & (CALLS | FILES), available());
   CU_ASSERT(w.stand & TNI_WALL_NO_NEW_PRIVS && w.stand & TNI_WALL_SUPERVISED && w.stand & TNI_WALL_NO_CAPS);
   for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
     uint32_t by = driver ? tries[i].driver_by : tries[i].strict_by;
@@ -153,7 +165,8 @@ static void escape(const char *plugin, bool driver) {
   if (w.stand & CALLS) CU_ASSERT_EQUAL(word, 42);
   if (w.stand & FILES) CU_ASSERT(secret_is_whole());
   tni_walls_text(&w, text, sizeof text);
-  printf("\n    %s (Landlock %u); of %zu %u were refused, %u worked ", text, w.landlock, sizeof tries / sizeof *tries, held, open);
+  printf("\n    %s (Landlock %u); of %zu %u were refused, %u worked ", text, w.landlock, sizeof tries / sizeof *tries,
+         held, open);
   lab_close(&l);
   unlink(secret);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A plugin that starts a process which is nobody's: a session of its own, an orphan, deaf to signals, holding what was open.
- * It logs "brood PID", or "brood 0" where it could not.
+ * A plugin that starts a process which is nobody's: a session of its own, an orphan, deaf to signals, holding what was
+ * open. It logs "brood PID", or "brood 0" where it could not.
  */
 #include <signal.h>
 #include <sys/prctl.h>

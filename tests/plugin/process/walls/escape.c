@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A plugin that tries what no plugin's process should be able to do, when its device is opened, and logs what came of it:
- * "try NAME 0" where it worked, "try NAME ERRNO" where not. TENON_ESCAPE_PID and _ADDRESS: the host and a word of its;
- * _FILE: a file of the user's; _CACHE: the plugin's own folder.
+ * A plugin that tries what no plugin's process should be able to do, when its device is opened, and logs what came of
+ * it: "try NAME 0" where it worked, "try NAME ERRNO" where not. TENON_ESCAPE_PID and _ADDRESS: the host and a word of
+ * its; _FILE: a file of the user's; _CACHE: the plugin's own folder.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -101,7 +101,10 @@ static long new_thread(void) {
   errno = e;
   return e ? -1 : pthread_join(t, NULL);
 }
-static long mount_something(void) { return mount("none", "/tmp", "tmpfs", 0, NULL); }
+/* Nothing is ever mounted: who may, is told that there is no such folder. */
+static long mount_nowhere(void) {
+  return mount("none", "/tenon-has-no-such-folder", "tmpfs", 0, NULL) != 0 && errno == ENOENT ? 0 : -1;
+}
 static long new_namespace(void) { return unshare(CLONE_NEWUSER); }
 static long keys(void) { return syscall(SYS_add_key, "user", "tenon", "x", 1, -3 /* process keyring */); }
 static long bpf_map(void) {
@@ -150,7 +153,7 @@ static const struct {
              {"new-process", new_process},
              {"new-program", new_program},
              {"new-thread", new_thread},
-             {"mount", mount_something},
+             {"mount", mount_nowhere},
              {"new-namespace", new_namespace},
              {"keys", keys},
              {"bpf", bpf_map},
