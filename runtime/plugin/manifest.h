@@ -23,6 +23,7 @@
 #include <stdbool.h>
 
 #include "runtime/base/base.h"
+#include "runtime/plugin/walls.h"
 
 typedef struct tni_abi_version {
   uint16_t major, minor;

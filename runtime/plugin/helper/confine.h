@@ -13,14 +13,16 @@
 #include "runtime/plugin/plugin.h"
 
 /* Forks. The child returns, its own number as the host sees it in *pid; the parent stays as its supervisor and ends
- * when `channel` is closed or the child has ended, with everything that the child started. False: no second process. */
-bool helper_supervise(int channel, int *pid);
+ * when `channel` is closed or the child has ended, with everything that the child started; then it removes the folder
+ * `temporary` (NULL: none). False: no second process. */
+bool helper_supervise(int channel, const char *temporary, int *pid);
 
 /* What a plugin may reach of the file system. */
 typedef struct helper_places {
   const char *name;      /* the plugin's */
   const char *folder;    /* its folder */
   const char *cache_dir; /* may be NULL */
+  const char *own;       /* where a driver may keep things (helper_own_folder), or NULL */
 } helper_places;
 
 /* Puts up the walls of the level, as far as the system has them. */
@@ -30,7 +32,8 @@ tni_walls helper_confine(uint32_t level, const helper_places *p);
 uint32_t helper_wall_files(uint32_t level, const helper_places *p);
 /* The filter of system calls (filter.c). */
 bool helper_wall_calls(uint32_t level);
-/* The folders that drivers keep things in become one of the plugin's own; where it is, or NULL (files.c). */
-const char *helper_private_folder(const helper_places *p);
+/* The folders that drivers keep things in (XDG_CACHE_HOME, TMPDIR, POCL_CACHE_DIR) become one of the plugin's own: in
+ * the cache, or where there is none a new one, which is for this process only. NULL: there is none (files.c). */
+const char *helper_own_folder(const helper_places *p, bool *temporary);
 
 #endif

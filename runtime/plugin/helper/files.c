@@ -84,6 +84,20 @@ static void allow_list(const files_wall *w, const char *variable, uint64_t acces
   }
 }
 
+/* The plugin's folder, and what libraries it may need: those beside it in a bundle (plugins/ and lib/), those that it
+ * was installed with (lib/tenon/plugins). */
+static void allow_libraries(const files_wall *w, const char *folder, uint64_t access) {
+  static const char installed[] = "/tenon/plugins";
+  char path[PATH_MAX];
+  const size_t n = strlen(folder), m = sizeof installed - 1;
+  allow_path(w, folder, access);
+  if (snprintf(path, sizeof path, "%s/../lib", folder) < (int)sizeof path) allow_path(w, path, access);
+  if (n > m && strcmp(folder + n - m, installed) == 0 && n - m < sizeof path) {
+    snprintf(path, sizeof path, "%.*s", (int)(n - m), folder);
+    allow_path(w, path, access);
+  }
+}
+
 /* OpenCL's drivers: NAME.icd holds the library's path in its first line. */
 static void allow_icd(const files_wall *w, const char *file) {
   char line[PATH_MAX] = "";
@@ -170,12 +184,17 @@ static const char *cache_folder(const helper_places *p, char path[PATH_MAX]) {
   return make_folder(path) ? path : NULL;
 }
 
-const char *helper_private_folder(const helper_places *p) {
+const char *helper_own_folder(const helper_places *p, bool *temporary) {
   static char path[PATH_MAX];
   static const char *const variables[] = {"XDG_CACHE_HOME", "TMPDIR", "POCL_CACHE_DIR"};
-  if (!p->cache_dir || snprintf(path, sizeof path, "%s/drivers/%s", p->cache_dir, p->name) >= (int)sizeof path)
-    return NULL;
-  if (!make_folder(path)) return NULL;
+  *temporary = false;
+  if (!p->cache_dir || snprintf(path, sizeof path, "%s/drivers/%s", p->cache_dir, p->name) >= (int)sizeof path ||
+      !make_folder(path)) {
+    const char *tmp = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%s/tenon-driver-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    *temporary = mkdtemp(path) != NULL;
+    if (!*temporary) return NULL;
+  }
   for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) setenv(variables[i], path, 1);
   return path;
 }
@@ -202,13 +221,12 @@ uint32_t helper_wall_files(uint32_t level, const helper_places *p) {
   if ((w.set = make_ruleset(version, w.handled)) < 0) return 0;
   const bool driver = level == TNI_CONFINE_DRIVER;
   allow_system(&w, driver ? RUN : READ);
-  allow_path(&w, p->folder, READ);
+  allow_libraries(&w, p->folder, READ);
   allow_list(&w, "LD_LIBRARY_PATH", READ);
   if (cache_folder(p, cache)) allow_path(&w, cache, KEEP | TRUNCATE);
   if (driver) {
-    const char *own = helper_private_folder(p);
     allow_devices(&w);
-    if (own) allow_path(&w, own, KEEP | TRUNCATE | LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_REFER);
+    if (p->own) allow_path(&w, p->own, KEEP | TRUNCATE | LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_REFER);
   }
   const bool ok = syscall(SYS_landlock_restrict_self, w.set, 0) == 0;
   close(w.set);

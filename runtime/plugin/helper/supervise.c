@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <ftw.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -40,6 +41,16 @@ static void kill_children(void) {
   for (struct dirent *e; d && (e = readdir(d));)
     if (isdigit((unsigned char)e->d_name[0]) && parent_of(e->d_name) == self) kill(atoi(e->d_name), SIGKILL);
   if (d) closedir(d);
+}
+
+static int remove_one(const char *path, const struct stat *s, int flag, struct FTW *f) {
+  (void)s, (void)flag, (void)f;
+  (void)remove(path);
+  return 0;
+}
+
+static void remove_folder(const char *path) {
+  if (path) nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 /* A child's children come to us when it is gone: until there are none left. */
@@ -79,7 +90,7 @@ static bool has_ended(pid_t worker, int *status) {
   return ended;
 }
 
-__attribute__((noreturn)) static void supervise(pid_t worker, int channel, int signals) {
+__attribute__((noreturn)) static void supervise(pid_t worker, int channel, int signals, const char *temporary) {
   int status = 0;
   for (;;) {
     struct pollfd p[2] = {{.fd = channel, .events = 0}, {.fd = signals, .events = POLLIN}};
@@ -88,11 +99,13 @@ __attribute__((noreturn)) static void supervise(pid_t worker, int channel, int s
     if (p[1].revents && read(signals, &si, sizeof si) == (ssize_t)sizeof si && si.ssi_signo != SIGCHLD) break;
     if (has_ended(worker, &status)) {
       end_all(0);
+      remove_folder(temporary);
       end_like(status);
     }
     if (p[0].revents) break; /* the host is gone, or has done with it */
   }
   end_all(worker);
+  remove_folder(temporary);
   _exit(0);
 }
 
@@ -102,7 +115,7 @@ static void signals_of_supervisor(sigset_t *set) {
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) sigaddset(set, all[i]);
 }
 
-bool helper_supervise(int channel, int *pid) {
+bool helper_supervise(int channel, const char *temporary, int *pid) {
   sigset_t set;
   int tell[2];
   signals_of_supervisor(&set);
@@ -118,7 +131,7 @@ bool helper_supervise(int channel, int *pid) {
     const bool told = write(tell[1], &number, sizeof number) == (ssize_t)sizeof number;
     for (int fd = TNI_CHILD_CHANNEL + 1; fd < 64; fd++)
       if (fd != signals) close(fd);
-    supervise(told ? worker : 0, channel, signals);
+    supervise(told ? worker : 0, channel, signals, temporary);
   }
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const bool ok = getppid() == self && read(tell[0], pid, sizeof *pid) == (ssize_t)sizeof *pid;

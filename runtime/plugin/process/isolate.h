@@ -14,9 +14,8 @@
 
 #include <tenon/plugin.h>
 
-#include "runtime/plugin/child.h"
+#include "runtime/plugin/plugin.h"
 #include "runtime/plugin/process/shm.h"
-#include "runtime/plugin/walls.h"
 #include "runtime/profile/profile.h"
 
 typedef struct tni_isolate_opts {

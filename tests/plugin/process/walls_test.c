@@ -72,37 +72,17 @@ enum { CALLS = TNI_WALL_CALLS, FILES = TNI_WALL_FILES };
 static const struct {
   const char *name;
   uint32_t strict_by, driver_by;
-} tries[] = {{"read-memory", CALLS, CALLS},
-             {"write-memory", CALLS, CALLS},
-             {"proc-memory", FILES, FILES},
-             {"attach", CALLS, CALLS},
-             {"signal-host", CALLS, CALLS},
-             {"signal-supervisor", CALLS, CALLS},
-             {"signal-group", CALLS, CALLS},
-             {"own-descriptor", CALLS, CALLS},
-             {"limit-host", CALLS, CALLS},
-             {"read-file", FILES, FILES},
-             {"write-file", FILES, FILES},
-             {"beside-file", FILES, FILES},
-             {"change-file", CALLS, CALLS},
-             {"remove-file", FILES, FILES},
-             {"own-cache", 0, 0},
-             {"other-cache", FILES, FILES},
-             {"system-library", 0, 0},
-             {"system-settings", FILES, 0},
-             {"inet-socket", CALLS, CALLS},
-             {"unix-socket", CALLS, CALLS},
-             {"new-process", CALLS, 0},
-             {"new-program", CALLS, 0},
-             {"new-thread", 0, 0},
-             {"mount", CALLS, CALLS},
-             {"new-namespace", CALLS, CALLS},
-             {"keys", CALLS, CALLS},
-             {"bpf", CALLS, CALLS},
-             {"perf", CALLS, CALLS},
-             {"ring", CALLS, CALLS},
-             {"outlive", CALLS, CALLS},
-             {"subreaper", CALLS, CALLS}};
+} tries[] = {{"read-memory", CALLS, CALLS},  {"write-memory", CALLS, CALLS},   {"proc-memory", FILES, FILES},
+             {"attach", CALLS, CALLS},       {"signal-host", CALLS, CALLS},    {"signal-supervisor", CALLS, CALLS},
+             {"signal-group", CALLS, CALLS}, {"own-descriptor", CALLS, CALLS}, {"limit-host", CALLS, CALLS},
+             {"read-file", FILES, FILES},    {"write-file", FILES, FILES},     {"beside-file", FILES, FILES},
+             {"change-file", CALLS, CALLS},  {"remove-file", FILES, FILES},    {"own-cache", 0, 0},
+             {"own-temporary", FILES, 0},    {"other-cache", FILES, FILES},    {"system-library", 0, 0},
+             {"system-settings", FILES, 0},  {"inet-socket", CALLS, CALLS},    {"unix-socket", CALLS, CALLS},
+             {"new-process", CALLS, 0},      {"new-program", CALLS, 0},        {"new-thread", 0, 0},
+             {"mount", CALLS, CALLS},        {"new-namespace", CALLS, CALLS},  {"keys", CALLS, CALLS},
+             {"bpf", CALLS, CALLS},          {"perf", CALLS, CALLS},           {"ring", CALLS, CALLS},
+             {"outlive", CALLS, CALLS},      {"subreaper", CALLS, CALLS}};
 
 static char secret[64];
 

@@ -70,6 +70,11 @@ static long own_cache(void) {
   const int fd = open(path, O_CREAT | O_WRONLY, 0600);
   return fd >= 0 && write(fd, "x", 1) == 1 && unlink(path) == 0 ? 0 : -1;
 }
+static long own_temporary(void) {
+  char path[512];
+  snprintf(path, sizeof path, "%s/kept", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+  return open(path, O_CREAT | O_WRONLY, 0600) >= 0 && unlink(path) == 0 ? 0 : -1;
+}
 static long other_cache(void) {
   char path[512];
   snprintf(path, sizeof path, "%s/../../other", given("TENON_ESCAPE_CACHE"));
@@ -145,6 +150,7 @@ static const struct {
              {"change-file", change_file},
              {"remove-file", remove_file},
              {"own-cache", own_cache},
+             {"own-temporary", own_temporary},
              {"other-cache", other_cache},
              {"system-library", system_library},
              {"system-settings", system_settings},
