@@ -63,7 +63,12 @@ TNI_CLT_EACH_GRID(TNI_ARM_GRID)
 #undef TNI_ARM_GEMV
 
 /* Bytes (plugins/common/formats/int8.h). */
-void tni_arm_bytes_s32_u8_s8_2x16_dotprod(const uint8_t *const *blocks, size_t quads, const uint8_t *a, size_t lda,
-                                          size_t rows, int32_t *acc);
+#define TNI_ARM_BYTES(tile, isa)                                                                            \
+  void tni_arm_bytes_s32_u8_s8_##tile##_##isa(const uint8_t *const *blocks, size_t quads, const uint8_t *a, \
+                                              size_t lda, size_t rows, int32_t *acc);
+TNI_ARM_BYTES(2x16, neon)
+TNI_ARM_BYTES(4x16, dotprod)
+TNI_ARM_BYTES(8x8, i8mm)
+#undef TNI_ARM_BYTES
 
 #endif

@@ -62,7 +62,9 @@ static const tni_clt_kernel neon_rows[] = {
     W4G(GEMM, 128, I8MM, 5, TILES8, gemm_f32_q8g128_w4g128_4x8_i8mm),
     TNI_CLT_EACH_GRID(GRID_REFERENCES) TNI_CLT_SCALAR_GRID_ROWS TNI_CLT_EACH_GRID(GRIDS)
         ANY(MATMUL, matmul_f32_f32_f32_4x16_neon),
-    TNI_CLT_ROW(TNI_CLT_BYTES, TNI_CLT_ANY, 0, DOTPROD, 0, 0, tni_arm_, bytes_s32_u8_s8_2x16_dotprod),
+    ANY(BYTES, bytes_s32_u8_s8_2x16_neon),
+    TNI_CLT_ROW(TNI_CLT_BYTES, TNI_CLT_ANY, 0, DOTPROD, 0, 0, tni_arm_, bytes_s32_u8_s8_4x16_dotprod),
+    TNI_CLT_ROW(TNI_CLT_BYTES, TNI_CLT_ANY, 0, I8MM, 0, 0, tni_arm_, bytes_s32_u8_s8_8x8_i8mm),
     ANY(CHAIN, chain_f32_1x4_neon),
 };
 #undef GRIDS
