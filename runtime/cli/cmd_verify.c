@@ -5,6 +5,7 @@
  * on the task's own inputs; that gates. --against host: plain f32, that informs.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/base/base.h"
 #include "runtime/cli/cli.h"
 
 enum { MAX_IO = 1024, MAX_SETS = 4096 };
@@ -64,8 +66,14 @@ static int by_name(const void *a, const void *b) { return strcmp(*(char *const *
 static uint32_t find_sets(const char *dir, char **names) {
   DIR *d = opendir(dir);
   uint32_t n = 0;
-  for (struct dirent *e; d && (e = readdir(d)) && n < MAX_SETS;)
-    if (strncmp(e->d_name, "test_data_set_", 14) == 0) names[n++] = strdup(e->d_name);
+  if (!d && tni_errno_status(errno, TN_OK) != TN_OK) tni_json_lacked();
+  for (struct dirent *e; d && (e = readdir(d)) && n < MAX_SETS;) {
+    if (strncmp(e->d_name, "test_data_set_", 14) != 0) continue;
+    if ((names[n] = strdup(e->d_name)))
+      n++;
+    else
+      tni_json_lacked();
+  }
   if (d) closedir(d);
   qsort(names, n, sizeof *names, by_name);
   return n;
@@ -222,8 +230,8 @@ static tn_status check_set(const verifier *v, const data_set *d) {
 static tn_status verify_sets(verifier *v) {
   char **names = calloc(MAX_SETS, sizeof *names);
   uint32_t n = names ? find_sets(v->o->data, names) : 0;
-  tn_status st = TN_OK;
-  if (!n)
+  tn_status st = names && !tni_json_short() ? TN_OK : tni_fail_memory(&v->c->err, v->o->data);
+  if (st == TN_OK && !n)
     st = cli_error(&v->c->err, TN_E_INVALID, NULL, "'%s' holds no test_data_set_* folder: --data DIR names one",
                    v->o->data);
   for (uint32_t i = 0; st == TN_OK && i < n; i++) {

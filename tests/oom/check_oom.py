@@ -9,7 +9,7 @@ another exit code, other output, or a block that nobody frees is a mistake. READ
 """
 import argparse, collections, datetime, json, os, re, resource, shutil, struct, subprocess, sys, tempfile, zlib
 
-MEMORY = re.compile("memory|Too many open files|NO_MEMORY")
+MEMORY = re.compile("memory|cannot allocate|Too many open files|NO_MEMORY")
 # Blocks that others lose when they find no memory (libltdl 2.4.7: lt_dlinit, lt_dlloader_add, lt_dlexit).
 OTHERS_LEAK = re.compile(r"^\S+ (?:\S*oom-inject\S* )?libltdl")
 # What is measured, not computed.
@@ -19,8 +19,9 @@ RERUNS = 16  # points a command whose threads are real
 
 
 class Command:
-    def __init__(self, name, argv, write=False, env=None, reruns=False):
+    def __init__(self, name, argv, write=False, env=None, reruns=False, slow=1):
         self.name, self.argv, self.write, self.env, self.reruns = name, argv, write, env or {}, reruns
+        self.slow = slow  # a point takes so many times as long as one of others: most go on to the end
 
 
 def png(path, side=32):
@@ -85,7 +86,8 @@ class Rig:
             Command("embed", t("embed", bert, "-p", "a big dog", *host)),
             Command("classify", t("classify", resnet, "--image", image, *host)),
             Command("pack", t("pack", self.demo, "--threads", "1", "--cache-dir", "cache"), write=True),
-            Command("bundle", t("bundle", self.demo, "--profile", "cpu-avx2", "-o", "out", "--threads", "1"), write=True),
+            Command("bundle", t("bundle", self.demo, "--profile", "cpu-avx2", "-o", "out", "--threads", "1"), write=True,
+                    slow=10),
             Command("conform", t("conform", plugin, "--case", "abi/*", "--seed", "1"), reruns="only"),
             Command("chat", [os.path.join(self.build, "tests/oom/oom-chat"), self.demo,
                              os.path.join(self.source, "configs/host.yaml")]),
@@ -160,7 +162,7 @@ def run_points(rig, c, points, seed, log, mistakes):
     rc, out, err, lines = rig.start(c, "count")
     end = read_points(lines)[-1]
     base = whole(c, rc, out, err)
-    stride = max(1, -(-end["n"] // points)) if points else 1
+    stride = max(1, -(-end["n"] // (points // c.slow))) if points else 1
     extra = {"OOM_STRIDE": str(stride), "OOM_SEED": str(seed), "OOM_LIVE": end["live"], "OOM_COPY": "1" if c.write else "0"}
     _, _, _, lines = rig.start(c, "fork", extra=extra)
     tried = [p for p in read_points(lines) if p["end"] != "here"]
