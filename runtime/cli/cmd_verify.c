@@ -236,7 +236,10 @@ static tn_status verify_sets(verifier *v) {
                    v->o->data);
   for (uint32_t i = 0; st == TN_OK && i < n; i++) {
     data_set *d = calloc(1, sizeof *d);
-    if (!d) return TN_E_NO_MEMORY;
+    if (!d) {
+      st = tni_fail_memory(&v->c->err, v->o->data);
+      break;
+    }
     d->name = names[i];
     st = load_files(v->model, tn_model_input, v->o->data, d->name, "input", d->in, &d->n_in, &v->c->err);
     if (st == TN_OK)
