@@ -170,7 +170,7 @@ def clip():
     labels = ["cat", "red dog", "house on the blue mat"]
     for prompt in ("a photo of a {}", "the {}!"):
         want = softmax(np.array([px @ wi @ wt[t.encode(prompt.replace("{}", x)).ids].sum(0) for x in labels]))
-        rows = json.loads(tenon("classify", d, "--image", d + "/x.png", "--labels", ",".join(labels), "--prompt", prompt, "--format", "json"))
+        rows = json.loads(tenon("classify", d, "--image", d + "/x.png", "--labels", ",".join(labels), "--prompt", prompt, "--format", "json"))["rows"]
         check([r["label"] for r in rows] == [labels[i] for i in np.argsort(-want)], rows)
         check(max(abs(float(r["probability"]) - want[int(r["class"])]) for r in rows) < 1e-5, "probabilities")
     check("labels" in tenon("classify", d, "--image", d + "/x.png", code=3)[1], "no labels")
