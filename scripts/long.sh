@@ -39,12 +39,10 @@ LIST
 
 field() { legs | awk -F'|' -v leg="$1" -v n="$2" '$1 == leg {print $n}'; }
 
-# What a leg's notes hold for: the code and its tests as they are.
+# What a leg's notes hold for: the code and its tests as they lie there, committed or not.
 subject() {
-  local of
-  of=$(field "$1" 3)
-  # shellcheck disable=SC2046,SC2086
-  (cd "$root" && git rev-parse $(printf 'HEAD:%s ' $of) && git diff HEAD -- $of) | md5sum | cut -c1-16
+  # shellcheck disable=SC2046
+  (cd "$root" && git ls-files -co --exclude-standard -- $(field "$1" 3) | grep -v '\.md$' | sort | xargs -d '\n' sha256sum 2>/dev/null) | md5sum | cut -c1-16
 }
 
 note() { echo "$2" >>"$work/state/$1"; } # LEG STEP
