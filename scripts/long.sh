@@ -132,16 +132,16 @@ leg_fuzz() { # TARGET
   local leg=fuzz-$1 dir=$work/fuzz-$1 used found dict=$root/tests/fuzz/$1.dict
   fuzz_build "$1"
   mkdir -p "$dir/corpus" "$dir/found"
-  if [ "$(count "$leg" slice)" = 0 ]; then rm -f "$dir/times" "$dir"/found/*; fi
-  touch "$dir/times"
-  while used=$(awk '{s += $1 + $2} END {print int(s)}' "$dir/times"); [ "$used" -lt "$each" ]; do
+  if [ "$(count "$leg" slice)" = 0 ]; then rm -f "$dir/used.txt" "$dir"/found/*; fi
+  touch "$dir/used.txt"
+  while used=$(awk '{s += $1 + $2} END {print int(s)}' "$dir/used.txt"); [ "$used" -lt "$each" ]; do
     (
       cd "$dir"
       nice -n 19 "$work/fuzz/tests/fuzz/fuzz_$1" -fork=1 -ignore_crashes=1 -ignore_timeouts=1 -ignore_ooms=1 -rss_limit_mb=2048 \
         -malloc_limit_mb=0 -timeout=120 -max_len=8192 -print_funcs=0 $([ ! -e "$dict" ] || echo "-dict=$dict") \
         -max_total_time="$slice" -artifact_prefix=found/ corpus "$work/seeds/$1" "$root/tests/fuzz/corpus/$1" >>log 2>&1 || :
       # The second line: user and system time of what this shell ran.
-      times | tail -1 | awk '{for (i = 1; i <= 2; i++) {split($i, t, /[ms]/); printf "%.1f ", t[1] * 60 + t[2]} print ""}' >>times
+      times | tail -1 | awk '{for (i = 1; i <= 2; i++) {split($i, t, /[ms]/); printf "%.1f ", t[1] * 60 + t[2]} print ""}' >>used.txt
     )
     note "$leg" "slice $(count "$leg" slice)"
   done
