@@ -141,7 +141,8 @@ leg_fuzz() { # TARGET
         -malloc_limit_mb=0 -timeout=120 -max_len=8192 -print_funcs=0 $([ ! -e "$dict" ] || echo "-dict=$dict") \
         -max_total_time="$slice" -artifact_prefix=found/ corpus "$work/seeds/$1" "$root/tests/fuzz/corpus/$1" >>log 2>&1 || :
       # The second line: user and system time of what this shell ran.
-      times | tail -1 | awk '{for (i = 1; i <= 2; i++) {split($i, t, /[ms]/); printf "%.1f ", t[1] * 60 + t[2]} print ""}' >>used.txt
+      times >used.now # not in a pipe: that is a shell of its own
+      tail -1 used.now | awk '{for (i = 1; i <= 2; i++) {split($i, t, /[ms]/); printf "%.1f ", t[1] * 60 + t[2]} print ""}' >>used.txt
     )
     note "$leg" "slice $(count "$leg" slice)"
   done
