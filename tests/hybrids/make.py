@@ -6,12 +6,13 @@
 transformers 4.57 itself takes a first prompt or one more token: its short convolutions and scans begin anew where a run has
 more than one token. So the parts below stand in for those, as exporters patch them: they begin with the state that is given.
 Attention, norms and projections are transformers'. The batch is 1: torch 2.9 cannot follow the strides of a symbolic batch into
-a scan. Needs torch 2.9 and transformers 4.57. Then
+a scan. Needs torch 2.9, transformers 4.57, onnx. Then
 `tar --sort=name --owner=0 --group=0 --mtime=@0 -cf - -C OUT . | xz -9e >exports.tar.xz`.
 """
 import pathlib
 import sys
 
+import onnx
 import torch
 import torch.nn.functional as F
 import transformers as T
@@ -222,6 +223,19 @@ def write(name, folder):
         torch.onnx.export(model, args, folder / "model.onnx", input_names=["input_ids"] + [f"past_{n}" for n in states],
                           output_names=["logits"] + [f"present_{n}" if "key" not in n else n.replace("key_values", "present") for n in states],
                           dynamic_shapes=shapes, dynamo=True, external_data=False)
+    m = onnx.load(folder / "model.onnx")
+    strip(m.graph)
+    onnx.save(m, folder / "model.onnx")
+
+
+def strip(graph):
+    """What torch notes of its own source in each node is most of a file."""
+    del graph.metadata_props[:], graph.value_info[:]
+    for x in [*graph.node, *graph.input, *graph.output, *graph.initializer]:
+        del x.metadata_props[:]
+        x.ClearField("doc_string")
+    for a in (a for n in graph.node for a in n.attribute if a.type == onnx.AttributeProto.GRAPH):
+        strip(a.g)
 
 
 def main():
