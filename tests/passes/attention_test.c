@@ -219,6 +219,20 @@ static const form rotary[] = {
     {"fu=Unsqueeze fr #3; fx=Concat fu fu {axis=3}; f8=Reshape fx #0,0,8; co=Cos f8; si=Sin f8; cu=Unsqueeze co #1; "
      "su=Unsqueeze si #1; " WOVEN("q") TURN("q") "y=Add x1 x2",
      "?=Cos fr; ?=Sin fr; y=RotaryEmbedding q ? ? {dim=0} interleaved"},
+    /* repeat_interleave by a Gather; of half of what was doubled before: cosines are computed once */
+    {"f8=Gather fr #0,0,1,1,2,2,3,3 {axis=2}; co=Cos f8; si=Sin f8; cu=Unsqueeze co #1; su=Unsqueeze si #1; " WOVEN("q")
+         TURN("q") "y=Add x1 x2",
+     "?=Cos fr; ?=Sin fr; y=RotaryEmbedding q ? ? {dim=0} interleaved"},
+    {"f8=Gather fr #0,1,2,3,0,1,2,-1 {axis=2}; co=Cos f8; si=Sin f8; cu=Unsqueeze co #1; su=Unsqueeze si #1; " HALVES(
+         "q") TURN("q") "y=Add x1 x2",
+     "?=Cos fr; ?=Sin fr; y=RotaryEmbedding q ? ? {dim=0}"},
+    {"c=Concat fr fr {axis=2}; c1=Cos c; s1=Sin c; h1=Slice c1 #0 #4 #2; h2=Slice s1 #4 #9 #2; "
+     "co=Gather h1 #0,0,1,1,2,2,3,3 {axis=2}; si=Gather h2 #0,0,1,1,2,2,3,3 {axis=2}; cu=Unsqueeze co #1; "
+     "su=Unsqueeze si #1; " WOVEN("q") TURN("q") "y=Add x1 x2",
+     "?=Cos fr; ?=Sin fr; y=RotaryEmbedding q ? ? {dim=0} interleaved"},
+    {"f8=Gather fr #0,0,1,1,2,2,3,2 {axis=2}; co=Cos f8; si=Sin f8; cu=Unsqueeze co #1; su=Unsqueeze si #1; " WOVEN("q")
+         TURN("q") "y=Add x1 x2",
+     ""},
     {TABLES("tp_c", "tp_s", "as") "qr=Slice w4 #0 #8 #3 #1; qp=Slice w4 #8 #12 #3 #1; " WOVEN("qr")
          TURN("qr") "z1=Add x1 x2; y=Concat z1 qp {axis=-1}",
      "y=RotaryEmbedding w4 const const as {dim=8} interleaved"},
