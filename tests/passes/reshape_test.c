@@ -88,6 +88,7 @@ static const form repeat[] = {
     /* what is repeated is another axis, or the copies are not the same */
     {"t=Transpose fr {perm=2,1,0}; u=Unsqueeze t #0; ex=Expand u #2,1,1,1; y=GatherND ex pp_t", ""},
     {"t=Transpose fr {perm=2,1,0}; u=Unsqueeze t #1; ex=Concat u u {axis=1}; y=GatherND ex pp_i", ""},
+    {"t=Transpose f1 {perm=2,1,0}; u=Unsqueeze t #1; ex=Expand u #1,2,1,3; y=GatherND ex pp_i", ""},
     {COPIES "i2=Add pp_i #0; y=GatherND ex i2", ""}, /* no constant yet */
 };
 
