@@ -89,6 +89,10 @@ static const form repeat[] = {
     {"t=Transpose fr {perm=2,1,0}; u=Unsqueeze t #0; ex=Expand u #2,1,1,1; y=GatherND ex pp_t", ""},
     {"t=Transpose fr {perm=2,1,0}; u=Unsqueeze t #1; ex=Concat u u {axis=1}; y=GatherND ex pp_i", ""},
     {"t=Transpose f1 {perm=2,1,0}; u=Unsqueeze t #1; ex=Expand u #1,2,1,3; y=GatherND ex pp_i", ""},
+    {"u=Unsqueeze a #3; ex=Expand u #1,1,1,3; y=Reshape ex #0,-1,3", "y=Gather a const"},
+    {"u=Unsqueeze x #-1; ex=Expand u #1,1,1,3; y=Reshape ex #0,0,24", "y=Gather x const"},
+    {"u=Unsqueeze x #2; ex=Expand u #1,1,3,1; y=Reshape ex #0,0,24", ""}, /* the whole row again and again */
+    {"u=Unsqueeze a #3; ex=Expand u #1,1,2,3; y=Reshape ex #0,0,6", ""},
     {COPIES "i2=Add pp_i #0; y=GatherND ex i2", ""}, /* no constant yet */
 };
 

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * repeat:  GatherND(Expand(x [K, 1, ..] to [K, R, ..]), constant pairs (i, r))  ->  Gather(x [K, ..], constant i).
+ * repeat:  elements that stand several times, one after the other, are one Gather by a constant.
+ *  - GatherND(Expand(x [K, 1, ..] to [K, R, ..]), constant pairs (i, r)): Gather(x [K, ..], constant i). PyTorch's
+ *    repeat_interleave is exported so: which copy is read does not matter, all are the same. All i and r are proved to
+ * lie inside of the axes that they index.
+ *  - Reshape(Expand(x [.., n, 1] to [.., n, R]) to [.., n * R]): Gather(x [.., n], constant 0, 0, .., 1, 1, ..) along
+ * the last axis. A mixture of experts gives a group's weight to its experts so.
  *
- * PyTorch's repeat_interleave is exported so: which copy is read does not matter, all are the same. All i and r are
- * proved to lie inside of the axes that they index.
- *
- * Keeps: the value, name, dtype and shape of the GatherND, bit for bit.
+ * Keeps: the value, name, dtype and shape of the last node, bit for bit.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/passes/build/build.h"
 #include "runtime/passes/forms/forms.h"
 
-enum { MAX_ROWS = 65536 };
+enum { MAX_ROWS = 65536, MAX_LAST = 1024 };
 
 /* x [K, 1, ..] that Expand repeats along its second axis only: *k and *r are those dims. */
 static bool find_copies(const tni_graph *g, tn_id wide, tn_id *x, int64_t *k, int64_t *r) {
@@ -70,13 +73,56 @@ static tn_status repeat_node(tni_graph *g, tni_node *n, uint32_t *fired, tn_erro
   return tni_build_in_place(g, n, &b, err);
 }
 
+/* x [.., n] of an Unsqueeze or Reshape to [.., n, 1] that makes u; TN_NONE: it is no such thing. */
+static tn_id without_last(const tni_graph *g, tn_id u) {
+  const tni_node *n = tni_match_node(g, u, TN_OP_UNSQUEEZE);
+  int64_t one;
+  if (!n && !(n = tni_match_node(g, u, TN_OP_RESHAPE))) return TN_NONE;
+  const tni_value *x = tni_match_value(g, n->pub.in[0]), *y = tni_match_value(g, u);
+  if (!x || x->pub.rank < 1 || x->pub.rank >= TN_MAX_RANK || !tni_match_rank(g, n->pub.in[0], x->pub.rank) ||
+      !tni_match_rank(g, u, x->pub.rank + 1) ||
+      memcmp(x->pub.dims, y->pub.dims, x->pub.rank * sizeof *x->pub.dims) != 0)
+    return TN_NONE;
+  return tni_ex_is_const(g->exprs, y->pub.dims[x->pub.rank], &one) && one == 1 ? n->pub.in[0] : TN_NONE;
+}
+
+/* v is x [.., *n] with each element of the last axis *times times. */
+static bool find_last(const tni_graph *g, const tni_node *last, tn_id *x, int64_t *n, int64_t *times) {
+  const tni_node *wide = tni_match_node(g, last->pub.in[0], TN_OP_EXPAND);
+  const tni_value *w = tni_match_value(g, last->pub.in[0]), *y = tni_match_value(g, last->pub.out[0]), *v;
+  int64_t all;
+  if (!wide || (*x = without_last(g, wide->pub.in[0])) == TN_NONE) return false;
+  v = g->values[*x];
+  const uint32_t rank = v->pub.rank;
+  if (!tni_match_rank(g, last->pub.in[0], rank + 1) || !tni_match_rank(g, last->pub.out[0], rank)) return false;
+  for (uint32_t d = 0; d < rank; d++)
+    if (v->pub.dims[d] != w->pub.dims[d] || (d + 1 < rank && v->pub.dims[d] != y->pub.dims[d])) return false;
+  return tni_ex_is_const(g->exprs, v->pub.dims[rank - 1], n) && tni_ex_is_const(g->exprs, w->pub.dims[rank], times) &&
+         tni_ex_is_const(g->exprs, y->pub.dims[rank - 1], &all) && *n > 0 && *times > 1 && all == *n * *times &&
+         all <= MAX_LAST;
+}
+
+static tn_status repeat_last(tni_graph *g, tni_node *node, uint32_t *fired, tn_error *err) {
+  int64_t n, times, at[MAX_LAST];
+  tni_build_node b = {.type = "Gather", .version = 13, .n_in = 2, .n_attr = 1};
+  if (!find_last(g, node, &b.in[0], &n, &times)) return TN_OK;
+  const int64_t all = n * times;
+  for (int64_t i = 0; i < all; i++) at[i] = i / times;
+  if ((b.in[1] = tni_build_const(g, TN_DT_I64, 1, &all, at)) == TN_NONE) return tni_fail_memory(err, node->pub.name);
+  b.attr[0] = tni_raw_int("axis", -1);
+  ++*fired;
+  return tni_build_in_place(g, node, &b, err);
+}
+
 tn_status tni_pass_repeat(tni_graph *g, uint32_t *n, tn_error *err) {
   const uint32_t n_nodes = g->n_nodes;
   uint32_t fired = 0;
   for (uint32_t i = 0; i < n_nodes; i++) {
     tni_node *node = g->nodes[i];
-    if (node->dead || !node->op || node->pub.op != TN_OP_GATHER_ND) continue;
-    const tn_status st = repeat_node(g, node, &fired, err);
+    tn_status st = TN_OK;
+    if (node->dead || !node->op) continue;
+    if (node->pub.op == TN_OP_GATHER_ND) st = repeat_node(g, node, &fired, err);
+    if (node->pub.op == TN_OP_RESHAPE) st = repeat_last(g, node, &fired, err);
     if (st != TN_OK) return st;
   }
   return tni_build_done(g, fired, n, err);

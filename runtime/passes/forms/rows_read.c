@@ -14,6 +14,7 @@ static bool has_axis(uint32_t op) {
     case TN_OP_TOP_K:
     case TN_OP_GATHER_ELEMENTS:
     case TN_OP_SCATTER_ELEMENTS:
+    case TN_OP_GATHER:
     case TN_OP_SPLIT:
     case TN_OP_CONCAT:
     case TN_OP_LAYER_NORMALIZATION:
