@@ -391,8 +391,7 @@ bool form_same(const tni_tensor *a, const tni_tensor *b, double tolerance) {
   return worst <= tolerance * largest;
 }
 
-static void run_form(const form *f, pass_fn pass, double tolerance) {
-  static const form_sizes sizes = {.b = 2, .s = 3, .past = 5};
+static void run_form(const form *f, pass_fn pass, double tolerance, const form_sizes *sizes) {
   char text[TEXT], want[TEXT];
   tn_error err;
   uint32_t fired = 99;
@@ -413,8 +412,8 @@ static void run_form(const form *f, pass_fn pass, double tolerance) {
   if (!ok)
     printf("\n  %s\n  gives    %s\n  expected %s (fired %u) %s\n", f->before, text, expected, fired, err.message);
   tni_tensor x[FORM_OUTPUTS], y[FORM_OUTPUTS];
-  form_run(plain, &sizes, a, x);
-  form_run(g, &sizes, a, y);
+  form_run(plain, sizes, a, x);
+  form_run(g, sizes, a, y);
   for (uint32_t i = 0; i < g->n_outputs; i++) {
     ok = form_same(&x[i], &y[i], tolerance);
     CU_ASSERT_TRUE(ok);
@@ -425,6 +424,11 @@ static void run_form(const form *f, pass_fn pass, double tolerance) {
   tni_graph_destroy(plain);
 }
 
+void run_forms_at(const form *f, size_t n, pass_fn pass, double tolerance, const form_sizes *sizes) {
+  for (size_t i = 0; i < n; i++) run_form(&f[i], pass, tolerance, sizes);
+}
+
 void run_forms(const form *f, size_t n, pass_fn pass, double tolerance) {
-  for (size_t i = 0; i < n; i++) run_form(&f[i], pass, tolerance);
+  static const form_sizes sizes = {.b = 2, .s = 3, .past = 5};
+  run_forms_at(f, n, pass, tolerance, &sizes);
 }
