@@ -121,7 +121,7 @@ static bool works_by_rows(const dense *d, const tni_node *n) {
   return cuts_last(d->g, n);
 }
 
-/* x [T, H] where v is Reshape(Tile(x, E times)), or Expand of x with an axis more; TN_NONE: it is neither. */
+/* x [T, H] where v is Reshape(Tile(x, E times)), or x [1, T, H] where it is Expand of that; TN_NONE: it is neither. */
 static tn_id repeated(const dense *d, tn_id v) {
   const tni_graph *g = d->g;
   const tn_expr width = tni_match_last_dim(g, v), all = tni_ex_mul(g->exprs, g->values[v]->pub.dims[0], d->tokens);
@@ -130,8 +130,10 @@ static tn_id repeated(const dense *d, tn_id v) {
   if (n->pub.op == TN_OP_RESHAPE && (tile = tni_match_node(g, n->pub.in[0], TN_OP_TILE)))
     return has_dims(d, n->pub.in[0], all, width) && has_dims(d, tile->pub.in[0], d->tokens, width) ? tile->pub.in[0]
                                                                                                    : TN_NONE;
-  const tni_node *in = n->pub.op == TN_OP_EXPAND ? maker(g, n->pub.in[0]) : NULL;
-  return in && keeps_order(in) && has_dims(d, in->pub.in[0], d->tokens, width) ? in->pub.in[0] : TN_NONE;
+  const tni_value *one = n->pub.op == TN_OP_EXPAND ? tni_match_value(g, n->pub.in[0]) : NULL;
+  const bool fits = one && tni_match_rank(g, n->pub.in[0], 3) && one->pub.dims[0] == tni_ex_const(g->exprs, 1) &&
+                    one->pub.dims[1] == d->tokens && one->pub.dims[2] == width;
+  return fits ? n->pub.in[0] : TN_NONE;
 }
 
 static int place_of(const dense *d, tn_id v) {
@@ -264,6 +266,17 @@ static tn_status write_expert(dense *d, int64_t e, tn_id y, tn_id weight, tn_id 
   return *out == TN_NONE ? tni_fail_memory(d->err, d->g->name) : TN_OK;
 }
 
+/* x without an axis in front. */
+static tn_status drop_first(dense *d) {
+  const int64_t one = 1, axis = 0;
+  if (d->g->values[d->x]->pub.rank == 2) return TN_OK;
+  const tn_id axes = tni_build_const(d->g, TN_DT_I64, 1, &one, &axis);
+  d->x = axes == TN_NONE ? TN_NONE
+                         : add_dense(d, "Squeeze", 13, d->x, axes, TN_NONE, d->g->values[d->x]->pub.dtype,
+                                     tni_match_last_dim(d->g, d->x));
+  return d->x == TN_NONE ? tni_fail_memory(d->err, d->g->name) : TN_OK;
+}
+
 static tn_status write_dense(dense *d, tni_node *sum, tn_id y) {
   tni_graph *g = d->g;
   tn_id weight[MAX_EXPERTS], goes[MAX_EXPERTS], all = TN_NONE, one = TN_NONE;
@@ -271,6 +284,7 @@ static tn_status write_dense(dense *d, tni_node *sum, tn_id y) {
   const uint32_t dtype = out->pub.dtype;
   const tn_expr width = tni_match_last_dim(g, y);
   tn_status st = columns_of(d, d->scores, weight);
+  if (st == TN_OK) st = drop_first(d);
   if (st == TN_OK)
     st = columns_of(
         d, add_dense(d, "Cast", 19, d->scores, TN_NONE, TN_NONE, TN_DT_BOOL, tni_ex_const(g->exprs, d->experts)), goes);
