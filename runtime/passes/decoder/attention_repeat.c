@@ -14,6 +14,28 @@
 
 #include "runtime/passes/decoder/attention.h"
 
+tn_id tni_attention_without_repeat(const tni_graph *g, tn_id v) {
+  const tni_node *out = tni_match_node(g, v, TN_OP_RESHAPE), *wide, *in;
+  if (!out) out = tni_match_node(g, v, TN_OP_SQUEEZE); /* of one head */
+  if (!out || !tni_match_rank(g, v, 4) || !(wide = tni_match_node(g, out->pub.in[0], TN_OP_EXPAND))) return v;
+  if (!(in = tni_match_node(g, wide->pub.in[0], TN_OP_UNSQUEEZE)))
+    in = tni_match_node(g, wide->pub.in[0], TN_OP_RESHAPE);
+  if (!in || !tni_match_rank(g, in->pub.in[0], 4)) return v;
+  const tni_value *x = g->values[in->pub.in[0]], *u = g->values[wide->pub.in[0]], *w = g->values[wide->pub.out[0]];
+  int64_t one, heads, times, all;
+  if (u->pub.rank != 5 || w->pub.rank != 5 || !tni_ex_is_const(g->exprs, u->pub.dims[2], &one) || one != 1) return v;
+  if (!tni_ex_is_const(g->exprs, x->pub.dims[1], &heads) || !tni_ex_is_const(g->exprs, w->pub.dims[2], &times) ||
+      !tni_ex_is_const(g->exprs, g->values[v]->pub.dims[1], &all) || heads < 1 || times < 1 || all / heads != times ||
+      all % heads)
+    return v;
+  for (uint32_t d = 0; d < 4; d++) {
+    const uint32_t at = d < 2 ? d : d + 1;
+    if (u->pub.dims[at] != x->pub.dims[d] || w->pub.dims[at] != x->pub.dims[d]) return v;
+    if (d != 1 && g->values[v]->pub.dims[d] != x->pub.dims[d]) return v;
+  }
+  return in->pub.in[0];
+}
+
 /* What v [batch, keys, heads * size] was joined from, with repeated heads taken off; TN_NONE: it is something else. */
 static tn_id joined_of(const tni_graph *g, tn_id v, int64_t heads) {
   static const int64_t want[4] = {0, 2, 1, 3};
