@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "plugins/common/formats/dot.h"
+#include "plugins/common/formats/grid.h"
 #include "plugins/common/formats/lut.h"
 #include "tests/kernels/bench.h"
 #include "tests/kernels/bench_avx2.h"
@@ -38,6 +39,19 @@ static double median(double *t) {
   return t[REPEATS / 2];
 }
 
+/* Scales of 2^-7, and f32 zero points of 7.25: any bits would be denormals and infinities. */
+static uint8_t *grid_scales(const subject *s, uint8_t *w, uint64_t bytes) {
+  const tni_grid_layout l =
+      tni_grid_layout_of(s->f->format->bits, (uint32_t)s->geo.group, s->geo.scale_bits, s->geo.zero_bits);
+  for (uint8_t *sb = w; sb < w + bytes; sb += l.bytes)
+    for (uint32_t i = 0; i < l.groups * TNI_GRID_ROWS; i++) {
+      if (l.scale_bits == 32) memcpy(sb + i * 4, &(float){0x1p-7f}, 4);
+      if (l.scale_bits == 16) memcpy(sb + i * 2, &(uint16_t){0x2000}, 2);
+      if (l.zero_bits == 32) memcpy(sb + l.zeros_at + i * 4, &(float){7.25f}, 4);
+    }
+  return w;
+}
+
 uint8_t *bench_blob(const subject *s, uint64_t copies) {
   const tni_clt_geometry *g = &s->geo;
   const uint64_t bytes = copies * g->bytes;
@@ -54,6 +68,7 @@ uint8_t *bench_blob(const subject *s, uint64_t copies) {
       for (int64_t i = 0; i < 16; i++) memcpy(w + at + (uint64_t)i * 4, &(float){0x1p-7f}, 4);
     return w;
   }
+  if (g->scale_bits) return grid_scales(s, w, bytes);
   int64_t sb_bytes = g->row_block_bytes / g->superblocks, scales = sb_bytes % 64 ? 16 : 32;
   for (uint64_t sb = 0; sb < bytes; sb += (uint64_t)sb_bytes)
     for (int64_t i = 0; i < scales; i++) memcpy(w + sb + i * 2, &(uint16_t){0x2000}, 2);
@@ -280,6 +295,10 @@ int run_bench(void) {
   }
   if (!strncmp(test_only, "targets", 7)) {
     run_targets_bench(test_only[7] == ':' ? test_only + 8 : "");
+    return 0;
+  }
+  if (!strncmp(test_only, "grids", 5)) {
+    run_grids_bench(test_only[5] == ':' ? test_only + 6 : "");
     return 0;
   }
   if (!strcmp(test_only, "planes")) {

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <linux/seccomp.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -155,6 +156,42 @@ static void test_escape(void) {
   escape("escape-strict", false);
   escape("escape-driver", true);
   printf("... ");
+}
+
+static void keep_line(void *user, uint32_t level, const char *line) {
+  (void)level;
+  if (strstr(line, "try own-temporary 0")) atomic_store((_Atomic bool *)user, true);
+}
+
+/* Without a cache a driver has a folder for as long as it runs. */
+static void test_no_cache(void) {
+  const char *const dirs[] = {getenv("TENON_TEST_WALLS")};
+  char folder[] = "/tmp/tenon-walls-tmp-XXXXXX", profile[64];
+  _Atomic bool kept = false;
+  tn_runtime *rt = NULL;
+  tn_error err;
+  CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+  snprintf(profile, sizeof profile, "%s/p.yaml", folder);
+  FILE *f = fopen(profile, "w");
+  CU_ASSERT(f && fputs("isolation: process\nplugins: [escape-driver, host]\n", f) > 0 && fclose(f) == 0);
+  const tn_runtime_opts o = {.h = {sizeof o, 1, 0},
+                             .profile = profile,
+                             .plugin_dirs = dirs,
+                             .n_plugin_dirs = 1,
+                             .log_level = TN_LOG_ERROR,
+                             .log = keep_line,
+                             .log_user = &kept,
+                             .helper = getenv("TENON_TEST_HELPER"),
+                             .flags = TN_RT_TEST_WRITABLE | TN_RT_NO_PROBE};
+  tn_error_init(&err);
+  setenv("TMPDIR", folder, 1);
+  CU_ASSERT_EQUAL(tn_runtime_create(&o, &rt, &err), TN_OK);
+  if (err.code) printf("\n    %s", err.message);
+  tn_runtime_destroy(rt);
+  unsetenv("TMPDIR");
+  CU_ASSERT(atomic_load(&kept));
+  unlink(profile);
+  CU_ASSERT_EQUAL(rmdir(folder), 0); /* nothing else is left in it */
 }
 
 /* --- what outlives ----------------------------------------------------------------------------------------------- */
@@ -363,6 +400,7 @@ static void test_attributes(void) {
 void suite_walls(void) {
   CU_pSuite s = CU_add_suite("isolate: walls", NULL, NULL);
   CU_add_test(s, "what a plugin's process tries", test_escape);
+  CU_add_test(s, "a driver without a cache", test_no_cache);
   CU_add_test(s, "orphans of a plugin", test_orphans);
   CU_add_test(s, "orphans of a plugin whose host is killed", test_host_killed);
   CU_add_test(s, "a deadline is one", test_deadlines);
