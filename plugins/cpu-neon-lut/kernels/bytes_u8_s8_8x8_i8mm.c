@@ -17,10 +17,10 @@ enum { TALL = 8 };
 
 /* s i j: rows 2i, 2i + 1, outputs 2j, 2j + 1. */
 #define ROWS(F) F(0) F(1) F(2) F(3)
-#define EACH(F)                                                                                                   \
-  F(0, 0)                                                                                                         \
-  F(0, 1) F(0, 2) F(0, 3) F(1, 0) F(1, 1) F(1, 2) F(1, 3) F(2, 0) F(2, 1) F(2, 2) F(2, 3) F(3, 0) F(3, 1) F(3, 2) \
-      F(3, 3)
+#define EACH(F) \
+  F(0, 0)       \
+  F(0, 1)       \
+  F(0, 2) F(0, 3) F(1, 0) F(1, 1) F(1, 2) F(1, 3) F(2, 0) F(2, 1) F(2, 2) F(2, 3) F(3, 0) F(3, 1) F(3, 2) F(3, 3)
 #define START(i, j) int32x4_t s##i##j = vdupq_n_s32(0);
 #define BYTES(i) const uint8x16_t a##i = vcombine_u8(vld1_u8(a[2 * i] + k), vld1_u8(a[2 * i + 1] + k));
 #define ADD(i, j) s##i##j = vusmmlaq_s32(s##i##j, a##i, w##j);
