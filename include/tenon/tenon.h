@@ -83,7 +83,11 @@ enum {
   TN_RT_OFFLINE = 64,
   /* No plugin is probed in a child first but those whose profile says `probe: isolated`: for programs that ship no
    * tenon-helper or may start none (docs/security.md). */
-  TN_RT_NO_PROBE = 128
+  TN_RT_NO_PROBE = 128,
+  /* Where the profile has plugins in processes of their own: the calling process becomes one whose memory no other of the
+   * same user may read or write, and that leaves no core dump (Linux: PR_SET_DUMPABLE 0), before the first of them starts.
+   * It stays so. Without the flag Tenon changes no attribute of the process. */
+  TN_RT_UNDUMPABLE = 256
 };
 
 TN_API TN_MUST_CHECK tn_status tn_runtime_create(const tn_runtime_opts *o, tn_runtime **out, tn_error *err);

@@ -183,6 +183,15 @@ static uint32_t no_probe(void) {
   return probe && strcmp(probe, "inprocess") == 0 ? TN_RT_NO_PROBE : 0;
 }
 
+/* Not where a leak checker is to look at the process at its end. */
+static uint32_t no_dump(void) {
+#if defined(__SANITIZE_ADDRESS__)
+  return 0;
+#else
+  return TN_RT_UNDUMPABLE;
+#endif
+}
+
 int cli_runtime_opts(cli *c, uint32_t flags, cli_runtime *r) {
   uint32_t level = TN_LOG_WARN;
   *r = (cli_runtime){0};
@@ -196,7 +205,7 @@ int cli_runtime_opts(cli *c, uint32_t flags, cli_runtime *r) {
                            .calibration = c->calibration,
                            .retry = c->retry,
                            .cpus = c->cpus,
-                           .flags = flags | (getauxval(AT_SECURE) ? TN_RT_PRIVILEGED : 0) | no_probe()};
+                           .flags = flags | no_dump() | (getauxval(AT_SECURE) ? TN_RT_PRIVILEGED : 0) | no_probe()};
   if (!rc) rc = cli_bundle_find(c, &r->bundle);
   if (rc) return rc;
   if (r->bundle.profile)
@@ -389,10 +398,11 @@ static void on_signal(int sig) {
   if (running_object) running_cancel(running_object);
 }
 
+/* SIGINT asks what is under way to come to an end. SIGTERM is left to the system: it ends this process at once, even where
+ * a plugin does not answer, and the processes of isolated plugins with it. */
 static void catch_interrupt(void) {
   struct sigaction sa = {.sa_handler = on_signal};
   sigaction(SIGINT, &sa, NULL);
-  sigaction(SIGTERM, &sa, NULL);
 }
 
 void cli_cancel_chat(tn_chat *chat) {

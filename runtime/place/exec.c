@@ -86,6 +86,7 @@ static tn_status add_user(tn_model *m, tni_region *r, uint32_t dev, bool engine,
   const tni_dev *d = &m->rt->devs[dev];
   if (!engine || m->flags & TN_MODEL_REFERENCE) {
     r->users.cpu = true;
+    if (!(m->flags & TN_MODEL_REFERENCE)) r->users.process |= d->process;
     return TN_OK;
   }
   if (!d->device->create || !d->device->destroy || !d->device->map || !d->device->unmap)
