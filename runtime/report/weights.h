@@ -17,8 +17,9 @@ json_t *tni_weight_source_json(const tn_weight *w);
 const char *tni_weight_scales_name(const tn_format *f, const int64_t *params, uint32_t n);
 
 /* {weights: [{format, params, bits_per_weight, source, matrices, rms, exact}], exact, caches: [dtype]}: an entry for
- * each pair of format and source. all: every row is compared; else two row blocks of each matrix, and rms is theirs.
- * Where nothing was packed (inspection), they are packed in memory and forgotten. */
+ * each pair of format and source. all: every row is compared; else a few row blocks, and rms is theirs: of each matrix
+ * of codes, of those of floats until one is not exact. Where nothing was packed (inspection), they are packed in memory
+ * and forgotten. */
 TN_MUST_CHECK tn_status tni_weights_report(tn_model *m, bool all, json_t **out, tn_error *err);
 
 #endif

@@ -226,6 +226,21 @@ class Grids(OfPlugin):
         self.assertFalse(j["exact"])
         self.assertGreater(j["weights"][0]["rms"], 0.01)
 
+    def test_one_exact_matrix_says_nothing_of_the_next(self):
+        """Floats that a format holds exactly, before floats that it does not."""
+        np, h = self.np, self.onnx.helper
+        whole = np.where(self.rng.random((self.K, self.N)) < 0.5, 0, -8).astype(np.float32)
+        late = np.concatenate([whole[:, :self.N // 2], self.rng.standard_normal((self.K, self.N // 2))], 1).astype(np.float32)
+        for second in (self.rng.standard_normal((self.K, self.N)).astype(np.float32), late):
+            path = self.save([h.make_node("MatMul", ["x", "a"], ["p"], "first"), h.make_node("MatMul", ["x", "b"], ["q"], "second"),
+                              h.make_node("Concat", ["p", "q"], ["y"], axis=-1)],
+                             [self.tensor(whole, "a"), self.tensor(second, "b")], [("x", 1, ["m", self.K])])
+            r = self.ok("check", path, "--profile", self.order())
+            self.assertRegex(r.stderr, r"weights: w4g:32, .*rounded from f32 \(rms 0\.\d+\)")
+        (self.tmp / "m.onnx").unlink()
+        path = self.save([h.make_node("MatMul", ["x", "a"], ["y"], "first")], [self.tensor(whole, "a")], [("x", 1, ["m", self.K])])
+        self.assertIn("as stored", self.ok("check", path, "--profile", self.order(), "--exact").stderr)
+
     def test_no_grid_of_ours(self):
         """Blocks of 8: no format holds them, and check says so."""
         path = self.nbits(4, 8, "codes")
