@@ -448,6 +448,7 @@ static bool dispatch_match(const op_matcher *m) {
     case TN_OP_TENSOR_SCATTER:
       return match_append(m);
     case TN_OP_ATTENTION:
+    case TN_OP_TENON_ATTENTION:
       return match_attention(m);
     default:
       break;
