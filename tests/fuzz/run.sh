@@ -21,7 +21,7 @@ one() {
   # shellcheck disable=SC2086
   nice -n 19 "$build/tests/fuzz/fuzz_$1" $options -merge=1 merged corpus >merge.log 2>&1 && rm -rf corpus && mv merged corpus
 }
-for target in import shapes host models files wire; do
+for target in import shapes host models files tokenizer wire; do
   (
     one "$target"
     # The second line: user and system time of what the shell ran.
@@ -31,7 +31,7 @@ done
 wait
 rm -rf /dev/shm/tenon-fuzz-*
 bad=0
-for target in import shapes host models files wire; do
+for target in import shapes host models files tokenizer wire; do
   n=$(find "$top/$target/found" -type f | wc -l)
   echo "$target: $n found, processor time (user, system) $(cat "$top/$target/time"), corpus $(find "$top/$target/corpus" -type f | wc -l)"
   [ "$n" -eq 0 ] || bad=1

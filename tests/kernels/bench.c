@@ -140,6 +140,31 @@ static void bench_gemm(const tni_clt_kernel *k, int64_t M, int64_t N, int64_t K)
   free(w);
 }
 
+/* Sums of bytes, 48 rows at a time as the plugin's units run. */
+static void bench_bytes(const tni_clt_kernel *k, int64_t N, int64_t K) {
+  enum { M = 480, UNIT = 48 };
+  static int32_t acc[UNIT * 32];
+  double t[REPEATS];
+  uint8_t *w = aligned_alloc(64, (size_t)(N * K)), *a = aligned_alloc(64, (size_t)(M * K));
+  rng r = rng_of(2);
+  for (int64_t i = 0; i < N * K; i++) w[i] = (uint8_t)rng_next(&r);
+  for (int64_t i = 0; i < M * K; i++) a[i] = (uint8_t)rng_next(&r);
+  for (int i = 0; i < REPEATS; i++) {
+    const double at = thread_time();
+    for (int64_t m = 0; m < M; m += UNIT)
+      for (int64_t n = 0; n < N; n += 32) {
+        const uint8_t *blocks[2] = {w + n * K, w + (n + 16) * K};
+        ((tni_clt_bytes_fn)k->fn)(blocks, (size_t)K / 4, a + m * K, (size_t)K, UNIT, acc);
+        sink += (uint64_t)acc[0];
+      }
+    t[i] = thread_time() - at;
+  }
+  printf("%-36s M %4d N %5lld K %5lld  %7.1f GOP/s\n", k->name, M, (long long)N, (long long)K,
+         2e-9 * M * (double)(N * K) / median(t));
+  free(a);
+  free(w);
+}
+
 static void bench_quant(const tni_clt_kernel *k, int64_t K) {
   subject s;
   double t[REPEATS];
@@ -313,6 +338,7 @@ int run_bench(void) {
     if (k[i].op == TNI_CLT_GEMM) bench_gemm(&k[i], scalar ? 8 : 512, scalar ? 64 : 2048, 2048);
     if (k[i].op == TNI_CLT_GEMM && !scalar) bench_gemm(&k[i], 4, 2048, 2048);
     if (k[i].op == TNI_CLT_QUANT) bench_quant(&k[i], 2048);
+    for (int64_t K = 2048; k[i].op == TNI_CLT_BYTES && !scalar && K < 8192; K += 3584) bench_bytes(&k[i], 2048, K);
   }
   if (!*test_only) bench_pack();
   return sink == 42; /* keeps what was computed */

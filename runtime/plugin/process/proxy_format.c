@@ -80,6 +80,15 @@ static const known_size *find_size(const tni_iso_format *f, int64_t N, int64_t K
   return k;
 }
 
+/* Packing makes weights smaller; padding and tables may make small ones larger. More than that is a way to take the
+ * host's memory. */
+static bool plausible_size(int64_t N, int64_t K, uint64_t bytes) {
+  enum { MOST_PER_WEIGHT = 32, LEAST = 1 << 20 };
+  int64_t elems, most;
+  return N >= 0 && K >= 0 && tni_mul_i64(N, K, &elems) && tni_mul_i64(elems, MOST_PER_WEIGHT, &most) &&
+         most <= INT64_MAX - LEAST && bytes <= (uint64_t)most + LEAST;
+}
+
 static tn_status ask_size(tni_iso_format *f, int64_t N, int64_t K, const int64_t *params, uint32_t n,
                           const known_size **out) {
   tni_wire w = {.n = 0};
@@ -98,6 +107,11 @@ static tn_status ask_size(tni_iso_format *f, int64_t N, int64_t K, const int64_t
   if (ok) memcpy(&k->size, p, sizeof k->size);
   tni_rd_finish(&r);
   if (!ok) return tni_conn_wrong(f->p->c, "size", NULL);
+  if (!plausible_size(N, K, k->size.bytes)) {
+    tni_conn_fail(f->p->c, "it states %llu bytes for weights of %lld by %lld", (unsigned long long)k->size.bytes,
+                  (long long)N, (long long)K);
+    return TN_E_DEVICE_LOST;
+  }
   k->N = N;
   k->K = K;
   if (n) memcpy(k->params, params, n * sizeof *params);
