@@ -76,7 +76,8 @@ tn_status tni_file_map_cut(int fd, const char *path, const tni_cut *cuts, uint32
                     (long long)st.st_size);
   if (f.bytes) {
     f.data = map_aligned(f.bytes, fd, cuts, n);
-    if (!f.data) return tni_fail(err, TN_E_IO, path, "cannot map '%s': %s", path, strerror(errno));
+    if (!f.data)
+      return tni_fail(err, tni_errno_status(errno, TN_E_IO), path, "cannot map '%s': %s", path, strerror(errno));
   }
   *out = f;
   return TN_OK;
@@ -85,8 +86,8 @@ tn_status tni_file_map_cut(int fd, const char *path, const tni_cut *cuts, uint32
 tn_status tni_file_map(const char *path, tni_file *out, tn_error *err) {
   int fd = tni_file_open(path);
   if (fd < 0)
-    return tni_fail(err, errno == ENOENT || errno == ENOTDIR ? TN_E_UNAVAILABLE : TN_E_IO, path, "cannot open '%s': %s",
-                    path, strerror(errno));
+    return tni_fail(err, tni_errno_status(errno, errno == ENOENT || errno == ENOTDIR ? TN_E_UNAVAILABLE : TN_E_IO),
+                    path, "cannot open '%s': %s", path, strerror(errno));
   tn_status st = tni_file_map_fd(fd, path, out, err);
   close(fd);
   return st;

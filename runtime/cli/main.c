@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#include "runtime/base/json.h"
 #include "runtime/cli/cli.h"
 
 /* From what the kernel gave the process: left alone, jansson opens /dev/urandom. */
@@ -26,6 +27,11 @@ static int close_output(int rc) {
 
 int main(int argc, char **argv) {
   seed_json();
-  const int rc = cli_dispatch(argc, (const char **)argv);
+  int rc = cli_dispatch(argc, (const char **)argv);
+  /* What was printed may lack something. */
+  if ((rc == EXIT_DONE || rc == EXIT_CHECK) && tni_json_short()) {
+    fputs("tenon: out of memory\n", stderr);
+    rc = EXIT_DEVICE;
+  }
   return close_output(rc == CLI_HELPED ? EXIT_DONE : rc);
 }

@@ -14,13 +14,19 @@ void cli_table_add(cli_table *t, ...) {
   if (t->n_rows == t->cap) {
     size_t cap = t->cap ? t->cap * 2 : 64;
     char **grown = realloc(t->cells, cap * t->n_cols * sizeof *grown);
-    if (!grown) return;
+    if (!grown) {
+      tni_json_lacked();
+      return;
+    }
     t->cells = grown;
     t->cap = cap;
   }
   va_list ap;
   va_start(ap, t);
-  for (size_t i = 0; i < t->n_cols; i++) t->cells[t->n_rows * t->n_cols + i] = strdup(va_arg(ap, const char *));
+  for (size_t i = 0; i < t->n_cols; i++) {
+    const char *text = va_arg(ap, const char *);
+    t->cells[t->n_rows * t->n_cols + i] = cli_escape(text ? text : "");
+  }
   va_end(ap);
   t->n_rows++;
 }
@@ -47,6 +53,7 @@ static size_t column_width(const cli_table *t, size_t c) {
 
 static void print_text(const cli_table *t) {
   size_t *widths = calloc(t->n_cols, sizeof *widths);
+  if (!widths) tni_json_lacked();
   for (size_t c = 0; widths && c < t->n_cols; c++) widths[c] = column_width(t, c);
   for (size_t r = 0; r <= t->n_rows; r++) {
     for (size_t c = 0; c < t->n_cols; c++) {

@@ -106,7 +106,8 @@ static tn_status write_data(saver *s, const tni_tensor *t, const char *name) {
     return tni_fail(s->err, TN_E_UNSUPPORTED, name, "constant '%s' has no elements that could be written", name);
   ok = ok && (t->data || !t->bytes ? put_tensor_bytes(s, t->data, t->bytes) : put_floats(s, t));
   return ok ? TN_OK
-            : tni_fail(s->err, TN_E_IO, s->folder, "cannot write '%s/%s': %s", s->folder, DATA_FILE, strerror(errno));
+            : tni_fail(s->err, tni_errno_status(errno, TN_E_IO), s->folder, "cannot write '%s/%s': %s", s->folder,
+                       DATA_FILE, strerror(errno));
 }
 
 static tn_status add_constant(saver *s, tn_id v) {
@@ -268,7 +269,9 @@ static tn_status write_model(saver *s) {
   FILE *f = fopen(path, "wb");
   bool ok = f && fwrite(buf, 1, n, f) == n;
   ok = (!f || fclose(f) == 0) && ok;
-  tn_status st = ok ? TN_OK : tni_fail(s->err, TN_E_IO, path, "cannot write '%s': %s", path, strerror(errno));
+  tn_status st =
+      ok ? TN_OK
+         : tni_fail(s->err, tni_errno_status(errno, TN_E_IO), path, "cannot write '%s': %s", path, strerror(errno));
   free(path);
   free(buf);
   return st;
@@ -296,10 +299,10 @@ tn_status tni_save_nodes(const tni_graph *g, const tn_id *nodes, uint32_t n_node
   tn_status st = s.arena && s.seen && asprintf(&path, "%s/%s", folder, DATA_FILE) > 0 ? TN_OK : TN_E_NO_MEMORY;
   if (st != TN_OK) tni_fail_memory(err, folder);
   if (st == TN_OK && !(s.data = fopen(path, "wb")))
-    st = tni_fail(err, TN_E_IO, path, "cannot write '%s': %s", path, strerror(errno));
+    st = tni_fail(err, tni_errno_status(errno, TN_E_IO), path, "cannot write '%s': %s", path, strerror(errno));
   if (st == TN_OK) st = save_model(&s, nodes, n_nodes, in, n_in, out, n_out);
   if (s.data && fclose(s.data) != 0 && st == TN_OK)
-    st = tni_fail(err, TN_E_IO, path, "cannot write '%s': %s", path, strerror(errno));
+    st = tni_fail(err, tni_errno_status(errno, TN_E_IO), path, "cannot write '%s': %s", path, strerror(errno));
   free(path);
   tni_map_destroy(s.seen);
   tni_arena_destroy(s.arena);
