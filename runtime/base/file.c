@@ -102,6 +102,17 @@ void tni_file_unmap(tni_file *f) {
   if (f) *f = (tni_file){0};
 }
 
+int tni_close_written(FILE *f) {
+  errno = 0;
+  /* What could not be written before is tried once more here, and says why. */
+  const bool flushed = fflush(f) == 0;
+  int why = flushed ? 0 : errno;
+  const bool failed = ferror(f) != 0;
+  errno = 0;
+  if (fclose(f) != 0 && !why) why = errno;
+  return why ? why : failed || !flushed ? EIO : 0;
+}
+
 int tni_make_folder(const char *path) {
   struct stat st;
   char *copy = strdup(path);

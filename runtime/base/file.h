@@ -5,6 +5,8 @@
 #ifndef TENON_BASE_FILE_H
 #define TENON_BASE_FILE_H
 
+#include <stdio.h>
+
 #include "runtime/base/error.h"
 
 typedef struct tni_file {
@@ -15,8 +17,8 @@ typedef struct tni_file {
   int64_t mtime_ns;
 } tni_file;
 
-/* Opens path to read, close-on-exec; -1: errno says why. A pipe or a device that nobody writes to does not block here: the
- * caller looks what it is. */
+/* Opens path to read, close-on-exec; -1: errno says why. A pipe or a device that nobody writes to does not block here:
+ * the caller looks what it is. */
 int tni_file_open(const char *path);
 
 /* Maps path shared and read-only. Directories, missing and unreadable files are errors that name path:
@@ -37,6 +39,9 @@ void tni_file_unmap(tni_file *f);
 /* The pages of [p, p + bytes), which lie in a shared file mapping, leave this process's memory; the system may keep
  * them and gives them back when they are touched. Nothing is lost, what was written included. */
 void tni_file_drop(const void *p, uint64_t bytes);
+/* Closes a stream that was written to. 0, or the errno of what failed, now or in an earlier write of it: ENOSPC, EIO,
+ * ... */
+int tni_close_written(FILE *f);
 /* Makes the folder and those above it that are missing, mode 0700. 0, or an errno. */
 int tni_make_folder(const char *path);
 /* "FOLDER/NAME", malloc'd; NULL without memory. */

@@ -3,7 +3,6 @@
 #include "runtime/base/base.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +22,7 @@ static const char *env_or_null(const char *name) {
 static void on_log(void *user, uint32_t level, const char *line) {
   static const char *const names[] = {"error", "warning", "info", "debug"};
   (void)user;
-  fprintf(stderr, "tenon: %s: %s\n", level < 4 ? names[level] : "log", line);
+  cli_plain_printf(stderr, "tenon: %s: %s\n", level < 4 ? names[level] : "log", line);
 }
 
 static double now_s(void) {
@@ -41,8 +40,9 @@ static void on_progress(void *user, const char *what, uint64_t done, uint64_t to
   c->pack_done = done;
   const double spent = now_s() - c->pack_start, made = (double)(done - c->pack_first);
   const double left = made > 0 ? spent / made * (double)(total - done) : 0;
-  fprintf(stderr, "\rpacking %3.0f %% (%.1f of %.1f MB, %.0f s left) %-40.40s", 100.0 * (double)done / (double)total,
-          (double)done / 1e6, (double)total / 1e6, left, done < total ? what : "");
+  fprintf(stderr, "\rpacking %3.0f %% (%.1f of %.1f MB, %.0f s left) ", 100.0 * (double)done / (double)total,
+          (double)done / 1e6, (double)total / 1e6, left);
+  cli_plain_printf(stderr, "%-40.40s", done < total ? what : "");
   if (done >= total) fprintf(stderr, "\r%*s\r", 110, "");
 }
 
@@ -357,71 +357,19 @@ int cli_list_unsupported(cli *c, const char *model) {
   json_t *node;
   json_array_foreach(json_object_get(j, "nodes"), i, node) {
     if (c->format == FMT_JSON || !json_is_null(json_object_get(node, "device"))) continue;
-    fprintf(stderr, "unsupported: %s-%lld '%s'\n", json_string_value(json_object_get(node, "op")),
-            (long long)json_integer_value(json_object_get(node, "version")),
-            json_string_value(json_object_get(node, "name")));
+    cli_plain_printf(stderr, "unsupported: %s-%lld '%s'\n", json_string_value(json_object_get(node, "op")),
+                     (long long)json_integer_value(json_object_get(node, "version")),
+                     json_string_value(json_object_get(node, "name")));
     const char *device;
     json_t *why;
     json_object_foreach(json_object_get(node, "refusals"), device, why)
-        fprintf(stderr, "  %s: %s\n", device, json_string_value(json_object_get(why, "text")));
+        cli_plain_printf(stderr, "  %s: %s\n", device, json_string_value(json_object_get(why, "text")));
   }
   json_decref(j);
   tn_model_destroy(m);
   c->whole = first;
   return cli_fail(c, TN_E_UNSUPPORTED);
 }
-
-/* --- interruption ----------------------------------------------------------------------------------------------- */
-
-static tn_chat *volatile running_chat;
-static tn_session *volatile running_session;
-static tn_runtime *volatile running_load;
-static void (*volatile running_cancel)(void *);
-static void *volatile running_object;
-static volatile sig_atomic_t was_interrupted;
-
-static void on_signal(int sig) {
-  (void)sig;
-  if (was_interrupted++) _exit(EXIT_INT);
-  if (running_chat) tn_chat_cancel(running_chat);
-  if (running_session) tn_session_cancel(running_session);
-  if (running_load) tn_runtime_cancel(running_load);
-  if (running_object) running_cancel(running_object);
-}
-
-static void catch_interrupt(void) {
-  struct sigaction sa = {.sa_handler = on_signal};
-  sigaction(SIGINT, &sa, NULL);
-  sigaction(SIGTERM, &sa, NULL);
-}
-
-void cli_cancel_chat(tn_chat *chat) {
-  running_chat = chat;
-  if (chat) catch_interrupt();
-  if (chat && was_interrupted) tn_chat_cancel(chat);
-}
-
-void cli_cancel_session(tn_session *s) {
-  running_session = s;
-  if (s) catch_interrupt();
-  if (s && was_interrupted) tn_session_cancel(s);
-}
-
-void cli_cancel_load(tn_runtime *rt) {
-  running_load = rt;
-  if (rt) catch_interrupt();
-  if (rt && was_interrupted) tn_runtime_cancel(rt);
-}
-
-void cli_cancel_by(void (*cancel)(void *), void *object) {
-  running_object = NULL;
-  running_cancel = cancel;
-  running_object = object;
-  if (object) catch_interrupt();
-  if (object && was_interrupted) cancel(object);
-}
-
-int cli_interrupted(void) { return was_interrupted != 0; }
 
 /* --- files ------------------------------------------------------------------------------------------------------ */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "runtime/cli/generate.h"
 
@@ -8,6 +9,7 @@ typedef struct out {
   int ids, first;
   json_t *new_ids; /* with --format json: nothing is streamed */
   FILE *text;
+  bool terminal; /* it is not to obey what a model writes */
 } out;
 
 static void print_id(out *o, int32_t id) {
@@ -23,10 +25,11 @@ static int on_token(void *user, int32_t id, const char *text, size_t n) {
   }
   if (o->ids)
     print_id(o, id);
+  else if (o->terminal)
+    cli_plain_write(stdout, text, n, false);
   else
     fwrite(text, 1, n, stdout);
-  fflush(stdout);
-  return ferror(stdout);
+  return !cli_streams_flush();
 }
 
 /* Without a tokenizer there is nothing to print but ids. */
@@ -82,7 +85,7 @@ static int run_generate(cli *c, tn_lm *lm, const gen_opts *g, const char *prompt
   char *text = NULL;
   size_t n_text = 0;
   const bool json = c->format == FMT_JSON;
-  out o = {.ids = g->ids, .first = 1};
+  out o = {.ids = g->ids, .first = 1, .terminal = isatty(STDOUT_FILENO) != 0};
   int32_t *ids = NULL;
   size_t n_ids = 0;
   int rc = gen_params(c, g, lm, &p);
@@ -102,7 +105,7 @@ static int run_generate(cli *c, tn_lm *lm, const gen_opts *g, const char *prompt
   if (o.text) fclose(o.text);
   if (!json && (res.new_tokens || (g->ids && n_ids && !o.first))) putchar('\n');
   if (json && st == TN_OK) print_result(c, lm, ids, n_ids, o.new_ids, text_json(text, n_text), &res);
-  fflush(stdout);
+  (void)cli_streams_flush();
   if (st == TN_OK && res.reason == TN_STOP_CONTEXT)
     cli_note("stopped: the context of %lld tokens is full", (long long)tn_lm_context(lm));
   if (st == TN_OK) {

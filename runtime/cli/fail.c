@@ -23,7 +23,7 @@ static int exit_code(tn_status st) {
     case TN_E_UNSUPPORTED:
       return EXIT_UNSUPPORTED;
     case TN_E_CANCELLED:
-      return EXIT_INT;
+      return cli_interrupt_code();
     default:
       return EXIT_DEVICE;
   }
@@ -54,11 +54,16 @@ int cli_fail(cli *c, tn_status st) {
                           m ? m : json_string("(not UTF-8)"), "where", w ? w : json_string(""));
     cli_print_json(j, JSON_INDENT(1));
   } else if (c->err.where[0] && !strstr(message, c->err.where)) {
-    fprintf(stderr, "tenon: %s: %s\n", c->err.where, message);
+    cli_plain_printf(stderr, "tenon: %s: %s\n", c->err.where, message);
   } else {
-    fprintf(stderr, "tenon: %s\n", message);
+    cli_plain_printf(stderr, "tenon: %s\n", message);
   }
-  return exit_code(st);
+  return st == TN_E_IO && c->unsaved ? EXIT_OUTPUT : exit_code(st);
+}
+
+tn_status cli_saved(cli *c, tn_status st) {
+  c->unsaved = c->unsaved || st == TN_E_IO;
+  return st;
 }
 
 int cli_usage(cli *c, const char *fmt, ...) {
@@ -76,7 +81,7 @@ int cli_usage(cli *c, const char *fmt, ...) {
 void cli_note(const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
-  vfprintf(stderr, fmt, ap);
+  cli_plain_vprintf(stderr, fmt, ap);
   va_end(ap);
   fputc('\n', stderr);
 }

@@ -99,7 +99,22 @@ static void print_json(const cli_table *t) {
   cli_print_json(list, JSON_INDENT(1));
 }
 
+/* Names out of models and plugins do not command a terminal; JSON escapes them itself. */
+static void escape_cells(const cli_table *t) {
+  for (size_t i = 0; i < t->n_rows * t->n_cols; i++) {
+    char *plain = NULL;
+    size_t n = 0;
+    FILE *f = t->cells[i] ? open_memstream(&plain, &n) : NULL;
+    if (!f) continue;
+    cli_plain_write(f, t->cells[i], strlen(t->cells[i]), false);
+    if (fclose(f) != 0) continue;
+    free(t->cells[i]);
+    t->cells[i] = plain;
+  }
+}
+
 void cli_table_print(const cli_table *t, cli_format f) {
+  if (f != FMT_JSON) escape_cells(t);
   static void (*const print[])(const cli_table *) = {print_text, print_md, print_csv, print_json};
   print[f](t);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
+#include "runtime/base/base.h"
 #include "runtime/onnx/onnx.h"
 
 static const struct {
@@ -160,9 +161,10 @@ tn_status tn_tensor_save(const tn_tensor *t, const char *path, tn_error *err) {
   FILE *f = st == TN_OK ? fopen(path, "wb") : NULL;
   if (st == TN_OK && !f) st = tni_fail(err, TN_E_IO, path, "cannot write '%s': %s", path, strerror(errno));
   if (f) {
-    bool ok = fwrite(head, 1, n_head, f) == n_head && (!n_body || fwrite(body, 1, n_body, f) == n_body);
-    ok = fclose(f) == 0 && ok;
-    if (!ok) st = tni_fail(err, TN_E_IO, path, "cannot write '%s': %s", path, strerror(errno));
+    fwrite(head, 1, n_head, f);
+    if (n_body) fwrite(body, 1, n_body, f);
+    const int why = tni_close_written(f);
+    if (why) st = tni_fail(err, TN_E_IO, path, "cannot write '%s': %s", path, strerror(why));
   }
   free(pb);
   return st;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/base.h"
 #include "runtime/folder/folder.h"
 #include "runtime/memory/memory.h"
 #include "runtime/ops/kernel/kernel.h"
@@ -324,7 +325,6 @@ tn_status tn_model_dump(tn_model *m, const char *format, const char *path, tn_er
   FILE *f = fopen(path, "w");
   if (!f) return tni_fail(err, TN_E_IO, path, "cannot write '%s': %s", path, strerror(errno));
   (dot ? tni_graph_dump_dot : tni_graph_dump_text)(m->graph, f);
-  bool ok = !ferror(f);
-  if (fclose(f) != 0 || !ok) return tni_fail(err, TN_E_IO, path, "cannot write '%s': %s", path, strerror(errno));
-  return TN_OK;
+  const int why = tni_close_written(f);
+  return why ? tni_fail(err, TN_E_IO, path, "cannot write '%s': %s", path, strerror(why)) : TN_OK;
 }

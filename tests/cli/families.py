@@ -201,11 +201,15 @@ def diamonds(n):
 FAMILIES = {f.__name__: f for f in (adds, matmuls, outputs, symbols, wide_sum, concat, ifs, initializers, tree, diamonds)}
 
 
-def write(name, n, path):
-    """A model of opset 17 with some n nodes."""
-    graph = FAMILIES[name](n).bytes()
+def save(graph, path):
+    """A model of opset 17."""
     with open(path, "wb") as f:
-        f.write(field(1, 8) + field(2, "families") + field(7, graph) + field(8, field(1, "") + field(2, 17)))
+        f.write(field(1, 8) + field(2, "families") + field(7, graph.bytes()) + field(8, field(1, "") + field(2, 17)))
+
+
+def write(name, n, path):
+    """A model with some n nodes."""
+    save(FAMILIES[name](n), path)
 
 
 if __name__ == "__main__":

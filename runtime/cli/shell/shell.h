@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The door of runtime/cli/shell: exit codes, streams, signals, text for terminals.
+ */
+#ifndef TENON_CLI_SHELL_SHELL_H
+#define TENON_CLI_SHELL_SHELL_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <tenon/tenon.h>
+
+enum {
+  EXIT_DONE = 0,
+  EXIT_CHECK = 1,
+  EXIT_USAGE = 2,
+  EXIT_INPUT = 3,
+  EXIT_UNSUPPORTED = 4,
+  EXIT_DEVICE = 5,
+  EXIT_OUTPUT = 6,
+  EXIT_INT = 130,
+  EXIT_PIPE = 141,
+  EXIT_TERM = 143
+};
+
+/* --- output (output.c) --- */
+
+/* Descriptors 0, 1 and 2 that the caller closed: no file that is opened later gets their number. What is written to a
+ * closed stdout fails; what is written to a closed stderr is nowhere, as the caller wants it. */
+void cli_streams_open(void);
+/* What was printed on stdout goes out now. false: it does not, and cli_streams_close will say why. */
+bool cli_streams_flush(void);
+/* Closes stdout and stderr, once, at the very end. rc, or what the output makes of it: EXIT_PIPE where a reader went
+ * away (nothing is said), EXIT_OUTPUT where something else kept the output from being complete (said on stderr). */
+int cli_streams_close(int rc);
+
+/* --- signals (signals.c) --- */
+
+/* The running thing that Ctrl-C or SIGTERM stops; NULL: nothing. */
+void cli_cancel_chat(tn_chat *chat);
+void cli_cancel_session(tn_session *s);
+void cli_cancel_load(tn_runtime *rt);
+/* Any other object, by a function of its own. */
+void cli_cancel_by(void (*cancel)(void *), void *object);
+int cli_interrupted(void);
+/* The exit code of what was cancelled: EXIT_TERM behind SIGTERM, else EXIT_INT. */
+int cli_interrupt_code(void);
+
+/* --- text for terminals (plain.c) --- */
+
+/* vfprintf; control characters in what is written, but for line ends and tabs, become "\x1b". A message holds names out
+ * of models, plugins and profiles, which a terminal would obey. */
+void cli_plain_vprintf(FILE *f, const char *fmt, va_list ap) TN_PRINTF(2, 0);
+void cli_plain_printf(FILE *f, const char *fmt, ...) TN_PRINTF(2, 3);
+/* n bytes of text, the same way. all: carriage returns and line ends too. */
+void cli_plain_write(FILE *f, const char *text, size_t n, bool all);
+
+#endif
