@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -59,37 +61,86 @@ static bool whole_bytes(uint64_t have, const tni_cut *cuts, uint32_t n, uint64_t
 
 int tni_file_open(const char *path) { return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); }
 
-tn_status tni_file_map_fd(int fd, const char *path, tni_file *out, tn_error *err) {
-  return tni_file_map_cut(fd, path, NULL, 0, out, err);
+/* A copy of the file in memory that has the shape of a file; -1: errno says why. */
+static int copied_file(int fd, uint64_t bytes) {
+  enum { PIECE = 1 << 20 };
+  const int to = memfd_create("tenon-copy", MFD_CLOEXEC);
+  char *piece = to < 0 ? NULL : malloc(PIECE);
+  uint64_t at = 0;
+  while (piece && at < bytes) {
+    const uint64_t want = bytes - at < PIECE ? bytes - at : PIECE;
+    const ssize_t n = pread(fd, piece, want, (off_t)at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n == 0) errno = EIO; /* it is shorter than it was a moment ago */
+    if (n <= 0 || pwrite(to, piece, (size_t)n, (off_t)at) != n) break;
+    at += (uint64_t)n;
+  }
+  const int e = errno;
+  free(piece);
+  if (piece && at == bytes) return to;
+  if (to >= 0) close(to);
+  errno = e;
+  return -1;
 }
 
-tn_status tni_file_map_cut(int fd, const char *path, const tni_cut *cuts, uint32_t n, tni_file *out, tn_error *err) {
+static int64_t in_ns(struct timespec t) { return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec; }
+
+static uint64_t generation_of(int fd) {
+  int n = 0;
+  return ioctl(fd, FS_IOC_GETVERSION, &n) == 0 ? (uint32_t)n : 0;
+}
+
+static tn_status map_bytes(int fd, const char *path, uint64_t size, const tni_cut *cuts, uint32_t n, bool copy,
+                           tni_file *f, tn_error *err) {
+  const int from = copy ? copied_file(fd, size) : fd;
+  if (from < 0) return tni_fail(err, TN_E_IO, path, "cannot read '%s': %s", path, strerror(errno));
+  f->data = map_aligned(f->bytes, from, cuts, n);
+  if (f->data && !copy) f->watch = tni_watch_add(f->data, f->bytes, fd);
+  const int e = errno;
+  if (copy) close(from);
+  if (f->data && (copy || f->watch)) return TN_OK;
+  if (f->data) munmap((void *)f->data, f->bytes);
+  return tni_fail(err, e == ENOMEM ? TN_E_NO_MEMORY : TN_E_IO, path, "cannot map '%s': %s", path, strerror(e));
+}
+
+tn_status tni_file_map_fd(int fd, const char *path, tni_file *out, tn_error *err) {
+  return tni_file_map_cut(fd, path, NULL, 0, false, out, err);
+}
+
+tn_status tni_file_map_cut(int fd, const char *path, const tni_cut *cuts, uint32_t n, bool copy, tni_file *out,
+                           tn_error *err) {
   struct stat st;
   if (fstat(fd, &st) != 0) return tni_fail(err, TN_E_IO, path, "cannot stat '%s': %s", path, strerror(errno));
   if (!S_ISREG(st.st_mode)) return tni_fail(err, TN_E_INVALID, path, "'%s' is not a regular file", path);
   tni_file f = {.bytes = (uint64_t)st.st_size,
                 .device = (uint64_t)st.st_dev,
                 .inode = (uint64_t)st.st_ino,
-                .mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec};
+                .generation = generation_of(fd),
+                .mtime_ns = in_ns(st.st_mtim),
+                .ctime_ns = in_ns(st.st_ctim)};
   if ((uint64_t)st.st_size > INT64_MAX / 4 || !whole_bytes(f.bytes, cuts, n, &f.bytes))
     return tni_fail(err, TN_E_CORRUPT, path, "what was cut out of '%s' does not fit its %lld bytes", path,
                     (long long)st.st_size);
-  if (f.bytes) {
-    f.data = map_aligned(f.bytes, fd, cuts, n);
-    if (!f.data) return tni_fail(err, TN_E_IO, path, "cannot map '%s': %s", path, strerror(errno));
-  }
-  *out = f;
-  return TN_OK;
+  const tn_status mapped = f.bytes ? map_bytes(fd, path, (uint64_t)st.st_size, cuts, n, copy, &f, err) : TN_OK;
+  if (mapped == TN_OK) *out = f;
+  return mapped;
 }
 
-tn_status tni_file_map(const char *path, tni_file *out, tn_error *err) {
+static tn_status map_path(const char *path, bool copy, tni_file *out, tn_error *err) {
   int fd = tni_file_open(path);
   if (fd < 0)
     return tni_fail(err, errno == ENOENT || errno == ENOTDIR ? TN_E_UNAVAILABLE : TN_E_IO, path, "cannot open '%s': %s",
                     path, strerror(errno));
-  tn_status st = tni_file_map_fd(fd, path, out, err);
+  tn_status st = tni_file_map_cut(fd, path, NULL, 0, copy, out, err);
   close(fd);
   return st;
+}
+
+tn_status tni_file_map(const char *path, tni_file *out, tn_error *err) { return map_path(path, false, out, err); }
+tn_status tni_file_read(const char *path, tni_file *out, tn_error *err) { return map_path(path, true, out, err); }
+
+tn_status tni_file_check(const tni_file *f, const char *path, uint32_t what, tn_error *err) {
+  return tni_watch_check(f->watch, path, what, err);
 }
 
 void tni_file_drop(const void *p, uint64_t bytes) {
@@ -98,6 +149,7 @@ void tni_file_drop(const void *p, uint64_t bytes) {
 }
 
 void tni_file_unmap(tni_file *f) {
+  if (f) tni_watch_remove(f->watch);
   if (f && f->data) munmap((void *)f->data, f->bytes);
   if (f) *f = (tni_file){0};
 }

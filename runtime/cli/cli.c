@@ -187,16 +187,17 @@ int cli_runtime_opts(cli *c, uint32_t flags, cli_runtime *r) {
   uint32_t level = TN_LOG_WARN;
   *r = (cli_runtime){0};
   int rc = log_level(c, &level);
-  r->o = (tn_runtime_opts){.h = {sizeof r->o, 1, 0},
-                           .threads = (uint32_t)c->threads,
-                           .log_level = level,
-                           .log = on_log,
-                           .progress = on_progress,
-                           .progress_user = c,
-                           .calibration = c->calibration,
-                           .retry = c->retry,
-                           .cpus = c->cpus,
-                           .flags = flags | (getauxval(AT_SECURE) ? TN_RT_PRIVILEGED : 0) | no_probe()};
+  r->o = (tn_runtime_opts){
+      .h = {sizeof r->o, 1, 0},
+      .threads = (uint32_t)c->threads,
+      .log_level = level,
+      .log = on_log,
+      .progress = on_progress,
+      .progress_user = c,
+      .calibration = c->calibration,
+      .retry = c->retry,
+      .cpus = c->cpus,
+      .flags = flags | TN_RT_GUARD_FILES | (getauxval(AT_SECURE) ? TN_RT_PRIVILEGED : 0) | no_probe()};
   if (!rc) rc = cli_bundle_find(c, &r->bundle);
   if (rc) return rc;
   if (r->bundle.profile)

@@ -114,8 +114,14 @@ tn_status tn_tensor_load(const char *path, tn_tensor **out, tn_error *err) {
   tni_file f;
   tn_status st = tni_file_map(path, &f, err);
   if (st != TN_OK) return st;
-  st = (npy ? load_npy : load_pb)(&f, path, out, err);
+  tn_tensor *t = NULL;
+  st = (npy ? load_npy : load_pb)(&f, path, &t, err);
+  if (st == TN_OK) st = tni_file_check(&f, path, TNI_WATCH_CONTENT, err);
   tni_file_unmap(&f);
+  if (st == TN_OK)
+    *out = t;
+  else
+    free(t);
   return st;
 }
 

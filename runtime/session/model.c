@@ -13,6 +13,7 @@
 #include "runtime/ops/kernel/kernel.h"
 #include "runtime/oracle/tasks/tasks.h"
 #include "runtime/place/place.h"
+#include "runtime/session/failover.h"
 #include "runtime/session/losses.h"
 #include "runtime/session/model_import.h"
 #include "runtime/session/runtime.h"
@@ -274,6 +275,7 @@ static tn_status load_once(tn_runtime *rt, const char *path, const tn_model_opts
   }
   m->rt = rt;
   tn_status st = load_stages(m, path, o, err);
+  (void)tni_files_failed(m, &st, err);
   if (st == TN_E_CANCELLED) tni_runtime_resume(rt);
   if (st != TN_OK) {
     tn_model_destroy(m);

@@ -36,6 +36,7 @@ tn_status tn_session_keep(tn_session *s, const tn_keep_opts *o, tn_error *err) {
   }
   s = tni_session_now(s);
   tn_status st = tni_keep_make(s, o, err);
+  if (tni_files_failed(s->model, &st, err)) return st;
   return tni_failover(s, st, err) ? TN_OK : st;
 }
 
@@ -197,7 +198,7 @@ tn_status tn_session_step(tn_session *s, uint32_t phase, const tn_tensor *const 
   do {
     s = tni_session_now(s);
     st = step_session(s, in, out, rows, err);
-  } while (tni_failover(s, st, err));
+  } while (!tni_files_failed(s->model, &st, err) && tni_failover(s, st, err));
   return st;
 }
 
