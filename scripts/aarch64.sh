@@ -22,10 +22,11 @@ meson test -C "$build" --print-errorlogs --timeout-multiplier 10 base expr graph
 
 # The emulator's default CPU has every ISA; the others show that the lower ones need nothing more.
 say "kernels, and the demo model on each kind of CPU"
-meson test -C "$build" --print-errorlogs --timeout-multiplier 10 kernels arm broken-cpu-neon-lut \
+meson test -C "$build" --print-errorlogs --timeout-multiplier 10 kernels arm arm-grids arm-integers broken-cpu-neon-lut \
   every-weight-cpu-neon-lut every-weight-demo-cpu-neon-lut broken-weight-cpu-neon-lut conform-cpu-neon-lut || status=$?
-for cpu in cortex-a72 cortex-a76; do
-  qemu-aarch64-static -cpu "$cpu" "$build/tests/kernels/kernels-test" --only w4g >"$build/kernels-$cpu.log" ||
+for tier in cortex-a72:neon cortex-a76:dotprod; do
+  cpu=${tier%:*}
+  qemu-aarch64-static -cpu "$cpu" "$build/tests/kernels/kernels-test" --only "${tier#*:}" >"$build/kernels-$cpu.log" ||
     { status=1; cat "$build/kernels-$cpu.log"; }
 done
 

@@ -84,11 +84,15 @@ enum {
   /* No plugin is probed in a child first but those whose profile says `probe: isolated`: for programs that ship no
    * tenon-helper or may start none (docs/security.md). */
   TN_RT_NO_PROBE = 128,
+  /* Where the profile has plugins in processes of their own: the calling process becomes one whose memory no other of the
+   * same user may read or write, and that leaves no core dump (Linux: PR_SET_DUMPABLE 0), before the first of them starts.
+   * It stays so. Without the flag Tenon changes no attribute of the process. */
+  TN_RT_UNDUMPABLE = 256,
   /* A handler of SIGBUS for the process, which stays until it ends. It looks only at the files that Tenon has mapped:
    * where one was cut short while it is in use, the call that read it returns TN_E_IO and names it. Any other SIGBUS
    * goes to the handler that was there before. Without the flag such a file ends the process; `map: copy` in the
    * profile needs neither. */
-  TN_RT_GUARD_FILES = 256
+  TN_RT_GUARD_FILES = 512
 };
 
 TN_API TN_MUST_CHECK tn_status tn_runtime_create(const tn_runtime_opts *o, tn_runtime **out, tn_error *err);

@@ -35,12 +35,11 @@ static const tni_clt_backend avx2_backend = {
     .needed = NEEDED,
     .kernels = &tni_x86_kernels,
     .formats = avx2_formats,
-    .format_choices = "auto|keep|w4g|lut1|lut2|lut3|lut4|lutt|w8g|w3g|w2g|w1g|tern20|tern17|pal16|b1|b2|b3|b4|tern",
+    .format_choices = "auto|w4g|lut1|lut2|lut3|lut4|lutt|w8g|w3g|w2g|w1g|tern20|tern17|pal16|b1|b2|b3|b4|tern",
     .n_formats = sizeof avx2_formats / sizeof *avx2_formats,
     .n_widths = sizeof avx2_widths / sizeof *avx2_widths,
     .widths = avx2_widths,
-    .averages = true,
-    .grids = true};
+    .averages = true};
 
 static tn_status avx2_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
   return tni_clt_entry(&avx2_backend, host, neg, out);

@@ -27,7 +27,7 @@ static const tni_clt_backend neon_backend = {.name = "cpu-neon-lut",
                                              .needed = NEON,
                                              .kernels = KERNELS,
                                              .formats = neon_formats,
-                                             .format_choices = "auto|keep|w4g|lut1|lut2|lut3|lut4|lutt",
+                                             .format_choices = "auto|w4g|lut1|lut2|lut3|lut4|lutt",
                                              .n_formats = sizeof neon_formats / sizeof *neon_formats};
 
 static tn_status neon_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {

@@ -183,6 +183,15 @@ static uint32_t no_probe(void) {
   return probe && strcmp(probe, "inprocess") == 0 ? TN_RT_NO_PROBE : 0;
 }
 
+/* Not where a leak checker is to look at the process at its end. */
+static uint32_t no_dump(void) {
+#if defined(__SANITIZE_ADDRESS__)
+  return 0;
+#else
+  return TN_RT_UNDUMPABLE;
+#endif
+}
+
 int cli_runtime_opts(cli *c, uint32_t flags, cli_runtime *r) {
   uint32_t level = TN_LOG_WARN;
   *r = (cli_runtime){0};
@@ -197,7 +206,7 @@ int cli_runtime_opts(cli *c, uint32_t flags, cli_runtime *r) {
       .calibration = c->calibration,
       .retry = c->retry,
       .cpus = c->cpus,
-      .flags = flags | TN_RT_GUARD_FILES | (getauxval(AT_SECURE) ? TN_RT_PRIVILEGED : 0) | no_probe()};
+      .flags = flags | TN_RT_GUARD_FILES | no_dump() | (getauxval(AT_SECURE) ? TN_RT_PRIVILEGED : 0) | no_probe()};
   if (!rc) rc = cli_bundle_find(c, &r->bundle);
   if (rc) return rc;
   if (r->bundle.profile)

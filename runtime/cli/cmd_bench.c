@@ -130,7 +130,7 @@ static int one_round(bencher *b, const bench_opts *o, bool counts) {
       const int rc = bench_peer(b->c, o->peers[k], &b->tests[i], row_of(b, k + 1, i));
       if (rc) return rc;
     }
-  return cli_interrupted() ? cli_interrupt_code() : 0;
+  return cli_interrupted() ? EXIT_INT : 0;
 }
 
 static int all_rounds(bencher *b, const bench_opts *o) {

@@ -150,7 +150,7 @@ static const char *why_not(const tni_cf_report *r) {
 }
 
 static int conform_verdict(const conform *k, const tni_cf_report *r) {
-  if (r->interrupted) return cli_interrupt_code();
+  if (r->interrupted) return EXIT_INT;
   if (r->failed) return EXIT_CHECK;
   const json_t *loaded = json_object_get(r->listing, "loaded");
   if (!json_is_true(loaded)) {
@@ -189,7 +189,7 @@ static int run_conform(conform *k) {
   if (rc == 0)
     rc = show_report(k, &r);
   else
-    rc = cli_interrupted() ? cli_interrupt_code() : (cli_note("%s", why), EXIT_DEVICE);
+    rc = cli_interrupted() ? EXIT_INT : (cli_note("%s", why), EXIT_DEVICE);
   tni_cf_report_finish(&r);
   return rc;
 }

@@ -33,6 +33,16 @@ static void list_devices(json_t *plugins, cli_format f) {
   cli_table_finish(&t);
 }
 
+/* What confines the processes of those that have one of their own. */
+static void list_processes(json_t *plugins) {
+  size_t i;
+  json_t *p;
+  json_array_foreach(plugins, i, p) {
+    const char *text = plugin_str(p, "process_text");
+    if (*text) printf("%s runs in a process of its own; %s\n", plugin_str(p, "name"), text);
+  }
+}
+
 /* "int8 static per row, max 127, half even" */
 static void format_activation(json_t *n, char *buf, size_t size) {
   const char *scheme = plugin_str(n, "activation_scheme");
@@ -116,6 +126,7 @@ static int list_plugins(cli *c, int formats) {
     cli_print_json(json_incref(j), JSON_INDENT(1));
   else
     (formats ? list_formats : list_devices)(json_object_get(j, "plugins"), c->format);
+  if (rc != EXIT_USAGE && c->format == FMT_TEXT && !formats) list_processes(json_object_get(j, "plugins"));
   json_decref(j);
   tn_free(text);
   return rc;

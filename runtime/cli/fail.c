@@ -23,7 +23,7 @@ static int exit_code(tn_status st) {
     case TN_E_UNSUPPORTED:
       return EXIT_UNSUPPORTED;
     case TN_E_CANCELLED:
-      return cli_interrupt_code();
+      return EXIT_INT;
     default:
       return EXIT_DEVICE;
   }

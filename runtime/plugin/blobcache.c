@@ -72,17 +72,17 @@ tn_status tni_blob_get(const char *dir, const void *key, uint64_t nkey, const tn
   return TN_OK;
 }
 
-/* Opens CACHE_DIR/plugins/NAME, making what is missing. */
+/* Opens CACHE_DIR/plugins/NAME, making what is missing. A confined process may read that folder and not those above. */
 static int open_dir(const char *cache_dir, const char *name) {
   int made = tni_make_folder(cache_dir);
   if (made) {
     errno = made;
     return -1;
   }
-  int top = open(cache_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), mid = -1, dir = -1;
+  int top = open(cache_dir, O_PATH | O_DIRECTORY | O_CLOEXEC), mid = -1, dir = -1;
   if (top < 0) return -1;
   if (mkdirat(top, "plugins", 0700) == 0 || errno == EEXIST)
-    mid = openat(top, "plugins", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    mid = openat(top, "plugins", O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (mid >= 0 && (mkdirat(mid, name, 0700) == 0 || errno == EEXIST))
     dir = openat(mid, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   int e = errno;

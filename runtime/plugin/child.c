@@ -175,9 +175,12 @@ static void reap_child(pid_t pid, tni_child_end *end) {
 
 tni_child_end tni_child_finish(tni_child *c, int ms) {
   tni_child_end end = {.known = false};
-  if (!c->pid) return end;
-  const int64_t until = now_ms() + ms;
   shut_fd(&c->channel);
+  if (!c->pid) {
+    shut_fd(&c->output);
+    return end;
+  }
+  const int64_t until = now_ms() + ms;
   while (!has_ended(c->pid) && now_ms() < until) {
     struct pollfd p = {.fd = c->output, .events = POLLIN};
     poll(&p, 1, 2);

@@ -9,6 +9,7 @@
 #include <tenon/plugin.h>
 
 #include "runtime/plugin/cpu.h"
+#include "runtime/plugin/walls.h"
 #include "runtime/profile/profile.h"
 
 enum { MAX_FEATURES = 64 };
@@ -119,9 +120,23 @@ static tn_status read_cpu(manifest_reader *r) {
   return TN_OK;
 }
 
+static tn_status read_confine(manifest_reader *r) {
+  const tni_yaml *y = tni_yaml_get(r->doc.root, "confine");
+  const char *text;
+  if (!y) return TN_OK;
+  tn_status st = tni_yaml_str(&r->doc, y, "confine", &text, r->err);
+  if (st != TN_OK) return st;
+  for (uint32_t i = TNI_CONFINE_STRICT; i <= TNI_CONFINE_DRIVER; i++)
+    if (strcmp(text, tni_confine_name(i)) == 0) {
+      r->m->confine = i;
+      return TN_OK;
+    }
+  return tni_yaml_fail(&r->doc, y, r->err, "'confine' must be strict or driver, not '%.32s'", text);
+}
+
 static tn_status read_root(manifest_reader *r) {
-  static const char *const keys[] = {"name",      "version", "abi", "arch",   "license", "cpu",
-                                     "libraries", "formats", "ops", "sha256", NULL};
+  static const char *const keys[] = {"name",      "version", "abi", "arch",    "license", "cpu",
+                                     "libraries", "formats", "ops", "confine", "sha256",  NULL};
   const tni_yaml *root = r->doc.root, *license;
   tni_manifest *m = r->m;
   if (!root) return tni_yaml_fail(&r->doc, NULL, r->err, "the manifest is empty");
@@ -137,6 +152,7 @@ static tn_status read_root(manifest_reader *r) {
   if (st == TN_OK) st = read_list(r, "libraries", &m->libraries, &m->n_libraries);
   if (st == TN_OK) st = read_list(r, "formats", &m->formats, &m->n_formats);
   if (st == TN_OK) st = read_list(r, "ops", &m->ops, &m->n_ops);
+  if (st == TN_OK) st = read_confine(r);
   return st == TN_OK ? read_sha256(r) : st;
 }
 

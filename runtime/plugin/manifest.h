@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NAME.yaml beside NAME.so, or the note inside it (elfnote.h): what a plugin needs, read before any of its code runs. Every
- * plugin has one.
+ * NAME.yaml beside NAME.so, or the note inside it (elfnote.h): what a plugin needs, read before any of its code runs.
+ * Every plugin has one.
  *
  *   name: cpu-avx2-lut          # the file's name
  *   version: 0.1.0
@@ -12,7 +12,8 @@
  *   libraries: [libOpenCL.so.1] # optional: libraries that must be there (libraries.h); "a|b": one of them
  *   formats: [w4g]              # optional: weight formats, for lists
  *   ops: [MatMul, Gemm]         # optional: operators, for lists
- *   sha256: 64 hex digits       # optional: of NAME.so
+ *   confine: driver             # optional: what its process may do where it has one of its own (walls.h): strict or
+ * driver sha256: 64 hex digits       # optional: of NAME.so
  *
  * Errors of the text are TN_E_INVALID with file:line:column; what this machine cannot do is TN_E_INCOMPATIBLE.
  */
@@ -22,6 +23,7 @@
 #include <stdbool.h>
 
 #include "runtime/base/base.h"
+#include "runtime/plugin/walls.h"
 
 typedef struct tni_abi_version {
   uint16_t major, minor;
@@ -33,6 +35,7 @@ typedef struct tni_manifest {
   const char *const *cpu, *const *libraries, *const *formats, *const *ops;
   uint32_t n_cpu, n_libraries, n_formats, n_ops;
   uint32_t line_name, line_abi, line_arch, line_cpu, line_sha256; /* for messages */
+  uint32_t confine;                                               /* TNI_CONFINE_*; strict where it is not said */
   bool has_sha256;
   uint8_t sha256[32];
 } tni_manifest;

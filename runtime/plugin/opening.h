@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "runtime/base/base.h"
+#include "runtime/plugin/walls.h"
 #include "runtime/profile/profile.h"
 
 /* Called for host->span and by the session for its tasks; set by `trace`. */
@@ -66,6 +67,7 @@ typedef struct tni_plugin_info {
   uint32_t n_devices;
   bool builtin;
   bool process;      /* it lives in one of its own: isolate.h */
+  tni_walls walls;   /* then: what confines it */
   bool probed;       /* in a child first */
   bool remembered;   /* the probe's result is one of an earlier start */
   bool quarantined;  /* it crashed, hung, ended the process or left it changed: `why` says so */

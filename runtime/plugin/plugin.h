@@ -23,5 +23,6 @@
 #include "runtime/plugin/services.h"
 #include "runtime/plugin/ticket.h"
 #include "runtime/plugin/trust.h"
+#include "runtime/plugin/walls.h"
 
 #endif

@@ -13,6 +13,7 @@
 #include "runtime/oracle/tasks/tasks.h"
 #include "runtime/place/place.h"
 #include "runtime/plugin/load/load.h"
+#include "runtime/plugin/plugin.h"
 #include "runtime/report/nearest.h"
 #include "runtime/report/report_caches.h"
 #include "runtime/report/statement.h"
@@ -88,6 +89,19 @@ static json_t *format_json(const tn_format *f) {
   return j;
 }
 
+/* A plugin's process: the level that its manifest names, what confines it, and what this system does not have. */
+static json_t *walls_json(const tni_walls *w) {
+  json_t *j = json_object(), *stand = json_array(), *missing = json_array();
+  for (uint32_t i = 0; i < TNI_WALLS; i++)
+    if (tni_walls_of(w->level) & 1u << i)
+      json_array_append_new(w->stand & 1u << i ? stand : missing, json_string(tni_wall_name(i)));
+  json_object_set_new(j, "level", json_string(tni_confine_name(w->level)));
+  json_object_set_new(j, "granted", stand);
+  json_object_set_new(j, "missing", missing);
+  if (w->landlock) json_object_set_new(j, "landlock", json_integer(w->landlock));
+  return j;
+}
+
 static json_t *plugin_json(const tni_plugin_info *p) {
   json_t *j = json_object(), *devices = json_array(), *formats = json_array();
   json_object_set_new(j, "name", text_or_null(p->name));
@@ -104,6 +118,12 @@ static json_t *plugin_json(const tni_plugin_info *p) {
     json_object_set_new(j, "probe_remembered", json_boolean(p->remembered));
   }
   if (p->quarantined) json_object_set_new(j, "quarantined_since", text_or_null(p->since));
+  if (p->process && p->loaded) {
+    char text[256];
+    tni_walls_text(&p->walls, text, sizeof text);
+    json_object_set_new(j, "process", walls_json(&p->walls));
+    json_object_set_new(j, "process_text", json_string(text));
+  }
   for (uint32_t i = 0; i < p->n_devices; i++) {
     const tn_caps *c = p->devices[i]->caps;
     json_t *d = json_object();

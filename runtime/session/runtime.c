@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "runtime/plugin/load/load.h"
@@ -105,6 +106,7 @@ static tn_status load_plugins(tn_runtime *rt, const tn_runtime_opts *o, tn_error
   bool process = false;
   for (uint32_t i = 0; i < p->n_plugins; i++) process = process || p->plugins[i].process;
   if (process && !(rt->shm = tni_shm_create())) return tni_fail_memory(err, NULL);
+  if (process && o->flags & TN_RT_UNDUMPABLE) (void)prctl(PR_SET_DUMPABLE, 0);
   if (process) tni_pool_spin(rt->pool, 0); /* the other process needs the processors in a run of its */
   tni_registry_opts ro = {.dirs = dirs,
                           .n_dirs = n,

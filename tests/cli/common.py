@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the built tenon with its own plugins, profiles and a private cache folder.
 
-Environment: TENON (program), TENON_BUILD (build folder), TENON_TEST_SOURCE, TENON_TEST_DATA.
+Environment: TENON (program), TENON_BUILD (build folder), TENON_TEST_SOURCE, TENON_TEST_DATA; TENON_QEMU (what runs the
+program, in a cross build).
 """
 import json
 import os
@@ -12,6 +13,7 @@ import tempfile
 import unittest
 
 TENON = os.environ["TENON"]
+EMULATOR = os.environ.get("TENON_QEMU", "").split()
 BUILD = pathlib.Path(os.environ["TENON_BUILD"])
 SOURCE = pathlib.Path(os.environ["TENON_TEST_SOURCE"])
 DATA = pathlib.Path(os.environ["TENON_TEST_DATA"])
@@ -43,7 +45,7 @@ class Case(unittest.TestCase):
         e = dict(os.environ, TENON_PLUGIN_PATH=str(BUILD / "plugins/cpu-avx2-lut"),
                  TENON_PROFILE_PATH=str(SOURCE / "configs"), TENON_CACHE_DIR=str(self.cache))
         e.update(env or {})
-        return subprocess.run([TENON, *map(str, args)], capture_output=True, text=True, env=e, input=stdin,
+        return subprocess.run([*EMULATOR, TENON, *map(str, args)], capture_output=True, text=True, env=e, input=stdin,
                               timeout=timeout)
 
     def ok(self, *args, **kw):

@@ -1,8 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights that a model brings quantized keep their grid: tenon pack --report says rms 0, and numbers are the graph's."""
+"""Weights that a model brings quantized keep their grid: tenon pack --report says rms 0, and numbers are the graph's.
+
+TENON_ARCH: as which plugin: unset, cpu-avx2-lut; aarch64, cpu-neon-lut; x86_64, the same as an offline device, which
+packs but runs nothing.
+"""
+import os
 import unittest
 
 import common
+
+ARCH = os.environ.get("TENON_ARCH")
+PLUGIN = "cpu-neon-lut" if ARCH else "cpu-avx2-lut"
+PROFILE = "cpu-neon" if ARCH else "cpu-avx2"
+# Formats for floats that hold a grid of the same bits, in groups of 128.
+PLAIN = {4: "w4g"} if ARCH else {4: "w4g", 8: "w8g", 2: "w2g"}
+ISAS = ["neon", "dotprod", "i8mm"] if ARCH else ["auto"]
 
 
 class Grids(common.Case):
@@ -11,10 +23,16 @@ class Grids(common.Case):
 
     def setUp(self):
         super().setUp()
-        if not common.has_avx2():
+        if not ARCH and not common.has_avx2():
             self.skipTest("no AVX2")
         self.onnx, self.np = self.module("onnx"), self.module("numpy")
         self.rng = self.np.random.default_rng(11)
+
+    def tenon(self, *args, env=None, **kw):
+        e = {"TENON_PLUGIN_PATH": str(common.BUILD / "plugins" / PLUGIN)}
+        if common.EMULATOR:
+            e["TENON_PROBE"] = "inprocess"
+        return super().tenon(*args, env={**e, **(env or {})}, **kw)
 
     def save(self, nodes, inits, inputs, opset=21, outputs=("y",)):
         h = self.onnx.helper
@@ -86,7 +104,7 @@ class Grids(common.Case):
 
     def kept(self, path, want):
         """rms 0 of every matrix, in this format, and the task's numbers against the format's own."""
-        j = self.json("pack", path, "--report", "--profile", "cpu-avx2")
+        j = self.json("pack", path, "--report", "--profile", PROFILE)
         self.assertEqual(len(j["tensors"]), 1)
         t = j["tensors"][0]
         self.assertEqual((t["format"], t["params"]), want)
@@ -107,10 +125,11 @@ class Grids(common.Case):
 
     def test_symmetric(self):
         """Scales that binary16 holds stay in the plain formats, others get f32."""
+        plain = lambda bits: (PLAIN[bits], []) if bits in PLAIN else (f"grid{bits}", [128, 16, 0])
         for bits, block, exact, want in ((4, 32, True, ("w4g", [32])), (4, 64, True, ("w4g", [32])),
                                          (4, 128, True, ("w4g", [128])), (4, 16, True, ("grid4", [16, 16, 0])),
-                                         (4, 32, False, ("grid4", [32, 32, 0])), (8, 128, True, ("w8g", [])),
-                                         (8, 32, True, ("grid8", [32, 16, 0])), (2, 128, True, ("w2g", [])),
+                                         (4, 32, False, ("grid4", [32, 32, 0])), (8, 128, True, plain(8)),
+                                         (8, 32, True, ("grid8", [32, 16, 0])), (2, 128, True, plain(2)),
                                          (2, 64, True, ("grid2", [64, 16, 0]))):
             with self.subTest(bits=bits, block=block, exact=exact):
                 self.kept(self.nbits(bits, block, None, exact), want)
@@ -132,8 +151,11 @@ class Grids(common.Case):
         for bits, block in ((4, 32), (8, 16)):
             self.kept(self.embedding(bits, block), (f"grid{bits}", [block, 16, 8]))
 
+    @unittest.skipIf(ARCH == "x86_64", "an offline device")
     def test_numbers(self):
         """One row and many against the format reference."""
+        profiles = [self.profile("plugins:\n  - name: %s\n    options: {isa: %s}\n  - host\nrequire: [%s]\n" %
+                                 (PLUGIN, isa, PLUGIN), isa + ".yaml") for isa in ISAS]
         for make in (lambda: self.nbits(4, 32, "codes", False), lambda: self.nbits(8, 16, "codes"),
                      lambda: self.nbits(4, 64, "values", False)):
             path = make()
@@ -142,22 +164,23 @@ class Grids(common.Case):
                 folder.mkdir(parents=True, exist_ok=True)
                 x = self.rng.standard_normal((m, self.K)).astype(self.np.float32)
                 (folder / "input_0.pb").write_bytes(self.tensor(x, "x").SerializeToString())
-            self.ok("verify", path, "--data", self.tmp / "data", "--against", "reference", "--profile", "cpu-avx2")
+            for p in profiles:
+                self.ok("verify", path, "--data", self.tmp / "data", "--against", "reference", "--profile", p)
 
     def test_an_order_is_an_order(self):
         """A format that the profile names takes grids too: rounded again."""
         path = self.nbits(4, 32, "codes", False)
-        p = self.profile("plugins:\n  - name: cpu-avx2-lut\n    options: {format: w4g}\n  - host\n")
+        p = self.profile("plugins:\n  - name: " + PLUGIN + "\n    options: {format: w4g}\n  - host\n")
         t = self.json("pack", path, "--report", "--profile", p)["tensors"][0]
         self.assertEqual((t["format"], t["params"]), ("w4g", [32]))
         self.assertGreater(t["rms"], 0.01)
 
     def order(self):
-        return self.profile("plugins:\n  - name: cpu-avx2-lut\n    options: {format: w4g}\n  - host\n")
+        return self.profile("plugins:\n  - name: " + PLUGIN + "\n    options: {format: w4g}\n  - host\n")
 
     def test_check_says_what_is_rounded(self):
         path = self.nbits(4, 32, "codes", False)
-        r = self.ok("check", path, "--profile", "cpu-avx2", "--exact")
+        r = self.ok("check", path, "--profile", PROFILE, "--exact")
         self.assertRegex(r.stderr, r"weights: grid4:32,32,8, [\d.]+ bits, as stored\n")
         r = self.fails(4, "rounded again from 4 bits in blocks of 32", "--exact: this profile rounds", "1 matrices",
                        args=("check", path, "--profile", self.order(), "--exact"))
@@ -172,9 +195,10 @@ class Grids(common.Case):
     def test_no_grid_of_ours(self):
         """Blocks of 8: no format holds them, and check says so."""
         path = self.nbits(4, 8, "codes")
-        self.fails(4, "w4g:32", "rounded again from 4 bits in blocks of 8", args=("check", path, "--profile", "cpu-avx2",
+        self.fails(4, "w4g:32", "rounded again from 4 bits in blocks of 8", args=("check", path, "--profile", PROFILE,
                                                                                  "--exact"))
 
+    @unittest.skipIf(ARCH == "x86_64", "an offline device")
     def test_verify_names_the_ways_on(self):
         """Expected outputs of the model as stored, and a profile that rounds."""
         np = self.np

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "plugins/common/formats/f16.h"
 #include "tests/kernels/harness.h"
@@ -421,6 +423,64 @@ static void matmul_variants(void) {
   CU_ASSERT(*test_only || cases >= 420);
 }
 
+/* Memory with a hole after it, where a read ends the process. */
+typedef struct before_hole {
+  uint8_t *base, *p;
+  size_t all;
+} before_hole;
+
+static before_hole before_hole_new(size_t bytes) {
+  const size_t page = (size_t)sysconf(_SC_PAGESIZE), body = (bytes + page - 1) / page * page;
+  before_hole h = {.all = body + page};
+  h.base = mmap(NULL, h.all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (h.base == MAP_FAILED || mprotect(h.base + body, page, PROT_NONE)) abort();
+  h.p = h.base + body - bytes;
+  return h;
+}
+
+/* Bytes: exact sums modulo 2^32, of rows that lie apart, between guards. kind 0: at random; else the ends of the
+ * ranges. */
+static bool bytes_case(const tni_clt_kernel *k, size_t rows, size_t quads, bool one_block, int kind) {
+  const size_t K = 4 * quads, lda = K + 16;
+  const size_t a_bytes = (rows - 1) * lda + K;
+  guarded w[2] = {guarded_new(16 * K), guarded_new(16 * K)}, acc = guarded_new(rows * 128);
+  before_hole a = before_hole_new(a_bytes);
+  rng r = rng_of(900 + rows + K + (uint64_t)kind);
+  const uint8_t ends[] = {0x80, 0x7f, 0xff, 0};
+  for (size_t i = 0; i < 32 * K; i++)
+    w[i / (16 * K)].p[i % (16 * K)] = kind ? ends[(size_t)kind % 3] : (uint8_t)rng_next(&r);
+  for (size_t i = 0; i < a_bytes; i++) a.p[i] = kind ? ends[(size_t)kind / 3 + 2] : (uint8_t)rng_next(&r);
+  const uint8_t *blocks[2] = {w[0].p, w[one_block ? 0 : 1].p};
+  ((tni_clt_bytes_fn)k->fn)(blocks, quads, a.p, lda, rows, (int32_t *)(void *)acc.p);
+  bool ok = guarded_ok(&acc);
+  for (size_t m = 0; m < rows; m++)
+    for (size_t n = 0; n < 32; n++) {
+      int64_t want = 0;
+      int32_t got;
+      for (size_t i = 0; i < K; i++) want += a.p[m * lda + i] * (int8_t)blocks[n / 16][i / 4 * 64 + n % 16 * 4 + i % 4];
+      memcpy(&got, acc.p + (m * 32 + n) * sizeof got, sizeof got);
+      ok = ok && (uint32_t)got == (uint32_t)want;
+    }
+  guarded_free(&acc);
+  munmap(a.base, a.all);
+  guarded_free(&w[1]);
+  guarded_free(&w[0]);
+  return ok;
+}
+
+static void bytes_variants(void) {
+  static const size_t rows[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 48};
+  const tni_clt_kernel *k = KERNELS.rows;
+  uint32_t wrong = 0, cases = 0;
+  for (uint32_t i = 0; i < KERNELS.n; i++) {
+    if (k[i].op != TNI_CLT_BYTES || !runs(&k[i])) continue;
+    for (size_t c = 0; c < 12 * 5; c++, cases++) wrong += !bytes_case(&k[i], rows[c % 12], c / 12 * 48 + 16, c % 2, 0);
+    for (int kind = 1; kind < 6; kind++, cases++) wrong += !bytes_case(&k[i], 10, 2048, false, kind);
+  }
+  CU_ASSERT_EQUAL(wrong, 0);
+  CU_ASSERT(*test_only || cases >= 65);
+}
+
 static void selection(void) {
   uint32_t n = KERNELS.n;
   const tni_clt_kernel *k = KERNELS.rows;
@@ -458,6 +518,7 @@ int add_kernel_suite(void) {
                          {"one_hot", one_hot},
                          {"broken_kernels_are_caught", broken_kernels_are_caught},
                          {"matmul_variants", matmul_variants},
+                         {"bytes_variants", bytes_variants},
                          {"selection", selection},
                          {"cpu_features_are_named", cpu_features_are_named},
                          CU_TEST_INFO_NULL};

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products of bytes as quantize_dynamic writes them (pass integers): the bits of onnxruntime.
 
-    check_integers.py TENON [FOLDER OF cpu-avx2-lut]
+    check_integers.py TENON [FOLDER OF A CPU PLUGIN]
 
 DynamicQuantizeLinear, MatMulInteger, Cast, Mul and Add; onnxruntime's DynamicQuantizeMatMul and MatMulIntegerToFloat.
 Weights int8 and uint8, with one scale and zero point or one per column, with a bias or none; sizes that are no multiple of
 a kernel's; one row and many; activations at both ends of the range, so that sums of bytes in 16 bits would saturate.
 Every operator is given the codes, scale and zero point that onnxruntime computes, and its results are equal bit for bit: on
-the host and on cpu-avx2-lut with every `isa`. Where one input goes through DynamicQuantizeLinear, results are equal up to a
-step of its codes. Exit 77 where a package is missing.
+the host and on the plugin with every `isa`. Where one input goes through DynamicQuantizeLinear, results are equal up to a
+step of its codes. TENON_QEMU: what runs TENON, in a cross build. Exit 77 where a package is missing.
 """
 import json
 import os
@@ -26,7 +26,9 @@ except ImportError as e:
     print("skipped:", e)
     sys.exit(77)
 
-ISAS = ["scalar", "avx2", "avxvnni", "avx512vnni", "auto"]
+ISAS = {"cpu-avx2-lut": ["scalar", "avx2", "avxvnni", "avx512vnni", "auto"],
+        "cpu-neon-lut": ["scalar", "neon", "dotprod", "i8mm", "auto"]}
+EMULATOR = os.environ.get("TENON_QEMU", "").split()
 SIZES = [(64, 32), (65, 33), (7, 5), (256, 48), (320, 17), (1000, 100)]
 
 
@@ -102,7 +104,7 @@ def forms(rows):
 
 
 def verify(tenon, at, profile, rtol, atol):
-    r = subprocess.run([tenon, "verify", at / "model.onnx", "--data", at, "--profile", profile, "--rtol", str(rtol), "--atol",
+    r = subprocess.run([*EMULATOR, tenon, "verify", at / "model.onnx", "--data", at, "--profile", profile, "--rtol", str(rtol), "--atol",
                         str(atol)], capture_output=True, text=True)
     return r.returncode == 0, r.stdout[-1500:] + r.stderr
 
@@ -118,13 +120,16 @@ def write_set(m, at, outputs):
 
 def main():
     tenon, plugins, failed, count = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None, 0, 0
+    plugin = pathlib.Path(plugins).name if plugins else None
+    if EMULATOR:
+        os.environ["TENON_PROBE"] = "inprocess"
     with tempfile.TemporaryDirectory() as t:
         os.environ["TENON_CACHE_DIR"] = t + "/cache"
         profiles = ["host"]
-        for isa in ISAS if plugins else []:
+        for isa in ISAS[plugin] if plugin else []:
             os.environ["TENON_PLUGIN_PATH"] = plugins
             path = pathlib.Path(t) / f"{isa}.yaml"
-            path.write_text(f"plugins:\n  - name: cpu-avx2-lut\n    options: {{isa: {isa}, min_k: 1, min_n: 1}}\n  - host\n")
+            path.write_text(f"plugins:\n  - name: {plugin}\n    options: {{isa: {isa}, min_k: 1, min_n: 1}}\n  - host\n")
             profiles.append(str(path))
         for rows in (1, 2, 3, 13, 50, 97):
             m = forms(rows)
@@ -139,12 +144,12 @@ def main():
                     failed += 1
                     print(f"FAILED: {rows} rows, {p}\n{text}")
                 if p != "host" and rows == 1:
-                    nodes = json.loads(subprocess.run([tenon, "check", at / "model.onnx", "--profile", p, "--format", "json"],
+                    nodes = json.loads(subprocess.run([*EMULATOR, tenon, "check", at / "model.onnx", "--profile", p, "--format", "json"],
                                                       capture_output=True, text=True).stdout)["nodes"]
-                    on = sum(n.get("device") == "cpu-avx2-lut" for n in nodes)
+                    on = sum(n.get("device") == plugin for n in nodes)
                     if on != len(m.outputs):
                         failed += 1
-                        print(f"FAILED: {on} of {len(m.outputs)} products on cpu-avx2-lut, {p}")
+                        print(f"FAILED: {on} of {len(m.outputs)} products on {plugin}, {p}")
         # A whole chain: codes of the run may differ by one where a float lies next to a tie.
         m = Model(5, 1)
         x = m.rng.standard_normal((2, 5, 96)).astype(np.float32)

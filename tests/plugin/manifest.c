@@ -22,17 +22,18 @@ static void test_good(void) {
   CU_ASSERT_EQUAL_FATAL(
       parse(a,
             "name: cpu-x\nversion: \"2\"\nabi:\n  min: 1.0\n  max: 1.7\narch: x86-64\nlicense: Apache-2.0\n"
-            "cpu: [avx2, fma]\nlibraries: [libfoo.so.1]\nformats: [w4g]\nops: [MatMul, Gemm]\n"
+            "cpu: [avx2, fma]\nlibraries: [libfoo.so.1]\nformats: [w4g]\nops: [MatMul, Gemm]\nconfine: driver\n"
             "sha256: E3B0C44298FC1C149AFBF4C8996FB92427AE41E4649B934CA495991B7852B855\n",
             &m, &err),
       TN_OK);
   CU_ASSERT_STRING_EQUAL(m.name, "cpu-x");
   CU_ASSERT_STRING_EQUAL(m.version, "2");
   CU_ASSERT(m.abi_min.major == 1 && m.abi_min.minor == 0 && m.abi_max.minor == 7);
+  CU_ASSERT_EQUAL(m.confine, TNI_CONFINE_DRIVER);
   CU_ASSERT(m.n_cpu == 2 && m.n_libraries == 1 && m.n_formats == 1 && m.n_ops == 2);
   CU_ASSERT_EQUAL(tni_manifest_verify(&m, "", 0, &err), TN_OK); /* SHA-256 of nothing (FIPS 180-4 test value) */
   CU_ASSERT_EQUAL(tni_manifest_verify(&m, "x", 1, &err), TN_E_CORRUPT);
-  CU_ASSERT_STRING_EQUAL(err.where, "d/p.yaml:12:1");
+  CU_ASSERT_STRING_EQUAL(err.where, "d/p.yaml:13:1");
   tni_error_init(&err);
   uint64_t avx2 = tni_cpu_find("x86-64", "avx2")->bit, fma = tni_cpu_find("x86-64", "fma")->bit;
   CU_ASSERT_EQUAL(tni_manifest_check(&m, "cpu-x", "x86-64", avx2 | fma, &err), TN_OK);
@@ -94,6 +95,7 @@ static void test_bad(void) {
       {HEAD "cpu: [avx3]\n", "d/p.yaml:5:7", "unknown x86-64 processor feature 'avx3': did you mean"},
       {HEAD "cpu: [neon]\n", "d/p.yaml:5:7", "unknown x86-64 processor feature 'neon'"},
       {HEAD "cpu: avx2\n", "d/p.yaml:5:6", "'cpu' must be a list"},
+      {HEAD "confine: loose\n", "d/p.yaml:5:10", "must be strict or driver, not 'loose'"},
       {HEAD "sha256: abc\n", "d/p.yaml:5:9", "64 hexadecimal digits"},
       {HEAD "sha256: zz00000000000000000000000000000000000000000000000000000000000000\n", "d/p.yaml:5:9",
        "64 hexadecimal digits"},

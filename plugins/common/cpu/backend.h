@@ -43,7 +43,6 @@ typedef struct tni_clt_backend {
   uint32_t n_formats, n_widths;
   const tni_clt_width *widths; /* [n_widths] */
   bool averages;               /* kernels of TNI_CLT_AVERAGES: option `fast_aggregation` */
-  bool grids;                  /* fast kernels of grids: `auto` keeps them; else only `keep` does */
 } tni_clt_backend;
 
 /* The options, as the profile set them. */

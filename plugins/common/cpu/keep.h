@@ -3,8 +3,7 @@
  * How a weight is packed: decided here only, for claim, lower and plan. A weight that the model brings quantized keeps
  * its grid, codes and zero points exactly and scales as binary16 only where that loses nothing (formats/grid.h, or w4g,
  * w8g, w2g where these hold it); floats, and grids that nothing here holds, go to the format of option `format`. Where
- * a profile names a format, that is an order: grids go to it too, and are rounded again. `auto` keeps grids where the
- * backend has kernels of its own for them, `keep` everywhere.
+ * a profile names a format, that is an order: grids go to it too, and are rounded again. `auto` keeps them.
  */
 #ifndef TENON_COMMON_CPU_KEEP_H
 #define TENON_COMMON_CPU_KEEP_H

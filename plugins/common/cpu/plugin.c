@@ -89,8 +89,8 @@ static tn_status read_options(const tni_clt_plugin *p, tni_clt_settings *set, co
   if (st == TN_OK) st = h->option(h->ctx, "format", TN_OPT_STRING, &format);
   if (st != TN_OK) return tni_cm_fail(err, st, p->backend->name, "the host did not give an option");
   const bool automatic = format && !strcmp(format, "auto");
-  set->keep = (automatic && p->backend->grids) || (format && !strcmp(format, "keep"));
-  if (automatic || set->keep) set->format = p->backend->formats[0];
+  set->keep = automatic;
+  if (automatic) set->format = p->backend->formats[0];
   for (uint32_t i = 0; format && i < p->backend->n_formats; i++)
     if (!strcmp(format, p->backend->formats[i]->option)) set->format = p->backend->formats[i];
   for (uint32_t i = 0; format && i < p->backend->n_widths; i++)

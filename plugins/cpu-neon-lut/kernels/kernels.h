@@ -10,22 +10,17 @@
 
 extern const tni_clt_table tni_arm_kernels;
 
-void tni_arm_bytes_s32_u8_s8_2x16_dotprod(const uint8_t *const *blocks, size_t quads, const uint8_t *a, size_t lda,
-                                          size_t rows, int32_t *acc);
-
-/* Plain NEON. 1x32, 1x128: row by row; 8x32, 8x128: into tiles of 8 rows. */
-void tni_arm_quant_q8g32s_f32_1x32_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
-void tni_arm_quant_q8g128s_f32_1x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
-void tni_arm_quant_q8g32s_f32_8x32_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
-void tni_arm_quant_q8g128s_f32_8x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
-void tni_arm_gemv_f32_q8g32_w4g32_1x16_neon(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
-                                            float *acc);
-void tni_arm_gemv_f32_q8g128_w4g128_1x16_neon(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
-                                              float *acc);
-void tni_arm_gemm_f32_q8g32_w4g32_2x16_neon(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
-                                            size_t m0, size_t m1, float *acc);
-void tni_arm_gemm_f32_q8g128_w4g128_2x16_neon(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
-                                              size_t m0, size_t m1, float *acc);
+/* Plain NEON. 1x: row by row; 8x: into tiles of 8 rows. */
+#define TNI_ARM_QUANT(group)                                                                       \
+  void tni_arm_quant_q8g##group##s_f32_1x##group##_neon(const float *x, size_t K, size_t K_padded, \
+                                                        const tni_clt_act *a, size_t m);           \
+  void tni_arm_quant_q8g##group##s_f32_8x##group##_neon(const float *x, size_t K, size_t K_padded, \
+                                                        const tni_clt_act *a, size_t m);
+TNI_ARM_QUANT(16)
+TNI_ARM_QUANT(32)
+TNI_ARM_QUANT(64)
+TNI_ARM_QUANT(128)
+#undef TNI_ARM_QUANT
 void tni_arm_matmul_f32_f32_f32_4x16_neon(const tni_clt_matmul *m);
 const tni_cm_chain_kernels *tni_arm_chain_f32_1x4_neon(void);
 
@@ -45,20 +40,35 @@ TNI_ARM_DECLARE(luttp, lutt)
 #undef TNI_ARM_DECLARE
 void tni_arm_quant_q9g128_f32_1x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 
-/* SDOT. */
-void tni_arm_gemv_f32_q8g32_w4g32_1x16_dotprod(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
-                                               float *acc);
-void tni_arm_gemv_f32_q8g128_w4g128_1x16_dotprod(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
-                                                 float *acc);
-void tni_arm_gemm_f32_q8g32_w4g32_4x8_dotprod(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
+/* w4g (plugins/common/formats/w4g.h) and grids (grid.h): plain NEON, SDOT, SMMLA. */
+#define TNI_ARM_GEMV(id, isa)                                                                                 \
+  void tni_arm_gemv_f32_##id##_1x16_##isa(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
+                                          float *acc);
+#define TNI_ARM_GEMM(id, tile, isa)                                                                               \
+  void tni_arm_gemm_f32_##id##_##tile##_##isa(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
                                               size_t m0, size_t m1, float *acc);
-void tni_arm_gemm_f32_q8g128_w4g128_4x8_dotprod(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
-                                                size_t m0, size_t m1, float *acc);
+#define TNI_ARM_PRODUCTS(id)     \
+  TNI_ARM_GEMV(id, neon)         \
+  TNI_ARM_GEMV(id, dotprod)      \
+  TNI_ARM_GEMM(id, 2x16, neon)   \
+  TNI_ARM_GEMM(id, 4x8, dotprod) \
+  TNI_ARM_GEMM(id, 4x8, i8mm)
+#define TNI_ARM_GRID(group, bits) TNI_ARM_PRODUCTS(q8g##group##_grid##bits)
+TNI_ARM_PRODUCTS(q8g32_w4g32)
+TNI_ARM_PRODUCTS(q8g128_w4g128)
+TNI_CLT_EACH_GRID(TNI_ARM_GRID)
+#undef TNI_ARM_GRID
+#undef TNI_ARM_PRODUCTS
+#undef TNI_ARM_GEMM
+#undef TNI_ARM_GEMV
 
-/* SMMLA. */
-void tni_arm_gemm_f32_q8g32_w4g32_4x8_i8mm(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
-                                           size_t m0, size_t m1, float *acc);
-void tni_arm_gemm_f32_q8g128_w4g128_4x8_i8mm(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
-                                             size_t m0, size_t m1, float *acc);
+/* Bytes (plugins/common/formats/int8.h). */
+#define TNI_ARM_BYTES(tile, isa)                                                                            \
+  void tni_arm_bytes_s32_u8_s8_##tile##_##isa(const uint8_t *const *blocks, size_t quads, const uint8_t *a, \
+                                              size_t lda, size_t rows, int32_t *acc);
+TNI_ARM_BYTES(2x16, neon)
+TNI_ARM_BYTES(4x16, dotprod)
+TNI_ARM_BYTES(8x8, i8mm)
+#undef TNI_ARM_BYTES
 
 #endif

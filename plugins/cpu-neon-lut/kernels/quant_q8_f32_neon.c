@@ -102,18 +102,16 @@ static code_place row_of_tile(const tni_clt_act *a, size_t m) {
                       .zero_pitch = TILE_ROWS * 2};
 }
 
-void tni_arm_quant_q8g32s_f32_1x32_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
-  quantize_q8_neon(32, false, x, K, K_padded, row_of(a, m));
-}
-
-void tni_arm_quant_q8g128s_f32_1x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
-  quantize_q8_neon(128, false, x, K, K_padded, row_of(a, m));
-}
-
-void tni_arm_quant_q8g32s_f32_8x32_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
-  quantize_q8_neon(32, true, x, K, K_padded, row_of_tile(a, m));
-}
-
-void tni_arm_quant_q8g128s_f32_8x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
-  quantize_q8_neon(128, true, x, K, K_padded, row_of_tile(a, m));
-}
+#define QUANT(group)                                                                               \
+  void tni_arm_quant_q8g##group##s_f32_1x##group##_neon(const float *x, size_t K, size_t K_padded, \
+                                                        const tni_clt_act *a, size_t m) {          \
+    quantize_q8_neon(group, false, x, K, K_padded, row_of(a, m));                                  \
+  }                                                                                                \
+  void tni_arm_quant_q8g##group##s_f32_8x##group##_neon(const float *x, size_t K, size_t K_padded, \
+                                                        const tni_clt_act *a, size_t m) {          \
+    quantize_q8_neon(group, true, x, K, K_padded, row_of_tile(a, m));                              \
+  }
+QUANT(16)
+QUANT(32)
+QUANT(64)
+QUANT(128)

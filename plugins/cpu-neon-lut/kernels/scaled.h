@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What ends a group of w4g in every product: y = fma((float)sum, weight scale * activation scale, y), as w4g.h has it.
+ * What ends a group in every product: y = fma((float)sum, weight scale * activation scale, y), as w4g.h and grid.h have
+ * it, and where sums begin.
  */
 #ifndef TENON_CPU_NEON_SCALED_H
 #define TENON_CPU_NEON_SCALED_H
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #include "plugins/common/cpu/kernels/kernels.h"
+#include "plugins/common/formats/formats.h"
 
 /* Four binary16 scales. */
 static inline float32x4_t tni_arm_scales(const uint8_t *halves) {
@@ -16,10 +18,18 @@ static inline float32x4_t tni_arm_scales(const uint8_t *halves) {
   return vcvt_f32_f16(vreinterpret_f16_u16(h));
 }
 
+static inline float32x4_t tni_arm_floats(const uint8_t *p) { return vld1q_f32((const float *)(const void *)p); }
+
+/* Four scales as a superblock has them; at: the first. */
+static inline float32x4_t tni_arm_scales_at(const tni_grid_layout *l, const uint8_t *sb, size_t at) {
+  return l->scale_bits == 16 ? tni_arm_scales(sb + 2 * at) : tni_arm_floats(sb + 4 * at);
+}
+
 /* A sum that began at TNI_CLT_START is, read as a float, 1.5 * 2^23 + sum: a subtraction converts it, exactly while
- * |sum| < 2^22 (128 * 8 * 127 is less), at several times the rate of a conversion. */
+ * |sum| < 2^22 (128 * 255 * 127 is less), at several times the rate of a conversion. */
+#define TNI_ARM_START_FLOAT 12582912.0f
 static inline float32x4_t tni_arm_sum(int32x4_t from_start) {
-  return vsubq_f32(vreinterpretq_f32_s32(from_start), vdupq_n_f32(12582912.0f));
+  return vsubq_f32(vreinterpretq_f32_s32(from_start), vdupq_n_f32(TNI_ARM_START_FLOAT));
 }
 
 static inline float32x4_t tni_arm_add(float32x4_t y, int32x4_t from_start, float32x4_t scale) {
@@ -30,6 +40,27 @@ static inline float32x4_t tni_arm_add(float32x4_t y, int32x4_t from_start, float
 static inline int32x4_t tni_arm_start(const int32_t *zero) {
   __asm__ volatile("" : "+r"(zero));
   return vld1q_s32(zero);
+}
+
+/* Where sums begin from which nothing is taken off. */
+static const int32_t tni_arm_plain[4] = {TNI_CLT_START, TNI_CLT_START, TNI_CLT_START, TNI_CLT_START};
+
+/* The sum of a group's activations, four times, from their start words TNI_CLT_START - 8 * sum. */
+static inline int32x4_t tni_arm_codes_sum(const int32_t *word) {
+  return vshrq_n_s32(vsubq_s32(vdupq_n_s32(TNI_CLT_START), vld1q_s32(word)), 3);
+}
+static inline float32x4_t tni_arm_codes_sum_f32(const int32_t *word) {
+  return vmulq_n_f32(tni_arm_sum(vld1q_s32(word)), -0.125f);
+}
+
+/* w4g as a layout of grids: two groups, scales in binary16, no zero points. */
+static inline tni_grid_layout tni_arm_w4g(uint32_t group) {
+  return (tni_grid_layout){.bits = 4,
+                           .group = group,
+                           .scale_bits = 16,
+                           .groups = 2,
+                           .codes_at = 64,
+                           .bytes = 64 + 2 * group * TNI_CLT_ROWS / 2};
 }
 
 #endif

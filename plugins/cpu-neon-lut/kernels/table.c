@@ -17,6 +17,23 @@
       TNI_CLT_ROW(TNI_CLT_GEMV, format, 128, NEON, 0, TNI_CLT_TABLES, tni_arm_, gemv_f32_##id##_1x16_neon),       \
       TNI_CLT_ROW(TNI_CLT_GEMM, format, 128, NEON, 0, TNI_CLT_Q16, tni_arm_, gemm_f32_##id##_4x16_neon)
 
+/* Activations as w4g has them, in groups of 16 and 64 too; the scalar kernels' own stay theirs. */
+#define GRID(op, group, bits, features, min_m, layout, name) \
+  TNI_CLT_ROW(TNI_CLT_##op, TNI_CLT_GRID##bits, group, features, min_m, TNI_CLT_##layout, tni_arm_, name),
+#define GRID_REFERENCES(group, bits)                                                        \
+  TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_GRID##bits, group, 0, 0, TNI_CLT_ROWS_S32, tni_clt_,   \
+              quant_q8g##group##s_f32_1x##group##_scalar),                                  \
+      TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_GRID##bits, group, 0, 0, TNI_CLT_TILES8, tni_clt_, \
+                  quant_q8g##group##s_f32_8x##group##_scalar),
+#define GRIDS(group, bits)                                                                       \
+  GRID(QUANT, group, bits, NEON, 0, ROWS_S32, quant_q8g##group##s_f32_1x##group##_neon)          \
+  GRID(QUANT, group, bits, I8MM, 5, TILES8, quant_q8g##group##s_f32_8x##group##_neon)            \
+  GRID(GEMV, group, bits, NEON, 0, ROWS_S32, gemv_f32_q8g##group##_grid##bits##_1x16_neon)       \
+  GRID(GEMV, group, bits, DOTPROD, 0, ROWS_S32, gemv_f32_q8g##group##_grid##bits##_1x16_dotprod) \
+  GRID(GEMM, group, bits, NEON, 0, ROWS_S32, gemm_f32_q8g##group##_grid##bits##_2x16_neon)       \
+  GRID(GEMM, group, bits, DOTPROD, 0, ROWS_S32, gemm_f32_q8g##group##_grid##bits##_4x8_dotprod)  \
+  GRID(GEMM, group, bits, I8MM, 5, TILES8, gemm_f32_q8g##group##_grid##bits##_4x8_i8mm)
+
 static const tni_clt_kernel neon_rows[] = {
     /* References of the layouts below; what follows serves x of any length without features. */
     TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_W4G, 32, 0, 0, TNI_CLT_ROWS_S32, tni_clt_, quant_q8g32s_f32_1x32_scalar),
@@ -43,10 +60,16 @@ static const tni_clt_kernel neon_rows[] = {
     W4G(GEMM, 128, DOTPROD, 0, ROWS_S32, gemm_f32_q8g128_w4g128_4x8_dotprod),
     W4G(GEMM, 32, I8MM, 5, TILES8, gemm_f32_q8g32_w4g32_4x8_i8mm),
     W4G(GEMM, 128, I8MM, 5, TILES8, gemm_f32_q8g128_w4g128_4x8_i8mm),
-    TNI_CLT_SCALAR_GRID_ROWS ANY(MATMUL, matmul_f32_f32_f32_4x16_neon),
-    TNI_CLT_ROW(TNI_CLT_BYTES, TNI_CLT_ANY, 0, DOTPROD, 0, 0, tni_arm_, bytes_s32_u8_s8_2x16_dotprod),
+    TNI_CLT_EACH_GRID(GRID_REFERENCES) TNI_CLT_SCALAR_GRID_ROWS TNI_CLT_EACH_GRID(GRIDS)
+        ANY(MATMUL, matmul_f32_f32_f32_4x16_neon),
+    ANY(BYTES, bytes_s32_u8_s8_2x16_neon),
+    TNI_CLT_ROW(TNI_CLT_BYTES, TNI_CLT_ANY, 0, DOTPROD, 0, 0, tni_arm_, bytes_s32_u8_s8_4x16_dotprod),
+    TNI_CLT_ROW(TNI_CLT_BYTES, TNI_CLT_ANY, 0, I8MM, 0, 0, tni_arm_, bytes_s32_u8_s8_8x8_i8mm),
     ANY(CHAIN, chain_f32_1x4_neon),
 };
+#undef GRIDS
+#undef GRID_REFERENCES
+#undef GRID
 #undef LUT
 #undef ANY
 #undef W4G

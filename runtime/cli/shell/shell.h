@@ -19,8 +19,7 @@ enum {
   EXIT_DEVICE = 5,
   EXIT_OUTPUT = 6,
   EXIT_INT = 130,
-  EXIT_PIPE = 141,
-  EXIT_TERM = 143
+  EXIT_PIPE = 141
 };
 
 /* --- output (output.c) --- */
@@ -36,15 +35,13 @@ int cli_streams_close(int rc);
 
 /* --- signals (signals.c) --- */
 
-/* The running thing that Ctrl-C or SIGTERM stops; NULL: nothing. */
+/* The running thing that Ctrl-C stops; NULL: nothing. */
 void cli_cancel_chat(tn_chat *chat);
 void cli_cancel_session(tn_session *s);
 void cli_cancel_load(tn_runtime *rt);
 /* Any other object, by a function of its own. */
 void cli_cancel_by(void (*cancel)(void *), void *object);
 int cli_interrupted(void);
-/* The exit code of what was cancelled: EXIT_TERM behind SIGTERM, else EXIT_INT. */
-int cli_interrupt_code(void);
 
 /* --- text for terminals (plain.c) --- */
 

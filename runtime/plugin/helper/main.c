@@ -36,6 +36,7 @@ int main(int argc, char **argv) {
     if (strcmp(argv[1], commands[i].name) != 0) continue;
     if (fcntl(TNI_CHILD_CHANNEL, F_GETFD) < 0) break;
     close_others();
+    fcntl(TNI_CHILD_CHANNEL, F_SETFD, FD_CLOEXEC);
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     return commands[i].fn(argc - 1, argv + 1);
   }

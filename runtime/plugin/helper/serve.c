@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/plugin/helper/confine.h"
 #include "runtime/plugin/process/process.h"
 
 /* --- events ------------------------------------------------------------------------------------------------------ */
@@ -48,6 +48,7 @@ static void *watch_channel(void *arg) {
 
 typedef struct request {
   const char *name, *folder, *cache, *profile;
+  uint32_t level; /* TNI_CONFINE_* */
   tni_profile_plugin section;
   tni_registry_opts o;
   uint32_t threads;
@@ -74,6 +75,7 @@ static bool read_request(tni_srv *s, tni_rd *r, request *q) {
   q->threads = tni_r_u32(r);
   read_cpus(r, &q->cpus);
   const uint32_t flags = tni_r_u32(r);
+  q->level = tni_r_u32(r);
   s->log = (tni_log){on_log, s, tni_r_u32(r)};
   q->section = (tni_profile_plugin){.name = q->name, .line = tni_r_u32(r), .column = tni_r_u32(r)};
   const uint64_t memory = tni_r_u64(r);
@@ -152,9 +154,35 @@ static int start_threads(tni_srv *s) {
   return 0;
 }
 
+/* From here on this is the plugin's process, with a supervisor above it. */
+static tn_status settle(tni_srv *s, request *q, tn_error *err) {
+  helper_places places = {.name = q->name, .folder = q->folder, .cache_dir = q->cache};
+  bool temporary = false;
+  tni_wire w = {.n = 0};
+  int pid = 0;
+  if (q->level == TNI_CONFINE_DRIVER) places.own = helper_own_folder(&places, &temporary);
+  if (!helper_supervise(s->channel, temporary ? places.own : NULL, &pid))
+    return tni_fail(err, TN_E_UNAVAILABLE, q->name, "no second process");
+  const tni_walls walls = helper_confine(q->level, &places);
+  /* In a namespace of its own it sees root's files as nobody's; the host has looked at them before. */
+  if (walls.stand & TNI_WALL_NAMESPACES) q->o.any_owner = true;
+  tni_w_u32(&w, (uint32_t)pid);
+  tni_w_u32(&w, walls.level);
+  tni_w_u32(&w, walls.stand);
+  tni_w_u32(&w, walls.landlock);
+  if (!w.bad) tni_srv_event(s, TNI_ISO_WALLS, &w);
+  tni_wire_finish(&w);
+  pthread_t t;
+  if (pthread_create(&t, NULL, watch_channel, s) != 0) return tni_fail_memory(err, q->name);
+  pthread_detach(t);
+  return TN_OK;
+}
+
 static tn_status start_plugin(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err) {
   request q;
   if (!read_request(s, r, &q)) return tni_fail(err, TN_E_CORRUPT, NULL, "a start that is none");
+  const tn_status settled = settle(s, &q, err);
+  if (settled != TN_OK) return settled;
   /* The thread that runs tasks is the pool's first worker and has what this one has. */
   if (CPU_COUNT(&q.cpus)) (void)sched_setaffinity(0, sizeof q.cpus, &q.cpus);
   s->pool = tni_pool_create_on(&q.cpus, q.threads);
@@ -218,7 +246,7 @@ static int serve_calls(tni_srv *s) {
     tni_wire w = {.n = 0};
     tn_error err;
     tni_error_init(&err);
-    if (tni_wire_receive(s->control, -1, &r) != TN_OK) return 0; /* the host is gone */
+    if (tni_wire_receive(s->control, -1, -1, &r) != TN_OK) return 0; /* the host is gone */
     if (r.kind >= TNI_ISO_CALLS || !service_calls[r.kind]) return TNI_SRV_BROKEN;
     tn_status st = service_calls[r.kind](s, &r, &w, &err);
     if (st == TN_OK && (r.bad || w.bad)) st = tni_fail(&err, TN_E_NO_MEMORY, NULL, "a message that is none");
@@ -232,18 +260,14 @@ static int serve_calls(tni_srv *s) {
 }
 
 static bool init_service(tni_srv *s, int channel) {
-  pthread_t t;
   s->channel = channel;
   s->control = -1;
   s->arena = tni_arena_create();
   if (!s->arena || tni_waker_init(&s->waker) != TN_OK) return false;
   s->waker.hook = on_done;
   s->waker.user = s;
-  if (pthread_mutex_init(&s->send, NULL) != 0 || pthread_mutex_init(&s->ask, NULL) != 0 ||
-      pthread_mutex_init(&s->lock, NULL) != 0 || pthread_create(&t, NULL, watch_channel, s) != 0)
-    return false;
-  pthread_detach(t);
-  return true;
+  return pthread_mutex_init(&s->send, NULL) == 0 && pthread_mutex_init(&s->ask, NULL) == 0 &&
+         pthread_mutex_init(&s->lock, NULL) == 0;
 }
 
 int tni_isolate_serve(int channel) {
@@ -253,8 +277,7 @@ int tni_isolate_serve(int channel) {
   tn_error err;
   tni_error_init(&err);
   signal(SIGPIPE, SIG_IGN);
-  prctl(PR_SET_PDEATHSIG, SIGKILL); /* the host's thread that spawned it lives as long as it */
-  if (!init_service(s, channel) || tni_wire_receive(channel, -1, &r) != TN_OK || r.kind != TNI_ISO_START)
+  if (!init_service(s, channel) || tni_wire_receive(channel, -1, -1, &r) != TN_OK || r.kind != TNI_ISO_START)
     return TNI_SRV_BROKEN;
   tn_status st = start_plugin(s, &r, &w, &err);
   const bool said = s->control >= 0 && answer_call(s, TNI_ISO_START, r.seq, st, &err, &w);

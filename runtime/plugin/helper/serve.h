@@ -10,8 +10,8 @@
 
 #include <pthread.h>
 
-#include "runtime/plugin/process/process.h"
 #include "runtime/plugin/plugin.h"
+#include "runtime/plugin/process/process.h"
 
 enum { TNI_SRV_BROKEN = 3 }; /* exit status: the host said something that is no message, or there is no memory */
 

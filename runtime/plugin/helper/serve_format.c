@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "runtime/base/base.h"
-#include "runtime/plugin/process/process.h"
 #include "runtime/plugin/helper/serve.h"
+#include "runtime/plugin/process/process.h"
 
 /* --- questions --------------------------------------------------------------------------------------------------- */
 

@@ -277,7 +277,7 @@ static void *engine_thread(void *arg) {
     tni_wire w = {.n = 0};
     tn_error err;
     tni_error_init(&err);
-    if (tni_wire_receive(e->socket, -1, &r) != TN_OK || r.kind != TNI_ISO_SUBMIT) return NULL;
+    if (tni_wire_receive(e->socket, -1, -1, &r) != TN_OK || r.kind != TNI_ISO_SUBMIT) return NULL;
     const tn_status st = submit_run(e, &r, &run.run, &err);
     tni_w_u32(&w, (uint32_t)st);
     tni_w_u64(&w, atomic_load(&e->s->events));

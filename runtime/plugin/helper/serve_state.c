@@ -113,8 +113,8 @@ tn_status tni_srv_unmap(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err) {
 
 void tni_srv_event(tni_srv *s, uint32_t kind, const tni_wire *w) {
   pthread_mutex_lock(&s->send);
+  atomic_fetch_add(&s->events, 1); /* an answer given from now on counts it */
   if (tni_wire_send(s->channel, kind, 0, w, -1) != TN_OK) _exit(TNI_SRV_BROKEN);
-  atomic_fetch_add(&s->events, 1);
   pthread_mutex_unlock(&s->send);
 }
 
@@ -123,7 +123,7 @@ tn_status tni_srv_ask(tni_srv *s, uint32_t kind, const tni_wire *w, uint64_t n, 
   if (n > TNI_ISO_WINDOW || w->bad) return TN_E_NO_MEMORY;
   pthread_mutex_lock(&s->ask);
   tni_srv_event(s, kind, w);
-  tn_status st = tni_wire_receive(s->channel, -1, &r);
+  tn_status st = tni_wire_receive(s->channel, -1, -1, &r);
   if (st != TN_OK) _exit(TNI_SRV_BROKEN);
   st = (tn_status)tni_r_u32(&r);
   tni_rd_finish(&r);

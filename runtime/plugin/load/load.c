@@ -248,11 +248,13 @@ static tn_status start_process(const tni_registry_opts *o, tni_loaded *l, const 
                                .privileged = o->privileged,
                                .allow_shared_writable = o->allow_shared_writable,
                                .any_owner = o->any_owner,
+                               .confine = l->manifest.confine,
                                .memory_limit = o->memory_limit,
                                .timeout_ms = o->timeout_ms ? o->timeout_ms : 60000};
   if (!o->shm) return tni_fail(why, TN_E_UNSUPPORTED, l->info.name, "there are no processes of their own here");
   tn_status st = tni_isolate_open(&io, &p, &about, why);
   l->profile_mistake = about.profile_mistake;
+  l->info.walls = about.walls;
   if (st != TN_OK) return st;
   st = tni_check_plugin(l->info.name, p, why);
   if (st != TN_OK) {

@@ -11,10 +11,10 @@
 
 #include <pthread.h>
 
+#include "runtime/plugin/plugin.h"
 #include "runtime/plugin/process/isolate.h"
 #include "runtime/plugin/process/proto.h"
 #include "runtime/plugin/process/wire.h"
-#include "runtime/plugin/plugin.h"
 
 enum { TNI_CONN_TICKETS = 1024 };
 
@@ -43,11 +43,18 @@ typedef struct tni_conn {
   tn_error spawn_error;
   bool dead;
   char why[200];
-  uint64_t events;
+  uint64_t events, at_call; /* received in all; when the call under way began */
+  uint32_t turn;            /* the call that the child is to answer (turns.h) */
+  uint32_t asking;          /* the kind of the child's question that is being answered; 0: none */
+  uint32_t pinned;          /* what it is about, while the host reads that; 0: nothing */
   tni_conn_asked *asked;
   uint32_t n_asked, next_id;
-  const tn_graph *graph; /* whose constants may be asked for */
+  const tn_graph *graph; /* whose constants may be asked for during this call */
   tn_ticket *tickets[TNI_CONN_TICKETS];
+  uint32_t completing; /* 1 + the number of the ticket that is being completed; 0: none */
+  bool introduced;     /* it has said what confines it: */
+  int pid;             /* the plugin's own process: child.pid is its supervisor */
+  tni_walls walls;
 } tni_conn;
 
 /* Starts process and thread, and sends START. */
@@ -60,9 +67,13 @@ bool tni_conn_dead(tni_conn *c);
 /* It did something that no plugin's process does: it is ended, and this is why. */
 void tni_conn_fail(tni_conn *c, const char *fmt, ...) TN_PRINTF(2, 3);
 
-/* Asks and waits. what: for messages. The answer's status; where it is OK, `answer` is at the body, to be finished. */
+/* Asks and waits, for timeout_ms in all whatever comes meanwhile. what: for messages. The answer's status; where it is
+ * OK, `answer` is at the body, to be finished. */
 TN_MUST_CHECK tn_status tni_conn_call(tni_conn *c, uint32_t kind, const char *what, const tni_wire *w, tni_rd *answer,
                                       tn_error *err);
+/* The same; meanwhile the child may ask for constants of g. */
+TN_MUST_CHECK tn_status tni_conn_call_about(tni_conn *c, const tn_graph *g, uint32_t kind, const char *what,
+                                            const tni_wire *w, tni_rd *answer, tn_error *err);
 /* The same where nothing comes back. */
 TN_MUST_CHECK tn_status tni_conn_tell(tni_conn *c, uint32_t kind, const char *what, const tni_wire *w, tn_error *err);
 /* The answer was not what it has to be. */
@@ -71,14 +82,19 @@ TN_MUST_CHECK tn_status tni_conn_run(tni_conn *c, uint32_t args, tn_run *run, tn
 /* One socket's question and answer; for engines. */
 TN_MUST_CHECK tn_status tni_conn_submit(tni_conn *c, int socket, const char *what, const tni_wire *w, tn_error *err);
 
+/* The answer to a call that was sent on `socket`; until: tni_now_ns's clock. */
+TN_MUST_CHECK tn_status tni_conn_answer(tni_conn *c, int socket, uint32_t kind, uint32_t seq, const char *what,
+                                        int64_t until, tni_rd *r, tn_error *err);
+
 /* From now on the child may ask about it; 0: without memory. */
 uint32_t tni_conn_offer(tni_conn *c, const tn_weight *w, const tn_blob *b);
+/* Not any more: nothing of it is in use when this returns. */
 void tni_conn_withdraw(tni_conn *c, uint32_t id);
-void tni_conn_look_at(tni_conn *c, const tn_graph *g); /* NULL: not any more */
 
 /* A number for a ticket in flight; UINT32_MAX: too many. */
 uint32_t tni_conn_ticket(tni_conn *c, tn_ticket *t);
-void tni_conn_ticket_drop(tni_conn *c, uint32_t number);
+/* The items were not taken after all. False: the child completed one of them, which is a lie; nothing was dropped. */
+bool tni_conn_tickets_drop(tni_conn *c, const uint32_t *numbers, uint32_t n);
 /* It is dead: until all that was in flight has been completed as lost. */
 void tni_conn_await_end(tni_conn *c);
 

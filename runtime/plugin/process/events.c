@@ -1,61 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/plugin/process/events.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/base.h"
-
-/* --- what may be asked ------------------------------------------------------------------------------------------- */
-
-uint32_t tni_conn_offer(tni_conn *c, const tn_weight *w, const tn_blob *b) {
-  uint32_t i = 0, id = 0;
-  pthread_mutex_lock(&c->state);
-  while (i < c->n_asked && c->asked[i].id) i++;
-  if (i == c->n_asked) {
-    const uint32_t n = c->n_asked ? c->n_asked * 2 : 64;
-    tni_conn_asked *grown = realloc(c->asked, n * sizeof *grown);
-    if (grown) {
-      memset(grown + c->n_asked, 0, (n - c->n_asked) * sizeof *grown);
-      c->asked = grown;
-      c->n_asked = n;
-    }
-  }
-  if (i < c->n_asked) {
-    id = c->next_id++ % TNI_ISO_VALUE;
-    if (!id) id = c->next_id++;
-    c->asked[i] = (tni_conn_asked){id, w, b};
-  }
-  pthread_mutex_unlock(&c->state);
-  return id;
-}
-
-void tni_conn_withdraw(tni_conn *c, uint32_t id) {
-  pthread_mutex_lock(&c->state);
-  for (uint32_t i = 0; id && i < c->n_asked; i++)
-    if (c->asked[i].id == id) c->asked[i].id = 0;
-  pthread_mutex_unlock(&c->state);
-}
-
-void tni_conn_look_at(tni_conn *c, const tn_graph *g) {
-  pthread_mutex_lock(&c->state);
-  c->graph = g;
-  pthread_mutex_unlock(&c->state);
-}
-
-/* What is offered lives at least as long as the call that the child is in, so it may be used after the lock is let go.
- */
-static tni_conn_asked find_asked(tni_conn *c, uint32_t id) {
-  tni_conn_asked a = {.id = 0};
-  pthread_mutex_lock(&c->state);
-  const tn_graph *g = c->graph;
-  if (id & TNI_ISO_VALUE && g && (id & (TNI_ISO_VALUE - 1)) < g->n_values)
-    a.weight = g->values[id & (TNI_ISO_VALUE - 1)]->data;
-  for (uint32_t i = 0; id && i < c->n_asked; i++)
-    if (c->asked[i].id == id) a = c->asked[i];
-  pthread_mutex_unlock(&c->state);
-  return a;
-}
+#include "runtime/plugin/process/turns.h"
 
 /* --- questions --------------------------------------------------------------------------------------------------- */
 
@@ -87,14 +36,18 @@ static tn_status read_blob(tni_conn *c, const tn_blob *b, int64_t offset, int64_
   return b->read(b, (uint64_t)offset, (uint64_t)n, c->window);
 }
 
+/* What it is about stays until it has been read; the answer goes out after that, so that the child's next message finds
+ * no question open. */
 static bool answer_question(tni_conn *c, tni_rd *r) {
   const uint32_t id = tni_r_u32(r);
   const int64_t a = tni_r_i64(r), b = tni_r_i64(r);
-  if (!tni_rd_whole(r)) return false;
-  const tni_conn_asked what = find_asked(c, id);
-  const tn_status st = r->kind == TNI_ISO_ROWS   ? send_rows(c, what.weight, a, b)
-                       : r->kind == TNI_ISO_GRID ? send_grid(c, what.weight, a, b)
-                                                 : read_blob(c, what.blob, a, b);
+  const tn_weight *weight;
+  const tn_blob *blob;
+  if (!tni_rd_whole(r) || !tni_turn_asked(c, r->kind, id, &weight, &blob)) return false;
+  const tn_status st = r->kind == TNI_ISO_ROWS   ? send_rows(c, weight, a, b)
+                       : r->kind == TNI_ISO_GRID ? send_grid(c, weight, a, b)
+                                                 : read_blob(c, blob, a, b);
+  tni_turn_asked_end(c);
   tni_wire w = {.n = 0};
   tni_w_u32(&w, (uint32_t)st);
   const tn_status sent = tni_wire_send(c->child.channel, r->kind, 0, &w, tni_now_ns() + c->timeout_ns);
@@ -117,12 +70,30 @@ uint32_t tni_conn_ticket(tni_conn *c, tn_ticket *t) {
 static tn_ticket *take_ticket(tni_conn *c, uint32_t n) {
   pthread_mutex_lock(&c->state);
   tn_ticket *t = n < TNI_CONN_TICKETS ? c->tickets[n] : NULL;
-  if (t) c->tickets[n] = NULL;
+  if (t) {
+    c->tickets[n] = NULL;
+    c->completing = n + 1;
+  }
   pthread_mutex_unlock(&c->state);
   return t;
 }
 
-void tni_conn_ticket_drop(tni_conn *c, uint32_t number) { (void)!take_ticket(c, number); }
+static void complete_ticket(tni_conn *c, tn_ticket *t, tn_status st, const tn_times *times, const tn_error *err) {
+  c->o->host->done(t, st, times, err);
+  pthread_mutex_lock(&c->state);
+  c->completing = 0;
+  pthread_cond_broadcast(&c->changed);
+  pthread_mutex_unlock(&c->state);
+}
+
+bool tni_conn_tickets_drop(tni_conn *c, const uint32_t *numbers, uint32_t n) {
+  bool all = true;
+  pthread_mutex_lock(&c->state);
+  for (uint32_t i = 0; i < n; i++) all = all && c->tickets[numbers[i]];
+  for (uint32_t i = 0; all && i < n; i++) c->tickets[numbers[i]] = NULL;
+  pthread_mutex_unlock(&c->state);
+  return all;
+}
 
 static bool run_done(tni_conn *c, tni_rd *r) {
   const uint32_t number = tni_r_u32(r);
@@ -136,7 +107,19 @@ static bool run_done(tni_conn *c, tni_rd *r) {
   t.h = (tn_hdr)TN_HDR(tn_times);
   tn_ticket *ticket = take_ticket(c, number);
   if (!ticket) return false;
-  c->o->host->done(ticket, st, &t, st == TN_OK ? NULL : &err);
+  complete_ticket(c, ticket, st, &t, st == TN_OK ? NULL : &err);
+  return true;
+}
+
+/* Before any of the plugin's code ran: the process's own number and what confines it. */
+static bool note_walls(tni_conn *c, tni_rd *r) {
+  const int pid = (int)tni_r_u32(r);
+  const tni_walls w = {.level = tni_r_u32(r), .stand = tni_r_u32(r), .landlock = tni_r_u32(r)};
+  if (!tni_rd_whole(r)) return false;
+  pthread_mutex_lock(&c->state);
+  c->pid = pid;
+  c->walls = w;
+  pthread_mutex_unlock(&c->state);
   return true;
 }
 
@@ -155,14 +138,26 @@ static bool log_line(tni_conn *c, tni_rd *r) {
   return ok;
 }
 
+static bool take_event(tni_conn *c, tni_rd *r) {
+  switch (r->kind) {
+    case TNI_ISO_LOG:
+      return tni_turn_said(c, r->kind) && log_line(c, r);
+    case TNI_ISO_DONE:
+      return tni_turn_said(c, r->kind) && run_done(c, r);
+    case TNI_ISO_WALLS:
+      return tni_turn_said(c, r->kind) && note_walls(c, r);
+    case TNI_ISO_ROWS:
+    case TNI_ISO_GRID:
+    case TNI_ISO_READ:
+      return answer_question(c, r);
+    default:
+      return false;
+  }
+}
+
 bool tni_event_take(tni_conn *c, tni_rd *r) {
-  const bool ok = r->kind == TNI_ISO_LOG    ? log_line(c, r)
-                  : r->kind == TNI_ISO_DONE ? run_done(c, r)
-                  : r->kind == TNI_ISO_ROWS || r->kind == TNI_ISO_GRID || r->kind == TNI_ISO_READ
-                      ? answer_question(c, r)
-                      : false;
-  if (!ok || r->n_fds) {
-    tni_conn_fail(c, "it sent a message that is none (kind %u)", r->kind);
+  if (r->n_fds || !take_event(c, r)) {
+    tni_conn_fail(c, "it sent a message that is none, or not at this time (kind %u)", r->kind);
     return false;
   }
   pthread_mutex_lock(&c->state);
@@ -178,7 +173,7 @@ void tni_event_all_lost(tni_conn *c) {
   (void)!tni_conn_lost(c, &err);
   for (uint32_t i = 0; i < TNI_CONN_TICKETS; i++) {
     tn_ticket *t = take_ticket(c, i);
-    if (t) c->o->host->done(t, TN_E_DEVICE_LOST, NULL, &err);
+    if (t) complete_ticket(c, t, TN_E_DEVICE_LOST, NULL, &err);
   }
   pthread_mutex_lock(&c->state);
   c->ended = true;

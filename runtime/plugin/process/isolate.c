@@ -128,6 +128,7 @@ tn_status tni_isolate_open(const tni_isolate_opts *o, tn_plugin **out, tni_isola
   tn_status st = p->o.name ? tni_conn_open(&p->o, &p->c, &r, err) : tni_fail_memory(err, o->name);
   p->o.section = NULL;
   if (st == TN_OK) {
+    about->walls = p->c->walls;
     st = read_description(p, &r, about, err);
     tni_rd_finish(&r);
   }
@@ -141,7 +142,7 @@ tn_status tni_isolate_open(const tni_isolate_opts *o, tn_plugin **out, tni_isola
 
 int tni_isolate_pid(const tn_plugin *pub) {
   const tni_iso *p = (const tni_iso *)pub;
-  return tni_conn_dead(p->c) ? 0 : (int)p->c->child.pid;
+  return tni_conn_dead(p->c) ? 0 : p->c->pid;
 }
 
 bool tni_isolate_why(const tn_plugin *pub, char *buf, size_t size) {

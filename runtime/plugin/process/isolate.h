@@ -14,6 +14,7 @@
 
 #include <tenon/plugin.h>
 
+#include "runtime/plugin/plugin.h"
 #include "runtime/plugin/process/shm.h"
 #include "runtime/profile/profile.h"
 
@@ -26,20 +27,24 @@ typedef struct tni_isolate_opts {
   uint32_t threads, log_level;
   const cpu_set_t *cpus; /* that the child's threads run on; outlives the plugin; NULL or none: not bound */
   bool checked, privileged, allow_shared_writable, any_owner;
+  uint32_t confine; /* TNI_CONFINE_*: the manifest's */
   uint64_t memory_limit;
   int64_t timeout_ms;
+  /* What starts the child, for tests that play one; NULL: tni_child_spawn. */
+  tn_status (*spawn)(const char *helper, const char *const *args, tni_child *out, tn_error *err);
 } tni_isolate_opts;
 
 /* What the plugin agreed on with the child's host. */
 typedef struct tni_isolate_about {
   uint16_t abi_min, abi_max, minor, reserved;
   bool profile_mistake; /* a failure is the profile's: its options */
+  tni_walls walls;      /* what confines the process */
 } tni_isolate_about;
 
 /* Starts the process, loads the plugin there and opens its devices. shutdown ends both. */
 TN_MUST_CHECK tn_status tni_isolate_open(const tni_isolate_opts *o, tn_plugin **out, tni_isolate_about *about,
                                          tn_error *err);
-/* The process, for messages and tests; 0: gone. p came from tni_isolate_open. */
+/* The plugin's process (its parent supervises it), for messages and tests; 0: gone. p came from tni_isolate_open. */
 int tni_isolate_pid(const tn_plugin *p);
 /* What ended it; false: it lives. */
 bool tni_isolate_why(const tn_plugin *p, char *buf, size_t size);

@@ -11,7 +11,8 @@
  * anything but to say it back.
  *
  * Every answer begins with a status, an error and how many events the child had sent: the host goes on when it has seen
- * as many, so that what was said before an answer is known before it.
+ * as many, so that what was said before an answer is known before it. That number only ever makes the host wait: what
+ * it lent is free when the host itself has finished with it (turns.h, which also says what may come when).
  */
 #ifndef TENON_PLUGIN_PROCESS_PROTO_H
 #define TENON_PLUGIN_PROCESS_PROTO_H
@@ -56,6 +57,7 @@ enum {
   TNI_ISO_ROWS,
   TNI_ISO_GRID,
   TNI_ISO_READ,
+  TNI_ISO_WALLS, /* first of all, before any of the plugin's code: the process's number, and what confines it */
   TNI_ISO_EVENTS
 };
 

@@ -308,11 +308,13 @@ static tn_status proxy_submit(tn_device *pub, uint32_t engine, const tn_item *co
   const bool asked = st == TN_OK;
   if (asked) st = tni_conn_submit(p->c, d->engine[engine - 1], "submit", &w, err);
   tni_wire_finish(&w);
-  if (asked && st == TN_E_DEVICE_LOST && tni_conn_dead(p->c)) {
+  const bool lost = asked && st == TN_E_DEVICE_LOST && tni_conn_dead(p->c);
+  const bool lied = st != TN_OK && !lost && !tni_conn_tickets_drop(p->c, numbers, put);
+  if (lied) tni_conn_fail(p->c, "it completed what it had refused");
+  if (lost || lied) {
     tni_conn_await_end(p->c);
     st = TN_OK;
   } else if (st != TN_OK) {
-    for (uint32_t i = 0; i < put; i++) tni_conn_ticket_drop(p->c, numbers[i]);
     tni_fail(err, st, p->o.name, "engine %u took nothing", engine);
   }
   free(numbers);

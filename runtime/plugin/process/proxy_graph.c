@@ -121,12 +121,10 @@ tn_status tni_iso_claim(tn_device *pub, const tn_graph *g, const tn_dims *at, co
   tni_rd r;
   bool bad = false;
   tni_w_u32(&w, d->index);
-  tni_conn_look_at(p->c, g);
   tn_status st = send_graph(p, g, &w, err);
   tni_w_u32(&w, at != NULL);
   if (at) tni_w_array(&w, at->v, at->n, sizeof *at->v);
-  if (st == TN_OK) st = tni_conn_call(p->c, TNI_ISO_CLAIM, "claim", &w, &r, err);
-  tni_conn_look_at(p->c, NULL);
+  if (st == TN_OK) st = tni_conn_call_about(p->c, g, TNI_ISO_CLAIM, "claim", &w, &r, err);
   tni_wire_finish(&w);
   if (st != TN_OK) return st;
   st = hand_over(p, g, &r, sink, &bad);
@@ -165,11 +163,9 @@ tn_status tni_iso_lower(tn_device *pub, const tn_subgraph *s, tn_program **out, 
   tni_rd r;
   if (!k) return tni_fail_memory(err, p->o.name);
   tni_w_u32(&w, d->index);
-  tni_conn_look_at(p->c, s->graph);
   tn_status st = send_graph(p, s->graph, &w, err);
   put_subgraph(&w, s);
-  if (st == TN_OK) st = tni_conn_call(p->c, TNI_ISO_LOWER, "lower", &w, &r, err);
-  tni_conn_look_at(p->c, NULL);
+  if (st == TN_OK) st = tni_conn_call_about(p->c, s->graph, TNI_ISO_LOWER, "lower", &w, &r, err);
   tni_wire_finish(&w);
   if (st == TN_OK) {
     k->id = tni_r_u32(&r);

@@ -10,8 +10,6 @@
 
 #include "runtime/base/base.h"
 
-static const int64_t REST_NS = INT64_C(10) * 1000 * 1000 * 1000;
-
 typedef struct frame {
   uint32_t magic;
   uint16_t version, kind;
@@ -279,19 +277,18 @@ static tn_status receive_all(int s, int64_t deadline, uint8_t *p, size_t n, tni_
   return TN_OK;
 }
 
-tn_status tni_wire_receive(int socket, int64_t deadline, tni_rd *r) {
+tn_status tni_wire_receive(int socket, int64_t first, int64_t whole, tni_rd *r) {
   frame f;
   *r = (tni_rd){.n = 0};
-  tn_status st = wait_for(socket, POLLIN, deadline);
+  tn_status st = wait_for(socket, POLLIN, first);
   if (st != TN_OK) return st;
-  if (deadline >= 0) deadline = tni_now_ns() + REST_NS; /* whoever begins a message has it whole */
-  st = receive_all(socket, deadline, (uint8_t *)&f, sizeof f, r);
+  st = receive_all(socket, whole, (uint8_t *)&f, sizeof f, r);
   if (st == TN_OK &&
       (f.magic != TNI_WIRE_MAGIC || f.version != TNI_WIRE_VERSION || f.bytes > TNI_WIRE_MAX || f.n_fds != r->n_fds))
     st = TN_E_CORRUPT;
   if (st == TN_OK && f.bytes) {
     r->owned = malloc((size_t)f.bytes);
-    st = r->owned ? receive_all(socket, deadline, r->owned, (size_t)f.bytes, r) : TN_E_NO_MEMORY;
+    st = r->owned ? receive_all(socket, whole, r->owned, (size_t)f.bytes, r) : TN_E_NO_MEMORY;
   }
   if (st == TN_E_CANCELLED) st = TN_E_DEVICE_LOST;
   if (st == TN_OK && f.n_fds != r->n_fds) st = TN_E_CORRUPT;

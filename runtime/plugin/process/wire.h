@@ -76,8 +76,8 @@ bool tni_rd_whole(const tni_rd *r);
 /* kind and seq are the caller's. deadline: tni_now_ns's clock, negative: for ever; DEVICE_LOST where the peer has not
  * taken it all by then. */
 TN_MUST_CHECK tn_status tni_wire_send(int socket, uint32_t kind, uint32_t seq, const tni_wire *w, int64_t deadline);
-/* Waits for a whole message until deadline (tni_now_ns's clock; negative: for ever): TN_E_CANCELLED where it passed
- * before a first byte came, DEVICE_LOST where the rest did not come. */
-TN_MUST_CHECK tn_status tni_wire_receive(int socket, int64_t deadline, tni_rd *r);
+/* Waits until `first` for a message to begin (TN_E_CANCELLED: none did) and until `whole` for all of it (DEVICE_LOST:
+ * it did not come). Both: tni_now_ns's clock; negative: for ever. */
+TN_MUST_CHECK tn_status tni_wire_receive(int socket, int64_t first, int64_t whole, tni_rd *r);
 
 #endif

@@ -3,6 +3,9 @@
  * A plugin whose device is an OpenCL driver's.
  */
 #include "isolate_test.h"
+#include "runtime/place/model_data.h"
+#include "runtime/plugin/load/registry.h"
+#include "runtime/plugin/plugin.h"
 
 enum { PROMPT = 6 };
 
@@ -10,14 +13,24 @@ static void prompt(int32_t ids[PROMPT]) {
   for (int i = 0; i < PROMPT; i++) ids[i] = 11 + i * 173 % 3900;
 }
 
-/* A driver in the child: memory that only it has, engines that answer by callbacks, kernels in the cache that both
- * share. Logits are the bits that the same driver gives in our process. */
+/* What confines a driver, as far as this system has it. */
+static void check_walls(const lab *l, const char *plugin) {
+  const tni_walls w = tni_registry_find(l->rt->registry, plugin)->walls;
+  char text[256];
+  CU_ASSERT_EQUAL(w.level, TNI_CONFINE_DRIVER);
+  CU_ASSERT(w.stand & TNI_WALL_NO_NEW_PRIVS && w.stand & TNI_WALL_SUPERVISED);
+  tni_walls_text(&w, text, sizeof text);
+  printf("%s ... ", text);
+}
+
+/* A driver in the child: memory that only it has, engines that answer by callbacks. The confined process is the first,
+ * so that it is the one that compiles kernels; logits are the bits that the same driver gives in our process. */
 static void test_opencl(void) {
-  const char *dir = getenv("TENON_TEST_OPENCL");
+  const char *dir = getenv("TENON_TEST_OPENCL"), *plugin = getenv("TENON_TEST_OPENCL_PLUGIN");
   float *logits[2] = {NULL, NULL};
   size_t n[2] = {0, 0};
   int32_t ids[PROMPT];
-  if (!dir || !*dir) {
+  if (!dir || !*dir || !plugin) {
     printf("skipped: no OpenCL plugin or no driver here ... ");
     return;
   }
@@ -27,12 +40,12 @@ static void test_opencl(void) {
     const float *v = NULL;
     size_t rows = 0, vocab = 0;
     lab l;
-    snprintf(text, sizeof text,
-             "%splugins:\n  - name: opencl-mali\n    options: {device_type: any}\n  - host\nrequire: [opencl-mali]\n",
-             i ? "isolation: process\n" : "");
+    snprintf(text, sizeof text, "%splugins:\n  - name: %s\n    options: {device_type: any}\n  - host\nrequire: [%s]\n",
+             i ? "" : "isolation: process\n", plugin, plugin);
     tn_status st = lab_open(&l, text, NULL, NULL);
     if (st == TN_OK) st = lab_load(&l);
-    if (st == TN_OK) CU_ASSERT_EQUAL(lab_child(&l, "opencl-mali") != 0, i == 1);
+    if (st == TN_OK) CU_ASSERT_EQUAL(lab_child(&l, plugin) != 0, i == 0);
+    if (st == TN_OK && i == 0) check_walls(&l, plugin);
     if (st == TN_OK) st = tn_chat_score(l.chat, ids, PROMPT, &v, &rows, &vocab, &l.err);
     CU_ASSERT_EQUAL(st, TN_OK);
     if (st != TN_OK) printf("\n    %s: %s\n", l.err.where, l.err.message);

@@ -31,6 +31,7 @@ tn_status lab_open(lab *l, const char *profile, const char *const *dirs, const c
 tn_status lab_load(lab *l);
 void lab_close(lab *l);
 void lab_cleanup(void);
+const char *lab_cache(void); /* that folder */
 
 /* The process of the isolated plugin; 0: there is none. */
 int lab_child(const lab *l, const char *plugin);
@@ -43,6 +44,16 @@ tn_status lab_generate(lab *l, const int32_t *ids, size_t n, uint32_t tokens, in
 tn_status lab_expect(tn_model *m, tn_model *other, const int32_t *ids, size_t n, uint32_t tokens, uint32_t at,
                      int32_t *out, tn_error *err);
 
+/* A model of two products and a sum, for plugins of the corpus; opened, loaded and run three times. */
+typedef struct small_case {
+  const char *profile, *plugin, *helper; /* helper NULL: tenon-helper */
+  int salt;                              /* other weights, which are packed anew */
+} small_case;
+/* *right: all results were; *child: the plugin's process at the end. */
+tn_status small_try(const small_case *k, lab *l, bool *right, int *child);
+/* Writes it into the lab's folder. */
+bool small_model(const lab *l, char *path, size_t n);
+
 bool has_avx2(void);
 bool has_npu(void);
 
@@ -53,5 +64,7 @@ void suite_wire(void);
 void suite_start(void);
 void suite_device(void);
 void suite_threads(void);
+void suite_order(void);
+void suite_walls(void);
 
 #endif

@@ -21,6 +21,14 @@ void lab_cleanup(void) {
   if (*cache) nftw(cache, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
+const char *lab_cache(void) {
+  if (!*cache) {
+    snprintf(cache, sizeof cache, "/tmp/tenon-isolate-cache-XXXXXX");
+    if (!mkdtemp(cache)) abort();
+  }
+  return cache;
+}
+
 static void on_log(void *user, uint32_t level, const char *line) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   lab *l = user;
@@ -38,10 +46,7 @@ tn_status lab_open(lab *l, const char *profile, const char *const *dirs, const c
   uint32_t n = 0;
   memset(l, 0, sizeof *l);
   tn_error_init(&l->err);
-  if (!*cache) {
-    snprintf(cache, sizeof cache, "/tmp/tenon-isolate-cache-XXXXXX");
-    if (!mkdtemp(cache)) abort();
-  }
+  (void)lab_cache();
   for (size_t i = 0; !dirs && i < 3; i++)
     if (getenv(vars[i]) && *getenv(vars[i])) own[n++] = getenv(vars[i]);
   while (dirs && dirs[n]) n++;

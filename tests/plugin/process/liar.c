@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * tenon-helper serve whose sendmsg goes wrong: bytes flipped, messages cut, sent twice, or of noise; every other seed
- * also writes into the page that it shares with the host. TENON_LIAR_SEED says how; linked with --wrap=sendmsg.
+ * also writes into the page that it shares with the host. TENON_LIAR_SEED says how, or TENON_LIAR_ORDER (liar_order.c);
+ * linked with --wrap=sendmsg.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -12,11 +13,14 @@
 
 #include "runtime/plugin/helper/serve.h"
 
-ssize_t __real_sendmsg(int fd, const struct msghdr *m, int flags);
+#include "liar.h"
+
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *m, int flags);
 
 static uint64_t state, first; /* messages before `first` are true */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool scribbles;
+static const char *order;
 
 static uint64_t roll(void) {
   state ^= state << 13;
@@ -36,8 +40,14 @@ static void spoil(uint8_t *p, size_t n) {
   if (how == 7 && n >= 32) memset(p + 24, 0xff, 8);
 }
 
+static void *scribble(void *arg);
+
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *m, int flags) {
+  if (order) return liar_send_in_order(order, fd, m, flags);
   pthread_mutex_lock(&lock);
+  pthread_t t; /* begun here, as the process that started this one has no second thread to give */
+  if (scribbles && pthread_create(&t, NULL, scribble, NULL) == 0) pthread_detach(t);
+  scribbles = false;
   const bool lie = first ? (first--, false) : roll() % 3 == 0;
   if (!lie) {
     pthread_mutex_unlock(&lock);
@@ -85,13 +95,13 @@ static void *scribble(void *arg) {
 int main(int argc, char **argv) {
   const char *seed = getenv("TENON_LIAR_SEED");
   const unsigned long n = seed ? strtoul(seed, NULL, 10) : 1;
-  pthread_t t;
   (void)argc;
   (void)argv;
   state = n * UINT64_C(0x9E3779B97F4A7C15) | 1;
   for (int i = 0; i < 8; i++) roll();
   first = n % 6 == 0 ? 0 : roll() % (n % 3 ? 900 : 40);
   setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
-  if (n % 2 && pthread_create(&t, NULL, scribble, NULL) == 0) pthread_detach(t);
+  scribbles = n % 2;
+  order = getenv("TENON_LIAR_ORDER");
   return tni_isolate_serve(3);
 }

@@ -33,7 +33,7 @@ static void test_messages(void) {
   tni_w_array(&w, list, 3, sizeof *list);
   tni_w_fd(&w, s[0]);
   CU_ASSERT_EQUAL(tni_wire_send(s[0], 7, 8, &w, -1), TN_OK);
-  CU_ASSERT_EQUAL_FATAL(tni_wire_receive(s[1], -1, &r), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tni_wire_receive(s[1], -1, -1, &r), TN_OK);
   CU_ASSERT(r.kind == 7 && r.seq == 8 && r.n_fds == 1);
   CU_ASSERT_EQUAL(tni_r_u64(&r), UINT64_MAX - 1);
   CU_ASSERT_STRING_EQUAL(tni_r_str(&r, a, 10), "a name");
@@ -47,14 +47,14 @@ static void test_messages(void) {
   w.n = w.n_fds = 0;
   tni_w_u32(&w, 1000000);
   CU_ASSERT_EQUAL(tni_wire_send(s[0], 1, 1, &w, -1), TN_OK);
-  CU_ASSERT_EQUAL_FATAL(tni_wire_receive(s[1], -1, &r), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tni_wire_receive(s[1], -1, -1, &r), TN_OK);
   CU_ASSERT_EQUAL(tni_r_count(&r, 8, UINT32_MAX), 0);
   CU_ASSERT(r.bad);
   tni_rd_finish(&r);
   /* No message, no peer. */
-  CU_ASSERT_EQUAL(tni_wire_receive(s[1], 0, &r), TN_E_CANCELLED);
+  CU_ASSERT_EQUAL(tni_wire_receive(s[1], 0, 0, &r), TN_E_CANCELLED);
   CU_ASSERT_EQUAL(write(s[0], "this is no frame at all, really", 24), 24);
-  CU_ASSERT_EQUAL(tni_wire_receive(s[1], -1, &r), TN_E_CORRUPT);
+  CU_ASSERT_EQUAL(tni_wire_receive(s[1], -1, -1, &r), TN_E_CORRUPT);
   close(s[1]);
   CU_ASSERT_EQUAL(tni_wire_send(s[0], 1, 1, &w, -1), TN_E_DEVICE_LOST); /* and no SIGPIPE */
   close(s[0]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reference: what grid.h declares, in loops over 64 bytes that compilers turn into vectors, as processors without
- * kernels of their own run it. A group is unpacked once for all rows. GEMV is its first row.
+ * The reference: what grid.h declares, in loops over 64 bytes that compilers turn into vectors. A group is unpacked once
+ * for all rows. GEMV is its first row.
  */
 #include <math.h>
 #include <string.h>

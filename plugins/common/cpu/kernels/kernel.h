@@ -165,9 +165,13 @@ const tni_clt_kernel *tni_clt_select(const tni_clt_table *t, uint32_t op, uint32
 /* Scalar references. */
 void tni_clt_quant_q8g32_f32_1x32_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_quant_q8g128_f32_1x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_clt_quant_q8g16s_f32_1x16_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_quant_q8g32s_f32_1x32_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_clt_quant_q8g64s_f32_1x64_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_quant_q8g128s_f32_1x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_clt_quant_q8g16s_f32_8x16_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_quant_q8g32s_f32_8x32_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_clt_quant_q8g64s_f32_8x64_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_quant_q8g128s_f32_8x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_quant_q8g16n_f32_1x16_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_quant_q8g64n_f32_1x64_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);

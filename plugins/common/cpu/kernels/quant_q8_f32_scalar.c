@@ -103,7 +103,9 @@ static inline void quantize_q8_scalar(size_t group, put_code_fn put, const float
   }
 QUANT(q8g32_f32_1x32, 32, put_pairs)
 QUANT(q8g128_f32_1x128, 128, put_pairs)
+QUANT(q8g16s_f32_1x16, 16, put_starts)
 QUANT(q8g32s_f32_1x32, 32, put_starts)
+QUANT(q8g64s_f32_1x64, 64, put_starts)
 QUANT(q8g128s_f32_1x128, 128, put_starts)
 QUANT(q8g16n_f32_1x16, 16, put_sums)
 QUANT(q8g32n_f32_1x32, 32, put_sums)
@@ -111,6 +113,8 @@ QUANT(q8g64n_f32_1x64, 64, put_sums)
 QUANT(q8g128n_f32_1x128, 128, put_sums)
 QUANT(q8g32k_f32_1x32, 32, put_slabs)
 QUANT(q8g128k_f32_1x128, 128, put_slabs)
+QUANT(q8g16s_f32_8x16, 16, put_tiled)
 QUANT(q8g32s_f32_8x32, 32, put_tiled)
+QUANT(q8g64s_f32_8x64, 64, put_tiled)
 QUANT(q8g128s_f32_8x128, 128, put_tiled)
 #undef QUANT

@@ -8,17 +8,6 @@
 
 enum { TILE_M = 8, TILE_N = 8 };
 
-/* [k / 8][pair of outputs][output][k % 8] */
-static inline void unpack_pairs(const uint8_t *chunk, uint8_t *out) {
-  const uint8x16_t nibble = vdupq_n_u8(15);
-  for (size_t i = 0; i < 64; i += 16) {
-    uint8x16_t w = vld1q_u8(chunk + i);
-    uint32x4_t lo = vreinterpretq_u32_u8(vandq_u8(w, nibble)), hi = vreinterpretq_u32_u8(vshrq_n_u8(w, 4));
-    vst1q_u8(out + i * 2, vreinterpretq_u8_u32(vzip1q_u32(lo, hi)));
-    vst1q_u8(out + i * 2 + 16, vreinterpretq_u8_u32(vzip2q_u32(lo, hi)));
-  }
-}
-
 /* Outputs n, n + 1 of two rows. */
 static inline float32x4_t load_pair(const float *r0, const float *r1, size_t n) {
   return vcombine_f32(vld1_f32(r0 + n), vld1_f32(r1 + n));
@@ -29,21 +18,38 @@ static inline void store_pair(float *r0, float *r1, size_t n, float32x4_t y) {
   vst1_f32(r1 + n, vget_high_f32(y));
 }
 
+/* Two floats, for outputs n and n + 1, twice. */
+static inline float32x4_t twice(const float *p) {
+  return vreinterpretq_f32_f64(vld1q_dup_f64((const double *)(const void *)p));
+}
+
+static inline float32x4_t less_zeros_i8mm(float32x4_t v, const tni_arm_panel *p, size_t g, size_t n, float32x4_t t) {
+  v = vfmaq_f32(v, twice(&p->whole[g][n]), t);
+  return p->rests ? vfmaq_f32(v, twice(&p->rest[g][n]), t) : v;
+}
+
 /* s a b: rows 2a, 2a + 1, outputs 2b, 2b + 1. */
 #define EACH(F) F(0, 0) F(0, 1) F(0, 2) F(0, 3) F(1, 0) F(1, 1) F(1, 2) F(1, 3)
 #define LOAD(i, j) float32x4_t y##i##j = load_pair(row[2 * i], row[2 * i + 1], n + 2 * j);
-#define START(i, j) int32x4_t s##i##j = tni_arm_start(zero + 4 * i);
+#define START(i, j) int32x4_t s##i##j = tni_arm_start(begin + 4 * i);
 #define DOT(i, j) s##i##j = vmmlaq_s32(s##i##j, a##i, w##j);
 #define FINISH(i, j) y##i##j = tni_arm_add(y##i##j, s##i##j, vmulq_f32(sw##j, sx##i));
+/* The same less zero points: the rows' sums of x are two by two too. */
+#define SUM(i) const float32x4_t t##i = tni_arm_codes_sum_f32(zero + 4 * i);
+#define TAKE(i, j) const float32x4_t v##i##j = less_zeros_i8mm(tni_arm_sum(s##i##j), p, g, n + 2 * j, t##i);
+#define FINISH_TAKING(i, j) y##i##j = vfmaq_f32(y##i##j, v##i##j, vmulq_f32(sw##j, sx##i));
 #define STORE(i, j) store_pair(row[2 * i], row[2 * i + 1], n + 2 * j, y##i##j);
 
 /* Four rows of a tile, eight outputs from n on, over one panel. q, zero, scale: of the first of the rows. */
-__attribute__((always_inline)) static inline void quarter(size_t group, const tni_arm_panel *p, const int8_t *q,
-                                                          const int32_t *zero, const float *scale, size_t n,
-                                                          float *const row[4]) {
+__attribute__((always_inline)) static inline void quarter(size_t group, bool taking, const tni_arm_panel *p,
+                                                          const int8_t *q, const int32_t *zero, const float *scale,
+                                                          size_t n, float *const row[4]) {
+  static const int32_t plain[8] = {TNI_CLT_START, TNI_CLT_START, TNI_CLT_START, TNI_CLT_START,
+                                   TNI_CLT_START, TNI_CLT_START, TNI_CLT_START, TNI_CLT_START};
   const int8_t *w = (const int8_t *)p->w + n * 8;
   EACH(LOAD)
   for (size_t g = 0; g < p->groups; g++, zero += 16, scale += 16) {
+    const int32_t *begin = taking || p->plain ? plain : zero;
     EACH(START)
 #pragma GCC unroll 4
     for (size_t k = 0; k < group; k += 8, q += 64, w += 128) {
@@ -58,18 +64,25 @@ __attribute__((always_inline)) static inline void quarter(size_t group, const tn
                 sw1 = vreinterpretq_f32_f64(vdupq_laneq_f64(lo, 1));
     float32x4_t sw2 = vreinterpretq_f32_f64(vdupq_laneq_f64(hi, 0)),
                 sw3 = vreinterpretq_f32_f64(vdupq_laneq_f64(hi, 1));
-    EACH(FINISH)
+    if (taking) {
+      SUM(0) SUM(1) EACH(TAKE) EACH(FINISH_TAKING)
+    } else {
+      EACH(FINISH)
+    }
   }
   EACH(STORE)
 }
 #undef STORE
+#undef FINISH_TAKING
+#undef TAKE
+#undef SUM
 #undef FINISH
 #undef DOT
 #undef START
 #undef LOAD
 #undef EACH
 
-__attribute__((always_inline)) static inline void multiply_tiles_i8mm(size_t group, const tni_arm_panel *p,
+__attribute__((always_inline)) static inline void multiply_tiles_i8mm(size_t group, bool taking, const tni_arm_panel *p,
                                                                       const tni_clt_act *a, size_t m0, size_t m1,
                                                                       float *acc) {
   float nowhere[TNI_CLT_ROWS] = {0}; /* for rows that the last tile lacks */
@@ -80,24 +93,25 @@ __attribute__((always_inline)) static inline void multiply_tiles_i8mm(size_t gro
     const float *scale = a->scale + t * a->s_stride + p->first_group * 16 + half * 8;
     float *row[4];
     for (size_t i = 0; i < 4; i++) row[i] = m + i < m1 ? acc + (m + i - m0) * TNI_CLT_ROWS : nowhere;
-    for (size_t n = 0; n < TNI_CLT_ROWS; n += TILE_N) quarter(group, p, q, zero, scale, n, row);
+    for (size_t n = 0; n < TNI_CLT_ROWS; n += TILE_N) quarter(group, taking, p, q, zero, scale, n, row);
   }
 }
 
-static void tiles32_i8mm(const tni_arm_panel *p, const tni_clt_act *a, size_t m0, size_t m1, float *acc) {
-  multiply_tiles_i8mm(32, p, a, m0, m1, acc);
-}
+#define TILES_OF(group)                                                                                              \
+  static void tiles##group##_i8mm(const tni_arm_panel *p, const tni_clt_act *a, size_t m0, size_t m1, float *acc) {  \
+    multiply_tiles_i8mm(group, false, p, a, m0, m1, acc);                                                            \
+  }                                                                                                                  \
+  static void taking##group##_i8mm(const tni_arm_panel *p, const tni_clt_act *a, size_t m0, size_t m1, float *acc) { \
+    multiply_tiles_i8mm(group, true, p, a, m0, m1, acc);                                                             \
+  }
+TILES_OF(16)
+TILES_OF(32)
+TILES_OF(64)
+TILES_OF(128)
 
-static void tiles128_i8mm(const tni_arm_panel *p, const tni_clt_act *a, size_t m0, size_t m1, float *acc) {
-  multiply_tiles_i8mm(128, p, a, m0, m1, acc);
-}
-
-void tni_arm_gemm_f32_q8g32_w4g32_4x8_i8mm(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
-                                           size_t m0, size_t m1, float *acc) {
-  tni_arm_gemm(32, sizeof(tni_w4g_sb32), unpack_pairs, tiles32_i8mm, row_block, superblocks, a, m0, m1, acc);
-}
-
-void tni_arm_gemm_f32_q8g128_w4g128_4x8_i8mm(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
-                                             size_t m0, size_t m1, float *acc) {
-  tni_arm_gemm(128, sizeof(tni_w4g_sb128), unpack_pairs, tiles128_i8mm, row_block, superblocks, a, m0, m1, acc);
-}
+#define TILES_i8mm(bits, group) \
+  (tni_arm_tiles) { true, tiles##group##_i8mm, taking##group##_i8mm }
+TNI_ARM_GEMM_W4G(32, 4x8, i8mm)
+TNI_ARM_GEMM_W4G(128, 4x8, i8mm)
+#define GRID(group, bits) TNI_ARM_GEMM_GRID(group, bits, 4x8, i8mm)
+TNI_CLT_EACH_GRID(GRID)
