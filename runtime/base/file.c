@@ -13,14 +13,29 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static bool read_piece(char *to, uint64_t n, int fd, uint64_t at) {
+  while (n) {
+    const ssize_t got = pread(fd, to, n < (1u << 30) ? (size_t)n : 1u << 30, (off_t)at);
+    if (got < 0 && errno == EINTR) continue;
+    if (got == 0) errno = EIO; /* it is shorter than it was a moment ago */
+    if (got <= 0) return false;
+    to += got;
+    at += (uint64_t)got;
+    n -= (uint64_t)got;
+  }
+  return true;
+}
+
+static bool map_piece(char *to, uint64_t n, int fd, uint64_t at) {
+  return mmap(to, n, PROT_READ, MAP_SHARED | MAP_FIXED, fd, (off_t)at) != MAP_FAILED;
+}
+
 /* What lies between the cuts of a file of `bytes` bytes, cuts included. */
-static bool map_pieces(char *at, uint64_t bytes, int fd, const tni_cut *cuts, uint32_t n) {
+static bool map_pieces(char *at, uint64_t bytes, int fd, const tni_cut *cuts, uint32_t n, bool copy) {
   uint64_t from = 0, gone = 0;
   for (uint32_t i = 0; i <= n; i++) {
     const uint64_t to = i < n ? cuts[i].at : bytes;
-    if (to > from &&
-        mmap(at + from, to - from, PROT_READ, MAP_SHARED | MAP_FIXED, fd, (off_t)(from - gone)) == MAP_FAILED)
-      return false;
+    if (to > from && !(copy ? read_piece : map_piece)(at + from, to - from, fd, from - gone)) return false;
     if (i == n) break;
     from = to + cuts[i].bytes;
     gone += cuts[i].bytes;
@@ -30,12 +45,17 @@ static bool map_pieces(char *at, uint64_t bytes, int fd, const tni_cut *cuts, ui
 
 /* At an address as aligned as the system's units of mapping files (64 KiB; 2 MiB of huge pages): then an offset in the
  * file says which unit it is in. NULL: errno says why. */
-static void *map_aligned(uint64_t bytes, int fd, const tni_cut *cuts, uint32_t n) {
+static void *map_aligned(uint64_t bytes, int fd, const tni_cut *cuts, uint32_t n, bool copy) {
   const uint64_t align = bytes < (2u << 20) ? 64u << 10 : 2u << 20;
-  char *room = mmap(NULL, bytes + align, n ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  /* Shared, so that tni_file_drop drops nothing of a copy. */
+  char *room = mmap(NULL, bytes + align,
+                    copy ? PROT_READ | PROT_WRITE
+                    : n  ? PROT_READ
+                         : PROT_NONE,
+                    (copy ? MAP_SHARED : MAP_PRIVATE) | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED) return NULL;
   char *at = (char *)(((uintptr_t)room + align - 1) & ~(uintptr_t)(align - 1));
-  const bool ok = map_pieces(at, bytes, fd, cuts, n);
+  const bool ok = map_pieces(at, bytes, fd, cuts, n, copy) && (!copy || mprotect(at, bytes, PROT_READ) == 0);
   const int e = errno;
   const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE) - 1, end = ok ? (bytes + page) & ~page : 0;
   if (at > room) (void)munmap(room, (size_t)(at - room));
@@ -61,28 +81,6 @@ static bool whole_bytes(uint64_t have, const tni_cut *cuts, uint32_t n, uint64_t
 
 int tni_file_open(const char *path) { return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); }
 
-/* A copy of the file in memory that has the shape of a file; -1: errno says why. */
-static int copied_file(int fd, uint64_t bytes) {
-  enum { PIECE = 1 << 20 };
-  const int to = memfd_create("tenon-copy", MFD_CLOEXEC);
-  char *piece = to < 0 ? NULL : malloc(PIECE);
-  uint64_t at = 0;
-  while (piece && at < bytes) {
-    const uint64_t want = bytes - at < PIECE ? bytes - at : PIECE;
-    const ssize_t n = pread(fd, piece, want, (off_t)at);
-    if (n < 0 && errno == EINTR) continue;
-    if (n == 0) errno = EIO; /* it is shorter than it was a moment ago */
-    if (n <= 0 || pwrite(to, piece, (size_t)n, (off_t)at) != n) break;
-    at += (uint64_t)n;
-  }
-  const int e = errno;
-  free(piece);
-  if (piece && at == bytes) return to;
-  if (to >= 0) close(to);
-  errno = e;
-  return -1;
-}
-
 static int64_t in_ns(struct timespec t) { return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec; }
 
 static uint64_t generation_of(int fd) {
@@ -90,15 +88,12 @@ static uint64_t generation_of(int fd) {
   return ioctl(fd, FS_IOC_GETVERSION, &n) == 0 ? (uint32_t)n : 0;
 }
 
-static tn_status map_bytes(int fd, const char *path, uint64_t size, const tni_cut *cuts, uint32_t n, bool copy,
-                           tni_file *f, tn_error *err) {
-  const int from = copy ? copied_file(fd, size) : fd;
-  if (from < 0) return tni_fail(err, TN_E_IO, path, "cannot read '%s': %s", path, strerror(errno));
-  f->data = map_aligned(f->bytes, from, cuts, n);
+static tn_status map_bytes(int fd, const char *path, const tni_cut *cuts, uint32_t n, bool copy, tni_file *f,
+                           tn_error *err) {
+  f->data = map_aligned(f->bytes, fd, cuts, n, copy);
   if (f->data && !copy) f->watch = tni_watch_add(f->data, f->bytes, fd);
-  const int e = errno;
-  if (copy) close(from);
   if (f->data && (copy || f->watch)) return TN_OK;
+  const int e = errno;
   if (f->data) munmap((void *)f->data, f->bytes);
   return tni_fail(err, e == ENOMEM ? TN_E_NO_MEMORY : TN_E_IO, path, "cannot map '%s': %s", path, strerror(e));
 }
@@ -121,7 +116,7 @@ tn_status tni_file_map_cut(int fd, const char *path, const tni_cut *cuts, uint32
   if ((uint64_t)st.st_size > INT64_MAX / 4 || !whole_bytes(f.bytes, cuts, n, &f.bytes))
     return tni_fail(err, TN_E_CORRUPT, path, "what was cut out of '%s' does not fit its %lld bytes", path,
                     (long long)st.st_size);
-  const tn_status mapped = f.bytes ? map_bytes(fd, path, (uint64_t)st.st_size, cuts, n, copy, &f, err) : TN_OK;
+  const tn_status mapped = f.bytes ? map_bytes(fd, path, cuts, n, copy, &f, err) : TN_OK;
   if (mapped == TN_OK) *out = f;
   return mapped;
 }

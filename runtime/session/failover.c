@@ -118,12 +118,3 @@ bool tni_failover(tn_session *s, tn_status st, tn_error *err) {
   tni_error_begin(err);
   return true;
 }
-
-bool tni_files_failed(const tn_model *m, tn_status *st, tn_error *err) {
-  tn_long_error why;
-  tni_long_error_init(&why);
-  if (*st == TN_E_CANCELLED || tni_files_check(m, TNI_WATCH_CONTENT, &why.error) == TN_OK) return false;
-  tni_error_begin(err);
-  *st = tni_error_pass(err, TN_E_IO, &why.error);
-  return true;
-}

@@ -17,7 +17,4 @@
 /* After a call of s (tni_session_now's) failed with st: whether there is a session now that can do it again. err:
  * emptied then, else it says what it said, and why nothing can go on. */
 bool tni_failover(tn_session *s, tn_status st, tn_error *err);
-/* A file that m is mapped from was written to or cut short: whatever a call of it gave, *st and err say that now. Asked
- * before tni_failover: a process that read such a file is not to blame for its end. */
-bool tni_files_failed(const tn_model *m, tn_status *st, tn_error *err);
 #endif

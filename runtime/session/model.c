@@ -13,7 +13,6 @@
 #include "runtime/ops/kernel/kernel.h"
 #include "runtime/oracle/tasks/tasks.h"
 #include "runtime/place/place.h"
-#include "runtime/session/failover.h"
 #include "runtime/session/losses.h"
 #include "runtime/session/model_import.h"
 #include "runtime/session/runtime.h"

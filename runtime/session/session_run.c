@@ -6,6 +6,7 @@
 
 #include "runtime/session/failover.h"
 #include "runtime/session/lengths.h"
+#include "runtime/session/losses.h"
 #include "runtime/session/session_tasks.h"
 #include "runtime/session/state.h"
 

@@ -18,6 +18,7 @@
 #include "runtime/session/fixed.h"
 #include "runtime/session/keep.h"
 #include "runtime/session/lengths.h"
+#include "runtime/session/losses.h"
 #include "runtime/session/pieces.h"
 #include "runtime/session/session_tasks.h"
 #include "runtime/session/state.h"
