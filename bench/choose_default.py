@@ -3,6 +3,9 @@
 """Which 4-bit format and which cache a profile should have by default: quality and speed of every pair, in one run.
 
   bench/choose_default.py TENON [--tokens 256] [--speed MODEL] [--rounds 5] [-o FILE.json]
+  bench/choose_default.py TENON --speed MODEL --depth 4096,16384 [--rounds 5] [-o FILE.json]
+
+--depth: decode speed of each type of cache at these positions, with the default format, and nothing else.
 
 Quality: KL divergence of the demo model's next tokens from its own f32 on the host, `tenon eval --against host` on
 models/train/valid.json. Speed: `tenon bench` of MODEL (bench/make_llama.py writes the 1.1B shape; without --speed there
@@ -51,6 +54,27 @@ def speed(program, model, path):
     return {("prefill" if r["test"].startswith("p") else "decode"): r["tokens_per_s"]["median"] for r in j["rows"]}
 
 
+def depths(program, model, depth, rounds):
+    """Tokens per second by type of cache and depth, caches in turns: rows."""
+    times, context = {}, max(map(int, depth.split(","))) + 64
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(rounds):
+            for kv in CACHES:
+                j = tenon(program, "bench", model, "-p", "0", "-n", "16", "-d", depth, "-r", "1", "--no-warmup", "-c", str(context), "--profile",
+                          profile(folder, "w4g:32", kv))
+                for r in j["rows"]:
+                    times.setdefault((kv, r["test"]), []).append(r["tokens_per_s"]["median"])
+    return [{"kv": kv, "test": test, "decode": statistics.median(v), "least": min(v), "most": max(v)} for (kv, test), v in times.items()]
+
+
+def show_depths(rows, path):
+    print("| caches | test | decode, tokens/s | least | most |\n|---|---|---|---|---|")
+    for r in sorted(rows, key=lambda r: (len(r["test"]), r["test"])):
+        print(f"| {r['kv']} | {r['test']} | {r['decode']:.1f} | {r['least']:.1f} | {r['most']:.1f} |")
+    if path:
+        pathlib.Path(path).write_text(json.dumps({"rows": rows}, indent=1) + "\n")
+
+
 def choose(rows):
     least = min(r["kl"] for r in rows)
     good = [r for r in rows if r["kl"] <= least * SLACK]
@@ -63,8 +87,14 @@ def main():
     ap.add_argument("--tokens", type=int, default=256)
     ap.add_argument("--speed", metavar="MODEL")
     ap.add_argument("--rounds", type=int, default=5)
+    ap.add_argument("--depth", metavar="N,...", help="decode at these positions, by type of cache")
     ap.add_argument("-o", metavar="FILE.json")
     a = ap.parse_args()
+    if a.depth:
+        if not a.speed:
+            ap.error("--depth needs --speed MODEL")
+        show_depths(depths(a.tenon, a.speed, a.depth, a.rounds), a.o)
+        return
     rows = [{"format": f, "kv": kv} for f in FORMATS for kv in CACHES]
     with tempfile.TemporaryDirectory() as folder:
         for r in rows:

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One Llama shape as fp16, as q4f16 and as quantize_dynamic int8: Tenon beside onnxruntime on the same files, in turns.
+"""One Llama shape as fp16, q4f16, GenAI's int4 and quantize_dynamic int8: Tenon beside onnxruntime on the same files, in turns.
 
   bench/stored_formats.py BUILD WORK [--layers N] [--rounds N] [--threads N] [--prompt N] [--gen N] [--profile P] [KIND ...]
+  bench/stored_formats.py BUILD WORK --make [KIND ...]     # the models alone
 
-WORK keeps the models: make_llama.py's 1.1B shape (22 layers: 12 GB on disk, 12 GB of memory while they are made) converted
-by onnxruntime's own tools: float16.py, MatMulNBitsQuantizer (4 bits, symmetric blocks of 32) and then float16.py,
-quantize_dynamic (int8, per tensor). onnxruntime runs its own greedy loop over OrtValues, so that caches are not copied.
-A round is one run of each; medians of the rounds and of the ratios of each round are printed. Run it where TENON_PLUGIN_PATH
-and TENON_PROFILE_PATH are those of the build (meson devenv). Needs numpy, onnx, onnx_ir, onnxruntime.
+KIND: fp16, q4f16, genai, int8. WORK keeps the models. Three are make_llama.py's 1.1B shape (22 layers: 12 GB on disk, 12 GB of
+memory while they are made) converted by onnxruntime's own tools: float16.py, MatMulNBitsQuantizer (4 bits, symmetric blocks
+of 32) and then float16.py, quantize_dynamic (int8, per tensor). onnxruntime runs its own greedy loop over OrtValues, so that
+caches are not copied. genai is what onnxruntime-genai's builder writes for the CPU of a random checkpoint of that shape: int4,
+asymmetric blocks of 32, accuracy level 4, f32 inputs and outputs; onnxruntime-genai runs it with its own loop and shared caches.
+A round is one run of each; medians of the rounds and of the ratios of each round are printed. The `tenon` of BUILD finds its
+own plugins and profiles. Needs numpy, onnx, onnx_ir, onnxruntime; genai also onnxruntime_genai, torch and transformers.
 """
 import argparse
 import json
@@ -17,6 +20,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 import numpy as np
@@ -36,9 +40,35 @@ def save(model, folder):
     onnx.save(model, folder / "model.onnx", save_as_external_data=True, location="model.onnx_data", size_threshold=1024)
 
 
+def make_genai(folder, layers):
+    """A checkpoint of random weights, and what the builder makes of it."""
+    import torch
+    import transformers
+    from onnxruntime_genai.models import builder
+    dim, heads, kv_heads, ffn, vocab = (int(v) for v in SHAPE[1::2])
+    torch.manual_seed(1)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as t:
+        src = pathlib.Path(t) / "src"
+        # its tokenizer is make_llama.py's
+        subprocess.run([sys.executable, HERE / "make_llama.py", src, "--layers", "1", "--holes", *SHAPE], check=True)
+        for name in ("model.onnx", "model.onnx_data"):
+            (src / name).unlink()
+        c = transformers.LlamaConfig(hidden_size=dim, num_attention_heads=heads, num_key_value_heads=kv_heads,
+                                     intermediate_size=ffn, vocab_size=vocab, num_hidden_layers=layers,
+                                     max_position_embeddings=2048, bos_token_id=0, eos_token_id=0)
+        transformers.LlamaForCausalLM(c).half().save_pretrained(src)
+        made = pathlib.Path(t) / "made"
+        builder.create_model(None, str(src), str(made), "int4", "cpu", str(pathlib.Path(t) / "cache"),
+                             int4_block_size=32, int4_is_symmetric=False, int4_accuracy_level=4)
+        made.rename(folder)
+
+
 def make(kind, work, layers):
     folder, f32 = work / f"{kind}-{layers}", work / f"f32-{layers}"
     if (folder / "model.onnx").exists():
+        return folder
+    if kind == "genai":
+        make_genai(folder, layers)
         return folder
     if not (f32 / "model.onnx").exists():
         f32.mkdir(parents=True)
@@ -85,6 +115,31 @@ class Ort:
         return prompt / (mid - at), gen / (time.perf_counter() - mid)
 
 
+class Genai:
+    def __init__(self, folder, threads):
+        import onnxruntime_genai as og
+        c = og.Config(str(folder))
+        c.overlay(json.dumps({"model": {"decoder": {"session_options": {"intra_op_num_threads": threads}}}}))
+        self.og, self.model = og, og.Model(c)
+
+    def after(self, ids, more):
+        """A generator that has read ids, and the seconds that this took. It never ends by itself."""
+        p = self.og.GeneratorParams(self.model)
+        p.set_search_options(do_sample=False, min_length=len(ids) + more, max_length=len(ids) + more)
+        g, at = self.og.Generator(self.model, p), time.perf_counter()
+        g.append_tokens(ids)
+        return g, time.perf_counter() - at
+
+    def speed(self, prompt, gen):
+        read = self.after(np.arange(prompt) % 1000, 1)[1]
+        g = self.after(np.array([1]), gen + 1)[0]
+        g.generate_next_token()  # chooses from logits that are there; each further one runs the model
+        at = time.perf_counter()
+        for _ in range(gen):
+            g.generate_next_token()
+        return prompt / read, gen / (time.perf_counter() - at)
+
+
 def tenon(build, folder, a):
     r = subprocess.run([build / "runtime/cli/tenon", "bench", folder, "-p", str(a.prompt), "-n", str(a.gen), "-r", "1", "--threads",
                         str(a.threads), "--profile", a.profile, "--cache-dir", folder / "packed", "--format", "json"],
@@ -99,19 +154,24 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("build", type=pathlib.Path)
     p.add_argument("work", type=pathlib.Path)
-    p.add_argument("kinds", nargs="*", default=["fp16", "q4f16", "int8"])
+    p.add_argument("kinds", nargs="*", default=["fp16", "q4f16", "genai", "int8"])
     p.add_argument("--layers", type=int, default=22)
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--prompt", type=int, default=512)
     p.add_argument("--gen", type=int, default=24)
     p.add_argument("--profile", default="default")
-    a = p.parse_args()
+    p.add_argument("--make", action="store_true")
+    a = p.parse_intermixed_args()
+    if a.make:
+        for kind in a.kinds:
+            print(make(kind, a.work, a.layers))
+        return
     print(f"{a.layers} layers, {a.threads} threads, profile {a.profile}; tokens/s, medians of {a.rounds} rounds\n")
     print("| format | prefill tenon | onnxruntime | ratio | decode tenon | onnxruntime | ratio |\n|---|---|---|---|---|---|---|", flush=True)
     for kind in a.kinds:
         folder = make(kind, a.work, a.layers)
-        other, mine, theirs = Ort(folder, a.threads), [], []
+        other, mine, theirs = (Genai if kind == "genai" else Ort)(folder, a.threads), [], []
         tenon(a.build, folder, a)  # packs
         for _ in range(a.rounds):
             mine.append(tenon(a.build, folder, a))

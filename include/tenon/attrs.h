@@ -888,6 +888,12 @@ enum {
   TN_AT_TENON_RMS_NORMALIZATION_STASH_TYPE = 2 /* INT */
 };
 
+/* tenon.ConcatHeads */
+enum {
+  TN_AT_CONCAT_HEADS_NUM_HEADS = 0, /* INT */
+  TN_AT_CONCAT_HEADS_SHARED = 1 /* INT */
+};
+
 /* ai.onnx.Einsum */
 enum {
   TN_AT_EINSUM_EQUATION = 0 /* STRING */

@@ -51,7 +51,7 @@ enum {
   TN_OP_FUSED_MATMUL = 200, TN_OP_ELEMENTWISE = 201, TN_OP_TENON_ATTENTION = 202,
   TN_OP_QLINEAR_GEMM = 203, TN_OP_QLINEAR_BINARY = 204, TN_OP_QLINEAR_GLOBAL_AVERAGE_POOL = 205, TN_OP_BYTE_LOOKUP = 206,
   TN_OP_TENON_LAYER_NORMALIZATION = 207, TN_OP_TENON_RMS_NORMALIZATION = 208,
-  TN_OP_MATMUL_INTEGER_TO_FLOAT = 209,
+  TN_OP_MATMUL_INTEGER_TO_FLOAT = 209, TN_OP_CONCAT_HEADS = 210,
   /* element-wise, continued */
   TN_OP_ACOS = 220, TN_OP_ACOSH = 221, TN_OP_ASIN = 222, TN_OP_ASINH = 223, TN_OP_ATAN = 224, TN_OP_ATANH = 225,
   TN_OP_COSH = 226, TN_OP_SINH = 227, TN_OP_CELU = 228, TN_OP_MISH = 229, TN_OP_SELU = 230, TN_OP_SHRINK = 231,
@@ -143,6 +143,12 @@ enum { TN_ATTENTION_SINKS = 7, TN_ATTENTION_SLOPES = 8 }; /* inputs */
  * size], each `size` elements a row of their own. scale and bias (of the first, may be absent): [size], or [num_heads * size].
  * One output. The pass `heads` makes them of a norm between a Reshape that splits heads and what joins them again. */
 enum { TN_HEAD_NORM_EPSILON = 0, TN_HEAD_NORM_NUM_HEADS = 1, TN_HEAD_NORM_STASH_TYPE = 2 };
+
+/* tenon.ConcatHeads (version 1): x_0 .. x_{n-1} [.., num_heads * size_i] -> [.., num_heads * sum of size_i]: head h of the result is
+ * head h of all operands, one after the other. Bit i of `shared`: x_i is [.., size_i], one head that stands in all of them. n is
+ * at most TN_CONCAT_HEADS_MAX. The pass `heads` makes it of a Concat of heads along their last axis (DeepSeek's keys). */
+enum { TN_CONCAT_HEADS_NUM_HEADS = 0, TN_CONCAT_HEADS_SHARED = 1 };
+enum { TN_CONCAT_HEADS_MAX = 16 };
 
 /* Operators on bytes (int8 or uint8), all of version 1, which the pass qdq makes beside ONNX's QLinearConv and QLinearMatMul.
  * A value x has a scale (f32, one element) and a zero point (one element of x's dtype), and stands for (x - zero) * scale.

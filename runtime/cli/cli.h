@@ -23,7 +23,7 @@ typedef struct cli {
   char *profile, *log_level, *format_name, *cache_dir, *calibration, *cpus, *show;
   char *max_memory; /* --max-memory */
   char *disable;    /* --disable-pass, of the commands that load a model as a graph; "NAME,..." */
-  const char *disabled[32];
+  const char *disabled[64];
   uint32_t n_disabled;
   char *model_file;  /* --model-file: which file of MODEL */
   char *found;       /* then: that file */

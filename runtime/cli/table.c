@@ -96,7 +96,7 @@ static void print_json(const cli_table *t) {
     for (size_t c = 0; c < t->n_cols; c++) json_object_set_new(row, t->header[c], json_string(table_cell(t, r, c)));
     json_array_append_new(list, row);
   }
-  cli_print_json(list, JSON_INDENT(1));
+  cli_print_json(json_pack("{s:o}", "rows", list), JSON_INDENT(1));
 }
 
 /* Names out of models and plugins do not command a terminal; JSON escapes them itself. */

@@ -103,6 +103,7 @@ ATTRS(arg_max, INT("axis", 0), INT("keepdims", 1), INT("select_last_index", 0));
 ATTRS(cum_sum, INT("exclusive", 0), INT("reverse", 0));
 ATTRS(softmax, INT("axis", -1), INT("coerce_2d", 0));
 ATTRS(softmax_1, INT("axis", 1), INT("coerce_2d", 1));
+ATTRS(concat_heads, INT_REQUIRED_IN("num_heads", COUNT), INT_IN("shared", 0, 0, 65535));
 ATTRS(head_norm, FLOAT("epsilon", 1e-5f), INT_REQUIRED_IN("num_heads", COUNT), INT_IN("stash_type", 1, A_DTYPE));
 ATTRS(layer_norm, INT("axis", -1), FLOAT("epsilon", 1e-5f), INT_IN("stash_type", 1, A_DTYPE));
 ATTRS(batch_norm, FLOAT("epsilon", 1e-5f), FLOAT("momentum", 0.9f), INT("training_mode", 0));

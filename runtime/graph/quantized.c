@@ -11,13 +11,9 @@ static float scale_at(uint32_t dtype, const uint8_t *p, int64_t i) {
   return v;
 }
 
-static uint32_t code_at(const uint8_t *p, int64_t i, uint32_t bits) {
-  const uint32_t per = 8 / bits;
-  return (uint32_t)(p[i / per] >> (uint32_t)(i % per) * bits) & ((1u << bits) - 1);
-}
-
 static float zero_at(const tni_quantized *q, int64_t n, int64_t b) {
-  if (q->zero_kind == TNI_ZERO_CODES) return (float)(code_at(q->zeros + n * q->zero_row_bytes, b, q->bits) ^ q->flip);
+  if (q->zero_kind == TNI_ZERO_CODES)
+    return (float)(tni_quantized_code(q->zeros + n * q->zero_row_bytes, b, q->bits) ^ q->flip);
   if (q->zero_kind == TNI_ZERO_VALUES) return scale_at(q->scale_dtype, q->zeros, n * q->blocks + b);
   return q->zero_kind == TNI_ZERO_NONE ? 0.f : (float)(1u << (q->bits - 1));
 }
@@ -58,16 +54,16 @@ void tni_quantized_row(const tni_quantized *q, int64_t n, int64_t k0, int64_t k1
     float value[16];
     if (q->bits <= 4 && end - k >= 16) { /* a table pays */
       for (uint32_t c = 0; c < 1u << q->bits; c++) value[c] = ((float)(c ^ q->flip) - zero) * scale;
-      for (; k < end; k++) *dst++ = value[code_at(row, k, q->bits)];
+      for (; k < end; k++) *dst++ = value[tni_quantized_code(row, k, q->bits)];
     } else {
-      for (; k < end; k++) *dst++ = ((float)(code_at(row, k, q->bits) ^ q->flip) - zero) * scale;
+      for (; k < end; k++) *dst++ = ((float)(tni_quantized_code(row, k, q->bits) ^ q->flip) - zero) * scale;
     }
   }
 }
 
 void tni_quantized_grid(const tni_quantized *q, int64_t n, uint8_t *codes, float *scales, float *zeros) {
   const uint8_t *row = q->codes + n * q->row_bytes;
-  for (int64_t k = 0; codes && k < q->K; k++) codes[k] = (uint8_t)(code_at(row, k, q->bits) ^ q->flip);
+  for (int64_t k = 0; codes && k < q->K; k++) codes[k] = (uint8_t)(tni_quantized_code(row, k, q->bits) ^ q->flip);
   for (int64_t b = 0; scales && b < q->blocks; b++) scales[b] = scale_at(q->scale_dtype, q->scales, n * q->blocks + b);
   for (int64_t b = 0; zeros && b < q->blocks; b++) zeros[b] = zero_at(q, n, b);
 }

@@ -3,12 +3,12 @@
  * Constants that a model brings quantized (MatMulNBits, GatherBlockQuantized): floats to everybody who asks for
  * elements, codes and scales to who can use them.
  *
- * w[n, k] = (code - zero) * scale, computed in f32: a difference that is exact, one product. Codes are unsigned, of 2,
- * 4 or 8 bits; scale and zero belong to row n and the block of k. Rows of codes and of zeros begin at a byte. The
- * elements of a code lie from the low bits up.
+ * w[n, k] = (code - zero) * scale, computed in f32: a difference that is exact, one product. Codes are unsigned, of 2
+ * to 8 bits; scale and zero belong to row n and the block of k. Rows of codes and of zeros begin at a byte. Codes lie
+ * one after the other from the low bits up; those of 3, 5, 6 and 7 bits run on in the next byte.
  *
- * bits TNI_STORED_HALVES: the constant is stored as float16 or bfloat16 (scale_dtype) and stands in the graph as float32,
- * which widening makes exact. `codes` are its elements, row by row; there are no scales, no zeros and no grid.
+ * bits TNI_STORED_HALVES: the constant is stored as float16 or bfloat16 (scale_dtype) and stands in the graph as
+ * float32, which widening makes exact. `codes` are its elements, row by row; there are no scales, no zeros and no grid.
  *
  * A tensor with `quantized` set has the dtype and dims of its floats and bytes as they would take; data is NULL until
  * somebody who must have floats in memory asks for them (tni_quantized_dense). The struct hangs on the graph's arena,
@@ -28,12 +28,26 @@ typedef struct tni_quantized {
   bool transposed;
   uint32_t scale_dtype; /* f32, f16, bf16 */
   int64_t row_bytes, zero_row_bytes, blocks;
-  const uint8_t *codes;  /* [N][row_bytes] */
-  const uint8_t *scales; /* [N][blocks] */
-  const uint8_t *zeros;  /* [N][zero_row_bytes], or [N][blocks] values; NULL: neither */
+  const uint8_t *codes;     /* [N][row_bytes] */
+  const uint8_t *scales;    /* [N][blocks] */
+  const uint8_t *zeros;     /* [N][zero_row_bytes], or [N][blocks] values; NULL: neither */
   uint32_t fits, zeros_are; /* what tni_quantized_look found: dtype that every scale fits, TN_ZERO_* */
-  uint8_t flip;          /* xor'ed into each code: 2^(bits-1) for two's complement, whose zeros are flipped too */
+  uint8_t flip;             /* xor'ed into each code: 2^(bits-1) for two's complement, whose zeros are flipped too */
 } tni_quantized;
+
+/* Code i of a row. */
+static inline uint32_t tni_quantized_code(const uint8_t *row, int64_t i, uint32_t bits) {
+  const uint64_t at = (uint64_t)i * bits, shift = at % 8;
+  uint32_t v = row[at / 8] >> shift;
+  if (shift + bits > 8) v |= (uint32_t)row[at / 8 + 1] << (8 - shift);
+  return v & ((1u << bits) - 1);
+}
+/* Code i, where zeros were. */
+static inline void tni_quantized_put(uint8_t *row, int64_t i, uint32_t bits, uint32_t code) {
+  const uint64_t at = (uint64_t)i * bits, shift = at % 8;
+  row[at / 8] |= (uint8_t)(code << shift);
+  if (shift + bits > 8) row[at / 8 + 1] |= (uint8_t)(code >> (8 - shift));
+}
 
 /* Fills fits and zeros_are: reads all scales and zeros once. Whoever makes one calls it last. */
 void tni_quantized_look(tni_quantized *q);

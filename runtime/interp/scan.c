@@ -62,6 +62,18 @@ static tn_status scan_axes(const tni_turns *t, tni_cell *const *in, uint32_t n_s
   return TN_OK;
 }
 
+/* Version 9 and later say so; shapes of results are inferred from it. */
+static tn_status same_shapes(const tni_turns *t, tni_cell *const *first) {
+  for (uint32_t i = 0; i < t->n_carried; i++) {
+    const tni_tensor *a = &first[i]->t, *b = &t->carried[i]->t;
+    if (first[i]->form != TNI_FORM_TENSOR || t->carried[i]->form != TNI_FORM_TENSOR) continue;
+    if (a->dtype != b->dtype || a->rank != b->rank || memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) != 0)
+      return tni_fail(t->ip->err, TN_E_INVALID, t->n->pub.name,
+                      "its state %u has another shape after a turn: a Scan keeps the shape of the initial value", i);
+  }
+  return TN_OK;
+}
+
 static tn_status scan_turns(tni_turns *t, tni_cell *const *in, uint32_t n_scan, const uint32_t *axes, int64_t length) {
   tn_status st = TN_OK;
   for (int64_t k = 0; st == TN_OK && k < length; k++) {
@@ -72,6 +84,7 @@ static tn_status scan_turns(tni_turns *t, tni_cell *const *in, uint32_t n_scan, 
       if (!*arg) return t->ip->err->code;
     }
     st = tni_turn(t);
+    if (st == TN_OK) st = same_shapes(t, in);
   }
   return st;
 }

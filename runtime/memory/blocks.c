@@ -37,7 +37,9 @@ static tn_status find_block(tn_model *m, tni_exec *x, tni_block_kind kind, tni_m
   if (!users.devices || kind == TNI_B_OUTPUT || watched) users.cpu = true;
   for (*block = 0; *block < x->n_blocks; ++*block) {
     const tni_block *b = &x->blocks[*block];
-    if (b->kind == kind && b->users.devices == users.devices && b->users.cpu == users.cpu) return TN_OK;
+    if (b->kind == kind && b->users.devices == users.devices && b->users.cpu == users.cpu &&
+        b->users.process == users.process)
+      return TN_OK;
   }
   tn_status st = tni_mem_place(m->rt->devs, users, &homes, err);
   if (st == TN_OK && homes.n > 1) st = refuse_copies(m, &homes, what, err);
@@ -65,7 +67,8 @@ static tn_status place_region(tn_model *m, tni_exec *x, tni_region *r, tn_error 
 }
 
 static tn_status place_scratch(tn_model *m, tni_exec *x, tni_etask *e, tn_error *err) {
-  tni_mem_users users = {.cpu = true};
+  tni_mem_users users = {.cpu = true,
+                         .process = x->programs[e->program].dev->process && !(m->flags & TN_MODEL_REFERENCE)};
   if (e->info->engine && !(m->flags & TN_MODEL_REFERENCE))
     users = (tni_mem_users){.devices = 1ull << x->programs[e->program].cluster->device};
   return find_block(m, x, TNI_B_ARENA, users, "scratch", &e->block, err);
@@ -93,6 +96,7 @@ static tn_status place_state(tn_model *m, uint32_t k, tn_error *err) {
   for (uint32_t i = 0; i < m->n_execs; i++) {
     const uint32_t r = m->execs[i].region_of[g->in];
     if (r != TN_NONE) u->devices |= m->execs[i].regions[r].users.devices;
+    if (r != TN_NONE) u->process |= m->execs[i].regions[r].users.process;
   }
   for (uint32_t i = 0; i < m->n_execs; i++) {
     const uint32_t r = m->execs[i].region_of[g->in];

@@ -150,7 +150,7 @@ static tn_status grow_block(tn_session *s, tni_sexec *x, uint32_t b, uint64_t by
                        .usage = k->kind == TNI_B_OUTPUT ? 1u << TN_SLOT_OUTPUT : 1u << TN_SLOT_TEMP,
                        .align = k->align,
                        .watched = s->model->rt->checked,
-                       .shm = s->model->rt->shm,
+                       .shm = k->users.process || k->users.devices ? s->model->rt->shm : NULL,
                        .what = k->kind == TNI_B_OUTPUT ? "outputs" : "activations"};
   return grow_memory(s, x, &x->mems[b], &spec, err);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights of 2, 4 and 8 bits in blocks: MatMulNBits becomes MatMul, GatherBlockQuantized Gather, of a constant that
+ * Weights of 2 to 8 bits in blocks: MatMulNBits becomes MatMul, GatherBlockQuantized Gather, of a constant that
  * lies quantized (runtime/graph/quantized.h). accuracy_level is advice to kernels that quantize activations; here each
  * plugin's format says what it does.
  */
@@ -32,9 +32,8 @@ static const tni_tensor *stored_tensor(tni_emit *e, tn_id v, const char *what, u
 
 /* bits, N, K and block are in q: the rest of its geometry. */
 static bool set_geometry(tni_emit *e, tni_quantized *q) {
-  const bool bits = q->bits == 2 || q->bits == 4 || q->bits == 8;
-  if (!bits || q->N < 1 || q->K < 1 || q->block < 1 || q->N > MAX_DIM || q->K > MAX_DIM || q->block > MAX_DIM ||
-      q->block * q->bits % 8) {
+  if (q->bits < 2 || q->bits > 8 || q->N < 1 || q->K < 1 || q->block < 1 || q->N > MAX_DIM || q->K > MAX_DIM ||
+      q->block > MAX_DIM || q->block * q->bits % 8) {
     tni_em_fail(e, TN_E_INVALID, "[%" PRId64 ", %" PRId64 "] of %u bits in blocks of %" PRId64, q->N, q->K, q->bits,
                 q->block);
     return false;
@@ -122,12 +121,10 @@ static tn_id regroup_rows(tni_emit *e, tn_id x, tni_quantized *q) {
     e->st = tni_fail_memory(e->c->err, e->c->file);
     return x;
   }
-  const uint32_t per = 8 / q->bits, mask = (1u << q->bits) - 1;
   for (int64_t n = 0; n < q->N; n++)
     for (int64_t k = 0; k < q->K; k++) {
-      const uint8_t from = q->codes[n * q->row_bytes + order[k] / per];
-      const uint32_t code = (uint32_t)(from >> (uint32_t)(order[k] % per) * q->bits) & mask;
-      codes[n * q->row_bytes + k / per] |= (uint8_t)(code << (uint32_t)(k % per) * q->bits);
+      const uint32_t code = tni_quantized_code(q->codes + n * q->row_bytes, order[k], q->bits);
+      tni_quantized_put(codes + n * q->row_bytes, k, q->bits, code);
     }
   q->codes = codes;
   tni_em_node gather = {.type = "Gather", .n_in = 2, .in = {x, tni_em_vector(e, order, (size_t)q->K)}, .n_attr = 1};
@@ -189,8 +186,12 @@ void tni_contrib_gather_blocks(tni_emit *e) {
   }
   const int64_t bits = packed ? tni_em_int(e, "bits", 4) : 4, axis = tni_em_int(e, "quantize_axis", 1);
   tni_quantized q = {.bits = bits > 0 && bits <= 8 ? (uint32_t)bits : 0};
+  if (packed && (!q.bits || 8 % q.bits)) {
+    tni_em_fail(e, TN_E_UNSUPPORTED, "bytes that hold no whole number of codes of %" PRId64 " bits", bits);
+    return;
+  }
   q.N = data->dims[0];
-  q.K = packed && q.bits ? data->dims[1] * (8 / q.bits) : data->dims[1];
+  q.K = packed ? data->dims[1] * (8 / q.bits) : data->dims[1];
   q.block = tni_em_int(e, "block_size", 128);
   q.flip = is_signed ? 8 : 0;
   q.zero_kind = packed || is_signed ? TNI_ZERO_MIDDLE : TNI_ZERO_NONE;

@@ -145,6 +145,7 @@ static const rule accept_rules[] = {
     {TN_OP_UNSQUEEZE, {STORED & ~(UINT32_C(1) << TN_DT_STRING), INDEX}},
     {TN_OP_TRANSPOSE, {ALL}},
     {TN_OP_CONCAT, {ALL}},
+    {TN_OP_CONCAT_HEADS, {ALL}},
     {TN_OP_SPLIT, {ALL, INDEX}},
     {TN_OP_SLICE, {ALL, INDEX, INDEX}},
     {TN_OP_GATHER, {ALL, INDEX}},

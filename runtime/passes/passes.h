@@ -13,7 +13,7 @@
 
 #include "runtime/shape/shape.h"
 
-enum { TNI_PASSES_MAX = 32, TNI_PASSES_ROUNDS = 8 };
+enum { TNI_PASSES_MAX = 48, TNI_PASSES_ROUNDS = 8 };
 /* Larger results are not folded: a transposed weight stays an operation on the mapped file. */
 #define TNI_FOLD_MAX_BYTES (UINT64_C(64) << 10)
 

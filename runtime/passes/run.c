@@ -41,6 +41,7 @@ static const struct pass {
     {"codes", tni_pass_codes, true, CODES},
     {"integers", tni_pass_integers, false, RECOGNISE},
     {"conv_scale", tni_pass_conv_scale, true, RECOGNISE},
+    {"repeat", tni_pass_repeat, false, RECOGNISE},
     {"turn", tni_pass_turn, false, RECOGNISE},
     {"tables", tni_pass_tables, false, RECOGNISE},
     {"rotary", tni_pass_rotary, false, RECOGNISE},
@@ -53,8 +54,9 @@ static const struct pass {
     {"gelu", tni_pass_gelu, true, RECOGNISE},
     {"silu", tni_pass_silu, true, RECOGNISE},
     {"experts", tni_pass_experts, false, RECOGNISE},
-    /* stage SHAPE: unit, lanes, heads, mask; stage PLACE: cache, last_rows */
+    /* stage SHAPE: unit, rows, lanes, heads, mask; stage PLACE: cache, last_rows */
     {"unit", tni_pass_unit, false, SHAPE},
+    {"rows", tni_pass_rows, false, SHAPE},
     {"lanes", tni_pass_lanes, false, SHAPE},
     {"heads", tni_pass_heads, false, SHAPE},
     {"mask", tni_pass_mask, true, SHAPE},

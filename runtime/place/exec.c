@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/graph/graph.h"
+#include "runtime/place/cache_room.h"
 #include "runtime/place/statistics.h"
 
 /* The length of its runs, if it took work that has one length only. */
@@ -16,11 +17,14 @@ static int64_t chunk_of(const tni_exec *x) {
 
 tn_status tni_exec_place(tn_model *m, tni_exec *x, uint32_t phase, tn_error *err) {
   tn_runtime *rt = m->rt;
+  const tni_cache_limits limits = {
+      .positions = m->max_seq ? m->max_seq : TN_DEFAULT_MAX_SEQ, .kv = rt->profile->kv, .rings = rt->profile->kv_ring};
   x->phase = phase;
   x->view.h = (tn_hdr)TN_HDR(tn_graph);
   tn_status st = tni_graph_view(m->graph, phase, &x->view, err);
   if (st == TN_OK) st = tni_statistics_attach(m, err);
   if (st == TN_OK) st = tni_claims_collect(&x->view, rt->devs, rt->n_devs, m->arena, &x->claims, err);
+  if (st == TN_OK) st = tni_cache_room(m->graph, &x->view, rt->devs, rt->n_devs, &limits, m->arena, &x->claims, err);
   if (st == TN_OK)
     st = tni_partition_make(&x->view, &x->claims, rt->order[phase], rt->n_order[phase], m->arena, &x->part, err);
   x->chunk = st == TN_OK ? chunk_of(x) : 0;
@@ -86,6 +90,7 @@ static tn_status add_user(tn_model *m, tni_region *r, uint32_t dev, bool engine,
   const tni_dev *d = &m->rt->devs[dev];
   if (!engine || m->flags & TN_MODEL_REFERENCE) {
     r->users.cpu = true;
+    if (!(m->flags & TN_MODEL_REFERENCE)) r->users.process |= d->process;
     return TN_OK;
   }
   if (!d->device->create || !d->device->destroy || !d->device->map || !d->device->unmap)

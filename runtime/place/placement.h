@@ -15,10 +15,11 @@
 /* Devices are counted in bits of 64. */
 enum { TNI_MEM_DEVICES = 64 };
 
-/* Who touches it. devices: bit d is rt->devs[d]. cpu: CPU tasks, or the session. */
+/* Who touches it. devices: bit d is rt->devs[d]. cpu: CPU tasks, or the session. process: CPU tasks of a plugin in a
+ * process of its own, which may write it at any time: what only the host touches does not lie there. */
 typedef struct tni_mem_users {
   uint64_t devices;
-  bool cpu;
+  bool cpu, process;
 } tni_mem_users;
 
 /* Memory of one value or TEMP slot, alive in tasks [first, last]. */

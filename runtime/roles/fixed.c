@@ -2,7 +2,7 @@
  *
  * A state of fixed size is an input that an output continues: both of one type and shape, none of whose dims has to do
  * with how many positions there are; the output is computed from the input and from the run's tokens. Short
- * convolutions, state-space models and linear attention have them.
+ * convolutions, state-space models and linear attention have them, computed at once or by a Scan.
  *
  * Several states of one shape are paired by what their names have in common after `past` and `present`, and where
  * names say nothing, in order. Such pairs alone make no language model: there must be tokens, [batch, step], and an
@@ -81,6 +81,7 @@ static void spread(search *s, tn_id v) {
     if (n->dead) continue;
     for (uint32_t k = 0; k < n->pub.n_in; k++)
       if (n->pub.in[k] != TN_NONE) all |= s->from[n->pub.in[k]];
+    for (uint32_t k = 0; k < n->n_captures; k++) all |= s->from[n->captures[k]];
     for (uint32_t o = 0; o < n->pub.n_out; o++)
       if (n->pub.out[o] != TN_NONE) s->from[n->pub.out[o]] |= all;
   }

@@ -237,6 +237,8 @@ static bool prove_node(const prover *p, const tni_node *n) {
       return prove_reshape(p, n);
     case TN_OP_TRANSPOSE:
       return prove_transpose(p, n);
+    case TN_OP_CONCAT_HEADS:
+      return prove_beside(p, n, -1);
     case TN_OP_CONCAT:
     case TN_OP_SPLIT:
       return prove_beside(p, n, 0);

@@ -156,6 +156,23 @@ static void find_exact(finder *f, uint8_t *ok) {
       f->r->exact = say_role(f, "input '%s' is more than a mask", g->values[g->inputs[i]]->pub.name);
 }
 
+static bool reads_cache(const tni_graph *g, const tni_node *n) {
+  for (uint32_t i = 0; i < n->pub.n_in + n->n_captures; i++) {
+    const tn_id v = i < n->pub.n_in ? n->pub.in[i] : n->captures[i - n->pub.n_in];
+    if (v != TN_NONE && g->values[v]->pub.kind == TN_VALUE_STATE) return true;
+  }
+  return false;
+}
+
+/* A Scan whose results have known dims is interpreted, and its neighbours are planned as ever. Not so where it reads a
+ * cache: rows of a cache do not lie together. */
+static bool is_unplanned(const tni_graph *g, const tni_node *n) {
+  bool unknown = reads_cache(g, n);
+  for (uint32_t o = 0; o < n->pub.n_out; o++)
+    unknown = unknown || (n->pub.out[o] != TN_NONE && g->values[n->pub.out[o]]->dynamic);
+  return n->dynamic && unknown;
+}
+
 static void find_roles(finder *f, uint8_t *ok) {
   const tni_graph *g = f->g;
   if (!tni_fixed_find(g, f->arena, f->r)) {
@@ -168,7 +185,7 @@ static void find_roles(finder *f, uint8_t *ok) {
   }
   if (g->n_states) find_lengths(f);
   for (uint32_t i = 0; !f->r->why_not && i < g->n_nodes; i++)
-    if (g->nodes[i]->dynamic)
+    if (is_unplanned(g, g->nodes[i]))
       f->r->why_not = say_role(f, "the dims of node '%s' depend on data", g->nodes[i]->pub.name);
   for (uint32_t i = 0; !f->r->why_not && i < g->n_inputs; i++) find_input(f, i);
   for (uint32_t i = 0; !f->r->why_not && i < g->n_outputs; i++)

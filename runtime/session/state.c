@@ -107,13 +107,14 @@ static void drop_args(tn_session *s) {
 /* Zeroed: rows from the valid length on are read by kernels that do not stop there, and must be finite. */
 static tn_status allocate_state(tn_session *s, uint32_t k, uint64_t bytes, tni_slab *slab, tn_error *err) {
   tni_sstate *c = &s->states[k];
-  const tni_mem_spec spec = {.users = s->model->state_users[k],
+  const tni_mem_users users = s->model->state_users[k];
+  const tni_mem_spec spec = {.users = users,
                              .bytes = bytes + TNI_GUARD_BYTES,
                              .usage = 1u << TN_SLOT_STATE,
                              .zero = true,
                              .watched = s->model->rt->checked,
                              .what = "a cache",
-                             .shm = s->model->rt->shm,
+                             .shm = users.process || users.devices ? s->model->rt->shm : NULL,
                              .slab = slab};
   if (spec.users.devices) drop_args(s);
   tni_mem_destroy(&c->mem);

@@ -133,6 +133,18 @@ static tn_status fold_node(fold *f, tni_node *n) {
   return st == TN_OK && !n->dead && is_foldable(f, n) ? fold_eval(f, n) : st;
 }
 
+/* What was lifted before its symbols were defined as numbers. */
+static tn_status fold_step_values(fold *f) {
+  for (uint32_t i = 0; i < f->g->n_values; i++) {
+    const tni_value *v = f->g->values[i];
+    tni_tensor t;
+    if (v->pub.kind != TN_VALUE_STEP || v->is_output || !v->elems || !tni_elems_tensor(f->g, v, &t)) continue;
+    if (tni_value_set_tensor(f->g, i, &t, NULL) != TN_OK) return tni_fail_memory(f->err, v->pub.name);
+    f->n++;
+  }
+  return TN_OK;
+}
+
 tn_status tni_fold_constants(tni_graph *g, uint64_t max_bytes, tni_eval_fn eval, void *ctx, uint32_t *n,
                              tn_error *err) {
   fold f = {.g = g, .max_bytes = max_bytes, .eval = eval, .ctx = ctx, .err = err};
@@ -142,7 +154,8 @@ tn_status tni_fold_constants(tni_graph *g, uint64_t max_bytes, tni_eval_fn eval,
     tn_status st = fold_node(&f, node);
     if (st != TN_OK) return st;
   }
-  tn_status st = tni_graph_finish(g, err);
+  tn_status st = fold_step_values(&f);
+  if (st == TN_OK) st = tni_graph_finish(g, err);
   if (st == TN_OK && n) *n = f.n;
   return st;
 }

@@ -23,12 +23,18 @@ static tn_status run_rule(tni_infer *in) {
   return shape_rules[n->op->row](in);
 }
 
+static tn_status infer_nodes(tni_graph *g, tn_error *err) {
+  tn_status st = TN_OK;
+  for (uint32_t i = 0; st == TN_OK && i < g->n_nodes; i++) st = tni_infer_node(g, i, err);
+  return st;
+}
+
 tn_status tni_infer_node(tni_graph *g, tn_id node, tn_error *err) {
   tni_node *n = tni_graph_node(g, node);
   if (!n) return tni_fail(err, TN_E_INTERNAL, g->name, "no node %u", node);
   if (n->dead) return TN_OK;
   tni_poll poll = {NULL, TNI_POLL};
-  tni_infer in = {.g = g, .x = g->exprs, .node = n, .err = err, .poll = &poll};
+  tni_infer in = {.g = g, .x = g->exprs, .node = n, .err = err, .nodes = infer_nodes, .poll = &poll};
   tn_status st = run_rule(&in);
   if (st != TN_OK && err && err->code == st && err->node == TN_NONE) err->node = node;
   return st;
@@ -69,7 +75,7 @@ tn_status tni_infer_graph(tni_graph *g, tn_error *err) {
   do {
     defined = tni_ex_n_defined(g->exprs);
     tn_status st = defined ? put_definitions(g, err) : TN_OK;
-    for (uint32_t i = 0; st == TN_OK && i < g->n_nodes; i++) st = tni_infer_node(g, i, err);
+    if (st == TN_OK) st = infer_nodes(g, err);
     if (st != TN_OK) return st;
   } while (tni_ex_n_defined(g->exprs) != defined);
   return TN_OK;

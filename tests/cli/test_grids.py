@@ -5,10 +5,14 @@ TENON_ARCH: as which plugin: unset, cpu-avx2-lut; aarch64, cpu-neon-lut; x86_64,
 packs but runs nothing.
 """
 import os
+import pathlib
+import subprocess
+import sys
 import unittest
 
 import common
 
+MAKE_LLAMA = pathlib.Path(__file__).resolve().parents[2] / "bench" / "make_llama.py"
 ARCH = os.environ.get("TENON_ARCH")
 PLUGIN = "cpu-neon-lut" if ARCH else "cpu-avx2-lut"
 PROFILE = "cpu-neon" if ARCH else "cpu-avx2"
@@ -17,10 +21,7 @@ PLAIN = {4: "w4g"} if ARCH else {4: "w4g", 8: "w8g", 2: "w2g"}
 ISAS = ["neon", "dotprod", "i8mm"] if ARCH else ["auto"]
 
 
-class Grids(common.Case):
-    """Models of one or two products; codes, scales and zero points at random, fixed seeds."""
-    K, N = 320, 96
-
+class OfPlugin(common.Case):
     def setUp(self):
         super().setUp()
         if not ARCH and not common.has_avx2():
@@ -33,6 +34,11 @@ class Grids(common.Case):
         if common.EMULATOR:
             e["TENON_PROBE"] = "inprocess"
         return super().tenon(*args, env={**e, **(env or {})}, **kw)
+
+
+class Grids(OfPlugin):
+    """Models of one or two products; codes, scales and zero points at random, fixed seeds."""
+    K, N = 320, 96
 
     def save(self, nodes, inits, inputs, opset=21, outputs=("y",)):
         h = self.onnx.helper
@@ -69,6 +75,20 @@ class Grids(common.Case):
         node = self.onnx.helper.make_node("MatMulNBits", ins, ["y"], "p", domain="com.microsoft", K=K, N=self.N, bits=bits,
                                           block_size=block)
         return self.save([node], inits, [("x", 1, ["m", K])])
+
+    def codes_of(self, packed, bits, n):
+        """The first n codes of each row of bytes: from the low bits up, those of 3 bits run on in the next byte."""
+        np = self.np
+        rows = np.unpackbits(packed.reshape(packed.shape[0], -1), axis=1, bitorder="little")[:, :n * bits]
+        return (rows.reshape(len(rows), n, bits) << np.arange(bits)).sum(axis=2).astype(np.float32)
+
+    def floats_of(self, path, bits, block):
+        """[N, K] of a MatMulNBits with codes as zero points, as the operator is defined."""
+        t = {i.name: self.onnx.numpy_helper.to_array(i) for i in self.onnx.load(path).graph.initializer}
+        blocks = self.K // block
+        c = self.codes_of(t["w"], bits, self.K).reshape(self.N, blocks, block)
+        z = self.codes_of(t["z"].reshape(self.N, -1), bits, blocks)
+        return ((c - z[:, :, None]) * t["s"].reshape(self.N, blocks, 1)).reshape(self.N, self.K)
 
     def qdq(self, dtype, axis, block=0, zeros=True):
         """MatMul with DequantizeLinear of a constant [K, N]: per column, or blocks along K."""
@@ -137,6 +157,20 @@ class Grids(common.Case):
     def test_float_zeros(self):
         for bits in 2, 4, 8:
             self.kept(self.nbits(bits, 32, "values", False), (f"grid{bits}", [32, 32, 32]))
+
+    def test_all_bits(self):
+        """2 to 8 bits: the floats that the definition gives, exactly, and codes of 3 in 4 bits, of 5 to 7 in 8."""
+        np = self.np
+        np.save(self.tmp / "x.npy", np.eye(self.K, dtype=np.float32))
+        for bits in 2, 3, 4, 5, 6, 7, 8:
+            for block in 16, 64:
+                with self.subTest(bits=bits, block=block):
+                    path = self.nbits(bits, block, "codes", False)
+                    self.kept(path, (f"grid{2 if bits == 2 else 4 if bits < 5 else 8}", [block, 32, 8]))
+                    self.ok("infer", path, "--in", f"x={self.tmp / 'x.npy'}", "--out", self.tmp / "out", "--profile", "host")
+                    y = np.load(next((self.tmp / "out").glob("*.npy")))
+                    self.assertTrue((y.T == self.floats_of(path, bits, block)).all())
+        self.kept(self.nbits(3, 32), ("w4g", [32]))
 
     def test_qdq(self):
         for dtype, bits in ((2, 8), (3, 8), (21, 4), (22, 4)):
@@ -214,6 +248,115 @@ class Grids(common.Case):
         self.ok("verify", path, "--data", self.tmp / "data", "--profile", "host")
         self.fails(1, "weights: w4g:32", "this profile rounds the weights", "--profile host", "--against reference",
                    args=("verify", path, "--data", self.tmp / "data", "--profile", self.order()))
+
+
+@unittest.skipIf(ARCH == "x86_64", "an offline device")
+class TwoBits(OfPlugin):
+    """A decoder of two layers, all products in 2 bits, as three operators have them: from the file to ids."""
+    BLOCK, IDS, TOKENS = 32, [1, 15, 7, 200], 24
+
+    def setUp(self):
+        super().setUp()
+        self.ort = self.module("onnxruntime")
+        subprocess.run([sys.executable, MAKE_LLAMA, self.tmp / "f32", "--layers", "2", "--dim", "64", "--heads", "4", "--kv-heads",
+                        "2", "--ffn", "160", "--vocab", "512", "--seed", "3", "--single-file"], check=True, capture_output=True)
+
+    def packed(self, codes):
+        """Four to a byte, the first lowest."""
+        c = codes.reshape(-1, 4).astype(self.np.uint8)
+        return c[:, 0] | c[:, 1] << 2 | c[:, 2] << 4 | c[:, 3] << 6
+
+    def split(self, w):
+        """Codes [K, N], scales and zero points [K / block, N] of a matrix: asymmetric, of the range of a block."""
+        np, g = self.np, w.reshape(w.shape[0] // self.BLOCK, self.BLOCK, w.shape[1])
+        low = np.minimum(g.min(axis=1), 0)
+        scale = ((np.maximum(g.max(axis=1), 0) - low) / 3).astype(np.float32)
+        zero = np.rint(-low / scale)
+        return np.clip(np.rint(g / scale[:, None]) + zero[:, None], 0, 3).reshape(w.shape), scale, zero
+
+    def write(self, form):
+        """form: 'nbits', or the type of a DequantizeLinear."""
+        np, onnx, h = self.np, self.onnx, self.onnx.helper
+        m = onnx.load(self.tmp / "f32" / "model.onnx")
+        inits = {i.name: i for i in m.graph.initializer}
+        nodes, opset = [], 17 if form == "nbits" else 25
+        for n in m.graph.node:
+            if n.op_type != "MatMul" or n.input[1] not in inits:
+                # since opset 18 axes are an input
+                if opset == 25 and n.op_type == "ReduceMean":
+                    m.graph.initializer.append(onnx.numpy_helper.from_array(np.array([-1]), n.name + "_axes"))
+                    n.input.append(n.name + "_axes")
+                    del n.attribute[:]
+                    n.attribute.append(h.make_attribute("keepdims", 1))
+                nodes.append(n)
+                continue
+            name = n.input[1]
+            codes, scale, zero = self.split(onnx.numpy_helper.to_array(inits[name]))
+            K, N = codes.shape
+            m.graph.initializer.remove(inits[name])
+            ins = [n.input[0], name + "_q", name + "_s", name + "_z"]
+            if form == "nbits":
+                rows = np.zeros((N, -(-(K // self.BLOCK) // 4) * 4))
+                rows[:, :K // self.BLOCK] = zero.T
+                tensors = [onnx.numpy_helper.from_array(self.packed(codes.T).reshape(N, K // self.BLOCK, self.BLOCK // 4), ins[1]),
+                           onnx.numpy_helper.from_array(np.ascontiguousarray(scale.T).flatten(), ins[2]),
+                           onnx.numpy_helper.from_array(self.packed(rows), ins[3])]
+                nodes.append(h.make_node("MatMulNBits", ins, n.output, n.name, domain="com.microsoft", K=K, N=N, bits=2,
+                                         block_size=self.BLOCK))
+            else:
+                dtype = getattr(onnx.TensorProto, form)
+                flip = 2 if form == "INT2" else 0  # two's complement less 2
+                tensors = [onnx.TensorProto(name=ins[1], data_type=dtype, dims=codes.shape,
+                                            raw_data=self.packed(codes.astype(int) ^ flip).tobytes()),
+                           onnx.numpy_helper.from_array(scale, ins[2]),
+                           onnx.TensorProto(name=ins[3], data_type=dtype, dims=zero.shape,
+                                            raw_data=self.packed(zero.astype(int) ^ flip).tobytes())]
+                nodes.append(h.make_node("DequantizeLinear", ins[1:], [name], name + "_dq", axis=0, block_size=self.BLOCK))
+                nodes.append(n)
+            m.graph.initializer.extend(tensors)
+        del m.graph.node[:]
+        m.graph.node.extend(nodes)
+        del m.opset_import[:]
+        m.opset_import.extend([h.make_opsetid("", opset), h.make_opsetid("com.microsoft", 1)])
+        m.ir_version = 13 if opset == 25 else 10
+        folder = self.tmp / form
+        folder.mkdir()
+        onnx.save(m, folder / "model.onnx")
+        (folder / "config.json").write_text((self.tmp / "f32" / "config.json").read_text())
+        return folder
+
+    def expected(self, folder):
+        """Greedy ids of onnxruntime, all positions anew for each."""
+        np = self.np
+        s = self.ort.InferenceSession(str(folder / "model.onnx"), providers=["CPUExecutionProvider"])
+        none = {i.name: np.zeros((1, i.shape[1], 0, i.shape[3]), np.float32) for i in s.get_inputs() if "past" in i.name}
+        ids, gaps = list(self.IDS), []
+        while len(ids) < len(self.IDS) + self.TOKENS:
+            x = np.array([ids])
+            y = s.run(["logits"], {"input_ids": x, "attention_mask": np.ones_like(x),
+                                   "position_ids": np.arange(x.shape[1])[None], **none})[0][0, -1]
+            ids.append(int(y.argmax()))
+            gaps.append(float(np.diff(np.sort(y)[-2:])[0]))
+        self.assertGreater(min(gaps), 1e-3)  # no near-ties: another order of sums chooses the same
+        return ids
+
+    def ids(self, folder, profile):
+        out = self.ok("run", folder, "--profile", profile, "--prompt-ids", ",".join(map(str, self.IDS)), "--ids", "--temp", 0,
+                      "--ignore-eos", "-n", self.TOKENS).stdout
+        return [int(i) for i in out.split()]
+
+    def test_from_file_to_ids(self):
+        folders = [self.write(form) for form in ("nbits", "UINT2", "INT2")]
+        expected, on_plugin = self.expected(folders[0]), []
+        for folder in folders:
+            with self.subTest(form=folder.name):
+                self.assertEqual(self.ids(folder, "host"), expected)
+                t = self.json("pack", folder, "--report", "--profile", PROFILE)["tensors"]
+                self.assertGreaterEqual(len(t), 9)  # q, k and v are one, gate and up
+                self.assertEqual({(m["format"], m["rms"], m["source"]["bits"]) for m in t}, {("grid2", 0, 2)})
+                on_plugin.append(self.ids(folder, PROFILE))
+        self.assertEqual(on_plugin[0], on_plugin[1])
+        self.assertEqual(on_plugin[0], on_plugin[2])
 
 
 if __name__ == "__main__":

@@ -18,10 +18,6 @@ import tempfile
 
 TOKENS, LEAST, LEAST_ON_PLUGIN = 40, 30, 60
 PLUGIN_BOUND = 0.05
-# Whose caches are not kept in place, and why: `tenon run` hands them from step to step, batches have no session to run in.
-HANDED_ON = {
-    "genai-llama-fp16-mha": "the builder's own mask for MultiHeadAttention is [sequence, sequence] or one row, as it comes",
-}
 
 
 class Failed(Exception):
@@ -88,8 +84,6 @@ def on_plugin(runner, path, case):
     got = runner.ids(path, case)
     if any(len(g) != TOKENS for g in got) or len(got) != len(case["prompts"]):
         raise Failed(f"{[len(g) for g in got]} tokens instead of {TOKENS}")
-    if path.parent.name in HANDED_ON:
-        return 0.0
     gap = runner.gap(path, case, got)
     if not gap <= PLUGIN_BOUND:
         raise Failed(f"a token is {gap} below the best one of the reference, more than {PLUGIN_BOUND}")
@@ -101,15 +95,6 @@ def one(folder, host, plugin):
     goldens = json.loads((folder / "generate.json").read_text())
     words, good, worst = [], True, 0.0
     for name, case in goldens["cases"].items():
-        if folder.name in HANDED_ON and len(case["prompts"]) > 1:
-            refused = False
-            try:
-                host.ids(folder / "model.onnx", case)
-            except Failed as e:
-                refused = "not kept in place" in str(e)
-            words.append(f"{name} " + ("has no session" if refused else "FAILED: its caches are kept in place by now"))
-            good = good and refused
-            continue
         try:
             words.append(f"{name} {on_host(host, folder / 'model.onnx', case, goldens['bound'])}")
             if plugin:

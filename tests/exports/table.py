@@ -50,9 +50,6 @@ class Table:
             return ""
         goldens, words = json.loads(path.read_text()), []
         for case in goldens["cases"].values():
-            if folder.name in generate.HANDED_ON and len(case["prompts"]) > 1:
-                words.append("no batch")
-                continue
             try:
                 words.append(generate.on_host(self.host, folder / "model.onnx", case, goldens["bound"]))
             except Failed:

@@ -12,7 +12,7 @@ mkdir -p "$top"
 [ -d "$top/seeds" ] || "${TENON_TEST_PYTHON:-python3}" "$here/seeds.py" "$top/seeds" "$here/../../models" \
   "${TENON_TEST_DATA:-$build/tests/data}"
 one() {
-  mkdir -p "$top/$1/corpus" "$top/$1/found"
+  mkdir -p "$top/$1/corpus" "$top/$1/found" "$top/seeds/$1"
   cd "$top/$1"
   # shellcheck disable=SC2086
   nice -n 19 chrt -i 0 "$build/tests/fuzz/fuzz_$1" -fork=1 -ignore_crashes=1 -ignore_timeouts=1 -ignore_ooms=1 $options \
@@ -21,7 +21,7 @@ one() {
   # shellcheck disable=SC2086
   nice -n 19 "$build/tests/fuzz/fuzz_$1" $options -merge=1 merged corpus >merge.log 2>&1 && rm -rf corpus && mv merged corpus
 }
-for target in import shapes host models files; do
+for target in import shapes host models files tokenizer wire; do
   (
     one "$target"
     # The second line: user and system time of what the shell ran.
@@ -31,7 +31,7 @@ done
 wait
 rm -rf /dev/shm/tenon-fuzz-*
 bad=0
-for target in import shapes host models files; do
+for target in import shapes host models files tokenizer wire; do
   n=$(find "$top/$target/found" -type f | wc -l)
   echo "$target: $n found, processor time (user, system) $(cat "$top/$target/time"), corpus $(find "$top/$target/corpus" -type f | wc -l)"
   [ "$n" -eq 0 ] || bad=1

@@ -3,7 +3,8 @@
 """seeds.py FOLDER [MODELS...]: first inputs for the targets, made from what is there rather than kept here.
 
 FOLDER/import and FOLDER/models get ONNX's node cases (the `onnx` package) and every .onnx file of up to 8 KiB under MODELS;
-FOLDER/files gets small files of each kind that target_files.c reads; FOLDER/shapes and FOLDER/host random bytes."""
+FOLDER/files gets small files of each kind that target_files.c reads; FOLDER/tokenizer the tokenizers with texts; FOLDER/shapes and
+FOLDER/host random bytes."""
 import io
 import os
 import random
@@ -92,6 +93,15 @@ def files(top):
             put(os.path.join(top, "files"), f"seed-{kind}-{i}", bytes([kind]) + data)
 
 
+def tokenizers(top):
+    """What target_tokenizer.c reads: flags, the length of a text, the text, a tokenizer.json."""
+    texts = ["", "Hello  world, na\u00efve \u4e2d\u6587 12345 <s> ##x don't\n\t[MASK]", "a  b", "\u0130\u00df\ufb01e\u0301\U0001f600 \u2581H"]
+    for i, t in enumerate(TOKENIZERS):
+        for j, text in enumerate(texts):
+            b = text.encode()
+            put(os.path.join(top, "tokenizer"), f"seed-{i}-{j}", bytes([(i + j) % 4, len(b)]) + b + t.encode())
+
+
 def jpeg():
     """A baseline JPEG of 8 x 8 gray pixels, all the same, written by hand (ITU T.81): one DC code, one end of block."""
     dqt = b"\xff\xdb\x00\x43\x00" + bytes([1] * 64)
@@ -110,6 +120,7 @@ def noise(top):
 
 if __name__ == "__main__":
     files(sys.argv[1])
+    tokenizers(sys.argv[1])
     noise(sys.argv[1])
     models(sys.argv[1])
     found(sys.argv[1], sys.argv[2:])

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models with states of fixed size: 40 greedy tokens as ONNX Runtime's own loop gives them.
 
-    check.py TENON REWIND
+    check.py TENON REWIND EXPORTS.tar.xz
 
-The prompt goes at once, and in chunks of 4 (the last one shorter). REWIND is rewind.c. Exit 77 without onnxruntime.
+Of graphs.py and of the archive (make.py). The prompt goes at once, and in chunks of 4 (the last one shorter). REWIND is rewind.c.
+States and caches are kept: `tenon inspect` says so. Exit 77 without onnxruntime.
 """
+import json
 import pathlib
 import subprocess
 import sys
+import tarfile
 import tempfile
 
 try:
@@ -20,6 +23,7 @@ except ImportError as e:
     sys.exit(77)
 
 PROMPT = [5, 9, 33, 2, 71, 8, 14, 60, 3, 3, 41]
+EXPORTS = 4
 TOKENS, BOUND = 40, 1e-3  # BOUND: what the two best logits, of about 5, must be apart
 
 
@@ -53,16 +57,31 @@ def run(tenon, model, profile):
     return [int(i) for i in r.stdout.split()][-TOKENS:]
 
 
+def kept(tenon, model):
+    r = subprocess.run([tenon, "inspect", str(model), "--profile", "host", "--format", "json"], capture_output=True, text=True)
+    j = json.loads(r.stdout)
+    if not j.get("caches_kept"):
+        print(f"{model.parent.name}: {j.get('caches_reason', r.stderr)}")
+    return j.get("caches_kept")
+
+
 def main():
-    tenon, rewind = sys.argv[1:3]
+    tenon, rewind, archive = sys.argv[1:4]
     host = pathlib.Path(__file__).resolve().parents[2] / "configs/host.yaml"
     failed = 0
     with tempfile.TemporaryDirectory() as tmp:
         graphs.write(tmp)
+        with tarfile.open(archive) as exports:
+            exports.extractall(tmp)
         chunks = pathlib.Path(tmp) / "chunks.yaml"
         chunks.write_text("plugins: [host]\nprefill_chunk: 4\n")
-        for name in graphs.MODELS:
-            model = pathlib.Path(tmp) / name / "model.onnx"
+        models = sorted(pathlib.Path(tmp).glob("*/model.onnx"))
+        if len(models) != len(graphs.MODELS) + EXPORTS:
+            print(f"{len(models)} models")
+            failed += 1
+        for model in models:
+            name = model.parent.name
+            failed += not kept(tenon, model)
             want, gap = greedy(model)
             if gap < BOUND:
                 print(f"{name}: the two best logits are {gap} apart: choose another seed")

@@ -5,6 +5,7 @@
 
 - short_conv   LFM2's kind: gated short convolutions (past_conv.N) and, between them, attention with a cache
 - state_space  Mamba 2's kind: a short convolution (past_conv.N) and a state that decays (past_ssm.N), a run computed at once
+- delta_rule   Qwen3-Next's gated delta rule (past_recurrent.N) in a Scan, a short convolution (past_conv.N), attention between
 - linear       gated linear attention (past_linear.N), a run computed at once, and attention with a cache, mixed as in Qwen3-Next
 """
 import pathlib
@@ -171,7 +172,53 @@ def linear(g, x, layer):
     return g.op("MatMul", y, g.weight(D, D))
 
 
-MODELS = {"short_conv": (short_conv, 11), "state_space": (state_space, 16), "linear": (linear, 13)}
+def delta_turn(turn):
+    """One turn: (h [B, H, K, V], q, k [B, H, K], v [B, H, V], decay, beta [B, H]) -> (h, y [B, H, V])."""
+    f = lambda n, *d: helper.make_tensor_value_info(n, F, list(d))
+    nodes = []
+
+    def op(kind, *names):
+        nodes.append(helper.make_node(kind, list(names), [f"{turn}.{len(nodes)}"]))
+        return f"{turn}.{len(nodes) - 1}"
+
+    def last(x, axes):
+        return op("Unsqueeze", x, f"{turn}.axes{axes}")
+
+    h, q, k, v, decay, beta = (f"{turn}.{n}" for n in ("h", "q", "k", "v", "decay", "beta"))
+    kept = op("Mul", h, op("Exp", last(decay, "23")))
+    known = op("Squeeze", op("MatMul", last(k, "2"), kept), f"{turn}.axes2")
+    delta = op("Mul", op("Sub", v, known), last(beta, "2"))
+    new = op("Add", kept, op("Mul", last(k, "3"), last(delta, "2")))
+    y = op("Squeeze", op("MatMul", last(q, "2"), new), f"{turn}.axes2")
+    axes = [numpy_helper.from_array(np.array([int(a) for a in n], np.int64), f"{turn}.axes{n}") for n in ("2", "3", "23")]
+    ins = [f(h, B, HEADS, HEAD, HEAD), f(q, B, HEADS, HEAD), f(k, B, HEADS, HEAD), f(v, B, HEADS, HEAD), f(decay, B, HEADS), f(beta, B, HEADS)]
+    # Dims of the results are left open: who carries the state must find them.
+    outs = [helper.make_tensor_value_info(n, F, None) for n in (new, y)]
+    return helper.make_graph(nodes, turn, ins, outs, axes)
+
+
+def delta_rule(g, x, layer):
+    """h_t = decay_t h_(t-1) + k_t beta_t (v_t - k_t decay_t h_(t-1)), y_t = q_t h_t: a turn of a Scan for each t."""
+    if layer % 2:
+        return g.attention(x, layer)
+    shape = [B, HEADS, HEAD, HEAD]
+    past = g.state(f"_recurrent.{layer}", shape)
+    inner = g.silu(g.short_conv(x, layer))
+    turns_first = lambda y: g.op("Transpose", y, perm=[1, 0, 2, 3])
+    split = lambda: g.op("Reshape", g.op("MatMul", inner, g.weight(D, D)), g.ints(0, 0, HEADS, HEAD))
+    norm = lambda y: g.op("Div", y, g.op("Add", g.op("ReduceL2", y, g.ints(-1), keepdims=1), g.const(1e-6)))
+    q, k, v = norm(split()), norm(split()), split()
+    beta = g.op("Transpose", g.op("Sigmoid", g.op("MatMul", x, g.weight(D, HEADS))), perm=[1, 0, 2])
+    decay = g.op("Transpose", g.op("Neg", g.op("Softplus", g.op("MatMul", x, g.weight(D, HEADS)))), perm=[1, 0, 2])
+    scanned = [turns_first(y) for y in (q, k, v)] + [decay, beta]
+    new, y = g.op("Scan", past, *scanned, outputs=2, body=delta_turn(f"turn{layer}"), num_scan_inputs=len(scanned))
+    g.present(f"_recurrent.{layer}", new, shape)
+    y = g.op("Reshape", turns_first(y), g.ints(0, 0, D))
+    return g.op("MatMul", g.op("Mul", y, g.silu(g.op("MatMul", x, g.weight(D, D)))), g.weight(D, D))
+
+
+MODELS = {"short_conv": (short_conv, 11), "state_space": (state_space, 16), "linear": (linear, 13),
+          "delta_rule": (delta_rule, 17)}
 
 
 def write(out):

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "plugins/common/formats/dot.h"
+#include "plugins/common/formats/grid.h"
 #include "plugins/common/formats/lut.h"
 #include "tests/kernels/bench.h"
 #include "tests/kernels/bench_avx2.h"
@@ -38,6 +39,19 @@ static double median(double *t) {
   return t[REPEATS / 2];
 }
 
+/* Scales of 2^-7, and f32 zero points of 7.25: any bits would be denormals and infinities. */
+static uint8_t *grid_scales(const subject *s, uint8_t *w, uint64_t bytes) {
+  const tni_grid_layout l =
+      tni_grid_layout_of(s->f->format->bits, (uint32_t)s->geo.group, s->geo.scale_bits, s->geo.zero_bits);
+  for (uint8_t *sb = w; sb < w + bytes; sb += l.bytes)
+    for (uint32_t i = 0; i < l.groups * TNI_GRID_ROWS; i++) {
+      if (l.scale_bits == 32) memcpy(sb + i * 4, &(float){0x1p-7f}, 4);
+      if (l.scale_bits == 16) memcpy(sb + i * 2, &(uint16_t){0x2000}, 2);
+      if (l.zero_bits == 32) memcpy(sb + l.zeros_at + i * 4, &(float){7.25f}, 4);
+    }
+  return w;
+}
+
 uint8_t *bench_blob(const subject *s, uint64_t copies) {
   const tni_clt_geometry *g = &s->geo;
   const uint64_t bytes = copies * g->bytes;
@@ -54,6 +68,7 @@ uint8_t *bench_blob(const subject *s, uint64_t copies) {
       for (int64_t i = 0; i < 16; i++) memcpy(w + at + (uint64_t)i * 4, &(float){0x1p-7f}, 4);
     return w;
   }
+  if (g->scale_bits) return grid_scales(s, w, bytes);
   int64_t sb_bytes = g->row_block_bytes / g->superblocks, scales = sb_bytes % 64 ? 16 : 32;
   for (uint64_t sb = 0; sb < bytes; sb += (uint64_t)sb_bytes)
     for (int64_t i = 0; i < scales; i++) memcpy(w + sb + i * 2, &(uint16_t){0x2000}, 2);
@@ -122,6 +137,31 @@ static void bench_gemm(const tni_clt_kernel *k, int64_t M, int64_t N, int64_t K)
   sink += (uint64_t)s32;
   act_free(&a);
   free(x);
+  free(w);
+}
+
+/* Sums of bytes, 48 rows at a time as the plugin's units run. */
+static void bench_bytes(const tni_clt_kernel *k, int64_t N, int64_t K) {
+  enum { M = 480, UNIT = 48 };
+  static int32_t acc[UNIT * 32];
+  double t[REPEATS];
+  uint8_t *w = aligned_alloc(64, (size_t)(N * K)), *a = aligned_alloc(64, (size_t)(M * K));
+  rng r = rng_of(2);
+  for (int64_t i = 0; i < N * K; i++) w[i] = (uint8_t)rng_next(&r);
+  for (int64_t i = 0; i < M * K; i++) a[i] = (uint8_t)rng_next(&r);
+  for (int i = 0; i < REPEATS; i++) {
+    const double at = thread_time();
+    for (int64_t m = 0; m < M; m += UNIT)
+      for (int64_t n = 0; n < N; n += 32) {
+        const uint8_t *blocks[2] = {w + n * K, w + (n + 16) * K};
+        ((tni_clt_bytes_fn)k->fn)(blocks, (size_t)K / 4, a + m * K, (size_t)K, UNIT, acc);
+        sink += (uint64_t)acc[0];
+      }
+    t[i] = thread_time() - at;
+  }
+  printf("%-36s M %4d N %5lld K %5lld  %7.1f GOP/s\n", k->name, M, (long long)N, (long long)K,
+         2e-9 * M * (double)(N * K) / median(t));
+  free(a);
   free(w);
 }
 
@@ -282,6 +322,10 @@ int run_bench(void) {
     run_targets_bench(test_only[7] == ':' ? test_only + 8 : "");
     return 0;
   }
+  if (!strncmp(test_only, "grids", 5)) {
+    run_grids_bench(test_only[5] == ':' ? test_only + 6 : "");
+    return 0;
+  }
   if (!strcmp(test_only, "planes")) {
     bench_planes();
     return 0;
@@ -294,6 +338,7 @@ int run_bench(void) {
     if (k[i].op == TNI_CLT_GEMM) bench_gemm(&k[i], scalar ? 8 : 512, scalar ? 64 : 2048, 2048);
     if (k[i].op == TNI_CLT_GEMM && !scalar) bench_gemm(&k[i], 4, 2048, 2048);
     if (k[i].op == TNI_CLT_QUANT) bench_quant(&k[i], 2048);
+    for (int64_t K = 2048; k[i].op == TNI_CLT_BYTES && !scalar && K < 8192; K += 3584) bench_bytes(&k[i], 2048, K);
   }
   if (!*test_only) bench_pack();
   return sink == 42; /* keeps what was computed */

@@ -15,6 +15,8 @@ int run_bench(void);
 void run_nmse_bench(void);
 /* Kernels beside the machine's limits by shape; part: of "ISA FORMAT", "": all. */
 void run_targets_bench(const char *part);
+/* Grids beside the plain formats; part: of "ISA gridBITS:GROUP,SCALE,ZERO", "": all. */
+void run_grids_bench(const char *part);
 /* Fused products of the plugin beside the unfused form. */
 int run_fused_bench(const char *so_path);
 

@@ -279,6 +279,12 @@ void subject_init(subject *s, const tni_clt_kernel *k, int64_t N, int64_t K) {
   if (!s->prologue) abort();
 }
 
+void subject_way(subject *s, int64_t scale_bits, int64_t zero_bits) {
+  s->params[1] = scale_bits;
+  s->params[2] = zero_bits;
+  if (s->f->geometry(s->f, s->geo.N, s->geo.K, s->params, &s->geo) != TN_OK) abort();
+}
+
 uint8_t *subject_pack(const subject *s, const float *data, tn_blob *blob) {
   return pack_as(s->f->format, s->params, s->f->n_params, data, s->geo.N, s->geo.K, blob);
 }

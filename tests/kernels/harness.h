@@ -91,6 +91,8 @@ typedef struct subject {
   const tni_clt_kernel *prologue;
 } subject;
 void subject_init(subject *s, const tni_clt_kernel *k, int64_t N, int64_t K);
+/* Of a grid: with these bits of scales and of zero points. */
+void subject_way(subject *s, int64_t scale_bits, int64_t zero_bits);
 /* Packs in the subject's format, which must outlive blob; NULL on failure. */
 uint8_t *subject_pack(const subject *s, const float *data, tn_blob *blob);
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""families.py TOK_CLI [--texts N] [--markdown]: the field's tokenizers against PyPI's `tokenizers`.
+"""families.py TOK_CLI [--texts N] [--seed K] [--markdown]: the field's tokenizers against PyPI's `tokenizers`.
 
 Each family is the normalizer, pre-tokenizer, model options, post-processor, decoder and added tokens of its published
 tokenizer.json over a small vocabulary trained here; files of TENON_TEST_DATA/tokenizers are taken whole. Compared on N random
@@ -200,6 +200,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("tok_cli")
     p.add_argument("--texts", type=int, default=150)
+    p.add_argument("--seed", type=int, default=0, help="other texts")
     p.add_argument("--markdown", action="store_true", help="the table of docs/tokenizers.md")
     a = p.parse_args()
     tmp = tempfile.mkdtemp(prefix="tenon-tok-")
@@ -210,7 +211,7 @@ def main():
         with open(file, "w", encoding="utf-8") as f:
             json.dump(j, f, ensure_ascii=False)
         ref = Tokenizer.from_file(file)
-        rng = random.Random(name)
+        rng = random.Random(name if not a.seed else f"{name} {a.seed}")
         extra = [x["content"] for x in j["added_tokens"]] or [" "]
         texts = [text(rng, extra, 160) for _ in range(a.texts)]
         want = [ref.encode(t).ids for t in texts]

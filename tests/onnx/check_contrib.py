@@ -481,7 +481,7 @@ def refusals(r):
     b, s = (r.integers(0, 256, (24, 2, 16)).astype(np.uint8),), (f(r, 24, 2),)
     nbits = {"a": f(r, 3, 64), "b": b, "s": s}
     good = dict(K=64, N=24, bits=4, block_size=32)
-    yield bad("bits", "MatMulNBits", "3 bits", nbits, **dict(good, bits=3))
+    yield bad("bits", "MatMulNBits", "3 bits in blocks of 4", nbits, **dict(good, bits=3, block_size=4))
     yield bad("bits 0", "MatMulNBits", "'bits' is 1099511627776, must be in 2 to 8", nbits, **dict(good, bits=1 << 40))
     yield bad("K", "MatMulNBits", "weights has not", nbits, **dict(good, K=128))
     yield bad("huge K", "MatMulNBits", "'K' is", nbits, **dict(good, K=1 << 62))

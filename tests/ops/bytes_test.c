@@ -473,6 +473,7 @@ static void test_variants(void) {
       SAME(k->widen_floats(o, bytes + i, 3, of, n))
       SAME(k->dequantize(o, bytes + i, 0.123f, of, n))
       SAME(k->quantize(o, x + i, 0.5f, to, n))
+      SAME((memset(o, 0, 8), k->range(x + i, n, (float *)o, (float *)o + 1)))
       SAME(k->requantize(o, sums + i, scale + i, 1, to, n))
       SAME(k->requantize(o, sums + i, scale + i, 0, to, n))
       SAME(k->taps(o, f, scale, 3 + i, 2, n - 20))
@@ -483,6 +484,22 @@ static void test_variants(void) {
     }
 #undef SAME
   }
+}
+
+/* From what they were, NaNs left out, infinities not; any length. */
+static void test_range(void) {
+  static const float x[] = {NAN, 2, -3, -0.f, 7, NAN, 1, 5, -8, NAN};
+  for (uint32_t v = 0; variant_at(v); v++)
+    for (int64_t n = 0; n <= 200; n++) {
+      float many[200], lo = 0, hi = 3, want_lo = 0, want_hi = 3;
+      for (int64_t i = 0; i < 200; i++) many[i] = x[i * 7 % 10] * (1 + (float)i);
+      for (int64_t i = 0; i < n; i++) {
+        if (many[i] < want_lo) want_lo = many[i];
+        if (many[i] > want_hi) want_hi = many[i];
+      }
+      variant_at(v)->range(many, n, &lo, &hi);
+      CU_ASSERT(memcmp(&lo, &want_lo, sizeof lo) == 0 && memcmp(&hi, &want_hi, sizeof hi) == 0);
+    }
 }
 
 /* Half to even, saturation at both ends, what no byte is. */
@@ -499,7 +516,8 @@ static void test_rounding(void) {
 bool ht_add_bytes(void) {
   CU_pSuite s = CU_add_suite("host bytes", NULL, NULL);
   return s && CU_add_test(s, "variants give the same bits", test_variants) &&
-         CU_add_test(s, "rounding", test_rounding) && CU_add_test(s, "convolutions against 64-bit sums", test_conv) &&
+         CU_add_test(s, "rounding", test_rounding) && CU_add_test(s, "range", test_range) &&
+         CU_add_test(s, "convolutions against 64-bit sums", test_conv) &&
          CU_add_test(s, "products against 64-bit sums", test_matmul) &&
          CU_add_test(s, "floats of one channel, bit for bit", test_floats) &&
          CU_add_test(s, "a bound behind a convolution", test_bounded);

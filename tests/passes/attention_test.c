@@ -219,6 +219,20 @@ static const form rotary[] = {
     {"fu=Unsqueeze fr #3; fx=Concat fu fu {axis=3}; f8=Reshape fx #0,0,8; co=Cos f8; si=Sin f8; cu=Unsqueeze co #1; "
      "su=Unsqueeze si #1; " WOVEN("q") TURN("q") "y=Add x1 x2",
      "?=Cos fr; ?=Sin fr; y=RotaryEmbedding q ? ? {dim=0} interleaved"},
+    /* repeat_interleave by a Gather; of half of what was doubled before: cosines are computed once */
+    {"f8=Gather fr #0,0,1,1,2,2,3,3 {axis=2}; co=Cos f8; si=Sin f8; cu=Unsqueeze co #1; su=Unsqueeze si #1; " WOVEN("q")
+         TURN("q") "y=Add x1 x2",
+     "?=Cos fr; ?=Sin fr; y=RotaryEmbedding q ? ? {dim=0} interleaved"},
+    {"f8=Gather fr #0,1,2,3,0,1,2,-1 {axis=2}; co=Cos f8; si=Sin f8; cu=Unsqueeze co #1; su=Unsqueeze si #1; " HALVES(
+         "q") TURN("q") "y=Add x1 x2",
+     "?=Cos fr; ?=Sin fr; y=RotaryEmbedding q ? ? {dim=0}"},
+    {"c=Concat fr fr {axis=2}; c1=Cos c; s1=Sin c; h1=Slice c1 #0 #4 #2; h2=Slice s1 #4 #9 #2; "
+     "co=Gather h1 #0,0,1,1,2,2,3,3 {axis=2}; si=Gather h2 #0,0,1,1,2,2,3,3 {axis=2}; cu=Unsqueeze co #1; "
+     "su=Unsqueeze si #1; " WOVEN("q") TURN("q") "y=Add x1 x2",
+     "?=Cos fr; ?=Sin fr; y=RotaryEmbedding q ? ? {dim=0} interleaved"},
+    {"f8=Gather fr #0,0,1,1,2,2,3,2 {axis=2}; co=Cos f8; si=Sin f8; cu=Unsqueeze co #1; su=Unsqueeze si #1; " WOVEN("q")
+         TURN("q") "y=Add x1 x2",
+     ""},
     {TABLES("tp_c", "tp_s", "as") "qr=Slice w4 #0 #8 #3 #1; qp=Slice w4 #8 #12 #3 #1; " WOVEN("qr")
          TURN("qr") "z1=Add x1 x2; y=Concat z1 qp {axis=-1}",
      "y=RotaryEmbedding w4 const const as {dim=8} interleaved"},
@@ -330,12 +344,31 @@ static const form einsum[] = {
 
 static void test_einsum(void) { run_forms(einsum, sizeof einsum / sizeof *einsum, tni_pass_einsum, 1e-5); }
 
+/* [b,t,2 * 8] of a head that stands twice: MultiHeadAttention of com.microsoft. */
+#define JOINED(x, n) \
+  REPEAT(x, "u" n, "e" n, "r" n) "t" n "=Transpose r" n " {perm=0,2,1,3}; f" n "=Reshape t" n " #0,0,16; "
+#define QW "qw=Concat x z {axis=2}; "
+
+static const form repeated[] = {
+    {QW JOINED("k1", "1") JOINED("v1", "2") "y=Attention qw f1 f2 bm {q_num_heads=2&kv_num_heads=2&scale=0.5f}",
+     "qw=Concat x z; ?=Reshape qw step; ?=Transpose ? {perm=0,2,1,3}; ?=Attention ? k1 v1 bm {scale=0.5 "
+     "softcap=0}; "
+     "?=Transpose ? {perm=0,2,1,3}; y=Reshape ? step"},
+    /* only one of the two; not repeated; heads counted otherwise */
+    {QW JOINED("k1", "1") "t2=Transpose v1 {perm=0,2,1,3}; t3=Concat t2 t2 {axis=2}; f2=Reshape t3 #0,0,16; "
+                          "y=Attention qw f1 f2 {q_num_heads=2&kv_num_heads=2}",
+     ""},
+    {QW JOINED("k1", "1") JOINED("v1", "2") "y=Attention qw f1 f2 {q_num_heads=1&kv_num_heads=1}", ""},
+    {QW JOINED("k1", "1") JOINED("v1", "2") "a,!p1=Attention qw f1 f2 {q_num_heads=2&kv_num_heads=2}; y=Neg a", ""},
+};
+
+static void test_repeated(void) { run_forms(repeated, sizeof repeated / sizeof *repeated, tni_pass_attention, 0); }
 static void test_rotary(void) { run_forms(rotary, sizeof rotary / sizeof *rotary, tni_pass_rotary, 0); }
 
 CU_pSuite suite_attention(void) {
   CU_pSuite s = CU_add_suite("attention", NULL, NULL);
   return s && CU_add_test(s, "attention", test_forms) && CU_add_test(s, "rotary", test_rotary) &&
-                 CU_add_test(s, "einsum", test_einsum)
+                 CU_add_test(s, "repeated", test_repeated) && CU_add_test(s, "einsum", test_einsum)
              ? s
              : NULL;
 }

@@ -114,7 +114,11 @@ def model(rng, experts=4, k=2, order="k", form="gated", dtype=np.float32, nan=Fa
         index = g.op("Expand", g.op("Unsqueeze", token, g.ints(1)), g.op("Shape", y))
         base = g.op("ConstantOfShape", shape, value=numpy_helper.from_array(np.full(1, 1 if wrong == "base" else 0, dtype)))
         total = g.op("Add", total, g.op("ScatterElements", base, index, y, axis=0))
-    g.nodes.append(helper.make_node("Reshape", [total, g.op("Shape", "x")], ["y"], name="last"))
+    return finish(g, total, g.op("Shape", "x"), dtype)
+
+
+def finish(g, total, shape, dtype):
+    g.nodes.append(helper.make_node("Reshape", [total, shape], ["y"], name="last"))
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     graph = helper.make_graph(g.nodes, "experts", [helper.make_tensor_value_info("x", kind, ["B", "S", K])],
                               [helper.make_tensor_value_info("y", kind, ["B", "S", K])],
@@ -122,7 +126,47 @@ def model(rng, experts=4, k=2, order="k", form="gated", dtype=np.float32, nan=Fa
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
 
 
+def dense(rng, experts=4, k=2, repeat="tile", nan=False, wrong=None):
+    """Experts that are one product of three axes, as gpt-oss is exported: gate and up side by side, biases, all computed."""
+    g = Graph(rng, np.float32)
+    tokens = g.op("Reshape", "x", g.ints(-1, K))
+    logits = g.op("Gemm", tokens, g.weight(experts, K), g.weight(experts), transB=1)
+    if nan:  # the last expert is out of reach
+        logits = g.op("Sub", logits, g.const(np.array([0] * (experts - 1) + [1e9], np.float32)))
+    values, picked = g.op("TopK", logits, g.ints(k), n_out=2, axis=-1)
+    zeros = g.op("ConstantOfShape", g.op("Shape", logits))
+    scores = g.op("ScatterElements", zeros, picked, g.op("Softmax", values, axis=1), axis=1)
+    if repeat == "tile":
+        wide = g.op("Reshape", g.op("Tile", tokens, g.ints(experts, 1)), g.ints(experts, -1, K))
+    else:
+        wide = g.op("Expand", g.op("Unsqueeze", tokens, g.ints(0)), g.ints(experts, 1, 1))
+    first, second = g.weight(experts, K, 2 * F), g.weight(experts, F, K)
+    if nan:
+        g.init[first][-1] = g.init[second][-1] = np.nan
+    both = g.op("Add", g.op("MatMul", wide, first), g.weight(experts, 1, 2 * F))
+    gate = g.op("Slice", both, g.ints(0), g.ints(LAST), g.ints(2), g.ints(2))
+    up = g.op("Slice", both, g.ints(1), g.ints(LAST), g.ints(-1), g.ints(2))
+    gate = g.op("Clip", gate, "", g.const(np.array(7, np.float32)))
+    h = g.op("Mul", g.op("Add", up, g.const(np.array(1, np.float32))), g.op("Mul", gate, g.op("Sigmoid", gate)))
+    if wrong == "softmax":  # experts see each other
+        h = g.op("Softmax", h, axis=0)
+    y = g.op("Add", g.op("MatMul", h, second), g.weight(experts, 1, K))
+    lead = g.op("Concat", g.ints(experts), g.op("Shape", "x", start=0, end=2), g.ints(-1), axis=0)
+    weight = g.op("Transpose", scores, perm=[1, 0])
+    if wrong == "weights":  # of another axis
+        weight = g.op("Reshape", scores, g.ints(experts, -1))
+    weight = g.op("Unsqueeze", g.op("Reshape", weight, g.op("Concat", g.ints(experts), g.op("Shape", "x", start=0, end=2), axis=0)),
+                  g.ints(-1))
+    total = g.op("ReduceSum", g.op("Mul", g.op("Reshape", y, lead), weight), g.ints(0), keepdims=int(wrong == "kept"))
+    return finish(g, total, g.op("Shape", "x"), np.float32)
+
+
 def cases():
+    for repeat in ("tile", "expand"):
+        yield f"dense {repeat}", dict(dense=True, repeat=repeat), True
+    yield "dense nan", dict(dense=True, experts=8, nan=True), True
+    for wrong in ("softmax", "weights", "kept"):
+        yield f"dense wrong {wrong}", dict(dense=True, wrong=wrong), False
     yield "gated", {}, True
     for order in ("k", "token"):
         for form in ("cut", "slice", "gemm"):
@@ -156,25 +200,33 @@ def infer(folder, path, x, *more, profile=("host",)):
 
 def check(folder, name, options, fires):
     rng = np.random.default_rng(sum(name.encode()))
-    dtype = options.get("dtype", np.float32)
-    m, path, bad = model(rng, **options), folder / "model.onnx", []
+    dtype, is_dense = options.get("dtype", np.float32), options.pop("dense", False)
+    make = dense if is_dense else model
+    m, path, bad = make(rng, **options), folder / "model.onnx", []
     onnx.save(m, path)
     told = json.loads(tenon(path, "inspect", "--passes", "--format", "json"))
     fired = told["passes"]["experts"]
-    if fired != (options.get("experts", 4) if fires else 0):
+    if fired != (1 if is_dense else options.get("experts", 4)) * fires:
         bad.append(f"fired {fired} times")
     text = folder / "graph.txt"
     tenon(path, "inspect", "--dump", text)
-    if fires == ("NonZero \"" in text.read_text()):
+    if not is_dense and fires == ("NonZero \"" in text.read_text()):
         bad.append("NonZero is left" if fires else "NonZero is gone")
+    if is_dense and fires and (told["layout_ops_left"] or "Tile \"" in text.read_text()):
+        bad.append(f"{told['layout_ops_left']} moves are left")
     if fires and (told["shape_ops_left"] or told["dynamic_nodes"]):
         bad.append(f"{told['shape_ops_left']} shape operators and {told['dynamic_nodes']} dynamic ones are left")
+    if is_dense and options.get("nan"):  # what nobody chose is multiplied by 0
+        for t in m.graph.initializer:
+            t.CopyFrom(numpy_helper.from_array(np.nan_to_num(numpy_helper.to_array(t)), t.name))
+        onnx.save(m, folder / "finite.onnx")
+    plain = folder / "finite.onnx" if is_dense and options.get("nan") else path
     s = ort.InferenceSession(m.SerializeToString(), providers=["CPUExecutionProvider"])
     for shape in ((1, 1, K), (2, 7, K), (1, 150, K)):
         x = rng.standard_normal(shape).astype(dtype)
         want, got = s.run(None, {"x": x})[0], infer(folder, path, x)
         without = "chain,experts"  # a chain rounds halves once, and the sum of two experts is one where dims are known
-        both = [infer(folder, path, x, "--disable-pass", p) for p in ("chain", without)]
+        both = [infer(folder, plain, x, "--disable-pass", p) for p in ("chain", without)]
         if not np.isfinite(got).all():
             bad.append(f"{shape}: not finite: an expert that nobody chose was computed")
         if both[0].tobytes() != both[1].tobytes() or (dtype == np.float32 and got.tobytes() != both[1].tobytes()):

@@ -105,6 +105,17 @@ static void add_table(tni_graph *g, const char *name) {
   add_constant(g, name, TN_DT_F32, 2, dims, data);
 }
 
+/* Constants int64[8,2], for element i: pp_i (i / 2, i % 2), pp_t the other way round, pp_n from the end. */
+static void add_pairs(tni_graph *g, const char *name) {
+  static const int64_t dims[2] = {8, 2};
+  int64_t data[16];
+  for (int i = 0; i < 8; i++) {
+    data[2 * i] = name[3] == 't' ? i % 2 : name[3] == 'n' ? i / 2 - 4 : i / 2;
+    data[2 * i + 1] = name[3] == 't' ? i / 2 : i % 2;
+  }
+  add_constant(g, name, TN_DT_I64, 2, dims, data);
+}
+
 static bool is_new(const char *op) {
   static const char *const names[] = {"Attention", "RotaryEmbedding", "RMSNormalization", "Gelu", "Swish"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -141,6 +152,7 @@ static void need(tni_graph *g, const char *word) {
   if (tni_graph_find(g, word) != TN_NONE) return;
   if (strncmp(word, "sq_", 3) == 0) add_square(g, word);
   if (strncmp(word, "al_", 3) == 0) add_lines(g, word);
+  if (strncmp(word, "pp_", 3) == 0) add_pairs(g, word);
   if (word[0] == 't' && word[1] && word[2] == '_') add_table(g, word);
   for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++)
     if (strcmp(word, inputs[i].name) == 0) add_word(g, word, inputs[i].word);
@@ -379,8 +391,7 @@ bool form_same(const tni_tensor *a, const tni_tensor *b, double tolerance) {
   return worst <= tolerance * largest;
 }
 
-static void run_form(const form *f, pass_fn pass, double tolerance) {
-  static const form_sizes sizes = {.b = 2, .s = 3, .past = 5};
+static void run_form(const form *f, pass_fn pass, double tolerance, const form_sizes *sizes) {
   char text[TEXT], want[TEXT];
   tn_error err;
   uint32_t fired = 99;
@@ -401,8 +412,8 @@ static void run_form(const form *f, pass_fn pass, double tolerance) {
   if (!ok)
     printf("\n  %s\n  gives    %s\n  expected %s (fired %u) %s\n", f->before, text, expected, fired, err.message);
   tni_tensor x[FORM_OUTPUTS], y[FORM_OUTPUTS];
-  form_run(plain, &sizes, a, x);
-  form_run(g, &sizes, a, y);
+  form_run(plain, sizes, a, x);
+  form_run(g, sizes, a, y);
   for (uint32_t i = 0; i < g->n_outputs; i++) {
     ok = form_same(&x[i], &y[i], tolerance);
     CU_ASSERT_TRUE(ok);
@@ -413,6 +424,11 @@ static void run_form(const form *f, pass_fn pass, double tolerance) {
   tni_graph_destroy(plain);
 }
 
+void run_forms_at(const form *f, size_t n, pass_fn pass, double tolerance, const form_sizes *sizes) {
+  for (size_t i = 0; i < n; i++) run_form(&f[i], pass, tolerance, sizes);
+}
+
 void run_forms(const form *f, size_t n, pass_fn pass, double tolerance) {
-  for (size_t i = 0; i < n; i++) run_form(&f[i], pass, tolerance);
+  static const form_sizes sizes = {.b = 2, .s = 3, .past = 5};
+  run_forms_at(f, n, pass, tolerance, &sizes);
 }

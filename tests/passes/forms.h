@@ -15,10 +15,10 @@
  *   w8, x8, y8  f32[8,8]    w12, x12  f32[8,12]    w24  f32[8,24]    t12  f32[12,8]    sk  f32[2]    sk4  f32[1,2,1,1]
  * wi  i8[8,12]    wt  u8[12,8]    wk  i8[4,2,3,1]    bi  i32[4]    zs  i8[4]    cs (small, > 0)  f32[4]
  * cw  f32[4,2,3,1]    cg  f32[4,1,1,3]    ct  f32[2,2,2,2]    c1, c2, c3, cv (> 0)  f32[4]    c4  f32[1,4,1,1]
- * cx  f32[4,1,1]    b12  f32[12]    b24  f32[24] h8 f16[8,8] sq_t, sq_b, sq_n bool[1,1,16,16] al_t, al_n f32[1,2,1,16] or literals: 0.5
- * (f32 scalar), 0.5h (f16), 0.5r (f32[1,1,1,1]), 128b (u8), -3c (i8), %5 (i64 scalar), #1,2 (i64 vector). after: "Op in in {attr=value};" of
- * the live nodes in order. A value made by a node is called by its name in `before`, constants that the pass made
- * "ones" or "const", values between nodes that it made
+ * cx  f32[4,1,1]    b12  f32[12]    b24  f32[24] h8 f16[8,8] sq_t, sq_b, sq_n bool[1,1,16,16] al_t, al_n f32[1,2,1,16]
+ * pp_i, pp_t, pp_n i64[8,2] or literals: 0.5 (f32 scalar), 0.5h (f16), 0.5r (f32[1,1,1,1]), 128b (u8), -3c (i8), %5
+ * (i64 scalar), #1,2 (i64 vector). after: "Op in in {attr=value};" of the live nodes in order. A value made by a node
+ * is called by its name in `before`, constants that the pass made "ones" or "const", values between nodes that it made
  * "?"; attributes listed: epsilon, approximate, alpha, perm, to, those of attention, heads=q/kv, and of fused nodes
  * (print_chain). Caches are "cache", with this run's rows "cache'"; the lengths "pos" and "valid".
  *   "" stands for `before` unchanged: the pass fires 0 times.
@@ -54,6 +54,8 @@ bool form_same(const tni_tensor *a, const tni_tensor *b, double tolerance);
 
 /* tolerance: of |after - before| against the largest |before|; halves get 2e-3. */
 void run_forms(const form *f, size_t n, pass_fn pass, double tolerance);
+/* The same with inputs of other sizes, for graphs that not all sizes fit. */
+void run_forms_at(const form *f, size_t n, pass_fn pass, double tolerance, const form_sizes *sizes);
 
 CU_pSuite suite_branch(void);
 CU_pSuite suite_norm(void);

@@ -118,6 +118,21 @@ static const form caches[] = {
      "y=Transpose ? {perm=0,2,1,3}"},
 };
 
+static const form joined[] = {
+    {BY_HEAD("x", "r1", "q4") BY_HEAD("z", "r2", "k4") "y=Concat q4 k4 {axis=3}",
+     "?=ConcatHeads x z heads=2/2; ?=Reshape ? const; y=Transpose ? {perm=0,2,1,3}"},
+    /* one head for all, first or last */
+    {BY_HEAD("x", "r1", "q4") "u=Unsqueeze fr #1; ex=Expand u #1,2,1,1; y=Concat q4 ex {axis=-1}",
+     "?=ConcatHeads x fr heads=2/2; ?=Reshape ? const; y=Transpose ? {perm=0,2,1,3}"},
+    {BY_HEAD("x", "r1", "q4") "u=Unsqueeze fr #1; ex=Expand u #1,2,1,1; y=Concat ex q4 ex {axis=-1}",
+     "?=ConcatHeads fr x fr heads=2/2; ?=Reshape ? const; y=Transpose ? {perm=0,2,1,3}"},
+    /* another axis; not split off; heads that are not one */
+    {BY_HEAD("x", "r1", "q4") BY_HEAD("z", "r2", "k4") "y=Concat q4 k4 {axis=1}", ""},
+    {BY_HEAD("x", "r1", "q4") "y=Concat q4 aq {axis=3}", ""},
+    {"u=Unsqueeze fr #1; v1=Unsqueeze fs #1; y=Concat u v1 {axis=3}", ""},
+};
+
+static void test_joined(void) { run_forms(joined, sizeof joined / sizeof *joined, tni_pass_heads, 0); }
 static void test_rotary(void) { run_forms(rotary, sizeof rotary / sizeof *rotary, tni_pass_heads, 0); }
 static void test_attention(void) { run_forms(attention, sizeof attention / sizeof *attention, tni_pass_heads, 0); }
 static void test_caches(void) { run_forms(caches, sizeof caches / sizeof *caches, tni_pass_heads, 0); }
@@ -125,7 +140,7 @@ static void test_caches(void) { run_forms(caches, sizeof caches / sizeof *caches
 CU_pSuite suite_heads(void) {
   CU_pSuite s = CU_add_suite("heads", NULL, NULL);
   return s && CU_add_test(s, "rotary", test_rotary) && CU_add_test(s, "attention", test_attention) &&
-                 CU_add_test(s, "caches", test_caches)
+                 CU_add_test(s, "caches", test_caches) && CU_add_test(s, "joined", test_joined)
              ? s
              : NULL;
 }

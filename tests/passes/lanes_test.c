@@ -70,6 +70,9 @@ static const form turn[] = {
      "?=Reshape a step; ?=Reshape k const; ?=Mul ? ?; ?=Concat ? ?; t=Cos ?; y=Neg t"},
     {"u=Transpose x {perm=0,2,1}; c=Cos u; t=Transpose c {perm=0,2,1}; y=Neg t",
      "u=Transpose x {perm=0,2,1}; ?=Transpose u {perm=0,2,1}; t=Cos ?; y=Neg t"},
+    {"u=Transpose fr {perm=2,1,0}; p=Gather u #0,0,1,1 {axis=0}; t=Transpose p {perm=2,1,0}; y=Neg t",
+     "u=Transpose fr {perm=2,1,0}; ?=Transpose u {perm=2,1,0}; t=Gather ? #0,0,1,1; y=Neg t"},
+    {"u=Transpose fr {perm=2,1,0}; p=Gather u %1 {axis=0}; t=Transpose p {perm=1,0}; y=Neg t", ""}, /* an axis goes */
     {"c=Cos x; t=Transpose c {perm=0,2,1}; y=Neg t", ""},
     {"m=Mul x k; t=Transpose m {perm=0,2,1}; y=Neg t", ""},
 };

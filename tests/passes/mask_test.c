@@ -270,6 +270,31 @@ static const form slopes[] = {
 /* Scores are sums of 4 products below 9 and slopes below 3 times 8 positions, rounded before and after. */
 #define SLOPES_BOUND ((8 + 4 * (4 * 9 + 3 * 8)) * (double)FLT_EPSILON)
 
+/* A triangle of this run's positions, stretched to the past too: a prompt without one, or one position at a time. */
+#define TRIANGLE "r=Range %0 S %1; r1=Add r %1; R=Unsqueeze r1 #1; c=Less r R; "
+
+static const form stretched[] = {
+    {DIMS TRIANGLE "w1=Where c 0 -inf; e4=Unsqueeze w1 #0,1; M=Add e4 af; " ATT,
+     "y=Attention aq ak av af pk pv {scale=0 softcap=0} causal"},
+    {DIMS TRIANGLE "ST=Concat S1 T1 {axis=0}; M=Expand c ST; " ATT, DONE},
+    {DIMS TRIANGLE "ST=Concat S1 T1 {axis=0}; n=Not c; x1=Expand n ST; M=Not x1; " ATT, DONE},
+    {DIMS "r=Range %0 S %1; R=Unsqueeze r #1; D=Sub R r; w1=Less D %2; c=LessOrEqual r R; m1=And w1 c; "
+          "ST=Concat S1 T1 {axis=0}; M=Expand m1 ST; " ATT,
+     ""},
+    /* without the diagonal a single position sees nothing, whatever the past */
+    {DIMS "r=Range %0 S %1; R=Unsqueeze r #1; c=Less r R; n=Not c; ST=Concat S1 T1 {axis=0}; M=Expand c ST; " ATT, ""},
+    /* keys that a tensor hides are of this run */
+    {DIMS TRIANGLE "ak1=Cast as {to=9}; k1=Unsqueeze ak1 #1; m1=And c k1; sh=Shape mb; "
+                   "PB=Concat sh #0 {axis=0}; ST=Concat S1 T1 {axis=0}; M=Expand m1 ST; " ATT,
+     ""},
+};
+
+static void test_stretched(void) {
+  static const form_sizes prompt = {.b = 2, .s = 3, .past = 0}, step = {.b = 2, .s = 1, .past = 5};
+  run_forms_at(stretched, sizeof stretched / sizeof *stretched, tni_pass_mask, BOUND, &prompt);
+  run_forms_at(stretched, sizeof stretched / sizeof *stretched, tni_pass_mask, BOUND, &step);
+}
+
 static void test_sums(void) { run_forms(sums, sizeof sums / sizeof *sums, tni_pass_mask, SLOPES_BOUND); }
 static void test_slopes(void) { run_forms(slopes, sizeof slopes / sizeof *slopes, tni_pass_mask, SLOPES_BOUND); }
 
@@ -346,9 +371,9 @@ void test_mask_random(void);
 CU_pSuite suite_mask(void) {
   CU_pSuite s = CU_add_suite("mask", NULL, NULL);
   if (!s || !CU_add_test(s, "positions", test_positions) || !CU_add_test(s, "padding", test_padding) ||
-      !CU_add_test(s, "near misses", test_misses) || !CU_add_test(s, "sums", test_sums) ||
-      !CU_add_test(s, "slopes", test_slopes) || !CU_add_test(s, "from primitives", test_from_primitives) ||
-      !CU_add_test(s, "random masks", test_mask_random))
+      !CU_add_test(s, "near misses", test_misses) || !CU_add_test(s, "stretched", test_stretched) ||
+      !CU_add_test(s, "sums", test_sums) || !CU_add_test(s, "slopes", test_slopes) ||
+      !CU_add_test(s, "from primitives", test_from_primitives) || !CU_add_test(s, "random masks", test_mask_random))
     return NULL;
   return s;
 }

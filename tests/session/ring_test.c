@@ -212,6 +212,41 @@ static void test_devices(void) {
   free(want);
 }
 
+/* A row of a cache has 64 bytes. One that is too large for a device at the longest context is left to the host; a ring
+ * is short. */
+static void test_largest_buffer(void) {
+  static const struct {
+    const char *options, *more;
+    int64_t window;
+    bool taken;
+  } cases[] = {{"layout: f32, largest: 16384", "", -1, true},
+               {"layout: f32, largest: 16383", "", -1, false},
+               {"layout: f16, largest: 8192", "", -1, true},
+               {"layout: f32, ring: true, largest: 9000", "", 20, true},
+               {"layout: f32, ring: true, largest: 9000", "kv_ring: false\n", 20, false}};
+  float *want[2] = {logits_of("plugins: [host]\n" ALL, -1, -1, cuts[0], NULL),
+                    logits_of("plugins: [host]\n" ALL, 20, 20, cuts[0], NULL)};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    walk w;
+    char profile[256], *json = NULL;
+    const int64_t window = cases[i].window;
+    snprintf(profile, sizeof profile, "plugins: [{name: mirror-a, options: {%s}}, host]\nmax_seq: %d\n%s",
+             cases[i].options, CAPACITY, cases[i].more);
+    CU_ASSERT_FATAL(begin(&w, profile, window, window));
+    CU_ASSERT_EQUAL_FATAL(tn_model_report(w.r.m, TN_REPORT_CHECK, &json, &w.r.err), TN_OK);
+    const bool refused = strstr(json, "than what the device allocates at once") && strstr(json, "positions fit");
+    if (refused == cases[i].taken) printf("\n    %s", profile);
+    CU_ASSERT(refused != cases[i].taken);
+    tn_free(json);
+    rig_finish(&w.r);
+    float *got = logits_of(profile, window, window, cuts[0], NULL);
+    CU_ASSERT(strstr(profile, "f16") || same(want[window == 20], got));
+    free(got);
+  }
+  free(want[0]);
+  free(want[1]);
+}
+
 /* Kept as long as what follows can see is there; beyond that a refusal, and the session goes on as before. */
 static void test_truncate(void) {
   walk w;
@@ -567,6 +602,7 @@ int main(void) {
   CU_pSuite s = CU_add_suite("rings and quantized caches", NULL, NULL);
   CU_add_test(s, "the bits of caches that hold everything", test_bits);
   CU_add_test(s, "devices that know rings, and that do not", test_devices);
+  CU_add_test(s, "caches that are too large for a device", test_largest_buffer);
   CU_add_test(s, "truncate", test_truncate);
   CU_add_test(s, "a cancelled step", test_cancel);
   CU_add_test(s, "verbs of fresh sessions", test_fresh);

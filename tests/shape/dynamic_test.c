@@ -130,6 +130,17 @@ static void test_sum_with_a_name(void) {
     CU_ASSERT_TRUE(matches(g, tni_graph_value(g, tni_graph_find(g, names[i])), "f32[b,past+seq]"));
   CU_ASSERT_TRUE(matches(g, tni_graph_value(g, tni_graph_find(g, "s")), "i64[2]={b,past+seq}"));
   tni_graph_destroy(g);
+  g = start(NULL); /* a length, against the same with a past */
+  add_word(g, "u", "f32[seq]");
+  add_word(g, "v", "f32[past+seq]");
+  op(g, "Add", "u v", "y", "");
+  op(g, "Add", "v u", "z", "");
+  set_io(g, "u v", "y z");
+  infer(g);
+  CU_ASSERT_TRUE(matches(g, tni_graph_value(g, tni_graph_find(g, "y")), "f32[past+seq]"));
+  CU_ASSERT_TRUE(matches(g, tni_graph_value(g, tni_graph_find(g, "z")), "f32[past+seq]"));
+  CU_ASSERT_EQUAL(tni_ex_n_defined(g->exprs), 0);
+  tni_graph_destroy(g);
   g = start(NULL); /* two plain lengths may still differ: one of them may be 1 */
   add_word(g, "u", "f32[n]");
   add_word(g, "v", "f32[m]");

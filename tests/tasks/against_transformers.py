@@ -51,7 +51,7 @@ def minilm():
 
 def compare(name, d, image, want, *args):
     """want: class -> probability."""
-    rows = json.loads(tenon("classify", d, "--image", image, "--format", "json", "--top", 5, *args))
+    rows = json.loads(tenon("classify", d, "--image", image, "--format", "json", "--top", 5, *args))["rows"]
     off = max(abs(float(r["probability"]) - want[r["label"]]) for r in rows)
     best = [k for k, _ in sorted(want.items(), key=lambda x: -x[1])][:len(rows)]
     print(f"{name}: top {len(rows)} {'equal' if [r['label'] for r in rows] == best else 'DIFFERS'}, probabilities off by {off:.2e}")

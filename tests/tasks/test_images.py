@@ -149,7 +149,9 @@ def models():
         w = image_model(d + "/model.onnx", dims, **more)
         want = expect(im, plain)
         same(pixels(d, path), want if name == "first" else want.transpose(0, 2, 3, 1), name)
-        out = json.loads(tenon("classify", d, "--image", path, "--format", "json", "--top", 7))
+        j = json.loads(tenon("classify", d, "--image", path, "--format", "json", "--top", 7))
+        out = j["rows"]
+        check(j["schema"] == 1, f"{name}: {j}")
         p = softmax(want[0].mean((1, 2)) @ w)
         check([int(r["class"]) for r in out] == list(np.argsort(-p)), f"{name}: classes {out}")
         check(max(abs(float(r["probability"]) - p[int(r["class"])]) for r in out) < 1e-5, f"{name}: probabilities")
@@ -173,10 +175,10 @@ def labels():
     image_model(d + "/model.onnx", [1, 3, 8, 8])
     picture(8, 8).save(d + "/x.png")
     write_json(d + "/config.json", {"id2label": {str(i): f"name {i}" for i in range(6)}})
-    rows = json.loads(tenon("classify", d, "--image", d + "/x.png", "--format", "json", "--top", 99))
+    rows = json.loads(tenon("classify", d, "--image", d + "/x.png", "--format", "json", "--top", 99))["rows"]
     check({r["class"]: r["label"] for r in rows} == {str(i): f"name {i}" if i < 6 else "" for i in range(7)}, rows)
     check([float(r["probability"]) for r in rows] == sorted((float(r["probability"]) for r in rows), reverse=True), "best first")
-    rows = json.loads(tenon("classify", d, "--image", d + "/x.png", "--image", d + "/x.png", "--format", "json", "--labels", "a, b,c"))
+    rows = json.loads(tenon("classify", d, "--image", d + "/x.png", "--image", d + "/x.png", "--format", "json", "--labels", "a, b,c"))["rows"]
     check(len(rows) == 10 and all(r["label"] == {"0": "a", "1": "b", "2": "c"}.get(r["class"], "") for r in rows), rows)
     write_json(d + "/config.json", {"id2label": {"x": "y"}})
     check("id2label" in tenon("classify", d, "--image", d + "/x.png", code=3)[1], "id2label")

@@ -107,12 +107,12 @@ def plain():
     close(np.array(got["vectors"]), [want[0], want[3]], "json")
     lines = tenon("embed", d, "-p", TEXTS[0]).splitlines()
     check(len(lines) == 1 and len(lines[0].split()) == SIZE, lines)
-    ranked = json.loads(tenon("embed", d, "-f", "-", "--query", "a cat", "--format", "json", text="\r\n".join(TEXTS) + "\n\n"))
+    ranked = json.loads(tenon("embed", d, "-f", "-", "--query", "a cat", "--format", "json", text="\r\n".join(TEXTS) + "\n\n"))["rows"]
     q = length1(POOLS["mean"](rows_of(t, table, "a cat")))
     scores = np.array([q @ w for w in want])
     check([int(r["line"]) - 1 for r in ranked] == list(np.argsort(-scores)), "the order of the hits")
     check(max(abs(float(r["cosine"]) - scores[int(r["line"]) - 1]) for r in ranked) < 2e-6, "cosines")
-    check(len(json.loads(tenon("embed", d, "-f", "-", "--query", "x", "--top", 2, "--format", "json", text="a\nb\nc\n"))) == 2, "--top")
+    check(len(json.loads(tenon("embed", d, "-f", "-", "--query", "x", "--top", 2, "--format", "json", text="a\nb\nc\n"))["rows"]) == 2, "--top")
 
 
 def sentence_transformers():
@@ -170,7 +170,7 @@ def clip():
     labels = ["cat", "red dog", "house on the blue mat"]
     for prompt in ("a photo of a {}", "the {}!"):
         want = softmax(np.array([px @ wi @ wt[t.encode(prompt.replace("{}", x)).ids].sum(0) for x in labels]))
-        rows = json.loads(tenon("classify", d, "--image", d + "/x.png", "--labels", ",".join(labels), "--prompt", prompt, "--format", "json"))
+        rows = json.loads(tenon("classify", d, "--image", d + "/x.png", "--labels", ",".join(labels), "--prompt", prompt, "--format", "json"))["rows"]
         check([r["label"] for r in rows] == [labels[i] for i in np.argsort(-want)], rows)
         check(max(abs(float(r["probability"]) - want[int(r["class"])]) for r in rows) < 1e-5, "probabilities")
     check("labels" in tenon("classify", d, "--image", d + "/x.png", code=3)[1], "no labels")

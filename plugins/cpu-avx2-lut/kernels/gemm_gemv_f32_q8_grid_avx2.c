@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Grids on AVX2: one row, tiles of up to four rows over a panel, and what fills panels, for the tiles of AVX-VNNI too.
+ * Grids on AVX2: one row, tiles of up to six rows over a panel, and what fills panels, for the tiles of AVX-VNNI too.
  *
  * Codes of two and four bits are summed in s16 for 32 k (16 products of at most 15 * 127) and then widened; of eight
  * bits, magnitudes times activations with the weights' signs, widened at once. For VNNI codes of two and four bits lose
@@ -96,65 +96,88 @@ static inline floats rounded(floats v) { return _mm256_round_ps(v, _MM_FROUND_TO
 
 /* --- tiles over a panel ------------------------------------------------------------------------------------------ */
 
-enum { TILE_M = 4 };
+/* Rows of a tile: of codes up to 15, whose sums of 32 k are s16; of signed ones, which are widened at once. */
+enum { MOST_U = 6, MOST_S = 4, SUB = 32 };
 
-__attribute__((always_inline)) static inline void add_less_zeros(float *acc, __m256i t0, __m256i t1,
-                                                                 const tni_x86_grid_panel *z, size_t g, int32_t word,
-                                                                 float sx) {
-  const __m256 t = _mm256_set1_ps(-0.125f * (float)word), s = _mm256_set1_ps(sx);
-  __m256 v[2] = {_mm256_cvtepi32_ps(t0), _mm256_cvtepi32_ps(t1)};
-#pragma GCC unroll 2
-  for (int i = 0; i < 2; i++) {
-    if (z->n_zeros) v[i] = _mm256_fmadd_ps(_mm256_load_ps(z->zero[g] + i * 8), t, v[i]);
-    if (z->n_zeros > 1) v[i] = _mm256_fmadd_ps(_mm256_load_ps(z->rest[g] + i * 8), t, v[i]);
-    const __m256 by = _mm256_mul_ps(_mm256_load_ps(z->p.scale[g] + i * 8), s);
-    _mm256_storeu_ps(acc + i * 8, _mm256_fmadd_ps(v[i], by, _mm256_loadu_ps(acc + i * 8)));
-  }
+static inline ints zeros_at(const int32_t *zero) { return _mm256_load_si256((const __m256i *)(const void *)zero); }
+
+/* acc[16] += v * (weight scale * activation scale), one row. */
+__attribute__((always_inline)) static inline void add_floats(float *acc, floats v0, floats v1, const float *sw,
+                                                             float sx) {
+  const floats s = _mm256_set1_ps(sx);
+  const floats s0 = _mm256_mul_ps(_mm256_load_ps(sw), s), s1 = _mm256_mul_ps(_mm256_load_ps(sw + 8), s);
+  _mm256_storeu_ps(acc, _mm256_fmadd_ps(v0, s0, _mm256_loadu_ps(acc)));
+  _mm256_storeu_ps(acc + 8, _mm256_fmadd_ps(v1, s1, _mm256_loadu_ps(acc + 8)));
 }
 
+#define MINUS_SUM(i) _mm256_srai_epi32(_mm256_set1_epi32(zero[i * z_stride]), 3) /* within s16 */
+#define TAKEN(i, h) _mm256_madd_epi16(MINUS_SUM(i), zeros_at(z->zero[g] + 8 * h))
+#define REST(i, h) \
+  _mm256_fmadd_ps(_mm256_load_ps(z->rest[g] + 8 * h), _mm256_cvtepi32_ps(MINUS_SUM(i)), _mm256_cvtepi32_ps(t##i##h))
+#define ADD(i, v0, v1) add_floats(acc + i * TNI_CLT_ROWS, v0, v1, z->p.scale[g], sx[i * s_stride]);
+#define FINISH_Z(i) ADD(i, _mm256_cvtepi32_ps(t##i##0), _mm256_cvtepi32_ps(t##i##1))
+#define FINISH_R(i) ADD(i, REST(i, 0), REST(i, 1))
+
 #define CLEAR(i) __m256i s##i##0 = _mm256_setzero_si256(), s##i##1 = s##i##0;
-#define START(i) __m256i t##i##0 = _mm256_set1_epi32(zero[i * z_stride]), t##i##1 = t##i##0;
-#define START_AT_0(i) __m256i t##i##0 = _mm256_setzero_si256(), t##i##1 = t##i##0;
-#define STEP_U(i)                                                     \
-  {                                                                   \
-    const __m256i b = four_codes(q + i * q_stride);                   \
-    s##i##0 = _mm256_add_epi16(s##i##0, _mm256_maddubs_epi16(w0, b)); \
-    s##i##1 = _mm256_add_epi16(s##i##1, _mm256_maddubs_epi16(w1, b)); \
+/* In assembly, as compilers compute all products first and spill, or move sums from register to register. */
+#define STEP_U(i)                                                           \
+  {                                                                         \
+    __m256i b = four_codes(q + i * q_stride), t;                            \
+    __asm__(                                                                \
+        "vpmaddubsw %[b], %[w0], %[t]\n\t"                                  \
+        "vpmaddubsw %[b], %[w1], %[b]\n\t"                                  \
+        "vpaddw %[t], %[s0], %[s0]\n\t"                                     \
+        "vpaddw %[b], %[s1], %[s1]"                                         \
+        : [s0] "+x"(s##i##0), [s1] "+x"(s##i##1), [t] "=&x"(t), [b] "+x"(b) \
+        : [w0] "x"(w0), [w1] "x"(w1));                                      \
   }
-#define WIDEN(i)                                                         \
-  t##i##0 = _mm256_add_epi32(t##i##0, _mm256_madd_epi16(s##i##0, ones)); \
-  t##i##1 = _mm256_add_epi32(t##i##1, _mm256_madd_epi16(s##i##1, ones));
-#define STEP_S(i)                                                              \
-  {                                                                            \
-    const __m256i b = four_codes(q + i * q_stride);                            \
-    const __m256i s##i##0 = _mm256_maddubs_epi16(a0, _mm256_sign_epi8(b, w0)); \
-    const __m256i s##i##1 = _mm256_maddubs_epi16(a1, _mm256_sign_epi8(b, w1)); \
-    WIDEN(i)                                                                   \
-  }
-#define FINISH(i) add_less_zeros(acc + i * TNI_CLT_ROWS, t##i##0, t##i##1, z, g, zero[i * z_stride], sx[i * s_stride]);
+#define WIDEN(i) const __m256i d##i##0 = _mm256_madd_epi16(s##i##0, ones), d##i##1 = _mm256_madd_epi16(s##i##1, ones);
+#define KEEP_FIRST(i)                                  \
+  kept[i][0] = _mm256_add_epi32(d##i##0, TAKEN(i, 0)); \
+  kept[i][1] = _mm256_add_epi32(d##i##1, TAKEN(i, 1));
+#define KEEP(i)                                       \
+  kept[i][0] = _mm256_add_epi32(d##i##0, kept[i][0]); \
+  kept[i][1] = _mm256_add_epi32(d##i##1, kept[i][1]);
+#define TAKE(i) \
+  const __m256i t##i##0 = _mm256_add_epi32(d##i##0, TAKEN(i, 0)), t##i##1 = _mm256_add_epi32(d##i##1, TAKEN(i, 1));
+#define JOIN(i) \
+  const __m256i t##i##0 = _mm256_add_epi32(d##i##0, kept[i][0]), t##i##1 = _mm256_add_epi32(d##i##1, kept[i][1]);
 
-/* One group: sums of codes up to 15, 32 k at a time; of signed ones. */
-#define SUMS_U(REP, GROUP)                                                           \
-  REP(START)                                                                         \
-  for (size_t k = 0; k < GROUP; k += GROUP < 32 ? GROUP : 32) {                      \
-    REP(CLEAR)                                                                       \
-    for (size_t j = 0; j < (GROUP < 32 ? GROUP : 32) / 4; j++, w += 64, q += 4) {    \
-      const __m256i w0 = _mm256_load_si256((const __m256i *)(const void *)w);        \
-      const __m256i w1 = _mm256_load_si256((const __m256i *)(const void *)(w + 32)); \
-      REP(STEP_U)                                                                    \
-    }                                                                                \
-    REP(WIDEN)                                                                       \
-  }
-#define SUMS_S(REP, GROUP)                                                         \
-  REP(START_AT_0)                                                                  \
-  for (size_t j = 0; j < GROUP / 4; j++, w += 64, q += 4) {                        \
-    const __m256i w0 = _mm256_load_si256((const __m256i *)(const void *)w);        \
-    const __m256i w1 = _mm256_load_si256((const __m256i *)(const void *)(w + 32)); \
-    const __m256i a0 = _mm256_abs_epi8(w0), a1 = _mm256_abs_epi8(w1);              \
-    REP(STEP_S)                                                                    \
+#define START_S(i) __m256i t##i##0 = TAKEN(i, 0), t##i##1 = TAKEN(i, 1);
+#define STEP_S(i)                                                                  \
+  {                                                                                \
+    const __m256i b = four_codes(q + i * q_stride);                                \
+    t##i##0 = widened(t##i##0, _mm256_maddubs_epi16(a0, _mm256_sign_epi8(b, w0))); \
+    t##i##1 = widened(t##i##1, _mm256_maddubs_epi16(a1, _mm256_sign_epi8(b, w1))); \
   }
 
-#define TILE(M, GROUP, id, SUMS)                                                                    \
+#define SUMS_U(REP, n)                                     \
+  REP(CLEAR)                                               \
+  for (size_t j = 0; j < (n) / 4; j++, w += 64, q += 4) {  \
+    const __m256i w0 = codes_at(w), w1 = codes_at(w + 32); \
+    REP(STEP_U)                                            \
+  }                                                        \
+  REP(WIDEN)
+#define SUMS_S(REP, n)                                                \
+  REP(START_S)                                                        \
+  for (size_t j = 0; j < (n) / 4; j++, w += 64, q += 4) {             \
+    const __m256i w0 = codes_at(w), w1 = codes_at(w + 32);            \
+    const __m256i a0 = _mm256_abs_epi8(w0), a1 = _mm256_abs_epi8(w1); \
+    REP(STEP_S)                                                       \
+  }
+
+/* One group of so many k: of few, of many, of signed codes. */
+#define GROUP_F(M, REP, GROUP) SUMS_U(REP, GROUP) REP(TAKE)
+#define GROUP_U(M, REP, GROUP)                    \
+  __m256i kept[M][2];                             \
+  { SUMS_U(REP, SUB) REP(KEEP_FIRST) }            \
+  for (size_t k = 2 * SUB; k < GROUP; k += SUB) { \
+    SUMS_U(REP, SUB) REP(KEEP)                    \
+  }                                               \
+  SUMS_U(REP, SUB) REP(JOIN)
+#define GROUP_S(M, REP, GROUP) SUMS_S(REP, GROUP)
+
+#define TILE(M, GROUP, id, WAY, END)                                                                \
   static void tile_##id##_##M(const tni_x86_panel *p, const tni_clt_act *a, size_t m, float *acc) { \
     const tni_x86_grid_panel *z = (const tni_x86_grid_panel *)(const void *)p;                      \
     const size_t q_stride = a->q_stride, z_stride = a->z_stride, s_stride = a->s_stride;            \
@@ -163,37 +186,54 @@ __attribute__((always_inline)) static inline void add_less_zeros(float *acc, __m
     const float *sx = a->scale + m * s_stride + p->first_group;                                     \
     const uint8_t *w = &p->w[0][0];                                                                 \
     const __m256i ones = _mm256_set1_epi16(1);                                                      \
+    (void)ones;                                                                                     \
     for (size_t g = 0; g < p->groups; g++, sx++, zero++) {                                          \
-      SUMS(TNI_X86_REP##M, GROUP)                                                                   \
-      TNI_X86_REP##M(FINISH)                                                                        \
+      GROUP_##WAY(M, TNI_X86_REP##M, GROUP) TNI_X86_REP##M(FINISH_##END)                            \
     }                                                                                               \
   }
 
 typedef void (*grid_tile_fn)(const tni_x86_panel *p, const tni_clt_act *a, size_t m, float *acc);
 
-#define TILES(GROUP, id, SUMS)                                                                                        \
-  TILE(1, GROUP, id, SUMS)                                                                                            \
-  TILE(2, GROUP, id, SUMS)                                                                                            \
-  TILE(3, GROUP, id, SUMS)                                                                                            \
-  TILE(4, GROUP, id, SUMS)                                                                                            \
+static void all_rows(const grid_tile_fn *tiles, size_t most, const tni_x86_panel *p, const tni_clt_act *a, size_t m0,
+                     size_t m1, bool first, float *acc) {
+  if (first) memset(acc, 0, (m1 - m0) * TNI_CLT_ROWS * sizeof *acc);
+  for (size_t m = m0; m < m1; m += most) {
+    tni_x86_ask(p, (m - m0) / most, (m1 - m0 + most - 1) / most);
+    tiles[m1 - m < most ? m1 - m : most](p, a, m, acc + (m - m0) * TNI_CLT_ROWS);
+  }
+}
+
+#define FOUR(GROUP, id, WAY, END) \
+  TILE(1, GROUP, id, WAY, END)    \
+  TILE(2, GROUP, id, WAY, END)    \
+  TILE(3, GROUP, id, WAY, END)    \
+  TILE(4, GROUP, id, WAY, END)
+#define TILES_U(GROUP, id, WAY, END)                                                                                  \
+  FOUR(GROUP, id, WAY, END)                                                                                           \
+  TILE(5, GROUP, id, WAY, END)                                                                                        \
+  TILE(6, GROUP, id, WAY, END)                                                                                        \
+  void tni_x86_tiles_##id##_6x16_avx2(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first, \
+                                      float *acc) {                                                                   \
+    static const grid_tile_fn tiles[] = {NULL,          tile_##id##_1, tile_##id##_2, tile_##id##_3,                  \
+                                         tile_##id##_4, tile_##id##_5, tile_##id##_6};                                \
+    all_rows(tiles, MOST_U, p, a, m0, m1, first, acc);                                                                \
+  }
+#define TILES_S(GROUP, id, END)                                                                                       \
+  FOUR(GROUP, id, S, END)                                                                                             \
   void tni_x86_tiles_##id##_4x16_avx2(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first, \
                                       float *acc) {                                                                   \
-    static const grid_tile_fn tiles[TILE_M + 1] = {NULL, tile_##id##_1, tile_##id##_2, tile_##id##_3, tile_##id##_4}; \
-    if (first) memset(acc, 0, (m1 - m0) * TNI_CLT_ROWS * sizeof *acc);                                                \
-    for (size_t m = m0; m < m1; m += TILE_M) {                                                                        \
-      tni_x86_ask(p, (m - m0) / TILE_M, (m1 - m0 + TILE_M - 1) / TILE_M);                                             \
-      tiles[m1 - m < TILE_M ? m1 - m : TILE_M](p, a, m, acc + (m - m0) * TNI_CLT_ROWS);                               \
-    }                                                                                                                 \
+    static const grid_tile_fn tiles[] = {NULL, tile_##id##_1, tile_##id##_2, tile_##id##_3, tile_##id##_4};           \
+    all_rows(tiles, MOST_S, p, a, m0, m1, first, acc);                                                                \
   }
-
-TILES(16, zu16, SUMS_U)
-TILES(32, zu32, SUMS_U)
-TILES(64, zu64, SUMS_U)
-TILES(128, zu128, SUMS_U)
-TILES(16, zs16, SUMS_S)
-TILES(32, zs32, SUMS_S)
-TILES(64, zs64, SUMS_S)
-TILES(128, zs128, SUMS_S)
+#define GRID(GROUP, WAY)            \
+  TILES_U(GROUP, zu##GROUP, WAY, Z) \
+  TILES_U(GROUP, ru##GROUP, WAY, R) \
+  TILES_S(GROUP, zs##GROUP, Z)      \
+  TILES_S(GROUP, rs##GROUP, R)
+GRID(16, F)
+GRID(32, F)
+GRID(64, U)
+GRID(128, U)
 
 /* --- panels ------------------------------------------------------------------------------------------------------ */
 
@@ -223,26 +263,26 @@ static inline __m256 scales_at(const tni_grid_layout *l, const uint8_t *sb, size
   return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(sb + at * 2)));
 }
 
-/* What tiles take off of eight rows: half - zero, and of f32 zero points what is left of them. */
-static inline void put_zeros(const tni_grid_layout *l, const uint8_t *sb, size_t at, float *zero, float *rest) {
-  const __m256 half = _mm256_set1_ps((float)(1 << (l->bits - 1)));
+/* What tiles take off of eight rows, of codes that are less `minus`, and of f32 zero points what is left of them. */
+static inline void put_zeros(const tni_grid_layout *l, const uint8_t *sb, size_t at, int minus, int32_t *zero,
+                             float *rest) {
   const uint8_t *zeros = sb + l->zeros_at;
-  if (l->zero_bits == 8) {
-    const __m256i v = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(zeros + at)));
-    _mm256_store_ps(zero, _mm256_sub_ps(half, _mm256_cvtepi32_ps(v)));
-  } else if (l->zero_bits == 32) {
+  __m256i whole = _mm256_set1_epi32(1 << (l->bits - 1));
+  if (l->zero_bits == 8) whole = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(zeros + at)));
+  if (l->zero_bits == 32) {
     const __m256 v = _mm256_loadu_ps((const float *)(const void *)(zeros + 4 * at));
-    const __m256 whole = _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    _mm256_store_ps(zero, _mm256_sub_ps(half, whole));
-    _mm256_store_ps(rest, _mm256_sub_ps(whole, v));
+    whole = _mm256_cvtps_epi32(v);
+    _mm256_store_ps(rest, _mm256_sub_ps(v, _mm256_cvtepi32_ps(whole)));
   }
+  whole = _mm256_sub_epi32(whole, _mm256_set1_epi32(minus));
+  _mm256_store_si256((__m256i *)(void *)zero, _mm256_and_si256(whole, _mm256_set1_epi32(0xffff)));
 }
 
 /* What codes lose in a panel. */
 static inline __m256i lost(uint32_t bits, bool taken_off, bool vnni, const tni_grid_layout *l, const uint8_t *sb,
                            size_t at) {
   const __m256i point = _mm256_set1_epi8(ZERO_POINT);
-  if (taken_off) return _mm256_set1_epi8((char)(bits == 2 ? 2 - 8 : bits == 8 && !vnni ? -128 : 0));
+  if (taken_off) return _mm256_set1_epi8((char)(bits == 8 && !vnni ? -128 : 0));
   if (l->zero_bits == 8) return _mm256_sub_epi8(four_of_each(sb + l->zeros_at + at), point);
   return _mm256_sub_epi8(_mm256_set1_epi8((char)(1 << (bits - 1))), point);
 }
@@ -260,21 +300,23 @@ __attribute__((always_inline)) static inline void unpack_grid_avx2(uint32_t bits
         const __m256i minus = lost(bits, taken_off, vnni, l, sb, at);
         const uint8_t *codes = sb + l->codes_at + g * code_bytes + h * 32;
         _mm256_store_ps(&z->p.scale[to][h * HALF], scales_at(l, sb, at));
-        if (taken_off) put_zeros(l, sb, at, &z->zero[to][h * HALF], &z->rest[to][h * HALF]);
+        if (taken_off)
+          put_zeros(l, sb, at, bits == 8 && !vnni ? 128 : 0, &z->zero[to][h * HALF], &z->rest[to][h * HALF]);
         for (uint32_t i = 0; i < code_bytes / 64; i++)
           unpack_half(bits, codes + i * 64, minus, out + i * 64 * (8 / bits) + h * 32);
       }
   z->p.groups = to;
-  z->n_zeros = l->zero_bits / 8 > 1 ? 2 : l->zero_bits / 8;
-  z->shift = bits == 8 ? 4 : 0;
 }
 
-/* tiles: of codes that lost their zero points; NULL: all are taken off. */
+/* Tiles: of codes that lost their zero points (NULL: all are taken off), that take them off, and f32 ones. */
+typedef struct grid_tiles {
+  tni_x86_tiles_fn in_bytes, taking, rests;
+} grid_tiles;
+
 __attribute__((always_inline)) static inline void gemm_grid_avx2(uint32_t bits, uint32_t group, bool vnni,
-                                                                 tni_x86_tiles_fn tiles, tni_x86_tiles_fn taking,
-                                                                 const uint8_t *block, size_t superblocks,
-                                                                 const tni_clt_act *a, size_t m0, size_t m1,
-                                                                 float *acc) {
+                                                                 grid_tiles tiles, const uint8_t *block,
+                                                                 size_t superblocks, const tni_clt_act *a, size_t m0,
+                                                                 size_t m1, float *acc) {
   const tni_grid_layout l = tni_grid_layout_of(bits, group, a->scale_bits, a->zero_bits);
   const bool taken_off = !vnni || bits == 8 || l.zero_bits == 32;
   const size_t per_panel = (group == 16 ? TNI_X86_PANEL_K / 2 : TNI_X86_PANEL_K) / (l.groups * group);
@@ -285,21 +327,27 @@ __attribute__((always_inline)) static inline void gemm_grid_avx2(uint32_t bits, 
     z.p.first_group = sb * l.groups;
     z.p.next = block + n * l.bytes;
     z.p.next_bytes = n * l.bytes;
-    (taken_off ? taking : tiles)(&z.p, a, m0, m1, sb == 0, acc);
+    (l.zero_bits == 32 ? tiles.rests : taken_off ? tiles.taking : tiles.in_bytes)(&z.p, a, m0, m1, sb == 0, acc);
   }
 }
 
-#define SIGNS_2(group) tni_x86_tiles_zu##group##_4x16_avx2
-#define SIGNS_4(group) tni_x86_tiles_zu##group##_4x16_avx2
-#define SIGNS_8(group) tni_x86_tiles_zs##group##_4x16_avx2
+#define TILES_OF(kind, group, tile) \
+  (grid_tiles) { NULL, tni_x86_tiles_z##kind##group##_##tile, tni_x86_tiles_r##kind##group##_##tile }
+#define TILES_2(group) TILES_OF(u, group, 6x16_avx2)
+#define TILES_4(group) TILES_OF(u, group, 6x16_avx2)
+#define TILES_8(group) TILES_OF(s, group, 4x16_avx2)
+#define TILES_VNNI(group)                                                         \
+  (grid_tiles) {                                                                  \
+    tni_x86_tiles_a##group##_6x16_avxvnni, tni_x86_tiles_z##group##_6x16_avxvnni, \
+        tni_x86_tiles_r##group##_6x16_avxvnni                                     \
+  }
 #define GEMM(group, bits)                                                                                             \
-  void tni_x86_gemm_f32_q8g##group##_grid##bits##_4x16_avx2(const uint8_t *row_block, size_t superblocks,             \
+  void tni_x86_gemm_f32_q8g##group##_grid##bits##_6x16_avx2(const uint8_t *row_block, size_t superblocks,             \
                                                             const tni_clt_act *a, size_t m0, size_t m1, float *acc) { \
-    gemm_grid_avx2(bits, group, false, NULL, SIGNS_##bits(group), row_block, superblocks, a, m0, m1, acc);            \
+    gemm_grid_avx2(bits, group, false, TILES_##bits(group), row_block, superblocks, a, m0, m1, acc);                  \
   }                                                                                                                   \
   void tni_x86_gemm_f32_q8g##group##_grid##bits##_6x16_avxvnni(                                                       \
       const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, size_t m0, size_t m1, float *acc) {         \
-    gemm_grid_avx2(bits, group, true, tni_x86_tiles_a##group##_6x16_avxvnni, tni_x86_tiles_z##group##_6x16_avxvnni,   \
-                   row_block, superblocks, a, m0, m1, acc);                                                           \
+    gemm_grid_avx2(bits, group, true, TILES_VNNI(group), row_block, superblocks, a, m0, m1, acc);                     \
   }
 TNI_CLT_EACH_GRID(GEMM)

@@ -8,44 +8,75 @@
 #ifndef TENON_CPU_AVX2_LUT_KERNELS_GEMV_GRID_TEMPLATE_H
 #define TENON_CPU_AVX2_LUT_KERNELS_GEMV_GRID_TEMPLATE_H
 
-/* Sums of LANES outputs of a group, less their zero points. at: the first of its scales and zeros. */
-__attribute__((always_inline)) static inline floats less_zeros(const tni_grid_layout *l, const uint8_t *zeros,
-                                                               size_t at, float t, floats v) {
-  const floats half = OP(set1_ps)((float)(1 << (l->bits - 1))), sum = OP(set1_ps)(t);
-  if (l->zero_bits == 8) return OP(fmadd_ps)(OP(sub_ps)(half, bytes_at(zeros + at)), sum, v);
-  const floats zero = floats_at(zeros + 4 * at), whole = rounded(zero);
-  v = OP(fmadd_ps)(OP(sub_ps)(half, whole), sum, v);
-  return OP(fmadd_ps)(OP(sub_ps)(whole, zero), sum, v);
+enum { TNI_X86_GRID_HALVES = TNI_CLT_ROWS / LANES, TNI_X86_GRID_GROUPS = 4 };
+
+/* What the sums of a superblock's groups meet, half by half: read before its codes, so that memory is read in order. v
+ * = fma(rest, t, fma(less, t, sum)), y = fma(v, by, y). */
+typedef struct grid_head {
+  floats by[TNI_X86_GRID_GROUPS][TNI_X86_GRID_HALVES];
+  floats less[TNI_X86_GRID_GROUPS][TNI_X86_GRID_HALVES]; /* half - zero point, whole */
+  floats rest[TNI_X86_GRID_GROUPS][TNI_X86_GRID_HALVES]; /* what is left of an f32 one */
+} grid_head;
+
+__attribute__((always_inline)) static inline void read_head(uint32_t groups, uint32_t zero_bits,
+                                                            const tni_grid_layout *l, const uint8_t *sb,
+                                                            const float *sx, grid_head *h) {
+  const floats half = OP(set1_ps)((float)(1 << (l->bits - 1)));
+  const uint8_t *zeros = sb + l->zeros_at;
+#pragma GCC unroll 8
+  for (uint32_t i = 0; i < groups * TNI_X86_GRID_HALVES; i++) {
+    const uint32_t g = i / TNI_X86_GRID_HALVES, k = i % TNI_X86_GRID_HALVES, at = i * LANES;
+    const floats sw = l->scale_bits == 16 ? halves_at(sb + 2 * at) : floats_at(sb + 4 * at);
+    h->by[g][k] = OP(mul_ps)(sw, OP(set1_ps)(sx[g]));
+    if (zero_bits == 8) h->less[g][k] = OP(sub_ps)(half, bytes_at(zeros + at));
+    if (zero_bits != 32) continue;
+    const floats zero = floats_at(zeros + 4 * at), whole = rounded(zero);
+    h->less[g][k] = OP(sub_ps)(half, whole);
+    h->rest[g][k] = OP(sub_ps)(whole, zero);
+  }
 }
 
-__attribute__((always_inline)) static inline floats add_group(const tni_grid_layout *l, const uint8_t *sb, size_t at,
-                                                              ints sums, float sx, float t, floats y) {
-  floats v = OP(cvtepi32_ps)(sums);
-  if (l->zero_bits) v = less_zeros(l, sb + l->zeros_at, at, t, v);
-  const floats sw = l->scale_bits == 16 ? halves_at(sb + 2 * at) : floats_at(sb + 4 * at);
-  return OP(fmadd_ps)(v, OP(mul_ps)(sw, OP(set1_ps)(sx)), y);
+__attribute__((always_inline)) static inline void gemv_grid_with(uint32_t bits, uint32_t group, uint32_t zero_bits,
+                                                                 bool fetch, const tni_grid_layout *l,
+                                                                 const uint8_t *block, size_t superblocks,
+                                                                 const tni_clt_act *a, float *acc) {
+  const uint32_t groups = group == TNI_GRID_MAX_GROUP ? 2 : 4;
+  const int8_t *q = a->q;
+  const float *sx = a->scale;
+  const int32_t *zero = a->zero;
+  const size_t code_bytes = group * TNI_CLT_ROWS * bits / 8;
+  floats y[TNI_X86_GRID_HALVES];
+  grid_head head;
+  for (size_t h = 0; h < TNI_X86_GRID_HALVES; h++) y[h] = OP(setzero_ps)();
+  for (size_t sb = 0; sb < superblocks; sb++, block += l->bytes, sx += groups) {
+    const uint8_t *codes = block + l->codes_at;
+    for (size_t i = 0; fetch && i < l->bytes; i += 64)
+      _mm_prefetch((const char *)block + TNI_X86_AHEAD + i, _MM_HINT_T0);
+    read_head(groups, zero_bits, l, block, sx, &head);
+#pragma GCC unroll 4
+    for (size_t g = 0; g < groups; g++, zero++, q += group, codes += code_bytes) {
+      const floats t = OP(set1_ps)(-0.125f * (float)*zero);
+      for (size_t h = 0; h < TNI_X86_GRID_HALVES; h++) {
+        floats v = OP(cvtepi32_ps)(group_sums(bits, group, codes + h * LANES * 4, q, *zero));
+        if (zero_bits) v = OP(fmadd_ps)(head.less[g][h], t, v);
+        if (zero_bits == 32) v = OP(fmadd_ps)(head.rest[g][h], t, v);
+        y[h] = OP(fmadd_ps)(v, head.by[g][h], y[h]);
+      }
+    }
+  }
+  for (size_t h = 0; h < TNI_X86_GRID_HALVES; h++) OP(storeu_ps)(acc + h * LANES, y[h]);
 }
 
 __attribute__((always_inline)) static inline void gemv_grid(uint32_t bits, uint32_t group, bool fetch,
                                                             const uint8_t *block, size_t superblocks,
                                                             const tni_clt_act *a, float *acc) {
   const tni_grid_layout l = tni_grid_layout_of(bits, group, a->scale_bits, a->zero_bits);
-  const int8_t *q = a->q;
-  const float *sx = a->scale;
-  const int32_t *zero = a->zero;
-  const size_t code_bytes = group * TNI_CLT_ROWS * bits / 8;
-  floats y[TNI_CLT_ROWS / LANES];
-  for (size_t h = 0; h < TNI_CLT_ROWS / LANES; h++) y[h] = OP(setzero_ps)();
-  for (size_t sb = 0; sb < superblocks; sb++, block += l.bytes) {
-    const uint8_t *codes = block + l.codes_at;
-    for (size_t i = 0; fetch && i < l.bytes; i += 64)
-      _mm_prefetch((const char *)block + TNI_X86_AHEAD + i, _MM_HINT_T0);
-    for (size_t g = 0; g < l.groups; g++, sx++, zero++, q += group, codes += code_bytes)
-      for (size_t h = 0; h < TNI_CLT_ROWS / LANES; h++)
-        y[h] = add_group(&l, block, g * TNI_CLT_ROWS + h * LANES,
-                         group_sums(bits, group, codes + h * LANES * 4, q, *zero), *sx, -0.125f * (float)*zero, y[h]);
-  }
-  for (size_t h = 0; h < TNI_CLT_ROWS / LANES; h++) OP(storeu_ps)(acc + h * LANES, y[h]);
+  if (l.zero_bits == 0)
+    gemv_grid_with(bits, group, 0, fetch, &l, block, superblocks, a, acc);
+  else if (l.zero_bits == 8)
+    gemv_grid_with(bits, group, 8, fetch, &l, block, superblocks, a, acc);
+  else
+    gemv_grid_with(bits, group, 32, fetch, &l, block, superblocks, a, acc);
 }
 
 #define KERNEL_NAMED(group, bits, isa) tni_x86_gemv_f32_q8g##group##_grid##bits##_1x16_##isa

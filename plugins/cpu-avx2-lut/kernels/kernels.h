@@ -87,7 +87,7 @@ DECLARE_DOT(pal16, 4x16)
 #define DECLARE_GRID(group, bits)                            \
   DECLARE_GEMV(q8g##group##_grid##bits, avx2)                \
   DECLARE_GEMV(q8g##group##_grid##bits, avx2_prefetch)       \
-  DECLARE_GEMM(q8g##group##_grid##bits, 4x16, avx2)          \
+  DECLARE_GEMM(q8g##group##_grid##bits, 6x16, avx2)          \
   DECLARE_GEMV(q8g##group##_grid##bits, avxvnni)             \
   DECLARE_GEMV(q8g##group##_grid##bits, avxvnni_prefetch)    \
   DECLARE_GEMM(q8g##group##_grid##bits, 6x16, avxvnni)       \
@@ -95,8 +95,10 @@ DECLARE_DOT(pal16, 4x16)
   DECLARE_GEMV(q8g##group##_grid##bits, avx512vnni_prefetch) \
   DECLARE_GEMM(q8g##group##_grid##bits, 12x16, avx512vnni)
 TNI_CLT_EACH_GRID(DECLARE_GRID)
-#define TNI_X86_GRID_PAIRS(F) \
-  F(32, 2, 6x32) F(64, 2, 12x32) F(128, 2, 12x32) F(32, 4, 6x32) F(64, 4, 12x32) F(128, 4, 12x32)
+#define TNI_X86_GRID_PAIRS(F)                                                                                     \
+  F(32, 2, 6x32)                                                                                                  \
+  F(64, 2, 12x32) F(128, 2, 12x32) F(32, 4, 6x32) F(64, 4, 12x32) F(128, 4, 12x32) F(32, 8, 6x32) F(64, 8, 12x32) \
+      F(128, 8, 12x32)
 #define DECLARE_PAIR(group, bits, tile) DECLARE_GEMM2(q8g##group##_grid##bits, tile, avx512vnni)
 TNI_X86_GRID_PAIRS(DECLARE_PAIR)
 #undef DECLARE_PAIR

@@ -19,13 +19,13 @@ typedef struct tni_x86_panel {
   size_t next_bytes;
 } tni_x86_panel;
 
-/* Of a grid whose zero points no byte of a panel can hold: sums are of codes less `half`, and v = v + zero * t + rest *
- * t in floats follows, t being the sum of the activations (formats/grid.h). */
+/* Of a grid whose zero points no byte of a panel can hold: sums of codes start from zero * -t, t being the sum of the
+ * activations, and of f32 zero points rest * -t in floats is added (formats/grid.h). */
 typedef struct tni_x86_grid_panel {
-  tni_x86_panel p; /* first: what tiles are given */
-  _Alignas(64) float zero[TNI_X86_PANEL_K / 32][TNI_CLT_ROWS], rest[TNI_X86_PANEL_K / 32][TNI_CLT_ROWS];
-  uint32_t n_zeros; /* of these that there are: 0, 1, 2 */
-  uint32_t shift;   /* half is 8 << shift; of signed codes 0 */
+  tni_x86_panel p;                                               /* first: what tiles are given; or the first of two */
+  /* Whole ones, less 128 of signed codes: s16 beside a half of zeros, for products of pairs. */
+  _Alignas(64) int32_t zero[TNI_X86_PANEL_K / 32][TNI_CLT_ROWS];
+  _Alignas(64) float rest[TNI_X86_PANEL_K / 32][TNI_CLT_ROWS]; /* zero point - whole */
 } tni_x86_grid_panel;
 
 /* Tile i of n asks memory for its share of the packed bytes of the panel that comes next: all at once would wait.
@@ -93,7 +93,7 @@ void tni_x86_tiles_g32_16x32_amx(const tni_x86_panel *p, const tni_clt_act *a, s
 void tni_x86_tiles_g128_16x32_amx(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
                                   float *const *acc);
 
-/* Grids. a: codes with a zero point of 16. z: of a tni_x86_grid_panel. */
+/* Grids. a: codes with a zero point of 16. z, r: of a tni_x86_grid_panel, without and with rests. */
 #define TNI_X86_DECLARE_TILES(id, tile_isa)                                                                            \
   void tni_x86_tiles_##id##_##tile_isa(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first, \
                                        float *acc);
@@ -104,14 +104,21 @@ void tni_x86_tiles_g128_16x32_amx(const tni_x86_panel *p, const tni_clt_act *a, 
   F(id##16, tile_isa) F(id##32, tile_isa) F(id##64, tile_isa) F(id##128, tile_isa)
 TNI_X86_EACH_GROUP(TNI_X86_DECLARE_TILES, a, 12x16_avx512vnni)
 TNI_X86_EACH_GROUP(TNI_X86_DECLARE_TILES, z, 12x16_avx512vnni)
+TNI_X86_EACH_GROUP(TNI_X86_DECLARE_TILES, r, 12x16_avx512vnni)
 TNI_X86_DECLARE_TILES2(a32, 6x32_avx512vnni)
 TNI_X86_DECLARE_TILES2(a64, 12x32_avx512vnni)
 TNI_X86_DECLARE_TILES2(a128, 12x32_avx512vnni)
+TNI_X86_DECLARE_TILES2(z32, 6x32_avx512vnni)
+TNI_X86_DECLARE_TILES2(z64, 12x32_avx512vnni)
+TNI_X86_DECLARE_TILES2(z128, 12x32_avx512vnni)
 TNI_X86_EACH_GROUP(TNI_X86_DECLARE_TILES, a, 6x16_avxvnni)
 TNI_X86_EACH_GROUP(TNI_X86_DECLARE_TILES, z, 6x16_avxvnni)
-/* TNI_CLT_ROWS_SUM: u codes up to 15 with a zero point of 8, s signed codes of eight bits. */
-TNI_X86_EACH_GROUP(TNI_X86_DECLARE_TILES, zu, 4x16_avx2)
+TNI_X86_EACH_GROUP(TNI_X86_DECLARE_TILES, r, 6x16_avxvnni)
+/* TNI_CLT_ROWS_SUM: u codes up to 15, s signed codes of eight bits. */
+TNI_X86_EACH_GROUP(TNI_X86_DECLARE_TILES, zu, 6x16_avx2)
+TNI_X86_EACH_GROUP(TNI_X86_DECLARE_TILES, ru, 6x16_avx2)
 TNI_X86_EACH_GROUP(TNI_X86_DECLARE_TILES, zs, 4x16_avx2)
+TNI_X86_EACH_GROUP(TNI_X86_DECLARE_TILES, rs, 4x16_avx2)
 #undef TNI_X86_EACH_GROUP
 #undef TNI_X86_DECLARE_TILES2
 #undef TNI_X86_DECLARE_TILES

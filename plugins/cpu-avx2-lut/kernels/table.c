@@ -52,7 +52,7 @@
   GRID(GEMV, TNI_CLT_GRID##bits, group, AVX2, 0, gemv_f32_q8g##group##_grid##bits##_1x16_avx2)         \
   GRID(GEMV, TNI_CLT_GRID##bits, group, AVX2 | TNI_CPU_PREFETCH, 0,                                    \
        gemv_f32_q8g##group##_grid##bits##_1x16_avx2_prefetch)                                          \
-  GRID(GEMM, TNI_CLT_GRID##bits, group, AVX2, 0, gemm_f32_q8g##group##_grid##bits##_4x16_avx2)         \
+  GRID(GEMM, TNI_CLT_GRID##bits, group, AVX2, 0, gemm_f32_q8g##group##_grid##bits##_6x16_avx2)         \
   GRID(GEMV, TNI_CLT_GRID##bits, group, AVXVNNI, 0, gemv_f32_q8g##group##_grid##bits##_1x16_avxvnni)   \
   GRID(GEMV, TNI_CLT_GRID##bits, group, AVXVNNI | TNI_CPU_PREFETCH, 0,                                 \
        gemv_f32_q8g##group##_grid##bits##_1x16_avxvnni_prefetch)                                       \

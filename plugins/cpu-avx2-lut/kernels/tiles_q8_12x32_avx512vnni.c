@@ -40,7 +40,17 @@ enum { TILE_M = 12 };
     QUAD(1, GO_ON) QUAD(2, GO_ON) QUAD(3, GO_ON) QUAD(4, GO_ON) QUAD(5, GO_ON) QUAD(6, GO_ON) QUAD(7, then) ADVANCE \
   }
 
-#define START(i) __m512i s##i = _mm512_slli_epi32(_mm512_set1_epi32(zero[(i)*z_stride]), SHIFT), t##i = s##i;
+/* A: one zero point in every byte; Z: zero points of their own (tni_x86_grid_panel), times the sums of x. */
+#define OPEN_A const tni_x86_panel *p1 = &p[1];
+#define OPEN_Z                                                               \
+  const tni_x86_grid_panel *z = (const tni_x86_grid_panel *)(const void *)p; \
+  const tni_x86_panel *p1 = &z[1].p;
+#define ZEROS_A
+#define ZEROS_Z const __m512i zeros0 = _mm512_load_si512(z[0].zero[g]), zeros1 = _mm512_load_si512(z[1].zero[g]);
+#define START_A(i) __m512i s##i = _mm512_slli_epi32(_mm512_set1_epi32(zero[(i)*z_stride]), SHIFT), t##i = s##i;
+#define START_Z(i)                                                                  \
+  const __m512i n##i = _mm512_srai_epi32(_mm512_set1_epi32(zero[(i)*z_stride]), 3); \
+  __m512i s##i = _mm512_madd_epi16(n##i, zeros0), t##i = _mm512_madd_epi16(n##i, zeros1);
 #define FINISH(i)                                                              \
   {                                                                            \
     const __m512 by = _mm512_set1_ps(sx[(i)*s_stride]);                        \
@@ -53,8 +63,8 @@ static inline void finish_tile(__m512i sum, __m512 scale, bool fresh, float *acc
   _mm512_storeu_ps(acc, _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), scale, y));
 }
 
-/* A function per length of groups and zero point (8 << shift). */
-#define TILE(GROUP, id, shift)                                                                                   \
+/* A function per length of groups, way and (of A) zero point (8 << shift). */
+#define TILE(GROUP, id, WAY, shift)                                                                              \
   static void tile_##id(const tni_x86_panel *p, const tni_clt_act *a, size_t m, bool first, float *acc0,         \
                         float *acc1) {                                                                           \
     enum { SHIFT = shift };                                                                                      \
@@ -62,32 +72,33 @@ static inline void finish_tile(__m512i sum, __m512 scale, bool fresh, float *acc
     const int8_t *b0 = a->q + m * stride + p->first_group * GROUP, *b1 = b0 + 4 * stride, *b2 = b1 + 4 * stride; \
     const int32_t *zero = a->zero + m * z_stride + p->first_group;                                               \
     const float *sx = a->scale + m * s_stride + p->first_group;                                                  \
-    const uint8_t *u = &p[0].w[0][0], *v = &p[1].w[0][0];                                                        \
+    OPEN_##WAY const uint8_t *u = &p->w[0][0], *v = &p1->w[0][0];                                                \
     for (size_t g = 0; g < p->groups; g++, sx++, zero++) {                                                       \
-      const __m512 sw0 = _mm512_load_ps(p[0].scale[g]), sw1 = _mm512_load_ps(p[1].scale[g]);                     \
+      const __m512 sw0 = _mm512_load_ps(p->scale[g]), sw1 = _mm512_load_ps(p1->scale[g]);                        \
       const bool fresh = first && g == 0;                                                                        \
-      EACH(START)                                                                                                \
-      for (size_t k = 32; k < GROUP; k += 32) QUADS(GO_ON)                                                       \
-      QUADS(FINISH)                                                                                              \
+      ZEROS_##WAY EACH(START_##WAY) for (size_t k = 32; k < GROUP; k += 32) QUADS(GO_ON) QUADS(FINISH)           \
     }                                                                                                            \
   }
 
-#define TILES(GROUP, id, shift)                                                                                  \
-  TILE(GROUP, id, shift)                                                                                         \
+#define TILES(GROUP, id, WAY, shift)                                                                             \
+  TILE(GROUP, id, WAY, shift)                                                                                    \
   void tni_x86_tiles_##id##_12x32_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, \
                                              bool first, float *const *acc) {                                    \
+    OPEN_##WAY const tni_x86_panel *const both[] = {p, p1};                                                      \
     size_t m = m0;                                                                                               \
     for (; m + TILE_M <= m1; m += TILE_M) {                                                                      \
       const size_t at = (m - m0) * TNI_CLT_ROWS, i = (m - m0) / TILE_M, n = (m1 - m0) / TILE_M;                  \
-      tni_x86_ask(&p[0], i, n);                                                                                  \
-      tni_x86_ask(&p[1], i, n);                                                                                  \
+      tni_x86_ask(p, i, n);                                                                                      \
+      tni_x86_ask(p1, i, n);                                                                                     \
       tile_##id(p, a, m, first, acc[0] + at, acc[1] + at);                                                       \
     }                                                                                                            \
     for (size_t i = 0; m < m1 && i < 2; i++)                                                                     \
-      tni_x86_tiles_##id##_12x16_avx512vnni(&p[i], a, m, m1, first, acc[i] + (m - m0) * TNI_CLT_ROWS);           \
+      tni_x86_tiles_##id##_12x16_avx512vnni(both[i], a, m, m1, first, acc[i] + (m - m0) * TNI_CLT_ROWS);         \
   }
 
-TILES(128, g128, 0)
-TILES(64, a64, 1)
-TILES(128, a128, 1)
-TILES(128, b8g128, 4)
+TILES(128, g128, A, 0)
+TILES(64, a64, A, 1)
+TILES(128, a128, A, 1)
+TILES(128, b8g128, A, 4)
+TILES(64, z64, Z, 0)
+TILES(128, z128, Z, 0)

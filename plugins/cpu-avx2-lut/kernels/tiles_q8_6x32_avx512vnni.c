@@ -27,7 +27,17 @@ enum { TILE_M = 6, GROUP = 32 };
 #define LOAD(i)                                                                           \
   __m512 y##i = first ? _mm512_setzero_ps() : _mm512_loadu_ps(acc[0] + (i)*TNI_CLT_ROWS), \
          z##i = first ? _mm512_setzero_ps() : _mm512_loadu_ps(acc[1] + (i)*TNI_CLT_ROWS);
-#define START(i) __m512i s##i = _mm512_slli_epi32(_mm512_set1_epi32(zero[(i)*z_stride]), SHIFT), t##i = s##i;
+/* A: one zero point in every byte; Z: zero points of their own (tni_x86_grid_panel), times the sums of x. */
+#define OPEN_A const tni_x86_panel *p1 = &p[1];
+#define OPEN_Z                                                               \
+  const tni_x86_grid_panel *z = (const tni_x86_grid_panel *)(const void *)p; \
+  const tni_x86_panel *p1 = &z[1].p;
+#define ZEROS_A
+#define ZEROS_Z const __m512i zeros0 = _mm512_load_si512(z[0].zero[g]), zeros1 = _mm512_load_si512(z[1].zero[g]);
+#define START_A(i) __m512i s##i = _mm512_slli_epi32(_mm512_set1_epi32(zero[(i)*z_stride]), SHIFT), t##i = s##i;
+#define START_Z(i)                                                                  \
+  const __m512i n##i = _mm512_srai_epi32(_mm512_set1_epi32(zero[(i)*z_stride]), 3); \
+  __m512i s##i = _mm512_madd_epi16(n##i, zeros0), t##i = _mm512_madd_epi16(n##i, zeros1);
 #define FINISH(i)                                                                  \
   {                                                                                \
     const __m512 x = _mm512_set1_ps(sx[(i)*s_stride]);                             \
@@ -38,36 +48,37 @@ enum { TILE_M = 6, GROUP = 32 };
   _mm512_storeu_ps(acc[0] + (i)*TNI_CLT_ROWS, y##i); \
   _mm512_storeu_ps(acc[1] + (i)*TNI_CLT_ROWS, z##i);
 
-/* A function per zero point (8 << shift). */
-#define TILES(id, shift)                                                                                         \
+/* A function per way and (of A) zero point (8 << shift). */
+#define TILES(id, WAY, shift)                                                                                    \
   static void tile_##id(const tni_x86_panel *p, const tni_clt_act *a, size_t m, bool first, float *const *acc) { \
     enum { SHIFT = shift };                                                                                      \
     const size_t stride = a->q_stride, z_stride = a->z_stride, s_stride = a->s_stride;                           \
     const int8_t *b0 = a->q + m * stride + p->first_group * GROUP, *b1 = b0 + 3 * stride;                        \
     const int32_t *zero = a->zero + m * z_stride + p->first_group;                                               \
     const float *sx = a->scale + m * s_stride + p->first_group;                                                  \
-    const uint8_t *u = &p[0].w[0][0], *v = &p[1].w[0][0];                                                        \
+    OPEN_##WAY const uint8_t *u = &p->w[0][0], *v = &p1->w[0][0];                                                \
     EACH(LOAD)                                                                                                   \
     for (size_t g = 0; g < p->groups; g++, sx++, zero++, u += 512, v += 512, b0 += GROUP, b1 += GROUP) {         \
-      const __m512 sw0 = _mm512_load_ps(p[0].scale[g]), sw1 = _mm512_load_ps(p[1].scale[g]);                     \
-      EACH(START)                                                                                                \
-      QUAD(0) QUAD(1) QUAD(2) QUAD(3) QUAD(4) QUAD(5) QUAD(6) QUAD(7) EACH(FINISH)                               \
+      const __m512 sw0 = _mm512_load_ps(p->scale[g]), sw1 = _mm512_load_ps(p1->scale[g]);                        \
+      ZEROS_##WAY EACH(START_##WAY) QUAD(0) QUAD(1) QUAD(2) QUAD(3) QUAD(4) QUAD(5) QUAD(6) QUAD(7) EACH(FINISH) \
     }                                                                                                            \
     EACH(STORE)                                                                                                  \
   }                                                                                                              \
   void tni_x86_tiles_##id##_6x32_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1,  \
                                             bool first, float *const *acc) {                                     \
+    OPEN_##WAY const tni_x86_panel *const both[] = {p, p1};                                                      \
     const size_t tiles = (m1 - m0) / TILE_M;                                                                     \
     size_t m = m0;                                                                                               \
     for (size_t i = 0; i < tiles; i++, m += TILE_M) {                                                            \
       const size_t at = i * TILE_M * TNI_CLT_ROWS;                                                               \
-      tni_x86_ask(&p[0], i, tiles);                                                                              \
-      tni_x86_ask(&p[1], i, tiles);                                                                              \
+      tni_x86_ask(p, i, tiles);                                                                                  \
+      tni_x86_ask(p1, i, tiles);                                                                                 \
       tile_##id(p, a, m, first, (float *const[]){acc[0] + at, acc[1] + at});                                     \
     }                                                                                                            \
     for (size_t i = 0; m < m1 && i < 2; i++)                                                                     \
-      tni_x86_tiles_##id##_12x16_avx512vnni(&p[i], a, m, m1, first, acc[i] + (m - m0) * TNI_CLT_ROWS);           \
+      tni_x86_tiles_##id##_12x16_avx512vnni(both[i], a, m, m1, first, acc[i] + (m - m0) * TNI_CLT_ROWS);         \
   }
 
-TILES(g32, 0)
-TILES(a32, 1)
+TILES(g32, A, 0)
+TILES(a32, A, 1)
+TILES(z32, Z, 0)

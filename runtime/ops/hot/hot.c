@@ -299,6 +299,7 @@ const tni_hot TNI_HOT_NAME = {
     .requantize = TNI_HOT_OWN(requantize),
     .integers = TNI_HOT_OWN(integers),
     .quantize = TNI_HOT_OWN(quantize),
+    .range = TNI_HOT_OWN(range),
     .dequantize = TNI_HOT_OWN(dequantize),
     .from_half = from_half,
     .exp = vexp,

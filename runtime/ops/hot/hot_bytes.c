@@ -252,12 +252,34 @@ void TNI_HOT_OWN(integers)(int32_t *restrict y, const float *restrict x, int32_t
   for (int64_t i = 0; i < n; i++) y[i] = (int32_t)((uint32_t)(int32_t)x[i] + (uint32_t)add);
 }
 
-void TNI_HOT_OWN(quantize)(void *yv, const float *restrict x, float scale, tni_to_byte q, int64_t n) {
+void TNI_HOT_OWN(quantize)(void *yv, const void *xv, float scale, tni_to_byte q, int64_t n) {
   u8u *restrict y = yv;
+  const f32u *restrict x = xv;
   const float least = q.lo - q.zero, most = q.hi - q.zero;
   for (int64_t i = 0; i < n; i++) {
     const float v = x[i] / scale;
     y[i] = byte_of(v != v ? 0 : v, least, most, q.zero);
+  }
+}
+
+void TNI_HOT_OWN(range)(const void *xv, int64_t n, float *lo, float *hi) {
+  enum { WIDE = 64 };
+  const f32u *x = xv;
+  float least[WIDE], most[WIDE];
+  for (int j = 0; j < WIDE; j++) least[j] = *lo, most[j] = *hi;
+  int64_t i = 0;
+  for (; i + WIDE <= n; i += WIDE)
+    for (int j = 0; j < WIDE; j++) {
+      least[j] = x[i + j] < least[j] ? x[i + j] : least[j];
+      most[j] = x[i + j] > most[j] ? x[i + j] : most[j];
+    }
+  for (int j = 0; i + j < n; j++) {
+    least[j] = x[i + j] < least[j] ? x[i + j] : least[j];
+    most[j] = x[i + j] > most[j] ? x[i + j] : most[j];
+  }
+  for (int j = 0; j < WIDE; j++) {
+    *lo = least[j] < *lo ? least[j] : *lo;
+    *hi = most[j] > *hi ? most[j] : *hi;
   }
 }
 

@@ -202,7 +202,8 @@ void TNI_HOT_OWN(bgemm)(int mr, int64_t pairs, const int16_t *a, int64_t lda, co
 void TNI_HOT_OWN(taps)(float *acc, const float *x, const float *w, int64_t taps, int64_t step, int64_t n);
 void TNI_HOT_OWN(requantize)(void *y, const int32_t *c, const float *scale, int per, tni_to_byte q, int64_t n);
 void TNI_HOT_OWN(integers)(int32_t *y, const float *x, int32_t add, int64_t n);
-void TNI_HOT_OWN(quantize)(void *y, const float *x, float scale, tni_to_byte q, int64_t n);
+void TNI_HOT_OWN(quantize)(void *y, const void *x, float scale, tni_to_byte q, int64_t n);
+void TNI_HOT_OWN(range)(const void *x, int64_t n, float *lo, float *hi);
 void TNI_HOT_OWN(dequantize)(float *y, const void *x, float scale, tni_of_byte q, int64_t n);
 void TNI_HOT_OWN(dots8)(int rows, int64_t n, int64_t kc, const float *at, const void *b, int64_t ldb, float *c,
                         const void *next);

@@ -101,7 +101,9 @@ typedef struct tni_hot {
   /* y[i] = x[i], which are integers below 2^24, + add. */
   void (*integers)(int32_t *y, const float *x, int32_t add, int64_t n);
   /* y[i] = byte of x[i] divided by scale; a NaN gives zero. */
-  void (*quantize)(void *y, const float *x, float scale, tni_to_byte q, int64_t n);
+  void (*quantize)(void *y, const void *x, float scale, tni_to_byte q, int64_t n);
+  /* *lo and *hi become as far as x reaches beyond them; NaNs do not count. */
+  void (*range)(const void *x, int64_t n, float *lo, float *hi);
   /* y[i] = x[i] widened * scale. */
   void (*dequantize)(float *y, const void *x, float scale, tni_of_byte q, int64_t n);
   /* dst[i] = src[i], binary16; exact, and NaNs quiet. */

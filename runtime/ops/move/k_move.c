@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Elements to other places, by element size: Transpose, Concat, Split, Slice, Expand, Tile, Trilu.
+ * Elements to other places, by element size: Transpose, Concat, tenon.ConcatHeads, Split, Slice, Expand, Tile, Trilu.
  */
 #include "runtime/ops/kernel/kernel.h"
 
@@ -54,6 +54,30 @@ tn_status tni_k_concat(const tni_kargs *a) {
     at += n;
   }
   return at == row || outer == 0 ? TN_OK : tni_kfail(a, TN_E_INVALID, "Concat: the inputs do not fill the output");
+}
+
+tn_status tni_k_concat_heads(const tni_kargs *a) {
+  tni_tensor *y = a->out[0];
+  const int64_t heads = tni_at_i(a->node, TNI_A_NUM_HEADS, 1), shared = tni_at_i(a->node, TNI_A_SHARED, 0);
+  const int64_t outer = y->rank ? tni_dim_product(y, 0, y->rank - 1) : 0, all = y->rank ? y->dims[y->rank - 1] : 0;
+  uint32_t size;
+  tn_status s = need_size(a, &size);
+  if (s) return s;
+  if (heads < 1 || all % heads)
+    return tni_kfail(a, TN_E_INVALID, "ConcatHeads: %lld heads do not fit", (long long)heads);
+  const int64_t head = all / heads;
+  int64_t at = 0;
+  for (uint32_t i = 0; i < a->n_in; i++) {
+    const tni_tensor *x = a->in[i];
+    const int64_t own = shared >> i & 1 ? 1 : heads, width = x->rank ? x->dims[x->rank - 1] : 0, n = width / own;
+    if (x->dtype != y->dtype || x->rank != y->rank || width % own || at + n > head ||
+        tni_dim_product(x, 0, x->rank - 1) != outer)
+      return tni_kfail(a, TN_E_INVALID, "ConcatHeads: input %u does not fit", i);
+    const tni_scopy c = {.rank = 3, .dims = {outer, heads, n}, .ss = {width, own > 1 ? n : 0, 1}, .ds = {all, head, 1}};
+    if (n) tni_copy_strided(a->run, size, &c, (char *)y->data + at * size, x->data);
+    at += n;
+  }
+  return at == head ? TN_OK : tni_kfail(a, TN_E_INVALID, "ConcatHeads: the inputs do not fill the output");
 }
 
 tn_status tni_k_split(const tni_kargs *a) {

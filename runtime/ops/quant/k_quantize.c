@@ -5,6 +5,7 @@
  */
 #include <math.h>
 
+#include "runtime/ops/hot/hot.h"
 #include "runtime/ops/kernel/kernel.h"
 
 /* Where the scale of an element stands: x is [outer, dim, inner] around the axis, and element (o, a, k) has scale
@@ -130,17 +131,8 @@ static void quantize_bytes(void *arg, int64_t begin, int64_t end, uint32_t worke
   (void)int_range(q->y->dtype, &lo, &hi);
   tni_tensor_to_f32(q->scale, 0, 1, &scale);
   if (q->zero) tni_tensor_to_f32(q->zero, 0, 1, &zero);
-  const f32u *x = q->x->data;
-  u8u *restrict y = q->y->data;
-  const float least = (float)lo - zero, most = (float)hi - zero; /* integers of at most 9 bits: exact */
-  for (int64_t i = begin; i < end; i++) {
-    float v = x[i] / scale;
-    v = v != v ? 0 : v;
-    v = v < least ? least : v;
-    v = v > most ? most : v;
-    v = v + 12582912.f; /* 1.5 * 2^23: half to even, as by rintf */
-    y[i] = (uint8_t)(int32_t)((v - 12582912.f) + zero);
-  }
+  const tni_to_byte to = {.zero = zero, .lo = (float)lo, .hi = (float)hi};
+  tni_hot_get()->quantize((u8u *)q->y->data + begin, (const f32u *)q->x->data + begin, scale, to, end - begin);
 }
 
 static bool zero_fits(const quant *q) {
@@ -226,10 +218,7 @@ tn_status tni_k_dynamic_quantize_linear(const tni_kargs *a) {
   if (a->in[0]->dtype != TN_DT_F32) return tni_kdtype(a, a->in[0]->dtype);
   tni_poll poll = {a->run, TNI_POLL};
   for (int64_t i = 0, to; (to = tni_poll_until(&poll, i, n)) > i;)
-    for (; i < to; i++) {
-      lo = x[i] < lo ? x[i] : lo;
-      hi = x[i] > hi ? x[i] : hi;
-    }
+    for (; i < to; i = to) tni_hot_get()->range(x + i, to - i, &lo, &hi);
   float scale = hi == lo ? 1.0f / 255 : (hi - lo) / 255;
   zero = -lo / scale;
   zero = zero != zero ? 0 : zero > 255 ? 255 : rintf(zero);

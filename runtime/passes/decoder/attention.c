@@ -12,10 +12,12 @@
  *  - Softmax over the keys, and Where(IsNaN(p), 0, p) after it;
  *  - sinks, a column after the scores that the product with v does not read: then it is tenon.Attention;
  *  - repeat_kv on both k and v (Unsqueeze, Expand, Reshape), which is undone, or heads that MatMul broadcasts.
- * [batch, length, size] counts as one head; its mask may have two axes at most.
- * How many keys masks have need not be proved where the product with v says it: that fails for any other number than
- * v's, which is k's; so nothing between scores and Softmax can have been broadcast along the keys.
- * An added mask that is Where(keep, 0, -inf) is handed over as keep; several masks as their sum, or conjunction.
+ * An Attention that is there already (MultiHeadAttention of com.microsoft) and reads repeated heads, joined to [batch,
+ * length, heads * size], is given 4 axes and those that were repeated (attention_repeat.c). [batch, length, size]
+ * counts as one head; its mask may have two axes at most. How many keys masks have need not be proved where the product
+ * with v says it: that fails for any other number than v's, which is k's; so nothing between scores and Softmax can
+ * have been broadcast along the keys. An added mask that is Where(keep, 0, -inf) is handed over as keep; several masks
+ * as their sum, or conjunction.
  *
  * Keeps: the value, name and shape of the last MatMul, up to rounding. A query that sees no key gives zeros: so did the
  * IsNaN guard, while without one the primitives gave NaN. NaN in q, k or v comes through, which a guard hid. Scores or
@@ -69,27 +71,6 @@ static tn_id without_scale(const tni_graph *g, tn_id v, double *scale) {
 static bool has_perm(const tni_node *n, uint32_t rank, const int64_t *want) {
   const int64_t *perm;
   return tni_attr_ints(&n->pub, "perm", &perm) == rank && perm && memcmp(perm, want, rank * sizeof *want) == 0;
-}
-
-/* Reshape(Expand(x)) that repeats every head of [batch, heads, length, size]: x's own operand, else v. */
-static tn_id without_repeat(const tni_graph *g, tn_id v) {
-  const tni_node *out = tni_match_node(g, v, TN_OP_RESHAPE), *wide, *in;
-  if (!out || !tni_match_rank(g, v, 4) || !(wide = tni_match_node(g, out->pub.in[0], TN_OP_EXPAND))) return v;
-  if (!(in = tni_match_node(g, wide->pub.in[0], TN_OP_UNSQUEEZE)))
-    in = tni_match_node(g, wide->pub.in[0], TN_OP_RESHAPE);
-  if (!in || !tni_match_rank(g, in->pub.in[0], 4)) return v;
-  const tni_value *x = g->values[in->pub.in[0]], *u = g->values[wide->pub.in[0]], *w = g->values[wide->pub.out[0]];
-  int64_t one, heads, times, all;
-  if (u->pub.rank != 5 || w->pub.rank != 5 || !tni_ex_is_const(g->exprs, u->pub.dims[2], &one) || one != 1) return v;
-  if (!tni_ex_is_const(g->exprs, x->pub.dims[1], &heads) || !tni_ex_is_const(g->exprs, w->pub.dims[2], &times) ||
-      !const_dim(g, v, 1, &all) || heads < 1 || times < 1 || all / heads != times || all % heads)
-    return v;
-  for (uint32_t d = 0; d < 4; d++) {
-    const uint32_t at = d < 2 ? d : d + 1;
-    if (u->pub.dims[at] != x->pub.dims[d] || w->pub.dims[at] != x->pub.dims[d]) return v;
-    if (d != 1 && dim_of_scores(g, v, d) != x->pub.dims[d]) return v;
-  }
-  return in->pub.in[0];
 }
 
 /* The keys that the second operand of the first MatMul is made of. */
@@ -229,7 +210,8 @@ static bool one_head(const match *m) {
 static bool find_heads(match *m) {
   const tni_graph *g = m->g;
   const uint32_t heads = m->k_by_length ? 2 : 1, length = m->k_by_length ? 1 : m->k_by_size ? 3 : 2;
-  const tn_id k = m->k_by_length || m->k_by_size ? m->k : without_repeat(g, m->k), v = without_repeat(g, m->v);
+  const tn_id k = m->k_by_length || m->k_by_size ? m->k : tni_attention_without_repeat(g, m->k),
+              v = tni_attention_without_repeat(g, m->v);
   int64_t nq, nk, nv;
   if (k != m->k && v != m->v) {
     m->k = k;
@@ -314,10 +296,15 @@ tn_status tni_pass_attention(tni_graph *g, uint32_t *n, tn_error *err) {
   for (uint32_t i = 0; i < n_nodes; i++) {
     tni_node *last = g->nodes[i];
     match m = {.g = g, .sinks = TN_NONE, .gain = TN_NONE};
-    if (last->dead || !last->op || last->pub.op != TN_OP_MATMUL || !find_attention(&m, last)) continue;
-    tn_status st = rewrite_attention(&m, last, err);
+    tn_status st = TN_OK;
+    if (last->dead || !last->op) continue;
+    if (tni_is_attention(last->pub.op)) {
+      st = tni_attention_repeat(g, last, &fired, err);
+    } else if (last->pub.op == TN_OP_MATMUL && find_attention(&m, last)) {
+      st = rewrite_attention(&m, last, err);
+      fired++;
+    }
     if (st != TN_OK) return st;
-    fired++;
   }
   return tni_build_done(g, fired, n, err);
 }

@@ -35,6 +35,11 @@ bool tni_attention_masks_fit(const tni_graph *g, const tni_attention_masks *m, t
 TN_MUST_CHECK tn_status tni_attention_masks_build(tni_graph *g, const tni_attention_masks *m, tn_id scores,
                                                   uint32_t dtype, tn_id *mask, tn_error *err);
 
+/* Reshape(Expand(x)) that repeats every head of [batch, heads, length, size]: x's own operand, else v. */
+tn_id tni_attention_without_repeat(const tni_graph *g, tn_id v);
+/* Attention n on three axes, whose keys and values were repeated and joined: on four, and not repeated. */
+TN_MUST_CHECK tn_status tni_attention_repeat(tni_graph *g, tni_node *n, uint32_t *fired, tn_error *err);
+
 /* The Softmax over the last axis that makes v, or NULL. */
 const tni_node *tni_attention_softmax(const tni_graph *g, tn_id v);
 /* p [batch, heads, length, keys] is Softmax(Concat(scores, sinks)) without its last column, and nobody else reads what

@@ -7,8 +7,8 @@
  *   all [T, E] = ScatterElements(0, picked, weights);  weight_e [T, 1] = Split(all)[e];  goes = Split(all != 0)
  *
  * The expert is row-wise: products with constants, element-wise operators, Split and Slice of the last axis. It is
- * copied, over rows of all tokens instead of those that go there. The host leaves out rows that are zeros
- * (runtime/host/lower.c), other devices compute them.
+ * copied, over rows of all tokens instead of those that go there. Experts that are one product of three axes:
+ * experts_dense.c. The host leaves out rows that are zeros (runtime/host/lower.c), other devices compute them.
  *
  * Keeps: every bit, but for experts that hold inf or NaN where nobody goes.
  */
@@ -287,7 +287,13 @@ tn_status tni_pass_experts(tni_graph *g, uint32_t *n, tn_error *err) {
     const router *r;
     expert e;
     tn_id y, weights, copy = TN_NONE;
-    if (s->dead || !s->op || !find_expert(g, s, &e, &y, &weights)) continue;
+    if (s->dead || !s->op) continue;
+    if (s->pub.op == TN_OP_REDUCE_SUM) {
+      const tn_status st = tni_experts_dense(g, s, &fired, err);
+      if (st != TN_OK) return st;
+      continue;
+    }
+    if (!find_expert(g, s, &e, &y, &weights)) continue;
     tn_status st = router_of(&p, &e.p, weights, &r);
     if (st == TN_OK) st = copy_expert(&p, &e, r->goes[e.p.expert]);
     if (st != TN_OK) return st;

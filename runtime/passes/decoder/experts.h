@@ -30,4 +30,7 @@ bool tni_experts_rows(const tni_graph *g, const tni_picked *p, tn_id v, tn_id *x
 /* v [n, 1] is *weights, [T, k] but for its shape, at p's tokens and places. */
 bool tni_experts_weight(const tni_graph *g, const tni_picked *p, tn_id v, tn_id *weights);
 
+/* Experts that are one product of three axes, summed by n: products of their own. */
+TN_MUST_CHECK tn_status tni_experts_dense(tni_graph *g, tni_node *n, uint32_t *fired, tn_error *err);
+
 #endif

@@ -8,6 +8,8 @@
  *    reads them as [batch, length, heads * size], with q_num_heads and kv_num_heads. A Transpose and a Reshape after
  * it give the 4D result back; what undoes them in the model meets them, and the passes reshape and identity take all
  * away.
+ *  - Concat of heads along their last axis, each split off or one head expanded to all: tenon.ConcatHeads of what they
+ * were split off (head_concat.c).
  *  - Concat(past, new) over the sequence, for k and for v, where past is a graph input with no other reader and only
  * this Attention reads the result: past_key, past_value, present_key, present_value. Between Concat and Attention there
  * may be a Transpose (a cache that is [batch, past, heads, size], or one of transposed keys): then the cache is
@@ -27,52 +29,6 @@ enum { MAX_ATTRS = 16 };
 
 static tn_expr dim_of_heads(const tni_graph *g, tn_id v, uint32_t d) { return g->values[v]->pub.dims[d]; }
 
-static bool is_perm(const tni_node *n, int64_t a, int64_t b, int64_t c, int64_t d) {
-  const int64_t want[4] = {a, b, c, d};
-  int64_t perm[TN_MAX_RANK];
-  return tni_match_perm(n, 4, perm) && memcmp(perm, want, sizeof want) == 0;
-}
-
-/* A split activation: v [batch, heads, length, size] of an activation [batch, length, heads * size]. */
-typedef struct split {
-  tn_id flat, by_length;   /* the activation, or TN_NONE; [batch, length, heads, size], or TN_NONE */
-  const tni_node *reshape; /* makes the one that is split of flat */
-  int64_t heads, size;
-} split;
-
-/* z [batch, length, heads, size] is Reshape(x [batch, length, heads * size]). */
-static const tni_node *splits_last(tni_graph *g, tn_id z, tn_id *x) {
-  const tni_node *n = tni_match_node(g, z, TN_OP_RESHAPE);
-  *x = n ? n->pub.in[0] : TN_NONE;
-  if (!n || !tni_match_rank(g, *x, 3) || dim_of_heads(g, *x, 0) != dim_of_heads(g, z, 0) ||
-      dim_of_heads(g, *x, 1) != dim_of_heads(g, z, 1))
-    return NULL;
-  return dim_of_heads(g, *x, 2) == tni_ex_mul(g->exprs, dim_of_heads(g, z, 2), dim_of_heads(g, z, 3)) ? n : NULL;
-}
-
-static bool find_split(tni_graph *g, tn_id v, split *s) {
-  *s = (split){.flat = TN_NONE, .by_length = TN_NONE};
-  if (!tni_match_rank(g, v, 4) || !tni_ex_is_const(g->exprs, dim_of_heads(g, v, 1), &s->heads) ||
-      !tni_ex_is_const(g->exprs, dim_of_heads(g, v, 3), &s->size) || s->heads < 1 || s->size < 1)
-    return false;
-  const tni_node *t = tni_match_node(g, v, TN_OP_TRANSPOSE), *r;
-  if (t && is_perm(t, 0, 2, 1, 3) && tni_match_rank(g, t->pub.in[0], 4)) {
-    s->by_length = t->pub.in[0];
-    s->reshape = splits_last(g, s->by_length, &s->flat);
-    if (!s->reshape) s->flat = TN_NONE;
-    return true;
-  }
-  /* one head: an axis more is all there is to it */
-  if (s->heads != 1) return false;
-  if (!(r = tni_match_node(g, v, TN_OP_RESHAPE))) r = tni_match_node(g, v, TN_OP_UNSQUEEZE);
-  if (!r || !tni_match_rank(g, r->pub.in[0], 3)) return false;
-  for (uint32_t d = 0; d < 3; d++)
-    if (dim_of_heads(g, r->pub.in[0], d) != dim_of_heads(g, v, d ? d + 1 : 0)) return false;
-  s->reshape = r;
-  s->flat = r->pub.in[0];
-  return true;
-}
-
 /* Raw attributes of n, then room for more. false: too many. */
 static bool copy_attrs(tni_build_node *b, const tni_node *n, uint32_t more) {
   if (n->n_raw + more > MAX_ATTRS) return false;
@@ -81,18 +37,10 @@ static bool copy_attrs(tni_build_node *b, const tni_node *n, uint32_t more) {
   return true;
 }
 
-static tn_id reshape_to(tni_graph *g, tn_id x, const int64_t *shape, uint32_t rank, const tn_expr *dims,
-                        tn_error *err) {
-  const int64_t n = rank;
-  tni_build_node b = {.type = "Reshape", .version = 14, .in = {x}, .n_in = 2};
-  b.in[1] = tni_build_const(g, TN_DT_I64, 1, &n, shape); /* 0: the dim that x has there */
-  return b.in[1] == TN_NONE ? TN_NONE : tni_build_op(g, &b, g->values[x]->pub.dtype, rank, dims, err);
-}
-
 /* --- rotary --- */
 
 /* Transpose, or where the split had none Reshape, back to the 4D value y, which its old node leaves. */
-static tn_status split_again(tni_graph *g, tni_node *old, const split *s, tn_id x, tn_error *err) {
+static tn_status split_again(tni_graph *g, tni_node *old, const tni_head_split *s, tn_id x, tn_error *err) {
   static const int64_t perm[4] = {0, 2, 1, 3};
   const tni_node *r = s->reshape;
   tni_build_node b = {.type = r->type, .version = r->version, .in = {x, tni_match_in(r, 1)}, .n_in = r->pub.n_in};
@@ -110,9 +58,9 @@ static tn_status split_again(tni_graph *g, tni_node *old, const split *s, tn_id 
 }
 
 static tn_status keep_heads_rotary(tni_graph *g, tni_node *n, uint32_t *fired, tn_error *err) {
-  split s;
+  tni_head_split s;
   tni_build_node b = {.type = n->type, .version = n->version, .n_in = n->pub.n_in};
-  if (!find_split(g, n->pub.in[0], &s) || s.flat == TN_NONE) return TN_OK;
+  if (!tni_head_split_find(g, n->pub.in[0], &s) || s.flat == TN_NONE) return TN_OK;
   if (tni_attr_i(&n->pub, "num_heads", s.heads) != s.heads || !copy_attrs(&b, n, 1)) return TN_OK;
   memcpy(b.in, n->pub.in, n->pub.n_in * sizeof *b.in);
   b.in[0] = s.flat;
@@ -129,28 +77,19 @@ static tn_status keep_heads_rotary(tni_graph *g, tni_node *n, uint32_t *fired, t
 
 /* --- attention --- */
 
-/* The 3D form of operand v. */
-static tn_id flatten_heads(tni_graph *g, const split *s, tn_error *err) {
-  if (s->flat != TN_NONE) return s->flat;
-  const tn_expr *d = g->values[s->by_length]->pub.dims;
-  const int64_t shape[3] = {0, 0, s->heads * s->size};
-  const tn_expr dims[3] = {d[0], d[1], tni_ex_mul(g->exprs, d[2], d[3])};
-  return reshape_to(g, s->by_length, shape, 3, dims, err);
-}
-
-static bool split_fits(const split *s) {
+static bool split_fits(const tni_head_split *s) {
   int64_t all;
   return !__builtin_mul_overflow(s->heads, s->size, &all) && all <= INT32_MAX;
 }
 
 static tn_status keep_heads_attention(tni_graph *g, tni_node *n, uint32_t *fired, tn_error *err) {
   static const int64_t perm[4] = {0, 2, 1, 3};
-  split s[3];
+  tni_head_split s[3];
   tni_build_node b = {.domain = n->pub.domain, .type = n->type, .version = n->version, .n_in = n->pub.n_in};
   tni_build_node t = {.type = "Transpose", .version = 13, .n_in = 1, .n_attr = 1};
   tn_id out[4] = {TN_NONE, TN_NONE, TN_NONE, TN_NONE};
   for (uint32_t i = 0; i < 3; i++)
-    if (!find_split(g, n->pub.in[i], &s[i]) || !split_fits(&s[i])) return TN_OK;
+    if (!tni_head_split_find(g, n->pub.in[i], &s[i]) || !split_fits(&s[i])) return TN_OK;
   if (!tni_match_rank(g, n->pub.out[0], 4) || n->pub.n_in > TNI_BUILD_INPUTS || n->pub.n_out > 4 ||
       !copy_attrs(&b, n, 2))
     return TN_OK;
@@ -160,7 +99,7 @@ static tn_status keep_heads_attention(tni_graph *g, tni_node *n, uint32_t *fired
   memcpy(b.in, n->pub.in, n->pub.n_in * sizeof *b.in);
   memcpy(out, n->pub.out, n->pub.n_out * sizeof *out);
   for (uint32_t i = 0; i < 3; i++)
-    if ((b.in[i] = flatten_heads(g, &s[i], err)) == TN_NONE) return tni_fail_memory(err, n->pub.name);
+    if ((b.in[i] = tni_heads_flatten(g, &s[i], err)) == TN_NONE) return tni_fail_memory(err, n->pub.name);
   b.attr[b.n_attr++] = tni_raw_int("q_num_heads", s[0].heads);
   b.attr[b.n_attr++] = tni_raw_int("kv_num_heads", s[1].heads);
   const tn_value *y = &g->values[out[0]]->pub;
@@ -173,7 +112,7 @@ static tn_status keep_heads_attention(tni_graph *g, tni_node *n, uint32_t *fired
   tn_status st = tni_graph_add_node(g, n->pub.name, b.domain, b.type, b.version, b.in, b.n_in, out, n->pub.n_out,
                                     b.attr, b.n_attr, NULL, err);
   if (st != TN_OK) return st;
-  t.in[0] = reshape_to(g, out[0], shape, 4, by_length, err);
+  t.in[0] = tni_heads_reshape(g, out[0], shape, 4, by_length, err);
   t.attr[0] = tni_raw_ints("perm", perm, 4);
   if (t.in[0] == TN_NONE) return tni_fail_memory(err, n->pub.name);
   ++*fired;
@@ -294,7 +233,9 @@ tn_status tni_pass_heads(tni_graph *g, uint32_t *n, tn_error *err) {
       if (node->dead || !node->op) continue;
       if (round == 0) st = tni_head_norm(g, node, &fired, err);
       if (node->dead) continue;
-      if (st == TN_OK && round == 0 && node->pub.op == TN_OP_ROTARY_EMBEDDING) st = keep_heads_rotary(g, node, &fired, err);
+      if (st == TN_OK && round == 0 && node->pub.op == TN_OP_ROTARY_EMBEDDING)
+        st = keep_heads_rotary(g, node, &fired, err);
+      if (st == TN_OK && round == 0 && node->pub.op == TN_OP_CONCAT) st = tni_head_concat(g, node, &fired, err);
       if (round == 1 && tni_is_attention(node->pub.op)) st = absorb_turn(g, node, &fired, err);
       if (round == 2 && tni_is_attention(node->pub.op)) st = keep_heads_attention(g, node, &fired, err);
     }

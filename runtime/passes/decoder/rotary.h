@@ -28,7 +28,7 @@ typedef struct tni_rotary_tables {
   tni_graph *g;
   tni_arena *arena;
   tn_id *half[2]; /* by order */
-  uint32_t n_values;
+  uint32_t n_values, nested;
 } tni_rotary_tables;
 
 TN_MUST_CHECK tn_status tni_rotary_tables_init(tni_rotary_tables *t, tni_graph *g, tn_error *err);

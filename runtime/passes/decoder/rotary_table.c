@@ -6,7 +6,7 @@
 
 #include "runtime/passes/decoder/rotary.h"
 
-enum { DEPTH = 32 };
+enum { DEPTH = 32, NESTED = 8 };
 
 tn_status tni_rotary_tables_init(tni_rotary_tables *t, tni_graph *g, tn_error *err) {
   *t = (tni_rotary_tables){.g = g, .arena = tni_arena_create(), .n_values = g->n_values};
@@ -98,10 +98,29 @@ static bool repeats_half(const tni_graph *g, tn_id v, tn_id *f) {
   return true;
 }
 
+/* v is Gather(*f, 0, 0, 1, 1, ..) along the last axis, or 0, 1, .., 0, 1, ..: every element of *f twice. */
+static bool gathers_twice(const tni_graph *g, tn_id v, tni_rotary_order order, tn_id *f) {
+  const tni_node *n = tni_match_node(g, v, TN_OP_GATHER);
+  const tni_value *at = n ? tni_match_value(g, n->pub.in[1]) : NULL;
+  const tni_tensor *t = at && at->pub.kind == TN_VALUE_CONST ? at->tensor : NULL;
+  int64_t half, all, row;
+  if (!t || !t->data || t->rank != 1 || !tni_rotary_is_last(g, n->pub.in[0], tni_attr_i(&n->pub, "axis", 0)) ||
+      !tni_rotary_last(g, n->pub.in[0], &half) || !tni_rotary_last(g, v, &all) || half < 1 || all != 2 * half)
+    return false;
+  for (int64_t i = 0; i < half; i++)
+    for (uint32_t which = 0; which < 2; which++) {
+      tni_tensor_to_i64(t, place_in_table(order, all, i, which), 1, &row);
+      if (row != i && row != i - half) return false;
+    }
+  *f = n->pub.in[0];
+  return true;
+}
+
 /* v holds each element of *f twice, as v is made. */
 static bool doubles_angles(const tni_graph *g, tn_id v, tni_rotary_order order, tn_id *f) {
   tn_id b;
   if (tni_rotary_joined(g, v, order, f, &b)) return *f == b;
+  if (gathers_twice(g, v, order, f)) return true;
   return order == TNI_ROTARY_PAIRS && repeats_half(g, v, f);
 }
 
@@ -209,11 +228,30 @@ static tn_id table_again(tni_rotary_tables *t, tn_id v, uint32_t at, tn_id half,
   return tni_build_op(g, &b, x->pub.dtype, x->pub.rank, dims, err);
 }
 
+/* Half of a value that holds every number twice, taken from it by Slice or Split: made of its single numbers instead.
+ */
+static tn_id made_single(tni_rotary_tables *t, tn_id v, tn_error *err) {
+  tni_rotary_order order;
+  uint32_t which;
+  tn_id x;
+  if (t->nested == NESTED || !tni_rotary_part(t->g, v, &x, &order, &which) || x >= t->n_values ||
+      !tni_rotary_is_double(t, x, order))
+    return v;
+  t->nested++;
+  v = tni_rotary_halve(t, x, order, err);
+  t->nested--;
+  return v;
+}
+
 tn_id tni_rotary_halve(tni_rotary_tables *t, tn_id v, tni_rotary_order order, tn_error *err) {
   tn_id chain[DEPTH], half = TN_NONE;
   uint32_t at[DEPTH], n = 0;
   for (; n < DEPTH; n++) {
-    if ((half = t->half[order][v]) != TN_NONE || doubles_angles(t->g, v, order, &half)) break;
+    if ((half = t->half[order][v]) != TN_NONE) break;
+    if (doubles_angles(t->g, v, order, &half)) {
+      t->half[order][v] = half = made_single(t, half, err);
+      break;
+    }
     if (t->g->values[v]->pub.kind == TN_VALUE_CONST) {
       t->half[order][v] = half = halve_const(t, t->g->values[v], order);
       break;

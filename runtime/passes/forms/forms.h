@@ -18,6 +18,10 @@ TN_MUST_CHECK tn_status tni_pass_cse(tni_graph *g, uint32_t *n, tn_error *err);
 /* The branch that an If takes, where its condition is constant. */
 TN_MUST_CHECK tn_status tni_pass_branch(tni_graph *g, uint32_t *n, tn_error *err);
 TN_MUST_CHECK tn_status tni_pass_reshape(tni_graph *g, uint32_t *n, tn_error *err);
+/* Gather from GatherND of what Expand made. */
+TN_MUST_CHECK tn_status tni_pass_repeat(tni_graph *g, uint32_t *n, tn_error *err);
+/* Row-wise operators between Reshapes that flatten leading axes: on what was flattened. */
+TN_MUST_CHECK tn_status tni_pass_rows(tni_graph *g, uint32_t *n, tn_error *err);
 /* Transposes before what makes their operands, where they are free there. */
 TN_MUST_CHECK tn_status tni_pass_turn(tni_graph *g, uint32_t *n, tn_error *err);
 /* Movement that only concerns axes of one element. */

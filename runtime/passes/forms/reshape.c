@@ -4,13 +4,13 @@
  *  - Reshape, Squeeze, Unsqueeze, Flatten after one another, the last one's dims known before the step: one Reshape.
  *  - Transpose of Transpose: one with the composed perm.
  *  - Cast of Cast, the first one lossless: one Cast, where that is proved to give the same value.
- *  - Expand whose reader, an element-wise operator, broadcasts as far without it.
+ *  - Expand, or Tile of axes of one element, whose reader, an element-wise operator, broadcasts as far without it.
  *
  * Keeps: the value, name, dtype and shape of the last node, bit for bit. Values with known elements are left to lift.
  */
 #include "runtime/passes/build/build.h"
 #include "runtime/passes/forms/forms.h"
-#include "runtime/shape/shape.h"
+#include "runtime/passes/forms/unit.h"
 
 typedef struct pass {
   tni_graph *g;
@@ -152,7 +152,7 @@ static bool broadcasts_without(const tni_graph *g, const tni_node *n, uint32_t i
 
 static tn_status drop_expands(pass *p, tni_node *n) {
   for (uint32_t i = 0; i < n->pub.n_in && n->pub.n_in <= 8; i++) {
-    const tni_node *expand = tni_match_node(p->g, n->pub.in[i], TN_OP_EXPAND);
+    const tni_node *expand = tni_unit_widens(p->g, n->pub.in[i]);
     if (!expand || !broadcasts_without(p->g, n, i, expand->pub.in[0])) continue;
     p->fired++;
     return tni_build_swap_input(p->g, n, i, expand->pub.in[0], p->err); /* another one: next round */

@@ -2,11 +2,11 @@
  *
  * turn: a Transpose goes before what makes its operand, where it is free there.
  *
- * After element-wise operators, Concat and products of one term ([.., m, 1] x [.., 1, n], which become Mul), down to
- * values whose axes of more than one element keep their order (a Reshape), small constants (folded), or another
- * Transpose (merged). Exporters turn the angles of rotary embeddings that way; ONNX Runtime's optimizer moves the
- * Transpose to after their cosine, where the pass `rotary` would not see how it was made. So this pass comes
- * before.
+ * After element-wise operators, Concat, Gather by a constant vector and products of one term ([.., m, 1] x [.., 1, n],
+ * which become Mul), down to values whose axes of more than one element keep their order (a Reshape), small constants
+ * (folded), or another Transpose (merged). Exporters turn the angles of rotary embeddings that way; ONNX Runtime's
+ * optimizer moves the Transpose to after their cosine, where the pass `rotary` would not see how it was made. So this
+ * pass comes before.
  *
  * Keeps: the value, name, dtype and shape of the Transpose, bit for bit (a product of one term has no sum; a zero may
  * change its sign).
@@ -44,9 +44,15 @@ static bool is_binary(const tni_graph *g, const tni_node *n) {
   return (n->pub.op >= TN_OP_ADD && n->pub.op <= TN_OP_DIV) || tni_unit_is_outer(g, n);
 }
 
-/* Operand i of a binary node, without an Expand that the other operand makes superfluous. */
+/* Gather by a constant vector: no axis comes or goes. */
+static bool is_pick(const tni_graph *g, const tni_node *n) {
+  const tni_value *at = n->pub.op == TN_OP_GATHER ? tni_match_value(g, n->pub.in[1]) : NULL;
+  return at && at->pub.kind == TN_VALUE_CONST && at->pub.rank == 1;
+}
+
+/* Operand i of a binary node, without an Expand or Tile that the other operand makes superfluous. */
 static tn_id binary_operand(const tni_graph *g, const tni_node *n, uint32_t i) {
-  const tni_node *wide = tni_match_node(g, n->pub.in[i], TN_OP_EXPAND);
+  const tni_node *wide = tni_unit_widens(g, n->pub.in[i]);
   const tni_value *y = g->values[n->pub.out[0]], *other = tni_match_value(g, n->pub.in[!i]);
   if (!wide) return n->pub.in[i];
   const tni_value *x = tni_match_value(g, wide->pub.in[0]);
@@ -67,7 +73,7 @@ static bool can_turn(const pass *p, tn_id v, uint32_t depth) {
   const tni_node *n = turn_maker(g, v);
   if (!n) return false;
   if (n->pub.op == TN_OP_TRANSPOSE) return depth > 0;
-  if (is_unary(n)) return can_turn(p, n->pub.in[0], depth + 1);
+  if (is_unary(n) || is_pick(g, n)) return can_turn(p, n->pub.in[0], depth + 1);
   const bool join = n->pub.op == TN_OP_CONCAT;
   if ((!join && !is_binary(g, n)) || n->pub.n_in > MAX_CONCAT) return false;
   for (uint32_t i = 0; i < n->pub.n_in; i++)
@@ -100,7 +106,7 @@ static tn_id turned_value(pass *p, tn_id v) {
 /* n with turned operands. */
 static bool copy_turned(pass *p, const tni_node *n, tni_build_node *b) {
   const tni_graph *g = p->g;
-  const bool outer = n->pub.op == TN_OP_MATMUL, join = n->pub.op == TN_OP_CONCAT;
+  const bool outer = n->pub.op == TN_OP_MATMUL, pick = is_pick(g, n), join = pick || n->pub.op == TN_OP_CONCAT;
   *b = (tni_build_node){.type = outer ? "Mul" : n->type, .version = outer ? 14 : n->version, .n_in = n->pub.n_in};
   for (uint32_t i = 0; i < n->n_raw && !outer && !join; i++) b->attr[b->n_attr++] = n->raw[i];
   if (join) {
@@ -111,6 +117,10 @@ static bool copy_turned(pass *p, const tni_node *n, tni_build_node *b) {
   }
   for (uint32_t i = 0; i < n->pub.n_in; i++) {
     const bool again = i && n->pub.in[i] == n->pub.in[i - 1];
+    if (pick && i) {
+      b->in[i] = n->pub.in[i];
+      break;
+    }
     b->in[i] =
         again ? b->in[i - 1] : turned_value(p, n->pub.n_in == 2 && !join ? binary_operand(g, n, i) : n->pub.in[i]);
     if (b->in[i] == TN_NONE) return false;

@@ -68,6 +68,17 @@ static tn_id unit_reshape(tni_graph *g, tn_id v, uint32_t rank, const tn_expr *d
   return b.in[1] == TN_NONE ? TN_NONE : tni_build_op(g, &b, g->values[v]->pub.dtype, rank, dims, err);
 }
 
+const tni_node *tni_unit_widens(const tni_graph *g, tn_id v) {
+  const tni_node *n = tni_match_node(g, v, TN_OP_EXPAND);
+  if (n) return n;
+  n = tni_match_node(g, v, TN_OP_TILE);
+  const tni_value *x = n ? tni_match_value(g, n->pub.in[0]) : NULL, *y = tni_match_value(g, v);
+  if (!x || !tni_match_rank(g, n->pub.in[0], x->pub.rank) || !tni_match_rank(g, v, x->pub.rank)) return NULL;
+  for (uint32_t d = 0; d < x->pub.rank; d++)
+    if (x->pub.dims[d] != y->pub.dims[d] && x->pub.dims[d] != tni_ex_const(g->exprs, 1)) return NULL;
+  return n;
+}
+
 tn_id tni_unit_permuted(tni_graph *g, tn_id v, uint32_t rank, const int64_t *perm, tn_error *err) {
   const tni_value *x = g->values[v];
   tn_expr dims[TN_MAX_RANK];

@@ -124,6 +124,9 @@ tni_mtab *tni_mtab_new(tni_mask *m, uint32_t rank, const tn_expr *dims, uint32_t
 void tni_mtab_simplify(tni_mask *m, tni_mtab *t);
 /* t broadcast to dims; NULL where that is not proved. */
 tni_mtab *tni_mtab_broadcast(tni_mask *m, const tni_mtab *t, uint32_t rank, const tn_expr *dims);
+/* The same as an element-wise operator or Expand does it: also a triangle [.., n, n] to [.., n, past + n], which fails
+ * unless past = 0 or n = 1. */
+tni_mtab *tni_mtab_stretch(tni_mask *m, const tni_mtab *t, uint32_t rank, const tn_expr *dims);
 /* t with every form replaced by what change makes of it (false: give up), over other dims. */
 typedef bool (*tni_mform_fn)(tni_mask *m, void *arg, const tni_mform *in, tni_mform *out);
 tni_mtab *tni_mtab_map(tni_mask *m, const tni_mtab *t, uint32_t rank, const tn_expr *dims, tni_mform_fn change,

@@ -168,7 +168,9 @@ static bool find_bias(found *f) {
 }
 
 static bool understand_mask(found *f, tn_id mask) {
-  f->t = tni_mtab_broadcast(f->m, tni_mask_read(f->m, mask), 4, f->dims);
+  const tni_mtab *t = tni_mask_read(f->m, mask);
+  const bool term = mask != tni_match_in(f->node, 3); /* which a sum broadcasts */
+  f->t = term ? tni_mtab_stretch(f->m, t, 4, f->dims) : tni_mtab_broadcast(f->m, t, 4, f->dims);
   return f->t && find_conjunction(f) && find_positions(f) && find_bias(f);
 }
 

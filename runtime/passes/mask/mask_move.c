@@ -207,6 +207,8 @@ const tni_mtab *tni_mask_move(tni_mask *m, const tni_node *n, const tni_mtab *co
     case TN_OP_TRANSPOSE:
       return transposed_table(m, n, t, v);
     case TN_OP_EXPAND:
+      return tni_mtab_stretch(m, t, v->pub.rank, v->pub.dims);
+    case TN_OP_TILE: /* of axes of one element */
       return tni_mtab_broadcast(m, t, v->pub.rank, v->pub.dims);
     case TN_OP_SLICE:
       return sliced_table(m, n, t, v);

@@ -108,7 +108,7 @@ static const tni_mtab *element_wise(tni_mask *m, const tni_node *n, const tni_va
     if (v->pub.dims[d] == TNI_EXPR_NONE) return NULL;
   for (uint32_t i = 0; i < n->pub.n_in; i++) {
     const tni_mtab *t = n->pub.in[i] == TN_NONE ? NULL : tni_mask_read(m, n->pub.in[i]);
-    if (!t || !(in[i] = tni_mtab_broadcast(m, t, v->pub.rank, v->pub.dims))) return NULL;
+    if (!t || !(in[i] = tni_mtab_stretch(m, t, v->pub.rank, v->pub.dims))) return NULL;
   }
   return tni_mtab_combine(m, n->pub.out[0], in, n->pub.n_in, tni_mleaf_apply, n);
 }
@@ -157,6 +157,7 @@ static bool is_move(uint32_t op) {
     case TN_OP_UNSQUEEZE:
     case TN_OP_TRANSPOSE:
     case TN_OP_EXPAND:
+    case TN_OP_TILE:
     case TN_OP_SLICE:
     case TN_OP_CONCAT:
     case TN_OP_TRILU:

@@ -80,16 +80,6 @@ static bool read_matrix(const tni_graph *g, const tni_node *n, matrix *m) {
   return read_scales(m, tni_attr_i(&n->pub, "axis", 1)) && zeros_fit(m);
 }
 
-static uint32_t code_of_bits(const uint8_t *p, int64_t i, uint32_t bits) {
-  const uint32_t per = 8 / bits;
-  return (uint32_t)(p[i / per] >> (uint32_t)(i % per) * bits) & ((1u << bits) - 1);
-}
-
-static void put_code(uint8_t *p, int64_t i, uint32_t bits, uint32_t c) {
-  const uint32_t per = 8 / bits;
-  p[i / per] |= (uint8_t)(c << (uint32_t)(i % per) * bits);
-}
-
 /* [rows][bytes] of zeros on the arena; NULL without memory. */
 static uint8_t *room_for_codes(tni_graph *g, int64_t rows, int64_t bytes) {
   size_t all;
@@ -111,7 +101,8 @@ static bool take_codes(tni_graph *g, const matrix *m, bool by_row, tni_quantized
     for (int64_t k0 = 0; k0 < q->K; k0 += TILE)
       for (int64_t n = n0; n < n0 + TILE && n < q->N; n++)
         for (int64_t k = k0; k < k0 + TILE && k < q->K; k++)
-          put_code(to + n * q->row_bytes, k, q->bits, code_of_bits(x, by_row ? n * q->K + k : k * q->N + n, q->bits));
+          tni_quantized_put(to + n * q->row_bytes, k, q->bits,
+                            tni_quantized_code(x, by_row ? n * q->K + k : k * q->N + n, q->bits));
   return to != NULL;
 }
 
@@ -146,9 +137,9 @@ static bool take_zeros(tni_graph *g, const matrix *m, bool by_row, tni_quantized
   uint8_t *to = room_for_codes(g, q->N, q->zero_row_bytes);
   for (int64_t n = 0; to && n < q->N; n++)
     for (int64_t b = 0; b < q->blocks; b++) {
-      const uint32_t z = code_of_bits(m->zero->data, scale_at(m, q, by_row, n, b), q->bits);
+      const uint32_t z = tni_quantized_code(m->zero->data, scale_at(m, q, by_row, n, b), q->bits);
       all_middle = all_middle && (z ^ q->flip) == middle;
-      put_code(to + n * q->zero_row_bytes, b, q->bits, z);
+      tni_quantized_put(to + n * q->zero_row_bytes, b, q->bits, z);
     }
   q->zero_kind = all_middle ? TNI_ZERO_MIDDLE : TNI_ZERO_CODES;
   q->zeros = all_middle ? NULL : to;

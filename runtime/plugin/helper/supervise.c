@@ -19,7 +19,7 @@
 
 #include "runtime/plugin/helper/confine.h"
 
-enum { MOST_ROUNDS = 400, PAUSE_US = 5000 };
+enum { MOST_ROUNDS = 1000, PAUSE_US = 2000 };
 
 /* The name of a process is its own to choose, brackets and all: what counts stands after the last one. */
 static int parent_of(const char *pid) {
@@ -57,10 +57,10 @@ static void remove_folder(const char *path) {
 static void end_all(pid_t worker) {
   if (worker) kill(worker, SIGKILL);
   for (int round = 0; round < MOST_ROUNDS; round++) {
-    kill_children();
     pid_t got;
     while ((got = waitpid(-1, NULL, WNOHANG)) > 0) continue;
     if (got < 0 && errno == ECHILD) return;
+    kill_children();
     usleep(PAUSE_US);
   }
 }

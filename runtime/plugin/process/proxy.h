@@ -16,6 +16,7 @@ typedef struct tni_iso_format {
   tni_iso *p;
   uint32_t index;
   struct tni_iso_numerics *known; /* answers of numerics_of, under p->lock */
+  struct tni_iso_size *sizes;     /* answers of size, under p->lock */
 } tni_iso_format;
 
 enum { TNI_ISO_ENGINES = 8 };

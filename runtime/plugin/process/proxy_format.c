@@ -7,6 +7,8 @@
 #include "runtime/plugin/process/graph.h"
 #include "runtime/plugin/process/proxy.h"
 
+enum { MAX_PARAMS = 16 };
+
 struct tn_pack {
   const tni_iso_format *f;
   uint32_t id, weight, offered;
@@ -19,7 +21,7 @@ struct tn_pack {
 typedef struct tni_iso_numerics {
   struct tni_iso_numerics *next;
   const tn_numerics *n;
-  int64_t params[16];
+  int64_t params[MAX_PARAMS];
   uint32_t n_params;
 } numerics;
 
@@ -55,7 +57,7 @@ static const numerics *ask_numerics(tni_iso_format *f, const int64_t *params, ui
 
 static const tn_numerics *numerics_of(const tn_format *pub, const int64_t *params, uint32_t n) {
   tni_iso_format *f = (tni_iso_format *)(uintptr_t)pub;
-  if (n > 16) return NULL;
+  if (n > MAX_PARAMS) return NULL;
   pthread_mutex_lock(&f->p->lock);
   const numerics *k = known_numerics(f, params, n);
   if (!k) k = ask_numerics(f, params, n);
@@ -63,11 +65,36 @@ static const tn_numerics *numerics_of(const tn_format *pub, const int64_t *param
   return k ? k->n : NULL;
 }
 
-static tn_status proxy_size(const tn_format *pub, int64_t N, int64_t K, const int64_t *params, uint32_t n,
-                            tn_pack_size *out) {
-  const tni_iso_format *f = (const tni_iso_format *)pub;
+/* Memory is made by the first answer and written by a later one: what was said once stays said. */
+typedef struct tni_iso_size {
+  struct tni_iso_size *next;
+  int64_t N, K, params[MAX_PARAMS];
+  uint32_t n_params;
+  tn_pack_size size;
+} known_size;
+
+static const known_size *find_size(const tni_iso_format *f, int64_t N, int64_t K, const int64_t *params, uint32_t n) {
+  const known_size *k = f->sizes;
+  while (k && (k->N != N || k->K != K || k->n_params != n || (n && memcmp(k->params, params, n * sizeof *params) != 0)))
+    k = k->next;
+  return k;
+}
+
+/* Packing makes weights smaller; padding and tables may make small ones larger. More than that is a way to take the
+ * host's memory. */
+static bool plausible_size(int64_t N, int64_t K, uint64_t bytes) {
+  enum { MOST_PER_WEIGHT = 32, LEAST = 1 << 20 };
+  int64_t elems, most;
+  return N >= 0 && K >= 0 && tni_mul_i64(N, K, &elems) && tni_mul_i64(elems, MOST_PER_WEIGHT, &most) &&
+         most <= INT64_MAX - LEAST && bytes <= (uint64_t)most + LEAST;
+}
+
+static tn_status ask_size(tni_iso_format *f, int64_t N, int64_t K, const int64_t *params, uint32_t n,
+                          const known_size **out) {
   tni_wire w = {.n = 0};
   tni_rd r;
+  known_size *k = TNI_NEW(f->p->arena, known_size);
+  if (!k) return TN_E_NO_MEMORY;
   tni_w_u32(&w, f->index);
   tni_w_i64(&w, N);
   tni_w_i64(&w, K);
@@ -75,11 +102,35 @@ static tn_status proxy_size(const tn_format *pub, int64_t N, int64_t K, const in
   tn_status st = tni_conn_call(f->p->c, TNI_ISO_SIZE, "size", &w, &r, NULL);
   tni_wire_finish(&w);
   if (st != TN_OK) return st;
-  const void *p = tni_r_bytes(&r, sizeof *out);
+  const void *p = tni_r_bytes(&r, sizeof k->size);
   const bool ok = tni_rd_whole(&r) && p;
-  if (ok) memcpy(out, p, sizeof *out);
+  if (ok) memcpy(&k->size, p, sizeof k->size);
   tni_rd_finish(&r);
-  return ok ? TN_OK : tni_conn_wrong(f->p->c, "size", NULL);
+  if (!ok) return tni_conn_wrong(f->p->c, "size", NULL);
+  if (!plausible_size(N, K, k->size.bytes)) {
+    tni_conn_fail(f->p->c, "it states %llu bytes for weights of %lld by %lld", (unsigned long long)k->size.bytes,
+                  (long long)N, (long long)K);
+    return TN_E_DEVICE_LOST;
+  }
+  k->N = N;
+  k->K = K;
+  if (n) memcpy(k->params, params, n * sizeof *params);
+  k->n_params = n;
+  k->next = f->sizes;
+  *out = f->sizes = k;
+  return TN_OK;
+}
+
+static tn_status proxy_size(const tn_format *pub, int64_t N, int64_t K, const int64_t *params, uint32_t n,
+                            tn_pack_size *out) {
+  tni_iso_format *f = (tni_iso_format *)(uintptr_t)pub;
+  if (n > MAX_PARAMS) return TN_E_INVALID;
+  pthread_mutex_lock(&f->p->lock);
+  const known_size *k = find_size(f, N, K, params, n);
+  const tn_status st = k ? TN_OK : ask_size(f, N, K, params, n, &k);
+  if (st == TN_OK) *out = k->size;
+  pthread_mutex_unlock(&f->p->lock);
+  return st;
 }
 
 /* --- packing ----------------------------------------------------------------------------------------------------- */

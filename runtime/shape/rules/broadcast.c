@@ -132,6 +132,20 @@ static bool is_cut_to(const tni_infer *in, tn_expr cut, tn_expr whole) {
   return false;
 }
 
+/* `more` is what an input says, `some`, and something more: [1, length] or [length, length] meets length + past. Where
+ * they differ, some is 1, or it is 0 beside 1, and nobody runs nothing after one position. */
+static bool contains_it(const tni_infer *in, tn_expr more, tn_expr some) {
+  tn_id sym;
+  int64_t lo, hi;
+  if (in->concrete || in->g->outer || !tni_ex_is_sum(in->x, more) || !tni_ex_is_sym(in->x, some, &sym) ||
+      !is_given(in, sym))
+    return false;
+  const tn_expr rest = tni_ex_sub(in->x, more, some);
+  if (rest == TNI_EXPR_NONE) return false;
+  tni_ex_range(in->x, rest, &lo, &hi);
+  return lo >= 0;
+}
+
 tn_expr tni_rule_broadcast_dim(const tni_infer *in, tn_expr a, tn_expr b, bool *ok) {
   *ok = true;
   if (a == b) return a;
@@ -146,6 +160,8 @@ tn_expr tni_rule_broadcast_dim(const tni_infer *in, tn_expr a, tn_expr b, bool *
   if (tni_rule_names_sum(in, a, b)) return b;
   if (tni_rule_names_sum(in, b, a)) return a;
   if (tni_rule_names_equal(in, a, b)) return a;
+  if (contains_it(in, a, b)) return a;
+  if (contains_it(in, b, a)) return b;
   if (is_cut_to(in, b, a)) return a;
   if (is_cut_to(in, a, b)) return b;
   /* Where b is 0, a is 0 or 1 in a model that works, and the result is 0. */

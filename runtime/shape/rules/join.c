@@ -80,6 +80,43 @@ tn_status tni_shape_concat(tni_infer *in) {
   return st;
 }
 
+/* The width of operand i's heads in the result: num_heads times what one of them has. */
+static bool heads_width(tni_infer *in, uint32_t i, int64_t heads, int64_t *width) {
+  const tni_value *x = tni_rule_in(in, i);
+  const bool shared = tni_attr_i(&in->node->pub, "shared", 0) >> i & 1;
+  int64_t n;
+  if (x->pub.rank < 1 || x->pub.dims[x->pub.rank - 1] == TNI_EXPR_NONE ||
+      !tni_ex_is_const(in->x, x->pub.dims[x->pub.rank - 1], &n) || (!shared && n % heads))
+    return false;
+  if (shared && __builtin_mul_overflow(n, heads, &n)) return false;
+  return !__builtin_add_overflow(*width, n, width);
+}
+
+tn_status tni_shape_concat_heads(tni_infer *in) {
+  const tni_value *x = tni_rule_in(in, 0);
+  const int64_t heads = tni_attr_i(&in->node->pub, "num_heads", 1);
+  tn_expr dims[TN_MAX_RANK];
+  int64_t width = 0;
+  if (!x) return tni_rule_fail(in, "operand 0 is missing");
+  if (x->pub.rank == TNI_RANK_UNKNOWN) return tni_rule_set_unknown(in, 0, x->pub.dtype);
+  memcpy(dims, x->pub.dims, x->pub.rank * sizeof *dims);
+  for (uint32_t i = 0; i < in->node->pub.n_in; i++) {
+    const tni_value *y = tni_rule_in(in, i);
+    bool ok = true;
+    if (!y) return tni_rule_fail(in, "operand %u is missing", i);
+    if (y->pub.dtype != x->pub.dtype || y->pub.rank != x->pub.rank)
+      return tni_rule_fail(in, "operand %u differs from the first in type or rank", i);
+    for (uint32_t d = 0; d + 1 < x->pub.rank; d++) {
+      dims[d] = tni_rule_same_dim(in, dims[d], y->pub.dims[d], &ok);
+      if (!ok) return tni_rule_fail(in, "operand %u differs from the others on axis %u", i, d);
+    }
+    if (!heads_width(in, i, heads, &width))
+      return tni_rule_fail(in, "operand %u is no row of %lld heads", i, (long long)heads);
+  }
+  dims[x->pub.rank - 1] = tni_ex_const(in->x, width);
+  return tni_rule_set(in, 0, x->pub.dtype, x->pub.rank, dims);
+}
+
 /* --- Split */
 
 /* Sizes of the parts along the axis, from operand 1, or equal ones (the last may be smaller with num_outputs). */

@@ -21,6 +21,7 @@ typedef struct tni_infer {
   const tni_node *node;
   tn_error *err;
   bool concrete;  /* dims only: elements of the outputs are not wanted */
+  tn_status (*nodes)(tni_graph *body, tn_error *err); /* runs the rules of a body's nodes, in order */
   tni_poll *poll; /* for rules that count in data: where it says so they stop with whatever they have */
 } tni_infer;
 

@@ -236,7 +236,8 @@ tn_expr tni_rule_data_symbol(const tni_infer *in, uint32_t o, uint32_t k) {
       tni_ex_is_sym(in->x, v->pub.dims[k], &sym)) {
     return v->pub.dims[k];
   }
-  if (in->concrete || !base[0]) return TNI_EXPR_NONE;
+  /* In a body it may be another size each turn. */
+  if (in->concrete || in->g->outer || !base[0]) return TNI_EXPR_NONE;
   int n = snprintf(name, sizeof name, "%s.%u", base, k);
   return n > 0 && (size_t)n < sizeof name ? tni_ex_sym(in->x, name) : TNI_EXPR_NONE;
 }

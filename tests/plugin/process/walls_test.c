@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <linux/seccomp.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -15,9 +16,11 @@
 #include <unistd.h>
 
 #include "isolate_test.h"
+#include "runtime/memory/run.h"
 #include "runtime/place/model_data.h"
 #include "runtime/plugin/load/registry.h"
 #include "runtime/plugin/plugin.h"
+#include "runtime/plugin/process/shm.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { SANITIZED = 1 };
@@ -155,6 +158,80 @@ static void test_escape(void) {
   escape("escape-strict", false);
   escape("escape-driver", true);
   printf("... ");
+}
+
+static void keep_line(void *user, uint32_t level, const char *line) {
+  (void)level;
+  if (strstr(line, "try own-temporary 0")) atomic_store((_Atomic bool *)user, true);
+}
+
+/* Without a cache a driver has a folder for as long as it runs. */
+static void test_no_cache(void) {
+  const char *const dirs[] = {getenv("TENON_TEST_WALLS")};
+  char folder[] = "/tmp/tenon-walls-tmp-XXXXXX", profile[64];
+  _Atomic bool kept = false;
+  tn_runtime *rt = NULL;
+  tn_error err;
+  CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+  snprintf(profile, sizeof profile, "%s/p.yaml", folder);
+  FILE *f = fopen(profile, "w");
+  CU_ASSERT(f && fputs("isolation: process\nplugins: [escape-driver, host]\n", f) > 0 && fclose(f) == 0);
+  const tn_runtime_opts o = {.h = {sizeof o, 1, 0},
+                             .profile = profile,
+                             .plugin_dirs = dirs,
+                             .n_plugin_dirs = 1,
+                             .log_level = TN_LOG_ERROR,
+                             .log = keep_line,
+                             .log_user = &kept,
+                             .helper = getenv("TENON_TEST_HELPER"),
+                             .flags = TN_RT_TEST_WRITABLE | TN_RT_NO_PROBE};
+  tn_error_init(&err);
+  setenv("TMPDIR", folder, 1);
+  CU_ASSERT_EQUAL(tn_runtime_create(&o, &rt, &err), TN_OK);
+  if (err.code) printf("\n    %s", err.message);
+  tn_runtime_destroy(rt);
+  unsetenv("TMPDIR");
+  CU_ASSERT(atomic_load(&kept));
+  unlink(profile);
+  CU_ASSERT_EQUAL(rmdir(folder), 0); /* nothing else is left in it */
+}
+
+/* What only the host touches does not lie in memory that the plugin has; what both touch does. */
+static void test_memory(void) {
+  const char *const dirs[] = {getenv("TENON_FAULT_CORPUS"), NULL};
+  float x[5 * 8] = {1, 2, 3};
+  char path[128];
+  tn_model *m = NULL;
+  tn_session *s = NULL;
+  lab l;
+  CU_ASSERT_EQUAL_FATAL(lab_open(&l, "isolation: process\nplugins: [good, host]\nrequire: [good]\n", dirs, NULL),
+                        TN_OK);
+  CU_ASSERT_FATAL(small_model(&l, path, sizeof path));
+  const tn_tensor in = {
+      .h = {sizeof in, 1, 0}, .name = "x", .dtype = TN_DT_F32, .rank = 2, .dims = {5, 8}, .data = x, .bytes = sizeof x};
+  const tn_tensor *list[1] = {&in};
+  tn_tensor out = {.h = {sizeof out, 1, 0}};
+  CU_ASSERT_EQUAL_FATAL(tn_model_load(l.rt, path, NULL, &m, &l.err), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tn_session_create(m, &s, &l.err), TN_OK);
+  CU_ASSERT_EQUAL(tn_session_run(s, TN_PHASE_ANY, list, 1, &out, 1, &l.err), TN_OK);
+  tni_shm_at at;
+  CU_ASSERT(!tni_shm_find(l.rt->shm, out.data, out.bytes, &at)); /* y: the host's Add */
+  const tni_exec *e = &m->execs[0];
+  const tni_sexec *se = &s->execs[0];
+  int both = 0, own = 0;
+  for (uint32_t i = 0; i < e->n_regions; i++) {
+    const tni_region *r = &e->regions[i];
+    if (r->block == TN_NONE || !se->regions[i].ptr) continue;
+    const bool shared = tni_shm_find(l.rt->shm, se->regions[i].ptr, 1, &at);
+    CU_ASSERT_EQUAL(shared, r->users.process);
+    both += shared;
+    own += !shared;
+  }
+  printf("%d shared, %d the host's own ... ", both, own);
+  CU_ASSERT(both > 0 && own > 0);
+  tn_session_destroy(s);
+  tn_model_destroy(m);
+  lab_close(&l);
 }
 
 /* --- what outlives ----------------------------------------------------------------------------------------------- */
@@ -363,6 +440,8 @@ static void test_attributes(void) {
 void suite_walls(void) {
   CU_pSuite s = CU_add_suite("isolate: walls", NULL, NULL);
   CU_add_test(s, "what a plugin's process tries", test_escape);
+  CU_add_test(s, "memory of the host alone", test_memory);
+  CU_add_test(s, "a driver without a cache", test_no_cache);
   CU_add_test(s, "orphans of a plugin", test_orphans);
   CU_add_test(s, "orphans of a plugin whose host is killed", test_host_killed);
   CU_add_test(s, "a deadline is one", test_deadlines);

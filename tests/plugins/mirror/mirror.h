@@ -15,7 +15,7 @@ enum { MIRROR_ALIGN = 256 };
 /* What the plugin keeps beside the skeleton's tables. */
 typedef struct mirror {
   tn_plugin *inner;
-  const tn_option *options[10]; /* the inner device's, and ours */
+  const tn_option *options[11]; /* the inner device's, and ours */
   tn_engine engine;
   const tn_engine *engines[1];
   const char *layout;

@@ -63,6 +63,14 @@ static const tn_option opt_stray = {.h = TN_HDR(tn_option),
                                     .hi = 100000,
                                     .type = TN_OPT_INT};
 
+static const tn_option opt_largest = {.h = TN_HDR(tn_option),
+                                      .key = "largest",
+                                      .help = "bytes of its largest buffer",
+                                      .dflt = "4294967296",
+                                      .lo = 1,
+                                      .hi = INT64_C(1) << 40,
+                                      .type = TN_OPT_INT};
+
 static uint32_t kinds(const char *text) {
   const uint32_t fd = 1u << TN_MEM_FD, ptr = 1u << TN_MEM_HOST_PTR;
   return strcmp(text, "fd") == 0 ? fd : strcmp(text, "ptr") == 0 ? ptr : strcmp(text, "both") == 0 ? fd | ptr : 0;
@@ -72,17 +80,19 @@ static tn_status ask_driver(backend *b, uint32_t *n, tn_error *err) {
   mirror *p = &b->own;
   const tn_host *h = b->host;
   const char *import, *share;
+  int64_t largest;
   if (h->option(h->ctx, "import", TN_OPT_STRING, &import) || h->option(h->ctx, "share", TN_OPT_STRING, &share) ||
       h->option(h->ctx, "layout", TN_OPT_STRING, &p->layout) ||
       h->option(h->ctx, "coherent", TN_OPT_BOOL, &p->coherent) || h->option(h->ctx, "ring", TN_OPT_BOOL, &p->ring) ||
       h->option(h->ctx, "count", TN_OPT_BOOL, &p->count) || h->option(h->ctx, "every", TN_OPT_INT, &p->every) ||
       h->option(h->ctx, "fail_create", TN_OPT_INT, &p->fail_create) ||
-      h->option(h->ctx, "stray", TN_OPT_INT, &p->stray))
+      h->option(h->ctx, "stray", TN_OPT_INT, &p->stray) || h->option(h->ctx, "largest", TN_OPT_INT, &largest))
     return fail(err, TN_E_INTERNAL, "the host lost an option");
   p->engine = (tn_engine){.h = TN_HDR(tn_engine), .name = "mirror", .flags = TN_ENGINE_BLOCKING, .depth = 64};
   p->engines[0] = &p->engine;
   b->caps.engines = p->engines;
   b->caps.n_engines = 1;
+  b->caps.max_buffer_bytes = (uint64_t)largest;
   b->caps.import_kinds = kinds(import);
   b->caps.export_kinds = kinds(share);
   *n = 1;
@@ -153,7 +163,7 @@ static void set_up(backend *p) {
   p->caps.sub_align = MIRROR_ALIGN;
   p->caps.import_align = 4096;
   p->caps.dtypes = UINT64_MAX;
-  p->caps.memory_bytes = p->caps.max_buffer_bytes = UINT64_C(1) << 32;
+  p->caps.memory_bytes = UINT64_C(1) << 32;
 }
 
 /* The built-in device negotiates too, and its option is ours. */
@@ -167,8 +177,8 @@ static tn_status mirror_entry(const tn_host *host, tn_negotiate *neg, tn_plugin 
     return st;
   }
   backend *p = (backend *)*out;
-  const tn_option *mine[] = {inner->options[0], &opt_import, &opt_share, &opt_layout, &opt_coherent,
-                             &opt_every,        &opt_fail,   &opt_ring,  &opt_count,  &opt_stray};
+  const tn_option *mine[] = {inner->options[0], &opt_import, &opt_share, &opt_layout, &opt_coherent, &opt_every,
+                             &opt_fail,         &opt_ring,   &opt_count, &opt_stray,  &opt_largest};
   p->own.inner = inner;
   memcpy(p->own.options, mine, sizeof mine);
   p->pub.options = p->own.options;

@@ -1,0 +1,218 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# long.sh [--list] [--again] [LEG...]: what is too long for CI, leg by leg (all of them, if none is named).
+#
+# A leg is a row of steps. Each step that is done is noted in WORK/state/LEG, and a call goes on after the last one, so that
+# it may be stopped at any time. When all steps are done, the leg writes its row of tests/long/README.md: date, commit,
+# machine, and the figures that its steps printed. What was noted holds for the code that it was noted of: after a change
+# of that code or of the leg's tests it begins again. --again: it begins again in any case.
+#
+#   --list           the legs, and how far each is
+#   WORK=FOLDER      builds, corpora and state (default: build-long in the repository)
+#   SECONDS_EACH=N   processor time of a fuzz leg (default: 600), in slices of SLICE=60
+#   TENON_TEST_PYTHON    a Python with numpy, onnx, onnxruntime and tokenizers (default: .venv, as scripts/test.sh makes it)
+#   TENON_EXPORT_PYTHON  one with the exporters of tests/exports/README.md; the leg `exports` is left out without it
+#
+# Exit: 0 all legs equal or without findings, 1 one is not, 2 usage. All runs at the lowest priority (nice).
+set -euo pipefail
+source "$(dirname "$0")/lib.sh"
+
+work=${WORK:-$root/build-long}
+each=${SECONDS_EACH:-600} slice=${SLICE:-60}
+python=${TENON_TEST_PYTHON:-$root/.venv/bin/python}
+table=$root/tests/long/README.md
+fuzz_targets="tokenizer import shapes host models files"
+
+legs() {
+  cat <<LIST
+tokenizers|the field's tokenizers on 10,000 texts each against PyPI's, one step a thousand|runtime/base runtime/llm tests/llm
+tokenizer-configs|random tokenizer.json files against PyPI's|runtime/base runtime/llm tests/llm
+$(for t in $fuzz_targets; do
+  of=runtime
+  [ "$t" != tokenizer ] || of="runtime/base runtime/llm"
+  echo "fuzz-$t|libFuzzer, tests/fuzz/target_$t.c, with ASan and UBSan|$of tests/fuzz"
+done)
+context-131072|a prompt of 131,072 positions against float64, memory against inspect's|runtime include tests/cli/long_context.py tests/cli/tiny_decoder.py
+exports|each export of tests/exports made anew by its exporter, verified|runtime include tests/exports
+LIST
+}
+
+field() { legs | awk -F'|' -v leg="$1" -v n="$2" '$1 == leg {print $n}'; }
+
+# What a leg's notes hold for: the code and its tests as they lie there, committed or not.
+subject() {
+  # shellcheck disable=SC2046
+  (cd "$root" && git ls-files -co --exclude-standard -- $(field "$1" 3) | grep -v '\.md$' | sort | xargs -d '\n' sha256sum 2>/dev/null) | md5sum | cut -c1-16
+}
+
+note() { echo "$2" >>"$work/state/$1"; } # LEG STEP
+noted() { grep -qxF "$2" "$work/state/$1" 2>/dev/null; }
+count() { grep -c "^$2" "$work/state/$1" 2>/dev/null || :; } # LEG PREFIX
+
+begin() { # LEG: forgets notes of other code
+  mkdir -p "$work/state"
+  local of
+  of="of $(subject "$1")"
+  noted "$1" "$of" && return
+  [ ! -e "$work/state/$1" ] || say "$1: the code has changed, it begins again"
+  echo "$of" >"$work/state/$1"
+}
+
+# LEG RESULT FIGURES: the leg's row, in place of the one before.
+record() {
+  local commit cpu row
+  commit=$(git -C "$root" rev-parse --short=9 HEAD)
+  # shellcheck disable=SC2046
+  git -C "$root" diff --quiet HEAD -- $(field "$1" 3) || commit="$commit, changed"
+  cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)
+  row="| $1 | $2 | $3 | $(date -u +%F) | $commit | ${cpu:-$(uname -m)} |"
+  awk -v leg="$1" -v row="$row" '
+    /^<!-- end of legs -->/ {if (!done) print row; done = 1}
+    index($0, "| " leg " |") == 1 {if (!done) print row; done = 1; next}
+    {print}' "$table" >"$work/table" && cp "$work/table" "$table"
+  note "$1" "done $2"
+  echo "$row"
+}
+
+plain() { # a build with the tests
+  local b=$work/build
+  configure "$b" -Dtests=enabled -Dbuildtype=release
+  nice ninja -C "$b" "$@" >"$b/build.log" || { tail -20 "$b/build.log"; exit 1; }
+}
+
+seconds_of() { awk '{print $1 + $2}' "$1"; } # user and system time of a command, from \time -f '%U %S'
+
+# --- legs ---
+
+leg_tokenizers() {
+  plain tests/llm/tok-cli
+  local k out=$work/tokenizers.txt
+  for k in 0 1 2 3 4 5 6 7 8 9; do
+    noted tokenizers "thousand $k" && continue
+    [ "$k" = 0 ] && : >"$out"
+    nice "$python" "$root/tests/llm/families.py" "$work/build/tests/llm/tok-cli" --texts 1000 --seed "$k" >"$work/step.txt" || :
+    tail -1 "$work/step.txt" | grep -q differences || { cat "$work/step.txt"; return 1; }
+    tail -1 "$work/step.txt" >>"$out"
+    grep -B3 -A3 wanted "$work/step.txt" || :
+    note tokenizers "thousand $k"
+  done
+  local sums
+  sums=$(awk '{t = $1; n += $3; i += $5; d += $7} END {printf "%d tokenizers, %d texts, %d ids, %d differences", t, n, i, d}' "$out")
+  record tokenizers "$(case $sums in *" 0 differences") echo equal ;; *) echo DIFFERENT ;; esac)" "$sums"
+}
+
+leg_tokenizer-configs() {
+  plain tests/llm/tok-cli
+  local out=$work/tokenizer-configs.txt used k
+  [ "$(count tokenizer-configs slice)" != 0 ] || : >"$out"
+  while used=$(awk '/cases in/ {for (i = 1; i < NF; i++) if ($i == "in") s += $(i + 1)} END {print int(s)}' "$out"); [ "$used" -lt "$each" ]; do
+    k=$(count tokenizer-configs slice)
+    nice "$python" "$root/tests/llm/fuzz_tokenizer.py" "$work/build/tests/llm/tok-cli" --seed $((1000 + k)) --seconds "$slice" \
+      --keep "$work/tokenizer-found" >"$work/step.txt" || :
+    grep "cases in" "$work/step.txt" >>"$out" || { cat "$work/step.txt"; return 1; }
+    grep -A4 -E '^(DIFFERENT|REFUSED|BROKEN)' "$work/step.txt" | tee -a "$work/tokenizer-found.txt" || :
+    tail -1 "$work/step.txt" >>"$out"
+    note tokenizer-configs "slice $k"
+  done
+  local bad cases
+  bad=$(awk '/^[0-9]+ differences$/ {n += $1} END {print n + 0}' "$out")
+  cases=$(sed -n 's/.*configurations \([0-9]*\).*/\1/p' "$out" | awk '{n += $1} END {print n + 0}')
+  record tokenizer-configs "$([ "$bad" = 0 ] && echo equal || echo DIFFERENT)" "$cases configurations in $used s of processor time, $bad differences"
+}
+
+fuzz_build() {
+  local b=$work/fuzz
+  command -v clang >/dev/null || install_packages clang
+  CC="$(command -v ccache || :) clang" configure "$b" -Dtests=enabled -Dfuzz=enabled -Db_sanitize=address,undefined -Db_lundef=false
+  nice ninja -C "$b" "tests/fuzz/fuzz_$1" >"$b/build.log" || { tail -20 "$b/build.log"; exit 1; }
+  [ -d "$work/seeds" ] || "$python" "$root/tests/fuzz/seeds.py" "$work/seeds" "$root/models"
+}
+
+leg_fuzz() { # TARGET
+  local leg=fuzz-$1 dir=$work/fuzz-$1 used found dict=$root/tests/fuzz/$1.dict
+  fuzz_build "$1"
+  mkdir -p "$dir/corpus" "$dir/found"
+  if [ "$(count "$leg" slice)" = 0 ]; then rm -f "$dir/used.txt" "$dir"/found/*; fi
+  touch "$dir/used.txt"
+  while used=$(awk '{s += $1 + $2} END {print int(s)}' "$dir/used.txt"); [ "$used" -lt "$each" ]; do
+    (
+      cd "$dir"
+      nice -n 19 "$work/fuzz/tests/fuzz/fuzz_$1" -fork=1 -ignore_crashes=1 -ignore_timeouts=1 -ignore_ooms=1 -rss_limit_mb=2048 \
+        -malloc_limit_mb=0 -timeout=120 -max_len=8192 -print_funcs=0 $([ ! -e "$dict" ] || echo "-dict=$dict") \
+        -max_total_time="$slice" -artifact_prefix=found/ corpus "$work/seeds/$1" "$root/tests/fuzz/corpus/$1" >>log 2>&1 || :
+      # The second line: user and system time of what this shell ran.
+      times >used.now # not in a pipe: that is a shell of its own
+      tail -1 used.now | awk '{for (i = 1; i <= 2; i++) {split($i, t, /[ms]/); printf "%.1f ", t[1] * 60 + t[2]} print ""}' >>used.txt
+    )
+    note "$leg" "slice $(count "$leg" slice)"
+  done
+  found=$(find "$dir/found" -type f | wc -l)
+  record "$leg" "$([ "$found" = 0 ] && echo 'no finding' || echo FOUND)" "$used s of processor time, corpus of $(find "$dir/corpus" -type f | wc -l), $found found"
+}
+
+leg_context-131072() {
+  plain runtime/cli/tenon
+  nice "$python" "$root/tests/cli/long_context.py" "$work/build/runtime/cli/tenon" "$root/configs" 131072 >"$work/step.txt" || { cat "$work/step.txt"; record context-131072 DIFFERENT "$(tail -1 "$work/step.txt")"; return; }
+  record context-131072 equal "$(tail -1 "$work/step.txt")"
+}
+
+leg_exports() {
+  local py=${TENON_EXPORT_PYTHON:-} name names n=0 bad=""
+  if [ -z "$py" ]; then say "exports: left out, TENON_EXPORT_PYTHON is not set"; return; fi
+  plain runtime/cli/tenon
+  names=$(xz -dc "$root/tests/exports/models.tar.xz" | tar -tf - | sed -n 's|^\./\([^/]*\)/model.onnx$|\1|p' | grep -v '^tf2onnx' | sort)
+  for name in $names; do
+    if ! noted exports "fine $name" && ! noted exports "failed $name"; then
+      if nice "$py" "$root/tests/exports/make.py" "$work/exports" "$name" >"$work/step.txt" 2>&1 && grep -q "all made" "$work/step.txt" &&
+        (cd "$work/exports" && tar -cf - "./$name" | xz -0 >"$work/one.tar.xz") &&
+        TENON_PROFILE_PATH="$root/configs" nice sh "$root/tests/exports/run.sh" "$work/build/runtime/cli/tenon" "$work/one.tar.xz" 1 "$name" >>"$work/step.txt" 2>&1; then
+        note exports "fine $name"
+      else
+        cp "$work/step.txt" "$work/exports-$name.txt"
+        note exports "failed $name"
+      fi
+      rm -rf "$work/exports/$name"
+    fi
+    n=$((n + 1))
+    noted exports "fine $name" || bad="$bad $name"
+  done
+  record exports "$([ -z "$bad" ] && echo equal || echo DIFFERENT)" "$n made anew, $(wc -w <<<"$bad") not made or not equal$([ -z "$bad" ] || echo ":$bad")"
+}
+
+# --- the command line ---
+
+list() {
+  local leg what _ state
+  while IFS='|' read -r leg what _; do
+    state="not begun"
+    if noted "$leg" "of $(subject "$leg")"; then
+      state=$(grep '^done' "$work/state/$leg" || echo "$(($(wc -l <"$work/state/$leg") - 1)) steps")
+    fi
+    printf '%-18s %-14s %s\n' "$leg" "$state" "$what"
+  done < <(legs)
+}
+
+again=
+while [ $# -gt 0 ]; do
+  case $1 in
+    -h | --help) sed -n '3,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
+    --list) list; exit 0 ;;
+    --again) again=1; shift ;;
+    -*) say "long.sh: '$1' is no option; see --help"; exit 2 ;;
+    *) break ;;
+  esac
+done
+for leg in "$@"; do
+  [ -n "$(field "$leg" 1)" ] || { say "long.sh: no leg '$leg'; --list names them"; exit 2; }
+done
+[ $# -gt 0 ] || mapfile -t all < <(legs | cut -d'|' -f1)
+[ $# -gt 0 ] && all=("$@")
+mkdir -p "$work/state"
+for leg in "${all[@]}"; do
+  [ -z "$again" ] || rm -f "$work/state/$leg"
+  begin "$leg"
+  if grep -q '^done' "$work/state/$leg"; then say "$leg: $(grep '^done' "$work/state/$leg") before"; continue; fi
+  say "$leg"
+  case $leg in fuzz-*) leg_fuzz "${leg#fuzz-}" ;; *) "leg_$leg" ;; esac
+done
+! grep -hE '^done (DIFFERENT|FOUND)' "${all[@]/#/$work/state/}" >/dev/null 2>&1
