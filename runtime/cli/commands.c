@@ -47,7 +47,7 @@ static int print_man(void) {
   printf(
       ".SH OPTIONS OF EVERY COMMAND\nSee `tenon %s \\-\\-help`.\n.SH EXIT STATUS\n"
       "0 done; 1 a check failed; 2 usage; 3 bad input; 4 unsupported; 5 a plugin or device failed; 6 the output could "
-      "not be written; 130 interrupted; 141 the pipe was closed; 143 terminated.\n",
+      "not be written; 130 interrupted; 141 the pipe was closed; 143 SIGTERM.\n",
       commands[0].name);
   return EXIT_DONE;
 }

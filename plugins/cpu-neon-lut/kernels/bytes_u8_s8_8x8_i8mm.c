@@ -17,10 +17,8 @@ enum { TALL = 8 };
 
 /* s i j: rows 2i, 2i + 1, outputs 2j, 2j + 1. */
 #define ROWS(F) F(0) F(1) F(2) F(3)
-#define EACH(F)                                                                                                   \
-  F(0, 0)                                                                                                         \
-  F(0, 1) F(0, 2) F(0, 3) F(1, 0) F(1, 1) F(1, 2) F(1, 3) F(2, 0) F(2, 1) F(2, 2) F(2, 3) F(3, 0) F(3, 1) F(3, 2) \
-      F(3, 3)
+#define FOUR(F, i) F(i, 0) F(i, 1) F(i, 2) F(i, 3)
+#define EACH(F) FOUR(F, 0) FOUR(F, 1) FOUR(F, 2) FOUR(F, 3)
 #define START(i, j) int32x4_t s##i##j = vdupq_n_s32(0);
 #define BYTES(i) const uint8x16_t a##i = vcombine_u8(vld1_u8(a[2 * i] + k), vld1_u8(a[2 * i + 1] + k));
 #define ADD(i, j) s##i##j = vusmmlaq_s32(s##i##j, a##i, w##j);
@@ -48,6 +46,7 @@ static void tall_tile(const uint8_t *w, size_t quads, const uint8_t *const a[TAL
 #undef BYTES
 #undef START
 #undef EACH
+#undef FOUR
 #undef ROWS
 
 void tni_arm_bytes_s32_u8_s8_8x8_i8mm(const uint8_t *const *blocks, size_t quads, const uint8_t *a, size_t lda,

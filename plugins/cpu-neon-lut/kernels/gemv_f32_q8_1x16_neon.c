@@ -142,4 +142,6 @@ __attribute__((always_inline)) static inline sums16 group_sums(uint32_t bits, ui
 }
 
 #define ISA neon
+#define BYTES_LESS 128
+#define KERNELS W4G(32, ISA) W4G(128, ISA) TNI_CLT_EACH_GRID(GRID)
 #include "plugins/cpu-neon-lut/kernels/gemv_template.h"

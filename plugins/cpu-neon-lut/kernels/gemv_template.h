@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One activation row times 16 outputs of w4g or of a grid: what is around a group. Who includes it has defined ISA as
- * the end of the kernels' names, and
+ * the end of the kernels' names, KERNELS (some of W4G(group, ISA), GRID(group, bits)), BYTES_LESS and
  *
  *   sums16 group_sums(bits, group, code, q, starts)
  *
- * which adds the products of a group to the sums: of codes as they are, of eight bits less 128. Only for
- * gemv_f32_q8_1x16_*.c.
+ * which adds the products of a group to the sums: of codes as they are, of eight bits less BYTES_LESS (128 or 0). Only
+ * for gemv_f32_q8_1x16_*.c.
  */
 #ifndef TENON_CPU_NEON_LUT_KERNELS_GEMV_TEMPLATE_H
 #define TENON_CPU_NEON_LUT_KERNELS_GEMV_TEMPLATE_H
@@ -17,10 +17,10 @@
  * TNI_CLT_START - 8 * sum of q, four times. Zero points in f32 begin as half, which is the integer part of none. */
 __attribute__((always_inline)) static inline sums16 starts_of(const tni_grid_layout *l, const uint8_t *zeros,
                                                               const int32_t *word) {
-  const int shift = l->bits == 8 ? 128 : 0;
+  const int less = l->bits == 8 ? BYTES_LESS : 0, half = 1 << (l->bits - 1);
   if (l->zero_bits == 8) {
     const uint8x16_t z = vld1q_u8(zeros);
-    const uint8x8_t from = vdup_n_u8((uint8_t)(8 + shift));
+    const uint8x8_t from = vdup_n_u8((uint8_t)(8 + less));
     const int16x8_t lo = vreinterpretq_s16_u16(vsubl_u8(from, vget_low_u8(z)));
     const int16x8_t hi = vreinterpretq_s16_u16(vsubl_u8(from, vget_high_u8(z)));
     const int16x4_t t = vget_low_s16(vreinterpretq_s16_s32(tni_arm_codes_sum(word))); /* fits: +-128 * 127 */
@@ -29,11 +29,11 @@ __attribute__((always_inline)) static inline sums16 starts_of(const tni_grid_lay
                     vmlal_lane_s16(tni_arm_start(word), vget_low_s16(hi), t, 0),
                     vmlal_high_lane_s16(tni_arm_start(word), hi, t, 0)};
   }
-  if (l->bits == 2) { /* half is 2 */
-    const int32x4_t s = vmlaq_n_s32(vld1q_s32(word), tni_arm_codes_sum(word), 6);
+  if (less == half) word = tni_arm_plain;
+  if (less != half && half != 8) {
+    const int32x4_t s = vmlaq_n_s32(vld1q_s32(word), tni_arm_codes_sum(word), 8 + less - half);
     return (sums16){s, s, s, s};
   }
-  if (l->bits == 8) word = tni_arm_plain;
   return (sums16){tni_arm_start(word), tni_arm_start(word), tni_arm_start(word), tni_arm_start(word)};
 }
 
@@ -87,9 +87,7 @@ __attribute__((always_inline)) static inline void gemv_arm(tni_grid_layout l, co
   KERNEL(GRID_NAMED(group, bits, isa), tni_grid_layout_of(bits, group, a->scale_bits, a->zero_bits))
 #define GRID_WITH(group, bits, isa) GRID_OF(group, bits, isa)
 #define GRID(group, bits) GRID_WITH(group, bits, ISA)
-W4G(32, ISA)
-W4G(128, ISA)
-TNI_CLT_EACH_GRID(GRID)
+KERNELS
 #undef GRID
 #undef GRID_WITH
 #undef GRID_OF
@@ -98,5 +96,7 @@ TNI_CLT_EACH_GRID(GRID)
 #undef W4G_OF
 #undef W4G_NAMED
 #undef KERNEL
+#undef KERNELS
+#undef BYTES_LESS
 
 #endif

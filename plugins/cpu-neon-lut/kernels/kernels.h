@@ -57,6 +57,10 @@ void tni_arm_quant_q9g128_f32_1x128_neon(const float *x, size_t K, size_t K_padd
 TNI_ARM_PRODUCTS(q8g32_w4g32)
 TNI_ARM_PRODUCTS(q8g128_w4g128)
 TNI_CLT_EACH_GRID(TNI_ARM_GRID)
+TNI_ARM_GEMV(q8g16_grid8, i8mm)
+TNI_ARM_GEMV(q8g32_grid8, i8mm)
+TNI_ARM_GEMV(q8g64_grid8, i8mm)
+TNI_ARM_GEMV(q8g128_grid8, i8mm)
 #undef TNI_ARM_GRID
 #undef TNI_ARM_PRODUCTS
 #undef TNI_ARM_GEMM

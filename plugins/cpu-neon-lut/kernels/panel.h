@@ -165,7 +165,7 @@ static inline tni_arm_words tni_arm_words_of(const tni_arm_panel *p, const tni_c
   return (tni_arm_words){a->zero + m * a->z_stride + p->first_group * 4, a->z_stride, 4};
 }
 
-/* F(TILES, isa): kernels of w4g; F(group, bits, TILES, isa) of grids. TILES(group) gives a tni_arm_tiles. */
+/* Kernels of w4g and of grids; TILES_isa(bits, group) gives their tni_arm_tiles. */
 #define TNI_ARM_GEMM_W4G(group, tile, isa)                                                                    \
   void tni_arm_gemm_f32_q8g##group##_w4g##group##_##tile##_##isa(                                             \
       const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, size_t m0, size_t m1, float *acc) { \

@@ -33,6 +33,7 @@
   GRID(GEMM, group, bits, NEON, 0, ROWS_S32, gemm_f32_q8g##group##_grid##bits##_2x16_neon)       \
   GRID(GEMM, group, bits, DOTPROD, 0, ROWS_S32, gemm_f32_q8g##group##_grid##bits##_4x8_dotprod)  \
   GRID(GEMM, group, bits, I8MM, 5, TILES8, gemm_f32_q8g##group##_grid##bits##_4x8_i8mm)
+#define BYTE_GEMV(group) GRID(GEMV, group, 8, I8MM, 0, ROWS_S32, gemv_f32_q8g##group##_grid8_1x16_i8mm)
 
 static const tni_clt_kernel neon_rows[] = {
     /* References of the layouts below; what follows serves x of any length without features. */
@@ -60,13 +61,14 @@ static const tni_clt_kernel neon_rows[] = {
     W4G(GEMM, 128, DOTPROD, 0, ROWS_S32, gemm_f32_q8g128_w4g128_4x8_dotprod),
     W4G(GEMM, 32, I8MM, 5, TILES8, gemm_f32_q8g32_w4g32_4x8_i8mm),
     W4G(GEMM, 128, I8MM, 5, TILES8, gemm_f32_q8g128_w4g128_4x8_i8mm),
-    TNI_CLT_EACH_GRID(GRID_REFERENCES) TNI_CLT_SCALAR_GRID_ROWS TNI_CLT_EACH_GRID(GRIDS)
-        ANY(MATMUL, matmul_f32_f32_f32_4x16_neon),
+    TNI_CLT_EACH_GRID(GRID_REFERENCES) TNI_CLT_SCALAR_GRID_ROWS TNI_CLT_EACH_GRID(GRIDS) BYTE_GEMV(16) BYTE_GEMV(32)
+        BYTE_GEMV(64) BYTE_GEMV(128) ANY(MATMUL, matmul_f32_f32_f32_4x16_neon),
     ANY(BYTES, bytes_s32_u8_s8_2x16_neon),
     TNI_CLT_ROW(TNI_CLT_BYTES, TNI_CLT_ANY, 0, DOTPROD, 0, 0, tni_arm_, bytes_s32_u8_s8_4x16_dotprod),
     TNI_CLT_ROW(TNI_CLT_BYTES, TNI_CLT_ANY, 0, I8MM, 0, 0, tni_arm_, bytes_s32_u8_s8_8x8_i8mm),
     ANY(CHAIN, chain_f32_1x4_neon),
 };
+#undef BYTE_GEMV
 #undef GRIDS
 #undef GRID_REFERENCES
 #undef GRID
