@@ -15,6 +15,7 @@ typedef struct block {
 struct tni_arena {
   block *head;
   size_t next_cap;
+  bool lacked;
 };
 
 enum { FIRST_BLOCK = 4096, MAX_BLOCK = 1 << 20 };
@@ -66,15 +67,19 @@ void *tni_arena_alloc(tni_arena *a, size_t bytes, size_t align) {
   void *p = a->head ? take_from_block(a->head, bytes, align) : NULL;
   if (p) return p;
   size_t want;
-  if (!tni_add_size(bytes, align, &want)) return NULL;
-  block *b = grow_arena(a, want);
+  block *b = tni_add_size(bytes, align, &want) ? grow_arena(a, want) : NULL;
+  a->lacked = a->lacked || !b;
   return b ? take_from_block(b, bytes, align) : NULL;
 }
 
 void *tni_arena_array(tni_arena *a, size_t count, size_t size, size_t align) {
   size_t bytes;
-  return tni_mul_size(count, size, &bytes) ? tni_arena_alloc(a, bytes, align) : NULL;
+  if (tni_mul_size(count, size, &bytes)) return tni_arena_alloc(a, bytes, align);
+  a->lacked = true;
+  return NULL;
 }
+
+bool tni_arena_short(const tni_arena *a) { return a->lacked; }
 
 void *tni_arena_memdup(tni_arena *a, const void *p, size_t bytes, size_t align) {
   void *d = tni_arena_alloc(a, bytes, align);

@@ -5,6 +5,7 @@
 #ifndef TENON_BASE_ARENA_H
 #define TENON_BASE_ARENA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,6 +16,8 @@ void tni_arena_destroy(tni_arena *a);
 /* Zeroed, aligned to align (power of two, at most 64). NULL without memory or when count * size overflows. */
 void *tni_arena_alloc(tni_arena *a, size_t bytes, size_t align);
 void *tni_arena_array(tni_arena *a, size_t count, size_t size, size_t align);
+/* True: an allocation failed since a was made. Where "unknown" and "no memory" are both NULL, this tells them apart. */
+bool tni_arena_short(const tni_arena *a);
 char *tni_arena_strdup(tni_arena *a, const char *s);
 char *tni_arena_strndup(tni_arena *a, const char *s, size_t n);
 void *tni_arena_memdup(tni_arena *a, const void *p, size_t bytes, size_t align);

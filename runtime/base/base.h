@@ -7,6 +7,7 @@
 #define TENON_BASE_BASE_H
 
 #include "runtime/base/arena.h"
+#include "runtime/base/armour.h"
 #include "runtime/base/checked.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/cpus.h"

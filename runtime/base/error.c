@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/base/error.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -96,6 +97,10 @@ tn_status tni_fail(tn_error *e, tn_status st, const char *where, const char *fmt
 
 tn_status tni_fail_memory(tn_error *e, const char *where) {
   return tni_fail(e, TN_E_NO_MEMORY, where, "out of memory");
+}
+
+tn_status tni_errno_status(int e, tn_status other) {
+  return e == ENOMEM || e == EMFILE || e == ENFILE ? TN_E_NO_MEMORY : other;
 }
 
 void tni_error_prefix(tn_error *e, const char *fmt, ...) {

@@ -27,6 +27,8 @@ tn_status tni_fail(tn_error *e, tn_status st, const char *where, const char *fmt
 tn_status tni_vfail(tn_error *e, tn_status st, const char *where, const char *fmt, va_list ap) TN_PRINTF(4, 0);
 /* "out of memory" with where. */
 tn_status tni_fail_memory(tn_error *e, const char *where);
+/* What an errno of open, mmap and the like is: TN_E_NO_MEMORY where memory or descriptors ran out, else other. */
+tn_status tni_errno_status(int e, tn_status other);
 /* Puts "PREFIX: " before the message that is there. */
 void tni_error_prefix(tn_error *e, const char *fmt, ...) TN_PRINTF(2, 3);
 /* Puts more behind the message that is there. */

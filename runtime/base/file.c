@@ -95,7 +95,7 @@ static tn_status map_bytes(int fd, const char *path, const tni_cut *cuts, uint32
   if (f->data && (copy || f->watch)) return TN_OK;
   const int e = errno;
   if (f->data) munmap((void *)f->data, f->bytes);
-  return tni_fail(err, e == ENOMEM ? TN_E_NO_MEMORY : TN_E_IO, path, "cannot map '%s': %s", path, strerror(e));
+  return tni_fail(err, tni_errno_status(e, TN_E_IO), path, "cannot map '%s': %s", path, strerror(e));
 }
 
 tn_status tni_file_map_fd(int fd, const char *path, tni_file *out, tn_error *err) {
@@ -124,8 +124,8 @@ tn_status tni_file_map_cut(int fd, const char *path, const tni_cut *cuts, uint32
 static tn_status map_path(const char *path, bool copy, tni_file *out, tn_error *err) {
   int fd = tni_file_open(path);
   if (fd < 0)
-    return tni_fail(err, errno == ENOENT || errno == ENOTDIR ? TN_E_UNAVAILABLE : TN_E_IO, path, "cannot open '%s': %s",
-                    path, strerror(errno));
+    return tni_fail(err, tni_errno_status(errno, errno == ENOENT || errno == ENOTDIR ? TN_E_UNAVAILABLE : TN_E_IO),
+                    path, "cannot open '%s': %s", path, strerror(errno));
   tn_status st = tni_file_map_cut(fd, path, NULL, 0, copy, out, err);
   close(fd);
   return st;

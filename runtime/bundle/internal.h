@@ -8,12 +8,12 @@
 #ifndef TENON_BUNDLE_INTERNAL_H
 #define TENON_BUNDLE_INTERNAL_H
 
-#include <jansson.h>
 #include <stdbool.h>
 
 #include <tenon/bundle.h>
 
 #include "runtime/base/base.h"
+#include "runtime/base/json.h"
 #include "runtime/place/place.h"
 
 typedef struct tni_bd_sums {

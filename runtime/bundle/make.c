@@ -310,6 +310,7 @@ static tn_status make_bundle(tni_bd *b) {
   if (st != TN_OK) return st;
   tni_bd_sort(b);
   st = tni_bd_list(b);
+  if (st == TN_OK && tni_json_short()) st = tni_fail_memory(b->err, "bundle.json");
   if (st == TN_OK) st = check_size(b);
   return st == TN_OK ? tni_bd_publish(b) : st;
 }
@@ -317,6 +318,7 @@ static tn_status make_bundle(tni_bd *b) {
 tn_status tn_bundle_make(const tn_runtime_opts *ro, const tn_bundle_opts *o, char **json, tn_error *err) {
   tni_error_begin(err);
   if (!o || !json) return tni_fail(err, TN_E_INVALID, "tn_bundle_make", "a NULL argument");
+  tni_json_begin();
   tni_bd *b = calloc(1, sizeof *b);
   if (b) b->arena = tni_arena_create();
   if (b) b->left_out = json_array();
@@ -335,8 +337,11 @@ tn_status tn_bundle_make(const tn_runtime_opts *ro, const tn_bundle_opts *o, cha
     json_t *j = tni_bd_report(b);
     char *text = j ? json_dumps(j, JSON_INDENT(1)) : NULL;
     json_decref(j);
-    if (text) *json = text;
-    if (!text && st == TN_OK) st = tni_fail_memory(err, "report");
+    if (st == TN_OK && (!text || tni_json_short())) st = tni_fail_memory(err, "report");
+    if (st == TN_E_NO_MEMORY)
+      free(text);
+    else if (text)
+      *json = text;
   }
   tni_profile_destroy(b->profile);
   json_decref(b->left_out);

@@ -43,9 +43,13 @@ static bool stays_inside(const char *path) {
 /* The poolings of sentence-transformers: modules.json names folders with a config.json each. */
 static tn_status copy_modules(tni_bd *b, const tni_folder *f) {
   char *file = tni_folder_file(f, "modules.json");
-  json_t *list = file ? json_load_file(file, 0, NULL) : NULL, *m;
+  if (!file) return tni_fail_memory(b->err, "modules.json");
+  tni_file text;
+  tn_status st = tni_file_map(file, &text, NULL);
+  json_t *list = st == TN_OK ? json_loadb(text.data, (size_t)text.bytes, 0, NULL) : NULL, *m;
   size_t i;
-  tn_status st = TN_OK;
+  if (st == TN_OK) tni_file_unmap(&text);
+  st = st == TN_E_NO_MEMORY ? tni_fail_memory(b->err, file) : TN_OK;
   json_array_foreach(list, i, m) {
     const char *path = json_string_value(json_object_get(m, "path"));
     if (st != TN_OK || !path || !stays_inside(path)) continue;

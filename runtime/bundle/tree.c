@@ -121,7 +121,8 @@ static tn_status write_all(tni_bd *b, int fd, const char *path, const uint8_t *p
   while (n) {
     const ssize_t w = write(fd, p, n > PIECE ? PIECE : n);
     if (w < 0 && errno == EINTR) continue;
-    if (w <= 0) return tni_fail(b->err, TN_E_IO, path, "cannot write '%s': %s", path, strerror(errno));
+    if (w <= 0)
+      return tni_fail(b->err, tni_errno_status(errno, TN_E_IO), path, "cannot write '%s': %s", path, strerror(errno));
     p += w;
     n -= (uint64_t)w;
   }
@@ -132,6 +133,7 @@ static tn_status record_file(tni_bd *b, const char *path, const char *to, const 
   if (b->n_files == TNI_BD_FILES)
     return tni_fail(b->err, TN_E_LIMIT, to, "a bundle has at most %d files", TNI_BD_FILES);
   json_t *name = json_string(to); /* the lists are JSON */
+  if (!name && tni_json_short()) return tni_fail_memory(b->err, path);
   if (!name) return tni_fail(b->err, TN_E_INVALID, path, "the name of a file of the bundle is not UTF-8");
   json_decref(name);
   tni_bd_file *f = &b->files[b->n_files];
@@ -148,12 +150,13 @@ tn_status tni_bd_write(tni_bd *b, const char *to, const void *data, size_t n, co
   if (!path) return tni_fail_memory(b->err, to);
   tn_status st = make_parents(b, path);
   const int fd = st == TN_OK ? open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
-  if (st == TN_OK && fd < 0) st = tni_fail(b->err, TN_E_IO, path, "cannot write '%s': %s", path, strerror(errno));
+  if (st == TN_OK && fd < 0)
+    st = tni_fail(b->err, tni_errno_status(errno, TN_E_IO), path, "cannot write '%s': %s", path, strerror(errno));
   if (st == TN_OK) st = write_all(b, fd, path, data, n);
   if (st == TN_OK && fchmod(fd, executable ? 0755 : 0644) != 0)
     st = tni_fail(b->err, TN_E_IO, path, "cannot set the mode of '%s': %s", path, strerror(errno));
   if (fd >= 0 && close(fd) != 0 && st == TN_OK)
-    st = tni_fail(b->err, TN_E_IO, path, "cannot write '%s': %s", path, strerror(errno));
+    st = tni_fail(b->err, tni_errno_status(errno, TN_E_IO), path, "cannot write '%s': %s", path, strerror(errno));
   if (st == TN_OK) st = record_file(b, path, to, role);
   free(path);
   return st;
@@ -184,7 +187,8 @@ tn_status tni_bd_cut(tni_bd *b, const char *to, const tni_cut *cuts, uint32_t n)
   tni_file f = {0};
   tn_status st = entry && path && cut ? tni_file_map(path, &f, b->err) : tni_fail_memory(b->err, to);
   const int fd = st == TN_OK ? open(cut, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
-  if (st == TN_OK && fd < 0) st = tni_fail(b->err, TN_E_IO, cut, "cannot write '%s': %s", cut, strerror(errno));
+  if (st == TN_OK && fd < 0)
+    st = tni_fail(b->err, tni_errno_status(errno, TN_E_IO), cut, "cannot write '%s': %s", cut, strerror(errno));
   uint64_t from = 0;
   for (uint32_t i = 0; st == TN_OK && i <= n; i++) {
     const uint64_t end = i < n ? cuts[i].at : f.bytes;
@@ -194,7 +198,7 @@ tn_status tni_bd_cut(tni_bd *b, const char *to, const tni_cut *cuts, uint32_t n)
   tni_file_unmap(&f);
   const bool moded = fd < 0 || fchmod(fd, 0644) == 0;
   if (fd >= 0 && (close(fd) != 0 || !moded) && st == TN_OK)
-    st = tni_fail(b->err, TN_E_IO, cut, "cannot write '%s': %s", cut, strerror(errno));
+    st = tni_fail(b->err, tni_errno_status(errno, TN_E_IO), cut, "cannot write '%s': %s", cut, strerror(errno));
   if (st == TN_OK && rename(cut, path) != 0)
     st = tni_fail(b->err, TN_E_IO, path, "cannot replace '%s': %s", path, strerror(errno));
   if (st == TN_OK) st = tni_bd_sum(path, &entry->sums, b->err);
@@ -257,7 +261,8 @@ tn_status tni_bd_stage(tni_bd *b) {
     }
     if (errno != EEXIST) break;
   }
-  return tni_fail(b->err, TN_E_IO, folder, "cannot make a folder beside '%s': %s", folder, strerror(errno));
+  return tni_fail(b->err, tni_errno_status(errno, TN_E_IO), folder, "cannot make a folder beside '%s': %s", folder,
+                  strerror(errno));
 }
 
 tn_status tni_bd_publish(tni_bd *b) {

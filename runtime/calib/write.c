@@ -158,7 +158,7 @@ static tn_status write_to(const tni_calib *c, FILE *f, const char *path, tn_erro
   if (w.ok) return TN_OK;
   if (w.bad_text) return tni_fail(err, TN_E_INVALID, path, "a name to be written to '%s' is not UTF-8", path);
   return memory ? tni_fail_memory(err, path)
-                : tni_fail(err, TN_E_IO, path, "cannot write '%s': %s", path, strerror(errno));
+                : tni_fail(err, tni_errno_status(errno, TN_E_IO), path, "cannot write '%s': %s", path, strerror(errno));
 }
 
 tn_status tni_calib_write(const tni_calib *c, const char *path, tn_error *err) {

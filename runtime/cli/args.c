@@ -169,6 +169,8 @@ int cli_parse(cli *c, int argc, const char **argv, const cli_use *use) {
     (c->opts.help ? print_help : print_shown)(c, use);
     return CLI_HELPED;
   }
+  if (!parsed && strncmp(c->opts.why, OPTS_NO_MEMORY, sizeof OPTS_NO_MEMORY - 1) == 0)
+    return cli_fail(c, cli_error(&c->err, TN_E_NO_MEMORY, NULL, "%s", c->opts.why));
   if (!parsed) return cli_usage(c, "%s", c->opts.why);
   set_format(c);
   int rc = check_format(c, use);

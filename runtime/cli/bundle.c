@@ -29,19 +29,23 @@ static char *folder_of_program(void) {
 static char *path_in(const char *folder, json_t *j, const char *key) {
   const char *name = json_string_value(json_object_get(j, key));
   char *out = NULL;
-  return name && asprintf(&out, "%s/%s", folder, name) >= 0 ? out : NULL;
+  if (!name) return NULL;
+  if (asprintf(&out, "%s/%s", folder, name) >= 0) return out;
+  tni_json_lacked();
+  return NULL;
 }
 
 static int read_bundle(cli *c, const char *folder, cli_bundle *out) {
   char *json = NULL;
   const tn_status st = tn_bundle_check(folder, 0, &json, &c->err);
   if (st != TN_OK) return cli_fail(c, st);
-  json_t *j = json_loads(json, 0, NULL);
+  json_t *j = cli_parse_report(c, json);
   out->profile = path_in(folder, j, "profile");
   out->plugins = path_in(folder, j, "plugin_dir");
   out->packed = path_in(folder, j, "packed");
   json_decref(j);
   tn_free(json);
+  if (!j || tni_json_short()) return cli_fail(c, TN_E_NO_MEMORY);
   if (out->profile && out->plugins && out->packed) return 0;
   (void)cli_error(&c->err, TN_E_CORRUPT, NULL, "the bundle's list lacks profile, plugin_dir or packed");
   return cli_fail(c, TN_E_CORRUPT);

@@ -22,7 +22,7 @@ static const char *env_or_null(const char *name) {
 static void on_log(void *user, uint32_t level, const char *line) {
   static const char *const names[] = {"error", "warning", "info", "debug"};
   (void)user;
-  cli_plain_printf(stderr, "tenon: %s: %s\n", level < 4 ? names[level] : "log", line);
+  cli_say("tenon: %s: %s\n", level < 4 ? names[level] : "log", line);
 }
 
 static double now_s(void) {
@@ -40,9 +40,8 @@ static void on_progress(void *user, const char *what, uint64_t done, uint64_t to
   c->pack_done = done;
   const double spent = now_s() - c->pack_start, made = (double)(done - c->pack_first);
   const double left = made > 0 ? spent / made * (double)(total - done) : 0;
-  fprintf(stderr, "\rpacking %3.0f %% (%.1f of %.1f MB, %.0f s left) ", 100.0 * (double)done / (double)total,
-          (double)done / 1e6, (double)total / 1e6, left);
-  cli_plain_printf(stderr, "%-40.40s", done < total ? what : "");
+  fprintf(stderr, "\rpacking %3.0f %% (%.1f of %.1f MB, %.0f s left) %-40.40s", 100.0 * (double)done / (double)total,
+          (double)done / 1e6, (double)total / 1e6, left, done < total ? what : "");
   if (done >= total) fprintf(stderr, "\r%*s\r", 110, "");
 }
 
@@ -126,6 +125,12 @@ static int bundle_opts(cli *c, cli_runtime *r) {
   return 0;
 }
 
+static char *copy_text(const char *s) {
+  char *copy = strdup(s);
+  if (!copy) tni_json_lacked();
+  return copy;
+}
+
 /* "KEY VALUE" of tenon-build.txt, which Meson writes into a build folder (it names the folder: a copy elsewhere says
  * nothing). malloc'd; NULL: this program is not BUILD/runtime/cli/tenon, or is privileged. */
 static char *build_value(const char *key) {
@@ -136,11 +141,12 @@ static char *build_value(const char *key) {
   exe[len - (ssize_t)sizeof inside + 1] = '\0';
   snprintf(path, sizeof path, "%s/tenon-build.txt", exe);
   FILE *f = fopen(path, "r");
+  if (!f && tni_errno_status(errno, TN_OK) != TN_OK) tni_json_lacked();
   const size_t n = strlen(key);
   for (bool here = false; f && !value && fgets(line, sizeof line, f);) {
     line[strcspn(line, "\n")] = '\0';
     here = here || (strncmp(line, "build ", 6) == 0 && strcmp(line + 6, exe) == 0);
-    if (here && strncmp(line, key, n) == 0 && line[n] == ' ') value = strdup(line + n + 1);
+    if (here && strncmp(line, key, n) == 0 && line[n] == ' ') value = copy_text(line + n + 1);
   }
   if (f) fclose(f);
   return value;
@@ -149,7 +155,7 @@ static char *build_value(const char *key) {
 /* A variable of the environment, else what the build folder says where nobody set it. malloc'd. */
 static char *env_or_build(const char *name, const char *key) {
   const char *v = env_or_null(name);
-  return v ? strdup(v) : getenv(name) ? NULL : build_value(key);
+  return v ? copy_text(v) : getenv(name) ? NULL : build_value(key);
 }
 
 char *cli_profile_dir(void) { return env_or_build("TENON_PROFILE_PATH", "profiles"); }
@@ -157,7 +163,7 @@ char *cli_profile_dir(void) { return env_or_build("TENON_PROFILE_PATH", "profile
 static void usual_opts(cli *c, cli_runtime *r) {
   size_t n = 0;
   r->path_copy = env_or_build("TENON_PLUGIN_PATH", "plugins");
-  if (!r->path_copy) r->path_copy = strdup("");
+  if (!r->path_copy) r->path_copy = copy_text("");
   if (r->path_copy) n = plugin_dirs(c, r->dirs, CLI_MAX_DIRS, r->path_copy, r->moved, sizeof r->moved);
   r->profile_copy = cli_profile_dir();
   if (r->profile_copy) r->profile_dirs[r->o.n_profile_dirs++] = r->profile_copy;
@@ -215,6 +221,7 @@ int cli_runtime_opts(cli *c, uint32_t flags, cli_runtime *r) {
     usual_opts(c, r);
   for (size_t i = 0; i < r->n; i++) {
     r->absolute[i] = realpath(r->dirs[i], NULL);
+    if (!r->absolute[i] && errno == ENOMEM) tni_json_lacked();
     if (r->absolute[i]) r->dirs[i] = r->absolute[i];
   }
   return rc;
@@ -235,6 +242,7 @@ int cli_open(cli *c, uint32_t flags) {
   cli_runtime *r = calloc(1, sizeof *r);
   if (!r) return cli_fail(c, TN_E_NO_MEMORY);
   int rc = cli_runtime_opts(c, flags, r);
+  if (rc == 0 && tni_json_short()) rc = cli_fail(c, TN_E_NO_MEMORY);
   if (rc == 0) {
     if (!c->err.h.size) tn_long_error_init(&c->whole);
     tn_status st = tn_runtime_create(&r->o, &c->rt, &c->err);
@@ -301,8 +309,10 @@ int cli_load(cli *c, const char *path, uint32_t flags, tn_model **out) {
 
 json_t *cli_report(cli *c, tn_model *m, uint32_t what) {
   char *text = NULL;
-  if (tn_model_report(m, what, &text, &c->err) != TN_OK) return NULL;
-  json_t *j = json_loads(text, 0, NULL);
+  const tn_status st = tn_model_report(m, what, &text, &c->err);
+  if (st == TN_E_NO_MEMORY) tni_json_lacked();
+  if (st != TN_OK) return NULL;
+  json_t *j = cli_parse_report(c, text);
   tn_free(text);
   return j;
 }
@@ -367,13 +377,13 @@ int cli_list_unsupported(cli *c, const char *model) {
   json_t *node;
   json_array_foreach(json_object_get(j, "nodes"), i, node) {
     if (c->format == FMT_JSON || !json_is_null(json_object_get(node, "device"))) continue;
-    cli_plain_printf(stderr, "unsupported: %s-%lld '%s'\n", json_string_value(json_object_get(node, "op")),
+    cli_say("unsupported: %s-%lld '%s'\n", json_string_value(json_object_get(node, "op")),
                      (long long)json_integer_value(json_object_get(node, "version")),
                      json_string_value(json_object_get(node, "name")));
     const char *device;
     json_t *why;
     json_object_foreach(json_object_get(node, "refusals"), device, why)
-        cli_plain_printf(stderr, "  %s: %s\n", device, json_string_value(json_object_get(why, "text")));
+        cli_say("  %s: %s\n", device, json_string_value(json_object_get(why, "text")));
   }
   json_decref(j);
   tn_model_destroy(m);

@@ -6,10 +6,11 @@
 #ifndef TENON_CLI_CLI_H
 #define TENON_CLI_CLI_H
 
-#include <jansson.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <tenon/tenon.h>
 
+#include "runtime/base/json.h"
 #include "runtime/cli/shell/shell.h"
 #include "runtime/options/options.h"
 
@@ -162,6 +163,15 @@ void cli_table_finish(cli_table *t);
 tn_status cli_read(const char *path, char **text, size_t *n, tn_error *err);
 /* The report of a model as parsed JSON, or NULL with c->err set. */
 json_t *cli_report(cli *c, tn_model *m, uint32_t what);
+/* s with control characters as \xNN; malloc'd, NULL without memory. */
+char *cli_escape(const char *s);
+/* All strings of j. */
+void cli_escape_json(json_t *j);
+/* To stderr, as cli_escape does but for the ends of lines. */
+void cli_vsay(const char *fmt, va_list ap) TN_PRINTF(1, 0);
+void cli_say(const char *fmt, ...) TN_PRINTF(1, 2);
+/* A text that the library wrote. NULL: without memory, and c->err says so. */
+json_t *cli_parse_report(cli *c, const char *text);
 /* Who takes how many nodes, a line on stderr for each phase of a check report that has a placement of its own;
  * products: and how many products with constant weights fell back to the host. */
 void cli_note_phases(json_t *check, bool products);

@@ -78,6 +78,8 @@ static int infer_once(cli *c, tn_model *m, char **in, const char *dir) {
   tn_session *s = NULL;
   tn_status st = TN_OK;
   tn_tensor *outs = calloc(n_out + 1, sizeof *outs);
+  if (!outs) return cli_fail(c, TN_E_NO_MEMORY);
+  for (uint32_t i = 0; i < n_out; i++) outs[i].h = (tn_hdr){sizeof *outs, 1, 0};
   for (char **p = in; st == TN_OK && p && *p; p++) {
     if (n_in == MAX_IO) return cli_usage(c, "too many --in");
     st = load_input(c, m, *p, &ins[n_in]);

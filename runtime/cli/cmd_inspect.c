@@ -59,17 +59,17 @@ static int check_dims(cli *c, const json_t *report, const inspect_opts *o) {
 static void print_io(const char *what, json_t *list) {
   size_t i, k;
   json_t *io, *d;
-  cli_plain_printf(stdout, "%s:\n", what);
+  printf("%s:\n", what);
   json_array_foreach(list, i, io) {
-    cli_plain_printf(stdout, "  %-32s %-8s [", json_string_value(json_object_get(io, "name")),
-                     json_string_value(json_object_get(io, "dtype")));
+    printf("  %-32s %-8s [", json_string_value(json_object_get(io, "name")),
+           json_string_value(json_object_get(io, "dtype")));
     json_array_foreach(json_object_get(io, "dims"), k, d) {
       if (json_is_integer(d))
-        cli_plain_printf(stdout, "%s%lld", k ? ", " : "", (long long)json_integer_value(d));
+        printf("%s%lld", k ? ", " : "", (long long)json_integer_value(d));
       else
-        cli_plain_printf(stdout, "%s%s", k ? ", " : "", json_string_value(d));
+        printf("%s%s", k ? ", " : "", json_string_value(d));
     }
-    cli_plain_printf(stdout, "]\n");
+    printf("]\n");
   }
 }
 
@@ -77,8 +77,8 @@ static void print_numbers(json_t *obj) {
   const char *key;
   json_t *v;
   json_object_foreach(obj, key, v) {
-    if (json_is_integer(v)) cli_plain_printf(stdout, "  %-20s %lld\n", key, (long long)json_integer_value(v));
-    if (json_is_string(v)) cli_plain_printf(stdout, "  %-20s %s\n", key, json_string_value(v));
+    if (json_is_integer(v)) printf("  %-20s %lld\n", key, (long long)json_integer_value(v));
+    if (json_is_string(v)) printf("  %-20s %s\n", key, json_string_value(v));
   }
 }
 
@@ -89,61 +89,58 @@ static void print_reasons(json_t *list) {
   json_t *e;
   json_array_foreach(list, i, e) {
     if (i == SHOWN) {
-      cli_plain_printf(stdout, "  ... (--format json lists more)\n");
+      printf("  ... (--format json lists more)\n");
       break;
     }
-    cli_plain_printf(stdout, "  %-16s %s: %s\n", json_string_value(json_object_get(e, "op")),
-                     json_string_value(json_object_get(e, "node")), json_string_value(json_object_get(e, "reason")));
+    printf("  %-16s %s: %s\n", json_string_value(json_object_get(e, "op")),
+           json_string_value(json_object_get(e, "node")), json_string_value(json_object_get(e, "reason")));
   }
 }
 
 static void print_caches(const json_t *caches) {
   const json_t *c;
   size_t i;
-  json_array_foreach(caches, i, c) cli_plain_printf(
-      stdout, "caches: %lld of %s, memory of %s%s\n", (long long)json_integer_value(json_object_get(c, "caches")),
-      json_string_value(json_object_get(c, "layout")), json_string_value(json_object_get(c, "memory_of")),
-      json_is_true(json_object_get(c, "copied_when_handed_over")) ? " (copied when handed over)" : "");
+  json_array_foreach(caches, i, c)
+      printf("caches: %lld of %s, memory of %s%s\n", (long long)json_integer_value(json_object_get(c, "caches")),
+             json_string_value(json_object_get(c, "layout")), json_string_value(json_object_get(c, "memory_of")),
+             json_is_true(json_object_get(c, "copied_when_handed_over")) ? " (copied when handed over)" : "");
 }
 
 static void print_text(json_t *j, int passes) {
   print_io("inputs", json_object_get(j, "inputs"));
   print_io("outputs", json_object_get(j, "outputs"));
-  cli_plain_printf(stdout, "symbols:");
+  printf("symbols:");
   size_t i;
   json_t *s;
   json_array_foreach(json_object_get(j, "symbols"), i, s)
-      cli_plain_printf(stdout, "%s %s", i ? "," : "", json_string_value(json_object_get(s, "name")));
-  cli_plain_printf(
-      stdout, "\nnodes: %lld in the file, %lld to run; shape ops left per step: %lld, Transposes and Reshapes: %lld\n",
-      (long long)json_integer_value(json_object_get(j, "nodes_before")),
-      (long long)json_integer_value(json_object_get(j, "nodes_after")),
-      (long long)json_integer_value(json_object_get(j, "shape_ops_left")),
-      (long long)json_integer_value(json_object_get(j, "layout_ops_left")));
+      printf("%s %s", i ? "," : "", json_string_value(json_object_get(s, "name")));
+  printf("\nnodes: %lld in the file, %lld to run; shape ops left per step: %lld, Transposes and Reshapes: %lld\n",
+         (long long)json_integer_value(json_object_get(j, "nodes_before")),
+         (long long)json_integer_value(json_object_get(j, "nodes_after")),
+         (long long)json_integer_value(json_object_get(j, "shape_ops_left")),
+         (long long)json_integer_value(json_object_get(j, "layout_ops_left")));
   print_reasons(json_object_get(j, "shape_ops"));
   long long dynamic = json_integer_value(json_object_get(j, "dynamic_nodes"));
-  if (dynamic) cli_plain_printf(stdout, "nodes whose dims come when they run: %lld\n", dynamic);
+  if (dynamic) printf("nodes whose dims come when they run: %lld\n", dynamic);
   print_reasons(json_object_get(j, "dynamic"));
   if (passes) {
-    cli_plain_printf(stdout, "passes (times fired):\n");
+    printf("passes (times fired):\n");
     print_numbers(json_object_get(j, "passes"));
   }
-  cli_plain_printf(stdout, "context: %lld positions\n", (long long)json_integer_value(json_object_get(j, "context")));
-  cli_plain_printf(stdout, "placement (nodes):\n");
+  printf("context: %lld positions\n", (long long)json_integer_value(json_object_get(j, "context")));
+  printf("placement (nodes):\n");
   print_numbers(json_object_get(j, "placement"));
   json_t *mem = json_object_get(j, "memory");
-  cli_plain_printf(stdout, "memory, bytes, at");
+  printf("memory, bytes, at");
   const char *key;
-  json_object_foreach(json_object_get(mem, "at"), key, s)
-      cli_plain_printf(stdout, " %s=%lld", key, (long long)json_integer_value(s));
-  cli_plain_printf(stdout, ":\n");
+  json_object_foreach(json_object_get(mem, "at"), key, s) printf(" %s=%lld", key, (long long)json_integer_value(s));
+  printf(":\n");
   print_numbers(mem);
   print_caches(json_object_get(j, "caches"));
   if (json_array_size(json_object_get(j, "caches")) && json_object_get(j, "caches_reason"))
-    cli_plain_printf(stdout, "caches are not kept in place: %s\n",
-                     json_string_value(json_object_get(j, "caches_reason")));
+    printf("caches are not kept in place: %s\n", json_string_value(json_object_get(j, "caches_reason")));
   const size_t carried = json_array_size(json_object_get(j, "carried"));
-  if (carried) cli_plain_printf(stdout, "values that devices hand each other by copies: %zu\n", carried);
+  if (carried) printf("values that devices hand each other by copies: %zu\n", carried);
 }
 
 /* "[batch, 1, 64]" */
@@ -236,8 +233,7 @@ static int inspect_model(cli *c, const char *path, inspect_opts *o) {
   }
   if (st == TN_OK && o->dump) {
     size_t n = strlen(o->dump);
-    st = cli_saved(c,
-                   tn_model_dump(m, n > 4 && strcmp(o->dump + n - 4, ".dot") == 0 ? "dot" : "text", o->dump, &c->err));
+    st = cli_saved(c, tn_model_dump(m, n > 4 && strcmp(o->dump + n - 4, ".dot") == 0 ? "dot" : "text", o->dump, &c->err));
   }
   if (st == TN_OK && c->format == FMT_JSON) {
     cli_print_json(json_incref(j), JSON_INDENT(1));

@@ -118,7 +118,11 @@ static int list_plugins(cli *c, int formats) {
   char *text = NULL;
   tn_status st = tn_runtime_report(c->rt, &text, &c->err);
   if (st != TN_OK) return cli_fail(c, st);
-  json_t *j = json_loads(text, 0, NULL);
+  json_t *j = cli_parse_report(c, text);
+  if (!j) {
+    tn_free(text);
+    return cli_fail(c, TN_E_NO_MEMORY);
+  }
   const int rc = check_retried(c, json_object_get(j, "plugins"));
   if (rc == EXIT_USAGE)
     ; /* said */

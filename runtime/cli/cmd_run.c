@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "runtime/cli/generate.h"
 
@@ -9,7 +8,6 @@ typedef struct out {
   int ids, first;
   json_t *new_ids; /* with --format json: nothing is streamed */
   FILE *text;
-  bool terminal; /* it is not to obey what a model writes */
 } out;
 
 static void print_id(out *o, int32_t id) {
@@ -25,8 +23,6 @@ static int on_token(void *user, int32_t id, const char *text, size_t n) {
   }
   if (o->ids)
     print_id(o, id);
-  else if (o->terminal)
-    cli_plain_write(stdout, text, n, false);
   else
     fwrite(text, 1, n, stdout);
   return !cli_streams_flush();
@@ -85,7 +81,7 @@ static int run_generate(cli *c, tn_lm *lm, const gen_opts *g, const char *prompt
   char *text = NULL;
   size_t n_text = 0;
   const bool json = c->format == FMT_JSON;
-  out o = {.ids = g->ids, .first = 1, .terminal = isatty(STDOUT_FILENO) != 0};
+  out o = {.ids = g->ids, .first = 1};
   int32_t *ids = NULL;
   size_t n_ids = 0;
   int rc = gen_params(c, g, lm, &p);

@@ -5,6 +5,7 @@
  * on the task's own inputs; that gates. --against host: plain f32, that informs.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/base/base.h"
 #include "runtime/cli/cli.h"
 
 enum { MAX_IO = 1024, MAX_SETS = 4096 };
@@ -64,8 +66,14 @@ static int by_name(const void *a, const void *b) { return strcmp(*(char *const *
 static uint32_t find_sets(const char *dir, char **names) {
   DIR *d = opendir(dir);
   uint32_t n = 0;
-  for (struct dirent *e; d && (e = readdir(d)) && n < MAX_SETS;)
-    if (strncmp(e->d_name, "test_data_set_", 14) == 0) names[n++] = strdup(e->d_name);
+  if (!d && tni_errno_status(errno, TN_OK) != TN_OK) tni_json_lacked();
+  for (struct dirent *e; d && (e = readdir(d)) && n < MAX_SETS;) {
+    if (strncmp(e->d_name, "test_data_set_", 14) != 0) continue;
+    if ((names[n] = strdup(e->d_name)))
+      n++;
+    else
+      tni_json_lacked();
+  }
   if (d) closedir(d);
   qsort(names, n, sizeof *names, by_name);
   return n;
@@ -180,6 +188,7 @@ static tn_status run_set(verifier *v, data_set *d) {
   uint32_t n = tn_model_n_outputs(v->model);
   tn_tensor *outs = calloc(n + 1, sizeof *outs), *other = calloc(n + 1, sizeof *other);
   tn_status st = outs && other ? TN_OK : TN_E_NO_MEMORY;
+  for (uint32_t i = 0; st == TN_OK && i < n; i++) outs[i].h = other[i].h = (tn_hdr){sizeof *outs, 1, 0};
   name_inputs(v, d);
   const tn_tensor *const *in = (const tn_tensor *const *)d->in;
   if (st == TN_OK) st = tn_session_run(v->session, TN_PHASE_ANY, in, d->n_in, outs, n, &v->c->err);
@@ -221,13 +230,16 @@ static tn_status check_set(const verifier *v, const data_set *d) {
 static tn_status verify_sets(verifier *v) {
   char **names = calloc(MAX_SETS, sizeof *names);
   uint32_t n = names ? find_sets(v->o->data, names) : 0;
-  tn_status st = TN_OK;
-  if (!n)
+  tn_status st = names && !tni_json_short() ? TN_OK : tni_fail_memory(&v->c->err, v->o->data);
+  if (st == TN_OK && !n)
     st = cli_error(&v->c->err, TN_E_INVALID, NULL, "'%s' holds no test_data_set_* folder: --data DIR names one",
                    v->o->data);
   for (uint32_t i = 0; st == TN_OK && i < n; i++) {
     data_set *d = calloc(1, sizeof *d);
-    if (!d) return TN_E_NO_MEMORY;
+    if (!d) {
+      st = tni_fail_memory(&v->c->err, v->o->data);
+      break;
+    }
     d->name = names[i];
     st = load_files(v->model, tn_model_input, v->o->data, d->name, "input", d->in, &d->n_in, &v->c->err);
     if (st == TN_OK)

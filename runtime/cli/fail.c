@@ -10,6 +10,68 @@
 #include "runtime/base/base.h"
 #include "runtime/cli/cli.h"
 
+/* --- how names are shown ------------------------------------------------------------------------------------------
+ * They come from models, profiles and plugins, and a terminal obeys what stands in them: control characters are shown
+ * as \xNN. What a model generates (`tenon run`) is the user's and stays as it is. */
+
+/* Bytes of the control character at s (C0, DEL, or C1 as UTF-8); 0: it is none. */
+static size_t control_at(const char *s) {
+  const unsigned char c = (unsigned char)s[0], d = c ? (unsigned char)s[1] : 0;
+  if (c < 0x20 || c == 0x7f) return 1;
+  return c == 0xc2 && d >= 0x80 && d < 0xa0 ? 2 : 0;
+}
+
+static bool is_plain(const char *s) {
+  for (; *s; s++)
+    if (control_at(s)) return false;
+  return true;
+}
+
+char *cli_escape(const char *s) {
+  char *out = malloc(4 * strlen(s) + 1), *to = out;
+  if (!out) tni_json_lacked();
+  while (out && *s) {
+    const size_t n = control_at(s);
+    if (!n) *to++ = *s++;
+    for (size_t i = 0; i < n; i++) to += sprintf(to, "\\x%02x", (unsigned char)*s++);
+  }
+  if (out) *to = '\0';
+  return out;
+}
+
+void cli_escape_json(json_t *j) {
+  const char *key;
+  void *next;
+  json_t *v;
+  size_t i;
+  if (json_is_string(j) && !is_plain(json_string_value(j))) {
+    char *text = cli_escape(json_string_value(j));
+    if (!text || json_string_set(j, text) != 0) tni_json_lacked();
+    free(text);
+  }
+  json_object_foreach_safe(j, next, key, v) cli_escape_json(v);
+  json_array_foreach(j, i, v) cli_escape_json(v);
+}
+
+void cli_vsay(const char *fmt, va_list ap) {
+  char text[16384];
+  vsnprintf(text, sizeof text, fmt, ap);
+  for (const char *s = text; *s;) {
+    const size_t n = *s == '\n' ? 0 : control_at(s);
+    if (!n) fputc(*s++, stderr);
+    for (size_t i = 0; i < n; i++) fprintf(stderr, "\\x%02x", (unsigned char)*s++);
+  }
+}
+
+void cli_say(const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  cli_vsay(fmt, ap);
+  va_end(ap);
+}
+
+/* --- failures ----------------------------------------------------------------------------------------------------- */
+
 static int exit_code(tn_status st) {
   switch (st) {
     case TN_OK:
@@ -37,6 +99,14 @@ void cli_print_json(json_t *j, size_t flags) {
   json_decref(j);
 }
 
+json_t *cli_parse_report(cli *c, const char *text) {
+  json_t *j = json_loads(text, 0, NULL);
+  if (!j) tni_json_lacked();
+  if (!j) (void)tni_fail_memory(&c->err, "report");
+  if (c->format != FMT_JSON) cli_escape_json(j);
+  return j;
+}
+
 tn_status cli_error(tn_error *err, tn_status st, const char *where, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
@@ -47,16 +117,18 @@ tn_status cli_error(tn_error *err, tn_status st, const char *where, const char *
 }
 
 int cli_fail(cli *c, tn_status st) {
-  const char *message = c->err.message[0] ? tn_error_text(&c->err) : "failed without a reason";
+  const char *message = c->err.message[0]      ? tn_error_text(&c->err)
+                        : st == TN_E_NO_MEMORY ? "out of memory"
+                                               : "failed without a reason";
   if (c->format == FMT_JSON) {
     json_t *m = json_string(message), *w = json_string(c->err.where);
     json_t *j = json_pack("{s:{s:s, s:o, s:o}}", "error", "code", tn_status_name(st), "message",
                           m ? m : json_string("(not UTF-8)"), "where", w ? w : json_string(""));
     cli_print_json(j, JSON_INDENT(1));
   } else if (c->err.where[0] && !strstr(message, c->err.where)) {
-    cli_plain_printf(stderr, "tenon: %s: %s\n", c->err.where, message);
+    cli_say("tenon: %s: %s\n", c->err.where, message);
   } else {
-    cli_plain_printf(stderr, "tenon: %s\n", message);
+    cli_say("tenon: %s\n", message);
   }
   return st == TN_E_IO && c->unsaved ? EXIT_OUTPUT : exit_code(st);
 }
@@ -81,7 +153,7 @@ int cli_usage(cli *c, const char *fmt, ...) {
 void cli_note(const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
-  cli_plain_vprintf(stderr, fmt, ap);
+  cli_vsay(fmt, ap);
   va_end(ap);
   fputc('\n', stderr);
 }

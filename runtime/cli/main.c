@@ -2,6 +2,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#include "runtime/base/json.h"
 #include "runtime/cli/cli.h"
 
 /* From what the kernel gave the process: left alone, jansson opens /dev/urandom. */
@@ -15,6 +16,11 @@ static void seed_json(void) {
 int main(int argc, char **argv) {
   cli_streams_open();
   seed_json();
-  const int rc = cli_dispatch(argc, (const char **)argv);
+  int rc = cli_dispatch(argc, (const char **)argv);
+  /* What was printed may lack something. */
+  if ((rc == EXIT_DONE || rc == EXIT_CHECK) && tni_json_short()) {
+    fputs("tenon: out of memory\n", stderr);
+    rc = EXIT_DEVICE;
+  }
   return cli_streams_close(rc == CLI_HELPED ? EXIT_DONE : rc);
 }

@@ -14,13 +14,19 @@ void cli_table_add(cli_table *t, ...) {
   if (t->n_rows == t->cap) {
     size_t cap = t->cap ? t->cap * 2 : 64;
     char **grown = realloc(t->cells, cap * t->n_cols * sizeof *grown);
-    if (!grown) return;
+    if (!grown) {
+      tni_json_lacked();
+      return;
+    }
     t->cells = grown;
     t->cap = cap;
   }
   va_list ap;
   va_start(ap, t);
-  for (size_t i = 0; i < t->n_cols; i++) t->cells[t->n_rows * t->n_cols + i] = strdup(va_arg(ap, const char *));
+  for (size_t i = 0; i < t->n_cols; i++) {
+    const char *text = va_arg(ap, const char *);
+    t->cells[t->n_rows * t->n_cols + i] = cli_escape(text ? text : "");
+  }
   va_end(ap);
   t->n_rows++;
 }
@@ -47,6 +53,7 @@ static size_t column_width(const cli_table *t, size_t c) {
 
 static void print_text(const cli_table *t) {
   size_t *widths = calloc(t->n_cols, sizeof *widths);
+  if (!widths) tni_json_lacked();
   for (size_t c = 0; widths && c < t->n_cols; c++) widths[c] = column_width(t, c);
   for (size_t r = 0; r <= t->n_rows; r++) {
     for (size_t c = 0; c < t->n_cols; c++) {
@@ -99,22 +106,7 @@ static void print_json(const cli_table *t) {
   cli_print_json(json_pack("{s:o}", "rows", list), JSON_INDENT(1));
 }
 
-/* Names out of models and plugins do not command a terminal; JSON escapes them itself. */
-static void escape_cells(const cli_table *t) {
-  for (size_t i = 0; i < t->n_rows * t->n_cols; i++) {
-    char *plain = NULL;
-    size_t n = 0;
-    FILE *f = t->cells[i] ? open_memstream(&plain, &n) : NULL;
-    if (!f) continue;
-    cli_plain_write(f, t->cells[i], strlen(t->cells[i]), false);
-    if (fclose(f) != 0) continue;
-    free(t->cells[i]);
-    t->cells[i] = plain;
-  }
-}
-
 void cli_table_print(const cli_table *t, cli_format f) {
-  if (f != FMT_JSON) escape_cells(t);
   static void (*const print[])(const cli_table *) = {print_text, print_md, print_csv, print_json};
   print[f](t);
 }

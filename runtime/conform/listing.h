@@ -5,8 +5,7 @@
 #ifndef TENON_CONFORM_LISTING_H
 #define TENON_CONFORM_LISTING_H
 
-#include <jansson.h>
-
+#include "runtime/base/json.h"
 #include "runtime/conform/case/case.h"
 
 /* A new object; NULL without memory. */

@@ -8,7 +8,6 @@
  * --blind: nothing of the plugin is run for the list. Results go to descriptor 3 (case/case.h), exit status 0; 2: not
  * understood.
  */
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "runtime/base/json.h"
 #include "runtime/conform/case/case.h"
 #include "runtime/conform/conform.h"
 #include "runtime/conform/listing.h"

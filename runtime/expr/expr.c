@@ -95,7 +95,7 @@ static bool copy_payload(tni_exprs *x, tni_ex_node *n) {
 static bool grow_slots(tni_exprs *x) {
   uint32_t cap = x->cap_slots * 2;
   tn_expr *slots = malloc(cap * sizeof *slots);
-  if (!slots) return false;
+  if (!slots) return !(x->lacked = true);
   memset(slots, 0xff, cap * sizeof *slots);
   for (uint32_t id = 0; id < x->n_nodes; id++) {
     uint32_t i = x->nodes[id].hash & (cap - 1);
@@ -108,13 +108,15 @@ static bool grow_slots(tni_exprs *x) {
   return true;
 }
 
+bool tni_ex_short(const tni_exprs *x) { return x->lacked || tni_arena_short(x->arena); }
+
 static bool reserve_node(tni_exprs *x) {
   if (x->n_nodes >= NODES_MAX) return false;
   if (x->n_nodes * 2 >= x->cap_slots && !grow_slots(x)) return false;
   if (x->n_nodes < x->cap_nodes) return true;
   uint32_t cap = x->cap_nodes ? x->cap_nodes * 2 : 128;
   tni_ex_node *nodes = realloc(x->nodes, cap * sizeof *nodes);
-  if (!nodes) return false;
+  if (!nodes) return !(x->lacked = true);
   x->nodes = nodes;
   x->cap_nodes = cap;
   return true;
@@ -147,7 +149,7 @@ static bool reserve_symbol(tni_exprs *x) {
   if (x->n_symbols >= NODES_MAX) return false;
   uint32_t cap = x->cap_symbols ? x->cap_symbols * 2 : 16;
   tni_ex_symbol_info *s = realloc(x->symbols, cap * sizeof *s);
-  if (!s) return false;
+  if (!s) return !(x->lacked = true);
   x->symbols = s;
   x->cap_symbols = cap;
   return true;
@@ -165,7 +167,8 @@ tn_expr tni_ex_sym(tni_exprs *x, const char *name) {
   tn_id id = x->n_symbols;
   x->symbols[id] = (tni_ex_symbol_info){.name = copy, .definition = TNI_EXPR_NONE, .range = {0, INT32_MAX}};
   tn_expr e = tni_ex_intern(x, (tni_ex_node){.kind = TNI_EX_SYM, .u.sym = id});
-  if (e == TNI_EXPR_NONE || !tni_map_put_str(x->names, name, id)) return TNI_EXPR_NONE;
+  if (e != TNI_EXPR_NONE && !tni_map_put_str(x->names, name, id)) x->lacked = true;
+  if (e == TNI_EXPR_NONE || x->lacked) return TNI_EXPR_NONE;
   x->symbols[id].node = e;
   x->n_symbols++;
   return e;

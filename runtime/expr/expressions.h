@@ -24,12 +24,21 @@ typedef struct tni_exprs tni_exprs;
 #define TNI_EXPR_NONE UINT32_MAX /* an unknown dimension or element */
 
 typedef enum {
-  TNI_EX_CONST, TNI_EX_SYM, TNI_EX_ADD, TNI_EX_MUL, TNI_EX_FLOORDIV, TNI_EX_MOD, TNI_EX_MIN, TNI_EX_MAX,
+  TNI_EX_CONST,
+  TNI_EX_SYM,
+  TNI_EX_ADD,
+  TNI_EX_MUL,
+  TNI_EX_FLOORDIV,
+  TNI_EX_MOD,
+  TNI_EX_MIN,
+  TNI_EX_MAX,
   TNI_EX_EXACTDIV
 } tni_ex_kind;
 
 tni_exprs *tni_exprs_create(void); /* NULL without memory */
 void tni_exprs_destroy(tni_exprs *x);
+/* True: since x was made, a builder gave TNI_EXPR_NONE because there was no memory. */
+bool tni_ex_short(const tni_exprs *x);
 
 /* Builders return TNI_EXPR_NONE on overflow, division by a constant 0, without memory, if an operand is NONE, or where
  * the result would be too big (64 terms, degree 8, 16 arguments of min or max, depth 64). */
@@ -48,8 +57,8 @@ tn_expr tni_ex_exactdiv(tni_exprs *x, tn_expr a, tn_expr b);
 
 /* "past_sequence_length + sequence_length", "sumN-N", "2*batch", "floor(h/2)": + - * / // % min() max() floor() and
  * parentheses over C identifiers and integers; also SymPy's **, ceiling(), Min(), Max(), Mod(), our exactdiv(a, b) and
- * `any name` in back quotes. "/" is rational: floor(h/2 - 1/2), and exact where it is left over at the end. Anything that
- * does not parse (or overflows) becomes a symbol of that whole name. */
+ * `any name` in back quotes. "/" is rational: floor(h/2 - 1/2), and exact where it is left over at the end. Anything
+ * that does not parse (or overflows) becomes a symbol of that whole name. */
 tn_expr tni_ex_parse(tni_exprs *x, const char *text);
 
 bool tni_ex_is_const(const tni_exprs *x, tn_expr e, int64_t *v);
@@ -82,9 +91,9 @@ bool tni_ex_each_symbol(const tni_exprs *x, tn_expr e, bool (*fn)(void *ctx, tn_
 TN_MUST_CHECK tn_status tni_ex_eval(const tni_exprs *x, tn_expr e, const int64_t *v, uint32_t n, int64_t *out);
 /* Sound interval under the symbols' bounds; INT64_MIN/MAX where unbounded. */
 void tni_ex_range(const tni_exprs *x, tn_expr e, int64_t *lo, int64_t *hi);
-int tni_ex_divides(const tni_exprs *x, tn_expr e, int64_t c);   /* c divides e: 1 yes, 0 no, -1 unknown */
-int tni_ex_order(tni_exprs *x, tn_expr a, tn_expr b);           /* -1 a<b, 0 equal, 1 a>b always; 2 unknown */
-bool tni_ex_proves_le(tni_exprs *x, tn_expr a, tn_expr b);      /* a <= b always */
+int tni_ex_divides(const tni_exprs *x, tn_expr e, int64_t c); /* c divides e: 1 yes, 0 no, -1 unknown */
+int tni_ex_order(tni_exprs *x, tn_expr a, tn_expr b);         /* -1 a<b, 0 equal, 1 a>b always; 2 unknown */
+bool tni_ex_proves_le(tni_exprs *x, tn_expr a, tn_expr b);    /* a <= b always */
 /* b >= 0 always, and a is b wherever b is not 0, through min(b, 1) in a: total - min(n, 1) * (total - n) and n. */
 bool tni_ex_same_unless_zero(tni_exprs *x, tn_expr a, tn_expr b);
 /* Greatest common divisor, >= 0 (1 where that has no int64_t). */

@@ -86,6 +86,7 @@ struct tni_exprs {
   uint64_t defined;         /* mask as in tni_ex_symbols */
   tn_expr facts[FACTS_MAX]; /* each is >= 0 */
   uint32_t n_facts;
+  bool lacked;      /* an allocation failed */
   uint32_t nesting; /* nesting of rebuilt divisions and minima under way, bounded by NESTING_LIMIT */
 };
 
@@ -96,10 +97,11 @@ static inline uint64_t tni_symbol_bit(tn_id sym) { return UINT64_C(1) << (sym < 
 tn_expr tni_ex_intern(tni_exprs *x, tni_ex_node node);
 tn_expr tni_ex_intern_args(tni_exprs *x, tni_ex_kind kind, const tn_expr *args, uint32_t n);
 
-/* poly.c, poly_expr.c: no function here touches the table except of/expr. false: overflow or too big, dst is then garbage. */
+/* poly.c, poly_expr.c: no function here touches the table except of/expr. false: overflow or too big, dst is then
+ * garbage. */
 void tni_poly_of(const tni_exprs *x, tn_expr e, tni_poly *p);
 tn_expr tni_poly_expr(tni_exprs *x, const tni_poly *p);
-int tni_term_cmp(const tni_term *a, const tni_term *b); /* order of the atoms; 0: same atoms */
+int tni_term_cmp(const tni_term *a, const tni_term *b);                          /* order of the atoms; 0: same atoms */
 bool tni_term_divides(const tni_term *d, const tni_term *t, tni_term *quotient); /* atoms only; coef copied from t */
 bool tni_poly_add_term(tni_poly *p, const tni_term *t);
 bool tni_poly_add(tni_poly *dst, const tni_poly *p, int64_t k); /* dst += k * p */

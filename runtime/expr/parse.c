@@ -118,6 +118,7 @@ static rational parse_integer(parser *p, bool negative) {
 static rational named_symbol(parser *p, const char *name, size_t n) {
   if (!p->x) return no_rational;
   char *copy = malloc(n + 1);
+  if (!copy) p->x->lacked = true;
   if (!copy) return fail_parse(p);
   memcpy(copy, name, n);
   copy[n] = '\0';
@@ -130,6 +131,7 @@ static rational named_symbol(parser *p, const char *name, size_t n) {
 static rational parse_quoted(parser *p) {
   size_t len = strlen(p->s), n = 0;
   char *name = malloc(len + 1);
+  if (!name && p->x) p->x->lacked = true;
   if (!name) return fail_parse(p);
   for (p->s++; *p->s && *p->s != '`'; p->s++) {
     if (*p->s == '\\' && (p->s[1] == '\\' || p->s[1] == '`')) p->s++;

@@ -108,6 +108,8 @@ static tn_status load_npy(const tni_file *f, const char *path, tn_tensor **out, 
 
 tn_status tn_tensor_load(const char *path, tn_tensor **out, tn_error *err) {
   tni_error_begin(err);
+  TNI_NOT_NULL(path);
+  TNI_NOT_NULL(out);
   bool npy = ends_with(path, ".npy");
   if (!npy && !ends_with(path, ".pb"))
     return tni_fail(err, TN_E_INVALID, path, "'%s': tensor files end in .npy or .pb", path);
@@ -147,6 +149,13 @@ static tn_status npy_header(const tn_tensor *t, char *buf, size_t cap, size_t *n
 
 tn_status tn_tensor_save(const tn_tensor *t, const char *path, tn_error *err) {
   tni_error_begin(err);
+  TNI_NOT_NULL(t);
+  TNI_NOT_NULL(path);
+  const tn_status sized = tni_sized(&t->h, TN_UPTO(tn_tensor, bytes), "tn_tensor", err);
+  if (sized != TN_OK) return sized;
+  if (t->rank > TN_MAX_RANK) return tni_fail(err, TN_E_INVALID, path, "a tensor of rank %u", t->rank);
+  if (t->bytes && !t->data)
+    return tni_fail(err, TN_E_INVALID, path, "a tensor of %llu bytes without data", (unsigned long long)t->bytes);
   char head[1024];
   size_t n_head = 0;
   void *pb = NULL;
@@ -165,12 +174,13 @@ tn_status tn_tensor_save(const tn_tensor *t, const char *path, tn_error *err) {
     st = tni_fail(err, TN_E_INVALID, path, "'%s': tensor files end in .npy or .pb", path);
   }
   FILE *f = st == TN_OK ? fopen(path, "wb") : NULL;
-  if (st == TN_OK && !f) st = tni_fail(err, TN_E_IO, path, "cannot write '%s': %s", path, strerror(errno));
+  if (st == TN_OK && !f)
+    st = tni_fail(err, tni_errno_status(errno, TN_E_IO), path, "cannot write '%s': %s", path, strerror(errno));
   if (f) {
     fwrite(head, 1, n_head, f);
     if (n_body) fwrite(body, 1, n_body, f);
     const int why = tni_close_written(f);
-    if (why) st = tni_fail(err, TN_E_IO, path, "cannot write '%s': %s", path, strerror(why));
+    if (why) st = tni_fail(err, tni_errno_status(why, TN_E_IO), path, "cannot write '%s': %s", path, strerror(why));
   }
   free(pb);
   return st;

@@ -69,6 +69,8 @@ static tn_status make_datum_tensor(const tni_datum *d, const char *name, const c
 
 tn_status tn_value_load(const char *path, tn_dtype as, tn_tensor **out, tn_error *err) {
   tni_error_begin(err);
+  TNI_NOT_NULL(path);
+  TNI_NOT_NULL(out);
   if (as != TN_DT_SEQUENCE && as != TN_DT_OPTIONAL) return tn_tensor_load(path, out, err);
   tni_file f;
   tni_datum d;

@@ -23,7 +23,8 @@ static int names_in_order(const void *a, const void *b) { return strcmp(*(char *
 tn_status tni_listing_read(const char *dir, tni_listing *out, tn_error *err) {
   tni_listing l = {0};
   DIR *d = opendir(dir);
-  if (!d) return tni_fail(err, TN_E_IO, dir, "cannot read folder '%s': %s", dir, strerror(errno));
+  if (!d)
+    return tni_fail(err, tni_errno_status(errno, TN_E_IO), dir, "cannot read folder '%s': %s", dir, strerror(errno));
   tn_status st = TN_OK;
   for (struct dirent *e; st == TN_OK && l.n < MOST_FILES && (e = readdir(d));) {
     if (!is_model_name(e->d_name)) continue;

@@ -28,9 +28,12 @@ static tn_status init_chat(tn_chat *c, tn_error *err) {
 
 tn_status tn_chat_create(tn_lm *lm, tn_chat **out, tn_error *err) {
   tni_error_begin(err);
+  TNI_NOT_NULL(lm);
+  TNI_NOT_NULL(out);
   tn_chat *c = calloc(1, sizeof *c);
   if (!c) return tni_fail_memory(err, "chat");
   c->lm = lm;
+  __atomic_fetch_add(&lm->holders, 1, __ATOMIC_ACQ_REL);
   atomic_init(&c->cancelled, false);
   tn_status st = init_chat(c, err);
   if (st != TN_OK) {
@@ -52,19 +55,22 @@ void tn_chat_destroy(tn_chat *c) {
   free(c->out_ptr);
   free(c->logits.v);
   free(c->history);
+  tni_lm_release(c->lm);
   free(c);
 }
 
 void tn_chat_cancel(tn_chat *c) {
+  if (!c) return;
   atomic_store(&c->cancelled, true);
   tn_session_cancel(c->session);
 }
 
 void tn_chat_trace(tn_chat *c, void (*fn)(void *user, const tn_trace_event *e), void *user) {
-  tn_session_trace(c->session, fn, user);
+  if (c) tn_session_trace(c->session, fn, user);
 }
 
 void tn_chat_reset(tn_chat *c) {
+  if (!c) return;
   c->n = c->fed = 0;
   if (c->kept) (void)!tn_session_truncate(c->session, 0, NULL);
 }
@@ -237,6 +243,10 @@ tn_status tni_chat_step(tn_chat *c, bool last_only, const float **logits, size_t
 tn_status tn_chat_score(tn_chat *c, const int32_t *ids, size_t n, const float **logits, size_t *rows, size_t *vocab,
                         tn_error *err) {
   tni_error_begin(err);
+  TNI_NOT_NULL(c);
+  TNI_NOT_NULL(logits);
+  TNI_NOT_NULL(rows);
+  TNI_NOT_NULL(vocab);
   if (n == 0 || !ids) return tni_fail(err, TN_E_INVALID, "ids", "there is no token to score");
   size_t before = c->n, got, v;
   const float *l;

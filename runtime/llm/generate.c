@@ -129,9 +129,11 @@ static tn_status generation_loop(gen *g) {
 /* Parameters are looked at before anything runs. */
 static tn_status check_gen_params(const tn_gen_params *p, tn_error *err) {
   if (p->n_stop && !p->stop) return tni_fail(err, TN_E_INVALID, "stop", "n_stop is %u and stop is NULL", p->n_stop);
+  tn_status st = tni_known_bits(p->flags, TN_GEN_IGNORE_EOS | TN_GEN_NO_SPECIAL, "tn_gen_params.flags", err);
+  if (st != TN_OK) return st;
   tni_sampler *s = NULL;
   tni_sampler_params sp = {p->temperature, p->top_p, p->min_p, p->repeat_penalty, p->top_k, p->seed};
-  tn_status st = tni_sampler_create(1, &sp, &s, err);
+  st = tni_sampler_create(1, &sp, &s, err);
   tni_sampler_destroy(s);
   return st;
 }
@@ -157,7 +159,10 @@ static tn_status run_generation(gen *g, const int32_t *ids, size_t n, tn_error *
 tn_status tn_generate_ids(tn_chat *c, const int32_t *ids, size_t n, const tn_gen_params *p, tn_token_fn fn, void *user,
                           tn_gen_result *res, tn_error *err) {
   tni_error_begin(err);
+  TNI_NOT_NULL(c);
   tn_gen_params defaults, mine;
+  const tn_status sized = res ? tni_sized(&res->h, sizeof res->h, "tn_gen_result", err) : TN_OK;
+  if (sized != TN_OK) return sized;
   if (n && !ids) return tni_fail(err, TN_E_INVALID, "ids", "NULL");
   tn_lm_gen_defaults(c->lm, &defaults);
   gen g = {.c = c, .p = p ? &mine : &defaults, .fn = fn, .user = user, .err = err};
@@ -177,10 +182,14 @@ tn_status tn_generate_ids(tn_chat *c, const int32_t *ids, size_t n, const tn_gen
 tn_status tn_generate(tn_chat *c, const char *prompt, size_t n, const tn_gen_params *p, tn_token_fn fn, void *user,
                       tn_gen_result *res, tn_error *err) {
   tni_error_begin(err);
+  TNI_NOT_NULL(c);
   tni_ids ids = {0};
-  bool special = c->n == 0 && !(p && p->flags & TN_GEN_NO_SPECIAL);
   bool more = n == 0 && c->n > c->fed; /* an empty prompt goes on where the last call ended */
-  tn_status st = more ? TN_OK : tni_lm_prompt(c->lm, prompt, n, special, &ids, err);
+  tn_status st = tni_counted(prompt, n, "prompt", err);
+  if (st == TN_OK && p) st = tni_sized(&p->h, sizeof p->h, "tn_gen_params", err);
+  if (st != TN_OK) return st;
+  bool special = c->n == 0 && !(p && TN_HAS(p, tn_gen_params, flags) && p->flags & TN_GEN_NO_SPECIAL);
+  st = more ? TN_OK : tni_lm_prompt(c->lm, prompt, n, special, &ids, err);
   if (st == TN_OK) st = tn_generate_ids(c, ids.v, ids.n, p, fn, user, res, err);
   tni_ids_free(&ids);
   return st;

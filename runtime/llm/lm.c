@@ -67,9 +67,12 @@ static tn_status load_lm(tn_lm *lm, tn_runtime *rt, const char *path, const tn_l
 
 tn_status tn_lm_load(tn_runtime *rt, const char *path, const tn_lm_opts *o, tn_lm **out, tn_error *err) {
   tni_error_begin(err);
+  TNI_NOT_NULL(rt);
   if (!path || !out) return tni_fail(err, TN_E_INVALID, "tn_lm_load", "path and out must not be NULL");
   tn_lm_opts mine;
   tn_status st = tni_take(&mine, sizeof mine, o, "tn_lm_opts", err);
+  if (st != TN_OK) return st;
+  st = tni_known_bits(mine.reserved, 0, "tn_lm_opts.reserved", err);
   if (st != TN_OK) return st;
   if (mine.max_seq < 0 || mine.default_max_seq < 0)
     return tni_fail(err, TN_E_INVALID, "max_seq", "%lld", (long long)mine.max_seq);
@@ -84,19 +87,25 @@ tn_status tn_lm_load(tn_runtime *rt, const char *path, const tn_lm_opts *o, tn_l
   return TN_OK;
 }
 
+/* Who destroys it before its chats is told by tn_model_destroy, whose sessions the chats have. */
 void tn_lm_destroy(tn_lm *lm) {
   if (!lm) return;
-  tni_lm_io_finish(&lm->io);
   if (lm->model) tn_model_destroy(lm->model);
+  tni_lm_release(lm);
+}
+
+void tni_lm_release(tn_lm *lm) {
+  if (__atomic_fetch_sub(&lm->holders, 1, __ATOMIC_ACQ_REL) > 0) return;
+  tni_lm_io_finish(&lm->io);
   tni_tokenizer_destroy(lm->tok);
   free(lm->tok_path);
   tni_folder_finish(&lm->folder);
   free(lm);
 }
 
-tn_model *tn_lm_model(tn_lm *lm) { return lm->model; }
+tn_model *tn_lm_model(tn_lm *lm) { return lm ? lm->model : NULL; }
 
-int64_t tn_lm_context(const tn_lm *lm) { return lm->context; }
+int64_t tn_lm_context(const tn_lm *lm) { return lm ? lm->context : 0; }
 
 tn_status tn_lm_longest(const char *path, int64_t *positions, tn_error *err) {
   tni_error_begin(err);
@@ -112,13 +121,14 @@ tn_status tn_lm_longest(const char *path, int64_t *positions, tn_error *err) {
 }
 
 void tn_gen_params_init(tn_gen_params *p) {
-  *p = (tn_gen_params){.h = {sizeof *p, 1, 0}, .temperature = 1, .top_p = 1, .repeat_penalty = 1};
+  if (p) *p = (tn_gen_params){.h = {sizeof *p, 1, 0}, .temperature = 1, .top_p = 1, .repeat_penalty = 1};
 }
 
 void tn_lm_gen_defaults(const tn_lm *lm, tn_gen_params *p) {
-  const tni_lm_config *c = &lm->config;
   tn_gen_params_init(p);
-  bool greedy = c->has_do_sample && !c->do_sample;
+  if (!lm || !p) return;
+  const tni_lm_config *c = &lm->config;
+  const bool greedy = c->has_do_sample && !c->do_sample;
   p->temperature = greedy ? 0 : (float)c->temperature;
   p->top_k = c->top_k;
   p->top_p = c->top_p > 0 ? (float)c->top_p : 1;
@@ -126,10 +136,10 @@ void tn_lm_gen_defaults(const tn_lm *lm, tn_gen_params *p) {
   p->repeat_penalty = (float)c->repeat_penalty;
 }
 
-int32_t tn_lm_bos(const tn_lm *lm) { return lm->bos; }
+int32_t tn_lm_bos(const tn_lm *lm) { return lm ? lm->bos : -1; }
 
 int tn_lm_is_eos(const tn_lm *lm, int32_t id) {
-  for (size_t i = 0; i < lm->config.n_eos; i++)
+  for (size_t i = 0; lm && i < lm->config.n_eos; i++)
     if (lm->config.eos[i] == id) return 1;
   return 0;
 }
@@ -193,8 +203,12 @@ tn_status tni_lm_prompt(const tn_lm *lm, const char *text, size_t n, bool specia
 tn_status tn_lm_encode(const tn_lm *lm, const char *text, size_t n, int add_special, int32_t **ids, size_t *n_ids,
                        tn_error *err) {
   tni_error_begin(err);
+  TNI_NOT_NULL(lm);
+  TNI_NOT_NULL(ids);
+  TNI_NOT_NULL(n_ids);
   tni_ids x = {0};
-  tn_status st = encode_text(lm, text, n, add_special != 0, &x, err);
+  tn_status st = tni_counted(text, n, "text", err);
+  if (st == TN_OK) st = encode_text(lm, text, n, add_special != 0, &x, err);
   if (st != TN_OK) return st;
   *ids = x.v;
   *n_ids = x.n;
@@ -204,6 +218,10 @@ tn_status tn_lm_encode(const tn_lm *lm, const char *text, size_t n, int add_spec
 tn_status tn_lm_decode(const tn_lm *lm, const int32_t *ids, size_t n, int skip_special, char **text, size_t *n_text,
                        tn_error *err) {
   tni_error_begin(err);
-  tn_status st = need_tokenizer(lm, err);
+  TNI_NOT_NULL(lm);
+  TNI_NOT_NULL(text);
+  TNI_NOT_NULL(n_text);
+  tn_status st = tni_counted(ids, n, "ids", err);
+  if (st == TN_OK) st = need_tokenizer(lm, err);
   return st == TN_OK ? tni_tokenizer_decode(lm->tok, ids, n, skip_special != 0, text, n_text, err) : st;
 }

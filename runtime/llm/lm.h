@@ -35,6 +35,7 @@ typedef struct tni_lm_io {
 } tni_lm_io;
 
 struct tn_lm {
+  int32_t holders; /* chats; atomic. The last of them and of tn_lm_destroy frees it */
   tn_model *model;
   tni_tokenizer *tok; /* NULL: no tokenizer.json, ids only */
   tni_folder folder;
@@ -91,5 +92,8 @@ void tni_logits_to_f32(const tn_tensor *o, size_t have, size_t want, size_t voca
 /* Ids of a prompt for this conversation: template and BOS only at its start. malloc'd. */
 TN_MUST_CHECK tn_status tni_lm_prompt(const tn_lm *lm, const char *text, size_t n, bool special, tni_ids *out,
                                       tn_error *err);
+
+/* One holder less. */
+void tni_lm_release(tn_lm *lm);
 
 #endif

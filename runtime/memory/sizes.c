@@ -47,6 +47,8 @@ static tn_status size_task(tni_sizing *z, uint32_t t, uint64_t *slot_bytes) {
   tni_devlock_lock(p->dev->lock);
   tn_status st = p->dev->device->measure(p->program, e->task, &dims, &me);
   tni_devlock_unlock(p->dev->lock);
+  if (st == TN_E_NO_MEMORY)
+    return tni_fail(z->err, st, p->dev->name, "plugin '%s' is out of memory, measuring '%s'", p->dev->name, e->label);
   if (st != TN_OK) return tni_fail(z->err, st, p->dev->name, "plugin '%s' cannot measure '%s'", p->dev->name, e->label);
   for (uint32_t u = 0; u < e->info->n_uses; u++)
     if (slot_bytes[e->info->uses[u].slot] > MOST_BYTES) me.scratch_bytes = UINT64_MAX;

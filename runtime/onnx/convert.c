@@ -14,6 +14,7 @@ static tn_status add_initializer(tni_import *c, tni_scope *s, const Onnx__Tensor
   if (!st) st = tni_declare(c, s, t->name, TN_VALUE_CONST, &id);
   if (st) return st;
   st = tni_value_set_tensor(s->g, id, &x, &from);
+  if (st == TN_E_NO_MEMORY) return tni_fail_memory(c->err, c->file);
   return st ? tni_fail(c->err, st, c->file, "initializer '%s' cannot be kept", t->name) : TN_OK;
 }
 
@@ -144,7 +145,9 @@ static tn_status convert_graph(tni_import *c, tni_scope *s, const Onnx__GraphPro
   if (!st) st = add_outputs(c, s, gp, out, &n_out);
   if (!st) {
     st = tni_graph_set_io(s->g, in, n_in, out, n_out);
-    if (st) st = tni_fail(c->err, st, c->file, "inputs and outputs cannot be kept");
+    if (st)
+      st = tni_fail(c->err, st, c->file, "inputs and outputs cannot be kept%s",
+                    st == TN_E_NO_MEMORY ? ": out of memory" : "");
   }
   free(in);
   return st;

@@ -48,7 +48,7 @@ static tn_status follow_path(path_walk *w, const char *name, const char *rest) {
   char target[MAX_LOCATION + 1];
   if (++w->links > MAX_LINKS) return refuse(w, TN_E_INVALID, "more than %d links", MAX_LINKS);
   ssize_t n = readlinkat(w->at, name, target, MAX_LOCATION);
-  if (n < 0) return refuse(w, TN_E_IO, "%s", strerror(errno));
+  if (n < 0) return refuse(w, tni_errno_status(errno, TN_E_IO), "%s", strerror(errno));
   target[n] = '\0';
   if (!stays_inside(target)) return refuse(w, TN_E_INVALID, "a link leads out of the model's folder");
   size_t m = strlen(rest), total = (size_t)n + (m ? m + 1 : 0);
@@ -96,7 +96,7 @@ static tn_status step_into(path_walk *w, int *fd) {
   if (*rest) return refuse(w, TN_E_UNAVAILABLE, "'%.60s' is not a folder", name);
   if (!S_ISREG(st.st_mode)) return refuse(w, TN_E_INVALID, "not a regular file");
   *fd = openat(w->at, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  return *fd >= 0 ? TN_OK : refuse(w, TN_E_IO, "%s", strerror(errno));
+  return *fd >= 0 ? TN_OK : refuse(w, tni_errno_status(errno, TN_E_IO), "%s", strerror(errno));
 }
 
 static tn_status open_inside(tni_import *c, const char *location, int *out) {
@@ -107,7 +107,8 @@ static tn_status open_inside(tni_import *c, const char *location, int *out) {
     return refuse(&w, TN_E_INVALID, "the path must be relative and stay in the model's folder");
   memcpy(w.rest, location, strlen(location) + 1);
   w.at = open(c->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (w.at < 0) return refuse(&w, TN_E_UNAVAILABLE, "folder '%.80s': %s", c->dir, strerror(errno));
+  if (w.at < 0)
+    return refuse(&w, tni_errno_status(errno, TN_E_UNAVAILABLE), "folder '%.80s': %s", c->dir, strerror(errno));
   int fd = -1;
   tn_status st = TN_OK;
   while (!st && fd < 0) st = step_into(&w, &fd);

@@ -174,8 +174,8 @@ static tn_status map_model(const char *path, const tni_left_list *left, bool cop
   const char *slash = strrchr(path, '/');
   const int fd = tni_file_open(path);
   if (fd < 0)
-    return tni_fail(err, errno == ENOENT || errno == ENOTDIR ? TN_E_UNAVAILABLE : TN_E_IO, path, "cannot open '%s': %s",
-                    path, strerror(errno));
+    return tni_fail(err, tni_errno_status(errno, errno == ENOENT || errno == ENOTDIR ? TN_E_UNAVAILABLE : TN_E_IO),
+                    path, "cannot open '%s': %s", path, strerror(errno));
   tn_status st = tni_left_map(left->list, left->n, slash ? slash + 1 : path, fd, path, copy, f, err);
   close(fd);
   const char *other = st == TN_OK ? other_format(f) : NULL;

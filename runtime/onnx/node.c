@@ -217,6 +217,7 @@ static tn_status constant_node(tni_import *c, tni_scope *s, const Onnx__NodeProt
   if (v == TN_NONE || tni_graph_value(s->g, v)->tensor)
     return tni_fail(c->err, TN_E_INVALID, c->file, "its output is defined twice");
   st = tni_value_set_tensor(s->g, v, &t, &from);
+  if (st == TN_E_NO_MEMORY) return tni_fail_memory(c->err, c->file);
   return st ? tni_fail(c->err, st, c->file, "its value cannot be kept") : TN_OK;
 }
 

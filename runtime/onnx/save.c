@@ -106,7 +106,8 @@ static tn_status write_data(saver *s, const tni_tensor *t, const char *name) {
     return tni_fail(s->err, TN_E_UNSUPPORTED, name, "constant '%s' has no elements that could be written", name);
   ok = ok && (t->data || !t->bytes ? put_tensor_bytes(s, t->data, t->bytes) : put_floats(s, t));
   return ok ? TN_OK
-            : tni_fail(s->err, TN_E_IO, s->folder, "cannot write '%s/%s': %s", s->folder, DATA_FILE, strerror(errno));
+            : tni_fail(s->err, tni_errno_status(errno, TN_E_IO), s->folder, "cannot write '%s/%s': %s", s->folder,
+                       DATA_FILE, strerror(errno));
 }
 
 static tn_status add_constant(saver *s, tn_id v) {
@@ -268,7 +269,7 @@ static tn_status write_model(saver *s) {
   FILE *f = fopen(path, "wb");
   if (f) fwrite(buf, 1, n, f);
   const int why = f ? tni_close_written(f) : errno;
-  tn_status st = why ? tni_fail(s->err, TN_E_IO, path, "cannot write '%s': %s", path, strerror(why)) : TN_OK;
+  tn_status st = why ? tni_fail(s->err, tni_errno_status(why, TN_E_IO), path, "cannot write '%s': %s", path, strerror(why)) : TN_OK;
   free(path);
   free(buf);
   return st;
@@ -296,10 +297,10 @@ tn_status tni_save_nodes(const tni_graph *g, const tn_id *nodes, uint32_t n_node
   tn_status st = s.arena && s.seen && asprintf(&path, "%s/%s", folder, DATA_FILE) > 0 ? TN_OK : TN_E_NO_MEMORY;
   if (st != TN_OK) tni_fail_memory(err, folder);
   if (st == TN_OK && !(s.data = fopen(path, "wb")))
-    st = tni_fail(err, TN_E_IO, path, "cannot write '%s': %s", path, strerror(errno));
+    st = tni_fail(err, tni_errno_status(errno, TN_E_IO), path, "cannot write '%s': %s", path, strerror(errno));
   if (st == TN_OK) st = save_model(&s, nodes, n_nodes, in, n_in, out, n_out);
   const int why = s.data ? tni_close_written(s.data) : 0;
-  if (why && st == TN_OK) st = tni_fail(err, TN_E_IO, path, "cannot write '%s': %s", path, strerror(why));
+  if (why && st == TN_OK) st = tni_fail(err, tni_errno_status(why, TN_E_IO), path, "cannot write '%s': %s", path, strerror(why));
   free(path);
   tni_map_destroy(s.seen);
   tni_arena_destroy(s.arena);

@@ -101,7 +101,7 @@ static bool wants_help(const opts *o, int argc, const char *const *argv) {
 
 bool opts_parse(opts *o, int argc, const char *const *argv) {
   o->rest = calloc((size_t)(argc > 0 ? argc : 0) + 1, sizeof *o->rest);
-  if (!o->rest) return snprintf(o->why, sizeof o->why, "out of memory for the options") < 0;
+  if (!o->rest) return snprintf(o->why, sizeof o->why, OPTS_NO_MEMORY " for the options") < 0;
   o->help = wants_help(o, argc, argv);
   for (int i = 1, took; i < argc && !o->help; i += took) {
     const char *word = argv[i], *next = i + 1 < argc ? argv[i + 1] : NULL;

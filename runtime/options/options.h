@@ -41,6 +41,9 @@ typedef struct opt_row {
 
 enum { OPT_TABLES = 4 };
 
+/* How `why` begins where memory is what is missing: no mistake of the user. */
+#define OPTS_NO_MEMORY "out of memory"
+
 typedef struct opts {
   struct {
     const char *title; /* NULL: the table is not there */

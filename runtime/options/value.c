@@ -111,7 +111,7 @@ static bool add_to_list(opts *o, const opt_row *row, const char *text) {
   while (old && old[n]) n++;
   while (slot < o->n_lists && o->lists[slot] != old) slot++;
   char **grown = slot < sizeof o->lists / sizeof *o->lists ? realloc(old, (n + 2) * sizeof *grown) : NULL;
-  if (!grown) return snprintf(o->why, sizeof o->why, "out of memory for the options") < 0;
+  if (!grown) return snprintf(o->why, sizeof o->why, OPTS_NO_MEMORY " for the options") < 0;
   grown[n] = (char *)text;
   grown[n + 1] = NULL;
   if (slot == o->n_lists) o->n_lists++;

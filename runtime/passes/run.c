@@ -122,7 +122,8 @@ static tn_status one_pass(passes_run *r, uint32_t pass, uint64_t *fired) {
     st = tni_fold_constants(r->g, r->max_fold, r->eval, r->ctx, &n, r->err);
   r->fired[pass] += n;
   *fired += n;
-  return st;
+  if (st == TN_OK && (tni_ex_short(r->g->exprs) || tni_arena_short(r->g->arena))) st = TN_E_NO_MEMORY;
+  return st == TN_E_NO_MEMORY ? tni_fail_memory(r->err, passes[pass].name) : st;
 }
 
 /* Branches that are taken may decide others: until none does. */

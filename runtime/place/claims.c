@@ -262,6 +262,7 @@ static tn_status ask_claims(collector *c, const tni_dev *d, tn_error *err) {
   st = tni_calm_check(&calm, "claim", st, &why);
   if (st == TN_E_DEVICE_LOST) tni_devlock_lose(d->lock);
   if (c->no_memory) return tni_fail_memory(err, d->name);
+  if (st == TN_E_NO_MEMORY) return tni_fail(err, st, d->name, "plugin '%s' failed to claim: out of memory", d->name);
   tn_error said = why; /* its strings may have no end */
   tni_error_copy(&why, &said);
   for (uint32_t i = 0; st == TN_OK && !c->fault && i < c->view->n_nodes; i++)

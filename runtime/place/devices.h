@@ -16,6 +16,7 @@
 #include "runtime/profile/profile.h"
 
 struct tn_runtime {
+  int32_t holders; /* models; atomic. The last of them and of tn_runtime_destroy frees it */
   tni_arena *arena;
   tni_profile *profile;
   struct tni_registry *registry;

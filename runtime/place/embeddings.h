@@ -10,8 +10,7 @@
 #ifndef TENON_PLACE_EMBEDDINGS_H
 #define TENON_PLACE_EMBEDDINGS_H
 
-#include <jansson.h>
-
+#include "runtime/base/json.h"
 #include "runtime/graph/graph.h"
 #include "runtime/onnx/onnx.h"
 #include "runtime/place/model_data.h"

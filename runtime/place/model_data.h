@@ -24,6 +24,8 @@ typedef struct tni_packed {
 } tni_packed;
 
 struct tn_model {
+  int32_t holders; /* sessions, as in tn_runtime */
+  bool counted;    /* among the runtime's holders */
   tn_runtime *rt;
   tni_arena *arena;
   tni_model *import;
@@ -32,7 +34,7 @@ struct tn_model {
   const char *path, *name;
   uint32_t flags;
   int64_t max_seq;
-  const char *embed; /* the file that makes inputs_embeds of ids, or NULL */
+  const char *embed;        /* the file that makes inputs_embeds of ids, or NULL */
   const char **fixed_names; /* dims for the memory statement */
   int64_t *fixed_values;
   uint32_t n_fixed;

@@ -5,8 +5,7 @@
 #ifndef TENON_PLACE_PACKING_H
 #define TENON_PLACE_PACKING_H
 
-#include <jansson.h>
-
+#include "runtime/base/json.h"
 #include "runtime/place/model_data.h"
 
 /* Gathers the needs of all phases per device; equal needs are packed once. */

@@ -9,10 +9,10 @@
 #include "runtime/plugin/plugin.h"
 
 /* The graph's own hash (operators, attributes, edges, dims) and which of its nodes are taken. */
-static void hash_cluster(const tn_graph *g, const tni_cluster *c, uint8_t out[32]) {
+static tn_status hash_cluster(const tn_graph *g, const tni_cluster *c, uint8_t out[32]) {
   XXH3_state_t *h = XXH3_createState();
   memset(out, 0, 32);
-  if (!h) return;
+  if (!h) return TN_E_NO_MEMORY;
   XXH3_128bits_reset(h);
   XXH3_128bits_update(h, g->hash, sizeof g->hash);
   XXH3_128bits_update(h, c->nodes, c->n_nodes * sizeof *c->nodes);
@@ -20,6 +20,7 @@ static void hash_cluster(const tn_graph *g, const tni_cluster *c, uint8_t out[32
   XXH128_hash_t d = XXH3_128bits_digest(h);
   memcpy(out, &d, sizeof d);
   XXH3_freeState(h);
+  return TN_OK;
 }
 
 tn_status tni_program_lower(const tn_graph *view, const tni_dev *dev, const tni_cluster *c, tni_arena *arena,
@@ -43,7 +44,7 @@ tn_status tni_program_lower(const tn_graph *view, const tni_dev *dev, const tni_
                    .n_inputs = c->n_inputs,
                    .n_outputs = c->n_outputs,
                    .n_states = c->n_states};
-  hash_cluster(view, c, s.hash);
+  if (hash_cluster(view, c, s.hash) != TN_OK) return tni_fail_memory(err, dev->name);
   *out = (tni_program){.dev = dev, .cluster = c};
   tn_error why;
   tni_error_init(&why);

@@ -160,7 +160,8 @@ tn_status tni_blob_put(const char *cache_dir, const char *name, const void *key,
                        uint64_t n, tn_error *err) {
   int dir = open_dir(cache_dir, name);
   if (dir < 0)
-    return tni_fail(err, TN_E_IO, cache_dir, "cannot open the cache folder for plugin '%s': %s", name, strerror(errno));
+    return tni_fail(err, tni_errno_status(errno, TN_E_IO), cache_dir,
+                    "cannot open the cache folder for plugin '%s': %s", name, strerror(errno));
   remove_stale(dir);
   tn_status st = put_in(dir, key, nkey, data, n, err);
   close(dir);

@@ -102,7 +102,8 @@ tn_status tni_child_spawn(const char *helper, const char *const *args, tni_child
   if (e) {
     shut_fd(&pair[0]);
     shut_fd(&tube[0]);
-    return tni_fail(err, TN_E_UNAVAILABLE, helper, "the program tenon-helper cannot be started: %s", strerror(e));
+    return tni_fail(err, tni_errno_status(e, TN_E_UNAVAILABLE), helper,
+                    "the program tenon-helper cannot be started: %s", strerror(e));
   }
   (void)!fcntl(tube[0], F_SETFL, O_NONBLOCK);
   *out = (tni_child){.pid = pid, .channel = pair[0], .output = tube[0]};

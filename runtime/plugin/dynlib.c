@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char loader_name[] = "tenon";
 
@@ -25,11 +26,14 @@ static pthread_mutex_t dynlib_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool is_our_open;         /* under lock: the open under way is ours, not another user's of libltdl */
 static const module *got_module; /* under lock: what it gave */
 
+static bool is_short; /* under lock: ours found no memory */
+
 static lt_module loader_open(lt_user_data data, const char *path, lt_dladvise advise) {
   (void)data;
   (void)advise;
   if (!is_our_open || !path || path[0] != '/') return NULL;
   module *m = calloc(1, sizeof *m);
+  if (!m) is_short = true;
   if (!m) return NULL;
   dlerror();
   m->dl = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -72,8 +76,10 @@ static bool ltdl_begin(void) {
 }
 
 static tn_status open_locked(const char *path, lt_dlhandle *out, tn_error *err) {
-  if (!ltdl_begin()) return tni_fail(err, TN_E_INTERNAL, path, "libltdl does not start");
+  /* Nothing but memory is missing then: the loader is ours. */
+  if (!ltdl_begin()) return tni_fail(err, TN_E_NO_MEMORY, path, "out of memory: libltdl does not start");
   is_our_open = true;
+  is_short = false;
   got_module = NULL;
   lt_dlhandle h = lt_dlopen(path);
   is_our_open = false;
@@ -83,7 +89,10 @@ static tn_status open_locked(const char *path, lt_dlhandle *out, tn_error *err) 
     return TN_OK;
   }
   const char *text = h ? got_module->text : lt_dlerror();
-  tn_status st = tni_fail(err, TN_E_UNAVAILABLE, path, "cannot be loaded: %s", text ? text : "no reason given");
+  /* libltdl has no codes, but a text of its own for this. */
+  is_short = is_short || (!h && text && strcmp(text, "not enough memory") == 0);
+  tn_status st = tni_fail(err, is_short ? TN_E_NO_MEMORY : TN_E_UNAVAILABLE, path, "cannot be loaded: %s",
+                          text ? text : "no reason given");
   if (h) lt_dlclose(h);
   lt_dlexit();
   return st;

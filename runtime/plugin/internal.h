@@ -25,6 +25,7 @@ struct tni_loaded {
   SHA2_CTX hashing;                            /* of the manifest, then the file */
   uint8_t content[32];                         /* SHA-256 of Tenon's version, the manifest and the file */
   bool probe_by_default;                       /* the folder's plugins are probed in a child */
+  bool host_short;                             /* info.why is TN_E_NO_MEMORY, and not the plugin said so */
   bool profile_mistake;                        /* info.why is the profile's fault */
   void (*stage)(void *user, const char *what); /* tni_registry_opts.stage */
   void *stage_user;

@@ -2,13 +2,13 @@
 #include "runtime/plugin/probe.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "runtime/base/base.h"
+#include "runtime/base/json.h"
 #include "runtime/plugin/check.h"
 #include "runtime/plugin/child.h"
 
@@ -64,6 +64,7 @@ typedef struct dialogue {
   size_t have;
   char at[64]; /* the last call that the child said it makes; "": the plugin's turn has not come */
   bool passed, refused, misconduct;
+  bool no_memory; /* here, for a line of the answer */
   bool profile_mistake;
   tn_error said;
 } dialogue;
@@ -77,6 +78,7 @@ static void copy_text(char *dst, size_t size, json_t *from) {
 
 static void read_line(dialogue *d, const char *text, size_t n) {
   json_t *j = json_loadb(text, n, 0, NULL), *v;
+  if (!j && tni_json_short()) d->no_memory = true;
   if ((v = json_object_get(j, "at"))) copy_text(d->at, sizeof d->at, v);
   if ((v = json_object_get(j, "misconduct"))) {
     d->misconduct = true;
@@ -134,6 +136,7 @@ static tn_status fail_probe(const dialogue *d, tn_status st, tn_error *err, cons
 static tn_status probe_verdict(const dialogue *d, bool in_time, int64_t ms, const tni_child_end *end,
                                tni_probe_result *out, tn_error *err) {
   char what[320], how[96];
+  if (d->no_memory) return tni_fail_memory(err, d->name);
   tni_child_end_text(end, how, sizeof how);
   if (!d->at[0] && !d->refused) { /* the helper did not come to the plugin, which did nothing then */
     snprintf(what, sizeof what, "is probed in a process of its own: tenon-helper did not start: %s",

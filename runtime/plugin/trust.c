@@ -30,7 +30,8 @@ tn_status tni_trust_map(const char *path, uint32_t allow, tni_file *out, tn_erro
   /* O_NONBLOCK: a FIFO of that name must not hang the host; it is refused as not regular. */
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0 && errno == ELOOP) return tni_fail(err, TN_E_UNAVAILABLE, path, "refused: is a symbolic link");
-  if (fd < 0) return tni_fail(err, TN_E_UNAVAILABLE, path, "cannot be opened: %s", strerror(errno));
+  if (fd < 0)
+    return tni_fail(err, tni_errno_status(errno, TN_E_UNAVAILABLE), path, "cannot be opened: %s", strerror(errno));
   struct stat s;
   tn_status st = TN_OK;
   if (fstat(fd, &s) != 0)

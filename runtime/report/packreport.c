@@ -322,7 +322,10 @@ static tn_status try_all(trial *t) {
 
 static tn_status to_text(json_t *j, char **out, tn_error *err) {
   char *s = json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-  if (!s) return tni_fail_memory(err, "report");
+  if (tni_json_short() || !s) {
+    free(s);
+    return tni_fail_memory(err, "report");
+  }
   *out = s;
   return TN_OK;
 }
@@ -330,6 +333,10 @@ static tn_status to_text(json_t *j, char **out, tn_error *err) {
 tn_status tn_model_format_report(tn_model *m, const char *format, const int64_t *params, uint32_t n, char **json,
                                  tn_error *err) {
   tni_error_begin(err);
+  TNI_NOT_NULL(m);
+  TNI_NOT_NULL(format);
+  TNI_NOT_NULL(json);
+  tni_json_begin();
   trial t = {.m = m, .params = params, .n_params = n, .t = {.list = json_array()}, .err = err};
   json_t *j = json_object(), *plugins = json_array();
   tn_status st = TN_OK;

@@ -2,12 +2,12 @@
  *
  * Reports as JSON: the shapes of `tenon check`, `inspect` and `plugins --format json`.
  */
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/base.h"
+#include "runtime/base/json.h"
 #include "runtime/graph/graph.h"
 #include "runtime/ops/kernel/kernel.h"
 #include "runtime/oracle/tasks/tasks.h"
@@ -23,7 +23,10 @@
 static tn_status to_text(json_t *j, char **out, tn_error *err) {
   char *s = j ? json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
   json_decref(j);
-  if (!s) return tni_fail_memory(err, "report");
+  if (tni_json_short() || !s) {
+    free(s);
+    return tni_fail_memory(err, "report");
+  }
   *out = s;
   return TN_OK;
 }
@@ -144,6 +147,9 @@ static json_t *plugin_json(const tni_plugin_info *p) {
 
 tn_status tn_runtime_report(tn_runtime *rt, char **json, tn_error *err) {
   tni_error_begin(err);
+  TNI_NOT_NULL(rt);
+  TNI_NOT_NULL(json);
+  tni_json_begin();
   json_t *j = json_object(), *list = json_array();
   json_object_set_new(j, "version", text_or_null(tn_version()));
   json_object_set_new(j, "profile", text_or_null(rt->profile->name));
@@ -189,7 +195,7 @@ static void add_unsupported(json_t *j, const tni_graph *g, const tni_node *n) {
   size_t bytes;
   FILE *f = open_memstream(&attributes, &bytes);
   if (f) tni_dump_attrs(n, f);
-  if (f) fclose(f);
+  if (!f || fclose(f) != 0) tni_json_lacked();
   tni_nearest_node(g, n, near, sizeof near);
   json_object_set_new(j, "attributes", text_or_null(attributes && *attributes ? attributes + 1 : ""));
   json_object_set_new(j, "nearest", text_or_null(near));
@@ -333,7 +339,9 @@ static json_t *memory_json(tn_model *m) {
   tni_statement s;
   tn_error why;
   tni_error_init(&why);
-  if (tni_statement_make(m, &s, &why) != TN_OK) return json_pack("{s:o}", "unknown", text_or_null(why.message));
+  const tn_status st = tni_statement_make(m, &s, &why);
+  if (st == TN_E_NO_MEMORY) tni_json_lacked();
+  if (st != TN_OK) return json_pack("{s:o}", "unknown", text_or_null(why.message));
   json_t *at = json_object();
   for (uint32_t i = 0; i < s.n_dims; i++)
     json_object_set_new(at, tni_ex_symbol_name(m->graph->exprs, i), json_integer(s.dims[i]));
@@ -432,6 +440,9 @@ static json_t *inspect_json(tn_model *m) {
 
 tn_status tn_model_report(tn_model *m, uint32_t what, char **json, tn_error *err) {
   tni_error_begin(err);
+  TNI_NOT_NULL(m);
+  TNI_NOT_NULL(json);
+  tni_json_begin();
   json_t *j = NULL;
   for (tn_model *next; (next = __atomic_load_n(&m->next, __ATOMIC_ACQUIRE));) m = next; /* as it is placed now */
   if (what == TN_REPORT_CALIBRATION || what == TN_REPORT_PACK || what == TN_REPORT_PACK_ERRORS) {

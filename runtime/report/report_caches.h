@@ -5,9 +5,9 @@
 #ifndef TENON_REPORT_REPORT_CACHES_H
 #define TENON_REPORT_REPORT_CACHES_H
 
-#include <jansson.h>
 #include <string.h>
 
+#include "runtime/base/json.h"
 #include "runtime/place/place.h"
 
 /* [{layout, memory_of, caches, copied_when_handed_over}]; empty before lowering. */

@@ -6,9 +6,9 @@
 #ifndef TENON_REPORT_WEIGHTS_H
 #define TENON_REPORT_WEIGHTS_H
 
-#include <jansson.h>
 #include <stdbool.h>
 
+#include "runtime/base/json.h"
 #include "runtime/place/place.h"
 
 /* {dtype} of floats; {bits, group, zeros, scales} of a grid: zeros is half, codes, values or unknown. */

@@ -10,11 +10,13 @@
 #include "runtime/session/state.h"
 
 int64_t tn_session_max_step(const tn_session *s) {
+  if (!s) return 0;
   s = tni_session_now(s);
   return s->keep ? s->keep->max_step : 0;
 }
 
 int64_t tn_session_length(const tn_session *s) {
+  if (!s) return 0;
   s = tni_session_now(s);
   return s->keep ? s->keep->length : 0;
 }

@@ -73,6 +73,7 @@ bool tni_losses_retry(tn_runtime *rt, tn_status *st, tn_error *err) {
 
 uint32_t tn_runtime_losses(const tn_runtime *pub, const char **last) {
   tn_runtime *rt = (tn_runtime *)(uintptr_t)pub;
+  if (!rt) return 0;
   pthread_mutex_lock(&rt->failing);
   const uint32_t n = rt->n_losses;
   if (last) *last = rt->last_loss;

@@ -216,6 +216,11 @@ static tn_status make_ready(tn_model *m, tn_error *err) {
   return st == TN_OK ? tni_embeddings_find(m, err) : st;
 }
 
+enum {
+  TN_MODEL_ALL = TN_MODEL_INSPECT | TN_MODEL_REFERENCE | TN_MODEL_CAPTURE | TN_MODEL_CALIBRATE | TN_MODEL_PACK |
+                 TN_MODEL_UNREAD | TN_MODEL_DECODER
+};
+
 /* The caller's options, of whatever size it was compiled with; lists are copied. */
 static tn_status read_opts(tn_model *m, const tn_model_opts *in, tn_error *err) {
   tn_model_opts o;
@@ -223,6 +228,12 @@ static tn_status read_opts(tn_model *m, const tn_model_opts *in, tn_error *err) 
   if (st != TN_OK) return st;
   m->flags = o.flags;
   m->order_seed = o.order_seed;
+  st = tni_known_bits(o.flags, TN_MODEL_ALL, "tn_model_opts.flags", err);
+  if (st == TN_OK) st = tni_known_bits(o.reserved | o.reserved2 | o.reserved3, 0, "tn_model_opts.reserved", err);
+  if (st == TN_OK) st = tni_counted(o.dim_names, o.n_dims, "tn_model_opts.dim_names", err);
+  if (st == TN_OK) st = tni_counted(o.dim_values, o.n_dims, "tn_model_opts.dim_values", err);
+  if (st == TN_OK) st = tni_counted(o.disabled_passes, o.n_disabled_passes, "tn_model_opts.disabled_passes", err);
+  if (st != TN_OK) return st;
   m->max_seq = o.max_seq ? o.max_seq : m->rt->profile->max_seq;
   if (!m->max_seq) m->max_seq = o.default_max_seq;
   if (o.max_seq < 0 || o.default_max_seq < 0) return tni_fail(err, TN_E_INVALID, "max_seq", "a number below 0");
@@ -273,6 +284,8 @@ static tn_status load_once(tn_runtime *rt, const char *path, const tn_model_opts
     return tni_fail_memory(err, path);
   }
   m->rt = rt;
+  m->counted = true;
+  __atomic_fetch_add(&rt->holders, 1, __ATOMIC_ACQ_REL);
   tn_status st = load_stages(m, path, o, err);
   (void)tni_files_failed(m, &st, err);
   if (st == TN_E_CANCELLED) tni_runtime_resume(rt);
@@ -298,9 +311,10 @@ tn_status tn_model_load(tn_runtime *rt, const char *path, const tn_model_opts *o
   return st;
 }
 
-void tn_model_destroy(tn_model *m) {
-  if (!m) return;
-  tn_model_destroy(m->next);
+void tni_model_release(tn_model *m) {
+  if (__atomic_fetch_sub(&m->holders, 1, __ATOMIC_ACQ_REL) > 0) return;
+  tn_runtime *rt = m->counted ? m->rt : NULL;
+  if (m->next) tni_model_release(m->next);
   for (uint32_t i = 0; i < m->n_execs; i++) tni_exec_finish(m, &m->execs[i]);
   tni_devconst_release(m);
   tni_refcache_destroy(m);
@@ -310,22 +324,39 @@ void tn_model_destroy(tn_model *m) {
   tni_model_destroy(m->import);
   tni_arena_destroy(m->arena);
   free(m);
+  if (rt) tni_runtime_release(rt);
 }
 
-int64_t tn_model_max_seq(const tn_model *m) { return m->max_seq; }
-uint32_t tn_model_n_inputs(const tn_model *m) { return m->n_inputs; }
-uint32_t tn_model_n_outputs(const tn_model *m) { return m->n_outputs; }
-const tn_io_info *tn_model_input(const tn_model *m, uint32_t i) { return i < m->n_inputs ? m->inputs[i] : NULL; }
-const tn_io_info *tn_model_output(const tn_model *m, uint32_t i) { return i < m->n_outputs ? m->outputs[i] : NULL; }
+void tn_model_destroy(tn_model *m) {
+  if (!m) return;
+  const int32_t n = __atomic_load_n(&m->holders, __ATOMIC_ACQUIRE);
+  if (n > 0)
+    tni_log_line(
+        &m->rt->log, TN_LOG_ERROR,
+        "tn_model_destroy before tn_session_destroy: %d session%s of '%s' %s still there; the model stays until then",
+        n, n == 1 ? "" : "s", m->name, n == 1 ? "is" : "are");
+  tni_model_release(m);
+}
+
+int64_t tn_model_max_seq(const tn_model *m) { return m ? m->max_seq : 0; }
+uint32_t tn_model_n_inputs(const tn_model *m) { return m ? m->n_inputs : 0; }
+uint32_t tn_model_n_outputs(const tn_model *m) { return m ? m->n_outputs : 0; }
+const tn_io_info *tn_model_input(const tn_model *m, uint32_t i) { return m && i < m->n_inputs ? m->inputs[i] : NULL; }
+const tn_io_info *tn_model_output(const tn_model *m, uint32_t i) {
+  return m && i < m->n_outputs ? m->outputs[i] : NULL;
+}
 
 tn_status tn_model_dump(tn_model *m, const char *format, const char *path, tn_error *err) {
   tni_error_begin(err);
+  TNI_NOT_NULL(m);
+  TNI_NOT_NULL(format);
+  TNI_NOT_NULL(path);
   bool dot = strcmp(format, "dot") == 0;
   if (!dot && strcmp(format, "text") != 0)
     return tni_fail(err, TN_E_INVALID, format, "unknown dump format '%s' (dot, text)", format);
   FILE *f = fopen(path, "w");
-  if (!f) return tni_fail(err, TN_E_IO, path, "cannot write '%s': %s", path, strerror(errno));
+  if (!f) return tni_fail(err, tni_errno_status(errno, TN_E_IO), path, "cannot write '%s': %s", path, strerror(errno));
   (dot ? tni_graph_dump_dot : tni_graph_dump_text)(m->graph, f);
   const int why = tni_close_written(f);
-  return why ? tni_fail(err, TN_E_IO, path, "cannot write '%s': %s", path, strerror(why)) : TN_OK;
+  return why ? tni_fail(err, tni_errno_status(why, TN_E_IO), path, "cannot write '%s': %s", path, strerror(why)) : TN_OK;
 }

@@ -22,10 +22,21 @@ void tn_long_error_init(tn_long_error *e) { tni_long_error_init(e); }
 const char *tn_error_text(const tn_error *e) { return tni_error_text(e); }
 void tn_free(void *p) { free(p); }
 
+enum {
+  TN_RT_ALL = TN_RT_SCAN | TN_RT_PRIVILEGED | TN_RT_TEST_WRITABLE | TN_RT_CHECKED | TN_RT_SEALED | TN_RT_PORTABLE |
+              TN_RT_OFFLINE | TN_RT_NO_PROBE | TN_RT_UNDUMPABLE
+};
+
 /* The caller's options, of whatever size it was compiled with. */
 static tn_status read_opts(const tn_runtime_opts *in, tn_runtime_opts *out, tn_error *err) {
   tn_status st = tni_take(out, sizeof *out, in, "tn_runtime_opts", err);
   if (!in) out->log_level = TN_LOG_WARN;
+  if (st == TN_OK) st = tni_known_bits(out->flags, TN_RT_ALL, "tn_runtime_opts.flags", err);
+  if (st == TN_OK) st = tni_known_bits(out->reserved, 0, "tn_runtime_opts.reserved", err);
+  if (st == TN_OK) st = tni_counted(out->profile_dirs, out->n_profile_dirs, "tn_runtime_opts.profile_dirs", err);
+  if (st == TN_OK) st = tni_counted(out->plugin_dirs, out->n_plugin_dirs, "tn_runtime_opts.plugin_dirs", err);
+  if (st == TN_OK && out->log_level > TN_LOG_DEBUG)
+    st = tni_fail(err, TN_E_INVALID, "tn_runtime_opts.log_level", "there is no log level %u", out->log_level);
   return st;
 }
 
@@ -183,6 +194,7 @@ static tn_status set_orders(tn_runtime *rt, tn_error *err) {
 
 tn_status tn_runtime_create(const tn_runtime_opts *opts, tn_runtime **out, tn_error *err) {
   tni_error_begin(err);
+  TNI_NOT_NULL(out);
   tn_runtime_opts o;
   tn_status st = read_opts(opts, &o, err);
   if (st != TN_OK) return st;
@@ -233,12 +245,16 @@ static void set_cancel(tn_runtime *rt, bool on) {
   }
 }
 
-void tn_runtime_cancel(tn_runtime *rt) { set_cancel(rt, true); }
+void tn_runtime_cancel(tn_runtime *rt) {
+  if (rt) set_cancel(rt, true);
+}
 
 void tni_runtime_resume(tn_runtime *rt) { set_cancel(rt, false); }
 
-void tn_runtime_destroy(tn_runtime *rt) {
-  if (!rt) return;
+/* Models hold their runtime as sessions hold their model: who destroys in the wrong order is told, and nothing goes
+ * before what stands on it has gone. */
+void tni_runtime_release(tn_runtime *rt) {
+  if (__atomic_fetch_sub(&rt->holders, 1, __ATOMIC_ACQ_REL) > 0) return;
   tni_registry_destroy(rt->registry);
   tni_runtime_free_left(rt);
   tni_tickets_finish(&rt->tickets);
@@ -250,4 +266,14 @@ void tn_runtime_destroy(tn_runtime *rt) {
   tni_profile_destroy(rt->profile);
   tni_arena_destroy(rt->arena);
   free(rt);
+}
+
+void tn_runtime_destroy(tn_runtime *rt) {
+  if (!rt) return;
+  const int32_t n = __atomic_load_n(&rt->holders, __ATOMIC_ACQUIRE);
+  if (n > 0)
+    tni_log_line(&rt->log, TN_LOG_ERROR,
+                 "tn_runtime_destroy before tn_model_destroy: %d model%s still there; the runtime stays until then", n,
+                 n == 1 ? " is" : "s are");
+  tni_runtime_release(rt);
 }

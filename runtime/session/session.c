@@ -12,6 +12,7 @@
 #include "runtime/oracle/tasks/tasks.h"
 #include "runtime/session/keep.h"
 #include "runtime/session/pieces.h"
+#include "runtime/session/runtime.h"
 #include "runtime/session/state.h"
 
 static tn_status create_exec(tn_session *s, tni_sexec *x, tni_exec *exec, tn_error *err) {
@@ -22,6 +23,8 @@ static tn_status create_exec(tn_session *s, tni_sexec *x, tni_exec *exec, tn_err
 
 tn_status tn_session_create(tn_model *m, tn_session **out, tn_error *err) {
   tni_error_begin(err);
+  TNI_NOT_NULL(m);
+  TNI_NOT_NULL(out);
   if (m->flags & (TN_MODEL_INSPECT | TN_MODEL_PACK))
     return tni_fail(err, TN_E_INVALID, m->path, "the model was loaded for inspection");
   tn_session *s = calloc(1, sizeof *s);
@@ -30,6 +33,7 @@ tn_status tn_session_create(tn_model *m, tn_session **out, tn_error *err) {
     return tni_fail_memory(err, m->path);
   }
   s->model = m;
+  __atomic_fetch_add(&m->holders, 1, __ATOMIC_ACQ_REL);
   tni_pool_run_init(&s->run, m->rt->pool, &s->cancel);
   s->execs = TNI_NEW_ARRAY(s->mem, tni_sexec, m->n_execs);
   s->inputs = TNI_NEW_ARRAY(s->mem, const tn_tensor *, m->n_inputs);
@@ -64,5 +68,6 @@ void tn_session_destroy(tn_session *s) {
   free(s->row_pos);
   for (uint32_t i = 0; s->execs && i < s->model->n_execs; i++) tni_executor_destroy(s->execs[i].executor);
   tni_arena_destroy(s->mem);
+  tni_model_release(s->model);
   free(s);
 }

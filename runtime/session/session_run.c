@@ -10,6 +10,21 @@
 #include "runtime/session/session_tasks.h"
 #include "runtime/session/state.h"
 
+tn_status tni_check_phase(uint32_t phase, tn_error *err) {
+  return phase <= TN_PHASE_DECODE ? TN_OK : tni_fail(err, TN_E_INVALID, "phase", "there is no phase %u", phase);
+}
+
+/* Constants are folded and packed when the model is loaded. */
+static tn_status no_input(const tn_model *m, const char *name, tn_error *err) {
+  for (uint32_t v = 0; v < m->graph->n_values; v++) {
+    const tni_value *value = tni_graph_value(m->graph, v);
+    if (value && value->pub.kind == TN_VALUE_CONST && value->pub.name && strcmp(value->pub.name, name) == 0)
+      return tni_fail(err, TN_E_INVALID, name, "'%s' has a value in the model (an initializer) and cannot be given",
+                      name);
+  }
+  return tni_fail(err, TN_E_INVALID, name, "the model has no input '%s'", name);
+}
+
 static tn_status match_inputs(tn_session *s, const tn_tensor *const *in, uint32_t n_in, tn_error *err) {
   const tn_model *m = s->model;
   for (uint32_t i = 0; i < m->n_inputs; i++) s->inputs[i] = NULL;
@@ -17,7 +32,7 @@ static tn_status match_inputs(tn_session *s, const tn_tensor *const *in, uint32_
     uint32_t i = 0;
     if (!in[k] || !in[k]->name) return tni_fail(err, TN_E_INVALID, NULL, "input %u has no name", k);
     while (i < m->n_inputs && strcmp(m->inputs[i]->name, in[k]->name) != 0) i++;
-    if (i == m->n_inputs) return tni_fail(err, TN_E_INVALID, in[k]->name, "the model has no input '%s'", in[k]->name);
+    if (i == m->n_inputs) return no_input(m, in[k]->name, err);
     if (s->inputs[i]) return tni_fail(err, TN_E_INVALID, in[k]->name, "input '%s' is given twice", in[k]->name);
     s->inputs[i] = in[k];
   }
@@ -100,8 +115,13 @@ static tn_status run_session(tn_session *s, uint32_t phase, const tn_tensor *con
 tn_status tn_session_run(tn_session *s, uint32_t phase, const tn_tensor *const *in, uint32_t n_in, tn_tensor *out,
                          uint32_t n_out, tn_error *err) {
   tni_error_begin(err);
+  TNI_NOT_NULL(s);
   tn_error local;
-  tn_status st;
+  tn_status st = tni_check_phase(phase, err);
+  if (st == TN_OK) st = tni_counted(in, n_in, "in", err);
+  if (st == TN_OK) st = tni_counted(out, n_out, "out", err);
+  for (uint32_t i = 0; st == TN_OK && i < n_out; i++) st = tni_sized(&out[i].h, TN_UPTO(tn_tensor, bytes), "out", err);
+  if (st != TN_OK) return st;
   if (!err) {
     tni_error_init(&local);
     err = &local;

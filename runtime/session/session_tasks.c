@@ -97,6 +97,7 @@ enum { BIND_IDLE, BIND_GOES_ON, BIND_IS_TOLD, BIND_TOLD };
 
 void tn_session_cancel(tn_session *s) {
   int expected = BIND_GOES_ON;
+  if (!s) return;
   s = tni_session_now(s);
   __atomic_store_n(&s->cancel, 1, __ATOMIC_SEQ_CST);
   if (!__atomic_compare_exchange_n(&s->binding, &expected, BIND_IS_TOLD, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
@@ -106,6 +107,7 @@ void tn_session_cancel(tn_session *s) {
 }
 
 void tn_session_trace(tn_session *s, void (*fn)(void *user, const tn_trace_event *e), void *user) {
+  if (!s) return;
   s = tni_session_now(s);
   s->trace = fn;
   s->trace_user = user;

@@ -25,4 +25,6 @@ tni_sexec *tni_session_exec(tn_session *s, uint32_t phase);
 /* Arrays of a zeroed state of a placement; head: its first state, or x itself. Memory of the session's arena. */
 TN_MUST_CHECK tn_status tni_sexec_init(tn_session *s, tni_sexec *x, tni_exec *exec, tni_sexec *head);
 
+TN_MUST_CHECK tn_status tni_check_phase(uint32_t phase, tn_error *err);
+
 #endif

@@ -23,13 +23,14 @@
 #include "runtime/session/session_tasks.h"
 #include "runtime/session/state.h"
 
-int tn_model_has_cache(const tn_model *m) { return m->roles.why_not == NULL; }
+int tn_model_has_cache(const tn_model *m) { return m && m->roles.why_not == NULL; }
 
 /* --- keep -------------------------------------------------------------------------------------------------------- */
 
 /* What takes over has the same caches already. */
 tn_status tn_session_keep(tn_session *s, const tn_keep_opts *o, tn_error *err) {
   tni_error_begin(err);
+  TNI_NOT_NULL(s);
   tn_error local;
   if (!err) {
     tni_error_init(&local);
@@ -189,9 +190,13 @@ static tn_status step_session(tn_session *s, const tn_tensor *const *in, tn_tens
 tn_status tn_session_step(tn_session *s, uint32_t phase, const tn_tensor *const *in, tn_tensor *const *out,
                           uint32_t rows, tn_error *err) {
   tni_error_begin(err);
+  TNI_NOT_NULL(s);
+  TNI_NOT_NULL(in);
+  TNI_NOT_NULL(out);
   tn_error local;
-  tn_status st;
-  (void)phase;
+  tn_status st = tni_check_phase(phase, err);
+  if (st != TN_OK) return st;
+  if (rows > 1) return tni_fail(err, TN_E_INVALID, "rows", "%u: 1 is the last position's, 0 all", rows);
   if (!err) {
     tni_error_init(&local);
     err = &local;
@@ -207,6 +212,7 @@ tn_status tn_session_step(tn_session *s, uint32_t phase, const tn_tensor *const 
 
 tn_status tn_session_truncate(tn_session *s, int64_t n, tn_error *err) {
   tni_error_begin(err);
+  TNI_NOT_NULL(s);
   s = tni_session_now(s);
   if (!s->keep || n < 0 || n > s->keep->length)
     return tni_fail(err, TN_E_INVALID, s->model->path, "cannot keep %lld of %lld positions", (long long)n,
@@ -232,6 +238,8 @@ static bool are_related(const tn_model *a, const tn_model *b) {
 
 tn_status tn_session_share(tn_session *dst, const tn_session *src, int64_t n, tn_error *err) {
   tni_error_begin(err);
+  TNI_NOT_NULL(dst);
+  TNI_NOT_NULL(src);
   dst = tni_session_now(dst);
   src = tni_session_now(src);
   const tn_model *m = dst->model;

@@ -41,6 +41,7 @@ tn_status tni_runtime_pool(tn_runtime *rt, const tn_runtime_opts *o, tn_error *e
 
 tn_status tn_runtime_bind_thread(const tn_runtime *rt, tn_error *err) {
   tni_error_begin(err);
+  TNI_NOT_NULL(rt);
   if (!CPU_COUNT(&rt->cpus) || sched_setaffinity(0, sizeof rt->cpus, &rt->cpus) == 0) return TN_OK;
   return tni_fail(err, TN_E_UNAVAILABLE, "cpus", "the system lets no thread be bound to processors");
 }

@@ -78,7 +78,8 @@ tn_status tni_infer_graph(tni_graph *g, tn_error *err) {
     if (st == TN_OK) st = infer_nodes(g, err);
     if (st != TN_OK) return st;
   } while (tni_ex_n_defined(g->exprs) != defined);
-  return TN_OK;
+  /* What found no memory counts as unknown until here. */
+  return tni_ex_short(g->exprs) || tni_arena_short(g->arena) ? tni_fail_memory(err, NULL) : TN_OK;
 }
 
 /* A graph of one node that lives on the stack and a throw-away arena. */
@@ -124,14 +125,30 @@ static tn_status single_init(single *s, const tni_node *node, const tni_tensor *
   return TN_OK;
 }
 
+/* Everything that decides was there: then the sizes are absurd (they overflow, or are below 0). */
+static bool has_all_data(const single *s) {
+  for (uint32_t i = 0; i < s->node.pub.n_in; i++) {
+    if (s->node.pub.in[i] == TN_NONE) continue;
+    const tni_tensor *t = s->values[s->node.pub.in[i]].tensor;
+    bool empty = false;
+    for (uint32_t d = 0; t && d < t->rank; d++) empty = empty || t->dims[d] == 0;
+    if (!t || (!t->data && !empty)) return false;
+  }
+  return true;
+}
+
 static tn_status single_result(const single *s, const tni_value *v, tni_tensor *t, tn_error *err) {
   const char *name = s->node.pub.name ? s->node.pub.name : "";
   if (v->pub.rank == TNI_RANK_UNKNOWN || v->pub.rank > TN_MAX_RANK) {
+    if (has_all_data(s)) return tni_fail(err, TN_E_INVALID, name, "the rank of a result of %s is none", s->node.type);
     return tni_fail(err, TN_E_UNSUPPORTED, name, "the rank of a result of %s depends on missing data", s->node.type);
   }
   tni_tensor r = {.dtype = v->pub.dtype, .rank = v->pub.rank};
   for (uint32_t d = 0; d < r.rank; d++) {
     if (v->pub.dims[d] == TNI_EXPR_NONE || !tni_ex_is_const(s->g.exprs, v->pub.dims[d], &r.dims[d])) {
+      if (has_all_data(s))
+        return tni_fail(err, TN_E_INVALID, name,
+                        "dimension %u of %s's result is no size: what it is made from is absurd", d, s->node.type);
       return tni_fail(err, TN_E_UNSUPPORTED, name, "dimension %u of %s's result depends on missing data", d,
                       s->node.type);
     }

@@ -11,6 +11,7 @@
 #include "runtime/base/base.h"
 #include "runtime/llm/llm.h"
 #include "runtime/tasks/folder.h"
+#include "runtime/tasks/image.h"
 #include "runtime/tasks/preprocess.h"
 #include "runtime/tasks/text.h"
 
@@ -178,6 +179,9 @@ tn_status tn_classifier_load(tn_runtime *rt, const char *path, const tn_classify
   tn_classify_opts mine;
   tn_status st = tni_take(&mine, sizeof mine, o, "tn_classify_opts", err);
   if (st != TN_OK) return st;
+  st = tni_known_bits(mine.reserved | mine.reserved2, 0, "tn_classify_opts.reserved", err);
+  if (st == TN_OK) st = tni_counted(mine.labels, mine.n_labels, "tn_classify_opts.labels", err);
+  if (st != TN_OK) return st;
   tn_classifier *c = calloc(1, sizeof *c);
   tni_folder folder = {0};
   st = c ? tni_folder_find(path, NULL, &folder, err) : tni_fail_memory(err, path);
@@ -199,8 +203,8 @@ void tn_classifier_destroy(tn_classifier *c) {
   free(c);
 }
 
-tn_model *tn_classifier_model(tn_classifier *c) { return c->model; }
-const char *tn_classifier_label(const tn_classifier *c, size_t i) { return i < c->n_labels ? c->labels[i] : NULL; }
+tn_model *tn_classifier_model(tn_classifier *c) { return c ? c->model : NULL; }
+const char *tn_classifier_label(const tn_classifier *c, size_t i) { return c && i < c->n_labels ? c->labels[i] : NULL; }
 
 void tn_classifier_cancel(tn_classifier *c) {
   if (c && c->session) tn_session_cancel(c->session);
@@ -209,13 +213,28 @@ void tn_classifier_cancel(tn_classifier *c) {
 /* --- running --------------------------------------------------------------------------------------------------------
  */
 
+static tn_status check_image(const tn_image *im, tn_error *err) {
+  tn_status st = tni_sized(&im->h, TN_UPTO(tn_image, pixels), "tn_image", err);
+  if (st == TN_OK) st = tni_known_bits(im->reserved, 0, "tn_image.reserved", err);
+  if (st != TN_OK) return st;
+  if (!im->pixels || !im->width || !im->height) return tni_fail(err, TN_E_INVALID, "tn_image", "it has no pixels");
+  if (im->channels != 1 && im->channels != 3)
+    return tni_fail(err, TN_E_INVALID, "tn_image", "%u channels; gray (1) and RGB (3) are taken", im->channels);
+  if ((uint64_t)im->width * im->height > TNI_IMAGE_PIXELS)
+    return tni_fail(err, TN_E_LIMIT, "tn_image", "%u x %u pixels are more than %d", im->width, im->height,
+                    TNI_IMAGE_PIXELS);
+  return TN_OK;
+}
+
 tn_status tn_classifier_pixels(const tn_classifier *c, const tn_image *im, tn_tensor **out, tn_error *err) {
   tni_error_begin(err);
   uint32_t w, h;
   int64_t mh, mw;
   size_t bytes;
   if (!c || !im || !out) return tni_fail(err, TN_E_INVALID, "tn_classifier_pixels", "an argument is NULL");
-  tn_status st = tni_prep_size(&c->prep, im->width, im->height, &w, &h, err);
+  tn_status st = check_image(im, err);
+  if (st != TN_OK) return st;
+  st = tni_prep_size(&c->prep, im->width, im->height, &w, &h, err);
   if (st != TN_OK) return st;
   model_size(c, &mh, &mw);
   if ((mh > 0 && mh != h) || (mw > 0 && mw != w))

@@ -98,6 +98,8 @@ tn_status tn_embedder_load(tn_runtime *rt, const char *path, const tn_embed_opts
   tn_embed_opts mine;
   tn_status st = tni_take(&mine, sizeof mine, o, "tn_embed_opts", err);
   if (st != TN_OK) return st;
+  st = tni_known_bits(mine.reserved, 0, "tn_embed_opts.reserved", err);
+  if (st != TN_OK) return st;
   tn_embedder *e = calloc(1, sizeof *e);
   tni_folder folder = {0};
   st = e ? tni_folder_find(path, NULL, &folder, err) : tni_fail_memory(err, path);
@@ -118,9 +120,9 @@ void tn_embedder_destroy(tn_embedder *e) {
   free(e);
 }
 
-tn_model *tn_embedder_model(tn_embedder *e) { return e->model; }
-uint32_t tn_embedder_pool(const tn_embedder *e) { return e->pool; }
-uint32_t tn_embedder_normalize(const tn_embedder *e) { return e->normalize; }
+tn_model *tn_embedder_model(tn_embedder *e) { return e ? e->model : NULL; }
+uint32_t tn_embedder_pool(const tn_embedder *e) { return e ? e->pool : TN_POOL_AUTO; }
+uint32_t tn_embedder_normalize(const tn_embedder *e) { return e ? e->normalize : TN_NORMALIZE_AUTO; }
 
 void tn_embedder_cancel(tn_embedder *e) {
   if (e && e->session) tn_session_cancel(e->session);

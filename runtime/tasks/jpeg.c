@@ -26,7 +26,10 @@ static void fail_jpeg(j_common_ptr j) {
   jpeg_reader *r = j->client_data;
   char text[JMSG_LENGTH_MAX];
   j->err->format_message(j, text);
-  (void)tni_fail(r->err, TN_E_INVALID, r->path, "not a JPEG that can be read: %s", text);
+  if (j->err->msg_code == JERR_OUT_OF_MEMORY)
+    (void)tni_fail_memory(r->err, r->path);
+  else
+    (void)tni_fail(r->err, TN_E_INVALID, r->path, "not a JPEG that can be read: %s", text);
   longjmp(r->out, 1);
 }
 
@@ -48,7 +51,7 @@ static uint32_t orientation_of(const struct jpeg_decompress_struct *j) {
 static tn_status read_all(jpeg_reader *r, const uint8_t *data, size_t n, uint32_t *orientation) {
   struct jpeg_decompress_struct *j = &r->j;
   uint8_t *pixels = NULL;
-  if (setjmp(r->out)) return TN_E_INVALID;
+  if (setjmp(r->out)) return r->errors.msg_code == JERR_OUT_OF_MEMORY ? TN_E_NO_MEMORY : TN_E_INVALID;
   jpeg_create_decompress(j);
   jpeg_save_markers(j, JPEG_APP0 + 1, 0xffff);
   jpeg_mem_src(j, data, (unsigned long)n);

@@ -19,7 +19,20 @@ typedef struct png_source {
   tn_error *err;
   tn_image *im;
   png_bytep *rows;
+  bool no_memory;
 } png_source;
+
+static png_voidp take_memory(png_structp png, png_alloc_size_t n) {
+  png_source *s = png_get_mem_ptr(png);
+  void *p = malloc(n);
+  s->no_memory = s->no_memory || !p;
+  return p;
+}
+
+static void give_memory(png_structp png, png_voidp p) {
+  (void)png;
+  free(p);
+}
 
 static void give_bytes(png_structp png, png_bytep to, png_size_t n) {
   png_source *s = png_get_io_ptr(png);
@@ -31,7 +44,10 @@ static void give_bytes(png_structp png, png_bytep to, png_size_t n) {
 
 static void fail_png(png_structp png, png_const_charp text) {
   const png_source *s = png_get_error_ptr(png);
-  (void)tni_fail(s->err, TN_E_INVALID, s->path, "not a PNG that can be read: %s", text);
+  if (s->no_memory)
+    (void)tni_fail_memory(s->err, s->path);
+  else
+    (void)tni_fail(s->err, TN_E_INVALID, s->path, "not a PNG that can be read: %s", text);
   longjmp(png_jmpbuf(png), 1);
 }
 
@@ -54,7 +70,7 @@ static void shape_rows(png_structp png, png_infop info) {
 /* Everything that libpng may jump out of; what it allocated hangs on s. */
 static tn_status read_all(png_structp png, png_infop info, png_source *s) {
   uint8_t *pixels = NULL;
-  if (setjmp(png_jmpbuf(png))) return TN_E_INVALID;
+  if (setjmp(png_jmpbuf(png))) return s->no_memory ? TN_E_NO_MEMORY : TN_E_INVALID;
   png_set_read_fn(png, s, give_bytes);
   png_read_info(png, info);
   const uint32_t w = png_get_image_width(png, info), h = png_get_image_height(png, info);
@@ -75,8 +91,9 @@ static tn_status read_all(png_structp png, png_infop info, png_source *s) {
 }
 
 tn_status tni_png_read(const uint8_t *data, size_t n, const char *path, tn_image **out, tn_error *err) {
-  png_source s = {data, n, path, err, NULL, NULL};
-  png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &s, fail_png, ignore_warning);
+  png_source s = {.p = data, .n = n, .path = path, .err = err};
+  png_structp png =
+      png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &s, fail_png, ignore_warning, &s, take_memory, give_memory);
   png_infop info = png ? png_create_info_struct(png) : NULL;
   tn_status st = info ? read_all(png, info, &s) : tni_fail_memory(err, path);
   png_destroy_read_struct(png ? &png : NULL, info ? &info : NULL, NULL);

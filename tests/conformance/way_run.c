@@ -88,6 +88,7 @@ static verdict run_set(test_case *c, tn_model *m, tn_session *ses, const case_se
   if (v) return v;
   for (uint32_t k = 0; k < n_in; k++) ins[k] = &in[k];
   memset(out, 0, sizeof out);
+  for (uint32_t o = 0; o < n_out; o++) out[o].h = (tn_hdr){sizeof(tn_tensor), 1, 0};
   const tn_status st = tn_session_run(ses, TN_PHASE_ANY, ins, n_in, out, n_out, &c->err);
   if (st) return case_status(c, st, "run");
   for (uint32_t i = 0; i < s->n_out && !v; i++) {

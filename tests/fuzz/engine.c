@@ -180,6 +180,7 @@ static void run(tn_model *m, uint64_t seed) {
   tn_tensor *out = calloc(n_out + 1, sizeof *out);
   if (feed && out) {
     fz_clock_start(cancel_run, s);
+    for (uint32_t o = 0; o < n_out; o++) out[o].h = (tn_hdr){sizeof(tn_tensor), 1, 0};
     st = tn_session_run(s, TN_PHASE_ANY, fz_feed_in(feed), tn_model_n_inputs(m), out, n_out, &err);
     fz_clock_stop();
     fz_failure(st, &err);

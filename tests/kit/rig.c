@@ -131,6 +131,7 @@ tn_status rig_run(rig *r, uint32_t phase, const tn_tensor *a, const tn_tensor *b
   if (c) in[n++] = c;
   memset(out, 0, n_out * sizeof *out);
   tn_error_init(&r->err);
+  for (uint32_t o = 0; o < n_out; o++) out[o].h = (tn_hdr){sizeof(tn_tensor), 1, 0};
   return tn_session_run(r->s, phase, in, n, out, n_out, &r->err);
 }
 

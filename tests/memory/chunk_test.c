@@ -204,6 +204,7 @@ static void test_plain(void) {
       d.in[i] = &all[i];
     }
     d.out.name = "logits";
+    d.out.h = (tn_hdr){sizeof(tn_tensor), 1, 0};
     tn_status st = tn_session_run(d.r.s, TN_PHASE_PREFILL, d.in, tn_model_n_inputs(d.r.m), &d.out, 1, &d.r.err);
     if (st != TN_OK) printf("\n    %s\n", d.r.err.message);
     CU_ASSERT_EQUAL(st, TN_OK);

@@ -429,6 +429,7 @@ static void test_plain(void) {
       ptr[i] = &in[i];
     }
     memset(out, 0, sizeof out);
+    for (uint32_t o = 0; o < n_out; o++) out[o].h = (tn_hdr){sizeof(tn_tensor), 1, 0};
     st = tn_session_run(w.r.s, TN_PHASE_ANY, ptr, n_in, out, n_out, &w.r.err);
     if (st != TN_OK) printf("\n    %s\n", w.r.err.message);
     CU_ASSERT_EQUAL_FATAL(st, TN_OK);

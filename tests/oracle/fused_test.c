@@ -156,6 +156,7 @@ static void replay(const char *folder, const char *fault, double *ratio, double 
   for (uint32_t i = 0; i < tn_model_n_inputs(r.m) && i < 2; i++)
     in[i] = read_part(folder, i ? "test_data_set_0/input_1.pb" : "test_data_set_0/input_0.pb");
   tn_tensor *want = read_part(folder, "test_data_set_0/output_0.pb"), out[1] = {{.name = NULL}};
+  for (uint32_t o = 0; o < 1; o++) out[o].h = (tn_hdr){sizeof(tn_tensor), 1, 0};
   CU_ASSERT_EQUAL_FATAL(tn_session_run(r.s, 0, (const tn_tensor *const *)in, tn_model_n_inputs(r.m), out, 1, &r.err),
                         TN_OK);
   *off = far_from(&out[0], want);

@@ -100,6 +100,7 @@ static void test_capture(void) {
     }
   }
   tn_tensor out[1] = {{.name = "logits"}};
+  for (uint32_t o = 0; o < 1; o++) out[o].h = (tn_hdr){sizeof(tn_tensor), 1, 0};
   tn_status st = tn_session_run(r.s, TN_PHASE_PREFILL, in, n, out, 1, &r.err);
   if (st != TN_OK) printf("\n    %s\n", r.err.message);
   CU_ASSERT_EQUAL_FATAL(st, TN_OK);

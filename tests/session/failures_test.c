@@ -54,6 +54,7 @@ static void live(const char *profile, const char *model, outcome *o) {
   for (int64_t n = 1; o->st == TN_OK && n <= 2; n++) {
     tn_tensor t = f32_tensor("x", x, 2, n, 4, 0), out = {0};
     const tn_tensor *in[] = {&t};
+    out.h = (tn_hdr){sizeof(tn_tensor), 1, 0};
     o->st = tn_session_run(s, 0, in, 1, &out, 1, &o->err);
     if (o->st == TN_OK) memcpy(o->y, out.data, out.bytes);
   }

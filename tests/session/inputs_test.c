@@ -55,10 +55,13 @@ static void test_bad_inputs(void) {
   /* Outputs by name. */
   const tn_tensor *in[] = {&y, &x};
   tn_tensor named = {.name = "nope"};
+  named.h = (tn_hdr){sizeof(tn_tensor), 1, 0};
   CU_ASSERT_EQUAL(tn_session_run(r.s, 0, in, 2, &named, 1, &r.err), TN_E_INVALID);
   CU_ASSERT_PTR_NOT_NULL(strstr(r.err.message, "no output 'nope'"));
+  named.h = (tn_hdr){sizeof(tn_tensor), 1, 0};
   CU_ASSERT_EQUAL(tn_session_run(r.s, 0, in, 2, &named, 1, NULL), TN_E_INVALID);
   named = (tn_tensor){.name = "z"};
+  named.h = (tn_hdr){sizeof(tn_tensor), 1, 0};
   CU_ASSERT_EQUAL(tn_session_run(r.s, 0, in, 2, &named, 1, NULL), TN_OK);
   CU_ASSERT(named.rank == 2 && named.dims[0] == 2 && named.dims[1] == 4 && named.bytes == 32);
   rig_finish(&r);

@@ -114,6 +114,7 @@ static bool step(decoder *d, int64_t batch, int64_t at, int64_t n, int64_t pads,
 static float *plain(decoder *d) {
   set_inputs(d, 1, 0, TOKENS, 0, false);
   d->out.name = "logits";
+  d->out.h = (tn_hdr){sizeof(tn_tensor), 1, 0};
   tn_status st = tn_session_run(d->r.s, TN_PHASE_PREFILL, d->in, d->n_in, &d->out, 1, &d->r.err);
   if (st != TN_OK) {
     printf("\n    run: %s\n", d->r.err.message);
@@ -330,6 +331,7 @@ static void test_errors(void) {
   CU_ASSERT_EQUAL(tn_session_length(d.r.s), 8);
   CU_ASSERT(step(&d, 1, 8, 4, 0, 0, got));
   set_inputs(&d, 1, 0, 1, 0, false);
+  d.out.h = (tn_hdr){sizeof(tn_tensor), 1, 0};
   CU_ASSERT_EQUAL(tn_session_run(d.r.s, 0, d.in, d.n_in, &d.out, 1, &d.r.err), TN_E_INVALID);
   tn_session_cancel(d.r.s);
   CU_ASSERT_EQUAL(tn_session_truncate(d.r.s, 8, &d.r.err), TN_OK);

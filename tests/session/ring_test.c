@@ -454,6 +454,7 @@ static void test_plain(void) {
   t[0] = i64_tensor("input_ids", w.id, 2, 1, LONG);
   memset(&out, 0, sizeof out);
   out.name = "logits";
+  out.h = (tn_hdr){sizeof(tn_tensor), 1, 0};
   CU_ASSERT_EQUAL(tn_session_run(w.r.s, TN_PHASE_ANY, in, 1 + 2 * LAYERS, &out, 1, &w.r.err), TN_OK);
   CU_ASSERT(out.data && distance(out.data, want) <= 1e-5);
   rig_finish(&w.r);

@@ -38,6 +38,7 @@ static tn_status round_of(tn_session *s, int i, tn_tensor *out) {
   tn_tensor t = f32_tensor("x", x, 2, rows_of(i), K, 0);
   const tn_tensor *in[] = {&t};
   memset(out, 0, sizeof *out);
+  for (uint32_t o = 0; o < 1; o++) out[o].h = (tn_hdr){sizeof(tn_tensor), 1, 0};
   return tn_session_run(s, 0, in, 1, out, 1, NULL);
 }
 

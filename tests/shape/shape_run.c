@@ -107,6 +107,7 @@ static void runs(item *t, tn_session *s) {
     tn_tensor out[MAX_IO] = {0};
     tn_error err = {.h = TN_HDR(tn_error)};
     tn_status st = n_out <= MAX_IO ? TN_OK : TN_E_LIMIT;
+    for (uint32_t o = 0; o < n_out; o++) out[o].h = (tn_hdr){sizeof(tn_tensor), 1, 0};
     if (st == TN_OK) st = tn_session_run(s, TN_PHASE_ANY, (const tn_tensor *const *)t->in, t->n_in, out, n_out, &err);
     if (st == TN_OK) st = save(t, out, n_out, &err);
     if (st == TN_OK)

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The door of runtime/cli/shell: exit codes, streams, signals, text for terminals.
+ * The door of runtime/cli/shell: exit codes, streams, signals.
  */
 #ifndef TENON_CLI_SHELL_SHELL_H
 #define TENON_CLI_SHELL_SHELL_H
 
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <tenon/tenon.h>
 
 enum {
@@ -42,14 +40,5 @@ void cli_cancel_load(tn_runtime *rt);
 /* Any other object, by a function of its own. */
 void cli_cancel_by(void (*cancel)(void *), void *object);
 int cli_interrupted(void);
-
-/* --- text for terminals (plain.c) --- */
-
-/* vfprintf; control characters in what is written, but for line ends and tabs, become "\x1b". A message holds names out
- * of models, plugins and profiles, which a terminal would obey. */
-void cli_plain_vprintf(FILE *f, const char *fmt, va_list ap) TN_PRINTF(2, 0);
-void cli_plain_printf(FILE *f, const char *fmt, ...) TN_PRINTF(2, 3);
-/* n bytes of text, the same way. all: carriage returns and line ends too. */
-void cli_plain_write(FILE *f, const char *text, size_t n, bool all);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/conform/case/case.h"
+#include "runtime/base/json.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>

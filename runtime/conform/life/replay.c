@@ -35,6 +35,7 @@ static void replay_run(tni_cf *cf, tn_runtime *rt) {
     st = tni_fail(&err, TN_E_LIMIT, cf->subject->replay, "more than %d inputs or outputs", MAX_IO);
   if (st == TN_OK) st = tn_session_create(m, &s, &err);
   if (st == TN_OK) st = load_inputs(cf->subject->replay, in, tn_model_n_inputs(m), &err);
+  for (uint32_t i = 0; i < MAX_IO; i++) out[i].h = (tn_hdr){sizeof *out, 1, 0};
   if (st == TN_OK)
     st = tn_session_run(s, TN_PHASE_ANY, (const tn_tensor *const *)in, tn_model_n_inputs(m), out, tn_model_n_outputs(m),
                         &err);

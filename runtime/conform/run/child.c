@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "runtime/base/base.h"
+#include "runtime/base/json.h"
 
 enum { MAX_REPORT = 16 << 20, MAX_OUTPUT = 64 << 10 };
 
@@ -27,6 +28,7 @@ static void text_append(tni_cf_text *t, const char *p, size_t n) {
   if (t->n + n + 1 > t->cap) {
     const size_t cap = (t->n + n + 1) * 2;
     char *s = realloc(t->s, cap);
+    if (!s) tni_json_lacked();
     if (!s) return;
     t->s = s;
     t->cap = cap;

@@ -104,7 +104,7 @@ static void result_judge(tni_cf_result *r, tni_cf_child *c) {
   else if (!ended)
     add_finding(r, "the process ended with status 0 before the case was done: something called exit");
   r->seconds = tni_cf_clock() - c->started;
-  if (c->output.n) r->output = strdup(c->output.s);
+  if (c->output.n && !(r->output = strdup(c->output.s))) tni_json_lacked();
 }
 
 /* --- listing ----------------------------------------------------------------------------------------------------- */
@@ -132,11 +132,17 @@ static bool case_wanted(const tni_cf_run_opts *o, const char *name, uint32_t lev
 
 static tni_cf_result *new_result(tni_cf_report *r, const char *name) {
   tni_cf_result *bigger = realloc(r->results, (r->n + 1) * sizeof *bigger);
+  if (!bigger) tni_json_lacked();
   if (!bigger) return NULL;
   r->results = bigger;
   tni_cf_result *one = &bigger[r->n++];
   *one = (tni_cf_result){.name = strdup(name), .findings = json_array(), .notes = json_array()};
-  return one;
+  if (one->name) return one;
+  tni_json_lacked();
+  json_decref(one->findings);
+  json_decref(one->notes);
+  r->n--;
+  return NULL;
 }
 
 static void take_cases(const tni_cf_run_opts *o, const json_t *cases, bool no_device, tni_cf_report *r) {

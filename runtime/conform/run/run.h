@@ -10,11 +10,11 @@
 #ifndef TENON_CONFORM_RUN_RUN_H
 #define TENON_CONFORM_RUN_RUN_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
+#include "runtime/base/json.h"
 #include "runtime/conform/run/sofile.h"
 
 enum { TNI_CF_PASSED = 0, TNI_CF_FAILED = 1, TNI_CF_SKIPPED = 2 };

@@ -8,10 +8,10 @@
 #ifndef TENON_LLM_TEXT_JSON_AT_H
 #define TENON_LLM_TEXT_JSON_AT_H
 
-#include <jansson.h>
 #include <stdbool.h>
 
 #include "runtime/base/base.h"
+#include "runtime/base/json.h"
 #include "runtime/llm/text/str.h"
 
 typedef struct tni_at {

@@ -29,6 +29,7 @@ static tn_status needs_recorder(const tn_model *m, tn_error *err) {
 
 tn_status tn_model_calibration_next(tn_model *m, tn_error *err) {
   tni_error_begin(err);
+  TNI_NOT_NULL(m);
   tn_status st = needs_recorder(m, err);
   return st == TN_OK ? tni_recorder_next(m->recorder, err) : st;
 }
@@ -45,6 +46,7 @@ static tn_status collect_stats(const tn_model *m, tni_calib *c, tn_error *err) {
 
 tn_status tn_model_calibration_save(tn_model *m, const tn_calibration_text *text, const char *path, tn_error *err) {
   tni_error_begin(err);
+  TNI_NOT_NULL(m);
   tn_calibration_text t;
   tni_calib c = {0};
   tn_status st = needs_recorder(m, err);

@@ -2,9 +2,9 @@
  *
  * TN_MODEL_CAPTURE: every plugin task beside its reference, on the same inputs.
  */
+#include "runtime/base/json.h"
 #include "runtime/oracle/tasks/tasks.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,6 +112,8 @@ tn_status tni_capture_task(tn_session *s, tni_sexec *x, uint32_t i, tn_error *er
 
 tn_status tn_session_capture_report(tn_session *s, char **json, tn_error *err) {
   tni_error_begin(err);
+  TNI_NOT_NULL(s);
+  TNI_NOT_NULL(json);
   if (!s->capture) return tni_fail(err, TN_E_INVALID, s->model->path, "the model was not loaded with TN_MODEL_CAPTURE");
   json_t *j = json_object(), *list = json_array();
   double worst = 0;

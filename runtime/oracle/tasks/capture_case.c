@@ -2,13 +2,13 @@
 #include "runtime/oracle/tasks/capture_case.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/base.h"
+#include "runtime/base/json.h"
 #include "runtime/onnx/onnx.h"
 #include "runtime/plugin/load/load.h"
 

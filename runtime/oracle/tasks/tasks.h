@@ -8,8 +8,7 @@
 #ifndef TENON_ORACLE_TASKS_TASKS_H
 #define TENON_ORACLE_TASKS_TASKS_H
 
-#include <jansson.h>
-
+#include "runtime/base/json.h"
 #include "runtime/memory/memory.h"
 
 /* --- reference --- */

@@ -316,6 +316,7 @@ tn_status tni_pass_rotary(tni_graph *g, uint32_t *n, tn_error *err) {
     st = rewrite_rotary(&m, g->nodes[i], err);
     fired++;
   }
+  if (st == TN_OK && tni_arena_short(t.arena)) st = tni_fail_memory(err, "rotary");
   tni_rotary_tables_free(&t);
   for (uint32_t i = 0; st == TN_OK && i < n_nodes; i++)
     if (!g->nodes[i]->dead && g->nodes[i]->op && g->nodes[i]->pub.op == TN_OP_CONCAT)

@@ -449,6 +449,7 @@ tn_status tni_pass_mask(tni_graph *g, uint32_t *n, tn_error *err) {
   for (uint32_t i = 0; st == TN_OK && i < n_nodes; i++)
     if (!g->nodes[i]->dead && g->nodes[i]->op && tni_is_attention(g->nodes[i]->pub.op))
       st = mask_one(&m, g->nodes[i], &fired, err);
+  if (st == TN_OK && tni_arena_short(m.arena)) st = tni_fail_memory(err, "mask");
   tni_arena_destroy(m.arena);
   return st == TN_OK ? tni_build_done(g, fired, n, err) : st;
 }

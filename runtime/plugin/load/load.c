@@ -306,8 +306,8 @@ static tn_status check_listed(tni_loaded *l, const tn_caps *const *caps, uint32_
     if (st != TN_OK) return st;
     memcpy(keys[i], caps[i]->key, 32);
   }
-  if (tni_services_set_identity(l->ctx, l->plugin->build_id, (const uint8_t(*)[32])keys, n) != TN_OK)
-    return tni_fail_memory(why, l->info.name);
+  l->host_short = tni_services_set_identity(l->ctx, l->plugin->build_id, (const uint8_t(*)[32])keys, n) != TN_OK;
+  if (l->host_short) return tni_fail_memory(why, l->info.name);
   return TN_OK;
 }
 
@@ -347,6 +347,7 @@ static tn_status start_loaded(const tni_registry_opts *o, tni_loaded *l, const c
   tn_entry_v1 entry = o->host_entry ? o->host_entry : tni_host_plugin_entry;
   l->info.process = !l->info.builtin && section && section->process;
   tn_status st = l->info.builtin ? TN_OK : open_file(o, l, profile_file, section, &entry);
+  l->host_short = st == TN_E_NO_MEMORY;
   if (st != TN_OK) return st;
   tni_services_opts so = {.name = l->info.name,
                           .folder = l->folder,
@@ -360,8 +361,12 @@ static tn_status start_loaded(const tni_registry_opts *o, tni_loaded *l, const c
                           .any_owner = o->any_owner};
   if (o->log) so.log = *o->log;
   st = tni_services_create(&so, &l->ctx, &l->info.why);
+  l->host_short = st == TN_E_NO_MEMORY;
   if (st == TN_OK) st = l->info.process ? start_process(o, l, profile_file, section) : negotiate_entry(l, entry);
-  if (st == TN_OK) st = type_options(l, profile_file, section);
+  if (st == TN_OK) {
+    st = type_options(l, profile_file, section);
+    l->host_short = st == TN_E_NO_MEMORY;
+  }
   l->info.loaded = st == TN_OK;
   if (l->ctx) l->info.host = tni_services_host(l->ctx);
   if (st == TN_OK) st = open_devices(l);

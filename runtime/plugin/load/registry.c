@@ -2,6 +2,7 @@
 #include "runtime/plugin/load/registry.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -53,8 +54,8 @@ static void report_loaded(const tni_registry *r, const tni_loaded *l) {
     tni_log_line(r->o.log, TN_LOG_INFO, "plugin %s %s (ABI %d.%u%s%s): %u device%s", i->name, i->version, TN_ABI_MAJOR,
                  i->minor, i->builtin ? "" : ", ", i->path, i->n_devices, i->n_devices == 1 ? "" : "s");
   else
-    tni_log_line(r->o.log, TN_LOG_INFO, "plugin %s is not used: %s (%s)", i->name,
-                 i->why.message, i->why.where);
+    tni_log_line(r->o.log, i->why.code == TN_E_NO_MEMORY ? TN_LOG_WARN : TN_LOG_INFO, "plugin %s is not used: %s (%s)",
+                 i->name, i->why.message, i->why.where);
 }
 
 static tn_status add_loaded(tni_registry *r, const char *name, const char *file, const tni_profile_plugin *section,
@@ -66,6 +67,7 @@ static tn_status add_loaded(tni_registry *r, const char *name, const char *file,
   l->info.optional = optional;
   r->list[r->n++] = l;
   report_loaded(r, l);
+  if (l->host_short) return tni_fail(err, TN_E_NO_MEMORY, l->info.why.where, "%s", tni_error_text(&l->info.why));
   *out = l;
   return TN_OK;
 }
@@ -156,29 +158,34 @@ typedef struct names {
 
 /* "x.so" -> "x" where that may name a plugin, "libx.so" too where no libx.yaml lies beside it. A lone .yaml is somebody
  * else's file. */
-static const char *plugin_of(tni_arena *a, const char *dir, const char *file) {
+static const char *plugin_of(tni_arena *a, const char *dir, const char *file, bool *no_memory) {
   size_t n = strlen(file);
   if (n <= 3 || strcmp(file + n - 3, ".so") != 0) return NULL;
   if (n > 6 && strncmp(file, "lib", 3) == 0) {
     const char *bare = tni_arena_strndup(a, file, n - 3), *yaml = bare ? tni_path_join(a, dir, bare, ".yaml") : NULL;
+    if (!yaml) *no_memory = true;
     if (yaml && access(yaml, F_OK) != 0) {
       file += 3;
       n -= 3;
     }
   }
   const char *name = tni_arena_strndup(a, file, n - 3);
+  if (!name) *no_memory = true;
   return name && tni_name_ok(name) ? name : NULL;
 }
 
-static void collect_files(const tni_registry *r, const char *dir, names *out) {
+/* False: without memory. */
+static bool collect_files(const tni_registry *r, const char *dir, names *out) {
   DIR *d = opendir(dir);
+  bool no_memory = !d && tni_errno_status(errno, TN_OK) == TN_E_NO_MEMORY;
   for (struct dirent *e; d && out->n < MAX_PLUGINS && (e = readdir(d));) {
-    const char *name = plugin_of(r->arena, dir, e->d_name);
+    const char *name = plugin_of(r->arena, dir, e->d_name, &no_memory);
     bool known = !name || tni_registry_find(r, name);
     for (uint32_t i = 0; !known && i < out->n; i++) known = strcmp(out->v[i], name) == 0;
     if (!known) out->v[out->n++] = name;
   }
   if (d) closedir(d);
+  return !no_memory;
 }
 
 static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
@@ -187,7 +194,8 @@ tn_status tni_registry_scan(tni_registry *r, tn_error *err) {
   names found = {.n = 0};
   for (uint32_t i = 0; tni_linked_plugins[i] && found.n < MAX_PLUGINS; i++)
     if (!tni_registry_find(r, tni_linked_plugins[i]->name)) found.v[found.n++] = tni_linked_plugins[i]->name;
-  for (uint32_t i = 0; i < r->o.n_dirs; i++) collect_files(r, r->o.dirs[i], &found);
+  for (uint32_t i = 0; i < r->o.n_dirs; i++)
+    if (!collect_files(r, r->o.dirs[i], &found)) return tni_fail_memory(err, r->o.dirs[i]);
   qsort(found.v, found.n, sizeof *found.v, by_name);
   for (uint32_t i = 0; i < found.n && r->n < MAX_PLUGINS; i++) {
     tni_loaded *l;

@@ -153,7 +153,14 @@ tn_status tni_shape_pool(tni_infer *in) {
     st = tni_rule_set_unknown(in, 0, x->pub.dtype);
     return st ? st : tni_rule_set_unknown(in, 1, TN_DT_I64);
   }
-  for (uint32_t d = 2; d < x->pub.rank; d++) dims[d] = tni_window_count(in, &w, d - 2, x->pub.dims[d]);
+  for (uint32_t d = 2; d < x->pub.rank; d++) {
+    int64_t size, count;
+    dims[d] = tni_window_count(in, &w, d - 2, x->pub.dims[d]);
+    if (dims[d] != TNI_EXPR_NONE && tni_ex_is_const(in->x, dims[d], &count) && count < 1 &&
+        tni_ex_is_const(in->x, x->pub.dims[d], &size) && size > 0)
+      return tni_rule_fail(in, "a window of %lld does not fit into %lld elements and their padding",
+                           (long long)w.kernel[d - 2], (long long)size);
+  }
   st = tni_rule_set(in, 0, x->pub.dtype, x->pub.rank, dims);
   return st ? st : tni_rule_set(in, 1, TN_DT_I64, x->pub.rank, dims);
 }

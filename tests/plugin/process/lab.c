@@ -175,6 +175,7 @@ static tn_status run_by_hand(tn_model *m, hand *h, const int32_t *ids, int64_t c
   for (uint32_t i = 0; i < n_out; i++)
     out[i] = (tn_tensor){.h = {sizeof out[i], 1, 0}, .name = tn_model_output(m, i)->name};
   tn_status st = tn_session_create(m, &s, err);
+  for (uint32_t o = 0; o < n_out; o++) out[o].h = (tn_hdr){sizeof(tn_tensor), 1, 0};
   if (st == TN_OK) st = tn_session_run(s, TN_PHASE_ANY, in, n_in, out, n_out, err);
   for (uint32_t o = 0; st == TN_OK && o < n_out; o++) {
     if (strcmp(out[o].name, "logits") == 0) {

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * jansson, with memory that runs out told from text that is wrong. Include this where JSON is built or parsed: the
+ * functions that build and parse are replaced by ones that remember, for the calling thread, that memory was short.
+ *
+ * jansson gives NULL or -1 for both, and its builders pass NULL on: a tree lacks what found no memory, and nobody
+ * knows. Who builds a tree calls tni_json_begin first and asks tni_json_short at its end. Only runtime/base knows
+ * jansson's ways here; nothing of it is linked where this is not included.
+ */
+#ifndef TENON_BASE_JSON_H
+#define TENON_BASE_JSON_H
+
+#include <jansson.h>
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* This thread: nothing was short yet. */
+void tni_json_begin(void);
+/* An allocation failed since, in JSON or where tni_json_lacked was called. */
+bool tni_json_short(void);
+/* Says so: an allocation failed and its function cannot. */
+void tni_json_lacked(void);
+/* UTF-8 as jansson takes it. */
+bool tni_json_utf8(const char *s, size_t n);
+/* One object or array in JSON, by its syntax: no memory is used. Keys given twice and numbers that are too large pass.
+ */
+bool tni_json_valid(const char *s, size_t n);
+
+static inline json_t *tni_json_made(json_t *j) {
+  if (!j) tni_json_lacked();
+  return j;
+}
+
+static inline json_t *tni_json_text(const char *s, size_t n) {
+  json_t *j = json_stringn(s, n);
+  return j || !tni_json_utf8(s, n) ? j : tni_json_made(j);
+}
+
+static inline json_t *tni_json_string(const char *s) { return s ? tni_json_text(s, strlen(s)) : NULL; }
+
+static inline json_t *tni_json_real(double v) { return isfinite(v) ? tni_json_made(json_real(v)) : NULL; }
+
+static inline int tni_json_put(json_t *o, const char *key, json_t *v) {
+  const int rc = json_object_set_new(o, key, v);
+  if (rc && o && v && tni_json_utf8(key, strlen(key))) tni_json_lacked();
+  return rc;
+}
+
+static inline int tni_json_add(json_t *a, json_t *v) {
+  const int rc = json_array_append_new(a, v);
+  if (rc && a && v) tni_json_lacked();
+  return rc;
+}
+
+static inline json_t *tni_json_pack(const char *fmt, ...) {
+  va_list ap;
+  json_error_t e = {.line = -1}; /* jansson leaves the code as it is where it has none */
+  va_start(ap, fmt);
+  json_t *j = json_vpack_ex(&e, 0, fmt, ap);
+  va_end(ap);
+  if (!j && json_error_code(&e) != json_error_invalid_utf8) tni_json_lacked();
+  return j;
+}
+
+static inline char *tni_json_dumps(const json_t *j, size_t flags) {
+  char *s = json_dumps(j, flags);
+  if (!s && j) tni_json_lacked();
+  return s;
+}
+
+static inline int tni_json_dumpf(const json_t *j, FILE *f, size_t flags) {
+  const int rc = json_dumpf(j, f, flags);
+  if (rc && j && !ferror(f)) tni_json_lacked();
+  return rc;
+}
+
+/* True: what failed with *e is not the text's fault. jansson has no code for most of these. */
+static inline bool tni_json_no_memory(const json_error_t *e, const char *s, size_t n) {
+  switch (json_error_code(e)) {
+    case json_error_out_of_memory:
+      return true;
+    case json_error_duplicate_key:
+    case json_error_numeric_overflow:
+    case json_error_stack_overflow:
+    case json_error_null_byte_in_key:
+    case json_error_null_character:
+      return false;
+    default:
+      return tni_json_valid(s, n);
+  }
+}
+
+static inline json_t *tni_json_loadb(const char *s, size_t n, size_t flags, json_error_t *e) {
+  if (!s) return NULL;
+  json_error_t own, *why = e ? e : &own;
+  memset(why, 0, sizeof *why);
+  json_t *j = json_loadb(s, n, flags, why);
+  if (!j && tni_json_no_memory(why, s, n)) tni_json_lacked();
+  return j;
+}
+
+static inline json_t *tni_json_loads(const char *s, size_t flags, json_error_t *e) {
+  return s ? tni_json_loadb(s, strlen(s), flags, e) : NULL;
+}
+
+#define json_object() tni_json_made(json_object())
+#define json_array() tni_json_made(json_array())
+#define json_integer(v) tni_json_made(json_integer(v))
+#define json_real(v) tni_json_real(v)
+#define json_string(s) tni_json_string(s)
+#define json_stringn(s, n) tni_json_text(s, n)
+#define json_object_set_new(o, key, v) tni_json_put(o, key, v)
+#define json_array_append_new(a, v) tni_json_add(a, v)
+#define json_pack(...) tni_json_pack(__VA_ARGS__)
+#define json_dumps(j, flags) tni_json_dumps(j, flags)
+#define json_dumpf(j, f, flags) tni_json_dumpf(j, f, flags)
+#define json_loadb(s, n, flags, e) tni_json_loadb(s, n, flags, e)
+#define json_loads(s, flags, e) tni_json_loads(s, flags, e)
+
+#endif
