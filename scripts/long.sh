@@ -32,6 +32,7 @@ $(for t in $fuzz_targets; do
   [ "$t" != tokenizer ] || of="runtime/base runtime/llm"
   echo "fuzz-$t|libFuzzer, tests/fuzz/target_$t.c, with ASan and UBSan|$of tests/fuzz"
 done)
+oom|each allocation, mapping and open of each command fails once (bundle: a tenth of them)|runtime include plugins tests/oom
 context-131072|a prompt of 131,072 positions against float64, memory against inspect's|runtime include tests/cli/long_context.py tests/cli/tiny_decoder.py
 exports|each export of tests/exports made anew by its exporter, verified|runtime include tests/exports
 LIST
@@ -148,6 +149,23 @@ leg_fuzz() { # TARGET
   done
   found=$(find "$dir/found" -type f | wc -l)
   record "$leg" "$([ "$found" = 0 ] && echo 'no finding' || echo FOUND)" "$used s of processor time, corpus of $(find "$dir/corpus" -type f | wc -l), $found found"
+}
+
+leg_oom() {
+  plain runtime/cli/tenon tests/oom/oom-inject.so tests/oom/oom-chat runtime/conform/tenon-conform
+  nice ninja -C "$work/build" >"$work/build/build.log"
+  local name out=$work/oom.txt
+  [ "$(count oom command)" != 0 ] || : >"$out"
+  for name in $(python3 "$root/tests/oom/check_oom.py" "$work/build" --list); do
+    noted oom "command $name" && continue
+    nice python3 "$root/tests/oom/check_oom.py" "$work/build" --all --only "$name" >"$work/step.txt" || :
+    grep -E '^[0-9]+ failures' "$work/step.txt" >/dev/null || { cat "$work/step.txt"; return 1; }
+    cat "$work/step.txt" | tee -a "$out"
+    note oom "command $name"
+  done
+  local sums
+  sums=$(awk '/^[0-9]+ failures, / {n += $1; m += $3} END {printf "%d failures, %d mistakes", n, m}' "$out")
+  record oom "$(case $sums in *" 0 mistakes") echo equal ;; *) echo DIFFERENT ;; esac)" "$sums"
 }
 
 leg_context-131072() {

@@ -136,7 +136,9 @@ enum {
  *   slopes   input 8 [q_num_heads]: slope * (j - i) is added to the scaled and capped score before the mask (ALiBi); j is the
  *            key's position, i the query's, counted as is_causal counts it: from the past's end, or with nonpad_kv_seqlen
  *            from there back.
- * A query that sees no key gives zeros, with a sink or without. A graph has it only where one of both is there. */
+ * K and V may have four axes, [batch, heads, keys, size], where Q has three and says its heads in q_num_heads; then there is no past,
+ * kv_num_heads is 0, and Y has three axes as Q has. So an encoder's keys are read as they come.
+ * A query that sees no key gives zeros, with a sink or without. A graph has it only where one of the three is there. */
 enum { TN_ATTENTION_SINKS = 7, TN_ATTENTION_SLOPES = 8 }; /* inputs */
 
 /* tenon.LayerNormalization and tenon.RMSNormalization (version 1) are ONNX's over the last axis, head by head: x [.., num_heads *

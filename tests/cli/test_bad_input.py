@@ -81,6 +81,48 @@ class Models(Case):
         f.write_bytes(varint(8) + varint(8) + field(8, varint(16) + varint(17)) + field(7, graph))
         self.fails(3, "nest", args=["inspect", f, "--profile", "host"])
 
+    def small(self, nodes, inputs, initializers=()):
+        onnx = self.module("onnx")
+        h = onnx.helper
+        out = h.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
+        g = h.make_graph(nodes, "g", inputs, [out], list(initializers))
+        f = self.tmp / "small.onnx"
+        onnx.save(h.make_model(g, opset_imports=[h.make_opsetid("", 18)], ir_version=8), str(f))
+        return f
+
+    def test_absurd_sizes(self):
+        onnx, np = self.module("onnx"), self.module("numpy")
+        h, t = onnx.helper, onnx.TensorProto
+        x, p = h.make_tensor_value_info("x", t.FLOAT, [4]), h.make_tensor_value_info("p", t.INT64, [2])
+        f = self.small([h.make_node("Pad", ["x", "p"], ["y"], name="far")], [x, p])
+        np.save(self.tmp / "x.npy", np.ones(4, np.float32))
+        np.save(self.tmp / "p.npy", np.array([2**62, 2**62]))
+        self.fails(3, "absurd", args=["infer", f, "--in", f"x={self.tmp}/x.npy", "--in", f"p={self.tmp}/p.npy",
+                                      "--profile", "host"])
+
+    def test_initializer_that_is_an_input(self):
+        onnx, np = self.module("onnx"), self.module("numpy")
+        h, t = onnx.helper, onnx.TensorProto
+        x, w = h.make_tensor_value_info("x", t.FLOAT, [4]), h.make_tensor_value_info("w", t.FLOAT, [4])
+        f = self.small([h.make_node("Add", ["x", "w"], ["y"])], [x, w], [h.make_tensor("w", t.FLOAT, [4], [1, 2, 3, 4])])
+        np.save(self.tmp / "x.npy", np.ones(4, np.float32))
+        self.ok("infer", f, "--in", f"x={self.tmp}/x.npy", "--profile", "host")
+        self.fails(3, "has a value in the model", args=["infer", f, "--in", f"x={self.tmp}/x.npy", "--in",
+                                                        f"w={self.tmp}/x.npy", "--profile", "host"])
+
+    def test_names_do_not_reach_the_terminal_raw(self):
+        onnx = self.module("onnx")
+        h, t = onnx.helper, onnx.TensorProto
+        name = "\x1b[2Jgone\x07\u009b1m"
+        x = h.make_tensor_value_info(name, t.FLOAT, [4])
+        f = self.small([h.make_node("Neg", [name], ["y"], name=name)], [x])
+        for args in (["check", f, "--all"], ["check", f, "--format", "csv", "--all"], ["inspect", f], ["check", f"/{name}"]):
+            r = self.tenon(*args, "--profile", "host")
+            text = r.stdout + r.stderr
+            self.assertIn("\\x1b[2J", text, args)
+            for c in "\x1b\x07\u009b":
+                self.assertNotIn(c, text, args)
+
     def external(self, location, offset=0, length=None):
         d = self.need(DATA / "onnx/exports/genai-llama-int4")
         onnx = self.module("onnx")

@@ -162,7 +162,7 @@ def run_points(rig, c, points, seed, log, mistakes):
     rc, out, err, lines = rig.start(c, "count")
     end = read_points(lines)[-1]
     base = whole(c, rc, out, err)
-    stride = max(1, -(-end["n"] // (points // c.slow))) if points else 1
+    stride = max(1, -(-end["n"] // (points // c.slow))) if points else c.slow
     extra = {"OOM_STRIDE": str(stride), "OOM_SEED": str(seed), "OOM_LIVE": end["live"], "OOM_COPY": "1" if c.write else "0"}
     _, _, _, lines = rig.start(c, "fork", extra=extra)
     tried = [p for p in read_points(lines) if p["end"] != "here"]
@@ -226,11 +226,16 @@ def main():
     a.add_argument("--seed", type=int, default=int(os.environ.get("TENON_OOM_SEED", datetime.date.today().toordinal())))
     a.add_argument("--only", action="append")
     a.add_argument("--log")
+    a.add_argument("--list", action="store_true", help="the names of the commands")
     a.add_argument("--most", type=int, default=5, help="mistakes shown of a command")
     o = a.parse_args()
     build = os.path.abspath(o.build)
     rig = Rig(build, o.source, os.environ.get("TENON_TEST_DATA") or os.path.join(build, "tests/data"))
     log = open(o.log, "a") if o.log else None
+    if o.list:
+        print("\n".join(c.name for c in rig.commands()))
+        shutil.rmtree(rig.tmp)
+        return 0
     bad = total = 0
     print(f"seed {o.seed}")
     try:

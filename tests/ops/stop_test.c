@@ -83,6 +83,9 @@ static const row rows[] = {
     {"DeformConv", "", {"f64[1,64,130,130]", "f64[16,64,3,3]", "f64[1,18,128,128]"}, 1, NULL, 0},
     {"ConvInteger", "", {"u8[1,64,512,512]", "u8[64,64,15,15]"}, 1, NULL, 0},
     {"MatMul", "", {"f64[3000,3000]", "f64[3000,3000]"}, 1, NULL, 0},
+    {"MatMul", "", {"f32[5000,5000]", "f32[5000,5000]"}, 1, NULL, 0},
+    {"Gemm", "transB=1", {"f32[5000,5000]", "f32[5000,5000]", "f32[5000]"}, 1, NULL, 0},
+    {"MatMulInteger", "", {"u8[5000,5000]", "u8[5000,5000]"}, 1, NULL, 0},
     {"MatMul", "", {"i64[2000,2000]", "i64[2000,2000]"}, 1, NULL, 0},
     {"Attention", "", {"f32[1,8,30000,64]", "f32[1,8,30000,64]", "f32[1,8,30000,64]"}, 1, NULL, 0},
     {"Attention", "", {"f64[1,1,6000,64]", "f64[1,1,6000,64]", "f64[1,1,6000,64]"}, 1, NULL, 0},
@@ -169,6 +172,70 @@ static void test_threads(void) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i += 3) stop(&rows[i], 3);
 }
 
+/* --- how long a kernel goes on without looking --- */
+
+/* A quiet machine takes 10 ms at most. AFTER: questions of loops around the one that was told to stop. */
+enum { ASKED_MS = 100, GAP_MS = 1000, AFTER = 16 };
+
+typedef struct asker {
+  double begin, last, worst; /* processor time of this thread, which others do not take from */
+  int after;                 /* questions after the answer "stop" */
+} asker;
+
+static double thread_seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void note_gap(asker *a) {
+  const double now = thread_seconds();
+  if (a->last > 0 && now - a->last > a->worst) a->worst = now - a->last;
+  a->last = now;
+}
+
+static int32_t ask_timed(const tn_run *run) {
+  asker *a = run->ctx;
+  note_gap(a);
+  const bool stopped = a->last - a->begin > ASKED_MS * 1e-3;
+  a->after += stopped;
+  return stopped;
+}
+
+/* The time between two questions, and from the answer "stop" to the kernel's return. */
+static void gap(const row *r, double limit) {
+  tni_tensor out[HT_IO];
+  asker a = {0};
+  ht_node n;
+  tn_run run;
+  CU_ASSERT_FATAL(ht_node_make(&n, r->op, r->version, r->attrs, r->in, r->n_out));
+  for (uint32_t i = 0; i < n.n_in; i++)
+    if (n.ptr[i]) fill(r->in[i], &n.in[i], i + 1);
+  tni_run_inline(&run);
+  run.ctx = (void *)&a;
+  run.cancelled = ask_timed;
+  a.begin = thread_seconds();
+  const tn_status st =
+      r->out ? call(&n, r->out, &run) : tni_ops_eval(&run, n.node, n.ptr, n.n_in, out, n.n_out, n.g->arena, &n.err);
+  note_gap(&a);
+  CU_ASSERT_EQUAL(st, TN_E_CANCELLED);
+  CU_ASSERT(a.after > 0 && a.after <= AFTER);
+  CU_ASSERT(a.worst < limit);
+  if (a.worst >= limit || a.after > AFTER || getenv("TENON_TEST_GAPS"))
+    printf("\n    %s %s: %.1f ms without a question, %d after the answer", r->op, r->in[0], a.worst * 1e3, a.after);
+  ht_node_free(&n);
+}
+
+/* Sanitizers and builds without optimisation are slower, not other. */
+static void test_gaps(void) {
+#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  const double limit = GAP_MS * 1e-3;
+#else
+  const double limit = 40 * GAP_MS * 1e-3;
+#endif
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) gap(&rows[i], limit);
+}
+
 /* --- the loop that all share --- */
 
 typedef struct counter {
@@ -236,5 +303,6 @@ static void test_remembered(void) {
 bool ht_add_stop(void) {
   CU_pSuite s = CU_add_suite("host: stopping", NULL, NULL);
   return s && CU_add_test(s, "one thread", test_one_thread) && CU_add_test(s, "threads", test_threads) &&
-         CU_add_test(s, "the loop that all share", test_loop) && CU_add_test(s, "remembered", test_remembered);
+         CU_add_test(s, "time between questions", test_gaps) && CU_add_test(s, "the loop that all share", test_loop) &&
+         CU_add_test(s, "remembered", test_remembered);
 }

@@ -47,6 +47,12 @@ static const form attention[] = {
                                                        "y=Attention q4 k4 v4",
      "kr=Reshape z #0,0,2,4; v0=Mul kr kr; ?=Reshape v0 const; ?=Attention x z ? {scale=0 softcap=0} heads=2/2; "
      "?=Reshape ? const; y=Transpose ? {perm=0,2,1,3}"},
+    /* keys and values that are given by heads: only the queries are flat */
+    {BY_HEAD("x", "qr", "q4") "y=Attention q4 pk pv {scale=0.5f}",
+     "?=Attention x pk pv {scale=0.5 softcap=0} heads=2/2; ?=Reshape ? const; y=Transpose ? {perm=0,2,1,3}"},
+    {BY_HEAD("x", "qr", "q4") "n=Neg pk; y=Attention q4 n pv", ""},
+    {BY_HEAD("x", "qr", "q4") "y=Attention q4 px py - pk pv", ""},
+    {BY_HEAD("x", "qr", "q4") "y,-,-,!q2=Attention q4 pk pv", ""},
     /* something else */
     {BY_HEAD("x", "qr", "q4") BY_HEAD("z", "kr", "k4") "v0=Reshape x #0,2,-1,4; y=Attention q4 k4 v0", ""},
     {"y=Attention q kk vv", ""},

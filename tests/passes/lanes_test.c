@@ -73,6 +73,11 @@ static const form turn[] = {
     {"u=Transpose fr {perm=2,1,0}; p=Gather u #0,0,1,1 {axis=0}; t=Transpose p {perm=2,1,0}; y=Neg t",
      "u=Transpose fr {perm=2,1,0}; ?=Transpose u {perm=2,1,0}; t=Gather ? #0,0,1,1; y=Neg t"},
     {"u=Transpose fr {perm=2,1,0}; p=Gather u %1 {axis=0}; t=Transpose p {perm=1,0}; y=Neg t", ""}, /* an axis goes */
+    /* a bias per head, of relative positions */
+    {"p=Gather w8 as {axis=0}; t=Transpose p {perm=2,0,1}; y=Neg t",
+     "?=Transpose w8 {perm=1,0}; t=Gather ? as; y=Neg t"},
+    {"p=Gather w8 as {axis=0}; t=Transpose p {perm=2,1,0}; y=Neg t", ""},
+    {"p=Gather w8 as {axis=1}; t=Transpose p {perm=2,0,1}; y=Neg t", ""},
     {"c=Cos x; t=Transpose c {perm=0,2,1}; y=Neg t", ""},
     {"m=Mul x k; t=Transpose m {perm=0,2,1}; y=Neg t", ""},
 };

@@ -43,6 +43,10 @@ static const rule_case pool[] = {
     {"MaxPool", 22, "f32[b,c,5]", "kernel_shape=1,;strides=2,;ceil_mode=1", "f32[b,c,3]"},
     {"MaxPool", 22, "f32[b,c,6]", "kernel_shape=3,;strides=3,;ceil_mode=1;pads=0,2", "f32[b,c,2]"},
     {"MaxPool", 22, "f32[b,c,h]", "kernel_shape=2,;strides=2,;ceil_mode=1", "f32[b,c,floor((h+1)/2)]"},
+    {"MaxPool", 22, "f32[b,c,5]", "kernel_shape=7,", "!a window of 7 does not fit into 5"},
+    {"MaxPool", 22, "f32[b,c,5]", "kernel_shape=6,", "!a window of 6 does not fit into 5"}, /* not an empty tensor */
+    {"MaxPool", 22, "f32[b,c,5]", "kernel_shape=7,;pads=1,1", "f32[b,c,1]"},
+    {"MaxPool", 22, "f32[b,c,0]", "kernel_shape=1,", "f32[b,c,0]"},
     {"LpPool", 22, "f32[b,c]", "kernel_shape=2,", "!rank 2"},
     {"GlobalAveragePool", 22, "f32[b,c,h,w]", "", "f32[b,c,1,1]"},
     {"GlobalMaxPool", 22, "f32[...]", "", "f32[...]"},

@@ -82,6 +82,7 @@ void tni_cx_expand_gather(tni_cx *e, const tni_cl_op *o);
 void tni_cx_expand_matmul(tni_cx *e, const tni_cl_op *o);
 void tni_cx_expand_ew(tni_cx *e, const tni_cl_op *o);
 void tni_cx_expand_slice(tni_cx *e, const tni_cl_op *o);
+void tni_cx_expand_heads(tni_cx *e, const tni_cl_op *o);
 void tni_cx_expand_pieces(tni_cx *e, const tni_cl_op *o, bool split);
 
 #endif

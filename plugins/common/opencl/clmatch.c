@@ -429,6 +429,19 @@ static bool match_concat(const op_matcher *m) {
   return take_operand(m, TNI_CLO_CONCAT);
 }
 
+static bool match_concat_heads(const op_matcher *m) {
+  const tn_value *y = tni_cm_value(m->g, m->n->out[0]);
+  int64_t n;
+  if (!inputs_are_floats(m, m->n->n_in)) return refuse_node(m, TN_WHY_DTYPE, "only floats");
+  if (y->rank < 1 || y->rank > 3) return refuse_node(m, TN_WHY_SHAPE, "heads in more than 3 dims");
+  m->o->i[0] = attr_int(m, TN_CONCAT_HEADS_NUM_HEADS, 0);
+  m->o->i[1] = attr_int(m, TN_CONCAT_HEADS_SHARED, 0);
+  for (uint32_t i = 0; i < m->n->n_in; i++)
+    if (m->o->i[0] < 1 || !const_dim(m, input_value(m, i), y->rank - 1, &n))
+      return refuse_node(m, TN_WHY_SHAPE, "heads that are not known");
+  return take_operand(m, TNI_CLO_CONCAT_HEADS);
+}
+
 static bool match_split(const op_matcher *m) {
   const tn_value *x = input_value(m, 0);
   const int64_t axis = attr_int(m, 0, 0);
@@ -448,6 +461,7 @@ static bool dispatch_match(const op_matcher *m) {
     case TN_OP_TENSOR_SCATTER:
       return match_append(m);
     case TN_OP_ATTENTION:
+    case TN_OP_TENON_ATTENTION:
       return match_attention(m);
     default:
       break;
@@ -468,6 +482,8 @@ static bool dispatch_match(const op_matcher *m) {
       return match_rotary(m);
     case TN_OP_CONCAT:
       return match_concat(m);
+    case TN_OP_CONCAT_HEADS:
+      return match_concat_heads(m);
     case TN_OP_SPLIT:
       return match_split(m);
     case TN_OP_RESHAPE:

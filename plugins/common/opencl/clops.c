@@ -200,6 +200,33 @@ void tni_cx_expand_slice(tni_cx *e, const tni_cl_op *o) {
 }
 
 /* Pieces of one value along an axis, copied to or from values of their own. */
+/* v with its last axis as [parts, size]. */
+static tni_cx_view split_last(tni_cx_view v, int64_t parts) {
+  const uint32_t last = v.rank - 1;
+  const int64_t size = parts ? v.dims[last] / parts : 0, stride = v.strides[last];
+  v.dims[last] = parts;
+  v.strides[last] = size * stride;
+  v.dims[last + 1] = size;
+  v.strides[last + 1] = stride;
+  v.rank++;
+  return v;
+}
+
+/* tenon.ConcatHeads: each operand into its part of every head; one that is shared is broadcast. */
+void tni_cx_expand_heads(tni_cx *e, const tni_cl_op *o) {
+  const tni_cx_view whole = split_last(tni_cx_view_of(e, o->out[0]), o->i[0]);
+  const uint32_t last = whole.rank - 1;
+  int64_t at = 0;
+  for (uint32_t i = 0; i < o->n_in; i++) {
+    const tni_cx_view piece = split_last(tni_cx_view_of(e, o->in[i]), o->i[1] >> i & 1 ? 1 : o->i[0]);
+    tni_cx_view part = whole;
+    part.dims[last] = piece.dims[last];
+    part.place.at += (uint64_t)(at * whole.strides[last]) * tni_cx_size_of(whole.type);
+    at += piece.dims[last];
+    tni_cx_emit_copy(e, &piece, &part);
+  }
+}
+
 void tni_cx_expand_pieces(tni_cx *e, const tni_cl_op *o, bool split) {
   const uint32_t n = split ? o->n_out : o->n_in, axis = (uint32_t)o->i[0];
   const tni_cx_view whole = tni_cx_view_of(e, split ? o->in[0] : o->out[0]);

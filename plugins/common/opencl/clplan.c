@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
-#include "plugins/common/opencl/clexpand.h"
 #include "plugins/common/base/base.h"
+#include "plugins/common/opencl/clexpand.h"
 
 static void expand_op(tni_cx *e, uint32_t op) {
   const tni_cl_op *o = &e->p->ops[op];
@@ -39,6 +39,9 @@ static void expand_op(tni_cx *e, uint32_t op) {
       return;
     case TNI_CLO_CONCAT:
       tni_cx_expand_pieces(e, o, false);
+      return;
+    case TNI_CLO_CONCAT_HEADS:
+      tni_cx_expand_heads(e, o);
       return;
     case TNI_CLO_SPLIT:
       tni_cx_expand_pieces(e, o, true);

@@ -59,6 +59,7 @@ enum {
   TNI_CLO_ATTN,
   TNI_CLO_MATMUL,
   TNI_CLO_CONCAT,
+  TNI_CLO_CONCAT_HEADS,
   TNI_CLO_SPLIT
 };
 
@@ -69,7 +70,7 @@ typedef struct tni_cl_op {
   const char *name;
   const tn_id *in, *out;
   uint32_t n_in, n_out;
-  int64_t i[8]; /* NORM: layer; SLICE, CONCAT, SPLIT: axis; ROTARY: interleaved, heads, dim; ATTN: causal, heads, kv
+  int64_t i[8]; /* NORM: layer; SLICE, CONCAT, SPLIT: axis; CONCAT_HEADS: heads, shared; ROTARY: interleaved, heads, dim; ATTN: causal, heads, kv
                  * heads, left, right; MATMUL: trans_b; PRODUCT: bias (1: in[2]) */
   float f[2];   /* NORM: eps; ATTN: scale, cap */
   uint8_t perm[TN_MAX_RANK]; /* EW of a Transpose */

@@ -318,27 +318,30 @@ static bool read_past(attention *a, const tni_kargs *k) {
   return true;
 }
 
-/* Numbers of heads and head sizes; what is wrong, or NULL. */
+/* Numbers of heads and head sizes; what is wrong, or NULL. K and V may have four axes where Q has three. */
 static const char *read_shapes(attention *a, const tn_node *node, const tni_tensor *const *x) {
-  const uint32_t rank = x[0]->rank;
-  if ((rank != 3 && rank != 4) || x[1]->rank != rank || x[2]->rank != rank) return "Q, K and V need 3 or 4 dimensions";
+  const uint32_t rank = x[0]->rank, kv_rank = x[1]->rank;
+  const bool differ = node->op == TN_OP_TENON_ATTENTION && rank == 3 && kv_rank == 4;
+  if ((rank != 3 && rank != 4) || (kv_rank != rank && !differ) || x[2]->rank != kv_rank)
+    return "Q, K and V need 3 or 4 dimensions";
   a->heads = rank == 4 ? x[0]->dims[1] : tni_at_i(node, TNI_A_Q_NUM_HEADS, 0);
-  a->kv_heads = rank == 4 ? x[1]->dims[1] : tni_at_i(node, TNI_A_KV_NUM_HEADS, 0);
-  if (rank == 3 && (a->heads <= 0 || a->kv_heads <= 0)) return "3 dimensions need q_num_heads and kv_num_heads";
+  a->kv_heads = kv_rank == 4 ? x[1]->dims[1] : tni_at_i(node, TNI_A_KV_NUM_HEADS, 0);
+  if ((rank == 3 && a->heads <= 0) || (kv_rank == 3 && a->kv_heads <= 0))
+    return "3 dimensions need q_num_heads and kv_num_heads";
   if (a->kv_heads <= 0 ? a->heads != 0 : a->heads % a->kv_heads != 0) return "the heads of K do not divide those of Q";
   const int64_t h[3] = {a->heads, a->kv_heads, a->kv_heads};
   for (int i = 0; i < 3; i++)
-    if (rank == 3 && x[i]->dims[2] % h[i]) return "the last dimension is no multiple of the heads";
-  if (rank == 4 && x[2]->dims[1] != a->kv_heads) return "K and V differ in their heads";
+    if (x[i]->rank == 3 && x[i]->dims[2] % h[i]) return "the last dimension is no multiple of the heads";
+  if (kv_rank == 4 && x[2]->dims[1] != a->kv_heads) return "K and V differ in their heads";
   a->group = a->kv_heads ? a->heads / a->kv_heads : 0;
   a->batch = x[0]->dims[0];
   a->length = x[0]->dims[rank - 2];
-  a->keys = x[1]->dims[rank - 2];
+  a->keys = x[1]->dims[kv_rank - 2];
   a->size = rank == 4 ? x[0]->dims[3] : x[0]->dims[2] / a->heads;
-  a->v_size = rank == 4 ? x[2]->dims[3] : x[2]->dims[2] / a->kv_heads;
-  const int64_t k_size = rank == 4 ? x[1]->dims[3] : x[1]->dims[2] / a->kv_heads;
+  a->v_size = kv_rank == 4 ? x[2]->dims[3] : x[2]->dims[2] / a->kv_heads;
+  const int64_t k_size = kv_rank == 4 ? x[1]->dims[3] : x[1]->dims[2] / a->kv_heads;
   if (x[1]->dims[0] != a->batch || x[2]->dims[0] != a->batch) return "the batches differ";
-  if (x[2]->dims[rank - 2] != a->keys) return "K and V differ in length";
+  if (x[2]->dims[kv_rank - 2] != a->keys) return "K and V differ in length";
   return k_size == a->size ? NULL : "the head sizes of Q and K differ";
 }
 

@@ -8,6 +8,7 @@
  *    reads them as [batch, length, heads * size], with q_num_heads and kv_num_heads. A Transpose and a Reshape after
  * it give the 4D result back; what undoes them in the model meets them, and the passes reshape and identity take all
  * away.
+ *  - Attention whose q is split, beside k and v that are inputs: tenon.Attention with q on three axes.
  *  - Concat of heads along their last axis, each split off or one head expanded to all: tenon.ConcatHeads of what they
  * were split off (head_concat.c).
  *  - Concat(past, new) over the sequence, for k and for v, where past is a graph input with no other reader and only
@@ -117,6 +118,43 @@ static tn_status keep_heads_attention(tni_graph *g, tni_node *n, uint32_t *fired
   if (t.in[0] == TN_NONE) return tni_fail_memory(err, n->pub.name);
   ++*fired;
   return tni_graph_add_node(g, "", NULL, t.type, t.version, t.in, 1, n->pub.out, 1, t.attr, 1, NULL, err);
+}
+
+/* v is a cache that somebody else made, as it comes: an input, or a Cast of one (graphs of halves). */
+static bool is_given(const tni_graph *g, tn_id v) {
+  const tni_node *cast = tni_match_node(g, v, TN_OP_CAST);
+  const tni_value *x = tni_match_value(g, cast ? cast->pub.in[0] : v);
+  return x && x->pub.kind == TN_VALUE_INPUT && tni_match_rank(g, v, 4);
+}
+
+/* Attention(q split, k and v given by heads): tenon.Attention of the activation; the result is split again. */
+static tn_status keep_heads_query(tni_graph *g, tni_node *n, uint32_t *fired, tn_error *err) {
+  static const int64_t perm[4] = {0, 2, 1, 3};
+  tni_head_split s;
+  tni_build_node b = {.domain = "tenon", .type = "Attention", .version = 1, .n_in = n->pub.n_in};
+  tni_build_node t = {.type = "Transpose", .version = 13, .n_in = 1, .n_attr = 1};
+  int64_t size;
+  if (n->pub.n_in < 3 || !is_given(g, n->pub.in[1]) || !is_given(g, n->pub.in[2]) ||
+      !tni_head_split_find(g, n->pub.in[0], &s) || s.flat == TN_NONE || !split_fits(&s) ||
+      !tni_match_rank(g, n->pub.out[0], 4) || n->pub.n_in > TNI_BUILD_INPUTS || !copy_attrs(&b, n, 1) ||
+      tni_attr_i(&n->pub, "q_num_heads", 0) || tni_match_in(n, 4) != TN_NONE || tni_match_in(n, 5) != TN_NONE)
+    return TN_OK;
+  for (uint32_t o = 1; o < n->pub.n_out; o++)
+    if (n->pub.out[o] != TN_NONE) return TN_OK;
+  const tn_value *y = &g->values[n->pub.out[0]]->pub;
+  if (!tni_ex_is_const(g->exprs, y->dims[3], &size) || size < 1) return TN_OK;
+  const int64_t shape[4] = {0, 0, s.heads, size};
+  const tn_expr by_length[4] = {y->dims[0], y->dims[2], y->dims[1], y->dims[3]};
+  const tn_expr dims[3] = {y->dims[0], y->dims[2], tni_ex_mul(g->exprs, y->dims[1], y->dims[3])};
+  memcpy(b.in, n->pub.in, n->pub.n_in * sizeof *b.in);
+  b.in[0] = s.flat;
+  b.attr[b.n_attr++] = tni_raw_int("q_num_heads", s.heads);
+  t.in[0] = tni_build_op(g, &b, y->dtype, 3, dims, err);
+  if (t.in[0] != TN_NONE) t.in[0] = tni_heads_reshape(g, t.in[0], shape, 4, by_length, err);
+  if (t.in[0] == TN_NONE) return tni_fail_memory(err, n->pub.name);
+  t.attr[0] = tni_raw_ints("perm", perm, 4);
+  ++*fired;
+  return tni_build_in_place(g, n, &t, err);
 }
 
 /* --- past and present --- */
@@ -238,6 +276,8 @@ tn_status tni_pass_heads(tni_graph *g, uint32_t *n, tn_error *err) {
       if (st == TN_OK && round == 0 && node->pub.op == TN_OP_CONCAT) st = tni_head_concat(g, node, &fired, err);
       if (round == 1 && tni_is_attention(node->pub.op)) st = absorb_turn(g, node, &fired, err);
       if (round == 2 && tni_is_attention(node->pub.op)) st = keep_heads_attention(g, node, &fired, err);
+      if (st == TN_OK && round == 2 && !node->dead && tni_is_attention(node->pub.op))
+        st = keep_heads_query(g, node, &fired, err);
     }
   }
   return st == TN_OK ? tni_build_done(g, fired, n, err) : st;

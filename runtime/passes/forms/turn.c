@@ -8,6 +8,8 @@
  * optimizer moves the Transpose to after their cosine, where the pass `rotary` would not see how it was made. So this
  * pass comes before.
  *
+ * Rows of a small constant table, whose last axis comes to the front, are columns of the turned table.
+ *
  * Keeps: the value, name, dtype and shape of the Transpose, bit for bit (a product of one term has no sum; a zero may
  * change its sign).
  */
@@ -128,6 +130,28 @@ static bool copy_turned(pass *p, const tni_node *n, tni_build_node *b) {
   return true;
 }
 
+/* Transpose that brings the last axis to the front, of rows of a small constant table [R, H]: Gather of the turned
+ * table. So relative positions get a bias per head (T5). */
+static tn_status turn_rows(pass *p, tni_node *n, const tni_node *rows, uint32_t *fired) {
+  static const int64_t perm[2] = {1, 0};
+  tni_graph *g = p->g;
+  const tni_value *table = g->values[rows->pub.in[0]];
+  tni_build_node t = {.type = "Transpose", .version = 13, .in = {rows->pub.in[0]}, .n_in = 1, .n_attr = 1};
+  tni_build_node b = {.type = "Gather", .version = 13, .in = {TN_NONE, rows->pub.in[1]}, .n_in = 2, .n_attr = 1};
+  if (!is_small_const(g, rows->pub.in[0]) || table->pub.rank != 2 || tni_attr_i(&rows->pub, "axis", 0) != 0 ||
+      p->perm[0] != (int64_t)p->rank - 1)
+    return TN_OK;
+  for (uint32_t d = 1; d < p->rank; d++)
+    if (p->perm[d] != (int64_t)d - 1) return TN_OK;
+  const tn_expr dims[2] = {table->pub.dims[1], table->pub.dims[0]};
+  t.attr[0] = tni_raw_ints("perm", perm, 2);
+  b.attr[0] = tni_raw_int("axis", 1);
+  if ((b.in[0] = tni_build_op(g, &t, table->pub.dtype, 2, dims, p->err)) == TN_NONE)
+    return tni_fail_memory(p->err, n->pub.name);
+  ++*fired;
+  return tni_build_in_place(g, n, &b, p->err);
+}
+
 static tn_status turn_node(pass *p, tni_node *n, uint32_t *fired) {
   tni_graph *g = p->g;
   const tni_value *x = tni_match_value(g, n->pub.in[0]);
@@ -135,6 +159,7 @@ static tn_status turn_node(pass *p, tni_node *n, uint32_t *fired) {
   if (!x || x->pub.rank > TN_MAX_RANK || x->pub.rank < 2 || !tni_match_perm(n, x->pub.rank, p->perm)) return TN_OK;
   p->rank = x->pub.rank;
   const tni_node *before = turn_maker(g, n->pub.in[0]);
+  if (before && before->pub.op == TN_OP_GATHER && !is_pick(g, before)) return turn_rows(p, n, before, fired);
   if (!before || tni_unit_keeps_big(g, x, p->rank, p->perm) || before->pub.op == TN_OP_TRANSPOSE ||
       !can_turn(p, n->pub.in[0], 0))
     return TN_OK;

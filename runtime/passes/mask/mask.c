@@ -48,13 +48,14 @@ static bool find_dims(found *f) {
   const tni_value *q = tni_match_value(g, f->node->pub.in[0]), *k = tni_match_value(g, f->node->pub.in[1]);
   const tni_value *past = tni_match_value(g, tni_match_in(f->node, 4));
   const uint32_t rank = q->pub.rank;
-  if ((rank != 3 && rank != 4) || k->pub.rank != rank || (past && past->pub.rank != 4)) return false;
+  const uint32_t k_rank = k->pub.rank;
+  if ((rank != 3 && rank != 4) || (k_rank != 3 && k_rank != 4) || (past && past->pub.rank != 4)) return false;
   const int64_t heads = tni_attr_i(&f->node->pub, "q_num_heads", 0);
   f->dims[0] = q->pub.dims[0];
   f->dims[1] = rank == 4 ? q->pub.dims[1] : tni_ex_const(g->exprs, heads);
   f->dims[2] = q->pub.dims[rank - 2];
   f->past = past ? past->pub.dims[2] : f->m->zero;
-  f->dims[3] = past ? tni_ex_add(g->exprs, f->past, k->pub.dims[rank - 2]) : k->pub.dims[rank - 2];
+  f->dims[3] = past ? tni_ex_add(g->exprs, f->past, k->pub.dims[k_rank - 2]) : k->pub.dims[k_rank - 2];
   for (uint32_t d = 0; d < 4; d++)
     if (f->dims[d] == TNI_EXPR_NONE) return false;
   return f->past != TNI_EXPR_NONE;

@@ -91,6 +91,12 @@ static void learn_total(const tni_infer *in, tn_expr total) {
   if (mask && mask->pub.rank) (void)tni_rule_names_sum(in, mask->pub.dims[mask->pub.rank - 1], total);
 }
 
+/* tenon.Attention: Q [batch, length, heads * size] beside K and V of four axes. */
+static bool may_differ(const tni_infer *in, const tni_value *q, const tni_value *k) {
+  return in->node->pub.op == TN_OP_TENON_ATTENTION && q->pub.rank == 3 && k->pub.rank == 4 &&
+         !tni_rule_in(in, PAST_KEY);
+}
+
 /* Outputs: Y like Q with V's head size, present key and value, the scores. */
 tn_status tni_shape_attention(tni_infer *in) {
   const tni_value *x[3];
@@ -104,7 +110,8 @@ tn_status tni_shape_attention(tni_infer *in) {
   }
   for (uint32_t i = 0; i < 3; i++) {
     if (x[i]->pub.rank == TNI_RANK_UNKNOWN) return unknown_outputs(in, x[0]->pub.dtype);
-    if (x[i]->pub.rank != x[0]->pub.rank) return tni_rule_fail(in, "Q, K and V differ in rank");
+    if (x[i]->pub.rank != x[i == 2]->pub.rank && !(i == 1 && may_differ(in, x[0], x[1])))
+      return tni_rule_fail(in, "Q, K and V differ in rank");
     if (!split_heads(in, x[i], heads[i > 0], d[i]))
       return tni_rule_fail(in, "operand %u needs 4 dimensions, or 3 and the numbers of heads", i);
   }
