@@ -87,7 +87,12 @@ enum {
   /* Where the profile has plugins in processes of their own: the calling process becomes one whose memory no other of the
    * same user may read or write, and that leaves no core dump (Linux: PR_SET_DUMPABLE 0), before the first of them starts.
    * It stays so. Without the flag Tenon changes no attribute of the process. */
-  TN_RT_UNDUMPABLE = 256
+  TN_RT_UNDUMPABLE = 256,
+  /* A handler of SIGBUS for the process, which stays until it ends. It looks only at the files that Tenon has mapped:
+   * where one was cut short while it is in use, the call that read it returns TN_E_IO and names it. Any other SIGBUS
+   * goes to the handler that was there before. Without the flag such a file ends the process; `map: copy` in the
+   * profile needs neither. */
+  TN_RT_GUARD_FILES = 512
 };
 
 TN_API TN_MUST_CHECK tn_status tn_runtime_create(const tn_runtime_opts *o, tn_runtime **out, tn_error *err);
@@ -136,7 +141,7 @@ enum {
    * no inputs any more. use_cache_branch is true, where that branch is seen to give with an empty past what the other
    * one gives; num_logits_to_keep is 0, all. Without the flag the model is as its file says. */
   TN_MODEL_DECODER = 64,
-  TN_MODEL_PACK = 16    /* stop after packing: reports only, no session. Devices that cannot run (offline) may pack */
+  TN_MODEL_PACK = 16 /* stop after packing: reports only, no session. Devices that cannot run (offline) may pack */
 };
 
 /* path: a .onnx file, or a folder with one in it or in onnx/ below it (docs/folders.md). TN_E_UNSUPPORTED names the
@@ -154,9 +159,9 @@ enum {
   TN_REPORT_CHECK = 1,
   TN_REPORT_INSPECT = 2,
   TN_REPORT_CALIBRATION = 3,
-  TN_REPORT_PACK = 4,       /* what was packed or mapped, by device */
-  TN_REPORT_PACK_ERRORS = 5,/* and how far each matrix is from what the model says: reads them all */
-  TN_REPORT_WEIGHTS = 6,    /* what weights and caches are, by format and source; weights compared on two blocks of rows */
+  TN_REPORT_PACK = 4,        /* what was packed or mapped, by device */
+  TN_REPORT_PACK_ERRORS = 5, /* and how far each matrix is from what the model says: reads them all */
+  TN_REPORT_WEIGHTS = 6, /* what weights and caches are, by format and source; weights compared on two blocks of rows */
   TN_REPORT_WEIGHTS_ALL = 7 /* the same, on all rows */
 };
 /* JSON in the shapes of the commands check, inspect, calibrate and pack. tn_free it. */
@@ -277,8 +282,9 @@ TN_API int64_t tn_session_max_step(const tn_session *s);
 TN_API int64_t tn_session_length(const tn_session *s);
 /* Forgets all positions from n on. TN_E_INVALID: there are not so many. TN_E_LIMIT: a cache is a ring (kv_ring of the
  * profile) that does not hold any more what the position n looks back to, or the model has states of fixed size (short
- * convolutions, state space, linear attention), which cannot be taken apart: these go back to 0, and to where the last step of
- * more than one position began. n 0 is always right. Nothing changes then: truncate to 0 and run the tokens again. */
+ * convolutions, state space, linear attention), which cannot be taken apart: these go back to 0, and to where the last
+ * step of more than one position began. n 0 is always right. Nothing changes then: truncate to 0 and run the tokens
+ * again. */
 TN_API TN_MUST_CHECK tn_status tn_session_truncate(tn_session *s, int64_t n, tn_error *err);
 /* dst, a keeping session of the same model and batch, starts anew with the first n positions of src. TN_E_LIMIT as
  * above. */

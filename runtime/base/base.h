@@ -20,5 +20,6 @@
 #include "runtime/base/poll.h"
 #include "runtime/base/pool.h"
 #include "runtime/base/process.h"
+#include "runtime/base/watch.h"
 
 #endif

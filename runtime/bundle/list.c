@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "runtime/base/base.h"
 #include "runtime/bundle/bundle.h"
 #include "runtime/bundle/internal.h"
 
@@ -119,7 +120,7 @@ static json_t *verification_json(const tni_bd *b) {
   if (sums) qsort(sums, b->n_files, sizeof *sums, by_sha1);
   FILE *f = path && sums ? fopen(path, "w") : NULL;
   for (uint32_t i = 0; f && i < b->n_files; i++) fputs(sums[i], f);
-  if (f && fclose(f) == 0 && tni_bd_sum(path, &all, NULL) == TN_OK) tni_bd_hex(all.sha1, 20, hex);
+  if (f && tni_close_written(f) == 0 && tni_bd_sum(path, &all, NULL) == TN_OK) tni_bd_hex(all.sha1, 20, hex);
   if (path) (void)remove(path);
   free(path);
   free(sums);

@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 
+#include "runtime/base/base.h"
 #include "runtime/bundle/bundle.h"
 #include "runtime/bundle/internal.h"
 #include "runtime/place/place.h"
@@ -65,7 +66,8 @@ static tn_status derive_profile(tni_bd *b, const char **file) {
   if (st != TN_OK) return st;
   char *path = tni_bd_text(b, "%s/.target.yaml", b->stage);
   FILE *f = path ? fopen(path, "w") : NULL;
-  const bool ok = f && fputs(text, f) >= 0 && fclose(f) == 0;
+  if (f) fputs(text, f);
+  const bool ok = f && tni_close_written(f) == 0;
   free(text);
   *file = path;
   return ok ? TN_OK : tni_fail(b->err, TN_E_IO, b->stage, "cannot write into '%s'", b->stage);

@@ -167,6 +167,7 @@ tn_status tni_bd_copy(tni_bd *b, const char *from, const char *to, const char *r
   tn_status st = tni_file_map(from, &f, b->err);
   if (st != TN_OK) return st;
   st = tni_bd_write(b, to, f.data, f.bytes, role, executable);
+  if (st == TN_OK) st = tni_file_check(&f, from, TNI_WATCH_CONTENT, b->err);
   tni_file_unmap(&f);
   return st;
 }

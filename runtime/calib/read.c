@@ -217,7 +217,7 @@ void tni_calib_destroy(tni_calib *c) {
 
 tn_status tni_calib_read(const char *path, tni_calib **out, tn_error *err) {
   tni_file f;
-  tn_status st = tni_file_map(path, &f, err);
+  tn_status st = tni_file_read(path, &f, err);
   if (st == TN_E_UNAVAILABLE) { /* a file that a profile names and that is not there is bad input */
     st = TN_E_INVALID;
     if (err && err->code == TN_E_UNAVAILABLE) err->code = st;

@@ -159,7 +159,8 @@ static tn_status write_table(linking *l, const char *path, const char *const *pl
         f);
   for (uint32_t i = 0; i < n; i++) fprintf(f, "&plugin_%u, ", i);
   fputs("0};\n", f);
-  if (fclose(f) != 0 && st == TN_OK) st = fail(l->err, TN_E_IO, "cannot write '%s'", path);
+  const int why = tni_close_written(f);
+  if (why && st == TN_OK) st = fail(l->err, TN_E_IO, "cannot write '%s': %s", path, strerror(why));
   return st;
 }
 

@@ -3,7 +3,6 @@
 #include "runtime/base/base.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -203,16 +202,17 @@ int cli_runtime_opts(cli *c, uint32_t flags, cli_runtime *r) {
   uint32_t level = TN_LOG_WARN;
   *r = (cli_runtime){0};
   int rc = log_level(c, &level);
-  r->o = (tn_runtime_opts){.h = {sizeof r->o, 1, 0},
-                           .threads = (uint32_t)c->threads,
-                           .log_level = level,
-                           .log = on_log,
-                           .progress = on_progress,
-                           .progress_user = c,
-                           .calibration = c->calibration,
-                           .retry = c->retry,
-                           .cpus = c->cpus,
-                           .flags = flags | no_dump() | (getauxval(AT_SECURE) ? TN_RT_PRIVILEGED : 0) | no_probe()};
+  r->o = (tn_runtime_opts){
+      .h = {sizeof r->o, 1, 0},
+      .threads = (uint32_t)c->threads,
+      .log_level = level,
+      .log = on_log,
+      .progress = on_progress,
+      .progress_user = c,
+      .calibration = c->calibration,
+      .retry = c->retry,
+      .cpus = c->cpus,
+      .flags = flags | TN_RT_GUARD_FILES | no_dump() | (getauxval(AT_SECURE) ? TN_RT_PRIVILEGED : 0) | no_probe()};
   if (!rc) rc = cli_bundle_find(c, &r->bundle);
   if (rc) return rc;
   if (r->bundle.profile)
@@ -377,72 +377,19 @@ int cli_list_unsupported(cli *c, const char *model) {
   json_t *node;
   json_array_foreach(json_object_get(j, "nodes"), i, node) {
     if (c->format == FMT_JSON || !json_is_null(json_object_get(node, "device"))) continue;
-    fprintf(stderr, "unsupported: %s-%lld '%s'\n", json_string_value(json_object_get(node, "op")),
-            (long long)json_integer_value(json_object_get(node, "version")),
-            json_string_value(json_object_get(node, "name")));
+    cli_say("unsupported: %s-%lld '%s'\n", json_string_value(json_object_get(node, "op")),
+                     (long long)json_integer_value(json_object_get(node, "version")),
+                     json_string_value(json_object_get(node, "name")));
     const char *device;
     json_t *why;
     json_object_foreach(json_object_get(node, "refusals"), device, why)
-        fprintf(stderr, "  %s: %s\n", device, json_string_value(json_object_get(why, "text")));
+        cli_say("  %s: %s\n", device, json_string_value(json_object_get(why, "text")));
   }
   json_decref(j);
   tn_model_destroy(m);
   c->whole = first;
   return cli_fail(c, TN_E_UNSUPPORTED);
 }
-
-/* --- interruption ----------------------------------------------------------------------------------------------- */
-
-static tn_chat *volatile running_chat;
-static tn_session *volatile running_session;
-static tn_runtime *volatile running_load;
-static void (*volatile running_cancel)(void *);
-static void *volatile running_object;
-static volatile sig_atomic_t was_interrupted;
-
-static void on_signal(int sig) {
-  (void)sig;
-  if (was_interrupted++) _exit(EXIT_INT);
-  if (running_chat) tn_chat_cancel(running_chat);
-  if (running_session) tn_session_cancel(running_session);
-  if (running_load) tn_runtime_cancel(running_load);
-  if (running_object) running_cancel(running_object);
-}
-
-/* SIGINT asks what is under way to come to an end. SIGTERM is left to the system: it ends this process at once, even where
- * a plugin does not answer, and the processes of isolated plugins with it. */
-static void catch_interrupt(void) {
-  struct sigaction sa = {.sa_handler = on_signal};
-  sigaction(SIGINT, &sa, NULL);
-}
-
-void cli_cancel_chat(tn_chat *chat) {
-  running_chat = chat;
-  if (chat) catch_interrupt();
-  if (chat && was_interrupted) tn_chat_cancel(chat);
-}
-
-void cli_cancel_session(tn_session *s) {
-  running_session = s;
-  if (s) catch_interrupt();
-  if (s && was_interrupted) tn_session_cancel(s);
-}
-
-void cli_cancel_load(tn_runtime *rt) {
-  running_load = rt;
-  if (rt) catch_interrupt();
-  if (rt && was_interrupted) tn_runtime_cancel(rt);
-}
-
-void cli_cancel_by(void (*cancel)(void *), void *object) {
-  running_object = NULL;
-  running_cancel = cancel;
-  running_object = object;
-  if (object) catch_interrupt();
-  if (object && was_interrupted) cancel(object);
-}
-
-int cli_interrupted(void) { return was_interrupted != 0; }
 
 /* --- files ------------------------------------------------------------------------------------------------------ */
 

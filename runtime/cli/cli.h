@@ -11,19 +11,8 @@
 #include <tenon/tenon.h>
 
 #include "runtime/base/json.h"
+#include "runtime/cli/shell/shell.h"
 #include "runtime/options/options.h"
-
-enum {
-  EXIT_DONE = 0,
-  EXIT_CHECK = 1,
-  EXIT_USAGE = 2,
-  EXIT_INPUT = 3,
-  EXIT_UNSUPPORTED = 4,
-  EXIT_DEVICE = 5,
-  EXIT_OUTPUT = 6,
-  EXIT_INT = 130,
-  EXIT_PIPE = 141
-};
 
 typedef enum { FMT_TEXT, FMT_MD, FMT_CSV, FMT_JSON } cli_format;
 
@@ -46,6 +35,7 @@ typedef struct cli {
   long long order_seed; /* --order-seed, for tests: tasks in random orders */
   cli_format format;
   opts opts;
+  bool unsaved;      /* a file that was asked for could not be written */
   double pack_start; /* progress of packing */
   uint64_t pack_first, pack_done;
   union {
@@ -136,6 +126,8 @@ int cli_load(cli *c, const char *path, uint32_t flags, tn_model **out);
 void cli_print_json(json_t *j, size_t flags);
 /* Overwrites *err. Returns st. */
 tn_status cli_error(tn_error *err, tn_status st, const char *where, const char *fmt, ...) TN_PRINTF(4, 5);
+/* st is what writing a file that was asked for gave; cli_fail answers its TN_E_IO with EXIT_OUTPUT. Returns st. */
+tn_status cli_saved(cli *c, tn_status st);
 /* What the machine, the process's cgroups and --max-memory leave free. own: of private memory. */
 typedef struct cli_free {
   uint64_t all, own;
@@ -166,14 +158,6 @@ void cli_table_init(cli_table *t, const char *const *header, size_t n_cols);
 void cli_table_add(cli_table *t, ...); /* n_cols strings */
 void cli_table_print(const cli_table *t, cli_format f);
 void cli_table_finish(cli_table *t);
-
-/* The running thing that Ctrl-C stops. */
-void cli_cancel_chat(tn_chat *chat);
-void cli_cancel_session(tn_session *s);
-void cli_cancel_load(tn_runtime *rt);
-/* Any other object, by a function of its own. */
-void cli_cancel_by(void (*cancel)(void *), void *object);
-int cli_interrupted(void);
 
 /* Whole file (or "-": standard input), malloc'd and terminated. */
 tn_status cli_read(const char *path, char **text, size_t *n, tn_error *err);

@@ -162,7 +162,7 @@ static int make_in_folder(cli *c, bundle_opts *b, const tn_runtime_opts *ro) {
   b->o.user = b;
   const char *epoch = cli_env("SOURCE_DATE_EPOCH"); /* reproducible-builds.org */
   b->o.created = epoch ? strtoll(epoch, NULL, 10) : 0;
-  const tn_status st = tn_bundle_make(ro, &b->o, &json, &c->err);
+  const tn_status st = cli_saved(c, tn_bundle_make(ro, &b->o, &json, &c->err));
   int rc = st == TN_OK ? EXIT_DONE : 0;
   if (st == TN_E_LIMIT && json) { /* one JSON object, whatever happens */
     if (c->format != FMT_JSON) print_made(c, json);

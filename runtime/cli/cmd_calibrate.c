@@ -117,7 +117,7 @@ static tn_status run_passes(calibrator *k, const char *text, size_t n) {
                                     .bytes = text,
                                     .n_bytes = n,
                                     .tokens = k->tokens};
-  return st == TN_OK ? tn_model_calibration_save(m, &what, k->o->out, &k->c->err) : st;
+  return st == TN_OK ? cli_saved(k->c, tn_model_calibration_save(m, &what, k->o->out, &k->c->err)) : st;
 }
 
 static int calibrate_model(cli *c, const char *path, const calib_opts *o) {

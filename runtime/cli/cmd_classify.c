@@ -86,7 +86,7 @@ static tn_status classify_one(cli *c, tn_classifier *k, const char *file, const 
   tn_status st = tn_image_load(file, &im, &c->err);
   if (st == TN_OK && o->pixels) {
     st = tn_classifier_pixels(k, im, &pixels, &c->err);
-    if (st == TN_OK) st = tn_tensor_save(pixels, o->pixels, &c->err);
+    if (st == TN_OK) st = cli_saved(c, tn_tensor_save(pixels, o->pixels, &c->err));
     tn_free(pixels);
   }
   cli_cancel_by(stop_classifier, k);

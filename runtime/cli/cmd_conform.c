@@ -176,7 +176,7 @@ static int show_report(conform *k, const tni_cf_report *r) {
     tni_cf_report_text(r, &about, stdout);
   }
   const int bad = k->junit ? tni_cf_report_junit(r, &about, k->junit) : 0;
-  if (bad) return cli_note("%s: %s", k->junit, strerror(bad)), EXIT_INPUT;
+  if (bad) return cli_note("%s: %s", k->junit, strerror(bad)), EXIT_OUTPUT;
   return conform_verdict(k, r);
 }
 

@@ -170,7 +170,7 @@ static int embed_lines(cli *c, const char *model, const embed_opts *o, const lin
                        .dims = {(int64_t)l->n, (int64_t)size},
                        .data = v,
                        .bytes = l->n * size * sizeof *v};
-  if (st == TN_OK && o->out) st = tn_tensor_save(&t, o->out, &c->err);
+  if (st == TN_OK && o->out) st = cli_saved(c, tn_tensor_save(&t, o->out, &c->err));
   if (st == TN_OK && o->query)
     st = print_ranking(c, l, v, size, (size_t)o->top);
   else if (st == TN_OK && !o->out && c->format == FMT_JSON)

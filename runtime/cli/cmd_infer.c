@@ -43,12 +43,12 @@ static tn_status save_value(cli *c, const tn_tensor *t, const char *name, const 
   snprintf(path + at, sizeof path - (size_t)at, "%s.npy", name);
   for (char *p = path + at; *p; p++)
     if (*p == '/') *p = '_';
-  return tn_tensor_save(t, path, &c->err);
+  return cli_saved(c, tn_tensor_save(t, path, &c->err));
 }
 
 static tn_status save_outputs(cli *c, const tn_tensor *outs, uint32_t n, const char *dir) {
   if (mkdir(dir, 0777) != 0 && errno != EEXIST) {
-    return cli_error(&c->err, TN_E_IO, dir, "cannot make folder '%s': %s", dir, strerror(errno));
+    return cli_saved(c, cli_error(&c->err, TN_E_IO, dir, "cannot make folder '%s': %s", dir, strerror(errno)));
   }
   tn_status st = TN_OK;
   for (uint32_t i = 0; st == TN_OK && i < n; i++) st = save_value(c, &outs[i], outs[i].name, dir);

@@ -233,7 +233,7 @@ static int inspect_model(cli *c, const char *path, inspect_opts *o) {
   }
   if (st == TN_OK && o->dump) {
     size_t n = strlen(o->dump);
-    st = tn_model_dump(m, n > 4 && strcmp(o->dump + n - 4, ".dot") == 0 ? "dot" : "text", o->dump, &c->err);
+    st = cli_saved(c, tn_model_dump(m, n > 4 && strcmp(o->dump + n - 4, ".dot") == 0 ? "dot" : "text", o->dump, &c->err));
   }
   if (st == TN_OK && c->format == FMT_JSON) {
     cli_print_json(json_incref(j), JSON_INDENT(1));

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "new_plugin_text.h"
+#include "runtime/base/base.h"
 #include "runtime/cli/cli.h"
 
 #if defined(__x86_64__)
@@ -60,8 +61,8 @@ static int write_file(cli *c, const char *dir, size_t i, const char *name, const
   if (snprintf(path, sizeof path, "%s/%s", dir, file) >= (int)sizeof path) return cli_usage(c, "the path is too long");
   FILE *f = fopen(path, "wx");
   if (f) write_text(f, files[i].text, name, ident);
-  if (f && fclose(f) == 0) return EXIT_DONE;
-  return cli_fail(c, cli_error(&c->err, TN_E_IO, NULL, "cannot write '%s': %s", path, strerror(errno)));
+  if (f && (errno = tni_close_written(f)) == 0) return EXIT_DONE;
+  return cli_fail(c, cli_saved(c, cli_error(&c->err, TN_E_IO, NULL, "cannot write '%s': %s", path, strerror(errno))));
 }
 
 static int make_plugin_folder(cli *c, const char *name, const char *dir) {
@@ -70,7 +71,8 @@ static int make_plugin_folder(cli *c, const char *name, const char *dir) {
   for (char *p = ident; *p; p++)
     if (*p == '-') *p = '_';
   if (mkdir(dir, 0777) != 0 && errno != EEXIST) {
-    return cli_fail(c, cli_error(&c->err, TN_E_INVALID, NULL, "cannot make the folder '%s': %s", dir, strerror(errno)));
+    return cli_fail(
+        c, cli_saved(c, cli_error(&c->err, TN_E_IO, NULL, "cannot make the folder '%s': %s", dir, strerror(errno))));
   }
   int rc = EXIT_DONE;
   for (size_t i = 0; !rc && i < sizeof files / sizeof *files; i++) rc = write_file(c, dir, i, name, ident);
@@ -84,8 +86,7 @@ int cmd_new_plugin(int argc, const char **argv) {
   cli c = {.command = "new-plugin"};
   char *dir = NULL;
   const opt_row own[] = {{"dir", 0, OPT_TEXT, &dir, "DIR", NULL, "folder to make", "NAME, in this one"}, OPT_ROWS_END};
-  int rc = cli_parse(&c, argc, argv,
-                     &(cli_use){.usage = "NAME [options]", .operand = "NAME", .own = own});
+  int rc = cli_parse(&c, argc, argv, &(cli_use){.usage = "NAME [options]", .operand = "NAME", .own = own});
   if (!rc && !is_name(c.operand))
     rc = cli_usage(&c, "a NAME is 1 to 31 of a-z, 0-9 and '-', begins with a letter and does not end with '-'");
   if (!rc) rc = make_plugin_folder(&c, c.operand, dir ? dir : c.operand);

@@ -25,8 +25,7 @@ static int on_token(void *user, int32_t id, const char *text, size_t n) {
     print_id(o, id);
   else
     fwrite(text, 1, n, stdout);
-  fflush(stdout);
-  return ferror(stdout);
+  return !cli_streams_flush();
 }
 
 /* Without a tokenizer there is nothing to print but ids. */
@@ -102,7 +101,7 @@ static int run_generate(cli *c, tn_lm *lm, const gen_opts *g, const char *prompt
   if (o.text) fclose(o.text);
   if (!json && (res.new_tokens || (g->ids && n_ids && !o.first))) putchar('\n');
   if (json && st == TN_OK) print_result(c, lm, ids, n_ids, o.new_ids, text_json(text, n_text), &res);
-  fflush(stdout);
+  (void)cli_streams_flush();
   if (st == TN_OK && res.reason == TN_STOP_CONTEXT)
     cli_note("stopped: the context of %lld tokens is full", (long long)tn_lm_context(lm));
   if (st == TN_OK) {

@@ -4,11 +4,13 @@
  * "device" (a device's own) and "virtual" (a simulated one's). Each begins at its own zero. With --summary: where the
  * time goes (parts.h).
  */
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/base.h"
 #include "runtime/cli/generate.h"
 #include "runtime/cli/parts.h"
 
@@ -82,7 +84,7 @@ static int on_token(void *user, int32_t id, const char *text, size_t n) {
 }
 
 static tn_status cannot_write(cli *c, const char *path) {
-  return cli_error(&c->err, TN_E_IO, path, "cannot write '%s'", path);
+  return cli_saved(c, cli_error(&c->err, TN_E_IO, path, "cannot write '%s': %s", path, strerror(errno)));
 }
 
 static tn_status trace_generation(cli *c, tn_lm *lm, tracer *t, const tn_gen_params *p, const int32_t *ids, size_t n,
@@ -123,7 +125,7 @@ static int trace_model(cli *c, tn_lm *lm, const gen_opts *g, const trace_opts *o
   tn_status st = trace_generation(c, lm, &t, &p, ids, n_ids, &res);
   tn_free(ids);
   if (t.f) fprintf(t.f, "\n]}\n");
-  if (t.f && fclose(t.f) != 0 && st == TN_OK) st = cannot_write(c, o->path);
+  if (t.f && (errno = tni_close_written(t.f)) != 0 && st == TN_OK) st = cannot_write(c, o->path);
   for (int i = 0; i < t.n_tracks; i++) free(t.tracks[i]);
   if (st != TN_OK) {
     rc = cli_fail(c, st);

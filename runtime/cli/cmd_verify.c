@@ -328,7 +328,8 @@ static int verify_model(cli *c, const char *path, const verify_opts *o) {
   }
   tn_status st = TN_OK;
   if (!rc) st = tn_session_create(v.model, &v.session, &c->err);
-  if (!rc && st == TN_OK && reference && o->save) st = tn_session_capture_case(v.session, o->save, &c->err);
+  if (!rc && st == TN_OK && reference && o->save)
+    st = cli_saved(c, tn_session_capture_case(v.session, o->save, &c->err));
   if (!rc && st == TN_OK && other) st = tn_session_create(other, &v.other, &c->err);
   if (!rc && st == TN_OK) {
     cli_cancel_session(v.session);

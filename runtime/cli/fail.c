@@ -130,7 +130,12 @@ int cli_fail(cli *c, tn_status st) {
   } else {
     cli_say("tenon: %s\n", message);
   }
-  return exit_code(st);
+  return st == TN_E_IO && c->unsaved ? EXIT_OUTPUT : exit_code(st);
+}
+
+tn_status cli_saved(cli *c, tn_status st) {
+  c->unsaved = c->unsaved || st == TN_E_IO;
+  return st;
 }
 
 int cli_usage(cli *c, const char *fmt, ...) {

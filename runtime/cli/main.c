@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
 
@@ -15,17 +13,8 @@ static void seed_json(void) {
   json_object_seed(seed | 1);
 }
 
-/* What stdout holds yet is written now. A pipe that the reader closed is no mistake, and nothing is said. */
-static int close_output(int rc) {
-  const int failed = ferror(stdout);
-  errno = 0;
-  if (fclose(stdout) == 0 && !failed) return rc;
-  if (errno == EPIPE) return EXIT_PIPE;
-  fprintf(stderr, "tenon: the output could not be written%s%s\n", errno ? ": " : "", errno ? strerror(errno) : "");
-  return EXIT_OUTPUT;
-}
-
 int main(int argc, char **argv) {
+  cli_streams_open();
   seed_json();
   int rc = cli_dispatch(argc, (const char **)argv);
   /* What was printed may lack something. */
@@ -33,5 +22,5 @@ int main(int argc, char **argv) {
     fputs("tenon: out of memory\n", stderr);
     rc = EXIT_DEVICE;
   }
-  return close_output(rc == CLI_HELPED ? EXIT_DONE : rc);
+  return cli_streams_close(rc == CLI_HELPED ? EXIT_DONE : rc);
 }

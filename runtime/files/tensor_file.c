@@ -10,6 +10,7 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
+#include "runtime/base/base.h"
 #include "runtime/onnx/onnx.h"
 
 static const struct {
@@ -115,8 +116,14 @@ tn_status tn_tensor_load(const char *path, tn_tensor **out, tn_error *err) {
   tni_file f;
   tn_status st = tni_file_map(path, &f, err);
   if (st != TN_OK) return st;
-  st = (npy ? load_npy : load_pb)(&f, path, out, err);
+  tn_tensor *t = NULL;
+  st = (npy ? load_npy : load_pb)(&f, path, &t, err);
+  if (st == TN_OK) st = tni_file_check(&f, path, TNI_WATCH_CONTENT, err);
   tni_file_unmap(&f);
+  if (st == TN_OK)
+    *out = t;
+  else
+    free(t);
   return st;
 }
 
@@ -170,9 +177,10 @@ tn_status tn_tensor_save(const tn_tensor *t, const char *path, tn_error *err) {
   if (st == TN_OK && !f)
     st = tni_fail(err, tni_errno_status(errno, TN_E_IO), path, "cannot write '%s': %s", path, strerror(errno));
   if (f) {
-    bool ok = fwrite(head, 1, n_head, f) == n_head && (!n_body || fwrite(body, 1, n_body, f) == n_body);
-    ok = fclose(f) == 0 && ok;
-    if (!ok) st = tni_fail(err, tni_errno_status(errno, TN_E_IO), path, "cannot write '%s': %s", path, strerror(errno));
+    fwrite(head, 1, n_head, f);
+    if (n_body) fwrite(body, 1, n_body, f);
+    const int why = tni_close_written(f);
+    if (why) st = tni_fail(err, tni_errno_status(why, TN_E_IO), path, "cannot write '%s': %s", path, strerror(why));
   }
   free(pb);
   return st;

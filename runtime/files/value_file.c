@@ -81,7 +81,13 @@ tn_status tn_value_load(const char *path, tn_dtype as, tn_tensor **out, tn_error
   st = arena ? tni_import_datum(f.data, f.bytes, path, as == TN_DT_SEQUENCE ? TNI_FORM_SEQUENCE : TNI_FORM_OPTIONAL,
                                 arena, &d, &name, err)
              : tni_fail_memory(err, path);
-  if (st == TN_OK) st = make_datum_tensor(&d, name, path, out, err);
+  tn_tensor *t = NULL;
+  if (st == TN_OK) st = make_datum_tensor(&d, name, path, &t, err);
+  if (st == TN_OK) st = tni_file_check(&f, path, TNI_WATCH_CONTENT, err);
+  if (st == TN_OK)
+    *out = t;
+  else
+    free(t);
   tni_arena_destroy(arena);
   tni_file_unmap(&f);
   return st;

@@ -227,6 +227,22 @@ uint32_t tni_graph_dce(tni_graph *g);
  * its own; TN_E_UNSUPPORTED, nothing changed, where that cannot be: `to` is itself an input, a constant, captured or an
  * output. */
 TN_MUST_CHECK tn_status tni_graph_replace(tni_graph *g, tn_id from, tn_id to);
+/* The same for many values at once: a node that reads n of them is looked at once and not n times. A pass that goes along
+ * the graph's order calls tni_replacing_node on a node before it looks at it. Uses are as they were until the end. */
+typedef struct tni_replacing {
+  tn_id *to; /* [n]: what stands for a value */
+  uint32_t n;
+  bool any;
+} tni_replacing;
+/* false: no memory. */
+TN_MUST_CHECK bool tni_replacing_init(tni_replacing *r, const tni_graph *g);
+void tni_replacing_free(tni_replacing *r);
+/* As tni_graph_replace. */
+TN_MUST_CHECK tn_status tni_replacing_add(tni_graph *g, tni_replacing *r, tn_id from, tn_id to);
+/* What n reads, as it stands by now. */
+void tni_replacing_node(const tni_replacing *r, const tni_node *n);
+/* Every node's inputs, and tni_graph_finish; nothing where nothing was added. */
+TN_MUST_CHECK tn_status tni_replacing_finish(tni_graph *g, const tni_replacing *r, tn_error *err);
 
 /* What plugins see. nodes/values/symbols pointers live on the graph's arena; call after compact. ctx: see view.h.
  * Constants of rank 2 and a numeric dtype get their tn_weight. hash: SHA-256 over phase, operators, attributes, edges,

@@ -157,7 +157,8 @@ static tn_status find_file(tni_import *c, const char *location, uint32_t *index)
   if (st) return st;
   const char *path = join_location(c, location);
   tni_file f = {0};
-  st = path ? tni_left_map(c->left, c->n_left, location, fd, path, &f, c->err) : tni_fail_memory(c->err, c->file);
+  st = path ? tni_left_map(c->left, c->n_left, location, fd, path, c->lim.copy, &f, c->err)
+            : tni_fail_memory(c->err, c->file);
   close(fd);
   if (st) return st;
   uint32_t i = c->model->n_files++;

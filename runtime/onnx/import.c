@@ -136,7 +136,8 @@ static tn_status import_mapped(const tni_file *f, const char *path, const char *
                   .err = &local.error};
   c.model = new_model(&c, f, path, borrowed);
   if (!c.model) {
-    if (!borrowed) tni_file_unmap(&(tni_file){.data = f->data, .bytes = f->bytes});
+    tni_file mine = *f;
+    if (!borrowed) tni_file_unmap(&mine);
     return tni_fail_memory(err, path);
   }
   c.arena = c.model->graph->arena;
@@ -169,13 +170,13 @@ static const char *other_format(const tni_file *f) {
   return NULL;
 }
 
-static tn_status map_model(const char *path, const tni_left_list *left, tni_file *f, tn_error *err) {
+static tn_status map_model(const char *path, const tni_left_list *left, bool copy, tni_file *f, tn_error *err) {
   const char *slash = strrchr(path, '/');
   const int fd = tni_file_open(path);
   if (fd < 0)
     return tni_fail(err, tni_errno_status(errno, errno == ENOENT || errno == ENOTDIR ? TN_E_UNAVAILABLE : TN_E_IO),
                     path, "cannot open '%s': %s", path, strerror(errno));
-  tn_status st = tni_left_map(left->list, left->n, slash ? slash + 1 : path, fd, path, f, err);
+  tn_status st = tni_left_map(left->list, left->n, slash ? slash + 1 : path, fd, path, copy, f, err);
   close(fd);
   const char *other = st == TN_OK ? other_format(f) : NULL;
   if (!other) return st;
@@ -193,7 +194,7 @@ tn_status tni_import_file(const char *path, const tni_import_limits *lim, const 
   const char *slash = strrchr(path, '/');
   char *dir = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
   tn_status st = dir ? tni_left_read(dir, &left, err) : tni_fail_memory(err, path);
-  if (st == TN_OK) st = map_model(path, &left, &f, err);
+  if (st == TN_OK) st = map_model(path, &left, lim && lim->copy, &f, err);
   if (st == TN_OK) st = import_mapped(&f, path, dir, false, &left, lim, log, out, err);
   free(dir);
   if (st != TN_OK) {

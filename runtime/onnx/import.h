@@ -29,6 +29,7 @@ typedef struct tni_import_limits {
   /* Bytes of the message without tensor payloads (256 MiB, at most 4 GiB). Unpacked it may take four times that, and so
    * may attributes and decoded typed data (int64_data and the like) together. */
   uint64_t max_meta;
+  bool copy; /* files become copies in memory, which nobody else can change (tni_file_read) */
 } tni_import_limits;
 
 /* A tensor whose elements are not in the files, because nothing reads them (left_out.h). file: in the model's folder;

@@ -69,7 +69,7 @@ tn_status tni_left_read(const char *dir, tni_left_list *out, tn_error *err) {
     free(path);
     return TN_OK;
   }
-  tn_status st = tni_file_map(path, &f, err);
+  tn_status st = tni_file_read(path, &f, err);
   if (st == TN_OK && !(l.arena = tni_arena_create())) st = tni_fail_memory(err, path);
   json_t *j = st == TN_OK && f.bytes && f.bytes <= MAX_BYTES
                   ? json_loadb(f.data, (size_t)f.bytes, JSON_REJECT_DUPLICATES, NULL)
@@ -92,13 +92,13 @@ tni_cut tni_left_cut(const tni_left_out *t) {
   return (tni_cut){at, end > at ? end - at : 0};
 }
 
-tn_status tni_left_map(const tni_left_out *list, uint32_t n, const char *name, int fd, const char *path, tni_file *out,
-                       tn_error *err) {
+tn_status tni_left_map(const tni_left_out *list, uint32_t n, const char *name, int fd, const char *path, bool copy,
+                       tni_file *out, tn_error *err) {
   tni_cut cuts[TNI_LEFT_OUT_MAX];
   uint32_t count = 0;
   for (uint32_t i = 0; i < n; i++)
     if (strcmp(list[i].file, name) == 0) cuts[count++] = tni_left_cut(&list[i]);
-  return tni_file_map_cut(fd, path, cuts, count, out, err);
+  return tni_file_map_cut(fd, path, cuts, count, copy, out, err);
 }
 
 /* path is DIR/NAME of the entry. */

@@ -30,7 +30,7 @@ typedef struct tni_left_list {
 TN_MUST_CHECK tn_status tni_left_read(const char *dir, tni_left_list *out, tn_error *err);
 /* Maps file `name` of the folder as the whole file that it was. */
 TN_MUST_CHECK tn_status tni_left_map(const tni_left_out *list, uint32_t n, const char *name, int fd, const char *path,
-                                     tni_file *out, tn_error *err);
+                                     bool copy, tni_file *out, tn_error *err);
 /* What of a tensor is cut out; bytes 0: it has no whole unit. */
 tni_cut tni_left_cut(const tni_left_out *t);
 /* Marks the tensors of an imported graph. TN_E_CORRUPT where one of the list is not there. */

@@ -267,11 +267,9 @@ static tn_status write_model(saver *s) {
   }
   onnx__model_proto__pack(&m, buf);
   FILE *f = fopen(path, "wb");
-  bool ok = f && fwrite(buf, 1, n, f) == n;
-  ok = (!f || fclose(f) == 0) && ok;
-  tn_status st =
-      ok ? TN_OK
-         : tni_fail(s->err, tni_errno_status(errno, TN_E_IO), path, "cannot write '%s': %s", path, strerror(errno));
+  if (f) fwrite(buf, 1, n, f);
+  const int why = f ? tni_close_written(f) : errno;
+  tn_status st = why ? tni_fail(s->err, tni_errno_status(why, TN_E_IO), path, "cannot write '%s': %s", path, strerror(why)) : TN_OK;
   free(path);
   free(buf);
   return st;
@@ -301,8 +299,8 @@ tn_status tni_save_nodes(const tni_graph *g, const tn_id *nodes, uint32_t n_node
   if (st == TN_OK && !(s.data = fopen(path, "wb")))
     st = tni_fail(err, tni_errno_status(errno, TN_E_IO), path, "cannot write '%s': %s", path, strerror(errno));
   if (st == TN_OK) st = save_model(&s, nodes, n_nodes, in, n_in, out, n_out);
-  if (s.data && fclose(s.data) != 0 && st == TN_OK)
-    st = tni_fail(err, tni_errno_status(errno, TN_E_IO), path, "cannot write '%s': %s", path, strerror(errno));
+  const int why = s.data ? tni_close_written(s.data) : 0;
+  if (why && st == TN_OK) st = tni_fail(err, tni_errno_status(why, TN_E_IO), path, "cannot write '%s': %s", path, strerror(why));
   free(path);
   tni_map_destroy(s.seen);
   tni_arena_destroy(s.arena);

@@ -71,7 +71,7 @@ static size_t left_width(const opts *o) {
 void opts_help(const opts *o, FILE *f) {
   const size_t column = left_width(o);
   for (int t = 0; t < OPT_TABLES; t++) {
-    if (!o->tables[t].rows || !o->tables[t].rows->name) continue;
+    if (!o->tables[t].rows || !o->tables[t].rows->name || !o->tables[t].title) continue;
     fprintf(f, "\n%s\n", o->tables[t].title);
     for (const opt_row *r = o->tables[t].rows; r->name; r++) {
       char left[256], right[TEXT];

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -71,22 +70,22 @@ static bool load_stamps(tni_pk_file *f) {
 }
 
 void tni_pk_unload(tni_pk_file *f) {
-  if (f->data) munmap((void *)f->data, f->bytes);
+  tni_file_unmap(&f->map);
   free(f->stamps);
   *f = (tni_pk_file){.slot = -1};
 }
 
-void tni_pk_load(const char *path, const tni_log *log, tni_pk_file *f) {
+void tni_pk_load(const char *path, bool copy, const tni_log *log, tni_pk_file *f) {
   tni_file m;
   tn_error err;
   tni_error_init(&err);
   *f = (tni_pk_file){.slot = -1};
-  tn_status st = tni_file_map(path, &m, &err);
+  tn_status st = copy ? tni_file_read(path, &m, &err) : tni_file_map(path, &m, &err);
   if (st != TN_OK) {
     if (st != TN_E_UNAVAILABLE) tni_log_line(log, TN_LOG_WARN, "packed weights: %s", err.message);
     return;
   }
-  *f = (tni_pk_file){.data = m.data, .bytes = m.bytes, .device = m.device, .inode = m.inode, .slot = -1};
+  *f = (tni_pk_file){.data = m.data, .bytes = m.bytes, .device = m.device, .inode = m.inode, .map = m, .slot = -1};
   const char *why = f->bytes < sizeof f->head ? "too short" : NULL;
   if (!why) {
     memcpy(&f->head, f->data, sizeof f->head);

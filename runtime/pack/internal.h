@@ -19,6 +19,7 @@
 typedef struct tni_pk_file {
   const uint8_t *data;           /* NULL: none */
   uint64_t bytes, device, inode; /* of a damaged file too, with data NULL */
+  tni_file map;                  /* what data is in */
   tni_pk_header head;
   const tni_pk_segment *segments;
   const uint64_t *sums;
@@ -66,7 +67,9 @@ struct tni_pack_store {
   tni_pk_file file;
   tni_pk_bytes *bytes; /* [n_items]: what blobs read */
   int fd;              /* the file that the segments lie in; -1: none */
+  bool copied;         /* blobs are read where they lie in memory */
   void *own;           /* a mapping of what was packed now, or NULL */
+  tni_watch *watch;    /* of own, where it is a file's */
   uint64_t own_bytes;
   char *path, *dir; /* NULL: uncached */
   uint64_t done_bytes, total_bytes;
@@ -88,7 +91,7 @@ void tni_pk_check(tni_pool *pool, const tni_pk_file *f, tni_pk_span *spans, uint
 uint64_t tni_pk_hash_avx2(const void *p, size_t n);
 
 /* file.c. A missing, damaged or foreign file leaves *f empty; damage is logged. */
-void tni_pk_load(const char *path, const tni_log *log, tni_pk_file *f);
+void tni_pk_load(const char *path, bool copy, const tni_log *log, tni_pk_file *f);
 void tni_pk_unload(tni_pk_file *f);
 /* Points every wanted segment that is in the file, and whole, at its bytes. Returns how many are still missing. */
 uint32_t tni_pk_match(tni_pack_store *s);

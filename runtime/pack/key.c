@@ -129,6 +129,8 @@ static tni_pk_stamp stamp_of(const tni_pack_store *s, const key_part *p) {
   t.inode = p->source->inode;
   t.size = p->source->size;
   t.mtime_ns = p->source->mtime_ns;
+  t.ctime_ns = p->source->ctime_ns;
+  t.generation = p->source->generation;
   t.offset = p->source->offset;
   t.bytes = p->source->bytes;
   const uint64_t reading[] = {p->weight->dtype, p->weight->flags, (uint64_t)p->weight->N, (uint64_t)p->weight->K,
@@ -147,8 +149,9 @@ static bool index_stamps(const tni_pk_file *f, tni_map *m) {
 static bool is_racy_stamp(const tni_pk_stamp *t) {
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
-  int64_t age = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - t->mtime_ns;
-  return age > -RACY_NS && age < RACY_NS;
+  const int64_t at = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+  const int64_t written = at - t->mtime_ns, changed = at - t->ctime_ns;
+  return (written > -RACY_NS && written < RACY_NS) || (changed > -RACY_NS && changed < RACY_NS);
 }
 
 static tn_status find_contents(tni_pack_store *s, key_part *parts, uint32_t n, tn_error *err) {

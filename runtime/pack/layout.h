@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #define TNI_PK_MAGIC "TENONPK"
-enum { TNI_PK_VERSION = 1, TNI_PK_ALIGN = 64 * 1024, TNI_PK_PIECE = 1024 * 1024 };
+enum { TNI_PK_VERSION = 2, TNI_PK_ALIGN = 64 * 1024, TNI_PK_PIECE = 1024 * 1024 };
 enum { TNI_PK_MAX_SEGMENTS = 1 << 20, TNI_PK_MAX_STAMPS = 1 << 22 };
 
 typedef struct tni_pk_header {
@@ -69,14 +69,15 @@ _Static_assert(offsetof(tni_pk_segment, first_stamp) == 72 && offsetof(tni_pk_se
  * that the time does not tell; never matches. */
 typedef struct tni_pk_stamp {
   uint64_t device, inode, size; /*  0, 8, 16 of the file */
-  int64_t mtime_ns;             /* 24 */
-  uint64_t offset, bytes;       /* 32, 40 of the part in it */
-  uint64_t reading;             /* 48 hash of how the bytes are read: dtype, flags, shape */
-  tni_pk_hash content;          /* 56 */
+  int64_t mtime_ns, ctime_ns;   /* 24, 32; the second cannot be set back */
+  uint64_t generation;          /* 40 of the inode; 0: the file system does not say */
+  uint64_t offset, bytes;       /* 48, 56 of the part in it */
+  uint64_t reading;             /* 64 hash of how the bytes are read: dtype, flags, shape */
+  tni_pk_hash content;          /* 72 */
 } tni_pk_stamp;
-_Static_assert(sizeof(tni_pk_stamp) == 72, "stamp");
-_Static_assert(offsetof(tni_pk_stamp, mtime_ns) == 24 && offsetof(tni_pk_stamp, reading) == 48, "stamp");
-_Static_assert(offsetof(tni_pk_stamp, content) == 56, "stamp");
+_Static_assert(sizeof(tni_pk_stamp) == 88, "stamp");
+_Static_assert(offsetof(tni_pk_stamp, mtime_ns) == 24 && offsetof(tni_pk_stamp, reading) == 64, "stamp");
+_Static_assert(offsetof(tni_pk_stamp, content) == 72, "stamp");
 
 typedef struct tni_pk_slot {
   uint64_t sequence; /* 0: never written */

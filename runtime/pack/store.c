@@ -20,7 +20,7 @@ static uint32_t look_again(tni_pack_store *s) {
   bool same = there ? (uint64_t)st.st_ino == s->file.inode && (uint64_t)st.st_dev == s->file.device : !s->file.data;
   if (!same) {
     tni_pk_unload(&s->file);
-    tni_pk_load(s->path, s->o->log, &s->file);
+    tni_pk_load(s->path, s->o->copy, s->o->log, &s->file);
     return tni_pk_match(s);
   }
   uint32_t missing = 0;
@@ -76,7 +76,7 @@ static tn_status pack_missing(tni_pack_store *s, bool cacheable, tn_error *err) 
 
 /* A sealed folder has everything of a device, or nothing. */
 static tn_status take_sealed(tni_pack_store *s, const tni_pack_item *const *items, tn_error *err) {
-  if (s->path && s->n_items) tni_pk_load(s->path, NULL, &s->file); /* damage is said below */
+  if (s->path && s->n_items) tni_pk_load(s->path, s->o->copy, NULL, &s->file); /* damage is said below */
   if (s->file.damage)
     return tni_fail(err, TN_E_CORRUPT, s->path, "packed weights in '%s': %s", s->path, s->file.damage);
   tn_status st = tni_pk_keys(s, items, err);
@@ -107,7 +107,7 @@ static tn_status make_available(tni_pack_store *s, const tni_pack_item *const *i
   if (st != TN_OK) return st;
   if (s->o->sealed) return take_sealed(s, items, err);
   bool cacheable = s->path && s->n_items && tni_pk_make_dir(s);
-  if (cacheable) tni_pk_load(s->path, s->o->log, &s->file);
+  if (cacheable) tni_pk_load(s->path, s->o->copy, s->o->log, &s->file);
   st = tni_pk_keys(s, items, err);
   if (st != TN_OK) return st;
   if (tni_pk_match(s) == 0) {
@@ -144,7 +144,7 @@ static tn_status blob_read(const tn_blob *b, uint64_t offset, uint64_t n, void *
 /* The file that is mapped, which may have lost its name to another by now: then there is none to read from. */
 static void open_file(tni_pack_store *s) {
   struct stat st;
-  if (!s->stats.cached || s->fd >= 0) return;
+  if (!s->stats.cached || s->fd >= 0 || s->copied) return;
   s->fd = tni_file_open(s->path);
   if (s->fd < 0 ||
       (fstat(s->fd, &st) == 0 && (uint64_t)st.st_ino == s->file.inode && (uint64_t)st.st_dev == s->file.device))
@@ -181,6 +181,7 @@ tn_status tni_pack_store_open(const tni_pack_opts *o, const tni_pack_item *const
   tni_pack_store *s = calloc(1, sizeof *s);
   if (!s) return tni_fail_memory(err, o->dir);
   s->o = o;
+  s->copied = o->copy;
   s->n_items = n;
   s->file.slot = -1;
   s->fd = -1;
@@ -200,9 +201,15 @@ const tn_blob *tni_pack_store_blob(const tni_pack_store *s, uint32_t i) { return
 
 const tni_pack_stats *tni_pack_store_stats(const tni_pack_store *s) { return &s->stats; }
 
+tn_status tni_pack_store_check(const tni_pack_store *s, tn_error *err) {
+  const tn_status st = tni_watch_check(s->watch, s->path, TNI_WATCH_SIZE, err);
+  return st == TN_OK ? tni_file_check(&s->file.map, s->path, TNI_WATCH_SIZE, err) : st;
+}
+
 void tni_pack_store_close(tni_pack_store *s) {
   if (!s) return;
   tni_pk_unload(&s->file);
+  tni_watch_remove(s->watch);
   if (s->own) munmap(s->own, s->own_bytes);
   if (s->fd >= 0) close(s->fd);
   free(s->bytes);

@@ -3,11 +3,11 @@
  * Packed weights: one host-owned file per model and device, mapped on later starts.
  *
  * A segment's key is the content of its parts (hashed when packed, afterwards recognised by the source files' device,
- * size, mtime and inode) + format name, version and params; never the plugin's build. File: header, segment table,
- * segments aligned to 64 KiB, a checksum per 1 MiB that is checked when a segment is first used. Written to a temporary
- * file in the same folder (space reserved before anything is mapped), fsync, rename, fsync of the folder: a killed
- * writer leaves the old file or none. Where the folder cannot be written or is full, segments are packed into anonymous
- * memory and the log says so. Bundles (runtime/bundle) are written `portable` and read `sealed`.
+ * inode, generation, size, mtime and ctime) + format name, version and params; never the plugin's build. File: header,
+ * segment table, segments aligned to 64 KiB, a checksum per 1 MiB that is checked when a segment is first used. Written
+ * to a temporary file in the same folder (space reserved before anything is mapped), fsync, rename, fsync of the
+ * folder: a killed writer leaves the old file or none. Where the folder cannot be written or is full, segments are
+ * packed into anonymous memory and the log says so. Bundles (runtime/bundle) are written `portable` and read `sealed`.
  */
 #ifndef TENON_PACK_STORE_H
 #define TENON_PACK_STORE_H
@@ -20,7 +20,8 @@
 typedef struct tni_pack_source {
   const char *file;
   uint64_t device, inode, size, offset, bytes;
-  int64_t mtime_ns;
+  int64_t mtime_ns, ctime_ns;
+  uint64_t generation;
   const void *mapped;      /* its bytes in a file mapping: dropped after use; NULL: not to be dropped */
   const uint64_t *content; /* XXH3-128 of bytes that are not here any more, low and high; NULL: they are */
 } tni_pack_source;
@@ -53,6 +54,11 @@ typedef struct tni_pack_opts {
   tni_pack_progress progress;
   void *progress_user;
   const volatile int32_t *cancel;
+  bool copy; /* files are read into memory and not mapped */
+  /* Whether the sources are what they were when their stamps were taken; asked before what was packed of them is kept.
+   * NULL: they are. */
+  bool (*unchanged)(void *user);
+  void *unchanged_user;
 } tni_pack_opts;
 
 typedef struct tni_pack_stats {
@@ -72,6 +78,8 @@ TN_MUST_CHECK tn_status tni_pack_store_open(const tni_pack_opts *o, const tni_pa
 /* read() of a blob reads the file, where there is one. */
 const tn_blob *tni_pack_store_blob(const tni_pack_store *s, uint32_t i);
 const tni_pack_stats *tni_pack_store_stats(const tni_pack_store *s);
+/* TN_E_IO: the file that blobs lie in was cut short, or cannot be read any more. */
+TN_MUST_CHECK tn_status tni_pack_store_check(const tni_pack_store *s, tn_error *err);
 void tni_pack_store_close(tni_pack_store *s);
 
 /* Bytes that an item will take packed, without packing. */

@@ -231,6 +231,11 @@ static int publish_pack(const tni_pack_store *s, plan *p) {
   uint64_t bytes;
   uint8_t *tables = make_tables(s, p, &bytes);
   if (!tables) return ENOMEM;
+  if (s->o->unchanged && !s->o->unchanged(s->o->unchanged_user)) {
+    tni_log_line(s->o->log, TN_LOG_WARN, "packed weights: a file of the model was changed while it was packed");
+    free(tables);
+    return ESTALE;
+  }
   errno = 0;
   bool ok = msync(p->map, p->head.file_bytes, MS_SYNC) == 0 && write_all(p->fd, tables, bytes, p->head.segments_at) &&
             fsync(p->fd) == 0 && write_all(p->fd, &p->head, sizeof p->head, 0) && fsync(p->fd) == 0 &&
@@ -253,19 +258,23 @@ static void drop_plan(plan *p) {
   free(p->seg);
 }
 
-/* The new file's bytes become the store's. */
-static void adopt_file(tni_pack_store *s, plan *p) {
+/* The new file's bytes become the store's. false: they cannot be watched. */
+static bool adopt_file(tni_pack_store *s, plan *p) {
+  tni_watch *w = s->o->copy ? NULL : tni_watch_add(p->map, p->head.file_bytes, p->fd);
+  if (!w) return false;
   for (uint32_t i = 0; i < s->n_want; i++) {
     s->want[i].ptr = p->map + p->seg[i].rec.offset;
   }
   (void)mprotect(p->map, p->head.file_bytes, PROT_READ);
   tni_pk_unload(&s->file);
+  s->watch = w;
   s->own = p->map;
   s->own_bytes = p->head.file_bytes;
   p->map = NULL;
   (void)flock(p->fd, LOCK_UN);
   s->fd = p->fd;
   p->fd = -1;
+  return true;
 }
 
 /* Packed already, but the file failed afterwards: memory takes the bytes, so that nothing is packed twice. */
@@ -310,8 +319,8 @@ tn_status tni_pk_write(tni_pack_store *s, bool *wrote, tn_error *err) {
       if (e) {
         not_kept(s, e);
         st = rescue_old(s, &p, err);
-      } else {
-        adopt_file(s, &p);
+      } else if (!adopt_file(s, &p)) {
+        st = rescue_old(s, &p, err);
       }
     }
   }

@@ -77,7 +77,8 @@ typedef struct equal_key {
   char magic[8];
   struct {
     uint64_t device, inode, size, offset, bytes;
-    int64_t mtime_ns;
+    int64_t mtime_ns, ctime_ns;
+    uint64_t generation;
   } at[2];
   int64_t V, D;
   uint32_t dtype[2];
@@ -93,7 +94,8 @@ static bool find_place(const tn_model *m, tn_id v, equal_key *k, int i) {
   const tni_tensor *t = tni_graph_value(m->graph, v)->tensor;
   tni_packed_source(m, v, &s);
   clock_gettime(CLOCK_REALTIME, &now);
-  const int64_t age = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - s.mtime_ns;
+  const int64_t last = s.mtime_ns > s.ctime_ns ? s.mtime_ns : s.ctime_ns;
+  const int64_t age = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - last;
   if (!s.file || !s.inode || t->quantized || (age > -RACY_NS && age < RACY_NS)) return false;
   k->at[i].device = s.device;
   k->at[i].inode = s.inode;
@@ -101,13 +103,15 @@ static bool find_place(const tn_model *m, tn_id v, equal_key *k, int i) {
   k->at[i].offset = s.offset;
   k->at[i].bytes = s.bytes;
   k->at[i].mtime_ns = s.mtime_ns;
+  k->at[i].ctime_ns = s.ctime_ns;
+  k->at[i].generation = s.generation;
   k->dtype[i] = t->dtype;
   return true;
 }
 
 static bool make_key(const tn_model *m, tn_id table, tn_id other, bool turned, equal_key *k) {
   const tni_tensor *t = tni_graph_value(m->graph, table)->tensor;
-  *k = (equal_key){.magic = "equal 1", .V = t->dims[0], .D = t->dims[1], .turned = turned};
+  *k = (equal_key){.magic = "equal 2", .V = t->dims[0], .D = t->dims[1], .turned = turned};
   return find_place(m, table, k, 0) && find_place(m, other, k, 1);
 }
 

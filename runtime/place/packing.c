@@ -32,6 +32,8 @@ void tni_packed_source(const tn_model *m, tn_id v, tni_pack_source *s) {
     s->inode = f->inode;
     s->size = f->bytes;
     s->mtime_ns = f->mtime_ns;
+    s->ctime_ns = f->ctime_ns;
+    s->generation = f->generation;
     const tni_quantized *q = val->tensor->quantized;
     const char *data = tni_is_stored_halves(q) ? (const char *)q->codes : val->tensor->data, *begin = f->data;
     if (data >= begin && data < begin + f->bytes) s->mapped = data;
@@ -122,6 +124,8 @@ static void log_store(const tn_model *m, const tni_packed *p) {
                s->cached ? s->path : "memory");
 }
 
+static bool files_unchanged(void *user) { return tni_files_check(user, TNI_WATCH_ALL, NULL) == TN_OK; }
+
 tn_status tni_packed_open(tn_model *m, tn_error *err) {
   tn_runtime *rt = m->rt;
   const char *name = store_name(m);
@@ -139,7 +143,10 @@ tn_status tni_packed_open(tn_model *m, tn_error *err) {
                        .sealed = rt->sealed,
                        .progress = rt->progress,
                        .progress_user = rt->progress_user,
-                       .cancel = &rt->cancel};
+                       .cancel = &rt->cancel,
+                       .copy = rt->profile->copy_files,
+                       .unchanged = files_unchanged,
+                       .unchanged_user = m};
     tn_status st = tni_pack_store_open(&o, p->items, p->n_items, &p->store, err);
     if (st != TN_OK) return st;
     log_store(m, p);
@@ -149,6 +156,15 @@ tn_status tni_packed_open(tn_model *m, tn_error *err) {
 #endif
   }
   return name ? TN_OK : tni_fail_memory(err, m->path);
+}
+
+tn_status tni_files_check(const tn_model *m, uint32_t what, tn_error *err) {
+  tn_status st = TN_OK;
+  for (uint32_t i = 0; st == TN_OK && m->import && i < m->import->n_files; i++)
+    st = tni_file_check(&m->import->files[i], m->import->paths[i], what, err);
+  for (uint32_t d = 0; st == TN_OK && m->packed && d < m->rt->n_devs; d++)
+    if (m->packed[d].store) st = tni_pack_store_check(m->packed[d].store, err);
+  return st;
 }
 
 void tni_packed_close(tn_model *m) {

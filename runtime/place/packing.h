@@ -13,6 +13,9 @@ TN_MUST_CHECK tn_status tni_packed_collect(tn_model *m, tn_error *err);
 /* Packs or maps. */
 TN_MUST_CHECK tn_status tni_packed_open(tn_model *m, tn_error *err);
 void tni_packed_close(tn_model *m);
+/* Whether the files that m is mapped from are as they were (TNI_WATCH_*, watch.h): TN_E_IO names the first that is not.
+ */
+TN_MUST_CHECK tn_status tni_files_check(const tn_model *m, uint32_t what, tn_error *err);
 /* Where the bytes of constant v lie. */
 void tni_packed_source(const tn_model *m, tn_id v, tni_pack_source *s);
 

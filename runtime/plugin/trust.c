@@ -39,7 +39,7 @@ tn_status tni_trust_map(const char *path, uint32_t allow, tni_file *out, tn_erro
   else if (!S_ISREG(s.st_mode))
     st = tni_fail(err, TN_E_UNAVAILABLE, path, "refused: is not a regular file");
   if (st == TN_OK) st = check_owner(&s, path, "file", allow, err);
-  if (st == TN_OK) st = tni_file_map_fd(fd, path, out, err);
+  if (st == TN_OK) st = tni_file_map_cut(fd, path, NULL, 0, true, out, err);
   close(fd);
   return st;
 }

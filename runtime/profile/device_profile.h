@@ -7,13 +7,11 @@
  *     - cpu-avx2-lut
  *     - name: cpu-neon-lut
  *       options: {group: 32}
- *       probe: isolated      # or inprocess: whether it is first loaded in a child (docs/security.md). Not said: isolated
- *                            # outside the installed folder
- *   phases: {prefill: [npu-int8-sim, host], decode: [cpu-avx2-lut]}   # optional; names of `plugins`, in order
- *   require: [cpu-avx2-lut]  # these must load and take at least one node, and no MatMul/Gemm with constant weights may
- *                            # fall back to the host
- *   threads: 0               # 0: all processors that the process may use
- *   cpus: [0, 2-3]           # processors that the pool's threads run on; threads 0: as many as these
+ *       probe: isolated      # or inprocess: whether it is first loaded in a child (docs/security.md). Not said:
+ * isolated # outside the installed folder phases: {prefill: [npu-int8-sim, host], decode: [cpu-avx2-lut]}   # optional;
+ * names of `plugins`, in order require: [cpu-avx2-lut]  # these must load and take at least one node, and no
+ * MatMul/Gemm with constant weights may # fall back to the host threads: 0               # 0: all processors that the
+ * process may use cpus: [0, 2-3]           # processors that the pool's threads run on; threads 0: as many as these
  *   max_seq: 2048            # upper bound of context
  *   prefill_chunk: 512       # most positions that one step of a prompt computes; 0: the whole prompt at once. A plugin
  *                            # that takes prompts in pieces of one length only decides it; saying another is an error
@@ -28,17 +26,18 @@
  *   probe_timeout_ms: 30000  # a plugin that does not come back from a probe for so long hangs; the
  *                            # probing program's own start is not counted
  *   timeout_ms: 60000        # an engine that completes nothing for so long is lost
- *   kv: f32                  # what caches are kept as: f32, f16, bf16 or int8 (quantized by row and head); devices that
- *                            # do not take it keep theirs. Not said: what devices ask for, else the model's own
- *   kv_ring: true            # caches whose readers look back a fixed window keep only what that needs
- *   embeddings: source       # or packed: rows of an embedding come from the weight that a plugin packs for the product
- *                            # with the same table (tied embeddings), where there is one
- *   calibration: FILE        # statistics of activations (docs/calibration.md), of the model that is run; ${model}/FILE:
- *                            # in its folder
+ *   kv: f32                  # what caches are kept as: f32, f16, bf16 or int8 (quantized by row and head); devices
+ * that # do not take it keep theirs. Not said: what devices ask for, else the model's own kv_ring: true            #
+ * caches whose readers look back a fixed window keep only what that needs embeddings: source       # or packed: rows of
+ * an embedding come from the weight that a plugin packs for the product # with the same table (tied embeddings), where
+ * there is one map: shared              # or copy: the model's files and packed weights are copied into memory when
+ * they are loaded, so # that nothing that happens to the files later is seen calibration: FILE        # statistics of
+ * activations (docs/calibration.md), of the model that is run; ${model}/FILE: # in its folder
  *
  * Paths are relative to the profile's folder and come out absolute. A phase that `phases` leaves out gets `plugins` in
- * their order. Limits: 64 plugins, 64 options each, 64 folders; threads 0..1024; max_seq, prefill_chunk 0..2^31-1; chunks_in_flight 0..64; bucket 0..65536; timeout_ms and probe_timeout_ms 1..3600000. Sizes: 512M, 8G.
- * A profile is immutable; any thread.
+ * their order. Limits: 64 plugins, 64 options each, 64 folders; threads 0..1024; max_seq, prefill_chunk 0..2^31-1;
+ * chunks_in_flight 0..64; bucket 0..65536; timeout_ms and probe_timeout_ms 1..3600000. Sizes: 512M, 8G. A profile is
+ * immutable; any thread.
  */
 #ifndef TENON_PROFILE_DEVICE_PROFILE_H
 #define TENON_PROFILE_DEVICE_PROFILE_H
@@ -66,7 +65,7 @@ typedef struct tni_profile_plugin {
   uint32_t n_options, line, column;
   uint32_t probe; /* TNI_PROBE_* */
   bool process;   /* `isolation: process`, its own or the profile's; means nothing for the host */
-  bool optional; /* `optional: true`, or in default.yaml: not there or refused is no error, only listed */
+  bool optional;  /* `optional: true`, or in default.yaml: not there or refused is no error, only listed */
 } tni_profile_plugin;
 
 typedef struct tni_profile {
@@ -82,7 +81,7 @@ typedef struct tni_profile {
   uint32_t cpus_line, cpus_column;
   int64_t max_seq; /* 0: not said */
   int64_t prefill_chunk, bucket;
-  bool chunk_said; /* prefill_chunk stands in the file */
+  bool chunk_said;           /* prefill_chunk stands in the file */
   uint32_t chunks_in_flight; /* 0: as many as there are */
   uint64_t memory;           /* 0: not limited */
   const char *const *plugin_path;
@@ -91,7 +90,8 @@ typedef struct tni_profile {
   uint64_t cache_max_bytes; /* 0: not said */
   bool checked, kv_ring, process;
   bool packed_embeddings; /* `embeddings: packed` */
-  uint32_t kv; /* TN_DT_*; TN_DT_UNDEFINED: not said */
+  bool copy_files;        /* `map: copy` */
+  uint32_t kv;            /* TN_DT_*; TN_DT_UNDEFINED: not said */
   int64_t timeout_ms, probe_timeout_ms;
   const char *calibration; /* NULL: none; TNI_BESIDE_MODEL and a name: in the model's folder */
 } tni_profile;

@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 
 #include "runtime/base/base.h"
-#include "runtime/profile/paths.h"
 #include "runtime/profile/device_profile.h"
+#include "runtime/profile/paths.h"
 #include "runtime/profile/suggest.h"
 #include "runtime/profile/yamltree.h"
 
@@ -19,7 +19,7 @@ static bool ends_in_yaml(const char *s) {
 
 static tn_status load_file(const char *path, tni_profile **out, tn_error *err) {
   tni_file f;
-  tn_status st = tni_file_map(path, &f, err);
+  tn_status st = tni_file_read(path, &f, err);
   if (st == TN_E_UNAVAILABLE) { /* a profile that is not there is bad input, not a missing device */
     st = TN_E_INVALID;
     if (err && err->code == TN_E_UNAVAILABLE) err->code = st;

@@ -298,6 +298,15 @@ static tn_status read_kv(profile_reader *r, const tni_yaml *root) {
   return tni_yaml_fail(&r->doc, kv, r->err, "'kv' is f32, f16, bf16 or int8, not '%.64s'", text);
 }
 
+static tn_status read_map(profile_reader *r, const tni_yaml *y) {
+  const char *text = NULL;
+  const tn_status st = tni_yaml_str(&r->doc, y, "map", &text, r->err);
+  if (st != TN_OK) return st;
+  r->p->copy_files = strcmp(text, "copy") == 0;
+  if (r->p->copy_files || strcmp(text, "shared") == 0) return TN_OK;
+  return tni_yaml_fail(&r->doc, y, r->err, "'map' is shared or copy, not '%.64s'", text);
+}
+
 static tn_status read_embeddings(profile_reader *r, const tni_yaml *y) {
   const char *text = NULL;
   const tn_status st = tni_yaml_str(&r->doc, y, "embeddings", &text, r->err);
@@ -311,7 +320,8 @@ static tn_status read_root(profile_reader *r) {
   static const char *const keys[] = {
       "plugins", "phases",        "require",          "threads",     "max_seq",    "plugin_path",      "cache",
       "checked", "prefill_chunk", "bucket",           "calibration", "timeout_ms", "chunks_in_flight", "memory",
-      "kv",      "kv_ring",       "probe_timeout_ms", "isolation",   "cpus",       "embeddings",       NULL};
+      "kv",      "kv_ring",       "probe_timeout_ms", "isolation",   "cpus",       "embeddings",       "map",
+      NULL};
   const tni_yaml *root = r->doc.root, *y;
   if (!root) return tni_yaml_fail(&r->doc, NULL, r->err, "the profile is empty");
   tn_status st = tni_yaml_want(&r->doc, root, TNI_YAML_MAP, "profile", r->err);
@@ -327,6 +337,7 @@ static tn_status read_root(profile_reader *r) {
   if (st == TN_OK && (y = tni_yaml_get(root, "cpus"))) st = read_cpus(r, y);
   if (st == TN_OK) st = read_kv(r, root);
   if (st == TN_OK && (y = tni_yaml_get(root, "embeddings"))) st = read_embeddings(r, y);
+  if (st == TN_OK && (y = tni_yaml_get(root, "map"))) st = read_map(r, y);
   return st == TN_OK ? read_numbers(r, root) : st;
 }
 

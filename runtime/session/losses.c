@@ -80,3 +80,12 @@ uint32_t tn_runtime_losses(const tn_runtime *pub, const char **last) {
   pthread_mutex_unlock(&rt->failing);
   return n;
 }
+
+bool tni_files_failed(const tn_model *m, tn_status *st, tn_error *err) {
+  tn_long_error why;
+  tni_long_error_init(&why);
+  if (*st == TN_E_CANCELLED || tni_files_check(m, TNI_WATCH_CONTENT, &why.error) == TN_OK) return false;
+  tni_error_begin(err);
+  *st = tni_error_pass(err, TN_E_IO, &why.error);
+  return true;
+}

@@ -17,5 +17,8 @@ bool tni_losses_required(tn_error *err, const char *name);
 /* After loading ended with *st: says what was lost meanwhile, and whether it may be tried again without it. *st becomes
  * TN_E_DEVICE_LOST where the reason is that a required plugin is lost. */
 bool tni_losses_retry(tn_runtime *rt, tn_status *st, tn_error *err);
+/* A file that m is mapped from was written to or cut short: whatever a call of it gave, *st and err say that now. Asked
+ * before tni_failover: a process that read such a file is not to blame for its end. */
+bool tni_files_failed(const tn_model *m, tn_status *st, tn_error *err);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/base.h"
 #include "runtime/folder/folder.h"
 #include "runtime/memory/memory.h"
 #include "runtime/ops/kernel/kernel.h"
@@ -286,6 +287,7 @@ static tn_status load_once(tn_runtime *rt, const char *path, const tn_model_opts
   m->counted = true;
   __atomic_fetch_add(&rt->holders, 1, __ATOMIC_ACQ_REL);
   tn_status st = load_stages(m, path, o, err);
+  (void)tni_files_failed(m, &st, err);
   if (st == TN_E_CANCELLED) tni_runtime_resume(rt);
   if (st != TN_OK) {
     tn_model_destroy(m);
@@ -355,8 +357,6 @@ tn_status tn_model_dump(tn_model *m, const char *format, const char *path, tn_er
   FILE *f = fopen(path, "w");
   if (!f) return tni_fail(err, tni_errno_status(errno, TN_E_IO), path, "cannot write '%s': %s", path, strerror(errno));
   (dot ? tni_graph_dump_dot : tni_graph_dump_text)(m->graph, f);
-  bool ok = !ferror(f);
-  if (fclose(f) != 0 || !ok)
-    return tni_fail(err, tni_errno_status(errno, TN_E_IO), path, "cannot write '%s': %s", path, strerror(errno));
-  return TN_OK;
+  const int why = tni_close_written(f);
+  return why ? tni_fail(err, tni_errno_status(why, TN_E_IO), path, "cannot write '%s': %s", path, strerror(why)) : TN_OK;
 }

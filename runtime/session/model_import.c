@@ -18,10 +18,11 @@ static bool has_input(const tni_graph *g, const char *name) {
 
 /* The file, and the table of embeddings beside it where it reads rows in place of ids. */
 static tn_status import_whole(tn_model *m, tni_model **out, tn_error *err) {
-  tn_status st = tni_import_file(m->path, NULL, &m->rt->log, out, err);
+  const tni_import_limits lim = {.copy = m->rt->profile->copy_files};
+  tn_status st = tni_import_file(m->path, &lim, &m->rt->log, out, err);
   if (st != TN_OK || !m->embed || !(m->flags & TN_MODEL_DECODER)) return st;
   if (!has_input((*out)->graph, "inputs_embeds") || has_input((*out)->graph, "input_ids")) return TN_OK;
-  return tni_model_join(*out, "inputs_embeds", m->embed, &m->rt->log, err);
+  return tni_model_join(*out, "inputs_embeds", m->embed, &lim, &m->rt->log, err);
 }
 
 /* One branch alone, folded; *out NULL: the model has no branches to choose from. Destroy it in every case. */

@@ -12,7 +12,7 @@ TN_MUST_CHECK tn_status tni_model_import(tn_model *m, tn_error *err);
 /* Makes the input `rows` [batch, positions, size] of a model that was just imported by the graph at path, whose only
  * input is input_ids: that is an input of the model then, in its place. TN_E_UNSUPPORTED: it reads more. After a
  * failure m is only good for tni_model_destroy. */
-TN_MUST_CHECK tn_status tni_model_join(tni_model *m, const char *rows, const char *path, const tni_log *log,
-                                       tn_error *err);
+TN_MUST_CHECK tn_status tni_model_join(tni_model *m, const char *rows, const char *path, const tni_import_limits *lim,
+                                       const tni_log *log, tn_error *err);
 
 #endif

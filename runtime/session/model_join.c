@@ -90,11 +90,12 @@ static tn_status keep_files(tni_model *m, tni_model *part, tn_error *err) {
   return TN_OK;
 }
 
-tn_status tni_model_join(tni_model *m, const char *rows, const char *path, const tni_log *log, tn_error *err) {
+tn_status tni_model_join(tni_model *m, const char *rows, const char *path, const tni_import_limits *lim,
+                         const tni_log *log, tn_error *err) {
   const tn_id id = tni_graph_find(m->graph, rows);
   tni_model *part = NULL;
   if (id == TN_NONE || m->part) return tni_fail(err, TN_E_INVALID, rows, "there is no such input to make");
-  tn_status st = tni_import_file(path, NULL, log, &part, err);
+  tn_status st = tni_import_file(path, lim, log, &part, err);
   if (st != TN_OK) return st;
   st = check_part(part->graph, path, m->graph->values[id], err);
   joiner j = {m->graph, part->graph, calloc((size_t)part->graph->n_values + 1, sizeof *j.to), err};

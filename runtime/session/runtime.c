@@ -216,6 +216,8 @@ tn_status tn_runtime_create(const tn_runtime_opts *opts, tn_runtime **out, tn_er
   rt->offline = o.flags & TN_RT_OFFLINE;
   rt->progress = o.progress;
   rt->progress_user = o.progress_user;
+  if ((o.flags & TN_RT_GUARD_FILES) && !tni_watch_guard())
+    tni_log_line(&rt->log, TN_LOG_WARN, "files are not guarded: no handler of SIGBUS can be installed");
   st = load_profile(rt->arena, &o, &rt->profile, err);
   if (st == TN_OK) {
     const char *cache = o.cache_dir ? o.cache_dir : rt->profile->cache_dir;

@@ -6,6 +6,7 @@
 
 #include "runtime/session/failover.h"
 #include "runtime/session/lengths.h"
+#include "runtime/session/losses.h"
 #include "runtime/session/session_tasks.h"
 #include "runtime/session/state.h"
 
@@ -128,6 +129,6 @@ tn_status tn_session_run(tn_session *s, uint32_t phase, const tn_tensor *const *
   do {
     s = tni_session_now(s);
     st = run_session(s, phase, in, n_in, out, n_out, err);
-  } while (tni_failover(s, st, err));
+  } while (!tni_files_failed(s->model, &st, err) && tni_failover(s, st, err));
   return st;
 }

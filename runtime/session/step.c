@@ -18,6 +18,7 @@
 #include "runtime/session/fixed.h"
 #include "runtime/session/keep.h"
 #include "runtime/session/lengths.h"
+#include "runtime/session/losses.h"
 #include "runtime/session/pieces.h"
 #include "runtime/session/session_tasks.h"
 #include "runtime/session/state.h"
@@ -37,6 +38,7 @@ tn_status tn_session_keep(tn_session *s, const tn_keep_opts *o, tn_error *err) {
   }
   s = tni_session_now(s);
   tn_status st = tni_keep_make(s, o, err);
+  if (tni_files_failed(s->model, &st, err)) return st;
   return tni_failover(s, st, err) ? TN_OK : st;
 }
 
@@ -202,7 +204,7 @@ tn_status tn_session_step(tn_session *s, uint32_t phase, const tn_tensor *const 
   do {
     s = tni_session_now(s);
     st = step_session(s, in, out, rows, err);
-  } while (tni_failover(s, st, err));
+  } while (!tni_files_failed(s->model, &st, err) && tni_failover(s, st, err));
   return st;
 }
 

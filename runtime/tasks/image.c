@@ -40,7 +40,7 @@ tn_status tn_image_load(const char *path, tn_image **out, tn_error *err) {
   tni_file f;
   tn_image *im = NULL;
   if (!path || !out) return tni_fail(err, TN_E_INVALID, "tn_image_load", "path and out must not be NULL");
-  tn_status st = tni_file_map(path, &f, err);
+  tn_status st = tni_file_read(path, &f, err);
   if (st != TN_OK) return st;
   st = read_file(path, &f, &im, err);
   tni_file_unmap(&f);

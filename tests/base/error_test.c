@@ -213,7 +213,7 @@ static void test_cut(void) {
       if (!gone[u]) CU_ASSERT_EQUAL(pwrite(fd, &(char){(char)('a' + u)}, 1, (off_t)(left++ * UNIT)), 1);
     CU_ASSERT_EQUAL(ftruncate(fd, (off_t)(left * UNIT)), 0);
     tni_file f = {.bytes = 42};
-    CU_ASSERT_EQUAL(tni_file_map_cut(fd, path, rows[i].cuts, rows[i].n, &f, NULL), rows[i].st);
+    CU_ASSERT_EQUAL(tni_file_map_cut(fd, path, rows[i].cuts, rows[i].n, false, &f, NULL), rows[i].st);
     CU_ASSERT_EQUAL(f.bytes, rows[i].st ? 42 : UNITS * UNIT);
     for (uint64_t u = 0; rows[i].st == TN_OK && u < UNITS; u++)
       CU_ASSERT_EQUAL(((const char *)f.data)[u * UNIT], gone[u] ? 0 : (char)('a' + u));

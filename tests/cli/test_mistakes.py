@@ -88,7 +88,7 @@ INPUT = [
     ("conform {tmp}/none.so", 3, "/there is no such file/"),
     ("conform {tmp}/a.txt", 3, "/{tmp}/a.txt/"),
     ("bundle --verify {tmp}", 3, "/{tmp}/"),
-    ("calibrate {demo} --text {tmp}/a.txt -o {tmp}/no/such/c.yaml", 3, "/{tmp}/no/such/c.yaml/"),
+    ("calibrate {demo} --text {tmp}/a.txt -o {tmp}/no/such/c.yaml", 6, "/{tmp}/no/such/c.yaml/"),
 ]
 
 

@@ -151,6 +151,7 @@ void fx_model_stat(fx_model *m) {
     m->sources[i].inode = (uint64_t)st.st_ino;
     m->sources[i].size = (uint64_t)st.st_size;
     m->sources[i].mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+    m->sources[i].ctime_ns = m->ctime_ns;
   }
 }
 

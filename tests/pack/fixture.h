@@ -31,7 +31,8 @@ typedef struct fx_model {
   char dir[256]; /* holds weights.bin and cache/ */
   char cache[300];
   char file[300];
-  uint8_t *bytes; /* weights.bin, mapped */
+  int64_t ctime_ns; /* what the next fx_model_stat says: the real one cannot be set */
+  uint8_t *bytes;   /* weights.bin, mapped */
   uint64_t n_bytes;
   tn_weight parts[FX_PARTS], joined, *whole[FX_ITEMS];
   const tn_weight *part_list[FX_PARTS];

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/base.h"
+
 static const char *const verdict_words[] = {"pass", "fail", "skip"};
 
 static size_t family_index(const char *name) { return strcspn(name, "/"); }
@@ -165,6 +167,5 @@ int tni_cf_report_junit(const tni_cf_report *r, const tni_cf_about *a, const cha
     fputs("  </testsuite>\n", f);
   }
   fputs("</testsuites>\n", f);
-  const int bad = ferror(f) ? EIO : 0;
-  return fclose(f) ? errno : bad;
+  return tni_close_written(f);
 }

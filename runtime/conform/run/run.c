@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/base/base.h"
 #include "runtime/conform/case/case.h"
 #include "runtime/conform/run/child.h"
 
@@ -211,7 +212,7 @@ static bool write_listing(case_runner *w) {
   FILE *f = fopen(w->listing, "w");
   if (!f) return false;
   const bool ok = json_dumpf(w->r->listing, f, JSON_COMPACT) == 0;
-  return fclose(f) == 0 && ok;
+  return tni_close_written(f) == 0 && ok;
 }
 
 static void case_finished(case_runner *w, uint32_t at) {

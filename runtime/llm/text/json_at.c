@@ -25,7 +25,7 @@ tn_status tni_json_parse(const char *text, size_t n, const char *file, json_t **
 
 tn_status tni_json_load(const char *path, json_t **out, tn_error *err) {
   tni_file f;
-  tn_status st = tni_file_map(path, &f, err);
+  tn_status st = tni_file_read(path, &f, err);
   if (st != TN_OK) return st;
   st = tni_json_parse(f.data, f.bytes, path, out, err);
   tni_file_unmap(&f);

@@ -81,7 +81,7 @@ tn_status tni_tokenizer_parse(const char *json, size_t n, const char *file, tni_
 
 tn_status tni_tokenizer_load(const char *path, tni_tokenizer **out, tn_error *err) {
   tni_file f;
-  tn_status st = tni_file_map(path, &f, err);
+  tn_status st = tni_file_read(path, &f, err);
   if (st != TN_OK) return st;
   st = tni_tokenizer_parse(f.data, f.bytes, path, out, err);
   tni_file_unmap(&f);

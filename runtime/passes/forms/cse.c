@@ -126,52 +126,65 @@ static tn_status look_up(tni_map *seen, const cse_key *k, tn_id id, tn_id *first
   return tni_map_put(seen, k->p, k->n, id) ? TN_OK : TN_E_NO_MEMORY;
 }
 
-static tn_status merge_values(tni_graph *g, tni_map *seen, cse_key *k, uint32_t *fired) {
-  for (tn_id i = 0; i < g->n_values; i++) {
+/* A pass under way. */
+typedef struct cse {
+  tni_graph *g;
+  tni_map *seen;
+  cse_key key;
+  tni_replacing to;
+  uint32_t fired;
+} cse;
+
+static tn_status merge_values(cse *c) {
+  for (tn_id i = 0; i < c->g->n_values; i++) {
     tn_id first;
-    if (!value_key(g, g->values[i], k)) continue;
-    tn_status st = look_up(seen, k, i, &first);
-    if (st == TN_OK && first != TN_NONE) st = tni_graph_replace(g, i, first);
+    if (!value_key(c->g, c->g->values[i], &c->key)) continue;
+    tn_status st = look_up(c->seen, &c->key, i, &first);
+    if (st == TN_OK && first != TN_NONE) st = tni_replacing_add(c->g, &c->to, i, first);
     if (st != TN_OK) return st;
-    *fired += first != TN_NONE;
+    c->fired += first != TN_NONE;
   }
   return TN_OK;
 }
 
 /* Where a result is a graph output and so is its twin, both stay. */
-static tn_status merge_node(tni_graph *g, const tni_node *first, tni_node *n, uint32_t *fired) {
+static tn_status merge_node(cse *c, const tni_node *first, tni_node *n) {
   bool all = true;
   for (uint32_t o = 0; o < n->pub.n_out; o++) {
     if (n->pub.out[o] == TN_NONE) continue;
-    tn_status st = tni_graph_replace(g, n->pub.out[o], first->pub.out[o]);
+    tn_status st = tni_replacing_add(c->g, &c->to, n->pub.out[o], first->pub.out[o]);
     if (st != TN_OK && st != TN_E_UNSUPPORTED) return st;
     all = all && st == TN_OK;
   }
   n->dead = all;
-  *fired += all;
+  c->fired += all;
   return TN_OK;
 }
 
-static tn_status merge_nodes(tni_graph *g, tni_map *seen, cse_key *k, uint32_t *fired) {
-  for (tn_id i = 0; i < g->n_nodes; i++) {
+static tn_status merge_nodes(cse *c) {
+  for (tn_id i = 0; i < c->g->n_nodes; i++) {
     tn_id first;
-    if (!node_key(g->nodes[i], k)) continue;
-    tn_status st = look_up(seen, k, i, &first);
-    if (st == TN_OK && first != TN_NONE) st = merge_node(g, g->nodes[first], g->nodes[i], fired);
+    tni_node *n = c->g->nodes[i];
+    tni_replacing_node(&c->to, n);
+    if (!node_key(n, &c->key)) continue;
+    tn_status st = look_up(c->seen, &c->key, i, &first);
+    if (st == TN_OK && first != TN_NONE) st = merge_node(c, c->g->nodes[first], n);
     if (st != TN_OK) return st;
   }
   return TN_OK;
 }
 
 tn_status tni_pass_cse(tni_graph *g, uint32_t *n, tn_error *err) {
-  cse_key k = {0};
-  uint32_t fired = 0;
-  tni_map *seen = tni_map_create();
-  tn_status st = seen ? merge_values(g, seen, &k, &fired) : TN_E_NO_MEMORY;
-  if (st == TN_OK) st = merge_nodes(g, seen, &k, &fired);
-  tni_map_destroy(seen);
-  free(k.p);
-  if (st != TN_OK) return tni_fail(err, st, g->name, "cse: %s", tni_status_name(st));
-  *n = fired;
-  return fired ? tni_graph_finish(g, err) : TN_OK;
+  cse c = {.g = g, .seen = tni_map_create()};
+  tn_status st = tni_replacing_init(&c.to, g) && c.seen ? merge_values(&c) : TN_E_NO_MEMORY;
+  if (st == TN_OK) st = merge_nodes(&c);
+  tni_map_destroy(c.seen);
+  free(c.key.p);
+  if (st == TN_OK)
+    st = tni_replacing_finish(g, &c.to, err);
+  else
+    (void)tni_fail(err, st, g->name, "cse: %s", tni_status_name(st));
+  tni_replacing_free(&c.to);
+  if (st == TN_OK) *n = c.fired;
+  return st;
 }

@@ -104,19 +104,29 @@ static bool is_noop(const tni_graph *g, const tni_node *n) {
   }
 }
 
-tn_status tni_pass_identity(tni_graph *g, uint32_t *n, tn_error *err) {
-  uint32_t fired = 0;
+static tn_status drop_noops(tni_graph *g, tni_replacing *r, uint32_t *fired, tn_error *err) {
   for (uint32_t i = 0; i < g->n_nodes; i++) {
     tni_node *node = g->nodes[i];
     if (node->dead || !node->op) continue;
+    tni_replacing_node(r, node);
     const tn_id same = is_noop(g, node) ? node->pub.in[0] : neutral_input(g, node);
     if (same == TN_NONE) continue;
-    tn_status st = tni_graph_replace(g, node->pub.out[0], same);
+    tn_status st = tni_replacing_add(g, r, node->pub.out[0], same);
     if (st == TN_E_UNSUPPORTED) continue; /* a graph output that would lose its name */
     if (st != TN_OK) return tni_fail(err, st, node->pub.name, "identity: the value cannot be replaced");
     node->dead = true;
-    fired++;
+    (*fired)++;
   }
-  *n = fired;
-  return fired ? tni_graph_finish(g, err) : TN_OK;
+  return TN_OK;
+}
+
+tn_status tni_pass_identity(tni_graph *g, uint32_t *n, tn_error *err) {
+  uint32_t fired = 0;
+  tni_replacing r;
+  if (!tni_replacing_init(&r, g)) return tni_fail_memory(err, g->name);
+  tn_status st = drop_noops(g, &r, &fired, err);
+  if (st == TN_OK) st = tni_replacing_finish(g, &r, err);
+  tni_replacing_free(&r);
+  if (st == TN_OK) *n = fired;
+  return st;
 }

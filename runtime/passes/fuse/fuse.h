@@ -47,9 +47,10 @@ TN_MUST_CHECK tn_status tni_fusion_write(tni_graph *g, const tni_fusion *d, cons
 bool tni_chain_takes(const tni_graph *g, const tni_node *n, tni_instr *instr);
 /* Nodes that are to become one, by id. Room for twice the nodes that the graph has now. */
 typedef struct tni_fuse_set {
-  uint8_t *member, *seen;
+  uint8_t *member;
+  uint32_t *seen, *level; /* by node: the round in which it was on the stack; above the levels of what it waits for */
   tn_id *list, *stack;
-  uint32_t n, cap;
+  uint32_t n, cap, known, round, top, highest; /* known: nodes that have a level */
 } tni_fuse_set;
 /* false: no memory; tni_fuse_set_free is right all the same. */
 bool tni_fuse_set_init(tni_fuse_set *s, const tni_graph *g);
