@@ -37,6 +37,8 @@ KIMI = (r"[\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}
         r"?|\p{N}{1,3}" + TAIL)
 DEEPSEEK = (r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*"
             r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+# What scripts/long.sh found once.
+FOUND = ["\u2030\u2065\u06e8\u0693", "\u201c\u2041\u2065\u0307\u202b\u2057"]
 BLOOM = r" ?[^(\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+"
 CLIP = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
 
@@ -213,7 +215,7 @@ def main():
         ref = Tokenizer.from_file(file)
         rng = random.Random(name if not a.seed else f"{name} {a.seed}")
         extra = [x["content"] for x in j["added_tokens"]] or [" "]
-        texts = [text(rng, extra, 160) for _ in range(a.texts)]
+        texts = [text(rng, extra, 160) for _ in range(a.texts)] + FOUND
         want = [ref.encode(t).ids for t in texts]
         try:
             got = [to_ids(x) for x in run_cli(a.tok_cli, tmp, file, "encode", [t.encode() for t in texts], True)[0]]

@@ -178,6 +178,12 @@ def scans():
                                [("f", T.FLOAT), ("o2", T.FLOAT)]), feeds)
 
 
+    grows = graph([node("Concat", ["st", "xi"], ["st2"], axis=0), node("Identity", ["xi"], ["o"])], "body",
+                  [info("st", T.FLOAT, None), info("xi", T.FLOAT, None)], [info("st2", T.FLOAT, None), info("o", T.FLOAT, None)])
+    fails("grows", model([node("Scan", ["z", "x"], ["f", "o2"], body=grows, num_scan_inputs=1, name="around")], [X, z],
+                         [("f", T.FLOAT), ("o2", T.FLOAT)]), feeds[:1], "state 0 has another shape after a turn")
+
+
 def inspect(folder):
     r = subprocess.run([TENON, "inspect", os.path.join(folder, "model.onnx"), "--profile", "host", "--format", "json"],
                        capture_output=True, text=True, env=dict(os.environ, TENON_PROFILE_PATH=PROFILES))

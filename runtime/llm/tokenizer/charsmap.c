@@ -111,12 +111,16 @@ static void put_replacement(charsmap_writer *w, size_t old, tni_view text) {
   if (now < old && w->out->n) w->used += old - now;
 }
 
+/* Unassigned, and a Control among graphemes all the same (UAX 29): nothing joins it. utf8proc 2.8 does not say so. */
+enum { UNASSIGNED_CONTROL = 0x2065 };
+
 static size_t cluster_end(const tni_str *s, size_t i) {
   utf8proc_int32_t state = 0;
   size_t len;
   uint32_t cp = tni_utf8_get(s->v + i, s->n - i, &len);
   for (i += len; i < s->n; i += len) {
     uint32_t next = tni_utf8_get(s->v + i, s->n - i, &len);
+    if (cp == UNASSIGNED_CONTROL || next == UNASSIGNED_CONTROL) return i;
     if (utf8proc_grapheme_break_stateful((utf8proc_int32_t)cp, (utf8proc_int32_t)next, &state)) return i;
     cp = next;
   }

@@ -112,7 +112,7 @@ static void put_own(program *p) {
 /* --- strict ------------------------------------------------------------------------------------------------------ */
 
 #ifdef TNI_SANITIZED
-enum { PROCESSES = 1 }; /* a sanitizer's report starts a program that looks names up */
+enum { PROCESSES = 1 }; /* a sanitizer's report starts a program, its leak checker traces its own process */
 #else
 enum { PROCESSES = 0 };
 #endif
@@ -141,6 +141,7 @@ static void put_strict(program *p) {
 static void put_driver(program *p) {
   static const uint32_t options[] = {PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_PTRACER};
   static const uint32_t controls[] = {TIOCSTI, FIOSETOWN, SIOCSPGRP};
+  if (PROCESSES) on_number(p, SYS_ptrace, ALLOW); /* Landlock keeps it to its own processes */
   for (size_t i = 0; i < sizeof helper_denied / sizeof *helper_denied; i++)
     on_number(p, helper_denied[i], refuse(EPERM));
   on_argument(p, SYS_prctl, 0, options, sizeof options / sizeof *options, refuse(EPERM), ALLOW);

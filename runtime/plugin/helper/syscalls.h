@@ -485,10 +485,13 @@ static const uint32_t helper_strict[] = {
 #endif
 };
 
-/* In builds with sanitizers, whose reports start a program. */
+/* In builds with sanitizers, whose reports start a program, and whose leak checker stops the threads of its process. */
 static const uint32_t helper_processes[] = {
 #ifdef SYS_clone
     SYS_clone,
+#endif
+#ifdef SYS_ptrace
+    SYS_ptrace,
 #endif
 #ifdef SYS_vfork
     SYS_vfork,
