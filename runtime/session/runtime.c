@@ -24,7 +24,7 @@ void tn_free(void *p) { free(p); }
 
 enum {
   TN_RT_ALL = TN_RT_SCAN | TN_RT_PRIVILEGED | TN_RT_TEST_WRITABLE | TN_RT_CHECKED | TN_RT_SEALED | TN_RT_PORTABLE |
-              TN_RT_OFFLINE | TN_RT_NO_PROBE | TN_RT_UNDUMPABLE
+              TN_RT_OFFLINE | TN_RT_NO_PROBE | TN_RT_UNDUMPABLE | TN_RT_GUARD_FILES
 };
 
 /* The caller's options, of whatever size it was compiled with. */

@@ -163,7 +163,7 @@ class Calibrate(common.Case):
                            (["--text", self.text, "-o", self.out, "--profile", "cpu-avx2"], "on the host")):
             self.fails(2, says, args=["calibrate", DEMO, *args])
         self.fails(3, "nothere.txt", args=["calibrate", DEMO, "--text", "nothere.txt", "-o", self.out])
-        self.fails(3, "cannot write", args=["calibrate", DEMO, "--text", self.text, "-o", self.tmp / "no" / "c.yaml"])
+        self.fails(6, "cannot write", args=["calibrate", DEMO, "--text", self.text, "-o", self.tmp / "no" / "c.yaml"])
         self.text.write_text("")
         self.ok("calibrate", DEMO, "--text", self.text, "-o", self.out)  # BOS is a token
         bad = self.tmp / "l.json"

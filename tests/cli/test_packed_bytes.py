@@ -24,8 +24,8 @@ HEADER, SEGMENT = struct.Struct("<8s4I7Q"), struct.Struct("<16s16s3Q2q4I24s")
 def segments(content):
     """One line for each segment of a packed file, in its order."""
     magic, version, count, _, _, size, table = HEADER.unpack_from(content)[:7]
-    if magic != b"TENONPK\0" or version != 1 or size != len(content):
-        raise ValueError("not a packed file of version 1")
+    if magic != b"TENONPK\0" or version != 2 or size != len(content):
+        raise ValueError("not a packed file of version 2")
     for i in range(count):
         key, _, at, n, _, N, K, _, _, revision, _, name = SEGMENT.unpack_from(content, table + i * SEGMENT.size)
         data = content[at:at + n]

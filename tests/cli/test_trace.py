@@ -70,7 +70,7 @@ class Trace(common.Case):
 
     def test_wrong_use(self):
         self.fails(2, "-o FILE or --summary", args=["trace", DEMO, *ARGS])
-        self.fails(3, "cannot write", args=["trace", DEMO, *ARGS, "--summary", "-o", self.tmp / "none" / "x.json"])
+        self.fails(6, "cannot write", args=["trace", DEMO, *ARGS, "--summary", "-o", self.tmp / "none" / "x.json"])
 
 
 if __name__ == "__main__":
