@@ -106,7 +106,11 @@ static void roll_up(cli_table *t, uint32_t *counts) {
 /* "53 nodes: NAME ...", where a row stands for more than one. */
 static void name_row(cli_table *t, size_t k, uint32_t more) {
   char **cell = t->cells + k * t->n_cols, *named = NULL;
-  if (!more || asprintf(&named, "%u nodes: %s, ...", more + 1, *cell ? *cell : "") < 0) return;
+  if (!more) return;
+  if (asprintf(&named, "%u nodes: %s, ...", more + 1, *cell ? *cell : "") < 0) {
+    tni_json_lacked();
+    return;
+  }
   free(*cell);
   *cell = named;
 }
@@ -127,6 +131,7 @@ static void print_nodes(json_t *j, cli_format f, bool all) {
   row r = {0};
   cli_table_init(&t, decode ? two : one, decode ? 7 : 5);
   uint32_t *counts = all ? NULL : calloc(json_array_size(json_object_get(j, "nodes")) + 1, sizeof *counts);
+  if (!all && !counts) tni_json_lacked();
   json_array_foreach(json_object_get(j, "nodes"), i, r.n) {
     r.other = json_array_get(decode, i);
     fill_row(&r);

@@ -121,6 +121,7 @@ static bool lay_out(plan *p) {
   return at <= INT64_MAX;
 }
 
+/* False: without memory (p->seg is NULL), or they are too many or too large. */
 static bool make_plan(const tni_pack_store *s, plan *p, bool keep) {
   *p = (plan){.fd = -1};
   p->seg = calloc((size_t)s->n_want + (s->file.data ? s->file.head.n_segments : 0) + 1, sizeof *p->seg);
@@ -304,7 +305,9 @@ tn_status tni_pk_write(tni_pack_store *s, bool *wrote, tn_error *err) {
     drop_plan(&p);
     planned = make_plan(s, &p, false);
   }
-  tn_status st = planned ? TN_OK : tni_fail(err, TN_E_LIMIT, s->path, "too many or too large weights to pack");
+  tn_status st = planned  ? TN_OK
+                 : !p.seg ? tni_fail_memory(err, s->path)
+                          : tni_fail(err, TN_E_LIMIT, s->path, "too many or too large weights to pack");
   if (st == TN_OK && s->o->max_bytes && p.head.file_bytes > s->o->max_bytes) {
     tni_log_line(s->o->log, TN_LOG_WARN, "packed weights are not kept: '%s' would take %llu bytes, the limit is %llu",
                  s->path, (unsigned long long)p.head.file_bytes, (unsigned long long)s->o->max_bytes);

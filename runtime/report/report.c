@@ -378,6 +378,10 @@ static json_t *shape_ops_json(const tn_model *m, json_t *names, uint32_t *n) {
   json_t *j = json_array();
   tn_id left[MAX_LISTED];
   *n = tni_shape_ops_left(m->graph, left, MAX_LISTED);
+  if (*n == UINT32_MAX) {
+    *n = 0;
+    tni_json_lacked();
+  }
   for (uint32_t i = 0; i < *n && i < MAX_LISTED; i++) {
     json_array_append_new(j, reason_json(m, left[i]));
     json_array_append_new(names, text_or_null(tni_graph_node(m->graph, left[i])->pub.name));

@@ -80,6 +80,7 @@ static bool is_counted(const tn_model *m, tn_id v, const uint8_t *seen) {
 
 static void add_constants(const tn_model *m, const int64_t *context, const int64_t *step, tni_statement *s) {
   uint8_t *seen = calloc((size_t)m->graph->n_values + 1, 1);
+  if (!seen) tni_json_lacked(); /* the report ends with it */
   for (uint32_t e = 0; seen && e < m->n_execs; e++)
     for (uint32_t p = 0; p < m->execs[e].n_programs; p++)
       for (uint32_t k = 0; k < m->execs[e].programs[p].info->n_needs; k++) {

@@ -2,6 +2,7 @@
 #include "runtime/session/runtime.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,8 +45,9 @@ static tn_status read_opts(const tn_runtime_opts *in, tn_runtime_opts *out, tn_e
  * known. */
 static const char *beside_library(tni_arena *arena, const char *rel) {
   Dl_info self;
+  char text[PATH_MAX]; /* not the heap, whose end would look like a library that is nowhere */
   char *real =
-      dladdr((void *)(uintptr_t)&tn_runtime_create, &self) && self.dli_fname ? realpath(self.dli_fname, NULL) : NULL;
+      dladdr((void *)(uintptr_t)&tn_runtime_create, &self) && self.dli_fname ? realpath(self.dli_fname, text) : NULL;
   char *slash = real ? strrchr(real, '/') : NULL, *out = NULL;
   if (slash) {
     *slash = '\0';
@@ -53,7 +55,6 @@ static const char *beside_library(tni_arena *arena, const char *rel) {
     out = tni_arena_alloc(arena, n, 1);
     if (out) snprintf(out, n, "%s/%s", real, rel);
   }
-  free(real);
   return out;
 }
 
@@ -89,14 +90,12 @@ static const char *find_helper(tn_runtime *rt, const tn_runtime_opts *o) {
 /* Plugins that were installed with this library were put there by whoever put it there. */
 static bool is_installed(const char *dir, const char *moved) {
   const char *const own[] = {TENON_PLUGIN_DIR, moved};
-  char *real = realpath(dir, NULL);
+  char texts[2][PATH_MAX], *real = realpath(dir, texts[0]);
   bool same = false;
   for (size_t i = 0; real && i < 2; i++) {
-    char *at = own[i] ? realpath(own[i], NULL) : NULL;
+    const char *at = own[i] ? realpath(own[i], texts[1]) : NULL;
     same = same || (at && strcmp(at, real) == 0);
-    free(at);
   }
-  free(real);
   return same;
 }
 

@@ -157,19 +157,19 @@ static const tni_prop *find_prop(const char *name) {
   return NULL;
 }
 
-bool tni_cp_set_add_property(tni_cp_set *s, const char *name, size_t n, bool negated) {
+tni_found tni_cp_set_add_property(tni_cp_set *s, const char *name, size_t n, bool negated) {
   char plain[NAME_BYTES];
-  if (!plain_name(name, n, plain)) return false;
+  if (!plain_name(name, n, plain)) return TNI_UNKNOWN;
   const char *eq = strchr(plain, '=');
   const bool script = eq && (strncmp(plain, "script=", 7) == 0 || strncmp(plain, "sc=", 3) == 0);
   const tni_prop *p = find_prop(script ? eq + 1 : plain);
   tni_cp_set *t = p ? tni_cp_set_create() : NULL;
-  if (!t) return false;
+  if (!t) return p ? TNI_NO_MEMORY : TNI_UNKNOWN;
   each_run(t, p->mask, tni_cp_set_add);
   for (uint32_t i = 0; i < p->n; i++) set_flip(t, tni_prop_ranges[p->at + i].lo, tni_prop_ranges[p->at + i].hi);
   if (p->assigned) each_run(t, 1u << TNI_CAT_CN, tni_cp_set_drop);
   if (negated) tni_cp_set_not(t);
   tni_cp_set_or(s, t);
   free(t);
-  return true;
+  return TNI_FOUND;
 }

@@ -25,9 +25,10 @@ void tni_cp_set_or(tni_cp_set *s, const tni_cp_set *b);
 void tni_cp_set_and(tni_cp_set *s, const tni_cp_set *b);
 /* First range at or after *at; *at is then after it. False: none. */
 bool tni_cp_set_next(const tni_cp_set *s, uint32_t *at, uint32_t *lo, uint32_t *hi);
+typedef enum { TNI_UNKNOWN, TNI_FOUND, TNI_NO_MEMORY } tni_found;
 /* name: as in \p{NAME}; "script=", "sc=" before it are allowed; ":punct", ":word" are those of POSIX brackets.
- * False: no such property. */
-bool tni_cp_set_add_property(tni_cp_set *s, const char *name, size_t n, bool negated);
+ * TNI_UNKNOWN: no such property. */
+tni_found tni_cp_set_add_property(tni_cp_set *s, const char *name, size_t n, bool negated);
 
 /* General categories by number, TNI_CAT_LU first. */
 enum {

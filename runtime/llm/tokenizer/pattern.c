@@ -42,6 +42,7 @@ static tn_status compile_pattern(const tni_at *a, const tni_str *re, tni_pattern
   uint32_t options = PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
   pcre2_code *c = pcre2_compile((PCRE2_SPTR)(re->v ? re->v : ""), re->n, options, &code, &at, cc);
   pcre2_compile_context_free(cc);
+  if (!c && code == PCRE2_ERROR_HEAP_FAILED) return tni_fail_memory(err, a->file);
   if (!c) {
     PCRE2_UCHAR text[128];
     pcre2_get_error_message(code, text, sizeof text);
@@ -60,8 +61,10 @@ tn_status tni_pattern_regex(const tni_at *a, const char *s, size_t n, tni_patter
   tn_status st;
   if (tni_regex_translate(s, n, &re, &why, &column))
     st = compile_pattern(a, &re, out, err);
+  else if (re.failed)
+    st = tni_fail_memory(err, a->file);
   else
-    st = tni_at_fail(a, re.failed ? TN_E_NO_MEMORY : TN_E_UNSUPPORTED, err, "regex, column %zu: %s", column, why);
+    st = tni_at_fail(a, TN_E_UNSUPPORTED, err, "regex, column %zu: %s", column, why);
   tni_str_finish(&re);
   return st;
 }

@@ -102,7 +102,8 @@ static bool print_set(tni_regex *x, tni_cp_set *s, bool negated, bool fold) {
 
 static bool add_property(tni_regex *x, tni_cp_set *s, const char *name, size_t n, bool negated) {
   if (++x->sets > TNI_REGEX_SETS) return tni_regex_fail(x, "too many sets");
-  return tni_cp_set_add_property(s, name, n, negated) || tni_regex_fail(x, "a property that is not known");
+  const tni_found found = tni_cp_set_add_property(s, name, n, negated);
+  return found == TNI_FOUND || tni_regex_fail(x, found == TNI_UNKNOWN ? "a property that is not known" : NULL);
 }
 
 static bool is_word_name(const char *s, size_t n) {

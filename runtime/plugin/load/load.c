@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,8 @@ static void note_stage(const tni_loaded *l, const char *what) {
   if (l->stage) l->stage(l->stage_user, what);
 }
 
+static const char no_names[] = ""; /* like_name is without memory */
+
 /* A plugin of the folders whose name is like the one that is not there, or NULL. */
 static const char *like_name(const tni_registry_opts *o, tni_loaded *l) {
   enum { MOST = 64 };
@@ -33,11 +36,15 @@ static const char *like_name(const tni_registry_opts *o, tni_loaded *l) {
   size_t n = 0;
   for (uint32_t i = 0; i < o->n_dirs; i++) {
     DIR *d = opendir(o->dirs[i]);
+    if (!d && tni_errno_status(errno, TN_OK) != TN_OK) return no_names;
     for (struct dirent *e; d && n < MOST && (e = readdir(d));) {
       const size_t len = strlen(e->d_name);
       if (len < 4 || strcmp(e->d_name + len - 3, ".so") != 0) continue;
       char *name = tni_arena_strdup(l->arena, strncmp(e->d_name, "lib", 3) == 0 ? e->d_name + 3 : e->d_name);
-      if (!name) continue;
+      if (!name) {
+        closedir(d);
+        return no_names;
+      }
       name[strlen(name) - 3] = '\0';
       names[n++] = name;
     }
@@ -65,6 +72,7 @@ static tn_status find_folder(const tni_registry_opts *o, tni_loaded *l, char **s
     return TN_OK;
   }
   const char *near = like_name(o, l);
+  if (near == no_names) return tni_fail_memory(why, l->info.name);
   return tni_fail(why, TN_E_UNAVAILABLE, l->info.name, "is in none of the plugin folders (%u searched%s%s)%s%s%s",
                   o->n_dirs, o->n_dirs ? ", first " : "", o->n_dirs ? o->dirs[0] : "", near ? ": did you mean '" : "",
                   near ? near : "", near ? "'?" : "");
