@@ -409,7 +409,7 @@ tn_status cli_read(const char *path, char **text, size_t *n, tn_error *err) {
   if (f && f != stdin) fclose(f);
   if (!ok) {
     free(buf);
-    return cli_error(err, TN_E_IO, path, "cannot read '%s': %s", path, strerror(why));
+    return cli_error(err, tni_errno_status(why, TN_E_IO), path, "cannot read '%s': %s", path, strerror(why));
   }
   buf[have] = '\0';
   *text = buf;
