@@ -2,7 +2,7 @@
  *
  * Mappings of files that others may write to or cut short while they are in use.
  *
- * A page behind the end of a file that shrank is SIGBUS. Where the process lets it (tni_watch_guard), a handler puts
+ * A page after the end of a file that shrank is SIGBUS. Where the process lets it (tni_watch_guard), a handler puts
  * zeros there instead, within watched mappings only: whoever computes with them goes on, and then looks here before it
  * believes a result. Any thread.
  */
