@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "plugins/common/formats/formats.h"
+#include "plugins/cpu-avx2-lut/kernels/codes_avx2.h"
 #include "plugins/cpu-avx2-lut/kernels/panel.h"
 
 /* --- one row ---------------------------------------------------------------------------------------------------- */
@@ -23,11 +24,6 @@ enum { LANES = 8 };
 static inline ints codes_at(const uint8_t *p) { return _mm256_load_si256((const __m256i *)(const void *)p); }
 static inline ints cut_codes(ints v, int shift, int mask) {
   return _mm256_and_si256(_mm256_srli_epi16(v, shift), _mm256_set1_epi8((char)mask));
-}
-static inline ints four_codes(const int8_t *q) {
-  int32_t v;
-  memcpy(&v, q, sizeof v);
-  return _mm256_set1_epi32(v);
 }
 static inline ints add_pairs(ints sum, ints codes, const int8_t *q) {
   return _mm256_add_epi16(sum, _mm256_maddubs_epi16(codes, four_codes(q)));
@@ -119,18 +115,6 @@ __attribute__((always_inline)) static inline void add_floats(float *acc, floats 
 #define FINISH_R(i) ADD(i, REST(i, 0), REST(i, 1))
 
 #define CLEAR(i) __m256i s##i##0 = _mm256_setzero_si256(), s##i##1 = s##i##0;
-/* In assembly, as compilers compute all products first and spill, or move sums from register to register. */
-#define STEP_U(i)                                                           \
-  {                                                                         \
-    __m256i b = four_codes(q + i * q_stride), t;                            \
-    __asm__(                                                                \
-        "vpmaddubsw %[b], %[w0], %[t]\n\t"                                  \
-        "vpmaddubsw %[b], %[w1], %[b]\n\t"                                  \
-        "vpaddw %[t], %[s0], %[s0]\n\t"                                     \
-        "vpaddw %[b], %[s1], %[s1]"                                         \
-        : [s0] "+x"(s##i##0), [s1] "+x"(s##i##1), [t] "=&x"(t), [b] "+x"(b) \
-        : [w0] "x"(w0), [w1] "x"(w1));                                      \
-  }
 #define WIDEN(i) const __m256i d##i##0 = _mm256_madd_epi16(s##i##0, ones), d##i##1 = _mm256_madd_epi16(s##i##1, ones);
 #define KEEP_FIRST(i)                                  \
   kept[i][0] = _mm256_add_epi32(d##i##0, TAKEN(i, 0)); \
@@ -155,7 +139,7 @@ __attribute__((always_inline)) static inline void add_floats(float *acc, floats 
   REP(CLEAR)                                               \
   for (size_t j = 0; j < (n) / 4; j++, w += 64, q += 4) {  \
     const __m256i w0 = codes_at(w), w1 = codes_at(w + 32); \
-    REP(STEP_U)                                            \
+    REP(STEP_S16)                                          \
   }                                                        \
   REP(WIDEN)
 #define SUMS_S(REP, n)                                                \

@@ -4,16 +4,10 @@
  * from the zero-point word and take 32 or 64 k before they are widened.
  */
 #include <immintrin.h>
-#include <string.h>
 
 #include "plugins/common/formats/formats.h"
+#include "plugins/cpu-avx2-lut/kernels/codes_avx2.h"
 #include "plugins/cpu-avx2-lut/kernels/kernels.h"
-
-static inline __m256i four_codes(const int8_t *q) {
-  int32_t v;
-  memcpy(&v, q, sizeof v);
-  return _mm256_set1_epi32(v);
-}
 
 /* `chunks` chunks of 8 k into s16 sums, then pairs widened to s32. */
 __attribute__((always_inline)) static inline void sub_group(const uint8_t *code, size_t chunks, const int8_t *q,

@@ -4,18 +4,12 @@
  * nibbles have sums of their own, one of which starts from the word of x.
  */
 #include <immintrin.h>
-#include <string.h>
 
 #include "plugins/common/formats/formats.h"
+#include "plugins/cpu-avx2-lut/kernels/codes_avx2.h"
 #include "plugins/cpu-avx2-lut/kernels/kernels.h"
 
 static inline __m256i load_nibbles(const uint8_t *p) { return _mm256_load_si256((const __m256i *)(const void *)p); }
-
-static inline __m256i four_codes(const int8_t *q) {
-  int32_t v;
-  memcpy(&v, q, sizeof v);
-  return _mm256_set1_epi32(v);
-}
 
 static inline __m256 add_scaled(__m256 y, __m256i sum, const uint8_t *halves, float sx) {
   const __m256 sw = _mm256_cvtph_ps(_mm_load_si128((const __m128i *)(const void *)halves));

@@ -9,6 +9,7 @@
 #include <immintrin.h>
 
 #include "plugins/cpu-avx2-lut/kernels/panel.h"
+#include "plugins/cpu-avx2-lut/kernels/tiles_x32.h"
 
 #define EACH(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11)
 enum { TILE_M = 12 };
@@ -40,17 +41,6 @@ enum { TILE_M = 12 };
     QUAD(1, GO_ON) QUAD(2, GO_ON) QUAD(3, GO_ON) QUAD(4, GO_ON) QUAD(5, GO_ON) QUAD(6, GO_ON) QUAD(7, then) ADVANCE \
   }
 
-/* A: one zero point in every byte; Z: zero points of their own (tni_x86_grid_panel), times the sums of x. */
-#define OPEN_A const tni_x86_panel *p1 = &p[1];
-#define OPEN_Z                                                               \
-  const tni_x86_grid_panel *z = (const tni_x86_grid_panel *)(const void *)p; \
-  const tni_x86_panel *p1 = &z[1].p;
-#define ZEROS_A
-#define ZEROS_Z const __m512i zeros0 = _mm512_load_si512(z[0].zero[g]), zeros1 = _mm512_load_si512(z[1].zero[g]);
-#define START_A(i) __m512i s##i = _mm512_slli_epi32(_mm512_set1_epi32(zero[(i)*z_stride]), SHIFT), t##i = s##i;
-#define START_Z(i)                                                                  \
-  const __m512i n##i = _mm512_srai_epi32(_mm512_set1_epi32(zero[(i)*z_stride]), 3); \
-  __m512i s##i = _mm512_madd_epi16(n##i, zeros0), t##i = _mm512_madd_epi16(n##i, zeros1);
 #define FINISH(i)                                                              \
   {                                                                            \
     const __m512 by = _mm512_set1_ps(sx[(i)*s_stride]);                        \

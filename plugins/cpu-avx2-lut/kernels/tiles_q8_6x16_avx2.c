@@ -7,15 +7,10 @@
 #include <immintrin.h>
 #include <string.h>
 
+#include "plugins/cpu-avx2-lut/kernels/codes_avx2.h"
 #include "plugins/cpu-avx2-lut/kernels/panel.h"
 
 enum { TILE_M = 6 };
-
-static inline __m256i four_codes(const int8_t *q) {
-  int32_t v;
-  memcpy(&v, q, sizeof v);
-  return _mm256_set1_epi32(v);
-}
 
 /* acc[16] += sums * (weight scale * activation scale), one row. */
 __attribute__((always_inline)) static inline void add_scaled(float *acc, __m256i t0, __m256i t1, const float *sw,
@@ -27,18 +22,6 @@ __attribute__((always_inline)) static inline void add_scaled(float *acc, __m256i
 }
 
 #define START(i) __m256i s##i##0 = _mm256_set1_epi32(zero[i * z_stride]), s##i##1 = s##i##0;
-/* In assembly, as compilers compute all products first and spill, or move sums from register to register. */
-#define STEP(i)                                                             \
-  {                                                                         \
-    __m256i b = four_codes(q + i * q_stride), t;                            \
-    __asm__(                                                                \
-        "vpmaddubsw %[b], %[w0], %[t]\n\t"                                  \
-        "vpmaddubsw %[b], %[w1], %[b]\n\t"                                  \
-        "vpaddw %[t], %[s0], %[s0]\n\t"                                     \
-        "vpaddw %[b], %[s1], %[s1]"                                         \
-        : [s0] "+x"(s##i##0), [s1] "+x"(s##i##1), [t] "=&x"(t), [b] "+x"(b) \
-        : [w0] "x"(w0), [w1] "x"(w1));                                      \
-  }
 #define WIDEN(i)                              \
   s##i##0 = _mm256_madd_epi16(s##i##0, ones); \
   s##i##1 = _mm256_madd_epi16(s##i##1, ones);
@@ -56,7 +39,7 @@ __attribute__((always_inline)) static inline void add_scaled(float *acc, __m256i
   for (size_t j = 0; j < (quads); j++, w += 64, q += 4) {                    \
     __m256i w0 = _mm256_load_si256((const __m256i *)(const void *)w);        \
     __m256i w1 = _mm256_load_si256((const __m256i *)(const void *)(w + 32)); \
-    REP(STEP)                                                                \
+    REP(STEP_S16)                                                            \
   }                                                                          \
   zero++;                                                                    \
   REP(WIDEN)
@@ -106,7 +89,6 @@ TILE(6, TNI_X86_REP6)
 #undef JOIN
 #undef KEEP
 #undef WIDEN
-#undef STEP
 #undef START
 
 typedef void (*q8_tile_fn)(const tni_x86_panel *p, const tni_clt_act *a, size_t m, float *acc);

@@ -6,6 +6,7 @@
 #include <immintrin.h>
 
 #include "plugins/cpu-avx2-lut/kernels/panel.h"
+#include "plugins/cpu-avx2-lut/kernels/tiles_x32.h"
 
 #define EACH(F) F(0) F(1) F(2) F(3) F(4) F(5)
 enum { TILE_M = 6, GROUP = 32 };
@@ -27,17 +28,6 @@ enum { TILE_M = 6, GROUP = 32 };
 #define LOAD(i)                                                                           \
   __m512 y##i = first ? _mm512_setzero_ps() : _mm512_loadu_ps(acc[0] + (i)*TNI_CLT_ROWS), \
          z##i = first ? _mm512_setzero_ps() : _mm512_loadu_ps(acc[1] + (i)*TNI_CLT_ROWS);
-/* A: one zero point in every byte; Z: zero points of their own (tni_x86_grid_panel), times the sums of x. */
-#define OPEN_A const tni_x86_panel *p1 = &p[1];
-#define OPEN_Z                                                               \
-  const tni_x86_grid_panel *z = (const tni_x86_grid_panel *)(const void *)p; \
-  const tni_x86_panel *p1 = &z[1].p;
-#define ZEROS_A
-#define ZEROS_Z const __m512i zeros0 = _mm512_load_si512(z[0].zero[g]), zeros1 = _mm512_load_si512(z[1].zero[g]);
-#define START_A(i) __m512i s##i = _mm512_slli_epi32(_mm512_set1_epi32(zero[(i)*z_stride]), SHIFT), t##i = s##i;
-#define START_Z(i)                                                                  \
-  const __m512i n##i = _mm512_srai_epi32(_mm512_set1_epi32(zero[(i)*z_stride]), 3); \
-  __m512i s##i = _mm512_madd_epi16(n##i, zeros0), t##i = _mm512_madd_epi16(n##i, zeros1);
 #define FINISH(i)                                                                  \
   {                                                                                \
     const __m512 x = _mm512_set1_ps(sx[(i)*s_stride]);                             \

@@ -7,15 +7,10 @@
 #include <immintrin.h>
 #include <string.h>
 
+#include "plugins/cpu-avx2-lut/kernels/codes_avx2.h"
 #include "plugins/cpu-avx2-lut/kernels/panel.h"
 
 enum { TILE_M = 4, GROUP = 128 };
-
-static inline __m256i four_codes(const int8_t *q) {
-  int32_t v;
-  memcpy(&v, q, sizeof v);
-  return _mm256_set1_epi32(v);
-}
 
 /* acc[16] += sums * (weight scale * activation scale), one row. */
 __attribute__((always_inline)) static inline void add_scaled(float *acc, __m256i t0, __m256i t1, const float *sw,

@@ -167,15 +167,11 @@ __attribute__((always_inline)) static inline void multiply_bytes_neon(size_t gro
     }
 }
 
-#define TILES_NAMED(name, group, multiply, taking)                                                                 \
-  static void name##group##_neon(const tni_arm_panel *p, const tni_clt_act *a, size_t m0, size_t m1, float *acc) { \
-    multiply(group, taking, p, a, m0, m1, acc);                                                                    \
-  }
-#define TILES_OF(group)                                 \
-  TILES_NAMED(tiles, group, multiply_tiles_neon, false) \
-  TILES_NAMED(taking, group, multiply_tiles_neon, true) \
-  TILES_NAMED(bytes, group, multiply_bytes_neon, false) \
-  TILES_NAMED(bytes_taking, group, multiply_bytes_neon, true)
+#define TILES_OF(group)                                         \
+  TNI_ARM_TILES(tiles, group, neon, multiply_tiles_neon, false) \
+  TNI_ARM_TILES(taking, group, neon, multiply_tiles_neon, true) \
+  TNI_ARM_TILES(bytes, group, neon, multiply_bytes_neon, false) \
+  TNI_ARM_TILES(bytes_taking, group, neon, multiply_bytes_neon, true)
 TILES_OF(16)
 TILES_OF(32)
 TILES_OF(64)

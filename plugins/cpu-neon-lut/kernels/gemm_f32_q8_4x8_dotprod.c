@@ -117,14 +117,9 @@ __attribute__((always_inline)) static inline void multiply_tiles_dotprod(size_t 
   }
 }
 
-#define TILES_OF(group)                                                                                                \
-  static void tiles##group##_dotprod(const tni_arm_panel *p, const tni_clt_act *a, size_t m0, size_t m1, float *acc) { \
-    multiply_tiles_dotprod(group, false, p, a, m0, m1, acc);                                                           \
-  }                                                                                                                    \
-  static void taking##group##_dotprod(const tni_arm_panel *p, const tni_clt_act *a, size_t m0, size_t m1,              \
-                                      float *acc) {                                                                    \
-    multiply_tiles_dotprod(group, true, p, a, m0, m1, acc);                                                            \
-  }
+#define TILES_OF(group)                                               \
+  TNI_ARM_TILES(tiles, group, dotprod, multiply_tiles_dotprod, false) \
+  TNI_ARM_TILES(taking, group, dotprod, multiply_tiles_dotprod, true)
 TILES_OF(16)
 TILES_OF(32)
 TILES_OF(64)

@@ -97,13 +97,9 @@ __attribute__((always_inline)) static inline void multiply_tiles_i8mm(size_t gro
   }
 }
 
-#define TILES_OF(group)                                                                                              \
-  static void tiles##group##_i8mm(const tni_arm_panel *p, const tni_clt_act *a, size_t m0, size_t m1, float *acc) {  \
-    multiply_tiles_i8mm(group, false, p, a, m0, m1, acc);                                                            \
-  }                                                                                                                  \
-  static void taking##group##_i8mm(const tni_arm_panel *p, const tni_clt_act *a, size_t m0, size_t m1, float *acc) { \
-    multiply_tiles_i8mm(group, true, p, a, m0, m1, acc);                                                             \
-  }
+#define TILES_OF(group)                                         \
+  TNI_ARM_TILES(tiles, group, i8mm, multiply_tiles_i8mm, false) \
+  TNI_ARM_TILES(taking, group, i8mm, multiply_tiles_i8mm, true)
 TILES_OF(16)
 TILES_OF(32)
 TILES_OF(64)

@@ -165,6 +165,12 @@ static inline tni_arm_words tni_arm_words_of(const tni_arm_panel *p, const tni_c
   return (tni_arm_words){a->zero + m * a->z_stride + p->first_group * 4, a->z_stride, 4};
 }
 
+/* The entry `name` of tni_arm_tiles for groups of this many k: `multiply`, with zero points to take off or without. */
+#define TNI_ARM_TILES(name, group, isa, multiply, taking)                                                           \
+  static void name##group##_##isa(const tni_arm_panel *p, const tni_clt_act *a, size_t m0, size_t m1, float *acc) { \
+    multiply(group, taking, p, a, m0, m1, acc);                                                                     \
+  }
+
 /* Kernels of w4g and of grids; TILES_isa(bits, group) gives their tni_arm_tiles. */
 #define TNI_ARM_GEMM_W4G(group, tile, isa)                                                                    \
   void tni_arm_gemm_f32_q8g##group##_w4g##group##_##tile##_##isa(                                             \
