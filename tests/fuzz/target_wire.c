@@ -6,7 +6,6 @@
  * A finding is, beside what a sanitizer sees: a status without a message, an end that does not come, a descriptor,
  * thread or process that is left; and with an empty script, anything but a plugin that works.
  */
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "tests/fuzz/engine.h"
+#include "tests/kit/proc.h"
 #include "tests/onnx/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
@@ -117,20 +117,12 @@ static void remove_answers(void) {
   }
 }
 
-static int count_entries(const char *dir) {
-  int n = 0;
-  DIR *d = opendir(dir);
-  for (struct dirent *e; d && (e = readdir(d));) n += e->d_name[0] != '.';
-  if (d) closedir(d);
-  return n;
-}
-
 static void check_left(void) {
   static int files, threads;
-  int f = count_entries("/proc/self/fd"), t = count_entries("/proc/self/task");
+  int f = kit_count_entries("/proc/self/fd"), t = kit_count_entries("/proc/self/task");
   for (int turn = 0; files && t > threads && turn < 100; turn++) { /* one that was joined may be listed for a moment */
     usleep(1000);
-    t = count_entries("/proc/self/task");
+    t = kit_count_entries("/proc/self/task");
   }
   if (!files) files = f, threads = t;
   if (f > files || t > threads) fz_finding("descriptors %d, now %d; threads %d, now %d", files, f, threads, t);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "session_test.h"
+#include "tests/kit/proc.h"
 
 enum { CHUNK = 8, MAX_IN = 64 };
 
@@ -19,14 +20,6 @@ typedef struct held {
   size_t heap;
   int files, threads, maps;
 } held;
-
-static int count_entries(const char *dir) {
-  int n = 0;
-  DIR *d = opendir(dir);
-  for (struct dirent *e; d && (e = readdir(d));) n += e->d_name[0] != '.';
-  if (d) closedir(d);
-  return n;
-}
 
 static int count_lines(const char *path) {
   int n = 0;
@@ -39,7 +32,7 @@ static int count_lines(const char *path) {
 static held measure(void) {
   malloc_trim(0);
   const struct mallinfo2 m = mallinfo2();
-  return (held){m.uordblks + m.hblkhd, count_entries("/proc/self/fd"), count_entries("/proc/self/task"),
+  return (held){m.uordblks + m.hblkhd, kit_count_entries("/proc/self/fd"), kit_count_entries("/proc/self/task"),
                 count_lines("/proc/self/maps")};
 }
 

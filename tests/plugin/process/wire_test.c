@@ -2,7 +2,6 @@
  *
  * A child that lies: the host survives whatever it says. And nothing is left behind.
  */
-#include <dirent.h>
 #include <malloc.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -12,6 +11,7 @@
 #include "isolate_test.h"
 #include "runtime/plugin/process/shm.h"
 #include "runtime/plugin/process/wire.h"
+#include "tests/kit/proc.h"
 
 static const char hasty[] = "isolation: process\ntimeout_ms: 400\nplugins: [cpu-avx2-lut, host]\n";
 static const char isolated[] = "isolation: process\nplugins: [cpu-avx2-lut, host]\n";
@@ -114,14 +114,6 @@ typedef struct held {
   size_t heap;
 } held;
 
-static int count_entries(const char *dir) {
-  int n = 0;
-  DIR *d = opendir(dir);
-  for (struct dirent *e; d && (e = readdir(d));) n += e->d_name[0] != '.';
-  if (d) closedir(d);
-  return n;
-}
-
 static int count_memfds(void) {
   int n = 0;
   char line[1024];
@@ -132,7 +124,8 @@ static int count_memfds(void) {
 }
 
 static held measure(void) {
-  return (held){count_entries("/proc/self/fd"), count_entries("/proc/self/task"), count_memfds(), mallinfo2().uordblks};
+  return (held){kit_count_entries("/proc/self/fd"), kit_count_entries("/proc/self/task"), count_memfds(),
+                mallinfo2().uordblks};
 }
 
 static void test_leaves_nothing(void) {
