@@ -119,10 +119,11 @@ static void set_errors(json_t *j, const tensor_sums *s) {
                                                          : 0)));
 }
 
-static json_t *tensor_json(const char *name, const tn_weight *w, const tn_blob *b, const tensor_sums *s) {
+static json_t *tensor_json(const char *name, const tn_weight *w, uint32_t widened, const tn_blob *b,
+                           const tensor_sums *s) {
   json_t *j = json_pack("{s:o, s:I, s:I, s:I}", "name", pack_text(name), "N", (json_int_t)w->N, "K", (json_int_t)w->K,
                         "bytes", (json_int_t)b->bytes);
-  json_object_set_new(j, "source", tni_weight_source_json(w));
+  json_object_set_new(j, "source", tni_weight_source_json(w, widened));
   json_object_set_new(j, "scales", json_string(tni_weight_scales_name(b->format, b->params, b->n_params)));
   set_errors(j, s);
   return j;
@@ -136,6 +137,7 @@ static json_t *params_json(const int64_t *params, uint32_t n) {
 
 /* Totals of what was measured so far. */
 typedef struct totals {
+  uint32_t widened; /* of the graph */
   tensor_sums all;
   double bytes, worst_over; /* worst: its largest error over the format's bound */
   json_t *list, *worst;
@@ -201,7 +203,7 @@ static tn_status device_errors(const tni_packed *p, totals *t, tn_error *err) {
     if (st != TN_OK)
       return tni_fail(err, st, it->name, "cannot unpack '%s' of format '%s' (%s)", it->name, it->format->name,
                       tni_status_name(st));
-    json_t *j = tensor_json(it->name, it->weight, m.blob, &m.s);
+    json_t *j = tensor_json(it->name, it->weight, t->widened, m.blob, &m.s);
     json_object_set_new(j, "parts", json_integer(it->n_parts));
     json_object_set_new(j, "device", pack_text(p->dev->name));
     json_object_set_new(j, "params", params_json(it->params, it->n_params));
@@ -215,7 +217,7 @@ tn_status tni_pack_report(tn_model *m, bool errors, json_t **out, tn_error *err)
     return tni_fail(err, TN_E_INVALID, m->path, "the model was loaded for inspection: nothing was packed");
   json_t *j = json_pack("{s:o, s:o}", "model", pack_text(m->path), "profile", pack_text(m->rt->profile->name)),
          *list = json_array();
-  totals t = {.list = json_array()};
+  totals t = {.widened = m->graph->widened, .list = json_array()};
   tn_status st = TN_OK;
   for (uint32_t d = 0; st == TN_OK && d < m->rt->n_devs; d++) {
     if (!m->packed[d].store) continue;
@@ -295,7 +297,7 @@ static tn_status try_weight(trial *t, tn_id v, bool kn) {
   }
   measured me = {.w = w, .blob = tni_pack_store_blob(store, 0)};
   st = measure_tensor(&me);
-  if (st == TN_OK) add_tensor(&t->t, tensor_json(name, w, me.blob, &me.s), t->format, me.blob, &me.s);
+  if (st == TN_OK) add_tensor(&t->t, tensor_json(name, w, 0, me.blob, &me.s), t->format, me.blob, &me.s);
   tni_pack_store_close(store);
   return st == TN_OK ? st : tni_fail(t->err, st, name, "cannot unpack '%s' (%s)", name, tni_status_name(st));
 }

@@ -8,10 +8,11 @@
 #include "runtime/graph/graph.h"
 #include "runtime/plugin/load/load.h"
 
-json_t *tni_weight_source_json(const tn_weight *w) {
+json_t *tni_weight_source_json(const tn_weight *w, uint32_t widened) {
   static const char *const zeros[] = {"unknown", "half", "codes", "values"};
   const tn_quant *q = w->quant;
-  if (!q) return json_pack("{s:s}", "dtype", tni_dtype_name(w->dtype));
+  const uint32_t dtype = w->dtype == TN_DT_F32 && widened ? widened : w->dtype;
+  if (!q) return json_pack("{s:s}", "dtype", tni_dtype_name(dtype));
   const uint32_t kind = q->zero_kind < sizeof zeros / sizeof *zeros ? q->zero_kind : 0;
   return json_pack("{s:i, s:I, s:s, s:s}", "bits", (int)q->bits, "group", (json_int_t)q->group, "zeros", zeros[kind],
                    "scales", tni_dtype_name(q->scale_dtype));
@@ -108,8 +109,8 @@ static tn_status compare_item(const tni_packed *p, uint32_t i, bool all, compare
 }
 
 /* The entry of this format and source. */
-static json_t *entry_of(json_t *list, const compared *c) {
-  json_t *source = tni_weight_source_json(c->item->weight), *params = json_array(), *e;
+static json_t *entry_of(json_t *list, uint32_t widened, const compared *c) {
+  json_t *source = tni_weight_source_json(c->item->weight, widened), *params = json_array(), *e;
   size_t i;
   for (uint32_t k = 0; k < c->item->n_params; k++) json_array_append_new(params, json_integer(c->item->params[k]));
   json_array_foreach(list, i, e) {
@@ -182,7 +183,7 @@ tn_status tni_weights_report(tn_model *m, bool all, json_t **out, tn_error *err)
       const tni_pack_item *it = m->packed[d].items[i];
       compared c = {.item = it};
       st = it->format->size(it->format, it->weight->N, it->weight->K, it->params, it->n_params, &c.size);
-      json_t *e = entry_of(list, &c);
+      json_t *e = entry_of(list, m->graph->widened, &c);
       if (st == TN_OK && (all || !is_known(e, it))) st = compare_item(&m->packed[d], i, all, &c, err);
       if (st == TN_OK) add_compared(e, &c);
       if (st != TN_OK && !err->code)

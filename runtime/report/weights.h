@@ -11,8 +11,9 @@
 #include "runtime/base/json.h"
 #include "runtime/place/place.h"
 
-/* {dtype} of floats; {bits, group, zeros, scales} of a grid: zeros is half, codes, values or unknown. */
-json_t *tni_weight_source_json(const tn_weight *w);
+/* {dtype} of floats, as the model stored them: `widened` (tni_graph) where it is not 0; {bits, group, zeros, scales} of
+ * a grid: zeros is half, codes, values or unknown. */
+json_t *tni_weight_source_json(const tn_weight *w, uint32_t widened);
 /* The dtype that a format stores scales in. */
 const char *tni_weight_scales_name(const tn_format *f, const int64_t *params, uint32_t n);
 

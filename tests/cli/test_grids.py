@@ -241,6 +241,18 @@ class Grids(OfPlugin):
         path = self.save([h.make_node("MatMul", ["x", "a"], ["y"], "first")], [self.tensor(whole, "a")], [("x", 1, ["m", self.K])])
         self.assertIn("as stored", self.ok("check", path, "--profile", self.order(), "--exact").stderr)
 
+    def test_halves_are_named(self):
+        """Halves are computed in f32, and were stored as halves."""
+        np, h = self.np, self.onnx.helper
+        w = self.rng.standard_normal((self.K, self.N)).astype(np.float16)
+        g = h.make_graph([h.make_node("MatMul", ["x", "w"], ["y"], "p")], "g", [h.make_tensor_value_info("x", 10, ["m", self.K])],
+                         [h.make_tensor_value_info("y", 10, None)], [self.tensor(w, "w")])
+        path = self.tmp / "m.onnx"
+        self.onnx.save(h.make_model(g, opset_imports=[h.make_opsetid("", 21)], ir_version=10), path)
+        self.assertRegex(self.ok("check", path, "--profile", self.order()).stderr, r"weights: w4g:32, .*rounded from f16 ")
+        source = self.json("pack", path, "--report", "--profile", self.order())["tensors"][0]["source"]
+        self.assertEqual(source, {"dtype": "float16"})
+
     def test_no_grid_of_ours(self):
         """Blocks of 8: no format holds them, and check says so."""
         path = self.nbits(4, 8, "codes")
