@@ -20,6 +20,7 @@
 #include "runtime/base/poll.h"
 #include "runtime/base/pool.h"
 #include "runtime/base/process.h"
+#include "runtime/base/utf8.h"
 #include "runtime/base/watch.h"
 
 #endif

@@ -9,28 +9,6 @@ void tni_json_begin(void) { lacked = false; }
 bool tni_json_short(void) { return lacked; }
 void tni_json_lacked(void) { lacked = true; }
 
-/* --- UTF-8 ---------------------------------------------------------------------------------------------------------
- */
-
-/* Bytes of the character that begins at s; 0: none does. */
-static size_t utf8_step(const unsigned char *s, size_t n) {
-  const unsigned c = s[0];
-  if (c < 0x80) return 1;
-  const size_t k = c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
-  if (!k || k > n) return 0;
-  for (size_t i = 1; i < k; i++)
-    if ((s[i] & 0xc0) != 0x80) return 0;
-  if ((c == 0xe0 && s[1] < 0xa0) || (c == 0xed && s[1] > 0x9f)) return 0;
-  if ((c == 0xf0 && s[1] < 0x90) || (c == 0xf4 && s[1] > 0x8f)) return 0;
-  return k;
-}
-
-bool tni_json_utf8(const char *s, size_t n) {
-  for (size_t i = 0, k; i < n; i += k)
-    if (!(k = utf8_step((const unsigned char *)s + i, n - i))) return false;
-  return true;
-}
-
 /* --- syntax (RFC 8259) ---------------------------------------------------------------------------------------------
  */
 
@@ -95,9 +73,8 @@ static bool take_string(scan *s) {
       if (!take_escape(s)) return false;
       continue;
     }
-    const size_t k = (unsigned char)*s->p < 0x20 ? 0 : utf8_step((const unsigned char *)s->p, (size_t)(s->end - s->p));
-    if (!k) return false;
-    s->p += k;
+    if ((unsigned char)*s->p < 0x20) return false;
+    s->p++;
   }
   return false;
 }
@@ -160,7 +137,7 @@ static bool take_closings(scan *s, bool *more) {
 bool tni_json_valid(const char *text, size_t n) {
   scan s = {.p = text, .end = text + n};
   skip_space(&s);
-  if (s.p == s.end || (*s.p != '{' && *s.p != '[')) return false;
+  if (s.p == s.end || (*s.p != '{' && *s.p != '[') || tni_utf8_valid(text, n) < n) return false;
   for (bool more = true, open; more;) {
     if (!take_value(&s, &open)) return false;
     if (!open && !take_closings(&s, &more)) return false;

@@ -15,14 +15,14 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "runtime/base/utf8.h"
+
 /* This thread: nothing was short yet. */
 void tni_json_begin(void);
 /* An allocation failed since, in JSON or where tni_json_lacked was called. */
 bool tni_json_short(void);
 /* Says so: an allocation failed and its function cannot. */
 void tni_json_lacked(void);
-/* UTF-8 as jansson takes it. */
-bool tni_json_utf8(const char *s, size_t n);
 /* One object or array in JSON, by its syntax: no memory is used. Keys given twice and numbers that are too large pass.
  */
 bool tni_json_valid(const char *s, size_t n);
@@ -34,7 +34,7 @@ static inline json_t *tni_json_made(json_t *j) {
 
 static inline json_t *tni_json_text(const char *s, size_t n) {
   json_t *j = json_stringn(s, n);
-  return j || !tni_json_utf8(s, n) ? j : tni_json_made(j);
+  return j || tni_utf8_valid(s, n) < n ? j : tni_json_made(j);
 }
 
 static inline json_t *tni_json_string(const char *s) { return s ? tni_json_text(s, strlen(s)) : NULL; }
@@ -43,7 +43,7 @@ static inline json_t *tni_json_real(double v) { return isfinite(v) ? tni_json_ma
 
 static inline int tni_json_put(json_t *o, const char *key, json_t *v) {
   const int rc = json_object_set_new(o, key, v);
-  if (rc && o && v && tni_json_utf8(key, strlen(key))) tni_json_lacked();
+  if (rc && o && v && tni_utf8_valid(key, strlen(key)) == strlen(key)) tni_json_lacked();
   return rc;
 }
 

@@ -207,12 +207,14 @@ typedef struct case_runner {
   char dir[64], listing[96], seed[32];
 } case_runner;
 
-static bool write_listing(case_runner *w) {
+/* 0 or errno. */
+static int write_listing(case_runner *w) {
   snprintf(w->listing, sizeof w->listing, "%s/listing.json", w->dir);
   FILE *f = fopen(w->listing, "w");
-  if (!f) return false;
-  const bool ok = json_dumpf(w->r->listing, f, JSON_COMPACT) == 0;
-  return tni_close_written(f) == 0 && ok;
+  if (!f) return errno;
+  const bool ok = json_dumpf(w->r->listing, f, JSON_COMPACT) == 0, no_memory = !ok && !ferror(f);
+  const int why = tni_close_written(f);
+  return why ? why : no_memory ? ENOMEM : ok ? 0 : EIO;
 }
 
 static void case_finished(case_runner *w, uint32_t at) {
@@ -281,10 +283,11 @@ int tni_cf_run(const tni_cf_run_opts *o, tni_cf_report *r, char *why, uint32_t n
   int rc = list_cases(&own, r, why, n_why);
   if (rc == 0 && !o->list) {
     snprintf(w.seed, sizeof w.seed, "%llu", (unsigned long long)o->seed);
-    if (write_listing(&w))
+    const int failed = write_listing(&w);
+    if (!failed)
       run_all(&w);
     else
-      rc = -1, snprintf(why, n_why, "%s: %s", w.dir, strerror(errno));
+      rc = -1, snprintf(why, n_why, "%s: %s", w.dir, strerror(failed));
   }
   (void)nftw(w.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
   free(w.slots);

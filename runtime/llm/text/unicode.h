@@ -9,8 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* First byte that is not valid UTF-8 (surrogates and overlong forms are not), or n. */
-size_t tni_utf8_valid(const char *s, size_t n);
 /* Decodes one character of valid UTF-8 at s (n > 0 bytes left); *len its bytes. */
 uint32_t tni_utf8_get(const char *s, size_t n, size_t *len);
 /* Bytes of the character that starts with byte b of valid UTF-8. */
